@@ -1,0 +1,252 @@
+/* harness.h - from a scenario to trusted numbers in SQLite; the map of this
+ * folder. Knows nothing of trees.
+ *
+ *   scenarios/*.json -scenario.c-> scenarios -workload.c-> buffers on a device
+ *   kernels/*.def -> choices -jit.c-> binaries -check.c-> right or wrong
+ *        -measure.c-> interleaved rounds -store.c-> results/<gpu>.sqlite
+ *   sweep.c decides what runs; worker.c runs it where it can be lost. */
+#ifndef HARNESS_H
+#define HARNESS_H
+
+#include "../kernels/device.h"
+#include <stdio.h>
+
+/* Exit codes of every subcommand. */
+enum { EXIT_DONE = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3, EXIT_INTERRUPTED = 130 };
+
+/* ---- talk.c: stderr is talk, stdout is data -------------------------------- */
+
+/* "attune: <text>" on stderr. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A progress line, redrawn in place on a terminal at most 10 times a second,
+ * else one line every 30 s. done and total in any unit; ETA from them. */
+void progress(const char *what, double done, double total);
+void progress_end(void);
+extern volatile int interrupted; /* set by SIGINT and SIGTERM after catch_signals() */
+void catch_signals(void);
+
+/* A table for people and machines: --format table|tsv|json. */
+enum format { FORMAT_TABLE, FORMAT_TSV, FORMAT_JSON };
+struct table;
+struct table *table_new(enum format, const char *const *columns, int num_columns);
+/* A column whose name ends in _us, _ms, gbps, tflops, ratio ... is right-aligned
+ * as soon as all its cells are numbers. JSON: numbers stay numbers. */
+void table_text(struct table *, const char *cell);	/* NULL: empty, JSON null */
+void table_number(struct table *, double cell, int decimals); /* NaN: empty, null */
+void table_end_row(struct table *);
+void table_print(struct table *, FILE *); /* and frees it */
+int format_parse(const char *word, enum format *); /* 0 when unknown */
+
+/* ---- stats.c: pure functions ------------------------------------------------ */
+double median(double *v, int n);		   /* sorts v */
+double quantile(const double *sorted, int n, double q);
+double mad(const double *v, int n, double centre); /* x 1.4826 */
+/* Half-width of the 95 % interval of the median by order statistics. */
+double median_ci(const double *sorted, int n);
+
+/* ---- batch.c: vLLM's batch grammar ------------------------------------------ */
+/* (<count>)q<len>[k][s<len>[k]] joined by '_'. */
+struct batch {
+	attune_batch view; /* points into the two arrays */
+	int32_t *query_start, *seq_lens;
+};
+/* NULL and a message (with the column) in error[] on failure. */
+struct batch *batch_parse(const char *text, char *error, size_t size);
+void batch_free(struct batch *);
+/* Shortest text that parses to the same batch (runs joined, k where exact). */
+char *batch_format(const attune_batch *);
+
+/* ---- scenario.c: the only file that knows JSON input ------------------------ */
+enum layout { LAYOUT_NHD, LAYOUT_HND };
+
+struct scenario {
+	char model[64];	   /* "llama3.1-8b@1" */
+	char set[48];	   /* the file it came from, without .json */
+	char split[16];	   /* "train", "heldout", "peers" ... */
+	char *batch_text;  /* in canonical form */
+	struct batch *batch;
+	attune_shape shape;
+	enum layout layout;
+	double weight;
+	unsigned long long seed;
+};
+
+struct scenario_list {
+	struct scenario *v;
+	int n;
+};
+/* Appends the scenarios of a file. Errors are one line, "file:line:column: what is
+ * wrong; what would be right", and return 0. models: scenarios/models.json. */
+struct models; /* name@tp -> shape */
+struct models *models_load(const char *path);
+int models_shape(const struct models *, const char *name_at_tp, attune_shape *out); /* 0 + complain */
+const char *models_name(const struct models *, int i); /* NULL after the last */
+void models_free(struct models *);
+int scenarios_load(struct scenario_list *, const char *path, const struct models *);
+void scenarios_free(struct scenario_list *);
+
+/* ---- workload.c: a scenario made flesh -------------------------------------- */
+/* Pages are drawn from one pool; `sets` disjoint page sets rotate so that no call
+ * finds its KV in a cache. Values are a counter-based hash of their place, so the
+ * reference can ask for any of them without a copy of the pool. */
+struct pool; /* K and V memory of one device, shared by scenarios of like shape */
+struct workload {
+	const struct scenario *scenario;
+	int sets;
+	attune_tensors tensors;	      /* of set 0; device pointers */
+	const int32_t **block_tables; /* device, one a set */
+	/* private below */
+	struct device *dev;
+	int32_t *host_table;
+	int max_pages;
+	void *memory[8];
+	size_t out_bytes;
+};
+enum workload_kind {
+	WORKLOAD_TIMED, /* values everywhere */
+	WORKLOAD_CHECK	/* NaN in unused pages and in the tail of last pages */
+};
+/* `cold_bytes`: KV bytes that the sets together must exceed (0: one set).
+ * ATTUNE_NO_MEMORY when the device cannot hold even one set. */
+enum attune_status workload_make(struct workload *, struct device *, struct pool **,
+				 const struct scenario *, enum workload_kind, size_t cold_bytes);
+void workload_free(struct workload *);
+void pool_free(struct device *, struct pool *);
+/* Fills `out` with NaN bytes. */
+enum attune_status workload_poison(struct workload *);
+
+/* ---- launch.c: a choice run on a part of a workload ------------------------- */
+/* A choice is what a plan's part names. */
+struct choice {
+	const struct kernel *kernel;
+	struct config config;
+};
+int choice_parse(struct choice *, enum backend, const char *text, char *error, size_t size);
+int choice_text(char *text, size_t size, const struct choice *);
+/* Loaded code for a choice and a shape, from the cache or the compiler. */
+struct loaded {
+	struct code *code, *reduce; /* reduce: NULL unless segments > 1 can occur */
+	int registers, spill_bytes;
+};
+/* One launch (two with a reduction) of `choice` over the phase's part, by the
+ * same function that the library runs (kernels/run.c). */
+enum attune_status choice_launch(struct device *, const struct choice *, const struct loaded *,
+				 const struct workload *, int set, enum phase, void *workspace,
+				 size_t workspace_bytes);
+enum attune_status choice_workspace(struct device *, const struct choice *,
+				    const struct scenario *, enum phase, size_t *bytes);
+
+/* ---- jit.c: the only file that knows the run-time compilers ----------------- */
+/* Outcome of a compilation, as data. `log` is the caller's to free. */
+struct binary {
+	struct blob blob;
+	char *log;
+	int registers, spill_bytes, smem_static; /* -1: not known */
+	double seconds;
+	int cached;
+};
+/* kernel + flags -> binary for `arch`, through the disk cache (build/cache, or
+ * ATTUNE_CACHE). 0: compiled; 1: the compiler refused (log says why);
+ * 2: no compiler here (complains). Safe to call from several threads. */
+int jit_compile(struct binary *, const struct kernel *, const char *flags, const char *arch);
+void jit_free(struct binary *);
+const char *jit_version(enum backend); /* "nvrtc 13.0", "cc 12.2.0" */
+
+/* ---- check.c: candidate against the fp64 reference -------------------------- */
+enum outcome {
+	OUTCOME_OK,
+	OUTCOME_WRONG,
+	OUTCOME_NAN,
+	OUTCOME_RESOURCES,
+	OUTCOME_COMPILE,
+	OUTCOME_TIMEOUT,
+	OUTCOME_CRASH,
+	OUTCOME_ILLEGAL,
+	NUM_OUTCOMES
+};
+const char *outcome_name(enum outcome);
+
+struct verdict {
+	enum outcome outcome;
+	double worst;	 /* largest error over its tolerance */
+	char text[200];	 /* "out[token 3][head 5][dim 40] = 0.125, want 0.131" */
+};
+/* Runs the choice on a check workload and compares every output row (up to
+ * max_rows, evenly spread, always the first and last token of each sequence);
+ * rows of the other phase must stay poisoned. */
+void check_choice(struct verdict *, struct device *, struct pool **, const struct choice *,
+		  const struct loaded *, const struct scenario *, enum phase, int max_rows);
+/* The corner batches that every variant must pass for a shape before its time
+ * counts: length 1, page boundary +-1, empty sequences, query longer than
+ * context, odd sizes, mixed phases. NULL-terminated. */
+extern const char *const corner_batches[];
+/* Tolerance for one element, from dtype, number of keys and max |v|. */
+double check_tolerance(const attune_shape *, double max_abs_v);
+
+/* ---- measure.c: times, in rounds --------------------------------------------- */
+enum { MAX_SAMPLES = 64 };
+struct measurement {
+	enum outcome outcome;
+	int samples, calls; /* calls in one sample */
+	float us[MAX_SAMPLES]; /* per call */
+	double median_us, min_us, q25_us, q75_us, ci_us; /* ci: half-width, 95 % */
+	double ratio;	    /* median of per-round ratios to the round's reference choice */
+	double gbps, tflops;
+	double sm_mhz_before, sm_mhz_after, power_w, joules; /* per call; NaN: not known */
+	int rejected;	    /* samples thrown away: preempted or throttled */
+	char stopped[16];   /* why it ended: "interval" "rounds" "budget" "slow" */
+	char detail[200];   /* of a failure */
+};
+struct protocol {
+	const char *name; /* "graph-rotating" on GPUs, "rounds-rotating" on CPUs */
+	int min_rounds, max_rounds;
+	double interval;    /* stop when the CI half-width is below this share */
+	double sample_us;   /* aim at samples of at least this long */
+	double drop_ratio;  /* after two rounds, drop what is slower than best x this */
+	size_t cold_bytes;
+	double seconds;     /* budget for one scenario */
+};
+const struct protocol *protocol_for(const struct device *, const char *preset);
+
+/* ---- store.c: the only file that knows SQLite -------------------------------- */
+struct store;
+/* Creates or migrates; NULL + complain on failure. `readonly` never writes. */
+struct store *store_open(const char *path, int readonly);
+void store_close(struct store *);
+struct run_info { /* provenance of one invocation */
+	struct device_info device;
+	char commit[48], toolkit[64], protocol[32], command[256];
+	double dram_gbps, fma_tflops; /* measured ceilings; 0: not measured */
+};
+long long store_begin_run(struct store *, const struct run_info *);
+/* One committed transaction. Replaces nothing: a second measurement of a cell is
+ * a second row; readers take the newest `ok` row of the newest run. */
+int store_measurement(struct store *, long long run, const struct scenario *, enum phase,
+		      const struct choice *, const char *binary_flags, const struct measurement *,
+		      int registers, int spill_bytes);
+/* 1 when the cell has a row of any outcome by the same source hash. */
+int store_has(struct store *, const char *gpu, const struct scenario *, enum phase,
+	      const char *choice_text);
+struct store_cell {
+	const char *gpu, *model, *set, *split, *batch, *phase, *kernel, *choice, *outcome,
+		*protocol, *dtype, *layout;
+	int page_size;
+	double weight;
+	double median_us, min_us, ci_us, gbps, tflops, joules;
+	long long run;
+};
+/* Newest row of every cell of a GPU ordered by (model, page_size, batch, phase,
+ * kernel, choice); stops when `each` returns 0. */
+int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
+	       void *arg);
+/* Content hash over sorted rows of a GPU: same rows, same hash, on any machine. */
+int store_hash(struct store *, const char *gpu, char hex[33]);
+int store_device(struct store *, const char *gpu, struct run_info *out);
+
+/* ---- sweep.c, worker.c -------------------------------------------------------- */
+int cmd_sweep(int argc, char **argv);
+int cmd_devices(int argc, char **argv);
+int cmd_scenarios(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
+
+#endif

@@ -1,0 +1,143 @@
+/* attune.h - libattune: paged attention whose kernels and parameters were
+ * chosen by measurement.
+ *
+ *   attune_context *ctx;  attune_op *op;  attune_plan plan;
+ *   attune_open(&ctx, NULL);                  the machine's GPU, else its CPU
+ *   attune_prepare(ctx, &shape, &op);         loads the kernels for one shape
+ *   every step:
+ *     attune_plan_batch(op, &batch, &plan);   host lengths -> what to launch
+ *     attune_run(op, &plan, &tensors, ws, ws_bytes, stream);
+ *
+ * Terms are vLLM's. Of one sequence: context length = tokens already in the KV
+ * cache, query length = new tokens of this step, sequence length = their sum.
+ *
+ * Every function returns an enum attune_status; attune_last_error() has one
+ * line of text for the last failure of the calling thread. The library never
+ * prints, exits or aborts. Contexts and ops may be shared by threads after
+ * they are made; closing is the caller's to order.
+ *
+ * attune_plan_batch and attune_run neither allocate nor synchronise. Both may
+ * be called during CUDA graph capture; a captured plan stays what it was. */
+#ifndef ATTUNE_H
+#define ATTUNE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum attune_status {
+	ATTUNE_OK = 0,
+	ATTUNE_INVALID,	    /* an argument makes no sense */
+	ATTUNE_UNSUPPORTED, /* sensible, but this backend cannot */
+	ATTUNE_NO_DEVICE,   /* no such device, or no driver */
+	ATTUNE_NO_MEMORY,
+	ATTUNE_TOO_SMALL, /* the workspace, or a text buffer */
+	ATTUNE_DEVICE_ERROR
+};
+
+enum attune_dtype { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16 };
+
+typedef struct attune_context attune_context;
+typedef struct attune_op attune_op;
+
+/* What stays the same over all batches of a layer. */
+typedef struct attune_shape {
+	int num_query_heads;	    /* a multiple of num_kv_heads */
+	int num_kv_heads;
+	int head_size;
+	int page_size;		    /* tokens in a page, 1 or more */
+	enum attune_dtype dtype;    /* of q and out */
+	enum attune_dtype kv_dtype; /* of the cache */
+	int causal;
+	int window;	 /* keys a query sees, itself included; 0: all */
+	float scale;	 /* 0: 1 / sqrt(head_size) */
+	float softcap;	 /* 0: none */
+	int has_sinks;	 /* tensors.sinks will be given */
+	int has_alibi;	 /* tensors.alibi_slopes will be given */
+} attune_shape;
+
+/* One step, on the host. query_start has num_seqs + 1 entries from 0 up. */
+typedef struct attune_batch {
+	int num_seqs;
+	const int32_t *query_start;
+	const int32_t *seq_lens;
+} attune_batch;
+
+/* One step, on the device (on the host for the CPU). Strides in elements;
+ * shapes and meaning as in args.h. Not owned. */
+typedef struct attune_tensors {
+	void *out;
+	const void *q;
+	const void *k_cache;
+	const void *v_cache;
+	const int32_t *block_table;
+	const int32_t *query_start;
+	const int32_t *seq_lens;
+	const float *sinks;
+	const float *alibi_slopes;
+	int64_t q_token_stride, q_head_stride;
+	int64_t out_token_stride, out_head_stride;
+	int64_t k_page_stride, k_slot_stride, k_head_stride;
+	int64_t v_page_stride, v_slot_stride, v_head_stride;
+	int block_table_stride;
+} attune_tensors;
+
+/* One launch (and its reduction) over a part of the batch. */
+typedef struct attune_part {
+	int choice;		    /* index into the op's table of choices */
+	int seq_begin, seq_count;   /* sequences looked at */
+	int min_query, max_query;   /* of these, the query lengths computed */
+	int64_t query_tokens;	    /* of the sequences computed */
+	size_t workspace;	    /* bytes of partials */
+} attune_part;
+
+/* Plain data: copy it, keep it, compare it. */
+typedef struct attune_plan {
+	int num_parts; /* 0 (nothing to do), 1, or 2: prefill then decode */
+	int num_seqs;
+	size_t workspace; /* bytes that attune_run needs */
+	attune_part part[2];
+} attune_plan;
+
+/* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1"; NULL: the first GPU, else the
+ * CPU. CPU threads: ATTUNE_THREADS in the environment, else all. */
+enum attune_status attune_open(attune_context **ctx, const char *device);
+void attune_close(attune_context *ctx);
+/* e.g. "NVIDIA H200 (sm_90, 132 SMs)"; lives as long as ctx. */
+const char *attune_device_name(const attune_context *ctx);
+
+/* Loads all that a plan for `shape` may name. Allocates and synchronises. */
+enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **op);
+void attune_release(attune_op *op);
+
+enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
+				     attune_plan *plan);
+
+/* `stream`: a CUstream on CUDA, ignored on the CPU, where the call returns
+ * when the work is done. `workspace`: device memory, 16-byte aligned, at
+ * least plan->workspace bytes; its contents mean nothing between calls, and
+ * calls that may overlap need one each. */
+enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
+			      const attune_tensors *tensors, void *workspace,
+			      size_t workspace_bytes, void *stream);
+
+/* The largest workspace of any batch of at most these sizes, so that it can
+ * be allocated once. */
+enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
+					size_t *bytes);
+
+/* "prefill: qblock BLOCK_M=128 ... | decode: segmented ..." */
+enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
+				    size_t size);
+
+const char *attune_status_text(enum attune_status status);
+const char *attune_last_error(void);
+const char *attune_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,87 @@
+/* device.h - a machine that launches kernels, as a table of verbs.
+ *
+ * The library uses open .. launch. The harness adds the tape: launches made
+ * between tape_begin and tape_end are kept, and tape_play runs them all and
+ * says how long that took on the device (a CUDA graph between two events; on
+ * the CPU a list of grids under the clock). */
+#ifndef ATTUNE_DEVICE_H
+#define ATTUNE_DEVICE_H
+
+#include "kernel.h"
+
+struct device_info {
+	char name[80];	  /* "NVIDIA H200", "AMD EPYC 9B14" */
+	char gpu[16];	  /* what GPU= and the file names say: "h200", "cpu" */
+	char arch[16];	  /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
+	char driver[48];  /* driver and API version, or the kernel's */
+	enum backend backend;
+	int units;	  /* SMs, or threads */
+	int lanes;	  /* threads of a warp, or floats of a vector */
+	int smem_per_block, smem_per_unit;
+	size_t l2_bytes, memory_bytes;
+	int clock_mhz, memory_clock_mhz; /* nominal; 0: not known */
+	double power_limit_w;		 /* 0: not known */
+};
+
+struct conditions { /* now; 0: not known */
+	double sm_mhz, power_w, temperature_c;
+	double joules; /* running counter */
+	int throttled; /* a reason other than idle is set */
+};
+
+struct code; /* a loaded kernel */
+struct tape;
+
+/* A binary, ready to load: a cubin, PTX, or on the CPU either a shared object
+ * (path) or a function linked in. */
+struct blob {
+	const void *data;
+	size_t size;
+	const char *path;
+	void (*cell)(const struct attune_args *, int x, int y, int z);
+	const char *entry; /* symbol; always ENTRY_NAME */
+};
+#define ENTRY_NAME "attune_kernel"
+
+struct device {
+	const struct device_ops *ops;
+	struct device_info info;
+	void *state;
+};
+
+/* Verbs return an enum attune_status and leave text for attune_last_error. */
+struct device_ops {
+	const char *name; /* "cuda", "cpu" */
+	enum attune_status (*open)(struct device *, const char *which);
+	void (*close)(struct device *);
+	enum attune_status (*alloc)(struct device *, void **mem, size_t bytes);
+	void (*release)(struct device *, void *mem);
+	enum attune_status (*put)(struct device *, void *dst, const void *src, size_t bytes);
+	enum attune_status (*get)(struct device *, void *dst, const void *src, size_t bytes);
+	enum attune_status (*fill)(struct device *, void *dst, int byte, size_t bytes);
+	enum attune_status (*load)(struct device *, struct code **, const struct blob *);
+	void (*unload)(struct device *, struct code *);
+	/* `args`: one struct by value. Asynchronous on a GPU. */
+	enum attune_status (*launch)(struct device *, const struct code *, const struct geometry *,
+				     const void *args, size_t args_bytes, void *stream);
+	enum attune_status (*wait)(struct device *, void *stream);
+	void *(*stream)(struct device *); /* the device's own stream */
+	/* What the compiler gave this code: 0s on the CPU. */
+	void (*resources)(const struct code *, int *registers, int *spill_bytes, int *smem_static);
+
+	enum attune_status (*tape_begin)(struct device *);
+	enum attune_status (*tape_end)(struct device *, struct tape **);
+	enum attune_status (*tape_play)(struct device *, struct tape *, double *ns);
+	void (*tape_free)(struct device *, struct tape *);
+	void (*conditions)(struct device *, struct conditions *);
+};
+
+extern const struct device_ops cpu_ops, cuda_ops;
+
+/* `which`: as in attune_open. On failure text is left and *dev is closed. */
+enum attune_status device_open(struct device *dev, const char *which);
+void device_close(struct device *dev);
+/* Short name for a device's marketing name: "NVIDIA H200" -> "h200". */
+const char *gpu_short_name(const char *name);
+
+#endif

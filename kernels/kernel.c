@@ -1,0 +1,172 @@
+/* kernel.c - the registry, and choices as points and as text. */
+#include "kernel.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KERNEL(where, name, chosen, about) extern const struct space where##_##name##_space;
+#include "kernels.def"
+#undef KERNEL
+
+#define BACKEND_cpu BACKEND_CPU
+#define BACKEND_gpu BACKEND_GPU
+#define SUFFIX_cpu  ".c"
+#define SUFFIX_gpu  ".cu"
+const struct kernel attune_kernels[] = {
+#define KERNEL(where, name, chosen, about)                                             \
+	{ #name, BACKEND_##where, chosen, #where "/" #name SUFFIX_##where, about, \
+	  &where##_##name##_space },
+#include "kernels.def"
+#undef KERNEL
+	{ 0 }
+};
+
+const struct kernel *kernel_find(enum backend backend, const char *name)
+{
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		if (k->backend == backend && !strcmp(k->name, name))
+			return k;
+	return NULL;
+}
+
+void config_default(struct config *c, const struct space *s)
+{
+	memset(c, 0, sizeof *c);
+	for (int i = 0; i < s->num_axes; i++)
+		c->v[i] = s->axis[i].dflt;
+}
+
+static int value_index(const struct axis *a, int value)
+{
+	for (int i = 0; i < a->num_values; i++)
+		if (a->values[i] == value)
+			return i;
+	return -1;
+}
+
+int config_next(struct config *c, const struct space *s)
+{
+	for (int i = s->num_axes - 1; i >= 0; i--) {
+		const struct axis *a = &s->axis[i];
+		int at = value_index(a, c->v[i]) + 1;
+		c->v[i] = a->values[at < a->num_values ? at : 0];
+		if (at < a->num_values)
+			return 1;
+	}
+	return 0;
+}
+
+void config_first(struct config *c, const struct space *s)
+{
+	memset(c, 0, sizeof *c);
+	for (int i = 0; i < s->num_axes; i++)
+		c->v[i] = s->axis[i].values[0];
+}
+
+int config_value(const struct config *c, const struct space *s, const char *axis, int absent)
+{
+	for (int i = 0; i < s->num_axes; i++)
+		if (!strcmp(s->axis[i].name, axis))
+			return c->v[i];
+	return absent;
+}
+
+int config_text(char *text, size_t size, const struct config *c, const struct space *s)
+{
+	size_t n = 0;
+	if (size)
+		text[0] = '\0';
+	for (int i = 0; i < s->num_axes && n < size; i++)
+		n += (size_t)snprintf(text + n, size - n, "%s%s=%d", i ? " " : "", s->axis[i].name,
+				      c->v[i]);
+	return (int)n;
+}
+
+/* One "AXIS=value" at `text`; its axis, or -1. */
+static int parse_one(const struct space *s, const char *text, int *value, const char **end)
+{
+	for (int i = 0; i < s->num_axes; i++) {
+		size_t len = strlen(s->axis[i].name);
+		if (strncmp(text, s->axis[i].name, len) || text[len] != '=')
+			continue;
+		char *stop;
+		long v = strtol(text + len + 1, &stop, 10);
+		if (stop == text + len + 1 || (*stop && !isspace((unsigned char)*stop)))
+			return -1;
+		*value = (int)v;
+		*end = stop;
+		return value_index(&s->axis[i], (int)v) < 0 ? -1 : i;
+	}
+	return -1;
+}
+
+int config_parse(struct config *c, const struct space *s, const char *text, const char **where)
+{
+	unsigned seen = 0;
+	memset(c, 0, sizeof *c);
+	for (;;) {
+		while (isspace((unsigned char)*text))
+			text++;
+		*where = text;
+		if (!*text)
+			return seen == (1u << s->num_axes) - 1;
+		int value, i = parse_one(s, text, &value, &text);
+		if (i < 0 || seen >> i & 1)
+			return 0;
+		seen |= 1u << i;
+		c->v[i] = value;
+	}
+}
+
+int binary_flags(char *text, size_t size, const struct kernel *k, const struct config *c,
+		 const attune_shape *shape)
+{
+	size_t n = (size_t)k->space->given(text, size, shape);
+	for (int i = 0; i < k->space->num_axes && n < size; i++)
+		if (k->space->axis[i].is_static)
+			n += (size_t)snprintf(text + n, size - n, "%s-D%s=%d", n ? " " : "",
+					      k->space->axis[i].name, c->v[i]);
+	return (int)n;
+}
+
+const char *dtype_name(enum attune_dtype t)
+{
+	static const char *const names[] = { "F32", "F16", "BF16" };
+	return (unsigned)t < COUNT(names) ? names[t] : "?";
+}
+
+int dtype_bytes(enum attune_dtype t)
+{
+	return t == ATTUNE_F32 ? 4 : 2;
+}
+
+static unsigned long long mix(unsigned long long h, const char *text)
+{
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 1099511628211ull;
+	return (h ^ '\n') * 1099511628211ull;
+}
+
+/* Names and values of the axes, not their defaults or their prose: a choice
+ * stays valid as long as these do. */
+unsigned long long kernels_hash(void)
+{
+	unsigned long long h = 14695981039346656037ull;
+	char value[16];
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		h = mix(h, k->source);
+		for (int i = 0; i < k->space->num_axes; i++) {
+			const struct axis *a = &k->space->axis[i];
+			h = mix(h, a->name);
+			for (int v = 0; v < a->num_values; v++) {
+				snprintf(value, sizeof value, "%d", a->values[v]);
+				h = mix(h, value);
+			}
+		}
+	}
+#define FEATURE(name, replay, meaning) h = mix(h, #name);
+#include "features.def"
+#undef FEATURE
+	return h;
+}

@@ -1,0 +1,132 @@
+/* kernel.h - what a kernel is, as data; the map of this folder.
+ *
+ *   kernels.def   --> struct kernel, one row each                 (kernel.c)
+ *   <kernel>.def  --> struct space: axes, rules, geometry         (space.c)
+ *   a choice      = a kernel and a value for each of its axes
+ *                 = "segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=8"
+ *   a binary      = a kernel and its -D flags: the STATIC axes of a choice
+ *                   and what the shape compiles in (GIVEN)
+ *                 = "segmented -DHEAD_SIZE=128 -DDTYPE=BF16 ... -DTILE_SIZE=64"
+ *
+ * These two texts are the names of things everywhere: in the database, in
+ * generated headers, in caches, on the command line. */
+#ifndef ATTUNE_KERNEL_H
+#define ATTUNE_KERNEL_H
+
+#include "args.h"
+#include "attune.h"
+#include "features.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+enum { MAX_AXES = 12, MAX_FLAGS = 320, MAX_CHOICE_TEXT = 192 };
+
+enum backend { BACKEND_CPU, BACKEND_GPU };
+
+/* A query of at most this many tokens belongs to the decode part: one token,
+ * or a few speculative ones. */
+enum { DECODE_MAX_QUERY = 8 };
+
+struct device_info;
+
+struct axis {
+	const char *name, *about;
+	int is_static; /* compiled in; else a launch argument */
+	int dflt;
+	const int *values;
+	int num_values;
+};
+
+struct config {
+	int v[MAX_AXES]; /* in the order of the space's axes */
+};
+
+struct geometry {
+	unsigned x, y, z;	/* grid of blocks; on the CPU, of cells */
+	unsigned threads;	/* of a block; 1 on the CPU */
+	unsigned smem;		/* bytes of dynamic shared memory */
+	int segments;		/* 1: no reduction follows */
+};
+
+/* The part of a batch that one launch computes. `f` holds its features. */
+struct part {
+	struct attune_features f;
+	int seq_begin, seq_count, min_query, max_query;
+	/* query_start[seq_begin + seq_count] - query_start[seq_begin]: also
+	 * tokens of sequences in between that are not of this part */
+	long long range_tokens;
+};
+
+struct space {
+	const struct axis *axis;
+	int num_axes;
+	/* The reason why this point is illegal, or NULL. `part` may be NULL:
+	 * then only what does not depend on the batch is asked. */
+	const char *(*why_illegal)(const struct config *, const attune_shape *,
+				   const struct part *, const struct device_info *);
+	void (*geometry)(const struct config *, const attune_shape *, const struct part *,
+			 const struct device_info *, struct geometry *);
+	/* Writes "-DHEAD_SIZE=128 ..." and returns its length. */
+	int (*given)(char *text, size_t size, const attune_shape *);
+};
+
+struct kernel {
+	const char *name;
+	enum backend backend;
+	int selectable; /* 0: a helper such as the reduction */
+	const char *source; /* below kernels/: "gpu/qblock.cu" */
+	const char *about;
+	const struct space *space;
+};
+
+/* kernel.c */
+extern const struct kernel attune_kernels[]; /* ends with a NULL name */
+const struct kernel *kernel_find(enum backend backend, const char *name);
+void config_default(struct config *, const struct space *);
+void config_first(struct config *, const struct space *);
+/* Counts through all points, last axis fastest; 0 after the last. */
+int config_next(struct config *, const struct space *);
+int config_value(const struct config *, const struct space *, const char *axis, int absent);
+/* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between. */
+int config_text(char *text, size_t size, const struct config *, const struct space *);
+/* The inverse; a missing axis, an unknown one or a value that the axis does
+ * not list is an error: returns 0 and points *where at the offending text. */
+int config_parse(struct config *, const struct space *, const char *text, const char **where);
+/* The compiler's arguments: GIVEN, then STATIC axes. */
+int binary_flags(char *text, size_t size, const struct kernel *, const struct config *,
+		 const attune_shape *);
+const char *dtype_name(enum attune_dtype); /* "F32" "F16" "BF16" */
+int dtype_bytes(enum attune_dtype);
+/* Hash over all .def tables: a header made from others is stale. */
+unsigned long long kernels_hash(void);
+
+/* part.c: batches, parts and features */
+enum phase { PHASE_ALL, PHASE_PREFILL, PHASE_DECODE };
+/* 0 when no sequence of the batch is in the phase (sequences of query length
+ * 0 are in none). */
+int part_make(struct part *, enum phase, const attune_shape *, const attune_batch *,
+	      const struct device_info *);
+/* Q blocks of block_q tokens as the kernels number them: sequence i of the part
+ * starts at block (query_start[i] - query_start[seq_begin]) / block_q + i, which
+ * leaves room for every sequence's last, partial block without a prefix sum.
+ * When no query is longer than block_q: one block a sequence. */
+long long part_q_blocks(const struct part *, int block_q);
+/* Key tokens a part reads, by window and causality: for bytes. Query-key pairs
+ * for FLOPs. Both of one head. */
+long long part_live_keys(const attune_shape *, const attune_batch *, enum phase);
+long long part_pairs(const attune_shape *, const attune_batch *, enum phase);
+const char *shape_error(const attune_shape *); /* NULL when sound */
+const char *batch_error(const attune_batch *);
+unsigned page_magic(int page_size);
+
+/* reference.c: the definition, in fp64, on the host. Computes query token
+ * `token` of sequence `seq` for query head `head` into out[head_size]. All
+ * pointers of `args` are host memory; dtypes from the shape. */
+void reference_row(const struct attune_args *args, const attune_shape *shape, int seq, int token,
+		   int head, double *out);
+
+/* status.c: fail() keeps one line for attune_last_error and returns status. */
+enum attune_status fail(enum attune_status status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

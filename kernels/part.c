@@ -1,0 +1,175 @@
+/* part.c - batches, their parts, and the features that heuristics read. */
+#include "device.h"
+#include <string.h>
+
+const char *shape_error(const attune_shape *s)
+{
+	if (s->num_kv_heads < 1 || s->num_query_heads < 1)
+		return "num_query_heads and num_kv_heads must be 1 or more";
+	if (s->num_query_heads % s->num_kv_heads)
+		return "num_query_heads must be a multiple of num_kv_heads";
+	if (s->head_size < 8 || s->head_size > 512)
+		return "head_size must be 8 to 512";
+	if (s->page_size < 1 || s->page_size > 65536)
+		return "page_size must be 1 to 65536";
+	if ((unsigned)s->dtype > ATTUNE_BF16 || (unsigned)s->kv_dtype > ATTUNE_BF16)
+		return "dtype must be F32, F16 or BF16";
+	if (s->window < 0)
+		return "window must be 0 (none) or more";
+	if (!(s->scale >= 0) || !(s->softcap >= 0))
+		return "scale and softcap must be 0 or more";
+	return NULL;
+}
+
+const char *batch_error(const attune_batch *b)
+{
+	if (b->num_seqs < 0)
+		return "num_seqs must be 0 or more";
+	if (b->num_seqs && (!b->query_start || !b->seq_lens))
+		return "query_start and seq_lens must be given";
+	if (b->num_seqs && b->query_start[0] != 0)
+		return "query_start must begin with 0";
+	for (int i = 0; i < b->num_seqs; i++) {
+		if (b->query_start[i + 1] < b->query_start[i])
+			return "query_start must not decrease";
+		if (b->seq_lens[i] < 0)
+			return "seq_lens must be 0 or more";
+	}
+	return NULL;
+}
+
+static int in_phase(enum phase phase, int query)
+{
+	if (query < 1)
+		return 0;
+	return phase == PHASE_ALL || (phase == PHASE_DECODE) == (query <= DECODE_MAX_QUERY);
+}
+
+static long long min_ll(long long a, long long b)
+{
+	return a < b ? a : b;
+}
+
+/* Keys that at least one query of the sequence sees. */
+static long long live_keys(const attune_shape *s, int query, int seq)
+{
+	if (!s->window)
+		return seq;
+	return min_ll(seq, (long long)s->window + query - 1);
+}
+
+/* Query-key pairs of one head: sum over the query's tokens of the keys seen. */
+static long long pairs(const attune_shape *s, int query, int seq)
+{
+	long long sum = 0, context = (long long)seq - query;
+	if (!s->causal && !s->window)
+		return (long long)query * seq;
+	if (!s->window) { /* token i sees context + i + 1 keys, never below 0 */
+		long long first = context + 1 > 0 ? context + 1 : 0, last = seq > 0 ? seq : 0;
+		return (first + last) * (last - first + 1) / 2;
+	}
+	for (long long i = 0; i < query; i++) {
+		long long end = s->causal ? context + i + 1 : seq;
+		long long begin = context + i + 1 - s->window;
+		if (begin < 0)
+			begin = 0;
+		if (end > begin)
+			sum += end - begin;
+	}
+	return sum;
+}
+
+static long long sum_over(const attune_shape *s, const attune_batch *b, enum phase phase,
+			  long long (*of)(const attune_shape *, int query, int seq))
+{
+	long long sum = 0;
+	for (int i = 0; i < b->num_seqs; i++) {
+		int query = b->query_start[i + 1] - b->query_start[i];
+		if (in_phase(phase, query))
+			sum += of(s, query, b->seq_lens[i]);
+	}
+	return sum;
+}
+
+long long part_live_keys(const attune_shape *s, const attune_batch *b, enum phase phase)
+{
+	return sum_over(s, b, phase, live_keys);
+}
+
+long long part_pairs(const attune_shape *s, const attune_batch *b, enum phase phase)
+{
+	return sum_over(s, b, phase, pairs);
+}
+
+static void shape_features(struct attune_features *f, const attune_shape *s,
+			   const struct device_info *d)
+{
+	f->num_query_heads = s->num_query_heads;
+	f->num_kv_heads = s->num_kv_heads;
+	f->group = s->num_query_heads / s->num_kv_heads;
+	f->head_size = s->head_size;
+	f->page_size = s->page_size;
+	f->kv_bytes = dtype_bytes(s->kv_dtype);
+	f->window = s->window ? s->window : 1 << 30;
+	f->units = d->units;
+}
+
+int part_make(struct part *p, enum phase phase, const attune_shape *s, const attune_batch *b,
+	      const struct device_info *d)
+{
+	struct attune_features *f = &p->f;
+	int last = -1;
+	memset(p, 0, sizeof *p);
+	shape_features(f, s, d);
+	p->min_query = 1 << 30;
+	for (int i = 0; i < b->num_seqs; i++) {
+		int query = b->query_start[i + 1] - b->query_start[i];
+		long long live = live_keys(s, query, b->seq_lens[i]);
+		if (in_phase(PHASE_DECODE, query))
+			f->decode_seqs++, f->decode_kv += live;
+		else
+			f->prefill_tokens += query;
+		if (!in_phase(phase, query))
+			continue;
+		if (last < 0)
+			p->seq_begin = i;
+		last = i;
+		f->num_seqs++;
+		f->query_tokens += query;
+		f->kv_tokens += live;
+		f->work += pairs(s, query, b->seq_lens[i]);
+		if (live > f->max_seq)
+			f->max_seq = live;
+		if (query > p->max_query)
+			p->max_query = query;
+		if (query < p->min_query)
+			p->min_query = query;
+	}
+	if (last < 0)
+		return 0;
+	p->seq_count = last + 1 - p->seq_begin;
+	p->range_tokens = b->query_start[last + 1] - b->query_start[p->seq_begin];
+	f->max_query = p->max_query;
+	f->rows = f->max_query * f->group;
+	f->heads_x_seqs = f->num_seqs * f->num_kv_heads;
+	f->mean_seq = f->kv_tokens / f->num_seqs;
+	f->skew = f->mean_seq ? 16 * f->max_seq / f->mean_seq : 16;
+	f->work = (f->work + 4095) / 4096;
+	return 1;
+}
+
+long long part_q_blocks(const struct part *p, int block_q)
+{
+	if (p->max_query <= block_q)
+		return p->seq_count;
+	return p->range_tokens / block_q + p->seq_count;
+}
+
+/* n / page_size == (n * magic) >> 32 for all n < 2^20 pages' worth that fit:
+ * magic = ceil(2^32 / page_size) errs by less than 1 / page_size as long as
+ * n * page_size < 2^32, which 65536 x 65536 tokens would just reach. */
+unsigned page_magic(int page_size)
+{
+	return page_size == 1 ? 0 : (unsigned)((0x100000000ull + (unsigned)page_size - 1) /
+					       (unsigned)page_size);
+}

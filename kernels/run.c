@@ -1,0 +1,96 @@
+/* run.c - launching one choice over one part of a batch. */
+#include "run.h"
+#include <math.h>
+
+static size_t partial_rows(const attune_shape *s, const struct part *p)
+{
+	return (size_t)p->seq_count * (size_t)p->max_query * (size_t)s->num_query_heads;
+}
+
+size_t part_workspace(const struct kernel *k, const struct config *c, const attune_shape *s,
+		      const struct part *p, const struct device_info *d)
+{
+	struct geometry g;
+	k->space->geometry(c, s, p, d, &g);
+	if (g.segments <= 1)
+		return 0;
+	return partial_rows(s, p) * (size_t)g.segments * (size_t)(s->head_size + 2) * sizeof(float);
+}
+
+void args_from_tensors(struct attune_args *a, const attune_shape *s, const attune_tensors *t,
+		       int num_seqs)
+{
+	*a = (struct attune_args){
+		.out = t->out,
+		.q = t->q,
+		.k_cache = t->k_cache,
+		.v_cache = t->v_cache,
+		.block_table = t->block_table,
+		.query_start = t->query_start,
+		.seq_lens = t->seq_lens,
+		.sinks = s->has_sinks ? t->sinks : 0,
+		.alibi_slopes = s->has_alibi ? t->alibi_slopes : 0,
+		.q_token_stride = t->q_token_stride,
+		.q_head_stride = t->q_head_stride,
+		.out_token_stride = t->out_token_stride,
+		.out_head_stride = t->out_head_stride,
+		.k_page_stride = t->k_page_stride,
+		.k_slot_stride = t->k_slot_stride,
+		.k_head_stride = t->k_head_stride,
+		.v_page_stride = t->v_page_stride,
+		.v_slot_stride = t->v_slot_stride,
+		.v_head_stride = t->v_head_stride,
+		.block_table_stride = t->block_table_stride,
+		.num_seqs = num_seqs,
+		.num_query_heads = s->num_query_heads,
+		.num_kv_heads = s->num_kv_heads,
+		.group = s->num_query_heads / s->num_kv_heads,
+		.page_size = s->page_size,
+		.page_magic = page_magic(s->page_size),
+		.window = s->window,
+		.causal = s->causal,
+		.segments = 1,
+		.scale = s->scale > 0 ? s->scale : 1 / sqrtf((float)s->head_size),
+		.softcap = s->softcap,
+	};
+}
+
+static struct geometry reduce_geometry(const struct device *dev, const attune_shape *s,
+				       const struct part *p)
+{
+	struct geometry g;
+	struct config c;
+	const struct kernel *reduce = kernel_find(dev->info.backend, "reduce");
+	config_default(&c, reduce->space);
+	reduce->space->geometry(&c, s, p, &dev->info, &g);
+	return g;
+}
+
+enum attune_status run_part(struct device *dev, const struct launchable *l, const attune_shape *s,
+			    const struct part *p, const struct attune_args *common, void *workspace,
+			    size_t workspace_bytes, void *stream)
+{
+	struct geometry g;
+	struct attune_args a = *common;
+	const size_t need = part_workspace(l->kernel, l->config, s, p, &dev->info);
+	enum attune_status status;
+
+	if (need > workspace_bytes || (need && !workspace))
+		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
+			    workspace ? workspace_bytes : 0, need);
+	l->kernel->space->geometry(l->config, s, p, &dev->info, &g);
+	a.seq_begin = p->seq_begin;
+	a.seq_count = p->seq_count;
+	a.min_query = p->min_query;
+	a.max_query = p->max_query;
+	a.segments = g.segments;
+	if (g.segments > 1) {
+		a.partial_ml = workspace;
+		a.partial_out = a.partial_ml + partial_rows(s, p) * (size_t)g.segments * 2;
+	}
+	status = dev->ops->launch(dev, l->code, &g, &a, sizeof a, stream);
+	if (status || g.segments <= 1)
+		return status;
+	g = reduce_geometry(dev, s, p);
+	return dev->ops->launch(dev, l->reduce, &g, &a, sizeof a, stream);
+}

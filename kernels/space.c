@@ -1,0 +1,99 @@
+/* space.c - turns one <kernel>.def into one struct space. The Makefile
+ * compiles this file once per .def, with SPACE the path and NAME the symbol.
+ * Each pass gives meaning to some words of the .def and ignores the rest:
+ *
+ *   GIVEN(NAME, text)                  compiled in by the shape
+ *   STATIC(NAME, default, about, ...)  a tunable that costs a compilation
+ *   LAUNCH(NAME, default, about, ...)  a tunable that costs none
+ *   LET(name, expression)              a name for an int, for the words below
+ *   RULE(legal, why not)               asked of the axes, shape s and device d
+ *   BATCH_RULE(legal, why not)         asked of the part p of the batch too
+ *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts) */
+#include "device.h"
+#include <stdio.h>
+
+#define STATIC(axis, dflt, about, ...) static const int axis##_values[] = { __VA_ARGS__ };
+#define LAUNCH STATIC
+#include "each.inc"
+
+#define AXIS(axis, is_static, dflt, about) \
+	{ #axis, about, is_static, dflt, axis##_values, COUNT(axis##_values) },
+#define STATIC(axis, dflt, about, ...) AXIS(axis, 1, dflt, about)
+#define LAUNCH(axis, dflt, about, ...) AXIS(axis, 0, dflt, about)
+static const struct axis axes[] = {
+#include "each.inc"
+	{ 0 }
+};
+
+#define STATIC(axis, ...) axis##_at,
+#define LAUNCH STATIC
+enum {
+#include "each.inc"
+	NUM_AXES
+};
+_Static_assert(NUM_AXES <= MAX_AXES, "raise MAX_AXES");
+
+#define NAME_AXIS(axis, ...)        \
+	const int axis = c->v[axis##_at]; \
+	(void)axis;
+#define NAME_LET(name, expression)     \
+	const int name = (int)(expression); \
+	(void)name;
+
+static const char *why_illegal(const struct config *c, const attune_shape *s, const struct part *p,
+			       const struct device_info *d)
+{
+	(void)c, (void)s, (void)p, (void)d;
+#define STATIC NAME_AXIS
+#define LAUNCH NAME_AXIS
+#include "each.inc"
+#define LET NAME_LET
+#define RULE(legal, why) \
+	if (!(legal))    \
+		return why;
+#define BATCH_RULE(legal, why) \
+	if (p && !(legal))     \
+		return why;
+#include "each.inc"
+	return NULL;
+}
+
+static void geometry(const struct config *c, const attune_shape *s, const struct part *p,
+		     const struct device_info *d, struct geometry *g)
+{
+	(void)c, (void)s, (void)p, (void)d;
+	*g = (struct geometry){ 1, 1, 1, 1, 0, 1 };
+#define STATIC NAME_AXIS
+#define LAUNCH NAME_AXIS
+#include "each.inc"
+#define LET NAME_LET
+#define GRID(gx, gy, gz) g->x = (unsigned)(gx), g->y = (unsigned)(gy), g->z = (unsigned)(gz);
+#define BLOCK(n)	 g->threads = (unsigned)(n);
+#define SMEM(n)		 g->smem = (unsigned)(n);
+#define SEGMENTED(n)	 g->segments = (n);
+#include "each.inc"
+}
+
+static const char *number(char text[16], int n)
+{
+	snprintf(text, 16, "%d", n);
+	return text;
+}
+
+static int given(char *text, size_t size, const attune_shape *s)
+{
+	char digits[16];
+	size_t n = 0;
+	(void)s, (void)digits, (void)number;
+	if (size)
+		text[0] = '\0';
+#define NUMBER(x) number(digits, x)
+#define GIVEN(name, word)  \
+	if (n < size)      \
+		n += (size_t)snprintf(text + n, size - n, "%s-D" #name "=%s", n ? " " : "", word);
+#include "each.inc"
+	return (int)n;
+}
+
+extern const struct space NAME;
+const struct space NAME = { axes, NUM_AXES, why_illegal, geometry, given };
