@@ -2,7 +2,7 @@
 B       ?= build
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-CPPFLAGS += -Ikernels -Igenerated -I$(B) -D_GNU_SOURCE -MMD -MP
+CPPFLAGS += -iquote kernels -iquote generated -I$(B) -D_GNU_SOURCE -MMD -MP
 override CFLAGS += -std=c11 $(WARN)
 LIBS    := -lpthreadpool -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash

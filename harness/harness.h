@@ -1,8 +1,8 @@
 /* harness.h - from a scenario to trusted numbers in SQLite; the map of this
  * folder. Knows nothing of trees.
  *
- *   scenarios/*.json -scenario.c-> scenarios -workload.c-> buffers on a device
- *   kernels/*.def -> choices -jit.c-> binaries -check.c-> right or wrong
+ *   scenarios/SET.json -scenario.c-> scenarios -workload.c-> buffers on a device
+ *   kernels/K.def -> choices -jit.c-> binaries -check.c-> right or wrong
  *        -measure.c-> interleaved rounds -store.c-> results/<gpu>.sqlite
  *   sweep.c decides what runs; worker.c runs it where it can be lost. */
 #ifndef HARNESS_H
