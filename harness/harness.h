@@ -230,6 +230,7 @@ int store_has(struct store *, const char *gpu, const struct scenario *, enum pha
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *phase, *kernel, *choice, *outcome,
 		*protocol, *dtype, *layout;
+	attune_shape shape; /* as measured: rules, features and flags depend on it */
 	int page_size;
 	double weight;
 	double median_us, min_us, ci_us, gbps, tflops, joules;

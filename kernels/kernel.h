@@ -15,7 +15,7 @@
 
 #include "args.h"
 #include "attune.h"
-#include "features.h"
+#include "attune_features.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -68,6 +68,8 @@ struct space {
 			 const struct device_info *, struct geometry *);
 	/* Writes "-DHEAD_SIZE=128 ..." and returns its length. */
 	int (*given)(char *text, size_t size, const attune_shape *);
+	/* What why_illegal may answer, in the order it asks; ends with NULL. */
+	const char *const *rules;
 };
 
 struct kernel {

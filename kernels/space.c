@@ -31,7 +31,7 @@ enum {
 #include "each.inc"
 	NUM_AXES
 };
-_Static_assert(NUM_AXES <= MAX_AXES, "raise MAX_AXES");
+_Static_assert((int)NUM_AXES <= (int)MAX_AXES, "raise MAX_AXES");
 
 #define NAME_AXIS(axis, ...)        \
 	const int axis = c->v[axis##_at]; \
@@ -95,5 +95,12 @@ static int given(char *text, size_t size, const attune_shape *s)
 	return (int)n;
 }
 
+#define RULE(legal, why)       why,
+#define BATCH_RULE(legal, why) why,
+static const char *const rules[] = {
+#include "each.inc"
+	NULL
+};
+
 extern const struct space NAME;
-const struct space NAME = { axes, NUM_AXES, why_illegal, geometry, given };
+const struct space NAME = { axes, NUM_AXES, why_illegal, geometry, given, rules };
