@@ -1,4 +1,4 @@
-/* features.h - the struct that generated heuristics read. Plain integers, so
+/* attune_features.h - the struct that generated heuristics read. Plain integers, so
  * that it compiles as C, C++ and device code. */
 #ifndef ATTUNE_FEATURES_H
 #define ATTUNE_FEATURES_H

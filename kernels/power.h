@@ -1,0 +1,14 @@
+/* power.h - clocks, power and energy of an NVIDIA GPU, where its management
+ * library is installed; all zero where it is not. Reads only: attune never
+ * changes a machine's settings. */
+#ifndef ATTUNE_POWER_H
+#define ATTUNE_POWER_H
+
+#include "device.h"
+
+struct power;
+struct power *power_open(const char *pci_id, double *limit_w, char driver[32]); /* or NULL */
+void power_read(const struct power *, struct conditions *);
+void power_close(struct power *);
+
+#endif
