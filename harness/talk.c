@@ -1,0 +1,106 @@
+/* talk.c - what tools say to people, on stderr: complaints and progress; and
+ * the wish to stop. stdout is left to data. */
+#include "harness.h"
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double redraw_s = 0.1, line_s = 30;
+
+static struct {
+	char what[80];
+	double began, shown; /* seconds */
+	int drawn;           /* a line without its newline stands on the terminal */
+} bar;
+
+volatile int interrupted;
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void erase(void)
+{
+	if (bar.drawn)
+		fputs("\r\033[K", stderr);
+	bar.drawn = 0;
+}
+
+void complain(const char *format, ...)
+{
+	va_list ap;
+	erase();
+	fputs("attune: ", stderr);
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+/* "8 s", "3:05", "2:00:07" */
+static const char *clock_text(char *text, size_t size, double seconds)
+{
+	long s = lround(seconds);
+	if (s < 60)
+		snprintf(text, size, "%ld s", s);
+	else if (s < 3600)
+		snprintf(text, size, "%ld:%02ld", s / 60, s % 60);
+	else
+		snprintf(text, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+	return text;
+}
+
+void progress(const char *what, double done, double total)
+{
+	double t = now(), share = total > 0 ? fmin(fmax(done / total, 0), 1) : 0;
+	char spent[32], left[32] = "?";
+	int terminal = isatty(STDERR_FILENO);
+	if (strncmp(bar.what, what, sizeof bar.what - 1)) {
+		erase();
+		snprintf(bar.what, sizeof bar.what, "%s", what);
+		bar.began = t;
+		/* A terminal shows it at once; a log after its first 30 s. */
+		bar.shown = terminal ? 0 : t;
+	}
+	if (t - bar.shown < (terminal ? redraw_s : line_s))
+		return;
+	bar.shown = t;
+	clock_text(spent, sizeof spent, t - bar.began);
+	if (share > 0)
+		clock_text(left, sizeof left, (t - bar.began) * (1 - share) / share);
+	if (terminal)
+		fputs("\r\033[K", stderr);
+	fprintf(stderr, "%s %.0f%%, %s spent, %s left%s", bar.what, floor(100 * share), spent, left,
+		terminal ? "" : "\n");
+	bar.drawn = terminal;
+	fflush(stderr);
+}
+
+void progress_end(void)
+{
+	erase();
+	fflush(stderr);
+	bar.what[0] = '\0';
+}
+
+static void on_signal(int signal_number)
+{
+	(void)signal_number;
+	interrupted = 1;
+}
+
+/* The first signal asks; a second one of the same kind kills. No SA_RESTART, so
+ * that a blocking wait returns. */
+void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
