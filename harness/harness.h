@@ -41,7 +41,8 @@ int format_parse(const char *word, enum format *); /* 0 when unknown */
 double median(double *v, int n);		   /* sorts v */
 double quantile(const double *sorted, int n, double q);
 double mad(const double *v, int n, double centre); /* x 1.4826 */
-/* Half-width of the 95 % interval of the median by order statistics. */
+/* Half-width of the 95 % interval of the median by order statistics; NaN below six
+ * samples, of which no two cover the median that surely. */
 double median_ci(const double *sorted, int n);
 
 /* ---- batch.c: vLLM's batch grammar ------------------------------------------ */
@@ -84,6 +85,11 @@ const char *models_name(const struct models *, int i); /* NULL after the last */
 void models_free(struct models *);
 int scenarios_load(struct scenario_list *, const char *path, const struct models *);
 void scenarios_free(struct scenario_list *);
+
+/* ---- place.c: line and column, from 1, of a value in a valid JSON text ---------- */
+/* path: "scenarios/3/batch". key: of that object, point at this member's name; or
+ * NULL. What is not found stands where its parent does. Columns in characters. */
+void json_place(const char *text, const char *path, const char *key, int *line, int *column);
 
 /* ---- workload.c: a scenario made flesh -------------------------------------- */
 /* Pages are drawn from one pool; `sets` disjoint page sets rotate so that no call
@@ -150,7 +156,24 @@ struct binary {
  * 2: no compiler here (complains). Safe to call from several threads. */
 int jit_compile(struct binary *, const struct kernel *, const char *flags, const char *arch);
 void jit_free(struct binary *);
-const char *jit_version(enum backend); /* "nvrtc 13.0", "cc 12.2.0" */
+/* The same for a source outside kernels/: ".cu" or ".c" says which compiler. */
+int jit_compile_source(struct binary *, const char *source_path, const char *flags,
+		       const char *arch);
+const char *jit_version(enum backend); /* "nvrtc 13.0", "cc 12.2.0"; "none" */
+/* Hash of a kernel's source, of the reduction's where one may follow, and of every
+ * file that these include; 0 when a file cannot be read. */
+int jit_source_hash(const struct kernel *, char hex[33]);
+
+/* ---- source.c: where sources and cached binaries lie, and what a source is ------ */
+/* The kernels folder: ATTUNE_SOURCE, else beside the executable's folder, else below
+ * the working directory. NULL when there is none. */
+const char *source_root(void);
+/* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
+ * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
+const char *cache_root(void);
+/* Feeds the text of `path` and, recursively, of its #include "..." files to `hash`
+ * (an XXH3_state_t). 0 when `path` itself cannot be read. */
+int source_feed(void *hash, const char *path);
 
 /* ---- check.c: candidate against the fp64 reference -------------------------- */
 enum outcome {
@@ -210,7 +233,8 @@ const struct protocol *protocol_for(const struct device *, const char *preset);
 
 /* ---- store.c: the only file that knows SQLite -------------------------------- */
 struct store;
-/* Creates or migrates; NULL + complain on failure. `readonly` never writes. */
+/* Creates or migrates; NULL + complain on failure. `readonly` never writes. A handle
+ * is for one thread. Functions below that can fail complain, and return 0 (NULL). */
 struct store *store_open(const char *path, int readonly);
 void store_close(struct store *);
 struct run_info { /* provenance of one invocation */
@@ -218,31 +242,58 @@ struct run_info { /* provenance of one invocation */
 	char commit[48], toolkit[64], protocol[32], command[256];
 	double dram_gbps, fma_tflops; /* measured ceilings; 0: not measured */
 };
+/* The run's id, from 1 up. From here on this handle's device is the run's. */
 long long store_begin_run(struct store *, const struct run_info *);
-/* One committed transaction. Replaces nothing: a second measurement of a cell is
- * a second row; readers take the newest `ok` row of the newest run. */
+/* Enters a scenario, or gives a known one this set, split and weight. A sweep calls
+ * it for each of its scenarios, so that edited labels arrive without measuring. */
+int store_scenario(struct store *, const struct scenario *);
+/* One committed transaction. Replaces nothing: a second measurement of a cell is a
+ * second row; readers take the newest, whatever its outcome. Times are kept only of
+ * `ok` rows, and must be positive and finite. */
 int store_measurement(struct store *, long long run, const struct scenario *, enum phase,
 		      const struct choice *, const char *binary_flags, const struct measurement *,
 		      int registers, int spill_bytes);
-/* 1 when the cell has a row of any outcome by the same source hash. */
+/* A whole composed plan, measured as one: "prefill: <choice> | decode: <choice>". */
+int store_plan_measurement(struct store *, long long run, const struct scenario *,
+			   const char *plan_text, const struct measurement *);
+/* 1 when the cell has a row of any outcome by today's sources (and, once a run has
+ * begun, by its device and protocol). choice_text: "segmented BLOCK_M=16 ...". */
 int store_has(struct store *, const char *gpu, const struct scenario *, enum phase,
 	      const char *choice_text);
+int store_has_plan(struct store *, const char *gpu, const struct scenario *,
+		   const char *plan_text);
 struct store_cell {
-	const char *gpu, *model, *set, *split, *batch, *phase, *kernel, *choice, *outcome,
-		*protocol, *dtype, *layout;
+	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
+	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */
+	const char *kernel; /* "segmented"; "plan" */
+	const char *choice; /* without the kernel: "BLOCK_M=16 ..."; of a plan, its text */
+	const char *plan;   /* as people see it: "decode: segmented BLOCK_M=16 ..." */
+	const char *detail; /* of a failure; else NULL */
 	attune_shape shape; /* as measured: rules, features and flags depend on it */
 	int page_size;
+	unsigned long long seed;
 	double weight;
-	double median_us, min_us, ci_us, gbps, tflops, joules;
+	double median_us, min_us, ci_us, gbps, tflops, joules; /* NaN: not known */
+	float us[MAX_SAMPLES];
+	int samples;
 	long long run;
 };
 /* Newest row of every cell of a GPU ordered by (model, page_size, batch, phase,
- * kernel, choice); stops when `each` returns 0. */
+ * kernel, choice); stops when `each` returns 0. Of several devices of that name
+ * only the handle's run's, else the newest measured: two are never mixed. */
 int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
 	       void *arg);
 /* Content hash over sorted rows of a GPU: same rows, same hash, on any machine. */
 int store_hash(struct store *, const char *gpu, char hex[33]);
+/* The newest run with a measurement on that device. */
 int store_device(struct store *, const char *gpu, struct run_info *out);
+/* Adds what another database knows; 0 + complain on failure. *added: measurements. */
+int store_merge(struct store *, const char *path, long long *added);
+/* Rows of any SQL as text (NULL: null) to `each`, until it returns 0. */
+int store_query(struct store *, const char *sql,
+		int (*each)(void *, int columns, const char *const *names,
+			    const char *const *cells),
+		void *arg);
 
 /* ---- sweep.c, worker.c -------------------------------------------------------- */
 int cmd_sweep(int argc, char **argv);
