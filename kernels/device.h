@@ -18,7 +18,8 @@ struct device_info {
 	int units;	  /* SMs, or threads */
 	int lanes;	  /* threads of a warp, or floats of a vector */
 	int smem_per_block, smem_per_unit;
-	size_t l2_bytes, memory_bytes;
+	size_t l2_bytes; /* the last cache before DRAM; on a CPU all L3 together */
+	size_t memory_bytes;
 	int clock_mhz, memory_clock_mhz; /* nominal; 0: not known */
 	double power_limit_w;		 /* 0: not known */
 };
@@ -77,6 +78,18 @@ struct device_ops {
 };
 
 extern const struct device_ops cpu_ops, cuda_ops;
+
+/* The CPU only. The smallest share of the last tape_play's wall time that one of
+ * its threads was given: below 0.985 another program ran in between and the
+ * sample is worth nothing. */
+double cpu_last_play_share(const struct device *);
+/* The two ceilings now, to be taken in the same round as a sample: reading
+ * memory (about 7 ms) and multiply-adds in registers (about 1 ms), all threads,
+ * widest instructions. 0: no memory for it. */
+double cpu_dram_gbps(struct device *);
+double cpu_fma_gflops(struct device *);
+/* For kernels/cpu sources: cc <these> -shared -fPIC -Ikernels ...; NULL: unknown arch. */
+const char *cpu_compile_flags(const char *arch);
 
 /* `which`: as in attune_open. On failure text is left and *dev is closed. */
 enum attune_status device_open(struct device *dev, const char *which);

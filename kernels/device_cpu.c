@@ -164,6 +164,9 @@ static void cpu_close(struct device *dev)
 		return;
 	if (cpu->pool)
 		pthreadpool_destroy(cpu->pool);
+	if (cpu->recording)
+		free(cpu->recording->launch);
+	free(cpu->recording);
 	free(cpu->worker_clock);
 	free(cpu->stream_buffer);
 	free(cpu);

@@ -27,6 +27,9 @@ enum backend { BACKEND_CPU, BACKEND_GPU };
  * or a few speculative ones. */
 enum { DECODE_MAX_QUERY = 8 };
 
+/* Partials of a segmented launch never take more than this. */
+enum { MAX_PARTIAL_BYTES = 256 << 20 };
+
 struct device_info;
 
 struct axis {

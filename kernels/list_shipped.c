@@ -1,0 +1,150 @@
+/* list_shipped.c - a build tool: says which binaries the library is to carry, as
+ * make rules (--make) and as the table that names them (--table).
+ *
+ * Carried are: for each measured GPU the BINARIES of its header; and the default
+ * configuration of every kernel for the shapes of carried.c, on the CPU for
+ * each instruction set, on NVIDIA GPUs as PTX. Without a CUDA compiler
+ * (--no-cuda) the GPU's rows are left out.
+ *
+ *   build/list_shipped --make  [--no-cuda] [--skip-stale] > build/shipped.mk
+ *   build/list_shipped --table [--no-cuda] [--skip-stale] > build/shipped.inc */
+#include "heuristics.h"
+#include "shipped.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+	enum backend backend;
+	char arch[16], kernel[32], flags[MAX_FLAGS];
+};
+
+static struct row *rows;
+static int num_rows, skip_stale, cuda = 1;
+
+static const char *const cpu_isas[] = {
+#if defined(__x86_64__)
+	"avx512", "avx2",
+#elif defined(__aarch64__)
+	"neon",
+#endif
+	"scalar",
+};
+
+static void add(enum backend backend, const char *arch, const char *kernel, const char *flags)
+{
+	for (int i = 0; i < num_rows; i++)
+		if (!strcmp(rows[i].arch, arch) && !strcmp(rows[i].kernel, kernel) &&
+		    !strcmp(rows[i].flags, flags))
+			return;
+	struct row *more = realloc(rows, (size_t)(num_rows + 1) * sizeof *rows);
+	if (!more) {
+		fputs("list_shipped: out of memory\n", stderr);
+		exit(1);
+	}
+	rows = more;
+	rows[num_rows].backend = backend;
+	snprintf(rows[num_rows].arch, sizeof rows->arch, "%s", arch);
+	snprintf(rows[num_rows].kernel, sizeof rows->kernel, "%s", kernel);
+	snprintf(rows[num_rows].flags, sizeof rows->flags, "%s", flags);
+	num_rows++;
+}
+
+/* The defaults of one kernel for one shape, on all architectures of its backend. */
+static void add_defaults(const struct kernel *k, const struct carried_shape *c)
+{
+	const struct device_info any = { .smem_per_block = 96 << 10, .lanes = 32, .units = 1 };
+	const attune_shape shape = { .num_query_heads = 8,
+				     .num_kv_heads = 1,
+				     .head_size = c->head_size,
+				     .page_size = 16,
+				     .dtype = c->dtype,
+				     .kv_dtype = c->dtype,
+				     .causal = 1 };
+	struct config config;
+	char flags[MAX_FLAGS];
+	config_default(&config, k->space);
+	if (k->space->why_illegal(&config, &shape, NULL, &any))
+		return;
+	binary_flags(flags, sizeof flags, k, &config, &shape);
+	if (k->backend == BACKEND_GPU)
+		add(BACKEND_GPU, "ptx", k->name, flags);
+	else
+		for (size_t i = 0; i < COUNT(cpu_isas); i++)
+			add(BACKEND_CPU, cpu_isas[i], k->name, flags);
+}
+
+static void add_measured(const struct heuristic *h)
+{
+	if (heuristic_is_stale(h)) {
+		if (skip_stale)
+			return;
+		fprintf(stderr,
+			"generated/attune_%s.h was made for other tunables than kernels/*/*.def now "
+			"have; refresh it: make heuristics GPU=%s\n",
+			h->gpu, h->gpu);
+		exit(1);
+	}
+	enum backend backend = strcmp(h->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	for (int i = 0; i < h->num_binaries; i++)
+		if (backend == BACKEND_GPU)
+			add(backend, h->arch, h->binaries[i].kernel, h->binaries[i].text);
+		else
+			for (size_t isa = 0; isa < COUNT(cpu_isas) - 1; isa++)
+				add(backend, cpu_isas[isa], h->binaries[i].kernel, h->binaries[i].text);
+}
+
+static void print_make(void)
+{
+	for (int i = 0; i < num_rows; i++) {
+		const struct row *r = &rows[i];
+		const struct kernel *k = kernel_find(r->backend, r->kernel);
+		printf("$(eval $(call shipped_%s,%d,%s,kernels/%s,%s))\n",
+		       r->backend == BACKEND_CPU ? "cpu" : "gpu", i, r->arch, k->source, r->flags);
+	}
+}
+
+static void print_table(void)
+{
+	puts("#ifdef SYMBOLS");
+	for (int i = 0; i < num_rows; i++)
+		if (rows[i].backend == BACKEND_CPU)
+			printf("void attune_b%d(const struct attune_args *, int, int, int);\n", i);
+		else
+			printf("extern const unsigned char attune_b%d[];\n", i);
+	puts("#else");
+	for (int i = 0; i < num_rows; i++)
+		printf("%s(\"%s\", \"%s\", \"%s\", attune_b%d)\n",
+		       rows[i].backend == BACKEND_CPU ? "CELL" : "BLOB", rows[i].arch,
+		       rows[i].kernel, rows[i].flags, i);
+	puts("#endif");
+}
+
+int main(int argc, char **argv)
+{
+	int make = 0, table = 0;
+	for (int i = 1; i < argc; i++) {
+		make |= !strcmp(argv[i], "--make");
+		table |= !strcmp(argv[i], "--table");
+		skip_stale |= !strcmp(argv[i], "--skip-stale");
+		if (!strcmp(argv[i], "--no-cuda"))
+			cuda = 0;
+	}
+	if (make == table) {
+		fputs("usage: list_shipped --make|--table [--no-cuda] [--skip-stale]\n", stderr);
+		return 2;
+	}
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		if (k->backend == BACKEND_CPU || cuda)
+			for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
+				add_defaults(k, c);
+	for (int i = 0; i < attune_num_heuristics; i++)
+		if (cuda || !strcmp(attune_heuristics[i].gpu, "cpu"))
+			add_measured(&attune_heuristics[i]);
+	if (make)
+		print_make();
+	else
+		print_table();
+	free(rows);
+	return ferror(stdout) ? 1 : 0;
+}

@@ -1,0 +1,29 @@
+/* shipped.h - the binaries that the library carries. */
+#ifndef ATTUNE_SHIPPED_H
+#define ATTUNE_SHIPPED_H
+
+#include "device.h"
+
+struct shipped {
+	enum backend backend;
+	const char *arch; /* "sm_90", "avx512"; "ptx" runs on any NVIDIA GPU from sm_80 on */
+	const char *kernel, *flags;
+	struct blob blob;
+};
+
+extern const struct shipped attune_shipped[];
+extern const int attune_num_shipped;
+
+/* For this very architecture, else the portable form; NULL when not carried. */
+const struct shipped *shipped_find(const struct device_info *, const char *kernel,
+				   const char *flags);
+
+/* Compile-time shapes for which every kernel's default configuration is carried,
+ * whatever was measured: (head size, dtype). */
+struct carried_shape {
+	int head_size;
+	enum attune_dtype dtype;
+};
+extern const struct carried_shape attune_carried_shapes[]; /* ends with head size 0 */
+
+#endif

@@ -1,0 +1,72 @@
+# shipped.mk - the binaries that libattune carries, included by the Makefile.
+#
+#   generated/attune_<gpu>.h -> heuristics.inc -> list_shipped
+#     list_shipped --make  -> shipped.mk:  one rule a binary (the two below)
+#     list_shipped --table -> shipped.inc: the table that names them
+#
+# STALE=skip leaves out headers that no longer fit the .def tables (for the
+# commands that regenerate them); otherwise such a header stops the build.
+
+headers     := $(sort $(wildcard generated/attune_*.h))
+gpus        := $(headers:generated/attune_%.h=%)
+upper        = $(shell echo $(1) | tr a-z A-Z)
+list_flags  := $(if $(NVCC),,--no-cuda) $(if $(filter skip,$(STALE)),--skip-stale)
+list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o carried.o cpu_flags.o) $(spaces)
+gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) kernels/args.h
+cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
+
+# Files whose content depends on settings, not only on files: rewritten when it
+# would change, so that what hangs on them is rebuilt only then.
+define heuristics_text
+#ifdef HEADERS
+$(foreach g,$(gpus),#include "attune_$(g).h"
+)#else
+$(foreach g,$(gpus),HEURISTIC($(g), $(call upper,$(g)))
+)#endif
+endef
+$(B)/heuristics.inc: FORCE
+	@mkdir -p $(@D)
+	$(file >$@.new,$(heuristics_text))
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/kernels/heuristics.o: $(B)/heuristics.inc
+
+$(B)/list_shipped: $(list_objs)
+	$(CC) $(CFLAGS) $^ -o $@
+$(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped FORCE
+	@$(B)/list_shipped $(if $(filter %.mk,$@),--make,--table) $(list_flags) >$@.new || { rm -f $@.new; exit 1; }
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/kernels/shipped.o: $(B)/shipped.inc
+
+# $(call shipped_cpu,number,isa,source,flags)   $(call shipped_gpu,...)
+define shipped_cpu
+shipped_objs += $(B)/shipped/b$(1).o
+$(B)/shipped/b$(1).o: $(cpu_sources) $(B)/shipped.mk
+	@mkdir -p $$(@D)
+	$$(call say,CC,$(2) $(3) $(4))
+	$$(Q)$$(CC) $$($(2)_flags) -fPIC -iquote kernels $(4) -DENTRY=attune_b$(1) -c $(3) -o $$@
+endef
+define shipped_gpu
+shipped_blobs += $(B)/shipped/b$(1).bin
+$(B)/shipped/b$(1).bin: $(gpu_sources) $(B)/shipped.mk
+	@mkdir -p $$(@D)
+	$$(call say,NVCC,$(2) $(3) $(4))
+	$$(Q)$$(NVCC) -std=c++17 -iquote kernels $(4) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
+endef
+comma := ,
+ifneq ($(filter-out $(passive_goals),$(or $(MAKECMDGOALS),all)),)
+-include $(B)/shipped.mk
+endif
+
+# all GPU binaries in one object
+$(B)/shipped/blobs.S: $(B)/shipped.mk
+	@mkdir -p $(@D)
+	$(file >$@,.section .rodata$(foreach b,$(shipped_blobs),
+	.balign 64
+	.global attune_$(basename $(notdir $(b)))
+	attune_$(basename $(notdir $(b))): .incbin "$(b)")
+	.section .note.GNU-stack)
+$(B)/shipped/blobs.o: $(B)/shipped/blobs.S $(shipped_blobs)
+	$(Q)$(CC) -c $< -o $@
+shipped_objs += $(B)/shipped/blobs.o
+FORCE:
+.PHONY: FORCE
