@@ -1,0 +1,450 @@
+/* data.c - what a database says of one GPU, in memory and in an order that does
+ * not depend on how the rows were inserted: everything that is generated from
+ * here must come out the same from the same cells. */
+#include "tuner.h"
+#include <math.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PHASE_PLAN = NUM_PHASES };
+
+struct raw {
+	int scenario, phase, choice, decode; /* decode: of a plan, else -1 */
+	struct cell cell;
+};
+
+struct name { /* of a scenario or a choice, as found by tsearch */
+	char *text;
+	int index;
+};
+
+struct scaffold {
+	void *scenarios, *choices; /* of struct name */
+	int room, raw_room, choice_room;
+};
+
+const char *phase_name(int phase)
+{
+	static const char *const names[] = { "all", "prefill", "decode", "plan" };
+	return names[phase];
+}
+
+void default_paths(const char *gpu, char db[256], char header[256])
+{
+	snprintf(db, 256, "results/%s.sqlite", gpu);
+	snprintf(header, 256, "generated/attune_%s.h", gpu);
+}
+
+struct data *data_new(const char *gpu, const struct run_info *run)
+{
+	struct data *d = calloc(1, sizeof *d);
+	if (!d)
+		return NULL;
+	d->scaffold = calloc(1, sizeof *d->scaffold);
+	if (!d->scaffold) {
+		free(d);
+		return NULL;
+	}
+	snprintf(d->gpu, sizeof d->gpu, "%s", gpu);
+	d->run = *run;
+	d->run.device.backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	return d;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+}
+
+/* The entry of `text`, made with index -1 when new; NULL without memory. */
+static struct name *name_of(void **root, const char *text)
+{
+	struct name *made = malloc(sizeof *made), **at;
+	if (!made)
+		return NULL;
+	*made = (struct name){ strdup(text), -1 };
+	at = made->text ? tsearch(made, root, by_text) : NULL;
+	if (at && *at == made)
+		return made;
+	free(made->text);
+	free(made);
+	return at ? *at : NULL;
+}
+
+/* Room for one more in an array that doubles. */
+static int grow(void *array, int n, int *room, size_t size)
+{
+	void **p = array;
+	if (n < *room)
+		return 1;
+	const int more = *room ? 2 * *room : 64;
+	void *q = realloc(*p, (size_t)more * size);
+	if (!q)
+		return 0;
+	*p = q;
+	*room = more;
+	return 1;
+}
+
+static void scenario_key(char *key, size_t size, const struct store_cell *c)
+{
+	snprintf(key, size, "%s %06d %s %s %s %s", c->model, c->page_size,
+		 dtype_name(c->shape.dtype), dtype_name(c->shape.kv_dtype),
+		 c->layout ? c->layout : "", c->batch);
+}
+
+static int make_parts(struct data *d, struct measured *m)
+{
+	for (int p = 0; p < NUM_PHASES; p++)
+		m->has[p] = part_make(&m->part[p], (enum phase)p, &m->shape, &m->batch->view,
+				      &d->run.device);
+	return m->has[PHASE_ALL];
+}
+
+static int new_scenario(struct data *d, const struct store_cell *c)
+{
+	struct measured m = { .shape = c->shape, .weight = c->weight };
+	char error[200];
+	const char *wrong = shape_error(&c->shape);
+	if (wrong) {
+		complain("%s, batch %s: %s", c->model, c->batch, wrong);
+		return -1;
+	}
+	if (!grow(&d->v, d->n, &d->scaffold->room, sizeof *d->v))
+		return -1;
+	m.batch = batch_parse(c->batch, error, sizeof error);
+	if (!m.batch) {
+		complain("%s, batch %s: %s", c->model, c->batch, error);
+		return -1;
+	}
+	if (!make_parts(d, &m)) {
+		complain("%s, batch %s: no sequence has a query", c->model, c->batch);
+		batch_free(m.batch);
+		return -1;
+	}
+	m.model = strdup(c->model);
+	m.set = strdup(c->set ? c->set : "");
+	m.split = strdup(c->split ? c->split : "train");
+	m.batch_text = strdup(c->batch);
+	m.layout = strdup(c->layout ? c->layout : "");
+	d->v[d->n] = m;
+	return d->n++;
+}
+
+/* A scenario that several sets list is held out as soon as one says so, and
+ * weighs what the heaviest says. */
+static int join_sets(struct measured *m, const struct store_cell *c)
+{
+	if (c->weight > m->weight)
+		m->weight = c->weight;
+	if (!c->split || strcmp(c->split, "heldout") || !data_is_training(m))
+		return 1;
+	free(m->split);
+	m->split = strdup(c->split);
+	return m->split != NULL;
+}
+
+static int scenario_index(struct data *d, const struct store_cell *c)
+{
+	char *key = malloc(strlen(c->model) + strlen(c->batch) + 128);
+	struct name *name = NULL;
+	if (key) {
+		scenario_key(key, strlen(c->model) + strlen(c->batch) + 128, c);
+		name = name_of(&d->scaffold->scenarios, key);
+	}
+	free(key);
+	if (!name)
+		return -1;
+	if (name->index < 0)
+		name->index = new_scenario(d, c);
+	return name->index >= 0 && join_sets(&d->v[name->index], c) ? name->index : -1;
+}
+
+enum { NOT_LISTED = -2 };
+
+/* "segmented BLOCK_M=16 ...", up to `length`. */
+static int choice_index(struct data *d, const char *text, size_t length)
+{
+	char copy[MAX_CHOICE_TEXT], *blank;
+	const char *where;
+	struct choice c;
+	struct name *name;
+	if (length >= sizeof copy)
+		return NOT_LISTED;
+	memcpy(copy, text, length);
+	copy[length] = '\0';
+	name = name_of(&d->scaffold->choices, copy);
+	if (!name)
+		return -1;
+	if (name->index != -1)
+		return name->index;
+	blank = strchr(copy, ' ');
+	if (blank)
+		*blank = '\0';
+	c.kernel = kernel_find(d->run.device.backend, copy);
+	if (!c.kernel || !config_parse(&c.config, c.kernel->space, blank ? blank + 1 : "", &where))
+		return name->index = NOT_LISTED;
+	if (!grow(&d->choice, d->num_choices, &d->scaffold->choice_room, sizeof *d->choice))
+		return -1;
+	d->choice[d->num_choices] = c;
+	return name->index = d->num_choices++;
+}
+
+static int phase_of(const char *word)
+{
+	for (int p = 0; p <= PHASE_PLAN; p++)
+		if (!strcmp(word, phase_name(p)))
+			return p;
+	return -1;
+}
+
+static enum outcome outcome_of(const char *word)
+{
+	for (int o = 0; o < NUM_OUTCOMES; o++)
+		if (!strcmp(word, outcome_name((enum outcome)o)))
+			return (enum outcome)o;
+	return NUM_OUTCOMES;
+}
+
+static const char *after(const char *text, const char *prefix)
+{
+	const size_t n = strlen(prefix);
+	return strncmp(text, prefix, n) ? text : text + n;
+}
+
+/* The choices of a cell; of a plan two: "[prefill: ]A | [decode: ]B". */
+static int find_choices(struct data *d, const struct store_cell *c, struct raw *r)
+{
+	const char *bar = strstr(c->choice, " | "), *text = after(c->choice, "prefill: ");
+	r->decode = -1;
+	if (r->phase != PHASE_PLAN) {
+		r->choice = choice_index(d, c->choice, strlen(c->choice));
+		return r->choice;
+	}
+	if (!bar)
+		return NOT_LISTED;
+	r->choice = choice_index(d, text, (size_t)(bar - text));
+	text = after(bar + 3, "decode: ");
+	r->decode = choice_index(d, text, strlen(text));
+	return r->choice < r->decode ? r->choice : r->decode;
+}
+
+static int belongs(struct data *d, const struct store_cell *c)
+{
+	if (strcmp(c->gpu, d->gpu)) {
+		complain("a cell of GPU '%s' among those of '%s'", c->gpu, d->gpu);
+		return 0;
+	}
+	if (!d->protocol[0])
+		snprintf(d->protocol, sizeof d->protocol, "%s", c->protocol);
+	if (strcmp(c->protocol, d->protocol)) {
+		complain("times by protocol '%s' and by '%s' cannot be compared; keep them in two "
+			 "databases",
+			 d->protocol, c->protocol);
+		return 0;
+	}
+	return 1;
+}
+
+int data_add(struct data *d, const struct store_cell *c)
+{
+	struct raw r = { .phase = phase_of(c->phase),
+			 .cell = { outcome_of(c->outcome), c->median_us, c->min_us, c->ci_us,
+				   c->gbps, c->tflops, c->joules } };
+	if (!belongs(d, c))
+		return 0;
+	if (r.phase < 0 || r.cell.outcome == NUM_OUTCOMES) {
+		complain("%s, batch %s: unknown phase '%s' or outcome '%s'", c->model, c->batch,
+			 c->phase, c->outcome);
+		return 0;
+	}
+	if (r.cell.outcome == OUTCOME_OK && !(c->median_us > 0 && isfinite(c->median_us))) {
+		complain("%s, batch %s, %s: a time of %g us", c->model, c->batch, c->choice,
+			 c->median_us);
+		return 0;
+	}
+	r.scenario = scenario_index(d, c);
+	if (r.scenario < 0)
+		return 0;
+	if (find_choices(d, c, &r) == NOT_LISTED) {
+		d->ignored++;
+		return 1;
+	}
+	if (r.choice < 0 || !grow(&d->raw, d->num_raw, &d->scaffold->raw_room, sizeof *d->raw))
+		return 0;
+	d->raw[d->num_raw++] = r;
+	return 1;
+}
+
+/* ---- canonical order ---------------------------------------------------------- */
+static int scenario_order(const void *pa, const void *pb, void *arg)
+{
+	const struct data *d = arg;
+	const struct measured *a = &d->v[*(const int *)pa], *b = &d->v[*(const int *)pb];
+	int c = strcmp(a->model, b->model);
+	if (!c)
+		c = a->shape.page_size - b->shape.page_size;
+	if (!c)
+		c = (int)a->shape.dtype - (int)b->shape.dtype;
+	if (!c)
+		c = (int)a->shape.kv_dtype - (int)b->shape.kv_dtype;
+	if (!c)
+		c = strcmp(a->layout, b->layout);
+	return c ? c : strcmp(a->batch_text, b->batch_text);
+}
+
+static int choice_order(const void *pa, const void *pb, void *arg)
+{
+	const struct data *d = arg;
+	const struct choice *a = &d->choice[*(const int *)pa], *b = &d->choice[*(const int *)pb];
+	if (a->kernel != b->kernel)
+		return a->kernel < b->kernel ? -1 : 1;
+	for (int i = 0; i < MAX_AXES; i++)
+		if (a->config.v[i] != b->config.v[i])
+			return a->config.v[i] < b->config.v[i] ? -1 : 1;
+	return 0;
+}
+
+/* Sorts the `n` elements of `size` bytes at `v`; rank[old] = new. NULL without
+ * memory. */
+static int *sort_ranked(struct data *d, void *v, int n, size_t size,
+			int (*order)(const void *, const void *, void *))
+{
+	int *index = malloc(sizeof *index * (size_t)(n + 1));
+	int *rank = malloc(sizeof *rank * (size_t)(n + 1));
+	char *copy = malloc(size * (size_t)(n + 1));
+	if (index && rank && copy && n) {
+		for (int i = 0; i < n; i++)
+			index[i] = i;
+		qsort_r(index, (size_t)n, sizeof *index, order, d);
+		memcpy(copy, v, size * (size_t)n);
+		for (int i = 0; i < n; i++) {
+			rank[index[i]] = i;
+			memcpy((char *)v + size * (size_t)i, copy + size * (size_t)index[i], size);
+		}
+	}
+	if (!index || !copy) {
+		free(rank);
+		rank = NULL;
+	}
+	free(index);
+	free(copy);
+	return rank;
+}
+
+static size_t place_of(const struct data *d, int scenario, int phase, int choice)
+{
+	return ((size_t)scenario * NUM_PHASES + (size_t)phase) * (size_t)d->num_choices +
+	       (size_t)choice;
+}
+
+static int place_cells(struct data *d, const int *scenario, const int *choice)
+{
+	const size_t places = place_of(d, d->n, 0, 0);
+	d->place = malloc(sizeof *d->place * (places + 1));
+	d->cell = malloc(sizeof *d->cell * (size_t)(d->num_raw + 1));
+	d->plan = malloc(sizeof *d->plan * (size_t)(d->num_raw + 1));
+	if (!d->place || !d->cell || !d->plan)
+		return 0;
+	for (size_t i = 0; i < places; i++)
+		d->place[i] = -1;
+	for (int i = 0; i < d->num_raw; i++) {
+		const struct raw *r = &d->raw[i];
+		const int s = scenario[r->scenario], c = choice[r->choice];
+		if (r->phase == PHASE_PLAN) {
+			d->plan[d->num_plans++] =
+			    (struct composed){ s, c, choice[r->decode], r->cell };
+			continue;
+		}
+		d->cell[i] = r->cell;
+		d->place[place_of(d, s, r->phase, c)] = i;
+	}
+	return 1;
+}
+
+int data_finish(struct data *d)
+{
+	int *scenario = sort_ranked(d, d->v, d->n, sizeof *d->v, scenario_order);
+	int *choice = sort_ranked(d, d->choice, d->num_choices, sizeof *d->choice, choice_order);
+	const int done = scenario && choice && place_cells(d, scenario, choice);
+	free(scenario);
+	free(choice);
+	return done;
+}
+
+struct loading {
+	struct data *d;
+	int cells, failed;
+};
+
+static int add_one(void *arg, const struct store_cell *c)
+{
+	struct loading *l = arg;
+	l->cells++;
+	l->failed = !data_add(l->d, c);
+	return !l->failed;
+}
+
+static struct data *load(struct store *store, const char *db_path, const char *gpu)
+{
+	struct loading l = { 0 };
+	struct run_info run = { 0 };
+	if (store_device(store, gpu, &run)) {
+		l.d = data_new(gpu, &run);
+		if (!l.d)
+			return NULL;
+		store_each(store, gpu, add_one, &l);
+	}
+	if (!l.cells)
+		complain("%s holds no measurements of GPU '%s'; `make tune GPU=%s` makes them",
+			 db_path, gpu, gpu);
+	if (l.cells && !l.failed && store_hash(store, gpu, l.d->hash) && data_finish(l.d))
+		return l.d;
+	data_free(l.d);
+	return NULL;
+}
+
+struct data *data_load(const char *db_path, const char *gpu)
+{
+	struct store *store = store_open(db_path, 1);
+	struct data *d = store ? load(store, db_path, gpu) : NULL;
+	if (store)
+		store_close(store);
+	if (d && d->ignored)
+		complain("%s: %d measurements name choices that today's .def tables do not list; "
+			 "ignored",
+			 db_path, d->ignored);
+	return d;
+}
+
+static void free_name(void *p)
+{
+	struct name *name = p;
+	free(name->text);
+	free(name);
+}
+
+void data_free(struct data *d)
+{
+	if (!d)
+		return;
+	for (int i = 0; i < d->n; i++) {
+		struct measured *m = &d->v[i];
+		free(m->model);
+		free(m->set);
+		free(m->split);
+		free(m->batch_text);
+		free(m->layout);
+		batch_free(m->batch);
+	}
+	tdestroy(d->scaffold->scenarios, free_name);
+	tdestroy(d->scaffold->choices, free_name);
+	free(d->v);
+	free(d->choice);
+	free(d->plan);
+	free(d->raw);
+	free(d->cell);
+	free(d->place);
+	free(d);
+}

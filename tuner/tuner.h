@@ -1,0 +1,244 @@
+/* tuner.h - from measured times to the code that chooses; the map of this
+ * folder. Knows nothing of GPUs: all it reads is a database.
+ *
+ *   results/<gpu>.sqlite -data.c, times.c-> cells -matrix.c-> costs of a decision
+ *        -grow.c, prune.c-> trees -induce.c-> struct heuristic
+ *        -emit.c-> generated/<gpu>.h -parse.c-> the same struct heuristic
+ *   policy.c says what a heuristic or a baseline picks for a scenario, eval.c
+ *   how far that is from the oracle, show.c and diff.c answer people.
+ *
+ * A batch is run by three decisions: what runs its decode part, what runs its
+ * prefill part, and how they are joined (0: one launch over the whole batch by
+ * the prefill choice; 1: the prefill part, then the decode part). */
+#ifndef TUNER_H
+#define TUNER_H
+
+#include "../harness/harness.h"
+
+/* ---- subcommands -------------------------------------------------------------- */
+int cmd_induce(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
+int cmd_show(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+/* ---- data.c: what a database says of one GPU ---------------------------------- */
+enum { NUM_PHASES = 3 }; /* of enum phase */
+
+struct cell {
+	enum outcome outcome;
+	double median_us, min_us, ci_us, gbps, tflops, joules;
+};
+
+/* A scenario as measured. part[phase] is valid where has[phase]. */
+struct measured {
+	char *model, *set, *split, *batch_text, *layout;
+	attune_shape shape;
+	double weight;
+	struct batch *batch;
+	struct part part[NUM_PHASES];
+	int has[NUM_PHASES];
+};
+
+/* A prefill and a decode choice, measured as one run. */
+struct composed {
+	int scenario, prefill, decode;
+	struct cell cell;
+};
+
+struct data {
+	char gpu[16], hash[33], protocol[32];
+	struct run_info run;
+	struct measured *v; /* by model, page size, dtypes, layout, batch */
+	int n;
+	struct choice *choice; /* by kernel, then by values */
+	int num_choices;
+	struct composed *plan;
+	int num_plans;
+	int ignored; /* cells whose choice today's .def tables do not list */
+	/* private: cells as added, and their places */
+	struct scaffold *scaffold;
+	struct raw *raw;
+	int num_raw;
+	struct cell *cell;
+	int *place; /* [n][NUM_PHASES][num_choices], -1: not measured */
+};
+
+/* NULL and a complaint when the database cannot be read, holds nothing of the
+ * GPU, or mixes protocols. */
+struct data *data_load(const char *db_path, const char *gpu);
+void data_free(struct data *);
+/* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
+ * complaint when the cell does not belong (other GPU, other protocol, bad text). */
+struct data *data_new(const char *gpu, const struct run_info *);
+int data_add(struct data *, const struct store_cell *);
+int data_finish(struct data *);
+const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "plan" */
+/* "results/<gpu>.sqlite", "generated/attune_<gpu>.h" */
+void default_paths(const char *gpu, char db[256], char header[256]);
+
+/* ---- times.c: what the cells say ----------------------------------------------- */
+/* NULL when not measured. */
+const struct cell *data_cell(const struct data *, int scenario, enum phase, int choice);
+int data_legal(const struct data *, int scenario, enum phase, int choice);
+/* Median of an `ok` cell; INFINITY for any other. */
+double data_time(const struct data *, int scenario, enum phase, int choice);
+/* The same for a part; of a batch of one phase the part is the whole, whichever
+ * of the two names it was measured by. */
+double data_part_time(const struct data *, int scenario, enum phase, int choice);
+/* Index of a choice, -1 when never measured. */
+int data_find(const struct data *, const struct choice *);
+int data_is_training(const struct measured *); /* all splits but "heldout" */
+
+/* What a policy picks for a scenario: indices into data.choice, -1: none. */
+struct pick {
+	int prefill, decode, join;
+};
+/* Time of the picked plan in us; INFINITY when some part of it was not measured
+ * or failed. */
+double data_plan_time(const struct data *, int scenario, const struct pick *);
+/* The fastest choice of a phase; INFINITY and -1 when none is. */
+double data_best(const struct data *, int scenario, enum phase, int *choice);
+/* The least time of all measured ways to run the scenario. */
+double data_oracle(const struct data *, int scenario);
+
+/* ---- matrix.c: what each choice would cost in each scenario -------------------- */
+enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, NUM_DECISIONS };
+extern const char *const decision_names[NUM_DECISIONS];
+enum phase decision_phase(enum decision);
+
+/* Costs in micro-nats: 1e6 x log(time / best time) of the whole plan. */
+enum {
+	COST_CAP = 4000000,         /* e^4: past that, worse is not told from worse */
+	COST_MISSING = 100000,      /* added to the row's worst: never better than what was seen */
+	COST_FORBIDDEN = INT32_MAX, /* illegal or failed: no leaf over this row may choose it */
+	NOISE_FLOOR = 5000          /* 0.5 %: less than that is no difference */
+};
+
+struct matrix {
+	int rows, cols;
+	int *scenario;             /* [rows] index into data.v */
+	int *choice;               /* [cols] index into data.choice; of the join: 0 and 1 */
+	int32_t *cost;             /* [rows][cols] */
+	int32_t *weight;           /* [rows] 1 or more */
+	int32_t *block;            /* [rows][NUM_BLOCKINGS] group that is held out together */
+	struct attune_features *f; /* [rows] */
+};
+enum { NUM_BLOCKINGS = 3 }; /* by batch size, by length, by model */
+
+/* Training rows of the prefill or the decode decision. */
+struct matrix *matrix_parts(const struct data *, enum decision);
+/* Training rows of the join: what both ways cost, given the picks [data->n]. */
+struct matrix *matrix_join(const struct data *, const struct pick *picks);
+struct matrix *matrix_new(int rows, int cols);
+void matrix_free(struct matrix *);
+/* Keeps at most `limit` columns, those whose row minima add up to the least. */
+void matrix_portfolio(struct matrix *, int limit);
+/* What it costs a plan of plan_us that a part of it takes us, not best_us. */
+int32_t cost_of(double us, double best_us, double plan_us);
+/* weight x cost; a forbidden cell weighs more than all others together. */
+long long matrix_at(const struct matrix *, int row, int col);
+#define FORBIDDEN_SUM (1ll << 46)
+
+/* ---- tree.c: trees of any origin ----------------------------------------------- */
+struct node {
+	int feature;         /* -1: a leaf */
+	long long threshold; /* value <= threshold: below, else above */
+	int below, above;
+	int action;  /* of the leaf this node is or would be: a column, later an id */
+	int support; /* rows */
+	/* Sums of weight x cost of the action and of the runner-up, and the
+	 * weight; runner_up -1: none. */
+	long long cost, runner_up_cost, weight;
+	int runner_up;
+};
+struct tree {
+	struct node *v; /* [0] is the root */
+	int n, room;
+};
+int tree_new_node(struct tree *); /* -1 without memory */
+void tree_free(struct tree *);
+/* Index of the leaf. */
+int tree_leaf(const struct tree *, const struct attune_features *);
+int tree_leaves(const struct tree *);
+long long tree_cost(const struct tree *, int node); /* of the leaves below */
+/* Makes a leaf of the inner node whose removal costs least a leaf; returns
+ * 0 when the root is a leaf. *price: that cost a leaf. */
+int tree_weakest(const struct tree *, long long *price);
+void tree_collapse(struct tree *, int node);
+/* Equal siblings become one leaf; branches that no features can reach go; nodes
+ * are renumbered in preorder. */
+int tree_tidy(struct tree *);
+/* Calls for every leaf, left to right, with the bounds of its box. */
+struct box {
+	long long lo[ATTUNE_NUM_FEATURES], hi[ATTUNE_NUM_FEATURES]; /* inclusive */
+};
+void tree_boxes(const struct tree *, const struct box *within,
+		void (*each)(void *, int leaf, const struct box *), void *arg);
+void box_all(struct box *);
+extern const char *const feature_names[ATTUNE_NUM_FEATURES];
+/* The roundest integer of lo..hi, 0 <= lo <= hi. */
+long long round_between(long long lo, long long hi);
+
+/* ---- grow.c: cost-sensitive induction ------------------------------------------ */
+struct growth {
+	int max_leaves, max_depth, min_support;
+	int exhaustive; /* look ahead at all thresholds, not only at the best few */
+};
+/* Depth-limited tree of least cost, greedily with one level of look-ahead.
+ * `rows`: which, NULL for all. 0 without memory. */
+int tree_grow(struct tree *, const struct matrix *, const int *rows, int n, const struct growth *);
+
+/* ---- prune.c: how many leaves --------------------------------------------------- */
+/* Grown, then pruned to the number of leaves that blocked cross-validation asks
+ * for by the one-standard-error rule. */
+int tree_fit(struct tree *, const struct matrix *, const struct growth *);
+
+/* ---- induce.c: database to heuristic ------------------------------------------- */
+enum { MAX_IDS = 64 };
+struct heuristic {
+	struct tree tree[NUM_DECISIONS]; /* actions: ids; of the join: 0 and 1 */
+	struct choice choice[MAX_IDS];   /* by id */
+	int num_choices;
+	char gpu[16];
+};
+struct induction {
+	int max_leaves, max_variants;
+};
+int heuristic_induce(struct heuristic *, const struct data *, const struct induction *);
+void heuristic_free(struct heuristic *);
+
+/* ---- emit.c, parse.c: the header ------------------------------------------------ */
+/* Text of generated/attune_<gpu>.h; NULL without memory. The caller's to free. */
+char *heuristic_emit(const struct heuristic *, const struct data *);
+/* Reads what heuristic_emit wrote; 0 and "path:line: what" in error[]. */
+int heuristic_parse(struct heuristic *, const char *text, const char *path, char *error,
+		    size_t size);
+int heuristic_load(struct heuristic *, const char *path); /* 0 + complain */
+
+/* ---- policy.c: what is picked ---------------------------------------------------- */
+enum policy {
+	POLICY_TREE,
+	POLICY_ORACLE,
+	POLICY_BEST_FIXED, /* one choice a phase and one join for everything */
+	POLICY_VLLM_RULE,  /* the rule of vLLM's unified attention, nearest choices */
+	POLICY_DEFAULT,    /* the kernels' defaults, no selection */
+	NUM_POLICIES
+};
+extern const char *const policy_names[NUM_POLICIES];
+/* Picks for all scenarios; 0 when the policy does not exist on this backend.
+ * `heuristic` is for POLICY_TREE only; POLICY_ORACLE is data_oracle. */
+int policy_picks(const struct data *, enum policy, const struct heuristic *, struct pick *picks);
+void heuristic_pick(const struct data *, const struct heuristic *, int scenario, struct pick *);
+
+/* ---- eval.c: how good that is ----------------------------------------------------- */
+struct score {
+	int n, invalid;
+	double geomean, p95, worst; /* time / oracle; INFINITY with an invalid pick */
+	double within2, within5;    /* shares */
+};
+/* Over the scenarios of a split (NULL: all of them). */
+void score_picks(const struct data *, const struct pick *, const char *split, struct score *);
+
+#endif
