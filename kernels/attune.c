@@ -21,7 +21,7 @@ struct ready {
 struct attune_op {
 	attune_context *ctx;
 	attune_shape shape;
-	const struct heuristic *heuristic; /* NULL: only the defaults */
+	const struct selector *heuristic; /* NULL: only the defaults */
 	struct code *reduce;
 	int num_choices; /* of the heuristic; the kernels' defaults follow */
 	int num_ready;
@@ -103,7 +103,7 @@ static enum attune_status add_choices(attune_op *op)
 	enum attune_status status = ATTUNE_OK;
 	const enum backend backend = op->ctx->device.info.backend;
 	for (int i = 0; !status && i < op->num_choices; i++) {
-		const struct heuristic_row *row = &op->heuristic->choices[i];
+		const struct selector_row *row = &op->heuristic->choices[i];
 		const struct kernel *k = kernel_find(backend, row->kernel);
 		const char *where;
 		struct config c;
@@ -164,7 +164,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	op->ctx = ctx;
 	op->shape = *shape;
-	op->heuristic = heuristic_for(&ctx->device.info);
+	op->heuristic = selector_for(&ctx->device.info);
 	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
 	op->ready = calloc((size_t)op->num_choices + COUNT(fallback_order), sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
@@ -223,7 +223,7 @@ static int usable(const attune_op *op, int id, const struct part *p)
 static int choose(const attune_op *op, int wanted, const struct part *p)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
-	if (wanted < op->num_choices && usable(op, wanted, p))
+	if (usable(op, wanted, p))
 		return wanted;
 	for (int i = 0; i < (int)COUNT(fallback_order); i++) {
 		int at = few_rows ? (int)COUNT(fallback_order) - 1 - i : i;
@@ -261,8 +261,7 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, int w
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan)
 {
-	const struct heuristic *h;
-	struct part all, prefill, decode;
+	struct selection s;
 	enum attune_status status = ATTUNE_OK;
 	const char *error;
 	if (!op || !batch || !plan)
@@ -270,23 +269,13 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	error = batch_error(batch);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
-	h = op->heuristic;
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
-
-	const struct device_info *d = &op->ctx->device.info;
-	const int has_prefill = part_make(&prefill, PHASE_PREFILL, &op->shape, batch, d);
-	const int has_decode = part_make(&decode, PHASE_DECODE, &op->shape, batch, d);
-	if (has_prefill && has_decode && h && part_make(&all, PHASE_ALL, &op->shape, batch, d) &&
-	    !h->join(&all.f)) {
-		const int wanted = h->prefill(&prefill.f);
-		if (usable(op, wanted, &all))
-			return add_part(op, plan, wanted, &all);
-	}
-	if (has_prefill)
-		status = add_part(op, plan, h ? h->prefill(&prefill.f) : op->num_choices, &prefill);
-	if (!status && has_decode)
-		status = add_part(op, plan, h ? h->decode(&decode.f) : op->num_choices, &decode);
+	select_choices(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
+	if (s.num_parts == 1 && !usable(op, s.choice[0], &s.part[0]))
+		select_apart(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
+	for (int i = 0; !status && i < s.num_parts; i++)
+		status = add_part(op, plan, s.choice[i], &s.part[i]);
 	return status;
 }
 

@@ -74,9 +74,9 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 			add(BACKEND_CPU, cpu_isas[i], k->name, flags);
 }
 
-static void add_measured(const struct heuristic *h)
+static void add_measured(const struct selector *h)
 {
-	if (heuristic_is_stale(h)) {
+	if (selector_is_stale(h)) {
 		if (skip_stale)
 			return;
 		fprintf(stderr,
@@ -138,9 +138,9 @@ int main(int argc, char **argv)
 		if (k->backend == BACKEND_CPU || cuda)
 			for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
 				add_defaults(k, c);
-	for (int i = 0; i < attune_num_heuristics; i++)
-		if (cuda || !strcmp(attune_heuristics[i].gpu, "cpu"))
-			add_measured(&attune_heuristics[i]);
+	for (int i = 0; i < attune_num_selectors; i++)
+		if (cuda || !strcmp(attune_selectors[i].gpu, "cpu"))
+			add_measured(&attune_selectors[i]);
 	if (make)
 		print_make();
 	else
