@@ -1,30 +1,167 @@
-# attune - settings on top, pattern rules below. `make help` lists targets.
-B       ?= build
-CFLAGS  ?= -O2 -g
-WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-CPPFLAGS += -iquote kernels -iquote generated -I$(B) -D_GNU_SOURCE -MMD -MP
-override CFLAGS += -std=c11 $(WARN)
-LIBS    := -lpthreadpool -lpthread -ldl -lm
+# attune - settings, then what is built from what, then the targets of `make help`.
+
+GPU       ?=# e.g. h200, cpu; empty: the machine's own
+PRESET    ?= quick
+BUDGET    ?=# e.g. 10m; empty: the preset's
+MODEL     ?=# e.g. llama3.1-8b@1; empty: all
+SCENARIOS ?=# a JSON file; empty: the preset's
+RESULTS   ?= results
+GENERATED ?= generated
+OUT       ?= $(GENERATED)
+PREFIX    ?= /usr/local
+CUDA_HOME ?= /usr/local/cuda
+# SAN=1 checks addresses and undefined behaviour, V=1 shows whole commands.
+B         ?= build$(if $(SAN),/san)
+CFLAGS    ?= $(if $(SAN),-O1,-O2) -g
+ifeq ($(origin NVCC),undefined) # NVCC= builds without the GPU's binaries
+NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
+endif
+
+WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+sanitize := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+override CPPFLAGS += -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
+override CFLAGS   += -std=c11 -fPIC $(WARN) $(sanitize)
+LIBS     := -lpthreadpool -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
+VERSION  := $(shell sed -n 's/^\#define ATTUNE_VERSION "\(.*\)"/\1/p' kernels/attune.h)
+
+Q      := $(if $(V),,@)
+say     = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
+comma  := ,
+ifeq ($(MAKELEVEL),0)
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+endif
+MAKEFLAGS += -r
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+# Targets that work before anything can be built, or call make again.
+passive_goals := help clean format deps test tune heuristics heuristics-check plot bench
 
 defs    := $(wildcard kernels/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
-libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/space.c kernels/shipped.c,$(wildcard kernels/*.c))) $(spaces)
+libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/space.c kernels/list_shipped.c,$(wildcard kernels/*.c))) $(spaces)
 toolobj := $(patsubst %.c,$(B)/%.o,$(wildcard harness/*.c tuner/*.c))
 tests   := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/t_*.c))
+shipped_objs :=
 
-all: $(B)/attune $(B)/libattune.a
-$(B)/libattune.a: $(libobj)
-	$(AR) rcs $@ $^
-$(B)/attune: $(toolobj) $(B)/libattune.a
-	$(CC) $(CFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
-$(B)/space/%.o: kernels/%.def kernels/space.c kernels/each.inc kernels/kernel.h kernels/device.h
+all: $(B)/attune lib ## the tool and the library (default)
+lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone: needs only pthreadpool
+
+include kernels/shipped.mk
+
+# What is inside is for the tool and the tests; what leaves has the names of
+# attune.h and no others.
+$(B)/inside.a: $(libobj) $(filter-out $(B)/tuner/main.o,$(toolobj))
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(B)/exports: kernels/attune.h
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(subst /,_,$*)_space -c kernels/space.c -o $@
-$(B)/%.o: %.c
+	$(Q)sed -n 's/^[a-z].*[ *]\(attune_[a-z_]*\)(.*/\1/p' $< >$@
+$(B)/exports.map: $(B)/exports
+	$(Q){ echo '{ global:'; sed 's/$$/;/' $<; echo 'local: *; };'; } >$@
+$(B)/libattune.a: $(libobj) $(shipped_objs) $(B)/exports
+	$(call say,AR,$@)
+	$(Q)$(CC) -r -nostdlib $(filter %.o,$^) -o $(B)/libattune.o
+	$(Q)objcopy --keep-global-symbols=$(B)/exports $(B)/libattune.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/libattune.o
+$(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libattune.so.0 -Wl,--version-script=$(B)/exports.map \
+		$(filter %.o,$^) -o $@ $(LIBS)
+$(B)/attune.pc: kernels/attune.h Makefile
+	$(Q)printf '%s\n' 'Name: attune' 'Description: paged attention chosen by measurement' \
+		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lattune' \
+		'Libs.private: $(LIBS)' >$@
+$(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
+$(B)/t_%: tests/t_%.c $(B)/inside.a $(shipped_objs) | $(B)/has_test
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
+
+$(B)/space/%.o: kernels/%.def kernels/space.c | $(B)/has_library
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(B)/t_%: tests/t_%.c $(filter-out $(B)/tuner/main.o,$(toolobj)) $(B)/libattune.a
-	$(CC) $(CPPFLAGS) $(CFLAGS) $^ -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
--include $(wildcard $(B)/*/*.d $(B)/*/*/*.d $(B)/*.d)
-.PHONY: all
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(subst /,_,$*)_space -c kernels/space.c -o $@
+$(B)/kernels/%.o: kernels/%.c | $(B)/has_library
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+$(B)/%.o: %.c | $(B)/has_tool
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+$(B)/has_%:
+	@mkdir -p $(@D)
+	@CC='$(CC)' sh harness/deps.sh check $*
+	@touch $@
+-include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
+
+# ---- what people ask for ---------------------------------------------------------
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
+	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE PREFIX=DIR SAN=1 V=1'
+
+deps: ## installs what building, tuning and testing need
+	@CC='$(CC)' sh harness/deps.sh install library tool test
+
+# GPU, else what the tool finds; and the GPUs that have results.
+gpu      = gpu=$${GPU:-$$($(B)/attune devices --default)} || exit
+measured = $(or $(GPU),$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite)))
+again    = $(MAKE) --no-print-directory
+ready    = $(again) STALE=skip $(B)/attune
+export GPU
+
+tune: deps ## measures, learns, rebuilds the library with the new header, reports
+	$(Q)$(ready)
+	$(Q)$(gpu); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
+		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
+		$(if $(SCENARIOS),--scenarios $(SCENARIOS))
+	$(Q)$(gpu); $(again) heuristics GPU=$$gpu && $(again) plot GPU=$$gpu && $(again) all
+	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
+		--header $(GENERATED)/attune_$$gpu.h
+
+test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
+	$(Q)$(again) all $(tests)
+	$(Q)B=$(B) CC='$(CC)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
+		sh tests/run.sh $(tests) $(wildcard tests/t_*.sh)
+
+heuristics: ## results/ to generated/, for GPU= or all
+	$(Q)$(ready)
+	$(Q)for gpu in $(measured); do $(B)/attune induce --gpu $$gpu \
+		--db $(RESULTS)/$$gpu.sqlite --out $(OUT)/attune_$$gpu.h || exit; done
+
+heuristics-check: ## fails, with the diff, where `make heuristics` would change something
+	$(Q)rm -rf $(B)/check && mkdir -p $(B)/check
+	$(Q)$(again) heuristics OUT=$(B)/check
+	$(Q)diff -ru $(GENERATED) $(B)/check
+
+plot: ## results/ to pictures, SVG and PNG, for GPU= or all
+	$(Q)$(ready)
+	$(Q)for gpu in $(measured); do $(B)/attune plot --gpu $$gpu \
+		--db $(RESULTS)/$$gpu.sqlite --out $(RESULTS) || exit; done
+
+bench: ## the tuned library beside its baselines, on held-out scenarios
+	$(Q)$(again) $(B)/attune
+	$(Q)$(gpu); $(B)/attune bench --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite
+
+install: all ## library, header, pkg-config file, binary, into PREFIX
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include share/attune)
+	install $(B)/attune $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(B)/libattune.a $(DESTDIR)$(PREFIX)/lib
+	install $(B)/libattune.so $(DESTDIR)$(PREFIX)/lib/libattune.so.0
+	ln -sf libattune.so.0 $(DESTDIR)$(PREFIX)/lib/libattune.so
+	install -m 644 kernels/attune.h $(DESTDIR)$(PREFIX)/include
+	{ echo 'prefix=$(PREFIX)'; cat $(B)/attune.pc; } >$(DESTDIR)$(PREFIX)/lib/pkgconfig/attune.pc
+
+clean: ## removes what was built
+	rm -rf $(B)
+
+format: ## clang-format over all C, tables excepted
+	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch])
+
+.PHONY: all lib help deps tune test heuristics heuristics-check plot bench install clean format

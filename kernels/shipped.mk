@@ -7,8 +7,8 @@
 # STALE=skip leaves out headers that no longer fit the .def tables (for the
 # commands that regenerate them); otherwise such a header stops the build.
 
-headers     := $(sort $(wildcard generated/attune_*.h))
-gpus        := $(headers:generated/attune_%.h=%)
+headers     := $(sort $(wildcard $(GENERATED)/attune_*.h))
+gpus        := $(headers:$(GENERATED)/attune_%.h=%)
 upper        = $(shell echo $(1) | tr a-z A-Z)
 list_flags  := $(if $(NVCC),,--no-cuda) $(if $(filter skip,$(STALE)),--skip-stale)
 list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o carried.o cpu_flags.o) $(spaces)
@@ -24,8 +24,7 @@ $(foreach g,$(gpus),#include "attune_$(g).h"
 $(foreach g,$(gpus),HEURISTIC($(g), $(call upper,$(g)))
 )#endif
 endef
-$(B)/heuristics.inc: FORCE
-	@mkdir -p $(@D)
+$(B)/heuristics.inc: FORCE | $(B)/has_library
 	$(file >$@.new,$(heuristics_text))
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/kernels/heuristics.o: $(B)/heuristics.inc
@@ -60,11 +59,9 @@ endif
 # all GPU binaries in one object
 $(B)/shipped/blobs.S: $(B)/shipped.mk
 	@mkdir -p $(@D)
-	$(file >$@,.section .rodata$(foreach b,$(shipped_blobs),
-	.balign 64
-	.global attune_$(basename $(notdir $(b)))
-	attune_$(basename $(notdir $(b))): .incbin "$(b)")
-	.section .note.GNU-stack)
+	@{ echo '.section .rodata'; for b in $(basename $(notdir $(shipped_blobs))); do \
+		printf '.balign 64\n.global attune_%s\nattune_%s: .incbin "$(@D)/%s.bin"\n' $$b $$b $$b; done; \
+		echo '.section .note.GNU-stack'; } >$@
 $(B)/shipped/blobs.o: $(B)/shipped/blobs.S $(shipped_blobs)
 	$(Q)$(CC) -c $< -o $@
 shipped_objs += $(B)/shipped/blobs.o

@@ -1,0 +1,107 @@
+#!/bin/sh
+# deps.sh - finds what a build lacks, and installs it where that is possible.
+#
+#   sh harness/deps.sh check|install GROUP...     GROUP: library tool test
+#
+# check: exit 0 when all is there, else one line on stderr and exit 1. install:
+# the same after the system's package manager has been asked, as root or by
+# sudo without a password. CC names the compiler (default: cc).
+set -u
+
+# group    what to look for   kind      apt                 dnf
+table='
+library    cc                 command   gcc                 gcc
+library    stdio.h            header    libc6-dev           glibc-headers
+library    pthreadpool.h      header    libpthreadpool-dev  pthreadpool-devel
+tool       sqlite3.h          header    libsqlite3-dev      sqlite-devel
+tool       jansson.h          header    libjansson-dev      jansson-devel
+tool       xxhash.h           header    libxxhash-dev       xxhash-devel
+tool       gnuplot            command   gnuplot-nox         gnuplot-minimal
+test       cmocka.h           header    libcmocka-dev       libcmocka-devel
+test       prove              command   perl                perl-Test-Harness
+test       sqlite3            command   sqlite3             sqlite
+'
+cc=${CC:-cc}
+
+# present KIND NAME. Without a compiler no header counts as present.
+present() {
+	case $1 in
+	header) printf '#include <stddef.h>\n#include <%s>\n' "$2" |
+		$cc -E -x c - >/dev/null 2>&1 ;;
+	*) [ "$2" = cc ] && set -- "$1" "$cc"
+		command -v "${2%% *}" >/dev/null 2>&1 ;;
+	esac
+}
+
+# missing GROUP...: "<thing> <apt name> <dnf name>" a line.
+missing() {
+	echo "$table" | while read -r group thing kind apt dnf; do
+		case " $* " in
+		*" $group "*) [ -z "$group" ] || present "$kind" "$thing" ||
+			echo "$thing $apt $dnf" ;;
+		esac
+	done
+}
+
+column() {
+	echo "$lacking" | cut -d ' ' -f "$1" | tr '\n' ' ' | sed 's/ $//'
+}
+
+# The package manager, by what is on PATH, and the words that install.
+manager() {
+	if command -v apt-get >/dev/null 2>&1; then
+		packages=$(column 2)
+		refresh='apt-get update'
+		install='apt-get install -y --no-install-recommends'
+	elif command -v dnf >/dev/null 2>&1; then
+		packages=$(column 3)
+		refresh=true
+		install='dnf install -y'
+	else
+		return 1
+	fi
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	else
+		sudo -n env DEBIAN_FRONTEND=noninteractive "$@"
+	fi
+}
+
+say_missing() {
+	if manager; then
+		[ "$(id -u)" = 0 ] && sudo= || sudo='sudo '
+		echo "attune: missing $(column 1); to install: $sudo$install $packages" >&2
+	else
+		echo "attune: missing $(column 1); Debian calls the packages $(column 2)" >&2
+	fi
+	exit 1
+}
+
+mode=${1:-}
+[ $# -gt 1 ] && shift || mode=
+lacking=$(missing "$@")
+case $mode in
+check) [ -z "$lacking" ] || say_missing ;;
+install)
+	[ -n "$lacking" ] || exit 0
+	manager || say_missing
+	[ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || say_missing
+	echo "attune: installing $packages" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	# A machine whose lists are missing or old needs them first.
+	# shellcheck disable=SC2086
+	as_root $install $packages >/dev/null 2>&1 || {
+		as_root $refresh >/dev/null 2>&1
+		as_root $install $packages >/dev/null
+	}
+	lacking=$(missing "$@")
+	[ -z "$lacking" ] || say_missing
+	;;
+*)
+	echo "usage: deps.sh check|install library|tool|test..." >&2
+	exit 2
+	;;
+esac

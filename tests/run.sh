@@ -1,0 +1,52 @@
+#!/bin/sh
+# run.sh - runs test programs and scripts under prove and counts their rows.
+#
+#   B=build sh tests/run.sh TEST...
+#
+# prove starts this file again for each of them, as `run.sh --one TEST`, which
+# leaves what the test said in $B/tap/. A program that prints "1..0 # SKIP why"
+# counts as one skipped, one that crashes, hangs or ends early as one failed.
+set -u
+B=${B:-build}
+export B
+
+if [ "${1:-}" = --one ]; then
+	name=$(basename "$2")
+	case $2 in
+	*.sh) set -- sh "$2" ;;
+	*) set -- "$2" ;;
+	esac
+	timeout -k 5 240 "$@" >"$B/tap/$name"
+	code=$?
+	[ $code -eq 0 ] || echo "# exit code $code" >>"$B/tap/$name"
+	cat "$B/tap/$name"
+	exit $code
+fi
+
+rm -rf "$B/tap" && mkdir -p "$B/tap" || exit 1
+prove -j "${JOBS:-$(nproc)}" -e "sh $0 --one" "$@"
+judged=$?
+
+# A file failed that prove calls failed; its rows that are not ok, at least one.
+counts=$(awk '
+function close_file() {
+	if (file == "") return
+	if (planned == 0 && plan_seen) skipped++
+	else if ((planned != rows || code) && !file_failed) failed++
+}
+FNR == 1 { close_file(); file = FILENAME; planned = -1; plan_seen = rows = code = file_failed = 0 }
+/^1\.\.[0-9]+/ { planned = substr($1, 4) + 0; plan_seen = 1 }
+/^# exit code / { code = $4 }
+/^(not )?ok/ { rows++ }
+/^ok.* # [Ss][Kk][Ii][Pp]/ { skipped++; next }
+/^ok/ { passed++ }
+/^not ok/ { failed++; file_failed = 1 }
+END { close_file(); print passed + 0, failed + 0, skipped + 0 }' "$B"/tap/*)
+# shellcheck disable=SC2086
+set -- $counts
+# A test that said nothing at all left an empty file, which awk does not see.
+empty=$(find "$B/tap" -type f -empty | wc -l)
+failed=$(($2 + empty))
+[ $judged -eq 0 ] || [ $failed -gt 0 ] || failed=1
+echo "$1 passed, $failed failed, $3 skipped"
+[ $failed -eq 0 ]
