@@ -39,7 +39,7 @@ struct attune_args {
 	const int *block_table;
 	const int *query_start;
 	const int *seq_lens;
-	const float *sinks;	   /* [num_query_heads] or null */
+	const float *sinks;        /* [num_query_heads] or null */
 	const float *alibi_slopes; /* [num_query_heads] or null */
 	float *partial_out;
 	float *partial_ml;

@@ -108,7 +108,8 @@ static enum attune_status add_choices(attune_op *op)
 		const char *where;
 		struct config c;
 		if (!k || !config_parse(&c, k->space, row->text, &where))
-			return fail(ATTUNE_DEVICE_ERROR, "heuristic %s names an unknown variant: %s %s",
+			return fail(ATTUNE_DEVICE_ERROR,
+				    "heuristic %s names an unknown variant: %s %s",
 				    op->heuristic->gpu, row->kernel, row->text);
 		status = add_ready(op, k, &c);
 	}
@@ -177,8 +178,8 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	if (!status && !any_ready(op))
 		status = fail(ATTUNE_UNSUPPORTED,
 			      "no kernel for head size %d, %s queries and %s cache on %s",
-			      shape->head_size, dtype_name(shape->dtype), dtype_name(shape->kv_dtype),
-			      ctx->name);
+			      shape->head_size, dtype_name(shape->dtype),
+			      dtype_name(shape->kv_dtype), ctx->name);
 	if (status) {
 		attune_release(op);
 		return status;
@@ -213,7 +214,8 @@ static int usable(const attune_op *op, int id, const struct part *p)
 	if (id < 0 || id >= op->num_ready)
 		return 0;
 	r = &op->ready[id];
-	if (!r->code || r->kernel->space->why_illegal(&r->config, &op->shape, p, &op->ctx->device.info))
+	if (!r->code ||
+	    r->kernel->space->why_illegal(&r->config, &op->shape, p, &op->ctx->device.info))
 		return 0;
 	r->kernel->space->geometry(&r->config, &op->shape, p, &op->ctx->device.info, &g);
 	return g.segments <= 1 || op->reduce;
@@ -239,8 +241,9 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, int w
 	attune_part *out = &plan->part[plan->num_parts];
 	const int id = choose(op, wanted, p);
 	if (id < 0)
-		return fail(ATTUNE_UNSUPPORTED, "no kernel can run queries of %d tokens over %lld keys",
-			    p->max_query, p->f.max_seq);
+		return fail(ATTUNE_UNSUPPORTED,
+			    "no kernel can run queries of %d tokens over %lld keys", p->max_query,
+			    p->f.max_seq);
 	const struct ready *r = &op->ready[id];
 	*out = (attune_part){
 		.choice = id,
@@ -249,8 +252,8 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, int w
 		.min_query = p->min_query,
 		.max_query = p->max_query,
 		.range_tokens = p->range_tokens,
-		.workspace = part_workspace(r->kernel, &r->config, &op->shape, p,
-					    &op->ctx->device.info),
+		.workspace =
+		    part_workspace(r->kernel, &r->config, &op->shape, p, &op->ctx->device.info),
 	};
 	if (out->workspace > plan->workspace)
 		plan->workspace = out->workspace; /* parts run one after the other */
@@ -282,13 +285,14 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 /* 16-byte copies: GPU kernels move 8 elements of 16 bits at a time. */
 static const char *tensor_error(const attune_op *op, const attune_tensors *t)
 {
-	const int64_t strides[] = { t->q_token_stride, t->q_head_stride,   t->out_token_stride,
-				    t->out_head_stride, t->k_page_stride,  t->k_slot_stride,
-				    t->k_head_stride,	t->v_page_stride,  t->v_slot_stride,
+	const int64_t strides[] = { t->q_token_stride,  t->q_head_stride, t->out_token_stride,
+				    t->out_head_stride, t->k_page_stride, t->k_slot_stride,
+				    t->k_head_stride,   t->v_page_stride, t->v_slot_stride,
 				    t->v_head_stride };
 	if (!t->out || !t->q || !t->k_cache || !t->v_cache || !t->block_table || !t->query_start ||
 	    !t->seq_lens)
-		return "out, q, k_cache, v_cache, block_table, query_start and seq_lens must be given";
+		return "out, q, k_cache, v_cache, block_table, query_start and seq_lens must be "
+		       "given";
 	if ((op->shape.has_sinks && !t->sinks) || (op->shape.has_alibi && !t->alibi_slopes))
 		return "the shape announces sinks or ALiBi slopes that are not given";
 	if (op->ctx->device.info.backend == BACKEND_CPU)
@@ -296,7 +300,8 @@ static const char *tensor_error(const attune_op *op, const attune_tensors *t)
 	for (size_t i = 0; i < COUNT(strides); i++)
 		if (strides[i] % 8)
 			return "on a GPU all strides must be multiples of 8 elements";
-	if (((uintptr_t)t->out | (uintptr_t)t->q | (uintptr_t)t->k_cache | (uintptr_t)t->v_cache) % 16)
+	if (((uintptr_t)t->out | (uintptr_t)t->q | (uintptr_t)t->k_cache | (uintptr_t)t->v_cache) %
+	    16)
 		return "on a GPU out, q, k_cache and v_cache must be 16-byte aligned";
 	return NULL;
 }
@@ -346,8 +351,8 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 					.max_query = max_tokens,
 					.range_tokens = max_tokens };
 		size_t need = r->code ? part_workspace(r->kernel, &r->config, &op->shape, &p,
-						       &op->ctx->device.info) :
-					0;
+						       &op->ctx->device.info)
+				      : 0;
 		if (need > *bytes)
 			*bytes = need;
 	}
@@ -369,7 +374,9 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
 		char tunables[MAX_CHOICE_TEXT];
 		config_text(tunables, sizeof tunables, &r->config, r->kernel->space);
 		n += (size_t)snprintf(text + n, size - n, "%s%s%s %s", i ? " | " : "",
-				      plan->num_parts == 2 ? names[i] : "", r->kernel->name, tunables);
+				      plan->num_parts == 2 ? names[i] : "", r->kernel->name,
+				      tunables);
 	}
-	return n < size ? ATTUNE_OK : fail(ATTUNE_TOO_SMALL, "attune_plan_text: the buffer is too small");
+	return n < size ? ATTUNE_OK
+			: fail(ATTUNE_TOO_SMALL, "attune_plan_text: the buffer is too small");
 }

@@ -30,7 +30,7 @@ extern "C" {
 
 enum attune_status {
 	ATTUNE_OK = 0,
-	ATTUNE_INVALID,	    /* an argument makes no sense */
+	ATTUNE_INVALID,     /* an argument makes no sense */
 	ATTUNE_UNSUPPORTED, /* sensible, but this backend cannot */
 	ATTUNE_NO_DEVICE,   /* no such device, or no driver */
 	ATTUNE_NO_MEMORY,
@@ -45,18 +45,18 @@ typedef struct attune_op attune_op;
 
 /* What stays the same over all batches of a layer. */
 typedef struct attune_shape {
-	int num_query_heads;	    /* a multiple of num_kv_heads */
+	int num_query_heads; /* a multiple of num_kv_heads */
 	int num_kv_heads;
 	int head_size;
-	int page_size;		    /* tokens in a page, 1 or more */
+	int page_size;              /* tokens in a page, 1 or more */
 	enum attune_dtype dtype;    /* of q and out */
 	enum attune_dtype kv_dtype; /* of the cache */
 	int causal;
-	int window;	 /* keys a query sees, itself included; 0: all */
-	float scale;	 /* 0: 1 / sqrt(head_size) */
-	float softcap;	 /* 0: none */
-	int has_sinks;	 /* tensors.sinks will be given */
-	int has_alibi;	 /* tensors.alibi_slopes will be given */
+	int window;    /* keys a query sees, itself included; 0: all */
+	float scale;   /* 0: 1 / sqrt(head_size) */
+	float softcap; /* 0: none */
+	int has_sinks; /* tensors.sinks will be given */
+	int has_alibi; /* tensors.alibi_slopes will be given */
 } attune_shape;
 
 /* One step, on the host. query_start has num_seqs + 1 entries from 0 up. */
@@ -87,11 +87,11 @@ typedef struct attune_tensors {
 
 /* One launch (and its reduction) over a part of the batch. */
 typedef struct attune_part {
-	int choice;		    /* index into the op's table of choices */
-	int seq_begin, seq_count;   /* sequences looked at */
-	int min_query, max_query;   /* of these, the query lengths computed */
-	int64_t range_tokens;	    /* query tokens from seq_begin to the last of them */
-	size_t workspace;	    /* bytes of partials */
+	int choice;               /* index into the op's table of choices */
+	int seq_begin, seq_count; /* sequences looked at */
+	int min_query, max_query; /* of these, the query lengths computed */
+	int64_t range_tokens;     /* query tokens from seq_begin to the last of them */
+	size_t workspace;         /* bytes of partials */
 } attune_part;
 
 /* Plain data: copy it, keep it, compare it. */

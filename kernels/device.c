@@ -8,9 +8,9 @@
 static const struct {
 	const char *part, *gpu;
 } short_names[] = {
-	{ "A100", "a100" },	{ "H100", "h100" },	 { "H200", "h200" },
-	{ "B200", "b200" },	{ "L40S", "l40s" },	 { "RTX 4090", "rtx4090" },
-	{ "MI250", "mi250" },	{ "MI300", "mi300" },	 { "MI350", "mi350" },
+	{ "A100", "a100" },   { "H100", "h100" },   { "H200", "h200" },
+	{ "B200", "b200" },   { "L40S", "l40s" },   { "RTX 4090", "rtx4090" },
+	{ "MI250", "mi250" }, { "MI300", "mi300" }, { "MI350", "mi350" },
 };
 
 const char *gpu_short_name(const char *name)
@@ -49,7 +49,8 @@ enum attune_status device_open(struct device *dev, const char *which)
 			return open_with(dev, all_ops[i], which[len] ? which + len + 1 : NULL);
 	}
 	memset(dev, 0, sizeof *dev);
-	return fail(ATTUNE_INVALID, "device \"%s\": \"cpu\", \"cpu:<isa>\", \"cuda\" or \"cuda:<n>\" is expected",
+	return fail(ATTUNE_INVALID,
+		    "device \"%s\": \"cpu\", \"cpu:<isa>\", \"cuda\" or \"cuda:<n>\" is expected",
 		    which);
 }
 

@@ -10,18 +10,18 @@
 #include "kernel.h"
 
 struct device_info {
-	char name[80];	  /* "NVIDIA H200", "AMD EPYC 9B14" */
-	char gpu[16];	  /* what GPU= and the file names say: "h200", "cpu" */
-	char arch[16];	  /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
-	char driver[48];  /* driver and API version, or the kernel's */
+	char name[80];   /* "NVIDIA H200", "AMD EPYC 9B14" */
+	char gpu[16];    /* what GPU= and the file names say: "h200", "cpu" */
+	char arch[16];   /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
+	char driver[48]; /* driver and API version, or the kernel's */
 	enum backend backend;
-	int units;	  /* SMs, or threads */
-	int lanes;	  /* threads of a warp, or floats of a vector */
+	int units; /* SMs, or threads */
+	int lanes; /* threads of a warp, or floats of a vector */
 	int smem_per_block, smem_per_unit;
 	size_t l2_bytes; /* the last cache before DRAM; on a CPU all L3 together */
 	size_t memory_bytes;
 	int clock_mhz, memory_clock_mhz; /* nominal; 0: not known */
-	double power_limit_w;		 /* 0: not known */
+	double power_limit_w;            /* 0: not known */
 };
 
 struct conditions { /* now; 0: not known */

@@ -79,10 +79,10 @@ static enum attune_status load_api(struct cuda *c)
 	c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!c->library)
 		return fail(ATTUNE_NO_DEVICE, "cuda: no NVIDIA driver (libcuda.so.1) here");
-#define CU_FN(ours, symbol, arguments)                                                        \
-	*(void **)(void *)&c->cu.ours = dlsym(c->library, #symbol);                           \
-	if (!c->cu.ours)                                                                      \
-		return fail(ATTUNE_NO_DEVICE, "cuda: the driver lacks " #symbol               \
+#define CU_FN(ours, symbol, arguments)                                          \
+	*(void **)(void *)&c->cu.ours = dlsym(c->library, #symbol);             \
+	if (!c->cu.ours)                                                        \
+		return fail(ATTUNE_NO_DEVICE, "cuda: the driver lacks " #symbol \
 					      "; version 12.0 or newer is needed");
 #include "cuda_api.def"
 #undef CU_FN
@@ -171,7 +171,7 @@ static enum attune_status cuda_open(struct device *dev, const char *which)
 	describe(c, &dev->info);
 	return IN_CONTEXT(c,
 			  c->cu.StreamCreate(&c->stream, STREAM_NON_BLOCKING) ||
-				  c->cu.EventCreate(&c->begin, 0) || c->cu.EventCreate(&c->end, 0),
+			      c->cu.EventCreate(&c->begin, 0) || c->cu.EventCreate(&c->end, 0),
 			  "stream and events");
 }
 
@@ -180,7 +180,7 @@ static enum attune_status cuda_alloc(struct device *dev, void **mem, size_t byte
 	struct cuda *c = dev->state;
 	unsigned long long address = 0;
 	enum attune_status status =
-		IN_CONTEXT(c, c->cu.MemAlloc(&address, bytes ? bytes : 1), "allocation");
+	    IN_CONTEXT(c, c->cu.MemAlloc(&address, bytes ? bytes : 1), "allocation");
 	*mem = (void *)(uintptr_t)address;
 	return status;
 }
@@ -250,8 +250,8 @@ static enum attune_status cuda_load(struct device *dev, struct code **out, const
 		return fail(ATTUNE_NO_MEMORY, "cuda: out of memory");
 	status = IN_CONTEXT(c, find_function(c, code, blob), "load");
 	if (!status)
-		status = IN_CONTEXT(c, grant_smem(c, code, dev->info.smem_per_block),
-				    "shared memory");
+		status =
+		    IN_CONTEXT(c, grant_smem(c, code, dev->info.smem_per_block), "shared memory");
 	if (status) {
 		cuda_unload(dev, code);
 		return status;

@@ -8,25 +8,25 @@
 #include "heuristics.inc"
 #undef HEADERS
 
-#define ROW(id, kernel, text)	   { #kernel, text },
+#define ROW(id, kernel, text) { #kernel, text },
 #define BINARY_ROW(kernel, flags) { #kernel, flags },
-#define HEURISTIC(gpu, GPU)                                                                   \
+#define HEURISTIC(gpu, GPU)                                                                 \
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) }; \
 	static const struct selector_row gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(BINARY_ROW) };
 #include "heuristics.inc"
 #undef HEURISTIC
 
 const struct selector attune_selectors[] = {
-#define HEURISTIC(name, NAME)                          \
-	{ .gpu = ATTUNE_##NAME##_GPU,                  \
-	  .arch = ATTUNE_##NAME##_ARCH,                \
+#define HEURISTIC(name, NAME)                           \
+	{ .gpu = ATTUNE_##NAME##_GPU,                   \
+	  .arch = ATTUNE_##NAME##_ARCH,                 \
 	  .kernels_hash = ATTUNE_##NAME##_KERNELS_HASH, \
-	  .choices = name##_choices,                   \
-	  .binaries = name##_binaries,                 \
-	  .num_choices = COUNT(name##_choices),        \
-	  .num_binaries = COUNT(name##_binaries),      \
-	  .prefill = attune_##name##_prefill,          \
-	  .decode = attune_##name##_decode,            \
+	  .choices = name##_choices,                    \
+	  .binaries = name##_binaries,                  \
+	  .num_choices = COUNT(name##_choices),         \
+	  .num_binaries = COUNT(name##_binaries),       \
+	  .prefill = attune_##name##_prefill,           \
+	  .decode = attune_##name##_decode,             \
 	  .join = attune_##name##_join },
 #include "heuristics.inc"
 #undef HEURISTIC

@@ -11,12 +11,12 @@
 
 #define BACKEND_cpu BACKEND_CPU
 #define BACKEND_gpu BACKEND_GPU
-#define SUFFIX_cpu  ".c"
-#define SUFFIX_gpu  ".cu"
+#define SUFFIX_cpu ".c"
+#define SUFFIX_gpu ".cu"
 const struct kernel attune_kernels[] = {
-#define KERNEL(where, name, chosen, about)                                             \
-	{ #name, BACKEND_##where, chosen, #where "/" #name SUFFIX_##where, about, \
-	  &where##_##name##_space },
+#define KERNEL(where, name, chosen, about)                                        \
+	{ #name, BACKEND_##where,        chosen, #where "/" #name SUFFIX_##where, \
+	  about, &where##_##name##_space },
 #include "kernels.def"
 #undef KERNEL
 	{ 0 }

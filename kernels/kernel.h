@@ -45,10 +45,10 @@ struct config {
 };
 
 struct geometry {
-	unsigned x, y, z;	/* grid of blocks; on the CPU, of cells */
-	unsigned threads;	/* of a block; 1 on the CPU */
-	unsigned smem;		/* bytes of dynamic shared memory */
-	int segments;		/* 1: no reduction follows */
+	unsigned x, y, z; /* grid of blocks; on the CPU, of cells */
+	unsigned threads; /* of a block; 1 on the CPU */
+	unsigned smem;    /* bytes of dynamic shared memory */
+	int segments;     /* 1: no reduction follows */
 };
 
 /* The part of a batch that one launch computes. `f` holds its features. */
@@ -65,8 +65,8 @@ struct space {
 	int num_axes;
 	/* The reason why this point is illegal, or NULL. `part` may be NULL:
 	 * then only what does not depend on the batch is asked. */
-	const char *(*why_illegal)(const struct config *, const attune_shape *,
-				   const struct part *, const struct device_info *);
+	const char *(*why_illegal)(const struct config *, const attune_shape *, const struct part *,
+				   const struct device_info *);
 	void (*geometry)(const struct config *, const attune_shape *, const struct part *,
 			 const struct device_info *, struct geometry *);
 	/* Writes "-DHEAD_SIZE=128 ..." and returns its length. */
@@ -78,7 +78,7 @@ struct space {
 struct kernel {
 	const char *name;
 	enum backend backend;
-	int selectable; /* 0: a helper such as the reduction */
+	int selectable;     /* 0: a helper such as the reduction */
 	const char *source; /* below kernels/: "gpu/qblock.cu" */
 	const char *about;
 	const struct space *space;
@@ -132,6 +132,6 @@ void reference_row(const struct attune_args *args, const attune_shape *shape, in
 
 /* status.c: fail() keeps one line for attune_last_error and returns status. */
 enum attune_status fail(enum attune_status status, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3)));
 
 #endif

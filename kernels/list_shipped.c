@@ -24,7 +24,8 @@ static int num_rows, skip_stale, cuda = 1;
 
 static const char *const cpu_isas[] = {
 #if defined(__x86_64__)
-	"avx512", "avx2",
+	"avx512",
+	"avx2",
 #elif defined(__aarch64__)
 	"neon",
 #endif
@@ -79,10 +80,11 @@ static void add_measured(const struct selector *h)
 	if (selector_is_stale(h)) {
 		if (skip_stale)
 			return;
-		fprintf(stderr,
-			"generated/attune_%s.h was made for other tunables than kernels/*/*.def now "
-			"have; refresh it: make heuristics GPU=%s\n",
-			h->gpu, h->gpu);
+		fprintf(
+		    stderr,
+		    "generated/attune_%s.h was made for other tunables than kernels/*/*.def now "
+		    "have; refresh it: make heuristics GPU=%s\n",
+		    h->gpu, h->gpu);
 		exit(1);
 	}
 	enum backend backend = strcmp(h->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
@@ -91,7 +93,8 @@ static void add_measured(const struct selector *h)
 			add(backend, h->arch, h->binaries[i].kernel, h->binaries[i].text);
 		else
 			for (size_t isa = 0; isa < COUNT(cpu_isas) - 1; isa++)
-				add(backend, cpu_isas[isa], h->binaries[i].kernel, h->binaries[i].text);
+				add(backend, cpu_isas[isa], h->binaries[i].kernel,
+				    h->binaries[i].text);
 }
 
 static void print_make(void)
@@ -136,7 +139,8 @@ int main(int argc, char **argv)
 	}
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		if (k->backend == BACKEND_CPU || cuda)
-			for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
+			for (const struct carried_shape *c = attune_carried_shapes; c->head_size;
+			     c++)
 				add_defaults(k, c);
 	for (int i = 0; i < attune_num_selectors; i++)
 		if (cuda || !strcmp(attune_selectors[i].gpu, "cpu"))

@@ -170,6 +170,7 @@ long long part_q_blocks(const struct part *p, int block_q)
  * n * page_size < 2^32, which 65536 x 65536 tokens would just reach. */
 unsigned page_magic(int page_size)
 {
-	return page_size == 1 ? 0 : (unsigned)((0x100000000ull + (unsigned)page_size - 1) /
-					       (unsigned)page_size);
+	return page_size == 1
+		   ? 0
+		   : (unsigned)((0x100000000ull + (unsigned)page_size - 1) / (unsigned)page_size);
 }

@@ -10,7 +10,7 @@
 const struct shipped attune_shipped[] = {
 #define CELL(isa, kernel, flags, symbol) \
 	{ BACKEND_CPU, isa, kernel, flags, { .cell = symbol, .entry = ENTRY_NAME } },
-#define BLOB(isa, kernel, flags, symbol)                                           \
+#define BLOB(isa, kernel, flags, symbol) \
 	{ BACKEND_GPU, isa, kernel, flags, { .data = symbol, .entry = ENTRY_NAME } },
 #include "shipped.inc"
 #undef CELL
