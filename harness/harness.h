@@ -25,6 +25,8 @@ void progress_end(void);
 extern volatile int interrupted; /* set by SIGINT and SIGTERM after catch_signals() */
 void catch_signals(void);
 
+/* The text as a JSON string, valid whatever its bytes are. */
+void json_quote(FILE *, const char *text);
 /* A table for people and machines: --format table|tsv|json. */
 enum format { FORMAT_TABLE, FORMAT_TSV, FORMAT_JSON };
 struct table;
@@ -57,7 +59,7 @@ void batch_free(struct batch *);
 /* Shortest text that parses to the same batch (runs joined, k where exact). */
 char *batch_format(const attune_batch *);
 
-/* ---- scenario.c: the only file that knows JSON input ------------------------ */
+/* ---- models.c, scenario.c: JSON input, read by input.c ------------------------- */
 enum layout { LAYOUT_NHD, LAYOUT_HND };
 
 struct scenario {
@@ -81,15 +83,19 @@ struct scenario_list {
 struct models; /* name@tp -> shape */
 struct models *models_load(const char *path);
 int models_shape(const struct models *, const char *name_at_tp, attune_shape *out); /* 0 + complain */
+const attune_shape *models_find(const struct models *, const char *name_at_tp); /* or NULL */
+const char *models_nearest(const struct models *, const char *name);
 const char *models_name(const struct models *, int i); /* NULL after the last */
 void models_free(struct models *);
 int scenarios_load(struct scenario_list *, const char *path, const struct models *);
 void scenarios_free(struct scenario_list *);
-
-/* ---- place.c: line and column, from 1, of a value in a valid JSON text ---------- */
-/* path: "scenarios/3/batch". key: of that object, point at this member's name; or
- * NULL. What is not found stands where its parent does. Columns in characters. */
-void json_place(const char *text, const char *path, const char *key, int *line, int *column);
+/* What a batch asks of a machine, over all heads of one GPU. */
+struct facts {
+	int seqs, decodes; /* sequences with a query; of these, in the decode part */
+	long long query_tokens;
+	double kv_bytes, flops; /* KV read once; causal FLOPs of both products */
+};
+void scenario_facts(struct facts *, const attune_shape *, const attune_batch *);
 
 /* ---- workload.c: a scenario made flesh -------------------------------------- */
 /* Pages are drawn from one pool; `sets` disjoint page sets rotate so that no call

@@ -126,7 +126,7 @@ static int utf8_length(const unsigned char *s)
 	return n;
 }
 
-static void put_json(FILE *f, const char *text)
+void json_quote(FILE *f, const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
 	fputc('"', f);
@@ -156,14 +156,14 @@ static void print_json(const struct table *t, FILE *f)
 	for (size_t i = 0; i < t->used; i++) {
 		const struct cell *c = &t->cells[i];
 		fputs(i % columns ? ", " : " {", f);
-		put_json(f, t->columns[i % columns]);
+		json_quote(f, t->columns[i % columns]);
 		fputs(": ", f);
 		if (!c->text)
 			fputs("null", f);
 		else if (c->is_number)
 			fputs(c->text, f);
 		else
-			put_json(f, c->text);
+			json_quote(f, c->text);
 		if ((i + 1) % columns == 0)
 			fputs(i + 1 < t->used ? "},\n" : "}\n", f);
 	}
