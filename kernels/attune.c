@@ -8,6 +8,7 @@
 
 struct attune_context {
 	struct device device;
+	int adopted; /* the device is somebody else's to close */
 	char name[128];
 };
 
@@ -28,6 +29,13 @@ struct attune_op {
 	struct ready *ready;
 };
 
+static void name_context(attune_context *ctx)
+{
+	const struct device_info *d = &ctx->device.info;
+	snprintf(ctx->name, sizeof ctx->name, "%s (%s, %d %s)", d->name, d->arch, d->units,
+		 d->backend == BACKEND_CPU ? "threads" : "SMs");
+}
+
 enum attune_status attune_open(attune_context **out, const char *device)
 {
 	enum attune_status status;
@@ -43,10 +51,20 @@ enum attune_status attune_open(attune_context **out, const char *device)
 		free(ctx);
 		return status;
 	}
-	snprintf(ctx->name, sizeof ctx->name, "%s (%s, %d %s)", ctx->device.info.name,
-		 ctx->device.info.arch, ctx->device.info.units,
-		 ctx->device.info.backend == BACKEND_CPU ? "threads" : "SMs");
+	name_context(ctx);
 	*out = ctx;
+	return ATTUNE_OK;
+}
+
+enum attune_status attune_adopt(attune_context **out, const struct device *dev)
+{
+	attune_context *ctx = calloc(1, sizeof *ctx);
+	*out = ctx;
+	if (!ctx)
+		return fail(ATTUNE_NO_MEMORY, "attune_adopt: out of memory");
+	ctx->device = *dev;
+	ctx->adopted = 1;
+	name_context(ctx);
 	return ATTUNE_OK;
 }
 
@@ -54,7 +72,8 @@ void attune_close(attune_context *ctx)
 {
 	if (!ctx)
 		return;
-	device_close(&ctx->device);
+	if (!ctx->adopted)
+		device_close(&ctx->device);
 	free(ctx);
 }
 

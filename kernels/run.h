@@ -26,4 +26,8 @@ enum attune_status run_part(struct device *, const struct launchable *, const at
 			    const struct part *, const struct attune_args *args, void *workspace,
 			    size_t workspace_bytes, void *stream);
 
+/* A context over a device that the caller keeps open: launches of the library
+ * then land on its tape. */
+enum attune_status attune_adopt(attune_context **ctx, const struct device *dev);
+
 #endif
