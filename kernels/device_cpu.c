@@ -139,7 +139,7 @@ static enum attune_status cpu_open(struct device *dev, const char *which)
 {
 	struct cpu *cpu;
 	enum isa isa;
-	int threads;
+	int threads = 1;
 	enum attune_status status = pick_isa(which, &isa);
 	if (!status)
 		status = thread_count(&threads);

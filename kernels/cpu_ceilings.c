@@ -1,0 +1,146 @@
+/* cpu_ceilings.c - what this CPU can do right now: bytes a second from memory,
+ * multiply-adds a second in registers. Functions carry their instruction set as
+ * an attribute, so that the file needs no flags. */
+#include "device_cpu.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+enum { STREAMS = 4, FMA_ACCUMULATORS = 12, FMA_STEPS = 20000 };
+
+static volatile float sink;
+
+/* ---- multiply-adds ---------------------------------------------------------- */
+
+/* FMA_ACCUMULATORS chains hide the latency of 4 or 5 cycles of two pipes. x^n
+ * decays to nothing slowly: 0 < seed < 1 comes from a volatile. */
+#define FMA_KERNEL(name, target, type, set, fma, first)                  \
+	target static float name(float seed)                             \
+	{                                                                \
+		type a[FMA_ACCUMULATORS], x = set(seed), y = set(1 - seed); \
+		for (int i = 0; i < FMA_ACCUMULATORS; i++)               \
+			a[i] = set(seed * (float)i);                     \
+		for (int n = 0; n < FMA_STEPS; n++)                      \
+			_Pragma("GCC unroll 12") for (int i = 0; i < FMA_ACCUMULATORS; i++) \
+				a[i] = fma(a[i], x, y);                  \
+		for (int i = 1; i < FMA_ACCUMULATORS; i++)               \
+			a[0] = fma(a[i], x, a[0]);                       \
+		return first(a[0]);                                      \
+	}
+
+#define SCALAR_SET(x)	      (x)
+#define SCALAR_FMA(a, b, c)   ((a) * (b) + (c))
+#define SCALAR_FIRST(a)	      (a)
+#define NEON_FMA(a, b, c)     vfmaq_f32(c, a, b)
+#define NEON_FIRST(a)	      vgetq_lane_f32(a, 0)
+#if defined(__x86_64__)
+FMA_KERNEL(fma_avx512, __attribute__((target("avx512f"))), __m512, _mm512_set1_ps, _mm512_fmadd_ps,
+	   _mm512_cvtss_f32)
+FMA_KERNEL(fma_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_set1_ps, _mm256_fmadd_ps,
+	   _mm256_cvtss_f32)
+#elif defined(__aarch64__)
+FMA_KERNEL(fma_neon, , float32x4_t, vdupq_n_f32, NEON_FMA, NEON_FIRST)
+#endif
+FMA_KERNEL(fma_scalar, , float, SCALAR_SET, SCALAR_FMA, SCALAR_FIRST)
+
+struct fma_job {
+	float (*run)(float seed);
+};
+
+static void fma_work(void *p, size_t i)
+{
+	static const volatile float seed = 0.5f;
+	struct fma_job *job = p;
+	(void)i;
+	sink = job->run(seed);
+}
+
+double cpu_fma_gflops(struct device *dev)
+{
+	static const struct {
+		float (*run)(float seed);
+		int lanes;
+	} kernels[NUM_ISAS] = {
+#if defined(__x86_64__)
+		[ISA_AVX512] = { fma_avx512, 16 },
+		[ISA_AVX2] = { fma_avx2, 8 },
+#elif defined(__aarch64__)
+		[ISA_NEON] = { fma_neon, 4 },
+#endif
+		[ISA_SCALAR] = { fma_scalar, 1 },
+	};
+	struct cpu *cpu = dev->state;
+	double best = 0;
+	int isa = 0, rounds = 4;
+	while (!kernels[isa].run || !isa_present(isa))
+		isa++;
+	struct fma_job job = { kernels[isa].run };
+	const double flops = 2.0 * kernels[isa].lanes * FMA_ACCUMULATORS * FMA_STEPS * cpu->threads;
+	while (rounds--) { /* the first wakes threads and raises clocks */
+		double begin = cpu_seconds(CLOCK_MONOTONIC);
+		cpu_parallel(cpu, fma_work, &job, (size_t)cpu->threads);
+		double seconds = cpu_seconds(CLOCK_MONOTONIC) - begin;
+		if (flops / seconds > best)
+			best = flops / seconds;
+	}
+	return best / 1e9;
+}
+
+/* ---- reading ---------------------------------------------------------------- */
+
+typedef long long lines __attribute__((vector_size(32), aligned(32)));
+
+struct read_job {
+	const char *begin;
+	size_t part; /* bytes of a thread's stream, a multiple of 64 */
+};
+
+/* Thread i reads STREAMS runs of `part` bytes side by side: a prefetcher stops at
+ * each page of 4 KiB, several of them cover for each other. */
+static void read_work(void *p, size_t i)
+{
+	const struct read_job *job = p;
+	const char *at = job->begin + i * STREAMS * job->part;
+	long long sum[STREAMS] = { 0 };
+	for (size_t b = 0; b < job->part; b += 64)
+		for (int s = 0; s < STREAMS; s++)
+			sum[s] += *(const long long *)(at + (size_t)s * job->part + b);
+	for (int s = 1; s < STREAMS; s++)
+		sum[0] += sum[s];
+	sink = (float)sum[0];
+}
+
+/* At least three times the last cache, so that a lap evicts itself. */
+static int make_stream_buffer(struct cpu *cpu, size_t cache)
+{
+	const size_t huge = 2 << 20, least = 256u << 20;
+	size_t bytes = 3 * cache > least ? 3 * cache : least;
+	bytes = (bytes + huge - 1) / huge * huge;
+	cpu->stream_buffer = aligned_alloc(huge, bytes);
+	if (!cpu->stream_buffer)
+		return 0;
+	(void)madvise(cpu->stream_buffer, bytes, MADV_HUGEPAGE);
+	memset(cpu->stream_buffer, 1, bytes);
+	cpu->stream_bytes = bytes;
+	return 1;
+}
+
+double cpu_dram_gbps(struct device *dev)
+{
+	struct cpu *cpu = dev->state;
+	if (!cpu->stream_buffer && !make_stream_buffer(cpu, dev->info.l2_bytes))
+		return 0;
+	const size_t streams = (size_t)cpu->threads * STREAMS;
+	struct read_job job = { .part = cpu->stream_bytes / streams / 64 * 64 };
+	job.begin = cpu->stream_buffer;
+	cpu_parallel(cpu, read_work, &job, 0);
+	double begin = cpu_seconds(CLOCK_MONOTONIC);
+	cpu_parallel(cpu, read_work, &job, (size_t)cpu->threads);
+	double seconds = cpu_seconds(CLOCK_MONOTONIC) - begin;
+	return (double)(job.part * streams) / seconds / 1e9;
+}
