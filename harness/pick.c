@@ -1,5 +1,6 @@
-/* pick.c - which simulated steps to keep: farthest-point sampling, so that few
- * scenarios cover the space, and weights that say how much time each stands for. */
+/* pick.c - which simulated steps to keep, and how much time each stands for. Farthest-
+ * point sampling divides the steps into cells that cover the space; of each cell its
+ * most typical step is kept, since the farthest point itself is an extreme one. */
 #include "harness.h"
 #include "replay.h"
 #include <math.h>
@@ -9,16 +10,21 @@ enum { NUM_FEATURES = 4 };
 
 struct point {
 	double at[NUM_FEATURES];
-	double ms, pairs;
-	double distance; /* squared, to the nearest pick */
-	int nearest;     /* that pick */
-	int out;         /* 1: may not be picked */
+	double ms;
+	double distance; /* squared, to the nearest seed */
+	int cell;        /* of that seed */
+	int barred;      /* may not be kept */
 };
 
-static struct point place_step(const struct replay *r, const struct step *s)
+struct cell {
+	double mean[NUM_FEATURES], ms; /* mean weighted by time */
+	double distance;               /* squared, from the mean to the kept step */
+};
+
+static struct point place_step(const struct replay *r, const struct step *s, double max_pairs)
 {
 	struct point p = { .ms = s->ms, .distance = INFINITY };
-	double decodes = 0, decode_kv = 0, prefill = 0, longest = 0;
+	double decodes = 0, decode_kv = 0, prefill = 0, longest = 0, pairs = 0;
 	for (int i = 0; i < s->num_rows; i++) {
 		const struct row *row = &r->rows[s->first + (size_t)i];
 		double q = row->query;
@@ -29,26 +35,27 @@ static struct point place_step(const struct replay *r, const struct step *s)
 			prefill += q;
 		}
 		longest = fmax(longest, row->seq);
-		p.pairs += q * (row->seq - q) + q * (q + 1) / 2;
+		pairs += q * (row->seq - q) + q * (q + 1) / 2;
 	}
 	p.at[0] = log2(1 + decodes);
 	p.at[1] = log2(1 + (decodes > 0 ? decode_kv / decodes : 0));
 	p.at[2] = log2(1 + prefill);
 	p.at[3] = log2(1 + longest);
+	p.barred = pairs > max_pairs;
 	return p;
 }
 
-/* A point drawn with probability proportional to its time; -1: none may be. */
+/* A point drawn with probability proportional to its time; -1: all are barred. */
 static int draw(const struct point *p, int n, unsigned long long seed)
 {
 	double total = 0, target;
 	int last = -1;
 	for (int i = 0; i < n; i++)
-		total += p[i].out ? 0 : p[i].ms;
+		total += p[i].barred ? 0 : p[i].ms;
 	seed = (seed + 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
 	target = (double)((seed ^ seed >> 31) >> 11) * 0x1p-53 * total;
 	for (int i = 0; i < n; i++) {
-		if (p[i].out)
+		if (p[i].barred)
 			continue;
 		last = i;
 		target -= p[i].ms;
@@ -63,49 +70,83 @@ static int farthest(const struct point *p, int n)
 {
 	int best = -1;
 	for (int i = 0; i < n; i++)
-		if (!p[i].out && p[i].distance > 0 &&
+		if (!p[i].barred && p[i].distance > 0 &&
 		    (best < 0 || p[i].distance > p[best].distance))
 			best = i;
 	return best;
 }
 
-/* Pick number `k` is step `first + chosen`. */
-static void settle(struct point *p, int n, int chosen, int k)
+static double squared(const double *a, const double *b)
 {
-	for (int i = 0; i < n; i++) {
-		double d = 0;
-		for (int f = 0; f < NUM_FEATURES; f++)
-			d += (p[i].at[f] - p[chosen].at[f]) * (p[i].at[f] - p[chosen].at[f]);
-		if (d < p[i].distance) {
-			p[i].distance = d;
-			p[i].nearest = k;
-		}
-	}
-	p[chosen].out = 1;
+	double d = 0;
+	for (int f = 0; f < NUM_FEATURES; f++)
+		d += (a[f] - b[f]) * (a[f] - b[f]);
+	return d;
 }
 
-int replay_pick(const struct replay *r, struct picked *picked, int wanted, double max_pairs,
+/* Point `seed` opens cell k. */
+static void open_cell(struct point *p, int n, int seed, int k)
+{
+	for (int i = 0; i < n; i++) {
+		double d = squared(p[i].at, p[seed].at);
+		if (d < p[i].distance) {
+			p[i].distance = d;
+			p[i].cell = k;
+		}
+	}
+}
+
+static void find_means(const struct point *p, int n, struct cell *cells)
+{
+	for (int i = 0; i < n; i++) {
+		struct cell *c = &cells[p[i].cell];
+		c->ms += p[i].ms;
+		for (int f = 0; f < NUM_FEATURES; f++)
+			c->mean[f] += (p[i].at[f] - c->mean[f]) * p[i].ms / c->ms;
+	}
+}
+
+/* Of each cell the step nearest to its mean. Cells are disjoint and like batches lie
+ * in one cell, so no batch is kept twice. */
+static void keep_typical(const struct point *p, int n, struct cell *cells, struct picked *kept)
+{
+	for (int i = 0; i < n; i++) {
+		struct cell *c = &cells[p[i].cell];
+		double d = squared(p[i].at, c->mean);
+		if (!p[i].barred && d < c->distance) {
+			c->distance = d;
+			kept[p[i].cell].step = i;
+		}
+	}
+}
+
+int replay_pick(const struct replay *r, struct picked *kept, int wanted, double max_pairs,
 		unsigned long long seed)
 {
-	int first = r->num_steps / 10, n = r->num_steps - first, k = 0;
+	int first = r->busy_steps / 10, n = r->busy_steps - first, k = 0;
 	struct point *p = calloc((size_t)n + 1, sizeof *p);
+	struct cell *cells = calloc((size_t)wanted, sizeof *cells);
 	double total = 0;
-	if (!p)
-		return -1;
-	for (int i = 0; i < n; i++) {
-		p[i] = place_step(r, &r->steps[first + i]);
-		p[i].out = p[i].pairs > max_pairs;
+	for (int i = 0; p && i < n; i++) {
+		p[i] = place_step(r, &r->steps[first + i], max_pairs);
 		total += p[i].ms;
 	}
-	while (k < wanted) {
-		int chosen = k ? farthest(p, n) : draw(p, n, seed);
-		if (chosen < 0)
+	for (int at; p && cells && k < wanted; k++) {
+		at = k ? farthest(p, n) : draw(p, n, seed);
+		if (at < 0)
 			break;
-		settle(p, n, chosen, k);
-		picked[k++] = (struct picked){ .step = first + chosen };
+		open_cell(p, n, at, k);
+		cells[k].distance = INFINITY;
 	}
-	for (int i = 0; i < n && k; i++)
-		picked[p[i].nearest].weight += p[i].ms / total;
+	if (k) {
+		find_means(p, n, cells);
+		keep_typical(p, n, cells, kept);
+	}
+	for (int i = 0; i < k; i++)
+		kept[i] = (struct picked){ first + kept[i].step, cells[i].ms / total };
+	if (!p || !cells)
+		k = -1;
 	free(p);
+	free(cells);
 	return k;
 }

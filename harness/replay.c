@@ -147,6 +147,8 @@ static int record(struct sim *s)
 		step.ms += query_ms * query + kv_ms * seq;
 	}
 	steps[out->num_steps++] = step;
+	if (s->next < s->trace->n || s->num_preempted)
+		out->busy_steps = out->num_steps + 1;
 	s->now_ms += step.ms;
 	return 1;
 }
@@ -200,7 +202,8 @@ int replay_run(struct replay *out, const struct trace *trace, const struct engin
 			 .preempted = calloc(n, sizeof *s.preempted),
 			 .free_blocks = engine->kv_tokens / REPLAY_BLOCK };
 	int ok;
-	*out = (struct replay){ .done_ms = calloc(n, sizeof *out->done_ms) };
+	*out = (struct replay){ .done_ms = calloc(n, sizeof *out->done_ms),
+				.busy_steps = trace->n > 0 };
 	ok = s.state && s.running && s.query && s.preempted && out->done_ms && run(&s);
 	free(s.state);
 	free(s.running);

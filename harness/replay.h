@@ -39,6 +39,7 @@ struct replay {
 	struct step *steps;
 	struct row *rows;
 	int num_steps;
+	int busy_steps; /* until the last request has entered; then the engine runs dry */
 	size_t num_rows, steps_room, rows_room;
 	long long recomputed; /* tokens computed and then lost to preemption */
 	int preemptions;
@@ -65,10 +66,11 @@ double replay_capacity(const struct trace *, const struct engine *);
 /* Moves arrivals so that their mean rate becomes `per_s`; their pattern stays. */
 void trace_set_rate(struct trace *, double per_s);
 
-/* pick.c: `n` steps that lie far apart, the first drawn by time with `seed`, in the
- * logarithms of (decodes, their mean KV, prefill tokens, longest KV). No step of
- * the first tenth, none of more than max_pairs query-key pairs, no batch twice.
- * Returns how many there are, at most n; -1: out of memory. */
+/* pick.c: `n` typical steps that lie far apart in the logarithms of (decodes, their
+ * mean KV, prefill tokens, longest KV), found from a first one that is drawn by time
+ * with `seed`. Only busy steps after their
+ * first tenth, none of more than max_pairs query-key pairs,
+ * no batch twice. Returns how many there are, at most n; -1: out of memory. */
 int replay_pick(const struct replay *, struct picked *, int n, double max_pairs,
 		unsigned long long seed);
 

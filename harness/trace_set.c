@@ -119,11 +119,10 @@ static int replay_job(struct set *set, const struct job *job, const attune_shape
 		ok = replay_run(&r, &trace, &job->engine);
 	}
 	if (ok) {
-		fprintf(stderr,
-			"# %s: %d requests (%d left out), %.2f/s of %.2f/s, %d steps, %d "
-			"preemptions\n",
-			job->path, trace.n, trace.dropped, job->load * capacity, capacity,
-			r.num_steps, r.preemptions);
+		complain("%s: %d requests (%d left out), %.2f/s of %.2f/s, %d steps, %d "
+			 "preemptions",
+			 job->path, trace.n, trace.dropped, job->load * capacity, capacity,
+			 r.num_steps, r.preemptions);
 		ok = pick_steps(set, &r, job, shape);
 		replay_free(&r);
 	} else {
