@@ -148,7 +148,7 @@ enum attune_status choice_launch(struct device *, const struct choice *, const s
 enum attune_status choice_workspace(struct device *, const struct choice *,
 				    const struct scenario *, enum phase, size_t *bytes);
 
-/* ---- jit.c: the only file that knows the run-time compilers ----------------- */
+/* ---- jit.c: binaries; compile.c alone knows the run-time compilers --------------- */
 /* Outcome of a compilation, as data. `log` is the caller's to free. */
 struct binary {
 	struct blob blob;
@@ -166,9 +166,6 @@ void jit_free(struct binary *);
 int jit_compile_source(struct binary *, const char *source_path, const char *flags,
 		       const char *arch);
 const char *jit_version(enum backend); /* "nvrtc 13.0", "cc 12.2.0"; "none" */
-/* Hash of a kernel's source, of the reduction's where one may follow, and of every
- * file that these include; 0 when a file cannot be read. */
-int jit_source_hash(const struct kernel *, char hex[33]);
 
 /* ---- source.c: where sources and cached binaries lie, and what a source is ------ */
 /* The kernels folder: ATTUNE_SOURCE, else beside the executable's folder, else below
@@ -177,9 +174,13 @@ const char *source_root(void);
 /* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
  * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
 const char *cache_root(void);
-/* Feeds the text of `path` and, recursively, of its #include "..." files to `hash`
- * (an XXH3_state_t). 0 when `path` itself cannot be read. */
+/* Hash of what a kernel compiles: its source, the reduction's where one may follow, and
+ * all files that they include; comments and layout do not count. 0 when the kernel's
+ * source is not here. */
+int source_hash(const struct kernel *, char hex[33]);
+/* Feeds a file, and what it includes, to an XXH3_state_t. 0 when it cannot be read. */
 int source_feed(void *hash, const char *path);
+char *source_text(const char *path); /* the caller's to free; NULL when unreadable */
 
 /* ---- check.c: candidate against the fp64 reference -------------------------- */
 enum outcome {
@@ -223,7 +224,7 @@ struct measurement {
 	double gbps, tflops;
 	double sm_mhz_before, sm_mhz_after, power_w, joules; /* per call; NaN: not known */
 	int rejected;	    /* samples thrown away: preempted or throttled */
-	char stopped[16];   /* why it ended: "interval" "rounds" "budget" "slow" */
+	char stopped[16];   /* why it ended: "interval" "rounds" "budget" "slow" "noisy" */
 	char detail[200];   /* of a failure */
 };
 struct protocol {
@@ -231,13 +232,43 @@ struct protocol {
 	int min_rounds, max_rounds;
 	double interval;    /* stop when the CI half-width is below this share */
 	double sample_us;   /* aim at samples of at least this long */
+	double longest_us;  /* and of at most this, where one call allows */
+	int min_calls;	    /* in a sample, where longest_us allows */
 	double drop_ratio;  /* after two rounds, drop what is slower than best x this */
 	size_t cold_bytes;
 	double seconds;     /* budget for one scenario */
 };
-const struct protocol *protocol_for(const struct device *, const char *preset);
+/* preset: "smoke", "quick" or "full"; 0 when it is none of them. */
+int protocol_for(struct protocol *, const struct device_info *, const char *preset);
 
-/* ---- store.c: the only file that knows SQLite -------------------------------- */
+/* One that takes part in a race: a choice, a composed plan, a library's whole call. */
+struct racer {
+	/* Launches one call over page set `set` on the device's own stream. */
+	enum attune_status (*call)(void *arg, int set);
+	void *arg;
+	double bytes, flops;	      /* of a call, for the rates */
+	double bound_us;	      /* what the ceilings allow; 0: not known */
+	struct measurement m;	      /* out; no samples when the budget ended before it */
+};
+/* Each racer has tapes of some calls; a round plays one tape of every survivor, in
+ * shuffled order, so that drift meets all alike. */
+struct race {
+	const struct protocol *protocol;
+	struct racer *v; /* v[0] is the reference of ratios and never dropped */
+	int n, sets;
+	unsigned long long seed;
+	/* Any may be NULL. */
+	void *arg;
+	void (*before)(void *arg, int i, double seconds); /* about to run; may take so long */
+	void (*after)(void *arg, int i);		  /* v[i].m is final */
+	int (*right)(void *arg, int i); /* the output, looked at again after a time too good */
+	double (*share)(const struct device *); /* of the last play; default for a CPU is its own */
+};
+/* ATTUNE_DEVICE_ERROR: the device is lost; the culprit was told to `after` as a crash,
+ * others are not final. */
+enum attune_status measure_race(struct device *, const struct race *);
+
+/* ---- store*.c: the only files that know SQLite ---------------------------------- */
 struct store;
 /* Creates or migrates; NULL + complain on failure. `readonly` never writes. A handle
  * is for one thread. Functions below that can fail complain, and return 0 (NULL). */

@@ -1,0 +1,229 @@
+/* jit.c - sources to binaries while the program runs, through a cache on disk:
+ *
+ *   <key>.cubin | <key>.so   what was made
+ *   <key>.txt                how, and what the compiler said; also of what it refused
+ *
+ * The key is a hash of the compiler and its version, the architecture, the options and
+ * the text of the source and all it includes. A file is written under another name and
+ * renamed, the .txt last: it is there only when all is. Two who compile the same key
+ * at once do the work twice and end with the same files. */
+#include "compile.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+const char *jit_version(enum backend b)
+{
+	return *compilers[b].version() ? compilers[b].title() : "none";
+}
+
+static int make_key(char hex[33], const struct compiler *c, const struct job *j)
+{
+	const char *arch_flags = c == &compilers[BACKEND_CPU] ? cpu_compile_flags(j->arch) : "";
+	const char *const said[] = { c->version(), c->name[0] == 'c' ? cc_command() : "", j->arch,
+				     arch_flags ? arch_flags : "", j->flags };
+	XXH3_state_t *hash = XXH3_createState();
+	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK;
+	for (size_t i = 0; ok && i < COUNT(said); i++)
+		ok = XXH3_128bits_update(hash, said[i], strlen(said[i]) + 1) == XXH_OK;
+	errno = 0;
+	ok = ok && source_feed(hash, j->source);
+	if (ok) {
+		const XXH128_hash_t h = XXH3_128bits_digest(hash);
+		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
+			 (unsigned long long)h.low64);
+	} else {
+		complain("%s: cannot be read: %s; ATTUNE_SOURCE names the kernels folder",
+			 j->source, strerror(errno));
+	}
+	XXH3_freeState(hash);
+	return ok;
+}
+
+/* Sum over all functions of the number before `words` in ptxas' report; -1: no report. */
+static int reported(const char *log, const char *words)
+{
+	int sum = -1;
+	for (const char *at = log; (at = strstr(at, words)); at += strlen(words)) {
+		const char *digit = at;
+		while (digit > log && digit[-1] == ' ')
+			digit--;
+		while (digit > log && digit[-1] >= '0' && digit[-1] <= '9')
+			digit--;
+		sum = (sum < 0 ? 0 : sum) + atoi(digit);
+	}
+	return sum;
+}
+
+/* A .txt: numbers, how it was made, and the compiler's words after LOG_MARK. */
+#define HEAD "attune binary 1\nstatus %d\nregisters %d\nspill_bytes %d\nsmem_static %d\n"
+#define LOG_MARK "\nlog\n"
+
+static int remember(const struct binary *b, const struct job *j, int status, const char *final)
+{
+	char temporary[PATH_MAX + 8];
+	char *text;
+	const char *log = b->log ? b->log : "";
+	const int n =
+	    asprintf(&text, HEAD "source %s\narch %s\nflags %s" LOG_MARK "%s", status, b->registers,
+		     b->spill_bytes, b->smem_static, j->source, j->arch, j->flags, log);
+	if (n < 0)
+		return 0;
+	snprintf(temporary, sizeof temporary, "%s.txt", j->made);
+	const int ok = write_file(temporary, text, (size_t)n);
+	free(text);
+	return ok && rename(temporary, final) == 0;
+}
+
+/* COMPILED or REFUSED as remembered, -1 when not. */
+static int recall(struct binary *b, const char *txt)
+{
+	int status = -1;
+	char *text = source_text(txt);
+	const char *log = text ? strstr(text, LOG_MARK) : NULL;
+	if (log &&
+	    sscanf(text, HEAD, &status, &b->registers, &b->spill_bytes, &b->smem_static) == 4)
+		b->log = strdup(log + strlen(LOG_MARK));
+	free(text);
+	return b->log && (status == COMPILED || status == REFUSED) ? status : -1;
+}
+
+static void *read_file(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rbe");
+	long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+	char *bytes = n > 0 ? malloc((size_t)n) : NULL;
+	if (bytes && (fseek(f, 0, SEEK_SET) || fread(bytes, 1, (size_t)n, f) != (size_t)n)) {
+		free(bytes);
+		bytes = NULL;
+	}
+	if (f)
+		fclose(f);
+	*size = bytes ? (size_t)n : 0;
+	return bytes;
+}
+
+/* A shared object is loaded by its path, a cubin from memory. */
+static int take(struct binary *b, const struct compiler *c, const char *path)
+{
+	b->blob.entry = ENTRY_NAME;
+	if (c == &compilers[BACKEND_CPU])
+		return access(path, R_OK) == 0 && (b->blob.path = strdup(path)) != NULL;
+	return (b->blob.data = read_file(path, &b->blob.size)) != NULL;
+}
+
+static int compile(struct binary *b, const struct compiler *c, struct job *j, const char *binary,
+		   const char *txt)
+{
+	const int status = c->compile(j);
+	if (status == IMPOSSIBLE) {
+		free(j->log);
+		unlink(j->made);
+		return IMPOSSIBLE;
+	}
+	b->log = j->log ? j->log : strdup("");
+	if (status == COMPILED && c == &compilers[BACKEND_GPU]) {
+		b->registers = reported(b->log, " registers");
+		b->spill_bytes = reported(b->log, " bytes spill stores");
+		b->smem_static = reported(b->log, " bytes smem");
+		if (b->registers >= 0 && b->smem_static < 0)
+			b->smem_static = 0; /* ptxas leaves zeros out */
+	}
+	if (status == COMPILED && rename(j->made, binary)) {
+		complain("%s: cannot be kept: %s", binary, strerror(errno));
+		return IMPOSSIBLE;
+	}
+	if (!remember(b, j, status, txt) || (status == COMPILED && !take(b, c, binary)))
+		return IMPOSSIBLE;
+	return status;
+}
+
+static const struct compiler *compiler_for(const char *source)
+{
+	const char *dot = strrchr(source, '.');
+	for (size_t i = 0; i < COUNT(compilers); i++)
+		if (dot && !strcmp(dot, compilers[i].extension))
+			return &compilers[i];
+	return NULL;
+}
+
+static void no_compiler(const struct compiler *c)
+{
+	if (c == &compilers[BACKEND_CPU])
+		complain("no C compiler: \"%s\" does not run; install gcc, or name one in CC",
+			 cc_command());
+	else
+		complain("no NVRTC (libnvrtc.so.13 or .12): install the CUDA toolkit, or name its "
+			 "folder in CUDA_HOME");
+}
+
+static int through_cache(struct binary *b, const struct compiler *c, struct job *j)
+{
+	static atomic_uint count;
+	char key[33], binary[PATH_MAX], txt[PATH_MAX];
+	const char *cache = cache_root();
+	if (!cache || !make_key(key, c, j))
+		return IMPOSSIBLE;
+	snprintf(binary, sizeof binary, "%s/%s.%s", cache, key, c->suffix);
+	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
+	snprintf(j->made, sizeof j->made, "%s/%s.%d.%u", cache, key, (int)getpid(),
+		 atomic_fetch_add(&count, 1));
+	const int status = recall(b, txt);
+	b->cached = status == REFUSED || (status == COMPILED && take(b, c, binary));
+	if (b->cached)
+		return status;
+	free(b->log);
+	*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
+	return compile(b, c, j, binary, txt);
+}
+
+int jit_compile_source(struct binary *b, const char *source_path, const char *flags,
+		       const char *arch)
+{
+	struct job j = { .source = source_path, .flags = flags, .arch = arch };
+	const char *slash = strrchr(source_path, '/');
+	const struct compiler *c = compiler_for(source_path);
+	struct timespec start, stop;
+	*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
+	if (!c) {
+		complain("%s: neither a .c nor a .cu file", source_path);
+		return IMPOSSIBLE;
+	}
+	if (!*c->version()) {
+		no_compiler(c);
+		return IMPOSSIBLE;
+	}
+	snprintf(j.folder, sizeof j.folder, "%.*s", slash ? (int)(slash - source_path) : 1,
+		 slash ? source_path : ".");
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	const int status = through_cache(b, c, &j);
+	clock_gettime(CLOCK_MONOTONIC, &stop);
+	b->seconds = (double)(stop.tv_sec - start.tv_sec) + 1e-9 * (stop.tv_nsec - start.tv_nsec);
+	if (status == IMPOSSIBLE)
+		jit_free(b);
+	return status;
+}
+
+int jit_compile(struct binary *b, const struct kernel *k, const char *flags, const char *arch)
+{
+	char path[PATH_MAX + 256];
+	if (!source_root()) {
+		*b = (struct binary){ 0 };
+		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
+		return IMPOSSIBLE;
+	}
+	snprintf(path, sizeof path, "%s/%s", source_root(), k->source);
+	return jit_compile_source(b, path, flags, arch);
+}
+
+void jit_free(struct binary *b)
+{
+	free((void *)b->blob.data);
+	free((void *)b->blob.path);
+	free(b->log);
+	*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
+}

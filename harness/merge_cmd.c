@@ -1,0 +1,54 @@
+/* merge_cmd.c - attune merge: joins results databases, such as the shards of a sweep. */
+#include "harness.h"
+#include <argp.h>
+#include <stdlib.h>
+
+struct paths {
+	char **v;
+	int n;
+};
+
+static error_t on_option(int key, char *arg, struct argp_state *state)
+{
+	struct paths *p = state->input;
+	(void)arg;
+	if (key == ARGP_KEY_ARGS) {
+		p->v = state->argv + state->next;
+		p->n = state->argc - state->next;
+		return 0;
+	}
+	if (key == ARGP_KEY_NO_ARGS)
+		argp_error(state, "name the database to write, then those to add");
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp argp = {
+	.parser = on_option,
+	.args_doc = "OUT [IN...]",
+	.doc = "Adds the measurements of the databases IN to OUT, which is made when absent.\v"
+	       "Nothing is added twice, so that merging again changes nothing. Of a cell measured "
+	       "in several, the database named last is the newest. Without IN, OUT is brought to "
+	       "this version's form.\n\n"
+	       "Example, three shards of a sweep on three machines:\n"
+	       "  attune merge results/h200.sqlite shard1.sqlite shard2.sqlite shard3.sqlite\n",
+};
+
+int cmd_merge(int argc, char **argv)
+{
+	struct paths p = { 0 };
+	int status = EXIT_DONE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &p))
+		return EXIT_USAGE;
+	struct store *out = store_open(p.v[0], 0);
+	if (!out)
+		return EXIT_USAGE;
+	for (int i = 1; i < p.n && status == EXIT_DONE; i++) {
+		long long added;
+		if (store_merge(out, p.v[i], &added))
+			fprintf(stderr, "%s: %lld measurements added\n", p.v[i], added);
+		else
+			status = EXIT_USAGE;
+	}
+	store_close(out);
+	return status;
+}

@@ -1,0 +1,341 @@
+/* store.c - every measurement, in SQLite, which store*.c alone know.
+ *
+ * schema.sql is the database, merge.sql joins two. Writing, a database is in WAL
+ * mode, so that each measurement is one committed transaction that a kill cannot
+ * take back and that readers need not wait for; closed, it is a single file again.
+ * Names are written once and rows refer to them (intern), so that ten thousand
+ * measurements fit in a few megabytes. */
+#include "store.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+EMBED(store_schema_sql, "harness/schema.sql")
+
+/* migrations[v] takes a database from version v to v + 1. */
+static const char *const migrations[] = { store_schema_sql };
+enum { VERSION = COUNT(migrations), APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
+
+#define IDENTITY                                                                    \
+	"model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, " \
+	"num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi"
+#define NEWEST_DEVICE                                                                   \
+	"SELECT r.device FROM run r JOIN device d ON d.id = r.device WHERE d.gpu = ?1 " \
+	"AND EXISTS (SELECT 1 FROM measurement m WHERE m.run = r.id) ORDER BY r.id DESC"
+
+// clang-format off
+static const char *const queries[NUM_QUERIES] = {
+	[BEGIN]    = "BEGIN IMMEDIATE",
+	[COMMIT]   = "COMMIT",
+	[ROLLBACK] = "ROLLBACK",
+
+	[FIND_DEVICE] = "SELECT id FROM device WHERE (gpu, name, arch, units) = (?1, ?2, ?3, ?4)",
+	[ADD_DEVICE] = "INSERT INTO device (gpu, name, arch, units, lanes, smem_per_block,"
+		" smem_per_unit, l2_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id",
+	[ADD_RUN] = "INSERT INTO run (uid, device, driver, memory_bytes, clock_mhz,"
+		" memory_clock_mhz, power_limit_w, commit_id, toolkit, protocol, command,"
+		" dram_gbps, fma_tflops, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+		" ?11, ?12, ?13, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id",
+
+	[FIND_SCENARIO] = "SELECT id FROM scenario WHERE (" IDENTITY ") ="
+		" (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+	[ADD_SCENARIO] = "INSERT INTO scenario (" IDENTITY ", set_name, split, weight, num_seqs,"
+		" query_tokens, max_query, kv_tokens, max_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+		" ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
+		" ?24) RETURNING id",
+	[LABEL_SCENARIO] = "UPDATE scenario SET (set_name, split, weight) = (?2, ?3, ?4)"
+		" WHERE id = ?1 AND (set_name, split, weight) <> (?2, ?3, ?4)",
+
+	[FIND_VARIANT] = "SELECT id FROM variant WHERE (kernel, choice) = (?1, ?2)",
+	[ADD_VARIANT] = "INSERT INTO variant (kernel, choice) VALUES (?1, ?2) RETURNING id",
+	[FIND_BUILD] = "SELECT id FROM build WHERE (arch, flags, source, registers, spill_bytes) ="
+		" ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
+		" ?2, ?3, ?4, ?5)",
+	[ADD_BUILD] = "INSERT INTO build (arch, flags, source, registers, spill_bytes) VALUES"
+		" ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
+		" ?2, ?3, ?4, ?5) RETURNING id",
+	[ADD_MEASUREMENT] = "INSERT INTO measurement (run, scenario, phase, variant, build, outcome,"
+		" samples, calls, median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops,"
+		" sm_mhz_before, sm_mhz_after, power_w, joules, rejected, stopped, detail) VALUES"
+		" (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+		" ?19, ?20, ?21, ?22, ?23) RETURNING id",
+
+	[RUN_IS_CPU] = "SELECT 1 + (d.gpu = 'cpu') FROM run r JOIN device d ON d.id = r.device"
+		" WHERE r.id = ?1",
+	[NEWEST] = NEWEST_DEVICE,
+	[HAS] = "SELECT EXISTS (SELECT 1 FROM measurement m JOIN run r ON r.id = m.run"
+		" JOIN build b ON b.id = m.build WHERE m.scenario = ?1 AND m.variant = ?2"
+		" AND m.phase = ?3 AND r.device = ?4 AND b.source = ?5 AND ?6 IN ('', r.protocol))",
+
+	[EACH] = "SELECT gpu, model, set_name, split, batch, phase, kernel, variant, plan, outcome,"
+		" protocol, dtype, layout, detail, kv_dtype, page_size, weight, median_us, min_us,"
+		" ci_us, gbps, tflops, joules, run_id, seed, num_query_heads, num_kv_heads,"
+		" head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi,"
+		" (SELECT samples FROM measurement WHERE id = measurement_id) FROM timings"
+		" WHERE device_id = ?1 ORDER BY model, page_size, batch, phase, kernel, variant,"
+		" dtype, kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed,"
+		" head_size, num_query_heads, num_kv_heads, causal, scale, protocol",
+	[HASH] = "SELECT gpu, device_name, arch, units, " IDENTITY ", set_name, split, weight,"
+		" protocol, phase, kernel, variant, flags, source, outcome, calls, median_us,"
+		" min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules,"
+		" (SELECT samples FROM measurement WHERE id = measurement_id)"
+		" FROM timings WHERE device_id = ?1",
+	[DEVICE] = "SELECT d.name, d.gpu, d.arch, r.driver, r.commit_id, r.toolkit, r.protocol,"
+		" r.command, d.units, d.lanes, d.smem_per_block, d.smem_per_unit, d.l2_bytes,"
+		" r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w, r.dram_gbps,"
+		" r.fma_tflops FROM run r JOIN device d ON d.id = r.device WHERE d.id = ?1 AND"
+		" EXISTS (SELECT 1 FROM measurement m WHERE m.run = r.id) ORDER BY r.id DESC",
+};
+// clang-format on
+
+/* ---- statements ------------------------------------------------------------- */
+
+int store_explain(struct store *s)
+{
+	const char *text = s->db ? sqlite3_errmsg(s->db) : "out of memory";
+	switch (s->db ? sqlite3_errcode(s->db) & 0xff : SQLITE_NOMEM) {
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		complain("%s: locked by another process for %d s; try again when it is done",
+			 s->path, PATIENCE_MS / 1000);
+		break;
+	case SQLITE_FULL:
+		complain("%s: the disk is full; what was committed is kept", s->path);
+		break;
+	case SQLITE_READONLY:
+		complain("%s: cannot be written: the file or its folder is read-only", s->path);
+		break;
+	case SQLITE_NOTADB: complain("%s: not an SQLite database", s->path); break;
+	case SQLITE_CORRUPT:
+		complain("%s: damaged (%s); take it from the last commit or a copy", s->path, text);
+		break;
+	case SQLITE_CANTOPEN:
+		errno = sqlite3_system_errno(s->db);
+		complain("%s: cannot be opened: %s", s->path, errno ? strerror(errno) : text);
+		break;
+	case SQLITE_CONSTRAINT: complain("%s: row refused: %s", s->path, text); break;
+	default: complain("%s: %s", s->path, text);
+	}
+	return 0;
+}
+
+static int bind(sqlite3_stmt *st, const char *kinds, va_list ap)
+{
+	const int places = sqlite3_bind_parameter_count(st);
+	int rc = SQLITE_OK;
+	for (int i = 1; i <= places && kinds[i - 1] && rc == SQLITE_OK; i++) {
+		const char *bytes;
+		int n;
+		switch (kinds[i - 1]) {
+		case 's':
+			rc = sqlite3_bind_text(st, i, va_arg(ap, const char *), -1,
+					       SQLITE_TRANSIENT);
+			break;
+		case 'i': rc = sqlite3_bind_int(st, i, va_arg(ap, int)); break;
+		case 'l': rc = sqlite3_bind_int64(st, i, va_arg(ap, long long)); break;
+		case 'd': rc = sqlite3_bind_double(st, i, va_arg(ap, double)); break;
+		case 'b':
+			bytes = va_arg(ap, const char *);
+			n = va_arg(ap, int);
+			rc = sqlite3_bind_blob(st, i, n ? bytes : NULL, n, SQLITE_TRANSIENT);
+			break;
+		default: rc = SQLITE_MISUSE;
+		}
+	}
+	return rc == SQLITE_OK;
+}
+
+static sqlite3_stmt *prepared(struct store *s, enum query q, const char *kinds, va_list ap)
+{
+	if (!s->st[q] && sqlite3_prepare_v3(s->db, queries[q], -1, SQLITE_PREPARE_PERSISTENT,
+					    &s->st[q], NULL) != SQLITE_OK)
+		return NULL;
+	sqlite3_reset(s->st[q]);
+	return bind(s->st[q], kinds, ap) ? s->st[q] : NULL;
+}
+
+sqlite3_stmt *store_rows(struct store *s, enum query q, const char *kinds, ...)
+{
+	va_list ap;
+	va_start(ap, kinds);
+	sqlite3_stmt *st = prepared(s, q, kinds, ap);
+	va_end(ap);
+	if (!st)
+		store_explain(s);
+	return st;
+}
+
+static long long number_v(struct store *s, enum query q, const char *kinds, va_list ap)
+{
+	sqlite3_stmt *st = prepared(s, q, kinds, ap);
+	const int rc = st ? sqlite3_step(st) : SQLITE_ERROR;
+	long long n = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+		store_explain(s);
+		n = -1;
+	}
+	sqlite3_reset(st);
+	return n;
+}
+
+long long store_number(struct store *s, enum query q, const char *kinds, ...)
+{
+	va_list ap;
+	va_start(ap, kinds);
+	const long long n = number_v(s, q, kinds, ap);
+	va_end(ap);
+	return n;
+}
+
+long long store_intern(struct store *s, enum query find, enum query add, const char *kinds, ...)
+{
+	va_list ap, again;
+	va_start(ap, kinds);
+	va_copy(again, ap);
+	long long id = number_v(s, find, kinds, ap);
+	if (!id)
+		id = number_v(s, add, kinds, again);
+	va_end(again);
+	va_end(ap);
+	return id;
+}
+
+int store_execute(struct store *s, const char *sql)
+{
+	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* ---- opening and closing ------------------------------------------------------ */
+
+static int pragma(struct store *s, const char *sql)
+{
+	sqlite3_stmt *st = NULL;
+	int value = -1;
+	if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK &&
+	    sqlite3_step(st) == SQLITE_ROW)
+		value = sqlite3_column_int(st, 0);
+	sqlite3_finalize(st);
+	return value;
+}
+
+/* The version, 0 of an empty file; -1 + complain when it is none of ours. */
+static int version_of(struct store *s)
+{
+	const int version = pragma(s, "PRAGMA user_version");
+	const int application = pragma(s, "PRAGMA application_id");
+	const int objects = pragma(s, "SELECT count(*) FROM sqlite_schema");
+	if (version < 0 || application < 0 || objects < 0)
+		return store_explain(s) - 1;
+	if (application != APPLICATION && (objects || version)) {
+		complain("%s: an SQLite database, but not one of attune's", s->path);
+		return -1;
+	}
+	if (version > VERSION) {
+		complain("%s: has version %d, this attune knows up to %d; update attune", s->path,
+			 version, VERSION);
+		return -1;
+	}
+	return version;
+}
+
+/* In one transaction, so that of two who try one finds it done. */
+static int migrate(struct store *s)
+{
+	char stamp[96];
+	snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+		 APPLICATION, VERSION);
+	if (store_number(s, BEGIN, "") < 0)
+		return 0;
+	const int from = version_of(s);
+	int ok = from >= 0;
+	for (int v = from; ok && v < VERSION; v++)
+		ok = store_execute(s, migrations[v]) || store_explain(s);
+	ok = ok && (store_execute(s, stamp) || store_explain(s));
+	return store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
+}
+
+static int settle(struct store *s, int readonly)
+{
+	const int version = version_of(s);
+	if (version < 0)
+		return 0;
+	if (!readonly && sqlite3_db_readonly(s->db, "main") == 1) {
+		complain("%s: cannot be written: the file or its folder is read-only", s->path);
+		return 0;
+	}
+	if (version == VERSION)
+		return 1;
+	if (!readonly)
+		return migrate(s);
+	complain("%s: has version %d, this attune reads %d; bring it up to date with: "
+		 "attune merge %s",
+		 s->path, version, VERSION, s->path);
+	return 0;
+}
+
+struct store *store_open(const char *path, int readonly)
+{
+	struct store *s = calloc(1, sizeof *s);
+	if (!s || !(s->path = strdup(path))) {
+		complain("%s: out of memory", path);
+		free(s);
+		return NULL;
+	}
+	const int flags =
+	    readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+	if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK ||
+	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK ||
+	    !store_execute(s, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL"))
+		store_explain(s);
+	else if (settle(s, readonly))
+		return s;
+	store_close(s);
+	return NULL;
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < NUM_QUERIES; i++)
+		sqlite3_finalize(s->st[i]);
+	/* Fails while others have it open; then the last of them does it. */
+	if (s->wal) {
+		sqlite3_busy_timeout(s->db, 0);
+		store_execute(s, "PRAGMA journal_mode = DELETE");
+	}
+	sqlite3_close(s->db);
+	free(s->path);
+	free(s);
+}
+
+/* Only at the first write: looking leaves a file as it was, to the byte. The switch
+ * does not wait for others by itself. */
+int store_enter_wal(struct store *s)
+{
+	for (int waited = 0; !s->wal; waited += 20) {
+		if (store_execute(s, "PRAGMA journal_mode = WAL"))
+			s->wal = 1;
+		else if ((sqlite3_errcode(s->db) & 0xff) != SQLITE_BUSY || waited > PATIENCE_MS)
+			return store_explain(s);
+		else
+			usleep(20000);
+	}
+	return 1;
+}
+
+int store_begin(struct store *s)
+{
+	return store_enter_wal(s) && store_number(s, BEGIN, "") == 0;
+}
+
+int store_end(struct store *s, int ok)
+{
+	if (ok && store_number(s, COMMIT, "") == 0)
+		return 1;
+	if (!sqlite3_get_autocommit(s->db))
+		store_number(s, ROLLBACK, "");
+	return 0;
+}

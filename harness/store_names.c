@@ -1,0 +1,73 @@
+/* store_names.c - what rows refer to, as the database spells it: scenarios, phases,
+ * sources. */
+#include "store.h"
+#include <string.h>
+#include <xxhash.h>
+
+struct tokens {
+	int max_query, max_seq;
+	long long query, kv;
+};
+
+static struct tokens count_tokens(const attune_batch *b)
+{
+	struct tokens t = { 0 };
+	for (int i = 0; i < b->num_seqs; i++) {
+		const int query = b->query_start[i + 1] - b->query_start[i];
+		t.max_query = query > t.max_query ? query : t.max_query;
+		t.max_seq = b->seq_lens[i] > t.max_seq ? b->seq_lens[i] : t.max_seq;
+		t.query += query;
+		t.kv += b->seq_lens[i];
+	}
+	return t;
+}
+
+static const char *layout_name(enum layout l)
+{
+	return l == LAYOUT_HND ? "HND" : "NHD";
+}
+
+long long store_scenario_id(struct store *s, const struct scenario *sc, enum query add)
+{
+	const attune_shape *h = &sc->shape;
+	const attune_batch *b = &sc->batch->view;
+	const struct tokens t = count_tokens(b);
+	return store_intern(
+	    s, FIND_SCENARIO, add, "ssisssliiiiiddiissdilili", sc->model, sc->batch_text,
+	    h->page_size, dtype_name(h->dtype), dtype_name(h->kv_dtype), layout_name(sc->layout),
+	    (long long)sc->seed, h->num_query_heads, h->num_kv_heads, h->head_size, !!h->causal,
+	    h->window, (double)h->scale, (double)h->softcap, !!h->has_sinks, !!h->has_alibi,
+	    sc->set, sc->split, sc->weight, b->num_seqs, t.query, t.max_query, t.kv, t.max_seq);
+}
+
+const char *store_phase(enum phase phase)
+{
+	static const char *const names[] = {
+		[PHASE_ALL] = "all",
+		[PHASE_PREFILL] = "prefill",
+		[PHASE_DECODE] = "decode",
+	};
+	return names[phase];
+}
+
+void store_source(char hex[33], enum backend backend, const char *text)
+{
+	char name[64], both[68] = "", one[33];
+	int parts = 0;
+	for (const char *at = text; at; at = strchr(at, '|'), at += !!at) {
+		const char *colon = strchr(at, ':'), *bar = strchr(at, '|');
+		if (colon && (!bar || colon < bar))
+			at = colon + 1;
+		const struct kernel *k =
+		    sscanf(at, "%63s", name) == 1 ? kernel_find(backend, name) : NULL;
+		if (parts < 2 && k && source_hash(k, one))
+			strcat(both, one), parts++;
+	}
+	if (parts < 2) {
+		memcpy(hex, both, 33);
+		return;
+	}
+	const XXH128_hash_t h = XXH3_128bits(both, strlen(both));
+	snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
+		 (unsigned long long)h.low64);
+}
