@@ -1,0 +1,495 @@
+/* t_measure.c - the rules of a race, on a device whose plays take what a script says. */
+#include "../harness/tapes.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#undef fail
+
+enum { MOST_PLAYS = 4000, MOST_CALLS = 512 };
+
+struct tape {
+	int who, calls, set[MOST_CALLS];
+};
+
+/* What happened, in order, and the script. */
+static struct {
+	struct tape *recording;
+	int live_tapes;
+	struct {
+		int who, calls, first_set;
+	} play[MOST_PLAYS];
+	int plays;
+	double us[8];                       /* of a call of each racer */
+	double (*script)(int who, int nth); /* or by this */
+	int nth[8];                         /* plays of each */
+	int lost;                           /* this racer's plays fail; -1: none */
+	double share;
+	int looked[8], right;
+	int told[8], order_told[8], num_told;
+	double longest_told;
+} fake;
+
+static enum attune_status begin(struct device *dev)
+{
+	(void)dev;
+	fake.recording = calloc(1, sizeof *fake.recording);
+	fake.live_tapes++;
+	return ATTUNE_OK;
+}
+
+static enum attune_status end(struct device *dev, struct tape **tape)
+{
+	(void)dev;
+	*tape = fake.recording;
+	return ATTUNE_OK;
+}
+
+static enum attune_status play(struct device *dev, struct tape *tape, double *ns)
+{
+	(void)dev;
+	int who = tape->who;
+	if (who == fake.lost)
+		return fail(ATTUNE_DEVICE_ERROR, "an illegal address");
+	double us = fake.script ? fake.script(who, fake.nth[who]) : fake.us[who];
+	fake.nth[who]++;
+	assert_true(fake.plays < MOST_PLAYS);
+	fake.play[fake.plays].who = who;
+	fake.play[fake.plays].calls = tape->calls;
+	fake.play[fake.plays++].first_set = tape->set[0];
+	*ns = us * 1e3 * tape->calls;
+	return ATTUNE_OK;
+}
+
+static void release(struct device *dev, struct tape *tape)
+{
+	(void)dev;
+	fake.live_tapes--;
+	free(tape);
+}
+
+static void conditions(struct device *dev, struct conditions *now)
+{
+	(void)dev;
+	*now = (struct conditions){ .sm_mhz = 1500, .power_w = 600 };
+}
+
+static const struct device_ops fake_ops = {
+	.name = "fake",
+	.tape_begin = begin,
+	.tape_end = end,
+	.tape_play = play,
+	.tape_free = release,
+	.conditions = conditions,
+};
+
+static struct device dev = { .ops = &fake_ops, .info.backend = BACKEND_GPU };
+static int ids[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+
+static enum attune_status call(void *arg, int set)
+{
+	struct tape *t = fake.recording;
+	t->who = *(int *)arg;
+	assert_true(t->calls < MOST_CALLS);
+	t->set[t->calls++] = set;
+	return ATTUNE_OK;
+}
+
+static enum attune_status refuse(void *arg, int set)
+{
+	(void)arg, (void)set;
+	return fail(ATTUNE_UNSUPPORTED, "too much shared memory");
+}
+
+static void before(void *arg, int i, double seconds)
+{
+	(void)arg, (void)i;
+	fake.longest_told = fmax(fake.longest_told, seconds);
+}
+
+static void after(void *arg, int i)
+{
+	(void)arg;
+	fake.told[i]++;
+	fake.order_told[fake.num_told++] = i;
+}
+
+static int look_again(void *arg, int i)
+{
+	(void)arg;
+	fake.looked[i]++;
+	return fake.right;
+}
+
+static double share(const struct device *d)
+{
+	(void)d;
+	return fake.share;
+}
+
+/* Calls of 100 us make samples of 10 calls. */
+static const struct protocol usual = {
+	.name = "test",
+	.min_rounds = 6,
+	.max_rounds = 12,
+	.interval = 0.01,
+	.sample_us = 1000,
+	.longest_us = 20000,
+	.min_calls = 1,
+	.drop_ratio = 1.3,
+	.seconds = 60,
+};
+
+static struct racer racer[8];
+
+static struct race race_of(int n)
+{
+	memset(&fake, 0, sizeof fake);
+	fake.lost = -1;
+	fake.share = 1;
+	memset(racer, 0, sizeof racer);
+	for (int i = 0; i < n; i++) {
+		racer[i] = (struct racer){ .call = call, .arg = &ids[i] };
+		fake.us[i] = 100;
+	}
+	return (struct race){ .protocol = &usual,
+			      .v = racer,
+			      .n = n,
+			      .sets = 1,
+			      .seed = 7,
+			      .before = before,
+			      .after = after,
+			      .right = look_again,
+			      .share = share };
+}
+
+/* The number of plays before the rounds: those with another number of calls, and the
+ * two warm-ups of the last length. */
+static int first_of_rounds(int n)
+{
+	return 4 * n;
+}
+
+static void each_round_plays_each_once(void **state)
+{
+	(void)state;
+	struct race race = race_of(4);
+	int seen_orders = 0;
+	assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
+	int at = first_of_rounds(4);
+	assert_int_equal((fake.plays - at) % 4, 0);
+	assert_int_equal((fake.plays - at) / 4, racer[0].m.samples);
+	for (int round = 0; at < fake.plays; at += 4, round++) {
+		int seen = 0;
+		for (int i = 0; i < 4; i++)
+			seen |= 1 << fake.play[at + i].who;
+		assert_int_equal(seen, 15);
+		seen_orders |= 1 << fake.play[at].who;
+	}
+	assert_true(seen_orders & (seen_orders - 1)); /* not always the same one first */
+	assert_int_equal(fake.live_tapes, 0);
+}
+
+static void reference_is_told_last(void **state)
+{
+	(void)state;
+	struct race race = race_of(4);
+	fake.us[2] = 1000;
+	measure_race(&dev, &race);
+	assert_int_equal(fake.num_told, 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(fake.told[i], 1);
+	assert_int_equal(fake.order_told[0], 2);
+	assert_int_equal(fake.order_told[3], 0);
+}
+
+static void slow_ones_go(void **state)
+{
+	(void)state;
+	struct race race = race_of(5);
+	fake.us[0] = 400; /* the reference stays, however slow */
+	fake.us[2] = 250; /* beyond twice the best: one round */
+	fake.us[3] = 150; /* beyond drop_ratio: two rounds */
+	fake.us[4] = 120; /* stays until it is known well, then need not stay */
+	measure_race(&dev, &race);
+	assert_int_equal(racer[2].m.samples, 1);
+	assert_string_equal(racer[2].m.stopped, "slow");
+	assert_int_equal(racer[3].m.samples, 2);
+	assert_string_equal(racer[3].m.stopped, "slow");
+	assert_int_equal(racer[4].m.samples, 6);
+	assert_string_equal(racer[4].m.stopped, "interval");
+	assert_int_equal(racer[0].m.samples, racer[1].m.samples);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(racer[i].m.outcome, OUTCOME_OK);
+}
+
+static void quiet_ones_stop_early(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	measure_race(&dev, &race);
+	assert_int_equal(racer[1].m.samples, usual.min_rounds);
+	assert_string_equal(racer[1].m.stopped, "interval");
+	assert_true(racer[1].m.ci_us == 0);
+}
+
+static double wild(int who, int nth)
+{
+	(void)who;
+	return nth % 2 ? 100 : 120;
+}
+
+static void noisy_ones_use_all_rounds(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	fake.script = wild;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[1].m.samples, usual.max_rounds);
+	assert_string_equal(racer[1].m.stopped, "rounds");
+	assert_true(racer[1].m.ci_us > 5);
+}
+
+static void budget_ends_after_a_round(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	struct protocol p = usual;
+	p.seconds = 0;
+	race.protocol = &p;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[0].m.samples, 1);
+	assert_string_equal(racer[0].m.stopped, "budget");
+	assert_int_equal(fake.told[0], 1);
+	assert_int_equal(fake.told[2], 0); /* never begun: says nothing of it */
+	assert_int_equal(racer[2].m.samples, 0);
+}
+
+static void short_calls_are_joined(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	race.sets = 8;
+	fake.us[0] = 30; /* 34 would do for 1000 us; sets come round in 40 */
+	fake.us[1] = 35;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[0].m.calls, 40);
+	assert_int_equal(racer[1].m.calls, 32);
+	for (int i = first_of_rounds(2) + 20; i < fake.plays; i++)
+		assert_int_equal(fake.play[i].first_set, 0);
+}
+
+static void long_calls_rotate_sets(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	race.sets = 4;
+	for (int i = 0; i < 3; i++)
+		fake.us[i] = 15000; /* one call is a sample */
+	measure_race(&dev, &race);
+	assert_int_equal(racer[0].m.calls, 1);
+	for (int i = 1; i < fake.plays; i++)
+		assert_int_equal(fake.play[i].first_set, (fake.play[i - 1].first_set + 1) % 4);
+	assert_true(fake.longest_told > 0.0149);
+}
+
+static double drifting(int who, int nth)
+{
+	static const double of[] = { 100, 120 };
+	return of[who] * (1 + 0.1 * (nth % 7));
+}
+
+static void ratio_is_of_the_same_round(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	fake.script = drifting;
+	measure_race(&dev, &race);
+	assert_true(fabs(racer[1].m.ratio - 1.2) < 1e-6);
+	assert_true(fabs(racer[0].m.ratio - 1) < 1e-6);
+	assert_true(racer[1].m.ci_us > 5);
+}
+
+static double ramp(int who, int nth)
+{
+	(void)who;
+	return 100 + nth; /* four plays come before the rounds */
+}
+
+static void figures_follow_from_the_samples(void **state)
+{
+	(void)state;
+	struct race race = race_of(1);
+	fake.script = ramp;
+	racer[0].bytes = 1e9;
+	racer[0].flops = 4e9;
+	measure_race(&dev, &race);
+	const struct measurement *m = &racer[0].m;
+	assert_int_equal(m->samples, 12);
+	assert_true(fabs(m->min_us - m->us[0]) < 1e-6);
+	assert_true(fabs(m->median_us - (m->min_us + 5.5)) < 1e-4);
+	assert_true(fabs(m->q25_us - (m->min_us + 2.75)) < 1e-4);
+	assert_true(fabs(m->q75_us - (m->min_us + 8.25)) < 1e-4);
+	assert_true(fabs(m->gbps - 1e6 / m->median_us) < 1e-3);
+	assert_true(fabs(m->tflops - 4e3 / m->median_us) < 1e-3);
+	assert_true(fabs(m->power_w - 600) < 1e-9);
+	assert_true(fabs(m->joules - 600e-6 * m->median_us) < 1e-9);
+	assert_true(fabs(m->sm_mhz_before - 1500) < 1e-9);
+}
+
+static int plays_seen;
+/* Every third play was disturbed. */
+static double third(const struct device *d)
+{
+	(void)d;
+	return ++plays_seen % 3 ? 1 : 0.5;
+}
+
+static double third_is_slow(int who, int nth)
+{
+	(void)who;
+	return nth < 4 ? 100 : nth % 3 == 0 ? 500 : 100;
+}
+
+static void disturbed_samples_are_taken_again(void **state)
+{
+	(void)state;
+	struct race race = race_of(1);
+	plays_seen = 1; /* shares are asked for from play 4 on: 4 % 3 == 1 */
+	fake.script = third_is_slow;
+	race.share = third;
+	plays_seen = 0;
+	measure_race(&dev, &race);
+	const struct measurement *m = &racer[0].m;
+	assert_int_equal(m->samples, 6);
+	assert_true(m->rejected > 0);
+	assert_true(fabs(m->q75_us - 100) < 1e-9);
+}
+
+static void only_disturbed_samples_are_better_than_none(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	fake.share = 0.6;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[1].m.outcome, OUTCOME_OK);
+	assert_string_equal(racer[1].m.stopped, "noisy");
+	assert_int_equal(racer[1].m.rejected, 3 * racer[1].m.samples);
+}
+
+static void too_fast_is_wrong(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	racer[0].bound_us = 190; /* 100 us is more than half of it */
+	racer[1].bound_us = 210;
+	racer[2].bound_us = 210;
+	fake.right = 1;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[0].m.outcome, OUTCOME_OK);
+	assert_int_equal(fake.looked[0], 0);
+	assert_int_equal(racer[1].m.outcome, OUTCOME_WRONG);
+	assert_int_equal(fake.looked[1], 1);
+	assert_non_null(strstr(racer[1].m.detail, "100.000 us twice"));
+
+	race = race_of(2);
+	racer[1].bound_us = 210;
+	fake.right = 0;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[1].m.outcome, OUTCOME_WRONG);
+	assert_non_null(strstr(racer[1].m.detail, "output is wrong"));
+}
+
+/* Too fast in the rounds, sound when timed again. */
+static double lied(int who, int nth)
+{
+	return who == 1 && nth < 7 ? 10 : 100;
+}
+
+static void a_clock_that_lied_once_is_forgiven(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	struct protocol p = usual;
+	p.min_rounds = p.max_rounds = 3;
+	race.protocol = &p;
+	fake.script = lied;
+	fake.right = 1;
+	racer[1].bound_us = 90;
+	measure_race(&dev, &race);
+	assert_int_equal(fake.looked[1], 1);
+	assert_int_equal(racer[1].m.outcome, OUTCOME_OK);
+	assert_true(fabs(racer[1].m.median_us - 100) < 1e-6);
+}
+
+static void a_refused_launch_is_a_result(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	racer[1].call = refuse;
+	assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
+	assert_int_equal(racer[1].m.outcome, OUTCOME_RESOURCES);
+	assert_string_equal(racer[1].m.detail, "too much shared memory");
+	assert_int_equal(racer[2].m.outcome, OUTCOME_OK);
+	assert_int_equal(racer[2].m.samples, 6);
+	assert_int_equal(fake.live_tapes, 0);
+}
+
+static void a_lost_device_ends_the_race(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	fake.lost = 1;
+	assert_int_equal(measure_race(&dev, &race), ATTUNE_DEVICE_ERROR);
+	assert_int_equal(racer[1].m.outcome, OUTCOME_CRASH);
+	assert_int_equal(fake.told[1], 1);
+	assert_int_equal(fake.told[0] + fake.told[2], 0);
+	assert_int_equal(fake.live_tapes, 0);
+}
+
+static void presets_are_known_words(void **state)
+{
+	(void)state;
+	struct protocol p;
+	const struct device_info gpu = { .backend = BACKEND_GPU, .l2_bytes = 50 << 20 };
+	const struct device_info cpu = { .backend = BACKEND_CPU, .l2_bytes = 100 << 20 };
+	assert_true(protocol_for(&p, &gpu, "full"));
+	assert_string_equal(p.name, "graph-rotating");
+	assert_true(p.cold_bytes >= 400u << 20);
+	assert_true(protocol_for(&p, &cpu, "quick"));
+	assert_true(p.cold_bytes == 200u << 20);
+	assert_false(protocol_for(&p, &cpu, "slow"));
+	static const char *const presets[] = { "smoke", "quick", "full" };
+	for (int i = 0; i < 3; i++) {
+		assert_true(protocol_for(&p, &gpu, presets[i]));
+		assert_true(p.max_rounds <= MAX_SAMPLES && p.min_rounds <= p.max_rounds);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_round_plays_each_once),
+		cmocka_unit_test(reference_is_told_last),
+		cmocka_unit_test(slow_ones_go),
+		cmocka_unit_test(quiet_ones_stop_early),
+		cmocka_unit_test(noisy_ones_use_all_rounds),
+		cmocka_unit_test(budget_ends_after_a_round),
+		cmocka_unit_test(short_calls_are_joined),
+		cmocka_unit_test(long_calls_rotate_sets),
+		cmocka_unit_test(ratio_is_of_the_same_round),
+		cmocka_unit_test(figures_follow_from_the_samples),
+		cmocka_unit_test(disturbed_samples_are_taken_again),
+		cmocka_unit_test(only_disturbed_samples_are_better_than_none),
+		cmocka_unit_test(too_fast_is_wrong),
+		cmocka_unit_test(a_clock_that_lied_once_is_forgiven),
+		cmocka_unit_test(a_refused_launch_is_a_result),
+		cmocka_unit_test(a_lost_device_ends_the_race),
+		cmocka_unit_test(presets_are_known_words),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
