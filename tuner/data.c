@@ -30,6 +30,19 @@ const char *phase_name(int phase)
 	return names[phase];
 }
 
+int gpu_or_own(const char *asked, char gpu[16])
+{
+	struct device dev;
+	if (!asked && device_open(&dev, NULL)) {
+		complain("%s; name a measured one with --gpu", attune_last_error());
+		return 0;
+	}
+	snprintf(gpu, 16, "%s", asked ? asked : dev.info.gpu);
+	if (!asked)
+		device_close(&dev);
+	return 1;
+}
+
 void default_paths(const char *gpu, char db[256], char header[256])
 {
 	snprintf(db, 256, "results/%s.sqlite", gpu);
@@ -87,11 +100,17 @@ static int grow(void *array, int n, int *room, size_t size)
 	return 1;
 }
 
-static void scenario_key(char *key, size_t size, const struct store_cell *c)
+/* All that makes a scenario another one; also the order they stand in. */
+static char *scenario_key(const struct store_cell *c)
 {
-	snprintf(key, size, "%s %06d %s %s %s %s", c->model, c->page_size,
-		 dtype_name(c->shape.dtype), dtype_name(c->shape.kv_dtype),
-		 c->layout ? c->layout : "", c->batch);
+	const attune_shape *h = &c->shape;
+	char *key;
+	const int n = asprintf(
+	    &key, "%s %d %s %s %s %s %llu %d %d %d %d %d %.9g %.9g %d %d", c->model, h->page_size,
+	    dtype_name(h->dtype), dtype_name(h->kv_dtype), c->layout, c->batch, c->seed,
+	    h->num_query_heads, h->num_kv_heads, h->head_size, h->causal, h->window,
+	    (double)h->scale, (double)h->softcap, h->has_sinks, h->has_alibi);
+	return n < 0 ? NULL : key;
 }
 
 static int make_parts(struct data *d, struct measured *m)
@@ -124,10 +143,11 @@ static int new_scenario(struct data *d, const struct store_cell *c)
 		return -1;
 	}
 	m.model = strdup(c->model);
-	m.set = strdup(c->set ? c->set : "");
-	m.split = strdup(c->split ? c->split : "train");
+	m.set = strdup(c->set);
+	m.split = strdup(c->split);
 	m.batch_text = strdup(c->batch);
-	m.layout = strdup(c->layout ? c->layout : "");
+	m.layout = strdup(c->layout);
+	m.key = scenario_key(c);
 	d->v[d->n] = m;
 	return d->n++;
 }
@@ -138,7 +158,7 @@ static int join_sets(struct measured *m, const struct store_cell *c)
 {
 	if (c->weight > m->weight)
 		m->weight = c->weight;
-	if (!c->split || strcmp(c->split, "heldout") || !data_is_training(m))
+	if (strcmp(c->split, "heldout") || !data_is_training(m))
 		return 1;
 	free(m->split);
 	m->split = strdup(c->split);
@@ -147,12 +167,8 @@ static int join_sets(struct measured *m, const struct store_cell *c)
 
 static int scenario_index(struct data *d, const struct store_cell *c)
 {
-	char *key = malloc(strlen(c->model) + strlen(c->batch) + 128);
-	struct name *name = NULL;
-	if (key) {
-		scenario_key(key, strlen(c->model) + strlen(c->batch) + 128, c);
-		name = name_of(&d->scaffold->scenarios, key);
-	}
+	char *key = scenario_key(c);
+	struct name *name = key ? name_of(&d->scaffold->scenarios, key) : NULL;
 	free(key);
 	if (!name)
 		return -1;
@@ -163,27 +179,21 @@ static int scenario_index(struct data *d, const struct store_cell *c)
 
 enum { NOT_LISTED = -2 };
 
-/* "segmented BLOCK_M=16 ...", up to `length`. */
-static int choice_index(struct data *d, const char *text, size_t length)
+/* Of "segmented BLOCK_M=16 ...". */
+static int choice_index(struct data *d, const char *text)
 {
-	char copy[MAX_CHOICE_TEXT], *blank;
+	char kernel[32];
 	const char *where;
 	struct choice c;
-	struct name *name;
-	if (length >= sizeof copy)
-		return NOT_LISTED;
-	memcpy(copy, text, length);
-	copy[length] = '\0';
-	name = name_of(&d->scaffold->choices, copy);
+	const size_t n = strcspn(text, " ");
+	struct name *name = name_of(&d->scaffold->choices, text);
 	if (!name)
 		return -1;
 	if (name->index != -1)
 		return name->index;
-	blank = strchr(copy, ' ');
-	if (blank)
-		*blank = '\0';
-	c.kernel = kernel_find(d->run.device.backend, copy);
-	if (!c.kernel || !config_parse(&c.config, c.kernel->space, blank ? blank + 1 : "", &where))
+	snprintf(kernel, sizeof kernel, "%.*s", (int)n, text);
+	c.kernel = kernel_find(d->run.device.backend, kernel);
+	if (!c.kernel || !config_parse(&c.config, c.kernel->space, text + n, &where))
 		return name->index = NOT_LISTED;
 	if (!grow(&d->choice, d->num_choices, &d->scaffold->choice_room, sizeof *d->choice))
 		return -1;
@@ -207,27 +217,30 @@ static enum outcome outcome_of(const char *word)
 	return NUM_OUTCOMES;
 }
 
-static const char *after(const char *text, const char *prefix)
-{
-	const size_t n = strlen(prefix);
-	return strncmp(text, prefix, n) ? text : text + n;
-}
-
-/* The choices of a cell; of a plan two: "[prefill: ]A | [decode: ]B". */
+/* The choices of a cell; of a plan two: "prefill: A | decode: B". */
 static int find_choices(struct data *d, const struct store_cell *c, struct raw *r)
 {
-	const char *bar = strstr(c->choice, " | "), *text = after(c->choice, "prefill: ");
+	static const char first[] = "prefill: ", second[] = " | decode: ";
+	char *text = NULL, *bar;
+	int least = -1;
 	r->decode = -1;
 	if (r->phase != PHASE_PLAN) {
-		r->choice = choice_index(d, c->choice, strlen(c->choice));
-		return r->choice;
+		if (asprintf(&text, "%s%s%s", c->kernel, *c->choice ? " " : "", c->choice) < 0)
+			return -1;
+		least = r->choice = choice_index(d, text);
+	} else if ((text = strdup(c->choice)) != NULL) {
+		bar = strstr(text, second);
+		if (strncmp(text, first, sizeof first - 1) || !bar) {
+			free(text);
+			return NOT_LISTED;
+		}
+		*bar = '\0';
+		r->choice = choice_index(d, text + sizeof first - 1);
+		r->decode = choice_index(d, bar + sizeof second - 1);
+		least = r->choice < r->decode ? r->choice : r->decode;
 	}
-	if (!bar)
-		return NOT_LISTED;
-	r->choice = choice_index(d, text, (size_t)(bar - text));
-	text = after(bar + 3, "decode: ");
-	r->decode = choice_index(d, text, strlen(text));
-	return r->choice < r->decode ? r->choice : r->decode;
+	free(text);
+	return least;
 }
 
 static int belongs(struct data *d, const struct store_cell *c)
@@ -267,11 +280,12 @@ int data_add(struct data *d, const struct store_cell *c)
 	r.scenario = scenario_index(d, c);
 	if (r.scenario < 0)
 		return 0;
-	if (find_choices(d, c, &r) == NOT_LISTED) {
+	const int found = find_choices(d, c, &r);
+	if (found == NOT_LISTED) {
 		d->ignored++;
 		return 1;
 	}
-	if (r.choice < 0 || !grow(&d->raw, d->num_raw, &d->scaffold->raw_room, sizeof *d->raw))
+	if (found < 0 || !grow(&d->raw, d->num_raw, &d->scaffold->raw_room, sizeof *d->raw))
 		return 0;
 	d->raw[d->num_raw++] = r;
 	return 1;
@@ -282,16 +296,7 @@ static int scenario_order(const void *pa, const void *pb, void *arg)
 {
 	const struct data *d = arg;
 	const struct measured *a = &d->v[*(const int *)pa], *b = &d->v[*(const int *)pb];
-	int c = strcmp(a->model, b->model);
-	if (!c)
-		c = a->shape.page_size - b->shape.page_size;
-	if (!c)
-		c = (int)a->shape.dtype - (int)b->shape.dtype;
-	if (!c)
-		c = (int)a->shape.kv_dtype - (int)b->shape.kv_dtype;
-	if (!c)
-		c = strcmp(a->layout, b->layout);
-	return c ? c : strcmp(a->batch_text, b->batch_text);
+	return strverscmp(a->key, b->key); /* page 8 before page 16 */
 }
 
 static int choice_order(const void *pa, const void *pb, void *arg)
@@ -436,6 +441,7 @@ void data_free(struct data *d)
 		free(m->split);
 		free(m->batch_text);
 		free(m->layout);
+		free(m->key);
 		batch_free(m->batch);
 	}
 	tdestroy(d->scaffold->scenarios, free_name);

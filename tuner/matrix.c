@@ -192,10 +192,14 @@ struct matrix *matrix_parts(const struct data *d, enum decision decision)
 static int fill_join(const struct data *d, const struct pick *pick, int scenario, int32_t cost[2])
 {
 	double us[2], best;
+	if (pick->prefill < 0)
+		return 0;
 	for (int join = 0; join < 2; join++) {
 		const struct pick p = { pick->prefill, pick->decode, join };
 		us[join] = data_plan_time(d, scenario, &p);
 	}
+	if (!data_legal(d, scenario, PHASE_ALL, pick->prefill))
+		us[0] = us[1]; /* the library then runs both parts */
 	best = fmin(us[0], us[1]);
 	for (int join = 0; join < 2; join++)
 		cost[join] = !isfinite(us[join]) ? COST_FORBIDDEN
@@ -269,29 +273,46 @@ static void swap_members(const struct matrix *m, int *used, int n, long long *le
 	}
 }
 
-static void keep_columns(struct matrix *m, const int *used, int n)
+int matrix_keep(struct matrix *m, const int *to, int cols)
 {
-	int kept = 0;
+	const size_t rows = (size_t)m->rows;
+	int32_t *cost = malloc(sizeof *cost * (rows * (size_t)cols + 1));
+	if (!cost)
+		return 0;
 	for (int c = 0; c < m->cols; c++) {
-		int in = 0;
-		for (int i = 0; i < n; i++)
-			in |= used[i] == c;
-		if (!in)
+		if (to[c] < 0)
 			continue;
-		for (int r = 0; r < m->rows; r++) /* rows are still m->cols apart */
-			m->cost[(size_t)r * (size_t)m->cols + (size_t)kept] =
-			    m->cost[(size_t)r * (size_t)m->cols + (size_t)c];
-		m->choice[kept++] = m->choice[c];
+		for (size_t r = 0; r < rows; r++)
+			cost[r * (size_t)cols + (size_t)to[c]] =
+			    m->cost[r * (size_t)m->cols + (size_t)c];
+		m->choice[to[c]] = m->choice[c]; /* to[c] <= c */
 	}
-	for (int r = 0; r < m->rows; r++)
-		memmove(&m->cost[(size_t)r * (size_t)kept], &m->cost[(size_t)r * (size_t)m->cols],
-			(size_t)kept * sizeof *m->cost);
-	m->cols = kept;
+	free(m->cost);
+	m->cost = cost;
+	m->cols = cols;
+	return 1;
 }
 
-void matrix_portfolio(struct matrix *m, int limit)
+static int keep_members(struct matrix *m, const int *used, int n)
 {
-	int *used = malloc(sizeof *used * (size_t)(limit + 1)), n = 0;
+	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0, done;
+	if (!to)
+		return 0;
+	for (int c = 0; c < m->cols; c++) {
+		to[c] = -1;
+		for (int i = 0; i < n; i++)
+			if (used[i] == c)
+				to[c] = kept;
+		kept += to[c] >= 0;
+	}
+	done = matrix_keep(m, to, kept);
+	free(to);
+	return done;
+}
+
+int matrix_portfolio(struct matrix *m, int limit)
+{
+	int *used = malloc(sizeof *used * (size_t)(limit + 1)), n = 0, done = 0;
 	long long *least = malloc(sizeof *least * (size_t)(m->rows + 1)), sum = -1;
 	if (used && least && m->cols > 0) {
 		for (; n < limit; n++) {
@@ -303,8 +324,9 @@ void matrix_portfolio(struct matrix *m, int limit)
 			sum = with;
 		}
 		swap_members(m, used, n, least, sum);
-		keep_columns(m, used, n);
+		done = keep_members(m, used, n);
 	}
 	free(used);
 	free(least);
+	return done;
 }

@@ -2,10 +2,10 @@
  * folder. Knows nothing of GPUs: all it reads is a database.
  *
  *   results/<gpu>.sqlite -data.c, times.c-> cells -matrix.c-> costs of a decision
- *        -grow.c, prune.c-> trees -induce.c-> struct heuristic
- *        -emit.c-> generated/<gpu>.h -parse.c-> the same struct heuristic
- *   policy.c says what a heuristic or a baseline picks for a scenario, eval.c
- *   how far that is from the oracle, show.c and diff.c answer people.
+ *        -grow.c, prune.c-> trees -forest.c-> struct forest
+ *        -emit.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
+ *   policy.c says what a forest or a baseline picks for a scenario, score.c
+ *   how far that is from the oracle; eval.c, show.c and diff.c answer people.
  *
  * A batch is run by three decisions: what runs its decode part, what runs its
  * prefill part, and how they are joined (0: one launch over the whole batch by
@@ -34,6 +34,7 @@ struct cell {
 /* A scenario as measured. part[phase] is valid where has[phase]. */
 struct measured {
 	char *model, *set, *split, *batch_text, *layout;
+	char *key; /* private: what orders them */
 	attune_shape shape;
 	double weight;
 	struct batch *batch;
@@ -75,6 +76,9 @@ struct data *data_new(const char *gpu, const struct run_info *);
 int data_add(struct data *, const struct store_cell *);
 int data_finish(struct data *);
 const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "plan" */
+/* `asked`, or when that is NULL the name of this machine's own device; 0 and a
+ * complaint when there is none. */
+int gpu_or_own(const char *asked, char gpu[16]);
 /* "results/<gpu>.sqlite", "generated/attune_<gpu>.h" */
 void default_paths(const char *gpu, char db[256], char header[256]);
 
@@ -134,7 +138,9 @@ struct matrix *matrix_join(const struct data *, const struct pick *picks);
 struct matrix *matrix_new(int rows, int cols);
 void matrix_free(struct matrix *);
 /* Keeps at most `limit` columns, those whose row minima add up to the least. */
-void matrix_portfolio(struct matrix *, int limit);
+int matrix_portfolio(struct matrix *, int limit); /* 0 without memory */
+/* Keeps `cols` columns: column c becomes to[c] <= c, or goes when that is -1. */
+int matrix_keep(struct matrix *, const int *to, int cols);
 /* What it costs a plan of plan_us that a part of it takes us, not best_us. */
 int32_t cost_of(double us, double best_us, double plan_us);
 /* weight x cost; a forbidden cell weighs more than all others together. */
@@ -162,6 +168,8 @@ void tree_free(struct tree *);
 /* Index of the leaf. */
 int tree_leaf(const struct tree *, const struct attune_features *);
 int tree_leaves(const struct tree *);
+/* Sets support, cost, weight and runner-up of the leaves from a matrix's rows. */
+int tree_annotate(struct tree *, const struct matrix *);
 long long tree_cost(const struct tree *, int node); /* of the leaves below */
 /* Makes a leaf of the inner node whose removal costs least a leaf; returns
  * 0 when the root is a leaf. *price: that cost a leaf. */
@@ -195,27 +203,34 @@ int tree_grow(struct tree *, const struct matrix *, const int *rows, int n, cons
  * for by the one-standard-error rule. */
 int tree_fit(struct tree *, const struct matrix *, const struct growth *);
 
-/* ---- induce.c: database to heuristic ------------------------------------------- */
+/* ---- forest.c: a decision's three trees, and what they may name ---------------- */
 enum { MAX_IDS = 64 };
-struct heuristic {
+struct forest {
 	struct tree tree[NUM_DECISIONS]; /* actions: ids; of the join: 0 and 1 */
-	struct choice choice[MAX_IDS];   /* by id */
+	struct choice choice[MAX_IDS];   /* by id, the most used first */
 	int num_choices;
 	char gpu[16];
 };
-struct induction {
-	int max_leaves, max_variants;
+struct limits {
+	int leaves;   /* of the three trees together */
+	int variants; /* candidates of either phase */
 };
-int heuristic_induce(struct heuristic *, const struct data *, const struct induction *);
-void heuristic_free(struct heuristic *);
+int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */
+void forest_free(struct forest *);
+int forest_leaves(const struct forest *);
+int forest_kernels(const struct forest *); /* distinct ones among its choices */
 
-/* ---- emit.c, parse.c: the header ------------------------------------------------ */
+/* ---- emit.c, parse.c: a forest as a header and back ----------------------------- */
 /* Text of generated/attune_<gpu>.h; NULL without memory. The caller's to free. */
-char *heuristic_emit(const struct heuristic *, const struct data *);
-/* Reads what heuristic_emit wrote; 0 and "path:line: what" in error[]. */
-int heuristic_parse(struct heuristic *, const char *text, const char *path, char *error,
-		    size_t size);
-int heuristic_load(struct heuristic *, const char *path); /* 0 + complain */
+char *forest_emit(const struct forest *, const struct data *);
+/* Reads what forest_emit wrote; 0 + complain. */
+int forest_parse(struct forest *, const char *text, const char *path);
+int forest_load(struct forest *, const char *path);
+char *file_text(const char *path); /* NULL when it cannot be read */
+
+/* ---- difftext.c ------------------------------------------------------------------- */
+/* Lines that go ('-') and come ('+'), each change with its surroundings. */
+void text_diff(FILE *, const char *before, const char *after);
 
 /* ---- policy.c: what is picked ---------------------------------------------------- */
 enum policy {
@@ -227,18 +242,28 @@ enum policy {
 	NUM_POLICIES
 };
 extern const char *const policy_names[NUM_POLICIES];
-/* Picks for all scenarios; 0 when the policy does not exist on this backend.
- * `heuristic` is for POLICY_TREE only; POLICY_ORACLE is data_oracle. */
-int policy_picks(const struct data *, enum policy, const struct heuristic *, struct pick *picks);
-void heuristic_pick(const struct data *, const struct heuristic *, int scenario, struct pick *);
+/* Picks [data->n] for all scenarios; 0 when the policy does not exist on this
+ * backend, or picks nothing (POLICY_ORACLE: see data_oracle). The forest is for
+ * POLICY_TREE only. */
+int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
+/* What the library would run: an illegal choice gives way to the defaults. */
+void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
+/* The kernels' default that the library uses for a part; -1: none measured. */
+int default_choice(const struct data *, int scenario, enum phase);
 
-/* ---- eval.c: how good that is ----------------------------------------------------- */
+/* ---- score.c: how good that is ------------------------------------------------------ */
 struct score {
 	int n, invalid;
 	double geomean, p95, worst; /* time / oracle; INFINITY with an invalid pick */
 	double within2, within5;    /* shares */
 };
-/* Over the scenarios of a split (NULL: all of them). */
-void score_picks(const struct data *, const struct pick *, const char *split, struct score *);
+/* Over the scenarios of a split (NULL: all of them); 0 without memory. */
+int score_picks(const struct data *, const struct pick *, const char *split, struct score *);
+/* The same for a policy; 0 also when it does not exist here. */
+int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
+		 struct score *);
+enum { MAX_SPLITS = 8 };
+/* The splits that the scenarios name: train, heldout, then by name. */
+int data_splits(const struct data *, const char *splits[MAX_SPLITS]);
 
 #endif

@@ -1,0 +1,241 @@
+/* forest.c - the three trees together: the prefill and the decode tree first,
+ * then the join over what those two pick; one budget of leaves for all; and
+ * the ids of the choices that leaves name. */
+#include "tuner.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 9, MIN_SUPPORT = 2 };
+
+void forest_free(struct forest *f)
+{
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		tree_free(&f->tree[t]);
+}
+
+int forest_leaves(const struct forest *f)
+{
+	int n = 0;
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		n += tree_leaves(&f->tree[t]);
+	return n;
+}
+
+int forest_kernels(const struct forest *f)
+{
+	int n = 0;
+	for (int i = 0; i < f->num_choices; i++) {
+		int seen = 0;
+		for (int j = 0; j < i; j++)
+			seen |= f->choice[j].kernel == f->choice[i].kernel;
+		n += !seen;
+	}
+	return n;
+}
+
+/* A tree that always says `action`. */
+static int tree_constant(struct tree *t, int action)
+{
+	*t = (struct tree){ 0 };
+	if (tree_new_node(t) < 0)
+		return 0;
+	t->v[0].action = action;
+	return 1;
+}
+
+int tree_annotate(struct tree *t, const struct matrix *m)
+{
+	const size_t cols = (size_t)m->cols;
+	long long *sum = calloc((size_t)t->n * cols + 1, sizeof *sum);
+	if (!sum)
+		return 0;
+	for (int i = 0; i < t->n; i++)
+		t->v[i].support = 0, t->v[i].weight = 0;
+	for (int r = 0; r < m->rows; r++) {
+		const int leaf = tree_leaf(t, &m->f[r]);
+		t->v[leaf].support++;
+		t->v[leaf].weight += m->weight[r];
+		for (size_t c = 0; c < cols; c++)
+			sum[(size_t)leaf * cols + c] += matrix_at(m, r, (int)c);
+	}
+	for (int i = 0; i < t->n; i++) {
+		const long long *total = &sum[(size_t)i * cols];
+		struct node *v = &t->v[i];
+		v->cost = total[v->action];
+		v->runner_up = -1;
+		for (int c = 0; c < m->cols; c++)
+			if (c != v->action && (v->runner_up < 0 || total[c] < total[v->runner_up]))
+				v->runner_up = c;
+		v->runner_up_cost = v->runner_up < 0 ? 0 : total[v->runner_up];
+	}
+	free(sum);
+	return 1;
+}
+
+/* ---- one phase ------------------------------------------------------------------------ */
+struct phase_fit {
+	struct matrix *m;
+	struct tree tree; /* actions: columns of m */
+};
+
+static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision decision,
+		     const struct limits *limits)
+{
+	const struct growth how = { limits->leaves, MAX_DEPTH, MIN_SUPPORT, 0 };
+	fit->m = matrix_parts(d, decision);
+	if (!fit->m)
+		return 0;
+	if (!fit->m->rows || !fit->m->cols)
+		return tree_constant(&fit->tree, -1);
+	return matrix_portfolio(fit->m, limits->variants) && tree_fit(&fit->tree, fit->m, &how);
+}
+
+/* Prunes what is cheapest a leaf, in whichever tree, until both fit. */
+static int trim(struct phase_fit fit[2], int leaves)
+{
+	while (tree_leaves(&fit[0].tree) + tree_leaves(&fit[1].tree) > leaves) {
+		long long price[2];
+		int node[2];
+		for (int i = 0; i < 2; i++)
+			node[i] = tree_weakest(&fit[i].tree, &price[i]);
+		const int i = node[0] < 0 || (node[1] >= 0 && price[1] < price[0]);
+		if (node[i] < 0)
+			break;
+		tree_collapse(&fit[i].tree, node[i]);
+	}
+	return tree_tidy(&fit[0].tree) && tree_tidy(&fit[1].tree);
+}
+
+/* Leaves only the columns that some leaf names, so that a runner-up is one that
+ * the header has; actions follow. */
+static int keep_used(struct phase_fit *fit)
+{
+	struct matrix *m = fit->m;
+	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0, done;
+	if (!to)
+		return 0;
+	for (int c = 0; c < m->cols; c++) {
+		to[c] = -1;
+		for (int i = 0; i < fit->tree.n; i++)
+			if (fit->tree.v[i].feature < 0 && fit->tree.v[i].action == c)
+				to[c] = kept;
+		kept += to[c] >= 0;
+	}
+	for (int i = 0; i < fit->tree.n; i++)
+		if (fit->tree.v[i].action >= 0)
+			fit->tree.v[i].action = to[fit->tree.v[i].action];
+	done = !m->rows || matrix_keep(m, to, kept);
+	free(to);
+	return done && (!m->rows || tree_annotate(&fit->tree, m));
+}
+
+/* ---- ids -------------------------------------------------------------------------------- */
+struct use {
+	int choice; /* of data */
+	long long weight;
+};
+
+static int by_use(const void *pa, const void *pb)
+{
+	const struct use *a = pa, *b = pb;
+	if (a->weight != b->weight)
+		return a->weight > b->weight ? -1 : 1;
+	return a->choice - b->choice;
+}
+
+static int count_use(struct use *use, int n, int choice, long long weight)
+{
+	int i = 0;
+	while (i < n && use[i].choice != choice)
+		i++;
+	if (i == n)
+		use[n++] = (struct use){ choice, 0 };
+	use[i].weight += weight;
+	return n;
+}
+
+/* Numbers the choices of both trees and moves the trees over. */
+static int number_choices(struct forest *f, const struct data *d, struct phase_fit fit[2])
+{
+	struct use use[MAX_IDS] = { 0 };
+	int n = 0;
+	for (int p = 0; p < 2; p++)
+		for (int i = 0; i < fit[p].tree.n; i++) {
+			const struct node *v = &fit[p].tree.v[i];
+			if (v->feature >= 0 || v->action < 0)
+				continue;
+			if (n == MAX_IDS)
+				return 0;
+			n = count_use(use, n, fit[p].m->choice[v->action], v->weight);
+		}
+	qsort(use, (size_t)n, sizeof *use, by_use);
+	f->num_choices = n;
+	for (int i = 0; i < n; i++)
+		f->choice[i] = d->choice[use[i].choice];
+	for (int p = 0; p < 2; p++) {
+		const struct matrix *m = fit[p].m;
+		for (int i = 0; i < fit[p].tree.n; i++) {
+			struct node *v = &fit[p].tree.v[i];
+			const int action = v->action < 0 ? -1 : m->choice[v->action];
+			const int next = v->runner_up < 0 ? -1 : m->choice[v->runner_up];
+			v->action = v->runner_up = -1;
+			for (int id = 0; id < n; id++) {
+				v->action = use[id].choice == action ? id : v->action;
+				v->runner_up = use[id].choice == next ? id : v->runner_up;
+			}
+		}
+		f->tree[p] = fit[p].tree;
+		fit[p].tree = (struct tree){ 0 };
+	}
+	return n > 0;
+}
+
+static int fit_join(struct forest *f, const struct data *d, int leaves)
+{
+	const struct growth how = { leaves, MAX_DEPTH, MIN_SUPPORT, 0 };
+	struct tree *t = &f->tree[DECIDE_JOIN];
+	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
+	struct matrix *m = NULL;
+	int done = 0;
+	if (picks && tree_constant(t, 1)) { /* both parts, while the join is not known */
+		for (int s = 0; s < d->n; s++)
+			forest_pick(d, f, s, &picks[s]);
+		m = matrix_join(d, picks);
+		done = m && !m->rows;
+	}
+	if (m && m->rows) {
+		tree_free(t);
+		done = tree_fit(t, m, &how) && tree_annotate(t, m);
+	}
+	matrix_free(m);
+	free(picks);
+	return done;
+}
+
+int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
+{
+	struct phase_fit fit[2] = { { 0 } };
+	const int for_join = limits->leaves < 12 ? 1 : limits->leaves / 6;
+	int done = 1;
+	*f = (struct forest){ 0 };
+	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);
+	for (int p = 0; p < 2 && done; p++)
+		done = fit_phase(&fit[p], d, (enum decision)p, limits);
+	done = done && trim(fit, limits->leaves - for_join);
+	for (int p = 0; p < 2 && done; p++)
+		done = keep_used(&fit[p]);
+	done = done && number_choices(f, d, fit);
+	done = done && fit_join(f, d, limits->leaves - forest_leaves(f));
+	for (int p = 0; p < 2; p++) {
+		tree_free(&fit[p].tree);
+		matrix_free(fit[p].m);
+	}
+	if (!done) {
+		complain("no trees could be made for %s: no training scenario with a right result, "
+			 "more than %d choices, or no memory",
+			 d->gpu, MAX_IDS);
+		forest_free(f);
+	}
+	return done;
+}

@@ -1,0 +1,182 @@
+/* induce.c - `attune induce`: a database to its header, or a check that the
+ * committed header is what the database says. */
+#include "tuner.h"
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct options {
+	const char *gpu, *db, *out;
+	struct limits limits;
+	int check;
+};
+
+enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS };
+
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "out", 'o', "FILE", 0, "header to write (generated/attune_NAME.h)", 0 },
+	{ "max-leaves", OPT_LEAVES, "N", 0, "of the three trees together (24)", 0 },
+	{ "max-variants", OPT_VARIANTS, "N", 0, "candidates a phase (12)", 0 },
+	{ "check", OPT_CHECK, NULL, 0, "write nothing; exit 1 with the diff when it would change",
+	  0 },
+	{ 0 }
+};
+
+static int count_arg(struct argp_state *state, const char *arg, int least, int most)
+{
+	char *end;
+	const long v = strtol(arg, &end, 10);
+	if (*end || end == arg || v < least || v > most)
+		argp_error(state, "'%s' should be a number of %d to %d", arg, least, most);
+	return (int)v;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	switch (key) {
+	case 'g': o->gpu = arg; return 0;
+	case 'd': o->db = arg; return 0;
+	case 'o': o->out = arg; return 0;
+	case OPT_LEAVES: o->limits.leaves = count_arg(state, arg, 3, 200); return 0;
+	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
+	case OPT_CHECK: o->check = 1; return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"Turn a database of measurements into generated/attune_GPU.h: choices by if-else."
+	"\vScenarios of the split 'heldout' are not looked at until the trees are made; all "
+	"others, 'train' and 'peers' alike, are learned from.\n\n"
+	"Example:\n  attune induce --gpu h200 --max-leaves 24\n  attune induce --gpu h200 --check",
+	NULL,
+	NULL,
+	NULL
+};
+
+static int count_training(const struct data *d)
+{
+	int n = 0;
+	for (int s = 0; s < d->n; s++)
+		n += data_is_training(&d->v[s]);
+	return n;
+}
+
+static void report(const struct forest *f, const struct data *d)
+{
+	const char *columns[] = { "split", "scenarios", "geomean", "p95",
+				  "worst", "within2",   "within5", "invalid" };
+	const char *splits[MAX_SPLITS];
+	struct table *t = table_new(FORMAT_TABLE, columns, (int)COUNT(columns));
+	const int n = data_splits(d, splits);
+	printf("# %s: %d leaves, %d choices of %d kernels\n", f->gpu, forest_leaves(f),
+	       f->num_choices, forest_kernels(f));
+	for (int i = 0; t && i < n; i++) {
+		struct score s;
+		if (!score_policy(d, POLICY_TREE, f, splits[i], &s))
+			continue;
+		table_text(t, splits[i]);
+		table_number(t, s.n, 0);
+		table_number(t, s.geomean, 4);
+		table_number(t, s.p95, 3);
+		table_number(t, s.worst, 3);
+		table_number(t, s.within2, 3);
+		table_number(t, s.within5, 3);
+		table_number(t, s.invalid, 0);
+		table_end_row(t);
+	}
+	if (t)
+		table_print(t, stdout);
+}
+
+/* Written beside and moved over, so that no reader sees half of it. */
+static int write_file(const char *path, const char *text)
+{
+	char *beside;
+	FILE *out;
+	int done = 0;
+	if (asprintf(&beside, "%s.%ld", path, (long)getpid()) < 0)
+		return 0;
+	out = fopen(beside, "w");
+	if (out) {
+		done = fputs(text, out) >= 0;
+		done = !fclose(out) && done && !rename(beside, path);
+	}
+	if (!done) {
+		complain("%s: %s", path, strerror(errno));
+		unlink(beside);
+	}
+	free(beside);
+	return done;
+}
+
+static int check_file(const char *path, const char *text)
+{
+	char *committed = file_text(path);
+	int same;
+	if (!committed) {
+		complain("%s: cannot be read; `attune induce` writes it", path);
+		return 0;
+	}
+	same = !strcmp(committed, text);
+	if (!same)
+		text_diff(stdout, committed, text);
+	else
+		printf("# %s is what the database says\n", path);
+	free(committed);
+	return same;
+}
+
+static int induce(const struct data *d, const struct options *o, const char *out)
+{
+	struct forest f;
+	const int training = count_training(d);
+	char *text;
+	int done = 0;
+	if (!training || training == d->n) {
+		complain("%s has %d scenarios to learn from and %d held out; both are needed",
+			 o->db, training, d->n - training);
+		return 0;
+	}
+	if (!forest_induce(&f, d, &o->limits))
+		return 0;
+	text = forest_emit(&f, d);
+	if (text && o->check)
+		done = check_file(out, text);
+	else if (text && write_file(out, text)) {
+		report(&f, d);
+		done = 1;
+	}
+	free(text);
+	forest_free(&f);
+	return done;
+}
+
+int cmd_induce(int argc, char **argv)
+{
+	struct options o = { .limits = { 24, 12 } };
+	char gpu[16], db[256], out[256];
+	struct data *d;
+	int done;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	default_paths(gpu, db, out);
+	o.db = o.db ? o.db : db;
+	d = data_load(o.db, gpu);
+	if (!d)
+		return EXIT_USAGE;
+	done = induce(d, &o, o.out ? o.out : out);
+	data_free(d);
+	return done ? EXIT_DONE : EXIT_CHECK;
+}

@@ -1,0 +1,246 @@
+/* parse.c - reads what emit.c wrote: the choices and the three trees of a
+ * generated header, so that evaluation, explanation and comparison work on the
+ * text that is shipped and not on a second copy of it. */
+#include "tuner.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+	const char *start, *at, *path;
+	int failed; /* already complained */
+};
+
+static int line_of(const struct reader *r)
+{
+	int line = 1;
+	for (const char *p = r->start; p < r->at; p++)
+		line += *p == '\n';
+	return line;
+}
+
+static int wrong(struct reader *r, const char *wanted)
+{
+	if (!r->failed)
+		complain("%s:%d: %s expected; `make heuristics` writes the file anew", r->path,
+			 line_of(r), wanted);
+	r->failed = 1;
+	return 0;
+}
+
+static void skip_blank(struct reader *r)
+{
+	while (isspace((unsigned char)*r->at) || *r->at == '\\')
+		r->at++;
+}
+
+/* Steps over `word` if it comes next. */
+static int next_is(struct reader *r, const char *word)
+{
+	const size_t n = strlen(word);
+	skip_blank(r);
+	if (strncmp(r->at, word, n))
+		return 0;
+	r->at += n;
+	return 1;
+}
+
+static int expect(struct reader *r, const char *word)
+{
+	char quoted[80];
+	if (next_is(r, word))
+		return 1;
+	snprintf(quoted, sizeof quoted, "'%s'", word);
+	return wrong(r, quoted);
+}
+
+static int read_number(struct reader *r, long long *value)
+{
+	char *end;
+	skip_blank(r);
+	*value = strtoll(r->at, &end, 10);
+	if (end == r->at)
+		return wrong(r, "a number");
+	r->at = end;
+	return 1;
+}
+
+/* Up to the first of `stops`. */
+static int read_word(struct reader *r, const char *stops, char *word, size_t size)
+{
+	skip_blank(r);
+	const size_t n = strcspn(r->at, stops);
+	if (!n || n >= size)
+		return wrong(r, "a name");
+	memcpy(word, r->at, n);
+	word[n] = '\0';
+	r->at += n;
+	return 1;
+}
+
+/* Moves past the next occurrence of `text`. */
+static int seek(struct reader *r, const char *text)
+{
+	const char *found = strstr(r->at, text);
+	if (!found)
+		return wrong(r, text);
+	r->at = found + strlen(text);
+	return 1;
+}
+
+/* CHOICE(id, kernel, "tunables") */
+static int read_choice(struct reader *r, struct forest *f)
+{
+	char name[32], text[MAX_CHOICE_TEXT];
+	const char *where;
+	long long id;
+	struct choice *c = &f->choice[f->num_choices];
+	if (f->num_choices == MAX_IDS)
+		return wrong(r, "an end of CHOICES");
+	if (!read_number(r, &id) || id != f->num_choices)
+		return wrong(r, "the next id");
+	if (!expect(r, ",") || !read_word(r, ", \t", name, sizeof name) || !expect(r, ",") ||
+	    !expect(r, "\"") || !read_word(r, "\"", text, sizeof text) || !expect(r, "\"") ||
+	    !expect(r, ")"))
+		return 0;
+	c->kernel = kernel_find(strcmp(f->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, name);
+	if (!c->kernel || !config_parse(&c->config, c->kernel->space, text, &where))
+		return wrong(r, "a choice that today's .def tables list");
+	f->num_choices++;
+	return 1;
+}
+
+static int feature_of(const char *name)
+{
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		if (!strcmp(feature_names[i], name))
+			return i;
+	return -1;
+}
+
+/* "12 scenarios, 1.004; next 3, 1.031": as a node of weight 1. */
+static void read_figures(struct reader *r, struct node *v)
+{
+	double mean, next;
+	int n = 0;
+	if (sscanf(r->at, " /* %d scenario%n", &v->support, &n) != 1 || !n)
+		return;
+	v->weight = 1;
+	const char *text = r->at + n;
+	const char *end = strstr(text, "*/"), *semicolon = strchr(text, ';');
+	text += *text == 's';
+	if (sscanf(text, ", %lf", &mean) == 1)
+		v->cost = llround(1e6 * log(mean));
+	if (end && semicolon && semicolon < end &&
+	    sscanf(semicolon, "; next %d, %lf", &v->runner_up, &next) == 2)
+		v->runner_up_cost = llround(1e6 * log(next));
+	if (end)
+		r->at = end + 2;
+}
+
+static void skip_comment(struct reader *r)
+{
+	const char *end;
+	skip_blank(r);
+	if (!strncmp(r->at, "/*", 2) && (end = strstr(r->at, "*/")) != NULL)
+		r->at = end + 2;
+}
+
+/* A return, or an if with both of its branches; the node, or -1. */
+static int read_node(struct reader *r, struct tree *t, int actions)
+{
+	char name[40];
+	long long value;
+	const int at = tree_new_node(t);
+	if (at < 0)
+		return -1;
+	if (next_is(r, "return")) {
+		if (!read_number(r, &value) || !expect(r, ";"))
+			return -1;
+		if (value < -1 || value >= actions) {
+			wrong(r, "an id that CHOICES has");
+			return -1;
+		}
+		t->v[at].action = (int)value;
+		read_figures(r, &t->v[at]);
+		skip_comment(r);
+		return at;
+	}
+	if (!expect(r, "if (f->") || !read_word(r, " <", name, sizeof name) || !expect(r, "<=") ||
+	    !read_number(r, &value) || !expect(r, ") {"))
+		return -1;
+	if (feature_of(name) < 0) {
+		wrong(r, "a feature of features.def");
+		return -1;
+	}
+	const int below = read_node(r, t, actions);
+	if (below < 0 || !expect(r, "}") || !expect(r, "else"))
+		return -1;
+	const int braced = next_is(r, "{");
+	const int above = read_node(r, t, actions);
+	if (above < 0 || (braced && !expect(r, "}")))
+		return -1;
+	t->v[at].feature = feature_of(name);
+	t->v[at].threshold = value;
+	t->v[at].below = below;
+	t->v[at].above = above;
+	return at;
+}
+
+static int read_tree(struct reader *r, struct forest *f, enum decision decision)
+{
+	char head[80];
+	snprintf(head, sizeof head, "ATTUNE_SELECT int attune_%s_%s(", f->gpu,
+		 decision_names[decision]);
+	if (!seek(r, head) || !seek(r, "{"))
+		return 0;
+	next_is(r, "(void)f;");
+	return read_node(r, &f->tree[decision], decision == DECIDE_JOIN ? 2 : f->num_choices) ==
+		   0 &&
+	       expect(r, "}");
+}
+
+int forest_parse(struct forest *f, const char *text, const char *path)
+{
+	struct reader r = { .start = text, .at = text, .path = path };
+	int done;
+	*f = (struct forest){ 0 };
+	done = seek(&r, "_GPU \"") && read_word(&r, "\"", f->gpu, sizeof f->gpu) &&
+	       seek(&r, "_CHOICES(CHOICE)");
+	while (done && next_is(&r, "CHOICE("))
+		done = read_choice(&r, f);
+	for (int t = 0; done && t < NUM_DECISIONS; t++)
+		done = read_tree(&r, f, (enum decision)t);
+	if (!done)
+		forest_free(f);
+	return done;
+}
+
+char *file_text(const char *path)
+{
+	FILE *in = fopen(path, "r");
+	char *text = NULL;
+	size_t size = 0;
+	if (!in)
+		return NULL;
+	if (getdelim(&text, &size, '\0', in) < 0 || ferror(in)) {
+		free(text);
+		text = NULL;
+	}
+	fclose(in);
+	return text;
+}
+
+int forest_load(struct forest *f, const char *path)
+{
+	char *text = file_text(path);
+	int done;
+	if (!text) {
+		complain("%s: cannot be read; `make heuristics` writes it from the database", path);
+		return 0;
+	}
+	done = forest_parse(f, text, path);
+	free(text);
+	return done;
+}

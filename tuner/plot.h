@@ -1,0 +1,29 @@
+/* plot.h - inside attune plot. For plot*.c only.
+ *
+ *   plot.c         the command: what to draw, gnuplot, files
+ *   plot_series.c  the numbers of each picture, as text that gnuplot reads
+ *   plots/*.gp     what the pictures look like */
+#ifndef PLOT_H
+#define PLOT_H
+
+#include "tuner.h"
+
+struct plotted {
+	const struct data *data;
+	struct pick *pick[NUM_POLICIES]; /* [data->n]; NULL: there is no such policy here */
+	int first, end; /* scenarios of the one model that curves are of */
+};
+
+/* Us by a policy; INFINITY where it has no measured time. */
+double plotted_time(const struct plotted *, enum policy, int scenario);
+/* The half-width of the tree's 95 % intervals as a share of the median: its median. */
+double plotted_noise(const struct plotted *);
+
+/* Each writes the rows of a picture, and gnuplot settings that only it needs. The
+ * number of rows; 0: nothing to draw. */
+int series_decode(const struct plotted *, FILE *rows, FILE *settings);
+int series_kernels(const struct plotted *, FILE *rows, FILE *settings);
+int series_roofline(const struct plotted *, FILE *rows, FILE *settings);
+int series_regret(const struct plotted *, FILE *rows, FILE *settings);
+
+#endif
