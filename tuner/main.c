@@ -1,0 +1,81 @@
+/* main.c - attune: the table of subcommands. */
+#include "tuner.h"
+#include <argp.h>
+#include <errno.h>
+#include <string.h>
+
+// clang-format off
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *about;
+} commands[] = {
+	{ "devices",   cmd_devices,   "what is here: backends, names, limits, measured ceilings" },
+	{ "scenarios", cmd_scenarios, "lists or generates scenarios" },
+	{ "sweep",     cmd_sweep,     "measures kernels on scenarios into a database; resumes" },
+	{ "merge",     cmd_merge,     "joins databases, such as the shards of a sweep" },
+	{ "induce",    cmd_induce,    "database to header: the code that chooses" },
+	{ "eval",      cmd_eval,      "regret of a header and of baselines on a database" },
+	{ "show",      cmd_show,      "best variants, one scenario's ranking, why a leaf was chosen" },
+	{ "diff",      cmd_diff,      "what changed between two databases or headers" },
+	{ "plot",      cmd_plot,      "latency curves and others, SVG and PNG" },
+	{ "bench",     cmd_bench,     "the tuned library against its baselines, side by side" },
+};
+// clang-format on
+
+static void list(FILE *f)
+{
+	fputs("Usage: attune COMMAND [OPTION...]\n\n"
+	      "Measures paged-attention kernels on this machine and writes the code that chooses "
+	      "among them.\n\n",
+	      f);
+	for (size_t i = 0; i < COUNT(commands); i++)
+		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].about);
+	fputs("\n`attune COMMAND --help` has the options of a command, with examples.\n"
+	      "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
+	      "130 interrupted.\n",
+	      f);
+}
+
+static const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; i < COUNT(commands); i++)
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
+	return NULL;
+}
+
+/* What was said is worth nothing when it could not be written. */
+static int flushed(int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	complain("standard output cannot be written: %s", strerror(errno));
+	return code ? code : EXIT_CHECK;
+}
+
+int main(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "";
+	const struct command *c = command_find(word);
+	char name[32];
+	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+		list(stdout);
+		return flushed(EXIT_DONE);
+	}
+	if (!strcmp(word, "--version")) {
+		printf("attune %s\n", attune_version());
+		return flushed(EXIT_DONE);
+	}
+	if (!c) {
+		if (argc > 1)
+			complain("\"%s\" is no command", word);
+		list(stderr);
+		return EXIT_USAGE;
+	}
+	/* argp names the program by argv[0] in what it prints */
+	snprintf(name, sizeof name, "attune %s", c->name);
+	argv[1] = name;
+	argp_err_exit_status = EXIT_USAGE;
+	return flushed(c->run(argc - 1, argv + 1));
+}
