@@ -212,24 +212,6 @@ static enum attune_status cpu_fill(struct device *dev, void *dst, int byte, size
 
 /* ---- code ------------------------------------------------------------------- */
 
-/* One row an instruction set. Infinities stand for masked scores, so the part of
- * -ffast-math that denies them is left out. */
-const char *cpu_compile_flags(const char *arch)
-{
-#define CPU_FLAGS "-std=c11 -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast"
-	static const char *const flags[NUM_ISAS] = {
-		[ISA_AVX512] = CPU_FLAGS " -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma"
-					 " -mf16c -mprefer-vector-width=512",
-		[ISA_AVX2] = CPU_FLAGS " -mavx2 -mfma -mf16c",
-		[ISA_NEON] = CPU_FLAGS,
-		[ISA_SCALAR] = CPU_FLAGS " -DSIMD_SCALAR",
-	};
-	for (int i = 0; i < NUM_ISAS; i++)
-		if (!strcmp(arch, isa_names[i]))
-			return flags[i];
-	return NULL;
-}
-
 static enum attune_status cpu_load(struct device *dev, struct code **code, const struct blob *blob)
 {
 	struct code *c = calloc(1, sizeof *c);

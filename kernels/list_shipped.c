@@ -102,8 +102,10 @@ static void print_make(void)
 	for (int i = 0; i < num_rows; i++) {
 		const struct row *r = &rows[i];
 		const struct kernel *k = kernel_find(r->backend, r->kernel);
-		printf("$(eval $(call shipped_%s,%d,%s,kernels/%s,%s))\n",
-		       r->backend == BACKEND_CPU ? "cpu" : "gpu", i, r->arch, k->source, r->flags);
+		const char *compile = r->backend == BACKEND_CPU ? cpu_compile_flags(r->arch) : "";
+		printf("$(eval $(call shipped_%s,%d,%s,kernels/%s,%s,%s))\n",
+		       r->backend == BACKEND_CPU ? "cpu" : "gpu", i, r->arch, k->source, r->flags,
+		       compile);
 	}
 }
 

@@ -30,19 +30,20 @@ $(B)/heuristics.inc: FORCE | $(B)/has_library
 $(B)/kernels/heuristics.o: $(B)/heuristics.inc
 
 $(B)/list_shipped: $(list_objs)
-	$(CC) $(CFLAGS) $^ -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
 $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped FORCE
 	@$(B)/list_shipped $(if $(filter %.mk,$@),--make,--table) $(list_flags) >$@.new || { rm -f $@.new; exit 1; }
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/kernels/shipped.o: $(B)/shipped.inc
 
-# $(call shipped_cpu,number,isa,source,flags)   $(call shipped_gpu,...)
+# $(call shipped_cpu,number,isa,source,flags,compiler flags)   $(call shipped_gpu,...)
 define shipped_cpu
 shipped_objs += $(B)/shipped/b$(1).o
 $(B)/shipped/b$(1).o: $(cpu_sources) $(B)/shipped.mk
 	@mkdir -p $$(@D)
 	$$(call say,CC,$(2) $(3) $(4))
-	$$(Q)$$(CC) $$($(2)_flags) -fPIC -iquote kernels $(4) -DENTRY=attune_b$(1) -c $(3) -o $$@
+	$$(Q)$$(CC) $(5) -fPIC -iquote kernels $(4) -DENTRY=attune_b$(1) -c $(3) -o $$@
 endef
 define shipped_gpu
 shipped_blobs += $(B)/shipped/b$(1).bin
