@@ -212,7 +212,7 @@ int jit_compile(struct binary *b, const struct kernel *k, const char *flags, con
 {
 	char path[PATH_MAX + 256];
 	if (!source_root()) {
-		*b = (struct binary){ 0 };
+		*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
 		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
 		return IMPOSSIBLE;
 	}

@@ -1,0 +1,351 @@
+/* t_jit.c - sources to binaries, through the cache: what is found again, what is made
+ * anew, and what a refusal looks like. NVRTC's rows are here when NVRTC is. */
+#include "../harness/harness.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char folder[] = "/tmp/t_jit.XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+	static char path[4][128];
+	static int turn;
+	char *p = path[turn++ % 4];
+	snprintf(p, sizeof path[0], "%s/%s", folder, name);
+	return p;
+}
+
+static void source(const char *name, const char *text)
+{
+	FILE *f = fopen(in_folder(name), "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int files_in_cache(const char *suffix)
+{
+	int n = 0;
+	DIR *d = opendir(in_folder("cache"));
+	assert_non_null(d);
+	for (struct dirent *e; (e = readdir(d));) {
+		const size_t len = strlen(e->d_name), end = strlen(suffix);
+		n += e->d_name[0] != '.' && len > end && !strcmp(e->d_name + len - end, suffix);
+	}
+	closedir(d);
+	return n;
+}
+
+static int compile(const char *name, const char *flags, const char *arch, int *cached)
+{
+	struct binary b;
+	const int status = jit_compile_source(&b, in_folder(name), flags, arch);
+	*cached = b.cached;
+	jit_free(&b);
+	return status;
+}
+
+static const char answer_c[] =
+    "#include \"answer.h\"\nint attune_kernel(void) { return ANSWER; }\n";
+
+static int loaded_answer(const char *flags)
+{
+	struct binary b;
+	assert_int_equal(jit_compile_source(&b, in_folder("answer.c"), flags, "scalar"), 0);
+	assert_non_null(b.blob.path);
+	assert_int_equal(b.registers, -1);
+	void *library = dlopen(b.blob.path, RTLD_NOW);
+	assert_non_null(library);
+	void *symbol = dlsym(library, b.blob.entry);
+	assert_non_null(symbol);
+	int (*function)(void);
+	memcpy(&function, &symbol, sizeof function);
+	const int answer = function();
+	dlclose(library);
+	jit_free(&b);
+	return answer;
+}
+
+static void found_again(void **state)
+{
+	(void)state;
+	int cached;
+	source("answer.h", "#define ANSWER (40 + MORE)\n");
+	source("answer.c", answer_c);
+	const int before = files_in_cache(".so");
+	assert_int_equal(loaded_answer("-DMORE=2"), 42);
+	assert_int_equal(compile("answer.c", "-DMORE=2", "scalar", &cached), 0);
+	assert_true(cached);
+	assert_int_equal(loaded_answer("-DMORE=2"), 42);
+	assert_int_equal(files_in_cache(".so"), before + 1);
+	assert_int_equal(compile("answer.c", "-DMORE=3", "scalar", &cached), 0);
+	assert_false(cached);
+	assert_int_equal(loaded_answer("-DMORE=3"), 43);
+	assert_int_equal(files_in_cache(".so"), before + 2);
+	assert_int_equal(files_in_cache(".so") + files_in_cache(".cubin"), files_in_cache(".txt"));
+}
+
+static void changed_header(void **state)
+{
+	(void)state;
+	int cached;
+	source("answer.c", answer_c);
+	source("answer.h", "  #  include \"deeper.h\"\n#include \"answer.h\"\n");
+	source("deeper.h", "#ifndef ANSWER\n#define ANSWER 1\n#endif\n");
+	assert_int_equal(compile("answer.c", "", "scalar", &cached), 1); /* includes itself */
+	source("answer.h", "  #  include \"deeper.h\"\n");
+	assert_int_equal(loaded_answer(""), 1);
+	source("deeper.h", "#define ANSWER 2 /* a comment, then another */\n");
+	assert_int_equal(compile("answer.c", "", "scalar", &cached), 0);
+	assert_false(cached);
+	assert_int_equal(loaded_answer(""), 2);
+	source("deeper.h", "// prose alone\n\n#define   ANSWER 2\n");
+	assert_int_equal(compile("answer.c", "", "scalar", &cached), 0);
+	assert_true(cached);
+}
+
+static void refusal(void **state)
+{
+	(void)state;
+	struct binary b;
+	source("wrong.c", "int attune_kernel(void) { return missing_thing; }\n");
+	for (int cached = 0; cached < 2; cached++) {
+		assert_int_equal(jit_compile_source(&b, in_folder("wrong.c"), "", "scalar"), 1);
+		assert_non_null(strstr(b.log, "missing_thing"));
+		assert_int_equal(b.cached, cached);
+		assert_null(b.blob.path);
+		jit_free(&b);
+	}
+	source("wrong.c",
+	       "int missing_thing;\nint attune_kernel(void) { return missing_thing; }\n");
+	assert_int_equal(jit_compile_source(&b, in_folder("wrong.c"), "", "scalar"), 0);
+	assert_false(b.cached);
+	jit_free(&b);
+}
+
+/* A binary that was deleted, or a .txt cut short, is made again. */
+static void damaged_cache(void **state)
+{
+	(void)state;
+	struct binary b;
+	char txt[300];
+	int cached;
+	source("plain.c", "int attune_kernel(void) { return 7; }\n");
+	assert_int_equal(jit_compile_source(&b, in_folder("plain.c"), "", "scalar"), 0);
+	assert_int_equal(unlink(b.blob.path), 0);
+	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
+	assert_false(cached);
+	snprintf(txt, sizeof txt, "%s", b.blob.path);
+	strcpy(strrchr(txt, '.'), ".txt");
+	assert_int_equal(truncate(txt, 30), 0);
+	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
+	assert_false(cached);
+	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
+	assert_true(cached);
+	jit_free(&b);
+}
+
+static void *compile_many(void *arg)
+{
+	long bad = 0;
+	for (int i = 0; i < 6; i++) {
+		struct binary b;
+		char flags[32];
+		snprintf(flags, sizeof flags, "-DANSWER=%d", i);
+		bad += jit_compile_source(&b, ((char **)arg)[0], flags, ((char **)arg)[1]) != 0;
+		jit_free(&b);
+	}
+	return (void *)bad;
+}
+
+static void two_threads(char *name, char *arch)
+{
+	pthread_t t[2];
+	char path[128];
+	char *arg[2] = { path, arch };
+	snprintf(path, sizeof path, "%s", in_folder(name));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, compile_many, arg), 0);
+	for (int i = 0; i < 2; i++) {
+		void *bad;
+		assert_int_equal(pthread_join(t[i], &bad), 0);
+		assert_null(bad);
+	}
+	for (int cached, i = 0; i < 6; i++) {
+		char flags[32];
+		snprintf(flags, sizeof flags, "-DANSWER=%d", i);
+		assert_int_equal(compile(name, flags, arch, &cached), 0);
+		assert_true(cached);
+	}
+}
+
+static void threads_cc(void **state)
+{
+	(void)state;
+	source("threads.c", "int attune_kernel(void) { return ANSWER; }\n");
+	two_threads("threads.c", "scalar");
+}
+
+/* Complaints are one line; `compile` returns 2. */
+static void no_way(void **state)
+{
+	(void)state;
+	struct binary b;
+	static const struct {
+		const char *name, *arch, *says;
+	} rows[] = {
+		{ "absent.c", "scalar", "absent.c: cannot be read" },
+		{ "plain.c", "pdp11", "pdp11" },
+		{ "plain.txt", "scalar", "neither" },
+	};
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char said[500] = "";
+		const int kept = dup(2),
+			  fd = open(in_folder("stderr"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+		assert_true(kept >= 0 && fd >= 0 && dup2(fd, 2) == 2);
+		const int status =
+		    jit_compile_source(&b, in_folder(rows[i].name), "", rows[i].arch);
+		dup2(kept, 2);
+		assert_true(pread(fd, said, sizeof said - 1, 0) > 0);
+		close(kept);
+		close(fd);
+		jit_free(&b);
+		assert_int_equal(status, 2);
+		assert_non_null(strstr(said, rows[i].says));
+		assert_true(strchr(said, '\n') == said + strlen(said) - 1);
+	}
+}
+
+static void source_hashes(void **state)
+{
+	(void)state;
+	char a[33], b[33];
+	const struct kernel none = { .name = "none", .source = "gpu/none.cu" };
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		assert_int_equal(source_hash(k, a), 1);
+		assert_int_equal(strlen(a), 32);
+		assert_int_equal(source_hash(k, b), 1);
+		assert_string_equal(a, b);
+	}
+	source_hash(kernel_find(BACKEND_GPU, "naive"), a);
+	source_hash(kernel_find(BACKEND_GPU, "qblock"), b);
+	assert_string_not_equal(a, b);
+	assert_int_equal(source_hash(&none, a), 0);
+}
+
+/* ---- NVRTC ------------------------------------------------------------------------ */
+
+static const char kernel_cu[] = "#include \"answer.h\"\n"
+				"extern \"C\" __global__ void attune_kernel(float *p)\n"
+				"{\n"
+				"	__shared__ float s[100];\n"
+				"	s[threadIdx.x] = p[threadIdx.x] + ANSWER;\n"
+				"	__syncthreads();\n"
+				"	p[threadIdx.x] = s[threadIdx.x ^ 1];\n"
+				"}\n";
+
+static void cubin(void **state)
+{
+	(void)state;
+	struct binary b;
+	int cached;
+	source("answer.h", "#define ANSWER 1\n");
+	source("kernel.cu", kernel_cu);
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(jit_compile_source(&b, in_folder("kernel.cu"), "", "sm_90"), 0);
+		assert_int_equal(b.cached, again);
+		assert_true(b.blob.size > 64 && !memcmp(b.blob.data, "\177ELF", 4));
+		assert_true(b.registers > 0 && b.registers < 64);
+		assert_int_equal(b.spill_bytes, 0);
+		assert_int_equal(b.smem_static, 400);
+		jit_free(&b);
+	}
+	assert_int_equal(compile("kernel.cu", "", "sm_90a", &cached), 0);
+	assert_false(cached);
+	source("answer.h", "#define ANSWER 2\n");
+	assert_int_equal(compile("kernel.cu", "", "sm_90", &cached), 0);
+	assert_false(cached);
+}
+
+static void spills(void **state)
+{
+	(void)state;
+	struct binary b;
+	source("spill.cu", "extern \"C\" __global__ void __maxnreg__(24) attune_kernel(float *p)\n"
+			   "{\n"
+			   "	float a[64];\n"
+			   "#pragma unroll\n"
+			   "	for (int i = 0; i < 64; i++)\n"
+			   "		a[i] = p[i * 33];\n"
+			   "	__syncthreads();\n"
+			   "#pragma unroll\n"
+			   "	for (int i = 0; i < 64; i++)\n"
+			   "		p[(i * 7) % 64] = a[i] * a[63 - i];\n"
+			   "}\n");
+	assert_int_equal(jit_compile_source(&b, in_folder("spill.cu"), "", "sm_90"), 0);
+	assert_int_equal(b.registers, 24);
+	assert_true(b.spill_bytes > 0);
+	jit_free(&b);
+}
+
+static void cubin_refused(void **state)
+{
+	(void)state;
+	struct binary b;
+	source("wrong.cu", "extern \"C\" __global__ void attune_kernel() { missing_thing(); }\n");
+	for (int cached = 0; cached < 2; cached++) {
+		assert_int_equal(jit_compile_source(&b, in_folder("wrong.cu"), "", "sm_90"), 1);
+		assert_non_null(strstr(b.log, "missing_thing"));
+		assert_int_equal(b.cached, cached);
+		jit_free(&b);
+	}
+}
+
+static void threads_nvrtc(void **state)
+{
+	(void)state;
+	source("threads.cu",
+	       "extern \"C\" __global__ void attune_kernel(int *p) { *p = ANSWER; }\n");
+	two_threads("threads.cu", "sm_90");
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	return setenv("ATTUNE_CACHE", in_folder("cache"), 1) || !cache_root();
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	char command[80];
+	snprintf(command, sizeof command, "rm -rf %s", folder);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest t[] = {
+		cmocka_unit_test(found_again),   cmocka_unit_test(changed_header),
+		cmocka_unit_test(refusal),       cmocka_unit_test(damaged_cache),
+		cmocka_unit_test(threads_cc),    cmocka_unit_test(no_way),
+		cmocka_unit_test(source_hashes), cmocka_unit_test(cubin),
+		cmocka_unit_test(spills),        cmocka_unit_test(cubin_refused),
+		cmocka_unit_test(threads_nvrtc),
+	};
+	enum { NVRTC_ROWS = 4 };
+	const int nvrtc = strcmp(jit_version(BACKEND_GPU), "none") != 0;
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("jit", t, COUNT(t) - (nvrtc ? 0 : NVRTC_ROWS), make_folder,
+				       remove_folder);
+}
