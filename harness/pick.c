@@ -1,6 +1,9 @@
-/* pick.c - which simulated steps to keep, and how much time each stands for. Farthest-
- * point sampling divides the steps into cells that cover the space; of each cell its
- * most typical step is kept, since the farthest point itself is an extreme one. */
+/* pick.c - which simulated steps to keep, and how much time each stands for.
+ *
+ * Steps are divided into cells around seeds. Seeds are in turn the farthest point of
+ * all, which finds the rare corners, and the farthest of the cell that explains its
+ * time worst, which divides where the time is spent. Of each cell its most typical
+ * step is kept, since seeds are extreme ones. */
 #include "harness.h"
 #include "replay.h"
 #include <math.h>
@@ -19,6 +22,7 @@ struct point {
 struct cell {
 	double mean[NUM_FEATURES], ms; /* mean weighted by time */
 	double distance;               /* squared, from the mean to the kept step */
+	double spread;                 /* sum of time x squared distance to the seed */
 };
 
 static struct point place_step(const struct replay *r, const struct step *s, double max_pairs)
@@ -65,15 +69,30 @@ static int draw(const struct point *p, int n, unsigned long long seed)
 	return last;
 }
 
-/* Never at distance 0: so no batch is picked twice. */
-static int farthest(const struct point *p, int n)
+/* Of all (cell -1) or of one cell; -1: none. Never at distance 0, so no batch seeds
+ * two cells. */
+static int farthest(const struct point *p, int n, int cell)
 {
 	int best = -1;
 	for (int i = 0; i < n; i++)
-		if (!p[i].barred && p[i].distance > 0 &&
+		if (!p[i].barred && p[i].distance > 0 && (cell < 0 || p[i].cell == cell) &&
 		    (best < 0 || p[i].distance > p[best].distance))
 			best = i;
 	return best;
+}
+
+/* The cell with the largest sum of time x squared distance over its steps. */
+static int worst_cell(const struct point *p, int n, struct cell *cells, int num_cells)
+{
+	int worst = 0;
+	for (int k = 0; k < num_cells; k++)
+		cells[k].spread = 0;
+	for (int i = 0; i < n; i++)
+		cells[p[i].cell].spread += p[i].barred ? 0 : p[i].ms * p[i].distance;
+	for (int k = 1; k < num_cells; k++)
+		if (cells[k].spread > cells[worst].spread)
+			worst = k;
+	return worst;
 }
 
 static double squared(const double *a, const double *b)
@@ -132,7 +151,9 @@ int replay_pick(const struct replay *r, struct picked *kept, int wanted, double 
 		total += p[i].ms;
 	}
 	for (int at; p && cells && k < wanted; k++) {
-		at = k ? farthest(p, n) : draw(p, n, seed);
+		at = !k      ? draw(p, n, seed)
+		     : k % 2 ? farthest(p, n, -1)
+			     : farthest(p, n, worst_cell(p, n, cells, k));
 		if (at < 0)
 			break;
 		open_cell(p, n, at, k);

@@ -194,7 +194,7 @@ static void scenario_row(struct table *t, const struct scenario *s, enum format 
 	table_text(t, s->layout == LAYOUT_NHD ? "nhd" : "hnd");
 	table_number(t, s->weight, 3);
 	table_number(t, f.seqs, 0);
-	table_number(t, f.seqs ? (double)f.decodes / f.seqs : 0, 2);
+	table_number(t, f.seqs ? (double)f.decodes / f.seqs : 0, 3);
 	table_number(t, (double)f.query_tokens, 0);
 	table_number(t, f.kv_bytes / 1e6, 2);
 	table_number(t, f.flops / 1e9, 2);
