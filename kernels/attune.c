@@ -135,16 +135,20 @@ static enum attune_status add_choices(attune_op *op)
 	return status;
 }
 
-/* What is used where no heuristic speaks, or what it says is illegal: the first
- * of these that is legal, for few rows from the end, for many from the start. */
-static const char *const fallback_order[] = { "qblock", "segmented" };
+static int num_fallbacks(void)
+{
+	int n = 0;
+	while (attune_fallbacks[n])
+		n++;
+	return n;
+}
 
 static enum attune_status add_defaults(attune_op *op)
 {
 	enum attune_status status = ATTUNE_OK;
 	const enum backend backend = op->ctx->device.info.backend;
-	for (size_t i = 0; !status && i < COUNT(fallback_order); i++) {
-		const struct kernel *k = kernel_find(backend, fallback_order[i]);
+	for (const char *const *name = attune_fallbacks; !status && *name; name++) {
+		const struct kernel *k = kernel_find(backend, *name);
 		struct config c;
 		config_default(&c, k->space);
 		status = add_ready(op, k, &c);
@@ -186,7 +190,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	op->shape = *shape;
 	op->heuristic = selector_for(&ctx->device.info);
 	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
-	op->ready = calloc((size_t)op->num_choices + COUNT(fallback_order), sizeof *op->ready);
+	op->ready = calloc((size_t)(op->num_choices + num_fallbacks()), sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	if (!status)
 		status = add_choices(op);
@@ -246,10 +250,10 @@ static int choose(const attune_op *op, int wanted, const struct part *p)
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	if (usable(op, wanted, p))
 		return wanted;
-	for (int i = 0; i < (int)COUNT(fallback_order); i++) {
-		int at = few_rows ? (int)COUNT(fallback_order) - 1 - i : i;
-		if (usable(op, op->num_choices + at, p))
-			return op->num_choices + at;
+	for (int i = 0; i < num_fallbacks(); i++) {
+		int at = op->num_choices + (few_rows ? num_fallbacks() - 1 - i : i);
+		if (usable(op, at, p))
+			return at;
 	}
 	return -1;
 }

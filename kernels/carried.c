@@ -1,4 +1,4 @@
-/* carried.c - the shapes that work out of the box, measured or not. */
+/* carried.c - the kernels and shapes that work out of the box, measured or not. */
 #include "shipped.h"
 
 const struct carried_shape attune_carried_shapes[] = {
@@ -8,3 +8,5 @@ const struct carried_shape attune_carried_shapes[] = {
 	{ 192, ATTUNE_BF16 }, { 192, ATTUNE_F16 },  { 192, ATTUNE_F32 }, { 256, ATTUNE_BF16 },
 	{ 256, ATTUNE_F16 },  { 256, ATTUNE_F32 },  { 0, ATTUNE_F32 },
 };
+
+const char *const attune_fallbacks[] = { "qblock", "segmented", NULL };

@@ -51,6 +51,14 @@ static void add(enum backend backend, const char *arch, const char *kernel, cons
 	num_rows++;
 }
 
+static int stands_in(const struct kernel *k)
+{
+	for (const char *const *name = attune_fallbacks; *name; name++)
+		if (!strcmp(*name, k->name))
+			return 1;
+	return !k->selectable;
+}
+
 /* The defaults of one kernel for one shape, on all architectures of its backend. */
 static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 {
@@ -140,7 +148,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (const struct kernel *k = attune_kernels; k->name; k++)
-		if (k->backend == BACKEND_CPU || cuda)
+		if (stands_in(k) && (k->backend == BACKEND_CPU || cuda))
 			for (const struct carried_shape *c = attune_carried_shapes; c->head_size;
 			     c++)
 				add_defaults(k, c);

@@ -18,8 +18,13 @@ extern const int attune_num_shipped;
 const struct shipped *shipped_find(const struct device_info *, const char *kernel,
 				   const char *flags);
 
-/* Compile-time shapes for which every kernel's default configuration is carried,
- * whatever was measured: (head size, dtype). */
+/* Kernels whose default configuration stands in where no heuristic speaks, or what
+ * it says is illegal: for many rows the first that is legal, for few the last.
+ * NULL-terminated. */
+extern const char *const attune_fallbacks[];
+
+/* Compile-time shapes for which these (and the helpers) are carried, whatever was
+ * measured: (head size, dtype). */
 struct carried_shape {
 	int head_size;
 	enum attune_dtype dtype;
