@@ -65,10 +65,12 @@ INLINE void load_pair(const char *p, int n, V *a, V *b)
 	*b = n > LANES ? load_as(KV_DTYPE, p + LANES * KV_BYTES, n - LANES) : v_set(0);
 }
 
+/* Into the second level: rows of one head lie a power of two apart, so that many of
+ * them would push each other out of the few sets of the first that they share. */
 INLINE void prefetch(const char *p, int bytes)
 {
 	for (int i = 0; i < bytes; i += 64)
-		__builtin_prefetch(p + i, 0, 3);
+		__builtin_prefetch(p + i, 0, 2);
 }
 
 /* ---- scores: S[key][row] = q . k ---------------------------------------------- */
