@@ -14,9 +14,9 @@
  *   seq_lens      [num_seqs]                       context + query length
  *
  * Query token i of a sequence stands at position seq_len - query_len + i. With
- * `causal` it sees keys 0..position, else all; with `window` w only the last
- * w of those: keys position - w + 1 .. position. A query with no visible key
- * (query longer than the sequence) gets zeros.
+ * `causal` it sees keys 0..position, else all; with `window` w none of those
+ * before position - w + 1. A query with no visible key (query longer than the
+ * sequence) gets zeros.
  *
  *   score = scale * (q . k);  softcap c > 0: score = c * tanh(score / c);
  *   alibi: score += slope[head] * (key position - query position);

@@ -129,6 +129,19 @@ unsigned page_magic(int page_size);
  * pointers of `args` are host memory; dtypes from the shape. */
 void reference_row(const struct attune_args *args, const attune_shape *shape, int seq, int token,
 		   int head, double *out);
+/* The same with K and V from elsewhere: fetch fills row[head_size] with what the
+ * cache holds at (page, slot, kv_head). */
+struct kv_source {
+	void (*fetch)(const struct kv_source *, int is_v, int page, int slot, int kv_head,
+		      double *row);
+	const struct attune_args *args;
+	const attune_shape *shape;
+	const void *more;
+};
+void reference_row_from(const struct kv_source *, int seq, int token, int head, double *out);
+double value_of(enum attune_dtype, const void *array, long long index);
+/* Rounded to nearest, ties to even; keeps NaN and infinities. */
+void value_put(enum attune_dtype, void *array, long long index, float value);
 
 /* status.c: fail() keeps one line for attune_last_error and returns status. */
 enum attune_status fail(enum attune_status status, const char *format, ...)

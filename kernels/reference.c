@@ -1,0 +1,158 @@
+/* reference.c - what attention over a paged cache is, in fp64 and as plainly as it
+ * can be said. With i the query token's position, the keys it sees are
+ *
+ *   j in [ i - window + 1 if window else 0,  i if causal else seq_len - 1 ]
+ *
+ *   s_j = scale * (q . k_j);  softcap: s_j = cap * tanh(s_j / cap);
+ *   alibi: s_j += slope * (j - i)
+ *   o   = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m)),
+ *   m   = max(all s_j, sink)
+ *
+ * and zeros when it sees none. The sink's term stands only where there is one. */
+#include "kernel.h"
+#include <math.h>
+#include <string.h>
+
+static double half_value(unsigned bits)
+{
+	const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+	const double sign = bits >> 15 ? -1 : 1;
+	if (exponent == 31)
+		return fraction ? NAN : sign * INFINITY;
+	if (!exponent)
+		return sign * ldexp(fraction, -24);
+	return sign * ldexp(1024 + fraction, exponent - 25);
+}
+
+double value_of(enum attune_dtype type, const void *array, long long index)
+{
+	const uint16_t *narrow = array;
+	uint32_t bits;
+	float f;
+	if (type == ATTUNE_F32)
+		return ((const float *)array)[index];
+	if (type == ATTUNE_F16)
+		return half_value(narrow[index]);
+	bits = (uint32_t)narrow[index] << 16;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+static uint16_t to_bf16(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	if (isnan(value))
+		return (uint16_t)(bits >> 16 | 0x40);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static uint16_t to_f16(float value)
+{
+	const uint16_t sign = signbit(value) ? 0x8000 : 0;
+	const double size = fabs((double)value);
+	int exponent;
+	if (isnan(value))
+		return 0x7e00;
+	if (size >= 65520) /* half way to the first that does not fit */
+		return sign | 0x7c00;
+	frexp(size, &exponent); /* size = 0.5..1 x 2^exponent; 11 bits are kept */
+	const int shift = exponent < -13 ? 24 : 11 - exponent;
+	const long kept = lrint(ldexp(size, shift)); /* nearest, ties to even */
+	/* kept carries into the exponent by itself when it rounds up to 2048 */
+	return (uint16_t)(sign | (shift == 24 ? kept : ((24 - shift) << 10) + kept));
+}
+
+void value_put(enum attune_dtype type, void *array, long long index, float value)
+{
+	if (type == ATTUNE_F32)
+		((float *)array)[index] = value;
+	else
+		((uint16_t *)array)[index] = type == ATTUNE_F16 ? to_f16(value) : to_bf16(value);
+}
+
+static void fetch_from_memory(const struct kv_source *source, int is_v, int page, int slot,
+			      int kv_head, double *row)
+{
+	const struct attune_args *a = source->args;
+	const void *cache = is_v ? a->v_cache : a->k_cache;
+	const long long at =
+	    is_v ? page * a->v_page_stride + slot * a->v_slot_stride + kv_head * a->v_head_stride
+		 : page * a->k_page_stride + slot * a->k_slot_stride + kv_head * a->k_head_stride;
+	for (int d = 0; d < source->shape->head_size; d++)
+		row[d] = value_of(source->shape->kv_dtype, cache, at + d);
+}
+
+struct row {
+	const struct kv_source *source;
+	int seq, head, kv_head, position;
+	double q[512], k[512];
+};
+
+static void fetch(struct row *r, int is_v, int key, double *out)
+{
+	const struct attune_args *a = r->source->args;
+	const int page = a->block_table[(long long)r->seq * a->block_table_stride +
+					key / a->page_size];
+	r->source->fetch(r->source, is_v, page, key % a->page_size, r->kv_head, out);
+}
+
+static double score(struct row *r, int key)
+{
+	const struct attune_args *a = r->source->args;
+	double s = 0;
+	fetch(r, 0, key, r->k);
+	for (int d = 0; d < r->source->shape->head_size; d++)
+		s += r->q[d] * r->k[d];
+	s *= a->scale;
+	if (a->softcap > 0)
+		s = a->softcap * tanh(s / a->softcap);
+	if (a->alibi_slopes)
+		s += (double)a->alibi_slopes[r->head] * (key - r->position);
+	return s;
+}
+
+void reference_row_from(const struct kv_source *source, int seq, int token, int head, double *out)
+{
+	const struct attune_args *a = source->args;
+	const int size = source->shape->head_size, first = a->query_start[seq];
+	const int query = a->query_start[seq + 1] - first, seq_len = a->seq_lens[seq];
+	struct row r = { source, seq, head, head / a->group, seq_len - query + token, { 0 }, { 0 } };
+	double m = -INFINITY, sum = 0, v[512];
+	int begin = a->window ? r.position - a->window + 1 : 0;
+	int end = a->causal ? r.position + 1 : seq_len;
+
+	if (begin < 0)
+		begin = 0;
+	if (end > seq_len)
+		end = seq_len;
+	for (int d = 0; d < size; d++) {
+		r.q[d] = value_of(source->shape->dtype, a->q,
+				  (first + token) * a->q_token_stride + head * a->q_head_stride + d);
+		out[d] = 0;
+	}
+	if (begin >= end)
+		return;
+	for (int key = begin; key < end; key++)
+		m = fmax(m, score(&r, key));
+	if (a->sinks) {
+		m = fmax(m, a->sinks[head]);
+		sum = exp(a->sinks[head] - m);
+	}
+	for (int key = begin; key < end; key++) {
+		const double p = exp(score(&r, key) - m);
+		fetch(&r, 1, key, v);
+		sum += p;
+		for (int d = 0; d < size; d++)
+			out[d] += p * v[d];
+	}
+	for (int d = 0; d < size; d++)
+		out[d] /= sum;
+}
+
+void reference_row(const struct attune_args *args, const attune_shape *shape, int seq, int token,
+		   int head, double *out)
+{
+	const struct kv_source memory = { fetch_from_memory, args, shape, NULL };
+	reference_row_from(&memory, seq, token, head, out);
+}
