@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 EMBED(store_merge_sql, "harness/merge.sql")
 
@@ -140,6 +141,12 @@ int store_plan_measurement(struct store *s, long long run, const struct scenario
 	return store_end(s, ok);
 }
 
+static int same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 int store_merge(struct store *s, const char *path, long long *added)
 {
 	*added = 0;
@@ -147,6 +154,10 @@ int store_merge(struct store *s, const char *path, long long *added)
 	if (!other)
 		return 0;
 	store_close(other);
+	if (same_file(s->path, path)) {
+		complain("%s: cannot be merged into itself", path);
+		return 0;
+	}
 	char *attach = sqlite3_mprintf("ATTACH %Q AS src", path);
 	if (!attach || !store_enter_wal(s) || !store_execute(s, attach)) {
 		sqlite3_free(attach);
