@@ -44,35 +44,6 @@ static int tree_constant(struct tree *t, int action)
 	return 1;
 }
 
-int tree_annotate(struct tree *t, const struct matrix *m)
-{
-	const size_t cols = (size_t)m->cols;
-	long long *sum = calloc((size_t)t->n * cols + 1, sizeof *sum);
-	if (!sum)
-		return 0;
-	for (int i = 0; i < t->n; i++)
-		t->v[i].support = 0, t->v[i].weight = 0;
-	for (int r = 0; r < m->rows; r++) {
-		const int leaf = tree_leaf(t, &m->f[r]);
-		t->v[leaf].support++;
-		t->v[leaf].weight += m->weight[r];
-		for (size_t c = 0; c < cols; c++)
-			sum[(size_t)leaf * cols + c] += matrix_at(m, r, (int)c);
-	}
-	for (int i = 0; i < t->n; i++) {
-		const long long *total = &sum[(size_t)i * cols];
-		struct node *v = &t->v[i];
-		v->cost = total[v->action];
-		v->runner_up = -1;
-		for (int c = 0; c < m->cols; c++)
-			if (c != v->action && (v->runner_up < 0 || total[c] < total[v->runner_up]))
-				v->runner_up = c;
-		v->runner_up_cost = v->runner_up < 0 ? 0 : total[v->runner_up];
-	}
-	free(sum);
-	return 1;
-}
-
 /* ---- one phase ------------------------------------------------------------------------ */
 struct phase_fit {
 	struct matrix *m;
@@ -94,17 +65,28 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 /* Prunes what is cheapest a leaf, in whichever tree, until both fit. */
 static int trim(struct phase_fit fit[2], int leaves)
 {
-	while (tree_leaves(&fit[0].tree) + tree_leaves(&fit[1].tree) > leaves) {
-		long long price[2];
-		int node[2];
+	int *rows[2] = { matrix_rows(fit[0].m), matrix_rows(fit[1].m) };
+	int done = rows[0] && rows[1];
+	while (done && tree_leaves(&fit[0].tree) + tree_leaves(&fit[1].tree) > leaves) {
+		struct cut cut[2];
+		int can[2];
 		for (int i = 0; i < 2; i++)
-			node[i] = tree_weakest(&fit[i].tree, &price[i]);
-		const int i = node[0] < 0 || (node[1] >= 0 && price[1] < price[0]);
-		if (node[i] < 0)
-			break;
-		tree_collapse(&fit[i].tree, node[i]);
+			can[i] = tree_cheapest_cut(&fit[i].tree, fit[i].m, rows[i], fit[i].m->rows,
+						   &cut[i]);
+		const int i = !can[0] || (can[1] && cut[1].price < cut[0].price);
+		done = tree_apply_cut(&fit[i].tree, fit[i].m, rows[i], fit[i].m->rows, &cut[i]);
 	}
-	return tree_tidy(&fit[0].tree) && tree_tidy(&fit[1].tree);
+	free(rows[0]);
+	free(rows[1]);
+	return done && tree_tidy(&fit[0].tree) && tree_tidy(&fit[1].tree);
+}
+
+static int annotate_all(struct tree *t, const struct matrix *m)
+{
+	int *rows = matrix_rows(m);
+	const int done = rows && tree_annotate(t, m, rows, m->rows);
+	free(rows);
+	return done;
 }
 
 /* Leaves only the columns that some leaf names, so that a runner-up is one that
@@ -127,7 +109,7 @@ static int keep_used(struct phase_fit *fit)
 			fit->tree.v[i].action = to[fit->tree.v[i].action];
 	done = !m->rows || matrix_keep(m, to, kept);
 	free(to);
-	return done && (!m->rows || tree_annotate(&fit->tree, m));
+	return done && (!m->rows || annotate_all(&fit->tree, m));
 }
 
 /* ---- ids -------------------------------------------------------------------------------- */
@@ -206,7 +188,7 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 	}
 	if (m && m->rows) {
 		tree_free(t);
-		done = tree_fit(t, m, &how) && tree_annotate(t, m);
+		done = tree_fit(t, m, &how) && annotate_all(t, m);
 	}
 	matrix_free(m);
 	free(picks);

@@ -1,170 +1,132 @@
-/* prune.c - how many leaves a tree should have. Blocked cross-validation: whole
- * values of batch size, of length (by power of two) or of model are held out
- * together, since a scenario beside its twin proves nothing. The fewest leaves
- * win whose loss is within one standard error of the least, the error being
- * that of the paired difference over the folds. */
+/* prune.c - smaller trees: which leaves can go at the least cost. Besides making
+ * a leaf of a node, a child may take its parent's place: look-ahead sometimes
+ * splits first where chance said so and only then where it matters, and then
+ * the first split can go for nothing. */
 #include "tuner.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLDS = 5, MAX_FOLDS = FOLDS * NUM_BLOCKINGS, MAX_LEAVES = 256 };
-
-/* Mean cost in micro-nats of held-out rows, by fold and number of leaves. */
-struct losses {
-	int folds, leaves;
-	long long v[MAX_FOLDS][MAX_LEAVES + 1];
-};
-
-static long long held_out_cost(const struct tree *t, const struct matrix *m, int row)
+int *matrix_rows(const struct matrix *m)
 {
-	const int action = t->v[tree_leaf(t, &m->f[row])].action;
-	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)action];
-	return (long long)m->weight[row] * (cost == COST_FORBIDDEN ? 2 * COST_CAP : cost);
-}
-
-static long long mean_loss(const struct tree *t, const struct matrix *m, const int *rows, int n)
-{
-	long long sum = 0, weight = 0;
-	for (int i = 0; i < n; i++) {
-		sum += held_out_cost(t, m, rows[i]);
-		weight += m->weight[rows[i]];
-	}
-	return sum / weight;
-}
-
-/* loss[k] of the best pruned tree of at most k leaves, for all k; prunes t away. */
-static void losses_of(struct tree *t, const struct matrix *m, const int *rows, int n,
-		      int max_leaves, long long *loss)
-{
-	int upto = max_leaves;
-	for (;;) {
-		long long price;
-		const int leaves = tree_leaves(t);
-		if (leaves <= upto) {
-			const long long mean = mean_loss(t, m, rows, n);
-			for (; upto >= leaves; upto--)
-				loss[upto] = mean;
-		}
-		if (leaves == 1)
-			return;
-		tree_collapse(t, tree_weakest(t, &price));
-	}
-}
-
-static int by_int32(const void *a, const void *b)
-{
-	const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-	return (x > y) - (x < y);
-}
-
-/* Fold of each row: the rank of its block's value, modulo the number of folds.
- * Returns that number: 0 when there is but one value. */
-static int make_folds(const struct matrix *m, int blocking, int *fold)
-{
-	int32_t *values = malloc(sizeof *values * (size_t)(m->rows + 1));
-	int distinct = 0;
-	if (!values)
-		return 0;
-	for (int r = 0; r < m->rows; r++)
-		values[r] = m->block[r * NUM_BLOCKINGS + blocking];
-	qsort(values, (size_t)m->rows, sizeof *values, by_int32);
-	for (int r = 0; r < m->rows; r++)
-		if (!distinct || values[r] != values[distinct - 1])
-			values[distinct++] = values[r];
-	const int folds = distinct < FOLDS ? distinct : FOLDS;
-	for (int r = 0; r < m->rows; r++) {
-		const int32_t *at = bsearch(&m->block[r * NUM_BLOCKINGS + blocking], values,
-					    (size_t)distinct, sizeof *values, by_int32);
-		fold[r] = (int)(at - values) % folds;
-	}
-	free(values);
-	return folds > 1 ? folds : 0;
-}
-
-/* rows[0..return) are those outside the fold, the others follow. */
-static int split_rows(const struct matrix *m, const int *fold, int held, int *rows)
-{
-	int n = 0, end = m->rows;
-	for (int r = 0; r < m->rows; r++)
-		if (fold[r] != held)
-			rows[n++] = r;
-	for (int r = m->rows - 1; r >= 0; r--)
-		if (fold[r] == held)
-			rows[--end] = r;
-	return n;
-}
-
-static int cross_validate(const struct matrix *m, const struct growth *how, struct losses *l)
-{
-	int *fold = malloc(sizeof *fold * (size_t)(m->rows + 1));
 	int *rows = malloc(sizeof *rows * (size_t)(m->rows + 1));
-	int done = fold && rows;
-	for (int b = 0; done && b < NUM_BLOCKINGS; b++) {
-		const int folds = make_folds(m, b, fold);
-		for (int held = 0; done && held < folds; held++) {
-			struct tree t;
-			const int n = split_rows(m, fold, held, rows);
-			done = tree_grow(&t, m, rows, n, how);
-			if (done)
-				losses_of(&t, m, rows + n, m->rows - n, l->leaves,
-					  l->v[l->folds++]);
-			tree_free(&t);
-		}
-	}
-	free(fold);
-	free(rows);
-	return done;
+	for (int r = 0; rows && r < m->rows; r++)
+		rows[r] = r;
+	return rows;
 }
 
-/* Is the loss at `k` within one standard error of that at `best`? With d the
- * differences by fold and D their sum: D^2 F (F-1) <= sum of (F d - D)^2. */
-static int no_worse(const struct losses *l, int k, int best)
+static int goes_below(const struct node *v, const struct attune_features *f)
 {
-	const long long n = l->folds;
-	long long sum = 0, spread = 0;
+	return ((const long long *)f)[v->feature] <= v->threshold;
+}
+
+/* Moves those that go below to the front; how many. */
+static int divide(const struct node *v, const struct matrix *m, int *rows, int n)
+{
+	int below = 0;
 	for (int i = 0; i < n; i++)
-		sum += l->v[i][k] - l->v[i][best];
-	if (sum <= 0)
-		return 1;
+		if (goes_below(v, &m->f[rows[i]])) {
+			const int row = rows[i];
+			rows[i] = rows[below];
+			rows[below++] = row;
+		}
+	return below;
+}
+
+/* What rows cost that are sent into the subtree as it stands. */
+static long long cost_through(const struct tree *t, int node, const struct matrix *m,
+			      const int *rows, int n)
+{
+	long long sum = 0;
 	for (int i = 0; i < n; i++) {
-		const long long off = n * (l->v[i][k] - l->v[i][best]) - sum;
-		spread += off * off;
+		int at = node;
+		while (t->v[at].feature >= 0)
+			at =
+			    goes_below(&t->v[at], &m->f[rows[i]]) ? t->v[at].below : t->v[at].above;
+		sum += matrix_at(m, rows[i], t->v[at].action);
 	}
-	return n > 1 && sum * sum * n * (n - 1) <= spread;
+	return sum;
 }
 
-static int best_leaves(const struct losses *l)
+static void consider(struct cut *best, int node, int child, long long more, int leaves)
 {
-	long long least = 0;
-	int best = 0, k = 1;
-	for (int i = 1; i <= l->leaves; i++) {
-		long long sum = 0;
-		for (int f = 0; f < l->folds; f++)
-			sum += l->v[f][i];
-		if (!best || sum < least)
-			best = i, least = sum;
-	}
-	while (!no_worse(l, k, best))
-		k++;
-	return k;
+	const long long price = more / leaves;
+	if (best->node >= 0 &&
+	    (price > best->price || (price == best->price && leaves <= best->leaves)))
+		return;
+	*best = (struct cut){ node, child, leaves, price };
 }
 
-int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
+/* Cost of the subtree over its rows; looks at all cuts in it. */
+static long long weigh(const struct tree *t, int node, const struct matrix *m, int *rows, int n,
+		       struct cut *best)
 {
-	struct losses *l = calloc(1, sizeof *l);
-	int done = 0, leaves;
-	long long price;
-	if (!l)
+	const struct node *v = &t->v[node];
+	if (v->feature < 0)
+		return cost_through(t, node, m, rows, n);
+	const int split = divide(v, m, rows, n);
+	const int leaves[2] = { tree_leaves_below(t, v->below), tree_leaves_below(t, v->above) };
+	const long long below = weigh(t, v->below, m, rows, split, best);
+	const long long above = weigh(t, v->above, m, rows + split, n - split, best);
+	consider(best, node, -1, v->cost - below - above, leaves[0] + leaves[1] - 1);
+	consider(best, node, 0, cost_through(t, v->below, m, rows + split, n - split) - above,
+		 leaves[1]);
+	consider(best, node, 1, cost_through(t, v->above, m, rows, split) - below, leaves[0]);
+	return below + above;
+}
+
+int tree_cheapest_cut(const struct tree *t, const struct matrix *m, int *rows, int n,
+		      struct cut *cut)
+{
+	*cut = (struct cut){ -1, -1, 0, 0 };
+	weigh(t, 0, m, rows, n, cut);
+	return cut->node >= 0;
+}
+
+static void annotate(struct tree *t, int node, const struct matrix *m, int *rows, int n,
+		     long long *sum)
+{
+	struct node *v = &t->v[node];
+	memset(sum, 0, sizeof *sum * (size_t)m->cols);
+	v->support = n;
+	v->weight = 0;
+	for (int i = 0; i < n; i++) {
+		v->weight += m->weight[rows[i]];
+		for (int c = 0; c < m->cols; c++)
+			sum[c] += matrix_at(m, rows[i], c);
+	}
+	v->action = 0;
+	v->runner_up = -1;
+	for (int c = 1; c < m->cols; c++)
+		if (sum[c] < sum[v->action])
+			v->action = c;
+	for (int c = 0; c < m->cols; c++)
+		if (c != v->action && (v->runner_up < 0 || sum[c] < sum[v->runner_up]))
+			v->runner_up = c;
+	v->cost = sum[v->action];
+	v->runner_up_cost = v->runner_up < 0 ? 0 : sum[v->runner_up];
+	if (v->feature < 0)
+		return;
+	const int split = divide(v, m, rows, n);
+	annotate(t, v->below, m, rows, split, sum);
+	annotate(t, v->above, m, rows + split, n - split, sum);
+}
+
+int tree_annotate(struct tree *t, const struct matrix *m, int *rows, int n)
+{
+	long long *sum = malloc(sizeof *sum * ((size_t)m->cols + 1));
+	if (!sum)
 		return 0;
-	l->leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
-	leaves = l->leaves;
-	if (tree_grow(t, m, NULL, m->rows, how) && cross_validate(m, how, l)) {
-		if (l->folds)
-			leaves = best_leaves(l);
-		while (tree_leaves(t) > leaves)
-			tree_collapse(t, tree_weakest(t, &price));
-		done = tree_tidy(t);
-	}
-	free(l);
-	return done;
+	annotate(t, 0, m, rows, n, sum);
+	free(sum);
+	return 1;
+}
+
+int tree_apply_cut(struct tree *t, const struct matrix *m, int *rows, int n, const struct cut *cut)
+{
+	struct node *v = &t->v[cut->node];
+	if (cut->child < 0)
+		v->feature = -1;
+	else
+		*v = t->v[cut->child ? v->above : v->below];
+	return tree_annotate(t, m, rows, n);
 }

@@ -1,5 +1,5 @@
 /* tree.c - decision trees of any origin, grown or read from a header: walking,
- * pruning, tidying, and what box of features reaches which leaf. */
+ * tidying, and what box of features reaches which leaf. */
 #include "tuner.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -44,59 +44,21 @@ int tree_leaf(const struct tree *t, const struct attune_features *f)
 	return at;
 }
 
-static int leaves_below(const struct tree *t, int node)
+int tree_leaves_below(const struct tree *t, int node)
 {
 	const struct node *v = &t->v[node];
-	return v->feature < 0 ? 1 : leaves_below(t, v->below) + leaves_below(t, v->above);
+	return v->feature < 0 ? 1 : tree_leaves_below(t, v->below) + tree_leaves_below(t, v->above);
 }
 
 int tree_leaves(const struct tree *t)
 {
-	return t->n ? leaves_below(t, 0) : 0;
+	return t->n ? tree_leaves_below(t, 0) : 0;
 }
 
 long long tree_cost(const struct tree *t, int node)
 {
 	const struct node *v = &t->v[node];
 	return v->feature < 0 ? v->cost : tree_cost(t, v->below) + tree_cost(t, v->above);
-}
-
-struct link {
-	int node;
-	long long price;
-};
-
-/* Cost of the subtree; *leaves: how many it has; *weakest: so far, in preorder. */
-static long long weigh(const struct tree *t, int node, int *leaves, struct link *weakest)
-{
-	const struct node *v = &t->v[node];
-	int below, above;
-	long long cost, price;
-	if (v->feature < 0) {
-		*leaves = 1;
-		return v->cost;
-	}
-	cost = weigh(t, v->below, &below, weakest) + weigh(t, v->above, &above, weakest);
-	*leaves = below + above;
-	price = (v->cost - cost) / (*leaves - 1);
-	if (weakest->node < 0 || price < weakest->price ||
-	    (price == weakest->price && node < weakest->node))
-		*weakest = (struct link){ node, price };
-	return cost;
-}
-
-int tree_weakest(const struct tree *t, long long *price)
-{
-	struct link weakest = { -1, 0 };
-	int leaves;
-	weigh(t, 0, &leaves, &weakest);
-	*price = weakest.price;
-	return weakest.node;
-}
-
-void tree_collapse(struct tree *t, int node)
-{
-	t->v[node].feature = -1;
 }
 
 /* ---- boxes ------------------------------------------------------------------------ */
@@ -152,7 +114,7 @@ static void merge_siblings(struct tree *t, int node)
 	const struct node *a = &t->v[v->below], *b = &t->v[v->above];
 	/* What is best on either side is best for both, so v's own action is theirs. */
 	if (a->feature < 0 && b->feature < 0 && a->action == b->action && a->action == v->action)
-		tree_collapse(t, node);
+		v->feature = -1;
 }
 
 /* Copies the reachable part of the subtree to `to`, in preorder. */

@@ -2,7 +2,8 @@
  * folder. Knows nothing of GPUs: all it reads is a database.
  *
  *   results/<gpu>.sqlite -data.c, times.c-> cells -matrix.c-> costs of a decision
- *        -grow.c, prune.c-> trees -forest.c-> struct forest
+ *        -grow.c, prune.c, fit.c-> trees
+ *        -forest.c-> struct forest
  *        -emit.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
  *   policy.c says what a forest or a baseline picks for a scenario, score.c
  *   how far that is from the oracle; eval.c, show.c and diff.c answer people.
@@ -168,13 +169,8 @@ void tree_free(struct tree *);
 /* Index of the leaf. */
 int tree_leaf(const struct tree *, const struct attune_features *);
 int tree_leaves(const struct tree *);
-/* Sets support, cost, weight and runner-up of the leaves from a matrix's rows. */
-int tree_annotate(struct tree *, const struct matrix *);
+int tree_leaves_below(const struct tree *, int node);
 long long tree_cost(const struct tree *, int node); /* of the leaves below */
-/* Makes a leaf of the inner node whose removal costs least a leaf; returns
- * 0 when the root is a leaf. *price: that cost a leaf. */
-int tree_weakest(const struct tree *, long long *price);
-void tree_collapse(struct tree *, int node);
 /* Equal siblings become one leaf; branches that no features can reach go; nodes
  * are renumbered in preorder. */
 int tree_tidy(struct tree *);
@@ -198,7 +194,22 @@ struct growth {
  * `rows`: which, NULL for all. 0 without memory. */
 int tree_grow(struct tree *, const struct matrix *, const int *rows, int n, const struct growth *);
 
-/* ---- prune.c: how many leaves --------------------------------------------------- */
+/* ---- prune.c: smaller trees ------------------------------------------------------ */
+/* A way to have fewer leaves: a node becomes a leaf (child -1), or one of its
+ * children (0: below, 1: above) takes its place and all its rows. */
+struct cut {
+	int node, child, leaves; /* leaves: fewer by this */
+	long long price;         /* what it costs, for each of them */
+};
+/* The cheapest one; 0 when the tree is a leaf. `rows` may be reordered. */
+int tree_cheapest_cut(const struct tree *, const struct matrix *, int *rows, int n, struct cut *);
+int tree_apply_cut(struct tree *, const struct matrix *, int *rows, int n, const struct cut *);
+/* Gives all nodes the action that is best for the rows that reach them, and the
+ * figures that go with it. 0 without memory. */
+int tree_annotate(struct tree *, const struct matrix *, int *rows, int n);
+int *matrix_rows(const struct matrix *); /* 0, 1, 2, ...; NULL without memory */
+
+/* ---- fit.c: how many leaves ------------------------------------------------------ */
 /* Grown, then pruned to the number of leaves that blocked cross-validation asks
  * for by the one-standard-error rule. */
 int tree_fit(struct tree *, const struct matrix *, const struct growth *);

@@ -1,0 +1,276 @@
+/* t_matrix.c - from cells to integer costs: what is 0, what is missing, what is
+ * forbidden, and that the order of insertion leaves no trace. */
+#include "synthetic.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#define QBLOCK(m) "BLOCK_M=" #m " TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2"
+#define SEGMENTED(n) "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=" #n
+
+static struct data *begin(void)
+{
+	struct data *d = data_new("h200", &h200_run);
+	assert_non_null(d);
+	return d;
+}
+
+static struct store_cell *add(struct data *d, const char *batch, const char *phase,
+			      const char *kernel, const char *choice, double us)
+{
+	static struct store_cell c;
+	c = cell_like(batch, phase, kernel, choice, us);
+	assert_true(data_add(d, &c));
+	return &c;
+}
+
+static int32_t cost(const struct matrix *m, const struct data *d, int row, const char *kernel,
+		    const char *choice)
+{
+	for (int c = 0; c < m->cols; c++) {
+		char text[MAX_CHOICE_TEXT];
+		const struct choice *at = &d->choice[m->choice[c]];
+		config_text(text, sizeof text, &at->config, at->kernel->space);
+		if (!strcmp(at->kernel->name, kernel) && !strcmp(text, choice))
+			return m->cost[row * m->cols + c];
+	}
+	fail_msg("no column %s %s", kernel, choice);
+	return 0;
+}
+
+static void test_costs_of_one_row(void **state)
+{
+	struct data *d = begin();
+	struct store_cell failed;
+	(void)state;
+	add(d, "4q1s4k", "decode", "qblock", QBLOCK(16), 100);
+	add(d, "4q1s4k", "decode", "segmented", SEGMENTED(8), 50);
+	add(d, "4q1s4k", "decode", "segmented", SEGMENTED(16), 50.2); /* 0.4 %: noise */
+	add(d, "4q1s4k", "decode", "segmented", SEGMENTED(4), 55);
+	failed = cell_like("4q1s4k", "decode", "qblock", QBLOCK(32), 0);
+	failed.outcome = "wrong";
+	failed.median_us = NAN;
+	assert_true(data_add(d, &failed));
+	/* columns that this row lacks: one legal, one that only long contexts allow */
+	add(d, "1q1s32k", "decode", "segmented", SEGMENTED(2), 20);
+	add(d, "1q1s32k", "decode", "segmented",
+	    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=64", 10);
+	assert_true(data_finish(d));
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	assert_int_equal(m->rows, 2);
+	assert_int_equal(m->cols, 7);
+	const int row = strcmp(d->v[m->scenario[0]].batch_text, "4q1s4k") != 0;
+	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(8)), 0);
+	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(16)), 0);
+	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(4)), 95310); /* ln 1.1 */
+	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(16)), 693147);	 /* ln 2 */
+	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(32)), COST_FORBIDDEN);
+	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(2)), 693147 + COST_MISSING);
+	assert_int_equal(cost(m, d, row, "segmented",
+			      "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=64"),
+			 COST_FORBIDDEN);
+	matrix_free(m);
+	data_free(d);
+}
+
+static void test_a_noisy_cell_is_no_tie_beyond_2_percent(void **state)
+{
+	struct data *d = begin();
+	struct store_cell c;
+	(void)state;
+	add(d, "4q1s4k", "decode", "qblock", QBLOCK(16), 100);
+	c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(32), 101.5);
+	c.ci_us = 30;
+	assert_true(data_add(d, &c));
+	c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(64), 103);
+	c.ci_us = 30;
+	assert_true(data_add(d, &c));
+	assert_true(data_finish(d));
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(32)), 0);
+	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(64)), 29559); /* ln 1.03 */
+	matrix_free(m);
+	data_free(d);
+}
+
+/* In a mixed batch a part's loss counts by what it costs the plan. */
+static void test_parts_cost_the_whole_plan(void **state)
+{
+	struct data *d = begin();
+	(void)state;
+	add(d, "q2k_8q1s1k", "decode", "qblock", QBLOCK(16), 20);
+	add(d, "q2k_8q1s1k", "decode", "qblock", QBLOCK(32), 10);
+	add(d, "q2k_8q1s1k", "prefill", "qblock", QBLOCK(16), 180);
+	add(d, "q2k_8q1s1k", "prefill", "qblock", QBLOCK(32), 90);
+	add(d, "q2k_8q1s1k", "all", "qblock", QBLOCK(32), 110);
+	assert_true(data_finish(d));
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(16)), 95310); /* ln 1.1 */
+	matrix_free(m);
+	m = matrix_parts(d, DECIDE_PREFILL);
+	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(16)), 641854); /* ln 1.9 */
+	matrix_free(m);
+	const struct pick pick = { 1, 1, 1 };
+	m = matrix_join(d, &pick);
+	assert_int_equal(m->rows, 1);
+	assert_int_equal(m->cost[0], 95310); /* 110 against 100 */
+	assert_int_equal(m->cost[1], 0);
+	matrix_free(m);
+	data_free(d);
+}
+
+static void test_weights_and_held_out_rows(void **state)
+{
+	struct data *d = begin();
+	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(16), 100);
+	(void)state;
+	assert_true(data_add(d, &c));
+	c.batch = "8q1s4k";
+	c.weight = 0.25;
+	assert_true(data_add(d, &c));
+	c.batch = "16q1s4k";
+	c.split = "heldout";
+	assert_true(data_add(d, &c));
+	c.batch = "32q1s4k";
+	c.split = "peers";
+	assert_true(data_add(d, &c));
+	c.split = "heldout"; /* another set holds it out: then so is it */
+	c.phase = "all";
+	assert_true(data_add(d, &c));
+	assert_true(data_finish(d));
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	assert_int_equal(m->rows, 2);
+	assert_int_equal(m->weight[0] + m->weight[1], 256 + 64);
+	matrix_free(m);
+	data_free(d);
+}
+
+static void test_what_does_not_belong_is_refused(void **state)
+{
+	struct data *d = begin();
+	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(16), 100);
+	(void)state;
+	assert_true(data_add(d, &c));
+	c.gpu = "h100";
+	assert_false(data_add(d, &c));
+	c.gpu = "h200";
+	c.protocol = "stream-warm";
+	assert_false(data_add(d, &c));
+	c.protocol = plain_cell.protocol;
+	c.median_us = 0;
+	assert_false(data_add(d, &c));
+	c.median_us = NAN;
+	assert_false(data_add(d, &c));
+	c.median_us = 5;
+	c.batch = "4q1s4k_";
+	assert_false(data_add(d, &c));
+	c.batch = "4q1s4k";
+	c.choice = "BLOCK_M=17 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2";
+	assert_true(data_add(d, &c)); /* of older tables: ignored, and counted */
+	assert_int_equal(d->ignored, 1);
+	assert_true(data_finish(d));
+	assert_int_equal(d->num_choices, 1);
+	data_free(d);
+}
+
+static void test_scenarios_differ_by_any_of_their_keys(void **state)
+{
+	struct data *d = begin();
+	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(16), 100);
+	(void)state;
+	assert_true(data_add(d, &c));
+	c.batch = "5q1s4k";
+	assert_true(data_add(d, &c));
+	c.layout = "HND";
+	assert_true(data_add(d, &c));
+	c.shape.page_size = 32;
+	assert_true(data_add(d, &c));
+	c.shape.dtype = c.shape.kv_dtype = ATTUNE_F16;
+	assert_true(data_add(d, &c));
+	assert_true(data_add(d, &c));
+	assert_true(data_finish(d));
+	assert_int_equal(d->n, 5);
+	data_free(d);
+}
+
+static long long minima(const struct matrix *m, const int *cols, int n)
+{
+	long long sum = 0;
+	for (int r = 0; r < m->rows; r++) {
+		long long least = matrix_at(m, r, cols[0]);
+		for (int i = 1; i < n; i++) {
+			const long long v = matrix_at(m, r, cols[i]);
+			least = v < least ? v : least;
+		}
+		sum += least;
+	}
+	return sum;
+}
+
+/* Against all pairs: greedy with swaps need not be the best, but near it. */
+static void test_portfolio(void **state)
+{
+	unsigned long long seed = 11;
+	int exact = 0, tries = 300;
+	(void)state;
+	for (int i = 0; i < tries; i++) {
+		struct matrix *m = matrix_new(20, 8);
+		long long best = -1;
+		for (int k = 0; k < m->rows * m->cols; k++)
+			m->cost[k] = (int)(next_random(&seed) % 1000);
+		for (int r = 0; r < m->rows; r++)
+			m->weight[r] = 1 + (int)(next_random(&seed) % 4);
+		for (int a = 0; a < 8; a++) {
+			m->choice[a] = a;
+			for (int b = 0; b < a; b++) {
+				const long long v = minima(m, (int[]){ a, b }, 2);
+				best = best < 0 || v < best ? v : best;
+			}
+		}
+		assert_true(matrix_portfolio(m, 2));
+		assert_int_equal(m->cols, 2);
+		assert_true(m->choice[0] < m->choice[1]);
+		const long long got = minima(m, (int[]){ 0, 1 }, 2);
+		assert_true(got >= best && got <= best + best / 5);
+		exact += got == best;
+		matrix_free(m);
+	}
+	assert_true(exact > tries * 3 / 4);
+}
+
+static void test_order_of_insertion_leaves_no_trace(void **state)
+{
+	struct data *a = synthetic_data(0), *b = synthetic_data(99);
+	(void)state;
+	assert_int_equal(a->n, b->n);
+	assert_int_equal(a->num_choices, b->num_choices);
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		struct matrix *m = matrix_parts(a, (enum decision)t);
+		struct matrix *n = matrix_parts(b, (enum decision)t);
+		assert_int_equal(m->rows, n->rows);
+		assert_memory_equal(m->cost, n->cost,
+				    sizeof *m->cost * (size_t)m->rows * (size_t)m->cols);
+		assert_memory_equal(m->f, n->f, sizeof *m->f * (size_t)m->rows);
+		matrix_free(m);
+		matrix_free(n);
+	}
+	data_free(a);
+	data_free(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_costs_of_one_row),
+		cmocka_unit_test(test_a_noisy_cell_is_no_tie_beyond_2_percent),
+		cmocka_unit_test(test_parts_cost_the_whole_plan),
+		cmocka_unit_test(test_weights_and_held_out_rows),
+		cmocka_unit_test(test_what_does_not_belong_is_refused),
+		cmocka_unit_test(test_scenarios_differ_by_any_of_their_keys),
+		cmocka_unit_test(test_portfolio),
+		cmocka_unit_test(test_order_of_insertion_leaves_no_trace),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

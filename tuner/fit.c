@@ -1,0 +1,175 @@
+/* fit.c - how many leaves a tree should have. Blocked cross-validation: whole
+ * values of batch size, of length (by power of two) or of model are held out
+ * together, since a scenario beside its twin proves nothing. The fewest leaves
+ * win whose loss is within one standard error of the least, the error being
+ * that of the paired difference over the folds. */
+#include "tuner.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { FOLDS = 5, MAX_FOLDS = FOLDS * NUM_BLOCKINGS, MAX_LEAVES = 256 };
+
+/* Mean cost in micro-nats of held-out rows, by fold and number of leaves. */
+struct losses {
+	int folds, leaves;
+	long long v[MAX_FOLDS][MAX_LEAVES + 1];
+};
+
+static long long held_out_cost(const struct tree *t, const struct matrix *m, int row)
+{
+	const int action = t->v[tree_leaf(t, &m->f[row])].action;
+	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)action];
+	return (long long)m->weight[row] * (cost == COST_FORBIDDEN ? 2 * COST_CAP : cost);
+}
+
+static long long mean_loss(const struct tree *t, const struct matrix *m, const int *rows, int n)
+{
+	long long sum = 0, weight = 0;
+	for (int i = 0; i < n; i++) {
+		sum += held_out_cost(t, m, rows[i]);
+		weight += m->weight[rows[i]];
+	}
+	return sum / weight;
+}
+
+/* loss[k] of the best pruned tree of at most k leaves, for all k; prunes t away.
+ * Pruned by the rows before `n`, judged by the rest. */
+static int losses_of(struct tree *t, const struct matrix *m, int *rows, int n, int max_leaves,
+		     long long *loss)
+{
+	int upto = max_leaves;
+	struct cut cut;
+	for (;;) {
+		const int leaves = tree_leaves(t);
+		if (leaves <= upto) {
+			const long long mean = mean_loss(t, m, rows + n, m->rows - n);
+			for (; upto >= leaves; upto--)
+				loss[upto] = mean;
+		}
+		if (!tree_cheapest_cut(t, m, rows, n, &cut))
+			return 1;
+		if (!tree_apply_cut(t, m, rows, n, &cut))
+			return 0;
+	}
+}
+
+static int by_int32(const void *a, const void *b)
+{
+	const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Fold of each row: the rank of its block's value, modulo the number of folds.
+ * Returns that number: 0 when there is but one value. */
+static int make_folds(const struct matrix *m, int blocking, int *fold)
+{
+	int32_t *values = malloc(sizeof *values * (size_t)(m->rows + 1));
+	int distinct = 0;
+	if (!values)
+		return 0;
+	for (int r = 0; r < m->rows; r++)
+		values[r] = m->block[r * NUM_BLOCKINGS + blocking];
+	qsort(values, (size_t)m->rows, sizeof *values, by_int32);
+	for (int r = 0; r < m->rows; r++)
+		if (!distinct || values[r] != values[distinct - 1])
+			values[distinct++] = values[r];
+	const int folds = distinct < FOLDS ? distinct : FOLDS;
+	for (int r = 0; r < m->rows; r++) {
+		const int32_t *at = bsearch(&m->block[r * NUM_BLOCKINGS + blocking], values,
+					    (size_t)distinct, sizeof *values, by_int32);
+		fold[r] = (int)(at - values) % folds;
+	}
+	free(values);
+	return folds > 1 ? folds : 0;
+}
+
+/* rows[0..return) are those outside the fold, the others follow. */
+static int split_rows(const struct matrix *m, const int *fold, int held, int *rows)
+{
+	int n = 0, end = m->rows;
+	for (int r = 0; r < m->rows; r++)
+		if (fold[r] != held)
+			rows[n++] = r;
+	for (int r = m->rows - 1; r >= 0; r--)
+		if (fold[r] == held)
+			rows[--end] = r;
+	return n;
+}
+
+static int cross_validate(const struct matrix *m, const struct growth *how, struct losses *l)
+{
+	int *fold = malloc(sizeof *fold * (size_t)(m->rows + 1));
+	int *rows = malloc(sizeof *rows * (size_t)(m->rows + 1));
+	int done = fold && rows;
+	for (int b = 0; done && b < NUM_BLOCKINGS; b++) {
+		const int folds = make_folds(m, b, fold);
+		for (int held = 0; done && held < folds; held++) {
+			struct tree t;
+			const int n = split_rows(m, fold, held, rows);
+			done = tree_grow(&t, m, rows, n, how);
+			done = done && losses_of(&t, m, rows, n, l->leaves, l->v[l->folds++]);
+			tree_free(&t);
+		}
+	}
+	free(fold);
+	free(rows);
+	return done;
+}
+
+/* Is the loss at `k` within one standard error of that at `best`? With d the
+ * differences by fold and D their sum: D^2 F (F-1) <= sum of (F d - D)^2. */
+static int no_worse(const struct losses *l, int k, int best)
+{
+	const long long n = l->folds;
+	long long sum = 0, spread = 0;
+	for (int i = 0; i < n; i++)
+		sum += l->v[i][k] - l->v[i][best];
+	if (sum <= 0)
+		return 1;
+	for (int i = 0; i < n; i++) {
+		const long long off = n * (l->v[i][k] - l->v[i][best]) - sum;
+		spread += off * off;
+	}
+	return n > 1 && sum * sum * n * (n - 1) <= spread;
+}
+
+static int best_leaves(const struct losses *l)
+{
+	long long least = 0;
+	int best = 0, k = 1;
+	for (int i = 1; i <= l->leaves; i++) {
+		long long sum = 0;
+		for (int f = 0; f < l->folds; f++)
+			sum += l->v[f][i];
+		if (!best || sum < least)
+			best = i, least = sum;
+	}
+	while (!no_worse(l, k, best))
+		k++;
+	return k;
+}
+
+/* Also takes cuts that cost nothing. */
+static int prune_to(struct tree *t, const struct matrix *m, int leaves)
+{
+	int *rows = matrix_rows(m), done = rows != NULL;
+	struct cut cut;
+	while (done && tree_cheapest_cut(t, m, rows, m->rows, &cut) &&
+	       (tree_leaves(t) > leaves || cut.price <= 0))
+		done = tree_apply_cut(t, m, rows, m->rows, &cut);
+	free(rows);
+	return done;
+}
+
+int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
+{
+	struct losses *l = calloc(1, sizeof *l);
+	int done = 0;
+	if (!l)
+		return 0;
+	l->leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
+	if (tree_grow(t, m, NULL, m->rows, how) && cross_validate(m, how, l))
+		done = prune_to(t, m, l->folds ? best_leaves(l) : l->leaves) && tree_tidy(t);
+	free(l);
+	return done;
+}
