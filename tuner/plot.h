@@ -2,7 +2,7 @@
  *
  *   plot.c         the command: what to draw, gnuplot, files
  *   plot_series.c  the numbers of each picture, as text that gnuplot reads
- *   plots/*.gp     what the pictures look like */
+ *   plots/         what the pictures look like */
 #ifndef PLOT_H
 #define PLOT_H
 
@@ -11,7 +11,7 @@
 struct plotted {
 	const struct data *data;
 	struct pick *pick[NUM_POLICIES]; /* [data->n]; NULL: there is no such policy here */
-	int first, end; /* scenarios of the one model that curves are of */
+	int first, end;                  /* scenarios of the one model that curves are of */
 };
 
 /* Us by a policy; INFINITY where it has no measured time. */

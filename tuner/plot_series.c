@@ -1,0 +1,361 @@
+/* plot_series.c - the numbers behind the pictures: blocks of rows that two blank
+ * lines separate (gnuplot's index), and the words that name the blocks. */
+#include "plot.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CURVES = 8, MAX_POINTS = 64, MAX_KERNELS = 16, MAX_BINS = 40, NUM_SHARES = 3 };
+
+double plotted_time(const struct plotted *p, enum policy policy, int scenario)
+{
+	if (policy == POLICY_ORACLE)
+		return data_oracle(p->data, scenario);
+	return p->pick[policy] ? data_plan_time(p->data, scenario, &p->pick[policy][scenario])
+			       : INFINITY;
+}
+
+static int decode_share(const struct measured *m) /* of its sequences, in percent */
+{
+	const struct attune_features *f = &m->part[PHASE_ALL].f;
+	return f->num_seqs ? (int)(100 * f->decode_seqs / f->num_seqs) : 0;
+}
+
+/* The cell that a policy's plan is, where that is one launch. */
+static const struct cell *picked_cell(const struct plotted *p, enum policy policy, int scenario)
+{
+	const struct measured *m = &p->data->v[scenario];
+	const int is_decode = !m->has[PHASE_PREFILL];
+	const struct cell *c;
+	int choice;
+	if (!p->pick[policy] || (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]))
+		return NULL;
+	choice = is_decode ? p->pick[policy][scenario].decode : p->pick[policy][scenario].prefill;
+	if (choice < 0)
+		return NULL;
+	c = data_cell(p->data, scenario, is_decode ? PHASE_DECODE : PHASE_PREFILL, choice);
+	if (!c)
+		c = data_cell(p->data, scenario, PHASE_ALL, choice);
+	return c && c->outcome == OUTCOME_OK ? c : NULL;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+double plotted_noise(const struct plotted *p)
+{
+	double *v = malloc((size_t)(p->data->n + 1) * sizeof *v), middle = NAN;
+	int n = 0;
+	if (!v)
+		return NAN;
+	for (int s = 0; s < p->data->n; s++) {
+		const struct cell *c = picked_cell(p, POLICY_TREE, s);
+		if (c && isfinite(c->ci_us))
+			v[n++] = c->ci_us / c->median_us;
+	}
+	if (n)
+		middle = median(v, n);
+	free(v);
+	return middle;
+}
+
+/* "set" as a list of words: name = "a b c". */
+static void words(FILE *settings, const char *name, char text[][24], int n)
+{
+	fprintf(settings, "%s = \"", name);
+	for (int i = 0; i < n; i++)
+		fprintf(settings, "%s%s", i ? " " : "", text[i]);
+	fputs("\"\n", settings);
+}
+
+/* ---- decode: latency against batch size, a curve for each sequence length ------- */
+struct curve {
+	int length, n;
+	struct {
+		int batch, scenario;
+	} point[MAX_POINTS];
+};
+
+/* The length that all sequences have, one new token each; else 0. */
+static int uniform_decode(const struct measured *m)
+{
+	const attune_batch *b = &m->batch->view;
+	for (int i = 0; i < b->num_seqs; i++)
+		if (b->query_start[i + 1] - b->query_start[i] != 1 ||
+		    b->seq_lens[i] != b->seq_lens[0])
+			return 0;
+	return b->num_seqs ? b->seq_lens[0] : 0;
+}
+
+static int by_length(const void *a, const void *b)
+{
+	return ((const struct curve *)a)->length - ((const struct curve *)b)->length;
+}
+
+/* In the order of batch sizes; a batch size that is there already is left out. */
+static void curve_add(struct curve *c, int batch, int scenario)
+{
+	int at = c->n;
+	while (at && c->point[at - 1].batch >= batch)
+		at--;
+	if (c->n == MAX_POINTS || (at < c->n && c->point[at].batch == batch))
+		return;
+	memmove(&c->point[at + 1], &c->point[at], (size_t)(c->n - at) * sizeof c->point[0]);
+	c->point[at].batch = batch;
+	c->point[at].scenario = scenario;
+	c->n++;
+}
+
+static int find_curves(const struct plotted *p, struct curve curve[MAX_CURVES])
+{
+	int n = 0;
+	for (int s = p->first; s < p->end; s++) {
+		const struct measured *m = &p->data->v[s];
+		const int length = uniform_decode(m);
+		int i = 0;
+		if (!length || !isfinite(plotted_time(p, POLICY_TREE, s)))
+			continue;
+		while (i < n && curve[i].length != length)
+			i++;
+		if (i == n && n == MAX_CURVES)
+			continue;
+		if (i == n)
+			curve[n++] = (struct curve){ .length = length };
+		curve_add(&curve[i], m->batch->view.num_seqs, s);
+	}
+	qsort(curve, (size_t)n, sizeof *curve, by_length);
+	return n;
+}
+
+static void length_text(char text[24], int length)
+{
+	if (length % 1024)
+		snprintf(text, 24, "%d", length);
+	else
+		snprintf(text, 24, "%dk", length / 1024);
+}
+
+int series_decode(const struct plotted *p, FILE *rows, FILE *settings)
+{
+	struct curve curve[MAX_CURVES];
+	char names[MAX_CURVES][24], x[MAX_CURVES][24], y[MAX_CURVES][24];
+	const int n = find_curves(p, curve);
+	int points = 0, shown = 0;
+	for (int i = 0; i < n; i++) {
+		const struct curve *c = &curve[i];
+		double us = 0;
+		if (c->n < 2)
+			continue;
+		for (int k = 0; k < c->n; k++, points++) {
+			const int s = c->point[k].scenario;
+			us = plotted_time(p, POLICY_TREE, s);
+			fprintf(rows, "%d %g %g\n", c->point[k].batch, us,
+				plotted_time(p, POLICY_BEST_FIXED, s));
+		}
+		fputs("\n\n", rows);
+		length_text(names[shown], c->length);
+		snprintf(x[shown], sizeof x[0], "%d", c->point[c->n - 1].batch);
+		snprintf(y[shown], sizeof y[0], "%g", us);
+		shown++;
+	}
+	words(settings, "lengths", names, shown);
+	words(settings, "ends_x", x, shown);
+	words(settings, "ends_y", y, shown);
+	return points;
+}
+
+/* ---- kernels: latency against tokens, each kernel at its best --------------------- */
+struct bin {
+	int n, counted[MAX_KERNELS];
+	double tokens, us, ratio[MAX_KERNELS]; /* sums of logarithms; ratio: to the tree */
+};
+
+static int list_kernels(const struct data *d, const struct kernel *list[MAX_KERNELS])
+{
+	int n = 0;
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		if (k->backend == d->run.device.backend && k->selectable && n < MAX_KERNELS)
+			list[n++] = k;
+	return n;
+}
+
+/* Of one kernel alone, over the whole batch in one launch. */
+static double kernel_time(const struct data *d, int scenario, const struct kernel *k)
+{
+	const struct measured *m = &d->v[scenario];
+	const enum phase phase = !m->has[PHASE_PREFILL]  ? PHASE_DECODE
+				 : !m->has[PHASE_DECODE] ? PHASE_PREFILL
+							 : PHASE_ALL;
+	double best = INFINITY;
+	for (int c = 0; c < d->num_choices; c++)
+		if (d->choice[c].kernel == k)
+			best = fmin(best, data_part_time(d, scenario, phase, c));
+	return best;
+}
+
+static void bin_add(struct bin *b, const struct plotted *p, int scenario, double tokens,
+		    const struct kernel *const *kernel, int num_kernels)
+{
+	const double us = plotted_time(p, POLICY_TREE, scenario);
+	b->n++;
+	b->tokens += log(tokens);
+	b->us += log(us);
+	for (int k = 0; k < num_kernels; k++) {
+		const double alone = kernel_time(p->data, scenario, kernel[k]);
+		if (isfinite(alone)) {
+			b->counted[k]++;
+			b->ratio[k] += log(alone / us);
+		}
+	}
+}
+
+static double total_tokens(const struct measured *m)
+{
+	const attune_batch *b = &m->batch->view;
+	double sum = 0;
+	for (int i = 0; i < b->num_seqs; i++)
+		sum += b->seq_lens[i];
+	return sum;
+}
+
+/* A kernel that was measured on fewer than half of a bin's batches has no point. */
+static int bins_print(const struct bin *bins, int num_kernels, FILE *rows)
+{
+	int printed = 0;
+	for (const struct bin *b = bins; b < bins + MAX_BINS; b++) {
+		if (!b->n)
+			continue;
+		fprintf(rows, "%g %g", exp(b->tokens / b->n), exp(b->us / b->n));
+		for (int k = 0; k < num_kernels; k++)
+			if (2 * b->counted[k] >= b->n)
+				fprintf(rows, " %g",
+					exp(b->us / b->n + b->ratio[k] / b->counted[k]));
+			else
+				fputs(" nan", rows);
+		fputc('\n', rows);
+		printed++;
+	}
+	if (!printed)
+		fputs("nan\n", rows);
+	fputs("\n\n", rows);
+	return printed;
+}
+
+int series_kernels(const struct plotted *p, FILE *rows, FILE *settings)
+{
+	const struct kernel *kernel[MAX_KERNELS];
+	char names[MAX_KERNELS][24];
+	const int n = list_kernels(p->data, kernel);
+	struct bin bins[NUM_SHARES][MAX_BINS] = { 0 };
+	int printed = 0, lo = 100, hi = 0;
+	for (int s = p->first; s < p->end; s++) {
+		const int share = decode_share(&p->data->v[s]);
+		const double tokens = total_tokens(&p->data->v[s]);
+		if (!(tokens >= 1) || !isfinite(plotted_time(p, POLICY_TREE, s)))
+			continue;
+		if (share > 0 && share < 100) {
+			lo = share < lo ? share : lo;
+			hi = share > hi ? share : hi;
+		}
+		bin_add(&bins[share == 100 ? 2 : share > 0][lround(log2(tokens))], p, s, tokens,
+			kernel, n);
+	}
+	for (int i = 0; i < NUM_SHARES; i++)
+		printed += bins_print(bins[i], n, rows);
+	for (int k = 0; k < n; k++)
+		snprintf(names[k], sizeof names[0], "%s", kernel[k]->name);
+	words(settings, "kernels", names, n);
+	fprintf(settings, "share_lo = %d\nshare_hi = %d\n", lo, hi);
+	return printed;
+}
+
+/* ---- roofline: share of what the memory and the arithmetic units can do ------------ */
+static int roof_rows(const struct plotted *p, enum policy policy, int decodes, FILE *rows)
+{
+	const struct run_info *r = &p->data->run;
+	int printed = 0;
+	for (int s = 0; s < p->data->n; s++) {
+		const struct measured *m = &p->data->v[s];
+		const struct cell *c = picked_cell(p, policy, s);
+		struct facts f;
+		if (!c || m->has[PHASE_PREFILL] == decodes)
+			continue;
+		scenario_facts(&f, &m->shape, &m->batch->view);
+		if (decodes ? !(c->gbps > 0) : !(c->tflops > 0))
+			continue;
+		fprintf(rows, "%g %g\n", decodes ? f.kv_bytes : f.flops,
+			100 * (decodes ? c->gbps / r->dram_gbps : c->tflops / r->fma_tflops));
+		printed++;
+	}
+	if (!printed)
+		fputs("nan\n", rows);
+	fputs("\n\n", rows);
+	return printed;
+}
+
+int series_roofline(const struct plotted *p, FILE *rows, FILE *settings)
+{
+	const struct run_info *r = &p->data->run;
+	int printed = 0;
+	if (!(r->dram_gbps > 0) || !(r->fma_tflops > 0))
+		return 0;
+	for (int decodes = 1; decodes >= 0; decodes--) {
+		printed += roof_rows(p, POLICY_DEFAULT, decodes, rows);
+		printed += roof_rows(p, POLICY_TREE, decodes, rows);
+	}
+	fprintf(settings, "dram_gbps = %g\nfma_tflops = %g\n", r->dram_gbps, r->fma_tflops);
+	return printed;
+}
+
+/* ---- regret: how far from the fastest plan, over all scenarios of a split ----------- */
+static const enum policy judged[] = { POLICY_TREE, POLICY_BEST_FIXED, POLICY_VLLM_RULE,
+				      POLICY_DEFAULT };
+
+static const double LEAST_REGRET = 0.1; /* percent: where the axis begins */
+enum { MOST_REGRET = 1000 };
+
+/* Rows "regret in %, share of scenarios at most that far"; plans without a time
+ * are of no finite regret: the last share is then below 100. */
+static int regret_rows(const struct plotted *p, enum policy policy, int training, FILE *rows)
+{
+	double *v = malloc((size_t)(p->data->n + 1) * sizeof *v);
+	int n = 0, all = 0;
+	for (int s = 0; v && s < p->data->n; s++) {
+		const double best = data_oracle(p->data, s), us = plotted_time(p, policy, s);
+		if (data_is_training(&p->data->v[s]) != training || !isfinite(best))
+			continue;
+		all++;
+		if (isfinite(us))
+			v[n++] = 100 * (us / best - 1);
+	}
+	if (n)
+		qsort(v, (size_t)n, sizeof *v, by_value);
+	for (int i = 0; i < n; i++)
+		if (i == n - 1 || v[i + 1] > LEAST_REGRET)
+			fprintf(rows, "%g %g\n", v[i], 100.0 * (i + 1) / all);
+	if (n)
+		fprintf(rows, "%d %g\n", MOST_REGRET, 100.0 * n / all);
+	else
+		fputs("nan\n", rows);
+	fputs("\n\n", rows);
+	free(v);
+	return n;
+}
+
+int series_regret(const struct plotted *p, FILE *rows, FILE *settings)
+{
+	int counted[2] = { 0 }, printed = 0;
+	for (int training = 1; training >= 0; training--)
+		for (size_t i = 0; i < COUNT(judged); i++) {
+			const int n = p->pick[judged[i]] ? regret_rows(p, judged[i], training, rows)
+							 : (fputs("nan\n\n\n", rows), 0);
+			counted[training] = n > counted[training] ? n : counted[training];
+			printed += n;
+		}
+	fprintf(settings, "num_train = %d\nnum_heldout = %d\nhas_vllm = %d\n", counted[1],
+		counted[0], p->pick[POLICY_VLLM_RULE] != NULL);
+	return printed;
+}

@@ -1,0 +1,20 @@
+# decode.gp - latency against batch size, a curve for each sequence length.
+set label 1 sprintf('Decode latency on %s', device)
+set label 2 sprintf('%s. Curves: tokens in each sequence. %s', what, how)
+stats rows using 1:2 nooutput
+set logscale xy
+set rmargin at screen 0.93
+set xrange [STATS_min_x / 1.15 : STATS_max_x * 1.15]
+set yrange [STATS_min_y / 1.5 : STATS_max_y * 1.5]
+eval 'set xtics '.power_tics
+eval 'set ytics '.time_tics(STATS_min_y, STATS_max_y)
+set xlabel 'sequences in the batch'
+set ylabel 'time of one attention layer'
+n = words(lengths)
+do for [i = 1:n] {
+	set label 10 + i word(lengths, i) at word(ends_x, i) + 0,word(ends_y, i) + 0 left offset 1,0 textcolor rgb ordered[n + 1 - i]
+}
+plot for [i = 1:n] rows index i - 1 using 1:3 with lines linecolor rgb ordered[n + 1 - i] linewidth 1.2 dashtype (10, 6), \
+	for [i = 1:n] rows index i - 1 using 1:2 with linespoints linecolor rgb ordered[n + 1 - i] linewidth 2 pointtype 7 pointsize 0.5, \
+	NaN with linespoints linecolor rgb blue linewidth 2 pointtype 7 pointsize 0.5 title 'tuned choice', \
+	NaN with lines linecolor rgb blue linewidth 1.2 dashtype (10, 6) title 'one fixed choice for all batches'

@@ -1,0 +1,41 @@
+# kernels.gp - latency against tokens: every kernel at its best, and the tuned choice.
+array panel[3] = ['prefill only', sprintf('mixed: %d to %d %% of sequences decode', share_lo, share_hi), 'decode only']
+set label 1 sprintf('Every kernel at its best on %s', device)
+set label 2 sprintf('%s. Means over batches of like token count. %s', what, how)
+stats rows using 2 nooutput
+lo = STATS_min
+hi = STATS_max
+do for [k = 1:words(kernels)] {
+	stats rows using 2 + k nooutput
+	lo = STATS_min < lo ? STATS_min : lo
+	hi = STATS_max > hi ? STATS_max : hi
+}
+eval 'set ytics '.time_tics(lo, hi)
+eval 'set xtics '.token_tics
+# The same tics without words, for the panels that share the first one's axis.
+bare = "('' 1"
+do for [e = 1:7] { bare = bare.sprintf(", '' %g", 10 ** e) }
+array begin[3]
+array end[3]
+do for [i = 1:3] {
+	stats rows index i - 1 using 1 nooutput
+	begin[i] = STATS_min / 1.3
+	end[i] = STATS_max * 1.3
+}
+set yrange [lo / 1.5 : hi * 1.5]
+set logscale xy
+set multiplot
+do for [i = 0:2] {
+	set xrange [begin[i + 1] : end[i + 1]]
+	set lmargin at screen 0.07 + i * 0.31
+	set rmargin at screen 0.07 + i * 0.31 + 0.29
+	set bmargin at screen 0.14
+	set tmargin at screen 0.72
+	set title panel[i + 1] textcolor rgb ink offset 0,-0.5
+	if (i == 0) { set ylabel 'time of one attention layer' } else { unset ylabel; unset key; eval 'set ytics '.bare.')' }
+	if (i == 1) { set xlabel 'tokens in the batch, cached and new' textcolor rgb ink } else { unset xlabel }
+	plot rows index i using 1:2 with lines linecolor rgb pale linewidth 6 title 'tuned choice', \
+		for [k = 1:words(kernels)] rows index i using 1:(column(2 + k)) with linespoints linecolor rgb colour[k] linewidth 1.3 pointtype 7 pointsize 0.35 title word(kernels, k)
+	unset label
+}
+unset multiplot

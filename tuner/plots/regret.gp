@@ -1,0 +1,24 @@
+# regret.gp - how far each way of choosing is from the fastest measured plan.
+names = '"tuned choice" "one fixed choice" "rule of vLLM" "default parameters"'
+array shade[4] = [blue, colour[1], colour[4], grey]
+set label 1 sprintf('How often a choice is close to the best, on %s', device)
+set label 2 sprintf('Share of batches at most so much slower than the fastest measured plan. %s', how)
+set logscale x
+set xrange [0.1:400]
+set yrange [0:102]
+set ytics 20 format '%.0f %%'
+set xtics ('0.1 %%' 0.1, '0.3' 0.3, '1 %%' 1, '3' 3, '10 %%' 10, '30' 30, '100 %%' 100, '300' 300)
+set xlabel 'slower by'
+set object 1 rectangle from graph 0,graph 0 to first (noise > 0.1 ? noise : 0.1),graph 1 behind fillcolor rgb '#f2f4f6' fillstyle solid noborder
+set multiplot
+set tmargin at screen 0.72
+do for [i = 0:1] {
+	set lmargin at screen 0.07 + i * 0.49
+	set rmargin at screen 0.07 + i * 0.49 + 0.42
+	set title (i ? sprintf('held out: %d batches', num_heldout) : sprintf('learned from: %d batches', num_train)) textcolor rgb ink offset 0,-0.5
+	if (i) { unset key }
+	set label 3 'noise' at graph 0.015,graph 0.5 left textcolor rgb faint
+	plot for [k = 1:4] rows index 4 * i + k - 1 using ($1 > 0.1 ? $1 : 0.1):2 with steps linecolor rgb shade[k] linewidth (k == 1 ? 3 : 1.6) title (k == 3 && !has_vllm ? '' : word(names, k))
+	unset label
+}
+unset multiplot
