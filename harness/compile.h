@@ -22,7 +22,7 @@ struct compiler {
 	int (*compile)(struct job *);
 };
 
-extern const struct compiler compilers[2];                      /* by enum backend */
+extern const struct compiler compilers[2];                     /* by enum backend */
 const char *cc_command(void);                                  /* CC, else cc */
 int write_file(const char *path, const void *bytes, size_t n); /* 0 + complain */
 
