@@ -137,6 +137,7 @@ struct kv_source {
 	const struct attune_args *args;
 	const attune_shape *shape;
 	const void *more;
+	double *mass; /* [head_size], or NULL: out with |v| for v, the scale of rounding */
 };
 void reference_row_from(const struct kv_source *, int seq, int token, int head, double *out);
 double value_of(enum attune_dtype, const void *array, long long index);

@@ -92,8 +92,8 @@ struct row {
 static void fetch(struct row *r, int is_v, int key, double *out)
 {
 	const struct attune_args *a = r->source->args;
-	const int page = a->block_table[(long long)r->seq * a->block_table_stride +
-					key / a->page_size];
+	const int page =
+	    a->block_table[(long long)r->seq * a->block_table_stride + key / a->page_size];
 	r->source->fetch(r->source, is_v, page, key % a->page_size, r->kv_head, out);
 }
 
@@ -117,8 +117,11 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 	const struct attune_args *a = source->args;
 	const int size = source->shape->head_size, first = a->query_start[seq];
 	const int query = a->query_start[seq + 1] - first, seq_len = a->seq_lens[seq];
-	struct row r = { source, seq, head, head / a->group, seq_len - query + token, { 0 }, { 0 } };
-	double m = -INFINITY, sum = 0, v[512];
+	struct row r = {
+		source, seq, head, head / a->group, seq_len - query + token, { 0 }, { 0 }
+	};
+	double m = -INFINITY, sum = 0, v[512], unused[512];
+	double *mass = source->mass ? source->mass : unused;
 	int begin = a->window ? r.position - a->window + 1 : 0;
 	int end = a->causal ? r.position + 1 : seq_len;
 
@@ -127,9 +130,10 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 	if (end > seq_len)
 		end = seq_len;
 	for (int d = 0; d < size; d++) {
-		r.q[d] = value_of(source->shape->dtype, a->q,
-				  (first + token) * a->q_token_stride + head * a->q_head_stride + d);
-		out[d] = 0;
+		r.q[d] =
+		    value_of(source->shape->dtype, a->q,
+			     (first + token) * a->q_token_stride + head * a->q_head_stride + d);
+		out[d] = mass[d] = 0;
 	}
 	if (begin >= end)
 		return;
@@ -143,16 +147,20 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 		const double p = exp(score(&r, key) - m);
 		fetch(&r, 1, key, v);
 		sum += p;
-		for (int d = 0; d < size; d++)
+		for (int d = 0; d < size; d++) {
 			out[d] += p * v[d];
+			mass[d] += p * fabs(v[d]);
+		}
 	}
-	for (int d = 0; d < size; d++)
+	for (int d = 0; d < size; d++) {
 		out[d] /= sum;
+		mass[d] /= sum;
+	}
 }
 
 void reference_row(const struct attune_args *args, const attune_shape *shape, int seq, int token,
 		   int head, double *out)
 {
-	const struct kv_source memory = { fetch_from_memory, args, shape, NULL };
+	const struct kv_source memory = { fetch_from_memory, args, shape, NULL, NULL };
 	reference_row_from(&memory, seq, token, head, out);
 }
