@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#define QBLOCK(m) "BLOCK_M=" #m " TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2"
-#define SEGMENTED(n) "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=" #n
+#define QBLOCK(m) with("qblock", "BLOCK_M=" #m " TILE_SIZE=64")
+#define SEGMENTED(n) with("segmented", "BLOCK_M=16 TILE_SIZE=64 SEGMENTS=" #n)
+#define WIDE with("segmented", "BLOCK_M=16 TILE_SIZE=128 SEGMENTS=64")
 
 static struct data *begin(void)
 {
@@ -54,8 +55,7 @@ static void test_costs_of_one_row(void **state)
 	assert_true(data_add(d, &failed));
 	/* columns that this row lacks: one legal, one that only long contexts allow */
 	add(d, "1q1s32k", "decode", "segmented", SEGMENTED(2), 20);
-	add(d, "1q1s32k", "decode", "segmented",
-	    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=64", 10);
+	add(d, "1q1s32k", "decode", "segmented", WIDE, 10);
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(m->rows, 2);
@@ -67,9 +67,7 @@ static void test_costs_of_one_row(void **state)
 	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(16)), 693147);	 /* ln 2 */
 	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(32)), COST_FORBIDDEN);
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(2)), 693147 + COST_MISSING);
-	assert_int_equal(cost(m, d, row, "segmented",
-			      "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=64"),
-			 COST_FORBIDDEN);
+	assert_int_equal(cost(m, d, row, "segmented", WIDE), COST_FORBIDDEN);
 	matrix_free(m);
 	data_free(d);
 }
@@ -166,7 +164,7 @@ static void test_what_does_not_belong_is_refused(void **state)
 	c.batch = "4q1s4k_";
 	assert_false(data_add(d, &c));
 	c.batch = "4q1s4k";
-	c.choice = "BLOCK_M=17 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2";
+	c.choice = with("qblock", "BLOCK_M=17");
 	assert_true(data_add(d, &c)); /* of older tables: ignored, and counted */
 	assert_int_equal(d->ignored, 1);
 	assert_true(data_finish(d));

@@ -380,31 +380,27 @@ int data_finish(struct data *d)
 
 struct loading {
 	struct data *d;
-	int cells, failed;
+	int failed;
 };
 
 static int add_one(void *arg, const struct store_cell *c)
 {
 	struct loading *l = arg;
-	l->cells++;
 	l->failed = !data_add(l->d, c);
 	return !l->failed;
 }
 
-static struct data *load(struct store *store, const char *db_path, const char *gpu)
+static struct data *load(struct store *store, const char *gpu)
 {
-	struct loading l = { 0 };
 	struct run_info run = { 0 };
-	if (store_device(store, gpu, &run)) {
-		l.d = data_new(gpu, &run);
-		if (!l.d)
-			return NULL;
-		store_each(store, gpu, add_one, &l);
-	}
-	if (!l.cells)
-		complain("%s holds no measurements of GPU '%s'; `make tune GPU=%s` makes them",
-			 db_path, gpu, gpu);
-	if (l.cells && !l.failed && store_hash(store, gpu, l.d->hash) && data_finish(l.d))
+	struct loading l = { 0 };
+	const int known = store_device(store, gpu, &run); /* else it has said so */
+	l.d = data_new(gpu, &run);
+	if (!l.d)
+		return NULL;
+	if ((!known || (store_each(store, gpu, add_one, &l) && !l.failed &&
+			store_hash(store, gpu, l.d->hash))) &&
+	    data_finish(l.d))
 		return l.d;
 	data_free(l.d);
 	return NULL;
@@ -413,7 +409,7 @@ static struct data *load(struct store *store, const char *db_path, const char *g
 struct data *data_load(const char *db_path, const char *gpu)
 {
 	struct store *store = store_open(db_path, 1);
-	struct data *d = store ? load(store, db_path, gpu) : NULL;
+	struct data *d = store ? load(store, gpu) : NULL;
 	if (store)
 		store_close(store);
 	if (d && d->ignored)

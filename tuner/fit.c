@@ -2,17 +2,17 @@
  * values of batch size, of length (by power of two) or of model are held out
  * together, since a scenario beside its twin proves nothing. The fewest leaves
  * win whose loss is within one standard error of the least, the error being
- * that of the paired difference over the folds. */
+ * that of the paired difference over the rows. */
 #include "tuner.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLDS = 5, MAX_FOLDS = FOLDS * NUM_BLOCKINGS, MAX_LEAVES = 256 };
+enum { FOLDS = 5, MAX_LEAVES = 256 };
 
-/* Mean cost in micro-nats of held-out rows, by fold and number of leaves. */
+/* What a row costs when it is held out, by number of leaves, over all blockings. */
 struct losses {
-	int folds, leaves;
-	long long v[MAX_FOLDS][MAX_LEAVES + 1];
+	int rows, leaves, folds;
+	long long *v; /* [rows][leaves + 1] */
 };
 
 static long long held_out_cost(const struct tree *t, const struct matrix *m, int row)
@@ -22,30 +22,25 @@ static long long held_out_cost(const struct tree *t, const struct matrix *m, int
 	return (long long)m->weight[row] * (cost == COST_FORBIDDEN ? 2 * COST_CAP : cost);
 }
 
-static long long mean_loss(const struct tree *t, const struct matrix *m, const int *rows, int n)
+/* Adds to the losses of rows[0..n) at `leaves` leaves. */
+static void add_losses(struct losses *l, const struct tree *t, const struct matrix *m,
+		       const int *rows, int n, int leaves)
 {
-	long long sum = 0, weight = 0;
-	for (int i = 0; i < n; i++) {
-		sum += held_out_cost(t, m, rows[i]);
-		weight += m->weight[rows[i]];
-	}
-	return sum / weight;
+	for (int i = 0; i < n; i++)
+		l->v[(size_t)rows[i] * ((size_t)l->leaves + 1) + (size_t)leaves] +=
+		    held_out_cost(t, m, rows[i]);
 }
 
-/* loss[k] of the best pruned tree of at most k leaves, for all k; prunes t away.
- * Pruned by the rows before `n`, judged by the rest. */
-static int losses_of(struct tree *t, const struct matrix *m, int *rows, int n, int max_leaves,
-		     long long *loss)
+/* Prunes t away by the rows before `n`; the rest judge every size: of the trees
+ * of at most k leaves the largest, for all k. */
+static int judge(struct losses *l, struct tree *t, const struct matrix *m, int *rows, int n)
 {
-	int upto = max_leaves;
+	int upto = l->leaves;
 	struct cut cut;
 	for (;;) {
 		const int leaves = tree_leaves(t);
-		if (leaves <= upto) {
-			const long long mean = mean_loss(t, m, rows + n, m->rows - n);
-			for (; upto >= leaves; upto--)
-				loss[upto] = mean;
-		}
+		for (; upto >= leaves; upto--)
+			add_losses(l, t, m, rows + n, m->rows - n, upto);
 		if (!tree_cheapest_cut(t, m, rows, n, &cut))
 			return 1;
 		if (!tree_apply_cut(t, m, rows, n, &cut))
@@ -107,7 +102,8 @@ static int cross_validate(const struct matrix *m, const struct growth *how, stru
 			struct tree t;
 			const int n = split_rows(m, fold, held, rows);
 			done = tree_grow(&t, m, rows, n, how);
-			done = done && losses_of(&t, m, rows, n, l->leaves, l->v[l->folds++]);
+			done = done && judge(l, &t, m, rows, n);
+			l->folds++;
 			tree_free(&t);
 		}
 	}
@@ -116,21 +112,29 @@ static int cross_validate(const struct matrix *m, const struct growth *how, stru
 	return done;
 }
 
-/* Is the loss at `k` within one standard error of that at `best`? With d the
- * differences by fold and D their sum: D^2 F (F-1) <= sum of (F d - D)^2. */
+static long long root(long long v)
+{
+	long long r = v, next = v / 2 + 1;
+	while (next < r) {
+		r = next;
+		next = (r + v / r) / 2;
+	}
+	return r;
+}
+
+/* Is the loss at `k` within one standard error of that at `best`? Of n paired
+ * differences d with sum D the error of D is sqrt((n sum d^2 - D^2) / (n - 1)),
+ * and D is within it just when D^2 <= sum d^2. */
 static int no_worse(const struct losses *l, int k, int best)
 {
-	const long long n = l->folds;
-	long long sum = 0, spread = 0;
-	for (int i = 0; i < n; i++)
-		sum += l->v[i][k] - l->v[i][best];
-	if (sum <= 0)
-		return 1;
-	for (int i = 0; i < n; i++) {
-		const long long off = n * (l->v[i][k] - l->v[i][best]) - sum;
-		spread += off * off;
+	long long sum = 0, squares = 0;
+	for (int r = 0; r < l->rows; r++) {
+		const long long *v = &l->v[(size_t)r * ((size_t)l->leaves + 1)];
+		const long long d = (v[k] - v[best]) / 256; /* so that the squares fit */
+		sum += d;
+		squares += d * d;
 	}
-	return n > 1 && sum * sum * n * (n - 1) <= spread;
+	return sum <= root(squares);
 }
 
 static int best_leaves(const struct losses *l)
@@ -139,8 +143,8 @@ static int best_leaves(const struct losses *l)
 	int best = 0, k = 1;
 	for (int i = 1; i <= l->leaves; i++) {
 		long long sum = 0;
-		for (int f = 0; f < l->folds; f++)
-			sum += l->v[f][i];
+		for (int r = 0; r < l->rows; r++)
+			sum += l->v[(size_t)r * ((size_t)l->leaves + 1) + (size_t)i];
 		if (!best || sum < least)
 			best = i, least = sum;
 	}
@@ -163,13 +167,12 @@ static int prune_to(struct tree *t, const struct matrix *m, int leaves)
 
 int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
 {
-	struct losses *l = calloc(1, sizeof *l);
-	int done = 0;
-	if (!l)
-		return 0;
-	l->leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
-	if (tree_grow(t, m, NULL, m->rows, how) && cross_validate(m, how, l))
-		done = prune_to(t, m, l->folds ? best_leaves(l) : l->leaves) && tree_tidy(t);
-	free(l);
+	struct losses l = { .rows = m->rows };
+	int done;
+	l.leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
+	l.v = calloc((size_t)m->rows + 1, ((size_t)l.leaves + 1) * sizeof *l.v);
+	done = l.v && tree_grow(t, m, NULL, m->rows, how) && cross_validate(m, how, &l) &&
+	       prune_to(t, m, l.folds ? best_leaves(&l) : l.leaves) && tree_tidy(t);
+	free(l.v);
 	return done;
 }

@@ -8,6 +8,8 @@
 
 enum { MAX_DEPTH = 9, MIN_SUPPORT = 2 };
 
+const struct limits default_limits = { .leaves = 24, .variants = 12 };
+
 void forest_free(struct forest *f)
 {
 	for (int t = 0; t < NUM_DECISIONS; t++)

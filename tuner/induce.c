@@ -163,7 +163,7 @@ static int induce(const struct data *d, const struct options *o, const char *out
 
 int cmd_induce(int argc, char **argv)
 {
-	struct options o = { .limits = { 24, 12 } };
+	struct options o = { .limits = default_limits };
 	char gpu[16], db[256], out[256];
 	struct data *d;
 	int done;
@@ -176,7 +176,7 @@ int cmd_induce(int argc, char **argv)
 	d = data_load(o.db, gpu);
 	if (!d)
 		return EXIT_USAGE;
-	done = induce(d, &o, o.out ? o.out : out);
+	done = d->n && induce(d, &o, o.out ? o.out : out);
 	data_free(d);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }

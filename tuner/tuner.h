@@ -67,8 +67,8 @@ struct data {
 	int *place; /* [n][NUM_PHASES][num_choices], -1: not measured */
 };
 
-/* NULL and a complaint when the database cannot be read, holds nothing of the
- * GPU, or mixes protocols. */
+/* NULL and a complaint when the database cannot be read or mixes protocols; one
+ * without scenarios, and a complaint, when it holds nothing of the GPU. */
 struct data *data_load(const char *db_path, const char *gpu);
 void data_free(struct data *);
 /* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
@@ -226,6 +226,7 @@ struct limits {
 	int leaves;   /* of the three trees together */
 	int variants; /* candidates of either phase */
 };
+extern const struct limits default_limits;
 int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */
 void forest_free(struct forest *);
 int forest_leaves(const struct forest *);
