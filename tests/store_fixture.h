@@ -22,9 +22,9 @@ static char folder[] = "/tmp/t_store.XXXXXX";
 
 UNUSED static const char *in_folder(const char *name)
 {
-	static char path[4][128];
+	static char path[16][128]; /* valid for the next fifteen calls */
 	static int turn;
-	char *p = path[turn++ % 4];
+	char *p = path[turn++ % 16];
 	snprintf(p, sizeof path[0], "%s/%s", folder, name);
 	return p;
 }
