@@ -94,19 +94,19 @@ static int take_batch(const struct loading *l, struct scenario *s, const char *t
 	char error[128];
 	s->batch = batch_parse(text, error, sizeof error);
 	if (!s->batch)
-		return input_bad(&l->in, path, "batch", "batch \"%.*s\": %s", INPUT_SHOWN, text,
+		return input_bad(&l->in, path, NULL, "batch \"%.*s\": %s", INPUT_SHOWN, text,
 				 error);
 	b = &s->batch->view;
 	for (int i = 0; i < b->num_seqs; i++) {
 		int query = b->query_start[i + 1] - b->query_start[i];
 		if (b->seq_lens[i] < query)
-			return input_bad(&l->in, path, "batch",
+			return input_bad(&l->in, path, NULL,
 					 "batch \"%.*s\": sequence length %d is below its query "
 					 "length %d; s counts the context and the query",
 					 INPUT_SHOWN, text, b->seq_lens[i], query);
 	}
 	if (!b->query_start[b->num_seqs])
-		return input_bad(&l->in, path, "batch",
+		return input_bad(&l->in, path, NULL,
 				 "batch \"%.*s\" has no query token; at least one q must be 1 or "
 				 "more",
 				 INPUT_SHOWN, text);
@@ -164,9 +164,10 @@ static int add_scenario(struct loading *l, const struct json_t *entry, const cha
 			size_t index)
 {
 	struct scenario s = { .shape = *models_find(l->models, model) };
-	char path[INPUT_PATH];
+	char path[INPUT_PATH], text_path[INPUT_PATH];
 	int dtype = input_word(setting(l, entry, "dtype"), dtypes, ATTUNE_BF16);
 	snprintf(path, sizeof path, "scenarios/%zu", index);
+	snprintf(text_path, sizeof text_path, "scenarios/%zu/batch", index);
 	snprintf(s.model, sizeof s.model, "%s", model);
 	s.shape.dtype = (enum attune_dtype)dtype;
 	s.shape.kv_dtype =
@@ -177,7 +178,7 @@ static int add_scenario(struct loading *l, const struct json_t *entry, const cha
 	s.weight = input_number(input_member(entry, "weight"), 1);
 	snprintf(s.split, sizeof s.split, "%s",
 		 splits[input_word(setting(l, entry, "split"), splits, 0)]);
-	if (take_batch(l, &s, input_text(input_member(entry, "batch")), path) &&
+	if (take_batch(l, &s, input_text(input_member(entry, "batch")), text_path) &&
 	    refuse_double(l, &s, path) && append(l, &s, index))
 		return 1;
 	scenario_drop(&s);

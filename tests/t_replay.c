@@ -1,0 +1,410 @@
+/* t_replay.c - the simulated engine: conservation of tokens, limits that hold in
+ * every step, a schedule worked out by hand; picks and the sets made of them. */
+#include "../harness/harness.h"
+#include "../harness/replay.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static unsigned long long state;
+
+static int between(int lo, int hi)
+{
+	state = state * 6364136223846793005ull + 1442695040888963407ull;
+	return lo + (int)((state >> 33) % (unsigned)(hi - lo + 1));
+}
+
+/* Lengths of many magnitudes, arrivals in bursts. */
+static struct trace random_trace(int n, int longest)
+{
+	struct trace t = { calloc((size_t)n, sizeof *t.v), n, 0 };
+	double at = 0;
+	for (int i = 0; i < n; i++) {
+		int most = 1 << between(0, (int)log2(longest) - 1);
+		at += between(0, 3) ? 0 : between(0, 400);
+		t.v[i] = (struct request){ at, between(1, most), between(1, most) };
+	}
+	return t;
+}
+
+struct row_case {
+	const char *name;
+	struct engine engine;
+	int requests, longest, must_preempt;
+};
+
+// clang-format off
+static const struct row_case engines[] = {
+	/*                           budget  seqs  KV tokens  requests  longest  preempts */
+	{ "room for all",          {   8192,  256,  1 << 20 },      400,    1024,       0 },
+	{ "short of blocks",       {   8192,  256,     4096 },      300,    2048,       1 },
+	{ "short of sequences",    {   8192,    3,  1 << 20 },      200,    1024,       0 },
+	{ "small budget",          {     16,    8,     8192 },       60,    1024,       0 },
+	{ "budget below sequences", {     4,   16,     8192 },       60,     256,       0 },
+	{ "one at a time",         {     64,    1,     1024 },       40,     512,       0 },
+	{ "one block left over",   {    128,   16,     1039 },      100,    1024,       1 },
+};
+// clang-format on
+
+/* Of one step: the budget, the number of sequences, the blocks; at most one request is
+ * still without its whole prompt, so at most one row is a chunk with context. */
+static void check_step(const struct replay *r, const struct step *s, const struct engine *e)
+{
+	long long tokens = 0, blocks = 0;
+	int continued = 0;
+	for (int i = 0; i < s->num_rows; i++) {
+		const struct row *row = &r->rows[s->first + (size_t)i];
+		assert_true(row->query >= 1 && row->seq >= row->query);
+		tokens += row->query;
+		blocks += (row->seq + REPLAY_BLOCK - 1) / REPLAY_BLOCK;
+		continued += row->query > 1 && row->seq > row->query;
+	}
+	assert_true(s->num_rows >= 1);
+	assert_true(tokens <= e->max_batched_tokens);
+	assert_true(s->num_rows <= e->max_seqs);
+	assert_true(blocks <= e->kv_tokens / REPLAY_BLOCK);
+	assert_true(continued <= 1);
+	assert_true(s->ms > 4);
+}
+
+static void conserves(void **arg)
+{
+	const struct row_case *c = *arg;
+	state = 7;
+	for (int seed = 0; seed < 5; seed++) {
+		struct trace t = random_trace(c->requests, c->longest);
+		struct replay r;
+		long long fed = 0, expected = 0;
+		double end = 0;
+		assert_true(replay_run(&r, &t, &c->engine));
+		for (int i = 0; i < r.num_steps; i++) {
+			check_step(&r, &r.steps[i], &c->engine);
+			end += r.steps[i].ms;
+		}
+		for (size_t i = 0; i < r.num_rows; i++)
+			fed += r.rows[i].query;
+		for (int i = 0; i < t.n; i++) {
+			expected += t.v[i].prompt + t.v[i].output - 1;
+			assert_true(r.done_ms[i] > t.v[i].arrival_ms);
+		}
+		assert_true(fed == expected + r.recomputed);
+		assert_true((r.preemptions > 0) == (r.recomputed > 0));
+		assert_int_equal(r.preemptions > 0, c->must_preempt);
+		assert_true(r.busy_steps >= 1 && r.busy_steps <= r.num_steps);
+		replay_free(&r);
+		trace_free(&t);
+	}
+}
+
+/* The batch of a step as text, "" past the end. */
+static const char *step_is(const struct replay *r, int i)
+{
+	static char text[512];
+	text[0] = '\0';
+	for (int k = 0; i < r->num_steps && k < r->steps[i].num_rows; k++) {
+		const struct row *row = &r->rows[r->steps[i].first + (size_t)k];
+		size_t n = strlen(text);
+		snprintf(text + n, sizeof text - n, "%sq%ds%d", k ? "_" : "", row->query, row->seq);
+	}
+	return text;
+}
+
+struct story {
+	const char *name;
+	struct engine engine;
+	struct request requests[4];
+	const char *steps[12];
+};
+
+// clang-format off
+static const struct story stories[] = {
+	{ "a prompt in chunks, decodes first", { 100, 8, 1 << 20 },
+	  { { 0, 50, 3 }, { 0, 120, 2 } },
+	  { "q50s50_q50s50",		/* the second prompt gets what is left */
+	    "q1s51_q70s120",
+	    "q1s52_q1s121",
+	    "" } },
+	{ "one half-prefilled at most", { 100, 8, 1 << 20 },
+	  { { 0, 150, 1 }, { 0, 150, 1 }, { 0, 30, 1 } },
+	  { "q100s100", "q50s150_q50s50", "q100s150", "q30s30", "" } },
+	{ "room for the whole prompt", { 100, 8, 160 }, /* ten blocks */
+	  { { 0, 90, 2 }, { 0, 90, 1 } },
+	  { "q90s90", "q1s91", "q90s90", "" } },	/* six blocks, and six do not fit */
+	{ "the tail is preempted and recomputed", { 100, 8, 64 }, /* four blocks */
+	  { { 0, 30, 6 }, { 0, 30, 6 } },
+	  { "q30s30_q30s30", "q1s31_q1s31", "q1s32_q1s32", /* both need a third block */
+	    "q1s33",			/* the second lost its blocks */
+	    "q1s34", "q1s35",		/* and waits until 33 tokens have room */
+	    "q33s33", "q1s34", "q1s35", "" } },
+	{ "later arrivals wait, idle time passes", { 100, 8, 1 << 20 },
+	  { { 0, 10, 2 }, { 1e4, 20, 1 } },
+	  { "q10s10", "q1s11", "q20s20", "" } },
+	{ "sequence limit", { 100, 1, 1 << 20 },
+	  { { 0, 10, 2 }, { 0, 10, 1 } },
+	  { "q10s10", "q1s11", "q10s10", "" } },
+};
+// clang-format on
+
+static void schedules(void **arg)
+{
+	const struct story *story = *arg;
+	struct trace t = { calloc(4, sizeof *t.v), 0, 0 };
+	struct replay r;
+	for (; t.n < 4 && story->requests[t.n].prompt; t.n++)
+		t.v[t.n] = story->requests[t.n];
+	assert_true(replay_run(&r, &t, &story->engine));
+	for (int i = 0; story->steps[i]; i++)
+		assert_string_equal(step_is(&r, i), story->steps[i]);
+	replay_free(&r);
+	trace_free(&t);
+}
+
+static void runs_nothing(void **arg)
+{
+	struct trace none = { 0 };
+	struct engine e = { 8192, 256, 4096 };
+	struct picked kept[3];
+	struct replay r;
+	(void)arg;
+	assert_true(replay_run(&r, &none, &e));
+	assert_int_equal(r.num_steps, 0);
+	assert_int_equal(replay_pick(&r, kept, 3, INFINITY, 1), 0);
+	replay_free(&r);
+}
+
+/* Capacity does not depend on when requests arrive; a set rate is the rate. */
+static void rates(void **arg)
+{
+	struct engine e = { 2048, 64, 1 << 16 };
+	struct trace t;
+	double capacity;
+	(void)arg;
+	state = 3;
+	t = random_trace(500, 2048);
+	capacity = replay_capacity(&t, &e);
+	assert_true(capacity > 1 && capacity < 1e4);
+	trace_set_rate(&t, capacity / 2);
+	assert_true(fabs(t.v[499].arrival_ms / 1e3 - 500 / (capacity / 2)) < 1e-6);
+	assert_true(fabs(replay_capacity(&t, &e) - capacity) < 1e-9);
+	trace_free(&t);
+}
+
+static void picks(void **arg)
+{
+	struct engine e = { 512, 64, 1 << 16 };
+	struct picked a[20], b[20];
+	struct replay r;
+	struct trace t;
+	double sum = 0;
+	int n;
+	(void)arg;
+	state = 11;
+	t = random_trace(400, 2048);
+	trace_set_rate(&t, 0.8 * replay_capacity(&t, &e));
+	assert_true(replay_run(&r, &t, &e));
+	n = replay_pick(&r, a, 20, INFINITY, 1);
+	assert_int_equal(n, 20);
+	for (int i = 0; i < n; i++) {
+		assert_in_range(a[i].step, r.busy_steps / 10, r.busy_steps - 1);
+		assert_true(a[i].weight > 0);
+		sum += a[i].weight;
+		for (int j = 0; j < i; j++)
+			assert_int_not_equal(a[i].step, a[j].step);
+	}
+	assert_true(fabs(sum - 1) < 1e-9);
+	assert_int_equal(replay_pick(&r, b, 20, INFINITY, 1), 20); /* the same again */
+	for (int i = 0; i < n; i++)
+		assert_true(a[i].step == b[i].step && a[i].weight == b[i].weight);
+	assert_int_equal(replay_pick(&r, b, 20, 0, 1), 0); /* nothing is that small */
+	n = replay_pick(&r, b, 20, 5000, 1);
+	assert_true(n > 0);
+	for (int i = 0; i < n; i++) {
+		const struct step *s = &r.steps[b[i].step];
+		double pairs = 0;
+		for (int k = 0; k < s->num_rows; k++) {
+			const struct row *row = &r.rows[s->first + (size_t)k];
+			for (int q = 0; q < row->query; q++)
+				pairs += row->seq - q;
+		}
+		assert_true(pairs <= 5000);
+	}
+	replay_free(&r);
+	trace_free(&t);
+}
+
+/* ---- files ------------------------------------------------------------------------ */
+static char path[] = "/tmp/t_replay_XXXXXX/small.trace.csv",
+	    set_path[] = "/tmp/t_replay_XXXXXX/s.json";
+
+static void write_file(const char *text)
+{
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static FILE *ear;
+static int kept_stderr;
+
+static void listen(void)
+{
+	ear = tmpfile();
+	assert_non_null(ear);
+	fflush(stderr);
+	kept_stderr = dup(STDERR_FILENO);
+	assert_true(dup2(fileno(ear), STDERR_FILENO) >= 0);
+}
+
+static const char *heard(void)
+{
+	static char text[512];
+	size_t n;
+	fflush(stderr);
+	assert_true(dup2(kept_stderr, STDERR_FILENO) >= 0);
+	close(kept_stderr);
+	rewind(ear);
+	n = fread(text, 1, sizeof text - 1, ear);
+	fclose(ear);
+	text[n] = '\0';
+	return text;
+}
+
+struct file_case {
+	const char *name, *text, *error;
+};
+
+// clang-format off
+#define HEAD "arrival_s,prompt_tokens,output_tokens\n"
+static const struct file_case bad_files[] = {
+	{ "csv: empty", "", "1:1: no column \"arrival_s\"; the first line must name arrival_s, prompt_tokens and output_tokens" },
+	{ "csv: a column is missing", "arrival_s,output_tokens\n1,2\n",
+	  "1:1: no column \"prompt_tokens\"; the first line must name arrival_s, prompt_tokens and output_tokens" },
+	{ "csv: no rows", HEAD, " no request to replay; it must have rows of at most 64 tokens" },
+	{ "csv: all too long", HEAD "0,60,5\n0,0,3\n", " no request to replay; it must have rows of at most 64 tokens" },
+	{ "csv: a word", HEAD "0,1,2\n0,many,2\n", "3:3: prompt_tokens is no number; it must be 0 or more, below 1e9" },
+	{ "csv: cut short", HEAD "0,1\n", "2:4: output_tokens is no number; it must be 0 or more, below 1e9" },
+	{ "csv: negative", HEAD "0,1,-2\n", "2:5: output_tokens is no number; it must be 0 or more, below 1e9" },
+	{ "csv: not a number", HEAD "nan,1,2\n", "2:1: arrival_s is no number; it must be 0 or more, below 1e9" },
+	{ "csv: back in time", HEAD "2,1,2\n1,1,2\n", "3:1: arrival_s goes back; rows must be in order of arrival" },
+};
+// clang-format on
+
+static void refuses_file(void **arg)
+{
+	const struct file_case *c = *arg;
+	char want[512];
+	struct trace t;
+	int ok;
+	write_file(c->text);
+	snprintf(want, sizeof want, "attune: %s:%s\n", path, c->error);
+	listen();
+	ok = trace_load(&t, path, 100, 64);
+	assert_string_equal(heard(), want);
+	assert_false(ok);
+	assert_null(t.v);
+}
+
+static void reads_file(void **arg)
+{
+	struct trace t;
+	(void)arg;
+	write_file("prompt_tokens,cached,arrival_s,output_tokens\r\n10,9,0.5,3\r\n"
+		   "60,0,1,5\r\n20,0,1.25,1");
+	assert_true(trace_load(&t, path, 100, 64));
+	assert_int_equal(t.n, 2);
+	assert_int_equal(t.dropped, 1);
+	assert_true(t.v[0].arrival_ms == 500 && t.v[0].prompt == 10 && t.v[0].output == 3);
+	assert_true(t.v[1].arrival_ms == 1250 && t.v[1].prompt == 20 && t.v[1].output == 1);
+	trace_free(&t);
+	assert_true(trace_load(&t, path, 1, 64)); /* only the first */
+	assert_int_equal(t.n, 1);
+	trace_free(&t);
+}
+
+/* What is printed is a set that the loader takes, with mean weight 1. */
+static void makes_a_set(void **arg)
+{
+	struct models *models = models_load("scenarios/models.json");
+	struct job jobs[2] = { { .path = path,
+				 .split = "train",
+				 .load = 0.9,
+				 .max_gflop = INFINITY,
+				 .engine = { 256, 16, 1 << 14 },
+				 .pick = 6,
+				 .requests = 200,
+				 .max_request = 2048,
+				 .seed = 1 } };
+	struct scenario_list list = { 0 };
+	double weight = 0;
+	FILE *f = fopen(path, "w");
+	(void)arg;
+	assert_non_null(models);
+	assert_non_null(f);
+	state = 5;
+	fprintf(f, "arrival_s,prompt_tokens,output_tokens\n");
+	for (int i = 0; i < 200; i++)
+		fprintf(f, "%d,%d,%d\n", i, between(1, 1000), between(1, 60));
+	assert_int_equal(fclose(f), 0);
+	f = fopen(set_path, "w");
+	jobs[1] = jobs[0];
+	jobs[1].split = "heldout";
+	jobs[1].load = 0.2;
+	listen(); /* how many requests, steps ... */
+	assert_true(
+	    trace_set_print(jobs, 2, "llama3.1-8b@1", models_find(models, "llama3.1-8b@1"), f));
+	heard();
+	assert_int_equal(fclose(f), 0);
+	assert_true(scenarios_load(&list, set_path, models));
+	assert_in_range(list.n, 7, 12);
+	for (int i = 0; i < 6; i++) {
+		weight += list.v[i].weight;
+		assert_string_equal(list.v[i].split, "train");
+	}
+	assert_true(fabs(weight - 6) < 0.01);
+	assert_string_equal(list.v[list.n - 1].split, "heldout");
+	assert_string_equal(list.v[0].model, "llama3.1-8b@1");
+	scenarios_free(&list);
+	models_free(models);
+}
+
+static int finish(void **arg)
+{
+	(void)arg;
+	remove(path);
+	remove(set_path);
+	*strrchr(path, '/') = '\0';
+	return rmdir(path);
+}
+
+int main(void)
+{
+	static struct CMUnitTest tests[COUNT(engines) + COUNT(stories) + COUNT(bad_files) + 5];
+	size_t n = 0, folder;
+	char *slash = strrchr(path, '/');
+	*slash = '\0';
+	if (!mkdtemp(path))
+		return 1;
+	folder = strlen(path);
+	memcpy(set_path, path, folder);
+	*slash = '/';
+#define ROWS(rows, test)                         \
+	for (size_t i = 0; i < COUNT(rows); i++) \
+		tests[n++] =                     \
+		    (struct CMUnitTest){ rows[i].name, test, NULL, NULL, (void *)&rows[i] };
+	ROWS(engines, conserves)
+	ROWS(stories, schedules)
+	ROWS(bad_files, refuses_file)
+#undef ROWS
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(runs_nothing);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(rates);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(picks);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(reads_file);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(makes_a_set);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("replay", tests, n, NULL, finish);
+}
