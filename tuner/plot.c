@@ -43,14 +43,12 @@ struct options {
 	const char *gpu, *db, *header, *out, *model;
 };
 
-enum { OPT_GPU = 256, OPT_DB, OPT_HEADER, OPT_OUT };
-
 static const struct argp_option argp_options[] = {
-	{ "gpu",    OPT_GPU,    "NAME",   0, "Whose results: h200, cpu, ...", 0 },
-	{ "db",     OPT_DB,     "FILE",   0, "The database (results/GPU.sqlite)", 0 },
-	{ "header", OPT_HEADER, "FILE",   0, "The heuristics that were learnt from it (generated/attune_GPU.h)", 0 },
-	{ "out",    OPT_OUT,    "DIR",    0, "Where GPU_decode.svg and the others go (results)", 0 },
-	{ "model",  'm',        "NAME@N", 0, "The model whose latencies are drawn (the one with most batches)", 0 },
+	{ "gpu",    'g', "NAME",   0, "Whose results: h200, cpu, ... (this machine's)", 0 },
+	{ "db",     'd', "FILE",   0, "The database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE",   0, "The heuristics that were learnt from it (generated/attune_NAME.h)", 0 },
+	{ "out",    'o', "DIR",    0, "Where NAME_decode.svg and the others go (results)", 0 },
+	{ "model",  'm', "NAME@N", 0, "The model whose latencies are drawn (the one with most batches)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -59,16 +57,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 	switch (key) {
-	case OPT_GPU: o->gpu = arg; break;
-	case OPT_DB: o->db = arg; break;
-	case OPT_HEADER: o->header = arg; break;
-	case OPT_OUT: o->out = arg; break;
+	case 'g': o->gpu = arg; break;
+	case 'd': o->db = arg; break;
+	case 'H': o->header = arg; break;
+	case 'o': o->out = arg; break;
 	case 'm': o->model = arg; break;
 	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
-	case ARGP_KEY_END:
-		if (!o->gpu)
-			argp_error(state, "--gpu is missing; results/ has one database a GPU");
-		break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
@@ -251,14 +245,21 @@ int cmd_plot(int argc, char **argv)
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
 	struct options o = { .out = "results" };
-	char db[256], header[256];
+	char gpu[16], db[256], header[256];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
 	struct data *d;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	default_paths(o.gpu, db, header);
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	o.gpu = gpu;
+	if (access(o.out, W_OK | X_OK)) {
+		complain("--out: %s: %s", o.out, strerror(errno));
+		return EXIT_USAGE;
+	}
+	default_paths(gpu, db, header);
 	d = data_load(o.db ? o.db : db, o.gpu);
 	if (!d)
 		return EXIT_USAGE;
