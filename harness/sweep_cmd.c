@@ -1,0 +1,345 @@
+/* sweep_cmd.c - attune sweep: options, and the scenarios they name. */
+#include "sweep.h"
+#include <argp.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAMES = 64, MAX_PATH = 512 };
+
+struct request {
+	struct sweep_options o;
+	const char *set[MAX_NAMES], *batch[MAX_NAMES];
+	int num_sets, num_batches;
+	const char *dir, *model;
+	int page_size, compile_only;
+};
+
+enum {
+	OPT_BATCH = 256,
+	OPT_DB,
+	OPT_DIR,
+	OPT_PRESET,
+	OPT_BUDGET,
+	OPT_KERNELS,
+	OPT_PAGE,
+	OPT_SHARD,
+	OPT_COMPILE_ONLY,
+	OPT_DRY_RUN,
+	OPT_EXHAUSTIVE,
+	OPT_AGAIN,
+	OPT_SEED,
+	OPT_FORMAT
+};
+
+// clang-format off
+static const struct argp_option argp_options[] = {
+	{ 0, 0, 0, 0, "What to measure on:", 1 },
+	{ "gpu",       'g',         "NAME",   0, "Refuse unless this machine has it; default: its GPU, else its CPU", 0 },
+	{ "db",        OPT_DB,      "PATH",   0, "The database (results/<gpu>.sqlite)", 0 },
+	{ 0, 0, 0, 0, "Scenarios:", 2 },
+	{ "scenarios", 's',         "SETS",   0, "Sets, separated by commas: names in the scenarios folder, or paths (the device's own set)", 0 },
+	{ "batch",     OPT_BATCH,   "TEXT",   0, "A batch by itself: 2q2k_32q1s1k; may be repeated", 0 },
+	{ "model",     'm',         "NAME@N", 0, "Model and tensor-parallel degree of --batch (llama3.1-8b@1); of sets, only its scenarios", 0 },
+	{ "page-size", OPT_PAGE,    "TOKENS", 0, "Page size of --batch (16)", 0 },
+	{ "dir",       OPT_DIR,     "DIR",    0, "Where the sets and models.json are (scenarios)", 0 },
+	{ "shard",     OPT_SHARD,   "I/N",    0, "Only the I-th of N parts of the scenarios; join them with attune merge", 0 },
+	{ 0, 0, 0, 0, "Candidates and time:", 3 },
+	{ "kernels",   'k',         "NAMES",  0, "Only these kernels, separated by commas", 0 },
+	{ "preset",    OPT_PRESET,  "NAME",   0, "smoke: defaults and few others; quick: some forty choices of each kernel; full: all legal ones (quick)", 0 },
+	{ "budget",    OPT_BUDGET,  "TIME",   0, "Measure no longer than this: 90s, 10m, 2h (smoke 15s, quick 3m, full 15m)", 0 },
+	{ "exhaustive", OPT_EXHAUSTIVE, 0,    0, "Every candidate on every scenario, also those that did badly nearby", 0 },
+	{ "again",     OPT_AGAIN,   0,        0, "Measure also what the database has", 0 },
+	{ "seed",      OPT_SEED,    "N",      0, "Of samples of candidates and orders of rounds (1)", 0 },
+	{ 0, 0, 0, 0, "Other:", 4 },
+	{ "compile-only", OPT_COMPILE_ONLY, 0, 0, "Compile for --gpu, which need not be here, and print registers, spills, shared memory, occupancy", 0 },
+	{ "dry-run",   OPT_DRY_RUN, 0,        0, "Print what would be measured", 0 },
+	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of these two: table, tsv or json", 0 },
+	{ 0 }
+};
+// clang-format on
+
+static const double budgets[NUM_PRESETS] = {
+	[PRESET_SMOKE] = 15, [PRESET_QUICK] = 180, [PRESET_FULL] = 900
+};
+
+/* "90s", "10m", "2h", "90" */
+static double seconds_arg(struct argp_state *state, const char *text)
+{
+	char *end;
+	double v = strtod(text, &end);
+	const double unit = *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
+	if (end == text || (*end && (!strchr("smh", *end) || end[1])) || !(v > 0 && v < 1e7))
+		argp_error(state, "--budget is \"%s\"; it must be a time such as 90s, 10m or 2h",
+			   text);
+	return v * unit;
+}
+
+static long long integer_arg(struct argp_state *state, const char *option, const char *text,
+			     long long most)
+{
+	char *end;
+	long long v = strtoll(text, &end, 10);
+	if (end == text || *end || v < 1 || v > most)
+		argp_error(state, "--%s is \"%s\"; it must be an integer from 1 to %lld", option,
+			   text, most);
+	return v;
+}
+
+static void shard_arg(struct argp_state *state, struct sweep_options *o, const char *text)
+{
+	int end = 0;
+	if (sscanf(text, "%d/%d%n", &o->shard, &o->shards, &end) != 2 || text[end] ||
+	    o->shard < 1 || o->shard > o->shards)
+		argp_error(state, "--shard is \"%s\"; it must be I/N with I from 1 to N, as in 2/4",
+			   text);
+	o->shard--;
+}
+
+static void preset_arg(struct argp_state *state, struct sweep_options *o, const char *text)
+{
+	for (o->preset = 0; o->preset < NUM_PRESETS; o->preset++)
+		if (!strcmp(preset_names[o->preset], text))
+			return;
+	argp_error(state, "--preset is \"%s\"; it must be smoke, quick or full", text);
+}
+
+static void add_name(struct argp_state *state, const char **names, int *n, const char *name)
+{
+	if (*n == MAX_NAMES)
+		argp_error(state, "at most %d sets or batches can be swept together", MAX_NAMES);
+	names[(*n)++] = name;
+}
+
+static void kernels_arg(struct argp_state *state, const char *text)
+{
+	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
+		const size_t n = strcspn(at, ",");
+		int found = 0;
+		for (const struct kernel *k = attune_kernels; k->name; k++)
+			found |= k->selectable && strlen(k->name) == n && !strncmp(k->name, at, n);
+		if (!found)
+			argp_error(state,
+				   "--kernels: \"%.*s\" is no kernel; attune show --kernels "
+				   "lists them",
+				   (int)n, at);
+	}
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct request *r = state->input;
+	struct sweep_options *o = &r->o;
+	char *word;
+	switch (key) {
+	case 'g':
+		if (strcmp(arg, "cpu") && !gpu_model(arg))
+			argp_error(state, "--gpu is \"%s\"; it must be one of %s", arg, gpu_names);
+		o->gpu = arg;
+		break;
+	case 's':
+		for (word = strtok(arg, ","); word; word = strtok(NULL, ","))
+			add_name(state, r->set, &r->num_sets, word);
+		break;
+	case 'm': r->model = arg; break;
+	case 'k':
+		kernels_arg(state, arg);
+		o->kernels = arg;
+		break;
+	case OPT_BATCH: add_name(state, r->batch, &r->num_batches, arg); break;
+	case OPT_DB: o->db = arg; break;
+	case OPT_DIR: r->dir = arg; break;
+	case OPT_PRESET: preset_arg(state, o, arg); break;
+	case OPT_BUDGET: o->budget_s = seconds_arg(state, arg); break;
+	case OPT_PAGE: r->page_size = (int)integer_arg(state, "page-size", arg, 65536); break;
+	case OPT_SEED:
+		o->seed = (unsigned long long)integer_arg(state, "seed", arg, 1ll << 62);
+		break;
+	case OPT_SHARD: shard_arg(state, o, arg); break;
+	case OPT_COMPILE_ONLY: r->compile_only = 1; break;
+	case OPT_DRY_RUN: o->dry_run = 1; break;
+	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
+	case OPT_AGAIN: o->again = 1; break;
+	case OPT_FORMAT:
+		if (!format_parse(arg, &o->format))
+			argp_error(state, "--format must be table, tsv or json");
+		break;
+	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+/* ---- scenarios ------------------------------------------------------------------ */
+
+static int load_set(struct scenario_list *list, const struct request *r, const char *name,
+		    const struct models *m)
+{
+	char path[MAX_PATH];
+	const size_t n = strlen(name);
+	if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json")))
+		return scenarios_load(list, name, m);
+	snprintf(path, sizeof path, "%s/%s.json", r->dir, name);
+	return scenarios_load(list, path, m);
+}
+
+/* Of two that differ in nothing that is measured the first stays. */
+static int is_double(const struct scenario_list *list, const struct scenario *s)
+{
+	for (int i = 0; i < list->n; i++) {
+		const struct scenario *o = &list->v[i];
+		if (!strcmp(o->model, s->model) && !strcmp(o->batch_text, s->batch_text) &&
+		    o->shape.page_size == s->shape.page_size && o->shape.dtype == s->shape.dtype &&
+		    o->shape.kv_dtype == s->shape.kv_dtype && o->layout == s->layout &&
+		    o->seed == s->seed)
+			return 1;
+	}
+	return 0;
+}
+
+static void drop(struct scenario *s)
+{
+	free(s->batch_text);
+	batch_free(s->batch);
+}
+
+/* Keeps the model's scenarios, each once. */
+static void sift(struct scenario_list *list, const char *model)
+{
+	struct scenario_list kept = { .v = list->v };
+	for (int i = 0; i < list->n; i++) {
+		struct scenario s = list->v[i];
+		if ((!model || !strcmp(s.model, model)) && !is_double(&kept, &s))
+			kept.v[kept.n++] = s;
+		else
+			drop(&s);
+	}
+	list->n = kept.n;
+}
+
+static int add_batch(struct scenario_list *list, const struct request *r, const char *text,
+		     const struct models *m)
+{
+	struct scenario s = { .set = "batch", .split = "train", .weight = 1, .seed = 1 };
+	const char *name = r->model ? r->model : "llama3.1-8b@1";
+	char error[128];
+	if (!models_shape(m, name, &s.shape))
+		return 0;
+	snprintf(s.model, sizeof s.model, "%s", name);
+	s.shape.page_size = r->page_size;
+	s.shape.dtype = s.shape.kv_dtype = ATTUNE_BF16;
+	s.batch = batch_parse(text, error, sizeof error);
+	if (!s.batch) {
+		complain("--batch \"%s\": %s", text, error);
+		return 0;
+	}
+	s.batch_text = batch_format(&s.batch->view);
+	struct scenario *v = realloc(list->v, ((size_t)list->n + 1) * sizeof *v);
+	if (v)
+		list->v = v;
+	if (!v || !s.batch_text || !s.batch->view.query_start[s.batch->view.num_seqs]) {
+		complain(v && s.batch_text ? "--batch \"%s\" has no query token"
+					   : "--batch \"%s\": out of memory",
+			 text);
+		drop(&s);
+		return 0;
+	}
+	list->v[list->n++] = s;
+	return 1;
+}
+
+static int load(struct scenario_list *list, struct request *r)
+{
+	char path[MAX_PATH];
+	snprintf(path, sizeof path, "%s/models.json", r->dir);
+	struct models *m = models_load(path);
+	attune_shape unused;
+	int ok = m && (!r->model || models_shape(m, r->model, &unused));
+	for (int i = 0; ok && i < r->num_sets; i++)
+		ok = load_set(list, r, r->set[i], m);
+	if (ok)
+		sift(list, r->model);
+	for (int i = 0; ok && i < r->num_batches; i++)
+		ok = add_batch(list, r, r->batch[i], m);
+	if (ok)
+		sift(list, NULL);
+	if (ok && !list->n) {
+		complain("no scenario of %s in these sets", r->model);
+		ok = 0;
+	}
+	models_free(m);
+	return ok;
+}
+
+/* ---- the command ---------------------------------------------------------------- */
+
+static char *joined(int argc, char **argv)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	for (int i = 0; f && i < argc; i++)
+		fprintf(f, "%s%s", i ? " " : "", argv[i]);
+	if (!f || fclose(f))
+		return NULL;
+	return text;
+}
+
+static const char about[] =
+    "Measures kernels on scenarios into a database. What is there already is not measured "
+    "again, so that the same command resumes an interrupted sweep."
+    "\vExamples:\n"
+    "  attune sweep --preset smoke\n"
+    "  attune sweep --gpu h200 --scenarios h200 --preset full --budget 20m\n"
+    "  attune sweep --batch 2q2k_32q1s1k --model llama3.1-70b@4 --kernels segmented\n"
+    "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n\n"
+    "Every choice is compared with the reference before it is timed. Choices are timed in "
+    "rounds, one sample of each a round; a choice that crashes or hangs takes a worker "
+    "process down, is recorded, and the sweep goes on.\n";
+
+static int measure(struct request *r)
+{
+	struct scenario_list list = { 0 };
+	struct hello hello;
+	const int named = r->num_sets || r->num_batches;
+	int code = EXIT_USAGE;
+	catch_signals();
+	if (!named || load(&list, r))
+		code = sweep_device(&r->o, &hello);
+	if (!code && !named) {
+		r->set[r->num_sets++] = hello.info.gpu;
+		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;
+	}
+	if (!code)
+		code = sweep(&r->o, &hello, &list);
+	scenarios_free(&list);
+	return code;
+}
+
+static int compile(struct request *r)
+{
+	struct scenario_list list = { 0 };
+	if (!r->num_sets && !r->num_batches)
+		r->set[r->num_sets++] = r->o.gpu ? r->o.gpu : "cpu";
+	const int code = load(&list, r) ? compile_only(&r->o, &list) : EXIT_USAGE;
+	scenarios_free(&list);
+	return code;
+}
+
+int cmd_sweep(int argc, char **argv)
+{
+	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
+	struct request r = { .o = { .preset = PRESET_QUICK, .shards = 1, .seed = 1 },
+			     .dir = "scenarios",
+			     .page_size = 16 };
+	char *command = joined(argc, argv);
+	int code;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &r);
+	r.o.command = command ? command : "";
+	if (!r.o.budget_s)
+		r.o.budget_s = budgets[r.o.preset];
+	code = r.compile_only ? compile(&r) : measure(&r);
+	free(command);
+	return code;
+}

@@ -1,0 +1,351 @@
+/* worker.c - the parent's side of the process that opens the device. The parent keeps
+ * the database and never touches the device; a kernel that crashes, hangs or wrecks
+ * the device takes only the worker down, which is replaced. */
+#include "work.h"
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double open_s = 120, idle_s = 120; /* a device opens; a task is begun */
+
+struct worker {
+	const struct worker_setup *setup;
+	pid_t pid; /* 0: none */
+	int socket;
+	struct hello hello;
+	char text[200];
+};
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int work_send(int socket, const void *bytes, size_t n)
+{
+	const char *at = bytes;
+	while (n) {
+		ssize_t sent = send(socket, at, n, MSG_NOSIGNAL);
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent <= 0)
+			return 0;
+		at += sent;
+		n -= (size_t)sent;
+	}
+	return 1;
+}
+
+int work_receive(int socket, void *bytes, size_t n)
+{
+	char *at = bytes;
+	while (n) {
+		ssize_t got = recv(socket, at, n, 0);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return 0;
+		at += got;
+		n -= (size_t)got;
+	}
+	return 1;
+}
+
+/* ---- the process ---------------------------------------------------------------- */
+
+/* It outlives neither its parent nor, by leaving no core, its usefulness. */
+static void become_worker(const struct worker_setup *setup, int socket, pid_t parent)
+{
+	const struct rlimit none = { 0, 0 };
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	setrlimit(RLIMIT_CORE, &none);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	work(setup, socket);
+}
+
+static int start(struct worker *w)
+{
+	int pair[2];
+	const pid_t parent = getpid();
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
+		snprintf(w->text, sizeof w->text, "no socket: %s", strerror(errno));
+		return 0;
+	}
+	fflush(NULL);
+	w->pid = fork();
+	if (!w->pid) {
+		close(pair[0]);
+		become_worker(w->setup, pair[1], parent);
+	}
+	close(pair[1]);
+	w->socket = pair[0];
+	if (w->pid > 0)
+		return 1;
+	snprintf(w->text, sizeof w->text, "no process: %s", strerror(errno));
+	close(w->socket);
+	w->pid = 0;
+	return 0;
+}
+
+/* Leaves in w->text how it ended when it ended by itself. */
+static void stop(struct worker *w)
+{
+	int status = 0;
+	if (!w->pid)
+		return;
+	/* a dead one still has its status to give; a live one has none */
+	if (waitpid(w->pid, &status, WNOHANG) != w->pid) {
+		kill(w->pid, SIGKILL);
+		while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (WIFSIGNALED(status))
+		snprintf(w->text, sizeof w->text, "killed by signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(w->text, sizeof w->text, "exited with status %d", WEXITSTATUS(status));
+	close(w->socket);
+	w->pid = 0;
+}
+
+enum hearing { HEARING_WORD, HEARING_DEATH, HEARING_SILENCE, HEARING_INTERRUPT };
+
+static enum hearing hear(struct worker *w, struct said *said, double deadline)
+{
+	struct pollfd p = { .fd = w->socket, .events = POLLIN };
+	for (;;) {
+		if (interrupted)
+			return HEARING_INTERRUPT;
+		double left = deadline - now();
+		if (left <= 0)
+			return HEARING_SILENCE;
+		/* short waits: a signal between the test above and poll() is not lost */
+		int ready = poll(&p, 1, (int)fmin(1e3 * left + 1, 100));
+		if (ready > 0)
+			break;
+	}
+	if (!work_receive(w->socket, said, sizeof *said) || said->bytes != sizeof *said)
+		return HEARING_DEATH;
+	return HEARING_WORD;
+}
+
+struct worker *worker_new(const struct worker_setup *setup)
+{
+	struct worker *w = calloc(1, sizeof *w);
+	if (w)
+		w->setup = setup;
+	else
+		complain("out of memory");
+	return w;
+}
+
+void worker_free(struct worker *w)
+{
+	if (w)
+		stop(w);
+	free(w);
+}
+
+const char *worker_text(const struct worker *w)
+{
+	return w->text;
+}
+
+int worker_hello(struct worker *w, struct hello *hello)
+{
+	struct said said;
+	enum hearing heard = HEARING_DEATH;
+	if (!w->pid) {
+		w->hello = (struct hello){ .status = ATTUNE_DEVICE_ERROR };
+		if (start(w))
+			heard = hear(w, &said, now() + open_s);
+		if (heard == HEARING_WORD) {
+			w->hello = said.hello;
+		} else {
+			stop(w);
+			snprintf(w->hello.text, sizeof w->hello.text,
+				 "the process that opens the device: %.150s",
+				 heard == HEARING_SILENCE ? "no answer" : w->text);
+		}
+		if (w->hello.status)
+			stop(w);
+	}
+	*hello = w->hello;
+	return heard != HEARING_INTERRUPT || w->pid;
+}
+
+/* ---- a race --------------------------------------------------------------------- */
+
+struct session {
+	struct worker *w;
+	const struct order *order;
+	const struct listener *listener;
+	const struct heat *heat;
+	char *final; /* by index into order->place */
+	char *gated;
+	int staged; /* index, -1: none */
+	int losses; /* of the worker, without a new result in between */
+};
+
+static int index_of(const struct session *s, int place)
+{
+	for (int i = 0; i < s->order->n; i++)
+		if (s->order->place[i] == place)
+			return i;
+	return -1;
+}
+
+static int remaining(const struct session *s)
+{
+	int n = 0;
+	for (int i = 0; i < s->order->n; i++)
+		n += !s->final[i];
+	return n;
+}
+
+static int send_task(const struct session *s)
+{
+	struct task task = { .bytes = sizeof task,
+			     .heat = s->order->heat,
+			     .n = remaining(s),
+			     .seconds = s->order->seconds,
+			     .seed = s->order->seed };
+	int ok = work_send(s->w->socket, &task, sizeof task);
+	for (int i = 0; i < s->order->n && ok; i++)
+		if (!s->final[i])
+			ok = work_send(s->w->socket, &s->order->place[i], sizeof(int));
+	for (int i = 0; i < s->order->n && ok; i++)
+		if (!s->final[i])
+			ok = work_send(s->w->socket, &s->gated[i], 1);
+	return ok;
+}
+
+/* 0: the listener has heard enough. */
+static int deliver(struct session *s, int i, const struct measurement *m, int failed_gate)
+{
+	if (i < 0 || s->final[i])
+		return 1;
+	s->final[i] = 1;
+	s->losses = 0;
+	return s->listener->result(s->listener->arg, s->heat, s->order->place[i], m, failed_gate);
+}
+
+/* The worker is gone, or has to go: whoever was under way is to blame. */
+static int blame(struct session *s, enum hearing heard)
+{
+	struct measurement m = { .outcome =
+				     heard == HEARING_SILENCE ? OUTCOME_TIMEOUT : OUTCOME_CRASH };
+	stop(s->w);
+	s->losses++;
+	if (s->staged < 0 || s->final[s->staged])
+		return 1;
+	if (heard == HEARING_SILENCE)
+		snprintf(m.detail, sizeof m.detail, "gave no sign of life and was killed");
+	else
+		snprintf(m.detail, sizeof m.detail, "%.150s", s->w->text);
+	return deliver(s, s->staged, &m, 1);
+}
+
+/* One life of the worker, or as much of it as the task takes. 1: go on with another
+ * life; 0: *end holds. */
+static int listen_to(struct session *s, enum heard *end)
+{
+	struct said said;
+	double deadline = now() + idle_s;
+	s->staged = -1;
+	if (!send_task(s))
+		return blame(s, HEARING_DEATH);
+	for (;;) {
+		enum hearing heard = hear(s->w, &said, deadline);
+		int i = heard == HEARING_WORD ? index_of(s, said.place) : -1, more = 1;
+		if (heard == HEARING_INTERRUPT) {
+			*end = HEARD_INTERRUPT;
+			return 0;
+		}
+		if (heard != HEARING_WORD) {
+			*end = HEARD_STOP;
+			return blame(s, heard);
+		}
+		deadline = now() + idle_s;
+		s->listener->beat(s->listener->arg);
+		switch (said.word) {
+		case SAYS_STAGE:
+			s->staged = i;
+			deadline = now() + said.patience_s;
+			break;
+		case SAYS_PASSED:
+			if (i >= 0)
+				s->gated[i] = 1;
+			s->listener->passed(s->listener->arg, s->heat, said.place);
+			break;
+		case SAYS_RESULT:
+			more = deliver(s, i, &said.result.m, said.result.failed_gate);
+			break;
+		case SAYS_CANNOT:
+			snprintf(s->w->text, sizeof s->w->text, "%s", said.text);
+			*end = HEARD_NOTHING;
+			return 0;
+		case SAYS_HELLO:
+		case SAYS_DONE: *end = HEARD_ALL; return 0;
+		}
+		if (!more) {
+			*end = HEARD_STOP;
+			return 0;
+		}
+	}
+}
+
+static enum heard run_session(struct session *s)
+{
+	enum heard end = HEARD_ALL;
+	struct hello hello;
+	while (remaining(s)) {
+		if (!worker_hello(s->w, &hello))
+			return HEARD_INTERRUPT;
+		if (hello.status) {
+			snprintf(s->w->text, sizeof s->w->text, "%s", hello.text);
+			return HEARD_NO_DEVICE;
+		}
+		if (!listen_to(s, &end))
+			break;
+		if (s->losses > 2)
+			return HEARD_NOTHING;
+	}
+	if (end == HEARD_INTERRUPT || end == HEARD_STOP)
+		stop(s->w);
+	return end;
+}
+
+enum heard worker_race(struct worker *w, const struct order *order, const struct listener *l)
+{
+	struct session s = { .w = w,
+			     .order = order,
+			     .listener = l,
+			     .heat = &w->setup->heats->v[order->heat],
+			     .final = calloc((size_t)order->n + 1, 1),
+			     .gated = calloc((size_t)order->n + 1, 1) };
+	enum heard heard = HEARD_NOTHING;
+	if (s.final && s.gated) {
+		memcpy(s.gated, order->gated, (size_t)order->n);
+		heard = run_session(&s);
+	} else {
+		snprintf(w->text, sizeof w->text, "out of memory");
+	}
+	free(s.final);
+	free(s.gated);
+	return heard;
+}
