@@ -40,26 +40,34 @@ enum {
 // clang-format off
 static const struct argp_option argp_options[] = {
 	{ 0, 0, 0, 0, "What to list:", 1 },
-	{ "set",       's',          "NAME",   0, "The set scenarios/NAME.json, or a path; may be repeated; default all", 0 },
-	{ "batch",     OPT_BATCH,    "TEXT",   0, "A batch by itself: 2q2k_32q1s1k", 0 },
-	{ "model",     'm',          "NAME@N", 0, "Model and tensor-parallel degree, of --batch and --trace (llama3.1-8b@1); of a set, only its scenarios", 0 },
-	{ "page-size", OPT_PAGE,     "TOKENS", 0, "Page size of --batch (16)", 0 },
-	{ "models",    OPT_MODELS,   0,        0, "The models and their shapes", 0 },
-	{ "dir",       OPT_DIR,      "DIR",    0, "Where the sets and models.json are (scenarios)", 0 },
-	{ "format",    OPT_FORMAT,   "FORMAT", 0, "table, tsv or json", 0 },
-	{ 0, 0, 0, 0, "A new set from request traces, as JSON on stdout. Options after a --trace are its own "
+	{ "set", 's', "NAME", 0,
+	  "The set scenarios/NAME.json, or a path; may be repeated; default all", 0 },
+	{ "batch", OPT_BATCH, "TEXT", 0, "A batch by itself: 2q2k_32q1s1k", 0 },
+	{ "model", 'm', "NAME@N", 0,
+	  "Model and tensor-parallel degree of --batch and --trace (llama3.1-8b@1); of a set, "
+	  "only its scenarios", 0 },
+	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
+	{ "models", OPT_MODELS, 0, 0, "The models and their shapes", 0 },
+	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
+	{ "format", OPT_FORMAT, "FORMAT", 0, "table, tsv or json", 0 },
+	{ 0, 0, 0, 0,
+	  "A new set from request traces, as JSON on stdout. Options after a --trace are its own "
 	  "and those of the traces behind it; before the first, those of all:", 2 },
-	{ "trace",     't',          "CSV",    0, "Columns arrival_s, prompt_tokens, output_tokens; may be repeated", 0 },
-	{ "load",      OPT_LOAD,     "SHARE",  0, "Request rate as a share of what the engine can complete (0.95)", 0 },
+	{ "trace", 't', "CSV", 0,
+	  "Columns arrival_s, prompt_tokens, output_tokens; may be repeated", 0 },
+	{ "load", OPT_LOAD, "SHARE", 0,
+	  "Request rate as a share of what the engine can complete (0.95)", 0 },
 	{ "max-batched-tokens", OPT_TOKENS, "N", 0, "Token budget of a step (8192)", 0 },
-	{ "max-seqs",  OPT_SEQS,     "N",      0, "Sequences that run together (256)", 0 },
-	{ "kv-tokens", OPT_KV,       "N",      0, "Tokens that the KV cache holds (400k)", 0 },
-	{ "pick",      OPT_PICK,     "N",      0, "Steps to keep (24)", 0 },
-	{ "requests",  OPT_REQUESTS, "N",      0, "Requests to replay (2500)", 0 },
-	{ "max-request", OPT_LONGEST, "N",     0, "Longer requests, prompt and output, are left out (64k)", 0 },
-	{ "max-gflop", OPT_GFLOP,    "N",      0, "Steps of more attention work than this are not kept (no limit)", 0 },
-	{ "split",     OPT_SPLIT,    "NAME",   0, "train, heldout or peers (train)", 0 },
-	{ "seed",      OPT_SEED,     "N",      0, "Draws the first step (1)", 0 },
+	{ "max-seqs", OPT_SEQS, "N", 0, "Sequences that run together (256)", 0 },
+	{ "kv-tokens", OPT_KV, "N", 0, "Tokens that the KV cache holds (400k)", 0 },
+	{ "pick", OPT_PICK, "N", 0, "Steps to keep (24)", 0 },
+	{ "requests", OPT_REQUESTS, "N", 0, "Requests to replay (2500)", 0 },
+	{ "max-request", OPT_LONGEST, "N", 0,
+	  "Longer requests, prompt and output, are left out (64k)", 0 },
+	{ "max-gflop", OPT_GFLOP, "N", 0,
+	  "Steps of more attention work than this are not kept (no limit)", 0 },
+	{ "split", OPT_SPLIT, "NAME", 0, "train, heldout or peers (train)", 0 },
+	{ "seed", OPT_SEED, "N", 0, "Draws the first step (1)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -336,7 +344,6 @@ int cmd_scenarios(int argc, char **argv)
 	struct models *m;
 	attune_shape shape;
 	int code;
-	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	snprintf(path, sizeof path, "%s/models.json", o.dir);
 	m = models_load(path);

@@ -74,7 +74,8 @@ static const struct bad {
 	{ "q1s99999999999999999999k",
 	                   "column 4: expected a sequence length of at most 16384k, found more" },
 	{ "65536q1_q1",    "column 9: expected at most 65536 sequences in all, found more" },
-	{ "q1_64q16384k",  "column 4: expected at most 1048576k query tokens in all, found more" },
+	{ "q1_64q16384k",
+	  "column 4: expected at most 1048576k query tokens in all, found more" },
 };
 // clang-format on
 

@@ -7,8 +7,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
+#include "heard.h"
 
 static unsigned long long state;
 
@@ -248,32 +248,6 @@ static void write_file(const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static FILE *ear;
-static int kept_stderr;
-
-static void listen(void)
-{
-	ear = tmpfile();
-	assert_non_null(ear);
-	fflush(stderr);
-	kept_stderr = dup(STDERR_FILENO);
-	assert_true(dup2(fileno(ear), STDERR_FILENO) >= 0);
-}
-
-static const char *heard(void)
-{
-	static char text[512];
-	size_t n;
-	fflush(stderr);
-	assert_true(dup2(kept_stderr, STDERR_FILENO) >= 0);
-	close(kept_stderr);
-	rewind(ear);
-	n = fread(text, 1, sizeof text - 1, ear);
-	fclose(ear);
-	text[n] = '\0';
-	return text;
-}
-
 struct file_case {
 	const char *name, *text, *error;
 };
@@ -281,16 +255,25 @@ struct file_case {
 // clang-format off
 #define HEAD "arrival_s,prompt_tokens,output_tokens\n"
 static const struct file_case bad_files[] = {
-	{ "csv: empty", "", "1:1: no column \"arrival_s\"; the first line must name arrival_s, prompt_tokens and output_tokens" },
+	{ "csv: empty", "",
+	  "1:1: no column \"arrival_s\"; the first line must name arrival_s, prompt_tokens and "
+	  "output_tokens" },
 	{ "csv: a column is missing", "arrival_s,output_tokens\n1,2\n",
-	  "1:1: no column \"prompt_tokens\"; the first line must name arrival_s, prompt_tokens and output_tokens" },
+	  "1:1: no column \"prompt_tokens\"; the first line must name arrival_s, prompt_tokens "
+	  "and output_tokens" },
 	{ "csv: no rows", HEAD, " no request to replay; it must have rows of at most 64 tokens" },
-	{ "csv: all too long", HEAD "0,60,5\n0,0,3\n", " no request to replay; it must have rows of at most 64 tokens" },
-	{ "csv: a word", HEAD "0,1,2\n0,many,2\n", "3:3: prompt_tokens is no number; it must be 0 or more, below 1e9" },
-	{ "csv: cut short", HEAD "0,1\n", "2:4: output_tokens is no number; it must be 0 or more, below 1e9" },
-	{ "csv: negative", HEAD "0,1,-2\n", "2:5: output_tokens is no number; it must be 0 or more, below 1e9" },
-	{ "csv: not a number", HEAD "nan,1,2\n", "2:1: arrival_s is no number; it must be 0 or more, below 1e9" },
-	{ "csv: back in time", HEAD "2,1,2\n1,1,2\n", "3:1: arrival_s goes back; rows must be in order of arrival" },
+	{ "csv: all too long", HEAD "0,60,5\n0,0,3\n",
+	  " no request to replay; it must have rows of at most 64 tokens" },
+	{ "csv: a word", HEAD "0,1,2\n0,many,2\n",
+	  "3:3: prompt_tokens is no number; it must be 0 or more, below 1e9" },
+	{ "csv: cut short", HEAD "0,1\n",
+	  "2:4: output_tokens is no number; it must be 0 or more, below 1e9" },
+	{ "csv: negative", HEAD "0,1,-2\n",
+	  "2:5: output_tokens is no number; it must be 0 or more, below 1e9" },
+	{ "csv: not a number", HEAD "nan,1,2\n",
+	  "2:1: arrival_s is no number; it must be 0 or more, below 1e9" },
+	{ "csv: back in time", HEAD "2,1,2\n1,1,2\n",
+	  "3:1: arrival_s goes back; rows must be in order of arrival" },
 };
 // clang-format on
 
@@ -302,7 +285,7 @@ static void refuses_file(void **arg)
 	int ok;
 	write_file(c->text);
 	snprintf(want, sizeof want, "attune: %s:%s\n", path, c->error);
-	listen();
+	listen_begin();
 	ok = trace_load(&t, path, 100, 64);
 	assert_string_equal(heard(), want);
 	assert_false(ok);
@@ -354,7 +337,7 @@ static void makes_a_set(void **arg)
 	jobs[1] = jobs[0];
 	jobs[1].split = "heldout";
 	jobs[1].load = 0.2;
-	listen(); /* how many requests, steps ... */
+	listen_begin(); /* how many requests, steps ... */
 	assert_true(
 	    trace_set_print(jobs, 2, "llama3.1-8b@1", models_find(models, "llama3.1-8b@1"), f));
 	heard();

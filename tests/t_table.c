@@ -86,7 +86,8 @@ static const struct row {
 	{ "json: overlong",                    "\xc0\xaf",          "\\ufffd\\ufffd" },
 	{ "json: overlong, three bytes",       "\xe0\x80\xaf",      "\\ufffd\\ufffd\\ufffd" },
 	{ "json: a surrogate",                 "\xed\xa0\x80",      "\\ufffd\\ufffd\\ufffd" },
-	{ "json: above the last code point",   "\xf4\x90\x80\x80",  "\\ufffd\\ufffd\\ufffd\\ufffd" },
+	{ "json: above the last code point",   "\xf4\x90\x80\x80",
+	  "\\ufffd\\ufffd\\ufffd\\ufffd" },
 	{ "json: no such byte",                "\xff",              "\\ufffd" },
 };
 // clang-format on

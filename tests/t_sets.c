@@ -1,0 +1,169 @@
+/* t_sets.c - what scenarios/ ships keeps its promises: model shapes, counts, bounds on
+ * time and memory, no scenario in two sets. Runs in the root of the repository. */
+#include "../harness/harness.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct models *models;
+
+// clang-format off
+static const struct shape {
+	const char *name;
+	int query_heads, kv_heads, head_size, window, sinks;
+	double scale;
+} shapes[] = {
+	/*                          per GPU       head  window  sinks  scale */
+	{ "llama3.1-8b@1",         32,  8,   128,    0,     0,     0 },
+	{ "llama3.1-8b@4",          8,  2,   128,    0,     0,     0 },
+	{ "llama3.1-8b@8",          4,  1,   128,    0,     0,     0 },
+	{ "llama3.1-70b@1",        64,  8,   128,    0,     0,     0 },
+	{ "llama3.1-70b@4",        16,  2,   128,    0,     0,     0 },
+	{ "llama3.1-70b@8",         8,  1,   128,    0,     0,     0 },
+	{ "qwen3-32b@1",           64,  8,   128,    0,     0,     0 },
+	{ "qwen3-32b@4",           16,  2,   128,    0,     0,     0 },
+	{ "mistral-small-24b@1",   32,  8,   128,    0,     0,     0 },
+	{ "gemma-3-27b-local@1",   32, 16,   128, 1024,     0,     0.0771517 },
+	{ "gemma-3-27b-global@1",  32, 16,   128,    0,     0,     0.0771517 },
+	{ "gpt-oss-120b-local@1",  64,  8,    64,  128,     1,     0 },
+	{ "gpt-oss-120b-global@1", 64,  8,    64,    0,     1,     0 },
+	{ "phi-4-mini@1",          24,  8,   128,    0,     0,     0 },
+	{ "qwen3-14b@1",           40,  8,   128,    0,     0,     0 },
+	{ "qwen3-next-80b@1",      16,  2,   256,    0,     0,     0 },
+	{ "qwen3-next-80b@4",       4,  1,   256,    0,     0,     0 },
+};
+// clang-format on
+
+static void ships_model(void **arg)
+{
+	const struct shape *row = *arg;
+	const attune_shape *s = models_find(models, row->name);
+	assert_non_null(s);
+	assert_int_equal(s->num_query_heads, row->query_heads);
+	assert_int_equal(s->num_kv_heads, row->kv_heads);
+	assert_int_equal(s->head_size, row->head_size);
+	assert_int_equal(s->window, row->window);
+	assert_int_equal(s->has_sinks, row->sinks);
+	assert_true(fabs(s->scale - row->scale) < 1e-6);
+	assert_null(shape_error(s));
+}
+
+// clang-format off
+static const struct set {
+	const char *name;
+	int train, heldout, peers;
+	double max_kv_mb, bytes_per_s, flops_per_s, max_ms;
+} sets[] = {
+	/*                     train      held-out  peers   KV MB  bytes/s  FLOP/s   ms    */
+	{ "cpu",                 51,          18,      0,     256,    20e9,   2e11,  30 },
+	{ "h200",               124,          46,      0,    9000,    4e12,   3e14,  12 },
+	{ "traces_h200",         31,          16,      0,    9000,    4e12,   3e14,  12 },
+	{ "peers_h200",           0,           0,     43,   70000,    4e12,   3e14,  30 },
+};
+// clang-format on
+
+static void load_shipped(struct scenario_list *list, const char *set)
+{
+	char file[64];
+	snprintf(file, sizeof file, "scenarios/%s.json", set);
+	assert_true(scenarios_load(list, file, models));
+}
+
+static void ships_set(void **arg)
+{
+	const struct set *set = *arg;
+	struct scenario_list list = { 0 };
+	int train = 0, heldout = 0, peers = 0;
+	load_shipped(&list, set->name);
+	for (int i = 0; i < list.n; i++) {
+		const struct scenario *s = &list.v[i];
+		struct facts f;
+		double ms;
+		scenario_facts(&f, &s->shape, &s->batch->view);
+		ms = 1e3 * fmax(f.kv_bytes / set->bytes_per_s, f.flops / set->flops_per_s);
+		if (f.kv_bytes > 1e6 * set->max_kv_mb || ms > set->max_ms)
+			fail_msg("%s %s: %.0f MB of KV, %.1f ms", s->model, s->batch_text,
+				 f.kv_bytes / 1e6, ms);
+		assert_string_equal(s->set, set->name);
+		train += !strcmp(s->split, "train");
+		heldout += !strcmp(s->split, "heldout");
+		peers += !strcmp(s->split, "peers");
+	}
+	assert_int_equal(train, set->train);
+	assert_int_equal(heldout, set->heldout);
+	assert_int_equal(peers, set->peers);
+	scenarios_free(&list);
+}
+
+static int same_work(const struct scenario *a, const struct scenario *b)
+{
+	return !strcmp(a->batch_text, b->batch_text) && a->layout == b->layout &&
+	       !memcmp(&a->shape, &b->shape, sizeof a->shape);
+}
+
+/* A held-out batch that train has seen would flatter; like work under two models'
+ * names would be measured twice. */
+static void sets_are_disjoint(void **arg)
+{
+	struct scenario_list list = { 0 };
+	(void)arg;
+	load_shipped(&list, "h200");
+	load_shipped(&list, "traces_h200");
+	load_shipped(&list, "peers_h200");
+	for (int i = 0; i < list.n; i++)
+		for (int j = 0; j < i; j++)
+			if (same_work(&list.v[i], &list.v[j]))
+				fail_msg("%s %s in %s and %s in %s", list.v[i].model,
+					 list.v[i].batch_text, list.v[i].set, list.v[j].model,
+					 list.v[j].set);
+	scenarios_free(&list);
+}
+
+/* The published table's own figures for its ragged batches. */
+static void peers_match(void **arg)
+{
+	struct scenario_list list = { 0 };
+	int decodes = 0, prefills = 0;
+	(void)arg;
+	load_shipped(&list, "peers_h200");
+	for (int i = 0; i < list.n; i++) {
+		const struct scenario *s = &list.v[i];
+		struct facts f;
+		scenario_facts(&f, &s->shape, &s->batch->view);
+		if (f.seqs == 64 && f.decodes == 64 && strchr(s->batch_text, '_')) {
+			assert_true(fabs(f.kv_bytes / 1e6 - 1587) < 0.5);
+			decodes++;
+		}
+		if (f.seqs == 16 && !f.decodes) {
+			assert_true(fabs(f.flops / 1e9 - 1154) < 0.5);
+			prefills++;
+		}
+	}
+	assert_int_equal(decodes, 1);
+	assert_int_equal(prefills, 1);
+	scenarios_free(&list);
+}
+
+int main(void)
+{
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 2];
+	size_t n = 0;
+	int failed;
+	models = models_load("scenarios/models.json");
+	if (!models)
+		return 1;
+	for (size_t i = 0; i < COUNT(shapes); i++)
+		tests[n++] = (struct CMUnitTest){ shapes[i].name, ships_model, NULL, NULL,
+						  (void *)&shapes[i] };
+	for (size_t i = 0; i < COUNT(sets); i++)
+		tests[n++] =
+		    (struct CMUnitTest){ sets[i].name, ships_set, NULL, NULL, (void *)&sets[i] };
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(sets_are_disjoint);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	failed = _cmocka_run_group_tests("sets", tests, n, NULL, NULL);
+	models_free(models);
+	return failed;
+}
