@@ -7,7 +7,6 @@ MODEL     ?=# e.g. llama3.1-8b@1; empty: all
 SCENARIOS ?=# a JSON file; empty: the preset's
 RESULTS   ?= results
 GENERATED ?= generated
-OUT       ?= $(GENERATED)
 PREFIX    ?= /usr/local
 CUDA_HOME ?= /usr/local/cuda
 # SAN=1 checks addresses and undefined behaviour, V=1 shows whole commands.
@@ -23,7 +22,7 @@ override CPPFLAGS += -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -
 override CFLAGS   += -std=c11 -fPIC $(WARN) $(sanitize)
 LIBS     := -lpthreadpool -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
-VERSION  := $(shell sed -n 's/^\#define ATTUNE_VERSION "\(.*\)"/\1/p' kernels/attune.h)
+VERSION  := $(shell sed -n 's/.*return "\([0-9.]*\)";.*/\1/p' kernels/status.c)
 
 Q      := $(if $(V),,@)
 say     = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
@@ -71,7 +70,7 @@ $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libattune.so.0 -Wl,--version-script=$(B)/exports.map \
 		$(filter %.o,$^) -o $@ $(LIBS)
-$(B)/attune.pc: kernels/attune.h Makefile
+$(B)/attune.pc: kernels/status.c Makefile | $(B)/has_library
 	$(Q)printf '%s\n' 'Name: attune' 'Description: paged attention chosen by measurement' \
 		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lattune' \
 		'Libs.private: $(LIBS)' >$@
@@ -110,8 +109,8 @@ help: ## this list
 deps: ## installs what building, tuning and testing need
 	@CC='$(CC)' sh harness/deps.sh install library tool test
 
-# GPU, else what the tool finds; and the GPUs that have results.
-gpu      = gpu=$${GPU:-$$($(B)/attune devices --default)} || exit
+# GPU, else the first device that the tool finds; and the GPUs that have results.
+gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv | awk 'NR == 2 { print $$2 }')}
 measured = $(or $(GPU),$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite)))
 again    = $(MAKE) --no-print-directory
 ready    = $(again) STALE=skip $(B)/attune
@@ -134,29 +133,31 @@ test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's 
 heuristics: ## results/ to generated/, for GPU= or all
 	$(Q)$(ready)
 	$(Q)for gpu in $(measured); do $(B)/attune induce --gpu $$gpu \
-		--db $(RESULTS)/$$gpu.sqlite --out $(OUT)/attune_$$gpu.h || exit; done
+		--db $(RESULTS)/$$gpu.sqlite --out $(GENERATED)/attune_$$gpu.h $(CHECK) || exit; done
 
 heuristics-check: ## fails, with the diff, where `make heuristics` would change something
-	$(Q)rm -rf $(B)/check && mkdir -p $(B)/check
-	$(Q)$(again) heuristics OUT=$(B)/check
-	$(Q)diff -ru $(GENERATED) $(B)/check
+	$(Q)$(again) heuristics CHECK=--check
 
 plot: ## results/ to pictures, SVG and PNG, for GPU= or all
 	$(Q)$(ready)
 	$(Q)for gpu in $(measured); do $(B)/attune plot --gpu $$gpu \
-		--db $(RESULTS)/$$gpu.sqlite --out $(RESULTS) || exit; done
+		--db $(RESULTS)/$$gpu.sqlite --header $(GENERATED)/attune_$$gpu.h --out $(RESULTS) || exit; done
 
 bench: ## the tuned library beside its baselines, on held-out scenarios
 	$(Q)$(again) $(B)/attune
 	$(Q)$(gpu); $(B)/attune bench --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite
 
-install: all ## library, header, pkg-config file, binary, into PREFIX
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include share/attune)
+# The tool compiles what it measures, so kernels' sources go along.
+installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu)
+install: all ## library, header, pkg-config file, tool, into PREFIX
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include $(installed))
 	install $(B)/attune $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libattune.a $(DESTDIR)$(PREFIX)/lib
 	install $(B)/libattune.so $(DESTDIR)$(PREFIX)/lib/libattune.so.0
 	ln -sf libattune.so.0 $(DESTDIR)$(PREFIX)/lib/libattune.so
 	install -m 644 kernels/attune.h $(DESTDIR)$(PREFIX)/include
+	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f) \
+		$(DESTDIR)$(PREFIX)/$$d || exit; done
 	{ echo 'prefix=$(PREFIX)'; cat $(B)/attune.pc; } >$(DESTDIR)$(PREFIX)/lib/pkgconfig/attune.pc
 
 clean: ## removes what was built

@@ -45,9 +45,10 @@ static int try_root(const char *folder, const char *below)
 static void find_root(void)
 {
 	const char *given = getenv("ATTUNE_SOURCE");
-	if (given && *given
-		? !try_root(given, "")
-		: !try_root(executable_dir(), "/../kernels") && !try_root(ATTUNE_SOURCE_DIR, ""))
+	if (given && *given ? !try_root(given, "")
+			    : !try_root(executable_dir(), "/../kernels") &&
+				  !try_root(executable_dir(), "/../share/attune/kernels") &&
+				  !try_root(ATTUNE_SOURCE_DIR, ""))
 		root[0] = '\0';
 }
 
