@@ -67,7 +67,7 @@ static void emit_top(const struct emitter *e)
 		dev->backend == BACKEND_CPU ? "threads" : "SMs");
 	fprintf(out, " *   driver    %s, toolkit %s\n", dev->driver, run->toolkit);
 	fprintf(out, " *   database  %s, protocol %s\n", e->d->hash, e->d->protocol);
-	fprintf(out, " *   learned   from %d scenarios; %d were held out\n", count_split(e->d, 1),
+	fprintf(out, " *   learned   from %d scenarios, %d held out\n", count_split(e->d, 1),
 		count_split(e->d, 0));
 	fprintf(out, " *   noise     differences below %.1f %% count as none\n", NOISE_FLOOR / 1e4);
 	emit_scores(e);
