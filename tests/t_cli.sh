@@ -1,0 +1,123 @@
+#!/bin/sh
+# t_cli.sh - the command line: help, usage errors, exit codes. A failure says so in
+# one line on stderr (argp adds one that points to --help) and nothing on stdout.
+B=${B:-build}
+attune=$B/attune
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0
+
+row() { # CONDITION NAME
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		sed 's/^/# out: /' "$tmp/out" | head -3
+		sed 's/^/# err: /' "$tmp/err" | head -5
+	fi
+}
+
+run() {
+	eval "timeout 60 $attune $*" >"$tmp/out" 2>"$tmp/err" </dev/null
+	code=$?
+}
+
+commands='devices scenarios sweep merge induce eval show diff plot bench'
+
+for c in '' $commands; do
+	run "$c --help"
+	bad=0
+	[ $code -eq 0 ] && [ ! -s "$tmp/err" ] && grep -q '^Usage:' "$tmp/out" || bad=1
+	[ -z "$c" ] || grep -Eq "^  attune $c( |\$)" "$tmp/out" || bad=1
+	row $bad "attune${c:+ $c} --help, with an example"
+done
+run --help
+bad=0
+for c in $commands; do
+	grep -q "^  $c " "$tmp/out" || bad=1
+done
+row $bad "attune --help lists every command"
+run --version
+row "$([ $code -eq 0 ] && grep -Eq '^attune [0-9]+\.[0-9]+\.[0-9]+$' "$tmp/out"; echo $?)" \
+	"attune --version"
+
+echo '{ "scenarios": [ { "batch": "2q2k_32q" } ] }' >"$tmp/batch.json"
+echo '{ "scenarios": [ { "batch": "q1", "batchs": 1 } ] }' >"$tmp/key.json"
+printf '{ "scenarios": [\n  { "batch" "q1" } ] }\n' >"$tmp/json.json"
+echo 'this is no database' >"$tmp/text.sqlite"
+echo '/* no header of ours */' >"$tmp/text.h"
+
+# exit code, pattern of the first line on stderr, arguments
+while IFS='|' read -r want pattern arguments; do
+	[ -n "$want" ] || continue
+	eval "line=\"$arguments\""
+	run "$line"
+	bad=0
+	[ "$code" = "$want" ] || bad=1
+	head -1 "$tmp/err" | grep -Eq "^attune.*$pattern" || bad=1
+	[ "$(sed 1d "$tmp/err" | grep -vcE '^Try .attune')" = 0 ] || bad=1
+	[ ! -s "$tmp/out" ] || bad=1
+	row $bad "attune $arguments: exit $want"
+done <<'ROWS'
+2|unrecognized option|devices --nonsense
+2|unrecognized option|scenarios --nonsense
+2|unrecognized option|sweep --nonsense
+2|unrecognized option|merge --nonsense
+2|unrecognized option|induce --nonsense
+2|unrecognized option|eval --nonsense
+2|unrecognized option|show --nonsense
+2|unrecognized option|diff --nonsense
+2|unrecognized option|plot --nonsense
+2|unrecognized option|bench --nonsense
+2|extra|devices extra
+2|extra|sweep extra
+2|extra|induce extra
+2|extra|eval extra
+2|extra|plot extra
+2|extra|bench extra
+2|format|devices --format xml
+2|format|scenarios --format xml
+2|format|eval --format xml
+2|format|show --format xml
+2|format|bench --format xml
+2|column|scenarios --batch 2q2k_32q
+2|column|sweep --gpu cpu --db $tmp/new.sqlite --batch 2q2k_32q
+2|no-such-model|scenarios --batch q1 --model no-such-model@1
+2|no-such-model|sweep --gpu cpu --db $tmp/new.sqlite --batch q1 --model no-such-model@1
+2|no-such-set|scenarios --set no-such-set
+2|no-such-set|sweep --gpu cpu --db $tmp/new.sqlite --scenarios no-such-set
+2|batch.json:1|scenarios --set $tmp/batch.json
+2|key.json:1.*batchs|scenarios --set $tmp/key.json
+2|json.json:2|scenarios --set $tmp/json.json
+2|json.json:2|sweep --gpu cpu --db $tmp/new.sqlite --scenarios $tmp/json.json
+2|preset|sweep --preset enormous
+2|budget|sweep --budget soon
+2|shard|sweep --shard 3/2
+2|kernel|sweep --gpu cpu --db $tmp/new.sqlite --kernels no-such-kernel
+3|mi300|sweep --gpu mi300 --db $tmp/new.sqlite --batch q1
+2|no-such-gpu|sweep --gpu no-such-gpu --db $tmp/new.sqlite --batch q1
+2|none.sqlite|induce --gpu cpu --db $tmp/none.sqlite --out $tmp/x.h
+2|none.sqlite|eval --gpu cpu --db $tmp/none.sqlite
+2|none.sqlite|plot --gpu cpu --db $tmp/none.sqlite --out $tmp
+2|none.sqlite|show --gpu cpu --db $tmp/none.sqlite
+2|text.sqlite|induce --gpu cpu --db $tmp/text.sqlite --out $tmp/x.h
+2|text.sqlite|merge $tmp/text.sqlite --into $tmp/new.sqlite
+2|none.sqlite|diff $tmp/none.sqlite $tmp/text.sqlite
+2|max-leaves|induce --gpu cpu --max-leaves none
+ROWS
+
+for word in sweeep ''; do
+	run "$word"
+	row "$([ $code -eq 2 ] && [ ! -s "$tmp/out" ] && [ -s "$tmp/err" ]; echo $?)" \
+		"attune $word: exit 2, commands on stderr"
+done
+
+run scenarios --batch 2q2k_32q1s1k --format json
+row "$([ $code -eq 0 ] && grep -q '"seqs": *34' "$tmp/out"; echo $?)" "a batch as JSON"
+run scenarios --batch 2q2k_32q1s1k --format tsv '>/dev/full'
+row "$([ $code -eq 1 ] && grep -q 'standard output' "$tmp/err"; echo $?)" \
+	"a full disk under stdout: exit 1"
+[ ! -e "$tmp/x.h" ]
+row $? "what failed wrote no header"
+echo "1..$n"
