@@ -1,0 +1,87 @@
+#!/bin/sh
+# t_scenarios_cmd.sh - attune scenarios from outside: exit codes, what goes to stdout
+# and what to stderr, the same facts in every format. Runs in the root of the repository.
+set -u
+tool=${B:-build}/attune
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0
+
+# ok NAME CONDITION...: one row
+ok() {
+	name=$1
+	n=$((n + 1))
+	shift
+	if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name"; fi
+}
+
+run() {
+	"$tool" scenarios "$@" >"$tmp/out" 2>"$tmp/err"
+	code=$?
+}
+
+# refused NAME MESSAGE OPTION...: code 2, the line on stderr, nothing on stdout
+refused() {
+	what=$1
+	message=$2
+	shift 2
+	run "$@"
+	head -n 1 "$tmp/err" >"$tmp/first"
+	printf '%s\n' "$message" | sed 's/^attune:/attune[a-z ]*:/' >"$tmp/pattern"
+	ok "$what: code 2" [ $code -eq 2 ]
+	ok "$what: says so" grep -qx -f "$tmp/pattern" "$tmp/first"
+	ok "$what: no data" [ ! -s "$tmp/out" ]
+}
+
+run --batch 2q2k_32q1s1k --model llama3.1-8b@1 --format tsv
+printf '\t\tllama3.1-8b@1\t16\tbf16\tbf16\tnhd\t1.000\t34\t0.941\t4128\t150.99\t69.29\t2q2k_32q1s1k\n' \
+	>"$tmp/want"
+tail -n 1 "$tmp/out" >"$tmp/row"
+ok "a batch: code 0" [ $code -eq 0 ]
+ok "a batch: its facts" cmp -s "$tmp/row" "$tmp/want"
+ok "a batch: nothing on stderr" [ ! -s "$tmp/err" ]
+
+run --batch q1s1024_q1s1k --page-size 48 --format json
+ok "json: numbers and texts" grep -qF \
+	'"page_size": 48, "dtype": "bf16", "kv_dtype": "bf16", "layout": "nhd", "weight": 1.000, "seqs": 2' \
+	"$tmp/out"
+ok "json: canonical batch" grep -qF '"batch": "2q1s1k"}' "$tmp/out"
+
+for format in table tsv json; do
+	run --set cpu --set peers_h200 --format $format
+	# 69 + 43 rows, and a header or two brackets
+	rows=$(wc -l <"$tmp/out")
+	[ $format = json ] && rows=$((rows - 1))
+	ok "$format: as many rows as scenarios" [ "$code $rows" = "0 113" ]
+done
+run --set h200 --model qwen3-14b@1 --format tsv
+ok "a model of a set" [ "$(cut -f 3 "$tmp/out" | sort -u | tr '\n' ' ')" = "model qwen3-14b@1 " ]
+run --models --format tsv
+ok "models" grep -q "^llama3.1-8b@8	4	1	4	128	" "$tmp/out"
+run --help
+ok "help has an example" grep -q "attune scenarios --batch" "$tmp/out"
+
+refused "a bad batch" 'attune: --batch "q1sx": column 4: expected a sequence length, found .x.' \
+	--batch q1sx
+refused "an unknown model" 'attune: unknown model "x@1"; the nearest is .*' --batch q1 --model x@1
+refused "an unknown set" 'attune: scenarios/nope.json: No such file or directory' --set nope
+refused "an unknown format" 'attune: --format must be table, tsv or json' --format xml
+refused "a bad number" 'attune: --load is "0"; it must be a number above 0' --load 0
+refused "a word too many" 'attune: "x" is not an option; see --help' x
+refused "no such trace" 'attune: /no.csv: No such file or directory; a trace is a CSV file' \
+	--trace /no.csv
+
+awk 'BEGIN { print "arrival_s,prompt_tokens,output_tokens"
+	for (i = 0; i < 300; i++) print i ",", 1 + i * 37 % 900 ",", 1 + i * 11 % 50 }' >"$tmp/t.csv"
+run --trace "$tmp/t.csv" --max-batched-tokens 256 --max-seqs 16 --pick 5 --load 0.5 \
+	--trace "$tmp/t.csv" --split heldout --max-gflop 0.5
+mkdir "$tmp/sets" && cp "$tmp/out" "$tmp/sets/mine.json" && cp scenarios/models.json "$tmp/sets"
+ok "a trace: code 0" [ $code -eq 0 ]
+run --dir "$tmp/sets" --format tsv
+ok "a trace: its set can be read" [ $code -eq 0 ]
+ok "a trace: both splits" [ "$(cut -f 1,2 "$tmp/out" | sort -u | tr '\t\n' '  ')" = \
+	"mine heldout mine train set split " ]
+small=$(awk -F '\t' '$2 == "heldout" && $13 > most { most = $13 }
+	END { print (most > 0 && most <= 0.51) }' "$tmp/out")
+ok "a trace: the limit holds" [ "$small" = 1 ]
+echo "1..$n"
