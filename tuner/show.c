@@ -1,0 +1,369 @@
+/* show.c - `attune show`: tables for a person. All ways that one scenario was
+ * measured, fastest first; the rest of the answers are in lists.c and why.c. */
+#include "tuner.h"
+#include "show.h"
+#include <argp.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_KERNELS = 256, OPT_BEST, OPT_WHY, OPT_PAGE, OPT_PHASE };
+
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE", 0, "header that --why and --best explain", 0 },
+	{ "model", 'm', "NAME@TP", 0, "model shape, as in llama3.1-8b@1", 0 },
+	{ "batch", 'b', "BATCH", 0, "as in 2q2k_32q1s1k", 0 },
+	{ "page-size", OPT_PAGE, "N", 0, "tokens of a page, where several were measured", 0 },
+	{ "phase", OPT_PHASE, "PHASE", 0, "only one part's variants: prefill or decode", 0 },
+	{ "why", OPT_WHY, NULL, 0, "why the header picks what it picks", 0 },
+	{ "best", OPT_BEST, NULL, 0, "every scenario's fastest plan beside the header's", 0 },
+	{ "kernels", OPT_KERNELS, NULL, 0, "kernels with their tunables and rules", 0 },
+	{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 },
+	{ 0 }
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct show *o = state->input;
+	switch (key) {
+	case 'g': o->gpu = arg; return 0;
+	case 'd': o->db = arg; return 0;
+	case 'H': o->header = arg; return 0;
+	case 'm': o->model = arg; return 0;
+	case 'b': o->batch = arg; return 0;
+	case OPT_PAGE:
+		o->page_size = atoi(arg);
+		if (o->page_size < 1)
+			argp_error(state, "--page-size '%s' should be 1 or more", arg);
+		return 0;
+	case OPT_PHASE:
+		o->phase = !strcmp(arg, "prefill") ? PHASE_PREFILL : PHASE_DECODE;
+		if (strcmp(arg, phase_name(o->phase)))
+			argp_error(state, "--phase '%s' should be prefill or decode", arg);
+		return 0;
+	case OPT_WHY: o->what = SHOW_WHY; return 0;
+	case OPT_BEST: o->what = SHOW_BEST; return 0;
+	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
+	case 'f':
+		if (!format_parse(arg, &o->format))
+			argp_error(state, "--format '%s' should be table, tsv or json", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (o->what == SHOW_SCENARIO || o->what == SHOW_WHY)
+			if (!o->model || !o->batch)
+				argp_error(state, "--model and --batch say which scenario");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"What was measured, and why the header picks what it picks."
+	"\vA mixed batch is listed as one launch, as composed plans measured whole, and as the sum "
+	"of its parts measured apart (each prefill variant with the best decode variant and the "
+	"other way round).\n\n"
+	"Example:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
+	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
+	"  attune show --gpu cpu --best\n  attune show --kernels",
+	NULL,
+	NULL,
+	NULL
+};
+
+/* ---- which scenario ------------------------------------------------------------------------ */
+static double log_ratio(double a, double b)
+{
+	return fabs(log((a + 1) / (b + 1)));
+}
+
+static double batch_distance(const struct attune_features *a, const struct attune_features *b)
+{
+	return log_ratio((double)a->num_seqs, (double)b->num_seqs) +
+	       log_ratio((double)a->query_tokens, (double)b->query_tokens) +
+	       log_ratio((double)a->kv_tokens, (double)b->kv_tokens) +
+	       log_ratio((double)a->prefill_tokens, (double)b->prefill_tokens);
+}
+
+/* Models when this one is not there, else its three nearest batches. */
+static void complain_nearest(const struct data *d, const struct show *o, const struct batch *b)
+{
+	enum { NEAREST = 3 };
+	char text[600] = "";
+	size_t n = 0;
+	int known = 0;
+	for (int s = 0; s < d->n; s++)
+		known |= !strcmp(d->v[s].model, o->model);
+	double last = -1;
+	int last_scenario = -1;
+	for (int k = 0; known && k < NEAREST && n < sizeof text; k++) {
+		int best = -1;
+		double least = INFINITY;
+		for (int s = 0; s < d->n; s++) {
+			struct part p;
+			if (strcmp(d->v[s].model, o->model) ||
+			    !part_make(&p, PHASE_ALL, &d->v[s].shape, &b->view, &d->run.device))
+				continue;
+			const double far = batch_distance(&p.f, &d->v[s].part[PHASE_ALL].f);
+			if (far < least && (far > last || (far == last && s > last_scenario)))
+				least = far, best = s;
+		}
+		if (best < 0)
+			break;
+		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s (page %d)", k ? ", " : "",
+				      d->v[best].batch_text, d->v[best].shape.page_size);
+		last = least;
+		last_scenario = best;
+	}
+	for (int s = 0; !known && s < d->n && n < sizeof text; s++)
+		if (!s || strcmp(d->v[s].model, d->v[s - 1].model))
+			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", s ? ", " : "",
+					      d->v[s].model);
+	complain("no measurement of %s with batch %s on %s; %s: %s", o->model, o->batch, d->gpu,
+		 known ? "nearest" : "models there are", text);
+}
+
+/* Of several that differ in page size, dtype or layout: page size 16, else the
+ * first; the others are named. */
+static int find_scenario(const struct data *d, const struct show *o)
+{
+	char error[200];
+	struct batch *b = batch_parse(o->batch, error, sizeof error);
+	int found = -1, others = 0;
+	if (!b) {
+		complain("--batch %s: %s", o->batch, error);
+		return -2;
+	}
+	char *text = batch_format(&b->view);
+	for (int s = 0; text && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		char *its = batch_format(&m->batch->view);
+		const int same = its && !strcmp(its, text) && !strcmp(m->model, o->model) &&
+				 (!o->page_size || o->page_size == m->shape.page_size);
+		free(its);
+		others += same && found >= 0;
+		if (same &&
+		    (found < 0 || (m->shape.page_size == 16 && d->v[found].shape.page_size != 16)))
+			found = s;
+	}
+	if (found < 0)
+		complain_nearest(d, o, b);
+	else if (others)
+		complain("shown: page size %d, %s, %s; %d more of this batch differ in that",
+			 d->v[found].shape.page_size, dtype_name(d->v[found].shape.dtype),
+			 d->v[found].layout, others);
+	free(text);
+	batch_free(b);
+	return found;
+}
+
+/* ---- its ways to be run ---------------------------------------------------------------------- */
+struct way {
+	char plan[2 * MAX_CHOICE_TEXT + 64], kernel[32];
+	const char *variant; /* within plan */
+	struct cell cell;
+};
+
+struct ways {
+	struct way *v;
+	int n, room;
+};
+
+static struct way *new_way(struct ways *w)
+{
+	if (w->n == w->room) {
+		const int room = 2 * w->room + 64;
+		struct way *v = realloc(w->v, sizeof *v * (size_t)room);
+		if (!v)
+			return NULL;
+		w->v = v;
+		w->room = room;
+	}
+	w->v[w->n] = (struct way){ .plan = "" };
+	return &w->v[w->n++];
+}
+
+void choice_words(const struct choice *c, char text[MAX_CHOICE_TEXT])
+{
+	const int n = snprintf(text, MAX_CHOICE_TEXT, "%s ", c->kernel->name);
+	config_text(text + n, MAX_CHOICE_TEXT - (size_t)n, &c->config, c->kernel->space);
+}
+
+static int add_cells(struct ways *w, const struct data *d, int scenario, enum phase phase)
+{
+	for (int c = 0; c < d->num_choices; c++) {
+		const struct cell *cell = data_cell(d, scenario, phase, c);
+		char words[MAX_CHOICE_TEXT];
+		struct way *way;
+		if (!cell)
+			continue;
+		way = new_way(w);
+		if (!way)
+			return 0;
+		choice_words(&d->choice[c], words);
+		snprintf(way->plan, sizeof way->plan, "%s%s%s",
+			 phase == PHASE_ALL ? "" : phase_name(phase),
+			 phase == PHASE_ALL ? "" : ": ", words);
+		snprintf(way->kernel, sizeof way->kernel, "%s", d->choice[c].kernel->name);
+		way->cell = *cell;
+	}
+	return 1;
+}
+
+static void name_both(const struct data *d, struct way *way, int prefill, int decode, int summed)
+{
+	char a[MAX_CHOICE_TEXT], b[MAX_CHOICE_TEXT];
+	choice_words(&d->choice[prefill], a);
+	choice_words(&d->choice[decode], b);
+	snprintf(way->plan, sizeof way->plan, "prefill: %s | decode: %s%s", a, b,
+		 summed ? " (sum of parts)" : "");
+	snprintf(way->kernel, sizeof way->kernel, "plan");
+}
+
+/* Two cells, one after the other. */
+static struct cell sum_of(const struct cell *a, const struct cell *b)
+{
+	const double us = a->median_us + b->median_us;
+	return (struct cell){
+		.outcome = OUTCOME_OK,
+		.median_us = us,
+		.min_us = a->min_us + b->min_us,
+		.ci_us = hypot(a->ci_us, b->ci_us),
+		.gbps = (a->gbps * a->median_us + b->gbps * b->median_us) / us,
+		.tflops = (a->tflops * a->median_us + b->tflops * b->median_us) / us,
+		.joules = a->joules + b->joules,
+	};
+}
+
+static int add_sum(struct ways *w, const struct data *d, int s, int prefill, int decode)
+{
+	const struct cell *a = data_cell(d, s, PHASE_PREFILL, prefill);
+	const struct cell *b = data_cell(d, s, PHASE_DECODE, decode);
+	struct way *way;
+	if (!a || !b || a->outcome != OUTCOME_OK || b->outcome != OUTCOME_OK)
+		return 1;
+	way = new_way(w);
+	if (!way)
+		return 0;
+	name_both(d, way, prefill, decode, 1);
+	way->cell = sum_of(a, b);
+	return 1;
+}
+
+static int add_composed(struct ways *w, const struct data *d, int s)
+{
+	int prefill, decode, done = 1;
+	for (int i = 0; i < d->num_plans; i++) {
+		struct way *way = d->plan[i].scenario == s ? new_way(w) : NULL;
+		if (!way)
+			continue;
+		name_both(d, way, d->plan[i].prefill, d->plan[i].decode, 0);
+		way->cell = d->plan[i].cell;
+	}
+	data_best(d, s, PHASE_PREFILL, &prefill);
+	data_best(d, s, PHASE_DECODE, &decode);
+	for (int c = 0; done && prefill >= 0 && decode >= 0 && c < d->num_choices; c++)
+		done = add_sum(w, d, s, c, decode) && (c == decode || add_sum(w, d, s, prefill, c));
+	return done;
+}
+
+static int by_time(const void *pa, const void *pb)
+{
+	const struct way *a = pa, *b = pb;
+	if ((a->cell.outcome == OUTCOME_OK) != (b->cell.outcome == OUTCOME_OK))
+		return a->cell.outcome == OUTCOME_OK ? -1 : 1;
+	if (a->cell.outcome == OUTCOME_OK && a->cell.median_us != b->cell.median_us)
+		return a->cell.median_us < b->cell.median_us ? -1 : 1;
+	return strcmp(a->plan, b->plan);
+}
+
+static void print_ways(const struct ways *w, enum format format)
+{
+	const char *columns[] = { "plan",   "kernel", "variant", "outcome", "median_us",
+				  "min_us", "ci_us",  "gbps",    "tflops",  "joules" };
+	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	for (int i = 0; t && i < w->n; i++) {
+		const struct way *way = &w->v[i];
+		const struct cell *c = &way->cell;
+		const int ok = c->outcome == OUTCOME_OK;
+		const char *after_kernel = strstr(way->plan, way->kernel);
+		table_text(t, way->plan);
+		table_text(t, way->kernel);
+		table_text(t, after_kernel ? after_kernel + strlen(way->kernel) + 1 : way->plan);
+		table_text(t, outcome_name(c->outcome));
+		table_number(t, ok ? c->median_us : NAN, 3);
+		table_number(t, ok ? c->min_us : NAN, 3);
+		table_number(t, ok ? c->ci_us : NAN, 3);
+		table_number(t, ok ? c->gbps : NAN, 1);
+		table_number(t, ok ? c->tflops : NAN, 3);
+		table_number(t, ok ? c->joules : NAN, 6);
+		table_end_row(t);
+	}
+	if (t)
+		table_print(t, stdout);
+}
+
+static int show_scenario(const struct data *d, const struct show *o, int s)
+{
+	const struct measured *m = &d->v[s];
+	struct ways w = { 0 };
+	int done;
+	if (o->phase != PHASE_ALL && !m->has[o->phase]) {
+		complain("batch %s has no %s part", o->batch, phase_name(o->phase));
+		return 0;
+	}
+	if (o->phase != PHASE_ALL)
+		done = add_cells(&w, d, s, o->phase);
+	else if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
+		done = add_cells(&w, d, s, PHASE_ALL) && add_composed(&w, d, s);
+	else
+		done = add_cells(&w, d, s, PHASE_ALL) &&
+		       add_cells(&w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL);
+	if (done && w.n)
+		qsort(w.v, (size_t)w.n, sizeof *w.v, by_time);
+	if (done)
+		print_ways(&w, o->format);
+	free(w.v);
+	return done;
+}
+
+static int show_from(const struct data *d, const struct show *o, const char *header)
+{
+	struct forest f;
+	int s = -1, code = EXIT_CHECK;
+	if (o->what != SHOW_BEST && (s = find_scenario(d, o)) < 0)
+		return s == -2 ? EXIT_USAGE : EXIT_CHECK;
+	if (o->what == SHOW_SCENARIO)
+		return show_scenario(d, o, s) ? EXIT_DONE : EXIT_CHECK;
+	if (!forest_load(&f, header))
+		return EXIT_USAGE;
+	if (o->what == SHOW_WHY)
+		code = show_why(d, &f, s, o->format) ? EXIT_DONE : EXIT_CHECK;
+	else
+		code = show_best(d, &f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+	forest_free(&f);
+	return code;
+}
+
+int cmd_show(int argc, char **argv)
+{
+	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
+	char gpu[16], db[256], header[256];
+	int code = EXIT_USAGE;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	if (o.what == SHOW_KERNELS)
+		return show_kernels(o.gpu, o.format) ? EXIT_DONE : EXIT_USAGE;
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	default_paths(gpu, db, header);
+	struct data *d = data_load(o.db ? o.db : db, gpu);
+	if (d)
+		code = d->n ? show_from(d, &o, o.header ? o.header : header) : EXIT_CHECK;
+	data_free(d);
+	return code;
+}

@@ -1,0 +1,27 @@
+/* show.h - the answers of `attune show`, by file. */
+#ifndef SHOW_H
+#define SHOW_H
+
+#include "tuner.h"
+
+enum show_what { SHOW_SCENARIO, SHOW_WHY, SHOW_BEST, SHOW_KERNELS };
+
+struct show {
+	const char *gpu, *db, *header, *model, *batch;
+	int page_size; /* 0: any */
+	enum phase phase;
+	enum show_what what;
+	enum format format;
+};
+
+/* All return 0 without memory. */
+/* why.c: the path through the trees, the actions, the runners-up. */
+int show_why(const struct data *, const struct forest *, int scenario, enum format);
+/* lists.c: every scenario (of a model, unless NULL), and every kernel. */
+int show_best(const struct data *, const struct forest *, const char *model, enum format);
+int show_kernels(const char *gpu, enum format);
+
+/* "segmented BLOCK_M=16 ..." */
+void choice_words(const struct choice *, char text[MAX_CHOICE_TEXT]);
+
+#endif
