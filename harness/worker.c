@@ -64,10 +64,14 @@ int work_receive(int socket, void *bytes, size_t n)
 
 /* ---- the process ---------------------------------------------------------------- */
 
-/* It outlives neither its parent nor, by leaving no core, its usefulness. */
+/* It outlives neither its parent nor, by leaving no core, its usefulness; and it dies of
+ * what kills others, whatever the parent does about that. */
 static void become_worker(const struct worker_setup *setup, int socket, pid_t parent)
 {
+	static const int deadly[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 	const struct rlimit none = { 0, 0 };
+	for (size_t i = 0; i < COUNT(deadly); i++)
+		signal(deadly[i], SIG_DFL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);

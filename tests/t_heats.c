@@ -1,0 +1,323 @@
+/* t_heats.c - which choices are tried where: candidates of a kernel, scenarios spread
+ * out, and who is left in once neighbours are known. */
+#include "../harness/sweep.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#undef fail
+
+static const struct device_info cpu = {
+	.backend = BACKEND_CPU, .gpu = "cpu", .units = 4, .l2_bytes = 32 << 20
+};
+static const struct device_info gpu = { .backend = BACKEND_GPU,
+					.gpu = "h200",
+					.units = 132,
+					.lanes = 32,
+					.smem_per_block = 227 << 10,
+					.smem_per_unit = 228 << 10,
+					.l2_bytes = 50 << 20 };
+static const attune_shape llama = { .num_query_heads = 32,
+				    .num_kv_heads = 8,
+				    .head_size = 128,
+				    .page_size = 16,
+				    .dtype = ATTUNE_BF16,
+				    .kv_dtype = ATTUNE_BF16,
+				    .causal = 1 };
+
+/* ---- candidates ----------------------------------------------------------------------- */
+
+static int count_legal(const struct kernel *k, const attune_shape *s, const struct device_info *d)
+{
+	struct config c;
+	int n = 0;
+	config_first(&c, k->space);
+	do
+		n += !k->space->why_illegal(&c, s, NULL, d);
+	while (config_next(&c, k->space));
+	return n;
+}
+
+static void expect_sound(const struct candidates *list, const struct device_info *d)
+{
+	for (int i = 0; i < list->n; i++) {
+		const struct choice *c = &list->v[i].choice;
+		assert_null(c->kernel->space->why_illegal(&c->config, &llama, NULL, d));
+		for (int j = 0; j < i; j++)
+			assert_true(
+			    c->kernel != list->v[j].choice.kernel ||
+			    memcmp(&c->config, &list->v[j].choice.config, sizeof c->config));
+	}
+}
+
+static void presets_grow(void **state)
+{
+	(void)state;
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		const struct device_info *d = k->backend == BACKEND_GPU ? &gpu : &cpu;
+		int last = 0;
+		if (!k->selectable)
+			continue;
+		for (enum preset p = 0; p < NUM_PRESETS; p++) {
+			struct candidates list = { 0 };
+			assert_true(candidates_add(&list, k, &llama, d, p, 1));
+			expect_sound(&list, d);
+			assert_true(list.n >= last);
+			assert_int_equal(list.v[0].origin, FROM_DEFAULT);
+			last = list.n;
+			if (p == PRESET_SMOKE)
+				assert_true(list.n <= 4);
+			free(list.v);
+		}
+		assert_int_equal(last, count_legal(k, &llama, d));
+	}
+}
+
+static void the_same_seed_gives_the_same(void **state)
+{
+	struct candidates a = { 0 }, b = { 0 };
+	const struct kernel *k = kernel_find(BACKEND_CPU, "segmented");
+	(void)state;
+	assert_true(candidates_add(&a, k, &llama, &cpu, PRESET_QUICK, 5));
+	assert_true(candidates_add(&b, k, &llama, &cpu, PRESET_QUICK, 5));
+	assert_int_equal(a.n, b.n);
+	for (int i = 0; i < a.n; i++)
+		assert_memory_equal(&a.v[i].choice.config, &b.v[i].choice.config,
+				    sizeof a.v[i].choice.config);
+	free(a.v);
+	free(b.v);
+}
+
+/* Of each axis some choice has every legal value. */
+static void a_sample_covers_all_values(void **state)
+{
+	struct candidates list = { 0 };
+	const struct kernel *k = kernel_find(BACKEND_CPU, "segmented");
+	(void)state;
+	assert_true(candidates_add(&list, k, &llama, &cpu, PRESET_QUICK, 1));
+	for (int i = 0; i < k->space->num_axes; i++)
+		for (int j = 0; j < k->space->axis[i].num_values; j++) {
+			int found = 0;
+			for (int n = 0; n < list.n; n++)
+				found |=
+				    list.v[n].choice.config.v[i] == k->space->axis[i].values[j];
+			assert_true(found);
+		}
+	free(list.v);
+}
+
+static void baselines_are_vllms(void **state)
+{
+	struct config c;
+	attune_shape s = llama;
+	const struct kernel *k = kernel_find(BACKEND_GPU, "qblock");
+	(void)state;
+	assert_true(baseline_nearest(&c, k, &s, NULL, &gpu));
+	assert_int_equal(config_value(&c, k->space, "BLOCK_M", 0), 16);
+	assert_int_equal(config_value(&c, k->space, "TILE_SIZE", 0), 32);
+	assert_null(k->space->why_illegal(&c, &s, NULL, &gpu));
+	s.num_query_heads = 40; /* group 20 */
+	s.num_kv_heads = 2;
+	assert_true(baseline_nearest(&c, k, &s, NULL, &gpu));
+	assert_int_equal(config_value(&c, k->space, "BLOCK_M", 0), 32);
+	assert_false(baseline_nearest(&c, kernel_find(BACKEND_CPU, "qblock"), &s, NULL, &cpu));
+}
+
+static void the_nearest_legal_is_itself_when_legal(void **state)
+{
+	(void)state;
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		const struct device_info *d = k->backend == BACKEND_GPU ? &gpu : &cpu;
+		struct config c, near;
+		config_first(&c, k->space);
+		do {
+			if (k->space->why_illegal(&c, &llama, NULL, d))
+				continue;
+			assert_true(nearest_legal(&near, k, &c, &llama, NULL, d));
+			assert_memory_equal(&near, &c, sizeof c);
+		} while (config_next(&c, k->space));
+	}
+}
+
+/* ---- heats ---------------------------------------------------------------------------- */
+
+enum { MOST = 24 };
+static struct scenario scenarios[MOST];
+static struct heats heats;
+static struct binaries binaries;
+
+static void add(int i, const char *text)
+{
+	char error[128];
+	const struct field field = { .device = &cpu, .preset = PRESET_QUICK, .seed = 1 };
+	scenarios[i] = (struct scenario){ .model = "llama@1",
+					  .set = "t",
+					  .split = "train",
+					  .weight = 1,
+					  .seed = 1,
+					  .shape = llama };
+	scenarios[i].batch = batch_parse(text, error, sizeof error);
+	scenarios[i].batch_text = strdup(text);
+	assert_non_null(scenarios[i].batch);
+	heats.scenarios = scenarios;
+	assert_true(heats_add(&heats, &binaries, i, &field));
+}
+
+static int clear(void **state)
+{
+	(void)state;
+	for (int i = 0; i < MOST; i++) {
+		free(scenarios[i].batch_text);
+		batch_free(scenarios[i].batch);
+	}
+	memset(scenarios, 0, sizeof scenarios);
+	heats_free(&heats);
+	binaries_free(&binaries);
+	return 0;
+}
+
+static void phases_follow_from_the_batch(void **state)
+{
+	(void)state;
+	add(0, "4q1s1k");
+	add(1, "q512");
+	add(2, "q512_4q1s1k");
+	assert_int_equal(heats.n, 5);
+	assert_int_equal(heats.v[0].phase, PHASE_DECODE);
+	assert_int_equal(heats.v[1].phase, PHASE_PREFILL);
+	for (int i = 2; i < 5; i++)
+		assert_int_equal(heats.v[i].scenario, 2);
+	for (int i = 0; i < heats.n; i++) {
+		const struct heat *h = &heats.v[i];
+		const struct entrant *first = &heats.entrant[h->entrant[0]];
+		assert_int_equal(first->origin, FROM_DEFAULT);
+		assert_string_equal(first->choice.kernel->name,
+				    h->phase == PHASE_DECODE ? "segmented" : "qblock");
+		for (int k = 0; k < h->n; k++) {
+			const struct entrant *e = &heats.entrant[h->entrant[k]];
+			assert_null(e->choice.kernel->space->why_illegal(&e->choice.config, &llama,
+									 &h->part, &cpu));
+			assert_true(isnan(h->us[k]));
+		}
+	}
+}
+
+static void binaries_are_shared(void **state)
+{
+	(void)state;
+	add(0, "4q1s4k");
+	const int before = binaries.n;
+	add(1, "4q1s4k_q1s4k");
+	assert_int_equal(binaries.n, before);
+	for (int i = 0; i < binaries.n; i++)
+		for (int j = 0; j < i; j++)
+			assert_true(binaries.v[i].kernel != binaries.v[j].kernel ||
+				    strcmp(binaries.v[i].flags, binaries.v[j].flags));
+}
+
+static void far_ones_come_first(void **state)
+{
+	static const char *const texts[] = { "q1s128",  "q1s129",     "q1s130", "q1s32k",
+					     "64q1s1k", "q512_q1s1k", "q1s131" };
+	int at[7];
+	(void)state;
+	for (int i = 0; i < 7; i++)
+		add(i, texts[i]);
+	heats_spread(&heats);
+	assert_int_equal(heats.n, 9);
+	for (int i = 0; i < heats.n; i++)
+		at[heats.v[i].scenario] = i;
+	for (int near = 1; near < 7; near++)
+		for (int far = 3; far < 6; far++)
+			if (near < 3 || near == 6)
+				assert_true(at[far] < at[near]);
+	for (int i = 0, last = -1; i < heats.n; last = heats.v[i++].scenario)
+		if (i && heats.v[i].scenario != last)
+			for (int j = 0; j < i; j++)
+				assert_int_not_equal(heats.v[j].scenario, heats.v[i].scenario);
+}
+
+static void all_run_until_enough_is_known(void **state)
+{
+	int place[512];
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		char text[32];
+		snprintf(text, sizeof text, "%dq1s%dk", i + 1, i + 1);
+		add(i, text);
+	}
+	const struct heat *h = &heats.v[9];
+	assert_int_equal(heats_select(&heats, h, 0, place), h->n);
+	for (int i = 0; i < 8; i++) {
+		heats.v[i].finished = 1;
+		for (int k = 0; k < heats.v[i].n; k++)
+			heats.v[i].us[k] = 100 + k;
+	}
+	const int n = heats_select(&heats, h, 0, place);
+	assert_true(n > 0 && n < h->n);
+	assert_int_equal(place[0], 0);
+	for (int k = 0; k < h->n; k++) {
+		int in = 0;
+		for (int j = 0; j < n; j++)
+			in |= place[j] == k;
+		if (heats.entrant[h->entrant[k]].origin <= FROM_BASELINE)
+			assert_true(in);
+	}
+	assert_int_equal(heats_select(&heats, h, 1, place), h->n);
+}
+
+static int selected(const struct heat *h, int which)
+{
+	int place[512], in = 0;
+	const int n = heats_select(&heats, h, 0, place);
+	for (int j = 0; j < n; j++)
+		in |= place[j] == which;
+	return in;
+}
+
+static void winners_nearby_are_tried(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		char text[32];
+		snprintf(text, sizeof text, "16q1s%dk", i + 1);
+		add(i, text);
+	}
+	struct heat *h = &heats.v[9];
+	int which = h->n - 1; /* one that only winning brings in */
+	while (which > 0 && heats.entrant[h->entrant[which]].origin <= FROM_BASELINE)
+		which--;
+	for (int i = 0; i < 9; i++) {
+		heats.v[i].finished = 1;
+		for (int k = 0; k < heats.v[i].n; k++)
+			heats.v[i].us[k] = k ? 1000 : 100;
+	}
+	while (selected(h, which))
+		which--;
+	assert_true(which > 0);
+	for (int k = 0; k < heats.v[8].n; k++)
+		if (heats.v[8].entrant[k] == h->entrant[which])
+			heats.v[8].us[k] = 105;
+	assert_true(selected(h, which));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(presets_grow),
+		cmocka_unit_test(the_same_seed_gives_the_same),
+		cmocka_unit_test(a_sample_covers_all_values),
+		cmocka_unit_test(baselines_are_vllms),
+		cmocka_unit_test(the_nearest_legal_is_itself_when_legal),
+		cmocka_unit_test_teardown(phases_follow_from_the_batch, clear),
+		cmocka_unit_test_teardown(binaries_are_shared, clear),
+		cmocka_unit_test_teardown(far_ones_come_first, clear),
+		cmocka_unit_test_teardown(all_run_until_enough_is_known, clear),
+		cmocka_unit_test_teardown(winners_nearby_are_tried, clear),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
