@@ -1,0 +1,109 @@
+#!/bin/sh
+# t_e2e.sh - from scenarios to pictures on the CPU, in a temporary folder: what `make
+# tune` does, killed in the middle, resumed, and done twice with the same result.
+B=${B:-build}
+attune=$B/attune
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+db=$tmp/cpu.sqlite
+n=0
+
+row() { # CONDITION NAME
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		tail -5 "$tmp/out" "$tmp/err" | sed 's/^/# /'
+	fi
+}
+
+run() {
+	timeout 100 "$attune" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+}
+
+count() { # measurements in the database
+	sqlite3 "$db" 'SELECT count(*) FROM measurement' 2>/dev/null || echo 0
+}
+
+cat >"$tmp/tiny.json" <<'SET'
+{
+	"defaults": { "models": [ "llama3.1-8b@4" ] },
+	"scenarios": [
+		{ "batch": "q1s128" },
+		{ "batch": "4q1s128" },
+		{ "batch": "q32" },
+		{ "batch": "q16_2q1s64" },
+		{ "batch": "2q1s100", "split": "heldout" },
+		{ "batch": "q24", "split": "heldout" }
+	]
+}
+SET
+sweep="sweep --gpu cpu --db $db --scenarios $tmp/tiny.json --preset smoke --budget 60s"
+
+# shellcheck disable=SC2086
+"$attune" $sweep >"$tmp/out" 2>"$tmp/err" </dev/null &
+sweeper=$!
+for _ in $(seq 600); do
+	[ "$(count)" -ge 3 ] && break
+	kill -0 $sweeper 2>/dev/null || break
+	sleep 0.1
+done
+kill -9 $sweeper 2>/dev/null
+wait $sweeper 2>/dev/null
+[ $? -eq 137 ]
+row $? "a sweep is killed in the middle"
+kept=$(count)
+[ "$kept" -ge 3 ] && [ "$(sqlite3 "$db" 'PRAGMA integrity_check')" = ok ]
+row $? "what it had measured is in the database, which is sound"
+
+# shellcheck disable=SC2086
+run $sweep
+row $? "it resumes"
+whole=$(count)
+[ "$whole" -gt "$kept" ] && [ "$(sqlite3 "$db" "SELECT count(*) FROM (SELECT DISTINCT scenario,
+	phase, variant FROM measurement)")" = "$whole" ]
+row $? "and measures the rest, nothing twice"
+# shellcheck disable=SC2086
+run $sweep && [ "$(count)" = "$whole" ]
+row $? "a second sweep measures nothing"
+[ "$(sqlite3 "$db" "SELECT count(*) FROM measurement WHERE outcome <> 'ok'")" = 0 ]
+row $? "all that was measured is right"
+
+run induce --gpu cpu --db "$db" --out "$tmp/a.h" && run induce --gpu cpu --db "$db" --out "$tmp/b.h" &&
+	cmp "$tmp/a.h" "$tmp/b.h" >>"$tmp/err"
+row $? "a header, the same bytes twice"
+run induce --gpu cpu --db "$db" --out "$tmp/a.h" --check
+row $? "induce --check agrees"
+echo '/* edited */' >>"$tmp/b.h"
+run induce --gpu cpu --db "$db" --out "$tmp/b.h" --check
+[ $? -eq 1 ]
+row $? "induce --check refuses an edited one"
+printf '#include "%s/a.h"\nint main(void) { struct attune_features f = { 0 }; return attune_cpu_join(&f) > 1; }\n' \
+	"$tmp" >"$tmp/use.c"
+${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -iquote kernels "$tmp/use.c" -o "$tmp/use" \
+	>"$tmp/out" 2>"$tmp/err" && "$tmp/use"
+row $? "it compiles"
+
+run eval --gpu cpu --db "$db" --header "$tmp/a.h" --format json &&
+	grep -q '"heldout"' "$tmp/out" && grep -q '"best_fixed"' "$tmp/out" && grep -q '"leaves"' "$tmp/out"
+row $? "eval judges it"
+run show --gpu cpu --db "$db" --model llama3.1-8b@4 --batch 4q1s128 --format json &&
+	grep -q '"median_us"' "$tmp/out"
+row $? "show ranks a scenario"
+run show --gpu cpu --db "$db" --model llama3.1-8b@4 --batch 5q1s128 --format json
+[ $? -eq 1 ] && [ ! -s "$tmp/out" ]
+row $? "show has nothing on another one: exit 1"
+
+mkdir "$tmp/one" "$tmp/two"
+run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/one"
+row $? "plot"
+for name in decode kernels roofline regret; do
+	[ "$(head -c 4 "$tmp/one/cpu_$name.png" | tail -c 3)" = PNG ] &&
+		grep -q '</svg>' "$tmp/one/cpu_$name.svg"
+	row $? "cpu_$name, PNG and SVG"
+done
+run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/two" &&
+	diff -r "$tmp/one" "$tmp/two" >>"$tmp/err"
+row $? "the same pictures twice"
+echo "1..$n"
