@@ -11,33 +11,33 @@
 #include <arm_neon.h>
 #endif
 
-enum { STREAMS = 4, FMA_ACCUMULATORS = 12, FMA_STEPS = 20000 };
+enum { STREAMS = 4, PIECES = 4, FMA_ACCUMULATORS = 12, FMA_STEPS = 20000 };
 
 static volatile float sink;
 
 /* ---- multiply-adds ---------------------------------------------------------- */
 
-/* FMA_ACCUMULATORS chains hide the latency of 4 or 5 cycles of two pipes. x^n
- * decays to nothing slowly: 0 < seed < 1 comes from a volatile. */
-#define FMA_KERNEL(name, target, type, set, fma, first)                  \
-	target static float name(float seed)                             \
-	{                                                                \
-		type a[FMA_ACCUMULATORS], x = set(seed), y = set(1 - seed); \
-		for (int i = 0; i < FMA_ACCUMULATORS; i++)               \
-			a[i] = set(seed * (float)i);                     \
-		for (int n = 0; n < FMA_STEPS; n++)                      \
-			_Pragma("GCC unroll 12") for (int i = 0; i < FMA_ACCUMULATORS; i++) \
-				a[i] = fma(a[i], x, y);                  \
-		for (int i = 1; i < FMA_ACCUMULATORS; i++)               \
-			a[0] = fma(a[i], x, a[0]);                       \
-		return first(a[0]);                                      \
+/* FMA_ACCUMULATORS chains hide the latency of 4 or 5 cycles of two pipes. a x + y
+ * with x = y = 1 / 2 stays a normal number; the compiler does not know them. */
+#define FMA_KERNEL(name, target, type, set, fma, first)                                            \
+	target static float name(float seed)                                                       \
+	{                                                                                          \
+		type a[FMA_ACCUMULATORS], x = set(seed), y = set(1 - seed);                        \
+		for (int i = 0; i < FMA_ACCUMULATORS; i++)                                         \
+			a[i] = set(seed * (float)i);                                               \
+		for (int n = 0; n < FMA_STEPS; n++)                                                \
+			_Pragma("GCC unroll 12") for (int i = 0; i < FMA_ACCUMULATORS; i++) a[i] = \
+			    fma(a[i], x, y);                                                       \
+		for (int i = 1; i < FMA_ACCUMULATORS; i++)                                         \
+			a[0] = fma(a[i], x, a[0]);                                                 \
+		return first(a[0]);                                                                \
 	}
 
-#define SCALAR_SET(x)	      (x)
-#define SCALAR_FMA(a, b, c)   ((a) * (b) + (c))
-#define SCALAR_FIRST(a)	      (a)
-#define NEON_FMA(a, b, c)     vfmaq_f32(c, a, b)
-#define NEON_FIRST(a)	      vgetq_lane_f32(a, 0)
+#define SCALAR_SET(x) (x)
+#define SCALAR_FMA(a, b, c) ((a) * (b) + (c))
+#define SCALAR_FIRST(a) (a)
+#define NEON_FMA(a, b, c) vfmaq_f32(c, a, b)
+#define NEON_FIRST(a) vgetq_lane_f32(a, 0)
 #if defined(__x86_64__)
 FMA_KERNEL(fma_avx512, __attribute__((target("avx512f"))), __m512, _mm512_set1_ps, _mm512_fmadd_ps,
 	   _mm512_cvtss_f32)
@@ -55,7 +55,7 @@ struct fma_job {
 static void fma_work(void *p, size_t i)
 {
 	static const volatile float seed = 0.5f;
-	struct fma_job *job = p;
+	const struct fma_job *job = p;
 	(void)i;
 	sink = job->run(seed);
 }
@@ -93,8 +93,6 @@ double cpu_fma_gflops(struct device *dev)
 
 /* ---- reading ---------------------------------------------------------------- */
 
-typedef long long lines __attribute__((vector_size(32), aligned(32)));
-
 struct read_job {
 	const char *begin;
 	size_t part; /* bytes of a thread's stream, a multiple of 64 */
@@ -130,17 +128,24 @@ static int make_stream_buffer(struct cpu *cpu, size_t cache)
 	return 1;
 }
 
+/* The best of a few pieces: another program that runs in between hits some. A piece
+ * was evicted by the others since it was read last. */
 double cpu_dram_gbps(struct device *dev)
 {
 	struct cpu *cpu = dev->state;
 	if (!cpu->stream_buffer && !make_stream_buffer(cpu, dev->info.l2_bytes))
 		return 0;
 	const size_t streams = (size_t)cpu->threads * STREAMS;
-	struct read_job job = { .part = cpu->stream_bytes / streams / 64 * 64 };
-	job.begin = cpu->stream_buffer;
-	cpu_parallel(cpu, read_work, &job, 0);
-	double begin = cpu_seconds(CLOCK_MONOTONIC);
-	cpu_parallel(cpu, read_work, &job, (size_t)cpu->threads);
-	double seconds = cpu_seconds(CLOCK_MONOTONIC) - begin;
-	return (double)(job.part * streams) / seconds / 1e9;
+	const size_t piece = cpu->stream_bytes / PIECES;
+	struct read_job job = { .part = piece / streams / 64 * 64 };
+	double best = 0;
+	for (int i = 0; i < PIECES; i++) {
+		job.begin = (const char *)cpu->stream_buffer + (size_t)i * piece;
+		double begin = cpu_seconds(CLOCK_MONOTONIC);
+		cpu_parallel(cpu, read_work, &job, (size_t)cpu->threads);
+		double seconds = cpu_seconds(CLOCK_MONOTONIC) - begin;
+		if ((double)(job.part * streams) / seconds > best)
+			best = (double)(job.part * streams) / seconds;
+	}
+	return best / 1e9;
 }

@@ -113,8 +113,10 @@ static enum attune_status thread_count(int *threads)
 	errno = 0;
 	long n = strtol(text, &end, 10);
 	if (*end || errno || n < 1 || n > MAX_THREADS)
-		return fail(ATTUNE_INVALID, "ATTUNE_THREADS is \"%s\": a number from 1 to %d is "
-			    "expected", text, MAX_THREADS);
+		return fail(ATTUNE_INVALID,
+			    "ATTUNE_THREADS is \"%s\": a number from 1 to %d is "
+			    "expected",
+			    text, MAX_THREADS);
 	*threads = (int)n;
 	return ATTUNE_OK;
 }
@@ -129,8 +131,10 @@ static enum attune_status pick_isa(const char *which, enum isa *isa)
 		if (isa_present(*isa))
 			return ATTUNE_OK;
 		if (which)
-			return fail(ATTUNE_NO_DEVICE, "cpu:%s: this machine has no %s; \"cpu\" "
-				    "takes the best it has", which, which);
+			return fail(ATTUNE_NO_DEVICE,
+				    "cpu:%s: this machine has no %s; \"cpu\" "
+				    "takes the best it has",
+				    which, which);
 	}
 	return fail(ATTUNE_INVALID, "cpu:%s: avx512, avx2, neon or scalar is expected", which);
 }

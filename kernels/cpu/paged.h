@@ -125,12 +125,12 @@ INLINE V load_as(const int type, const void *p, const int n)
 }
 
 /* Calls LINE(d, n) for the vectors of a head: n is LANES, or 8 at the end. */
-#define EACH_VECTOR(LINE)                                   \
-	do {                                                \
+#define EACH_VECTOR(LINE)                                             \
+	do {                                                          \
 		for (int d_ = 0; d_ < D / LANES * LANES; d_ += LANES) \
-			LINE(d_, LANES);                    \
-		if (D % LANES)                              \
-			LINE(D / LANES * LANES, D % LANES); \
+			LINE(d_, LANES);                              \
+		if (D % LANES)                                        \
+			LINE(D / LANES * LANES, D % LANES);           \
 	} while (0)
 
 INLINE const char *q_row(const struct attune_args *a, const struct block *b, int token, int head)
@@ -148,7 +148,7 @@ INLINE char *out_row(const struct attune_args *a, const struct block *b, int tok
 /* to[d] = q[d] * factor, with room for LANES more. */
 INLINE void q_load(float *to, const char *q, float factor)
 {
-#define LINE(d, n) v_store(to + (d), v_set(factor) * load_as(DTYPE, q + (d) * Q_BYTES, n))
+#define LINE(d, n) v_store(to + (d), v_set(factor) * load_as(DTYPE, q + (d)*Q_BYTES, n))
 	EACH_VECTOR(LINE);
 #undef LINE
 }
@@ -168,7 +168,7 @@ INLINE void out_vector(char *out, V x, int n)
 /* out[d] = from[d] * factor; `from` has room for LANES more. */
 INLINE void out_store(char *out, const float *from, float factor)
 {
-#define LINE(d, n) out_vector(out + (d) * Q_BYTES, v_load(from + (d)) * v_set(factor), n)
+#define LINE(d, n) out_vector(out + (d)*Q_BYTES, v_load(from + (d)) * v_set(factor), n)
 	EACH_VECTOR(LINE);
 #undef LINE
 }

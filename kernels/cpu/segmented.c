@@ -23,7 +23,7 @@ enum {
 	PAIRS = D / PAIR, /* whole ones; D % PAIR elements follow */
 	TAIL = D % PAIR,
 	DP = (PAIRS + (TAIL > 0)) * PAIR, /* a row's floats, in pairs */
-	MAX_ROWS = 64,			  /* as in segmented.def */
+	MAX_ROWS = 64,                    /* as in segmented.def */
 	ROOM = MAX_ROWS + 4,
 	STEP = TILE_SIZE + PREFETCH + ACCS, /* scores are made for up to ACCS keys at once */
 };
@@ -38,14 +38,14 @@ struct cell {
 	const struct attune_args *a;
 	struct block b;
 	int segment;
-	int head, heads;  /* KV heads, the first and how many */
-	int begin, rows;  /* rows of the block: token = row / group */
-	int stride;	  /* rows from one head to the next: rows, padded */
-	int lo, hi;	  /* keys of this segment */
+	int head, heads;        /* KV heads, the first and how many */
+	int begin, rows;        /* rows of the block: token = row / group */
+	int stride;             /* rows from one head to the next: rows, padded */
+	int lo, hi;             /* keys of this segment */
 	int clear_lo, clear_hi; /* keys that all rows see */
-	float *q, *o;	  /* [heads * stride][DP], elements in the order of pairs */
-	float *m, *l;	  /* [heads * stride] */
-	struct row *row;  /* [heads * stride] */
+	float *q, *o;           /* [heads * stride][DP], elements in the order of pairs */
+	float *m, *l;           /* [heads * stride] */
+	struct row *row;        /* [heads * stride] */
 };
 
 /* Keys and values of one tile and head, as addresses: n of them, then those of the
@@ -77,10 +77,12 @@ INLINE void prefetch(const char *p, int bytes)
 
 INLINE void dot_pair(const int R, const float *q, const char *const *k, int d, int n, V *acc)
 {
-	UNROLL for (int t = 0; t < ACCS / R; t++) {
+	UNROLL for (int t = 0; t < ACCS / R; t++)
+	{
 		V x, y;
 		load_pair(k[t] + d * KV_BYTES, n, &x, &y);
-		UNROLL for (int r = 0; r < R; r++) {
+		UNROLL for (int r = 0; r < R; r++)
+		{
 			acc[t * R + r] = v_fma(x, v_load(q + r * DP + d), acc[t * R + r]);
 			acc[t * R + r] = v_fma(y, v_load(q + r * DP + d + LANES), acc[t * R + r]);
 		}
@@ -92,17 +94,16 @@ INLINE void dots(const int R, const int ahead, const struct step *s, const float
 {
 	for (int i = 0; i < s->n; i += ACCS / R) {
 		V acc[ACCS];
-		UNROLL for (int j = 0; j < ACCS; j++)
-			acc[j] = v_set(0);
+		UNROLL for (int j = 0; j < ACCS; j++) acc[j] = v_set(0);
 		if (ahead)
 			UNROLL for (int t = 0; t < ACCS / R; t++)
-				prefetch(s->k[i + t + ahead], D * KV_BYTES);
+			    prefetch(s->k[i + t + ahead], D * KV_BYTES);
 		for (int d = 0; d < PAIRS * PAIR; d += PAIR)
 			dot_pair(R, q, s->k + i, d, PAIR, acc);
 		if (TAIL)
 			dot_pair(R, q, s->k + i, PAIRS * PAIR, TAIL, acc);
 		UNROLL for (int j = 0; j < ACCS; j += LANES)
-			v_store(scores + i * R + j, v_sums(acc + j));
+		    v_store(scores + i * R + j, v_sums(acc + j));
 	}
 }
 
@@ -138,8 +139,9 @@ INLINE void by_row(const int R, V x, int max, float *out)
 	for (int r = 0; r < R; r++)
 		out[r] = lane[r];
 	for (int i = R; i < LANES; i++)
-		out[i % R] = !max ? out[i % R] + lane[i] :
-			     lane[i] > out[i % R] ? lane[i] : out[i % R];
+		out[i % R] = !max                   ? out[i % R] + lane[i]
+			     : lane[i] > out[i % R] ? lane[i]
+						    : out[i % R];
 }
 
 /* Raises the maxima m, and shrinks what was summed under the old ones. */
@@ -184,23 +186,24 @@ INLINE void weigh_columns(const int R, const int P, const int ahead, const struc
 			  const float *scores, float *o, int d, int n)
 {
 	V acc[ACCS];
-	UNROLL for (int j = 0; j < R * P * 2; j++)
-		acc[j] = v_load(o + j / (P * 2) * DP + d + j % (P * 2) * LANES);
+	UNROLL for (int j = 0; j < R * P * 2; j++) acc[j] =
+	    v_load(o + j / (P * 2) * DP + d + j % (P * 2) * LANES);
 	for (int i = 0; i < s->n; i++) {
 		V x[P * 2];
 		if (ahead)
 			prefetch(s->v[i + ahead] + d * KV_BYTES, n * KV_BYTES);
 		UNROLL for (int p = 0; p < P; p++)
-			load_pair(s->v[i] + (d + p * PAIR) * KV_BYTES, min_int(n, PAIR), &x[2 * p],
-				  &x[2 * p + 1]);
-		UNROLL for (int r = 0; r < R; r++) {
+		    load_pair(s->v[i] + (d + p * PAIR) * KV_BYTES, min_int(n, PAIR), &x[2 * p],
+			      &x[2 * p + 1]);
+		UNROLL for (int r = 0; r < R; r++)
+		{
 			const V weight = v_set(scores[i * R + r]);
-			UNROLL for (int j = 0; j < P * 2; j++)
-				acc[r * P * 2 + j] = v_fma(weight, x[j], acc[r * P * 2 + j]);
+			UNROLL for (int j = 0; j < P * 2; j++) acc[r * P * 2 + j] =
+			    v_fma(weight, x[j], acc[r * P * 2 + j]);
 		}
 	}
 	UNROLL for (int j = 0; j < R * P * 2; j++)
-		v_store(o + j / (P * 2) * DP + d + j % (P * 2) * LANES, acc[j]);
+	    v_store(o + j / (P * 2) * DP + d + j % (P * 2) * LANES, acc[j]);
 }
 
 INLINE void weigh(const int R, const int ahead, const struct step *s, const float *scores, float *o)
@@ -220,7 +223,8 @@ INLINE void weigh(const int R, const int ahead, const struct step *s, const floa
 /* ---- tiles --------------------------------------------------------------------- */
 
 /* R rows from `row` on; the first rows of a head prefetch. */
-INLINE void attend(const struct cell *c, const int R, const int ahead, const struct step *s, int row)
+INLINE void attend(const struct cell *c, const int R, const int ahead, const struct step *s,
+		   int row)
 {
 	float scores[(TILE_SIZE + ACCS) * 4] __attribute__((aligned(64)));
 	float *o = c->o + row * DP;
@@ -288,10 +292,10 @@ static void list_tile(const struct cell *c, int first, struct list *l)
 INLINE void list_step(const struct cell *c, struct step *s, int at, const struct list *l, int most,
 		      int head)
 {
-	const char *k = (const char *)c->a->k_cache +
-			(c->head + head) * c->a->k_head_stride * KV_BYTES;
-	const char *v = (const char *)c->a->v_cache +
-			(c->head + head) * c->a->v_head_stride * KV_BYTES;
+	const char *k =
+	    (const char *)c->a->k_cache + (c->head + head) * c->a->k_head_stride * KV_BYTES;
+	const char *v =
+	    (const char *)c->a->v_cache + (c->head + head) * c->a->v_head_stride * KV_BYTES;
 	const int n = min_int(l->n, most);
 	for (int i = 0; i < n; i++) {
 		s->k[at + i] = k + l->k[i];

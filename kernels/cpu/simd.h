@@ -80,19 +80,18 @@ INLINE float v_sum(V x)
 	return _mm512_reduce_add_ps(x);
 }
 
-#define PD(x)	       _mm512_castps_pd(x)
-#define LO64(a, b)     _mm512_castpd_ps(_mm512_unpacklo_pd(PD(a), PD(b)))
-#define HI64(a, b)     _mm512_castpd_ps(_mm512_unpackhi_pd(PD(a), PD(b)))
+#define PD(x) _mm512_castps_pd(x)
+#define LO64(a, b) _mm512_castpd_ps(_mm512_unpacklo_pd(PD(a), PD(b)))
+#define HI64(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(PD(a), PD(b)))
 #define QUARTERS(a, b, i) _mm512_shuffle_f32x4(a, b, i)
 
 INLINE V v_sums(const V *a)
 {
 	V t[8], u[4];
-	UNROLL for (int i = 0; i < 8; i++)
-		t[i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]) +
-		       _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
-	UNROLL for (int i = 0; i < 4; i++)
-		u[i] = LO64(t[2 * i], t[2 * i + 1]) + HI64(t[2 * i], t[2 * i + 1]);
+	UNROLL for (int i = 0; i < 8; i++) t[i] =
+	    _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]) + _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+	UNROLL for (int i = 0; i < 4; i++) u[i] =
+	    LO64(t[2 * i], t[2 * i + 1]) + HI64(t[2 * i], t[2 * i + 1]);
 	V x = QUARTERS(u[0], u[1], 0x44) + QUARTERS(u[0], u[1], 0xee);
 	V y = QUARTERS(u[2], u[3], 0x44) + QUARTERS(u[2], u[3], 0xee);
 	return QUARTERS(x, y, 0x88) + QUARTERS(x, y, 0xdd);
@@ -101,18 +100,21 @@ INLINE V v_sums(const V *a)
 INLINE void v_transpose(V *r)
 {
 	V t[16];
-	UNROLL for (int i = 0; i < 8; i++) {
+	UNROLL for (int i = 0; i < 8; i++)
+	{
 		t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
 		t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
 	}
 	/* r[4 i + j], quarter q = rows 4 i .. 4 i + 3 of column 4 q + j */
-	UNROLL for (int i = 0; i < 16; i += 4) {
+	UNROLL for (int i = 0; i < 16; i += 4)
+	{
 		r[i] = LO64(t[i], t[i + 2]);
 		r[i + 1] = HI64(t[i], t[i + 2]);
 		r[i + 2] = LO64(t[i + 1], t[i + 3]);
 		r[i + 3] = HI64(t[i + 1], t[i + 3]);
 	}
-	UNROLL for (int j = 0; j < 4; j++) {
+	UNROLL for (int j = 0; j < 4; j++)
+	{
 		V a = QUARTERS(r[j], r[4 + j], 0x88), b = QUARTERS(r[j], r[4 + j], 0xdd);
 		V c = QUARTERS(r[8 + j], r[12 + j], 0x88), d = QUARTERS(r[8 + j], r[12 + j], 0xdd);
 		t[j] = QUARTERS(a, c, 0x88);
@@ -120,8 +122,7 @@ INLINE void v_transpose(V *r)
 		t[4 + j] = QUARTERS(b, d, 0x88);
 		t[12 + j] = QUARTERS(b, d, 0xdd);
 	}
-	UNROLL for (int i = 0; i < 16; i++)
-		r[i] = t[i];
+	UNROLL for (int i = 0; i < 16; i++) r[i] = t[i];
 }
 
 INLINE V v_f32(const void *p, int n)
@@ -131,8 +132,8 @@ INLINE V v_f32(const void *p, int n)
 
 INLINE V v_f16(const void *p, int n)
 {
-	return n == LANES ? _mm512_cvtph_ps(_mm256_loadu_si256(p)) :
-			    _mm512_zextps256_ps512(_mm256_cvtph_ps(_mm_loadu_si128(p)));
+	return n == LANES ? _mm512_cvtph_ps(_mm256_loadu_si256(p))
+			  : _mm512_zextps256_ps512(_mm256_cvtph_ps(_mm_loadu_si128(p)));
 }
 
 INLINE V v_bf16(const void *p, int n)
@@ -152,8 +153,8 @@ INLINE void v_to_f16(void *p, V x, int n)
 
 INLINE void v_bf16_pair(const void *p, int n, V *even, V *odd)
 {
-	__m512i x = n == 2 * LANES ? _mm512_loadu_si512(p) :
-				     _mm512_maskz_loadu_epi16((1u << (n & 31)) - 1, p);
+	__m512i x = n == 2 * LANES ? _mm512_loadu_si512(p)
+				   : _mm512_maskz_loadu_epi16((1u << (n & 31)) - 1, p);
 	*even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
 	*odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(-65536)));
 }
@@ -230,18 +231,21 @@ INLINE float v_sum(V x)
 INLINE void v_transpose(V *r)
 {
 	V t[8], u[8];
-	UNROLL for (int i = 0; i < 8; i += 2) {
+	UNROLL for (int i = 0; i < 8; i += 2)
+	{
 		t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
 		t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
 	}
 	/* u[4 i + j], half h = rows 4 i .. 4 i + 3 of column 4 h + j */
-	UNROLL for (int i = 0; i < 8; i += 4) {
+	UNROLL for (int i = 0; i < 8; i += 4)
+	{
 		u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
 		u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
 		u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
 		u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
 	}
-	UNROLL for (int j = 0; j < 4; j++) {
+	UNROLL for (int j = 0; j < 4; j++)
+	{
 		r[j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x20);
 		r[4 + j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x31);
 	}
@@ -274,8 +278,8 @@ INLINE void v_to_f16(void *p, V x, int n)
 
 INLINE void v_bf16_pair(const void *p, int n, V *even, V *odd)
 {
-	__m256i x = n == 2 * LANES ? _mm256_loadu_si256(p) :
-				     _mm256_zextsi128_si256(_mm_loadu_si128(p));
+	__m256i x =
+	    n == 2 * LANES ? _mm256_loadu_si256(p) : _mm256_zextsi128_si256(_mm_loadu_si128(p));
 	*even = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
 	*odd = _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32(-65536)));
 }
@@ -404,8 +408,7 @@ INLINE uint16_t f32_to_f16(float x)
 
 INLINE void v_to_f16(void *p, V x, int n)
 {
-	uint16_t h[4] = { f32_to_f16(x[0]), f32_to_f16(x[1]), f32_to_f16(x[2]),
-			  f32_to_f16(x[3]) };
+	uint16_t h[4] = { f32_to_f16(x[0]), f32_to_f16(x[1]), f32_to_f16(x[2]), f32_to_f16(x[3]) };
 	(void)n;
 	memcpy(p, h, sizeof h);
 }
