@@ -111,13 +111,35 @@ static int begin_run(struct sweep_state *s)
 	return s->run > 0;
 }
 
+struct newest {
+	const struct sweep_state *s;
+	int is_this;
+};
+
+static int compare_newest(void *arg, int columns, const char *const *names,
+			  const char *const *cells)
+{
+	struct newest *n = arg;
+	const struct device_info *mine = &n->s->hello.info;
+	char units[16];
+	(void)columns, (void)names;
+	snprintf(units, sizeof units, "%d", mine->units);
+	n->is_this = cells[0] && !strcmp(cells[0], mine->name) && !strcmp(cells[1], mine->arch) &&
+		     !strcmp(cells[2], units) && !strcmp(cells[3], n->s->protocol.name);
+	return 0;
+}
+
+/* Whether the newest measurement of a device of this short name is of this device. */
 static int is_newest_device(const struct sweep_state *s)
 {
-	const struct device_info *mine = &s->hello.info;
-	struct run_info newest;
-	return store_device(s->store, mine->gpu, &newest) &&
-	       !strcmp(newest.device.name, mine->name) && !strcmp(newest.device.arch, mine->arch) &&
-	       newest.device.units == mine->units && !strcmp(newest.protocol, s->protocol.name);
+	struct newest n = { .s = s };
+	char sql[400];
+	snprintf(sql, sizeof sql,
+		 "SELECT d.name, d.arch, d.units, r.protocol FROM measurement AS m "
+		 "JOIN run AS r ON r.id = m.run JOIN device AS d ON d.id = r.device "
+		 "WHERE d.gpu = '%s' ORDER BY r.id DESC LIMIT 1",
+		 s->hello.info.gpu);
+	return store_query(s->store, sql, compare_newest, &n) && n.is_this;
 }
 
 /* Results of this very device are asked for before a run is begun, so that a sweep

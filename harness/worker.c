@@ -271,8 +271,10 @@ static int listen_to(struct session *s, enum heard *end)
 	struct said said;
 	double deadline = now() + idle_s;
 	s->staged = -1;
-	if (!send_task(s))
-		return blame(s, HEARING_DEATH);
+	if (!send_task(s)) {
+		*end = blame(s, HEARING_DEATH) ? HEARD_ALL : HEARD_STOP;
+		return *end == HEARD_ALL;
+	}
 	for (;;) {
 		enum hearing heard = hear(s->w, &said, deadline);
 		int i = heard == HEARING_WORD ? index_of(s, said.place) : -1, more = 1;
@@ -281,8 +283,8 @@ static int listen_to(struct session *s, enum heard *end)
 			return 0;
 		}
 		if (heard != HEARING_WORD) {
-			*end = HEARD_STOP;
-			return blame(s, heard);
+			*end = blame(s, heard) ? HEARD_ALL : HEARD_STOP;
+			return *end == HEARD_ALL;
 		}
 		deadline = now() + idle_s;
 		s->listener->beat(s->listener->arg);

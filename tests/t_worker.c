@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #undef fail
 
-enum { ENTRANTS = 3, LONG = 100 /* the timed sequences; no corner batch has such */ };
+enum { ENTRANTS = 3, LONG = 613 /* the timed sequences; no corner batch has such */ };
 
 /* ---- kernels ------------------------------------------------------------------------ */
 
@@ -269,7 +269,7 @@ static void one_fails(void (*cell)(const struct attune_args *, int, int, int), i
 static void wrong_is_caught_at_the_gate(void **state)
 {
 	(void)state;
-	one_fails(wrong_cell, 1, OUTCOME_WRONG, "want");
+	one_fails(wrong_cell, 1, OUTCOME_WRONG, "is right");
 	assert_int_equal(f.failed_gate[1], 1);
 	assert_int_equal(f.passed[1], 0);
 }
