@@ -102,6 +102,10 @@ void scenario_facts(struct facts *, const attune_shape *, const attune_batch *);
  * finds its KV in a cache. Values are a counter-based hash of their place, so the
  * reference can ask for any of them without a copy of the pool. */
 struct pool; /* K and V memory of one device, shared by scenarios of like shape */
+enum workload_kind {
+	WORKLOAD_TIMED, /* values everywhere */
+	WORKLOAD_CHECK	/* NaN in unused pages and in the tail of last pages */
+};
 struct workload {
 	const struct scenario *scenario;
 	int sets;
@@ -109,17 +113,17 @@ struct workload {
 	const int32_t **block_tables; /* device, one a set */
 	/* private below */
 	struct device *dev;
-	int32_t *host_table;
-	int max_pages;
+	enum workload_kind kind;
+	int pages_per_set, spare_pages;
+	int32_t *host_table;  /* of set 0 */
+	float *sinks, *slopes; /* on the host */
+	struct expected *expected;
 	void *memory[8];
 	size_t out_bytes;
 };
-enum workload_kind {
-	WORKLOAD_TIMED, /* values everywhere */
-	WORKLOAD_CHECK	/* NaN in unused pages and in the tail of last pages */
-};
 /* `cold_bytes`: KV bytes that the sets together must exceed (0: one set).
- * ATTUNE_NO_MEMORY when the device cannot hold even one set. */
+ * ATTUNE_NO_MEMORY when the device cannot hold even one set. The scenario must outlive
+ * the workload; the pool may move, so of timed workloads only the newest is whole. */
 enum attune_status workload_make(struct workload *, struct device *, struct pool **,
 				 const struct scenario *, enum workload_kind, size_t cold_bytes);
 void workload_free(struct workload *);
@@ -199,19 +203,28 @@ const char *outcome_name(enum outcome);
 struct verdict {
 	enum outcome outcome;
 	double worst;	 /* largest error over its tolerance */
-	char text[200];	 /* "out[token 3][head 5][dim 40] = 0.125, want 0.131" */
+	char text[200];	 /* "sequence 1, token 3, head 5, dim 40: 0.125, 0.131 +- 0.002 is right" */
 };
-/* Runs the choice on a check workload and compares every output row (up to
- * max_rows, evenly spread, always the first and last token of each sequence);
- * rows of the other phase must stay poisoned. */
+/* Runs the choice on a check workload and compares output rows: of one token and head;
+ * all, or max_rows of them, evenly spread, and the first and last token of each
+ * sequence. Every element of every row must have been written, and nothing else: rows
+ * of the other phase and what lies around must stay poisoned. What is right is kept in
+ * the pool for the shape asked last. */
 void check_choice(struct verdict *, struct device *, struct pool **, const struct choice *,
 		  const struct loaded *, const struct scenario *, enum phase, int max_rows);
-/* The corner batches that every variant must pass for a shape before its time
- * counts: length 1, page boundary +-1, empty sequences, query longer than
- * context, odd sizes, mixed phases. NULL-terminated. */
+/* The same on a workload that is there, with page set 0: the next thing after a time
+ * that is too good, say. */
+void check_workload(struct verdict *, struct workload *, const struct choice *,
+		    const struct loaded *, enum phase, int max_rows);
+/* The same of what a call of any kind has left in the output, poisoned before it. */
+void check_output(struct verdict *, struct workload *, enum phase, int max_rows);
+/* corners.c: the batches that every variant must pass for a shape before its time
+ * counts: length 1, page boundary +-1, empty sequences, query longer than context, odd
+ * sizes, mixed phases. NULL-terminated. */
 extern const char *const corner_batches[];
-/* Tolerance for one element, from dtype, number of keys and max |v|. */
-double check_tolerance(const attune_shape *, double max_abs_v);
+/* The largest error that an output element may have: `want` is right, and `mass` the
+ * same weighted mean over |v|. */
+double check_tolerance(const attune_shape *, double mass, double want);
 
 /* ---- measure.c: times, in rounds --------------------------------------------- */
 enum { MAX_SAMPLES = 64 };

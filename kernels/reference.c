@@ -56,6 +56,8 @@ static uint16_t to_f16(float value)
 		return 0x7e00;
 	if (size >= 65520) /* half way to the first that does not fit */
 		return sign | 0x7c00;
+	if (!size)
+		return sign;
 	frexp(size, &exponent); /* size = 0.5..1 x 2^exponent; 11 bits are kept */
 	const int shift = exponent < -13 ? 24 : 11 - exponent;
 	const long kept = lrint(ldexp(size, shift)); /* nearest, ties to even */

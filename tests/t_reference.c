@@ -350,6 +350,9 @@ static const struct rounded {
 	float value;
 	unsigned bits;
 } rounded[] = {
+	{ "f16 zero", ATTUNE_F16, 0, 0 },
+	{ "f16 minus zero", ATTUNE_F16, -0.f, 0x8000 },
+	{ "bf16 zero", ATTUNE_BF16, 0, 0 },
 	{ "f16 tie down to even", ATTUNE_F16, 2049, 0x6800 },
 	{ "f16 tie up to even", ATTUNE_F16, 2051, 0x6802 },
 	{ "f16 carry into the exponent", ATTUNE_F16, -4095.f, 0xec00 },

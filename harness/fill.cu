@@ -1,0 +1,18 @@
+/* fill.cu - a pool's values, by the GPU that they are for: tens of GB cross no bus.
+ * Compiled at run time with every function for the device. */
+#include "fill.h"
+
+#define THREADS 256 /* as in pool.c */
+
+extern "C" __global__ __launch_bounds__(THREADS) void attune_kernel(const fill_args a)
+{
+	const unsigned long long step = (unsigned long long)gridDim.x * THREADS;
+	unsigned long long i = (unsigned long long)blockIdx.x * THREADS + threadIdx.x;
+	if (a.dtype == FILL_F32)
+		for (; i < a.words; i += step)
+			a.to[i] = fill_bits(a.stream, i, FILL_F32);
+	else
+		for (; i < a.words; i += step)
+			a.to[i] = fill_bits(a.stream, 2 * i, a.dtype) |
+				  fill_bits(a.stream, 2 * i + 1, a.dtype) << 16;
+}

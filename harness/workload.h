@@ -1,0 +1,67 @@
+/* workload.h - between the files that make workloads and judge what became of them:
+ *
+ *   pool.c      values, and the K and V memory that timed workloads share
+ *   workload.c  page tables, queries, guarded outputs
+ *   expect.c    what the reference says of a workload's rows
+ *   exam.c      check workloads that are kept
+ *   check.c     a run, and its output against that */
+#ifndef WORKLOAD_H
+#define WORKLOAD_H
+
+#include "fill.h"
+#include "harness.h"
+
+/* What is not to be touched has this in every byte: a NaN in all types. */
+enum { POISON = 0xff };
+/* Bytes of it before and behind what a kernel may write. */
+enum { GUARD = 4096 };
+
+/* ---- pool.c ---------------------------------------------------------------------- */
+struct exam;
+struct pool {
+	void *k, *v;
+	size_t elements; /* of each */
+	enum attune_dtype dtype;
+	struct exam *exams;
+};
+/* At least so many elements of each, with values; what is there may move. */
+enum attune_status pool_reserve(struct pool **, struct device *, size_t elements,
+				enum attune_dtype);
+
+unsigned long long k_stream(void), v_stream(void), q_stream(unsigned long long seed);
+/* n elements of a stream from `first` on. */
+void write_values(void *to, unsigned long long stream, unsigned long long first, size_t n,
+		  enum attune_dtype);
+void read_values(double *to, unsigned long long stream, unsigned long long first, size_t n,
+		 enum attune_dtype);
+
+/* ---- workload.c ------------------------------------------------------------------ */
+/* A stream of random numbers; state from a seed. */
+unsigned long long next_random(unsigned long long *state);
+/* 0 .. n-1 in an order that depends on the seed alone; the caller's to free. */
+int32_t *permutation(int n, unsigned long long seed);
+/* The arguments as the reference wants them: host pointers, but no K, V and q. */
+void workload_host_args(const struct workload *, struct attune_args *);
+int workload_query_len(const struct workload *, int seq);
+
+/* ---- expect.c -------------------------------------------------------------------- */
+struct expected_row {
+	int seq, token, head; /* token: of the sequence */
+};
+struct expected {
+	int max_rows, num_rows;
+	struct expected_row *row;
+	float *want, *tolerance; /* [num_rows][head_size] */
+};
+/* Of page set 0. NULL: no memory. */
+struct expected *expected_make(const struct workload *, int max_rows);
+void expected_free(struct expected *);
+
+/* ---- exam.c ---------------------------------------------------------------------- */
+/* The check workload of the scenario's shape, layout, lengths and seed, made or kept;
+ * it is the pool's. */
+enum attune_status exam_find(struct workload **, struct device *, struct pool **,
+			     const struct scenario *);
+void exams_free(struct pool *);
+
+#endif
