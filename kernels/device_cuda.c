@@ -123,7 +123,10 @@ static enum attune_status choose(struct cuda *c, const char *which)
 {
 	int count = 0, ordinal = 0;
 	char *end = NULL;
-	if (c->cu.Init(0) || c->cu.DeviceCount(&count) || !count)
+	const int error = c->cu.Init(0);
+	if (error)
+		return fail(ATTUNE_NO_DEVICE, "cuda: the driver does not start (error %d)", error);
+	if (c->cu.DeviceCount(&count) || !count)
 		return fail(ATTUNE_NO_DEVICE, "cuda: the driver finds no GPU");
 	if (which && *which) {
 		ordinal = (int)strtol(which, &end, 10);
