@@ -4,8 +4,9 @@
 #   B=build sh tests/run.sh TEST...
 #
 # prove starts this file again for each of them, as `run.sh --one TEST`, which
-# leaves what the test said in $B/tap/. A program that prints "1..0 # SKIP why"
-# counts as one skipped, one that crashes, hangs or ends early as one failed.
+# leaves what the test said in $B/tap/, and what it said on stderr in $B/talk/: that
+# is shown of tests that fail. A program that prints "1..0 # SKIP why" counts as one
+# skipped, one that crashes, hangs or ends early as one failed.
 set -u
 B=${B:-build}
 export B
@@ -16,16 +17,24 @@ if [ "${1:-}" = --one ]; then
 	*.sh) set -- sh "$2" ;;
 	*) set -- "$2" ;;
 	esac
-	timeout -k 5 240 "$@" >"$B/tap/$name"
+	timeout -k 5 240 "$@" >"$B/tap/$name" 2>"$B/talk/$name"
 	code=$?
 	[ $code -eq 0 ] || echo "# exit code $code" >>"$B/tap/$name"
 	cat "$B/tap/$name"
+	if [ $code -ne 0 ] || grep -q "^not ok" "$B/tap/$name"; then
+		tail -20 "$B/talk/$name" >&2
+	fi
 	exit $code
 fi
 
-rm -rf "$B/tap" && mkdir -p "$B/tap" || exit 1
+rm -rf "$B/tap" "$B/talk" && mkdir -p "$B/tap" "$B/talk" || exit 1
 prove -j "${JOBS:-$(nproc)}" -e "sh $0 --one" "$@"
 judged=$?
+
+for tap in "$B"/tap/*; do # what failed, with the reasons that follow it
+	awk -v name="$(basename "$tap")" '/^(not )?ok/ { shown = /^not/ }
+		shown { print name ": " $0 }' "$tap" | head -20
+done
 
 # A file failed that prove calls failed; its rows that are not ok, at least one.
 counts=$(awk '
