@@ -161,8 +161,8 @@ static inline int synthetic_cells(struct synthetic *v, int room)
 static inline struct store_cell synthetic_cell(const struct synthetic *s)
 {
 	const char *const *choice = synthetic_choices[s->choice];
-	struct store_cell c = cell_like(s->batch, s->phase, choice[0], with(choice[0], choice[1]),
-					s->us);
+	struct store_cell c =
+	    cell_like(s->batch, s->phase, choice[0], with(choice[0], choice[1]), s->us);
 	c.split = s->split;
 	return c;
 }

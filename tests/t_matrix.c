@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include "heard.h"
 
 #define QBLOCK(m) with("qblock", "BLOCK_M=" #m " TILE_SIZE=64")
 #define SEGMENTED(n) with("segmented", "BLOCK_M=16 TILE_SIZE=64 SEGMENTS=" #n)
@@ -64,7 +65,7 @@ static void test_costs_of_one_row(void **state)
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(8)), 0);
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(16)), 0);
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(4)), 95310); /* ln 1.1 */
-	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(16)), 693147);	 /* ln 2 */
+	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(16)), 693147);     /* ln 2 */
 	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(32)), COST_FORBIDDEN);
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(2)), 693147 + COST_MISSING);
 	assert_int_equal(cost(m, d, row, "segmented", WIDE), COST_FORBIDDEN);
@@ -144,6 +145,15 @@ static void test_weights_and_held_out_rows(void **state)
 	data_free(d);
 }
 
+static void refused(struct data *d, const struct store_cell *c, const char *why)
+{
+	listen_begin();
+	const int added = data_add(d, c);
+	const char *said = heard();
+	assert_false(added);
+	assert_non_null(strstr(said, why));
+}
+
 static void test_what_does_not_belong_is_refused(void **state)
 {
 	struct data *d = begin();
@@ -151,18 +161,18 @@ static void test_what_does_not_belong_is_refused(void **state)
 	(void)state;
 	assert_true(data_add(d, &c));
 	c.gpu = "h100";
-	assert_false(data_add(d, &c));
+	refused(d, &c, "'h100' among those of 'h200'");
 	c.gpu = "h200";
 	c.protocol = "stream-warm";
-	assert_false(data_add(d, &c));
+	refused(d, &c, "'stream-warm' cannot be compared");
 	c.protocol = plain_cell.protocol;
 	c.median_us = 0;
-	assert_false(data_add(d, &c));
+	refused(d, &c, "a time of 0 us");
 	c.median_us = NAN;
-	assert_false(data_add(d, &c));
+	refused(d, &c, "a time of nan us");
 	c.median_us = 5;
 	c.batch = "4q1s4k_";
-	assert_false(data_add(d, &c));
+	refused(d, &c, "column 8");
 	c.batch = "4q1s4k";
 	c.choice = with("qblock", "BLOCK_M=17");
 	assert_true(data_add(d, &c)); /* of older tables: ignored, and counted */

@@ -25,8 +25,9 @@ static struct matrix *random_matrix(unsigned long long *seed)
 		for (int f = 0; f < FEATURES; f++)
 			*feature(m, r, f) = 1 + next_random(seed) % LEVELS;
 		for (int c = 0; c < cols; c++)
-			m->cost[r * cols + c] =
-			    next_random(seed) % 8 ? (int)(next_random(seed) % 1000) : COST_FORBIDDEN;
+			m->cost[r * cols + c] = next_random(seed) % 8
+						    ? (int)(next_random(seed) % 1000)
+						    : COST_FORBIDDEN;
 	}
 	for (int c = 0; c < cols; c++)
 		m->choice[c] = c;
@@ -212,10 +213,11 @@ static void test_cross_validation_keeps_the_signal_only(void **state)
 
 static void test_rounding(void **state)
 {
-	static const long long rows[][3] = { { 5, 5, 5 },     { 4, 63, 8 },   { 17, 100, 32 },
-					     { 9, 15, 12 },   { 0, 0, 0 },    { 0, 15, 2 },
-					     { 33, 47, 40 },  { 65, 66, 66 }, { 1000, 1023, 1008 },
-					     { 1023, 1025, 1024 } };
+	static const long long rows[][3] = { { 5, 5, 5 },          { 4, 63, 8 },
+					     { 17, 100, 32 },      { 9, 15, 12 },
+					     { 0, 0, 0 },          { 0, 15, 2 },
+					     { 33, 47, 40 },       { 65, 66, 66 },
+					     { 1000, 1023, 1008 }, { 1023, 1025, 1024 } };
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++)
 		assert_int_equal(round_between(rows[i][0], rows[i][1]), rows[i][2]);
@@ -251,7 +253,10 @@ static void test_tidy_drops_dead_branches_and_merges(void **state)
 
 static void count_leaf(void *arg, int leaf, const struct box *b)
 {
-	struct { int leaves; long long hi; } *seen = arg;
+	struct {
+		int leaves;
+		long long hi;
+	} *seen = arg;
 	(void)leaf;
 	seen->leaves++;
 	seen->hi = b->hi[8];
@@ -261,7 +266,10 @@ static void test_boxes(void **state)
 {
 	struct tree t = { 0 };
 	struct box box;
-	struct { int leaves; long long hi; } seen = { 0, 0 };
+	struct {
+		int leaves;
+		long long hi;
+	} seen = { 0, 0 };
 	(void)state;
 	tree_new_node(&t);
 	add_split(&t, 0, 8, 16, 0, 1);

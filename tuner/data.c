@@ -442,6 +442,7 @@ void data_free(struct data *d)
 	}
 	tdestroy(d->scaffold->scenarios, free_name);
 	tdestroy(d->scaffold->choices, free_name);
+	free(d->scaffold);
 	free(d->v);
 	free(d->choice);
 	free(d->plan);
