@@ -7,13 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHECK_ROWS = 64, CEILING_TRIES = 5 };
+enum { CHECK_ROWS = 64, WORKLOAD_ROWS = 8, CEILING_TRIES = 5 };
+/* Looking at larger outputs takes longer than a race: only of those who stay in it. */
+enum { SMALL_OUTPUT = 16 << 20 };
 
 struct runner {
 	struct choice choice;
 	const struct loaded *loaded;
 	struct life *life;
-	int entrant, place;
+	int place, checked; /* checked: on this workload */
 };
 
 struct life {
@@ -209,32 +211,48 @@ static int corner_scenario(const struct life *l, struct scenario *s, const struc
 	return 0;
 }
 
-/* 0: it failed, and that has been said. */
+/* 0: it failed, and that is said here. */
+static int judge(struct life *l, int place, const struct verdict *v, const char *batch)
+{
+	char text[sizeof v->text + 80];
+	snprintf(text, sizeof text, "%.70s: %s", batch, v->text);
+	if (v->outcome == OUTCOME_CRASH)
+		die_of(l, place, text);
+	if (v->outcome != OUTCOME_OK)
+		say_failure(l, place, v->outcome, text);
+	return v->outcome == OUTCOME_OK;
+}
+
 static int pass_gate(struct life *l, int place)
 {
 	const int entrant = l->heat->entrant[place];
 	const struct choice *c = &l->setup->heats->entrant[entrant].choice;
+	struct said said = { .word = SAYS_PASSED, .place = place };
 	for (int i = 0; corner_batches[i]; i++) {
 		struct scenario s;
 		struct verdict v = { .outcome = OUTCOME_OK };
-		char text[sizeof v.text + 80];
 		if (!corner_scenario(l, &s, c, corner_batches[i]))
 			continue;
 		say_stage(l, place, l->setup->gate_s);
 		check_choice(&v, &l->dev, &l->check_pool, c, &l->loaded[entrant], &s,
 			     l->heat->phase, CHECK_ROWS);
 		batch_free(s.batch);
-		if (v.outcome == OUTCOME_OK)
-			continue;
-		snprintf(text, sizeof text, "%.70s: %s", corner_batches[i], v.text);
-		if (v.outcome == OUTCOME_CRASH)
-			die_of(l, place, text);
-		say_failure(l, place, v.outcome, text);
-		return 0;
+		if (!judge(l, place, &v, corner_batches[i]))
+			return 0;
 	}
-	struct said said = { .word = SAYS_PASSED, .place = place };
 	say(l, &said);
 	return 1;
+}
+
+/* Some rows of the very workload that is timed. */
+static int pass_workload(struct life *l, int place, struct verdict *v)
+{
+	const int entrant = l->heat->entrant[place];
+	const struct choice *c = &l->setup->heats->entrant[entrant].choice;
+	*v = (struct verdict){ .outcome = OUTCOME_OK };
+	say_stage(l, place, l->setup->gate_s + slow_call_s(l));
+	check_workload(v, &l->workload, c, &l->loaded[entrant], l->heat->phase, WORKLOAD_ROWS);
+	return v->outcome == OUTCOME_OK;
 }
 
 /* ---- the race --------------------------------------------------------------------- */
@@ -256,15 +274,30 @@ static void before(void *arg, int i, double seconds)
 
 static void after(void *arg, int i)
 {
-	const struct life *l = arg;
+	struct life *l = arg;
 	const struct measurement *m = &l->racer[i].m;
-	say_result(l, l->runner[i].place, m, m->outcome != OUTCOME_OK);
+	const int place = l->runner[i].place;
+	struct verdict v;
+	if (m->outcome == OUTCOME_OK && strcmp(m->stopped, "slow") && !l->runner[i].checked &&
+	    !pass_workload(l, place, &v))
+		judge(l, place, &v, "as timed");
+	else
+		say_result(l, place, m, m->outcome != OUTCOME_OK);
+}
+
+static int right(void *arg, int i)
+{
+	struct life *l = arg;
+	struct verdict v;
+	return pass_workload(l, l->runner[i].place, &v);
 }
 
 static int enter(struct life *l, int i, int gated)
 {
 	const int place = l->place[i], entrant = l->heat->entrant[place];
+	const int small = l->workload.out_bytes <= SMALL_OUTPUT;
 	enum attune_status status;
+	struct verdict v;
 	say_stage(l, place, l->setup->gate_s);
 	status = load(l, entrant);
 	if (status) {
@@ -273,12 +306,14 @@ static int enter(struct life *l, int i, int gated)
 	}
 	if (!gated && !pass_gate(l, place))
 		return 0;
+	if (small && !pass_workload(l, place, &v))
+		return judge(l, place, &v, "as timed");
 	l->runner[l->num_racers] =
 	    (struct runner){ .choice = l->setup->heats->entrant[entrant].choice,
 			     .loaded = &l->loaded[entrant],
 			     .life = l,
-			     .entrant = entrant,
-			     .place = place };
+			     .place = place,
+			     .checked = small };
 	l->racer[l->num_racers] = (struct racer){ .call = call,
 						  .arg = &l->runner[l->num_racers],
 						  .bytes = part_bytes(l),
@@ -296,7 +331,8 @@ static void run_task(struct life *l, const struct task *t)
 			     .seed = t->seed,
 			     .arg = l,
 			     .before = before,
-			     .after = after };
+			     .after = after,
+			     .right = right };
 	struct said said = { .word = SAYS_DONE, .place = -1 };
 	double dram, fma;
 	say_stage(l, -1, 60 + slow_call_s(l));
