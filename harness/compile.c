@@ -316,7 +316,7 @@ static int nvrtc_take(struct job *j, program p, int rc)
 	return written ? COMPILED : IMPOSSIBLE;
 }
 
-static int nvrtc_compile(struct job *j)
+static int nvrtc_here(struct job *j)
 {
 	struct words w = { 0 };
 	program p = NULL;
@@ -335,6 +335,43 @@ static int nvrtc_compile(struct job *j)
 	free(text);
 	words_free(&w);
 	return result;
+}
+
+/* In a process of its own: NVRTC starts the CUDA driver, and a driver started here
+ * could not be used by the workers that a sweep forks later. A compiler that crashes
+ * is survived, too. */
+static int nvrtc_compile(struct job *j)
+{
+	int fd[2], status = -1;
+	if (pipe2(fd, O_CLOEXEC)) {
+		complain("%s: no pipe to a compiler: %s", j->source, strerror(errno));
+		return IMPOSSIBLE;
+	}
+	const pid_t pid = fork();
+	if (!pid) {
+		setpgid(0, 0); /* as in spawn() */
+		const int result = nvrtc_here(j);
+		const size_t n = j->log ? strlen(j->log) : 0;
+		for (size_t sent = 0; sent < n;) {
+			const ssize_t some = write(fd[1], j->log + sent, n - sent);
+			if (some <= 0)
+				break;
+			sent += (size_t)some;
+		}
+		_exit(result);
+	}
+	close(fd[1]);
+	if (pid > 0) {
+		j->log = read_all(fd[0]);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(fd[0]);
+	if (pid > 0 && WIFEXITED(status))
+		return WEXITSTATUS(status);
+	complain("%s: NVRTC could not run: %s", j->source,
+		 pid < 0 ? strerror(errno) : strsignal(WTERMSIG(status)));
+	return IMPOSSIBLE;
 }
 
 const struct compiler compilers[2] = {
