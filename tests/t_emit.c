@@ -114,7 +114,7 @@ static void small_forest(struct forest *f, const struct data *d)
 	t->v[0].above = 2;
 	leaf(t, 1, 0, 1, 0);
 	t->v[1].runner_up = 1;
-	t->v[1].runner_up_cost = cost_of(125, 100, 100);
+	t->v[1].runner_up_cost = cost_of(125, 100);
 	t->v[2].feature = ATTUNE_FEATURE_max_seq;
 	t->v[2].threshold = 4096;
 	t->v[2].below = 3;

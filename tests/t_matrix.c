@@ -103,18 +103,26 @@ static void test_parts_cost_the_whole_plan(void **state)
 	add(d, "q2k_8q1s1k", "prefill", "qblock", QBLOCK(16), 180);
 	add(d, "q2k_8q1s1k", "prefill", "qblock", QBLOCK(32), 90);
 	add(d, "q2k_8q1s1k", "all", "qblock", QBLOCK(32), 110);
+	add(d, "q64_8q1s1k", "decode", "qblock", QBLOCK(16), 20);
+	add(d, "q64_8q1s1k", "prefill", "qblock", QBLOCK(16), 12);
+	add(d, "q64_8q1s1k", "prefill", "qblock", QBLOCK(32), 10);
+	add(d, "q64_8q1s1k", "all", "qblock", QBLOCK(16), 20);
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(16)), 95310); /* ln 1.1 */
 	matrix_free(m);
 	m = matrix_parts(d, DECIDE_PREFILL);
 	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(16)), 641854); /* ln 1.9 */
+	assert_int_equal(cost(m, d, 1, "qblock", QBLOCK(16)), 0);      /* as one launch */
+	assert_int_equal(cost(m, d, 1, "qblock", QBLOCK(32)), 405465); /* 30 against 20 */
 	matrix_free(m);
-	const struct pick pick = { 1, 1, 1 };
-	m = matrix_join(d, &pick);
-	assert_int_equal(m->rows, 1);
+	const struct pick picks[] = { { 1, 1, 1 }, { 0, 0, 1 } };
+	m = matrix_join(d, picks);
+	assert_int_equal(m->rows, 2);
 	assert_int_equal(m->cost[0], 95310); /* 110 against 100 */
 	assert_int_equal(m->cost[1], 0);
+	assert_int_equal(m->cost[2], 0);
+	assert_int_equal(m->cost[3], 470004); /* 32 against 20 */
 	matrix_free(m);
 	data_free(d);
 }

@@ -15,11 +15,12 @@ struct losses {
 	long long *v; /* [rows][leaves + 1] */
 };
 
+/* A forbidden choice costs what the library runs in its place. */
 static long long held_out_cost(const struct tree *t, const struct matrix *m, int row)
 {
 	const int action = t->v[tree_leaf(t, &m->f[row])].action;
 	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)action];
-	return (long long)m->weight[row] * (cost == COST_FORBIDDEN ? 2 * COST_CAP : cost);
+	return (long long)m->weight[row] * (cost == COST_FORBIDDEN ? m->fallback[row] : cost);
 }
 
 /* Adds to the losses of rows[0..n) at `leaves` leaves. */

@@ -3,7 +3,9 @@
  *
  * A cost is 1e6 x log of the slowdown of the whole plan. In a mixed batch the
  * other part is taken at its best: a decode choice that is twice too slow beside
- * a long prefill costs little, because it matters little.
+ * a long prefill costs little, because it matters little. A prefill choice is
+ * also tried on the whole batch, since that is what it runs when parts are not
+ * kept apart.
  *
  *   within the noise of the row's best    0
  *   slower                                1e6 x log(slowdown), at most COST_CAP
@@ -38,10 +40,11 @@ struct matrix *matrix_new(int rows, int cols)
 	m->scenario = calloc(r, sizeof *m->scenario);
 	m->choice = calloc(c, sizeof *m->choice);
 	m->cost = calloc(r * c, sizeof *m->cost);
+	m->fallback = calloc(r, sizeof *m->fallback);
 	m->weight = calloc(r, sizeof *m->weight);
 	m->block = calloc(r * NUM_BLOCKINGS, sizeof *m->block);
 	m->f = calloc(r, sizeof *m->f);
-	if (m->scenario && m->choice && m->cost && m->weight && m->block && m->f)
+	if (m->scenario && m->choice && m->cost && m->fallback && m->weight && m->block && m->f)
 		return m;
 	matrix_free(m);
 	return NULL;
@@ -54,15 +57,16 @@ void matrix_free(struct matrix *m)
 	free(m->scenario);
 	free(m->choice);
 	free(m->cost);
+	free(m->fallback);
 	free(m->weight);
 	free(m->block);
 	free(m->f);
 	free(m);
 }
 
-int32_t cost_of(double us, double best_us, double plan_us)
+int32_t cost_of(double us, double best_us)
 {
-	const double cost = 1e6 * log1p((us - best_us) / plan_us);
+	const double cost = 1e6 * log(us / best_us);
 	return cost >= COST_CAP ? COST_CAP : cost <= 0 ? 0 : (int32_t)lround(cost);
 }
 
@@ -72,19 +76,53 @@ long long matrix_at(const struct matrix *m, int row, int col)
 	return cost == COST_FORBIDDEN ? FORBIDDEN_SUM : (long long)m->weight[row] * cost;
 }
 
-static double ci_of(const struct data *d, int scenario, enum phase phase, int choice)
+struct timing {
+	double us, ci_us;
+};
+
+static struct timing timing_of(const struct data *d, int scenario, enum phase phase, int choice)
 {
-	const struct cell *cell = data_cell(d, scenario, phase, choice);
-	return cell && isfinite(cell->ci_us) ? cell->ci_us : 0;
+	const struct cell *cell = choice < 0 ? NULL : data_cell(d, scenario, phase, choice);
+	if (!cell || cell->outcome != OUTCOME_OK)
+		return (struct timing){ INFINITY, 0 };
+	return (struct timing){ cell->median_us, isfinite(cell->ci_us) ? cell->ci_us : 0 };
+}
+
+static int is_mixed(const struct measured *m)
+{
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+}
+
+/* The plan with this choice for its part. Beside it the other part at its best;
+ * a prefill choice may instead run the whole batch, where that is faster. */
+static struct timing plan_with(const struct data *d, int scenario, enum phase phase, int choice,
+			       double beside)
+{
+	const struct timing whole = timing_of(d, scenario, PHASE_ALL, choice);
+	struct timing part = timing_of(d, scenario, phase, choice);
+	part.us += beside;
+	if (!isfinite(part.us) && !is_mixed(&d->v[scenario]))
+		return whole;
+	return phase == PHASE_PREFILL && whole.us < part.us ? whole : part;
 }
 
 /* How much slower than the best is no difference. */
-static double noise_us(const struct data *d, int scenario, enum phase phase, int choice,
-		       int best_choice, double best)
+static double noise_us(const struct timing *t, const struct timing *best)
 {
-	const double seen =
-	    hypot(ci_of(d, scenario, phase, choice), ci_of(d, scenario, phase, best_choice));
-	return fmin(fmax(seen, best * NOISE_FLOOR / 1e6), best * MAX_NOISE / 1e6);
+	const double seen = hypot(t->ci_us, best->ci_us);
+	return fmin(fmax(seen, best->us * NOISE_FLOOR / 1e6), best->us * MAX_NOISE / 1e6);
+}
+
+/* The other part's best time; 0 when there is none, or none was measured. */
+static double best_beside(const struct data *d, int scenario, enum phase phase)
+{
+	int choice;
+	const double us =
+	    is_mixed(&d->v[scenario])
+		? data_best(d, scenario, phase == PHASE_DECODE ? PHASE_PREFILL : PHASE_DECODE,
+			    &choice)
+		: 0;
+	return isfinite(us) ? us : 0;
 }
 
 static int failed(const struct data *d, int scenario, enum phase phase, int choice)
@@ -93,38 +131,38 @@ static int failed(const struct data *d, int scenario, enum phase phase, int choi
 	return cell && cell->outcome != OUTCOME_OK;
 }
 
+static int32_t plan_cost(const struct timing *t, const struct timing *best)
+{
+	if (!isfinite(t->us))
+		return -1;
+	return t->us - best->us <= noise_us(t, best) ? 0 : cost_of(t->us, best->us);
+}
+
 static void fill_row(const struct data *d, struct matrix *m, int row, enum phase phase)
 {
 	const int s = m->scenario[row];
-	int best_choice, other;
-	const double best = data_best(d, s, phase, &best_choice);
-	const struct measured *v = &d->v[s];
-	double plan = best;
+	const double beside = best_beside(d, s, phase);
+	struct timing best = { INFINITY, 0 }, fallback;
 	int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols], worst = 0;
 
-	if (v->has[PHASE_PREFILL] && v->has[PHASE_DECODE])
-		plan +=
-		    data_best(d, s, phase == PHASE_DECODE ? PHASE_PREFILL : PHASE_DECODE, &other);
-	if (!isfinite(plan))
-		plan = best;
 	for (int c = 0; c < m->cols; c++) {
-		const double t = data_part_time(d, s, phase, m->choice[c]);
-		cost[c] = -1;
-		if (isfinite(t))
-			cost[c] = t - best <= noise_us(d, s, phase, m->choice[c], best_choice, best)
-				      ? 0
-				      : cost_of(t, best, plan);
-		if (cost[c] > worst)
-			worst = cost[c];
+		const struct timing t = plan_with(d, s, phase, m->choice[c], beside);
+		best = t.us < best.us ? t : best;
+	}
+	for (int c = 0; c < m->cols; c++) {
+		const struct timing t = plan_with(d, s, phase, m->choice[c], beside);
+		cost[c] = plan_cost(&t, &best);
+		worst = cost[c] > worst ? cost[c] : worst;
 	}
 	worst = worst + COST_MISSING < COST_CAP ? worst + COST_MISSING : COST_CAP;
 	for (int c = 0; c < m->cols; c++) {
-		if (!data_legal(d, s, phase, m->choice[c]) ||
-		    (cost[c] < 0 && failed(d, s, phase, m->choice[c])))
+		if (!data_legal(d, s, phase, m->choice[c]) || failed(d, s, phase, m->choice[c]))
 			cost[c] = COST_FORBIDDEN;
 		else if (cost[c] < 0)
 			cost[c] = worst;
 	}
+	fallback = plan_with(d, s, phase, default_choice(d, s, phase), beside);
+	m->fallback[row] = isfinite(fallback.us) ? plan_cost(&fallback, &best) : COST_CAP;
 }
 
 static int floor_log2(long long v)
@@ -202,10 +240,9 @@ static int fill_join(const struct data *d, const struct pick *pick, int scenario
 		us[0] = us[1]; /* the library then runs both parts */
 	best = fmin(us[0], us[1]);
 	for (int join = 0; join < 2; join++)
-		cost[join] = !isfinite(us[join]) ? COST_FORBIDDEN
-			     : us[join] <= best * (1 + NOISE_FLOOR / 1e6)
-				 ? 0
-				 : cost_of(us[join], best, best);
+		cost[join] = !isfinite(us[join])                          ? COST_FORBIDDEN
+			     : us[join] <= best * (1 + NOISE_FLOOR / 1e6) ? 0
+									  : cost_of(us[join], best);
 	return isfinite(best);
 }
 
@@ -222,6 +259,7 @@ struct matrix *matrix_join(const struct data *d, const struct pick *picks)
 		    !fill_join(d, &picks[s], s, &m->cost[m->rows * 2]))
 			continue;
 		m->scenario[m->rows] = s;
+		m->fallback[m->rows] = COST_CAP;
 		describe_row(d, m, m->rows++, PHASE_ALL);
 	}
 	return m;

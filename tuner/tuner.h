@@ -126,6 +126,7 @@ struct matrix {
 	int *scenario;             /* [rows] index into data.v */
 	int *choice;               /* [cols] index into data.choice; of the join: 0 and 1 */
 	int32_t *cost;             /* [rows][cols] */
+	int32_t *fallback;         /* [rows] cost of the kernels' default */
 	int32_t *weight;           /* [rows] 1 or more */
 	int32_t *block;            /* [rows][NUM_BLOCKINGS] group that is held out together */
 	struct attune_features *f; /* [rows] */
@@ -142,8 +143,7 @@ void matrix_free(struct matrix *);
 int matrix_portfolio(struct matrix *, int limit); /* 0 without memory */
 /* Keeps `cols` columns: column c becomes to[c] <= c, or goes when that is -1. */
 int matrix_keep(struct matrix *, const int *to, int cols);
-/* What it costs a plan of plan_us that a part of it takes us, not best_us. */
-int32_t cost_of(double us, double best_us, double plan_us);
+int32_t cost_of(double us, double best_us);
 /* weight x cost; a forbidden cell weighs more than all others together. */
 long long matrix_at(const struct matrix *, int row, int col);
 #define FORBIDDEN_SUM (1ll << 46)
