@@ -226,6 +226,11 @@ extern const char *const corner_batches[];
  * same weighted mean over |v|. */
 double check_tolerance(const attune_shape *, double mass, double want);
 
+/* ---- ceilings.c ---------------------------------------------------------------- */
+/* GB/s of a linear read, TFLOP/s of matrix steps from registers; 0 and a status where
+ * they cannot be measured. */
+enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflops);
+
 /* ---- measure.c: times, in rounds --------------------------------------------- */
 enum { MAX_SAMPLES = 64 };
 struct measurement {

@@ -83,8 +83,13 @@ static void measure_ceilings(struct life *l, double *dram_gbps, double *fma_tflo
 {
 	double dram[CEILING_TRIES], fma[CEILING_TRIES];
 	*dram_gbps = *fma_tflops = 0;
-	if (l->dev.info.backend != BACKEND_CPU)
+	if (l->dev.info.backend != BACKEND_CPU) {
+		if (gpu_ceilings(&l->dev, dram_gbps, fma_tflops))
+			complain("%s: no ceilings: %s", l->dev.info.gpu, attune_last_error());
+		l->dram_gbps = *dram_gbps;
+		l->fma_tflops = *fma_tflops;
 		return;
+	}
 	for (int i = 0; i < CEILING_TRIES; i++) {
 		dram[i] = cpu_dram_gbps(&l->dev);
 		fma[i] = cpu_fma_gflops(&l->dev) / 1e3;
