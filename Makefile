@@ -32,7 +32,7 @@ ifeq ($(filter -j%,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
 endif
 endif
-MAKEFLAGS += -r
+MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -112,39 +112,39 @@ deps: ## installs what building, tuning and testing need
 # GPU, else the first device that the tool finds; and the GPUs that have results.
 gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv | awk 'NR == 2 { print $$2 }')}
 measured = $(or $(GPU),$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite)))
-again    = $(MAKE) --no-print-directory
-ready    = $(again) STALE=skip $(B)/attune
+tool     = STALE=skip $(B)/attune
 export GPU
 
 tune: deps ## measures, learns, rebuilds the library with the new header, reports
-	$(Q)$(ready)
+	$(Q)$(MAKE) $(tool)
 	$(Q)$(gpu); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
 		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
 		$(if $(SCENARIOS),--scenarios $(SCENARIOS))
-	$(Q)$(gpu); $(again) heuristics GPU=$$gpu && $(again) plot GPU=$$gpu && $(again) all
+	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu && $(MAKE) plot GPU=$$gpu && \
+		$(MAKE) all
 	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
 		--header $(GENERATED)/attune_$$gpu.h
 
 test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
-	$(Q)$(again) all $(tests)
+	$(Q)$(MAKE) all $(tests)
 	$(Q)B=$(B) CC='$(CC)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
 		sh tests/run.sh $(tests) $(wildcard tests/t_*.sh)
 
 heuristics: ## results/ to generated/, for GPU= or all
-	$(Q)$(ready)
+	$(Q)$(MAKE) $(tool)
 	$(Q)for gpu in $(measured); do $(B)/attune induce --gpu $$gpu \
 		--db $(RESULTS)/$$gpu.sqlite --out $(GENERATED)/attune_$$gpu.h $(CHECK) || exit; done
 
 heuristics-check: ## fails, with the diff, where `make heuristics` would change something
-	$(Q)$(again) heuristics CHECK=--check
+	$(Q)$(MAKE) heuristics CHECK=--check
 
 plot: ## results/ to pictures, SVG and PNG, for GPU= or all
-	$(Q)$(ready)
+	$(Q)$(MAKE) $(tool)
 	$(Q)for gpu in $(measured); do $(B)/attune plot --gpu $$gpu \
 		--db $(RESULTS)/$$gpu.sqlite --header $(GENERATED)/attune_$$gpu.h --out $(RESULTS) || exit; done
 
 bench: ## the tuned library beside its baselines, on held-out scenarios
-	$(Q)$(again) $(B)/attune
+	$(Q)$(MAKE) $(B)/attune
 	$(Q)$(gpu); $(B)/attune bench --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite
 
 # The tool compiles what it measures, so kernels' sources go along.

@@ -263,8 +263,12 @@ int series_kernels(const struct plotted *p, FILE *rows, FILE *settings)
 		bin_add(&bins[share == 100 ? 2 : share > 0][lround(log2(tokens))], p, s, tokens,
 			kernel, n);
 	}
-	for (int i = 0; i < NUM_SHARES; i++)
-		printed += bins_print(bins[i], n, rows);
+	for (int i = 0; i < NUM_SHARES; i++) {
+		const int filled = bins_print(bins[i], n, rows);
+		fprintf(settings, "%s%d%s", i ? " " : "filled = \"", filled,
+			i < NUM_SHARES - 1 ? "" : "\"\n");
+		printed += filled;
+	}
 	for (int k = 0; k < n; k++)
 		snprintf(names[k], sizeof names[0], "%s", kernel[k]->name);
 	words(settings, "kernels", names, n);
@@ -302,11 +306,15 @@ int series_roofline(const struct plotted *p, FILE *rows, FILE *settings)
 	int printed = 0;
 	if (!(r->dram_gbps > 0) || !(r->fma_tflops > 0))
 		return 0;
-	for (int decodes = 1; decodes >= 0; decodes--) {
-		printed += roof_rows(p, POLICY_DEFAULT, decodes, rows);
-		printed += roof_rows(p, POLICY_TREE, decodes, rows);
-	}
-	fprintf(settings, "dram_gbps = %g\nfma_tflops = %g\n", r->dram_gbps, r->fma_tflops);
+	fputs("filled = \"", settings);
+	for (int decodes = 1; decodes >= 0; decodes--)
+		for (int tuned = 0; tuned < 2; tuned++) {
+			const int n =
+			    roof_rows(p, tuned ? POLICY_TREE : POLICY_DEFAULT, decodes, rows);
+			fprintf(settings, "%d ", n);
+			printed += n;
+		}
+	fprintf(settings, "\"\ndram_gbps = %g\nfma_tflops = %g\n", r->dram_gbps, r->fma_tflops);
 	return printed;
 }
 
@@ -323,7 +331,7 @@ static int regret_rows(const struct plotted *p, enum policy policy, int training
 {
 	double *v = malloc((size_t)(p->data->n + 1) * sizeof *v);
 	int n = 0, all = 0;
-	for (int s = 0; v && s < p->data->n; s++) {
+	for (int s = 0; v && p->pick[policy] && s < p->data->n; s++) {
 		const double best = data_oracle(p->data, s), us = plotted_time(p, policy, s);
 		if (data_is_training(&p->data->v[s]) != training || !isfinite(best))
 			continue;
@@ -348,14 +356,14 @@ static int regret_rows(const struct plotted *p, enum policy policy, int training
 int series_regret(const struct plotted *p, FILE *rows, FILE *settings)
 {
 	int counted[2] = { 0 }, printed = 0;
+	fputs("filled = \"", settings);
 	for (int training = 1; training >= 0; training--)
 		for (size_t i = 0; i < COUNT(judged); i++) {
-			const int n = p->pick[judged[i]] ? regret_rows(p, judged[i], training, rows)
-							 : (fputs("nan\n\n\n", rows), 0);
+			const int n = regret_rows(p, judged[i], training, rows);
+			fprintf(settings, "%d ", n);
 			counted[training] = n > counted[training] ? n : counted[training];
 			printed += n;
 		}
-	fprintf(settings, "num_train = %d\nnum_heldout = %d\nhas_vllm = %d\n", counted[1],
-		counted[0], p->pick[POLICY_VLLM_RULE] != NULL);
+	fprintf(settings, "\"\nnum_train = %d\nnum_heldout = %d\n", counted[1], counted[0]);
 	return printed;
 }

@@ -10,20 +10,27 @@ do for [k = 1:words(kernels)] {
 	lo = STATS_min < lo ? STATS_min : lo
 	hi = STATS_max > hi ? STATS_max : hi
 }
+array begin[3]
+array end[3]
+do for [i = 1:3] {
+	begin[i] = 1
+	end[i] = 1024
+	if (has(i - 1)) {
+		stats rows index i - 1 using 1 nooutput
+		begin[i] = STATS_min / 1.3
+		end[i] = STATS_max * 1.3
+	}
+}
+set logscale xy
+set yrange [lo / 1.5 : hi * 1.5]
 eval 'set ytics '.time_tics(lo, hi)
 eval 'set xtics '.token_tics
 # The same tics without words, for the panels that share the first one's axis.
 bare = "('' 1"
 do for [e = 1:7] { bare = bare.sprintf(", '' %g", 10 ** e) }
-array begin[3]
-array end[3]
-do for [i = 1:3] {
-	stats rows index i - 1 using 1 nooutput
-	begin[i] = STATS_min / 1.3
-	end[i] = STATS_max * 1.3
-}
-set yrange [lo / 1.5 : hi * 1.5]
-set logscale xy
+tuned_line = 'with lines linecolor rgb pale linewidth 6'
+kernel_line = 'with linespoints linecolor rgb colour[k] linewidth 1.3 pointtype 7 pointsize 0.35'
+legend = "NaN @tuned_line title 'tuned choice', for [k = 1:words(kernels)] NaN @kernel_line title word(kernels, k)"
 set multiplot
 do for [i = 0:2] {
 	set xrange [begin[i + 1] : end[i + 1]]
@@ -34,8 +41,14 @@ do for [i = 0:2] {
 	set title panel[i + 1] textcolor rgb ink offset 0,-0.5
 	if (i == 0) { set ylabel 'time of one attention layer' } else { unset ylabel; unset key; eval 'set ytics '.bare.')' }
 	if (i == 1) { set xlabel 'tokens in the batch, cached and new' textcolor rgb ink } else { unset xlabel }
-	plot rows index i using 1:2 with lines linecolor rgb pale linewidth 6 title 'tuned choice', \
-		for [k = 1:words(kernels)] rows index i using 1:(column(2 + k)) with linespoints linecolor rgb colour[k] linewidth 1.3 pointtype 7 pointsize 0.35 title word(kernels, k)
+	if (has(i)) {
+		plot rows index i using 1:2 @tuned_line, \
+			for [k = 1:words(kernels)] rows index i using 1:(column(2 + k)) @kernel_line, \
+			@legend
+	} else {
+		set label 3 'no such batches' at graph 0.5,0.5 center textcolor rgb faint
+		plot @legend
+	}
 	unset label
 }
 unset multiplot

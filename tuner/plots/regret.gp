@@ -10,6 +10,7 @@ set ytics 20 format '%.0f %%'
 set xtics ('0.1 %%' 0.1, '0.3' 0.3, '1 %%' 1, '3' 3, '10 %%' 10, '30' 30, '100 %%' 100, '300' 300)
 set xlabel 'slower by'
 set object 1 rectangle from graph 0,graph 0 to first (noise > 0.1 ? noise : 0.1),graph 1 behind fillcolor rgb '#f2f4f6' fillstyle solid noborder
+line = 'with steps linecolor rgb shade[k + 0] linewidth (k == 1 ? 3 : 1.6)'
 set multiplot
 set tmargin at screen 0.72
 do for [i = 0:1] {
@@ -18,7 +19,14 @@ do for [i = 0:1] {
 	set title (i ? sprintf('held out: %d batches', num_heldout) : sprintf('learned from: %d batches', num_train)) textcolor rgb ink offset 0,-0.5
 	if (i) { unset key }
 	set label 3 'noise' at graph 0.015,graph 0.5 left textcolor rgb faint
-	plot for [k = 1:4] rows index 4 * i + k - 1 using ($1 > 0.1 ? $1 : 0.1):2 with steps linecolor rgb shade[k] linewidth (k == 1 ? 3 : 1.6) title (k == 3 && !has_vllm ? '' : word(names, k))
+	shown = ''
+	do for [k = 1:4] { if (has(4 * i + k - 1)) { shown = shown.' '.k } }
+	if (words(shown)) {
+		plot for [k in shown] rows index 4 * i + k - 1 using ($1 > 0.1 ? $1 : 0.1):2 @line title word(names, k + 0)
+	} else {
+		set label 4 'no such batches' at graph 0.5,0.5 center textcolor rgb faint
+		plot NaN
+	}
 	unset label
 }
 unset multiplot

@@ -2,20 +2,29 @@
 set label 1 sprintf('Share of what %s can do', device)
 set label 2 sprintf('All models, one point a batch. %s', how)
 set logscale x
-set yrange [0:105]
-set ytics 20 format '%.0f %%'
+set yrange [0:105 < *]
+set ytics format '%.0f %%'
+set format x '%.0s%c'
+default_point = "with points linecolor rgb grey pointtype 6 pointsize 0.5"
+tuned_point = "with points linecolor rgb blue pointtype 7 pointsize 0.5"
+legend = "NaN @default_point title 'default parameters', NaN @tuned_point title 'tuned choice'"
 set multiplot
 set tmargin at screen 0.72
 do for [i = 0:1] {
 	set lmargin at screen 0.07 + i * 0.49
 	set rmargin at screen 0.07 + i * 0.49 + 0.42
-	set title (i ? sprintf('prefill: 100 %% is %.3g TFLOP/s, measured', fma_tflops) : sprintf('decode: 100 %% is %.0f GB/s of reads, measured', dram_gbps)) textcolor rgb ink offset 0,-0.5
+	set title (i ? sprintf('prefill: 100 %% is %.3g TFLOP/s, measured', fma_tflops) : sprintf('decode: 100 %% is %.3g GB/s of reads, measured', dram_gbps)) textcolor rgb ink offset 0,-0.5
 	set xlabel (i ? 'FLOP in the batch' : 'bytes of keys and values read')
-	set format x '%.0s%c'
 	if (i) { unset key }
 	set arrow 1 from graph 0,first 100 to graph 1,first 100 nohead linecolor rgb faint linewidth 1
-	plot rows index 2 * i using 1:2 with points linecolor rgb grey pointtype 6 pointsize 0.5 title 'default parameters', \
-		rows index 2 * i + 1 using 1:2 with points linecolor rgb blue pointtype 7 pointsize 0.5 title 'tuned choice'
+	if (has(2 * i) && has(2 * i + 1)) {
+		set autoscale x
+		plot rows index 2 * i using 1:2 @default_point, rows index 2 * i + 1 using 1:2 @tuned_point, @legend
+	} else {
+		set label 3 'no such batches' at graph 0.5,0.5 center textcolor rgb faint
+		set xrange [1:1e6]
+		plot @legend
+	}
 	unset label
 }
 unset multiplot

@@ -37,3 +37,7 @@ coarse_tics = "('1 us' 1, '10 us' 10, '100 us' 100, '1 ms' 1e3, '10 ms' 1e4, '10
 time_tics(lo, hi) = log10(hi / lo) > 3.3 ? coarse_tics : fine_tics
 power_tics = "('1' 1, '2' 2, '4' 4, '8' 8, '16' 16, '32' 32, '64' 64, '128' 128, '256' 256, '512' 512, '1k' 1024, '2k' 2048, '4k' 4096)"
 token_tics = "('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 262144, '2M' 2097152, '16M' 16777216)"
+
+# filled: how many rows each block has. A block without any is left out; what then
+# would be an empty plot says so.
+has(block) = word(filled, block + 1) > 0
