@@ -163,8 +163,8 @@ static int find_scenario(const struct data *d, const struct show *o)
 
 /* ---- its ways to be run ---------------------------------------------------------------------- */
 struct way {
-	char plan[2 * MAX_CHOICE_TEXT + 64], kernel[32];
-	const char *variant; /* within plan */
+	const char *plan;
+	char kernel[64], variant[2 * MAX_CHOICE_TEXT];
 	struct cell cell;
 };
 
@@ -183,7 +183,6 @@ static struct way *new_way(struct ways *w)
 		w->v = v;
 		w->room = room;
 	}
-	w->v[w->n] = (struct way){ .plan = "" };
 	return &w->v[w->n++];
 }
 
@@ -193,35 +192,45 @@ void choice_words(const struct choice *c, char text[MAX_CHOICE_TEXT])
 	config_text(text + n, MAX_CHOICE_TEXT - (size_t)n, &c->config, c->kernel->space);
 }
 
-static int add_cells(struct ways *w, const struct data *d, int scenario, enum phase phase)
+static int add_one(struct ways *w, const char *plan, const struct choice *c,
+		   const struct cell *cell)
 {
-	for (int c = 0; c < d->num_choices; c++) {
-		const struct cell *cell = data_cell(d, scenario, phase, c);
-		char words[MAX_CHOICE_TEXT];
-		struct way *way;
-		if (!cell)
-			continue;
-		way = new_way(w);
-		if (!way)
-			return 0;
-		choice_words(&d->choice[c], words);
-		snprintf(way->plan, sizeof way->plan, "%s%s%s",
-			 phase == PHASE_ALL ? "" : phase_name(phase),
-			 phase == PHASE_ALL ? "" : ": ", words);
-		snprintf(way->kernel, sizeof way->kernel, "%s", d->choice[c].kernel->name);
-		way->cell = *cell;
-	}
+	struct way *way = new_way(w);
+	if (!way)
+		return 0;
+	way->plan = plan;
+	snprintf(way->kernel, sizeof way->kernel, "%s", c->kernel->name);
+	config_text(way->variant, sizeof way->variant, &c->config, c->kernel->space);
+	way->cell = *cell;
 	return 1;
 }
 
-static void name_both(const struct data *d, struct way *way, int prefill, int decode, int summed)
+static int add_two(struct ways *w, const char *plan, const struct choice *a, const struct choice *b,
+		   const struct cell *cell)
 {
-	char a[MAX_CHOICE_TEXT], b[MAX_CHOICE_TEXT];
-	choice_words(&d->choice[prefill], a);
-	choice_words(&d->choice[decode], b);
-	snprintf(way->plan, sizeof way->plan, "prefill: %s | decode: %s%s", a, b,
-		 summed ? " (sum of parts)" : "");
-	snprintf(way->kernel, sizeof way->kernel, "plan");
+	char tunables[2][MAX_CHOICE_TEXT];
+	struct way *way = new_way(w);
+	if (!way)
+		return 0;
+	config_text(tunables[0], MAX_CHOICE_TEXT, &a->config, a->kernel->space);
+	config_text(tunables[1], MAX_CHOICE_TEXT, &b->config, b->kernel->space);
+	way->plan = plan;
+	snprintf(way->kernel, sizeof way->kernel, "%s | %s", a->kernel->name, b->kernel->name);
+	snprintf(way->variant, sizeof way->variant, "%.*s | %.*s", MAX_CHOICE_TEXT - 2, tunables[0],
+		 MAX_CHOICE_TEXT - 2, tunables[1]);
+	way->cell = *cell;
+	return 1;
+}
+
+static int add_cells(struct ways *w, const struct data *d, int scenario, enum phase phase,
+		     const char *plan)
+{
+	int done = 1;
+	for (int c = 0; done && c < d->num_choices; c++) {
+		const struct cell *cell = data_cell(d, scenario, phase, c);
+		done = !cell || add_one(w, plan, &d->choice[c], cell);
+	}
+	return done;
 }
 
 /* Two cells, one after the other. */
@@ -243,26 +252,21 @@ static int add_sum(struct ways *w, const struct data *d, int s, int prefill, int
 {
 	const struct cell *a = data_cell(d, s, PHASE_PREFILL, prefill);
 	const struct cell *b = data_cell(d, s, PHASE_DECODE, decode);
-	struct way *way;
 	if (!a || !b || a->outcome != OUTCOME_OK || b->outcome != OUTCOME_OK)
 		return 1;
-	way = new_way(w);
-	if (!way)
-		return 0;
-	name_both(d, way, prefill, decode, 1);
-	way->cell = sum_of(a, b);
-	return 1;
+	const struct cell sum = sum_of(a, b);
+	return add_two(w, "prefill, then decode: summed", &d->choice[prefill], &d->choice[decode],
+		       &sum);
 }
 
 static int add_composed(struct ways *w, const struct data *d, int s)
 {
 	int prefill, decode, done = 1;
-	for (int i = 0; i < d->num_plans; i++) {
-		struct way *way = d->plan[i].scenario == s ? new_way(w) : NULL;
-		if (!way)
-			continue;
-		name_both(d, way, d->plan[i].prefill, d->plan[i].decode, 0);
-		way->cell = d->plan[i].cell;
+	for (int i = 0; done && i < d->num_plans; i++) {
+		const struct composed *p = &d->plan[i];
+		if (p->scenario == s)
+			done = add_two(w, "prefill, then decode", &d->choice[p->prefill],
+				       &d->choice[p->decode], &p->cell);
 	}
 	data_best(d, s, PHASE_PREFILL, &prefill);
 	data_best(d, s, PHASE_DECODE, &decode);
@@ -278,7 +282,8 @@ static int by_time(const void *pa, const void *pb)
 		return a->cell.outcome == OUTCOME_OK ? -1 : 1;
 	if (a->cell.outcome == OUTCOME_OK && a->cell.median_us != b->cell.median_us)
 		return a->cell.median_us < b->cell.median_us ? -1 : 1;
-	return strcmp(a->plan, b->plan);
+	const int kernel = strcmp(a->kernel, b->kernel);
+	return kernel ? kernel : strverscmp(a->variant, b->variant);
 }
 
 static void print_ways(const struct ways *w, enum format format)
@@ -290,10 +295,9 @@ static void print_ways(const struct ways *w, enum format format)
 		const struct way *way = &w->v[i];
 		const struct cell *c = &way->cell;
 		const int ok = c->outcome == OUTCOME_OK;
-		const char *after_kernel = strstr(way->plan, way->kernel);
 		table_text(t, way->plan);
 		table_text(t, way->kernel);
-		table_text(t, after_kernel ? after_kernel + strlen(way->kernel) + 1 : way->plan);
+		table_text(t, way->variant);
 		table_text(t, outcome_name(c->outcome));
 		table_number(t, ok ? c->median_us : NAN, 3);
 		table_number(t, ok ? c->min_us : NAN, 3);
@@ -316,13 +320,16 @@ static int show_scenario(const struct data *d, const struct show *o, int s)
 		complain("batch %s has no %s part", o->batch, phase_name(o->phase));
 		return 0;
 	}
-	if (o->phase != PHASE_ALL)
-		done = add_cells(&w, d, s, o->phase);
-	else if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
-		done = add_cells(&w, d, s, PHASE_ALL) && add_composed(&w, d, s);
+	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	const enum phase only = o->phase != PHASE_ALL  ? o->phase
+				: m->has[PHASE_DECODE] ? PHASE_DECODE
+						       : PHASE_PREFILL;
+	if (o->phase != PHASE_ALL && mixed)
+		done = add_cells(&w, d, s, only,
+				 only == PHASE_DECODE ? "decode part" : "prefill part");
 	else
-		done = add_cells(&w, d, s, PHASE_ALL) &&
-		       add_cells(&w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL);
+		done = add_cells(&w, d, s, PHASE_ALL, "one launch") &&
+		       (mixed ? add_composed(&w, d, s) : add_cells(&w, d, s, only, "one launch"));
 	if (done && w.n)
 		qsort(w.v, (size_t)w.n, sizeof *w.v, by_time);
 	if (done)
