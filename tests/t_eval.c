@@ -285,6 +285,14 @@ static void test_induce_check_eval(void **state)
 	assert_true(json_integer_value(member(o, "leaves")) >= 3);
 	assert_true(json_number_value(member(o, "select_ns")) > 0);
 	json_decref(o);
+	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --emit json", db)),
+			 EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_true(json_array_size(member(o, "choices")) > 0);
+	assert_non_null(member(o, "prefill"));
+	assert_non_null(member(o, "decode"));
+	assert_non_null(member(o, "join"));
+	json_decref(o);
 }
 
 static void test_check_fails_with_the_diff(void **state)

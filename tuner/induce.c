@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 struct options {
-	const char *gpu, *db, *out;
+	const char *gpu, *db, *out, *emit;
 	struct limits limits;
 	int check;
 };
 
-enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS };
+enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS, OPT_EMIT };
 
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
@@ -24,6 +24,8 @@ static const struct argp_option rows[] = {
 	{ "max-variants", OPT_VARIANTS, "N", 0, "candidates a phase (12)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "write nothing; exit 1 with the diff when it would change",
 	  0 },
+	{ "emit", OPT_EMIT, "LANGUAGE", 0,
+	  "c, json or python; the latter two to --out, else printed", 0 },
 	{ 0 }
 };
 
@@ -46,6 +48,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_LEAVES: o->limits.leaves = count_arg(state, arg, 3, 200); return 0;
 	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
 	case OPT_CHECK: o->check = 1; return 0;
+	case OPT_EMIT:
+		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python"))
+			argp_error(state, "--emit '%s' should be c, json or python", arg);
+		o->emit = arg;
+		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
@@ -149,9 +156,11 @@ static int induce(const struct data *d, const struct options *o, const char *out
 	}
 	if (!forest_induce(&f, d, &o->limits))
 		return 0;
-	text = forest_emit(&f, d);
+	text = forest_emit_as(o->emit, &f, d);
 	if (text && o->check)
 		done = check_file(out, text);
+	else if (text && !out)
+		done = fputs(text, stdout) >= 0;
 	else if (text && write_file(out, text)) {
 		report(&f, d);
 		done = 1;
@@ -163,7 +172,7 @@ static int induce(const struct data *d, const struct options *o, const char *out
 
 int cmd_induce(int argc, char **argv)
 {
-	struct options o = { .limits = default_limits };
+	struct options o = { .limits = default_limits, .emit = "c" };
 	char gpu[16], db[256], out[256];
 	struct data *d;
 	int done;
@@ -176,7 +185,14 @@ int cmd_induce(int argc, char **argv)
 	d = data_load(o.db, gpu);
 	if (!d)
 		return EXIT_USAGE;
-	done = d->n && induce(d, &o, o.out ? o.out : out);
+	if (!o.out && !strcmp(o.emit, "c"))
+		o.out = out;
+	if (!o.out && o.check) {
+		complain("--check of %s needs --out: there is no usual place for it", o.emit);
+		data_free(d);
+		return EXIT_USAGE;
+	}
+	done = d->n && induce(d, &o, o.out);
 	data_free(d);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }

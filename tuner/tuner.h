@@ -235,6 +235,8 @@ int forest_kernels(const struct forest *); /* distinct ones among its choices */
 /* ---- emit.c, parse.c: a forest as a header and back ----------------------------- */
 /* Text of generated/attune_<gpu>.h; NULL without memory. The caller's to free. */
 char *forest_emit(const struct forest *, const struct data *);
+/* emit_other.c: language "c", "json" or "python". NULL also for any other. */
+char *forest_emit_as(const char *language, const struct forest *, const struct data *);
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);
 int forest_load(struct forest *, const char *path);
