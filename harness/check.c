@@ -8,12 +8,13 @@
  *   |sum p_j (1 + e_j) v_j / l - want| <= u_kv * sum p_j |v_j| / l     (the "mass")
  *   |rounded - exact|                  <= u_out * |exact|
  *
- * The rest is fp32: scores of up to some tens, with errors of some units in 2^-19 or so
- * that p_j inherits, exp2 to 2 ulp, sums. 2^-13 of the mass stands for all that. F16
- * weights below 2^-14 lose bits one by one, and so do outputs: 2^-24, times at most 4,
- * which is the largest |v|. Dropping one of n keys moves an output by about 1/n of the
- * mass at least somewhere, twice a BF16 tolerance even at n = 500, and far more where
- * that key has weight: tests/t_check.c does so. */
+ * The rest is fp32: scores of up to some tens, whose error of a few 2^-20 the p_j
+ * inherit, exp2 to 2 ulp, sums. 2^-13 of the mass stands for all that; the CPU's fp32
+ * kernels use 2 % of it. F16 weights below 2^-14 lose bits one by one, and so do
+ * outputs: 2^-24, times at most 4, which is the largest |v|.
+ *
+ * Leaving out one of n keys moves some element by a few masses / n: t_check.c has BF16
+ * noticed by 36 rows at n = 4000. */
 #include "workload.h"
 #include <math.h>
 #include <stdarg.h>

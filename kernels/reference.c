@@ -13,29 +13,32 @@
 #include <math.h>
 #include <string.h>
 
+static double float_value(uint32_t bits)
+{
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
 static double half_value(unsigned bits)
 {
-	const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+	const unsigned exponent = bits >> 10 & 31, fraction = bits & 1023;
 	const double sign = bits >> 15 ? -1 : 1;
 	if (exponent == 31)
 		return fraction ? NAN : sign * INFINITY;
 	if (!exponent)
-		return sign * ldexp(fraction, -24);
-	return sign * ldexp(1024 + fraction, exponent - 25);
+		return sign * fraction * 0x1p-24;
+	return sign * float_value((exponent + 127 - 15) << 23 | fraction << 13);
 }
 
 double value_of(enum attune_dtype type, const void *array, long long index)
 {
 	const uint16_t *narrow = array;
-	uint32_t bits;
-	float f;
 	if (type == ATTUNE_F32)
 		return ((const float *)array)[index];
 	if (type == ATTUNE_F16)
 		return half_value(narrow[index]);
-	bits = (uint32_t)narrow[index] << 16;
-	memcpy(&f, &bits, sizeof f);
-	return f;
+	return float_value((uint32_t)narrow[index] << 16);
 }
 
 static uint16_t to_bf16(float value)

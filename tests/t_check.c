@@ -116,7 +116,7 @@ static void deceive(struct attune_args *a, int seq, int *lens, int *table)
 		memcpy(table, a->block_table + (size_t)seq * (size_t)a->block_table_stride,
 		       (size_t)pages * sizeof *table);
 		if (pages)
-			table[pages / 2] ^= 1; /* the other half of a pair */
+			table[pages / 2] += table[pages / 2] ? -1 : 1;
 		a->block_table = table;
 		a->block_table_stride = 0;
 		break;
