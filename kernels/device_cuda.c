@@ -58,7 +58,9 @@ static enum attune_status check(const struct cuda *c, int error, const char *wha
 	if (!error)
 		return ATTUNE_OK;
 	c->cu.ErrorString(error, &text);
-	return fail(error == ERROR_OUT_OF_MEMORY ? ATTUNE_NO_MEMORY : ATTUNE_DEVICE_ERROR,
+	return fail(error == ERROR_OUT_OF_MEMORY      ? ATTUNE_NO_MEMORY
+		    : error == ERROR_OUT_OF_RESOURCES ? ATTUNE_UNSUPPORTED
+						      : ATTUNE_DEVICE_ERROR,
 		    "cuda: %s: %s (error %d)", what, text ? text : "unknown", error);
 }
 
@@ -172,10 +174,12 @@ static enum attune_status cuda_open(struct device *dev, const char *which)
 	if ((status = check(c, c->cu.CtxRetain(&c->ctx, c->device), "context")))
 		return status;
 	describe(c, &dev->info);
-	return IN_CONTEXT(c,
-			  c->cu.StreamCreate(&c->stream, STREAM_NON_BLOCKING) ||
-			      c->cu.EventCreate(&c->begin, 0) || c->cu.EventCreate(&c->end, 0),
-			  "stream and events");
+	status = IN_CONTEXT(c, c->cu.StreamCreate(&c->stream, STREAM_NON_BLOCKING), "stream");
+	if (!status)
+		status = IN_CONTEXT(c, c->cu.EventCreate(&c->begin, 0), "event");
+	if (!status)
+		status = IN_CONTEXT(c, c->cu.EventCreate(&c->end, 0), "event");
+	return status;
 }
 
 static enum attune_status cuda_alloc(struct device *dev, void **mem, size_t bytes)
@@ -195,10 +199,18 @@ static void cuda_release(struct device *dev, void *mem)
 		(void)IN_CONTEXT(c, c->cu.MemFree((uintptr_t)mem), "free");
 }
 
+/* Copies and fills go to the default stream, which launches on others do not wait
+ * for: they are done when these return. */
+static int settle(const struct cuda *c, int error)
+{
+	return error ? error : c->cu.StreamWait(NULL);
+}
+
 static enum attune_status cuda_put(struct device *dev, void *dst, const void *src, size_t bytes)
 {
 	struct cuda *c = dev->state;
-	return IN_CONTEXT(c, c->cu.MemPut((uintptr_t)dst, src, bytes), "copy to the device");
+	return IN_CONTEXT(c, settle(c, c->cu.MemPut((uintptr_t)dst, src, bytes)),
+			  "copy to the device");
 }
 
 static enum attune_status cuda_get(struct device *dev, void *dst, const void *src, size_t bytes)
@@ -210,7 +222,8 @@ static enum attune_status cuda_get(struct device *dev, void *dst, const void *sr
 static enum attune_status cuda_fill(struct device *dev, void *dst, int byte, size_t bytes)
 {
 	struct cuda *c = dev->state;
-	return IN_CONTEXT(c, c->cu.MemSet((uintptr_t)dst, (unsigned char)byte, bytes), "fill");
+	return IN_CONTEXT(c, settle(c, c->cu.MemSet((uintptr_t)dst, (unsigned char)byte, bytes)),
+			  "fill");
 }
 
 static int find_function(struct cuda *c, struct code *code, const struct blob *blob)
