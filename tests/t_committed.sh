@@ -1,0 +1,31 @@
+#!/bin/sh
+# t_committed.sh - what is committed fits together: every header is what its database
+# says, every database is sound, and neither is there without the other.
+B=${B:-build}
+n=0 failed=0
+row() { # row STATUS NAME
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; failed=1; fi
+}
+
+for header in generated/attune_*.h; do
+	[ -e "$header" ] || continue
+	gpu=${header#generated/attune_} gpu=${gpu%.h}
+	"$B/attune" induce --gpu "$gpu" --check >"$B/check.diff" 2>&1
+	status=$?
+	[ $status -eq 0 ] || sed 's/^/# /' "$B/check.diff" | head -40
+	row $status "$header is what results/$gpu.sqlite says"
+done
+for db in results/*.sqlite; do
+	[ -e "$db" ] || continue
+	gpu=${db#results/} gpu=${gpu%.sqlite}
+	[ "$(sqlite3 "file:$db?mode=ro" 'PRAGMA integrity_check')" = ok ]
+	row $? "$db is sound"
+	[ -e "generated/attune_$gpu.h" ]
+	row $? "$db has its header"
+	[ "$(sqlite3 "file:$db?mode=ro" "SELECT count(*) FROM timings WHERE outcome = 'ok' AND
+		NOT (median_us > 0 AND median_us < 1e9)")" = 0 ]
+	row $? "$db holds times that can be"
+done
+if [ $n -eq 0 ]; then echo "1..0 # SKIP nothing is committed"; else echo "1..$n"; fi
+exit $failed
