@@ -52,7 +52,6 @@ $(B)/shipped/b$(1).bin: $(gpu_sources) $(B)/shipped.mk
 	$$(call say,NVCC,$(2) $(3) $(4))
 	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
 endef
-comma := ,
 ifneq ($(filter-out $(passive_goals),$(or $(MAKECMDGOALS),all)),)
 -include $(B)/shipped.mk
 endif
