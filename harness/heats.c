@@ -200,15 +200,25 @@ int heats_add(struct heats *all, struct binaries *b, int index, const struct fie
 			ok = candidates_add(&list, k, &s->shape, f->device, f->preset, f->seed);
 	const int mixed = part_make(&part, PHASE_PREFILL, &s->shape, batch, f->device) &&
 			  part_make(&part, PHASE_DECODE, &s->shape, batch, f->device);
-	for (enum phase phase = PHASE_ALL; ok && phase <= PHASE_DECODE; phase++) {
-		struct heat h = { .scenario = index, .phase = phase };
-		if ((phase == PHASE_ALL && !mixed) ||
-		    !part_make(&h.part, phase, &s->shape, batch, f->device))
+	/* The whole comes after its parts: their best are raced with it, as plans. */
+	static const enum phase order[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL };
+	for (size_t i = 0; ok && i < COUNT(order); i++) {
+		struct heat h = { .scenario = index, .phase = order[i] };
+		if ((h.phase == PHASE_ALL && !mixed) ||
+		    !part_make(&h.part, h.phase, &s->shape, batch, f->device))
 			continue;
 		ok = add_heat(all, b, &h, &list, f->device);
 	}
 	free(list.v);
 	return ok;
+}
+
+struct heat *heats_find(const struct heats *h, int scenario, enum phase phase)
+{
+	for (int i = 0; i < h->n; i++)
+		if (h->v[i].scenario == scenario && h->v[i].phase == phase)
+			return &h->v[i];
+	return NULL;
 }
 
 void heats_free(struct heats *h)
@@ -217,6 +227,7 @@ void heats_free(struct heats *h)
 		free(h->v[i].entrant);
 		free(h->v[i].stored);
 		free(h->v[i].us);
+		free(h->v[i].plan);
 	}
 	free(h->v);
 	free(h->entrant);
@@ -253,8 +264,13 @@ static void bring(struct heats *h, int from, int to, int n)
 	}
 }
 
-/* A scenario stands where its first heat does. */
-int heats_spread(struct heats *h)
+/* A scenario stands where its last heat does: that of the whole batch, if mixed. */
+static double scenarios_apart(const struct heats *h, int i, int j)
+{
+	return apart(&h->v[i + together(h, i) - 1], &h->v[j + together(h, j) - 1]);
+}
+
+void heats_spread(struct heats *h)
 {
 	for (int done = h->n ? together(h, 0) : 0; done < h->n;) {
 		double farthest = -1;
@@ -262,7 +278,7 @@ int heats_spread(struct heats *h)
 		for (int i = done; i < h->n; i += together(h, i)) {
 			double near = INFINITY;
 			for (int j = 0; j < done; j += together(h, j))
-				near = fmin(near, apart(&h->v[i], &h->v[j]));
+				near = fmin(near, scenarios_apart(h, i, j));
 			if (near > farthest) {
 				farthest = near;
 				next = i;
@@ -272,7 +288,6 @@ int heats_spread(struct heats *h)
 		bring(h, next, done, n);
 		done += n;
 	}
-	return 1;
 }
 
 /* ---- what is known ------------------------------------------------------------ */
@@ -282,21 +297,32 @@ struct recall {
 	int last; /* cells of a heat follow one another */
 };
 
+static const char *const phases[] = { "all", "prefill", "decode" };
+
+static int is_of_scenario(const struct scenario *s, const struct store_cell *c)
+{
+	return c->page_size == s->shape.page_size && c->seed == s->seed &&
+	       !strcmp(c->model, s->model) && !strcmp(c->batch, s->batch_text) &&
+	       c->shape.dtype == s->shape.dtype && c->shape.kv_dtype == s->shape.kv_dtype &&
+	       !strcasecmp(c->layout, s->layout == LAYOUT_HND ? "HND" : "NHD");
+}
+
+/* Plans belong to the heat of the whole batch. */
 static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
 {
-	static const char *const phases[] = { "all", "prefill", "decode" };
-	const struct scenario *s = &all->scenarios[h->scenario];
-	return !strcmp(c->phase, phases[h->phase]) && c->page_size == s->shape.page_size &&
-	       c->seed == s->seed && !strcmp(c->model, s->model) &&
-	       !strcmp(c->batch, s->batch_text) && c->shape.dtype == s->shape.dtype &&
-	       c->shape.kv_dtype == s->shape.kv_dtype &&
-	       !strcasecmp(c->layout, s->layout == LAYOUT_HND ? "HND" : "NHD");
+	const char *phase = strcmp(c->phase, "plan") ? c->phase : "all";
+	return !strcmp(phase, phases[h->phase]) && is_of_scenario(&all->scenarios[h->scenario], c);
 }
 
 static void note(const struct heats *all, struct heat *h, const struct store_cell *c)
 {
 	struct config config;
 	const char *where;
+	if (!strcmp(c->phase, "plan")) {
+		free(h->plan);
+		h->plan = strdup(c->choice);
+		return;
+	}
 	for (int i = 0; i < h->n; i++) {
 		const struct choice *mine = &all->entrant[h->entrant[i]].choice;
 		if (!strcmp(mine->kernel->name, c->kernel) &&
@@ -338,6 +364,8 @@ int heats_recall(struct heats *all, struct store *store, const char *gpu)
 			    !isnan(h->us[k]) &&
 			    store_has(store, gpu, &all->scenarios[h->scenario], h->phase, text) > 0;
 		}
+		h->planned = h->plan &&
+			     store_has_plan(store, gpu, &all->scenarios[h->scenario], h->plan) > 0;
 		/* The reference is entered last: where it is, the race came to its end. */
 		h->finished = h->stored[0];
 		for (int k = 0; k < h->n; k++)

@@ -177,15 +177,32 @@ static enum attune_status sample(struct course *c, int i)
 	return ATTUNE_OK;
 }
 
-/* Clean samples in order of rounds; where too few are clean, all of them. */
+/* The share that a sample needs to count: where too few are clean, that of the least
+ * disturbed ones. */
+static float share_needed(const struct runner *r, int rounds, int *noisy)
+{
+	double share[MAX_SAMPLES];
+	int n = 0, clean = 0;
+	for (int k = 0; k < rounds; k++) {
+		if (isnan(r->by_round[k]))
+			continue;
+		share[n++] = -r->share[k];
+		clean += r->share[k] >= clean_share;
+	}
+	*noisy = clean < ENOUGH && clean < n;
+	if (!*noisy)
+		return (float)clean_share;
+	(void)median(share, n); /* sorts: the largest share first */
+	return (float)-share[n < ENOUGH ? n - 1 : ENOUGH - 1];
+}
+
+/* Samples that count, in order of rounds. */
 static int collect(const struct runner *r, int rounds, double *us, int *noisy)
 {
-	int clean = 0, n = 0;
+	const float needed = share_needed(r, rounds, noisy);
+	int n = 0;
 	for (int k = 0; k < rounds; k++)
-		clean += !isnan(r->by_round[k]) && r->share[k] >= clean_share;
-	*noisy = clean < ENOUGH && clean < rounds;
-	for (int k = 0; k < rounds; k++)
-		if (!isnan(r->by_round[k]) && (*noisy || r->share[k] >= clean_share))
+		if (!isnan(r->by_round[k]) && r->share[k] >= needed)
 			us[n++] = r->by_round[k];
 	return n;
 }

@@ -22,9 +22,15 @@ struct sweep_state {
 	struct worker *worker;
 	double began;
 	int heats_done;
-	long long measured, failed[NUM_OUTCOMES], known;
-	int skipped_heats, store_broken;
+	long long measured, failed[NUM_OUTCOMES];
+	int skipped_heats;
+	double budget_s; /* of the pass under way */
+	int completing;
+	char *portfolio; /* [entrant] when completing */
 };
+
+static const double first_pass = 0.6; /* of the budget; completion has the rest */
+enum { PORTFOLIO = 24 /* choices a phase */ };
 
 static double now(void)
 {
@@ -48,98 +54,18 @@ static char *barred_at(const struct sweep_state *s, int entrant, int shape)
 	return &s->barred[(size_t)entrant * (size_t)s->heats.num_shapes + (size_t)shape];
 }
 
-/* ---- the device ----------------------------------------------------------------- */
-
-/* What device_open is told for a GPU= name. */
-static const char *device_for(const char *gpu)
-{
-	return !gpu ? NULL : !strcmp(gpu, "cpu") ? "cpu" : "cuda";
-}
-
-int sweep_device(const struct sweep_options *o, struct hello *hello)
-{
-	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
-	struct worker_setup setup = { .device = device_for(o->gpu) };
-	if (is_gpu && !gpu_model(o->gpu)->arch) {
-		complain("--gpu %s: there are no kernels for AMD GPUs in this version", o->gpu);
-		return EXIT_NO_DEVICE;
-	}
-	struct worker *probe = worker_new(&setup);
-	int known = probe && worker_hello(probe, hello);
-	worker_free(probe);
-	if (!known)
-		return interrupted ? EXIT_INTERRUPTED : EXIT_NO_DEVICE;
-	if (hello->status) {
-		complain("%s%s%s%s", o->gpu ? o->gpu : "", o->gpu ? ": " : "", hello->text,
-			 is_gpu ? "; --gpu cpu measures the CPU, --compile-only needs no device"
-				: "");
-		return EXIT_NO_DEVICE;
-	}
-	if (o->gpu && strcmp(o->gpu, hello->info.gpu)) {
-		complain("--gpu %s, but this machine has %s: say --gpu %s, or leave it away",
-			 o->gpu, hello->info.name, hello->info.gpu);
-		return EXIT_NO_DEVICE;
-	}
-	return EXIT_DONE;
-}
-
 /* ---- the database --------------------------------------------------------------- */
-
-static void read_line(const char *command, char *line, size_t size)
-{
-	FILE *f = popen(command, "r");
-	line[0] = '\0';
-	if (f && fgets(line, (int)size, f))
-		line[strcspn(line, "\n")] = '\0';
-	if (f)
-		pclose(f);
-}
 
 static int begin_run(struct sweep_state *s)
 {
-	struct run_info run = { .device = s->hello.info,
-				.dram_gbps = s->hello.dram_gbps,
-				.fma_tflops = s->hello.fma_tflops };
-	if (s->run > 0)
-		return 1;
-	read_line("git describe --always --dirty --abbrev=12 2>/dev/null", run.commit,
-		  sizeof run.commit);
-	snprintf(run.toolkit, sizeof run.toolkit, "%s", jit_version(s->hello.info.backend));
-	snprintf(run.protocol, sizeof run.protocol, "%s", s->protocol.name);
-	snprintf(run.command, sizeof run.command, "%s", s->o->command);
-	s->run = store_begin_run(s->store, &run);
+	if (s->run <= 0)
+		s->run = provenance_run(s->store, &s->hello, &s->protocol, s->o->command);
 	return s->run > 0;
 }
 
-struct newest {
-	const struct sweep_state *s;
-	int is_this;
-};
-
-static int compare_newest(void *arg, int columns, const char *const *names,
-			  const char *const *cells)
-{
-	struct newest *n = arg;
-	const struct device_info *mine = &n->s->hello.info;
-	char units[16];
-	(void)columns, (void)names;
-	snprintf(units, sizeof units, "%d", mine->units);
-	n->is_this = cells[0] && !strcmp(cells[0], mine->name) && !strcmp(cells[1], mine->arch) &&
-		     !strcmp(cells[2], units) && !strcmp(cells[3], n->s->protocol.name);
-	return 0;
-}
-
-/* Whether the newest measurement of a device of this short name is of this device. */
 static int is_newest_device(const struct sweep_state *s)
 {
-	struct newest n = { .s = s };
-	char sql[400];
-	snprintf(sql, sizeof sql,
-		 "SELECT d.name, d.arch, d.units, r.protocol FROM measurement AS m "
-		 "JOIN run AS r ON r.id = m.run JOIN device AS d ON d.id = r.device "
-		 "WHERE d.gpu = '%s' ORDER BY r.id DESC LIMIT 1",
-		 s->hello.info.gpu);
-	return store_query(s->store, sql, compare_newest, &n) && n.is_this;
+	return provenance_same(s->store, &s->hello.info, &s->protocol);
 }
 
 /* Results of this very device are asked for before a run is begun, so that a sweep
@@ -152,37 +78,57 @@ static int recall(struct sweep_state *s)
 	       heats_recall(&s->heats, s->store, s->hello.info.gpu);
 }
 
-static int keep(struct sweep_state *s, const struct heat *h, int i, const struct measurement *m)
+static void count(struct sweep_state *s, const struct measurement *m)
 {
-	const struct entrant *e = &s->heats.entrant[h->entrant[i]];
-	h->us[i] = m->outcome == OUTCOME_OK ? m->median_us : INFINITY;
-	h->stored[i] = 1;
 	if (m->outcome == OUTCOME_OK)
 		s->measured++;
 	else
 		s->failed[m->outcome]++;
-	if (store_measurement(s->store, s->run, scenario_of(s, h), h->phase, &e->choice, e->flags,
-			      m, e->registers, e->spill_bytes))
+}
+
+/* A reference that is stored already only ran for the others' sake. */
+static int keep(struct sweep_state *s, struct heat *h, int i, const struct measurement *m)
+{
+	const struct entrant *e = &s->heats.entrant[h->entrant[i]];
+	if (h->stored[i])
 		return 1;
-	s->store_broken = 1;
-	return 0;
+	h->us[i] = m->outcome == OUTCOME_OK ? m->median_us : INFINITY;
+	h->stored[i] = 1;
+	count(s, m);
+	return store_measurement(s->store, s->run, scenario_of(s, h), h->phase, &e->choice,
+				 e->flags, m, e->registers, e->spill_bytes);
+}
+
+static int keep_plan(struct sweep_state *s, const struct lane *lane, const struct measurement *m)
+{
+	char text[MAX_PLAN_TEXT];
+	plan_text(text, &s->heats, lane);
+	count(s, m);
+	return store_plan_measurement(s->store, s->run, scenario_of(s, &s->heats.v[lane->heat[0]]),
+				      text, m);
 }
 
 /* ---- listening to the worker ---------------------------------------------------- */
 
-static int on_result(void *arg, const struct heat *h, int i, const struct measurement *m,
+static int on_result(void *arg, const struct order *order, int i, const struct measurement *m,
 		     int failed_gate)
 {
 	struct sweep_state *s = arg;
+	const struct lane *lane = &order->lane[i];
+	struct heat *h = &s->heats.v[lane->heat[0]];
+	if (lane->heat[1] >= 0)
+		return keep_plan(s, lane, m);
 	if (failed_gate && m->outcome != OUTCOME_RESOURCES)
-		*barred_at(s, h->entrant[i], h->shape) = (char)m->outcome;
-	return keep(s, h, i, m);
+		*barred_at(s, h->entrant[lane->place[0]], h->shape) = (char)m->outcome;
+	return keep(s, h, lane->place[0], m);
 }
 
-static void on_passed(void *arg, const struct heat *h, int i)
+static void on_passed(void *arg, const struct order *order, int i)
 {
 	const struct sweep_state *s = arg;
-	*gated_at(s, h->entrant[i], h->phase) = 1;
+	const struct lane *lane = &order->lane[i];
+	const struct heat *h = &s->heats.v[lane->heat[0]];
+	*gated_at(s, h->entrant[lane->place[0]], h->phase) = 1;
 }
 
 static void on_heartbeat(void *arg)
@@ -196,7 +142,7 @@ static void on_heartbeat(void *arg)
 /* ---- one heat ------------------------------------------------------------------- */
 
 /* What cannot run is entered without a race. */
-static int refuse(struct sweep_state *s, const struct heat *h, int i)
+static int refuse(struct sweep_state *s, struct heat *h, int i)
 {
 	const int entrant = h->entrant[i];
 	const struct built *b = &s->binaries.v[s->heats.entrant[entrant].built];
@@ -211,10 +157,24 @@ static int refuse(struct sweep_state *s, const struct heat *h, int i)
 	return m.outcome == OUTCOME_OK ? 0 : keep(s, h, i, &m) ? 1 : -1;
 }
 
-/* Those that have to run: not stored, with the reference in front even if it is. */
-static int entry_list(struct sweep_state *s, const struct heat *h, int *place)
+/* The first time whoever promises something; when completing, the reference and the
+ * phase's portfolio. */
+static int wish_list(const struct sweep_state *s, const struct heat *h, int *place)
 {
-	int n = heats_select(&s->heats, h, s->o->exhaustive || s->o->preset == PRESET_SMOKE, place);
+	int n = 0;
+	if (!s->completing)
+		return heats_select(&s->heats, h,
+				    s->o->exhaustive || s->o->preset == PRESET_SMOKE, place);
+	for (int i = 0; i < h->n; i++)
+		if (!i || s->portfolio[h->entrant[i]])
+			place[n++] = i;
+	return n;
+}
+
+/* Those that have to run: not stored, with the reference in front even if it is. */
+static int entry_list(struct sweep_state *s, struct heat *h, int *place)
+{
+	int n = wish_list(s, h, place);
 	int kept = 0, missing = 0;
 	for (int k = 0; k < n; k++) {
 		const int i = place[k];
@@ -229,32 +189,47 @@ static int entry_list(struct sweep_state *s, const struct heat *h, int *place)
 	return missing ? kept : 0;
 }
 
-static enum heard run_heat(struct sweep_state *s, int index, double seconds)
+static enum heard run_lanes(struct sweep_state *s, const struct lane *lane, int n, double seconds)
 {
-	struct heat *h = &s->heats.v[index];
 	const struct listener listener = {
 		.arg = s, .result = on_result, .passed = on_passed, .beat = on_heartbeat
 	};
+	const struct order order = { .lane = lane,
+				     .n = n,
+				     .seconds = seconds,
+				     .seed = s->o->seed + (unsigned)lane[0].heat[0] };
+	return worker_race(s->worker, &order, &listener);
+}
+
+static int is_due(const struct heat *h)
+{
+	return !h->finished || (h->phase == PHASE_ALL && !h->planned);
+}
+
+/* With the whole of a mixed batch race the plans made of the best of its parts. */
+static enum heard run_heat(struct sweep_state *s, struct heat *h, double seconds)
+{
+	const int index = (int)(h - s->heats.v), with_plans = h->phase == PHASE_ALL && !h->planned;
 	int *place = calloc((size_t)h->n, sizeof *place);
-	char *gated = calloc((size_t)h->n, 1);
+	struct lane *lane = calloc((size_t)h->n + 1 + MAX_PLANS, sizeof *lane);
 	enum heard heard = HEARD_ALL;
-	int n = place && gated ? entry_list(s, h, place) : -1;
+	int n = place && lane ? entry_list(s, h, place) : -1;
 	for (int k = 0; k < n; k++)
-		gated[k] = *gated_at(s, h->entrant[place[k]], h->phase);
-	struct order order = { .heat = index,
-			       .n = n,
-			       .place = place,
-			       .gated = gated,
-			       .seconds = seconds,
-			       .seed = s->o->seed + (unsigned)index };
+		lane[k] = (struct lane){ { index, -1 },
+					 { place[k], 0 },
+					 *gated_at(s, h->entrant[place[k]], h->phase) };
+	if (!n && with_plans && isfinite(h->us[0]))
+		lane[n++] = (struct lane){ { index, -1 }, { 0, 0 }, 1 };
+	if (n >= 0 && with_plans)
+		n += plans_pick(&s->heats, h->scenario, lane + n);
 	if (n > 0)
-		heard = worker_race(s->worker, &order, &listener);
+		heard = run_lanes(s, lane, n, seconds);
 	else if (n < 0)
 		heard = HEARD_STOP;
 	free(place);
-	free(gated);
+	free(lane);
 	if (heard == HEARD_ALL)
-		h->finished = 1;
+		h->finished = h->planned = 1;
 	return heard;
 }
 
@@ -264,31 +239,65 @@ static int left_to_do(const struct sweep_state *s)
 {
 	int n = 0;
 	for (int i = 0; i < s->heats.n; i++)
-		n += !s->heats.v[i].finished;
+		n += is_due(&s->heats.v[i]);
 	return n;
 }
 
-static enum heard run_all(struct sweep_state *s)
+/* What one heat may take of the time that is left. */
+static double its_share(const struct sweep_state *s)
+{
+	const double left = s->budget_s - (now() - s->began);
+	const double share = 2 * left / fmax(left_to_do(s), 1);
+	return left <= 0 ? 0 : fmin(fmax(share, 0.2), s->protocol.seconds);
+}
+
+static enum heard run_heats(struct sweep_state *s)
 {
 	enum heard heard = HEARD_ALL;
-	for (int i = 0; i < s->heats.n; i++) {
+	for (int i = 0; i < s->heats.n && its_share(s) > 0; i++) {
 		struct heat *h = &s->heats.v[i];
-		const double left = s->o->budget_s - (now() - s->began);
-		if (!h->finished || s->o->exhaustive) {
-			if (left <= 0)
-				break;
-			const double share = 2 * left / fmax(left_to_do(s), 1);
-			heard = run_heat(s, i, fmin(fmax(share, 0.2), s->protocol.seconds));
-		}
+		if (is_due(h) || s->o->exhaustive)
+			heard = run_heat(s, h, its_share(s));
 		if (heard == HEARD_NOTHING) {
 			complain("%s %s is left out: %s", scenario_of(s, h)->model,
 				 scenario_of(s, h)->batch_text, worker_text(s->worker));
 			s->skipped_heats++;
+			heard = HEARD_ALL;
 		} else if (heard != HEARD_ALL) {
 			break;
 		}
 		s->heats_done++;
 	}
+	return heard;
+}
+
+/* Fills the holes that races among promising candidates left: a heuristic may come to
+ * name any choice of the portfolio for any scenario. */
+static enum heard complete(struct sweep_state *s)
+{
+	enum heard heard = HEARD_ALL;
+	s->completing = 1;
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE && heard == HEARD_ALL; p++) {
+		if (!heats_portfolio(&s->heats, p, PORTFOLIO, s->portfolio))
+			return HEARD_STOP;
+		for (int i = 0; i < s->heats.n && its_share(s) > 0 && heard == HEARD_ALL; i++)
+			if (s->heats.v[i].phase == p && s->heats.v[i].finished)
+				heard = run_heat(s, &s->heats.v[i], its_share(s));
+		if (heard == HEARD_NOTHING)
+			heard = HEARD_ALL;
+	}
+	return heard;
+}
+
+static enum heard run_all(struct sweep_state *s)
+{
+	const int completes = !s->o->exhaustive && s->o->preset != PRESET_SMOKE;
+	enum heard heard;
+	s->budget_s = s->o->budget_s * (completes ? first_pass : 1);
+	heard = run_heats(s);
+	s->budget_s = s->o->budget_s;
+	if (completes && heard == HEARD_ALL)
+		heard = complete(s);
 	progress_end();
 	return heard;
 }
@@ -377,7 +386,8 @@ static int make_heats(struct sweep_state *s, const struct scenario_list *list)
 	heats_spread(&s->heats);
 	s->gated = calloc((size_t)s->heats.num_entrants + 1, 3);
 	s->barred = calloc((size_t)s->heats.num_entrants + 1, (size_t)s->heats.num_shapes + 1);
-	return s->gated && s->barred;
+	s->portfolio = calloc((size_t)s->heats.num_entrants + 1, 1);
+	return s->gated && s->barred && s->portfolio;
 }
 
 static int label_scenarios(struct sweep_state *s)

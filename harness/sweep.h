@@ -79,6 +79,9 @@ struct heat {
 	char *stored; /* the database has it */
 	double *us;   /* median; INFINITY: failed; NaN: not measured */
 	int finished; /* all that was to be run was run */
+	/* of a mixed batch as a whole: */
+	char *plan;  /* a composed plan that the database has; or NULL */
+	int planned; /* plans were raced with it */
 };
 struct heats {
 	const struct scenario *scenarios;
@@ -98,14 +101,36 @@ struct field { /* what to fill heats with */
 /* Heats of scenario `index`, unless none of our kernels can run it. 0: no memory. */
 int heats_add(struct heats *, struct binaries *, int index, const struct field *);
 /* Puts scenarios far from each other first, so that each later one has neighbours. */
-int heats_spread(struct heats *);
+void heats_spread(struct heats *);
 /* What the database knows already: of cells by today's sources `stored`, of all `us`. */
 int heats_recall(struct heats *, struct store *, const char *gpu);
 /* Who is worth running: all while few heats of the phase are finished or `everyone`;
  * then the reference, defaults, baselines, who won or nearly won the nearest finished
  * heats, and a few others. Places in heat->entrant, to `out`; returns how many. */
 int heats_select(const struct heats *, const struct heat *, int everyone, int *out);
+/* Of a scenario's heats the one of that phase, or NULL. */
+struct heat *heats_find(const struct heats *, int scenario, enum phase);
 void heats_free(struct heats *);
+
+/* ---- portfolio.c ---------------------------------------------------------------- */
+/* Marks in entrant[num_entrants] the choices of a phase, about `most`, that all its
+ * heats should know. 0: no memory. */
+int heats_portfolio(const struct heats *, enum phase, int most, char *entrant);
+
+/* One runner of a race: an entrant of a heat, or of two, a composed plan: those of the
+ * prefill and of the decode heat of a scenario, one after the other. */
+struct lane {
+	int heat[2], place[2]; /* heat[1]: -1 where there is one only */
+	char gated;            /* has passed the corner batches; plans need not */
+};
+
+/* ---- plans.c -------------------------------------------------------------------- */
+enum { MAX_PLANS = 4, MAX_PLAN_TEXT = 2 * MAX_CHOICE_TEXT + 96 };
+/* Lanes of the plans of a mixed scenario that are worth a race: pairs of the best choices
+ * of each part. 0: there are none. */
+int plans_pick(const struct heats *, int scenario, struct lane lane[MAX_PLANS]);
+/* "prefill: qblock ... | decode: segmented ..." */
+void plan_text(char text[MAX_PLAN_TEXT], const struct heats *, const struct lane *);
 
 /* All that a worker must know; it is forked, so these must not change afterwards. */
 struct worker_setup {
@@ -123,23 +148,20 @@ struct hello {
 	double dram_gbps, fma_tflops; /* 0: not known */
 };
 
-/* Some entrants of a heat, to be raced. */
 struct order {
-	int heat;
+	const struct lane *lane; /* lane[0] is the reference; all of one scenario */
 	int n;
-	const int *place;  /* in the heat's list; place[0] is the reference */
-	const char *gated; /* of each: has passed the corner batches of this shape */
 	double seconds;
 	unsigned long long seed;
 };
-/* Told while the race runs, `i` being a place in the heat's list. Of each entrant at
- * most one result; none when the budget ended before it. */
+/* Told while the race runs, of lane i. At most one result of each; none when the budget
+ * ended before it. */
 struct listener {
 	void *arg;
 	/* failed_gate: it must not run on this shape again. 0: stop. */
-	int (*result)(void *arg, const struct heat *, int i, const struct measurement *,
+	int (*result)(void *arg, const struct order *, int i, const struct measurement *,
 		      int failed_gate);
-	void (*passed)(void *arg, const struct heat *, int i);
+	void (*passed)(void *arg, const struct order *, int i);
 	void (*beat)(void *arg); /* with each word of the worker */
 };
 enum heard {
@@ -160,6 +182,14 @@ enum heard worker_race(struct worker *, const struct order *, const struct liste
 const char *worker_text(const struct worker *);
 void worker_free(struct worker *);
 
+/* ---- provenance.c --------------------------------------------------------------- */
+/* A new run of the database; 0: it failed. */
+long long provenance_run(struct store *, const struct hello *, const struct protocol *,
+			 const char *command);
+/* Whether the newest measurement of a device of this short name is of this very device
+ * and protocol. */
+int provenance_same(struct store *, const struct device_info *, const struct protocol *);
+
 /* ---- sweep.c -------------------------------------------------------------------- */
 struct sweep_options {
 	const char *gpu; /* "h200", "cpu"; NULL: what is here */
@@ -172,8 +202,9 @@ struct sweep_options {
 	enum format format;
 	unsigned long long seed;
 };
-/* Exit codes. The device is looked for first, since its name may name the scenarios. */
-int sweep_device(const struct sweep_options *, struct hello *);
+/* What device_open is told for a GPU= name. */
+const char *device_for(const char *gpu);
+/* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
 
 /* ---- compile_only.c ------------------------------------------------------------- */

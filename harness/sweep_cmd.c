@@ -271,6 +271,41 @@ static int load(struct scenario_list *list, struct request *r)
 	return ok;
 }
 
+/* ---- the device ----------------------------------------------------------------- */
+
+/* What device_open is told for a GPU= name. */
+const char *device_for(const char *gpu)
+{
+	return !gpu ? NULL : !strcmp(gpu, "cpu") ? "cpu" : "cuda";
+}
+
+static int find_device(const struct sweep_options *o, struct hello *hello)
+{
+	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
+	struct worker_setup setup = { .device = device_for(o->gpu) };
+	if (is_gpu && !gpu_model(o->gpu)->arch) {
+		complain("--gpu %s: there are no kernels for AMD GPUs in this version", o->gpu);
+		return EXIT_NO_DEVICE;
+	}
+	struct worker *probe = worker_new(&setup);
+	int known = probe && worker_hello(probe, hello);
+	worker_free(probe);
+	if (!known)
+		return interrupted ? EXIT_INTERRUPTED : EXIT_NO_DEVICE;
+	if (hello->status) {
+		complain("%s%s%s%s", o->gpu ? o->gpu : "", o->gpu ? ": " : "", hello->text,
+			 is_gpu ? "; --gpu cpu measures the CPU, --compile-only needs no device"
+				: "");
+		return EXIT_NO_DEVICE;
+	}
+	if (o->gpu && strcmp(o->gpu, hello->info.gpu)) {
+		complain("--gpu %s, but this machine has %s: say --gpu %s, or leave it away",
+			 o->gpu, hello->info.name, hello->info.gpu);
+		return EXIT_NO_DEVICE;
+	}
+	return EXIT_DONE;
+}
+
 /* ---- the command ---------------------------------------------------------------- */
 
 static char *joined(int argc, char **argv)
@@ -305,7 +340,7 @@ static int measure(struct request *r)
 	int code = EXIT_USAGE;
 	catch_signals();
 	if (!named || load(&list, r))
-		code = sweep_device(&r->o, &hello);
+		code = find_device(&r->o, &hello);
 	if (!code && !named) {
 		r->set[r->num_sets++] = hello.info.gpu;
 		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;

@@ -11,11 +11,17 @@ enum { CHECK_ROWS = 64, WORKLOAD_ROWS = 8, CEILING_TRIES = 5 };
 /* Looking at larger outputs takes longer than a race: only of those who stay in it. */
 enum { SMALL_OUTPUT = 16 << 20 };
 
+/* A lane under way: one choice over one phase, or a prefill and a decode choice in turn. */
 struct runner {
-	struct choice choice;
-	const struct loaded *loaded;
 	struct life *life;
-	int place, checked; /* checked: on this workload */
+	int index, checked; /* checked: on this workload */
+	int parts;
+	struct part_of_call {
+		const struct choice *choice;
+		const struct loaded *loaded;
+		enum phase phase;
+		int entrant;
+	} part[2];
 };
 
 struct life {
@@ -30,10 +36,7 @@ struct life {
 	void *workspace;
 	size_t workspace_bytes;
 	/* of the task under way */
-	const struct heat *heat;
 	const struct scenario *scenario;
-	int *place;
-	char *gated;
 	struct runner *runner;
 	struct racer *racer;
 	int num_racers;
@@ -48,32 +51,32 @@ static void say(const struct life *l, struct said *said)
 		_exit(0); /* the parent is gone */
 }
 
-static void say_stage(const struct life *l, int place, double seconds)
+static void say_stage(const struct life *l, int index, double seconds)
 {
-	struct said said = { .word = SAYS_STAGE, .place = place, .patience_s = seconds };
+	struct said said = { .word = SAYS_STAGE, .index = index, .patience_s = seconds };
 	say(l, &said);
 }
 
-static void say_result(const struct life *l, int place, const struct measurement *m,
+static void say_result(const struct life *l, int index, const struct measurement *m,
 		       int failed_gate)
 {
-	struct said said = { .word = SAYS_RESULT, .place = place };
+	struct said said = { .word = SAYS_RESULT, .index = index };
 	said.result.failed_gate = failed_gate;
 	said.result.m = *m;
 	say(l, &said);
 }
 
-static void say_failure(const struct life *l, int place, enum outcome outcome, const char *text)
+static void say_failure(const struct life *l, int index, enum outcome outcome, const char *text)
 {
 	struct measurement m = { .outcome = outcome };
 	snprintf(m.detail, sizeof m.detail, "%s", text);
-	say_result(l, place, &m, 1);
+	say_result(l, index, &m, 1);
 }
 
 /* After a device error nothing that this process measures can be trusted. */
-static void die_of(const struct life *l, int place, const char *text)
+static void die_of(const struct life *l, int index, const char *text)
 {
-	say_failure(l, place, OUTCOME_CRASH, text);
+	say_failure(l, index, OUTCOME_CRASH, text);
 	_exit(1);
 }
 
@@ -102,7 +105,7 @@ static void measure_ceilings(struct life *l, double *dram_gbps, double *fma_tflo
 
 static void say_hello(struct life *l)
 {
-	struct said said = { .word = SAYS_HELLO, .place = -1 };
+	struct said said = { .word = SAYS_HELLO, .index = -1 };
 	struct hello *hello = &said.hello;
 	hello->status = device_open(&l->dev, l->setup->device);
 	if (hello->status) {
@@ -118,25 +121,29 @@ static void say_hello(struct life *l)
 
 /* ---- what a call costs at least --------------------------------------------------- */
 
-static double part_bytes(const struct life *l)
+static enum phase phase_of(const struct runner *r)
 {
-	const attune_shape *s = &l->scenario->shape;
-	return 2.0 * (double)part_live_keys(s, &l->scenario->batch->view, l->heat->phase) *
-	       s->num_kv_heads * s->head_size * dtype_bytes(s->kv_dtype);
+	return r->parts > 1 ? PHASE_ALL : r->part[0].phase;
 }
 
-static double part_flops(const struct life *l)
+static double call_bytes(const struct life *l, enum phase phase)
 {
 	const attune_shape *s = &l->scenario->shape;
-	return 4.0 * (double)part_pairs(s, &l->scenario->batch->view, l->heat->phase) *
-	       s->head_size * s->num_query_heads;
+	return 2.0 * (double)part_live_keys(s, &l->scenario->batch->view, phase) * s->num_kv_heads *
+	       s->head_size * dtype_bytes(s->kv_dtype);
+}
+
+static double call_flops(const struct life *l, enum phase phase)
+{
+	const attune_shape *s = &l->scenario->shape;
+	return 4.0 * (double)part_pairs(s, &l->scenario->batch->view, phase) * s->head_size *
+	       s->num_query_heads;
 }
 
 /* Microseconds below which the ceilings do not let it; 0 where they are not known. KV
  * that the last cache holds is not bound by memory. */
-static double bound_us(const struct life *l)
+static double bound_us(const struct life *l, double bytes, double flops)
 {
-	const double bytes = part_bytes(l), flops = part_flops(l);
 	double us = 0;
 	if (l->dram_gbps > 0 && bytes * l->workload.sets > 1.5 * (double)l->dev.info.l2_bytes)
 		us = bytes / l->dram_gbps / 1e3;
@@ -149,7 +156,8 @@ static double bound_us(const struct life *l)
 static double slow_call_s(const struct life *l)
 {
 	const int cpu = l->dev.info.backend == BACKEND_CPU;
-	return part_flops(l) / (cpu ? 5e8 : 5e10) + part_bytes(l) / (cpu ? 1e8 : 1e10);
+	return call_flops(l, PHASE_ALL) / (cpu ? 5e8 : 5e10) +
+	       call_bytes(l, PHASE_ALL) / (cpu ? 1e8 : 1e10);
 }
 
 /* ---- preparing a task ------------------------------------------------------------- */
@@ -169,11 +177,11 @@ static enum attune_status make_workload(struct life *l, int scenario)
 	return status;
 }
 
-static enum attune_status reserve(struct life *l, const struct choice *c)
+static enum attune_status reserve(struct life *l, const struct part_of_call *p)
 {
 	size_t bytes;
 	enum attune_status status =
-	    choice_workspace(&l->dev, c, l->scenario, l->heat->phase, &bytes);
+	    choice_workspace(&l->dev, p->choice, l->scenario, p->phase, &bytes);
 	if (status || bytes <= l->workspace_bytes)
 		return status;
 	if (l->workspace)
@@ -186,149 +194,188 @@ static enum attune_status reserve(struct life *l, const struct choice *c)
 	return status;
 }
 
-static enum attune_status load(struct life *l, int entrant)
+static enum attune_status load(struct life *l, const struct part_of_call *p)
 {
-	const struct entrant *e = &l->setup->heats->entrant[entrant];
-	struct loaded *to = &l->loaded[entrant];
+	const struct entrant *e = &l->setup->heats->entrant[p->entrant];
+	struct loaded *to = &l->loaded[p->entrant];
 	enum attune_status status = ATTUNE_OK;
 	if (!to->code)
 		status = l->dev.ops->load(&l->dev, &to->code, e->blob);
 	if (!status && e->merging && !to->reduce)
 		status = l->dev.ops->load(&l->dev, &to->reduce, e->merging);
-	return status ? status : reserve(l, &e->choice);
+	return status ? status : reserve(l, p);
 }
+
+static enum attune_status load_all(struct life *l, const struct runner *r)
+{
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < r->parts && !status; i++)
+		status = load(l, &r->part[i]);
+	return status;
+}
+
+static enum attune_status call(void *arg, int set)
+{
+	const struct runner *r = arg;
+	struct life *l = r->life;
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < r->parts && !status; i++)
+		status = choice_launch(&l->dev, r->part[i].choice, r->part[i].loaded, &l->workload,
+				       set, r->part[i].phase, l->workspace, l->workspace_bytes);
+	return status;
+}
+
+/* ---- judging ---------------------------------------------------------------------- */
 
 /* The scenario of this model with a corner batch in place of its own; 0 when the
  * choice has nothing to do there or does not support it. */
-static int corner_scenario(const struct life *l, struct scenario *s, const struct choice *c,
+static int corner_scenario(const struct life *l, struct scenario *s, const struct part_of_call *p,
 			   const char *text)
 {
+	const struct space *space = p->choice->kernel->space;
 	char error[128];
 	struct part part;
 	*s = *l->scenario;
 	s->batch_text = (char *)(uintptr_t)text;
 	s->batch = batch_parse(text, error, sizeof error);
-	if (s->batch &&
-	    part_make(&part, l->heat->phase, &s->shape, &s->batch->view, &l->dev.info) &&
-	    !c->kernel->space->why_illegal(&c->config, &s->shape, &part, &l->dev.info))
+	if (s->batch && part_make(&part, p->phase, &s->shape, &s->batch->view, &l->dev.info) &&
+	    !space->why_illegal(&p->choice->config, &s->shape, &part, &l->dev.info))
 		return 1;
 	batch_free(s->batch);
 	return 0;
 }
 
 /* 0: it failed, and that is said here. */
-static int judge(struct life *l, int place, const struct verdict *v, const char *batch)
+static int judge(struct life *l, int index, const struct verdict *v, const char *batch)
 {
 	char text[sizeof v->text + 80];
 	snprintf(text, sizeof text, "%.70s: %s", batch, v->text);
 	if (v->outcome == OUTCOME_CRASH)
-		die_of(l, place, text);
+		die_of(l, index, text);
 	if (v->outcome != OUTCOME_OK)
-		say_failure(l, place, v->outcome, text);
+		say_failure(l, index, v->outcome, text);
 	return v->outcome == OUTCOME_OK;
 }
 
-static int pass_gate(struct life *l, int place)
+static int pass_gate(struct life *l, const struct runner *r)
 {
-	const int entrant = l->heat->entrant[place];
-	const struct choice *c = &l->setup->heats->entrant[entrant].choice;
-	struct said said = { .word = SAYS_PASSED, .place = place };
+	const struct part_of_call *p = &r->part[0];
+	struct said said = { .word = SAYS_PASSED, .index = r->index };
 	for (int i = 0; corner_batches[i]; i++) {
 		struct scenario s;
-		struct verdict v = { .outcome = OUTCOME_OK };
-		if (!corner_scenario(l, &s, c, corner_batches[i]))
+		struct verdict v;
+		if (!corner_scenario(l, &s, p, corner_batches[i]))
 			continue;
-		say_stage(l, place, l->setup->gate_s);
-		check_choice(&v, &l->dev, &l->check_pool, c, &l->loaded[entrant], &s,
-			     l->heat->phase, CHECK_ROWS);
+		say_stage(l, r->index, l->setup->gate_s);
+		check_choice(&v, &l->dev, &l->check_pool, p->choice, p->loaded, &s, p->phase,
+			     CHECK_ROWS);
 		batch_free(s.batch);
-		if (!judge(l, place, &v, corner_batches[i]))
+		if (!judge(l, r->index, &v, corner_batches[i]))
 			return 0;
 	}
 	say(l, &said);
 	return 1;
 }
 
-/* Some rows of the very workload that is timed. */
-static int pass_workload(struct life *l, int place, struct verdict *v)
+/* What a plan as a whole leaves in the output. */
+static void check_plan(struct verdict *v, struct life *l, struct runner *r)
 {
-	const int entrant = l->heat->entrant[place];
-	const struct choice *c = &l->setup->heats->entrant[entrant].choice;
+	enum attune_status status = workload_poison(&l->workload);
+	if (!status)
+		status = call(r, 0);
+	if (!status)
+		status = l->dev.ops->wait(&l->dev, l->dev.ops->stream(&l->dev));
+	if (!status) {
+		check_output(v, &l->workload, PHASE_ALL, WORKLOAD_ROWS);
+		return;
+	}
+	v->outcome = status == ATTUNE_DEVICE_ERROR ? OUTCOME_CRASH : OUTCOME_RESOURCES;
+	snprintf(v->text, sizeof v->text, "%.190s", attune_last_error());
+}
+
+/* Some rows of the very workload that is timed. */
+static int pass_workload(struct life *l, struct runner *r, struct verdict *v)
+{
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
-	say_stage(l, place, l->setup->gate_s + slow_call_s(l));
-	check_workload(v, &l->workload, c, &l->loaded[entrant], l->heat->phase, WORKLOAD_ROWS);
+	say_stage(l, r->index, l->setup->gate_s + slow_call_s(l));
+	if (r->parts > 1)
+		check_plan(v, l, r);
+	else
+		check_workload(v, &l->workload, r->part[0].choice, r->part[0].loaded,
+			       r->part[0].phase, WORKLOAD_ROWS);
 	return v->outcome == OUTCOME_OK;
 }
 
 /* ---- the race --------------------------------------------------------------------- */
 
-static enum attune_status call(void *arg, int set)
-{
-	const struct runner *r = arg;
-	struct life *l = r->life;
-	return choice_launch(&l->dev, &r->choice, r->loaded, &l->workload, set, l->heat->phase,
-			     l->workspace, l->workspace_bytes);
-}
-
 static void before(void *arg, int i, double seconds)
 {
 	const struct life *l = arg;
 	double longest = seconds > 0 ? 20 * seconds : slow_call_s(l);
-	say_stage(l, l->runner[i].place, l->setup->sample_s + longest);
+	say_stage(l, l->runner[i].index, l->setup->sample_s + longest);
 }
 
 static void after(void *arg, int i)
 {
 	struct life *l = arg;
+	struct runner *r = &l->runner[i];
 	const struct measurement *m = &l->racer[i].m;
-	const int place = l->runner[i].place;
 	struct verdict v;
-	if (m->outcome == OUTCOME_OK && strcmp(m->stopped, "slow") && !l->runner[i].checked &&
-	    !pass_workload(l, place, &v))
-		judge(l, place, &v, "as timed");
+	if (m->outcome == OUTCOME_OK && strcmp(m->stopped, "slow") && !r->checked &&
+	    !pass_workload(l, r, &v))
+		judge(l, r->index, &v, "as timed");
 	else
-		say_result(l, place, m, m->outcome != OUTCOME_OK);
+		say_result(l, r->index, m, m->outcome != OUTCOME_OK);
 }
 
 static int right(void *arg, int i)
 {
 	struct life *l = arg;
 	struct verdict v;
-	return pass_workload(l, l->runner[i].place, &v);
+	return pass_workload(l, &l->runner[i], &v);
 }
 
-static int enter(struct life *l, int i, int gated)
+static void fill_runner(struct runner *r, struct life *l, const struct entry *e)
 {
-	const int place = l->place[i], entrant = l->heat->entrant[place];
-	const int small = l->workload.out_bytes <= SMALL_OUTPUT;
-	enum attune_status status;
-	struct verdict v;
-	say_stage(l, place, l->setup->gate_s);
-	status = load(l, entrant);
-	if (status) {
-		say_failure(l, place, OUTCOME_RESOURCES, attune_last_error());
-		return 0;
+	const struct heats *h = l->setup->heats;
+	*r = (struct runner){ .life = l, .index = e->index };
+	while (r->parts < 2 && e->lane.heat[r->parts] >= 0) {
+		const struct heat *heat = &h->v[e->lane.heat[r->parts]];
+		const int entrant = heat->entrant[e->lane.place[r->parts]];
+		r->part[r->parts++] = (struct part_of_call){ .choice = &h->entrant[entrant].choice,
+							     .loaded = &l->loaded[entrant],
+							     .phase = heat->phase,
+							     .entrant = entrant };
 	}
-	if (!gated && !pass_gate(l, place))
-		return 0;
-	if (small && !pass_workload(l, place, &v))
-		return judge(l, place, &v, "as timed");
-	l->runner[l->num_racers] =
-	    (struct runner){ .choice = l->setup->heats->entrant[entrant].choice,
-			     .loaded = &l->loaded[entrant],
-			     .life = l,
-			     .place = place,
-			     .checked = small };
-	l->racer[l->num_racers] = (struct racer){ .call = call,
-						  .arg = &l->runner[l->num_racers],
-						  .bytes = part_bytes(l),
-						  .flops = part_flops(l),
-						  .bound_us = bound_us(l) };
-	l->num_racers++;
-	return 1;
 }
 
-static void run_task(struct life *l, const struct task *t)
+/* Whoever is right so far takes part. */
+static void enter(struct life *l, const struct entry *e)
+{
+	struct runner *r = &l->runner[l->num_racers];
+	struct verdict v;
+	fill_runner(r, l, e);
+	r->checked = l->workload.out_bytes <= SMALL_OUTPUT;
+	say_stage(l, r->index, l->setup->gate_s);
+	if (load_all(l, r)) {
+		say_failure(l, r->index, OUTCOME_RESOURCES, attune_last_error());
+		return;
+	}
+	if (r->parts == 1 && !e->lane.gated && !pass_gate(l, r))
+		return;
+	if (r->checked && !pass_workload(l, r, &v)) {
+		judge(l, r->index, &v, "as timed");
+		return;
+	}
+	const double bytes = call_bytes(l, phase_of(r)), flops = call_flops(l, phase_of(r));
+	l->racer[l->num_racers++] = (struct racer){ .call = call,
+						    .arg = r,
+						    .bytes = bytes,
+						    .flops = flops,
+						    .bound_us = bound_us(l, bytes, flops) };
+}
+
+static void run_task(struct life *l, const struct task *t, const struct entry *entry)
 {
 	struct protocol protocol = l->setup->protocol;
 	struct race race = { .protocol = &protocol,
@@ -338,19 +385,21 @@ static void run_task(struct life *l, const struct task *t)
 			     .before = before,
 			     .after = after,
 			     .right = right };
-	struct said said = { .word = SAYS_DONE, .place = -1 };
+	struct said said = { .word = SAYS_DONE, .index = -1 };
+	const int scenario = l->setup->heats->v[entry[0].lane.heat[0]].scenario;
 	double dram, fma;
+	l->scenario = &l->setup->heats->scenarios[scenario];
 	say_stage(l, -1, 60 + slow_call_s(l));
-	if (make_workload(l, l->heat->scenario)) {
+	if (make_workload(l, scenario)) {
 		said.word = SAYS_CANNOT;
-		snprintf(said.text, sizeof said.text, "%s", attune_last_error());
+		snprintf(said.text, sizeof said.text, "%.190s", attune_last_error());
 		say(l, &said);
 		return;
 	}
 	measure_ceilings(l, &dram, &fma);
 	l->num_racers = 0;
 	for (int i = 0; i < t->n; i++)
-		enter(l, i, l->gated[i]);
+		enter(l, &entry[i]);
 	protocol.seconds = t->seconds;
 	race.n = l->num_racers;
 	race.sets = l->workload.sets;
@@ -362,20 +411,15 @@ static void run_task(struct life *l, const struct task *t)
 static int take_task(struct life *l, const struct task *t)
 {
 	const size_t n = (size_t)t->n;
+	struct entry *entry = calloc(n, sizeof *entry);
 	int ok;
-	l->heat = &l->setup->heats->v[t->heat];
-	l->scenario = &l->setup->heats->scenarios[l->heat->scenario];
-	l->place = calloc(n, sizeof *l->place);
-	l->gated = calloc(n, 1);
 	l->runner = calloc(n, sizeof *l->runner);
 	l->racer = calloc(n, sizeof *l->racer);
-	ok = l->place && l->gated && l->runner && l->racer &&
-	     work_receive(l->socket, l->place, n * sizeof *l->place) &&
-	     work_receive(l->socket, l->gated, n);
+	ok = n && entry && l->runner && l->racer &&
+	     work_receive(l->socket, entry, n * sizeof *entry);
 	if (ok)
-		run_task(l, t);
-	free(l->place);
-	free(l->gated);
+		run_task(l, t, entry);
+	free(entry);
 	free(l->runner);
 	free(l->racer);
 	return ok;

@@ -18,7 +18,7 @@ enum word {
 struct said {
 	unsigned bytes; /* sizeof (struct said) */
 	enum word word;
-	int place; /* -1: of no entrant */
+	int index; /* of the order's lanes; -1: of none */
 	union {
 		struct hello hello;
 		double patience_s; /* of SAYS_STAGE */
@@ -31,12 +31,16 @@ struct said {
 };
 _Static_assert(sizeof(struct said) <= PIPE_BUF, "a record must be written in one piece");
 
-/* Followed by `n` places and `n` bytes, whether gated. */
+/* Followed by `n` entries. */
 struct task {
 	unsigned bytes; /* sizeof (struct task) */
-	int heat, n;
+	int n;
 	double seconds;
 	unsigned long long seed;
+};
+struct entry {
+	int index;
+	struct lane lane;
 };
 
 /* All or nothing; 0: the other end is gone. */

@@ -198,20 +198,10 @@ struct session {
 	struct worker *w;
 	const struct order *order;
 	const struct listener *listener;
-	const struct heat *heat;
-	char *final; /* by index into order->place */
-	char *gated;
-	int staged; /* index, -1: none */
-	int losses; /* of the worker, without a new result in between */
+	char *final, *gated; /* of each lane */
+	int staged;          /* lane; -1: none */
+	int losses;          /* of the worker, without a new result in between */
 };
-
-static int index_of(const struct session *s, int place)
-{
-	for (int i = 0; i < s->order->n; i++)
-		if (s->order->place[i] == place)
-			return i;
-	return -1;
-}
 
 static int remaining(const struct session *s)
 {
@@ -223,18 +213,17 @@ static int remaining(const struct session *s)
 
 static int send_task(const struct session *s)
 {
-	struct task task = { .bytes = sizeof task,
-			     .heat = s->order->heat,
-			     .n = remaining(s),
-			     .seconds = s->order->seconds,
-			     .seed = s->order->seed };
+	const struct task task = { .bytes = sizeof task,
+				   .n = remaining(s),
+				   .seconds = s->order->seconds,
+				   .seed = s->order->seed };
 	int ok = work_send(s->w->socket, &task, sizeof task);
-	for (int i = 0; i < s->order->n && ok; i++)
+	for (int i = 0; i < s->order->n && ok; i++) {
+		struct entry entry = { .index = i, .lane = s->order->lane[i] };
+		entry.lane.gated = s->gated[i];
 		if (!s->final[i])
-			ok = work_send(s->w->socket, &s->order->place[i], sizeof(int));
-	for (int i = 0; i < s->order->n && ok; i++)
-		if (!s->final[i])
-			ok = work_send(s->w->socket, &s->gated[i], 1);
+			ok = work_send(s->w->socket, &entry, sizeof entry);
+	}
 	return ok;
 }
 
@@ -245,7 +234,7 @@ static int deliver(struct session *s, int i, const struct measurement *m, int fa
 		return 1;
 	s->final[i] = 1;
 	s->losses = 0;
-	return s->listener->result(s->listener->arg, s->heat, s->order->place[i], m, failed_gate);
+	return s->listener->result(s->listener->arg, s->order, i, m, failed_gate);
 }
 
 /* The worker is gone, or has to go: whoever was under way is to blame. */
@@ -277,7 +266,7 @@ static int listen_to(struct session *s, enum heard *end)
 	}
 	for (;;) {
 		enum hearing heard = hear(s->w, &said, deadline);
-		int i = heard == HEARING_WORD ? index_of(s, said.place) : -1, more = 1;
+		int i = heard == HEARING_WORD ? said.index : -1, more = 1;
 		if (heard == HEARING_INTERRUPT) {
 			*end = HEARD_INTERRUPT;
 			return 0;
@@ -294,9 +283,8 @@ static int listen_to(struct session *s, enum heard *end)
 			deadline = now() + said.patience_s;
 			break;
 		case SAYS_PASSED:
-			if (i >= 0)
-				s->gated[i] = 1;
-			s->listener->passed(s->listener->arg, s->heat, said.place);
+			s->gated[i] = 1;
+			s->listener->passed(s->listener->arg, s->order, i);
 			break;
 		case SAYS_RESULT:
 			more = deliver(s, i, &said.result.m, said.result.failed_gate);
@@ -341,16 +329,15 @@ enum heard worker_race(struct worker *w, const struct order *order, const struct
 	struct session s = { .w = w,
 			     .order = order,
 			     .listener = l,
-			     .heat = &w->setup->heats->v[order->heat],
 			     .final = calloc((size_t)order->n + 1, 1),
 			     .gated = calloc((size_t)order->n + 1, 1) };
 	enum heard heard = HEARD_NOTHING;
-	if (s.final && s.gated) {
-		memcpy(s.gated, order->gated, (size_t)order->n);
+	for (int i = 0; s.gated && i < order->n; i++)
+		s.gated[i] = order->lane[i].gated;
+	if (s.final && s.gated)
 		heard = run_session(&s);
-	} else {
+	else
 		snprintf(w->text, sizeof w->text, "out of memory");
-	}
 	free(s.final);
 	free(s.gated);
 	return heard;

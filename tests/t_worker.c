@@ -116,7 +116,7 @@ static struct fixture {
 	struct blob blob[ENTRANTS];
 	struct entrant entrant[ENTRANTS];
 	int place[ENTRANTS];
-	char gated[ENTRANTS];
+	struct lane lane[ENTRANTS];
 	struct heat heat;
 	struct heats heats;
 	struct worker_setup setup;
@@ -124,11 +124,11 @@ static struct fixture {
 	int results[ENTRANTS], passed[ENTRANTS], failed_gate[ENTRANTS], last;
 } f;
 
-static int on_result(void *arg, const struct heat *h, int i, const struct measurement *m,
+static int on_result(void *arg, const struct order *order, int i, const struct measurement *m,
 		     int failed_gate)
 {
 	(void)arg;
-	assert_ptr_equal(h, &f.heat);
+	assert_int_equal(order->lane[i].place[0], i);
 	f.got[i] = *m;
 	f.results[i]++;
 	f.failed_gate[i] = failed_gate;
@@ -136,9 +136,9 @@ static int on_result(void *arg, const struct heat *h, int i, const struct measur
 	return 1;
 }
 
-static void on_passed(void *arg, const struct heat *h, int i)
+static void on_passed(void *arg, const struct order *order, int i)
 {
-	(void)arg, (void)h;
+	(void)arg, (void)order;
 	f.passed[i]++;
 }
 
@@ -182,6 +182,7 @@ static int begin(void **state)
 	for (int i = 0; i < ENTRANTS; i++) {
 		const struct kernel *k = kernel_find(BACKEND_CPU, "qblock");
 		f.place[i] = i;
+		f.lane[i] = (struct lane){ { 0, -1 }, { i, 0 }, 0 };
 		f.blob[i] = (struct blob){ .cell = right_cell };
 		f.entrant[i] = (struct entrant){
 			.choice.kernel = k, .blob = &f.blob[i], .reduce = -1, .flags = ""
@@ -205,12 +206,7 @@ static enum heard race(void)
 	const struct listener listener = { .result = on_result,
 					   .passed = on_passed,
 					   .beat = on_beat };
-	const struct order order = { .heat = 0,
-				     .n = ENTRANTS,
-				     .place = f.place,
-				     .gated = f.gated,
-				     .seconds = 2,
-				     .seed = 3 };
+	const struct order order = { .lane = f.lane, .n = ENTRANTS, .seconds = 2, .seed = 3 };
 	struct worker *w = worker_new(&f.setup);
 	assert_non_null(w);
 	enum heard heard = worker_race(w, &order, &listener);
@@ -243,7 +239,8 @@ static void right_ones_are_timed(void **state)
 static void the_gate_is_passed_once(void **state)
 {
 	(void)state;
-	memset(f.gated, 1, sizeof f.gated);
+	for (int i = 0; i < ENTRANTS; i++)
+		f.lane[i].gated = 1;
 	assert_int_equal(race(), HEARD_ALL);
 	for (int i = 0; i < ENTRANTS; i++) {
 		expect_ok(i);
