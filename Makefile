@@ -79,7 +79,7 @@ $(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
 $(B)/t_%: tests/t_%.c $(B)/inside.a $(shipped_objs) | $(B)/has_test
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.a %.o,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
 
 $(B)/space/%.o: kernels/%.def kernels/space.c | $(B)/has_library
 	@mkdir -p $(@D)
