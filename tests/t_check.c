@@ -115,8 +115,10 @@ static void deceive(struct attune_args *a, int seq, int *lens, int *table)
 	case NEIGHBOUR_PAGE:
 		memcpy(table, a->block_table + (size_t)seq * (size_t)a->block_table_stride,
 		       (size_t)pages * sizeof *table);
-		if (pages)
-			table[pages / 2] += table[pages / 2] ? -1 : 1;
+		if (pages && table[pages / 2])
+			table[pages / 2]--;
+		else if (pages > 1) /* else there may be no page 1 to read */
+			table[pages / 2]++;
 		a->block_table = table;
 		a->block_table_stride = 0;
 		break;
