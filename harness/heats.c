@@ -113,21 +113,34 @@ static int fill(struct heats *all, struct heat *h, struct binaries *b,
 	return 1;
 }
 
-/* The reference is the default of the kernel that was made for the phase. */
-static void put_reference_first(const struct heats *all, struct heat *h)
+static unsigned long long scramble(unsigned long long z)
 {
+	z = (z ^ z >> 31) * 0xbf58476d1ce4e5b9ull;
+	return z ^ z >> 29;
+}
+
+/* 0: the reference, the default of the kernel that was made for the phase; then other
+ * defaults and baselines; then the rest in no order, so that a race whose budget ends
+ * early leaves out no corner of the space. */
+static unsigned long long turn(const struct heats *all, const struct heat *h, int entrant)
+{
+	const struct entrant *e = &all->entrant[entrant];
 	const char *kernel = h->phase == PHASE_DECODE ? "segmented" : "qblock";
-	int at = 0;
-	for (int i = h->n - 1; i >= 0; i--) {
-		const struct entrant *e = &all->entrant[h->entrant[i]];
-		if (e->origin == FROM_DEFAULT && !strcmp(e->choice.kernel->name, kernel))
-			at = i;
+	if (e->origin == FROM_DEFAULT && !strcmp(e->choice.kernel->name, kernel))
+		return 0;
+	return e->origin <= FROM_BASELINE ? 1 : 2 + (scramble((unsigned)entrant + 1) >> 2);
+}
+
+static void put_in_order(const struct heats *all, struct heat *h)
+{
+	for (int i = 1; i < h->n; i++) {
+		const int e = h->entrant[i];
+		const unsigned long long its = turn(all, h, e);
+		int at = i;
+		for (; at > 0 && turn(all, h, h->entrant[at - 1]) > its; at--)
+			h->entrant[at] = h->entrant[at - 1];
+		h->entrant[at] = e;
 	}
-	if (!h->n)
-		return;
-	int e = h->entrant[at];
-	memmove(h->entrant + 1, h->entrant, (size_t)at * sizeof *h->entrant);
-	h->entrant[0] = e;
 }
 
 static void describe(struct heat *h)
@@ -179,7 +192,7 @@ static int add_heat(struct heats *all, struct binaries *b, struct heat *h,
 		return ok && v && h->shape >= 0;
 	}
 	describe(h);
-	put_reference_first(all, h);
+	put_in_order(all, h);
 	h->stored = calloc((size_t)h->n, 1);
 	h->us = malloc((size_t)h->n * sizeof *h->us);
 	for (int i = 0; h->us && i < h->n; i++)
@@ -428,9 +441,8 @@ static int nearest_heats(const struct heats *all, const struct heat *h, const st
 /* One in 16, the same ones each time. */
 static int lucky(const struct heat *h, int i)
 {
-	unsigned long long z = (unsigned)h->scenario * 0x9e3779b97f4a7c15ull + (unsigned)i;
-	z = (z ^ z >> 31) * 0xbf58476d1ce4e5b9ull;
-	return (z >> 40) % 16 == 0;
+	return (scramble((unsigned)h->scenario * 0x9e3779b97f4a7c15ull + (unsigned)i) >> 40) % 16 ==
+	       0;
 }
 
 int heats_select(const struct heats *all, const struct heat *h, int everyone, int *out)

@@ -212,6 +212,7 @@ int sweep(const struct sweep_options *, const struct hello *, const struct scena
 struct gpu_model {
 	const char *gpu, *arch;
 	int units, smem_per_block, smem_per_unit, l2_mib, threads_per_unit, blocks_per_unit;
+	double dram_gbps, tflops; /* of the data sheet: no time can beat them */
 };
 const struct gpu_model *gpu_model(const char *gpu);
 /* Prints what each binary of the scenarios' candidates takes. An exit code. */

@@ -28,7 +28,7 @@ struct life {
 	const struct worker_setup *setup;
 	int socket;
 	struct device dev;
-	double dram_gbps, fma_tflops; /* the best seen: no kernel beats them by much */
+	double dram_gbps, fma_tflops; /* the best seen, or a data sheet's; 0: not known */
 	struct loaded *loaded;        /* by entrant; code NULL: not yet */
 	struct pool *pool, *check_pool;
 	struct workload workload;
@@ -82,6 +82,7 @@ static void die_of(const struct life *l, int index, const char *text)
 
 /* ---- the device ----------------------------------------------------------------- */
 
+/* Measured on the CPU; of a GPU the data sheet's are known. */
 static void measure_ceilings(struct life *l, double *dram_gbps, double *fma_tflops)
 {
 	double dram[CEILING_TRIES], fma[CEILING_TRIES];
