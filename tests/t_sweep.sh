@@ -1,0 +1,89 @@
+#!/bin/sh
+# t_sweep.sh - attune sweep on the CPU: interrupted, resumed, in shards, without a
+# device, with no time. That it can be killed is in t_e2e.sh.
+B=${B:-build}
+attune=$B/attune
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0
+
+row() { # CONDITION NAME
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		sed 's/^/# /' "$tmp/err" | tail -n 5
+	fi
+}
+
+run() {
+	timeout 60 "$attune" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+}
+
+ask() { # DB SQL
+	sqlite3 "$tmp/$1.sqlite" "$2"
+}
+
+# Many choices, so that there is time to interrupt.
+sweep="sweep --gpu cpu --model llama3.1-8b@8 --batch 2q1s96 --batch q24_3q1s50 --batch q40"
+
+# shellcheck disable=SC2086
+run $sweep --preset smoke --db "$tmp/plan.sqlite" --dry-run --format tsv
+row "$([ ! -e "$tmp/plan.sqlite" ] && [ "$(grep -c '^llama' "$tmp/out")" = 5 ]; echo $?)" \
+	"a dry run lists five parts and makes no database"
+
+# shellcheck disable=SC2086
+"$attune" $sweep --preset smoke --budget 100s --db "$tmp/cut.sqlite" \
+	>"$tmp/out" 2>"$tmp/err" </dev/null &
+pid=$!
+for _ in $(seq 600); do
+	[ "$(ask cut 'SELECT count(*) FROM measurement' 2>/dev/null || echo 0)" -gt 0 ] && break
+	sleep 0.05
+done
+kill -INT $pid
+wait $pid
+row "$([ $? -eq 130 ]; echo $?)" "interrupted: exit 130"
+row "$(grep -q 'the same command goes on' "$tmp/err"; echo $?)" "which says how to go on"
+row "$([ "$(ask cut 'PRAGMA integrity_check')" = ok ]; echo $?)" "the database is sound"
+row "$(! pgrep -P $pid >/dev/null; echo $?)" "no worker is left behind"
+
+# shellcheck disable=SC2086
+run $sweep --preset smoke --budget 100s --db "$tmp/cut.sqlite"
+row $? "it resumes"
+# shellcheck disable=SC2086
+run $sweep --preset smoke --budget 100s --db "$tmp/cut.sqlite"
+row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "and then has nothing to do"
+row "$([ "$(ask cut "SELECT count(*) FROM timings WHERE outcome = 'ok' AND phase = 'plan'")" -gt 0 ]
+	echo $?)" "the mixed batch has composed plans"
+row "$([ "$(ask cut 'SELECT count(*) FROM run WHERE dram_gbps > 0 AND fma_tflops > 0')" -gt 0 ]
+	echo $?)" "runs have measured ceilings"
+
+for i in 1 2; do
+	# shellcheck disable=SC2086
+	run $sweep --preset smoke --budget 100s --db "$tmp/part$i.sqlite" --shard $i/2
+done
+run merge "$tmp/whole.sqlite" "$tmp/part1.sqlite" "$tmp/part2.sqlite"
+row "$([ "$(ask whole 'SELECT count(DISTINCT scenario) FROM measurement')" = 3 ]; echo $?)" \
+	"two shards are the whole"
+row "$([ "$(ask part1 'SELECT count(DISTINCT scenario) FROM measurement')" -lt 3 ]; echo $?)" \
+	"and one is not"
+
+# shellcheck disable=SC2086
+run $sweep --preset smoke --budget 0.001s --db "$tmp/late.sqlite"
+row "$([ $? -eq 0 ] && grep -q 'the budget of' "$tmp/err"; echo $?)" "no time: says what is left"
+
+run sweep --gpu cpu --compile-only --preset smoke --batch q1s64 --format tsv
+row "$([ $? -eq 0 ] && grep -q '^segmented.*ok' "$tmp/out"; echo $?)" "compiled without measuring"
+run sweep --gpu mi250 --batch q1
+row "$([ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no kernels for it: exit 3, one line"
+
+# A machine cannot be all of these; what it is not is refused with what it is, or with
+# what is missing.
+refused=0
+for gpu in a100 b200; do
+	run sweep --gpu $gpu --batch q1 --db "$tmp/none.sqlite" --dry-run
+	[ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && refused=1
+done
+row "$([ $refused = 1 ] && [ ! -e "$tmp/none.sqlite" ]; echo $?)" "another GPU: exit 3, one line"
+echo "1..$n"
