@@ -331,7 +331,7 @@ static enum attune_status cpu_tape_end(struct device *dev, struct tape **tape)
 	return ATTUNE_OK;
 }
 
-double cpu_seconds(clockid_t clock)
+static double seconds_of(clockid_t clock)
 {
 	struct timespec t = { 0 };
 	clock_gettime(clock, &t);
@@ -346,32 +346,41 @@ static void nothing(void *arg, size_t i)
 /* CPU seconds of the caller (at 0) and of each worker. */
 static void read_clocks(const struct cpu *cpu, double *seconds)
 {
-	seconds[0] = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+	seconds[0] = seconds_of(CLOCK_THREAD_CPUTIME_ID);
 	for (int i = 0; i < cpu->num_workers; i++)
-		seconds[i + 1] = cpu_seconds(cpu->worker_clock[i]);
+		seconds[i + 1] = seconds_of(cpu->worker_clock[i]);
 }
 
 /* Idle workers spin for milliseconds before they sleep, so while grids follow one
  * another a thread's CPU time lags behind the wall only where another program ran
  * on its core. The empty grid wakes those that sleep. */
-static enum attune_status cpu_tape_play(struct device *dev, struct tape *tape, double *ns)
+double cpu_timed(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg, double *share)
 {
-	struct cpu *cpu = dev->state;
 	double before[MAX_THREADS], after[MAX_THREADS];
 	cpu_parallel(cpu, nothing, NULL, (size_t)cpu->threads);
 	read_clocks(cpu, before);
-	double begin = cpu_seconds(CLOCK_MONOTONIC);
+	const double begin = seconds_of(CLOCK_MONOTONIC);
+	body(cpu, arg);
+	const double wall = seconds_of(CLOCK_MONOTONIC) - begin;
+	read_clocks(cpu, after);
+	*share = 1;
+	for (int i = 0; i <= cpu->num_workers; i++)
+		if (wall > 0 && (after[i] - before[i]) / wall < *share)
+			*share = (after[i] - before[i]) / wall;
+	return wall;
+}
+
+static void play(struct cpu *cpu, void *arg)
+{
+	struct tape *tape = arg;
 	for (size_t i = 0; i < tape->n; i++)
 		run_grid(cpu, &tape->launch[i]);
-	double wall = cpu_seconds(CLOCK_MONOTONIC) - begin;
-	read_clocks(cpu, after);
-	*ns = 1e9 * wall;
-	cpu->last_share = 1;
-	for (int i = 0; i <= cpu->num_workers; i++) {
-		double share = wall > 0 ? (after[i] - before[i]) / wall : 1;
-		if (share < cpu->last_share)
-			cpu->last_share = share;
-	}
+}
+
+static enum attune_status cpu_tape_play(struct device *dev, struct tape *tape, double *ns)
+{
+	struct cpu *cpu = dev->state;
+	*ns = 1e9 * cpu_timed(cpu, play, tape, &cpu->last_share);
 	return ATTUNE_OK;
 }
 

@@ -31,6 +31,7 @@ void cpu_conditions(struct conditions *now);
 /* device_cpu.c: runs work(arg, i) once for each i below n on all threads; cells
  * are started in order of i. */
 void cpu_parallel(struct cpu *cpu, void (*work)(void *arg, size_t i), void *arg, size_t n);
-double cpu_seconds(clockid_t clock);
+/* Seconds that body(arg) took; *share: see cpu_last_play_share. */
+double cpu_timed(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg, double *share);
 
 #endif

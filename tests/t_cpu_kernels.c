@@ -22,8 +22,8 @@ static const char *const batches[] = {
  * neighbour the other. */
 static const char *const choices[] = {
 	"segmented",
-	"qblock BLOCK_M=12 TILE_SIZE=64",
-	"segmented SEGMENTS=4 WHOLE_PAGES=1 TILE_SIZE=32 PREFETCH=16 STREAMS=1",
+	"qblock BLOCK_M=48 TILE_SIZE=128",
+	"segmented SEGMENTS=4 WHOLE_PAGES=1 TILE_SIZE=32 STREAMS=8",
 	"qblock",
 };
 

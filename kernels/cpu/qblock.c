@@ -67,10 +67,11 @@ INLINE void pack_square(const struct cell *c, int t, int d, const int n)
 {
 	V r[LANES];
 	float *to = c->k + (t / W * D + d) * W + t % W;
-	UNROLL for (int i = 0; i < LANES; i++) r[i] =
-	    load_as(KV_DTYPE, c->k_row[t + i] + d * KV_BYTES, n);
+	foreach (i, LANES)
+		r[i] = load_as(KV_DTYPE, c->k_row[t + i] + d * KV_BYTES, n);
 	v_transpose(r);
-	UNROLL for (int i = 0; i < n; i++) v_store(to + i * W, r[i]);
+	foreach (i, n)
+		v_store(to + i * W, r[i]);
 }
 
 static void pack_keys(const struct cell *c)
@@ -105,19 +106,20 @@ INLINE void product(const int N, const int add, const float *a, const int lda, c
 		    float *c, const int ldc, int depth)
 {
 	V acc[MR * NV];
-	UNROLL for (int i = 0; i < MR * N; i++) acc[i] =
-	    add ? v_load(c + i / N * ldc + i % N * LANES) : v_set(0);
+	foreach (i, MR * N)
+		acc[i] = add ? v_load(c + i / N * ldc + i % N * LANES) : v_set(0);
 	for (int k = 0; k < depth; k++) {
 		V x[NV];
-		UNROLL for (int j = 0; j < N; j++) x[j] = v_load(b + (k * N + j) * LANES);
-		UNROLL for (int i = 0; i < MR; i++)
-		{
+		foreach (j, N)
+			x[j] = v_load(b + (k * N + j) * LANES);
+		foreach (i, MR) {
 			const V y = v_set(a[i * lda + k]);
-			UNROLL for (int j = 0; j < N; j++) acc[i * N + j] =
-			    v_fma(y, x[j], acc[i * N + j]);
+			foreach (j, N)
+				acc[i * N + j] = v_fma(y, x[j], acc[i * N + j]);
 		}
 	}
-	UNROLL for (int i = 0; i < MR * N; i++) v_store(c + i / N * ldc + i % N * LANES, acc[i]);
+	foreach (i, MR * N)
+		v_store(c + i / N * ldc + i % N * LANES, acc[i]);
 }
 
 static __attribute__((noinline)) void multiply_keys(const float *q, const float *k, float *s)
@@ -176,10 +178,12 @@ static void accumulate(const struct cell *c)
 /* ---- softmax -------------------------------------------------------------------- */
 
 /* The smaller of this and a score: the score inside, -inf before and behind. */
+// clang-format off
 static const float fence[3 * LANES] = {
-#define ROW(x) [(x)*LANES...(x) * LANES + LANES - 1]
+#define ROW(x) [(x) * LANES ... (x) * LANES + LANES - 1]
 	ROW(0) = MASKED, ROW(1) = -MASKED, ROW(2) = MASKED
 };
+// clang-format on
 
 /* Lanes below lo and from hi on become -inf. */
 INLINE V keep(V x, int lo, int hi)

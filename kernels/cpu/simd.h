@@ -13,7 +13,8 @@
  *
  * n is a constant, 8 or LANES (pair: any multiple of 8). + - * are the language's.
  * ACCS: accumulators that a product may hold in registers beside its operands.
- * MR x NV: rows and vectors of the register block of a matrix product. */
+ * MR x NV: rows and vectors of the register block of a matrix product; a compiler
+ * keeps the MR factors of a step in registers too (12 on NEON spilled). */
 #ifndef ATTUNE_SIMD_H
 #define ATTUNE_SIMD_H
 
@@ -21,7 +22,8 @@
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline, unused))
-#define UNROLL _Pragma("GCC unroll 32")
+/* A loop that is unrolled as a whole, so that arrays it indexes stay in registers. */
+#define foreach(i, n) _Pragma("GCC unroll 32") for (int i = 0; i < (n); i++)
 
 #if !defined(SIMD_SCALAR) && defined(__AVX512F__)
 /* ---- AVX-512 F DQ BW VL ------------------------------------------------------ */
@@ -88,10 +90,11 @@ INLINE float v_sum(V x)
 INLINE V v_sums(const V *a)
 {
 	V t[8], u[4];
-	UNROLL for (int i = 0; i < 8; i++) t[i] =
-	    _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]) + _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
-	UNROLL for (int i = 0; i < 4; i++) u[i] =
-	    LO64(t[2 * i], t[2 * i + 1]) + HI64(t[2 * i], t[2 * i + 1]);
+	foreach (i, 8)
+		t[i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]) +
+		       _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+	foreach (i, 4)
+		u[i] = LO64(t[2 * i], t[2 * i + 1]) + HI64(t[2 * i], t[2 * i + 1]);
 	V x = QUARTERS(u[0], u[1], 0x44) + QUARTERS(u[0], u[1], 0xee);
 	V y = QUARTERS(u[2], u[3], 0x44) + QUARTERS(u[2], u[3], 0xee);
 	return QUARTERS(x, y, 0x88) + QUARTERS(x, y, 0xdd);
@@ -100,21 +103,19 @@ INLINE V v_sums(const V *a)
 INLINE void v_transpose(V *r)
 {
 	V t[16];
-	UNROLL for (int i = 0; i < 8; i++)
-	{
+	foreach (i, 8) {
 		t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
 		t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
 	}
 	/* r[4 i + j], quarter q = rows 4 i .. 4 i + 3 of column 4 q + j */
-	UNROLL for (int i = 0; i < 16; i += 4)
-	{
+	foreach (j, 4) {
+		const int i = 4 * j;
 		r[i] = LO64(t[i], t[i + 2]);
 		r[i + 1] = HI64(t[i], t[i + 2]);
 		r[i + 2] = LO64(t[i + 1], t[i + 3]);
 		r[i + 3] = HI64(t[i + 1], t[i + 3]);
 	}
-	UNROLL for (int j = 0; j < 4; j++)
-	{
+	foreach (j, 4) {
 		V a = QUARTERS(r[j], r[4 + j], 0x88), b = QUARTERS(r[j], r[4 + j], 0xdd);
 		V c = QUARTERS(r[8 + j], r[12 + j], 0x88), d = QUARTERS(r[8 + j], r[12 + j], 0xdd);
 		t[j] = QUARTERS(a, c, 0x88);
@@ -122,7 +123,8 @@ INLINE void v_transpose(V *r)
 		t[4 + j] = QUARTERS(b, d, 0x88);
 		t[12 + j] = QUARTERS(b, d, 0xdd);
 	}
-	UNROLL for (int i = 0; i < 16; i++) r[i] = t[i];
+	foreach (i, 16)
+		r[i] = t[i];
 }
 
 INLINE V v_f32(const void *p, int n)
@@ -231,21 +233,20 @@ INLINE float v_sum(V x)
 INLINE void v_transpose(V *r)
 {
 	V t[8], u[8];
-	UNROLL for (int i = 0; i < 8; i += 2)
-	{
+	foreach (j, 4) {
+		const int i = 2 * j;
 		t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
 		t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
 	}
 	/* u[4 i + j], half h = rows 4 i .. 4 i + 3 of column 4 h + j */
-	UNROLL for (int i = 0; i < 8; i += 4)
-	{
+	foreach (j, 2) {
+		const int i = 4 * j;
 		u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
 		u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
 		u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
 		u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
 	}
-	UNROLL for (int j = 0; j < 4; j++)
-	{
+	foreach (j, 4) {
 		r[j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x20);
 		r[4 + j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x31);
 	}
@@ -289,7 +290,7 @@ INLINE void v_bf16_pair(const void *p, int n, V *even, V *odd)
 #if !defined(SIMD_SCALAR) && defined(__aarch64__)
 #include <arm_neon.h>
 typedef float32x4_t V;
-enum { LANES = 4, ACCS = 16, MR = 12, NV = 2, EXP2_LEAST = -127 };
+enum { LANES = 4, ACCS = 16, MR = 8, NV = 2, EXP2_LEAST = -127 };
 
 INLINE V v_fma(V a, V b, V c)
 {
