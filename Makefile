@@ -94,6 +94,7 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(B)/harness/store.o $(B)/harness/store_write.o: $(wildcard harness/*.sql) # inside them
+$(B)/tuner/plot.o: $(wildcard tuner/plots/*.gp)
 $(B)/has_%:
 	@mkdir -p $(@D)
 	@CC='$(CC)' sh harness/deps.sh check $*

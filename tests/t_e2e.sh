@@ -14,7 +14,7 @@ row() { # CONDITION NAME
 		echo "ok $n - $2"
 	else
 		echo "not ok $n - $2"
-		tail -5 "$tmp/out" "$tmp/err" | sed 's/^/# /'
+		tail -n 5 "$tmp/out" "$tmp/err" | sed 's/^/# /'
 	fi
 }
 

@@ -62,12 +62,41 @@ double plotted_noise(const struct plotted *p)
 	return middle;
 }
 
+/* What an axis has to hold. */
+struct range {
+	double lo, hi;
+};
+#define NO_RANGE ((struct range){ INFINITY, 0 })
+
+static void stretch(struct range *r, double v)
+{
+	if (!isfinite(v))
+		return;
+	r->lo = fmin(r->lo, v);
+	r->hi = fmax(r->hi, v);
+}
+
+static void range_print(FILE *settings, const char *name, struct range r)
+{
+	fprintf(settings, "%s_lo = %g\n%s_hi = %g\n", name, r.hi > 0 ? r.lo : 1, name,
+		r.hi > 0 ? r.hi : 10);
+}
+
 /* "set" as a list of words: name = "a b c". */
 static void words(FILE *settings, const char *name, char text[][24], int n)
 {
 	fprintf(settings, "%s = \"", name);
 	for (int i = 0; i < n; i++)
 		fprintf(settings, "%s%s", i ? " " : "", text[i]);
+	fputs("\"\n", settings);
+}
+
+/* How many rows each block has. */
+static void filled_print(FILE *settings, const int *filled, int n)
+{
+	fputs("filled = \"", settings);
+	for (int i = 0; i < n; i++)
+		fprintf(settings, "%s%d", i ? " " : "", filled[i]);
 	fputs("\"\n", settings);
 }
 
@@ -142,6 +171,7 @@ int series_decode(const struct plotted *p, FILE *rows, FILE *settings)
 {
 	struct curve curve[MAX_CURVES];
 	char names[MAX_CURVES][24], x[MAX_CURVES][24], y[MAX_CURVES][24];
+	struct range batches = NO_RANGE, times = NO_RANGE;
 	const int n = find_curves(p, curve);
 	int points = 0, shown = 0;
 	for (int i = 0; i < n; i++) {
@@ -151,9 +181,12 @@ int series_decode(const struct plotted *p, FILE *rows, FILE *settings)
 			continue;
 		for (int k = 0; k < c->n; k++, points++) {
 			const int s = c->point[k].scenario;
+			const double fixed = plotted_time(p, POLICY_BEST_FIXED, s);
 			us = plotted_time(p, POLICY_TREE, s);
-			fprintf(rows, "%d %g %g\n", c->point[k].batch, us,
-				plotted_time(p, POLICY_BEST_FIXED, s));
+			fprintf(rows, "%d %g %g\n", c->point[k].batch, us, fixed);
+			stretch(&batches, c->point[k].batch);
+			stretch(&times, us);
+			stretch(&times, fixed);
 		}
 		fputs("\n\n", rows);
 		length_text(names[shown], c->length);
@@ -161,6 +194,8 @@ int series_decode(const struct plotted *p, FILE *rows, FILE *settings)
 		snprintf(y[shown], sizeof y[0], "%g", us);
 		shown++;
 	}
+	range_print(settings, "batch", batches);
+	range_print(settings, "us", times);
 	words(settings, "lengths", names, shown);
 	words(settings, "ends_x", x, shown);
 	words(settings, "ends_y", y, shown);
@@ -222,19 +257,23 @@ static double total_tokens(const struct measured *m)
 }
 
 /* A kernel that was measured on fewer than half of a bin's batches has no point. */
-static int bins_print(const struct bin *bins, int num_kernels, FILE *rows)
+static int bins_print(const struct bin *bins, int num_kernels, FILE *rows, struct range *tokens,
+		      struct range *times)
 {
 	int printed = 0;
 	for (const struct bin *b = bins; b < bins + MAX_BINS; b++) {
 		if (!b->n)
 			continue;
 		fprintf(rows, "%g %g", exp(b->tokens / b->n), exp(b->us / b->n));
-		for (int k = 0; k < num_kernels; k++)
-			if (2 * b->counted[k] >= b->n)
-				fprintf(rows, " %g",
-					exp(b->us / b->n + b->ratio[k] / b->counted[k]));
-			else
-				fputs(" nan", rows);
+		stretch(tokens, exp(b->tokens / b->n));
+		stretch(times, exp(b->us / b->n));
+		for (int k = 0; k < num_kernels; k++) {
+			const double us = 2 * b->counted[k] < b->n
+					      ? NAN
+					      : exp(b->us / b->n + b->ratio[k] / b->counted[k]);
+			fprintf(rows, " %g", us);
+			stretch(times, us);
+		}
 		fputc('\n', rows);
 		printed++;
 	}
@@ -250,7 +289,8 @@ int series_kernels(const struct plotted *p, FILE *rows, FILE *settings)
 	char names[MAX_KERNELS][24];
 	const int n = list_kernels(p->data, kernel);
 	struct bin bins[NUM_SHARES][MAX_BINS] = { 0 };
-	int printed = 0, lo = 100, hi = 0;
+	struct range times = NO_RANGE;
+	int printed = 0, lo = 100, hi = 0, filled[NUM_SHARES];
 	for (int s = p->first; s < p->end; s++) {
 		const int share = decode_share(&p->data->v[s]);
 		const double tokens = total_tokens(&p->data->v[s]);
@@ -264,11 +304,15 @@ int series_kernels(const struct plotted *p, FILE *rows, FILE *settings)
 			kernel, n);
 	}
 	for (int i = 0; i < NUM_SHARES; i++) {
-		const int filled = bins_print(bins[i], n, rows);
-		fprintf(settings, "%s%d%s", i ? " " : "filled = \"", filled,
-			i < NUM_SHARES - 1 ? "" : "\"\n");
-		printed += filled;
+		struct range tokens = NO_RANGE;
+		char axis[24];
+		filled[i] = bins_print(bins[i], n, rows, &tokens, &times);
+		printed += filled[i];
+		snprintf(axis, sizeof axis, "tokens%d", i);
+		range_print(settings, axis, tokens);
 	}
+	range_print(settings, "us", times);
+	filled_print(settings, filled, NUM_SHARES);
 	for (int k = 0; k < n; k++)
 		snprintf(names[k], sizeof names[0], "%s", kernel[k]->name);
 	words(settings, "kernels", names, n);
@@ -277,7 +321,8 @@ int series_kernels(const struct plotted *p, FILE *rows, FILE *settings)
 }
 
 /* ---- roofline: share of what the memory and the arithmetic units can do ------------ */
-static int roof_rows(const struct plotted *p, enum policy policy, int decodes, FILE *rows)
+static int roof_rows(const struct plotted *p, enum policy policy, int decodes, FILE *rows,
+		     struct range *work, struct range *share)
 {
 	const struct run_info *r = &p->data->run;
 	int printed = 0;
@@ -285,13 +330,17 @@ static int roof_rows(const struct plotted *p, enum policy policy, int decodes, F
 		const struct measured *m = &p->data->v[s];
 		const struct cell *c = picked_cell(p, policy, s);
 		struct facts f;
+		double x, y;
 		if (!c || m->has[PHASE_PREFILL] == decodes)
 			continue;
 		scenario_facts(&f, &m->shape, &m->batch->view);
-		if (decodes ? !(c->gbps > 0) : !(c->tflops > 0))
+		x = decodes ? f.kv_bytes : f.flops;
+		y = 100 * (decodes ? c->gbps / r->dram_gbps : c->tflops / r->fma_tflops);
+		if (!(x > 0) || !(y > 0))
 			continue;
-		fprintf(rows, "%g %g\n", decodes ? f.kv_bytes : f.flops,
-			100 * (decodes ? c->gbps / r->dram_gbps : c->tflops / r->fma_tflops));
+		fprintf(rows, "%g %g\n", x, y);
+		stretch(work, x);
+		stretch(share, y);
 		printed++;
 	}
 	if (!printed)
@@ -303,18 +352,19 @@ static int roof_rows(const struct plotted *p, enum policy policy, int decodes, F
 int series_roofline(const struct plotted *p, FILE *rows, FILE *settings)
 {
 	const struct run_info *r = &p->data->run;
-	int printed = 0;
+	int filled[4], printed = 0;
 	if (!(r->dram_gbps > 0) || !(r->fma_tflops > 0))
 		return 0;
-	fputs("filled = \"", settings);
-	for (int decodes = 1; decodes >= 0; decodes--)
-		for (int tuned = 0; tuned < 2; tuned++) {
-			const int n =
-			    roof_rows(p, tuned ? POLICY_TREE : POLICY_DEFAULT, decodes, rows);
-			fprintf(settings, "%d ", n);
-			printed += n;
-		}
-	fprintf(settings, "\"\ndram_gbps = %g\nfma_tflops = %g\n", r->dram_gbps, r->fma_tflops);
+	for (int i = 0; i < 2; i++) { /* decodes, then prefills */
+		struct range work = NO_RANGE, share = { 0, 100 };
+		filled[2 * i] = roof_rows(p, POLICY_DEFAULT, !i, rows, &work, &share);
+		filled[2 * i + 1] = roof_rows(p, POLICY_TREE, !i, rows, &work, &share);
+		printed += filled[2 * i] + filled[2 * i + 1];
+		range_print(settings, i ? "flops" : "bytes", work);
+		range_print(settings, i ? "flops_share" : "bytes_share", share);
+	}
+	filled_print(settings, filled, 4);
+	fprintf(settings, "dram_gbps = %g\nfma_tflops = %g\n", r->dram_gbps, r->fma_tflops);
 	return printed;
 }
 
@@ -355,15 +405,14 @@ static int regret_rows(const struct plotted *p, enum policy policy, int training
 
 int series_regret(const struct plotted *p, FILE *rows, FILE *settings)
 {
-	int counted[2] = { 0 }, printed = 0;
-	fputs("filled = \"", settings);
-	for (int training = 1; training >= 0; training--)
-		for (size_t i = 0; i < COUNT(judged); i++) {
-			const int n = regret_rows(p, judged[i], training, rows);
-			fprintf(settings, "%d ", n);
-			counted[training] = n > counted[training] ? n : counted[training];
-			printed += n;
-		}
-	fprintf(settings, "\"\nnum_train = %d\nnum_heldout = %d\n", counted[1], counted[0]);
+	int filled[2 * COUNT(judged)], counted[2] = { 0 }, printed = 0;
+	for (int i = 0; i < (int)COUNT(filled); i++) { /* what was learned from, then held out */
+		const int training = i < (int)COUNT(judged);
+		filled[i] = regret_rows(p, judged[i % (int)COUNT(judged)], training, rows);
+		counted[training] = filled[i] > counted[training] ? filled[i] : counted[training];
+		printed += filled[i];
+	}
+	filled_print(settings, filled, (int)COUNT(filled));
+	fprintf(settings, "num_train = %d\nnum_heldout = %d\n", counted[1], counted[0]);
 	return printed;
 }

@@ -1,13 +1,12 @@
 # decode.gp - latency against batch size, a curve for each sequence length.
 set label 1 sprintf('Decode latency on %s', device)
 set label 2 sprintf('%s. Curves: tokens in each sequence. %s', what, how)
-stats rows using 1:2 nooutput
 set logscale xy
 set rmargin at screen 0.93
-set xrange [STATS_min_x / 1.15 : STATS_max_x * 1.15]
-set yrange [STATS_min_y / 1.5 : STATS_max_y * 1.5]
+set xrange [batch_lo / 1.15 : batch_hi * 1.15]
+set yrange [us_lo / 1.5 : us_hi * 1.5]
 eval 'set xtics '.power_tics
-eval 'set ytics '.time_tics(STATS_min_y, STATS_max_y)
+eval 'set ytics '.time_tics(us_lo, us_hi)
 set xlabel 'sequences in the batch'
 set ylabel 'time of one attention layer'
 n = words(lengths)

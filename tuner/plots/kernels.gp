@@ -1,29 +1,12 @@
 # kernels.gp - latency against tokens: every kernel at its best, and the tuned choice.
-array panel[3] = ['prefill only', sprintf('mixed: %d to %d %% of sequences decode', share_lo, share_hi), 'decode only']
+array panel[3] = ['prefill only', has(1) ? sprintf('mixed: %d to %d %% of sequences decode', share_lo, share_hi) : 'mixed', 'decode only']
 set label 1 sprintf('Every kernel at its best on %s', device)
 set label 2 sprintf('%s. Means over batches of like token count. %s', what, how)
-stats rows using 2 nooutput
-lo = STATS_min
-hi = STATS_max
-do for [k = 1:words(kernels)] {
-	stats rows using 2 + k nooutput
-	lo = STATS_min < lo ? STATS_min : lo
-	hi = STATS_max > hi ? STATS_max : hi
-}
-array begin[3]
-array end[3]
-do for [i = 1:3] {
-	begin[i] = 1
-	end[i] = 1024
-	if (has(i - 1)) {
-		stats rows index i - 1 using 1 nooutput
-		begin[i] = STATS_min / 1.3
-		end[i] = STATS_max * 1.3
-	}
-}
+array begin[3] = [tokens0_lo, tokens1_lo, tokens2_lo]
+array end[3] = [tokens0_hi, tokens1_hi, tokens2_hi]
 set logscale xy
-set yrange [lo / 1.5 : hi * 1.5]
-eval 'set ytics '.time_tics(lo, hi)
+set yrange [us_lo / 1.5 : us_hi * 1.5]
+eval 'set ytics '.time_tics(us_lo, us_hi)
 eval 'set xtics '.token_tics
 # The same tics without words, for the panels that share the first one's axis.
 bare = "('' 1"
@@ -33,7 +16,7 @@ kernel_line = 'with linespoints linecolor rgb colour[k] linewidth 1.3 pointtype 
 legend = "NaN @tuned_line title 'tuned choice', for [k = 1:words(kernels)] NaN @kernel_line title word(kernels, k)"
 set multiplot
 do for [i = 0:2] {
-	set xrange [begin[i + 1] : end[i + 1]]
+	set xrange [begin[i + 1] / 1.3 : end[i + 1] * 1.3]
 	set lmargin at screen 0.07 + i * 0.31
 	set rmargin at screen 0.07 + i * 0.31 + 0.29
 	set bmargin at screen 0.14
