@@ -24,9 +24,9 @@ struct sweep_state {
 	int heats_done;
 	long long measured, failed[NUM_OUTCOMES];
 	int skipped_heats;
-	double budget_s; /* of the pass under way */
-	int completing;
-	char *portfolio; /* [entrant] when completing */
+	double budget_s;             /* of the pass under way */
+	int completing, to_complete; /* heats */
+	char *portfolio;             /* [entrant] when completing */
 };
 
 static const double first_pass = 0.6; /* of the budget; completion has the rest */
@@ -163,8 +163,8 @@ static int wish_list(const struct sweep_state *s, const struct heat *h, int *pla
 {
 	int n = 0;
 	if (!s->completing)
-		return heats_select(&s->heats, h,
-				    s->o->exhaustive || s->o->preset == PRESET_SMOKE, place);
+		return heats_select(&s->heats, h, s->o->exhaustive || s->o->preset == PRESET_SMOKE,
+				    place);
 	for (int i = 0; i < h->n; i++)
 		if (!i || s->portfolio[h->entrant[i]])
 			place[n++] = i;
@@ -247,7 +247,8 @@ static int left_to_do(const struct sweep_state *s)
 static double its_share(const struct sweep_state *s)
 {
 	const double left = s->budget_s - (now() - s->began);
-	const double share = 2 * left / fmax(left_to_do(s), 1);
+	const int heats = s->completing ? s->to_complete : left_to_do(s);
+	const double share = 2 * left / fmax(heats, 1);
 	return left <= 0 ? 0 : fmin(fmax(share, 0.2), s->protocol.seconds);
 }
 
@@ -277,14 +278,20 @@ static enum heard complete(struct sweep_state *s)
 {
 	enum heard heard = HEARD_ALL;
 	s->completing = 1;
+	s->to_complete = s->heats.n;
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE && heard == HEARD_ALL; p++) {
 		if (!heats_portfolio(&s->heats, p, PORTFOLIO, s->portfolio))
 			return HEARD_STOP;
-		for (int i = 0; i < s->heats.n && its_share(s) > 0 && heard == HEARD_ALL; i++)
-			if (s->heats.v[i].phase == p && s->heats.v[i].finished)
-				heard = run_heat(s, &s->heats.v[i], its_share(s));
-		if (heard == HEARD_NOTHING)
-			heard = HEARD_ALL;
+		for (int i = 0; i < s->heats.n && its_share(s) > 0 && heard == HEARD_ALL; i++) {
+			struct heat *h = &s->heats.v[i];
+			if (h->phase != p)
+				continue;
+			if (h->finished)
+				heard = run_heat(s, h, its_share(s));
+			s->to_complete--;
+			if (heard == HEARD_NOTHING) /* said in the first pass */
+				heard = HEARD_ALL;
+		}
 	}
 	return heard;
 }
@@ -471,5 +478,6 @@ int sweep(const struct sweep_options *o, const struct hello *hello,
 	binaries_free(&s.binaries);
 	free(s.gated);
 	free(s.barred);
+	free(s.portfolio);
 	return interrupted ? EXIT_INTERRUPTED : code;
 }

@@ -1,0 +1,149 @@
+/* portfolio.c - the few choices that are worth knowing everywhere. A race among
+ * candidates that differ from scenario to scenario leaves holes; what a heuristic may
+ * come to name must have none. Of each phase:
+ *
+ *   - greedily, the choices that together come nearest to the fastest of every heat
+ *     (a hole counts as no help), as in a set cover;
+ *   - then those that were within 2 % of the fastest most often;
+ *   - for whole batches also the prefill part's, which a joined launch runs. */
+#include "sweep.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double near_best = 0.02, no_help = 1.4; /* log units: no_help is 4 x */
+
+/* All distinct choices of the entrants, and what they cost in the heats of a phase:
+ * cost[choice][heat] = log(time / fastest), NaN where not known. */
+struct grid {
+	const struct heats *heats;
+	int *entrant; /* [n] one that stands for the choice */
+	int *choice;  /* [num_entrants] */
+	int n, rows;
+	double *cost;
+};
+
+static int same(const struct choice *a, const struct choice *b)
+{
+	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
+}
+
+static void number_choices(struct grid *g)
+{
+	for (int e = 0; e < g->heats->num_entrants; e++) {
+		int i = 0;
+		while (i < g->n && !same(&g->heats->entrant[g->entrant[i]].choice,
+					 &g->heats->entrant[e].choice))
+			i++;
+		if (i == g->n)
+			g->entrant[g->n++] = e;
+		g->choice[e] = i;
+	}
+}
+
+static void fill_row(struct grid *g, const struct heat *h, int row)
+{
+	double best = INFINITY;
+	for (int i = 0; i < g->n; i++)
+		g->cost[(size_t)i * (size_t)g->heats->n + (size_t)row] = NAN;
+	for (int k = 0; k < h->n; k++)
+		best = fmin(best, h->us[k]); /* NaN: not measured */
+	for (int k = 0; k < h->n; k++)
+		if (h->us[k] > 0)
+			g->cost[(size_t)g->choice[h->entrant[k]] * (size_t)g->heats->n +
+				(size_t)row] = log(h->us[k] / best);
+}
+
+static int grid_make(struct grid *g, const struct heats *heats, enum phase phase)
+{
+	const size_t entrants = (size_t)heats->num_entrants + 1;
+	*g = (struct grid){ .heats = heats,
+			    .entrant = calloc(entrants, sizeof *g->entrant),
+			    .choice = calloc(entrants, sizeof *g->choice) };
+	if (!g->entrant || !g->choice)
+		return 0;
+	number_choices(g);
+	g->cost = calloc(((size_t)g->n + 1) * (size_t)heats->n, sizeof *g->cost);
+	for (int i = 0; g->cost && i < heats->n; i++)
+		if (heats->v[i].phase == phase && heats->v[i].finished)
+			fill_row(g, &heats->v[i], g->rows++);
+	return g->cost != NULL;
+}
+
+static void grid_free(struct grid *g)
+{
+	free(g->entrant);
+	free(g->choice);
+	free(g->cost);
+}
+
+static const double *costs(const struct grid *g, int choice)
+{
+	return g->cost + (size_t)choice * (size_t)g->heats->n;
+}
+
+/* Adds the choice that helps most; 0 when none helps by 0.05 % on average. */
+static int add_greedily(const struct grid *g, char *in, double *now)
+{
+	int best = -1;
+	double most = 5e-4 * g->rows;
+	for (int i = 0; i < g->n; i++) {
+		double gain = 0;
+		for (int r = 0; r < g->rows && !in[i]; r++)
+			if (costs(g, i)[r] < now[r])
+				gain += now[r] - costs(g, i)[r];
+		if (gain > most)
+			most = gain, best = i;
+	}
+	if (best < 0)
+		return 0;
+	in[best] = 1;
+	for (int r = 0; r < g->rows; r++)
+		now[r] = fmin(now[r], costs(g, best)[r]);
+	return 1;
+}
+
+/* Adds the one most often near the fastest; 0 when none is twice. */
+static int add_frequent(const struct grid *g, char *in)
+{
+	int best = -1, most = 1;
+	for (int i = 0; i < g->n; i++) {
+		int times = 0;
+		for (int r = 0; r < g->rows && !in[i]; r++)
+			times += costs(g, i)[r] <= near_best;
+		if (times > most)
+			most = times, best = i;
+	}
+	if (best >= 0)
+		in[best] = 1;
+	return best >= 0;
+}
+
+static int add_phase(const struct heats *heats, enum phase phase, int most, char *entrant)
+{
+	struct grid g;
+	int ok = grid_make(&g, heats, phase), n = 0;
+	double *now = calloc((size_t)heats->n + 1, sizeof *now);
+	char *in = calloc((size_t)heats->num_entrants + 1, 1);
+	ok = ok && now && in;
+	for (int r = 0; ok && r < g.rows; r++)
+		now[r] = no_help;
+	while (ok && n < most && add_greedily(&g, in, now))
+		n++;
+	while (ok && n < most && add_frequent(&g, in))
+		n++;
+	for (int e = 0; ok && e < heats->num_entrants; e++)
+		entrant[e] |= in[g.choice[e]];
+	free(now);
+	free(in);
+	grid_free(&g);
+	return ok;
+}
+
+int heats_portfolio(const struct heats *heats, enum phase phase, int most, char *entrant)
+{
+	memset(entrant, 0, (size_t)heats->num_entrants);
+	if (phase == PHASE_ALL && !add_phase(heats, PHASE_PREFILL, most, entrant))
+		return 0;
+	return add_phase(heats, phase, most, entrant);
+}
