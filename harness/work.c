@@ -82,26 +82,27 @@ static void die_of(const struct life *l, int index, const char *text)
 
 /* ---- the device ----------------------------------------------------------------- */
 
-/* Measured on the CPU; of a GPU the data sheet's are known. */
-static void measure_ceilings(struct life *l, double *dram_gbps, double *fma_tflops)
+/* The CPU's are measured, as often as `tries`, and the medians left in *dram_gbps and
+ * *fma_tflops; of a GPU the data sheet's are known. */
+static void measure_ceilings(struct life *l, int tries, double *dram_gbps, double *fma_tflops)
 {
 	double dram[CEILING_TRIES], fma[CEILING_TRIES];
+	const struct gpu_model *sheet = gpu_model(l->dev.info.gpu);
 	*dram_gbps = *fma_tflops = 0;
-	if (l->dev.info.backend != BACKEND_CPU) {
-		if (gpu_ceilings(&l->dev, dram_gbps, fma_tflops))
-			complain("%s: no ceilings: %s", l->dev.info.gpu, attune_last_error());
-		l->dram_gbps = *dram_gbps;
-		l->fma_tflops = *fma_tflops;
-		return;
+	if (sheet) {
+		l->dram_gbps = sheet->dram_gbps;
+		l->fma_tflops = sheet->tflops;
 	}
-	for (int i = 0; i < CEILING_TRIES; i++) {
+	if (l->dev.info.backend != BACKEND_CPU)
+		return;
+	for (int i = 0; i < tries; i++) {
 		dram[i] = cpu_dram_gbps(&l->dev);
 		fma[i] = cpu_fma_gflops(&l->dev) / 1e3;
 		l->dram_gbps = fmax(l->dram_gbps, dram[i]);
 		l->fma_tflops = fmax(l->fma_tflops, fma[i]);
 	}
-	*dram_gbps = median(dram, CEILING_TRIES);
-	*fma_tflops = median(fma, CEILING_TRIES);
+	*dram_gbps = median(dram, tries);
+	*fma_tflops = median(fma, tries);
 }
 
 static void say_hello(struct life *l)
@@ -113,7 +114,7 @@ static void say_hello(struct life *l)
 		snprintf(hello->text, sizeof hello->text, "%s", attune_last_error());
 	} else {
 		hello->info = l->dev.info;
-		measure_ceilings(l, &hello->dram_gbps, &hello->fma_tflops);
+		measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
 	}
 	say(l, &said);
 	if (hello->status)
@@ -397,7 +398,7 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 		say(l, &said);
 		return;
 	}
-	measure_ceilings(l, &dram, &fma);
+	measure_ceilings(l, 1, &dram, &fma);
 	l->num_racers = 0;
 	for (int i = 0; i < t->n; i++)
 		enter(l, &entry[i]);
