@@ -46,7 +46,7 @@ toolobj := $(patsubst %.c,$(B)/%.o,$(wildcard harness/*.c tuner/*.c))
 tests   := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/t_*.c))
 shipped_objs :=
 
-all: $(B)/attune lib ## the tool and the library (default)
+all: $(B)/has_tool $(B)/attune lib ## the tool and the library (default)
 lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone: needs only pthreadpool
 
 include kernels/shipped.mk
