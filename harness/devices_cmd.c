@@ -82,7 +82,7 @@ int cmd_devices(int argc, char **argv)
 	    "`gpu` is the name that --gpu and file names use.\n";
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
 	enum format format = FORMAT_TABLE;
-	char which[16];
+	char which[24];
 	int found = 1;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &format);
