@@ -34,7 +34,6 @@ endif
 endif
 MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
-.SECONDARY:
 
 # Targets that work before anything can be built, or call make again.
 passive_goals := help clean format deps test tune heuristics heuristics-check plot bench
@@ -95,9 +94,9 @@ $(B)/%.o: %.c | $(B)/has_tool
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 $(B)/harness/store.o $(B)/harness/store_write.o: $(wildcard harness/*.sql) # inside them
 $(B)/tuner/plot.o: $(wildcard tuner/plots/*.gp)
-$(B)/has_%:
+$(addprefix $(B)/has_,library tool test):
 	@mkdir -p $(@D)
-	@CC='$(CC)' sh harness/deps.sh check $*
+	@CC='$(CC)' sh harness/deps.sh check $(@F:has_%=%)
 	@touch $@
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
 
