@@ -116,10 +116,10 @@ static void read_work(void *p, size_t i)
 {
 	const struct read_job *job = p;
 	const char *at = job->begin + i * STREAMS * job->part;
-	long long sum[STREAMS] = { 0 };
+	unsigned long long sum[STREAMS] = { 0 };
 	for (size_t b = 0; b < job->part; b += 64)
 		for (int s = 0; s < STREAMS; s++)
-			sum[s] += *(const long long *)(at + (size_t)s * job->part + b);
+			sum[s] += *(const unsigned long long *)(at + (size_t)s * job->part + b);
 	for (int s = 1; s < STREAMS; s++)
 		sum[0] += sum[s];
 	use((float)sum[0]);
