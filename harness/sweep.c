@@ -296,14 +296,34 @@ static enum heard complete(struct sweep_state *s)
 	return heard;
 }
 
+static int completes(const struct sweep_state *s)
+{
+	return !s->o->exhaustive && s->o->preset != PRESET_SMOKE;
+}
+
+/* Cells of the portfolio that nobody has measured. */
+static int holes(struct sweep_state *s)
+{
+	int n = 0;
+	for (enum phase p = PHASE_ALL; completes(s) && p <= PHASE_DECODE; p++) {
+		if (!heats_portfolio(&s->heats, p, PORTFOLIO, s->portfolio))
+			return n;
+		for (int i = 0; i < s->heats.n; i++) {
+			const struct heat *h = &s->heats.v[i];
+			for (int k = 0; h->phase == p && h->finished && k < h->n; k++)
+				n += s->portfolio[h->entrant[k]] && !h->stored[k];
+		}
+	}
+	return n;
+}
+
 static enum heard run_all(struct sweep_state *s)
 {
-	const int completes = !s->o->exhaustive && s->o->preset != PRESET_SMOKE;
 	enum heard heard;
-	s->budget_s = s->o->budget_s * (completes ? first_pass : 1);
+	s->budget_s = s->o->budget_s * (completes(s) ? first_pass : 1);
 	heard = run_heats(s);
 	s->budget_s = s->o->budget_s;
-	if (completes && heard == HEARD_ALL)
+	if (completes(s) && heard == HEARD_ALL)
 		heard = complete(s);
 	progress_end();
 	return heard;
@@ -343,7 +363,11 @@ static void summary(const struct sweep_state *s, enum heard heard)
 	}
 	complain("%lld measured, %lld failed%s%s, in %.0f s: %s", s->measured, failed, failures,
 		 n ? ")" : "", now() - s->began, s->db);
-	const int left = left_to_do(s) - s->skipped_heats;
+	const int left = left_to_do(s) - s->skipped_heats, unknown = left > 0 ? 0 : holes(s);
+	if (heard == HEARD_ALL && unknown)
+		complain("the budget of %.0f s left %d times of promising choices unknown; the "
+			 "same command goes on with them",
+			 s->o->budget_s, unknown);
 	if (heard == HEARD_ALL && left > 0)
 		complain("the budget of %.0f s left %d of %d scenario parts unmeasured; the same "
 			 "command goes on with them",
@@ -460,7 +484,7 @@ static int run(struct sweep_state *s, const struct scenario_list *list)
 		return EXIT_USAGE;
 	if (!recall(s) || !label_scenarios(s))
 		return EXIT_CHECK;
-	if (!left_to_do(s) && !s->o->exhaustive) {
+	if (!left_to_do(s) && !s->o->exhaustive && !holes(s)) {
 		complain("nothing to do: all %d scenario parts are in %s", s->heats.n, s->db);
 		return EXIT_DONE;
 	}
