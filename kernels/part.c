@@ -151,6 +151,7 @@ int part_make(struct part *p, enum phase phase, const attune_shape *s, const att
 	p->range_tokens = b->query_start[last + 1] - b->query_start[p->seq_begin];
 	f->max_query = p->max_query;
 	f->rows = f->max_query * f->group;
+	f->row_blocks = (f->query_tokens * f->num_query_heads + 63) / 64;
 	f->heads_x_seqs = f->num_seqs * f->num_kv_heads;
 	f->mean_seq = f->kv_tokens / f->num_seqs;
 	f->skew = f->mean_seq ? 16 * f->max_seq / f->mean_seq : 16;

@@ -131,7 +131,7 @@ struct matrix {
 	int32_t *block;            /* [rows][NUM_BLOCKINGS] group that is held out together */
 	struct attune_features *f; /* [rows] */
 };
-enum { NUM_BLOCKINGS = 3 }; /* by batch size, by length, by model */
+enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 /* Training rows of the prefill or the decode decision. */
 struct matrix *matrix_parts(const struct data *, enum decision);
