@@ -82,27 +82,27 @@ static void die_of(const struct life *l, int index, const char *text)
 
 /* ---- the device ----------------------------------------------------------------- */
 
-/* The CPU's are measured, as often as `tries`, and the medians left in *dram_gbps and
- * *fma_tflops; of a GPU the data sheet's are known. */
+/* The CPU's are measured, as often as `tries`, and the medians of those that are known
+ * left in *dram_gbps and *fma_tflops, else 0; of a GPU the data sheet's are known. */
 static void measure_ceilings(struct life *l, int tries, double *dram_gbps, double *fma_tflops)
 {
 	double dram[CEILING_TRIES], fma[CEILING_TRIES];
+	int drams = 0, fmas = 0;
 	const struct gpu_model *sheet = gpu_model(l->dev.info.gpu);
-	*dram_gbps = *fma_tflops = 0;
 	if (sheet) {
 		l->dram_gbps = sheet->dram_gbps;
 		l->fma_tflops = sheet->tflops;
 	}
-	if (l->dev.info.backend != BACKEND_CPU)
-		return;
-	for (int i = 0; i < tries; i++) {
-		dram[i] = cpu_dram_gbps(&l->dev);
-		fma[i] = cpu_fma_gflops(&l->dev) / 1e3;
-		l->dram_gbps = fmax(l->dram_gbps, dram[i]);
-		l->fma_tflops = fmax(l->fma_tflops, fma[i]);
+	for (int i = 0; i < tries && l->dev.info.backend == BACKEND_CPU; i++) {
+		dram[drams] = cpu_dram_gbps(&l->dev);
+		fma[fmas] = cpu_fma_gflops(&l->dev) / 1e3;
+		l->dram_gbps = fmax(l->dram_gbps, dram[drams]);
+		l->fma_tflops = fmax(l->fma_tflops, fma[fmas]);
+		drams += dram[drams] > 0;
+		fmas += fma[fmas] > 0;
 	}
-	*dram_gbps = median(dram, tries);
-	*fma_tflops = median(fma, tries);
+	*dram_gbps = drams ? median(dram, drams) : 0;
+	*fma_tflops = fmas ? median(fma, fmas) : 0;
 }
 
 static void say_hello(struct life *l)

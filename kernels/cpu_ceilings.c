@@ -2,6 +2,7 @@
  * multiply-adds a second in registers. Functions carry their instruction set as
  * an attribute, so that the file needs no flags. */
 #include "device_cpu.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,16 +14,18 @@
 
 enum { STREAMS = 4, PIECES = 8, FMA_ACCUMULATORS = 12, FMA_STEPS = 8000 };
 
-/* The fewest seconds of a short piece of work over PIECES clean tries, or over three
- * times as many when other programs keep running in between. */
+/* The fewest seconds of a short piece of work over PIECES clean tries, of at most
+ * three times as many. INFINITY when none was clean: what the machine does while
+ * other programs run in between is no ceiling. */
 static double best_seconds(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg)
 {
-	double best = 0, share;
+	double best = INFINITY, share;
 	for (int clean = 0, tries = 0; clean < PIECES && tries < 3 * PIECES; tries++) {
 		const double seconds = cpu_timed(cpu, body, arg, &share);
-		clean += share >= 0.985;
-		if (!tries || seconds < best)
-			best = seconds;
+		if (share < 0.985)
+			continue;
+		clean++;
+		best = fmin(best, seconds);
 	}
 	return best;
 }

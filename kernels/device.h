@@ -85,7 +85,8 @@ extern const struct device_ops cpu_ops, cuda_ops;
 double cpu_last_play_share(const struct device *);
 /* The two ceilings now, to be taken in the same round as a sample: reading
  * memory (about 7 ms) and multiply-adds in registers (about 1 ms), all threads,
- * widest instructions. 0: no memory for it. */
+ * widest instructions. 0: not known, since other programs kept running in between
+ * or there is no memory for it. */
 double cpu_dram_gbps(struct device *);
 double cpu_fma_gflops(struct device *);
 /* For kernels/cpu sources: cc <these> -shared -fPIC -Ikernels ...; NULL: unknown arch. */
