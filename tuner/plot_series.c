@@ -5,7 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CURVES = 8, MAX_POINTS = 64, MAX_KERNELS = 16, MAX_BINS = 40, NUM_SHARES = 3 };
+enum {
+	MAX_LENGTHS = 64,
+	MAX_CURVES = 8,
+	MAX_POINTS = 64,
+	MAX_KERNELS = 16,
+	MAX_BINS = 40,
+	NUM_SHARES = 3
+};
 
 double plotted_time(const struct plotted *p, enum policy policy, int scenario)
 {
@@ -124,6 +131,12 @@ static int by_length(const void *a, const void *b)
 	return ((const struct curve *)a)->length - ((const struct curve *)b)->length;
 }
 
+static int by_points(const void *a, const void *b)
+{
+	const int more = ((const struct curve *)b)->n - ((const struct curve *)a)->n;
+	return more ? more : by_length(a, b);
+}
+
 /* In the order of batch sizes; a batch size that is there already is left out. */
 static void curve_add(struct curve *c, int batch, int scenario)
 {
@@ -138,9 +151,10 @@ static void curve_add(struct curve *c, int batch, int scenario)
 	c->n++;
 }
 
-static int find_curves(const struct plotted *p, struct curve curve[MAX_CURVES])
+/* Those of most points, two at least. */
+static int find_curves(const struct plotted *p, struct curve curve[MAX_LENGTHS])
 {
-	int n = 0;
+	int n = 0, shown = 0;
 	for (int s = p->first; s < p->end; s++) {
 		const struct measured *m = &p->data->v[s];
 		const int length = uniform_decode(m);
@@ -149,14 +163,17 @@ static int find_curves(const struct plotted *p, struct curve curve[MAX_CURVES])
 			continue;
 		while (i < n && curve[i].length != length)
 			i++;
-		if (i == n && n == MAX_CURVES)
+		if (i == n && n == MAX_LENGTHS)
 			continue;
 		if (i == n)
 			curve[n++] = (struct curve){ .length = length };
 		curve_add(&curve[i], m->batch->view.num_seqs, s);
 	}
-	qsort(curve, (size_t)n, sizeof *curve, by_length);
-	return n;
+	qsort(curve, (size_t)n, sizeof *curve, by_points);
+	while (shown < n && shown < MAX_CURVES && curve[shown].n > 1)
+		shown++;
+	qsort(curve, (size_t)shown, sizeof *curve, by_length);
+	return shown;
 }
 
 static void length_text(char text[24], int length)
@@ -169,16 +186,14 @@ static void length_text(char text[24], int length)
 
 int series_decode(const struct plotted *p, FILE *rows, FILE *settings)
 {
-	struct curve curve[MAX_CURVES];
+	struct curve curve[MAX_LENGTHS];
 	char names[MAX_CURVES][24], x[MAX_CURVES][24], y[MAX_CURVES][24];
 	struct range batches = NO_RANGE, times = NO_RANGE;
 	const int n = find_curves(p, curve);
-	int points = 0, shown = 0;
+	int points = 0;
 	for (int i = 0; i < n; i++) {
 		const struct curve *c = &curve[i];
 		double us = 0;
-		if (c->n < 2)
-			continue;
 		for (int k = 0; k < c->n; k++, points++) {
 			const int s = c->point[k].scenario;
 			const double fixed = plotted_time(p, POLICY_BEST_FIXED, s);
@@ -189,16 +204,15 @@ int series_decode(const struct plotted *p, FILE *rows, FILE *settings)
 			stretch(&times, fixed);
 		}
 		fputs("\n\n", rows);
-		length_text(names[shown], c->length);
-		snprintf(x[shown], sizeof x[0], "%d", c->point[c->n - 1].batch);
-		snprintf(y[shown], sizeof y[0], "%g", us);
-		shown++;
+		length_text(names[i], c->length);
+		snprintf(x[i], sizeof x[0], "%d", c->point[c->n - 1].batch);
+		snprintf(y[i], sizeof y[0], "%g", us);
 	}
 	range_print(settings, "batch", batches);
 	range_print(settings, "us", times);
-	words(settings, "lengths", names, shown);
-	words(settings, "ends_x", x, shown);
-	words(settings, "ends_y", y, shown);
+	words(settings, "lengths", names, n);
+	words(settings, "ends_x", x, n);
+	words(settings, "ends_y", y, n);
 	return points;
 }
 

@@ -7,8 +7,8 @@ blue = '#0072b2'
 pale = '#a3d0ec'
 grey = '#8c959f'
 array colour[7] = ['#d55e00', '#009e73', '#e69f00', '#cc79a7', '#24292f', '#b3a900', '#8c959f']
-# One hue from dark to light, for what has an order.
-array ordered[8] = ['#062d52', '#0b4f8a', '#2171b5', '#4292c6', '#6baed6', '#8fc1e0', '#aed3ea', '#c9e1f2']
+# From dark blue to light green, for what has an order.
+array ordered[8] = ['#0b2545', '#134a8e', '#1d70b8', '#2394c4', '#1fa5b0', '#2bae93', '#52ab68', '#86a53a']
 
 if (png) {
 	set terminal pngcairo size 2*width,2*height font 'Helvetica,11' fontscale 2 linewidth 2 pointscale 2 background '#ffffff' noenhanced
