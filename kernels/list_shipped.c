@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Named by what it is made of, so that a new header rebuilds only what is new. */
 struct row {
+	unsigned long long name;
 	enum backend backend;
 	char arch[16], kernel[32], flags[MAX_FLAGS];
 };
@@ -32,6 +34,13 @@ static const char *const cpu_isas[] = {
 	"scalar",
 };
 
+static unsigned long long mix(unsigned long long h, const char *text)
+{
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 1099511628211ull;
+	return (h ^ '\n') * 1099511628211ull;
+}
+
 static void add(enum backend backend, const char *arch, const char *kernel, const char *flags)
 {
 	for (int i = 0; i < num_rows; i++)
@@ -48,6 +57,7 @@ static void add(enum backend backend, const char *arch, const char *kernel, cons
 	snprintf(rows[num_rows].arch, sizeof rows->arch, "%s", arch);
 	snprintf(rows[num_rows].kernel, sizeof rows->kernel, "%s", kernel);
 	snprintf(rows[num_rows].flags, sizeof rows->flags, "%s", flags);
+	rows[num_rows].name = mix(mix(mix(14695981039346656037ull, arch), kernel), flags);
 	num_rows++;
 }
 
@@ -111,9 +121,9 @@ static void print_make(void)
 		const struct row *r = &rows[i];
 		const struct kernel *k = kernel_find(r->backend, r->kernel);
 		const char *compile = r->backend == BACKEND_CPU ? cpu_compile_flags(r->arch) : "";
-		printf("$(eval $(call shipped_%s,%d,%s,kernels/%s,%s,%s))\n",
-		       r->backend == BACKEND_CPU ? "cpu" : "gpu", i, r->arch, k->source, r->flags,
-		       compile);
+		printf("$(eval $(call shipped_%s,%016llx,%s,kernels/%s,%s,%s))\n",
+		       r->backend == BACKEND_CPU ? "cpu" : "gpu", r->name, r->arch, k->source,
+		       r->flags, compile);
 	}
 }
 
@@ -122,14 +132,15 @@ static void print_table(void)
 	puts("#ifdef SYMBOLS");
 	for (int i = 0; i < num_rows; i++)
 		if (rows[i].backend == BACKEND_CPU)
-			printf("void attune_b%d(const struct attune_args *, int, int, int);\n", i);
+			printf("void attune_b%016llx(const struct attune_args *, int, int, int);\n",
+			       rows[i].name);
 		else
-			printf("extern const unsigned char attune_b%d[];\n", i);
+			printf("extern const unsigned char attune_b%016llx[];\n", rows[i].name);
 	puts("#else");
 	for (int i = 0; i < num_rows; i++)
-		printf("%s(\"%s\", \"%s\", \"%s\", attune_b%d)\n",
+		printf("%s(\"%s\", \"%s\", \"%s\", attune_b%016llx)\n",
 		       rows[i].backend == BACKEND_CPU ? "CELL" : "BLOB", rows[i].arch,
-		       rows[i].kernel, rows[i].flags, i);
+		       rows[i].kernel, rows[i].flags, rows[i].name);
 	puts("#endif");
 }
 

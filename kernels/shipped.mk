@@ -37,17 +37,17 @@ $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped FORCE
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/kernels/shipped.o: $(B)/shipped.inc
 
-# $(call shipped_cpu,number,isa,source,flags,compiler flags)   $(call shipped_gpu,...)
+# $(call shipped_cpu,name,isa,source,flags,compiler flags)   $(call shipped_gpu,...)
 define shipped_cpu
 shipped_objs += $(B)/shipped/b$(1).o
-$(B)/shipped/b$(1).o: $(cpu_sources) $(B)/shipped.mk
+$(B)/shipped/b$(1).o: $(cpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,CC,$(2) $(3) $(4))
 	$$(Q)$$(CC) $(5) -fPIC -iquote kernels $(4) -DENTRY=attune_b$(1) -c $(3) -o $$@
 endef
 define shipped_gpu
 shipped_blobs += $(B)/shipped/b$(1).bin
-$(B)/shipped/b$(1).bin: $(gpu_sources) $(B)/shipped.mk
+$(B)/shipped/b$(1).bin: $(gpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$(2) $(3) $(4))
 	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
