@@ -84,8 +84,12 @@ static const char *const queries[NUM_QUERIES] = {
 		" FROM timings WHERE device_id = ?1",
 	[DEVICE] = "SELECT d.name, d.gpu, d.arch, r.driver, r.commit_id, r.toolkit, r.protocol,"
 		" r.command, d.units, d.lanes, d.smem_per_block, d.smem_per_unit, d.l2_bytes,"
-		" r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w, r.dram_gbps,"
-		" r.fma_tflops FROM run r JOIN device d ON d.id = r.device WHERE d.id = ?1 AND"
+		" r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w,"
+		/* ceilings: the newest that were measured, whichever run of the device did */
+		" (SELECT dram_gbps FROM run WHERE device = d.id AND dram_gbps > 0 ORDER BY id DESC"
+		" LIMIT 1), (SELECT fma_tflops FROM run WHERE device = d.id AND fma_tflops > 0"
+		" ORDER BY id DESC LIMIT 1)"
+		" FROM run r JOIN device d ON d.id = r.device WHERE d.id = ?1 AND"
 		" EXISTS (SELECT 1 FROM measurement m WHERE m.run = r.id) ORDER BY r.id DESC",
 };
 // clang-format on

@@ -82,8 +82,9 @@ static void die_of(const struct life *l, int index, const char *text)
 
 /* ---- the device ----------------------------------------------------------------- */
 
-/* The CPU's are measured, as often as `tries`, and the medians of those that are known
- * left in *dram_gbps and *fma_tflops, else 0; of a GPU the data sheet's are known. */
+/* What is measured is left in *dram_gbps and *fma_tflops, else 0. The CPU's are taken as
+ * often as `tries`, the medians of those that are known; a GPU's once, at the start, and
+ * its bounds are the data sheet's. */
 static void measure_ceilings(struct life *l, int tries, double *dram_gbps, double *fma_tflops)
 {
 	double dram[CEILING_TRIES], fma[CEILING_TRIES];
@@ -103,6 +104,9 @@ static void measure_ceilings(struct life *l, int tries, double *dram_gbps, doubl
 	}
 	*dram_gbps = drams ? median(dram, drams) : 0;
 	*fma_tflops = fmas ? median(fma, fmas) : 0;
+	if (l->dev.info.backend == BACKEND_GPU && tries == CEILING_TRIES &&
+	    gpu_ceilings(&l->dev, dram_gbps, fma_tflops))
+		complain("%s: no ceilings: %s", l->dev.info.gpu, attune_last_error());
 }
 
 static void say_hello(struct life *l)
