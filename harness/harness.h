@@ -33,14 +33,14 @@ struct table;
 struct table *table_new(enum format, const char *const *columns, int num_columns);
 /* A column whose name ends in _us, _ms, gbps, tflops, ratio ... is right-aligned
  * as soon as all its cells are numbers. JSON: numbers stay numbers. */
-void table_text(struct table *, const char *cell);	/* NULL: empty, JSON null */
+void table_text(struct table *, const char *cell);            /* NULL: empty, JSON null */
 void table_number(struct table *, double cell, int decimals); /* NaN: empty, null */
 void table_end_row(struct table *);
-void table_print(struct table *, FILE *); /* and frees it */
+void table_print(struct table *, FILE *);          /* and frees it */
 int format_parse(const char *word, enum format *); /* 0 when unknown */
 
 /* ---- stats.c: pure functions ------------------------------------------------ */
-double median(double *v, int n);		   /* sorts v */
+double median(double *v, int n); /* sorts v */
 double quantile(const double *sorted, int n, double q);
 double mad(const double *v, int n, double centre); /* x 1.4826 */
 /* Half-width of the 95 % interval of the median by order statistics; NaN below six
@@ -63,10 +63,10 @@ char *batch_format(const attune_batch *);
 enum layout { LAYOUT_NHD, LAYOUT_HND };
 
 struct scenario {
-	char model[64];	   /* "llama3.1-8b@1" */
-	char set[48];	   /* the file it came from, without .json */
-	char split[16];	   /* "train", "heldout", "peers" ... */
-	char *batch_text;  /* in canonical form */
+	char model[64];   /* "llama3.1-8b@1" */
+	char set[48];     /* the file it came from, without .json */
+	char split[16];   /* "train", "heldout", "peers" ... */
+	char *batch_text; /* in canonical form */
 	struct batch *batch;
 	attune_shape shape;
 	enum layout layout;
@@ -82,7 +82,8 @@ struct scenario_list {
  * wrong; what would be right", and return 0. models: scenarios/models.json. */
 struct models; /* name@tp -> shape */
 struct models *models_load(const char *path);
-int models_shape(const struct models *, const char *name_at_tp, attune_shape *out); /* 0 + complain */
+int models_shape(const struct models *, const char *name_at_tp,
+		 attune_shape *out);                                            /* 0 + complain */
 const attune_shape *models_find(const struct models *, const char *name_at_tp); /* or NULL */
 const char *models_nearest(const struct models *, const char *name);
 const char *models_name(const struct models *, int i); /* NULL after the last */
@@ -104,18 +105,18 @@ void scenario_facts(struct facts *, const attune_shape *, const attune_batch *);
 struct pool; /* K and V memory of one device, shared by scenarios of like shape */
 enum workload_kind {
 	WORKLOAD_TIMED, /* values everywhere */
-	WORKLOAD_CHECK	/* NaN in unused pages and in the tail of last pages */
+	WORKLOAD_CHECK  /* NaN in unused pages and in the tail of last pages */
 };
 struct workload {
 	const struct scenario *scenario;
 	int sets;
-	attune_tensors tensors;	      /* of set 0; device pointers */
+	attune_tensors tensors;       /* of set 0; device pointers */
 	const int32_t **block_tables; /* device, one a set */
 	/* private below */
 	struct device *dev;
 	enum workload_kind kind;
 	int pages_per_set, spare_pages;
-	int32_t *host_table;  /* of set 0 */
+	int32_t *host_table;   /* of set 0 */
 	float *sinks, *slopes; /* on the host */
 	struct expected *expected;
 	void *memory[8];
@@ -149,8 +150,8 @@ struct loaded {
 enum attune_status choice_launch(struct device *, const struct choice *, const struct loaded *,
 				 const struct workload *, int set, enum phase, void *workspace,
 				 size_t workspace_bytes);
-enum attune_status choice_workspace(struct device *, const struct choice *,
-				    const struct scenario *, enum phase, size_t *bytes);
+enum attune_status choice_workspace(struct device *, const struct choice *, const struct scenario *,
+				    enum phase, size_t *bytes);
 
 /* ---- jit.c: binaries; compile.c alone knows the run-time compilers --------------- */
 /* Outcome of a compilation, as data. `log` is the caller's to free. */
@@ -202,8 +203,8 @@ const char *outcome_name(enum outcome);
 
 struct verdict {
 	enum outcome outcome;
-	double worst;	 /* largest error over its tolerance */
-	char text[200];	 /* "sequence 1, token 3, head 5, dim 40: 0.125, 0.131 +- 0.002 is right" */
+	double worst;   /* largest error over its tolerance */
+	char text[200]; /* "sequence 1, token 3, head 5, dim 40: 0.125, 0.131 +- 0.002 is right" */
 };
 /* Runs the choice on a check workload and compares output rows: of one token and head;
  * all, or max_rows of them, evenly spread, and the first and last token of each
@@ -235,26 +236,26 @@ enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflo
 enum { MAX_SAMPLES = 64 };
 struct measurement {
 	enum outcome outcome;
-	int samples, calls; /* calls in one sample */
-	float us[MAX_SAMPLES]; /* per call */
+	int samples, calls;                              /* calls in one sample */
+	float us[MAX_SAMPLES];                           /* per call */
 	double median_us, min_us, q25_us, q75_us, ci_us; /* ci: half-width, 95 % */
-	double ratio;	    /* median of per-round ratios to the round's reference choice */
+	double ratio; /* median of per-round ratios to the round's reference choice */
 	double gbps, tflops;
 	double sm_mhz_before, sm_mhz_after, power_w, joules; /* per call; NaN: not known */
-	int rejected;	    /* samples thrown away: preempted or throttled */
-	char stopped[16];   /* why it ended: "interval" "rounds" "budget" "slow" "noisy" */
-	char detail[200];   /* of a failure */
+	int rejected;     /* samples thrown away: preempted or throttled */
+	char stopped[16]; /* why it ended: "interval" "rounds" "budget" "slow" "noisy" */
+	char detail[200]; /* of a failure */
 };
 struct protocol {
 	const char *name; /* "graph-rotating" on GPUs, "rounds-rotating" on CPUs */
 	int min_rounds, max_rounds;
-	double interval;    /* stop when the CI half-width is below this share */
-	double sample_us;   /* aim at samples of at least this long */
-	double longest_us;  /* and of at most this, where one call allows */
-	int min_calls;	    /* in a sample, where longest_us allows */
-	double drop_ratio;  /* after two rounds, drop what is slower than best x this */
+	double interval;   /* stop when the CI half-width is below this share */
+	double sample_us;  /* aim at samples of at least this long */
+	double longest_us; /* and of at most this, where one call allows */
+	int min_calls;     /* in a sample, where longest_us allows */
+	double drop_ratio; /* after two rounds, drop what is slower than best x this */
 	size_t cold_bytes;
-	double seconds;     /* budget for one scenario */
+	double seconds; /* budget for one scenario */
 };
 /* preset: "smoke", "quick" or "full"; 0 when it is none of them. */
 int protocol_for(struct protocol *, const struct device_info *, const char *preset);
@@ -264,9 +265,9 @@ struct racer {
 	/* Launches one call over page set `set` on the device's own stream. */
 	enum attune_status (*call)(void *arg, int set);
 	void *arg;
-	double bytes, flops;	      /* of a call, for the rates */
-	double bound_us;	      /* what the ceilings allow; 0: not known */
-	struct measurement m;	      /* out; no samples when the budget ended before it */
+	double bytes, flops;  /* of a call, for the rates */
+	double bound_us;      /* what the ceilings allow; 0: not known */
+	struct measurement m; /* out; no samples when the budget ended before it */
 };
 /* Each racer has tapes of some calls; a round plays one tape of every survivor, in
  * shuffled order, so that drift meets all alike. */
@@ -278,7 +279,7 @@ struct race {
 	/* Any may be NULL. */
 	void *arg;
 	void (*before)(void *arg, int i, double seconds); /* about to run; may take so long */
-	void (*after)(void *arg, int i);		  /* v[i].m is final */
+	void (*after)(void *arg, int i);                  /* v[i].m is final */
 	int (*right)(void *arg, int i); /* the output, looked at again after a time too good */
 	double (*share)(const struct device *); /* of the last play; default for a CPU is its own */
 };
@@ -315,8 +316,7 @@ int store_plan_measurement(struct store *, long long run, const struct scenario 
  * begun, by its device and protocol). choice_text: "segmented BLOCK_M=16 ...". */
 int store_has(struct store *, const char *gpu, const struct scenario *, enum phase,
 	      const char *choice_text);
-int store_has_plan(struct store *, const char *gpu, const struct scenario *,
-		   const char *plan_text);
+int store_has_plan(struct store *, const char *gpu, const struct scenario *, const char *plan_text);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */
