@@ -112,7 +112,7 @@ deps: ## installs what building, tuning and testing need
 	@CC='$(CC)' sh harness/deps.sh install library tool test
 
 # GPU, else the first device that the tool finds; and the GPUs that have results.
-gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv | awk 'NR == 2 { print $$2 }')}
+gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
 measured = $(or $(GPU),$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite)))
 tool     = STALE=skip $(B)/attune
 export GPU
