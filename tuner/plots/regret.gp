@@ -18,7 +18,7 @@ do for [i = 0:1] {
 	set rmargin at screen 0.07 + i * 0.49 + 0.42
 	set title (i ? sprintf('held out: %d batches', num_heldout) : sprintf('learned from: %d batches', num_train)) textcolor rgb ink offset 0,-0.5
 	if (i) { unset key }
-	set label 3 'noise' at graph 0.015,graph 0.5 left textcolor rgb faint
+	set label 3 'noise' at graph 0,graph 1.05 left textcolor rgb faint
 	shown = ''
 	do for [k = 1:4] { if (has(4 * i + k - 1)) { shown = shown.' '.k } }
 	if (words(shown)) {
