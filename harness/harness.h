@@ -328,18 +328,30 @@ struct store_cell {
 	int page_size;
 	unsigned long long seed;
 	double weight;
-	double median_us, min_us, ci_us, gbps, tflops, joules; /* NaN: not known */
+	/* NaN: not known. Quartiles: of three samples or more. ratio: to its race's reference,
+	 * paired by rounds. */
+	double median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules;
+	int pass;                    /* 'A': trains; 'B': an independent session, judges */
+	const char *stage, *stopped; /* "race" "complete" "cold" "refine" "audit"; "b" */
 	float us[MAX_SAMPLES];
 	int samples;
 	long long run;
 };
-/* Newest row of every cell of a GPU ordered by (model, page_size, batch, phase,
- * kernel, choice); stops when `each` returns 0. Of several devices of that name
+/* Newest row of either pass of every cell of a GPU ordered by (model, page_size, batch,
+ * phase, kernel, choice, pass); stops when `each` returns 0. Of several devices of that name
  * only the handle's run's, else the newest measured: two are never mixed. */
 int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
 	       void *arg);
 /* Content hash over sorted rows of a GPU: same rows, same hash, on any machine. */
 int store_hash(struct store *, const char *gpu, char hex[33]);
+/* How much two times of one choice in one race differ, by A/A controls of the device and
+ * protocol that store_each reads, in bands of its time: below 20 us, below 200 us, above.
+ * floor: 0.005, or the 95th percentile of |ratio - 1| where that is more. */
+struct noise {
+	int pairs[3];
+	double floor[3];
+};
+int store_noise(struct store *, const char *gpu, struct noise *);
 /* The newest run with a measurement on that device. */
 int store_device(struct store *, const char *gpu, struct run_info *out);
 /* Adds what another database knows; 0 + complain on failure. *added: measurements. */

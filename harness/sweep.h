@@ -202,6 +202,20 @@ struct sweep_options {
 	enum format format;
 	unsigned long long seed;
 };
+/* An exact wish: that choice in that scenario, whatever it promises. Choices are concrete
+ * (kernels/kernel.h: config_resolve); a wish with a formula is refused. */
+struct wish {
+	int scenario; /* of the list */
+	enum phase phase;
+	int is_plan;                  /* choice: the prefill part's; phase does not count */
+	struct choice choice, decode; /* decode: of a plan, the other part's */
+};
+/* Measures wishes in a run of its own, its rows in that stage ("b": pass B). The wishes
+ * of a scenario and phase, or its plans, are one race of fixed rounds without elimination,
+ * with one of them entered twice as an A/A control. Skipped, unless o->again, is what has a
+ * row of that pass by today's sources and this device. An exit code. */
+int sweep_wishes(const struct sweep_options *, const struct hello *, const struct scenario_list *,
+		 const struct wish *, int n, const char *stage);
 /* What device_open is told for a GPU= name. */
 const char *device_for(const char *gpu);
 /* An exit code. */
