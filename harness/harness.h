@@ -239,7 +239,11 @@ struct measurement {
 	int samples, calls;                              /* calls in one sample */
 	float us[MAX_SAMPLES];                           /* per call */
 	double median_us, min_us, q25_us, q75_us, ci_us; /* ci: half-width, 95 % */
-	double ratio; /* median of per-round ratios to the round's reference choice */
+	double ratio; /* to the reference: median over the rounds that both took */
+	/* To the race's winner, or to the leader of the day when it was dropped: paired, and
+	 * its one-sided lower bound. NaN: no round in common. */
+	double lead, lead_low;
+	double device_us, wall_us; /* spent on it in all: probes and rejected samples too */
 	double gbps, tflops;
 	double sm_mhz_before, sm_mhz_after, power_w, joules; /* per call; NaN: not known */
 	int rejected;     /* samples thrown away: preempted or throttled */
@@ -255,10 +259,15 @@ struct protocol {
 	int min_calls;     /* in a sample, where longest_us allows */
 	double drop_ratio; /* after two rounds, drop what is slower than best x this */
 	size_t cold_bytes;
-	double seconds; /* budget for one scenario */
+	double seconds;  /* budget for one scenario */
+	double settle_s; /* before the first round, at least: until clock and power hold still */
 };
-/* preset: "smoke", "quick" or "full"; 0 when it is none of them. */
+/* preset: "smoke", "quick" or "full"; 0 when it is none of them. Bursts: clocks are what
+ * idle gaps leave. */
 int protocol_for(struct protocol *, const struct device_info *, const char *preset);
+/* Makes its steady kin of it, "graph-rotating-steady": the race's own calls heat the device
+ * until clock and power hold still, and rounds follow back to back. */
+void protocol_steady(struct protocol *);
 
 /* One that takes part in a race: a choice, a composed plan, a library's whole call. */
 struct racer {
@@ -269,6 +278,12 @@ struct racer {
 	double bound_us;      /* what the ceilings allow; 0: not known */
 	struct measurement m; /* out; no samples when the budget ended before it */
 };
+/* A racer that ran twice over, as two that nobody could tell apart: what lies between
+ * their times is noise. */
+struct control {
+	int of, rounds;                     /* v[of]; rounds 0: there was none */
+	double median_us, ratio, device_us; /* the twin's; to the racer it doubles, paired */
+};
 /* Each racer has tapes of some calls; a round plays one tape of every survivor, in
  * shuffled order, so that drift meets all alike. */
 struct race {
@@ -276,14 +291,20 @@ struct race {
 	struct racer *v; /* v[0] is the reference of ratios and never dropped */
 	int n, sets;
 	unsigned long long seed;
+	int fixed_rounds; /* > 0: so many rounds, or what the budget allows; none is dropped */
 	/* Any may be NULL. */
+	struct control *control; /* out; asks for one, of the leader after the screen */
 	void *arg;
+	/* A race without a device: what a call of v[i] takes, in us; NaN: it cannot run. Rounds
+	 * count from 0, the screen's; a control asks for v[i] twice a round. */
+	double (*draw)(void *arg, int i, int round);
 	void (*before)(void *arg, int i, double seconds); /* about to run; may take so long */
 	void (*after)(void *arg, int i);                  /* v[i].m is final */
 	int (*right)(void *arg, int i); /* the output, looked at again after a time too good */
 	double (*share)(const struct device *); /* of the last play; default for a CPU is its own */
 };
-/* ATTUNE_DEVICE_ERROR: the device is lost; the culprit was told to `after` as a crash,
+/* The device may be NULL where `draw` is set; then device time is simulated, too.
+ * ATTUNE_DEVICE_ERROR: the device is lost; the culprit was told to `after` as a crash,
  * others are not final. */
 enum attune_status measure_race(struct device *, const struct race *);
 

@@ -38,7 +38,7 @@ struct course {
 	int *order;
 	int round, next_set;
 	unsigned long long random;
-	double began;
+	double began, simulated_us;
 	double power[MAX_SAMPLES + 1], mhz_first, mhz_last, joules_first, joules_last;
 };
 
@@ -49,20 +49,41 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Of the budget; a simulated race spends simulated time. */
+static double spent(const struct course *c)
+{
+	return c->race->draw ? c->simulated_us * 1e-6 : now() - c->began;
+}
+
 static void tell(struct course *c, int i, double us)
 {
 	if (c->race->before)
 		c->race->before(c->race->arg, i, us * 1e-6);
 }
 
+/* Without a device: what the caller says a call takes. */
+static enum attune_status draw(struct course *c, int i, double *us)
+{
+	struct measurement *m = &c->race->v[i].m;
+	*us = c->race->draw(c->race->arg, i, c->round);
+	if (!(*us > 0))
+		return fail(ATTUNE_UNSUPPORTED, "no time was drawn");
+	m->device_us += *us * c->runner[i].tapes.calls;
+	c->simulated_us += *us * c->runner[i].tapes.calls;
+	return ATTUNE_OK;
+}
+
 static enum attune_status play(struct course *c, int i, double *us)
 {
 	struct runner *r = &c->runner[i];
 	double ns = 0;
+	if (c->race->draw)
+		return draw(c, i, us);
 	tell(c, i, r->us * r->tapes.calls);
 	enum attune_status status =
 	    c->dev->ops->tape_play(c->dev, tapes_next(&r->tapes, c->race->sets, &c->next_set), &ns);
 	*us = ns / 1e3 / r->tapes.calls;
+	c->race->v[i].m.device_us += ns / 1e3;
 	if (!status && !(*us > 0))
 		return fail(ATTUNE_DEVICE_ERROR, "a play of %d calls took no time", r->tapes.calls);
 	return status;
@@ -72,7 +93,7 @@ static double play_share(const struct course *c)
 {
 	if (c->race->share)
 		return c->race->share(c->dev);
-	return c->dev->info.backend == BACKEND_CPU ? cpu_last_play_share(c->dev) : 1;
+	return c->dev && c->dev->info.backend == BACKEND_CPU ? cpu_last_play_share(c->dev) : 1;
 }
 
 /* `fatal`: the device itself failed, nothing more can be run on it. */
@@ -98,14 +119,16 @@ static enum attune_status prepare(struct course *c, int i)
 	int calls = 1;
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
 		tapes_free(&r->tapes, c->dev);
-		if (tapes_record(&r->tapes, c->dev, &race->v[i], race->sets, calls)) {
+		r->tapes.calls = calls;
+		if (!c->race->draw &&
+		    tapes_record(&r->tapes, c->dev, &race->v[i], race->sets, calls)) {
 			failed(c, i, 0);
 			return ATTUNE_OK;
 		}
 		for (int warm = 0; warm < 2; warm++)
 			if ((status = play(c, i, &r->us))) {
-				failed(c, i, 1);
-				return status;
+				failed(c, i, status == ATTUNE_DEVICE_ERROR);
+				return c->race->draw ? ATTUNE_OK : status;
 			}
 		calls = tapes_plan(race->protocol, race->sets, r->us);
 		if (calls < r->tapes.calls * 5 / 4 + 1)
@@ -143,6 +166,8 @@ static int shuffle(struct course *c)
 static void look(struct course *c)
 {
 	struct conditions now = { 0 };
+	if (c->race->draw)
+		return;
 	c->dev->ops->conditions(c->dev, &now);
 	c->power[c->round] = now.power_w;
 	if (!c->round) {
@@ -164,8 +189,8 @@ static enum attune_status sample(struct course *c, int i)
 		double got;
 		enum attune_status status = play(c, i, &got);
 		if (status) {
-			failed(c, i, 1);
-			return status;
+			failed(c, i, status == ATTUNE_DEVICE_ERROR);
+			return c->race->draw ? ATTUNE_OK : status;
 		}
 		double clean = play_share(c);
 		m->rejected += clean < clean_share;
@@ -233,13 +258,13 @@ static double ratio_to(const struct runner *r, const struct runner *reference, i
 
 static double mean_power(const struct course *c)
 {
-	double power[MAX_SAMPLES + 1], spent = now() - c->began;
+	double power[MAX_SAMPLES + 1], seconds = spent(c);
 	memcpy(power, c->power, sizeof power);
 	double middle = median(power, c->round + 1);
 	if (middle > 0)
 		return middle;
-	if (spent > counter_s && c->joules_last > c->joules_first)
-		return (c->joules_last - c->joules_first) / spent;
+	if (seconds > counter_s && c->joules_last > c->joules_first)
+		return (c->joules_last - c->joules_first) / seconds;
 	return NAN;
 }
 
@@ -378,10 +403,10 @@ static enum attune_status run_course(struct course *c)
 	const char *why = "rounds";
 	/* half of the time for finding out how long a call takes, at most */
 	for (int i = 0; i < c->race->n && !status; i++)
-		if (!i || now() - c->began < p->seconds / 2)
+		if (!i || spent(c) < p->seconds / 2)
 			status = prepare(c, i);
 	while (!status && c->round < most) {
-		const double begin = now();
+		const double begin = spent(c);
 		int settled = 0, left = 0;
 		status = run_round(c);
 		if (!status)
@@ -394,7 +419,7 @@ static enum attune_status run_course(struct course *c)
 			why = "interval";
 			break;
 		}
-		if (now() - c->began + (now() - begin) > p->seconds) {
+		if (spent(c) + (spent(c) - begin) > p->seconds) {
 			why = "budget";
 			break;
 		}

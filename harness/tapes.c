@@ -15,7 +15,7 @@ int protocol_for(struct protocol *p, const struct device_info *d, const char *pr
 	} table[] = {
 /*	  preset   backend        min max  interval sample  longest calls drop  seconds */
 #define ROW(preset, backend, low, high, interval, sample, longest, calls, drop, s) \
-	{ preset, backend, { NULL, low, high, interval, sample, longest, calls, drop, 0, s } },
+	{ preset, backend, { NULL, low, high, interval, sample, longest, calls, drop, 0, s, 0 } },
 	ROW("smoke", BACKEND_GPU,  3,  6,  0.03,    300,    20000,  8,    1.3,    3)
 	ROW("quick", BACKEND_GPU,  6, 16,  0.01,    500,    20000,  8,    1.3,   10)
 	ROW("full",  BACKEND_GPU,  8, 40,  0.005,   500,    20000,  8,    1.5,   30)
@@ -35,6 +35,13 @@ int protocol_for(struct protocol *p, const struct device_info *d, const char *pr
 		return 1;
 	}
 	return 0;
+}
+
+void protocol_steady(struct protocol *p)
+{
+	p->name =
+	    strcmp(p->name, "graph-rotating") ? "rounds-rotating-steady" : "graph-rotating-steady";
+	p->settle_s = 1;
 }
 
 void tapes_free(struct tapes *t, struct device *dev)
