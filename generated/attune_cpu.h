@@ -29,7 +29,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0xf4d15459196c6605ull
+#define ATTUNE_CPU_KERNELS_HASH 0xf614d09b2c5a20a6ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_CPU_CHOICES(CHOICE) \

@@ -35,7 +35,7 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0xf4d15459196c6605ull
+#define ATTUNE_H200_KERNELS_HASH 0xf614d09b2c5a20a6ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \

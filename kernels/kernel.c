@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FORMULA_TEXT = 64 };
+
 #define KERNEL(where, name, chosen, about) extern const struct space where##_##name##_space;
 #include "kernels.def"
 #undef KERNEL
@@ -72,15 +74,51 @@ int config_value(const struct config *c, const struct space *s, const char *axis
 	return absent;
 }
 
+static void formula_text(char text[FORMULA_TEXT], const struct formula *f)
+{
+	snprintf(text, FORMULA_TEXT, "balance(%d,%d,%d,%d)", f->slots, f->start, f->launch,
+		 f->merge);
+}
+
 int config_text(char *text, size_t size, const struct config *c, const struct space *s)
 {
 	size_t n = 0;
+	char value[FORMULA_TEXT];
 	if (size)
 		text[0] = '\0';
-	for (int i = 0; i < s->num_axes && n < size; i++)
-		n += (size_t)snprintf(text + n, size - n, "%s%s=%d", i ? " " : "", s->axis[i].name,
-				      c->v[i]);
+	for (int i = 0; i < s->num_axes && n < size; i++) {
+		if (i == s->formula_axis && c->v[i] < 0)
+			formula_text(value, &s->formulas[-1 - c->v[i]]);
+		else
+			snprintf(value, sizeof value, "%d", c->v[i]);
+		n += (size_t)snprintf(text + n, size - n, "%s%s=%s", i ? " " : "", s->axis[i].name,
+				      value);
+	}
 	return (int)n;
+}
+
+/* A number of the axis's list or a formula of the space's, and nothing after it. */
+static int parse_value(const struct space *s, int axis, const char *text, int *value,
+		       const char **end)
+{
+	char word[FORMULA_TEXT], formula[FORMULA_TEXT];
+	const size_t len = strcspn(text, " \t\n\v\f\r");
+	char *stop;
+	if (!len || len >= sizeof word)
+		return 0;
+	memcpy(word, text, len);
+	word[len] = '\0';
+	*end = text + len;
+	for (int i = 0; axis == s->formula_axis && i < s->num_formulas; i++) {
+		formula_text(formula, &s->formulas[i]);
+		if (!strcmp(word, formula)) {
+			*value = -1 - i;
+			return 1;
+		}
+	}
+	const long v = strtol(word, &stop, 10);
+	*value = (int)v;
+	return !*stop && v == *value && value_index(&s->axis[axis], *value) >= 0;
 }
 
 /* One "AXIS=value" at `text`; its axis, or -1. */
@@ -88,15 +126,8 @@ static int parse_one(const struct space *s, const char *text, int *value, const 
 {
 	for (int i = 0; i < s->num_axes; i++) {
 		size_t len = strlen(s->axis[i].name);
-		if (strncmp(text, s->axis[i].name, len) || text[len] != '=')
-			continue;
-		char *stop;
-		long v = strtol(text + len + 1, &stop, 10);
-		if (stop == text + len + 1 || (*stop && !isspace((unsigned char)*stop)))
-			return -1;
-		*value = (int)v;
-		*end = stop;
-		return value_index(&s->axis[i], (int)v) < 0 ? -1 : i;
+		if (!strncmp(text, s->axis[i].name, len) && text[len] == '=')
+			return parse_value(s, i, text + len + 1, value, end) ? i : -1;
 	}
 	return -1;
 }
@@ -148,12 +179,12 @@ static unsigned long long mix(unsigned long long h, const char *text)
 	return (h ^ '\n') * 1099511628211ull;
 }
 
-/* Names and values of the axes, not their defaults or their prose: a choice
+/* Names, values and formulas of the axes, not their defaults or their prose: a choice
  * stays valid as long as these do. */
 unsigned long long kernels_hash(void)
 {
 	unsigned long long h = 14695981039346656037ull;
-	char value[16];
+	char value[16], formula[FORMULA_TEXT];
 	for (const struct kernel *k = attune_kernels; k->name; k++) {
 		h = mix(h, k->source);
 		for (int i = 0; i < k->space->num_axes; i++) {
@@ -163,6 +194,10 @@ unsigned long long kernels_hash(void)
 				snprintf(value, sizeof value, "%d", a->values[v]);
 				h = mix(h, value);
 			}
+		}
+		for (int i = 0; i < k->space->num_formulas; i++) {
+			formula_text(formula, &k->space->formulas[i]);
+			h = mix(h, formula);
 		}
 	}
 #define FEATURE(name, replay, meaning) h = mix(h, #name);

@@ -40,8 +40,26 @@ struct axis {
 	int num_values;
 };
 
+/* In the order of the space's axes. A value below 0, on the space's formula axis
+ * alone, is formula number -1 - v: see config_resolve. */
 struct config {
-	int v[MAX_AXES]; /* in the order of the space's axes */
+	int v[MAX_AXES];
+};
+
+/* Works out how many segments a batch is to be cut into. In keys, the estimate of
+ * v segments is
+ *
+ *   ceil(blocks v / (units slots)) (mean / v + start)    waves, each as long as a block
+ *   + (longest - mean) / v                               the last block to finish
+ *   + (v > 1 ? launch : 0) + merge v                     the reduction
+ *
+ * blocks: of the launch at one segment; mean: keys that a query sees on average;
+ * longest: max_seq. All divisions but the first round down. */
+struct formula {
+	int slots;  /* blocks that a unit runs at a time */
+	int start;  /* what a block costs before its first key */
+	int launch; /* what a reduction costs at all */
+	int merge;  /* what it costs for each segment */
 };
 
 struct geometry {
@@ -63,8 +81,12 @@ struct part {
 struct space {
 	const struct axis *axis;
 	int num_axes;
+	int formula_axis; /* -1: none; always a LAUNCH one */
+	const struct formula *formulas;
+	int num_formulas;
 	/* The reason why this point is illegal, or NULL. `part` may be NULL:
-	 * then only what does not depend on the batch is asked. */
+	 * then only what does not depend on the batch is asked. With a part,
+	 * a config with a formula is to be resolved first: it is never legal. */
 	const char *(*why_illegal)(const struct config *, const attune_shape *, const struct part *,
 				   const struct device_info *);
 	void (*geometry)(const struct config *, const attune_shape *, const struct part *,
@@ -84,18 +106,26 @@ struct kernel {
 	const struct space *space;
 };
 
-/* kernel.c */
+/* kernel.c, formula.c */
 extern const struct kernel attune_kernels[]; /* ends with a NULL name */
 const struct kernel *kernel_find(enum backend backend, const char *name);
 void config_default(struct config *, const struct space *);
 void config_first(struct config *, const struct space *);
-/* Counts through all points, last axis fastest; 0 after the last. */
+/* Counts through all points, last axis fastest; 0 after the last. Formulas are no
+ * points: what is measured has numbers only. */
 int config_next(struct config *, const struct space *);
 int config_value(const struct config *, const struct space *, const char *axis, int absent);
-/* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between. */
+int config_is_formula(const struct config *, const struct space *);
+/* The concrete point that c means for this part: of the axis's values that are
+ * legal there the one with the least estimate, of equals the smallest; c itself
+ * where it has no formula. NULL, else the reason why no value is legal. */
+const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
+			   const attune_shape *, const struct part *, const struct device_info *);
+/* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as
+ * "SEGMENTS=balance(1,96,256,16)", the members of struct formula. */
 int config_text(char *text, size_t size, const struct config *, const struct space *);
-/* The inverse; a missing axis, an unknown one or a value that the axis does
- * not list is an error: returns 0 and points *where at the offending text. */
+/* The inverse; a missing axis, an unknown one or a value or formula that the
+ * .def does not list is an error: returns 0 and points *where at the offending text. */
 int config_parse(struct config *, const struct space *, const char *text, const char **where);
 /* The compiler's arguments: GIVEN, then STATIC axes. */
 int binary_flags(char *text, size_t size, const struct kernel *, const struct config *,

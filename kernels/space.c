@@ -5,6 +5,7 @@
  *   GIVEN(NAME, text)                  compiled in by the shape
  *   STATIC(NAME, default, about, ...)  a tunable that costs a compilation
  *   LAUNCH(NAME, default, about, ...)  a tunable that costs none
+ *   FORMULAS(NAME, { ... }, ...)       for a LAUNCH one: values worked out per batch
  *   LET(name, expression)              a name for an int, for the words below
  *   RULE(legal, why not)               asked of the axes, shape s and device d
  *   BATCH_RULE(legal, why not)         asked of the part p of the batch too
@@ -33,10 +34,22 @@ enum {
 };
 _Static_assert((int)NUM_AXES <= (int)MAX_AXES, "raise MAX_AXES");
 
-#define NAME_AXIS(axis, ...)        \
+#define FORMULAS(axis, ...) __VA_ARGS__,
+static const struct formula formulas[] = {
+#include "each.inc"
+	{ 0 }
+};
+
+#define FORMULAS(axis, ...) +1 + axis##_at
+enum {
+	FORMULA_AXIS = -1
+#include "each.inc"
+};
+
+#define NAME_AXIS(axis, ...)              \
 	const int axis = c->v[axis##_at]; \
 	(void)axis;
-#define NAME_LET(name, expression)     \
+#define NAME_LET(name, expression)          \
 	const int name = (int)(expression); \
 	(void)name;
 
@@ -44,6 +57,8 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 			       const struct device_info *d)
 {
 	(void)c, (void)s, (void)p, (void)d;
+	if (p && FORMULA_AXIS >= 0 && c->v[FORMULA_AXIS] < 0)
+		return "a formula has no value before config_resolve";
 #define STATIC NAME_AXIS
 #define LAUNCH NAME_AXIS
 #include "each.inc"
@@ -68,9 +83,9 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #include "each.inc"
 #define LET NAME_LET
 #define GRID(gx, gy, gz) g->x = (unsigned)(gx), g->y = (unsigned)(gy), g->z = (unsigned)(gz);
-#define BLOCK(n)	 g->threads = (unsigned)(n);
-#define SMEM(n)		 g->smem = (unsigned)(n);
-#define SEGMENTED(n)	 g->segments = (n);
+#define BLOCK(n) g->threads = (unsigned)(n);
+#define SMEM(n) g->smem = (unsigned)(n);
+#define SEGMENTED(n) g->segments = (n);
 #include "each.inc"
 }
 
@@ -88,14 +103,14 @@ static int given(char *text, size_t size, const attune_shape *s)
 	if (size)
 		text[0] = '\0';
 #define NUMBER(x) number(digits, x)
-#define GIVEN(name, word)  \
-	if (n < size)      \
+#define GIVEN(name, word) \
+	if (n < size)     \
 		n += (size_t)snprintf(text + n, size - n, "%s-D" #name "=%s", n ? " " : "", word);
 #include "each.inc"
 	return (int)n;
 }
 
-#define RULE(legal, why)       why,
+#define RULE(legal, why) why,
 #define BATCH_RULE(legal, why) why,
 static const char *const rules[] = {
 #include "each.inc"
@@ -103,4 +118,5 @@ static const char *const rules[] = {
 };
 
 extern const struct space NAME;
-const struct space NAME = { axes, NUM_AXES, why_illegal, geometry, given, rules };
+const struct space NAME = { axes,        NUM_AXES, FORMULA_AXIS, formulas, COUNT(formulas) - 1,
+			    why_illegal, geometry, given,        rules };

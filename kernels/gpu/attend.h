@@ -330,35 +330,38 @@ DEVICE long long partial_index(const attune_args &a, const block &b, int row)
 	       b.segment;
 }
 
+/* A lone segment is the whole: it writes the result, and no reduction follows.
+ * The same for all blocks of a launch. */
+DEVICE int is_partial(const attune_args &a)
+{
+	return PARTIALS && a.segments > 1;
+}
+
 /* Two neighbouring outputs of a row: final, or this segment's partial. */
 DEVICE void put_pair(const attune_args &a, const block &b, int row, int column, float x, float y)
 {
-#if PARTIALS
-	float *dst = a.partial_out + partial_index(a, b, row) * HEAD_SIZE + column;
-	*(float2 *)dst = make_float2(x, y);
-#else
-	half16 *dst = (half16 *)a.out +
-		      (b.q.first_row + row_token(b, row)) * a.out_token_stride +
-		      row_head(b, row) * a.out_head_stride + column;
-	*(u32 *)dst = pack2(x, y);
-#endif
+	if (is_partial(a)) {
+		float *dst = a.partial_out + partial_index(a, b, row) * HEAD_SIZE + column;
+		*(float2 *)dst = make_float2(x, y);
+	} else {
+		half16 *dst = (half16 *)a.out +
+			      (b.q.first_row + row_token(b, row)) * a.out_token_stride +
+			      row_head(b, row) * a.out_head_stride + column;
+		*(u32 *)dst = pack2(x, y);
+	}
 }
 
 DEVICE float row_factor(const attune_args &a, const block &b, int row, float m, float l)
 {
-#if PARTIALS
-	return l > 0 ? 1 / l : 0;
-#else
+	if (is_partial(a))
+		return l > 0 ? 1 / l : 0;
 	return normaliser(a, row_head(b, row), m, l);
-#endif
 }
 
 DEVICE void put_sums(const attune_args &a, const block &b, int row, float m, float l)
 {
-#if PARTIALS
-	float *dst = a.partial_ml + partial_index(a, b, row) * 2;
-	*(float2 *)dst = make_float2(m, l);
-#endif
+	if (is_partial(a))
+		*(float2 *)(a.partial_ml + partial_index(a, b, row) * 2) = make_float2(m, l);
 }
 
 /* One warp holds the whole of its rows: quads write 16-byte pieces. */

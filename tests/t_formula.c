@@ -1,0 +1,263 @@
+/* t_formula.c - choices whose segment count is worked out per batch: against the
+ * estimate evaluated anew, and as text. */
+#include "../harness/harness.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { ROUNDS = 4000, MAX_SEQS = 40 };
+
+static const struct device_info gpu = {
+	.backend = BACKEND_GPU, .arch = "sm_90", .units = 132, .lanes = 32, .smem_per_block = 232448
+};
+static const struct device_info cpu = { .backend = BACKEND_CPU, .units = 48, .lanes = 16 };
+
+static unsigned below(unsigned n)
+{
+	static unsigned long long seed = 11;
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (unsigned)(seed >> 33) % n;
+}
+
+/* Lengths over five orders of magnitude. */
+static int32_t length(void)
+{
+	return (int32_t)(1 + below(2u << below(17)));
+}
+
+static attune_shape random_shape(void)
+{
+	static const int heads[][2] = { { 32, 8 }, { 8, 1 }, { 16, 16 }, { 64, 8 }, { 40, 2 } };
+	const int *h = heads[below(COUNT(heads))];
+	return (attune_shape){ .num_query_heads = h[0],
+			       .num_kv_heads = h[1],
+			       .head_size = below(2) ? 128 : 64,
+			       .page_size = 16,
+			       .dtype = ATTUNE_BF16,
+			       .kv_dtype = ATTUNE_BF16,
+			       .causal = below(8) > 0,
+			       .window = below(4) ? 0 : 1024 };
+}
+
+/* 0: the batch has no such part. */
+static int random_part(struct part *p, const attune_shape *s, const struct device_info *d)
+{
+	int32_t start[MAX_SEQS + 1] = { 0 }, seq[MAX_SEQS];
+	attune_batch b = { 1 + (int)below(MAX_SEQS), start, seq };
+	for (int i = 0; i < b.num_seqs; i++) {
+		const int32_t query = below(4) ? 1 : (int32_t)below(600);
+		start[i + 1] = start[i] + query;
+		seq[i] = query + (below(9) ? length() : 0);
+	}
+	return part_make(p, (enum phase)below(3), s, &b, d);
+}
+
+/* The number of blocks at one segment, from the sources' own account of it. */
+static long long base_blocks(const struct kernel *k, const struct config *c, const attune_shape *s,
+			     const struct part *p)
+{
+	const int group = s->num_query_heads / s->num_kv_heads;
+	const int rows = config_value(c, k->space, "BLOCK_M", 64);
+	const int heads = config_value(c, k->space, "WHOLE_PAGES", 0) ? 1 : s->num_kv_heads;
+	const int chunks = k->backend == BACKEND_GPU ? (group + rows - 1) / rows : 1;
+	return part_q_blocks(p, group < rows ? rows / group : 1) * heads * chunks;
+}
+
+static long long model(const struct formula *f, long long blocks, long long units,
+		       const struct attune_features *x, long long v)
+{
+	long long mean = 4096 * x->work / x->query_tokens, waves = 0;
+	if (mean > x->mean_seq)
+		mean = x->mean_seq;
+	while (waves * units * f->slots < blocks * v)
+		waves++;
+	return waves * (mean / v + f->start) + (x->max_seq - mean) / v + f->merge * v +
+	       (v == 1 ? 0 : f->launch);
+}
+
+/* A random choice of the kernel whose formula axis holds formula n. */
+static struct config random_choice(const struct space *s, int n)
+{
+	struct config c;
+	config_first(&c, s);
+	for (int i = 0; i < s->num_axes; i++)
+		c.v[i] = s->axis[i].values[below((unsigned)s->axis[i].num_values)];
+	c.v[s->formula_axis] = -1 - n;
+	return c;
+}
+
+/* Tries all values from the largest down; 0: none is legal. */
+static int best_value(const struct kernel *k, const struct config *c, const attune_shape *s,
+		      const struct part *p, const struct device_info *d)
+{
+	const struct space *space = k->space;
+	const struct axis *a = &space->axis[space->formula_axis];
+	const struct formula *f = &space->formulas[-1 - c->v[space->formula_axis]];
+	const long long blocks = base_blocks(k, c, s, p);
+	long long least = 0;
+	int best = 0;
+	for (int i = a->num_values - 1; i >= 0; i--) {
+		struct config at = *c;
+		at.v[space->formula_axis] = a->values[i];
+		const long long cost = model(f, blocks, d->units, &p->f, a->values[i]);
+		if (space->why_illegal(&at, s, p, d) || (best && cost > least))
+			continue;
+		least = cost;
+		best = a->values[i];
+	}
+	return best;
+}
+
+static void one_round(const struct kernel *k, const struct device_info *d, unsigned *seen)
+{
+	const attune_shape s = random_shape();
+	const struct space *space = k->space;
+	struct config c = random_choice(space, (int)below((unsigned)space->num_formulas)), out;
+	struct part p;
+	if (!random_part(&p, &s, d) || space->why_illegal(&c, &s, NULL, d))
+		return;
+	assert_true(config_is_formula(&c, space));
+	assert_non_null(space->why_illegal(&c, &s, &p, d));
+	const char *why = config_resolve(&out, &c, k, &s, &p, d);
+	if (why)
+		fail_msg("%s", why); /* one segment is always legal */
+	assert_null(space->why_illegal(&out, &s, &p, d));
+	const int got = out.v[space->formula_axis];
+	assert_int_equal(got, best_value(k, &c, &s, &p, d));
+	out.v[space->formula_axis] = c.v[space->formula_axis];
+	assert_memory_equal(&out, &c, sizeof c);
+	for (int i = 0; i < space->axis[space->formula_axis].num_values; i++)
+		if (space->axis[space->formula_axis].values[i] == got)
+			*seen |= 1u << i;
+}
+
+static void values_are_the_least_of_the_estimate(void **state)
+{
+	(void)state;
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		unsigned seen = 0;
+		if (k->space->formula_axis < 0)
+			continue;
+		for (int i = 0; i < ROUNDS; i++)
+			one_round(k, k->backend == BACKEND_GPU ? &gpu : &cpu, &seen);
+		/* the random batches want each value that the axis lists */
+		assert_int_equal(seen,
+				 (1u << k->space->axis[k->space->formula_axis].num_values) - 1);
+	}
+}
+
+/* By hand: 8 blocks for 132 SMs, 4096 keys. One segment: 1 (4096 + 96) + 16; 16 of
+ * them fill 128 SMs: 1 (256 + 96) + 256 + 256 = 864; 12: (341 + 96) + 256 + 192 =
+ * 885; 24 take two waves: 2 (170 + 96) + 256 + 384 = 1172. */
+static void one_by_hand(void **state)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, "segmented");
+	const attune_shape s = { .num_query_heads = 32,
+				 .num_kv_heads = 8,
+				 .head_size = 128,
+				 .page_size = 16,
+				 .dtype = ATTUNE_BF16,
+				 .kv_dtype = ATTUNE_BF16,
+				 .causal = 1 };
+	const int32_t start[] = { 0, 1 }, seq[] = { 4096 };
+	const attune_batch b = { 1, start, seq };
+	const char *where;
+	struct config c, out;
+	struct part p;
+	(void)state;
+	assert_true(config_parse(&c, k->space,
+				 "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 "
+				 "SEGMENTS=balance(1,96,256,16)",
+				 &where));
+	assert_true(part_make(&p, PHASE_DECODE, &s, &b, &gpu));
+	assert_null(config_resolve(&out, &c, k, &s, &p, &gpu));
+	assert_int_equal(config_value(&out, k->space, "SEGMENTS", 0), 16);
+}
+
+static void numbers_stay_what_they_are(void **state)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, "segmented");
+	const attune_shape s = random_shape();
+	struct config c, out;
+	struct part p;
+	(void)state;
+	while (!random_part(&p, &s, &gpu))
+		;
+	config_first(&c, k->space);
+	do {
+		const char *why = k->space->why_illegal(&c, &s, &p, &gpu);
+		assert_false(config_is_formula(&c, k->space));
+		assert_ptr_equal(config_resolve(&out, &c, k, &s, &p, &gpu), why);
+		if (!why)
+			assert_memory_equal(&out, &c, sizeof c);
+	} while (config_next(&c, k->space)); /* and none of the points is a formula */
+}
+
+static void formulas_survive_as_text(void **state)
+{
+	(void)state;
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		for (int n = 0; n < k->space->num_formulas; n++) {
+			struct choice c = { .kernel = k, .config = random_choice(k->space, n) };
+			struct choice back;
+			char text[MAX_CHOICE_TEXT], error[200], want[80];
+			const struct formula *f = &k->space->formulas[n];
+			choice_text(text, sizeof text, &c);
+			snprintf(want, sizeof want, " SEGMENTS=balance(%d,%d,%d,%d)", f->slots,
+				 f->start, f->launch, f->merge);
+			assert_non_null(strstr(text, want));
+			if (!choice_parse(&back, k->backend, text, error, sizeof error))
+				fail_msg("%s: %s", text, error);
+			assert_memory_equal(&back.config, &c.config, sizeof c.config);
+			assert_false(k->space->axis[k->space->formula_axis].is_static);
+			assert_true(f->slots > 0 && f->start >= 0 && f->launch >= 0 &&
+				    f->merge >= 0);
+		}
+}
+
+static void what_is_not_listed_is_refused(void **state)
+{
+	static const char *const wrong[] = {
+		"SEGMENTS=balance(1,96,256,17)",
+		"SEGMENTS=balance(1,96,256)",
+		"SEGMENTS=balance(1,96,256,16",
+		"SEGMENTS=balance(1,96,256,16)x",
+		"SEGMENTS=balance(1, 96, 256, 16)",
+		"SEGMENTS=balance(01,96,256,16)",
+		"SEGMENTS=balance",
+		"SEGMENTS=",
+		"SEGMENTS=-1",
+		"SEGMENTS=5",
+		"SEGMENTS=4294967298",
+		"SEGMENTS=waves(1,96,256,16)",
+	};
+	static const char rest[] = "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3";
+	const struct space *s = kernel_find(BACKEND_GPU, "segmented")->space;
+	char text[300];
+	const char *where;
+	struct config c;
+	(void)state;
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		snprintf(text, sizeof text, "%s %s", rest, wrong[i]);
+		if (config_parse(&c, s, text, &where))
+			fail_msg("taken: %s", text);
+		assert_ptr_equal(where, text + strlen(rest) + 1);
+	}
+	snprintf(text, sizeof text, "BLOCK_M=balance(1,96,256,16) TILE_SIZE=64");
+	assert_false(config_parse(&c, s, text, &where)); /* not that axis's */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_are_the_least_of_the_estimate),
+		cmocka_unit_test(one_by_hand),
+		cmocka_unit_test(numbers_stay_what_they_are),
+		cmocka_unit_test(formulas_survive_as_text),
+		cmocka_unit_test(what_is_not_listed_is_refused),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("formula", tests, NULL, NULL);
+}
