@@ -333,6 +333,14 @@ int store_measurement(struct store *, long long run, const struct scenario *, en
 /* A whole composed plan, measured as one: "prefill: <choice> | decode: <choice>". */
 int store_plan_measurement(struct store *, long long run, const struct scenario *,
 			   const char *plan_text, const struct measurement *);
+/* What the rows written from here on are measured for, and of which pass store_has asks:
+ * "race" (from the start), "complete", "cold", "refine", "audit": pass A; "b": pass B. The
+ * text must outlive the handle. */
+void store_stage(struct store *, const char *stage);
+/* An A/A pair: a choice, or a plan's text with phase "plan", twice in one race; ratio: of
+ * the second to the first. */
+int store_control(struct store *, long long run, const struct scenario *, const char *phase,
+		  const char *choice_text, double median_us, double ratio);
 /* 1 when the cell has a row of any outcome by today's sources (and, once a run has
  * begun, by its device and protocol). choice_text: "segmented BLOCK_M=16 ...". */
 int store_has(struct store *, const char *gpu, const struct scenario *, enum phase,

@@ -1,12 +1,14 @@
--- schema.sql - version 1 of a results database.
+-- schema.sql - version 2 of a results database.
 --
 --   device <- run <- measurement -> scenario
---                        |  '-> variant   what ran: a kernel and its choice
---                        '----> build     the code it ran: flags and source
+--              |         |  '-> variant   what ran: a kernel and its choice
+--              |         '----> build     the code it ran: flags and source
+--              '---- control              one variant twice in one race
 --
 -- Rows of `measurement` are only ever added. A cell is a (device, protocol,
--- scenario, phase, variant); its newest row, that of the largest run and then of
--- the largest id, is what readers see in `timings`.
+-- scenario, phase, variant); of each pass its newest row, that of the largest run
+-- and then of the largest id, is what readers see: pass A in `timings`, which
+-- heuristics are made of, pass B in `confirmed`, by which they are judged.
 -- Times are microseconds, NULL means not known.
 
 CREATE TABLE device (
@@ -41,8 +43,9 @@ CREATE TABLE run (
   started          TEXT
 ) STRICT;
 
--- One batch for one model shape. set_name, split and weight are labels: the
--- newest ones hold, and they do not make another scenario.
+-- One batch for one model shape. set_name, split, weight and steps are labels:
+-- the newest ones hold, and they do not make another scenario. steps: of an
+-- engine that it stands for; 0 where that is not known.
 CREATE TABLE scenario (
   id              INTEGER PRIMARY KEY,
   model           TEXT NOT NULL CHECK (model <> ''),
@@ -64,6 +67,7 @@ CREATE TABLE scenario (
   set_name        TEXT NOT NULL,
   split           TEXT NOT NULL,
   weight          REAL NOT NULL CHECK (weight >= 0 AND weight < 1e12),
+  steps           REAL NOT NULL CHECK (steps >= 0 AND steps < 1e12),
   num_seqs        INTEGER NOT NULL CHECK (num_seqs > 0),   -- told by batch, from here on
   query_tokens    INTEGER NOT NULL,
   max_query       INTEGER NOT NULL,
@@ -92,6 +96,8 @@ CREATE TABLE build (
 ) STRICT;
 
 -- A time belongs to a right result: all of them are NULL unless the outcome is ok.
+-- stage says why it was measured, and the pass: 'b', or pass A. Quartiles are kept
+-- of three samples or more.
 CREATE TABLE measurement (
   id            INTEGER PRIMARY KEY,
   run           INTEGER NOT NULL REFERENCES run,
@@ -99,6 +105,7 @@ CREATE TABLE measurement (
   phase         TEXT NOT NULL CHECK (phase IN ('all', 'prefill', 'decode', 'plan')),
   variant       INTEGER NOT NULL REFERENCES variant,
   build         INTEGER NOT NULL REFERENCES build,
+  stage         TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b')),
   outcome       TEXT NOT NULL CHECK (outcome IN ('ok', 'wrong', 'nan', 'resources', 'compile',
                                                  'timeout', 'crash', 'illegal')),
   samples       BLOB CHECK (length(samples) > 0 AND length(samples) % 4 = 0), -- float32 LE, us
@@ -114,7 +121,6 @@ CREATE TABLE measurement (
   sm_mhz_before REAL CHECK (sm_mhz_before > 0 AND sm_mhz_before < 1e6),
   sm_mhz_after  REAL CHECK (sm_mhz_after > 0 AND sm_mhz_after < 1e6),
   power_w       REAL CHECK (power_w > 0 AND power_w < 1e6),
-  joules        REAL CHECK (joules > 0 AND joules < 1e12),    -- of one call
   rejected      INTEGER NOT NULL CHECK (rejected >= 0),
   stopped       TEXT,
   detail        TEXT,
@@ -124,6 +130,19 @@ CREATE TABLE measurement (
 
 CREATE INDEX cell ON measurement (scenario, variant, phase);
 
+-- A/A pairs: a variant that ran in a race under two ids. ratio: of the second to the
+-- first, the median over rounds.
+CREATE TABLE control (
+  id        INTEGER PRIMARY KEY,
+  run       INTEGER NOT NULL REFERENCES run,
+  scenario  INTEGER NOT NULL REFERENCES scenario,
+  phase     TEXT NOT NULL CHECK (phase IN ('all', 'prefill', 'decode', 'plan')),
+  variant   INTEGER NOT NULL REFERENCES variant,
+  stage     TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b')),
+  median_us REAL NOT NULL CHECK (median_us > 0 AND median_us < 1e12),
+  ratio     REAL NOT NULL CHECK (ratio > 0 AND ratio < 1e12)
+) STRICT;
+
 -- Every row ever measured, with its names.
 CREATE VIEW history AS
 SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, m.phase,
@@ -131,9 +150,10 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, m.phase,
        ELSE rtrim(m.phase || ': ' || v.kernel || ' ' || v.choice) END AS plan,
        v.kernel, v.choice AS variant, m.outcome, m.median_us, m.min_us, m.q25_us, m.q75_us,
        m.ci_us, m.ratio, m.gbps, m.tflops, m.gbps / r.dram_gbps AS share_of_dram,
-       m.tflops / r.fma_tflops AS share_of_fma, m.joules, m.power_w, m.sm_mhz_before,
-       m.sm_mhz_after, length(m.samples) / 4 AS samples, m.calls, m.rejected, m.stopped, m.detail,
-       s.set_name, s.split, s.weight, s.kv_dtype, s.layout, s.seed, s.num_query_heads,
+       m.tflops / r.fma_tflops AS share_of_fma, m.power_w * m.median_us / 1e6 AS joules,
+       m.power_w, m.sm_mhz_before, m.sm_mhz_after, length(m.samples) / 4 AS samples, m.calls,
+       m.rejected, m.stopped, m.detail, m.stage, iif(m.stage = 'b', 'B', 'A') AS pass,
+       s.set_name, s.split, s.weight, s.steps, s.kv_dtype, s.layout, s.seed, s.num_query_heads,
        s.num_kv_heads, s.head_size, s.causal, s."window", s.scale, s.softcap, s.has_sinks,
        s.has_alibi, s.num_seqs, s.query_tokens, s.max_query, s.kv_tokens, s.max_seq, r.protocol,
        d.name AS device_name, d.arch, d.units, r.driver, r.toolkit, r.commit_id, r.started,
@@ -146,15 +166,18 @@ JOIN scenario AS s ON s.id = m.scenario
 JOIN variant AS v ON v.id = m.variant
 JOIN build AS b ON b.id = m.build;
 
--- The newest row of every cell.
-CREATE VIEW timings AS
+-- The newest row of every cell and pass.
+CREATE VIEW newest AS
 SELECT * FROM history WHERE measurement_id IN (
   SELECT id FROM (
     SELECT m.id, row_number() OVER (
-             PARTITION BY r.device, r.protocol, m.scenario, m.phase, m.variant
+             PARTITION BY r.device, r.protocol, m.scenario, m.phase, m.variant, m.stage = 'b'
              ORDER BY m.run DESC, m.id DESC) AS age
     FROM measurement AS m JOIN run AS r ON r.id = m.run)
   WHERE age = 1);
+
+CREATE VIEW timings AS SELECT * FROM newest WHERE pass = 'A';
+CREATE VIEW confirmed AS SELECT * FROM newest WHERE pass = 'B';
 
 -- What is right, against the fastest of its device, protocol, scenario and phase.
 CREATE VIEW regret AS
@@ -176,3 +199,20 @@ CREATE VIEW failures AS
 SELECT gpu, model, batch, page_size, dtype, phase, plan, kernel, variant, outcome, detail, flags,
        registers, spill_bytes, set_name, split, protocol, source, run_id, measurement_id
 FROM timings WHERE outcome <> 'ok';
+
+-- How much two times of the same differ, by bands of that time. floor is a share:
+-- the 95th percentile of |ratio - 1| (nearest rank), and no less than 0.5 %.
+CREATE VIEW noise AS
+WITH pair AS (
+  SELECT r.device AS device_id, r.protocol,
+         CASE WHEN c.median_us < 20 THEN '< 20 us' WHEN c.median_us < 200 THEN '< 200 us'
+         ELSE '>= 200 us' END AS band, abs(c.ratio - 1) AS off
+  FROM control AS c JOIN run AS r ON r.id = c.run),
+ranked AS (
+  SELECT *, row_number() OVER (PARTITION BY device_id, protocol, band ORDER BY off) AS place,
+         count(*) OVER (PARTITION BY device_id, protocol, band) AS pairs
+  FROM pair)
+SELECT d.gpu, n.protocol, n.band, n.pairs, max(0.005, min(n.off)) AS floor, n.device_id
+FROM ranked AS n JOIN device AS d ON d.id = n.device_id
+WHERE 100 * n.place >= 95 * n.pairs
+GROUP BY n.device_id, n.protocol, n.band;

@@ -1,6 +1,6 @@
 /* store.c - every measurement, in SQLite, which store*.c alone know.
  *
- * schema.sql is the database, merge.sql joins two. Writing, a database is in WAL
+ * schema.sql is the database, merge.sql joins two, migrate_1*.sql bring version 1 to it. Writing, a database is in WAL
  * mode, so that each measurement is one committed transaction that a kill cannot
  * take back and that readers need not wait for; closed, it is a single file again.
  * Names are written once and rows refer to them (intern), so that ten thousand
@@ -14,8 +14,14 @@
 
 EMBED(store_schema_sql, "harness/schema.sql")
 
-/* migrations[v] takes a database from version v to v + 1. */
-static const char *const migrations[] = { store_schema_sql };
+EMBED(store_migrate_1_sql, "harness/migrate_1.sql")
+EMBED(store_migrate_1_rows_sql, "harness/migrate_1_rows.sql")
+
+/* What takes a database of version v to this one, one text after the other. */
+static const char *const migrations[][3] = {
+	{ store_schema_sql },
+	{ store_migrate_1_sql, store_schema_sql, store_migrate_1_rows_sql },
+};
 enum { VERSION = COUNT(migrations), APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
 
 #define IDENTITY                                                                    \
@@ -42,11 +48,12 @@ static const char *const queries[NUM_QUERIES] = {
 	[FIND_SCENARIO] = "SELECT id FROM scenario WHERE (" IDENTITY ") ="
 		" (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
 	[ADD_SCENARIO] = "INSERT INTO scenario (" IDENTITY ", set_name, split, weight, num_seqs,"
-		" query_tokens, max_query, kv_tokens, max_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
-		" ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
-		" ?24) RETURNING id",
-	[LABEL_SCENARIO] = "UPDATE scenario SET (set_name, split, weight) = (?2, ?3, ?4)"
-		" WHERE id = ?1 AND (set_name, split, weight) <> (?2, ?3, ?4)",
+		" steps, query_tokens, max_query, kv_tokens, max_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"
+		" ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
+		" ?24, ?25) RETURNING id",
+	[LABEL_SCENARIO] = "UPDATE scenario SET (set_name, split, weight, steps) ="
+		" (?2, ?3, ?4, ?5) WHERE id = ?1"
+		" AND (set_name, split, weight, steps) <> (?2, ?3, ?4, ?5)",
 
 	[FIND_VARIANT] = "SELECT id FROM variant WHERE (kernel, choice) = (?1, ?2)",
 	[ADD_VARIANT] = "INSERT INTO variant (kernel, choice) VALUES (?1, ?2) RETURNING id",
@@ -56,32 +63,38 @@ static const char *const queries[NUM_QUERIES] = {
 	[ADD_BUILD] = "INSERT INTO build (arch, flags, source, registers, spill_bytes) VALUES"
 		" ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
 		" ?2, ?3, ?4, ?5) RETURNING id",
-	[ADD_MEASUREMENT] = "INSERT INTO measurement (run, scenario, phase, variant, build, outcome,"
-		" samples, calls, median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops,"
-		" sm_mhz_before, sm_mhz_after, power_w, joules, rejected, stopped, detail) VALUES"
+	[ADD_MEASUREMENT] = "INSERT INTO measurement (run, scenario, phase, variant, build, stage,"
+		" outcome, samples, calls, median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps,"
+		" tflops, sm_mhz_before, sm_mhz_after, power_w, rejected, stopped, detail) VALUES"
 		" (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
 		" ?19, ?20, ?21, ?22, ?23) RETURNING id",
+	[ADD_CONTROL] = "INSERT INTO control (run, scenario, phase, variant, stage, median_us, ratio)"
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
 
 	[RUN_IS_CPU] = "SELECT 1 + (d.gpu = 'cpu') FROM run r JOIN device d ON d.id = r.device"
 		" WHERE r.id = ?1",
 	[NEWEST] = NEWEST_DEVICE,
 	[HAS] = "SELECT EXISTS (SELECT 1 FROM measurement m JOIN run r ON r.id = m.run"
 		" JOIN build b ON b.id = m.build WHERE m.scenario = ?1 AND m.variant = ?2"
-		" AND m.phase = ?3 AND r.device = ?4 AND b.source = ?5 AND ?6 IN ('', r.protocol))",
+		" AND m.phase = ?3 AND r.device = ?4 AND b.source = ?5 AND ?6 IN ('', r.protocol)"
+		" AND (m.stage = 'b') = ?7)",
 
 	[EACH] = "SELECT gpu, model, set_name, split, batch, phase, kernel, variant, plan, outcome,"
-		" protocol, dtype, layout, detail, kv_dtype, page_size, weight, median_us, min_us,"
-		" ci_us, gbps, tflops, joules, run_id, seed, num_query_heads, num_kv_heads,"
+		" protocol, dtype, layout, detail, stage, stopped, kv_dtype, page_size, weight,"
+		" median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules, run_id, seed, num_query_heads, num_kv_heads,"
 		" head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi,"
-		" (SELECT samples FROM measurement WHERE id = measurement_id) FROM timings"
-		" WHERE device_id = ?1 ORDER BY model, page_size, batch, phase, kernel, variant,"
+		" (SELECT samples FROM measurement WHERE id = measurement_id) FROM newest"
+		" WHERE device_id = ?1 ORDER BY model, page_size, batch, phase, kernel, variant, pass,"
 		" dtype, kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed,"
 		" head_size, num_query_heads, num_kv_heads, causal, scale, protocol",
 	[HASH] = "SELECT gpu, device_name, arch, units, " IDENTITY ", set_name, split, weight,"
-		" protocol, phase, kernel, variant, flags, source, outcome, calls, median_us,"
-		" min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules,"
+		" steps, protocol, phase, kernel, variant, flags, source, stage, outcome, calls,"
+		" median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules,"
 		" (SELECT samples FROM measurement WHERE id = measurement_id)"
-		" FROM timings WHERE device_id = ?1",
+		" FROM newest WHERE device_id = ?1",
+	[NOISE] = "SELECT band, pairs, floor FROM noise WHERE device_id = ?1 AND protocol ="
+		" (SELECT r.protocol FROM run r WHERE r.device = ?1 AND EXISTS"
+		" (SELECT 1 FROM measurement m WHERE m.run = r.id) ORDER BY r.id DESC)",
 	[DEVICE] = "SELECT d.name, d.gpu, d.arch, r.driver, r.commit_id, r.toolkit, r.protocol,"
 		" r.command, d.units, d.lanes, d.smem_per_block, d.smem_per_unit, d.l2_bytes,"
 		" r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w,"
@@ -254,10 +267,13 @@ static int migrate(struct store *s)
 		return 0;
 	const int from = version_of(s);
 	int ok = from >= 0;
-	for (int v = from; ok && v < VERSION; v++)
-		ok = store_execute(s, migrations[v]) || store_explain(s);
+	for (int i = 0; ok && from < VERSION && i < 3 && migrations[from][i]; i++)
+		ok = store_execute(s, migrations[from][i]) || store_explain(s);
 	ok = ok && (store_execute(s, stamp) || store_explain(s));
-	return store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
+	ok = store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
+	if (ok && from > 0 && from < VERSION) /* what stepped aside has left holes */
+		store_execute(s, "VACUUM");
+	return ok;
 }
 
 static int settle(struct store *s, int readonly)
@@ -282,6 +298,8 @@ static int settle(struct store *s, int readonly)
 struct store *store_open(const char *path, int readonly)
 {
 	struct store *s = calloc(1, sizeof *s);
+	if (s)
+		s->stage = "race";
 	if (!s || !(s->path = strdup(path))) {
 		complain("%s: out of memory", path);
 		free(s);

@@ -22,7 +22,8 @@ enum query {
 	FIND_DEVICE, ADD_DEVICE, ADD_RUN,
 	FIND_SCENARIO, ADD_SCENARIO, LABEL_SCENARIO,
 	FIND_VARIANT, ADD_VARIANT, FIND_BUILD, ADD_BUILD, ADD_MEASUREMENT,
-	RUN_IS_CPU, NEWEST, HAS, EACH, HASH, DEVICE,
+	ADD_CONTROL,
+	RUN_IS_CPU, NEWEST, HAS, EACH, HASH, NOISE, DEVICE,
 	NUM_QUERIES
 };
 // clang-format on
@@ -35,6 +36,7 @@ struct store {
 	/* of the run begun by this handle; 0 and "" before */
 	long long device;
 	char gpu[16], protocol[32];
+	const char *stage; /* of rows that are written, and of the pass asked for */
 };
 
 /* One line for the handle's last error; returns 0. */

@@ -32,12 +32,13 @@ long long store_scenario_id(struct store *s, const struct scenario *sc, enum que
 	const attune_shape *h = &sc->shape;
 	const attune_batch *b = &sc->batch->view;
 	const struct tokens t = count_tokens(b);
-	return store_intern(
-	    s, FIND_SCENARIO, add, "ssisssliiiiiddiissdilili", sc->model, sc->batch_text,
-	    h->page_size, dtype_name(h->dtype), dtype_name(h->kv_dtype), layout_name(sc->layout),
-	    (long long)sc->seed, h->num_query_heads, h->num_kv_heads, h->head_size, !!h->causal,
-	    h->window, (double)h->scale, (double)h->softcap, !!h->has_sinks, !!h->has_alibi,
-	    sc->set, sc->split, sc->weight, b->num_seqs, t.query, t.max_query, t.kv, t.max_seq);
+	return store_intern(s, FIND_SCENARIO, add, "ssisssliiiiiddiissdidlili", sc->model,
+			    sc->batch_text, h->page_size, dtype_name(h->dtype),
+			    dtype_name(h->kv_dtype), layout_name(sc->layout), (long long)sc->seed,
+			    h->num_query_heads, h->num_kv_heads, h->head_size, !!h->causal,
+			    h->window, (double)h->scale, (double)h->softcap, !!h->has_sinks,
+			    !!h->has_alibi, sc->set, sc->split, sc->weight, b->num_seqs, 0.0,
+			    t.query, t.max_query, t.kv, t.max_seq);
 }
 
 const char *store_phase(enum phase phase)
@@ -50,6 +51,25 @@ const char *store_phase(enum phase phase)
 	return names[phase];
 }
 
+/* Hashing reads files, and each row asks for it; sources do not change under a process. */
+static int known_hash(const struct kernel *k, char hex[33])
+{
+	static _Thread_local struct {
+		const struct kernel *kernel;
+		char hex[33];
+	} kept[16];
+	size_t i = 0;
+	while (i < COUNT(kept) - 1 && kept[i].kernel && kept[i].kernel != k)
+		i++;
+	if (kept[i].kernel != k) {
+		if (!source_hash(k, kept[i].hex))
+			return 0;
+		kept[i].kernel = k;
+	}
+	memcpy(hex, kept[i].hex, 33);
+	return 1;
+}
+
 void store_source(char hex[33], enum backend backend, const char *text)
 {
 	char name[64], both[68] = "", one[33];
@@ -60,7 +80,7 @@ void store_source(char hex[33], enum backend backend, const char *text)
 			at = colon + 1;
 		const struct kernel *k =
 		    sscanf(at, "%63s", name) == 1 ? kernel_find(backend, name) : NULL;
-		if (parts < 2 && k && source_hash(k, one))
+		if (parts < 2 && k && known_hash(k, one))
 			strcat(both, one), parts++;
 	}
 	if (parts < 2) {

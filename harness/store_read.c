@@ -22,8 +22,8 @@ static int has(struct store *s, const char *gpu, const struct scenario *sc, cons
 	if (variant <= 0)
 		return 0;
 	store_source(source, strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, text);
-	return store_number(s, HAS, "llslss", scenario, variant, phase, device, source,
-			    s->protocol) > 0;
+	return store_number(s, HAS, "llslssi", scenario, variant, phase, device, source,
+			    s->protocol, !strcmp(s->stage, "b")) > 0;
 }
 
 int store_has(struct store *s, const char *gpu, const struct scenario *sc, enum phase phase,
@@ -74,16 +74,18 @@ static void unpack_samples(struct store_cell *c, const unsigned char *bytes, int
 /* Columns in the order of EACH. */
 static void read_cell(struct store_cell *c, sqlite3_stmt *st)
 {
-	const char **const names[] = { &c->gpu,      &c->model,  &c->set,    &c->split, &c->batch,
-				       &c->phase,    &c->kernel, &c->choice, &c->plan,  &c->outcome,
-				       &c->protocol, &c->dtype,  &c->layout, &c->detail };
-	double *const numbers[] = { &c->weight, &c->median_us, &c->min_us, &c->ci_us,
-				    &c->gbps,   &c->tflops,    &c->joules };
+	const char **const names[] = { &c->gpu,    &c->model,   &c->set,      &c->split,
+				       &c->batch,  &c->phase,   &c->kernel,   &c->choice,
+				       &c->plan,   &c->outcome, &c->protocol, &c->dtype,
+				       &c->layout, &c->detail,  &c->stage,    &c->stopped };
+	double *const numbers[] = { &c->weight, &c->median_us, &c->min_us, &c->q25_us, &c->q75_us,
+				    &c->ci_us,  &c->ratio,     &c->gbps,   &c->tflops, &c->joules };
 	int *const shape[] = { &c->shape.num_query_heads, &c->shape.num_kv_heads,
 			       &c->shape.head_size, &c->shape.causal, &c->shape.window };
 	int at = 0;
 	for (size_t i = 0; i < COUNT(names); i++)
 		*names[i] = text(st, at++);
+	c->pass = strcmp(c->stage, "b") ? 'A' : 'B';
 	c->shape.dtype = dtype_of(c->dtype);
 	c->shape.kv_dtype = dtype_of(text(st, at++));
 	c->shape.page_size = c->page_size = sqlite3_column_int(st, at++);
@@ -116,6 +118,24 @@ int store_each(struct store *s, const char *gpu, int (*each)(void *, const struc
 		return store_explain(s);
 	sqlite3_reset(st);
 	return st != NULL;
+}
+
+int store_noise(struct store *s, const char *gpu, struct noise *out)
+{
+	const long long device = device_of(s, gpu);
+	sqlite3_stmt *st = device > 0 ? store_rows(s, NOISE, "l", device) : NULL;
+	int rc = st ? SQLITE_ROW : SQLITE_DONE;
+	*out = (struct noise){ .floor = { 0.005, 0.005, 0.005 } };
+	while (st && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const char *band = text(st, 0);
+		const int i = *band == '>' ? 2 : strcmp(band, "< 20 us") ? 1 : 0;
+		out->pairs[i] = sqlite3_column_int(st, 1);
+		out->floor[i] = sqlite3_column_double(st, 2);
+	}
+	if (rc != SQLITE_DONE)
+		store_explain(s);
+	sqlite3_reset(st);
+	return device >= 0 && rc == SQLITE_DONE && (st || !device);
 }
 
 /* Digest of one row: the type and the value of each column. */

@@ -47,7 +47,7 @@ static long long labelled_scenario(struct store *s, const struct scenario *sc)
 {
 	const long long id = store_scenario_id(s, sc, ADD_SCENARIO);
 	if (id > 0 &&
-	    store_number(s, LABEL_SCENARIO, "lssd", id, sc->set, sc->split, sc->weight) < 0)
+	    store_number(s, LABEL_SCENARIO, "lssdd", id, sc->set, sc->split, sc->weight, 0.0) < 0)
 		return -1;
 	return id;
 }
@@ -81,7 +81,7 @@ struct row {
 static int add_row(struct store *s, const struct row *r, const struct measurement *m)
 {
 	unsigned char samples[4 * MAX_SAMPLES];
-	const int ok = m->outcome == OUTCOME_OK;
+	const int ok = m->outcome == OUTCOME_OK, quartiles = ok && m->samples > 2;
 	const int bytes = ok ? pack_samples(samples, m) : 0;
 	if (bytes < 0) {
 		complain("%s: row refused: a sample that is not a positive time", s->path);
@@ -89,17 +89,17 @@ static int add_row(struct store *s, const struct row *r, const struct measuremen
 	}
 #define TIME(x) (ok ? (x) : NAN)
 	return store_number(s, ADD_MEASUREMENT,
-			    "llsllsb"
+			    "llsllssb"
 			    "ddddddddd"
-			    "dddd"
+			    "ddd"
 			    "iss",
-			    r->run, r->scenario, r->phase, r->variant, r->build,
+			    r->run, r->scenario, r->phase, r->variant, r->build, s->stage,
 			    outcome_name(m->outcome), samples, bytes, known(TIME((double)m->calls)),
-			    TIME(m->median_us), TIME(m->min_us), TIME(m->q25_us), TIME(m->q75_us),
-			    TIME(m->ci_us), known(TIME(m->ratio)), TIME(m->gbps), TIME(m->tflops),
-			    known(m->sm_mhz_before), known(m->sm_mhz_after), known(m->power_w),
-			    known(TIME(m->joules)), m->rejected, *m->stopped ? m->stopped : NULL,
-			    *m->detail ? m->detail : NULL) > 0;
+			    TIME(m->median_us), TIME(m->min_us), quartiles ? m->q25_us : NAN,
+			    quartiles ? m->q75_us : NAN, TIME(m->ci_us), known(TIME(m->ratio)),
+			    TIME(m->gbps), TIME(m->tflops), known(m->sm_mhz_before),
+			    known(m->sm_mhz_after), known(m->power_w), m->rejected,
+			    *m->stopped ? m->stopped : NULL, *m->detail ? m->detail : NULL) > 0;
 #undef TIME
 }
 
@@ -139,6 +139,36 @@ int store_plan_measurement(struct store *s, long long run, const struct scenario
 		0 &&
 	    add_row(s, &r, m);
 	return store_end(s, ok);
+}
+
+/* "segmented" and "BLOCK_M=16 ..." of "segmented BLOCK_M=16 ..."; a plan is all choice. */
+static const char *split_choice(const char *text, const char *phase, char kernel[64])
+{
+	const int is_plan = !strcmp(phase, "plan");
+	const size_t n = is_plan ? 4 : strcspn(text, " ");
+	snprintf(kernel, 64, "%.*s", (int)n, is_plan ? phase : text);
+	return is_plan ? text : text + n + (text[n] == ' ');
+}
+
+int store_control(struct store *s, long long run, const struct scenario *sc, const char *phase,
+		  const char *text, double median_us, double ratio)
+{
+	char kernel[64];
+	const char *choice = split_choice(text, phase, kernel);
+	long long scenario, variant;
+	if (!store_begin(s))
+		return 0;
+	const int ok =
+	    (scenario = labelled_scenario(s, sc)) > 0 &&
+	    (variant = store_intern(s, FIND_VARIANT, ADD_VARIANT, "ss", kernel, choice)) > 0 &&
+	    store_number(s, ADD_CONTROL, "llslsdd", run, scenario, phase, variant, s->stage,
+			 median_us, ratio) > 0;
+	return store_end(s, ok);
+}
+
+void store_stage(struct store *s, const char *stage)
+{
+	s->stage = stage;
 }
 
 static int same_file(const char *a, const char *b)

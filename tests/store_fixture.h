@@ -196,7 +196,7 @@ UNUSED static const char *ask(struct store *s, const char *sql)
 
 struct cells {
 	struct store_cell v[8];
-	char choice[8][300], batch[8][64];
+	char choice[8][300], batch[8][64], stage[8][16];
 	int n, stop_at;
 };
 
@@ -206,6 +206,7 @@ UNUSED static int keep_cell(void *arg, const struct store_cell *cell)
 	assert_true(c->n < 8);
 	snprintf(c->choice[c->n], sizeof c->choice[0], "%s", cell->plan);
 	snprintf(c->batch[c->n], sizeof c->batch[0], "%s", cell->batch);
+	snprintf(c->stage[c->n], sizeof c->stage[0], "%s", cell->stage);
 	assert_string_equal(cell->gpu, "h200");
 	c->v[c->n++] = *cell;
 	return c->n != c->stop_at;

@@ -17,7 +17,9 @@ static void round_trip(void **state)
 	assert_memory_equal(&c->shape, &sc.shape, sizeof sc.shape);
 	assert_true(c->seed == sc.seed && c->weight == 2.5 && c->page_size == 16);
 	assert_true(c->median_us == 11 && c->min_us == 10 && isnan(c->ci_us));
-	assert_true(c->gbps == 1200 && c->tflops == 3.5 && c->joules == 0.25);
+	assert_true(c->gbps == 1200 && c->tflops == 3.5 && fabs(c->joules - 0.0044) < 1e-9);
+	assert_true(c->pass == 'A' && !strcmp(got.stage[0], "race") && c->ratio == 1);
+	assert_true(c->q25_us == 10.5 && c->q75_us == 11.5);
 	assert_int_equal(c->samples, 3);
 	assert_true(c->us[0] == 10 && c->us[1] == 11 && c->us[2] == 12);
 	assert_true(c->run == run);
@@ -255,15 +257,125 @@ static void versions(void **state)
 	assert_int_equal(loud(), 1);
 	struct store *s = store_open(path, 0);
 	assert_non_null(s);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "1;");
-	assert_true(store_query(s, "PRAGMA user_version = 2", NULL, NULL));
+	assert_string_equal(ask(s, "PRAGMA user_version"), "2;");
+	assert_true(store_query(s, "PRAGMA user_version = 3", NULL, NULL));
 	store_close(s);
 	for (int readonly = 0; readonly < 2; readonly++) {
 		quiet();
 		assert_null(store_open(path, readonly));
 		assert_int_equal(loud(), 1);
-		assert_non_null(strstr(said, "version 2"));
+		assert_non_null(strstr(said, "version 3"));
 	}
+}
+
+static int keep_long(void *arg, int n, const char *const *names, const char *const *cells)
+{
+	(void)n, (void)names;
+	snprintf(arg, 40000, "%s", cells[0]);
+	return 1;
+}
+
+static void long_text(struct store *s, const char *sql, char text[40000])
+{
+	assert_true(store_query(s, sql, keep_long, text));
+}
+
+/* Rows, ids and meaning stay; what comes out has the very schema of a new database. */
+static void version_1(void **state)
+{
+	(void)state;
+	const char *path = in_folder("v1.sqlite");
+	char schema[2][40000], command[200];
+	snprintf(command, sizeof command, "sqlite3 %s <tests/store_v1.sql", path);
+	assert_int_equal(system(command), 0);
+	quiet();
+	assert_null(store_open(path, 1));
+	assert_int_equal(loud(), 1);
+	assert_non_null(strstr(said, "attune merge "));
+	struct store *s = store_open(path, 0);
+	assert_non_null(s);
+	assert_string_equal(
+	    ask(s, "SELECT batch, split, weight, steps, plan, outcome, median_us, q25_us, ci_us, "
+		   "round(joules, 6), samples, stage, pass FROM timings ORDER BY measurement_id"),
+	    "q1s1k train 2.5 0.0 decode: segmented TILE_SIZE=16 ok 10.0 10.0 0.5 0.004 3 race A;"
+	    "q1s1k train 2.5 0.0 decode: segmented TILE_SIZE=32 ok 20.0 - - - 1 race A;"
+	    "q1s1k train 2.5 0.0 segmented TILE_SIZE=16 wrong - - - - - race A;");
+	assert_string_equal(ask(s, "SELECT id FROM measurement ORDER BY id"), "5;6;9;");
+	assert_string_equal(ask(s, "PRAGMA foreign_key_check"), "");
+	assert_string_equal(ask(s, "PRAGMA integrity_check"), "ok;");
+	static const char all[] = "SELECT group_concat(sql, '') FROM (SELECT sql FROM "
+				  "sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name)";
+	long_text(s, all, schema[0]);
+	store_close(s);
+	s = fresh("new.sqlite");
+	long_text(s, all, schema[1]);
+	assert_string_equal(schema[0], schema[1]);
+	store_close(s);
+}
+
+/* Of a cell both passes are read, each its newest row. */
+static void passes(void **state)
+{
+	(void)state;
+	struct store *s = fresh("passes.sqlite");
+	const struct choice c = choice_at("segmented", 0);
+	struct scenario sc = scenario_of("q1s1k");
+	struct cells got = { 0 };
+	char text[400];
+	choice_text(text, sizeof text, &c);
+	long long run = store_begin_run(s, &h200);
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	store_stage(s, "b");
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 0);
+	run = store_begin_run(s, &h200);
+	add(s, run, "q1s1k", "segmented", 0, measured(20));
+	add(s, run, "q1s1k", "segmented", 0, measured(30));
+	store_stage(s, "complete");
+	add(s, run, "q1s1k", "segmented", 0, measured(12));
+	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
+	assert_int_equal(got.n, 2);
+	assert_true(got.v[0].pass == 'A' && got.v[0].median_us == 13);
+	assert_true(got.v[1].pass == 'B' && got.v[1].median_us == 31);
+	assert_string_equal(got.stage[0], "complete");
+	assert_string_equal(got.stage[1], "b");
+	assert_string_equal(ask(s, "SELECT median_us FROM timings"), "13.0;");
+	assert_string_equal(ask(s, "SELECT median_us FROM confirmed"), "31.0;");
+	assert_string_equal(ask(s, "SELECT median_us FROM best"), "13.0;");
+	quiet();
+	store_stage(s, "guess");
+	assert_int_equal(put(s, run, "q1s1k", "segmented", 0, measured(1)), 0);
+	assert_int_equal(loud(), 1);
+	scenario_done(&sc);
+	store_close(s);
+}
+
+/* Shares off by 0.1 % .. 2 % at 10 us, one of 30 % at 100 us, none above. */
+static void noise(void **state)
+{
+	(void)state;
+	struct store *s = fresh("noise.sqlite");
+	struct scenario sc = scenario_of("q1s1k");
+	struct noise n;
+	const long long run = store_begin_run(s, &h200);
+	static const char text[] = "segmented TILE_SIZE=16";
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	assert_int_equal(store_noise(s, "h200", &n), 1);
+	assert_true(n.floor[0] == 0.005 && n.floor[2] == 0.005 && !n.pairs[0]);
+	for (int i = 1; i <= 20; i++)
+		assert_int_equal(store_control(s, run, &sc, "decode", text, 10,
+					       i % 2 ? 1 + i * 0.001 : 1 - i * 0.001),
+				 1);
+	assert_int_equal(store_control(s, run, &sc, "plan", "prefill: x | decode: y", 100, 0.7), 1);
+	assert_int_equal(store_noise(s, "h200", &n), 1);
+	assert_true(n.pairs[0] == 20 && n.pairs[1] == 1 && n.pairs[2] == 0);
+	assert_true(fabs(n.floor[0] - 0.019) < 1e-9 && fabs(n.floor[1] - 0.3) < 1e-9);
+	assert_true(n.floor[2] == 0.005);
+	assert_string_equal(ask(s, "SELECT band, pairs FROM noise"), "< 20 us 20;< 200 us 1;");
+	quiet();
+	assert_int_equal(store_control(s, run, &sc, "decode", text, 10, -1), 0);
+	assert_int_equal(loud(), 1);
+	scenario_done(&sc);
+	store_close(s);
 }
 
 static void not_ours(void **state)
@@ -294,9 +406,10 @@ int main(void)
 		cmocka_unit_test(refused_by_hand), cmocka_unit_test(resume),
 		cmocka_unit_test(plans),           cmocka_unit_test(newest_wins),
 		cmocka_unit_test(labels),          cmocka_unit_test(versions),
-		cmocka_unit_test(not_ours),
+		cmocka_unit_test(not_ours),        cmocka_unit_test(version_1),
+		cmocka_unit_test(passes),          cmocka_unit_test(noise),
 	};
-	size_t n = 9;
+	size_t n = 12;
 	for (size_t i = 0; i < COUNT(bad_rows); i++)
 		t[n++] = (struct CMUnitTest){ bad_rows[i].name, refused, 0, 0, &bad_rows[i] };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
