@@ -330,17 +330,11 @@ DEVICE long long partial_index(const attune_args &a, const block &b, int row)
 	       b.segment;
 }
 
-/* A lone segment is the whole: it writes the result, and no reduction follows.
- * The same for all blocks of a launch. */
-DEVICE int is_partial(const attune_args &a)
-{
-	return PARTIALS && a.segments > 1;
-}
-
 /* Two neighbouring outputs of a row: final, or this segment's partial. */
+template <int PARTIAL>
 DEVICE void put_pair(const attune_args &a, const block &b, int row, int column, float x, float y)
 {
-	if (is_partial(a)) {
+	if (PARTIAL) {
 		float *dst = a.partial_out + partial_index(a, b, row) * HEAD_SIZE + column;
 		*(float2 *)dst = make_float2(x, y);
 	} else {
@@ -351,20 +345,23 @@ DEVICE void put_pair(const attune_args &a, const block &b, int row, int column, 
 	}
 }
 
+template <int PARTIAL>
 DEVICE float row_factor(const attune_args &a, const block &b, int row, float m, float l)
 {
-	if (is_partial(a))
+	if (PARTIAL)
 		return l > 0 ? 1 / l : 0;
 	return normaliser(a, row_head(b, row), m, l);
 }
 
+template <int PARTIAL>
 DEVICE void put_sums(const attune_args &a, const block &b, int row, float m, float l)
 {
-	if (is_partial(a))
+	if (PARTIAL)
 		*(float2 *)(a.partial_ml + partial_index(a, b, row) * 2) = make_float2(m, l);
 }
 
 /* One warp holds the whole of its rows: quads write 16-byte pieces. */
+template <int PARTIAL>
 DEVICE void write_rows(const attune_args &a, const block &b, state &t, int warp_row, float unit)
 {
 	const int l = lane_id();
@@ -374,11 +371,11 @@ DEVICE void write_rows(const attune_args &a, const block &b, state &t, int warp_
 		const int row = warp_row + f * 16 + h * 8 + l / 4;
 		if (row >= b.rows)
 			continue;
-		const float m = t.m[f][h] * unit, factor = row_factor(a, b, row, m, t.l[f][h]);
+		const float m = t.m[f][h] * unit, factor = row_factor<PARTIAL>(a, b, row, m, t.l[f][h]);
 		if (!(l & 3))
-			put_sums(a, b, row, m, t.l[f][h]);
+			put_sums<PARTIAL>(a, b, row, m, t.l[f][h]);
 		UNROLL for (int d = 0; d < HEAD_SIZE / 8; d++)
-			put_pair(a, b, row, d * 8 + 2 * (l & 3), t.o[f][d][2 * h] * factor,
+			put_pair<PARTIAL>(a, b, row, d * 8 + 2 * (l & 3), t.o[f][d][2 * h] * factor,
 				 t.o[f][d][2 * h + 1] * factor);
 	}
 }
@@ -386,6 +383,7 @@ DEVICE void write_rows(const attune_args &a, const block &b, state &t, int warp_
 /* Several warps hold parts of the same rows, by keys:
  * shared memory [WARPS_N][BLOCK_M][HEAD_SIZE + 4] = o.., m, l, -, - */
 #define MERGE_ROW (HEAD_SIZE + 4)
+template <int PARTIAL>
 DEVICE void merge_and_write(const attune_args &a, const block &b, state &t, int warp_row,
 			    int warp_n, float unit, float *shared)
 {
@@ -417,11 +415,21 @@ DEVICE void merge_and_write(const attune_args &a, const block &b, state &t, int 
 			x += weight * p[column];
 			y += weight * p[column + 1];
 		}
-		const float factor = row_factor(a, b, row, m, sum);
-		put_pair(a, b, row, column, x * factor, y * factor);
+		const float factor = row_factor<PARTIAL>(a, b, row, m, sum);
+		put_pair<PARTIAL>(a, b, row, column, x * factor, y * factor);
 		if (!column)
-			put_sums(a, b, row, m, sum);
+			put_sums<PARTIAL>(a, b, row, m, sum);
 	}
+}
+
+template <int PARTIAL>
+DEVICE void write(const attune_args &a, const block &b, state &t, int warp_row, int warp_n,
+		  float unit, float *shared)
+{
+	if (WARPS_N == 1)
+		write_rows<PARTIAL>(a, b, t, warp_row, unit);
+	else
+		merge_and_write<PARTIAL>(a, b, t, warp_row, warp_n, unit, shared);
 }
 
 DEVICE void start_state(state &t)
@@ -524,8 +532,9 @@ DEVICE void attend(const attune_args &a)
 	}
 	copies_wait<0>();
 	finish_sums(t);
-	if (WARPS_N == 1)
-		write_rows(a, b, t, warp_row, unit);
+	/* A lone segment is the whole: no reduction follows. All blocks go one way. */
+	if (PARTIALS && a.segments > 1)
+		write<PARTIALS>(a, b, t, warp_row, warp_n, unit, (float *)memory);
 	else
-		merge_and_write(a, b, t, warp_row, warp_n, unit, (float *)memory);
+		write<0>(a, b, t, warp_row, warp_n, unit, (float *)memory);
 }
