@@ -230,53 +230,69 @@ void attune_release(attune_op *op)
 	free(op);
 }
 
-static int usable(const attune_op *op, int id, const struct part *p)
+/* Whether a choice can run a part, and as what: without formulas. */
+static int usable(const attune_op *op, int id, const struct part *p, struct config *as)
 {
+	const struct device_info *d = &op->ctx->device.info;
 	const struct ready *r;
 	struct geometry g;
 	if (id < 0 || id >= op->num_ready)
 		return 0;
 	r = &op->ready[id];
-	if (!r->code ||
-	    r->kernel->space->why_illegal(&r->config, &op->shape, p, &op->ctx->device.info))
+	if (!r->code || config_resolve(as, &r->config, r->kernel, &op->shape, p, d))
 		return 0;
-	r->kernel->space->geometry(&r->config, &op->shape, p, &op->ctx->device.info, &g);
+	r->kernel->space->geometry(as, &op->shape, p, d, &g);
 	return g.segments <= 1 || op->reduce;
 }
 
 /* The heuristic's choice where it may be used, else a default; -1: none. */
-static int choose(const attune_op *op, int wanted, const struct part *p)
+static int choose(const attune_op *op, int wanted, const struct part *p, struct config *as)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
-	if (usable(op, wanted, p))
+	if (usable(op, wanted, p, as))
 		return wanted;
 	for (int i = 0; i < num_fallbacks(); i++) {
 		int at = op->num_choices + (few_rows ? num_fallbacks() - 1 - i : i);
-		if (usable(op, at, p))
+		if (usable(op, at, p, as))
 			return at;
 	}
 	return -1;
+}
+
+/* What a plan's part runs: its choice, the formula replaced by the value that
+ * attune_plan_batch worked out. NULL: not a part of this op's plans. */
+static const struct ready *planned(const attune_op *op, const attune_part *p, struct config *c)
+{
+	if (p->choice < 0 || p->choice >= op->num_ready || !op->ready[p->choice].code)
+		return NULL;
+	const struct ready *r = &op->ready[p->choice];
+	*c = r->config;
+	if (!config_is_formula(c, r->kernel->space))
+		return r;
+	c->v[r->kernel->space->formula_axis] = p->resolved;
+	return p->resolved > 0 ? r : NULL;
 }
 
 static enum attune_status add_part(const attune_op *op, attune_plan *plan, int wanted,
 				   const struct part *p)
 {
 	attune_part *out = &plan->part[plan->num_parts];
-	const int id = choose(op, wanted, p);
+	struct config c;
+	const int id = choose(op, wanted, p, &c);
 	if (id < 0)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "no kernel can run queries of %d tokens over %lld keys", p->max_query,
 			    p->f.max_seq);
-	const struct ready *r = &op->ready[id];
+	const struct kernel *k = op->ready[id].kernel;
 	*out = (attune_part){
 		.choice = id,
 		.seq_begin = p->seq_begin,
 		.seq_count = p->seq_count,
 		.min_query = p->min_query,
 		.max_query = p->max_query,
+		.resolved = k->space->formula_axis < 0 ? 0 : c.v[k->space->formula_axis],
 		.range_tokens = p->range_tokens,
-		.workspace =
-		    part_workspace(r->kernel, &r->config, &op->shape, p, &op->ctx->device.info),
+		.workspace = part_workspace(k, &c, &op->shape, p, &op->ctx->device.info),
 	};
 	if (out->workspace > plan->workspace)
 		plan->workspace = out->workspace; /* parts run one after the other */
@@ -288,6 +304,7 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 				     attune_plan *plan)
 {
 	struct selection s;
+	struct config c;
 	enum attune_status status = ATTUNE_OK;
 	const char *error;
 	if (!op || !batch || !plan)
@@ -298,7 +315,7 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
 	select_choices(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
-	if (s.num_parts == 1 && !usable(op, s.choice[0], &s.part[0]))
+	if (s.num_parts == 1 && !usable(op, s.choice[0], &s.part[0], &c))
 		select_apart(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
 	for (int i = 0; !status && i < s.num_parts; i++)
 		status = add_part(op, plan, s.choice[i], &s.part[i]);
@@ -345,10 +362,11 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	args_from_tensors(&args, &op->shape, tensors, plan->num_seqs);
 	for (int i = 0; i < plan->num_parts; i++) {
 		const attune_part *p = &plan->part[i];
-		if (p->choice < 0 || p->choice >= op->num_ready || !op->ready[p->choice].code)
+		struct config c;
+		const struct ready *r = planned(op, p, &c);
+		if (!r)
 			return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
-		const struct ready *r = &op->ready[p->choice];
-		const struct launchable l = { r->kernel, &r->config, r->code, op->reduce };
+		const struct launchable l = { r->kernel, &c, r->code, op->reduce };
 		const struct part part = { .seq_begin = p->seq_begin,
 					   .seq_count = p->seq_count,
 					   .min_query = p->min_query,
@@ -362,20 +380,34 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	return ATTUNE_OK;
 }
 
+/* Of a formula: for the value that needs most. */
+static size_t most_partials(const attune_op *op, const struct ready *r, const struct part *p)
+{
+	const struct space *s = r->kernel->space;
+	const struct device_info *d = &op->ctx->device.info;
+	struct config c = r->config;
+	size_t most = 0;
+	if (!config_is_formula(&c, s))
+		return part_workspace(r->kernel, &c, &op->shape, p, d);
+	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
+		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];
+		const size_t need = part_workspace(r->kernel, &c, &op->shape, p, d);
+		most = need > most ? need : most;
+	}
+	return most;
+}
+
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes)
 {
 	if (!op || !bytes || max_seqs < 0 || max_tokens < 0)
 		return fail(ATTUNE_INVALID, "attune_max_workspace: sizes must be 0 or more");
+	const struct part p = { .seq_count = max_seqs,
+				.max_query = max_tokens,
+				.range_tokens = max_tokens };
 	*bytes = 0;
 	for (int i = 0; i < op->num_ready; i++) {
-		const struct ready *r = &op->ready[i];
-		const struct part p = { .seq_count = max_seqs,
-					.max_query = max_tokens,
-					.range_tokens = max_tokens };
-		size_t need = r->code ? part_workspace(r->kernel, &r->config, &op->shape, &p,
-						       &op->ctx->device.info)
-				      : 0;
+		const size_t need = op->ready[i].code ? most_partials(op, &op->ready[i], &p) : 0;
 		if (need > *bytes)
 			*bytes = need;
 	}
@@ -393,9 +425,12 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
 		return fail(ATTUNE_INVALID, "attune_plan_text: an argument is NULL");
 	text[0] = '\0';
 	for (int i = 0; i < plan->num_parts && n < size; i++) {
-		const struct ready *r = &op->ready[plan->part[i].choice];
+		struct config c;
+		const struct ready *r = planned(op, &plan->part[i], &c);
 		char tunables[MAX_CHOICE_TEXT];
-		config_text(tunables, sizeof tunables, &r->config, r->kernel->space);
+		if (!r)
+			return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
+		config_text(tunables, sizeof tunables, &c, r->kernel->space);
 		n += (size_t)snprintf(text + n, size - n, "%s%s%s %s", i ? " | " : "",
 				      plan->num_parts == 2 ? names[i] : "", r->kernel->name,
 				      tunables);

@@ -90,6 +90,7 @@ typedef struct attune_part {
 	int choice;               /* index into the op's table of choices */
 	int seq_begin, seq_count; /* sequences looked at */
 	int min_query, max_query; /* of these, the query lengths computed */
+	int resolved;             /* the op's own: what its choice means for this batch */
 	int64_t range_tokens;     /* query tokens from seq_begin to the last of them */
 	size_t workspace;         /* bytes of partials */
 } attune_part;

@@ -1,8 +1,8 @@
 /* t_gpu_kernels.c - the GPU's kernels against the definition, through the gate
  * that a sweep uses. Skips itself without an NVIDIA GPU.
  *
- * Of each kernel: the defaults, both ends of each tunable, and a few seeded
- * random legal points; each on two of the shapes below, so that all shapes and
+ * Of each kernel: the defaults, both ends of each tunable, the middle too of those
+ * that cost no compilation, its first formula, and a few seeded random legal points; each on two of the shapes below, so that all shapes and
  * all points occur, over all corner batches and all phases. */
 #include "../harness/harness.h"
 #include <setjmp.h>
@@ -71,12 +71,14 @@ static void load_choice(struct loaded *l, const struct choice *c, const attune_s
 		fail_msg("%s", attune_last_error());
 }
 
+/* `as`: the choice without its formula. */
 static int phase_is_legal(const struct choice *c, const attune_shape *s, const struct batch *b,
-			  enum phase phase)
+			  enum phase phase, struct choice *as)
 {
 	struct part part;
+	as->kernel = c->kernel;
 	return part_make(&part, phase, s, &b->view, &dev.info) &&
-	       !c->kernel->space->why_illegal(&c->config, s, &part, &dev.info);
+	       !config_resolve(&as->config, &c->config, c->kernel, s, &part, &dev.info);
 }
 
 static void gate(const struct row *r, const struct loaded *l, const char *text)
@@ -92,9 +94,10 @@ static void gate(const struct row *r, const struct loaded *l, const char *text)
 		fail_msg("%s: %s", text, error);
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
 		struct verdict v;
-		if (!phase_is_legal(&r->choice, &scenario.shape, b, p))
+		struct choice as;
+		if (!phase_is_legal(&r->choice, &scenario.shape, b, p, &as))
 			continue;
-		check_choice(&v, &dev, &pool, &r->choice, l, &scenario, p, MOST_ROWS);
+		check_choice(&v, &dev, &pool, &as, l, &scenario, p, MOST_ROWS);
 		if (v.outcome != OUTCOME_OK)
 			fail_msg("%s, phase %d: %s: %s", text, (int)p, outcome_name(v.outcome),
 				 v.text);
@@ -140,6 +143,15 @@ static void add_point(const struct choice *c)
 	}
 }
 
+static void add_value(const struct kernel *k, int axis, int value)
+{
+	struct choice c = { .kernel = k };
+	config_default(&c.config, k->space);
+	c.config.v[axis] = value;
+	if (value != k->space->axis[axis].dflt)
+		add_point(&c);
+}
+
 static void add_points(const struct kernel *k)
 {
 	struct choice c = { .kernel = k };
@@ -147,12 +159,12 @@ static void add_points(const struct kernel *k)
 	add_point(&c);
 	for (int i = 0; i < k->space->num_axes; i++) {
 		const struct axis *a = &k->space->axis[i];
-		for (int end = 0; end < 2; end++) {
-			config_default(&c.config, k->space);
-			c.config.v[i] = a->values[end ? a->num_values - 1 : 0];
-			if (c.config.v[i] != a->dflt)
-				add_point(&c);
-		}
+		add_value(k, i, a->values[0]);
+		add_value(k, i, a->values[a->num_values - 1]);
+		if (!a->is_static)
+			add_value(k, i, a->values[a->num_values / 2]);
+		if (i == k->space->formula_axis)
+			add_value(k, i, -1);
 	}
 	for (int n = 0; n < RANDOM_POINTS; n++) {
 		for (int i = 0; i < k->space->num_axes; i++) {
