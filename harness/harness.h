@@ -65,14 +65,16 @@ enum layout { LAYOUT_NHD, LAYOUT_HND };
 struct scenario {
 	char model[64];   /* "llama3.1-8b@1" */
 	char set[48];     /* the file it came from, without .json */
-	char split[16];   /* "train", "heldout", "peers" ... */
+	char split[24];   /* "train", "peers", "heldout_random" ...: scenario_splits */
 	char *batch_text; /* in canonical form */
 	struct batch *batch;
 	attune_shape shape;
 	enum layout layout;
 	double weight;
+	double steps; /* of a simulated engine that it stands for; 0: not known */
 	unsigned long long seed;
 };
+extern const char *const scenario_splits[]; /* the legal ones; ends with NULL */
 
 struct scenario_list {
 	struct scenario *v;

@@ -20,12 +20,14 @@ struct point {
 };
 
 struct cell {
+	int steps;
 	double mean[NUM_FEATURES], ms; /* mean weighted by time */
 	double distance;               /* squared, from the mean to the kept step */
 	double spread;                 /* sum of time x squared distance to the seed */
 };
 
-static struct point place_step(const struct replay *r, const struct step *s, double max_pairs)
+static struct point place_step(const struct replay *r, const struct step *s, double max_pairs,
+			       int leave_out)
 {
 	struct point p = { .ms = s->ms, .distance = INFINITY };
 	double decodes = 0, decode_kv = 0, prefill = 0, longest = 0, pairs = 0;
@@ -45,7 +47,8 @@ static struct point place_step(const struct replay *r, const struct step *s, dou
 	p.at[1] = log2(1 + (decodes > 0 ? decode_kv / decodes : 0));
 	p.at[2] = log2(1 + prefill);
 	p.at[3] = log2(1 + longest);
-	p.barred = pairs > max_pairs;
+	p.barred =
+	    pairs > max_pairs || (leave_out && rows_are_blocked(&r->rows[s->first], s->num_rows));
 	return p;
 }
 
@@ -120,6 +123,7 @@ static void find_means(const struct point *p, int n, struct cell *cells)
 	for (int i = 0; i < n; i++) {
 		struct cell *c = &cells[p[i].cell];
 		c->ms += p[i].ms;
+		c->steps++;
 		for (int f = 0; f < NUM_FEATURES; f++)
 			c->mean[f] += (p[i].at[f] - c->mean[f]) * p[i].ms / c->ms;
 	}
@@ -140,14 +144,14 @@ static void keep_typical(const struct point *p, int n, struct cell *cells, struc
 }
 
 int replay_pick(const struct replay *r, struct picked *kept, int wanted, double max_pairs,
-		unsigned long long seed)
+		int leave_out, unsigned long long seed)
 {
 	int first = r->busy_steps / 10, n = r->busy_steps - first, k = 0;
 	struct point *p = calloc((size_t)n + 1, sizeof *p);
 	struct cell *cells = calloc((size_t)wanted, sizeof *cells);
 	double total = 0;
 	for (int i = 0; p && i < n; i++) {
-		p[i] = place_step(r, &r->steps[first + i], max_pairs);
+		p[i] = place_step(r, &r->steps[first + i], max_pairs, leave_out);
 		total += p[i].ms;
 	}
 	for (int at; p && cells && k < wanted; k++) {
@@ -164,10 +168,45 @@ int replay_pick(const struct replay *r, struct picked *kept, int wanted, double 
 		keep_typical(p, n, cells, kept);
 	}
 	for (int i = 0; i < k; i++)
-		kept[i] = (struct picked){ first + kept[i].step, cells[i].ms / total };
+		kept[i] =
+		    (struct picked){ first + kept[i].step, cells[i].ms / total, cells[i].steps };
 	if (!p || !cells)
 		k = -1;
 	free(p);
 	free(cells);
 	return k;
+}
+
+/* What a corner has most of. */
+static double extent(const struct replay *r, const struct step *s, int corner)
+{
+	double most = corner == 1 ? s->num_rows : 0;
+	for (int i = 0; i < s->num_rows && corner != 1; i++) {
+		const struct row *row = &r->rows[s->first + (size_t)i];
+		if (corner == 0)
+			most = fmax(most, row->seq);
+		else if (row->query > DECODE_MAX_QUERY)
+			most += row->query;
+	}
+	return most;
+}
+
+int replay_corners(const struct replay *r, struct picked *kept, double max_pairs, int leave_out)
+{
+	int n = 0;
+	for (int corner = 0; corner < REPLAY_CORNERS; corner++) {
+		int best = -1;
+		double most = 0;
+		for (int i = r->busy_steps / 10; i < r->busy_steps; i++) {
+			double is = extent(r, &r->steps[i], corner);
+			if (is > most &&
+			    !place_step(r, &r->steps[i], max_pairs, leave_out).barred) {
+				most = is;
+				best = i;
+			}
+		}
+		if (best >= 0)
+			kept[n++] = (struct picked){ .step = best, .steps = 1 };
+	}
+	return n;
 }

@@ -7,6 +7,8 @@
 #include "../kernels/attune.h"
 #include <stdio.h>
 
+struct models;
+
 enum { REPLAY_BLOCK = 16 /* tokens of a KV block of the simulated engine */ };
 
 struct request {
@@ -49,6 +51,7 @@ struct replay {
 struct picked {
 	int step;
 	double weight; /* share of the replay's time that it stands for */
+	int steps;     /* how many it stands for, itself included */
 };
 
 /* The first `max_requests` fitting rows of a CSV with columns arrival_s,
@@ -70,22 +73,38 @@ void trace_set_rate(struct trace *, double per_s);
  * mean KV, prefill tokens, longest KV), found from a first one that is drawn by time
  * with `seed`. Only busy steps after their
  * first tenth, none of more than max_pairs query-key pairs,
- * no batch twice. Returns how many there are, at most n; -1: out of memory. */
-int replay_pick(const struct replay *, struct picked *, int n, double max_pairs,
+ * no batch twice; with `leave_out` none of a held-out block. Returns how many there
+ * are, at most n; -1: out of memory. */
+int replay_pick(const struct replay *, struct picked *, int n, double max_pairs, int leave_out,
 		unsigned long long seed);
+
+/* The steps with the longest sequence, the most sequences and the most prefill tokens, of
+ * those that replay_pick may keep: REPLAY_CORNERS or fewer, of weight 0. */
+enum { REPLAY_CORNERS = 3 };
+int replay_corners(const struct replay *, struct picked *, double max_pairs, int leave_out);
 
 /* trace_set.c: a trace and what to make of it. */
 struct job {
 	const char *path, *split;
-	double load; /* request rate as a share of capacity */
+	const char *models; /* "a@1,b@4": dealt to the picks in turn */
+	int leave_out;      /* no step of a held-out block; a tenth of the picks held out */
+	double load;        /* request rate as a share of capacity */
 	double max_gflop;
 	struct engine engine;
-	int pick, requests, max_request;
+	int pick, corners, requests, max_request; /* corners: 1 to add them to the picks */
 	unsigned long long seed;
 };
 /* Replays each, and prints the picked steps as one scenario set. Weights are shares
  * of a trace's time x its number of picks: 1 on average. 0 after a complaint. */
-int trace_set_print(const struct job *, int num_jobs, const char *model, const attune_shape *,
-		    FILE *);
+int trace_set_print(const struct job *, int num_jobs, const struct models *, FILE *);
+
+/* grid.c */
+/* The batch as text in canonical form, the caller's to free; NULL: out of memory. */
+char *rows_text(const struct row *, int n);
+/* 1 when the rows are of a batch size or length that no training row of the shipped
+ * sets has. */
+int rows_are_blocked(const struct row *, int n);
+/* Prints the made-up set of that name. 0 after a complaint. */
+int grid_print(const char *name, const struct models *, FILE *);
 
 #endif

@@ -8,7 +8,16 @@
 
 static const char *const dtypes[] = { "f32", "f16", "bf16", NULL }; /* as enum attune_dtype */
 static const char *const layouts[] = { "nhd", "hnd", NULL };        /* as enum layout */
-static const char *const splits[] = { "train", "heldout", "peers", NULL };
+const char *const scenario_splits[] = { "train",
+					"peers",
+					"heldout",
+					"heldout_random",
+					"heldout_blocked",
+					"heldout_offgrid",
+					"heldout_extrapolated",
+					"heldout_traces",
+					"heldout_shape",
+					NULL };
 
 // clang-format off
 #define SETTINGS								\
@@ -18,7 +27,7 @@ static const char *const splits[] = { "train", "heldout", "peers", NULL };
 	{ "kv_dtype",  .kind = WORD, .words = dtypes },				\
 	{ "layout",    .kind = WORD, .words = layouts },			\
 	{ "seed",      .kind = INTEGER, .lo = 0, .hi = 0x7fffffffffffffff },	\
-	{ "split",     .kind = WORD, .words = splits }
+	{ "split",     .kind = WORD, .words = scenario_splits }
 
 static const struct key set_keys[] = {
 	{ "about",     .kind = NOTES },
@@ -31,6 +40,7 @@ static const struct key set_keys[] = {
 }, scenario_keys[] = {
 	{ "batch",     .kind = TEXT, .required = 1 },
 	{ "weight",    .kind = POSITIVE },
+	{ "steps",     .kind = POSITIVE },
 	{ "from",      .kind = TEXT },
 	SETTINGS,
 	{ 0 }
@@ -176,8 +186,9 @@ static int add_scenario(struct loading *l, const struct json_t *entry, const cha
 	s.layout = (enum layout)input_word(setting(l, entry, "layout"), layouts, LAYOUT_NHD);
 	s.seed = (unsigned long long)input_integer(setting(l, entry, "seed"), 1);
 	s.weight = input_number(input_member(entry, "weight"), 1);
+	s.steps = input_number(input_member(entry, "steps"), 0);
 	snprintf(s.split, sizeof s.split, "%s",
-		 splits[input_word(setting(l, entry, "split"), splits, 0)]);
+		 scenario_splits[input_word(setting(l, entry, "split"), scenario_splits, 0)]);
 	if (take_batch(l, &s, input_text(input_member(entry, "batch")), text_path) &&
 	    refuse_double(l, &s, path) && append(l, &s, index))
 		return 1;

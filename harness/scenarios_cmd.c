@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 64, MAX_TRACES = 32, MAX_PATH = 512, MAX_PICK = 1000, CUT = 44 };
+enum { MAX_SETS = 64, MAX_TRACES = 64, MAX_PATH = 512, MAX_PICK = 1000, CUT = 44 };
 
 struct options {
 	enum format format;
-	const char *dir, *batch, *model;
+	const char *dir, *batch, *model, *grid;
 	const char *set[MAX_SETS];
 	int num_sets, list_models, page_size;
 	struct job job[MAX_TRACES + 1]; /* the first: what the others begin with */
@@ -34,7 +34,10 @@ enum {
 	OPT_LONGEST,
 	OPT_GFLOP,
 	OPT_SEED,
-	OPT_SPLIT
+	OPT_SPLIT,
+	OPT_LEAVE_OUT,
+	OPT_CORNERS,
+	OPT_GRID
 };
 
 // clang-format off
@@ -44,8 +47,8 @@ static const struct argp_option argp_options[] = {
 	  "The set scenarios/NAME.json, or a path; may be repeated; default all", 0 },
 	{ "batch", OPT_BATCH, "TEXT", 0, "A batch by itself: 2q2k_32q1s1k", 0 },
 	{ "model", 'm', "NAME@N", 0,
-	  "Model and tensor-parallel degree of --batch and --trace (llama3.1-8b@1); of a set, "
-	  "only its scenarios", 0 },
+	  "Model and tensor-parallel degree of --batch (llama3.1-8b@1), or several for --trace, "
+	  "dealt to its picks: a@1,b@4; of a set, only its scenarios", 0 },
 	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
 	{ "models", OPT_MODELS, 0, 0, "The models and their shapes", 0 },
 	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
@@ -66,8 +69,16 @@ static const struct argp_option argp_options[] = {
 	  "Longer requests, prompt and output, are left out (64k)", 0 },
 	{ "max-gflop", OPT_GFLOP, "N", 0,
 	  "Steps of more attention work than this are not kept (no limit)", 0 },
-	{ "split", OPT_SPLIT, "NAME", 0, "train, heldout or peers (train)", 0 },
+	{ "split", OPT_SPLIT, "NAME", 0, "train, peers, heldout, heldout_traces ... (train)", 0 },
+	{ "corners", OPT_CORNERS, "yes|no", 0,
+	  "Also keep the steps with the longest sequence, the most sequences and the most "
+	  "prefill (yes)", 0 },
+	{ "leave-out", OPT_LEAVE_OUT, 0, 0,
+	  "Keep no step of the batch sizes and lengths that are held out as blocks, and hold out "
+	  "a tenth of the picks", 0 },
 	{ "seed", OPT_SEED, "N", 0, "Draws the first step (1)", 0 },
+	{ 0, 0, 0, 0, "Made-up batches, as JSON on stdout:", 3 },
+	{ "grid", OPT_GRID, "NAME", 0, "h200 or cpu: what is committed as scenarios/NAME.json", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -113,6 +124,14 @@ static void add_job(struct argp_state *state, struct options *o, const char *pat
 	o->job[++o->num_jobs].path = path;
 }
 
+static int is_split(const char *name)
+{
+	for (const char *const *s = scenario_splits; *s; s++)
+		if (!strcmp(*s, name))
+			return 1;
+	return 0;
+}
+
 static error_t parse_job(int key, char *arg, struct argp_state *state, struct job *job)
 {
 	switch (key) {
@@ -136,10 +155,19 @@ static error_t parse_job(int key, char *arg, struct argp_state *state, struct jo
 	case OPT_LONGEST: job->max_request = (int)count_arg(state, "max-request", arg); break;
 	case OPT_SEED: job->seed = (unsigned long long)count_arg(state, "seed", arg); break;
 	case OPT_SPLIT:
-		if (strcmp(arg, "train") && strcmp(arg, "heldout") && strcmp(arg, "peers"))
-			argp_error(state, "--split must be train, heldout or peers");
+		if (!is_split(arg))
+			argp_error(state,
+				   "--split is \"%s\"; it must be train, peers or one that "
+				   "begins with heldout, as in scenarios/README.md",
+				   arg);
 		job->split = arg;
 		break;
+	case OPT_CORNERS:
+		job->corners = !strcmp(arg, "yes");
+		if (!job->corners && strcmp(arg, "no"))
+			argp_error(state, "--corners is \"%s\"; it must be yes or no", arg);
+		break;
+	case OPT_LEAVE_OUT: job->leave_out = 1; break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
@@ -150,9 +178,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 	switch (key) {
 	case 's': add_set(state, o, arg); break;
-	case 'm': o->model = arg; break;
+	case 'm': o->model = o->job[o->num_jobs].models = arg; break;
 	case 't': add_job(state, o, arg); break;
 	case OPT_BATCH: o->batch = arg; break;
+	case OPT_GRID: o->grid = arg; break;
 	case OPT_DIR: o->dir = arg; break;
 	case OPT_MODELS: o->list_models = 1; break;
 	case OPT_PAGE: o->page_size = (int)count_arg(state, "page-size", arg); break;
@@ -333,35 +362,35 @@ int cmd_scenarios(int argc, char **argv)
 	struct options o = { .dir = "scenarios",
 			     .page_size = 16,
 			     .job[0] = { .split = "train",
+					 .models = "llama3.1-8b@1",
 					 .load = 0.95,
 					 .max_gflop = INFINITY,
 					 .engine = { 8192, 256, 400 * 1024 },
 					 .pick = 24,
+					 .corners = 1,
 					 .requests = 2500,
 					 .max_request = 64 * 1024,
 					 .seed = 1 } };
 	char path[MAX_PATH];
 	struct models *m;
-	attune_shape shape;
 	int code;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	snprintf(path, sizeof path, "%s/models.json", o.dir);
 	m = models_load(path);
 	if (!m)
 		return EXIT_USAGE;
-	if (!o.model && (o.batch || o.num_jobs))
+	if (!o.model && o.batch)
 		o.model = "llama3.1-8b@1";
 	if (o.list_models)
 		code = list_models(m, o.format);
+	else if (o.grid)
+		code = grid_print(o.grid, m, stdout) ? EXIT_DONE : EXIT_USAGE;
 	else if (o.batch)
 		code = list_batch(&o, m);
 	else if (!o.num_jobs)
 		code = list_sets(&o, m);
-	else if (!models_shape(m, o.model, &shape))
-		code = EXIT_USAGE;
 	else
-		code = trace_set_print(o.job + 1, o.num_jobs, o.model, &shape, stdout) ? EXIT_DONE
-										       : EXIT_USAGE;
+		code = trace_set_print(o.job + 1, o.num_jobs, m, stdout) ? EXIT_DONE : EXIT_USAGE;
 	models_free(m);
 	return code;
 }

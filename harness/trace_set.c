@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MIN_WEIGHT 0.05 /* what is rare in a trace still has a say */
+
 struct entry {
-	char *batch, from[96];
+	char *batch, model[64], from[96];
 	const char *split;
 	double weight;
+	int steps;
 };
 
 struct set {
@@ -22,26 +25,6 @@ static void trace_name(char *name, size_t size, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	snprintf(name, size, "%.*s", (int)strcspn(base, "."), base);
-}
-
-static char *step_text(const struct replay *r, const struct step *s)
-{
-	size_t n = (size_t)s->num_rows;
-	int32_t *query_start = calloc(2 * n + 1, sizeof *query_start);
-	attune_batch b = { .num_seqs = s->num_rows, .query_start = query_start };
-	char *text = NULL;
-	if (query_start) {
-		int32_t *seq_lens = query_start + n + 1;
-		for (size_t i = 0; i < n; i++) {
-			const struct row *row = &r->rows[s->first + i];
-			query_start[i + 1] = query_start[i] + row->query;
-			seq_lens[i] = row->seq;
-		}
-		b.seq_lens = seq_lens;
-		text = batch_format(&b);
-	}
-	free(query_start);
-	return text;
 }
 
 /* Takes `batch`. A batch that another trace gave is not given again. */
@@ -72,30 +55,64 @@ static void set_free(struct set *set)
 	free(set->v);
 }
 
+/* Number i, from the list's beginning again after its end. */
+static void dealt_model(char *name, size_t size, const char *list, int i)
+{
+	int n = 1;
+	for (const char *c = list; *c; c++)
+		n += *c == ',';
+	for (i %= n; i; i--)
+		list = strchr(list, ',') + 1;
+	snprintf(name, size, "%.*s", (int)strcspn(list, ","), list);
+}
+
 static int add_picks(struct set *set, const struct replay *r, const struct job *job,
-		     const struct picked *picked, int n)
+		     const struct picked *picked, int n, int corners)
 {
 	char name[64];
 	trace_name(name, sizeof name, job->path);
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n + corners; i++) {
+		const struct step *s = &r->steps[picked[i].step];
 		struct entry e = { .split = job->split,
-				   .weight = fmax(picked[i].weight * n, 0.001),
-				   .batch = step_text(r, &r->steps[picked[i].step]) };
-		snprintf(e.from, sizeof e.from, "%s, step %d of %d", name, picked[i].step,
-			 r->num_steps);
+				   .weight = fmax(picked[i].weight * n, MIN_WEIGHT),
+				   .steps = picked[i].steps,
+				   .batch = rows_text(&r->rows[s->first], s->num_rows) };
+		if (job->leave_out && i < n && i % 10 == 5)
+			e.split = "heldout_random";
+		dealt_model(e.model, sizeof e.model, job->models, i + (int)job->seed);
+		snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, picked[i].step,
+			 r->num_steps, i < n ? "" : ", corner");
 		if (!e.batch || !set_add(set, e))
 			return 0;
 	}
 	return 1;
 }
 
-static int pick_steps(struct set *set, const struct replay *r, const struct job *job,
-		      const attune_shape *shape)
+/* Query-key pairs that the heaviest of the models may have; 0 after a complaint. */
+static double most_pairs(const struct job *job, const struct models *models)
 {
-	double pairs = job->max_gflop * 1e9 / (4.0 * shape->num_query_heads * shape->head_size);
-	struct picked *picked = calloc((size_t)job->pick, sizeof *picked);
-	int n = picked ? replay_pick(r, picked, job->pick, pairs, job->seed) : -1;
-	int ok = n >= 0 && add_picks(set, r, job, picked, n);
+	double width = 1;
+	const char *at = job->models;
+	for (int i = 0; at; i++) {
+		char name[64];
+		attune_shape shape;
+		dealt_model(name, sizeof name, job->models, i);
+		if (!models_shape(models, name, &shape))
+			return 0;
+		width = fmax(width, 4.0 * shape.num_query_heads * shape.head_size);
+		at = strchr(at, ',');
+		at = at ? at + 1 : NULL;
+	}
+	return job->max_gflop * 1e9 / width;
+}
+
+static int pick_steps(struct set *set, const struct replay *r, const struct job *job, double pairs)
+{
+	struct picked *picked = calloc((size_t)job->pick + REPLAY_CORNERS, sizeof *picked);
+	int n = picked ? replay_pick(r, picked, job->pick, pairs, job->leave_out, job->seed) : -1;
+	int corners =
+	    n > 0 && job->corners ? replay_corners(r, picked + n, pairs, job->leave_out) : 0;
+	int ok = n >= 0 && add_picks(set, r, job, picked, n, corners);
 	free(picked);
 	if (!ok)
 		complain("out of memory");
@@ -104,14 +121,14 @@ static int pick_steps(struct set *set, const struct replay *r, const struct job 
 	return ok && n;
 }
 
-static int replay_job(struct set *set, const struct job *job, const attune_shape *shape)
+static int replay_job(struct set *set, const struct job *job, const struct models *models)
 {
 	long long whole = job->engine.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK;
 	int longest = whole < job->max_request ? (int)whole : job->max_request, ok = 0;
 	struct trace trace;
 	struct replay r;
-	double capacity;
-	if (!trace_load(&trace, job->path, job->requests, longest))
+	double capacity, pairs = most_pairs(job, models);
+	if (!pairs || !trace_load(&trace, job->path, job->requests, longest))
 		return 0;
 	capacity = replay_capacity(&trace, &job->engine);
 	if (capacity > 0) {
@@ -123,7 +140,7 @@ static int replay_job(struct set *set, const struct job *job, const attune_shape
 			 "preemptions",
 			 job->path, trace.n, trace.dropped, job->load * capacity, capacity,
 			 r.num_steps, r.preemptions);
-		ok = pick_steps(set, &r, job, shape);
+		ok = pick_steps(set, &r, job, pairs);
 		replay_free(&r);
 	} else {
 		complain("out of memory");
@@ -150,32 +167,31 @@ static void print_about(const struct job *jobs, int num_jobs, FILE *f)
 	}
 }
 
-static void print_set(const struct set *set, const char *model, FILE *f)
+static void print_set(const struct set *set, FILE *f)
 {
-	fputs("\t\"defaults\": {\"models\": [", f);
-	json_quote(f, model);
-	fputs("]},\n\t\"scenarios\": [\n", f);
+	fputs("\t\"scenarios\": [\n", f);
 	for (int i = 0; i < set->n; i++) {
 		const struct entry *e = &set->v[i];
-		fprintf(f, "\t\t{\"split\": \"%s\", \"weight\": %.3f, \"from\": ", e->split,
-			e->weight);
+		fprintf(f, "\t\t{\"split\": \"%s\", \"weight\": %.3f, \"steps\": %d, \"models\": [",
+			e->split, e->weight, e->steps);
+		json_quote(f, e->model);
+		fputs("], \"from\": ", f);
 		json_quote(f, e->from);
 		fprintf(f, ",\n\t\t \"batch\": \"%s\"}%s\n", e->batch, i + 1 < set->n ? "," : "");
 	}
 	fputs("\t]\n}\n", f);
 }
 
-int trace_set_print(const struct job *jobs, int num_jobs, const char *model,
-		    const attune_shape *shape, FILE *f)
+int trace_set_print(const struct job *jobs, int num_jobs, const struct models *models, FILE *f)
 {
 	struct set set = { 0 };
 	int ok = 1;
 	for (int i = 0; ok && i < num_jobs; i++)
-		ok = replay_job(&set, &jobs[i], shape);
+		ok = replay_job(&set, &jobs[i], models);
 	if (ok) {
 		fputs("{\n", f);
 		print_about(jobs, num_jobs, f);
-		print_set(&set, model, f);
+		print_set(&set, f);
 	}
 	set_free(&set);
 	return ok;

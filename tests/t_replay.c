@@ -172,7 +172,7 @@ static void runs_nothing(void **arg)
 	(void)arg;
 	assert_true(replay_run(&r, &none, &e));
 	assert_int_equal(r.num_steps, 0);
-	assert_int_equal(replay_pick(&r, kept, 3, INFINITY, 1), 0);
+	assert_int_equal(replay_pick(&r, kept, 3, INFINITY, 0, 1), 0);
 	replay_free(&r);
 }
 
@@ -206,7 +206,7 @@ static void picks(void **arg)
 	t = random_trace(400, 2048);
 	trace_set_rate(&t, 0.8 * replay_capacity(&t, &e));
 	assert_true(replay_run(&r, &t, &e));
-	n = replay_pick(&r, a, 20, INFINITY, 1);
+	n = replay_pick(&r, a, 20, INFINITY, 0, 1);
 	assert_int_equal(n, 20);
 	for (int i = 0; i < n; i++) {
 		assert_in_range(a[i].step, r.busy_steps / 10, r.busy_steps - 1);
@@ -216,11 +216,11 @@ static void picks(void **arg)
 			assert_int_not_equal(a[i].step, a[j].step);
 	}
 	assert_true(fabs(sum - 1) < 1e-9);
-	assert_int_equal(replay_pick(&r, b, 20, INFINITY, 1), 20); /* the same again */
+	assert_int_equal(replay_pick(&r, b, 20, INFINITY, 0, 1), 20); /* the same again */
 	for (int i = 0; i < n; i++)
 		assert_true(a[i].step == b[i].step && a[i].weight == b[i].weight);
-	assert_int_equal(replay_pick(&r, b, 20, 0, 1), 0); /* nothing is that small */
-	n = replay_pick(&r, b, 20, 5000, 1);
+	assert_int_equal(replay_pick(&r, b, 20, 0, 0, 1), 0); /* nothing is that small */
+	n = replay_pick(&r, b, 20, 5000, 0, 1);
 	assert_true(n > 0);
 	for (int i = 0; i < n; i++) {
 		const struct step *s = &r.steps[b[i].step];
@@ -315,6 +315,7 @@ static void makes_a_set(void **arg)
 	struct models *models = models_load("scenarios/models.json");
 	struct job jobs[2] = { { .path = path,
 				 .split = "train",
+				 .models = "llama3.1-8b@1",
 				 .load = 0.9,
 				 .max_gflop = INFINITY,
 				 .engine = { 256, 16, 1 << 14 },
@@ -338,8 +339,7 @@ static void makes_a_set(void **arg)
 	jobs[1].split = "heldout";
 	jobs[1].load = 0.2;
 	listen_begin(); /* how many requests, steps ... */
-	assert_true(
-	    trace_set_print(jobs, 2, "llama3.1-8b@1", models_find(models, "llama3.1-8b@1"), f));
+	assert_true(trace_set_print(jobs, 2, models, f));
 	heard();
 	assert_int_equal(fclose(f), 0);
 	assert_true(scenarios_load(&list, set_path, models));

@@ -59,7 +59,7 @@ static const struct row bad_sets[] = {
 	  "1:15: unknown key \"batch\"; known here: models, page_size, dtype, kv_dtype, "
 	  "layout, seed, split" },
 	{ "unknown setting", ONE("\"batchs\": \"q1\""),
-	  "2:33: unknown key \"batchs\"; known here: batch, weight, from, models, page_size, "
+	  "2:33: unknown key \"batchs\"; known here: batch, weight, steps, from, models, page_size, "
 	  "dtype, kv_dtype, layout, seed, split" },
 	{ "scenario is a text", "{\"scenarios\": [\"q1\"]}",
 	  "1:16: this is \"q1\"; it must be an object" },
@@ -91,7 +91,9 @@ static const struct row bad_sets[] = {
 	{ "unknown layout",
 	  ONE("\"layout\": \"NHD\""), "2:43: layout is \"NHD\"; it must be \"nhd\" or \"hnd\"" },
 	{ "unknown split", ONE("\"split\": \"test\""),
-	  "2:42: split is \"test\"; it must be \"train\", \"heldout\" or \"peers\"" },
+	  "2:42: split is \"test\"; it must be \"train\", \"peers\", \"heldout\", "
+	  "\"heldout_random\", \"heldout_blocked\", \"heldout_offgrid\", "
+	  "\"heldout_extrapolated\", \"heldout_traces\" or \"heldout_shape\"" },
 	{ "negative seed", ONE("\"seed\": -1"),
 	  "2:41: seed is -1; it must be an integer from 0 to 9223372036854775807" },
 	{ "no weight", ONE("\"weight\": 0"), "2:43: weight is 0; it must be a number above 0" },

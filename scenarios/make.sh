@@ -1,0 +1,58 @@
+#!/bin/sh
+# make.sh - remakes the generated sets, byte for byte, in the folder of this file:
+#
+#   TRACES=folder-of-csv-files sh scenarios/make.sh
+#
+# README.md beside it says where the traces come from. peers_h200.json and models.json are
+# by hand. TOOL: the attune to use.
+set -eu
+here=$(dirname "$0")
+tool=${TOOL:-$here/../build/attune}
+traces=${TRACES:?must name the folder of azure2023_code.csv and the other traces}
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+
+# Every model shape that a batch is dealt to: nearly half are Llama-3.1-8B or 70B.
+models=llama3.1-8b@1,llama3.1-70b@4,qwen3-14b@1,llama3.1-8b@1,llama3.1-70b@8,gpt-oss-120b-global@1
+models=$models,llama3.1-8b@4,llama3.1-70b@1,gpt-oss-120b-local@1,llama3.1-8b@1,qwen3-235b-a22b@4
+models=$models,llama3.1-8b@2,gemma-3-27b-local@1,llama3.1-70b@2,qwen3-14b@8,llama3.1-8b@8
+models=$models,qwen3-0.6b@1,qwen3-next-80b@1,gemma-3-12b-local@2
+others=qwen3-14b@2,phi-4-mini@1,qwen3-235b-a22b@1
+
+attune() {
+	"$tool" scenarios --dir "$here" "$@"
+}
+
+# at_loads SPLIT NAME PICKS: one engine with little and one with large steps, at two loads
+seed=0
+at_loads() {
+	split=$1 name=$2 picks=$3
+	for engine in '0.7 2048' '0.7 8192' '0.95 2048' '0.95 8192'; do
+		seed=$((seed + 1))
+		corners=no
+		[ "$split $engine" = 'train 0.95 8192' ] && corners=yes
+		set -- --trace "$traces/$name.csv" --corners $corners --split "$split" --seed $seed --pick "$picks" \
+			--load "${engine% *}" --max-batched-tokens "${engine#* }"
+		options="$options $*"
+	done
+}
+
+attune --grid h200 >"$new/h200.json"
+
+# Options hold for what follows: --leave-out for what is learned from.
+options="--max-gflop 8000 --max-request 128k --model $models"
+at_loads heldout_traces arxiv_summarization_lengths 2
+at_loads heldout_traces servegen_m_large 2
+at_loads heldout_traces servegen_mm_image 2
+options="$options --model $others"
+at_loads heldout_shape azure2023_conv 1
+at_loads heldout_shape mooncake_synthetic 1
+options="$options --leave-out --model $models"
+at_loads train azure2023_code 8
+at_loads train azure2023_conv 8
+at_loads train sharegpt_8k_lengths 8
+at_loads train servegen_deepseek_r1 8
+at_loads train mooncake_synthetic 8
+attune $options >"$new/traces_h200.json"
+
+mv "$new"/*.json "$here"
