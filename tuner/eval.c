@@ -1,37 +1,77 @@
 /* eval.c - `attune eval`: how far a header's picks are from the fastest of all
  * that was measured, beside the baselines, by split. */
-#include "../kernels/heuristics.h"
-#include "tuner.h"
+#include "eval.h"
 #include <argp.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+enum { OPT_CLIFFS = 256, OPT_CURVE, OPT_TRACE, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
 
 struct options {
-	const char *gpu, *db, *header;
+	const char *gpu, *db, *header, *split;
 	enum format format;
+	int cliffs, curve;
+	struct trace_options trace;
 };
 
+// clang-format off
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "WHICH", 0,
 	  "committed (generated/attune_NAME.h), induced (made now, not written) or a file", 0 },
+	{ "split", 's', "NAME", 0, "this split alone: train, heldout (all of it), heldout_blocked ...", 0 },
+	{ "cliffs", OPT_CLIFFS, NULL, 0, "what crossing each threshold of the trees costs", 0 },
+	{ "curve", OPT_CURVE, NULL, 0, "what other numbers of leaves and variants would give", 0 },
+	{ "trace", OPT_TRACE, "FILE", 0, "attention time of a replayed trace by policy (CSV)", 0 },
+	{ "model", 'm', "NAME@TP", 0, "of the trace, as in llama3.1-8b@1", 0 },
+	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
+	{ "steps", OPT_STEPS, "N", 0, "of the trace: at most N steps, evenly spaced (2000)", 0 },
+	{ "requests", OPT_REQUESTS, "N", 0, "of the trace: its first N requests (2000)", 0 },
+	{ "max-batched-tokens", OPT_BATCHED, "N", 0, "of the simulated engine (8192)", 0 },
 	{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 },
 	{ 0 }
 };
+// clang-format on
+
+static int whole(const char *arg, struct argp_state *state, const char *what)
+{
+	char *end;
+	const long v = strtol(arg, &end, 10);
+	if (*end || v < 1 || v > 1000000000)
+		argp_error(state, "--%s '%s' should be a whole number, 1 or more", what, arg);
+	return (int)v;
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
+	char *end;
 	switch (key) {
 	case 'g': o->gpu = arg; return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
+	case 's': o->split = arg; return 0;
+	case 'm': o->trace.model = arg; return 0;
+	case OPT_CLIFFS: o->cliffs = 1; return 0;
+	case OPT_CURVE: o->curve = 1; return 0;
+	case OPT_TRACE: o->trace.path = arg; return 0;
+	case OPT_STEPS: o->trace.steps = whole(arg, state, "steps"); return 0;
+	case OPT_REQUESTS: o->trace.requests = whole(arg, state, "requests"); return 0;
+	case OPT_BATCHED: o->trace.max_batched = whole(arg, state, "max-batched-tokens"); return 0;
+	case OPT_LOAD:
+		o->trace.load = strtod(arg, &end);
+		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
+			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
+		return 0;
 	case 'f':
 		if (!format_parse(arg, &o->format))
 			argp_error(state, "--format '%s' should be table, tsv or json", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (o->trace.path && !o->trace.model)
+			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -43,91 +83,57 @@ static const struct argp help = {
 	NULL,
 	"Slowdown of a header's picks against the fastest of everything measured."
 	"\vA pick that was not measured or failed counts as infinitely slow (invalid); geomean, "
-	"p95 and worst are then infinite, in JSON null. select_ns is the time of one batch's "
-	"decisions, its features given.\n\n"
+	"p95 and worst are then infinite, in JSON null. low and high are the 95 % interval of the "
+	"geomean, by resampling blocks of one model and batch size. time_weighted is the weighted "
+	"time of all picks over that of all oracles. unconfirmed picks have no time of the second "
+	"pass, where their scenario has one. select_ns is the time of one batch's decisions, its "
+	"features given.\n\n"
 	"Example:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
-	"json",
+	"json\n  attune eval --gpu h200 --cliffs --split heldout\n  attune eval --gpu h200 "
+	"--trace mine.csv --model llama3.1-8b@1 --load 0.9",
 	NULL,
 	NULL,
 	NULL
 };
 
-/* ---- the time of a selection ----------------------------------------------------------- */
-typedef int (*decide_fn)(const void *how, enum decision, const struct attune_features *);
+/* ---- every policy on every split ----------------------------------------------------------- */
+struct report {
+	const char *split[MAX_SPLITS];
+	int splits;
+	int exists[NUM_POLICIES];
+	struct score score[NUM_POLICIES][MAX_SPLITS];
+};
 
-static int by_tree(const void *how, enum decision d, const struct attune_features *f)
+/* The oracle's own row says what the scale is: 1 everywhere, or nothing worked. */
+static int judge_oracle(const struct data *d, struct report *r, int i)
 {
-	const struct tree *t = &((const struct forest *)how)->tree[d];
-	return t->v[tree_leaf(t, f)].action;
+	struct score *s = &r->score[POLICY_ORACLE][i];
+	*s = (struct score){ .geomean = 1,
+			     .p95 = 1,
+			     .worst = 1,
+			     .low = 1,
+			     .high = 1,
+			     .within2 = 1,
+			     .within5 = 1,
+			     .time_weighted = 1 };
+	for (int m = 0; m < d->n; m++)
+		s->n += in_split(&d->v[m], r->split[i]) && isfinite(data_oracle(d, m));
+	return 1;
 }
 
-static int by_code(const void *how, enum decision d, const struct attune_features *f)
+static int judge(const struct data *d, const struct forest *f, struct report *r)
 {
-	const struct selector *s = how;
-	return d == DECIDE_PREFILL ? s->prefill(f) : d == DECIDE_DECODE ? s->decode(f) : s->join(f);
-}
-
-static int select_all(const struct data *d, decide_fn decide, const void *how)
-{
-	int sum = 0;
-	for (int s = 0; s < d->n; s++) {
-		const struct measured *m = &d->v[s];
-		if (m->has[PHASE_PREFILL])
-			sum += decide(how, DECIDE_PREFILL, &m->part[PHASE_PREFILL].f);
-		if (m->has[PHASE_DECODE])
-			sum += decide(how, DECIDE_DECODE, &m->part[PHASE_DECODE].f);
-		if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
-			sum += decide(how, DECIDE_JOIN, &m->part[PHASE_ALL].f);
+	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
+	int done = picks != NULL;
+	for (int p = 0; done && p < NUM_POLICIES; p++) {
+		r->exists[p] = p == POLICY_ORACLE || policy_picks(d, (enum policy)p, f, picks);
+		for (int i = 0; done && r->exists[p] && i < r->splits; i++)
+			done = p == POLICY_ORACLE
+				   ? judge_oracle(d, r, i)
+				   : score_picks(d, picks, r->split[i], &r->score[p][i]);
 	}
-	return sum;
-}
-
-static double now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-/* The least of a few rounds: what interrupts a round only adds to it. */
-static double select_ns(const struct data *d, decide_fn decide, const void *how)
-{
-	enum { ROUNDS = 7, NS_OF_ROUND = 2000000 };
-	volatile int sink = 0;
-	double best = INFINITY;
-	for (int r = 0; r < ROUNDS; r++) {
-		const double start = now_ns();
-		double spent = 0;
-		long long batches = 0;
-		while (spent < NS_OF_ROUND) {
-			sink += select_all(d, decide, how);
-			batches += d->n;
-			spent = now_ns() - start;
-		}
-		best = fmin(best, spent / (double)batches);
-	}
-	return best;
-}
-
-/* The compiled header where this program has it and it is the one that is judged. */
-static double time_selection(const struct data *d, const struct forest *f, const char **what)
-{
-	for (int i = 0; i < attune_num_selectors; i++) {
-		const struct selector *s = &attune_selectors[i];
-		int same = !strcmp(s->gpu, f->gpu) && s->num_choices == f->num_choices;
-		for (int m = 0; same && m < d->n; m++)
-			for (int t = 0; same && t < NUM_DECISIONS; t++) {
-				const enum phase p = decision_phase((enum decision)t);
-				const struct attune_features *x = &d->v[m].part[p].f;
-				same = by_code(s, (enum decision)t, x) ==
-				       by_tree(f, (enum decision)t, x);
-			}
-		*what = "compiled";
-		if (same)
-			return select_ns(d, by_code, s);
-	}
-	*what = "interpreted";
-	return select_ns(d, by_tree, f);
+	free(picks);
+	return done;
 }
 
 /* ---- output ------------------------------------------------------------------------------ */
@@ -139,98 +145,132 @@ static void json_number(const char *name, double v, int decimals, const char *af
 		printf("\"%s\": null%s", name, after);
 }
 
-static void json_splits(const struct data *d, enum policy policy, const struct forest *f)
+static void json_splits(const struct report *r, int policy)
 {
-	const char *splits[MAX_SPLITS], *comma = "";
-	const int n = data_splits(d, splits);
 	putchar('{');
-	for (int i = 0; i < n; i++) {
-		struct score s;
-		if (!score_policy(d, policy, f, splits[i], &s))
-			continue;
-		printf("%s\"%s\": {\"n\": %d, ", comma, splits[i], s.n);
-		json_number("geomean", s.n ? s.geomean : NAN, 5, ", ");
-		json_number("p95", s.n ? s.p95 : NAN, 5, ", ");
-		json_number("worst", s.n ? s.worst : NAN, 5, ", ");
-		json_number("within5", s.n ? s.within5 : NAN, 5, ", ");
-		printf("\"invalid\": %d}", s.invalid);
-		comma = ", ";
+	for (int i = 0; i < r->splits; i++) {
+		const struct score *s = &r->score[policy][i];
+		printf("%s\"%s\": {\"n\": %d, ", i ? ", " : "", r->split[i], s->n);
+		json_number("geomean", s->n ? s->geomean : NAN, 5, ", ");
+		json_number("low", s->n ? s->low : NAN, 5, ", ");
+		json_number("high", s->n ? s->high : NAN, 5, ", ");
+		json_number("p95", s->n ? s->p95 : NAN, 5, ", ");
+		json_number("worst", s->n ? s->worst : NAN, 5, ", ");
+		json_number("within2", s->n ? s->within2 : NAN, 5, ", ");
+		json_number("within5", s->n ? s->within5 : NAN, 5, ", ");
+		json_number("time_weighted", s->n ? s->time_weighted : NAN, 5, ", ");
+		printf("\"unconfirmed\": %d, \"invalid\": %d}", s->unconfirmed, s->invalid);
 	}
 	putchar('}');
 }
 
-static int exists(const struct data *d, enum policy policy, const struct forest *f)
-{
-	struct score s;
-	return score_policy(d, policy, f, NULL, &s);
-}
-
-static void print_json(const struct data *d, const struct forest *f, double ns)
+static void print_json(const struct report *r, const struct forest *f, double ns)
 {
 	const char *comma = "";
 	printf("{\"splits\": ");
-	json_splits(d, POLICY_TREE, f);
+	json_splits(r, POLICY_TREE);
 	printf(", \"baselines\": {");
 	for (int p = POLICY_BEST_FIXED; p < NUM_POLICIES; p++) {
-		if (!exists(d, (enum policy)p, f))
+		if (!r->exists[p])
 			continue;
 		printf("%s\"%s\": ", comma, policy_names[p]);
-		json_splits(d, (enum policy)p, f);
+		json_splits(r, p);
 		comma = ", ";
 	}
-	printf("}, \"leaves\": %d, \"kernels\": %d, ", forest_leaves(f), forest_kernels(f));
+	printf("}, \"leaves\": %d, \"kernels\": %d, \"variants\": %d, ", forest_leaves(f),
+	       forest_kernels(f), f->num_choices);
 	json_number("select_ns", ns, 1, "}\n");
 }
 
-static void table_score(struct table *t, const char *policy, const char *split,
-			const struct score *s)
+static void print_rows(const struct report *r, enum format format)
 {
-	table_text(t, policy);
-	table_text(t, split);
-	table_number(t, s->n, 0);
-	table_number(t, s->geomean, 4);
-	table_number(t, s->p95, 3);
-	table_number(t, s->worst, 3);
-	table_number(t, s->within2, 3);
-	table_number(t, s->within5, 3);
-	table_number(t, s->invalid, 0);
-	table_end_row(t);
-}
-
-static void print_rows(const struct data *d, const struct forest *f, enum format format)
-{
-	const char *columns[] = { "policy", "split",   "n",       "geomean", "p95",
-				  "worst",  "within2", "within5", "invalid" };
-	const char *splits[MAX_SPLITS];
-	const int n = data_splits(d, splits);
+	const char *columns[] = { "policy",        "split",       "n",      "geomean", "low",
+				  "high",          "p95",         "worst",  "within2", "within5",
+				  "time_weighted", "unconfirmed", "invalid" };
 	struct table *t = table_new(format, columns, (int)COUNT(columns));
 	for (int p = 0; t && p < NUM_POLICIES; p++)
-		for (int i = 0; i < n; i++) {
-			struct score s;
-			if (score_policy(d, (enum policy)p, f, splits[i], &s) && s.n)
-				table_score(t, policy_names[p], splits[i], &s);
+		for (int i = 0; r->exists[p] && i < r->splits; i++) {
+			const struct score *s = &r->score[p][i];
+			if (!s->n)
+				continue;
+			table_text(t, policy_names[p]);
+			table_text(t, r->split[i]);
+			table_number(t, s->n, 0);
+			table_number(t, s->geomean, 4);
+			table_number(t, s->low, 4);
+			table_number(t, s->high, 4);
+			table_number(t, s->p95, 3);
+			table_number(t, s->worst, 3);
+			table_number(t, s->within2, 3);
+			table_number(t, s->within5, 3);
+			table_number(t, s->time_weighted, 4);
+			table_number(t, s->unconfirmed, 0);
+			table_number(t, s->invalid, 0);
+			table_end_row(t);
 		}
 	if (t)
 		table_print(t, stdout);
 }
 
-static int evaluate(const struct data *d, const struct forest *f, enum format format)
+static int choose_splits(const struct data *d, const char *asked, struct report *r)
 {
-	struct score s;
+	r->splits = data_splits(d, r->split);
+	if (asked) {
+		r->split[0] = asked;
+		r->splits = 1;
+	}
+	for (int s = 0; s < d->n; s++)
+		if (in_split(&d->v[s], asked))
+			return 1;
+	complain("%s has no scenario of split '%s': nothing was evaluated", d->gpu,
+		 asked ? asked : "any");
+	return 0;
+}
+
+static int evaluate(const struct data *d, const struct forest *f, const struct options *o)
+{
+	struct report *r = calloc(1, sizeof *r);
 	const char *what;
-	if (!score_policy(d, POLICY_TREE, f, NULL, &s) || !s.n) {
+	int done = r && choose_splits(d, o->split, r) && judge(d, f, r), right = 0;
+	for (int i = 0; done && i < r->splits; i++)
+		right += r->score[POLICY_ORACLE][i].n;
+	if (done && !right) {
 		complain("no scenario of %s has a right result: nothing was evaluated", d->gpu);
-		return 0;
+		done = 0;
 	}
-	const double ns = time_selection(d, f, &what);
-	if (format == FORMAT_JSON) {
-		print_json(d, f, ns);
-		return 1;
+	const double ns = done ? time_selection(d, f, &what) : 0;
+	if (done && o->format == FORMAT_JSON) {
+		print_json(r, f, ns);
+	} else if (done) {
+		printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels, select %.1f ns "
+		       "(%s)\n",
+		       f->gpu, d->n, forest_leaves(f), f->num_choices, forest_kernels(f), ns, what);
+		print_rows(r, o->format);
 	}
-	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels, select %.1f ns (%s)\n",
-	       f->gpu, s.n, forest_leaves(f), f->num_choices, forest_kernels(f), ns, what);
-	print_rows(d, f, format);
-	return 1;
+	free(r);
+	return done;
+}
+
+static int walk_cliffs(const struct data *d, const struct forest *f, enum format format)
+{
+	struct cliff *cliff = NULL;
+	int n;
+	const int done = cliffs_find(d, f, &cliff, &n);
+	if (done)
+		cliffs_print(d, cliff, n, format);
+	free(cliff);
+	return done;
+}
+
+static int answer(const struct data *d, const struct forest *f, const struct options *o)
+{
+	if (o->trace.path)
+		return trace_print(d, f, &o->trace, o->format);
+	if (o->curve)
+		return curve_print(d, o->format);
+	if (o->cliffs)
+		return walk_cliffs(d, f, o->format);
+	return evaluate(d, f, o);
 }
 
 static int find_forest(struct forest *f, const struct data *d, const char *which, const char *path)
@@ -243,7 +283,7 @@ static int find_forest(struct forest *f, const struct data *d, const char *which
 
 int cmd_eval(int argc, char **argv)
 {
-	struct options o = { .format = FORMAT_TABLE };
+	struct options o = { .format = FORMAT_TABLE, .trace = trace_defaults };
 	char gpu[16], db[256], header[256];
 	struct forest f;
 	int code = EXIT_USAGE;
@@ -256,7 +296,7 @@ int cmd_eval(int argc, char **argv)
 	if (d && !d->n)
 		code = EXIT_CHECK;
 	else if (d && find_forest(&f, d, o.header, header)) {
-		code = evaluate(d, &f, o.format) ? EXIT_DONE : EXIT_CHECK;
+		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
 		forest_free(&f);
 	}
 	data_free(d);

@@ -1,44 +1,75 @@
 /* policy.c - what is picked for a scenario: by a forest, and by the baselines
  * that it is judged against. */
-#include "tuner.h"
+#include "policy.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const policy_names[NUM_POLICIES] = { "tree", "oracle", "best_fixed", "vllm_rule",
-						 "default" };
+const char *const policy_names[NUM_POLICIES] = {
+	[POLICY_TREE] = "tree",
+	[POLICY_ORACLE] = "oracle",
+	[POLICY_BEST_FIXED] = "best_fixed",
+	[POLICY_VLLM_RULE] = "vllm_rule",
+	[POLICY_AITER_RULE] = "aiter_rule",
+	[POLICY_NEAREST] = "nearest_neighbour",
+	[POLICY_GREEDY] = "greedy_tree",
+	[POLICY_LABEL] = "label_tree",
+	[POLICY_DEFAULT] = "default",
+};
 
 /* ---- the kernels' defaults ------------------------------------------------------- */
 /* In the library's order (kernels/attune.c): few rows ask from the end. */
 static const char *const default_order[] = { "qblock", "segmented" };
 
-int default_choice(const struct data *d, int scenario, enum phase phase)
+/* What c means for that part of the batch, a formula worked out; 0: it may not run. */
+static int made_legal(const struct data *d, const struct measured *m, enum phase phase,
+		      const struct choice *c, struct choice *out)
 {
-	const struct part *p = &d->v[scenario].part[phase];
-	const int n = (int)COUNT(default_order), few = p->max_query <= DECODE_MAX_QUERY;
+	struct choice made = { .kernel = c->kernel };
+	if (config_resolve(&made.config, &c->config, c->kernel, &m->shape, &m->part[phase],
+			   &d->run.device) ||
+	    c->kernel->space->why_illegal(&made.config, &m->shape, &m->part[phase], &d->run.device))
+		return 0;
+	*out = made;
+	return 1;
+}
+
+static int default_made(const struct data *d, const struct measured *m, enum phase phase,
+			struct choice *out)
+{
+	const int n = (int)COUNT(default_order);
+	const int few = m->part[phase].max_query <= DECODE_MAX_QUERY;
 	for (int i = 0; i < n; i++) {
 		struct choice c;
 		c.kernel = kernel_find(d->run.device.backend, default_order[few ? n - 1 - i : i]);
 		if (!c.kernel)
 			continue;
 		config_default(&c.config, c.kernel->space);
-		if (!c.kernel->space->why_illegal(&c.config, &d->v[scenario].shape, p,
-						  &d->run.device))
-			return data_find(d, &c);
+		if (made_legal(d, m, phase, &c, out))
+			return 1;
 	}
-	return -1;
+	out->kernel = NULL;
+	return 0;
 }
 
-static int legal_else_default(const struct data *d, int scenario, enum phase phase,
-			      const struct choice *c)
+int default_choice(const struct data *d, int scenario, enum phase phase)
 {
-	const struct measured *m = &d->v[scenario];
-	if (!m->has[phase])
-		return -1;
-	if (!c ||
-	    c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[phase], &d->run.device))
-		return default_choice(d, scenario, phase);
-	return data_find(d, c);
+	struct choice c;
+	return default_made(d, &d->v[scenario], phase, &c) ? data_find(d, &c) : -1;
+}
+
+int made_or_default(const struct data *d, const struct measured *m, enum phase phase,
+		    const struct choice *c, struct choice *out)
+{
+	return (c && c->kernel && made_legal(d, m, phase, c, out)) ||
+	       default_made(d, m, phase, out);
+}
+
+void made_pick(const struct data *d, const struct made *made, struct pick *out)
+{
+	out->prefill = made->prefill.kernel ? data_find(d, &made->prefill) : -1;
+	out->decode = made->decode.kernel ? data_find(d, &made->decode) : -1;
+	out->join = made->join;
 }
 
 /* ---- a forest ------------------------------------------------------------------------ */
@@ -55,176 +86,178 @@ static const struct choice *chosen(const struct forest *f, enum decision decisio
 	return id < 0 ? NULL : &f->choice[id];
 }
 
-void forest_pick(const struct data *d, const struct forest *f, int scenario, struct pick *p)
+void forest_make(const struct data *d, const struct forest *f, const struct measured *m,
+		 struct made *out)
 {
-	const struct measured *m = &d->v[scenario];
-	const struct choice *prefill = chosen(f, DECIDE_PREFILL, m);
-	*p = (struct pick){ -1, -1, 1 };
+	struct choice whole;
+	*out = (struct made){ .join = 1 };
 	if (m->has[PHASE_PREFILL])
-		p->prefill = legal_else_default(d, scenario, PHASE_PREFILL, prefill);
+		made_or_default(d, m, PHASE_PREFILL, chosen(f, DECIDE_PREFILL, m), &out->prefill);
 	if (m->has[PHASE_DECODE])
-		p->decode =
-		    legal_else_default(d, scenario, PHASE_DECODE, chosen(f, DECIDE_DECODE, m));
+		made_or_default(d, m, PHASE_DECODE, chosen(f, DECIDE_DECODE, m), &out->decode);
 	if (!m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE] || decide(f, DECIDE_JOIN, m))
 		return;
 	/* One launch, unless its choice may not run the decodes too. */
-	if (prefill && !prefill->kernel->space->why_illegal(&prefill->config, &m->shape,
-							    &m->part[PHASE_ALL], &d->run.device)) {
-		p->prefill = data_find(d, prefill);
-		p->join = 0;
+	const struct choice *prefill = chosen(f, DECIDE_PREFILL, m);
+	if (prefill && made_legal(d, m, PHASE_ALL, prefill, &whole)) {
+		out->prefill = whole;
+		out->join = 0;
 	}
 }
 
-/* ---- one choice a phase for everything ------------------------------------------------ */
-/* The column of least total cost; ties to the lower. -1 without rows. */
-static int cheapest(const struct matrix *m)
+void forest_pick(const struct data *d, const struct forest *f, int scenario, struct pick *p)
 {
-	int best = -1;
+	struct made made;
+	forest_make(d, f, &d->v[scenario], &made);
+	made_pick(d, &made, p);
+}
+
+/* ---- any policy ------------------------------------------------------------------------ */
+struct chooser {
+	const struct data *d;
+	enum policy policy;
+	const struct forest *forest;
+	struct choice fixed[2]; /* of the prefill and the decode part */
+	int join;
+	struct learned *learned;
+};
+
+/* The concrete column of least total cost; ties to the lower. */
+static void cheapest_of(const struct data *d, enum decision decision, struct choice *out)
+{
+	struct matrix *m = matrix_parts(d, decision);
 	long long least = 0;
-	for (int c = 0; m->rows && c < m->cols; c++) {
+	int best = -1;
+	for (int c = 0; m && m->rows && c < m->cols; c++) {
+		const struct choice *k = &d->choice[m->choice[c]];
 		long long sum = 0;
+		if (config_is_formula(&k->config, k->kernel->space))
+			continue; /* no fixed one */
 		for (int r = 0; r < m->rows; r++)
 			sum += matrix_at(m, r, c);
 		if (best < 0 || sum < least)
 			best = c, least = sum;
 	}
-	return best < 0 ? -1 : m->choice[best];
-}
-
-static int cheapest_of(const struct data *d, enum decision decision)
-{
-	struct matrix *m = matrix_parts(d, decision);
-	const int choice = m ? cheapest(m) : -1;
+	out->kernel = NULL;
+	if (best >= 0)
+		*out = d->choice[m->choice[best]];
 	matrix_free(m);
-	return choice;
 }
 
-static void pick_fixed(const struct data *d, struct pick *picks)
+static void make_fixed(const struct chooser *c, const struct measured *m, struct made *out)
 {
-	const int prefill = cheapest_of(d, DECIDE_PREFILL), decode = cheapest_of(d, DECIDE_DECODE);
-	struct matrix *m;
-	int join;
-	for (int s = 0; s < d->n; s++)
-		for (int p = PHASE_PREFILL; p <= PHASE_DECODE; p++) {
-			const int c = p == PHASE_PREFILL ? prefill : decode;
-			const int used =
-			    legal_else_default(d, s, (enum phase)p, c < 0 ? NULL : &d->choice[c]);
-			*(p == PHASE_PREFILL ? &picks[s].prefill : &picks[s].decode) = used;
-		}
-	m = matrix_join(d, picks);
-	join = m ? cheapest(m) : -1;
+	*out = (struct made){ .join = 1 };
+	for (int p = 0; p < 2; p++) {
+		const enum phase phase = decision_phase((enum decision)p);
+		if (m->has[phase])
+			made_or_default(c->d, m, phase, &c->fixed[p],
+					p ? &out->decode : &out->prefill);
+	}
+	struct choice whole;
+	if (out->prefill.kernel && out->decode.kernel &&
+	    made_legal(c->d, m, PHASE_ALL, &out->prefill, &whole))
+		out->join = c->join;
+}
+
+/* One choice a phase and one join for everything. */
+static int learn_fixed(struct chooser *c)
+{
+	struct pick *picks = calloc((size_t)c->d->n + 1, sizeof *picks);
+	struct matrix *m = NULL;
+	long long sum[2] = { 0 };
+	c->join = 1;
+	cheapest_of(c->d, DECIDE_PREFILL, &c->fixed[DECIDE_PREFILL]);
+	cheapest_of(c->d, DECIDE_DECODE, &c->fixed[DECIDE_DECODE]);
+	for (int s = 0; picks && s < c->d->n; s++) {
+		struct made made;
+		make_fixed(c, &c->d->v[s], &made);
+		made_pick(c->d, &made, &picks[s]);
+	}
+	m = picks ? matrix_join(c->d, picks) : NULL;
+	for (int r = 0; m && r < m->rows; r++)
+		for (int join = 0; join < 2; join++)
+			sum[join] += matrix_at(m, r, join);
+	if (m && m->rows)
+		c->join = sum[1] < sum[0];
+	free(picks);
 	matrix_free(m);
-	for (int s = 0; s < d->n; s++)
-		picks[s].join = join != 0 || picks[s].prefill < 0 ||
-				!data_legal(d, s, PHASE_ALL, picks[s].prefill);
+	return m != NULL;
 }
 
-static void pick_default(const struct data *d, struct pick *picks)
+static int learn(struct chooser *c)
 {
-	for (int s = 0; s < d->n; s++) {
-		picks[s] = (struct pick){ -1, -1, 1 };
-		if (d->v[s].has[PHASE_PREFILL])
-			picks[s].prefill = default_choice(d, s, PHASE_PREFILL);
-		if (d->v[s].has[PHASE_DECODE])
-			picks[s].decode = default_choice(d, s, PHASE_DECODE);
+	const int gpu = c->d->run.device.backend != BACKEND_CPU;
+	switch (c->policy) {
+	case POLICY_TREE: return c->forest != NULL;
+	case POLICY_BEST_FIXED: return learn_fixed(c);
+	case POLICY_VLLM_RULE:
+	case POLICY_AITER_RULE: return gpu;
+	case POLICY_NEAREST:
+	case POLICY_GREEDY:
+	case POLICY_LABEL:
+		c->learned = learned_new(c->d, c->policy, c->forest);
+		return c->learned != NULL;
+	case POLICY_DEFAULT: return 1;
+	case POLICY_ORACLE:
+	case NUM_POLICIES: break;
 	}
+	return 0;
 }
 
-/* ---- vLLM's rule ------------------------------------------------------------------------- */
-/* The constants of vLLM's Triton unified attention, late 2026: BLOCK_M 16, or the
- * group rounded up to a power of two; one launch for the whole batch; 16
- * segments and tiles of 16 keys when all queries are single tokens and the
- * sequences are at most 128 / KV heads, else no segments and tiles of 32;
- * Triton's own 4 warps and 3 stages. Taken as the nearest legal choice that was
- * measured: the rule on our kernels, not vLLM's kernel. It is a rule for GPUs;
- * vLLM's CPU kernel has neither these kernels nor these tunables, so on the CPU
- * there is no such baseline. */
-struct wish {
-	const char *axis;
-	int value;
-};
-
-static int next_power(int v)
+struct chooser *chooser_new(const struct data *d, enum policy policy, const struct forest *f)
 {
-	int p = 16;
-	while (p < v)
-		p *= 2;
-	return p;
+	struct chooser *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	*c = (struct chooser){ .d = d, .policy = policy, .forest = f };
+	if (learn(c))
+		return c;
+	free(c);
+	return NULL;
 }
 
-/* Sum over the axes of the distance in powers of two; unwished axes at 0. */
-static double distance(const struct choice *c, const struct wish *wish, int n)
+void chooser_free(struct chooser *c)
 {
-	double sum = 0;
-	for (int i = 0; i < n; i++) {
-		const int v =
-		    config_value(&c->config, c->kernel->space, wish[i].axis, wish[i].value);
-		sum += v > 0 ? fabs(log2((double)v / wish[i].value)) : 1;
-	}
-	return sum;
+	if (c)
+		learned_free(c->learned);
+	free(c);
 }
 
-static int nearest(const struct data *d, int scenario, enum phase phase, const char *kernel,
-		   const struct wish *wish, int n)
+static void make_default(const struct data *d, const struct measured *m, struct made *out)
 {
-	double least = INFINITY;
-	int best = -1;
-	for (int c = 0; c < d->num_choices; c++) {
-		if (strcmp(d->choice[c].kernel->name, kernel) ||
-		    !data_legal(d, scenario, phase, c) ||
-		    !isfinite(data_part_time(d, scenario, phase, c)))
-			continue;
-		const double far = distance(&d->choice[c], wish, n);
-		if (far < least)
-			best = c, least = far;
-	}
-	return best;
+	*out = (struct made){ .join = 1 };
+	if (m->has[PHASE_PREFILL])
+		default_made(d, m, PHASE_PREFILL, &out->prefill);
+	if (m->has[PHASE_DECODE])
+		default_made(d, m, PHASE_DECODE, &out->decode);
 }
 
-static int vllm_choice(const struct data *d, int scenario, enum phase phase)
+void chooser_make(const struct chooser *c, const struct measured *m, int scenario, struct made *out)
 {
-	const struct attune_features *f = &d->v[scenario].part[PHASE_ALL].f;
-	const int split = f->max_query == 1 && f->num_seqs <= 128 / f->num_kv_heads;
-	const struct wish wish[] = { { "BLOCK_M", next_power((int)f->group) },
-				     { "TILE_SIZE", split ? 16 : 32 },
-				     { "NUM_WARPS", 4 },
-				     { "NUM_STAGES", 3 },
-				     { "SEGMENTS", 16 } };
-	int c = split ? nearest(d, scenario, phase, "segmented", wish, (int)COUNT(wish)) : -1;
-	return c >= 0 ? c : nearest(d, scenario, phase, "qblock", wish, (int)COUNT(wish));
-}
-
-static void pick_vllm(const struct data *d, struct pick *picks)
-{
-	for (int s = 0; s < d->n; s++) {
-		const struct measured *m = &d->v[s];
-		const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-		const enum phase phase = mixed                  ? PHASE_ALL
-					 : m->has[PHASE_DECODE] ? PHASE_DECODE
-								: PHASE_PREFILL;
-		const int c = vllm_choice(d, s, phase);
-		picks[s] = (struct pick){ m->has[PHASE_PREFILL] ? c : -1,
-					  m->has[PHASE_PREFILL] ? -1 : c, 0 };
+	*out = (struct made){ .join = 1 };
+	switch (c->policy) {
+	case POLICY_TREE: forest_make(c->d, c->forest, m, out); break;
+	case POLICY_BEST_FIXED: make_fixed(c, m, out); break;
+	case POLICY_VLLM_RULE: vllm_rule(c->d, m, scenario, out); break;
+	case POLICY_AITER_RULE: aiter_rule(c->d, m, scenario, out); break;
+	case POLICY_NEAREST:
+	case POLICY_GREEDY:
+	case POLICY_LABEL: learned_make(c->learned, m, out); break;
+	case POLICY_DEFAULT: make_default(c->d, m, out); break;
+	case POLICY_ORACLE:
+	case NUM_POLICIES: break;
 	}
 }
 
 int policy_picks(const struct data *d, enum policy policy, const struct forest *f,
 		 struct pick *picks)
 {
-	switch (policy) {
-	case POLICY_TREE:
-		for (int s = 0; s < d->n; s++)
-			forest_pick(d, f, s, &picks[s]);
-		return 1;
-	case POLICY_BEST_FIXED: pick_fixed(d, picks); return 1;
-	case POLICY_DEFAULT: pick_default(d, picks); return 1;
-	case POLICY_VLLM_RULE:
-		if (d->run.device.backend == BACKEND_CPU)
-			return 0;
-		pick_vllm(d, picks);
-		return 1;
-	case POLICY_ORACLE:
-	case NUM_POLICIES: break;
+	struct chooser *c = chooser_new(d, policy, f);
+	for (int s = 0; c && s < d->n; s++) {
+		struct made made;
+		chooser_make(c, &d->v[s], s, &made);
+		made_pick(d, &made, &picks[s]);
 	}
-	return 0;
+	chooser_free(c);
+	return c != NULL;
 }

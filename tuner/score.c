@@ -5,48 +5,154 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RESAMPLES = 1000 };
+
+struct judged { /* one scenario */
+	double slowdown, us, oracle_us, weight;
+	const char *model;
+	int size; /* power of two of its sequences */
+};
+
+static int by_slowdown(const void *a, const void *b)
+{
+	const double x = ((const struct judged *)a)->slowdown;
+	const double y = ((const struct judged *)b)->slowdown;
+	return (x > y) - (x < y);
+}
+
+static int by_block(const void *pa, const void *pb)
+{
+	const struct judged *a = pa, *b = pb;
+	const int d = strcmp(a->model, b->model);
+	if (d)
+		return d;
+	return a->size != b->size ? a->size - b->size : by_slowdown(pa, pb);
+}
+
+/* ---- bootstrap over blocks (Davison and Hinkley, Bootstrap Methods, 1997, 3.8) -------- */
+static unsigned long long next(unsigned long long *state) /* splitmix64 */
+{
+	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+struct block {
+	double logs;
+	int n;
+};
+
+static int make_blocks(const struct judged *v, int n, struct block *block)
+{
+	int blocks = 0;
+	for (int i = 0; i < n; i++) {
+		if (!i || strcmp(v[i].model, v[i - 1].model) || v[i].size != v[i - 1].size)
+			block[blocks++] = (struct block){ 0 };
+		block[blocks - 1].logs += log(v[i].slowdown);
+		block[blocks - 1].n++;
+	}
+	return blocks;
+}
+
 static int by_size(const void *a, const void *b)
 {
 	const double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
 }
 
-static void summarize(double *slowdown, int n, struct score *s)
+/* v: in the order of blocks, all finite. */
+static int interval(const struct judged *v, int n, struct score *s)
 {
-	double logs = 0;
-	*s = (struct score){ .n = n };
+	struct block *block = malloc(sizeof *block * (size_t)n);
+	double mean[RESAMPLES];
+	unsigned long long state = 1;
+	const int blocks = block ? make_blocks(v, n, block) : 0;
+	for (int r = 0; blocks && r < RESAMPLES; r++) {
+		struct block sum = { 0 };
+		for (int i = 0; i < blocks; i++) {
+			const struct block *b = &block[next(&state) % (unsigned)blocks];
+			sum.logs += b->logs;
+			sum.n += b->n;
+		}
+		mean[r] = sum.logs / sum.n;
+	}
+	if (blocks) {
+		qsort(mean, RESAMPLES, sizeof *mean, by_size);
+		s->low = exp(mean[RESAMPLES / 40]);
+		s->high = exp(mean[RESAMPLES - 1 - RESAMPLES / 40]);
+	}
+	free(block);
+	return blocks > 0;
+}
+
+/* ---- one split ------------------------------------------------------------------------ */
+static int summarize(struct judged *v, int n, struct score *s)
+{
+	double logs = 0, us = 0, oracle = 0;
+	s->n = n;
 	if (!n)
-		return;
-	qsort(slowdown, (size_t)n, sizeof *slowdown, by_size);
+		return 1;
+	qsort(v, (size_t)n, sizeof *v, by_slowdown);
 	for (int i = 0; i < n; i++) {
-		logs += log(slowdown[i]);
-		s->invalid += !isfinite(slowdown[i]);
-		s->within2 += slowdown[i] <= 1.02;
-		s->within5 += slowdown[i] <= 1.05;
+		logs += log(v[i].slowdown);
+		us += v[i].weight * v[i].us;
+		oracle += v[i].weight * v[i].oracle_us;
+		s->invalid += !isfinite(v[i].slowdown);
+		s->within2 += v[i].slowdown <= 1.02;
+		s->within5 += v[i].slowdown <= 1.05;
 	}
 	s->geomean = exp(logs / n);
-	s->p95 = slowdown[(95 * n + 99) / 100 - 1];
-	s->worst = slowdown[n - 1];
+	s->p95 = v[(95 * n + 99) / 100 - 1].slowdown;
+	s->worst = v[n - 1].slowdown;
 	s->within2 /= n;
 	s->within5 /= n;
+	s->time_weighted = s->invalid ? INFINITY : us / oracle;
+	s->low = s->high = INFINITY;
+	if (s->invalid)
+		return 1;
+	qsort(v, (size_t)n, sizeof *v, by_block);
+	return interval(v, n, s);
+}
+
+int in_split(const struct measured *m, const char *split)
+{
+	return !split || !strcmp(m->split, split) ||
+	       (!strcmp(split, "heldout") && !strncmp(m->split, split, strlen(split)));
+}
+
+static int floor_log2(long long v)
+{
+	int n = 0;
+	while (v >>= 1)
+		n++;
+	return n;
 }
 
 int score_picks(const struct data *d, const struct pick *picks, const char *split, struct score *s)
 {
-	double *slowdown = malloc(sizeof *slowdown * (size_t)(d->n + 1));
-	int n = 0;
+	struct judged *v = malloc(sizeof *v * (size_t)(d->n + 1));
+	int n = 0, done;
 	*s = (struct score){ 0 };
-	if (!slowdown)
+	if (!v)
 		return 0;
 	for (int i = 0; i < d->n; i++) {
-		const double oracle = data_oracle(d, i);
-		if ((split && strcmp(d->v[i].split, split)) || !isfinite(oracle))
+		const struct measured *m = &d->v[i];
+		if (!in_split(m, split))
 			continue;
-		slowdown[n++] = data_plan_time(d, i, &picks[i]) / oracle;
+		const double oracle = data_oracle(d, i), us = data_plan_time(d, i, &picks[i]);
+		v[n++] = (struct judged){
+			.slowdown = isfinite(us) && isfinite(oracle) ? us / oracle : INFINITY,
+			.us = us,
+			.oracle_us = oracle,
+			.weight = m->weight,
+			.model = m->model,
+			.size = floor_log2(m->part[PHASE_ALL].f.num_seqs),
+		};
 	}
-	summarize(slowdown, n, s);
-	free(slowdown);
-	return 1;
+	done = summarize(v, n, s);
+	free(v);
+	return done;
 }
 
 int score_policy(const struct data *d, enum policy policy, const struct forest *f,
@@ -59,9 +165,14 @@ int score_policy(const struct data *d, enum policy policy, const struct forest *
 	return done;
 }
 
+/* ---- which splits there are -------------------------------------------------------------- */
 static int split_rank(const char *split)
 {
-	return !strcmp(split, "train") ? 0 : !strcmp(split, "heldout") ? 1 : 2;
+	static const char *const first[] = { "train", "peers", "heldout" };
+	int i = 0;
+	while (i < (int)COUNT(first) && strcmp(split, first[i]))
+		i++;
+	return i;
 }
 
 static int by_rank(const void *pa, const void *pb)
@@ -71,15 +182,23 @@ static int by_rank(const void *pa, const void *pb)
 	return d ? d : strcmp(a, b);
 }
 
+static int add_split(const char *splits[MAX_SPLITS], int n, const char *split)
+{
+	int i = 0;
+	while (i < n && strcmp(splits[i], split))
+		i++;
+	if (i == n && n < MAX_SPLITS)
+		splits[n++] = split;
+	return n;
+}
+
 int data_splits(const struct data *d, const char *splits[MAX_SPLITS])
 {
 	int n = 0;
 	for (int s = 0; s < d->n; s++) {
-		int i = 0;
-		while (i < n && strcmp(splits[i], d->v[s].split))
-			i++;
-		if (i == n && n < MAX_SPLITS)
-			splits[n++] = d->v[s].split;
+		n = add_split(splits, n, d->v[s].split);
+		if (!data_is_training(&d->v[s]))
+			n = add_split(splits, n, "heldout");
 	}
 	qsort(splits, (size_t)n, sizeof *splits, by_rank);
 	return n;

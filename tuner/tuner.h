@@ -5,8 +5,9 @@
  *        -grow.c, prune.c, fit.c-> trees
  *        -forest.c-> struct forest
  *        -emit.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
- *   policy.c says what a forest or a baseline picks for a scenario, score.c
- *   how far that is from the oracle; eval.c, show.c and diff.c answer people.
+ *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
+ *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
+ *   nothing was measured; eval.c, show.c and diff.c answer people.
  *
  * A batch is run by three decisions: what runs its decode part, what runs its
  * prefill part, and how they are joined (0: one launch over the whole batch by
@@ -252,6 +253,10 @@ enum policy {
 	POLICY_ORACLE,
 	POLICY_BEST_FIXED, /* one choice a phase and one join for everything */
 	POLICY_VLLM_RULE,  /* the rule of vLLM's unified attention, nearest choices */
+	POLICY_AITER_RULE, /* that of AMD's aiter */
+	POLICY_NEAREST,    /* the best choice of the nearest training scenario */
+	POLICY_GREEDY,     /* a cost-sensitive tree without look-ahead, as many leaves */
+	POLICY_LABEL,      /* a tree of depth 6 by entropy on the fastest choices */
 	POLICY_DEFAULT,    /* the kernels' defaults, no selection */
 	NUM_POLICIES
 };
@@ -267,17 +272,25 @@ int default_choice(const struct data *, int scenario, enum phase);
 
 /* ---- score.c: how good that is ------------------------------------------------------ */
 struct score {
-	int n, invalid;
+	int n;
+	int invalid;     /* not measured, or failed: infinitely slow */
+	int unconfirmed; /* of pass A alone where the scenario has a pass B */
 	double geomean, p95, worst; /* time / oracle; INFINITY with an invalid pick */
+	double low, high;           /* 95 % interval of the geomean, over blocks */
 	double within2, within5;    /* shares */
+	double time_weighted;       /* sum of weight x time / sum of weight x oracle */
 };
-/* Over the scenarios of a split (NULL: all of them); 0 without memory. */
+/* "heldout": all splits that begin so; NULL: all; else that one. */
+int in_split(const struct measured *, const char *split);
+/* Over the scenarios of a split; 0 without memory. A scenario where nothing gave a right
+ * result counts as an invalid pick: a crash never improves a score. The interval is that of
+ * 1000 resamples of blocks, whole (model, power of two of sequences) at a time. */
 int score_picks(const struct data *, const struct pick *, const char *split, struct score *);
 /* The same for a policy; 0 also when it does not exist here. */
 int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
 		 struct score *);
-enum { MAX_SPLITS = 8 };
-/* The splits that the scenarios name: train, heldout, then by name. */
+enum { MAX_SPLITS = 12 };
+/* The splits that the scenarios name: train, peers, heldout (all of it), then by name. */
 int data_splits(const struct data *, const char *splits[MAX_SPLITS]);
 
 #endif

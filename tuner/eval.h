@@ -1,0 +1,49 @@
+/* eval.h - the questions of `attune eval`, by file. */
+#ifndef EVAL_H
+#define EVAL_H
+
+#include "policy.h"
+
+/* select_ns.c: ns of one batch's decisions, by the compiled header where this program has
+ * it and it is the one that is judged; *what: "compiled" or "interpreted". */
+double time_selection(const struct data *, const struct forest *, const char **what);
+
+/* cliffs.c: what happens when a feature crosses a threshold of a tree. Beside it stand the
+ * training scenarios that come by and lie nearest to it, on either side; each is walked
+ * down the tree with the feature at the threshold and one above. */
+struct cliff {
+	enum decision decision;
+	int feature;
+	long long threshold;
+	char below[MAX_CHOICE_TEXT], above[MAX_CHOICE_TEXT]; /* what either side runs */
+	int scenario[2];                                     /* nearest below and above; -1: none */
+	double ratio[2]; /* there: time of the action above / of that below; NaN: unknown */
+	double crossing; /* 1 or more: how much slower one of the two is at the threshold, both
+			     * ratios interpolated in the logarithm of the feature; NaN: unknown */
+};
+extern const double cliff_limit; /* a crossing above it is flagged */
+/* All thresholds whose sides differ, in the order of the trees. 0: no memory. */
+int cliffs_find(const struct data *, const struct forest *, struct cliff **out, int *n);
+void cliffs_print(const struct data *, const struct cliff *, int n, enum format);
+
+/* curve.c: held-out slowdown of trees with other budgets, made in memory. */
+int curve_print(const struct data *, enum format); /* 0 + complain */
+
+/* trace_eval.c: a whole simulated trace under each policy. */
+struct trace_options {
+	const char *path, *model;
+	double load;
+	int max_batched, max_seqs, requests, steps;
+	long long kv_tokens;
+};
+extern const struct trace_options trace_defaults;
+int trace_print(const struct data *, const struct forest *, const struct trace_options *,
+		enum format); /* 0 + complain */
+/* The shape of a model by scenarios/models.json; 0 + complain. */
+int trace_shape(const char *model, attune_shape *);
+/* Calls for up to `limit` steps (0: all) of the replay, evenly spaced, while it has work;
+ * *all: how many there are. 0 + complain, or when `each` says 0. */
+int trace_steps(const struct trace_options *, int limit,
+		int (*each)(void *, int step, const attune_batch *), void *arg, int *all);
+
+#endif

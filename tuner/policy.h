@@ -1,0 +1,80 @@
+/* policy.h - what a way of choosing decides for a batch, whether it was measured or
+ * not. For policy.c, rules.c, learned.c, cart.c and what asks them.
+ *
+ *   chooser_new   learns what the policy needs from the training scenarios
+ *   chooser_make  a batch -> concrete choices of a plan
+ *   made_pick     those choices -> indices of measured ones, or -1 */
+#ifndef POLICY_H
+#define POLICY_H
+
+#include "tuner.h"
+
+/* Concrete choices; a part that the batch has not, or that nothing runs: kernel NULL.
+ * join 0: the prefill choice runs the whole batch. */
+struct made {
+	struct choice prefill, decode;
+	int join;
+};
+
+struct chooser;
+/* NULL when there is no such policy on this backend, or no memory. The oracle has none:
+ * see data_oracle. The forest is for POLICY_TREE, and gives POLICY_GREEDY its budget of
+ * leaves; it and the data must outlive the chooser. */
+struct chooser *chooser_new(const struct data *, enum policy, const struct forest *);
+/* `scenario`: the batch's index in the data, where rules look for the nearest choice that
+ * was measured there; -1: for the nearest legal one. */
+void chooser_make(const struct chooser *, const struct measured *, int scenario, struct made *out);
+void chooser_free(struct chooser *);
+void made_pick(const struct data *, const struct made *, struct pick *out);
+
+/* The choice made concrete for that part, where it is legal; else the library's default.
+ * c: NULL for the default. 0: neither runs, out->kernel is NULL. */
+int made_or_default(const struct data *, const struct measured *, enum phase,
+		    const struct choice *c, struct choice *out);
+/* What the library does with a forest. */
+void forest_make(const struct data *, const struct forest *, const struct measured *,
+		 struct made *out);
+
+/* rules.c */
+void vllm_rule(const struct data *, const struct measured *, int scenario, struct made *out);
+void aiter_rule(const struct data *, const struct measured *, int scenario, struct made *out);
+
+/* cart.c: trees as others grow them: the best split now, no look-ahead, no pruning. */
+enum criterion {
+	CART_COST,    /* the least cost of one action for all */
+	CART_ENTROPY, /* how mixed the fastest actions are, costs apart */
+};
+struct cart {
+	enum criterion criterion;
+	int max_leaves, max_depth;
+};
+int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: no memory */
+
+/* learned.c: what is learned of each decision by a baseline of its own kind. */
+struct learned;
+struct learned *learned_new(const struct data *, enum policy, const struct forest *);
+void learned_make(const struct learned *, const struct measured *, struct made *out);
+void learned_free(struct learned *);
+
+/* estimate.c: batches that were never measured. */
+/* A measured scenario without measurements: 0 + complain when the batch is none. */
+int measured_make(struct measured *, const struct data *, const char *model, const attune_shape *,
+		  const char *batch);
+int measured_make_view(struct measured *, const struct data *, const attune_shape *,
+		       const attune_batch *);
+void measured_free(struct measured *);
+/* Sum of |log| of ratios over the features that say what work there is. */
+double part_distance(const struct attune_features *, const struct attune_features *);
+/* A batch among the measured ones; both must outlive it. NULL: no memory. */
+struct around;
+struct around *around_new(const struct data *, const struct measured *);
+void around_free(struct around *);
+/* The scenario nearest in a phase of those with a right result in it; -1: none. */
+int around_nearest(const struct around *, enum phase, double *far);
+/* Us that a plan, or one part by a concrete choice, is expected to take: the best time of
+ * the nearest scenario, by the ratio of what either moves and computes, times the slowdown
+ * of the choice in the nearest scenario where it was measured. INFINITY: it never was. */
+double estimate_plan(const struct around *, const struct made *);
+double estimate_part(const struct around *, enum phase, const struct choice *);
+
+#endif

@@ -1,0 +1,82 @@
+/* select_ns.c - how long a batch's decisions take, its features given. */
+#include "../kernels/heuristics.h"
+#include "eval.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+typedef int (*decide_fn)(const void *how, enum decision, const struct attune_features *);
+
+static int by_tree(const void *how, enum decision d, const struct attune_features *f)
+{
+	const struct tree *t = &((const struct forest *)how)->tree[d];
+	return t->v[tree_leaf(t, f)].action;
+}
+
+static int by_code(const void *how, enum decision d, const struct attune_features *f)
+{
+	const struct selector *s = how;
+	return d == DECIDE_PREFILL ? s->prefill(f) : d == DECIDE_DECODE ? s->decode(f) : s->join(f);
+}
+
+static int select_all(const struct data *d, decide_fn decide, const void *how)
+{
+	int sum = 0;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		if (m->has[PHASE_PREFILL])
+			sum += decide(how, DECIDE_PREFILL, &m->part[PHASE_PREFILL].f);
+		if (m->has[PHASE_DECODE])
+			sum += decide(how, DECIDE_DECODE, &m->part[PHASE_DECODE].f);
+		if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
+			sum += decide(how, DECIDE_JOIN, &m->part[PHASE_ALL].f);
+	}
+	return sum;
+}
+
+static double now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+/* The least of a few rounds: what interrupts a round only adds to it. */
+static double select_ns(const struct data *d, decide_fn decide, const void *how)
+{
+	enum { ROUNDS = 7, NS_OF_ROUND = 2000000 };
+	volatile int sink = 0;
+	double best = INFINITY;
+	for (int r = 0; r < ROUNDS; r++) {
+		const double start = now_ns();
+		double spent = 0;
+		long long batches = 0;
+		while (spent < NS_OF_ROUND) {
+			sink += select_all(d, decide, how);
+			batches += d->n;
+			spent = now_ns() - start;
+		}
+		best = fmin(best, spent / (double)batches);
+	}
+	return best;
+}
+
+double time_selection(const struct data *d, const struct forest *f, const char **what)
+{
+	for (int i = 0; i < attune_num_selectors; i++) {
+		const struct selector *s = &attune_selectors[i];
+		int same = !strcmp(s->gpu, f->gpu) && s->num_choices == f->num_choices;
+		for (int m = 0; same && m < d->n; m++)
+			for (int t = 0; same && t < NUM_DECISIONS; t++) {
+				const enum phase p = decision_phase((enum decision)t);
+				const struct attune_features *x = &d->v[m].part[p].f;
+				same = by_code(s, (enum decision)t, x) ==
+				       by_tree(f, (enum decision)t, x);
+			}
+		*what = "compiled";
+		if (same)
+			return select_ns(d, by_code, s);
+	}
+	*what = "interpreted";
+	return select_ns(d, by_tree, f);
+}

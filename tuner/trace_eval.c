@@ -1,0 +1,190 @@
+/* trace_eval.c - `attune eval --trace`: the attention time of a whole simulated trace under
+ * each policy. Nothing is measured: what a step's plan takes is estimated from the scenarios
+ * of the database (estimate.c), so the ratios are worth more than the milliseconds;
+ * `attune bench --trace` measures steps. The oracle's row is the best choice of the nearest
+ * scenario for each part, joined the better way. */
+#include "eval.h"
+#include "../harness/replay.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct trace_options trace_defaults = { .load = 0.95,
+					      .max_batched = 8192,
+					      .max_seqs = 256,
+					      .requests = 2000,
+					      .steps = 2000,
+					      .kv_tokens = 400 << 10 };
+enum { LONGEST_REQUEST = 64 << 10 };
+
+/* The rows of a step as a batch; buffer: room for 2 x rows + 1. */
+static attune_batch step_view(const struct replay *r, const struct step *s, int32_t *buffer)
+{
+	attune_batch b = { .num_seqs = s->num_rows, .query_start = buffer };
+	int32_t *lens = buffer + s->num_rows + 1;
+	buffer[0] = 0;
+	for (int i = 0; i < s->num_rows; i++) {
+		const struct row *row = &r->rows[s->first + (size_t)i];
+		buffer[i + 1] = buffer[i] + row->query;
+		lens[i] = row->seq;
+	}
+	b.seq_lens = lens;
+	return b;
+}
+
+static int each_step(const struct replay *r, int limit,
+		     int (*each)(void *, int step, const attune_batch *), void *arg)
+{
+	const int steps = r->busy_steps > 0 ? r->busy_steps : r->num_steps;
+	const int n = limit && limit < steps ? limit : steps;
+	int most = 0, done = 1;
+	for (int i = 0; i < steps; i++)
+		most = r->steps[i].num_rows > most ? r->steps[i].num_rows : most;
+	int32_t *buffer = malloc(sizeof *buffer * (2 * (size_t)most + 1));
+	for (int i = 0; buffer && done && i < n && !interrupted; i++) {
+		const int at = (int)((2 * (long long)i + 1) * steps / (2 * n));
+		const attune_batch view = step_view(r, &r->steps[at], buffer);
+		done = !view.num_seqs || each(arg, at, &view);
+	}
+	free(buffer);
+	return buffer && done;
+}
+
+int trace_steps(const struct trace_options *o, int limit,
+		int (*each)(void *, int step, const attune_batch *), void *arg, int *all)
+{
+	const struct engine engine = { .max_batched_tokens = o->max_batched,
+				       .max_seqs = o->max_seqs,
+				       .kv_tokens = o->kv_tokens };
+	const long long fits = engine.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK;
+	struct trace trace;
+	struct replay r;
+	int done = 0;
+	if (!trace_load(&trace, o->path, o->requests,
+			fits < LONGEST_REQUEST ? (int)fits : LONGEST_REQUEST))
+		return 0;
+	const double capacity = replay_capacity(&trace, &engine);
+	if (capacity > 0) {
+		trace_set_rate(&trace, o->load * capacity);
+		done = replay_run(&r, &trace, &engine);
+	}
+	if (done) {
+		*all = r.busy_steps > 0 ? r.busy_steps : r.num_steps;
+		done = each_step(&r, limit, each, arg);
+		replay_free(&r);
+	} else {
+		complain("out of memory");
+	}
+	trace_free(&trace);
+	return done;
+}
+
+/* ---- by estimate ---------------------------------------------------------------------- */
+struct tally {
+	const struct data *d;
+	attune_shape shape;
+	struct chooser *chooser[NUM_POLICIES]; /* NULL: not here */
+	double us[NUM_POLICIES], far;
+	int steps, unknown[NUM_POLICIES];
+};
+
+/* The best that is known: each part's best choice nearby, one launch or two. */
+static double oracle_us(const struct tally *t, const struct measured *m, const struct around *a)
+{
+	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	double far, parts = 0, all = INFINITY;
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
+		struct choice none = { 0 };
+		int best = -1;
+		const int s = around_nearest(a, p, &far);
+		if (!m->has[p] || (p == PHASE_ALL && !mixed))
+			continue;
+		if (s >= 0)
+			data_best(t->d, s, p, &best);
+		const double us = estimate_part(a, p, best < 0 ? &none : &t->d->choice[best]);
+		if (p == PHASE_ALL)
+			all = us;
+		else
+			parts += us;
+	}
+	return fmin(all, parts);
+}
+
+static int tally_step(void *arg, int step, const attune_batch *view)
+{
+	struct tally *t = arg;
+	struct measured m;
+	struct around *a;
+	double far;
+	(void)step;
+	if (!measured_make_view(&m, t->d, &t->shape, view))
+		return 1;
+	a = around_new(t->d, &m);
+	if (!a)
+		return 0;
+	for (int p = 0; p < NUM_POLICIES; p++) {
+		struct made made;
+		double us = INFINITY;
+		if (p == POLICY_ORACLE) {
+			us = oracle_us(t, &m, a);
+		} else if (t->chooser[p]) {
+			chooser_make(t->chooser[p], &m, -1, &made);
+			us = estimate_plan(a, &made);
+		}
+		t->us[p] += us;
+		t->unknown[p] += !isfinite(us);
+	}
+	around_nearest(a, m.has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL, &far);
+	t->far += far;
+	t->steps++;
+	around_free(a);
+	return 1;
+}
+
+static void print_tally(const struct tally *t, int all, enum format format)
+{
+	const char *columns[] = { "policy", "attention_ms", "ratio", "ratio_to_oracle", "unknown" };
+	struct table *table = table_new(format, columns, (int)COUNT(columns));
+	if (format != FORMAT_JSON)
+		printf(
+		    "# %d of %d steps, estimated from the nearest measured scenarios, on average "
+		    "%.2f away (sum of log ratios); times are of all steps\n",
+		    t->steps, all, t->far / t->steps);
+	for (int p = 0; table && p < NUM_POLICIES; p++) {
+		if (!t->chooser[p] && p != POLICY_ORACLE)
+			continue;
+		table_text(table, policy_names[p]);
+		table_number(table, isfinite(t->us[p]) ? t->us[p] / 1e3 * all / t->steps : NAN, 3);
+		table_number(table, isfinite(t->us[p]) ? t->us[p] / t->us[POLICY_TREE] : NAN, 4);
+		table_number(table, isfinite(t->us[p]) ? t->us[p] / t->us[POLICY_ORACLE] : NAN, 4);
+		table_number(table, t->unknown[p], 0);
+		table_end_row(table);
+	}
+	if (table)
+		table_print(table, stdout);
+}
+
+int trace_shape(const char *model, attune_shape *shape)
+{
+	struct models *models = models_load("scenarios/models.json");
+	const int done = models && models_shape(models, model, shape);
+	models_free(models);
+	return done;
+}
+
+int trace_print(const struct data *d, const struct forest *f, const struct trace_options *o,
+		enum format format)
+{
+	struct tally t = { .d = d };
+	int done = trace_shape(o->model, &t.shape), all = 0;
+	for (int p = 0; done && p < NUM_POLICIES; p++)
+		t.chooser[p] = chooser_new(d, (enum policy)p, f);
+	done = done && trace_steps(o, o->steps, tally_step, &t, &all);
+	if (done && !t.steps)
+		complain("%s: no step to judge", o->path);
+	if (done && t.steps)
+		print_tally(&t, all, format);
+	for (int p = 0; p < NUM_POLICIES; p++)
+		chooser_free(t.chooser[p]);
+	return done && t.steps;
+}
