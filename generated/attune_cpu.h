@@ -2,7 +2,7 @@
  *
  *   device    AMD EPYC, avx512, 2 threads
  *   driver    Linux 6.18.44-fc-v595, toolkit cc 12.2.0
- *   database  a464ee05063d688db6d930fce369c4c7, protocol rounds-rotating
+ *   database  966f430a9eeea0ff091f6015154cbed0, protocol rounds-rotating
  *   learned   from 51 scenarios, 18 held out
  *   noise     differences below 0.5 % count as none
  *
@@ -29,7 +29,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0xf614d09b2c5a20a6ull
+#define ATTUNE_CPU_KERNELS_HASH 0x8686397cbf9ffc72ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_CPU_CHOICES(CHOICE) \

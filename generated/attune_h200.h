@@ -2,16 +2,16 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  09fa32e6b17d1dbd8a1d4333bdf8d0c2, protocol graph-rotating
+ *   database  d74e12c969428e6bd5b3b26ed5a4ed34, protocol graph-rotating
  *   learned   from 198 scenarios, 62 held out
  *   noise     differences below 0.5 % count as none
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split    scenarios geomean  p95  worst  within 5 %
- *   tree        train          155  1.042  1.227  2.014   79.4
- *   tree        heldout         62  1.077  1.226  1.324   45.2
- *   tree        peers           43  1.013  1.043  1.106   97.7
+ *   tree        train          155  1.049  1.250  2.216   74.8
+ *   tree        heldout         62  1.090  1.284  1.371   53.2
+ *   tree        peers           43  1.017  1.083  1.106   90.7
  *   best_fixed  train          155  1.522  5.674 13.264   24.5
  *   best_fixed  heldout         62  1.496  4.401 14.381    9.7
  *   best_fixed  peers           43  1.345  5.207 15.254   51.2
@@ -35,26 +35,25 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0xf614d09b2c5a20a6ull
+#define ATTUNE_H200_KERNELS_HASH 0x8686397cbf9ffc72ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3") \
-	CHOICE( 1, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE( 0, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE( 1, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3") \
 	CHOICE( 2, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=4") \
-	CHOICE( 3, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 4, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=8") \
-	CHOICE( 5, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE( 6, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3") \
-	CHOICE( 7, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
-	CHOICE( 8, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
-	CHOICE( 9, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3") \
+	CHOICE( 3, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=8") \
+	CHOICE( 4, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 5, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3") \
+	CHOICE( 6, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
+	CHOICE( 7, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3") \
+	CHOICE( 8, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=8") \
+	CHOICE( 9, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
 	CHOICE(10, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE(11, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=8") \
-	CHOICE(12, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=8") \
-	CHOICE(13, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=2") \
-	CHOICE(14, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
-	CHOICE(15, segmented, "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16")
+	CHOICE(11, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE(12, segmented, "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
+	CHOICE(13, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=8") \
+	CHOICE(14, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16")
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
@@ -102,25 +101,21 @@
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
@@ -135,69 +130,82 @@
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->max_seq <= 4096) {
-		if (f->work <= 60) {
-			return 9; /* 15 scenarios, 1.135; next 5, 1.238 */
-		} else if (f->row_blocks <= 768) {
-			return 5; /* 20 scenarios, 1.042; next 9, 1.091 */
+		if (f->kv_tokens <= 1280) {
+			return 7; /* 20 scenarios, 1.091; next 11, 1.150 */
+		} else if (f->rows <= 3072) {
+			return 0; /* 13 scenarios, 1.039; next 11, 1.065 */
+		} else if (f->num_query_heads <= 16) {
+			return 11; /* 5 scenarios, 1.032; next 7, 1.161 */
 		} else {
-			return 3; /* 26 scenarios, 1.010; next 1, 1.055 */
+			return 4; /* 23 scenarios, 1.007; next 0, 1.052 */
 		}
 	} else if (f->row_blocks <= 240) {
-		if (f->work <= 512) {
-			return 15; /* 2 scenarios, 1.009; next 13, 2.564 */
-		} else {
-			return 13; /* 3 scenarios, 1.000; next 15, 1.194 */
-		}
+		return 12; /* 5 scenarios, 1.144; next 7, 1.913 */
 	} else {
-		return 1; /* 27 scenarios, 1.000; next 3, 1.062 */
+		return 0; /* 27 scenarios, 1.000; next 4, 1.062 */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
-	if (f->heads_x_seqs <= 128) {
-		if (f->row_blocks <= 3) {
-			if (f->kv_tokens <= 2048) {
+	if (f->blocks_per_unit <= 16) {
+		if (f->work <= 2) {
+			if (f->kv_tokens <= 7168) {
 				if (f->max_seq <= 512) {
-					return 10; /* 8 scenarios, 1.046; next 6, 1.065 */
+					return 10; /* 8 scenarios, 1.046; next 1, 1.065 */
 				} else {
-					return 11; /* 6 scenarios, 1.002; next 12, 1.067 */
+					return 8; /* 13 scenarios, 1.034; next 13, 1.083 */
 				}
-			} else if (f->heads_x_seqs <= 8) {
-				return 8; /* 11 scenarios, 1.000; next 14, 1.040 */
+			} else if (f->num_seqs <= 2) {
+				return 9; /* 3 scenarios, 1.015; next 14, 1.030 */
 			} else {
-				return 12; /* 7 scenarios, 1.011; next 4, 1.060 */
+				return 1; /* 4 scenarios, 1.035; next 10, 1.095 */
 			}
-		} else if (f->max_seq <= 2048) {
-			if (f->heads_x_seqs <= 96) {
-				return 2; /* 4 scenarios, 1.009; next 6, 1.164 */
+		} else if (f->heads_x_seqs <= 32) {
+			if (f->row_blocks <= 1) {
+				return 9; /* 6 scenarios, 1.000; next 14, 1.052 */
 			} else {
-				return 6; /* 5 scenarios, 1.000; next 10, 1.072 */
+				return 13; /* 3 scenarios, 1.013; next 3, 1.068 */
 			}
 		} else if (f->skew <= 16) {
-			return 2; /* 26 scenarios, 1.050; next 12, 1.111 */
+			return 2; /* 29 scenarios, 1.037; next 13, 1.110 */
 		} else {
-			return 14; /* 4 scenarios, 1.011; next 11, 1.058 */
+			return 14; /* 4 scenarios, 1.009; next 8, 1.054 */
 		}
-	} else if (f->row_blocks <= 48) {
-		if (f->max_seq <= 4096) {
-			return 0; /* 26 scenarios, 1.012; next 6, 1.045 */
-		} else if (f->mean_seq <= 6144) {
-			return 4; /* 22 scenarios, 1.005; next 12, 1.032 */
+	} else if (f->skew <= 40) {
+		if (f->max_seq <= 2048) {
+			if (f->heads_x_seqs <= 256) {
+				return 5; /* 9 scenarios, 1.000; next 1, 1.053 */
+			} else {
+				return 6; /* 16 scenarios, 1.008; next 5, 1.051 */
+			}
 		} else {
-			return 6; /* 10 scenarios, 1.004; next 0, 1.009 */
+			return 1; /* 39 scenarios, 1.029; next 5, 1.038 */
 		}
-	} else if (f->max_seq <= 2048) {
-		return 7; /* 11 scenarios, 1.003; next 0, 1.058 */
+	} else if (f->num_seqs <= 96) {
+		return 3; /* 21 scenarios, 1.005; next 13, 1.032 */
 	} else {
-		return 0; /* 20 scenarios, 1.015; next 6, 1.028 */
+		return 5; /* 5 scenarios, 1.029; next 1, 1.037 */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
-	(void)f;
-	return 1; /* 55 scenarios, 1.005; next 0, 1.396 */
+	if (f->num_seqs <= 34) {
+		if (f->blocks_per_unit <= 74) {
+			if (f->num_seqs <= 16) {
+				return 1; /* 2 scenarios, 1.000; next 0, 1.263 */
+			} else {
+				return 0; /* 3 scenarios, 1.000; next 1, 1.152 */
+			}
+		} else {
+			return 1; /* 24 scenarios, 1.000; next 0, 1.353 */
+		}
+	} else if (f->kv_tokens <= 81920) {
+		return 0; /* 2 scenarios, 1.000; next 1, 1.013 */
+	} else {
+		return 1; /* 24 scenarios, 1.000; next 0, 1.378 */
+	}
 }
 
 #endif

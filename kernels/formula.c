@@ -30,8 +30,8 @@ static struct load load_of(struct config c, const struct space *s, const attune_
 			  .units = d->units,
 			  .mean = f->mean_seq,
 			  .longest = f->max_seq };
-	if (f->query_tokens && 4096 * f->work / f->query_tokens < l.mean)
-		l.mean = 4096 * f->work / f->query_tokens;
+	if (f->keys_per_query < l.mean)
+		l.mean = f->keys_per_query;
 	return l;
 }
 

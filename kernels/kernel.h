@@ -53,8 +53,8 @@ struct config {
  *   + (longest - mean) / v                               the last block to finish
  *   + (v > 1 ? launch : 0) + merge v                     the reduction
  *
- * blocks: of the launch at one segment; mean: keys that a query sees on average;
- * longest: max_seq. All divisions but the first round down. */
+ * blocks: of the launch at one segment; mean: the lesser of mean_seq and
+ * keys_per_query; longest: max_seq. All divisions but the first round down. */
 struct formula {
 	int slots;  /* blocks that a unit runs at a time */
 	int start;  /* what a block costs before its first key */

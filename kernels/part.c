@@ -58,25 +58,23 @@ static long long live_keys(const attune_shape *s, int query, int seq)
 	return min_ll(seq, (long long)s->window + query - 1);
 }
 
-/* Query-key pairs of one head: sum over the query's tokens of the keys seen. */
+/* Sum over e = 1 .. n of min(e, cap). */
+static long long ramp(long long n, long long cap)
+{
+	if (n <= 0)
+		return 0;
+	return n <= cap ? n * (n + 1) / 2 : cap * (cap + 1) / 2 + (n - cap) * cap;
+}
+
+/* Query-key pairs of one head: sum over the query's tokens of the keys seen. Token
+ * i stands at position e - 1, e = context + 1 + i; a causal one sees min(e, window)
+ * keys, any other seq - max(e - window, 0); none where e is not positive. */
 static long long pairs(const attune_shape *s, int query, int seq)
 {
-	long long sum = 0, context = (long long)seq - query;
-	if (!s->causal && !s->window)
-		return (long long)query * seq;
-	if (!s->window) { /* token i sees context + i + 1 keys, never below 0 */
-		long long first = context + 1 > 0 ? context + 1 : 0, last = seq > 0 ? seq : 0;
-		return (first + last) * (last - first + 1) / 2;
-	}
-	for (long long i = 0; i < query; i++) {
-		long long end = s->causal ? context + i + 1 : seq;
-		long long begin = context + i + 1 - s->window;
-		if (begin < 0)
-			begin = 0;
-		if (end > begin)
-			sum += end - begin;
-	}
-	return sum;
+	const long long context = (long long)seq - query, window = s->window ? s->window : seq;
+	if (s->causal)
+		return ramp(seq, window) - ramp(context, window);
+	return (long long)query * seq - ramp(seq - window, seq) + ramp(context - window, seq);
 }
 
 static long long sum_over(const attune_shape *s, const attune_batch *b, enum phase phase,
@@ -114,6 +112,30 @@ static void shape_features(struct attune_features *f, const attune_shape *s,
 	f->units = d->units;
 }
 
+/* Blocks of a launch whose Q blocks have 16 rows, the least that tensor cores take. */
+static long long narrow_blocks(const struct part *p)
+{
+	const int group = (int)p->f.group, block_q = group < 16 ? 16 / group : 1;
+	return part_q_blocks(p, block_q) * p->f.num_kv_heads * ((group + 15) / 16);
+}
+
+/* What follows from the sums and the ranges. */
+static void derive(struct part *p)
+{
+	struct attune_features *f = &p->f;
+	f->max_query = p->max_query;
+	f->rows = f->max_query * f->group;
+	f->row_blocks = (f->query_tokens * f->num_query_heads + 63) / 64;
+	f->heads_x_seqs = f->num_seqs * f->num_kv_heads;
+	f->mean_seq = f->kv_tokens / f->num_seqs;
+	f->skew = f->mean_seq ? 16 * f->max_seq / f->mean_seq : 16;
+	f->mean_query = f->query_tokens / f->num_seqs;
+	f->keys_per_query = f->work / f->query_tokens;
+	f->work = (f->work + 4095) / 4096; /* were pairs so far */
+	f->kv_kib = f->kv_tokens * f->num_kv_heads * f->head_size * f->kv_bytes * 2 / 1024;
+	f->blocks_per_unit = (16 * narrow_blocks(p) + f->units - 1) / f->units;
+}
+
 int part_make(struct part *p, enum phase phase, const attune_shape *s, const attune_batch *b,
 	      const struct device_info *d)
 {
@@ -149,13 +171,7 @@ int part_make(struct part *p, enum phase phase, const attune_shape *s, const att
 		return 0;
 	p->seq_count = last + 1 - p->seq_begin;
 	p->range_tokens = b->query_start[last + 1] - b->query_start[p->seq_begin];
-	f->max_query = p->max_query;
-	f->rows = f->max_query * f->group;
-	f->row_blocks = (f->query_tokens * f->num_query_heads + 63) / 64;
-	f->heads_x_seqs = f->num_seqs * f->num_kv_heads;
-	f->mean_seq = f->kv_tokens / f->num_seqs;
-	f->skew = f->mean_seq ? 16 * f->max_seq / f->mean_seq : 16;
-	f->work = (f->work + 4095) / 4096;
+	derive(p);
 	return 1;
 }
 

@@ -68,7 +68,7 @@ static long long base_blocks(const struct kernel *k, const struct config *c, con
 static long long model(const struct formula *f, long long blocks, long long units,
 		       const struct attune_features *x, long long v)
 {
-	long long mean = 4096 * x->work / x->query_tokens, waves = 0;
+	long long mean = x->keys_per_query, waves = 0;
 	if (mean > x->mean_seq)
 		mean = x->mean_seq;
 	while (waves * units * f->slots < blocks * v)
