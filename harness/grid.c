@@ -204,7 +204,7 @@ static void spread(struct row *rows, int n, double mean, double sigma, int query
 	for (int i = 0; i < n; i++) {
 		double z = n > 1 ? normal_quantile((i + 0.5) / n) : 0;
 		int seq = (int)lround(fmin(mean * exp(sigma * z - sigma * sigma / 2), most));
-		rows[i] = (struct row){ query, seq > query ? seq : query };
+		rows[i] = (struct row){ query, seq > query ? seq : query, 0 };
 	}
 	for (int i = n - 1; i > 0 && sigma > 0; i--) {
 		int j = (int)(random_share(&state) * (i + 1));
@@ -248,7 +248,7 @@ static int add_prefills(struct row *rows, const struct family *f, const struct p
 			query = DECODE_MAX_QUERY + 1;
 		if (i == n - 1 || f->flags & CACHED)
 			before = tidy(context * (1 - 0.3 * i / n), f->flags);
-		rows[i] = (struct row){ query, query + before };
+		rows[i] = (struct row){ query, query + before, 0 };
 	}
 	return n;
 }

@@ -9,26 +9,33 @@
  *   waiting = preempted (a stack: last preempted enters first), then arrivals
  *
  * A request's tokens are its prompt and what it has generated. A step that computes
- * the last known token generates the next; the last one generated is never fed, so
- * query tokens in all = prompt + output - 1 + recomputed. */
+ * the last known token generates the next; the last one generated is never fed.
+ *
+ * With prefix caching a request enters with its cached tokens computed. With speculation
+ * a decode also feeds drafts, of which some are accepted; rejected ones are fed in vain:
+ *
+ *   query tokens in all = prompt - cached + output - 1 + recomputed + rejected */
 #include "harness.h"
 #include "replay.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Cost of a step, fitted by others to one served model: only its proportions
- * matter here, since the load is set as a share of capacity. */
-static const double step_ms = 4, query_ms = 0.02, kv_ms = 3e-5;
+/* Fitted by others to one served model: only the proportions matter here, since the
+ * load is set as a share of capacity. */
+const struct step_cost usual_cost = { .step_ms = 4, .query_ms = 0.02, .kv_ms = 3e-5 };
 
 struct state { /* of a request */
 	int computed, generated;
+	int cached;  /* of its prompt, this time: computed without a query */
+	int drafted; /* has drafts to feed */
 	long long blocks;
 };
 
 struct sim {
 	const struct trace *trace;
 	const struct engine *engine;
+	struct step_cost cost;
+	double draft_share; /* probability that a draft is accepted, given those before it */
 	struct replay *out;
 	struct state *state; /* as the trace */
 	int *running, num_running;
@@ -59,9 +66,9 @@ static void give_blocks(struct sim *s, int id, long long blocks)
 static void preempt_tail(struct sim *s)
 {
 	int id = s->running[--s->num_running];
-	s->out->recomputed += s->state[id].computed;
+	s->out->recomputed += s->state[id].computed - s->state[id].cached;
 	s->out->preemptions++;
-	s->state[id].computed = 0;
+	s->state[id].computed = s->state[id].drafted = 0;
 	give_blocks(s, id, 0);
 	s->preempted[s->num_preempted++] = id;
 }
@@ -71,10 +78,15 @@ static int schedule_running(struct sim *s)
 {
 	int before = s->out->preemptions;
 	for (int i = 0; i < s->num_running; i++) {
-		int id = s->running[i], needed = known_tokens(s, id) - s->state[id].computed;
+		const int id = s->running[i];
+		const struct state *st = &s->state[id];
+		int needed =
+		    known_tokens(s, id) - st->computed + (st->drafted ? s->engine->drafts : 0);
 		int query = needed < s->budget ? needed : s->budget;
-		long long blocks = blocks_for((long long)s->state[id].computed + query);
-		while (blocks - s->state[id].blocks > s->free_blocks && i < s->num_running)
+		long long blocks = blocks_for((long long)st->computed + query);
+		if (blocks < st->blocks) /* rejected drafts leave theirs */
+			blocks = st->blocks;
+		while (blocks - st->blocks > s->free_blocks && i < s->num_running)
 			preempt_tail(s); /* in the end itself */
 		if (i == s->num_running)
 			break;
@@ -83,6 +95,14 @@ static int schedule_running(struct sim *s)
 		s->budget -= query;
 	}
 	return s->out->preemptions > before;
+}
+
+/* Whole blocks; at least one token is left to compute. */
+static int cached_tokens(const struct sim *s, int id)
+{
+	const struct request *r = &s->trace->v[id];
+	int cached = r->cached < r->prompt ? r->cached : r->prompt - 1;
+	return s->engine->prefix_caching ? cached / REPLAY_BLOCK * REPLAY_BLOCK : 0;
 }
 
 static void schedule_waiting(struct sim *s)
@@ -96,12 +116,14 @@ static void schedule_waiting(struct sim *s)
 		tokens = known_tokens(s, id);
 		if (blocks_for(tokens) > s->free_blocks)
 			break;
-		query = tokens < s->budget ? tokens : s->budget;
 		if (again)
 			s->num_preempted--;
 		else
 			s->next++;
-		give_blocks(s, id, blocks_for(query));
+		s->state[id].computed = s->state[id].cached = cached_tokens(s, id);
+		query = tokens - s->state[id].cached;
+		query = query < s->budget ? query : s->budget;
+		give_blocks(s, id, blocks_for((long long)s->state[id].cached + query));
 		s->query[s->num_running] = query;
 		s->running[s->num_running++] = id;
 		s->budget -= query;
@@ -129,7 +151,7 @@ static int record(struct sim *s)
 	struct step *steps =
 	    grown(out->steps, &out->steps_room, (size_t)out->num_steps + 1, sizeof *steps);
 	struct row *rows;
-	struct step step = { .ms = step_ms, .first = out->num_rows };
+	struct step step = { .ms = s->cost.step_ms, .first = out->num_rows };
 	if (steps)
 		out->steps = steps;
 	rows =
@@ -139,12 +161,13 @@ static int record(struct sim *s)
 	if (!steps || !rows)
 		return 0;
 	for (int i = 0; i < s->num_running; i++) {
-		int query = s->query[i], seq = s->state[s->running[i]].computed + query;
+		int id = s->running[i], query = s->query[i];
+		int seq = s->state[id].computed + query;
 		if (!query)
 			continue;
-		rows[out->num_rows++] = (struct row){ query, seq };
+		rows[out->num_rows++] = (struct row){ query, seq, id };
 		step.num_rows++;
-		step.ms += query_ms * query + kv_ms * seq;
+		step.ms += s->cost.query_ms * query + s->cost.kv_ms * seq;
 	}
 	steps[out->num_steps++] = step;
 	if (s->next < s->trace->n || s->num_preempted)
@@ -153,17 +176,48 @@ static int record(struct sim *s)
 	return 1;
 }
 
+/* How many of `drafts` tokens are accepted: until the first that is not. Drawn by the
+ * request and its progress, so that no other request changes it. */
+static int accepted(const struct sim *s, int id, int drafts)
+{
+	unsigned long long h = s->engine->seed * 0x9e3779b97f4a7c15ull +
+			       ((unsigned long long)id << 32 | (unsigned)s->state[id].generated);
+	int n = 0;
+	for (; n < drafts; n++) {
+		h = (h + 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
+		h ^= h >> 31;
+		if ((double)(h >> 11) * 0x1p-53 >= s->draft_share)
+			break;
+	}
+	return n;
+}
+
+static void advance_one(struct sim *s, int id, int query)
+{
+	struct state *st = &s->state[id];
+	const int last = known_tokens(s, id), left = s->trace->v[id].output - st->generated - 1;
+	const int drafts = st->computed + query - last;
+	int kept;
+	if (drafts < 0 || !query) { /* not yet at its last token, or out of the budget */
+		st->computed += query;
+		return;
+	}
+	kept = accepted(s, id, drafts);
+	kept = kept < left ? kept : left;
+	st->computed = last + kept;
+	st->generated += 1 + kept;
+	st->drafted = s->engine->drafts > 0;
+	s->out->rejected += drafts - kept;
+}
+
 /* What the step computed becomes part of the state; finished requests leave. */
 static void advance(struct sim *s)
 {
 	int kept = 0;
 	for (int i = 0; i < s->num_running; i++) {
 		int id = s->running[i];
-		struct state *st = &s->state[id];
-		st->computed += s->query[i];
-		if (st->computed == known_tokens(s, id))
-			st->generated++;
-		if (st->generated < s->trace->v[id].output) {
+		advance_one(s, id, s->query[i]);
+		if (s->state[id].generated < s->trace->v[id].output) {
 			s->running[kept++] = id;
 			continue;
 		}
@@ -171,6 +225,22 @@ static void advance(struct sim *s)
 		give_blocks(s, id, 0);
 	}
 	s->num_running = kept;
+}
+
+/* The p for which 1 + p + ... + p^drafts = tokens: what a step of a decode advances. */
+static double share_for(int drafts, double tokens)
+{
+	double lo = 0, hi = 1;
+	for (int i = 0; i < 60; i++) {
+		double p = (lo + hi) / 2, sum = 1;
+		for (int d = 0; d < drafts; d++)
+			sum = 1 + p * sum;
+		if (sum < tokens)
+			lo = p;
+		else
+			hi = p;
+	}
+	return (lo + hi) / 2;
 }
 
 static int run(struct sim *s)
@@ -195,6 +265,8 @@ int replay_run(struct replay *out, const struct trace *trace, const struct engin
 	size_t n = (size_t)trace->n + 1, m = (size_t)engine->max_seqs + 1;
 	struct sim s = { .trace = trace,
 			 .engine = engine,
+			 .cost = engine->cost ? *engine->cost : usual_cost,
+			 .draft_share = share_for(engine->drafts, engine->accept),
 			 .out = out,
 			 .state = calloc(n, sizeof *s.state),
 			 .running = calloc(m, sizeof *s.running),
@@ -243,130 +315,4 @@ double replay_capacity(const struct trace *trace, const struct engine *engine)
 	trace_free(&crowd);
 	/* A trace too short to have a middle: its mean over the whole run. */
 	return end > 0 ? 1e3 * (done > 0 ? done / 0.7 : trace->n) / end : 0;
-}
-
-void trace_set_rate(struct trace *t, double per_s)
-{
-	double first = t->n ? t->v[0].arrival_ms : 0;
-	double span = t->n ? t->v[t->n - 1].arrival_ms - first : 0;
-	double wanted = 1e3 * t->n / per_s;
-	for (int i = 0; i < t->n; i++)
-		t->v[i].arrival_ms = span > 0 ? (t->v[i].arrival_ms - first) * wanted / span : 0;
-}
-
-/* ---- the CSV ------------------------------------------------------------------- */
-enum { ARRIVAL, PROMPT, OUTPUT, NUM_COLUMNS, MAX_LINE = 1024 };
-static const char *const column_names[] = { "arrival_s", "prompt_tokens", "output_tokens" };
-
-/* Where each named column is, from 0. */
-static int read_header(char *line, int *where, const char *path)
-{
-	int i = 0;
-	for (int c = 0; c < NUM_COLUMNS; c++)
-		where[c] = -1;
-	for (char *field = line; field; i++) {
-		char *comma = strpbrk(field, ",\r\n");
-		int more = comma && *comma == ',';
-		if (comma)
-			*comma = '\0';
-		for (int c = 0; c < NUM_COLUMNS; c++)
-			if (!strcmp(field, column_names[c]))
-				where[c] = i;
-		field = more ? comma + 1 : NULL;
-	}
-	for (int c = 0; c < NUM_COLUMNS; c++)
-		if (where[c] < 0) {
-			complain("%s:1:1: no column \"%s\"; the first line must name arrival_s, "
-				 "prompt_tokens and output_tokens",
-				 path, column_names[c]);
-			return 0;
-		}
-	return 1;
-}
-
-static int read_row(char *line, const int *where, double *v, const char *path, int number)
-{
-	char *field = line;
-	for (int i = 0, found = 0; found < NUM_COLUMNS; i++) {
-		for (int c = 0; c < NUM_COLUMNS; c++) {
-			char *end;
-			if (where[c] != i)
-				continue;
-			v[c] = strtod(field, &end);
-			if (end == field || !strchr(",\r\n", *end) || !(v[c] >= 0 && v[c] < 1e9)) {
-				complain("%s:%d:%d: %s is no number; it must be 0 or more, below "
-					 "1e9",
-					 path, number, (int)(field - line) + 1, column_names[c]);
-				return 0;
-			}
-			found++;
-		}
-		field += strcspn(field, ",\r\n");
-		if (*field == ',')
-			field++;
-	}
-	return 1;
-}
-
-/* 1: taken or dropped. */
-static int take_row(struct trace *t, size_t *room, const double *v, int max_tokens,
-		    const char *path, int number)
-{
-	struct request *more, one = { 1e3 * v[ARRIVAL], (int)v[PROMPT], (int)v[OUTPUT] };
-	if (one.prompt < 1 || one.output < 1 || v[PROMPT] + v[OUTPUT] > max_tokens) {
-		t->dropped++;
-		return 1;
-	}
-	if (t->n && one.arrival_ms < t->v[t->n - 1].arrival_ms) {
-		complain("%s:%d:1: arrival_s goes back; rows must be in order of arrival", path,
-			 number);
-		return 0;
-	}
-	more = grown(t->v, room, (size_t)t->n + 1, sizeof *more);
-	if (!more) {
-		complain("out of memory");
-		return 0;
-	}
-	t->v = more;
-	t->v[t->n++] = one;
-	return 1;
-}
-
-int trace_load(struct trace *t, const char *path, int max_requests, int max_request_tokens)
-{
-	FILE *f = fopen(path, "r");
-	char line[MAX_LINE];
-	int where[NUM_COLUMNS], ok, number = 1;
-	size_t room = 0;
-	double v[NUM_COLUMNS];
-	*t = (struct trace){ 0 };
-	if (!f) {
-		complain("%s: %s; a trace is a CSV file", path, strerror(errno));
-		return 0;
-	}
-	if (!fgets(line, sizeof line, f))
-		line[0] = '\0'; /* an empty file lacks its columns */
-	ok = read_header(line, where, path);
-	while (ok && t->n < max_requests && fgets(line, sizeof line, f))
-		ok = read_row(line, where, v, path, ++number) &&
-		     take_row(t, &room, v, max_request_tokens, path, number);
-	if (ok && ferror(f)) {
-		complain("%s: %s", path, strerror(errno));
-		ok = 0;
-	}
-	fclose(f);
-	if (ok && !t->n) {
-		complain("%s: no request to replay; it must have rows of at most %d tokens", path,
-			 max_request_tokens);
-		ok = 0;
-	}
-	if (!ok)
-		trace_free(t);
-	return ok;
-}
-
-void trace_free(struct trace *t)
-{
-	free(t->v);
-	*t = (struct trace){ 0 };
 }

@@ -14,6 +14,7 @@ enum { REPLAY_BLOCK = 16 /* tokens of a KV block of the simulated engine */ };
 struct request {
 	double arrival_ms;
 	int prompt, output; /* tokens, 1 or more each */
+	int cached;         /* leading ones of the prompt that a prefix cache holds */
 };
 
 struct trace {
@@ -22,13 +23,24 @@ struct trace {
 	int dropped; /* rows left out: longer than max_request, or without tokens */
 };
 
+struct step_cost { /* of a step: fixed, for each query token, for each KV token read */
+	double step_ms, query_ms, kv_ms;
+};
+extern const struct step_cost usual_cost;
+
 struct engine {
 	int max_batched_tokens, max_seqs;
-	long long kv_tokens; /* capacity of the cache */
+	long long kv_tokens;     /* capacity of the cache */
+	int prefix_caching;      /* a trace's cached tokens count; their blocks are not shared */
+	int drafts;              /* speculative tokens that a decode feeds beside its own */
+	double accept;           /* tokens that it then advances, on average: 1 to drafts + 1 */
+	unsigned long long seed; /* draws what is accepted */
+	const struct step_cost *cost; /* NULL: usual_cost */
 };
 
 struct row { /* one sequence of a step */
 	int32_t query, seq;
+	int32_t request; /* of the trace; what is made up has none, 0 */
 };
 
 struct step {
@@ -44,6 +56,7 @@ struct replay {
 	int busy_steps; /* until the last request has entered; then the engine runs dry */
 	size_t num_rows, steps_room, rows_room;
 	long long recomputed; /* tokens computed and then lost to preemption */
+	long long rejected;   /* drafts fed in vain */
 	int preemptions;
 	double *done_ms; /* of each request of the trace */
 };
@@ -54,20 +67,22 @@ struct picked {
 	int steps;     /* how many it stands for, itself included */
 };
 
-/* The first `max_requests` fitting rows of a CSV with columns arrival_s,
- * prompt_tokens, output_tokens (others are ignored), ordered by arrival. 0 after
+/* trace.c */
+/* The first `max_requests` fitting rows of a CSV with columns arrival_s, prompt_tokens,
+ * output_tokens and, if it likes, cached_prefix_tokens (others are ignored), ordered by arrival. 0 after
  * a complaint "file:line:column: ...". */
 int trace_load(struct trace *, const char *path, int max_requests, int max_request_tokens);
 void trace_free(struct trace *);
+/* Moves arrivals so that their mean rate becomes `per_s`; their pattern stays. */
+void trace_set_rate(struct trace *, double per_s);
 
+/* replay.c */
 /* Runs the whole trace; 0 when out of memory. Every request must fit kv_tokens. */
 int replay_run(struct replay *, const struct trace *, const struct engine *);
 void replay_free(struct replay *);
 /* Requests a second that the engine completes with an endless backlog; 0: out of
  * memory. */
 double replay_capacity(const struct trace *, const struct engine *);
-/* Moves arrivals so that their mean rate becomes `per_s`; their pattern stays. */
-void trace_set_rate(struct trace *, double per_s);
 
 /* pick.c: `n` typical steps that lie far apart in the logarithms of (decodes, their
  * mean KV, prefill tokens, longest KV), found from a first one that is drawn by time
@@ -90,7 +105,8 @@ struct job {
 	int leave_out;      /* no step of a held-out block; a tenth of the picks held out */
 	double load;        /* request rate as a share of capacity */
 	double max_gflop;
-	struct engine engine;
+	struct engine engine;  /* its seed, cost and accept 0 are set from what is here */
+	struct step_cost cost; /* step_ms 0: the usual */
 	int pick, corners, requests, max_request; /* corners: 1 to add them to the picks */
 	unsigned long long seed;
 };

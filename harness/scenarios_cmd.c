@@ -37,6 +37,10 @@ enum {
 	OPT_SPLIT,
 	OPT_LEAVE_OUT,
 	OPT_CORNERS,
+	OPT_CACHING,
+	OPT_DRAFTS,
+	OPT_ACCEPT,
+	OPT_COST,
 	OPT_GRID
 };
 
@@ -63,6 +67,13 @@ static const struct argp_option argp_options[] = {
 	{ "max-batched-tokens", OPT_TOKENS, "N", 0, "Token budget of a step (8192)", 0 },
 	{ "max-seqs", OPT_SEQS, "N", 0, "Sequences that run together (256)", 0 },
 	{ "kv-tokens", OPT_KV, "N", 0, "Tokens that the KV cache holds (400k)", 0 },
+	{ "prefix-caching", OPT_CACHING, "yes|no", 0,
+	  "Take column cached_prefix_tokens as computed when a request enters (no)", 0 },
+	{ "speculative", OPT_DRAFTS, "N", 0, "Draft tokens beside each decode's own, to 7 (0)", 0 },
+	{ "accept", OPT_ACCEPT, "TOKENS", 0,
+	  "Tokens that a decode with drafts advances, on average, up to N + 1 (1 + N / 2)", 0 },
+	{ "step-cost", OPT_COST, "MS,MS,MS", 0,
+	  "Of a step, of each query token, of each KV token (4,0.02,3e-5)", 0 },
 	{ "pick", OPT_PICK, "N", 0, "Steps to keep (24)", 0 },
 	{ "requests", OPT_REQUESTS, "N", 0, "Requests to replay (2500)", 0 },
 	{ "max-request", OPT_LONGEST, "N", 0,
@@ -132,8 +143,28 @@ static int is_split(const char *name)
 	return 0;
 }
 
+static int yes_arg(struct argp_state *state, const char *option, const char *text)
+{
+	if (strcmp(text, "yes") && strcmp(text, "no"))
+		argp_error(state, "--%s is \"%s\"; it must be yes or no", option, text);
+	return text[0] == 'y';
+}
+
+static void cost_arg(struct argp_state *state, struct job *job, const char *text)
+{
+	struct step_cost *c = &job->cost;
+	int end = 0;
+	if (sscanf(text, "%lf,%lf,%lf%n", &c->step_ms, &c->query_ms, &c->kv_ms, &end) < 3 ||
+	    text[end] || !(c->step_ms > 0 && c->query_ms >= 0 && c->kv_ms >= 0))
+		argp_error(state,
+			   "--step-cost is \"%s\"; it must be milliseconds of a step, of a query "
+			   "token and of a KV token, such as 4,0.02,3e-5",
+			   text);
+}
+
 static error_t parse_job(int key, char *arg, struct argp_state *state, struct job *job)
 {
+	char *end;
 	switch (key) {
 	case OPT_LOAD: job->load = positive_arg(state, "load", arg); break;
 	case OPT_GFLOP: job->max_gflop = positive_arg(state, "max-gflop", arg); break;
@@ -162,11 +193,17 @@ static error_t parse_job(int key, char *arg, struct argp_state *state, struct jo
 				   arg);
 		job->split = arg;
 		break;
-	case OPT_CORNERS:
-		job->corners = !strcmp(arg, "yes");
-		if (!job->corners && strcmp(arg, "no"))
-			argp_error(state, "--corners is \"%s\"; it must be yes or no", arg);
+	case OPT_CORNERS: job->corners = yes_arg(state, "corners", arg); break;
+	case OPT_CACHING: job->engine.prefix_caching = yes_arg(state, "prefix-caching", arg); break;
+	case OPT_DRAFTS:
+		job->engine.drafts = (int)strtol(arg, &end, 10);
+		if (end == arg || *end || job->engine.drafts < 0 ||
+		    job->engine.drafts >= DECODE_MAX_QUERY)
+			argp_error(state, "--speculative must be an integer from 0 to %d",
+				   DECODE_MAX_QUERY - 1);
 		break;
+	case OPT_ACCEPT: job->engine.accept = positive_arg(state, "accept", arg); break;
+	case OPT_COST: cost_arg(state, job, arg); break;
 	case OPT_LEAVE_OUT: job->leave_out = 1; break;
 	default: return ARGP_ERR_UNKNOWN;
 	}

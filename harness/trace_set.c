@@ -79,7 +79,7 @@ static int add_picks(struct set *set, const struct replay *r, const struct job *
 				   .batch = rows_text(&r->rows[s->first], s->num_rows) };
 		if (job->leave_out && i < n && i % 10 == 5)
 			e.split = "heldout_random";
-		dealt_model(e.model, sizeof e.model, job->models, i + (int)job->seed);
+		dealt_model(e.model, sizeof e.model, job->models, set->n);
 		snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, picked[i].step,
 			 r->num_steps, i < n ? "" : ", corner");
 		if (!e.batch || !set_add(set, e))
@@ -121,19 +121,31 @@ static int pick_steps(struct set *set, const struct replay *r, const struct job 
 	return ok && n;
 }
 
+/* What the job leaves open is filled in. */
+static struct engine job_engine(const struct job *job)
+{
+	struct engine e = job->engine;
+	e.seed = job->seed;
+	e.cost = job->cost.step_ms > 0 ? &job->cost : NULL;
+	if (!(e.accept > 0))
+		e.accept = 1 + e.drafts / 2.;
+	return e;
+}
+
 static int replay_job(struct set *set, const struct job *job, const struct models *models)
 {
-	long long whole = job->engine.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK;
+	const struct engine e = job_engine(job);
+	long long whole = e.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK - e.drafts;
 	int longest = whole < job->max_request ? (int)whole : job->max_request, ok = 0;
 	struct trace trace;
 	struct replay r;
 	double capacity, pairs = most_pairs(job, models);
 	if (!pairs || !trace_load(&trace, job->path, job->requests, longest))
 		return 0;
-	capacity = replay_capacity(&trace, &job->engine);
+	capacity = replay_capacity(&trace, &e);
 	if (capacity > 0) {
 		trace_set_rate(&trace, job->load * capacity);
-		ok = replay_run(&r, &trace, &job->engine);
+		ok = replay_run(&r, &trace, &e);
 	}
 	if (ok) {
 		complain("%s: %d requests (%d left out), %.2f/s of %.2f/s, %d steps, %d "
@@ -149,18 +161,36 @@ static int replay_job(struct set *set, const struct job *job, const struct model
 	return ok;
 }
 
+/* Options that are seldom given. */
+static void print_extras(const struct job *j, char *text, size_t size)
+{
+	const struct engine e = job_engine(j);
+	size_t n = 0;
+	text[0] = '\0';
+	if (e.prefix_caching)
+		n += (size_t)snprintf(text + n, size - n, ", prefix caching");
+	if (e.drafts && n < size)
+		n += (size_t)snprintf(text + n, size - n, ", %d drafts of which %g advance",
+				      e.drafts, e.accept - 1);
+	if (e.cost && n < size)
+		snprintf(text + n, size - n, ", %g ms + %g ms a query + %g ms a KV token",
+			 e.cost->step_ms, e.cost->query_ms, e.cost->kv_ms);
+}
+
 static void print_about(const struct job *jobs, int num_jobs, FILE *f)
 {
-	char text[256], name[64];
+	char text[512], extras[160], name[64];
 	fputs("\t\"about\": [\n", f);
 	for (int i = 0; i < num_jobs; i++) {
 		const struct job *j = &jobs[i];
 		trace_name(name, sizeof name, j->path);
+		print_extras(j, extras, sizeof extras);
 		snprintf(text, sizeof text,
 			 "%s: load %g, budget %d, %d sequences, %lld KV tokens, first %d requests "
-			 "of at most %d tokens, %s, seed %llu",
+			 "of at most %d tokens%s, %s, seed %llu",
 			 name, j->load, j->engine.max_batched_tokens, j->engine.max_seqs,
-			 j->engine.kv_tokens, j->requests, j->max_request, j->split, j->seed);
+			 j->engine.kv_tokens, j->requests, j->max_request, extras, j->split,
+			 j->seed);
 		fputs("\t\t", f);
 		json_quote(f, text);
 		fputs(i + 1 < num_jobs ? ",\n" : "\n\t],\n", f);

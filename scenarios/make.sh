@@ -48,11 +48,17 @@ options="$options --model $others"
 at_loads heldout_shape azure2023_conv 1
 at_loads heldout_shape mooncake_synthetic 1
 options="$options --leave-out --model $models"
-at_loads train azure2023_code 8
-at_loads train azure2023_conv 8
-at_loads train sharegpt_8k_lengths 8
-at_loads train servegen_deepseek_r1 8
-at_loads train mooncake_synthetic 8
+at_loads train azure2023_code 7
+at_loads train azure2023_conv 7
+at_loads train sharegpt_8k_lengths 7
+at_loads train servegen_deepseek_r1 7
+at_loads train mooncake_synthetic 7
+options="$options --corners no --pick 6"
+options="$options --trace $traces/mooncake_synthetic.csv --seed 41 --prefix-caching yes"
+options="$options --trace $traces/mooncake_synthetic.csv --seed 42 --max-batched-tokens 2048"
+options="$options --trace $traces/azure2023_conv.csv --seed 43 --prefix-caching no"
+options="$options --speculative 3 --accept 2.5"
+options="$options --trace $traces/servegen_deepseek_r1.csv --seed 44 --speculative 5 --accept 3"
 attune $options >"$new/traces_h200.json"
 
 mv "$new"/*.json "$here"

@@ -26,7 +26,7 @@ static struct trace random_trace(int n, int longest)
 	for (int i = 0; i < n; i++) {
 		int most = 1 << between(0, (int)log2(longest) - 1);
 		at += between(0, 3) ? 0 : between(0, 400);
-		t.v[i] = (struct request){ at, between(1, most), between(1, most) };
+		t.v[i] = (struct request){ at, between(1, most), between(1, most), 0 };
 	}
 	return t;
 }

@@ -59,7 +59,7 @@ static const struct set {
 	/*                     train      held-out  peers   KV MB  bytes/s  FLOP/s   ms    */
 	{ "cpu",                 51,          18,      0,     256,    20e9,   2e11,  30 },
 	{ "h200",               183,          93,      0,    6000,    4e12,   3e14,  27 },
-	{ "traces_h200",        151,          52,      0,    6000,    4e12,   3e14,  27 },
+	{ "traces_h200",        147,          56,      0,    6000,    4e12,   3e14,  27 },
 	{ "peers_h200",           0,           0,     43,   70000,    4e12,   3e14,  30 },
 };
 // clang-format on
