@@ -1,27 +1,14 @@
-/* data.c - what a database says of one GPU, in memory and in an order that does
- * not depend on how the rows were inserted: everything that is generated from
- * here must come out the same from the same cells. */
-#include "tuner.h"
+/* data.c - what a database says of one GPU, in memory: scenarios, choices, and a
+ * cell for each pass of each. */
+#include "data.h"
 #include <math.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PHASE_PLAN = NUM_PHASES };
-
-struct raw {
-	int scenario, phase, choice, decode; /* decode: of a plan, else -1 */
-	struct cell cell;
-};
-
 struct name { /* of a scenario or a choice, as found by tsearch */
 	char *text;
 	int index;
-};
-
-struct scaffold {
-	void *scenarios, *choices; /* of struct name */
-	int room, raw_room, choice_room;
 };
 
 const char *phase_name(int phase)
@@ -61,6 +48,8 @@ struct data *data_new(const char *gpu, const struct run_info *run)
 	}
 	snprintf(d->gpu, sizeof d->gpu, "%s", gpu);
 	d->run = *run;
+	for (int b = 0; b < NOISE_BANDS; b++)
+		d->noise.floor[b] = NOISE_FLOOR / 1e6;
 	d->run.device.backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
 	return d;
 }
@@ -85,8 +74,7 @@ static struct name *name_of(void **root, const char *text)
 	return at ? *at : NULL;
 }
 
-/* Room for one more in an array that doubles. */
-static int grow(void *array, int n, int *room, size_t size)
+int array_grow(void *array, int n, int *room, size_t size)
 {
 	void **p = array;
 	if (n < *room)
@@ -130,7 +118,7 @@ static int new_scenario(struct data *d, const struct store_cell *c)
 		complain("%s, batch %s: %s", c->model, c->batch, wrong);
 		return -1;
 	}
-	if (!grow(&d->v, d->n, &d->scaffold->room, sizeof *d->v))
+	if (!array_grow(&d->v, d->n, &d->scaffold->room, sizeof *d->v))
 		return -1;
 	m.batch = batch_parse(c->batch, error, sizeof error);
 	if (!m.batch) {
@@ -158,7 +146,7 @@ static int join_sets(struct measured *m, const struct store_cell *c)
 {
 	if (c->weight > m->weight)
 		m->weight = c->weight;
-	if (strcmp(c->split, "heldout") || !data_is_training(m))
+	if (strncmp(c->split, "heldout", 7) || !data_is_training(m))
 		return 1;
 	free(m->split);
 	m->split = strdup(c->split);
@@ -195,7 +183,7 @@ static int choice_index(struct data *d, const char *text)
 	c.kernel = kernel_find(d->run.device.backend, kernel);
 	if (!c.kernel || !config_parse(&c.config, c.kernel->space, text + n, &where))
 		return name->index = NOT_LISTED;
-	if (!grow(&d->choice, d->num_choices, &d->scaffold->choice_room, sizeof *d->choice))
+	if (!array_grow(&d->choice, d->num_choices, &d->scaffold->choice_room, sizeof *d->choice))
 		return -1;
 	d->choice[d->num_choices] = c;
 	return name->index = d->num_choices++;
@@ -260,11 +248,43 @@ static int belongs(struct data *d, const struct store_cell *c)
 	return 1;
 }
 
+static int one_of(const char *word, const char *const *words, int n)
+{
+	int i = 0;
+	while (i < n && strcmp(word, words[i]))
+		i++;
+	return i;
+}
+
+/* A race ends for a choice as soon as it is seen to be slow. */
+static int was_given_up(const char *stopped)
+{
+	static const char *const words[] = { "slow", "screen", "beaten" };
+	return stopped && one_of(stopped, words, (int)COUNT(words)) < (int)COUNT(words);
+}
+
+enum { NUM_STAGES = 8 };
+
+static int stage_of(const char *stage)
+{
+	static const char *const words[] = { "race", "complete", "cold", "refine", "audit", "b" };
+	return stage ? one_of(stage, words, (int)COUNT(words)) : 0;
+}
+
 int data_add(struct data *d, const struct store_cell *c)
 {
-	struct raw r = { .phase = phase_of(c->phase),
-			 .cell = { outcome_of(c->outcome), c->median_us, c->min_us, c->ci_us,
-				   c->gbps, c->tflops, c->joules } };
+	struct raw r = { .phase = phase_of(c->phase), .pass = c->pass == 'B' ? PASS_B : PASS_A };
+	r.cell = (struct cell){ .outcome = outcome_of(c->outcome),
+				.censored = was_given_up(c->stopped),
+				.us = c->median_us,
+				.median_us = c->median_us,
+				.min_us = c->min_us,
+				.ci_us = c->ci_us,
+				.gbps = c->gbps,
+				.tflops = c->tflops,
+				.joules = c->joules,
+				.ratio = c->ratio > 0 ? c->ratio : NAN,
+				.race = c->run * NUM_STAGES + stage_of(c->stage) };
 	if (!belongs(d, c))
 		return 0;
 	if (r.phase < 0 || r.cell.outcome == NUM_OUTCOMES) {
@@ -285,97 +305,10 @@ int data_add(struct data *d, const struct store_cell *c)
 		d->ignored++;
 		return 1;
 	}
-	if (found < 0 || !grow(&d->raw, d->num_raw, &d->scaffold->raw_room, sizeof *d->raw))
+	if (found < 0 || !array_grow(&d->raw, d->num_raw, &d->scaffold->raw_room, sizeof *d->raw))
 		return 0;
 	d->raw[d->num_raw++] = r;
 	return 1;
-}
-
-/* ---- canonical order ---------------------------------------------------------- */
-static int scenario_order(const void *pa, const void *pb, void *arg)
-{
-	const struct data *d = arg;
-	const struct measured *a = &d->v[*(const int *)pa], *b = &d->v[*(const int *)pb];
-	return strverscmp(a->key, b->key); /* page 8 before page 16 */
-}
-
-static int choice_order(const void *pa, const void *pb, void *arg)
-{
-	const struct data *d = arg;
-	const struct choice *a = &d->choice[*(const int *)pa], *b = &d->choice[*(const int *)pb];
-	if (a->kernel != b->kernel)
-		return a->kernel < b->kernel ? -1 : 1;
-	for (int i = 0; i < MAX_AXES; i++)
-		if (a->config.v[i] != b->config.v[i])
-			return a->config.v[i] < b->config.v[i] ? -1 : 1;
-	return 0;
-}
-
-/* Sorts the `n` elements of `size` bytes at `v`; rank[old] = new. NULL without
- * memory. */
-static int *sort_ranked(struct data *d, void *v, int n, size_t size,
-			int (*order)(const void *, const void *, void *))
-{
-	int *index = malloc(sizeof *index * (size_t)(n + 1));
-	int *rank = malloc(sizeof *rank * (size_t)(n + 1));
-	char *copy = malloc(size * (size_t)(n + 1));
-	if (index && rank && copy && n) {
-		for (int i = 0; i < n; i++)
-			index[i] = i;
-		qsort_r(index, (size_t)n, sizeof *index, order, d);
-		memcpy(copy, v, size * (size_t)n);
-		for (int i = 0; i < n; i++) {
-			rank[index[i]] = i;
-			memcpy((char *)v + size * (size_t)i, copy + size * (size_t)index[i], size);
-		}
-	}
-	if (!index || !copy) {
-		free(rank);
-		rank = NULL;
-	}
-	free(index);
-	free(copy);
-	return rank;
-}
-
-static size_t place_of(const struct data *d, int scenario, int phase, int choice)
-{
-	return ((size_t)scenario * NUM_PHASES + (size_t)phase) * (size_t)d->num_choices +
-	       (size_t)choice;
-}
-
-static int place_cells(struct data *d, const int *scenario, const int *choice)
-{
-	const size_t places = place_of(d, d->n, 0, 0);
-	d->place = malloc(sizeof *d->place * (places + 1));
-	d->cell = malloc(sizeof *d->cell * (size_t)(d->num_raw + 1));
-	d->plan = malloc(sizeof *d->plan * (size_t)(d->num_raw + 1));
-	if (!d->place || !d->cell || !d->plan)
-		return 0;
-	for (size_t i = 0; i < places; i++)
-		d->place[i] = -1;
-	for (int i = 0; i < d->num_raw; i++) {
-		const struct raw *r = &d->raw[i];
-		const int s = scenario[r->scenario], c = choice[r->choice];
-		if (r->phase == PHASE_PLAN) {
-			d->plan[d->num_plans++] =
-			    (struct composed){ s, c, choice[r->decode], r->cell };
-			continue;
-		}
-		d->cell[i] = r->cell;
-		d->place[place_of(d, s, r->phase, c)] = i;
-	}
-	return 1;
-}
-
-int data_finish(struct data *d)
-{
-	int *scenario = sort_ranked(d, d->v, d->n, sizeof *d->v, scenario_order);
-	int *choice = sort_ranked(d, d->choice, d->num_choices, sizeof *d->choice, choice_order);
-	const int done = scenario && choice && place_cells(d, scenario, choice);
-	free(scenario);
-	free(choice);
-	return done;
 }
 
 struct loading {
@@ -398,8 +331,9 @@ static struct data *load(struct store *store, const char *gpu)
 	l.d = data_new(gpu, &run);
 	if (!l.d)
 		return NULL;
-	if ((!known || (store_each(store, gpu, add_one, &l) && !l.failed &&
-			store_hash(store, gpu, l.d->hash))) &&
+	if ((!known ||
+	     (store_each(store, gpu, add_one, &l) && !l.failed &&
+	      store_noise(store, gpu, &l.d->noise) && store_hash(store, gpu, l.d->hash))) &&
 	    data_finish(l.d))
 		return l.d;
 	data_free(l.d);
@@ -449,5 +383,10 @@ void data_free(struct data *d)
 	free(d->raw);
 	free(d->cell);
 	free(d->place);
+	free(d->shift);
+	free(d->again);
+	free(d->family);
+	free(d->family_of);
+	free(d->means);
 	free(d);
 }

@@ -1,5 +1,5 @@
 /* matrix.c - what each choice would cost in each training scenario, as integers,
- * so that sums do not depend on their order nor on the machine.
+ * so that sums do not depend on their order nor on the machine. Of pass A alone.
  *
  * A cost is 1e6 x log of the slowdown of the whole plan. In a mixed batch the
  * other part is taken at its best: a decode choice that is twice too slow beside
@@ -9,11 +9,14 @@
  *
  *   within the noise of the row's best    0
  *   slower                                1e6 x log(slowdown), at most COST_CAP
- *   legal, but not measured               the row's worst + COST_MISSING
+ *   given up early                        the same, and never 0
+ *   legal, but not measured               by its family (formulas.c), and never 0;
+ *                                         else the row's worst + COST_MISSING
  *   failed, wrong or illegal              COST_FORBIDDEN
  *
- * Noise is NOISE_FLOOR of the best, more when the two intervals say so, but
- * never more than 2 %: a badly measured cell is not a good one. */
+ * A choice with a formula costs what the choice costs that it comes to in that row.
+ * Noise is what A/A pairs of that duration showed, more when the two intervals say
+ * so, but never more than 2 %: a badly measured cell is not a good one. */
 #include "tuner.h"
 #include <math.h>
 #include <stdlib.h>
@@ -78,19 +81,33 @@ long long matrix_at(const struct matrix *m, int row, int col)
 
 struct timing {
 	double us, ci_us;
+	int vague; /* at least this slow: no tie with the best */
 };
+
+static const struct timing never = { INFINITY, 0, 1 };
+
+static int is_mixed(const struct measured *m)
+{
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+}
 
 static struct timing timing_of(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	const struct cell *cell = choice < 0 ? NULL : data_cell(d, scenario, phase, choice);
 	if (!cell || cell->outcome != OUTCOME_OK)
-		return (struct timing){ INFINITY, 0 };
-	return (struct timing){ cell->median_us, isfinite(cell->ci_us) ? cell->ci_us : 0 };
+		return never;
+	return (struct timing){ cell->us, isfinite(cell->ci_us) ? cell->ci_us : 0, cell->censored };
 }
 
-static int is_mixed(const struct measured *m)
+/* Of a part, by either name where it is the whole batch; else a guess by its family. */
+static struct timing part_timing(const struct data *d, int scenario, enum phase phase, int choice)
 {
-	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	struct timing t = timing_of(d, scenario, phase, choice);
+	if (!isfinite(t.us) && !is_mixed(&d->v[scenario]))
+		t = timing_of(d, scenario, PHASE_ALL, choice);
+	if (!isfinite(t.us) && choice >= 0)
+		t.us = family_time(d, scenario, phase, choice);
+	return t;
 }
 
 /* The plan with this choice for its part. Beside it the other part at its best;
@@ -98,19 +115,19 @@ static int is_mixed(const struct measured *m)
 static struct timing plan_with(const struct data *d, int scenario, enum phase phase, int choice,
 			       double beside)
 {
-	const struct timing whole = timing_of(d, scenario, PHASE_ALL, choice);
-	struct timing part = timing_of(d, scenario, phase, choice);
+	struct timing part = part_timing(d, scenario, phase, choice);
 	part.us += beside;
-	if (!isfinite(part.us) && !is_mixed(&d->v[scenario]))
-		return whole;
-	return phase == PHASE_PREFILL && whole.us < part.us ? whole : part;
+	if (phase != PHASE_PREFILL || !is_mixed(&d->v[scenario]))
+		return part;
+	const struct timing whole = timing_of(d, scenario, PHASE_ALL, choice);
+	return whole.us < part.us ? whole : part;
 }
 
 /* How much slower than the best is no difference. */
-static double noise_us(const struct timing *t, const struct timing *best)
+static double noise_us(const struct data *d, const struct timing *t, const struct timing *best)
 {
 	const double seen = hypot(t->ci_us, best->ci_us);
-	return fmin(fmax(seen, best->us * NOISE_FLOOR / 1e6), best->us * MAX_NOISE / 1e6);
+	return fmin(fmax(seen, best->us * data_noise(d, best->us)), best->us * MAX_NOISE / 1e6);
 }
 
 /* The other part's best time; 0 when there is none, or none was measured. */
@@ -131,27 +148,31 @@ static int failed(const struct data *d, int scenario, enum phase phase, int choi
 	return cell && cell->outcome != OUTCOME_OK;
 }
 
-static int32_t plan_cost(const struct timing *t, const struct timing *best)
+static int32_t plan_cost(const struct data *d, const struct timing *t, const struct timing *best)
 {
+	const int32_t least = (int32_t)lround(1e6 * data_noise(d, best->us));
 	if (!isfinite(t->us))
 		return -1;
-	return t->us - best->us <= noise_us(t, best) ? 0 : cost_of(t->us, best->us);
+	if (!t->vague && t->us - best->us <= noise_us(d, t, best))
+		return 0;
+	const int32_t cost = cost_of(t->us, best->us);
+	return t->vague && cost < least ? least : cost;
 }
 
 static void fill_row(const struct data *d, struct matrix *m, int row, enum phase phase)
 {
 	const int s = m->scenario[row];
 	const double beside = best_beside(d, s, phase);
-	struct timing best = { INFINITY, 0 }, fallback;
+	struct timing best = never, fallback;
 	int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols], worst = 0;
 
 	for (int c = 0; c < m->cols; c++) {
 		const struct timing t = plan_with(d, s, phase, m->choice[c], beside);
-		best = t.us < best.us ? t : best;
+		best = t.us < best.us && !t.vague ? t : best;
 	}
 	for (int c = 0; c < m->cols; c++) {
 		const struct timing t = plan_with(d, s, phase, m->choice[c], beside);
-		cost[c] = plan_cost(&t, &best);
+		cost[c] = plan_cost(d, &t, &best);
 		worst = cost[c] > worst ? cost[c] : worst;
 	}
 	worst = worst + COST_MISSING < COST_CAP ? worst + COST_MISSING : COST_CAP;
@@ -162,7 +183,7 @@ static void fill_row(const struct data *d, struct matrix *m, int row, enum phase
 			cost[c] = worst;
 	}
 	fallback = plan_with(d, s, phase, default_choice(d, s, phase), beside);
-	m->fallback[row] = isfinite(fallback.us) ? plan_cost(&fallback, &best) : COST_CAP;
+	m->fallback[row] = isfinite(fallback.us) ? plan_cost(d, &fallback, &best) : COST_CAP;
 }
 
 static int floor_log2(long long v)
@@ -194,6 +215,14 @@ static void describe_row(const struct data *d, struct matrix *m, int row, enum p
 	block[3] = row; /* by chance, as good as: rows are in the order of names */
 }
 
+/* The same data, asked for what trees learn from. */
+static struct data first_pass(const struct data *d)
+{
+	struct data first = *d;
+	first.pass = PASS_A;
+	return first;
+}
+
 static int is_row(const struct data *d, int scenario, enum phase phase)
 {
 	int choice;
@@ -207,14 +236,15 @@ static int is_column(const struct data *d, int choice)
 	return d->choice[choice].kernel->selectable;
 }
 
-struct matrix *matrix_parts(const struct data *d, enum decision decision)
+struct matrix *matrix_parts(const struct data *all, enum decision decision)
 {
 	const enum phase phase = decision_phase(decision);
-	struct matrix *m = matrix_new(d->n, d->num_choices);
+	const struct data first = first_pass(all), *d = &first;
+	struct matrix *m = matrix_new(d->n, d->num_columns);
 	if (!m)
 		return NULL;
 	m->rows = m->cols = 0;
-	for (int c = 0; c < d->num_choices; c++)
+	for (int c = 0; c < d->num_columns; c++)
 		if (is_column(d, c))
 			m->choice[m->cols++] = c;
 	for (int s = 0; s < d->n; s++) {
@@ -247,8 +277,9 @@ static int fill_join(const struct data *d, const struct pick *pick, int scenario
 	return isfinite(best);
 }
 
-struct matrix *matrix_join(const struct data *d, const struct pick *picks)
+struct matrix *matrix_join(const struct data *all, const struct pick *picks)
 {
+	const struct data first = first_pass(all), *d = &first;
 	struct matrix *m = matrix_new(d->n, 2);
 	if (!m)
 		return NULL;
@@ -264,108 +295,4 @@ struct matrix *matrix_join(const struct data *d, const struct pick *picks)
 		describe_row(d, m, m->rows++, PHASE_ALL);
 	}
 	return m;
-}
-
-/* ---- portfolio -------------------------------------------------------------------- */
-/* least[row] over the columns in use, leaving out column number `without`. */
-static void row_minima(const struct matrix *m, const int *used, int n, int without,
-		       long long *least)
-{
-	for (int r = 0; r < m->rows; r++) {
-		least[r] = 2 * FORBIDDEN_SUM;
-		for (int i = 0; i < n; i++) {
-			const long long cost = i == without ? least[r] : matrix_at(m, r, used[i]);
-			if (cost < least[r])
-				least[r] = cost;
-		}
-	}
-}
-
-/* The column that brings the sum of row minima down the most. */
-static int best_addition(const struct matrix *m, const long long *least, long long *sum)
-{
-	int best = -1;
-	for (int c = 0; c < m->cols; c++) {
-		long long total = 0;
-		for (int r = 0; r < m->rows; r++) {
-			const long long cost = matrix_at(m, r, c);
-			total += cost < least[r] ? cost : least[r];
-		}
-		if (best < 0 || total < *sum)
-			best = c, *sum = total;
-	}
-	return best;
-}
-
-/* Replaces members one at a time while that helps. */
-static void swap_members(const struct matrix *m, int *used, int n, long long *least, long long sum)
-{
-	for (int changed = 1; changed;) {
-		changed = 0;
-		for (int i = 0; i < n; i++) {
-			long long with = 0;
-			row_minima(m, used, n, i, least);
-			const int c = best_addition(m, least, &with);
-			if (with < sum)
-				used[i] = c, sum = with, changed = 1;
-		}
-	}
-}
-
-int matrix_keep(struct matrix *m, const int *to, int cols)
-{
-	const size_t rows = (size_t)m->rows;
-	int32_t *cost = malloc(sizeof *cost * (rows * (size_t)cols + 1));
-	if (!cost)
-		return 0;
-	for (int c = 0; c < m->cols; c++) {
-		if (to[c] < 0)
-			continue;
-		for (size_t r = 0; r < rows; r++)
-			cost[r * (size_t)cols + (size_t)to[c]] =
-			    m->cost[r * (size_t)m->cols + (size_t)c];
-		m->choice[to[c]] = m->choice[c]; /* to[c] <= c */
-	}
-	free(m->cost);
-	m->cost = cost;
-	m->cols = cols;
-	return 1;
-}
-
-static int keep_members(struct matrix *m, const int *used, int n)
-{
-	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0, done;
-	if (!to)
-		return 0;
-	for (int c = 0; c < m->cols; c++) {
-		to[c] = -1;
-		for (int i = 0; i < n; i++)
-			if (used[i] == c)
-				to[c] = kept;
-		kept += to[c] >= 0;
-	}
-	done = matrix_keep(m, to, kept);
-	free(to);
-	return done;
-}
-
-int matrix_portfolio(struct matrix *m, int limit)
-{
-	int *used = malloc(sizeof *used * (size_t)(limit + 1)), n = 0, done = 0;
-	long long *least = malloc(sizeof *least * (size_t)(m->rows + 1)), sum = -1;
-	if (used && least && m->cols > 0) {
-		for (; n < limit; n++) {
-			long long with = 0;
-			row_minima(m, used, n, -1, least);
-			used[n] = best_addition(m, least, &with);
-			if (n && with == sum)
-				break;
-			sum = with;
-		}
-		swap_members(m, used, n, least, sum);
-		done = keep_members(m, used, n);
-	}
-	free(used);
-	free(least);
-	return done;
 }

@@ -1,63 +1,140 @@
 /* times.c - what the measured cells say about a scenario: what may run, how long
- * a plan takes, and what the fastest measured plan takes. */
+ * a plan takes, and what the fastest measured plan takes.
+ *
+ * A choice is raced in several stages, and between them a device drifts. All racers
+ * of a race are timed in rounds against one reference, so that a cell's `us` is its
+ * ratio to the reference x the reference's time, by one clock for the scenario and
+ * phase: that of the race with most cells. A race whose reference seems to have
+ * changed by more than MAX_DRIFT had another one, and keeps its own times. */
 #include "tuner.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define MAX_DRIFT 0.1
 
 int data_is_training(const struct measured *m)
 {
-	return strcmp(m->split, "heldout") != 0;
+	return strncmp(m->split, "heldout", 7) != 0;
+}
+
+int noise_band(double us)
+{
+	return us < 20 ? 0 : us < 200 ? 1 : 2;
+}
+
+double data_noise(const struct data *d, double us)
+{
+	return d->noise.floor[noise_band(us)];
+}
+
+/* ---- cells ------------------------------------------------------------------------ */
+static struct cell *cell_of(const struct data *d, enum pass pass, int scenario, enum phase phase,
+			    int choice)
+{
+	const size_t row =
+	    ((size_t)pass * (size_t)d->n + (size_t)scenario) * NUM_PHASES + (size_t)phase;
+	const int concrete = choice < 0 ? -1 : data_concrete(d, scenario, phase, choice);
+	const int at =
+	    concrete < 0 ? -1 : d->place[row * (size_t)d->num_choices + (size_t)concrete];
+	return at < 0 ? NULL : &d->cell[at];
+}
+
+static int is_ok(const struct cell *c)
+{
+	return c && c->outcome == OUTCOME_OK;
 }
 
 const struct cell *data_cell(const struct data *d, int scenario, enum phase phase, int choice)
 {
-	const size_t row = (size_t)scenario * NUM_PHASES + (size_t)phase;
-	const int at = d->place[row * (size_t)d->num_choices + (size_t)choice];
-	return at < 0 ? NULL : &d->cell[at];
+	const struct cell *b =
+	    d->pass == PASS_B ? cell_of(d, PASS_B, scenario, phase, choice) : NULL;
+	return b ? b : cell_of(d, PASS_A, scenario, phase, choice);
 }
 
 int data_legal(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	const struct measured *m = &d->v[scenario];
 	const struct choice *c = &d->choice[choice];
-	return c->kernel->selectable && !c->kernel->space->why_illegal(
-					    &c->config, &m->shape, &m->part[phase], &d->run.device);
+	struct config means;
+	return c->kernel->selectable && !config_resolve(&means, &c->config, c->kernel, &m->shape,
+							&m->part[phase], &d->run.device);
 }
 
 double data_time(const struct data *d, int scenario, enum phase phase, int choice)
 {
-	const struct cell *cell = choice < 0 ? NULL : data_cell(d, scenario, phase, choice);
-	return cell && cell->outcome == OUTCOME_OK ? cell->median_us : INFINITY;
+	const struct cell *a = cell_of(d, PASS_A, scenario, phase, choice);
+	const struct cell *b =
+	    d->pass == PASS_B ? cell_of(d, PASS_B, scenario, phase, choice) : NULL;
+	if (b)
+		return is_ok(b) ? b->median_us : INFINITY;
+	return is_ok(a) ? a->us * (d->pass == PASS_B ? d->shift[scenario] : 1) : INFINITY;
 }
 
 int data_find(const struct data *d, const struct choice *c)
 {
-	for (int i = 0; i < d->num_choices; i++)
+	for (int i = 0; i < d->num_columns; i++)
 		if (d->choice[i].kernel == c->kernel &&
 		    !memcmp(&d->choice[i].config, &c->config, sizeof c->config))
 			return i;
 	return -1;
 }
 
-/* Both parts in one plan: measured as such, else the parts one after the other. */
-static double both(const struct data *d, int scenario, const struct pick *p)
+static int is_mixed(const struct measured *m)
 {
-	for (int i = 0; i < d->num_plans; i++) {
-		const struct composed *c = &d->plan[i];
-		if (c->scenario == scenario && c->prefill == p->prefill && c->decode == p->decode)
-			return c->cell.outcome == OUTCOME_OK ? c->cell.median_us : INFINITY;
-	}
-	return data_time(d, scenario, PHASE_PREFILL, p->prefill) +
-	       data_time(d, scenario, PHASE_DECODE, p->decode);
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
 }
 
 double data_part_time(const struct data *d, int scenario, enum phase phase, int choice)
 {
-	const struct measured *m = &d->v[scenario];
 	const double part = data_time(d, scenario, phase, choice);
-	if (isfinite(part) || (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]))
+	if (isfinite(part) || is_mixed(&d->v[scenario]))
 		return part;
 	return data_time(d, scenario, PHASE_ALL, choice);
+}
+
+/* Whether the part's time is one of pass B. */
+static int is_confirmed(const struct data *d, int scenario, enum phase phase, int choice)
+{
+	return is_ok(cell_of(d, PASS_B, scenario, phase, choice)) ||
+	       (!is_mixed(&d->v[scenario]) &&
+		is_ok(cell_of(d, PASS_B, scenario, PHASE_ALL, choice)));
+}
+
+static int measured_again(const struct data *d, int scenario, enum phase phase)
+{
+	return d->pass == PASS_B && d->again[scenario * NUM_PHASES + (int)phase];
+}
+
+/* ---- plans ------------------------------------------------------------------------ */
+/* Both parts in one plan, measured as such in this pass; NULL when it was not. */
+static const struct cell *plan_cell(const struct data *d, enum pass pass, int scenario,
+				    const struct pick *p)
+{
+	const int prefill =
+	    p->prefill < 0 ? -1 : data_concrete(d, scenario, PHASE_PREFILL, p->prefill);
+	const int decode = p->decode < 0 ? -1 : data_concrete(d, scenario, PHASE_DECODE, p->decode);
+	for (int i = 0; i < d->num_plans; i++) {
+		const struct composed *c = &d->plan[i];
+		if (c->scenario == scenario && c->pass == pass && c->prefill == prefill &&
+		    c->decode == decode)
+			return &c->cell;
+	}
+	return NULL;
+}
+
+/* Measured as one plan, else the parts one after the other. */
+static double both(const struct data *d, int scenario, const struct pick *p)
+{
+	const struct cell *again = d->pass == PASS_B ? plan_cell(d, PASS_B, scenario, p) : NULL;
+	const struct cell *first = plan_cell(d, PASS_A, scenario, p);
+	if (again)
+		return is_ok(again) ? again->median_us : INFINITY;
+	if (measured_again(d, scenario, PHASE_PREFILL) || !first)
+		return data_time(d, scenario, PHASE_PREFILL, p->prefill) +
+		       data_time(d, scenario, PHASE_DECODE, p->decode);
+	return is_ok(first) ? first->median_us * (d->pass == PASS_B ? d->shift[scenario] : 1)
+			    : INFINITY;
 }
 
 double data_plan_time(const struct data *d, int scenario, const struct pick *p)
@@ -70,11 +147,28 @@ double data_plan_time(const struct data *d, int scenario, const struct pick *p)
 	return p->join ? both(d, scenario, p) : data_time(d, scenario, PHASE_ALL, p->prefill);
 }
 
+int data_confirmed(const struct data *d, int scenario, const struct pick *p)
+{
+	const struct measured *m = &d->v[scenario];
+	const signed char *again = &d->again[scenario * NUM_PHASES];
+	if (!again[PHASE_ALL] && !again[PHASE_PREFILL] && !again[PHASE_DECODE])
+		return 1;
+	if (is_mixed(m) && !p->join)
+		return is_confirmed(d, scenario, PHASE_ALL, p->prefill);
+	if (is_mixed(m) && plan_cell(d, PASS_B, scenario, p))
+		return 1;
+	return (!m->has[PHASE_PREFILL] || is_confirmed(d, scenario, PHASE_PREFILL, p->prefill)) &&
+	       (!m->has[PHASE_DECODE] || is_confirmed(d, scenario, PHASE_DECODE, p->decode));
+}
+
 double data_best(const struct data *d, int scenario, enum phase phase, int *choice)
 {
+	const int again = measured_again(d, scenario, phase);
 	double best = INFINITY;
 	*choice = -1;
 	for (int c = 0; c < d->num_choices; c++) {
+		if (again && !is_confirmed(d, scenario, phase, c))
+			continue;
 		const double t = data_part_time(d, scenario, phase, c);
 		if (t < best)
 			best = t, *choice = c;
@@ -82,16 +176,128 @@ double data_best(const struct data *d, int scenario, enum phase phase, int *choi
 	return best;
 }
 
+/* The least time of the ways that pass B measured, or of all of them. */
+static double oracle_of(const struct data *d, int scenario, int only_again)
+{
+	const struct measured *m = &d->v[scenario];
+	int choice, parts_count = 1;
+	double best = INFINITY, parts = 0;
+	if (!only_again || measured_again(d, scenario, PHASE_ALL))
+		best = data_best(d, scenario, PHASE_ALL, &choice);
+	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++) {
+		if (!m->has[p])
+			continue;
+		parts += data_best(d, scenario, p, &choice);
+		parts_count &= !only_again || measured_again(d, scenario, p);
+	}
+	if (parts_count)
+		best = fmin(best, parts);
+	for (int i = 0; i < d->num_plans; i++) {
+		const struct composed *c = &d->plan[i];
+		if (c->scenario != scenario || !is_ok(&c->cell) ||
+		    (only_again && c->pass == PASS_A))
+			continue;
+		if (c->pass <= d->pass)
+			best = fmin(best, c->cell.median_us);
+	}
+	return best;
+}
+
 double data_oracle(const struct data *d, int scenario)
 {
-	int choice;
-	double best = data_best(d, scenario, PHASE_ALL, &choice), parts = 0;
-	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
-		if (d->v[scenario].has[p])
-			parts += data_best(d, scenario, p, &choice);
-	best = fmin(best, parts);
-	for (int i = 0; i < d->num_plans; i++)
-		if (d->plan[i].scenario == scenario && d->plan[i].cell.outcome == OUTCOME_OK)
-			best = fmin(best, d->plan[i].cell.median_us);
-	return best;
+	const int again = measured_again(d, scenario, PHASE_ALL) ||
+			  measured_again(d, scenario, PHASE_PREFILL) ||
+			  measured_again(d, scenario, PHASE_DECODE);
+	const double best = again ? oracle_of(d, scenario, 1) : INFINITY;
+	return isfinite(best) ? best : oracle_of(d, scenario, 0);
+}
+
+/* ---- one clock for several races ---------------------------------------------------- */
+struct lap { /* a cell, and what it makes of its race's reference */
+	struct cell *cell;
+	double reference_us;
+};
+
+static int by_race(const void *pa, const void *pb)
+{
+	const struct lap *a = pa, *b = pb;
+	if (a->cell->race != b->cell->race)
+		return a->cell->race < b->cell->race ? -1 : 1;
+	return (a->reference_us > b->reference_us) - (a->reference_us < b->reference_us);
+}
+
+/* Of laps[from..return) that are of one race. */
+static int end_of_race(const struct lap *lap, int from, int n)
+{
+	int end = from;
+	while (end < n && lap[end].cell->race == lap[from].cell->race)
+		end++;
+	return end;
+}
+
+static void set_clock(struct lap *lap, int n)
+{
+	double clock = NAN;
+	int most = 0;
+	qsort(lap, (size_t)n, sizeof *lap, by_race);
+	for (int i = 0, end; i < n; i = end) {
+		end = end_of_race(lap, i, n);
+		if (end - i > most)
+			most = end - i, clock = lap[(i + end) / 2].reference_us;
+	}
+	for (int i = 0, end; i < n; i = end) {
+		end = end_of_race(lap, i, n);
+		if (fabs(lap[(i + end) / 2].reference_us / clock - 1) > MAX_DRIFT)
+			continue;
+		for (int k = i; k < end; k++)
+			lap[k].cell->us = lap[k].cell->ratio * clock;
+	}
+}
+
+static void compare_races(const struct data *d, int scenario, enum phase phase, struct lap *lap)
+{
+	int n = 0;
+	for (int c = 0; c < d->num_choices; c++) {
+		struct cell *cell = cell_of(d, PASS_A, scenario, phase, c);
+		if (is_ok(cell) && cell->ratio > 0)
+			lap[n++] = (struct lap){ cell, cell->median_us / cell->ratio };
+	}
+	if (n)
+		set_clock(lap, n);
+}
+
+static void compare_passes(struct data *d, int scenario, double *ratio)
+{
+	signed char *again = &d->again[scenario * NUM_PHASES];
+	int n = 0;
+	for (int p = 0; p < NUM_PHASES; p++)
+		for (int c = 0; c < d->num_choices; c++) {
+			const struct cell *a = cell_of(d, PASS_A, scenario, (enum phase)p, c);
+			const struct cell *b = cell_of(d, PASS_B, scenario, (enum phase)p, c);
+			again[p] |= (signed char)is_ok(b);
+			if (is_ok(a) && is_ok(b))
+				ratio[n++] = b->median_us / a->us;
+		}
+	if (!is_mixed(&d->v[scenario]))
+		for (int p = 0; p < NUM_PHASES; p++)
+			again[p] |= again[PHASE_ALL] | again[PHASE_PREFILL] | again[PHASE_DECODE];
+	d->shift[scenario] = n ? median(ratio, n) : 1;
+}
+
+int times_prepare(struct data *d)
+{
+	const size_t room = (size_t)d->num_choices * NUM_PHASES + 1;
+	struct lap *lap = malloc(sizeof *lap * room);
+	double *ratio = malloc(sizeof *ratio * room);
+	d->shift = malloc(sizeof *d->shift * ((size_t)d->n + 1));
+	d->again = calloc((size_t)d->n + 1, NUM_PHASES);
+	const int done = lap && ratio && d->shift && d->again;
+	for (int s = 0; done && s < d->n; s++) {
+		for (int p = 0; p < NUM_PHASES; p++)
+			compare_races(d, s, (enum phase)p, lap);
+		compare_passes(d, s, ratio);
+	}
+	free(lap);
+	free(ratio);
+	return done;
 }

@@ -28,9 +28,18 @@ int cmd_bench(int argc, char **argv);
 /* ---- data.c: what a database says of one GPU ---------------------------------- */
 enum { NUM_PHASES = 3 }; /* of enum phase */
 
+/* Pass A is what trees learn from, pass B a session of its own that measured again
+ * what they pick and its rivals: by it they are judged, since the fastest of many
+ * times is fast by luck too. */
+enum pass { PASS_A, PASS_B, NUM_PASSES };
+
 struct cell {
 	enum outcome outcome;
+	int censored; /* given up early: known to be slow, not how slow */
+	double us;    /* what costs are made of: see times.c */
 	double median_us, min_us, ci_us, gbps, tflops, joules;
+	double ratio;   /* to the reference of its race; NaN: not known */
+	long long race; /* of a scenario and phase: which one it was in */
 };
 
 /* A scenario as measured. part[phase] is valid where has[phase]. */
@@ -47,25 +56,40 @@ struct measured {
 /* A prefill and a decode choice, measured as one run. */
 struct composed {
 	int scenario, prefill, decode;
+	enum pass pass;
 	struct cell cell;
 };
+
+enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
 
 struct data {
 	char gpu[16], hash[33], protocol[32];
 	struct run_info run;
 	struct measured *v; /* by model, page size, dtypes, layout, batch */
 	int n;
-	struct choice *choice; /* by kernel, then by values */
-	int num_choices;
+	/* By kernel, then by values: num_choices that were measured, and then, up to
+	 * num_columns, those with a formula. */
+	struct choice *choice;
+	int num_choices, num_columns;
 	struct composed *plan;
 	int num_plans;
 	int ignored; /* cells whose choice today's .def tables do not list */
+	struct noise noise;
+	/* Whose times are asked for. PASS_B, as data_finish leaves it: where a scenario
+	 * has times of that pass they alone count, in others those of pass A. */
+	enum pass pass;
 	/* private: cells as added, and their places */
 	struct scaffold *scaffold;
 	struct raw *raw;
 	int num_raw;
 	struct cell *cell;
-	int *place; /* [n][NUM_PHASES][num_choices], -1: not measured */
+	int *place;         /* [NUM_PASSES][n][NUM_PHASES][num_choices], -1: not measured */
+	double *shift;      /* [n] median of B / A over cells that have both; 1 */
+	signed char *again; /* [n][NUM_PHASES] whether pass B has a right result */
+	struct family *family;
+	int num_families;
+	int *family_of;     /* [num_columns], -1: of none */
+	signed char *means; /* [n][NUM_PHASES][num_columns] see formulas.c */
 };
 
 /* NULL and a complaint when the database cannot be read or mixes protocols; one
@@ -84,12 +108,34 @@ int gpu_or_own(const char *asked, char gpu[16]);
 /* "results/<gpu>.sqlite", "generated/attune_<gpu>.h" */
 void default_paths(const char *gpu, char db[256], char header[256]);
 
+/* ---- formulas.c: choices that say how to work out a value ----------------------- */
+enum { MAX_MEMBERS = 24 };
+/* Choices that differ in the axis of their kernel's formulas only. */
+struct family {
+	int member[MAX_MEMBERS]; /* [value of the axis] index into data.choice, or -1 */
+	int num_members;
+};
+/* Adds choices with a formula behind the others, and what they mean. 0 without memory. */
+int formulas_add(struct data *);
+/* The choice of numbers that runs where `choice` is asked for, and that is itself
+ * unless it has a formula; -1: none is legal, or it was never measured anywhere. */
+int data_concrete(const struct data *, int scenario, enum phase, int choice);
+/* A cautious guess at the time of a choice that is legal and was not measured there,
+ * by the members of its family that were; INFINITY when they do not say. */
+double family_time(const struct data *, int scenario, enum phase, int choice);
+
 /* ---- times.c: what the cells say ----------------------------------------------- */
-/* NULL when not measured. */
+/* Of the pass that is asked for, else of pass A; NULL when not measured. */
 const struct cell *data_cell(const struct data *, int scenario, enum phase, int choice);
 int data_legal(const struct data *, int scenario, enum phase, int choice);
-/* Median of an `ok` cell; INFINITY for any other. */
+/* Time of an `ok` cell; INFINITY for any other. In pass B a cell of pass A stands
+ * for what it would have been there, by data.shift. */
 double data_time(const struct data *, int scenario, enum phase, int choice);
+/* Makes cells of several races comparable, and finds data.shift and data.again. */
+int times_prepare(struct data *);
+int noise_band(double us);
+/* How much slower than `us` is no difference: a share, as measured by A/A pairs. */
+double data_noise(const struct data *, double us);
 /* The same for a part; of a batch of one phase the part is the whole, whichever
  * of the two names it was measured by. */
 double data_part_time(const struct data *, int scenario, enum phase, int choice);
@@ -104,7 +150,10 @@ struct pick {
 /* Time of the picked plan in us; INFINITY when some part of it was not measured
  * or failed. */
 double data_plan_time(const struct data *, int scenario, const struct pick *);
-/* The fastest choice of a phase; INFINITY and -1 when none is. */
+/* 0 when some part of the pick's time is of pass A though the scenario has pass B. */
+int data_confirmed(const struct data *, int scenario, const struct pick *);
+/* The fastest choice of a phase; INFINITY and -1 when none is. In pass B only of
+ * those that it measured, where it measured any. */
 double data_best(const struct data *, int scenario, enum phase, int *choice);
 /* The least time of all measured ways to run the scenario. */
 double data_oracle(const struct data *, int scenario);

@@ -1,0 +1,107 @@
+/* columns.c - which choices are worth having at all: the fewest that leave every
+ * row a good one. */
+#include "tuner.h"
+#include <stdlib.h>
+
+/* least[row] over the columns in use, leaving out column number `without`. */
+static void row_minima(const struct matrix *m, const int *used, int n, int without,
+		       long long *least)
+{
+	for (int r = 0; r < m->rows; r++) {
+		least[r] = 2 * FORBIDDEN_SUM;
+		for (int i = 0; i < n; i++) {
+			const long long cost = i == without ? least[r] : matrix_at(m, r, used[i]);
+			if (cost < least[r])
+				least[r] = cost;
+		}
+	}
+}
+
+/* The column that brings the sum of row minima down the most. */
+static int best_addition(const struct matrix *m, const long long *least, long long *sum)
+{
+	int best = -1;
+	for (int c = 0; c < m->cols; c++) {
+		long long total = 0;
+		for (int r = 0; r < m->rows; r++) {
+			const long long cost = matrix_at(m, r, c);
+			total += cost < least[r] ? cost : least[r];
+		}
+		if (best < 0 || total < *sum)
+			best = c, *sum = total;
+	}
+	return best;
+}
+
+/* Replaces members one at a time while that helps. */
+static void swap_members(const struct matrix *m, int *used, int n, long long *least, long long sum)
+{
+	for (int changed = 1; changed;) {
+		changed = 0;
+		for (int i = 0; i < n; i++) {
+			long long with = 0;
+			row_minima(m, used, n, i, least);
+			const int c = best_addition(m, least, &with);
+			if (with < sum)
+				used[i] = c, sum = with, changed = 1;
+		}
+	}
+}
+
+int matrix_keep(struct matrix *m, const int *to, int cols)
+{
+	const size_t rows = (size_t)m->rows;
+	int32_t *cost = malloc(sizeof *cost * (rows * (size_t)cols + 1));
+	if (!cost)
+		return 0;
+	for (int c = 0; c < m->cols; c++) {
+		if (to[c] < 0)
+			continue;
+		for (size_t r = 0; r < rows; r++)
+			cost[r * (size_t)cols + (size_t)to[c]] =
+			    m->cost[r * (size_t)m->cols + (size_t)c];
+		m->choice[to[c]] = m->choice[c]; /* to[c] <= c */
+	}
+	free(m->cost);
+	m->cost = cost;
+	m->cols = cols;
+	return 1;
+}
+
+static int keep_members(struct matrix *m, const int *used, int n)
+{
+	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0, done;
+	if (!to)
+		return 0;
+	for (int c = 0; c < m->cols; c++) {
+		to[c] = -1;
+		for (int i = 0; i < n; i++)
+			if (used[i] == c)
+				to[c] = kept;
+		kept += to[c] >= 0;
+	}
+	done = matrix_keep(m, to, kept);
+	free(to);
+	return done;
+}
+
+int matrix_portfolio(struct matrix *m, int limit)
+{
+	int *used = malloc(sizeof *used * (size_t)(limit + 1)), n = 0, done = 0;
+	long long *least = malloc(sizeof *least * (size_t)(m->rows + 1)), sum = -1;
+	if (used && least && m->cols > 0) {
+		for (; n < limit; n++) {
+			long long with = 0;
+			row_minima(m, used, n, -1, least);
+			used[n] = best_addition(m, least, &with);
+			if (n && with == sum)
+				break;
+			sum = with;
+		}
+		swap_members(m, used, n, least, sum);
+		done = keep_members(m, used, n);
+	}
+	free(used);
+	free(least);
+	return done;
+}
