@@ -176,19 +176,24 @@ static int record(struct sim *s)
 	return 1;
 }
 
-/* How many of `drafts` tokens are accepted: until the first that is not. Drawn by the
- * request and its progress, so that no other request changes it. */
+/* A draw in [0, 1): SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 17). */
+static double draw(unsigned long long *state)
+{
+	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+/* How many of `drafts` tokens are accepted: those before the first that is not. Drawn by
+ * the request and its progress, so that no other request changes it. */
 static int accepted(const struct sim *s, int id, int drafts)
 {
-	unsigned long long h = s->engine->seed * 0x9e3779b97f4a7c15ull +
-			       ((unsigned long long)id << 32 | (unsigned)s->state[id].generated);
+	unsigned long long at = (unsigned long long)id << 32 | (unsigned)s->state[id].generated;
+	unsigned long long h = (s->engine->seed + at) * 0xbf58476d1ce4e5b9ull;
 	int n = 0;
-	for (; n < drafts; n++) {
-		h = (h + 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
-		h ^= h >> 31;
-		if ((double)(h >> 11) * 0x1p-53 >= s->draft_share)
-			break;
-	}
+	while (n < drafts && draw(&h) < s->draft_share)
+		n++;
 	return n;
 }
 

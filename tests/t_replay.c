@@ -27,6 +27,7 @@ static struct trace random_trace(int n, int longest)
 		int most = 1 << between(0, (int)log2(longest) - 1);
 		at += between(0, 3) ? 0 : between(0, 400);
 		t.v[i] = (struct request){ at, between(1, most), between(1, most), 0 };
+		t.v[i].cached = between(0, 1) ? between(0, t.v[i].prompt - 1) : 0;
 	}
 	return t;
 }
@@ -37,38 +38,94 @@ struct row_case {
 	int requests, longest, must_preempt;
 };
 
+#define ENGINE(tokens, seqs, kv) \
+	.max_batched_tokens = (tokens), .max_seqs = (seqs), .kv_tokens = (kv)
+#define DRAFTS(n, tokens) .drafts = (n), .accept = (tokens), .seed = 3
 // clang-format off
 static const struct row_case engines[] = {
-	/*                           budget  seqs  KV tokens  requests  longest  preempts */
-	{ "room for all",          {   8192,  256,  1 << 20 },      400,    1024,       0 },
-	{ "short of blocks",       {   8192,  256,     4096 },      300,    2048,       1 },
-	{ "short of sequences",    {   8192,    3,  1 << 20 },      200,    1024,       0 },
-	{ "small budget",          {     16,    8,     8192 },       60,    1024,       0 },
-	{ "budget below sequences", {     4,   16,     8192 },       60,     256,       0 },
-	{ "one at a time",         {     64,    1,     1024 },       40,     512,       0 },
-	{ "one block left over",   {    128,   16,     1039 },      100,    1024,       1 },
+	/*                                 budget  seqs  KV tokens                requests longest preempts */
+	{ "room for all",          { ENGINE(8192,  256,  1 << 20) },                     400, 1024, 0 },
+	{ "short of blocks",       { ENGINE(8192,  256,     4096) },                     300, 2048, 1 },
+	{ "short of sequences",    { ENGINE(8192,    3,  1 << 20) },                     200, 1024, 0 },
+	{ "small budget",          { ENGINE(  16,    8,     8192) },                      60, 1024, 0 },
+	{ "budget below sequences", { ENGINE(  4,   16,     8192) },                      60,  256, 0 },
+	{ "one at a time",         { ENGINE(  64,    1,     1024) },                      40,  512, 0 },
+	{ "one block left over",   { ENGINE( 128,   16,     1039) },                     100, 1024, 1 },
+	{ "prefixes cached",       { ENGINE(2048,   64,  1 << 20), .prefix_caching = 1 }, 300, 2048, 0 },
+	{ "cached, short of blocks", { ENGINE(512,  64,     4096), .prefix_caching = 1 }, 300, 2048, 1 },
+	{ "drafts",                { ENGINE(2048,   64,  1 << 20), DRAFTS(3, 2.5) },      300, 1024, 0 },
+	{ "drafts, short of blocks", { ENGINE(512, 64,     1088), DRAFTS(7, 3) },         300, 1024, 1 },
+	{ "drafts beyond the budget", { ENGINE(20,  16,    8192), DRAFTS(5, 4) },          60,  256, 0 },
+	{ "both",                  { ENGINE(256,    32,    4096), DRAFTS(2, 1.5), .prefix_caching = 1 }, 200, 2048, 1 },
 };
 // clang-format on
 
-/* Of one step: the budget, the number of sequences, the blocks; at most one request is
- * still without its whole prompt, so at most one row is a chunk with context. */
-static void check_step(const struct replay *r, const struct step *s, const struct engine *e)
+/* What the rows alone tell of a request. */
+struct seen {
+	int known;    /* tokens: its prompt and what it has generated */
+	int computed; /* at most: drafts may have been rejected */
+	int least;    /* and at least */
+	int is_running, generated;
+};
+
+enum turn { DECODES, CONTINUES, ENTERS };
+
+/* Hit by whole blocks. */
+static int hit(const struct engine *e, const struct request *r)
+{
+	return e->prefix_caching ? r->cached / REPLAY_BLOCK * REPLAY_BLOCK : 0;
+}
+
+/* One row: a request goes on where it was, or begins at what is cached, or, preempted,
+ * begins there again. Returns its turn; counts what is computed again. */
+static enum turn check_row(struct seen *v, const struct request *q, const struct row *row,
+			   const struct engine *e, long long *again)
+{
+	const int context = row->seq - row->query, cached = hit(e, q);
+	const int goes_on = v->is_running && context >= v->least && context <= v->computed;
+	assert_true(row->query >= 1 && context >= cached);
+	if (!goes_on) {
+		assert_int_equal(context, cached);
+		*again += v->is_running ? v->computed - cached : 0;
+		v->known = v->known ? v->known : q->prompt;
+		v->is_running = 1;
+		v->least = v->computed = row->seq;
+		return ENTERS;
+	}
+	v->least = context + 1;
+	v->computed = row->seq;
+	return context >= q->prompt ? DECODES : CONTINUES;
+}
+
+/* Of one step: the budget, the number of sequences, the blocks; decodes, then at most
+ * one that continues its prompt, then those that enter; at most one stays without its
+ * whole prompt. Returns the query tokens. */
+static long long check_step(const struct replay *r, const struct step *s, const struct trace *t,
+			    const struct engine *e, struct seen *seen, long long *again)
 {
 	long long tokens = 0, blocks = 0;
-	int continued = 0;
+	int unfinished = 0, count[ENTERS + 1] = { 0 };
+	enum turn last = DECODES;
 	for (int i = 0; i < s->num_rows; i++) {
 		const struct row *row = &r->rows[s->first + (size_t)i];
-		assert_true(row->query >= 1 && row->seq >= row->query);
+		enum turn turn;
+		assert_in_range(row->request, 0, t->n - 1);
+		turn = check_row(&seen[row->request], &t->v[row->request], row, e, again);
+		assert_true(turn >= last || e->drafts); /* drafts hide what was preempted */
+		last = turn;
+		count[turn]++;
 		tokens += row->query;
 		blocks += (row->seq + REPLAY_BLOCK - 1) / REPLAY_BLOCK;
-		continued += row->query > 1 && row->seq > row->query;
+		unfinished += row->seq < t->v[row->request].prompt;
 	}
 	assert_true(s->num_rows >= 1);
 	assert_true(tokens <= e->max_batched_tokens);
 	assert_true(s->num_rows <= e->max_seqs);
 	assert_true(blocks <= e->kv_tokens / REPLAY_BLOCK);
-	assert_true(continued <= 1);
+	assert_true(count[CONTINUES] <= 1);
+	assert_true(unfinished <= 1);
 	assert_true(s->ms > 4);
+	return tokens;
 }
 
 static void conserves(void **arg)
@@ -77,27 +134,48 @@ static void conserves(void **arg)
 	state = 7;
 	for (int seed = 0; seed < 5; seed++) {
 		struct trace t = random_trace(c->requests, c->longest);
-		struct replay r;
-		long long fed = 0, expected = 0;
-		double end = 0;
+		struct seen *seen = calloc((size_t)t.n, sizeof *seen);
+		struct replay r, twin;
+		long long fed = 0, expected = 0, again = 0;
+		assert_non_null(seen);
 		assert_true(replay_run(&r, &t, &c->engine));
-		for (int i = 0; i < r.num_steps; i++) {
-			check_step(&r, &r.steps[i], &c->engine);
-			end += r.steps[i].ms;
-		}
-		for (size_t i = 0; i < r.num_rows; i++)
-			fed += r.rows[i].query;
+		for (int i = 0; i < r.num_steps; i++)
+			fed += check_step(&r, &r.steps[i], &t, &c->engine, seen, &again);
 		for (int i = 0; i < t.n; i++) {
-			expected += t.v[i].prompt + t.v[i].output - 1;
+			expected += t.v[i].prompt - hit(&c->engine, &t.v[i]) + t.v[i].output - 1;
 			assert_true(r.done_ms[i] > t.v[i].arrival_ms);
 		}
-		assert_true(fed == expected + r.recomputed);
-		assert_true((r.preemptions > 0) == (r.recomputed > 0));
+		assert_true(fed == expected + r.recomputed + r.rejected);
+		assert_true(c->engine.drafts || again == r.recomputed);
+		assert_int_equal(r.rejected > 0, c->engine.drafts > 0);
 		assert_int_equal(r.preemptions > 0, c->must_preempt);
+		assert_true(c->must_preempt || !r.recomputed);
 		assert_true(r.busy_steps >= 1 && r.busy_steps <= r.num_steps);
+		assert_true(replay_run(&twin, &t, &c->engine));
+		assert_true(twin.num_rows == r.num_rows && twin.num_steps == r.num_steps);
+		assert_memory_equal(twin.rows, r.rows, r.num_rows * sizeof *r.rows);
+		replay_free(&twin);
 		replay_free(&r);
 		trace_free(&t);
+		free(seen);
 	}
+}
+
+/* A decode advances by what --accept says, on average. */
+static void accepts(void **arg)
+{
+	const struct engine e = { ENGINE(8192, 64, 1 << 20), DRAFTS(3, 2.5) };
+	struct trace t = { calloc(20, sizeof *t.v), 20, 0 };
+	struct replay r;
+	(void)arg;
+	for (int i = 0; i < 20; i++)
+		t.v[i] = (struct request){ 0, 10, 2001, 0 };
+	assert_true(replay_run(&r, &t, &e));
+	/* the prompt's step makes one of the 2001 */
+	assert_true(fabs(20 * 2000. / (double)(r.num_rows - 20) - 2.5) < 0.05);
+	assert_true(r.rejected == 10ll * 20 + (long long)(r.num_rows - 20) * 4 - 20 * 2010);
+	replay_free(&r);
+	trace_free(&t);
 }
 
 /* The batch of a step as text, "" past the end. */
@@ -122,30 +200,47 @@ struct story {
 
 // clang-format off
 static const struct story stories[] = {
-	{ "a prompt in chunks, decodes first", { 100, 8, 1 << 20 },
-	  { { 0, 50, 3 }, { 0, 120, 2 } },
+	{ "a prompt in chunks, decodes first", { ENGINE(100, 8, 1 << 20) },
+	  { { 0, 50, 3, 0 }, { 0, 120, 2, 0 } },
 	  { "q50s50_q50s50",		/* the second prompt gets what is left */
 	    "q1s51_q70s120",
 	    "q1s52_q1s121",
 	    "" } },
-	{ "one half-prefilled at most", { 100, 8, 1 << 20 },
-	  { { 0, 150, 1 }, { 0, 150, 1 }, { 0, 30, 1 } },
+	{ "one half-prefilled at most", { ENGINE(100, 8, 1 << 20) },
+	  { { 0, 150, 1, 0 }, { 0, 150, 1, 0 }, { 0, 30, 1, 0 } },
 	  { "q100s100", "q50s150_q50s50", "q100s150", "q30s30", "" } },
-	{ "room for the whole prompt", { 100, 8, 160 }, /* ten blocks */
-	  { { 0, 90, 2 }, { 0, 90, 1 } },
+	{ "room for the whole prompt", { ENGINE(100, 8, 160) }, /* ten blocks */
+	  { { 0, 90, 2, 0 }, { 0, 90, 1, 0 } },
 	  { "q90s90", "q1s91", "q90s90", "" } },	/* six blocks, and six do not fit */
-	{ "the tail is preempted and recomputed", { 100, 8, 64 }, /* four blocks */
-	  { { 0, 30, 6 }, { 0, 30, 6 } },
+	{ "the tail is preempted and recomputed", { ENGINE(100, 8, 64) }, /* four blocks */
+	  { { 0, 30, 6, 0 }, { 0, 30, 6, 0 } },
 	  { "q30s30_q30s30", "q1s31_q1s31", "q1s32_q1s32", /* both need a third block */
 	    "q1s33",			/* the second lost its blocks */
 	    "q1s34", "q1s35",		/* and waits until 33 tokens have room */
 	    "q33s33", "q1s34", "q1s35", "" } },
-	{ "later arrivals wait, idle time passes", { 100, 8, 1 << 20 },
-	  { { 0, 10, 2 }, { 1e4, 20, 1 } },
+	{ "later arrivals wait, idle time passes", { ENGINE(100, 8, 1 << 20) },
+	  { { 0, 10, 2, 0 }, { 1e4, 20, 1, 0 } },
 	  { "q10s10", "q1s11", "q20s20", "" } },
-	{ "sequence limit", { 100, 1, 1 << 20 },
-	  { { 0, 10, 2 }, { 0, 10, 1 } },
+	{ "sequence limit", { ENGINE(100, 1, 1 << 20) },
+	  { { 0, 10, 2, 0 }, { 0, 10, 1, 0 } },
 	  { "q10s10", "q1s11", "q10s10", "" } },
+	{ "cached tokens are not computed", { ENGINE(100, 8, 1 << 20), .prefix_caching = 1 },
+	  { { 0, 150, 2, 149 }, { 0, 60, 1, 20 }, { 0, 16, 1, 16 } }, /* 144, 16 and 0 in blocks */
+	  { "q6s150_q44s60_q16s16",
+	    "q1s151",
+	    "" } },
+	{ "their blocks are the request's own", { ENGINE(100, 8, 160), .prefix_caching = 1 },
+	  { { 0, 90, 2, 80 }, { 0, 90, 1, 80 } },
+	  { "q10s90", "q1s91", "q10s90", "" } },	/* six blocks, and six do not fit */
+	{ "drafts, all accepted", { ENGINE(100, 8, 1 << 20), DRAFTS(3, 4) },
+	  { { 0, 10, 10, 0 } },
+	  { "q10s10", "q4s14", "q4s18", "q4s22", "" } },	/* 1, 5, 9, 10 generated */
+	{ "drafts, none accepted", { ENGINE(100, 8, 1 << 20), DRAFTS(2, 1) },
+	  { { 0, 10, 4, 0 } },
+	  { "q10s10", "q3s13", "q3s14", "q3s15", "" } },
+	{ "drafts are cut to the budget", { ENGINE(12, 8, 1 << 20), DRAFTS(7, 8) },
+	  { { 0, 2, 9, 0 }, { 0, 2, 9, 0 } },
+	  { "q2s2_q2s2", "q8s10_q4s6", "q8s14", "" } },
 };
 // clang-format on
 
@@ -166,7 +261,7 @@ static void schedules(void **arg)
 static void runs_nothing(void **arg)
 {
 	struct trace none = { 0 };
-	struct engine e = { 8192, 256, 4096 };
+	const struct engine e = { ENGINE(8192, 256, 4096) };
 	struct picked kept[3];
 	struct replay r;
 	(void)arg;
@@ -179,7 +274,7 @@ static void runs_nothing(void **arg)
 /* Capacity does not depend on when requests arrive; a set rate is the rate. */
 static void rates(void **arg)
 {
-	struct engine e = { 2048, 64, 1 << 16 };
+	const struct engine e = { ENGINE(2048, 64, 1 << 16) };
 	struct trace t;
 	double capacity;
 	(void)arg;
@@ -195,7 +290,7 @@ static void rates(void **arg)
 
 static void picks(void **arg)
 {
-	struct engine e = { 512, 64, 1 << 16 };
+	const struct engine e = { ENGINE(512, 64, 1 << 16) };
 	struct picked a[20], b[20];
 	struct replay r;
 	struct trace t;
@@ -318,7 +413,7 @@ static void makes_a_set(void **arg)
 				 .models = "llama3.1-8b@1",
 				 .load = 0.9,
 				 .max_gflop = INFINITY,
-				 .engine = { 256, 16, 1 << 14 },
+				 .engine = { ENGINE(256, 16, 1 << 14) },
 				 .pick = 6,
 				 .requests = 200,
 				 .max_request = 2048,
@@ -366,7 +461,7 @@ static int finish(void **arg)
 
 int main(void)
 {
-	static struct CMUnitTest tests[COUNT(engines) + COUNT(stories) + COUNT(bad_files) + 5];
+	static struct CMUnitTest tests[COUNT(engines) + COUNT(stories) + COUNT(bad_files) + 6];
 	size_t n = 0, folder;
 	char *slash = strrchr(path, '/');
 	*slash = '\0';
@@ -384,6 +479,7 @@ int main(void)
 	ROWS(bad_files, refuses_file)
 #undef ROWS
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(runs_nothing);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(accepts);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(rates);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(picks);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(reads_file);
