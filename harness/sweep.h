@@ -216,6 +216,9 @@ struct wish {
  * row of that pass by today's sources and this device. An exit code. */
 int sweep_wishes(const struct sweep_options *, const struct hello *, const struct scenario_list *,
 		 const struct wish *, int n, const char *stage);
+/* Asks the device of o->gpu who it is, in a process of its own; an exit code, and when not
+ * done it has said why. */
+int sweep_device(const struct sweep_options *, struct hello *);
 /* What device_open is told for a GPU= name. */
 const char *device_for(const char *gpu);
 /* An exit code. */

@@ -279,7 +279,7 @@ const char *device_for(const char *gpu)
 	return !gpu ? NULL : !strcmp(gpu, "cpu") ? "cpu" : "cuda";
 }
 
-static int find_device(const struct sweep_options *o, struct hello *hello)
+int sweep_device(const struct sweep_options *o, struct hello *hello)
 {
 	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
 	struct worker_setup setup = { .device = device_for(o->gpu) };
@@ -340,7 +340,7 @@ static int measure(struct request *r)
 	int code = EXIT_USAGE;
 	catch_signals();
 	if (!named || load(&list, r))
-		code = find_device(&r->o, &hello);
+		code = sweep_device(&r->o, &hello);
 	if (!code && !named) {
 		r->set[r->num_sets++] = hello.info.gpu;
 		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;

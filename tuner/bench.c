@@ -9,7 +9,7 @@
  *
  * Racers launch through the same device and tape, and rotate through the same
  * page sets (harness/measure.c). */
-#include "tuner.h"
+#include "policy.h"
 #include "../kernels/run.h"
 #include <argp.h>
 #include <math.h>
@@ -155,17 +155,6 @@ static struct pick oracle_pick(const struct data *d, int s)
 	return p;
 }
 
-static void scenario_of(struct scenario *out, const struct measured *m)
-{
-	*out = (struct scenario){ .batch_text = m->batch_text,
-				  .batch = m->batch,
-				  .shape = m->shape,
-				  .layout = strcmp(m->layout, "hnd") ? LAYOUT_NHD : LAYOUT_HND,
-				  .weight = m->weight,
-				  .seed = 1 };
-	snprintf(out->model, sizeof out->model, "%s", m->model);
-}
-
 /* Runs all racers of a scenario and adds their rows; log ratios to sum[], how
  * many to count[]. */
 static int race_scenario(struct stage *st, const struct data *d, int s,
@@ -179,7 +168,7 @@ static int race_scenario(struct stage *st, const struct data *d, int s,
 	struct racer racer[NUM_RACERS] = { 0 };
 	int who[NUM_RACERS], n = 0;
 	struct facts facts;
-	scenario_of(&scenario, m);
+	measured_again(&scenario, m);
 	if (workload_make(&work, &st->dev, &st->pool, &scenario, WORKLOAD_TIMED,
 			  protocol->cold_bytes)) {
 		complain("%s %s: %s", m->model, m->batch_text, attune_last_error());

@@ -16,18 +16,17 @@ struct walk {
 	int failed;
 };
 
-static long long value_of_feature(const struct attune_features *f, int feature)
+long long feature_value(const struct attune_features *f, int feature)
 {
 	return ((const long long *)f)[feature];
 }
 
-/* Whether the walk of these features comes by `node`. */
-static int comes_by(const struct tree *t, int node, const struct attune_features *f)
+int tree_passes(const struct tree *t, int node, const struct attune_features *f)
 {
 	int at = 0;
 	while (at != node && t->v[at].feature >= 0)
-		at = value_of_feature(f, t->v[at].feature) <= t->v[at].threshold ? t->v[at].below
-										 : t->v[at].above;
+		at = feature_value(f, t->v[at].feature) <= t->v[at].threshold ? t->v[at].below
+									      : t->v[at].above;
 	return at == node;
 }
 
@@ -50,8 +49,8 @@ static int nearest_beside(const struct walk *w, int node, int side)
 		if (!in_question(m, w->decision))
 			continue;
 		const struct attune_features *f = &m->part[decision_phase(w->decision)].f;
-		const long long value = value_of_feature(f, v->feature);
-		if ((value > v->threshold) != side || !comes_by(t, node, f))
+		const long long value = feature_value(f, v->feature);
+		if ((value > v->threshold) != side || !tree_passes(t, node, f))
 			continue;
 		if (best < 0 || (side ? value < nearest : value > nearest))
 			best = s, nearest = value;
@@ -122,8 +121,8 @@ static double crossing_of(const struct walk *w, const struct cliff *c)
 		y[i] = log(c->ratio[i]);
 		x[i] = c->scenario[i] < 0
 			   ? 0
-			   : log(1.0 + (double)value_of_feature(
-					   &w->d->v[c->scenario[i]].part[phase].f, c->feature));
+			   : log(1.0 + (double)feature_value(&w->d->v[c->scenario[i]].part[phase].f,
+							     c->feature));
 	}
 	if (isnan(y[0]) || isnan(y[1]))
 		return isnan(y[0]) ? y[1] : y[0];
@@ -152,7 +151,7 @@ static void look_at(struct walk *w, int node)
 	struct cliff *c = new_cliff(w);
 	if (!c)
 		return;
-	*c = (struct cliff){ w->decision, v->feature, v->threshold, .scenario = { -1, -1 } };
+	*c = (struct cliff){ w->decision, node, v->feature, v->threshold, .scenario = { -1, -1 } };
 	for (int i = 0; i < 2; i++) {
 		c->scenario[i] = nearest_beside(w, node, i);
 		c->ratio[i] = ratio_at(w, c->scenario[i], v);

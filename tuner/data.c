@@ -111,7 +111,7 @@ static int make_parts(struct data *d, struct measured *m)
 
 static int new_scenario(struct data *d, const struct store_cell *c)
 {
-	struct measured m = { .shape = c->shape, .weight = c->weight };
+	struct measured m = { .shape = c->shape, .seed = c->seed, .weight = c->weight };
 	char error[200];
 	const char *wrong = shape_error(&c->shape);
 	if (wrong) {

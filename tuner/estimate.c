@@ -50,6 +50,19 @@ void measured_free(struct measured *m)
 	batch_free(m->batch);
 }
 
+void measured_again(struct scenario *out, const struct measured *m)
+{
+	*out = (struct scenario){ .batch_text = m->batch_text,
+				  .batch = m->batch,
+				  .shape = m->shape,
+				  .layout = strcasecmp(m->layout, "hnd") ? LAYOUT_NHD : LAYOUT_HND,
+				  .weight = m->weight,
+				  .seed = m->seed };
+	snprintf(out->model, sizeof out->model, "%s", m->model);
+	snprintf(out->set, sizeof out->set, "%s", m->set);
+	snprintf(out->split, sizeof out->split, "%s", m->split);
+}
+
 double part_distance(const struct attune_features *a, const struct attune_features *b)
 {
 	static const int of[] = { ATTUNE_FEATURE_num_query_heads, ATTUNE_FEATURE_num_kv_heads,

@@ -13,7 +13,7 @@ double time_selection(const struct data *, const struct forest *, const char **w
  * down the tree with the feature at the threshold and one above. */
 struct cliff {
 	enum decision decision;
-	int feature;
+	int node, feature; /* of that decision's tree */
 	long long threshold;
 	char below[MAX_CHOICE_TEXT], above[MAX_CHOICE_TEXT]; /* what either side runs */
 	int scenario[2];                                     /* nearest below and above; -1: none */
@@ -21,10 +21,16 @@ struct cliff {
 	double crossing; /* 1 or more: how much slower one of the two is at the threshold, both
 			     * ratios interpolated in the logarithm of the feature; NaN: unknown */
 };
+long long feature_value(const struct attune_features *, int feature);
+/* Whether the walk of these features comes by that node. */
+int tree_passes(const struct tree *, int node, const struct attune_features *);
 extern const double cliff_limit; /* a crossing above it is flagged */
 /* All thresholds whose sides differ, in the order of the trees. 0: no memory. */
 int cliffs_find(const struct data *, const struct forest *, struct cliff **out, int *n);
 void cliffs_print(const struct data *, const struct cliff *, int n, enum format);
+
+/* refine.c: the batch so far (0..1) from a to b; NULL without memory. The caller's to free. */
+char *batch_between(const struct measured *a, const struct measured *b, double share);
 
 /* curve.c: held-out slowdown of trees with other budgets, made in memory. */
 int curve_print(const struct data *, enum format); /* 0 + complain */

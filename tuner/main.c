@@ -16,6 +16,7 @@ static const struct command {
 	{ "merge",     cmd_merge,     "joins databases, such as the shards of a sweep" },
 	{ "induce",    cmd_induce,    "database to header: the code that chooses" },
 	{ "eval",      cmd_eval,      "regret of a header and of baselines on a database" },
+	{ "refine",    cmd_refine,    "new scenarios where the trees are least sure" },
 	{ "show",      cmd_show,      "best variants, one scenario's ranking, why a leaf was chosen" },
 	{ "diff",      cmd_diff,      "what changed between two databases or headers" },
 	{ "plot",      cmd_plot,      "latency curves and others, SVG and PNG" },

@@ -63,6 +63,9 @@ int measured_make(struct measured *, const struct data *, const char *model, con
 int measured_make_view(struct measured *, const struct data *, const attune_shape *,
 		       const attune_batch *);
 void measured_free(struct measured *);
+/* A measured scenario as the harness takes it, to be measured again; its texts and batch
+ * stay the measured one's. */
+void measured_again(struct scenario *, const struct measured *);
 /* Sum of |log| of ratios over the features that say what work there is. */
 double part_distance(const struct attune_features *, const struct attune_features *);
 /* A batch among the measured ones; both must outlive it. NULL: no memory. */

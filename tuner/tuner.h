@@ -24,6 +24,8 @@ int cmd_show(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_confirm(int argc, char **argv);
+int cmd_refine(int argc, char **argv);
 
 /* ---- data.c: what a database says of one GPU ---------------------------------- */
 enum { NUM_PHASES = 3 }; /* of enum phase */
@@ -47,6 +49,7 @@ struct measured {
 	char *model, *set, *split, *batch_text, *layout;
 	char *key; /* private: what orders them */
 	attune_shape shape;
+	unsigned long long seed;
 	double weight;
 	struct batch *batch;
 	struct part part[NUM_PHASES];
@@ -322,8 +325,8 @@ int default_choice(const struct data *, int scenario, enum phase);
 /* ---- score.c: how good that is ------------------------------------------------------ */
 struct score {
 	int n;
-	int invalid;     /* not measured, or failed: infinitely slow */
-	int unconfirmed; /* of pass A alone where the scenario has a pass B */
+	int invalid;                /* not measured, or failed: infinitely slow */
+	int unconfirmed;            /* of pass A alone where the scenario has a pass B */
 	double geomean, p95, worst; /* time / oracle; INFINITY with an invalid pick */
 	double low, high;           /* 95 % interval of the geomean, over blocks */
 	double within2, within5;    /* shares */

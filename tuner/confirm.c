@@ -1,0 +1,321 @@
+/* confirm.c - `attune confirm`: pass B. What was learned from must not also judge: the best
+ * of many noisy times is too good (the winner's curse), for the oracle and for the picks. So
+ * in a session of its own this measures again, for each scenario,
+ *
+ *   what the header picks, and each baseline
+ *   the best three choices of each part and of one launch over all
+ *   the best composed plans: the best two measured as such, and the best two of each part
+ *
+ * in one race each, with A/A controls (harness/sweep.h: sweep_wishes). Scenarios that judge
+ * come first: held-out ones, peers, then the training ones by weight. */
+#include "policy.h"
+#include "../harness/sweep.h"
+#include <argp.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BEST = 3, BEST_PLANS = 2, OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_DRY };
+
+struct options {
+	const char *gpu, *db, *header, *split;
+	int limit, again, dry_run;
+	double budget_s;
+};
+
+struct wishes {
+	struct wish *v;
+	int n, room, failed;
+};
+
+/* ---- what is wished --------------------------------------------------------------------- */
+static int same_choice(const struct choice *a, const struct choice *b)
+{
+	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
+}
+
+static int same_wish(const struct wish *a, const struct wish *b)
+{
+	return a->scenario == b->scenario && a->is_plan == b->is_plan &&
+	       (a->is_plan || a->phase == b->phase) && same_choice(&a->choice, &b->choice) &&
+	       (!a->is_plan || same_choice(&a->decode, &b->decode));
+}
+
+static void wish(struct wishes *w, struct wish one)
+{
+	if (!one.choice.kernel || (one.is_plan && !one.decode.kernel))
+		return;
+	for (int i = w->n - 1; i >= 0 && w->v[i].scenario == one.scenario; i--)
+		if (same_wish(&w->v[i], &one))
+			return;
+	if (w->n == w->room) {
+		const int room = 2 * w->room + 256;
+		struct wish *v = realloc(w->v, sizeof *v * (size_t)room);
+		if (!v) {
+			w->failed = 1;
+			return;
+		}
+		w->v = v;
+		w->room = room;
+	}
+	w->v[w->n++] = one;
+}
+
+static void wish_part(struct wishes *w, int scenario, enum phase phase, const struct choice *c)
+{
+	wish(w, (struct wish){ .scenario = scenario, .phase = phase, .choice = *c });
+}
+
+static void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
+		      const struct choice *decode)
+{
+	wish(w, (struct wish){
+		    .scenario = scenario, .is_plan = 1, .choice = *prefill, .decode = *decode });
+}
+
+static void wish_made(struct wishes *w, int scenario, const struct measured *m,
+		      const struct made *made)
+{
+	if (!m->has[PHASE_PREFILL])
+		wish_part(w, scenario, PHASE_DECODE, &made->decode);
+	else if (!m->has[PHASE_DECODE])
+		wish_part(w, scenario, PHASE_PREFILL, &made->prefill);
+	else if (made->join)
+		wish_plan(w, scenario, &made->prefill, &made->decode);
+	else
+		wish_part(w, scenario, PHASE_ALL, &made->prefill);
+}
+
+/* The choices of least time, fastest first; how many there are. */
+static int best_choices(const struct data *d, int s, enum phase phase, int best[BEST])
+{
+	double us[BEST];
+	int n = 0;
+	for (int c = 0; c < d->num_choices; c++) {
+		const double t = data_time(d, s, phase, c);
+		int at = n < BEST ? n : BEST - 1;
+		if (!isfinite(t) || (n == BEST && t >= us[BEST - 1]))
+			continue;
+		for (; at && us[at - 1] > t; at--)
+			us[at] = us[at - 1], best[at] = best[at - 1];
+		us[at] = t;
+		best[at] = c;
+		n += n < BEST;
+	}
+	return n;
+}
+
+/* Of the plans that were measured whole. */
+static void wish_best_plans(struct wishes *w, const struct data *d, int s, int scenario)
+{
+	double last = 0;
+	for (int k = 0; k < BEST_PLANS; k++) {
+		int best = -1;
+		for (int i = 0; i < d->num_plans; i++) {
+			const struct composed *p = &d->plan[i];
+			if (p->scenario == s && p->cell.outcome == OUTCOME_OK &&
+			    p->cell.median_us > last &&
+			    (best < 0 || p->cell.median_us < d->plan[best].cell.median_us))
+				best = i;
+		}
+		if (best < 0)
+			return;
+		last = d->plan[best].cell.median_us;
+		wish_plan(w, scenario, &d->choice[d->plan[best].prefill],
+			  &d->choice[d->plan[best].decode]);
+	}
+}
+
+static void wish_best(struct wishes *w, const struct data *d, int s, int scenario)
+{
+	int best[NUM_PHASES][BEST], n[NUM_PHASES];
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
+		n[p] = best_choices(d, s, p, best[p]);
+		for (int i = 0; i < n[p]; i++)
+			wish_part(w, scenario, p, &d->choice[best[p][i]]);
+	}
+	wish_best_plans(w, d, s, scenario);
+	for (int i = 0; i < n[PHASE_PREFILL] && i < BEST_PLANS; i++)
+		for (int k = 0; k < n[PHASE_DECODE] && k < BEST_PLANS; k++)
+			wish_plan(w, scenario, &d->choice[best[PHASE_PREFILL][i]],
+				  &d->choice[best[PHASE_DECODE][k]]);
+}
+
+/* ---- which scenarios, in which order ------------------------------------------------------ */
+static int rank(const struct measured *m)
+{
+	return !data_is_training(m) ? 0 : !strcmp(m->split, "peers") ? 1 : 2;
+}
+
+static int by_need(const void *pa, const void *pb, void *arg)
+{
+	const struct data *d = arg;
+	const struct measured *a = &d->v[*(const int *)pa], *b = &d->v[*(const int *)pb];
+	if (rank(a) != rank(b))
+		return rank(a) - rank(b);
+	if (a->weight != b->weight)
+		return a->weight > b->weight ? -1 : 1;
+	return *(const int *)pa - *(const int *)pb;
+}
+
+/* Indices of the data in the order they are measured; NULL without memory. */
+static int *order_scenarios(struct data *d, const struct options *o, int *n)
+{
+	int *order = malloc(sizeof *order * (size_t)(d->n + 1));
+	*n = 0;
+	for (int s = 0; order && s < d->n; s++)
+		if (in_split(&d->v[s], o->split))
+			order[(*n)++] = s;
+	if (order)
+		qsort_r(order, (size_t)*n, sizeof *order, by_need, d);
+	if (o->limit && *n > o->limit)
+		*n = o->limit;
+	return order;
+}
+
+static int collect(struct wishes *w, const struct data *d, const struct forest *f, const int *order,
+		   int n)
+{
+	struct chooser *chooser[NUM_POLICIES];
+	for (int p = 0; p < NUM_POLICIES; p++)
+		chooser[p] = chooser_new(d, (enum policy)p, f);
+	for (int i = 0; i < n; i++) {
+		const struct measured *m = &d->v[order[i]];
+		for (int p = 0; p < NUM_POLICIES; p++) {
+			struct made made;
+			if (!chooser[p])
+				continue;
+			/* -1: rules ask for the nearest legal choice, measured here or not. */
+			chooser_make(chooser[p], m, -1, &made);
+			wish_made(w, i, m, &made);
+		}
+		wish_best(w, d, order[i], i);
+	}
+	for (int p = 0; p < NUM_POLICIES; p++)
+		chooser_free(chooser[p]);
+	return !w->failed;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+// clang-format off
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE", 0, "whose picks (generated/attune_NAME.h)", 0 },
+	{ "split", 's', "NAME", 0, "only this split: heldout (all of it), train, peers ...", 0 },
+	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios", 0 },
+	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, device time and all (10m)", 0 },
+	{ "again", OPT_AGAIN, NULL, 0, "also what this pass has measured already", 0 },
+	{ "dry-run", OPT_DRY, NULL, 0, "only say how much there is to measure", 0 },
+	{ 0 }
+};
+// clang-format on
+
+static double seconds_of(const char *text, struct argp_state *state)
+{
+	char *end;
+	double v = strtod(text, &end);
+	const double unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
+	end += *end == 'h' || *end == 'm' || *end == 's';
+	if (end == text || *end || !(v > 0 && v < 1e6))
+		argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", text);
+	return v * unit;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	char *end;
+	switch (key) {
+	case 'g': o->gpu = arg; return 0;
+	case 'd': o->db = arg; return 0;
+	case 'H': o->header = arg; return 0;
+	case 's': o->split = arg; return 0;
+	case OPT_AGAIN: o->again = 1; return 0;
+	case OPT_DRY: o->dry_run = 1; return 0;
+	case OPT_BUDGET: o->budget_s = seconds_of(arg, state); return 0;
+	case OPT_LIMIT:
+		o->limit = (int)strtol(arg, &end, 10);
+		if (*end || o->limit < 1)
+			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"Measure what was picked once more, in a session of its own: the times that judge."
+	"\vFor every scenario: the header's picks, the baselines', and the best that the sweep "
+	"found. `attune eval` then counts these times alone where a scenario has them. What is "
+	"there already is skipped, so that the same command resumes.\n\n"
+	"Example:\n  attune confirm --gpu h200 --budget 10m\n"
+	"  attune confirm --gpu h200 --split heldout --dry-run",
+	NULL,
+	NULL,
+	NULL
+};
+
+static int ask_device(const struct sweep_options *sweep, const struct scenario_list *list,
+		      const struct wishes *w)
+{
+	struct hello hello;
+	catch_signals();
+	const int code = sweep_device(sweep, &hello);
+	return code ? code : sweep_wishes(sweep, &hello, list, w->v, w->n, "b");
+}
+
+static int confirm(struct data *d, const struct forest *f, const struct options *o,
+		   const struct sweep_options *sweep)
+{
+	struct wishes w = { 0 };
+	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
+	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
+	const int done = order && list.v && n && collect(&w, d, f, order, n);
+	for (int i = 0; done && i < n; i++)
+		measured_again(&list.v[i], &d->v[order[i]]);
+	if (!done)
+		complain(n ? "out of memory" : "%s has no scenario of split '%s' to confirm",
+			 d->gpu, o->split ? o->split : "any");
+	else if (o->dry_run)
+		code = printf("%d cells and plans of %d scenarios\n", w.n, n) > 0 ? EXIT_DONE
+										  : EXIT_CHECK;
+	else
+		code = ask_device(sweep, &list, &w);
+	free(w.v);
+	free(list.v); /* texts and batches are the data's */
+	free(order);
+	return code;
+}
+
+int cmd_confirm(int argc, char **argv)
+{
+	struct options o = { .budget_s = 600 };
+	char gpu[16], db[256], header[256];
+	struct forest f;
+	int code = EXIT_USAGE;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	default_paths(gpu, db, header);
+	const struct sweep_options sweep = { .gpu = gpu,
+					     .db = o.db ? o.db : db,
+					     .command = "confirm",
+					     .preset = PRESET_FULL,
+					     .budget_s = o.budget_s,
+					     .shards = 1,
+					     .again = o.again,
+					     .seed = 1 };
+	struct data *d = data_load(sweep.db, gpu);
+	if (d && !d->n)
+		code = EXIT_CHECK;
+	else if (d && forest_load(&f, o.header ? o.header : header)) {
+		code = confirm(d, &f, &o, &sweep);
+		forest_free(&f);
+	}
+	data_free(d);
+	return code;
+}
