@@ -33,7 +33,7 @@ struct family {
 };
 
 struct grid {
-	const char *name;
+	const char *name, *beside; /* beside: a set whose scenarios it does not repeat */
 	const struct family *families;
 	/* Dealt in order; others: heldout_shape; usual: of families with settings. */
 	const char *const *models, *const *others, *const *usual;
@@ -51,14 +51,14 @@ enum { MAX_LENGTH = 128 * 1024, MAX_TOKENS = 32 * 1024, MAX_ROWS = 4096 };
 // clang-format off
 static const struct family h200_families[] = {
 	/*                                       decodes: how many, query each, mean KV      prefills: how many, their tokens, context */
-	{ "decode", "train", 38, ROUND,          DECODES(1, 256,  1, 1,  16, 128 K) },
-	{ "ragged", "train", 26, ROUND,          DECODES(2, 256,  1, 1, 128, 64 K),          SPREAD(1.3, 0) },
+	{ "decode", "train", 48, ROUND,          DECODES(1, 256,  1, 1,  16, 128 K) },
+	{ "ragged", "train", 23, ROUND,          DECODES(2, 256,  1, 1, 128, 64 K),          SPREAD(1.3, 0) },
 	{ "skewed", "train", 12, ROUND,          DECODES(8, 256,  1, 1, 160, 3 K),           SPREAD(0.4, 1) },
-	{ "drafts", "train", 16, ROUND,          DECODES(1, 128,  2, 8, 128, 64 K),          SPREAD(1.0, 0) },
-	{ "prompts", "train", 22, ROUND,                                                     PREFILLS(1, 32,  16, 32 K,   0, 0) },
-	{ "chunk", "train", 16, ROUND,                                                       PREFILLS(1, 1,   16, 8 K,   64, 120 K) },
+	{ "drafts", "train", 14, ROUND,          DECODES(1, 128,  2, 8, 128, 64 K),          SPREAD(1.0, 0) },
+	{ "prompts", "train", 20, ROUND,                                                     PREFILLS(1, 32,  16, 32 K,   0, 0) },
+	{ "chunk", "train", 15, ROUND,                                                       PREFILLS(1, 1,   16, 8 K,   64, 120 K) },
 	{ "extends", "train", 8, CACHED,                                                     PREFILLS(1, 4,  200, 1100, 4 K, 114 K) },
-	{ "mixed", "train", 36, ROUND,           DECODES(1, 256,  1, 1,  64, 64 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 12, 16, 8 K, 0, 64 K) },
+	{ "mixed", "train", 33, ROUND,           DECODES(1, 256,  1, 1,  64, 64 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 12, 16, 8 K, 0, 64 K) },
 	{ "agent", "train", 8, CACHED,           DECODES(2, 22,   1, 1, 40 K, 120 K),        SPREAD(0.3, 0),    PREFILLS(1, 2, 250, 1050, 75 K, 114 K) },
 	{ "drafted", "train", 6, ROUND,          DECODES(2, 64,   2, 8, 512, 32 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 4 K, 0, 16 K) },
 
@@ -110,12 +110,12 @@ static const char *const h200_others[] = { "phi-4-mini@1", "qwen3-235b-a22b@1", 
 static const char *const usual_models[] = { "llama3.1-8b@1", NULL };
 
 static const struct grid grids[] = {
-	{ "h200", h200_families, h200_models, h200_others, usual_models, 6e9, 8e3 },
+	{ "h200", "peers_h200", h200_families, h200_models, h200_others, usual_models, 6e9, 8e3 },
 };
 
 /* Whole batch sizes and a length band that no training row has. */
 static const struct range decode_blocks[] = { { 20, 28 }, { 90, 110 } };
-static const struct range length_block = { 5000, 7200 };
+static const struct range length_block = { 4200, 5900 };
 
 int rows_are_blocked(const struct row *rows, int n)
 {
@@ -259,6 +259,7 @@ enum { CANDIDATES = 24, MAX_TRIES = 4000 };
 struct out {
 	const struct grid *grid;
 	const struct models *models;
+	const struct scenario_list *beside;
 	FILE *f;
 	char **batch; /* of the rows so far */
 	struct point *point;
@@ -297,6 +298,8 @@ static char *row_text(struct out *o, const struct family *f, const struct point 
 	taken = !b || !is_light(o, model, b);
 	for (int k = 0; k < o->n && !taken; k++)
 		taken = !strcmp(o->batch[k], text);
+	for (int k = 0; k < o->beside->n && !taken; k++)
+		taken = !strcmp(o->beside->v[k].batch_text, text);
 	batch_free(b);
 	if (!taken)
 		return text;
@@ -392,10 +395,28 @@ static void print_family(struct out *o, const struct family *f)
 		print_row(o, f, models[(o->n - 1) % num_models]);
 }
 
-int grid_print(const char *name, const struct models *models, FILE *f)
+static void print_families(struct out *o)
 {
-	struct out o = { .models = models, .f = f, .state = 1 };
+	const struct family *family = o->grid->families;
 	int total = 0;
+	for (int i = 0; family[i].name; i++)
+		total += family[i].rows;
+	o->batch = calloc((size_t)total, sizeof *o->batch);
+	o->point = calloc((size_t)total, sizeof *o->point);
+	o->failed = !o->batch || !o->point;
+	for (; family->name && !o->failed; family++)
+		print_family(o, family);
+	for (int i = 0; i < o->n; i++)
+		free(o->batch[i]);
+	free(o->batch);
+	free(o->point);
+}
+
+int grid_print(const char *name, const char *dir, const struct models *models, FILE *f)
+{
+	struct scenario_list beside = { 0 };
+	struct out o = { .models = models, .beside = &beside, .f = f, .state = 1 };
+	char path[512];
 	for (size_t i = 0; i < COUNT(grids); i++)
 		if (!strcmp(grids[i].name, name))
 			o.grid = &grids[i];
@@ -403,23 +424,17 @@ int grid_print(const char *name, const struct models *models, FILE *f)
 		complain("no grid is called \"%s\"; it must be h200 or cpu", name);
 		return 0;
 	}
-	for (const struct family *family = o.grid->families; family->name; family++)
-		total += family->rows;
-	o.batch = calloc((size_t)total, sizeof *o.batch);
-	o.point = calloc((size_t)total, sizeof *o.point);
-	o.failed = !o.batch || !o.point;
+	snprintf(path, sizeof path, "%s/%s.json", dir, o.grid->beside ? o.grid->beside : "");
+	if (o.grid->beside && !scenarios_load(&beside, path, models))
+		return 0;
 	fprintf(f,
 		"{\n\t\"about\": \"Made by attune scenarios --grid %s; README.md says how.\",\n"
 		"\t\"scenarios\": [\n",
 		name);
-	for (const struct family *family = o.grid->families; family->name && !o.failed; family++)
-		print_family(&o, family);
+	print_families(&o);
 	fputs("\n\t]\n}\n", f);
 	if (o.failed)
 		complain("out of memory");
-	for (int i = 0; i < o.n; i++)
-		free(o.batch[i]);
-	free(o.batch);
-	free(o.point);
+	scenarios_free(&beside);
 	return !o.failed;
 }

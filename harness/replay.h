@@ -120,7 +120,8 @@ char *rows_text(const struct row *, int n);
 /* 1 when the rows are of a batch size or length that no training row of the shipped
  * sets has. */
 int rows_are_blocked(const struct row *, int n);
-/* Prints the made-up set of that name. 0 after a complaint. */
-int grid_print(const char *name, const struct models *, FILE *);
+/* Prints the made-up set of that name; `dir` holds the sets that it shall not repeat.
+ * 0 after a complaint. */
+int grid_print(const char *name, const char *dir, const struct models *, FILE *);
 
 #endif

@@ -84,9 +84,9 @@ static const struct argp_option argp_options[] = {
 	{ "corners", OPT_CORNERS, "yes|no", 0,
 	  "Also keep the steps with the longest sequence, the most sequences and the most "
 	  "prefill (yes)", 0 },
-	{ "leave-out", OPT_LEAVE_OUT, 0, 0,
+	{ "leave-out", OPT_LEAVE_OUT, "yes|no", 0,
 	  "Keep no step of the batch sizes and lengths that are held out as blocks, and hold out "
-	  "a tenth of the picks", 0 },
+	  "a tenth of the picks (no)", 0 },
 	{ "seed", OPT_SEED, "N", 0, "Draws the first step (1)", 0 },
 	{ 0, 0, 0, 0, "Made-up batches, as JSON on stdout:", 3 },
 	{ "grid", OPT_GRID, "NAME", 0, "h200 or cpu: what is committed as scenarios/NAME.json", 0 },
@@ -204,7 +204,7 @@ static error_t parse_job(int key, char *arg, struct argp_state *state, struct jo
 		break;
 	case OPT_ACCEPT: job->engine.accept = positive_arg(state, "accept", arg); break;
 	case OPT_COST: cost_arg(state, job, arg); break;
-	case OPT_LEAVE_OUT: job->leave_out = 1; break;
+	case OPT_LEAVE_OUT: job->leave_out = yes_arg(state, "leave-out", arg); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
@@ -421,7 +421,7 @@ int cmd_scenarios(int argc, char **argv)
 	if (o.list_models)
 		code = list_models(m, o.format);
 	else if (o.grid)
-		code = grid_print(o.grid, m, stdout) ? EXIT_DONE : EXIT_USAGE;
+		code = grid_print(o.grid, o.dir, m, stdout) ? EXIT_DONE : EXIT_USAGE;
 	else if (o.batch)
 		code = list_batch(&o, m);
 	else if (!o.num_jobs)

@@ -23,42 +23,43 @@ attune() {
 	"$tool" scenarios --dir "$here" "$@"
 }
 
-# at_loads SPLIT NAME PICKS: one engine with little and one with large steps, at two loads
+# at_loads SPLIT NAME PICKS OPTION...: an engine with small steps and one with large ones, at
+# two loads. Options behind a --trace are its own and those of the traces behind it.
 seed=0
 at_loads() {
 	split=$1 name=$2 picks=$3
+	shift 3
 	for engine in '0.7 2048' '0.7 8192' '0.95 2048' '0.95 8192'; do
 		seed=$((seed + 1))
-		corners=no
-		[ "$split $engine" = 'train 0.95 8192' ] && corners=yes
-		set -- --trace "$traces/$name.csv" --corners $corners --split "$split" --seed $seed --pick "$picks" \
-			--load "${engine% *}" --max-batched-tokens "${engine#* }"
-		options="$options $*"
+		options="$options --trace $traces/$name.csv --split $split --seed $seed --pick $picks \
+			--load ${engine% *} --max-batched-tokens ${engine#* } --corners no $*"
 	done
+	# corners of the last one: heavily loaded, large steps
+	[ "$split" != train ] || options="$options --corners yes"
 }
 
 attune --grid h200 >"$new/h200.json"
 
-# Options hold for what follows: --leave-out for what is learned from.
-options="--max-gflop 8000 --max-request 128k --model $models"
-at_loads heldout_traces arxiv_summarization_lengths 2
+options='--max-gflop 8000 --max-request 128k'
+at_loads heldout_traces arxiv_summarization_lengths 2 --model "$models"
 at_loads heldout_traces servegen_m_large 2
 at_loads heldout_traces servegen_mm_image 2
-options="$options --model $others"
-at_loads heldout_shape azure2023_conv 1
+at_loads heldout_shape azure2023_conv 1 --model "$others"
 at_loads heldout_shape mooncake_synthetic 1
-options="$options --leave-out --model $models"
-at_loads train azure2023_code 7
+at_loads train azure2023_code 7 --model "$models" --leave-out yes
 at_loads train azure2023_conv 7
 at_loads train sharegpt_8k_lengths 7
 at_loads train servegen_deepseek_r1 7
 at_loads train mooncake_synthetic 7
-options="$options --corners no --pick 6"
-options="$options --trace $traces/mooncake_synthetic.csv --seed 41 --prefix-caching yes"
-options="$options --trace $traces/mooncake_synthetic.csv --seed 42 --max-batched-tokens 2048"
-options="$options --trace $traces/azure2023_conv.csv --seed 43 --prefix-caching no"
-options="$options --speculative 3 --accept 2.5"
-options="$options --trace $traces/servegen_deepseek_r1.csv --seed 44 --speculative 5 --accept 3"
+
+more() {
+	seed=$((seed + 1))
+	options="$options --trace $traces/$1.csv --seed $seed --pick 6 --corners no $2"
+}
+more mooncake_synthetic '--prefix-caching yes'
+more mooncake_synthetic '--max-batched-tokens 2048'
+more azure2023_conv '--prefix-caching no --speculative 3 --accept 2.5'
+more servegen_deepseek_r1 '--speculative 5 --accept 3'
 attune $options >"$new/traces_h200.json"
 
 mv "$new"/*.json "$here"

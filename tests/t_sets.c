@@ -1,9 +1,11 @@
 /* t_sets.c - what scenarios/ ships keeps its promises: model shapes, counts, bounds on
  * time and memory, no scenario in two sets. Runs in the root of the repository. */
 #include "../harness/harness.h"
+#include "../harness/replay.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -50,17 +52,19 @@ static void ships_model(void **arg)
 	assert_null(shape_error(s));
 }
 
+enum { TRAIN, PEERS, HELDOUT, RANDOM, BLOCKED, OFFGRID, EXTRAPOLATED, TRACES, SHAPE, NUM_SPLITS };
+
 // clang-format off
 static const struct set {
 	const char *name;
-	int train, heldout, peers;
+	int scenarios[NUM_SPLITS]; /* as scenario_splits */
 	double max_kv_mb, bytes_per_s, flops_per_s, max_ms;
 } sets[] = {
-	/*                     train      held-out  peers   KV MB  bytes/s  FLOP/s   ms    */
-	{ "cpu",                 51,          18,      0,     256,    20e9,   2e11,  30 },
-	{ "h200",               183,          93,      0,    6000,    4e12,   3e14,  27 },
-	{ "traces_h200",        147,          56,      0,    6000,    4e12,   3e14,  27 },
-	{ "peers_h200",           0,           0,     43,   70000,    4e12,   3e14,  30 },
+	/*              train peers       random blocked off extra traces shape   KV MB  bytes/s  FLOP/s   ms    */
+	{ "cpu",         { 51,   0,  18,    0,    0,   0,    0,    0,     0 },      256,    20e9,   2e11,  30 },
+	{ "h200",        { 182,  0,   0,   20,   20,  25,   14,    0,    14 },     6000,    4e12,   3e14,  27 },
+	{ "traces_h200", { 150,  0,   0,   24,    0,   0,    0,   24,     8 },     6000,    4e12,   3e14,  27 },
+	{ "peers_h200",  {   0, 43,   0,    0,    0,   0,    0,    0,     0 },    70000,    4e12,   3e14,  30 },
 };
 // clang-format on
 
@@ -71,11 +75,19 @@ static void load_shipped(struct scenario_list *list, const char *set)
 	assert_true(scenarios_load(list, file, models));
 }
 
+static int split_of(const struct scenario *s)
+{
+	int i = 0;
+	while (strcmp(scenario_splits[i], s->split))
+		i++;
+	return i;
+}
+
 static void ships_set(void **arg)
 {
 	const struct set *set = *arg;
 	struct scenario_list list = { 0 };
-	int train = 0, heldout = 0, peers = 0;
+	int count[NUM_SPLITS] = { 0 };
 	load_shipped(&list, set->name);
 	for (int i = 0; i < list.n; i++) {
 		const struct scenario *s = &list.v[i];
@@ -87,13 +99,11 @@ static void ships_set(void **arg)
 			fail_msg("%s %s: %.0f MB of KV, %.1f ms", s->model, s->batch_text,
 				 f.kv_bytes / 1e6, ms);
 		assert_string_equal(s->set, set->name);
-		train += !strcmp(s->split, "train");
-		heldout += !strncmp(s->split, "heldout", 7);
-		peers += !strcmp(s->split, "peers");
+		count[split_of(s)]++;
 	}
-	assert_int_equal(train, set->train);
-	assert_int_equal(heldout, set->heldout);
-	assert_int_equal(peers, set->peers);
+	for (int i = 0; i < NUM_SPLITS; i++)
+		if (count[i] != set->scenarios[i])
+			fail_msg("%s: %d", scenario_splits[i], count[i]);
 	scenarios_free(&list);
 }
 
@@ -119,6 +129,122 @@ static void sets_are_disjoint(void **arg)
 					 list.v[i].batch_text, list.v[i].set, list.v[j].model,
 					 list.v[j].set);
 	scenarios_free(&list);
+}
+
+/* Decodes, their mean KV and the longest sequence. */
+struct size {
+	int decodes;
+	double kv, longest;
+	int blocked;
+};
+
+static struct size size_of(const attune_batch *b)
+{
+	struct size z = { 0 };
+	struct row *rows = calloc((size_t)b->num_seqs, sizeof *rows);
+	assert_non_null(rows);
+	for (int i = 0; i < b->num_seqs; i++) {
+		rows[i].query = b->query_start[i + 1] - b->query_start[i];
+		rows[i].seq = b->seq_lens[i];
+		z.decodes += rows[i].query <= DECODE_MAX_QUERY;
+		z.longest = fmax(z.longest, rows[i].seq);
+	}
+	z.blocked = rows_are_blocked(rows, b->num_seqs);
+	free(rows);
+	return z;
+}
+
+/* What the names of the splits promise: nothing learned lies in a block, beyond the
+ * edge, or has a shape that is held out; what is held out by those names does. */
+static void splits_hold(void **arg)
+{
+	struct scenario_list list = { 0 };
+	int most = 0;
+	double longest = 0;
+	(void)arg;
+	load_shipped(&list, "h200");
+	load_shipped(&list, "traces_h200");
+	load_shipped(&list, "peers_h200");
+	for (int i = 0; i < list.n; i++) {
+		struct size z = size_of(&list.v[i].batch->view);
+		if (split_of(&list.v[i]) > PEERS)
+			continue;
+		most = z.decodes > most ? z.decodes : most;
+		longest = fmax(longest, z.longest);
+		if (z.blocked)
+			fail_msg("%s %s", list.v[i].split, list.v[i].batch_text);
+	}
+	for (int i = 0; i < list.n; i++) {
+		const struct scenario *s = &list.v[i];
+		struct size z = size_of(&s->batch->view);
+		const int split = split_of(s);
+		assert_true(split != BLOCKED || z.blocked);
+		assert_true(split != EXTRAPOLATED || z.decodes > most || z.longest > longest);
+		for (int j = 0; j < list.n && split == SHAPE; j++)
+			if (split_of(&list.v[j]) != SHAPE)
+				assert_string_not_equal(list.v[j].model, s->model);
+	}
+	scenarios_free(&list);
+}
+
+/* Training has no holes of a factor two: for every batch size and length between the
+ * ends, some decode batch within that reach. */
+static void train_is_dense(void **arg)
+{
+	struct scenario_list list = { 0 };
+	(void)arg;
+	load_shipped(&list, "h200");
+	load_shipped(&list, "traces_h200");
+	for (double n = 1; n <= 256; n *= 2)
+		for (double kv = 64; kv <= 65536 && n * kv <= 1 << 19; kv *= 4) {
+			int near = 0;
+			for (int i = 0; i < list.n; i++) {
+				const attune_batch *b = &list.v[i].batch->view;
+				double mean = 0;
+				for (int k = 0; k < b->num_seqs; k++)
+					mean += (double)b->seq_lens[k] / b->num_seqs;
+				near += split_of(&list.v[i]) == TRAIN &&
+					size_of(b).decodes == b->num_seqs &&
+					fabs(log2(b->num_seqs / n)) <= 1 &&
+					fabs(log2(mean / kv)) <= 2;
+			}
+			if (!near)
+				fail_msg("nothing near %.0f decodes of %.0f", n, kv);
+		}
+	scenarios_free(&list);
+}
+
+/* Of a trace-made set the weights and the steps are known, and a held-out trace is not
+ * learned from. */
+static void traces_are_weighed(void **arg)
+{
+	struct scenario_list list = { 0 };
+	double sum = 0;
+	(void)arg;
+	load_shipped(&list, "traces_h200");
+	for (int i = 0; i < list.n; i++) {
+		assert_true(list.v[i].steps >= 1 && list.v[i].steps < 1e6);
+		assert_true(list.v[i].weight >= 0.05);
+		sum += list.v[i].weight;
+	}
+	assert_true(fabs(sum / list.n - 1) < 0.1);
+	scenarios_free(&list);
+}
+
+/* A set that is made comes out as it is committed. */
+static void grid_is_remade(void **arg)
+{
+	char *now = NULL, *committed = source_text("scenarios/h200.json");
+	size_t size;
+	FILE *f = open_memstream(&now, &size);
+	(void)arg;
+	assert_non_null(f);
+	assert_non_null(committed);
+	assert_true(grid_print("h200", "scenarios", models, f));
+	assert_int_equal(fclose(f), 0);
+	assert_string_equal(now, committed);
+	free(now);
+	free(committed);
 }
 
 /* The published table's own figures for its ragged batches. */
@@ -148,7 +274,7 @@ static void peers_match(void **arg)
 
 int main(void)
 {
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 2];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 6];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -161,6 +287,10 @@ int main(void)
 		tests[n++] =
 		    (struct CMUnitTest){ sets[i].name, ships_set, NULL, NULL, (void *)&sets[i] };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(sets_are_disjoint);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(splits_hold);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(train_is_dense);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(traces_are_weighed);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(grid_is_remade);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	failed = _cmocka_run_group_tests("sets", tests, n, NULL, NULL);
