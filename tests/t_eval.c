@@ -356,7 +356,7 @@ static void test_show_one_scenario(void **state)
 	json_decref(o);
 	listen_begin();
 	assert_int_equal(run_command(cmd_show, words("--gpu h200 --db %s --model llama3.1-8b@1 "
-						     "--batch 7q1s4k",
+						     "--batch 7q1s4k --format tsv",
 						     db)),
 			 EXIT_CHECK);
 	const char *said = heard();

@@ -168,7 +168,7 @@ static int race_scenario(struct stage *st, const struct data *d, int s,
 	struct racer racer[NUM_RACERS] = { 0 };
 	int who[NUM_RACERS], n = 0;
 	struct facts facts;
-	measured_again(&scenario, m);
+	scenario_again(&scenario, m);
 	if (workload_make(&work, &st->dev, &st->pool, &scenario, WORKLOAD_TIMED,
 			  protocol->cold_bytes)) {
 		complain("%s %s: %s", m->model, m->batch_text, attune_last_error());

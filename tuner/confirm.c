@@ -271,11 +271,12 @@ static int confirm(struct data *d, const struct forest *f, const struct options 
 		   const struct sweep_options *sweep)
 {
 	struct wishes w = { 0 };
+	d->pass = PASS_A; /* what was best then is what is doubted */
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
 	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
 	const int done = order && list.v && n && collect(&w, d, f, order, n);
 	for (int i = 0; done && i < n; i++)
-		measured_again(&list.v[i], &d->v[order[i]]);
+		scenario_again(&list.v[i], &d->v[order[i]]);
 	if (!done)
 		complain(n ? "out of memory" : "%s has no scenario of split '%s' to confirm",
 			 d->gpu, o->split ? o->split : "any");

@@ -14,6 +14,33 @@
 /* Where a device has no measured ceilings only the ratio of the two counts. */
 enum { LAUNCH_US = 4, SOME_GBPS = 1000, SOME_TFLOPS = 100 };
 
+int shape_of_model(attune_shape *out, const struct data *d, const char *model, int page_size)
+{
+	const struct measured *like = NULL;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		const int page = page_size ? page_size : 16;
+		if (!strcmp(m->model, model) &&
+		    (!like || (m->shape.page_size == page && like->shape.page_size != page)))
+			like = m;
+	}
+	if (like) {
+		*out = like->shape;
+	} else {
+		struct models *models = models_load("scenarios/models.json");
+		const int found = models && models_shape(models, model, out);
+		models_free(models);
+		if (!found)
+			return 0;
+		out->dtype = d->v[0].shape.dtype;
+		out->kv_dtype = d->v[0].shape.kv_dtype;
+		out->page_size = 16;
+	}
+	if (page_size)
+		out->page_size = page_size;
+	return 1;
+}
+
 int measured_make_view(struct measured *out, const struct data *d, const attune_shape *shape,
 		       const attune_batch *view)
 {
@@ -50,7 +77,7 @@ void measured_free(struct measured *m)
 	batch_free(m->batch);
 }
 
-void measured_again(struct scenario *out, const struct measured *m)
+void scenario_again(struct scenario *out, const struct measured *m)
 {
 	*out = (struct scenario){ .batch_text = m->batch_text,
 				  .batch = m->batch,
@@ -191,4 +218,14 @@ double estimate_plan(const struct around *a, const struct made *made)
 	if (m->has[PHASE_DECODE])
 		us += estimate_part(a, PHASE_DECODE, &made->decode);
 	return us;
+}
+
+double estimate_best(const struct around *a)
+{
+	const struct measured *m = a->m;
+	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	double parts = 0;
+	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
+		parts += m->has[p] ? a->us[p] : 0;
+	return mixed ? fmin(parts, a->us[PHASE_ALL]) : parts;
 }

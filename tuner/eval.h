@@ -45,8 +45,6 @@ struct trace_options {
 extern const struct trace_options trace_defaults;
 int trace_print(const struct data *, const struct forest *, const struct trace_options *,
 		enum format); /* 0 + complain */
-/* The shape of a model by scenarios/models.json; 0 + complain. */
-int trace_shape(const char *model, attune_shape *);
 /* Calls for up to `limit` steps (0: all) of the replay, evenly spaced, while it has work;
  * *all: how many there are. 0 + complain, or when `each` says 0. */
 int trace_steps(const struct trace_options *, int limit,

@@ -57,6 +57,9 @@ void learned_make(const struct learned *, const struct measured *, struct made *
 void learned_free(struct learned *);
 
 /* estimate.c: batches that were never measured. */
+/* The shape of a model: that of its scenarios, preferably of this page size (0: 16), else
+ * by scenarios/models.json with the types of the data's first scenario; 0 + complain. */
+int shape_of_model(attune_shape *, const struct data *, const char *model, int page_size);
 /* A measured scenario without measurements: 0 + complain when the batch is none. */
 int measured_make(struct measured *, const struct data *, const char *model, const attune_shape *,
 		  const char *batch);
@@ -65,7 +68,7 @@ int measured_make_view(struct measured *, const struct data *, const attune_shap
 void measured_free(struct measured *);
 /* A measured scenario as the harness takes it, to be measured again; its texts and batch
  * stay the measured one's. */
-void measured_again(struct scenario *, const struct measured *);
+void scenario_again(struct scenario *, const struct measured *);
 /* Sum of |log| of ratios over the features that say what work there is. */
 double part_distance(const struct attune_features *, const struct attune_features *);
 /* A batch among the measured ones; both must outlive it. NULL: no memory. */
@@ -79,5 +82,7 @@ int around_nearest(const struct around *, enum phase, double *far);
  * of the choice in the nearest scenario where it was measured. INFINITY: it never was. */
 double estimate_plan(const struct around *, const struct made *);
 double estimate_part(const struct around *, enum phase, const struct choice *);
+/* The best that is known nearby: each part at its best, or one launch. */
+double estimate_best(const struct around *);
 
 #endif

@@ -1,5 +1,7 @@
 /* score.c - how far picks are from the oracle. A pick that was not measured or
- * failed counts as infinitely slow: leaving it out would reward it. */
+ * failed counts as infinitely slow: leaving it out would reward it. One that pass B did
+ * not measure can look faster than what it did, the oracle; it then counts as the oracle,
+ * and as unconfirmed. */
 #include "tuner.h"
 #include <math.h>
 #include <stdlib.h>
@@ -142,7 +144,8 @@ int score_picks(const struct data *d, const struct pick *picks, const char *spli
 			continue;
 		const double oracle = data_oracle(d, i), us = data_plan_time(d, i, &picks[i]);
 		v[n++] = (struct judged){
-			.slowdown = isfinite(us) && isfinite(oracle) ? us / oracle : INFINITY,
+			.slowdown =
+			    isfinite(us) && isfinite(oracle) ? fmax(us / oracle, 1) : INFINITY,
 			.us = us,
 			.oracle_us = oracle,
 			.weight = m->weight,
@@ -151,6 +154,10 @@ int score_picks(const struct data *d, const struct pick *picks, const char *spli
 		};
 	}
 	done = summarize(v, n, s);
+	for (int i = 0; i < d->n; i++)
+		if (in_split(&d->v[i], split))
+			s->unconfirmed += isfinite(data_plan_time(d, i, &picks[i])) &&
+					  !data_confirmed(d, i, &picks[i]);
 	free(v);
 	return done;
 }

@@ -1,6 +1,6 @@
 /* show.c - `attune show`: tables for a person. All ways that one scenario was
  * measured, fastest first; the rest of the answers are in lists.c and why.c. */
-#include "tuner.h"
+#include "policy.h"
 #include "show.h"
 #include <argp.h>
 #include <math.h>
@@ -17,7 +17,7 @@ static const struct argp_option rows[] = {
 	{ "batch", 'b', "BATCH", 0, "as in 2q2k_32q1s1k", 0 },
 	{ "page-size", OPT_PAGE, "N", 0, "tokens of a page, where several were measured", 0 },
 	{ "phase", OPT_PHASE, "PHASE", 0, "only one part's variants: prefill or decode", 0 },
-	{ "why", OPT_WHY, NULL, 0, "why the header picks what it picks", 0 },
+	{ "why", OPT_WHY, NULL, 0, "only why the header picks what it picks, in any format", 0 },
 	{ "best", OPT_BEST, NULL, 0, "every scenario's fastest plan beside the header's", 0 },
 	{ "kernels", OPT_KERNELS, NULL, 0, "kernels with their tunables and rules", 0 },
 	{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 },
@@ -64,7 +64,12 @@ static const struct argp help = {
 	parse_option,
 	NULL,
 	"What was measured, and why the header picks what it picks."
-	"\vA mixed batch is listed as one launch, as composed plans measured whole, and as the sum "
+	"\vAs a table a batch is explained first: each comparison on its path through the trees "
+	"with the value at hand, the action with what its formula comes to, runners-up, whether a "
+	"feature lies outside of what was learned from, and the slowdown to expect. That works for "
+	"batches that were never measured, by estimates. Then all ways that it was measured, "
+	"fastest first; tsv and json have these alone unless --why is given. A mixed batch is "
+	"listed as one launch, as composed plans measured whole, and as the sum "
 	"of its parts measured apart (each prefill variant with the best decode variant and the "
 	"other way round).\n\n"
 	"Example:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
@@ -129,7 +134,7 @@ static void complain_nearest(const struct data *d, const struct show *o, const s
 
 /* Of several that differ in page size, dtype or layout: page size 16, else the
  * first; the others are named. */
-static int find_scenario(const struct data *d, const struct show *o)
+static int find_scenario(const struct data *d, const struct show *o, int must)
 {
 	char error[200];
 	struct batch *b = batch_parse(o->batch, error, sizeof error);
@@ -150,7 +155,7 @@ static int find_scenario(const struct data *d, const struct show *o)
 		    (found < 0 || (m->shape.page_size == 16 && d->v[found].shape.page_size != 16)))
 			found = s;
 	}
-	if (found < 0)
+	if (found < 0 && must)
 		complain_nearest(d, o, b);
 	else if (others)
 		complain("shown: page size %d, %s, %s; %d more of this batch differ in that",
@@ -338,20 +343,57 @@ static int show_scenario(const struct data *d, const struct show *o, int s)
 	return done;
 }
 
+/* Of a batch, measured (s >= 0) or not. */
+static int explain(const struct data *d, const struct forest *f, const struct show *o, int s)
+{
+	struct measured m;
+	attune_shape shape;
+	int done;
+	if (s >= 0)
+		return show_why(d, f, &d->v[s], s, o->format) ? EXIT_DONE : EXIT_CHECK;
+	if (!shape_of_model(&shape, d, o->model, o->page_size) ||
+	    !measured_make(&m, d, o->model, &shape, o->batch))
+		return EXIT_USAGE;
+	if (o->format == FORMAT_TABLE)
+		printf("# never measured: times are estimates\n");
+	done = show_why(d, f, &m, -1, o->format);
+	measured_free(&m);
+	return done ? EXIT_DONE : EXIT_CHECK;
+}
+
+/* People get the reasons, then the ranking; machines what they ask for. */
+static int show_batch(const struct data *d, const struct show *o, const char *header)
+{
+	const int both = o->what == SHOW_SCENARIO && o->format == FORMAT_TABLE && !o->phase;
+	const int s = find_scenario(d, o, o->what == SHOW_SCENARIO && !both);
+	struct forest f;
+	int code = EXIT_DONE;
+	if (s == -2)
+		return EXIT_USAGE;
+	if (s < 0 && o->what == SHOW_SCENARIO && !both)
+		return EXIT_CHECK;
+	if (o->what == SHOW_WHY || both) {
+		if (!forest_load(&f, header))
+			return EXIT_USAGE;
+		code = explain(d, &f, o, s);
+		forest_free(&f);
+	}
+	if (!code && both && s >= 0)
+		puts("");
+	if (!code && o->what == SHOW_SCENARIO && s >= 0)
+		code = show_scenario(d, o, s) ? EXIT_DONE : EXIT_CHECK;
+	return code;
+}
+
 static int show_from(const struct data *d, const struct show *o, const char *header)
 {
 	struct forest f;
-	int s = -1, code = EXIT_CHECK;
-	if (o->what != SHOW_BEST && (s = find_scenario(d, o)) < 0)
-		return s == -2 ? EXIT_USAGE : EXIT_CHECK;
-	if (o->what == SHOW_SCENARIO)
-		return show_scenario(d, o, s) ? EXIT_DONE : EXIT_CHECK;
+	int code;
+	if (o->what != SHOW_BEST)
+		return show_batch(d, o, header);
 	if (!forest_load(&f, header))
 		return EXIT_USAGE;
-	if (o->what == SHOW_WHY)
-		code = show_why(d, &f, s, o->format) ? EXIT_DONE : EXIT_CHECK;
-	else
-		code = show_best(d, &f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+	code = show_best(d, &f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
 	forest_free(&f);
 	return code;
 }

@@ -15,8 +15,10 @@ struct show {
 };
 
 /* All return 0 without memory. */
-/* why.c: the path through the trees, the actions, the runners-up. */
-int show_why(const struct data *, const struct forest *, int scenario, enum format);
+/* why.c: the path through the trees, the actions, the runners-up, what to expect. The
+ * scenario is the batch's index in the data, -1 when it was never measured. */
+int show_why(const struct data *, const struct forest *, const struct measured *, int scenario,
+	     enum format);
 /* lists.c: every scenario (of a model, unless NULL), and every kernel. */
 int show_best(const struct data *, const struct forest *, const char *model, enum format);
 int show_kernels(const char *gpu, enum format);

@@ -1,8 +1,8 @@
 /* trace_eval.c - `attune eval --trace`: the attention time of a whole simulated trace under
  * each policy. Nothing is measured: what a step's plan takes is estimated from the scenarios
  * of the database (estimate.c), so the ratios are worth more than the milliseconds;
- * `attune bench --trace` measures steps. The oracle's row is the best choice of the nearest
- * scenario for each part, joined the better way. */
+ * `attune bench --trace` measures steps. The oracle's row is the best time of the
+ * nearest scenario for each part, or for one launch over all. */
 #include "eval.h"
 #include "../harness/replay.h"
 #include <math.h>
@@ -88,28 +88,6 @@ struct tally {
 	int steps, unknown[NUM_POLICIES];
 };
 
-/* The best that is known: each part's best choice nearby, one launch or two. */
-static double oracle_us(const struct tally *t, const struct measured *m, const struct around *a)
-{
-	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-	double far, parts = 0, all = INFINITY;
-	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
-		struct choice none = { 0 };
-		int best = -1;
-		const int s = around_nearest(a, p, &far);
-		if (!m->has[p] || (p == PHASE_ALL && !mixed))
-			continue;
-		if (s >= 0)
-			data_best(t->d, s, p, &best);
-		const double us = estimate_part(a, p, best < 0 ? &none : &t->d->choice[best]);
-		if (p == PHASE_ALL)
-			all = us;
-		else
-			parts += us;
-	}
-	return fmin(all, parts);
-}
-
 static int tally_step(void *arg, int step, const attune_batch *view)
 {
 	struct tally *t = arg;
@@ -126,7 +104,7 @@ static int tally_step(void *arg, int step, const attune_batch *view)
 		struct made made;
 		double us = INFINITY;
 		if (p == POLICY_ORACLE) {
-			us = oracle_us(t, &m, a);
+			us = estimate_best(a);
 		} else if (t->chooser[p]) {
 			chooser_make(t->chooser[p], &m, -1, &made);
 			us = estimate_plan(a, &made);
@@ -164,19 +142,11 @@ static void print_tally(const struct tally *t, int all, enum format format)
 		table_print(table, stdout);
 }
 
-int trace_shape(const char *model, attune_shape *shape)
-{
-	struct models *models = models_load("scenarios/models.json");
-	const int done = models && models_shape(models, model, shape);
-	models_free(models);
-	return done;
-}
-
 int trace_print(const struct data *d, const struct forest *f, const struct trace_options *o,
 		enum format format)
 {
 	struct tally t = { .d = d };
-	int done = trace_shape(o->model, &t.shape), all = 0;
+	int done = shape_of_model(&t.shape, d, o->model, 0), all = 0;
 	for (int p = 0; done && p < NUM_POLICIES; p++)
 		t.chooser[p] = chooser_new(d, (enum policy)p, f);
 	done = done && trace_steps(o, o->steps, tally_step, &t, &all);

@@ -1,44 +1,104 @@
-/* why.c - `attune show --why`: the path of one scenario through the trees, what
- * the leaves say, and how the actions and their rivals were measured there. */
+/* why.c - why a batch is run as it is: its path through the trees, what the leaves say,
+ * their rivals, and how much slower than the best that is expected to be. Of a batch that
+ * was never measured, times are estimates (estimate.c). */
+#include "policy.h"
 #include "show.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RIVALS = 3 };
+enum { RIVALS = 3, MAX_TEXT = MAX_CHOICE_TEXT + 120 };
 
-static void row(struct table *t, const char *decision, const char *kind, const char *what,
+struct why {
+	const struct data *d;
+	const struct forest *f;
+	const struct measured *m;
+	int scenario; /* -1: not measured */
+	struct around *around;
+	struct made made;
+	struct table *t;
+};
+
+static void row(const struct why *w, const char *decision, const char *kind, const char *what,
 		double us, double best)
 {
-	table_text(t, decision);
-	table_text(t, kind);
-	table_text(t, what);
-	table_number(t, isfinite(us) ? us : NAN, 3);
-	table_number(t, isfinite(us) && isfinite(best) ? us / best : NAN, 3);
-	table_end_row(t);
+	table_text(w->t, decision);
+	table_text(w->t, kind);
+	table_text(w->t, what);
+	table_number(w->t, isfinite(us) ? us : NAN, 3);
+	table_number(w->t, isfinite(us) && isfinite(best) ? us / best : NAN, 3);
+	table_end_row(w->t);
 }
 
-static void path_rows(struct table *t, const struct tree *tree, const char *decision,
-		      const struct attune_features *f)
+static void leaf_words(const struct why *w, enum decision t, const struct node *leaf,
+		       char text[MAX_TEXT])
 {
-	const long long *value = (const long long *)f;
-	char text[120];
+	char next[MAX_CHOICE_TEXT] = "";
+	int n;
+	if (!leaf->support || leaf->weight <= 0) {
+		snprintf(text, MAX_TEXT, "no training scenario ended here");
+		return;
+	}
+	n = snprintf(text, MAX_TEXT, "%d training scenarios ended here, slowdown %.3f",
+		     leaf->support, exp((double)leaf->cost / (double)leaf->weight / 1e6));
+	if (leaf->runner_up < 0)
+		return;
+	if (t == DECIDE_JOIN)
+		snprintf(next, sizeof next, "%s", leaf->runner_up ? "two launches" : "one launch");
+	else
+		choice_words(&w->f->choice[leaf->runner_up], next);
+	snprintf(text + n, MAX_TEXT - (size_t)n, "; runner-up %.3f: %s",
+		 exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6), next);
+}
+
+static void path_rows(const struct why *w, enum decision t)
+{
+	const struct tree *tree = &w->f->tree[t];
+	const long long *value = (const long long *)&w->m->part[decision_phase(t)].f;
+	char text[MAX_TEXT];
 	int at = 0;
 	while (tree->v[at].feature >= 0) {
 		const struct node *v = &tree->v[at];
 		const int below = value[v->feature] <= v->threshold;
 		snprintf(text, sizeof text, "%s = %lld, %s %lld", feature_names[v->feature],
 			 value[v->feature], below ? "at most" : "above", v->threshold);
-		row(t, decision, "test", text, NAN, NAN);
+		row(w, decision_names[t], "test", text, NAN, NAN);
 		at = below ? v->below : v->above;
 	}
-	const struct node *leaf = &tree->v[at];
-	if (leaf->support)
-		snprintf(text, sizeof text, "%d training scenarios ended here, slowdown %.3f",
-			 leaf->support, exp((double)leaf->cost / (double)leaf->weight / 1e6));
-	else
-		snprintf(text, sizeof text, "not measured");
-	row(t, decision, "leaf", text, NAN, NAN);
+	leaf_words(w, t, &tree->v[at], text);
+	row(w, decision_names[t], "leaf", text, NAN, NAN);
+}
+
+/* Whether the leaf's choice has a formula: then what it says, for its value is shown. */
+static void formula_row(const struct why *w, enum decision t)
+{
+	const struct tree *tree = &w->f->tree[t];
+	const int id = tree->v[tree_leaf(tree, &w->m->part[decision_phase(t)].f)].action;
+	char text[MAX_CHOICE_TEXT];
+	if (id < 0 || !config_is_formula(&w->f->choice[id].config, w->f->choice[id].kernel->space))
+		return;
+	choice_words(&w->f->choice[id], text);
+	row(w, decision_names[t], "formula", text, NAN, NAN);
+}
+
+/* ---- times, measured or estimated ------------------------------------------------------ */
+static double time_of(const struct why *w, enum phase phase, const struct choice *c)
+{
+	if (w->scenario < 0)
+		return estimate_part(w->around, phase, c);
+	return c->kernel ? data_part_time(w->d, w->scenario, phase, data_find(w->d, c)) : INFINITY;
+}
+
+static double best_of(const struct why *w, enum phase phase)
+{
+	double best = INFINITY, far;
+	int choice;
+	if (w->scenario >= 0)
+		return data_best(w->d, w->scenario, phase, &choice);
+	const int at = around_nearest(w->around, phase, &far);
+	if (at >= 0 && isfinite(data_best(w->d, at, phase, &choice)))
+		best = estimate_part(w->around, phase, &w->d->choice[choice]);
+	return best;
 }
 
 struct rival {
@@ -54,69 +114,143 @@ static int by_us(const void *pa, const void *pb)
 	return a->choice - b->choice;
 }
 
-/* The pick and the fastest others of a phase. */
-static int action_rows(struct table *t, const struct data *d, int s, enum phase phase,
-		       const char *decision, int picked)
+static int same_choice(const struct choice *a, const struct choice *b)
 {
+	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
+}
+
+/* The pick and the fastest others of a phase; of a batch never measured, others of its
+ * nearest scenario. */
+static int action_rows(const struct why *w, enum decision t)
+{
+	const struct data *d = w->d;
+	const enum phase phase = decision_phase(t);
+	const struct choice *picked = t == DECIDE_DECODE ? &w->made.decode : &w->made.prefill;
 	struct rival *rival = malloc(sizeof *rival * (size_t)(d->num_choices + 1));
-	char words[MAX_CHOICE_TEXT] = "not measured";
-	int best_choice, n = 0;
-	const double best = data_best(d, s, phase, &best_choice);
+	char text[MAX_CHOICE_TEXT] = "nothing that runs here";
+	const double best = best_of(w, phase);
+	double far;
+	const int at = w->scenario >= 0 ? w->scenario : around_nearest(w->around, phase, &far);
+	int n = 0;
 	if (!rival)
 		return 0;
-	if (picked >= 0)
-		choice_words(&d->choice[picked], words);
-	row(t, decision, "picked", words, data_part_time(d, s, phase, picked), best);
-	for (int c = 0; c < d->num_choices; c++) {
-		const double us = data_part_time(d, s, phase, c);
-		if (c != picked && isfinite(us))
-			rival[n++] = (struct rival){ c, us };
-	}
+	if (picked->kernel)
+		choice_words(picked, text);
+	row(w, decision_names[t], "picked", text, time_of(w, phase, picked), best);
+	for (int c = 0; at >= 0 && c < d->num_choices; c++)
+		if (!same_choice(&d->choice[c], picked) &&
+		    isfinite(data_part_time(d, at, phase, c)))
+			rival[n++] = (struct rival){ c, data_part_time(d, at, phase, c) };
 	if (n)
 		qsort(rival, (size_t)n, sizeof *rival, by_us);
 	for (int i = 0; i < n && i < RIVALS; i++) {
-		choice_words(&d->choice[rival[i].choice], words);
-		row(t, decision, "rival", words, rival[i].us, best);
+		choice_words(&d->choice[rival[i].choice], text);
+		row(w, decision_names[t], "rival", text,
+		    time_of(w, phase, &d->choice[rival[i].choice]), best);
 	}
 	free(rival);
 	return 1;
 }
 
-static void join_rows(struct table *t, const struct data *d, int s, const struct pick *pick)
+static double plan_time(const struct why *w, const struct made *made)
+{
+	struct pick p;
+	if (w->scenario < 0)
+		return estimate_plan(w->around, made);
+	made_pick(w->d, made, &p);
+	return data_plan_time(w->d, w->scenario, &p);
+}
+
+static void join_rows(const struct why *w)
 {
 	static const char *const words[] = { "one launch over the whole batch",
 					     "the prefill part, then the decode part" };
-	const double best = data_oracle(d, s);
+	const double best =
+	    w->scenario < 0 ? estimate_best(w->around) : data_oracle(w->d, w->scenario);
 	for (int i = 0; i < 2; i++) {
-		const int join = i ? !pick->join : pick->join;
-		const struct pick p = { pick->prefill, pick->decode, join };
-		row(t, decision_names[DECIDE_JOIN], i ? "rival" : "picked", words[join],
-		    data_plan_time(d, s, &p), best);
+		struct made made = w->made;
+		made.join = i ? !w->made.join : w->made.join;
+		row(w, decision_names[DECIDE_JOIN], i ? "rival" : "picked", words[made.join],
+		    plan_time(w, &made), best);
 	}
 }
 
-int show_why(const struct data *d, const struct forest *f, int s, enum format format)
+/* ---- how far to trust it ------------------------------------------------------------------ */
+/* Features beyond what any training scenario of that decision had. */
+static void hull_rows(const struct why *w, enum decision t)
+{
+	const enum phase phase = decision_phase(t);
+	const long long *value = (const long long *)&w->m->part[phase].f;
+	char text[MAX_TEXT];
+	int outside = 0;
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++) {
+		long long lo = INT64_MAX, hi = INT64_MIN;
+		for (int s = 0; s < w->d->n; s++) {
+			const struct measured *m = &w->d->v[s];
+			if (!data_is_training(m) || !m->has[phase])
+				continue;
+			const long long v = ((const long long *)&m->part[phase].f)[i];
+			lo = v < lo ? v : lo;
+			hi = v > hi ? v : hi;
+		}
+		if (lo > hi || (value[i] >= lo && value[i] <= hi))
+			continue;
+		snprintf(text, sizeof text, "%s = %lld, training scenarios have %lld to %lld",
+			 feature_names[i], value[i], lo, hi);
+		row(w, decision_names[t], "outside", text, NAN, NAN);
+		outside = 1;
+	}
+	if (!outside)
+		row(w, decision_names[t], "inside", "every feature is in the training range", NAN,
+		    NAN);
+}
+
+static void expected_row(const struct why *w)
+{
+	char text[MAX_TEXT];
+	double far, best, us = plan_time(w, &w->made);
+	const enum phase phase = w->m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
+	if (w->scenario >= 0) {
+		best = data_oracle(w->d, w->scenario);
+		snprintf(text, sizeof text, "slowdown, measured%s%s",
+			 data_is_training(&w->d->v[w->scenario]) ? "" : ", split ",
+			 data_is_training(&w->d->v[w->scenario]) ? "" : w->d->v[w->scenario].split);
+	} else {
+		const int at = around_nearest(w->around, phase, &far);
+		best = estimate_best(w->around);
+		snprintf(text, sizeof text,
+			 "slowdown, estimated; nearest measured: %s %.60s (distance %.2f)",
+			 at < 0 ? "none" : w->d->v[at].model, at < 0 ? "" : w->d->v[at].batch_text,
+			 far);
+	}
+	row(w, "plan", "expected", text, us, fmin(best, us));
+}
+
+int show_why(const struct data *d, const struct forest *f, const struct measured *m, int scenario,
+	     enum format format)
 {
 	const char *columns[] = { "decision", "what", "is", "median_us", "ratio" };
-	const struct measured *m = &d->v[s];
-	struct table *t = table_new(format, columns, (int)COUNT(columns));
-	struct pick pick;
-	int done = t != NULL;
-	forest_pick(d, f, s, &pick);
+	struct why w = { .d = d, .f = f, .m = m, .scenario = scenario };
+	w.t = table_new(format, columns, (int)COUNT(columns));
+	w.around = around_new(d, m);
+	int done = w.t && w.around;
+	forest_make(d, f, m, &w.made);
 	for (int k = DECIDE_PREFILL; done && k <= DECIDE_DECODE; k++) {
-		const enum phase phase = decision_phase((enum decision)k);
-		if (!m->has[phase])
+		if (!m->has[decision_phase((enum decision)k)])
 			continue;
-		path_rows(t, &f->tree[k], decision_names[k], &m->part[phase].f);
-		done = action_rows(t, d, s, phase, decision_names[k],
-				   k == DECIDE_PREFILL ? pick.prefill : pick.decode);
+		path_rows(&w, (enum decision)k);
+		formula_row(&w, (enum decision)k);
+		done = action_rows(&w, (enum decision)k);
+		hull_rows(&w, (enum decision)k);
 	}
 	if (done && m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]) {
-		path_rows(t, &f->tree[DECIDE_JOIN], decision_names[DECIDE_JOIN],
-			  &m->part[PHASE_ALL].f);
-		join_rows(t, d, s, &pick);
+		path_rows(&w, DECIDE_JOIN);
+		join_rows(&w);
 	}
-	if (t)
-		table_print(t, stdout);
+	if (done)
+		expected_row(&w);
+	if (w.t)
+		table_print(w.t, stdout);
+	around_free(w.around);
 	return done;
 }
