@@ -67,9 +67,9 @@ static long long walked_cost(const struct tree *t, const struct matrix *m)
 	return sum;
 }
 
-static long long grown_cost(const struct matrix *m, int depth, int exhaustive)
+static long long grown_cost(const struct matrix *m, int depth)
 {
-	const struct growth how = { 100, depth, 1, exhaustive };
+	const struct growth how = { 100, depth, 1, 0, 0 };
 	struct tree t;
 	assert_true(tree_grow(&t, m, NULL, m->rows, &how));
 	const long long cost = tree_cost(&t, 0);
@@ -88,7 +88,7 @@ static void test_depth_1_and_2_are_optimal(void **state)
 		struct matrix *m = random_matrix(&seed);
 		const unsigned all = (1u << m->rows) - 1;
 		for (int depth = 0; depth <= 2; depth++)
-			assert_true(grown_cost(m, depth, 1) == brute(m, all, depth));
+			assert_true(grown_cost(m, depth) == brute(m, all, depth));
 		matrix_free(m);
 	}
 }
@@ -101,7 +101,7 @@ static void test_deeper_is_never_dearer_than_one_choice(void **state)
 		struct matrix *m = random_matrix(&seed);
 		const long long single = brute(m, (1u << m->rows) - 1, 0);
 		const long long depth1 = brute(m, (1u << m->rows) - 1, 1);
-		const long long grown = grown_cost(m, 6, 0);
+		const long long grown = grown_cost(m, 6);
 		assert_true(grown <= depth1 && depth1 <= single);
 		matrix_free(m);
 	}
@@ -138,7 +138,7 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 	(void)state;
 	for (int i = 0; i < INSTANCES / 3; i++) {
 		struct matrix *m = random_matrix(&seed), *p = permuted(m, &seed);
-		assert_true(grown_cost(m, 4, 0) == grown_cost(p, 4, 0));
+		assert_true(grown_cost(m, 4) == grown_cost(p, 4));
 		matrix_free(m);
 		matrix_free(p);
 	}
@@ -147,7 +147,7 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 static void test_no_leaf_takes_what_a_row_forbids(void **state)
 {
 	struct matrix *m = matrix_new(4, 2);
-	const struct growth how = { 8, 3, 1, 0 };
+	const struct growth how = { 8, 3, 1, 0, 0 };
 	struct tree t;
 	(void)state;
 	for (int r = 0; r < 4; r++) {
@@ -172,7 +172,7 @@ static void test_support_is_kept(void **state)
 	(void)state;
 	for (int i = 0; i < 300; i++) {
 		struct matrix *m = random_matrix(&seed);
-		const struct growth how = { 100, 5, 3, 0 };
+		const struct growth how = { 100, 5, 3, 0, 0 };
 		struct tree t;
 		assert_true(tree_grow(&t, m, NULL, m->rows, &how));
 		for (int n = 0; n < t.n; n++)
@@ -187,7 +187,7 @@ static void test_cross_validation_keeps_the_signal_only(void **state)
 {
 	unsigned long long seed = 5;
 	struct matrix *m = matrix_new(200, 3);
-	const struct growth how = { 30, 8, 2, 0 };
+	const struct growth how = { 30, 8, 2, 0, 0 };
 	struct tree t;
 	(void)state;
 	for (int r = 0; r < m->rows; r++) {

@@ -55,7 +55,7 @@ struct phase_fit {
 static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision decision,
 		     const struct limits *limits)
 {
-	const struct growth how = { limits->leaves, MAX_DEPTH, MIN_SUPPORT, 0 };
+	const struct growth how = { limits->leaves, MAX_DEPTH, MIN_SUPPORT, 0, 0 };
 	fit->m = matrix_parts(d, decision);
 	if (!fit->m)
 		return 0;
@@ -177,7 +177,7 @@ static int number_choices(struct forest *f, const struct data *d, struct phase_f
 
 static int fit_join(struct forest *f, const struct data *d, int leaves)
 {
-	const struct growth how = { leaves, MAX_DEPTH, MIN_SUPPORT, 0 };
+	const struct growth how = { leaves, MAX_DEPTH, MIN_SUPPORT, 0, 0 };
 	struct tree *t = &f->tree[DECIDE_JOIN];
 	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
 	struct matrix *m = NULL;

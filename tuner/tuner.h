@@ -241,11 +241,33 @@ long long round_between(long long lo, long long hi);
 /* ---- grow.c: cost-sensitive induction ------------------------------------------ */
 struct growth {
 	int max_leaves, max_depth, min_support;
-	int exhaustive; /* look ahead at all thresholds, not only at the best few */
+	int look;         /* depth of the exact search at each node: 2 (also for 0) or 3 */
+	long long lambda; /* what a leaf costs */
 };
-/* Depth-limited tree of least cost, greedily with one level of look-ahead.
- * `rows`: which, NULL for all. 0 without memory. */
+/* Depth-limited tree: each node is the root of the exact best tree of depth `look`
+ * over its rows. `rows`: which, NULL for all. 0 without memory. */
 int tree_grow(struct tree *, const struct matrix *, const int *rows, int n, const struct growth *);
+
+/* ---- exact.c: the best tree there is ---------------------------------------------- */
+struct exact_options {
+	int depth; /* 0 to MAX_EXACT_DEPTH */
+	int min_support;
+	long long lambda;
+	double seconds; /* 0: as long as it takes */
+};
+enum { MAX_EXACT_DEPTH = 6 };
+struct certificate {
+	long long cost, objective; /* objective: cost + lambda x leaves */
+	long long bound;           /* proven: no tree of that depth has a lower objective */
+	double gap;                /* (objective - bound) / bound; 0: the best */
+	double seconds;
+	long long nodes; /* sets of rows that were searched */
+};
+/* Tree of least objective; of these the one of fewest leaves, then by feature,
+ * threshold and column. Out of time: the best one so far, gap > 0. 0 without memory
+ * or when costs are so large that sums would not fit. */
+int tree_exact(struct tree *, const struct matrix *, const struct exact_options *,
+	       struct certificate *);
 
 /* ---- prune.c: smaller trees ------------------------------------------------------ */
 /* A way to have fewer leaves: a node becomes a leaf (child -1), or one of its
