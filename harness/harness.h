@@ -135,13 +135,6 @@ void pool_free(struct device *, struct pool *);
 enum attune_status workload_poison(struct workload *);
 
 /* ---- launch.c: a choice run on a part of a workload ------------------------- */
-/* A choice is what a plan's part names. */
-struct choice {
-	const struct kernel *kernel;
-	struct config config;
-};
-int choice_parse(struct choice *, enum backend, const char *text, char *error, size_t size);
-int choice_text(char *text, size_t size, const struct choice *);
 /* Loaded code for a choice and a shape, from the cache or the compiler. */
 struct loaded {
 	struct code *code, *reduce; /* reduce: NULL unless segments > 1 can occur */

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMULA_TEXT = 64 };
-
 #define KERNEL(where, name, chosen, about) extern const struct space where##_##name##_space;
 #include "kernels.def"
 #undef KERNEL
@@ -74,7 +72,7 @@ int config_value(const struct config *c, const struct space *s, const char *axis
 	return absent;
 }
 
-static void formula_text(char text[FORMULA_TEXT], const struct formula *f)
+void formula_text(char text[FORMULA_TEXT], const struct formula *f)
 {
 	snprintf(text, FORMULA_TEXT, "balance(%d,%d,%d,%d)", f->slots, f->start, f->launch,
 		 f->merge);

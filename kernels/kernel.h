@@ -19,7 +19,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-enum { MAX_AXES = 12, MAX_FLAGS = 320, MAX_CHOICE_TEXT = 192 };
+enum { MAX_AXES = 12, MAX_FLAGS = 320, MAX_CHOICE_TEXT = 192, FORMULA_TEXT = 64 };
 
 enum backend { BACKEND_CPU, BACKEND_GPU };
 
@@ -115,6 +115,15 @@ void config_first(struct config *, const struct space *);
  * points: what is measured has numbers only. */
 int config_next(struct config *, const struct space *);
 int config_value(const struct config *, const struct space *, const char *axis, int absent);
+/* choice.c: "segmented TILE_SIZE=64 ... SEGMENTS=8" */
+struct choice {
+	const struct kernel *kernel;
+	struct config config;
+};
+/* 0: `error` says in one line what is wrong and what would be right. */
+int choice_parse(struct choice *, enum backend, const char *text, char *error, size_t size);
+/* The length it takes, as snprintf. */
+int choice_text(char *text, size_t size, const struct choice *);
 int config_is_formula(const struct config *, const struct space *);
 /* The concrete point that c means for this part: of the axis's values that are
  * legal there the one with the least estimate, of equals the smallest; c itself
@@ -130,6 +139,7 @@ int config_parse(struct config *, const struct space *, const char *text, const 
 /* The compiler's arguments: GIVEN, then STATIC axes. */
 int binary_flags(char *text, size_t size, const struct kernel *, const struct config *,
 		 const attune_shape *);
+void formula_text(char text[FORMULA_TEXT], const struct formula *);
 const char *dtype_name(enum attune_dtype); /* "F32" "F16" "BF16" */
 int dtype_bytes(enum attune_dtype);
 /* Hash over all .def tables: a header made from others is stale. */
