@@ -104,7 +104,31 @@ typedef struct attune_plan {
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1"; NULL: the first GPU, else the
- * CPU. CPU threads: ATTUNE_THREADS in the environment, else all. */
+ * CPU. CPU threads: ATTUNE_THREADS in the environment, else all.
+ *
+ * ATTUNE_HEURISTICS in the environment names a file whose rules take the place of
+ * those that were compiled in, for all ops of this context. It is read here, once,
+ * and must fit: the device's GPU and this version's tunables. A file that does not
+ * is ATTUNE_INVALID, and the line of attune_last_error begins "FILE:LINE:". One
+ * thing a line, blanks at will, '#' begins a comment; from `attune induce --emit
+ * text`, or by hand:
+ *
+ *   attune heuristics 1          the format's version
+ *   gpu h200                     as in generated/attune_h200.h
+ *   kernels 0xf4d15459196c6605   hash of the tunables
+ *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,256,16)
+ *   choice 1 qblock BLOCK_M=16 ...
+ *   tree prefill                 the trees in this order, each in preorder
+ *   return 1                     an id; -1: the defaults
+ *   tree decode
+ *   if kv_tokens <= 2048         a feature of kernels/features.def; two subtrees
+ *     return 1                   follow: where it holds,
+ *     return 0                   and where it does not
+ *   tree join                    for batches with both parts: 0 one launch by the
+ *   return 1                     prefill choice, 1 prefill part then decode part
+ *
+ * A choice that cannot run a batch, or whose code the library does not carry for
+ * the shape, gives way to the defaults, as with the compiled rules. */
 enum attune_status attune_open(attune_context **ctx, const char *device);
 void attune_close(attune_context *ctx);
 /* e.g. "NVIDIA H200 (sm_90, 132 SMs)"; lives as long as ctx. */

@@ -1,6 +1,6 @@
-/* heuristics.c - what the generated headers say of a batch. Compiles every generated/attune_<gpu>.h into one table. The
- * Makefile writes heuristics.inc: HEURISTIC(gpu, GPU) for each header that it
- * finds, after including them all. */
+/* heuristics.c - what heuristics say of a batch. Compiles every
+ * generated/attune_<gpu>.h into one table. The Makefile writes heuristics.inc:
+ * HEURISTIC(gpu, GPU) for each header that it finds, after including them all. */
 #include "heuristics.h"
 #include <string.h>
 
@@ -16,6 +16,14 @@
 #include "heuristics.inc"
 #undef HEURISTIC
 
+const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "join" };
+
+const char *const feature_names[ATTUNE_NUM_FEATURES] = {
+#define FEATURE(name, replay, meaning) #name,
+#include "features.def"
+#undef FEATURE
+};
+
 const struct selector attune_selectors[] = {
 #define HEURISTIC(name, NAME)                           \
 	{ .gpu = ATTUNE_##NAME##_GPU,                   \
@@ -25,9 +33,7 @@ const struct selector attune_selectors[] = {
 	  .binaries = name##_binaries,                  \
 	  .num_choices = COUNT(name##_choices),         \
 	  .num_binaries = COUNT(name##_binaries),       \
-	  .prefill = attune_##name##_prefill,           \
-	  .decode = attune_##name##_decode,             \
-	  .join = attune_##name##_join },
+	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_join } },
 #include "heuristics.inc"
 #undef HEURISTIC
 	{ 0 }
@@ -50,11 +56,23 @@ const struct selector *selector_for(const struct device_info *d)
 	return NULL;
 }
 
-static void add(struct selection *out, const struct part *p,
-		int (*choose)(const struct attune_features *))
+int selector_says(const struct selector *h, enum decision decision, const struct attune_features *f)
+{
+	const long long *feature = (const long long *)f;
+	const struct selector_node *n;
+	if (h->compiled[decision])
+		return h->compiled[decision](f);
+	n = &h->nodes[h->root[decision]];
+	while (n->feature >= 0)
+		n = feature[n->feature] <= n->value ? n + 1 : &h->nodes[n->above];
+	return (int)n->value;
+}
+
+static void add(struct selection *out, const struct part *p, const struct selector *h,
+		enum decision decision)
 {
 	out->part[out->num_parts] = *p;
-	out->choice[out->num_parts] = choose ? choose(&p->f) : -1;
+	out->choice[out->num_parts] = h ? selector_says(h, decision, &p->f) : -1;
 	out->num_parts++;
 }
 
@@ -64,9 +82,9 @@ void select_apart(struct selection *out, const struct selector *h, const attune_
 	struct part p;
 	out->num_parts = 0;
 	if (part_make(&p, PHASE_PREFILL, s, b, d))
-		add(out, &p, h ? h->prefill : NULL);
+		add(out, &p, h, DECIDE_PREFILL);
 	if (part_make(&p, PHASE_DECODE, s, b, d))
-		add(out, &p, h ? h->decode : NULL);
+		add(out, &p, h, DECIDE_DECODE);
 }
 
 void select_choices(struct selection *out, const struct selector *h, const attune_shape *s,
@@ -74,7 +92,8 @@ void select_choices(struct selection *out, const struct selector *h, const attun
 {
 	struct part all;
 	select_apart(out, h, s, b, d);
-	if (out->num_parts < 2 || !h || !part_make(&all, PHASE_ALL, s, b, d) || h->join(&all.f))
+	if (out->num_parts < 2 || !h || !part_make(&all, PHASE_ALL, s, b, d) ||
+	    selector_says(h, DECIDE_JOIN, &all.f))
 		return;
 	out->num_parts = 1; /* one launch, by the prefill part's choice */
 	out->part[0] = all;

@@ -1,11 +1,29 @@
-/* heuristics.h - the generated headers as a table, one row a GPU. */
+/* heuristics.h - what chooses: the generated headers as a table, one row a GPU, and
+ * override files with the same rules as data. */
 #ifndef ATTUNE_HEURISTICS_H
 #define ATTUNE_HEURISTICS_H
 
 #include "device.h"
 
+/* One tree each. Prefill and decode answer with the id of a choice, the join with 0:
+ * one launch over the whole batch by the prefill choice; 1: the prefill part, then
+ * the decode part. */
+enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, NUM_DECISIONS };
+extern const char *const decision_names[NUM_DECISIONS];
+extern const char *const feature_names[ATTUNE_NUM_FEATURES];
+_Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
+	       "features are read as an array");
+
 struct selector_row { /* of CHOICES: kernel and tunables; of BINARIES: kernel and flags */
 	const char *kernel, *text;
+};
+
+/* A tree as data: its nodes in preorder, so that what lies below a threshold or at
+ * it is the next node. */
+struct selector_node {
+	int feature; /* -1: a leaf, whose answer is `value` */
+	int above;   /* node of the features above the threshold */
+	long long value;
 };
 
 struct selector {
@@ -13,10 +31,10 @@ struct selector {
 	unsigned long long kernels_hash;
 	const struct selector_row *choices, *binaries;
 	int num_choices, num_binaries;
-	/* ids of choices; join: 0 one launch, 1 prefill then decode */
-	int (*prefill)(const struct attune_features *);
-	int (*decode)(const struct attune_features *);
-	int (*join)(const struct attune_features *);
+	/* A tree is a function, or where that is NULL the nodes from its root on. */
+	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
+	int root[NUM_DECISIONS];
+	const struct selector_node *nodes;
 };
 
 extern const struct selector attune_selectors[];
@@ -26,6 +44,8 @@ extern const int attune_num_selectors;
 const struct selector *selector_for(const struct device_info *);
 /* A header made from other .def tables than these names what may not exist. */
 int selector_is_stale(const struct selector *);
+/* What the tree of a decision answers. */
+int selector_says(const struct selector *, enum decision, const struct attune_features *);
 
 /* What a heuristic says of a batch: its parts, and a choice id for each; -1
  * where there is no heuristic. Whether the choice is legal and at hand is the
@@ -40,5 +60,14 @@ void select_choices(struct selection *, const struct selector *, const attune_sh
 /* The same, but always prefill and decode apart. */
 void select_apart(struct selection *, const struct selector *, const attune_shape *,
 		  const attune_batch *, const struct device_info *);
+
+/* override.c: reads the rules of a file, in the format that stands there. All of it
+ * is checked: what attune_open refuses leaves ATTUNE_INVALID, one line "FILE:LINE:
+ * what is wrong; what would be right" and *out NULL. */
+struct override;
+enum attune_status override_open(struct override **out, const char *path,
+				 const struct device_info *);
+const struct selector *override_selector(const struct override *);
+void override_close(struct override *);
 
 #endif

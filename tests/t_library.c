@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 enum { PAGE = 16, QUERY_HEADS = 8, KV_HEADS = 2, HEAD = 64, MAX_SEQS = 8, MAX_PAGES = 64 };
@@ -270,6 +272,111 @@ static void a_small_workspace_is_refused(void **state)
 	attune_close(ctx);
 }
 
+/* ---- rules from a file ------------------------------------------------------------- */
+
+/* Opens the CPU with such rules for both parts; NULL: refused. */
+static attune_context *open_with(const char *choice, const char *leaf)
+{
+	char path[] = "/tmp/attune_rules_XXXXXX";
+	attune_context *ctx = NULL;
+	const int fd = mkstemp(path);
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+	assert_non_null(out);
+	fprintf(out,
+		"attune heuristics 1\ngpu cpu\nkernels 0x%016llx\nchoice 0 segmented %s\n"
+		"tree prefill\nreturn 0\ntree decode\nreturn %s\ntree join\nreturn 1\n",
+		kernels_hash(), choice, leaf);
+	fclose(out);
+	setenv("ATTUNE_HEURISTICS", path, 1);
+	setenv("ATTUNE_THREADS", "3", 1);
+	attune_open(&ctx, "cpu");
+	unsetenv("ATTUNE_THREADS");
+	unsetenv("ATTUNE_HEURISTICS");
+	unlink(path); /* it was read: nothing looks at it again */
+	return ctx;
+}
+
+static int segments_of(const attune_op *op, const attune_plan *plan)
+{
+	char text[512];
+	assert_int_equal(attune_plan_text(op, plan, text, sizeof text), ATTUNE_OK);
+	const char *at = strstr(text, "SEGMENTS=");
+	return at ? atoi(at + strlen("SEGMENTS=")) : 0;
+}
+
+/* One KV head a cell, three threads: one sequence is cut, a dozen are not. */
+static void formulas_become_numbers_per_batch(void **state)
+{
+	static const int one[][2] = { { 1, 1000 } };
+	static const int many[][2] = { { 1, 90 }, { 1, 80 }, { 1, 90 }, { 1, 70 },
+				       { 1, 90 }, { 1, 60 }, { 1, 90 }, { 1, 50 } };
+	attune_context *ctx =
+	    open_with("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=balance(1,32,0,0)", "0");
+	if (!ctx)
+		fail_msg("%s", attune_last_error());
+	attune_op *op = prepare(ctx);
+	struct step s;
+	attune_plan plan, other;
+	size_t most;
+	(void)state;
+	step_make(&s, 1, one);
+	assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+	assert_int_equal(segments_of(op, &plan), 4);
+	assert_int_equal(attune_max_workspace(op, 1, 1, &most), ATTUNE_OK);
+	assert_true(plan.workspace > 0 && plan.workspace <= most);
+	run(op, &s);
+	assert_step_is_right(&s);
+	other = plan;
+	other.part[0].resolved = 0;
+	assert_int_equal(attune_run(op, &other, &s.t, NULL, 0, NULL), ATTUNE_INVALID);
+	step_free(&s);
+	step_make(&s, COUNT(many), many);
+	assert_int_equal(attune_plan_batch(op, &s.batch, &other), ATTUNE_OK);
+	assert_int_equal(segments_of(op, &other), 1);
+	assert_int_equal(segments_of(op, &plan), 4); /* the first plan stays what it was */
+	run(op, &s);
+	assert_step_is_right(&s);
+	step_free(&s);
+	attune_release(op);
+	attune_close(ctx);
+}
+
+/* Not carried for this shape, or -1: the defaults run. */
+static void the_defaults_stand_in(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=2", "0" },
+		{ "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "-1" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		attune_context *ctx = open_with(rows[i][0], rows[i][1]);
+		attune_op *op = prepare(ctx);
+		attune_plan plan;
+		struct step s;
+		step_make(&s, COUNT(decodes), decodes);
+		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+		assert_int_equal(segments_of(op, &plan), 1);
+		run(op, &s);
+		assert_step_is_right(&s);
+		step_free(&s);
+		attune_release(op);
+		attune_close(ctx);
+	}
+}
+
+static void a_broken_file_opens_nothing(void **state)
+{
+	(void)state;
+	assert_null(open_with("TILE_SIZE=64", "0"));
+	assert_non_null(strstr(attune_last_error(), ":4: "));
+	assert_null(open_with("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "1"));
+	assert_non_null(strstr(attune_last_error(), ":8: "));
+	setenv("ATTUNE_HEURISTICS", "", 1); /* as if it were not set */
+	attune_close(open_cpu());
+	unsetenv("ATTUNE_HEURISTICS");
+}
+
 static void *run_thread(void *op)
 {
 	for (int i = 0; i < 8; i++) {
@@ -314,6 +421,9 @@ int main(void)
 		cmocka_unit_test(plans_follow_the_batch),
 		cmocka_unit_test(mixed_batches_are_right),
 		cmocka_unit_test(a_small_workspace_is_refused),
+		cmocka_unit_test(formulas_become_numbers_per_batch),
+		cmocka_unit_test(the_defaults_stand_in),
+		cmocka_unit_test(a_broken_file_opens_nothing),
 		cmocka_unit_test(threads_may_share_an_op),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -24,8 +24,6 @@
 
 enum { MAX_WEIGHT = 256, MAX_NOISE = 20000 };
 
-const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "join" };
-
 enum phase decision_phase(enum decision decision)
 {
 	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL };

@@ -15,8 +15,7 @@ static int by_tree(const void *how, enum decision d, const struct attune_feature
 
 static int by_code(const void *how, enum decision d, const struct attune_features *f)
 {
-	const struct selector *s = how;
-	return d == DECIDE_PREFILL ? s->prefill(f) : d == DECIDE_DECODE ? s->decode(f) : s->join(f);
+	return selector_says(how, d, f);
 }
 
 static int select_all(const struct data *d, decide_fn decide, const void *how)

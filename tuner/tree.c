@@ -5,15 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
-	       "features are read as an array");
-
-const char *const feature_names[ATTUNE_NUM_FEATURES] = {
-#define FEATURE(name, replay, meaning) #name,
-#include "../kernels/features.def"
-#undef FEATURE
-};
-
 int tree_new_node(struct tree *t)
 {
 	if (t->n == t->room) {

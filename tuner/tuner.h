@@ -16,6 +16,7 @@
 #define TUNER_H
 
 #include "../harness/harness.h"
+#include "../kernels/heuristics.h"
 
 /* ---- subcommands -------------------------------------------------------------- */
 int cmd_induce(int argc, char **argv);
@@ -162,8 +163,6 @@ double data_best(const struct data *, int scenario, enum phase, int *choice);
 double data_oracle(const struct data *, int scenario);
 
 /* ---- matrix.c: what each choice would cost in each scenario -------------------- */
-enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, NUM_DECISIONS };
-extern const char *const decision_names[NUM_DECISIONS];
 enum phase decision_phase(enum decision);
 
 /* Costs in micro-nats: 1e6 x log(time / best time) of the whole plan. */
@@ -234,7 +233,6 @@ struct box {
 void tree_boxes(const struct tree *, const struct box *within,
 		void (*each)(void *, int leaf, const struct box *), void *arg);
 void box_all(struct box *);
-extern const char *const feature_names[ATTUNE_NUM_FEATURES];
 /* The roundest integer of lo..hi, 0 <= lo <= hi. */
 long long round_between(long long lo, long long hi);
 

@@ -1,0 +1,32 @@
+/* op.h - what is behind the handles of attune.h: shared by attune.c, which makes
+ * them, and plan.c, which uses them. */
+#ifndef ATTUNE_OP_H
+#define ATTUNE_OP_H
+
+#include "heuristics.h"
+
+struct attune_context {
+	struct device device;
+	int adopted;               /* the device is somebody else's to close */
+	struct override *override; /* NULL: the compiled heuristic speaks */
+	char name[128];
+};
+
+/* A choice with its code loaded. */
+struct ready {
+	const struct kernel *kernel;
+	struct config config;
+	struct code *code; /* NULL: not carried, or illegal for the shape */
+};
+
+struct attune_op {
+	attune_context *ctx;
+	attune_shape shape;
+	const struct selector *heuristic; /* NULL: only the defaults */
+	struct code *reduce;
+	int num_choices; /* of the heuristic; the defaults of attune_fallbacks follow */
+	int num_ready;
+	struct ready *ready;
+};
+
+#endif

@@ -1,0 +1,359 @@
+/* override.c - heuristics read from a file (ATTUNE_HEURISTICS), checked whole. Owns the
+ * file's text, the choices that point into it and the nodes of its trees.
+ *
+ * The format, one thing a line; blank lines and what follows '#' mean nothing:
+ *
+ *   attune heuristics 1                 these three first, in this order
+ *   gpu GPU                             the device's
+ *   kernels 0xHASH                      kernels_hash()
+ *   choice ID KERNEL AXIS=VALUE ...     any number of them, IDs from 0 up
+ *   tree prefill                        three trees in this order, each followed by
+ *   tree decode                         its nodes in preorder:
+ *   tree join                             if FEATURE <= NUMBER
+ *                                         return ID
+ *
+ * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
+ * -1 stands for the library's defaults; those of the join are 0 and 1. Limits: MAX_BYTES, MAX_CHOICES, MAX_DEPTH. */
+#include "heuristics.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BYTES = 1 << 20, MAX_CHOICES = 256, MAX_DEPTH = 64, MAX_FOUND = 60 };
+
+struct override {
+	struct selector selector;
+	char *text;
+	struct selector_row *choices;
+	struct selector_node *nodes;
+	int num_nodes;
+};
+
+struct reader {
+	const char *path;
+	const struct device_info *device;
+	struct override *out;
+	char *next, *end; /* of the text: what is not yet split into lines */
+	char *at;         /* in the line: what is not yet split into words */
+	int line;
+};
+
+/* "FILE:LINE: ..." and 0. What stood there comes first, quoted. */
+__attribute__((format(printf, 3, 4))) static int wrong(struct reader *r, const char *found,
+						       const char *format, ...)
+{
+	char quoted[MAX_FOUND + 1], rest[700];
+	size_t n = 0;
+	va_list ap;
+	for (; found[n] && n < MAX_FOUND; n++)
+		quoted[n] = isprint((unsigned char)found[n]) ? found[n] : '?';
+	quoted[n] = '\0';
+	va_start(ap, format);
+	vsnprintf(rest, sizeof rest, format, ap);
+	va_end(ap);
+	fail(ATTUNE_INVALID, "%s:%d: \"%s\"; %s", r->path, r->line, quoted, rest);
+	return 0;
+}
+
+/* ---- lines and words -------------------------------------------------------------- */
+
+/* All blanks of a line become ' ', those at both ends and a comment go. */
+static char *trim(char *line)
+{
+	char *end;
+	line[strcspn(line, "#")] = '\0';
+	for (end = line; *end; end++)
+		if (isspace((unsigned char)*end))
+			*end = ' ';
+	while (end > line && end[-1] == ' ')
+		*--end = '\0';
+	return line + strspn(line, " ");
+}
+
+/* Steps to the next line that says something; 0 at the end. */
+static int next_line(struct reader *r)
+{
+	while (r->next < r->end) {
+		char *line = r->next, *stop = memchr(line, '\n', (size_t)(r->end - line));
+		if (!stop)
+			stop = r->end;
+		r->next = stop + 1;
+		*stop = '\0';
+		r->line++;
+		r->at = trim(line);
+		if (*r->at)
+			return 1;
+	}
+	r->at = r->end;
+	return 0;
+}
+
+/* Cuts off the line's next word; "" when there is none. */
+static const char *word(struct reader *r)
+{
+	char *start = r->at;
+	r->at += strcspn(r->at, " ");
+	if (*r->at)
+		*r->at++ = '\0';
+	r->at += strspn(r->at, " ");
+	return start;
+}
+
+static int line_ends(struct reader *r)
+{
+	return !*r->at || wrong(r, r->at, "the line should end before it");
+}
+
+static int expect(struct reader *r, const char *want, const char *line)
+{
+	const char *found = word(r);
+	return !strcmp(found, want) || wrong(r, found, "\"%s\" is expected here", line);
+}
+
+/* A whole number of lo .. hi. */
+static int number(struct reader *r, const char *what, long long lo, long long hi, long long *value)
+{
+	const char *found = word(r);
+	char *end;
+	errno = 0;
+	*value = strtoll(found, &end, 10);
+	if (*found && !*end && !errno && *value >= lo && *value <= hi)
+		return 1;
+	return wrong(r, found, "%s should be a number of %lld to %lld", what, lo, hi);
+}
+
+/* ---- what comes before the trees ---------------------------------------------------- */
+
+static int read_version(struct reader *r)
+{
+	static const char line[] = "attune heuristics 1";
+	next_line(r);
+	return expect(r, "attune", line) && expect(r, "heuristics", line) && expect(r, "1", line) &&
+	       line_ends(r);
+}
+
+static int read_gpu(struct reader *r)
+{
+	char line[40];
+	snprintf(line, sizeof line, "gpu %s", r->device->gpu);
+	next_line(r);
+	if (!expect(r, "gpu", line))
+		return 0;
+	r->out->selector.gpu = word(r);
+	if (strcmp(r->out->selector.gpu, r->device->gpu))
+		return wrong(r, r->out->selector.gpu, "the device in use is \"%s\" (%s)",
+			     r->device->gpu, r->device->name);
+	return line_ends(r);
+}
+
+static int read_hash(struct reader *r)
+{
+	char want[24];
+	snprintf(want, sizeof want, "0x%016llx", kernels_hash());
+	next_line(r);
+	if (!expect(r, "kernels", "kernels 0xHASH"))
+		return 0;
+	const char *found = word(r);
+	if (strcmp(found, want))
+		return wrong(r, found,
+			     "the tunables of this library are %s; make the file anew: attune "
+			     "induce --gpu %s --emit text",
+			     want, r->device->gpu);
+	r->out->selector.kernels_hash = kernels_hash();
+	return line_ends(r);
+}
+
+/* "ID KERNEL AXIS=VALUE ..." */
+static int read_choice(struct reader *r)
+{
+	struct selector *s = &r->out->selector;
+	char error[600];
+	struct choice c;
+	long long id;
+	if (s->num_choices == MAX_CHOICES)
+		return wrong(r, r->at, "at most %d choices can be listed", MAX_CHOICES);
+	if (!number(r, "the next choice", s->num_choices, s->num_choices, &id))
+		return 0;
+	if (!choice_parse(&c, r->device->backend, r->at, error, sizeof error))
+		return wrong(r, r->at, "%s", error);
+	word(r);
+	r->out->choices[s->num_choices++] = (struct selector_row){ c.kernel->name, r->at };
+	return 1;
+}
+
+/* ---- trees -------------------------------------------------------------------------- */
+struct ids { /* that a leaf may return */
+	int least, most;
+};
+
+static int feature_of(const char *name)
+{
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		if (!strcmp(feature_names[i], name))
+			return i;
+	return -1;
+}
+
+static int unknown_feature(struct reader *r, const char *found)
+{
+	char all[500] = "";
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		snprintf(all + strlen(all), sizeof all - strlen(all), " %s", feature_names[i]);
+	return wrong(r, found, "a feature is expected:%s", all);
+}
+
+static int read_node(struct reader *r, int depth, const struct ids *);
+
+/* "FEATURE <= NUMBER", and the two subtrees on the lines that follow. */
+static int read_if(struct reader *r, int depth, const struct ids *ids)
+{
+	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
+	const char *name = word(r);
+	n->feature = feature_of(name);
+	if (n->feature < 0)
+		return unknown_feature(r, name);
+	if (!expect(r, "<=", "<=") ||
+	    !number(r, "a threshold", -(1ll << 62), 1ll << 62, &n->value) || !line_ends(r))
+		return 0;
+	if (depth == MAX_DEPTH)
+		return wrong(r, name, "a tree may be at most %d deep", MAX_DEPTH);
+	if (!read_node(r, depth + 1, ids))
+		return 0;
+	n->above = r->out->num_nodes;
+	return read_node(r, depth + 1, ids);
+}
+
+static int read_node(struct reader *r, int depth, const struct ids *ids)
+{
+	next_line(r);
+	const char *found = word(r);
+	if (!strcmp(found, "if"))
+		return read_if(r, depth, ids);
+	if (strcmp(found, "return"))
+		return wrong(r, found,
+			     "\"if FEATURE <= NUMBER\" or \"return ID\" is expected: two subtrees "
+			     "follow each if");
+	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
+	n->feature = -1;
+	return number(r, "an id", ids->least, ids->most, &n->value) && line_ends(r);
+}
+
+/* Its first line has been stepped to. */
+static int read_tree(struct reader *r, enum decision decision)
+{
+	struct selector *s = &r->out->selector;
+	const struct ids parts = { -1, s->num_choices - 1 }, join = { 0, 1 };
+	char line[32];
+	snprintf(line, sizeof line, "tree %s", decision_names[decision]);
+	s->root[decision] = r->out->num_nodes;
+	return expect(r, "tree", line) && expect(r, decision_names[decision], line) &&
+	       line_ends(r) && read_node(r, 0, decision == DECIDE_JOIN ? &join : &parts);
+}
+
+static int read_all(struct reader *r)
+{
+	if (!read_version(r) || !read_gpu(r) || !read_hash(r))
+		return 0;
+	while (next_line(r) && !strncmp(r->at, "choice ", 7)) {
+		word(r);
+		if (!read_choice(r))
+			return 0;
+	}
+	for (int d = 0; d < NUM_DECISIONS; d++, next_line(r))
+		if (!read_tree(r, (enum decision)d))
+			return 0;
+	return !*r->at || wrong(r, r->at, "nothing is expected after the last tree");
+}
+
+/* ---- the file ----------------------------------------------------------------------- */
+
+/* The whole file and a '\0' behind it. */
+static enum attune_status slurp(const char *path, char **text, size_t *size)
+{
+	FILE *in = fopen(path, "rb");
+	const int cause = errno;
+	*text = malloc(MAX_BYTES + 1);
+	if (!in || !*text) {
+		if (in)
+			fclose(in);
+		return in ? fail(ATTUNE_NO_MEMORY, "attune_open: out of memory")
+			  : fail(ATTUNE_INVALID, "%s: %s; ATTUNE_HEURISTICS should name a file",
+				 path, strerror(cause));
+	}
+	errno = 0;
+	*size = fread(*text, 1, MAX_BYTES + 1, in);
+	const int failed = ferror(in) ? errno : 0;
+	fclose(in);
+	if (failed)
+		return fail(ATTUNE_INVALID, "%s: %s; ATTUNE_HEURISTICS should name a file", path,
+			    strerror(failed));
+	if (*size > MAX_BYTES)
+		return fail(ATTUNE_INVALID, "%s: more than %d bytes; no heuristic is that long",
+			    path, MAX_BYTES);
+	(*text)[*size] = '\0';
+	return ATTUNE_OK;
+}
+
+static int count_lines(const char *text, size_t size)
+{
+	int n = 1;
+	for (size_t i = 0; i < size; i++)
+		n += text[i] == '\n';
+	return n;
+}
+
+static enum attune_status parse(struct override *o, const char *path, size_t size,
+				const struct device_info *d)
+{
+	const int lines = count_lines(o->text, size);
+	const char *nul = memchr(o->text, '\0', size);
+	struct reader r = { path, d, o, o->text, o->text + size, o->text, 0 };
+	if (nul)
+		return fail(ATTUNE_INVALID, "%s:%d: a NUL byte; plain text is expected", path,
+			    count_lines(o->text, (size_t)(nul - o->text)));
+	o->choices = calloc(MAX_CHOICES, sizeof *o->choices);
+	o->nodes = calloc((size_t)lines, sizeof *o->nodes); /* a node takes a line */
+	if (!o->choices || !o->nodes)
+		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
+	o->selector.choices = o->choices;
+	o->selector.nodes = o->nodes;
+	return read_all(&r) ? ATTUNE_OK : ATTUNE_INVALID;
+}
+
+enum attune_status override_open(struct override **out, const char *path,
+				 const struct device_info *d)
+{
+	struct override *o = calloc(1, sizeof *o);
+	size_t size = 0;
+	enum attune_status status;
+	*out = NULL;
+	if (!o)
+		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
+	status = slurp(path, &o->text, &size);
+	if (!status)
+		status = parse(o, path, size, d);
+	if (status) {
+		override_close(o);
+		return status;
+	}
+	*out = o;
+	return ATTUNE_OK;
+}
+
+const struct selector *override_selector(const struct override *o)
+{
+	return &o->selector;
+}
+
+void override_close(struct override *o)
+{
+	if (!o)
+		return;
+	free(o->choices);
+	free(o->nodes);
+	free(o->text);
+	free(o);
+}

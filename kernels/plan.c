@@ -1,0 +1,215 @@
+/* plan.c - the public API's every step: which choices run a batch, and running them. */
+#include "op.h"
+#include "run.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Whether a choice can run a part, and as what: without formulas. */
+static int usable(const attune_op *op, int id, const struct part *p, struct config *as)
+{
+	const struct device_info *d = &op->ctx->device.info;
+	const struct ready *r;
+	struct geometry g;
+	if (id < 0 || id >= op->num_ready)
+		return 0;
+	r = &op->ready[id];
+	if (!r->code || config_resolve(as, &r->config, r->kernel, &op->shape, p, d))
+		return 0;
+	r->kernel->space->geometry(as, &op->shape, p, d, &g);
+	return g.segments <= 1 || op->reduce;
+}
+
+/* The heuristic's choice where it may be used, else a default; -1: none. */
+static int choose(const attune_op *op, int wanted, const struct part *p, struct config *as)
+{
+	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
+	const int fallbacks = op->num_ready - op->num_choices;
+	if (usable(op, wanted, p, as))
+		return wanted;
+	for (int i = 0; i < fallbacks; i++) {
+		int at = op->num_choices + (few_rows ? fallbacks - 1 - i : i);
+		if (usable(op, at, p, as))
+			return at;
+	}
+	return -1;
+}
+
+/* What a plan's part runs: its choice, the formula replaced by the value that
+ * attune_plan_batch worked out. NULL: not a part of this op's plans. */
+static const struct ready *planned(const attune_op *op, const attune_part *p, struct config *c)
+{
+	if (p->choice < 0 || p->choice >= op->num_ready || !op->ready[p->choice].code)
+		return NULL;
+	const struct ready *r = &op->ready[p->choice];
+	*c = r->config;
+	if (!config_is_formula(c, r->kernel->space))
+		return r;
+	c->v[r->kernel->space->formula_axis] = p->resolved;
+	return p->resolved > 0 ? r : NULL;
+}
+
+static enum attune_status add_part(const attune_op *op, attune_plan *plan, int wanted,
+				   const struct part *p)
+{
+	attune_part *out = &plan->part[plan->num_parts];
+	struct config c;
+	const int id = choose(op, wanted, p, &c);
+	if (id < 0)
+		return fail(ATTUNE_UNSUPPORTED,
+			    "no kernel can run queries of %d tokens over %lld keys", p->max_query,
+			    p->f.max_seq);
+	const struct kernel *k = op->ready[id].kernel;
+	*out = (attune_part){
+		.choice = id,
+		.seq_begin = p->seq_begin,
+		.seq_count = p->seq_count,
+		.min_query = p->min_query,
+		.max_query = p->max_query,
+		.resolved = k->space->formula_axis < 0 ? 0 : c.v[k->space->formula_axis],
+		.range_tokens = p->range_tokens,
+		.workspace = part_workspace(k, &c, &op->shape, p, &op->ctx->device.info),
+	};
+	if (out->workspace > plan->workspace)
+		plan->workspace = out->workspace; /* parts run one after the other */
+	plan->num_parts++;
+	return ATTUNE_OK;
+}
+
+enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
+				     attune_plan *plan)
+{
+	struct selection s;
+	struct config c;
+	enum attune_status status = ATTUNE_OK;
+	const char *error;
+	if (!op || !batch || !plan)
+		return fail(ATTUNE_INVALID, "attune_plan_batch: an argument is NULL");
+	error = batch_error(batch);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
+	memset(plan, 0, sizeof *plan);
+	plan->num_seqs = batch->num_seqs;
+	select_choices(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
+	if (s.num_parts == 1 && !usable(op, s.choice[0], &s.part[0], &c))
+		select_apart(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
+	for (int i = 0; !status && i < s.num_parts; i++)
+		status = add_part(op, plan, s.choice[i], &s.part[i]);
+	return status;
+}
+
+/* 16-byte copies: GPU kernels move 8 elements of 16 bits at a time. */
+static const char *tensor_error(const attune_op *op, const attune_tensors *t)
+{
+	const int64_t strides[] = { t->q_token_stride,  t->q_head_stride, t->out_token_stride,
+				    t->out_head_stride, t->k_page_stride, t->k_slot_stride,
+				    t->k_head_stride,   t->v_page_stride, t->v_slot_stride,
+				    t->v_head_stride };
+	if (!t->out || !t->q || !t->k_cache || !t->v_cache || !t->block_table || !t->query_start ||
+	    !t->seq_lens)
+		return "out, q, k_cache, v_cache, block_table, query_start and seq_lens must be "
+		       "given";
+	if ((op->shape.has_sinks && !t->sinks) || (op->shape.has_alibi && !t->alibi_slopes))
+		return "the shape announces sinks or ALiBi slopes that are not given";
+	if (op->ctx->device.info.backend == BACKEND_CPU)
+		return NULL;
+	for (size_t i = 0; i < COUNT(strides); i++)
+		if (strides[i] % 8)
+			return "on a GPU all strides must be multiples of 8 elements";
+	if (((uintptr_t)t->out | (uintptr_t)t->q | (uintptr_t)t->k_cache | (uintptr_t)t->v_cache) %
+	    16)
+		return "on a GPU out, q, k_cache and v_cache must be 16-byte aligned";
+	return NULL;
+}
+
+enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
+			      const attune_tensors *tensors, void *workspace,
+			      size_t workspace_bytes, void *stream)
+{
+	struct attune_args args;
+	const char *error;
+	if (!op || !plan || !tensors)
+		return fail(ATTUNE_INVALID, "attune_run: an argument is NULL");
+	if (!plan->num_parts)
+		return ATTUNE_OK;
+	error = tensor_error(op, tensors);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_run: %s", error);
+	args_from_tensors(&args, &op->shape, tensors, plan->num_seqs);
+	for (int i = 0; i < plan->num_parts; i++) {
+		const attune_part *p = &plan->part[i];
+		struct config c;
+		const struct ready *r = planned(op, p, &c);
+		if (!r)
+			return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
+		const struct launchable l = { r->kernel, &c, r->code, op->reduce };
+		const struct part part = { .seq_begin = p->seq_begin,
+					   .seq_count = p->seq_count,
+					   .min_query = p->min_query,
+					   .max_query = p->max_query,
+					   .range_tokens = p->range_tokens };
+		enum attune_status status = run_part(&op->ctx->device, &l, &op->shape, &part, &args,
+						     workspace, workspace_bytes, stream);
+		if (status)
+			return status;
+	}
+	return ATTUNE_OK;
+}
+
+/* Of a formula: for the value that needs most. */
+static size_t most_partials(const attune_op *op, const struct ready *r, const struct part *p)
+{
+	const struct space *s = r->kernel->space;
+	const struct device_info *d = &op->ctx->device.info;
+	struct config c = r->config;
+	size_t most = 0;
+	if (!config_is_formula(&c, s))
+		return part_workspace(r->kernel, &c, &op->shape, p, d);
+	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
+		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];
+		const size_t need = part_workspace(r->kernel, &c, &op->shape, p, d);
+		most = need > most ? need : most;
+	}
+	return most;
+}
+
+enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
+					size_t *bytes)
+{
+	if (!op || !bytes || max_seqs < 0 || max_tokens < 0)
+		return fail(ATTUNE_INVALID, "attune_max_workspace: sizes must be 0 or more");
+	const struct part p = { .seq_count = max_seqs,
+				.max_query = max_tokens,
+				.range_tokens = max_tokens };
+	*bytes = 0;
+	for (int i = 0; i < op->num_ready; i++) {
+		const size_t need = op->ready[i].code ? most_partials(op, &op->ready[i], &p) : 0;
+		if (need > *bytes)
+			*bytes = need;
+	}
+	if (*bytes > MAX_PARTIAL_BYTES)
+		*bytes = MAX_PARTIAL_BYTES;
+	return ATTUNE_OK;
+}
+
+enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
+				    size_t size)
+{
+	static const char *const names[] = { "prefill: ", "decode: " };
+	size_t n = 0;
+	if (!op || !plan || !text || !size)
+		return fail(ATTUNE_INVALID, "attune_plan_text: an argument is NULL");
+	text[0] = '\0';
+	for (int i = 0; i < plan->num_parts && n < size; i++) {
+		struct config c;
+		const struct ready *r = planned(op, &plan->part[i], &c);
+		char tunables[MAX_CHOICE_TEXT];
+		if (!r)
+			return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
+		config_text(tunables, sizeof tunables, &c, r->kernel->space);
+		n += (size_t)snprintf(text + n, size - n, "%s%s%s %s", i ? " | " : "",
+				      plan->num_parts == 2 ? names[i] : "", r->kernel->name,
+				      tunables);
+	}
+	return n < size ? ATTUNE_OK
+			: fail(ATTUNE_TOO_SMALL, "attune_plan_text: the buffer is too small");
+}

@@ -1,0 +1,377 @@
+/* t_override.c - heuristics from a file: the rules of the committed headers mean the
+ * same there, and what is wrong with a file is said by line. */
+#include "../tuner/tuner.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { VECTORS = 100000, MUTANTS = 20000, MAX_TEXT = 1 << 16 };
+
+static unsigned long long seed = 42;
+
+static unsigned below(unsigned n)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (unsigned)(seed >> 33) % n;
+}
+
+static char path[] = "/tmp/attune_override_XXXXXX";
+
+static int make_file(void **state)
+{
+	(void)state;
+	const int fd = mkstemp(path);
+	return fd < 0 || close(fd);
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+static void put(const char *text, size_t size)
+{
+	FILE *out = fopen(path, "wb");
+	assert_non_null(out);
+	assert_int_equal(fwrite(text, 1, size, out), size);
+	assert_int_equal(fclose(out), 0);
+}
+
+static struct device_info device_of(const char *gpu)
+{
+	struct device_info d = { .units = 4, .lanes = 16, .smem_per_block = 232448 };
+	d.backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	snprintf(d.gpu, sizeof d.gpu, "%s", gpu);
+	snprintf(d.name, sizeof d.name, "a test's");
+	return d;
+}
+
+/* ---- the committed headers, as files -------------------------------------------------- */
+
+static void print_node(FILE *out, const struct tree *t, int node, int depth)
+{
+	const struct node *n = &t->v[node];
+	fprintf(out, "%*s", depth, "");
+	if (n->feature < 0) {
+		fprintf(out, "return %d # %d scenarios\n", n->action, n->support);
+		return;
+	}
+	fprintf(out, "if %s <= %lld\n", feature_names[n->feature], n->threshold);
+	print_node(out, t, n->below, depth + 1);
+	print_node(out, t, n->above, depth + 1);
+}
+
+static void print_file(FILE *out, const struct forest *f)
+{
+	fprintf(out, "# rules of a header\n\nattune heuristics 1\ngpu %s\nkernels 0x%016llx\n",
+		f->gpu, kernels_hash());
+	for (int i = 0; i < f->num_choices; i++) {
+		char text[MAX_CHOICE_TEXT];
+		choice_text(text, sizeof text, &f->choice[i]);
+		fprintf(out, "choice %d %s\n", i, text);
+	}
+	for (int d = 0; d < NUM_DECISIONS; d++) {
+		fprintf(out, "tree %s\n", decision_names[d]);
+		print_node(out, &f->tree[d], 0, 1);
+	}
+}
+
+/* Thresholds lie at any magnitude. */
+static void random_features(struct attune_features *f)
+{
+	long long *v = (long long *)f;
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		v[i] = below(2u << below(24));
+}
+
+static void the_same(const struct selector *a, const struct selector *b)
+{
+	struct attune_features f;
+	for (int i = 0; i < VECTORS; i++) {
+		random_features(&f);
+		for (int d = 0; d < NUM_DECISIONS; d++)
+			assert_int_equal(selector_says(a, (enum decision)d, &f),
+					 selector_says(b, (enum decision)d, &f));
+	}
+}
+
+static void headers_mean_the_same_as_files(void **state)
+{
+	(void)state;
+	for (int i = 0; i < attune_num_selectors; i++) {
+		const struct selector *h = &attune_selectors[i];
+		const struct device_info d = device_of(h->gpu);
+		char db[256], header[256];
+		struct override *o;
+		struct forest f;
+		FILE *out = fopen(path, "w");
+		default_paths(h->gpu, db, header);
+		assert_int_equal(forest_load(&f, header), 1);
+		print_file(out, &f);
+		fclose(out);
+		if (override_open(&o, path, &d))
+			fail_msg("%s", attune_last_error());
+		const struct selector *s = override_selector(o);
+		assert_int_equal(s->num_choices, h->num_choices);
+		for (int c = 0; c < h->num_choices; c++) {
+			assert_string_equal(s->choices[c].kernel, h->choices[c].kernel);
+			assert_string_equal(s->choices[c].text, h->choices[c].text);
+		}
+		the_same(s, h);
+		override_close(o);
+		forest_free(&f);
+	}
+}
+
+/* ---- what is wrong with a file ---------------------------------------------------------- */
+
+#define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS="
+
+/* The hash, where it says HASH, is today's. */
+static const char good[] = "attune heuristics 1\n"
+			   "gpu h200\n"
+			   "kernels HASH # of the tunables\n"
+			   "choice 0 qblock BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3\n"
+			   "choice 1 " SEGMENTED "balance(1,96,256,16)\n"
+			   "\n"
+			   "tree prefill\n"
+			   "return 0\n"
+			   "tree decode\n"
+			   "if blocks_per_unit <= 16\n"
+			   "\tif max_seq <= 256\n"
+			   "\t\treturn 0\n"
+			   "\t\treturn 1\n"
+			   "\treturn 0\n"
+			   "tree join\n"
+			   "return 1";
+
+/* A copy of `text` with `from` replaced by `to`; to be freed. */
+static char *edited(const char *text, const char *from, const char *to)
+{
+	const char *at = strstr(text, from);
+	char *out = malloc(strlen(text) + strlen(to) + 1);
+	assert_non_null(out);
+	assert_non_null(at);
+	memcpy(out, text, (size_t)(at - text));
+	strcpy(out + (at - text), to);
+	strcat(out, at + strlen(from));
+	return out;
+}
+
+static char *with_hash(const char *text)
+{
+	char hash[24];
+	snprintf(hash, sizeof hash, "0x%016llx", kernels_hash());
+	return edited(text, "HASH", hash);
+}
+
+// clang-format off
+static const struct broken {
+	const char *name, *from, *to;
+	int line;
+	const char *found, *right;
+} broken[] = {
+	{ "another version",      "heuristics 1", "heuristics 2",      1, "\"2\"", "\"attune heuristics 1\"" },
+	{ "not this format",      "attune", "{\"gpu\":",               1, "{\"gpu\":", "\"attune heuristics 1\"" },
+	{ "another GPU",          "gpu h200", "gpu a100",              2, "\"a100\"", "the device in use is \"h200\"" },
+	{ "a stale hash",         "kernels 0x", "kernels 0x1",         3, "0x1", "attune induce --gpu h200" },
+	{ "no hash",              "kernels 0x", "#",                   4, "\"choice\"", "\"kernels 0xHASH\"" },
+	{ "ids out of turn",      "choice 1", "choice 2",              5, "\"2\"", "a number of 1 to 1" },
+	{ "an unknown kernel",    "qblock", "qblok",                   4, "qblok", "one of these is expected: naive qblock segmented" },
+	{ "a helper",             "qblock", "reduce",                  4, "reduce", "one of these is expected: naive qblock segmented" },
+	{ "an unknown axis",      "BLOCK_M=16", "BLOCK_N=16",          4, "BLOCK_N=16", "BLOCK_M= TILE_SIZE= NUM_WARPS= NUM_STAGES=" },
+	{ "an unlisted value",    "TILE_SIZE=64", "TILE_SIZE=65",      4, "TILE_SIZE=65", "of: 32 64 128" },
+	{ "an unlisted formula",  "(1,96,", "(1,97,",                  5, "balance(1,97,256,16)", "of: balance(1,96,256,16)" },
+	{ "a missing axis",       " NUM_STAGES=3", "",                 4, "missing", "NUM_STAGES=" },
+	{ "no prefill tree",      "tree prefill\nreturn 0\n", "",      7, "\"decode\"", "\"tree prefill\"" },
+	{ "an unknown feature",   "max_seq", "maxseq",                11, "\"maxseq\"", " max_seq " },
+	{ "another comparison",   "<= 256", "< 256",                  11, "\"<\"", "\"<=\"" },
+	{ "no number",            "<= 256", "<= many",                11, "\"many\"", "a threshold should be a number" },
+	{ "half a number",        "<= 256", "<= 256k",                11, "\"256k\"", "a threshold should be a number" },
+	{ "a huge number",        "<= 256", "<= 99999999999999999999",11, "\"9999", "a threshold should be a number" },
+	{ "more on the line",     "<= 256", "<= 256 and",             11, "\"and\"", "the line should end before it" },
+	{ "an id out of range",   "\t\treturn 1", "\t\treturn 2",     13, "\"2\"", "an id should be a number of -1 to 1" },
+	{ "a negative id",        "\t\treturn 1", "\t\treturn -2",    13, "\"-2\"", "an id should be a number of -1 to 1" },
+	{ "a join that is none",  "join\nreturn 1", "join\nreturn 2", 16, "\"2\"", "an id should be a number of 0 to 1" },
+	{ "a missing subtree",    "\treturn 0\ntree", "tree",         14, "\"tree\"", "two subtrees follow each if" },
+	{ "a subtree too many",   "tree join", "return 1\ntree join", 15, "\"return\"", "\"tree join\"" },
+	{ "trees out of turn",    "tree decode", "tree join",          9, "\"join\"", "\"tree decode\"" },
+	{ "the end in a tree",    "join\nreturn 1", "join",           15, "\"\"", "\"return ID\" is expected" },
+	{ "no join tree",         "tree join\nreturn 1", "",          14, "\"\"", "\"tree join\"" },
+	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 17, "\"end\"", "nothing is expected after" },
+	{ "control characters",   "tree join", "tr\x01""e join",      15, "\"tr?e\"", "\"tree join\"" },
+};
+// clang-format on
+
+/* What the file is refused with. */
+static const char *refusal(const char *text, size_t size)
+{
+	const struct device_info d = device_of("h200");
+	struct override *o = (struct override *)&d;
+	put(text, size);
+	assert_int_equal(override_open(&o, path, &d), ATTUNE_INVALID);
+	assert_null(o);
+	assert_null(strchr(attune_last_error(), '\n'));
+	return attune_last_error();
+}
+
+static void broken_files_are_refused_by_line(void **state)
+{
+	char *text = with_hash(good), where[64];
+	(void)state;
+	for (size_t i = 0; i < COUNT(broken); i++) {
+		const struct broken *b = &broken[i];
+		char *wrong = edited(text, b->from, b->to);
+		const char *said = refusal(wrong, strlen(wrong));
+		snprintf(where, sizeof where, "%s:%d: ", path, b->line);
+		if (strncmp(said, where, strlen(where)) || !strstr(said, b->found) ||
+		    !strstr(said, b->right))
+			fail_msg("%s: %s", b->name, said);
+		free(wrong);
+	}
+	free(text);
+}
+
+static void limits_are_kept(void **state)
+{
+	enum { DEEP = 65, MANY = 257 };
+	char *text = with_hash(good), *more = malloc(MAX_TEXT);
+	(void)state;
+	assert_non_null(more);
+	more[0] = '\0'; /* below each threshold the next one */
+	for (int i = 0; i < DEEP; i++)
+		strcat(more, "if num_seqs <= 8\n");
+	char *deep = edited(text, "return 0", more);
+	assert_non_null(strstr(refusal(deep, strlen(deep)), "at most 64 deep"));
+	free(deep);
+	more[0] = '\0';
+	for (int i = 1; i < MANY; i++)
+		sprintf(more + strlen(more), "choice %d " SEGMENTED "2\n", i);
+	char *many = edited(text, "choice 1 " SEGMENTED "balance(1,96,256,16)\n", more);
+	assert_non_null(strstr(refusal(many, strlen(many)), "at most 256 choices"));
+	free(many);
+	char *none = edited(text, "choice 0", "# choice 0");
+	assert_non_null(strstr(refusal(none, strlen(none)), "the next choice should be"));
+	free(none);
+	free(more);
+	free(text);
+}
+
+static void files_that_are_no_text(void **state)
+{
+	const struct device_info d = device_of("h200");
+	struct override *o;
+	char *text = with_hash(good), *large = calloc(1, (1 << 20) + 1);
+	(void)state;
+	assert_non_null(strstr(refusal("", 0), ":0: \"\"; \"attune heuristics 1\" is expected"));
+	strchr(text, 'g')[0] = '\0';
+	assert_non_null(strstr(refusal(text, strlen(good)), ":2: a NUL byte"));
+	memset(large, '#', (1 << 20) + 1);
+	assert_non_null(strstr(refusal(large, (1 << 20) + 1), "more than 1048576 bytes"));
+	assert_int_equal(override_open(&o, "/nowhere/rules", &d), ATTUNE_INVALID);
+	assert_non_null(strstr(attune_last_error(), "/nowhere/rules: No such file"));
+	assert_int_equal(override_open(&o, "/", &d), ATTUNE_INVALID);
+	assert_non_null(strstr(attune_last_error(), "/: Is a directory"));
+	free(large);
+	free(text);
+}
+
+/* Blanks, comments and line ends as people and other machines write them. */
+static void layout_does_not_matter(void **state)
+{
+	static const char *const edits[][2] = {
+		{ "gpu h200\n", "gpu h200\r\n" },
+		{ "gpu h200\n", "\n  \t\n# for\n\tgpu   h200  # this\n" },
+		{ "return 1", "return 1\n\n# the end\n" },
+		{ "choice 0 qblock", "  choice  0\tqblock  " },
+		{ "return 0", "return -1" },
+	};
+	const struct device_info d = device_of("h200");
+	char *text = with_hash(good);
+	(void)state;
+	for (size_t i = 0; i < COUNT(edits); i++) {
+		char *other = edited(text, edits[i][0], edits[i][1]);
+		struct override *o;
+		put(other, strlen(other));
+		if (override_open(&o, path, &d))
+			fail_msg("%zu: %s", i, attune_last_error());
+		assert_int_equal(override_selector(o)->num_choices, 2);
+		override_close(o);
+		free(other);
+	}
+	free(text);
+}
+
+/* ---- noise ---------------------------------------------------------------------------- */
+
+/* A byte changed, a stretch cut, moved or doubled, or a line's end lost. */
+static size_t mutate(char *text, size_t n)
+{
+	const size_t at = below((unsigned)n), len = 1 + below(24);
+	const size_t cut = len < n - at ? len : n - at;
+	switch (below(4)) {
+	case 0: text[at] = (char)below(256); return n;
+	case 1: text[at] = "\n 0=<-#"[below(7)]; return n;
+	case 2: memmove(text + at, text + at + cut, n - at - cut); return n - cut;
+	default:
+		memmove(text + at + cut, text + at, n - at);
+		memcpy(text + at, text + below((unsigned)n), cut);
+		return n + cut;
+	}
+}
+
+static void answers_are_ids(const struct selector *s)
+{
+	struct attune_features f;
+	for (int i = 0; i < 20; i++) {
+		random_features(&f);
+		for (int d = 0; d < NUM_DECISIONS; d++) {
+			const int id = selector_says(s, (enum decision)d, &f);
+			assert_true(id >= (d == DECIDE_JOIN ? 0 : -1));
+			assert_true(id < (d == DECIDE_JOIN ? 2 : s->num_choices));
+		}
+	}
+}
+
+static void noise_does_no_harm(void **state)
+{
+	const struct device_info d = device_of("h200");
+	char *text = with_hash(good), *noisy = malloc(strlen(text) + 64);
+	int taken = 0;
+	(void)state;
+	for (int i = 0; i < MUTANTS; i++) {
+		size_t n = strlen(text);
+		struct override *o;
+		memcpy(noisy, text, n);
+		for (unsigned m = 1 + below(2); m && n; m--)
+			n = mutate(noisy, n);
+		put(noisy, n);
+		if (override_open(&o, path, &d))
+			continue;
+		taken++;
+		answers_are_ids(override_selector(o));
+		override_close(o);
+	}
+	assert_in_range(taken, 1, MUTANTS / 2);
+	free(noisy);
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(headers_mean_the_same_as_files),
+		cmocka_unit_test(broken_files_are_refused_by_line),
+		cmocka_unit_test(limits_are_kept),
+		cmocka_unit_test(files_that_are_no_text),
+		cmocka_unit_test(layout_does_not_matter),
+		cmocka_unit_test(noise_does_no_harm),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("override", tests, make_file, remove_file);
+}
