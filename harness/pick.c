@@ -26,8 +26,8 @@ struct cell {
 	double spread;                 /* sum of time x squared distance to the seed */
 };
 
-static struct point place_step(const struct replay *r, const struct step *s, double max_pairs,
-			       int leave_out)
+static struct point place_step(const struct replay *r, const struct step *s,
+			       const struct pick_rule *rule)
 {
 	struct point p = { .ms = s->ms, .distance = INFINITY };
 	double decodes = 0, decode_kv = 0, prefill = 0, longest = 0, pairs = 0;
@@ -47,8 +47,8 @@ static struct point place_step(const struct replay *r, const struct step *s, dou
 	p.at[1] = log2(1 + (decodes > 0 ? decode_kv / decodes : 0));
 	p.at[2] = log2(1 + prefill);
 	p.at[3] = log2(1 + longest);
-	p.barred =
-	    pairs > max_pairs || (leave_out && rows_are_blocked(&r->rows[s->first], s->num_rows));
+	p.barred = pairs > rule->max_pairs ||
+		   (rule->leave_out && rows_are_blocked(&r->rows[s->first], s->num_rows));
 	return p;
 }
 
@@ -143,19 +143,27 @@ static void keep_typical(const struct point *p, int n, struct cell *cells, struc
 	}
 }
 
-int replay_pick(const struct replay *r, struct picked *kept, int wanted, double max_pairs,
-		int leave_out, unsigned long long seed)
+struct pick_rule pick_all(const struct replay *r)
 {
-	int first = r->busy_steps / 10, n = r->busy_steps - first, k = 0;
+	return (struct pick_rule){ .first = r->busy_steps / 10,
+				   .end = r->busy_steps,
+				   .max_pairs = INFINITY };
+}
+
+int replay_pick(const struct replay *r, const struct pick_rule *rule, struct picked *kept,
+		int wanted)
+{
+	const int first = rule->first, n = rule->end - first;
+	int k = 0;
 	struct point *p = calloc((size_t)n + 1, sizeof *p);
 	struct cell *cells = calloc((size_t)wanted, sizeof *cells);
 	double total = 0;
 	for (int i = 0; p && i < n; i++) {
-		p[i] = place_step(r, &r->steps[first + i], max_pairs, leave_out);
+		p[i] = place_step(r, &r->steps[first + i], rule);
 		total += p[i].ms;
 	}
 	for (int at; p && cells && k < wanted; k++) {
-		at = !k      ? draw(p, n, seed)
+		at = !k      ? draw(p, n, rule->seed)
 		     : k % 2 ? farthest(p, n, -1)
 			     : farthest(p, n, worst_cell(p, n, cells, k));
 		if (at < 0)
@@ -191,16 +199,15 @@ static double extent(const struct replay *r, const struct step *s, int corner)
 	return most;
 }
 
-int replay_corners(const struct replay *r, struct picked *kept, double max_pairs, int leave_out)
+int replay_corners(const struct replay *r, const struct pick_rule *rule, struct picked *kept)
 {
 	int n = 0;
 	for (int corner = 0; corner < REPLAY_CORNERS; corner++) {
 		int best = -1;
 		double most = 0;
-		for (int i = r->busy_steps / 10; i < r->busy_steps; i++) {
+		for (int i = rule->first; i < rule->end; i++) {
 			double is = extent(r, &r->steps[i], corner);
-			if (is > most &&
-			    !place_step(r, &r->steps[i], max_pairs, leave_out).barred) {
+			if (is > most && !place_step(r, &r->steps[i], rule).barred) {
 				most = is;
 				best = i;
 			}

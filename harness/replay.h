@@ -4,10 +4,7 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
-#include "../kernels/attune.h"
-#include <stdio.h>
-
-struct models;
+#include "harness.h"
 
 enum { REPLAY_BLOCK = 16 /* tokens of a KV block of the simulated engine */ };
 
@@ -84,19 +81,23 @@ void replay_free(struct replay *);
  * memory. */
 double replay_capacity(const struct trace *, const struct engine *);
 
-/* pick.c: `n` typical steps that lie far apart in the logarithms of (decodes, their
- * mean KV, prefill tokens, longest KV), found from a first one that is drawn by time
- * with `seed`. Only busy steps after their
- * first tenth, none of more than max_pairs query-key pairs,
- * no batch twice; with `leave_out` none of a held-out block. Returns how many there
- * are, at most n; -1: out of memory. */
-int replay_pick(const struct replay *, struct picked *, int n, double max_pairs, int leave_out,
-		unsigned long long seed);
-
-/* The steps with the longest sequence, the most sequences and the most prefill tokens, of
- * those that replay_pick may keep: REPLAY_CORNERS or fewer, of weight 0. */
+/* pick.c */
+struct pick_rule {
+	int first, end;   /* among these steps */
+	double max_pairs; /* none of more query-key pairs */
+	int leave_out;    /* none of a held-out block */
+	unsigned long long seed;
+};
+/* The busy steps after their first tenth, while the engine fills. */
+struct pick_rule pick_all(const struct replay *);
+/* `n` typical steps that lie far apart in the logarithms of (decodes, their mean KV,
+ * prefill tokens, longest KV), found from a first one that is drawn by time with the
+ * seed; no batch twice. Returns how many there are, at most n; -1: out of memory. */
+int replay_pick(const struct replay *, const struct pick_rule *, struct picked *, int n);
+/* The steps with the longest sequence, the most sequences and the most prefill tokens:
+ * REPLAY_CORNERS or fewer, of weight 0. */
 enum { REPLAY_CORNERS = 3 };
-int replay_corners(const struct replay *, struct picked *, double max_pairs, int leave_out);
+int replay_corners(const struct replay *, const struct pick_rule *, struct picked *);
 
 /* trace_set.c: a trace and what to make of it. */
 struct job {
@@ -104,6 +105,7 @@ struct job {
 	const char *models; /* "a@1,b@4": dealt to the picks in turn */
 	int leave_out;      /* no step of a held-out block; a tenth of the picks held out */
 	double load;        /* request rate as a share of capacity */
+	double hold_out;    /* share of the engine's time, its last, that is held out */
 	double max_gflop;
 	struct engine engine;  /* its seed, cost and accept 0 are set from what is here */
 	struct step_cost cost; /* step_ms 0: the usual */
@@ -113,6 +115,25 @@ struct job {
 /* Replays each, and prints the picked steps as one scenario set. Weights are shares
  * of a trace's time x its number of picks: 1 on average. 0 after a complaint. */
 int trace_set_print(const struct job *, int num_jobs, const struct models *, FILE *);
+/* traffic.c: what the steps of each are like, as a table. 0 after a complaint. */
+int traffic_print(const struct job *, int num_jobs, enum format, FILE *);
+/* Replays the job's trace at its load; says in a line what came of it. 0 after a
+ * complaint. */
+int job_replay(struct replay *, const struct job *);
+/* "data/azure2023_code.csv" -> "azure2023_code" */
+void trace_name(char *name, size_t size, const char *path);
+
+/* scenarios_list.c: what attune scenarios lists. Exit codes. */
+enum { LISTING_SETS = 64 };
+struct listing {
+	enum format format;
+	const char *dir, *batch, *model; /* model: of the batch; of sets, only its scenarios */
+	const char *set[LISTING_SETS];   /* names below dir, or paths; none: all of dir */
+	int num_sets, page_size;         /* page_size: of the batch */
+};
+int list_models(const struct models *, enum format);
+int list_batch(const struct listing *, const struct models *);
+int list_sets(const struct listing *, const struct models *);
 
 /* grid.c */
 /* The batch as text in canonical form, the caller's to free; NULL: out of memory. */

@@ -1,20 +1,17 @@
 /* scenarios_cmd.c - attune scenarios: lists scenario sets and single batches with
  * what they ask of a machine, and makes sets from request traces. */
-#include "harness.h"
 #include "replay.h"
 #include <argp.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 64, MAX_TRACES = 64, MAX_PATH = 512, MAX_PICK = 1000, CUT = 44 };
+enum { MAX_TRACES = 64, MAX_PATH = 512, MAX_PICK = 1000 };
 
 struct options {
-	enum format format;
-	const char *dir, *batch, *model, *grid;
-	const char *set[MAX_SETS];
-	int num_sets, list_models, page_size;
+	struct listing list;
+	const char *grid;
+	int list_models, stats;
 	struct job job[MAX_TRACES + 1]; /* the first: what the others begin with */
 	int num_jobs;
 };
@@ -37,6 +34,8 @@ enum {
 	OPT_SPLIT,
 	OPT_LEAVE_OUT,
 	OPT_CORNERS,
+	OPT_HOLD_OUT,
+	OPT_STATS,
 	OPT_CACHING,
 	OPT_DRAFTS,
 	OPT_ACCEPT,
@@ -84,10 +83,16 @@ static const struct argp_option argp_options[] = {
 	{ "corners", OPT_CORNERS, "yes|no", 0,
 	  "Also keep the steps with the longest sequence, the most sequences and the most "
 	  "prefill (yes)", 0 },
+	{ "hold-out", OPT_HOLD_OUT, "SHARE", 0,
+	  "The last SHARE of the engine's time is held out, with as large a share of the picks (0)",
+	  0 },
 	{ "leave-out", OPT_LEAVE_OUT, "yes|no", 0,
 	  "Keep no step of the batch sizes and lengths that are held out as blocks, and hold out "
 	  "a tenth of the picks (no)", 0 },
-	{ "seed", OPT_SEED, "N", 0, "Draws the first step (1)", 0 },
+	{ "seed", OPT_SEED, "N", 0, "Draws the first step, and which drafts are accepted (1)", 0 },
+	{ "stats", OPT_STATS, 0, 0,
+	  "No set, but what the steps are like: shares of steps and of time that only decode, and "
+	  "medians", 0 },
 	{ 0, 0, 0, 0, "Made-up batches, as JSON on stdout:", 3 },
 	{ "grid", OPT_GRID, "NAME", 0, "h200 or cpu: what is committed as scenarios/NAME.json", 0 },
 	{ 0 }
@@ -122,9 +127,9 @@ static double positive_arg(struct argp_state *state, const char *option, const c
 
 static void add_set(struct argp_state *state, struct options *o, const char *name)
 {
-	if (o->num_sets == MAX_SETS)
-		argp_error(state, "at most %d sets can be listed together", MAX_SETS);
-	o->set[o->num_sets++] = name;
+	if (o->list.num_sets == LISTING_SETS)
+		argp_error(state, "at most %d sets can be listed together", LISTING_SETS);
+	o->list.set[o->list.num_sets++] = name;
 }
 
 static void add_job(struct argp_state *state, struct options *o, const char *path)
@@ -193,6 +198,12 @@ static error_t parse_job(int key, char *arg, struct argp_state *state, struct jo
 				   arg);
 		job->split = arg;
 		break;
+	case OPT_HOLD_OUT:
+		job->hold_out = positive_arg(state, "hold-out", arg);
+		if (job->hold_out > 0.9)
+			argp_error(state, "--hold-out is \"%s\"; it must be a share of at most 0.9",
+				   arg);
+		break;
 	case OPT_CORNERS: job->corners = yes_arg(state, "corners", arg); break;
 	case OPT_CACHING: job->engine.prefix_caching = yes_arg(state, "prefix-caching", arg); break;
 	case OPT_DRAFTS:
@@ -215,174 +226,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 	switch (key) {
 	case 's': add_set(state, o, arg); break;
-	case 'm': o->model = o->job[o->num_jobs].models = arg; break;
+	case 'm': o->list.model = o->job[o->num_jobs].models = arg; break;
 	case 't': add_job(state, o, arg); break;
-	case OPT_BATCH: o->batch = arg; break;
+	case OPT_BATCH: o->list.batch = arg; break;
+	case OPT_STATS: o->stats = 1; break;
 	case OPT_GRID: o->grid = arg; break;
-	case OPT_DIR: o->dir = arg; break;
+	case OPT_DIR: o->list.dir = arg; break;
 	case OPT_MODELS: o->list_models = 1; break;
-	case OPT_PAGE: o->page_size = (int)count_arg(state, "page-size", arg); break;
+	case OPT_PAGE: o->list.page_size = (int)count_arg(state, "page-size", arg); break;
 	case OPT_FORMAT:
-		if (!format_parse(arg, &o->format))
+		if (!format_parse(arg, &o->list.format))
 			argp_error(state, "--format must be table, tsv or json");
 		break;
 	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
 	default: return parse_job(key, arg, state, &o->job[o->num_jobs]);
 	}
 	return 0;
-}
-
-/* ---- listing ------------------------------------------------------------------- */
-static const char *const columns[] = { "set",      "split",  "model",  "page_size", "dtype",
-				       "kv_dtype", "layout", "weight", "seqs",      "decode_share",
-				       "tokens",   "kv_mb",  "gflop",  "batch" };
-
-static void dtype_cell(struct table *t, enum attune_dtype dtype)
-{
-	static const char *const names[] = { "f32", "f16", "bf16" };
-	table_text(t, names[dtype]);
-}
-
-/* A batch from a trace has thousands of characters: whole only for machines. */
-static void batch_cell(struct table *t, const char *text, enum format format)
-{
-	char cut[CUT + 4];
-	if (format != FORMAT_TABLE || strlen(text) <= CUT) {
-		table_text(t, text);
-		return;
-	}
-	snprintf(cut, sizeof cut, "%.*s...", CUT, text);
-	table_text(t, cut);
-}
-
-static void scenario_row(struct table *t, const struct scenario *s, enum format format)
-{
-	struct facts f;
-	scenario_facts(&f, &s->shape, &s->batch->view);
-	table_text(t, s->set);
-	table_text(t, s->split);
-	table_text(t, s->model);
-	table_number(t, s->shape.page_size, 0);
-	dtype_cell(t, s->shape.dtype);
-	dtype_cell(t, s->shape.kv_dtype);
-	table_text(t, s->layout == LAYOUT_NHD ? "nhd" : "hnd");
-	table_number(t, s->weight, 3);
-	table_number(t, f.seqs, 0);
-	table_number(t, f.seqs ? (double)f.decodes / f.seqs : 0, 3);
-	table_number(t, (double)f.query_tokens, 0);
-	table_number(t, f.kv_bytes / 1e6, 2);
-	table_number(t, f.flops / 1e9, 2);
-	batch_cell(t, s->batch_text, format);
-	table_end_row(t);
-}
-
-static int list_models(const struct models *m, enum format format)
-{
-	static const char *const names[] = { "model",   "query_heads", "kv_heads",
-					     "group",   "head_size",   "window",
-					     "softcap", "sinks",       "scale" };
-	struct table *t = table_new(format, names, COUNT(names));
-	const char *name;
-	for (int i = 0; (name = models_name(m, i)); i++) {
-		const attune_shape *s = models_find(m, name);
-		table_text(t, name);
-		table_number(t, s->num_query_heads, 0);
-		table_number(t, s->num_kv_heads, 0);
-		table_number(t, s->num_query_heads / s->num_kv_heads, 0);
-		table_number(t, s->head_size, 0);
-		table_number(t, s->window, 0);
-		table_number(t, s->softcap, 0);
-		table_number(t, s->has_sinks, 0);
-		table_number(t, s->scale > 0 ? s->scale : 1 / sqrt(s->head_size), 4);
-		table_end_row(t);
-	}
-	table_print(t, stdout);
-	return EXIT_DONE;
-}
-
-static int list_batch(const struct options *o, const struct models *m)
-{
-	struct scenario s = { .split = "", .weight = 1, .seed = 1 };
-	char error[128];
-	struct table *t;
-	int code;
-	if (!models_shape(m, o->model, &s.shape))
-		return EXIT_USAGE;
-	s.shape.page_size = o->page_size;
-	if (shape_error(&s.shape)) {
-		complain("%s", shape_error(&s.shape));
-		return EXIT_USAGE;
-	}
-	snprintf(s.model, sizeof s.model, "%s", o->model);
-	s.batch = batch_parse(o->batch, error, sizeof error);
-	if (!s.batch) {
-		complain("--batch \"%s\": %s", o->batch, error);
-		return EXIT_USAGE;
-	}
-	s.batch_text = batch_format(&s.batch->view);
-	if (s.batch_text) {
-		t = table_new(o->format, columns, COUNT(columns));
-		scenario_row(t, &s, o->format);
-		table_print(t, stdout);
-	} else
-		complain("out of memory");
-	code = s.batch_text ? EXIT_DONE : EXIT_CHECK;
-	free(s.batch_text);
-	batch_free(s.batch);
-	return code;
-}
-
-static int is_set(const struct dirent *d)
-{
-	size_t n = strlen(d->d_name);
-	return n > 5 && !strcmp(d->d_name + n - 5, ".json") && strcmp(d->d_name, "models.json");
-}
-
-static int load_set(struct scenario_list *list, const struct options *o, const char *name,
-		    const struct models *m)
-{
-	char path[MAX_PATH];
-	size_t n = strlen(name);
-	if (n > 5 && !strcmp(name + n - 5, ".json"))
-		return scenarios_load(list, name, m);
-	snprintf(path, sizeof path, "%s/%s.json", o->dir, name);
-	return scenarios_load(list, path, m);
-}
-
-static int load_all(struct scenario_list *list, const struct options *o, const struct models *m)
-{
-	struct dirent **names;
-	int n = scandir(o->dir, &names, is_set, alphasort), ok = n >= 0;
-	for (int i = 0; i < n; i++) {
-		char path[MAX_PATH];
-		snprintf(path, sizeof path, "%s/%s", o->dir, names[i]->d_name);
-		ok = ok && scenarios_load(list, path, m);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
-	return ok;
-}
-
-static int list_sets(const struct options *o, const struct models *m)
-{
-	struct scenario_list list = { 0 };
-	int ok = o->num_sets || load_all(&list, o, m);
-	for (int i = 0; ok && i < o->num_sets; i++)
-		ok = load_set(&list, o, o->set[i], m);
-	if (ok && o->model && !models_find(m, o->model)) {
-		attune_shape unused;
-		ok = models_shape(m, o->model, &unused);
-	}
-	if (ok) {
-		struct table *t = table_new(o->format, columns, COUNT(columns));
-		for (int i = 0; i < list.n; i++)
-			if (!o->model || !strcmp(o->model, list.v[i].model))
-				scenario_row(t, &list.v[i], o->format);
-		table_print(t, stdout);
-	}
-	scenarios_free(&list);
-	return ok ? EXIT_DONE : EXIT_USAGE;
 }
 
 int cmd_scenarios(int argc, char **argv)
@@ -396,8 +255,7 @@ int cmd_scenarios(int argc, char **argv)
 	    "  attune scenarios --trace code.csv --load 0.7 --pick 8 > scenarios/mine.json\n\n"
 	    "A batch is [count]q<query length>[s<sequence length>], joined by '_'; k is x 1024.";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
-	struct options o = { .dir = "scenarios",
-			     .page_size = 16,
+	struct options o = { .list = { .dir = "scenarios", .page_size = 16 },
 			     .job[0] = { .split = "train",
 					 .models = "llama3.1-8b@1",
 					 .load = 0.95,
@@ -412,20 +270,23 @@ int cmd_scenarios(int argc, char **argv)
 	struct models *m;
 	int code;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	snprintf(path, sizeof path, "%s/models.json", o.dir);
+	snprintf(path, sizeof path, "%s/models.json", o.list.dir);
 	m = models_load(path);
 	if (!m)
 		return EXIT_USAGE;
-	if (!o.model && o.batch)
-		o.model = "llama3.1-8b@1";
+	if (!o.list.model && o.list.batch)
+		o.list.model = "llama3.1-8b@1";
 	if (o.list_models)
-		code = list_models(m, o.format);
+		code = list_models(m, o.list.format);
 	else if (o.grid)
-		code = grid_print(o.grid, o.dir, m, stdout) ? EXIT_DONE : EXIT_USAGE;
-	else if (o.batch)
-		code = list_batch(&o, m);
+		code = grid_print(o.grid, o.list.dir, m, stdout) ? EXIT_DONE : EXIT_USAGE;
+	else if (o.list.batch)
+		code = list_batch(&o.list, m);
 	else if (!o.num_jobs)
-		code = list_sets(&o, m);
+		code = list_sets(&o.list, m);
+	else if (o.stats)
+		code = traffic_print(o.job + 1, o.num_jobs, o.list.format, stdout) ? EXIT_DONE
+										   : EXIT_USAGE;
 	else
 		code = trace_set_print(o.job + 1, o.num_jobs, m, stdout) ? EXIT_DONE : EXIT_USAGE;
 	models_free(m);

@@ -20,8 +20,7 @@ struct set {
 	int n;
 };
 
-/* "data/azure2023_code.csv" -> "azure2023_code" */
-static void trace_name(char *name, size_t size, const char *path)
+void trace_name(char *name, size_t size, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	snprintf(name, size, "%.*s", (int)strcspn(base, "."), base);
@@ -66,26 +65,20 @@ static void dealt_model(char *name, size_t size, const char *list, int i)
 	snprintf(name, size, "%.*s", (int)strcspn(list, ","), list);
 }
 
-static int add_picks(struct set *set, const struct replay *r, const struct job *job,
-		     const struct picked *picked, int n, int corners)
+static int add_pick(struct set *set, const struct replay *r, const struct job *job,
+		    const struct picked *p, int picks, const char *split)
 {
+	const struct step *s = &r->steps[p->step];
+	struct entry e = { .split = split,
+			   .weight = fmax(p->weight * picks, MIN_WEIGHT),
+			   .steps = p->steps,
+			   .batch = rows_text(&r->rows[s->first], s->num_rows) };
 	char name[64];
 	trace_name(name, sizeof name, job->path);
-	for (int i = 0; i < n + corners; i++) {
-		const struct step *s = &r->steps[picked[i].step];
-		struct entry e = { .split = job->split,
-				   .weight = fmax(picked[i].weight * n, MIN_WEIGHT),
-				   .steps = picked[i].steps,
-				   .batch = rows_text(&r->rows[s->first], s->num_rows) };
-		if (job->leave_out && i < n && i % 10 == 5)
-			e.split = "heldout_random";
-		dealt_model(e.model, sizeof e.model, job->models, set->n);
-		snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, picked[i].step,
-			 r->num_steps, i < n ? "" : ", corner");
-		if (!e.batch || !set_add(set, e))
-			return 0;
-	}
-	return 1;
+	snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, p->step, r->num_steps,
+		 p->weight > 0 ? "" : ", corner");
+	dealt_model(e.model, sizeof e.model, job->models, set->n);
+	return e.batch && set_add(set, e);
 }
 
 /* Query-key pairs that the heaviest of the models may have; 0 after a complaint. */
@@ -106,19 +99,51 @@ static double most_pairs(const struct job *job, const struct models *models)
 	return job->max_gflop * 1e9 / width;
 }
 
+/* Where the last `share` of the rule's time begins. */
+static int cut_at(const struct replay *r, const struct pick_rule *rule, double share)
+{
+	double total = 0, sum = 0;
+	int i;
+	for (i = rule->first; i < rule->end; i++)
+		total += r->steps[i].ms;
+	for (i = rule->first; i < rule->end && sum < (1 - share) * total; i++)
+		sum += r->steps[i].ms;
+	return i;
+}
+
+/* Returns how many there are; -1: out of memory. */
+static int pick_from(struct set *set, const struct replay *r, const struct job *job,
+		     const struct pick_rule *rule, int wanted, const char *split)
+{
+	struct picked *p = calloc((size_t)wanted + REPLAY_CORNERS, sizeof *p);
+	int n = p ? replay_pick(r, rule, p, wanted) : -1, ok = n >= 0;
+	int corners = n > 0 && job->corners ? replay_corners(r, rule, p + n) : 0;
+	for (int i = 0; ok && i < n + corners; i++) {
+		const int is_drawn = job->leave_out && i < n && i % 10 == 5;
+		ok = add_pick(set, r, job, &p[i], n, is_drawn ? "heldout_random" : split);
+	}
+	free(p);
+	return ok ? n : -1;
+}
+
 static int pick_steps(struct set *set, const struct replay *r, const struct job *job, double pairs)
 {
-	struct picked *picked = calloc((size_t)job->pick + REPLAY_CORNERS, sizeof *picked);
-	int n = picked ? replay_pick(r, picked, job->pick, pairs, job->leave_out, job->seed) : -1;
-	int corners =
-	    n > 0 && job->corners ? replay_corners(r, picked + n, pairs, job->leave_out) : 0;
-	int ok = n >= 0 && add_picks(set, r, job, picked, n, corners);
-	free(picked);
-	if (!ok)
+	struct pick_rule early = pick_all(r), late;
+	const int held = (int)lround(job->pick * job->hold_out);
+	int n, more = 0;
+	early.max_pairs = pairs;
+	early.leave_out = job->leave_out;
+	early.seed = job->seed;
+	late = early;
+	early.end = late.first = cut_at(r, &early, job->hold_out);
+	n = pick_from(set, r, job, &early, job->pick - held, job->split);
+	if (n > 0 && held)
+		more = pick_from(set, r, job, &late, held, "heldout_traces");
+	if (n < 0 || more < 0)
 		complain("out of memory");
-	else if (!n)
+	else if (!n || (held && !more))
 		complain("%s: no step may be kept; raise --max-gflop or --requests", job->path);
-	return ok && n;
+	return n > 0 && more >= (held > 0);
 }
 
 /* What the job leaves open is filled in. */
@@ -132,32 +157,40 @@ static struct engine job_engine(const struct job *job)
 	return e;
 }
 
-static int replay_job(struct set *set, const struct job *job, const struct models *models)
+int job_replay(struct replay *r, const struct job *job)
 {
 	const struct engine e = job_engine(job);
 	long long whole = e.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK - e.drafts;
 	int longest = whole < job->max_request ? (int)whole : job->max_request, ok = 0;
 	struct trace trace;
-	struct replay r;
-	double capacity, pairs = most_pairs(job, models);
-	if (!pairs || !trace_load(&trace, job->path, job->requests, longest))
+	double capacity;
+	if (!trace_load(&trace, job->path, job->requests, longest))
 		return 0;
 	capacity = replay_capacity(&trace, &e);
 	if (capacity > 0) {
 		trace_set_rate(&trace, job->load * capacity);
-		ok = replay_run(&r, &trace, &e);
+		ok = replay_run(r, &trace, &e);
 	}
-	if (ok) {
+	if (ok)
 		complain("%s: %d requests (%d left out), %.2f/s of %.2f/s, %d steps, %d "
 			 "preemptions",
 			 job->path, trace.n, trace.dropped, job->load * capacity, capacity,
-			 r.num_steps, r.preemptions);
-		ok = pick_steps(set, &r, job, pairs);
-		replay_free(&r);
-	} else {
+			 r->num_steps, r->preemptions);
+	else
 		complain("out of memory");
-	}
 	trace_free(&trace);
+	return ok;
+}
+
+static int replay_job(struct set *set, const struct job *job, const struct models *models)
+{
+	const double pairs = most_pairs(job, models);
+	struct replay r;
+	int ok;
+	if (!pairs || !job_replay(&r, job))
+		return 0;
+	ok = pick_steps(set, &r, job, pairs);
+	replay_free(&r);
 	return ok;
 }
 
@@ -172,6 +205,8 @@ static void print_extras(const struct job *j, char *text, size_t size)
 	if (e.drafts && n < size)
 		n += (size_t)snprintf(text + n, size - n, ", %d drafts of which %g advance",
 				      e.drafts, e.accept - 1);
+	if (j->hold_out > 0 && n < size)
+		n += (size_t)snprintf(text + n, size - n, ", the last %g held out", j->hold_out);
 	if (e.cost && n < size)
 		snprintf(text + n, size - n, ", %g ms + %g ms a query + %g ms a KV token",
 			 e.cost->step_ms, e.cost->query_ms, e.cost->kv_ms);

@@ -1,36 +1,12 @@
 /* t_replay.c - the simulated engine: conservation of tokens, limits that hold in
- * every step, a schedule worked out by hand; picks and the sets made of them. */
-#include "../harness/harness.h"
-#include "../harness/replay.h"
+ * every step, schedules worked out by hand; which steps are picked. */
+#include "traces.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "heard.h"
-
-static unsigned long long state;
-
-static int between(int lo, int hi)
-{
-	state = state * 6364136223846793005ull + 1442695040888963407ull;
-	return lo + (int)((state >> 33) % (unsigned)(hi - lo + 1));
-}
-
-/* Lengths of many magnitudes, arrivals in bursts. */
-static struct trace random_trace(int n, int longest)
-{
-	struct trace t = { calloc((size_t)n, sizeof *t.v), n, 0 };
-	double at = 0;
-	for (int i = 0; i < n; i++) {
-		int most = 1 << between(0, (int)log2(longest) - 1);
-		at += between(0, 3) ? 0 : between(0, 400);
-		t.v[i] = (struct request){ at, between(1, most), between(1, most), 0 };
-		t.v[i].cached = between(0, 1) ? between(0, t.v[i].prompt - 1) : 0;
-	}
-	return t;
-}
 
 struct row_case {
 	const char *name;
@@ -38,9 +14,6 @@ struct row_case {
 	int requests, longest, must_preempt;
 };
 
-#define ENGINE(tokens, seqs, kv) \
-	.max_batched_tokens = (tokens), .max_seqs = (seqs), .kv_tokens = (kv)
-#define DRAFTS(n, tokens) .drafts = (n), .accept = (tokens), .seed = 3
 // clang-format off
 static const struct row_case engines[] = {
 	/*                                 budget  seqs  KV tokens                requests longest preempts */
@@ -263,11 +236,14 @@ static void runs_nothing(void **arg)
 	struct trace none = { 0 };
 	const struct engine e = { ENGINE(8192, 256, 4096) };
 	struct picked kept[3];
+	struct pick_rule rule;
 	struct replay r;
 	(void)arg;
 	assert_true(replay_run(&r, &none, &e));
 	assert_int_equal(r.num_steps, 0);
-	assert_int_equal(replay_pick(&r, kept, 3, INFINITY, 0, 1), 0);
+	rule = pick_all(&r);
+	assert_int_equal(replay_pick(&r, &rule, kept, 3), 0);
+	assert_int_equal(replay_corners(&r, &rule, kept), 0);
 	replay_free(&r);
 }
 
@@ -292,6 +268,7 @@ static void picks(void **arg)
 {
 	const struct engine e = { ENGINE(512, 64, 1 << 16) };
 	struct picked a[20], b[20];
+	struct pick_rule rule;
 	struct replay r;
 	struct trace t;
 	double sum = 0;
@@ -301,7 +278,8 @@ static void picks(void **arg)
 	t = random_trace(400, 2048);
 	trace_set_rate(&t, 0.8 * replay_capacity(&t, &e));
 	assert_true(replay_run(&r, &t, &e));
-	n = replay_pick(&r, a, 20, INFINITY, 0, 1);
+	rule = pick_all(&r);
+	n = replay_pick(&r, &rule, a, 20);
 	assert_int_equal(n, 20);
 	for (int i = 0; i < n; i++) {
 		assert_in_range(a[i].step, r.busy_steps / 10, r.busy_steps - 1);
@@ -311,11 +289,13 @@ static void picks(void **arg)
 			assert_int_not_equal(a[i].step, a[j].step);
 	}
 	assert_true(fabs(sum - 1) < 1e-9);
-	assert_int_equal(replay_pick(&r, b, 20, INFINITY, 0, 1), 20); /* the same again */
+	assert_int_equal(replay_pick(&r, &rule, b, 20), 20); /* the same again */
 	for (int i = 0; i < n; i++)
 		assert_true(a[i].step == b[i].step && a[i].weight == b[i].weight);
-	assert_int_equal(replay_pick(&r, b, 20, 0, 0, 1), 0); /* nothing is that small */
-	n = replay_pick(&r, b, 20, 5000, 0, 1);
+	rule.max_pairs = 0;
+	assert_int_equal(replay_pick(&r, &rule, b, 20), 0); /* nothing is that small */
+	rule.max_pairs = 5000;
+	n = replay_pick(&r, &rule, b, 20);
 	assert_true(n > 0);
 	for (int i = 0; i < n; i++) {
 		const struct step *s = &r.steps[b[i].step];
@@ -331,159 +311,21 @@ static void picks(void **arg)
 	trace_free(&t);
 }
 
-/* ---- files ------------------------------------------------------------------------ */
-static char path[] = "/tmp/t_replay_XXXXXX/small.trace.csv",
-	    set_path[] = "/tmp/t_replay_XXXXXX/s.json";
-
-static void write_file(const char *text)
-{
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	assert_int_equal(fclose(f), 0);
-}
-
-struct file_case {
-	const char *name, *text, *error;
-};
-
-// clang-format off
-#define HEAD "arrival_s,prompt_tokens,output_tokens\n"
-static const struct file_case bad_files[] = {
-	{ "csv: empty", "",
-	  "1:1: no column \"arrival_s\"; the first line must name arrival_s, prompt_tokens and "
-	  "output_tokens" },
-	{ "csv: a column is missing", "arrival_s,output_tokens\n1,2\n",
-	  "1:1: no column \"prompt_tokens\"; the first line must name arrival_s, prompt_tokens "
-	  "and output_tokens" },
-	{ "csv: no rows", HEAD, " no request to replay; it must have rows of at most 64 tokens" },
-	{ "csv: all too long", HEAD "0,60,5\n0,0,3\n",
-	  " no request to replay; it must have rows of at most 64 tokens" },
-	{ "csv: a word", HEAD "0,1,2\n0,many,2\n",
-	  "3:3: prompt_tokens is no number; it must be 0 or more, below 1e9" },
-	{ "csv: cut short", HEAD "0,1\n",
-	  "2:4: output_tokens is no number; it must be 0 or more, below 1e9" },
-	{ "csv: negative", HEAD "0,1,-2\n",
-	  "2:5: output_tokens is no number; it must be 0 or more, below 1e9" },
-	{ "csv: not a number", HEAD "nan,1,2\n",
-	  "2:1: arrival_s is no number; it must be 0 or more, below 1e9" },
-	{ "csv: back in time", HEAD "2,1,2\n1,1,2\n",
-	  "3:1: arrival_s goes back; rows must be in order of arrival" },
-};
-// clang-format on
-
-static void refuses_file(void **arg)
-{
-	const struct file_case *c = *arg;
-	char want[512];
-	struct trace t;
-	int ok;
-	write_file(c->text);
-	snprintf(want, sizeof want, "attune: %s:%s\n", path, c->error);
-	listen_begin();
-	ok = trace_load(&t, path, 100, 64);
-	assert_string_equal(heard(), want);
-	assert_false(ok);
-	assert_null(t.v);
-}
-
-static void reads_file(void **arg)
-{
-	struct trace t;
-	(void)arg;
-	write_file("prompt_tokens,cached,arrival_s,output_tokens\r\n10,9,0.5,3\r\n"
-		   "60,0,1,5\r\n20,0,1.25,1");
-	assert_true(trace_load(&t, path, 100, 64));
-	assert_int_equal(t.n, 2);
-	assert_int_equal(t.dropped, 1);
-	assert_true(t.v[0].arrival_ms == 500 && t.v[0].prompt == 10 && t.v[0].output == 3);
-	assert_true(t.v[1].arrival_ms == 1250 && t.v[1].prompt == 20 && t.v[1].output == 1);
-	trace_free(&t);
-	assert_true(trace_load(&t, path, 1, 64)); /* only the first */
-	assert_int_equal(t.n, 1);
-	trace_free(&t);
-}
-
-/* What is printed is a set that the loader takes, with mean weight 1. */
-static void makes_a_set(void **arg)
-{
-	struct models *models = models_load("scenarios/models.json");
-	struct job jobs[2] = { { .path = path,
-				 .split = "train",
-				 .models = "llama3.1-8b@1",
-				 .load = 0.9,
-				 .max_gflop = INFINITY,
-				 .engine = { ENGINE(256, 16, 1 << 14) },
-				 .pick = 6,
-				 .requests = 200,
-				 .max_request = 2048,
-				 .seed = 1 } };
-	struct scenario_list list = { 0 };
-	double weight = 0;
-	FILE *f = fopen(path, "w");
-	(void)arg;
-	assert_non_null(models);
-	assert_non_null(f);
-	state = 5;
-	fprintf(f, "arrival_s,prompt_tokens,output_tokens\n");
-	for (int i = 0; i < 200; i++)
-		fprintf(f, "%d,%d,%d\n", i, between(1, 1000), between(1, 60));
-	assert_int_equal(fclose(f), 0);
-	f = fopen(set_path, "w");
-	jobs[1] = jobs[0];
-	jobs[1].split = "heldout";
-	jobs[1].load = 0.2;
-	listen_begin(); /* how many requests, steps ... */
-	assert_true(trace_set_print(jobs, 2, models, f));
-	heard();
-	assert_int_equal(fclose(f), 0);
-	assert_true(scenarios_load(&list, set_path, models));
-	assert_in_range(list.n, 7, 12);
-	for (int i = 0; i < 6; i++) {
-		weight += list.v[i].weight;
-		assert_string_equal(list.v[i].split, "train");
-	}
-	assert_true(fabs(weight - 6) < 0.01);
-	assert_string_equal(list.v[list.n - 1].split, "heldout");
-	assert_string_equal(list.v[0].model, "llama3.1-8b@1");
-	scenarios_free(&list);
-	models_free(models);
-}
-
-static int finish(void **arg)
-{
-	(void)arg;
-	remove(path);
-	remove(set_path);
-	*strrchr(path, '/') = '\0';
-	return rmdir(path);
-}
-
 int main(void)
 {
-	static struct CMUnitTest tests[COUNT(engines) + COUNT(stories) + COUNT(bad_files) + 6];
-	size_t n = 0, folder;
-	char *slash = strrchr(path, '/');
-	*slash = '\0';
-	if (!mkdtemp(path))
-		return 1;
-	folder = strlen(path);
-	memcpy(set_path, path, folder);
-	*slash = '/';
+	static struct CMUnitTest tests[COUNT(engines) + COUNT(stories) + 4];
+	size_t n = 0;
 #define ROWS(rows, test)                         \
 	for (size_t i = 0; i < COUNT(rows); i++) \
 		tests[n++] =                     \
 		    (struct CMUnitTest){ rows[i].name, test, NULL, NULL, (void *)&rows[i] };
 	ROWS(engines, conserves)
 	ROWS(stories, schedules)
-	ROWS(bad_files, refuses_file)
 #undef ROWS
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(runs_nothing);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(accepts);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(rates);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(picks);
-	tests[n++] = (struct CMUnitTest)cmocka_unit_test(reads_file);
-	tests[n++] = (struct CMUnitTest)cmocka_unit_test(makes_a_set);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return _cmocka_run_group_tests("replay", tests, n, NULL, finish);
+	return _cmocka_run_group_tests("replay", tests, n, NULL, NULL);
 }
