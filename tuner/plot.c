@@ -140,13 +140,15 @@ static int close_written(FILE *f)
 static void settings_of_all(const struct plotted *p, FILE *f)
 {
 	const struct measured *m = &p->data->v[p->first];
-	const double noise = plotted_noise(p);
+	char text[160];
+	const double noise = plotted_noise(p, text);
 	quoted(f, "device", p->data->run.device.name);
 	quoted(f, "model", m->model);
 	quoted(f, "dtype", dtype_name(m->shape.dtype));
 	quoted(f, "protocol", p->data->protocol);
+	quoted(f, "noise_text", text);
 	fprintf(f, "page_size = %d\nnum_scenarios = %d\nnoise = %g\n", m->shape.page_size,
-		p->data->n, isfinite(noise) ? 100 * noise : 0);
+		p->data->n, 100 * noise);
 }
 
 static void outputs(FILE *f, const struct picture *p, const struct options *o)

@@ -16,8 +16,9 @@ struct plotted {
 
 /* Us by a policy; INFINITY where it has no measured time. */
 double plotted_time(const struct plotted *, enum policy, int scenario);
-/* The half-width of the tree's 95 % intervals as a share of the median: its median. */
-double plotted_noise(const struct plotted *);
+/* The share below which two times do not differ, by A/A controls: the largest of the bands;
+ * all of them in words to `text`. */
+double plotted_noise(const struct plotted *, char text[160]);
 
 /* Each writes the rows of a picture, and gnuplot settings that only it needs. The
  * number of rows; 0: nothing to draw. */

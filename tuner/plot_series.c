@@ -52,21 +52,16 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double plotted_noise(const struct plotted *p)
+double plotted_noise(const struct plotted *p, char text[160])
 {
-	double *v = malloc((size_t)(p->data->n + 1) * sizeof *v), middle = NAN;
-	int n = 0;
-	if (!v)
-		return NAN;
-	for (int s = 0; s < p->data->n; s++) {
-		const struct cell *c = picked_cell(p, POLICY_TREE, s);
-		if (c && isfinite(c->ci_us))
-			v[n++] = c->ci_us / c->median_us;
-	}
-	if (n)
-		middle = median(v, n);
-	free(v);
-	return middle;
+	const struct noise *n = &p->data->noise;
+	const int pairs = n->pairs[0] + n->pairs[1] + n->pairs[2];
+	if (pairs)
+		snprintf(text, 160, "A/A noise %.1f, %.1f, %.1f %% (<20 us, <200 us, above)",
+			 100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2]);
+	else
+		snprintf(text, 160, "noise taken as %.1f %%: no A/A pairs", 100 * n->floor[0]);
+	return fmax(n->floor[0], fmax(n->floor[1], n->floor[2]));
 }
 
 /* What an axis has to hold. */
@@ -383,8 +378,9 @@ int series_roofline(const struct plotted *p, FILE *rows, FILE *settings)
 }
 
 /* ---- regret: how far from the fastest plan, over all scenarios of a split ----------- */
-static const enum policy judged[] = { POLICY_TREE, POLICY_BEST_FIXED, POLICY_VLLM_RULE,
-				      POLICY_DEFAULT };
+static const enum policy judged[] = { POLICY_TREE,       POLICY_BEST_FIXED, POLICY_VLLM_RULE,
+				      POLICY_AITER_RULE, POLICY_NEAREST,    POLICY_GREEDY,
+				      POLICY_LABEL,      POLICY_DEFAULT };
 
 static const double LEAST_REGRET = 0.1; /* percent: where the axis begins */
 enum { MOST_REGRET = 1000 };

@@ -1,6 +1,6 @@
 # decode.gp - latency against batch size, a curve for each sequence length.
 set label 1 sprintf('Decode latency on %s', device)
-set label 2 sprintf('%s. Curves: tokens in each sequence. %s', what, how)
+set label 2 sprintf('%s. Curves: tokens in each sequence.', what)
 set logscale xy
 set rmargin at screen 0.93
 set xrange [batch_lo / 1.15 : batch_hi * 1.15]

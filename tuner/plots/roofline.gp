@@ -1,6 +1,6 @@
 # roofline.gp - what share of the device's measured ceilings a launch reaches.
 set label 1 sprintf('Share of what %s can do', device)
-set label 2 sprintf('All models, one point a batch. %s', how)
+set label 2 'All models, one point a batch.'
 set logscale x
 set ytics format '%.0f %%'
 set format x '%.0s%c'
