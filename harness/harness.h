@@ -39,6 +39,8 @@ void table_end_row(struct table *);
 void table_print(struct table *, FILE *);          /* and frees it */
 int format_parse(const char *word, enum format *); /* 0 when unknown */
 
+enum { MAX_SAMPLES = 64 }; /* of one racer */
+
 /* ---- stats.c: pure functions ------------------------------------------------ */
 double median(double *v, int n); /* sorts v */
 double quantile(const double *sorted, int n, double q);
@@ -46,6 +48,15 @@ double mad(const double *v, int n, double centre); /* x 1.4826 */
 /* Half-width of the 95 % interval of the median by order statistics; NaN below six
  * samples, of which no two cover the median that surely. */
 double median_ci(const double *sorted, int n);
+/* Robust and nearly as sharp as the mean; of at most MAX_SAMPLES. */
+double middle(const double *v, int n);
+/* What a standard normal variable exceeds with probability p. */
+double normal_beyond(double p);
+/* The normal deviate that is exceeded as rarely as this t of Student's, and back. */
+double student_normal(double t, double freedom);
+double student_beyond(double z, double freedom);
+/* E max(0, X - z) of a standard normal X: what is lost by waiting for one at z. */
+double normal_loss(double z);
 
 /* ---- batch.c: vLLM's batch grammar ------------------------------------------ */
 /* (<count>)q<len>[k][s<len>[k]] joined by '_'. */
@@ -228,7 +239,6 @@ double check_tolerance(const attune_shape *, double mass, double want);
 enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflops);
 
 /* ---- measure.c: times, in rounds --------------------------------------------- */
-enum { MAX_SAMPLES = 64 };
 struct measurement {
 	enum outcome outcome;
 	int samples, calls;                              /* calls in one sample */
@@ -241,20 +251,24 @@ struct measurement {
 	double device_us, wall_us; /* spent on it in all: probes and rejected samples too */
 	double gbps, tflops;
 	double sm_mhz_before, sm_mhz_after, power_w, joules; /* per call; NaN: not known */
-	int rejected;     /* samples thrown away: preempted or throttled */
-	char stopped[16]; /* why it ended: "interval" "rounds" "budget" "slow" "noisy" */
+	int rejected; /* samples thrown away: preempted or throttled */
+	/* Why it ended: "slow" in the first two looks, "beaten"; with the race: "tie" of all who
+	 * are left, "settled": more rounds would not pay, "rounds", "budget". "noisy": few
+	 * samples are clean. */
+	char stopped[16];
 	char detail[200]; /* of a failure */
 };
 struct protocol {
-	const char *name; /* "graph-rotating" on GPUs, "rounds-rotating" on CPUs */
+	const char *name; /* "graph-rotating" on GPUs, "rounds-rotating" on CPUs; "-steady" */
 	int min_rounds, max_rounds;
-	double interval;   /* stop when the CI half-width is below this share */
-	double sample_us;  /* aim at samples of at least this long */
-	double longest_us; /* and of at most this, where one call allows */
-	int min_calls;     /* in a sample, where longest_us allows */
-	double drop_ratio; /* after two rounds, drop what is slower than best x this */
+	double tie;          /* shares: racers so close to the leader are as good, and end a race */
+	double regret;       /* so does an expected loss by its winner below this */
+	double screen_ratio; /* drop what is slower than best x this in two first looks */
+	double sample_us;    /* aim at samples of at least this long */
+	double longest_us;   /* and of at most this, where one call allows */
+	int min_calls;       /* in a sample, where longest_us allows */
 	size_t cold_bytes;
-	double seconds;  /* budget for one scenario */
+	double seconds;  /* budget for one scenario; two rounds are run whatever they take */
 	double settle_s; /* before the first round, at least: until clock and power hold still */
 };
 /* preset: "smoke", "quick" or "full"; 0 when it is none of them. Bursts: clocks are what
@@ -283,7 +297,7 @@ struct control {
  * shuffled order, so that drift meets all alike. */
 struct race {
 	const struct protocol *protocol;
-	struct racer *v; /* v[0] is the reference of ratios and never dropped */
+	struct racer *v; /* v[0] is the reference of ratios: never dropped, but rests if beaten */
 	int n, sets;
 	unsigned long long seed;
 	int fixed_rounds; /* > 0: so many rounds, or what the budget allows; none is dropped */

@@ -65,3 +65,46 @@ double median_ci(const double *sorted, int n)
 	const int k = n > 0 ? interval_rank(n) : 0;
 	return k ? (sorted[n - k] - sorted[k - 1]) / 2 : NAN;
 }
+
+/* Hodges and Lehmann (1963), "Estimates of location based on rank tests": the median of
+ * all pairs' means. Bears 29 % of outliers, and needs 5 % more samples than the mean
+ * where the median needs 57 % more. */
+double middle(const double *v, int n)
+{
+	double mean[MAX_SAMPLES * (MAX_SAMPLES + 1) / 2];
+	int pairs = 0;
+	if (n > MAX_SAMPLES)
+		return NAN;
+	for (int i = 0; i < n; i++)
+		for (int j = i; j < n; j++)
+			mean[pairs++] = (v[i] + v[j]) / 2;
+	return median(mean, pairs);
+}
+
+/* Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.23: |error| < 4.5e-4. */
+double normal_beyond(double p)
+{
+	const double t = sqrt(-2 * log(fmin(p, 1 - p)));
+	const double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+				 (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+	return p <= 0.5 ? z : -z;
+}
+
+/* Wallace (1959), "Bounds on normal approximations to Student's and the chi-square
+ * distributions". */
+double student_normal(double t, double freedom)
+{
+	return copysign(sqrt(freedom * log1p(t * t / freedom)), t) * (8 * freedom + 1) /
+	       (8 * freedom + 3);
+}
+
+double student_beyond(double z, double freedom)
+{
+	const double scaled = z * (8 * freedom + 3) / (8 * freedom + 1);
+	return copysign(sqrt(freedom * expm1(scaled * scaled / freedom)), z);
+}
+
+double normal_loss(double z)
+{
+	return exp(-z * z / 2) / sqrt(2 * acos(-1)) - z * erfc(z / sqrt(2)) / 2;
+}

@@ -13,15 +13,17 @@ int protocol_for(struct protocol *p, const struct device_info *d, const char *pr
 		enum backend backend;
 		struct protocol p;
 	} table[] = {
-/*	  preset   backend        min max  interval sample  longest calls drop  seconds */
-#define ROW(preset, backend, low, high, interval, sample, longest, calls, drop, s) \
-	{ preset, backend, { NULL, low, high, interval, sample, longest, calls, drop, 0, s, 0 } },
-	ROW("smoke", BACKEND_GPU,  3,  6,  0.03,    300,    20000,  8,    1.3,    3)
-	ROW("quick", BACKEND_GPU,  6, 16,  0.01,    500,    20000,  8,    1.3,   10)
-	ROW("full",  BACKEND_GPU,  8, 40,  0.005,   500,    20000,  8,    1.5,   30)
-	ROW("smoke", BACKEND_CPU,  3,  6,  0.05,    500,     3000,  1,    1.3,    3)
-	ROW("quick", BACKEND_CPU,  6, 20,  0.03,   1000,     3000,  1,    1.3,   10)
-	ROW("full",  BACKEND_CPU,  8, 50,  0.02,   1000,     3000,  1,    1.5,   60)
+#define ROW(preset_, backend_, low, high, tie_, regret_, screen, sample, longest, calls, s) \
+	{ preset_, backend_, { .min_rounds = low, .max_rounds = high, .tie = tie_, \
+			       .regret = regret_, .screen_ratio = screen, .sample_us = sample, \
+			       .longest_us = longest, .min_calls = calls, .seconds = s } },
+/*	     preset   backend       rounds  tie    regret  screen sample longest calls seconds */
+		ROW("smoke", BACKEND_GPU, 3,  6, 0.03,  0.01,   1.3,    300,  20000, 1,     3)
+		ROW("quick", BACKEND_GPU, 3, 24, 0.01,  0.003,  1.3,    500,  20000, 2,    10)
+		ROW("full",  BACKEND_GPU, 6, 48, 0.005, 0.001,  1.5,    500,  20000, 4,    30)
+		ROW("smoke", BACKEND_CPU, 3,  6, 0.05,  0.02,   1.3,    500,   3000, 1,     3)
+		ROW("quick", BACKEND_CPU, 3, 24, 0.02,  0.005,  1.3,   1000,   3000, 1,    10)
+		ROW("full",  BACKEND_CPU, 6, 48, 0.01,  0.003,  1.5,   1000,   3000, 1,    60)
 #undef ROW
 	};
 	// clang-format on
@@ -71,15 +73,16 @@ static enum attune_status record(struct device *dev, const struct racer *racer, 
 }
 
 enum attune_status tapes_record(struct tapes *t, struct device *dev, const struct racer *racer,
-				int sets, int calls)
+				int sets, int first, int calls, int most)
 {
-	const int tapes = calls >= sets ? 1 : (sets + calls - 1) / calls;
+	const int all = calls >= sets ? 1 : (sets + calls - 1) / calls, n = all < most ? all : most;
 	enum attune_status status = ATTUNE_OK;
-	*t = (struct tapes){ .calls = calls, .v = calloc((size_t)tapes, sizeof *t->v) };
+	*t = (struct tapes){ .calls = calls, .first = first };
+	t->v = calloc((size_t)n, sizeof *t->v);
 	if (!t->v)
-		return fail(ATTUNE_NO_MEMORY, "no memory for %d tapes", tapes);
-	for (int i = 0; i < tapes && !status; i++) {
-		status = record(dev, racer, sets, i * calls % sets, calls, &t->v[i]);
+		return fail(ATTUNE_NO_MEMORY, "no memory for %d tapes", n);
+	for (int i = 0; i < n && !status; i++) {
+		status = record(dev, racer, sets, (first + i * calls) % sets, calls, &t->v[i]);
 		t->n += !status;
 	}
 	if (status)
@@ -89,17 +92,16 @@ enum attune_status tapes_record(struct tapes *t, struct device *dev, const struc
 
 int tapes_plan(const struct protocol *p, int sets, double us)
 {
-	double most = fmin(fmax(floor(p->longest_us / us), 1), 100000);
-	double want = fmax(ceil(p->sample_us / us), fmax(p->min_calls, 1));
-	want = ceil(want / sets) * sets;
-	if (want > most)
-		want = most > sets ? floor(most / sets) * sets : most;
-	return (int)want;
+	const double most = fmin(fmax(floor(p->longest_us / us), 1), 100000);
+	const double want = fmax(ceil(p->sample_us / us), fmax(p->min_calls, 1));
+	const double whole = ceil(want / sets) * sets;
+	return (int)fmin(whole <= 2 * want ? whole : want, most);
 }
 
 struct tape *tapes_next(const struct tapes *t, int sets, int *next_set)
 {
-	int i = (*next_set + t->calls - 1) / t->calls % t->n;
-	*next_set = (i + 1) * t->calls % sets;
+	const int ahead = (*next_set - t->first + sets) % sets;
+	const int i = (ahead + t->calls - 1) / t->calls % t->n;
+	*next_set = (t->first + (i + 1) * t->calls) % sets;
 	return t->v[i];
 }

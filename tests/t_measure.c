@@ -31,6 +31,8 @@ static struct {
 	int looked[8], right;
 	int told[8], order_told[8], num_told;
 	double longest_told;
+	int looks;                               /* at the conditions, so far */
+	int slow_looks, odd_look, warming_looks; /* these find something */
 } fake;
 
 static enum attune_status begin(struct device *dev)
@@ -74,7 +76,14 @@ static void release(struct device *dev, struct tape *tape)
 static void conditions(struct device *dev, struct conditions *now)
 {
 	(void)dev;
+	const int nth = ++fake.looks;
 	*now = (struct conditions){ .sm_mhz = 1500, .power_w = 600 };
+	if (nth <= fake.slow_looks)
+		now->sm_mhz = 1000;
+	if (nth == fake.odd_look)
+		now->sm_mhz = 1400;
+	if (nth <= fake.warming_looks)
+		now->power_w = 100 * nth;
 }
 
 static const struct device_ops fake_ops = {
@@ -135,11 +144,12 @@ static const struct protocol usual = {
 	.name = "test",
 	.min_rounds = 6,
 	.max_rounds = 12,
-	.interval = 0.01,
+	.tie = 0.01,
+	.regret = 0.002,
 	.sample_us = 1000,
 	.longest_us = 20000,
 	.min_calls = 1,
-	.drop_ratio = 1.3,
+	.screen_ratio = 1.3,
 	.seconds = 60,
 };
 
@@ -166,11 +176,11 @@ static struct race race_of(int n)
 			      .share = share };
 }
 
-/* The number of plays before the rounds: those with another number of calls, and the
- * two warm-ups of the last length. */
+/* The number of plays before the rounds: two calls of each, and one sample of the best to
+ * see how many calls it should have. */
 static int first_of_rounds(int n)
 {
-	return 4 * n;
+	return 2 * n + 1;
 }
 
 static void each_round_plays_each_once(void **state)
@@ -210,20 +220,31 @@ static void slow_ones_go(void **state)
 {
 	(void)state;
 	struct race race = race_of(5);
-	fake.us[0] = 400; /* the reference stays, however slow */
-	fake.us[2] = 250; /* beyond twice the best: one round */
-	fake.us[3] = 150; /* beyond drop_ratio: two rounds */
-	fake.us[4] = 120; /* stays until it is known well, then need not stay */
+	fake.us[0] = 400; /* the reference rests as soon as its ratio is known */
+	fake.us[2] = 250; /* beyond twice the best: the screen */
+	fake.us[3] = 150; /* beyond screen_ratio: one round */
+	fake.us[4] = 120; /* beaten at the first look */
 	measure_race(&dev, &race);
-	assert_int_equal(racer[2].m.samples, 1);
-	assert_string_equal(racer[2].m.stopped, "slow");
-	assert_int_equal(racer[3].m.samples, 2);
-	assert_string_equal(racer[3].m.stopped, "slow");
-	assert_int_equal(racer[4].m.samples, 6);
-	assert_string_equal(racer[4].m.stopped, "interval");
-	assert_int_equal(racer[0].m.samples, racer[1].m.samples);
-	for (int i = 0; i < 5; i++)
-		assert_int_equal(racer[i].m.outcome, OUTCOME_OK);
+	static const struct {
+		int samples, calls;
+		const char *stopped;
+		double lead;
+	} want[] = { { 2, 10, "beaten", 4 },
+		     { 6, 10, "settled", 1 },
+		     { 1, 1, "slow", 2.5 },
+		     { 1, 10, "slow", 1.5 },
+		     { 2, 10, "beaten", 1.2 } };
+	for (int i = 0; i < 5; i++) {
+		const struct measurement *m = &racer[i].m;
+		assert_int_equal(m->outcome, OUTCOME_OK);
+		assert_int_equal(m->samples, want[i].samples);
+		assert_int_equal(m->calls, want[i].calls);
+		assert_string_equal(m->stopped, want[i].stopped);
+		assert_true(fabs(m->lead - want[i].lead) < 1e-6);
+		assert_true(fabs(m->ratio - fake.us[i] / 400) < 1e-6);
+	}
+	assert_true(racer[4].m.lead_low > 1 && racer[4].m.lead_low < 1.2);
+	assert_true(isnan(racer[2].m.lead_low));
 }
 
 static void quiet_ones_stop_early(void **state)
@@ -232,7 +253,7 @@ static void quiet_ones_stop_early(void **state)
 	struct race race = race_of(2);
 	measure_race(&dev, &race);
 	assert_int_equal(racer[1].m.samples, usual.min_rounds);
-	assert_string_equal(racer[1].m.stopped, "interval");
+	assert_string_equal(racer[1].m.stopped, "tie");
 	assert_true(racer[1].m.ci_us == 0);
 }
 
@@ -253,7 +274,7 @@ static void noisy_ones_use_all_rounds(void **state)
 	assert_true(racer[1].m.ci_us > 5);
 }
 
-static void budget_ends_after_a_round(void **state)
+static void budget_ends_after_two_rounds(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
@@ -261,7 +282,7 @@ static void budget_ends_after_a_round(void **state)
 	p.seconds = 0;
 	race.protocol = &p;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.samples, 1);
+	assert_int_equal(racer[0].m.samples, 2);
 	assert_string_equal(racer[0].m.stopped, "budget");
 	assert_int_equal(fake.told[0], 1);
 	assert_int_equal(fake.told[2], 0); /* never begun: says nothing of it */
@@ -274,11 +295,11 @@ static void short_calls_are_joined(void **state)
 	struct race race = race_of(2);
 	race.sets = 8;
 	fake.us[0] = 30; /* 34 would do for 1000 us; sets come round in 40 */
-	fake.us[1] = 35;
+	fake.us[1] = 35; /* alike for all */
 	measure_race(&dev, &race);
 	assert_int_equal(racer[0].m.calls, 40);
-	assert_int_equal(racer[1].m.calls, 32);
-	for (int i = first_of_rounds(2) + 20; i < fake.plays; i++)
+	assert_int_equal(racer[1].m.calls, 40);
+	for (int i = first_of_rounds(2); i < fake.plays; i++)
 		assert_int_equal(fake.play[i].first_set, 0);
 }
 
@@ -299,7 +320,7 @@ static void long_calls_rotate_sets(void **state)
 static double drifting(int who, int nth)
 {
 	static const double of[] = { 100, 120 };
-	return of[who] * (1 + 0.1 * (nth % 7));
+	return of[who] * (1 + 0.1 * ((nth + who) % 7)); /* racer 0 sets the calls */
 }
 
 static void ratio_is_of_the_same_round(void **state)
@@ -307,6 +328,7 @@ static void ratio_is_of_the_same_round(void **state)
 	(void)state;
 	struct race race = race_of(2);
 	fake.script = drifting;
+	race.fixed_rounds = 6;
 	measure_race(&dev, &race);
 	assert_true(fabs(racer[1].m.ratio - 1.2) < 1e-6);
 	assert_true(fabs(racer[0].m.ratio - 1) < 1e-6);
@@ -316,7 +338,7 @@ static void ratio_is_of_the_same_round(void **state)
 static double ramp(int who, int nth)
 {
 	(void)who;
-	return 100 + nth; /* four plays come before the rounds */
+	return 100 + nth;
 }
 
 static void figures_follow_from_the_samples(void **state)
@@ -324,6 +346,7 @@ static void figures_follow_from_the_samples(void **state)
 	(void)state;
 	struct race race = race_of(1);
 	fake.script = ramp;
+	race.fixed_rounds = 12;
 	racer[0].bytes = 1e9;
 	racer[0].flops = 4e9;
 	measure_race(&dev, &race);
@@ -351,17 +374,16 @@ static double third(const struct device *d)
 static double third_is_slow(int who, int nth)
 {
 	(void)who;
-	return nth < 4 ? 100 : nth % 3 == 0 ? 500 : 100;
+	return nth % 3 == 2 ? 500 : 100;
 }
 
 static void disturbed_samples_are_taken_again(void **state)
 {
 	(void)state;
 	struct race race = race_of(1);
-	plays_seen = 1; /* shares are asked for from play 4 on: 4 % 3 == 1 */
 	fake.script = third_is_slow;
 	race.share = third;
-	plays_seen = 0;
+	plays_seen = 0; /* shares are asked for from play 3 on */
 	measure_race(&dev, &race);
 	const struct measurement *m = &racer[0].m;
 	assert_int_equal(m->samples, 6);
@@ -403,26 +425,212 @@ static void too_fast_is_wrong(void **state)
 	assert_non_null(strstr(racer[1].m.detail, "output is wrong"));
 }
 
-/* Too fast in the rounds, sound when timed again. */
+/* Too fast at first, and in the rounds; sound when timed again. */
 static double lied(int who, int nth)
 {
-	return who == 1 && nth < 7 ? 10 : 100;
+	return who == 1 && nth < 2 ? 10 : 100;
+}
+
+static double lied_later(int who, int nth)
+{
+	return who == 1 && nth >= 2 && nth < 5 ? 10 : 100;
 }
 
 static void a_clock_that_lied_once_is_forgiven(void **state)
 {
 	(void)state;
-	struct race race = race_of(2);
 	struct protocol p = usual;
 	p.min_rounds = p.max_rounds = 3;
-	race.protocol = &p;
-	fake.script = lied;
+	for (int later = 0; later < 2; later++) {
+		struct race race = race_of(2);
+		race.protocol = &p;
+		fake.script = later ? lied_later : lied;
+		fake.right = 1;
+		racer[1].bound_us = 90;
+		measure_race(&dev, &race);
+		assert_int_equal(fake.looked[1], 1);
+		assert_int_equal(racer[1].m.outcome, OUTCOME_OK);
+		assert_true(fabs(racer[1].m.median_us - 100) < 1e-6);
+	}
+}
+
+static void the_impossible_drives_nobody_out(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	fake.us[1] = 10;
+	for (int i = 0; i < 3; i++)
+		racer[i].bound_us = 90;
 	fake.right = 1;
-	racer[1].bound_us = 90;
 	measure_race(&dev, &race);
-	assert_int_equal(fake.looked[1], 1);
-	assert_int_equal(racer[1].m.outcome, OUTCOME_OK);
-	assert_true(fabs(racer[1].m.median_us - 100) < 1e-6);
+	assert_int_equal(racer[1].m.outcome, OUTCOME_WRONG);
+	assert_int_equal(fake.told[1], 1);
+	assert_int_equal(racer[2].m.samples, 6);
+	assert_string_equal(racer[2].m.stopped, "tie");
+}
+
+static void fixed_rounds_drop_nobody(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	race.fixed_rounds = 5;
+	fake.us[1] = 300;
+	fake.us[2] = 130;
+	measure_race(&dev, &race);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(racer[i].m.samples, 5);
+		assert_string_equal(racer[i].m.stopped, "rounds");
+	}
+	assert_true(fabs(racer[2].m.lead - 1.3) < 1e-6);
+}
+
+/* ---- controls ------------------------------------------------------------------ */
+
+static void the_fastest_runs_twice(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	struct control control;
+	race.control = &control;
+	fake.us[2] = 95;
+	measure_race(&dev, &race);
+	assert_int_equal(control.of, 2);
+	assert_int_equal(control.rounds, racer[2].m.samples);
+	assert_true(fabs(control.ratio - 1) < 1e-6 && fabs(control.median_us - 95) < 1e-6);
+	assert_true(control.device_us > 0);
+	/* the twin samples as often: the best has a play more for the calls, two for the screen */
+	assert_int_equal(fake.nth[2], 2 * racer[2].m.samples + 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fake.told[i], 1);
+	assert_int_equal(fake.live_tapes, 0);
+}
+
+/* Racer 1 is the fastest in the screen and beaten later. */
+static double fades(int who, int nth)
+{
+	return who == 1 ? nth < 3 ? 90 : 120 : 100;
+}
+
+static void a_twin_goes_with_its_original(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	struct control control;
+	race.control = &control;
+	fake.script = fades;
+	measure_race(&dev, &race);
+	assert_string_equal(racer[1].m.stopped, "beaten");
+	assert_int_equal(control.of, 1);
+	assert_int_equal(control.rounds, 2);
+	assert_int_equal(fake.nth[1], 3 + 2 * 2);
+	assert_int_equal(fake.live_tapes, 0);
+}
+
+/* ---- clocks -------------------------------------------------------------------- */
+
+static void throttled_rounds_are_run_again(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	dev.info.clock_mhz = 1980;
+	fake.slow_looks = 3; /* one after each sample, one after the round */
+	measure_race(&dev, &race);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(racer[i].m.rejected, 1);
+		assert_int_equal(racer[i].m.samples, 6);
+		assert_int_equal(fake.nth[i], 2 + !i + 7);
+	}
+	assert_true(fabs(racer[0].m.sm_mhz_before - 1500) < 1e-9);
+	dev.info.clock_mhz = 0;
+}
+
+static void a_slow_device_is_measured_nevertheless(void **state)
+{
+	(void)state;
+	struct race race = race_of(1);
+	dev.info.clock_mhz = 2100;
+	fake.slow_looks = 1000;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[0].m.samples, 6);
+	assert_int_equal(racer[0].m.rejected, 4);
+	assert_true(fabs(racer[0].m.sm_mhz_before - 1000) < 1e-9);
+	dev.info.clock_mhz = 0;
+}
+
+static void samples_at_another_clock_do_not_count(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	dev.info.clock_mhz = 1600;
+	fake.odd_look = 2; /* the second sample of the first round */
+	measure_race(&dev, &race);
+	int rejected = 0;
+	for (int i = 0; i < 3; i++) {
+		rejected += racer[i].m.rejected;
+		assert_int_equal(racer[i].m.samples, 6 - racer[i].m.rejected);
+	}
+	assert_int_equal(rejected, 1);
+	dev.info.clock_mhz = 0;
+}
+
+static void steady_races_settle_first(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	struct protocol p = usual;
+	p.name = "graph-rotating";
+	protocol_steady(&p);
+	assert_string_equal(p.name, "graph-rotating-steady");
+	assert_true(p.settle_s >= 1);
+	p.settle_s = 1e-4;
+	race.protocol = &p;
+	fake.warming_looks = 3;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[0].m.samples, 6);
+	assert_true(fake.looks > 3 + 6);
+	assert_true(fake.plays > first_of_rounds(2) + 2 * 6 + 3);
+	assert_true(fabs(racer[0].m.power_w - 600) < 1e-9);
+}
+
+static void time_spent_is_told(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	fake.us[1] = 300;
+	measure_race(&dev, &race);
+	/* two calls to see, a sample to count the calls, six samples of ten */
+	assert_true(fabs(racer[0].m.device_us - 100 * (2 + 10 + 60)) < 1e-6);
+	assert_true(fabs(racer[1].m.device_us - 2 * 300) < 1e-6);
+	assert_true(racer[0].m.wall_us > 0);
+}
+
+static double drawn(void *arg, int i, int round)
+{
+	int *rounds = arg;
+	rounds[i] = round > rounds[i] ? round : rounds[i];
+	return i == 2 ? NAN : 100 + 30 * i;
+}
+
+static void races_need_no_device(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	int rounds[3] = { 0 };
+	race.draw = drawn;
+	race.arg = rounds;
+	assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
+	assert_int_equal(rounds[0], 6);
+	assert_int_equal(rounds[1], 2);
+	assert_string_equal(racer[1].m.stopped, "beaten");
+	assert_int_equal(racer[2].m.outcome, OUTCOME_RESOURCES);
+	assert_int_equal(fake.plays, 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fake.told[i], 1);
+	struct protocol poor = usual; /* simulated time is spent as real time is */
+	poor.seconds = 0.004;
+	race.protocol = &poor;
+	assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
+	assert_string_equal(racer[0].m.stopped, "budget");
 }
 
 static void a_refused_launch_is_a_result(void **state)
@@ -477,7 +685,7 @@ int main(void)
 		cmocka_unit_test(slow_ones_go),
 		cmocka_unit_test(quiet_ones_stop_early),
 		cmocka_unit_test(noisy_ones_use_all_rounds),
-		cmocka_unit_test(budget_ends_after_a_round),
+		cmocka_unit_test(budget_ends_after_two_rounds),
 		cmocka_unit_test(short_calls_are_joined),
 		cmocka_unit_test(long_calls_rotate_sets),
 		cmocka_unit_test(ratio_is_of_the_same_round),
@@ -486,6 +694,16 @@ int main(void)
 		cmocka_unit_test(only_disturbed_samples_are_better_than_none),
 		cmocka_unit_test(too_fast_is_wrong),
 		cmocka_unit_test(a_clock_that_lied_once_is_forgiven),
+		cmocka_unit_test(the_impossible_drives_nobody_out),
+		cmocka_unit_test(fixed_rounds_drop_nobody),
+		cmocka_unit_test(the_fastest_runs_twice),
+		cmocka_unit_test(a_twin_goes_with_its_original),
+		cmocka_unit_test(throttled_rounds_are_run_again),
+		cmocka_unit_test(a_slow_device_is_measured_nevertheless),
+		cmocka_unit_test(samples_at_another_clock_do_not_count),
+		cmocka_unit_test(steady_races_settle_first),
+		cmocka_unit_test(time_spent_is_told),
+		cmocka_unit_test(races_need_no_device),
 		cmocka_unit_test(a_refused_launch_is_a_result),
 		cmocka_unit_test(a_lost_device_ends_the_race),
 		cmocka_unit_test(presets_are_known_words),

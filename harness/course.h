@@ -1,0 +1,92 @@
+/* course.h - a race under way; between measure.c, which says who runs and who is out, and
+ * play.c, which has them run. */
+#ifndef COURSE_H
+#define COURSE_H
+
+#include "judge.h"
+#include "tapes.h"
+
+/* Who runs: race->v[of], or its twin, as the last of the course. */
+struct runner {
+	int of;
+	struct measurement *m;
+	struct tapes tapes;
+	int alive; /* its result is not told yet */
+	int in;    /* takes rounds; the reference may be alive and out */
+	double us; /* a call takes about so long; 0: not known */
+	double probe_us;
+	float by_round[MAX_SAMPLES]; /* us a call; NaN: no sample */
+	float share[MAX_SAMPLES];    /* of the CPU; below clean_share: disturbed */
+	double mhz;                  /* at its last sample; 0: not looked at */
+};
+
+struct course {
+	struct device *dev; /* NULL where times are drawn */
+	const struct race *race;
+	struct runner *runner; /* race->n, and room for the twin */
+	int runners, *order;
+	struct measurement twin;
+	int rounds; /* that count, so far */
+	int screening, next_set;
+	unsigned long long random;
+	double began, simulated_us;
+	/* of each round */
+	double power[MAX_SAMPLES];
+	struct conditions first, last; /* after the first and the last round */
+	double look_s;                 /* what a look at the conditions takes */
+	double usual_mhz;              /* what the clock should be; 0: not watched */
+	int naps;                      /* taken to let the device cool down */
+	/* for the judge */
+	double *log_us, *scratch;
+	char *in;
+	struct score *score;
+	struct ruling ruling;
+};
+
+/* A sample whose threads had less than this share of the CPU was disturbed. */
+static const double clean_share = 0.985;
+
+/* ---- play.c ---- */
+double course_now(void); /* seconds */
+/* Of the budget; a simulated race spends simulated time. */
+double course_spent(const struct course *);
+/* Tapes of so many calls for runner i: by all page sets, else by those used longest ago,
+ * at most `most` tapes. A refused launch ends its race and is a result; so it is with a
+ * play where times are drawn, in the functions below. */
+void course_record(struct course *, int i, int calls, int most);
+/* Plays its next tape; what a call took, to *us. */
+enum attune_status course_play(struct course *, int i, double *us);
+/* A sample of each who is in, in an order of its own; again where the device was throttled.
+ * Then one round more counts. */
+enum attune_status course_round(struct course *);
+/* Calls of all who are in, for protocol->settle_s and until the device holds still. */
+enum attune_status course_settle(struct course *);
+
+/* ---- account.c ---- */
+/* Its times in the rounds so far, NaN where one does not count: too many other programs
+ * ran, but those of the least disturbed ones do where too few are clean (1). */
+int course_counted(const struct runner *, int rounds, double *us);
+/* Paired: the median over rounds that both took, else of the screen. */
+double course_ratio(const struct runner *, const struct runner *other, int rounds);
+/* Fills its measurement. */
+void course_account(struct course *, int i);
+/* Fills race->control. */
+void course_control(struct course *);
+
+/* ---- screen.c ---- */
+/* All but the slow have tapes for rounds, and so has the twin. */
+enum attune_status course_screen(struct course *);
+/* The fastest in the screen, of those whose race is not over; INFINITY: nobody. */
+double course_best_probe(const struct course *, int *who);
+/* No kernel beats the machine: a time that does means that work was left out, or that the
+ * clock lied. The output is looked at once more, and *us timed `times` more; if it stays so
+ * the outcome is WRONG. */
+enum attune_status course_doubt(struct course *, int i, double *us, int times);
+
+/* ---- measure.c ---- */
+/* Its race is over: doubts it, tells it, and its twin's with it. */
+enum attune_status course_retire(struct course *, int i, const char *why);
+/* The same without a doubt. */
+void course_leave(struct course *, int i);
+
+#endif

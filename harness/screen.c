@@ -1,0 +1,146 @@
+/* screen.c - who enters a race: one call of each, so that what is twice the best takes no
+ * samples; then how many calls make a sample, and tapes of so many. */
+#include "course.h"
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { ATTEMPTS = 4 };
+
+static const double first_drop = 2;
+static const double too_fast = 0.5; /* of the least that the ceilings allow */
+
+double course_best_probe(const struct course *c, int *who)
+{
+	double best = INFINITY;
+	for (int i = 0; i < c->race->n; i++)
+		if (c->runner[i].alive && c->runner[i].probe_us < best) {
+			best = c->runner[i].probe_us;
+			*who = i;
+		}
+	return best;
+}
+
+enum attune_status course_doubt(struct course *c, int i, double *us, int times)
+{
+	struct runner *r = &c->runner[i];
+	struct measurement *m = r->m;
+	const double bound = c->race->v[r->of].bound_us, first = *us;
+	double again[MAX_SAMPLES];
+	if (!(first < too_fast * bound))
+		return ATTUNE_OK;
+	if (c->race->right && !c->race->right(c->race->arg, r->of)) {
+		m->outcome = OUTCOME_WRONG;
+		snprintf(m->detail, sizeof m->detail,
+			 "%.3f us, and its output is wrong when looked at again", first);
+		return ATTUNE_OK;
+	}
+	for (int k = 0; k < times; k++) {
+		enum attune_status status = course_play(c, i, &again[k]);
+		if (status || !r->alive)
+			return status;
+	}
+	*us = median(again, times);
+	if (*us < too_fast * bound) {
+		m->outcome = OUTCOME_WRONG;
+		snprintf(m->detail, sizeof m->detail,
+			 "%.3f us twice: the machine's ceilings allow no less than %.3f us", *us,
+			 bound);
+	}
+	return ATTUNE_OK;
+}
+
+/* How long one call takes, roughly: the start of a tape is in it, and the first play warms
+ * up; a call as long as a sample needs none. Who is faster than the machine would drive
+ * all others out, and is doubted here. */
+static enum attune_status probe(struct course *c, int i)
+{
+	struct runner *r = &c->runner[i];
+	enum attune_status status;
+	r->alive = r->in = 1;
+	course_record(c, i, 1, 2);
+	for (int play = 0; play < 2 && r->alive; play++) {
+		if (play && r->us >= c->race->protocol->sample_us)
+			break;
+		if ((status = course_play(c, i, &r->us)))
+			return status;
+		r->probe_us = play ? fmin(r->probe_us, r->us) : r->us;
+	}
+	if (!r->alive)
+		return ATTUNE_OK;
+	if ((status = course_doubt(c, i, &r->probe_us, 1)) || !r->alive)
+		return status;
+	r->us = r->probe_us;
+	if (r->m->outcome != OUTCOME_OK)
+		course_leave(c, i);
+	return ATTUNE_OK;
+}
+
+/* By the one who seems to be the fastest: tapes of the right length tell better how long a
+ * call takes, since a short call is then told apart from the cost of starting a tape. */
+static enum attune_status plan_calls(struct course *c, int *calls)
+{
+	enum attune_status status = ATTUNE_OK;
+	int best = -1;
+	*calls = 1;
+	for (int attempt = 0; attempt < ATTEMPTS && !status; attempt++) {
+		if (isinf(course_best_probe(c, &best)))
+			return ATTUNE_OK;
+		struct runner *r = &c->runner[best];
+		*calls = tapes_plan(c->race->protocol, c->race->sets, r->us);
+		if (*calls < r->tapes.calls * 5 / 4 + 1) {
+			*calls = r->tapes.calls;
+			return ATTUNE_OK;
+		}
+		course_record(c, best, *calls, INT_MAX);
+		if (r->alive)
+			status = course_play(c, best, &r->us);
+	}
+	return status;
+}
+
+/* Tapes of that many calls for all who stay, fewer for a slow reference. */
+static void record_all(struct course *c, int calls)
+{
+	for (int i = 0; i < c->runners; i++) {
+		struct runner *r = &c->runner[i];
+		const double most = fmax(floor(c->race->protocol->longest_us / r->us), 1);
+		const int mine = calls < most ? calls : (int)most;
+		if (r->alive && (r->tapes.calls != mine || mine == 1))
+			course_record(c, i, mine, INT_MAX);
+	}
+}
+
+/* The fastest of the screen runs twice from here on. */
+static void add_twin(struct course *c)
+{
+	int best = -1;
+	if (!c->race->control || isinf(course_best_probe(c, &best)))
+		return;
+	c->race->control->of = best;
+	c->runner[c->runners++] = (struct runner){
+		.of = best, .m = &c->twin, .alive = 1, .in = 1, .us = c->runner[best].us
+	};
+}
+
+enum attune_status course_screen(struct course *c)
+{
+	const struct protocol *p = c->race->protocol;
+	enum attune_status status = ATTUNE_OK;
+	int best, calls;
+	/* half of the time for it, at most */
+	for (int i = 0; i < c->race->n && !status; i++)
+		if (!i || course_spent(c) < p->seconds / 2)
+			status = probe(c, i);
+	const double limit = fmax(first_drop, p->screen_ratio) * course_best_probe(c, &best);
+	for (int i = c->race->n - 1; i > 0 && !status && !c->race->fixed_rounds; i--)
+		if (c->runner[i].alive && c->runner[i].probe_us > limit)
+			status = course_retire(c, i, "slow");
+	if (!status)
+		status = plan_calls(c, &calls);
+	if (status)
+		return status;
+	add_twin(c);
+	record_all(c, calls);
+	return ATTUNE_OK;
+}
