@@ -1,0 +1,176 @@
+/* t_formula_runs.c - the library with rules that are formulas, on the CPU and on an
+ * NVIDIA GPU where there is one: plans name numbers, and what they run, recorded and
+ * played as in a captured graph, is right. */
+#include "../harness/harness.h"
+#include "../kernels/run.h"
+#include "../kernels/shipped.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { MOST_ROWS = 60, MOST_FORMULAS = 40 };
+
+static const attune_shape shape = { .num_query_heads = 8,
+				    .num_kv_heads = 2,
+				    .head_size = 128,
+				    .page_size = 16,
+				    .dtype = ATTUNE_BF16,
+				    .kv_dtype = ATTUNE_BF16,
+				    .causal = 1 };
+
+static const char *const batches[] = { "q1s4k",         "8q1s600",      "40q1s100",
+				       "q1s5_2q4s1500", "q1_q0_q8s700", "q40_q1s1k_q1s9" };
+
+static struct device dev;
+static struct pool *pool;
+
+/* A context whose rules are that choice, whatever the batch. */
+static attune_context *open_with(const struct choice *c)
+{
+	char text[MAX_CHOICE_TEXT], path[40];
+	attune_context *ctx = NULL;
+	const int file = memfd_create("rules", 0);
+	assert_true(file >= 0);
+	choice_text(text, sizeof text, c);
+	dprintf(file,
+		"attune heuristics 1\ngpu %s\nkernels 0x%016llx\nchoice 0 %s\ntree prefill\n"
+		"return 0\ntree decode\nreturn 0\ntree join\nreturn 1\n",
+		dev.info.gpu, kernels_hash(), text);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	setenv("ATTUNE_HEURISTICS", path, 1);
+	if (attune_adopt(&ctx, &dev))
+		fail_msg("%s", attune_last_error());
+	unsetenv("ATTUNE_HEURISTICS");
+	close(file);
+	return ctx;
+}
+
+/* Each part of the plan is the choice with the value that its formula gives. */
+static void plan_is(const attune_op *op, const attune_plan *plan, const struct choice *c,
+		    const attune_batch *b)
+{
+	char got[600], want[600] = "";
+	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++) {
+		struct choice as = { .kernel = c->kernel };
+		struct part part;
+		if (!part_make(&part, p, &shape, b, &dev.info))
+			continue;
+		assert_null(
+		    config_resolve(&as.config, &c->config, c->kernel, &shape, &part, &dev.info));
+		assert_false(config_is_formula(&as.config, as.kernel->space));
+		if (*want)
+			strcat(want, " | ");
+		if (plan->num_parts == 2)
+			strcat(want, p == PHASE_PREFILL ? "prefill: " : "decode: ");
+		choice_text(want + strlen(want), sizeof want - strlen(want), &as);
+	}
+	assert_int_equal(attune_plan_text(op, plan, got, sizeof got), ATTUNE_OK);
+	assert_string_equal(got, want);
+}
+
+/* A choice with the library's handles for it. */
+struct prepared {
+	struct choice choice;
+	attune_context *ctx;
+	attune_op *op;
+};
+
+static void runs_right(const struct prepared *r, struct workload *w, const attune_batch *b)
+{
+	const char *text = w->scenario->batch_text;
+	struct verdict v;
+	struct tape *tape;
+	attune_plan plan;
+	void *workspace = NULL;
+	size_t most;
+	double ns;
+	if (workload_poison(w) || attune_plan_batch(r->op, b, &plan) ||
+	    attune_max_workspace(r->op, b->num_seqs, b->query_start[b->num_seqs], &most))
+		fail_msg("%s: %s", text, attune_last_error());
+	plan_is(r->op, &plan, &r->choice, b);
+	assert_true(plan.workspace <= most);
+	if (dev.ops->alloc(&dev, &workspace, plan.workspace + 16) || dev.ops->tape_begin(&dev) ||
+	    attune_run(r->op, &plan, &w->tensors, workspace, plan.workspace,
+		       dev.ops->stream(&dev)) ||
+	    dev.ops->tape_end(&dev, &tape) || dev.ops->tape_play(&dev, tape, &ns))
+		fail_msg("%s: %s", text, attune_last_error());
+	check_output(&v, w, PHASE_ALL, MOST_ROWS);
+	if (v.outcome != OUTCOME_OK)
+		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
+	dev.ops->tape_free(&dev, tape);
+	dev.ops->release(&dev, workspace);
+}
+
+static void all_run_right(const struct prepared *r, int n, const char *text)
+{
+	char error[160];
+	struct scenario s = { .batch_text = (char *)text,
+			      .batch = batch_parse(text, error, sizeof error),
+			      .shape = shape,
+			      .seed = 5 };
+	struct workload w;
+	assert_non_null(s.batch);
+	if (workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0))
+		fail_msg("%s: %s", text, attune_last_error());
+	for (int i = 0; i < n; i++)
+		runs_right(&r[i], &w, &s.batch->view);
+	workload_free(&w);
+	batch_free(s.batch);
+}
+
+static int carries_gpu_code(void)
+{
+	for (int i = 0; i < attune_num_shipped; i++)
+		if (attune_shipped[i].backend == BACKEND_GPU)
+			return 1;
+	return 0;
+}
+
+static void prepare(struct prepared *r, const struct kernel *k, int formula)
+{
+	r->choice.kernel = k;
+	config_default(&r->choice.config, k->space);
+	r->choice.config.v[k->space->formula_axis] = -1 - formula;
+	r->ctx = open_with(&r->choice);
+	if (attune_prepare(r->ctx, &shape, &r->op))
+		fail_msg("%s", attune_last_error());
+}
+
+/* All formulas of the device's kernels, the rest at the kernels' defaults. */
+static void on_device(void **state)
+{
+	struct prepared r[MOST_FORMULAS];
+	int n = 0;
+	assert_int_equal(device_open(&dev, *state), ATTUNE_OK);
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		for (int i = 0; k->backend == dev.info.backend && i < k->space->num_formulas; i++) {
+			assert_true(n < MOST_FORMULAS);
+			prepare(&r[n++], k, i);
+		}
+	for (size_t i = 0; i < COUNT(batches); i++)
+		all_run_right(r, n, batches[i]);
+	while (n--) {
+		attune_release(r[n].op);
+		attune_close(r[n].ctx);
+	}
+	pool_free(&dev, pool);
+	pool = NULL;
+	device_close(&dev);
+}
+
+int main(void)
+{
+	const char *wanted = getenv("ATTUNE_TEST_GPU");
+	struct CMUnitTest tests[] = { { "cpu", on_device, NULL, NULL, "cpu" },
+				      { "cuda", on_device, NULL, NULL, "cuda" } };
+	const int gpu = (wanted && *wanted && strcmp(wanted, "cpu")) ||
+			(carries_gpu_code() && !device_open(&dev, "cuda"));
+	if (dev.ops)
+		device_close(&dev);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("formula_runs", tests, gpu ? 2 : 1, NULL, NULL);
+}
