@@ -67,13 +67,20 @@ int measured_make(struct measured *out, const struct data *d, const char *model,
 	out->batch = b;
 	out->model = strdup(model);
 	out->batch_text = strdup(text);
-	return out->model && out->batch_text;
+	out->layout = strdup("nhd");
+	out->set = strdup("asked");
+	out->split = strdup("train");
+	out->seed = 1;
+	return out->model && out->batch_text && out->layout && out->set && out->split;
 }
 
 void measured_free(struct measured *m)
 {
 	free(m->model);
 	free(m->batch_text);
+	free(m->layout);
+	free(m->set);
+	free(m->split);
 	batch_free(m->batch);
 }
 

@@ -1,0 +1,36 @@
+/* bench.h - inside `attune bench`. For bench*.c only. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include "policy.h"
+
+struct stage {
+	struct device dev;
+	attune_context *ctx;
+	struct pool *pool;
+	struct kept { /* code by binary */
+		char key[MAX_FLAGS + 32];
+		struct code *code;
+	} * kept;
+	int num_kept;
+	void *workspace;
+	size_t workspace_bytes;
+};
+/* This machine's device, which must be `gpu` unless that is NULL; an exit code. */
+int stage_open(struct stage *, const char *gpu);
+void stage_close(struct stage *);
+
+/* A way to run a batch: what libattune does (attune_plan_batch, attune_run), or a plan of
+ * concrete choices. */
+struct entry {
+	int runs; /* 0: there is no such way here */
+	int is_library;
+	struct made made;
+	double us; /* out: median; NaN: it did not run, or was not measured */
+};
+/* Races the entries on a batch (m->batch is needed); the first is the reference. 0 when it
+ * could not be done, and it has complained. */
+int bench_race(struct stage *, const struct measured *, const struct protocol *, struct entry *,
+	       int n, unsigned long long seed);
+
+#endif

@@ -1,0 +1,192 @@
+/* bench_race.c - several ways to run one batch, side by side in one race on this machine.
+ * Racers launch through the same device and tape, and rotate through the same page sets
+ * (harness/measure.c). Code that the library does not carry comes from the run-time
+ * compiler, once for the whole run. */
+#include "bench.h"
+#include "../kernels/run.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One racer: the library's plan, or a plan by hand. */
+struct call {
+	struct stage *stage;
+	const struct workload *work;
+	attune_op *op;
+	attune_plan plan;
+	struct {
+		struct choice choice;
+		struct loaded loaded;
+		enum phase phase;
+	} part[2];
+	int num_parts;
+};
+
+static enum attune_status launch(void *arg, int set)
+{
+	struct call *c = arg;
+	struct stage *st = c->stage;
+	if (c->op) {
+		attune_tensors t = c->work->tensors;
+		t.block_table = c->work->block_tables[set];
+		return attune_run(c->op, &c->plan, &t, st->workspace, st->workspace_bytes,
+				  st->dev.ops->stream(&st->dev));
+	}
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < c->num_parts && !status; i++)
+		status = choice_launch(&st->dev, &c->part[i].choice, &c->part[i].loaded, c->work,
+				       set, c->part[i].phase, st->workspace, st->workspace_bytes);
+	return status;
+}
+
+static struct code *load(struct stage *st, const struct kernel *k, const struct config *config,
+			 const attune_shape *shape)
+{
+	char flags[MAX_FLAGS], key[MAX_FLAGS + 32];
+	struct binary binary;
+	struct code *code = NULL;
+	binary_flags(flags, sizeof flags, k, config, shape);
+	snprintf(key, sizeof key, "%s %s", k->name, flags);
+	for (int i = 0; i < st->num_kept; i++)
+		if (!strcmp(st->kept[i].key, key))
+			return st->kept[i].code;
+	if (jit_compile(&binary, k, flags, st->dev.info.arch)) {
+		complain("%s: does not compile", key);
+		return NULL;
+	}
+	if (st->dev.ops->load(&st->dev, &code, &binary.blob))
+		complain("%s: %s", key, attune_last_error());
+	jit_free(&binary);
+	struct kept *more = realloc(st->kept, (size_t)(st->num_kept + 1) * sizeof *more);
+	if (!code || !more) {
+		if (code)
+			st->dev.ops->unload(&st->dev, code);
+		return NULL;
+	}
+	st->kept = more;
+	snprintf(more[st->num_kept].key, sizeof more->key, "%s", key);
+	more[st->num_kept++].code = code;
+	return code;
+}
+
+static int add_part(struct call *c, const struct choice *choice, enum phase phase,
+		    const attune_shape *shape)
+{
+	struct config config;
+	const struct kernel *reduce = kernel_find(choice->kernel->backend, "reduce");
+	struct loaded *l = &c->part[c->num_parts].loaded;
+	config_default(&config, reduce->space);
+	c->part[c->num_parts].choice = *choice;
+	c->part[c->num_parts++].phase = phase;
+	l->code = load(c->stage, choice->kernel, &choice->config, shape);
+	l->reduce = load(c->stage, reduce, &config, shape);
+	return l->code && l->reduce;
+}
+
+/* 0: the plan cannot be run. */
+static int call_made(struct call *c, const struct measured *m, const struct made *made)
+{
+	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !made->join)
+		return made->prefill.kernel && add_part(c, &made->prefill, PHASE_ALL, &m->shape);
+	if (m->has[PHASE_PREFILL] &&
+	    (!made->prefill.kernel || !add_part(c, &made->prefill, PHASE_PREFILL, &m->shape)))
+		return 0;
+	if (m->has[PHASE_DECODE] &&
+	    (!made->decode.kernel || !add_part(c, &made->decode, PHASE_DECODE, &m->shape)))
+		return 0;
+	return c->num_parts > 0;
+}
+
+/* The library's own plan, or the entry's. */
+static int enter(struct call *c, const struct measured *m, const struct entry *e)
+{
+	if (!e->is_library)
+		return call_made(c, m, &e->made);
+	if (!attune_prepare(c->stage->ctx, &m->shape, &c->op) &&
+	    !attune_plan_batch(c->op, &m->batch->view, &c->plan))
+		return 1;
+	complain("%s %s: %s", m->model, m->batch_text, attune_last_error());
+	return 0;
+}
+
+int bench_race(struct stage *st, const struct measured *m, const struct protocol *protocol,
+	       struct entry *entry, int n, unsigned long long seed)
+{
+	struct scenario scenario;
+	struct workload work;
+	struct call *call = calloc((size_t)n, sizeof *call);
+	struct racer *racer = calloc((size_t)n, sizeof *racer);
+	int *who = calloc((size_t)n, sizeof *who), racers = 0, done = 0;
+	struct facts facts;
+	scenario_again(&scenario, m);
+	if (!call || !racer || !who ||
+	    workload_make(&work, &st->dev, &st->pool, &scenario, WORKLOAD_TIMED,
+			  protocol->cold_bytes)) {
+		complain("%s %s: %s", m->model, m->batch_text,
+			 call && racer && who ? attune_last_error() : "out of memory");
+		goto out;
+	}
+	scenario_facts(&facts, &m->shape, &m->batch->view);
+	for (int i = 0; i < n; i++) {
+		entry[i].us = NAN;
+		call[i] = (struct call){ .stage = st, .work = &work };
+		if (!entry[i].runs || !enter(&call[i], m, &entry[i]))
+			continue;
+		who[racers] = i;
+		racer[racers++] = (struct racer){ .call = launch,
+						  .arg = &call[i],
+						  .bytes = facts.kv_bytes,
+						  .flops = facts.flops };
+	}
+	const struct race race = {
+		.protocol = protocol, .v = racer, .n = racers, .sets = work.sets, .seed = seed
+	};
+	done = racers && !measure_race(&st->dev, &race);
+	for (int i = 0; done && i < racers; i++)
+		if (racer[i].m.samples)
+			entry[who[i]].us = racer[i].m.median_us;
+	for (int i = 0; i < n; i++)
+		attune_release(call[i].op);
+	workload_free(&work);
+out:
+	free(call);
+	free(racer);
+	free(who);
+	return done;
+}
+
+int stage_open(struct stage *st, const char *gpu)
+{
+	enum attune_status status =
+	    device_open(&st->dev, gpu ? strcmp(gpu, "cpu") ? "cuda" : "cpu" : NULL);
+	if (status) {
+		complain("%s", attune_last_error());
+		return EXIT_NO_DEVICE;
+	}
+	if (gpu && strcmp(gpu, st->dev.info.gpu)) {
+		complain("--gpu %s: this machine has %s (%s); name that, or run on the other", gpu,
+			 st->dev.info.gpu, st->dev.info.name);
+		return EXIT_NO_DEVICE;
+	}
+	st->workspace_bytes = MAX_PARTIAL_BYTES;
+	if (attune_adopt(&st->ctx, &st->dev) ||
+	    st->dev.ops->alloc(&st->dev, &st->workspace, st->workspace_bytes)) {
+		complain("%s", attune_last_error());
+		return EXIT_CHECK;
+	}
+	return EXIT_DONE;
+}
+
+void stage_close(struct stage *st)
+{
+	if (!st->dev.ops)
+		return;
+	for (int i = 0; i < st->num_kept; i++)
+		st->dev.ops->unload(&st->dev, st->kept[i].code);
+	free(st->kept);
+	pool_free(&st->dev, st->pool);
+	if (st->workspace)
+		st->dev.ops->release(&st->dev, st->workspace);
+	attune_close(st->ctx);
+	device_close(&st->dev);
+}
