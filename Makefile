@@ -4,7 +4,9 @@ GPU       ?=# e.g. h200, cpu; empty: the machine's own
 PRESET    ?= quick
 BUDGET    ?=# e.g. 10m; empty: the preset's
 MODEL     ?=# e.g. llama3.1-8b@1; empty: all
-SCENARIOS ?=# a JSON file; empty: the preset's
+SCENARIOS ?=# a JSON file; empty: the GPU's own
+TRACE     ?=# a CSV of requests, to tune for that traffic too
+TRACE_OPTIONS ?=# of attune scenarios --trace: your engine's, say --max-batched-tokens 2048
 RESULTS   ?= results
 GENERATED ?= generated
 PREFIX    ?= /usr/local
@@ -106,7 +108,7 @@ $(addprefix $(B)/has_,library tool test):
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
-	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE PREFIX=DIR SAN=1 V=1'
+	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV PREFIX=DIR SAN=1 V=1'
 
 deps: ## installs what building, tuning and testing need
 	@CC='$(CC)' sh harness/deps.sh install library tool test
@@ -117,11 +119,25 @@ measured = $(or $(GPU),$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.
 tool     = STALE=skip $(B)/attune
 export GPU
 
+# A GPU without sets of its own borrows the H200's; PRESET=full takes all kinds of them.
+sets = own=$$gpu; test -e scenarios/$$own.json || own=h200; sets=$$own; \
+	for kind in $(if $(filter full,$(PRESET)),traces peers); do \
+		test ! -e scenarios/$${kind}_$$own.json || sets=$$sets,$${kind}_$$own; done
+# TRACE= as a set beside the others: its last third is held out. A CPU gets a small engine.
+trace_set  = scenarios/trace_$(basename $(notdir $(TRACE))).json
+trace_size = small='--max-seqs 8 --max-batched-tokens 512 --kv-tokens 32k --max-request 8k --max-gflop 4'; \
+	test $$gpu = cpu || small='--max-request 128k --max-gflop 8000'
+
 tune: deps ## measures, learns, rebuilds the library with the new header, reports
 	$(Q)$(MAKE) $(tool)
-	$(Q)$(gpu); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
+ifneq ($(TRACE),)
+	$(Q)$(gpu); $(trace_size); $(B)/attune scenarios $$small --model $(or $(MODEL),llama3.1-8b@1) \
+		--hold-out 0.33 $(TRACE_OPTIONS) --trace '$(TRACE)' >'$(trace_set).new'
+	$(Q)mv '$(trace_set).new' '$(trace_set)'
+endif
+	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
 		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
-		$(if $(SCENARIOS),--scenarios $(SCENARIOS))
+		--scenarios $(or $(SCENARIOS),$$sets)$(if $(TRACE),$(comma)$(trace_set))
 	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu && $(MAKE) plot GPU=$$gpu && \
 		$(MAKE) all
 	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \

@@ -4,8 +4,7 @@
  * all, which finds the rare corners, and the farthest of the cell that explains its
  * time worst, which divides where the time is spent. Of each cell its most typical
  * step is kept, since seeds are extreme ones. */
-#include "harness.h"
-#include "replay.h"
+#include "made.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -112,9 +112,15 @@ struct job {
 	int pick, corners, requests, max_request; /* corners: 1 to add them to the picks */
 	unsigned long long seed;
 };
-/* Replays each, and prints the picked steps as one scenario set. Weights are shares
- * of a trace's time x its number of picks: 1 on average. 0 after a complaint. */
-int trace_set_print(const struct job *, int num_jobs, const struct models *, FILE *);
+/* What a set is made of: a grid of made-up batches, traces, or both. */
+struct recipe {
+	const char *grid, *dir; /* grid: its name, or NULL; dir: of the shipped sets */
+	const struct job *jobs;
+	int num_jobs;
+};
+/* Prints it. Weights are shares of a trace's time x its number of picks: 1 on average. 0
+ * after a complaint. */
+int set_make(const struct recipe *, const struct models *, FILE *);
 /* traffic.c: what the steps of each are like, as a table. 0 after a complaint. */
 int traffic_print(const struct job *, int num_jobs, enum format, FILE *);
 /* Replays the job's trace at its load; says in a line what came of it. 0 after a
@@ -134,15 +140,5 @@ struct listing {
 int list_models(const struct models *, enum format);
 int list_batch(const struct listing *, const struct models *);
 int list_sets(const struct listing *, const struct models *);
-
-/* grid.c */
-/* The batch as text in canonical form, the caller's to free; NULL: out of memory. */
-char *rows_text(const struct row *, int n);
-/* 1 when the rows are of a batch size or length that no training row of the shipped
- * sets has. */
-int rows_are_blocked(const struct row *, int n);
-/* Prints the made-up set of that name; `dir` holds the sets that it shall not repeat.
- * 0 after a complaint. */
-int grid_print(const char *name, const char *dir, const struct models *, FILE *);
 
 #endif

@@ -93,8 +93,8 @@ static const struct argp_option argp_options[] = {
 	{ "stats", OPT_STATS, 0, 0,
 	  "No set, but what the steps are like: shares of steps and of time that only decode, and "
 	  "medians", 0 },
-	{ 0, 0, 0, 0, "Made-up batches, as JSON on stdout:", 3 },
-	{ "grid", OPT_GRID, "NAME", 0, "h200 or cpu: what is committed as scenarios/NAME.json", 0 },
+	{ 0, 0, 0, 0, "Made-up batches, as JSON on stdout, alone or before those of traces:", 3 },
+	{ "grid", OPT_GRID, "NAME", 0, "h200 or cpu: as in the committed sets", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -267,10 +267,12 @@ int cmd_scenarios(int argc, char **argv)
 					 .max_request = 64 * 1024,
 					 .seed = 1 } };
 	char path[MAX_PATH];
+	struct recipe recipe;
 	struct models *m;
 	int code;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	snprintf(path, sizeof path, "%s/models.json", o.list.dir);
+	recipe = (struct recipe){ o.grid, o.list.dir, o.job + 1, o.num_jobs };
 	m = models_load(path);
 	if (!m)
 		return EXIT_USAGE;
@@ -278,17 +280,15 @@ int cmd_scenarios(int argc, char **argv)
 		o.list.model = "llama3.1-8b@1";
 	if (o.list_models)
 		code = list_models(m, o.list.format);
-	else if (o.grid)
-		code = grid_print(o.grid, o.list.dir, m, stdout) ? EXIT_DONE : EXIT_USAGE;
 	else if (o.list.batch)
 		code = list_batch(&o.list, m);
-	else if (!o.num_jobs)
+	else if (!recipe.num_jobs && !recipe.grid)
 		code = list_sets(&o.list, m);
 	else if (o.stats)
 		code = traffic_print(o.job + 1, o.num_jobs, o.list.format, stdout) ? EXIT_DONE
 										   : EXIT_USAGE;
 	else
-		code = trace_set_print(o.job + 1, o.num_jobs, m, stdout) ? EXIT_DONE : EXIT_USAGE;
+		code = set_make(&recipe, m, stdout) ? EXIT_DONE : EXIT_USAGE;
 	models_free(m);
 	return code;
 }

@@ -1,57 +1,16 @@
 /* trace_set.c - from request traces to a scenario set: replay each, pick steps,
  * write them as JSON that scenario.c reads. */
-#include "harness.h"
-#include "replay.h"
+#include "made.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MIN_WEIGHT 0.05 /* what is rare in a trace still has a say */
 
-struct entry {
-	char *batch, model[64], from[96];
-	const char *split;
-	double weight;
-	int steps;
-};
-
-struct set {
-	struct entry *v;
-	int n;
-};
-
 void trace_name(char *name, size_t size, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	snprintf(name, size, "%.*s", (int)strcspn(base, "."), base);
-}
-
-/* Takes `batch`. A batch that another trace gave is not given again. */
-static int set_add(struct set *set, struct entry one)
-{
-	struct entry *v;
-	for (int i = 0; i < set->n; i++)
-		if (!strcmp(set->v[i].batch, one.batch)) {
-			complain("%s: the same batch as from %s; kept once", one.from,
-				 set->v[i].from);
-			free(one.batch);
-			return 1;
-		}
-	v = realloc(set->v, ((size_t)set->n + 1) * sizeof *v);
-	if (!v) {
-		free(one.batch);
-		return 0;
-	}
-	set->v = v;
-	set->v[set->n++] = one;
-	return 1;
-}
-
-static void set_free(struct set *set)
-{
-	for (int i = 0; i < set->n; i++)
-		free(set->v[i].batch);
-	free(set->v);
 }
 
 /* Number i, from the list's beginning again after its end. */
@@ -65,20 +24,21 @@ static void dealt_model(char *name, size_t size, const char *list, int i)
 	snprintf(name, size, "%.*s", (int)strcspn(list, ","), list);
 }
 
-static int add_pick(struct set *set, const struct replay *r, const struct job *job,
+static int add_pick(struct made_set *set, const struct replay *r, const struct job *job,
 		    const struct picked *p, int picks, const char *split)
 {
 	const struct step *s = &r->steps[p->step];
-	struct entry e = { .split = split,
-			   .weight = fmax(p->weight * picks, MIN_WEIGHT),
-			   .steps = p->steps,
-			   .batch = rows_text(&r->rows[s->first], s->num_rows) };
+	struct made e = { .split = split,
+			  .settings = "",
+			  .weight = fmax(p->weight * picks, MIN_WEIGHT),
+			  .steps = p->steps,
+			  .batch = rows_text(&r->rows[s->first], s->num_rows) };
 	char name[64];
 	trace_name(name, sizeof name, job->path);
 	snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, p->step, r->num_steps,
 		 p->weight > 0 ? "" : ", corner");
 	dealt_model(e.model, sizeof e.model, job->models, set->n);
-	return e.batch && set_add(set, e);
+	return e.batch && made_add(set, e);
 }
 
 /* Query-key pairs that the heaviest of the models may have; 0 after a complaint. */
@@ -112,7 +72,7 @@ static int cut_at(const struct replay *r, const struct pick_rule *rule, double s
 }
 
 /* Returns how many there are; -1: out of memory. */
-static int pick_from(struct set *set, const struct replay *r, const struct job *job,
+static int pick_from(struct made_set *set, const struct replay *r, const struct job *job,
 		     const struct pick_rule *rule, int wanted, const char *split)
 {
 	struct picked *p = calloc((size_t)wanted + REPLAY_CORNERS, sizeof *p);
@@ -126,7 +86,8 @@ static int pick_from(struct set *set, const struct replay *r, const struct job *
 	return ok ? n : -1;
 }
 
-static int pick_steps(struct set *set, const struct replay *r, const struct job *job, double pairs)
+static int pick_steps(struct made_set *set, const struct replay *r, const struct job *job,
+		      double pairs)
 {
 	struct pick_rule early = pick_all(r), late;
 	const int held = (int)lround(job->pick * job->hold_out);
@@ -182,7 +143,7 @@ int job_replay(struct replay *r, const struct job *job)
 	return ok;
 }
 
-static int replay_job(struct set *set, const struct job *job, const struct models *models)
+static int replay_job(struct made_set *set, const struct job *job, const struct models *models)
 {
 	const double pairs = most_pairs(job, models);
 	struct replay r;
@@ -212,52 +173,40 @@ static void print_extras(const struct job *j, char *text, size_t size)
 			 e.cost->step_ms, e.cost->query_ms, e.cost->kv_ms);
 }
 
-static void print_about(const struct job *jobs, int num_jobs, FILE *f)
+static void print_about(const struct job *j, FILE *f)
 {
 	char text[512], extras[160], name[64];
-	fputs("\t\"about\": [\n", f);
-	for (int i = 0; i < num_jobs; i++) {
-		const struct job *j = &jobs[i];
-		trace_name(name, sizeof name, j->path);
-		print_extras(j, extras, sizeof extras);
-		snprintf(text, sizeof text,
-			 "%s: load %g, budget %d, %d sequences, %lld KV tokens, first %d requests "
-			 "of at most %d tokens%s, %s, seed %llu",
-			 name, j->load, j->engine.max_batched_tokens, j->engine.max_seqs,
-			 j->engine.kv_tokens, j->requests, j->max_request, extras, j->split,
-			 j->seed);
-		fputs("\t\t", f);
-		json_quote(f, text);
-		fputs(i + 1 < num_jobs ? ",\n" : "\n\t],\n", f);
-	}
+	trace_name(name, sizeof name, j->path);
+	print_extras(j, extras, sizeof extras);
+	snprintf(text, sizeof text,
+		 "%s: load %g, budget %d, %d sequences, %lld KV tokens, first %d requests "
+		 "of at most %d tokens%s, %s, seed %llu",
+		 name, j->load, j->engine.max_batched_tokens, j->engine.max_seqs,
+		 j->engine.kv_tokens, j->requests, j->max_request, extras, j->split, j->seed);
+	fputs("\t\t", f);
+	json_quote(f, text);
 }
 
-static void print_set(const struct set *set, FILE *f)
+int set_make(const struct recipe *r, const struct models *models, FILE *f)
 {
-	fputs("\t\"scenarios\": [\n", f);
-	for (int i = 0; i < set->n; i++) {
-		const struct entry *e = &set->v[i];
-		fprintf(f, "\t\t{\"split\": \"%s\", \"weight\": %.3f, \"steps\": %d, \"models\": [",
-			e->split, e->weight, e->steps);
-		json_quote(f, e->model);
-		fputs("], \"from\": ", f);
-		json_quote(f, e->from);
-		fprintf(f, ",\n\t\t \"batch\": \"%s\"}%s\n", e->batch, i + 1 < set->n ? "," : "");
-	}
-	fputs("\t]\n}\n", f);
-}
-
-int trace_set_print(const struct job *jobs, int num_jobs, const struct models *models, FILE *f)
-{
-	struct set set = { 0 };
-	int ok = 1;
-	for (int i = 0; ok && i < num_jobs; i++)
-		ok = replay_job(&set, &jobs[i], models);
+	struct made_set set = { 0 };
+	int ok = !r->grid || grid_add(&set, r->grid, r->dir, models);
+	for (int i = 0; ok && i < r->num_jobs; i++)
+		ok = replay_job(&set, &r->jobs[i], models);
 	if (ok) {
-		fputs("{\n", f);
-		print_about(jobs, num_jobs, f);
-		print_set(&set, f);
+		fputs("{\n\t\"about\": [\n", f);
+		if (r->grid)
+			fprintf(
+			    f, "\t\t\"made by attune scenarios --grid %s; README.md says how\"%s\n",
+			    r->grid, r->num_jobs ? "," : "");
+		for (int i = 0; i < r->num_jobs; i++) {
+			print_about(&r->jobs[i], f);
+			fputs(i + 1 < r->num_jobs ? ",\n" : "\n", f);
+		}
+		fputs("\t],\n", f);
+		made_print(&set, f);
+		fputs("}\n", f);
 	}
-	set_free(&set);
+	made_free(&set);
 	return ok;
 }

@@ -62,4 +62,13 @@ more azure2023_conv '--prefix-caching no --speculative 3 --accept 2.5'
 more servegen_deepseek_r1 '--speculative 5 --accept 3'
 attune $options >"$new/traces_h200.json"
 
+# A CPU gets the steps of a small engine.
+small='--max-seqs 8 --max-batched-tokens 256 --kv-tokens 32k --max-request 8k --max-gflop 4'
+attune --grid cpu $small --corners no --load 0.7 \
+	--model llama3.1-8b@1,llama3.1-8b@4,llama3.1-70b@8 \
+	--trace "$traces/azure2023_code.csv" --pick 4 \
+	--trace "$traces/azure2023_conv.csv" --pick 4 --max-batched-tokens 512 \
+	--trace "$traces/arxiv_summarization_lengths.csv" --split heldout_traces --pick 3 \
+	--trace "$traces/servegen_mm_image.csv" --max-batched-tokens 256 >"$new/cpu.json"
+
 mv "$new"/*.json "$here"

@@ -49,10 +49,10 @@ ok "json: canonical batch" grep -qF '"batch": "2q1s1k"}' "$tmp/out"
 
 for format in table tsv json; do
 	run --set cpu --set peers_h200 --format $format
-	# 69 + 43 rows, and a header or two brackets
+	# 114 + 43 rows, and a header or two brackets
 	rows=$(wc -l <"$tmp/out")
 	[ $format = json ] && rows=$((rows - 1))
-	ok "$format: as many rows as scenarios" [ "$code $rows" = "0 113" ]
+	ok "$format: as many rows as scenarios" [ "$code $rows" = "0 158" ]
 done
 run --set h200 --model qwen3-14b@1 --format tsv
 ok "a model of a set" [ "$(cut -f 3 "$tmp/out" | sort -u | tr '\n' ' ')" = "model qwen3-14b@1 " ]

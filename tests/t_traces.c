@@ -108,7 +108,7 @@ static void makes_a_set(void **arg)
 	jobs[1].split = "heldout";
 	jobs[1].load = 0.2;
 	listen_begin(); /* how many requests, steps ... */
-	assert_true(trace_set_print(jobs, 2, models, f));
+	assert_true(set_make(&(struct recipe){ .jobs = jobs, .num_jobs = 2 }, models, f));
 	heard();
 	assert_int_equal(fclose(f), 0);
 	assert_true(scenarios_load(&list, set_path, models));
@@ -154,7 +154,7 @@ static void holds_out_the_end(void **arg)
 	assert_int_equal(fclose(f), 0);
 	f = fopen(set_path, "w");
 	listen_begin();
-	assert_true(trace_set_print(&job, 1, models, f));
+	assert_true(set_make(&(struct recipe){ .jobs = &job, .num_jobs = 1 }, models, f));
 	heard();
 	assert_int_equal(fclose(f), 0);
 	assert_true(scenarios_load(&list, set_path, models));

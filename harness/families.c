@@ -1,0 +1,127 @@
+/* families.c - the kinds of batches that a made-up set has, and how many of each; read
+ * by grid.c. Models are dealt to rows in order, so the order mixes their sizes. */
+#include "made.h"
+
+#define K *1024.
+#define DECODES(lo, hi, q_lo, q_hi, kv_lo, kv_hi) \
+	.decodes = { lo, hi }, .query = { q_lo, q_hi }, .kv = { kv_lo, kv_hi }
+#define SPREAD(most, share) .sigma = most, .long_share = share
+#define PREFILLS(lo, hi, q_lo, q_hi, context_lo, context_hi) \
+	.prefills = { lo, hi }, .tokens = { q_lo, q_hi }, .context = { context_lo, context_hi }
+// clang-format off
+static const struct family h200_families[] = {
+	/*                                       decodes: how many, query each, mean KV      prefills: how many, their tokens, context */
+	{ "decode", "train", 48, ROUND,          DECODES(1, 256,  1, 1,  16, 128 K) },
+	{ "ragged", "train", 23, ROUND,          DECODES(2, 256,  1, 1, 128, 64 K),          SPREAD(1.3, 0) },
+	{ "skewed", "train", 12, ROUND,          DECODES(8, 256,  1, 1, 160, 3 K),           SPREAD(0.4, 1) },
+	{ "drafts", "train", 14, ROUND,          DECODES(1, 128,  2, 8, 128, 64 K),          SPREAD(1.0, 0) },
+	{ "prompts", "train", 20, ROUND,                                                     PREFILLS(1, 32,  16, 32 K,   0, 0) },
+	{ "chunk", "train", 15, ROUND,                                                       PREFILLS(1, 1,   16, 8 K,   64, 120 K) },
+	{ "extends", "train", 8, CACHED,                                                     PREFILLS(1, 4,  200, 1100, 4 K, 114 K) },
+	{ "mixed", "train", 33, ROUND,           DECODES(1, 256,  1, 1,  64, 64 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 12, 16, 8 K, 0, 64 K) },
+	{ "agent", "train", 8, CACHED,           DECODES(2, 22,   1, 1, 40 K, 120 K),        SPREAD(0.3, 0),    PREFILLS(1, 2, 250, 1050, 75 K, 114 K) },
+	{ "drafted", "train", 6, ROUND,          DECODES(2, 64,   2, 8, 512, 32 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 4 K, 0, 16 K) },
+
+	{ "pages of 32", "train", 3, ROUND,      DECODES(2, 128,  1, 1, 128, 32 K),          SPREAD(0.8, 0), .settings = "\"page_size\": 32, ",  PREFILLS(1, 3, 64, 4 K, 0, 16 K) },
+	{ "pages of 64", "train", 3, ROUND,      DECODES(2, 128,  1, 1, 128, 32 K),          SPREAD(0.8, 0), .settings = "\"page_size\": 64, ",  PREFILLS(1, 3, 64, 4 K, 0, 16 K) },
+	{ "pages of 128", "train", 4, ROUND,     DECODES(2, 128,  1, 1, 128, 32 K),          SPREAD(0.8, 0), .settings = "\"page_size\": 128, ", PREFILLS(1, 3, 64, 4 K, 0, 16 K) },
+	{ "f16", "train", 3, ROUND,              DECODES(2, 128,  1, 1, 128, 32 K),          SPREAD(0.8, 0), .settings = "\"dtype\": \"f16\", ",  PREFILLS(1, 3, 64, 4 K, 0, 16 K) },
+	{ "hnd", "train", 2, ROUND,              DECODES(2, 128,  1, 1, 128, 32 K),          SPREAD(0.8, 0), .settings = "\"layout\": \"hnd\", ", PREFILLS(1, 3, 64, 4 K, 0, 16 K) },
+
+	{ "decode", "heldout_blocked", 6, BLOCKED, DECODES(16, 128, 1, 1, 128, 16 K),        SPREAD(0.8, 0) },
+	{ "prompts", "heldout_blocked", 3, BLOCKED,                                          PREFILLS(1, 3, 4 K, 8 K, 0, 0) },
+	{ "mixed", "heldout_blocked", 8, BLOCKED, DECODES(16, 128, 1, 1, 128, 16 K),         SPREAD(1.0, 0),    PREFILLS(1, 4, 64, 4 K, 0, 16 K) },
+	{ "drafts", "heldout_blocked", 3, BLOCKED, DECODES(16, 128, 2, 6, 512, 16 K),        SPREAD(0.8, 0) },
+
+	{ "decode", "heldout_offgrid", 6, ODD,   DECODES(1, 250,  1, 1,  17, 100 K) },
+	{ "ragged", "heldout_offgrid", 3, ODD,   DECODES(3, 250,  1, 1, 128, 32 K),          SPREAD(1.3, 0.3) },
+	{ "drafts", "heldout_offgrid", 3, ODD,   DECODES(1, 99,   3, 7, 128, 32 K),          SPREAD(0.8, 0) },
+	{ "prompts", "heldout_offgrid", 3, ODD,                                              PREFILLS(1, 16,  17, 20 K,  0, 0) },
+	{ "chunk", "heldout_offgrid", 3, ODD,                                                PREFILLS(1, 1,   17, 8 K,  65, 100 K) },
+	{ "mixed", "heldout_offgrid", 5, ODD,    DECODES(1, 250,  1, 1,  65, 32 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 8, 17, 6 K, 0, 32 K) },
+
+	{ "pages of 48", "heldout_offgrid", 2, ODD, DECODES(2, 128, 1, 1, 128, 32 K),        SPREAD(0.8, 0), .settings = "\"page_size\": 48, ",  PREFILLS(1, 3, 65, 4 K, 0, 16 K) },
+
+	{ "crowd", "heldout_extrapolated", 5, ROUND, DECODES(320, 1 K, 1, 1, 64, 3 K),       SPREAD(0.8, 0) },
+	{ "crowd, mixed", "heldout_extrapolated", 3, ROUND, DECODES(320, 640, 1, 1, 128, 2 K), SPREAD(0.8, 0),  PREFILLS(1, 8, 64, 4 K, 0, 2 K) },
+	{ "book", "heldout_extrapolated", 4, ROUND, DECODES(1, 8, 1, 1, 160 K, 256 K) },
+	{ "book, chunk", "heldout_extrapolated", 2, ROUND,                                   PREFILLS(1, 1, 64, 1 K, 144 K, 250 K) },
+
+	{ "decode", "heldout_shape", 5, ROUND,   DECODES(1, 256,  1, 1,  64, 64 K),          SPREAD(0.8, 0) },
+	{ "prompts", "heldout_shape", 2, ROUND,                                              PREFILLS(1, 8,   64, 8 K,   0, 0) },
+	{ "chunk", "heldout_shape", 2, ROUND,                                                PREFILLS(1, 1,   64, 2 K, 1 K, 64 K) },
+	{ "mixed", "heldout_shape", 5, ROUND,    DECODES(1, 200,  1, 1, 128, 16 K),          SPREAD(0.8, 0.1),  PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
+	{ 0 }
+};
+// clang-format off
+static const struct family cpu_families[] = {
+	{ "decode", "train", 15, ROUND,          DECODES(1, 24,   1, 1,  32, 16 K) },
+	{ "ragged", "train", 9, ROUND,           DECODES(2, 24,   1, 1,  64, 4 K),           SPREAD(1.2, 0) },
+	{ "skewed", "train", 3, ROUND,           DECODES(8, 24,   1, 1,  64, 256),           SPREAD(0.4, 1) },
+	{ "drafts", "train", 5, ROUND,           DECODES(1, 10,   2, 8,  64, 4 K),           SPREAD(0.8, 0) },
+	{ "prompts", "train", 10, ROUND,                                                     PREFILLS(1, 6,   16, 1 K,   0, 0) },
+	{ "chunk", "train", 7, ROUND,                                                        PREFILLS(1, 1,   16, 512,  64, 8 K) },
+	{ "extends", "train", 3, CACHED,                                                     PREFILLS(1, 3,   20, 128, 500, 4 K) },
+	{ "mixed", "train", 13, ROUND,           DECODES(1, 14,   1, 1,  32, 4 K),           SPREAD(1.0, 0.1),  PREFILLS(1, 3, 16, 512, 0, 2 K) },
+	{ "pages of 32", "train", 1, ROUND,      DECODES(2, 10,   1, 1,  64, 4 K),           SPREAD(0.8, 0), .settings = "\"page_size\": 32, ",  PREFILLS(1, 2, 16, 256, 0, 1 K) },
+	{ "pages of 128", "train", 1, ROUND,     DECODES(2, 10,   1, 1,  64, 4 K),           SPREAD(0.8, 0), .settings = "\"page_size\": 128, ", PREFILLS(1, 2, 16, 256, 0, 1 K) },
+	{ "f16", "train", 2, ROUND,              DECODES(2, 10,   1, 1,  64, 4 K),           SPREAD(0.8, 0), .settings = "\"dtype\": \"f16\", ",  PREFILLS(1, 2, 16, 256, 0, 1 K) },
+	{ "f32", "train", 3, ROUND,              DECODES(2, 10,   1, 1,  64, 2 K),           SPREAD(0.8, 0), .settings = "\"dtype\": \"f32\", ",  PREFILLS(1, 2, 16, 256, 0, 1 K) },
+	{ "hnd", "train", 1, ROUND,              DECODES(2, 10,   1, 1,  64, 4 K),           SPREAD(0.8, 0), .settings = "\"layout\": \"hnd\", ", PREFILLS(1, 2, 16, 256, 0, 1 K) },
+
+	{ "decode", "heldout_blocked", 3, BLOCKED, DECODES(1, 30, 1, 1, 128, 6 K),           SPREAD(0.8, 0) },
+	{ "mixed", "heldout_blocked", 3, BLOCKED, DECODES(1, 30,  1, 1, 128, 6 K),           SPREAD(0.8, 0),    PREFILLS(1, 2, 16, 256, 0, 1 K) },
+
+	{ "decode", "heldout_offgrid", 3, ODD,   DECODES(1, 23,   1, 1,  33, 8 K) },
+	{ "ragged", "heldout_offgrid", 2, ODD,   DECODES(3, 19,   1, 1,  64, 3 K),           SPREAD(1.2, 0.3) },
+	{ "prompts", "heldout_offgrid", 2, ODD,                                              PREFILLS(1, 5,   17, 900,   0, 0) },
+	{ "chunk", "heldout_offgrid", 1, ODD,                                                PREFILLS(1, 1,   17, 500,  65, 4 K) },
+	{ "mixed", "heldout_offgrid", 2, ODD,    DECODES(1, 13,   1, 1,  33, 3 K),           SPREAD(1.0, 0.1),  PREFILLS(1, 3, 17, 300, 0, 2 K) },
+
+	{ "crowd", "heldout_extrapolated", 2, ROUND, DECODES(32, 64, 1, 1, 32, 512),         SPREAD(0.8, 0) },
+	{ "book", "heldout_extrapolated", 2, ROUND, DECODES(1, 2, 1, 1, 20 K, 32 K) },
+
+	{ "decode", "heldout_shape", 3, ROUND,   DECODES(1, 16,   1, 1,  64, 4 K),           SPREAD(0.8, 0) },
+	{ "prompts", "heldout_shape", 1, ROUND,                                              PREFILLS(1, 3,   32, 512,   0, 0) },
+	{ "mixed", "heldout_shape", 3, ROUND,    DECODES(1, 10,   1, 1,  64, 2 K),           SPREAD(0.8, 0),    PREFILLS(1, 2, 16, 256, 0, 1 K) },
+	{ 0 }
+};
+// clang-format on
+#undef K
+
+static const char *const h200_models[] = { "llama3.1-8b@1",        "llama3.1-70b@4",
+					   "llama3.1-8b@1",        "gpt-oss-120b-global@1",
+					   "llama3.1-8b@4",        "llama3.1-70b@8",
+					   "llama3.1-8b@1",        "qwen3-14b@1",
+					   "llama3.1-70b@1",       "qwen3-next-80b@1",
+					   "llama3.1-8b@1",        "gpt-oss-120b-local@1",
+					   "llama3.1-70b@8",       "qwen3-0.6b@1",
+					   "llama3.1-8b@2",        "llama3.1-70b@2",
+					   "llama3.1-8b@1",        "gemma-3-27b-local@1",
+					   "qwen3-235b-a22b@4",    "llama3.1-8b@8",
+					   "llama3.1-70b@4",       "qwen3-14b@8",
+					   "gemma-3-12b-local@2",  "llama3.1-8b@1",
+					   "gemma-3-12b-global@1", NULL };
+static const char *const h200_others[] = { "phi-4-mini@1", "qwen3-235b-a22b@1", "qwen3-14b@2",
+					   NULL };
+
+static const char *const cpu_models[] = { "llama3.1-8b@1",
+					  "llama3.1-8b@4",
+					  "llama3.1-8b@1",
+					  "llama3.1-70b@8",
+					  "gpt-oss-120b-global@4",
+					  "llama3.1-8b@1",
+					  "qwen3-14b@4",
+					  "gemma-3-12b-local@2",
+					  "llama3.1-8b@4",
+					  "gpt-oss-120b-local@2",
+					  NULL };
+static const char *const cpu_others[] = { "phi-4-mini@2", "qwen3-235b-a22b@4", NULL };
+
+static const char *const usual_models[] = { "llama3.1-8b@1", NULL };
+
+const struct grid grids[] = { { "h200", "peers_h200", h200_families, h200_models, h200_others,
+				usual_models, 6e9, 8e3, 128 * 1024 },
+			      { "cpu", NULL, cpu_families, cpu_models, cpu_others, usual_models,
+				250e6, 6, 16 * 1024 },
+			      { 0 } };
