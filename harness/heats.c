@@ -1,12 +1,16 @@
-/* heats.c - who runs where: the candidates of each scenario and phase, the order of
- * scenarios, and which candidates earlier results have left worth running. */
+/* heats.c - who may run where: the legal candidates of each scenario and phase, and the
+ * order of scenarios. Shapes have their candidates once, binaries are shared. */
 #include "sweep.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPEN_HEATS = 8 /* of a phase, before any candidate is left out */, NEAREST = 6 };
-static const double near_best = 1.10;
+/* The candidates of a shape, and an entrant for each. */
+struct shape_field {
+	attune_shape shape;
+	struct candidates list;
+	int *entrant;
+};
 
 /* `v` with room for one more than n; NULL: no memory, and `v` is as it was. */
 static void *grow(void *v, int n, int *room, size_t size)
@@ -22,7 +26,7 @@ static void *grow(void *v, int n, int *room, size_t size)
 	return bigger;
 }
 
-/* ---- filling ------------------------------------------------------------------ */
+/* ---- entrants ------------------------------------------------------------------- */
 
 /* Whether the list of names, separated by commas, holds `name`. */
 static int named(const char *list, const char *name)
@@ -39,12 +43,28 @@ static int same_choice(const struct choice *a, const struct choice *b)
 	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
 }
 
-/* The entrant of this choice and binary, made when new; -1: no memory. */
-static int entrant_for(struct heats *h, struct binaries *b, const struct candidate *c,
-		       const attune_shape *shape)
+static int family_of(struct heats *h, const struct choice *c)
+{
+	struct choice first = *c;
+	const int axis = c->kernel->space->formula_axis;
+	if (axis >= 0)
+		first.config.v[axis] = c->kernel->space->axis[axis].values[0];
+	for (int i = 0; i < h->num_families; i++)
+		if (same_choice(&h->family[i], &first))
+			return i;
+	struct choice *v = grow(h->family, h->num_families, &h->family_room, sizeof *v);
+	if (!v)
+		return -1;
+	h->family = v;
+	v[h->num_families] = first;
+	return h->num_families++;
+}
+
+int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c,
+		  const attune_shape *shape)
 {
 	const struct kernel *k = c->choice.kernel, *reduce = kernel_find(k->backend, "reduce");
-	const int built = binaries_add(b, &c->choice, shape);
+	const int built = binaries_add(b, &c->choice, shape), family = family_of(h, &c->choice);
 	int merging = -1;
 	for (int i = 0; i < h->num_entrants; i++) {
 		struct entrant *e = &h->entrant[i];
@@ -62,90 +82,207 @@ static int entrant_for(struct heats *h, struct binaries *b, const struct candida
 			return -1;
 	}
 	struct entrant *v = grow(h->entrant, h->num_entrants, &h->entrant_room, sizeof *v);
-	if (built < 0 || !v)
+	if (built < 0 || family < 0 || !v)
 		return -1;
 	h->entrant = v;
-	v[h->num_entrants] = (struct entrant){
-		.choice = c->choice, .origin = c->origin, .built = built, .reduce = merging
-	};
+	v[h->num_entrants] = (struct entrant){ .choice = c->choice,
+					       .origin = c->origin,
+					       .family = family,
+					       .built = built,
+					       .reduce = merging };
 	return h->num_entrants++;
 }
 
-static int has_entrant(const struct heat *h, int entrant)
+static int same_shape(const attune_shape *a, const attune_shape *b)
+{
+	return a->num_query_heads == b->num_query_heads && a->num_kv_heads == b->num_kv_heads &&
+	       a->head_size == b->head_size && a->page_size == b->page_size &&
+	       a->dtype == b->dtype && a->kv_dtype == b->kv_dtype && a->causal == b->causal &&
+	       a->window == b->window && a->softcap == b->softcap && a->has_sinks == b->has_sinks &&
+	       a->has_alibi == b->has_alibi;
+}
+
+/* Index of a shape, with its candidates where `f` is not NULL; -1: no memory. */
+static int shape_index(struct heats *h, struct binaries *b, const attune_shape *s,
+		       const struct field *f)
+{
+	for (int i = 0; i < h->num_shapes; i++)
+		if (same_shape(&h->field[i].shape, s))
+			return i;
+	struct shape_field *v = realloc(h->field, ((size_t)h->num_shapes + 1) * sizeof *v);
+	if (!v) {
+		complain("out of memory");
+		return -1;
+	}
+	h->field = v;
+	v += h->num_shapes++;
+	*v = (struct shape_field){ .shape = *s };
+	for (const struct kernel *k = attune_kernels; f && k->name; k++)
+		if (k->backend == f->device->backend && k->selectable &&
+		    named(f->kernels, k->name) &&
+		    !candidates_add(&v->list, k, s, f->device, f->preset, f->seed))
+			return -1;
+	v->entrant = calloc((size_t)v->list.n + 1, sizeof *v->entrant);
+	for (int i = 0; v->entrant && i < v->list.n; i++)
+		if ((v->entrant[i] = heats_entrant(h, b, &v->list.v[i], s)) < 0)
+			return -1;
+	return v->entrant ? h->num_shapes - 1 : -1;
+}
+
+/* ---- filling ------------------------------------------------------------------ */
+
+int heat_enter(struct heat *h, int entrant)
 {
 	for (int i = 0; i < h->n; i++)
 		if (h->entrant[i] == entrant)
+			return i;
+	const size_t n = (size_t)h->n + 1;
+	if (!(h->n & (h->n - 1))) { /* grows in powers of two */
+		const size_t room = h->n ? 2 * (size_t)h->n : 1;
+		int *e = realloc(h->entrant, room * sizeof *e);
+		h->entrant = e ? e : h->entrant;
+		double *us = realloc(h->us, room * sizeof *us);
+		h->us = us ? us : h->us;
+		char *bytes[3], **const at[3] = { &h->near, &h->stored, &h->stage };
+		int ok = e && us;
+		for (int i = 0; i < 3; i++) {
+			bytes[i] = realloc(*at[i], room);
+			*at[i] = bytes[i] ? bytes[i] : *at[i];
+			ok &= bytes[i] != NULL;
+		}
+		if (!ok) {
+			complain("out of memory");
+			return -1;
+		}
+	}
+	h->entrant[h->n] = entrant;
+	h->us[h->n] = NAN;
+	h->near[h->n] = h->stored[h->n] = h->stage[h->n] = 0;
+	h->n = (int)n;
+	return h->n - 1;
+}
+
+/* Values that the formulas of a kernel give where the others are as in `c`. */
+struct asked {
+	const struct kernel *kernel;
+	struct config others; /* the formula axis: 0 */
+	int value[16], n;
+};
+
+static void ask(struct asked *a, const struct choice *c, const attune_shape *s,
+		const struct part *p, const struct device_info *d)
+{
+	const struct space *space = c->kernel->space;
+	struct config others = c->config, out;
+	others.v[space->formula_axis] = 0;
+	if (a->kernel == c->kernel && !memcmp(&a->others, &others, sizeof others))
+		return;
+	*a = (struct asked){ .kernel = c->kernel, .others = others };
+	for (int i = 0; i < space->num_formulas && a->n < (int)COUNT(a->value); i++) {
+		struct config f = others;
+		f.v[space->formula_axis] = -1 - i;
+		if (!config_resolve(&out, &f, c->kernel, s, p, d))
+			a->value[a->n++] = out.v[space->formula_axis];
+	}
+}
+
+static int is_near(struct asked *a, const struct choice *c, const attune_shape *s,
+		   const struct part *p, const struct device_info *d)
+{
+	const int axis = c->kernel->space->formula_axis;
+	if (axis < 0)
+		return 1;
+	ask(a, c, s, p, d);
+	for (int i = 0; i < a->n; i++)
+		if (c->config.v[axis] <= 2 * a->value[i] && a->value[i] <= 2 * c->config.v[axis])
 			return 1;
-	return 0;
+	return !a->n;
 }
 
-static int take(struct heats *all, struct heat *h, struct binaries *b, const struct candidate *c,
-		const attune_shape *shape)
+/* What is legal of the shape's candidates for this part; defaults and baselines that are
+ * not are replaced by the nearest that is. */
+static int fill(struct heats *all, struct heat *h, struct binaries *b, const struct device_info *d)
 {
-	int e = entrant_for(all, b, c, shape);
-	int *more = e < 0 ? NULL : realloc(h->entrant, ((size_t)h->n + 1) * sizeof *more);
-	if (!more)
-		return 0;
-	h->entrant = more;
-	if (!has_entrant(h, e))
-		h->entrant[h->n++] = e;
-	return 1;
-}
-
-/* What is legal of the list for this part; defaults and baselines that are not are
- * replaced by the nearest that is. */
-static int fill(struct heats *all, struct heat *h, struct binaries *b,
-		const struct candidates *list, const attune_shape *shape,
-		const struct device_info *d)
-{
-	for (int i = 0; i < list->n; i++) {
-		struct candidate c = list->v[i];
+	const struct shape_field *f = &all->field[h->shape];
+	struct asked asked = { 0 };
+	for (int i = 0; i < f->list.n; i++) {
+		struct candidate c = f->list.v[i];
 		const struct kernel *k = c.choice.kernel;
-		int legal = !k->space->why_illegal(&c.choice.config, shape, &h->part, d);
-		if (!legal && c.origin == FROM_DEFAULT)
-			legal = nearest_legal(&c.choice.config, k, &list->v[i].choice.config, shape,
-					      &h->part, d);
-		else if (!legal && c.origin == FROM_BASELINE)
-			legal = baseline_nearest(&c.choice.config, k, shape, &h->part, d);
-		if (legal && !take(all, h, b, &c, shape))
+		int legal = !k->space->why_illegal(&c.choice.config, &f->shape, &h->part, d);
+		int entrant = f->entrant[i], place;
+		if (!legal && c.origin > FROM_BASELINE)
+			continue;
+		if (!legal) {
+			legal =
+			    c.origin == FROM_DEFAULT
+				? nearest_legal(&c.choice.config, k, &f->list.v[i].choice.config,
+						&f->shape, &h->part, d)
+				: baseline_nearest(&c.choice.config, k, &f->shape, &h->part, d);
+			entrant = legal ? heats_entrant(all, b, &c, &f->shape) : 0;
+		}
+		if (legal && (entrant < 0 || (place = heat_enter(h, entrant)) < 0))
 			return 0;
+		if (legal)
+			h->near[place] = (char)is_near(&asked, &c.choice, &f->shape, &h->part, d);
 	}
 	return 1;
 }
 
-static unsigned long long scramble(unsigned long long z)
+unsigned long long heats_scramble(unsigned long long z)
 {
 	z = (z ^ z >> 31) * 0xbf58476d1ce4e5b9ull;
 	return z ^ z >> 29;
 }
 
+struct turn {
+	unsigned long long at;
+	int entrant;
+	char near;
+};
+
 /* 0: the reference, the default of the kernel that was made for the phase; then other
  * defaults and baselines; then the rest in no order, so that a race whose budget ends
  * early leaves out no corner of the space. */
-static unsigned long long turn(const struct heats *all, const struct heat *h, int entrant)
+static struct turn turn(const struct heats *all, const struct heat *h, int place)
 {
-	const struct entrant *e = &all->entrant[entrant];
+	const struct entrant *e = &all->entrant[h->entrant[place]];
 	const char *kernel = h->phase == PHASE_DECODE ? "segmented" : "qblock";
+	struct turn t = { .entrant = h->entrant[place], .near = h->near[place] };
 	if (e->origin == FROM_DEFAULT && !strcmp(e->choice.kernel->name, kernel))
-		return 0;
-	return e->origin <= FROM_BASELINE ? 1 : 2 + (scramble((unsigned)entrant + 1) >> 2);
+		t.at = 0;
+	else if (e->origin <= FROM_BASELINE)
+		t.at = 1;
+	else
+		t.at = 2 + (heats_scramble((unsigned)h->entrant[place] + 1) >> 2);
+	return t;
 }
 
-static void put_in_order(const struct heats *all, struct heat *h)
+static int by_turn(const void *a, const void *b)
 {
-	for (int i = 1; i < h->n; i++) {
-		const int e = h->entrant[i];
-		const unsigned long long its = turn(all, h, e);
-		int at = i;
-		for (; at > 0 && turn(all, h, h->entrant[at - 1]) > its; at--)
-			h->entrant[at] = h->entrant[at - 1];
-		h->entrant[at] = e;
-	}
+	const struct turn *x = a, *y = b;
+	return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
+			      : (x->entrant > y->entrant) - (x->entrant < y->entrant);
 }
 
-static void describe(struct heat *h)
+static int put_in_order(const struct heats *all, struct heat *h)
+{
+	struct turn *t = calloc((size_t)h->n + 1, sizeof *t);
+	for (int i = 0; t && i < h->n; i++)
+		t[i] = turn(all, h, i);
+	if (t)
+		qsort(t, (size_t)h->n, sizeof *t, by_turn);
+	for (int i = 0; t && i < h->n; i++) {
+		h->entrant[i] = t[i].entrant;
+		h->near[i] = t[i].near;
+	}
+	free(t);
+	return t != NULL;
+}
+
+static void describe(struct heat *h, const struct scenario *s)
 {
 	const struct attune_features *f = &h->part.f;
+	const attune_shape *shape = &s->shape;
 	const double of[HEAT_FEATURES] = {
 		(double)f->num_seqs, (double)f->max_query, (double)f->query_tokens,
 		(double)f->max_seq,  (double)f->kv_tokens, (double)f->heads_x_seqs,
@@ -153,77 +290,86 @@ static void describe(struct heat *h)
 	};
 	for (int i = 0; i < HEAT_FEATURES; i++)
 		h->feature[i] = log2(of[i] + 1);
+	h->bytes = 2.0 * (double)part_live_keys(shape, &s->batch->view, h->phase) *
+		   shape->num_kv_heads * shape->head_size * dtype_bytes(shape->kv_dtype);
+	h->flops = 4.0 * (double)part_pairs(shape, &s->batch->view, h->phase) * shape->head_size *
+		   shape->num_query_heads;
 }
 
-static int shape_index(struct heats *h, const attune_shape *s)
+static void drop(struct heat *h)
 {
-	for (int i = 0; i < h->num_shapes; i++) {
-		const attune_shape *o = &h->shape[i];
-		if (o->num_query_heads == s->num_query_heads &&
-		    o->num_kv_heads == s->num_kv_heads && o->head_size == s->head_size &&
-		    o->page_size == s->page_size && o->dtype == s->dtype &&
-		    o->kv_dtype == s->kv_dtype && o->causal == s->causal &&
-		    o->window == s->window && o->softcap == s->softcap &&
-		    o->has_sinks == s->has_sinks && o->has_alibi == s->has_alibi)
-			return i;
-	}
-	attune_shape *more = realloc(h->shape, ((size_t)h->num_shapes + 1) * sizeof *more);
-	if (!more) {
-		complain("out of memory");
-		return -1;
-	}
-	h->shape = more;
-	h->shape[h->num_shapes] = *s;
-	return h->num_shapes++;
+	free(h->entrant);
+	free(h->near);
+	free(h->stored);
+	free(h->stage);
+	free(h->us);
+	free(h->plan);
 }
 
-/* Takes h->entrant. */
-static int add_heat(struct heats *all, struct binaries *b, struct heat *h,
-		    const struct candidates *list, const struct device_info *d)
+static struct heat *append(struct heats *all, const struct heat *h)
 {
-	const attune_shape *shape = &all->scenarios[h->scenario].shape;
-	int ok = fill(all, h, b, list, shape, d);
 	struct heat *v = grow(all->v, all->n, &all->room, sizeof *v);
-	if (v)
-		all->v = v;
-	h->shape = shape_index(all, shape);
-	if (!ok || !v || h->shape < 0 || !h->n) {
-		free(h->entrant);
-		return ok && v && h->shape >= 0;
-	}
-	describe(h);
-	put_in_order(all, h);
-	h->stored = calloc((size_t)h->n, 1);
-	h->us = malloc((size_t)h->n * sizeof *h->us);
-	for (int i = 0; h->us && i < h->n; i++)
-		h->us[i] = NAN;
-	v[all->n++] = *h;
-	return h->stored && h->us;
+	if (!v)
+		return NULL;
+	all->v = v;
+	v[all->n] = *h;
+	return &v[all->n++];
 }
 
 int heats_add(struct heats *all, struct binaries *b, int index, const struct field *f)
 {
 	const struct scenario *s = &all->scenarios[index];
 	const attune_batch *batch = &s->batch->view;
-	struct candidates list = { 0 };
 	struct part part;
-	int ok = 1;
-	for (const struct kernel *k = attune_kernels; ok && k->name; k++)
-		if (k->backend == f->device->backend && k->selectable && named(f->kernels, k->name))
-			ok = candidates_add(&list, k, &s->shape, f->device, f->preset, f->seed);
 	const int mixed = part_make(&part, PHASE_PREFILL, &s->shape, batch, f->device) &&
 			  part_make(&part, PHASE_DECODE, &s->shape, batch, f->device);
 	/* The whole comes after its parts: their best are raced with it, as plans. */
 	static const enum phase order[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL };
+	const int shape = shape_index(all, b, &s->shape, f);
+	int ok = shape >= 0;
 	for (size_t i = 0; ok && i < COUNT(order); i++) {
-		struct heat h = { .scenario = index, .phase = order[i] };
+		struct heat h = {
+			.scenario = index, .shape = shape, .phase = order[i], .best = -1
+		};
 		if ((h.phase == PHASE_ALL && !mixed) ||
 		    !part_make(&h.part, h.phase, &s->shape, batch, f->device))
 			continue;
-		ok = add_heat(all, b, &h, &list, f->device);
+		describe(&h, s);
+		ok = fill(all, &h, b, f->device) && put_in_order(all, &h);
+		if (!ok || !h.n || !(ok = append(all, &h) != NULL))
+			drop(&h);
 	}
-	free(list.v);
 	return ok;
+}
+
+struct heat *heats_add_empty(struct heats *all, int index, enum phase phase,
+			     const struct device_info *d)
+{
+	const struct scenario *s = &all->scenarios[index];
+	struct heat h = { .scenario = index, .phase = phase, .best = -1 };
+	if (!part_make(&h.part, phase, &s->shape, &s->batch->view, d))
+		return NULL;
+	h.shape = shape_index(all, NULL, &s->shape, NULL);
+	describe(&h, s);
+	return h.shape < 0 ? NULL : append(all, &h);
+}
+
+void heats_note(struct heat *h, int place, double us, enum stage stage)
+{
+	h->us[place] = us;
+	h->stage[place] = (char)stage;
+	h->best = -1;
+	for (int i = 0; i < h->n; i++)
+		if (h->us[i] < INFINITY && (h->best < 0 || h->us[i] < h->us[h->best]))
+			h->best = i;
+}
+
+int heats_place(const struct heats *all, const struct heat *h, const struct choice *c)
+{
+	for (int i = 0; i < h->n; i++)
+		if (same_choice(&all->entrant[h->entrant[i]].choice, c))
+			return i;
+	return -1;
 }
 
 struct heat *heats_find(const struct heats *h, int scenario, enum phase phase)
@@ -236,21 +382,22 @@ struct heat *heats_find(const struct heats *h, int scenario, enum phase phase)
 
 void heats_free(struct heats *h)
 {
-	for (int i = 0; i < h->n; i++) {
-		free(h->v[i].entrant);
-		free(h->v[i].stored);
-		free(h->v[i].us);
-		free(h->v[i].plan);
+	for (int i = 0; i < h->n; i++)
+		drop(&h->v[i]);
+	for (int i = 0; i < h->num_shapes; i++) {
+		free(h->field[i].list.v);
+		free(h->field[i].entrant);
 	}
 	free(h->v);
 	free(h->entrant);
-	free(h->shape);
+	free(h->family);
+	free(h->field);
 	*h = (struct heats){ 0 };
 }
 
 /* ---- order -------------------------------------------------------------------- */
 
-static double apart(const struct heat *a, const struct heat *b)
+double heats_apart(const struct heat *a, const struct heat *b)
 {
 	double sum = 0;
 	for (int i = 0; i < HEAT_FEATURES; i++)
@@ -270,193 +417,55 @@ static int together(const struct heats *h, int i)
 /* Moves the n heats at `from` to `to`, before which they lie. */
 static void bring(struct heats *h, int from, int to, int n)
 {
-	for (int k = 0; k < n; k++) {
-		struct heat moved = h->v[from + k];
-		memmove(&h->v[to + k + 1], &h->v[to + k], (size_t)(from - to) * sizeof *h->v);
-		h->v[to + k] = moved;
-	}
+	struct heat moved[3];
+	memcpy(moved, &h->v[from], (size_t)n * sizeof *moved);
+	memmove(&h->v[to + n], &h->v[to], (size_t)(from - to) * sizeof *h->v);
+	memcpy(&h->v[to], moved, (size_t)n * sizeof *moved);
 }
 
 /* A scenario stands where its last heat does: that of the whole batch, if mixed. */
-static double scenarios_apart(const struct heats *h, int i, int j)
+static const struct heat *stand(const struct heats *h, int i)
 {
-	return apart(&h->v[i + together(h, i) - 1], &h->v[j + together(h, j) - 1]);
+	return &h->v[i + together(h, i) - 1];
+}
+
+/* Of two that are as far the heavier one; ten times the weight is worth half a doubling of
+ * one feature. */
+static double pull(const struct heats *h, int scenario, double near, double mean_weight)
+{
+	return near + 0.5 * log10((h->scenarios[scenario].weight + 1e-3 * mean_weight) /
+				  (mean_weight > 0 ? mean_weight : 1));
 }
 
 void heats_spread(struct heats *h)
 {
-	for (int done = h->n ? together(h, 0) : 0; done < h->n;) {
-		double farthest = -1;
-		int next = done;
+	double *near = malloc((size_t)(h->n + 1) * sizeof *near), mean = 0; /* by scenario */
+	int most = 0;
+	for (int i = 0; i < h->n; i++) {
+		most = h->v[i].scenario > most ? h->v[i].scenario : most;
+		mean += h->scenarios[h->v[i].scenario].weight / h->n;
+	}
+	double *more = near ? realloc(near, (size_t)(most + 1) * sizeof *near) : NULL;
+	near = more ? more : near;
+	for (int i = 0; more && i <= most; i++)
+		near[i] = 1e6;
+	for (int done = 0, next; more && done < h->n;) {
+		double farthest = -INFINITY;
+		next = done;
 		for (int i = done; i < h->n; i += together(h, i)) {
-			double near = INFINITY;
-			for (int j = 0; j < done; j += together(h, j))
-				near = fmin(near, scenarios_apart(h, i, j));
-			if (near > farthest) {
-				farthest = near;
+			const double d = pull(h, h->v[i].scenario, near[h->v[i].scenario], mean);
+			if (d > farthest) {
+				farthest = d;
 				next = i;
 			}
 		}
-		int n = together(h, next);
+		const int n = together(h, next);
 		bring(h, next, done, n);
+		for (int i = done + n; i < h->n; i += together(h, i)) {
+			double *its = &near[h->v[i].scenario];
+			*its = fmin(*its, heats_apart(stand(h, done), stand(h, i)));
+		}
 		done += n;
 	}
-}
-
-/* ---- what is known ------------------------------------------------------------ */
-
-struct recall {
-	struct heats *heats;
-	int last; /* cells of a heat follow one another */
-};
-
-static const char *const phases[] = { "all", "prefill", "decode" };
-
-static int is_of_scenario(const struct scenario *s, const struct store_cell *c)
-{
-	return c->page_size == s->shape.page_size && c->seed == s->seed &&
-	       !strcmp(c->model, s->model) && !strcmp(c->batch, s->batch_text) &&
-	       c->shape.dtype == s->shape.dtype && c->shape.kv_dtype == s->shape.kv_dtype &&
-	       !strcasecmp(c->layout, s->layout == LAYOUT_HND ? "HND" : "NHD");
-}
-
-/* Plans belong to the heat of the whole batch. */
-static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
-{
-	const char *phase = strcmp(c->phase, "plan") ? c->phase : "all";
-	return !strcmp(phase, phases[h->phase]) && is_of_scenario(&all->scenarios[h->scenario], c);
-}
-
-static void note(const struct heats *all, struct heat *h, const struct store_cell *c)
-{
-	struct config config;
-	const char *where;
-	if (!strcmp(c->phase, "plan")) {
-		free(h->plan);
-		h->plan = strdup(c->choice);
-		return;
-	}
-	for (int i = 0; i < h->n; i++) {
-		const struct choice *mine = &all->entrant[h->entrant[i]].choice;
-		if (!strcmp(mine->kernel->name, c->kernel) &&
-		    config_parse(&config, mine->kernel->space, c->choice, &where) &&
-		    !memcmp(&config, &mine->config, sizeof config)) {
-			h->us[i] = strcmp(c->outcome, "ok") ? INFINITY : c->median_us;
-			return;
-		}
-	}
-}
-
-static int recall_cell(void *arg, const struct store_cell *c)
-{
-	struct recall *r = arg;
-	for (int k = 0; k < r->heats->n; k++) {
-		int i = (r->last + k) % r->heats->n;
-		if (!is_of(r->heats, &r->heats->v[i], c))
-			continue;
-		note(r->heats, &r->heats->v[i], c);
-		r->last = i;
-		break;
-	}
-	return 1;
-}
-
-int heats_recall(struct heats *all, struct store *store, const char *gpu)
-{
-	struct recall r = { .heats = all };
-	if (!all->n)
-		return 1;
-	if (!store_each(store, gpu, recall_cell, &r))
-		return 0;
-	for (int i = 0; i < all->n; i++) {
-		struct heat *h = &all->v[i];
-		for (int k = 0; k < h->n; k++) {
-			char text[MAX_CHOICE_TEXT + 64];
-			choice_text(text, sizeof text, &all->entrant[h->entrant[k]].choice);
-			h->stored[k] =
-			    !isnan(h->us[k]) &&
-			    store_has(store, gpu, &all->scenarios[h->scenario], h->phase, text) > 0;
-		}
-		h->planned = h->plan &&
-			     store_has_plan(store, gpu, &all->scenarios[h->scenario], h->plan) > 0;
-		/* The reference is entered last: where it is, the race came to its end. */
-		h->finished = h->stored[0];
-		for (int k = 0; k < h->n; k++)
-			if (all->entrant[h->entrant[k]].origin <= FROM_BASELINE && !h->stored[k])
-				h->finished = 0;
-	}
-	return 1;
-}
-
-/* ---- selection ---------------------------------------------------------------- */
-
-static double best_of(const struct heat *h)
-{
-	double best = INFINITY;
-	for (int i = 0; i < h->n; i++)
-		if (h->us[i] < best)
-			best = h->us[i];
-	return best;
-}
-
-/* Whether `choice` won `h`, or nearly. */
-static int shone(const struct heats *all, const struct heat *h, const struct choice *choice)
-{
-	const double limit = best_of(h) * near_best;
-	for (int i = 0; i < h->n; i++)
-		if (h->us[i] <= limit && same_choice(&all->entrant[h->entrant[i]].choice, choice))
-			return 1;
-	return 0;
-}
-
-/* Finished heats of the same phase nearest to `h`, the nearest first. */
-static int nearest_heats(const struct heats *all, const struct heat *h, const struct heat **out,
-			 int *finished)
-{
-	double far[NEAREST];
-	int n = 0;
-	*finished = 0;
-	for (int i = 0; i < all->n; i++) {
-		const struct heat *o = &all->v[i];
-		if (o == h || !o->finished || o->phase != h->phase)
-			continue;
-		++*finished;
-		double d = apart(o, h);
-		int at = n < NEAREST ? n++ : NEAREST;
-		while (at > 0 && far[at - 1] > d) {
-			if (at < NEAREST) {
-				far[at] = far[at - 1];
-				out[at] = out[at - 1];
-			}
-			at--;
-		}
-		if (at < NEAREST) {
-			far[at] = d;
-			out[at] = o;
-		}
-	}
-	return n;
-}
-
-/* One in 16, the same ones each time. */
-static int lucky(const struct heat *h, int i)
-{
-	return (scramble((unsigned)h->scenario * 0x9e3779b97f4a7c15ull + (unsigned)i) >> 40) % 16 ==
-	       0;
-}
-
-int heats_select(const struct heats *all, const struct heat *h, int everyone, int *out)
-{
-	const struct heat *near[NEAREST];
-	int finished, n = 0, num_near = nearest_heats(all, h, near, &finished);
-	everyone |= finished < OPEN_HEATS;
-	for (int i = 0; i < h->n; i++) {
-		const struct entrant *e = &all->entrant[h->entrant[i]];
-		int in = everyone || !i || e->origin <= FROM_BASELINE || lucky(h, i);
-		for (int k = 0; k < num_near && !in; k++)
-			in = shone(all, near[k], &e->choice);
-		if (in)
-			out[n++] = i;
-	}
-	return n;
+	free(near);
 }

@@ -1,9 +1,10 @@
 /* portfolio.c - the few choices that are worth knowing everywhere. A race among
  * candidates that differ from scenario to scenario leaves holes; what a heuristic may
- * come to name must have none. Of each phase:
+ * come to name must have none. Of each phase, families, of which the formulas or the
+ * heuristic say which member is meant:
  *
- *   - greedily, the choices that together come nearest to the fastest of every heat
- *     (a hole counts as no help), as in a set cover;
+ *   - greedily, those that together come nearest to the fastest of every heat (a hole
+ *     counts as no help), as in a set cover;
  *   - then those that were within 2 % of the fastest most often;
  *   - for whole batches also the prefill part's, which a joined launch runs. */
 #include "sweep.h"
@@ -13,76 +14,47 @@
 
 static const double near_best = 0.02, no_help = 1.4; /* log units: no_help is 4 x */
 
-/* All distinct choices of the entrants, and what they cost in the heats of a phase:
- * cost[choice][heat] = log(time / fastest), NaN where not known. */
+/* What the families cost in the heats of a phase: cost[family][heat] = log(time of its
+ * best member / fastest), NaN where not known. */
 struct grid {
 	const struct heats *heats;
-	int *entrant; /* [n] one that stands for the choice */
-	int *choice;  /* [num_entrants] */
 	int n, rows;
 	double *cost;
 };
 
-static int same(const struct choice *a, const struct choice *b)
-{
-	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
-}
-
-static void number_choices(struct grid *g)
-{
-	for (int e = 0; e < g->heats->num_entrants; e++) {
-		int i = 0;
-		while (i < g->n && !same(&g->heats->entrant[g->entrant[i]].choice,
-					 &g->heats->entrant[e].choice))
-			i++;
-		if (i == g->n)
-			g->entrant[g->n++] = e;
-		g->choice[e] = i;
-	}
-}
-
 static void fill_row(struct grid *g, const struct heat *h, int row)
 {
-	double best = INFINITY;
 	for (int i = 0; i < g->n; i++)
 		g->cost[(size_t)i * (size_t)g->heats->n + (size_t)row] = NAN;
-	for (int k = 0; k < h->n; k++)
-		best = fmin(best, h->us[k]); /* NaN: not measured */
-	for (int k = 0; k < h->n; k++)
-		if (h->us[k] > 0)
-			g->cost[(size_t)g->choice[h->entrant[k]] * (size_t)g->heats->n +
-				(size_t)row] = log(h->us[k] / best);
+	for (int k = 0; k < h->n; k++) {
+		const int family = g->heats->entrant[h->entrant[k]].family;
+		double *its = &g->cost[(size_t)family * (size_t)g->heats->n + (size_t)row];
+		if (h->us[k] > 0) /* NaN: not measured */
+			*its = fmin(*its, log(h->us[k] / h->us[h->best]));
+	}
 }
 
 static int grid_make(struct grid *g, const struct heats *heats, enum phase phase)
 {
-	const size_t entrants = (size_t)heats->num_entrants + 1;
-	*g = (struct grid){ .heats = heats,
-			    .entrant = calloc(entrants, sizeof *g->entrant),
-			    .choice = calloc(entrants, sizeof *g->choice) };
-	if (!g->entrant || !g->choice)
-		return 0;
-	number_choices(g);
+	*g = (struct grid){ .heats = heats, .n = heats->num_families };
 	g->cost = calloc(((size_t)g->n + 1) * (size_t)heats->n, sizeof *g->cost);
 	for (int i = 0; g->cost && i < heats->n; i++)
-		if (heats->v[i].phase == phase && heats->v[i].finished)
+		if (heats->v[i].phase == phase && heats->v[i].finished && heats->v[i].best >= 0)
 			fill_row(g, &heats->v[i], g->rows++);
 	return g->cost != NULL;
 }
 
 static void grid_free(struct grid *g)
 {
-	free(g->entrant);
-	free(g->choice);
 	free(g->cost);
 }
 
-static const double *costs(const struct grid *g, int choice)
+static const double *costs(const struct grid *g, int family)
 {
-	return g->cost + (size_t)choice * (size_t)g->heats->n;
+	return g->cost + (size_t)family * (size_t)g->heats->n;
 }
 
-/* Adds the choice that helps most; 0 when none helps by 0.05 % on average. */
+/* Adds the family that helps most; 0 when none helps by 0.05 % on average. */
 static int add_greedily(const struct grid *g, char *in, double *now)
 {
 	int best = -1;
@@ -119,12 +91,12 @@ static int add_frequent(const struct grid *g, char *in)
 	return best >= 0;
 }
 
-static int add_phase(const struct heats *heats, enum phase phase, int most, char *entrant)
+static int add_phase(const struct heats *heats, enum phase phase, int most, char *family)
 {
 	struct grid g;
 	int ok = grid_make(&g, heats, phase), n = 0;
 	double *now = calloc((size_t)heats->n + 1, sizeof *now);
-	char *in = calloc((size_t)heats->num_entrants + 1, 1);
+	char *in = calloc((size_t)heats->num_families + 1, 1);
 	ok = ok && now && in;
 	for (int r = 0; ok && r < g.rows; r++)
 		now[r] = no_help;
@@ -132,18 +104,18 @@ static int add_phase(const struct heats *heats, enum phase phase, int most, char
 		n++;
 	while (ok && n < most && add_frequent(&g, in))
 		n++;
-	for (int e = 0; ok && e < heats->num_entrants; e++)
-		entrant[e] |= in[g.choice[e]];
+	for (int f = 0; ok && f < g.n; f++)
+		family[f] |= in[f];
 	free(now);
 	free(in);
 	grid_free(&g);
 	return ok;
 }
 
-int heats_portfolio(const struct heats *heats, enum phase phase, int most, char *entrant)
+int heats_portfolio(const struct heats *heats, enum phase phase, int most, char *family)
 {
-	memset(entrant, 0, (size_t)heats->num_entrants);
-	if (phase == PHASE_ALL && !add_phase(heats, PHASE_PREFILL, most, entrant))
+	memset(family, 0, (size_t)heats->num_families);
+	if (phase == PHASE_ALL && !add_phase(heats, PHASE_PREFILL, most, family))
 		return 0;
-	return add_phase(heats, phase, most, entrant);
+	return add_phase(heats, phase, most, family);
 }

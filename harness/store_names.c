@@ -37,7 +37,7 @@ long long store_scenario_id(struct store *s, const struct scenario *sc, enum que
 			    dtype_name(h->kv_dtype), layout_name(sc->layout), (long long)sc->seed,
 			    h->num_query_heads, h->num_kv_heads, h->head_size, !!h->causal,
 			    h->window, (double)h->scale, (double)h->softcap, !!h->has_sinks,
-			    !!h->has_alibi, sc->set, sc->split, sc->weight, b->num_seqs, 0.0,
+			    !!h->has_alibi, sc->set, sc->split, sc->weight, b->num_seqs, sc->steps,
 			    t.query, t.max_query, t.kv, t.max_seq);
 }
 

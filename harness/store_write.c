@@ -47,7 +47,8 @@ static long long labelled_scenario(struct store *s, const struct scenario *sc)
 {
 	const long long id = store_scenario_id(s, sc, ADD_SCENARIO);
 	if (id > 0 &&
-	    store_number(s, LABEL_SCENARIO, "lssdd", id, sc->set, sc->split, sc->weight, 0.0) < 0)
+	    store_number(s, LABEL_SCENARIO, "lssdd", id, sc->set, sc->split, sc->weight,
+			 sc->steps) < 0)
 		return -1;
 	return id;
 }

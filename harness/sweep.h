@@ -1,10 +1,17 @@
 /* sweep.h - between the files of a sweep:
  *
- *   candidates.c  which choices of a kernel are tried on a shape
- *   binaries.c    their code, compiled in parallel before any device time
- *   heats.c       (scenario, phase) pairs: their order, who runs in each, who won
- *   worker.c      runs a heat in a process that can be lost
- *   sweep.c       options, and the loop over heats that fills the database */
+ *   candidates.c    which choices of a kernel are tried on a shape
+ *   binaries.c      their code, compiled in parallel before any device time
+ *   heats.c         (scenario, phase) pairs: their order and who may run in each
+ *   select.c        who is worth running there, by what is known of neighbours
+ *   recall.c        what a database knows of them
+ *   portfolio.c     the few choices that are worth knowing everywhere
+ *   worker.c        runs a race in a process that can be lost
+ *   campaign.c      races against the clock: what they cost, what is kept of them
+ *   stages.c        race, complete, cold, audit: what is raced when
+ *   sweep.c         options, beginning and end of a sweep that fills a database
+ *   sweep_wishes.c  exact cells, for those who know what they want
+ *   sweep_replay.c  the same stages on a database instead of a device */
 #ifndef SWEEP_H
 #define SWEEP_H
 
@@ -23,11 +30,13 @@ struct binaries {
 	const char *arch;
 	struct built *v;
 	int n, room;
+	int compiled; /* anew, not from the cache */
+	double seconds;
 };
 /* Where the binary of a choice for a shape is, or will be; -1: no memory. */
 int binaries_add(struct binaries *, const struct choice *, const attune_shape *);
-/* Compiles all that are not yet, on several threads. 0 when there is no compiler or
- * the user interrupted. */
+/* Compiles all that are not yet, on several threads; what takes more than two minutes is
+ * refused. 0 when there is no compiler or the user interrupted. */
 int binaries_compile(struct binaries *);
 void binaries_free(struct binaries *);
 
@@ -56,40 +65,62 @@ int baseline_nearest(struct config *out, const struct kernel *, const attune_sha
 		     const struct part *, const struct device_info *);
 
 /* ---- heats.c -------------------------------------------------------------------- */
-/* A choice with its code for one shape. */
+/* A choice with its code. Shapes that compile to the same binary share it. */
 struct entrant {
 	struct choice choice;
 	enum origin origin;
-	int built, reduce;                 /* of the sweep's binaries; reduce: -1 where none */
+	int family;        /* one number for all that differ in the formula axis alone */
+	int built, reduce; /* of the sweep's binaries; reduce: -1 where none */
 	const struct blob *blob, *merging; /* these, once compiled; merging: or NULL */
 	const char *flags;
 	int registers, spill_bytes; /* as the compiler said; -1: it did not */
 };
 
+/* Why a cell was measured; what the database calls it is stage_names[]. */
+enum stage {
+	STAGE_NONE,
+	STAGE_RACE,
+	STAGE_COMPLETE,
+	STAGE_COLD,
+	STAGE_REFINE,
+	STAGE_AUDIT,
+	STAGE_B,
+	NUM_STAGES
+};
+extern const char *const stage_names[NUM_STAGES];
+
 enum { HEAT_FEATURES = 8 };
 
-/* One scenario and phase, and who may run in it. */
+/* One scenario and phase, and who may run in it: legal points only. */
 struct heat {
 	int scenario, shape; /* shape: of struct heats */
 	enum phase phase;
 	struct part part;
 	double feature[HEAT_FEATURES];
+	double bytes, flops; /* that any choice must move and do */
 	int n;
 	int *entrant; /* [0]: the reference */
+	char *near;   /* the formula axis is within a factor of 2 of what a formula gives */
 	char *stored; /* the database has it */
+	char *stage;  /* enum stage of the row that `us` is of */
 	double *us;   /* median; INFINITY: failed; NaN: not measured */
-	int finished; /* all that was to be run was run */
+	int best;     /* the place with the least us; -1: none yet */
+	int finished; /* all that was to be raced was raced */
 	/* of a mixed batch as a whole: */
 	char *plan;  /* a composed plan that the database has; or NULL */
 	int planned; /* plans were raced with it */
 };
 struct heats {
 	const struct scenario *scenarios;
-	struct heat *v; /* those of a scenario side by side, scenarios spread out */
+	struct device_info device;
+	double dram_gbps, tflops; /* no time can beat them; 0: not known */
+	struct heat *v;           /* those of a scenario side by side, scenarios spread out */
 	int n, room;
 	struct entrant *entrant;
 	int num_entrants, entrant_room;
-	attune_shape *shape; /* distinct ones */
+	struct choice *family; /* the formula axis: first value */
+	int num_families, family_room;
+	struct shape_field *field; /* distinct shapes and their candidates */
 	int num_shapes;
 };
 struct field { /* what to fill heats with */
@@ -100,22 +131,51 @@ struct field { /* what to fill heats with */
 };
 /* Heats of scenario `index`, unless none of our kernels can run it. 0: no memory. */
 int heats_add(struct heats *, struct binaries *, int index, const struct field *);
-/* Puts scenarios far from each other first, so that each later one has neighbours. */
+/* Puts heavy scenarios that are far from all before them first, so that each later one
+ * has neighbours and an early end loses little. */
 void heats_spread(struct heats *);
-/* What the database knows already: of cells by today's sources `stored`, of all `us`. */
-int heats_recall(struct heats *, struct store *, const char *gpu);
-/* Who is worth running: all while few heats of the phase are finished or `everyone`;
- * then the reference, defaults, baselines, who won or nearly won the nearest finished
- * heats, and a few others. Places in heat->entrant, to `out`; returns how many. */
-int heats_select(const struct heats *, const struct heat *, int everyone, int *out);
+/* A cell's time: INFINITY where it failed. */
+void heats_note(struct heat *, int place, double us, enum stage);
+/* Place of a choice in a heat; -1: it is not legal there. */
+int heats_place(const struct heats *, const struct heat *, const struct choice *);
+/* The entrant of this choice for this shape, made when new; -1: no memory. */
+int heats_entrant(struct heats *, struct binaries *, const struct candidate *,
+		  const attune_shape *);
+/* The heat of a wish: as heats_add, with no candidates. NULL: that phase of the scenario
+ * is empty, or no memory. */
+struct heat *heats_add_empty(struct heats *, int index, enum phase, const struct device_info *);
+/* Adds an entrant; its place, or -1: no memory. */
+int heat_enter(struct heat *, int entrant);
+double heats_apart(const struct heat *, const struct heat *);
 /* Of a scenario's heats the one of that phase, or NULL. */
 struct heat *heats_find(const struct heats *, int scenario, enum phase);
+unsigned long long heats_scramble(unsigned long long);
 void heats_free(struct heats *);
 
+/* ---- recall.c ------------------------------------------------------------------- */
+/* What the database knows already: of cells by today's sources `stored`, of all `us`. */
+int heats_recall(struct heats *, struct store *, const char *gpu);
+/* Whether a row is of that scenario. */
+int cell_is_of(const struct store_cell *, const struct scenario *);
+
+/* ---- select.c ------------------------------------------------------------------- */
+/* Who is worth racing, the most promising first: all while few heats of the phase are
+ * finished or `everyone`; then the reference, defaults, baselines, who won or nearly won
+ * the nearest finished heats, who won anywhere twice, and a few others by chance; of
+ * these none that the machine's ceilings rule out. Places, to `out`; how many. */
+int heats_select(const struct heats *, const struct heat *, int everyone, int *out);
+/* Places of what the phase's portfolio means in this heat: of a family with a formula
+ * axis what its formulas resolve to. */
+int heats_meant(const struct heats *, const struct heat *, const char *family, int *out);
+/* A heat whose finished neighbours cannot agree on a family. */
+int heats_disputed(const struct heats *, const struct heat *);
+/* Microseconds below which no launch of this choice can be there; 0: not known. */
+double heats_bound(const struct heats *, const struct heat *, const struct choice *);
+
 /* ---- portfolio.c ---------------------------------------------------------------- */
-/* Marks in entrant[num_entrants] the choices of a phase, about `most`, that all its
- * heats should know. 0: no memory. */
-int heats_portfolio(const struct heats *, enum phase, int most, char *entrant);
+/* Marks in family[num_families] those of a phase, `most` or fewer, that all its heats
+ * should know. 0: no memory. */
+int heats_portfolio(const struct heats *, enum phase, int most, char *family);
 
 /* One runner of a race: an entrant of a heat, or of two, a composed plan: those of the
  * prefill and of the decode heat of a scenario, one after the other. */
@@ -151,6 +211,8 @@ struct hello {
 struct order {
 	const struct lane *lane; /* lane[0] is the reference; all of one scenario */
 	int n;
+	int fixed_rounds; /* as of struct race */
+	int with_control; /* one of them runs twice */
 	double seconds;
 	unsigned long long seed;
 };
@@ -162,6 +224,8 @@ struct listener {
 	int (*result)(void *arg, const struct order *, int i, const struct measurement *,
 		      int failed_gate);
 	void (*passed)(void *arg, const struct order *, int i);
+	/* After the results: lane `of` ran twice. 0: stop. */
+	int (*control)(void *arg, const struct order *, const struct control *);
 	void (*beat)(void *arg); /* with each word of the worker */
 };
 enum heard {
@@ -182,6 +246,85 @@ enum heard worker_race(struct worker *, const struct order *, const struct liste
 const char *worker_text(const struct worker *);
 void worker_free(struct worker *);
 
+/* ---- campaign.c ----------------------------------------------------------------- */
+/* What a stage has taken, and brought. */
+struct tally {
+	long long races, cells, failed, controls;
+	double device_s; /* of the device's time, as far as plays are timed */
+};
+struct campaign {
+	const struct sweep_options *o;
+	struct hello hello;
+	struct protocol protocol;
+	struct binaries binaries;
+	struct heats heats;
+	char *gated;  /* [entrant][phase]: has passed the corner batches */
+	char *barred; /* [entrant][shape]: enum outcome, OUTCOME_OK: not barred */
+	char db[256];
+	struct store *store; /* NULL: nothing is kept */
+	long long run;
+	struct worker *worker; /* NULL: races are replayed */
+	struct replay *replay;
+	double began, limit_s; /* of the stage under way, since `began` */
+	enum stage stage;
+	int stage_done, stage_heats; /* heats */
+	int skipped;                 /* heats that cannot be run here */
+	struct tally tally[NUM_STAGES];
+	long long failed[NUM_OUTCOMES];
+};
+/* Heats, and what is known of entrants; the device and the protocol are there. */
+void campaign_make(struct campaign *, const struct scenario_list *);
+/* After the heats are complete, or have grown. */
+int campaign_remember(struct campaign *);
+void campaign_free(struct campaign *);
+/* Seconds since it began: of the clock, or of a replay's device. */
+double campaign_seconds(const struct campaign *);
+/* Begins a run of the database unless there is one. */
+int campaign_begin_run(struct campaign *);
+/* Compiles, and starts what races need. EXIT_DONE, or an exit code. */
+int campaign_compile(struct campaign *);
+struct entries {
+	const int *place; /* of the heat; the reference is added */
+	int n;
+	int again;        /* also what is stored */
+	int only_these;   /* the reference is the first of them */
+	int fixed_rounds; /* as of struct race */
+	int with_plans;
+	const struct lane *plan; /* these plans, or those that promise most */
+	int num_plans;
+};
+/* One race of some of a heat, and what it takes and brings kept. `seconds`: at most. */
+enum heard campaign_race(struct campaign *, struct heat *, const struct entries *, double seconds);
+/* What one of so many heats may take of the time that is left. */
+double campaign_share(const struct campaign *, int heats);
+/* A line on a heat that could not be run; goes on with the others. */
+enum heard campaign_excuse(struct campaign *, const struct heat *, enum heard);
+int campaign_code(const struct campaign *, enum heard);
+
+/* ---- stages.c ------------------------------------------------------------------- */
+/* Which of the stages there is something left for. */
+int stages_left(struct campaign *);
+/* Stages from `from` to `to`, within the budget. */
+enum heard stages_run(struct campaign *, enum stage from, enum stage to);
+/* Whether a scenario's heats are measured exhaustively, to audit the others. */
+int stages_audits(const struct campaign *, const struct heat *);
+
+/* ---- sweep_report.c ------------------------------------------------------------- */
+/* Device seconds by stage, the share of what all legal cells would have taken, and what
+ * the audit and the controls say. */
+void sweep_report(const struct campaign *);
+/* Seconds that `rounds` samples of every legal cell take; a cell without a time takes the
+ * median of its heat. */
+double exhaustive_seconds(const struct campaign *, int rounds);
+enum { EXHAUSTIVE_ROUNDS = 20 };
+
+/* ---- sweep_replay.c ------------------------------------------------------------- */
+/* The stages on the recorded times of o->replay. An exit code. */
+int sweep_replay(const struct sweep_options *);
+struct replay;
+enum heard replay_race(struct replay *, const struct order *, const struct listener *);
+double replay_seconds(const struct replay *); /* of the device, so far */
+
 /* ---- provenance.c --------------------------------------------------------------- */
 /* A new run of the database; 0: it failed. */
 long long provenance_run(struct store *, const struct hello *, const struct protocol *,
@@ -198,7 +341,8 @@ struct sweep_options {
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */
-	int exhaustive, again, dry_run;
+	int exhaustive, again, dry_run, steady;
+	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
 	unsigned long long seed;
 };

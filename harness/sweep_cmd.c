@@ -29,6 +29,8 @@ enum {
 	OPT_EXHAUSTIVE,
 	OPT_AGAIN,
 	OPT_SEED,
+	OPT_PROTOCOL,
+	OPT_REPLAY,
 	OPT_FORMAT
 };
 
@@ -48,13 +50,15 @@ static const struct argp_option argp_options[] = {
 	{ "kernels",   'k',         "NAMES",  0, "Only these kernels, separated by commas", 0 },
 	{ "preset",    OPT_PRESET,  "NAME",   0, "smoke: defaults and few others; quick: some forty choices of each kernel; full: all legal ones (quick)", 0 },
 	{ "budget",    OPT_BUDGET,  "TIME",   0, "Measure no longer than this: 90s, 10m, 2h (smoke 15s, quick 3m, full 15m)", 0 },
+	{ "protocol",  OPT_PROTOCOL, "NAME",  0, "burst: clocks as idle gaps leave them; steady: as long work does, into results/<gpu>_steady.sqlite (burst)", 0 },
 	{ "exhaustive", OPT_EXHAUSTIVE, 0,    0, "Every candidate on every scenario, also those that did badly nearby", 0 },
 	{ "again",     OPT_AGAIN,   0,        0, "Measure also what the database has", 0 },
 	{ "seed",      OPT_SEED,    "N",      0, "Of samples of candidates and orders of rounds (1)", 0 },
 	{ 0, 0, 0, 0, "Other:", 4 },
+	{ "replay",    OPT_REPLAY,  "DB",     0, "Run the stages on the times that this database has recorded, and say what they cost and what they miss", 0 },
 	{ "compile-only", OPT_COMPILE_ONLY, 0, 0, "Compile for --gpu, which need not be here, and print registers, spills, shared memory, occupancy", 0 },
 	{ "dry-run",   OPT_DRY_RUN, 0,        0, "Print what would be measured", 0 },
-	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of these two: table, tsv or json", 0 },
+	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of reports: table, tsv or json", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -156,6 +160,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->seed = (unsigned long long)integer_arg(state, "seed", arg, 1ll << 62);
 		break;
 	case OPT_SHARD: shard_arg(state, o, arg); break;
+	case OPT_PROTOCOL:
+		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
+			argp_error(state, "--protocol is \"%s\"; it must be burst or steady", arg);
+		o->steady = !strcmp(arg, "steady");
+		break;
+	case OPT_REPLAY: o->replay = arg; break;
 	case OPT_COMPILE_ONLY: r->compile_only = 1; break;
 	case OPT_DRY_RUN: o->dry_run = 1; break;
 	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
@@ -327,10 +337,24 @@ static const char about[] =
     "  attune sweep --preset smoke\n"
     "  attune sweep --gpu h200 --scenarios h200 --preset full --budget 20m\n"
     "  attune sweep --batch 2q2k_32q1s1k --model llama3.1-70b@4 --kernels segmented\n"
-    "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n\n"
-    "Every choice is compared with the reference before it is timed. Choices are timed in "
-    "rounds, one sample of each a round; a choice that crashes or hangs takes a worker "
-    "process down, is recorded, and the sweep goes on.\n";
+    "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n"
+    "  attune sweep --replay results/h200.sqlite\n\n"
+    "Time goes where it matters, in four stages. race: each part of each scenario, those "
+    "first that are unlike all before; who promises something by the machine's ceilings, by "
+    "the kernels' formulas and by what did well nearby is timed in rounds, one sample of each "
+    "a round, until it is certain who is behind. complete: the few choices that together are "
+    "nearly best everywhere, on all scenarios. cold: the first scenarios once more, with what "
+    "is known in the end. audit: every legal choice on one scenario in 25, which says what "
+    "racing missed. In one race of twelve a choice runs twice, under two names: how far the "
+    "two lie apart is the noise of the machine.\n\n"
+    "The budget is for measuring; compiling comes before it, each binary once, on all CPUs, "
+    "and what takes more than two minutes is recorded as refused.\n\n"
+    "Every choice is compared with the reference on corner batches before it is timed, and "
+    "on the scenario itself if it comes near to winning. A choice that crashes or hangs takes "
+    "a worker process down, is recorded, and the sweep goes on.\n\n"
+    "--replay draws samples from those recorded, at 12 % of the time of an exhaustive sweep "
+    "or --budget, and judges what would have been picked by the recorded medians; cells at "
+    "random and one by one get the same time. Nothing is written.\n";
 
 static int measure(struct request *r)
 {
@@ -372,9 +396,11 @@ int cmd_sweep(int argc, char **argv)
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &r);
 	r.o.command = command ? command : "";
-	if (!r.o.budget_s)
+	if (!r.o.budget_s && !r.o.replay)
 		r.o.budget_s = budgets[r.o.preset];
-	code = r.compile_only ? compile(&r) : measure(&r);
+	if (r.o.replay)
+		catch_signals();
+	code = r.o.replay ? sweep_replay(&r.o) : r.compile_only ? compile(&r) : measure(&r);
 	free(command);
 	return code;
 }

@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 enum { CHECK_ROWS = 64, WORKLOAD_ROWS = 8, CEILING_TRIES = 5 };
-/* Looking at larger outputs takes longer than a race: only of those who stay in it. */
-enum { SMALL_OUTPUT = 16 << 20 };
+/* To look at an output takes longer than to time it. Who has passed the corner batches is
+ * looked at before the race once in so many times, where the output is small; else after
+ * it, if it has come this near to the winner. */
+enum { LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
+static const double finalist = 1.05;
 
 /* A lane under way: one choice over one phase, or a prefill and a decode choice in turn. */
 struct runner {
@@ -29,7 +32,7 @@ struct life {
 	int socket;
 	struct device dev;
 	double dram_gbps, fma_tflops; /* the best seen, or a data sheet's; 0: not known */
-	struct loaded *loaded;        /* by entrant; code NULL: not yet */
+	struct loaded *loaded;        /* by binary; code NULL: not yet */
 	struct pool *pool, *check_pool;
 	struct workload workload;
 	int made; /* its scenario, -1: none */
@@ -203,7 +206,7 @@ static enum attune_status reserve(struct life *l, const struct part_of_call *p)
 static enum attune_status load(struct life *l, const struct part_of_call *p)
 {
 	const struct entrant *e = &l->setup->heats->entrant[p->entrant];
-	struct loaded *to = &l->loaded[p->entrant];
+	struct loaded *to = &l->loaded[e->built];
 	enum attune_status status = ATTUNE_OK;
 	if (!to->code)
 		status = l->dev.ops->load(&l->dev, &to->code, e->blob);
@@ -327,7 +330,7 @@ static void after(void *arg, int i)
 	struct runner *r = &l->runner[i];
 	const struct measurement *m = &l->racer[i].m;
 	struct verdict v;
-	if (m->outcome == OUTCOME_OK && strcmp(m->stopped, "slow") && !r->checked &&
+	if (m->outcome == OUTCOME_OK && m->samples && !(m->lead > finalist) && !r->checked &&
 	    !pass_workload(l, r, &v))
 		judge(l, r->index, &v, "as timed");
 	else
@@ -348,20 +351,29 @@ static void fill_runner(struct runner *r, struct life *l, const struct entry *e)
 	while (r->parts < 2 && e->lane.heat[r->parts] >= 0) {
 		const struct heat *heat = &h->v[e->lane.heat[r->parts]];
 		const int entrant = heat->entrant[e->lane.place[r->parts]];
-		r->part[r->parts++] = (struct part_of_call){ .choice = &h->entrant[entrant].choice,
-							     .loaded = &l->loaded[entrant],
-							     .phase = heat->phase,
-							     .entrant = entrant };
+		r->part[r->parts++] =
+		    (struct part_of_call){ .choice = &h->entrant[entrant].choice,
+					   .loaded = &l->loaded[h->entrant[entrant].built],
+					   .phase = heat->phase,
+					   .entrant = entrant };
 	}
 }
 
+static int looks_at(const struct life *l, unsigned long long seed, int index)
+{
+	return heats_scramble(seed * 0x9e3779b97f4a7c15ull + (unsigned)(index + l->made)) %
+		   LOOK_ODDS ==
+	       0;
+}
+
 /* Whoever is right so far takes part. */
-static void enter(struct life *l, const struct entry *e)
+static void enter(struct life *l, const struct entry *e, unsigned long long seed)
 {
 	struct runner *r = &l->runner[l->num_racers];
 	struct verdict v;
 	fill_runner(r, l, e);
-	r->checked = l->workload.out_bytes <= SMALL_OUTPUT;
+	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
+		     (!e->lane.gated || looks_at(l, seed, e->index));
 	say_stage(l, r->index, l->setup->gate_s);
 	if (load_all(l, r)) {
 		say_failure(l, r->index, OUTCOME_RESOURCES, attune_last_error());
@@ -381,6 +393,16 @@ static void enter(struct life *l, const struct entry *e)
 						    .bound_us = bound_us(l, bytes, flops) };
 }
 
+static void say_control(const struct life *l, const struct control *control)
+{
+	struct said said = { .word = SAYS_CONTROL, .control = *control };
+	if (!(control->rounds > 0 && control->ratio > 0) ||
+	    l->racer[control->of].m.outcome != OUTCOME_OK)
+		return;
+	said.index = l->runner[control->of].index;
+	say(l, &said);
+}
+
 static void run_task(struct life *l, const struct task *t, const struct entry *entry)
 {
 	struct protocol protocol = l->setup->protocol;
@@ -392,6 +414,7 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 			     .after = after,
 			     .right = right };
 	struct said said = { .word = SAYS_DONE, .index = -1 };
+	struct control control = { 0 };
 	const int scenario = l->setup->heats->v[entry[0].lane.heat[0]].scenario;
 	double dram, fma;
 	l->scenario = &l->setup->heats->scenarios[scenario];
@@ -405,12 +428,15 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	measure_ceilings(l, 1, &dram, &fma);
 	l->num_racers = 0;
 	for (int i = 0; i < t->n; i++)
-		enter(l, &entry[i]);
+		enter(l, &entry[i], t->seed);
 	protocol.seconds = t->seconds;
 	race.n = l->num_racers;
 	race.sets = l->workload.sets;
+	race.fixed_rounds = t->fixed_rounds;
+	race.control = t->with_control ? &control : NULL;
 	if (l->num_racers && measure_race(&l->dev, &race))
 		_exit(1);
+	say_control(l, &control);
 	say(l, &said);
 }
 
@@ -436,9 +462,13 @@ void work(const struct worker_setup *setup, int socket)
 {
 	struct life l = { .setup = setup, .socket = socket, .made = -1 };
 	struct task task;
+	int binaries = 1;
 	say_hello(&l);
+	for (int i = 0; setup->heats && i < setup->heats->num_entrants; i++)
+		if (setup->heats->entrant[i].built >= binaries)
+			binaries = setup->heats->entrant[i].built + 1;
 	if (setup->heats)
-		l.loaded = calloc((size_t)setup->heats->num_entrants + 1, sizeof *l.loaded);
+		l.loaded = calloc((size_t)binaries, sizeof *l.loaded);
 	while (l.loaded && work_receive(socket, &task, sizeof task) && task.bytes == sizeof task &&
 	       take_task(&l, &task))
 		;

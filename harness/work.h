@@ -11,6 +11,7 @@ enum word {
 	SAYS_STAGE,  /* begins something that may not come back */
 	SAYS_PASSED, /* the corner batches */
 	SAYS_RESULT,
+	SAYS_CONTROL, /* of the lane `index` */
 	SAYS_DONE,
 	SAYS_CANNOT /* this heat */
 };
@@ -26,7 +27,8 @@ struct said {
 			int failed_gate;
 			struct measurement m;
 		} result;
-		char text[200]; /* of SAYS_CANNOT */
+		struct control control; /* of: not the lane's number */
+		char text[200];         /* of SAYS_CANNOT */
 	};
 };
 _Static_assert(sizeof(struct said) <= PIPE_BUF, "a record must be written in one piece");
@@ -34,7 +36,7 @@ _Static_assert(sizeof(struct said) <= PIPE_BUF, "a record must be written in one
 /* Followed by `n` entries. */
 struct task {
 	unsigned bytes; /* sizeof (struct task) */
-	int n;
+	int n, fixed_rounds, with_control;
 	double seconds;
 	unsigned long long seed;
 };

@@ -215,6 +215,8 @@ static int send_task(const struct session *s)
 {
 	const struct task task = { .bytes = sizeof task,
 				   .n = remaining(s),
+				   .fixed_rounds = s->order->fixed_rounds,
+				   .with_control = s->order->with_control,
 				   .seconds = s->order->seconds,
 				   .seed = s->order->seed };
 	int ok = work_send(s->w->socket, &task, sizeof task);
@@ -235,6 +237,15 @@ static int deliver(struct session *s, int i, const struct measurement *m, int fa
 	s->final[i] = 1;
 	s->losses = 0;
 	return s->listener->result(s->listener->arg, s->order, i, m, failed_gate);
+}
+
+static int deliver_control(struct session *s, int i, const struct control *told)
+{
+	struct control control = *told;
+	control.of = i;
+	if (i < 0 || !s->listener->control)
+		return 1;
+	return s->listener->control(s->listener->arg, s->order, &control);
 }
 
 /* The worker is gone, or has to go: whoever was under way is to blame. */
@@ -289,6 +300,7 @@ static int listen_to(struct session *s, enum heard *end)
 		case SAYS_RESULT:
 			more = deliver(s, i, &said.result.m, said.result.failed_gate);
 			break;
+		case SAYS_CONTROL: more = deliver_control(s, i, &said.control); break;
 		case SAYS_CANNOT:
 			snprintf(s->w->text, sizeof s->w->text, "%s", said.text);
 			*end = HEARD_NOTHING;

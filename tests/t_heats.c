@@ -149,10 +149,12 @@ static struct scenario scenarios[MOST];
 static struct heats heats;
 static struct binaries binaries;
 
+static const struct device_info *field_device = &cpu;
+
 static void add(int i, const char *text)
 {
 	char error[128];
-	const struct field field = { .device = &cpu, .preset = PRESET_QUICK, .seed = 1 };
+	const struct field field = { .device = field_device, .preset = PRESET_QUICK, .seed = 1 };
 	scenarios[i] = (struct scenario){ .model = "llama@1",
 					  .set = "t",
 					  .split = "train",
@@ -242,7 +244,7 @@ static void far_ones_come_first(void **state)
 
 static void all_run_until_enough_is_known(void **state)
 {
-	int place[512];
+	int place[4096];
 	(void)state;
 	for (int i = 0; i < 10; i++) {
 		char text[32];
@@ -254,7 +256,7 @@ static void all_run_until_enough_is_known(void **state)
 	for (int i = 0; i < 8; i++) {
 		heats.v[i].finished = 1;
 		for (int k = 0; k < heats.v[i].n; k++)
-			heats.v[i].us[k] = 100 + k;
+			heats_note(&heats.v[i], k, 100 + 10 * k, STAGE_RACE);
 	}
 	const int n = heats_select(&heats, h, 0, place);
 	assert_true(n > 0 && n < h->n);
@@ -271,37 +273,199 @@ static void all_run_until_enough_is_known(void **state)
 
 static int selected(const struct heat *h, int which)
 {
-	int place[512], in = 0;
+	int place[4096], in = 0;
 	const int n = heats_select(&heats, h, 0, place);
 	for (int j = 0; j < n; j++)
 		in |= place[j] == which;
 	return in;
 }
 
-static void winners_nearby_are_tried(void **state)
+static void ten_alike(void)
 {
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		char text[32];
 		snprintf(text, sizeof text, "16q1s%dk", i + 1);
 		add(i, text);
 	}
-	struct heat *h = &heats.v[9];
-	int which = h->n - 1; /* one that only winning brings in */
-	while (which > 0 && heats.entrant[h->entrant[which]].origin <= FROM_BASELINE)
-		which--;
 	for (int i = 0; i < 9; i++) {
 		heats.v[i].finished = 1;
 		for (int k = 0; k < heats.v[i].n; k++)
-			heats.v[i].us[k] = k ? 1000 : 100;
+			heats_note(&heats.v[i], k, k ? 1000 : 100, STAGE_RACE);
 	}
-	while (selected(h, which))
+}
+
+/* One that nothing but its own deeds brings in. */
+static int outsider(const struct heat *h)
+{
+	int which = h->n - 1;
+	while (which > 0 && (heats.entrant[h->entrant[which]].origin <= FROM_BASELINE ||
+			     !h->near[which] || selected(h, which)))
 		which--;
 	assert_true(which > 0);
-	for (int k = 0; k < heats.v[8].n; k++)
-		if (heats.v[8].entrant[k] == h->entrant[which])
-			heats.v[8].us[k] = 105;
+	return which;
+}
+
+static void winners_nearby_are_tried(void **state)
+{
+	(void)state;
+	ten_alike();
+	struct heat *h = &heats.v[9], *o = &heats.v[8];
+	const int which = outsider(h);
+	const int there = heats_place(&heats, o, &heats.entrant[h->entrant[which]].choice);
+	assert_true(there > 0);
+	heats_note(o, there, 150, STAGE_RACE);
+	assert_false(selected(h, which));
+	heats_note(o, there, 105, STAGE_RACE);
 	assert_true(selected(h, which));
+}
+
+/* Whoever won twice anywhere in the phase is tried, however far away that was. */
+static void winners_anywhere_are_tried(void **state)
+{
+	(void)state;
+	ten_alike();
+	const int which = outsider(&heats.v[9]);
+	const struct choice c = heats.entrant[heats.v[9].entrant[which]].choice;
+	for (int i = 10; i < 12; i++) {
+		add(i, i == 10 ? "q1s32" : "q1s40");
+		struct heat *far = &heats.v[heats.n - 1];
+		const int there = heats_place(&heats, far, &c);
+		far->finished = 1;
+		for (int k = 0; k < far->n; k++)
+			heats_note(far, k, 50, STAGE_RACE);
+		if (there >= 0)
+			heats_note(far, there, 10, STAGE_RACE);
+		assert_int_equal(selected(&heats.v[9], which), there >= 0 && i == 11);
+	}
+}
+
+static void the_best_is_kept_up_to_date(void **state)
+{
+	(void)state;
+	add(0, "4q1s4k");
+	struct heat *h = &heats.v[0];
+	assert_int_equal(h->best, -1);
+	heats_note(h, 1, INFINITY, STAGE_RACE);
+	assert_int_equal(h->best, -1);
+	heats_note(h, 2, 20, STAGE_RACE);
+	heats_note(h, 3, 10, STAGE_RACE);
+	assert_int_equal(h->best, 3);
+	heats_note(h, 3, 30, STAGE_COLD);
+	assert_int_equal(h->best, 2);
+	heats_note(h, 2, INFINITY, STAGE_COLD);
+	assert_int_equal(h->best, 3);
+}
+
+/* ---- formulas and ceilings --------------------------------------------------------------- */
+
+static void add_gpu(int i, const char *text)
+{
+	const struct device_info *keep = field_device;
+	field_device = &gpu;
+	heats.device = gpu;
+	heats.dram_gbps = 4800;
+	heats.tflops = 990;
+	add(i, text);
+	field_device = keep;
+}
+
+static int asked_for(const struct heat *h, const struct choice *c, int factor)
+{
+	const struct space *s = c->kernel->space;
+	struct config out, f = c->config;
+	for (int i = 0; i < s->num_formulas; i++) {
+		f.v[s->formula_axis] = -1 - i;
+		if (config_resolve(&out, &f, c->kernel, &llama, &h->part, &gpu))
+			continue;
+		const int want = out.v[s->formula_axis], have = c->config.v[s->formula_axis];
+		if (have <= factor * want && want <= factor * have)
+			return 1;
+	}
+	return 0;
+}
+
+/* Of a kernel with a formula only values near what its formulas give are open to a race,
+ * and what a portfolio means is what they give. */
+static void formulas_bound_their_axis(void **state)
+{
+	static const char *const texts[] = { "q1s32k", "8q1s8k", "64q1s2k", "4q1s64k_16q1s300" };
+	char *family;
+	int place[4096];
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		add_gpu(i, texts[i]);
+	family = malloc((size_t)heats.num_families);
+	for (int i = 0; i < heats.n; i++) {
+		const struct heat *h = &heats.v[i];
+		int near = 0, far = 0;
+		for (int k = 0; k < h->n; k++) {
+			const struct choice *c = &heats.entrant[h->entrant[k]].choice;
+			const int formula = c->kernel->space->formula_axis >= 0;
+			assert_int_equal(h->near[k], !formula || asked_for(h, c, 2));
+			near += h->near[k];
+			far += !h->near[k];
+		}
+		assert_true(near > 0 && far > 0);
+		memset(family, 1, (size_t)heats.num_families);
+		const int n = heats_meant(&heats, h, family, place);
+		assert_true(n > 0 && n < h->n);
+		for (int k = 0; k < n; k++) {
+			const struct choice *c = &heats.entrant[h->entrant[place[k]]].choice;
+			assert_true(c->kernel->space->formula_axis < 0 || asked_for(h, c, 1));
+			for (int j = 0; j < k; j++)
+				assert_int_not_equal(place[j], place[k]);
+		}
+	}
+	free(family);
+}
+
+/* The first heats run all that formulas allow; nothing else, but for chance and defaults. */
+static void open_heats_keep_to_formulas(void **state)
+{
+	int place[4096], far = 0;
+	(void)state;
+	add_gpu(0, "8q1s8k");
+	const struct heat *h = &heats.v[0];
+	const int n = heats_select(&heats, h, 0, place);
+	assert_int_equal(place[0], 0);
+	for (int i = 0; i < n; i++)
+		far += !h->near[place[i]];
+	assert_true(n < h->n && far < n / 4);
+	for (int k = 0; k < h->n; k++)
+		assert_true(!h->near[k] || selected(h, k));
+}
+
+static void a_bound_knows_idle_units(void **state)
+{
+	double least = INFINITY, most = 0;
+	(void)state;
+	add_gpu(0, "q1s64k");
+	const struct heat *h = &heats.v[0];
+	const double roof = 2.0 * 65536 * 8 * 128 * 2 / 4800e9 * 1e6;
+	for (int k = 0; k < h->n; k++) {
+		const double us = heats_bound(&heats, h, &heats.entrant[h->entrant[k]].choice);
+		least = fmin(least, us);
+		most = fmax(most, us);
+	}
+	assert_true(fabs(least / roof - 1) < 1e-6);
+	assert_true(most > 4 * roof); /* 8 blocks for 132 units */
+}
+
+static void few_run_the_whole_of_a_mixed_batch(void **state)
+{
+	int place[4096];
+	(void)state;
+	add_gpu(0, "q2k_16q1s4k");
+	assert_int_equal(heats.n, 3);
+	struct heat *prefill = heats_find(&heats, 0, PHASE_PREFILL);
+	struct heat *all = heats_find(&heats, 0, PHASE_ALL);
+	for (int k = 0; k < prefill->n; k++)
+		heats_note(prefill, k, 1000 - k, STAGE_RACE);
+	const int n = heats_select(&heats, all, 0, place);
+	assert_true(n > 1 && n < 8);
+	const int best =
+	    heats_place(&heats, all, &heats.entrant[prefill->entrant[prefill->best]].choice);
+	assert_true(best < 0 || selected(all, best));
 }
 
 int main(void)
@@ -317,6 +481,12 @@ int main(void)
 		cmocka_unit_test_teardown(far_ones_come_first, clear),
 		cmocka_unit_test_teardown(all_run_until_enough_is_known, clear),
 		cmocka_unit_test_teardown(winners_nearby_are_tried, clear),
+		cmocka_unit_test_teardown(winners_anywhere_are_tried, clear),
+		cmocka_unit_test_teardown(the_best_is_kept_up_to_date, clear),
+		cmocka_unit_test_teardown(formulas_bound_their_axis, clear),
+		cmocka_unit_test_teardown(open_heats_keep_to_formulas, clear),
+		cmocka_unit_test_teardown(a_bound_knows_idle_units, clear),
+		cmocka_unit_test_teardown(few_run_the_whole_of_a_mixed_batch, clear),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

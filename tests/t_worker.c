@@ -170,7 +170,6 @@ static int begin(void **state)
 				  .n = 1,
 				  .entrant = f.entrant,
 				  .num_entrants = ENTRANTS,
-				  .shape = &f.scenario.shape,
 				  .num_shapes = 1 };
 	f.setup =
 	    (struct worker_setup){ .device = "cpu", .heats = &f.heats, .gate_s = 2, .sample_s = 2 };
@@ -185,7 +184,7 @@ static int begin(void **state)
 		f.lane[i] = (struct lane){ { 0, -1 }, { i, 0 }, 0 };
 		f.blob[i] = (struct blob){ .cell = right_cell };
 		f.entrant[i] = (struct entrant){
-			.choice.kernel = k, .blob = &f.blob[i], .reduce = -1, .flags = ""
+			.choice.kernel = k, .blob = &f.blob[i], .built = i, .reduce = -1, .flags = ""
 		};
 		config_default(&f.entrant[i].choice.config, k->space);
 	}

@@ -1,0 +1,368 @@
+/* campaign.c - races against the clock: who of those asked for has to run, what the race
+ * brought, and what it took. Owns the database's handle and the memory of which entrants
+ * are right; stages.c and sweep_wishes.c say what is raced. */
+#include "sweep.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CONTROL_ODDS = 12 /* one race in so many has an A/A control */ };
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const struct scenario *scenario_of(const struct campaign *c, const struct heat *h)
+{
+	return &c->heats.scenarios[h->scenario];
+}
+
+static char *gated_at(const struct campaign *c, int entrant, enum phase phase)
+{
+	return &c->gated[entrant * 3 + (int)phase];
+}
+
+static char *barred_at(const struct campaign *c, int entrant, int shape)
+{
+	return &c->barred[(size_t)entrant * (size_t)c->heats.num_shapes + (size_t)shape];
+}
+
+double campaign_seconds(const struct campaign *c)
+{
+	return c->replay ? replay_seconds(c->replay) : now() - c->began;
+}
+
+double campaign_share(const struct campaign *c, int heats)
+{
+	const double left = c->limit_s - campaign_seconds(c);
+	return left <= 0 ? 0 : fmin(fmax(2 * left / fmax(heats, 1), 0.2), c->protocol.seconds);
+}
+
+/* ---- the database --------------------------------------------------------------- */
+
+int campaign_begin_run(struct campaign *c)
+{
+	if (c->run <= 0 && c->store)
+		c->run = provenance_run(c->store, &c->hello, &c->protocol, c->o->command);
+	return c->run > 0 || !c->store;
+}
+
+/* A set made by attune refine says so of all its rows. */
+static enum stage stage_of(const struct campaign *c, const struct heat *h)
+{
+	const int refines = !strncmp(scenario_of(c, h)->set, "refine", 6);
+	return refines && c->stage < STAGE_AUDIT ? STAGE_REFINE : c->stage;
+}
+
+static void count(struct campaign *c, const struct measurement *m)
+{
+	struct tally *t = &c->tally[c->stage];
+	t->device_s += m->device_us * 1e-6;
+	t->cells += m->outcome == OUTCOME_OK;
+	t->failed += m->outcome != OUTCOME_OK;
+	c->failed[m->outcome]++;
+}
+
+static int keep(struct campaign *c, struct heat *h, int i, const struct measurement *m)
+{
+	const struct entrant *e = &c->heats.entrant[h->entrant[i]];
+	const enum stage stage = stage_of(c, h);
+	heats_note(h, i, m->outcome == OUTCOME_OK ? m->median_us : INFINITY, stage);
+	h->stored[i] = 1;
+	count(c, m);
+	if (!c->store)
+		return 1;
+	store_stage(c->store, stage_names[stage]);
+	return store_measurement(c->store, c->run, scenario_of(c, h), h->phase, &e->choice,
+				 e->flags, m, e->registers, e->spill_bytes);
+}
+
+static int keep_plan(struct campaign *c, const struct lane *lane, const struct measurement *m)
+{
+	const struct heat *h = &c->heats.v[lane->heat[0]];
+	char text[MAX_PLAN_TEXT];
+	plan_text(text, &c->heats, lane);
+	count(c, m);
+	if (!c->store)
+		return 1;
+	store_stage(c->store, stage_names[stage_of(c, h)]);
+	return store_plan_measurement(c->store, c->run, scenario_of(c, h), text, m);
+}
+
+/* ---- listening to a race -------------------------------------------------------- */
+
+struct round {
+	struct campaign *c;
+	char *wanted; /* of each lane; others only run for the sake of these */
+};
+
+static int on_result(void *arg, const struct order *order, int i, const struct measurement *m,
+		     int failed_gate)
+{
+	struct round *r = arg;
+	struct campaign *c = r->c;
+	const struct lane *lane = &order->lane[i];
+	struct heat *h = &c->heats.v[lane->heat[0]];
+	if (failed_gate && lane->heat[1] < 0 && m->outcome != OUTCOME_RESOURCES)
+		*barred_at(c, h->entrant[lane->place[0]], h->shape) = (char)m->outcome;
+	if (m->outcome == OUTCOME_OK && !m->samples)
+		return 1; /* the budget ended before it */
+	if (!r->wanted[i]) {
+		c->tally[c->stage].device_s += m->device_us * 1e-6;
+		return 1;
+	}
+	return lane->heat[1] >= 0 ? keep_plan(c, lane, m) : keep(c, h, lane->place[0], m);
+}
+
+static void on_passed(void *arg, const struct order *order, int i)
+{
+	const struct round *r = arg;
+	const struct lane *lane = &order->lane[i];
+	const struct heat *h = &r->c->heats.v[lane->heat[0]];
+	*gated_at(r->c, h->entrant[lane->place[0]], h->phase) = 1;
+}
+
+static int on_control(void *arg, const struct order *order, const struct control *control)
+{
+	static const char *const phases[] = { "all", "prefill", "decode" };
+	struct campaign *c = ((struct round *)arg)->c;
+	const struct lane *lane = &order->lane[control->of];
+	const struct heat *h = &c->heats.v[lane->heat[0]];
+	const int is_plan = lane->heat[1] >= 0;
+	char text[MAX_PLAN_TEXT];
+	c->tally[c->stage].controls++;
+	c->tally[c->stage].device_s += control->device_us * 1e-6;
+	if (!c->store)
+		return 1;
+	if (is_plan)
+		plan_text(text, &c->heats, lane);
+	else
+		choice_text(text, sizeof text,
+			    &c->heats.entrant[h->entrant[lane->place[0]]].choice);
+	store_stage(c->store, stage_names[stage_of(c, h)]);
+	return store_control(c->store, c->run, scenario_of(c, h),
+			     is_plan ? "plan" : phases[h->phase], text, control->median_us,
+			     control->ratio);
+}
+
+static void on_heartbeat(void *arg)
+{
+	const struct campaign *c = ((struct round *)arg)->c;
+	char what[40];
+	snprintf(what, sizeof what, "measuring (%s)", stage_names[c->stage]);
+	if (!c->replay)
+		progress(what,
+			 fmax(c->stage_done / fmax(c->stage_heats, 1),
+			      campaign_seconds(c) / fmax(c->limit_s, 1e-9)),
+			 1);
+}
+
+/* ---- one race ------------------------------------------------------------------- */
+
+/* What cannot run is entered without a race. 1: it is; -1: the database failed. */
+static int refuse(struct campaign *c, struct heat *h, int i)
+{
+	const int entrant = h->entrant[i];
+	struct measurement m = { .outcome = (enum outcome) * barred_at(c, entrant, h->shape) };
+	const struct built *b =
+	    c->binaries.n ? &c->binaries.v[c->heats.entrant[entrant].built] : NULL;
+	if (m.outcome != OUTCOME_OK)
+		snprintf(m.detail, sizeof m.detail, "not run: failed on this shape before");
+	if (b && b->status == REFUSED_BY_COMPILER) {
+		m.outcome = OUTCOME_COMPILE;
+		snprintf(m.detail, sizeof m.detail, "%s", b->binary.log ? b->binary.log : "");
+		m.detail[strcspn(m.detail, "\n")] = '\0';
+	}
+	return m.outcome == OUTCOME_OK ? 0 : keep(c, h, i, &m) ? 1 : -1;
+}
+
+/* Fills lanes: the reference, then what is asked for and has to run; how many, 0 when
+ * there is nothing to run, -1 when the database failed. */
+static int line_up(struct campaign *c, struct heat *h, const struct entries *e, struct lane *lane,
+		   char *wanted)
+{
+	const int index = (int)(h - c->heats.v);
+	int n = 0, missing = 0;
+	for (int k = e->only_these ? 0 : -1; k < e->n; k++) {
+		const int i = k < 0 ? 0 : e->place[k];
+		if (k >= 0 && i == 0 && !e->only_these)
+			continue;
+		const int need = e->again || !h->stored[i];
+		const int refused = need ? refuse(c, h, i) : 0;
+		if (refused < 0)
+			return -1;
+		if (refused || (!need && i) || (!need && isinf(h->us[i])))
+			continue;
+		wanted[n] = (char)need;
+		lane[n++] =
+		    (struct lane){ { index, -1 }, { i, 0 }, *gated_at(c, h->entrant[i], h->phase) };
+		missing += need;
+	}
+	return missing ? n : 0;
+}
+
+static int add_plans(struct campaign *c, const struct heat *h, const struct entries *e,
+		     struct lane *lane, char *wanted, int n)
+{
+	int more = 0;
+	if (!n && !e->only_these && h->n &&
+	    isfinite(h->us[0])) { /* plans are compared with the reference */
+		lane[n] = (struct lane){ { (int)(h - c->heats.v), -1 }, { 0, 0 }, 1 };
+		wanted[n++] = 0;
+	}
+	if (e->plan) {
+		more = e->num_plans;
+		memcpy(lane + n, e->plan, (size_t)more * sizeof *lane);
+	} else {
+		more = plans_pick(&c->heats, h->scenario, lane + n);
+	}
+	memset(wanted + n, 1, (size_t)more);
+	return more ? n + more : 0;
+}
+
+static enum heard run(struct campaign *c, struct round *r, const struct order *order)
+{
+	const struct listener listener = { .arg = r,
+					   .result = on_result,
+					   .passed = on_passed,
+					   .control = on_control,
+					   .beat = on_heartbeat };
+	c->tally[c->stage].races++;
+	return c->replay ? replay_race(c->replay, order, &listener)
+			 : worker_race(c->worker, order, &listener);
+}
+
+/* The first race of a sweep has one, so that even a short one knows its noise. */
+static int has_control(const struct campaign *c, const struct heat *h)
+{
+	return h == c->heats.v || c->stage == STAGE_B ||
+	       heats_scramble((unsigned)(h - c->heats.v) * 0x9e3779b9ull + (unsigned)c->stage) %
+		       CONTROL_ODDS ==
+		   0;
+}
+
+enum heard campaign_race(struct campaign *c, struct heat *h, const struct entries *e,
+			 double seconds)
+{
+	const size_t room = (size_t)(e->n + e->num_plans + 1 + MAX_PLANS + 1);
+	struct lane *lane = calloc(room, sizeof *lane);
+	struct round round = { .c = c, .wanted = calloc(room, 1) };
+	enum heard heard = HEARD_ALL;
+	int n = lane && round.wanted ? line_up(c, h, e, lane, round.wanted) : -1;
+	if (n >= 0 && e->with_plans) {
+		const int with = add_plans(c, h, e, lane, round.wanted, n);
+		n = with ? with : n;
+	}
+	if (n > 0)
+		heard = run(c, &round,
+			    &(struct order){ .lane = lane,
+					     .n = n,
+					     .fixed_rounds = e->fixed_rounds,
+					     .with_control = has_control(c, h),
+					     .seconds = seconds,
+					     .seed = c->o->seed + (unsigned)lane[0].heat[0] });
+	else if (n < 0)
+		heard = HEARD_STOP;
+	free(lane);
+	free(round.wanted);
+	return heard;
+}
+
+enum heard campaign_excuse(struct campaign *c, const struct heat *h, enum heard heard)
+{
+	if (heard != HEARD_NOTHING)
+		return heard;
+	if (c->stage == STAGE_RACE || c->stage == STAGE_B) {
+		complain("%s %s is left out: %s", scenario_of(c, h)->model,
+			 scenario_of(c, h)->batch_text, worker_text(c->worker));
+		c->skipped++;
+	}
+	return HEARD_ALL;
+}
+
+int campaign_code(const struct campaign *c, enum heard heard)
+{
+	if (heard == HEARD_NO_DEVICE)
+		complain("%s", worker_text(c->worker));
+	if (heard == HEARD_INTERRUPT)
+		complain("interrupted; all that was measured is kept, and the same command "
+			 "goes on from here");
+	return heard == HEARD_INTERRUPT   ? EXIT_INTERRUPTED
+	       : heard == HEARD_NO_DEVICE ? EXIT_NO_DEVICE
+	       : heard == HEARD_STOP      ? EXIT_CHECK
+					  : EXIT_DONE;
+}
+
+/* ---- beginning and end ---------------------------------------------------------- */
+
+int campaign_remember(struct campaign *c)
+{
+	c->gated = calloc((size_t)c->heats.num_entrants + 1, 3);
+	c->barred = calloc((size_t)c->heats.num_entrants + 1, (size_t)c->heats.num_shapes + 1);
+	if (!c->gated || !c->barred)
+		complain("out of memory");
+	return c->gated && c->barred;
+}
+
+void campaign_make(struct campaign *c, const struct scenario_list *list)
+{
+	const struct gpu_model *sheet = gpu_model(c->hello.info.gpu);
+	protocol_for(&c->protocol, &c->hello.info, preset_names[c->o->preset]);
+	if (c->o->steady)
+		protocol_steady(&c->protocol);
+	snprintf(c->db, sizeof c->db, "results/%s%s.sqlite", c->hello.info.gpu,
+		 c->o->steady ? "_steady" : "");
+	if (c->o->db)
+		snprintf(c->db, sizeof c->db, "%s", c->o->db);
+	c->heats.scenarios = list->v;
+	c->heats.device = c->hello.info;
+	c->heats.dram_gbps = sheet ? sheet->dram_gbps : c->hello.dram_gbps;
+	c->heats.tflops = sheet ? sheet->tflops : c->hello.fma_tflops;
+	c->binaries.arch = c->hello.info.arch;
+}
+
+static int attach_code(struct campaign *c)
+{
+	for (int i = 0; i < c->heats.num_entrants; i++) {
+		struct entrant *e = &c->heats.entrant[i];
+		const struct built *b = &c->binaries.v[e->built];
+		e->blob = &b->binary.blob;
+		e->flags = b->flags;
+		e->registers = b->binary.registers;
+		e->spill_bytes = b->binary.spill_bytes;
+		if (e->reduce < 0)
+			continue;
+		const struct built *merging = &c->binaries.v[e->reduce];
+		e->merging = &merging->binary.blob;
+		if (merging->status != BUILT) {
+			complain("%s does not compile: %s", merging->kernel->source,
+				 merging->binary.log);
+			return 0;
+		}
+	}
+	return 1;
+}
+
+int campaign_compile(struct campaign *c)
+{
+	if (!binaries_compile(&c->binaries)) {
+		if (interrupted)
+			complain("interrupted while compiling; the same command goes on from here");
+		return interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
+	}
+	return attach_code(c) && campaign_begin_run(c) ? EXIT_DONE : EXIT_CHECK;
+}
+
+void campaign_free(struct campaign *c)
+{
+	worker_free(c->worker);
+	store_close(c->store);
+	heats_free(&c->heats);
+	binaries_free(&c->binaries);
+	free(c->gated);
+	free(c->barred);
+}

@@ -1,0 +1,97 @@
+/* recall.c - what a database knows of heats already, so that nothing is measured twice. */
+#include "sweep.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const stage_names[NUM_STAGES] = {
+	"", "race", "complete", "cold", "refine", "audit", "b"
+};
+
+struct recall {
+	struct heats *heats;
+	int last; /* cells of a heat follow one another */
+};
+
+int cell_is_of(const struct store_cell *c, const struct scenario *s)
+{
+	return c->page_size == s->shape.page_size && c->seed == s->seed &&
+	       !strcmp(c->model, s->model) && !strcmp(c->batch, s->batch_text) &&
+	       c->shape.dtype == s->shape.dtype && c->shape.kv_dtype == s->shape.kv_dtype &&
+	       !strcasecmp(c->layout, s->layout == LAYOUT_HND ? "HND" : "NHD");
+}
+
+/* Plans belong to the heat of the whole batch. */
+static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
+{
+	static const char *const phases[] = { "all", "prefill", "decode" };
+	const char *phase = strcmp(c->phase, "plan") ? c->phase : "all";
+	return !strcmp(phase, phases[h->phase]) && cell_is_of(c, &all->scenarios[h->scenario]);
+}
+
+static enum stage stage_of(const char *name)
+{
+	enum stage s = STAGE_RACE;
+	while (s < STAGE_B && strcmp(stage_names[s], name))
+		s++;
+	return s;
+}
+
+static void note(const struct heats *all, struct heat *h, const struct store_cell *c)
+{
+	struct choice choice;
+	const char *where;
+	if (!strcmp(c->phase, "plan")) {
+		free(h->plan);
+		h->plan = strdup(c->choice);
+		return;
+	}
+	choice.kernel = kernel_find(all->device.backend, c->kernel);
+	if (!choice.kernel ||
+	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
+		return;
+	const int place = heats_place(all, h, &choice);
+	if (place >= 0)
+		heats_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
+			   stage_of(c->stage));
+}
+
+static int recall_cell(void *arg, const struct store_cell *c)
+{
+	struct recall *r = arg;
+	for (int k = 0; c->pass == 'A' && k < r->heats->n; k++) {
+		int i = (r->last + k) % r->heats->n;
+		if (!is_of(r->heats, &r->heats->v[i], c))
+			continue;
+		note(r->heats, &r->heats->v[i], c);
+		r->last = i;
+		break;
+	}
+	return 1;
+}
+
+static void ask(const struct heats *all, struct heat *h, struct store *store, const char *gpu)
+{
+	const struct scenario *s = &all->scenarios[h->scenario];
+	for (int k = 0; k < h->n; k++) {
+		char text[MAX_CHOICE_TEXT + 64];
+		choice_text(text, sizeof text, &all->entrant[h->entrant[k]].choice);
+		h->stored[k] = !isnan(h->us[k]) && store_has(store, gpu, s, h->phase, text) > 0;
+	}
+	h->planned = h->plan && store_has_plan(store, gpu, s, h->plan) > 0;
+	/* The reference is entered last: where it is, the race came to its end. */
+	h->finished = h->n && h->stored[0];
+	for (int k = 0; k < h->n && h->phase != PHASE_ALL; k++)
+		if (all->entrant[h->entrant[k]].origin <= FROM_BASELINE && !h->stored[k])
+			h->finished = 0;
+}
+
+int heats_recall(struct heats *all, struct store *store, const char *gpu)
+{
+	struct recall r = { .heats = all };
+	if (all->n && !store_each(store, gpu, recall_cell, &r))
+		return 0;
+	for (int i = 0; i < all->n; i++)
+		ask(all, &all->v[i], store, gpu);
+	return 1;
+}

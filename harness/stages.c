@@ -1,0 +1,253 @@
+/* stages.c - what is raced when. Each stage takes what the database does not have yet, so
+ * that one that was cut short goes on where it was:
+ *
+ *   race      every scenario and phase: who promises something runs, in rounds, and the
+ *             slower ones drop out
+ *   complete  the portfolio of each phase on all its scenarios, fixed rounds: a tree may
+ *             come to name any of it anywhere
+ *   cold      the first scenarios, which had no neighbours to learn from, and those whose
+ *             neighbours disagree, against what is known in the end
+ *   audit     all legal choices on a few scenarios: what did racing miss there?
+ *
+ * A stage may use the budget up to its share and what those before it have left. */
+#include "sweep.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PORTFOLIO = 12 /* families a phase */,
+	PORTFOLIO_WHOLE = 3,
+	COMPLETE_ROUNDS = 5,
+	COLD_SHARE = 10 /* one in so many scenarios, the first ones */,
+	AUDIT_ODDS = 25,
+	AUDIT_LEAST = 10 /* scenarios; of fewer none is audited */
+};
+static const double until[NUM_STAGES] = {
+	[STAGE_RACE] = 0.62, [STAGE_COMPLETE] = 0.86, [STAGE_COLD] = 0.94, [STAGE_AUDIT] = 1
+};
+static const double in_question = 1.03 /* of the best: raced again when it matters */;
+
+/* Portfolios, by phase. */
+struct marks {
+	char *of[3];
+};
+
+static int marks_make(struct marks *m, const struct campaign *c)
+{
+	int ok = 1;
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
+		m->of[p] = calloc((size_t)c->heats.num_families + 1, 1);
+		ok &= m->of[p] &&
+		      heats_portfolio(&c->heats, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO,
+				      m->of[p]);
+	}
+	return ok;
+}
+
+static void marks_free(struct marks *m)
+{
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
+		free(m->of[p]);
+}
+
+static int races_everyone(const struct campaign *c)
+{
+	return c->o->exhaustive || c->o->preset == PRESET_SMOKE;
+}
+
+/* ---- who runs in which stage ---------------------------------------------------- */
+
+static int wants_plans(const struct campaign *c, const struct heat *h)
+{
+	return h->phase == PHASE_ALL && !h->planned && !c->replay;
+}
+
+static int due_in_race(const struct campaign *c, const struct heat *h)
+{
+	int unknown = 0;
+	for (int i = 0; c->o->exhaustive && i < h->n; i++)
+		unknown += !h->stored[i];
+	return !h->finished || unknown || wants_plans(c, h);
+}
+
+static int holes(const struct heat *h, const int *place, int n)
+{
+	int missing = 0;
+	for (int i = 0; i < n; i++)
+		missing += !h->stored[place[i]];
+	return missing;
+}
+
+/* Scenarios are in the order of the race. */
+static int is_early(const struct campaign *c, const struct heat *h)
+{
+	return (h - c->heats.v) * COLD_SHARE < c->heats.n;
+}
+
+static int due_in_cold(const struct campaign *c, const struct heat *h)
+{
+	return h->phase != PHASE_ALL && h->finished && h->best >= 0 &&
+	       h->stage[h->best] < STAGE_COLD && (is_early(c, h) || heats_disputed(&c->heats, h));
+}
+
+/* Against what is known in the end: the portfolio, what neighbours promise now, and who
+ * came close; not who was clearly behind. */
+static int pick_cold(const struct campaign *c, const struct heat *h, const char *family, int *place)
+{
+	char *in = calloc((size_t)h->n + 1, 1);
+	int n = in ? heats_meant(&c->heats, h, family, place) : 0, kept = 0;
+	for (int i = 0; i < n; i++)
+		in[place[i]] = 1;
+	n = in ? heats_select(&c->heats, h, 0, place) : 0;
+	for (int i = 0; i < n; i++)
+		in[place[i]] = 1;
+	for (int i = 0; in && i < h->n; i++)
+		if (h->us[i] <= in_question * h->us[h->best] || (in[i] && isnan(h->us[i])))
+			place[kept++] = i;
+	free(in);
+	return kept;
+}
+
+static int num_scenarios(const struct campaign *c)
+{
+	int n = 0;
+	for (int i = 0; i < c->heats.n; i++)
+		n += !i || c->heats.v[i].scenario != c->heats.v[i - 1].scenario;
+	return n;
+}
+
+int stages_audits(const struct campaign *c, const struct heat *h)
+{
+	const struct scenario *s = &c->heats.scenarios[h->scenario];
+	unsigned long long z = c->o->seed;
+	for (const char *t = s->batch_text; *t; t++)
+		z = heats_scramble(z * 31 + (unsigned char)*t);
+	for (const char *t = s->model; *t; t++)
+		z = heats_scramble(z * 31 + (unsigned char)*t);
+	return h->phase != PHASE_ALL && num_scenarios(c) >= AUDIT_LEAST &&
+	       heats_scramble(z) % AUDIT_ODDS == 0;
+}
+
+static int pick_audit(const struct heat *h, int *place)
+{
+	int n = 0;
+	for (int i = 0; i < h->n; i++)
+		if (!h->stored[i] ||
+		    (h->stage[i] != STAGE_AUDIT && h->us[i] <= in_question * h->us[h->best]))
+			place[n++] = i;
+	return n;
+}
+
+/* Entries of a heat in the stage under way; e->n 0: none. */
+static void pick(const struct campaign *c, const struct heat *h, const struct marks *m, int *place,
+		 struct entries *e)
+{
+	*e = (struct entries){ .place = place };
+	switch (c->stage) {
+	case STAGE_RACE:
+		if (!due_in_race(c, h))
+			break;
+		e->n = heats_select(&c->heats, h, races_everyone(c), place);
+		e->with_plans = wants_plans(c, h);
+		break;
+	case STAGE_COMPLETE:
+		e->n = h->finished ? heats_meant(&c->heats, h, m->of[h->phase], place) : 0;
+		e->fixed_rounds = COMPLETE_ROUNDS;
+		if (!holes(h, place, e->n))
+			e->n = 0;
+		break;
+	case STAGE_COLD:
+		e->n = due_in_cold(c, h) ? pick_cold(c, h, m->of[h->phase], place) : 0;
+		e->again = 1;
+		break;
+	case STAGE_AUDIT:
+		e->n =
+		    stages_audits(c, h) && h->finished && h->best >= 0 ? pick_audit(h, place) : 0;
+		e->again = 1;
+		break;
+	default: break;
+	}
+}
+
+/* ---- running ------------------------------------------------------------------------ */
+
+static int left_in_stage(const struct campaign *c, const struct marks *m, int *place)
+{
+	struct entries e;
+	int n = 0;
+	for (int i = 0; i < c->heats.n; i++) {
+		pick(c, &c->heats.v[i], m, place, &e);
+		n += e.n > 0 || e.with_plans;
+	}
+	return n;
+}
+
+static enum heard run_stage(struct campaign *c, const struct marks *m, int *place)
+{
+	enum heard heard = HEARD_ALL;
+	struct entries e;
+	c->stage_done = 0;
+	c->stage_heats = left_in_stage(c, m, place);
+	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++) {
+		struct heat *h = &c->heats.v[i];
+		const double seconds = campaign_share(c, c->stage_heats - c->stage_done);
+		if (seconds <= 0)
+			break;
+		pick(c, h, m, place, &e);
+		if (e.n <= 0 && !e.with_plans)
+			continue;
+		heard = campaign_race(c, h, &e, seconds);
+		if (heard == HEARD_ALL && c->stage == STAGE_RACE)
+			h->finished = h->planned = 1;
+		heard = campaign_excuse(c, h, heard);
+		c->stage_done++;
+	}
+	return heard;
+}
+
+static int has_stage(const struct campaign *c, enum stage s)
+{
+	return s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
+}
+
+static int most_places(const struct campaign *c)
+{
+	int n = 0;
+	for (int i = 0; i < c->heats.n; i++)
+		n = c->heats.v[i].n > n ? c->heats.v[i].n : n;
+	return n + 1;
+}
+
+enum heard stages_run(struct campaign *c, enum stage from, enum stage to)
+{
+	int *place = calloc((size_t)most_places(c), sizeof *place);
+	enum heard heard = place ? HEARD_ALL : HEARD_STOP;
+	for (enum stage s = from; heard == HEARD_ALL && s <= to; s++) {
+		struct marks marks = { 0 };
+		if (!has_stage(c, s))
+			continue;
+		c->stage = s;
+		c->limit_s = c->o->budget_s * (races_everyone(c) ? 1 : until[s]);
+		heard = marks_make(&marks, c) ? run_stage(c, &marks, place) : HEARD_STOP;
+		marks_free(&marks);
+	}
+	progress_end();
+	free(place);
+	return heard;
+}
+
+int stages_left(struct campaign *c)
+{
+	int *place = calloc((size_t)most_places(c), sizeof *place), n = 0;
+	const enum stage stage = c->stage;
+	struct marks marks = { 0 };
+	if (place && marks_make(&marks, c))
+		for (c->stage = STAGE_RACE; c->stage < STAGE_B; c->stage++)
+			if (has_stage(c, c->stage))
+				n += left_in_stage(c, &marks, place);
+	c->stage = stage;
+	marks_free(&marks);
+	free(place);
+	return n;
+}

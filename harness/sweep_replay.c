@@ -1,0 +1,468 @@
+/* sweep_replay.c - the stages of a sweep on a recorded database instead of a device: each
+ * sample is drawn, with replacement, from those that the database has of the cell, and
+ * what the database lacks is no candidate. Rounds draw alike, so that what two choices
+ * had in common in a recorded round they have again. Nothing is written.
+ *
+ * What a schedule would have picked is judged by the recorded medians of all cells, and
+ * so are, at the same cost, cells in random order and an exhaustive sweep that gets as
+ * far as it gets. (Simulated tuning from a cache of results: B. van Werkhoven, Kernel
+ * Tuner; racing: M. Birattari et al., F-Race.) */
+#include "sweep.h"
+#include "tapes.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANDOM_ROUNDS = 7 };
+static const double cost_share = 0.12 /* of the exhaustive time, without --budget */;
+
+/* Of each place of a heat what the database has. */
+struct record {
+	float *us;
+	int n;
+	double median; /* INFINITY: failed; NaN: the database lacks it */
+};
+
+struct replay {
+	struct campaign *c;
+	struct record **of; /* [heat][place] */
+	double spent_s;
+	unsigned long long races;
+	/* of the race under way */
+	const struct order *order;
+	const struct listener *listener;
+	struct racer *racer;
+	int more;
+};
+
+double replay_seconds(const struct replay *r)
+{
+	return r->spent_s;
+}
+
+/* ---- races ------------------------------------------------------------------------ */
+
+static unsigned long long dice(unsigned long long a, unsigned long long b)
+{
+	return heats_scramble(heats_scramble(a * 0x9e3779b97f4a7c15ull + b) + b) >> 8;
+}
+
+static double drawn(const struct record *r, unsigned long long dice)
+{
+	return r->n ? (double)r->us[dice % (unsigned)r->n] : r->median;
+}
+
+static const struct record *record_of(const struct replay *r, int lane)
+{
+	const struct lane *l = &r->order->lane[lane];
+	return &r->of[l->heat[0]][l->place[0]];
+}
+
+static double draw(void *arg, int i, int round)
+{
+	const struct replay *r = arg;
+	const struct record *record = record_of(r, i);
+	return record->median < INFINITY
+		   ? drawn(record, dice(r->c->o->seed + r->races, (unsigned)round + 1))
+		   : NAN;
+}
+
+static void after(void *arg, int i)
+{
+	struct replay *r = arg;
+	const struct measurement *m = &r->racer[i].m;
+	r->more &= r->listener->result(r->listener->arg, r->order, i, m, 0);
+}
+
+enum heard replay_race(struct replay *r, const struct order *order, const struct listener *l)
+{
+	struct protocol protocol = r->c->protocol;
+	struct control control = { 0 };
+	struct race race = { .protocol = &protocol,
+			     .n = order->n,
+			     .sets = 1,
+			     .seed = order->seed,
+			     .fixed_rounds = order->fixed_rounds,
+			     .control = order->with_control ? &control : NULL,
+			     .arg = r,
+			     .draw = draw,
+			     .after = after };
+	r->racer = race.v = calloc((size_t)order->n, sizeof *race.v);
+	if (!race.v)
+		return HEARD_STOP;
+	r->order = order;
+	r->listener = l;
+	r->more = 1;
+	r->races++;
+	protocol.seconds = order->seconds;
+	measure_race(NULL, &race);
+	for (int i = 0; i < order->n; i++)
+		r->spent_s += race.v[i].m.device_us * 1e-6;
+	r->spent_s += control.device_us * 1e-6;
+	if (control.rounds)
+		r->more &= l->control(l->arg, order, &control);
+	free(race.v);
+	return !r->more ? HEARD_STOP : interrupted ? HEARD_INTERRUPT : HEARD_ALL;
+}
+
+/* ---- from a database to heats ------------------------------------------------------- */
+
+struct reader {
+	struct scenario_list list;
+	struct replay *replay;
+	int last; /* scenario of the last cell, or its heat */
+	int failed;
+};
+
+static int add_scenario(struct reader *r, const struct store_cell *c)
+{
+	char error[128];
+	struct scenario *v = realloc(r->list.v, ((size_t)r->list.n + 1) * sizeof *v);
+	if (!v)
+		return 0;
+	r->list.v = v;
+	v += r->list.n;
+	*v = (struct scenario){ .shape = c->shape,
+				.layout = strcasecmp(c->layout, "HND") ? LAYOUT_NHD : LAYOUT_HND,
+				.weight = c->weight,
+				.seed = c->seed };
+	snprintf(v->model, sizeof v->model, "%s", c->model);
+	snprintf(v->set, sizeof v->set, "%s", c->set);
+	snprintf(v->split, sizeof v->split, "%s", c->split);
+	v->batch = batch_parse(c->batch, error, sizeof error);
+	v->batch_text = strdup(c->batch);
+	r->list.n += v->batch && v->batch_text;
+	return v->batch && v->batch_text;
+}
+
+/* Cells of a scenario follow one another, but for those of other types and layouts. */
+static int read_scenario(void *arg, const struct store_cell *c)
+{
+	struct reader *r = arg;
+	for (int i = r->list.n - 1; i >= 0 && i > r->list.n - 8; i--)
+		if (cell_is_of(c, &r->list.v[i]))
+			return 1;
+	r->failed = !add_scenario(r, c);
+	return !r->failed;
+}
+
+static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
+{
+	static const char *const phases[] = { "all", "prefill", "decode" };
+	return !strcmp(c->phase, phases[h->phase]) && cell_is_of(c, &all->scenarios[h->scenario]);
+}
+
+static int read_cell(void *arg, const struct store_cell *c)
+{
+	struct reader *r = arg;
+	struct heats *all = &r->replay->c->heats;
+	struct choice choice = { .kernel = kernel_find(all->device.backend, c->kernel) };
+	const char *where;
+	if (c->pass != 'A' || !choice.kernel ||
+	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
+		return 1;
+	for (int k = 0; k < all->n; k++) {
+		const int i = (r->last + k) % all->n;
+		if (!is_of(all, &all->v[i], c))
+			continue;
+		r->last = i;
+		const int place = heats_place(all, &all->v[i], &choice);
+		if (place < 0)
+			return 1; /* no longer legal */
+		struct record *record = &r->replay->of[i][place];
+		record->median = strcmp(c->outcome, "ok") ? INFINITY : c->median_us;
+		record->us = malloc(sizeof c->us);
+		record->n = record->us ? c->samples : 0;
+		if (record->us)
+			memcpy(record->us, c->us, sizeof c->us);
+		r->failed = !record->us;
+		return !r->failed;
+	}
+	return 1;
+}
+
+/* Leaves in each heat what the database has. */
+static void sift(struct heat *h, struct record *record)
+{
+	int n = 0;
+	for (int k = 0; k < h->n; k++) {
+		if (isnan(record[k].median))
+			continue;
+		h->entrant[n] = h->entrant[k];
+		h->near[n] = h->near[k];
+		record[n++] = record[k];
+	}
+	h->n = n;
+}
+
+static int make_records(struct replay *r)
+{
+	const struct heats *all = &r->c->heats;
+	r->of = calloc((size_t)all->n + 1, sizeof *r->of);
+	for (int i = 0; r->of && i < all->n; i++) {
+		r->of[i] = calloc((size_t)all->v[i].n + 1, sizeof **r->of);
+		for (int k = 0; r->of[i] && k < all->v[i].n; k++)
+			r->of[i][k].median = NAN;
+		if (!r->of[i])
+			return 0;
+	}
+	return r->of != NULL;
+}
+
+static int keep_name(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	(void)columns, (void)names;
+	snprintf(arg, 16, "%s", cells[0] ? cells[0] : "");
+	return 1;
+}
+
+/* Of the newest measurement. */
+static int newest_gpu(struct store *s, const char *path, char gpu[16])
+{
+	if (!store_query(s,
+			 "SELECT d.gpu FROM measurement m JOIN run r ON r.id = m.run "
+			 "JOIN device d ON d.id = r.device ORDER BY m.run DESC LIMIT 1",
+			 keep_name, gpu))
+		return 0;
+	if (!*gpu)
+		complain("%s holds no measurement", path);
+	return *gpu != '\0';
+}
+
+/* The database is closed again before the races. */
+static int load(struct campaign *c, struct reader *r, const struct sweep_options *o)
+{
+	const struct field field = { .device = &c->hello.info,
+				     .preset = PRESET_FULL,
+				     .kernels = o->kernels,
+				     .seed = o->seed };
+	struct run_info run;
+	char gpu[16] = "";
+	struct store *s = store_open(o->replay, 1);
+	snprintf(gpu, sizeof gpu, "%s", o->gpu ? o->gpu : "");
+	int ok = s && (*gpu || newest_gpu(s, o->replay, gpu)) && store_device(s, gpu, &run) &&
+		 store_each(s, gpu, read_scenario, r) && !r->failed;
+	if (ok) {
+		c->hello.info = run.device;
+		c->hello.dram_gbps = run.dram_gbps;
+		c->hello.fma_tflops = run.fma_tflops;
+		campaign_make(c, &r->list);
+	}
+	for (int i = 0; ok && i < r->list.n; i++)
+		ok = heats_add(&c->heats, &c->binaries, i, &field);
+	if (ok)
+		heats_spread(&c->heats);
+	ok = ok && make_records(r->replay) && store_each(s, gpu, read_cell, r) && !r->failed &&
+	     campaign_remember(c);
+	for (int i = 0; ok && i < c->heats.n; i++)
+		sift(&c->heats.v[i], r->replay->of[i]);
+	store_close(s);
+	return ok;
+}
+
+/* ---- judging ------------------------------------------------------------------------ */
+
+static double best_of(const struct replay *r, int heat)
+{
+	double best = INFINITY;
+	for (int k = 0; k < r->c->heats.v[heat].n; k++)
+		best = fmin(best, r->of[heat][k].median);
+	return best;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* A row: what is picked in each part (wholes of mixed batches are tried by few and judged
+ * by nobody here); -1: nothing yet, which means the reference. */
+static void judge(const struct replay *r, struct table *t, const char *name, double spent,
+		  double all, long long cells, const int *pick)
+{
+	const struct heats *heats = &r->c->heats;
+	double *ratio = calloc((size_t)heats->n + 1, sizeof *ratio), logs = 0;
+	int n = 0, near = 0;
+	for (int i = 0; ratio && i < heats->n; i++) {
+		const struct heat *h = &heats->v[i];
+		if (h->phase == PHASE_ALL || !h->n || !(best_of(r, i) < INFINITY))
+			continue;
+		ratio[n] = r->of[i][pick[i] < 0 ? 0 : pick[i]].median / best_of(r, i);
+		logs += log(ratio[n]);
+		near += ratio[n++] <= 1.02;
+	}
+	if (n)
+		qsort(ratio, (size_t)n, sizeof *ratio, by_value);
+	table_text(t, name);
+	table_number(t, n, 0);
+	table_number(t, (double)cells, 0);
+	table_number(t, spent, 3);
+	table_number(t, 100 * spent / all, 2);
+	table_number(t, n ? exp(logs / n) : NAN, 5);
+	table_number(t, n ? quantile(ratio, n, 0.95) : NAN, 4);
+	table_number(t, n ? ratio[n - 1] : NAN, 4);
+	table_number(t, n ? 100.0 * near / n : NAN, 1);
+	table_end_row(t);
+	free(ratio);
+}
+
+/* ---- baselines ------------------------------------------------------------------------ */
+
+struct baseline {
+	int *pick; /* of each heat */
+	double *us;
+	double spent_s;
+	long long cells;
+};
+
+/* A cell measured by itself, so many samples one after the other. */
+static void visit(const struct replay *r, struct baseline *b, int heat, int place, int rounds)
+{
+	const struct record *record = &r->of[heat][place];
+	double us[MAX_SAMPLES];
+	b->cells++;
+	if (!(record->median < INFINITY))
+		return;
+	for (int i = 0; i < rounds; i++)
+		us[i] = drawn(record, dice(r->c->o->seed + (unsigned)(heat * 4099 + place),
+					   (unsigned)i + 77));
+	const double middle = median(us, rounds);
+	b->spent_s +=
+	    rounds * tapes_plan(&r->c->protocol, 1, record->median) * record->median * 1e-6;
+	if (b->pick[heat] < 0 || middle < b->us[heat]) {
+		b->pick[heat] = place;
+		b->us[heat] = middle;
+	}
+}
+
+static unsigned common_divisor(unsigned a, unsigned b)
+{
+	return b ? common_divisor(b, a % b) : a;
+}
+
+/* Cells of all heats in turn, each heat's from a random one on in random strides. */
+static void at_random(const struct replay *r, struct baseline *b, double budget_s)
+{
+	const struct heats *all = &r->c->heats;
+	int more = 1;
+	for (unsigned turn = 0; more; turn++) {
+		more = 0;
+		for (int i = 0; i < all->n && b->spent_s < budget_s; i++) {
+			const struct heat *h = &all->v[i];
+			if (turn >= (unsigned)h->n)
+				continue;
+			const unsigned long long roll = dice(r->c->o->seed + 5, (unsigned)(i + 1));
+			unsigned step = 1 + (unsigned)(roll % 1000003) % (unsigned)h->n;
+			while (common_divisor(step, (unsigned)h->n) > 1)
+				step++;
+			visit(r, b, i, (int)((roll + turn * step) % (unsigned)h->n), RANDOM_ROUNDS);
+			more = 1;
+		}
+	}
+}
+
+static void one_by_one(const struct replay *r, struct baseline *b, double budget_s)
+{
+	for (int i = 0; i < r->c->heats.n; i++)
+		for (int k = 0; k < r->c->heats.v[i].n && b->spent_s < budget_s; k++)
+			visit(r, b, i, k, EXHAUSTIVE_ROUNDS);
+}
+
+static int compare(const struct replay *r, struct table *t, const char *name, double all,
+		   double budget_s,
+		   void (*run)(const struct replay *, struct baseline *, double budget_s))
+{
+	const size_t n = (size_t)r->c->heats.n + 1;
+	struct baseline b = { .pick = malloc(n * sizeof *b.pick), .us = calloc(n, sizeof *b.us) };
+	const int ok = b.pick && b.us;
+	for (size_t i = 0; ok && i < n; i++)
+		b.pick[i] = -1;
+	if (ok) {
+		run(r, &b, budget_s);
+		judge(r, t, name, b.spent_s, all, b.cells, b.pick);
+	}
+	free(b.pick);
+	free(b.us);
+	return ok;
+}
+
+/* ---- the command ---------------------------------------------------------------------- */
+
+static long long cells_so_far(const struct campaign *c)
+{
+	long long n = 0;
+	for (int s = 0; s < NUM_STAGES; s++)
+		n += c->tally[s].cells + c->tally[s].failed;
+	return n;
+}
+
+static int run(struct replay *r, const struct sweep_options *o, double all)
+{
+	static const char *const columns[] = { "schedule", "parts",         "measurements",
+					       "device_s", "share_percent", "geomean",
+					       "p95",      "worst",         "within2_percent" };
+	struct campaign *c = r->c;
+	struct table *t = table_new(o->format, columns, COUNT(columns));
+	int *pick = calloc((size_t)c->heats.n + 1, sizeof *pick);
+	int ok = t && pick;
+	for (enum stage s = STAGE_RACE; ok && s <= STAGE_COLD; s++) {
+		ok = stages_run(c, s, s) == HEARD_ALL;
+		for (int i = 0; i < c->heats.n; i++)
+			pick[i] = c->heats.v[i].best;
+		if (ok && c->tally[s].races)
+			judge(r, t, stage_names[s], r->spent_s, all, cells_so_far(c), pick);
+	}
+	ok = ok && compare(r, t, "random order", all, r->spent_s, at_random) &&
+	     compare(r, t, "one by one", all, r->spent_s, one_by_one) &&
+	     compare(r, t, "one by one, to the end", all, INFINITY, one_by_one);
+	table_print(t, stdout);
+	free(pick);
+	return ok;
+}
+
+static void free_all(struct replay *r, struct reader *reader)
+{
+	for (int i = 0; r->of && i < r->c->heats.n; i++) {
+		for (int k = 0; r->of[i] && k < r->c->heats.v[i].n; k++)
+			free(r->of[i][k].us);
+		free(r->of[i]);
+	}
+	free(r->of);
+	campaign_free(r->c);
+	scenarios_free(&reader->list);
+}
+
+/* The exhaustive time is that of the recorded times. */
+static double exhaustive(const struct replay *r)
+{
+	double sum = 0;
+	for (int i = 0; i < r->c->heats.n; i++)
+		for (int k = 0; k < r->c->heats.v[i].n; k++) {
+			const double us = r->of[i][k].median;
+			if (us < INFINITY)
+				sum += EXHAUSTIVE_ROUNDS * us * 1e-6 *
+				       tapes_plan(&r->c->protocol, 1, us);
+		}
+	return sum;
+}
+
+int sweep_replay(const struct sweep_options *asked)
+{
+	struct sweep_options o = *asked;
+	struct campaign c = { .o = &o };
+	struct replay replay = { .c = &c };
+	struct reader reader = { .replay = &replay };
+	int ok;
+	o.preset = PRESET_FULL;
+	c.replay = &replay;
+	ok = load(&c, &reader, &o);
+	if (ok) {
+		const double all = exhaustive(&replay);
+		if (!(o.budget_s > 0))
+			o.budget_s = cost_share * all;
+		ok = run(&replay, &o, all);
+	}
+	free_all(&replay, &reader);
+	return interrupted ? EXIT_INTERRUPTED : ok ? EXIT_DONE : EXIT_USAGE;
+}

@@ -1,0 +1,161 @@
+/* sweep_report.c - what a sweep took and what it is worth: device seconds by stage, their
+ * share of an exhaustive sweep's, what the audit found that racing had missed, and how
+ * far two times of the same choice lie apart. */
+#include "sweep.h"
+#include "tapes.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the exhaustive estimate ------------------------------------------------------- */
+
+static double sample_seconds(const struct protocol *p, double us)
+{
+	return us > 0 && us < INFINITY ? tapes_plan(p, 1, us) * us * 1e-6 : 0;
+}
+
+double exhaustive_seconds(const struct campaign *c, int rounds)
+{
+	double sum = 0;
+	for (int i = 0; i < c->heats.n; i++) {
+		const struct heat *h = &c->heats.v[i];
+		double *us = malloc(((size_t)h->n + 1) * sizeof *us), middle;
+		int n = 0, unknown = 0;
+		for (int k = 0; us && k < h->n; k++) {
+			unknown += isnan(h->us[k]);
+			if (h->us[k] < INFINITY)
+				us[n++] = h->us[k];
+		}
+		for (int k = 0; us && k < n; k++)
+			sum += rounds * sample_seconds(&c->protocol, us[k]);
+		middle = us && n ? median(us, n) : 0;
+		sum += rounds * unknown * sample_seconds(&c->protocol, middle);
+		free(us);
+	}
+	return sum;
+}
+
+/* ---- the audit --------------------------------------------------------------------- */
+
+/* What was picked before the audit, and by the audit's own times: how much slower it is
+ * than the best that had been tried (selection), and that than the best of all
+ * (exploration). */
+static const char audit_sql[] =
+    "WITH cell AS (SELECT m.scenario, m.phase, m.variant, m.median_us, m.stage = 'audit' AS late,"
+    "  row_number() OVER (PARTITION BY m.scenario, m.phase, m.variant, m.stage = 'audit'"
+    "  ORDER BY m.run DESC, m.id DESC) AS age"
+    "  FROM measurement m JOIN run r ON r.id = m.run, run mine WHERE mine.id = %lld"
+    "  AND r.device = mine.device AND r.protocol = mine.protocol AND m.outcome = 'ok'"
+    "  AND m.stage <> 'b' AND m.phase <> 'plan'),"
+    " early AS (SELECT * FROM cell WHERE age = 1 AND NOT late),"
+    " late AS (SELECT * FROM cell WHERE age = 1 AND late),"
+    " picked AS (SELECT scenario, phase, variant, min(median_us) FROM early GROUP BY 1, 2),"
+    " tried AS (SELECT l.scenario, l.phase, min(l.median_us) AS us FROM late l JOIN early e"
+    "  USING (scenario, phase, variant) GROUP BY 1, 2),"
+    " best AS (SELECT scenario, phase, min(median_us) AS us FROM late GROUP BY 1, 2)"
+    " SELECT l.median_us / t.us, t.us / b.us FROM picked p"
+    " JOIN late l USING (scenario, phase, variant) JOIN tried t USING (scenario, phase)"
+    " JOIN best b USING (scenario, phase)";
+
+struct audit {
+	int n, near[2]; /* within 2 % */
+	double logs[2], worst[2];
+};
+
+static int add_audit(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	struct audit *a = arg;
+	(void)names;
+	for (int i = 0; i < columns && i < 2; i++) {
+		const double ratio = cells[i] ? strtod(cells[i], NULL) : 1;
+		a->logs[i] += log(ratio);
+		a->near[i] += ratio <= 1.02;
+		a->worst[i] = fmax(a->worst[i], ratio);
+	}
+	a->n++;
+	return 1;
+}
+
+static struct audit audit_of(const struct campaign *c)
+{
+	struct audit a = { .worst = { 1, 1 } };
+	char sql[sizeof audit_sql + 32];
+	snprintf(sql, sizeof sql, audit_sql, c->run);
+	if (c->store)
+		store_query(c->store, sql, add_audit, &a);
+	return a;
+}
+
+static double geomean(const struct audit *a, int which)
+{
+	return a->n ? exp(a->logs[which] / a->n) : 1;
+}
+
+/* ---- the report ---------------------------------------------------------------------- */
+
+static void print_stages(const struct campaign *c, FILE *to, double all)
+{
+	static const char *const columns[] = { "stage",    "races",    "cells",        "failed",
+					       "controls", "device_s", "share_percent" };
+	struct table *t = table_new(c->o->format, columns, COUNT(columns));
+	for (int s = STAGE_RACE; s < NUM_STAGES; s++) {
+		const struct tally *y = &c->tally[s];
+		if (!y->races)
+			continue;
+		table_text(t, stage_names[s]);
+		table_number(t, (double)y->races, 0);
+		table_number(t, (double)y->cells, 0);
+		table_number(t, (double)y->failed, 0);
+		table_number(t, (double)y->controls, 0);
+		table_number(t, y->device_s, 1);
+		table_number(t, all > 0 ? 100 * y->device_s / all : NAN, 2);
+		table_end_row(t);
+	}
+	table_print(t, to);
+}
+
+static void print_json(const struct campaign *c, double all, double spent, const struct audit *a,
+		       const struct noise *noise)
+{
+	static const char *const names[] = { "selection", "exploration" };
+	printf("{\"exhaustive_s\": %.1f, \"device_s\": %.1f, \"share\": %.4f,\n\"stages\":\n", all,
+	       spent, all > 0 ? spent / all : 0);
+	print_stages(c, stdout, all);
+	printf(",\n\"audit\": {\"n\": %d", a->n);
+	for (int i = 0; i < 2; i++)
+		printf(", \"%s\": {\"geomean\": %.5f, \"worst\": %.4f, \"within2\": %.3f}",
+		       names[i], geomean(a, i), a->worst[i], a->n ? (double)a->near[i] / a->n : 1);
+	printf("},\n\"noise\": [");
+	for (int i = 0; i < 3; i++)
+		printf("%s{\"pairs\": %d, \"floor\": %.4f}", i ? ", " : "", noise->pairs[i],
+		       noise->floor[i]);
+	printf("]}\n");
+}
+
+void sweep_report(const struct campaign *c)
+{
+	const double all = exhaustive_seconds(c, EXHAUSTIVE_ROUNDS);
+	const struct audit a = audit_of(c);
+	struct noise noise = { 0 };
+	double spent = 0;
+	for (int s = 0; s < NUM_STAGES; s++)
+		spent += c->tally[s].device_s;
+	if (!store_noise(c->store, c->hello.info.gpu, &noise))
+		return;
+	if (c->o->format == FORMAT_JSON) {
+		print_json(c, all, spent, &a, &noise);
+		return;
+	}
+	print_stages(c, c->o->format == FORMAT_TABLE ? stderr : stdout, all);
+	complain(
+	    "%.1f s of device time; %d samples of every legal choice would take %.0f s: %.1f %%",
+	    spent, EXHAUSTIVE_ROUNDS, all, all > 0 ? 100 * spent / all : 0);
+	if (a.n)
+		complain("audit of %d scenario parts: what racing picked is %.4f x the best it "
+			 "tried (worst %.3f), and that %.4f x the best of all (worst %.3f)",
+			 a.n, geomean(&a, 0), a.worst[0], geomean(&a, 1), a.worst[1]);
+	complain("the same choice twice: within %.2f %% below 20 us (%d pairs), %.2f %% below "
+		 "200 us (%d), %.2f %% above (%d)",
+		 100 * noise.floor[0], noise.pairs[0], 100 * noise.floor[1], noise.pairs[1],
+		 100 * noise.floor[2], noise.pairs[2]);
+}

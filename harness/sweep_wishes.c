@@ -1,0 +1,223 @@
+/* sweep_wishes.c - exact cells for those who know what they want: a second, independent
+ * pass over what heuristics pick, new points near thresholds. A run of its own, without
+ * elimination: all wishes of a heat get the same rounds. */
+#include "sweep.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WISH_ROUNDS = 9 };
+
+/* A wish, where it runs: one or, for a plan, two places. */
+struct grant {
+	const struct wish *wish;
+	int heat[2], place[2]; /* heat[1]: -1 but for plans */
+};
+
+struct list {
+	struct campaign c;
+	struct grant *grant;
+	int n;
+};
+
+/* ---- from wishes to heats --------------------------------------------------------- */
+
+static int heat_for(struct campaign *c, int scenario, enum phase phase)
+{
+	struct heat *h = heats_find(&c->heats, scenario, phase);
+	if (!h)
+		h = heats_add_empty(&c->heats, scenario, phase, &c->hello.info);
+	return h ? (int)(h - c->heats.v) : -1;
+}
+
+/* Why the choice cannot be run there; NULL: it can. */
+static const char *enter(struct campaign *c, const struct wish *w, const struct choice *choice,
+			 enum phase phase, int *heat, int *place)
+{
+	const struct candidate candidate = { *choice, FROM_ALL };
+	const attune_shape *shape = &c->heats.scenarios[w->scenario].shape;
+	*heat = heat_for(c, w->scenario, phase);
+	if (*heat < 0)
+		return "no sequence of the batch is in this phase";
+	struct heat *h = &c->heats.v[*heat];
+	const char *why = config_is_formula(&choice->config, choice->kernel->space)
+			      ? "a formula stands for another choice in each batch"
+			      : choice->kernel->space->why_illegal(&choice->config, shape, &h->part,
+								   &c->hello.info);
+	if (why)
+		return why;
+	const int entrant = heats_entrant(&c->heats, &c->binaries, &candidate, shape);
+	*place = entrant < 0 ? -1 : heat_enter(h, entrant);
+	return *place < 0 ? "out of memory" : NULL;
+}
+
+static int grant(struct list *l, const struct wish *w)
+{
+	struct grant *g = &l->grant[l->n];
+	const char *why;
+	*g = (struct grant){ .wish = w, .heat = { -1, -1 } };
+	why = enter(&l->c, w, &w->choice, w->is_plan ? PHASE_PREFILL : w->phase, &g->heat[0],
+		    &g->place[0]);
+	if (!why && w->is_plan)
+		why = enter(&l->c, w, &w->decode, PHASE_DECODE, &g->heat[1], &g->place[1]);
+	if (why) {
+		const struct scenario *s = &l->c.heats.scenarios[w->scenario];
+		char text[MAX_CHOICE_TEXT];
+		choice_text(text, sizeof text, &w->choice);
+		complain("%s %s: %s: %s", s->model, s->batch_text, text, why);
+		return 0;
+	}
+	l->n++;
+	return 1;
+}
+
+/* ---- what is there already ----------------------------------------------------------- */
+
+static int is_there(struct campaign *c, const struct grant *g)
+{
+	const struct heat *h = &c->heats.v[g->heat[0]];
+	const struct scenario *s = &c->heats.scenarios[g->wish->scenario];
+	const struct lane lane = { { g->heat[0], g->heat[1] }, { g->place[0], g->place[1] }, 0 };
+	char text[MAX_PLAN_TEXT];
+	if (c->o->again)
+		return 0;
+	if (g->heat[1] >= 0) {
+		plan_text(text, &c->heats, &lane);
+		return store_has_plan(c->store, c->hello.info.gpu, s, text);
+	}
+	choice_text(text, sizeof text, &c->heats.entrant[h->entrant[g->place[0]]].choice);
+	return store_has(c->store, c->hello.info.gpu, s, h->phase, text);
+}
+
+static int drop_known(struct list *l)
+{
+	int kept = 0;
+	for (int i = 0; i < l->n; i++)
+		if (!is_there(&l->c, &l->grant[i]))
+			l->grant[kept++] = l->grant[i];
+	l->n = kept;
+	return kept;
+}
+
+/* ---- races -------------------------------------------------------------------------- */
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* One race of all that is wished of a heat, or of all plans of a scenario. Lanes of plans
+ * belong to two heats; the race is that of the prefill part's. */
+static enum heard race(struct list *l, int heat, int plans, double seconds)
+{
+	struct campaign *c = &l->c;
+	struct heat *h = &c->heats.v[heat];
+	int *place = calloc((size_t)l->n + 1, sizeof *place), n = 0, num_plans = 0;
+	struct lane *plan = calloc((size_t)l->n + 1, sizeof *plan);
+	enum heard heard = place && plan ? HEARD_ALL : HEARD_STOP;
+	for (int i = 0; heard == HEARD_ALL && i < l->n; i++) {
+		const struct grant *g = &l->grant[i];
+		if (g->heat[0] != heat || (g->heat[1] >= 0) != plans)
+			continue;
+		if (plans)
+			plan[num_plans++] = (struct lane){ { g->heat[0], g->heat[1] },
+							   { g->place[0], g->place[1] },
+							   1 };
+		else
+			place[n++] = g->place[0];
+	}
+	const struct entries e = { .place = place,
+				   .n = n,
+				   .again = 1,
+				   .only_these = 1,
+				   .fixed_rounds = WISH_ROUNDS,
+				   .with_plans = plans,
+				   .plan = plan,
+				   .num_plans = num_plans };
+	if (n || num_plans)
+		heard = campaign_excuse(c, h, campaign_race(c, h, &e, seconds));
+	free(place);
+	free(plan);
+	return heard;
+}
+
+static enum heard race_all(struct list *l)
+{
+	struct campaign *c = &l->c;
+	enum heard heard = HEARD_ALL;
+	c->stage_heats = c->heats.n;
+	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++, c->stage_done++) {
+		const double seconds = campaign_share(c, c->heats.n - i);
+		if (seconds <= 0)
+			break;
+		heard = race(l, i, 0, seconds);
+		if (heard == HEARD_ALL)
+			heard = race(l, i, 1, seconds);
+	}
+	progress_end();
+	return heard;
+}
+
+static enum stage stage_named(const char *name)
+{
+	enum stage s = STAGE_B;
+	while (s > STAGE_NONE && strcmp(stage_names[s], name))
+		s--;
+	return s;
+}
+
+static int fulfil(struct list *l)
+{
+	struct campaign *c = &l->c;
+	struct worker_setup setup = { .device = device_for(c->o->gpu),
+				      .heats = &c->heats,
+				      .protocol = c->protocol,
+				      .gate_s = 30,
+				      .sample_s = 10 };
+	const int wished = l->n;
+	if (!drop_known(l)) {
+		complain("nothing to do: all %d are in %s", wished, c->db);
+		return EXIT_DONE;
+	}
+	int code = campaign_remember(c) ? campaign_compile(c) : EXIT_CHECK;
+	if (code)
+		return code;
+	c->worker = worker_new(&setup);
+	if (!c->worker)
+		return EXIT_CHECK;
+	c->began = now();
+	const enum heard heard = race_all(l);
+	const long long missing = l->n - c->failed[OUTCOME_OK];
+	complain("%lld of %d measured (%d were there), %lld A/A pairs, in %.0f s: %s",
+		 c->failed[OUTCOME_OK], l->n, wished - l->n, c->tally[c->stage].controls,
+		 campaign_seconds(c), c->db);
+	if (missing > 0 && heard == HEARD_ALL && campaign_seconds(c) >= c->limit_s)
+		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);
+	return campaign_code(c, heard);
+}
+
+int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
+		 const struct scenario_list *scenarios, const struct wish *wish, int n,
+		 const char *stage)
+{
+	struct list l = { .c = { .o = o, .hello = *hello } };
+	int code = EXIT_USAGE, ok = 1;
+	campaign_make(&l.c, scenarios);
+	l.c.stage = stage_named(stage);
+	l.c.limit_s = o->budget_s;
+	l.grant = calloc((size_t)n + 1, sizeof *l.grant);
+	for (int i = 0; l.grant && i < n; i++)
+		ok &= grant(&l, &wish[i]);
+	if (ok && l.grant)
+		l.c.store = store_open(l.c.db, 0);
+	if (l.c.store)
+		store_stage(l.c.store, stage);
+	if (l.c.store &&
+	    (provenance_same(l.c.store, &hello->info, &l.c.protocol) || campaign_begin_run(&l.c)))
+		code = fulfil(&l);
+	free(l.grant);
+	campaign_free(&l.c);
+	return interrupted ? EXIT_INTERRUPTED : code;
+}
