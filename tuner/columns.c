@@ -1,6 +1,7 @@
 /* columns.c - which choices are worth having at all: the fewest that leave every
  * row a good one. */
 #include "tuner.h"
+#include <math.h>
 #include <stdlib.h>
 
 /* least[row] over the columns in use, leaving out column number `without`. */
@@ -85,10 +86,26 @@ static int keep_members(struct matrix *m, const int *used, int n)
 	return done;
 }
 
-int matrix_portfolio(struct matrix *m, int limit)
+static void note(struct portfolio *p, const struct matrix *m, long long sum, const long long *least)
+{
+	long long weight = 0;
+	double worst = 0;
+	if (!p || p->n == MAX_PORTFOLIO)
+		return;
+	for (int r = 0; r < m->rows; r++) {
+		weight += m->weight[r];
+		worst = fmax(worst, (double)least[r] / m->weight[r]);
+	}
+	p->mean[p->n] = exp((double)sum / (double)weight / 1e6);
+	p->worst[p->n++] = exp(worst / 1e6);
+}
+
+int matrix_portfolio(struct matrix *m, int limit, struct portfolio *p)
 {
 	int *used = malloc(sizeof *used * (size_t)(limit + 1)), n = 0, done = 0;
 	long long *least = malloc(sizeof *least * (size_t)(m->rows + 1)), sum = -1;
+	if (p)
+		*p = (struct portfolio){ 0 };
 	if (used && least && m->cols > 0) {
 		for (; n < limit; n++) {
 			long long with = 0;
@@ -97,6 +114,8 @@ int matrix_portfolio(struct matrix *m, int limit)
 			if (n && with == sum)
 				break;
 			sum = with;
+			row_minima(m, used, n + 1, -1, least);
+			note(p, m, sum, least);
 		}
 		swap_members(m, used, n, least, sum);
 		done = keep_members(m, used, n);

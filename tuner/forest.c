@@ -50,6 +50,7 @@ static int tree_constant(struct tree *t, int action)
 struct phase_fit {
 	struct matrix *m;
 	struct tree tree; /* actions: columns of m */
+	struct making making;
 };
 
 static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision decision,
@@ -61,7 +62,10 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 		return 0;
 	if (!fit->m->rows || !fit->m->cols)
 		return tree_constant(&fit->tree, -1);
-	return matrix_portfolio(fit->m, limits->variants) && tree_fit(&fit->tree, fit->m, &how);
+	if (!matrix_portfolio(fit->m, limits->variants, &fit->making.portfolio))
+		return 0;
+	matrix_shun(fit->m, d, decision_phase(decision), 1);
+	return tree_fit(&fit->tree, fit->m, &how);
 }
 
 /* Prunes what is cheapest a leaf, in whichever tree, until both fit. */
@@ -83,14 +87,6 @@ static int trim(struct phase_fit fit[2], int leaves)
 	return done && tree_tidy(&fit[0].tree) && tree_tidy(&fit[1].tree);
 }
 
-static int annotate_all(struct tree *t, const struct matrix *m)
-{
-	int *rows = matrix_rows(m);
-	const int done = rows && tree_annotate(t, m, rows, m->rows);
-	free(rows);
-	return done;
-}
-
 /* Leaves only the columns that some leaf names, so that a runner-up is one that
  * the header has; actions follow. */
 static int keep_used(struct phase_fit *fit)
@@ -106,12 +102,25 @@ static int keep_used(struct phase_fit *fit)
 				to[c] = kept;
 		kept += to[c] >= 0;
 	}
-	for (int i = 0; i < fit->tree.n; i++)
-		if (fit->tree.v[i].action >= 0)
-			fit->tree.v[i].action = to[fit->tree.v[i].action];
+	for (int i = 0; i < fit->tree.n; i++) {
+		struct node *v = &fit->tree.v[i];
+		v->action = v->action < 0 ? -1 : to[v->action];
+		v->runner_up = -1;
+	}
 	done = !m->rows || matrix_keep(m, to, kept);
 	free(to);
-	return done && (!m->rows || annotate_all(&fit->tree, m));
+	return done;
+}
+
+/* What the leaves say in the end. */
+static int finish_phase(struct phase_fit *fit, const struct data *d, enum decision decision)
+{
+	const enum phase phase = decision_phase(decision);
+	if (!fit->m->rows)
+		return 1;
+	matrix_shun(fit->m, d, phase, -1);
+	return leaves_make_safe(&fit->tree, fit->m) && tree_tidy(&fit->tree) &&
+	       keep_used(fit) && leaves_describe(&fit->tree, fit->m);
 }
 
 /* ---- ids -------------------------------------------------------------------------------- */
@@ -190,7 +199,7 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 	}
 	if (m && m->rows) {
 		tree_free(t);
-		done = tree_fit(t, m, &how) && annotate_all(t, m);
+		done = tree_fit(t, m, &how) && leaves_describe(t, m);
 	}
 	matrix_free(m);
 	free(picks);
@@ -207,8 +216,10 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 	for (int p = 0; p < 2 && done; p++)
 		done = fit_phase(&fit[p], d, (enum decision)p, limits);
 	done = done && trim(fit, limits->leaves - for_join);
-	for (int p = 0; p < 2 && done; p++)
-		done = keep_used(&fit[p]);
+	for (int p = 0; p < 2 && done; p++) {
+		done = finish_phase(&fit[p], d, (enum decision)p);
+		f->making[p] = fit[p].making;
+	}
 	done = done && number_choices(f, d, fit);
 	done = done && fit_join(f, d, limits->leaves - forest_leaves(f));
 	for (int p = 0; p < 2; p++) {

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WEIGHT = 256, MAX_NOISE = 20000 };
+enum { MIN_WEIGHT = 16, MAX_WEIGHT = 64, MAX_NOISE = 20000 };
 
 enum phase decision_phase(enum decision decision)
 {
@@ -202,9 +202,11 @@ static void describe_row(const struct data *d, struct matrix *m, int row, enum p
 	m->f[row] = v->part[phase].f;
 	for (int i = 0; i < d->n; i++)
 		heaviest = fmax(heaviest, d->v[i].weight);
-	m->weight[row] = heaviest > 0 ? (int32_t)lround(MAX_WEIGHT * v->weight / heaviest) : 1;
-	if (m->weight[row] < 1)
-		m->weight[row] = 1;
+	/* By the root: what is rare matters too. */
+	m->weight[row] =
+	    heaviest > 0 ? (int32_t)lround(MAX_WEIGHT * sqrt(v->weight / heaviest)) : 1;
+	if (m->weight[row] < MIN_WEIGHT)
+		m->weight[row] = MIN_WEIGHT;
 	while (strcmp(d->v[model].model, v->model))
 		model++;
 	block[0] = (int32_t)m->f[row].num_seqs;

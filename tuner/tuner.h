@@ -191,8 +191,6 @@ struct matrix *matrix_parts(const struct data *, enum decision);
 struct matrix *matrix_join(const struct data *, const struct pick *picks);
 struct matrix *matrix_new(int rows, int cols);
 void matrix_free(struct matrix *);
-/* Keeps at most `limit` columns, those whose row minima add up to the least. */
-int matrix_portfolio(struct matrix *, int limit); /* 0 without memory */
 /* Keeps `cols` columns: column c becomes to[c] <= c, or goes when that is -1. */
 int matrix_keep(struct matrix *, const int *to, int cols);
 int32_t cost_of(double us, double best_us);
@@ -200,7 +198,26 @@ int32_t cost_of(double us, double best_us);
 long long matrix_at(const struct matrix *, int row, int col);
 #define FORBIDDEN_SUM (1ll << 46)
 
+/* ---- columns.c: which choices are worth having ---------------------------------- */
+enum { MAX_PORTFOLIO = 32 };
+struct portfolio {
+	int n;
+	/* [k] slowdown with the best of the first k + 1: mean (geometric), and worst */
+	double mean[MAX_PORTFOLIO], worst[MAX_PORTFOLIO];
+};
+/* Keeps at most `limit` columns, those whose row minima add up to the least; how
+ * good they are goes to the last, or NULL. 0 without memory. */
+int matrix_portfolio(struct matrix *, int limit, struct portfolio *);
+
 /* ---- tree.c: trees of any origin ----------------------------------------------- */
+enum remark {
+	REMARK_NONE,
+	REMARK_FEW,    /* of so few rows that chance may have chosen */
+	REMARK_UNSURE, /* not faster than the defaults for sure */
+	REMARK_UNSAFE, /* the defaults: on average no choice is faster */
+	NUM_REMARKS
+};
+extern const char *const remark_words[NUM_REMARKS]; /* "" for none */
 struct node {
 	int feature;         /* -1: a leaf */
 	long long threshold; /* value <= threshold: below, else above */
@@ -211,6 +228,9 @@ struct node {
 	 * weight; runner_up -1: none. */
 	long long cost, runner_up_cost, weight;
 	int runner_up;
+	int32_t p95;         /* cost of the action that 95 in 100 rows stay below */
+	enum remark remark;  /* of a leaf */
+	const char *guarded; /* of a leaf: the rule that its choice may break; or NULL */
 };
 struct tree {
 	struct node *v; /* [0] is the root */
@@ -289,21 +309,45 @@ int tree_fit(struct tree *, const struct matrix *, const struct growth *);
 
 /* ---- forest.c: a decision's three trees, and what they may name ---------------- */
 enum { MAX_IDS = 64 };
+/* How a tree came about: not in the header's code, but in its comments. */
+struct making {
+	struct portfolio portfolio;
+	/* Of depth CERTIFIED over the same columns, per unit of weight: what the best
+	 * tree costs, and what the method makes; and the tree that was made. */
+	double exact, method, made;
+};
+enum { CERTIFIED = 3 };
 struct forest {
 	struct tree tree[NUM_DECISIONS]; /* actions: ids; of the join: 0 and 1 */
 	struct choice choice[MAX_IDS];   /* by id, the most used first */
 	int num_choices;
 	char gpu[16];
+	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
 	int leaves;   /* of the three trees together */
-	int variants; /* candidates of either phase */
+	int variants; /* choices of either phase */
 };
 extern const struct limits default_limits;
 int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */
 void forest_free(struct forest *);
 int forest_leaves(const struct forest *);
 int forest_kernels(const struct forest *); /* distinct ones among its choices */
+
+/* ---- leaves.c: what each leaf should say, and is said of it ------------------------ */
+/* Whether that choice is slower there than the kernels' defaults, beyond noise. */
+int is_unsafe(const struct data *, int scenario, enum phase, int choice);
+/* Adds (sign 1) or takes away (-1) what makes induction shun choices that are. */
+void matrix_shun(struct matrix *, const struct data *, enum phase, int sign);
+/* Gives leaves whose choice is slower than the defaults on average the defaults, -1. */
+int leaves_make_safe(struct tree *, const struct matrix *);
+/* Figures and remarks for the actions as they are. */
+int leaves_describe(struct tree *, const struct matrix *);
+
+/* ---- validity.c: is what a leaf says legal wherever it may be asked ---------------- */
+/* Sets node.guarded of all leaves. 0 + complain when the defaults that stand in for
+ * an illegal choice are not legal either somewhere in the leaf's box. */
+int forest_prove(struct forest *, const struct data *);
 
 /* ---- emit.c, parse.c: a forest as a header and back ----------------------------- */
 /* Text of generated/attune_<gpu>.h; NULL without memory. The caller's to free. */
