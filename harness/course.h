@@ -11,10 +11,11 @@ struct runner {
 	int of;
 	struct measurement *m;
 	struct tapes tapes;
-	int alive; /* its result is not told yet */
-	int in;    /* takes rounds; the reference may be alive and out */
-	double us; /* a call takes about so long; 0: not known */
-	double probe_us;
+	int alive;                   /* its result is not told yet */
+	int in;                      /* takes rounds; the reference may be alive and out */
+	double us;                   /* a call takes about so long; 0: not known */
+	double probe_us;             /* in the screen */
+	int seen;                    /* there without other programs in between */
 	float by_round[MAX_SAMPLES]; /* us a call; NaN: no sample */
 	float share[MAX_SAMPLES];    /* of the CPU; below clean_share: disturbed */
 	double mhz;                  /* at its last sample; 0: not looked at */
@@ -56,6 +57,7 @@ double course_spent(const struct course *);
 void course_record(struct course *, int i, int calls, int most);
 /* Plays its next tape; what a call took, to *us. */
 enum attune_status course_play(struct course *, int i, double *us);
+double course_share(const struct course *); /* of the CPU, of the last play */
 /* A sample of each who is in, in an order of its own; again where the device was throttled.
  * Then one round more counts. */
 enum attune_status course_round(struct course *);

@@ -14,14 +14,14 @@
  *
  * How often one may look. A racer is beaten when its lower bound is above 0 at 2.6 sigma,
  * with Holm's (1979) correction over all who are still in: the racer that is most clearly
- * behind must be so at level/m, the next at level/(m-1) ... A comparison with a leader that
- * was chosen because it looked best is covered, since the true best is only lost by being
- * beaten by someone, and each of these comparisons is among the m (Hsu 1984, "Constrained
+ * behind must be so at level/m, the next at level/(m-1) ... That the leader was chosen since
+ * it looked best is covered: the true best is only lost by being beaten by one of m - 1
+ * possible leaders, and each such comparison is paid for (Hsu 1984, "Constrained
  * simultaneous confidence intervals for multiple comparisons with the best"). A race is
- * judged at six rounds (2, 3, 6, 12, 24, 48), so by the union bound the best is lost in no
- * more than 6 x 0.5 % = 3 % of races, and then to one that is nearly as good. Rules valid
- * at any time (confidence sequences, e-values) would allow a look after each round; with
- * so few looks they are wider than this.
+ * judged at six rounds (2, 3, 6, 12, 24, 48), so by the union bound the best is lost in some
+ * 6 x 0.5 % = 3 % of races, and then to one that is nearly as good; t_race.c finds 2 % of
+ * equals. Rules valid at any time (confidence sequences, e-values) allow a look after each
+ * round, and pay for it with wider bounds than six looks need.
  *
  * When it is over. Taking the leader loses what another may really be ahead of it: the sum
  * over the others of E max(0, -behind), the opportunity cost with Bonferroni's bound of
@@ -41,7 +41,7 @@ struct spread {
 	double rounds; /* it is worth so many */
 };
 
-/* Of what is known at rounds + 1 places, one apart, the share that is noise. */
+/* What the median deviation of n normal samples is to be multiplied with. */
 static double small_sample(int n)
 {
 	static const double factor[] = {

@@ -83,7 +83,8 @@ static enum attune_status drop_slow(struct course *c)
 			best = fmin(best, c->runner[i].by_round[0]);
 	for (int i = c->race->n - 1; i > 0 && !status; i--) {
 		const struct runner *r = &c->runner[i];
-		if (r->in && r->share[0] >= clean_share && r->probe_us > agrees * best_probe &&
+		if (r->in && r->seen && r->share[0] >= clean_share &&
+		    r->probe_us > agrees * best_probe &&
 		    r->by_round[0] > c->race->protocol->screen_ratio * best)
 			status = course_retire(c, i, "slow");
 	}

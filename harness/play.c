@@ -36,7 +36,7 @@ double course_spent(const struct course *c)
 	return c->race->draw ? c->simulated_us * 1e-6 : course_now() - c->began;
 }
 
-static double play_share(const struct course *c)
+double course_share(const struct course *c)
 {
 	if (c->race->draw)
 		return 1;
@@ -131,7 +131,7 @@ static enum attune_status sample(struct course *c, int i)
 		enum attune_status status = course_play(c, i, &got);
 		if (status || !r->alive)
 			return status;
-		double clean = play_share(c);
+		double clean = course_share(c);
 		r->m->rejected += clean < clean_share;
 		if (clean > *share || !attempt) {
 			*us = (float)got;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { ATTEMPTS = 4 };
+enum { ATTEMPTS = 4, PLAYS = 4 };
 
 static const double first_drop = 2;
 static const double too_fast = 0.5; /* of the least that the ceilings allow */
@@ -51,29 +51,39 @@ enum attune_status course_doubt(struct course *c, int i, double *us, int times)
 }
 
 /* How long one call takes, roughly: the start of a tape is in it, and the first play warms
- * up; a call as long as a sample needs none. Who is faster than the machine would drive
- * all others out, and is doubted here. */
-static enum attune_status probe(struct course *c, int i)
+ * up; a call as long as a sample needs none. Where other programs run in between it is
+ * played again, and if it never has the CPU to itself nothing follows from its time. */
+static enum attune_status see(struct course *c, int i)
 {
 	struct runner *r = &c->runner[i];
 	enum attune_status status;
-	r->alive = r->in = 1;
-	course_record(c, i, 1, 2);
-	for (int play = 0; play < 2 && r->alive; play++) {
-		if (play && r->us >= c->race->protocol->sample_us)
-			break;
-		if ((status = course_play(c, i, &r->us)))
+	r->probe_us = INFINITY;
+	for (int play = 0; play < PLAYS; play++) {
+		double us;
+		if ((status = course_play(c, i, &us)) || !r->alive)
 			return status;
-		r->probe_us = play ? fmin(r->probe_us, r->us) : r->us;
+		r->seen |= course_share(c) >= clean_share;
+		r->us = r->probe_us = fmin(r->probe_us, us);
+		if (r->seen && (play || us >= c->race->protocol->sample_us))
+			break;
 	}
-	if (!r->alive)
-		return ATTUNE_OK;
-	if ((status = course_doubt(c, i, &r->probe_us, 1)) || !r->alive)
-		return status;
-	r->us = r->probe_us;
-	if (r->m->outcome != OUTCOME_OK)
-		course_leave(c, i);
 	return ATTUNE_OK;
+}
+
+/* Who is faster than the machine would drive all others out, and is doubted here. */
+static enum attune_status probe(struct course *c, int i)
+{
+	struct runner *r = &c->runner[i];
+	enum attune_status status = ATTUNE_OK;
+	r->alive = r->in = 1;
+	course_record(c, i, 1, PLAYS / 2);
+	if (r->alive)
+		status = see(c, i);
+	if (!status && r->alive)
+		status = course_doubt(c, i, &r->probe_us, 1);
+	if (!status && r->alive && r->m->outcome != OUTCOME_OK)
+		course_leave(c, i);
+	return status;
 }
 
 /* By the one who seems to be the fastest: tapes of the right length tell better how long a
@@ -104,7 +114,8 @@ static void record_all(struct course *c, int calls)
 {
 	for (int i = 0; i < c->runners; i++) {
 		struct runner *r = &c->runner[i];
-		const double most = fmax(floor(c->race->protocol->longest_us / r->us), 1);
+		const double longest = c->race->protocol->longest_us;
+		const double most = r->seen ? fmax(floor(longest / r->us), 1) : calls;
 		const int mine = calls < most ? calls : (int)most;
 		if (r->alive && (r->tapes.calls != mine || mine == 1))
 			course_record(c, i, mine, INT_MAX);
@@ -134,7 +145,7 @@ enum attune_status course_screen(struct course *c)
 			status = probe(c, i);
 	const double limit = fmax(first_drop, p->screen_ratio) * course_best_probe(c, &best);
 	for (int i = c->race->n - 1; i > 0 && !status && !c->race->fixed_rounds; i--)
-		if (c->runner[i].alive && c->runner[i].probe_us > limit)
+		if (c->runner[i].alive && c->runner[i].seen && c->runner[i].probe_us > limit)
 			status = course_retire(c, i, "slow");
 	if (!status)
 		status = plan_calls(c, &calls);

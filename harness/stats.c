@@ -66,6 +66,34 @@ double median_ci(const double *sorted, int n)
 	return k ? (sorted[n - k] - sorted[k - 1]) / 2 : NAN;
 }
 
+/* The k-th smallest of v from 0 up, with nothing larger before it: Hoare (1961), FIND. */
+static double smallest(double *v, int n, int k)
+{
+	int low = 0, high = n - 1;
+	while (low < high) {
+		const double pivot = v[(low + high) / 2];
+		int i = low, j = high;
+		while (i <= j) {
+			while (v[i] < pivot)
+				i++;
+			while (v[j] > pivot)
+				j--;
+			if (i <= j) {
+				const double keep = v[i];
+				v[i++] = v[j];
+				v[j--] = keep;
+			}
+		}
+		if (k <= j)
+			high = j;
+		else if (k >= i)
+			low = i;
+		else
+			break;
+	}
+	return v[k];
+}
+
 /* Hodges and Lehmann (1963), "Estimates of location based on rank tests": the median of
  * all pairs' means. Bears 29 % of outliers, and needs 5 % more samples than the mean
  * where the median needs 57 % more. */
@@ -73,12 +101,18 @@ double middle(const double *v, int n)
 {
 	double mean[MAX_SAMPLES * (MAX_SAMPLES + 1) / 2];
 	int pairs = 0;
-	if (n > MAX_SAMPLES)
+	if (n < 1 || n > MAX_SAMPLES)
 		return NAN;
 	for (int i = 0; i < n; i++)
 		for (int j = i; j < n; j++)
 			mean[pairs++] = (v[i] + v[j]) / 2;
-	return median(mean, pairs);
+	const double upper = smallest(mean, pairs, pairs / 2);
+	if (pairs % 2)
+		return upper;
+	double lower = mean[0];
+	for (int i = 1; i < pairs / 2; i++)
+		lower = fmax(lower, mean[i]);
+	return (lower + upper) / 2;
 }
 
 /* Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.23: |error| < 4.5e-4. */

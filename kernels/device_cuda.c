@@ -341,6 +341,8 @@ static enum attune_status cuda_tape_end(struct device *dev, struct tape **out)
 	status = IN_CONTEXT(c, c->cu.CaptureEnd(c->stream, &tape->graph), "end of capture");
 	if (!status)
 		status = IN_CONTEXT(c, c->cu.GraphMake(&tape->exec, tape->graph, 0), "graph");
+	if (!status) /* else its first play pays for it */
+		status = IN_CONTEXT(c, c->cu.GraphUpload(tape->exec, c->stream), "graph upload");
 	if (status) {
 		cuda_tape_free(dev, tape);
 		return status;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #undef fail
 
-enum { MOST = 64, HEATS = 300 };
+enum { MOST = 64, HEATS = 300, EQUALS = 20 };
 
 static unsigned long long state;
 
@@ -184,28 +184,27 @@ static void races_cost_little_and_lose_little(void **given)
 	assert_true(100 * lost <= HEATS); /* the best dropped, and the winner 1 % worse */
 }
 
-/* Twenty that are the same: whoever is called beaten is so by an error, of which there may
- * be 3 % in all looks together. */
+/* Twenty that are the same, of which each may be the best by a hair: it is lost in no more
+ * than 3 % of races, all looks together. */
 static void equals_are_seldom_beaten(void **given)
 {
 	(void)given;
 	struct protocol p;
-	int wrong = 0;
+	int lost = 0;
 	protocol_for(&p, &gpu, "full");
 	p.tie = p.regret = 0; /* all rounds */
-	for (int heat = 0; heat < HEATS; heat++) {
+	for (int heat = 0; heat < HEATS / 2; heat++) {
 		struct race race = make_heat(&p, heat, 0.02);
-		int out = 0;
-		race.n = 20;
+		race.n = EQUALS;
 		for (int i = 0; i < race.n; i++)
 			machine.us[i] = 100;
 		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
 		for (int i = 0; i < race.n; i++)
-			out |= is_out(i);
-		wrong += out;
+			lost += is_out(i);
 	}
-	printf("# of %d races of equals %.1f %% call one beaten\n", HEATS, 100.0 * wrong / HEATS);
-	assert_true(100 * wrong <= 4 * HEATS);
+	const double share = (double)lost / (HEATS / 2 * EQUALS);
+	printf("# of equals %.1f %% are called beaten\n", 100 * share);
+	assert_true(share < 0.03);
 }
 
 /* Bounds hold: of those dropped by the judge, how much slower they are than who led. */
@@ -234,17 +233,19 @@ static void ties_end_early(void **given)
 	struct protocol p;
 	int rounds = 0, tied = 0;
 	protocol_for(&p, &gpu, "full");
+	p.regret = 0; /* else nobody waits for the proof of a tie */
 	for (int heat = 0; heat < HEATS; heat++) {
 		struct race race = make_heat(&p, heat, 0.003);
 		for (int i = 0; i < 4; i++)
 			machine.us[i] = 5;
 		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
-		rounds += racer[winner_of(&race)].m.samples;
-		tied += !strcmp(racer[winner_of(&race)].m.stopped, "tie");
+		const struct measurement *m = &racer[winner_of(&race)].m;
+		rounds += m->samples;
+		tied += !strcmp(m->stopped, "tie");
 	}
 	printf("# four alike at 0.3 %% of noise: %.1f rounds; %.0f %% say so\n",
 	       (double)rounds / HEATS, 100.0 * tied / HEATS);
-	assert_true(rounds < 24 * HEATS && 2 * tied > HEATS);
+	assert_true(rounds < 20 * HEATS && 10 * tied > 9 * HEATS);
 }
 
 /* Twins differ by noise alone: neither is favoured, and the more rounds the less. */

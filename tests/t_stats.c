@@ -37,6 +37,14 @@ static struct row medians[] = {
 	ROW("median: repeated values",          2,    2, 2, 2, 1, 7),
 	ROW("median: sorts negative numbers",   -1,   5, -7, -1),
 };
+static struct row middles[] = {
+	ROW("middle: one",                      3,    3),
+	ROW("middle: two average",              2,    1, 3),
+	ROW("middle: of 1 2 9",                 3.5,  1, 2, 9), /* means 1 1.5 2 5 5.5 9 */
+	ROW("middle: symmetric",                5,    1, 3, 5, 7, 9),
+	ROW("middle: outliers below 29 %",      2.5,  2, 3, 2, 3, 2, 3, 2, 3, 1e9),
+	ROW("middle: all alike",                4,    4, 4, 4, 4),
+};
 static struct row mads[] = {
 	ROW("mad about 3: 1 2 3 4 5",           1.4826,     1, 2, 3, 4, 5),
 	ROW("mad about 3: constant",            0,          3, 3, 3),
@@ -56,6 +64,15 @@ static struct { const char *name; int n, k; } ranks[] = {
 	{ "interval: 100 samples, rank 40",     100, 40 },
 	{ "interval: 2000 samples, rank 956",   2000, 956 },
 };
+/* Upper tails of a normal variable, and of Student's t with as much beyond it. */
+static struct tail { const char *name; double p, z, freedom, t; } tails[] = {
+	{ "tail: 5 %, 3 degrees",               0.05,   1.6449, 3,  2.3534 },
+	{ "tail: 5 %, 10 degrees",              0.05,   1.6449, 10, 1.8125 },
+	{ "tail: 0.5 %, 5 degrees",             0.005,  2.5758, 5,  4.0321 },
+	{ "tail: 0.5 %, 30 degrees",            0.005,  2.5758, 30, 2.7500 },
+	{ "tail: 0.05 %, 8 degrees",            0.0005, 3.2905, 8,  5.0413 },
+	{ "tail: 90 %, 20 degrees",             0.9,   -1.2816, 20, -1.3253 },
+};
 // clang-format on
 
 static void check_median(void **state)
@@ -64,6 +81,31 @@ static void check_median(void **state)
 	same(median(r.v, r.n), r.want);
 	for (int i = 1; i < r.n; i++)
 		assert_true(r.v[i - 1] <= r.v[i]);
+}
+
+static void check_middle(void **state)
+{
+	struct row r = *(struct row *)*state;
+	same(middle(r.v, r.n), r.want);
+}
+
+/* The approximations are as good as their sources say. */
+static void check_tail(void **state)
+{
+	const struct tail *r = *state;
+	const double t = student_beyond(r->z, r->freedom);
+	assert_true(fabs(normal_beyond(r->p) - r->z) < 5e-4);
+	assert_true(fabs(t / r->t - 1) < 0.02);
+	assert_true(fabs(student_normal(t, r->freedom) - r->z) < 1e-9);
+}
+
+/* Loss when the other is as good, and far worse or better. */
+static void losses(void **state)
+{
+	(void)state;
+	same(normal_loss(0), 1 / sqrt(2 * acos(-1)));
+	assert_true(normal_loss(4) < 1e-5);
+	assert_true(fabs(normal_loss(-4) - 4) < 1e-5);
 }
 
 static void check_mad(void **state)
@@ -103,6 +145,7 @@ static void nothing(void **state)
 	(void)state;
 	double v[1] = { 1 };
 	same(median(v, 0), NAN);
+	same(middle(v, 0), NAN);
 	same(quantile(v, 0, 0.5), NAN);
 	same(mad(v, 0, 0), NAN);
 	same(median_ci(v, 0), NAN);
@@ -110,10 +153,15 @@ static void nothing(void **state)
 
 int main(void)
 {
-	struct CMUnitTest t[64] = { cmocka_unit_test(quantiles), cmocka_unit_test(nothing) };
-	size_t n = 2;
+	struct CMUnitTest t[64] = { cmocka_unit_test(quantiles), cmocka_unit_test(nothing),
+				    cmocka_unit_test(losses) };
+	size_t n = 3;
 	for (size_t i = 0; i < COUNT(medians); i++)
 		t[n++] = (struct CMUnitTest){ medians[i].name, check_median, 0, 0, &medians[i] };
+	for (size_t i = 0; i < COUNT(middles); i++)
+		t[n++] = (struct CMUnitTest){ middles[i].name, check_middle, 0, 0, &middles[i] };
+	for (size_t i = 0; i < COUNT(tails); i++)
+		t[n++] = (struct CMUnitTest){ tails[i].name, check_tail, 0, 0, &tails[i] };
 	for (size_t i = 0; i < COUNT(mads); i++)
 		t[n++] = (struct CMUnitTest){ mads[i].name, check_mad, 0, 0, &mads[i] };
 	for (size_t i = 0; i < COUNT(ranks); i++)
