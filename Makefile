@@ -38,7 +38,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help clean format deps test tune heuristics heuristics-check plot bench
+passive_goals := help clean format deps test tune confirm heuristics heuristics-check plot bench
 
 defs    := $(wildcard kernels/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -128,6 +128,9 @@ trace_set  = scenarios/trace_$(basename $(notdir $(TRACE))).json
 trace_size = small='--max-seqs 8 --max-batched-tokens 512 --kv-tokens 32k --max-request 8k --max-gflop 4'; \
 	test $$gpu = cpu || small='--max-request 128k --max-gflop 8000'
 
+# What the second pass of `make tune` may take.
+confirm_s = $(if $(filter full,$(PRESET)),6m,$(if $(filter smoke,$(PRESET)),4s,75s))
+
 tune: deps ## measures, learns, rebuilds the library with the new header, reports
 	$(Q)$(MAKE) $(tool)
 ifneq ($(TRACE),)
@@ -138,10 +141,15 @@ endif
 	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
 		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
 		--scenarios $(or $(SCENARIOS),$$sets)$(if $(TRACE),$(comma)$(trace_set))
-	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu && $(MAKE) plot GPU=$$gpu && \
-		$(MAKE) all
+	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu && $(MAKE) confirm GPU=$$gpu BUDGET=$(confirm_s) && \
+		$(MAKE) heuristics GPU=$$gpu && $(MAKE) plot GPU=$$gpu && $(MAKE) all
 	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
 		--header $(GENERATED)/attune_$$gpu.h
+
+confirm: ## a second pass over what was picked and its rivals: the times that judge
+	$(Q)$(MAKE) $(tool)
+	$(Q)$(gpu); $(B)/attune confirm --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
+		--header $(GENERATED)/attune_$$gpu.h $(if $(BUDGET),--budget $(BUDGET))
 
 test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	$(Q)$(MAKE) all $(tests)
@@ -184,4 +192,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch])
 
-.PHONY: all lib help deps tune test heuristics heuristics-check plot bench install clean format
+.PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench install clean format

@@ -23,7 +23,7 @@ run() {
 	code=$?
 }
 
-commands='devices scenarios sweep merge induce eval show diff plot bench'
+commands='devices scenarios sweep merge induce confirm eval refine show diff plot bench'
 
 for c in '' $commands; do
 	run "$c --help"
@@ -66,6 +66,8 @@ done <<'ROWS'
 2|unrecognized option|merge --nonsense
 2|unrecognized option|induce --nonsense
 2|unrecognized option|eval --nonsense
+2|unrecognized option|confirm --nonsense
+2|unrecognized option|refine --nonsense
 2|unrecognized option|show --nonsense
 2|unrecognized option|diff --nonsense
 2|unrecognized option|plot --nonsense
@@ -106,6 +108,19 @@ done <<'ROWS'
 2|text.sqlite|merge $tmp/new.sqlite $tmp/text.sqlite
 2|none.sqlite|diff $tmp/none.sqlite $tmp/text.sqlite
 2|number|induce --gpu cpu --max-leaves none
+2|none.sqlite|confirm --gpu cpu --db $tmp/none.sqlite --dry-run
+2|none.sqlite|refine --gpu cpu --db $tmp/none.sqlite
+2|budget|confirm --gpu cpu --budget soon
+2|limit|refine --gpu cpu --limit none
+1|no-such-split|eval --gpu cpu --split no-such-split
+1|no-such-split|confirm --gpu cpu --split no-such-split --dry-run
+2|model|eval --gpu cpu --trace $tmp/none.csv
+2|load|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1 --load much
+1|none.csv|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1
+2|model|bench --gpu cpu --trace $tmp/none.csv
+2|batch|show --gpu cpu --model llama3.1-8b@1 --batch 2x --why
+2|no-such-model|show --gpu cpu --model no-such-model@1 --batch q1 --why
+2|none.sqlite|diff generated/attune_cpu.h generated/attune_cpu.h --db $tmp/none.sqlite
 ROWS
 
 for word in sweeep ''; do

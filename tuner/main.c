@@ -15,6 +15,7 @@ static const struct command {
 	{ "sweep",     cmd_sweep,     "measures kernels on scenarios into a database; resumes" },
 	{ "merge",     cmd_merge,     "joins databases, such as the shards of a sweep" },
 	{ "induce",    cmd_induce,    "database to header: the code that chooses" },
+	{ "confirm",   cmd_confirm,   "measures what was picked once more, for numbers that judge" },
 	{ "eval",      cmd_eval,      "regret of a header and of baselines on a database" },
 	{ "refine",    cmd_refine,    "new scenarios where the trees are least sure" },
 	{ "show",      cmd_show,      "best variants, one scenario's ranking, why a leaf was chosen" },
