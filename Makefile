@@ -135,8 +135,8 @@ tune: deps ## measures, learns, rebuilds the library with the new header, report
 	$(Q)$(MAKE) $(tool)
 ifneq ($(TRACE),)
 	$(Q)$(gpu); $(trace_size); $(B)/attune scenarios $$small --model $(or $(MODEL),llama3.1-8b@1) \
-		--hold-out 0.33 $(TRACE_OPTIONS) --trace '$(TRACE)' >'$(trace_set).new'
-	$(Q)mv '$(trace_set).new' '$(trace_set)'
+		--hold-out 0.33 $(TRACE_OPTIONS) --trace '$(TRACE)' >'$(trace_set).new' && \
+		mv '$(trace_set).new' '$(trace_set)' || { rm -f '$(trace_set).new'; exit 2; }
 endif
 	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
 		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
