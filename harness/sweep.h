@@ -368,6 +368,17 @@ const char *device_for(const char *gpu);
 /* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
 
+/* ---- sweep_report.c: of the audit --------------------------------------------------- */
+/* [0], selection: what racing picked before the audit, by the audit's own times against the
+ * best that had been tried; [1], exploration: that against the best of all. */
+struct audit {
+	int n, near[2]; /* scenarios and phases; those within 2 % */
+	double logs[2], worst[2];
+};
+/* Over all audits of the device and protocol of that run. */
+struct audit audit_of(struct store *, long long run);
+double audit_geomean(const struct audit *, int which); /* 1 when n is 0 */
+
 /* ---- compile_only.c ------------------------------------------------------------- */
 /* What is known of a GPU without one at hand; NULL for a name that is not listed. */
 struct gpu_model {

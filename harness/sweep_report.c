@@ -57,11 +57,6 @@ static const char audit_sql[] =
     " JOIN late l USING (scenario, phase, variant) JOIN tried t USING (scenario, phase)"
     " JOIN best b USING (scenario, phase)";
 
-struct audit {
-	int n, near[2]; /* within 2 % */
-	double logs[2], worst[2];
-};
-
 static int add_audit(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	struct audit *a = arg;
@@ -76,17 +71,16 @@ static int add_audit(void *arg, int columns, const char *const *names, const cha
 	return 1;
 }
 
-static struct audit audit_of(const struct campaign *c)
+struct audit audit_of(struct store *store, long long run)
 {
 	struct audit a = { .worst = { 1, 1 } };
 	char sql[sizeof audit_sql + 32];
-	snprintf(sql, sizeof sql, audit_sql, c->run);
-	if (c->store)
-		store_query(c->store, sql, add_audit, &a);
+	snprintf(sql, sizeof sql, audit_sql, run);
+	store_query(store, sql, add_audit, &a);
 	return a;
 }
 
-static double geomean(const struct audit *a, int which)
+double audit_geomean(const struct audit *a, int which)
 {
 	return a->n ? exp(a->logs[which] / a->n) : 1;
 }
@@ -124,7 +118,8 @@ static void print_json(const struct campaign *c, double all, double spent, const
 	printf(",\n\"audit\": {\"n\": %d", a->n);
 	for (int i = 0; i < 2; i++)
 		printf(", \"%s\": {\"geomean\": %.5f, \"worst\": %.4f, \"within2\": %.3f}",
-		       names[i], geomean(a, i), a->worst[i], a->n ? (double)a->near[i] / a->n : 1);
+		       names[i], audit_geomean(a, i), a->worst[i],
+		       a->n ? (double)a->near[i] / a->n : 1);
 	printf("},\n\"noise\": [");
 	for (int i = 0; i < 3; i++)
 		printf("%s{\"pairs\": %d, \"floor\": %.4f}", i ? ", " : "", noise->pairs[i],
@@ -135,7 +130,8 @@ static void print_json(const struct campaign *c, double all, double spent, const
 void sweep_report(const struct campaign *c)
 {
 	const double all = exhaustive_seconds(c, EXHAUSTIVE_ROUNDS);
-	const struct audit a = audit_of(c);
+	const struct audit a =
+	    c->store ? audit_of(c->store, c->run) : (struct audit){ .worst = { 1, 1 } };
 	struct noise noise = { 0 };
 	double spent = 0;
 	for (int s = 0; s < NUM_STAGES; s++)
@@ -153,7 +149,7 @@ void sweep_report(const struct campaign *c)
 	if (a.n)
 		complain("audit of %d scenario parts: what racing picked is %.4f x the best it "
 			 "tried (worst %.3f), and that %.4f x the best of all (worst %.3f)",
-			 a.n, geomean(&a, 0), a.worst[0], geomean(&a, 1), a.worst[1]);
+			 a.n, audit_geomean(&a, 0), a.worst[0], audit_geomean(&a, 1), a.worst[1]);
 	complain("the same choice twice: within %.2f %% below 20 us (%d pairs), %.2f %% below "
 		 "200 us (%d), %.2f %% above (%d)",
 		 100 * noise.floor[0], noise.pairs[0], 100 * noise.floor[1], noise.pairs[1],

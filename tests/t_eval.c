@@ -28,7 +28,9 @@ static void test_induce_check_eval(void **state)
 			 EXIT_DONE);
 	json_t *o = json_loads(printed, 0, NULL);
 	assert_non_null(o);
-	assert_int_equal(json_object_size(o), 6);
+	assert_int_equal(json_object_size(o), 9);
+	assert_int_equal(json_integer_value(member(member(o, "audit"), "n")), 0);
+	assert_int_equal(json_array_size(member(o, "noise")), 3);
 	json_t *train = member(member(o, "splits"), "train");
 	assert_int_equal(json_object_size(train), 11);
 	assert_true(json_number_value(member(train, "geomean")) >= 1);

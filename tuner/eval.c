@@ -1,6 +1,7 @@
 /* eval.c - `attune eval`: how far a header's picks are from the fastest of all
  * that was measured, beside the baselines, by split. */
 #include "eval.h"
+#include "../harness/sweep.h"
 #include <argp.h>
 #include <math.h>
 #include <stdlib.h>
@@ -136,6 +137,56 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 	return done;
 }
 
+/* ---- what else belongs to the report ------------------------------------------------------- */
+struct extras {
+	double ns;
+	const char *timed; /* "compiled" or "interpreted" */
+	int thresholds, cliffs;
+	double steepest;
+	struct audit audit;
+};
+
+static int take_number(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	(void)columns, (void)names;
+	*(long long *)arg = cells[0] ? strtoll(cells[0], NULL, 10) : 0;
+	return 0;
+}
+
+/* Audits of the GPU's newest device. */
+static struct audit read_audit(const char *db, const char *gpu)
+{
+	static const char sql[] = "SELECT max(r.id) FROM run r JOIN device d ON d.id = r.device "
+				  "JOIN measurement m ON m.run = r.id WHERE d.gpu = '%.15s'";
+	struct audit a = { .worst = { 1, 1 } };
+	struct store *store = store_open(db, 1);
+	char text[sizeof sql + 16];
+	long long run = 0;
+	snprintf(text, sizeof text, sql, gpu);
+	if (store && store_query(store, text, take_number, &run) && run)
+		a = audit_of(store, run);
+	if (store)
+		store_close(store);
+	return a;
+}
+
+static int gather(struct extras *x, const struct data *d, const struct forest *f, const char *db)
+{
+	struct cliff *cliff = NULL;
+	x->ns = time_selection(d, f, &x->timed);
+	x->audit = read_audit(db, d->gpu);
+	x->steepest = 1;
+	if (!cliffs_find(d, f, &cliff, &x->thresholds))
+		return 0;
+	for (int i = 0; i < x->thresholds; i++) {
+		x->cliffs += cliff[i].crossing > cliff_limit;
+		if (cliff[i].crossing > x->steepest)
+			x->steepest = cliff[i].crossing;
+	}
+	free(cliff);
+	return 1;
+}
+
 /* ---- output ------------------------------------------------------------------------------ */
 static void json_number(const char *name, double v, int decimals, const char *after)
 {
@@ -164,7 +215,21 @@ static void json_splits(const struct report *r, int policy)
 	putchar('}');
 }
 
-static void print_json(const struct report *r, const struct forest *f, double ns)
+static void json_audit(const struct audit *a)
+{
+	static const char *const names[] = { "selection", "exploration" };
+	printf("\"audit\": {\"n\": %d", a->n);
+	for (int i = 0; i < 2 && a->n; i++) {
+		printf(", \"%s\": {", names[i]);
+		json_number("geomean", audit_geomean(a, i), 5, ", ");
+		json_number("worst", a->worst[i], 5, ", ");
+		json_number("within2", (double)a->near[i] / a->n, 5, "}");
+	}
+	fputs("}, ", stdout);
+}
+
+static void print_json(const struct report *r, const struct data *d, const struct forest *f,
+		       const struct extras *x)
 {
 	const char *comma = "";
 	printf("{\"splits\": ");
@@ -177,9 +242,32 @@ static void print_json(const struct report *r, const struct forest *f, double ns
 		json_splits(r, p);
 		comma = ", ";
 	}
-	printf("}, \"leaves\": %d, \"kernels\": %d, \"variants\": %d, ", forest_leaves(f),
-	       forest_kernels(f), f->num_choices);
-	json_number("select_ns", ns, 1, "}\n");
+	printf("}, \"leaves\": %d, \"kernels\": %d, \"variants\": %d, \"noise\": [",
+	       forest_leaves(f), forest_kernels(f), f->num_choices);
+	for (int i = 0; i < NOISE_BANDS; i++)
+		printf("%s{\"pairs\": %d, \"floor\": %.4f}", i ? ", " : "", d->noise.pairs[i],
+		       d->noise.floor[i]);
+	printf("], \"cliffs\": {\"thresholds\": %d, \"flagged\": %d, ", x->thresholds, x->cliffs);
+	json_number("worst", x->steepest, 5, "}, ");
+	json_audit(&x->audit);
+	json_number("select_ns", x->ns, 1, "}\n");
+}
+
+static void print_heading(const struct data *d, const struct forest *f, const struct extras *x)
+{
+	const struct noise *n = &d->noise;
+	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels, select %.1f ns (%s)\n",
+	       f->gpu, d->n, forest_leaves(f), f->num_choices, forest_kernels(f), x->ns, x->timed);
+	printf("# noise floor %.1f %% below 20 us, %.1f %% below 200 us, %.1f %% above (%d, %d, %d "
+	       "A/A "
+	       "pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
+	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
+	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
+	if (x->audit.n)
+		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
+		       "%.3f)\n",
+		       x->audit.n, audit_geomean(&x->audit, 0), x->audit.worst[0],
+		       audit_geomean(&x->audit, 1), x->audit.worst[1]);
 }
 
 static void print_rows(const struct report *r, enum format format)
@@ -230,7 +318,7 @@ static int choose_splits(const struct data *d, const char *asked, struct report 
 static int evaluate(const struct data *d, const struct forest *f, const struct options *o)
 {
 	struct report *r = calloc(1, sizeof *r);
-	const char *what;
+	struct extras x = { 0 };
 	int done = r && choose_splits(d, o->split, r) && judge(d, f, r), right = 0;
 	for (int i = 0; done && i < r->splits; i++)
 		right += r->score[POLICY_ORACLE][i].n;
@@ -238,13 +326,11 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 		complain("no scenario of %s has a right result: nothing was evaluated", d->gpu);
 		done = 0;
 	}
-	const double ns = done ? time_selection(d, f, &what) : 0;
+	done = done && gather(&x, d, f, o->db);
 	if (done && o->format == FORMAT_JSON) {
-		print_json(r, f, ns);
+		print_json(r, d, f, &x);
 	} else if (done) {
-		printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels, select %.1f ns "
-		       "(%s)\n",
-		       f->gpu, d->n, forest_leaves(f), f->num_choices, forest_kernels(f), ns, what);
+		print_heading(d, f, &x);
 		print_rows(r, o->format);
 	}
 	free(r);
@@ -292,7 +378,8 @@ int cmd_eval(int argc, char **argv)
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	default_paths(gpu, db, header);
-	struct data *d = data_load(o.db ? o.db : db, gpu);
+	o.db = o.db ? o.db : db;
+	struct data *d = data_load(o.db, gpu);
 	if (d && !d->n)
 		code = EXIT_CHECK;
 	else if (d && find_forest(&f, d, o.header, header)) {
