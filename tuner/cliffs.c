@@ -37,25 +37,15 @@ static int in_question(const struct measured *m, enum decision t)
 				 : m->has[decision_phase(t)]);
 }
 
-/* The scenario on that side (0: below) whose value is nearest to the threshold. */
-static int nearest_beside(const struct walk *w, int node, int side)
+/* Whether a scenario comes by the node on that side (0: below) of its threshold. */
+static int is_beside(const struct walk *w, int node, int side, int s)
 {
 	const struct tree *t = &w->f->tree[w->decision];
 	const struct node *v = &t->v[node];
-	long long nearest = 0;
-	int best = -1;
-	for (int s = 0; s < w->d->n; s++) {
-		const struct measured *m = &w->d->v[s];
-		if (!in_question(m, w->decision))
-			continue;
-		const struct attune_features *f = &m->part[decision_phase(w->decision)].f;
-		const long long value = feature_value(f, v->feature);
-		if ((value > v->threshold) != side || !tree_passes(t, node, f))
-			continue;
-		if (best < 0 || (side ? value < nearest : value > nearest))
-			best = s, nearest = value;
-	}
-	return best;
+	const struct measured *m = &w->d->v[s];
+	const struct attune_features *f = &m->part[decision_phase(w->decision)].f;
+	return in_question(m, w->decision) &&
+	       (feature_value(f, v->feature) > v->threshold) == side && tree_passes(t, node, f);
 }
 
 /* What the tree says for a scenario with one feature set to `value`. */
@@ -101,15 +91,35 @@ static double time_with(const struct walk *w, int s, int action)
 	       (isfinite(beside) ? beside : 0);
 }
 
-static double ratio_at(const struct walk *w, int scenario, const struct node *v)
+/* Log of time above / time below; NaN: unknown. */
+static double log_ratio(const struct walk *w, int s, const struct node *v)
 {
-	if (scenario < 0)
-		return NAN;
-	const double below =
-	    time_with(w, scenario, action_at(w, scenario, v->feature, v->threshold));
-	const double above =
-	    time_with(w, scenario, action_at(w, scenario, v->feature, v->threshold + 1));
-	return isfinite(below) && isfinite(above) ? above / below : NAN;
+	const double below = time_with(w, s, action_at(w, s, v->feature, v->threshold));
+	const double above = time_with(w, s, action_at(w, s, v->feature, v->threshold + 1));
+	return isfinite(below) && isfinite(above) ? log(above / below) : NAN;
+}
+
+/* Those on a side whose value is nearest to the threshold, all that share it: their first,
+ * and the geometric mean of their ratios. */
+static void nearest_beside(const struct walk *w, int node, int side, struct cliff *c)
+{
+	const enum phase phase = decision_phase(w->decision);
+	long long nearest = 0;
+	double logs = 0;
+	int known = 0;
+	for (int s = 0; s < w->d->n; s++) {
+		if (!is_beside(w, node, side, s))
+			continue;
+		const long long value = feature_value(&w->d->v[s].part[phase].f, c->feature);
+		if (c->scenario[side] >= 0 && (side ? value > nearest : value < nearest))
+			continue;
+		if (c->scenario[side] < 0 || value != nearest)
+			c->scenario[side] = s, nearest = value, logs = 0, known = 0;
+		const double one = log_ratio(w, s, &w->f->tree[w->decision].v[node]);
+		if (!isnan(one))
+			logs += one, known++;
+	}
+	c->ratio[side] = known ? exp(logs / known) : NAN;
 }
 
 /* Log of the ratio at the threshold, between what it is on either side. */
@@ -152,10 +162,8 @@ static void look_at(struct walk *w, int node)
 	if (!c)
 		return;
 	*c = (struct cliff){ w->decision, node, v->feature, v->threshold, .scenario = { -1, -1 } };
-	for (int i = 0; i < 2; i++) {
-		c->scenario[i] = nearest_beside(w, node, i);
-		c->ratio[i] = ratio_at(w, c->scenario[i], v);
-	}
+	for (int side = 0; side < 2; side++)
+		nearest_beside(w, node, side, c);
 	const int of = c->scenario[0] >= 0 ? c->scenario[0] : c->scenario[1];
 	if (of < 0) /* no training scenario comes by: nothing to say of it */
 		return;

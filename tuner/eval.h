@@ -9,15 +9,16 @@
 double time_selection(const struct data *, const struct forest *, const char **what);
 
 /* cliffs.c: what happens when a feature crosses a threshold of a tree. Beside it stand the
- * training scenarios that come by and lie nearest to it, on either side; each is walked
- * down the tree with the feature at the threshold and one above. */
+ * training scenarios that come by and whose value is nearest to it on either side, several
+ * where they share it; each is walked down the tree with the feature at the threshold and
+ * one above. */
 struct cliff {
 	enum decision decision;
 	int node, feature; /* of that decision's tree */
 	long long threshold;
 	char below[MAX_CHOICE_TEXT], above[MAX_CHOICE_TEXT]; /* what either side runs */
-	int scenario[2];                                     /* nearest below and above; -1: none */
-	double ratio[2]; /* there: time of the action above / of that below; NaN: unknown */
+	int scenario[2]; /* the first of those below and above; -1: none */
+	double ratio[2]; /* time of the action above / of that below; NaN: unknown */
 	double crossing; /* 1 or more: how much slower one of the two is at the threshold, both
 			     * ratios interpolated in the logarithm of the feature; NaN: unknown */
 };
