@@ -60,7 +60,7 @@ static void test_costs_of_one_row(void **state)
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(m->rows, 2);
-	assert_int_equal(m->cols, 7 + kernel_find(BACKEND_GPU, "segmented")->space->num_formulas);
+	assert_int_equal(m->cols, 7); /* no formula: what they mean was not measured */
 	const int row = strcmp(d->v[m->scenario[0]].batch_text, "4q1s4k") != 0;
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(8)), 0);
 	assert_int_equal(cost(m, d, row, "segmented", SEGMENTED(16)), 0);

@@ -1,15 +1,78 @@
-/* emit_other.c - a forest for readers other than a C compiler: as JSON, and as a
- * Python module. Both hold what the header holds of choices and trees. */
-#include "tuner.h"
+/* emit_other.c - a forest for readers other than a C compiler. All hold what the
+ * header holds of choices and trees.
+ *
+ * json, schema "attune-heuristics-1":
+ *
+ *   { "schema", "gpu", "arch", "database", "kernels_hash": texts,
+ *     "features": [names],                  all integers, 0 or more
+ *     "choices": [{ "id": number, "kernel": text, "text": all tunables as text,
+ *                   "tunables": { NAME: number or null },
+ *                   "formula": null, or what the null among them is worked out by:
+ *                     { "axis": NAME, "slots", "start", "launch", "merge": numbers,
+ *                       "values": [numbers] } }],
+ *     "prefill": NODE, "decode": NODE, "join": NODE }
+ *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
+ *         { "action": number, "scenarios": number, "guarded": null or text }, and with
+ *         scenarios "slowdown", "p95", "remark"
+ *
+ * An action of prefill and decode is an id, or -1 for the kernels' defaults; of join 0
+ * (one launch by the prefill choice) or 1 (the prefill part, then the decode part).
+ * guarded: a rule that the action may break in that leaf; who has no run-time check
+ * takes the defaults there. The formula is in the header's comment.
+ *
+ * python: the same as a module of pure functions. text: as kernels/override.c reads it. */
+#include "emit.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void slowdown(FILE *out, const char *before, const struct node *v, const char *after)
+static int has_figures(const struct node *v)
 {
-	if (v->support && v->weight && v->cost < FORBIDDEN_SUM)
-		fprintf(out, "%s%.3f%s", before, exp((double)v->cost / (double)v->weight / 1e6),
-			after);
+	return v->support && v->weight && v->cost < FORBIDDEN_SUM;
+}
+
+static int formula_axis(const struct choice *c)
+{
+	return config_is_formula(&c->config, c->kernel->space) ? c->kernel->space->formula_axis
+							       : -1;
+}
+
+static const struct formula *formula_of(const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	return &s->formulas[-1 - c->config.v[s->formula_axis]];
+}
+
+/* {"BLOCK_M": 16, ...}, with `none` for what a formula works out. */
+static void tunables(FILE *out, const struct choice *c, const char *none)
+{
+	const struct space *s = c->kernel->space;
+	for (int i = 0; i < s->num_axes; i++) {
+		fprintf(out, "%s\"%s\": ", i ? ", " : "{", s->axis[i].name);
+		if (i == formula_axis(c))
+			fputs(none, out);
+		else
+			fprintf(out, "%d", c->config.v[i]);
+	}
+	fputs(s->num_axes ? "}" : "{}", out);
+}
+
+static void formula(FILE *out, const struct choice *c, const char *none)
+{
+	const int axis = formula_axis(c);
+	if (axis < 0) {
+		fputs(none, out);
+		return;
+	}
+	const struct axis *a = &c->kernel->space->axis[axis];
+	const struct formula *f = formula_of(c);
+	fprintf(out,
+		"{\"axis\": \"%s\", \"slots\": %d, \"start\": %d, \"launch\": %d, \"merge\": %d, "
+		"\"values\": [",
+		a->name, f->slots, f->start, f->launch, f->merge);
+	for (int i = 0; i < a->num_values; i++)
+		fprintf(out, "%s%d", i ? ", " : "", a->values[i]);
+	fputs("]}", out);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
@@ -17,8 +80,16 @@ static void json_node(FILE *out, const struct tree *t, int node)
 {
 	const struct node *v = &t->v[node];
 	if (v->feature < 0) {
-		fprintf(out, "{\"action\": %d, \"scenarios\": %d", v->action, v->support);
-		slowdown(out, ", \"slowdown\": ", v, "");
+		fprintf(out, "{\"action\": %d, \"scenarios\": %d, \"guarded\": ", v->action,
+			v->support);
+		if (v->guarded)
+			json_quote(out, v->guarded);
+		else
+			fputs("null", out);
+		if (has_figures(v))
+			fprintf(out, ", \"slowdown\": %.3f, \"p95\": %.3f, \"remark\": \"%s\"",
+				mean_slowdown(v->cost, v->weight), exp(v->p95 / 1e6),
+				remark_words[v->remark]);
 		putc('}', out);
 		return;
 	}
@@ -34,14 +105,24 @@ static void json_node(FILE *out, const struct tree *t, int node)
 static void emit_json(FILE *out, const struct forest *f, const struct data *d)
 {
 	char text[MAX_CHOICE_TEXT];
-	fprintf(out, "{\"gpu\": \"%s\", \"arch\": \"%s\", \"database\": \"%s\",\n", f->gpu,
-		d->run.device.arch, d->hash);
-	fprintf(out, " \"kernels_hash\": \"%016llx\",\n \"choices\": [", kernels_hash());
+	fprintf(out,
+		"{\"schema\": \"attune-heuristics-1\", \"gpu\": \"%s\", \"arch\": \"%s\", "
+		"\"database\": \"%s\",\n",
+		f->gpu, d->run.device.arch, d->hash);
+	fprintf(out, " \"kernels_hash\": \"%016llx\",\n \"features\": [", kernels_hash());
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		fprintf(out, "%s\"%s\"", i ? ", " : "", feature_names[i]);
+	fputs("],\n \"choices\": [", out);
 	for (int i = 0; i < f->num_choices; i++) {
 		const struct choice *c = &f->choice[i];
 		config_text(text, sizeof text, &c->config, c->kernel->space);
-		fprintf(out, "%s\n  {\"id\": %d, \"kernel\": \"%s\", \"tunables\": \"%s\"}",
+		fprintf(out, "%s\n  {\"id\": %d, \"kernel\": \"%s\", \"text\": \"%s\",\n   ",
 			i ? "," : "", i, c->kernel->name, text);
+		fputs("\"tunables\": ", out);
+		tunables(out, c, "null");
+		fputs(", \"formula\": ", out);
+		formula(out, c, "null");
+		putc('}', out);
 	}
 	fputs("]", out);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
@@ -60,7 +141,10 @@ static void python_node(FILE *out, const struct tree *t, int node, int depth)
 		fprintf(out, "return %d", v->action);
 		if (v->support)
 			fprintf(out, "  # %d scenario%s", v->support, v->support == 1 ? "" : "s");
-		slowdown(out, ", ", v, "");
+		if (has_figures(v))
+			fprintf(out, ", %.3f", mean_slowdown(v->cost, v->weight));
+		if (v->guarded)
+			fprintf(out, "; unless: %s", v->guarded);
 		putc('\n', out);
 		return;
 	}
@@ -70,28 +154,89 @@ static void python_node(FILE *out, const struct tree *t, int node, int depth)
 	python_node(out, t, v->above, depth + 1);
 }
 
+static const char python_resolve[] =
+    "def resolve_segments(formula, blocks, mean, longest, units, legal=None):\n"
+    "    \"\"\"The value of formula[\"axis\"] for a batch, all in integers.\n"
+    "\n"
+    "    blocks: of the launch at one segment; mean: keys a query sees, the lesser of\n"
+    "    f[\"mean_seq\"] and 4096 * f[\"work\"] // f[\"query_tokens\"]; longest: f[\"max_seq\"];\n"
+    "    units: SMs, or threads; legal: those of formula[\"values\"] that may run, all\n"
+    "    unless given. The least estimate wins, of equals the smallest value.\n"
+    "    \"\"\"\n"
+    "    at_once = units * formula[\"slots\"]\n"
+    "\n"
+    "    def estimate(v):\n"
+    "        waves = (blocks * v + at_once - 1) // at_once\n"
+    "        return (waves * (mean // v + formula[\"start\"]) + (longest - mean) // v\n"
+    "                + (formula[\"launch\"] if v > 1 else 0) + formula[\"merge\"] * v)\n"
+    "\n"
+    "    return min(formula[\"values\"] if legal is None else legal,\n"
+    "               key=lambda v: (estimate(v), v))\n";
+
 static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 {
-	char text[MAX_CHOICE_TEXT];
 	fprintf(
 	    out,
 	    "\"\"\"Generated by `attune induce --gpu %s --emit python`: do not edit.\n\n"
 	    "%s, %s; database %s.\n"
 	    "f: a mapping from the names of kernels/features.def to integers. prefill and decode\n"
 	    "return an index into CHOICES (-1: the kernels' defaults), join returns 0 (one launch\n"
-	    "by the prefill choice) or 1 (the prefill part, then the decode part).\n\"\"\"\n\n",
+	    "by the prefill choice) or 1 (the prefill part, then the decode part). A choice is\n"
+	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
+	    "out by the formula. unless: a rule that the choice may break in that leaf; take the\n"
+	    "defaults there.\n\"\"\"\n\n",
 	    f->gpu, d->run.device.name, d->run.device.arch, d->hash);
 	fprintf(out, "GPU = \"%s\"\nKERNELS_HASH = 0x%016llx\nCHOICES = [\n", f->gpu,
 		kernels_hash());
 	for (int i = 0; i < f->num_choices; i++) {
 		const struct choice *c = &f->choice[i];
-		config_text(text, sizeof text, &c->config, c->kernel->space);
-		fprintf(out, "    (\"%s\", \"%s\"),\n", c->kernel->name, text);
+		fprintf(out, "    (\"%s\", ", c->kernel->name);
+		tunables(out, c, "None");
+		fputs(formula_axis(c) < 0 ? ", " : ",\n     ", out);
+		formula(out, c, "None");
+		fputs("),\n", out);
 	}
-	fputs("]\n", out);
+	fprintf(out, "]\n\n\n%s", python_resolve);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		fprintf(out, "\n\ndef %s(f):\n", decision_names[t]);
 		python_node(out, &f->tree[t], 0, 1);
+	}
+}
+
+/* ---- text ------------------------------------------------------------------------------------- */
+static void text_node(FILE *out, const struct tree *t, int node, int depth)
+{
+	const struct node *v = &t->v[node];
+	fprintf(out, "%*s", 2 * depth, "");
+	if (v->feature < 0) {
+		fprintf(out, "return %d", v->action);
+		if (has_figures(v))
+			fprintf(out, " # %d scenario%s, %.3f", v->support,
+				v->support == 1 ? "" : "s", mean_slowdown(v->cost, v->weight));
+		putc('\n', out);
+		return;
+	}
+	fprintf(out, "if %s <= %lld\n", feature_names[v->feature], v->threshold);
+	text_node(out, t, v->below, depth + 1);
+	text_node(out, t, v->above, depth + 1);
+}
+
+static void emit_text(FILE *out, const struct forest *f, const struct data *d)
+{
+	char text[MAX_CHOICE_TEXT];
+	fprintf(out,
+		"# By `attune induce --gpu %s --emit text` from database %s: for\n"
+		"# ATTUNE_HEURISTICS=, and to be edited.\n"
+		"attune heuristics 1\ngpu %s\nkernels 0x%016llx\n\n",
+		f->gpu, d->hash, f->gpu, kernels_hash());
+	for (int i = 0; i < f->num_choices; i++) {
+		const struct choice *c = &f->choice[i];
+		config_text(text, sizeof text, &c->config, c->kernel->space);
+		fprintf(out, "choice %d %s %s\n", i, c->kernel->name, text);
+	}
+	for (int t = 0; t < NUM_DECISIONS; t++) {
+		fprintf(out, "\ntree %s\n", decision_names[t]);
+		text_node(out, &f->tree[t], 0, 1);
 	}
 }
 
@@ -99,7 +244,7 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 static const struct {
 	const char *word;
 	void (*emit)(FILE *, const struct forest *, const struct data *);
-} languages[] = { { "json", emit_json }, { "python", emit_python } };
+} languages[] = { { "json", emit_json }, { "python", emit_python }, { "text", emit_text } };
 
 char *forest_emit_as(const char *language, const struct forest *f, const struct data *d)
 {

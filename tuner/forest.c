@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 9, MIN_SUPPORT = 2 };
+enum { MAX_DEPTH = 9 };
 
 const struct limits default_limits = { .leaves = 24, .variants = 12 };
 
@@ -53,19 +53,78 @@ struct phase_fit {
 	struct making making;
 };
 
+/* Rows of a leaf: of few rows two must do. */
+static int min_support(const struct matrix *m)
+{
+	return m->rows < 80 ? 2 : m->rows < 160 ? 3 : 4;
+}
+
+static double per_weight(const struct matrix *m, long long cost)
+{
+	long long weight = 0;
+	for (int r = 0; r < m->rows; r++)
+		weight += m->weight[r];
+	return exp((double)cost / (double)weight / 1e6);
+}
+
+/* How good the method is where the best tree is known. */
+static int certify(struct phase_fit *fit)
+{
+	const struct exact_options best = { .depth = CERTIFIED,
+					    .min_support = min_support(fit->m) };
+	const struct growth how = { 1 << CERTIFIED, CERTIFIED, min_support(fit->m), 0, 0 };
+	struct certificate certificate;
+	struct tree t = { 0 };
+	int done = tree_exact(&t, fit->m, &best, &certificate);
+	tree_free(&t);
+	if (done)
+		fit->making.exact = per_weight(fit->m, certificate.cost);
+	done = done && tree_grow(&t, fit->m, NULL, fit->m->rows, &how);
+	if (done)
+		fit->making.method = per_weight(fit->m, tree_cost(&t, 0));
+	tree_free(&t);
+	return done;
+}
+
+/* The best tree of CERTIFIED levels in place of one that is larger and no better:
+ * pruning does not always find it. */
+static int take_exact(struct phase_fit *fit)
+{
+	const struct exact_options best = { .depth = CERTIFIED,
+					    .min_support = min_support(fit->m) };
+	struct certificate certificate;
+	struct tree t = { 0 };
+	if (!tree_exact(&t, fit->m, &best, &certificate))
+		return 0;
+	const int better = certificate.cost <= tree_cost(&fit->tree, 0) &&
+			   tree_leaves(&t) <= tree_leaves(&fit->tree);
+	if (better) {
+		const struct tree old = fit->tree;
+		fit->tree = t;
+		t = old;
+	}
+	tree_free(&t);
+	int *rows = matrix_rows(fit->m);
+	const int done = rows && tree_annotate(&fit->tree, fit->m, rows, fit->m->rows);
+	free(rows);
+	return done;
+}
+
 static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision decision,
 		     const struct limits *limits)
 {
-	const struct growth how = { limits->leaves, MAX_DEPTH, MIN_SUPPORT, 0, 0 };
 	fit->m = matrix_parts(d, decision);
 	if (!fit->m)
 		return 0;
+	const struct growth how = { limits->leaves, MAX_DEPTH, min_support(fit->m), 0, 0 };
 	if (!fit->m->rows || !fit->m->cols)
 		return tree_constant(&fit->tree, -1);
 	if (!matrix_portfolio(fit->m, limits->variants, &fit->making.portfolio))
 		return 0;
+	if (!certify(fit))
+		return 0;
 	matrix_shun(fit->m, d, decision_phase(decision), 1);
-	return tree_fit(&fit->tree, fit->m, &how);
+	return tree_fit(&fit->tree, fit->m, &how) && take_exact(fit);
 }
 
 /* Prunes what is cheapest a leaf, in whichever tree, until both fit. */
@@ -112,6 +171,12 @@ static int keep_used(struct phase_fit *fit)
 	return done;
 }
 
+static int note_cost(struct phase_fit *fit)
+{
+	fit->making.made = per_weight(fit->m, tree_cost(&fit->tree, 0));
+	return 1;
+}
+
 /* What the leaves say in the end. */
 static int finish_phase(struct phase_fit *fit, const struct data *d, enum decision decision)
 {
@@ -119,8 +184,8 @@ static int finish_phase(struct phase_fit *fit, const struct data *d, enum decisi
 	if (!fit->m->rows)
 		return 1;
 	matrix_shun(fit->m, d, phase, -1);
-	return leaves_make_safe(&fit->tree, fit->m) && tree_tidy(&fit->tree) &&
-	       keep_used(fit) && leaves_describe(&fit->tree, fit->m);
+	return leaves_make_safe(&fit->tree, fit->m) && tree_tidy(&fit->tree) && keep_used(fit) &&
+	       leaves_describe(&fit->tree, fit->m) && note_cost(fit);
 }
 
 /* ---- ids -------------------------------------------------------------------------------- */
@@ -186,7 +251,6 @@ static int number_choices(struct forest *f, const struct data *d, struct phase_f
 
 static int fit_join(struct forest *f, const struct data *d, int leaves)
 {
-	const struct growth how = { leaves, MAX_DEPTH, MIN_SUPPORT, 0, 0 };
 	struct tree *t = &f->tree[DECIDE_JOIN];
 	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
 	struct matrix *m = NULL;
@@ -198,6 +262,7 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {
+		const struct growth how = { leaves, MAX_DEPTH, min_support(m), 0, 0 };
 		tree_free(t);
 		done = tree_fit(t, m, &how) && leaves_describe(t, m);
 	}
@@ -222,15 +287,16 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 	}
 	done = done && number_choices(f, d, fit);
 	done = done && fit_join(f, d, limits->leaves - forest_leaves(f));
+	const int proven = !done || forest_prove(f, d); /* else it has said so */
 	for (int p = 0; p < 2; p++) {
 		tree_free(&fit[p].tree);
 		matrix_free(fit[p].m);
 	}
-	if (!done) {
+	if (!done || !proven)
+		forest_free(f);
+	if (!done)
 		complain("no trees could be made for %s: no training scenario with a right result, "
 			 "more than %d choices, or no memory",
 			 d->gpu, MAX_IDS);
-		forest_free(f);
-	}
-	return done;
+	return done && proven;
 }

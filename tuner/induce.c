@@ -25,7 +25,8 @@ static const struct argp_option rows[] = {
 	{ "check", OPT_CHECK, NULL, 0, "write nothing; exit 1 with the diff when it would change",
 	  0 },
 	{ "emit", OPT_EMIT, "LANGUAGE", 0,
-	  "c, json or python; the latter two to --out, else printed", 0 },
+	  "c, json, python or text (for ATTUNE_HEURISTICS); all but c to --out, else printed", 0 },
+
 	{ 0 }
 };
 
@@ -49,8 +50,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_EMIT:
-		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python"))
-			argp_error(state, "--emit '%s' should be c, json or python", arg);
+		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python") &&
+		    strcmp(arg, "text"))
+			argp_error(state, "--emit '%s' should be c, json, python or text", arg);
 		o->emit = arg;
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -62,8 +64,8 @@ static const struct argp help = {
 	parse_option,
 	NULL,
 	"Turn a database of measurements into generated/attune_GPU.h: choices by if-else."
-	"\vScenarios of the split 'heldout' are not looked at until the trees are made; all "
-	"others, 'train' and 'peers' alike, are learned from.\n\n"
+	"\vScenarios of splits that begin with 'heldout' are not looked at until the trees are "
+	"made; all others, 'train' and 'peers' alike, are learned from.\n\n"
 	"Example:\n  attune induce --gpu h200 --max-leaves 24\n  attune induce --gpu h200 --check",
 	NULL,
 	NULL,

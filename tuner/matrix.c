@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_WEIGHT = 16, MAX_WEIGHT = 64, MAX_NOISE = 20000 };
+enum { MIN_COVERAGE = 80, MIN_WEIGHT = 16, MAX_WEIGHT = 64, MAX_NOISE = 20000 };
 
 enum phase decision_phase(enum decision decision)
 {
@@ -230,10 +230,22 @@ static int is_row(const struct data *d, int scenario, enum phase phase)
 	       isfinite(data_best(d, scenario, phase, &choice));
 }
 
-/* The choices that were measured at all: any that is a helper is not one. */
-static int is_column(const struct data *d, int choice)
+/* Any that is no helper; of those with a formula, the ones whose meaning was measured
+ * nearly wherever there is one: the others' picks could not be judged. */
+static int is_column(const struct data *d, const struct matrix *m, enum phase phase, int choice)
 {
-	return d->choice[choice].kernel->selectable;
+	int legal = 0, known = 0;
+	if (!d->choice[choice].kernel->selectable || choice < d->num_choices)
+		return d->choice[choice].kernel->selectable;
+	for (int r = 0; r < m->rows; r++) {
+		const int s = m->scenario[r];
+		if (!data_legal(d, s, phase, choice))
+			continue;
+		legal++;
+		known +=
+		    isfinite(data_part_time(d, s, phase, choice)) || failed(d, s, phase, choice);
+	}
+	return legal && 100 * known >= MIN_COVERAGE * legal;
 }
 
 struct matrix *matrix_parts(const struct data *all, enum decision decision)
@@ -244,15 +256,15 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 	if (!m)
 		return NULL;
 	m->rows = m->cols = 0;
+	for (int s = 0; s < d->n; s++)
+		if (is_row(d, s, phase))
+			m->scenario[m->rows++] = s;
 	for (int c = 0; c < d->num_columns; c++)
-		if (is_column(d, c))
+		if (is_column(d, m, phase, c))
 			m->choice[m->cols++] = c;
-	for (int s = 0; s < d->n; s++) {
-		if (!is_row(d, s, phase))
-			continue;
-		m->scenario[m->rows] = s;
-		describe_row(d, m, m->rows, phase);
-		fill_row(d, m, m->rows++, phase);
+	for (int r = 0; r < m->rows; r++) {
+		describe_row(d, m, r, phase);
+		fill_row(d, m, r, phase);
 	}
 	return m;
 }

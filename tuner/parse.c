@@ -119,10 +119,10 @@ static int feature_of(const char *name)
 	return -1;
 }
 
-/* "12 scenarios, 1.004; next 3, 1.031": as a node of weight 1. */
+/* "12 scenarios, 1.004, p95 1.020; next 3, 1.031; few; guarded": as a node of weight 1. */
 static void read_figures(struct reader *r, struct node *v)
 {
-	double mean, next;
+	double mean, next, p95;
 	int n = 0;
 	if (sscanf(r->at, " /* %d scenario%n", &v->support, &n) != 1 || !n)
 		return;
@@ -130,11 +130,22 @@ static void read_figures(struct reader *r, struct node *v)
 	const char *text = r->at + n;
 	const char *end = strstr(text, "*/"), *semicolon = strchr(text, ';');
 	text += *text == 's';
-	if (sscanf(text, ", %lf", &mean) == 1)
+	const int figures = sscanf(text, ", %lf, p95 %lf", &mean, &p95);
+	if (figures >= 1)
 		v->cost = llround(1e6 * log(mean));
+	if (figures == 2)
+		v->p95 = (int32_t)lround(1e6 * log(p95));
 	if (end && semicolon && semicolon < end &&
 	    sscanf(semicolon, "; next %d, %lf", &v->runner_up, &next) == 2)
 		v->runner_up_cost = llround(1e6 * log(next));
+	for (int i = 1; end && i < NUM_REMARKS; i++) {
+		const char *found = strstr(text, remark_words[i]);
+		if (found && found < end)
+			v->remark = (enum remark)i;
+	}
+	const char *guarded = strstr(text, "; guarded");
+	if (guarded && guarded < end)
+		v->guarded = "a rule of its kernel";
 	if (end)
 		r->at = end + 2;
 }

@@ -303,8 +303,8 @@ int tree_annotate(struct tree *, const struct matrix *, int *rows, int n);
 int *matrix_rows(const struct matrix *); /* 0, 1, 2, ...; NULL without memory */
 
 /* ---- fit.c: how many leaves ------------------------------------------------------ */
-/* Grown, then pruned to the number of leaves that blocked cross-validation asks
- * for by the one-standard-error rule. */
+/* Grown, then pruned to the most leaves whose loss in blocked cross-validation is
+ * within one standard error of the least. */
 int tree_fit(struct tree *, const struct matrix *, const struct growth *);
 
 /* ---- forest.c: a decision's three trees, and what they may name ---------------- */

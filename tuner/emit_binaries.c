@@ -1,0 +1,132 @@
+/* emit_binaries.c - what the library is to be built with: for each shape that was
+ * measured, the binaries of the choices that it can reach. */
+#include "emit.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct binaries {
+	char (*flags)[MAX_FLAGS];
+	const struct kernel **kernel;
+	int n, room, failed;
+};
+
+static void add_binary(struct binaries *b, const struct kernel *k, const struct config *c,
+		       const attune_shape *shape)
+{
+	char flags[MAX_FLAGS];
+	binary_flags(flags, sizeof flags, k, c, shape);
+	for (int i = 0; i < b->n; i++)
+		if (b->kernel[i] == k && !strcmp(b->flags[i], flags))
+			return;
+	if (b->n == b->room) {
+		b->room = 2 * b->room + 32;
+		void *kernels = realloc(b->kernel, (size_t)b->room * sizeof *b->kernel);
+		b->kernel = kernels ? kernels : b->kernel;
+		void *texts = realloc(b->flags, (size_t)b->room * sizeof *b->flags);
+		b->flags = texts ? texts : b->flags;
+		b->failed |= !kernels || !texts;
+	}
+	if (b->failed)
+		return;
+	b->kernel[b->n] = k;
+	memcpy(b->flags[b->n++], flags, sizeof flags);
+}
+
+struct reach {
+	const struct tree *tree;
+	int *ids; /* 1 where reached */
+};
+
+static void mark(void *arg, int leaf, const struct box *box)
+{
+	const struct reach *r = arg;
+	const int id = r->tree->v[leaf].action;
+	(void)box;
+	if (id >= 0)
+		r->ids[id] = 1;
+}
+
+/* Ids that some batch of this shape can reach. Only what is compiled in is taken
+ * as given: a binary serves all head counts, page sizes and windows. */
+static void reachable(const struct emitter *e, const attune_shape *shape, int ids[MAX_IDS])
+{
+	struct box within;
+	box_all(&within);
+	within.lo[ATTUNE_FEATURE_head_size] = within.hi[ATTUNE_FEATURE_head_size] =
+	    shape->head_size;
+	within.lo[ATTUNE_FEATURE_kv_bytes] = within.hi[ATTUNE_FEATURE_kv_bytes] =
+	    dtype_bytes(shape->kv_dtype);
+	within.lo[ATTUNE_FEATURE_units] = within.hi[ATTUNE_FEATURE_units] = e->d->run.device.units;
+	memset(ids, 0, MAX_IDS * sizeof *ids);
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		struct reach r = { &e->f->tree[t], ids };
+		tree_boxes(r.tree, &within, mark, &r);
+	}
+}
+
+static void add_shape(const struct emitter *e, struct binaries *b, const attune_shape *shape)
+{
+	const struct device_info *dev = &e->d->run.device;
+	const struct kernel *reduce = kernel_find(dev->backend, "reduce");
+	struct config c;
+	int ids[MAX_IDS];
+	reachable(e, shape, ids);
+	for (int i = 0; i < e->f->num_choices; i++) {
+		const struct choice *choice = &e->f->choice[i];
+		if (ids[i] &&
+		    !choice->kernel->space->why_illegal(&choice->config, shape, NULL, dev))
+			add_binary(b, choice->kernel, &choice->config, shape);
+	}
+	if (!reduce)
+		return;
+	config_default(&c, reduce->space);
+	if (!reduce->space->why_illegal(&c, shape, NULL, dev))
+		add_binary(b, reduce, &c, shape);
+}
+
+/* The kernels do the same work for F16 as for BF16, so one's times choose for both. */
+static int twin(const struct device_info *dev, const attune_shape *shape, attune_shape *other)
+{
+	*other = *shape;
+	if (dev->backend == BACKEND_CPU || shape->dtype != ATTUNE_BF16)
+		return 0;
+	other->dtype = ATTUNE_F16;
+	other->kv_dtype = shape->kv_dtype == ATTUNE_BF16 ? ATTUNE_F16 : shape->kv_dtype;
+	return 1;
+}
+
+static int binary_order(const void *pa, const void *pb, void *arg)
+{
+	const struct binaries *b = arg;
+	const int i = *(const int *)pa, j = *(const int *)pb;
+	if (b->kernel[i] != b->kernel[j])
+		return b->kernel[i] < b->kernel[j] ? -1 : 1;
+	return strverscmp(b->flags[i], b->flags[j]);
+}
+
+int emit_binaries(const struct emitter *e)
+{
+	struct binaries b = { 0 };
+	attune_shape other;
+	for (int s = 0; s < e->d->n; s++) {
+		add_shape(e, &b, &e->d->v[s].shape);
+		if (twin(&e->d->run.device, &e->d->v[s].shape, &other))
+			add_shape(e, &b, &other);
+	}
+	int *order = malloc(sizeof *order * (size_t)(b.n + 1));
+	const int done = order && !b.failed;
+	if (done) {
+		for (int i = 0; i < b.n; i++)
+			order[i] = i;
+		qsort_r(order, (size_t)b.n, sizeof *order, binary_order, &b);
+		fprintf(e->out, "#define ATTUNE_%s_BINARIES(BINARY)", e->upper);
+		for (int i = 0; i < b.n; i++)
+			fprintf(e->out, " \\\n\tBINARY(%s, \"%s\")", b.kernel[order[i]]->name,
+				b.flags[order[i]]);
+		fputs("\n\n", e->out);
+	}
+	free(order);
+	free(b.flags);
+	free(b.kernel);
+	return done;
+}

@@ -1,0 +1,151 @@
+/* validity.c - is what a leaf says legal wherever it may be asked?
+ *
+ * A leaf is reached by the features of its box. The rules of the .def tables compare
+ * products of what they look at, so that over a box each of them is broken in some
+ * corner if it is broken anywhere; only head sizes, of which there are few, are all
+ * tried. A choice with a formula takes the values that are legal, so what is asked is
+ * whether any is.
+ *
+ * Where a corner is illegal the leaf is guarded: the library asks the rule at run
+ * time (usable() of attune.c) and takes the kernels' defaults. That they are legal in
+ * that corner is what makes the leaf valid; if they are not, there is no header. */
+#include "../kernels/shipped.h"
+#include "tuner.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* What a batch can be: batches beyond are refused, or the defaults of old. */
+static const struct {
+	enum attune_feature feature;
+	long long lo, hi;
+} domain[] = {
+	{ ATTUNE_FEATURE_num_kv_heads, 1, 128 }, { ATTUNE_FEATURE_group, 1, 128 },
+	{ ATTUNE_FEATURE_num_seqs, 1, 4096 },    { ATTUNE_FEATURE_max_query, 1, 131072 },
+	{ ATTUNE_FEATURE_max_seq, 1, 1 << 20 },
+};
+static const int head_sizes[] = { 64, 80, 96, 128, 192, 256 };
+
+struct proof {
+	const struct data *d;
+	struct tree *tree;
+	enum decision decision;
+	const struct forest *f;
+	int failed;
+};
+
+/* A batch of these features, all sequences alike, as the rules see it. */
+static void make_corner(const struct data *d, const long long v[COUNT(domain)], int head_size,
+			attune_shape *s, struct part *p)
+{
+	*s = (attune_shape){ .num_kv_heads = (int)v[0],
+			     .num_query_heads = (int)(v[0] * v[1]),
+			     .head_size = head_size,
+			     .page_size = 16,
+			     .causal = 1 };
+	s->dtype = s->kv_dtype = d->run.device.backend == BACKEND_CPU ? ATTUNE_F32 : ATTUNE_BF16;
+	memset(p, 0, sizeof *p);
+	p->seq_count = (int)v[2];
+	p->min_query = p->max_query = (int)v[3];
+	p->range_tokens = v[2] * v[3];
+	p->f = (struct attune_features){ .num_query_heads = s->num_query_heads,
+					 .num_kv_heads = v[0],
+					 .group = v[1],
+					 .head_size = head_size,
+					 .units = d->run.device.units,
+					 .num_seqs = v[2],
+					 .max_query = v[3],
+					 .query_tokens = v[2] * v[3],
+					 .max_seq = v[4] < v[3] ? v[3] : v[4] };
+	p->f.mean_seq = p->f.max_seq;
+	p->f.kv_tokens = v[2] * p->f.max_seq;
+	p->f.work = (p->f.query_tokens * p->f.max_seq + 4095) / 4096;
+}
+
+static const char *illegal(const struct data *d, const struct choice *c, const attune_shape *s,
+			   const struct part *p)
+{
+	struct config means;
+	return config_resolve(&means, &c->config, c->kernel, s, p, &d->run.device);
+}
+
+/* Whether one of the kernels' defaults can run there. */
+static int has_default(const struct data *d, const attune_shape *s, const struct part *p)
+{
+	for (const char *const *name = attune_fallbacks; *name; name++) {
+		struct choice c = { .kernel = kernel_find(d->run.device.backend, *name) };
+		if (!c.kernel)
+			continue;
+		config_default(&c.config, c.kernel->space);
+		if (!illegal(d, &c, s, p))
+			return 1;
+	}
+	return 0;
+}
+
+/* One corner of the leaf's box; bit i of `corner`: the upper end of domain[i]. */
+static void try_corner(struct proof *proof, struct node *v, const struct box *b, unsigned corner,
+		       int head_size)
+{
+	long long at[COUNT(domain)];
+	attune_shape s;
+	struct part p;
+	for (size_t i = 0; i < COUNT(domain); i++) {
+		const enum attune_feature f = domain[i].feature;
+		const long long least =
+		    f == ATTUNE_FEATURE_max_query && proof->decision == DECIDE_PREFILL
+			? DECODE_MAX_QUERY + 1
+			: domain[i].lo;
+		const long long most =
+		    f == ATTUNE_FEATURE_max_query && proof->decision == DECIDE_DECODE
+			? DECODE_MAX_QUERY
+			: domain[i].hi;
+		const long long lo = b->lo[f] > least ? b->lo[f] : least;
+		const long long hi = b->hi[f] < most ? b->hi[f] : most;
+		if (lo > hi)
+			return; /* none of the domain gets here */
+		at[i] = corner >> i & 1 ? hi : lo;
+	}
+	make_corner(proof->d, at, head_size, &s, &p);
+	const char *why = illegal(proof->d, &proof->f->choice[v->action], &s, &p);
+	if (!why)
+		return;
+	if (!v->guarded)
+		v->guarded = why;
+	if (has_default(proof->d, &s, &p))
+		return;
+	if (!proof->failed)
+		complain("%s, leaf of choice %d: at %lld KV heads x %lld, head size %d, %lld "
+			 "queries of %lld, %lld keys neither it nor a default is legal: %s",
+			 decision_names[proof->decision], v->action, at[0], at[1], head_size, at[2],
+			 at[3], at[4], why);
+	proof->failed = 1;
+}
+
+static void prove_leaf(void *arg, int leaf, const struct box *b)
+{
+	struct proof *proof = arg;
+	struct node *v = &proof->tree->v[leaf];
+	v->guarded = NULL;
+	if (v->action < 0)
+		return;
+	for (size_t h = 0; h < COUNT(head_sizes); h++) {
+		if (b->lo[ATTUNE_FEATURE_head_size] > head_sizes[h] ||
+		    b->hi[ATTUNE_FEATURE_head_size] < head_sizes[h])
+			continue;
+		for (unsigned corner = 0; corner < 1u << COUNT(domain); corner++)
+			try_corner(proof, v, b, corner, head_sizes[h]);
+	}
+}
+
+int forest_prove(struct forest *f, const struct data *d)
+{
+	struct box all;
+	int failed = 0;
+	box_all(&all);
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		struct proof proof = { d, &f->tree[t], (enum decision)t, f, 0 };
+		tree_boxes(&f->tree[t], &all, prove_leaf, &proof);
+		failed |= proof.failed;
+	}
+	return !failed;
+}
