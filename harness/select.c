@@ -10,9 +10,9 @@
 
 enum {
 	NEAREST = 6,
-	ENOUGH = 4 /* finished heats of a phase, before any candidate is left out */,
+	ENOUGH = 8 /* finished heats of a phase, before any candidate is left out */,
 	WINS = 2,
-	ODDS = 32 /* one in so many runs whatever is known of it */,
+	ODDS = 24 /* one in so many runs whatever is known of it */,
 	WHOLE_BEST = 3 /* of the prefill part, run on a whole batch */
 };
 static const double near_best = 0.06, per_distance = 0.02;
@@ -29,6 +29,11 @@ static double roofline(const struct heats *all, const struct heat *h, double mem
 	if (all->tflops > 0)
 		us = fmax(us, h->flops / (all->tflops * math) / 1e6);
 	return us;
+}
+
+double heats_roofline(const struct heats *all, const struct heat *h)
+{
+	return roofline(all, h, 1, 1);
 }
 
 double heats_bound(const struct heats *all, const struct heat *h, const struct choice *c)
@@ -106,10 +111,10 @@ static double expected(const struct heats *all, const struct heat *h, const stru
 	double most = 0;
 	for (int i = 0; i < n; i++) {
 		const struct heat *o = near[i].heat;
-		const double least = roofline(all, o, 1, 1);
+		const double least = heats_roofline(all, o);
 		most = fmax(most, least > 0 ? o->us[o->best] / least : INFINITY);
 	}
-	return most > 0 ? most * roofline(all, h, 1, 1) : INFINITY;
+	return most > 0 ? most * heats_roofline(all, h) : INFINITY;
 }
 
 /* ---- selection ------------------------------------------------------------------ */

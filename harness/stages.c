@@ -24,7 +24,7 @@ enum {
 	AUDIT_LEAST = 10 /* scenarios; of fewer none is audited */
 };
 static const double until[NUM_STAGES] = {
-	[STAGE_RACE] = 0.62, [STAGE_COMPLETE] = 0.86, [STAGE_COLD] = 0.94, [STAGE_AUDIT] = 1
+	[STAGE_RACE] = 0.7, [STAGE_COMPLETE] = 0.88, [STAGE_COLD] = 0.94, [STAGE_AUDIT] = 1
 };
 static const double in_question = 1.03 /* of the best: raced again when it matters */;
 
@@ -172,13 +172,25 @@ static void pick(const struct campaign *c, const struct heat *h, const struct ma
 
 /* ---- running ------------------------------------------------------------------------ */
 
-static int left_in_stage(const struct campaign *c, const struct marks *m, int *place)
+/* What a race may take, in no unit. Samples are as long as the protocol asks, or as a call
+ * that is not much above the roofline. The root: heavy races get more than light ones, but
+ * where time is short more light ones come to their end. */
+static double work_of(const struct campaign *c, const struct heat *h, const struct entries *e)
+{
+	const double us = fmax(c->protocol.sample_us, 2 * heats_roofline(&c->heats, h));
+	return sqrt(us * (10 + (e->fixed_rounds ? e->fixed_rounds : 3) * e->n));
+}
+
+/* Races that are due, and their work. */
+static int left_in_stage(const struct campaign *c, const struct marks *m, int *place, double *work)
 {
 	struct entries e;
 	int n = 0;
+	*work = 0;
 	for (int i = 0; i < c->heats.n; i++) {
 		pick(c, &c->heats.v[i], m, place, &e);
-		n += e.n > 0 || e.with_plans;
+		if (e.n > 0 || e.with_plans)
+			*work += work_of(c, &c->heats.v[i], &e), n++;
 	}
 	return n;
 }
@@ -187,16 +199,19 @@ static enum heard run_stage(struct campaign *c, const struct marks *m, int *plac
 {
 	enum heard heard = HEARD_ALL;
 	struct entries e;
+	double left;
 	c->stage_done = 0;
-	c->stage_heats = left_in_stage(c, m, place);
+	c->stage_heats = left_in_stage(c, m, place, &left);
 	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++) {
 		struct heat *h = &c->heats.v[i];
-		const double seconds = campaign_share(c, c->stage_heats - c->stage_done);
-		if (seconds <= 0)
-			break;
 		pick(c, h, m, place, &e);
 		if (e.n <= 0 && !e.with_plans)
 			continue;
+		const double work = work_of(c, h, &e);
+		const double seconds = campaign_share(c, fmin(1, work / fmax(left, work)));
+		if (seconds <= 0)
+			break;
+		left -= work;
 		heard = campaign_race(c, h, &e, seconds);
 		if (heard == HEARD_ALL && c->stage == STAGE_RACE)
 			h->finished = h->planned = 1;
@@ -240,12 +255,13 @@ enum heard stages_run(struct campaign *c, enum stage from, enum stage to)
 int stages_left(struct campaign *c)
 {
 	int *place = calloc((size_t)most_places(c), sizeof *place), n = 0;
+	double work;
 	const enum stage stage = c->stage;
 	struct marks marks = { 0 };
 	if (place && marks_make(&marks, c))
 		for (c->stage = STAGE_RACE; c->stage < STAGE_B; c->stage++)
 			if (has_stage(c, c->stage))
-				n += left_in_stage(c, &marks, place);
+				n += left_in_stage(c, &marks, place, &work);
 	c->stage = stage;
 	marks_free(&marks);
 	free(place);

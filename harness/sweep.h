@@ -169,7 +169,9 @@ int heats_select(const struct heats *, const struct heat *, int everyone, int *o
 int heats_meant(const struct heats *, const struct heat *, const char *family, int *out);
 /* A heat whose finished neighbours cannot agree on a family. */
 int heats_disputed(const struct heats *, const struct heat *);
-/* Microseconds below which no launch of this choice can be there; 0: not known. */
+/* Microseconds that the machine's ceilings ask for; 0: not known. */
+double heats_roofline(const struct heats *, const struct heat *);
+/* The same of a choice that may leave units idle. */
 double heats_bound(const struct heats *, const struct heat *, const struct choice *);
 
 /* ---- portfolio.c ---------------------------------------------------------------- */
@@ -295,8 +297,8 @@ struct entries {
 };
 /* One race of some of a heat, and what it takes and brings kept. `seconds`: at most. */
 enum heard campaign_race(struct campaign *, struct heat *, const struct entries *, double seconds);
-/* What one of so many heats may take of the time that is left. */
-double campaign_share(const struct campaign *, int heats);
+/* Seconds that a race may take which is this part (up to 1) of the work that is left. */
+double campaign_share(const struct campaign *, double part);
 /* A line on a heat that could not be run; goes on with the others. */
 enum heard campaign_excuse(struct campaign *, const struct heat *, enum heard);
 int campaign_code(const struct campaign *, enum heard);

@@ -149,7 +149,7 @@ static enum heard race_all(struct list *l)
 	enum heard heard = HEARD_ALL;
 	c->stage_heats = c->heats.n;
 	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++, c->stage_done++) {
-		const double seconds = campaign_share(c, c->heats.n - i);
+		const double seconds = campaign_share(c, 1.0 / (c->heats.n - i));
 		if (seconds <= 0)
 			break;
 		heard = race(l, i, 0, seconds);
