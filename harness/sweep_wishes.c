@@ -67,6 +67,10 @@ static int grant(struct list *l, const struct wish *w)
 		complain("%s %s: %s: %s", s->model, s->batch_text, text, why);
 		return 0;
 	}
+	for (int i = 0; i < l->n; i++)
+		if (!memcmp(l->grant[i].heat, g->heat, sizeof g->heat) &&
+		    !memcmp(l->grant[i].place, g->place, sizeof g->place))
+			return 1; /* wished before */
 	l->n++;
 	return 1;
 }

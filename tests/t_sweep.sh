@@ -56,6 +56,9 @@ run $sweep --preset smoke --budget 100s --db "$tmp/cut.sqlite"
 row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "and then has nothing to do"
 row "$([ "$(ask cut "SELECT count(*) FROM timings WHERE outcome = 'ok' AND phase = 'plan'")" -gt 0 ]
 	echo $?)" "the mixed batch has composed plans"
+row "$([ "$(ask cut 'SELECT count(*) FROM control')" -gt 0 ]; echo $?)" "a choice ran twice"
+row "$([ "$(ask cut "SELECT group_concat(DISTINCT stage) FROM measurement")" = race ]; echo $?)" \
+	"a smoke sweep is one race a part"
 row "$([ "$(ask cut 'SELECT count(*) FROM run WHERE dram_gbps > 0 AND fma_tflops > 0')" -gt 0 ]
 	echo $?)" "runs have measured ceilings"
 
@@ -77,6 +80,36 @@ run sweep --gpu cpu --compile-only --preset smoke --batch q1s64 --format tsv
 row "$([ $? -eq 0 ] && grep -q '^segmented.*ok' "$tmp/out"; echo $?)" "compiled without measuring"
 run sweep --gpu mi250 --batch q1
 row "$([ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no kernels for it: exit 3, one line"
+
+# The stages on recorded times: what they cost and miss, the same each time.
+run sweep --replay results/cpu.sqlite --format tsv
+row $? "a recorded sweep is replayed"
+cp "$tmp/out" "$tmp/first"
+column() { # SCHEDULE COLUMN: of the last replay
+	awk -F '\t' -v s="$1" -v c="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+		$1 == s { print $at[c] }' "$tmp/out"
+}
+is() { # EXPRESSION of numbers
+	awk "BEGIN { exit !($1) }"
+}
+row "$(is "$(column cold share_percent) < 100 && $(column race share_percent) > 0"; echo $?)" \
+	"for less than an exhaustive sweep takes"
+row "$(is "$(column cold geomean) >= 1 && $(column cold worst) >= $(column cold p95)"; echo $?)" \
+	"what it picks is no better than the best"
+row "$(is "$(column cold geomean) < $(column 'one by one' geomean)"; echo $?)" \
+	"and better than cells one by one in that time"
+row "$(is "$(column 'one by one, to the end' geomean) < 1.02"; echo $?)" \
+	"all cells find nearly the best"
+run sweep --replay results/cpu.sqlite --format tsv
+row "$(cmp -s "$tmp/first" "$tmp/out"; echo $?)" "the same seed replays the same"
+run sweep --replay results/cpu.sqlite --format tsv --seed 2
+row "$(! cmp -s "$tmp/first" "$tmp/out"; echo $?)" "another seed does not"
+run sweep --replay results/cpu.sqlite --format tsv --budget 1000s
+row "$(is "$(column cold geomean) < 1.01"; echo $?)" "with time, racing finds nearly the best"
+run sweep --replay "$tmp/absent.sqlite"
+row "$([ $? -eq 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no database: exit 2, one line"
+run sweep --gpu cpu --protocol cold --batch q1
+row "$([ $? -eq 2 ]; echo $?)" "an unknown protocol: exit 2"
 
 # A machine cannot be all of these; what it is not is refused with what it is, or with
 # what is missing.
