@@ -125,6 +125,11 @@ int job_replay(struct replay *r, const struct job *job)
 	int longest = whole < job->max_request ? (int)whole : job->max_request, ok = 0;
 	struct trace trace;
 	double capacity;
+	if (e.accept > e.drafts + 1) {
+		complain("%s: --accept %g with %d drafts; it must be at most %d", job->path,
+			 e.accept, e.drafts, e.drafts + 1);
+		return 0;
+	}
 	if (!trace_load(&trace, job->path, job->requests, longest))
 		return 0;
 	capacity = replay_capacity(&trace, &e);

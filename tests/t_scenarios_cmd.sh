@@ -70,6 +70,15 @@ refused "a bad number" 'attune: --load is "0"; it must be a number above 0' --lo
 refused "a word too many" 'attune: "x" is not an option; see --help' x
 refused "no such trace" 'attune: /no.csv: No such file or directory; a trace is a CSV file' \
 	--trace /no.csv
+refused "a grid that is not there" 'attune: no grid is called "mi300"; it must be h200 or cpu' \
+	--grid mi300
+refused "too many drafts" 'attune: --speculative must be an integer from 0 to 7' --speculative 8
+refused "more accepted than fed" 'attune: t.csv: --accept 3 with 1 drafts; it must be at most 2' \
+	--trace t.csv --speculative 1 --accept 3
+refused "half a cost" 'attune: --step-cost is "4,1"; it must be milliseconds .*' --step-cost 4,1
+refused "all held out" 'attune: --hold-out is "1"; it must be a share of at most 0.9' --hold-out 1
+refused "neither yes nor no" 'attune: --corners is "2"; it must be yes or no' --corners 2
+refused "an unknown split" 'attune: --split is "test"; it must be train, peers or .*' --split test
 
 awk 'BEGIN { print "arrival_s,prompt_tokens,output_tokens"
 	for (i = 0; i < 300; i++) print i ",", 1 + i * 37 % 900 ",", 1 + i * 11 % 50 }' >"$tmp/t.csv"
@@ -84,4 +93,15 @@ ok "a trace: both splits" [ "$(cut -f 1,2 "$tmp/out" | sort -u | tr '\t\n' '  ')
 small=$(awk -F '\t' '$2 == "heldout" && $13 > most { most = $13 }
 	END { print (most > 0 && most <= 0.51) }' "$tmp/out")
 ok "a trace: the limit holds" [ "$small" = 1 ]
+
+run --grid cpu --trace "$tmp/t.csv" --max-batched-tokens 256 --max-seqs 16 --pick 5 --hold-out 0.4 \
+	--speculative 3 --model llama3.1-8b@4,llama3.1-8b@8
+cp "$tmp/out" "$tmp/sets/mine.json"
+run --dir "$tmp/sets" --format tsv
+ok "a grid and a trace: one set" [ $code -eq 0 ]
+ok "a grid and a trace: drafts" grep -q "[_	]q4s" "$tmp/out"
+ok "a grid and a trace: the end is held out" [ "$(tail -n 1 "$tmp/out" | cut -f 2)" = heldout_traces ]
+run --stats --format tsv --trace "$tmp/t.csv" --trace "$tmp/t.csv" --load 0.2
+ok "stats: a row each" [ "$code $(cut -f 1,2 "$tmp/out" | tr '\t\n' '  ')" = \
+	"0 trace load t 0.95 t 0.20 " ]
 echo "1..$n"
