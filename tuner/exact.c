@@ -350,7 +350,8 @@ static void certify(struct certificate *c, const struct tree *t, const struct ex
 int tree_exact(struct tree *t, const struct matrix *m, const struct exact_options *o,
 	       struct certificate *c)
 {
-	const struct growth first = { 1 << o->depth, o->depth, o->min_support, 0, o->lambda };
+	const int look = o->depth > 3 ? 3 : 2; /* the nearer the first tree, the less is searched */
+	const struct growth first = { 1 << o->depth, o->depth, o->min_support, look, o->lambda };
 	const double begin = seconds_now();
 	struct solver s;
 	struct answer a;
@@ -365,7 +366,7 @@ int tree_exact(struct tree *t, const struct matrix *m, const struct exact_option
 		s.deadline = s.late = 0;
 		if (a.value < budget || a.solved) {
 			tree_free(t);
-			done = tree_extract(t, &s, o->depth, o->depth);
+			done = tree_extract(t, &s, &a, o->depth);
 		}
 	}
 	if (done) {

@@ -16,11 +16,13 @@ struct grower {
 	int look;
 };
 
-/* Grows the subtree over rows of the solver; its root, or -1 without memory. */
-static int grow_node(struct grower *g, const int *rows, int n, int depth)
+/* Grows the subtree over rows of the solver, whose root may be known; its number, or
+ * -1 without memory. */
+static int grow_node(struct grower *g, const int *rows, int n, int depth,
+		     const struct answer *known)
 {
 	const int look = depth < g->look ? depth : g->look, node = tree_new_node(g->tree);
-	const struct answer a = solve(g->s, rows, n, look, INT64_MAX / 2);
+	const struct answer a = known ? *known : solve(g->s, rows, n, look, INT64_MAX / 2);
 	struct view *v = &g->s->view[look];
 	int *sides, child[2] = { -1, -1 };
 	if (node < 0 || a.f < 0)
@@ -31,8 +33,8 @@ static int grow_node(struct grower *g, const int *rows, int n, int depth)
 	view_fill(g->s, v, rows, n);
 	const int below = view_divide(g->s, v, a.f, a.at, sides);
 	const long long threshold = view_threshold(g->s, v, a.f, a.at);
-	child[0] = grow_node(g, sides, below, depth - 1);
-	child[1] = child[0] < 0 ? -1 : grow_node(g, sides + below, n - below, depth - 1);
+	child[0] = grow_node(g, sides, below, depth - 1, NULL);
+	child[1] = child[0] < 0 ? -1 : grow_node(g, sides + below, n - below, depth - 1, NULL);
 	free(sides);
 	if (child[1] < 0)
 		return -1;
@@ -43,12 +45,12 @@ static int grow_node(struct grower *g, const int *rows, int n, int depth)
 	return node;
 }
 
-int tree_extract(struct tree *t, struct solver *s, int depth, int look)
+int tree_extract(struct tree *t, struct solver *s, const struct answer *root, int depth)
 {
-	struct grower g = { s, t, look };
+	struct grower g = { s, t, depth };
 	int *rows = matrix_rows(s->m);
 	*t = (struct tree){ 0 };
-	const int done = rows && grow_node(&g, s->all, s->n, depth) == 0 &&
+	const int done = rows && grow_node(&g, s->all, s->n, depth, root) == 0 &&
 			 tree_annotate(t, s->m, rows, s->m->rows);
 	free(rows);
 	return done;
@@ -65,7 +67,7 @@ int tree_grow(struct tree *t, const struct matrix *m, const int *rows, int n,
 	for (int i = 0; own && i < n; i++)
 		own[i] = rows ? rows[i] : i;
 	done = own && solver_open(&s, m, own, n, look, how->min_support, how->lambda) &&
-	       grow_node(&g, s.all, s.n, how->max_depth) == 0 && tree_annotate(t, m, own, n);
+	       grow_node(&g, s.all, s.n, how->max_depth, NULL) == 0 && tree_annotate(t, m, own, n);
 	if (own)
 		solver_close(&s);
 	free(own);

@@ -10,8 +10,9 @@
  *   small      X       S - X      S: all rows of the smaller side
  *   large    P[b] - X  L-P[b]+X   P: prefix sums of the node; L: of the larger
  *
- * X is summed from the smaller side's rows only; the rest follows by subtraction.
- * Where a level holds no row of a side that side's sums have not changed. */
+ * X is summed from the smaller side's rows only, in order of their level, so that it
+ * stays in registers; the rest follows by subtraction. Where a level holds no row of
+ * a side that side's sums have not changed. */
 #include "solver.h"
 #include <string.h>
 
@@ -23,12 +24,15 @@
 #define CLONES
 #endif
 
+#define INLINE static inline __attribute__((always_inline))
+
 struct sweep {
-	const int64_t *prefix, *bin; /* [u][d] */
-	const int64_t *all[2];       /* [d] of the small and the large side */
-	int64_t *passed;             /* [d] */
-	const int *in_bin, *below;   /* [u] rows stood for: small, at a level; both, up to it */
-	int u, d, count[2], support;
+	const int64_t *cost, *prefix; /* [rows][d]; [u][d] */
+	const int64_t *all[2];        /* [d] of the small and the large side */
+	const int *list, *end;        /* rows of the small side by level; [u] where each ends */
+	const int *changed[2];        /* [u] of each side: whether the level holds a row of it */
+	int64_t *least[2];            /* [u] of each side: cost of a cut after the level */
+	int u, d;
 };
 
 CLONES int64_t least_of(const int64_t *v, int d)
@@ -46,85 +50,127 @@ CLONES static void subtract(int64_t *restrict to, const int64_t *restrict a,
 		to[c] = a[c] - b[c];
 }
 
-/* Cheapest cut of each side over the levels of one feature: [side][with support]. */
-CLONES static void sweep_levels(const struct sweep *s, int64_t least[2][2])
+typedef int64_t lanes __attribute__((vector_size(LANES * sizeof(int64_t)), aligned(8)));
+
+INLINE void lower_lanes(lanes *v, const lanes *x)
 {
-	const int d = s->d;
-	int64_t *restrict passed = s->passed;
-	int small = 0, large = 0;
-	memset(passed, 0, sizeof *passed * (size_t)d);
-	for (int b = 0; b + 1 < s->u; b++) {
-		const int64_t *restrict prefix = &s->prefix[(size_t)b * (size_t)d];
-		const int changed = s->in_bin[b] > 0;
-		small += s->in_bin[b];
-		if (changed) {
-			const int64_t *restrict bin = &s->bin[(size_t)b * (size_t)d];
-			const int64_t *restrict all = s->all[0];
-			int64_t below = INT64_MAX, above = INT64_MAX;
-			for (int c = 0; c < d; c++) {
-				const int64_t x = passed[c] + bin[c], rest = all[c] - x;
-				passed[c] = x;
-				below = x < below ? x : below;
-				above = rest < above ? rest : above;
-			}
-			const int fits = small >= s->support && s->count[0] - small >= s->support;
-			below += above;
-			if (small < s->count[0]) {
-				least[0][0] = below < least[0][0] ? below : least[0][0];
-				least[0][1] = fits && below < least[0][1] ? below : least[0][1];
-			}
+	for (int i = 0; i < LANES; i++)
+		(*v)[i] = (*x)[i] < (*v)[i] ? (*x)[i] : (*v)[i];
+}
+
+INLINE void lower_least(int64_t *least, const lanes *v)
+{
+	for (int i = 0; i < LANES; i++)
+		*least = (*v)[i] < *least ? (*v)[i] : *least;
+}
+
+/* Lowers least[0] to the least of x, least[1] to that of all - x. */
+INLINE void cut_after(int64_t least[2], const lanes *x, const lanes *all, int width)
+{
+	lanes below = x[0], above = all[0] - x[0];
+	for (int k = 1; k < width; k++) {
+		const lanes rest = all[k] - x[k];
+		lower_lanes(&below, &x[k]);
+		lower_lanes(&above, &rest);
+	}
+	lower_least(&least[0], &below);
+	lower_least(&least[1], &above);
+}
+
+/* `width`: in lanes, a constant of the caller's. */
+INLINE void sweep_columns(const struct sweep *s, int from, int width)
+{
+	const size_t d = (size_t)s->d;
+	const lanes *small = (const lanes *)&s->all[0][from];
+	const lanes *large = (const lanes *)&s->all[1][from];
+	lanes x[MAX_WIDTH], y[MAX_WIDTH];
+	for (int k = 0; k < width; k++)
+		x[k] = (lanes){ 0 };
+	for (int b = 0, i = 0; b + 1 < s->u; b++) {
+		for (; i < s->end[b]; i++) {
+			const lanes *cost =
+			    (const lanes *)&s->cost[(size_t)s->list[i] * d + (size_t)from];
+			for (int k = 0; k < width; k++)
+				x[k] += cost[k];
 		}
-		if (s->below[b] - small > large) {
-			const int64_t *restrict all = s->all[1];
-			int64_t below = INT64_MAX, above = INT64_MAX;
-			large = s->below[b] - small;
-			if (large == s->count[1])
-				continue;
-			for (int c = 0; c < d; c++) {
-				const int64_t x = prefix[c] - passed[c], rest = all[c] - x;
-				below = x < below ? x : below;
-				above = rest < above ? rest : above;
-			}
-			const int fits = large >= s->support && s->count[1] - large >= s->support;
-			below += above;
-			least[1][0] = below < least[1][0] ? below : least[1][0];
-			least[1][1] = fits && below < least[1][1] ? below : least[1][1];
+		if (s->changed[0][b])
+			cut_after(&s->least[0][2 * b], x, small, width);
+		if (s->changed[1][b]) {
+			const lanes *prefix =
+			    (const lanes *)&s->prefix[(size_t)b * d + (size_t)from];
+			for (int k = 0; k < width; k++)
+				y[k] = prefix[k] - x[k];
+			cut_after(&s->least[1][2 * b], y, large, width);
 		}
 	}
 }
 
-/* Positions in the view of the rows on the smaller side; which side that is. */
-static int list_smaller(struct solver *s, const struct view *v, int f, int a, int *n)
+CLONES static void sweep_levels(const struct sweep *s)
+{
+	if (s->d == LANES)
+		sweep_columns(s, 0, 1);
+	else if (s->d == 2 * LANES)
+		sweep_columns(s, 0, 2);
+	else
+		for (int from = 0; from < s->d; from += MAX_WIDTH * LANES)
+			sweep_columns(s, from, MAX_WIDTH);
+}
+
+/* What each row of the smaller side stands for, 0 for the others; which side it is. */
+static int mark_smaller(struct solver *s, const struct view *v, int f, int a)
 {
 	const uint16_t *local = &v->local[(size_t)f * (size_t)s->n];
 	int below = 0, side;
 	for (int i = 0; i < v->n; i++)
 		below += local[i] <= a;
 	side = 2 * below > v->n;
-	*n = 0;
 	for (int i = 0; i < v->n; i++)
-		if ((local[i] > a) == side)
-			s->list[(*n)++] = i;
+		s->small[v->row[i]] = (local[i] > a) == side ? s->count[v->row[i]] : 0;
 	return side;
 }
 
-/* Sums the listed rows by their level of feature g. */
-CLONES static void fill_bins(struct solver *s, const struct view *v, int g, int n)
+/* Lists the small side's rows by level of feature g, and sees which levels have rows
+ * of either side; count: [2][u] rows stood for, up to each level. */
+static void list_levels(struct solver *s, const struct view *v, int g)
 {
-	const uint16_t *local = &v->local[(size_t)g * (size_t)s->n];
-	const size_t d = (size_t)s->d;
-	memset(s->in_bin, 0, sizeof *s->in_bin * (size_t)v->u[g]);
-	for (int i = 0; i < n; i++) {
-		const int row = v->row[s->list[i]], b = local[s->list[i]];
-		const int64_t *restrict cost = &s->cost[(size_t)row * d];
-		int64_t *restrict bin = &s->bin[(size_t)b * d];
-		if (s->in_bin[b])
-			for (size_t c = 0; c < d; c++)
-				bin[c] += cost[c];
-		else
-			memcpy(bin, cost, sizeof *cost * d);
-		s->in_bin[b] += s->count[row];
+	const int *order = &v->order[(size_t)g * (size_t)s->n], *below = &v->below[g * s->room];
+	const int *end = &v->end[g * s->room], *weight = s->small, room = s->room;
+	int *restrict list = s->list, n = 0, small = 0, large = 0;
+	for (int b = 0, i = 0; b < v->u[g]; b++) {
+		const int small_before = small, large_before = large;
+		for (; i < end[b]; i++) {
+			const int row = order[i], rows = weight[row];
+			list[n] = row; /* overwritten unless it counts: no branch */
+			n += rows > 0;
+			small += rows;
+		}
+		large = below[b] - small;
+		s->end[b] = n;
+		s->changed[b] = small > small_before;
+		s->changed[room + b] = large > large_before;
+		s->passed[b] = small;
+		s->passed[room + b] = large;
+		for (int k = 0; k < 2; k++)
+			s->least[2 * (k * room + b)] = s->least[2 * (k * room + b) + 1] =
+			    INT64_MAX / 2;
 	}
+}
+
+/* least: without and with minimum support. */
+static void take_least(const struct solver *s, int u, int side, int count, int64_t least[2])
+{
+	const int *passed = &s->passed[side * s->room];
+	const int64_t *part = &s->least[2 * side * s->room];
+	int64_t relaxed = least[0], kept = least[1];
+	for (int b = 0; b + 1 < u; b++) {
+		const int64_t cost = part[2 * b] + part[2 * b + 1];
+		const int64_t fits = (passed[b] >= s->support) & (count - passed[b] >= s->support);
+		const int64_t with = fits ? cost : INT64_MAX;
+		relaxed = cost < relaxed ? cost : relaxed;
+		kept = with < kept ? with : kept;
+	}
+	least[0] = relaxed;
+	least[1] = kept;
 }
 
 static void settle(struct half *side, const struct solver *s, const int64_t *all,
@@ -142,26 +188,26 @@ void solve_pair(struct solver *s, const struct view *v, int f, int a, struct hal
 	const int64_t *below = &v->prefix[(v->start[f] + (size_t)a) * d];
 	int64_t *all[2] = { s->all_of, s->all_of + d }; /* by side */
 	int64_t least[2][2] = { { INT64_MAX, INT64_MAX }, { INT64_MAX, INT64_MAX } };
-	int count[2] = { v->below[f * s->room + a], 0 }, n;
-	const int small = list_smaller(s, v, f, a, &n);
-	count[1] = v->count - count[0];
+	const int rows = v->below[f * s->room + a], count[2] = { rows, v->count - rows };
+	const int small = mark_smaller(s, v, f, a);
 	memcpy(all[0], below, sizeof *below * d);
 	subtract(all[1], v->total, below, s->d);
-	struct sweep w = { .bin = s->bin,
-			   .all = { all[small], all[!small] },
-			   .passed = s->passed,
-			   .in_bin = s->in_bin,
-			   .d = s->d,
-			   .count = { count[small], count[!small] },
-			   .support = s->support };
 	for (int g = 0; g < s->p; g++) {
+		const struct sweep w = { .cost = s->cost,
+					 .prefix = &v->prefix[v->start[g] * d],
+					 .all = { all[small], all[!small] },
+					 .list = s->list,
+					 .end = s->end,
+					 .changed = { s->changed, s->changed + s->room },
+					 .least = { s->least, s->least + 2 * s->room },
+					 .u = v->u[g],
+					 .d = s->d };
 		if (v->u[g] < 2)
 			continue;
-		fill_bins(s, v, g, n);
-		w.prefix = &v->prefix[v->start[g] * d];
-		w.below = &v->below[g * s->room];
-		w.u = v->u[g];
-		sweep_levels(&w, least);
+		list_levels(s, v, g);
+		sweep_levels(&w);
+		take_least(s, v->u[g], 0, count[small], least[0]);
+		take_least(s, v->u[g], 1, count[!small], least[1]);
 	}
 	settle(&side[small], s, all[small], least[0]);
 	settle(&side[!small], s, all[!small], least[1]);

@@ -82,43 +82,61 @@ int tree_cheapest_cut(const struct tree *t, const struct matrix *m, int *rows, i
 	return cut->node >= 0;
 }
 
-static void annotate(struct tree *t, int node, const struct matrix *m, int *rows, int n,
-		     long long *sum)
+struct annotation {
+	struct tree *t;
+	const struct matrix *m;
+	const char *allowed; /* [cols], NULL: all */
+	long long *sum;      /* [cols] */
+};
+
+/* Cheapest allowed column but one; -1: none. */
+static int cheapest(const struct annotation *a, int but)
 {
-	struct node *v = &t->v[node];
-	memset(sum, 0, sizeof *sum * (size_t)m->cols);
+	int best = -1;
+	for (int c = 0; c < a->m->cols; c++)
+		if (c != but && (!a->allowed || a->allowed[c]) &&
+		    (best < 0 || a->sum[c] < a->sum[best]))
+			best = c;
+	return best;
+}
+
+static void annotate(const struct annotation *a, int node, int *rows, int n)
+{
+	struct node *v = &a->t->v[node];
+	memset(a->sum, 0, sizeof *a->sum * (size_t)a->m->cols);
 	v->support = n;
 	v->weight = 0;
 	for (int i = 0; i < n; i++) {
-		v->weight += m->weight[rows[i]];
-		for (int c = 0; c < m->cols; c++)
-			sum[c] += matrix_at(m, rows[i], c);
+		v->weight += a->m->weight[rows[i]];
+		for (int c = 0; c < a->m->cols; c++)
+			a->sum[c] += matrix_at(a->m, rows[i], c);
 	}
-	v->action = 0;
-	v->runner_up = -1;
-	for (int c = 1; c < m->cols; c++)
-		if (sum[c] < sum[v->action])
-			v->action = c;
-	for (int c = 0; c < m->cols; c++)
-		if (c != v->action && (v->runner_up < 0 || sum[c] < sum[v->runner_up]))
-			v->runner_up = c;
-	v->cost = sum[v->action];
-	v->runner_up_cost = v->runner_up < 0 ? 0 : sum[v->runner_up];
+	v->action = cheapest(a, -1);
+	v->runner_up = cheapest(a, v->action);
+	v->cost = a->sum[v->action];
+	v->runner_up_cost = v->runner_up < 0 ? 0 : a->sum[v->runner_up];
 	if (v->feature < 0)
 		return;
-	const int split = divide(v, m, rows, n);
-	annotate(t, v->below, m, rows, split, sum);
-	annotate(t, v->above, m, rows + split, n - split, sum);
+	const int split = divide(v, a->m, rows, n);
+	annotate(a, v->below, rows, split);
+	annotate(a, v->above, rows + split, n - split);
+}
+
+int tree_annotate_among(struct tree *t, const struct matrix *m, int *rows, int n,
+			const char *allowed)
+{
+	const struct annotation a = { t, m, allowed,
+				      malloc(sizeof *a.sum * ((size_t)m->cols + 1)) };
+	if (!a.sum)
+		return 0;
+	annotate(&a, 0, rows, n);
+	free(a.sum);
+	return 1;
 }
 
 int tree_annotate(struct tree *t, const struct matrix *m, int *rows, int n)
 {
-	long long *sum = malloc(sizeof *sum * ((size_t)m->cols + 1));
-	if (!sum)
-		return 0;
-	annotate(t, 0, m, rows, n, sum);
-	free(sum);
-	return 1;
+	return tree_annotate_among(t, m, rows, n, NULL);
 }
 
 int tree_apply_cut(struct tree *t, const struct matrix *m, int *rows, int n, const struct cut *cut)

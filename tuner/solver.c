@@ -168,7 +168,10 @@ static int fill_costs(struct solver *s, const int *rows, int n, const int *to)
 	for (int c = 0; c < m->cols; c++)
 		if (!is_dominated(m, rows, n, c))
 			column[cols++] = c;
-	s->d = (cols + LANES - 1) / LANES * LANES;
+	s->d = cols <= LANES ? LANES
+	       : cols <= 2 * LANES
+		   ? 2 * LANES
+		   : (cols + MAX_WIDTH * LANES - 1) / (MAX_WIDTH * LANES) * (MAX_WIDTH * LANES);
 	s->cost = calloc((size_t)s->n * (size_t)s->d, sizeof *s->cost);
 	for (int i = 0; s->cost && i < n; i++) {
 		int64_t *cost = &s->cost[(size_t)to[i] * (size_t)s->d];
@@ -204,16 +207,21 @@ static int open_views(struct solver *s, int depth)
 		v->prefix = malloc((levels + 1) * d * sizeof *v->prefix);
 		v->total = malloc(d * sizeof *v->total);
 		v->most = malloc(room * sizeof *v->most);
+		v->order = malloc(p * n * sizeof *v->order);
+		v->end = malloc(p * room * sizeof *v->end);
 		s->sides[i] = malloc(n * sizeof *s->sides[i]);
 		done = done && v->u && v->local && v->rank && v->below && v->start && v->prefix &&
-		       v->total && v->most && s->sides[i];
+		       v->total && v->most && v->order && v->end && s->sides[i];
 	}
-	s->bin = malloc(room * d * sizeof *s->bin);
-	s->passed = malloc(d * sizeof *s->passed);
 	s->all_of = malloc(2 * d * sizeof *s->all_of);
-	s->list = malloc(n * sizeof *s->list);
-	s->in_bin = malloc(room * sizeof *s->in_bin);
-	return done && s->bin && s->passed && s->all_of && s->list && s->in_bin;
+	s->least = malloc(4 * room * sizeof *s->least);
+	s->list = malloc((n + 1) * sizeof *s->list);
+	s->end = malloc(room * sizeof *s->end);
+	s->passed = malloc(2 * room * sizeof *s->passed);
+	s->changed = malloc(2 * room * sizeof *s->changed);
+	s->small = malloc(n * sizeof *s->small);
+	return done && s->all_of && s->least && s->list && s->end && s->passed && s->changed &&
+	       s->small;
 }
 
 static int read_sample(struct solver *s, const int *rows, int n)
@@ -262,38 +270,48 @@ void solver_close(struct solver *s)
 {
 	for (int i = 0; i <= MAX_LOOK; i++) {
 		struct view *v = &s->view[i];
-		void *const of_view[] = { v->u,      v->local, v->rank, v->below,   v->start,
-					  v->prefix, v->total, v->most, s->sides[i] };
+		void *const of_view[] = { v->u,     v->local, v->rank,    v->order,
+					  v->end,   v->below, v->start,   v->prefix,
+					  v->total, v->most,  s->sides[i] };
 		for (size_t j = 0; j < COUNT(of_view); j++)
 			free(of_view[j]);
 	}
-	void *const own[] = { s->feature, s->levels, s->value, s->rank,   s->cost,
-			      s->most,    s->count,  s->all,   s->hash,   s->bin,
-			      s->passed,  s->all_of, s->list,  s->in_bin, s->cache.v };
+	void *const own[] = { s->feature, s->levels, s->value,   s->rank,   s->cost,   s->most,
+			      s->count,   s->all,    s->hash,    s->all_of, s->least,  s->list,
+			      s->end,     s->passed, s->changed, s->small,  s->cache.v };
 	for (size_t j = 0; j < COUNT(own); j++)
 		free(own[j]);
 	*s = (struct solver){ 0 };
 }
 
-/* Numbers the levels that occur, in order; `at`: [room] scratch. */
-static void view_levels(const struct solver *s, struct view *v, int f, int *at)
+/* Numbers the levels that occur, in order, and lists the rows by them. */
+static void view_levels(const struct solver *s, struct view *v, int f)
 {
 	const uint16_t *rank = &s->rank[(size_t)f * (size_t)s->n];
 	uint16_t *local = &v->local[(size_t)f * (size_t)s->n];
 	uint16_t *kept = &v->rank[f * s->room];
-	int *below = &v->below[f * s->room], u = 0, sum = 0;
+	int *below = &v->below[f * s->room], *end = &v->end[f * s->room], *at = s->passed;
+	int *order = &v->order[(size_t)f * (size_t)s->n], u = 0, sum = 0;
 	memset(at, 0, sizeof *at * (size_t)s->levels[f]);
 	for (int i = 0; i < v->n; i++)
-		at[rank[v->row[i]]] += s->count[v->row[i]];
+		at[rank[v->row[i]]]++;
 	for (int l = 0; l < s->levels[f]; l++) {
 		if (!at[l])
 			continue;
-		below[u] = sum += at[l];
+		end[u] = sum;
+		sum += at[l];
 		kept[u] = (uint16_t)l;
 		at[l] = u++;
 	}
-	for (int i = 0; i < v->n; i++)
-		local[i] = (uint16_t)at[rank[v->row[i]]];
+	memset(below, 0, sizeof *below * (size_t)u);
+	for (int i = 0; i < v->n; i++) {
+		const int l = at[rank[v->row[i]]];
+		local[i] = (uint16_t)l;
+		order[end[l]++] = v->row[i];
+		below[l] += s->count[v->row[i]];
+	}
+	for (int l = 1; l < u; l++)
+		below[l] += below[l - 1];
 	v->u[f] = u;
 }
 
@@ -312,7 +330,7 @@ void view_fill(const struct solver *s, struct view *v, const int *rows, int n)
 			v->total[c] += cost[c];
 	}
 	for (int f = 0; f < s->p; f++) {
-		view_levels(s, v, f, s->in_bin);
+		view_levels(s, v, f);
 		int64_t *prefix = &v->prefix[start * d];
 		const uint16_t *local = &v->local[(size_t)f * (size_t)s->n];
 		memset(prefix, 0, sizeof *prefix * (size_t)v->u[f] * d);

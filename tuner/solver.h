@@ -13,7 +13,11 @@
 
 #include "tuner.h"
 
-enum { LANES = 8, MAX_LOOK = 6 }; /* columns are padded to LANES; deepest search */
+enum {
+	LANES = 8, /* columns are padded to 1, 2 or a multiple of MAX_WIDTH times as many */
+	MAX_WIDTH = 4,
+	MAX_LOOK = MAX_EXACT_DEPTH
+};
 
 /* Proven of a set of rows. `relaxed`: a lower bound without minimum support, which
  * is what holds for supersets too; `lower`: one with it; solved: lower is reached. */
@@ -32,14 +36,15 @@ struct answer {
 struct view {
 	int n, count; /* rows; what they stand for */
 	const int *row;
-	int *u;          /* [p] levels */
-	uint16_t *local; /* [p][rows] level of each row */
-	uint16_t *rank;  /* [p][room] rank of each level */
-	int *below;      /* [p][room] rows stood for up to a level */
-	size_t *start;   /* [p] in prefix */
-	int64_t *prefix; /* [sum of u][d] cost of the rows up to a level */
-	int64_t *total;  /* [d] */
-	int64_t *most;   /* [room] greatest costs of the rows up to a level of a feature */
+	int *u;           /* [p] levels */
+	uint16_t *local;  /* [p][rows] level of each row */
+	uint16_t *rank;   /* [p][room] rank of each level */
+	int *order, *end; /* [p][rows] by level, [p][room] where each level ends */
+	int *below;       /* [p][room] rows stood for up to a level */
+	size_t *start;    /* [p] in prefix */
+	int64_t *prefix;  /* [sum of u][d] cost of the rows up to a level */
+	int64_t *total;   /* [d] */
+	int64_t *most;    /* [room] greatest costs of the rows up to a level of a feature */
 };
 
 struct cache {
@@ -69,8 +74,9 @@ struct solver {
 	int late;
 	long long nodes;
 	/* pairs.c */
-	int64_t *bin, *passed, *all_of; /* [room][d], [d], [2][d] */
-	int *list, *in_bin;             /* [n], [room] */
+	int64_t *all_of, *least;            /* [2][d], [2][room][2] */
+	int *list, *end, *passed, *changed; /* [n], [room], [2][room], [2][room] */
+	int *small;                         /* [n] */
 };
 
 /* solver.c. Rows: which of the matrix, NULL for all. `depth`: most that will be
@@ -98,8 +104,7 @@ void solve_single(const struct solver *, const struct view *, struct answer *, i
  * shown to be so. */
 struct answer solve(struct solver *, const int *rows, int n, int depth, int64_t budget);
 
-/* grow.c. The tree over all rows whose nodes are the roots of the best trees of depth
- * `look`, or of what depth is left. */
-int tree_extract(struct tree *, struct solver *, int depth, int look);
+/* grow.c. The tree whose root is known to be solve()'s over all rows. */
+int tree_extract(struct tree *, struct solver *, const struct answer *root, int depth);
 
 #endif

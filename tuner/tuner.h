@@ -300,7 +300,18 @@ int tree_apply_cut(struct tree *, const struct matrix *, int *rows, int n, const
 /* Gives all nodes the action that is best for the rows that reach them, and the
  * figures that go with it. 0 without memory. */
 int tree_annotate(struct tree *, const struct matrix *, int *rows, int n);
+/* The same from the columns c with allowed[c] only: one at least. */
+int tree_annotate_among(struct tree *, const struct matrix *, int *rows, int n,
+			const char *allowed);
 int *matrix_rows(const struct matrix *); /* 0, 1, 2, ...; NULL without memory */
+
+/* ---- relabel.c: fewer kernels ----------------------------------------------------- */
+/* Gives leaves the fewest columns such that each leaf's mean cost is within epsilon (a
+ * log slowdown: 0.01 is 1 %) of its best; of those sets the one that costs least,
+ * then the first. Equal siblings become one leaf. group: [cols] any numbers, columns
+ * of one group count once (variants of one binary); NULL: each for itself. Leaves
+ * the tree as it is with more than 64 leaves or groups. 0 without memory. */
+int tree_relabel(struct tree *, const struct matrix *, double epsilon, const int *group);
 
 /* ---- fit.c: how many leaves ------------------------------------------------------ */
 /* Grown, then pruned to the most leaves whose loss in blocked cross-validation is
