@@ -56,7 +56,7 @@ struct config {
  * blocks: of the launch at one segment; mean: the lesser of mean_seq and
  * keys_per_query; longest: max_seq. All divisions but the first round down. */
 struct formula {
-	int slots;  /* blocks that a unit runs at a time */
+	int slots;  /* blocks that a unit runs at a time; 0: what its shared memory holds */
 	int start;  /* what a block costs before its first key */
 	int launch; /* what a reduction costs at all */
 	int merge;  /* what it costs for each segment */

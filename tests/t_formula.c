@@ -9,9 +9,12 @@
 
 enum { ROUNDS = 4000, MAX_SEQS = 40 };
 
-static const struct device_info gpu = {
-	.backend = BACKEND_GPU, .arch = "sm_90", .units = 132, .lanes = 32, .smem_per_block = 232448
-};
+static const struct device_info gpu = { .backend = BACKEND_GPU,
+					.arch = "sm_90",
+					.units = 132,
+					.lanes = 32,
+					.smem_per_block = 232448,
+					.smem_per_unit = 233472 };
 static const struct device_info cpu = { .backend = BACKEND_CPU, .units = 48, .lanes = 16 };
 
 static unsigned below(unsigned n)
@@ -65,13 +68,13 @@ static long long base_blocks(const struct kernel *k, const struct config *c, con
 	return part_q_blocks(p, group < rows ? rows / group : 1) * heads * chunks;
 }
 
-static long long model(const struct formula *f, long long blocks, long long units,
+static long long model(const struct formula *f, long long blocks, long long units, int slots,
 		       const struct attune_features *x, long long v)
 {
 	long long mean = x->keys_per_query, waves = 0;
 	if (mean > x->mean_seq)
 		mean = x->mean_seq;
-	while (waves * units * f->slots < blocks * v)
+	while (waves * units * slots < blocks * v)
 		waves++;
 	return waves * (mean / v + f->start) + (x->max_seq - mean) / v + f->merge * v +
 	       (v == 1 ? 0 : f->launch);
@@ -88,6 +91,22 @@ static struct config random_choice(const struct space *s, int n)
 	return c;
 }
 
+/* Each block of a multiprocessor takes its ring of tiles and 1 KiB. */
+static int by_shared_memory(const struct kernel *k, const struct config *c, const attune_shape *s,
+			    const struct device_info *d)
+{
+	const int row = (s->head_size + 63) / 64 * 64 * 2,
+		  rows = config_value(c, k->space, "BLOCK_M", 0);
+	const int warps = config_value(c, k->space, "NUM_WARPS", 0);
+	const int along_keys = warps / (rows / 16 < warps ? rows / 16 : warps);
+	const int tiles = 2 * config_value(c, k->space, "NUM_STAGES", 0) *
+			  config_value(c, k->space, "TILE_SIZE", 0);
+	const int ring = (rows + tiles) * row;
+	const int merge = along_keys > 1 ? along_keys * rows * (s->head_size + 4) * 4 : 0;
+	const int fit = d->smem_per_unit / ((ring > merge ? ring : merge) + 1024);
+	return fit ? fit : 1;
+}
+
 /* Tries all values from the largest down; 0: none is legal. */
 static int best_value(const struct kernel *k, const struct config *c, const attune_shape *s,
 		      const struct part *p, const struct device_info *d)
@@ -96,12 +115,13 @@ static int best_value(const struct kernel *k, const struct config *c, const attu
 	const struct axis *a = &space->axis[space->formula_axis];
 	const struct formula *f = &space->formulas[-1 - c->v[space->formula_axis]];
 	const long long blocks = base_blocks(k, c, s, p);
+	const int slots = f->slots ? f->slots : by_shared_memory(k, c, s, d);
 	long long least = 0;
 	int best = 0;
 	for (int i = a->num_values - 1; i >= 0; i--) {
 		struct config at = *c;
 		at.v[space->formula_axis] = a->values[i];
-		const long long cost = model(f, blocks, d->units, &p->f, a->values[i]);
+		const long long cost = model(f, blocks, d->units, slots, &p->f, a->values[i]);
 		if (space->why_illegal(&at, s, p, d) || (best && cost > least))
 			continue;
 		least = cost;
@@ -150,9 +170,16 @@ static void values_are_the_least_of_the_estimate(void **state)
 
 /* By hand: 8 blocks for 132 SMs, 4096 keys. One segment: 1 (4096 + 96) + 16; 16 of
  * them fill 128 SMs: 1 (256 + 96) + 256 + 256 = 864; 12: (341 + 96) + 256 + 192 =
- * 885; 24 take two waves: 2 (170 + 96) + 256 + 384 = 1172. */
-static void one_by_hand(void **state)
+ * 885; 24 take two waves: 2 (170 + 96) + 256 + 384 = 1172.
+ *
+ * With slots 0: 100 KiB of Q and three stages, so 2 blocks on each of 132 SMs, 264 in
+ * all. 32: 1 (128 + 64) = 192 in one wave; 24: 170 + 64 = 234; 48: 2 (85 + 64). */
+static void two_by_hand(void **state)
 {
+	static const struct {
+		const char *formula;
+		int segments;
+	} rows[] = { { "balance(1,96,256,16)", 16 }, { "balance(0,64,0,0)", 32 } };
 	const struct kernel *k = kernel_find(BACKEND_GPU, "segmented");
 	const attune_shape s = { .num_query_heads = 32,
 				 .num_kv_heads = 8,
@@ -167,13 +194,16 @@ static void one_by_hand(void **state)
 	struct config c, out;
 	struct part p;
 	(void)state;
-	assert_true(config_parse(&c, k->space,
-				 "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 "
-				 "SEGMENTS=balance(1,96,256,16)",
-				 &where));
 	assert_true(part_make(&p, PHASE_DECODE, &s, &b, &gpu));
-	assert_null(config_resolve(&out, &c, k, &s, &p, &gpu));
-	assert_int_equal(config_value(&out, k->space, "SEGMENTS", 0), 16);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char text[MAX_CHOICE_TEXT];
+		snprintf(text, sizeof text,
+			 "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=%s",
+			 rows[i].formula);
+		assert_true(config_parse(&c, k->space, text, &where));
+		assert_null(config_resolve(&out, &c, k, &s, &p, &gpu));
+		assert_int_equal(config_value(&out, k->space, "SEGMENTS", 0), rows[i].segments);
+	}
 }
 
 static void numbers_stay_what_they_are(void **state)
@@ -212,7 +242,7 @@ static void formulas_survive_as_text(void **state)
 				fail_msg("%s: %s", text, error);
 			assert_memory_equal(&back.config, &c.config, sizeof c.config);
 			assert_false(k->space->axis[k->space->formula_axis].is_static);
-			assert_true(f->slots > 0 && f->start >= 0 && f->launch >= 0 &&
+			assert_true(f->slots >= 0 && f->start >= 0 && f->launch >= 0 &&
 				    f->merge >= 0);
 		}
 }
@@ -253,7 +283,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_are_the_least_of_the_estimate),
-		cmocka_unit_test(one_by_hand),
+		cmocka_unit_test(two_by_hand),
 		cmocka_unit_test(numbers_stay_what_they_are),
 		cmocka_unit_test(formulas_survive_as_text),
 		cmocka_unit_test(what_is_not_listed_is_refused),

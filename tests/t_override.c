@@ -187,7 +187,7 @@ static const struct broken {
 	{ "a helper",             "qblock", "reduce",                  4, "reduce", "one of these is expected: naive qblock segmented" },
 	{ "an unknown axis",      "BLOCK_M=16", "BLOCK_N=16",          4, "BLOCK_N=16", "BLOCK_M= TILE_SIZE= NUM_WARPS= NUM_STAGES=" },
 	{ "an unlisted value",    "TILE_SIZE=64", "TILE_SIZE=65",      4, "TILE_SIZE=65", "of: 32 64 128" },
-	{ "an unlisted formula",  "(1,96,", "(1,97,",                  5, "balance(1,97,256,16)", "of: balance(1,96,256,16)" },
+	{ "an unlisted formula",  "(1,96,", "(1,97,",                  5, "balance(1,97,256,16)", "of: balance(0,192,256,24)" },
 	{ "a missing axis",       " NUM_STAGES=3", "",                 4, "missing", "NUM_STAGES=" },
 	{ "no prefill tree",      "tree prefill\nreturn 0\n", "",      7, "\"decode\"", "\"tree prefill\"" },
 	{ "an unknown feature",   "max_seq", "maxseq",                11, "\"maxseq\"", " max_seq " },
