@@ -112,7 +112,7 @@ static void make_database_of(const char *path, const char *split, double scale, 
 	store_close(st);
 }
 
-static void make_database(const char *path, const char *split, double scale)
+static inline void make_database(const char *path, const char *split, double scale)
 {
 	make_database_of(path, split, scale, 0);
 }

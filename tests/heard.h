@@ -7,7 +7,7 @@
 static FILE *ear;
 static int ear_kept;
 
-static void listen_begin(void)
+static inline void listen_begin(void)
 {
 	ear = tmpfile();
 	assert_non_null(ear);
@@ -17,7 +17,7 @@ static void listen_begin(void)
 }
 
 /* Valid until the next call. */
-static const char *heard(void)
+static inline const char *heard(void)
 {
 	static char text[1024];
 	size_t n;
