@@ -224,7 +224,7 @@ static void test_cliffs_and_curve(void **state)
 			words("--gpu h200 --db %s --header induced --curve --format json", db)),
 	    EXIT_DONE);
 	o = json_loads(printed, 0, NULL);
-	assert_int_equal(json_array_size(o), 11);
+	assert_int_equal(json_array_size(o), 15);
 	json_array_foreach(o, i, row) assert_true(json_integer_value(member(row, "leaves")) <=
 						  json_integer_value(member(row, "max_leaves")));
 	json_decref(o);

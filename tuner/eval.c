@@ -24,7 +24,7 @@ static const struct argp_option rows[] = {
 	  "committed (generated/attune_NAME.h), induced (made now, not written) or a file", 0 },
 	{ "split", 's', "NAME", 0, "this split alone: train, heldout (all of it), heldout_blocked ...", 0 },
 	{ "cliffs", OPT_CLIFFS, NULL, 0, "what crossing each threshold of the trees costs", 0 },
-	{ "curve", OPT_CURVE, NULL, 0, "what other numbers of leaves and variants would give", 0 },
+	{ "curve", OPT_CURVE, NULL, 0, "what other numbers of leaves, variants and scenarios would give", 0 },
 	{ "trace", OPT_TRACE, "FILE", 0, "attention time of a replayed trace by policy (CSV)", 0 },
 	{ "model", 'm', "NAME@TP", 0, "of the trace, as in llama3.1-8b@1", 0 },
 	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
