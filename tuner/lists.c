@@ -85,6 +85,17 @@ static void axis_row(struct table *t, const struct kernel *k, const struct axis 
 	kernel_row(t, k, a->is_static ? "compiled in" : "at launch", a->name, values, a->about);
 }
 
+static void formula_rows(struct table *t, const struct kernel *k)
+{
+	const struct space *s = k->space;
+	char text[FORMULA_TEXT];
+	for (int i = 0; i < s->num_formulas; i++) {
+		formula_text(text, &s->formulas[i]);
+		kernel_row(t, k, "formula", s->axis[s->formula_axis].name, text,
+			   "worked out for each batch: slots, start, launch, merge");
+	}
+}
+
 int show_kernels(const char *gpu, enum format format)
 {
 	const char *columns[] = { "backend", "kernel", "kind", "name", "values", "meaning" };
@@ -97,6 +108,7 @@ int show_kernels(const char *gpu, enum format format)
 		kernel_row(t, k, k->selectable ? "kernel" : "helper", NULL, NULL, k->about);
 		for (int i = 0; i < k->space->num_axes; i++)
 			axis_row(t, k, &k->space->axis[i]);
+		formula_rows(t, k);
 		for (const char *const *r = k->space->rules; *r; r++)
 			kernel_row(t, k, "rule", NULL, NULL, *r);
 	}
