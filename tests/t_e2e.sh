@@ -88,6 +88,18 @@ row $? "it compiles"
 run eval --gpu cpu --db "$db" --header "$tmp/a.h" --format json &&
 	grep -q '"heldout"' "$tmp/out" && grep -q '"best_fixed"' "$tmp/out" && grep -q '"leaves"' "$tmp/out"
 row $? "eval judges it"
+run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 60s &&
+	[ "$(sqlite3 "$db" "SELECT count(DISTINCT scenario) FROM measurement WHERE stage = 'b'")" = 6 ]
+row $? "confirm measures every scenario a second time"
+whole=$(count)
+run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 60s --dry-run && [ "$(count)" = "$whole" ]
+row $? "confirm --dry-run measures nothing"
+run eval --gpu cpu --db "$db" --header "$tmp/a.h" --split heldout --format json &&
+	sed 's/"baselines".*//' "$tmp/out" | grep -q '"unconfirmed": 0, "invalid": 0'
+row $? "eval then judges by that pass"
+run show --gpu cpu --db "$db" --header "$tmp/a.h" --model llama3.1-8b@4 --batch 7q1s200 &&
+	grep -q estimated "$tmp/out"
+row $? "show explains a batch that was never measured"
 run show --gpu cpu --db "$db" --model llama3.1-8b@4 --batch 4q1s128 --format json &&
 	grep -q '"median_us"' "$tmp/out"
 row $? "show ranks a scenario"
