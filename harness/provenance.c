@@ -56,3 +56,28 @@ int provenance_same(struct store *store, const struct device_info *mine,
 		 mine->gpu);
 	return store_query(store, sql, compare, &n) && n.same;
 }
+
+static int keep_name(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	(void)columns, (void)names;
+	snprintf(arg, 32, "%s", cells[0]);
+	return 0;
+}
+
+int provenance_fits(struct store *store, const char *db, const struct device_info *mine,
+		    const struct protocol *protocol)
+{
+	char sql[400], other[32] = "";
+	snprintf(sql, sizeof sql,
+		 "SELECT r.protocol FROM run AS r JOIN device AS d ON d.id = r.device "
+		 "WHERE d.gpu = '%s' AND r.protocol <> '%s' AND EXISTS "
+		 "(SELECT 1 FROM measurement AS m WHERE m.run = r.id) LIMIT 1",
+		 mine->gpu, protocol->name);
+	if (!store_query(store, sql, keep_name, other))
+		return 0;
+	if (*other)
+		complain("%s holds times by protocol '%s', which those by '%s' cannot be compared "
+			 "with; --db names another database",
+			 db, other, protocol->name);
+	return !*other;
+}

@@ -10,6 +10,7 @@ const char *const stage_names[NUM_STAGES] = {
 
 struct recall {
 	struct heats *heats;
+	const char *protocol;
 	int last; /* cells of a heat follow one another */
 };
 
@@ -59,7 +60,8 @@ static void note(const struct heats *all, struct heat *h, const struct store_cel
 static int recall_cell(void *arg, const struct store_cell *c)
 {
 	struct recall *r = arg;
-	for (int k = 0; c->pass == 'A' && k < r->heats->n; k++) {
+	const int counts = c->pass == 'A' && !strcmp(c->protocol, r->protocol);
+	for (int k = 0; counts && k < r->heats->n; k++) {
 		int i = (r->last + k) % r->heats->n;
 		if (!is_of(r->heats, &r->heats->v[i], c))
 			continue;
@@ -86,9 +88,9 @@ static void ask(const struct heats *all, struct heat *h, struct store *store, co
 			h->finished = 0;
 }
 
-int heats_recall(struct heats *all, struct store *store, const char *gpu)
+int heats_recall(struct heats *all, struct store *store, const char *gpu, const char *protocol)
 {
-	struct recall r = { .heats = all };
+	struct recall r = { .heats = all, .protocol = protocol };
 	if (all->n && !store_each(store, gpu, recall_cell, &r))
 		return 0;
 	for (int i = 0; i < all->n; i++)

@@ -28,7 +28,7 @@ static int recall(struct campaign *c)
 	if (c->o->again)
 		return 1;
 	return (is_newest_device(c) || campaign_begin_run(c)) &&
-	       heats_recall(&c->heats, c->store, c->hello.info.gpu);
+	       heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name);
 }
 
 /* A smoke sweep takes the lightest scenarios of each split, few enough for its time
@@ -169,7 +169,7 @@ static int run(struct campaign *c, const struct scenario_list *list)
 	if (c->o->dry_run)
 		return dry_run(c);
 	c->store = store_open(c->db, 0);
-	if (!c->store)
+	if (!c->store || !provenance_fits(c->store, c->db, &c->hello.info, &c->protocol))
 		return EXIT_USAGE;
 	if (!recall(c) || !label_scenarios(c))
 		return EXIT_CHECK;

@@ -153,8 +153,9 @@ unsigned long long heats_scramble(unsigned long long);
 void heats_free(struct heats *);
 
 /* ---- recall.c ------------------------------------------------------------------- */
-/* What the database knows already: of cells by today's sources `stored`, of all `us`. */
-int heats_recall(struct heats *, struct store *, const char *gpu);
+/* What the database knows by this protocol: of cells by today's sources `stored`, of all
+ * `us`. */
+int heats_recall(struct heats *, struct store *, const char *gpu, const char *protocol);
 /* Whether a row is of that scenario. */
 int cell_is_of(const struct store_cell *, const struct scenario *);
 
@@ -334,6 +335,10 @@ long long provenance_run(struct store *, const struct hello *, const struct prot
 /* Whether the newest measurement of a device of this short name is of this very device
  * and protocol. */
 int provenance_same(struct store *, const struct device_info *, const struct protocol *);
+/* 0 + complain where the database holds times of such a device by another protocol: the
+ * two cannot be compared. */
+int provenance_fits(struct store *, const char *db, const struct device_info *,
+		    const struct protocol *);
 
 /* ---- sweep.c -------------------------------------------------------------------- */
 struct sweep_options {

@@ -110,6 +110,7 @@ enum heard replay_race(struct replay *r, const struct order *order, const struct
 struct reader {
 	struct scenario_list list;
 	struct replay *replay;
+	char protocol[32];
 	int last; /* scenario of the last cell, or its heat */
 	int failed;
 };
@@ -158,7 +159,7 @@ static int read_cell(void *arg, const struct store_cell *c)
 	struct heats *all = &r->replay->c->heats;
 	struct choice choice = { .kernel = kernel_find(all->device.backend, c->kernel) };
 	const char *where;
-	if (c->pass != 'A' || !choice.kernel ||
+	if (c->pass != 'A' || strcmp(c->protocol, r->protocol) || !choice.kernel ||
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
 		return 1;
 	for (int k = 0; k < all->n; k++) {
@@ -244,6 +245,7 @@ static int load(struct campaign *c, struct reader *r, const struct sweep_options
 		 store_each(s, gpu, read_scenario, r) && !r->failed;
 	if (ok) {
 		c->hello.info = run.device;
+		snprintf(r->protocol, sizeof r->protocol, "%s", run.protocol);
 		c->hello.dram_gbps = run.dram_gbps;
 		c->hello.fma_tflops = run.fma_tflops;
 		campaign_make(c, &r->list);
