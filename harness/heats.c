@@ -186,17 +186,22 @@ static void ask(struct asked *a, const struct choice *c, const attune_shape *s,
 	}
 }
 
+/* 2: a formula gives this value; 1: one within a factor of 2; 0: none does. */
 static int is_near(struct asked *a, const struct choice *c, const attune_shape *s,
 		   const struct part *p, const struct device_info *d)
 {
 	const int axis = c->kernel->space->formula_axis;
 	if (axis < 0)
-		return 1;
+		return 2;
 	ask(a, c, s, p, d);
-	for (int i = 0; i < a->n; i++)
-		if (c->config.v[axis] <= 2 * a->value[i] && a->value[i] <= 2 * c->config.v[axis])
-			return 1;
-	return !a->n;
+	int near = !a->n;
+	for (int i = 0; i < a->n; i++) {
+		const int mine = c->config.v[axis], its = a->value[i];
+		if (mine == its)
+			return 2;
+		near |= mine <= 2 * its && its <= 2 * mine;
+	}
+	return near;
 }
 
 /* What is legal of the shape's candidates for this part; defaults and baselines that are

@@ -1,7 +1,5 @@
 /* select.c - who is worth racing in a heat, by the ceilings of the machine, by the
- * formulas of the kernels, and by what finished heats nearby have shown (docs: nearest
- * neighbours over scenarios, as in racing algorithms with a surrogate filter). Choices
- * that differ in the formula axis alone are one family: which of its values is good
+ * formulas of the kernels, and by what finished heats nearby have shown. Choices that differ in the formula axis alone are one family: which of its values is good
  * changes from batch to batch, and the formulas say which are worth a look. */
 #include "sweep.h"
 #include <math.h>
@@ -10,12 +8,14 @@
 
 enum {
 	NEAREST = 6,
-	ENOUGH = 8 /* finished heats of a phase, before any candidate is left out */,
+	ENOUGH = 16 /* finished heats of a phase, before any candidate is left out */,
 	WINS = 2,
-	ODDS = 24 /* one in so many runs whatever is known of it */,
+	ODDS = 32 /* one in so many runs whatever is known of it */,
+	FAMILY_ODDS = 10 /* of families, and there what formulas ask for */,
 	WHOLE_BEST = 3 /* of the prefill part, run on a whole batch */
 };
 static const double near_best = 0.06, per_distance = 0.02;
+static const double by_chance = 1.04, sure_thing = 1.02;
 static const double hopeless = 1.5 /* a bound, to the best that neighbours promise */;
 static const double unit_share = 3 /* of the memory's rate that one unit can draw */;
 
@@ -120,13 +120,13 @@ static double expected(const struct heats *all, const struct heat *h, const stru
 /* ---- selection ------------------------------------------------------------------ */
 
 /* The same ones each time, and others in each scenario. */
-static unsigned long long draw(const struct heats *all, const struct heat *h, int place)
+static unsigned long long draw(const struct heats *all, const struct heat *h, int number)
 {
 	const struct scenario *s = &all->scenarios[h->scenario];
 	unsigned long long z = s->seed + (unsigned)h->phase;
 	for (const char *c = s->batch_text; *c; c++)
 		z = heats_scramble(z * 31 + (unsigned char)*c);
-	return heats_scramble(z * 0x9e3779b97f4a7c15ull + (unsigned)place) >> 20;
+	return heats_scramble(z * 0x9e3779b97f4a7c15ull + (unsigned)number) >> 20;
 }
 
 struct pick {
@@ -160,8 +160,9 @@ static void weigh(const struct heats *all, const struct heat *h, const struct ne
 		pick[i] = (struct pick){ INFINITY, i };
 		if (is_given(all, h, i) || !promise || !wins)
 			pick[i].promise = i ? 0.5 : 0;
-		else if (draw(all, h, i) % ODDS == 0)
-			pick[i].promise = 4;
+		else if (draw(all, h, i) % ODDS == 0 ||
+			 (h->near[i] >= 2 && draw(all, h, -1 - f) % FAMILY_ODDS == 0))
+			pick[i].promise = by_chance; /* in front of some, lest none ever runs */
 		else if (!h->near[i])
 			continue;
 		else if (open)
@@ -172,6 +173,8 @@ static void weigh(const struct heats *all, const struct heat *h, const struct ne
 			pick[i].promise = promise[f];
 		else if (wins[f] >= WINS)
 			pick[i].promise = 2;
+		if (i && h->near[i] == 1 && pick[i].promise != by_chance)
+			pick[i].promise += 0.5;
 	}
 	free(promise);
 	free(wins);
@@ -261,6 +264,19 @@ int heats_meant(const struct heats *all, const struct heat *h, const char *famil
 		}
 	}
 	return n;
+}
+
+int heats_overlooked(const struct heats *all, const struct heat *h)
+{
+	struct neighbour near[NEAREST];
+	int finished, n = find_nearest(all, h, near, &finished), found = 0;
+	struct pick *pick = calloc((size_t)h->n + 1, sizeof *pick);
+	if (pick)
+		weigh(all, h, near, n, finished < ENOUGH, pick);
+	for (int i = 0; pick && i < h->n; i++)
+		found += pick[i].promise <= sure_thing && pick[i].promise >= 1 && isnan(h->us[i]);
+	free(pick);
+	return found;
 }
 
 int heats_disputed(const struct heats *all, const struct heat *h)

@@ -88,7 +88,8 @@ static int is_early(const struct campaign *c, const struct heat *h)
 static int due_in_cold(const struct campaign *c, const struct heat *h)
 {
 	return h->phase != PHASE_ALL && h->finished && h->best >= 0 &&
-	       h->stage[h->best] < STAGE_COLD && (is_early(c, h) || heats_disputed(&c->heats, h));
+	       h->stage[h->best] < STAGE_COLD &&
+	       (is_early(c, h) || heats_disputed(&c->heats, h) || heats_overlooked(&c->heats, h));
 }
 
 /* Against what is known in the end: the portfolio, what neighbours promise now, and who

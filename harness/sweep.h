@@ -100,7 +100,7 @@ struct heat {
 	double bytes, flops; /* that any choice must move and do */
 	int n;
 	int *entrant; /* [0]: the reference */
-	char *near;   /* the formula axis is within a factor of 2 of what a formula gives */
+	char *near;   /* 2: what some formula gives; 1: within a factor of 2 of that; else 0 */
 	char *stored; /* the database has it */
 	char *stage;  /* enum stage of the row that `us` is of */
 	double *us;   /* median; INFINITY: failed; NaN: not measured */
@@ -168,6 +168,8 @@ int heats_select(const struct heats *, const struct heat *, int everyone, int *o
 /* Places of what the phase's portfolio means in this heat: of a family with a formula
  * axis what its formulas resolve to. */
 int heats_meant(const struct heats *, const struct heat *, const char *family, int *out);
+/* How many choices that were as good as the best in a heat nearby nobody has tried here. */
+int heats_overlooked(const struct heats *, const struct heat *);
 /* A heat whose finished neighbours cannot agree on a family. */
 int heats_disputed(const struct heats *, const struct heat *);
 /* Microseconds that the machine's ceilings ask for; 0: not known. */
