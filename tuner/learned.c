@@ -92,7 +92,8 @@ static int study(struct learned *l, enum decision t, const struct forest *f)
 	if (l->policy == POLICY_NEAREST)
 		return 1;
 	if (l->policy == POLICY_GREEDY)
-		return (t == DECIDE_JOIN || matrix_portfolio(of->m, default_limits.variants, NULL)) &&
+		return (t == DECIDE_JOIN ||
+			matrix_portfolio(of->m, default_limits.variants, NULL)) &&
 		       cart_grow(&of->tree, of->m, &greedy);
 	return (t == DECIDE_JOIN || keep_winners(of->m)) && cart_grow(&of->tree, of->m, &label);
 }

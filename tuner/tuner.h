@@ -7,7 +7,8 @@
  *        -emit.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
  *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
  *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
- *   nothing was measured; eval.c, show.c and diff.c answer people.
+ *   nothing was measured; eval.c, show.c and diff.c answer people. confirm.c asks the
+ *   harness for pass B of what was picked, refine.c for scenarios about thresholds.
  *
  * A batch is run by three decisions: what runs its decode part, what runs its
  * prefill part, and how they are joined (0: one launch over the whole batch by
