@@ -140,6 +140,10 @@ static void merging(void **state)
 		run = store_begin_run(s, &h200);
 		for (int i = shard; i < 4; i += 2)
 			add(s, run, i % 2 ? "q1s1k" : "q8", "segmented", i / 2, measured(10 + i));
+		struct scenario sc = scenario_of("q8");
+		assert_int_equal(store_control(s, run, &sc, "decode", "segmented X=1", 10, 1.01),
+				 1);
+		scenario_done(&sc);
 		store_close(s);
 	}
 	t = fresh("joined.sqlite");
@@ -157,6 +161,7 @@ static void merging(void **state)
 	assert_string_equal(whole, again);
 	assert_string_equal(ask(t, "SELECT count(*), count(DISTINCT run_id) FROM history"), "4 2;");
 	assert_string_equal(ask(t, "PRAGMA foreign_key_check"), "");
+	assert_string_equal(ask(t, "SELECT count(*), count(DISTINCT run) FROM control"), "2 2;");
 	quiet();
 	assert_int_equal(store_merge(t, in_folder("absent.sqlite"), &added), 0);
 	assert_int_equal(loud(), 1);

@@ -108,6 +108,10 @@ run sweep --replay results/cpu.sqlite --format tsv --budget 1000s
 row "$(is "$(column cold geomean) < 1.01"; echo $?)" "with time, racing finds nearly the best"
 run sweep --replay "$tmp/absent.sqlite"
 row "$([ $? -eq 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no database: exit 2, one line"
+# shellcheck disable=SC2086
+run $sweep --preset smoke --protocol steady --db "$tmp/cut.sqlite"
+row "$([ $? -eq 2 ] && grep -q "'rounds-rotating'" "$tmp/err"; echo $?)" \
+	"another protocol's database: exit 2"
 run sweep --gpu cpu --protocol cold --batch q1
 row "$([ $? -eq 2 ]; echo $?)" "an unknown protocol: exit 2"
 

@@ -109,6 +109,13 @@ static void late_hanging_cell(const struct attune_args *a, int x, int y, int z)
 		hanging_cell(a, x, y, z);
 }
 
+/* Passes the gate, and does nothing when it is timed: nobody is faster. */
+static void idle_cell(const struct attune_args *a, int x, int y, int z)
+{
+	if (a->seq_lens[a->seq_begin] != LONG)
+		right_cell(a, x, y, z);
+}
+
 /* ---- a race of three ------------------------------------------------------------------ */
 
 static struct fixture {
@@ -122,6 +129,8 @@ static struct fixture {
 	struct worker_setup setup;
 	struct measurement got[ENTRANTS];
 	int results[ENTRANTS], passed[ENTRANTS], failed_gate[ENTRANTS], last;
+	int fixed_rounds, with_control, controls;
+	struct control control;
 } f;
 
 static int on_result(void *arg, const struct order *order, int i, const struct measurement *m,
@@ -140,6 +149,14 @@ static void on_passed(void *arg, const struct order *order, int i)
 {
 	(void)arg, (void)order;
 	f.passed[i]++;
+}
+
+static int on_control(void *arg, const struct order *order, const struct control *control)
+{
+	(void)arg, (void)order;
+	f.control = *control;
+	f.controls++;
+	return 1;
 }
 
 static void on_beat(void *arg)
@@ -183,9 +200,11 @@ static int begin(void **state)
 		f.place[i] = i;
 		f.lane[i] = (struct lane){ { 0, -1 }, { i, 0 }, 0 };
 		f.blob[i] = (struct blob){ .cell = right_cell };
-		f.entrant[i] = (struct entrant){
-			.choice.kernel = k, .blob = &f.blob[i], .built = i, .reduce = -1, .flags = ""
-		};
+		f.entrant[i] = (struct entrant){ .choice.kernel = k,
+						 .blob = &f.blob[i],
+						 .built = i,
+						 .reduce = -1,
+						 .flags = "" };
 		config_default(&f.entrant[i].choice.config, k->space);
 	}
 	setenv("ATTUNE_THREADS", "1", 1);
@@ -202,10 +221,15 @@ static int end(void **state)
 
 static enum heard race(void)
 {
-	const struct listener listener = { .result = on_result,
-					   .passed = on_passed,
-					   .beat = on_beat };
-	const struct order order = { .lane = f.lane, .n = ENTRANTS, .seconds = 2, .seed = 3 };
+	const struct listener listener = {
+		.result = on_result, .passed = on_passed, .control = on_control, .beat = on_beat
+	};
+	const struct order order = { .lane = f.lane,
+				     .n = ENTRANTS,
+				     .fixed_rounds = f.fixed_rounds,
+				     .with_control = f.with_control,
+				     .seconds = 2,
+				     .seed = 3 };
 	struct worker *w = worker_new(&f.setup);
 	assert_non_null(w);
 	enum heard heard = worker_race(w, &order, &listener);
@@ -244,6 +268,51 @@ static void the_gate_is_passed_once(void **state)
 	for (int i = 0; i < ENTRANTS; i++) {
 		expect_ok(i);
 		assert_int_equal(f.passed[i], 0);
+	}
+}
+
+static void rounds_are_fixed_on_demand(void **state)
+{
+	(void)state;
+	f.fixed_rounds = 4;
+	f.with_control = 1;
+	assert_int_equal(race(), HEARD_ALL);
+	for (int i = 0; i < ENTRANTS; i++) {
+		expect_ok(i);
+		assert_true(f.got[i].samples + f.got[i].rejected >= 4 && f.got[i].samples <= 4);
+	}
+	assert_int_equal(f.controls, 1);
+	assert_true(f.control.of >= 0 && f.control.of < ENTRANTS);
+	assert_true(f.control.ratio > 0 && f.control.median_us > 0);
+	f.with_control = 0;
+	memset(f.results, 0, sizeof f.results);
+	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(f.controls, 1);
+}
+
+/* Whoever is known from the corner batches is not looked at before the race, but a winner
+ * is after it. */
+static void a_winner_is_looked_at(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ENTRANTS; i++)
+		f.lane[i].gated = 1;
+	f.blob[1].cell = idle_cell;
+	assert_int_equal(race(), HEARD_ALL);
+	assert_int_equal(f.got[1].outcome, OUTCOME_WRONG);
+	expect_ok(0);
+	expect_ok(2);
+}
+
+static void choices_of_one_binary_share_its_code(void **state)
+{
+	(void)state;
+	f.entrant[1].built = 0;
+	f.blob[1].cell = wrong_cell;
+	assert_int_equal(race(), HEARD_ALL);
+	for (int i = 0; i < ENTRANTS; i++) {
+		expect_ok(i);
+		assert_int_equal(f.passed[i], 1);
 	}
 }
 
@@ -338,6 +407,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RACE(right_ones_are_timed),
 		RACE(the_gate_is_passed_once),
+		RACE(rounds_are_fixed_on_demand),
+		RACE(a_winner_is_looked_at),
+		RACE(choices_of_one_binary_share_its_code),
 		RACE(wrong_is_caught_at_the_gate),
 		RACE(a_crash_is_a_result),
 		RACE(a_hang_is_a_result),
