@@ -55,14 +55,11 @@ static double known(double value)
 	return value > 0 ? value : NAN;
 }
 
-double course_ratio(const struct runner *r, const struct runner *other, int rounds)
+double course_median(const struct course *c, int i)
 {
-	double ratio[MAX_SAMPLES];
-	int n = 0;
-	for (int k = 0; k < rounds; k++)
-		if (!isnan(r->by_round[k]) && !isnan(other->by_round[k]))
-			ratio[n++] = (double)r->by_round[k] / (double)other->by_round[k];
-	return n ? median(ratio, n) : known(r->probe_us / other->probe_us);
+	double us[MAX_SAMPLES];
+	int noisy, n = collect(&c->runner[i], c->rounds, us, &noisy);
+	return median(us, n);
 }
 
 static double mean_power(const struct course *c)
@@ -77,7 +74,7 @@ static double mean_power(const struct course *c)
 	return NAN;
 }
 
-void course_account(struct course *c, int i)
+static void account(struct course *c, int i)
 {
 	struct runner *r = &c->runner[i];
 	const struct racer *racer = &c->race->v[r->of];
@@ -85,7 +82,7 @@ void course_account(struct course *c, int i)
 	double us[MAX_SAMPLES];
 	int noisy;
 	m->samples = collect(r, c->rounds, us, &noisy);
-	m->calls = r->tapes.calls;
+	m->calls = r->calls;
 	for (int k = 0; k < m->samples; k++)
 		m->us[k] = (float)us[k];
 	m->median_us = median(us, m->samples);
@@ -93,7 +90,6 @@ void course_account(struct course *c, int i)
 	m->q25_us = quantile(us, m->samples, 0.25);
 	m->q75_us = quantile(us, m->samples, 0.75);
 	m->ci_us = median_ci(us, m->samples);
-	m->ratio = course_ratio(r, &c->runner[0], c->rounds);
 	m->gbps = racer->bytes / m->median_us / 1e3;
 	m->tflops = racer->flops / m->median_us / 1e6;
 	m->sm_mhz_before = known(c->first.sm_mhz);
@@ -104,15 +100,75 @@ void course_account(struct course *c, int i)
 		snprintf(m->stopped, sizeof m->stopped, "noisy");
 }
 
-void course_control(struct course *c)
+/* The twin against its original in rounds of both: pairs, whatever the rest was like. */
+static void report_control(struct course *c)
 {
 	struct control *out = c->race->control;
 	const struct runner *twin = &c->runner[c->race->n], *original = &c->runner[out->of];
-	double us[MAX_SAMPLES];
+	double us[MAX_SAMPLES], ratio[MAX_SAMPLES];
 	int noisy, n = collect(twin, c->rounds, us, &noisy);
 	for (int k = 0; k < c->rounds; k++)
-		out->rounds += !isnan(twin->by_round[k]) && !isnan(original->by_round[k]);
+		if (!isnan(twin->by_round[k]) && !isnan(original->by_round[k]))
+			ratio[out->rounds++] =
+			    (double)twin->by_round[k] / (double)original->by_round[k];
 	out->median_us = median(us, n);
-	out->ratio = course_ratio(twin, original, c->rounds);
+	out->ratio = median(ratio, out->rounds);
 	out->device_us = c->twin.device_us;
+}
+
+/* The judge's leader, unless its output was wrong after all. */
+static int find_winner(const struct course *c, const double *level)
+{
+	int winner = c->ruling.leader;
+	if (winner >= 0 && c->race->v[winner].m.outcome == OUTCOME_OK)
+		return winner;
+	winner = -1;
+	for (int i = 0; i < c->race->n; i++)
+		if (c->runner[i].in && c->race->v[i].m.outcome == OUTCOME_OK &&
+		    (winner < 0 || level[i] < level[winner]))
+			winner = i;
+	return winner;
+}
+
+/* A survivor's lead is the judge's. Others met the winner in few rounds, or in none, and one
+ * sample far out there would place them wrongly: theirs is by their level. */
+static void place_all(struct course *c)
+{
+	const int n = c->runners;
+	double *level = c->scratch, *screen = level + n, *rest = screen + n;
+	for (int i = 0; i < n; i++) {
+		double *x = c->log_us + i * COLUMNS;
+		(void)course_counted(&c->runner[i], c->rounds, x);
+		for (int k = 0; k < c->rounds; k++)
+			x[k] = log(x[k]);
+		screen[i] = log(known(c->runner[i].probe_us));
+	}
+	levels(level, c->log_us, screen, n, c->rounds, rest);
+	const int winner = find_winner(c, level);
+	for (int i = 0; i < n; i++) {
+		struct measurement *m = c->runner[i].m;
+		const double lead = m->lead;
+		if (winner != c->ruling.leader || !c->runner[i].in || isnan(lead))
+			m->lead = winner < 0 ? NAN : exp(level[i] - level[winner]);
+		m->lead_low *= m->lead / lead;
+	}
+	for (int i = 0; i < n; i++)
+		c->runner[i].m->ratio = c->runner[i].m->lead / c->race->v[0].m.lead;
+}
+
+/* The reference comes last: who is told of it knows that the race is over. */
+void course_tell(struct course *c)
+{
+	const struct race *race = c->race;
+	if (race->n)
+		place_all(c);
+	if (c->runners > race->n)
+		report_control(c);
+	for (int i = race->n - 1; i >= 0; i--) {
+		if (!c->runner[i].untold)
+			continue;
+		account(c, i);
+		if (race->after)
+			race->after(race->arg, i);
+	}
 }

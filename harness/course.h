@@ -11,7 +11,9 @@ struct runner {
 	int of;
 	struct measurement *m;
 	struct tapes tapes;
-	int alive;                   /* its result is not told yet */
+	int calls;                   /* of its last tapes */
+	int untold;                  /* it ran, and its result is not told */
+	int alive;                   /* may run */
 	int in;                      /* takes rounds; the reference may be alive and out */
 	double us;                   /* a call takes about so long; 0: not known */
 	double probe_us;             /* in the screen */
@@ -68,12 +70,10 @@ enum attune_status course_settle(struct course *);
 /* Its times in the rounds so far, NaN where one does not count: too many other programs
  * ran, but those of the least disturbed ones do where too few are clean (1). */
 int course_counted(const struct runner *, int rounds, double *us);
-/* Paired: the median over rounds that both took, else of the screen. */
-double course_ratio(const struct runner *, const struct runner *other, int rounds);
-/* Fills its measurement. */
-void course_account(struct course *, int i);
-/* Fills race->control. */
-void course_control(struct course *);
+double course_median(const struct course *, int i); /* of those; NaN: there are none */
+/* The race is over: fills each measurement, and race->control, and tells of whoever is not
+ * told of yet. */
+void course_tell(struct course *);
 
 /* ---- screen.c ---- */
 /* All but the slow have tapes for rounds, and so has the twin. */
@@ -86,7 +86,7 @@ double course_best_probe(const struct course *, int *who);
 enum attune_status course_doubt(struct course *, int i, double *us, int times);
 
 /* ---- measure.c ---- */
-/* Its race is over: doubts it, tells it, and its twin's with it. */
+/* Takes no further part, nor does its twin; nobody is told yet. A time too good is doubted. */
 enum attune_status course_retire(struct course *, int i, const char *why);
 /* The same without a doubt. */
 void course_leave(struct course *, int i);

@@ -244,10 +244,10 @@ struct measurement {
 	int samples, calls;                              /* calls in one sample */
 	float us[MAX_SAMPLES];                           /* per call */
 	double median_us, min_us, q25_us, q75_us, ci_us; /* ci: half-width, 95 % */
-	double ratio; /* to the reference: median over the rounds that both took */
-	/* To the race's winner, or to the leader of the day when it was dropped: paired, and
-	 * its one-sided lower bound. NaN: no round in common. */
-	double lead, lead_low;
+	/* To the reference and to the winner, by what all rounds say, so that it compares with
+	 * those of everyone in the race; and the lead's one-sided lower bound, NaN where only the
+	 * first two looks speak for it. */
+	double ratio, lead, lead_low;
 	double device_us, wall_us; /* spent on it in all: probes and rejected samples too */
 	double gbps, tflops;
 	double sm_mhz_before, sm_mhz_after, power_w, joules; /* per call; NaN: not known */
@@ -308,8 +308,8 @@ struct race {
 	 * count from 0, the screen's; a control asks for v[i] twice a round. */
 	double (*draw)(void *arg, int i, int round);
 	void (*before)(void *arg, int i, double seconds); /* about to run; may take so long */
-	void (*after)(void *arg, int i);                  /* v[i].m is final */
-	int (*right)(void *arg, int i); /* the output, looked at again after a time too good */
+	void (*after)(void *arg, int i); /* v[i].m is final; of the reference comes last */
+	int (*right)(void *arg, int i);  /* the output, looked at again after a time too good */
 	double (*share)(const struct device *); /* of the last play; default for a CPU is its own */
 };
 /* The device may be NULL where `draw` is set; then device time is simulated, too.

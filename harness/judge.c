@@ -14,7 +14,7 @@
  *
  * How often one may look. A racer is beaten when its lower bound is above 0 at 2.6 sigma,
  * with Holm's (1979) correction over all who are still in: the racer that is most clearly
- * behind must be so at level/m, the next at level/(m-1) ... That the leader was chosen since
+ * behind must be so at 0.5 %/m, the next at 0.5 %/(m-1) ... That the leader was chosen since
  * it looked best is covered: the true best is only lost by being beaten by one of m - 1
  * possible leaders, and each such comparison is paid for (Hsu 1984, "Constrained
  * simultaneous confidence intervals for multiple comparisons with the best"). A race is
@@ -31,8 +31,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { PRIOR = 6, ENOUGH = 6 /* for the centre by pairs */ };
-static const double level = 0.0047;   /* 2.6 sigma */
+enum { PRIOR = 6, ENOUGH = 6 /* for the centre by pairs */, PASSES = 8 };
+static const double doubt = 0.0047;   /* 2.6 sigma */
 static const double tick = 0.001;     /* of a sample: no clock says more */
 static const double mad_worth = 0.37; /* its efficiency for normal samples */
 
@@ -60,7 +60,7 @@ static void pooled_spread(struct spread *all, const double *x, const char *in, i
 		double *here = step + steps, *sorted = here + n;
 		int m = 0;
 		for (int i = 0; i < n; i++) {
-			const double *t = x + i * MAX_SAMPLES + k;
+			const double *t = x + i * COLUMNS + k;
 			if (in[i] && !isnan(t[0]) && !isnan(t[-1]))
 				here[m++] = t[0] - t[-1];
 		}
@@ -121,8 +121,8 @@ static int find_leader(const double *x, const char *in, int n, int rounds, int t
 	for (int k = 0; k < rounds; k++) {
 		have[k] = 0;
 		for (int i = 0; i < n; i++)
-			if (in[i] && !isnan(x[i * MAX_SAMPLES + k]))
-				scratch[have[k]++] = x[i * MAX_SAMPLES + k];
+			if (in[i] && !isnan(x[i * COLUMNS + k]))
+				scratch[have[k]++] = x[i * COLUMNS + k];
 		common[k] = median(scratch, have[k]);
 		most += have[k] > 0;
 	}
@@ -130,8 +130,8 @@ static int find_leader(const double *x, const char *in, int n, int rounds, int t
 		double own[MAX_SAMPLES];
 		int m = 0;
 		for (int k = 0; in[i] && i != twin && k < rounds; k++)
-			if (!isnan(x[i * MAX_SAMPLES + k]))
-				own[m++] = x[i * MAX_SAMPLES + k] - common[k];
+			if (!isnan(x[i * COLUMNS + k]))
+				own[m++] = x[i * COLUMNS + k] - common[k];
 		const double centre = m < ENOUGH ? median(own, m) : middle(own, m);
 		if (2 * m >= most && centre < best) {
 			best = centre;
@@ -152,7 +152,7 @@ static void holm(struct score *score, double *z, int n)
 		for (int i = 0; i < n; i++)
 			if (!isnan(z[i]) && (worst < 0 || z[i] > z[worst]))
 				worst = i;
-		if (!(z[worst] > normal_beyond(level / m)))
+		if (!(z[worst] > normal_beyond(doubt / m)))
 			return;
 		score[worst].beaten = 1;
 		z[worst] = NAN;
@@ -162,7 +162,7 @@ static void holm(struct score *score, double *z, int n)
 void judge(struct ruling *r, struct score *score, const double *x, const char *in, int n,
 	   int rounds, int twin, double tie, double *scratch)
 {
-	const double sigmas = normal_beyond(level);
+	const double sigmas = normal_beyond(doubt);
 	struct spread all;
 	*r = (struct ruling){ .leader = find_leader(x, in, n, rounds, twin, scratch), .tied = 1 };
 	pooled_spread(&all, x, in, n, rounds, scratch);
@@ -172,7 +172,7 @@ void judge(struct ruling *r, struct score *score, const double *x, const char *i
 		scratch[i] = NAN;
 		if (!in[i] || r->leader < 0)
 			continue;
-		gap_to(&g, x + i * MAX_SAMPLES, x + r->leader * MAX_SAMPLES, rounds, &all);
+		gap_to(&g, x + i * COLUMNS, x + r->leader * COLUMNS, rounds, &all);
 		score[i].lead = g.lead;
 		if (i == r->leader)
 			score[i] = (struct score){ 0 };
@@ -186,4 +186,56 @@ void judge(struct ruling *r, struct score *score, const double *x, const char *i
 		r->tied &= i == twin || score[i].high < tie;
 	}
 	holm(score, scratch, n);
+}
+
+/* ---- levels ------------------------------------------------------------------- */
+
+static int taken(const double *mine, int rounds)
+{
+	int n = 0;
+	for (int k = 0; k < rounds; k++)
+		n += !isnan(mine[k]);
+	return n;
+}
+
+static double own_level(const double *mine, const double *common, int rounds)
+{
+	double left[MAX_SAMPLES];
+	int n = 0;
+	for (int k = 0; k < rounds; k++)
+		if (!isnan(mine[k]))
+			left[n++] = mine[k] - common[k];
+	return n < ENOUGH ? median(left, n) : middle(left, n);
+}
+
+/* Of one round, by racers that took two at least: another's level says nothing of it. */
+static double common_of(const double *x, const double *level, int n, int rounds, int k,
+			double *scratch)
+{
+	int m = 0;
+	for (int i = 0; i < n; i++)
+		if (!isnan(x[i * COLUMNS + k]) && taken(x + i * COLUMNS, rounds) > 1)
+			scratch[m++] = x[i * COLUMNS + k] - level[i];
+	return m ? median(scratch, m) : 0;
+}
+
+/* Tukey (1977), Exploratory Data Analysis, chapter 11: median polish, of a table with gaps. */
+void levels(double *level, const double *x, const double *screen, int n, int rounds,
+	    double *scratch)
+{
+	double common[MAX_SAMPLES] = { 0 };
+	int m = 0;
+	for (int pass = 0; pass <= PASSES; pass++) {
+		for (int i = 0; i < n; i++)
+			level[i] = own_level(x + i * COLUMNS, common, rounds);
+		for (int k = 0; k < rounds && pass < PASSES; k++)
+			common[k] = common_of(x, level, n, rounds, k, scratch);
+	}
+	for (int i = 0; i < n; i++)
+		if (!isnan(level[i]) && !isnan(screen[i]))
+			scratch[m++] = screen[i] - level[i];
+	const double start = m ? median(scratch, m) : 0;
+	for (int i = 0; i < n; i++)
+		if (isnan(level[i]))
+			level[i] = screen[i] - start;
 }

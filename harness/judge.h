@@ -16,10 +16,18 @@ struct ruling {
 	int tied;      /* nobody is known to be worse than the leader by `tie` or more */
 };
 
-/* log_us[i * MAX_SAMPLES + round]; NaN: no sample. Racers without in[i] are left alone,
- * and so is, when the leader is chosen, the racer `twin` (-1: none), whose scores are given
- * nevertheless. tie: a logarithm. scratch: as large as log_us. */
+/* Logarithms of times are log_us[i * COLUMNS + round]; NaN: no sample. scratch: as many. */
+enum { COLUMNS = MAX_SAMPLES };
+
+/* Racers without in[i] are left alone, and so is, when the leader is chosen, the racer
+ * `twin` (-1: none), whose scores are given nevertheless. tie: a logarithm. */
 void judge(struct ruling *, struct score *, const double *log_us, const char *in, int n, int rounds,
 	   int twin, double tie, double *scratch);
+
+/* Each racer's own level, so that x_ik = level_i + (what is common to round k) + noise;
+ * with it two can be compared that met in no round. Who has no round is placed by the
+ * screen, a round of its own. NaN: not even that. */
+void levels(double *level, const double *log_us, const double *screen, int n, int rounds,
+	    double *scratch);
 
 #endif

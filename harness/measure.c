@@ -17,57 +17,44 @@ enum { LEAST = 2 /* rounds, whatever they cost */, TIMES = 3 /* who is doubted r
 
 static const double agrees = 1.1; /* the screen, with round 1 that a racer is behind */
 
-void course_leave(struct course *c, int i)
+/* Of rounds, or of the screen: a time too good is taken again. */
+static enum attune_status doubt_rounds(struct course *c, int i)
 {
 	struct runner *r = &c->runner[i];
-	course_account(c, i);
-	r->alive = r->in = 0;
-	tapes_free(&r->tapes, c->dev);
-	if (i >= c->race->n)
-		course_control(c);
-	else if (c->race->after)
-		c->race->after(c->race->arg, i);
+	const double first = course_median(c, i);
+	double us = first;
+	enum attune_status status = course_doubt(c, i, &us, TIMES);
+	if (status || !(us > first))
+		return status;
+	for (int k = 0; k < c->rounds; k++) /* the clock had lied */
+		r->by_round[k] = NAN;
+	r->probe_us = us;
+	r->m->lead = r->m->lead_low = NAN;
+	return ATTUNE_OK;
 }
 
 static struct runner *twin_of(const struct course *c, int i)
 {
 	struct runner *twin = c->runners > c->race->n ? &c->runner[c->race->n] : NULL;
-	return twin && twin->alive && twin->of == i ? twin : NULL;
+	return twin && twin->of == i && twin != &c->runner[i] ? twin : NULL;
+}
+
+void course_leave(struct course *c, int i)
+{
+	struct runner *r = &c->runner[i], *twin = twin_of(c, i);
+	r->alive = r->in = 0;
+	tapes_free(&r->tapes, c->dev);
+	if (twin)
+		course_leave(c, c->race->n);
 }
 
 enum attune_status course_retire(struct course *c, int i, const char *why)
 {
 	struct runner *r = &c->runner[i];
-	struct measurement *m = r->m;
-	enum attune_status status;
-	int best = i;
-	if (!*m->stopped)
-		snprintf(m->stopped, sizeof m->stopped, "%s", why);
-	(void)course_best_probe(c, &best);
-	if (isnan(m->lead)) /* the judge was never asked */
-		m->lead = course_ratio(r, &c->runner[best], c->rounds);
-	course_account(c, i);
-	double us = m->median_us;
-	if ((status = course_doubt(c, i, &us, TIMES)) || !r->alive)
-		return status;
-	if (us > m->median_us) { /* the clock had lied */
-		for (int k = 0; k < c->rounds; k++)
-			r->by_round[k] = NAN;
-		r->probe_us = us;
-	}
-	if (twin_of(c, i))
-		course_leave(c, c->race->n);
-	course_leave(c, i);
-	return ATTUNE_OK;
-}
-
-/* The reference comes last: who is told of it knows that the race is over. */
-static enum attune_status retire_all(struct course *c, const char *why)
-{
-	enum attune_status status = ATTUNE_OK;
-	for (int i = c->race->n - 1; i >= 0 && !status; i--)
-		if (c->runner[i].alive)
-			status = course_retire(c, i, why);
+	snprintf(r->m->stopped, sizeof r->m->stopped, "%s", why);
+	enum attune_status status = doubt_rounds(c, i);
+	if (!status && r->alive)
+		course_leave(c, i);
 	return status;
 }
 
@@ -94,7 +81,7 @@ static enum attune_status drop_slow(struct course *c)
 static void ask_judge(struct course *c)
 {
 	for (int i = 0; i < c->runners; i++) {
-		double *x = c->log_us + i * MAX_SAMPLES;
+		double *x = c->log_us + i * COLUMNS;
 		(void)course_counted(&c->runner[i], c->rounds, x);
 		for (int k = 0; k < c->rounds; k++)
 			x[k] = log(x[k]);
@@ -168,7 +155,7 @@ static double round_us(const struct course *c)
 	double us = 0;
 	for (int i = 0; i < c->runners; i++)
 		if (c->runner[i].in)
-			us += c->runner[i].us * c->runner[i].tapes.calls;
+			us += c->runner[i].us * c->runner[i].calls;
 	return us;
 }
 
@@ -197,6 +184,21 @@ static enum attune_status run_rounds(struct course *c, const char **why)
 	return status;
 }
 
+/* Doubts whoever was in to the end, and the reference. */
+static enum attune_status finish(struct course *c, const char *why)
+{
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < c->race->n && !status; i++) {
+		struct measurement *m = c->runner[i].m;
+		if (!c->runner[i].alive)
+			continue;
+		if (!*m->stopped)
+			snprintf(m->stopped, sizeof m->stopped, "%s", why);
+		status = doubt_rounds(c, i);
+	}
+	return status;
+}
+
 static enum attune_status run_course(struct course *c)
 {
 	const char *why;
@@ -208,7 +210,11 @@ static enum attune_status run_course(struct course *c)
 		status = course_settle(c);
 	if (!status)
 		status = run_rounds(c, &why);
-	return status ? status : retire_all(c, why);
+	if (!status)
+		status = finish(c, why);
+	if (!status)
+		course_tell(c);
+	return status;
 }
 
 static int course_make(struct course *c)

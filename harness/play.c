@@ -53,7 +53,7 @@ static void failed(struct course *c, int i, int fatal)
 	m->outcome = fatal ? OUTCOME_CRASH : OUTCOME_RESOURCES;
 	m->samples = 0;
 	snprintf(m->detail, sizeof m->detail, "%s", attune_last_error());
-	r->alive = r->in = 0;
+	r->alive = r->in = r->untold = 0;
 	tapes_free(&r->tapes, c->dev);
 	if (!is_twin && c->runners > c->race->n && c->race->control->of == i)
 		c->runner[c->race->n].in = 0;
@@ -66,7 +66,7 @@ void course_record(struct course *c, int i, int calls, int most)
 	struct runner *r = &c->runner[i];
 	const double begin = course_now();
 	tapes_free(&r->tapes, c->dev);
-	r->tapes.calls = calls;
+	r->calls = calls;
 	if (!c->race->draw && tapes_record(&r->tapes, c->dev, &c->race->v[r->of], c->race->sets,
 					   most == INT_MAX ? 0 : c->next_set, calls, most))
 		failed(c, i, 0);
@@ -83,9 +83,9 @@ static enum attune_status draw(struct course *c, int i, double *us)
 		failed(c, i, 0);
 		return ATTUNE_OK;
 	}
-	r->m->device_us += *us * r->tapes.calls;
-	r->m->wall_us += *us * r->tapes.calls;
-	c->simulated_us += *us * r->tapes.calls;
+	r->m->device_us += *us * r->calls;
+	r->m->wall_us += *us * r->calls;
+	c->simulated_us += *us * r->calls;
 	return ATTUNE_OK;
 }
 
@@ -97,15 +97,14 @@ enum attune_status course_play(struct course *c, int i, double *us)
 	if (c->race->draw)
 		return draw(c, i, us);
 	if (c->race->before)
-		c->race->before(c->race->arg, r->of, r->us * r->tapes.calls * 1e-6);
+		c->race->before(c->race->arg, r->of, r->us * r->calls * 1e-6);
 	enum attune_status status =
 	    c->dev->ops->tape_play(c->dev, tapes_next(&r->tapes, c->race->sets, &c->next_set), &ns);
-	*us = ns / 1e3 / r->tapes.calls;
+	*us = ns / 1e3 / r->calls;
 	r->m->device_us += ns / 1e3;
 	r->m->wall_us += (course_now() - begin) * 1e6;
 	if (!status && !(*us > 0))
-		status =
-		    fail(ATTUNE_DEVICE_ERROR, "a play of %d calls took no time", r->tapes.calls);
+		status = fail(ATTUNE_DEVICE_ERROR, "a play of %d calls took no time", r->calls);
 	if (status)
 		failed(c, i, 1);
 	return status;

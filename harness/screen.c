@@ -75,7 +75,7 @@ static enum attune_status probe(struct course *c, int i)
 {
 	struct runner *r = &c->runner[i];
 	enum attune_status status = ATTUNE_OK;
-	r->alive = r->in = 1;
+	r->untold = r->alive = r->in = 1;
 	course_record(c, i, 1, PLAYS / 2);
 	if (r->alive)
 		status = see(c, i);
@@ -98,8 +98,8 @@ static enum attune_status plan_calls(struct course *c, int *calls)
 			return ATTUNE_OK;
 		struct runner *r = &c->runner[best];
 		*calls = tapes_plan(c->race->protocol, c->race->sets, r->us);
-		if (*calls < r->tapes.calls * 5 / 4 + 1) {
-			*calls = r->tapes.calls;
+		if (*calls < r->calls * 5 / 4 + 1) {
+			*calls = r->calls;
 			return ATTUNE_OK;
 		}
 		course_record(c, best, *calls, INT_MAX);
@@ -117,7 +117,7 @@ static void record_all(struct course *c, int calls)
 		const double longest = c->race->protocol->longest_us;
 		const double most = r->seen ? fmax(floor(longest / r->us), 1) : calls;
 		const int mine = calls < most ? calls : (int)most;
-		if (r->alive && (r->tapes.calls != mine || mine == 1))
+		if (r->alive && (r->calls != mine || mine == 1))
 			course_record(c, i, mine, INT_MAX);
 	}
 }

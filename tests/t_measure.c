@@ -212,10 +212,10 @@ static void reference_is_told_last(void **state)
 	fake.us[2] = 1000;
 	measure_race(&dev, &race);
 	assert_int_equal(fake.num_told, 4);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4; i++) {
 		assert_int_equal(fake.told[i], 1);
-	assert_int_equal(fake.order_told[0], 2);
-	assert_int_equal(fake.order_told[3], 0);
+		assert_int_equal(fake.order_told[i], 3 - i);
+	}
 }
 
 static void slow_ones_go(void **state)
@@ -335,6 +335,44 @@ static void ratio_is_of_the_same_round(void **state)
 	assert_true(fabs(racer[1].m.ratio - 1.2) < 1e-6);
 	assert_true(fabs(racer[0].m.ratio - 1) < 1e-6);
 	assert_true(racer[1].m.ci_us > 5);
+}
+
+/* Racer 2 is slower in rounds that the reference, which is beaten, does not take. */
+static double later_slower(int who, int nth)
+{
+	static const double of[] = { 130, 100, 100.2 };
+	return of[who] + (who == 2 && nth > 3 ? 0.2 : 0);
+}
+
+static void all_rounds_count_in_the_ratio(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	fake.script = later_slower;
+	measure_race(&dev, &race);
+	assert_int_equal(racer[0].m.samples, 2);
+	assert_true(fabs(racer[1].m.ratio - 100 / 130.0) < 1e-3);
+	assert_true(fabs(racer[2].m.ratio - racer[1].m.ratio * racer[2].m.lead) < 1e-9);
+	assert_true(racer[2].m.ratio > 100.25 / 130);
+}
+
+/* Far out is the reference's sample, and so in the one round that racer 2 took. */
+static double reference_far_out(int who, int nth)
+{
+	static const double of[] = { 100, 95, 140, 96 };
+	return of[who] * (who == 0 && nth == 2 ? 2 : 1);
+}
+
+static void one_round_is_compared_with_all(void **state)
+{
+	(void)state;
+	struct race race = race_of(4);
+	fake.script = reference_far_out;
+	measure_race(&dev, &race);
+	assert_string_equal(racer[2].m.stopped, "slow");
+	assert_int_equal(racer[2].m.samples, 1);
+	assert_true(fabs(racer[2].m.ratio - 1.4) < 0.01);
+	assert_true(fabs(racer[2].m.lead - 140 / 95.0) < 0.01);
 }
 
 static double ramp(int who, int nth)
@@ -755,6 +793,8 @@ int main(void)
 		cmocka_unit_test(short_calls_are_joined),
 		cmocka_unit_test(long_calls_rotate_sets),
 		cmocka_unit_test(ratio_is_of_the_same_round),
+		cmocka_unit_test(all_rounds_count_in_the_ratio),
+		cmocka_unit_test(one_round_is_compared_with_all),
 		cmocka_unit_test(figures_follow_from_the_samples),
 		cmocka_unit_test(disturbed_samples_are_taken_again),
 		cmocka_unit_test(who_was_held_up_is_not_slow),
