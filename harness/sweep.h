@@ -2,7 +2,8 @@
  *
  *   candidates.c    which choices of a kernel are tried on a shape
  *   binaries.c      their code, compiled in parallel before any device time
- *   heats.c         (scenario, phase) pairs: their order and who may run in each
+ *   heats.c         (scenario, phase) pairs, and who may run in each
+ *   spread.c        their order
  *   select.c        who is worth running there, by what is known of neighbours
  *   recall.c        what a database knows of them
  *   portfolio.c     the few choices that are worth knowing everywhere
@@ -131,8 +132,8 @@ struct field { /* what to fill heats with */
 };
 /* Heats of scenario `index`, unless none of our kernels can run it. 0: no memory. */
 int heats_add(struct heats *, struct binaries *, int index, const struct field *);
-/* Puts heavy scenarios that are far from all before them first, so that each later one
- * has neighbours and an early end loses little. */
+/* spread.c: puts scenarios first that are far from all before them, heavy ones rather than
+ * light ones, so that each later one has neighbours and an early end loses little. */
 void heats_spread(struct heats *);
 /* A cell's time: INFINITY where it failed. */
 void heats_note(struct heat *, int place, double us, enum stage);

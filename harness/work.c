@@ -7,59 +7,25 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHECK_ROWS = 64, WORKLOAD_ROWS = 8, CEILING_TRIES = 5 };
-/* To look at an output takes longer than to time it. A binary passes the corner batches
- * once, and again once in GATE_ODDS of its other launch arguments. Each choice is looked at
- * the first time that it runs; after that before the race once in LOOK_ODDS times, where
- * the output is small; and after it whenever it has come this near to the winner. */
-enum { GATE_ODDS = 8, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
+/* To look at an output takes longer than to time it. Each choice is looked at the first
+ * time that it runs; after that before the race once in LOOK_ODDS times, where the output is
+ * small; and after it whenever it has come this near to the winner. */
+enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
 static const double finalist = 1.05;
-
-/* A lane under way: one choice over one phase, or a prefill and a decode choice in turn. */
-struct runner {
-	struct life *life;
-	int index, checked; /* checked: on this workload */
-	int parts;
-	struct part_of_call {
-		const struct choice *choice;
-		const struct loaded *loaded;
-		enum phase phase;
-		int entrant;
-	} part[2];
-};
-
-struct life {
-	const struct worker_setup *setup;
-	int socket;
-	struct device dev;
-	double dram_gbps, fma_tflops; /* the best seen, or a data sheet's; 0: not known */
-	struct loaded *loaded;        /* by binary; code NULL: not yet */
-	char *passed;                 /* [binary][phase]: the corner batches */
-	struct pool *pool, *check_pool;
-	struct workload workload;
-	int made; /* its scenario, -1: none */
-	void *workspace;
-	size_t workspace_bytes;
-	/* of the task under way */
-	const struct scenario *scenario;
-	struct runner *runner;
-	struct racer *racer;
-	int num_racers;
-};
 
 /* ---- saying --------------------------------------------------------------------- */
 
-static void say(const struct life *l, struct said *said)
+void work_say(const struct life *l, struct said *said)
 {
 	said->bytes = sizeof *said;
 	if (!work_send(l->socket, said, sizeof *said))
 		_exit(0); /* the parent is gone */
 }
 
-static void say_stage(const struct life *l, int index, double seconds)
+void work_stage(const struct life *l, int index, double seconds)
 {
 	struct said said = { .word = SAYS_STAGE, .index = index, .patience_s = seconds };
-	say(l, &said);
+	work_say(l, &said);
 }
 
 static void say_result(const struct life *l, int index, const struct measurement *m,
@@ -68,20 +34,19 @@ static void say_result(const struct life *l, int index, const struct measurement
 	struct said said = { .word = SAYS_RESULT, .index = index };
 	said.result.failed_gate = failed_gate;
 	said.result.m = *m;
-	say(l, &said);
+	work_say(l, &said);
 }
 
-static void say_failure(const struct life *l, int index, enum outcome outcome, const char *text)
+void work_failed(const struct life *l, int index, enum outcome outcome, const char *text)
 {
 	struct measurement m = { .outcome = outcome };
 	snprintf(m.detail, sizeof m.detail, "%s", text);
 	say_result(l, index, &m, 1);
 }
 
-/* After a device error nothing that this process measures can be trusted. */
-static void die_of(const struct life *l, int index, const char *text)
+void work_die(const struct life *l, int index, const char *text)
 {
-	say_failure(l, index, OUTCOME_CRASH, text);
+	work_failed(l, index, OUTCOME_CRASH, text);
 	_exit(1);
 }
 
@@ -125,7 +90,7 @@ static void say_hello(struct life *l)
 		hello->info = l->dev.info;
 		measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
 	}
-	say(l, &said);
+	work_say(l, &said);
 	if (hello->status)
 		_exit(0);
 }
@@ -164,7 +129,7 @@ static double bound_us(const struct life *l, double bytes, double flops)
 }
 
 /* Seconds that even a very slow kernel needs no more than. */
-static double slow_call_s(const struct life *l)
+double work_slow_call_s(const struct life *l)
 {
 	const int cpu = l->dev.info.backend == BACKEND_CPU;
 	return call_flops(l, PHASE_ALL) / (cpu ? 5e8 : 5e10) +
@@ -225,7 +190,7 @@ static enum attune_status load_all(struct life *l, const struct runner *r)
 	return status;
 }
 
-static enum attune_status call(void *arg, int set)
+enum attune_status work_call(void *arg, int set)
 {
 	const struct runner *r = arg;
 	struct life *l = r->life;
@@ -236,99 +201,13 @@ static enum attune_status call(void *arg, int set)
 	return status;
 }
 
-/* ---- judging ---------------------------------------------------------------------- */
-
-/* The scenario of this model with a corner batch in place of its own; 0 when the
- * choice has nothing to do there or does not support it. */
-static int corner_scenario(const struct life *l, struct scenario *s, const struct part_of_call *p,
-			   const char *text)
-{
-	const struct space *space = p->choice->kernel->space;
-	char error[128];
-	struct part part;
-	*s = *l->scenario;
-	s->batch_text = (char *)(uintptr_t)text;
-	s->batch = batch_parse(text, error, sizeof error);
-	if (s->batch && part_make(&part, p->phase, &s->shape, &s->batch->view, &l->dev.info) &&
-	    !space->why_illegal(&p->choice->config, &s->shape, &part, &l->dev.info))
-		return 1;
-	batch_free(s->batch);
-	return 0;
-}
-
-/* 0: it failed, and that is said here. */
-static int judge(struct life *l, int index, const struct verdict *v, const char *batch)
-{
-	char text[sizeof v->text + 80];
-	snprintf(text, sizeof text, "%.70s: %s", batch, v->text);
-	if (v->outcome == OUTCOME_CRASH)
-		die_of(l, index, text);
-	if (v->outcome != OUTCOME_OK)
-		say_failure(l, index, v->outcome, text);
-	return v->outcome == OUTCOME_OK;
-}
-
-static int pass_gate(struct life *l, const struct runner *r)
-{
-	const struct part_of_call *p = &r->part[0];
-	struct said said = { .word = SAYS_PASSED, .index = r->index };
-	const struct entrant *e = &l->setup->heats->entrant[p->entrant];
-	char *passed = &l->passed[e->built * 3 + (int)p->phase];
-	const int excused =
-	    *passed && heats_scramble((unsigned)p->entrant * 0x9e3779b9ull) % GATE_ODDS;
-	for (int i = 0; corner_batches[i] && !excused; i++) {
-		struct scenario s;
-		struct verdict v;
-		if (!corner_scenario(l, &s, p, corner_batches[i]))
-			continue;
-		say_stage(l, r->index, l->setup->gate_s);
-		check_choice(&v, &l->dev, &l->check_pool, p->choice, p->loaded, &s, p->phase,
-			     CHECK_ROWS);
-		batch_free(s.batch);
-		if (!judge(l, r->index, &v, corner_batches[i]))
-			return 0;
-	}
-	*passed = 1;
-	say(l, &said);
-	return 1;
-}
-
-/* What a plan as a whole leaves in the output. */
-static void check_plan(struct verdict *v, struct life *l, struct runner *r)
-{
-	enum attune_status status = workload_poison(&l->workload);
-	if (!status)
-		status = call(r, 0);
-	if (!status)
-		status = l->dev.ops->wait(&l->dev, l->dev.ops->stream(&l->dev));
-	if (!status) {
-		check_output(v, &l->workload, PHASE_ALL, WORKLOAD_ROWS);
-		return;
-	}
-	v->outcome = status == ATTUNE_DEVICE_ERROR ? OUTCOME_CRASH : OUTCOME_RESOURCES;
-	snprintf(v->text, sizeof v->text, "%.190s", attune_last_error());
-}
-
-/* Some rows of the very workload that is timed. */
-static int pass_workload(struct life *l, struct runner *r, struct verdict *v)
-{
-	*v = (struct verdict){ .outcome = OUTCOME_OK };
-	say_stage(l, r->index, l->setup->gate_s + slow_call_s(l));
-	if (r->parts > 1)
-		check_plan(v, l, r);
-	else
-		check_workload(v, &l->workload, r->part[0].choice, r->part[0].loaded,
-			       r->part[0].phase, WORKLOAD_ROWS);
-	return v->outcome == OUTCOME_OK;
-}
-
 /* ---- the race --------------------------------------------------------------------- */
 
 static void before(void *arg, int i, double seconds)
 {
 	const struct life *l = arg;
-	double longest = seconds > 0 ? 20 * seconds : slow_call_s(l);
-	say_stage(l, l->runner[i].index, l->setup->sample_s + longest);
+	double longest = seconds > 0 ? 20 * seconds : work_slow_call_s(l);
+	work_stage(l, l->runner[i].index, l->setup->sample_s + longest);
 }
 
 static void after(void *arg, int i)
@@ -338,8 +217,8 @@ static void after(void *arg, int i)
 	const struct measurement *m = &l->racer[i].m;
 	struct verdict v;
 	if (m->outcome == OUTCOME_OK && m->samples && !(m->lead > finalist) && !r->checked &&
-	    !pass_workload(l, r, &v))
-		judge(l, r->index, &v, "as timed");
+	    !work_pass_workload(l, r, &v))
+		work_judge(l, r->index, &v, "as timed");
 	else
 		say_result(l, r->index, m, m->outcome != OUTCOME_OK);
 }
@@ -348,7 +227,7 @@ static int right(void *arg, int i)
 {
 	struct life *l = arg;
 	struct verdict v;
-	return pass_workload(l, &l->runner[i], &v);
+	return work_pass_workload(l, &l->runner[i], &v);
 }
 
 static void fill_runner(struct runner *r, struct life *l, const struct entry *e)
@@ -381,19 +260,19 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 	fill_runner(r, l, e);
 	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
 		     (!e->lane.gated || looks_at(l, seed, e->index));
-	say_stage(l, r->index, l->setup->gate_s);
+	work_stage(l, r->index, l->setup->gate_s);
 	if (load_all(l, r)) {
-		say_failure(l, r->index, OUTCOME_RESOURCES, attune_last_error());
+		work_failed(l, r->index, OUTCOME_RESOURCES, attune_last_error());
 		return;
 	}
-	if (r->parts == 1 && !e->lane.gated && !pass_gate(l, r))
+	if (r->parts == 1 && !e->lane.gated && !work_pass_gate(l, r))
 		return;
-	if (r->checked && !pass_workload(l, r, &v)) {
-		judge(l, r->index, &v, "as timed");
+	if (r->checked && !work_pass_workload(l, r, &v)) {
+		work_judge(l, r->index, &v, "as timed");
 		return;
 	}
 	const double bytes = call_bytes(l, phase_of(r)), flops = call_flops(l, phase_of(r));
-	l->racer[l->num_racers++] = (struct racer){ .call = call,
+	l->racer[l->num_racers++] = (struct racer){ .call = work_call,
 						    .arg = r,
 						    .bytes = bytes,
 						    .flops = flops,
@@ -407,7 +286,7 @@ static void say_control(const struct life *l, const struct control *control)
 	    l->racer[control->of].m.outcome != OUTCOME_OK)
 		return;
 	said.index = l->runner[control->of].index;
-	say(l, &said);
+	work_say(l, &said);
 }
 
 static void run_task(struct life *l, const struct task *t, const struct entry *entry)
@@ -425,11 +304,11 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	const int scenario = l->setup->heats->v[entry[0].lane.heat[0]].scenario;
 	double dram, fma;
 	l->scenario = &l->setup->heats->scenarios[scenario];
-	say_stage(l, -1, 60 + slow_call_s(l));
+	work_stage(l, -1, 60 + work_slow_call_s(l));
 	if (make_workload(l, scenario)) {
 		said.word = SAYS_CANNOT;
 		snprintf(said.text, sizeof said.text, "%.190s", attune_last_error());
-		say(l, &said);
+		work_say(l, &said);
 		return;
 	}
 	measure_ceilings(l, 1, &dram, &fma);
@@ -444,7 +323,7 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	if (l->num_racers && measure_race(&l->dev, &race))
 		_exit(1);
 	say_control(l, &control);
-	say(l, &said);
+	work_say(l, &said);
 }
 
 static int take_task(struct life *l, const struct task *t)

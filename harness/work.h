@@ -49,6 +49,56 @@ struct entry {
 int work_send(int socket, const void *bytes, size_t n);
 int work_receive(int socket, void *bytes, size_t n);
 
+/* ---- inside a worker ---- */
+
+/* A lane under way: one choice over one phase, or a prefill and a decode choice in turn. */
+struct runner {
+	struct life *life;
+	int index, checked; /* checked: on this workload */
+	int parts;
+	struct part_of_call {
+		const struct choice *choice;
+		const struct loaded *loaded;
+		enum phase phase;
+		int entrant;
+	} part[2];
+};
+
+struct life {
+	const struct worker_setup *setup;
+	int socket;
+	struct device dev;
+	double dram_gbps, fma_tflops; /* the best seen, or a data sheet's; 0: not known */
+	struct loaded *loaded;        /* by binary; code NULL: not yet */
+	char *passed;                 /* [binary][phase]: the corner batches */
+	struct pool *pool, *check_pool;
+	struct workload workload;
+	int made; /* its scenario, -1: none */
+	void *workspace;
+	size_t workspace_bytes;
+	/* of the task under way */
+	const struct scenario *scenario;
+	struct runner *runner;
+	struct racer *racer;
+	int num_racers;
+};
+
+/* work.c: words to the parent. */
+void work_say(const struct life *, struct said *);
+void work_stage(const struct life *, int index, double seconds);
+void work_failed(const struct life *, int index, enum outcome, const char *text);
+/* After a device error nothing that this process measures can be trusted. */
+void work_die(const struct life *, int index, const char *text);
+/* A call of a runner, as struct racer has it. */
+enum attune_status work_call(void *runner, int set);
+double work_slow_call_s(const struct life *);
+
+/* work_gate.c: 0: it is wrong. work_judge says so to the parent; so does the gate, but not
+ * work_pass_workload. */
+int work_judge(struct life *, int index, const struct verdict *, const char *batch);
+int work_pass_gate(struct life *, const struct runner *);
+int work_pass_workload(struct life *, struct runner *, struct verdict *);
+
 /* work.c: the life of a worker; its parent's end of the socket is closed. */
 void work(const struct worker_setup *, int socket) __attribute__((noreturn));
 
