@@ -1,0 +1,482 @@
+/* t_languages.c - one forest in four languages: the C header (compiled), JSON (walked
+ * here), Python (where there is one) and the text of override files (read by the
+ * library) answer alike for a million feature vectors, and Python's formulas come to
+ * what the library's do. The forests are random, with all that a header can hold. */
+#include "../kernels/heuristics.h"
+#include "synthetic.h"
+#include <dlfcn.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { VECTORS = 1000000, BATCHES = 100000, POOL = 64, CHOICES = 14 };
+
+static char folder[] = "/tmp/t_languages.XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+	static char path[4][256];
+	static int n;
+	char *p = path[n++ % 4];
+	snprintf(p, sizeof path[0], "%s/%s", folder, name);
+	return p;
+}
+
+static void write_text(const char *name, const char *text)
+{
+	FILE *out = fopen(in_folder(name), "w");
+	assert_non_null(out);
+	assert_true(fputs(text, out) >= 0);
+	assert_int_equal(fclose(out), 0);
+}
+
+static int has_python(void)
+{
+	return !system("python3 --version >/dev/null 2>&1");
+}
+
+/* ---- a forest, and vectors that walk all over it ---------------------------------------- */
+static void random_choices(struct forest *f, unsigned long long *seed)
+{
+	static const char *const names[] = { "qblock", "segmented" };
+	for (f->num_choices = 0; f->num_choices < CHOICES; f->num_choices++) {
+		struct choice *c = &f->choice[f->num_choices];
+		c->kernel = kernel_find(BACKEND_GPU, names[f->num_choices % 2]);
+		const struct space *s = c->kernel->space;
+		config_default(&c->config, s);
+		c->config.v[0] = s->axis[0].values[f->num_choices / 2 % s->axis[0].num_values];
+		if (s->formula_axis >= 0 && f->num_choices % 4 == 1)
+			c->config.v[s->formula_axis] =
+			    -1 - (int)(next_random(seed) % (unsigned)s->num_formulas);
+	}
+}
+
+/* The root's index; thresholds over the whole range, some of them 0. */
+static int random_node(struct tree *t, int depth, int actions, unsigned long long *seed)
+{
+	const int at = tree_new_node(t);
+	if (!depth || next_random(seed) % 8 == 0) {
+		t->v[at].action = (int)(next_random(seed) % (unsigned)(actions + 1)) - 1;
+		return at;
+	}
+	const int feature = (int)(next_random(seed) % ATTUNE_NUM_FEATURES);
+	const long long threshold = (long long)(next_random(seed) >> next_random(seed) % 31);
+	const int below = random_node(t, depth - 1, actions, seed);
+	const int above = random_node(t, depth - 1, actions, seed);
+	t->v[at].feature = feature;
+	t->v[at].threshold = threshold;
+	t->v[at].below = below;
+	t->v[at].above = above;
+	return at;
+}
+
+static void random_forest(struct forest *f)
+{
+	unsigned long long seed = 29;
+	*f = (struct forest){ .gpu = "h200" };
+	random_choices(f, &seed);
+	for (int t = 0; t < NUM_DECISIONS; t++) {
+		random_node(&f->tree[t], 7, t == DECIDE_JOIN ? 1 : CHOICES, &seed);
+		for (int i = 0; t == DECIDE_JOIN && i < f->tree[t].n; i++)
+			f->tree[t].v[i].action = abs(f->tree[t].v[i].action);
+		assert_true(tree_tidy(&f->tree[t]));
+		assert_true(tree_leaves(&f->tree[t]) > 12);
+	}
+}
+
+/* pool[feature]: thresholds and their neighbours, extremes, and what lies between. */
+static void fill_pool(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES][POOL])
+{
+	unsigned long long seed = 3;
+	int n[ATTUNE_NUM_FEATURES] = { 0 };
+	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++) {
+		pool[k][n[k]++] = 0;
+		pool[k][n[k]++] = 1ll << 62;
+	}
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		for (int i = 0; i < f->tree[t].n; i++) {
+			const struct node *v = &f->tree[t].v[i];
+			for (int d = -1; d <= 1 && v->feature >= 0; d++)
+				if (v->threshold + d >= 0 && n[v->feature] < POOL)
+					pool[v->feature][n[v->feature]++] = v->threshold + d;
+		}
+	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++)
+		while (n[k] < POOL)
+			pool[k][n[k]++] =
+			    (long long)(next_random(&seed) >> next_random(&seed) % 31);
+}
+
+/* Vector i + 1 is vector i with one feature changed, by this recipe in C and Python. */
+struct walk {
+	unsigned long long state;
+	struct attune_features f;
+};
+
+static void step(struct walk *w, long long pool[ATTUNE_NUM_FEATURES][POOL])
+{
+	const unsigned r = next_random(&w->state);
+	((long long *)&w->f)[r / POOL % ATTUNE_NUM_FEATURES] =
+	    pool[r / POOL % ATTUNE_NUM_FEATURES][r % POOL];
+}
+
+static int walk_json(const json_t *node, const struct attune_features *f)
+{
+	const json_t *feature;
+	while ((feature = json_object_get(node, "feature")) != NULL) {
+		int k = 0;
+		while (strcmp(feature_names[k], json_string_value(feature)))
+			k++;
+		const long long limit = json_integer_value(json_object_get(node, "at_most"));
+		node =
+		    json_object_get(node, ((const long long *)f)[k] <= limit ? "below" : "above");
+	}
+	return (int)json_integer_value(json_object_get(node, "action"));
+}
+
+static int says(const struct forest *f, int decision, const struct attune_features *x)
+{
+	const struct tree *t = &f->tree[decision];
+	return t->v[tree_leaf(t, x)].action;
+}
+
+typedef int (*decide_fn)(int, const struct attune_features *);
+
+static decide_fn compile(const char *header, void **handle)
+{
+	static const char wrapper[] = "#include \"attune_h200.h\"\n"
+				      "int decide(int d, const struct attune_features *f);\n"
+				      "int decide(int d, const struct attune_features *f)\n"
+				      "{ return d == 0 ? attune_h200_prefill(f) : d == 1 ?\n"
+				      "attune_h200_decode(f) : attune_h200_join(f); }\n";
+	char command[900];
+	decide_fn decide;
+	write_text("attune_h200.h", header);
+	write_text("wrap.c", wrapper);
+	snprintf(command, sizeof command, "cc -O1 -shared -fPIC -Ikernels -I%s -o %s %s", folder,
+		 in_folder("wrap.so"), in_folder("wrap.c"));
+	assert_int_equal(system(command), 0);
+	*handle = dlopen(in_folder("wrap.so"), RTLD_NOW);
+	assert_non_null(*handle);
+	*(void **)&decide = dlsym(*handle, "decide");
+	return decide;
+}
+
+/* What the forest itself says of every vector, as bytes; the others must say it too. */
+static signed char *expected(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES][POOL])
+{
+	signed char *out = malloc((size_t)VECTORS * NUM_DECISIONS);
+	struct walk w = { .state = 5 };
+	assert_non_null(out);
+	for (int i = 0; i < VECTORS; i++) {
+		step(&w, pool);
+		for (int d = 0; d < NUM_DECISIONS; d++)
+			out[i * NUM_DECISIONS + d] = (signed char)says(f, d, &w.f);
+	}
+	return out;
+}
+
+struct fixture {
+	struct data *d;
+	struct forest f;
+	long long pool[ATTUNE_NUM_FEATURES][POOL];
+	signed char *want;
+};
+
+static char *emitted(const struct fixture *x, const char *language)
+{
+	char *text = forest_emit_as(language, &x->f, x->d);
+	assert_non_null(text);
+	return text;
+}
+
+static void test_c_and_parsed(void **state)
+{
+	const struct fixture *x = *state;
+	struct walk w = { .state = 5 };
+	struct forest parsed;
+	void *handle;
+	char *text = emitted(x, "c");
+	decide_fn decide = compile(text, &handle);
+	assert_true(forest_parse(&parsed, text, "text"));
+	assert_memory_equal(parsed.choice, x->f.choice, sizeof *parsed.choice * CHOICES);
+	for (int i = 0; i < VECTORS; i++) {
+		step(&w, (long long(*)[POOL])x->pool);
+		for (int d = 0; d < NUM_DECISIONS; d++) {
+			const int want = x->want[i * NUM_DECISIONS + d];
+			if (decide(d, &w.f) != want || says(&parsed, d, &w.f) != want)
+				fail_msg("vector %d, %s", i, decision_names[d]);
+		}
+	}
+	forest_free(&parsed);
+	dlclose(handle);
+	free(text);
+}
+
+static void test_json(void **state)
+{
+	const struct fixture *x = *state;
+	struct walk w = { .state = 5 };
+	char *text = emitted(x, "json");
+	json_error_t error;
+	json_t *o = json_loads(text, 0, &error);
+	if (!o)
+		fail_msg("%d:%d: %s", error.line, error.column, error.text);
+	assert_string_equal(json_string_value(json_object_get(o, "schema")), "attune-heuristics-1");
+	assert_int_equal(json_array_size(json_object_get(o, "features")), ATTUNE_NUM_FEATURES);
+	for (int i = 0; i < VECTORS; i++) {
+		step(&w, (long long(*)[POOL])x->pool);
+		for (int d = 0; d < NUM_DECISIONS; d++)
+			if (walk_json(json_object_get(o, decision_names[d]), &w.f) !=
+			    x->want[i * NUM_DECISIONS + d])
+				fail_msg("vector %d, %s", i, decision_names[d]);
+	}
+	for (int i = 0; i < CHOICES; i++) {
+		const json_t *c = json_array_get(json_object_get(o, "choices"), (size_t)i);
+		const struct space *s = x->f.choice[i].kernel->space;
+		const int is_formula = config_is_formula(&x->f.choice[i].config, s);
+		const json_t *formula = json_object_get(c, "formula");
+		assert_int_equal(json_object_size(json_object_get(c, "tunables")), s->num_axes);
+		assert_true(is_formula ? json_is_object(formula) : json_is_null(formula));
+	}
+	json_decref(o);
+	free(text);
+}
+
+static void test_text(void **state)
+{
+	const struct fixture *x = *state;
+	struct walk w = { .state = 5 };
+	struct override *o;
+	char *text = emitted(x, "text"), words[MAX_CHOICE_TEXT];
+	write_text("rules.txt", text);
+	if (override_open(&o, in_folder("rules.txt"), &h200_run.device))
+		fail_msg("%s", attune_last_error());
+	const struct selector *s = override_selector(o);
+	assert_int_equal(s->num_choices, CHOICES);
+	for (int i = 0; i < CHOICES; i++) {
+		const struct choice *c = &x->f.choice[i];
+		config_text(words, sizeof words, &c->config, c->kernel->space);
+		assert_string_equal(s->choices[i].kernel, c->kernel->name);
+		assert_string_equal(s->choices[i].text, words);
+	}
+	for (int i = 0; i < VECTORS; i++) {
+		step(&w, (long long(*)[POOL])x->pool);
+		for (int d = 0; d < NUM_DECISIONS; d++)
+			if (selector_says(s, (enum decision)d, &w.f) !=
+			    x->want[i * NUM_DECISIONS + d])
+				fail_msg("vector %d, %s", i, decision_names[d]);
+	}
+	override_close(o);
+	free(text);
+}
+
+static const char ask[] =
+    "import sys\n"
+    "sys.path.insert(0, sys.argv[1])\n"
+    "from rules import *\n"
+    "names, pool, n = eval(open(sys.argv[1] + '/pool').read())\n"
+    "f, out, state, m = dict.fromkeys(names, 0), bytearray(), 5, 2 ** 64 - 1\n"
+    "for i in range(n):\n"
+    "    state = state * 6364136223846793005 + 1442695040888963407 & m\n"
+    "    r = state >> 33\n"
+    "    k = r // 64 % len(names)\n"
+    "    f[names[k]] = pool[k][r % 64]\n"
+    "    out.append(prefill(f) & 255)\n"
+    "    out.append(decode(f) & 255)\n"
+    "    out.append(join(f) & 255)\n"
+    "open(sys.argv[1] + '/answers', 'wb').write(out)\n";
+
+static void run_python(const char *name, const char *script)
+{
+	char command[700];
+	write_text(name, script);
+	snprintf(command, sizeof command, "PYTHONDONTWRITEBYTECODE=1 python3 %s %s",
+		 in_folder(name), folder);
+	assert_int_equal(system(command), 0);
+}
+
+static void write_pool(const struct fixture *x)
+{
+	FILE *out = fopen(in_folder("pool"), "w");
+	assert_non_null(out);
+	fputs("[", out);
+	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++)
+		fprintf(out, "'%s', ", feature_names[k]);
+	fputs("], [", out);
+	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++) {
+		for (int i = 0; i < POOL; i++)
+			fprintf(out, "%s%lld", i ? ", " : "[", x->pool[k][i]);
+		fputs("], ", out);
+	}
+	fprintf(out, "], %d\n", VECTORS);
+	assert_int_equal(fclose(out), 0);
+}
+
+static void test_python(void **state)
+{
+	const struct fixture *x = *state;
+	signed char *got = malloc((size_t)VECTORS * NUM_DECISIONS);
+	char *text = emitted(x, "python");
+	if (has_python()) {
+		write_text("rules.py", text);
+		write_pool(x);
+		run_python("ask.py", ask);
+		FILE *in = fopen(in_folder("answers"), "rb");
+		assert_non_null(in);
+		assert_int_equal(fread(got, NUM_DECISIONS, VECTORS, in), VECTORS);
+		fclose(in);
+		for (int i = 0; i < VECTORS * NUM_DECISIONS; i++)
+			if (got[i] != x->want[i])
+				fail_msg("vector %d, %s", i / NUM_DECISIONS,
+					 decision_names[i % NUM_DECISIONS]);
+	}
+	free(got);
+	free(text);
+}
+
+/* ---- formulas --------------------------------------------------------------------------- */
+static int below(unsigned long long *seed, int n)
+{
+	return (int)(next_random(seed) % (unsigned)n);
+}
+
+/* A batch of alike sequences but one, of lengths over four orders of magnitude. */
+static int random_part(struct part *p, attune_shape *s, unsigned long long *seed)
+{
+	static const int heads[][2] = { { 32, 8 }, { 8, 1 }, { 16, 16 }, { 64, 8 }, { 40, 2 } };
+	int32_t start[41] = { 0 }, lens[40];
+	const int n = 1 + below(seed, 1 << below(seed, 6)), h = below(seed, (int)COUNT(heads));
+	const int query = below(seed, 2) ? 1 : 1 + below(seed, 600);
+	const int length = query + below(seed, 1 << (1 + below(seed, 15)));
+	*s = llama;
+	s->num_query_heads = heads[h][0];
+	s->num_kv_heads = heads[h][1];
+	for (int i = 0; i < n; i++) {
+		start[i + 1] = start[i] + query;
+		lens[i] = i ? length : length + below(seed, 20000);
+	}
+	const attune_batch b = { .num_seqs = n, .query_start = start, .seq_lens = lens };
+	return part_make(p, PHASE_ALL, s, &b, &h200_run.device);
+}
+
+/* One line: choice, blocks, mean, longest, units, the answer, and the legal values. */
+static void ask_formula(FILE *out, const struct forest *f, int id, const struct part *p,
+			const attune_shape *s)
+{
+	const struct device_info *d = &h200_run.device;
+	const struct choice *c = &f->choice[id];
+	const struct space *space = c->kernel->space;
+	const struct axis *a = &space->axis[space->formula_axis];
+	struct config at = c->config, means;
+	struct geometry g;
+	long long mean = 4096 * p->f.work / p->f.query_tokens;
+	if (config_resolve(&means, &c->config, c->kernel, s, p, d))
+		return;
+	at.v[space->formula_axis] = 1;
+	space->geometry(&at, s, p, d, &g);
+	fprintf(out, "%d %lld %lld %lld %d %d", id, (long long)g.x * g.y * g.z,
+		mean < p->f.mean_seq ? mean : p->f.mean_seq, p->f.max_seq, d->units,
+		means.v[space->formula_axis]);
+	for (int i = 0; i < a->num_values; i++) {
+		at.v[space->formula_axis] = a->values[i];
+		if (!space->why_illegal(&at, s, p, d))
+			fprintf(out, " %d", a->values[i]);
+	}
+	putc('\n', out);
+}
+
+static const char ask_formulas[] =
+    "import sys\n"
+    "sys.path.insert(0, sys.argv[1])\n"
+    "from rules import *\n"
+    "n = 0\n"
+    "for line in open(sys.argv[1] + '/batches'):\n"
+    "    id, blocks, mean, longest, units, want, *legal = map(int, line.split())\n"
+    "    got = resolve_segments(CHOICES[id][2], blocks, mean, longest, units, legal)\n"
+    "    assert got == want, (line, got)\n"
+    "    n += 1\n"
+    "assert n > 90000, n\n";
+
+static void test_formulas_in_python(void **state)
+{
+	const struct fixture *x = *state;
+	unsigned long long seed = 41;
+	FILE *out = fopen(in_folder("batches"), "w");
+	char *text = emitted(x, "python");
+	assert_non_null(out);
+	const int python = has_python();
+	for (int i = 0; python && i < BATCHES; i++) {
+		attune_shape s;
+		struct part p;
+		assert_true(random_part(&p, &s, &seed));
+		ask_formula(out, &x->f, 1 + 4 * (i % (CHOICES / 4)), &p, &s);
+	}
+	assert_int_equal(fclose(out), 0);
+	if (python) {
+		write_text("rules.py", text);
+		run_python("formulas.py", ask_formulas);
+	}
+	free(text);
+}
+
+/* ---- vectors of the header --------------------------------------------------------------- */
+static void test_vectors(void **state)
+{
+	static const char source[] =
+	    "#include \"attune_h200.h\"\n"
+	    "#define VECTOR(decision, id, ...) { \\\n"
+	    "\tstruct attune_features f = { __VA_ARGS__ }; \\\n"
+	    "\twrong += attune_h200_##decision(&f) != id; n++; }\n"
+	    "int main(void)\n"
+	    "{ int wrong = 0, n = 0; ATTUNE_H200_VECTORS(VECTOR) return wrong || n < 40; }\n";
+	const struct fixture *x = *state;
+	char *text = emitted(x, "c"), command[900];
+	write_text("attune_h200.h", text);
+	write_text("vectors.c", source);
+	snprintf(command, sizeof command, "cc -std=c11 -Wall -Werror -Ikernels -I%s -o %s %s && %s",
+		 folder, in_folder("vectors"), in_folder("vectors.c"), in_folder("vectors"));
+	assert_int_equal(system(command), 0);
+	free(text);
+}
+
+static int begin(void **state)
+{
+	struct fixture *x = calloc(1, sizeof *x);
+	if (!mkdtemp(folder) || !x)
+		return -1;
+	x->d = synthetic_data(0);
+	random_forest(&x->f);
+	fill_pool(&x->f, x->pool);
+	x->want = expected(&x->f, x->pool);
+	*state = x;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct fixture *x = *state;
+	char command[300];
+	forest_free(&x->f);
+	data_free(x->d);
+	free(x->want);
+	free(x);
+	snprintf(command, sizeof command, "rm -r %s", folder);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_c_and_parsed),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_python),
+		cmocka_unit_test(test_formulas_in_python),
+		cmocka_unit_test(test_vectors),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, begin, end);
+}
