@@ -362,7 +362,7 @@ static int random_part(struct part *p, attune_shape *s, unsigned long long *seed
 	return part_make(p, PHASE_ALL, s, &b, &h200_run.device);
 }
 
-/* One line: choice, blocks, mean, longest, units, the answer, and the legal values. */
+/* One line: choice, blocks, mean, longest, units, resident, the answer, and the legal values. */
 static void ask_formula(FILE *out, const struct forest *f, int id, const struct part *p,
 			const attune_shape *s)
 {
@@ -372,14 +372,16 @@ static void ask_formula(FILE *out, const struct forest *f, int id, const struct 
 	const struct axis *a = &space->axis[space->formula_axis];
 	struct config at = c->config, means;
 	struct geometry g;
-	long long mean = 4096 * p->f.work / p->f.query_tokens;
+	const long long mean = p->f.keys_per_query;
+	int resident;
 	if (config_resolve(&means, &c->config, c->kernel, s, p, d))
 		return;
 	at.v[space->formula_axis] = 1;
 	space->geometry(&at, s, p, d, &g);
-	fprintf(out, "%d %lld %lld %lld %d %d", id, (long long)g.x * g.y * g.z,
+	resident = d->smem_per_unit / ((int)g.smem + 1024);
+	fprintf(out, "%d %lld %lld %lld %d %d %d", id, (long long)g.x * g.y * g.z,
 		mean < p->f.mean_seq ? mean : p->f.mean_seq, p->f.max_seq, d->units,
-		means.v[space->formula_axis]);
+		resident > 1 ? resident : 1, means.v[space->formula_axis]);
 	for (int i = 0; i < a->num_values; i++) {
 		at.v[space->formula_axis] = a->values[i];
 		if (!space->why_illegal(&at, s, p, d))
@@ -394,8 +396,8 @@ static const char ask_formulas[] =
     "from rules import *\n"
     "n = 0\n"
     "for line in open(sys.argv[1] + '/batches'):\n"
-    "    id, blocks, mean, longest, units, want, *legal = map(int, line.split())\n"
-    "    got = resolve_segments(CHOICES[id][2], blocks, mean, longest, units, legal)\n"
+    "    id, blocks, mean, longest, units, resident, want, *legal = map(int, line.split())\n"
+    "    got = resolve_segments(CHOICES[id][2], blocks, mean, longest, units, resident, legal)\n"
     "    assert got == want, (line, got)\n"
     "    n += 1\n"
     "assert n > 90000, n\n";

@@ -155,15 +155,16 @@ static void python_node(FILE *out, const struct tree *t, int node, int depth)
 }
 
 static const char python_resolve[] =
-    "def resolve_segments(formula, blocks, mean, longest, units, legal=None):\n"
+    "def resolve_segments(formula, blocks, mean, longest, units, resident=1, legal=None):\n"
     "    \"\"\"The value of formula[\"axis\"] for a batch, all in integers.\n"
     "\n"
     "    blocks: of the launch at one segment; mean: keys a query sees, the lesser of\n"
-    "    f[\"mean_seq\"] and 4096 * f[\"work\"] // f[\"query_tokens\"]; longest: f[\"max_seq\"];\n"
-    "    units: SMs, or threads; legal: those of formula[\"values\"] that may run, all\n"
-    "    unless given. The least estimate wins, of equals the smallest value.\n"
+    "    f[\"mean_seq\"] and f[\"keys_per_query\"]; longest: f[\"max_seq\"]; units: SMs, or\n"
+    "    threads; resident: blocks that the shared memory of a unit holds, for formulas\n"
+    "    whose slots are 0; legal: those of formula[\"values\"] that may run, all unless\n"
+    "    given. The least estimate wins, of equals the smallest value.\n"
     "    \"\"\"\n"
-    "    at_once = units * formula[\"slots\"]\n"
+    "    at_once = units * (formula[\"slots\"] or resident)\n"
     "\n"
     "    def estimate(v):\n"
     "        waves = (blocks * v + at_once - 1) // at_once\n"

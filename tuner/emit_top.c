@@ -80,8 +80,11 @@ static void emit_formulas(const struct emitter *e)
 		    "the\n"
 		    " * longest sequence; the reduction. In keys, rounded down. B: blocks at v = "
 		    "1;\n"
-		    " * mean: the lesser of mean_seq and 4096 work / query_tokens; longest: "
-		    "max_seq.\n",
+		    " * slots: blocks that a unit runs at a time, 0: as many of this choice as "
+		    "its\n"
+		    " * shared memory holds; mean: the lesser of mean_seq and keys_per_query; "
+		    "longest:\n"
+		    " * max_seq.\n",
 		    e->out);
 }
 
@@ -113,8 +116,10 @@ static void emit_scores(const struct emitter *e)
 {
 	const char *splits[MAX_SPLITS];
 	const int n = data_splits(e->d, splits);
-	fprintf(e->out, " *\n * Slowdown against the fastest of all that was measured:\n *\n"
-			" *   policy      split                scenarios geomean  p95  worst  within 5 %%\n");
+	fprintf(
+	    e->out,
+	    " *\n * Slowdown against the fastest of all that was measured:\n *\n"
+	    " *   policy      split                scenarios geomean  p95  worst  within 5 %%\n");
 	for (size_t p = 0; p < COUNT(shown); p++)
 		for (int i = 0; i < n; i++)
 			emit_score_row(e, shown[p], splits[i]);

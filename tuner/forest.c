@@ -8,6 +8,9 @@
 
 enum { MAX_DEPTH = 9 };
 
+/* A leaf may lose that share for fewer choices: less than noise. */
+#define EPSILON 0.003
+
 const struct limits default_limits = { .leaves = 24, .variants = 12 };
 
 void forest_free(struct forest *f)
@@ -183,6 +186,8 @@ static int finish_phase(struct phase_fit *fit, const struct data *d, enum decisi
 	const enum phase phase = decision_phase(decision);
 	if (!fit->m->rows)
 		return 1;
+	if (!tree_relabel(&fit->tree, fit->m, EPSILON, NULL))
+		return 0;
 	matrix_shun(fit->m, d, phase, -1);
 	return leaves_make_safe(&fit->tree, fit->m) && tree_tidy(&fit->tree) && keep_used(fit) &&
 	       leaves_describe(&fit->tree, fit->m) && note_cost(fit);
