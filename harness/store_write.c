@@ -46,9 +46,8 @@ long long store_begin_run(struct store *s, const struct run_info *r)
 static long long labelled_scenario(struct store *s, const struct scenario *sc)
 {
 	const long long id = store_scenario_id(s, sc, ADD_SCENARIO);
-	if (id > 0 &&
-	    store_number(s, LABEL_SCENARIO, "lssdd", id, sc->set, sc->split, sc->weight,
-			 sc->steps) < 0)
+	if (id > 0 && store_number(s, LABEL_SCENARIO, "lssdd", id, sc->set, sc->split, sc->weight,
+				   sc->steps) < 0)
 		return -1;
 	return id;
 }
@@ -72,6 +71,12 @@ static int pack_samples(unsigned char *out, const struct measurement *m)
 			*out++ = (unsigned char)(bits >> (8 * byte));
 	}
 	return 4 * m->samples;
+}
+
+/* Whole numbers take two bytes, others eight; half a percent of a rate is nothing. */
+static double brief(double x)
+{
+	return x >= 100 ? round(x) : x;
 }
 
 struct row {
@@ -98,8 +103,8 @@ static int add_row(struct store *s, const struct row *r, const struct measuremen
 			    outcome_name(m->outcome), samples, bytes, known(TIME((double)m->calls)),
 			    TIME(m->median_us), TIME(m->min_us), quartiles ? m->q25_us : NAN,
 			    quartiles ? m->q75_us : NAN, TIME(m->ci_us), known(TIME(m->ratio)),
-			    TIME(m->gbps), TIME(m->tflops), known(m->sm_mhz_before),
-			    known(m->sm_mhz_after), known(m->power_w), m->rejected,
+			    TIME(brief(m->gbps)), TIME(brief(m->tflops)), known(m->sm_mhz_before),
+			    known(m->sm_mhz_after), known(brief(m->power_w)), m->rejected,
 			    *m->stopped ? m->stopped : NULL, *m->detail ? m->detail : NULL) > 0;
 #undef TIME
 }

@@ -143,9 +143,9 @@ void sweep_report(const struct campaign *c)
 		return;
 	}
 	print_stages(c, c->o->format == FORMAT_TABLE ? stderr : stdout, all);
-	complain(
-	    "%.1f s of device time; %d samples of every legal choice would take %.0f s: %.1f %%",
-	    spent, EXHAUSTIVE_ROUNDS, all, all > 0 ? 100 * spent / all : 0);
+	complain("%.1f s of device time in this run; %d samples of every legal choice would take "
+		 "%.0f s: %.1f %%",
+		 spent, EXHAUSTIVE_ROUNDS, all, all > 0 ? 100 * spent / all : 0);
 	if (a.n)
 		complain("audit of %d scenario parts: what racing picked is %.4f x the best it "
 			 "tried (worst %.3f), and that %.4f x the best of all (worst %.3f)",
