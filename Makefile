@@ -128,8 +128,8 @@ trace_set  = scenarios/trace_$(basename $(notdir $(TRACE))).json
 trace_size = small='--max-seqs 8 --max-batched-tokens 512 --kv-tokens 32k --max-request 8k --max-gflop 4'; \
 	test $$gpu = cpu || small='--max-request 128k --max-gflop 8000'
 
-# What the second pass of `make tune` may take.
-confirm_s = $(if $(filter full,$(PRESET)),6m,$(if $(filter smoke,$(PRESET)),4s,75s))
+# What the second pass of `make tune` may take; a smoke run has none.
+confirm_s = $(if $(filter full,$(PRESET)),6m,75s)
 
 tune: deps ## measures, learns, rebuilds the library with the new header, reports
 	$(Q)$(MAKE) $(tool)
@@ -141,8 +141,9 @@ endif
 	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
 		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
 		--scenarios $(or $(SCENARIOS),$$sets)$(if $(TRACE),$(comma)$(trace_set))
-	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu && $(MAKE) confirm GPU=$$gpu BUDGET=$(confirm_s) && \
-		$(MAKE) heuristics GPU=$$gpu && $(MAKE) plot GPU=$$gpu && $(MAKE) all
+	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu $(if $(filter smoke,$(PRESET)),,&& \
+		$(MAKE) confirm GPU=$$gpu BUDGET=$(confirm_s) && $(MAKE) heuristics GPU=$$gpu) && \
+		$(MAKE) plot GPU=$$gpu && $(MAKE) all
 	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
 		--header $(GENERATED)/attune_$$gpu.h
 
