@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREADS = 16, MEMO_BYTES = 64 << 20 };
+enum { MAX_THREADS = 16, MEMO_BYTES = 64 << 20, SEQS = 4 };
 
 /* ---- which rows ------------------------------------------------------------------- */
 
-/* Marks, of all tokens x heads, what is looked at: the first and last token of each
- * sequence with some head, and max_rows more at random in equal steps. */
+/* Marks, of all tokens x heads, what is looked at: max_rows at random in equal steps, and
+ * the first and last token of each sequence with some head; of more than SEQS x max_rows
+ * sequences those of one in so many, from a random one on. */
 static void mark_rows(const struct workload *w, unsigned char *mark, size_t total, int max_rows)
 {
 	const attune_batch *b = &w->scenario->batch->view;
@@ -27,7 +28,8 @@ static void mark_rows(const struct workload *w, unsigned char *mark, size_t tota
 		const size_t begin = total * i / wanted, end = total * (i + 1) / wanted;
 		mark[begin + next_random(&state) % (end - begin)] = 1;
 	}
-	for (int i = 0; i < b->num_seqs; i++) {
+	const int step = 1 + (b->num_seqs - 1) / (SEQS * max_rows + 1);
+	for (int i = (int)(next_random(&state) % (unsigned)step); i < b->num_seqs; i += step) {
 		if (b->query_start[i + 1] == b->query_start[i])
 			continue;
 		mark[(size_t)b->query_start[i] * heads + next_random(&state) % heads] = 1;

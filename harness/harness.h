@@ -214,7 +214,7 @@ struct verdict {
 };
 /* Runs the choice on a check workload and compares output rows: of one token and head;
  * all, or max_rows of them, evenly spread, and the first and last token of each
- * sequence. Every element of every row must have been written, and nothing else: rows
+ * sequence, where these are many of some 4 x max_rows of them. Every element of every row must have been written, and nothing else: rows
  * of the other phase and what lies around must stay poisoned. What is right is kept in
  * the pool for the shape asked last. */
 void check_choice(struct verdict *, struct device *, struct pool **, const struct choice *,
