@@ -27,61 +27,6 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- cache ------------------------------------------------------------------------ */
-struct entry {
-	uint64_t hash[2];
-	int n, depth; /* depth 0: free */
-	struct answer answer;
-};
-enum { FIRST_ROOM = 1 << 10, MOST_ROOM = 1 << 20 }; /* powers of two; 72 MB */
-
-static struct entry *find(const struct cache *c, const uint64_t hash[2], int n, int depth)
-{
-	size_t i = (hash[0] + (uint64_t)depth) & (c->room - 1);
-	for (; c->v[i].depth; i = (i + 1) & (c->room - 1)) {
-		struct entry *e = &c->v[i];
-		if (e->hash[0] == hash[0] && e->hash[1] == hash[1] && e->n == n &&
-		    e->depth == depth)
-			return e;
-	}
-	return &c->v[i];
-}
-
-static void grow_cache(struct cache *c)
-{
-	struct cache to = { .room = c->room ? 2 * c->room : FIRST_ROOM, .used = c->used };
-	to.v = calloc(to.room, sizeof *to.v);
-	if (!to.v)
-		return;
-	for (size_t i = 0; i < c->room; i++)
-		if (c->v[i].depth)
-			*find(&to, c->v[i].hash, c->v[i].n, c->v[i].depth) = c->v[i];
-	free(c->v);
-	*c = to;
-}
-
-/* NULL: nothing known. */
-static const struct answer *recall(const struct solver *s, const uint64_t hash[2], int n, int depth)
-{
-	const struct entry *e = s->cache.v ? find(&s->cache, hash, n, depth) : NULL;
-	return e && e->depth ? &e->answer : NULL;
-}
-
-static void remember(struct solver *s, const uint64_t hash[2], int n, int depth,
-		     const struct answer *answer)
-{
-	struct cache *c = &s->cache;
-	if (2 * c->used >= c->room && c->room < MOST_ROOM)
-		grow_cache(c);
-	if (!c->v)
-		return;
-	struct entry *e = find(c, hash, n, depth);
-	if (!e->depth && 4 * c->used > 3 * c->room)
-		return;
-	c->used += !e->depth;
-	*e = (struct entry){ { hash[0], hash[1] }, n, depth, *answer };
-}
-
 /* ---- search ------------------------------------------------------------------------- */
 static double seconds_now(void)
 {
@@ -97,6 +42,7 @@ struct search {
 	int depth;
 	int64_t budget;
 	struct answer best;
+	int64_t *table; /* see table_copy; NULL: none */
 	/* Of the feature at hand: the ends of the thresholds tried, and what is known there. */
 	int tried[2];
 	int64_t right_of_first, left_of_last;
@@ -142,22 +88,45 @@ static void raise_to(int64_t *v, int64_t to)
 	*v = to > *v ? to : *v;
 }
 
-static struct half half_of(const struct answer *a)
+static struct answer search(struct solver *, const int *rows, int n, int depth, int64_t budget,
+			    int64_t *table);
+
+/* A table holds, for a set and a depth, relaxed bounds of the left and the right side
+ * of each of its splits, [2][p][room] by rank. They hold for its supersets too: the
+ * children of neighbouring thresholds are such, and what was learned of the splits
+ * of one rules out most splits of the next. */
+static int64_t *table_copy(const struct solver *s, const int64_t *from)
 {
-	return (struct half){ a->relaxed, a->lower, a->solved };
+	const size_t size = 2 * (size_t)s->p * (size_t)s->room * sizeof *from;
+	int64_t *table = malloc(size);
+	if (table && from)
+		memcpy(table, from, size);
+	else if (table)
+		memset(table, 0, size);
+	return table;
 }
 
-static void set_hash(const struct solver *s, const int *rows, int n, uint64_t hash[2])
+static int64_t *table_at(const struct search *x, int side, int f)
 {
-	hash[0] = hash[1] = 0;
-	for (int i = 0; i < n; i++)
-		for (int h = 0; h < 2; h++)
-			hash[h] ^= s->hash[rows[i]][h];
+	return &x->table[(side * x->s->p + f) * x->s->room];
+}
+
+/* The left side grows with the rank, the right one shrinks. */
+static void table_spread(const struct search *x)
+{
+	for (int f = 0; f < x->s->p; f++) {
+		int64_t *left = table_at(x, 0, f), *right = table_at(x, 1, f);
+		for (int r = 1; r < x->s->levels[f]; r++)
+			raise_to(&left[r], left[r - 1]);
+		for (int r = x->s->levels[f] - 2; r >= 0; r--)
+			raise_to(&right[r], right[r + 1]);
+	}
 }
 
 /* Both sides by search, the larger first; the other only if the sum may be of use.
- * side[] comes with bounds. */
-static void try_children(struct search *x, int f, int rank, struct half side[2])
+ * side[] comes with bounds, table[] with those of subsets. */
+static void try_children(struct search *x, int f, int rank, struct half side[2],
+			 int64_t *const table[2])
 {
 	struct solver *s = x->s;
 	int *rows = s->sides[x->depth];
@@ -166,9 +135,7 @@ static void try_children(struct search *x, int f, int rank, struct half side[2])
 	const int n[2] = { below, x->v->n - below };
 	const int first = n[1] > n[0];
 	for (int k = 0; k < 2; k++) {
-		uint64_t hash[2];
-		set_hash(s, rows + (k ? below : 0), n[k], hash);
-		const struct answer *known = recall(s, hash, n[k], x->depth - 1);
+		const struct answer *known = recall(s, rows + (k ? below : 0), n[k], x->depth - 1);
 		if (known) {
 			raise_to(&side[k].relaxed, known->relaxed);
 			raise_to(&side[k].lower, known->lower);
@@ -178,12 +145,11 @@ static void try_children(struct search *x, int f, int rank, struct half side[2])
 		const int k = i ? !first : first;
 		if (side[0].lower + side[1].lower > limit)
 			return;
-		const struct answer a =
-		    solve(s, rows + (k ? below : 0), n[k], x->depth - 1, limit - side[!k].lower);
-		const struct half got = half_of(&a);
-		raise_to(&side[k].relaxed, got.relaxed);
-		raise_to(&side[k].lower, got.lower);
-		side[k].solved = got.solved;
+		const struct answer a = search(s, rows + (k ? below : 0), n[k], x->depth - 1,
+					       limit - side[!k].lower, table[k]);
+		raise_to(&side[k].relaxed, a.relaxed);
+		raise_to(&side[k].lower, a.lower);
+		side[k].solved = a.solved;
 	}
 }
 
@@ -203,51 +169,102 @@ static void sum_most(const struct search *x, int f)
  * takes from the larger set what the rows between could cost at the most. */
 struct ends {
 	int lo, hi;
-	int64_t left[2], right[2]; /* relaxed bounds at lo and at hi, 0: none */
+	int64_t left[2], right[2];   /* relaxed bounds at lo and at hi, 0: none */
+	int64_t *of_left, *of_right; /* tables of the left side at lo, the right one at hi */
 };
+
+/* Relaxed bounds of both sides at threshold a. */
+static void bound_sides(const struct search *x, int f, const struct ends *e, int a,
+			struct half side[2])
+{
+	const int rank = x->v->rank[f * x->s->room + a];
+	const int64_t *most = x->v->most;
+	side[0] = (struct half){ e->left[0], 0, 0 };
+	side[1] = (struct half){ e->right[1], 0, 0 };
+	if (e->left[1])
+		raise_to(&side[0].relaxed, e->left[1] - most[e->hi] + most[a]);
+	if (e->right[0])
+		raise_to(&side[1].relaxed, e->right[0] - most[a] + most[e->lo]);
+	if (x->table) {
+		raise_to(&side[0].relaxed, table_at(x, 0, f)[rank]);
+		raise_to(&side[1].relaxed, table_at(x, 1, f)[rank]);
+	}
+	side[0].lower = side[0].relaxed;
+	side[1].lower = side[1].relaxed;
+}
+
+/* The middle one of the thresholds between that may be of use; the others' bounds are
+ * noted. -1: none is. */
+static int middle_of(struct search *x, int f, const struct ends *e)
+{
+	const uint16_t *rank = &x->v->rank[f * x->s->room];
+	struct half side[2];
+	int first = -1, last = -1;
+	for (int a = e->lo + 1; a < e->hi; a++) {
+		bound_sides(x, f, e, a, side);
+		const int64_t bound = side[0].relaxed + side[1].relaxed;
+		if (x->s->late || bound > limit_at(x, f, rank[a])) {
+			note_bound(x, bound);
+			continue;
+		}
+		first = first < 0 ? a : first;
+		last = a;
+	}
+	return first < 0 ? -1 : first + (last - first) / 2;
+}
+
+static void try_split(struct search *x, int f, int a, const struct ends *e, struct half side[2],
+		      int64_t *table[2])
+{
+	const int rank = x->v->rank[f * x->s->room + a];
+	bound_sides(x, f, e, a, side);
+	if (x->depth == 2) {
+		solve_pair(x->s, x->v, f, a, side);
+	} else {
+		table[0] = table_copy(x->s, e->of_left);
+		table[1] = table_copy(x->s, e->of_right);
+		try_children(x, f, rank, side, table);
+	}
+	note_trial(x, f, rank, side);
+	if (x->table) {
+		raise_to(&table_at(x, 0, f)[rank], side[0].relaxed);
+		raise_to(&table_at(x, 1, f)[rank], side[1].relaxed);
+	}
+	if (a < x->tried[0]) {
+		x->tried[0] = a;
+		x->right_of_first = side[1].relaxed;
+	}
+	if (a > x->tried[1]) {
+		x->tried[1] = a;
+		x->left_of_last = side[0].relaxed;
+	}
+}
 
 /* The thresholds lo < a < hi of a feature. */
 static void bisect(struct search *x, int f, const struct ends *e)
 {
-	const uint16_t *rank = &x->v->rank[f * x->s->room];
-	const int mid = e->lo + (e->hi - e->lo) / 2;
-	const int64_t bound = e->left[0] + e->right[1];
-	if (mid == e->lo)
+	const int mid = middle_of(x, f, e);
+	int64_t *table[2] = { NULL, NULL };
+	struct half side[2];
+	if (mid < 0)
 		return;
-	if (x->s->late || bound > limit_at(x, f, rank[e->lo + 1])) {
-		note_bound(x, bound);
-		return;
-	}
-	struct half side[2] = { { e->left[0], e->left[0], 0 }, { e->right[1], e->right[1], 0 } };
-	if (e->left[1])
-		raise_to(&side[0].relaxed, e->left[1] - x->v->most[e->hi] + x->v->most[mid]);
-	if (e->right[0])
-		raise_to(&side[1].relaxed, e->right[0] - x->v->most[mid] + x->v->most[e->lo]);
-	raise_to(&side[0].lower, side[0].relaxed);
-	raise_to(&side[1].lower, side[1].relaxed);
-	if (side[0].relaxed + side[1].relaxed <= limit_at(x, f, rank[mid])) {
-		if (x->depth == 2)
-			solve_pair(x->s, x->v, f, mid, side);
-		else
-			try_children(x, f, rank[mid], side);
-	}
-	note_trial(x, f, rank[mid], side);
-	if (mid < x->tried[0]) {
-		x->tried[0] = mid;
-		x->right_of_first = side[1].relaxed;
-	}
-	if (mid > x->tried[1]) {
-		x->tried[1] = mid;
-		x->left_of_last = side[0].relaxed;
-	}
-	const struct ends lower = {
-		e->lo, mid, { e->left[0], side[0].relaxed }, { e->right[0], side[1].relaxed }
-	};
-	const struct ends upper = {
-		mid, e->hi, { side[0].relaxed, e->left[1] }, { side[1].relaxed, e->right[1] }
-	};
+	try_split(x, f, mid, e, side, table);
+	const struct ends lower = { e->lo,
+				    mid,
+				    { e->left[0], side[0].relaxed },
+				    { e->right[0], side[1].relaxed },
+				    e->of_left,
+				    table[1] ? table[1] : e->of_right };
+	const struct ends upper = { mid,
+				    e->hi,
+				    { side[0].relaxed, e->left[1] },
+				    { side[1].relaxed, e->right[1] },
+				    table[0] ? table[0] : e->of_left,
+				    e->of_right };
 	bisect(x, f, &lower);
 	bisect(x, f, &upper);
+	free(table[0]);
+	free(table[1]);
 }
 
 /* Thresholds that leave both sides their support lie in one interval. Those beyond
@@ -264,7 +281,7 @@ static void try_feature(struct search *x, int f)
 		lo++;
 	while (hi - 1 > lo && v->count - below[hi - 1] < support)
 		hi--;
-	const struct ends all = { lo, hi, { leaf, 0 }, { 0, leaf } };
+	const struct ends all = { lo, hi, { leaf, 0 }, { 0, leaf }, NULL, NULL };
 	x->tried[0] = v->u[f];
 	x->tried[1] = -1;
 	x->right_of_first = x->left_of_last = leaf;
@@ -291,24 +308,27 @@ static void search_features(struct search *x, const int64_t *cost)
 }
 
 /* The best trees of depth 1 and 2 are where a deeper search begins. */
-static void search_view(struct search *x, int depth)
+static void search_view(struct search *x, int depth, int64_t *table)
 {
 	int64_t by_feature[ATTUNE_NUM_FEATURES];
 	solve_single(x->s, x->v, &x->best, by_feature);
 	for (x->depth = 2; x->depth <= depth; x->depth = x->depth < depth ? depth : depth + 1) {
 		x->best.relaxed = x->best.lower = least_of(x->v->total, x->s->d) + x->s->leaf;
+		x->table = x->depth == depth ? table : NULL;
 		search_features(x, by_feature);
 		lower_to(&x->best.lower, x->best.value);
 		x->best.solved = x->best.value <= x->budget && x->best.lower == x->best.value;
 	}
+	if (table)
+		table_spread(x);
 }
 
-struct answer solve(struct solver *s, const int *rows, int n, int depth, int64_t budget)
+/* table: in: bounds of subsets; out: of the rows. NULL: not wanted. */
+static struct answer search(struct solver *s, const int *rows, int n, int depth, int64_t budget,
+			    int64_t *table)
 {
-	struct search x = { .s = s, .v = &s->view[depth], .budget = budget };
-	uint64_t hash[2];
-	set_hash(s, rows, n, hash);
-	const struct answer *known = depth > 1 ? recall(s, hash, n, depth) : NULL;
+	struct search x = { .s = s, .v = &s->view[depth], .budget = budget, .table = table };
+	const struct answer *known = depth > 1 ? recall(s, rows, n, depth) : NULL;
 	const int64_t bounds[2] = { known ? known->relaxed : 0, known ? known->lower : 0 };
 	if (known && (known->solved || known->lower > budget))
 		return *known;
@@ -319,12 +339,17 @@ struct answer solve(struct solver *s, const int *rows, int n, int depth, int64_t
 	const int64_t leaf = least_of(x.v->total, s->d) + s->leaf;
 	if (!depth || leaf <= 2 * s->leaf)
 		return (struct answer){ leaf, leaf, leaf, -1, 0, 1 };
-	search_view(&x, depth);
+	search_view(&x, depth, table);
 	raise_to(&x.best.relaxed, bounds[0]);
 	raise_to(&x.best.lower, bounds[1]);
 	if (depth > 1)
-		remember(s, hash, n, depth, &x.best);
+		remember(s, rows, n, depth, &x.best);
 	return x.best;
+}
+
+struct answer solve(struct solver *s, const int *rows, int n, int depth, int64_t budget)
+{
+	return search(s, rows, n, depth, budget, NULL);
 }
 
 /* ---- the tree and its certificate ------------------------------------------------- */

@@ -4,6 +4,7 @@
  *   solver.c  ranks instead of values, equal rows merged, useless columns dropped
  *   pairs.c   both sides of a split at their best one level deeper, in one sweep
  *   exact.c   the search above that
+ *   cache.c   its memory
  *
  * Costs in here are int64, in units of 1 / scale, so that lexicographic order of
  * (cost + lambda x leaves, leaves) is the order of plain integers: a leaf costs
@@ -99,6 +100,10 @@ int64_t least_of(const int64_t *, int d);
 void solve_pair(struct solver *, const struct view *, int f, int a, struct half side[2]);
 /* Trees of depth 1 over all of it, which is a leaf at worst. by_feature: [p] or NULL. */
 void solve_single(const struct solver *, const struct view *, struct answer *, int64_t *by_feature);
+
+/* cache.c. recall: NULL when nothing is known. */
+const struct answer *recall(const struct solver *, const int *rows, int n, int depth);
+void remember(struct solver *, const int *rows, int n, int depth, const struct answer *);
 
 /* exact.c. Least-cost tree over the rows; trees dearer than `budget` are only
  * shown to be so. */
