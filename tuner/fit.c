@@ -137,17 +137,19 @@ static double compare(const struct losses *l, int a, int b, double *error)
 	return mean;
 }
 
-static int best_leaves(const struct losses *l)
+static int best_leaves(const struct losses *l, enum size_rule rule)
 {
+	const int step = rule == SIZE_FEWEST ? 1 : -1;
 	double error;
-	int best = 1, most;
+	int best = 1, leaves = rule == SIZE_FEWEST ? 1 : l->leaves;
 	for (int i = 2; i <= l->leaves; i++)
 		if (compare(l, i, best, &error) < 0)
 			best = i;
-	for (most = l->leaves; most > best; most--)
-		if (compare(l, most, best, &error) <= error)
-			break;
-	return most;
+	if (rule == SIZE_LEAST)
+		return best;
+	while (leaves != best && compare(l, leaves, best, &error) > error)
+		leaves += step;
+	return leaves;
 }
 
 /* Also takes cuts that cost nothing. */
@@ -169,7 +171,7 @@ int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
 	l.leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
 	l.v = calloc((size_t)m->rows + 1, ((size_t)l.leaves + 1) * sizeof *l.v);
 	done = l.v && tree_grow(t, m, NULL, m->rows, how) && cross_validate(m, how, &l) &&
-	       prune_to(t, m, l.folds ? best_leaves(&l) : l.leaves) && tree_tidy(t);
+	       prune_to(t, m, l.folds ? best_leaves(&l, how->rule) : l.leaves) && tree_tidy(t);
 	free(l.v);
 	return done;
 }

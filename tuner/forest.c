@@ -75,7 +75,7 @@ static int certify(struct phase_fit *fit)
 {
 	const struct exact_options best = { .depth = CERTIFIED,
 					    .min_support = min_support(fit->m) };
-	const struct growth how = { 1 << CERTIFIED, CERTIFIED, min_support(fit->m), 0, 0 };
+	const struct growth how = { 1 << CERTIFIED, CERTIFIED, min_support(fit->m), 0, 0, SIZE_MOST };
 	struct certificate certificate;
 	struct tree t = { 0 };
 	int done = tree_exact(&t, fit->m, &best, &certificate);
@@ -119,7 +119,7 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 	fit->m = matrix_parts(d, decision);
 	if (!fit->m)
 		return 0;
-	const struct growth how = { limits->leaves, MAX_DEPTH, min_support(fit->m), 0, 0 };
+	const struct growth how = { limits->leaves, MAX_DEPTH, min_support(fit->m), 0, 0, SIZE_MOST };
 	if (!fit->m->rows || !fit->m->cols)
 		return tree_constant(&fit->tree, -1);
 	if (!matrix_portfolio(fit->m, limits->variants, &fit->making.portfolio))
@@ -267,7 +267,7 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {
-		const struct growth how = { leaves, MAX_DEPTH, min_support(m), 0, 0 };
+		const struct growth how = { leaves, MAX_DEPTH, min_support(m), 0, 0, SIZE_MOST };
 		tree_free(t);
 		done = tree_fit(t, m, &how) && leaves_describe(t, m);
 	}

@@ -258,10 +258,17 @@ void box_all(struct box *);
 long long round_between(long long lo, long long hi);
 
 /* ---- grow.c: cost-sensitive induction ------------------------------------------ */
+/* Of the sizes that cross-validation compares (fit.c has what each gave). */
+enum size_rule {
+	SIZE_MOST,  /* the largest within one standard error of the least loss */
+	SIZE_LEAST, /* the one of least loss */
+	SIZE_FEWEST /* the smallest within one standard error */
+};
 struct growth {
 	int max_leaves, max_depth, min_support;
 	int look;         /* depth of the exact search at each node: 2 (also for 0) or 3 */
 	long long lambda; /* what a leaf costs */
+	enum size_rule rule;
 };
 /* Depth-limited tree: each node is the root of the exact best tree of depth `look`
  * over its rows. `rows`: which, NULL for all. 0 without memory. */
@@ -315,8 +322,8 @@ int *matrix_rows(const struct matrix *); /* 0, 1, 2, ...; NULL without memory */
 int tree_relabel(struct tree *, const struct matrix *, double epsilon, const int *group);
 
 /* ---- fit.c: how many leaves ------------------------------------------------------ */
-/* Grown, then pruned to the most leaves whose loss in blocked cross-validation is
- * within one standard error of the least. */
+/* Grown, then pruned to as many leaves as blocked cross-validation and the rule ask
+ * for. 0 without memory. */
 int tree_fit(struct tree *, const struct matrix *, const struct growth *);
 
 /* ---- forest.c: a decision's three trees, and what they may name ---------------- */
