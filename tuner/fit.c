@@ -60,9 +60,7 @@ static int by_int32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Fold of each row: the rank of its block's value, modulo the number of folds.
- * Returns that number: 0 when there is but one value. */
-static int make_folds(const struct matrix *m, int blocking, int *fold)
+int matrix_folds(const struct matrix *m, int blocking, int *fold)
 {
 	int32_t *values = malloc(sizeof *values * (size_t)(m->rows + 1));
 	int distinct = 0;
@@ -97,13 +95,15 @@ static int split_rows(const struct matrix *m, const int *fold, int held, int *ro
 	return n;
 }
 
-static int cross_validate(const struct matrix *m, const struct growth *how, struct losses *l)
+/* Over the blockings first..last. */
+static int cross_validate(const struct matrix *m, const struct growth *how, int first, int last,
+			  struct losses *l)
 {
 	int *fold = malloc(sizeof *fold * (size_t)(m->rows + 1));
 	int *rows = malloc(sizeof *rows * (size_t)(m->rows + 1));
 	int done = fold && rows;
-	for (int b = 0; done && b < NUM_BLOCKINGS; b++) {
-		const int folds = make_folds(m, b, fold);
+	for (int b = first; done && b <= last; b++) {
+		const int folds = matrix_folds(m, b, fold);
 		for (int held = 0; done && held < folds; held++) {
 			struct tree t;
 			const int n = split_rows(m, fold, held, rows);
@@ -170,8 +170,41 @@ int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
 	int done;
 	l.leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
 	l.v = calloc((size_t)m->rows + 1, ((size_t)l.leaves + 1) * sizeof *l.v);
-	done = l.v && tree_grow(t, m, NULL, m->rows, how) && cross_validate(m, how, &l) &&
+	done = l.v && tree_grow(t, m, NULL, m->rows, how) &&
+	       cross_validate(m, how, 0, NUM_BLOCKINGS - 1, &l) &&
 	       prune_to(t, m, l.folds ? best_leaves(&l, how->rule) : l.leaves) && tree_tidy(t);
 	free(l.v);
+	return done;
+}
+
+int tree_curve(const struct matrix *m, const struct growth *how, int blocking, long long *trained,
+	       long long *held_out)
+{
+	struct losses l = { .rows = m->rows, .leaves = how->max_leaves };
+	const size_t stride = (size_t)l.leaves + 1;
+	struct losses own = l;
+	struct tree t = { 0 };
+	int *rows = matrix_rows(m), done;
+	l.v = calloc(((size_t)m->rows + 1) * stride, sizeof *l.v);
+	own.v = calloc(((size_t)m->rows + 1) * stride, sizeof *own.v);
+	done = rows && l.v && own.v && cross_validate(m, how, blocking, blocking, &l) &&
+	       tree_grow(&t, m, NULL, m->rows, how);
+	for (int leaves = l.leaves; done && leaves > 0; leaves--) {
+		struct cut cut;
+		while (done && tree_leaves(&t) > leaves &&
+		       tree_cheapest_cut(&t, m, rows, m->rows, &cut))
+			done = tree_apply_cut(&t, m, rows, m->rows, &cut);
+		if (done)
+			add_losses(&own, &t, m, rows, m->rows, leaves);
+		trained[leaves] = held_out[leaves] = 0;
+		for (size_t r = 0; r < (size_t)m->rows; r++) {
+			trained[leaves] += own.v[r * stride + (size_t)leaves];
+			held_out[leaves] += l.v[r * stride + (size_t)leaves];
+		}
+	}
+	tree_free(&t);
+	free(rows);
+	free(l.v);
+	free(own.v);
 	return done;
 }

@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 struct options {
-	const char *gpu, *db, *out, *emit;
+	const char *gpu, *db, *out, *emit, *dump;
 	struct limits limits;
 	int check;
 };
 
-enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS, OPT_EMIT };
+enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS, OPT_EMIT, OPT_DUMP };
 
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
@@ -24,6 +24,8 @@ static const struct argp_option rows[] = {
 	{ "max-variants", OPT_VARIANTS, "N", 0, "candidates a phase (12)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "write nothing; exit 1 with the diff when it would change",
 	  0 },
+	{ "dump-matrices", OPT_DUMP, "FOLDER", 0,
+	  "write the cost matrices as TSV, for other learners, and nothing else", 0 },
 	{ "emit", OPT_EMIT, "LANGUAGE", 0,
 	  "c, json, python or text (for ATTUNE_HEURISTICS); all but c to --out, else printed", 0 },
 
@@ -49,6 +51,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_LEAVES: o->limits.leaves = count_arg(state, arg, 3, 200); return 0;
 	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
 	case OPT_CHECK: o->check = 1; return 0;
+	case OPT_DUMP: o->dump = arg; return 0;
 	case OPT_EMIT:
 		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python") &&
 		    strcmp(arg, "text"))
@@ -194,7 +197,7 @@ int cmd_induce(int argc, char **argv)
 		data_free(d);
 		return EXIT_USAGE;
 	}
-	done = d->n && induce(d, &o, o.out);
+	done = d->n && (o.dump ? dump_matrices(d, o.dump, &o.limits) : induce(d, &o, o.out));
 	data_free(d);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }

@@ -325,6 +325,20 @@ int tree_relabel(struct tree *, const struct matrix *, double epsilon, const int
 /* Grown, then pruned to as many leaves as blocked cross-validation and the rule ask
  * for. 0 without memory. */
 int tree_fit(struct tree *, const struct matrix *, const struct growth *);
+/* Fold of each row in a blocking; how many folds, 0 when there is but one value: ranks
+ * of the blocks' values, modulo that number. */
+int matrix_folds(const struct matrix *, int blocking, int *fold);
+/* Sums of weight x cost by number of leaves, [max_leaves + 1]: of the rows that were
+ * learned from, and of rows while their fold was held out. 0 without memory. */
+int tree_curve(const struct matrix *, const struct growth *, int blocking, long long *trained,
+	       long long *held_out);
+
+struct limits;
+/* ---- dump.c: for other learners ----------------------------------------------------- */
+/* Writes <folder>/<decision>.tsv, a matrix with the folds by batch size, and
+ * <folder>/<decision>_ours.tsv, the costs of our trees by number of leaves, for the
+ * prefill and the decode decision. 0 + complain. */
+int dump_matrices(const struct data *, const char *folder, const struct limits *);
 
 /* ---- forest.c: a decision's three trees, and what they may name ---------------- */
 enum { MAX_IDS = 64 };
