@@ -79,6 +79,54 @@ int trace_steps(const struct trace_options *o, int limit,
 	return done;
 }
 
+/* ---- where the tree loses -------------------------------------------------------------- */
+enum { MAX_LOSSES = 64, SHOWN_LOSSES = 3 };
+
+struct loss { /* of one plan, over all steps in which the tree picks it */
+	char plan[2 * MAX_CHOICE_TEXT + 40];
+	double us; /* beyond the oracle */
+	int steps;
+};
+
+static void plan_words(const struct made *made, char *text, size_t size)
+{
+	char part[2][MAX_CHOICE_TEXT] = { "", "" };
+	if (made->prefill.kernel)
+		choice_text(part[0], MAX_CHOICE_TEXT, &made->prefill);
+	if (made->decode.kernel && (made->join || !made->prefill.kernel))
+		choice_text(part[1], MAX_CHOICE_TEXT, &made->decode);
+	snprintf(text, size, "%s%s%s%s%s", made->join ? "" : "in one launch: ", part[0],
+		 *part[0] && *part[1] ? ", then " : "", *part[1] ? "decode " : "", part[1]);
+}
+
+static void add_loss(struct loss loss[MAX_LOSSES], const struct made *made, double us)
+{
+	char text[sizeof loss->plan];
+	int i = 0;
+	plan_words(made, text, sizeof text);
+	while (i < MAX_LOSSES && *loss[i].plan && strcmp(loss[i].plan, text))
+		i++;
+	if (i == MAX_LOSSES || !isfinite(us))
+		return;
+	snprintf(loss[i].plan, sizeof loss[i].plan, "%s", text);
+	loss[i].us += us;
+	loss[i].steps++;
+}
+
+static int by_loss(const void *pa, const void *pb)
+{
+	const struct loss *a = pa, *b = pb;
+	return a->us != b->us ? a->us > b->us ? -1 : 1 : strcmp(a->plan, b->plan);
+}
+
+static void print_losses(struct loss loss[MAX_LOSSES])
+{
+	qsort(loss, MAX_LOSSES, sizeof *loss, by_loss);
+	for (int i = 0; i < SHOWN_LOSSES && loss[i].us > 0; i++)
+		printf("# the tree loses %.3f ms in %d steps by %s\n", loss[i].us / 1e3,
+		       loss[i].steps, loss[i].plan);
+}
+
 /* ---- by estimate ---------------------------------------------------------------------- */
 struct tally {
 	const struct data *d;
@@ -86,6 +134,7 @@ struct tally {
 	struct chooser *chooser[NUM_POLICIES]; /* NULL: not here */
 	double us[NUM_POLICIES], far;
 	int steps, unknown[NUM_POLICIES];
+	struct loss loss[MAX_LOSSES];
 };
 
 static int tally_step(void *arg, int step, const attune_batch *view)
@@ -108,6 +157,8 @@ static int tally_step(void *arg, int step, const attune_batch *view)
 		} else if (t->chooser[p]) {
 			chooser_make(t->chooser[p], &m, -1, &made);
 			us = estimate_plan(a, &made);
+			if (p == POLICY_TREE)
+				add_loss(t->loss, &made, us - estimate_best(a));
 		}
 		t->us[p] += us;
 		t->unknown[p] += !isfinite(us);
@@ -119,15 +170,17 @@ static int tally_step(void *arg, int step, const attune_batch *view)
 	return 1;
 }
 
-static void print_tally(const struct tally *t, int all, enum format format)
+static void print_tally(struct tally *t, int all, enum format format)
 {
 	const char *columns[] = { "policy", "attention_ms", "ratio", "ratio_to_oracle", "unknown" };
 	struct table *table = table_new(format, columns, (int)COUNT(columns));
-	if (format != FORMAT_JSON)
+	if (format != FORMAT_JSON) {
 		printf(
 		    "# %d of %d steps, estimated from the nearest measured scenarios, on average "
 		    "%.2f away (sum of log ratios); times are of all steps\n",
 		    t->steps, all, t->far / t->steps);
+		print_losses(t->loss);
+	}
 	for (int p = 0; table && p < NUM_POLICIES; p++) {
 		if (!t->chooser[p] && p != POLICY_ORACLE)
 			continue;
