@@ -211,6 +211,186 @@ static void test_scenarios_differ_by_any_of_their_keys(void **state)
 	data_free(d);
 }
 
+/* ---- two passes ------------------------------------------------------------------------- */
+static void add_pass(struct data *d, int pass, const char *batch, const char *phase,
+		     const char *choice, double us)
+{
+	struct store_cell c = cell_like(batch, phase, "qblock", choice, us);
+	c.pass = pass;
+	c.stage = pass == 'B' ? "b" : "race";
+	assert_true(data_add(d, &c));
+}
+
+static int choice_of(const struct data *d, const char *kernel, const char *text)
+{
+	for (int c = 0; c < d->num_choices; c++) {
+		char words[MAX_CHOICE_TEXT];
+		config_text(words, sizeof words, &d->choice[c].config, d->choice[c].kernel->space);
+		if (!strcmp(d->choice[c].kernel->name, kernel) && !strcmp(words, text))
+			return c;
+	}
+	fail_msg("no choice %s %s", kernel, text);
+	return -1;
+}
+
+/* Pass A prefers 16 rows, pass B says 32; 64 was not measured again. */
+static void test_pass_a_teaches_and_pass_b_judges(void **state)
+{
+	struct data *d = begin();
+	(void)state;
+	add_pass(d, 'A', "4q1s4k", "decode", QBLOCK(16), 100);
+	add_pass(d, 'A', "4q1s4k", "decode", QBLOCK(32), 110);
+	add_pass(d, 'A', "4q1s4k", "decode", QBLOCK(64), 90);
+	add_pass(d, 'B', "4q1s4k", "decode", QBLOCK(16), 120);
+	add_pass(d, 'B', "4q1s4k", "decode", QBLOCK(32), 110);
+	add_pass(d, 'A', "8q1s4k", "decode", QBLOCK(16), 70);
+	assert_true(data_finish(d));
+	const int four = strcmp(d->v[0].batch_text, "4q1s4k") != 0;
+	const int c16 = choice_of(d, "qblock", QBLOCK(16)),
+		  c32 = choice_of(d, "qblock", QBLOCK(32)),
+		  c64 = choice_of(d, "qblock", QBLOCK(64));
+	int best;
+	assert_int_equal(d->pass, PASS_B);
+	assert_true(data_time(d, four, PHASE_DECODE, c16) == 120);
+	assert_true(fabs(d->shift[four] - 1.1) < 1e-12); /* of 1.2 and 1.0 */
+	assert_true(fabs(data_time(d, four, PHASE_DECODE, c64) - 99) < 1e-9);
+	assert_true(data_best(d, four, PHASE_DECODE, &best) == 110); /* 99 was not measured */
+	assert_int_equal(best, c32);
+	assert_true(data_oracle(d, four) == 110);
+	assert_false(data_confirmed(d, four, &(struct pick){ -1, c64, 1 }));
+	assert_true(data_confirmed(d, four, &(struct pick){ -1, c16, 1 }));
+	assert_true(data_time(d, !four, PHASE_DECODE, c16) == 70); /* no pass B: pass A */
+	assert_true(data_confirmed(d, !four, &(struct pick){ -1, c16, 1 }));
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	const int row = m->scenario[0] == four ? 0 : 1;
+	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(64)), 0);
+	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(16)), 105361); /* ln 100/90 */
+	matrix_free(m);
+	data_free(d);
+}
+
+static void add_lap(struct data *d, long long run, const char *choice, double us, double ratio)
+{
+	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", choice, us);
+	c.run = run;
+	c.stage = "race";
+	c.ratio = ratio;
+	assert_true(data_add(d, &c));
+}
+
+/* Run 2 met a clock 4 % slower: its 104 is run 1's 100. Run 3 had another reference. */
+static void test_races_are_compared_by_one_clock(void **state)
+{
+	struct data *d = begin();
+	(void)state;
+	add_lap(d, 1, QBLOCK(16), 200, 1);
+	add_lap(d, 1, QBLOCK(32), 100, 0.5);
+	add_lap(d, 2, QBLOCK(64), 104, 0.5);
+	add_lap(d, 3, with("qblock", "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8"), 100, 1);
+	assert_true(data_finish(d));
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(32)), 0);
+	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(64)), 0);
+	assert_int_equal(cost(m, d, 0, "qblock", QBLOCK(16)), 693147);
+	assert_int_equal(
+	    cost(m, d, 0, "qblock", with("qblock", "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8")), 0);
+	matrix_free(m);
+	data_free(d);
+}
+
+/* What was given up early is no tie, however near; noise is of the time's band. */
+static void test_given_up_and_noise_of_the_band(void **state)
+{
+	struct data *d = begin();
+	(void)state;
+	struct store_cell c = cell_like("4q1s4k", "decode", "qblock", QBLOCK(32), 10.1);
+	c.stopped = "screen";
+	d->noise = (struct noise){ .pairs = { 9, 9, 9 }, .floor = { 0.015, 0.006, 0.005 } };
+	add(d, "4q1s4k", "decode", "qblock", QBLOCK(16), 10);
+	assert_true(data_add(d, &c));
+	add(d, "4q1s4k", "decode", "qblock", QBLOCK(64), 10.14);
+	add(d, "8q1s4k", "decode", "qblock", QBLOCK(16), 1000);
+	add(d, "8q1s4k", "decode", "qblock", QBLOCK(64), 1014);
+	assert_true(data_finish(d));
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	const int four = strcmp(d->v[m->scenario[0]].batch_text, "4q1s4k") != 0;
+	assert_int_equal(cost(m, d, four, "qblock", QBLOCK(64)), 0);     /* 1.4 of 1.5 % */
+	assert_int_equal(cost(m, d, four, "qblock", QBLOCK(32)), 15000); /* at least noise */
+	assert_int_equal(cost(m, d, !four, "qblock", QBLOCK(64)), 13903);
+	matrix_free(m);
+	data_free(d);
+}
+
+/* ---- formulas ----------------------------------------------------------------------------- */
+static void test_a_formula_costs_what_it_means(void **state)
+{
+	static const char *const batches[] = { "4q1s4k", "8q1s8k", "1q1s32k", "64q1s1k" };
+	struct data *d = begin();
+	const struct kernel *k = kernel_find(BACKEND_GPU, "segmented");
+	const struct axis *a = &k->space->axis[k->space->formula_axis];
+	(void)state;
+	for (size_t b = 0; b < COUNT(batches); b++)
+		for (int i = 0; i < a->num_values; i++) {
+			char set[80];
+			snprintf(set, sizeof set, "BLOCK_M=16 TILE_SIZE=64 SEGMENTS=%d",
+				 a->values[i]);
+			add(d, batches[b], "decode", "segmented", with("segmented", set),
+			    100 + 10 * i + (double)b);
+		}
+	assert_true(data_finish(d));
+	assert_int_equal(d->num_columns - d->num_choices, k->space->num_formulas);
+	for (int s = 0; s < d->n; s++)
+		for (int c = d->num_choices; c < d->num_columns; c++) {
+			struct choice means = { .kernel = k };
+			assert_null(config_resolve(&means.config, &d->choice[c].config, k,
+						   &d->v[s].shape, &d->v[s].part[PHASE_DECODE],
+						   &d->run.device));
+			const int concrete = data_find(d, &means);
+			assert_int_equal(data_concrete(d, s, PHASE_DECODE, c), concrete);
+			assert_true(data_time(d, s, PHASE_DECODE, c) ==
+				    data_time(d, s, PHASE_DECODE, concrete));
+			assert_true(data_legal(d, s, PHASE_DECODE, c));
+		}
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	assert_int_equal(m->cols, d->num_columns);
+	matrix_free(m);
+	data_free(d);
+}
+
+/* Between two members the larger of their times; beyond, a tenth a step, three at most. */
+static void test_family_bounds(void **state)
+{
+	static const struct {
+		const char *set;
+		double us;
+	} rows[] = {
+		{ "SEGMENTS=6", 60 },  /* between 4 and 8 */
+		{ "SEGMENTS=12", 66 }, /* one beyond */
+		{ "SEGMENTS=16", 72 }, { "SEGMENTS=24", INFINITY },
+		{ "SEGMENTS=3", 55 },  { "SEGMENTS=8", 60 },
+	};
+	struct data *d = begin();
+	(void)state;
+	add(d, "4q1s4k", "decode", "segmented", SEGMENTED(4), 50);
+	add(d, "4q1s4k", "decode", "segmented", SEGMENTED(8), 60);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char set[80];
+		snprintf(set, sizeof set, "BLOCK_M=16 TILE_SIZE=64 %s", rows[i].set);
+		add(d, "1q1s32k", "decode", "segmented", with("segmented", set), 10);
+	}
+	assert_true(data_finish(d));
+	const int four = strcmp(d->v[0].batch_text, "4q1s4k") != 0;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char set[80];
+		snprintf(set, sizeof set, "BLOCK_M=16 TILE_SIZE=64 %s", rows[i].set);
+		const int c = choice_of(d, "segmented", with("segmented", set));
+		const double us = family_time(d, four, PHASE_DECODE, c);
+		if (!(us == rows[i].us || fabs(us - rows[i].us) < 1e-9))
+			fail_msg("%s: %g, not %g", rows[i].set, us, rows[i].us);
+	}
+	data_free(d);
+}
+
 static long long minima(const struct matrix *m, const int *cols, int n)
 {
 	long long sum = 0;
@@ -286,6 +466,11 @@ int main(void)
 		cmocka_unit_test(test_weights_and_held_out_rows),
 		cmocka_unit_test(test_what_does_not_belong_is_refused),
 		cmocka_unit_test(test_scenarios_differ_by_any_of_their_keys),
+		cmocka_unit_test(test_pass_a_teaches_and_pass_b_judges),
+		cmocka_unit_test(test_races_are_compared_by_one_clock),
+		cmocka_unit_test(test_given_up_and_noise_of_the_band),
+		cmocka_unit_test(test_a_formula_costs_what_it_means),
+		cmocka_unit_test(test_family_bounds),
 		cmocka_unit_test(test_portfolio),
 		cmocka_unit_test(test_order_of_insertion_leaves_no_trace),
 	};

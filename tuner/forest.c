@@ -279,7 +279,7 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
 	struct phase_fit fit[2] = { { 0 } };
-	const int for_join = limits->leaves < 12 ? 1 : limits->leaves / 6;
+	const int for_join = limits->leaves < 12 ? 1 : limits->leaves / 12;
 	int done = 1;
 	*f = (struct forest){ 0 };
 	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);
