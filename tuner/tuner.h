@@ -1,10 +1,11 @@
 /* tuner.h - from measured times to the code that chooses; the map of this
  * folder. Knows nothing of GPUs: all it reads is a database.
  *
- *   results/<gpu>.sqlite -data.c, times.c-> cells -matrix.c-> costs of a decision
- *        -grow.c, prune.c, fit.c-> trees
- *        -forest.c-> struct forest
- *        -emit.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
+ *   results/<gpu>.sqlite -data.c, order.c, formulas.c, times.c-> cells
+ *        -matrix.c, columns.c-> costs of a decision
+ *        -grow.c, exact.c, prune.c, fit.c, relabel.c-> trees
+ *        -forest.c, leaves.c, validity.c-> struct forest
+ *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
  *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
  *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
  *   nothing was measured; eval.c, show.c and diff.c answer people. confirm.c asks the
