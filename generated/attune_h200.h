@@ -13,14 +13,14 @@
  *             trees of depth 3: 1.0181 at best, 1.0196 by look-ahead; this one 1.0173
  *   decode    best of 1, 2, ... choices: 1.504 1.070 1.043 1.027 1.018 1.013 1.009 1.007
  *             1.005 1.003 1.003 1.002
- *             trees of depth 3: 1.0289 at best, 1.0296 by look-ahead; this one 1.0288
+ *             trees of depth 3: 1.0289 at best, 1.0296 by look-ahead; this one 1.0198
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      155  1.043  1.209  1.561   77.4
+ *   tree        train                      155  1.035  1.200  1.561   83.2
  *   tree        peers                       43  1.009  1.025  1.076   97.7
- *   tree        heldout                     62  1.092  1.283  1.587   40.3
+ *   tree        heldout                     62  1.094  1.283  1.587   38.7
  *   best_fixed  train                      155  1.520  5.588 13.389   25.2
  *   best_fixed  peers                       43  1.345  5.228 15.317   51.2
  *   best_fixed  heldout                     62  1.493  4.371 14.332   11.3
@@ -54,19 +54,20 @@
 #define ATTUNE_H200_CHOICES(CHOICE) \
 	CHOICE( 0, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3") \
 	CHOICE( 1, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE( 2, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=8") \
-	CHOICE( 3, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 4, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=8") \
-	CHOICE( 5, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=4") \
-	CHOICE( 6, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3") \
+	CHOICE( 2, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 3, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=8") \
+	CHOICE( 4, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=4") \
+	CHOICE( 5, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3") \
+	CHOICE( 6, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=8") \
 	CHOICE( 7, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
 	CHOICE( 8, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
 	CHOICE( 9, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
 	CHOICE(10, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE(11, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE(12, segmented, "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
-	CHOICE(13, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=2") \
-	CHOICE(14, naive,     "NUM_WARPS=4")
+	CHOICE(11, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=8") \
+	CHOICE(12, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE(13, segmented, "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
+	CHOICE(14, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=2") \
+	CHOICE(15, naive,     "NUM_WARPS=4")
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -118,21 +119,25 @@
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
@@ -152,9 +157,9 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 		if (f->kv_tokens <= 1280) {
 			if (f->max_query <= 96) {
 				if (f->max_query <= 56) {
-					return 14; /* 3 scenarios, 1.010, p95 1.035; next 11, 1.199; no better than the defaults for sure; guarded */
+					return 15; /* 3 scenarios, 1.010, p95 1.035; next 12, 1.199; no better than the defaults for sure; guarded */
 				} else {
-					return 11; /* 3 scenarios, 1.081, p95 1.218; next 7, 1.167; no better than the defaults for sure */
+					return 12; /* 3 scenarios, 1.081, p95 1.218; next 7, 1.167; no better than the defaults for sure */
 				}
 			} else {
 				return 7; /* 14 scenarios, 1.023, p95 1.153; next 1, 1.049 */
@@ -164,12 +169,12 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 		} else if (f->num_query_heads <= 16) {
 			return 10; /* 5 scenarios, 1.031, p95 1.074; next 7, 1.160 */
 		} else {
-			return 3; /* 26 scenarios, 1.009, p95 1.049; next 1, 1.045; guarded */
+			return 2; /* 26 scenarios, 1.009, p95 1.049; next 1, 1.045; guarded */
 		}
 	} else if (f->max_query <= 256) {
-		return 12; /* 3 scenarios, 1.074, p95 1.138; next 13, 1.617; guarded */
+		return 13; /* 3 scenarios, 1.074, p95 1.138; next 14, 1.617; guarded */
 	} else if (f->row_blocks <= 240) {
-		return 13; /* 3 scenarios, 1.010, p95 1.038; next 12, 1.258; guarded */
+		return 14; /* 3 scenarios, 1.010, p95 1.038; next 13, 1.258; guarded */
 	} else {
 		return 1; /* 24 scenarios, 1.000, p95 1.000; next 10, 1.064; guarded */
 	}
@@ -180,73 +185,91 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 	if (f->blocks_per_unit <= 12) {
 		if (f->kv_tokens <= 3584) {
 			if (f->max_seq <= 384) {
-				return 9; /* 6 scenarios, 1.024, p95 1.144; next 6, 1.042; no better than the defaults for sure; guarded */
+				return 9; /* 6 scenarios, 1.024, p95 1.144; next 5, 1.042; no better than the defaults for sure; guarded */
+			} else if (f->max_seq <= 1024) {
+				return 6; /* 4 scenarios, 1.025, p95 1.056; next 3, 1.035; no better than the defaults for sure; guarded */
 			} else {
-				return 4; /* 9 scenarios, 1.050, p95 1.132; next 2, 1.067; guarded */
+				return 11; /* 5 scenarios, 1.000, p95 1.000; next 6, 1.071; guarded */
 			}
 		} else if (f->heads_x_seqs <= 32) {
 			if (f->heads_x_seqs <= 8) {
-				return 8; /* 11 scenarios, 1.000, p95 1.000; next 4, 1.408; guarded */
+				return 8; /* 11 scenarios, 1.000, p95 1.000; next 11, 1.190; guarded */
 			} else {
-				return 4; /* 6 scenarios, 1.015, p95 1.050; next 2, 1.057; guarded */
+				return 6; /* 6 scenarios, 1.015, p95 1.050; next 3, 1.057; guarded */
 			}
 		} else if (f->skew <= 16) {
-			return 5; /* 17 scenarios, 1.005, p95 1.033; next 4, 1.091; guarded */
+			return 4; /* 17 scenarios, 1.005, p95 1.033; next 6, 1.091; guarded */
 		} else {
-			return 4; /* 5 scenarios, 1.092, p95 1.209; next 2, 1.119; no better than the defaults for sure; guarded */
+			return 6; /* 5 scenarios, 1.092, p95 1.209; next 11, 1.108; no better than the defaults for sure; guarded */
 		}
 	} else if (f->skew <= 32) {
 		if (f->num_seqs <= 16) {
-			return 6; /* 13 scenarios, 1.034, p95 1.543; next 9, 1.147; guarded */
+			return 5; /* 13 scenarios, 1.034, p95 1.543; next 9, 1.147; guarded */
 		} else {
 			return 0; /* 65 scenarios, 1.020, p95 1.067 */
 		}
+	} else if (f->max_seq <= 7680) {
+		if (f->num_seqs <= 64) {
+			return 3; /* 7 scenarios, 1.001, p95 1.010; next 6, 1.042; no better than the defaults for sure; guarded */
+		} else {
+			return 0; /* 4 scenarios, 1.006, p95 1.013; next 5, 1.029 */
+		}
+	} else if (f->max_seq <= 10240) {
+		return 5; /* 4 scenarios, 1.016, p95 1.047; next 0, 1.106; no better than the defaults for sure; guarded */
 	} else {
-		return 2; /* 28 scenarios, 1.060, p95 1.422; next 4, 1.109; no better than the defaults for sure; guarded */
+		return 3; /* 13 scenarios, 1.048, p95 1.561; next 6, 1.060; no better than the defaults for sure; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return 1; /* 55 scenarios, 1.005, p95 1.000; next 0, 1.467 */
+	return 1; /* 55 scenarios, 1.005, p95 1.000; next 0, 1.476 */
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 14, .max_query = 0, .kv_tokens = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 14, .max_query = 56, .kv_tokens = 1280, .keys_per_query = 3840) \
-	VECTOR(prefill, 11, .max_query = 57, .kv_tokens = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 11, .max_query = 96, .kv_tokens = 1280, .keys_per_query = 3840) \
+	VECTOR(prefill, 15, .max_query = 0, .kv_tokens = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 15, .max_query = 56, .kv_tokens = 1280, .keys_per_query = 3840) \
+	VECTOR(prefill, 12, .max_query = 57, .kv_tokens = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 12, .max_query = 96, .kv_tokens = 1280, .keys_per_query = 3840) \
 	VECTOR(prefill, 7, .max_query = 97, .kv_tokens = 0, .keys_per_query = 0) \
 	VECTOR(prefill, 7, .max_query = 97, .kv_tokens = 1280, .keys_per_query = 3840) \
 	VECTOR(prefill, 1, .rows = 0, .kv_tokens = 1281, .keys_per_query = 0) \
 	VECTOR(prefill, 1, .rows = 3072, .kv_tokens = 1281, .keys_per_query = 3840) \
 	VECTOR(prefill, 10, .num_query_heads = 0, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 0) \
 	VECTOR(prefill, 10, .num_query_heads = 16, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 3840) \
-	VECTOR(prefill, 3, .num_query_heads = 17, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 0) \
-	VECTOR(prefill, 3, .num_query_heads = 17, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 3840) \
-	VECTOR(prefill, 12, .max_query = 0, .keys_per_query = 3841) \
-	VECTOR(prefill, 12, .max_query = 256, .keys_per_query = 3841) \
-	VECTOR(prefill, 13, .max_query = 257, .row_blocks = 0, .keys_per_query = 3841) \
-	VECTOR(prefill, 13, .max_query = 257, .row_blocks = 240, .keys_per_query = 3841) \
+	VECTOR(prefill, 2, .num_query_heads = 17, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 0) \
+	VECTOR(prefill, 2, .num_query_heads = 17, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 3840) \
+	VECTOR(prefill, 13, .max_query = 0, .keys_per_query = 3841) \
+	VECTOR(prefill, 13, .max_query = 256, .keys_per_query = 3841) \
+	VECTOR(prefill, 14, .max_query = 257, .row_blocks = 0, .keys_per_query = 3841) \
+	VECTOR(prefill, 14, .max_query = 257, .row_blocks = 240, .keys_per_query = 3841) \
 	VECTOR(prefill, 1, .max_query = 257, .row_blocks = 241, .keys_per_query = 3841) \
 	VECTOR(decode, 9, .max_seq = 0, .kv_tokens = 0, .blocks_per_unit = 0) \
 	VECTOR(decode, 9, .max_seq = 384, .kv_tokens = 3584, .blocks_per_unit = 12) \
-	VECTOR(decode, 4, .max_seq = 385, .kv_tokens = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 4, .max_seq = 385, .kv_tokens = 3584, .blocks_per_unit = 12) \
+	VECTOR(decode, 6, .max_seq = 385, .kv_tokens = 0, .blocks_per_unit = 0) \
+	VECTOR(decode, 6, .max_seq = 1024, .kv_tokens = 3584, .blocks_per_unit = 12) \
+	VECTOR(decode, 11, .max_seq = 1025, .kv_tokens = 0, .blocks_per_unit = 0) \
+	VECTOR(decode, 11, .max_seq = 1025, .kv_tokens = 3584, .blocks_per_unit = 12) \
 	VECTOR(decode, 8, .heads_x_seqs = 0, .kv_tokens = 3585, .blocks_per_unit = 0) \
 	VECTOR(decode, 8, .heads_x_seqs = 8, .kv_tokens = 3585, .blocks_per_unit = 12) \
-	VECTOR(decode, 4, .heads_x_seqs = 9, .kv_tokens = 3585, .blocks_per_unit = 0) \
-	VECTOR(decode, 4, .heads_x_seqs = 32, .kv_tokens = 3585, .blocks_per_unit = 12) \
-	VECTOR(decode, 5, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 5, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 16, .blocks_per_unit = 12) \
-	VECTOR(decode, 4, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 17, .blocks_per_unit = 0) \
-	VECTOR(decode, 4, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 17, .blocks_per_unit = 12) \
-	VECTOR(decode, 6, .num_seqs = 0, .skew = 0, .blocks_per_unit = 13) \
-	VECTOR(decode, 6, .num_seqs = 16, .skew = 32, .blocks_per_unit = 13) \
+	VECTOR(decode, 6, .heads_x_seqs = 9, .kv_tokens = 3585, .blocks_per_unit = 0) \
+	VECTOR(decode, 6, .heads_x_seqs = 32, .kv_tokens = 3585, .blocks_per_unit = 12) \
+	VECTOR(decode, 4, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 0, .blocks_per_unit = 0) \
+	VECTOR(decode, 4, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 16, .blocks_per_unit = 12) \
+	VECTOR(decode, 6, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 17, .blocks_per_unit = 0) \
+	VECTOR(decode, 6, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 17, .blocks_per_unit = 12) \
+	VECTOR(decode, 5, .num_seqs = 0, .skew = 0, .blocks_per_unit = 13) \
+	VECTOR(decode, 5, .num_seqs = 16, .skew = 32, .blocks_per_unit = 13) \
 	VECTOR(decode, 0, .num_seqs = 17, .skew = 0, .blocks_per_unit = 13) \
 	VECTOR(decode, 0, .num_seqs = 17, .skew = 32, .blocks_per_unit = 13) \
-	VECTOR(decode, 2, .skew = 33, .blocks_per_unit = 13) \
+	VECTOR(decode, 3, .num_seqs = 0, .max_seq = 0, .skew = 33, .blocks_per_unit = 13) \
+	VECTOR(decode, 3, .num_seqs = 64, .max_seq = 7680, .skew = 33, .blocks_per_unit = 13) \
+	VECTOR(decode, 0, .num_seqs = 65, .max_seq = 0, .skew = 33, .blocks_per_unit = 13) \
+	VECTOR(decode, 0, .num_seqs = 65, .max_seq = 7680, .skew = 33, .blocks_per_unit = 13) \
+	VECTOR(decode, 5, .max_seq = 7681, .skew = 33, .blocks_per_unit = 13) \
+	VECTOR(decode, 5, .max_seq = 10240, .skew = 33, .blocks_per_unit = 13) \
+	VECTOR(decode, 3, .max_seq = 10241, .skew = 33, .blocks_per_unit = 13) \
 	VECTOR(join, 1, .units = 1)
 
 #endif
