@@ -27,8 +27,11 @@ static int recall(struct campaign *c)
 {
 	if (c->o->again)
 		return 1;
-	return (is_newest_device(c) || campaign_begin_run(c)) &&
-	       heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name);
+	if ((!is_newest_device(c) && !campaign_begin_run(c)) ||
+	    !heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name))
+		return 0;
+	campaign_trust(c);
+	return 1;
 }
 
 /* A smoke sweep takes the lightest scenarios of each split, few enough for its time

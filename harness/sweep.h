@@ -282,6 +282,9 @@ struct campaign {
 void campaign_make(struct campaign *, const struct scenario_list *);
 /* After the heats are complete, or have grown. */
 int campaign_remember(struct campaign *);
+/* After heats_recall: what has a time by today's sources and this device has passed the
+ * corner batches before that. */
+void campaign_trust(struct campaign *);
 void campaign_free(struct campaign *);
 /* Seconds since it began: of the clock, or of a replay's device. */
 double campaign_seconds(const struct campaign *);

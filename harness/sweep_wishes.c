@@ -172,6 +172,16 @@ static enum stage stage_named(const char *name)
 	return s;
 }
 
+/* What pass A has found right need not pass the corner batches again. */
+static int recall(struct campaign *c)
+{
+	store_stage(c->store, stage_names[STAGE_RACE]);
+	const int ok = heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name);
+	campaign_trust(c);
+	store_stage(c->store, stage_names[c->stage]);
+	return ok;
+}
+
 static int fulfil(struct list *l)
 {
 	struct campaign *c = &l->c;
@@ -185,7 +195,7 @@ static int fulfil(struct list *l)
 		complain("nothing to do: all %d are in %s", wished, c->db);
 		return EXIT_DONE;
 	}
-	int code = campaign_remember(c) ? campaign_compile(c) : EXIT_CHECK;
+	int code = campaign_remember(c) && recall(c) ? campaign_compile(c) : EXIT_CHECK;
 	if (code)
 		return code;
 	c->worker = worker_new(&setup);

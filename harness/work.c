@@ -11,7 +11,7 @@
  * time that it runs; after that before the race once in LOOK_ODDS times, where the output is
  * small; and after it whenever it has come this near to the winner. */
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
-static const double finalist = 1.05;
+static const double finalist = 1.05, finalist_large = 1.01;
 
 /* ---- saying --------------------------------------------------------------------- */
 
@@ -216,7 +216,8 @@ static void after(void *arg, int i)
 	struct runner *r = &l->runner[i];
 	const struct measurement *m = &l->racer[i].m;
 	struct verdict v;
-	if (m->outcome == OUTCOME_OK && m->samples && !(m->lead > finalist) && !r->checked &&
+	const double limit = l->workload.out_bytes > SMALL_OUTPUT ? finalist_large : finalist;
+	if (m->outcome == OUTCOME_OK && m->samples && !(m->lead > limit) && !r->checked &&
 	    !work_pass_workload(l, r, &v))
 		work_judge(l, r->index, &v, "as timed");
 	else
@@ -265,7 +266,7 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 		work_failed(l, r->index, OUTCOME_RESOURCES, attune_last_error());
 		return;
 	}
-	if (r->parts == 1 && !e->lane.gated && !work_pass_gate(l, r))
+	if (r->parts == 1 && !work_pass_gate(l, r, e->lane.gated))
 		return;
 	if (r->checked && !work_pass_workload(l, r, &v)) {
 		work_judge(l, r->index, &v, "as timed");

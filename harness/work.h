@@ -94,9 +94,9 @@ enum attune_status work_call(void *runner, int set);
 double work_slow_call_s(const struct life *);
 
 /* work_gate.c: 0: it is wrong. work_judge says so to the parent; so does the gate, but not
- * work_pass_workload. */
+ * work_pass_workload. has_passed: before now, or in another process. */
 int work_judge(struct life *, int index, const struct verdict *, const char *batch);
-int work_pass_gate(struct life *, const struct runner *);
+int work_pass_gate(struct life *, const struct runner *, int has_passed);
 int work_pass_workload(struct life *, struct runner *, struct verdict *);
 
 /* work.c: the life of a worker; its parent's end of the socket is closed. */

@@ -39,12 +39,14 @@ int work_judge(struct life *l, int index, const struct verdict *v, const char *b
 	return v->outcome == OUTCOME_OK;
 }
 
-int work_pass_gate(struct life *l, const struct runner *r)
+int work_pass_gate(struct life *l, const struct runner *r, int has_passed)
 {
 	const struct part_of_call *p = &r->part[0];
 	struct said said = { .word = SAYS_PASSED, .index = r->index };
 	const struct entrant *e = &l->setup->heats->entrant[p->entrant];
 	char *passed = &l->passed[e->built * 3 + (int)p->phase];
+	if (has_passed)
+		return *passed = 1;
 	const int excused =
 	    *passed && heats_scramble((unsigned)p->entrant * 0x9e3779b9ull) % GATE_ODDS;
 	for (int i = 0; corner_batches[i] && !excused; i++) {
