@@ -1,6 +1,7 @@
 #!/bin/sh
 # t_committed.sh - what is committed fits together: every header is what its database
-# says, every database is sound, and neither is there without the other.
+# says and answers its own test vectors, every database is sound, and neither is there
+# without the other.
 B=${B:-build}
 n=0 failed=0
 row() { # row STATUS NAME
@@ -15,6 +16,17 @@ for header in generated/attune_*.h; do
 	status=$?
 	[ $status -eq 0 ] || sed 's/^/# /' "$B/check.diff" | head -40
 	row $status "$header is what results/$gpu.sqlite says"
+	upper=$(echo "$gpu" | tr a-z A-Z)
+	cat >"$B/vectors.c" <<-END
+		#include "$PWD/$header"
+		#define VECTOR(decision, id, ...) { struct attune_features f = { __VA_ARGS__ }; \\
+			n++; wrong += attune_${gpu}_##decision(&f) != id; }
+		int main(void)
+		{ int n = 0, wrong = 0; ATTUNE_${upper}_VECTORS(VECTOR) return wrong || n < 3; }
+	END
+	${CC:-cc} -std=c11 -Wall -Werror -iquote kernels -o "$B/vectors" "$B/vectors.c" &&
+		"$B/vectors"
+	row $? "$header answers its vectors"
 done
 for db in results/*.sqlite; do
 	[ -e "$db" ] || continue
