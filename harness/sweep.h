@@ -10,7 +10,8 @@
  *   worker.c        runs a race in a process that can be lost
  *   campaign.c      races against the clock: what they cost, what is kept of them
  *   stages.c        race, complete, cold, audit: what is raced when
- *   sweep.c         options, beginning and end of a sweep that fills a database
+ *   sweep.c         beginning and end of a sweep that fills a database
+ *   sweep_report.c  what it took, and what its audit and its controls say
  *   sweep_wishes.c  exact cells, for those who know what they want
  *   sweep_replay.c  the same stages on a database instead of a device */
 #ifndef SWEEP_H
