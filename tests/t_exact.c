@@ -246,6 +246,27 @@ static void test_order_of_rows_and_columns_does_not_matter(void **state)
 	}
 }
 
+static void test_threads_do_not_show(void **state)
+{
+	unsigned long long seed = 5;
+	(void)state;
+	for (int i = 0; i < INSTANCES / 8; i++) {
+		struct matrix *m = random_matrix(&seed);
+		struct exact_options o = random_options(&seed);
+		struct certificate c, d;
+		struct tree a, b;
+		o.threads = 1;
+		assert_true(tree_exact(&a, m, &o, &c));
+		o.threads = 3;
+		assert_true(tree_exact(&b, m, &o, &d));
+		assert_true(c.objective == d.objective && c.bound == d.bound);
+		check_same_splits(&a, 0, &b, 0);
+		tree_free(&a);
+		tree_free(&b);
+		matrix_free(m);
+	}
+}
+
 /* ---- larger ones ------------------------------------------------------------------- */
 /* Costs without any structure: the hardest. */
 static void fill_random(struct matrix *m, int features, int levels, unsigned long long *seed)
@@ -417,6 +438,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_exact_is_brute_force),
 		cmocka_unit_test(test_exact_hybrid_leaf_are_in_that_order),
 		cmocka_unit_test(test_order_of_rows_and_columns_does_not_matter),
+		cmocka_unit_test(test_threads_do_not_show),
 		cmocka_unit_test(test_time_limits_keep_the_bounds),
 		cmocka_unit_test(test_depth_3_is_the_best_of_all_roots),
 	};

@@ -1,355 +1,65 @@
-/* exact.c - the tree of least cost of all trees of a depth, and proof of it.
- *
- * "Policy trees" over per-instance costs (Zhou, Athey, Wager 2023; policytree), by
- * branch and bound. What is whose:
- *   - costs of subtrees add up, so that a set of rows and a depth have one answer
- *     wherever they come up, kept by a 128-bit Zobrist hash; the similarity bound
- *     between sets that differ by a few rows; the depth-2 step (pairs.c): STreeD,
- *     van der Linden, de Weerdt, Demirovic 2023, arXiv 2305.19706, sections 4.2-4.4;
- *   - thresholds in bisection order, where the answers at the ends of an interval
- *     bound all that lies between them: ConTree, Brita, van der Linden, Demirovic
- *     2025, arXiv 2501.07903, section 4.2, there for errors. It holds for any cost
- *     that is not negative: a tree for a set costs its subsets no more.
- *
- *       left(lo) in left(a), right(hi) in right(a)  for lo < a < hi
- *       => cost(a) >= relaxed(left(lo)) + relaxed(right(hi))
- *
- * With a minimum support restriction makes leaves that are too small, and the bound
- * would be none; so bounds are of the problem without it (struct half, `relaxed`),
- * and only incumbents observe it.
- *
- * Among trees that cost the same the one of fewest leaves wins, then at each node
- * the first feature, then the lowest threshold; so bounds cut off a tie only
- * where it would lose. The answer hence does not depend on the order of search. */
+/* exact.c - the best tree there is, with its certificate: search.c from the root, by as
+ * many threads as there are CPUs, starting from the hybrid tree. */
 #include "solver.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include <unistd.h>
 
-/* ---- search ------------------------------------------------------------------------- */
-static double seconds_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+/* ---- threads ------------------------------------------------------------------------ */
+enum { MAX_THREADS = 16, ROWS_FOR_THREADS = 200 };
 
-/* A node of the search at work. */
-struct search {
-	struct solver *s;
-	const struct view *v;
+struct member {
+	struct solver s;
+	struct search x;
 	int depth;
-	int64_t budget;
-	struct answer best;
-	int64_t *table; /* see table_copy; NULL: none */
-	/* Of the feature at hand: the ends of the thresholds tried, and what is known there. */
-	int tried[2];
-	int64_t right_of_first, left_of_last;
+	pthread_t thread;
 };
 
-/* What a tree at (f, rank) may cost to be of use: as much as the best when it
- * would win the tie. */
-static int64_t limit_at(const struct search *x, int f, int rank)
+static int64_t least(int64_t a, int64_t b)
 {
-	const struct answer *b = &x->best;
-	const int wins = b->f > f || (b->f == f && b->at > rank);
-	const int64_t limit = wins ? b->value : b->value - 1;
-	return limit < x->budget ? limit : x->budget;
+	return a < b ? a : b;
 }
 
-static void lower_to(int64_t *v, int64_t to)
+static void *work(void *arg)
 {
-	*v = to < *v ? to : *v;
+	struct member *w = arg;
+	view_fill(&w->s, &w->s.view[w->depth], w->s.all, w->s.n);
+	search_view(&w->x, w->depth, NULL);
+	return NULL;
 }
 
-static void note_bound(struct search *x, int64_t bound)
+/* The root by all members; member 0 is the calling thread. */
+static struct answer work_together(struct member *w, int n, int depth, int64_t budget, int *winner)
 {
-	lower_to(&x->best.relaxed, bound);
-	lower_to(&x->best.lower, bound);
-}
-
-static void note_trial(struct search *x, int f, int rank, const struct half side[2])
-{
-	const int64_t lower = side[0].lower + side[1].lower;
-	const int solved = side[0].solved && side[1].solved;
-	const int wins = solved && lower <= limit_at(x, f, rank);
-	lower_to(&x->best.relaxed, side[0].relaxed + side[1].relaxed);
-	lower_to(&x->best.lower, lower);
-	if (wins) {
-		x->best.value = lower;
-		x->best.f = f;
-		x->best.at = rank;
+	struct team team = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	int started[MAX_THREADS] = { 0 };
+	team.best = (struct answer){ .value = INT64_MAX, .f = ATTUNE_NUM_FEATURES };
+	for (int i = n - 1; i >= 0; i--) {
+		w[i].depth = depth;
+		w[i].x = (struct search){ .team = &team,
+					  .member = i,
+					  .s = &w[i].s,
+					  .v = &w[i].s.view[depth],
+					  .budget = budget };
+		if (i)
+			started[i] = !pthread_create(&w[i].thread, NULL, work, &w[i]);
 	}
-}
-
-static void raise_to(int64_t *v, int64_t to)
-{
-	*v = to > *v ? to : *v;
-}
-
-static struct answer search(struct solver *, const int *rows, int n, int depth, int64_t budget,
-			    int64_t *table);
-
-/* A table holds, for a set and a depth, relaxed bounds of the left and the right side
- * of each of its splits, [2][p][room] by rank. They hold for its supersets too: the
- * children of neighbouring thresholds are such, and what was learned of the splits
- * of one rules out most splits of the next. */
-static int64_t *table_copy(const struct solver *s, const int64_t *from)
-{
-	const size_t size = 2 * (size_t)s->p * (size_t)s->room * sizeof *from;
-	int64_t *table = malloc(size);
-	if (table && from)
-		memcpy(table, from, size);
-	else if (table)
-		memset(table, 0, size);
-	return table;
-}
-
-static int64_t *table_at(const struct search *x, int side, int f)
-{
-	return &x->table[(side * x->s->p + f) * x->s->room];
-}
-
-/* The left side grows with the rank, the right one shrinks. */
-static void table_spread(const struct search *x)
-{
-	for (int f = 0; f < x->s->p; f++) {
-		int64_t *left = table_at(x, 0, f), *right = table_at(x, 1, f);
-		for (int r = 1; r < x->s->levels[f]; r++)
-			raise_to(&left[r], left[r - 1]);
-		for (int r = x->s->levels[f] - 2; r >= 0; r--)
-			raise_to(&right[r], right[r + 1]);
-	}
-}
-
-/* Both sides by search, the larger first; the other only if the sum may be of use.
- * side[] comes with bounds, table[] with those of subsets. */
-static void try_children(struct search *x, int f, int rank, struct half side[2],
-			 int64_t *const table[2])
-{
-	struct solver *s = x->s;
-	int *rows = s->sides[x->depth];
-	const int64_t limit = limit_at(x, f, rank);
-	const int below = view_divide(s, x->v, f, rank, rows);
-	const int n[2] = { below, x->v->n - below };
-	const int first = n[1] > n[0];
-	for (int k = 0; k < 2; k++) {
-		const struct answer *known = recall(s, rows + (k ? below : 0), n[k], x->depth - 1);
-		if (known) {
-			raise_to(&side[k].relaxed, known->relaxed);
-			raise_to(&side[k].lower, known->lower);
-		}
-	}
-	for (int i = 0; i < 2; i++) {
-		const int k = i ? !first : first;
-		if (side[0].lower + side[1].lower > limit)
-			return;
-		const struct answer a = search(s, rows + (k ? below : 0), n[k], x->depth - 1,
-					       limit - side[!k].lower, table[k]);
-		raise_to(&side[k].relaxed, a.relaxed);
-		raise_to(&side[k].lower, a.lower);
-		side[k].solved = a.solved;
-	}
-}
-
-/* Sums of the greatest costs of rows, by level of a feature. */
-static void sum_most(const struct search *x, int f)
-{
-	const uint16_t *local = &x->v->local[(size_t)f * (size_t)x->s->n];
-	int64_t *most = x->v->most;
-	memset(most, 0, sizeof *most * (size_t)x->v->u[f]);
-	for (int i = 0; i < x->v->n; i++)
-		most[local[i]] += x->s->most[x->v->row[i]];
-	for (int l = 1; l < x->v->u[f]; l++)
-		most[l] += most[l - 1];
-}
-
-/* What is known of the two sides at the ends of an interval; the similarity bound
- * takes from the larger set what the rows between could cost at the most. */
-struct ends {
-	int lo, hi;
-	int64_t left[2], right[2];   /* relaxed bounds at lo and at hi, 0: none */
-	int64_t *of_left, *of_right; /* tables of the left side at lo, the right one at hi */
-};
-
-/* Relaxed bounds of both sides at threshold a. */
-static void bound_sides(const struct search *x, int f, const struct ends *e, int a,
-			struct half side[2])
-{
-	const int rank = x->v->rank[f * x->s->room + a];
-	const int64_t *most = x->v->most;
-	side[0] = (struct half){ e->left[0], 0, 0 };
-	side[1] = (struct half){ e->right[1], 0, 0 };
-	if (e->left[1])
-		raise_to(&side[0].relaxed, e->left[1] - most[e->hi] + most[a]);
-	if (e->right[0])
-		raise_to(&side[1].relaxed, e->right[0] - most[a] + most[e->lo]);
-	if (x->table) {
-		raise_to(&side[0].relaxed, table_at(x, 0, f)[rank]);
-		raise_to(&side[1].relaxed, table_at(x, 1, f)[rank]);
-	}
-	side[0].lower = side[0].relaxed;
-	side[1].lower = side[1].relaxed;
-}
-
-/* The middle one of the thresholds between that may be of use; the others' bounds are
- * noted. -1: none is. */
-static int middle_of(struct search *x, int f, const struct ends *e)
-{
-	const uint16_t *rank = &x->v->rank[f * x->s->room];
-	struct half side[2];
-	int first = -1, last = -1;
-	for (int a = e->lo + 1; a < e->hi; a++) {
-		bound_sides(x, f, e, a, side);
-		const int64_t bound = side[0].relaxed + side[1].relaxed;
-		if (x->s->late || bound > limit_at(x, f, rank[a])) {
-			note_bound(x, bound);
+	work(&w[0]);
+	struct answer best = w[0].x.best;
+	for (int i = 1; i < n; i++) {
+		if (!started[i])
 			continue;
-		}
-		first = first < 0 ? a : first;
-		last = a;
+		pthread_join(w[i].thread, NULL);
+		best.lower = least(best.lower, w[i].x.best.lower);
+		best.relaxed = least(best.relaxed, w[i].x.best.relaxed);
 	}
-	return first < 0 ? -1 : first + (last - first) / 2;
-}
-
-static void try_split(struct search *x, int f, int a, const struct ends *e, struct half side[2],
-		      int64_t *table[2])
-{
-	const int rank = x->v->rank[f * x->s->room + a];
-	bound_sides(x, f, e, a, side);
-	if (x->depth == 2) {
-		solve_pair(x->s, x->v, f, a, side);
-	} else {
-		table[0] = table_copy(x->s, e->of_left);
-		table[1] = table_copy(x->s, e->of_right);
-		try_children(x, f, rank, side, table);
-	}
-	note_trial(x, f, rank, side);
-	if (x->table) {
-		raise_to(&table_at(x, 0, f)[rank], side[0].relaxed);
-		raise_to(&table_at(x, 1, f)[rank], side[1].relaxed);
-	}
-	if (a < x->tried[0]) {
-		x->tried[0] = a;
-		x->right_of_first = side[1].relaxed;
-	}
-	if (a > x->tried[1]) {
-		x->tried[1] = a;
-		x->left_of_last = side[0].relaxed;
-	}
-}
-
-/* The thresholds lo < a < hi of a feature. */
-static void bisect(struct search *x, int f, const struct ends *e)
-{
-	const int mid = middle_of(x, f, e);
-	int64_t *table[2] = { NULL, NULL };
-	struct half side[2];
-	if (mid < 0)
-		return;
-	try_split(x, f, mid, e, side, table);
-	const struct ends lower = { e->lo,
-				    mid,
-				    { e->left[0], side[0].relaxed },
-				    { e->right[0], side[1].relaxed },
-				    e->of_left,
-				    table[1] ? table[1] : e->of_right };
-	const struct ends upper = { mid,
-				    e->hi,
-				    { side[0].relaxed, e->left[1] },
-				    { side[1].relaxed, e->right[1] },
-				    table[0] ? table[0] : e->of_left,
-				    e->of_right };
-	bisect(x, f, &lower);
-	bisect(x, f, &upper);
-	free(table[0]);
-	free(table[1]);
-}
-
-/* Thresholds that leave both sides their support lie in one interval. Those beyond
- * it count for the relaxed bound alone: a leaf, and the far side of what was tried. */
-static void try_feature(struct search *x, int f)
-{
-	const struct view *v = x->v;
-	const int *below = &v->below[f * x->s->room], support = x->s->support;
-	const int64_t leaf = x->s->leaf;
-	int lo = -1, hi = v->u[f] - 1;
-	if (hi < 1)
-		return;
-	while (lo + 1 < hi && below[lo + 1] < support)
-		lo++;
-	while (hi - 1 > lo && v->count - below[hi - 1] < support)
-		hi--;
-	const struct ends all = { lo, hi, { leaf, 0 }, { 0, leaf }, NULL, NULL };
-	x->tried[0] = v->u[f];
-	x->tried[1] = -1;
-	x->right_of_first = x->left_of_last = leaf;
-	sum_most(x, f);
-	bisect(x, f, &all);
-	if (lo >= 0)
-		lower_to(&x->best.relaxed, leaf + x->right_of_first);
-	if (hi < v->u[f] - 1)
-		lower_to(&x->best.relaxed, x->left_of_last + leaf);
-}
-
-/* Features in order of what one split on them costs: good trees early. */
-static void search_features(struct search *x, const int64_t *cost)
-{
-	int order[ATTUNE_NUM_FEATURES];
-	for (int f = 0; f < x->s->p; f++) {
-		int i = f;
-		for (; i > 0 && cost[order[i - 1]] > cost[f]; i--)
-			order[i] = order[i - 1];
-		order[i] = f;
-	}
-	for (int i = 0; i < x->s->p; i++)
-		try_feature(x, order[i]);
-}
-
-/* The best trees of depth 1 and 2 are where a deeper search begins. */
-static void search_view(struct search *x, int depth, int64_t *table)
-{
-	int64_t by_feature[ATTUNE_NUM_FEATURES];
-	solve_single(x->s, x->v, &x->best, by_feature);
-	for (x->depth = 2; x->depth <= depth; x->depth = x->depth < depth ? depth : depth + 1) {
-		x->best.relaxed = x->best.lower = least_of(x->v->total, x->s->d) + x->s->leaf;
-		x->table = x->depth == depth ? table : NULL;
-		search_features(x, by_feature);
-		lower_to(&x->best.lower, x->best.value);
-		x->best.solved = x->best.value <= x->budget && x->best.lower == x->best.value;
-	}
-	if (table)
-		table_spread(x);
-}
-
-/* table: in: bounds of subsets; out: of the rows. NULL: not wanted. */
-static struct answer search(struct solver *s, const int *rows, int n, int depth, int64_t budget,
-			    int64_t *table)
-{
-	struct search x = { .s = s, .v = &s->view[depth], .budget = budget, .table = table };
-	const struct answer *known = depth > 1 ? recall(s, rows, n, depth) : NULL;
-	const int64_t bounds[2] = { known ? known->relaxed : 0, known ? known->lower : 0 };
-	if (known && (known->solved || known->lower > budget))
-		return *known;
-	s->nodes++;
-	if (s->deadline > 0 && !(s->nodes % 64) && seconds_now() > s->deadline)
-		s->late = 1;
-	view_fill(s, &s->view[depth], rows, n);
-	const int64_t leaf = least_of(x.v->total, s->d) + s->leaf;
-	if (!depth || leaf <= 2 * s->leaf)
-		return (struct answer){ leaf, leaf, leaf, -1, 0, 1 };
-	search_view(&x, depth, table);
-	raise_to(&x.best.relaxed, bounds[0]);
-	raise_to(&x.best.lower, bounds[1]);
-	if (depth > 1)
-		remember(s, rows, n, depth, &x.best);
-	return x.best;
-}
-
-struct answer solve(struct solver *s, const int *rows, int n, int depth, int64_t budget)
-{
-	return search(s, rows, n, depth, budget, NULL);
+	best.value = team.best.value;
+	best.f = team.best.f;
+	best.at = team.best.at;
+	best.lower = least(best.lower, best.value);
+	best.solved = best.value <= budget && best.lower == best.value;
+	*winner = team.winner;
+	return best;
 }
 
 /* ---- the tree and its certificate ------------------------------------------------- */
@@ -372,6 +82,48 @@ static void certify(struct certificate *c, const struct tree *t, const struct ex
 					  : INFINITY;
 }
 
+/* Few rows are done before threads would have begun. */
+static int count_threads(const struct matrix *m, const struct exact_options *o)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	const int n = o->threads ? o->threads : cpus > 1 ? (int)cpus : 1;
+	if (o->depth < 3 || (!o->threads && m->rows < ROWS_FOR_THREADS))
+		return 1;
+	return n < MAX_THREADS ? n : MAX_THREADS;
+}
+
+static int search_root(struct tree *t, const struct matrix *m, const struct exact_options *o,
+		       struct certificate *c, double begin)
+{
+	const int n = count_threads(m, o);
+	struct member *w = calloc((size_t)n, sizeof *w);
+	int done = w != NULL, winner = 0;
+	for (int i = 0; w && i < n; i++) {
+		done &= solver_open(&w[i].s, m, NULL, m->rows, o->depth, o->min_support, o->lambda);
+		w[i].s.deadline = o->seconds > 0 ? begin + o->seconds : 0;
+	}
+	if (done) {
+		const int64_t budget = tree_as_cost(&w[0].s, t, o->lambda);
+		const struct answer a =
+		    n > 1 ? work_together(w, n, o->depth, budget, &winner)
+			  : solve(&w[0].s, w[0].s.all, w[0].s.n, o->depth, budget);
+		struct solver *s = &w[winner].s;
+		s->deadline = s->late = 0;
+		if (a.value < budget || a.solved) {
+			tree_free(t);
+			done = tree_extract(t, s, &a, o->depth);
+		}
+		if (done)
+			certify(c, t, o, solver_cost(s, a.lower));
+	}
+	for (int i = 0; w && i < n; i++) {
+		c->nodes += w[i].s.nodes;
+		solver_close(&w[i].s);
+	}
+	free(w);
+	return done;
+}
+
 int tree_exact(struct tree *t, const struct matrix *m, const struct exact_options *o,
 	       struct certificate *c)
 {
@@ -379,27 +131,8 @@ int tree_exact(struct tree *t, const struct matrix *m, const struct exact_option
 	const struct growth first = { 1 << o->depth, o->depth,  o->min_support,
 				      look,          o->lambda, SIZE_MOST };
 	const double begin = seconds_now();
-	struct solver s;
-	struct answer a;
 	*c = (struct certificate){ 0 };
-	if (!tree_grow(t, m, NULL, m->rows, &first))
-		return 0;
-	int done = solver_open(&s, m, NULL, m->rows, o->depth, o->min_support, o->lambda);
-	if (done) {
-		const int64_t budget = tree_as_cost(&s, t, o->lambda);
-		s.deadline = o->seconds > 0 ? begin + o->seconds : 0;
-		a = solve(&s, s.all, s.n, o->depth, budget);
-		s.deadline = s.late = 0;
-		if (a.value < budget || a.solved) {
-			tree_free(t);
-			done = tree_extract(t, &s, &a, o->depth);
-		}
-	}
-	if (done) {
-		certify(c, t, o, solver_cost(&s, a.lower));
-		c->nodes = s.nodes;
-		c->seconds = seconds_now() - begin;
-	}
-	solver_close(&s);
+	const int done = tree_grow(t, m, NULL, m->rows, &first) && search_root(t, m, o, c, begin);
+	c->seconds = seconds_now() - begin;
 	return done;
 }

@@ -2,7 +2,7 @@
  * not how often they are the winner.
  *
  * A node is split as the best tree of two (or three) levels over its rows splits
- * them, found exactly (exact.c); then its halves are looked at afresh. That is the
+ * them, found exactly (search.c); then its halves are looked at afresh. That is the
  * "hybrid" tree of policytree (Zhou, Athey, Wager 2023): as deep as one likes, in
  * a fraction of the time of an exact tree. Ties go to fewer leaves, the feature
  * that is first in features.def, the lower threshold, the lower column. All sums

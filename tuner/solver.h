@@ -1,9 +1,9 @@
-/* solver.h - private to solver.c, pairs.c, exact.c and grow.c: least-cost trees of
- * bounded depth over one sample of a matrix.
+/* solver.h - private to solver.c, pairs.c, search.c, cache.c, exact.c and grow.c:
+ * least-cost trees of bounded depth over one sample of a matrix.
  *
  *   solver.c  ranks instead of values, equal rows merged, useless columns dropped
  *   pairs.c   both sides of a split at their best one level deeper, in one sweep
- *   exact.c   the search above that
+ *   search.c  the search above that
  *   cache.c   its memory
  *
  * Costs in here are int64, in units of 1 / scale, so that lexicographic order of
@@ -13,6 +13,7 @@
 #define TUNER_SOLVER_H
 
 #include "tuner.h"
+#include <pthread.h>
 
 enum {
 	LANES = 8, /* columns are padded to 1, 2 or a multiple of MAX_WIDTH times as many */
@@ -105,9 +106,35 @@ void solve_single(const struct solver *, const struct view *, struct answer *, i
 const struct answer *recall(const struct solver *, const int *rows, int n, int depth);
 void remember(struct solver *, const int *rows, int n, int depth, const struct answer *);
 
-/* exact.c. Least-cost tree over the rows; trees dearer than `budget` are only
- * shown to be so. */
+/* ---- search.c ---- */
+/* Threads that share the features of the root, each with its own solver: what one finds
+ * bounds all. The order in which they find does not show in the answer. */
+struct team {
+	pthread_mutex_t lock;
+	struct answer best;
+	int next, winner; /* place in the order of features; who found the best */
+};
+
+/* A node of the search at work. */
+struct search {
+	struct team *team; /* of the root; NULL: alone */
+	int member;
+	struct solver *s;
+	const struct view *v;
+	int depth;
+	int64_t budget;
+	struct answer best;
+	int64_t *table; /* see table_copy; NULL: none */
+	/* Of the feature at hand: the ends of the thresholds tried, and what is known there. */
+	int tried[2];
+	int64_t right_of_first, left_of_last;
+};
+
+/* Least-cost tree over the rows; trees dearer than `budget` are only shown to be so. */
 struct answer solve(struct solver *, const int *rows, int n, int depth, int64_t budget);
+/* The same of x->v, to x->best. table: see search.c, NULL: not wanted. */
+void search_view(struct search *x, int depth, int64_t *table);
+double seconds_now(void);
 
 /* grow.c. The tree whose root is known to be solve()'s over all rows. */
 int tree_extract(struct tree *, struct solver *, const struct answer *root, int depth);

@@ -3,7 +3,7 @@
  *
  *   results/<gpu>.sqlite -data.c, order.c, formulas.c, times.c-> cells
  *        -matrix.c, columns.c-> costs of a decision
- *        -grow.c, exact.c, prune.c, fit.c, relabel.c-> trees
+ *        -grow.c (solver.h), prune.c, fit.c, relabel.c-> trees; exact.c proves them
  *        -forest.c, leaves.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
  *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
@@ -281,6 +281,7 @@ struct exact_options {
 	int min_support;
 	long long lambda;
 	double seconds; /* 0: as long as it takes */
+	int threads;    /* 0: as many as CPUs, for larger samples; the tree is the same */
 };
 enum { MAX_EXACT_DEPTH = 6 };
 struct certificate {
