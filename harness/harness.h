@@ -374,6 +374,7 @@ struct store_cell {
 	float us[MAX_SAMPLES];
 	int samples;
 	long long run;
+	int today; /* by today's sources of its kernels */
 };
 /* Newest row of either pass of every cell of a GPU ordered by (model, page_size, batch,
  * phase, kernel, choice, pass); stops when `each` returns 0. Of several devices of that name

@@ -45,6 +45,7 @@ static void note(const struct heats *all, struct heat *h, const struct store_cel
 	if (!strcmp(c->phase, "plan")) {
 		free(h->plan);
 		h->plan = strdup(c->choice);
+		h->planned = c->today;
 		return;
 	}
 	choice.kernel = kernel_find(all->device.backend, c->kernel);
@@ -52,9 +53,11 @@ static void note(const struct heats *all, struct heat *h, const struct store_cel
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
 		return;
 	const int place = heats_place(all, h, &choice);
-	if (place >= 0)
-		heats_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
-			   stage_of(c->stage));
+	if (place < 0)
+		return;
+	heats_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
+		   stage_of(c->stage));
+	h->stored[place] = (char)c->today;
 }
 
 static int recall_cell(void *arg, const struct store_cell *c)
@@ -72,20 +75,13 @@ static int recall_cell(void *arg, const struct store_cell *c)
 	return 1;
 }
 
-static void ask(const struct heats *all, struct heat *h, struct store *store, const char *gpu)
+/* The reference is entered last: where it is, the race came to its end. */
+static int is_finished(const struct heats *all, const struct heat *h)
 {
-	const struct scenario *s = &all->scenarios[h->scenario];
-	for (int k = 0; k < h->n; k++) {
-		char text[MAX_CHOICE_TEXT + 64];
-		choice_text(text, sizeof text, &all->entrant[h->entrant[k]].choice);
-		h->stored[k] = !isnan(h->us[k]) && store_has(store, gpu, s, h->phase, text) > 0;
-	}
-	h->planned = h->plan && store_has_plan(store, gpu, s, h->plan) > 0;
-	/* The reference is entered last: where it is, the race came to its end. */
-	h->finished = h->n && h->stored[0];
+	int finished = h->n && h->stored[0];
 	for (int k = 0; k < h->n && h->phase != PHASE_ALL; k++)
-		if (all->entrant[h->entrant[k]].origin <= FROM_BASELINE && !h->stored[k])
-			h->finished = 0;
+		finished &= all->entrant[h->entrant[k]].origin > FROM_BASELINE || h->stored[k];
+	return finished;
 }
 
 int heats_recall(struct heats *all, struct store *store, const char *gpu, const char *protocol)
@@ -94,6 +90,6 @@ int heats_recall(struct heats *all, struct store *store, const char *gpu, const 
 	if (all->n && !store_each(store, gpu, recall_cell, &r))
 		return 0;
 	for (int i = 0; i < all->n; i++)
-		ask(all, &all->v[i], store, gpu);
+		all->v[i].finished = is_finished(all, &all->v[i]);
 	return 1;
 }

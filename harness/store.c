@@ -27,9 +27,9 @@ enum { VERSION = COUNT(migrations), APPLICATION = 0x6174746e /* "attn" */, PATIE
 #define IDENTITY                                                                    \
 	"model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, " \
 	"num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi"
-#define NEWEST_DEVICE                                                                   \
-	"SELECT r.device FROM run r JOIN device d ON d.id = r.device WHERE d.gpu = ?1 " \
-	"AND EXISTS (SELECT 1 FROM measurement m WHERE m.run = r.id) ORDER BY r.id DESC"
+#define NEWEST_DEVICE                                                                         \
+	"SELECT r.device FROM measurement m JOIN run r ON r.id = m.run JOIN device d ON d.id = " \
+	"r.device WHERE d.gpu = ?1 ORDER BY m.id DESC"
 
 // clang-format off
 static const char *const queries[NUM_QUERIES] = {
@@ -80,7 +80,7 @@ static const char *const queries[NUM_QUERIES] = {
 		" AND (m.stage = 'b') = ?7)",
 
 	[EACH] = "SELECT gpu, model, set_name, split, batch, phase, kernel, variant, plan, outcome,"
-		" protocol, dtype, layout, detail, stage, stopped, kv_dtype, page_size, weight,"
+		" protocol, dtype, layout, detail, stage, stopped, source, kv_dtype, page_size, weight,"
 		" median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules, run_id, seed, num_query_heads, num_kv_heads,"
 		" head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi,"
 		" (SELECT samples FROM measurement WHERE id = measurement_id) FROM newest"

@@ -71,6 +71,14 @@ static void unpack_samples(struct store_cell *c, const unsigned char *bytes, int
 	}
 }
 
+static int is_today(const struct store_cell *c, const char *source)
+{
+	char today[33];
+	store_source(today, strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU,
+		     strcmp(c->kernel, "plan") ? c->kernel : c->choice);
+	return !strcmp(source, today);
+}
+
 /* Columns in the order of EACH. */
 static void read_cell(struct store_cell *c, sqlite3_stmt *st)
 {
@@ -86,6 +94,7 @@ static void read_cell(struct store_cell *c, sqlite3_stmt *st)
 	for (size_t i = 0; i < COUNT(names); i++)
 		*names[i] = text(st, at++);
 	c->pass = strcmp(c->stage, "b") ? 'A' : 'B';
+	c->today = is_today(c, text(st, at++));
 	c->shape.dtype = dtype_of(c->dtype);
 	c->shape.kv_dtype = dtype_of(text(st, at++));
 	c->shape.page_size = c->page_size = sqlite3_column_int(st, at++);
