@@ -2,34 +2,70 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  d74e12c969428e6bd5b3b26ed5a4ed34, protocol graph-rotating
- *   learned   from 198 scenarios, 62 held out
- *   judged    by times of a second pass in 0 of 260 scenarios
- *   noise     0.50 % below 20 us, by 0 A/A pairs
- *             0.50 % below 200 us, by 0 A/A pairs
- *             0.50 % above, by 0 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.123 1.078 1.043 1.026 1.020 1.014 1.009 1.006
- *             1.004 1.003 1.001 1.001
- *             trees of depth 3: 1.0181 at best, 1.0196 by look-ahead; this one 1.0173
- *   decode    best of 1, 2, ... choices: 1.504 1.070 1.043 1.027 1.018 1.013 1.009 1.007
- *             1.005 1.003 1.003 1.002
- *             trees of depth 3: 1.0289 at best, 1.0296 by look-ahead; this one 1.0198
+ *   database  776a6711a74eec97f5e28086a13ac4f2, protocol graph-rotating
+ *   learned   from 492 scenarios, 162 held out
+ *   judged    by times of a second pass in 199 of 654 scenarios; it lacks 0 of the picks
+ *   noise     0.50 % below 20 us, by 135 A/A pairs
+ *             0.84 % below 200 us, by 273 A/A pairs
+ *             0.65 % above, by 246 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.136 1.070 1.043 1.034 1.027 1.021 1.018 1.016
+ *             1.013 1.011 1.009 1.008
+ *             trees of depth 3: 1.0398 at best, 1.0433 by look-ahead; this one 1.0226
+ *   decode    best of 1, 2, ... choices: 1.083 1.060 1.040 1.032 1.026 1.020 1.016 1.013
+ *             1.011 1.009 1.007 1.006
+ *             trees of depth 3: 1.0347 at best, 1.0421 by look-ahead; this one 1.0252
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      155  1.035  1.200  1.561   83.2
- *   tree        peers                       43  1.009  1.025  1.076   97.7
- *   tree        heldout                     62  1.094  1.283  1.587   38.7
- *   best_fixed  train                      155  1.520  5.588 13.389   25.2
- *   best_fixed  peers                       43  1.345  5.228 15.317   51.2
- *   best_fixed  heldout                     62  1.493  4.371 14.332   11.3
- *   vllm_rule   train                      155  2.011  3.910  8.142    9.7
- *   vllm_rule   peers                       43  1.582  3.182  3.315   20.9
- *   vllm_rule   heldout                     62  1.838  3.266  7.106    4.8
- *   default     train                      155  1.599  2.740  3.984   12.9
- *   default     peers                       43  1.461  2.695  2.739   16.3
- *   default     heldout                     62  1.510  2.662  2.740   19.4
+ *   tree        train                      449  1.039  1.166  1.801   75.1
+ *   tree        peers                       43  1.024  1.097  1.145   86.0
+ *   tree        heldout                    162  1.065  1.208  1.743   58.0
+ *   tree        heldout_blocked             20  1.077  1.208  1.293   55.0
+ *   tree        heldout_extrapolated        14  1.042  1.228  1.228   71.4
+ *   tree        heldout_offgrid             25  1.090  1.430  1.598   64.0
+ *   tree        heldout_random              57  1.065  1.164  1.743   50.9
+ *   tree        heldout_shape               22  1.047  1.127  1.139   59.1
+ *   tree        heldout_traces              24  1.061  1.176  1.269   62.5
+ *   best_fixed  train                      449  1.914  8.100 36.967    8.5
+ *   best_fixed  peers                       43  1.411  5.385 16.306   25.6
+ *   best_fixed  heldout                    162  1.843  8.383 27.915   14.2
+ *   best_fixed  heldout_blocked             20  1.370  2.611  2.813   20.0
+ *   best_fixed  heldout_extrapolated        14  2.718 21.857 21.857   14.3
+ *   best_fixed  heldout_offgrid             25  2.243 16.912 27.915   20.0
+ *   best_fixed  heldout_random              57  1.871  6.128  8.383   12.3
+ *   best_fixed  heldout_shape               22  1.948  8.561  9.509    9.1
+ *   best_fixed  heldout_traces              24  1.408  2.241  3.583   12.5
+ *   vllm_rule   train                      449  2.139  6.007 41.628    5.6
+ *   vllm_rule   peers                       43  1.550  3.237  3.300   20.9
+ *   vllm_rule   heldout                    162  2.365  8.229 32.882    1.2
+ *   vllm_rule   heldout_blocked             20  2.146  4.865  5.889    0.0
+ *   vllm_rule   heldout_extrapolated        14  1.912  9.261  9.261    7.1
+ *   vllm_rule   heldout_offgrid             25  2.465 14.575 32.882    0.0
+ *   vllm_rule   heldout_random              57  2.423  9.142 11.405    1.8
+ *   vllm_rule   heldout_shape               22  3.124 12.223 17.287    0.0
+ *   vllm_rule   heldout_traces              24  2.034  4.336  4.792    0.0
+ *   default     train                      449  1.694  3.320 21.124   11.1
+ *   default     peers                       43  1.472  2.732  2.770   14.0
+ *   default     heldout                    162  1.642  3.710  7.786   12.3
+ *   default     heldout_blocked             20  1.555  2.720  3.952   10.0
+ *   default     heldout_extrapolated        14  2.291  4.835  4.835    7.1
+ *   default     heldout_offgrid             25  1.806  3.710  7.786    8.0
+ *   default     heldout_random              57  1.582  3.733  4.466   10.5
+ *   default     heldout_shape               22  1.601  2.622  2.694    9.1
+ *   default     heldout_traces              24  1.435  2.383  2.513   29.2
+ *
+ * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
+ * legal for the batch the one, the smallest of equals, that makes least of
+ *
+ *   ceil(B v / (units slots)) (mean / v + start) + (longest - mean) / v
+ *     + (v > 1 ? launch : 0) + merge v
+ *
+ * waves of blocks, each as long as the keys of a segment; the last block of the
+ * longest sequence; the reduction. In keys, rounded down. B: blocks at v = 1;
+ * slots: blocks that a unit runs at a time, 0: as many of this choice as its
+ * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
+ * max_seq.
  *
  * CHOICE(id, kernel, tunables): what leaves name, the most used first; -1: the defaults.
  * BINARY(kernel, flags): what the measured shapes make of those that can reach them.
@@ -48,102 +84,108 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0xd603dca0b2f75ff1ull
+#define ATTUNE_H200_KERNELS_HASH 0xa6c835802da18cd6ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3") \
-	CHOICE( 1, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE( 2, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 3, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=8") \
-	CHOICE( 4, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=4") \
-	CHOICE( 5, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3") \
-	CHOICE( 6, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=8") \
+	CHOICE( 0, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(0,192,192,16)") \
+	CHOICE( 1, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 2, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(2,384,512,16)") \
+	CHOICE( 3, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE( 4, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 5, segmented, "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 SEGMENTS=balance(0,192,192,16)") \
+	CHOICE( 6, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3") \
 	CHOICE( 7, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 8, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
-	CHOICE( 9, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE(10, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE(11, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=8") \
-	CHOICE(12, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE(13, segmented, "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16") \
-	CHOICE(14, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=2") \
-	CHOICE(15, naive,     "NUM_WARPS=4")
+	CHOICE( 8, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(1,128,128,8)") \
+	CHOICE( 9, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=balance(1,128,128,8)") \
+	CHOICE(10, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
+	CHOICE(11, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE(12, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE(13, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=balance(1,384,0,32)") \
+	CHOICE(14, qblock,    "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE(15, naive,     "NUM_WARPS=8") \
+	CHOICE(16, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(2,384,512,16)") \
+	CHOICE(17, segmented, "BLOCK_M=32 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=balance(1,384,64,4)") \
+	CHOICE(18, naive,     "NUM_WARPS=4") \
+	CHOICE(19, qblock,    "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3")
 
 #define ATTUNE_H200_BINARIES(BINARY) \
-	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
-	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
+	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
+	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=4") \
-	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4") \
-	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
+	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -153,123 +195,200 @@
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
-	if (f->keys_per_query <= 3840) {
-		if (f->kv_tokens <= 1280) {
-			if (f->max_query <= 96) {
-				if (f->max_query <= 56) {
-					return 15; /* 3 scenarios, 1.010, p95 1.035; next 12, 1.199; no better than the defaults for sure; guarded */
-				} else {
-					return 12; /* 3 scenarios, 1.081, p95 1.218; next 7, 1.167; no better than the defaults for sure */
-				}
-			} else {
-				return 7; /* 14 scenarios, 1.023, p95 1.153; next 1, 1.049 */
-			}
-		} else if (f->rows <= 3072) {
-			return 1; /* 12 scenarios, 1.037, p95 1.216; next 10, 1.063; guarded */
-		} else if (f->num_query_heads <= 16) {
-			return 10; /* 5 scenarios, 1.031, p95 1.074; next 7, 1.160 */
+	if (f->head_size <= 64) {
+		if (f->row_blocks <= 128) {
+			return 11; /* 4 scenarios, 1.020, p95 1.048; next 7, 1.039; no better than the defaults for sure */
 		} else {
-			return 2; /* 26 scenarios, 1.009, p95 1.049; next 1, 1.045; guarded */
+			return 2; /* 26 scenarios, 1.043, p95 1.194; next 19, 1.152 */
 		}
-	} else if (f->max_query <= 256) {
-		return 13; /* 3 scenarios, 1.074, p95 1.138; next 14, 1.617; guarded */
-	} else if (f->row_blocks <= 240) {
-		return 14; /* 3 scenarios, 1.010, p95 1.038; next 13, 1.258; guarded */
+	} else if (f->head_size <= 128) {
+		if (f->work <= 240) {
+			if (f->kv_tokens <= 152) {
+				if (f->rows <= 192) {
+					if (f->max_query <= 20) {
+						return 18; /* 8 scenarios, 1.040, p95 1.144; next 14, 1.162; guarded */
+					} else {
+						return 14; /* 4 scenarios, 1.016, p95 1.031; next 7, 1.069; no better than the defaults for sure */
+					}
+				} else {
+					return 11; /* 14 scenarios, 1.012, p95 1.080; next 7, 1.063; no better than the defaults for sure */
+				}
+			} else if (f->row_blocks <= 82) {
+				return 8; /* 17 scenarios, 1.039, p95 1.167; next 13, 1.138 */
+			} else if (f->blocks_per_unit <= 160) {
+				return 7; /* 32 scenarios, 1.004, p95 1.013; next 8, 1.024 */
+			} else {
+				return 19; /* 7 scenarios, 1.002, p95 1.008; next 2, 1.095 */
+			}
+		} else if (f->row_blocks <= 896) {
+			return 4; /* 44 scenarios, 1.039, p95 1.166; next 2, 1.096 */
+		} else if (f->keys_per_query <= 1536) {
+			return 2; /* 18 scenarios, 1.000, p95 1.000; next 19, 1.027 */
+		} else {
+			return 3; /* 43 scenarios, 1.005, p95 1.027; next 2, 1.032 */
+		}
+	} else if (f->work <= 96) {
+		if (f->blocks_per_unit <= 7) {
+			if (f->rows <= 160) {
+				return 8; /* 4 scenarios, 1.044, p95 1.113; next 13, 1.203 */
+			} else {
+				return 11; /* 4 scenarios, 1.000, p95 1.000; next 8, 1.162; no better than the defaults for sure */
+			}
+		} else if (f->num_seqs <= 2) {
+			return 8; /* 10 scenarios, 1.049, p95 1.128; next 13, 1.070 */
+		} else {
+			return 14; /* 6 scenarios, 1.034, p95 1.088; next 7, 1.211 */
+		}
+	} else if (f->keys_per_query <= 1024) {
+		return 12; /* 13 scenarios, 1.048, p95 1.434; next 14, 1.088 */
 	} else {
-		return 1; /* 24 scenarios, 1.000, p95 1.000; next 10, 1.064; guarded */
+		return 13; /* 12 scenarios, 1.002, p95 1.022; next 8, 1.367 */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
-	if (f->blocks_per_unit <= 12) {
-		if (f->kv_tokens <= 3584) {
-			if (f->max_seq <= 384) {
-				return 9; /* 6 scenarios, 1.024, p95 1.144; next 5, 1.042; no better than the defaults for sure; guarded */
-			} else if (f->max_seq <= 1024) {
-				return 6; /* 4 scenarios, 1.025, p95 1.056; next 3, 1.035; no better than the defaults for sure; guarded */
+	if (f->head_size <= 128) {
+		if (f->query_tokens <= 11) {
+			if (f->max_seq <= 448) {
+				if (f->max_seq <= 32) {
+					return 15; /* 4 scenarios, 1.000, p95 1.000; next 10, 1.442; guarded */
+				} else {
+					return 6; /* 28 scenarios, 1.011, p95 1.044; next 1, 1.057 */
+				}
 			} else {
-				return 11; /* 5 scenarios, 1.000, p95 1.000; next 6, 1.071; guarded */
+				return 1; /* 84 scenarios, 1.018, p95 1.091; next 0, 1.062 */
 			}
-		} else if (f->heads_x_seqs <= 32) {
-			if (f->heads_x_seqs <= 8) {
-				return 8; /* 11 scenarios, 1.000, p95 1.000; next 11, 1.190; guarded */
+		} else if (f->max_seq <= 512) {
+			if (f->kv_kib <= 24576) {
+				if (f->row_blocks <= 16) {
+					return 6; /* 7 scenarios, 1.062, p95 1.159; next 1, 1.097; no better than the defaults for sure */
+				} else {
+					return 10; /* 15 scenarios, 1.083, p95 1.388; next 0, 1.233; no better than the defaults for sure */
+				}
+			} else if (f->heads_x_seqs <= 512) {
+				return 10; /* 5 scenarios, 1.005, p95 1.025; next 5, 1.098 */
 			} else {
-				return 6; /* 6 scenarios, 1.015, p95 1.050; next 3, 1.057; guarded */
+				return 5; /* 6 scenarios, 1.009, p95 1.022; next 0, 1.051; no better than the defaults for sure */
 			}
-		} else if (f->skew <= 16) {
-			return 4; /* 17 scenarios, 1.005, p95 1.033; next 6, 1.091; guarded */
+		} else if (f->rows <= 16) {
+			if (f->max_seq <= 1880) {
+				if (f->row_blocks <= 15) {
+					return 1; /* 6 scenarios, 1.039, p95 1.081; next 17, 1.080 */
+				} else {
+					return 9; /* 22 scenarios, 1.026, p95 1.053; next 0, 1.045 */
+				}
+			} else {
+				return 0; /* 143 scenarios, 1.017, p95 1.082; next 1, 1.047 */
+			}
+		} else if (f->rows <= 36) {
+			return 17; /* 7 scenarios, 1.027, p95 1.060; next 16, 1.178 */
 		} else {
-			return 6; /* 5 scenarios, 1.092, p95 1.209; next 11, 1.108; no better than the defaults for sure; guarded */
+			return 16; /* 7 scenarios, 1.007, p95 1.029; next 17, 1.293 */
 		}
-	} else if (f->skew <= 32) {
-		if (f->num_seqs <= 16) {
-			return 5; /* 13 scenarios, 1.034, p95 1.543; next 9, 1.147; guarded */
+	} else if (f->max_seq <= 96) {
+		if (f->heads_x_seqs <= 32) {
+			return 15; /* 4 scenarios, 1.000, p95 1.000; next 0, 1.394; guarded */
 		} else {
-			return 0; /* 65 scenarios, 1.020, p95 1.067 */
+			return 10; /* 4 scenarios, 1.129, p95 1.295; next 5, 1.278 */
 		}
-	} else if (f->max_seq <= 7680) {
-		if (f->num_seqs <= 64) {
-			return 3; /* 7 scenarios, 1.001, p95 1.010; next 6, 1.042; no better than the defaults for sure; guarded */
-		} else {
-			return 0; /* 4 scenarios, 1.006, p95 1.013; next 5, 1.029 */
-		}
-	} else if (f->max_seq <= 10240) {
-		return 5; /* 4 scenarios, 1.016, p95 1.047; next 0, 1.106; no better than the defaults for sure; guarded */
+	} else if (f->kv_kib <= 57344) {
+		return 0; /* 32 scenarios, 1.036, p95 1.126; next 9, 1.054 */
+	} else if (f->row_blocks <= 2) {
+		return 9; /* 6 scenarios, 1.010, p95 1.041; next 0, 1.063 */
 	} else {
-		return 3; /* 13 scenarios, 1.048, p95 1.561; next 6, 1.060; no better than the defaults for sure; guarded */
+		return 5; /* 31 scenarios, 1.048, p95 1.136; next 9, 1.079 */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
-	(void)f;
-	return 1; /* 55 scenarios, 1.005, p95 1.000; next 0, 1.476 */
+	if (f->max_seq <= 864) {
+		if (f->mean_seq <= 512) {
+			return 0; /* 13 scenarios, 1.000, p95 1.000; next 1, 1.303 */
+		} else {
+			return 1; /* 4 scenarios, 1.000, p95 1.000; next 0, 1.115 */
+		}
+	} else if (f->decode_kv <= 2944) {
+		return 0; /* 17 scenarios, 1.011, p95 1.162; next 1, 1.128 */
+	} else {
+		return 1; /* 151 scenarios, 1.007, p95 1.007 */
+	}
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 15, .max_query = 0, .kv_tokens = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 15, .max_query = 56, .kv_tokens = 1280, .keys_per_query = 3840) \
-	VECTOR(prefill, 12, .max_query = 57, .kv_tokens = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 12, .max_query = 96, .kv_tokens = 1280, .keys_per_query = 3840) \
-	VECTOR(prefill, 7, .max_query = 97, .kv_tokens = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 7, .max_query = 97, .kv_tokens = 1280, .keys_per_query = 3840) \
-	VECTOR(prefill, 1, .rows = 0, .kv_tokens = 1281, .keys_per_query = 0) \
-	VECTOR(prefill, 1, .rows = 3072, .kv_tokens = 1281, .keys_per_query = 3840) \
-	VECTOR(prefill, 10, .num_query_heads = 0, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 0) \
-	VECTOR(prefill, 10, .num_query_heads = 16, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 3840) \
-	VECTOR(prefill, 2, .num_query_heads = 17, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 0) \
-	VECTOR(prefill, 2, .num_query_heads = 17, .rows = 3073, .kv_tokens = 1281, .keys_per_query = 3840) \
-	VECTOR(prefill, 13, .max_query = 0, .keys_per_query = 3841) \
-	VECTOR(prefill, 13, .max_query = 256, .keys_per_query = 3841) \
-	VECTOR(prefill, 14, .max_query = 257, .row_blocks = 0, .keys_per_query = 3841) \
-	VECTOR(prefill, 14, .max_query = 257, .row_blocks = 240, .keys_per_query = 3841) \
-	VECTOR(prefill, 1, .max_query = 257, .row_blocks = 241, .keys_per_query = 3841) \
-	VECTOR(decode, 9, .max_seq = 0, .kv_tokens = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 9, .max_seq = 384, .kv_tokens = 3584, .blocks_per_unit = 12) \
-	VECTOR(decode, 6, .max_seq = 385, .kv_tokens = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 6, .max_seq = 1024, .kv_tokens = 3584, .blocks_per_unit = 12) \
-	VECTOR(decode, 11, .max_seq = 1025, .kv_tokens = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 11, .max_seq = 1025, .kv_tokens = 3584, .blocks_per_unit = 12) \
-	VECTOR(decode, 8, .heads_x_seqs = 0, .kv_tokens = 3585, .blocks_per_unit = 0) \
-	VECTOR(decode, 8, .heads_x_seqs = 8, .kv_tokens = 3585, .blocks_per_unit = 12) \
-	VECTOR(decode, 6, .heads_x_seqs = 9, .kv_tokens = 3585, .blocks_per_unit = 0) \
-	VECTOR(decode, 6, .heads_x_seqs = 32, .kv_tokens = 3585, .blocks_per_unit = 12) \
-	VECTOR(decode, 4, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 4, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 16, .blocks_per_unit = 12) \
-	VECTOR(decode, 6, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 17, .blocks_per_unit = 0) \
-	VECTOR(decode, 6, .heads_x_seqs = 33, .kv_tokens = 3585, .skew = 17, .blocks_per_unit = 12) \
-	VECTOR(decode, 5, .num_seqs = 0, .skew = 0, .blocks_per_unit = 13) \
-	VECTOR(decode, 5, .num_seqs = 16, .skew = 32, .blocks_per_unit = 13) \
-	VECTOR(decode, 0, .num_seqs = 17, .skew = 0, .blocks_per_unit = 13) \
-	VECTOR(decode, 0, .num_seqs = 17, .skew = 32, .blocks_per_unit = 13) \
-	VECTOR(decode, 3, .num_seqs = 0, .max_seq = 0, .skew = 33, .blocks_per_unit = 13) \
-	VECTOR(decode, 3, .num_seqs = 64, .max_seq = 7680, .skew = 33, .blocks_per_unit = 13) \
-	VECTOR(decode, 0, .num_seqs = 65, .max_seq = 0, .skew = 33, .blocks_per_unit = 13) \
-	VECTOR(decode, 0, .num_seqs = 65, .max_seq = 7680, .skew = 33, .blocks_per_unit = 13) \
-	VECTOR(decode, 5, .max_seq = 7681, .skew = 33, .blocks_per_unit = 13) \
-	VECTOR(decode, 5, .max_seq = 10240, .skew = 33, .blocks_per_unit = 13) \
-	VECTOR(decode, 3, .max_seq = 10241, .skew = 33, .blocks_per_unit = 13) \
-	VECTOR(join, 1, .units = 1)
+	VECTOR(prefill, 11, .head_size = 0, .row_blocks = 0) \
+	VECTOR(prefill, 11, .head_size = 64, .row_blocks = 128) \
+	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 129) \
+	VECTOR(prefill, 2, .head_size = 64, .row_blocks = 129) \
+	VECTOR(prefill, 18, .head_size = 65, .max_query = 0, .rows = 0, .kv_tokens = 0, .work = 0) \
+	VECTOR(prefill, 18, .head_size = 128, .max_query = 20, .rows = 192, .kv_tokens = 152, .work = 240) \
+	VECTOR(prefill, 14, .head_size = 65, .max_query = 21, .rows = 0, .kv_tokens = 0, .work = 0) \
+	VECTOR(prefill, 14, .head_size = 128, .max_query = 21, .rows = 192, .kv_tokens = 152, .work = 240) \
+	VECTOR(prefill, 11, .head_size = 65, .rows = 193, .kv_tokens = 0, .work = 0) \
+	VECTOR(prefill, 11, .head_size = 128, .rows = 193, .kv_tokens = 152, .work = 240) \
+	VECTOR(prefill, 8, .head_size = 65, .row_blocks = 0, .kv_tokens = 153, .work = 0) \
+	VECTOR(prefill, 8, .head_size = 128, .row_blocks = 82, .kv_tokens = 153, .work = 240) \
+	VECTOR(prefill, 7, .head_size = 65, .row_blocks = 83, .kv_tokens = 153, .work = 0, .blocks_per_unit = 0) \
+	VECTOR(prefill, 7, .head_size = 128, .row_blocks = 83, .kv_tokens = 153, .work = 240, .blocks_per_unit = 160) \
+	VECTOR(prefill, 19, .head_size = 65, .row_blocks = 83, .kv_tokens = 153, .work = 0, .blocks_per_unit = 161) \
+	VECTOR(prefill, 19, .head_size = 128, .row_blocks = 83, .kv_tokens = 153, .work = 240, .blocks_per_unit = 161) \
+	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 0, .work = 241) \
+	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 896, .work = 241) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 897, .work = 241, .keys_per_query = 0) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 897, .work = 241, .keys_per_query = 1536) \
+	VECTOR(prefill, 3, .head_size = 65, .row_blocks = 897, .work = 241, .keys_per_query = 1537) \
+	VECTOR(prefill, 3, .head_size = 128, .row_blocks = 897, .work = 241, .keys_per_query = 1537) \
+	VECTOR(prefill, 8, .head_size = 129, .rows = 0, .work = 0, .blocks_per_unit = 0) \
+	VECTOR(prefill, 8, .head_size = 129, .rows = 160, .work = 96, .blocks_per_unit = 7) \
+	VECTOR(prefill, 11, .head_size = 129, .rows = 161, .work = 0, .blocks_per_unit = 0) \
+	VECTOR(prefill, 11, .head_size = 129, .rows = 161, .work = 96, .blocks_per_unit = 7) \
+	VECTOR(prefill, 8, .head_size = 129, .num_seqs = 0, .work = 0, .blocks_per_unit = 8) \
+	VECTOR(prefill, 8, .head_size = 129, .num_seqs = 2, .work = 96, .blocks_per_unit = 8) \
+	VECTOR(prefill, 14, .head_size = 129, .num_seqs = 3, .work = 0, .blocks_per_unit = 8) \
+	VECTOR(prefill, 14, .head_size = 129, .num_seqs = 3, .work = 96, .blocks_per_unit = 8) \
+	VECTOR(prefill, 12, .head_size = 129, .work = 97, .keys_per_query = 0) \
+	VECTOR(prefill, 12, .head_size = 129, .work = 97, .keys_per_query = 1024) \
+	VECTOR(prefill, 13, .head_size = 129, .work = 97, .keys_per_query = 1025) \
+	VECTOR(decode, 15, .head_size = 0, .query_tokens = 0, .max_seq = 0) \
+	VECTOR(decode, 15, .head_size = 128, .query_tokens = 11, .max_seq = 32) \
+	VECTOR(decode, 6, .head_size = 0, .query_tokens = 0, .max_seq = 33) \
+	VECTOR(decode, 6, .head_size = 128, .query_tokens = 11, .max_seq = 448) \
+	VECTOR(decode, 1, .head_size = 0, .query_tokens = 0, .max_seq = 449) \
+	VECTOR(decode, 1, .head_size = 128, .query_tokens = 11, .max_seq = 449) \
+	VECTOR(decode, 6, .head_size = 0, .query_tokens = 12, .row_blocks = 0, .max_seq = 0, .kv_kib = 0) \
+	VECTOR(decode, 6, .head_size = 128, .query_tokens = 12, .row_blocks = 16, .max_seq = 512, .kv_kib = 24576) \
+	VECTOR(decode, 10, .head_size = 0, .query_tokens = 12, .row_blocks = 17, .max_seq = 0, .kv_kib = 0) \
+	VECTOR(decode, 10, .head_size = 128, .query_tokens = 12, .row_blocks = 17, .max_seq = 512, .kv_kib = 24576) \
+	VECTOR(decode, 10, .head_size = 0, .query_tokens = 12, .heads_x_seqs = 0, .max_seq = 0, .kv_kib = 24577) \
+	VECTOR(decode, 10, .head_size = 128, .query_tokens = 12, .heads_x_seqs = 512, .max_seq = 512, .kv_kib = 24577) \
+	VECTOR(decode, 5, .head_size = 0, .query_tokens = 12, .heads_x_seqs = 513, .max_seq = 0, .kv_kib = 24577) \
+	VECTOR(decode, 5, .head_size = 128, .query_tokens = 12, .heads_x_seqs = 513, .max_seq = 512, .kv_kib = 24577) \
+	VECTOR(decode, 1, .head_size = 0, .query_tokens = 12, .rows = 0, .row_blocks = 0, .max_seq = 513) \
+	VECTOR(decode, 1, .head_size = 128, .query_tokens = 12, .rows = 16, .row_blocks = 15, .max_seq = 1880) \
+	VECTOR(decode, 9, .head_size = 0, .query_tokens = 12, .rows = 0, .row_blocks = 16, .max_seq = 513) \
+	VECTOR(decode, 9, .head_size = 128, .query_tokens = 12, .rows = 16, .row_blocks = 16, .max_seq = 1880) \
+	VECTOR(decode, 0, .head_size = 0, .query_tokens = 12, .rows = 0, .max_seq = 1881) \
+	VECTOR(decode, 0, .head_size = 128, .query_tokens = 12, .rows = 16, .max_seq = 1881) \
+	VECTOR(decode, 17, .head_size = 0, .query_tokens = 12, .rows = 17, .max_seq = 513) \
+	VECTOR(decode, 17, .head_size = 128, .query_tokens = 12, .rows = 36, .max_seq = 513) \
+	VECTOR(decode, 16, .head_size = 0, .query_tokens = 12, .rows = 37, .max_seq = 513) \
+	VECTOR(decode, 16, .head_size = 128, .query_tokens = 12, .rows = 37, .max_seq = 513) \
+	VECTOR(decode, 15, .head_size = 129, .heads_x_seqs = 0, .max_seq = 0) \
+	VECTOR(decode, 15, .head_size = 129, .heads_x_seqs = 32, .max_seq = 96) \
+	VECTOR(decode, 10, .head_size = 129, .heads_x_seqs = 33, .max_seq = 0) \
+	VECTOR(decode, 10, .head_size = 129, .heads_x_seqs = 33, .max_seq = 96) \
+	VECTOR(decode, 0, .head_size = 129, .max_seq = 97, .kv_kib = 0) \
+	VECTOR(decode, 0, .head_size = 129, .max_seq = 97, .kv_kib = 57344) \
+	VECTOR(decode, 9, .head_size = 129, .row_blocks = 0, .max_seq = 97, .kv_kib = 57345) \
+	VECTOR(decode, 9, .head_size = 129, .row_blocks = 2, .max_seq = 97, .kv_kib = 57345) \
+	VECTOR(decode, 5, .head_size = 129, .row_blocks = 3, .max_seq = 97, .kv_kib = 57345) \
+	VECTOR(join, 0, .max_seq = 0, .mean_seq = 0) \
+	VECTOR(join, 0, .max_seq = 864, .mean_seq = 512) \
+	VECTOR(join, 1, .max_seq = 0, .mean_seq = 513) \
+	VECTOR(join, 1, .max_seq = 864, .mean_seq = 513) \
+	VECTOR(join, 0, .max_seq = 865, .decode_kv = 0) \
+	VECTOR(join, 0, .max_seq = 865, .decode_kv = 2944) \
+	VECTOR(join, 1, .max_seq = 865, .decode_kv = 2945)
 
 #endif

@@ -53,6 +53,17 @@ static const struct family h200_families[] = {
 	{ "mixed", "heldout_shape", 5, ROUND,    DECODES(1, 200,  1, 1, 128, 16 K),          SPREAD(0.8, 0.1),  PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
 	{ 0 }
 };
+/* Rows about the head sizes and lengths that h200_families has few of. */
+static const struct family shapes_families[] = {
+	{ "decode", "train", 34, ROUND,          DECODES(1, 256,  1, 1,  32, 96 K) },
+	{ "ragged", "train", 14, ROUND,          DECODES(2, 256,  1, 1, 128, 48 K),          SPREAD(1.2, 0) },
+	{ "short", "train", 10, ROUND,           DECODES(4, 256,  1, 2,  16, 256) },
+	{ "drafts", "train", 12, ROUND,          DECODES(1, 96,   4, 8, 128, 48 K),          SPREAD(0.8, 0) },
+	{ "prompts", "train", 14, ROUND,                                                     PREFILLS(1, 24,  16, 16 K,   0, 0) },
+	{ "chunk", "train", 12, ROUND,                                                       PREFILLS(1, 1,   16, 4 K,   64, 100 K) },
+	{ "mixed", "train", 34, ROUND,           DECODES(1, 224,  1, 1,  64, 32 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 8, 16, 4 K, 0, 48 K) },
+	{ 0 }
+};
 // clang-format off
 static const struct family cpu_families[] = {
 	{ "decode", "train", 15, ROUND,          DECODES(1, 24,   1, 1,  32, 16 K) },
@@ -105,6 +116,21 @@ static const char *const h200_models[] = { "llama3.1-8b@1",        "llama3.1-70b
 static const char *const h200_others[] = { "phi-4-mini@1", "qwen3-235b-a22b@1", "qwen3-14b@2",
 					   NULL };
 
+/* Half of head size 256, a quarter of 64. */
+static const char *const shapes_models[] = { "gemma-3-12b-global@1",
+					     "llama3.1-70b@4",
+					     "qwen3-next-80b@1",
+					     "gpt-oss-120b-global@1",
+					     "gemma-3-12b-local@2",
+					     "llama3.1-8b@1",
+					     "qwen3-next-80b@2",
+					     "gpt-oss-120b-local@2",
+					     "gemma-3-12b-global@4",
+					     "qwen3-235b-a22b@2",
+					     "qwen3-next-80b@1",
+					     "gpt-oss-120b-global@4",
+					     NULL };
+
 static const char *const cpu_models[] = { "llama3.1-8b@1",
 					  "llama3.1-8b@4",
 					  "llama3.1-8b@1",
@@ -122,6 +148,8 @@ static const char *const usual_models[] = { "llama3.1-8b@1", NULL };
 
 const struct grid grids[] = { { "h200", "peers_h200", h200_families, h200_models, h200_others,
 				usual_models, 6e9, 8e3, 128 * 1024 },
+			      { "shapes_h200", "peers_h200", shapes_families, shapes_models, NULL,
+				shapes_models, 6e9, 4e3, 128 * 1024 },
 			      { "cpu", NULL, cpu_families, cpu_models, cpu_others, usual_models,
 				250e6, 6, 16 * 1024 },
 			      { 0 } };

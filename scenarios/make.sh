@@ -39,6 +39,7 @@ at_loads() {
 }
 
 attune --grid h200 >"$new/h200.json"
+attune --grid shapes_h200 >"$new/shapes_h200.json"
 
 options='--max-gflop 8000 --max-request 128k'
 at_loads heldout_traces arxiv_summarization_lengths 2 --model "$models"

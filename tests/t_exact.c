@@ -184,7 +184,7 @@ static void test_exact_hybrid_leaf_are_in_that_order(void **state)
 		tree_free(&t);
 		for (int look = 3; look >= 1; look--) {
 			const struct growth how = { 8,    o.depth,  o.min_support,
-						    look, o.lambda, SIZE_MOST };
+						    look, o.lambda, SIZE_MOST, 0 };
 			assert_true(tree_grow(&t, m, NULL, m->rows, &how));
 			assert_true(c.objective <= objective_of(&t, &o));
 			assert_true(look != 3 || c.objective == objective_of(&t, &o));
@@ -377,7 +377,7 @@ static void test_depth_3_is_the_best_of_all_roots(void **state)
 		for (int support = 1; support <= 9; support += 4) {
 			struct matrix *m = large_matrix(120, 5, 6, 10, kind, 7);
 			const struct exact_options o = { .depth = 3, .min_support = support };
-			const struct growth below = { 8, 2, support, 2, 0, SIZE_MOST };
+			const struct growth below = { 8, 2, support, 2, 0, SIZE_MOST, 0 };
 			struct certificate c;
 			struct tree t;
 			int rows[120];

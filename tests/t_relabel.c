@@ -21,7 +21,7 @@ static struct instance make(unsigned long long *seed)
 	struct instance x = { .m = matrix_new(ROWS, cols),
 			      .groups = 1 + (int)(next_random(seed) % (unsigned)cols),
 			      .epsilon = epsilons[next_random(seed) % COUNT(epsilons)] };
-	const struct growth how = { 16, 4, 1, 2, 0, SIZE_MOST };
+	const struct growth how = { 16, 4, 1, 2, 0, SIZE_MOST, 0 };
 	assert_non_null(x.m);
 	for (int r = 0; r < ROWS; r++) {
 		x.m->weight[r] = 1 + (int)(next_random(seed) % 3);
@@ -108,7 +108,7 @@ static void test_fewest_then_cheapest(void **state)
 static void test_equal_siblings_become_one(void **state)
 {
 	static const int cost[3][3] = { { 9, 10, 999 }, { 999, 10, 10 }, { 999, 999, 10 } };
-	const struct growth how = { 8, 3, 1, 2, 0, SIZE_MOST };
+	const struct growth how = { 8, 3, 1, 2, 0, SIZE_MOST, 0 };
 	struct matrix *m = matrix_new(3, 3);
 	struct tree t;
 	(void)state;
@@ -133,7 +133,7 @@ static void test_equal_siblings_become_one(void **state)
 /* More leaves than a word has bits: left alone. */
 static void test_large_trees_stay(void **state)
 {
-	const struct growth how = { 99, 80, 1, 2, 0, SIZE_MOST };
+	const struct growth how = { 99, 80, 1, 2, 0, SIZE_MOST, 0 };
 	struct matrix *m = matrix_new(80, 80);
 	struct tree t;
 	(void)state;

@@ -74,6 +74,7 @@ static const struct set {
 	/*              train peers       random blocked off extra traces shape   KV MB  bytes/s  FLOP/s   ms    */
 	{ "cpu",         { 74,   0,   0,    7,    6,  10,    4,    6,     7 },      256,    20e9,   2e11,  30 },
 	{ "h200",        { 182,  0,   0,   20,   20,  25,   14,    0,    14 },     6000,    4e12,   3e14,  27 },
+	{ "shapes_h200", { 117,  0,   0,   13,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,  27 },
 	{ "traces_h200", { 150,  0,   0,   24,    0,   0,    0,   24,     8 },     6000,    4e12,   3e14,  27 },
 	{ "peers_h200",  {   0, 43,   0,    0,    0,   0,    0,    0,     0 },    70000,    4e12,   3e14,  30 },
 };
@@ -131,6 +132,7 @@ static void sets_are_disjoint(void **arg)
 	struct scenario_list list = { 0 };
 	(void)arg;
 	load_shipped(&list, "h200");
+	load_shipped(&list, "shapes_h200");
 	load_shipped(&list, "traces_h200");
 	load_shipped(&list, "peers_h200");
 	for (int i = 0; i < list.n; i++)
@@ -289,9 +291,10 @@ static void peers_match(void **arg)
 
 int main(void)
 {
-	static const char *const gpu[] = { "h200", "traces_h200", "peers_h200", NULL };
+	static const char *const gpu[] = { "h200", "shapes_h200", "traces_h200", "peers_h200",
+					   NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 8];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 9];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -311,6 +314,8 @@ int main(void)
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(train_is_dense);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(traces_are_weighed);
 	tests[n++] = (struct CMUnitTest){ "h200 is remade", grid_is_remade, NULL, NULL, "h200" };
+	tests[n++] = (struct CMUnitTest){ "shapes_h200 is remade", grid_is_remade, NULL, NULL,
+					  "shapes_h200" };
 	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	cmocka_set_message_output(CM_OUTPUT_TAP);

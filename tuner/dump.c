@@ -49,7 +49,7 @@ static int write_matrix(const struct matrix *m, FILE *out)
 
 static int write_curve(const struct matrix *m, FILE *out)
 {
-	const struct growth how = { CURVE_LEAVES, CURVE_DEPTH, CURVE_SUPPORT, 0, 0, SIZE_MOST };
+	const struct growth how = { CURVE_LEAVES, CURVE_DEPTH, CURVE_SUPPORT, 0, 0, SIZE_MOST, 0 };
 	long long trained[CURVE_LEAVES + 1], held_out[CURVE_LEAVES + 1];
 	if (!tree_curve(m, &how, 0, trained, held_out))
 		return 0;

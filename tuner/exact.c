@@ -128,8 +128,8 @@ int tree_exact(struct tree *t, const struct matrix *m, const struct exact_option
 	       struct certificate *c)
 {
 	const int look = o->depth > 3 ? 3 : 2; /* the nearer the first tree, the less is searched */
-	const struct growth first = { 1 << o->depth, o->depth,  o->min_support,
-				      look,          o->lambda, SIZE_MOST };
+	const struct growth first = { 1 << o->depth, o->depth, o->min_support, look, o->lambda,
+				      SIZE_MOST,     0 };
 	const double begin = seconds_now();
 	*c = (struct certificate){ 0 };
 	const int done = tree_grow(t, m, NULL, m->rows, &first) && search_root(t, m, o, c, begin);

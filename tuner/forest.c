@@ -1,6 +1,6 @@
 /* forest.c - the three trees together: the prefill and the decode tree first,
- * then the join over what those two pick; one budget of leaves for all; and
- * the ids of the choices that leaves name. */
+ * then the join over what those two pick; and the ids of the choices that leaves
+ * name. */
 #include "tuner.h"
 #include <math.h>
 #include <stdlib.h>
@@ -75,7 +75,8 @@ static int certify(struct phase_fit *fit)
 {
 	const struct exact_options best = { .depth = CERTIFIED,
 					    .min_support = min_support(fit->m) };
-	const struct growth how = { 1 << CERTIFIED, CERTIFIED, min_support(fit->m), 0, 0, SIZE_MOST };
+	const struct growth how = { 1 << CERTIFIED, CERTIFIED, min_support(fit->m), 0, 0,
+				    SIZE_MOST,      0 };
 	struct certificate certificate;
 	struct tree t = { 0 };
 	int done = tree_exact(&t, fit->m, &best, &certificate);
@@ -119,7 +120,14 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 	fit->m = matrix_parts(d, decision);
 	if (!fit->m)
 		return 0;
-	const struct growth how = { limits->leaves, MAX_DEPTH, min_support(fit->m), 0, 0, SIZE_MOST };
+	/* Each head size is compiled apart, into code that behaves apart. */
+	const struct growth how = { limits->leaves,
+				    MAX_DEPTH,
+				    min_support(fit->m),
+				    0,
+				    0,
+				    SIZE_MOST,
+				    1 + ATTUNE_FEATURE_head_size };
 	if (!fit->m->rows || !fit->m->cols)
 		return tree_constant(&fit->tree, -1);
 	if (!matrix_portfolio(fit->m, limits->variants, &fit->making.portfolio))
@@ -128,25 +136,6 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 		return 0;
 	matrix_shun(fit->m, d, decision_phase(decision), 1);
 	return tree_fit(&fit->tree, fit->m, &how) && take_exact(fit);
-}
-
-/* Prunes what is cheapest a leaf, in whichever tree, until both fit. */
-static int trim(struct phase_fit fit[2], int leaves)
-{
-	int *rows[2] = { matrix_rows(fit[0].m), matrix_rows(fit[1].m) };
-	int done = rows[0] && rows[1];
-	while (done && tree_leaves(&fit[0].tree) + tree_leaves(&fit[1].tree) > leaves) {
-		struct cut cut[2];
-		int can[2];
-		for (int i = 0; i < 2; i++)
-			can[i] = tree_cheapest_cut(&fit[i].tree, fit[i].m, rows[i], fit[i].m->rows,
-						   &cut[i]);
-		const int i = !can[0] || (can[1] && cut[1].price < cut[0].price);
-		done = tree_apply_cut(&fit[i].tree, fit[i].m, rows[i], fit[i].m->rows, &cut[i]);
-	}
-	free(rows[0]);
-	free(rows[1]);
-	return done && tree_tidy(&fit[0].tree) && tree_tidy(&fit[1].tree);
 }
 
 /* Leaves only the columns that some leaf names, so that a runner-up is one that
@@ -267,7 +256,7 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {
-		const struct growth how = { leaves, MAX_DEPTH, min_support(m), 0, 0, SIZE_MOST };
+		const struct growth how = { leaves, MAX_DEPTH, min_support(m), 0, 0, SIZE_MOST, 0 };
 		tree_free(t);
 		done = tree_fit(t, m, &how) && leaves_describe(t, m);
 	}
@@ -279,19 +268,17 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
 	struct phase_fit fit[2] = { { 0 } };
-	const int for_join = limits->leaves < 12 ? 1 : limits->leaves / 12;
 	int done = 1;
 	*f = (struct forest){ 0 };
 	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);
 	for (int p = 0; p < 2 && done; p++)
 		done = fit_phase(&fit[p], d, (enum decision)p, limits);
-	done = done && trim(fit, limits->leaves - for_join);
 	for (int p = 0; p < 2 && done; p++) {
 		done = finish_phase(&fit[p], d, (enum decision)p);
 		f->making[p] = fit[p].making;
 	}
 	done = done && number_choices(f, d, fit);
-	done = done && fit_join(f, d, limits->leaves - forest_leaves(f));
+	done = done && fit_join(f, d, limits->leaves);
 	const int proven = !done || forest_prove(f, d); /* else it has said so */
 	for (int p = 0; p < 2; p++) {
 		tree_free(&fit[p].tree);

@@ -13,8 +13,22 @@
 struct grower {
 	struct solver *s;
 	struct tree *tree;
-	int look;
+	int look, apart;
 };
+
+/* The first split of the levels that are to be kept apart that leaves either side enough
+ * rows; f -1: none. */
+static struct answer split_apart(struct grower *g, struct view *v)
+{
+	const struct solver *s = g->s;
+	for (int f = 0; f < s->p; f++)
+		for (int l = 0; s->feature[f] == g->apart - 1 && l < v->u[f] - 1; l++) {
+			const int below = v->below[f * s->room + l];
+			if (below >= s->support && v->count - below >= s->support)
+				return (struct answer){ .f = f, .at = v->rank[f * s->room + l] };
+		}
+	return (struct answer){ .f = -1 };
+}
 
 /* Grows the subtree over rows of the solver, whose root may be known; its number, or
  * -1 without memory. */
@@ -22,9 +36,12 @@ static int grow_node(struct grower *g, const int *rows, int n, int depth,
 		     const struct answer *known)
 {
 	const int look = depth < g->look ? depth : g->look, node = tree_new_node(g->tree);
-	const struct answer a = known ? *known : solve(g->s, rows, n, look, INT64_MAX / 2);
 	struct view *v = &g->s->view[look];
 	int *sides, child[2] = { -1, -1 };
+	view_fill(g->s, v, rows, n);
+	struct answer a = split_apart(g, v);
+	if (a.f < 0 || !depth)
+		a = known ? *known : solve(g->s, rows, n, look, INT64_MAX / 2);
 	if (node < 0 || a.f < 0)
 		return node;
 	sides = malloc(sizeof *sides * (size_t)n);
@@ -47,7 +64,7 @@ static int grow_node(struct grower *g, const int *rows, int n, int depth,
 
 int tree_extract(struct tree *t, struct solver *s, const struct answer *root, int depth)
 {
-	struct grower g = { s, t, depth };
+	struct grower g = { s, t, depth, 0 };
 	int *rows = matrix_rows(s->m);
 	*t = (struct tree){ 0 };
 	const int done = rows && grow_node(&g, s->all, s->n, depth, root) == 0 &&
@@ -61,7 +78,7 @@ int tree_grow(struct tree *t, const struct matrix *m, const int *rows, int n,
 {
 	const int look = how->look ? how->look : 2;
 	struct solver s;
-	struct grower g = { &s, t, look };
+	struct grower g = { &s, t, look, how->apart };
 	int *own = malloc(sizeof *own * (size_t)(n + 1)), done;
 	*t = (struct tree){ 0 };
 	for (int i = 0; own && i < n; i++)

@@ -20,7 +20,7 @@ static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
 	{ "out", 'o', "FILE", 0, "header to write (generated/attune_NAME.h)", 0 },
-	{ "max-leaves", OPT_LEAVES, "N", 0, "of the three trees together (24)", 0 },
+	{ "max-leaves", OPT_LEAVES, "N", 0, "of each of the three trees (24)", 0 },
 	{ "max-variants", OPT_VARIANTS, "N", 0, "candidates a phase (12)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "write nothing; exit 1 with the diff when it would change",
 	  0 },

@@ -270,6 +270,7 @@ struct growth {
 	int look;         /* depth of the exact search at each node: 2 (also for 0) or 3 */
 	long long lambda; /* what a leaf costs */
 	enum size_rule rule;
+	int apart; /* 1 + the feature whose levels are split before all else; 0: none */
 };
 /* Depth-limited tree: each node is the root of the exact best tree of depth `look`
  * over its rows. `rows`: which, NULL for all. 0 without memory. */
@@ -360,7 +361,7 @@ struct forest {
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
-	int leaves;   /* of the three trees together */
+	int leaves;   /* of each tree */
 	int variants; /* choices of either phase */
 };
 extern const struct limits default_limits;
