@@ -80,7 +80,8 @@ static const char golden[] =
     "\tif (f->num_seqs <= 8) {\n"
     "\t\treturn 0; /* 1 scenario, 1.000, p95 1.000; next 1, 1.250 */\n"
     "\t} else if (f->max_seq <= 4096) {\n"
-    "\t\treturn 1; /* 5 scenarios, 1.105, p95 1.500; no better than the defaults for sure; guarded */\n"
+    "\t\treturn 1; /* 5 scenarios, 1.105, p95 1.500; no better than the defaults for sure; guarded "
+    "*/\n"
     "\t} else {\n"
     "\t\treturn 0; /* 2 scenarios, not legal in all of them: else the defaults */\n"
     "\t}\n"
@@ -356,7 +357,7 @@ static void count_box(void *arg, int at, const struct box *b)
 
 static void test_budgets(void **state)
 {
-	static const struct limits rows[] = { { 3, 12 }, { 6, 2 }, { 12, 12 }, { 40, 3 } };
+	static const struct limits rows[] = { { 1, 12 }, { 3, 2 }, { 12, 12 }, { 40, 3 } };
 	struct data *d = synthetic_data(0);
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -365,9 +366,9 @@ static void test_budgets(void **state)
 		int boxes = 0;
 		box_all(&all);
 		assert_true(forest_induce(&f, d, &rows[i]));
-		assert_true(forest_leaves(&f) <= rows[i].leaves);
 		assert_true(f.num_choices <= 2 * rows[i].variants);
 		for (int t = 0; t < NUM_DECISIONS; t++) {
+			assert_true(tree_leaves(&f.tree[t]) <= rows[i].leaves);
 			tree_boxes(&f.tree[t], &all, count_box, &boxes);
 			for (int n = 0; n < f.tree[t].n; n++)
 				assert_true(f.tree[t].v[n].feature >= 0 ||

@@ -169,17 +169,18 @@ static void values_are_the_least_of_the_estimate(void **state)
 }
 
 /* By hand: 8 blocks for 132 SMs, 4096 keys. One segment: 1 (4096 + 96) + 16; 16 of
- * them fill 128 SMs: 1 (256 + 96) + 256 + 256 = 864; 12: (341 + 96) + 256 + 192 =
- * 885; 24 take two waves: 2 (170 + 96) + 256 + 384 = 1172.
+ * them fill 128 SMs: 1 (256 + 96) + 192 + 256 = 800; 12: (341 + 96) + 192 + 192 =
+ * 821; 24 take two waves: 2 (170 + 96) + 192 + 384 = 1108.
  *
  * With slots 0: 100 KiB of Q and three stages, so 2 blocks on each of 132 SMs, 264 in
- * all. 32: 1 (128 + 64) = 192 in one wave; 24: 170 + 64 = 234; 48: 2 (85 + 64). */
+ * all. 32: 1 (128 + 256) + 384 = 768 in one wave; 24: 170 + 256 + 384 = 810; 48 take
+ * two: 2 (85 + 256) + 384 = 1066. */
 static void two_by_hand(void **state)
 {
 	static const struct {
 		const char *formula;
 		int segments;
-	} rows[] = { { "balance(1,96,256,16)", 16 }, { "balance(0,64,0,0)", 32 } };
+	} rows[] = { { "balance(1,96,192,16)", 16 }, { "balance(0,256,384,0)", 32 } };
 	const struct kernel *k = kernel_find(BACKEND_GPU, "segmented");
 	const attune_shape s = { .num_query_heads = 32,
 				 .num_kv_heads = 8,
@@ -250,12 +251,12 @@ static void formulas_survive_as_text(void **state)
 static void what_is_not_listed_is_refused(void **state)
 {
 	static const char *const wrong[] = {
-		"SEGMENTS=balance(1,96,256,17)",
-		"SEGMENTS=balance(1,96,256)",
-		"SEGMENTS=balance(1,96,256,16",
-		"SEGMENTS=balance(1,96,256,16)x",
-		"SEGMENTS=balance(1, 96, 256, 16)",
-		"SEGMENTS=balance(01,96,256,16)",
+		"SEGMENTS=balance(1,96,192,17)",
+		"SEGMENTS=balance(1,96,192)",
+		"SEGMENTS=balance(1,96,192,16",
+		"SEGMENTS=balance(1,96,192,16)x",
+		"SEGMENTS=balance(1, 96, 192, 16)",
+		"SEGMENTS=balance(01,96,192,16)",
 		"SEGMENTS=balance",
 		"SEGMENTS=",
 		"SEGMENTS=-1",
@@ -275,7 +276,7 @@ static void what_is_not_listed_is_refused(void **state)
 			fail_msg("taken: %s", text);
 		assert_ptr_equal(where, text + strlen(rest) + 1);
 	}
-	snprintf(text, sizeof text, "BLOCK_M=balance(1,96,256,16) TILE_SIZE=64");
+	snprintf(text, sizeof text, "BLOCK_M=balance(1,96,192,16) TILE_SIZE=64");
 	assert_false(config_parse(&c, s, text, &where)); /* not that axis's */
 }
 

@@ -138,7 +138,7 @@ static const char good[] = "attune heuristics 1\n"
 			   "gpu h200\n"
 			   "kernels HASH # of the tunables\n"
 			   "choice 0 qblock BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3\n"
-			   "choice 1 " SEGMENTED "balance(1,96,256,16)\n"
+			   "choice 1 " SEGMENTED "balance(1,96,192,16)\n"
 			   "\n"
 			   "tree prefill\n"
 			   "return 0\n"
@@ -187,7 +187,7 @@ static const struct broken {
 	{ "a helper",             "qblock", "reduce",                  4, "reduce", "one of these is expected: naive qblock segmented" },
 	{ "an unknown axis",      "BLOCK_M=16", "BLOCK_N=16",          4, "BLOCK_N=16", "BLOCK_M= TILE_SIZE= NUM_WARPS= NUM_STAGES=" },
 	{ "an unlisted value",    "TILE_SIZE=64", "TILE_SIZE=65",      4, "TILE_SIZE=65", "of: 32 64 128" },
-	{ "an unlisted formula",  "(1,96,", "(1,97,",                  5, "balance(1,97,256,16)", "of: balance(0,192,256,24)" },
+	{ "an unlisted formula",  "(1,96,", "(1,97,",                  5, "balance(1,97,192,16)", "of: balance(0,192,192,16)" },
 	{ "a missing axis",       " NUM_STAGES=3", "",                 4, "missing", "NUM_STAGES=" },
 	{ "no prefill tree",      "tree prefill\nreturn 0\n", "",      7, "\"decode\"", "\"tree prefill\"" },
 	{ "an unknown feature",   "max_seq", "maxseq",                11, "\"maxseq\"", " max_seq " },
@@ -253,7 +253,7 @@ static void limits_are_kept(void **state)
 	more[0] = '\0';
 	for (int i = 1; i < MANY; i++)
 		sprintf(more + strlen(more), "choice %d " SEGMENTED "2\n", i);
-	char *many = edited(text, "choice 1 " SEGMENTED "balance(1,96,256,16)\n", more);
+	char *many = edited(text, "choice 1 " SEGMENTED "balance(1,96,192,16)\n", more);
 	assert_non_null(strstr(refusal(many, strlen(many)), "at most 256 choices"));
 	free(many);
 	char *none = edited(text, "choice 0", "# choice 0");

@@ -48,7 +48,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': o->gpu = arg; return 0;
 	case 'd': o->db = arg; return 0;
 	case 'o': o->out = arg; return 0;
-	case OPT_LEAVES: o->limits.leaves = count_arg(state, arg, 3, 200); return 0;
+	case OPT_LEAVES: o->limits.leaves = count_arg(state, arg, 1, 200); return 0;
 	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_DUMP: o->dump = arg; return 0;

@@ -110,7 +110,8 @@ struct curve {
 	} point[MAX_POINTS];
 };
 
-/* The length that all sequences have, one new token each; else 0. */
+/* The length that all sequences have, one new token each; else 0. Of the others than
+ * powers of two there are too many for a curve each. */
 static int uniform_decode(const struct measured *m)
 {
 	const attune_batch *b = &m->batch->view;
@@ -118,7 +119,8 @@ static int uniform_decode(const struct measured *m)
 		if (b->query_start[i + 1] - b->query_start[i] != 1 ||
 		    b->seq_lens[i] != b->seq_lens[0])
 			return 0;
-	return b->num_seqs ? b->seq_lens[0] : 0;
+	const int length = b->num_seqs ? b->seq_lens[0] : 0;
+	return length & (length - 1) ? 0 : length;
 }
 
 static int by_length(const void *a, const void *b)
@@ -265,6 +267,17 @@ static double total_tokens(const struct measured *m)
 	return sum;
 }
 
+/* Work of a prompt grows with its square, of a chunk behind a context with both: only
+ * whole prompts are alike enough for a curve over tokens. */
+static int has_chunk(const struct measured *m)
+{
+	const attune_batch *b = &m->batch->view;
+	for (int i = 0; i < b->num_seqs; i++)
+		if (b->query_start[i + 1] - b->query_start[i] < b->seq_lens[i])
+			return 1;
+	return 0;
+}
+
 /* A kernel that was measured on fewer than half of a bin's batches has no point. */
 static int bins_print(const struct bin *bins, int num_kernels, FILE *rows, struct range *tokens,
 		      struct range *times)
@@ -303,7 +316,8 @@ int series_kernels(const struct plotted *p, FILE *rows, FILE *settings)
 	for (int s = p->first; s < p->end; s++) {
 		const int share = decode_share(&p->data->v[s]);
 		const double tokens = total_tokens(&p->data->v[s]);
-		if (!(tokens >= 1) || !isfinite(plotted_time(p, POLICY_TREE, s)))
+		if (!(tokens >= 1) || !isfinite(plotted_time(p, POLICY_TREE, s)) ||
+		    (!share && has_chunk(&p->data->v[s])))
 			continue;
 		if (share > 0 && share < 100) {
 			lo = share < lo ? share : lo;

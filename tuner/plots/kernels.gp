@@ -1,5 +1,5 @@
 # kernels.gp - latency against tokens: every kernel at its best, and the tuned choice.
-array panel[3] = ['prefill only', has(1) ? sprintf('mixed: %d to %d %% of sequences decode', share_lo, share_hi) : 'mixed', 'decode only']
+array panel[3] = ['whole prompts', has(1) ? sprintf('mixed: %d to %d %% of sequences decode', share_lo, share_hi) : 'mixed', 'decode only']
 set label 1 sprintf('Every kernel at its best on %s', device)
 set label 2 sprintf('%s. Means over batches of like token count.', what)
 array begin[3] = [tokens0_lo, tokens1_lo, tokens2_lo]
