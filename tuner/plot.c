@@ -33,7 +33,7 @@ static const struct picture {
 	int width, height;
 	const char *needs;
 } pictures[] = {
-	{ "decode",   plot_decode,   series_decode,   900,  560, "uniform decode batches of two sizes or more" },
+	{ "decode",   plot_decode,   series_decode,   900,  560, "two lengths of uniform decode batches of two sizes or more" },
 	{ "kernels",  plot_kernels,  series_kernels,  1200, 480, "batches of one model" },
 	{ "roofline", plot_roofline, series_roofline, 1100, 480, "measured ceilings" },
 	{ "regret",   plot_regret,   series_regret,   1100, 480, "measured plans" },

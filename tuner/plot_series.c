@@ -8,6 +8,7 @@
 enum {
 	MAX_LENGTHS = 64,
 	MAX_CURVES = 8,
+	FEW_CURVES = 3,
 	MAX_POINTS = 64,
 	MAX_KERNELS = 16,
 	MAX_BINS = 40,
@@ -110,8 +111,7 @@ struct curve {
 	} point[MAX_POINTS];
 };
 
-/* The length that all sequences have, one new token each; else 0. Of the others than
- * powers of two there are too many for a curve each. */
+/* The length that all sequences have, one new token each; else 0. */
 static int uniform_decode(const struct measured *m)
 {
 	const attune_batch *b = &m->batch->view;
@@ -119,8 +119,7 @@ static int uniform_decode(const struct measured *m)
 		if (b->query_start[i + 1] - b->query_start[i] != 1 ||
 		    b->seq_lens[i] != b->seq_lens[0])
 			return 0;
-	const int length = b->num_seqs ? b->seq_lens[0] : 0;
-	return length & (length - 1) ? 0 : length;
+	return b->num_seqs ? b->seq_lens[0] : 0;
 }
 
 static int by_length(const void *a, const void *b)
@@ -128,10 +127,20 @@ static int by_length(const void *a, const void *b)
 	return ((const struct curve *)a)->length - ((const struct curve *)b)->length;
 }
 
-static int by_points(const void *a, const void *b)
+static int is_round(const struct curve *c)
 {
-	const int more = ((const struct curve *)b)->n - ((const struct curve *)a)->n;
-	return more ? more : by_length(a, b);
+	return !(c->length & (c->length - 1));
+}
+
+/* Those that are curves, of them powers of two, of them those of most points first. */
+static int by_points(const void *pa, const void *pb)
+{
+	const struct curve *a = pa, *b = pb;
+	if ((a->n > 1) != (b->n > 1))
+		return (b->n > 1) - (a->n > 1);
+	if (is_round(a) != is_round(b))
+		return is_round(b) - is_round(a);
+	return b->n != a->n ? b->n - a->n : by_length(a, b);
 }
 
 /* In the order of batch sizes; a batch size that is there already is left out. */
@@ -148,7 +157,8 @@ static void curve_add(struct curve *c, int batch, int scenario)
 	c->n++;
 }
 
-/* Those of most points, two at least. */
+/* Those of most points, two at least; lengths that are no powers of two only where there
+ * are few others. */
 static int find_curves(const struct plotted *p, struct curve curve[MAX_LENGTHS])
 {
 	int n = 0, shown = 0;
@@ -167,10 +177,11 @@ static int find_curves(const struct plotted *p, struct curve curve[MAX_LENGTHS])
 		curve_add(&curve[i], m->batch->view.num_seqs, s);
 	}
 	qsort(curve, (size_t)n, sizeof *curve, by_points);
-	while (shown < n && shown < MAX_CURVES && curve[shown].n > 1)
+	while (shown < n && shown < MAX_CURVES && curve[shown].n > 1 &&
+	       (shown < FEW_CURVES || is_round(&curve[shown])))
 		shown++;
 	qsort(curve, (size_t)shown, sizeof *curve, by_length);
-	return shown;
+	return shown > 1 ? shown : 0; /* one alone shows nothing */
 }
 
 static void length_text(char text[24], int length)
