@@ -110,7 +110,7 @@ row $? "show has nothing on another one: exit 1"
 mkdir "$tmp/one" "$tmp/two"
 run plot --gpu cpu --db "$db" --header "$tmp/a.h" --out "$tmp/one"
 row $? "plot"
-for name in decode kernels roofline regret; do
+for name in kernels roofline regret; do
 	[ "$(head -c 4 "$tmp/one/cpu_$name.png" | tail -c 3)" = PNG ] &&
 		grep -q '</svg>' "$tmp/one/cpu_$name.svg"
 	row $? "cpu_$name, PNG and SVG"
