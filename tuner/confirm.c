@@ -10,6 +10,7 @@
  * come first: held-out ones, peers, then the training ones by weight. */
 #include "policy.h"
 #include "../harness/sweep.h"
+#include "data.h"
 #include <argp.h>
 #include <math.h>
 #include <stdlib.h>
@@ -50,17 +51,10 @@ static void wish(struct wishes *w, struct wish one)
 	for (int i = w->n - 1; i >= 0 && w->v[i].scenario == one.scenario; i--)
 		if (same_wish(&w->v[i], &one))
 			return;
-	if (w->n == w->room) {
-		const int room = 2 * w->room + 256;
-		struct wish *v = realloc(w->v, sizeof *v * (size_t)room);
-		if (!v) {
-			w->failed = 1;
-			return;
-		}
-		w->v = v;
-		w->room = room;
-	}
-	w->v[w->n++] = one;
+	if (array_grow(&w->v, w->n, &w->room, sizeof *w->v))
+		w->v[w->n++] = one;
+	else
+		w->failed = 1;
 }
 
 static void wish_part(struct wishes *w, int scenario, enum phase phase, const struct choice *c)

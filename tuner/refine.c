@@ -9,6 +9,7 @@
  * decodes each; the i-th longest is the geometric mean of those at the same quantile of both,
  * so that the spread of lengths stays. Batches half-way first, then a third and two thirds
  * of the way. None is one that the database has, held out or not. */
+#include "data.h"
 #include "eval.h"
 #include <argp.h>
 #include <math.h>
@@ -50,17 +51,10 @@ static void add_pair(struct refine *r, struct pair p)
 	for (int i = 0; i < r->pairs; i++)
 		if (r->pair[i].a == p.a && r->pair[i].b == p.b)
 			return;
-	if (r->pairs == r->room) {
-		const int room = 2 * r->room + 64;
-		struct pair *v = realloc(r->pair, sizeof *v * (size_t)room);
-		if (!v) {
-			r->failed = 1;
-			return;
-		}
-		r->pair = v;
-		r->room = room;
-	}
-	r->pair[r->pairs++] = p;
+	if (array_grow(&r->pair, r->pairs, &r->room, sizeof *r->pair))
+		r->pair[r->pairs++] = p;
+	else
+		r->failed = 1;
 }
 
 static int in_question(const struct measured *m, enum decision t)
