@@ -116,7 +116,7 @@ typedef struct attune_plan {
  *   attune heuristics 1          the format's version
  *   gpu h200                     as in generated/attune_h200.h
  *   kernels 0xf4d15459196c6605   hash of the tunables
- *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,256,16)
+ *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,192,16)
  *   choice 1 qblock BLOCK_M=16 ...
  *   tree prefill                 the trees in this order, each in preorder
  *   return 1                     an id; -1: the defaults

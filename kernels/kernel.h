@@ -131,7 +131,7 @@ int config_is_formula(const struct config *, const struct space *);
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
 /* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as
- * "SEGMENTS=balance(1,96,256,16)", the members of struct formula. */
+ * "SEGMENTS=balance(1,96,192,16)", the members of struct formula. */
 int config_text(char *text, size_t size, const struct config *, const struct space *);
 /* The inverse; a missing axis, an unknown one or a value or formula that the
  * .def does not list is an error: returns 0 and points *where at the offending text. */

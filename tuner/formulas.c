@@ -1,5 +1,5 @@
 /* formulas.c - choices that say how to work out a value of a tunable, instead of
- * naming it: "SEGMENTS=balance(1,96,256,16)". They are never measured: where one is
+ * naming it: "SEGMENTS=balance(1,96,192,16)". They are never measured: where one is
  * asked for, the choice of numbers counts that config_resolve makes of it for the
  * batch. A family is that choice with all its siblings:
  *
