@@ -64,6 +64,23 @@ static const struct family shapes_families[] = {
 	{ "mixed", "train", 34, ROUND,           DECODES(1, 224,  1, 1,  64, 32 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 8, 16, 4 K, 0, 48 K) },
 	{ 0 }
 };
+/* Where trees lose most: parts of 10 to 200 us, short keys, drafts, unequal lengths. For
+ * training alone. */
+static const struct family dense_families[] = {
+	{ "prompts", "train", 50, ROUND,                                                     PREFILLS(1, 8,   64, 2 K,   0, 0) },
+	{ "packed", "train", 15, ROUND,                                                      PREFILLS(2, 8,   64, 1 K,  64, 64 K) },
+	{ "chunk", "train", 35, ROUND,                                                       PREFILLS(1, 1,   64, 2 K,  64, 64 K) },
+	{ "extends", "train", 45, CACHED,                                                    PREFILLS(1, 6,   16, 300, 512, 64 K) },
+	{ "tiny", "train", 22, ROUND,            DECODES(1, 256,  1, 1,   4, 63) },
+	{ "short", "train", 33, ROUND,           DECODES(8, 256,  1, 1,  64, 512) },
+	{ "ragged", "train", 33, ROUND,          DECODES(4, 256,  1, 1, 128, 16 K),          SPREAD(1.27, 0), .least = 0.47 },
+	{ "drafts", "train", 22, ROUND,          DECODES(1, 256,  2, 8,  16, 4 K),           SPREAD(1.0, 0) },
+	{ "drafts, long", "train", 20, ROUND,    DECODES(1, 32,   2, 8, 4 K, 96 K),          SPREAD(0.8, 0) },
+	{ "mixed", "train", 85, ROUND,           DECODES(1, 256,  1, 1,  16, 16 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 8, 64, 2 K, 0, 64 K) },
+	{ "cached", "train", 35, CACHED,         DECODES(2, 256,  1, 1,  64, 8 K),           SPREAD(1.0, 0),    PREFILLS(1, 4, 16, 300, 512, 64 K) },
+	{ "drafted", "train", 25, ROUND,         DECODES(1, 96,   2, 8,  64, 16 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 1 K, 0, 16 K) },
+	{ 0 }
+};
 // clang-format off
 static const struct family cpu_families[] = {
 	{ "decode", "train", 15, ROUND,          DECODES(1, 24,   1, 1,  32, 16 K) },
@@ -131,6 +148,33 @@ static const char *const shapes_models[] = { "gemma-3-12b-global@1",
 					     "gpt-oss-120b-global@4",
 					     NULL };
 
+/* Half of head size 128, a quarter of 256, a quarter of 64. */
+static const char *const dense_models[] = { "llama3.1-8b@1",
+					    "gemma-3-12b-global@1",
+					    "llama3.1-70b@4",
+					    "gpt-oss-120b-global@1",
+					    "qwen3-14b@1",
+					    "qwen3-next-80b@1",
+					    "llama3.1-70b@1",
+					    "gpt-oss-120b-local@1",
+					    "llama3.1-8b@4",
+					    "gemma-3-12b-local@1",
+					    "qwen3-235b-a22b@2",
+					    "gpt-oss-120b-global@4",
+					    "llama3.1-70b@8",
+					    "qwen3-next-80b@2",
+					    "llama3.1-8b@2",
+					    "gpt-oss-120b-global@2",
+					    "qwen3-14b@4",
+					    "gemma-3-12b-global@2",
+					    "llama3.1-70b@2",
+					    "gpt-oss-120b-local@2",
+					    "qwen3-235b-a22b@4",
+					    "gemma-3-12b-local@4",
+					    "llama3.1-8b@8",
+					    "gpt-oss-120b-global@8",
+					    NULL };
+
 static const char *const cpu_models[] = { "llama3.1-8b@1",
 					  "llama3.1-8b@4",
 					  "llama3.1-8b@1",
@@ -146,10 +190,13 @@ static const char *const cpu_others[] = { "phi-4-mini@2", "qwen3-235b-a22b@4", N
 
 static const char *const usual_models[] = { "llama3.1-8b@1", NULL };
 
-const struct grid grids[] = { { "h200", "peers_h200", h200_families, h200_models, h200_others,
-				usual_models, 6e9, 8e3, 128 * 1024 },
-			      { "shapes_h200", "peers_h200", shapes_families, shapes_models, NULL,
-				shapes_models, 6e9, 4e3, 128 * 1024 },
-			      { "cpu", NULL, cpu_families, cpu_models, cpu_others, usual_models,
-				250e6, 6, 16 * 1024 },
-			      { 0 } };
+// clang-format off
+const struct grid grids[] = {
+	{ "h200", "peers_h200", h200_families, h200_models, h200_others, usual_models, 6e9, 8e3, 128 * 1024, 0 },
+	{ "shapes_h200", "peers_h200", shapes_families, shapes_models, NULL, shapes_models, 6e9, 4e3, 128 * 1024, 0 },
+	{ "dense_h200", "h200,shapes_h200,traces_h200,peers_h200", dense_families, dense_models, NULL, dense_models,
+	  2e9, 900, 128 * 1024, 1 },
+	{ "cpu", "", cpu_families, cpu_models, cpu_others, usual_models, 250e6, 6, 16 * 1024, 0 },
+	{ 0 }
+};
+// clang-format on

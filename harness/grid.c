@@ -81,9 +81,10 @@ static int add_decodes(struct row *rows, const struct family *f, const struct po
 	const int n = tidy(within(f->decodes, p->at[D_DECODES]), f->flags);
 	const int query = (int)lround(within(f->query, p->at[D_QUERY]));
 	const double u = p->at[D_SPREAD], mean = within(f->kv, p->at[D_KV]);
-	const int is_long = u < f->long_share, is_even = f->sigma == 0 || u > 0.85;
-	const double sigma = f->sigma * (is_long ? 1 : (u - f->long_share) / 0.85);
-	if (is_even)
+	const int is_long = u < f->long_share, is_even = !(f->least > 0) && u > 0.85;
+	const double share = is_long ? 1 : fmin((u - f->long_share) / 0.85, 1);
+	const double sigma = f->least + (f->sigma - f->least) * share;
+	if (is_even || f->sigma == 0)
 		spread(rows, n, tidy(mean, f->flags), 0, query, longest);
 	else
 		spread(rows, n, mean, sigma, query, longest);
@@ -225,7 +226,7 @@ static char *next_row(struct out *o, const struct family *f, const char *model)
 /* Of every ten rows that could be trained on, one is drawn to be held out. */
 static const char *split_of(struct out *o, const struct family *f)
 {
-	if (strcmp(f->split, "train"))
+	if (strcmp(f->split, "train") || o->grid->keeps_all)
 		return f->split;
 	if (o->trained % 10 == 0)
 		o->drawn = o->trained + (int)(10 * random_share(&o->state));
@@ -269,17 +270,27 @@ static const struct grid *find_grid(const char *name)
 	return NULL;
 }
 
+static int load_beside(struct scenario_list *list, const char *names, const char *dir,
+		       const struct models *models)
+{
+	for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',') {
+		char path[512];
+		snprintf(path, sizeof path, "%s/%.*s.json", dir, (int)strcspn(at, ","), at);
+		if (!scenarios_load(list, path, models)) {
+			scenarios_free(list);
+			return 0;
+		}
+	}
+	return 1;
+}
+
 int grid_add(struct made_set *set, const char *name, const char *dir, const struct models *models)
 {
 	struct scenario_list beside = { 0 };
 	struct out o = {
 		.grid = find_grid(name), .models = models, .beside = &beside, .set = set, .state = 1
 	};
-	char path[512];
-	if (!o.grid)
-		return 0;
-	snprintf(path, sizeof path, "%s/%s.json", dir, o.grid->beside ? o.grid->beside : "");
-	if (o.grid->beside && !scenarios_load(&beside, path, models))
+	if (!o.grid || !load_beside(&beside, o.grid->beside, dir, models))
 		return 0;
 	for (const struct family *f = o.grid->families; f->name && !o.failed; f++)
 		add_family(&o, f);

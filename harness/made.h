@@ -42,19 +42,21 @@ struct family { /* a kind of batch */
 	int rows, flags;
 	struct range decodes, query, kv; /* q of each, and their mean sequence length */
 	double sigma, long_share;        /* largest spread; share of rows with few long ones */
+	double least;                    /* spread; 0: some rows have none */
 	const char *settings;            /* as above; or NULL */
 	struct range prefills, tokens,
 	    context; /* tokens of each; context.lo 0: a third have none */
 };
 
 struct grid {
-	const char *name, *beside;     /* beside: a set whose batches it does not repeat, or NULL */
+	const char *name, *beside; /* beside: sets whose batches it does not repeat: "a,b"; or "" */
 	const struct family *families; /* ends with a NULL name */
 	/* Dealt in order; others: heldout_shape; usual: of families with settings. Each ends
 	 * with NULL. */
 	const char *const *models, *const *others, *const *usual;
 	double max_kv_bytes, max_gflop; /* of a batch */
 	double longest;                 /* sequence that a spread of lengths may reach */
+	int keeps_all;                  /* else one of ten rows for train is held out */
 };
 extern const struct grid grids[]; /* ends with a NULL name */
 

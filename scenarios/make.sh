@@ -73,3 +73,7 @@ attune --grid cpu $small --corners no --load 0.7 \
 	--trace "$traces/servegen_mm_image.csv" --max-batched-tokens 256 >"$new/cpu.json"
 
 mv "$new"/*.json "$here"
+
+# Beside all of the H200's above.
+attune --grid dense_h200 >"$new/dense_h200.json"
+mv "$new/dense_h200.json" "$here"

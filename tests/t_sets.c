@@ -75,6 +75,7 @@ static const struct set {
 	{ "cpu",         { 74,   0,   0,    7,    6,  10,    4,    6,     7 },      256,    20e9,   2e11,  30 },
 	{ "h200",        { 182,  0,   0,   20,   20,  25,   14,    0,    14 },     6000,    4e12,   3e14,  27 },
 	{ "shapes_h200", { 117,  0,   0,   13,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,  27 },
+	{ "dense_h200",  { 420,  0,   0,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   3 },
 	{ "traces_h200", { 150,  0,   0,   24,    0,   0,    0,   24,     8 },     6000,    4e12,   3e14,  27 },
 	{ "peers_h200",  {   0, 43,   0,    0,    0,   0,    0,    0,     0 },    70000,    4e12,   3e14,  30 },
 };
@@ -133,6 +134,7 @@ static void sets_are_disjoint(void **arg)
 	(void)arg;
 	load_shipped(&list, "h200");
 	load_shipped(&list, "shapes_h200");
+	load_shipped(&list, "dense_h200");
 	load_shipped(&list, "traces_h200");
 	load_shipped(&list, "peers_h200");
 	for (int i = 0; i < list.n; i++)
@@ -226,6 +228,28 @@ static void train_is_dense(void **arg)
 	scenarios_free(&list);
 }
 
+/* What dense_h200 was made for: half of it of head size 128, a quarter each of 64 and 256, and
+ * two of five mixed at most. */
+static void dense_is_balanced(void **arg)
+{
+	struct scenario_list list = { 0 };
+	int of_size[257] = { 0 }, mixed = 0;
+	(void)arg;
+	load_shipped(&list, "dense_h200");
+	for (int i = 0; i < list.n; i++) {
+		const struct scenario *s = &list.v[i];
+		struct facts f;
+		scenario_facts(&f, &s->shape, &s->batch->view);
+		of_size[s->shape.head_size]++;
+		mixed += f.decodes > 0 && f.decodes < f.seqs;
+	}
+	assert_int_equal(2 * of_size[128], list.n);
+	assert_int_equal(4 * of_size[64], list.n);
+	assert_int_equal(4 * of_size[256], list.n);
+	assert_true(5 * mixed <= 2 * list.n);
+	scenarios_free(&list);
+}
+
 /* Of a trace-made set the weights and the steps are known, and a held-out trace is not
  * learned from. */
 static void traces_are_weighed(void **arg)
@@ -291,10 +315,10 @@ static void peers_match(void **arg)
 
 int main(void)
 {
-	static const char *const gpu[] = { "h200", "shapes_h200", "traces_h200", "peers_h200",
-					   NULL };
+	static const char *const gpu[] = { "h200",        "shapes_h200", "dense_h200",
+					   "traces_h200", "peers_h200",  NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 9];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 11];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -312,10 +336,13 @@ int main(void)
 	tests[n++] =
 	    (struct CMUnitTest){ "splits hold, CPU", splits_hold, NULL, NULL, (void *)cpu };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(train_is_dense);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(dense_is_balanced);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(traces_are_weighed);
 	tests[n++] = (struct CMUnitTest){ "h200 is remade", grid_is_remade, NULL, NULL, "h200" };
 	tests[n++] = (struct CMUnitTest){ "shapes_h200 is remade", grid_is_remade, NULL, NULL,
 					  "shapes_h200" };
+	tests[n++] =
+	    (struct CMUnitTest){ "dense_h200 is remade", grid_is_remade, NULL, NULL, "dense_h200" };
 	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
