@@ -55,7 +55,7 @@ int campaign_begin_run(struct campaign *c)
 /* A set made by attune refine says so of all its rows. */
 static enum stage stage_of(const struct campaign *c, const struct heat *h)
 {
-	const int refines = !strncmp(scenario_of(c, h)->set, "refine", 6);
+	const int refines = !c->survey && !strncmp(scenario_of(c, h)->set, "refine", 6);
 	return refines && c->stage < STAGE_AUDIT ? STAGE_REFINE : c->stage;
 }
 
@@ -309,13 +309,18 @@ int campaign_remember(struct campaign *c)
 	return c->gated && c->barred;
 }
 
+void campaign_pass(struct campaign *c, int entrant, enum phase phase)
+{
+	*gated_at(c, entrant, phase) = 1;
+}
+
 void campaign_trust(struct campaign *c)
 {
 	for (int i = 0; i < c->heats.n; i++) {
 		const struct heat *h = &c->heats.v[i];
 		for (int k = 0; k < h->n; k++)
 			if (h->stored[k] && h->us[k] < INFINITY)
-				*gated_at(c, h->entrant[k], h->phase) = 1;
+				campaign_pass(c, h->entrant[k], h->phase);
 	}
 }
 

@@ -38,19 +38,25 @@ static int named(const char *list, const char *name)
 	return !list;
 }
 
-static int same_choice(const struct choice *a, const struct choice *b)
+int choice_same(const struct choice *a, const struct choice *b)
 {
 	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
 }
 
-static int family_of(struct heats *h, const struct choice *c)
+struct choice choice_family(const struct choice *c)
 {
 	struct choice first = *c;
 	const int axis = c->kernel->space->formula_axis;
 	if (axis >= 0)
 		first.config.v[axis] = c->kernel->space->axis[axis].values[0];
+	return first;
+}
+
+static int family_of(struct heats *h, const struct choice *c)
+{
+	const struct choice first = choice_family(c);
 	for (int i = 0; i < h->num_families; i++)
-		if (same_choice(&h->family[i], &first))
+		if (choice_same(&h->family[i], &first))
 			return i;
 	struct choice *v = grow(h->family, h->num_families, &h->family_room, sizeof *v);
 	if (!v)
@@ -68,7 +74,7 @@ int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c
 	int merging = -1;
 	for (int i = 0; i < h->num_entrants; i++) {
 		struct entrant *e = &h->entrant[i];
-		if (e->built != built || !same_choice(&e->choice, &c->choice))
+		if (e->built != built || !choice_same(&e->choice, &c->choice))
 			continue;
 		if (c->origin < e->origin)
 			e->origin = c->origin;
@@ -122,6 +128,8 @@ static int shape_index(struct heats *h, struct binaries *b, const attune_shape *
 		    named(f->kernels, k->name) &&
 		    !candidates_add(&v->list, k, s, f->device, f->preset, f->seed))
 			return -1;
+	if (f && f->survey)
+		survey_sift(f->survey, &v->list);
 	v->entrant = calloc((size_t)v->list.n + 1, sizeof *v->entrant);
 	for (int i = 0; v->entrant && i < v->list.n; i++)
 		if ((v->entrant[i] = heats_entrant(h, b, &v->list.v[i], s)) < 0)
@@ -372,7 +380,7 @@ void heats_note(struct heat *h, int place, double us, enum stage stage)
 int heats_place(const struct heats *all, const struct heat *h, const struct choice *c)
 {
 	for (int i = 0; i < h->n; i++)
-		if (same_choice(&all->entrant[h->entrant[i]].choice, c))
+		if (choice_same(&all->entrant[h->entrant[i]].choice, c))
 			return i;
 	return -1;
 }

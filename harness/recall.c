@@ -75,10 +75,11 @@ static int recall_cell(void *arg, const struct store_cell *c)
 	return 1;
 }
 
-/* The reference is entered last: where it is, the race came to its end. */
+/* The reference is entered last: where it is, the race came to its end. One of the stage
+ * complete is of a survey, and the race is still to come. */
 static int is_finished(const struct heats *all, const struct heat *h)
 {
-	int finished = h->n && h->stored[0];
+	int finished = h->n && h->stored[0] && h->stage[0] != STAGE_COMPLETE;
 	for (int k = 0; k < h->n && h->phase != PHASE_ALL; k++)
 		finished &= all->entrant[h->entrant[k]].origin > FROM_BASELINE || h->stored[k];
 	return finished;
@@ -92,4 +93,49 @@ int heats_recall(struct heats *all, struct store *store, const char *gpu, const 
 	for (int i = 0; i < all->n; i++)
 		all->v[i].finished = is_finished(all, &all->v[i]);
 	return 1;
+}
+
+/* ---- its scenarios ------------------------------------------------------------------ */
+
+struct reader {
+	struct scenario_list *list;
+	int failed;
+};
+
+static int add_scenario(struct scenario_list *list, const struct store_cell *c)
+{
+	char error[128];
+	struct scenario *v = realloc(list->v, ((size_t)list->n + 1) * sizeof *v);
+	if (!v)
+		return 0;
+	list->v = v;
+	v += list->n;
+	*v = (struct scenario){ .shape = c->shape,
+				.layout = strcasecmp(c->layout, "HND") ? LAYOUT_NHD : LAYOUT_HND,
+				.weight = c->weight,
+				.seed = c->seed };
+	snprintf(v->model, sizeof v->model, "%s", c->model);
+	snprintf(v->set, sizeof v->set, "%s", c->set);
+	snprintf(v->split, sizeof v->split, "%s", c->split);
+	v->batch = batch_parse(c->batch, error, sizeof error);
+	v->batch_text = strdup(c->batch);
+	list->n += v->batch && v->batch_text;
+	return v->batch && v->batch_text;
+}
+
+/* Cells of a scenario follow one another, but for those of other types and layouts. */
+static int read_scenario(void *arg, const struct store_cell *c)
+{
+	struct reader *r = arg;
+	for (int i = r->list->n - 1; i >= 0 && i > r->list->n - 8; i--)
+		if (cell_is_of(c, &r->list->v[i]))
+			return 1;
+	r->failed = !add_scenario(r->list, c);
+	return !r->failed;
+}
+
+int recall_scenarios(struct scenario_list *list, struct store *store, const char *gpu)
+{
+	struct reader r = { .list = list };
+	return store_each(store, gpu, read_scenario, &r) && !r.failed;
 }

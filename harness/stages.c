@@ -9,6 +9,8 @@
  *             neighbours disagree, against what is known in the end
  *   audit     all legal choices on a few scenarios: what did racing miss there?
  *
+ * A survey runs the stage complete alone, on heats that were never raced.
+ *
  * A stage may use the budget up to its share and what those before it have left. */
 #include "sweep.h"
 #include <math.h>
@@ -19,6 +21,7 @@ enum {
 	PORTFOLIO = 12 /* families a phase */,
 	PORTFOLIO_WHOLE = 3,
 	COMPLETE_ROUNDS = 5,
+	SURVEY_ROUNDS = 3,
 	COLD_SHARE = 10 /* one in so many scenarios, the first ones */,
 	AUDIT_ODDS = 25,
 	AUDIT_LEAST = 10 /* scenarios; of fewer none is audited */
@@ -33,14 +36,19 @@ struct marks {
 	char *of[3];
 };
 
+int stages_portfolio(const struct heats *heats, enum phase p, char *family)
+{
+	return heats_portfolio(heats, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO, family);
+}
+
 static int marks_make(struct marks *m, const struct campaign *c)
 {
 	int ok = 1;
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
 		m->of[p] = calloc((size_t)c->heats.num_families + 1, 1);
-		ok &= m->of[p] &&
-		      heats_portfolio(&c->heats, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO,
-				      m->of[p]);
+		ok &= m->of[p] && (c->survey || stages_portfolio(&c->heats, p, m->of[p]));
+		for (int f = 0; m->of[p] && c->survey && f < c->heats.num_families; f++)
+			m->of[p][f] = (char)survey_wants(c->survey, p, &c->heats.family[f]);
 	}
 	return ok;
 }
@@ -63,6 +71,12 @@ static int wants_plans(const struct campaign *c, const struct heat *h)
 	return h->phase == PHASE_ALL && !h->planned && !c->replay;
 }
 
+/* The few rounds of a survey are no race: that is run as if they were not there. */
+static int was_surveyed(const struct heat *h)
+{
+	return h->n && h->stored[0] && h->stage[0] == STAGE_COMPLETE;
+}
+
 static int due_in_race(const struct campaign *c, const struct heat *h)
 {
 	int unknown = 0;
@@ -77,6 +91,33 @@ static int holes(const struct heat *h, const int *place, int n)
 	for (int i = 0; i < n; i++)
 		missing += !h->stored[place[i]];
 	return missing;
+}
+
+/* The default choices and baselines of a part are measured with its portfolio. */
+static int pick_survey(const struct campaign *c, const struct heat *h, const char *family,
+		       int *place)
+{
+	int n = heats_meant(&c->heats, h, family, place);
+	for (int i = 0; h->phase != PHASE_ALL && i < h->n; i++) {
+		int in = c->heats.entrant[h->entrant[i]].origin > FROM_BASELINE;
+		for (int k = 0; k < n && !in; k++)
+			in = place[k] == i;
+		if (!in)
+			place[n++] = i;
+	}
+	return n;
+}
+
+static void pick_complete(const struct campaign *c, const struct heat *h, const char *family,
+			  int *place, struct entries *e)
+{
+	e->fixed_rounds = c->survey ? SURVEY_ROUNDS : COMPLETE_ROUNDS;
+	if (c->survey)
+		e->n = h->finished ? 0 : pick_survey(c, h, family, place);
+	else
+		e->n = h->finished ? heats_meant(&c->heats, h, family, place) : 0;
+	if (!holes(h, place, e->n))
+		e->n = 0;
 }
 
 /* Scenarios are in the order of the race. */
@@ -150,14 +191,10 @@ static void pick(const struct campaign *c, const struct heat *h, const struct ma
 		if (!due_in_race(c, h))
 			break;
 		e->n = heats_select(&c->heats, h, races_everyone(c), place);
+		e->again = was_surveyed(h);
 		e->with_plans = wants_plans(c, h);
 		break;
-	case STAGE_COMPLETE:
-		e->n = h->finished ? heats_meant(&c->heats, h, m->of[h->phase], place) : 0;
-		e->fixed_rounds = COMPLETE_ROUNDS;
-		if (!holes(h, place, e->n))
-			e->n = 0;
-		break;
+	case STAGE_COMPLETE: pick_complete(c, h, m->of[h->phase], place, e); break;
 	case STAGE_COLD:
 		e->n = due_in_cold(c, h) ? pick_cold(c, h, m->of[h->phase], place) : 0;
 		e->again = 1;
@@ -201,6 +238,7 @@ static enum heard run_stage(struct campaign *c, const struct marks *m, int *plac
 	enum heard heard = HEARD_ALL;
 	struct entries e;
 	double left;
+	int last = -1;
 	c->stage_done = 0;
 	c->stage_heats = left_in_stage(c, m, place, &left);
 	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++) {
@@ -214,6 +252,8 @@ static enum heard run_stage(struct campaign *c, const struct marks *m, int *plac
 			break;
 		left -= work;
 		heard = campaign_race(c, h, &e, seconds);
+		c->tally[c->stage].scenarios += h->scenario != last;
+		last = h->scenario;
 		if (heard == HEARD_ALL && c->stage == STAGE_RACE)
 			h->finished = h->planned = 1;
 		heard = campaign_excuse(c, h, heard);
@@ -224,7 +264,8 @@ static enum heard run_stage(struct campaign *c, const struct marks *m, int *plac
 
 static int has_stage(const struct campaign *c, enum stage s)
 {
-	return s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
+	return c->survey ? s == STAGE_COMPLETE
+			 : s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
 }
 
 static int most_places(const struct campaign *c)
@@ -244,7 +285,7 @@ enum heard stages_run(struct campaign *c, enum stage from, enum stage to)
 		if (!has_stage(c, s))
 			continue;
 		c->stage = s;
-		c->limit_s = c->o->budget_s * (races_everyone(c) ? 1 : until[s]);
+		c->limit_s = c->o->budget_s * (c->survey || races_everyone(c) ? 1 : until[s]);
 		heard = marks_make(&marks, c) ? run_stage(c, &marks, place) : HEARD_STOP;
 		marks_free(&marks);
 	}

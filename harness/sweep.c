@@ -57,15 +57,16 @@ static int in_smoke(const struct scenario_list *list, int index)
 static int make_heats(struct campaign *c, const struct scenario_list *list)
 {
 	const struct field field = { .device = &c->hello.info,
-				     .preset = c->o->preset,
+				     .preset = c->survey ? PRESET_FULL : c->o->preset,
 				     .kernels = c->o->kernels,
-				     .seed = c->o->seed };
+				     .seed = c->o->seed,
+				     .survey = c->survey };
 	for (int i = c->o->shard; i < list->n; i += c->o->shards)
 		if ((c->o->preset != PRESET_SMOKE || in_smoke(list, i)) &&
 		    !heats_add(&c->heats, &c->binaries, i, &field))
 			return 0;
 	heats_spread(&c->heats);
-	return campaign_remember(c);
+	return campaign_remember(c) && (!c->survey || survey_trust(c->survey, c));
 }
 
 static int label_scenarios(struct campaign *c)
@@ -159,9 +160,13 @@ static int measure_all(struct campaign *c)
 	return campaign_code(c, heard);
 }
 
-static int run(struct campaign *c, const struct scenario_list *list)
+static int run(struct campaign *c, struct survey *survey, const struct scenario_list *list)
 {
 	campaign_make(c, list);
+	if (c->o->survey && !survey_learn(survey, c))
+		return EXIT_USAGE;
+	if (c->o->survey)
+		c->survey = survey;
 	if (!make_heats(c, list))
 		return EXIT_CHECK;
 	if (!c->heats.n) {
@@ -187,7 +192,9 @@ int sweep(const struct sweep_options *o, const struct hello *hello,
 	  const struct scenario_list *list)
 {
 	struct campaign c = { .o = o, .hello = *hello };
-	const int code = run(&c, list);
+	struct survey survey = { 0 };
+	const int code = run(&c, &survey, list);
 	campaign_free(&c);
+	survey_free(&survey);
 	return interrupted ? EXIT_INTERRUPTED : code;
 }

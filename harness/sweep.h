@@ -10,6 +10,7 @@
  *   worker.c        runs a race in a process that can be lost
  *   campaign.c      races against the clock: what they cost, what is kept of them
  *   stages.c        race, complete, cold, audit: what is raced when
+ *   survey.c        the same portfolio on scenarios that were never raced
  *   sweep.c         beginning and end of a sweep that fills a database
  *   sweep_report.c  what it took, and what its audit and its controls say
  *   sweep_wishes.c  exact cells, for those who know what they want
@@ -130,6 +131,7 @@ struct field { /* what to fill heats with */
 	enum preset preset;
 	const char *kernels; /* "qblock,segmented"; NULL: all */
 	unsigned long long seed;
+	const struct survey *survey; /* NULL; or defaults and what this one wants, alone */
 };
 /* Heats of scenario `index`, unless none of our kernels can run it. 0: no memory. */
 int heats_add(struct heats *, struct binaries *, int index, const struct field *);
@@ -138,6 +140,9 @@ int heats_add(struct heats *, struct binaries *, int index, const struct field *
 void heats_spread(struct heats *);
 /* A cell's time: INFINITY where it failed. */
 void heats_note(struct heat *, int place, double us, enum stage);
+int choice_same(const struct choice *, const struct choice *);
+/* The first of its family: the formula axis at its first value. */
+struct choice choice_family(const struct choice *);
 /* Place of a choice in a heat; -1: it is not legal there. */
 int heats_place(const struct heats *, const struct heat *, const struct choice *);
 /* The entrant of this choice for this shape, made when new; -1: no memory. */
@@ -158,6 +163,8 @@ void heats_free(struct heats *);
 /* What the database knows by this protocol: of cells by today's sources `stored`, of all
  * `us`. */
 int heats_recall(struct heats *, struct store *, const char *gpu, const char *protocol);
+/* Adds the scenarios that a database has cells of. 0: it failed, or no memory. */
+int recall_scenarios(struct scenario_list *, struct store *, const char *gpu);
 /* Whether a row is of that scenario. */
 int cell_is_of(const struct store_cell *, const struct scenario *);
 
@@ -256,7 +263,7 @@ void worker_free(struct worker *);
 /* ---- campaign.c ----------------------------------------------------------------- */
 /* What a stage has taken, and brought. */
 struct tally {
-	long long races, cells, failed, controls;
+	long long races, scenarios, cells, failed, controls;
 	double device_s; /* of the device's time, as far as plays are timed */
 };
 struct campaign {
@@ -272,7 +279,8 @@ struct campaign {
 	long long run;
 	struct worker *worker; /* NULL: races are replayed */
 	struct replay *replay;
-	double began, limit_s; /* of the stage under way, since `began` */
+	const struct survey *survey; /* NULL: all stages are run */
+	double began, limit_s;       /* of the stage under way, since `began` */
 	enum stage stage;
 	int stage_done, stage_heats; /* heats */
 	int skipped;                 /* heats that cannot be run here */
@@ -286,6 +294,8 @@ int campaign_remember(struct campaign *);
 /* After heats_recall: what has a time by today's sources and this device has passed the
  * corner batches before that. */
 void campaign_trust(struct campaign *);
+/* This entrant has passed the corner batches of a phase. */
+void campaign_pass(struct campaign *, int entrant, enum phase);
 void campaign_free(struct campaign *);
 /* Seconds since it began: of the clock, or of a replay's device. */
 double campaign_seconds(const struct campaign *);
@@ -318,6 +328,27 @@ int stages_left(struct campaign *);
 enum heard stages_run(struct campaign *, enum stage from, enum stage to);
 /* Whether a scenario's heats are measured exhaustively, to audit the others. */
 int stages_audits(const struct campaign *, const struct heat *);
+/* heats_portfolio, as large as the stage complete measures it. */
+int stages_portfolio(const struct heats *, enum phase, char *family);
+
+/* ---- survey.c ------------------------------------------------------------------- */
+struct survey {
+	struct scenario_list list; /* that the database knows */
+	struct heats heats;        /* of these */
+	struct binaries binaries;
+	char *family[3]; /* by phase, of heats.family: in the portfolio */
+	int races;       /* finished */
+};
+/* From the finished races of the campaign's database. 0 after a complaint, also when there
+ * are none. */
+int survey_learn(struct survey *, const struct campaign *);
+void survey_free(struct survey *);
+/* Whether the choice's family is in the portfolio of that phase. */
+int survey_wants(const struct survey *, enum phase, const struct choice *);
+/* Leaves defaults, baselines, and what is in any portfolio. */
+void survey_sift(const struct survey *, struct candidates *);
+/* What the database has a time of has passed the corner batches before. 0: no memory. */
+int survey_trust(const struct survey *, struct campaign *);
 
 /* ---- sweep_report.c ------------------------------------------------------------- */
 /* Device seconds by stage, the share of what all legal cells would have taken, and what
@@ -355,7 +386,7 @@ struct sweep_options {
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */
-	int exhaustive, again, dry_run, steady;
+	int exhaustive, again, dry_run, steady, survey;
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
 	unsigned long long seed;

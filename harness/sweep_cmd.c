@@ -28,6 +28,7 @@ enum {
 	OPT_DRY_RUN,
 	OPT_EXHAUSTIVE,
 	OPT_AGAIN,
+	OPT_SURVEY,
 	OPT_SEED,
 	OPT_PROTOCOL,
 	OPT_REPLAY,
@@ -52,6 +53,7 @@ static const struct argp_option argp_options[] = {
 	{ "budget",    OPT_BUDGET,  "TIME",   0, "Measure no longer than this: 90s, 10m, 2h (smoke 15s, quick 3m, full 15m)", 0 },
 	{ "protocol",  OPT_PROTOCOL, "NAME",  0, "burst: clocks as idle gaps leave them; steady: as long work does, into results/<gpu>_steady.sqlite (burst)", 0 },
 	{ "exhaustive", OPT_EXHAUSTIVE, 0,    0, "Every candidate on every scenario, also those that did badly nearby", 0 },
+	{ "survey",    OPT_SURVEY,  0,        0, "Of scenarios that were never raced only the portfolio of the races that the database has, in three rounds", 0 },
 	{ "again",     OPT_AGAIN,   0,        0, "Measure also what the database has", 0 },
 	{ "seed",      OPT_SEED,    "N",      0, "Of samples of candidates and orders of rounds (1)", 0 },
 	{ 0, 0, 0, 0, "Other:", 4 },
@@ -170,9 +172,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DRY_RUN: o->dry_run = 1; break;
 	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
 	case OPT_AGAIN: o->again = 1; break;
+	case OPT_SURVEY: o->survey = 1; break;
 	case OPT_FORMAT:
 		if (!format_parse(arg, &o->format))
 			argp_error(state, "--format must be table, tsv or json");
+		break;
+	case ARGP_KEY_END:
+		if (o->survey && (o->exhaustive || o->again || o->replay || r->compile_only))
+			argp_error(state, "--survey goes with none of --exhaustive, --again, "
+					  "--replay and --compile-only");
 		break;
 	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
 	default: return ARGP_ERR_UNKNOWN;
@@ -337,6 +345,7 @@ static const char about[] =
     "  attune sweep --preset smoke\n"
     "  attune sweep --gpu h200 --scenarios h200 --preset full --budget 20m\n"
     "  attune sweep --batch 2q2k_32q1s1k --model llama3.1-70b@4 --kernels segmented\n"
+    "  attune sweep --gpu h200 --scenarios dense_h200 --survey --budget 10m\n"
     "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n"
     "  attune sweep --replay results/h200.sqlite\n\n"
     "Time goes where it matters, in four stages. race: each part of each scenario, those "
@@ -347,6 +356,10 @@ static const char about[] =
     "is known in the end. audit: every legal choice on one scenario in 25, which says what "
     "racing missed. In one race of twelve a choice runs twice, under two names: how far the "
     "two lie apart is the noise of the machine.\n\n"
+    "--survey is for scenarios to learn from, many at a short time each: of those that have "
+    "not been raced only the portfolio is measured, the few families that the database's races "
+    "show to be nearly best everywhere, with defaults and baselines, three rounds each and "
+    "nobody drops out. A later sweep without it races them as if they were new.\n\n"
     "The budget is for measuring; compiling comes before it, each binary once, on all CPUs, "
     "and what takes more than two minutes is recorded as refused.\n\n"
     "Every choice is compared with the reference on corner batches before it is timed, and "

@@ -82,41 +82,9 @@ struct reader {
 	struct scenario_list list;
 	struct replay *replay;
 	char protocol[32];
-	int last; /* scenario of the last cell, or its heat */
+	int last; /* heat of the last cell */
 	int failed;
 };
-
-static int add_scenario(struct reader *r, const struct store_cell *c)
-{
-	char error[128];
-	struct scenario *v = realloc(r->list.v, ((size_t)r->list.n + 1) * sizeof *v);
-	if (!v)
-		return 0;
-	r->list.v = v;
-	v += r->list.n;
-	*v = (struct scenario){ .shape = c->shape,
-				.layout = strcasecmp(c->layout, "HND") ? LAYOUT_NHD : LAYOUT_HND,
-				.weight = c->weight,
-				.seed = c->seed };
-	snprintf(v->model, sizeof v->model, "%s", c->model);
-	snprintf(v->set, sizeof v->set, "%s", c->set);
-	snprintf(v->split, sizeof v->split, "%s", c->split);
-	v->batch = batch_parse(c->batch, error, sizeof error);
-	v->batch_text = strdup(c->batch);
-	r->list.n += v->batch && v->batch_text;
-	return v->batch && v->batch_text;
-}
-
-/* Cells of a scenario follow one another, but for those of other types and layouts. */
-static int read_scenario(void *arg, const struct store_cell *c)
-{
-	struct reader *r = arg;
-	for (int i = r->list.n - 1; i >= 0 && i > r->list.n - 8; i--)
-		if (cell_is_of(c, &r->list.v[i]))
-			return 1;
-	r->failed = !add_scenario(r, c);
-	return !r->failed;
-}
 
 static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
 {
@@ -213,7 +181,7 @@ static int load(struct campaign *c, struct reader *r, const struct sweep_options
 	struct store *s = store_open(o->replay, 1);
 	snprintf(gpu, sizeof gpu, "%s", o->gpu ? o->gpu : "");
 	int ok = s && (*gpu || newest_gpu(s, o->replay, gpu)) && store_device(s, gpu, &run) &&
-		 store_each(s, gpu, read_scenario, r) && !r->failed;
+		 recall_scenarios(&r->list, s, gpu);
 	if (ok) {
 		c->hello.info = run.device;
 		snprintf(r->protocol, sizeof r->protocol, "%s", run.protocol);

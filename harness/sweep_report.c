@@ -112,8 +112,13 @@ static void print_json(const struct campaign *c, double all, double spent, const
 		       const struct noise *noise)
 {
 	static const char *const names[] = { "selection", "exploration" };
-	printf("{\"exhaustive_s\": %.1f, \"device_s\": %.1f, \"share\": %.4f,\n\"stages\":\n", all,
-	       spent, all > 0 ? spent / all : 0);
+	if (c->survey)
+		printf("{\"scenarios\": %lld, \"device_s\": %.1f,\n\"stages\":\n",
+		       c->tally[STAGE_COMPLETE].scenarios, spent);
+	else
+		printf("{\"exhaustive_s\": %.1f, \"device_s\": %.1f, \"share\": %.4f,\n"
+		       "\"stages\":\n",
+		       all, spent, all > 0 ? spent / all : 0);
 	print_stages(c, stdout, all);
 	printf(",\n\"audit\": {\"n\": %d", a->n);
 	for (int i = 0; i < 2; i++)
@@ -127,9 +132,19 @@ static void print_json(const struct campaign *c, double all, double spent, const
 	printf("]}\n");
 }
 
+static void complain_survey(const struct campaign *c)
+{
+	const struct tally *t = &c->tally[STAGE_COMPLETE];
+	const double n = t->scenarios > 0 ? (double)t->scenarios : 1;
+	complain("%lld scenarios surveyed: %.1f rows and %.3f s of device time each; the portfolio "
+		 "is of %d races",
+		 t->scenarios, (double)(t->cells + t->failed) / n, t->device_s / n,
+		 c->survey->races);
+}
+
 void sweep_report(const struct campaign *c)
 {
-	const double all = exhaustive_seconds(c, EXHAUSTIVE_ROUNDS);
+	const double all = c->survey ? 0 : exhaustive_seconds(c, EXHAUSTIVE_ROUNDS);
 	const struct audit a =
 	    c->store ? audit_of(c->store, c->run) : (struct audit){ .worst = { 1, 1 } };
 	struct noise noise = { 0 };
@@ -143,9 +158,12 @@ void sweep_report(const struct campaign *c)
 		return;
 	}
 	print_stages(c, c->o->format == FORMAT_TABLE ? stderr : stdout, all);
-	complain("%.1f s of device time in this run; %d samples of every legal choice would take "
-		 "%.0f s: %.1f %%",
-		 spent, EXHAUSTIVE_ROUNDS, all, all > 0 ? 100 * spent / all : 0);
+	if (c->survey)
+		complain_survey(c);
+	else
+		complain("%.1f s of device time in this run; %d samples of every legal choice "
+			 "would take %.0f s: %.1f %%",
+			 spent, EXHAUSTIVE_ROUNDS, all, all > 0 ? 100 * spent / all : 0);
 	if (a.n)
 		complain("audit of %d scenario parts: what racing picked is %.4f x the best it "
 			 "tried (worst %.3f), and that %.4f x the best of all (worst %.3f)",

@@ -1,0 +1,95 @@
+#!/bin/sh
+# t_survey.sh - attune sweep --survey on the CPU: after a small sweep, scenarios of another
+# set get rows of the portfolio alone; later sweeps can still race them.
+B=${B:-build}
+attune=$B/attune
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0
+
+row() { # CONDITION NAME
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		sed 's/^/# /' "$tmp/err" | tail -n 5
+	fi
+}
+
+sweep() { # DB SET OPTION...
+	db=$tmp/$1.sqlite
+	set_file=$tmp/$2.json
+	shift 2
+	timeout 100 "$attune" sweep --gpu cpu --preset smoke --db "$db" --scenarios "$set_file" "$@" \
+		>"$tmp/out" 2>"$tmp/err" </dev/null
+}
+
+ask() { # DB SQL
+	sqlite3 "$tmp/$1.sqlite" "$2"
+}
+
+one_line() {
+	[ "$(wc -l <"$tmp/err")" = 1 ]
+}
+
+set_of() { # NAME BATCHES, as JSON
+	printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [ %s ] }' "$2" \
+		>"$tmp/$1.json"
+}
+set_of known '{ "batch": "2q1s96" }, { "batch": "q24_3q1s50" }, { "batch": "q40" }'
+set_of new '{ "batch": "5q1s80" }, { "batch": "q20_2q1s70" }, { "batch": "q40" }, { "batch": "3q30" }'
+
+sweep db new --survey
+row "$([ $? -eq 2 ] && one_line && [ ! -e "$tmp/db.sqlite" ]; echo $?)" \
+	"no database to learn from: exit 2, one line, none is made"
+sweep db known --budget 60s
+row $? "a small sweep"
+
+# One choice that is no default now wins everywhere, so that the portfolio is that one. As
+# every sample is, it is legal on all parts.
+winner=$(ask db "SELECT min(id) FROM variant
+	WHERE kernel = 'qblock' AND choice <> 'BLOCK_M=192 TILE_SIZE=256'")
+ask db "UPDATE measurement SET min_us = 1, q25_us = 1, q75_us = 1000,
+	median_us = CASE WHEN variant = $winner THEN 1 ELSE 1000 END WHERE outcome = 'ok'"
+cp "$tmp/db.sqlite" "$tmp/late.sqlite"
+
+sweep db new --survey
+row $? "a survey of another set"
+row "$(grep -q ': 3 scenarios surveyed: 4.7 rows ' "$tmp/err"; echo $?)" "it says what it measured"
+row "$([ "$(ask db "SELECT group_concat(DISTINCT stage) || count(DISTINCT scenario) FROM measurement
+	WHERE run = 2")" = complete3 ]; echo $?)" "in the stage complete, and nothing of what was raced"
+row "$([ "$(ask db "SELECT count(*) FROM measurement WHERE run = 2 AND variant = $winner")" = 5 ]; echo $?)" \
+	"each of the five parts has the portfolio"
+row "$([ "$(ask db "SELECT group_concat(n) FROM (SELECT count(*) || count(DISTINCT variant) AS n
+	FROM measurement WHERE run = 2 GROUP BY phase ORDER BY phase)")" = 22,63,63 ]; echo $?)" \
+	"and besides that only defaults, all of them in parts"
+row "$([ "$(ask db "SELECT group_concat(DISTINCT outcome) || max(length(samples) / 4) FROM measurement
+	WHERE run = 2")" = ok3 ]
+	echo $?)" "right, of three rounds"
+sweep db new --survey
+row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "then there is nothing to do"
+
+sweep late new --survey --budget 0.001s
+row "$([ $? -eq 0 ] && grep -q 'the same command goes on' "$tmp/err"; echo $?)" \
+	"no time: says what is left"
+sweep late new --survey
+row "$([ "$(ask late 'SELECT count(*) FROM measurement WHERE run > 1')" = 14 ]; echo $?)" "and goes on"
+
+sweep db new --budget 60s
+row "$([ "$(ask db "SELECT count(DISTINCT scenario || phase), count(DISTINCT variant),
+	group_concat(DISTINCT stage) FROM measurement WHERE run = 3 AND phase <> 'plan'")" = '5|5|race' ]
+	echo $?)" "a later sweep races them all"
+sweep db new --budget 60s
+row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "once"
+sweep db new --survey
+row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "and no survey comes after a race"
+
+refused=0
+for option in --exhaustive --again --compile-only "--replay $tmp/db.sqlite"; do
+	# shellcheck disable=SC2086
+	sweep db new --survey $option
+	[ $? -eq 2 ] && grep -q 'survey goes with none of' "$tmp/err" || refused=1
+done
+row $refused "what it does not go with is refused: exit 2"
+echo "1..$n"
