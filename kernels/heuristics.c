@@ -10,8 +10,16 @@
 
 #define ROW(id, kernel, text) { #kernel, text },
 #define BINARY_ROW(kernel, flags) { #kernel, flags },
+#define OF_prefill DECIDE_PREFILL
+#define OF_decode DECIDE_DECODE
+#define PRICE_ROW(decision, id, head_size, rows, tile, slots, start, ...) \
+	{ OF_##decision, id, head_size, { rows, tile, slots, start, { __VA_ARGS__ } } },
+/* Of prices there may be none, so that a last one stands for the end. */
 #define HEURISTIC(gpu, GPU)                                                                 \
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) }; \
+	static const struct selector_price gpu##_prices[] = {                               \
+		ATTUNE_##GPU##_PRICES(PRICE_ROW){ .id = -1 }                                \
+	};                                                                                  \
 	static const struct selector_row gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(BINARY_ROW) };
 #include "heuristics.inc"
 #undef HEURISTIC
@@ -30,9 +38,11 @@ const struct selector attune_selectors[] = {
 	  .arch = ATTUNE_##NAME##_ARCH,                 \
 	  .kernels_hash = ATTUNE_##NAME##_KERNELS_HASH, \
 	  .choices = name##_choices,                    \
+	  .prices = name##_prices,                      \
 	  .binaries = name##_binaries,                  \
 	  .num_choices = COUNT(name##_choices),         \
 	  .num_binaries = COUNT(name##_binaries),       \
+	  .num_prices = COUNT(name##_prices) - 1,       \
 	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_join } },
 #include "heuristics.inc"
 #undef HEURISTIC
@@ -68,11 +78,30 @@ int selector_says(const struct selector *h, enum decision decision, const struct
 	return (int)n->value;
 }
 
+const struct price *price_for(const struct selector_price *list, int n, enum decision decision,
+			      int id, int head_size)
+{
+	const struct selector_price *best = NULL;
+	for (int i = 0; i < n; i++) {
+		const struct selector_price *p = &list[i];
+		if (p->decision != decision || p->id != id)
+			continue;
+		const int serves = p->head_size >= head_size;
+		const int better = best && best->head_size >= head_size
+				       ? serves && p->head_size < best->head_size
+				       : serves || (best && p->head_size > best->head_size);
+		if (!best || better)
+			best = p;
+	}
+	return best ? &best->price : NULL;
+}
+
 static void add(struct selection *out, const struct part *p, const struct selector *h,
 		enum decision decision)
 {
 	out->part[out->num_parts] = *p;
-	out->choice[out->num_parts] = h ? selector_says(h, decision, &p->f) : -1;
+	out->decision[out->num_parts] = decision;
+	out->choice[out->num_parts] = h ? selector_says(h, decision, &p->f) : SAYS_DEFAULTS;
 	out->num_parts++;
 }
 

@@ -5,9 +5,13 @@
 
 #include "device.h"
 
-/* One tree each. Prefill and decode answer with the id of a choice, the join with 0:
- * one launch over the whole batch by the prefill choice; 1: the prefill part, then
- * the decode part. */
+/* One tree each. Prefill and decode answer with the id of a choice or with one of
+ * enum says, the join with 0: one launch over the whole batch by the prefill choice;
+ * 1: the prefill part, then the decode part. */
+enum says {
+	SAYS_DEFAULTS = -1,
+	SAYS_CHEAPEST = -2 /* of the choices that have a price for that decision */
+};
 enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, NUM_DECISIONS };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
@@ -16,6 +20,14 @@ _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(lo
 
 struct selector_row { /* of CHOICES: kernel and tunables; of BINARIES: kernel and flags */
 	const char *kernel, *text;
+};
+
+/* Of PRICES: what a choice costs in the parts of one decision at one head size. Of a
+ * priced choice the formula axis means nothing: the price says which value it takes. */
+struct selector_price {
+	enum decision decision;
+	int id, head_size;
+	struct price price;
 };
 
 /* A tree as data: its nodes in preorder, so that what lies below a threshold or at
@@ -30,7 +42,8 @@ struct selector {
 	const char *gpu, *arch;
 	unsigned long long kernels_hash;
 	const struct selector_row *choices, *binaries;
-	int num_choices, num_binaries;
+	const struct selector_price *prices;
+	int num_choices, num_binaries, num_prices;
 	/* A tree is a function, or where that is NULL the nodes from its root on. */
 	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
 	int root[NUM_DECISIONS];
@@ -44,15 +57,20 @@ extern const int attune_num_selectors;
 const struct selector *selector_for(const struct device_info *);
 /* A header made from other .def tables than these names what may not exist. */
 int selector_is_stale(const struct selector *);
+/* Of the choice in a list of n; for head sizes that are not in it that of the next larger
+ * one, else of the largest. NULL: it has none. */
+const struct price *price_for(const struct selector_price *, int n, enum decision, int id,
+			      int head_size);
 /* What the tree of a decision answers. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 
-/* What a heuristic says of a batch: its parts, and a choice id for each; -1
- * where there is no heuristic. Whether the choice is legal and at hand is the
+/* What a heuristic says of a batch: its parts, and what their decisions answer;
+ * SAYS_DEFAULTS where there is no heuristic. Whether the choice is legal and at hand is the
  * caller's to check. */
 struct selection {
 	int num_parts;
 	struct part part[2];
+	enum decision decision[2];
 	int choice[2];
 };
 void select_choices(struct selection *, const struct selector *, const attune_shape *,

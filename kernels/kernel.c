@@ -170,6 +170,12 @@ int dtype_bytes(enum attune_dtype t)
 	return t == ATTUNE_F32 ? 4 : 2;
 }
 
+const char *const price_names[NUM_PRICE_TERMS] = {
+#define TERM(name, meaning) #name,
+#include "price_terms.def"
+#undef TERM
+};
+
 static unsigned long long mix(unsigned long long h, const char *text)
 {
 	for (; *text; text++)
@@ -177,8 +183,8 @@ static unsigned long long mix(unsigned long long h, const char *text)
 	return (h ^ '\n') * 1099511628211ull;
 }
 
-/* Names, values and formulas of the axes, not their defaults or their prose: a choice
- * stays valid as long as these do. */
+/* Names, values and formulas of the axes, features and terms of prices, not defaults or
+ * prose: what a heuristic says stays valid as long as these do. */
 unsigned long long kernels_hash(void)
 {
 	unsigned long long h = 14695981039346656037ull;
@@ -201,5 +207,7 @@ unsigned long long kernels_hash(void)
 #define FEATURE(name, replay, meaning) h = mix(h, #name);
 #include "features.def"
 #undef FEATURE
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		h = mix(h, price_names[i]);
 	return h;
 }

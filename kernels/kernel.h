@@ -62,6 +62,20 @@ struct formula {
 	int merge;  /* what it costs for each segment */
 };
 
+/* What a choice takes, as a sum of prices times amounts: price.c has what they are. */
+enum price_term {
+#define TERM(name, meaning) PRICE_##name,
+#include "price_terms.def"
+#undef TERM
+	NUM_PRICE_TERMS
+};
+struct price {
+	int rows, tile;         /* of a Q block, of a step along the keys */
+	int slots;              /* blocks that a unit runs at a time */
+	int start;              /* keys that a block's beginning and end are worth */
+	int ps[NUM_PRICE_TERMS]; /* picoseconds of one, each 0 or more */
+};
+
 struct geometry {
 	unsigned x, y, z; /* grid of blocks; on the CPU, of cells */
 	unsigned threads; /* of a block; 1 on the CPU */
@@ -130,6 +144,18 @@ int config_is_formula(const struct config *, const struct space *);
  * where it has no formula. NULL, else the reason why no value is legal. */
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
+/* price.c: what the part is expected to take with its keys in `segments`, in ps. */
+long long price_estimate(const struct price *, const struct attune_features *, int segments);
+/* How much there is of each term; the path is in 1/16 keys. */
+void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
+		   const struct attune_features *, int segments);
+/* Of the values of the kernel's formula axis that are legal for the part the one of least
+ * estimate, of equals the smallest; c itself where the kernel has no such axis. The
+ * estimate, or -1 when none is legal. */
+long long config_cheapest(struct config *out, const struct config *c, const struct kernel *,
+			  const struct price *, const attune_shape *, const struct part *,
+			  const struct device_info *);
+extern const char *const price_names[NUM_PRICE_TERMS];
 /* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as
  * "SEGMENTS=balance(1,96,192,16)", the members of struct formula. */
 int config_text(char *text, size_t size, const struct config *, const struct space *);

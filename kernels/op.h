@@ -17,6 +17,8 @@ struct ready {
 	const struct kernel *kernel;
 	struct config config;
 	struct code *code; /* NULL: not carried, or illegal for the shape */
+	/* By decision, for the op's head size; NULL: not one of which the cheapest is taken. */
+	const struct price *price[2];
 };
 
 struct attune_op {

@@ -7,13 +7,16 @@
  *   gpu GPU                             the device's
  *   kernels 0xHASH                      kernels_hash()
  *   choice ID KERNEL AXIS=VALUE ...     any number of them, IDs from 0 up
+ *   price DECISION ID HEAD_SIZE NUMBER ...   any number of them: the members of struct
+ *                                       price, in their order
  *   tree prefill                        three trees in this order, each followed by
  *   tree decode                         its nodes in preorder:
  *   tree join                             if FEATURE <= NUMBER
  *                                         return ID
  *
  * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
- * -1 stands for the library's defaults; those of the join are 0 and 1. Limits: MAX_BYTES, MAX_CHOICES, MAX_DEPTH. */
+ * -1 stands for the library's defaults, `cheapest` for the choice of least estimate among
+ * those with a price for that decision; the join's are 0 and 1. Limits: the first enum. */
 #include "heuristics.h"
 #include <ctype.h>
 #include <errno.h>
@@ -22,12 +25,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BYTES = 1 << 20, MAX_CHOICES = 256, MAX_DEPTH = 64, MAX_FOUND = 60 };
+enum { MAX_BYTES = 1 << 20, MAX_CHOICES = 256, MAX_PRICES = 4096, MAX_DEPTH = 64, MAX_FOUND = 60 };
 
 struct override {
 	struct selector selector;
 	char *text;
 	struct selector_row *choices;
+	struct selector_price *prices;
 	struct selector_node *nodes;
 	int num_nodes;
 };
@@ -184,9 +188,51 @@ static int read_choice(struct reader *r)
 	return 1;
 }
 
+static int read_decision(struct reader *r, enum decision *out)
+{
+	const char *found = word(r);
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++)
+		if (!strcmp(found, decision_names[t])) {
+			*out = (enum decision)t;
+			return 1;
+		}
+	return wrong(r, found, "\"prefill\" or \"decode\" is expected here");
+}
+
+/* "DECISION ID HEAD_SIZE ROWS TILE SLOTS START PS ..." */
+static int read_price(struct reader *r)
+{
+	struct selector *s = &r->out->selector;
+	struct selector_price *p = &r->out->prices[s->num_prices];
+	int *const member[] = { &p->price.rows, &p->price.tile, &p->price.slots, &p->price.start };
+	static const char *const names[] = { "rows", "tile", "slots", "start" };
+	long long value;
+	if (s->num_prices == MAX_PRICES)
+		return wrong(r, r->at, "at most %d prices can be listed", MAX_PRICES);
+	if (!read_decision(r, &p->decision) ||
+	    !number(r, "a choice listed above", 0, s->num_choices - 1, &value))
+		return 0;
+	p->id = (int)value;
+	if (!number(r, "a head size", 1, 1 << 16, &value))
+		return 0;
+	p->head_size = (int)value;
+	for (size_t i = 0; i < COUNT(member); i++) {
+		if (!number(r, names[i], i < 3, 1 << 16, &value))
+			return 0;
+		*member[i] = (int)value;
+	}
+	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
+		if (!number(r, price_names[i], 0, 1 << 30, &value))
+			return 0;
+		p->price.ps[i] = (int)value;
+	}
+	s->num_prices++;
+	return line_ends(r);
+}
+
 /* ---- trees -------------------------------------------------------------------------- */
 struct ids { /* that a leaf may return */
-	int least, most;
+	int least, most, cheapest;
 };
 
 static int feature_of(const char *name)
@@ -238,6 +284,10 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 			     "follow each if");
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
 	n->feature = -1;
+	if (ids->cheapest && !strcmp(r->at, "cheapest")) {
+		n->value = SAYS_CHEAPEST;
+		return 1;
+	}
 	return number(r, "an id", ids->least, ids->most, &n->value) && line_ends(r);
 }
 
@@ -245,7 +295,7 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 static int read_tree(struct reader *r, enum decision decision)
 {
 	struct selector *s = &r->out->selector;
-	const struct ids parts = { -1, s->num_choices - 1 }, join = { 0, 1 };
+	const struct ids parts = { SAYS_DEFAULTS, s->num_choices - 1, 1 }, join = { 0, 1, 0 };
 	char line[32];
 	snprintf(line, sizeof line, "tree %s", decision_names[decision]);
 	s->root[decision] = r->out->num_nodes;
@@ -260,6 +310,11 @@ static int read_all(struct reader *r)
 	while (next_line(r) && !strncmp(r->at, "choice ", 7)) {
 		word(r);
 		if (!read_choice(r))
+			return 0;
+	}
+	for (; !strncmp(r->at, "price ", 6); next_line(r)) {
+		word(r);
+		if (!read_price(r))
 			return 0;
 	}
 	for (int d = 0; d < NUM_DECISIONS; d++, next_line(r))
@@ -315,10 +370,12 @@ static enum attune_status parse(struct override *o, const char *path, size_t siz
 		return fail(ATTUNE_INVALID, "%s:%d: a NUL byte; plain text is expected", path,
 			    count_lines(o->text, (size_t)(nul - o->text)));
 	o->choices = calloc(MAX_CHOICES, sizeof *o->choices);
+	o->prices = calloc(MAX_PRICES, sizeof *o->prices);
 	o->nodes = calloc((size_t)lines, sizeof *o->nodes); /* a node takes a line */
-	if (!o->choices || !o->nodes)
+	if (!o->choices || !o->prices || !o->nodes)
 		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
 	o->selector.choices = o->choices;
+	o->selector.prices = o->prices;
 	o->selector.nodes = o->nodes;
 	return read_all(&r) ? ATTUNE_OK : ATTUNE_INVALID;
 }
@@ -353,6 +410,7 @@ void override_close(struct override *o)
 	if (!o)
 		return;
 	free(o->choices);
+	free(o->prices);
 	free(o->nodes);
 	free(o->text);
 	free(o);

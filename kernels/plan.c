@@ -19,22 +19,51 @@ static int usable(const attune_op *op, int id, const struct part *p, struct conf
 	return g.segments <= 1 || op->reduce;
 }
 
-/* The heuristic's choice where it may be used, else a default; -1: none. */
-static int choose(const attune_op *op, int wanted, const struct part *p, struct config *as)
+/* Of the choices with a price the one of least estimate, of equals the first; -1: none. */
+static int cheapest(const attune_op *op, enum decision decision, const struct part *p,
+		    struct config *as)
 {
-	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
-	const int fallbacks = op->num_ready - op->num_choices;
-	if (usable(op, wanted, p, as))
-		return wanted;
-	for (int i = 0; i < fallbacks; i++) {
-		int at = op->num_choices + (few_rows ? fallbacks - 1 - i : i);
-		if (usable(op, at, p, as))
-			return at;
+	long long least = 0;
+	int best = -1;
+	for (int i = 0; i < op->num_choices; i++) {
+		const struct ready *r = &op->ready[i];
+		struct config c;
+		if (!r->price[decision] || !r->code || !op->reduce)
+			continue;
+		const long long cost = config_cheapest(&c, &r->config, r->kernel, r->price[decision],
+						       &op->shape, p, &op->ctx->device.info);
+		if (cost >= 0 && (best < 0 || cost < least)) {
+			best = i;
+			least = cost;
+			*as = c;
+		}
 	}
-	return -1;
+	return best;
 }
 
-/* What a plan's part runs: its choice, the formula replaced by the value that
+/* What the heuristic says, where it may be used; -1: it may not. */
+static int wanted(const attune_op *op, const struct selection *s, int i, struct config *as)
+{
+	if (s->choice[i] == SAYS_CHEAPEST)
+		return cheapest(op, s->decision[i], &s->part[i], as);
+	return usable(op, s->choice[i], &s->part[i], as) ? s->choice[i] : -1;
+}
+
+/* The heuristic's choice, else a default; -1: none. */
+static int choose(const attune_op *op, const struct selection *s, int i, struct config *as)
+{
+	const int few_rows = s->part[i].max_query <= DECODE_MAX_QUERY;
+	const int fallbacks = op->num_ready - op->num_choices;
+	int id = wanted(op, s, i, as);
+	for (int k = 0; id < 0 && k < fallbacks; k++) {
+		const int at = op->num_choices + (few_rows ? fallbacks - 1 - k : k);
+		if (usable(op, at, &s->part[i], as))
+			id = at;
+	}
+	return id;
+}
+
+/* What a plan's part runs: its choice, on the formula axis the value that
  * attune_plan_batch worked out. NULL: not a part of this op's plans. */
 static const struct ready *planned(const attune_op *op, const attune_part *p, struct config *c)
 {
@@ -42,18 +71,19 @@ static const struct ready *planned(const attune_op *op, const attune_part *p, st
 		return NULL;
 	const struct ready *r = &op->ready[p->choice];
 	*c = r->config;
-	if (!config_is_formula(c, r->kernel->space))
+	if (r->kernel->space->formula_axis < 0)
 		return r;
 	c->v[r->kernel->space->formula_axis] = p->resolved;
 	return p->resolved > 0 ? r : NULL;
 }
 
-static enum attune_status add_part(const attune_op *op, attune_plan *plan, int wanted,
-				   const struct part *p)
+static enum attune_status add_part(const attune_op *op, attune_plan *plan,
+				   const struct selection *s, int i)
 {
 	attune_part *out = &plan->part[plan->num_parts];
+	const struct part *p = &s->part[i];
 	struct config c;
-	const int id = choose(op, wanted, p, &c);
+	const int id = choose(op, s, i, &c);
 	if (id < 0)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "no kernel can run queries of %d tokens over %lld keys", p->max_query,
@@ -90,10 +120,10 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
 	select_choices(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
-	if (s.num_parts == 1 && !usable(op, s.choice[0], &s.part[0], &c))
+	if (s.num_parts == 1 && wanted(op, &s, 0, &c) < 0)
 		select_apart(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
 	for (int i = 0; !status && i < s.num_parts; i++)
-		status = add_part(op, plan, s.choice[i], &s.part[i]);
+		status = add_part(op, plan, &s, i);
 	return status;
 }
 
@@ -155,14 +185,15 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	return ATTUNE_OK;
 }
 
-/* Of a formula: for the value that needs most. */
+/* Where the value is worked out: for the one that needs most. */
 static size_t most_partials(const attune_op *op, const struct ready *r, const struct part *p)
 {
 	const struct space *s = r->kernel->space;
 	const struct device_info *d = &op->ctx->device.info;
 	struct config c = r->config;
 	size_t most = 0;
-	if (!config_is_formula(&c, s))
+	if (s->formula_axis < 0 ||
+	    (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] && !r->price[DECIDE_DECODE]))
 		return part_workspace(r->kernel, &c, &op->shape, p, d);
 	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
 		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];

@@ -118,7 +118,7 @@ static void test_parts_cost_the_whole_plan(void **state)
 	assert_int_equal(cost(m, d, 1, "qblock", QBLOCK(32)), 405465); /* 30 against 20 */
 	matrix_free(m);
 	const struct pick picks[] = { { 1, 1, 1 }, { 0, 0, 1 } };
-	m = matrix_join(d, picks);
+	m = matrix_join(d, picks, NULL);
 	assert_int_equal(m->rows, 2);
 	assert_int_equal(m->cost[0], 95310); /* 110 against 100 */
 	assert_int_equal(m->cost[1], 0);
@@ -426,7 +426,7 @@ static void test_portfolio(void **state)
 				best = best < 0 || v < best ? v : best;
 			}
 		}
-		assert_true(matrix_portfolio(m, 2, &curve));
+		assert_true(matrix_portfolio(m, 2, -1, &curve));
 		assert_int_equal(m->cols, 2);
 		assert_true(m->choice[0] < m->choice[1]);
 		const long long got = minima(m, (int[]){ 0, 1 }, 2);

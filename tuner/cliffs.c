@@ -1,6 +1,8 @@
 /* cliffs.c - `attune eval --cliffs`: walks every threshold of the three trees one step
  * below and one above, and says what the change of action costs there. */
 #include "eval.h"
+#include "policy.h"
+#include "show.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,10 +63,8 @@ static void action_text(const struct walk *w, int action, char text[MAX_CHOICE_T
 {
 	if (w->decision == DECIDE_JOIN)
 		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
-	else if (action < 0)
-		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
 	else
-		choice_text(text, MAX_CHOICE_TEXT, &w->f->choice[action]);
+		action_words(w->f, action, text);
 }
 
 /* Time of the whole plan with that action for the decision; the rest as the forest says for
@@ -85,7 +85,7 @@ static double time_with(const struct walk *w, int s, int action)
 	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
 		beside =
 		    data_best(w->d, s, phase == PHASE_DECODE ? PHASE_PREFILL : PHASE_DECODE, &any);
-	if (!made_or_default(w->d, m, phase, action < 0 ? NULL : &w->f->choice[action], &made))
+	if (!action_or_default(w->d, w->f, w->decision, action, m, &made))
 		return INFINITY;
 	return data_part_time(w->d, s, phase, data_find(w->d, &made)) +
 	       (isfinite(beside) ? beside : 0);

@@ -7,7 +7,11 @@
  *   the best composed plans: the best two measured as such, and the best two of each part
  *
  * in one race each, with A/A controls (harness/sweep.h: sweep_wishes). Scenarios that judge
- * come first: held-out ones, peers, then the training ones by weight. */
+ * come first: held-out ones, peers, then the training ones by weight.
+ *
+ * With --fill it instead completes pass A: of training scenarios what the header's prices
+ * say of each part, and of the whole batch in one launch, where the sweep had no reason to
+ * measure it. What is learned next then guesses nothing about what it would pick. */
 #include "policy.h"
 #include "../harness/sweep.h"
 #include "data.h"
@@ -18,11 +22,11 @@
 #include <time.h>
 
 enum { BEST = 3, BEST_PLANS = 2, CHUNK_GPU = 64, CHUNK_CPU = 4 };
-enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_DRY };
+enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_DRY, OPT_FILL };
 
 struct options {
 	const char *gpu, *db, *header, *split;
-	int limit, again, dry_run;
+	int limit, again, dry_run, fill;
 	double budget_s;
 };
 
@@ -154,13 +158,18 @@ static int by_need(const void *pa, const void *pb, void *arg)
 	return *(const int *)pa - *(const int *)pb;
 }
 
+static int is_asked(const struct measured *m, const struct options *o)
+{
+	return in_split(m, o->split) && (!o->fill || data_is_training(m));
+}
+
 /* Indices of the data in the order they are measured; NULL without memory. */
 static int *order_scenarios(struct data *d, const struct options *o, int *n)
 {
 	int *order = malloc(sizeof *order * (size_t)(d->n + 1));
 	*n = 0;
 	for (int s = 0; order && s < d->n; s++)
-		if (in_split(&d->v[s], o->split))
+		if (is_asked(&d->v[s], o))
 			order[(*n)++] = s;
 	if (order)
 		qsort_r(order, (size_t)*n, sizeof *order, by_need, d);
@@ -192,6 +201,33 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 	return !w->failed;
 }
 
+static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
+			 const int *order, int n)
+{
+	static const struct {
+		enum decision decision;
+		enum phase phase;
+	} asked[] = { { DECIDE_PREFILL, PHASE_PREFILL },
+		      { DECIDE_DECODE, PHASE_DECODE },
+		      { DECIDE_PREFILL, PHASE_ALL } };
+	for (int i = 0; i < n; i++) {
+		const struct measured *m = &d->v[order[i]];
+		for (size_t k = 0; k < COUNT(asked); k++) {
+			struct choice c;
+			if ((asked[k].phase == PHASE_ALL &&
+			     !(m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])) ||
+			    !m->has[asked[k].phase] ||
+			    !action_choice(d, f, asked[k].decision, SAYS_CHEAPEST, m, asked[k].phase,
+					   &c))
+				continue;
+			const int at = data_find(d, &c);
+			if (at < 0 || !isfinite(data_part_time(d, order[i], asked[k].phase, at)))
+				wish_part(w, i, asked[k].phase, &c);
+		}
+	}
+	return !w->failed;
+}
+
 /* ---- the command ---------------------------------------------------------------------------- */
 // clang-format off
 static const struct argp_option rows[] = {
@@ -202,6 +238,8 @@ static const struct argp_option rows[] = {
 	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, compilation and all (10m)", 0 },
 	{ "again", OPT_AGAIN, NULL, 0, "also what this pass has measured already", 0 },
+	{ "fill", OPT_FILL, NULL, 0,
+	  "instead complete the first pass: what prices would pick in training scenarios", 0 },
 	{ "dry-run", OPT_DRY, NULL, 0, "only say how much there is to measure", 0 },
 	{ 0 }
 };
@@ -229,6 +267,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 's': o->split = arg; return 0;
 	case OPT_AGAIN: o->again = 1; return 0;
 	case OPT_DRY: o->dry_run = 1; return 0;
+	case OPT_FILL: o->fill = 1; return 0;
 	case OPT_BUDGET: o->budget_s = seconds_of(arg, state); return 0;
 	case OPT_LIMIT:
 		o->limit = (int)strtol(arg, &end, 10);
@@ -264,7 +303,7 @@ static double seconds_since(const struct timespec *start)
 /* Some scenarios at a time, so that what is compiled, too, comes in the order of need and
  * out of the budget. */
 static int ask_device(const struct sweep_options *asked, const struct scenario_list *list,
-		      const struct wishes *w)
+		      const struct wishes *w, const char *stage)
 {
 	const int step = strcmp(asked->gpu, "cpu") ? CHUNK_GPU : CHUNK_CPU;
 	struct sweep_options sweep = *asked;
@@ -284,7 +323,7 @@ static int ask_device(const struct sweep_options *asked, const struct scenario_l
 				 asked->budget_s, last - step, list->n);
 			break;
 		}
-		code = sweep_wishes(&sweep, &hello, list, w->v + done, end - done, "b");
+		code = sweep_wishes(&sweep, &hello, list, w->v + done, end - done, stage);
 		done = end;
 	}
 	return code;
@@ -297,7 +336,8 @@ static int confirm(struct data *d, const struct forest *f, const struct options 
 	d->pass = PASS_A; /* what was best then is what is doubted */
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
 	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
-	const int done = order && list.v && n && collect(&w, d, f, order, n);
+	const int done = order && list.v && n &&
+			 (o->fill ? collect_holes : collect)(&w, d, f, order, n);
 	for (int i = 0; done && i < n; i++)
 		scenario_again(&list.v[i], &d->v[order[i]]);
 	if (!done)
@@ -307,7 +347,7 @@ static int confirm(struct data *d, const struct forest *f, const struct options 
 		code = printf("%d cells and plans of %d scenarios\n", w.n, n) > 0 ? EXIT_DONE
 										  : EXIT_CHECK;
 	else
-		code = ask_device(sweep, &list, &w);
+		code = ask_device(sweep, &list, &w, o->fill ? stage_names[STAGE_COMPLETE] : "b");
 	free(w.v);
 	free(list.v); /* texts and batches are the data's */
 	free(order);

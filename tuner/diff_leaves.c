@@ -18,15 +18,13 @@ struct overlay {
 	int regions, differ, empty, beyond;
 };
 
-static void action_words(const struct forest *f, enum decision d, int action,
-			 char text[MAX_CHOICE_TEXT])
+static void says_words(const struct forest *f, enum decision d, int action,
+		       char text[MAX_CHOICE_TEXT])
 {
 	if (d == DECIDE_JOIN)
 		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
-	else if (action < 0)
-		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
 	else
-		choice_words(&f->choice[action], text);
+		action_words(f, action, text);
 }
 
 /* "num_seqs 9..16, max_seq > 4096"; "everywhere" */
@@ -76,7 +74,7 @@ static double time_with(const struct overlay *o, int which, int action, int s, d
 		forest_pick(d, o->f[which], s, &p);
 		return data_plan_time(d, s, &p);
 	}
-	if (!made_or_default(d, m, phase, action < 0 ? NULL : &o->f[which]->choice[action], &made))
+	if (!action_or_default(d, o->f[which], o->decision, action, m, &made))
 		return INFINITY;
 	const int choice = data_find(d, &made);
 	const struct cell *cell = choice < 0 ? NULL : data_cell(d, s, phase, choice);
@@ -140,7 +138,7 @@ static void compare_leaves(void *arg, int leaf, const struct box *b)
 					  &o->f[1]->tree[o->decision].v[leaf] };
 	char words[2][MAX_CHOICE_TEXT], where[400];
 	for (int i = 0; i < 2; i++)
-		action_words(o->f[i], o->decision, v[i]->action, words[i]);
+		says_words(o->f[i], o->decision, v[i]->action, words[i]);
 	o->regions++;
 	if (!strcmp(words[0], words[1]))
 		return;

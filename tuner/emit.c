@@ -37,6 +37,24 @@ static void emit_choices(const struct emitter *e)
 	fputs("\n\n", e->out);
 }
 
+static void emit_prices(const struct emitter *e)
+{
+	fprintf(e->out, "/*     decision, id, head size, rows, tile, slots, start; ps of:");
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		fprintf(e->out, "%s%s", i ? ", " : " ", price_names[i]);
+	fprintf(e->out, " */\n#define ATTUNE_%s_PRICES(PRICE)", e->upper);
+	for (int i = 0; i < e->f->num_prices; i++) {
+		const struct selector_price *p = &e->f->price[i];
+		fprintf(e->out, " \\\n\tPRICE(%-7s, %2d, %3d, %3d, %3d, %d, %3d",
+			decision_names[p->decision], p->id, p->head_size, p->price.rows,
+			p->price.tile, p->price.slots, p->price.start);
+		for (int k = 0; k < NUM_PRICE_TERMS; k++)
+			fprintf(e->out, ", %d", p->price.ps[k]);
+		fputs(")", e->out);
+	}
+	fputs("\n\n", e->out);
+}
+
 /* ---- trees -------------------------------------------------------------------------- */
 double mean_slowdown(long long cost, long long weight)
 {
@@ -62,7 +80,7 @@ static void emit_leaf(FILE *out, const struct node *v)
 			exp(v->p95 / 1e6));
 	else
 		fputs(", not legal in all of them: else the defaults", out);
-	if (v->runner_up >= 0 && is_known(v->runner_up_cost, v->weight))
+	if (v->runner_up != SAYS_DEFAULTS && is_known(v->runner_up_cost, v->weight))
 		fprintf(out, "; next %d, %.3f", v->runner_up,
 			mean_slowdown(v->runner_up_cost, v->weight));
 	if (v->remark)
@@ -175,6 +193,7 @@ char *forest_emit(const struct forest *f, const struct data *d)
 	emit_top(&e);
 	emit_defines(&e);
 	emit_choices(&e);
+	emit_prices(&e);
 	done = emit_binaries(&e);
 	emit_trees(&e);
 	emit_vectors(&e);

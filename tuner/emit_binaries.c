@@ -34,6 +34,8 @@ static void add_binary(struct binaries *b, const struct kernel *k, const struct 
 
 struct reach {
 	const struct tree *tree;
+	const struct forest *f;
+	enum decision decision;
 	int *ids; /* 1 where reached */
 };
 
@@ -44,6 +46,9 @@ static void mark(void *arg, int leaf, const struct box *box)
 	(void)box;
 	if (id >= 0)
 		r->ids[id] = 1;
+	for (int i = 0; id == SAYS_CHEAPEST && i < r->f->num_prices; i++)
+		if (r->f->price[i].decision == r->decision)
+			r->ids[r->f->price[i].id] = 1;
 }
 
 /* Ids that some batch of this shape can reach. Only what is compiled in is taken
@@ -59,7 +64,7 @@ static void reachable(const struct emitter *e, const attune_shape *shape, int id
 	within.lo[ATTUNE_FEATURE_units] = within.hi[ATTUNE_FEATURE_units] = e->d->run.device.units;
 	memset(ids, 0, MAX_IDS * sizeof *ids);
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
-		struct reach r = { &e->f->tree[t], ids };
+		struct reach r = { &e->f->tree[t], e->f, (enum decision)t, ids };
 		tree_boxes(r.tree, &within, mark, &r);
 	}
 }

@@ -10,12 +10,17 @@
  *                   "formula": null, or what the null among them is worked out by:
  *                     { "axis": NAME, "slots", "start", "launch", "merge": numbers,
  *                       "values": [numbers] } }],
+ *     "prices": [{ "decision": name, "id": number, "head_size": number, "rows", "tile",
+ *                  "slots", "start": numbers, "axis": NAME or null, "values": [numbers],
+ *                  "ps": { term: number } }],
  *     "prefill": NODE, "decode": NODE, "join": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
  *         scenarios "slowdown", "p95", "remark"
  *
- * An action of prefill and decode is an id, or -1 for the kernels' defaults; of join 0
+ * An action of prefill and decode is an id, -1 for the kernels' defaults, or -2 for the
+ * choice of least estimate among those with a price for that decision, its axis at that one
+ * of the values (kernels/price.c; the header's comment has the estimate); of join 0
  * (one launch by the prefill choice) or 1 (the prefill part, then the decode part).
  * guarded: a rule that the action may break in that leaf; who has no run-time check
  * takes the defaults there. The formula is in the header's comment.
@@ -102,6 +107,33 @@ static void json_node(FILE *out, const struct tree *t, int node)
 	putc('}', out);
 }
 
+/* The axis whose value a price says, NULL: the choice has none. */
+static const struct axis *priced_axis(const struct forest *f, const struct selector_price *p)
+{
+	const struct space *s = f->choice[p->id].kernel->space;
+	return s->formula_axis < 0 ? NULL : &s->axis[s->formula_axis];
+}
+
+/* What json and python write alike. */
+static void price_members(FILE *out, const struct forest *f, const struct selector_price *p,
+			  const char *none)
+{
+	const struct axis *a = priced_axis(f, p);
+	fprintf(out,
+		"{\"decision\": \"%s\", \"id\": %d, \"head_size\": %d, \"rows\": %d, \"tile\": %d, "
+		"\"slots\": %d, \"start\": %d,\n   \"axis\": ",
+		decision_names[p->decision], p->id, p->head_size, p->price.rows, p->price.tile,
+		p->price.slots, p->price.start);
+	fprintf(out, a ? "\"%s\"" : "%s", a ? a->name : none);
+	fputs(", \"values\": [", out);
+	for (int i = 0; a && i < a->num_values; i++)
+		fprintf(out, "%s%d", i ? ", " : "", a->values[i]);
+	fputs("],\n   \"ps\": {", out);
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		fprintf(out, "%s\"%s\": %d", i ? ", " : "", price_names[i], p->price.ps[i]);
+	fputs("}}", out);
+}
+
 static void emit_json(FILE *out, const struct forest *f, const struct data *d)
 {
 	char text[MAX_CHOICE_TEXT];
@@ -123,6 +155,11 @@ static void emit_json(FILE *out, const struct forest *f, const struct data *d)
 		fputs(", \"formula\": ", out);
 		formula(out, c, "null");
 		putc('}', out);
+	}
+	fputs("],\n \"prices\": [", out);
+	for (int i = 0; i < f->num_prices; i++) {
+		fputs(i ? ",\n  " : "\n  ", out);
+		price_members(out, f, &f->price[i], "null");
 	}
 	fputs("]", out);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
@@ -174,6 +211,56 @@ static const char python_resolve[] =
     "    return min(formula[\"values\"] if legal is None else legal,\n"
     "               key=lambda v: (estimate(v), v))\n";
 
+/* Line by line kernels/price.c. */
+static const char python_cheapest[] =
+    "def estimate(price, f, v):\n"
+    "    \"\"\"Picoseconds that the part is expected to take with its keys in v segments.\"\"\"\n"
+    "    rows, tile, start = price[\"rows\"], price[\"tile\"], price[\"start\"]\n"
+    "    group, most = f[\"group\"], f[\"max_seq\"]\n"
+    "    block_q = rows // group if group < rows else 1\n"
+    "    heads = f[\"num_kv_heads\"] * ((group + rows - 1) // rows)\n"
+    "    alone = f[\"max_query\"] <= block_q\n"
+    "    q_blocks = f[\"num_seqs\"] if alone else f[\"query_tokens\"] // block_q + (f[\"num_seqs\"] + 1) // 2\n"
+    "    longest = min(f[\"window\"] + block_q, most)\n"
+    "    mean = min(f[\"keys_per_query\"] + (0 if alone else block_q // 2), longest)\n"
+    "    mean = (mean + tile - 1) // tile * tile\n"
+    "    tiles = (longest + tile - 1) // tile\n"
+    "    blocks = q_blocks * heads\n"
+    "    total = blocks * mean // f[\"units\"]\n"
+    "    slots, n = f[\"units\"] * price[\"slots\"], blocks * v\n"
+    "    longest = 16 * ((tiles + v - 1) // v * tile + start)\n"
+    "    mean = 16 * mean // v + 16 * start\n"
+    "    more = max(longest - mean, 0)\n"
+    "    path = longest\n"
+    "    if n > slots:\n"
+    "        idle = -n % slots * mean // slots\n"
+    "        tail = more * 7 // 8 if f[\"max_query\"] <= 8 else more * slots * 5 // (16 * n)\n"
+    "        path = max(mean * n // slots + idle * mean // (mean + 2 * more) + tail, longest)\n"
+    "    prows = f[\"query_tokens\"] * f[\"num_query_heads\"]\n"
+    "    amounts = {\"launch\": 1, \"path\": path, \"total\": total, \"kib\": f[\"kv_kib\"], \"rows\": prows,\n"
+    "               \"split\": v > 1, \"merge\": prows * v if v > 1 else 0, \"blocks\": n}\n"
+    "    return sum(price[\"ps\"][term] * amounts[term] for term in amounts)\n"
+    "\n"
+    "\n"
+    "def cheapest(decision, f, legal=lambda id, v: True):\n"
+    "    \"\"\"(id, value of its price's axis) of least estimate, of equals the first; None: none.\n"
+    "\n"
+    "    legal: whether choice `id` may run with that value, or with 1 where it has no axis.\n"
+    "    \"\"\"\n"
+    "    best = None\n"
+    "    for id in range(len(CHOICES)):\n"
+    "        rows = [p for p in PRICES if p[\"decision\"] == decision and p[\"id\"] == id]\n"
+    "        if not rows:\n"
+    "            continue\n"
+    "        serve = [p for p in rows if p[\"head_size\"] >= f[\"head_size\"]]\n"
+    "        price = min(serve, key=lambda p: p[\"head_size\"]) if serve else max(rows, key=lambda p: p[\"head_size\"])\n"
+    "        for v in price[\"values\"] or [1]:\n"
+    "            if legal(id, v):\n"
+    "                ps = estimate(price, f, v)\n"
+    "                if best is None or ps < best[0]:\n"
+    "                    best = (ps, id, v)\n"
+    "    return best and best[1:]\n";
+
 static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 {
 	fprintf(
@@ -181,8 +268,9 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "\"\"\"Generated by `attune induce --gpu %s --emit python`: do not edit.\n\n"
 	    "%s, %s; database %s.\n"
 	    "f: a mapping from the names of kernels/features.def to integers. prefill and decode\n"
-	    "return an index into CHOICES (-1: the kernels' defaults), join returns 0 (one launch\n"
-	    "by the prefill choice) or 1 (the prefill part, then the decode part). A choice is\n"
+	    "return an index into CHOICES (-1: the kernels' defaults, -2: what cheapest returns),\n"
+	    "join returns 0 (one launch by the prefill choice, a -2 asked with the features of the\n"
+	    "whole batch) or 1 (the prefill part, then the decode part). A choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
 	    "out by the formula. unless: a rule that the choice may break in that leaf; take the\n"
 	    "defaults there.\n\"\"\"\n\n",
@@ -197,7 +285,13 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 		formula(out, c, "None");
 		fputs("),\n", out);
 	}
-	fprintf(out, "]\n\n\n%s", python_resolve);
+	fputs("]\nPRICES = [\n", out);
+	for (int i = 0; i < f->num_prices; i++) {
+		fputs("  ", out);
+		price_members(out, f, &f->price[i], "None");
+		fputs(",\n", out);
+	}
+	fprintf(out, "]\n\n\n%s\n\n%s", python_resolve, python_cheapest);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		fprintf(out, "\n\ndef %s(f):\n", decision_names[t]);
 		python_node(out, &f->tree[t], 0, 1);
@@ -210,7 +304,10 @@ static void text_node(FILE *out, const struct tree *t, int node, int depth)
 	const struct node *v = &t->v[node];
 	fprintf(out, "%*s", 2 * depth, "");
 	if (v->feature < 0) {
-		fprintf(out, "return %d", v->action);
+		if (v->action == SAYS_CHEAPEST)
+			fputs("return cheapest", out);
+		else
+			fprintf(out, "return %d", v->action);
 		if (has_figures(v))
 			fprintf(out, " # %d scenario%s, %.3f", v->support,
 				v->support == 1 ? "" : "s", mean_slowdown(v->cost, v->weight));
@@ -234,6 +331,14 @@ static void emit_text(FILE *out, const struct forest *f, const struct data *d)
 		const struct choice *c = &f->choice[i];
 		config_text(text, sizeof text, &c->config, c->kernel->space);
 		fprintf(out, "choice %d %s %s\n", i, c->kernel->name, text);
+	}
+	for (int i = 0; i < f->num_prices; i++) {
+		const struct selector_price *p = &f->price[i];
+		fprintf(out, "price %s %d %d %d %d %d %d", decision_names[p->decision], p->id,
+			p->head_size, p->price.rows, p->price.tile, p->price.slots, p->price.start);
+		for (int k = 0; k < NUM_PRICE_TERMS; k++)
+			fprintf(out, " %d", p->price.ps[k]);
+		putc('\n', out);
 	}
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		fprintf(out, "\ntree %s\n", decision_names[t]);

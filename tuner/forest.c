@@ -1,7 +1,7 @@
 /* forest.c - the three trees together: the prefill and the decode tree first,
  * then the join over what those two pick; and the ids of the choices that leaves
  * name. */
-#include "tuner.h"
+#include "prices.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,9 @@ static int tree_constant(struct tree *t, int action)
 
 /* ---- one phase ------------------------------------------------------------------------ */
 struct phase_fit {
+	struct data d; /* with what is cheapest */
+	int *cheapest;
+	struct prices prices;
 	struct matrix *m;
 	struct tree tree; /* actions: columns of m */
 	struct making making;
@@ -114,9 +117,88 @@ static int take_exact(struct phase_fit *fit)
 	return done;
 }
 
-static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision decision,
+/* ---- the cheapest ----------------------------------------------------------------------- */
+int cheapest_column(const struct data *d, enum decision decision)
+{
+	return d->num_columns + (int)decision;
+}
+
+/* Of pass A, as all that trees learn from. */
+static int fit_prices(struct phase_fit *fit, const struct data *d, enum decision decision, int most)
+{
+	struct data first = *d;
+	first.pass = PASS_A;
+	struct matrix *m = matrix_parts(&first, decision);
+	const int done = m && prices_fit(&fit->prices, &first, m, decision, most);
+	matrix_free(m);
+	return done;
+}
+
+/* What the prices say of every scenario, also of whole batches, which a joined launch is. */
+static int find_cheapest(struct phase_fit *fit, enum decision decision)
+{
+	const struct prices *p = &fit->prices;
+	const struct data *d = &fit->d;
+	fit->cheapest = malloc(sizeof *fit->cheapest * ((size_t)d->n * NUM_PHASES + 1));
+	for (int s = 0; fit->cheapest && s < d->n; s++)
+		for (int phase = 0; phase < NUM_PHASES; phase++) {
+			const struct measured *m = &d->v[s];
+			struct choice c;
+			fit->cheapest[s * NUM_PHASES + phase] =
+			    m->has[phase] && prices_pick(p->choice, p->num_choices, p->price,
+							 p->num_prices, decision, m,
+							 (enum phase)phase, &d->run.device, &c)
+				? data_find(d, &c)
+				: -1;
+		}
+	fit->d.cheapest[decision] = fit->cheapest;
+	return fit->cheapest != NULL;
+}
+
+/* Whether a column needs none but the binaries of priced choices. */
+static int is_among(const struct phase_fit *fit, int column)
+{
+	if (column >= fit->d.num_columns)
+		return 1;
+	struct choice c = fit->d.choice[column];
+	for (int i = 0; i < fit->prices.num_choices; i++) {
+		struct choice p = fit->prices.choice[i];
+		const int axis = p.kernel->space->formula_axis;
+		if (axis >= 0)
+			c.config.v[axis] = p.config.v[axis];
+		if (c.kernel == p.kernel && !memcmp(&c.config, &p.config, sizeof c.config))
+			return 1;
+	}
+	return 0;
+}
+
+/* Leaves the columns of priced choices; the place of the cheapest, -1: no prices. */
+static int keep_priced(struct phase_fit *fit)
+{
+	struct matrix *m = fit->m;
+	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0;
+	if (!to || !fit->prices.num_choices) {
+		free(to);
+		return -1;
+	}
+	for (int c = 0; c < m->cols; c++) {
+		to[c] = is_among(fit, m->choice[c]) ? kept : -1;
+		kept += to[c] >= 0;
+	}
+	const int done = matrix_keep(m, to, kept);
+	free(to);
+	return done ? m->cols - 1 : -1;
+}
+
+static int fit_phase(struct phase_fit *fit, const struct data *all, enum decision decision,
 		     const struct limits *limits)
 {
+	const struct data *d = &fit->d;
+	fit->d = *all;
+	if (!fit_prices(fit, all, decision, limits->variants))
+		return 0;
+	if (fit->prices.num_choices && !find_cheapest(fit, decision))
+		return 0;
 	fit->m = matrix_parts(d, decision);
 	if (!fit->m)
 		return 0;
@@ -130,7 +212,8 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 				    1 + ATTUNE_FEATURE_head_size };
 	if (!fit->m->rows || !fit->m->cols)
 		return tree_constant(&fit->tree, -1);
-	if (!matrix_portfolio(fit->m, limits->variants, &fit->making.portfolio))
+	const int given = keep_priced(fit);
+	if (!matrix_portfolio(fit->m, limits->variants, given, &fit->making.portfolio))
 		return 0;
 	if (!certify(fit))
 		return 0;
@@ -170,9 +253,10 @@ static int note_cost(struct phase_fit *fit)
 }
 
 /* What the leaves say in the end. */
-static int finish_phase(struct phase_fit *fit, const struct data *d, enum decision decision)
+static int finish_phase(struct phase_fit *fit, enum decision decision)
 {
 	const enum phase phase = decision_phase(decision);
+	const struct data *d = &fit->d;
 	if (!fit->m->rows)
 		return 1;
 	if (!tree_relabel(&fit->tree, fit->m, EPSILON, NULL))
@@ -207,35 +291,74 @@ static int count_use(struct use *use, int n, int choice, long long weight)
 	return n;
 }
 
+/* Whether the leaves of a tree ask for the cheapest. */
+static int asks_cheapest(const struct phase_fit *fit)
+{
+	for (int i = 0; i < fit->tree.n; i++) {
+		const struct node *v = &fit->tree.v[i];
+		if (v->feature < 0 && v->action >= 0 &&
+		    fit->m->choice[v->action] >= fit->d.num_columns)
+			return 1;
+	}
+	return 0;
+}
+
+/* Choices that leaves name, and those among which the cheapest is taken. */
+static int count_uses(const struct phase_fit *fit, struct use *use, int n)
+{
+	for (int i = 0; i < fit->tree.n; i++) {
+		const struct node *v = &fit->tree.v[i];
+		const int named = v->feature < 0 && v->action >= 0;
+		if (named && fit->m->choice[v->action] < fit->d.num_columns)
+			n = count_use(use, n, fit->m->choice[v->action], v->weight);
+	}
+	for (int i = 0; asks_cheapest(fit) && i < fit->prices.num_choices; i++)
+		n = count_use(use, n, data_find(&fit->d, &fit->prices.choice[i]), 0);
+	return n;
+}
+
+static int id_of(const struct use *use, int n, const struct phase_fit *fit, int column)
+{
+	int id = 0;
+	if (column < 0)
+		return SAYS_DEFAULTS;
+	if (fit->m->choice[column] >= fit->d.num_columns)
+		return SAYS_CHEAPEST;
+	while (id < n && use[id].choice != fit->m->choice[column])
+		id++;
+	return id < n ? id : SAYS_DEFAULTS;
+}
+
+static void number_prices(struct forest *f, const struct use *use, int n,
+			  const struct phase_fit *fit)
+{
+	for (int i = 0; asks_cheapest(fit) && i < fit->prices.num_prices; i++) {
+		struct selector_price p = fit->prices.price[i];
+		const int choice = data_find(&fit->d, &fit->prices.choice[p.id]);
+		p.id = 0;
+		while (p.id < n && use[p.id].choice != choice)
+			p.id++;
+		f->price[f->num_prices++] = p;
+	}
+}
+
 /* Numbers the choices of both trees and moves the trees over. */
 static int number_choices(struct forest *f, const struct data *d, struct phase_fit fit[2])
 {
 	struct use use[MAX_IDS] = { 0 };
 	int n = 0;
 	for (int p = 0; p < 2; p++)
-		for (int i = 0; i < fit[p].tree.n; i++) {
-			const struct node *v = &fit[p].tree.v[i];
-			if (v->feature >= 0 || v->action < 0)
-				continue;
-			if (n == MAX_IDS)
-				return 0;
-			n = count_use(use, n, fit[p].m->choice[v->action], v->weight);
-		}
+		n = count_uses(&fit[p], use, n);
 	qsort(use, (size_t)n, sizeof *use, by_use);
 	f->num_choices = n;
 	for (int i = 0; i < n; i++)
 		f->choice[i] = d->choice[use[i].choice];
 	for (int p = 0; p < 2; p++) {
-		const struct matrix *m = fit[p].m;
+		number_prices(f, use, n, &fit[p]);
 		for (int i = 0; i < fit[p].tree.n; i++) {
 			struct node *v = &fit[p].tree.v[i];
-			const int action = v->action < 0 ? -1 : m->choice[v->action];
-			const int next = v->runner_up < 0 ? -1 : m->choice[v->runner_up];
-			v->action = v->runner_up = -1;
-			for (int id = 0; id < n; id++) {
-				v->action = use[id].choice == action ? id : v->action;
-				v->runner_up = use[id].choice == next ? id : v->runner_up;
-			}
+			v->action = id_of(use, n, &fit[p], v->action);
+			v->runner_up = id_of(use, n, &fit[p], v->runner_up);
 		}
 		f->tree[p] = fit[p].tree;
 		fit[p].tree = (struct tree){ 0 };
@@ -247,34 +370,38 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 {
 	struct tree *t = &f->tree[DECIDE_JOIN];
 	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
+	int *whole = malloc(sizeof *whole * (size_t)(d->n + 1));
 	struct matrix *m = NULL;
 	int done = 0;
-	if (picks && tree_constant(t, 1)) { /* both parts, while the join is not known */
-		for (int s = 0; s < d->n; s++)
+	if (picks && whole && tree_constant(t, 1)) { /* both parts, while the join is not known */
+		for (int s = 0; s < d->n; s++) {
 			forest_pick(d, f, s, &picks[s]);
-		m = matrix_join(d, picks);
+			whole[s] = forest_whole(d, f, s);
+		}
+		m = matrix_join(d, picks, whole);
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {
-		const struct growth how = { leaves, MAX_DEPTH, min_support(m), 0, 0, SIZE_MOST, 0 };
+		const struct growth how = { leaves, MAX_DEPTH, 2 * min_support(m), 0, 0, SIZE_FEWEST, 0 };
 		tree_free(t);
 		done = tree_fit(t, m, &how) && leaves_describe(t, m);
 	}
 	matrix_free(m);
 	free(picks);
+	free(whole);
 	return done;
 }
 
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
-	struct phase_fit fit[2] = { { 0 } };
+	struct phase_fit fit[2] = { { .m = NULL } };
 	int done = 1;
 	*f = (struct forest){ 0 };
 	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);
 	for (int p = 0; p < 2 && done; p++)
 		done = fit_phase(&fit[p], d, (enum decision)p, limits);
 	for (int p = 0; p < 2 && done; p++) {
-		done = finish_phase(&fit[p], d, (enum decision)p);
+		done = finish_phase(&fit[p], (enum decision)p);
 		f->making[p] = fit[p].making;
 	}
 	done = done && number_choices(f, d, fit);
@@ -283,6 +410,7 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 	for (int p = 0; p < 2; p++) {
 		tree_free(&fit[p].tree);
 		matrix_free(fit[p].m);
+		free(fit[p].cheapest);
 	}
 	if (!done || !proven)
 		forest_free(f);

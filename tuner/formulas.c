@@ -148,6 +148,8 @@ int formulas_add(struct data *d)
 
 int data_concrete(const struct data *d, int scenario, enum phase phase, int choice)
 {
+	if (choice >= d->num_columns)
+		return d->cheapest[choice - d->num_columns][scenario * NUM_PHASES + (int)phase];
 	if (choice < d->num_choices)
 		return choice;
 	const int at = d->means[meaning_at(d, scenario, (int)phase, choice)];
@@ -162,6 +164,10 @@ double family_time(const struct data *d, int scenario, enum phase phase, int cho
 	enum { FAR = 3 };
 	double beside[2] = { INFINITY, INFINITY };
 	int steps[2] = { 0, 0 };
+	if (choice >= d->num_columns)
+		choice = data_concrete(d, scenario, phase, choice);
+	if (choice < 0)
+		return INFINITY;
 	const int family = d->family_of[choice];
 	const int at = d->means[meaning_at(d, scenario, (int)phase, choice)];
 	if (family < 0 || at < 0)

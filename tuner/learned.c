@@ -93,7 +93,7 @@ static int study(struct learned *l, enum decision t, const struct forest *f)
 		return 1;
 	if (l->policy == POLICY_GREEDY)
 		return (t == DECIDE_JOIN ||
-			matrix_portfolio(of->m, default_limits.variants, NULL)) &&
+			matrix_portfolio(of->m, default_limits.variants, -1, NULL)) &&
 		       cart_grow(&of->tree, of->m, &greedy);
 	return (t == DECIDE_JOIN || keep_winners(of->m)) && cart_grow(&of->tree, of->m, &label);
 }
@@ -115,7 +115,7 @@ struct learned *learned_new(const struct data *d, enum policy policy, const stru
 		made_pick(d, &made, &picks[s]);
 	}
 	if (done) {
-		l->lesson[DECIDE_JOIN].m = matrix_join(d, picks);
+		l->lesson[DECIDE_JOIN].m = matrix_join(d, picks, NULL);
 		done = study(l, DECIDE_JOIN, f);
 	}
 	free(picks);

@@ -14,7 +14,8 @@
  *                                         else the row's worst + COST_MISSING
  *   failed, wrong or illegal              COST_FORBIDDEN
  *
- * A choice with a formula costs what the choice costs that it comes to in that row.
+ * A choice with a formula costs what the choice costs that it comes to in that row, and so
+ * does the last column, the cheapest by prices, where the data have prices.
  * Noise is what A/A pairs of that duration showed, more when the two intervals say
  * so, but never more than 2 %: a badly measured cell is not a good one. */
 #include "tuner.h"
@@ -252,7 +253,7 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 {
 	const enum phase phase = decision_phase(decision);
 	const struct data first = first_pass(all), *d = &first;
-	struct matrix *m = matrix_new(d->n, d->num_columns);
+	struct matrix *m = matrix_new(d->n, d->num_columns + 1);
 	if (!m)
 		return NULL;
 	m->rows = m->cols = 0;
@@ -262,6 +263,8 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 	for (int c = 0; c < d->num_columns; c++)
 		if (is_column(d, m, phase, c))
 			m->choice[m->cols++] = c;
+	if (d->cheapest[decision] && m->rows)
+		m->choice[m->cols++] = cheapest_column(d, decision);
 	for (int r = 0; r < m->rows; r++) {
 		describe_row(d, m, r, phase);
 		fill_row(d, m, r, phase);
@@ -269,18 +272,24 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 	return m;
 }
 
-/* Costs of both ways; 0 when neither was measured. */
-static int fill_join(const struct data *d, const struct pick *pick, int scenario, int32_t cost[2])
+/* Costs of both ways; 0 when neither was measured. whole: what one launch would run. */
+static int fill_join(const struct data *d, const struct pick *pick, int whole, int scenario,
+		     int32_t cost[2])
 {
 	double us[2], best;
-	if (pick->prefill < 0)
+	if (pick->prefill < 0 || pick->decode < 0)
 		return 0;
 	for (int join = 0; join < 2; join++) {
-		const struct pick p = { pick->prefill, pick->decode, join };
+		const struct pick p = { join ? pick->prefill : whole, pick->decode, join };
 		us[join] = data_plan_time(d, scenario, &p);
 	}
-	if (!data_legal(d, scenario, PHASE_ALL, pick->prefill))
+	if (whole < 0 || !data_legal(d, scenario, PHASE_ALL, whole))
 		us[0] = us[1]; /* the library then runs both parts */
+	else if (!data_cell(d, scenario, PHASE_ALL, whole))
+		us[0] = us[1] * (1 + COST_MISSING / 1e6); /* not known: no reason to */
+	if (!isfinite(us[1]) && !(data_cell(d, scenario, PHASE_PREFILL, pick->prefill) &&
+				  data_cell(d, scenario, PHASE_DECODE, pick->decode)))
+		return 0;
 	best = fmin(us[0], us[1]);
 	for (int join = 0; join < 2; join++)
 		cost[join] = !isfinite(us[join])                          ? COST_FORBIDDEN
@@ -289,7 +298,7 @@ static int fill_join(const struct data *d, const struct pick *pick, int scenario
 	return isfinite(best);
 }
 
-struct matrix *matrix_join(const struct data *all, const struct pick *picks)
+struct matrix *matrix_join(const struct data *all, const struct pick *picks, const int *whole)
 {
 	const struct data first = first_pass(all), *d = &first;
 	struct matrix *m = matrix_new(d->n, 2);
@@ -300,7 +309,8 @@ struct matrix *matrix_join(const struct data *all, const struct pick *picks)
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
-		    !fill_join(d, &picks[s], s, &m->cost[m->rows * 2]))
+		    !fill_join(d, &picks[s], whole ? whole[s] : picks[s].prefill, s,
+			       &m->cost[m->rows * 2]))
 			continue;
 		m->scenario[m->rows] = s;
 		m->fallback[m->rows] = COST_CAP;

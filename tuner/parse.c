@@ -111,6 +111,40 @@ static int read_choice(struct reader *r, struct forest *f)
 	return 1;
 }
 
+/* PRICE(decision, id, head size, rows, tile, slots, start, ps...) */
+static int read_price(struct reader *r, struct forest *f)
+{
+	char name[16];
+	long long v[6 + NUM_PRICE_TERMS];
+	struct selector_price *p = &f->price[f->num_prices];
+	if (f->num_prices == COUNT(f->price))
+		return wrong(r, "an end of PRICES");
+	if (!read_word(r, ", \t", name, sizeof name))
+		return 0;
+	if (strcmp(name, decision_names[DECIDE_PREFILL]) &&
+	    strcmp(name, decision_names[DECIDE_DECODE]))
+		return wrong(r, "prefill or decode");
+	for (size_t i = 0; i < COUNT(v); i++) {
+		if (!expect(r, ",") || !read_number(r, &v[i]))
+			return 0;
+		if (v[i] < (i > 0 && i < 5) || v[i] > 1 << 30)
+			return wrong(r, "a number of 0 to 2^30, here of 1 at least");
+	}
+	if (v[0] >= f->num_choices)
+		return wrong(r, "an id that CHOICES has");
+	*p = (struct selector_price){
+		.decision = strcmp(name, decision_names[DECIDE_PREFILL]) ? DECIDE_DECODE
+									 : DECIDE_PREFILL,
+		.id = (int)v[0],
+		.head_size = (int)v[1],
+		.price = { .rows = (int)v[2], .tile = (int)v[3], .slots = (int)v[4], .start = (int)v[5] }
+	};
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		p->price.ps[i] = (int)v[6 + i];
+	f->num_prices++;
+	return expect(r, ")");
+}
+
 static int feature_of(const char *name)
 {
 	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
@@ -124,6 +158,7 @@ static void read_figures(struct reader *r, struct node *v)
 {
 	double mean, next, p95;
 	int n = 0;
+	v->runner_up = SAYS_DEFAULTS;
 	if (sscanf(r->at, " /* %d scenario%n", &v->support, &n) != 1 || !n)
 		return;
 	v->weight = 1;
@@ -158,8 +193,8 @@ static void skip_comment(struct reader *r)
 		r->at = end + 2;
 }
 
-/* A return, or an if with both of its branches; the node, or -1. */
-static int read_node(struct reader *r, struct tree *t, int actions)
+/* A return of least..actions - 1, or an if with both of its branches; the node, or -1. */
+static int read_node(struct reader *r, struct tree *t, int least, int actions)
 {
 	char name[40];
 	long long value;
@@ -169,7 +204,7 @@ static int read_node(struct reader *r, struct tree *t, int actions)
 	if (next_is(r, "return")) {
 		if (!read_number(r, &value) || !expect(r, ";"))
 			return -1;
-		if (value < -1 || value >= actions) {
+		if (value < least || value >= actions) {
 			wrong(r, "an id that CHOICES has");
 			return -1;
 		}
@@ -185,11 +220,11 @@ static int read_node(struct reader *r, struct tree *t, int actions)
 		wrong(r, "a feature of features.def");
 		return -1;
 	}
-	const int below = read_node(r, t, actions);
+	const int below = read_node(r, t, least, actions);
 	if (below < 0 || !expect(r, "}") || !expect(r, "else"))
 		return -1;
 	const int braced = next_is(r, "{");
-	const int above = read_node(r, t, actions);
+	const int above = read_node(r, t, least, actions);
 	if (above < 0 || (braced && !expect(r, "}")))
 		return -1;
 	t->v[at].feature = feature_of(name);
@@ -207,8 +242,9 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	if (!seek(r, head) || !seek(r, "{"))
 		return 0;
 	next_is(r, "(void)f;");
-	return read_node(r, &f->tree[decision], decision == DECIDE_JOIN ? 2 : f->num_choices) ==
-		   0 &&
+	const int join = decision == DECIDE_JOIN;
+	return read_node(r, &f->tree[decision], join ? 0 : SAYS_CHEAPEST,
+			 join ? 2 : f->num_choices) == 0 &&
 	       expect(r, "}");
 }
 
@@ -221,6 +257,9 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	       seek(&r, "_CHOICES(CHOICE)");
 	while (done && next_is(&r, "CHOICE("))
 		done = read_choice(&r, f);
+	done = done && seek(&r, "_PRICES(PRICE)");
+	while (done && next_is(&r, "PRICE("))
+		done = read_price(&r, f);
 	for (int t = 0; done && t < NUM_DECISIONS; t++)
 		done = read_tree(&r, f, (enum decision)t);
 	if (!done)

@@ -79,11 +79,21 @@ static int decide(const struct forest *f, enum decision decision, const struct m
 	return t->v[tree_leaf(t, &m->part[decision_phase(decision)].f)].action;
 }
 
-static const struct choice *chosen(const struct forest *f, enum decision decision,
-				   const struct measured *m)
+int action_choice(const struct data *d, const struct forest *f, enum decision decision, int action,
+		  const struct measured *m, enum phase phase, struct choice *out)
 {
-	const int id = decide(f, decision, m);
-	return id < 0 ? NULL : &f->choice[id];
+	if (action == SAYS_CHEAPEST)
+		return prices_pick(f->choice, f->num_choices, f->price, f->num_prices, decision, m,
+				   phase, &d->run.device, out);
+	return action >= 0 && made_legal(d, m, phase, &f->choice[action], out);
+}
+
+int action_or_default(const struct data *d, const struct forest *f, enum decision decision,
+		      int action, const struct measured *m, struct choice *out)
+{
+	const enum phase phase = decision_phase(decision);
+	return action_choice(d, f, decision, action, m, phase, out) ||
+	       default_made(d, m, phase, out);
 }
 
 void forest_make(const struct data *d, const struct forest *f, const struct measured *m,
@@ -91,18 +101,30 @@ void forest_make(const struct data *d, const struct forest *f, const struct meas
 {
 	struct choice whole;
 	*out = (struct made){ .join = 1 };
+	const int prefill = m->has[PHASE_PREFILL] ? decide(f, DECIDE_PREFILL, m) : SAYS_DEFAULTS;
 	if (m->has[PHASE_PREFILL])
-		made_or_default(d, m, PHASE_PREFILL, chosen(f, DECIDE_PREFILL, m), &out->prefill);
+		action_or_default(d, f, DECIDE_PREFILL, prefill, m, &out->prefill);
 	if (m->has[PHASE_DECODE])
-		made_or_default(d, m, PHASE_DECODE, chosen(f, DECIDE_DECODE, m), &out->decode);
+		action_or_default(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m,
+				  &out->decode);
 	if (!m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE] || decide(f, DECIDE_JOIN, m))
 		return;
 	/* One launch, unless its choice may not run the decodes too. */
-	const struct choice *prefill = chosen(f, DECIDE_PREFILL, m);
-	if (prefill && made_legal(d, m, PHASE_ALL, prefill, &whole)) {
+	if (action_choice(d, f, DECIDE_PREFILL, prefill, m, PHASE_ALL, &whole)) {
 		out->prefill = whole;
 		out->join = 0;
 	}
+}
+
+int forest_whole(const struct data *d, const struct forest *f, int scenario)
+{
+	const struct measured *m = &d->v[scenario];
+	struct choice c;
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] &&
+		       action_choice(d, f, DECIDE_PREFILL, decide(f, DECIDE_PREFILL, m), m,
+				     PHASE_ALL, &c)
+		   ? data_find(d, &c)
+		   : -1;
 }
 
 void forest_pick(const struct data *d, const struct forest *f, int scenario, struct pick *p)
@@ -173,7 +195,7 @@ static int learn_fixed(struct chooser *c)
 		make_fixed(c, &c->d->v[s], &made);
 		made_pick(c->d, &made, &picks[s]);
 	}
-	m = picks ? matrix_join(c->d, picks) : NULL;
+	m = picks ? matrix_join(c->d, picks, NULL) : NULL;
 	for (int r = 0; m && r < m->rows; r++)
 		for (int join = 0; join < 2; join++)
 			sum[join] += matrix_at(m, r, join);

@@ -31,6 +31,9 @@ void made_pick(const struct data *, const struct made *, struct pick *out);
  * c: NULL for the default. 0: neither runs, out->kernel is NULL. */
 int made_or_default(const struct data *, const struct measured *, enum phase,
 		    const struct choice *c, struct choice *out);
+/* The same for what the prefill or the decode tree says. */
+int action_or_default(const struct data *, const struct forest *, enum decision, int action,
+		      const struct measured *, struct choice *out);
 /* What the library does with a forest. */
 void forest_make(const struct data *, const struct forest *, const struct measured *,
 		 struct made *out);

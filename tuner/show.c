@@ -197,6 +197,15 @@ void choice_words(const struct choice *c, char text[MAX_CHOICE_TEXT])
 	config_text(text + n, MAX_CHOICE_TEXT - (size_t)n, &c->config, c->kernel->space);
 }
 
+void action_words(const struct forest *f, int action, char text[MAX_CHOICE_TEXT])
+{
+	if (action >= 0)
+		choice_words(&f->choice[action], text);
+	else
+		snprintf(text, MAX_CHOICE_TEXT, "%s",
+			 action == SAYS_CHEAPEST ? "the cheapest by estimate" : "the defaults");
+}
+
 static int add_one(struct ways *w, const char *plan, const struct choice *c,
 		   const struct cell *cell)
 {

@@ -57,6 +57,8 @@ int data_legal(const struct data *d, int scenario, enum phase phase, int choice)
 	const struct measured *m = &d->v[scenario];
 	const struct choice *c = &d->choice[choice];
 	struct config means;
+	if (choice >= d->num_columns)
+		return data_concrete(d, scenario, phase, choice) >= 0;
 	return c->kernel->selectable && !config_resolve(&means, &c->config, c->kernel, &m->shape,
 							&m->part[phase], &d->run.device);
 }

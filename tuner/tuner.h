@@ -96,6 +96,9 @@ struct data {
 	int num_families;
 	int *family_of;     /* [num_columns], -1: of none */
 	signed char *means; /* [n][NUM_PHASES][num_columns] see formulas.c */
+	/* [n][NUM_PHASES] by decision: the choice that is cheapest by prices, -1: none; NULL
+	 * while there are none. See prices.c. */
+	const int *cheapest[2];
 };
 
 /* NULL and a complaint when the database cannot be read or mixes protocols; one
@@ -129,6 +132,16 @@ int data_concrete(const struct data *, int scenario, enum phase, int choice);
 /* A cautious guess at the time of a choice that is legal and was not measured there,
  * by the members of its family that were; INFINITY when they do not say. */
 double family_time(const struct data *, int scenario, enum phase, int choice);
+
+/* ---- prices.c: the cheapest of several -------------------------------------------- */
+enum { MAX_PRICED = 16 /* choices of a decision */, MAX_PRICES = 256 };
+/* Of the choices with a price for the decision the one of least estimate, of equals the
+ * first, without formulas; 0: none is legal. */
+int prices_pick(const struct choice *, int num_choices, const struct selector_price *,
+		int num_prices, enum decision, const struct measured *, enum phase,
+		const struct device_info *, struct choice *out);
+/* The column of that rule. */
+int cheapest_column(const struct data *, enum decision);
 
 /* ---- times.c: what the cells say ----------------------------------------------- */
 /* Of the pass that is asked for, else of pass A; NULL when not measured. */
@@ -189,8 +202,9 @@ enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 /* Training rows of the prefill or the decode decision. */
 struct matrix *matrix_parts(const struct data *, enum decision);
-/* Training rows of the join: what both ways cost, given the picks [data->n]. */
-struct matrix *matrix_join(const struct data *, const struct pick *picks);
+/* Training rows of the join: what both ways cost, given the picks [data->n], and what
+ * one launch runs [data->n], -1: nothing may; NULL: as the picks' prefill part. */
+struct matrix *matrix_join(const struct data *, const struct pick *picks, const int *whole);
 struct matrix *matrix_new(int rows, int cols);
 void matrix_free(struct matrix *);
 /* Keeps `cols` columns: column c becomes to[c] <= c, or goes when that is -1. */
@@ -207,9 +221,10 @@ struct portfolio {
 	/* [k] slowdown with the best of the first k + 1: mean (geometric), and worst */
 	double mean[MAX_PORTFOLIO], worst[MAX_PORTFOLIO];
 };
-/* Keeps at most `limit` columns, those whose row minima add up to the least; how
- * good they are goes to the last, or NULL. 0 without memory. */
-int matrix_portfolio(struct matrix *, int limit, struct portfolio *);
+/* Keeps at most `limit` columns, those whose row minima add up to the least, and among
+ * them `given`, unless that is -1; how good they are goes to the last, or NULL. 0
+ * without memory. */
+int matrix_portfolio(struct matrix *, int limit, int given, struct portfolio *);
 
 /* ---- tree.c: trees of any origin ----------------------------------------------- */
 enum remark {
@@ -354,9 +369,11 @@ struct making {
 };
 enum { CERTIFIED = 3 };
 struct forest {
-	struct tree tree[NUM_DECISIONS]; /* actions: ids; of the join: 0 and 1 */
+	struct tree tree[NUM_DECISIONS]; /* actions: ids or enum says; of the join: 0 and 1 */
 	struct choice choice[MAX_IDS];   /* by id, the most used first */
 	int num_choices;
+	struct selector_price price[2 * MAX_PRICES];
+	int num_prices;
 	char gpu[16];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
@@ -417,8 +434,15 @@ extern const char *const policy_names[NUM_POLICIES];
  * backend, or picks nothing (POLICY_ORACLE: see data_oracle). The forest is for
  * POLICY_TREE only. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
+/* The choice of an action of the prefill or the decode tree for that part, a formula or
+ * prices worked out; 0: there is none that may run, so the library takes the defaults. */
+int action_choice(const struct data *, const struct forest *, enum decision, int action,
+		  const struct measured *, enum phase, struct choice *out);
 /* What the library would run: an illegal choice gives way to the defaults. */
 void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
+/* What the prefill tree's choice would run in one launch over the whole batch; -1: it
+ * may not, the batch is not mixed, or that was never measured. */
+int forest_whole(const struct data *, const struct forest *, int scenario);
 /* The kernels' default that the library uses for a part; -1: none measured. */
 int default_choice(const struct data *, int scenario, enum phase);
 

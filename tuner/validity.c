@@ -68,6 +68,26 @@ static const char *illegal(const struct data *d, const struct choice *c, const a
 	return config_resolve(&means, &c->config, c->kernel, s, p, &d->run.device);
 }
 
+/* Of the cheapest where no priced choice is legal: the rule that the last one breaks. */
+static const char *says_illegal(const struct proof *proof, int action, const attune_shape *s,
+				const struct part *p)
+{
+	const struct forest *f = proof->f;
+	const char *why = "no choice has a price";
+	if (action >= 0)
+		return illegal(proof->d, &f->choice[action], s, p);
+	for (int i = 0; i < f->num_prices && why; i++) {
+		struct choice c = f->choice[f->price[i].id];
+		const int axis = c.kernel->space->formula_axis;
+		if (f->price[i].decision != proof->decision)
+			continue;
+		if (axis >= 0)
+			c.config.v[axis] = c.kernel->space->axis[axis].values[0];
+		why = illegal(proof->d, &c, s, p);
+	}
+	return why;
+}
+
 /* Whether one of the kernels' defaults can run there. */
 static int has_default(const struct data *d, const attune_shape *s, const struct part *p)
 {
@@ -106,7 +126,7 @@ static void try_corner(struct proof *proof, struct node *v, const struct box *b,
 		at[i] = corner >> i & 1 ? hi : lo;
 	}
 	make_corner(proof->d, at, head_size, &s, &p);
-	const char *why = illegal(proof->d, &proof->f->choice[v->action], &s, &p);
+	const char *why = says_illegal(proof, v->action, &s, &p);
 	if (!why)
 		return;
 	if (!v->guarded)
@@ -126,7 +146,7 @@ static void prove_leaf(void *arg, int leaf, const struct box *b)
 	struct proof *proof = arg;
 	struct node *v = &proof->tree->v[leaf];
 	v->guarded = NULL;
-	if (v->action < 0)
+	if (v->action == SAYS_DEFAULTS)
 		return;
 	for (size_t h = 0; h < COUNT(head_sizes); h++) {
 		if (b->lo[ATTUNE_FEATURE_head_size] > head_sizes[h] ||

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RIVALS = 3, MAX_TEXT = MAX_CHOICE_TEXT + 120 };
+enum { RIVALS = 3, ESTIMATES = 4, MAX_TEXT = MAX_CHOICE_TEXT + 120 };
 
 struct why {
 	const struct data *d;
@@ -41,12 +41,12 @@ static void leaf_words(const struct why *w, enum decision t, const struct node *
 	}
 	n = snprintf(text, MAX_TEXT, "%d training scenarios ended here, slowdown %.3f",
 		     leaf->support, exp((double)leaf->cost / (double)leaf->weight / 1e6));
-	if (leaf->runner_up < 0)
+	if (leaf->runner_up == SAYS_DEFAULTS)
 		return;
 	if (t == DECIDE_JOIN)
 		snprintf(next, sizeof next, "%s", leaf->runner_up ? "two launches" : "one launch");
 	else
-		choice_words(&w->f->choice[leaf->runner_up], next);
+		action_words(w->f, leaf->runner_up, next);
 	snprintf(text + n, MAX_TEXT - (size_t)n, "; runner-up %.3f: %s",
 		 exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6), next);
 }
@@ -69,12 +69,50 @@ static void path_rows(const struct why *w, enum decision t)
 	row(w, decision_names[t], "leaf", text, NAN, NAN);
 }
 
+struct estimated {
+	struct choice choice;
+	long long ps;
+};
+
+static int by_estimate(const void *pa, const void *pb)
+{
+	const struct estimated *a = pa, *b = pb;
+	return (a->ps > b->ps) - (a->ps < b->ps);
+}
+
+/* The cheapest of the priced choices by estimate, each at its best value. */
+static void estimate_rows(const struct why *w, enum decision t)
+{
+	const struct part *p = &w->m->part[decision_phase(t)];
+	struct estimated v[MAX_IDS];
+	char text[MAX_CHOICE_TEXT];
+	int n = 0;
+	for (int id = 0; id < w->f->num_choices; id++) {
+		const struct price *price = price_for(w->f->price, w->f->num_prices, t, id,
+						      w->m->shape.head_size);
+		v[n].choice.kernel = w->f->choice[id].kernel;
+		v[n].ps = price ? config_cheapest(&v[n].choice.config, &w->f->choice[id].config,
+						  v[n].choice.kernel, price, &w->m->shape, p,
+						  &w->d->run.device)
+				: -1;
+		n += v[n].ps >= 0;
+	}
+	qsort(v, (size_t)n, sizeof *v, by_estimate);
+	for (int i = 0; i < n && i < ESTIMATES; i++) {
+		choice_words(&v[i].choice, text);
+		row(w, decision_names[t], "estimate", text, (double)v[i].ps / 1e6,
+		    (double)v[0].ps / 1e6);
+	}
+}
+
 /* Whether the leaf's choice has a formula: then what it says, for its value is shown. */
 static void formula_row(const struct why *w, enum decision t)
 {
 	const struct tree *tree = &w->f->tree[t];
 	const int id = tree->v[tree_leaf(tree, &w->m->part[decision_phase(t)].f)].action;
 	char text[MAX_CHOICE_TEXT];
+	if (id == SAYS_CHEAPEST)
+		estimate_rows(w, t);
 	if (id < 0 || !config_is_formula(&w->f->choice[id].config, w->f->choice[id].kernel->space))
 		return;
 	choice_words(&w->f->choice[id], text);

@@ -1,0 +1,392 @@
+/* prices.c - what choices cost: fits struct price (kernels/price.c says what is paid for)
+ * to the times of training scenarios, and picks the few choices among which the cheapest
+ * by estimate does best. Leaves may then say so instead of naming a choice.
+ *
+ * Each choice is fitted at each head size alone, since it is compiled for it. For given
+ * slots and start the prices are those of least squares over relative errors, none below
+ * 0 (Lawson and Hanson 1974, "Solving least squares problems", chapter 23), by coordinate
+ * descent; times near the scenario's best count most, for they are what estimates have to
+ * tell apart, and what lies far off counts less each time again (Beaton and Tukey 1974).
+ * Slots and start are those of the least error. Doubles throughout, but none from libm
+ * and none added up in an order that depends on the machine; what is kept has three
+ * digits. */
+#include "prices.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_CELLS = 15, SWEEPS = 300, REWEIGHTS = 3, MAX_SIZES = 16, MAX_OFFERS = 256 };
+static const int slots_tried[] = { 1, 2, 3, 4 };
+static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
+static const double near_best = 2; /* slower than that says nothing */
+static const double trusted = 0.02, far_off = 0.2; /* relative errors */
+
+/* A choice without its formula axis, and what is known of it. */
+struct offer {
+	struct choice choice;
+	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
+	struct price price[MAX_SIZES];        /* by head size; rows 0: too few cells */
+	/* [rows] of the matrix: the least estimate, -1: not legal; and the cost there */
+	long long *estimate, *cost;
+};
+
+struct market {
+	const struct data *d;
+	const struct matrix *m;
+	enum phase phase;
+	int *column; /* [data.num_choices] of the matrix */
+	int size[MAX_SIZES], num_sizes;
+	struct offer *offer;
+	int num_offers;
+};
+
+/* ---- least squares ----------------------------------------------------------------- */
+struct cell_fit { /* one measured time */
+	const struct attune_features *f;
+	int segments;
+	double us, weight;
+};
+
+struct normal {
+	double gram[NUM_PRICE_TERMS][NUM_PRICE_TERMS], right[NUM_PRICE_TERMS];
+};
+
+/* Minimises x' G x / 2 - b' x over x >= 0, one member at a time. */
+static void descend(const struct normal *n, double x[NUM_PRICE_TERMS])
+{
+	for (int sweep = 0; sweep < SWEEPS; sweep++)
+		for (int i = 0; i < NUM_PRICE_TERMS; i++) {
+			double slope = n->right[i];
+			for (int k = 0; k < NUM_PRICE_TERMS; k++)
+				slope -= n->gram[i][k] * x[k];
+			if (n->gram[i][i] > 0)
+				x[i] = fmax(0, x[i] + slope / n->gram[i][i]);
+		}
+}
+
+/* A row is the amounts / us; what it should add up to is 1. */
+static void add_row(struct normal *n, const double *row, double weight)
+{
+	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
+		for (int k = 0; k < NUM_PRICE_TERMS; k++)
+			n->gram[i][k] += weight * row[i] * row[k];
+		n->right[i] += weight * row[i];
+	}
+}
+
+static double error_of(const double *row, const double *x)
+{
+	double sum = -1;
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		sum += row[i] * x[i];
+	return fabs(sum);
+}
+
+/* Prices in us for these slots and start; the mean error, weighted. row: scratch. */
+static double solve(const struct price *p, const struct cell_fit *cell, int n,
+		    double (*row)[NUM_PRICE_TERMS], double x[NUM_PRICE_TERMS])
+{
+	double sum = 0, weights = 0;
+	for (int c = 0; c < n; c++) {
+		long long amount[NUM_PRICE_TERMS];
+		price_amounts(amount, p, cell[c].f, cell[c].segments);
+		for (int i = 0; i < NUM_PRICE_TERMS; i++)
+			row[c][i] = (double)amount[i] / cell[c].us;
+	}
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		x[i] = 0;
+	for (int pass = 0; pass < REWEIGHTS; pass++) {
+		struct normal normal = { 0 };
+		for (int c = 0; c < n; c++)
+			add_row(&normal, row[c],
+				pass ? cell[c].weight / (error_of(row[c], x) + trusted)
+				     : cell[c].weight);
+		descend(&normal, x);
+	}
+	for (int c = 0; c < n; c++) {
+		sum += cell[c].weight * fmin(error_of(row[c], x), far_off);
+		weights += cell[c].weight;
+	}
+	return sum / weights;
+}
+
+/* Three digits. */
+static int rounded(double ps)
+{
+	double unit = 1;
+	while (ps >= 1000 * unit)
+		unit *= 10;
+	const double v = floor(ps / unit + 0.5) * unit;
+	return v < 1 << 30 ? (int)v : 1 << 30;
+}
+
+/* 0: without memory. */
+static int fit(struct price *out, const struct cell_fit *cell, int n)
+{
+	double (*row)[NUM_PRICE_TERMS] = malloc(sizeof *row * (size_t)(n + 1));
+	double least = INFINITY, x[NUM_PRICE_TERMS];
+	struct price p = *out;
+	if (!row)
+		return 0;
+	for (size_t s = 0; s < COUNT(slots_tried); s++)
+		for (size_t k = 0; k < COUNT(starts_tried); k++) {
+			p.slots = slots_tried[s];
+			p.start = starts_tried[k];
+			const double error = solve(&p, cell, n, row, x);
+			if (!(error < least))
+				continue;
+			least = error;
+			*out = p;
+			for (int i = 0; i < NUM_PRICE_TERMS; i++)
+				out->ps[i] = rounded(1e6 * x[i]);
+		}
+	free(row);
+	return 1;
+}
+
+/* ---- offers -------------------------------------------------------------------------- */
+static int value_of_axis(const struct offer *o, int member)
+{
+	const struct space *s = o->choice.kernel->space;
+	return s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].values[member];
+}
+
+/* Cells of a head size that are near their scenario's best. */
+static int list_cells(const struct market *k, const struct offer *o, int head_size,
+		      struct cell_fit *cell)
+{
+	int n = 0;
+	for (int r = 0; r < k->m->rows; r++) {
+		const int s = k->m->scenario[r];
+		int choice;
+		if (k->m->f[r].head_size != head_size)
+			continue;
+		const double best = data_best(k->d, s, k->phase, &choice);
+		for (int i = 0; i < o->num_members; i++) {
+			const double us = o->member[i] < 0 ? INFINITY
+							   : data_part_time(k->d, s, k->phase,
+									    o->member[i]);
+			if (us < near_best * best)
+				cell[n++] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
+							       best / us * best / us };
+		}
+	}
+	return n;
+}
+
+static int fit_offer(const struct market *k, struct offer *o, struct cell_fit *cell)
+{
+	const struct space *s = o->choice.kernel->space;
+	for (int h = 0; h < k->num_sizes; h++) {
+		struct price *p = &o->price[h];
+		const int n = list_cells(k, o, k->size[h], cell);
+		*p = (struct price){ .rows = config_value(&o->choice.config, s, "BLOCK_M", 1),
+				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", 1) };
+		if (n < MIN_CELLS)
+			p->rows = 0;
+		else if (!fit(p, cell, n))
+			return 0;
+	}
+	return 1;
+}
+
+static const struct price *price_at(const struct market *k, const struct offer *o, int head_size)
+{
+	for (int h = 0; h < k->num_sizes; h++)
+		if (k->size[h] == head_size)
+			return o->price[h].rows ? &o->price[h] : NULL;
+	return NULL;
+}
+
+/* What the offer would run in each row, and what that costs. */
+static void appraise(const struct market *k, struct offer *o)
+{
+	for (int r = 0; r < k->m->rows; r++) {
+		const struct measured *m = &k->d->v[k->m->scenario[r]];
+		const struct price *p = price_at(k, o, m->shape.head_size);
+		struct choice as = { .kernel = o->choice.kernel };
+		o->estimate[r] = -1;
+		o->cost[r] = FORBIDDEN_SUM;
+		if (!p)
+			continue;
+		o->estimate[r] = config_cheapest(&as.config, &o->choice.config, as.kernel, p,
+						 &m->shape, &m->part[k->phase], &k->d->run.device);
+		const int at = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
+		if (o->estimate[r] >= 0)
+			o->cost[r] = at < 0 ? (long long)k->m->weight[r] * COST_CAP
+					    : matrix_at(k->m, r, k->column[at]);
+	}
+}
+
+/* ---- the few ---------------------------------------------------------------------------- */
+/* What the cheapest of `in` and `more` costs over all rows; rows in which none is legal
+ * or priced cost as much as what is forbidden. */
+static long long cost_of_set(const struct market *k, const char *in, int more)
+{
+	long long sum = 0;
+	for (int r = 0; r < k->m->rows; r++) {
+		const struct offer *best = NULL;
+		for (int i = 0; i < k->num_offers; i++) {
+			const struct offer *o = &k->offer[i];
+			if ((in[i] || i == more) && o->estimate[r] >= 0 &&
+			    (!best || o->estimate[r] < best->estimate[r]))
+				best = o;
+		}
+		sum += best ? best->cost[r] : FORBIDDEN_SUM;
+	}
+	return sum;
+}
+
+/* Adds what helps most, `most` times or until nothing does; then replaces one at a time. */
+static void choose_offers(const struct market *k, char *in, int most)
+{
+	long long least = -1;
+	for (int n = 0; n < most; n++) {
+		int best = -1;
+		for (int i = 0; i < k->num_offers; i++) {
+			const long long cost = in[i] ? -1 : cost_of_set(k, in, i);
+			if (cost >= 0 && (least < 0 || cost < least))
+				least = cost, best = i;
+		}
+		if (best < 0)
+			break;
+		in[best] = 1;
+	}
+	for (int i = 0; i < k->num_offers; i++) {
+		int best = -1;
+		if (!in[i])
+			continue;
+		in[i] = 0;
+		for (int j = 0; j < k->num_offers; j++) {
+			const long long cost = in[j] || j == i ? least : cost_of_set(k, in, j);
+			if (cost < least)
+				least = cost, best = j;
+		}
+		in[best < 0 ? i : best] = 1;
+	}
+}
+
+/* ---- the market -------------------------------------------------------------------------- */
+static void list_sizes(struct market *k)
+{
+	for (int r = 0; r < k->m->rows; r++) {
+		const int size = (int)k->m->f[r].head_size;
+		int i = 0;
+		while (i < k->num_sizes && k->size[i] != size)
+			i++;
+		if (i == k->num_sizes && i < MAX_SIZES)
+			k->size[k->num_sizes++] = size;
+	}
+}
+
+/* One for each family, and for each choice of a kernel without a formula axis. */
+static int list_offers(struct market *k)
+{
+	const struct data *d = k->d;
+	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
+	for (int c = 0; k->offer && c < d->num_choices; c++) {
+		const int family = d->family_of[c];
+		struct offer *o = &k->offer[k->num_offers];
+		int first = c;
+		for (int i = 0; family >= 0 && i < d->family[family].num_members; i++)
+			if (d->family[family].member[i] >= 0 && d->family[family].member[i] < first)
+				first = d->family[family].member[i];
+		if (!d->choice[c].kernel->selectable || first != c || k->num_offers == MAX_OFFERS)
+			continue;
+		o->choice = d->choice[c];
+		o->num_members = family < 0 ? 1 : d->family[family].num_members;
+		o->member[0] = c;
+		if (family >= 0)
+			memcpy(o->member, d->family[family].member, sizeof o->member);
+		o->estimate = calloc((size_t)k->m->rows + 1, sizeof *o->estimate);
+		o->cost = calloc((size_t)k->m->rows + 1, sizeof *o->cost);
+		k->num_offers++;
+		if (!o->estimate || !o->cost)
+			return 0;
+	}
+	return k->offer != NULL;
+}
+
+static int market_open(struct market *k)
+{
+	k->column = malloc(sizeof *k->column * (size_t)(k->d->num_choices + 1));
+	if (!k->column)
+		return 0;
+	for (int c = 0; c < k->m->cols; c++)
+		if (k->m->choice[c] < k->d->num_choices)
+			k->column[k->m->choice[c]] = c;
+	list_sizes(k);
+	return list_offers(k);
+}
+
+static void market_close(struct market *k)
+{
+	for (int i = 0; i < k->num_offers; i++) {
+		free(k->offer[i].estimate);
+		free(k->offer[i].cost);
+	}
+	free(k->offer);
+	free(k->column);
+}
+
+/* ---- what leaves here ----------------------------------------------------------------------- */
+static void list_prices(const struct market *k, const char *in, enum decision decision,
+			struct prices *out)
+{
+	for (int i = 0; i < k->num_offers; i++) {
+		if (!in[i])
+			continue;
+		for (int h = 0; h < k->num_sizes && out->num_prices < MAX_PRICES; h++)
+			if (k->offer[i].price[h].rows)
+				out->price[out->num_prices++] = (struct selector_price){
+					decision, out->num_choices, k->size[h], k->offer[i].price[h]
+				};
+		out->choice[out->num_choices++] = k->offer[i].choice;
+	}
+}
+
+int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
+	       enum decision decision, int most)
+{
+	struct market k = { .d = d, .m = m, .phase = decision_phase(decision) };
+	size_t cells = (size_t)m->rows * MAX_MEMBERS + 1;
+	struct cell_fit *cell = malloc(sizeof *cell * cells);
+	char *in = NULL;
+	int done = cell && market_open(&k);
+	*out = (struct prices){ 0 };
+	for (int i = 0; done && i < k.num_offers; i++) {
+		done = fit_offer(&k, &k.offer[i], cell);
+		if (done)
+			appraise(&k, &k.offer[i]);
+	}
+	in = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
+	if (in) {
+		choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED);
+		list_prices(&k, in, decision, out);
+	}
+	done = in != NULL;
+	market_close(&k);
+	free(in);
+	free(cell);
+	return done;
+}
+
+int prices_pick(const struct choice *choice, int num_choices, const struct selector_price *price,
+		int num_prices, enum decision decision, const struct measured *m, enum phase phase,
+		const struct device_info *d, struct choice *out)
+{
+	long long least = -1;
+	for (int i = 0; i < num_choices; i++) {
+		const struct price *p = price_for(price, num_prices, decision, i, m->shape.head_size);
+		struct config c;
+		const long long cost =
+		    p ? config_cheapest(&c, &choice[i].config, choice[i].kernel, p, &m->shape,
+					&m->part[phase], d)
+		      : -1;
+		if (cost >= 0 && (least < 0 || cost < least)) {
+			least = cost;
+			*out = (struct choice){ choice[i].kernel, c };
+		}
+	}
+	return least >= 0;
+}
