@@ -11,6 +11,9 @@ enum { MAX_DEPTH = 9 };
 /* A leaf may lose that share for fewer choices: less than noise. */
 #define EPSILON 0.003
 
+/* Priced choices, at best, may be that much slower than as many of all. */
+#define AS_GOOD 1.02
+
 const struct limits default_limits = { .leaves = 24, .variants = 12 };
 
 void forest_free(struct forest *f)
@@ -190,14 +193,35 @@ static int keep_priced(struct phase_fit *fit)
 	return done ? m->cols - 1 : -1;
 }
 
+/* Makes the matrix anew with the cheapest and what it is taken from, and takes that unless
+ * the best of all choices, no more of them, would serve the rows better: so it is where few
+ * times are known, or not of most values. */
+static int offer_cheapest(struct phase_fit *fit, enum decision decision, int most)
+{
+	struct phase_fit with = *fit;
+	if (!find_cheapest(&with, decision))
+		return 0;
+	fit->cheapest = with.cheapest;
+	with.m = matrix_parts(&with.d, decision);
+	const int given = with.m ? keep_priced(&with) : -1;
+	if (given < 0 || !matrix_portfolio(with.m, most, given, &with.making.portfolio)) {
+		matrix_free(with.m);
+		return 0;
+	}
+	const struct portfolio *a = &with.making.portfolio, *b = &fit->making.portfolio;
+	const int serves = a->mean[a->n - 1] <= AS_GOOD * b->mean[b->n - 1];
+	matrix_free(serves ? fit->m : with.m);
+	if (serves)
+		*fit = with;
+	return 1;
+}
+
 static int fit_phase(struct phase_fit *fit, const struct data *all, enum decision decision,
 		     const struct limits *limits)
 {
 	const struct data *d = &fit->d;
 	fit->d = *all;
 	if (!fit_prices(fit, all, decision, limits->variants))
-		return 0;
-	if (fit->prices.num_choices && !find_cheapest(fit, decision))
 		return 0;
 	fit->m = matrix_parts(d, decision);
 	if (!fit->m)
@@ -212,8 +236,9 @@ static int fit_phase(struct phase_fit *fit, const struct data *all, enum decisio
 				    1 + ATTUNE_FEATURE_head_size };
 	if (!fit->m->rows || !fit->m->cols)
 		return tree_constant(&fit->tree, -1);
-	const int given = keep_priced(fit);
-	if (!matrix_portfolio(fit->m, limits->variants, given, &fit->making.portfolio))
+	if (!matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio))
+		return 0;
+	if (fit->prices.num_choices && !offer_cheapest(fit, decision, limits->variants))
 		return 0;
 	if (!certify(fit))
 		return 0;

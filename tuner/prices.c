@@ -237,6 +237,14 @@ static long long cost_of_set(const struct market *k, const char *in, int more)
 	return sum;
 }
 
+static int is_priced(const struct market *k, const struct offer *o)
+{
+	int n = 0;
+	for (int h = 0; h < k->num_sizes; h++)
+		n += o->price[h].rows > 0;
+	return n > 0;
+}
+
 /* Adds what helps most, `most` times or until nothing does; then replaces one at a time. */
 static void choose_offers(const struct market *k, char *in, int most)
 {
@@ -244,7 +252,8 @@ static void choose_offers(const struct market *k, char *in, int most)
 	for (int n = 0; n < most; n++) {
 		int best = -1;
 		for (int i = 0; i < k->num_offers; i++) {
-			const long long cost = in[i] ? -1 : cost_of_set(k, in, i);
+			const long long cost =
+			    in[i] || !is_priced(k, &k->offer[i]) ? -1 : cost_of_set(k, in, i);
 			if (cost >= 0 && (least < 0 || cost < least))
 				least = cost, best = i;
 		}

@@ -55,10 +55,10 @@ const struct cell *data_cell(const struct data *d, int scenario, enum phase phas
 int data_legal(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	const struct measured *m = &d->v[scenario];
-	const struct choice *c = &d->choice[choice];
 	struct config means;
 	if (choice >= d->num_columns)
 		return data_concrete(d, scenario, phase, choice) >= 0;
+	const struct choice *c = &d->choice[choice];
 	return c->kernel->selectable && !config_resolve(&means, &c->config, c->kernel, &m->shape,
 							&m->part[phase], &d->run.device);
 }
