@@ -66,7 +66,7 @@ static void put(struct store *st, long long run, const struct synthetic *v)
 				 .q25_us = v->us,
 				 .q75_us = v->us,
 				 .ci_us = 0.001,
-				 .ratio = 1,
+				 .ratio = v->us, /* to a reference of 1 us */
 				 .gbps = 1,
 				 .tflops = 1,
 				 .sm_mhz_before = NAN,

@@ -61,6 +61,10 @@ static const char golden[] =
     "\tCHOICE( 0, segmented, \"%s\") \\\n"
     "\tCHOICE( 1, qblock,    \"%s\")\n"
     "\n"
+    "/*     decision, id, head size, rows, tile, slots, start; ps of: %s */\n"
+    "#define ATTUNE_H200_PRICES(PRICE) \\\n"
+    "\tPRICE(decode ,  1, 128,  32,  64, 2,  96, %s)\n"
+    "\n"
     "#define ATTUNE_H200_BINARIES(BINARY) \\\n"
     "\tBINARY(qblock, \"%s\") \\\n"
     "\tBINARY(qblock, \"%s\") \\\n"
@@ -115,7 +119,10 @@ static void leaf(struct tree *t, int at, int action, int support, long long cost
 static void small_forest(struct forest *f, const struct data *d)
 {
 	struct tree *t;
-	*f = (struct forest){ .gpu = "h200", .num_choices = 2 };
+	*f = (struct forest){ .gpu = "h200", .num_choices = 2, .num_prices = 1 };
+	f->price[0] = (struct selector_price){ DECIDE_DECODE, 1, 128, { 32, 64, 2, 96, { 0 } } };
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		f->price[0].price.ps[i] = 7 * i;
 	for (int c = 0; c < d->num_choices; c++)
 		f->choice[!strcmp(d->choice[c].kernel->name, "qblock")] = d->choice[c];
 	for (int i = 0; i < NUM_DECISIONS; i++)
@@ -184,13 +191,18 @@ static void test_every_byte(void **state)
 {
 	struct data *d = small_data();
 	struct forest f;
-	char want[8000];
+	char want[8000], terms[300] = "", ps[100] = "";
+	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
+		sprintf(terms + strlen(terms), "%s%s", i ? ", " : "", price_names[i]);
+		sprintf(ps + strlen(ps), "%s%d", i ? ", " : "", 7 * i);
+	}
 	(void)state;
 	small_forest(&f, d);
 	char *text = forest_emit(&f, d);
 	assert_non_null(text);
 	snprintf(want, sizeof want, golden, kernels_hash(), with("segmented", "SEGMENTS=16"),
-		 with("qblock", "BLOCK_M=32"), binary("qblock", "BLOCK_M=32", ATTUNE_BF16),
+		 with("qblock", "BLOCK_M=32"), terms, ps,
+		 binary("qblock", "BLOCK_M=32", ATTUNE_BF16),
 		 binary("qblock", "BLOCK_M=32", ATTUNE_F16), binary("segmented", "", ATTUNE_BF16),
 		 binary("segmented", "", ATTUNE_F16), binary("reduce", "", ATTUNE_BF16),
 		 binary("reduce", "", ATTUNE_F16));
@@ -327,6 +339,9 @@ static void test_read_back(void **state)
 	assert_string_equal(parsed.gpu, "h200");
 	assert_int_equal(parsed.num_choices, f.num_choices);
 	assert_memory_equal(parsed.choice, f.choice, sizeof *f.choice * (size_t)f.num_choices);
+	assert_true(f.num_prices > 0);
+	assert_int_equal(parsed.num_prices, f.num_prices);
+	assert_memory_equal(parsed.price, f.price, sizeof *f.price * (size_t)f.num_prices);
 	for (int d = 0; d < NUM_DECISIONS; d++) {
 		assert_int_equal(tree_leaves(&parsed.tree[d]), tree_leaves(&f.tree[d]));
 		for (int i = 0; i < f.tree[d].n; i++)
@@ -346,6 +361,58 @@ static void test_read_back(void **state)
 	assert_non_null(strstr(said, "an id that CHOICES has"));
 	free(text);
 	forest_free(&f);
+}
+
+// clang-format off
+static const struct {
+	const char *name, *from, *to, *wanted;
+} wrong_prices[] = {
+	{ "another decision",  "PRICE(decode ", "PRICE(join",   "prefill or decode" },
+	{ "no decision",       "PRICE(decode ", "PRICE(",       "a name" },
+	{ "an unlisted id",    ",  1, 128,", ",  2, 128,",      "an id that CHOICES has" },
+	{ "a negative id",     ",  1, 128,", ", -1, 128,",      "a number of 0 to 2^30" },
+	{ "no head size",      ",  1, 128,", ",  1, 0,",        "here of 1 at least" },
+	{ "no rows",           "128,  32,", "128,  0,",         "here of 1 at least" },
+	{ "no slots",          " 64, 2,", " 64, 0,",            "here of 1 at least" },
+	{ "a negative price",  "  96, 0, 7", "  96, 0, -7",     "a number of 0 to 2^30" },
+	{ "a huge price",      "  96, 0, 7", "  96, 1073741825, 7", "a number of 0 to 2^30" },
+	{ "no number",         "  96, 0, 7", "  96, none, 7",   "a number" },
+	{ "too few numbers",   "  96, 0, 7", "  96, 7",         "','" },
+	{ "too many numbers",  "  96, 0, 7", "  96, 0, 0, 7",   "')'" },
+	{ "another row",       "\tPRICE(", "\tPRCE(",           "'#define'" },
+};
+// clang-format on
+
+static void test_wrong_prices(void **state)
+{
+	struct data *d = small_data();
+	struct forest f, parsed;
+	(void)state;
+	small_forest(&f, d);
+	char *text = forest_emit(&f, d), *wrong = malloc(strlen(text) + 100), where[20];
+	assert_true(forest_parse(&parsed, text, "text"));
+	assert_int_equal(parsed.num_prices, 1);
+	assert_memory_equal(parsed.price, f.price, sizeof *f.price);
+	forest_free(&parsed);
+	for (size_t i = 0; i < COUNT(wrong_prices); i++) {
+		const char *at = strstr(text, wrong_prices[i].from);
+		int line = 1;
+		assert_non_null(at);
+		sprintf(wrong, "%.*s%s%s", (int)(at - text), text, wrong_prices[i].to,
+			at + strlen(wrong_prices[i].from));
+		for (const char *c = text; c < strstr(text, "PRICE(decode"); c++)
+			line += *c == '\n';
+		snprintf(where, sizeof where, "text:%d: ", line);
+		listen_begin();
+		const int read = forest_parse(&parsed, wrong, "text");
+		const char *said = heard();
+		if (read || !strstr(said, where) || !strstr(said, wrong_prices[i].wanted))
+			fail_msg("%s: %s", wrong_prices[i].name, said);
+	}
+	free(wrong);
+	free(text);
+	forest_free(&f);
+	data_free(d);
 }
 
 /* Budgets hold, and every leaf has rows and a box. */
@@ -440,6 +507,7 @@ int main(void)
 		cmocka_unit_test(test_compiles_in_all_its_languages),
 		cmocka_unit_test(test_compiled_parsed_and_grown_agree),
 		cmocka_unit_test(test_read_back),
+		cmocka_unit_test(test_wrong_prices),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_python_agrees),
 	};

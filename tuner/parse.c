@@ -260,6 +260,7 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	done = done && seek(&r, "_PRICES(PRICE)");
 	while (done && next_is(&r, "PRICE("))
 		done = read_price(&r, f);
+	done = done && expect(&r, "#define"); /* else a row would be lost */
 	for (int t = 0; done && t < NUM_DECISIONS; t++)
 		done = read_tree(&r, f, (enum decision)t);
 	if (!done)
