@@ -284,9 +284,10 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 			     "follow each if");
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
 	n->feature = -1;
-	if (ids->cheapest && !strcmp(r->at, "cheapest")) {
+	if (ids->cheapest && strcspn(r->at, " ") == 8 && !strncmp(r->at, "cheapest", 8)) {
+		word(r);
 		n->value = SAYS_CHEAPEST;
-		return 1;
+		return line_ends(r);
 	}
 	return number(r, "an id", ids->least, ids->most, &n->value) && line_ends(r);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-enum { VECTORS = 100000, MUTANTS = 20000, MAX_TEXT = 1 << 16 };
+enum { VECTORS = 100000, MUTANTS = 20000, MAX_TEXT = 1 << 19 };
 
 static unsigned long long seed = 42;
 
@@ -59,12 +59,25 @@ static void print_node(FILE *out, const struct tree *t, int node, int depth)
 	const struct node *n = &t->v[node];
 	fprintf(out, "%*s", depth, "");
 	if (n->feature < 0) {
-		fprintf(out, "return %d # %d scenarios\n", n->action, n->support);
+		if (n->action == SAYS_CHEAPEST)
+			fputs("return cheapest", out);
+		else
+			fprintf(out, "return %d", n->action);
+		fprintf(out, " # %d scenarios\n", n->support);
 		return;
 	}
 	fprintf(out, "if %s <= %lld\n", feature_names[n->feature], n->threshold);
 	print_node(out, t, n->below, depth + 1);
 	print_node(out, t, n->above, depth + 1);
+}
+
+static void print_price(FILE *out, const struct selector_price *p)
+{
+	fprintf(out, "price %s %d %d %d %d %d %d", decision_names[p->decision], p->id,
+		p->head_size, p->price.rows, p->price.tile, p->price.slots, p->price.start);
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		fprintf(out, " %d", p->price.ps[i]);
+	fputs("\n", out);
 }
 
 static void print_file(FILE *out, const struct forest *f)
@@ -76,6 +89,8 @@ static void print_file(FILE *out, const struct forest *f)
 		choice_text(text, sizeof text, &f->choice[i]);
 		fprintf(out, "choice %d %s\n", i, text);
 	}
+	for (int i = 0; i < f->num_prices; i++)
+		print_price(out, &f->price[i]);
 	for (int d = 0; d < NUM_DECISIONS; d++) {
 		fprintf(out, "tree %s\n", decision_names[d]);
 		print_node(out, &f->tree[d], 0, 1);
@@ -123,6 +138,9 @@ static void headers_mean_the_same_as_files(void **state)
 			assert_string_equal(s->choices[c].kernel, h->choices[c].kernel);
 			assert_string_equal(s->choices[c].text, h->choices[c].text);
 		}
+		assert_int_equal(s->num_prices, h->num_prices);
+		assert_memory_equal(s->prices, h->prices,
+				    sizeof *h->prices * (size_t)h->num_prices);
 		the_same(s, h);
 		override_close(o);
 		forest_free(&f);
@@ -133,13 +151,14 @@ static void headers_mean_the_same_as_files(void **state)
 
 #define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS="
 
-/* The hash, where it says HASH, is today's. */
+/* The hash, where it says HASH, is today's, and where it says PRICES stands a price for each term:
+ * 7, 14, 21, ... */
 static const char good[] = "attune heuristics 1\n"
 			   "gpu h200\n"
 			   "kernels HASH # of the tunables\n"
 			   "choice 0 qblock BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3\n"
 			   "choice 1 " SEGMENTED "balance(1,96,192,16)\n"
-			   "\n"
+			   "price decode 1 128 16 64 2 96 PRICES # to decode\n"
 			   "tree prefill\n"
 			   "return 0\n"
 			   "tree decode\n"
@@ -147,7 +166,7 @@ static const char good[] = "attune heuristics 1\n"
 			   "\tif max_seq <= 256\n"
 			   "\t\treturn 0\n"
 			   "\t\treturn 1\n"
-			   "\treturn 0\n"
+			   "\treturn cheapest\n"
 			   "tree join\n"
 			   "return 1";
 
@@ -164,11 +183,15 @@ static char *edited(const char *text, const char *from, const char *to)
 	return out;
 }
 
-static char *with_hash(const char *text)
+static char *completed(const char *text)
 {
-	char hash[24];
+	char hash[24], ps[200] = "";
 	snprintf(hash, sizeof hash, "0x%016llx", kernels_hash());
-	return edited(text, "HASH", hash);
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		sprintf(ps + strlen(ps), "%s%d", i ? " " : "", 7 + 7 * i);
+	char *hashed = edited(text, "HASH", hash), *out = edited(hashed, "PRICES", ps);
+	free(hashed);
+	return out;
 }
 
 // clang-format off
@@ -199,12 +222,31 @@ static const struct broken {
 	{ "an id out of range",   "\t\treturn 1", "\t\treturn 2",     13, "\"2\"", "an id should be a number of -1 to 1" },
 	{ "a negative id",        "\t\treturn 1", "\t\treturn -2",    13, "\"-2\"", "an id should be a number of -1 to 1" },
 	{ "a join that is none",  "join\nreturn 1", "join\nreturn 2", 16, "\"2\"", "an id should be a number of 0 to 1" },
-	{ "a missing subtree",    "\treturn 0\ntree", "tree",         14, "\"tree\"", "two subtrees follow each if" },
+	{ "a missing subtree",    "\treturn cheapest\ntree", "tree",         14, "\"tree\"", "two subtrees follow each if" },
 	{ "a subtree too many",   "tree join", "return 1\ntree join", 15, "\"return\"", "\"tree join\"" },
 	{ "trees out of turn",    "tree decode", "tree join",          9, "\"join\"", "\"tree decode\"" },
 	{ "the end in a tree",    "join\nreturn 1", "join",           15, "\"\"", "\"return ID\" is expected" },
 	{ "no join tree",         "tree join\nreturn 1", "",          14, "\"\"", "\"tree join\"" },
 	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 17, "\"end\"", "nothing is expected after" },
+	{ "prices of no decision","price decode", "price join",         6, "\"join\"", "\"prefill\" or \"decode\" is expected" },
+	{ "an unlisted id",       "decode 1 128", "decode 2 128",       6, "\"2\"", "a choice listed above should be a number of 0 to 1" },
+	{ "a negative id of it",  "decode 1 128", "decode -1 128",      6, "\"-1\"", "a number of 0 to 1" },
+	{ "prices above choices", "choice 1", "price decode 1 128\nchoice 1", 5, "\"1\"", "a number of 0 to 0" },
+	{ "choices below prices", "tree prefill", "choice 2",           7, "\"choice\"", "\"tree prefill\"" },
+	{ "no head size",         "1 128 16", "1 0 16",                 6, "\"0\"", "a head size should be a number of 1" },
+	{ "no rows",              "128 16 64", "128 0 64",              6, "\"0\"", "rows should be a number of 1" },
+	{ "no tile",              "16 64 2", "16 0 2",                  6, "\"0\"", "tile should be a number of 1" },
+	{ "no slots",             "64 2 96", "64 0 96",                 6, "\"0\"", "slots should be a number of 1" },
+	{ "a negative start",     "2 96 7", "2 -96 7",                  6, "\"-96\"", "start should be a number of 0" },
+	{ "a negative price",     "96 7 14", "96 -7 14",                6, "\"-7\"", "launch should be a number of 0" },
+	{ "a broken price",       "96 7 14", "96 7.5 14",               6, "\"7.5\"", "launch should be a number of 0" },
+	{ "a huge price",         "96 7 14", "96 1073741825 14",        6, "\"1073741825\"", "a number of 0 to 1073741824" },
+	{ "too few prices",       "96 7 14", "96 14",                   6, "\"\"", "should be a number of 0" },
+	{ "too many prices",      "96 7 14", "96 7 7 14",               6, "\"", "the line should end before it" },
+	{ "a word behind prices", " # to decode", " to decode",         6, "\"to decode\"", "the line should end before it" },
+	{ "half a word",          "return cheapest", "return cheap",   14, "\"cheap\"", "an id should be a number" },
+	{ "more than the cheapest","return cheapest", "return cheapest 1", 14, "\"1\"", "the line should end before it" },
+	{ "joining the cheapest", "join\nreturn 1", "join\nreturn cheapest", 16, "\"cheapest\"", "an id should be a number of 0 to 1" },
 	{ "control characters",   "tree join", "tr\x01""e join",      15, "\"tr?e\"", "\"tree join\"" },
 };
 // clang-format on
@@ -223,7 +265,7 @@ static const char *refusal(const char *text, size_t size)
 
 static void broken_files_are_refused_by_line(void **state)
 {
-	char *text = with_hash(good), where[64];
+	char *text = completed(good), where[64];
 	(void)state;
 	for (size_t i = 0; i < COUNT(broken); i++) {
 		const struct broken *b = &broken[i];
@@ -240,8 +282,8 @@ static void broken_files_are_refused_by_line(void **state)
 
 static void limits_are_kept(void **state)
 {
-	enum { DEEP = 65, MANY = 257 };
-	char *text = with_hash(good), *more = malloc(MAX_TEXT);
+	enum { DEEP = 65, MANY = 257, PRICES = 4097 };
+	char *text = completed(good), *more = malloc(MAX_TEXT);
 	(void)state;
 	assert_non_null(more);
 	more[0] = '\0'; /* below each threshold the next one */
@@ -256,6 +298,13 @@ static void limits_are_kept(void **state)
 	char *many = edited(text, "choice 1 " SEGMENTED "balance(1,96,192,16)\n", more);
 	assert_non_null(strstr(refusal(many, strlen(many)), "at most 256 choices"));
 	free(many);
+	const char *price = strstr(text, "price"), *stop = strstr(text, " # to decode");
+	more[0] = '\0';
+	for (int i = 1; i < PRICES; i++)
+		sprintf(more + strlen(more), "%.*s\n", (int)(stop - price), price);
+	char *dear = edited(text, "tree prefill", more);
+	assert_non_null(strstr(refusal(dear, strlen(dear)), "at most 4096 prices"));
+	free(dear);
 	char *none = edited(text, "choice 0", "# choice 0");
 	assert_non_null(strstr(refusal(none, strlen(none)), "the next choice should be"));
 	free(none);
@@ -267,7 +316,7 @@ static void files_that_are_no_text(void **state)
 {
 	const struct device_info d = device_of("h200");
 	struct override *o;
-	char *text = with_hash(good), *large = calloc(1, (1 << 20) + 1);
+	char *text = completed(good), *large = calloc(1, (1 << 20) + 1);
 	(void)state;
 	assert_non_null(strstr(refusal("", 0), ":0: \"\"; \"attune heuristics 1\" is expected"));
 	strchr(text, 'g')[0] = '\0';
@@ -282,6 +331,16 @@ static void files_that_are_no_text(void **state)
 	free(text);
 }
 
+static void prices_are_read(const struct selector *s)
+{
+	assert_int_equal(s->num_prices, 1);
+	const struct price *p = price_for(s->prices, s->num_prices, DECIDE_DECODE, 1, 128);
+	assert_non_null(p);
+	assert_true(p->rows == 16 && p->tile == 64 && p->slots == 2 && p->start == 96);
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		assert_int_equal(p->ps[i], 7 + 7 * i);
+}
+
 /* Blanks, comments and line ends as people and other machines write them. */
 static void layout_does_not_matter(void **state)
 {
@@ -291,9 +350,11 @@ static void layout_does_not_matter(void **state)
 		{ "return 1", "return 1\n\n# the end\n" },
 		{ "choice 0 qblock", "  choice  0\tqblock  " },
 		{ "return 0", "return -1" },
+		{ "return 0", "return \tcheapest # of none" },
+		{ "price decode 1 128", "\tprice\tdecode  1 128 " },
 	};
 	const struct device_info d = device_of("h200");
-	char *text = with_hash(good);
+	char *text = completed(good);
 	(void)state;
 	for (size_t i = 0; i < COUNT(edits); i++) {
 		char *other = edited(text, edits[i][0], edits[i][1]);
@@ -302,6 +363,7 @@ static void layout_does_not_matter(void **state)
 		if (override_open(&o, path, &d))
 			fail_msg("%zu: %s", i, attune_last_error());
 		assert_int_equal(override_selector(o)->num_choices, 2);
+		prices_are_read(override_selector(o));
 		override_close(o);
 		free(other);
 	}
@@ -333,7 +395,7 @@ static void answers_are_ids(const struct selector *s)
 		random_features(&f);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
 			const int id = selector_says(s, (enum decision)d, &f);
-			assert_true(id >= (d == DECIDE_JOIN ? 0 : -1));
+			assert_true(id >= (d == DECIDE_JOIN ? 0 : SAYS_CHEAPEST));
 			assert_true(id < (d == DECIDE_JOIN ? 2 : s->num_choices));
 		}
 	}
@@ -342,7 +404,7 @@ static void answers_are_ids(const struct selector *s)
 static void noise_does_no_harm(void **state)
 {
 	const struct device_info d = device_of("h200");
-	char *text = with_hash(good), *noisy = malloc(strlen(text) + 64);
+	char *text = completed(good), *noisy = malloc(strlen(text) + 64);
 	int taken = 0;
 	(void)state;
 	for (int i = 0; i < MUTANTS; i++) {
