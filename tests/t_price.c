@@ -1,0 +1,280 @@
+/* t_price.c - what choices cost by estimate, against the sum taken anew, and which of them is
+ * taken for the cheapest. What the amounts are stands in two_by_hand alone. */
+#include "../harness/harness.h"
+#include "../kernels/heuristics.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { ROUNDS = 20000, MAX_SEQS = 40, LARGE_PS = 1 << 18, SLOW_PS = 1 << 14, LARGEST_PS = 1 << 30 };
+__extension__ typedef __int128 wide;
+
+static const struct device_info gpu = { .backend = BACKEND_GPU,
+					.arch = "sm_90",
+					.units = 132,
+					.lanes = 32,
+					.smem_per_block = 232448,
+					.smem_per_unit = 233472 };
+static const struct device_info cpu = { .backend = BACKEND_CPU, .units = 48, .lanes = 16 };
+static const struct device_info *const devices[] = { &gpu, &cpu };
+
+static unsigned below(unsigned n)
+{
+	static unsigned long long seed = 23;
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (unsigned)(seed >> 33) % n;
+}
+
+static attune_shape random_shape(void)
+{
+	static const int heads[][2] = { { 32, 8 }, { 8, 1 }, { 16, 16 }, { 128, 1 }, { 40, 2 } };
+	const int *h = heads[below(COUNT(heads))];
+	return (attune_shape){ .num_query_heads = h[0],
+			       .num_kv_heads = h[1],
+			       .head_size = below(2) ? 128 : 64,
+			       .page_size = 16,
+			       .dtype = ATTUNE_BF16,
+			       .kv_dtype = ATTUNE_BF16,
+			       .causal = below(8) > 0,
+			       .window = below(4) ? 0 : 1024 };
+}
+
+/* 0: the batch has no such part. */
+static int random_part(struct part *p, const attune_shape *s, const struct device_info *d)
+{
+	int32_t start[MAX_SEQS + 1] = { 0 }, seq[MAX_SEQS];
+	attune_batch b = { 1 + (int)below(MAX_SEQS), start, seq };
+	const int longest = 1 + (int)below(600);
+	for (int i = 0; i < b.num_seqs; i++) {
+		const int32_t query = below(4) ? 1 : (int32_t)below((unsigned)longest);
+		start[i + 1] = start[i] + query;
+		seq[i] = query + (below(9) ? (int32_t)below(2u << below(17)) : 0);
+	}
+	return part_make(p, (enum phase)below(3), s, &b, d);
+}
+
+/* Some terms cost nothing, as fitted ones do. */
+static struct price random_price(unsigned most_ps)
+{
+	struct price p = { 1 << below(8), 1 << below(8), 1 + (int)below(4), 64 * (int)below(9),
+			   { 0 } };
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		p.ps[i] = below(3) ? (int)below(most_ps) : 0;
+	return p;
+}
+
+static wide sum_of(const struct price *p, const struct attune_features *f, int segments)
+{
+	long long amount[NUM_PRICE_TERMS];
+	wide sum = 0;
+	price_amounts(amount, p, f, segments);
+	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
+		assert_true(amount[i] >= 0);
+		sum += (wide)p->ps[i] * amount[i];
+	}
+	return sum;
+}
+
+static int random_segments(void)
+{
+	return 1 + (int)below(below(3) ? 64 : 1);
+}
+
+static void an_estimate_is_the_sum(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ROUNDS; i++) {
+		const struct device_info *d = devices[i % 2];
+		const attune_shape s = random_shape();
+		const struct price price = random_price(LARGE_PS);
+		struct part p;
+		if (!random_part(&p, &s, d))
+			continue;
+		const int segments = random_segments();
+		const long long ps = price_estimate(&price, &p.f, segments);
+		assert_true(ps >= 0);
+		assert_true(ps == sum_of(&price, &p.f, segments));
+	}
+}
+
+/* A dearer term never makes it cheaper, and a launch is paid for once. */
+static void dearer_is_not_cheaper(void **state)
+{
+	(void)state;
+	for (int i = 0; i < ROUNDS; i++) {
+		const attune_shape s = random_shape();
+		const struct price price = random_price(LARGE_PS);
+		struct part p;
+		if (!random_part(&p, &s, &gpu))
+			continue;
+		const int segments = random_segments(), more = 1 + (int)below(LARGE_PS);
+		const long long ps = price_estimate(&price, &p.f, segments);
+		for (int t = 0; t < NUM_PRICE_TERMS; t++) {
+			struct price dear = price;
+			dear.ps[t] += more;
+			const long long above = price_estimate(&dear, &p.f, segments) - ps;
+			assert_true(t == PRICE_launch ? above == more : above >= 0);
+		}
+	}
+}
+
+/* 4096 sequences of 2^20 tokens, or one of them, on 128 heads, of a GPU or of one thread, at
+ * which a key costs up to 1 us in every block: that would take a month, and fits. */
+static void the_largest_fit(void **state)
+{
+	enum { MOST = 4096, LONGEST = 1 << 20, BATCHES = 400 };
+	(void)state;
+	for (int i = 0; i < BATCHES; i++) {
+		static int32_t start[MOST + 1], seq[MOST];
+		const int heads = below(2) ? 128 : 1, n = below(4) ? MOST : 1;
+		const int query = i % 3 ? 1 : n == 1 ? LONGEST : LONGEST / MOST;
+		const attune_shape s = { .num_query_heads = 128,
+					 .num_kv_heads = heads,
+					 .head_size = 256,
+					 .page_size = 16,
+					 .dtype = ATTUNE_F32,
+					 .kv_dtype = ATTUNE_F32,
+					 .causal = 1 };
+		const struct device_info few = { .backend = BACKEND_CPU, .units = 1, .lanes = 1 };
+		struct part p;
+		for (int k = 0; k < n; k++) {
+			start[k + 1] = start[k] + query;
+			seq[k] = LONGEST;
+		}
+		const attune_batch b = { n, start, seq };
+		assert_true(part_make(&p, PHASE_ALL, &s, &b, below(2) ? &few : &gpu));
+		struct price price = random_price(SLOW_PS);
+		price.ps[PRICE_launch] = price.ps[PRICE_split] = LARGEST_PS;
+		const int segments = below(2) ? 64 : 1;
+		const long long ps = price_estimate(&price, &p.f, segments);
+		assert_true(ps > 0);
+		assert_true(ps == sum_of(&price, &p.f, segments));
+	}
+}
+
+/* ---- the cheapest value ------------------------------------------------------------------ */
+static struct config random_config(const struct space *s)
+{
+	struct config c;
+	for (int i = 0; i < s->num_axes; i++)
+		c.v[i] = s->axis[i].values[below((unsigned)s->axis[i].num_values)];
+	for (int i = s->num_axes; i < MAX_AXES; i++)
+		c.v[i] = 0;
+	return c;
+}
+
+/* From the largest value down, so that of equals the smallest stays; -1: none is legal. */
+static long long least_of(const struct kernel *k, struct config c, const struct price *price,
+			  const attune_shape *s, const struct part *p,
+			  const struct device_info *d, struct config *out)
+{
+	const int axis = k->space->formula_axis;
+	long long least = -1;
+	for (int i = axis < 0 ? 0 : k->space->axis[axis].num_values - 1; i >= 0; i--) {
+		const int v = axis < 0 ? 1 : k->space->axis[axis].values[i];
+		if (axis >= 0)
+			c.v[axis] = v;
+		const long long ps = price_estimate(price, &p->f, v);
+		if (k->space->why_illegal(&c, s, p, d) || (least >= 0 && ps > least))
+			continue;
+		least = ps;
+		*out = c;
+	}
+	return least;
+}
+
+static void one_choice(const struct kernel *k, const struct device_info *d, unsigned *seen,
+		       int *none)
+{
+	attune_shape s = random_shape();
+	const int axis = k->space->formula_axis;
+	struct config c = random_config(k->space), want = c, got;
+	struct price price = random_price(LARGE_PS);
+	struct part p;
+	if (!random_part(&p, &s, d))
+		return;
+	if (!below(20))
+		s.head_size = 20; /* which no kernel takes */
+	for (int i = 0; !below(4) && i < NUM_PRICE_TERMS; i++)
+		price.ps[i] = i == PRICE_launch; /* all are equal */
+	if (axis >= 0 && k->space->num_formulas && below(2)) /* which then means nothing */
+		c.v[axis] = -1 - (int)below((unsigned)k->space->num_formulas);
+	const long long least = least_of(k, c, &price, &s, &p, d, &want);
+	assert_true(config_cheapest(&got, &c, k, &price, &s, &p, d) == least);
+	*none += least < 0;
+	if (least < 0)
+		return;
+	assert_memory_equal(&got, &want, sizeof got);
+	for (int i = 0; axis >= 0 && i < k->space->axis[axis].num_values; i++)
+		if (k->space->axis[axis].values[i] == got.v[axis])
+			*seen |= 1u << i;
+}
+
+static void the_cheapest_value_is_the_least(void **state)
+{
+	(void)state;
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		unsigned seen = 0;
+		int none = 0;
+		if (!k->selectable)
+			continue;
+		for (int i = 0; i < ROUNDS; i++)
+			one_choice(k, k->backend == BACKEND_GPU ? &gpu : &cpu, &seen, &none);
+		assert_true(none > 0);
+		if (k->space->formula_axis >= 0)
+			assert_int_equal(
+			    seen, (1u << k->space->axis[k->space->formula_axis].num_values) - 1);
+	}
+}
+
+/* ---- which price -------------------------------------------------------------------------- */
+static void a_price_for_every_head_size(void **state)
+{
+	static const struct selector_price list[] = {
+		{ .decision = DECIDE_DECODE, .id = 3, .head_size = 128, .price = { .rows = 1 } },
+		{ .decision = DECIDE_DECODE, .id = 3, .head_size = 64, .price = { .rows = 2 } },
+		{ .decision = DECIDE_PREFILL, .id = 3, .head_size = 96, .price = { .rows = 3 } },
+		{ .decision = DECIDE_DECODE, .id = 2, .head_size = 96, .price = { .rows = 4 } },
+		{ .decision = DECIDE_DECODE, .id = 3, .head_size = 256, .price = { .rows = 5 } },
+		{ .decision = DECIDE_DECODE, .id = 3, .head_size = 80, .price = { .rows = 6 } },
+	};
+	static const struct {
+		enum decision decision;
+		int id, head_size, rows; /* rows: of the price, 0: none */
+	} rows[] = {
+		{ DECIDE_DECODE, 3, 128, 1 },  { DECIDE_DECODE, 3, 64, 2 },
+		{ DECIDE_DECODE, 3, 256, 5 },  { DECIDE_DECODE, 3, 32, 2 },
+		{ DECIDE_DECODE, 3, 65, 6 },   { DECIDE_DECODE, 3, 96, 1 },
+		{ DECIDE_DECODE, 3, 192, 5 },  { DECIDE_DECODE, 3, 512, 5 },
+		{ DECIDE_PREFILL, 3, 128, 3 }, { DECIDE_DECODE, 2, 16, 4 },
+		{ DECIDE_PREFILL, 2, 96, 0 },  { DECIDE_DECODE, 0, 96, 0 },
+		{ DECIDE_JOIN, 3, 96, 0 },
+	};
+	struct selector_price turned[COUNT(list)];
+	(void)state;
+	for (size_t i = 0; i < COUNT(list); i++)
+		turned[i] = list[COUNT(list) - 1 - i];
+	for (size_t i = 0; i < COUNT(rows); i++)
+		for (int turn = 0; turn < 2; turn++) {
+			const struct price *p =
+			    price_for(turn ? turned : list, COUNT(list), rows[i].decision,
+				      rows[i].id, rows[i].head_size);
+			assert_int_equal(p ? p->rows : 0, rows[i].rows);
+		}
+	assert_null(price_for(list, 0, DECIDE_DECODE, 3, 128));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_estimate_is_the_sum),
+		cmocka_unit_test(dearer_is_not_cheaper),
+		cmocka_unit_test(the_largest_fit),
+		cmocka_unit_test(the_cheapest_value_is_the_least),
+		cmocka_unit_test(a_price_for_every_head_size),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("price", tests, NULL, NULL);
+}
