@@ -17,6 +17,7 @@
  *                      + what the last wave lacks, less where blocks differ anyway
  *                      + how much longer the last block may be than the mean */
 #include "device.h"
+#include <limits.h>
 
 enum { PART = 16 /* of a key */ };
 
@@ -77,10 +78,12 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
 
 long long price_estimate(const struct price *p, const struct attune_features *f, int segments)
 {
-	long long amount[NUM_PRICE_TERMS], sum = 0;
+	long long amount[NUM_PRICE_TERMS], sum = 0, paid;
 	price_amounts(amount, p, f, segments);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		sum += p->ps[i] * amount[i];
+		if (__builtin_mul_overflow(p->ps[i], amount[i], &paid) ||
+		    __builtin_add_overflow(sum, paid, &sum))
+			return LLONG_MAX; /* months */
 	return sum;
 }
 
