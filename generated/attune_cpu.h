@@ -71,7 +71,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0xdd56b33af0272c3bull
+#define ATTUNE_CPU_KERNELS_HASH 0x64f16fd4562eb863ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_CPU_CHOICES(CHOICE) \

@@ -84,7 +84,7 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0xdd56b33af0272c3bull
+#define ATTUNE_H200_KERNELS_HASH 0x64f16fd4562eb863ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \

@@ -78,22 +78,29 @@ int selector_says(const struct selector *h, enum decision decision, const struct
 	return (int)n->value;
 }
 
+/* The head size whose prices stand for that one; 0: the decision has none. */
+static int priced_size(const struct selector_price *list, int n, enum decision decision,
+		       int head_size)
+{
+	int best = 0;
+	for (int i = 0; i < n; i++) {
+		const int size = list[i].head_size;
+		if (list[i].decision != decision)
+			continue;
+		if (best < head_size ? size > best : size >= head_size && size < best)
+			best = size;
+	}
+	return best;
+}
+
 const struct price *price_for(const struct selector_price *list, int n, enum decision decision,
 			      int id, int head_size)
 {
-	const struct selector_price *best = NULL;
-	for (int i = 0; i < n; i++) {
-		const struct selector_price *p = &list[i];
-		if (p->decision != decision || p->id != id)
-			continue;
-		const int serves = p->head_size >= head_size;
-		const int better = best && best->head_size >= head_size
-				       ? serves && p->head_size < best->head_size
-				       : serves || (best && p->head_size > best->head_size);
-		if (!best || better)
-			best = p;
-	}
-	return best ? &best->price : NULL;
+	const int size = priced_size(list, n, decision, head_size);
+	for (int i = 0; i < n; i++)
+		if (list[i].decision == decision && list[i].id == id && list[i].head_size == size)
+			return &list[i].price;
+	return NULL;
 }
 
 static void add(struct selection *out, const struct part *p, const struct selector *h,

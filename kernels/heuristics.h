@@ -57,8 +57,9 @@ extern const int attune_num_selectors;
 const struct selector *selector_for(const struct device_info *);
 /* A header made from other .def tables than these names what may not exist. */
 int selector_is_stale(const struct selector *);
-/* Of the choice in a list of n; for head sizes that are not in it that of the next larger
- * one, else of the largest. NULL: it has none. */
+/* Of the choice in a list of n. For a head size that is not in it all choices of the
+ * decision are priced as at the next larger one, else at the largest: prices of two sizes
+ * do not compare. NULL: it has none there. */
 const struct price *price_for(const struct selector_price *, int n, enum decision, int id,
 			      int head_size);
 /* What the tree of a decision answers. */

@@ -171,7 +171,13 @@ int dtype_bytes(enum attune_dtype t)
 }
 
 const char *const price_names[NUM_PRICE_TERMS] = {
-#define TERM(name, meaning) #name,
+#define TERM(name, bits, amount) #name,
+#include "price_terms.def"
+#undef TERM
+};
+
+const long long price_limits[NUM_PRICE_TERMS] = {
+#define TERM(name, bits, amount) (1ll << bits) - 1,
 #include "price_terms.def"
 #undef TERM
 };

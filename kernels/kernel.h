@@ -64,16 +64,17 @@ struct formula {
 
 /* What a choice takes, as a sum of prices times amounts: price.c has what they are. */
 enum price_term {
-#define TERM(name, meaning) PRICE_##name,
+#define TERM(name, bits, amount) PRICE_##name,
 #include "price_terms.def"
 #undef TERM
 	NUM_PRICE_TERMS
 };
 struct price {
-	int rows, tile;         /* of a Q block, of a step along the keys */
-	int slots;              /* blocks that a unit runs at a time */
-	int start;              /* keys that a block's beginning and end are worth */
-	int ps[NUM_PRICE_TERMS]; /* picoseconds of one, each 0 or more */
+	int rows, tile; /* of a Q block, of a step along the keys */
+	int slots;      /* blocks that a unit runs at a time */
+	int start;      /* keys that a block's beginning and end are worth */
+	/* femtoseconds of one, 0 to price_limits */
+	long long fs[NUM_PRICE_TERMS];
 };
 
 struct geometry {
@@ -144,9 +145,9 @@ int config_is_formula(const struct config *, const struct space *);
  * where it has no formula. NULL, else the reason why no value is legal. */
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
-/* price.c: what the part is expected to take with its keys in `segments`, in ps. */
+/* price.c: what the part is expected to take with its keys in `segments`, in fs. */
 long long price_estimate(const struct price *, const struct attune_features *, int segments);
-/* How much there is of each term; the path is in 1/16 keys. */
+/* How much there is of each term. */
 void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
 		   const struct attune_features *, int segments);
 /* Of the values of the kernel's formula axis that are legal for the part the one of least
@@ -156,6 +157,7 @@ long long config_cheapest(struct config *out, const struct config *c, const stru
 			  const struct price *, const attune_shape *, const struct part *,
 			  const struct device_info *);
 extern const char *const price_names[NUM_PRICE_TERMS];
+extern const long long price_limits[NUM_PRICE_TERMS];
 /* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as
  * "SEGMENTS=balance(1,96,192,16)", the members of struct formula. */
 int config_text(char *text, size_t size, const struct config *, const struct space *);

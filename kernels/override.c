@@ -222,9 +222,8 @@ static int read_price(struct reader *r)
 		*member[i] = (int)value;
 	}
 	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
-		if (!number(r, price_names[i], 0, 1 << 30, &value))
+		if (!number(r, price_names[i], 0, price_limits[i], &p->price.fs[i]))
 			return 0;
-		p->price.ps[i] = (int)value;
 	}
 	s->num_prices++;
 	return line_ends(r);

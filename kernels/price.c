@@ -7,58 +7,76 @@
  * through. Blocks are dealt to units x slots in the order of the grid, the next one to
  * whoever is free (Graham 1966, "Bounds for certain multiprocessing anomalies"):
  *
- *   slot 0  |####|####|##|          n blocks of v segments, `mean` keys each, the
- *   slot 1  |###|#####|             longest `longest`; each costs `start` more
+ *   slot 0  |####|####|##|          n blocks (of all segments), `mean` keys each, the
+ *   slot 1  |###|#####|             longest `longest`; each is `start` keys more
  *   slot 2  |#####|###|###|
  *
  *   at most a wave   the longest block
- *   more             the larger of that and
- *                      (mean + start) n / slots               all busy to the end
- *                      + what the last wave lacks, less where blocks differ anyway
- *                      + how much longer the last block may be than the mean */
+ *   more             (mean + start) n / slots           all are busy to the end
+ *                    + what a last wave lacks, the less the more blocks differ
+ *                    + tail: how much longer than the mean the last one may be. Decodes
+ *                      come in any order, so all of it; of prompts the longest blocks
+ *                      start first, so a quarter of it, shared out among the waves */
 #include "device.h"
-#include <limits.h>
 
-enum { PART = 16 /* of a key */ };
+enum { TAIL_SHARE = 4, SMOOTHING = 4 };
+static const long long most = 1ll << 33; /* of an amount */
 
-/* Blocks of one segment, and the keys of one: of the mean and of the longest. */
+/* Blocks of one segment, and the keys that one works through, before tiles: of the mean
+ * and of the longest. */
 struct load {
 	long long blocks, mean, longest;
 };
 
-static long long up(long long n, long long unit)
+static long long min_of(long long a, long long b)
 {
-	return (n + unit - 1) / unit * unit;
+	return a < b ? a : b;
+}
+
+static long long max_of(long long a, long long b)
+{
+	return a > b ? a : b;
+}
+
+static long long parts(long long n, long long of)
+{
+	return (n + of - 1) / of;
+}
+
+/* Of queries that differ, half of all last blocks are taken to be half full. */
+static long long q_blocks(const struct attune_features *f, long long block_q)
+{
+	if (f->max_query <= block_q)
+		return f->num_seqs;
+	if (f->mean_query == f->max_query)
+		return f->num_seqs * parts(f->max_query, block_q);
+	return max_of(f->num_seqs,
+		      parts(2 * f->query_tokens + f->num_seqs * (block_q - 1), 2 * block_q));
 }
 
 static struct load load_of(const struct price *p, const struct attune_features *f)
 {
-	const long long block_q = f->group < p->rows ? p->rows / f->group : 1;
-	const long long heads = f->num_kv_heads * ((f->group + p->rows - 1) / p->rows);
-	const int one_each = f->max_query <= block_q;
-	const long long q_blocks =
-	    one_each ? f->num_seqs : f->query_tokens / block_q + (f->num_seqs + 1) / 2;
-	long long longest = f->window + block_q < f->max_seq ? f->window + block_q : f->max_seq;
-	long long mean = f->keys_per_query + (one_each ? 0 : block_q / 2);
-	if (mean > longest)
-		mean = longest;
-	return (struct load){ q_blocks * heads, up(mean, p->tile), up(longest, p->tile) };
+	const long long block_q = max_of(p->rows / f->group, 1);
+	const long long heads = f->num_kv_heads * parts(f->group, p->rows);
+	const long long longest = min_of(f->max_seq, f->window + block_q);
+	const long long keys = f->keys_per_query + (f->max_query > block_q ? block_q / 2 : 0);
+	return (struct load){ q_blocks(f, block_q) * heads, min_of(keys, longest), longest };
 }
 
 static long long path(const struct price *p, const struct attune_features *f,
 		      const struct load *l, long long v)
 {
-	const long long slots = f->units * p->slots, blocks = l->blocks * v;
-	const long long longest = PART * (up(l->longest / p->tile, v) / v * p->tile + p->start);
-	const long long mean = PART * l->mean / v + PART * p->start;
-	const long long more = longest > mean ? longest - mean : 0;
-	if (blocks <= slots)
-		return longest;
-	const long long idle = (slots - blocks % slots) % slots * mean / slots;
-	const long long tail = f->max_query <= DECODE_MAX_QUERY ? more * 7 / 8
-								: more * slots * 5 / (16 * blocks);
-	const long long busy = mean * blocks / slots + idle * mean / (mean + 2 * more) + tail;
-	return busy > longest ? busy : longest;
+	const long long slots = f->units * p->slots, n = l->blocks * v;
+	const long long longest = parts(parts(l->longest, p->tile), v) * p->tile;
+	const long long mean = parts(parts(l->mean, p->tile) * p->tile, v);
+	const long long one = mean + p->start, more = max_of(longest - mean, 0);
+	if (n <= slots)
+		return longest + p->start;
+	const long long idle = parts(n, slots) * slots - n;
+	const long long tail =
+	    f->max_query <= DECODE_MAX_QUERY ? more : more * slots / (TAIL_SHARE * n);
+	const long long lacks = idle * one * one / max_of(one + SMOOTHING * more, 1);
+	return max_of((one * n + lacks) / slots + tail, longest + p->start);
 }
 
 void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
@@ -66,24 +84,25 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
 {
 	const struct load l = load_of(p, f);
 	const long long rows = f->query_tokens * f->num_query_heads;
+	const int splits = segments > 1;
 	amount[PRICE_launch] = 1;
 	amount[PRICE_path] = path(p, f, &l, segments);
 	amount[PRICE_total] = l.blocks * l.mean / f->units;
 	amount[PRICE_kib] = f->kv_kib;
 	amount[PRICE_rows] = rows;
-	amount[PRICE_split] = segments > 1;
-	amount[PRICE_merge] = segments > 1 ? rows * segments : 0;
-	amount[PRICE_blocks] = l.blocks * segments;
+	amount[PRICE_split] = splits;
+	amount[PRICE_segments] = splits * segments;
+	amount[PRICE_merge] = splits * segments * rows;
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		amount[i] = min_of(amount[i], most);
 }
 
 long long price_estimate(const struct price *p, const struct attune_features *f, int segments)
 {
-	long long amount[NUM_PRICE_TERMS], sum = 0, paid;
+	long long amount[NUM_PRICE_TERMS], sum = 0;
 	price_amounts(amount, p, f, segments);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		if (__builtin_mul_overflow(p->ps[i], amount[i], &paid) ||
-		    __builtin_add_overflow(sum, paid, &sum))
-			return LLONG_MAX; /* months */
+		sum += p->fs[i] * amount[i];
 	return sum;
 }
 

@@ -39,7 +39,7 @@ static void emit_choices(const struct emitter *e)
 
 static void emit_prices(const struct emitter *e)
 {
-	fprintf(e->out, "/*     decision, id, head size, rows, tile, slots, start; ps of:");
+	fprintf(e->out, "/*     decision, id, head size, rows, tile, slots, start; fs of:");
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		fprintf(e->out, "%s%s", i ? ", " : " ", price_names[i]);
 	fprintf(e->out, " */\n#define ATTUNE_%s_PRICES(PRICE)", e->upper);
@@ -49,7 +49,7 @@ static void emit_prices(const struct emitter *e)
 			decision_names[p->decision], p->id, p->head_size, p->price.rows,
 			p->price.tile, p->price.slots, p->price.start);
 		for (int k = 0; k < NUM_PRICE_TERMS; k++)
-			fprintf(e->out, ", %d", p->price.ps[k]);
+			fprintf(e->out, ", %lld", p->price.fs[k]);
 		fputs(")", e->out);
 	}
 	fputs("\n\n", e->out);

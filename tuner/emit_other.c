@@ -12,7 +12,7 @@
  *                       "values": [numbers] } }],
  *     "prices": [{ "decision": name, "id": number, "head_size": number, "rows", "tile",
  *                  "slots", "start": numbers, "axis": NAME or null, "values": [numbers],
- *                  "ps": { term: number } }],
+ *                  "fs": { term: number } }],
  *     "prefill": NODE, "decode": NODE, "join": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
@@ -128,9 +128,9 @@ static void price_members(FILE *out, const struct forest *f, const struct select
 	fputs(", \"values\": [", out);
 	for (int i = 0; a && i < a->num_values; i++)
 		fprintf(out, "%s%d", i ? ", " : "", a->values[i]);
-	fputs("],\n   \"ps\": {", out);
+	fputs("],\n   \"fs\": {", out);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		fprintf(out, "%s\"%s\": %d", i ? ", " : "", price_names[i], p->price.ps[i]);
+		fprintf(out, "%s\"%s\": %lld", i ? ", " : "", price_names[i], p->price.fs[i]);
 	fputs("}}", out);
 }
 
@@ -214,32 +214,37 @@ static const char python_resolve[] =
 /* Line by line kernels/price.c. */
 static const char python_cheapest[] =
     "def estimate(price, f, v):\n"
-    "    \"\"\"Picoseconds that the part is expected to take with its keys in v segments.\"\"\"\n"
-    "    rows, tile, start = price[\"rows\"], price[\"tile\"], price[\"start\"]\n"
-    "    group, most = f[\"group\"], f[\"max_seq\"]\n"
-    "    block_q = rows // group if group < rows else 1\n"
-    "    heads = f[\"num_kv_heads\"] * ((group + rows - 1) // rows)\n"
-    "    alone = f[\"max_query\"] <= block_q\n"
-    "    q_blocks = f[\"num_seqs\"] if alone else f[\"query_tokens\"] // block_q + (f[\"num_seqs\"] + 1) // 2\n"
-    "    longest = min(f[\"window\"] + block_q, most)\n"
-    "    mean = min(f[\"keys_per_query\"] + (0 if alone else block_q // 2), longest)\n"
-    "    mean = (mean + tile - 1) // tile * tile\n"
-    "    tiles = (longest + tile - 1) // tile\n"
-    "    blocks = q_blocks * heads\n"
+    "    \"\"\"Femtoseconds that the part is expected to take with its keys in v segments.\"\"\"\n"
+    "    def parts(n, of):\n"
+    "        return -(-n // of)\n"
+    "\n"
+    "    tile, start, seqs = price[\"tile\"], price[\"start\"], f[\"num_seqs\"]\n"
+    "    block_q = max(price[\"rows\"] // f[\"group\"], 1)\n"
+    "    one_each = f[\"max_query\"] <= block_q\n"
+    "    if one_each:\n"
+    "        blocks = seqs\n"
+    "    elif f[\"mean_query\"] == f[\"max_query\"]:\n"
+    "        blocks = seqs * parts(f[\"max_query\"], block_q)\n"
+    "    else:\n"
+    "        blocks = max(seqs, parts(2 * f[\"query_tokens\"] + seqs * (block_q - 1), 2 * block_q))\n"
+    "    blocks *= f[\"num_kv_heads\"] * parts(f[\"group\"], price[\"rows\"])\n"
+    "    longest = min(f[\"max_seq\"], f[\"window\"] + block_q)\n"
+    "    mean = min(f[\"keys_per_query\"] + (0 if one_each else block_q // 2), longest)\n"
     "    total = blocks * mean // f[\"units\"]\n"
+    "    longest = parts(parts(longest, tile), v) * tile\n"
+    "    mean = parts(parts(mean, tile) * tile, v)\n"
     "    slots, n = f[\"units\"] * price[\"slots\"], blocks * v\n"
-    "    longest = 16 * ((tiles + v - 1) // v * tile + start)\n"
-    "    mean = 16 * mean // v + 16 * start\n"
-    "    more = max(longest - mean, 0)\n"
-    "    path = longest\n"
+    "    one, more = mean + start, max(longest - mean, 0)\n"
+    "    path = longest + start\n"
     "    if n > slots:\n"
-    "        idle = -n % slots * mean // slots\n"
-    "        tail = more * 7 // 8 if f[\"max_query\"] <= 8 else more * slots * 5 // (16 * n)\n"
-    "        path = max(mean * n // slots + idle * mean // (mean + 2 * more) + tail, longest)\n"
-    "    prows = f[\"query_tokens\"] * f[\"num_query_heads\"]\n"
-    "    amounts = {\"launch\": 1, \"path\": path, \"total\": total, \"kib\": f[\"kv_kib\"], \"rows\": prows,\n"
-    "               \"split\": v > 1, \"merge\": prows * v if v > 1 else 0, \"blocks\": n}\n"
-    "    return sum(price[\"ps\"][term] * amounts[term] for term in amounts)\n"
+    "        idle = parts(n, slots) * slots - n\n"
+    "        tail = more if f[\"max_query\"] <= 8 else more * slots // (4 * n)\n"
+    "        lacks = idle * one * one // max(one + 4 * more, 1)\n"
+    "        path = max((one * n + lacks) // slots + tail, path)\n"
+    "    rows, splits = f[\"query_tokens\"] * f[\"num_query_heads\"], int(v > 1)\n"
+    "    amount = {\"launch\": 1, \"path\": path, \"total\": total, \"kib\": f[\"kv_kib\"], \"rows\": rows,\n"
+    "              \"split\": splits, \"segments\": splits * v, \"merge\": splits * v * rows}\n"
+    "    return sum(price[\"fs\"][term] * min(amount[term], 1 << 33) for term in amount)\n"
     "\n"
     "\n"
     "def cheapest(decision, f, legal=lambda id, v: True):\n"
@@ -248,12 +253,12 @@ static const char python_cheapest[] =
     "    legal: whether choice `id` may run with that value, or with 1 where it has no axis.\n"
     "    \"\"\"\n"
     "    best = None\n"
-    "    for id in range(len(CHOICES)):\n"
-    "        rows = [p for p in PRICES if p[\"decision\"] == decision and p[\"id\"] == id]\n"
-    "        if not rows:\n"
+    "    sizes = sorted({p[\"head_size\"] for p in PRICES if p[\"decision\"] == decision})\n"
+    "    size = next((s for s in sizes if s >= f[\"head_size\"]), sizes[-1] if sizes else 0)\n"
+    "    for price in sorted(PRICES, key=lambda p: p[\"id\"]):\n"
+    "        if price[\"decision\"] != decision or price[\"head_size\"] != size:\n"
     "            continue\n"
-    "        serve = [p for p in rows if p[\"head_size\"] >= f[\"head_size\"]]\n"
-    "        price = min(serve, key=lambda p: p[\"head_size\"]) if serve else max(rows, key=lambda p: p[\"head_size\"])\n"
+    "        id = price[\"id\"]\n"
     "        for v in price[\"values\"] or [1]:\n"
     "            if legal(id, v):\n"
     "                ps = estimate(price, f, v)\n"
@@ -337,7 +342,7 @@ static void emit_text(FILE *out, const struct forest *f, const struct data *d)
 		fprintf(out, "price %s %d %d %d %d %d %d", decision_names[p->decision], p->id,
 			p->head_size, p->price.rows, p->price.tile, p->price.slots, p->price.start);
 		for (int k = 0; k < NUM_PRICE_TERMS; k++)
-			fprintf(out, " %d", p->price.ps[k]);
+			fprintf(out, " %lld", p->price.fs[k]);
 		putc('\n', out);
 	}
 	for (int t = 0; t < NUM_DECISIONS; t++) {

@@ -127,8 +127,8 @@ static int read_price(struct reader *r, struct forest *f)
 	for (size_t i = 0; i < COUNT(v); i++) {
 		if (!expect(r, ",") || !read_number(r, &v[i]))
 			return 0;
-		if (v[i] < (i > 0 && i < 5) || v[i] > 1 << 30)
-			return wrong(r, "a number of 0 to 2^30, here of 1 at least");
+		if (v[i] < (i > 0 && i < 5) || v[i] > (i < 6 ? 1 << 16 : price_limits[i - 6]))
+			return wrong(r, "another number");
 	}
 	if (v[0] >= f->num_choices)
 		return wrong(r, "an id that CHOICES has");
@@ -140,7 +140,7 @@ static int read_price(struct reader *r, struct forest *f)
 		.price = { .rows = (int)v[2], .tile = (int)v[3], .slots = (int)v[4], .start = (int)v[5] }
 	};
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		p->price.ps[i] = (int)v[6 + i];
+		p->price.fs[i] = v[6 + i];
 	f->num_prices++;
 	return expect(r, ")");
 }

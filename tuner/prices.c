@@ -8,17 +8,17 @@
  * descent; times near the scenario's best count most, for they are what estimates have to
  * tell apart, and what lies far off counts less each time again (Beaton and Tukey 1974).
  * Slots and start are those of the least error. Doubles throughout, but none from libm
- * and none added up in an order that depends on the machine; what is kept has three
+ * and none added up in an order that depends on the machine; what is kept has four
  * digits. */
 #include "prices.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CELLS = 15, SWEEPS = 300, REWEIGHTS = 3, MAX_SIZES = 16, MAX_OFFERS = 256 };
-static const int slots_tried[] = { 1, 2, 3, 4 };
+enum { MIN_CELLS = 8, SWEEPS = 2000, REWEIGHTS = 3, MAX_SIZES = 16, MAX_OFFERS = 256 };
+static const int slots_tried[] = { 1, 2, 3, 4, 8, 16 };
 static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
-static const double near_best = 2; /* slower than that says nothing */
+static const double near_best = 8; /* slower than that says nothing */
 static const double trusted = 0.02, far_off = 0.2; /* relative errors */
 
 /* A choice without its formula axis, and what is known of it. */
@@ -26,8 +26,9 @@ struct offer {
 	struct choice choice;
 	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
 	struct price price[MAX_SIZES];        /* by head size; rows 0: too few cells */
-	/* [rows] of the matrix: the least estimate, -1: not legal; and the cost there */
-	long long *estimate, *cost;
+	/* [rows] of the matrix: the least estimate, -1: not legal; the cost there; and the
+	 * cost of the best member */
+	long long *estimate, *cost, *best;
 };
 
 struct market {
@@ -54,14 +55,19 @@ struct normal {
 /* Minimises x' G x / 2 - b' x over x >= 0, one member at a time. */
 static void descend(const struct normal *n, double x[NUM_PRICE_TERMS])
 {
-	for (int sweep = 0; sweep < SWEEPS; sweep++)
+	double moved = 1;
+	for (int sweep = 0; sweep < SWEEPS && moved > 1e-12; sweep++) {
+		moved = 0;
 		for (int i = 0; i < NUM_PRICE_TERMS; i++) {
 			double slope = n->right[i];
 			for (int k = 0; k < NUM_PRICE_TERMS; k++)
 				slope -= n->gram[i][k] * x[k];
-			if (n->gram[i][i] > 0)
-				x[i] = fmax(0, x[i] + slope / n->gram[i][i]);
+			const double to =
+			    n->gram[i][i] > 0 ? fmax(0, x[i] + slope / n->gram[i][i]) : 0;
+			moved += (to - x[i]) * (to - x[i]) * n->gram[i][i];
+			x[i] = to;
 		}
+	}
 }
 
 /* A row is the amounts / us; what it should add up to is 1. */
@@ -110,25 +116,25 @@ static double solve(const struct price *p, const struct cell_fit *cell, int n,
 	return sum / weights;
 }
 
-/* Three digits. */
-static int rounded(double ps)
+/* To four digits. */
+static long long rounded(double fs, long long limit)
 {
 	double unit = 1;
-	while (ps >= 1000 * unit)
+	while (fs >= 1e4 * unit)
 		unit *= 10;
-	const double v = floor(ps / unit + 0.5) * unit;
-	return v < 1 << 30 ? (int)v : 1 << 30;
+	const double v = floor(fs / unit + 0.5) * unit;
+	return v < (double)limit ? (long long)v : limit;
 }
 
 /* 0: without memory. */
-static int fit(struct price *out, const struct cell_fit *cell, int n)
+static int fit(struct price *out, const struct cell_fit *cell, int n, int most_slots)
 {
 	double (*row)[NUM_PRICE_TERMS] = malloc(sizeof *row * (size_t)(n + 1));
 	double least = INFINITY, x[NUM_PRICE_TERMS];
 	struct price p = *out;
 	if (!row)
 		return 0;
-	for (size_t s = 0; s < COUNT(slots_tried); s++)
+	for (size_t s = 0; s < COUNT(slots_tried) && slots_tried[s] <= most_slots; s++)
 		for (size_t k = 0; k < COUNT(starts_tried); k++) {
 			p.slots = slots_tried[s];
 			p.start = starts_tried[k];
@@ -138,7 +144,7 @@ static int fit(struct price *out, const struct cell_fit *cell, int n)
 			least = error;
 			*out = p;
 			for (int i = 0; i < NUM_PRICE_TERMS; i++)
-				out->ps[i] = rounded(1e6 * x[i]);
+				out->fs[i] = rounded(1e9 * x[i], price_limits[i]);
 		}
 	free(row);
 	return 1;
@@ -149,6 +155,24 @@ static int value_of_axis(const struct offer *o, int member)
 {
 	const struct space *s = o->choice.kernel->space;
 	return s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].values[member];
+}
+
+/* Blocks that the shared memory of a unit holds; at least one. */
+static int most_slots(const struct market *k, const struct offer *o, int head_size)
+{
+	const struct device_info *d = &k->d->run.device;
+	int most = 1;
+	for (int r = 0; r < k->m->rows; r++) {
+		const struct measured *m = &k->d->v[k->m->scenario[r]];
+		struct geometry g;
+		if (m->shape.head_size != head_size)
+			continue;
+		o->choice.kernel->space->geometry(&o->choice.config, &m->shape, &m->part[k->phase],
+						  d, &g);
+		const int fit = g.smem ? d->smem_per_unit / (int)g.smem : 1 << 16;
+		most = fit > most ? fit : most;
+	}
+	return most;
 }
 
 /* Cells of a head size that are near their scenario's best. */
@@ -184,7 +208,7 @@ static int fit_offer(const struct market *k, struct offer *o, struct cell_fit *c
 				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", 1) };
 		if (n < MIN_CELLS)
 			p->rows = 0;
-		else if (!fit(p, cell, n))
+		else if (!fit(p, cell, n, most_slots(k, o, k->size[h])))
 			return 0;
 	}
 	return 1;
@@ -206,7 +230,10 @@ static void appraise(const struct market *k, struct offer *o)
 		const struct price *p = price_at(k, o, m->shape.head_size);
 		struct choice as = { .kernel = o->choice.kernel };
 		o->estimate[r] = -1;
-		o->cost[r] = FORBIDDEN_SUM;
+		o->cost[r] = o->best[r] = FORBIDDEN_SUM;
+		for (int i = 0; i < o->num_members; i++)
+			if (o->member[i] >= 0 && matrix_at(k->m, r, k->column[o->member[i]]) < o->best[r])
+				o->best[r] = matrix_at(k->m, r, k->column[o->member[i]]);
 		if (!p)
 			continue;
 		o->estimate[r] = config_cheapest(&as.config, &o->choice.config, as.kernel, p,
@@ -219,20 +246,24 @@ static void appraise(const struct market *k, struct offer *o)
 }
 
 /* ---- the few ---------------------------------------------------------------------------- */
-/* What the cheapest of `in` and `more` costs over all rows; rows in which none is legal
- * or priced cost as much as what is forbidden. */
+/* What the cheapest of `in` and `more` costs over all rows, and what the best of them would:
+ * the first alone would be led by luck. Rows in which none is legal or priced cost as much
+ * as what is forbidden. */
 static long long cost_of_set(const struct market *k, const char *in, int more)
 {
 	long long sum = 0;
 	for (int r = 0; r < k->m->rows; r++) {
 		const struct offer *best = NULL;
+		long long least = FORBIDDEN_SUM;
 		for (int i = 0; i < k->num_offers; i++) {
 			const struct offer *o = &k->offer[i];
-			if ((in[i] || i == more) && o->estimate[r] >= 0 &&
-			    (!best || o->estimate[r] < best->estimate[r]))
+			if ((!in[i] && i != more) || o->estimate[r] < 0)
+				continue;
+			if (!best || o->estimate[r] < best->estimate[r])
 				best = o;
+			least = o->best[r] < least ? o->best[r] : least;
 		}
-		sum += best ? best->cost[r] : FORBIDDEN_SUM;
+		sum += least + (best ? best->cost[r] : FORBIDDEN_SUM);
 	}
 	return sum;
 }
@@ -309,8 +340,9 @@ static int list_offers(struct market *k)
 			memcpy(o->member, d->family[family].member, sizeof o->member);
 		o->estimate = calloc((size_t)k->m->rows + 1, sizeof *o->estimate);
 		o->cost = calloc((size_t)k->m->rows + 1, sizeof *o->cost);
+		o->best = calloc((size_t)k->m->rows + 1, sizeof *o->best);
 		k->num_offers++;
-		if (!o->estimate || !o->cost)
+		if (!o->estimate || !o->cost || !o->best)
 			return 0;
 	}
 	return k->offer != NULL;
@@ -333,6 +365,7 @@ static void market_close(struct market *k)
 	for (int i = 0; i < k->num_offers; i++) {
 		free(k->offer[i].estimate);
 		free(k->offer[i].cost);
+		free(k->offer[i].best);
 	}
 	free(k->offer);
 	free(k->column);

@@ -71,13 +71,13 @@ static void path_rows(const struct why *w, enum decision t)
 
 struct estimated {
 	struct choice choice;
-	long long ps;
+	long long fs;
 };
 
 static int by_estimate(const void *pa, const void *pb)
 {
 	const struct estimated *a = pa, *b = pb;
-	return (a->ps > b->ps) - (a->ps < b->ps);
+	return (a->fs > b->fs) - (a->fs < b->fs);
 }
 
 /* The cheapest of the priced choices by estimate, each at its best value. */
@@ -91,17 +91,17 @@ static void estimate_rows(const struct why *w, enum decision t)
 		const struct price *price = price_for(w->f->price, w->f->num_prices, t, id,
 						      w->m->shape.head_size);
 		v[n].choice.kernel = w->f->choice[id].kernel;
-		v[n].ps = price ? config_cheapest(&v[n].choice.config, &w->f->choice[id].config,
+		v[n].fs = price ? config_cheapest(&v[n].choice.config, &w->f->choice[id].config,
 						  v[n].choice.kernel, price, &w->m->shape, p,
 						  &w->d->run.device)
 				: -1;
-		n += v[n].ps >= 0;
+		n += v[n].fs >= 0;
 	}
 	qsort(v, (size_t)n, sizeof *v, by_estimate);
 	for (int i = 0; i < n && i < ESTIMATES; i++) {
 		choice_words(&v[i].choice, text);
-		row(w, decision_names[t], "estimate", text, (double)v[i].ps / 1e6,
-		    (double)v[0].ps / 1e6);
+		row(w, decision_names[t], "estimate", text, (double)v[i].fs / 1e9,
+		    (double)v[0].fs / 1e9);
 	}
 }
 
