@@ -54,7 +54,8 @@
  * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
  * max_seq.
  *
- * CHOICE(id, kernel, tunables): what leaves name, the most used first; -1: the defaults.
+ * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a
+ * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.
  * BINARY(kernel, flags): what the measured shapes make of those that can reach them.
  * VECTOR(decision, id, features...): two ends of every leaf, for tests.
  * At a leaf: training scenarios that end there, their geomean slowdown (of the
@@ -89,6 +90,7 @@
 	CHOICE(11, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
 	CHOICE(12, segmented, "TILE_SIZE=64 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1")
 
+/*     decision, id, head size, rows, tile, slots, start; fs of: launch, path, total, kib, rows, split, segments, merge */
 #define ATTUNE_CPU_PRICES(PRICE)
 
 #define ATTUNE_CPU_BINARIES(BINARY) \
@@ -222,7 +224,7 @@ ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
 ATTUNE_SELECT int attune_cpu_join(const struct attune_features *f)
 {
 	(void)f;
-	return 1; /* 21 scenarios, 1.034, p95 1.012; next 0, 1.449 */
+	return 1; /* 21 scenarios, 1.034, p95 1.012; next -2, 1.034 */
 }
 
 #define ATTUNE_CPU_VECTORS(VECTOR) \

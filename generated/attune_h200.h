@@ -2,32 +2,32 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  776a6711a74eec97f5e28086a13ac4f2, protocol graph-rotating
- *   learned   from 492 scenarios, 162 held out
- *   judged    by times of a second pass in 199 of 654 scenarios; it lacks 0 of the picks
- *   noise     0.50 % below 20 us, by 135 A/A pairs
- *             0.84 % below 200 us, by 273 A/A pairs
- *             0.65 % above, by 246 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.136 1.070 1.043 1.034 1.027 1.021 1.018 1.016
- *             1.013 1.011 1.009 1.008
- *             trees of depth 3: 1.0398 at best, 1.0433 by look-ahead; this one 1.0226
- *   decode    best of 1, 2, ... choices: 1.083 1.060 1.040 1.032 1.026 1.020 1.016 1.013
- *             1.011 1.009 1.007 1.006
- *             trees of depth 3: 1.0347 at best, 1.0421 by look-ahead; this one 1.0252
+ *   database  bdb9b6388abcc86bc53dea7e081bd247, protocol graph-rotating
+ *   learned   from 912 scenarios, 162 held out
+ *   judged    by times of a second pass in 199 of 1074 scenarios; it lacks 35 of the picks
+ *   noise     0.50 % below 20 us, by 160 A/A pairs
+ *             0.85 % below 200 us, by 316 A/A pairs
+ *             0.77 % above, by 272 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.026 1.016 1.012 1.010 1.009 1.007 1.006 1.006
+ *             1.005 1.005 1.004 1.004
+ *             trees of depth 3: 1.0495 at best, 1.0506 by look-ahead; this one 1.0258
+ *   decode    best of 1, 2, ... choices: 1.012 1.010 1.009 1.008 1.007 1.006 1.006 1.005
+ *             1.005 1.004 1.004 1.004
+ *             trees of depth 3: 1.0416 at best, 1.0473 by look-ahead; this one 1.0121
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      449  1.039  1.166  1.801   75.1
- *   tree        peers                       43  1.024  1.097  1.145   86.0
- *   tree        heldout                    162  1.065  1.208  1.743   58.0
- *   tree        heldout_blocked             20  1.077  1.208  1.293   55.0
- *   tree        heldout_extrapolated        14  1.042  1.228  1.228   71.4
- *   tree        heldout_offgrid             25  1.090  1.430  1.598   64.0
- *   tree        heldout_random              57  1.065  1.164  1.743   50.9
- *   tree        heldout_shape               22  1.047  1.127  1.139   59.1
- *   tree        heldout_traces              24  1.061  1.176  1.269   62.5
- *   best_fixed  train                      449  1.914  8.100 36.967    8.5
+ *   tree        train                      869    inf  1.137    inf   83.5
+ *   tree        peers                       43  1.021  1.198  1.270   93.0
+ *   tree        heldout                    162    inf  1.141    inf   84.0
+ *   tree        heldout_blocked             20    inf  1.044    inf   95.0
+ *   tree        heldout_extrapolated        14  1.023  1.138  1.138   85.7
+ *   tree        heldout_offgrid             25  1.041  1.220  1.500   88.0
+ *   tree        heldout_random              57    inf  1.128    inf   84.2
+ *   tree        heldout_shape               22    inf  1.100    inf   68.2
+ *   tree        heldout_traces              24  1.037  1.141  1.296   83.3
+ *   best_fixed  train                      869  1.905  7.692 42.760    9.6
  *   best_fixed  peers                       43  1.411  5.385 16.306   25.6
  *   best_fixed  heldout                    162  1.843  8.383 27.915   14.2
  *   best_fixed  heldout_blocked             20  1.370  2.611  2.813   20.0
@@ -36,7 +36,7 @@
  *   best_fixed  heldout_random              57  1.871  6.128  8.383   12.3
  *   best_fixed  heldout_shape               22  1.948  8.561  9.509    9.1
  *   best_fixed  heldout_traces              24  1.408  2.241  3.583   12.5
- *   vllm_rule   train                      449  2.139  6.007 41.628    5.6
+ *   vllm_rule   train                      869  2.278  7.638 75.737    5.4
  *   vllm_rule   peers                       43  1.550  3.237  3.300   20.9
  *   vllm_rule   heldout                    162  2.365  8.229 32.882    1.2
  *   vllm_rule   heldout_blocked             20  2.146  4.865  5.889    0.0
@@ -45,7 +45,7 @@
  *   vllm_rule   heldout_random              57  2.423  9.142 11.405    1.8
  *   vllm_rule   heldout_shape               22  3.124 12.223 17.287    0.0
  *   vllm_rule   heldout_traces              24  2.034  4.336  4.792    0.0
- *   default     train                      449  1.694  3.320 21.124   11.1
+ *   default     train                      869  1.778  3.890 21.124    9.7
  *   default     peers                       43  1.472  2.732  2.770   14.0
  *   default     heldout                    162  1.642  3.710  7.786   12.3
  *   default     heldout_blocked             20  1.555  2.720  3.952   10.0
@@ -55,19 +55,32 @@
  *   default     heldout_shape               22  1.601  2.622  2.694    9.1
  *   default     heldout_traces              24  1.435  2.383  2.513   29.2
  *
- * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
- * legal for the batch the one, the smallest of equals, that makes least of
+ * PRICE(decision, id, head size, rows, tile, slots, start, prices...): what a
+ * choice takes in fs, fitted to the times of training scenarios: the sum of its
+ * prices times
  *
- *   ceil(B v / (units slots)) (mean / v + start) + (longest - mean) / v
- *     + (v > 1 ? launch : 0) + merge v
+ *   launch    1
+ *   path      keys of the slot that finishes last
+ *   total     keys of all blocks / units
+ *   kib       KiB of live K and V
+ *   rows      query tokens x query heads
+ *   split     1 with more than one segment
+ *   segments  segments, with more than one
+ *   merge     rows x segments, with more than one
  *
- * waves of blocks, each as long as the keys of a segment; the last block of the
- * longest sequence; the reduction. In keys, rounded down. B: blocks at v = 1;
- * slots: blocks that a unit runs at a time, 0: as many of this choice as its
- * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
- * max_seq.
+ * Of n blocks of `mean` keys (of a Q block / segments, up to whole tiles; `start`
+ * more each, the longest `longest`) the slot of units x slots that finishes last has
  *
- * CHOICE(id, kernel, tunables): what leaves name, the most used first; -1: the defaults.
+ *   n <= slots   longest
+ *   else         the larger of that and mean n / slots + what a last wave lacks +
+ *                longest - mean (of prefills a quarter of it, over the waves)
+ *
+ * A leaf that says -2 means the choice of least estimate among those with a price
+ * for the decision, its SEGMENTS at that legal value which makes least of it; of the
+ * join, one launch where that is estimated below the sum of both parts.
+ *
+ * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a
+ * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.
  * BINARY(kernel, flags): what the measured shapes make of those that can reach them.
  * VECTOR(decision, id, features...): two ends of every leaf, for tests.
  * At a leaf: training scenarios that end there, their geomean slowdown (of the
@@ -88,104 +101,225 @@
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(0,192,192,16)") \
-	CHOICE( 1, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 2, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(2,384,512,16)") \
-	CHOICE( 3, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE( 4, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 5, segmented, "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 SEGMENTS=balance(0,192,192,16)") \
-	CHOICE( 6, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3") \
-	CHOICE( 7, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 8, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(1,128,128,8)") \
-	CHOICE( 9, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=balance(1,128,128,8)") \
-	CHOICE(10, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
-	CHOICE(11, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE(12, qblock,    "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE(13, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=balance(1,384,0,32)") \
-	CHOICE(14, qblock,    "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE(15, naive,     "NUM_WARPS=8") \
-	CHOICE(16, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(2,384,512,16)") \
-	CHOICE(17, segmented, "BLOCK_M=32 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=balance(1,384,64,4)") \
-	CHOICE(18, naive,     "NUM_WARPS=4") \
-	CHOICE(19, qblock,    "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3")
+	CHOICE( 0, naive,     "NUM_WARPS=4") \
+	CHOICE( 1, naive,     "NUM_WARPS=8") \
+	CHOICE( 2, qblock,    "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
+	CHOICE( 3, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 4, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE( 5, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2") \
+	CHOICE( 6, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
+	CHOICE( 7, qblock,    "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 8, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 9, qblock,    "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3") \
+	CHOICE(10, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE(11, segmented, "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(12, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(13, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(14, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(15, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(16, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(17, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(18, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(20, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1")
 
-#define ATTUNE_H200_PRICES(PRICE)
+/*     decision, id, head size, rows, tile, slots, start; fs of: launch, path, total, kib, rows, split, segments, merge */
+#define ATTUNE_H200_PRICES(PRICE) \
+	PRICE(prefill,  0, 256,   1,   1, 8,   0, 535300000, 98130000, 10960000, 3729000, 1941000, 0, 0, 0) \
+	PRICE(prefill,  0, 128,   1,   1, 16,  32, 2738000, 73400000, 10750000, 1206000, 770000, 0, 0, 0) \
+	PRICE(prefill,  0,  64,   1,   1, 8,   0, 4480000000, 19850000, 14910000, 0, 0, 0, 0, 0) \
+	PRICE(prefill,  3, 256,  16,  64, 1, 256, 549100000, 29550000, 942500, 108600, 0, 0, 0, 0) \
+	PRICE(prefill,  3, 128,  16,  64, 3, 256, 350700000, 17020000, 3932000, 20270, 418900, 0, 0, 0) \
+	PRICE(prefill,  3,  64,  16,  64, 4, 256, 823000000, 9980000, 2291000, 295200, 343000, 0, 0, 0) \
+	PRICE(prefill,  6, 128,  32,  32, 4, 128, 352200000, 33800000, 4429000, 205500, 143000, 0, 0, 0) \
+	PRICE(prefill,  7, 256,  64,  32, 2,  64, 3934000000, 47660000, 15070000, 9704, 301500, 0, 0, 0) \
+	PRICE(prefill,  7, 128,  64,  32, 2, 128, 1048000000, 30610000, 6407000, 111300, 124900, 0, 0, 0) \
+	PRICE(prefill,  7,  64,  64,  32, 3, 128, 1445000000, 19620000, 4994000, 450300, 82150, 0, 0, 0) \
+	PRICE(prefill,  8, 256,  64,  64, 1, 128, 1433000000, 46730000, 61050, 70980, 213600, 0, 0, 0) \
+	PRICE(prefill,  8, 128,  64,  64, 2, 128, 2485000000, 21000000, 6709000, 97080, 155300, 0, 0, 0) \
+	PRICE(prefill,  8,  64,  64,  64, 2, 256, 671400000, 13930000, 3551000, 525300, 61260, 0, 0, 0) \
+	PRICE(prefill,  9, 128, 128,  32, 2,  64, 4782000000, 34550000, 13540000, 59290, 172800, 0, 0, 0) \
+	PRICE(prefill,  9,  64, 128,  32, 2, 128, 2773000000, 23570000, 6761000, 711900, 77750, 0, 0, 0) \
+	PRICE(prefill, 10, 128, 128, 128, 1, 128, 2449000000, 28280000, 157400, 50880, 113700, 0, 0, 0) \
+	PRICE(prefill, 10,  64, 128, 128, 1, 256, 1289000000, 16660000, 756600, 657500, 47550, 0, 0, 0) \
+	PRICE(prefill, 12, 256,  16,  64, 1, 128, 3163000000, 32400000, 0, 0, 839400, 1555000000, 625900000, 1036000) \
+	PRICE(prefill, 12, 128,  16,  64, 3, 256, 956400000, 15890000, 4569000, 175400, 457000, 2081000000, 342200000, 269200) \
+	PRICE(prefill, 12,  64,  16,  64, 4, 256, 1171000000, 9235000, 2577000, 275500, 373400, 1975000000, 278200000, 211300) \
+	PRICE(prefill, 17, 256,  64,  64, 1, 128, 1606000000, 47210000, 0, 45340, 173300, 943000000, 568100000, 241300) \
+	PRICE(prefill, 17, 128,  64,  64, 2, 128, 2448000000, 21960000, 6030000, 118700, 173200, 1349000000, 211500000, 243700) \
+	PRICE(prefill, 17,  64,  64,  64, 2, 128, 2127000000, 14820000, 3518000, 122700, 167300, 1500000000, 211300000, 168000) \
+	PRICE(prefill, 18, 128, 128,  64, 2, 128, 2963000000, 36040000, 11030000, 104300, 157200, 1291000000, 169800000, 238300) \
+	PRICE(prefill, 18,  64, 128,  64, 2, 128, 3435000000, 19130000, 5959000, 184700, 135800, 1358000000, 89120000, 165900) \
+	PRICE(prefill, 19, 256, 128,  64, 1, 128, 0, 63270000, 0, 23570, 164800, 1098000000, 515900000, 278500) \
+	PRICE(prefill, 19, 128, 128,  64, 1, 128, 1512000000, 32340000, 0, 67210, 110700, 1656000000, 212900000, 179400) \
+	PRICE(prefill, 19,  64, 128,  64, 1, 128, 1849000000, 21760000, 0, 137700, 119200, 1573000000, 162300000, 125300) \
+	PRICE(prefill, 20, 128, 128, 128, 1, 128, 2642000000, 28760000, 0, 73390, 157000, 949900000, 235800000, 221600) \
+	PRICE(prefill, 20,  64, 128, 128, 1, 256, 1505000000, 16450000, 1293000, 172600, 83160, 1735000000, 132100000, 80090) \
+	PRICE(join   ,  3, 256,  16,  64, 1,   0, 1526000000, 28210000, 0, 205900, 4581000, 0, 0, 0) \
+	PRICE(join   ,  3, 128,  16,  64, 2,  64, 504000000, 18370000, 203400, 142500, 1299000, 0, 0, 0) \
+	PRICE(join   ,  3,  64,  16,  64, 3, 256, 580400000, 14060000, 232600, 120900, 107100, 0, 0, 0) \
+	PRICE(join   ,  8, 256,  64,  64, 1, 128, 0, 41090000, 4357000, 217200, 677800, 0, 0, 0) \
+	PRICE(join   ,  8, 128,  64,  64, 2,   0, 0, 25050000, 4511000, 127200, 497200, 0, 0, 0) \
+	PRICE(join   ,  8,  64,  64,  64, 2, 128, 2327000000, 12030000, 2052000, 372800, 247600, 0, 0, 0) \
+	PRICE(join   ,  9, 128, 128,  32, 2,   0, 0, 42520000, 0, 367000, 784000, 0, 0, 0) \
+	PRICE(join   ,  9,  64, 128,  32, 2, 128, 770700000, 24700000, 5375000, 422100, 100700, 0, 0, 0) \
+	PRICE(join   , 10, 128, 128, 128, 1,   0, 665500000, 27120000, 0, 240700, 687400, 0, 0, 0) \
+	PRICE(join   , 10,  64, 128, 128, 2,  64, 4357000000, 12710000, 11580000, 357900, 387800, 0, 0, 0) \
+	PRICE(join   , 12, 128,  16,  64, 3,  32, 1042000000, 18100000, 4625000, 141100, 1166000, 22610000000, 0, 857800) \
+	PRICE(join   , 17, 256,  64,  64, 1,   0, 6523000000, 23730000, 0, 380600, 2017000, 0, 698000000, 924200) \
+	PRICE(join   , 17, 128,  64,  64, 2,   0, 964300000, 24000000, 3634000, 224000, 484400, 4846000000, 119600000, 475300) \
+	PRICE(join   , 17,  64,  64,  64, 2,  64, 2823000000, 15630000, 1855000, 268400, 278200, 873400000, 10840000, 309100) \
+	PRICE(join   , 18, 128, 128,  64, 2,   0, 1314000000, 40160000, 2998000, 362500, 476700, 3867000000, 152600000, 426300) \
+	PRICE(join   , 18,  64, 128,  64, 2,  32, 3726000000, 19750000, 4662000, 315300, 218100, 1410000000, 0, 252400) \
+	PRICE(join   , 19, 256, 128,  64, 1,   0, 6965000000, 31280000, 0, 464900, 2024000, 0, 768800000, 554100) \
+	PRICE(join   , 19, 128, 128,  64, 2,   0, 0, 27650000, 6054000, 442800, 794300, 3137000000, 244800000, 503000) \
+	PRICE(join   , 19,  64, 128,  64, 1,  32, 4386000000, 14330000, 0, 706400, 343700, 1384000000, 0, 302200) \
+	PRICE(join   , 20, 128, 128, 128, 1,   0, 0, 29210000, 0, 259000, 792300, 2258000000, 340500000, 470300) \
+	PRICE(decode ,  1, 256,   1,   1, 16,  32, 390300000, 55510000, 16500000, 126400, 3719000, 0, 0, 0) \
+	PRICE(decode ,  1, 128,   1,   1, 8,  32, 582300000, 48960000, 11410000, 93260, 1442000, 0, 0, 0) \
+	PRICE(decode ,  1,  64,   1,   1, 8,  32, 961500000, 42630000, 8829000, 0, 1065000, 0, 0, 0) \
+	PRICE(decode ,  2, 256,  16,  32, 2,  32, 2309000000, 63070000, 307200, 0, 2646000, 0, 0, 0) \
+	PRICE(decode ,  2, 128,  16,  32, 4,  64, 2527000000, 30180000, 7134000, 0, 704700, 0, 0, 0) \
+	PRICE(decode ,  2,  64,  16,  32, 4,   0, 3867000000, 18240000, 3801000, 0, 238300, 0, 0, 0) \
+	PRICE(decode ,  3, 256,  16,  64, 1,  64, 2108000000, 30750000, 3144000, 18820, 2307000, 0, 0, 0) \
+	PRICE(decode ,  3, 128,  16,  64, 3, 128, 1504000000, 16830000, 2794000, 88140, 873000, 0, 0, 0) \
+	PRICE(decode ,  3,  64,  16,  64, 4,   0, 2900000000, 12270000, 2272000, 59500, 702900, 0, 0, 0) \
+	PRICE(decode ,  4, 128,  16, 128, 1, 128, 2364000000, 11250000, 0, 87200, 949900, 0, 0, 0) \
+	PRICE(decode ,  4,  64,  16, 128, 2,  64, 2502000000, 7301000, 1211000, 83830, 1111000, 0, 0, 0) \
+	PRICE(decode ,  5, 256,  32,  32, 2,  32, 1942000000, 69740000, 0, 24330, 698900, 0, 0, 0) \
+	PRICE(decode ,  5, 128,  32,  32, 4,  32, 2310000000, 33800000, 1164000, 89820, 453600, 0, 0, 0) \
+	PRICE(decode ,  5,  64,  32,  32, 4,   0, 3044000000, 24740000, 1633000, 23670, 408000, 0, 0, 0) \
+	PRICE(decode , 11, 256,  16,  32, 3,  32, 2784000000, 60550000, 7324000, 29840, 1785000, 2132000000, 605600000, 1845000) \
+	PRICE(decode , 11, 128,  16,  32, 4,  32, 3491000000, 34420000, 1633000, 67400, 558100, 2055000000, 215500000, 568100) \
+	PRICE(decode , 11,  64,  16,  32, 8,  64, 2161000000, 23750000, 2167000, 78190, 322300, 1961000000, 200300000, 279500) \
+	PRICE(decode , 12, 256,  16,  64, 1,  64, 2475000000, 30830000, 1250000, 43260, 1882000, 2367000000, 577900000, 2262000) \
+	PRICE(decode , 12, 128,  16,  64, 3,  64, 2784000000, 17390000, 2738000, 92040, 805800, 2345000000, 220100000, 799000) \
+	PRICE(decode , 12,  64,  16,  64, 4,  32, 2772000000, 12340000, 1782000, 88000, 612800, 1889000000, 215600000, 459700) \
+	PRICE(decode , 13, 256,  16,  64, 1,  64, 2430000000, 32090000, 0, 16800, 1963000, 2468000000, 573800000, 2670000) \
+	PRICE(decode , 13, 128,  16,  64, 2,  64, 2888000000, 17170000, 2091000, 60140, 1051000, 2234000000, 218700000, 1154000) \
+	PRICE(decode , 13,  64,  16,  64, 4,  32, 3101000000, 9217000, 2467000, 87790, 646500, 1942000000, 216000000, 463100) \
+	PRICE(decode , 14, 128,  16, 128, 1, 128, 2728000000, 10980000, 0, 81580, 950200, 2144000000, 220900000, 1261000) \
+	PRICE(decode , 14,  64,  16, 128, 2,  64, 2741000000, 7595000, 1032000, 91730, 1126000, 1750000000, 232100000, 838300) \
+	PRICE(decode , 15, 128,  16, 128, 1, 128, 2536000000, 12090000, 0, 38210, 1065000, 2205000000, 225900000, 1419000) \
+	PRICE(decode , 15,  64,  16, 128, 2, 128, 2702000000, 6064000, 1755000, 80570, 1055000, 1779000000, 242800000, 729300) \
+	PRICE(decode , 16, 256,  32,  32, 2,  64, 0, 72300000, 1578000, 0, 0, 2175000000, 580700000, 646900) \
+	PRICE(decode , 16, 128,  32,  32, 4,  64, 1329000000, 37170000, 4177000, 26460, 319600, 2410000000, 208900000, 424100) \
+	PRICE(decode , 16,  64,  32,  32, 4,  32, 2431000000, 25080000, 2024000, 0, 343800, 2286000000, 206800000, 175500) \
+	PRICE(decode , 17, 256,  64,  64, 1,  64, 1701000000, 45250000, 3059000, 12290, 681800, 2412000000, 573600000, 466200) \
+	PRICE(decode , 17, 128,  64,  64, 2, 128, 988700000, 22710000, 6570000, 0, 472200, 2664000000, 205100000, 253700) \
+	PRICE(decode , 17,  64,  64,  64, 2, 128, 1428000000, 15410000, 3955000, 3119, 452700, 2230000000, 210500000, 127200)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
+	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -197,200 +331,30 @@
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
-	if (f->head_size <= 64) {
-		if (f->row_blocks <= 128) {
-			return 11; /* 4 scenarios, 1.020, p95 1.048; next 7, 1.039; no better than the defaults for sure */
-		} else {
-			return 2; /* 26 scenarios, 1.043, p95 1.194; next 19, 1.152 */
-		}
-	} else if (f->head_size <= 128) {
-		if (f->work <= 240) {
-			if (f->kv_tokens <= 152) {
-				if (f->rows <= 192) {
-					if (f->max_query <= 20) {
-						return 18; /* 8 scenarios, 1.040, p95 1.144; next 14, 1.162; guarded */
-					} else {
-						return 14; /* 4 scenarios, 1.016, p95 1.031; next 7, 1.069; no better than the defaults for sure */
-					}
-				} else {
-					return 11; /* 14 scenarios, 1.012, p95 1.080; next 7, 1.063; no better than the defaults for sure */
-				}
-			} else if (f->row_blocks <= 82) {
-				return 8; /* 17 scenarios, 1.039, p95 1.167; next 13, 1.138 */
-			} else if (f->blocks_per_unit <= 160) {
-				return 7; /* 32 scenarios, 1.004, p95 1.013; next 8, 1.024 */
-			} else {
-				return 19; /* 7 scenarios, 1.002, p95 1.008; next 2, 1.095 */
-			}
-		} else if (f->row_blocks <= 896) {
-			return 4; /* 44 scenarios, 1.039, p95 1.166; next 2, 1.096 */
-		} else if (f->keys_per_query <= 1536) {
-			return 2; /* 18 scenarios, 1.000, p95 1.000; next 19, 1.027 */
-		} else {
-			return 3; /* 43 scenarios, 1.005, p95 1.027; next 2, 1.032 */
-		}
-	} else if (f->work <= 96) {
-		if (f->blocks_per_unit <= 7) {
-			if (f->rows <= 160) {
-				return 8; /* 4 scenarios, 1.044, p95 1.113; next 13, 1.203 */
-			} else {
-				return 11; /* 4 scenarios, 1.000, p95 1.000; next 8, 1.162; no better than the defaults for sure */
-			}
-		} else if (f->num_seqs <= 2) {
-			return 8; /* 10 scenarios, 1.049, p95 1.128; next 13, 1.070 */
-		} else {
-			return 14; /* 6 scenarios, 1.034, p95 1.088; next 7, 1.211 */
-		}
-	} else if (f->keys_per_query <= 1024) {
-		return 12; /* 13 scenarios, 1.048, p95 1.434; next 14, 1.088 */
-	} else {
-		return 13; /* 12 scenarios, 1.002, p95 1.022; next 8, 1.367 */
-	}
+	(void)f;
+	return -2; /* 556 scenarios, 1.026, p95 1.144 */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
-	if (f->head_size <= 128) {
-		if (f->query_tokens <= 11) {
-			if (f->max_seq <= 448) {
-				if (f->max_seq <= 32) {
-					return 15; /* 4 scenarios, 1.000, p95 1.000; next 10, 1.442; guarded */
-				} else {
-					return 6; /* 28 scenarios, 1.011, p95 1.044; next 1, 1.057 */
-				}
-			} else {
-				return 1; /* 84 scenarios, 1.018, p95 1.091; next 0, 1.062 */
-			}
-		} else if (f->max_seq <= 512) {
-			if (f->kv_kib <= 24576) {
-				if (f->row_blocks <= 16) {
-					return 6; /* 7 scenarios, 1.062, p95 1.159; next 1, 1.097; no better than the defaults for sure */
-				} else {
-					return 10; /* 15 scenarios, 1.083, p95 1.388; next 0, 1.233; no better than the defaults for sure */
-				}
-			} else if (f->heads_x_seqs <= 512) {
-				return 10; /* 5 scenarios, 1.005, p95 1.025; next 5, 1.098 */
-			} else {
-				return 5; /* 6 scenarios, 1.009, p95 1.022; next 0, 1.051; no better than the defaults for sure */
-			}
-		} else if (f->rows <= 16) {
-			if (f->max_seq <= 1880) {
-				if (f->row_blocks <= 15) {
-					return 1; /* 6 scenarios, 1.039, p95 1.081; next 17, 1.080 */
-				} else {
-					return 9; /* 22 scenarios, 1.026, p95 1.053; next 0, 1.045 */
-				}
-			} else {
-				return 0; /* 143 scenarios, 1.017, p95 1.082; next 1, 1.047 */
-			}
-		} else if (f->rows <= 36) {
-			return 17; /* 7 scenarios, 1.027, p95 1.060; next 16, 1.178 */
-		} else {
-			return 16; /* 7 scenarios, 1.007, p95 1.029; next 17, 1.293 */
-		}
-	} else if (f->max_seq <= 96) {
-		if (f->heads_x_seqs <= 32) {
-			return 15; /* 4 scenarios, 1.000, p95 1.000; next 0, 1.394; guarded */
-		} else {
-			return 10; /* 4 scenarios, 1.129, p95 1.295; next 5, 1.278 */
-		}
-	} else if (f->kv_kib <= 57344) {
-		return 0; /* 32 scenarios, 1.036, p95 1.126; next 9, 1.054 */
-	} else if (f->row_blocks <= 2) {
-		return 9; /* 6 scenarios, 1.010, p95 1.041; next 0, 1.063 */
-	} else {
-		return 5; /* 31 scenarios, 1.048, p95 1.136; next 9, 1.079 */
-	}
+	(void)f;
+	return -2; /* 686 scenarios, 1.012, p95 1.070 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
-	if (f->max_seq <= 864) {
-		if (f->mean_seq <= 512) {
-			return 0; /* 13 scenarios, 1.000, p95 1.000; next 1, 1.303 */
-		} else {
-			return 1; /* 4 scenarios, 1.000, p95 1.000; next 0, 1.115 */
-		}
-	} else if (f->decode_kv <= 2944) {
-		return 0; /* 17 scenarios, 1.011, p95 1.162; next 1, 1.128 */
+	if (f->keys_per_query <= 559) {
+		return -2; /* 111 scenarios, 1.020, p95 1.100; next 1, 1.099 */
 	} else {
-		return 1; /* 151 scenarios, 1.007, p95 1.007 */
+		return 1; /* 219 scenarios, 1.012, p95 1.068; next -2, 1.045 */
 	}
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 11, .head_size = 0, .row_blocks = 0) \
-	VECTOR(prefill, 11, .head_size = 64, .row_blocks = 128) \
-	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 129) \
-	VECTOR(prefill, 2, .head_size = 64, .row_blocks = 129) \
-	VECTOR(prefill, 18, .head_size = 65, .max_query = 0, .rows = 0, .kv_tokens = 0, .work = 0) \
-	VECTOR(prefill, 18, .head_size = 128, .max_query = 20, .rows = 192, .kv_tokens = 152, .work = 240) \
-	VECTOR(prefill, 14, .head_size = 65, .max_query = 21, .rows = 0, .kv_tokens = 0, .work = 0) \
-	VECTOR(prefill, 14, .head_size = 128, .max_query = 21, .rows = 192, .kv_tokens = 152, .work = 240) \
-	VECTOR(prefill, 11, .head_size = 65, .rows = 193, .kv_tokens = 0, .work = 0) \
-	VECTOR(prefill, 11, .head_size = 128, .rows = 193, .kv_tokens = 152, .work = 240) \
-	VECTOR(prefill, 8, .head_size = 65, .row_blocks = 0, .kv_tokens = 153, .work = 0) \
-	VECTOR(prefill, 8, .head_size = 128, .row_blocks = 82, .kv_tokens = 153, .work = 240) \
-	VECTOR(prefill, 7, .head_size = 65, .row_blocks = 83, .kv_tokens = 153, .work = 0, .blocks_per_unit = 0) \
-	VECTOR(prefill, 7, .head_size = 128, .row_blocks = 83, .kv_tokens = 153, .work = 240, .blocks_per_unit = 160) \
-	VECTOR(prefill, 19, .head_size = 65, .row_blocks = 83, .kv_tokens = 153, .work = 0, .blocks_per_unit = 161) \
-	VECTOR(prefill, 19, .head_size = 128, .row_blocks = 83, .kv_tokens = 153, .work = 240, .blocks_per_unit = 161) \
-	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 0, .work = 241) \
-	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 896, .work = 241) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 897, .work = 241, .keys_per_query = 0) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 897, .work = 241, .keys_per_query = 1536) \
-	VECTOR(prefill, 3, .head_size = 65, .row_blocks = 897, .work = 241, .keys_per_query = 1537) \
-	VECTOR(prefill, 3, .head_size = 128, .row_blocks = 897, .work = 241, .keys_per_query = 1537) \
-	VECTOR(prefill, 8, .head_size = 129, .rows = 0, .work = 0, .blocks_per_unit = 0) \
-	VECTOR(prefill, 8, .head_size = 129, .rows = 160, .work = 96, .blocks_per_unit = 7) \
-	VECTOR(prefill, 11, .head_size = 129, .rows = 161, .work = 0, .blocks_per_unit = 0) \
-	VECTOR(prefill, 11, .head_size = 129, .rows = 161, .work = 96, .blocks_per_unit = 7) \
-	VECTOR(prefill, 8, .head_size = 129, .num_seqs = 0, .work = 0, .blocks_per_unit = 8) \
-	VECTOR(prefill, 8, .head_size = 129, .num_seqs = 2, .work = 96, .blocks_per_unit = 8) \
-	VECTOR(prefill, 14, .head_size = 129, .num_seqs = 3, .work = 0, .blocks_per_unit = 8) \
-	VECTOR(prefill, 14, .head_size = 129, .num_seqs = 3, .work = 96, .blocks_per_unit = 8) \
-	VECTOR(prefill, 12, .head_size = 129, .work = 97, .keys_per_query = 0) \
-	VECTOR(prefill, 12, .head_size = 129, .work = 97, .keys_per_query = 1024) \
-	VECTOR(prefill, 13, .head_size = 129, .work = 97, .keys_per_query = 1025) \
-	VECTOR(decode, 15, .head_size = 0, .query_tokens = 0, .max_seq = 0) \
-	VECTOR(decode, 15, .head_size = 128, .query_tokens = 11, .max_seq = 32) \
-	VECTOR(decode, 6, .head_size = 0, .query_tokens = 0, .max_seq = 33) \
-	VECTOR(decode, 6, .head_size = 128, .query_tokens = 11, .max_seq = 448) \
-	VECTOR(decode, 1, .head_size = 0, .query_tokens = 0, .max_seq = 449) \
-	VECTOR(decode, 1, .head_size = 128, .query_tokens = 11, .max_seq = 449) \
-	VECTOR(decode, 6, .head_size = 0, .query_tokens = 12, .row_blocks = 0, .max_seq = 0, .kv_kib = 0) \
-	VECTOR(decode, 6, .head_size = 128, .query_tokens = 12, .row_blocks = 16, .max_seq = 512, .kv_kib = 24576) \
-	VECTOR(decode, 10, .head_size = 0, .query_tokens = 12, .row_blocks = 17, .max_seq = 0, .kv_kib = 0) \
-	VECTOR(decode, 10, .head_size = 128, .query_tokens = 12, .row_blocks = 17, .max_seq = 512, .kv_kib = 24576) \
-	VECTOR(decode, 10, .head_size = 0, .query_tokens = 12, .heads_x_seqs = 0, .max_seq = 0, .kv_kib = 24577) \
-	VECTOR(decode, 10, .head_size = 128, .query_tokens = 12, .heads_x_seqs = 512, .max_seq = 512, .kv_kib = 24577) \
-	VECTOR(decode, 5, .head_size = 0, .query_tokens = 12, .heads_x_seqs = 513, .max_seq = 0, .kv_kib = 24577) \
-	VECTOR(decode, 5, .head_size = 128, .query_tokens = 12, .heads_x_seqs = 513, .max_seq = 512, .kv_kib = 24577) \
-	VECTOR(decode, 1, .head_size = 0, .query_tokens = 12, .rows = 0, .row_blocks = 0, .max_seq = 513) \
-	VECTOR(decode, 1, .head_size = 128, .query_tokens = 12, .rows = 16, .row_blocks = 15, .max_seq = 1880) \
-	VECTOR(decode, 9, .head_size = 0, .query_tokens = 12, .rows = 0, .row_blocks = 16, .max_seq = 513) \
-	VECTOR(decode, 9, .head_size = 128, .query_tokens = 12, .rows = 16, .row_blocks = 16, .max_seq = 1880) \
-	VECTOR(decode, 0, .head_size = 0, .query_tokens = 12, .rows = 0, .max_seq = 1881) \
-	VECTOR(decode, 0, .head_size = 128, .query_tokens = 12, .rows = 16, .max_seq = 1881) \
-	VECTOR(decode, 17, .head_size = 0, .query_tokens = 12, .rows = 17, .max_seq = 513) \
-	VECTOR(decode, 17, .head_size = 128, .query_tokens = 12, .rows = 36, .max_seq = 513) \
-	VECTOR(decode, 16, .head_size = 0, .query_tokens = 12, .rows = 37, .max_seq = 513) \
-	VECTOR(decode, 16, .head_size = 128, .query_tokens = 12, .rows = 37, .max_seq = 513) \
-	VECTOR(decode, 15, .head_size = 129, .heads_x_seqs = 0, .max_seq = 0) \
-	VECTOR(decode, 15, .head_size = 129, .heads_x_seqs = 32, .max_seq = 96) \
-	VECTOR(decode, 10, .head_size = 129, .heads_x_seqs = 33, .max_seq = 0) \
-	VECTOR(decode, 10, .head_size = 129, .heads_x_seqs = 33, .max_seq = 96) \
-	VECTOR(decode, 0, .head_size = 129, .max_seq = 97, .kv_kib = 0) \
-	VECTOR(decode, 0, .head_size = 129, .max_seq = 97, .kv_kib = 57344) \
-	VECTOR(decode, 9, .head_size = 129, .row_blocks = 0, .max_seq = 97, .kv_kib = 57345) \
-	VECTOR(decode, 9, .head_size = 129, .row_blocks = 2, .max_seq = 97, .kv_kib = 57345) \
-	VECTOR(decode, 5, .head_size = 129, .row_blocks = 3, .max_seq = 97, .kv_kib = 57345) \
-	VECTOR(join, 0, .max_seq = 0, .mean_seq = 0) \
-	VECTOR(join, 0, .max_seq = 864, .mean_seq = 512) \
-	VECTOR(join, 1, .max_seq = 0, .mean_seq = 513) \
-	VECTOR(join, 1, .max_seq = 864, .mean_seq = 513) \
-	VECTOR(join, 0, .max_seq = 865, .decode_kv = 0) \
-	VECTOR(join, 0, .max_seq = 865, .decode_kv = 2944) \
-	VECTOR(join, 1, .max_seq = 865, .decode_kv = 2945)
+	VECTOR(prefill, -2, .units = 1) \
+	VECTOR(decode, -2, .units = 1) \
+	VECTOR(join, -2, .keys_per_query = 0) \
+	VECTOR(join, -2, .keys_per_query = 559) \
+	VECTOR(join, 1, .keys_per_query = 560)
 
 #endif

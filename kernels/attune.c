@@ -121,7 +121,7 @@ static enum attune_status add_choices(attune_op *op)
 				    "heuristic %s names an unknown variant: %s %s",
 				    op->heuristic->gpu, row->kernel, row->text);
 		status = add_ready(op, k, &c);
-		for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++)
+		for (int t = 0; t < NUM_DECISIONS; t++)
 			op->ready[i].price[t] =
 			    price_for(op->heuristic->prices, op->heuristic->num_prices,
 				      (enum decision)t, i, op->shape.head_size);

@@ -12,6 +12,7 @@
 #define BINARY_ROW(kernel, flags) { #kernel, flags },
 #define OF_prefill DECIDE_PREFILL
 #define OF_decode DECIDE_DECODE
+#define OF_join DECIDE_JOIN
 #define PRICE_ROW(decision, id, head_size, rows, tile, slots, start, ...) \
 	{ OF_##decision, id, head_size, { rows, tile, slots, start, { __VA_ARGS__ } } },
 /* Of prices there may be none, so that a last one stands for the end. */
@@ -123,14 +124,10 @@ void select_apart(struct selection *out, const struct selector *h, const attune_
 		add(out, &p, h, DECIDE_DECODE);
 }
 
-void select_choices(struct selection *out, const struct selector *h, const attune_shape *s,
-		    const attune_batch *b, const struct device_info *d)
+void select_whole(struct selection *out, const struct selection *apart, const attune_shape *s,
+		  const attune_batch *b, const struct device_info *d)
 {
-	struct part all;
-	select_apart(out, h, s, b, d);
-	if (out->num_parts < 2 || !h || !part_make(&all, PHASE_ALL, s, b, d) ||
-	    selector_says(h, DECIDE_JOIN, &all.f))
-		return;
-	out->num_parts = 1; /* one launch, by the prefill part's choice */
-	out->part[0] = all;
+	out->num_parts = part_make(&out->part[0], PHASE_ALL, s, b, d);
+	out->decision[0] = DECIDE_JOIN;
+	out->choice[0] = apart->choice[0];
 }

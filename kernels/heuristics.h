@@ -10,7 +10,9 @@
  * 1: the prefill part, then the decode part. */
 enum says {
 	SAYS_DEFAULTS = -1,
-	SAYS_CHEAPEST = -2 /* of the choices that have a price for that decision */
+	/* Of the choices that have a price for that decision; of the join, one launch where
+	 * the cheapest for the whole batch is estimated below the sum of both parts. */
+	SAYS_CHEAPEST = -2
 };
 enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, NUM_DECISIONS };
 extern const char *const decision_names[NUM_DECISIONS];
@@ -22,7 +24,8 @@ struct selector_row { /* of CHOICES: kernel and tunables; of BINARIES: kernel an
 	const char *kernel, *text;
 };
 
-/* Of PRICES: what a choice costs in the parts of one decision at one head size. Of a
+/* Of PRICES: what a choice costs in the parts of one decision (of the join: in whole
+ * batches of prefills and decodes) at one head size. Of a
  * priced choice the formula axis means nothing: the price says which value it takes. */
 struct selector_price {
 	enum decision decision;
@@ -66,7 +69,8 @@ const struct price *price_for(const struct selector_price *, int n, enum decisio
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 
 /* What a heuristic says of a batch: its parts, and what their decisions answer;
- * SAYS_DEFAULTS where there is no heuristic. Whether the choice is legal and at hand is the
+ * SAYS_DEFAULTS where there is no heuristic. In one launch, decision[0] is the join, and
+ * choice[0] what the prefill tree answers. Whether the choice is legal and at hand is the
  * caller's to check. */
 struct selection {
 	int num_parts;
@@ -74,10 +78,10 @@ struct selection {
 	enum decision decision[2];
 	int choice[2];
 };
-void select_choices(struct selection *, const struct selector *, const attune_shape *,
-		    const attune_batch *, const struct device_info *);
-/* The same, but always prefill and decode apart. */
 void select_apart(struct selection *, const struct selector *, const attune_shape *,
+		  const attune_batch *, const struct device_info *);
+/* The whole batch in one launch, where `apart` has two parts. */
+void select_whole(struct selection *, const struct selection *apart, const attune_shape *,
 		  const attune_batch *, const struct device_info *);
 
 /* override.c: reads the rules of a file, in the format that stands there. All of it

@@ -18,7 +18,7 @@ struct ready {
 	struct config config;
 	struct code *code; /* NULL: not carried, or illegal for the shape */
 	/* By decision, for the op's head size; NULL: not one of which the cheapest is taken. */
-	const struct price *price[2];
+	const struct price *price[NUM_DECISIONS];
 };
 
 struct attune_op {

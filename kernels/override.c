@@ -16,7 +16,8 @@
  *
  * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
  * -1 stands for the library's defaults, `cheapest` for the choice of least estimate among
- * those with a price for that decision; the join's are 0 and 1. Limits: the first enum. */
+ * those with a price for that decision; the join's are 0, 1 and `cheapest` (enum says).
+ * Limits: the first enum. */
 #include "heuristics.h"
 #include <ctype.h>
 #include <errno.h>
@@ -191,12 +192,12 @@ static int read_choice(struct reader *r)
 static int read_decision(struct reader *r, enum decision *out)
 {
 	const char *found = word(r);
-	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++)
+	for (int t = 0; t < NUM_DECISIONS; t++)
 		if (!strcmp(found, decision_names[t])) {
 			*out = (enum decision)t;
 			return 1;
 		}
-	return wrong(r, found, "\"prefill\" or \"decode\" is expected here");
+	return wrong(r, found, "\"prefill\", \"decode\" or \"join\" is expected here");
 }
 
 /* "DECISION ID HEAD_SIZE ROWS TILE SLOTS START PS ..." */
@@ -230,8 +231,8 @@ static int read_price(struct reader *r)
 }
 
 /* ---- trees -------------------------------------------------------------------------- */
-struct ids { /* that a leaf may return */
-	int least, most, cheapest;
+struct ids { /* that a leaf may return, besides `cheapest` */
+	int least, most;
 };
 
 static int feature_of(const char *name)
@@ -283,7 +284,7 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 			     "follow each if");
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
 	n->feature = -1;
-	if (ids->cheapest && strcspn(r->at, " ") == 8 && !strncmp(r->at, "cheapest", 8)) {
+	if (strcspn(r->at, " ") == 8 && !strncmp(r->at, "cheapest", 8)) {
 		word(r);
 		n->value = SAYS_CHEAPEST;
 		return line_ends(r);
@@ -295,7 +296,7 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 static int read_tree(struct reader *r, enum decision decision)
 {
 	struct selector *s = &r->out->selector;
-	const struct ids parts = { SAYS_DEFAULTS, s->num_choices - 1, 1 }, join = { 0, 1, 0 };
+	const struct ids parts = { SAYS_DEFAULTS, s->num_choices - 1 }, join = { 0, 1 };
 	char line[32];
 	snprintf(line, sizeof line, "tree %s", decision_names[decision]);
 	s->root[decision] = r->out->num_nodes;

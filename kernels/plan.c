@@ -19,48 +19,87 @@ static int usable(const attune_op *op, int id, const struct part *p, struct conf
 	return g.segments <= 1 || op->reduce;
 }
 
-/* Of the choices with a price the one of least estimate, of equals the first; -1: none. */
-static int cheapest(const attune_op *op, enum decision decision, const struct part *p,
-		    struct config *as)
+/* What runs a part, as what, and what it is estimated to take; -1: not known. */
+struct found {
+	int id; /* -1: nothing */
+	struct config as;
+	long long fs;
+};
+
+/* Of the choices with a price the one of least estimate, of equals the first. */
+static struct found cheapest(const attune_op *op, enum decision decision, const struct part *p)
 {
-	long long least = 0;
-	int best = -1;
+	struct found best = { .id = -1, .fs = -1 };
 	for (int i = 0; i < op->num_choices; i++) {
 		const struct ready *r = &op->ready[i];
 		struct config c;
 		if (!r->price[decision] || !r->code || !op->reduce)
 			continue;
-		const long long cost = config_cheapest(&c, &r->config, r->kernel, r->price[decision],
-						       &op->shape, p, &op->ctx->device.info);
-		if (cost >= 0 && (best < 0 || cost < least)) {
-			best = i;
-			least = cost;
-			*as = c;
-		}
+		const long long fs = config_cheapest(&c, &r->config, r->kernel, r->price[decision],
+						     &op->shape, p, &op->ctx->device.info);
+		if (fs >= 0 && (best.id < 0 || fs < best.fs))
+			best = (struct found){ i, c, fs };
 	}
 	return best;
 }
 
-/* What the heuristic says, where it may be used; -1: it may not. */
-static int wanted(const attune_op *op, const struct selection *s, int i, struct config *as)
+static long long estimate_of(const attune_op *op, int id, enum decision decision,
+			     const struct part *p, const struct config *c)
 {
-	if (s->choice[i] == SAYS_CHEAPEST)
-		return cheapest(op, s->decision[i], &s->part[i], as);
-	return usable(op, s->choice[i], &s->part[i], as) ? s->choice[i] : -1;
+	const struct ready *r = &op->ready[id];
+	const int axis = r->kernel->space->formula_axis;
+	return r->price[decision]
+		   ? price_estimate(r->price[decision], &p->f, axis < 0 ? 1 : c->v[axis])
+		   : -1;
 }
 
-/* The heuristic's choice, else a default; -1: none. */
-static int choose(const attune_op *op, const struct selection *s, int i, struct config *as)
+/* What the heuristic says, where it may be used. */
+static struct found wanted(const attune_op *op, const struct selection *s, int i)
+{
+	struct found f = { .id = -1, .fs = -1 };
+	if (s->choice[i] == SAYS_CHEAPEST)
+		return cheapest(op, s->decision[i], &s->part[i]);
+	if (!usable(op, s->choice[i], &s->part[i], &f.as))
+		return f;
+	f.id = s->choice[i];
+	f.fs = estimate_of(op, f.id, s->decision[i], &s->part[i], &f.as);
+	return f;
+}
+
+/* The same, else a default. */
+static struct found choose(const attune_op *op, const struct selection *s, int i)
 {
 	const int few_rows = s->part[i].max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->num_choices;
-	int id = wanted(op, s, i, as);
-	for (int k = 0; id < 0 && k < fallbacks; k++) {
+	struct found f = wanted(op, s, i);
+	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->num_choices + (few_rows ? fallbacks - 1 - k : k);
-		if (usable(op, at, &s->part[i], as))
-			id = at;
+		if (usable(op, at, &s->part[i], &f.as))
+			f.id = at;
 	}
-	return id;
+	return f;
+}
+
+/* Whether both parts should go in one launch, and then what that is. */
+static int joins(const attune_op *op, const struct selection *apart, const attune_batch *batch,
+		 struct selection *whole)
+{
+	struct found part, all;
+	long long sum = 0;
+	if (apart->num_parts < 2 || !op->heuristic)
+		return 0;
+	select_whole(whole, apart, &op->shape, batch, &op->ctx->device.info);
+	const int says = selector_says(op->heuristic, DECIDE_JOIN, &whole->part[0].f);
+	if (!whole->num_parts || says == 1)
+		return 0;
+	all = wanted(op, whole, 0);
+	for (int i = 0; says == SAYS_CHEAPEST && i < 2; i++) {
+		part = wanted(op, apart, i);
+		if (part.fs < 0 || all.fs < 0)
+			return 0;
+		sum += part.fs;
+	}
+	return all.id >= 0 && (says == 0 || all.fs < sum);
 }
 
 /* What a plan's part runs: its choice, on the formula axis the value that
@@ -82,22 +121,21 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan,
 {
 	attune_part *out = &plan->part[plan->num_parts];
 	const struct part *p = &s->part[i];
-	struct config c;
-	const int id = choose(op, s, i, &c);
-	if (id < 0)
+	const struct found f = choose(op, s, i);
+	if (f.id < 0)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "no kernel can run queries of %d tokens over %lld keys", p->max_query,
 			    p->f.max_seq);
-	const struct kernel *k = op->ready[id].kernel;
+	const struct kernel *k = op->ready[f.id].kernel;
 	*out = (attune_part){
-		.choice = id,
+		.choice = f.id,
 		.seq_begin = p->seq_begin,
 		.seq_count = p->seq_count,
 		.min_query = p->min_query,
 		.max_query = p->max_query,
-		.resolved = k->space->formula_axis < 0 ? 0 : c.v[k->space->formula_axis],
+		.resolved = k->space->formula_axis < 0 ? 0 : f.as.v[k->space->formula_axis],
 		.range_tokens = p->range_tokens,
-		.workspace = part_workspace(k, &c, &op->shape, p, &op->ctx->device.info),
+		.workspace = part_workspace(k, &f.as, &op->shape, p, &op->ctx->device.info),
 	};
 	if (out->workspace > plan->workspace)
 		plan->workspace = out->workspace; /* parts run one after the other */
@@ -108,8 +146,8 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan,
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan)
 {
-	struct selection s;
-	struct config c;
+	struct selection apart, whole;
+	const struct selection *s = &apart;
 	enum attune_status status = ATTUNE_OK;
 	const char *error;
 	if (!op || !batch || !plan)
@@ -119,11 +157,11 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
-	select_choices(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
-	if (s.num_parts == 1 && wanted(op, &s, 0, &c) < 0)
-		select_apart(&s, op->heuristic, &op->shape, batch, &op->ctx->device.info);
-	for (int i = 0; !status && i < s.num_parts; i++)
-		status = add_part(op, plan, &s, i);
+	select_apart(&apart, op->heuristic, &op->shape, batch, &op->ctx->device.info);
+	if (joins(op, &apart, batch, &whole))
+		s = &whole;
+	for (int i = 0; !status && i < s->num_parts; i++)
+		status = add_part(op, plan, s, i);
 	return status;
 }
 
@@ -193,7 +231,8 @@ static size_t most_partials(const attune_op *op, const struct ready *r, const st
 	struct config c = r->config;
 	size_t most = 0;
 	if (s->formula_axis < 0 ||
-	    (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] && !r->price[DECIDE_DECODE]))
+	    (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] && !r->price[DECIDE_DECODE] &&
+	     !r->price[DECIDE_JOIN]))
 		return part_workspace(r->kernel, &c, &op->shape, p, d);
 	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
 		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];

@@ -20,7 +20,7 @@
 #include "device.h"
 
 enum { TAIL_SHARE = 4, SMOOTHING = 4 };
-static const long long most = 1ll << 33; /* of an amount */
+static const long long most = 1 << 27; /* of an amount */
 
 /* Blocks of one segment, and the keys that one works through, before tiles: of the mean
  * and of the longest. */

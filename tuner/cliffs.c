@@ -61,10 +61,7 @@ static int action_at(const struct walk *w, int scenario, int feature, long long 
 
 static void action_text(const struct walk *w, int action, char text[MAX_CHOICE_TEXT])
 {
-	if (w->decision == DECIDE_JOIN)
-		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
-	else
-		action_words(w->f, action, text);
+	says_words(w->f, w->decision, action, text);
 }
 
 /* Time of the whole plan with that action for the decision; the rest as the forest says for
@@ -79,7 +76,7 @@ static double time_with(const struct walk *w, int s, int action)
 	if (w->decision == DECIDE_JOIN) {
 		struct pick p;
 		forest_pick(w->d, w->f, s, &p);
-		p.join = action;
+		p.join = action_join(w->d, w->f, action, m);
 		return data_plan_time(w->d, s, &p);
 	}
 	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])

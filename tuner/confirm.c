@@ -204,25 +204,18 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
 			 const int *order, int n)
 {
-	static const struct {
-		enum decision decision;
-		enum phase phase;
-	} asked[] = { { DECIDE_PREFILL, PHASE_PREFILL },
-		      { DECIDE_DECODE, PHASE_DECODE },
-		      { DECIDE_PREFILL, PHASE_ALL } };
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
-		for (size_t k = 0; k < COUNT(asked); k++) {
+		const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+		for (int t = 0; t < NUM_DECISIONS; t++) {
+			const enum phase phase = decision_phase((enum decision)t);
 			struct choice c;
-			if ((asked[k].phase == PHASE_ALL &&
-			     !(m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])) ||
-			    !m->has[asked[k].phase] ||
-			    !action_choice(d, f, asked[k].decision, SAYS_CHEAPEST, m, asked[k].phase,
-					   &c))
+			if (!m->has[phase] || (t == DECIDE_JOIN && !is_mixed) ||
+			    !action_choice(d, f, (enum decision)t, SAYS_CHEAPEST, m, &c, NULL))
 				continue;
 			const int at = data_find(d, &c);
-			if (at < 0 || !isfinite(data_part_time(d, order[i], asked[k].phase, at)))
-				wish_part(w, i, asked[k].phase, &c);
+			if (at < 0 || !isfinite(data_part_time(d, order[i], phase, at)))
+				wish_part(w, i, phase, &c);
 		}
 	}
 	return !w->failed;

@@ -18,15 +18,6 @@ struct overlay {
 	int regions, differ, empty, beyond;
 };
 
-static void says_words(const struct forest *f, enum decision d, int action,
-		       char text[MAX_CHOICE_TEXT])
-{
-	if (d == DECIDE_JOIN)
-		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
-	else
-		action_words(f, action, text);
-}
-
 /* "num_seqs 9..16, max_seq > 4096"; "everywhere" */
 static void box_words(const struct box *b, char *text, size_t size)
 {

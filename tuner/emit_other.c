@@ -20,7 +20,8 @@
  *
  * An action of prefill and decode is an id, -1 for the kernels' defaults, or -2 for the
  * choice of least estimate among those with a price for that decision, its axis at that one
- * of the values (kernels/price.c; the header's comment has the estimate); of join 0
+ * of the values (kernels/price.c has the estimate); of join -2 (0 where the cheapest for the
+ * whole batch, by prices of the join, is estimated below the sum of both parts), 0
  * (one launch by the prefill choice) or 1 (the prefill part, then the decode part).
  * guarded: a rule that the action may break in that leaf; who has no run-time check
  * takes the defaults there. The formula is in the header's comment.
@@ -244,12 +245,13 @@ static const char python_cheapest[] =
     "    rows, splits = f[\"query_tokens\"] * f[\"num_query_heads\"], int(v > 1)\n"
     "    amount = {\"launch\": 1, \"path\": path, \"total\": total, \"kib\": f[\"kv_kib\"], \"rows\": rows,\n"
     "              \"split\": splits, \"segments\": splits * v, \"merge\": splits * v * rows}\n"
-    "    return sum(price[\"fs\"][term] * min(amount[term], 1 << 33) for term in amount)\n"
+    "    return sum(price[\"fs\"][term] * min(amount[term], 1 << 27) for term in amount)\n"
     "\n"
     "\n"
     "def cheapest(decision, f, legal=lambda id, v: True):\n"
-    "    \"\"\"(id, value of its price's axis) of least estimate, of equals the first; None: none.\n"
+    "    \"\"\"(estimate, id, value of the price's axis), the least, of equals the first; or None.\n"
     "\n"
+    "    decision: \"prefill\", \"decode\" or, with the features of a whole batch, \"join\";\n"
     "    legal: whether choice `id` may run with that value, or with 1 where it has no axis.\n"
     "    \"\"\"\n"
     "    best = None\n"
@@ -258,13 +260,12 @@ static const char python_cheapest[] =
     "    for price in sorted(PRICES, key=lambda p: p[\"id\"]):\n"
     "        if price[\"decision\"] != decision or price[\"head_size\"] != size:\n"
     "            continue\n"
-    "        id = price[\"id\"]\n"
     "        for v in price[\"values\"] or [1]:\n"
-    "            if legal(id, v):\n"
-    "                ps = estimate(price, f, v)\n"
-    "                if best is None or ps < best[0]:\n"
-    "                    best = (ps, id, v)\n"
-    "    return best and best[1:]\n";
+    "            if legal(price[\"id\"], v):\n"
+    "                fs = estimate(price, f, v)\n"
+    "                if best is None or fs < best[0]:\n"
+    "                    best = (fs, price[\"id\"], v)\n"
+    "    return best\n";
 
 static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 {
@@ -274,8 +275,10 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "%s, %s; database %s.\n"
 	    "f: a mapping from the names of kernels/features.def to integers. prefill and decode\n"
 	    "return an index into CHOICES (-1: the kernels' defaults, -2: what cheapest returns),\n"
-	    "join returns 0 (one launch by the prefill choice, a -2 asked with the features of the\n"
-	    "whole batch) or 1 (the prefill part, then the decode part). A choice is\n"
+	    "join, of the whole batch, 0 (one launch by the prefill choice, or by what\n"
+	    "cheapest(\"join\", f) returns if that is a -2), 1 (the prefill part, then the decode\n"
+	    "part) or -2 (0 where the estimate of cheapest(\"join\", f) is below the sum of those of\n"
+	    "the parts, which have prices). A choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
 	    "out by the formula. unless: a rule that the choice may break in that leaf; take the\n"
 	    "defaults there.\n\"\"\"\n\n",

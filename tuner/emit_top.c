@@ -88,6 +88,34 @@ static void emit_formulas(const struct emitter *e)
 		    e->out);
 }
 
+/* What PRICE means, where there is one; kernels/price.c has the amounts. */
+static void emit_price_words(const struct emitter *e)
+{
+	if (!e->f->num_prices)
+		return;
+	fputs(" *\n"
+	      " * PRICE(decision, id, head size, rows, tile, slots, start, prices...): what a\n"
+	      " * choice takes in fs, fitted to the times of training scenarios: the sum of its\n"
+	      " * prices times\n"
+	      " *\n",
+	      e->out);
+#define TERM(name, bits, amount) fprintf(e->out, " *   %-9s %s\n", #name, amount);
+#include "price_terms.def"
+#undef TERM
+	fputs(" *\n"
+	      " * Of n blocks of `mean` keys (of a Q block / segments, up to whole tiles; `start`\n"
+	      " * more each, the longest `longest`) the slot of units x slots that finishes last has\n"
+	      " *\n"
+	      " *   n <= slots   longest\n"
+	      " *   else         the larger of that and mean n / slots + what a last wave lacks +\n"
+	      " *                longest - mean (of prefills a quarter of it, over the waves)\n"
+	      " *\n"
+	      " * A leaf that says -2 means the choice of least estimate among those with a price\n"
+	      " * for the decision, its SEGMENTS at that legal value which makes least of it; of the\n"
+	      " * join, one launch where that is estimated below the sum of both parts.\n",
+	      e->out);
+}
+
 static void emit_slowdown(FILE *out, double v)
 {
 	if (isfinite(v))
@@ -143,9 +171,10 @@ void emit_top(const struct emitter *e)
 	emit_making(e);
 	emit_scores(e);
 	emit_formulas(e);
+	emit_price_words(e);
 	fputs(" *\n"
-	      " * CHOICE(id, kernel, tunables): what leaves name, the most used first; -1: the "
-	      "defaults.\n"
+	      " * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a\n"
+	      " * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.\n"
 	      " * BINARY(kernel, flags): what the measured shapes make of those that can reach "
 	      "them.\n"
 	      " * VECTOR(decision, id, features...): two ends of every leaf, for tests.\n"

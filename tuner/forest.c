@@ -11,9 +11,6 @@ enum { MAX_DEPTH = 9 };
 /* A leaf may lose that share for fewer choices: less than noise. */
 #define EPSILON 0.003
 
-/* Priced choices, at best, may be that much slower than as many of all. */
-#define AS_GOOD 1.02
-
 const struct limits default_limits = { .leaves = 24, .variants = 12 };
 
 void forest_free(struct forest *f)
@@ -127,33 +124,34 @@ int cheapest_column(const struct data *d, enum decision decision)
 }
 
 /* Of pass A, as all that trees learn from. */
-static int fit_prices(struct phase_fit *fit, const struct data *d, enum decision decision, int most)
+static int fit_prices(struct phase_fit *fit, enum decision decision, int most)
 {
-	struct data first = *d;
+	struct data first = fit->d;
 	first.pass = PASS_A;
 	struct matrix *m = matrix_parts(&first, decision);
-	const int done = m && prices_fit(&fit->prices, &first, m, decision, most);
+	const int done = m && prices_fit(&fit->prices, &first, m, decision, most) &&
+			 (decision != DECIDE_PREFILL || prices_fit_whole(&fit->prices, &first));
 	matrix_free(m);
 	return done;
 }
 
-/* What the prices say of every scenario, also of whole batches, which a joined launch is. */
+/* What the prices say of every scenario; of training ones, prices that have not seen it. */
 static int find_cheapest(struct phase_fit *fit, enum decision decision)
 {
 	const struct prices *p = &fit->prices;
 	const struct data *d = &fit->d;
-	fit->cheapest = malloc(sizeof *fit->cheapest * ((size_t)d->n * NUM_PHASES + 1));
-	for (int s = 0; fit->cheapest && s < d->n; s++)
-		for (int phase = 0; phase < NUM_PHASES; phase++) {
-			const struct measured *m = &d->v[s];
-			struct choice c;
-			fit->cheapest[s * NUM_PHASES + phase] =
-			    m->has[phase] && prices_pick(p->choice, p->num_choices, p->price,
-							 p->num_prices, decision, m,
-							 (enum phase)phase, &d->run.device, &c)
-				? data_find(d, &c)
-				: -1;
-		}
+	fit->cheapest = malloc(sizeof *fit->cheapest * ((size_t)d->n + 1));
+	for (int s = 0; fit->cheapest && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		struct choice c;
+		fit->cheapest[s] =
+		    data_is_training(m) ? p->unseen[s]
+		    : m->has[decision_phase(decision)] &&
+			    prices_pick(p->choice, p->num_choices, p->price, p->num_prices,
+					decision, m, &d->run.device, &c) >= 0
+			? data_find(d, &c)
+			: -1;
+	}
 	fit->d.cheapest[decision] = fit->cheapest;
 	return fit->cheapest != NULL;
 }
@@ -193,27 +191,35 @@ static int keep_priced(struct phase_fit *fit)
 	return done ? m->cols - 1 : -1;
 }
 
-/* Makes the matrix anew with the cheapest and what it is taken from, and takes that unless
- * the best of all choices, no more of them, would serve the rows better: so it is where few
- * times are known, or not of most values. */
-static int offer_cheapest(struct phase_fit *fit, enum decision decision, int most)
+static void drop_prices(struct phase_fit *fit, enum decision decision)
 {
-	struct phase_fit with = *fit;
-	if (!find_cheapest(&with, decision))
+	fit->prices.num_choices = fit->prices.num_prices = 0;
+	fit->d.cheapest[decision] = NULL;
+}
+
+/* Learns prices and, where on rows that they have not seen they beat the best tree of
+ * CERTIFIED levels on rows that it has, puts columns of priced choices in place of the
+ * others. 0 without memory. */
+static int try_prices(struct phase_fit *fit, enum decision decision, int most)
+{
+	if (!fit_prices(fit, decision, most) || !find_cheapest(fit, decision))
 		return 0;
-	fit->cheapest = with.cheapest;
-	with.m = matrix_parts(&with.d, decision);
-	const int given = with.m ? keep_priced(&with) : -1;
-	if (given < 0 || !matrix_portfolio(with.m, most, given, &with.making.portfolio)) {
-		matrix_free(with.m);
+	struct matrix *m = matrix_parts(&fit->d, decision);
+	long long cost = 0;
+	if (!m)
 		return 0;
+	for (int r = 0; r < m->rows; r++)
+		cost += matrix_at(m, r, m->cols - 1);
+	const int good = fit->prices.num_choices && per_weight(m, cost) < fit->making.exact;
+	if (!good) {
+		drop_prices(fit, decision);
+		matrix_free(m);
+		return 1;
 	}
-	const struct portfolio *a = &with.making.portfolio, *b = &fit->making.portfolio;
-	const int serves = a->mean[a->n - 1] <= AS_GOOD * b->mean[b->n - 1];
-	matrix_free(serves ? fit->m : with.m);
-	if (serves)
-		*fit = with;
-	return 1;
+	matrix_free(fit->m);
+	fit->m = m;
+	const int given = keep_priced(fit);
+	return given >= 0 && matrix_portfolio(fit->m, most, given, &fit->making.portfolio);
 }
 
 static int fit_phase(struct phase_fit *fit, const struct data *all, enum decision decision,
@@ -221,29 +227,26 @@ static int fit_phase(struct phase_fit *fit, const struct data *all, enum decisio
 {
 	const struct data *d = &fit->d;
 	fit->d = *all;
-	if (!fit_prices(fit, all, decision, limits->variants))
-		return 0;
 	fit->m = matrix_parts(d, decision);
 	if (!fit->m)
 		return 0;
-	/* Each head size is compiled apart, into code that behaves apart. */
+	if (!fit->m->rows || !fit->m->cols)
+		return tree_constant(&fit->tree, -1);
+	if (!matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) ||
+	    !certify(fit) || !try_prices(fit, decision, limits->variants))
+		return 0;
+	const int priced = fit->prices.num_choices > 0;
+	/* Where estimates choose, a leaf that knows better must be sure of it. Else each head
+	 * size is for itself: it is compiled apart, into code that behaves apart. */
 	const struct growth how = { limits->leaves,
 				    MAX_DEPTH,
 				    min_support(fit->m),
 				    0,
 				    0,
-				    SIZE_MOST,
-				    1 + ATTUNE_FEATURE_head_size };
-	if (!fit->m->rows || !fit->m->cols)
-		return tree_constant(&fit->tree, -1);
-	if (!matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio))
-		return 0;
-	if (fit->prices.num_choices && !offer_cheapest(fit, decision, limits->variants))
-		return 0;
-	if (!certify(fit))
-		return 0;
+				    priced ? SIZE_FEWEST : SIZE_MOST,
+				    priced ? 0 : 1 + ATTUNE_FEATURE_head_size };
 	matrix_shun(fit->m, d, decision_phase(decision), 1);
-	return tree_fit(&fit->tree, fit->m, &how) && take_exact(fit);
+	return tree_fit(&fit->tree, fit->m, &how) && (priced || take_exact(fit));
 }
 
 /* Leaves only the columns that some leaf names, so that a runner-up is one that
@@ -391,6 +394,8 @@ static int number_choices(struct forest *f, const struct data *d, struct phase_f
 	return n > 0;
 }
 
+enum { BY_ESTIMATE = 2 /* the join's third column */ };
+
 static int fit_join(struct forest *f, const struct data *d, int leaves)
 {
 	struct tree *t = &f->tree[DECIDE_JOIN];
@@ -401,6 +406,7 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 	if (picks && whole && tree_constant(t, 1)) { /* both parts, while the join is not known */
 		for (int s = 0; s < d->n; s++) {
 			forest_pick(d, f, s, &picks[s]);
+			picks[s].join = action_join(d, f, SAYS_CHEAPEST, &d->v[s]);
 			whole[s] = forest_whole(d, f, s);
 		}
 		m = matrix_join(d, picks, whole);
@@ -410,6 +416,11 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 		const struct growth how = { leaves, MAX_DEPTH, 2 * min_support(m), 0, 0, SIZE_FEWEST, 0 };
 		tree_free(t);
 		done = tree_fit(t, m, &how) && leaves_describe(t, m);
+	}
+	for (int i = 0; done && i < t->n; i++) {
+		t->v[i].action = t->v[i].action == BY_ESTIMATE ? SAYS_CHEAPEST : t->v[i].action;
+		t->v[i].runner_up =
+		    t->v[i].runner_up == BY_ESTIMATE ? SAYS_CHEAPEST : t->v[i].runner_up;
 	}
 	matrix_free(m);
 	free(picks);
@@ -436,6 +447,7 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 		tree_free(&fit[p].tree);
 		matrix_free(fit[p].m);
 		free(fit[p].cheapest);
+		prices_free(&fit[p].prices);
 	}
 	if (!done || !proven)
 		forest_free(f);

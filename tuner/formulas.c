@@ -149,7 +149,7 @@ int formulas_add(struct data *d)
 int data_concrete(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	if (choice >= d->num_columns)
-		return d->cheapest[choice - d->num_columns][scenario * NUM_PHASES + (int)phase];
+		return d->cheapest[choice - d->num_columns][scenario];
 	if (choice < d->num_choices)
 		return choice;
 	const int at = d->means[meaning_at(d, scenario, (int)phase, choice)];

@@ -274,7 +274,7 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 
 /* Costs of both ways; 0 when neither was measured. whole: what one launch would run. */
 static int fill_join(const struct data *d, const struct pick *pick, int whole, int scenario,
-		     int32_t cost[2])
+		     int32_t *cost)
 {
 	double us[2], best;
 	if (pick->prefill < 0 || pick->decode < 0)
@@ -301,17 +301,21 @@ static int fill_join(const struct data *d, const struct pick *pick, int whole, i
 struct matrix *matrix_join(const struct data *all, const struct pick *picks, const int *whole)
 {
 	const struct data first = first_pass(all), *d = &first;
-	struct matrix *m = matrix_new(d->n, 2);
+	const int cols = whole ? 3 : 2;
+	struct matrix *m = matrix_new(d->n, cols);
 	if (!m)
 		return NULL;
 	m->rows = 0;
-	m->choice[1] = 1;
+	for (int c = 0; c < cols; c++)
+		m->choice[c] = c;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
 		    !fill_join(d, &picks[s], whole ? whole[s] : picks[s].prefill, s,
-			       &m->cost[m->rows * 2]))
+			       &m->cost[m->rows * cols]))
 			continue;
+		if (whole)
+			m->cost[m->rows * cols + 2] = m->cost[m->rows * cols + picks[s].join];
 		m->scenario[m->rows] = s;
 		m->fallback[m->rows] = COST_CAP;
 		describe_row(d, m, m->rows++, PHASE_ALL);

@@ -116,14 +116,16 @@ static int read_price(struct reader *r, struct forest *f)
 {
 	char name[16];
 	long long v[6 + NUM_PRICE_TERMS];
+	int decision = 0;
 	struct selector_price *p = &f->price[f->num_prices];
 	if (f->num_prices == COUNT(f->price))
 		return wrong(r, "an end of PRICES");
 	if (!read_word(r, ", \t", name, sizeof name))
 		return 0;
-	if (strcmp(name, decision_names[DECIDE_PREFILL]) &&
-	    strcmp(name, decision_names[DECIDE_DECODE]))
-		return wrong(r, "prefill or decode");
+	while (decision < NUM_DECISIONS && strcmp(name, decision_names[decision]))
+		decision++;
+	if (decision == NUM_DECISIONS)
+		return wrong(r, "prefill, decode or join");
 	for (size_t i = 0; i < COUNT(v); i++) {
 		if (!expect(r, ",") || !read_number(r, &v[i]))
 			return 0;
@@ -133,8 +135,7 @@ static int read_price(struct reader *r, struct forest *f)
 	if (v[0] >= f->num_choices)
 		return wrong(r, "an id that CHOICES has");
 	*p = (struct selector_price){
-		.decision = strcmp(name, decision_names[DECIDE_PREFILL]) ? DECIDE_DECODE
-									 : DECIDE_PREFILL,
+		.decision = (enum decision)decision,
 		.id = (int)v[0],
 		.head_size = (int)v[1],
 		.price = { .rows = (int)v[2], .tile = (int)v[3], .slots = (int)v[4], .start = (int)v[5] }
@@ -193,8 +194,8 @@ static void skip_comment(struct reader *r)
 		r->at = end + 2;
 }
 
-/* A return of least..actions - 1, or an if with both of its branches; the node, or -1. */
-static int read_node(struct reader *r, struct tree *t, int least, int actions)
+/* A return of less than `actions`, or an if with both of its branches; the node, or -1. */
+static int read_node(struct reader *r, struct tree *t, int actions)
 {
 	char name[40];
 	long long value;
@@ -204,7 +205,7 @@ static int read_node(struct reader *r, struct tree *t, int least, int actions)
 	if (next_is(r, "return")) {
 		if (!read_number(r, &value) || !expect(r, ";"))
 			return -1;
-		if (value < least || value >= actions) {
+		if (value < SAYS_CHEAPEST || value >= actions) {
 			wrong(r, "an id that CHOICES has");
 			return -1;
 		}
@@ -220,11 +221,11 @@ static int read_node(struct reader *r, struct tree *t, int least, int actions)
 		wrong(r, "a feature of features.def");
 		return -1;
 	}
-	const int below = read_node(r, t, least, actions);
+	const int below = read_node(r, t, actions);
 	if (below < 0 || !expect(r, "}") || !expect(r, "else"))
 		return -1;
 	const int braced = next_is(r, "{");
-	const int above = read_node(r, t, least, actions);
+	const int above = read_node(r, t, actions);
 	if (above < 0 || (braced && !expect(r, "}")))
 		return -1;
 	t->v[at].feature = feature_of(name);
@@ -242,10 +243,8 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	if (!seek(r, head) || !seek(r, "{"))
 		return 0;
 	next_is(r, "(void)f;");
-	const int join = decision == DECIDE_JOIN;
-	return read_node(r, &f->tree[decision], join ? 0 : SAYS_CHEAPEST,
-			 join ? 2 : f->num_choices) == 0 &&
-	       expect(r, "}");
+	const int most = decision == DECIDE_JOIN ? 2 : f->num_choices;
+	return read_node(r, &f->tree[decision], most) == 0 && expect(r, "}");
 }
 
 int forest_parse(struct forest *f, const char *text, const char *path)

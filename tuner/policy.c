@@ -80,26 +80,55 @@ static int decide(const struct forest *f, enum decision decision, const struct m
 }
 
 int action_choice(const struct data *d, const struct forest *f, enum decision decision, int action,
-		  const struct measured *m, enum phase phase, struct choice *out)
+		  const struct measured *m, struct choice *out, long long *fs)
 {
-	if (action == SAYS_CHEAPEST)
-		return prices_pick(f->choice, f->num_choices, f->price, f->num_prices, decision, m,
-				   phase, &d->run.device, out);
-	return action >= 0 && made_legal(d, m, phase, &f->choice[action], out);
+	const struct device_info *device = &d->run.device;
+	const enum phase phase = decision_phase(decision);
+	long long estimate = -1;
+	int found = 0;
+	if (action == SAYS_CHEAPEST) {
+		estimate = prices_pick(f->choice, f->num_choices, f->price, f->num_prices, decision,
+				       m, device, out);
+		found = estimate >= 0;
+	} else if (action >= 0 && made_legal(d, m, phase, &f->choice[action], out)) {
+		const struct price *p = price_for(f->price, f->num_prices, decision, action,
+						  m->shape.head_size);
+		const int axis = out->kernel->space->formula_axis;
+		if (p)
+			estimate = price_estimate(p, &m->part[phase].f,
+						  axis < 0 ? 1 : out->config.v[axis]);
+		found = 1;
+	}
+	if (fs)
+		*fs = estimate;
+	return found;
 }
 
 int action_or_default(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *out)
 {
-	const enum phase phase = decision_phase(decision);
-	return action_choice(d, f, decision, action, m, phase, out) ||
-	       default_made(d, m, phase, out);
+	return action_choice(d, f, decision, action, m, out, NULL) ||
+	       default_made(d, m, decision_phase(decision), out);
+}
+
+/* As joins() of kernels/plan.c. */
+int action_join(const struct data *d, const struct forest *f, int action, const struct measured *m)
+{
+	long long whole, prefill, decode;
+	struct choice c;
+	if (!m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE] || action == 1 ||
+	    !action_choice(d, f, DECIDE_JOIN, decide(f, DECIDE_PREFILL, m), m, &c, &whole))
+		return 1;
+	if (action == 0)
+		return 0;
+	action_choice(d, f, DECIDE_PREFILL, decide(f, DECIDE_PREFILL, m), m, &c, &prefill);
+	action_choice(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m, &c, &decode);
+	return whole < 0 || prefill < 0 || decode < 0 || whole >= prefill + decode;
 }
 
 void forest_make(const struct data *d, const struct forest *f, const struct measured *m,
 		 struct made *out)
 {
-	struct choice whole;
 	*out = (struct made){ .join = 1 };
 	const int prefill = m->has[PHASE_PREFILL] ? decide(f, DECIDE_PREFILL, m) : SAYS_DEFAULTS;
 	if (m->has[PHASE_PREFILL])
@@ -107,11 +136,8 @@ void forest_make(const struct data *d, const struct forest *f, const struct meas
 	if (m->has[PHASE_DECODE])
 		action_or_default(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m,
 				  &out->decode);
-	if (!m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE] || decide(f, DECIDE_JOIN, m))
-		return;
-	/* One launch, unless its choice may not run the decodes too. */
-	if (action_choice(d, f, DECIDE_PREFILL, prefill, m, PHASE_ALL, &whole)) {
-		out->prefill = whole;
+	if (!action_join(d, f, decide(f, DECIDE_JOIN, m), m)) {
+		action_choice(d, f, DECIDE_JOIN, prefill, m, &out->prefill, NULL);
 		out->join = 0;
 	}
 }
@@ -121,8 +147,7 @@ int forest_whole(const struct data *d, const struct forest *f, int scenario)
 	const struct measured *m = &d->v[scenario];
 	struct choice c;
 	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] &&
-		       action_choice(d, f, DECIDE_PREFILL, decide(f, DECIDE_PREFILL, m), m,
-				     PHASE_ALL, &c)
+		       action_choice(d, f, DECIDE_JOIN, decide(f, DECIDE_PREFILL, m), m, &c, NULL)
 		   ? data_find(d, &c)
 		   : -1;
 }

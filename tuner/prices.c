@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CELLS = 8, SWEEPS = 2000, REWEIGHTS = 3, MAX_SIZES = 16, MAX_OFFERS = 256 };
+enum { MIN_CELLS = 8, FOLDS = 5, SWEEPS = 2000, REWEIGHTS = 3, MAX_SIZES = 16, MAX_OFFERS = 256 };
 static const int slots_tried[] = { 1, 2, 3, 4, 8, 16 };
 static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
 static const double near_best = 8; /* slower than that says nothing */
@@ -29,6 +29,7 @@ struct offer {
 	/* [rows] of the matrix: the least estimate, -1: not legal; the cost there; and the
 	 * cost of the best member */
 	long long *estimate, *cost, *best;
+	int *means; /* [rows] what it would run, a choice of the data; -1: none */
 };
 
 struct market {
@@ -39,6 +40,7 @@ struct market {
 	int size[MAX_SIZES], num_sizes;
 	struct offer *offer;
 	int num_offers;
+	int fold; /* rows r with r % FOLDS == fold are not learned from; -1: all are */
 };
 
 /* ---- least squares ----------------------------------------------------------------- */
@@ -183,7 +185,7 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 	for (int r = 0; r < k->m->rows; r++) {
 		const int s = k->m->scenario[r];
 		int choice;
-		if (k->m->f[r].head_size != head_size)
+		if (k->m->f[r].head_size != head_size || (k->fold >= 0 && r % FOLDS == k->fold))
 			continue;
 		const double best = data_best(k->d, s, k->phase, &choice);
 		for (int i = 0; i < o->num_members; i++) {
@@ -201,10 +203,12 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 static int fit_offer(const struct market *k, struct offer *o, struct cell_fit *cell)
 {
 	const struct space *s = o->choice.kernel->space;
+	/* Kernels without the axis: naive takes a row each, the CPU's segmented up to 64. */
+	const int whole_rows = o->choice.kernel->backend == BACKEND_CPU ? 64 : 1;
 	for (int h = 0; h < k->num_sizes; h++) {
 		struct price *p = &o->price[h];
 		const int n = list_cells(k, o, k->size[h], cell);
-		*p = (struct price){ .rows = config_value(&o->choice.config, s, "BLOCK_M", 1),
+		*p = (struct price){ .rows = config_value(&o->choice.config, s, "BLOCK_M", whole_rows),
 				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", 1) };
 		if (n < MIN_CELLS)
 			p->rows = 0;
@@ -229,7 +233,7 @@ static void appraise(const struct market *k, struct offer *o)
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
 		const struct price *p = price_at(k, o, m->shape.head_size);
 		struct choice as = { .kernel = o->choice.kernel };
-		o->estimate[r] = -1;
+		o->estimate[r] = o->means[r] = -1;
 		o->cost[r] = o->best[r] = FORBIDDEN_SUM;
 		for (int i = 0; i < o->num_members; i++)
 			if (o->member[i] >= 0 && matrix_at(k->m, r, k->column[o->member[i]]) < o->best[r])
@@ -239,6 +243,7 @@ static void appraise(const struct market *k, struct offer *o)
 		o->estimate[r] = config_cheapest(&as.config, &o->choice.config, as.kernel, p,
 						 &m->shape, &m->part[k->phase], &k->d->run.device);
 		const int at = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
+		o->means[r] = at;
 		if (o->estimate[r] >= 0)
 			o->cost[r] = at < 0 ? (long long)k->m->weight[r] * COST_CAP
 					    : matrix_at(k->m, r, k->column[at]);
@@ -306,6 +311,39 @@ static void choose_offers(const struct market *k, char *in, int most)
 	}
 }
 
+/* The offer in `in` of least estimate in a row; NULL: none is legal. */
+static const struct offer *cheapest_in(const struct market *k, const char *in, int row)
+{
+	const struct offer *best = NULL;
+	for (int i = 0; i < k->num_offers; i++) {
+		const struct offer *o = &k->offer[i];
+		if (in[i] && o->estimate[row] >= 0 &&
+		    (!best || o->estimate[row] < best->estimate[row]))
+			best = o;
+	}
+	return best;
+}
+
+/* Learns the chosen anew without one fold after the other, and notes what they say of it.
+ * Prices are left as of the last fold. */
+static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, int *unseen)
+{
+	for (k->fold = 0; k->fold < FOLDS; k->fold++) {
+		for (int i = 0; i < k->num_offers; i++) {
+			if (!in[i])
+				continue;
+			if (!fit_offer(k, &k->offer[i], cell))
+				return 0;
+			appraise(k, &k->offer[i]);
+		}
+		for (int r = k->fold; r < k->m->rows; r += FOLDS) {
+			const struct offer *o = cheapest_in(k, in, r);
+			unseen[k->m->scenario[r]] = o ? o->means[r] : -1;
+		}
+	}
+	return 1;
+}
+
 /* ---- the market -------------------------------------------------------------------------- */
 static void list_sizes(struct market *k)
 {
@@ -341,8 +379,9 @@ static int list_offers(struct market *k)
 		o->estimate = calloc((size_t)k->m->rows + 1, sizeof *o->estimate);
 		o->cost = calloc((size_t)k->m->rows + 1, sizeof *o->cost);
 		o->best = calloc((size_t)k->m->rows + 1, sizeof *o->best);
+		o->means = calloc((size_t)k->m->rows + 1, sizeof *o->means);
 		k->num_offers++;
-		if (!o->estimate || !o->cost || !o->best)
+		if (!o->estimate || !o->cost || !o->best || !o->means)
 			return 0;
 	}
 	return k->offer != NULL;
@@ -350,6 +389,7 @@ static int list_offers(struct market *k)
 
 static int market_open(struct market *k)
 {
+	k->fold = -1;
 	k->column = malloc(sizeof *k->column * (size_t)(k->d->num_choices + 1));
 	if (!k->column)
 		return 0;
@@ -366,6 +406,7 @@ static void market_close(struct market *k)
 		free(k->offer[i].estimate);
 		free(k->offer[i].cost);
 		free(k->offer[i].best);
+		free(k->offer[i].means);
 	}
 	free(k->offer);
 	free(k->column);
@@ -395,7 +436,8 @@ int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
 	char *in = NULL;
 	int done = cell && market_open(&k);
-	*out = (struct prices){ 0 };
+	*out = (struct prices){ .unseen = malloc(sizeof *out->unseen * ((size_t)d->n + 1)) };
+	done = done && out->unseen;
 	for (int i = 0; done && i < k.num_offers; i++) {
 		done = fit_offer(&k, &k.offer[i], cell);
 		if (done)
@@ -406,17 +448,76 @@ int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 		choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED);
 		list_prices(&k, in, decision, out);
 	}
-	done = in != NULL;
+	for (int s = 0; in && s < d->n; s++)
+		out->unseen[s] = -1;
+	done = in && cross_fit(&k, in, cell, out->unseen);
 	market_close(&k);
 	free(in);
 	free(cell);
 	return done;
 }
 
-int prices_pick(const struct choice *choice, int num_choices, const struct selector_price *price,
-		int num_prices, enum decision decision, const struct measured *m, enum phase phase,
-		const struct device_info *d, struct choice *out)
+void prices_free(struct prices *p)
 {
+	free(p->unseen);
+	p->unseen = NULL;
+}
+
+/* Rows without costs: training scenarios that have both parts. */
+static struct matrix *mixed_rows(const struct data *d)
+{
+	struct matrix *m = matrix_new(d->n, 0);
+	if (!m)
+		return NULL;
+	m->rows = 0;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *v = &d->v[s];
+		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE])
+			continue;
+		m->scenario[m->rows] = s;
+		m->f[m->rows++] = v->part[PHASE_ALL].f;
+	}
+	return m;
+}
+
+static int find_choice(const struct prices *p, const struct choice *c)
+{
+	for (int i = 0; i < p->num_choices; i++)
+		if (p->choice[i].kernel == c->kernel &&
+		    !memcmp(&p->choice[i].config, &c->config, sizeof c->config))
+			return i;
+	return -1;
+}
+
+int prices_fit_whole(struct prices *out, const struct data *d)
+{
+	struct matrix *m = mixed_rows(d);
+	struct market k = { .d = d, .m = m, .phase = PHASE_ALL };
+	struct cell_fit *cell =
+	    m ? malloc(sizeof *cell * ((size_t)m->rows * MAX_MEMBERS + 1)) : NULL;
+	int done = cell && market_open(&k);
+	for (int i = 0; done && i < k.num_offers; i++) {
+		const int id = find_choice(out, &k.offer[i].choice);
+		if (id < 0)
+			continue;
+		done = fit_offer(&k, &k.offer[i], cell);
+		for (int h = 0; done && h < k.num_sizes && out->num_prices < MAX_PRICES; h++)
+			if (k.offer[i].price[h].rows)
+				out->price[out->num_prices++] = (struct selector_price){
+					DECIDE_JOIN, id, k.size[h], k.offer[i].price[h]
+				};
+	}
+	market_close(&k);
+	matrix_free(m);
+	free(cell);
+	return done;
+}
+
+long long prices_pick(const struct choice *choice, int num_choices,
+		      const struct selector_price *price, int num_prices, enum decision decision,
+		      const struct measured *m, const struct device_info *d, struct choice *out)
+{
+	const enum phase phase = decision_phase(decision);
 	long long least = -1;
 	for (int i = 0; i < num_choices; i++) {
 		const struct price *p = price_for(price, num_prices, decision, i, m->shape.head_size);
@@ -430,5 +531,5 @@ int prices_pick(const struct choice *choice, int num_choices, const struct selec
 			*out = (struct choice){ choice[i].kernel, c };
 		}
 	}
-	return least >= 0;
+	return least;
 }

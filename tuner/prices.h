@@ -9,11 +9,18 @@ struct prices {
 	int num_choices;
 	struct selector_price price[MAX_PRICES]; /* ids: of choice above */
 	int num_prices;
+	/* [data.n] for rows that were learned from, what prices say that have not seen the
+	 * row, a choice of the data or -1: as good as the rule is elsewhere. */
+	int *unseen;
 };
 
+void prices_free(struct prices *);
 /* At most `most` choices of one decision, and their prices, learned from the rows of m,
  * which has all concrete choices of d. 0 without memory. */
 int prices_fit(struct prices *, const struct data *, const struct matrix *, enum decision,
 	       int most);
+/* Adds what the same choices cost in one launch over whole batches of prefills and
+ * decodes, as prices of the join. 0 without memory. */
+int prices_fit_whole(struct prices *, const struct data *);
 
 #endif

@@ -197,13 +197,17 @@ void choice_words(const struct choice *c, char text[MAX_CHOICE_TEXT])
 	config_text(text + n, MAX_CHOICE_TEXT - (size_t)n, &c->config, c->kernel->space);
 }
 
-void action_words(const struct forest *f, int action, char text[MAX_CHOICE_TEXT])
+void says_words(const struct forest *f, enum decision decision, int action,
+		char text[MAX_CHOICE_TEXT])
 {
-	if (action >= 0)
-		choice_words(&f->choice[action], text);
+	if (action == SAYS_CHEAPEST)
+		snprintf(text, MAX_CHOICE_TEXT, "the cheapest by estimate");
+	else if (decision == DECIDE_JOIN)
+		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
+	else if (action < 0)
+		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
 	else
-		snprintf(text, MAX_CHOICE_TEXT, "%s",
-			 action == SAYS_CHEAPEST ? "the cheapest by estimate" : "the defaults");
+		choice_words(&f->choice[action], text);
 }
 
 static int add_one(struct ways *w, const char *plan, const struct choice *c,

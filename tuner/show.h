@@ -25,7 +25,7 @@ int show_kernels(const char *gpu, enum format);
 
 /* "segmented BLOCK_M=16 ..." */
 void choice_words(const struct choice *, char text[MAX_CHOICE_TEXT]);
-/* The same of what a leaf of the prefill or the decode tree says. */
-void action_words(const struct forest *, int action, char text[MAX_CHOICE_TEXT]);
+/* The same of what a leaf says. */
+void says_words(const struct forest *, enum decision, int action, char text[MAX_CHOICE_TEXT]);
 
 #endif

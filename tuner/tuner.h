@@ -96,8 +96,8 @@ struct data {
 	int num_families;
 	int *family_of;     /* [num_columns], -1: of none */
 	signed char *means; /* [n][NUM_PHASES][num_columns] see formulas.c */
-	/* [n][NUM_PHASES] by decision: the choice that is cheapest by prices, -1: none; NULL
-	 * while there are none. See prices.c. */
+	/* [n] by decision: the choice that is cheapest by prices, -1: none; NULL while there
+	 * are none. See prices.c. */
 	const int *cheapest[2];
 };
 
@@ -136,10 +136,10 @@ double family_time(const struct data *, int scenario, enum phase, int choice);
 /* ---- prices.c: the cheapest of several -------------------------------------------- */
 enum { MAX_PRICED = 16 /* choices of a decision */, MAX_PRICES = 256 };
 /* Of the choices with a price for the decision the one of least estimate, of equals the
- * first, without formulas; 0: none is legal. */
-int prices_pick(const struct choice *, int num_choices, const struct selector_price *,
-		int num_prices, enum decision, const struct measured *, enum phase,
-		const struct device_info *, struct choice *out);
+ * first, without formulas; its estimate, -1: none is legal. */
+long long prices_pick(const struct choice *, int num_choices, const struct selector_price *,
+		      int num_prices, enum decision, const struct measured *,
+		      const struct device_info *, struct choice *out);
 /* The column of that rule. */
 int cheapest_column(const struct data *, enum decision);
 
@@ -202,8 +202,9 @@ enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 /* Training rows of the prefill or the decode decision. */
 struct matrix *matrix_parts(const struct data *, enum decision);
-/* Training rows of the join: what both ways cost, given the picks [data->n], and what
- * one launch runs [data->n], -1: nothing may; NULL: as the picks' prefill part. */
+/* Training rows of the join: what both ways cost, given the picks [data->n] (whose own
+ * join, that of the estimates, is a third column), and what one launch runs [data->n], -1:
+ * nothing may. whole NULL: as the picks' prefill part, and two columns. */
 struct matrix *matrix_join(const struct data *, const struct pick *picks, const int *whole);
 struct matrix *matrix_new(int rows, int cols);
 void matrix_free(struct matrix *);
@@ -434,10 +435,14 @@ extern const char *const policy_names[NUM_POLICIES];
  * backend, or picks nothing (POLICY_ORACLE: see data_oracle). The forest is for
  * POLICY_TREE only. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
-/* The choice of an action of the prefill or the decode tree for that part, a formula or
- * prices worked out; 0: there is none that may run, so the library takes the defaults. */
+/* The choice of an action of the prefill or the decode tree for that part, or of the
+ * prefill tree for the whole batch (the join), a formula or prices worked out; 0: there is
+ * none that may run, so the library takes the defaults. fs: its estimate, -1 when it has no
+ * price; or NULL. */
 int action_choice(const struct data *, const struct forest *, enum decision, int action,
-		  const struct measured *, enum phase, struct choice *out);
+		  const struct measured *, struct choice *out, long long *fs);
+/* What the join's action comes to: 0 or 1. */
+int action_join(const struct data *, const struct forest *, int action, const struct measured *);
 /* What the library would run: an illegal choice gives way to the defaults. */
 void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
 /* What the prefill tree's choice would run in one launch over the whole batch; -1: it

@@ -43,10 +43,7 @@ static void leaf_words(const struct why *w, enum decision t, const struct node *
 		     leaf->support, exp((double)leaf->cost / (double)leaf->weight / 1e6));
 	if (leaf->runner_up == SAYS_DEFAULTS)
 		return;
-	if (t == DECIDE_JOIN)
-		snprintf(next, sizeof next, "%s", leaf->runner_up ? "two launches" : "one launch");
-	else
-		action_words(w->f, leaf->runner_up, next);
+	says_words(w->f, t, leaf->runner_up, next);
 	snprintf(text + n, MAX_TEXT - (size_t)n, "; runner-up %.3f: %s",
 		 exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6), next);
 }
