@@ -226,10 +226,12 @@ static const struct price *price_at(const struct market *k, const struct offer *
 	return NULL;
 }
 
-/* What the offer would run in each row, and what that costs. */
+/* What the offer would run in each row, and what that costs: at most as much as what was
+ * never measured, also where it failed, since leaves can keep such rows apart. */
 static void appraise(const struct market *k, struct offer *o)
 {
 	for (int r = 0; r < k->m->rows; r++) {
+		const long long most = (long long)k->m->weight[r] * COST_CAP;
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
 		const struct price *p = price_at(k, o, m->shape.head_size);
 		struct choice as = { .kernel = o->choice.kernel };
@@ -245,8 +247,9 @@ static void appraise(const struct market *k, struct offer *o)
 		const int at = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
 		o->means[r] = at;
 		if (o->estimate[r] >= 0)
-			o->cost[r] = at < 0 ? (long long)k->m->weight[r] * COST_CAP
-					    : matrix_at(k->m, r, k->column[at]);
+			o->cost[r] = at < 0 ? most : matrix_at(k->m, r, k->column[at]);
+		if (o->estimate[r] >= 0 && o->cost[r] > most)
+			o->cost[r] = most;
 	}
 }
 
