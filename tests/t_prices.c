@@ -12,7 +12,7 @@
 enum { MAX_BATCHES = 220, MOST = 12 };
 
 /* In the order of price_terms.def; what is not named costs nothing. */
-#define PS(...) { [PRICE_launch] = 2500000, __VA_ARGS__ }
+#define FS(...) { [PRICE_launch] = 2500000000, __VA_ARGS__ }
 
 /* Families and what they cost: one that walks the keys fast and starts slowly, one the other
  * way round, and one without segments. */
@@ -22,13 +22,13 @@ static const struct known {
 } known[] = {
 	{ "segmented",
 	  "BLOCK_M=16 TILE_SIZE=64",
-	  { 16, 64, 2, 128, PS([PRICE_path] = 800, [PRICE_split] = 2000000, [PRICE_merge] = 150) } },
+	  { 16, 64, 2, 128, FS([PRICE_path] = 12000000, [PRICE_split] = 2000000000, [PRICE_merge] = 150000) } },
 	{ "segmented",
 	  "BLOCK_M=16 TILE_SIZE=128",
-	  { 16, 128, 1, 64, PS([PRICE_path] = 500, [PRICE_split] = 3000000, [PRICE_merge] = 100) } },
+	  { 16, 128, 1, 64, FS([PRICE_path] = 8000000, [PRICE_split] = 3000000000, [PRICE_merge] = 100000) } },
 	{ "qblock",
 	  "BLOCK_M=16 TILE_SIZE=32",
-	  { 16, 32, 4, 0, PS([PRICE_path] = 1100, [PRICE_rows] = 120) } },
+	  { 16, 32, 4, 0, FS([PRICE_path] = 17000000, [PRICE_rows] = 120000) } },
 };
 
 struct batch_text {
@@ -83,11 +83,11 @@ static int cheapest_known(const struct part *p, int *segments)
 		const char *where;
 		assert_true(config_parse(&c, kernel->space, with(known[k].kernel, known[k].set),
 					 &where));
-		const long long ps = config_cheapest(&at, &c, kernel, &known[k].price, &llama, p,
+		const long long fs = config_cheapest(&at, &c, kernel, &known[k].price, &llama, p,
 						     &h200_run.device);
-		if (ps < 0 || (least >= 0 && ps >= least))
+		if (fs < 0 || (least >= 0 && fs >= least))
 			continue;
-		least = ps;
+		least = fs;
 		best = k;
 		*segments = config_value(&at, kernel->space, "SEGMENTS", 1);
 	}
@@ -117,7 +117,7 @@ static void add_batch(struct data *d, const struct batch_text *b, const struct m
 				continue;
 			unsigned long long seed = noise_seed(b->text) + 100u * (unsigned)v +
 						  (unsigned)(one - known);
-			const double us = (double)price_estimate(&one->price, &p.f, v) / 1e6;
+			const double us = (double)price_estimate(&one->price, &p.f, v) / 1e9;
 			struct store_cell cell = cell_like(b->text, "decode", one->kernel,
 							   with(one->kernel, set),
 							   noisy(us, how->noise, &seed));
@@ -207,6 +207,7 @@ static void estimates_come_back(const struct making_of *how)
 					 d->v[s].batch_text, error);
 		}
 	}
+	prices_free(&p);
 	matrix_free(m);
 	data_free(d);
 }
@@ -293,7 +294,7 @@ static int failures_kept_apart(const struct data *d, const struct forest *f, int
 		if (!isfinite(data_plan_time(d, s, &p)))
 			fail_msg("%s", m->batch_text);
 		*cheapest += t->v[tree_leaf(t, &m->part[PHASE_DECODE].f)].action == SAYS_CHEAPEST;
-		n += action_choice(d, f, DECIDE_DECODE, SAYS_CHEAPEST, m, PHASE_DECODE, &c) &&
+		n += action_choice(d, f, DECIDE_DECODE, SAYS_CHEAPEST, m, &c, NULL) &&
 		     !isfinite(data_time(d, s, PHASE_DECODE, data_find(d, &c)));
 	}
 	return n;

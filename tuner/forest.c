@@ -197,6 +197,23 @@ static void drop_prices(struct phase_fit *fit, enum decision decision)
 	fit->d.cheapest[decision] = NULL;
 }
 
+/* Mean slowdown of the last column where it may be taken: leaves keep apart where it failed.
+ * INFINITY when it may not in more than one row of eight. */
+static double cheapest_mean(const struct matrix *m)
+{
+	long long cost = 0, weight = 0;
+	int n = 0;
+	for (int r = 0; r < m->rows; r++) {
+		const long long at = matrix_at(m, r, m->cols - 1);
+		if (at >= FORBIDDEN_SUM)
+			continue;
+		cost += at;
+		weight += m->weight[r];
+		n++;
+	}
+	return 8 * n >= 7 * m->rows ? exp((double)cost / (double)weight / 1e6) : INFINITY;
+}
+
 /* Learns prices and, where on rows that they have not seen they beat the best tree of
  * CERTIFIED levels on rows that it has, puts columns of priced choices in place of the
  * others. 0 without memory. */
@@ -205,12 +222,9 @@ static int try_prices(struct phase_fit *fit, enum decision decision, int most)
 	if (!fit_prices(fit, decision, most) || !find_cheapest(fit, decision))
 		return 0;
 	struct matrix *m = matrix_parts(&fit->d, decision);
-	long long cost = 0;
 	if (!m)
 		return 0;
-	for (int r = 0; r < m->rows; r++)
-		cost += matrix_at(m, r, m->cols - 1);
-	const int good = fit->prices.num_choices && per_weight(m, cost) < fit->making.exact;
+	const int good = fit->prices.num_choices && cheapest_mean(m) < fit->making.exact;
 	if (!good) {
 		drop_prices(fit, decision);
 		matrix_free(m);
