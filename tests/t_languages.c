@@ -1,7 +1,8 @@
 /* t_languages.c - one forest in four languages: the C header (compiled), JSON (walked
  * here), Python (where there is one) and the text of override files (read by the
  * library) answer alike for a million feature vectors, and Python's formulas come to
- * what the library's do. The forests are random, with all that a header can hold. */
+ * what the library's do. The forests are random, with all that a header can hold; what
+ * prices come to, t_languages_prices.c compares. */
 #include "../kernels/heuristics.h"
 #include "synthetic.h"
 #include <dlfcn.h>
@@ -11,55 +12,17 @@
 #include <stddef.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "languages.h"
 
-enum { VECTORS = 1000000, BATCHES = 100000, POOL = 64, CHOICES = 14 };
-
-static char folder[] = "/tmp/t_languages.XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[4][256];
-	static int n;
-	char *p = path[n++ % 4];
-	snprintf(p, sizeof path[0], "%s/%s", folder, name);
-	return p;
-}
-
-static void write_text(const char *name, const char *text)
-{
-	FILE *out = fopen(in_folder(name), "w");
-	assert_non_null(out);
-	assert_true(fputs(text, out) >= 0);
-	assert_int_equal(fclose(out), 0);
-}
-
-static int has_python(void)
-{
-	return !system("python3 --version >/dev/null 2>&1");
-}
+enum { VECTORS = 1000000, BATCHES = 100000, POOL = 64 };
 
 /* ---- a forest, and vectors that walk all over it ---------------------------------------- */
-static void random_choices(struct forest *f, unsigned long long *seed)
-{
-	static const char *const names[] = { "qblock", "segmented" };
-	for (f->num_choices = 0; f->num_choices < CHOICES; f->num_choices++) {
-		struct choice *c = &f->choice[f->num_choices];
-		c->kernel = kernel_find(BACKEND_GPU, names[f->num_choices % 2]);
-		const struct space *s = c->kernel->space;
-		config_default(&c->config, s);
-		c->config.v[0] = s->axis[0].values[f->num_choices / 2 % s->axis[0].num_values];
-		if (s->formula_axis >= 0 && f->num_choices % 4 == 1)
-			c->config.v[s->formula_axis] =
-			    -1 - (int)(next_random(seed) % (unsigned)s->num_formulas);
-	}
-}
-
 /* The root's index; thresholds over the whole range, some of them 0. */
 static int random_node(struct tree *t, int depth, int actions, unsigned long long *seed)
 {
 	const int at = tree_new_node(t);
 	if (!depth || next_random(seed) % 8 == 0) {
-		t->v[at].action = (int)(next_random(seed) % (unsigned)(actions + 1)) - 1;
+		t->v[at].action = (int)(next_random(seed) % (unsigned)(actions + 2)) - 2;
 		return at;
 	}
 	const int feature = (int)(next_random(seed) % ATTUNE_NUM_FEATURES);
@@ -78,10 +41,12 @@ static void random_forest(struct forest *f)
 	unsigned long long seed = 29;
 	*f = (struct forest){ .gpu = "h200" };
 	random_choices(f, &seed);
+	random_prices(f, &seed);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		random_node(&f->tree[t], 7, t == DECIDE_JOIN ? 1 : CHOICES, &seed);
 		for (int i = 0; t == DECIDE_JOIN && i < f->tree[t].n; i++)
-			f->tree[t].v[i].action = abs(f->tree[t].v[i].action);
+			if (f->tree[t].v[i].action == SAYS_DEFAULTS) /* which it cannot say */
+				f->tree[t].v[i].action = 1;
 		assert_true(tree_tidy(&f->tree[t]));
 		assert_true(tree_leaves(&f->tree[t]) > 12);
 	}
@@ -192,6 +157,17 @@ static char *emitted(const struct fixture *x, const char *language)
 	return text;
 }
 
+static void same_prices(const struct forest *f, const struct selector_price *p, int n)
+{
+	assert_int_equal(n, f->num_prices);
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(p[i].decision, f->price[i].decision);
+		assert_int_equal(p[i].id, f->price[i].id);
+		assert_int_equal(p[i].head_size, f->price[i].head_size);
+		assert_memory_equal(&p[i].price, &f->price[i].price, sizeof p->price);
+	}
+}
+
 static void test_c_and_parsed(void **state)
 {
 	const struct fixture *x = *state;
@@ -202,6 +178,7 @@ static void test_c_and_parsed(void **state)
 	decide_fn decide = compile(text, &handle);
 	assert_true(forest_parse(&parsed, text, "text"));
 	assert_memory_equal(parsed.choice, x->f.choice, sizeof *parsed.choice * CHOICES);
+	same_prices(&x->f, parsed.price, parsed.num_prices);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
@@ -262,6 +239,7 @@ static void test_text(void **state)
 		assert_string_equal(s->choices[i].kernel, c->kernel->name);
 		assert_string_equal(s->choices[i].text, words);
 	}
+	same_prices(&x->f, s->prices, s->num_prices);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);
 		for (int d = 0; d < NUM_DECISIONS; d++)
@@ -288,15 +266,6 @@ static const char ask[] =
     "    out.append(decode(f) & 255)\n"
     "    out.append(join(f) & 255)\n"
     "open(sys.argv[1] + '/answers', 'wb').write(out)\n";
-
-static void run_python(const char *name, const char *script)
-{
-	char command[700];
-	write_text(name, script);
-	snprintf(command, sizeof command, "PYTHONDONTWRITEBYTECODE=1 python3 %s %s",
-		 in_folder(name), folder);
-	assert_int_equal(system(command), 0);
-}
 
 static void write_pool(const struct fixture *x)
 {
@@ -338,30 +307,6 @@ static void test_python(void **state)
 }
 
 /* ---- formulas --------------------------------------------------------------------------- */
-static int below(unsigned long long *seed, int n)
-{
-	return (int)(next_random(seed) % (unsigned)n);
-}
-
-/* A batch of alike sequences but one, of lengths over four orders of magnitude. */
-static int random_part(struct part *p, attune_shape *s, unsigned long long *seed)
-{
-	static const int heads[][2] = { { 32, 8 }, { 8, 1 }, { 16, 16 }, { 64, 8 }, { 40, 2 } };
-	int32_t start[41] = { 0 }, lens[40];
-	const int n = 1 + below(seed, 1 << below(seed, 6)), h = below(seed, (int)COUNT(heads));
-	const int query = below(seed, 2) ? 1 : 1 + below(seed, 600);
-	const int length = query + below(seed, 1 << (1 + below(seed, 15)));
-	*s = llama;
-	s->num_query_heads = heads[h][0];
-	s->num_kv_heads = heads[h][1];
-	for (int i = 0; i < n; i++) {
-		start[i + 1] = start[i] + query;
-		lens[i] = i ? length : length + below(seed, 20000);
-	}
-	const attune_batch b = { .num_seqs = n, .query_start = start, .seq_lens = lens };
-	return part_make(p, PHASE_ALL, s, &b, &h200_run.device);
-}
-
 /* One line: choice, blocks, mean, longest, units, resident, the answer, and the legal values. */
 static void ask_formula(FILE *out, const struct forest *f, int id, const struct part *p,
 			const attune_shape *s)
