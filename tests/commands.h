@@ -86,6 +86,12 @@ static void put(struct store *st, long long run, const struct synthetic *v)
 	const enum phase phase = !strcmp(v->phase, "all")      ? PHASE_ALL
 				 : !strcmp(v->phase, "decode") ? PHASE_DECODE
 							       : PHASE_PREFILL;
+	if (v->us <= 0) { /* it failed */
+		m.outcome = OUTCOME_RESOURCES;
+		m.samples = m.calls = 0;
+		m.median_us = m.min_us = m.q25_us = m.q75_us = m.ci_us = m.ratio = NAN;
+		m.gbps = m.tflops = NAN;
+	}
 	assert_true(store_measurement(st, run, &sc, phase, &c, "-DX=1", &m, 32, 0));
 	batch_free(sc.batch);
 }
@@ -117,7 +123,7 @@ static inline void make_database(const char *path, const char *split, double sca
 	make_database_of(path, split, scale, 0);
 }
 
-static json_t *member(json_t *object, const char *key)
+static inline json_t *member(json_t *object, const char *key)
 {
 	json_t *v = json_object_get(object, key);
 	if (!v)

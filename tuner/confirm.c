@@ -214,7 +214,8 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 			    !action_choice(d, f, (enum decision)t, SAYS_CHEAPEST, m, &c, NULL))
 				continue;
 			const int at = data_find(d, &c);
-			if (at < 0 || !isfinite(data_part_time(d, order[i], phase, at)))
+			if (at < 0 || (!data_cell(d, order[i], phase, at) &&
+				       !isfinite(data_part_time(d, order[i], phase, at))))
 				wish_part(w, i, phase, &c);
 		}
 	}
