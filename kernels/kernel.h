@@ -69,10 +69,11 @@ enum price_term {
 #undef TERM
 	NUM_PRICE_TERMS
 };
+enum { MAX_PRICE_KEYS = 1 << 16, MAX_PRICE_SLOTS = 1 << 10 }; /* else products overflow */
 struct price {
-	int rows, tile; /* of a Q block, of a step along the keys */
-	int slots;      /* blocks that a unit runs at a time */
-	int start;      /* keys that a block's beginning and end are worth */
+	int rows, tile; /* of a Q block, of a step along the keys; to MAX_PRICE_KEYS */
+	int slots;      /* blocks that a unit runs at a time, to MAX_PRICE_SLOTS */
+	int start;      /* keys that a block's beginning and end are worth, to MAX_PRICE_KEYS */
 	/* femtoseconds of one, 0 to price_limits */
 	long long fs[NUM_PRICE_TERMS];
 };

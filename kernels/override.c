@@ -207,6 +207,8 @@ static int read_price(struct reader *r)
 	struct selector_price *p = &r->out->prices[s->num_prices];
 	int *const member[] = { &p->price.rows, &p->price.tile, &p->price.slots, &p->price.start };
 	static const char *const names[] = { "rows", "tile", "slots", "start" };
+	static const int most[] = { MAX_PRICE_KEYS, MAX_PRICE_KEYS, MAX_PRICE_SLOTS,
+				    MAX_PRICE_KEYS };
 	long long value;
 	if (s->num_prices == MAX_PRICES)
 		return wrong(r, r->at, "at most %d prices can be listed", MAX_PRICES);
@@ -218,7 +220,7 @@ static int read_price(struct reader *r)
 		return 0;
 	p->head_size = (int)value;
 	for (size_t i = 0; i < COUNT(member); i++) {
-		if (!number(r, names[i], i < 3, 1 << 16, &value))
+		if (!number(r, names[i], i < 3, most[i], &value))
 			return 0;
 		*member[i] = (int)value;
 	}

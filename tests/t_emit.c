@@ -408,6 +408,7 @@ static const struct {
 	{ "no head size",      ",  1, 128,", ",  1, 0,",        "another number" },
 	{ "no rows",           "128,  32,", "128,  0,",         "another number" },
 	{ "no slots",          " 64, 2,", " 64, 0,",            "another number" },
+	{ "too many slots",    " 64, 2,", " 64, 1025,",         "another number" },
 	{ "a negative price",  "  96, 0, 7", "  96, 0, -7",     "another number" },
 	{ "a huge price",      "  96, 0, 7", "  96, 99999999999999, 7", "another number" },
 	{ "no number",         "  96, 0, 7", "  96, none, 7",   "a number" },

@@ -241,6 +241,7 @@ static const struct broken {
 	{ "no rows",              "128 16 64", "128 0 64",              6, "\"0\"", "rows should be a number of 1" },
 	{ "no tile",              "16 64 2", "16 0 2",                  6, "\"0\"", "tile should be a number of 1" },
 	{ "no slots",             "64 2 96", "64 0 96",                 6, "\"0\"", "slots should be a number of 1" },
+	{ "too many slots",       "64 2 96", "64 1025 96",              6, "\"1025\"", "slots should be a number of 1 to 1024" },
 	{ "a negative start",     "2 96 7", "2 -96 7",                  6, "\"-96\"", "start should be a number of 0" },
 	{ "a negative price",     "96 7 14", "96 -7 14",                6, "\"-7\"", "launch should be a number of 0" },
 	{ "a broken price",       "96 7 14", "96 7.5 14",               6, "\"7.5\"", "launch should be a number of 0" },

@@ -1,5 +1,5 @@
 /* t_price.c - what choices cost by estimate, against the sum taken anew, and which of them is
- * taken for the cheapest. What the amounts are stands in two_by_hand alone. */
+ * taken for the cheapest. What the amounts are, four_by_hand alone knows. */
 #include "../harness/harness.h"
 #include "../kernels/heuristics.h"
 #include <setjmp.h>
@@ -147,10 +147,73 @@ static void the_largest_do_not_overflow(void **state)
 		}
 		const attune_batch b = { n, start, seq };
 		assert_true(part_make(&p, PHASE_ALL, &s, &b, below(2) ? &few : &gpu));
-		const struct price price = random_price(i % 2);
+		struct price price = random_price(i % 2);
+		if (!below(4))
+			price.slots = MAX_PRICE_SLOTS;
+		if (!below(4))
+			price.tile = price.start = MAX_PRICE_KEYS;
 		const int segments = below(2) ? 64 : 1;
 		assert_true(price_estimate(&price, &p.f, segments) ==
 			    sum_of(&price, &p.f, segments));
+	}
+}
+
+/* Worked out by hand, for 132 SMs and 32 query heads that share 8 KV heads.
+ *
+ * One query of 4096 keys in 8 segments, 64 blocks of 512 keys at once: 512 + 128.
+ * 100 of up to 8000 keys, 3000 on average (47 tiles: 3008): of 800 blocks in 264 slots a last
+ * wave lacks 256; they are 4992 keys shorter than the longest: 256 x 3136^2 / (3136 + 4 x 4992)
+ * = 108969; (3136 x 800 + 108969) / 264 + 4992 = 14907.
+ * A prompt of 1000: 63 Q blocks of 16, so 504; 500 + 8 keys are 8 tiles, the longest 16:
+ * 24 are lacking, 24 x 576^2 / (576 + 4 x 512) = 3034, and a quarter of 512 over 504 / 264
+ * waves is 67: (576 x 504 + 3034) / 264 + 67 = 1178.
+ * Three prompts of up to 200, 300 in all, window 512: (600 + 9) / 8 = 77 Q blocks of 4; 402 keys
+ * are 13 tiles of 32, the longest, 516, 17: 44 are lacking in 132 slots, 44 x 416^2 / (416 + 4 x
+ * 128) = 8205, tail 128 x 132 / (4 x 616) = 6: (416 x 616 + 8205) / 132 + 6 = 2009. */
+static const struct {
+	struct attune_features f;
+	struct price price;
+	int segments;
+	long long amount[NUM_PRICE_TERMS];
+} by_hand[] = {
+#define SHAPE                                                             \
+	.num_query_heads = 32, .num_kv_heads = 8, .group = 4, .units = 132
+	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1, .mean_query = 1,
+	    .query_tokens = 1, .max_seq = 4096, .keys_per_query = 4096, .kv_kib = 16384 },
+	  { 16, 64, 2, 128, { 0 } },
+	  8,
+	  { [PRICE_launch] = 1, [PRICE_path] = 640, [PRICE_total] = 248, [PRICE_kib] = 16384,
+	    [PRICE_rows] = 32, [PRICE_split] = 1, [PRICE_segments] = 8, [PRICE_merge] = 256 } },
+	{ { SHAPE, .window = 1 << 30, .num_seqs = 100, .max_query = 1, .mean_query = 1,
+	    .query_tokens = 100, .max_seq = 8000, .keys_per_query = 3000, .kv_kib = 1200000 },
+	  { 16, 64, 2, 128, { 0 } },
+	  1,
+	  { [PRICE_launch] = 1, [PRICE_path] = 14907, [PRICE_total] = 18181,
+	    [PRICE_kib] = 1200000, [PRICE_rows] = 3200 } },
+	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1000, .mean_query = 1000,
+	    .query_tokens = 1000, .max_seq = 1000, .keys_per_query = 500, .kv_kib = 4000 },
+	  { 64, 64, 2, 64, { 0 } },
+	  1,
+	  { [PRICE_launch] = 1, [PRICE_path] = 1178, [PRICE_total] = 1939, [PRICE_kib] = 4000,
+	    [PRICE_rows] = 32000 } },
+	{ { SHAPE, .window = 512, .num_seqs = 3, .max_query = 200, .mean_query = 100,
+	    .query_tokens = 300, .max_seq = 700, .keys_per_query = 400, .kv_kib = 8000 },
+	  { 16, 32, 1, 0, { 0 } },
+	  1,
+	  { [PRICE_launch] = 1, [PRICE_path] = 2009, [PRICE_total] = 1876, [PRICE_kib] = 8000,
+	    [PRICE_rows] = 9600 } },
+#undef SHAPE
+};
+
+static void four_by_hand(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(by_hand); i++) {
+		long long amount[NUM_PRICE_TERMS];
+		price_amounts(amount, &by_hand[i].price, &by_hand[i].f, by_hand[i].segments);
+		for (int t = 0; t < NUM_PRICE_TERMS; t++)
+			if (amount[t] != by_hand[i].amount[t])
+				fail_msg("%zu, %s: %lld", i, price_names[t], amount[t]);
 	}
 }
 
@@ -275,6 +338,7 @@ int main(void)
 		cmocka_unit_test(an_estimate_is_the_sum),
 		cmocka_unit_test(dearer_is_not_cheaper),
 		cmocka_unit_test(the_largest_do_not_overflow),
+		cmocka_unit_test(four_by_hand),
 		cmocka_unit_test(the_cheapest_value_is_the_least),
 		cmocka_unit_test(a_price_for_every_head_size),
 	};

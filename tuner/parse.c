@@ -129,7 +129,10 @@ static int read_price(struct reader *r, struct forest *f)
 	for (size_t i = 0; i < COUNT(v); i++) {
 		if (!expect(r, ",") || !read_number(r, &v[i]))
 			return 0;
-		if (v[i] < (i > 0 && i < 5) || v[i] > (i < 6 ? 1 << 16 : price_limits[i - 6]))
+		const long long most = i == 4  ? MAX_PRICE_SLOTS
+				       : i < 6 ? MAX_PRICE_KEYS
+					       : price_limits[i - 6];
+		if (v[i] < (i > 0 && i < 5) || v[i] > most)
 			return wrong(r, "another number");
 	}
 	if (v[0] >= f->num_choices)
