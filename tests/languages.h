@@ -86,11 +86,14 @@ static inline void random_prices(struct forest *f, unsigned long long *seed)
 		for (int id = 0; id < f->num_choices; id++)
 			for (int size = 64; size <= 128 && below(seed, 3); size += 64) {
 				struct selector_price *p = &f->price[f->num_prices++];
-				*p = (struct selector_price){ (enum decision)d, id, size,
+				*p = (struct selector_price){ (enum decision)d,
+							      id,
+							      size,
 							      { 1 << below(seed, 8),
 								32 << below(seed, 3),
 								1 + below(seed, 4),
-								64 * below(seed, 9), { 0 } } };
+								64 * below(seed, 9),
+								{ 0 } } };
 				for (int i = 0; i < NUM_PRICE_TERMS; i++)
 					if (below(seed, 3))
 						p->price.fs[i] = (long long)next_random(seed) %

@@ -23,7 +23,7 @@ static const attune_shape shape = { .num_query_heads = 8,
 				    .kv_dtype = ATTUNE_BF16,
 				    .causal = 1 };
 
-static const char *const batches[] = { "q1s4k",   "8q1s600",         "q300",
+static const char *const batches[] = { "q1s4k",        "8q1s600",        "q300",
 				       "q1s5_q4s1500", "q40_q1s1k_q1s9", "3q100s400_6q1s900" };
 
 static struct device dev;
@@ -68,9 +68,12 @@ static void random_prices(void)
 	for (int d = 0; d < NUM_DECISIONS; d++)
 		for (int id = 0; id < CHOICES; id++) {
 			struct selector_price *p = &prices[num_prices++];
-			*p = (struct selector_price){ (enum decision)d, id, shape.head_size,
-						      { 16 << below(3), 64, 1 + (int)below(3),
-							64 * (int)below(5), { 0 } } };
+			*p = (struct selector_price){
+				(enum decision)d,
+				id,
+				shape.head_size,
+				{ 16 << below(3), 64, 1 + (int)below(3), 64 * (int)below(5), { 0 } }
+			};
 			if (id == 2)
 				continue;
 			p->price.fs[PRICE_launch] = 1000000ll * below(9000);
@@ -138,10 +141,10 @@ static long long expected(enum decision decision, const struct part *p, struct c
 		const struct price *price =
 		    price_for(prices, num_prices, decision, id, shape.head_size);
 		struct config at;
-		const long long fs = price ? config_cheapest(&at, &choices[id].config,
-							     choices[id].kernel, price, &shape, p,
-							     &dev.info)
-					   : -1;
+		const long long fs =
+		    price ? config_cheapest(&at, &choices[id].config, choices[id].kernel, price,
+					    &shape, p, &dev.info)
+			  : -1;
 		if (fs < 0 || (least >= 0 && fs >= least))
 			continue;
 		least = fs;
@@ -176,7 +179,7 @@ static void expected_plan(char *text, size_t size, const attune_batch *b, struct
 			continue;
 		const size_t n = strlen(text);
 		const int k = snprintf(text + n, size - n, "%s%s", n ? " | " : "",
-				       !both || join	  ? ""
+				       !both || join         ? ""
 				       : d == DECIDE_PREFILL ? "prefill: "
 							     : "decode: ");
 		choice_text(text + n + k, size - n - (size_t)k, &c[d]);

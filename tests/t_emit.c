@@ -228,8 +228,8 @@ static void test_every_byte(void **state)
 	small_forest(&f, d);
 	char *text = forest_emit(&f, d);
 	assert_non_null(text);
-	snprintf(want, sizeof want, golden, golden_prices, kernels_hash(), with("segmented", "SEGMENTS=16"),
-		 with("qblock", "BLOCK_M=32"), terms, fs,
+	snprintf(want, sizeof want, golden, golden_prices, kernels_hash(),
+		 with("segmented", "SEGMENTS=16"), with("qblock", "BLOCK_M=32"), terms, fs,
 		 binary("qblock", "BLOCK_M=32", ATTUNE_BF16),
 		 binary("qblock", "BLOCK_M=32", ATTUNE_F16), binary("segmented", "", ATTUNE_BF16),
 		 binary("segmented", "", ATTUNE_F16), binary("reduce", "", ATTUNE_BF16),

@@ -9,11 +9,14 @@
 
 /* By prices the first of the two is always the cheapest. */
 static const struct synthetic cells[] = {
-	{ "4q1s4k", "decode", "train", 1, 10 },	 { "4q1s4k", "decode", "train", 2, 20 },
+	{ "4q1s4k", "decode", "train", 1, 10 },
+	{ "4q1s4k", "decode", "train", 2, 20 },
 	{ "8q1s4k", "decode", "train", 2, 20 }, /* a hole */
 	{ "16q1s4k", "decode", "train", 1, 0 }, /* it failed: no hole */
-	{ "16q1s4k", "decode", "train", 2, 20 }, { "32q1s4k", "decode", "heldout", 2, 20 },
-	{ "q500", "prefill", "peers", 1, 30 },	 { "q500", "prefill", "peers", 2, 40 },
+	{ "16q1s4k", "decode", "train", 2, 20 },
+	{ "32q1s4k", "decode", "heldout", 2, 20 },
+	{ "q500", "prefill", "peers", 1, 30 },
+	{ "q500", "prefill", "peers", 2, 40 },
 	/* a mixed one that lacks its prefill part and one launch */
 	{ "q200_2q1s1k", "decode", "train", 1, 10 },
 	{ "q200_2q1s1k", "prefill", "train", 2, 30 },
@@ -44,8 +47,9 @@ static void make_header(const char *db, const char *header, int decisions)
 		f.tree[t].v[0].action = t == DECIDE_JOIN ? 1 : 0;
 		for (int id = 0; t < decisions && id < 2; id++) {
 			struct selector_price *p = &f.price[f.num_prices++];
-			*p = (struct selector_price){ (enum decision)t, id, llama.head_size,
-						      { 16, 32, 1, 0, { 0 } } };
+			*p = (struct selector_price){
+				(enum decision)t, id, llama.head_size, { 16, 32, 1, 0, { 0 } }
+			};
 			p->price.fs[PRICE_launch] = 1000 + id;
 		}
 	}
@@ -76,11 +80,11 @@ static void test_holes(void **state)
 	make_cells(db);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		make_header(db, header, rows[i].decisions);
-		assert_int_equal(run_command(cmd_confirm,
-					     words("--gpu h200 --db %s --header %s --fill "
+		assert_int_equal(
+		    run_command(cmd_confirm, words("--gpu h200 --db %s --header %s --fill "
 						   "--dry-run %s",
 						   db, header, rows[i].split)),
-				 EXIT_DONE);
+		    EXIT_DONE);
 		assert_string_equal(printed, rows[i].want);
 	}
 }

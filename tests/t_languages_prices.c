@@ -54,18 +54,17 @@ static void some_part(struct part *p, attune_shape *s, unsigned long long *seed)
 }
 
 /* ---- estimates ---------------------------------------------------------------------------- */
-static const char ask_estimates[] =
-    "import sys\n"
-    "sys.path.insert(0, sys.argv[1])\n"
-    "from rules import *\n"
-    "names = open(sys.argv[1] + '/names').read().split()\n"
-    "n = 0\n"
-    "for line in open(sys.argv[1] + '/asked'):\n"
-    "    at, v, want, *f = map(int, line.split())\n"
-    "    got = estimate(PRICES[at], dict(zip(names, f)), v)\n"
-    "    assert got == want, (line, got)\n"
-    "    n += 1\n"
-    "assert n == 20000, n\n";
+static const char ask_estimates[] = "import sys\n"
+				    "sys.path.insert(0, sys.argv[1])\n"
+				    "from rules import *\n"
+				    "names = open(sys.argv[1] + '/names').read().split()\n"
+				    "n = 0\n"
+				    "for line in open(sys.argv[1] + '/asked'):\n"
+				    "    at, v, want, *f = map(int, line.split())\n"
+				    "    got = estimate(PRICES[at], dict(zip(names, f)), v)\n"
+				    "    assert got == want, (line, got)\n"
+				    "    n += 1\n"
+				    "assert n == 20000, n\n";
 
 static void test_estimates(void **state)
 {
@@ -112,8 +111,8 @@ static void ask_cheapest(FILE *out, const struct forest *f, enum decision decisi
 				n += (size_t)snprintf(legal + n, sizeof legal - n, " %d:%d", id,
 						      a ? a->values[i] : 1);
 		}
-		const long long fs = price ? config_cheapest(&at, &c->config, c->kernel, price, s, p,
-							     &h200_run.device)
+		const long long fs = price ? config_cheapest(&at, &c->config, c->kernel, price, s,
+							     p, &h200_run.device)
 					   : -1;
 		if (fs < 0 || (best >= 0 && fs >= least))
 			continue;
@@ -185,8 +184,7 @@ static void test_json(void **state)
 		const json_t *values = json_object_get(row, "values");
 		assert_string_equal(json_string_value(json_object_get(row, "decision")),
 				    decision_names[p->decision]);
-		assert_true(number(row, "id") == p->id &&
-			    number(row, "head_size") == p->head_size);
+		assert_true(number(row, "id") == p->id && number(row, "head_size") == p->head_size);
 		assert_true(number(row, "rows") == p->price.rows &&
 			    number(row, "tile") == p->price.tile &&
 			    number(row, "slots") == p->price.slots &&

@@ -73,8 +73,8 @@ static void print_node(FILE *out, const struct tree *t, int node, int depth)
 
 static void print_price(FILE *out, const struct selector_price *p)
 {
-	fprintf(out, "price %s %d %d %d %d %d %d", decision_names[p->decision], p->id,
-		p->head_size, p->price.rows, p->price.tile, p->price.slots, p->price.start);
+	fprintf(out, "price %s %d %d %d %d %d %d", decision_names[p->decision], p->id, p->head_size,
+		p->price.rows, p->price.tile, p->price.slots, p->price.start);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		fprintf(out, " %lld", p->price.fs[i]);
 	fputs("\n", out);

@@ -58,11 +58,12 @@ static int random_part(struct part *p, const attune_shape *s, const struct devic
 /* Some terms cost nothing, as fitted ones do. any: the others all that they may. */
 static struct price random_price(int any)
 {
-	struct price p = { 1 << below(8), 1 << below(8), 1 + (int)below(4), 64 * (int)below(9),
-			   { 0 } };
+	struct price p = {
+		1 << below(8), 1 << below(8), 1 + (int)below(4), 64 * (int)below(9), { 0 }
+	};
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		p.fs[i] = !below(3) ? 0
-			  : any	    ? price_limits[i] - (long long)below(9)
+			  : any     ? price_limits[i] - (long long)below(9)
 				    : (long long)below(LARGE) * (1 + below(1000));
 	return p;
 }
@@ -176,31 +177,45 @@ static const struct {
 	int segments;
 	long long amount[NUM_PRICE_TERMS];
 } by_hand[] = {
-#define SHAPE                                                             \
-	.num_query_heads = 32, .num_kv_heads = 8, .group = 4, .units = 132
+#define SHAPE .num_query_heads = 32, .num_kv_heads = 8, .group = 4, .units = 132
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 1, .max_seq = 4096, .keys_per_query = 4096, .kv_kib = 16384 },
 	  { 16, 64, 2, 128, { 0 } },
 	  8,
-	  { [PRICE_launch] = 1, [PRICE_path] = 640, [PRICE_total] = 248, [PRICE_kib] = 16384,
-	    [PRICE_rows] = 32, [PRICE_split] = 1, [PRICE_segments] = 8, [PRICE_merge] = 256 } },
+	  { [PRICE_launch] = 1,
+	    [PRICE_path] = 640,
+	    [PRICE_total] = 248,
+	    [PRICE_kib] = 16384,
+	    [PRICE_rows] = 32,
+	    [PRICE_split] = 1,
+	    [PRICE_segments] = 8,
+	    [PRICE_merge] = 256 } },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 100, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 100, .max_seq = 8000, .keys_per_query = 3000, .kv_kib = 1200000 },
 	  { 16, 64, 2, 128, { 0 } },
 	  1,
-	  { [PRICE_launch] = 1, [PRICE_path] = 14907, [PRICE_total] = 18181,
-	    [PRICE_kib] = 1200000, [PRICE_rows] = 3200 } },
+	  { [PRICE_launch] = 1,
+	    [PRICE_path] = 14907,
+	    [PRICE_total] = 18181,
+	    [PRICE_kib] = 1200000,
+	    [PRICE_rows] = 3200 } },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1000, .mean_query = 1000,
 	    .query_tokens = 1000, .max_seq = 1000, .keys_per_query = 500, .kv_kib = 4000 },
 	  { 64, 64, 2, 64, { 0 } },
 	  1,
-	  { [PRICE_launch] = 1, [PRICE_path] = 1178, [PRICE_total] = 1939, [PRICE_kib] = 4000,
+	  { [PRICE_launch] = 1,
+	    [PRICE_path] = 1178,
+	    [PRICE_total] = 1939,
+	    [PRICE_kib] = 4000,
 	    [PRICE_rows] = 32000 } },
 	{ { SHAPE, .window = 512, .num_seqs = 3, .max_query = 200, .mean_query = 100,
 	    .query_tokens = 300, .max_seq = 700, .keys_per_query = 400, .kv_kib = 8000 },
 	  { 16, 32, 1, 0, { 0 } },
 	  1,
-	  { [PRICE_launch] = 1, [PRICE_path] = 2009, [PRICE_total] = 1876, [PRICE_kib] = 8000,
+	  { [PRICE_launch] = 1,
+	    [PRICE_path] = 2009,
+	    [PRICE_total] = 1876,
+	    [PRICE_kib] = 8000,
 	    [PRICE_rows] = 9600 } },
 #undef SHAPE
 };
@@ -230,8 +245,8 @@ static struct config random_config(const struct space *s)
 
 /* From the largest value down, so that of equals the smallest stays; -1: none is legal. */
 static long long least_of(const struct kernel *k, struct config c, const struct price *price,
-			  const attune_shape *s, const struct part *p,
-			  const struct device_info *d, struct config *out)
+			  const attune_shape *s, const struct part *p, const struct device_info *d,
+			  struct config *out)
 {
 	const int axis = k->space->formula_axis;
 	long long least = -1;
@@ -261,7 +276,7 @@ static void one_choice(const struct kernel *k, const struct device_info *d, unsi
 	if (!below(20))
 		s.head_size = 20; /* which no kernel takes */
 	for (int i = 0; !below(4) && i < NUM_PRICE_TERMS; i++)
-		price.fs[i] = i == PRICE_launch; /* all are equal */
+		price.fs[i] = i == PRICE_launch;             /* all are equal */
 	if (axis >= 0 && k->space->num_formulas && below(2)) /* which then means nothing */
 		c.v[axis] = -1 - (int)below((unsigned)k->space->num_formulas);
 	const long long least = least_of(k, c, &price, &s, &p, d, &want);

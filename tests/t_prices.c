@@ -12,7 +12,10 @@
 enum { MAX_BATCHES = 220, MOST = 12 };
 
 /* In the order of price_terms.def; what is not named costs nothing. */
-#define FS(...) { [PRICE_launch] = 2500000000, __VA_ARGS__ }
+#define FS(...)                                          \
+	{                                                \
+		[PRICE_launch] = 2500000000, __VA_ARGS__ \
+	}
 
 /* Families and what they cost: one that walks the keys fast and starts slowly, one the other
  * way round, and one without segments. */
@@ -22,10 +25,12 @@ static const struct known {
 } known[] = {
 	{ "segmented",
 	  "BLOCK_M=16 TILE_SIZE=64",
-	  { 16, 64, 2, 128, FS([PRICE_path] = 12000000, [PRICE_split] = 2000000000, [PRICE_merge] = 150000) } },
+	  { 16, 64, 2, 128,
+	    FS([PRICE_path] = 12000000, [PRICE_split] = 2000000000, [PRICE_merge] = 150000) } },
 	{ "segmented",
 	  "BLOCK_M=16 TILE_SIZE=128",
-	  { 16, 128, 1, 64, FS([PRICE_path] = 8000000, [PRICE_split] = 3000000000, [PRICE_merge] = 100000) } },
+	  { 16, 128, 1, 64,
+	    FS([PRICE_path] = 8000000, [PRICE_split] = 3000000000, [PRICE_merge] = 100000) } },
 	{ "qblock",
 	  "BLOCK_M=16 TILE_SIZE=32",
 	  { 16, 32, 4, 0, FS([PRICE_path] = 17000000, [PRICE_rows] = 120000) } },
@@ -81,10 +86,10 @@ static int cheapest_known(const struct part *p, int *segments)
 		const struct kernel *kernel = kernel_find(BACKEND_GPU, known[k].kernel);
 		struct config c, at;
 		const char *where;
-		assert_true(config_parse(&c, kernel->space, with(known[k].kernel, known[k].set),
-					 &where));
-		const long long fs = config_cheapest(&at, &c, kernel, &known[k].price, &llama, p,
-						     &h200_run.device);
+		assert_true(
+		    config_parse(&c, kernel->space, with(known[k].kernel, known[k].set), &where));
+		const long long fs =
+		    config_cheapest(&at, &c, kernel, &known[k].price, &llama, p, &h200_run.device);
 		if (fs < 0 || (least >= 0 && fs >= least))
 			continue;
 		least = fs;
@@ -115,12 +120,12 @@ static void add_batch(struct data *d, const struct batch_text *b, const struct m
 			assert_true(config_parse(&c, s, with(one->kernel, set), &where));
 			if (s->why_illegal(&c, &llama, &p, &h200_run.device))
 				continue;
-			unsigned long long seed = noise_seed(b->text) + 100u * (unsigned)v +
-						  (unsigned)(one - known);
+			unsigned long long seed =
+			    noise_seed(b->text) + 100u * (unsigned)v + (unsigned)(one - known);
 			const double us = (double)price_estimate(&one->price, &p.f, v) / 1e9;
-			struct store_cell cell = cell_like(b->text, "decode", one->kernel,
-							   with(one->kernel, set),
-							   noisy(us, how->noise, &seed));
+			struct store_cell cell =
+			    cell_like(b->text, "decode", one->kernel, with(one->kernel, set),
+				      noisy(us, how->noise, &seed));
 			cell.split = b->split;
 			if (how->wrong_seqs && atoi(b->text) >= how->wrong_seqs &&
 			    cheapest == how->wrong && one - known == cheapest && v == segments) {
@@ -201,10 +206,11 @@ static void estimates_come_back(const struct making_of *how)
 		assert_int_equal(fitted->rows, of->price.rows);
 		assert_int_equal(fitted->tile, of->price.tile);
 		for (int s = 0; s < d->n; s++) {
-			const double error = worst_error(d, s, fitted, of, &p.choice[p.price[i].id]);
+			const double error =
+			    worst_error(d, s, fitted, of, &p.choice[p.price[i].id]);
 			if (!data_is_training(&d->v[s]) && error > 0.02)
-				fail_msg("%s %s, %s: %.4f", of->kernel, of->set,
-					 d->v[s].batch_text, error);
+				fail_msg("%s %s, %s: %.4f", of->kernel, of->set, d->v[s].batch_text,
+					 error);
 		}
 	}
 	prices_free(&p);

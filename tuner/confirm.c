@@ -330,8 +330,8 @@ static int confirm(struct data *d, const struct forest *f, const struct options 
 	d->pass = PASS_A; /* what was best then is what is doubted */
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
 	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
-	const int done = order && list.v && n &&
-			 (o->fill ? collect_holes : collect)(&w, d, f, order, n);
+	const int done =
+	    order && list.v && n && (o->fill ? collect_holes : collect)(&w, d, f, order, n);
 	for (int i = 0; done && i < n; i++)
 		scenario_again(&list.v[i], &d->v[order[i]]);
 	if (!done)
