@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "small_forest.h"
 #include "heard.h"
 
 static char folder[] = "/tmp/t_emit.XXXXXX";
@@ -135,71 +136,6 @@ static const char golden[] =
     "\tVECTOR(join, 1, .units = 1)\n"
     "\n"
     "#endif\n";
-
-static void leaf(struct tree *t, int at, int action, int support, long long cost)
-{
-	t->v[at].action = action;
-	t->v[at].support = support;
-	t->v[at].cost = cost;
-	t->v[at].weight = support;
-}
-
-static void small_forest(struct forest *f, const struct data *d)
-{
-	struct tree *t;
-	*f = (struct forest){ .gpu = "h200", .num_choices = 2, .num_prices = 1 };
-	f->price[0] = (struct selector_price){ DECIDE_DECODE, 1, 128, { 32, 64, 2, 96, { 0 } } };
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		f->price[0].price.fs[i] = 7 * i;
-	for (int c = 0; c < d->num_choices; c++)
-		f->choice[!strcmp(d->choice[c].kernel->name, "qblock")] = d->choice[c];
-	for (int i = 0; i < NUM_DECISIONS; i++)
-		assert_int_equal(tree_new_node(&f->tree[i]), 0);
-	f->tree[DECIDE_PREFILL].v[0].action = -1;
-	f->tree[DECIDE_JOIN].v[0].action = 1;
-	t = &f->tree[DECIDE_DECODE];
-	for (int i = 0; i < 4; i++)
-		tree_new_node(t);
-	t->v[0].feature = ATTUNE_FEATURE_num_seqs;
-	t->v[0].threshold = 8;
-	t->v[0].below = 1;
-	t->v[0].above = 2;
-	leaf(t, 1, 0, 1, 0);
-	t->v[1].runner_up = 1;
-	t->v[1].runner_up_cost = cost_of(125, 100);
-	t->v[2].feature = ATTUNE_FEATURE_max_seq;
-	t->v[2].threshold = 4096;
-	t->v[2].below = 3;
-	t->v[2].above = 4;
-	leaf(t, 3, 1, 5, 5 * 100000);
-	t->v[3].p95 = cost_of(150, 100);
-	t->v[3].remark = REMARK_UNSURE;
-	t->v[3].guarded = "a rule";
-	leaf(t, 4, 0, 2, FORBIDDEN_SUM + 7);
-}
-
-static struct data *small_data(void)
-{
-	struct data *d = data_new("h200", &h200_run);
-	struct store_cell c =
-	    cell_like("4q1s4k", "decode", "segmented", with("segmented", "SEGMENTS=16"), 100);
-	assert_true(data_add(d, &c));
-	c.batch = "5q1s4k";
-	c.split = "heldout";
-	c.median_us = 125;
-	assert_true(data_add(d, &c));
-	c.kernel = "qblock";
-	c.choice = with("qblock", "BLOCK_M=32");
-	c.median_us = 100;
-	assert_true(data_add(d, &c));
-	c.batch = "4q1s4k";
-	c.split = "train";
-	c.median_us = 125;
-	assert_true(data_add(d, &c));
-	assert_true(data_finish(d));
-	snprintf(d->hash, sizeof d->hash, "%032d", 42);
-	return d;
-}
 
 static char *binary(const char *kernel, const char *set, enum attune_dtype dtype)
 {
@@ -358,12 +294,6 @@ static void test_compiled_parsed_and_grown_agree(void **state)
 	forest_free(&parsed);
 }
 
-static void same_price(const struct selector_price *a, const struct selector_price *b)
-{
-	assert_true(a->decision == b->decision && a->id == b->id && a->head_size == b->head_size);
-	assert_memory_equal(&a->price, &b->price, sizeof a->price);
-}
-
 static void test_read_back(void **state)
 {
 	struct forest f, parsed;
@@ -395,59 +325,6 @@ static void test_read_back(void **state)
 	assert_non_null(strstr(said, "an id that CHOICES has"));
 	free(text);
 	forest_free(&f);
-}
-
-// clang-format off
-static const struct {
-	const char *name, *from, *to, *wanted;
-} wrong_prices[] = {
-	{ "another decision",  "PRICE(decode ", "PRICE(all",    "prefill, decode or join" },
-	{ "no decision",       "PRICE(decode ", "PRICE(",       "a name" },
-	{ "an unlisted id",    ",  1, 128,", ",  2, 128,",      "an id that CHOICES has" },
-	{ "a negative id",     ",  1, 128,", ", -1, 128,",      "another number" },
-	{ "no head size",      ",  1, 128,", ",  1, 0,",        "another number" },
-	{ "no rows",           "128,  32,", "128,  0,",         "another number" },
-	{ "no slots",          " 64, 2,", " 64, 0,",            "another number" },
-	{ "too many slots",    " 64, 2,", " 64, 1025,",         "another number" },
-	{ "a negative price",  "  96, 0, 7", "  96, 0, -7",     "another number" },
-	{ "a huge price",      "  96, 0, 7", "  96, 99999999999999, 7", "another number" },
-	{ "no number",         "  96, 0, 7", "  96, none, 7",   "a number" },
-	{ "too few numbers",   "  96, 0, 7", "  96, 7",         "','" },
-	{ "too many numbers",  "  96, 0, 7", "  96, 0, 0, 7",   "')'" },
-	{ "another row",       "\tPRICE(", "\tPRCE(",           "'#define'" },
-};
-// clang-format on
-
-static void test_wrong_prices(void **state)
-{
-	struct data *d = small_data();
-	struct forest f, parsed;
-	(void)state;
-	small_forest(&f, d);
-	char *text = forest_emit(&f, d), *wrong = malloc(strlen(text) + 100), where[20];
-	assert_true(forest_parse(&parsed, text, "text"));
-	assert_int_equal(parsed.num_prices, 1);
-	same_price(parsed.price, f.price);
-	forest_free(&parsed);
-	for (size_t i = 0; i < COUNT(wrong_prices); i++) {
-		const char *at = strstr(text, wrong_prices[i].from);
-		int line = 1;
-		assert_non_null(at);
-		sprintf(wrong, "%.*s%s%s", (int)(at - text), text, wrong_prices[i].to,
-			at + strlen(wrong_prices[i].from));
-		for (const char *c = text; c < strstr(text, "PRICE(decode"); c++)
-			line += *c == '\n';
-		snprintf(where, sizeof where, "text:%d: ", line);
-		listen_begin();
-		const int read = forest_parse(&parsed, wrong, "text");
-		const char *said = heard();
-		if (read || !strstr(said, where) || !strstr(said, wrong_prices[i].wanted))
-			fail_msg("%s: %s", wrong_prices[i].name, said);
-	}
-	free(wrong);
-	free(text);
-	forest_free(&f);
-	data_free(d);
 }
 
 /* Budgets hold, and every leaf has rows and a box. */
@@ -542,7 +419,6 @@ int main(void)
 		cmocka_unit_test(test_compiles_in_all_its_languages),
 		cmocka_unit_test(test_compiled_parsed_and_grown_agree),
 		cmocka_unit_test(test_read_back),
-		cmocka_unit_test(test_wrong_prices),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_python_agrees),
 	};
