@@ -2,58 +2,58 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  bdb9b6388abcc86bc53dea7e081bd247, protocol graph-rotating
+ *   database  13ed960b1cbbc70d96b339c00bac1845, protocol graph-rotating
  *   learned   from 912 scenarios, 162 held out
- *   judged    by times of a second pass in 199 of 1074 scenarios; it lacks 35 of the picks
- *   noise     0.50 % below 20 us, by 160 A/A pairs
- *             0.85 % below 200 us, by 316 A/A pairs
- *             0.77 % above, by 272 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.026 1.016 1.012 1.010 1.009 1.007 1.006 1.006
+ *   judged    by times of a second pass in 746 of 1074 scenarios; it lacks 22 of the picks
+ *   noise     0.50 % below 20 us, by 575 A/A pairs
+ *             0.69 % below 200 us, by 978 A/A pairs
+ *             0.58 % above, by 764 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.025 1.016 1.012 1.010 1.009 1.007 1.006 1.006
  *             1.005 1.005 1.004 1.004
- *             trees of depth 3: 1.0495 at best, 1.0506 by look-ahead; this one 1.0258
- *   decode    best of 1, 2, ... choices: 1.012 1.010 1.009 1.008 1.007 1.006 1.006 1.005
- *             1.005 1.004 1.004 1.004
- *             trees of depth 3: 1.0416 at best, 1.0473 by look-ahead; this one 1.0121
+ *             trees of depth 3: 1.0483 at best, 1.0495 by look-ahead; this one 1.0248
+ *   decode    best of 1, 2, ... choices: 1.011 1.009 1.008 1.007 1.006 1.006 1.005 1.005
+ *             1.004 1.004 1.004 1.004
+ *             trees of depth 3: 1.0417 at best, 1.0473 by look-ahead; this one 1.0109
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.137    inf   83.5
- *   tree        peers                       43  1.021  1.198  1.270   93.0
- *   tree        heldout                    162    inf  1.141    inf   84.0
- *   tree        heldout_blocked             20    inf  1.044    inf   95.0
- *   tree        heldout_extrapolated        14  1.023  1.138  1.138   85.7
- *   tree        heldout_offgrid             25  1.041  1.220  1.500   88.0
- *   tree        heldout_random              57    inf  1.128    inf   84.2
- *   tree        heldout_shape               22    inf  1.100    inf   68.2
- *   tree        heldout_traces              24  1.037  1.141  1.296   83.3
- *   best_fixed  train                      869  1.905  7.692 42.760    9.6
- *   best_fixed  peers                       43  1.411  5.385 16.306   25.6
- *   best_fixed  heldout                    162  1.843  8.383 27.915   14.2
- *   best_fixed  heldout_blocked             20  1.370  2.611  2.813   20.0
- *   best_fixed  heldout_extrapolated        14  2.718 21.857 21.857   14.3
- *   best_fixed  heldout_offgrid             25  2.243 16.912 27.915   20.0
- *   best_fixed  heldout_random              57  1.871  6.128  8.383   12.3
- *   best_fixed  heldout_shape               22  1.948  8.561  9.509    9.1
- *   best_fixed  heldout_traces              24  1.408  2.241  3.583   12.5
- *   vllm_rule   train                      869  2.278  7.638 75.737    5.4
- *   vllm_rule   peers                       43  1.550  3.237  3.300   20.9
- *   vllm_rule   heldout                    162  2.365  8.229 32.882    1.2
- *   vllm_rule   heldout_blocked             20  2.146  4.865  5.889    0.0
- *   vllm_rule   heldout_extrapolated        14  1.912  9.261  9.261    7.1
- *   vllm_rule   heldout_offgrid             25  2.465 14.575 32.882    0.0
- *   vllm_rule   heldout_random              57  2.423  9.142 11.405    1.8
- *   vllm_rule   heldout_shape               22  3.124 12.223 17.287    0.0
- *   vllm_rule   heldout_traces              24  2.034  4.336  4.792    0.0
- *   default     train                      869  1.778  3.890 21.124    9.7
- *   default     peers                       43  1.472  2.732  2.770   14.0
- *   default     heldout                    162  1.642  3.710  7.786   12.3
- *   default     heldout_blocked             20  1.555  2.720  3.952   10.0
- *   default     heldout_extrapolated        14  2.291  4.835  4.835    7.1
- *   default     heldout_offgrid             25  1.806  3.710  7.786    8.0
- *   default     heldout_random              57  1.582  3.733  4.466   10.5
- *   default     heldout_shape               22  1.601  2.622  2.694    9.1
- *   default     heldout_traces              24  1.435  2.383  2.513   29.2
+ *   tree        train                      869    inf  1.123    inf   82.4
+ *   tree        peers                       43  1.007  1.032  1.050  100.0
+ *   tree        heldout                    162    inf  1.136    inf   80.9
+ *   tree        heldout_blocked             20  1.024  1.047  1.085   95.0
+ *   tree        heldout_extrapolated        14  1.014  1.138  1.138   92.9
+ *   tree        heldout_offgrid             25    inf  1.141    inf   80.0
+ *   tree        heldout_random              57    inf  1.151    inf   75.4
+ *   tree        heldout_shape               22  1.036  1.114  1.126   63.6
+ *   tree        heldout_traces              24  1.027  1.073  1.137   91.7
+ *   best_fixed  train                      869  1.916  8.037 43.272    9.4
+ *   best_fixed  peers                       43  1.414  5.378 16.705   25.6
+ *   best_fixed  heldout                    162  1.851  8.496 28.152   13.0
+ *   best_fixed  heldout_blocked             20  1.379  2.625  2.822   15.0
+ *   best_fixed  heldout_extrapolated        14  2.740 22.253 22.253   14.3
+ *   best_fixed  heldout_offgrid             25  2.256 17.077 28.152   20.0
+ *   best_fixed  heldout_random              57  1.875  6.106  8.496   10.5
+ *   best_fixed  heldout_shape               22  1.961  8.706  9.536    9.1
+ *   best_fixed  heldout_traces              24  1.411  2.242  3.589   12.5
+ *   vllm_rule   train                      869  2.402  9.319 78.599    3.6
+ *   vllm_rule   peers                       43  1.592  3.239  3.297   20.9
+ *   vllm_rule   heldout                    162  2.371  8.364 32.563    1.2
+ *   vllm_rule   heldout_blocked             20  2.155  4.862  5.884    0.0
+ *   vllm_rule   heldout_extrapolated        14  1.920  9.305  9.305    7.1
+ *   vllm_rule   heldout_offgrid             25  2.472 14.527 32.563    0.0
+ *   vllm_rule   heldout_random              57  2.428  9.288 11.268    1.8
+ *   vllm_rule   heldout_shape               22  3.134 12.316 17.274    0.0
+ *   vllm_rule   heldout_traces              24  2.034  4.350  4.803    0.0
+ *   default     train                      869  1.779  3.911 21.124    9.6
+ *   default     peers                       43  1.476  2.722  2.775   14.0
+ *   default     heldout                    162  1.646  3.711  7.718   12.3
+ *   default     heldout_blocked             20  1.560  2.725  3.955   10.0
+ *   default     heldout_extrapolated        14  2.314  4.891  4.891    7.1
+ *   default     heldout_offgrid             25  1.811  3.711  7.718    8.0
+ *   default     heldout_random              57  1.584  3.714  4.576   10.5
+ *   default     heldout_shape               22  1.604  2.611  2.681    9.1
+ *   default     heldout_traces              24  1.434  2.388  2.523   29.2
  *
  * PRICE(decision, id, head size, rows, tile, slots, start, prices...): what a
  * choice takes in fs, fitted to the times of training scenarios: the sum of its
@@ -103,111 +103,110 @@
 #define ATTUNE_H200_CHOICES(CHOICE) \
 	CHOICE( 0, naive,     "NUM_WARPS=4") \
 	CHOICE( 1, naive,     "NUM_WARPS=8") \
-	CHOICE( 2, qblock,    "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
-	CHOICE( 3, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 4, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE( 5, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2") \
-	CHOICE( 6, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
-	CHOICE( 7, qblock,    "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 8, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 9, qblock,    "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3") \
-	CHOICE(10, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE(11, segmented, "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(12, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(13, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(14, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(15, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(16, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(17, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(18, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(20, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1")
+	CHOICE( 2, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 3, qblock,    "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE( 4, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2") \
+	CHOICE( 5, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3") \
+	CHOICE( 6, qblock,    "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 7, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 8, qblock,    "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3") \
+	CHOICE( 9, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
+	CHOICE(10, segmented, "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(11, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(12, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(13, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(14, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(15, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(16, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(17, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(18, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, slots, start; fs of: launch, path, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(prefill,  0, 256,   1,   1, 8,   0, 535300000, 98130000, 10960000, 3729000, 1941000, 0, 0, 0) \
-	PRICE(prefill,  0, 128,   1,   1, 16,  32, 2738000, 73400000, 10750000, 1206000, 770000, 0, 0, 0) \
+	PRICE(prefill,  0, 256,   1,   1, 7,   0, 661000000, 98480000, 9875000, 3941000, 1860000, 0, 0, 0) \
+	PRICE(prefill,  0, 128,   1,   1, 12,  32, 0, 75300000, 9168000, 2582000, 576600, 0, 0, 0) \
 	PRICE(prefill,  0,  64,   1,   1, 8,   0, 4480000000, 19850000, 14910000, 0, 0, 0, 0, 0) \
-	PRICE(prefill,  3, 256,  16,  64, 1, 256, 549100000, 29550000, 942500, 108600, 0, 0, 0, 0) \
-	PRICE(prefill,  3, 128,  16,  64, 3, 256, 350700000, 17020000, 3932000, 20270, 418900, 0, 0, 0) \
-	PRICE(prefill,  3,  64,  16,  64, 4, 256, 823000000, 9980000, 2291000, 295200, 343000, 0, 0, 0) \
-	PRICE(prefill,  6, 128,  32,  32, 4, 128, 352200000, 33800000, 4429000, 205500, 143000, 0, 0, 0) \
-	PRICE(prefill,  7, 256,  64,  32, 2,  64, 3934000000, 47660000, 15070000, 9704, 301500, 0, 0, 0) \
-	PRICE(prefill,  7, 128,  64,  32, 2, 128, 1048000000, 30610000, 6407000, 111300, 124900, 0, 0, 0) \
-	PRICE(prefill,  7,  64,  64,  32, 3, 128, 1445000000, 19620000, 4994000, 450300, 82150, 0, 0, 0) \
-	PRICE(prefill,  8, 256,  64,  64, 1, 128, 1433000000, 46730000, 61050, 70980, 213600, 0, 0, 0) \
-	PRICE(prefill,  8, 128,  64,  64, 2, 128, 2485000000, 21000000, 6709000, 97080, 155300, 0, 0, 0) \
-	PRICE(prefill,  8,  64,  64,  64, 2, 256, 671400000, 13930000, 3551000, 525300, 61260, 0, 0, 0) \
-	PRICE(prefill,  9, 128, 128,  32, 2,  64, 4782000000, 34550000, 13540000, 59290, 172800, 0, 0, 0) \
-	PRICE(prefill,  9,  64, 128,  32, 2, 128, 2773000000, 23570000, 6761000, 711900, 77750, 0, 0, 0) \
-	PRICE(prefill, 10, 128, 128, 128, 1, 128, 2449000000, 28280000, 157400, 50880, 113700, 0, 0, 0) \
-	PRICE(prefill, 10,  64, 128, 128, 1, 256, 1289000000, 16660000, 756600, 657500, 47550, 0, 0, 0) \
-	PRICE(prefill, 12, 256,  16,  64, 1, 128, 3163000000, 32400000, 0, 0, 839400, 1555000000, 625900000, 1036000) \
-	PRICE(prefill, 12, 128,  16,  64, 3, 256, 956400000, 15890000, 4569000, 175400, 457000, 2081000000, 342200000, 269200) \
-	PRICE(prefill, 12,  64,  16,  64, 4, 256, 1171000000, 9235000, 2577000, 275500, 373400, 1975000000, 278200000, 211300) \
-	PRICE(prefill, 17, 256,  64,  64, 1, 128, 1606000000, 47210000, 0, 45340, 173300, 943000000, 568100000, 241300) \
-	PRICE(prefill, 17, 128,  64,  64, 2, 128, 2448000000, 21960000, 6030000, 118700, 173200, 1349000000, 211500000, 243700) \
-	PRICE(prefill, 17,  64,  64,  64, 2, 128, 2127000000, 14820000, 3518000, 122700, 167300, 1500000000, 211300000, 168000) \
-	PRICE(prefill, 18, 128, 128,  64, 2, 128, 2963000000, 36040000, 11030000, 104300, 157200, 1291000000, 169800000, 238300) \
-	PRICE(prefill, 18,  64, 128,  64, 2, 128, 3435000000, 19130000, 5959000, 184700, 135800, 1358000000, 89120000, 165900) \
-	PRICE(prefill, 19, 256, 128,  64, 1, 128, 0, 63270000, 0, 23570, 164800, 1098000000, 515900000, 278500) \
-	PRICE(prefill, 19, 128, 128,  64, 1, 128, 1512000000, 32340000, 0, 67210, 110700, 1656000000, 212900000, 179400) \
-	PRICE(prefill, 19,  64, 128,  64, 1, 128, 1849000000, 21760000, 0, 137700, 119200, 1573000000, 162300000, 125300) \
-	PRICE(prefill, 20, 128, 128, 128, 1, 128, 2642000000, 28760000, 0, 73390, 157000, 949900000, 235800000, 221600) \
-	PRICE(prefill, 20,  64, 128, 128, 1, 256, 1505000000, 16450000, 1293000, 172600, 83160, 1735000000, 132100000, 80090) \
-	PRICE(join   ,  3, 256,  16,  64, 1,   0, 1526000000, 28210000, 0, 205900, 4581000, 0, 0, 0) \
-	PRICE(join   ,  3, 128,  16,  64, 2,  64, 504000000, 18370000, 203400, 142500, 1299000, 0, 0, 0) \
-	PRICE(join   ,  3,  64,  16,  64, 3, 256, 580400000, 14060000, 232600, 120900, 107100, 0, 0, 0) \
-	PRICE(join   ,  8, 256,  64,  64, 1, 128, 0, 41090000, 4357000, 217200, 677800, 0, 0, 0) \
-	PRICE(join   ,  8, 128,  64,  64, 2,   0, 0, 25050000, 4511000, 127200, 497200, 0, 0, 0) \
-	PRICE(join   ,  8,  64,  64,  64, 2, 128, 2327000000, 12030000, 2052000, 372800, 247600, 0, 0, 0) \
-	PRICE(join   ,  9, 128, 128,  32, 2,   0, 0, 42520000, 0, 367000, 784000, 0, 0, 0) \
-	PRICE(join   ,  9,  64, 128,  32, 2, 128, 770700000, 24700000, 5375000, 422100, 100700, 0, 0, 0) \
-	PRICE(join   , 10, 128, 128, 128, 1,   0, 665500000, 27120000, 0, 240700, 687400, 0, 0, 0) \
-	PRICE(join   , 10,  64, 128, 128, 2,  64, 4357000000, 12710000, 11580000, 357900, 387800, 0, 0, 0) \
-	PRICE(join   , 12, 128,  16,  64, 3,  32, 1042000000, 18100000, 4625000, 141100, 1166000, 22610000000, 0, 857800) \
-	PRICE(join   , 17, 256,  64,  64, 1,   0, 6523000000, 23730000, 0, 380600, 2017000, 0, 698000000, 924200) \
-	PRICE(join   , 17, 128,  64,  64, 2,   0, 964300000, 24000000, 3634000, 224000, 484400, 4846000000, 119600000, 475300) \
-	PRICE(join   , 17,  64,  64,  64, 2,  64, 2823000000, 15630000, 1855000, 268400, 278200, 873400000, 10840000, 309100) \
-	PRICE(join   , 18, 128, 128,  64, 2,   0, 1314000000, 40160000, 2998000, 362500, 476700, 3867000000, 152600000, 426300) \
-	PRICE(join   , 18,  64, 128,  64, 2,  32, 3726000000, 19750000, 4662000, 315300, 218100, 1410000000, 0, 252400) \
-	PRICE(join   , 19, 256, 128,  64, 1,   0, 6965000000, 31280000, 0, 464900, 2024000, 0, 768800000, 554100) \
-	PRICE(join   , 19, 128, 128,  64, 2,   0, 0, 27650000, 6054000, 442800, 794300, 3137000000, 244800000, 503000) \
-	PRICE(join   , 19,  64, 128,  64, 1,  32, 4386000000, 14330000, 0, 706400, 343700, 1384000000, 0, 302200) \
-	PRICE(join   , 20, 128, 128, 128, 1,   0, 0, 29210000, 0, 259000, 792300, 2258000000, 340500000, 470300) \
+	PRICE(prefill,  2, 256,  16,  64, 1, 256, 549100000, 29550000, 942500, 108600, 0, 0, 0, 0) \
+	PRICE(prefill,  2, 128,  16,  64, 3, 256, 350700000, 17020000, 3932000, 20270, 418900, 0, 0, 0) \
+	PRICE(prefill,  2,  64,  16,  64, 4, 256, 823000000, 9980000, 2291000, 295200, 343000, 0, 0, 0) \
+	PRICE(prefill,  5, 128,  32,  32, 4, 128, 352200000, 33800000, 4429000, 205500, 143000, 0, 0, 0) \
+	PRICE(prefill,  6, 256,  64,  32, 2,  64, 3934000000, 47660000, 15070000, 9704, 301500, 0, 0, 0) \
+	PRICE(prefill,  6, 128,  64,  32, 2, 128, 1048000000, 30610000, 6407000, 111300, 124900, 0, 0, 0) \
+	PRICE(prefill,  6,  64,  64,  32, 3, 128, 1445000000, 19620000, 4994000, 450300, 82150, 0, 0, 0) \
+	PRICE(prefill,  7, 256,  64,  64, 1, 128, 1433000000, 46730000, 61050, 70980, 213600, 0, 0, 0) \
+	PRICE(prefill,  7, 128,  64,  64, 2, 128, 2485000000, 21000000, 6709000, 97080, 155300, 0, 0, 0) \
+	PRICE(prefill,  7,  64,  64,  64, 2, 256, 671400000, 13930000, 3551000, 525300, 61260, 0, 0, 0) \
+	PRICE(prefill,  8, 128, 128,  32, 2,  64, 4782000000, 34550000, 13540000, 59290, 172800, 0, 0, 0) \
+	PRICE(prefill,  8,  64, 128,  32, 2, 128, 2773000000, 23570000, 6761000, 711900, 77750, 0, 0, 0) \
+	PRICE(prefill,  9, 128, 128, 128, 1, 128, 2449000000, 28280000, 157400, 50880, 113700, 0, 0, 0) \
+	PRICE(prefill,  9,  64, 128, 128, 1, 256, 1289000000, 16660000, 756600, 657500, 47550, 0, 0, 0) \
+	PRICE(prefill, 11, 256,  16,  64, 1, 128, 3163000000, 32400000, 0, 0, 839400, 1555000000, 625900000, 1036000) \
+	PRICE(prefill, 11, 128,  16,  64, 3, 256, 956400000, 15890000, 4569000, 175400, 457000, 2081000000, 342200000, 269200) \
+	PRICE(prefill, 11,  64,  16,  64, 4, 256, 1171000000, 9235000, 2577000, 275500, 373400, 1975000000, 278200000, 211300) \
+	PRICE(prefill, 16, 256,  64,  64, 1, 128, 1606000000, 47210000, 0, 45340, 173300, 943000000, 568100000, 241300) \
+	PRICE(prefill, 16, 128,  64,  64, 2, 128, 2448000000, 21960000, 6030000, 118700, 173200, 1349000000, 211500000, 243700) \
+	PRICE(prefill, 16,  64,  64,  64, 2, 128, 2127000000, 14820000, 3518000, 122700, 167300, 1500000000, 211300000, 168000) \
+	PRICE(prefill, 17, 128, 128,  64, 2, 128, 2963000000, 36040000, 11030000, 104300, 157200, 1291000000, 169800000, 238300) \
+	PRICE(prefill, 17,  64, 128,  64, 2, 128, 3435000000, 19130000, 5959000, 184700, 135800, 1358000000, 89120000, 165900) \
+	PRICE(prefill, 18, 256, 128,  64, 1, 128, 0, 63270000, 0, 23570, 164800, 1098000000, 515900000, 278500) \
+	PRICE(prefill, 18, 128, 128,  64, 1, 128, 1512000000, 32340000, 0, 67210, 110700, 1656000000, 212900000, 179400) \
+	PRICE(prefill, 18,  64, 128,  64, 1, 128, 1849000000, 21760000, 0, 137700, 119200, 1573000000, 162300000, 125300) \
+	PRICE(prefill, 19, 128, 128, 128, 1, 128, 2642000000, 28760000, 0, 73390, 157000, 949900000, 235800000, 221600) \
+	PRICE(prefill, 19,  64, 128, 128, 1, 256, 1505000000, 16450000, 1293000, 172600, 83160, 1735000000, 132100000, 80090) \
+	PRICE(join   ,  2, 256,  16,  64, 1, 128, 653500000, 33010000, 0, 32120, 1745000, 0, 0, 0) \
+	PRICE(join   ,  2, 128,  16,  64, 3,   0, 1283000000, 18290000, 3885000, 75900, 1333000, 0, 0, 0) \
+	PRICE(join   ,  2,  64,  16,  64, 3, 256, 494300000, 14180000, 387600, 79850, 122100, 0, 0, 0) \
+	PRICE(join   ,  7, 256,  64,  64, 1,  32, 2704000000, 47770000, 6812000, 0, 720600, 0, 0, 0) \
+	PRICE(join   ,  7, 128,  64,  64, 2,  64, 802500000, 26080000, 4683000, 15260, 364500, 0, 0, 0) \
+	PRICE(join   ,  7,  64,  64,  64, 3, 256, 1562000000, 10250000, 7114000, 141000, 220500, 0, 0, 0) \
+	PRICE(join   ,  8, 128, 128,  32, 2,   0, 0, 51010000, 2424000, 70340, 501000, 0, 0, 0) \
+	PRICE(join   ,  8,  64, 128,  32, 2,   0, 3643000000, 24510000, 10540000, 0, 170100, 0, 0, 0) \
+	PRICE(join   ,  9, 128, 128, 128, 1, 128, 2844000000, 29350000, 0, 313, 337700, 0, 0, 0) \
+	PRICE(join   ,  9,  64, 128, 128, 2,   0, 5387000000, 10910000, 12910000, 109000, 413600, 0, 0, 0) \
+	PRICE(join   , 11, 128,  16,  64, 3,   0, 1612000000, 18320000, 6976000, 44640, 1120000, 30300000000, 124300000, 836000) \
+	PRICE(join   , 16, 256,  64,  64, 1,  64, 1799000000, 48730000, 0, 78830, 427900, 1831000000, 603800000, 573400) \
+	PRICE(join   , 16, 128,  64,  64, 2,  64, 0, 26840000, 3561000, 96570, 336000, 5632000000, 100800000, 410500) \
+	PRICE(join   , 16,  64,  64,  64, 3, 256, 821000000, 14210000, 6198000, 106600, 183600, 2170000000, 17290000, 238900) \
+	PRICE(join   , 17, 128, 128,  64, 2,  32, 2136000000, 42800000, 7867000, 114100, 245100, 3836000000, 137400000, 394200) \
+	PRICE(join   , 17,  64, 128,  64, 4, 256, 745200000, 18320000, 10950000, 130800, 170300, 825000000, 0, 231700) \
+	PRICE(join   , 18, 256, 128,  64, 1,  64, 859800000, 65650000, 0, 50360, 405900, 2959000000, 544700000, 409000) \
+	PRICE(join   , 18, 128, 128,  64, 2,  64, 0, 28880000, 17270000, 130200, 397000, 3502000000, 199200000, 437200) \
+	PRICE(join   , 18,  64, 128,  64, 2, 256, 1810000000, 14100000, 14270000, 245600, 229600, 1870000000, 0, 238100) \
+	PRICE(join   , 19, 128, 128, 128, 1,  32, 0, 31160000, 0, 57620, 606900, 3505000000, 178800000, 504700) \
+	PRICE(decode ,  0, 256,   1,   1, 8,   0, 1994000000, 112800000, 11470000, 59170, 1671000, 0, 0, 0) \
+	PRICE(decode ,  0, 128,   1,   1, 12,   0, 1977000000, 98450000, 8718000, 108300, 1051000, 0, 0, 0) \
+	PRICE(decode ,  0,  64,   1,   1, 16,   0, 2153000000, 87800000, 9295000, 167000, 361100, 0, 0, 0) \
 	PRICE(decode ,  1, 256,   1,   1, 16,  32, 390300000, 55510000, 16500000, 126400, 3719000, 0, 0, 0) \
-	PRICE(decode ,  1, 128,   1,   1, 8,  32, 582300000, 48960000, 11410000, 93260, 1442000, 0, 0, 0) \
-	PRICE(decode ,  1,  64,   1,   1, 8,  32, 961500000, 42630000, 8829000, 0, 1065000, 0, 0, 0) \
-	PRICE(decode ,  2, 256,  16,  32, 2,  32, 2309000000, 63070000, 307200, 0, 2646000, 0, 0, 0) \
-	PRICE(decode ,  2, 128,  16,  32, 4,  64, 2527000000, 30180000, 7134000, 0, 704700, 0, 0, 0) \
-	PRICE(decode ,  2,  64,  16,  32, 4,   0, 3867000000, 18240000, 3801000, 0, 238300, 0, 0, 0) \
-	PRICE(decode ,  3, 256,  16,  64, 1,  64, 2108000000, 30750000, 3144000, 18820, 2307000, 0, 0, 0) \
-	PRICE(decode ,  3, 128,  16,  64, 3, 128, 1504000000, 16830000, 2794000, 88140, 873000, 0, 0, 0) \
-	PRICE(decode ,  3,  64,  16,  64, 4,   0, 2900000000, 12270000, 2272000, 59500, 702900, 0, 0, 0) \
-	PRICE(decode ,  4, 128,  16, 128, 1, 128, 2364000000, 11250000, 0, 87200, 949900, 0, 0, 0) \
-	PRICE(decode ,  4,  64,  16, 128, 2,  64, 2502000000, 7301000, 1211000, 83830, 1111000, 0, 0, 0) \
-	PRICE(decode ,  5, 256,  32,  32, 2,  32, 1942000000, 69740000, 0, 24330, 698900, 0, 0, 0) \
-	PRICE(decode ,  5, 128,  32,  32, 4,  32, 2310000000, 33800000, 1164000, 89820, 453600, 0, 0, 0) \
-	PRICE(decode ,  5,  64,  32,  32, 4,   0, 3044000000, 24740000, 1633000, 23670, 408000, 0, 0, 0) \
-	PRICE(decode , 11, 256,  16,  32, 3,  32, 2784000000, 60550000, 7324000, 29840, 1785000, 2132000000, 605600000, 1845000) \
-	PRICE(decode , 11, 128,  16,  32, 4,  32, 3491000000, 34420000, 1633000, 67400, 558100, 2055000000, 215500000, 568100) \
-	PRICE(decode , 11,  64,  16,  32, 8,  64, 2161000000, 23750000, 2167000, 78190, 322300, 1961000000, 200300000, 279500) \
-	PRICE(decode , 12, 256,  16,  64, 1,  64, 2475000000, 30830000, 1250000, 43260, 1882000, 2367000000, 577900000, 2262000) \
-	PRICE(decode , 12, 128,  16,  64, 3,  64, 2784000000, 17390000, 2738000, 92040, 805800, 2345000000, 220100000, 799000) \
-	PRICE(decode , 12,  64,  16,  64, 4,  32, 2772000000, 12340000, 1782000, 88000, 612800, 1889000000, 215600000, 459700) \
-	PRICE(decode , 13, 256,  16,  64, 1,  64, 2430000000, 32090000, 0, 16800, 1963000, 2468000000, 573800000, 2670000) \
-	PRICE(decode , 13, 128,  16,  64, 2,  64, 2888000000, 17170000, 2091000, 60140, 1051000, 2234000000, 218700000, 1154000) \
-	PRICE(decode , 13,  64,  16,  64, 4,  32, 3101000000, 9217000, 2467000, 87790, 646500, 1942000000, 216000000, 463100) \
-	PRICE(decode , 14, 128,  16, 128, 1, 128, 2728000000, 10980000, 0, 81580, 950200, 2144000000, 220900000, 1261000) \
-	PRICE(decode , 14,  64,  16, 128, 2,  64, 2741000000, 7595000, 1032000, 91730, 1126000, 1750000000, 232100000, 838300) \
-	PRICE(decode , 15, 128,  16, 128, 1, 128, 2536000000, 12090000, 0, 38210, 1065000, 2205000000, 225900000, 1419000) \
-	PRICE(decode , 15,  64,  16, 128, 2, 128, 2702000000, 6064000, 1755000, 80570, 1055000, 1779000000, 242800000, 729300) \
-	PRICE(decode , 16, 256,  32,  32, 2,  64, 0, 72300000, 1578000, 0, 0, 2175000000, 580700000, 646900) \
-	PRICE(decode , 16, 128,  32,  32, 4,  64, 1329000000, 37170000, 4177000, 26460, 319600, 2410000000, 208900000, 424100) \
-	PRICE(decode , 16,  64,  32,  32, 4,  32, 2431000000, 25080000, 2024000, 0, 343800, 2286000000, 206800000, 175500) \
-	PRICE(decode , 17, 256,  64,  64, 1,  64, 1701000000, 45250000, 3059000, 12290, 681800, 2412000000, 573600000, 466200) \
-	PRICE(decode , 17, 128,  64,  64, 2, 128, 988700000, 22710000, 6570000, 0, 472200, 2664000000, 205100000, 253700) \
-	PRICE(decode , 17,  64,  64,  64, 2, 128, 1428000000, 15410000, 3955000, 3119, 452700, 2230000000, 210500000, 127200)
+	PRICE(decode ,  1, 128,   1,   1, 6,  32, 639100000, 48920000, 10270000, 51410, 1015000, 0, 0, 0) \
+	PRICE(decode ,  1,  64,   1,   1, 6,  32, 985000000, 42630000, 8349000, 0, 986600, 0, 0, 0) \
+	PRICE(decode ,  2, 256,  16,  64, 1,  64, 2108000000, 30750000, 3144000, 18820, 2307000, 0, 0, 0) \
+	PRICE(decode ,  2, 128,  16,  64, 3, 128, 1504000000, 16830000, 2794000, 88140, 873000, 0, 0, 0) \
+	PRICE(decode ,  2,  64,  16,  64, 4,   0, 2900000000, 12270000, 2272000, 59500, 702900, 0, 0, 0) \
+	PRICE(decode ,  3, 128,  16, 128, 1, 128, 2364000000, 11250000, 0, 87200, 949900, 0, 0, 0) \
+	PRICE(decode ,  3,  64,  16, 128, 2,  64, 2502000000, 7301000, 1211000, 83830, 1111000, 0, 0, 0) \
+	PRICE(decode ,  4, 256,  32,  32, 2,  32, 1942000000, 69740000, 0, 24330, 698900, 0, 0, 0) \
+	PRICE(decode ,  4, 128,  32,  32, 4,  32, 2310000000, 33800000, 1164000, 89820, 453600, 0, 0, 0) \
+	PRICE(decode ,  4,  64,  32,  32, 6,  64, 1526000000, 24460000, 3617000, 10990, 264500, 0, 0, 0) \
+	PRICE(decode , 10, 256,  16,  32, 3,  32, 2784000000, 60550000, 7324000, 29840, 1785000, 2132000000, 605600000, 1845000) \
+	PRICE(decode , 10, 128,  16,  32, 6,  32, 3393000000, 33320000, 4187000, 75130, 566200, 1990000000, 212500000, 714200) \
+	PRICE(decode , 10,  64,  16,  32, 8,  64, 2161000000, 23750000, 2167000, 78190, 322300, 1961000000, 200300000, 279500) \
+	PRICE(decode , 11, 256,  16,  64, 1,  64, 2475000000, 30830000, 1250000, 43260, 1882000, 2367000000, 577900000, 2262000) \
+	PRICE(decode , 11, 128,  16,  64, 3,  64, 2784000000, 17390000, 2738000, 92040, 805800, 2345000000, 220100000, 799000) \
+	PRICE(decode , 11,  64,  16,  64, 4,  32, 2772000000, 12340000, 1782000, 88000, 612800, 1889000000, 215600000, 459700) \
+	PRICE(decode , 12, 256,  16,  64, 1,  64, 2430000000, 32090000, 0, 16800, 1963000, 2468000000, 573800000, 2670000) \
+	PRICE(decode , 12, 128,  16,  64, 2,  64, 2888000000, 17170000, 2091000, 60140, 1051000, 2234000000, 218700000, 1154000) \
+	PRICE(decode , 12,  64,  16,  64, 4,  32, 3101000000, 9217000, 2467000, 87790, 646500, 1942000000, 216000000, 463100) \
+	PRICE(decode , 13, 128,  16, 128, 1, 128, 2728000000, 10980000, 0, 81580, 950200, 2144000000, 220900000, 1261000) \
+	PRICE(decode , 13,  64,  16, 128, 2,  64, 2741000000, 7595000, 1032000, 91730, 1126000, 1750000000, 232100000, 838300) \
+	PRICE(decode , 14, 128,  16, 128, 1, 128, 2536000000, 12090000, 0, 38210, 1065000, 2205000000, 225900000, 1419000) \
+	PRICE(decode , 14,  64,  16, 128, 2, 128, 2702000000, 6064000, 1755000, 80570, 1055000, 1779000000, 242800000, 729300) \
+	PRICE(decode , 15, 256,  32,  32, 2,  64, 0, 72300000, 1578000, 0, 0, 2175000000, 580700000, 646900) \
+	PRICE(decode , 15, 128,  32,  32, 4,  64, 1329000000, 37170000, 4177000, 26460, 319600, 2410000000, 208900000, 424100) \
+	PRICE(decode , 15,  64,  32,  32, 6,  64, 1648000000, 24560000, 2602000, 43810, 281900, 2292000000, 202100000, 191900) \
+	PRICE(decode , 16, 256,  64,  64, 1,  64, 1701000000, 45250000, 3059000, 12290, 681800, 2412000000, 573600000, 466200) \
+	PRICE(decode , 16, 128,  64,  64, 2, 128, 988700000, 22710000, 6570000, 0, 472200, 2664000000, 205100000, 253700) \
+	PRICE(decode , 16,  64,  64,  64, 2, 128, 1428000000, 15410000, 3955000, 3119, 452700, 2230000000, 210500000, 127200)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -222,7 +221,6 @@
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
@@ -231,7 +229,6 @@
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
@@ -240,7 +237,6 @@
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
@@ -249,7 +245,6 @@
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
@@ -258,13 +253,11 @@
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
@@ -332,29 +325,24 @@
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 556 scenarios, 1.026, p95 1.144 */
+	return -2; /* 556 scenarios, 1.025, p95 1.135 */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 686 scenarios, 1.012, p95 1.070 */
+	return -2; /* 686 scenarios, 1.011, p95 1.064 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
-	if (f->keys_per_query <= 559) {
-		return -2; /* 111 scenarios, 1.020, p95 1.100; next 1, 1.099 */
-	} else {
-		return 1; /* 219 scenarios, 1.012, p95 1.068; next -2, 1.045 */
-	}
+	(void)f;
+	return -2; /* 330 scenarios, 1.011, p95 1.100; next 1, 1.043 */
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
 	VECTOR(prefill, -2, .units = 1) \
 	VECTOR(decode, -2, .units = 1) \
-	VECTOR(join, -2, .keys_per_query = 0) \
-	VECTOR(join, -2, .keys_per_query = 559) \
-	VECTOR(join, 1, .keys_per_query = 560)
+	VECTOR(join, -2, .units = 1)
 
 #endif

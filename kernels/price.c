@@ -43,24 +43,47 @@ static long long parts(long long n, long long of)
 	return (n + of - 1) / of;
 }
 
-/* Of queries that differ, half of all last blocks are taken to be half full. */
-static long long q_blocks(const struct attune_features *f, long long block_q)
+/* Of queries that differ, all last blocks are taken to be half full. */
+static long long q_blocks(long long seqs, long long tokens, long long block_q)
 {
+	return max_of(seqs, parts(2 * tokens + seqs * (block_q - 1), 2 * block_q));
+}
+
+/* One part: its sequences are alike enough for one mean. */
+static struct load load_of_part(const struct attune_features *f, long long block_q)
+{
+	struct load l = { f->num_seqs, f->keys_per_query, 0 };
 	if (f->max_query <= block_q)
-		return f->num_seqs;
-	if (f->mean_query == f->max_query)
-		return f->num_seqs * parts(f->max_query, block_q);
-	return max_of(f->num_seqs,
-		      parts(2 * f->query_tokens + f->num_seqs * (block_q - 1), 2 * block_q));
+		return l;
+	l.mean += block_q / 2;
+	l.blocks = f->mean_query == f->max_query
+		       ? f->num_seqs * parts(f->max_query, block_q)
+		       : q_blocks(f->num_seqs, f->query_tokens, block_q);
+	return l;
+}
+
+/* Decodes, a block each, beside prefills: the mean is over the blocks of both. */
+static struct load load_of_both(const struct attune_features *f, long long block_q)
+{
+	const long long decodes = max_of(f->decode_seqs, 1), tokens = max_of(f->prefill_tokens, 1);
+	const long long of_decodes = f->decode_kv / decodes;
+	const long long pairs = f->keys_per_query * f->query_tokens -
+				of_decodes * (f->query_tokens - f->prefill_tokens);
+	const long long of_prefills = max_of(pairs, 0) / tokens + block_q / 2;
+	const long long blocks = q_blocks(f->num_seqs - f->decode_seqs, tokens, block_q);
+	const long long all = max_of(blocks, 1) + decodes;
+	return (struct load){ all, (blocks * of_prefills + decodes * of_decodes) / all, 0 };
 }
 
 static struct load load_of(const struct price *p, const struct attune_features *f)
 {
 	const long long block_q = max_of(p->rows / f->group, 1);
-	const long long heads = f->num_kv_heads * parts(f->group, p->rows);
-	const long long longest = min_of(f->max_seq, f->window + block_q);
-	const long long keys = f->keys_per_query + (f->max_query > block_q ? block_q / 2 : 0);
-	return (struct load){ q_blocks(f, block_q) * heads, min_of(keys, longest), longest };
+	const int is_whole = f->max_query > DECODE_MAX_QUERY && f->query_tokens > f->prefill_tokens;
+	struct load l = is_whole ? load_of_both(f, block_q) : load_of_part(f, block_q);
+	l.blocks *= f->num_kv_heads * parts(f->group, p->rows);
+	l.longest = min_of(f->max_seq, f->window + block_q);
+	l.mean = min_of(l.mean, l.longest);
+	return l;
 }
 
 static long long path(const struct price *p, const struct attune_features *f,

@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { MIN_CELLS = 8, FOLDS = 5, SWEEPS = 2000, REWEIGHTS = 3, MAX_SIZES = 16, MAX_OFFERS = 256 };
-static const int slots_tried[] = { 1, 2, 3, 4, 8, 16 };
+static const int slots_tried[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 16 };
 static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
 static const double near_best = 8; /* slower than that says nothing */
 static const double trusted = 0.02, far_off = 0.2; /* relative errors */
@@ -159,7 +159,8 @@ static int value_of_axis(const struct offer *o, int member)
 	return s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].values[member];
 }
 
-/* Blocks that the shared memory of a unit holds; at least one. */
+/* Blocks that the shared memory of a unit holds, beside each the 1 KiB that CUDA takes;
+ * at least one. */
 static int most_slots(const struct market *k, const struct offer *o, int head_size)
 {
 	const struct device_info *d = &k->d->run.device;
@@ -171,7 +172,7 @@ static int most_slots(const struct market *k, const struct offer *o, int head_si
 			continue;
 		o->choice.kernel->space->geometry(&o->choice.config, &m->shape, &m->part[k->phase],
 						  d, &g);
-		const int fit = g.smem ? d->smem_per_unit / (int)g.smem : 1 << 16;
+		const int fit = g.smem ? d->smem_per_unit / ((int)g.smem + 1024) : 1 << 16;
 		most = fit > most ? fit : most;
 	}
 	return most;
