@@ -2,15 +2,15 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  13ed960b1cbbc70d96b339c00bac1845, protocol graph-rotating
+ *   database  ec0fea12b386886f27d5c32dbc50d3d2, protocol graph-rotating
  *   learned   from 912 scenarios, 162 held out
- *   judged    by times of a second pass in 746 of 1074 scenarios; it lacks 22 of the picks
- *   noise     0.50 % below 20 us, by 575 A/A pairs
- *             0.69 % below 200 us, by 978 A/A pairs
- *             0.58 % above, by 764 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.025 1.016 1.012 1.010 1.009 1.007 1.006 1.006
- *             1.005 1.005 1.004 1.004
- *             trees of depth 3: 1.0483 at best, 1.0495 by look-ahead; this one 1.0248
+ *   judged    by times of a second pass in 746 of 1074 scenarios; it lacks 2 of the picks
+ *   noise     0.50 % below 20 us, by 676 A/A pairs
+ *             0.67 % below 200 us, by 1276 A/A pairs
+ *             0.56 % above, by 1017 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.025 1.016 1.013 1.011 1.009 1.008 1.007 1.006
+ *             1.005 1.005 1.005 1.004
+ *             trees of depth 3: 1.0489 at best, 1.0501 by look-ahead; this one 1.0252
  *   decode    best of 1, 2, ... choices: 1.011 1.009 1.008 1.007 1.006 1.006 1.005 1.005
  *             1.004 1.004 1.004 1.004
  *             trees of depth 3: 1.0417 at best, 1.0473 by look-ahead; this one 1.0109
@@ -18,42 +18,42 @@
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.123    inf   82.4
- *   tree        peers                       43  1.007  1.032  1.050  100.0
- *   tree        heldout                    162    inf  1.136    inf   80.9
- *   tree        heldout_blocked             20  1.024  1.047  1.085   95.0
- *   tree        heldout_extrapolated        14  1.014  1.138  1.138   92.9
- *   tree        heldout_offgrid             25    inf  1.141    inf   80.0
- *   tree        heldout_random              57    inf  1.151    inf   75.4
- *   tree        heldout_shape               22  1.036  1.114  1.126   63.6
- *   tree        heldout_traces              24  1.027  1.073  1.137   91.7
+ *   tree        train                      869    inf  1.123    inf   83.2
+ *   tree        peers                       43  1.008  1.027  1.035  100.0
+ *   tree        heldout                    162    inf  1.087    inf   84.6
+ *   tree        heldout_blocked             20  1.025  1.052  1.077   90.0
+ *   tree        heldout_extrapolated        14  1.013  1.124  1.124   92.9
+ *   tree        heldout_offgrid             25    inf  1.084    inf   88.0
+ *   tree        heldout_random              57  1.022  1.092  1.141   86.0
+ *   tree        heldout_shape               22  1.034  1.102  1.120   63.6
+ *   tree        heldout_traces              24  1.027  1.082  1.105   87.5
  *   best_fixed  train                      869  1.916  8.037 43.272    9.4
- *   best_fixed  peers                       43  1.414  5.378 16.705   25.6
- *   best_fixed  heldout                    162  1.851  8.496 28.152   13.0
- *   best_fixed  heldout_blocked             20  1.379  2.625  2.822   15.0
- *   best_fixed  heldout_extrapolated        14  2.740 22.253 22.253   14.3
- *   best_fixed  heldout_offgrid             25  2.256 17.077 28.152   20.0
- *   best_fixed  heldout_random              57  1.875  6.106  8.496   10.5
- *   best_fixed  heldout_shape               22  1.961  8.706  9.536    9.1
- *   best_fixed  heldout_traces              24  1.411  2.242  3.589   12.5
+ *   best_fixed  peers                       43  1.412  5.339 16.201   25.6
+ *   best_fixed  heldout                    162  1.842  8.320 27.913   14.2
+ *   best_fixed  heldout_blocked             20  1.369  2.613  2.794   20.0
+ *   best_fixed  heldout_extrapolated        14  2.709 21.528 21.528   14.3
+ *   best_fixed  heldout_offgrid             25  2.245 16.968 27.913   20.0
+ *   best_fixed  heldout_random              57  1.870  6.142  8.320   12.3
+ *   best_fixed  heldout_shape               22  1.943  8.534  9.419    9.1
+ *   best_fixed  heldout_traces              24  1.407  2.240  3.580   12.5
  *   vllm_rule   train                      869  2.402  9.319 78.599    3.6
- *   vllm_rule   peers                       43  1.592  3.239  3.297   20.9
- *   vllm_rule   heldout                    162  2.371  8.364 32.563    1.2
- *   vllm_rule   heldout_blocked             20  2.155  4.862  5.884    0.0
- *   vllm_rule   heldout_extrapolated        14  1.920  9.305  9.305    7.1
- *   vllm_rule   heldout_offgrid             25  2.472 14.527 32.563    0.0
- *   vllm_rule   heldout_random              57  2.428  9.288 11.268    1.8
- *   vllm_rule   heldout_shape               22  3.134 12.316 17.274    0.0
- *   vllm_rule   heldout_traces              24  2.034  4.350  4.803    0.0
- *   default     train                      869  1.779  3.911 21.124    9.6
- *   default     peers                       43  1.476  2.722  2.775   14.0
- *   default     heldout                    162  1.646  3.711  7.718   12.3
- *   default     heldout_blocked             20  1.560  2.725  3.955   10.0
- *   default     heldout_extrapolated        14  2.314  4.891  4.891    7.1
- *   default     heldout_offgrid             25  1.811  3.711  7.718    8.0
- *   default     heldout_random              57  1.584  3.714  4.576   10.5
- *   default     heldout_shape               22  1.604  2.611  2.681    9.1
- *   default     heldout_traces              24  1.434  2.388  2.523   29.2
+ *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
+ *   vllm_rule   heldout                    162  2.364  8.310 33.114    1.2
+ *   vllm_rule   heldout_blocked             20  2.147  4.878  5.889    0.0
+ *   vllm_rule   heldout_extrapolated        14  1.906  9.239  9.239    7.1
+ *   vllm_rule   heldout_offgrid             25  2.463 14.479 33.114    0.0
+ *   vllm_rule   heldout_random              57  2.426  9.122 11.428    1.8
+ *   vllm_rule   heldout_shape               22  3.116 12.279 17.226    0.0
+ *   vllm_rule   heldout_traces              24  2.030  4.347  4.771    0.0
+ *   default     train                      869  1.780  3.911 21.124    9.6
+ *   default     peers                       43  1.474  2.733  2.759   14.0
+ *   default     heldout                    162  1.641  3.673  7.801   13.0
+ *   default     heldout_blocked             20  1.555  2.719  3.956   10.0
+ *   default     heldout_extrapolated        14  2.287  4.835  4.835    7.1
+ *   default     heldout_offgrid             25  1.806  3.673  7.801    8.0
+ *   default     heldout_random              57  1.581  3.732  4.457   12.3
+ *   default     heldout_shape               22  1.598  2.621  2.666    9.1
+ *   default     heldout_traces              24  1.434  2.382  2.523   29.2
  *
  * PRICE(decision, id, head size, rows, tile, slots, start, prices...): what a
  * choice takes in fs, fitted to the times of training scenarios: the sum of its
@@ -77,7 +77,7 @@
  *
  * A leaf that says -2 means the choice of least estimate among those with a price
  * for the decision, its SEGMENTS at that legal value which makes least of it; of the
- * join, one launch where that is estimated below the sum of both parts.
+ * join, one launch where that is estimated a tenth below the sum of both parts.
  *
  * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a
  * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.
@@ -154,26 +154,36 @@
 	PRICE(prefill, 18,  64, 128,  64, 1, 128, 1849000000, 21760000, 0, 137700, 119200, 1573000000, 162300000, 125300) \
 	PRICE(prefill, 19, 128, 128, 128, 1, 128, 2642000000, 28760000, 0, 73390, 157000, 949900000, 235800000, 221600) \
 	PRICE(prefill, 19,  64, 128, 128, 1, 256, 1505000000, 16450000, 1293000, 172600, 83160, 1735000000, 132100000, 80090) \
-	PRICE(join   ,  2, 256,  16,  64, 1, 128, 653500000, 33010000, 0, 32120, 1745000, 0, 0, 0) \
-	PRICE(join   ,  2, 128,  16,  64, 3,   0, 1283000000, 18290000, 3885000, 75900, 1333000, 0, 0, 0) \
-	PRICE(join   ,  2,  64,  16,  64, 3, 256, 494300000, 14180000, 387600, 79850, 122100, 0, 0, 0) \
-	PRICE(join   ,  7, 256,  64,  64, 1,  32, 2704000000, 47770000, 6812000, 0, 720600, 0, 0, 0) \
-	PRICE(join   ,  7, 128,  64,  64, 2,  64, 802500000, 26080000, 4683000, 15260, 364500, 0, 0, 0) \
-	PRICE(join   ,  7,  64,  64,  64, 3, 256, 1562000000, 10250000, 7114000, 141000, 220500, 0, 0, 0) \
-	PRICE(join   ,  8, 128, 128,  32, 2,   0, 0, 51010000, 2424000, 70340, 501000, 0, 0, 0) \
-	PRICE(join   ,  8,  64, 128,  32, 2,   0, 3643000000, 24510000, 10540000, 0, 170100, 0, 0, 0) \
-	PRICE(join   ,  9, 128, 128, 128, 1, 128, 2844000000, 29350000, 0, 313, 337700, 0, 0, 0) \
-	PRICE(join   ,  9,  64, 128, 128, 2,   0, 5387000000, 10910000, 12910000, 109000, 413600, 0, 0, 0) \
-	PRICE(join   , 11, 128,  16,  64, 3,   0, 1612000000, 18320000, 6976000, 44640, 1120000, 30300000000, 124300000, 836000) \
-	PRICE(join   , 16, 256,  64,  64, 1,  64, 1799000000, 48730000, 0, 78830, 427900, 1831000000, 603800000, 573400) \
-	PRICE(join   , 16, 128,  64,  64, 2,  64, 0, 26840000, 3561000, 96570, 336000, 5632000000, 100800000, 410500) \
-	PRICE(join   , 16,  64,  64,  64, 3, 256, 821000000, 14210000, 6198000, 106600, 183600, 2170000000, 17290000, 238900) \
-	PRICE(join   , 17, 128, 128,  64, 2,  32, 2136000000, 42800000, 7867000, 114100, 245100, 3836000000, 137400000, 394200) \
-	PRICE(join   , 17,  64, 128,  64, 4, 256, 745200000, 18320000, 10950000, 130800, 170300, 825000000, 0, 231700) \
-	PRICE(join   , 18, 256, 128,  64, 1,  64, 859800000, 65650000, 0, 50360, 405900, 2959000000, 544700000, 409000) \
-	PRICE(join   , 18, 128, 128,  64, 2,  64, 0, 28880000, 17270000, 130200, 397000, 3502000000, 199200000, 437200) \
-	PRICE(join   , 18,  64, 128,  64, 2, 256, 1810000000, 14100000, 14270000, 245600, 229600, 1870000000, 0, 238100) \
-	PRICE(join   , 19, 128, 128, 128, 1,  32, 0, 31160000, 0, 57620, 606900, 3505000000, 178800000, 504700) \
+	PRICE(join   ,  0, 256,   1,   1, 12,   0, 354400000, 101200000, 13870000, 116400, 2424000, 0, 0, 0) \
+	PRICE(join   ,  0, 128,   1,   1, 12,  32, 0, 75300000, 9168000, 2582000, 576600, 0, 0, 0) \
+	PRICE(join   ,  0,  64,   1,   1, 8,   0, 4480000000, 19850000, 14910000, 0, 0, 0, 0, 0) \
+	PRICE(join   ,  2, 256,  16,  64, 1, 128, 2475000000, 32220000, 0, 41340, 1095000, 0, 0, 0) \
+	PRICE(join   ,  2, 128,  16,  64, 3, 256, 0, 17830000, 3747000, 79750, 451600, 0, 0, 0) \
+	PRICE(join   ,  2,  64,  16,  64, 4, 256, 378900000, 11170000, 2022000, 126200, 358000, 0, 0, 0) \
+	PRICE(join   ,  5, 128,  32,  32, 4, 128, 279000000, 34210000, 4355000, 129500, 147100, 0, 0, 0) \
+	PRICE(join   ,  6, 256,  64,  32, 2,  64, 3911000000, 47640000, 15470000, 19220, 302300, 0, 0, 0) \
+	PRICE(join   ,  6, 128,  64,  32, 2, 128, 1044000000, 30640000, 6425000, 54820, 129400, 0, 0, 0) \
+	PRICE(join   ,  6,  64,  64,  32, 3, 128, 1458000000, 19620000, 5012000, 375200, 85480, 0, 0, 0) \
+	PRICE(join   ,  7, 256,  64,  64, 1, 128, 1263000000, 47190000, 334100, 23390, 214000, 0, 0, 0) \
+	PRICE(join   ,  7, 128,  64,  64, 2, 128, 1944000000, 23020000, 5773000, 34210, 157400, 0, 0, 0) \
+	PRICE(join   ,  7,  64,  64,  64, 2, 256, 853300000, 13550000, 4018000, 102100, 80160, 0, 0, 0) \
+	PRICE(join   ,  8, 128, 128,  32, 2,  64, 4840000000, 34520000, 13790000, 77150, 164900, 0, 0, 0) \
+	PRICE(join   ,  8,  64, 128,  32, 2, 128, 2724000000, 24120000, 7199000, 49890, 92040, 0, 0, 0) \
+	PRICE(join   ,  9, 128, 128, 128, 1, 128, 2299000000, 28660000, 0, 38410, 120400, 0, 0, 0) \
+	PRICE(join   ,  9,  64, 128, 128, 1, 256, 1289000000, 17010000, 805500, 112100, 53800, 0, 0, 0) \
+	PRICE(join   , 11, 256,  16,  64, 1, 128, 3156000000, 32210000, 0, 38820, 896200, 1554000000, 620100000, 1034000) \
+	PRICE(join   , 11, 128,  16,  64, 3, 256, 369100000, 17220000, 4137000, 115300, 490900, 2261000000, 356900000, 222000) \
+	PRICE(join   , 11,  64,  16,  64, 4, 256, 1151000000, 9267000, 2572000, 268800, 371100, 1990000000, 277600000, 211100) \
+	PRICE(join   , 16, 256,  64,  64, 1, 128, 1485000000, 47250000, 0, 61180, 174500, 1016000000, 562600000, 247800) \
+	PRICE(join   , 16, 128,  64,  64, 2, 128, 1575000000, 25050000, 4387000, 99340, 165000, 1660000000, 202000000, 249900) \
+	PRICE(join   , 16,  64,  64,  64, 2, 128, 1906000000, 15740000, 2990000, 142400, 173500, 1563000000, 202200000, 175200) \
+	PRICE(join   , 17, 128, 128,  64, 2,  64, 4377000000, 38930000, 9498000, 118300, 185100, 965300000, 166700000, 295800) \
+	PRICE(join   , 17,  64, 128,  64, 2, 128, 3241000000, 19780000, 5715000, 149000, 134900, 1466000000, 88540000, 168600) \
+	PRICE(join   , 18, 256, 128,  64, 1, 128, 0, 63440000, 0, 25020, 168100, 1063000000, 515100000, 279400) \
+	PRICE(join   , 18, 128, 128,  64, 1, 128, 1457000000, 32300000, 0, 87870, 119400, 1667000000, 208600000, 188200) \
+	PRICE(join   , 18,  64, 128,  64, 1, 128, 1938000000, 21700000, 0, 189200, 120600, 1541000000, 146200000, 133600) \
+	PRICE(join   , 19, 128, 128, 128, 1, 128, 2626000000, 28760000, 0, 83930, 160100, 905200000, 232600000, 224700) \
+	PRICE(join   , 19,  64, 128, 128, 1, 128, 2787000000, 17770000, 0, 132400, 165400, 835300000, 214900000, 167000) \
 	PRICE(decode ,  0, 256,   1,   1, 8,   0, 1994000000, 112800000, 11470000, 59170, 1671000, 0, 0, 0) \
 	PRICE(decode ,  0, 128,   1,   1, 12,   0, 1977000000, 98450000, 8718000, 108300, 1051000, 0, 0, 0) \
 	PRICE(decode ,  0,  64,   1,   1, 16,   0, 2153000000, 87800000, 9295000, 167000, 361100, 0, 0, 0) \
@@ -337,7 +347,7 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 330 scenarios, 1.011, p95 1.100; next 1, 1.043 */
+	return -2; /* 330 scenarios, 1.012, p95 1.100; next 1, 1.044 */
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \

@@ -11,7 +11,7 @@
 enum says {
 	SAYS_DEFAULTS = -1,
 	/* Of the choices that have a price for that decision; of the join, one launch where
-	 * the cheapest for the whole batch is estimated below the sum of both parts. */
+	 * price_joins prefers the cheapest for the whole batch to both parts. */
 	SAYS_CHEAPEST = -2
 };
 enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, NUM_DECISIONS };

@@ -148,6 +148,9 @@ const char *config_resolve(struct config *out, const struct config *c, const str
 			   const attune_shape *, const struct part *, const struct device_info *);
 /* price.c: what the part is expected to take with its keys in `segments`, in fs. */
 long long price_estimate(const struct price *, const struct attune_features *, int segments);
+/* Whether one launch is to be preferred by estimates, each -1 where there is none: it must
+ * promise a tenth, for that is how far off they are of whole batches. */
+int price_joins(long long whole, long long prefill, long long decode);
 /* How much there is of each term. */
 void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
 		   const struct attune_features *, int segments);

@@ -84,22 +84,17 @@ static struct found choose(const attune_op *op, const struct selection *s, int i
 static int joins(const attune_op *op, const struct selection *apart, const attune_batch *batch,
 		 struct selection *whole)
 {
-	struct found part, all;
-	long long sum = 0;
+	long long fs[2] = { -1, -1 };
 	if (apart->num_parts < 2 || !op->heuristic)
 		return 0;
 	select_whole(whole, apart, &op->shape, batch, &op->ctx->device.info);
 	const int says = selector_says(op->heuristic, DECIDE_JOIN, &whole->part[0].f);
 	if (!whole->num_parts || says == 1)
 		return 0;
-	all = wanted(op, whole, 0);
-	for (int i = 0; says == SAYS_CHEAPEST && i < 2; i++) {
-		part = wanted(op, apart, i);
-		if (part.fs < 0 || all.fs < 0)
-			return 0;
-		sum += part.fs;
-	}
-	return all.id >= 0 && (says == 0 || all.fs < sum);
+	const struct found all = wanted(op, whole, 0);
+	for (int i = 0; says == SAYS_CHEAPEST && i < 2; i++)
+		fs[i] = wanted(op, apart, i).fs;
+	return all.id >= 0 && (says == 0 || price_joins(all.fs, fs[0], fs[1]));
 }
 
 /* What a plan's part runs: its choice, on the formula axis the value that

@@ -129,6 +129,11 @@ long long price_estimate(const struct price *p, const struct attune_features *f,
 	return sum;
 }
 
+int price_joins(long long whole, long long prefill, long long decode)
+{
+	return whole >= 0 && prefill >= 0 && decode >= 0 && whole / 9 < (prefill + decode) / 10;
+}
+
 long long config_cheapest(struct config *out, const struct config *c, const struct kernel *k,
 			  const struct price *price, const attune_shape *shape,
 			  const struct part *p, const struct device_info *d)

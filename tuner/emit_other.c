@@ -21,7 +21,7 @@
  * An action of prefill and decode is an id, -1 for the kernels' defaults, or -2 for the
  * choice of least estimate among those with a price for that decision, its axis at that one
  * of the values (kernels/price.c has the estimate); of join -2 (0 where the cheapest for the
- * whole batch, by prices of the join, is estimated below the sum of both parts), 0
+ * whole batch, by prices of the join, is estimated a tenth below the sum of both parts), 0
  * (one launch by the prefill choice) or 1 (the prefill part, then the decode part).
  * guarded: a rule that the action may break in that leaf; who has no run-time check
  * takes the defaults there. The formula is in the header's comment.
@@ -285,8 +285,8 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "return an index into CHOICES (-1: the kernels' defaults, -2: what cheapest returns),\n"
 	    "join, of the whole batch, 0 (one launch by the prefill choice, or by what\n"
 	    "cheapest(\"join\", f) returns if that is a -2), 1 (the prefill part, then the decode\n"
-	    "part) or -2 (0 where the estimate of cheapest(\"join\", f) is below the sum of those of\n"
-	    "the parts, which have prices). A choice is\n"
+	    "part) or -2 (0 where the estimate of cheapest(\"join\", f) is a tenth below the sum of\n"
+	    "those of the parts, which have prices). A choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
 	    "out by the formula. unless: a rule that the choice may break in that leaf; take the\n"
 	    "defaults there.\n\"\"\"\n\n",

@@ -112,7 +112,7 @@ static void emit_price_words(const struct emitter *e)
 	      " *\n"
 	      " * A leaf that says -2 means the choice of least estimate among those with a price\n"
 	      " * for the decision, its SEGMENTS at that legal value which makes least of it; of the\n"
-	      " * join, one launch where that is estimated below the sum of both parts.\n",
+	      " * join, one launch where that is estimated a tenth below the sum of both parts.\n",
 	      e->out);
 }
 

@@ -123,7 +123,7 @@ int action_join(const struct data *d, const struct forest *f, int action, const 
 		return 0;
 	action_choice(d, f, DECIDE_PREFILL, decide(f, DECIDE_PREFILL, m), m, &c, &prefill);
 	action_choice(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m, &c, &decode);
-	return whole < 0 || prefill < 0 || decode < 0 || whole >= prefill + decode;
+	return !price_joins(whole, prefill, decode);
 }
 
 void forest_make(const struct data *d, const struct forest *f, const struct measured *m,

@@ -36,6 +36,7 @@ struct market {
 	const struct data *d;
 	const struct matrix *m;
 	enum phase phase;
+	const char *whole; /* [rows] 1: of the whole batch instead; NULL: none is */
 	int *column; /* [data.num_choices] of the matrix */
 	int size[MAX_SIZES], num_sizes;
 	struct offer *offer;
@@ -178,6 +179,11 @@ static int most_slots(const struct market *k, const struct offer *o, int head_si
 	return most;
 }
 
+static enum phase phase_at(const struct market *k, int row)
+{
+	return k->whole && k->whole[row] ? PHASE_ALL : k->phase;
+}
+
 /* Cells of a head size that are near their scenario's best. */
 static int list_cells(const struct market *k, const struct offer *o, int head_size,
 		      struct cell_fit *cell)
@@ -188,11 +194,12 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 		int choice;
 		if (k->m->f[r].head_size != head_size || (k->fold >= 0 && r % FOLDS == k->fold))
 			continue;
-		const double best = data_best(k->d, s, k->phase, &choice);
+		const enum phase phase = phase_at(k, r);
+		const double best = data_best(k->d, s, phase, &choice);
 		for (int i = 0; i < o->num_members; i++) {
-			const double us = o->member[i] < 0 ? INFINITY
-							   : data_part_time(k->d, s, k->phase,
-									    o->member[i]);
+			const double us = o->member[i] < 0
+						  ? INFINITY
+						  : data_part_time(k->d, s, phase, o->member[i]);
 			if (us < near_best * best)
 				cell[n++] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
 							       best / us * best / us };
@@ -467,19 +474,25 @@ void prices_free(struct prices *p)
 	p->unseen = NULL;
 }
 
-/* Rows without costs: training scenarios that have both parts. */
-static struct matrix *mixed_rows(const struct data *d)
+/* Rows without costs: of training scenarios the prefill part and, where decodes stand
+ * beside it, the whole batch too. The same code runs both, and of whole batches alone too
+ * few times are known to say what it does elsewhere. */
+static struct matrix *whole_rows_too(const struct data *d, char *whole)
 {
-	struct matrix *m = matrix_new(d->n, 0);
+	struct matrix *m = matrix_new(2 * d->n, 0);
 	if (!m)
 		return NULL;
 	m->rows = 0;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
-		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE])
-			continue;
-		m->scenario[m->rows] = s;
-		m->f[m->rows++] = v->part[PHASE_ALL].f;
+		const int rows = !data_is_training(v) || !v->has[PHASE_PREFILL] ? 0
+				 : v->has[PHASE_DECODE]                         ? 2
+										: 1;
+		for (int i = 0; i < rows; i++) {
+			whole[m->rows] = (char)i;
+			m->scenario[m->rows] = s;
+			m->f[m->rows++] = v->part[i ? PHASE_ALL : PHASE_PREFILL].f;
+		}
 	}
 	return m;
 }
@@ -495,8 +508,9 @@ static int find_choice(const struct prices *p, const struct choice *c)
 
 int prices_fit_whole(struct prices *out, const struct data *d)
 {
-	struct matrix *m = mixed_rows(d);
-	struct market k = { .d = d, .m = m, .phase = PHASE_ALL };
+	char *whole = calloc((size_t)d->n + 1, 2);
+	struct matrix *m = whole ? whole_rows_too(d, whole) : NULL;
+	struct market k = { .d = d, .m = m, .phase = PHASE_PREFILL, .whole = whole };
 	struct cell_fit *cell =
 	    m ? malloc(sizeof *cell * ((size_t)m->rows * MAX_MEMBERS + 1)) : NULL;
 	int done = cell && market_open(&k);
@@ -514,6 +528,7 @@ int prices_fit_whole(struct prices *out, const struct data *d)
 	market_close(&k);
 	matrix_free(m);
 	free(cell);
+	free(whole);
 	return done;
 }
 
