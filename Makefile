@@ -128,8 +128,15 @@ trace_set  = scenarios/trace_$(basename $(notdir $(TRACE))).json
 trace_size = small='--max-seqs 8 --max-batched-tokens 512 --kv-tokens 32k --max-request 8k --max-gflop 4'; \
 	test $$gpu = cpu || small='--max-request 128k --max-gflop 8000'
 
-# What the second pass of `make tune` may take; a smoke run has none.
+# What is behind the sweep; a smoke run has none of it. Of many more scenarios, if the GPU
+# has a set of them, what the sweep found good; then what the first header would pick where
+# it was not measured; and the second pass.
+survey_s  = 5m
+fill_s    = $(if $(filter full,$(PRESET)),2m,30s)
 confirm_s = $(if $(filter full,$(PRESET)),6m,75s)
+after_sweep = $(if $(filter smoke,$(PRESET)),,&& \
+	$(MAKE) confirm FILL=--fill GPU=$$gpu BUDGET=$(fill_s) && $(MAKE) heuristics GPU=$$gpu && \
+	$(MAKE) confirm GPU=$$gpu BUDGET=$(confirm_s) && $(MAKE) heuristics GPU=$$gpu)
 
 tune: deps ## measures, learns, rebuilds the library with the new header, reports
 	$(Q)$(MAKE) $(tool)
@@ -141,16 +148,18 @@ endif
 	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
 		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
 		--scenarios $(or $(SCENARIOS),$$sets)$(if $(TRACE),$(comma)$(trace_set))
-	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu $(if $(filter smoke,$(PRESET)),,&& \
-		$(MAKE) confirm GPU=$$gpu BUDGET=$(confirm_s) && $(MAKE) heuristics GPU=$$gpu) && \
-		$(MAKE) plot GPU=$$gpu && $(MAKE) all
+ifeq ($(PRESET)$(SCENARIOS),full)
+	$(Q)$(gpu); $(sets); test ! -e scenarios/dense_$$own.json || $(B)/attune sweep --gpu $$gpu --survey \
+		--db $(RESULTS)/$$gpu.sqlite --preset full --budget $(survey_s) --scenarios dense_$$own
+endif
+	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu $(after_sweep) && $(MAKE) plot GPU=$$gpu && $(MAKE) all
 	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
 		--header $(GENERATED)/attune_$$gpu.h
 
-confirm: ## a second pass over what was picked and its rivals: the times that judge
+confirm: ## a second pass over what was picked and its rivals: the times that judge; FILL=--fill
 	$(Q)$(MAKE) $(tool)
 	$(Q)$(gpu); $(B)/attune confirm --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
-		--header $(GENERATED)/attune_$$gpu.h $(if $(BUDGET),--budget $(BUDGET))
+		--header $(GENERATED)/attune_$$gpu.h $(FILL) $(if $(BUDGET),--budget $(BUDGET))
 
 test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	$(Q)$(MAKE) all $(tests)

@@ -337,7 +337,10 @@ static int confirm(struct data *d, const struct forest *f, const struct options 
 	if (!done)
 		complain(n ? "out of memory" : "%s has no scenario of split '%s' to confirm",
 			 d->gpu, o->split ? o->split : "any");
-	else if (o->dry_run)
+	else if (o->fill && !w.n && !o->dry_run) {
+		complain("nothing to fill: what prices would pick was measured everywhere");
+		code = EXIT_DONE;
+	} else if (o->dry_run)
 		code = printf("%d cells and plans of %d scenarios\n", w.n, n) > 0 ? EXIT_DONE
 										  : EXIT_CHECK;
 	else
