@@ -16,11 +16,10 @@
 #define PRICE_ROW(decision, id, head_size, rows, tile, slots, start, ...) \
 	{ OF_##decision, id, head_size, { rows, tile, slots, start, { __VA_ARGS__ } } },
 /* Of prices there may be none, so that a last one stands for the end. */
-#define HEURISTIC(gpu, GPU)                                                                 \
-	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) }; \
-	static const struct selector_price gpu##_prices[] = {                               \
-		ATTUNE_##GPU##_PRICES(PRICE_ROW){ .id = -1 }                                \
-	};                                                                                  \
+#define HEURISTIC(gpu, GPU)                                                                     \
+	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };     \
+	static const struct selector_price gpu##_prices[] = { ATTUNE_##GPU##_PRICES(PRICE_ROW){ \
+	    .id = -1 } };                                                                       \
 	static const struct selector_row gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(BINARY_ROW) };
 #include "heuristics.inc"
 #undef HEURISTIC

@@ -66,35 +66,32 @@ static struct found wanted(const attune_op *op, const struct selection *s, int i
 	return f;
 }
 
-/* The same, else a default. */
-static struct found choose(const attune_op *op, const struct selection *s, int i)
+/* A default that can run the part. */
+static struct found fallback(const attune_op *op, const struct part *p)
 {
-	const int few_rows = s->part[i].max_query <= DECODE_MAX_QUERY;
+	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->num_choices;
-	struct found f = wanted(op, s, i);
+	struct found f = { .id = -1, .fs = -1 };
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->num_choices + (few_rows ? fallbacks - 1 - k : k);
-		if (usable(op, at, &s->part[i], &f.as))
+		if (usable(op, at, p, &f.as))
 			f.id = at;
 	}
 	return f;
 }
 
-/* Whether both parts should go in one launch, and then what that is. */
-static int joins(const attune_op *op, const struct selection *apart, const attune_batch *batch,
-		 struct selection *whole)
+/* Whether both parts should go in one launch, and then what that is. part: what runs each. */
+static int joins(const attune_op *op, const struct selection *apart, const struct found part[2],
+		 const attune_batch *batch, struct selection *whole, struct found *all)
 {
-	long long fs[2] = { -1, -1 };
 	if (apart->num_parts < 2 || !op->heuristic)
 		return 0;
 	select_whole(whole, apart, &op->shape, batch, &op->ctx->device.info);
 	const int says = selector_says(op->heuristic, DECIDE_JOIN, &whole->part[0].f);
 	if (!whole->num_parts || says == 1)
 		return 0;
-	const struct found all = wanted(op, whole, 0);
-	for (int i = 0; says == SAYS_CHEAPEST && i < 2; i++)
-		fs[i] = wanted(op, apart, i).fs;
-	return all.id >= 0 && (says == 0 || price_joins(all.fs, fs[0], fs[1]));
+	*all = wanted(op, whole, 0);
+	return all->id >= 0 && (says == 0 || price_joins(all->fs, part[0].fs, part[1].fs));
 }
 
 /* What a plan's part runs: its choice, on the formula axis the value that
@@ -111,12 +108,12 @@ static const struct ready *planned(const attune_op *op, const attune_part *p, st
 	return p->resolved > 0 ? r : NULL;
 }
 
-static enum attune_status add_part(const attune_op *op, attune_plan *plan,
-				   const struct selection *s, int i)
+static enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
+				   struct found f)
 {
 	attune_part *out = &plan->part[plan->num_parts];
-	const struct part *p = &s->part[i];
-	const struct found f = choose(op, s, i);
+	if (f.id < 0)
+		f = fallback(op, p);
 	if (f.id < 0)
 		return fail(ATTUNE_UNSUPPORTED,
 			    "no kernel can run queries of %d tokens over %lld keys", p->max_query,
@@ -143,6 +140,7 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 {
 	struct selection apart, whole;
 	const struct selection *s = &apart;
+	struct found found[2], all;
 	enum attune_status status = ATTUNE_OK;
 	const char *error;
 	if (!op || !batch || !plan)
@@ -153,10 +151,14 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
 	select_apart(&apart, op->heuristic, &op->shape, batch, &op->ctx->device.info);
-	if (joins(op, &apart, batch, &whole))
+	for (int i = 0; i < apart.num_parts; i++)
+		found[i] = wanted(op, &apart, i);
+	if (joins(op, &apart, found, batch, &whole, &all)) {
 		s = &whole;
+		found[0] = all;
+	}
 	for (int i = 0; !status && i < s->num_parts; i++)
-		status = add_part(op, plan, s, i);
+		status = add_part(op, plan, &s->part[i], found[i]);
 	return status;
 }
 
@@ -225,9 +227,8 @@ static size_t most_partials(const attune_op *op, const struct ready *r, const st
 	const struct device_info *d = &op->ctx->device.info;
 	struct config c = r->config;
 	size_t most = 0;
-	if (s->formula_axis < 0 ||
-	    (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] && !r->price[DECIDE_DECODE] &&
-	     !r->price[DECIDE_JOIN]))
+	if (s->formula_axis < 0 || (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] &&
+				    !r->price[DECIDE_DECODE] && !r->price[DECIDE_JOIN]))
 		return part_workspace(r->kernel, &c, &op->shape, p, d);
 	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
 		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];

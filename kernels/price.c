@@ -56,9 +56,8 @@ static struct load load_of_part(const struct attune_features *f, long long block
 	if (f->max_query <= block_q)
 		return l;
 	l.mean += block_q / 2;
-	l.blocks = f->mean_query == f->max_query
-		       ? f->num_seqs * parts(f->max_query, block_q)
-		       : q_blocks(f->num_seqs, f->query_tokens, block_q);
+	l.blocks = f->mean_query == f->max_query ? f->num_seqs * parts(f->max_query, block_q)
+						 : q_blocks(f->num_seqs, f->query_tokens, block_q);
 	return l;
 }
 
@@ -86,8 +85,8 @@ static struct load load_of(const struct price *p, const struct attune_features *
 	return l;
 }
 
-static long long path(const struct price *p, const struct attune_features *f,
-		      const struct load *l, long long v)
+static long long path(const struct price *p, const struct attune_features *f, const struct load *l,
+		      long long v)
 {
 	const long long slots = f->units * p->slots, n = l->blocks * v;
 	const long long longest = parts(parts(l->longest, p->tile), v) * p->tile;
@@ -102,15 +101,14 @@ static long long path(const struct price *p, const struct attune_features *f,
 	return max_of((one * n + lacks) / slots + tail, longest + p->start);
 }
 
-void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
-		   const struct attune_features *f, int segments)
+static void count(long long amount[NUM_PRICE_TERMS], const struct price *p,
+		  const struct attune_features *f, const struct load *l, int segments)
 {
-	const struct load l = load_of(p, f);
 	const long long rows = f->query_tokens * f->num_query_heads;
 	const int splits = segments > 1;
 	amount[PRICE_launch] = 1;
-	amount[PRICE_path] = path(p, f, &l, segments);
-	amount[PRICE_total] = l.blocks * l.mean / f->units;
+	amount[PRICE_path] = path(p, f, l, segments);
+	amount[PRICE_total] = l->blocks * l->mean / f->units;
 	amount[PRICE_kib] = f->kv_kib;
 	amount[PRICE_rows] = rows;
 	amount[PRICE_split] = splits;
@@ -120,13 +118,27 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
 		amount[i] = min_of(amount[i], most);
 }
 
-long long price_estimate(const struct price *p, const struct attune_features *f, int segments)
+static long long estimate(const struct price *p, const struct attune_features *f,
+			  const struct load *l, int segments)
 {
 	long long amount[NUM_PRICE_TERMS], sum = 0;
-	price_amounts(amount, p, f, segments);
+	count(amount, p, f, l, segments);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		sum += p->fs[i] * amount[i];
 	return sum;
+}
+
+void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
+		   const struct attune_features *f, int segments)
+{
+	const struct load l = load_of(p, f);
+	count(amount, p, f, &l, segments);
+}
+
+long long price_estimate(const struct price *p, const struct attune_features *f, int segments)
+{
+	const struct load l = load_of(p, f);
+	return estimate(p, f, &l, segments);
 }
 
 int price_joins(long long whole, long long prefill, long long decode)
@@ -140,6 +152,7 @@ long long config_cheapest(struct config *out, const struct config *c, const stru
 {
 	const struct space *s = k->space;
 	const struct axis *a = s->formula_axis < 0 ? NULL : &s->axis[s->formula_axis];
+	const struct load l = load_of(price, &p->f);
 	struct config at = *c;
 	long long least = -1;
 	for (int i = 0; i < (a ? a->num_values : 1); i++) {
@@ -147,7 +160,7 @@ long long config_cheapest(struct config *out, const struct config *c, const stru
 			at.v[s->formula_axis] = a->values[i];
 		if (s->why_illegal(&at, shape, p, d))
 			continue;
-		const long long cost = price_estimate(price, &p->f, a ? a->values[i] : 1);
+		const long long cost = estimate(price, &p->f, &l, a ? a->values[i] : 1);
 		if (least < 0 || cost < least) {
 			least = cost;
 			*out = at;

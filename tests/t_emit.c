@@ -37,7 +37,7 @@ static const char golden_prices[] =
     " *\n"
     " * A leaf that says -2 means the choice of least estimate among those with a price\n"
     " * for the decision, its SEGMENTS at that legal value which makes least of it; of the\n"
-    " * join, one launch where that is estimated below the sum of both parts.\n"
+    " * join, one launch where that is estimated a tenth below the sum of both parts.\n"
     " *\n";
 
 static const char golden[] =

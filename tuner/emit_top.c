@@ -104,14 +104,16 @@ static void emit_price_words(const struct emitter *e)
 #undef TERM
 	fputs(" *\n"
 	      " * Of n blocks of `mean` keys (of a Q block / segments, up to whole tiles; `start`\n"
-	      " * more each, the longest `longest`) the slot of units x slots that finishes last has\n"
+	      " * more each, the longest `longest`) the slot of units x slots that finishes last "
+	      "has\n"
 	      " *\n"
 	      " *   n <= slots   longest\n"
 	      " *   else         the larger of that and mean n / slots + what a last wave lacks +\n"
 	      " *                longest - mean (of prefills a quarter of it, over the waves)\n"
 	      " *\n"
 	      " * A leaf that says -2 means the choice of least estimate among those with a price\n"
-	      " * for the decision, its SEGMENTS at that legal value which makes least of it; of the\n"
+	      " * for the decision, its SEGMENTS at that legal value which makes least of it; of "
+	      "the\n"
 	      " * join, one launch where that is estimated a tenth below the sum of both parts.\n",
 	      e->out);
 }
@@ -173,7 +175,8 @@ void emit_top(const struct emitter *e)
 	emit_formulas(e);
 	emit_price_words(e);
 	fputs(" *\n"
-	      " * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a\n"
+	      " * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what "
+	      "has a\n"
 	      " * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.\n"
 	      " * BINARY(kernel, flags): what the measured shapes make of those that can reach "
 	      "them.\n"

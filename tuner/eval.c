@@ -88,7 +88,7 @@ static const struct argp help = {
 	"geomean, by resampling blocks of one model and batch size. time_weighted is the weighted "
 	"time of all picks over that of all oracles. unconfirmed picks have no time of the second "
 	"pass, where their scenario has one. select_ns is the time of one batch's decisions, its "
-	"features given.\n\n"
+	"features given, estimates_ns with the estimates that they ask for.\n\n"
 	"Example:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 --cliffs --split heldout\n  attune eval --gpu h200 "
 	"--trace mine.csv --model llama3.1-8b@1 --load 0.9",
@@ -139,7 +139,7 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 
 /* ---- what else belongs to the report ------------------------------------------------------- */
 struct extras {
-	double ns;
+	double ns, plan_ns;
 	const char *timed; /* "compiled" or "interpreted" */
 	int thresholds, cliffs;
 	double steepest;
@@ -174,6 +174,7 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 {
 	struct cliff *cliff = NULL;
 	x->ns = time_selection(d, f, &x->timed);
+	x->plan_ns = time_estimates(d, f);
 	x->audit = read_audit(db, d->gpu);
 	x->steepest = 1;
 	if (!cliffs_find(d, f, &cliff, &x->thresholds))
@@ -250,14 +251,18 @@ static void print_json(const struct report *r, const struct data *d, const struc
 	printf("], \"cliffs\": {\"thresholds\": %d, \"flagged\": %d, ", x->thresholds, x->cliffs);
 	json_number("worst", x->steepest, 5, "}, ");
 	json_audit(&x->audit);
-	json_number("select_ns", x->ns, 1, "}\n");
+	json_number("select_ns", x->ns, 1, ", ");
+	json_number("estimates_ns", x->plan_ns, 1, "}\n");
 }
 
 static void print_heading(const struct data *d, const struct forest *f, const struct extras *x)
 {
 	const struct noise *n = &d->noise;
-	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels, select %.1f ns (%s)\n",
+	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels, select %.1f ns (%s)",
 	       f->gpu, d->n, forest_leaves(f), f->num_choices, forest_kernels(f), x->ns, x->timed);
+	if (x->plan_ns > 0)
+		printf(", %.1f us with estimates", x->plan_ns / 1e3);
+	putchar('\n');
 	printf("# noise floor %.1f %% below 20 us, %.1f %% below 200 us, %.1f %% above (%d, %d, %d "
 	       "A/A "
 	       "pairs); %d of %d thresholds cost more than %.0f %% to cross\n",

@@ -427,7 +427,8 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {
-		const struct growth how = { leaves, MAX_DEPTH, 2 * min_support(m), 0, 0, SIZE_FEWEST, 0 };
+		const struct growth how = { leaves,      MAX_DEPTH, 2 * min_support(m), 0, 0,
+					    SIZE_FEWEST, 0 };
 		tree_free(t);
 		done = tree_fit(t, m, &how) && leaves_describe(t, m);
 	}

@@ -137,12 +137,13 @@ static int read_price(struct reader *r, struct forest *f)
 	}
 	if (v[0] >= f->num_choices)
 		return wrong(r, "an id that CHOICES has");
-	*p = (struct selector_price){
-		.decision = (enum decision)decision,
-		.id = (int)v[0],
-		.head_size = (int)v[1],
-		.price = { .rows = (int)v[2], .tile = (int)v[3], .slots = (int)v[4], .start = (int)v[5] }
-	};
+	*p = (struct selector_price){ .decision = (enum decision)decision,
+				      .id = (int)v[0],
+				      .head_size = (int)v[1],
+				      .price = { .rows = (int)v[2],
+						 .tile = (int)v[3],
+						 .slots = (int)v[4],
+						 .start = (int)v[5] } };
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		p->price.fs[i] = v[6 + i];
 	f->num_prices++;

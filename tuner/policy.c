@@ -91,8 +91,8 @@ int action_choice(const struct data *d, const struct forest *f, enum decision de
 				       m, device, out);
 		found = estimate >= 0;
 	} else if (action >= 0 && made_legal(d, m, phase, &f->choice[action], out)) {
-		const struct price *p = price_for(f->price, f->num_prices, decision, action,
-						  m->shape.head_size);
+		const struct price *p =
+		    price_for(f->price, f->num_prices, decision, action, m->shape.head_size);
 		const int axis = out->kernel->space->formula_axis;
 		if (p)
 			estimate = price_estimate(p, &m->part[phase].f,

@@ -18,7 +18,7 @@
 enum { MIN_CELLS = 8, FOLDS = 5, SWEEPS = 2000, REWEIGHTS = 3, MAX_SIZES = 16, MAX_OFFERS = 256 };
 static const int slots_tried[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 16 };
 static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
-static const double near_best = 8; /* slower than that says nothing */
+static const double near_best = 8;                 /* slower than that says nothing */
 static const double trusted = 0.02, far_off = 0.2; /* relative errors */
 
 /* A choice without its formula axis, and what is known of it. */
@@ -37,7 +37,7 @@ struct market {
 	const struct matrix *m;
 	enum phase phase;
 	const char *whole; /* [rows] 1: of the whole batch instead; NULL: none is */
-	int *column; /* [data.num_choices] of the matrix */
+	int *column;       /* [data.num_choices] of the matrix */
 	int size[MAX_SIZES], num_sizes;
 	struct offer *offer;
 	int num_offers;
@@ -132,7 +132,7 @@ static long long rounded(double fs, long long limit)
 /* 0: without memory. */
 static int fit(struct price *out, const struct cell_fit *cell, int n, int most_slots)
 {
-	double (*row)[NUM_PRICE_TERMS] = malloc(sizeof *row * (size_t)(n + 1));
+	double(*row)[NUM_PRICE_TERMS] = malloc(sizeof *row * (size_t)(n + 1));
 	double least = INFINITY, x[NUM_PRICE_TERMS];
 	struct price p = *out;
 	if (!row)
@@ -198,8 +198,8 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 		const double best = data_best(k->d, s, phase, &choice);
 		for (int i = 0; i < o->num_members; i++) {
 			const double us = o->member[i] < 0
-						  ? INFINITY
-						  : data_part_time(k->d, s, phase, o->member[i]);
+					      ? INFINITY
+					      : data_part_time(k->d, s, phase, o->member[i]);
 			if (us < near_best * best)
 				cell[n++] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
 							       best / us * best / us };
@@ -216,7 +216,8 @@ static int fit_offer(const struct market *k, struct offer *o, struct cell_fit *c
 	for (int h = 0; h < k->num_sizes; h++) {
 		struct price *p = &o->price[h];
 		const int n = list_cells(k, o, k->size[h], cell);
-		*p = (struct price){ .rows = config_value(&o->choice.config, s, "BLOCK_M", whole_rows),
+		*p = (struct price){ .rows =
+					 config_value(&o->choice.config, s, "BLOCK_M", whole_rows),
 				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", 1) };
 		if (n < MIN_CELLS)
 			p->rows = 0;
@@ -246,7 +247,8 @@ static void appraise(const struct market *k, struct offer *o)
 		o->estimate[r] = o->means[r] = -1;
 		o->cost[r] = o->best[r] = FORBIDDEN_SUM;
 		for (int i = 0; i < o->num_members; i++)
-			if (o->member[i] >= 0 && matrix_at(k->m, r, k->column[o->member[i]]) < o->best[r])
+			if (o->member[i] >= 0 &&
+			    matrix_at(k->m, r, k->column[o->member[i]]) < o->best[r])
 				o->best[r] = matrix_at(k->m, r, k->column[o->member[i]]);
 		if (!p)
 			continue;
@@ -432,9 +434,9 @@ static void list_prices(const struct market *k, const char *in, enum decision de
 			continue;
 		for (int h = 0; h < k->num_sizes && out->num_prices < MAX_PRICES; h++)
 			if (k->offer[i].price[h].rows)
-				out->price[out->num_prices++] = (struct selector_price){
-					decision, out->num_choices, k->size[h], k->offer[i].price[h]
-				};
+				out->price[out->num_prices++] =
+				    (struct selector_price){ decision, out->num_choices, k->size[h],
+							     k->offer[i].price[h] };
 		out->choice[out->num_choices++] = k->offer[i].choice;
 	}
 }
@@ -521,9 +523,9 @@ int prices_fit_whole(struct prices *out, const struct data *d)
 		done = fit_offer(&k, &k.offer[i], cell);
 		for (int h = 0; done && h < k.num_sizes && out->num_prices < MAX_PRICES; h++)
 			if (k.offer[i].price[h].rows)
-				out->price[out->num_prices++] = (struct selector_price){
-					DECIDE_JOIN, id, k.size[h], k.offer[i].price[h]
-				};
+				out->price[out->num_prices++] =
+				    (struct selector_price){ DECIDE_JOIN, id, k.size[h],
+							     k.offer[i].price[h] };
 	}
 	market_close(&k);
 	matrix_free(m);
@@ -539,12 +541,12 @@ long long prices_pick(const struct choice *choice, int num_choices,
 	const enum phase phase = decision_phase(decision);
 	long long least = -1;
 	for (int i = 0; i < num_choices; i++) {
-		const struct price *p = price_for(price, num_prices, decision, i, m->shape.head_size);
+		const struct price *p =
+		    price_for(price, num_prices, decision, i, m->shape.head_size);
 		struct config c;
-		const long long cost =
-		    p ? config_cheapest(&c, &choice[i].config, choice[i].kernel, p, &m->shape,
-					&m->part[phase], d)
-		      : -1;
+		const long long cost = p ? config_cheapest(&c, &choice[i].config, choice[i].kernel,
+							   p, &m->shape, &m->part[phase], d)
+					 : -1;
 		if (cost >= 0 && (least < 0 || cost < least)) {
 			least = cost;
 			*out = (struct choice){ choice[i].kernel, c };

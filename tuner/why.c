@@ -85,8 +85,8 @@ static void estimate_rows(const struct why *w, enum decision t)
 	char text[MAX_CHOICE_TEXT];
 	int n = 0;
 	for (int id = 0; id < w->f->num_choices; id++) {
-		const struct price *price = price_for(w->f->price, w->f->num_prices, t, id,
-						      w->m->shape.head_size);
+		const struct price *price =
+		    price_for(w->f->price, w->f->num_prices, t, id, w->m->shape.head_size);
 		v[n].choice.kernel = w->f->choice[id].kernel;
 		v[n].fs = price ? config_cheapest(&v[n].choice.config, &w->f->choice[id].config,
 						  v[n].choice.kernel, price, &w->m->shape, p,
