@@ -4,7 +4,7 @@
  *   nearest_neighbour  the best choice of the nearest training scenario, near as in
  *                      part_distance (MIOpen's and Helion's fallback)
  *   greedy_tree        cost-sensitive CART without look-ahead, over the same portfolio of
- *                      choices and with as many leaves as the forest
+ *                      choices and with as many leaves as a tree may have
  *   label_tree         CART by entropy on each scenario's fastest choice, depth 6
  *                      (AutoHeuristic, Helion)
  *
@@ -79,11 +79,10 @@ static int keep_winners(struct matrix *m)
 	return done;
 }
 
-static int study(struct learned *l, enum decision t, const struct forest *f)
+static int study(struct learned *l, enum decision t)
 {
 	struct lesson *of = &l->lesson[t];
-	const int leaves = f ? tree_leaves(&f->tree[t]) : default_limits.leaves / 2;
-	const struct cart greedy = { CART_COST, leaves, 30 };
+	const struct cart greedy = { CART_COST, default_limits.leaves, 30 };
 	const struct cart label = { CART_ENTROPY, LABEL_LEAVES, LABEL_DEPTH };
 	if (!of->m)
 		return 0;
@@ -98,7 +97,7 @@ static int study(struct learned *l, enum decision t, const struct forest *f)
 	return (t == DECIDE_JOIN || keep_winners(of->m)) && cart_grow(&of->tree, of->m, &label);
 }
 
-struct learned *learned_new(const struct data *d, enum policy policy, const struct forest *f)
+struct learned *learned_new(const struct data *d, enum policy policy)
 {
 	struct learned *l = calloc(1, sizeof *l);
 	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
@@ -107,7 +106,7 @@ struct learned *learned_new(const struct data *d, enum policy policy, const stru
 		*l = (struct learned){ .d = d, .policy = policy };
 	for (int t = DECIDE_PREFILL; done && t <= DECIDE_DECODE; t++) {
 		l->lesson[t].m = matrix_parts(d, (enum decision)t);
-		done = study(l, (enum decision)t, f);
+		done = study(l, (enum decision)t);
 	}
 	for (int s = 0; done && s < d->n; s++) {
 		struct made made;
@@ -116,7 +115,7 @@ struct learned *learned_new(const struct data *d, enum policy policy, const stru
 	}
 	if (done) {
 		l->lesson[DECIDE_JOIN].m = matrix_join(d, picks, NULL);
-		done = study(l, DECIDE_JOIN, f);
+		done = study(l, DECIDE_JOIN);
 	}
 	free(picks);
 	if (done)

@@ -242,7 +242,7 @@ static int learn(struct chooser *c)
 	case POLICY_NEAREST:
 	case POLICY_GREEDY:
 	case POLICY_LABEL:
-		c->learned = learned_new(c->d, c->policy, c->forest);
+		c->learned = learned_new(c->d, c->policy);
 		return c->learned != NULL;
 	case POLICY_DEFAULT: return 1;
 	case POLICY_ORACLE:

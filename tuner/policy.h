@@ -18,8 +18,7 @@ struct made {
 
 struct chooser;
 /* NULL when there is no such policy on this backend, or no memory. The oracle has none:
- * see data_oracle. The forest is for POLICY_TREE, and gives POLICY_GREEDY its budget of
- * leaves; it and the data must outlive the chooser. */
+ * see data_oracle. The forest is for POLICY_TREE; it and the data must outlive the chooser. */
 struct chooser *chooser_new(const struct data *, enum policy, const struct forest *);
 /* `scenario`: the batch's index in the data, where rules look for the nearest choice that
  * was measured there; -1: for the nearest legal one. */
@@ -55,7 +54,7 @@ int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: 
 
 /* learned.c: what is learned of each decision by a baseline of its own kind. */
 struct learned;
-struct learned *learned_new(const struct data *, enum policy, const struct forest *);
+struct learned *learned_new(const struct data *, enum policy);
 void learned_make(const struct learned *, const struct measured *, struct made *out);
 void learned_free(struct learned *);
 

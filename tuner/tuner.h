@@ -3,6 +3,7 @@
  *
  *   results/<gpu>.sqlite -data.c, order.c, formulas.c, times.c-> cells
  *        -matrix.c, columns.c-> costs of a decision
+ *        -prices.c-> what choices cost by features, and the few of which one is always good
  *        -grow.c (solver.h), prune.c, fit.c, relabel.c-> trees; exact.c proves them
  *        -forest.c, leaves.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
@@ -425,7 +426,7 @@ enum policy {
 	POLICY_VLLM_RULE,  /* the rule of vLLM's unified attention, nearest choices */
 	POLICY_AITER_RULE, /* that of AMD's aiter */
 	POLICY_NEAREST,    /* the best choice of the nearest training scenario */
-	POLICY_GREEDY,     /* a cost-sensitive tree without look-ahead, as many leaves */
+	POLICY_GREEDY,     /* a cost-sensitive tree of constants, without look-ahead */
 	POLICY_LABEL,      /* a tree of depth 6 by entropy on the fastest choices */
 	POLICY_DEFAULT,    /* the kernels' defaults, no selection */
 	NUM_POLICIES
