@@ -2,24 +2,17 @@
  * to the times of training scenarios, and picks the few choices among which the cheapest
  * by estimate does best. Leaves may then say so instead of naming a choice.
  *
- * Each choice is fitted at each head size alone, since it is compiled for it. For given
- * slots and start the prices are those of least squares over relative errors, none below
- * 0 (Lawson and Hanson 1974, "Solving least squares problems", chapter 23), by coordinate
- * descent; times near the scenario's best count most, for they are what estimates have to
- * tell apart, and what lies far off counts less each time again (Beaton and Tukey 1974).
- * Slots and start are those of the least error. Doubles throughout, but none from libm
- * and none added up in an order that depends on the machine; what is kept has four
- * digits. */
+ * Each choice is fitted at each head size alone, since it is compiled for it. Times near
+ * the scenario's best count most, for they are what estimates have to tell apart; but
+ * those of up to near_best times the best are needed too, or what is wrong there goes
+ * unpunished. */
 #include "prices.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CELLS = 8, FOLDS = 5, SWEEPS = 2000, REWEIGHTS = 3, MAX_SIZES = 16, MAX_OFFERS = 256 };
-static const int slots_tried[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 16 };
-static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
-static const double near_best = 8;                 /* slower than that says nothing */
-static const double trusted = 0.02, far_off = 0.2; /* relative errors */
+enum { MIN_CELLS = 8, FOLDS = 5, MAX_SIZES = 16, MAX_OFFERS = 256 };
+static const double near_best = 8; /* slower than that says nothing */
 
 /* A choice without its formula axis, and what is known of it. */
 struct offer {
@@ -43,115 +36,6 @@ struct market {
 	int num_offers;
 	int fold; /* rows r with r % FOLDS == fold are not learned from; -1: all are */
 };
-
-/* ---- least squares ----------------------------------------------------------------- */
-struct cell_fit { /* one measured time */
-	const struct attune_features *f;
-	int segments;
-	double us, weight;
-};
-
-struct normal {
-	double gram[NUM_PRICE_TERMS][NUM_PRICE_TERMS], right[NUM_PRICE_TERMS];
-};
-
-/* Minimises x' G x / 2 - b' x over x >= 0, one member at a time. */
-static void descend(const struct normal *n, double x[NUM_PRICE_TERMS])
-{
-	double moved = 1;
-	for (int sweep = 0; sweep < SWEEPS && moved > 1e-12; sweep++) {
-		moved = 0;
-		for (int i = 0; i < NUM_PRICE_TERMS; i++) {
-			double slope = n->right[i];
-			for (int k = 0; k < NUM_PRICE_TERMS; k++)
-				slope -= n->gram[i][k] * x[k];
-			const double to =
-			    n->gram[i][i] > 0 ? fmax(0, x[i] + slope / n->gram[i][i]) : 0;
-			moved += (to - x[i]) * (to - x[i]) * n->gram[i][i];
-			x[i] = to;
-		}
-	}
-}
-
-/* A row is the amounts / us; what it should add up to is 1. */
-static void add_row(struct normal *n, const double *row, double weight)
-{
-	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
-		for (int k = 0; k < NUM_PRICE_TERMS; k++)
-			n->gram[i][k] += weight * row[i] * row[k];
-		n->right[i] += weight * row[i];
-	}
-}
-
-static double error_of(const double *row, const double *x)
-{
-	double sum = -1;
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		sum += row[i] * x[i];
-	return fabs(sum);
-}
-
-/* Prices in us for these slots and start; the mean error, weighted. row: scratch. */
-static double solve(const struct price *p, const struct cell_fit *cell, int n,
-		    double (*row)[NUM_PRICE_TERMS], double x[NUM_PRICE_TERMS])
-{
-	double sum = 0, weights = 0;
-	for (int c = 0; c < n; c++) {
-		long long amount[NUM_PRICE_TERMS];
-		price_amounts(amount, p, cell[c].f, cell[c].segments);
-		for (int i = 0; i < NUM_PRICE_TERMS; i++)
-			row[c][i] = (double)amount[i] / cell[c].us;
-	}
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		x[i] = 0;
-	for (int pass = 0; pass < REWEIGHTS; pass++) {
-		struct normal normal = { 0 };
-		for (int c = 0; c < n; c++)
-			add_row(&normal, row[c],
-				pass ? cell[c].weight / (error_of(row[c], x) + trusted)
-				     : cell[c].weight);
-		descend(&normal, x);
-	}
-	for (int c = 0; c < n; c++) {
-		sum += cell[c].weight * fmin(error_of(row[c], x), far_off);
-		weights += cell[c].weight;
-	}
-	return sum / weights;
-}
-
-/* To four digits. */
-static long long rounded(double fs, long long limit)
-{
-	double unit = 1;
-	while (fs >= 1e4 * unit)
-		unit *= 10;
-	const double v = floor(fs / unit + 0.5) * unit;
-	return v < (double)limit ? (long long)v : limit;
-}
-
-/* 0: without memory. */
-static int fit(struct price *out, const struct cell_fit *cell, int n, int most_slots)
-{
-	double(*row)[NUM_PRICE_TERMS] = malloc(sizeof *row * (size_t)(n + 1));
-	double least = INFINITY, x[NUM_PRICE_TERMS];
-	struct price p = *out;
-	if (!row)
-		return 0;
-	for (size_t s = 0; s < COUNT(slots_tried) && slots_tried[s] <= most_slots; s++)
-		for (size_t k = 0; k < COUNT(starts_tried); k++) {
-			p.slots = slots_tried[s];
-			p.start = starts_tried[k];
-			const double error = solve(&p, cell, n, row, x);
-			if (!(error < least))
-				continue;
-			least = error;
-			*out = p;
-			for (int i = 0; i < NUM_PRICE_TERMS; i++)
-				out->fs[i] = rounded(1e9 * x[i], price_limits[i]);
-		}
-	free(row);
-	return 1;
-}
 
 /* ---- offers -------------------------------------------------------------------------- */
 static int value_of_axis(const struct offer *o, int member)
@@ -221,7 +105,7 @@ static int fit_offer(const struct market *k, struct offer *o, struct cell_fit *c
 				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", 1) };
 		if (n < MIN_CELLS)
 			p->rows = 0;
-		else if (!fit(p, cell, n, most_slots(k, o, k->size[h])))
+		else if (!price_fit(p, cell, n, most_slots(k, o, k->size[h])))
 			return 0;
 	}
 	return 1;

@@ -1,4 +1,4 @@
-/* prices.h - choices of which the cheapest is taken; for prices.c and forest.c. */
+/* prices.h - choices of which the cheapest is taken; for price_fit.c, prices.c and forest.c. */
 #ifndef PRICES_H
 #define PRICES_H
 
@@ -14,6 +14,16 @@ struct prices {
 	int *unseen;
 };
 
+/* price_fit.c: one measured time, and what it counts. */
+struct cell_fit {
+	const struct attune_features *f;
+	int segments;
+	double us, weight;
+};
+/* Fills in all but rows and tile, with at most so many slots. 0: without memory. */
+int price_fit(struct price *, const struct cell_fit *, int n, int most_slots);
+
+/* prices.c */
 void prices_free(struct prices *);
 /* At most `most` choices of one decision, and their prices, learned from the rows of m,
  * which has all concrete choices of d. 0 without memory. */

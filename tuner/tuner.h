@@ -3,9 +3,9 @@
  *
  *   results/<gpu>.sqlite -data.c, order.c, formulas.c, times.c-> cells
  *        -matrix.c, columns.c-> costs of a decision
- *        -prices.c-> what choices cost by features, and the few of which one is always good
+ *        -price_fit.c, prices.c-> what choices cost by features, and the few to choose from
  *        -grow.c (solver.h), prune.c, fit.c, relabel.c-> trees; exact.c proves them
- *        -forest.c, leaves.c, validity.c-> struct forest
+ *        -forest.c, leaves.c, number.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
  *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
  *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
