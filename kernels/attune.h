@@ -118,14 +118,17 @@ typedef struct attune_plan {
  *   kernels 0xf4d15459196c6605   hash of the tunables
  *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,192,16)
  *   choice 1 qblock BLOCK_M=16 ...
+ *   price decode 0 128 16 ...    what choice 0 costs in decode parts at head size 128;
+ *                                kernels/override.c and price.c say of what
  *   tree prefill                 the trees in this order, each in preorder
  *   return 1                     an id; -1: the defaults
  *   tree decode
  *   if kv_tokens <= 2048         a feature of kernels/features.def; two subtrees
  *     return 1                   follow: where it holds,
- *     return 0                   and where it does not
+ *     return cheapest            and where it does not: of those with a price
  *   tree join                    for batches with both parts: 0 one launch by the
- *   return 1                     prefill choice, 1 prefill part then decode part
+ *   return 1                     prefill choice, 1 prefill part then decode part,
+ *                                cheapest: what estimates say
  *
  * A choice that cannot run a batch, or whose code the library does not carry for
  * the shape, gives way to the defaults, as with the compiled rules. */

@@ -1,7 +1,7 @@
 /* emit_other.c - a forest for readers other than a C compiler. All hold what the
  * header holds of choices and trees.
  *
- * json, schema "attune-heuristics-1":
+ * json, schema "attune-heuristics-2":
  *
  *   { "schema", "gpu", "arch", "database", "kernels_hash": texts,
  *     "features": [names],                  all integers, 0 or more
@@ -139,7 +139,7 @@ static void emit_json(FILE *out, const struct forest *f, const struct data *d)
 {
 	char text[MAX_CHOICE_TEXT];
 	fprintf(out,
-		"{\"schema\": \"attune-heuristics-1\", \"gpu\": \"%s\", \"arch\": \"%s\", "
+		"{\"schema\": \"attune-heuristics-2\", \"gpu\": \"%s\", \"arch\": \"%s\", "
 		"\"database\": \"%s\",\n",
 		f->gpu, d->run.device.arch, d->hash);
 	fprintf(out, " \"kernels_hash\": \"%016llx\",\n \"features\": [", kernels_hash());
