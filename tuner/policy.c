@@ -241,9 +241,7 @@ static int learn(struct chooser *c)
 	case POLICY_AITER_RULE: return gpu;
 	case POLICY_NEAREST:
 	case POLICY_GREEDY:
-	case POLICY_LABEL:
-		c->learned = learned_new(c->d, c->policy);
-		return c->learned != NULL;
+	case POLICY_LABEL: c->learned = learned_new(c->d, c->policy); return c->learned != NULL;
 	case POLICY_DEFAULT: return 1;
 	case POLICY_ORACLE:
 	case NUM_POLICIES: break;
