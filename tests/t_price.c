@@ -9,51 +9,10 @@
 #include <cmocka.h>
 
 enum { ROUNDS = 20000, MAX_SEQS = 40, LARGE = 1 << 18 };
+#include "random_part.h"
 __extension__ typedef __int128 wide;
 
-static const struct device_info gpu = { .backend = BACKEND_GPU,
-					.arch = "sm_90",
-					.units = 132,
-					.lanes = 32,
-					.smem_per_block = 232448,
-					.smem_per_unit = 233472 };
-static const struct device_info cpu = { .backend = BACKEND_CPU, .units = 48, .lanes = 16 };
 static const struct device_info *const devices[] = { &gpu, &cpu };
-
-static unsigned below(unsigned n)
-{
-	static unsigned long long seed = 23;
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (unsigned)(seed >> 33) % n;
-}
-
-static attune_shape random_shape(void)
-{
-	static const int heads[][2] = { { 32, 8 }, { 8, 1 }, { 16, 16 }, { 128, 1 }, { 40, 2 } };
-	const int *h = heads[below(COUNT(heads))];
-	return (attune_shape){ .num_query_heads = h[0],
-			       .num_kv_heads = h[1],
-			       .head_size = below(2) ? 128 : 64,
-			       .page_size = 16,
-			       .dtype = ATTUNE_BF16,
-			       .kv_dtype = ATTUNE_BF16,
-			       .causal = below(8) > 0,
-			       .window = below(4) ? 0 : 1024 };
-}
-
-/* 0: the batch has no such part. */
-static int random_part(struct part *p, const attune_shape *s, const struct device_info *d)
-{
-	int32_t start[MAX_SEQS + 1] = { 0 }, seq[MAX_SEQS];
-	attune_batch b = { 1 + (int)below(MAX_SEQS), start, seq };
-	const int longest = 1 + (int)below(600);
-	for (int i = 0; i < b.num_seqs; i++) {
-		const int32_t query = below(4) ? 1 : (int32_t)below((unsigned)longest);
-		start[i + 1] = start[i] + query;
-		seq[i] = query + (below(9) ? (int32_t)below(2u << below(17)) : 0);
-	}
-	return part_make(p, (enum phase)below(3), s, &b, d);
-}
 
 /* Some terms cost nothing, as fitted ones do. any: the others all that they may. */
 static struct price random_price(int any)

@@ -148,6 +148,19 @@ static void appraise(const struct market *k, struct offer *o)
 }
 
 /* ---- the few ---------------------------------------------------------------------------- */
+/* The offer in `in`, or `more`, of least estimate in a row; NULL: none is legal. */
+static const struct offer *cheapest_in(const struct market *k, const char *in, int more, int row)
+{
+	const struct offer *best = NULL;
+	for (int i = 0; i < k->num_offers; i++) {
+		const struct offer *o = &k->offer[i];
+		if ((in[i] || i == more) && o->estimate[row] >= 0 &&
+		    (!best || o->estimate[row] < best->estimate[row]))
+			best = o;
+	}
+	return best;
+}
+
 /* What the cheapest of `in` and `more` costs over all rows, and what the best of them would:
  * the first alone would be led by luck. Rows in which none is legal or priced cost as much
  * as what is forbidden. */
@@ -155,17 +168,14 @@ static long long cost_of_set(const struct market *k, const char *in, int more)
 {
 	long long sum = 0;
 	for (int r = 0; r < k->m->rows; r++) {
-		const struct offer *best = NULL;
+		const struct offer *cheapest = cheapest_in(k, in, more, r);
 		long long least = FORBIDDEN_SUM;
 		for (int i = 0; i < k->num_offers; i++) {
 			const struct offer *o = &k->offer[i];
-			if ((!in[i] && i != more) || o->estimate[r] < 0)
-				continue;
-			if (!best || o->estimate[r] < best->estimate[r])
-				best = o;
-			least = o->best[r] < least ? o->best[r] : least;
+			if ((in[i] || i == more) && o->estimate[r] >= 0 && o->best[r] < least)
+				least = o->best[r];
 		}
-		sum += least + (best ? best->cost[r] : FORBIDDEN_SUM);
+		sum += least + (cheapest ? cheapest->cost[r] : FORBIDDEN_SUM);
 	}
 	return sum;
 }
@@ -200,25 +210,14 @@ static void choose_offers(const struct market *k, char *in, int most)
 			continue;
 		in[i] = 0;
 		for (int j = 0; j < k->num_offers; j++) {
-			const long long cost = in[j] || j == i ? least : cost_of_set(k, in, j);
+			const long long cost = in[j] || j == i || !is_priced(k, &k->offer[j])
+						   ? least
+						   : cost_of_set(k, in, j);
 			if (cost < least)
 				least = cost, best = j;
 		}
 		in[best < 0 ? i : best] = 1;
 	}
-}
-
-/* The offer in `in` of least estimate in a row; NULL: none is legal. */
-static const struct offer *cheapest_in(const struct market *k, const char *in, int row)
-{
-	const struct offer *best = NULL;
-	for (int i = 0; i < k->num_offers; i++) {
-		const struct offer *o = &k->offer[i];
-		if (in[i] && o->estimate[row] >= 0 &&
-		    (!best || o->estimate[row] < best->estimate[row]))
-			best = o;
-	}
-	return best;
 }
 
 /* Learns the chosen anew without one fold after the other, and notes what they say of it.
@@ -234,7 +233,7 @@ static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, in
 			appraise(k, &k->offer[i]);
 		}
 		for (int r = k->fold; r < k->m->rows; r += FOLDS) {
-			const struct offer *o = cheapest_in(k, in, r);
+			const struct offer *o = cheapest_in(k, in, -1, r);
 			unseen[k->m->scenario[r]] = o ? o->means[r] : -1;
 		}
 	}
