@@ -14,20 +14,10 @@
 #include <cmocka.h>
 
 enum { MOST_ROWS = 60, PRICE_LISTS = 60, RUN = 3, CHOICES = 3, MAX_TEXT = 4000 };
-
-static const attune_shape shape = { .num_query_heads = 8,
-				    .num_kv_heads = 2,
-				    .head_size = 128,
-				    .page_size = 16,
-				    .dtype = ATTUNE_BF16,
-				    .kv_dtype = ATTUNE_BF16,
-				    .causal = 1 };
+#include "run_plan.h"
 
 static const char *const batches[] = { "q1s4k",        "8q1s600",        "q300",
 				       "q1s5_q4s1500", "q40_q1s1k_q1s9", "3q100s400_6q1s900" };
-
-static struct device dev;
-static struct pool *pool;
 
 /* 0 and 1: the kernels' defaults, which are always carried; 2: one that is not. */
 static struct choice choices[CHOICES];
@@ -190,24 +180,6 @@ static void expected_plan(char *text, size_t size, const attune_batch *b, struct
 }
 
 /* ---- runs -------------------------------------------------------------------------------------- */
-static void run_right(const attune_op *op, const attune_plan *plan, struct workload *w)
-{
-	const char *text = w->scenario->batch_text;
-	void *workspace = NULL;
-	struct verdict v;
-	struct tape *tape;
-	double ns;
-	if (workload_poison(w) || dev.ops->alloc(&dev, &workspace, plan->workspace + 16) ||
-	    dev.ops->tape_begin(&dev) ||
-	    attune_run(op, plan, &w->tensors, workspace, plan->workspace, dev.ops->stream(&dev)) ||
-	    dev.ops->tape_end(&dev, &tape) || dev.ops->tape_play(&dev, tape, &ns))
-		fail_msg("%s: %s", text, attune_last_error());
-	check_output(&v, w, PHASE_ALL, MOST_ROWS);
-	if (v.outcome != OUTCOME_OK)
-		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
-	dev.ops->tape_free(&dev, tape);
-	dev.ops->release(&dev, workspace);
-}
 
 static struct scenario scenario_of(const char *text)
 {

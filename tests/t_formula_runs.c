@@ -13,20 +13,10 @@
 #include <cmocka.h>
 
 enum { MOST_ROWS = 60, MOST_FORMULAS = 40 };
-
-static const attune_shape shape = { .num_query_heads = 8,
-				    .num_kv_heads = 2,
-				    .head_size = 128,
-				    .page_size = 16,
-				    .dtype = ATTUNE_BF16,
-				    .kv_dtype = ATTUNE_BF16,
-				    .causal = 1 };
+#include "run_plan.h"
 
 static const char *const batches[] = { "q1s4k",         "8q1s600",      "40q1s100",
 				       "q1s5_2q4s1500", "q1_q0_q8s700", "q40_q1s1k_q1s9" };
-
-static struct device dev;
-static struct pool *pool;
 
 /* A context whose rules are that choice, whatever the batch. */
 static attune_context *open_with(const struct choice *c)
@@ -81,28 +71,14 @@ struct prepared {
 
 static void runs_right(const struct prepared *r, struct workload *w, const attune_batch *b)
 {
-	const char *text = w->scenario->batch_text;
-	struct verdict v;
-	struct tape *tape;
 	attune_plan plan;
-	void *workspace = NULL;
 	size_t most;
-	double ns;
-	if (workload_poison(w) || attune_plan_batch(r->op, b, &plan) ||
+	if (attune_plan_batch(r->op, b, &plan) ||
 	    attune_max_workspace(r->op, b->num_seqs, b->query_start[b->num_seqs], &most))
-		fail_msg("%s: %s", text, attune_last_error());
+		fail_msg("%s: %s", w->scenario->batch_text, attune_last_error());
 	plan_is(r->op, &plan, &r->choice, b);
 	assert_true(plan.workspace <= most);
-	if (dev.ops->alloc(&dev, &workspace, plan.workspace + 16) || dev.ops->tape_begin(&dev) ||
-	    attune_run(r->op, &plan, &w->tensors, workspace, plan.workspace,
-		       dev.ops->stream(&dev)) ||
-	    dev.ops->tape_end(&dev, &tape) || dev.ops->tape_play(&dev, tape, &ns))
-		fail_msg("%s: %s", text, attune_last_error());
-	check_output(&v, w, PHASE_ALL, MOST_ROWS);
-	if (v.outcome != OUTCOME_OK)
-		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
-	dev.ops->tape_free(&dev, tape);
-	dev.ops->release(&dev, workspace);
+	run_right(r->op, &plan, w);
 }
 
 static void all_run_right(const struct prepared *r, int n, const char *text)

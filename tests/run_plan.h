@@ -1,0 +1,36 @@
+/* run_plan.h - a plan by the library on a device, against the reference. Include after
+ * cmocka.h, with MOST_ROWS: output rows that are compared. */
+#ifndef RUN_PLAN_H
+#define RUN_PLAN_H
+
+static const attune_shape shape = { .num_query_heads = 8,
+				    .num_kv_heads = 2,
+				    .head_size = 128,
+				    .page_size = 16,
+				    .dtype = ATTUNE_BF16,
+				    .kv_dtype = ATTUNE_BF16,
+				    .causal = 1 };
+
+static struct device dev;
+static struct pool *pool;
+
+static void run_right(const attune_op *op, const attune_plan *plan, struct workload *w)
+{
+	const char *text = w->scenario->batch_text;
+	void *workspace = NULL;
+	struct verdict v;
+	struct tape *tape;
+	double ns;
+	if (workload_poison(w) || dev.ops->alloc(&dev, &workspace, plan->workspace + 16) ||
+	    dev.ops->tape_begin(&dev) ||
+	    attune_run(op, plan, &w->tensors, workspace, plan->workspace, dev.ops->stream(&dev)) ||
+	    dev.ops->tape_end(&dev, &tape) || dev.ops->tape_play(&dev, tape, &ns))
+		fail_msg("%s: %s", text, attune_last_error());
+	check_output(&v, w, PHASE_ALL, MOST_ROWS);
+	if (v.outcome != OUTCOME_OK)
+		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
+	dev.ops->tape_free(&dev, tape);
+	dev.ops->release(&dev, workspace);
+}
+
+#endif
