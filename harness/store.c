@@ -27,7 +27,7 @@ enum { VERSION = COUNT(migrations), APPLICATION = 0x6174746e /* "attn" */, PATIE
 #define IDENTITY                                                                    \
 	"model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, " \
 	"num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi"
-#define NEWEST_DEVICE                                                                         \
+#define NEWEST_DEVICE                                                                            \
 	"SELECT r.device FROM measurement m JOIN run r ON r.id = m.run JOIN device d ON d.id = " \
 	"r.device WHERE d.gpu = ?1 ORDER BY m.id DESC"
 

@@ -184,7 +184,8 @@ static void test_exact_hybrid_leaf_are_in_that_order(void **state)
 		tree_free(&t);
 		for (int look = 3; look >= 1; look--) {
 			const struct growth how = { 8,    o.depth,  o.min_support,
-						    look, o.lambda, SIZE_MOST, 0 };
+						    look, o.lambda, SIZE_MOST,
+						    0 };
 			assert_true(tree_grow(&t, m, NULL, m->rows, &how));
 			assert_true(c.objective <= objective_of(&t, &o));
 			assert_true(look != 3 || c.objective == objective_of(&t, &o));
