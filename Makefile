@@ -121,7 +121,7 @@ export GPU
 
 # A GPU without sets of its own borrows the H200's; PRESET=full takes all kinds of them.
 sets = own=$$gpu; test -e scenarios/$$own.json || own=h200; sets=$$own; \
-	for kind in $(if $(filter full,$(PRESET)),traces shapes peers); do \
+	for kind in $(if $(filter full,$(PRESET)),traces shapes peers ladder hybrid); do \
 		test ! -e scenarios/$${kind}_$$own.json || sets=$$sets,$${kind}_$$own; done
 # TRACE= as a set beside the others: its last third is held out. A CPU gets a small engine.
 trace_set  = scenarios/trace_$(basename $(notdir $(TRACE))).json

@@ -3,8 +3,8 @@
 #
 #   TRACES=folder-of-csv-files sh scenarios/make.sh
 #
-# README.md beside it says where the traces come from. peers_h200.json and models.json are
-# by hand. TOOL: the attune to use.
+# README.md beside it says where the traces come from. peers_h200.json, ladder_h200.json and
+# models.json are by hand. TOOL: the attune to use.
 set -eu
 here=$(dirname "$0")
 tool=${TOOL:-$here/../build/attune}
@@ -77,3 +77,5 @@ mv "$new"/*.json "$here"
 # Beside all of the H200's above.
 attune --grid dense_h200 >"$new/dense_h200.json"
 mv "$new/dense_h200.json" "$here"
+attune --grid hybrid_h200 >"$new/hybrid_h200.json"
+mv "$new/hybrid_h200.json" "$here"

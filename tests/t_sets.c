@@ -78,6 +78,8 @@ static const struct set {
 	{ "dense_h200",  { 420,  0,   0,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   3 },
 	{ "traces_h200", { 150,  0,   0,   24,    0,   0,    0,   24,     8 },     6000,    4e12,   3e14,  27 },
 	{ "peers_h200",  {   0, 43,   0,    0,    0,   0,    0,    0,     0 },    70000,    4e12,   3e14,  30 },
+	{ "hybrid_h200", { 195,  0,   0,   21,   24,   0,    0,    0,     0 },    24000,    4e12,   3e14,   7 },
+	{ "ladder_h200", {  49,  0,   0,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
 };
 // clang-format on
 
@@ -137,6 +139,8 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "dense_h200");
 	load_shipped(&list, "traces_h200");
 	load_shipped(&list, "peers_h200");
+	load_shipped(&list, "hybrid_h200");
+	load_shipped(&list, "ladder_h200");
 	for (int i = 0; i < list.n; i++)
 		for (int j = 0; j < i; j++)
 			if (same_work(&list.v[i], &list.v[j]))
@@ -228,6 +232,29 @@ static void train_is_dense(void **arg)
 	scenarios_free(&list);
 }
 
+/* What hybrid_h200 promises: one chunk behind 4k to 20k, beside 16 to 256 decodes of the same. */
+static void hybrid_is_hybrid(void **arg)
+{
+	struct scenario_list list = { 0 };
+	(void)arg;
+	load_shipped(&list, "hybrid_h200");
+	for (int i = 0; i < list.n; i++) {
+		const attune_batch *b = &list.v[i].batch->view;
+		const int decodes = size_of(b).decodes, last = b->num_seqs - 1;
+		const int chunk = b->query_start[last + 1] - b->query_start[last];
+		assert_in_range(decodes, 16, 256);
+		assert_int_equal(decodes, last);
+		assert_in_range(b->seq_lens[0], 4096, 20480);
+		assert_in_range(chunk, 512, 2048);
+		assert_in_range(b->seq_lens[last] - chunk, 4096, 20480);
+		for (int k = 0; k < last; k++) {
+			assert_int_equal(b->query_start[k + 1] - b->query_start[k], 1);
+			assert_int_equal(b->seq_lens[k], b->seq_lens[0]);
+		}
+	}
+	scenarios_free(&list);
+}
+
 /* What dense_h200 was made for: half of it of head size 128, a quarter each of 64 and 256, and
  * two of five mixed at most. */
 static void dense_is_balanced(void **arg)
@@ -316,9 +343,10 @@ static void peers_match(void **arg)
 int main(void)
 {
 	static const char *const gpu[] = { "h200",        "shapes_h200", "dense_h200",
-					   "traces_h200", "peers_h200",  NULL };
+					   "traces_h200", "peers_h200",  "hybrid_h200",
+					   "ladder_h200", NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 11];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 13];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -337,12 +365,15 @@ int main(void)
 	    (struct CMUnitTest){ "splits hold, CPU", splits_hold, NULL, NULL, (void *)cpu };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(train_is_dense);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(dense_is_balanced);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(hybrid_is_hybrid);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(traces_are_weighed);
 	tests[n++] = (struct CMUnitTest){ "h200 is remade", grid_is_remade, NULL, NULL, "h200" };
 	tests[n++] = (struct CMUnitTest){ "shapes_h200 is remade", grid_is_remade, NULL, NULL,
 					  "shapes_h200" };
 	tests[n++] =
 	    (struct CMUnitTest){ "dense_h200 is remade", grid_is_remade, NULL, NULL, "dense_h200" };
+	tests[n++] = (struct CMUnitTest){ "hybrid_h200 is remade", grid_is_remade, NULL, NULL,
+					  "hybrid_h200" };
 	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
