@@ -95,10 +95,17 @@ typedef struct attune_part {
 	size_t workspace;         /* bytes of partials */
 } attune_part;
 
+/* How two parts share the device. */
+enum attune_how {
+	ATTUNE_SERIAL = 0, /* the prefill part, then the decode part */
+	ATTUNE_STREAMS     /* side by side on two streams; serial where there is no second one */
+};
+
 /* Plain data: copy it, keep it, compare it. */
 typedef struct attune_plan {
-	int num_parts; /* 0 (nothing to do), 1, or 2: prefill then decode */
+	int num_parts; /* 0 (nothing to do), 1, or 2: prefill, decode */
 	int num_seqs;
+	enum attune_how how;
 	size_t workspace; /* bytes that attune_run needs */
 	attune_part part[2];
 } attune_plan;
@@ -157,7 +164,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes);
 
-/* "prefill: qblock BLOCK_M=128 ... | decode: segmented ..." */
+/* "prefill: qblock BLOCK_M=128 ... | decode: segmented ..."; "||": side by side */
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
 				    size_t size);
 

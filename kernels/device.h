@@ -65,6 +65,12 @@ struct device_ops {
 	/* `args`: one struct by value. Asynchronous on a GPU. */
 	enum attune_status (*launch)(struct device *, const struct code *, const struct geometry *,
 				     const void *args, size_t args_bytes, void *stream);
+	/* *side: a stream that has waited for all that `stream` has so far, and whose first
+	 * launch comes before what `stream` is given next; `stream` itself where there is
+	 * none to spare. After join `stream` waits for all that the side was given. Neither
+	 * allocates, and both may be captured. A fork is to be joined. */
+	enum attune_status (*fork)(struct device *, void *stream, void **side);
+	enum attune_status (*join)(struct device *, void *stream, void *side);
 	enum attune_status (*wait)(struct device *, void *stream);
 	void *(*stream)(struct device *); /* the device's own stream */
 	/* What the compiler gave this code: 0s on the CPU. */

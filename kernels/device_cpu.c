@@ -298,6 +298,20 @@ static enum attune_status cpu_wait(struct device *dev, void *stream)
 	return ATTUNE_OK;
 }
 
+/* A launch takes all threads: there is no side by side. */
+static enum attune_status cpu_fork(struct device *dev, void *stream, void **side)
+{
+	(void)dev;
+	*side = stream;
+	return ATTUNE_OK;
+}
+
+static enum attune_status cpu_join(struct device *dev, void *stream, void *side)
+{
+	(void)dev, (void)stream, (void)side;
+	return ATTUNE_OK;
+}
+
 static void *cpu_stream(struct device *dev)
 {
 	(void)dev;
@@ -416,6 +430,8 @@ const struct device_ops cpu_ops = {
 	.load = cpu_load,
 	.unload = cpu_unload,
 	.launch = cpu_launch,
+	.fork = cpu_fork,
+	.join = cpu_join,
 	.wait = cpu_wait,
 	.stream = cpu_stream,
 	.resources = cpu_resources,

@@ -1,20 +1,16 @@
 /* device_cuda.c - NVIDIA GPUs through the driver API, opened at run time, so
  * that one binary runs on machines with and without a GPU. Owns the primary
- * context it retains, one stream and one pair of events. */
+ * context it retains, one stream, one pair of events and the streams of cuda_sides.h. */
+#include "cuda_sides.h"
 #include "power.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct cuda_api {
-#define CU_FN(ours, symbol, arguments) int(*ours) arguments;
-#include "cuda_api.def"
-#undef CU_FN
-};
-
 struct cuda {
 	struct cuda_api cu;
+	struct sides sides;
 	void *library, *ctx, *stream, *begin, *end;
 	struct power *power;
 	int device, recording;
@@ -146,6 +142,7 @@ static void cuda_close(struct device *dev)
 	if (!c)
 		return;
 	if (c->ctx && !c->cu.CtxPush(c->ctx)) {
+		sides_close(&c->sides);
 		if (c->begin)
 			c->cu.EventDestroy(c->begin);
 		if (c->end)
@@ -179,6 +176,8 @@ static enum attune_status cuda_open(struct device *dev, const char *which)
 		status = IN_CONTEXT(c, c->cu.EventCreate(&c->begin, 0), "event");
 	if (!status)
 		status = IN_CONTEXT(c, c->cu.EventCreate(&c->end, 0), "event");
+	if (!status)
+		status = IN_CONTEXT(c, sides_open(&c->sides, &c->cu), "streams");
 	return status;
 }
 
@@ -294,6 +293,18 @@ static enum attune_status cuda_launch(struct device *dev, const struct code *cod
 			  "launch");
 }
 
+static enum attune_status cuda_fork(struct device *dev, void *stream, void **side)
+{
+	struct cuda *c = dev->state;
+	return IN_CONTEXT(c, sides_fork(&c->sides, stream, side), "fork");
+}
+
+static enum attune_status cuda_join(struct device *dev, void *stream, void *side)
+{
+	struct cuda *c = dev->state;
+	return IN_CONTEXT(c, sides_join(&c->sides, stream, side), "join");
+}
+
 static enum attune_status cuda_wait(struct device *dev, void *stream)
 {
 	struct cuda *c = dev->state;
@@ -390,6 +401,8 @@ const struct device_ops cuda_ops = {
 	.load = cuda_load,
 	.unload = cuda_unload,
 	.launch = cuda_launch,
+	.fork = cuda_fork,
+	.join = cuda_join,
 	.wait = cuda_wait,
 	.stream = cuda_stream,
 	.resources = cuda_resources,

@@ -129,8 +129,6 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		.range_tokens = p->range_tokens,
 		.workspace = part_workspace(k, &f.as, &op->shape, p, &op->ctx->device.info),
 	};
-	if (out->workspace > plan->workspace)
-		plan->workspace = out->workspace; /* parts run one after the other */
 	plan->num_parts++;
 	return ATTUNE_OK;
 }
@@ -159,6 +157,8 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	}
 	for (int i = 0; !status && i < s->num_parts; i++)
 		status = add_part(op, plan, &s->part[i], found[i]);
+	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
+	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
 	return status;
 }
 
@@ -186,11 +186,37 @@ static const char *tensor_error(const attune_op *op, const attune_tensors *t)
 	return NULL;
 }
 
+struct running {
+	const attune_op *op;
+	const attune_plan *plan;
+	struct attune_args args;
+	char *workspace;
+	size_t at[2]; /* where a part's begins */
+};
+
+static enum attune_status run_one(void *arg, int i, void *stream)
+{
+	const struct running *run = arg;
+	const attune_op *op = run->op;
+	const attune_part *p = &run->plan->part[i];
+	struct config c;
+	const struct ready *r = planned(op, p, &c);
+	const struct launchable l = { r->kernel, &c, r->code, op->reduce };
+	const struct part part = { .seq_begin = p->seq_begin,
+				   .seq_count = p->seq_count,
+				   .min_query = p->min_query,
+				   .max_query = p->max_query,
+				   .range_tokens = p->range_tokens };
+	return run_part(&op->ctx->device, &l, &op->shape, &part, &run->args,
+			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, stream);
+}
+
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream)
 {
-	struct attune_args args;
+	struct running run = { .op = op, .plan = plan, .workspace = workspace };
+	struct config c;
 	const char *error;
 	if (!op || !plan || !tensors)
 		return fail(ATTUNE_INVALID, "attune_run: an argument is NULL");
@@ -199,25 +225,16 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	error = tensor_error(op, tensors);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_run: %s", error);
-	args_from_tensors(&args, &op->shape, tensors, plan->num_seqs);
-	for (int i = 0; i < plan->num_parts; i++) {
-		const attune_part *p = &plan->part[i];
-		struct config c;
-		const struct ready *r = planned(op, p, &c);
-		if (!r)
+	for (int i = 0; i < plan->num_parts; i++)
+		if (!planned(op, &plan->part[i], &c))
 			return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
-		const struct launchable l = { r->kernel, &c, r->code, op->reduce };
-		const struct part part = { .seq_begin = p->seq_begin,
-					   .seq_count = p->seq_count,
-					   .min_query = p->min_query,
-					   .max_query = p->max_query,
-					   .range_tokens = p->range_tokens };
-		enum attune_status status = run_part(&op->ctx->device, &l, &op->shape, &part, &args,
-						     workspace, workspace_bytes, stream);
-		if (status)
-			return status;
-	}
-	return ATTUNE_OK;
+	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
+	const size_t need = parts_workspace(plan->how, part, plan->num_parts, run.at);
+	if (need > workspace_bytes || (need && !workspace))
+		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
+			    workspace ? workspace_bytes : 0, need);
+	args_from_tensors(&run.args, &op->shape, tensors, plan->num_seqs);
+	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);
 }
 
 /* Where the value is worked out: for the one that needs most. */
@@ -272,7 +289,7 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
 		if (!r)
 			return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
 		config_text(tunables, sizeof tunables, &c, r->kernel->space);
-		n += (size_t)snprintf(text + n, size - n, "%s%s%s %s", i ? " | " : "",
+		n += (size_t)snprintf(text + n, size - n, "%s%s%s %s", i ? how_text(plan->how) : "",
 				      plan->num_parts == 2 ? names[i] : "", r->kernel->name,
 				      tunables);
 	}

@@ -1,4 +1,4 @@
-/* run.c - launching one choice over one part of a batch. */
+/* run.c - launching one choice over one part of a batch, and parts beside each other. */
 #include "run.h"
 #include <math.h>
 
@@ -93,4 +93,50 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 		return status;
 	g = reduce_geometry(dev, s, p);
 	return dev->ops->launch(dev, l->reduce, &g, &a, sizeof a, stream);
+}
+
+/* ---- two parts ------------------------------------------------------------------------ */
+
+enum { WORKSPACE_ALIGN = 16 };
+
+size_t parts_workspace(enum attune_how how, const size_t *part, int n, size_t *at)
+{
+	size_t end = 0, most = 0;
+	for (int i = 0; i < n; i++) {
+		const size_t begin = how == ATTUNE_STREAMS ? (end + WORKSPACE_ALIGN - 1) /
+								 WORKSPACE_ALIGN * WORKSPACE_ALIGN
+							   : 0;
+		end = begin + part[i];
+		most = end > most ? end : most;
+		if (at)
+			at[i] = begin;
+	}
+	return most;
+}
+
+/* Side by side, prefill is what the side stream gets, first and at its priority. Its blocks
+ * are few and large: what they leave free the many small ones of a decode part fill, now
+ * and as they finish. The other way round those would fill every SM, and a prefill block
+ * that wants one for itself would wait for all of them. */
+enum attune_status run_parts(struct device *dev, enum attune_how how, int n,
+			     enum attune_status (*launch)(void *arg, int part, void *stream),
+			     void *arg, void *stream)
+{
+	void *side = stream;
+	enum attune_status status = ATTUNE_OK;
+	if (how == ATTUNE_STREAMS && n > 1)
+		status = dev->ops->fork(dev, stream, &side);
+	if (status)
+		return status;
+	for (int i = 0; i < n && !status; i++)
+		status = launch(arg, i, i ? stream : side);
+	if (side == stream)
+		return status;
+	const enum attune_status joined = dev->ops->join(dev, stream, side);
+	return status ? status : joined;
+}
+
+const char *how_text(enum attune_how how)
+{
+	return how == ATTUNE_STREAMS ? " || " : " | ";
 }

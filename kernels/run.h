@@ -26,6 +26,17 @@ enum attune_status run_part(struct device *, const struct launchable *, const at
 			    const struct part *, const struct attune_args *args, void *workspace,
 			    size_t workspace_bytes, void *stream);
 
+/* Bytes that parts take together, whose own are part[n]; where each begins goes to at[n]
+ * unless that is NULL. In a row they take the same ones, side by side each its own. */
+size_t parts_workspace(enum attune_how, const size_t *part, int n, size_t *at);
+/* Launches the parts of a batch, prefill first, by calls of `launch`, each on a stream that
+ * it is given, so that `stream` goes on when all are done. */
+enum attune_status run_parts(struct device *, enum attune_how, int n,
+			     enum attune_status (*launch)(void *arg, int part, void *stream),
+			     void *arg, void *stream);
+/* " | " or " || ", between the parts of a plan as text. */
+const char *how_text(enum attune_how);
+
 /* A context over a device that the caller keeps open: launches of the library
  * then land on its tape. */
 enum attune_status attune_adopt(attune_context **ctx, const struct device *dev);

@@ -1,0 +1,131 @@
+/* t_beside_runs.c - plans of two parts side by side, on the CPU and on an NVIDIA GPU where
+ * there is one: recorded and played as in a captured graph, and called, they are right, with
+ * partials of both parts at once; and a workspace for one of them is refused. */
+#include "../harness/harness.h"
+#include "../kernels/run.h"
+#include "../kernels/shipped.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { MOST_ROWS = 60, TIMES = 3 };
+#include "run_plan.h"
+
+static const char *const batches[] = { "q300s2k_8q1s1500", "q40s700_q1s1k_q1s9",
+				       "8q1s600_2q100s900", "q1s5_q9s3k_q1s4k" };
+
+/* Both parts by one choice, on a GPU one that leaves partials to be merged; for a CPU, how
+ * many segments are legal hangs on its threads. */
+static attune_context *open_with_segments(void)
+{
+	struct choice c = { .kernel = kernel_find(dev.info.backend, "segmented") };
+	char text[MAX_CHOICE_TEXT], path[40];
+	attune_context *ctx = NULL;
+	const int file = memfd_create("rules", 0);
+	assert_true(file >= 0);
+	config_default(&c.config, c.kernel->space);
+	if (dev.info.backend == BACKEND_GPU)
+		c.config.v[c.kernel->space->formula_axis] = 4;
+	choice_text(text, sizeof text, &c);
+	dprintf(file,
+		"attune heuristics 1\ngpu %s\nkernels 0x%016llx\nchoice 0 %s\ntree prefill\n"
+		"return 0\ntree decode\nreturn 0\ntree join\nreturn 1\n",
+		dev.info.gpu, kernels_hash(), text);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	setenv("ATTUNE_HEURISTICS", path, 1);
+	if (attune_adopt(&ctx, &dev))
+		fail_msg("%s", attune_last_error());
+	unsetenv("ATTUNE_HEURISTICS");
+	close(file);
+	return ctx;
+}
+
+static void called_right(const attune_op *op, const attune_plan *plan, struct workload *w)
+{
+	void *workspace = NULL, *stream = dev.ops->stream(&dev);
+	struct verdict v;
+	assert_int_equal(workload_poison(w), ATTUNE_OK);
+	assert_int_equal(dev.ops->alloc(&dev, &workspace, plan->workspace), ATTUNE_OK);
+	for (int i = 0; i < TIMES; i++)
+		if (attune_run(op, plan, &w->tensors, workspace, plan->workspace, stream))
+			fail_msg("%s", attune_last_error());
+	assert_int_equal(dev.ops->wait(&dev, stream), ATTUNE_OK);
+	check_output(&v, w, PHASE_ALL, MOST_ROWS);
+	if (v.outcome != OUTCOME_OK)
+		fail_msg("%s: %s", w->scenario->batch_text, v.text);
+	if (plan->workspace)
+		assert_int_equal(
+		    attune_run(op, plan, &w->tensors, workspace, plan->workspace - 1, stream),
+		    ATTUNE_TOO_SMALL);
+	dev.ops->release(&dev, workspace);
+}
+
+static void beside(const attune_op *op, struct workload *w, const attune_batch *b)
+{
+	attune_plan plan;
+	char text[512];
+	assert_int_equal(attune_plan_batch(op, b, &plan), ATTUNE_OK);
+	assert_int_equal(plan.num_parts, 2);
+	assert_int_equal(plan.how, ATTUNE_SERIAL);
+	const size_t part[] = { plan.part[0].workspace, plan.part[1].workspace };
+	assert_true(dev.info.backend == BACKEND_CPU || (part[0] && part[1]));
+	plan.how = ATTUNE_STREAMS;
+	plan.workspace = parts_workspace(plan.how, part, 2, NULL);
+	assert_true(plan.workspace >= part[0] + part[1]);
+	assert_int_equal(attune_plan_text(op, &plan, text, sizeof text), ATTUNE_OK);
+	assert_non_null(strstr(text, " || decode: "));
+	run_right(op, &plan, w);
+	called_right(op, &plan, w);
+}
+
+static void on_device(void **state)
+{
+	assert_int_equal(device_open(&dev, *state), ATTUNE_OK);
+	attune_context *ctx = open_with_segments();
+	attune_op *op;
+	if (attune_prepare(ctx, &shape, &op))
+		fail_msg("%s", attune_last_error());
+	for (size_t i = 0; i < COUNT(batches); i++) {
+		char error[160];
+		struct scenario s = { .batch_text = (char *)batches[i],
+				      .batch = batch_parse(batches[i], error, sizeof error),
+				      .shape = shape,
+				      .seed = 5 };
+		struct workload w;
+		assert_non_null(s.batch);
+		assert_int_equal(workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0), ATTUNE_OK);
+		beside(op, &w, &s.batch->view);
+		workload_free(&w);
+		batch_free(s.batch);
+	}
+	attune_release(op);
+	attune_close(ctx);
+	pool_free(&dev, pool);
+	pool = NULL;
+	device_close(&dev);
+}
+
+static int carries_gpu_code(void)
+{
+	for (int i = 0; i < attune_num_shipped; i++)
+		if (attune_shipped[i].backend == BACKEND_GPU)
+			return 1;
+	return 0;
+}
+
+int main(void)
+{
+	const char *wanted = getenv("ATTUNE_TEST_GPU");
+	struct CMUnitTest tests[] = { { "cpu", on_device, NULL, NULL, "cpu" },
+				      { "cuda", on_device, NULL, NULL, "cuda" } };
+	const int gpu = (wanted && *wanted && strcmp(wanted, "cpu")) ||
+			(carries_gpu_code() && !device_open(&dev, "cuda"));
+	if (dev.ops)
+		device_close(&dev);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("beside_runs", tests, gpu ? 2 : 1, NULL, NULL);
+}
