@@ -400,8 +400,8 @@ struct wish {
 	struct choice choice, decode; /* decode: of a plan, the other part's */
 };
 /* Measures wishes in a run of its own, its rows in that stage ("b": pass B). The wishes
- * of a scenario and phase, or its plans, are one race of fixed rounds without elimination,
- * with one of them entered twice as an A/A control. Skipped, unless o->again, is what has a
+ * of a scenario and phase are one race of fixed rounds without elimination, with one of them
+ * entered twice as an A/A control; plans are in the race of the whole batch in one launch. Skipped, unless o->again, is what has a
  * row of that pass by today's sources and this device. An exit code. */
 int sweep_wishes(const struct sweep_options *, const struct hello *, const struct scenario_list *,
 		 const struct wish *, int n, const char *stage);

@@ -112,20 +112,29 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* One race of all that is wished of a heat, or of all plans of a scenario. Lanes of plans
- * belong to two heats; the race is that of the prefill part's. */
+/* Lanes of plans belong to two heats. They are raced with the choices for the whole batch,
+ * which they are rivals of; where there are none, alone, in the prefill part's heat. */
+static int host_of(struct list *l, const struct grant *g)
+{
+	const struct heat *whole = heats_find(&l->c.heats, g->wish->scenario, PHASE_ALL);
+	return whole ? (int)(whole - l->c.heats.v) : g->heat[0];
+}
+
+/* One race of all that is wished of a heat, and of the plans that it is host of. */
 static enum heard race(struct list *l, int heat, int plans, double seconds)
 {
 	struct campaign *c = &l->c;
 	struct heat *h = &c->heats.v[heat];
+	const int with_plans = plans || h->phase == PHASE_ALL;
 	int *place = calloc((size_t)l->n + 1, sizeof *place), n = 0, num_plans = 0;
 	struct lane *plan = calloc((size_t)l->n + 1, sizeof *plan);
 	enum heard heard = place && plan ? HEARD_ALL : HEARD_STOP;
 	for (int i = 0; heard == HEARD_ALL && i < l->n; i++) {
 		const struct grant *g = &l->grant[i];
-		if (g->heat[0] != heat || (g->heat[1] >= 0) != plans)
+		const int is_plan = g->heat[1] >= 0;
+		if (is_plan ? !with_plans || host_of(l, g) != heat : plans || g->heat[0] != heat)
 			continue;
-		if (plans)
+		if (is_plan)
 			plan[num_plans++] = (struct lane){ { g->heat[0], g->heat[1] },
 							   { g->place[0], g->place[1] },
 							   1 };
@@ -137,7 +146,7 @@ static enum heard race(struct list *l, int heat, int plans, double seconds)
 				   .again = 1,
 				   .only_these = 1,
 				   .fixed_rounds = WISH_ROUNDS,
-				   .with_plans = plans,
+				   .with_plans = num_plans > 0,
 				   .plan = plan,
 				   .num_plans = num_plans };
 	if (n || num_plans)
@@ -157,7 +166,7 @@ static enum heard race_all(struct list *l)
 		if (seconds <= 0)
 			break;
 		heard = race(l, i, 0, seconds);
-		if (heard == HEARD_ALL)
+		if (heard == HEARD_ALL && c->heats.v[i].phase == PHASE_PREFILL)
 			heard = race(l, i, 1, seconds);
 	}
 	progress_end();

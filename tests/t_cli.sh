@@ -23,7 +23,7 @@ run() {
 	code=$?
 }
 
-commands='devices scenarios sweep merge induce confirm eval refine show diff plot bench'
+commands='devices scenarios sweep merge induce confirm eval refine show diff ladder plot bench'
 
 for c in '' $commands; do
 	run "$c --help"
@@ -71,6 +71,7 @@ done <<'ROWS'
 2|unrecognized option|show --nonsense
 2|unrecognized option|diff --nonsense
 2|unrecognized option|plot --nonsense
+2|unrecognized option|ladder --nonsense
 2|unrecognized option|bench --nonsense
 2|extra,Too many|devices extra
 2|extra,Too many|sweep extra

@@ -123,6 +123,24 @@ static void wishes_come_true_once(void **state)
 	assert_string_equal(ask("SELECT stage, pass FROM timings"), "refine A;");
 }
 
+/* Plans are rivals of one launch over the whole batch: one race, so one control. */
+static void plans_race_with_the_whole(void **state)
+{
+	const struct choice q = choice_of("qblock"), s = choice_of("segmented");
+	const struct wish wish[] = {
+		{ .phase = PHASE_ALL, .choice = q },
+		{ .is_plan = 1, .choice = q, .decode = s },
+	};
+	(void)state;
+	options.again = 1;
+	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 2, "cold"), EXIT_DONE);
+	options.again = 0;
+	assert_string_equal(ask("SELECT phase, outcome FROM timings WHERE stage = 'cold' "
+				"ORDER BY phase"),
+			    "all ok;plan ok;");
+	assert_string_equal(ask("SELECT count(*) FROM control WHERE stage = 'cold'"), "1;");
+}
+
 static void impossible_ones_are_refused(void **state)
 {
 	struct wish wish = { .phase = PHASE_DECODE, .choice = choice_of("segmented") };
@@ -144,6 +162,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wishes_come_true_once),
+		cmocka_unit_test(plans_race_with_the_whole),
 		cmocka_unit_test(impossible_ones_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -12,8 +12,7 @@
  * With --fill it instead completes pass A: of training scenarios what the header's prices
  * say of each part, and of the whole batch in one launch, where the sweep had no reason to
  * measure it. What is learned next then guesses nothing about what it would pick. */
-#include "policy.h"
-#include "../harness/sweep.h"
+#include "wishes.h"
 #include "data.h"
 #include <argp.h>
 #include <math.h>
@@ -28,11 +27,6 @@ struct options {
 	const char *gpu, *db, *header, *split;
 	int limit, again, dry_run, fill;
 	double budget_s;
-};
-
-struct wishes {
-	struct wish *v;
-	int n, room, failed;
 };
 
 /* ---- what is wished --------------------------------------------------------------------- */
@@ -61,20 +55,19 @@ static void wish(struct wishes *w, struct wish one)
 		w->failed = 1;
 }
 
-static void wish_part(struct wishes *w, int scenario, enum phase phase, const struct choice *c)
+void wish_part(struct wishes *w, int scenario, enum phase phase, const struct choice *c)
 {
 	wish(w, (struct wish){ .scenario = scenario, .phase = phase, .choice = *c });
 }
 
-static void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
-		      const struct choice *decode)
+void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
+	       const struct choice *decode)
 {
 	wish(w, (struct wish){
 		    .scenario = scenario, .is_plan = 1, .choice = *prefill, .decode = *decode });
 }
 
-static void wish_made(struct wishes *w, int scenario, const struct measured *m,
-		      const struct made *made)
+void wish_made(struct wishes *w, int scenario, const struct measured *m, const struct made *made)
 {
 	if (!m->has[PHASE_PREFILL])
 		wish_part(w, scenario, PHASE_DECODE, &made->decode);
@@ -239,15 +232,13 @@ static const struct argp_option rows[] = {
 };
 // clang-format on
 
-static double seconds_of(const char *text, struct argp_state *state)
+double budget_seconds(const char *text)
 {
 	char *end;
 	double v = strtod(text, &end);
 	const double unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
 	end += *end == 'h' || *end == 'm' || *end == 's';
-	if (end == text || *end || !(v > 0 && v < 1e6))
-		argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", text);
-	return v * unit;
+	return end == text || *end || !(v > 0 && v < 1e6) ? NAN : v * unit;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -262,7 +253,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_AGAIN: o->again = 1; return 0;
 	case OPT_DRY: o->dry_run = 1; return 0;
 	case OPT_FILL: o->fill = 1; return 0;
-	case OPT_BUDGET: o->budget_s = seconds_of(arg, state); return 0;
+	case OPT_BUDGET:
+		o->budget_s = budget_seconds(arg);
+		if (isnan(o->budget_s))
+			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
+		return 0;
 	case OPT_LIMIT:
 		o->limit = (int)strtol(arg, &end, 10);
 		if (*end || o->limit < 1)
@@ -296,8 +291,8 @@ static double seconds_since(const struct timespec *start)
 
 /* Some scenarios at a time, so that what is compiled, too, comes in the order of need and
  * out of the budget. */
-static int ask_device(const struct sweep_options *asked, const struct scenario_list *list,
-		      const struct wishes *w, const char *stage)
+int wishes_measure(const struct wishes *w, const struct sweep_options *asked,
+		   const struct scenario_list *list, const char *stage)
 {
 	const int step = strcmp(asked->gpu, "cpu") ? CHUNK_GPU : CHUNK_CPU;
 	struct sweep_options sweep = *asked;
@@ -344,7 +339,8 @@ static int confirm(struct data *d, const struct forest *f, const struct options 
 		code = printf("%d cells and plans of %d scenarios\n", w.n, n) > 0 ? EXIT_DONE
 										  : EXIT_CHECK;
 	else
-		code = ask_device(sweep, &list, &w, o->fill ? stage_names[STAGE_COMPLETE] : "b");
+		code =
+		    wishes_measure(&w, sweep, &list, o->fill ? stage_names[STAGE_COMPLETE] : "b");
 	free(w.v);
 	free(list.v); /* texts and batches are the data's */
 	free(order);

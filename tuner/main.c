@@ -20,6 +20,7 @@ static const struct command {
 	{ "refine",    cmd_refine,    "new scenarios where the trees are least sure" },
 	{ "show",      cmd_show,      "best variants, one scenario's ranking, why a leaf was chosen" },
 	{ "diff",      cmd_diff,      "what changed between two databases or headers" },
+	{ "ladder",    cmd_ladder,    "what each step from the first kernel to the tuned choice brings" },
 	{ "plot",      cmd_plot,      "latency curves and others, SVG and PNG" },
 	{ "bench",     cmd_bench,     "the tuned library against its baselines, side by side" },
 };

@@ -30,6 +30,7 @@ int cmd_plot(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_confirm(int argc, char **argv);
 int cmd_refine(int argc, char **argv);
+int cmd_ladder(int argc, char **argv);
 
 /* ---- data.c: what a database says of one GPU ---------------------------------- */
 enum { NUM_PHASES = 3 }; /* of enum phase */

@@ -1,0 +1,254 @@
+/* ladder.c - the rungs, what each runs in a batch, and what it took there. */
+#include "ladder.h"
+#include "../harness/sweep.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How a rung says what runs a part. */
+enum how {
+	NAMED, /* that choice, or the legal one nearest to it */
+	FIXED, /* of that kernel the one choice that is best over all batches of the ladder */
+	TUNED, /* what the header picks */
+	STATIC /* the same by the kernels of a static grid */
+};
+
+struct rung {
+	const char *name, *about;
+	int one_launch; /* the first step runs a mixed batch as a whole */
+	struct {
+		enum how how;
+		const char *text; /* a choice or a kernel */
+	} step[2];                /* the prefill and the decode part */
+};
+
+/* Constants of vLLM's kernel where it has them: 16 rows, tiles of 32 keys, 16 segments. */
+#define NAIVE "naive NUM_WARPS=4"
+#define Q_BLOCK "qblock BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3"
+#define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=16"
+// clang-format off
+static const struct rung rungs[] = {
+	{ "naive",            "a block per query token and head",              1, { { NAMED, NAIVE },    { NAMED, NAIVE } } },
+	{ "Q block",          "tokens and heads that share keys in one block", 1, { { NAMED, Q_BLOCK },  { NAMED, Q_BLOCK } } },
+	{ "parallel softmax", "decodes in 16 segments, then a reduction",      0, { { NAMED, Q_BLOCK },  { NAMED, SEGMENTED } } },
+	{ "adjustable tiles", "one best tile setting for each phase",          0, { { FIXED, "qblock" }, { FIXED, "segmented" } } },
+	{ "tuned",            "what the header picks for the batch",           0, { { TUNED, NULL },     { TUNED, NULL } } },
+	{ "static grid",      "the same from a grid that no batch changes",    0, { { STATIC, NULL },    { STATIC, NULL } } },
+	/* beside the ladder: the kernels of vLLM's split plan */
+	{ "split plan",       "prefix_prefill, then decode2d",                 0, { { FIXED, "prefix_prefill" }, { FIXED, "decode2d" } } },
+};
+// clang-format on
+const int num_rungs = COUNT(rungs), num_side_rungs = 1;
+_Static_assert(COUNT(rungs) <= MAX_RUNGS, "a climb has room for every rung");
+
+const int figure_lengths[NUM_FIGURE_LENGTHS] = { 1024, 2048 };
+
+const char *rung_name(int rung)
+{
+	return rungs[rung].name;
+}
+
+const char *rung_about(int rung)
+{
+	return rungs[rung].about;
+}
+
+/* ---- batches ------------------------------------------------------------------------ */
+int batch_uniform(const attune_batch *b, struct uniform *u)
+{
+	int decodes = 0;
+	for (int i = 0; i < b->num_seqs; i++) {
+		const int query = b->query_start[i + 1] - b->query_start[i];
+		if (b->seq_lens[i] != b->seq_lens[0] || (query != 1 && query != b->seq_lens[0]))
+			return 0;
+		decodes += query == 1;
+	}
+	if (!b->num_seqs || (decodes && decodes != b->num_seqs && 2 * decodes != b->num_seqs))
+		return 0;
+	*u = (struct uniform){ 100 * decodes / b->num_seqs, b->num_seqs, b->seq_lens[0] };
+	return 1;
+}
+
+int is_few(const struct uniform *u)
+{
+	return u->seqs == (u->share == 50 ? 2 : 1);
+}
+
+int in_figures(const struct uniform *u)
+{
+	for (int i = 0; i < NUM_FIGURE_LENGTHS; i++)
+		if (u->length == figure_lengths[i])
+			return 1;
+	return is_few(u) || u->seqs == FIGURE_SEQS;
+}
+
+int ladder_has(const struct data *d, int scenario, const char *model, struct uniform *u)
+{
+	const struct measured *m = &d->v[scenario];
+	return !strcmp(m->model, model) && m->shape.page_size == 16 &&
+	       m->shape.dtype == ATTUNE_BF16 && !strcasecmp(m->layout, "nhd") &&
+	       batch_uniform(&m->batch->view, u) && in_figures(u);
+}
+
+/* ---- the best choice for all ----------------------------------------------------------- */
+/* Log slowdown of each choice to the kernel's best, added up; a choice that was not
+ * measured somewhere is there a little worse than the worst that was, as in matrix.c. */
+static void add_costs(const struct data *d, const struct kernel *k, int s, enum phase phase,
+		      double *cost)
+{
+	double best = INFINITY, worst = 0;
+	for (int pass = 0; pass < 2; pass++)
+		for (int c = 0; c < d->num_choices; c++) {
+			const double us =
+			    d->choice[c].kernel == k ? data_part_time(d, s, phase, c) : INFINITY;
+			if (!pass && isfinite(us))
+				best = fmin(best, us), worst = fmax(worst, us);
+			else if (pass && isfinite(best) && d->choice[c].kernel == k)
+				cost[c] += isfinite(us) ? log(us / best)
+							: log(worst / best) + COST_MISSING / 1e6;
+		}
+}
+
+static struct choice best_of_all(const struct data *d, const char *model, const char *kernel,
+				 enum phase phase)
+{
+	struct choice best = { .kernel = kernel_find(d->run.device.backend, kernel) };
+	double *cost = calloc((size_t)d->num_choices + 1, sizeof *cost), least = 0;
+	struct uniform u;
+	if (best.kernel)
+		config_default(&best.config, best.kernel->space);
+	for (int s = 0; cost && best.kernel && s < d->n; s++)
+		if (ladder_has(d, s, model, &u) && u.share != 50 && d->v[s].has[phase])
+			add_costs(d, best.kernel, s, phase, cost);
+	for (int c = 0; cost && c < d->num_choices; c++)
+		if (d->choice[c].kernel == best.kernel && cost[c] > 0 &&
+		    (least == 0 || cost[c] < least))
+			best = d->choice[c], least = cost[c];
+	free(cost);
+	return best;
+}
+
+void ladder_make(struct ladder *l, const struct data *d, const struct forest *f, const char *model)
+{
+	*l = (struct ladder){ .d = d, .f = f };
+	for (int i = 0; i < num_rungs; i++)
+		for (int p = 0; p < 2; p++) {
+			char error[200];
+			if (rungs[i].step[p].how == FIXED)
+				l->fixed[i][p] = best_of_all(d, model, rungs[i].step[p].text,
+							     decision_phase((enum decision)p));
+			else if (rungs[i].step[p].how == NAMED &&
+				 !choice_parse(&l->fixed[i][p], d->run.device.backend,
+					       rungs[i].step[p].text, error, sizeof error))
+				l->fixed[i][p].kernel = NULL;
+		}
+}
+
+/* ---- what a rung runs -------------------------------------------------------------------- */
+/* The legal choice nearest to c for the part; 0: none. */
+static int near(const struct ladder *l, const struct measured *m, enum phase phase,
+		const struct choice *c, struct choice *out)
+{
+	*out = *c;
+	return c->kernel && nearest_legal(&out->config, c->kernel, &c->config, &m->shape,
+					  &m->part[phase], &l->d->run.device);
+}
+
+/* The kernel of a static grid with the same tunables. */
+static int static_twin(const struct ladder *l, const struct measured *m, enum phase phase,
+		       const struct choice *c, struct choice *out)
+{
+	struct choice twin;
+	char name[48];
+	snprintf(name, sizeof name, "%s_static", c->kernel->name);
+	twin.kernel = kernel_find(c->kernel->backend, name);
+	if (!twin.kernel)
+		return 0;
+	config_default(&twin.config, twin.kernel->space);
+	for (int i = 0; i < twin.kernel->space->num_axes; i++)
+		twin.config.v[i] = config_value(&c->config, c->kernel->space,
+						twin.kernel->space->axis[i].name, twin.config.v[i]);
+	return near(l, m, phase, &twin, out);
+}
+
+static int tuned_made(const struct ladder *l, const struct measured *m, int is_static,
+		      struct made *out)
+{
+	struct made tuned;
+	forest_make(l->d, l->f, m, &tuned);
+	*out = tuned;
+	if (!is_static)
+		return 1;
+	const enum phase first = m->has[PHASE_DECODE] && !tuned.join ? PHASE_ALL : PHASE_PREFILL;
+	return (!tuned.prefill.kernel || static_twin(l, m, first, &tuned.prefill, &out->prefill)) &&
+	       (!tuned.decode.kernel || (first == PHASE_ALL) ||
+		static_twin(l, m, PHASE_DECODE, &tuned.decode, &out->decode));
+}
+
+int rung_made(const struct ladder *l, int rung, const struct measured *m, struct made *out)
+{
+	const struct rung *r = &rungs[rung];
+	const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	*out = (struct made){ .join = 1 };
+	if (r->step[0].how == TUNED || r->step[0].how == STATIC)
+		return tuned_made(l, m, r->step[0].how == STATIC, out);
+	if (is_mixed && r->one_launch) {
+		out->join = 0;
+		return near(l, m, PHASE_ALL, &l->fixed[rung][0], &out->prefill);
+	}
+	return (!m->has[PHASE_PREFILL] ||
+		near(l, m, PHASE_PREFILL, &l->fixed[rung][0], &out->prefill)) &&
+	       (!m->has[PHASE_DECODE] ||
+		near(l, m, PHASE_DECODE, &l->fixed[rung][1], &out->decode));
+}
+
+/* ---- what it took -------------------------------------------------------------------------- */
+/* Of pass A, where all rungs are raced together; NULL: not measured. */
+static const struct cell *cell_of_made(const struct data *d, int s, const struct made *made)
+{
+	const struct measured *m = &d->v[s];
+	const struct cell *c = NULL;
+	struct pick p;
+	made_pick(d, made, &p);
+	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && made->join) {
+		for (int i = 0; i < d->num_plans; i++) {
+			const struct composed *plan = &d->plan[i];
+			if (plan->scenario == s && plan->pass == PASS_A &&
+			    plan->prefill == p.prefill && plan->decode == p.decode)
+				return &plan->cell;
+		}
+		return NULL;
+	}
+	const enum phase phase = !m->has[PHASE_PREFILL]  ? PHASE_DECODE
+				 : !m->has[PHASE_DECODE] ? PHASE_PREFILL
+							 : PHASE_ALL;
+	const int choice = phase == PHASE_DECODE ? p.decode : p.prefill;
+	if (choice >= 0)
+		c = data_cell(d, s, phase, choice);
+	return c || choice < 0 ? c : data_cell(d, s, PHASE_ALL, choice);
+}
+
+static double ratio_of(const struct cell *base, const struct cell *c, int *paired)
+{
+	*paired = 0;
+	if (!base || !c)
+		return NAN;
+	*paired = base->race == c->race && base->ratio > 0 && c->ratio > 0;
+	return *paired ? base->ratio / c->ratio : base->us / c->us;
+}
+
+void ladder_climb(const struct ladder *l, int scenario, struct climb *out)
+{
+	struct data d = *l->d;
+	const struct cell *cell[MAX_RUNGS] = { NULL };
+	d.pass = PASS_A;
+	for (int i = 0; i < num_rungs; i++) {
+		const struct cell *c = rung_made(l, i, &d.v[scenario], &out->made[i])
+					   ? cell_of_made(&d, scenario, &out->made[i])
+					   : NULL;
+		cell[i] = c && c->outcome == OUTCOME_OK ? c : NULL;
+		out->us[i] = cell[i] ? cell[i]->us : NAN;
+	}
+	for (int i = 0; i < num_rungs; i++)
+		out->ratio[i] = ratio_of(cell[BASE_RUNG], cell[i], &out->paired[i]);
+}

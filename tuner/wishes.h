@@ -1,0 +1,26 @@
+/* wishes.h - cells that are to be measured, on their way to the harness. For confirm.c and
+ * what else asks for exact cells. */
+#ifndef WISHES_H
+#define WISHES_H
+
+#include "policy.h"
+#include "../harness/sweep.h"
+
+struct wishes {
+	struct wish *v;
+	int n, room, failed; /* failed: out of memory */
+};
+/* Each once. What nothing runs is no wish. `scenario`: of the list that is measured. */
+void wish_part(struct wishes *, int scenario, enum phase, const struct choice *);
+void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
+	       const struct choice *decode);
+/* The plan, by the name that its time has in a batch of one phase or of two. */
+void wish_made(struct wishes *, int scenario, const struct measured *, const struct made *);
+/* Measures them within the budget, in that stage; wishes are in the order of scenarios. An
+ * exit code. */
+int wishes_measure(const struct wishes *, const struct sweep_options *,
+		   const struct scenario_list *, const char *stage);
+/* Of "90s", "10m" or "1h"; NaN when it is none of these. */
+double budget_seconds(const char *text);
+
+#endif
