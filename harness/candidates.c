@@ -205,7 +205,7 @@ int candidates_add(struct candidates *list, const struct kernel *k, const attune
 		of = c;
 		if (ok && baseline_nearest(&c, k, shape, NULL, d))
 			ok = add(list, k, &c, FROM_BASELINE);
-		if (ok && preset == PRESET_QUICK)
+		if (ok && preset != PRESET_SMOKE) /* of full: its options */
 			ok = add_neighbours(list, k, &of, shape, d);
 		if (ok && preset != PRESET_FULL)
 			ok = add_spread(list, first, most[preset], k, &legal, seed);

@@ -70,6 +70,18 @@ struct attune_args {
 	int segments; /* 1: write out; more: write partials */
 	float scale;
 	float softcap; /* 0: none */
+
+	void *scratch; /* of SCRATCH in the kernel's .def */
+
+	/* K and V of this step's tokens, [num_tokens][num_kv_heads][head_size] by
+	 * token and head: the same values as the cache holds; null where not given */
+	const void *k_new;
+	const void *v_new;
+	long long k_new_token_stride, k_new_head_stride;
+	long long v_new_token_stride, v_new_head_stride;
+
+	const int *schedule; /* of persistent kernels; see schedule.h */
+	int option[4];	     /* what else a launch says, as the kernel's .def has it */
 };
 
 #endif

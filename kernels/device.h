@@ -71,6 +71,8 @@ struct device_ops {
 	 * allocates, and both may be captured. A fork is to be joined. */
 	enum attune_status (*fork)(struct device *, void *stream, void **side);
 	enum attune_status (*join)(struct device *, void *stream, void *side);
+	/* Zeros, in the order of the stream's launches; on a GPU capturable. */
+	enum attune_status (*clear)(struct device *, void *mem, size_t bytes, void *stream);
 	enum attune_status (*wait)(struct device *, void *stream);
 	void *(*stream)(struct device *); /* the device's own stream */
 	/* What the compiler gave this code: 0s on the CPU. */

@@ -19,9 +19,11 @@ struct code {
 };
 
 struct recorded {
-	const struct code *code;
+	const struct code *code; /* NULL: zeros, so many bytes, are written instead */
 	struct geometry grid;
 	struct attune_args args;
+	void *zeros;
+	size_t bytes;
 };
 
 struct tape {
@@ -258,7 +260,10 @@ static void run_cell(void *p, size_t i)
 
 static void run_grid(struct cpu *cpu, struct recorded *l)
 {
-	cpu_parallel(cpu, run_cell, l, (size_t)l->grid.x * l->grid.y * l->grid.z);
+	if (!l->code)
+		memset(l->zeros, 0, l->bytes);
+	else
+		cpu_parallel(cpu, run_cell, l, (size_t)l->grid.x * l->grid.y * l->grid.z);
 }
 
 static enum attune_status record(struct tape *tape, const struct recorded *l)
@@ -275,21 +280,32 @@ static enum attune_status record(struct tape *tape, const struct recorded *l)
 	return ATTUNE_OK;
 }
 
+static enum attune_status record_or_run(struct cpu *cpu, struct recorded *l)
+{
+	if (cpu->recording)
+		return record(cpu->recording, l);
+	run_grid(cpu, l);
+	return ATTUNE_OK;
+}
+
+static enum attune_status cpu_clear(struct device *dev, void *mem, size_t bytes, void *stream)
+{
+	struct recorded l = { .zeros = mem, .bytes = bytes };
+	(void)stream;
+	return record_or_run(dev->state, &l);
+}
+
 static enum attune_status cpu_launch(struct device *dev, const struct code *code,
 				     const struct geometry *grid, const void *args,
 				     size_t args_bytes, void *stream)
 {
-	struct cpu *cpu = dev->state;
 	struct recorded l = { .code = code, .grid = *grid };
 	(void)stream;
 	if (args_bytes != sizeof l.args)
 		return fail(ATTUNE_INVALID, "arguments of %zu bytes, %zu are expected", args_bytes,
 			    sizeof l.args);
 	memcpy(&l.args, args, sizeof l.args);
-	if (cpu->recording)
-		return record(cpu->recording, &l);
-	run_grid(cpu, &l);
-	return ATTUNE_OK;
+	return record_or_run(dev->state, &l);
 }
 
 static enum attune_status cpu_wait(struct device *dev, void *stream)
@@ -432,6 +448,7 @@ const struct device_ops cpu_ops = {
 	.launch = cpu_launch,
 	.fork = cpu_fork,
 	.join = cpu_join,
+	.clear = cpu_clear,
 	.wait = cpu_wait,
 	.stream = cpu_stream,
 	.resources = cpu_resources,

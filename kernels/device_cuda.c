@@ -305,6 +305,12 @@ static enum attune_status cuda_join(struct device *dev, void *stream, void *side
 	return IN_CONTEXT(c, sides_join(&c->sides, stream, side), "join");
 }
 
+static enum attune_status cuda_clear(struct device *dev, void *mem, size_t bytes, void *stream)
+{
+	struct cuda *c = dev->state;
+	return IN_CONTEXT(c, c->cu.MemSetAsync((uintptr_t)mem, 0, bytes, stream), "clear");
+}
+
 static enum attune_status cuda_wait(struct device *dev, void *stream)
 {
 	struct cuda *c = dev->state;
@@ -403,6 +409,7 @@ const struct device_ops cuda_ops = {
 	.launch = cuda_launch,
 	.fork = cuda_fork,
 	.join = cuda_join,
+	.clear = cuda_clear,
 	.wait = cuda_wait,
 	.stream = cuda_stream,
 	.resources = cuda_resources,

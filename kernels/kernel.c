@@ -49,6 +49,8 @@ int config_next(struct config *c, const struct space *s)
 {
 	for (int i = s->num_axes - 1; i >= 0; i--) {
 		const struct axis *a = &s->axis[i];
+		if (a->is_option)
+			continue;
 		int at = value_index(a, c->v[i]) + 1;
 		c->v[i] = a->values[at < a->num_values ? at : 0];
 		if (at < a->num_values)
@@ -61,7 +63,7 @@ void config_first(struct config *c, const struct space *s)
 {
 	memset(c, 0, sizeof *c);
 	for (int i = 0; i < s->num_axes; i++)
-		c->v[i] = s->axis[i].values[0];
+		c->v[i] = s->axis[i].is_option ? s->axis[i].dflt : s->axis[i].values[0];
 }
 
 int config_value(const struct config *c, const struct space *s, const char *axis, int absent)
@@ -78,6 +80,11 @@ void formula_text(char text[FORMULA_TEXT], const struct formula *f)
 		 f->merge);
 }
 
+static int is_silent(const struct axis *a, int value)
+{
+	return a->is_option && value == a->dflt;
+}
+
 int config_text(char *text, size_t size, const struct config *c, const struct space *s)
 {
 	size_t n = 0;
@@ -85,11 +92,13 @@ int config_text(char *text, size_t size, const struct config *c, const struct sp
 	if (size)
 		text[0] = '\0';
 	for (int i = 0; i < s->num_axes && n < size; i++) {
+		if (is_silent(&s->axis[i], c->v[i]))
+			continue;
 		if (i == s->formula_axis && c->v[i] < 0)
 			formula_text(value, &s->formulas[-1 - c->v[i]]);
 		else
 			snprintf(value, sizeof value, "%d", c->v[i]);
-		n += (size_t)snprintf(text + n, size - n, "%s%s=%s", i ? " " : "", s->axis[i].name,
+		n += (size_t)snprintf(text + n, size - n, "%s%s=%s", n ? " " : "", s->axis[i].name,
 				      value);
 	}
 	return (int)n;
@@ -132,14 +141,16 @@ static int parse_one(const struct space *s, const char *text, int *value, const 
 
 int config_parse(struct config *c, const struct space *s, const char *text, const char **where)
 {
-	unsigned seen = 0;
-	memset(c, 0, sizeof *c);
+	unsigned seen = 0, needed = 0;
+	config_default(c, s);
+	for (int i = 0; i < s->num_axes; i++)
+		needed |= (unsigned)!s->axis[i].is_option << i;
 	for (;;) {
 		while (isspace((unsigned char)*text))
 			text++;
 		*where = text;
 		if (!*text)
-			return seen == (1u << s->num_axes) - 1;
+			return (seen & needed) == needed;
 		int value, i = parse_one(s, text, &value, &text);
 		if (i < 0 || seen >> i & 1)
 			return 0;
@@ -153,7 +164,7 @@ int binary_flags(char *text, size_t size, const struct kernel *k, const struct c
 {
 	size_t n = (size_t)k->space->given(text, size, shape);
 	for (int i = 0; i < k->space->num_axes && n < size; i++)
-		if (k->space->axis[i].is_static)
+		if (k->space->axis[i].is_static && !is_silent(&k->space->axis[i], c->v[i]))
 			n += (size_t)snprintf(text + n, size - n, "%s-D%s=%d", n ? " " : "",
 					      k->space->axis[i].name, c->v[i]);
 	return (int)n;

@@ -35,6 +35,7 @@ struct device_info;
 struct axis {
 	const char *name, *about;
 	int is_static; /* compiled in; else a launch argument */
+	int is_option; /* texts and flags leave it out at its default */
 	int dflt;
 	const int *values;
 	int num_values;
@@ -83,6 +84,9 @@ struct geometry {
 	unsigned threads; /* of a block; 1 on the CPU */
 	unsigned smem;    /* bytes of dynamic shared memory */
 	int segments;     /* 1: no reduction follows */
+	/* bytes of the workspace for args.scratch; whether they must be zeros at the start */
+	size_t scratch;
+	int scratch_zeroed;
 };
 
 /* The part of a batch that one launch computes. `f` holds its features. */
@@ -111,6 +115,8 @@ struct space {
 	int (*given)(char *text, size_t size, const attune_shape *);
 	/* What why_illegal may answer, in the order it asks; ends with NULL. */
 	const char *const *rules;
+	/* Runs batches that have both parts, in one launch, and nothing else. */
+	int is_fused;
 };
 
 struct kernel {
@@ -128,7 +134,7 @@ const struct kernel *kernel_find(enum backend backend, const char *name);
 void config_default(struct config *, const struct space *);
 void config_first(struct config *, const struct space *);
 /* Counts through all points, last axis fastest; 0 after the last. Formulas are no
- * points: what is measured has numbers only. */
+ * points: what is measured has numbers only. Options stay as they are. */
 int config_next(struct config *, const struct space *);
 int config_value(const struct config *, const struct space *, const char *axis, int absent);
 /* choice.c: "segmented TILE_SIZE=64 ... SEGMENTS=8" */
@@ -165,7 +171,7 @@ extern const long long price_limits[NUM_PRICE_TERMS];
 /* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as
  * "SEGMENTS=balance(1,96,192,16)", the members of struct formula. */
 int config_text(char *text, size_t size, const struct config *, const struct space *);
-/* The inverse; a missing axis, an unknown one or a value or formula that the
+/* The inverse; a missing axis that is no option, an unknown one or a value or formula that the
  * .def does not list is an error: returns 0 and points *where at the offending text. */
 int config_parse(struct config *, const struct space *, const char *text, const char **where);
 /* The compiler's arguments: GIVEN, then STATIC axes. */

@@ -7,14 +7,21 @@ static size_t partial_rows(const attune_shape *s, const struct part *p)
 	return (size_t)p->seq_count * (size_t)p->max_query * (size_t)s->num_query_heads;
 }
 
+/* workspace: scratch, to a multiple of 16 | partial_ml | partial_out */
+static size_t scratch_bytes(const struct geometry *g)
+{
+	return (g->scratch + 15) / 16 * 16;
+}
+
 size_t part_workspace(const struct kernel *k, const struct config *c, const attune_shape *s,
 		      const struct part *p, const struct device_info *d)
 {
 	struct geometry g;
 	k->space->geometry(c, s, p, d, &g);
 	if (g.segments <= 1)
-		return 0;
-	return partial_rows(s, p) * (size_t)g.segments * (size_t)(s->head_size + 2) * sizeof(float);
+		return scratch_bytes(&g);
+	return scratch_bytes(&g) +
+	       partial_rows(s, p) * (size_t)g.segments * (size_t)(s->head_size + 2) * sizeof(float);
 }
 
 void args_from_tensors(struct attune_args *a, const attune_shape *s, const attune_tensors *t,
@@ -84,11 +91,14 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 	a.min_query = p->min_query;
 	a.max_query = p->max_query;
 	a.segments = g.segments;
+	a.scratch = workspace;
 	if (g.segments > 1) {
-		a.partial_ml = workspace;
+		a.partial_ml = (float *)((char *)workspace + scratch_bytes(&g));
 		a.partial_out = a.partial_ml + partial_rows(s, p) * (size_t)g.segments * 2;
 	}
-	status = dev->ops->launch(dev, l->code, &g, &a, sizeof a, stream);
+	status = g.scratch_zeroed ? dev->ops->clear(dev, workspace, g.scratch, stream) : ATTUNE_OK;
+	if (!status)
+		status = dev->ops->launch(dev, l->code, &g, &a, sizeof a, stream);
 	if (status || g.segments <= 1)
 		return status;
 	g = reduce_geometry(dev, s, p);

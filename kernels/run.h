@@ -12,7 +12,7 @@ struct launchable {
 	const struct code *reduce; /* needed when the geometry has segments > 1 */
 };
 
-/* Bytes of partials that the choice needs for the part; 0 without segments. */
+/* Bytes of scratch and partials that the choice needs for the part. */
 size_t part_workspace(const struct kernel *, const struct config *, const attune_shape *,
 		      const struct part *, const struct device_info *);
 
@@ -21,7 +21,7 @@ void args_from_tensors(struct attune_args *, const attune_shape *, const attune_
 		       int num_seqs);
 
 /* Asynchronous on a GPU. `args` as from args_from_tensors; set here: the part's
- * range, segments and partials. */
+ * range, segments, scratch and partials. */
 enum attune_status run_part(struct device *, const struct launchable *, const attune_shape *,
 			    const struct part *, const struct attune_args *args, void *workspace,
 			    size_t workspace_bytes, void *stream);

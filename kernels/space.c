@@ -4,23 +4,29 @@
  *
  *   GIVEN(NAME, text)                  compiled in by the shape
  *   STATIC(NAME, default, about, ...)  a tunable that costs a compilation
+ *   OPTION(NAME, default, about, ...)  a STATIC one that came later: texts and flags name
+ *                                      it only where it is not at its default
  *   LAUNCH(NAME, default, about, ...)  a tunable that costs none
  *   FORMULAS(NAME, { ... }, ...)       for a LAUNCH one: values worked out per batch
  *   LET(name, expression)              a name for an int, for the words below
  *   RULE(legal, why not)               asked of the axes, shape s and device d
  *   BATCH_RULE(legal, why not)         asked of the part p of the batch too
- *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts) */
+ *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts)
+ *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
+ *   FUSED(1)                           runs batches that have both parts, in one launch */
 #include "device.h"
 #include <stdio.h>
 
 #define STATIC(axis, dflt, about, ...) static const int axis##_values[] = { __VA_ARGS__ };
 #define LAUNCH STATIC
+#define OPTION STATIC
 #include "each.inc"
 
-#define AXIS(axis, is_static, dflt, about) \
-	{ #axis, about, is_static, dflt, axis##_values, COUNT(axis##_values) },
-#define STATIC(axis, dflt, about, ...) AXIS(axis, 1, dflt, about)
-#define LAUNCH(axis, dflt, about, ...) AXIS(axis, 0, dflt, about)
+#define AXIS(axis, is_static, is_option, dflt, about) \
+	{ #axis, about, is_static, is_option, dflt, axis##_values, COUNT(axis##_values) },
+#define STATIC(axis, dflt, about, ...) AXIS(axis, 1, 0, dflt, about)
+#define OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, dflt, about)
+#define LAUNCH(axis, dflt, about, ...) AXIS(axis, 0, 0, dflt, about)
 static const struct axis axes[] = {
 #include "each.inc"
 	{ 0 }
@@ -28,6 +34,7 @@ static const struct axis axes[] = {
 
 #define STATIC(axis, ...) axis##_at,
 #define LAUNCH STATIC
+#define OPTION STATIC
 enum {
 #include "each.inc"
 	NUM_AXES
@@ -60,6 +67,7 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 	if (p && FORMULA_AXIS >= 0 && c->v[FORMULA_AXIS] < 0)
 		return "a formula has no value before config_resolve";
 #define STATIC NAME_AXIS
+#define OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
@@ -77,8 +85,9 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 		     const struct device_info *d, struct geometry *g)
 {
 	(void)c, (void)s, (void)p, (void)d;
-	*g = (struct geometry){ 1, 1, 1, 1, 0, 1 };
+	*g = (struct geometry){ .x = 1, .y = 1, .z = 1, .threads = 1, .segments = 1 };
 #define STATIC NAME_AXIS
+#define OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
@@ -86,6 +95,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define BLOCK(n) g->threads = (unsigned)(n);
 #define SMEM(n) g->smem = (unsigned)(n);
 #define SEGMENTED(n) g->segments = (n);
+#define SCRATCH(bytes, zeroed) g->scratch = (size_t)(bytes), g->scratch_zeroed = (zeroed);
 #include "each.inc"
 }
 
@@ -117,6 +127,12 @@ static const char *const rules[] = {
 	NULL
 };
 
+#define FUSED(yes) +yes
+enum {
+	IS_FUSED = 0
+#include "each.inc"
+};
+
 extern const struct space NAME;
 const struct space NAME = { axes,        NUM_AXES, FORMULA_AXIS, formulas, COUNT(formulas) - 1,
-			    why_illegal, geometry, given,        rules };
+			    why_illegal, geometry, given,        rules,    IS_FUSED };

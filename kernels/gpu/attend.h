@@ -25,6 +25,16 @@
  * barrier a tile both publishes a stage and frees the oldest one. */
 #include "paged.h"
 
+#ifndef KV_HINT
+#define KV_HINT 0
+#endif
+#ifndef Q_HINT
+#define Q_HINT 0
+#endif
+#ifndef GRID_ORDER
+#define GRID_ORDER 0
+#endif
+#define DIES	  8 /* of an MI300 */
 #define THREADS	  (NUM_WARPS * WARP)
 #define WARPS_M	  (BLOCK_M / 16 < NUM_WARPS ? BLOCK_M / 16 : NUM_WARPS)
 #define WARPS_N	  (NUM_WARPS / WARPS_M)
@@ -80,20 +90,41 @@ DEVICE int row_head(const block &b, int row)
 	return b.head + row % b.row_heads;
 }
 
-/* grid: x = Q blocks x (KV heads x head blocks), heads fastest, so that blocks
- * which run together read neighbouring rows of the same pages; last Q blocks
- * first, since under a causal mask they are the longest. y = segments. */
-DEVICE int find_block(const attune_args &a, block &b)
+/* Which head and Q block are x's, of `blocks`. Order 0: heads are fastest, so that blocks
+ * which run together read neighbouring rows of the same pages. 1: Q blocks are, so that
+ * they share a head's keys in the L2 cache. 2: as 0, but the blocks are dealt to DIES
+ * chiplets, which hardware gives blocks in turn, so that each has neighbours to itself.
+ * Always the last Q blocks first, since under a causal mask they are the longest. */
+DEVICE int head_of(u32 x, u32 blocks, int heads)
+{
+	return GRID_ORDER == 1 ? x / (blocks / heads) : x % heads;
+}
+
+DEVICE int q_block_of(u32 x, u32 blocks, int heads)
+{
+	return GRID_ORDER == 1 ? blocks / heads - 1 - x % (blocks / heads) :
+				 (blocks - 1 - x) / heads;
+}
+
+DEVICE u32 dealt(u32 x, u32 blocks)
+{
+	const u32 each = blocks / DIES;
+	return GRID_ORDER == 2 && x < each * DIES ? x % DIES * each + x / DIES : x;
+}
+
+/* Block x of `blocks`, of Q blocks x (KV heads x head blocks). */
+DEVICE int find_block(const attune_args &a, u32 x, u32 blocks, int segment, block &b)
 {
 	const int head_blocks = (a.group + BLOCK_M - 1) / BLOCK_M;
 	const int heads = a.num_kv_heads * head_blocks;
 	const int block_q = a.group < BLOCK_M ? BLOCK_M / a.group : 1;
-	const int head_index = blockIdx.x % heads;
+	const u32 place = dealt(x, blocks);
+	const int head_index = head_of(place, blocks, heads);
 	const int first = head_index % head_blocks * BLOCK_M;
 
-	if (!find_q_block(a, (gridDim.x - 1 - blockIdx.x) / heads, block_q, b.q))
+	if (!find_q_block(a, q_block_of(place, blocks, heads), block_q, b.q))
 		return 0;
-	b.segment = blockIdx.y;
+	b.segment = segment;
 	b.kv_head = head_index / head_blocks;
 	b.head = b.kv_head * a.group + first;
 	b.row_heads = min(a.group - first, BLOCK_M);
@@ -111,7 +142,7 @@ DEVICE void copy_q(const attune_args &a, const block &b, u32 dst)
 		if (valid)
 			src += (b.q.first_row + row_token(b, row)) * a.q_token_stride +
 			       row_head(b, row) * a.q_head_stride + chunk * 8;
-		copy16_async(dst + chunk_at(row, chunk), src, valid);
+		copy16_hinted<Q_HINT>(dst + chunk_at(row, chunk), src, valid);
 	}
 }
 
@@ -155,9 +186,9 @@ DEVICE void copier_copy(const attune_args &a, const block &b, const copier &c, i
 		const int near = max(min(key, b.end - 1), 0);
 		const int slot = near - page_of(a, near) * a.page_size;
 		if (c.active && row < TILE_SIZE) {
-			copy16_async(stage + chunk_at(row, c.chunk),
+			copy16_hinted<KV_HINT>(stage + chunk_at(row, c.chunk),
 				     c.k + c.page[i] * a.k_page_stride + slot * a.k_slot_stride, valid);
-			copy16_async(stage + TILE_BYTES + chunk_at(row, c.chunk),
+			copy16_hinted<KV_HINT>(stage + TILE_BYTES + chunk_at(row, c.chunk),
 				     c.v + c.page[i] * a.v_page_stride + slot * a.v_slot_stride, valid);
 		}
 	}
@@ -470,16 +501,13 @@ DEVICE int needs_mask(const attune_args &a, const block &b, int tile)
 	return a.window && first < context + last_token - a.window + 1;
 }
 
-DEVICE void attend(const attune_args &a)
+/* One block's work, from its first copy to its output. Its threads may still be writing
+ * from shared memory when the first of them returns. */
+DEVICE void attend_block(const attune_args &a, const block &b, unsigned char *memory)
 {
-	extern __shared__ __align__(1024) unsigned char memory[];
 	const int warp = threadIdx.x / WARP;
 	const int warp_row = warp % WARPS_M * (MFRAGS * 16);
 	const int warp_n = warp / WARPS_M, warp_key = warp_n * WARP_KEYS;
-	block b;
-	if (!find_block(a, b))
-		return;
-
 	const int tiles = (b.end - b.begin + TILE_SIZE - 1) / TILE_SIZE;
 	const int t0 = PARTIALS ? (long long)tiles * b.segment / a.segments : 0;
 	const int t1 = PARTIALS ? (long long)tiles * (b.segment + 1) / a.segments : tiles;
@@ -537,4 +565,14 @@ DEVICE void attend(const attune_args &a)
 		write<PARTIALS>(a, b, t, warp_row, warp_n, unit, (float *)memory);
 	else
 		write<0>(a, b, t, warp_row, warp_n, unit, (float *)memory);
+}
+
+/* grid: x = blocks as find_block() numbers them, y = segments */
+DEVICE void attend(const attune_args &a)
+{
+	extern __shared__ __align__(1024) unsigned char memory[];
+	block b;
+	if (!find_block(a, blockIdx.x, gridDim.x, blockIdx.y, b))
+		return;
+	attend_block(a, b, memory);
 }

@@ -121,6 +121,26 @@ DEVICE void copy16_async(u32 dst, const void *src, int valid)
 		     : "memory");
 }
 
+/* The same with a hint. 1, 2: the L2 cache is to fetch 128 or 256 bytes around it;
+ * 3: what was read is the first to be thrown out; 0: none. */
+template <int hint> DEVICE void copy16_hinted(u32 dst, const void *src, int valid)
+{
+	const int bytes = valid ? 16 : 0;
+	unsigned long long policy;
+	if (hint == 1)
+		asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(dst), "l"(src),
+			     "r"(bytes) : "memory");
+	else if (hint == 2)
+		asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(dst), "l"(src),
+			     "r"(bytes) : "memory");
+	else if (hint == 3)
+		asm volatile("{ createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n"
+			     "  cp.async.cg.shared.global.L2::cache_hint [%1], [%2], 16, %3, %0; }"
+			     : "=l"(policy) : "r"(dst), "l"(src), "r"(bytes) : "memory");
+	else
+		copy16_async(dst, src, valid);
+}
+
 DEVICE void copies_commit()
 {
 	asm volatile("cp.async.commit_group;" ::: "memory");
