@@ -199,8 +199,9 @@ static int line_up(struct campaign *c, struct heat *h, const struct entries *e, 
 		if (refused || (!need && i) || (!need && isinf(h->us[i])))
 			continue;
 		wanted[n] = (char)need;
-		lane[n++] =
-		    (struct lane){ { index, -1 }, { i, 0 }, *gated_at(c, h->entrant[i], h->phase) };
+		lane[n++] = (struct lane){ .heat = { index, -1 },
+					   .place = { i },
+					   .gated = *gated_at(c, h->entrant[i], h->phase) };
 		missing += need;
 	}
 	return missing ? n : 0;
@@ -212,7 +213,7 @@ static int add_plans(struct campaign *c, const struct heat *h, const struct entr
 	int more = 0;
 	if (!n && !e->only_these && h->n &&
 	    isfinite(h->us[0])) { /* plans are compared with the reference */
-		lane[n] = (struct lane){ { (int)(h - c->heats.v), -1 }, { 0, 0 }, 1 };
+		lane[n] = (struct lane){ .heat = { (int)(h - c->heats.v), -1 }, .gated = 1 };
 		wanted[n++] = 0;
 	}
 	if (e->plan) {

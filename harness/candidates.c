@@ -118,6 +118,12 @@ static int add(struct candidates *list, const struct kernel *k, const struct con
 	return 1;
 }
 
+/* Such a choice is for plans alone, which find it by the one that leaves none. */
+static int leaves_units(const struct kernel *k, const struct config *c)
+{
+	return choice_spares(&(struct choice){ k, *c }) > 0;
+}
+
 struct legal {
 	struct config *v;
 	double *far; /* from the nearest one taken */
@@ -139,7 +145,7 @@ static int list_legal(struct legal *l, const struct kernel *k, const attune_shap
 	}
 	config_first(&c, k->space);
 	do
-		if (!k->space->why_illegal(&c, shape, NULL, d))
+		if (!leaves_units(k, &c) && !k->space->why_illegal(&c, shape, NULL, d))
 			l->v[l->n++] = c;
 	while (config_next(&c, k->space));
 	return 1;
@@ -152,7 +158,7 @@ static int add_neighbours(struct candidates *list, const struct kernel *k, const
 		for (int j = 0; j < k->space->axis[i].num_values; j++) {
 			struct config c = *of;
 			c.v[i] = k->space->axis[i].values[j];
-			if (!k->space->why_illegal(&c, shape, NULL, d) &&
+			if (!leaves_units(k, &c) && !k->space->why_illegal(&c, shape, NULL, d) &&
 			    !add(list, k, &c, FROM_NEIGHBOUR))
 				return 0;
 		}

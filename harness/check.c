@@ -267,7 +267,8 @@ void check_workload(struct verdict *v, struct workload *w, const struct choice *
 	if (!status)
 		status = workload_poison(w);
 	if (!status)
-		status = choice_launch(dev, c, loaded, w, 0, phase, workspace, bytes);
+		status = choice_launch(dev, c, loaded, w, 0, phase, workspace, bytes,
+				       dev->ops->stream(dev));
 	if (!status)
 		status = dev->ops->wait(dev, dev->ops->stream(dev));
 	if (status)

@@ -155,7 +155,7 @@ struct loaded {
  * same function that the library runs (kernels/run.c). */
 enum attune_status choice_launch(struct device *, const struct choice *, const struct loaded *,
 				 const struct workload *, int set, enum phase, void *workspace,
-				 size_t workspace_bytes);
+				 size_t workspace_bytes, void *stream);
 enum attune_status choice_workspace(struct device *, const struct choice *, const struct scenario *,
 				    enum phase, size_t *bytes);
 
@@ -339,7 +339,7 @@ int store_scenario(struct store *, const struct scenario *);
 int store_measurement(struct store *, long long run, const struct scenario *, enum phase,
 		      const struct choice *, const char *binary_flags, const struct measurement *,
 		      int registers, int spill_bytes);
-/* A whole composed plan, measured as one: "prefill: <choice> | decode: <choice>". */
+/* A whole composed plan, measured as one: as of parts_text. */
 int store_plan_measurement(struct store *, long long run, const struct scenario *,
 			   const char *plan_text, const struct measurement *);
 /* What the rows written from here on are measured for, and of which pass store_has asks:

@@ -316,7 +316,6 @@ static void drop(struct heat *h)
 	free(h->stored);
 	free(h->stage);
 	free(h->us);
-	free(h->plan);
 }
 
 static struct heat *append(struct heats *all, const struct heat *h)

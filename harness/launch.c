@@ -30,7 +30,8 @@ enum attune_status choice_workspace(struct device *dev, const struct choice *c,
 
 enum attune_status choice_launch(struct device *dev, const struct choice *c,
 				 const struct loaded *loaded, const struct workload *w, int set,
-				 enum phase phase, void *workspace, size_t workspace_bytes)
+				 enum phase phase, void *workspace, size_t workspace_bytes,
+				 void *stream)
 {
 	const struct scenario *s = w->scenario;
 	const struct launchable l = { c->kernel, &c->config, loaded->code, loaded->reduce };
@@ -41,6 +42,5 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 		return status;
 	args_from_tensors(&args, &s->shape, &w->tensors, s->batch->view.num_seqs);
 	args.block_table = w->block_tables[set];
-	return run_part(dev, &l, &s->shape, &part, &args, workspace, workspace_bytes,
-			dev->ops->stream(dev));
+	return run_part(dev, &l, &s->shape, &part, &args, workspace, workspace_bytes, stream);
 }

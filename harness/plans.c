@@ -1,49 +1,101 @@
 /* plans.c - composed plans of a mixed batch: which prefill and decode choices are worth
- * being raced together, once each was raced alone. */
+ * being raced together, once each was raced alone, and how they are put together:
+ *
+ *   A | B      serial: the best choices of each part in all pairs
+ *   A || B     the best pair on two streams
+ *   A' || B    the same with SMs left to B: A' is the best prefill choice whose kernel has
+ *              SPARE_UNITS, with each number of them that is worth a try
+ *
+ * They are one race together with the launches over the whole batch. On a CPU, where
+ * nothing runs side by side, there are only the first. */
 #include "sweep.h"
 #include <math.h>
+#include <string.h>
 
 enum { BEST = 2 /* choices of each part */ };
+static const int spares[] = { 16, 32, 48, 64, 80, 96 };
+_Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all lanes");
 
-/* Places of the fastest, the fastest first; how many there are. */
-static int fastest(const struct heat *h, int place[BEST])
+/* Places of the fastest, the fastest first; how many there are. `spare`: of those that can
+ * leave units to others. */
+static int fastest(const struct heats *all, const struct heat *h, int spare, int *place, int most)
 {
 	int n = 0;
 	for (int i = 0; i < h->n; i++) {
-		if (!isfinite(h->us[i]))
+		const struct space *space = all->entrant[h->entrant[i]].choice.kernel->space;
+		if (!isfinite(h->us[i]) || (spare && space_spares(space) < 0))
 			continue;
-		int at = n < BEST ? n++ : BEST;
+		int at = n < most ? n++ : most;
 		for (; at > 0 && h->us[place[at - 1]] > h->us[i]; at--)
-			if (at < BEST)
+			if (at < most)
 				place[at] = place[at - 1];
-		if (at < BEST)
+		if (at < most)
 			place[at] = i;
 	}
 	return n;
 }
 
-int plans_pick(const struct heats *heats, int scenario, struct lane lane[MAX_PLANS])
+struct choice lane_choice(const struct heats *h, const struct lane *lane, int part)
 {
-	const struct heat *prefill = heats_find(heats, scenario, PHASE_PREFILL);
-	const struct heat *decode = heats_find(heats, scenario, PHASE_DECODE);
+	struct choice c = h->entrant[h->v[lane->heat[part]].entrant[lane->place[part]]].choice;
+	if (!part && lane->spare)
+		c.config.v[space_spares(c.kernel->space)] = lane->spare;
+	return c;
+}
+
+static int lists(const struct space *s, int spare)
+{
+	const struct axis *a = &s->axis[space_spares(s)];
+	int i = 0;
+	while (i < a->num_values && a->values[i] != spare)
+		i++;
+	return i < a->num_values;
+}
+
+/* Plans that leave units to the decode part; how many. */
+static int add_split(const struct heats *all, struct lane from, struct lane *lane)
+{
+	const struct heat *prefill = &all->v[from.heat[0]];
+	const attune_shape *shape = &all->scenarios[prefill->scenario].shape;
+	int n = 0;
+	if (!fastest(all, prefill, 1, from.place, 1))
+		return 0;
+	for (size_t i = 0; i < COUNT(spares); i++) {
+		from.spare = spares[i];
+		const struct choice c = lane_choice(all, &from, 0);
+		if (lists(c.kernel->space, spares[i]) &&
+		    !c.kernel->space->why_illegal(&c.config, shape, &prefill->part, &all->device))
+			lane[n++] = from;
+	}
+	return n;
+}
+
+int plans_pick(const struct heats *all, int scenario, struct lane lane[MAX_PLANS])
+{
+	const struct heat *prefill = heats_find(all, scenario, PHASE_PREFILL);
+	const struct heat *decode = heats_find(all, scenario, PHASE_DECODE);
 	int a[BEST], b[BEST], n = 0;
-	const int num_a = prefill ? fastest(prefill, a) : 0;
-	const int num_b = decode ? fastest(decode, b) : 0;
+	const int num_a = prefill ? fastest(all, prefill, 0, a, BEST) : 0;
+	const int num_b = decode ? fastest(all, decode, 0, b, BEST) : 0;
 	for (int i = 0; i < num_a; i++)
 		for (int j = 0; j < num_b; j++)
-			lane[n++] = (struct lane){
-				{ (int)(prefill - heats->v), (int)(decode - heats->v) },
-				{ a[i], b[j] },
-				1,
-			};
-	return n;
+			lane[n++] = (struct lane){ .heat = { (int)(prefill - all->v),
+							     (int)(decode - all->v) },
+						   .place = { a[i], b[j] },
+						   .gated = 1 };
+	if (!n || all->device.backend == BACKEND_CPU)
+		return n;
+	lane[n] = lane[0];
+	lane[n++].how = ATTUNE_STREAMS;
+	return n + add_split(all, lane[n - 1], lane + n);
 }
 
 void plan_text(char text[MAX_PLAN_TEXT], const struct heats *h, const struct lane *lane)
 {
-	char part[2][MAX_CHOICE_TEXT + 32];
-	for (int i = 0; i < 2; i++)
-		choice_text(part[i], sizeof part[i],
-			    &h->entrant[h->v[lane->heat[i]].entrant[lane->place[i]]].choice);
-	snprintf(text, MAX_PLAN_TEXT, "prefill: %s | decode: %s", part[0], part[1]);
+	char part[2][MAX_PART_TEXT];
+	for (int i = 0; i < 2; i++) {
+		const struct choice c = lane_choice(h, lane, i);
+		choice_text(part[i], sizeof part[i], &c);
+	}
+	parts_text(text, MAX_PLAN_TEXT, part[0], part[1], lane->how);
 }

@@ -38,14 +38,21 @@ static enum stage stage_of(const char *name)
 	return s;
 }
 
+/* On a GPU plans were raced without lanes side by side once, and are to be raced again. */
+static int is_last_plan(const struct heats *all, const char *text)
+{
+	char part[2][MAX_PART_TEXT];
+	enum attune_how how;
+	return parts_parse(text, part, &how) &&
+	       (how == ATTUNE_STREAMS || all->device.backend == BACKEND_CPU);
+}
+
 static void note(const struct heats *all, struct heat *h, const struct store_cell *c)
 {
 	struct choice choice;
 	const char *where;
 	if (!strcmp(c->phase, "plan")) {
-		free(h->plan);
-		h->plan = strdup(c->choice);
-		h->planned = c->today;
+		h->planned |= c->today && is_last_plan(all, c->choice);
 		return;
 	}
 	choice.kernel = kernel_find(all->device.backend, c->kernel);

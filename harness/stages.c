@@ -216,7 +216,8 @@ static void pick(const struct campaign *c, const struct heat *h, const struct ma
 static double work_of(const struct campaign *c, const struct heat *h, const struct entries *e)
 {
 	const double us = fmax(c->protocol.sample_us, 2 * heats_roofline(&c->heats, h));
-	return sqrt(us * (10 + (e->fixed_rounds ? e->fixed_rounds : 3) * e->n));
+	const int lanes = e->n + (e->with_plans ? MAX_PLANS : 0);
+	return sqrt(us * (10 + (e->fixed_rounds ? e->fixed_rounds : 3) * lanes));
 }
 
 /* Races that are due, and their work. */

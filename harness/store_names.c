@@ -72,15 +72,15 @@ static int known_hash(const struct kernel *k, char hex[33])
 
 void store_source(char hex[33], enum backend backend, const char *text)
 {
-	char name[64], both[68] = "", one[33];
+	char part[2][MAX_PART_TEXT] = { "", "" }, name[64], both[68] = "", one[33];
+	enum attune_how how;
 	int parts = 0;
-	for (const char *at = text; at; at = strchr(at, '|'), at += !!at) {
-		const char *colon = strchr(at, ':'), *bar = strchr(at, '|');
-		if (colon && (!bar || colon < bar))
-			at = colon + 1;
+	if (!parts_parse(text, part, &how))
+		snprintf(part[0], sizeof part[0], "%s", text);
+	for (int i = 0; i < 2; i++) {
 		const struct kernel *k =
-		    sscanf(at, "%63s", name) == 1 ? kernel_find(backend, name) : NULL;
-		if (parts < 2 && k && known_hash(k, one))
+		    sscanf(part[i], "%63s", name) == 1 ? kernel_find(backend, name) : NULL;
+		if (k && known_hash(k, one))
 			strcat(both, one), parts++;
 	}
 	if (parts < 2) {

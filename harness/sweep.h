@@ -110,7 +110,6 @@ struct heat {
 	int best;     /* the place with the least us; -1: none yet */
 	int finished; /* all that was to be raced was raced */
 	/* of a mixed batch as a whole: */
-	char *plan;  /* a composed plan that the database has; or NULL */
 	int planned; /* plans were raced with it */
 };
 struct heats {
@@ -192,18 +191,22 @@ double heats_bound(const struct heats *, const struct heat *, const struct choic
 int heats_portfolio(const struct heats *, enum phase, int most, char *family);
 
 /* One runner of a race: an entrant of a heat, or of two, a composed plan: those of the
- * prefill and of the decode heat of a scenario, one after the other. */
+ * prefill and of the decode heat of a scenario. */
 struct lane {
 	int heat[2], place[2]; /* heat[1]: -1 where there is one only */
 	char gated;            /* has passed the corner batches; plans need not */
+	enum attune_how how;   /* of a plan */
+	int spare;             /* SPARE_UNITS of a plan's prefill part; 0: the entrant's own */
 };
 
 /* ---- plans.c -------------------------------------------------------------------- */
-enum { MAX_PLANS = 4, MAX_PLAN_TEXT = 2 * MAX_CHOICE_TEXT + 96 };
-/* Lanes of the plans of a mixed scenario that are worth a race: pairs of the best choices
- * of each part. 0: there are none. */
+enum { MAX_PLANS = 11, MAX_PLAN_TEXT = 2 * MAX_PART_TEXT + 32 };
+/* Lanes of the plans of a mixed scenario that are worth a race; plans.c says which. 0: there
+ * are none. */
 int plans_pick(const struct heats *, int scenario, struct lane lane[MAX_PLANS]);
-/* "prefill: qblock ... | decode: segmented ..." */
+/* What a lane runs: the whole, or of a plan one of its parts. */
+struct choice lane_choice(const struct heats *, const struct lane *, int part);
+/* "prefill: qblock ... | decode: segmented ...", by parts_text. */
 void plan_text(char text[MAX_PLAN_TEXT], const struct heats *, const struct lane *);
 
 /* All that a worker must know; it is forked, so these must not change afterwards. */
@@ -398,6 +401,7 @@ struct wish {
 	enum phase phase;
 	int is_plan;                  /* choice: the prefill part's; phase does not count */
 	struct choice choice, decode; /* decode: of a plan, the other part's */
+	enum attune_how how;          /* of a plan */
 };
 /* Measures wishes in a run of its own, its rows in that stage ("b": pass B). The wishes
  * of a scenario and phase are one race of fixed rounds without elimination, with one of them

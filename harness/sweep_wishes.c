@@ -69,7 +69,8 @@ static int grant(struct list *l, const struct wish *w)
 	}
 	for (int i = 0; i < l->n; i++)
 		if (!memcmp(l->grant[i].heat, g->heat, sizeof g->heat) &&
-		    !memcmp(l->grant[i].place, g->place, sizeof g->place))
+		    !memcmp(l->grant[i].place, g->place, sizeof g->place) &&
+		    l->grant[i].wish->how == w->how)
 			return 1; /* wished before */
 	l->n++;
 	return 1;
@@ -77,11 +78,19 @@ static int grant(struct list *l, const struct wish *w)
 
 /* ---- what is there already ----------------------------------------------------------- */
 
+static struct lane lane_of(const struct grant *g)
+{
+	return (struct lane){ .heat = { g->heat[0], g->heat[1] },
+			      .place = { g->place[0], g->place[1] },
+			      .gated = 1,
+			      .how = g->heat[1] >= 0 ? g->wish->how : ATTUNE_SERIAL };
+}
+
 static int is_there(struct campaign *c, const struct grant *g)
 {
 	const struct heat *h = &c->heats.v[g->heat[0]];
 	const struct scenario *s = &c->heats.scenarios[g->wish->scenario];
-	const struct lane lane = { { g->heat[0], g->heat[1] }, { g->place[0], g->place[1] }, 0 };
+	const struct lane lane = lane_of(g);
 	char text[MAX_PLAN_TEXT];
 	if (c->o->again)
 		return 0;
@@ -135,9 +144,7 @@ static enum heard race(struct list *l, int heat, int plans, double seconds)
 		if (is_plan ? !with_plans || host_of(l, g) != heat : plans || g->heat[0] != heat)
 			continue;
 		if (is_plan)
-			plan[num_plans++] = (struct lane){ { g->heat[0], g->heat[1] },
-							   { g->place[0], g->place[1] },
-							   1 };
+			plan[num_plans++] = lane_of(g);
 		else
 			place[n++] = g->place[0];
 	}

@@ -2,6 +2,7 @@
  * scenario's buffers, loads code, has it checked, races it, and says what it found.
  * Before anything that may not come back it says what it is about to do. */
 #include "work.h"
+#include "../kernels/run.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,13 +154,18 @@ static enum attune_status make_workload(struct life *l, int scenario)
 	return status;
 }
 
-static enum attune_status reserve(struct life *l, const struct part_of_call *p)
+static enum attune_status reserve(struct life *l, struct runner *r)
 {
-	size_t bytes;
-	enum attune_status status =
-	    choice_workspace(&l->dev, p->choice, l->scenario, p->phase, &bytes);
-	if (status || bytes <= l->workspace_bytes)
+	size_t part[2], bytes;
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < r->parts && !status; i++)
+		status = choice_workspace(&l->dev, &r->part[i].choice, l->scenario,
+					  r->part[i].phase, &part[i]);
+	if (status)
 		return status;
+	bytes = parts_workspace(r->how, part, r->parts, r->at);
+	if (bytes <= l->workspace_bytes)
+		return ATTUNE_OK;
 	if (l->workspace)
 		l->dev.ops->release(&l->dev, l->workspace);
 	l->workspace = NULL;
@@ -179,26 +185,33 @@ static enum attune_status load(struct life *l, const struct part_of_call *p)
 		status = l->dev.ops->load(&l->dev, &to->code, e->blob);
 	if (!status && e->merging && !to->reduce)
 		status = l->dev.ops->load(&l->dev, &to->reduce, e->merging);
-	return status ? status : reserve(l, p);
+	return status;
 }
 
-static enum attune_status load_all(struct life *l, const struct runner *r)
+static enum attune_status load_all(struct life *l, struct runner *r)
 {
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < r->parts && !status; i++)
 		status = load(l, &r->part[i]);
-	return status;
+	return status ? status : reserve(l, r);
+}
+
+static enum attune_status launch_part(void *arg, int i, void *stream)
+{
+	const struct runner *r = arg;
+	const struct part_of_call *p = &r->part[i];
+	struct life *l = r->life;
+	return choice_launch(&l->dev, &p->choice, p->loaded, &l->workload, r->set, p->phase,
+			     (char *)l->workspace + r->at[i], l->workspace_bytes - r->at[i],
+			     stream);
 }
 
 enum attune_status work_call(void *arg, int set)
 {
-	const struct runner *r = arg;
-	struct life *l = r->life;
-	enum attune_status status = ATTUNE_OK;
-	for (int i = 0; i < r->parts && !status; i++)
-		status = choice_launch(&l->dev, r->part[i].choice, r->part[i].loaded, &l->workload,
-				       set, r->part[i].phase, l->workspace, l->workspace_bytes);
-	return status;
+	struct runner *r = arg;
+	struct device *dev = &r->life->dev;
+	r->set = set;
+	return run_parts(dev, r->how, r->parts, launch_part, r, dev->ops->stream(dev));
 }
 
 /* ---- the race --------------------------------------------------------------------- */
@@ -234,15 +247,16 @@ static int right(void *arg, int i)
 static void fill_runner(struct runner *r, struct life *l, const struct entry *e)
 {
 	const struct heats *h = l->setup->heats;
-	*r = (struct runner){ .life = l, .index = e->index };
+	*r = (struct runner){ .life = l, .index = e->index, .how = e->lane.how };
 	while (r->parts < 2 && e->lane.heat[r->parts] >= 0) {
 		const struct heat *heat = &h->v[e->lane.heat[r->parts]];
 		const int entrant = heat->entrant[e->lane.place[r->parts]];
-		r->part[r->parts++] =
-		    (struct part_of_call){ .choice = &h->entrant[entrant].choice,
+		r->part[r->parts] =
+		    (struct part_of_call){ .choice = lane_choice(h, &e->lane, r->parts),
 					   .loaded = &l->loaded[h->entrant[entrant].built],
 					   .phase = heat->phase,
 					   .entrant = entrant };
+		r->parts++;
 	}
 }
 

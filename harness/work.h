@@ -51,13 +51,15 @@ int work_receive(int socket, void *bytes, size_t n);
 
 /* ---- inside a worker ---- */
 
-/* A lane under way: one choice over one phase, or a prefill and a decode choice in turn. */
+/* A lane under way: one choice over one phase, or a plan of a prefill and a decode choice. */
 struct runner {
 	struct life *life;
 	int index, checked; /* checked: on this workload */
-	int parts;
+	int parts, set;     /* set: of pages, of the call under way */
+	enum attune_how how;
+	size_t at[2]; /* where a part's workspace begins */
 	struct part_of_call {
-		const struct choice *choice;
+		struct choice choice;
 		const struct loaded *loaded;
 		enum phase phase;
 		int entrant;

@@ -14,14 +14,14 @@ enum { GATE_ODDS = 8 };
 static int corner_scenario(const struct life *l, struct scenario *s, const struct part_of_call *p,
 			   const char *text)
 {
-	const struct space *space = p->choice->kernel->space;
+	const struct space *space = p->choice.kernel->space;
 	char error[128];
 	struct part part;
 	*s = *l->scenario;
 	s->batch_text = (char *)(uintptr_t)text;
 	s->batch = batch_parse(text, error, sizeof error);
 	if (s->batch && part_make(&part, p->phase, &s->shape, &s->batch->view, &l->dev.info) &&
-	    !space->why_illegal(&p->choice->config, &s->shape, &part, &l->dev.info))
+	    !space->why_illegal(&p->choice.config, &s->shape, &part, &l->dev.info))
 		return 1;
 	batch_free(s->batch);
 	return 0;
@@ -55,7 +55,7 @@ int work_pass_gate(struct life *l, const struct runner *r, int has_passed)
 		if (!corner_scenario(l, &s, p, corner_batches[i]))
 			continue;
 		work_stage(l, r->index, l->setup->gate_s);
-		check_choice(&v, &l->dev, &l->check_pool, p->choice, p->loaded, &s, p->phase,
+		check_choice(&v, &l->dev, &l->check_pool, &p->choice, p->loaded, &s, p->phase,
 			     CHECK_ROWS);
 		batch_free(s.batch);
 		if (!work_judge(l, r->index, &v, corner_batches[i]))
@@ -90,7 +90,7 @@ int work_pass_workload(struct life *l, struct runner *r, struct verdict *v)
 	if (r->parts > 1)
 		check_plan(v, l, r);
 	else
-		check_workload(v, &l->workload, r->part[0].choice, r->part[0].loaded,
+		check_workload(v, &l->workload, &r->part[0].choice, r->part[0].loaded,
 			       r->part[0].phase, WORKLOAD_ROWS);
 	return v->outcome == OUTCOME_OK;
 }

@@ -1,5 +1,5 @@
 /* choice.c - choices as text: a kernel's name, then its tunables. What is wrong with a
- * text is said together with what would be right. */
+ * text is said together with what would be right. And plans of two of them. */
 #include "kernel.h"
 #include <stdio.h>
 #include <string.h>
@@ -75,4 +75,50 @@ int choice_text(char *text, size_t size, const struct choice *c)
 	if ((size_t)n >= size)
 		return n;
 	return n + config_text(text + n, size - (size_t)n, &c->config, c->kernel->space);
+}
+
+int space_spares(const struct space *s)
+{
+	int i = s->num_axes - 1;
+	while (i >= 0 && strcmp(s->axis[i].name, "SPARE_UNITS"))
+		i--;
+	return i;
+}
+
+int choice_spares(const struct choice *c)
+{
+	const int axis = space_spares(c->kernel->space);
+	return axis < 0 ? 0 : c->config.v[axis];
+}
+
+/* ---- plans ---------------------------------------------------------------------------- */
+static const char *const how_bars[] = { [ATTUNE_SERIAL] = " | ", [ATTUNE_STREAMS] = " || " };
+static const char prefill_word[] = "prefill: ", decode_word[] = "decode: ";
+
+int parts_text(char *text, size_t size, const char *prefill, const char *decode,
+	       enum attune_how how)
+{
+	return snprintf(text, size, "%s%s%s%s%s", prefill_word, prefill, how_bars[how], decode_word,
+			decode);
+}
+
+int parts_parse(const char *text, char part[2][MAX_PART_TEXT], enum attune_how *how)
+{
+	if (strncmp(text, prefill_word, sizeof prefill_word - 1))
+		return 0;
+	text += sizeof prefill_word - 1;
+	for (size_t i = 0; i < COUNT(how_bars); i++) {
+		const char *bar = strstr(text, how_bars[i]);
+		const char *rest = bar ? bar + strlen(how_bars[i]) : "";
+		if (strncmp(rest, decode_word, sizeof decode_word - 1))
+			continue;
+		rest += sizeof decode_word - 1;
+		if (bar - text >= MAX_PART_TEXT || strlen(rest) >= MAX_PART_TEXT)
+			return 0;
+		snprintf(part[0], MAX_PART_TEXT, "%.*s", (int)(bar - text), text);
+		snprintf(part[1], MAX_PART_TEXT, "%s", rest);
+		*how = (enum attune_how)i;
+		return 1;
+	}
+	return 0;
 }

@@ -20,6 +20,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 enum { MAX_AXES = 12, MAX_FLAGS = 320, MAX_CHOICE_TEXT = 192, FORMULA_TEXT = 64 };
+enum { MAX_PART_TEXT = MAX_CHOICE_TEXT + 32 }; /* a choice with its kernel's name */
 
 enum backend { BACKEND_CPU, BACKEND_GPU };
 
@@ -146,6 +147,15 @@ struct choice {
 int choice_parse(struct choice *, enum backend, const char *text, char *error, size_t size);
 /* The length it takes, as snprintf. */
 int choice_text(char *text, size_t size, const struct choice *);
+/* Units that it leaves to what runs beside it: its SPARE_UNITS; 0 without that axis. Alone
+ * such a choice gains nothing: it is for plans. */
+int choice_spares(const struct choice *);
+/* That axis; -1: the kernel has none. */
+int space_spares(const struct space *);
+/* A plan of two parts from theirs: "prefill: A | decode: B", side by side "prefill: A ||
+ * decode: B". The length it takes, as snprintf; the inverse is 0 for other texts. */
+int parts_text(char *text, size_t size, const char *prefill, const char *decode, enum attune_how);
+int parts_parse(const char *text, char part[2][MAX_PART_TEXT], enum attune_how *);
 int config_is_formula(const struct config *, const struct space *);
 /* The concrete point that c means for this part: of the axis's values that are
  * legal there the one with the least estimate, of equals the smallest; c itself

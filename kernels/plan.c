@@ -277,22 +277,20 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
 				    size_t size)
 {
-	static const char *const names[] = { "prefill: ", "decode: " };
-	size_t n = 0;
+	char part[2][MAX_PART_TEXT] = { "", "" };
 	if (!op || !plan || !text || !size)
 		return fail(ATTUNE_INVALID, "attune_plan_text: an argument is NULL");
-	text[0] = '\0';
-	for (int i = 0; i < plan->num_parts && n < size; i++) {
-		struct config c;
-		const struct ready *r = planned(op, &plan->part[i], &c);
-		char tunables[MAX_CHOICE_TEXT];
+	for (int i = 0; i < plan->num_parts; i++) {
+		struct choice c;
+		const struct ready *r = planned(op, &plan->part[i], &c.config);
 		if (!r)
 			return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
-		config_text(tunables, sizeof tunables, &c, r->kernel->space);
-		n += (size_t)snprintf(text + n, size - n, "%s%s%s %s", i ? how_text(plan->how) : "",
-				      plan->num_parts == 2 ? names[i] : "", r->kernel->name,
-				      tunables);
+		c.kernel = r->kernel;
+		choice_text(part[i], sizeof part[i], &c);
 	}
-	return n < size ? ATTUNE_OK
-			: fail(ATTUNE_TOO_SMALL, "attune_plan_text: the buffer is too small");
+	const int n = plan->num_parts == 2 ? parts_text(text, size, part[0], part[1], plan->how)
+					   : snprintf(text, size, "%s", part[0]);
+	return (size_t)n < size
+		   ? ATTUNE_OK
+		   : fail(ATTUNE_TOO_SMALL, "attune_plan_text: the buffer is too small");
 }

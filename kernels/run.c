@@ -145,8 +145,3 @@ enum attune_status run_parts(struct device *dev, enum attune_how how, int n,
 	const enum attune_status joined = dev->ops->join(dev, stream, side);
 	return status ? status : joined;
 }
-
-const char *how_text(enum attune_how how)
-{
-	return how == ATTUNE_STREAMS ? " || " : " | ";
-}

@@ -34,8 +34,6 @@ size_t parts_workspace(enum attune_how, const size_t *part, int n, size_t *at);
 enum attune_status run_parts(struct device *, enum attune_how, int n,
 			     enum attune_status (*launch)(void *arg, int part, void *stream),
 			     void *arg, void *stream);
-/* " | " or " || ", between the parts of a plan as text. */
-const char *how_text(enum attune_how);
 
 /* A context over a device that the caller keeps open: launches of the library
  * then land on its tape. */

@@ -36,7 +36,8 @@ static int count_legal(const struct kernel *k, const attune_shape *s, const stru
 	int n = 0;
 	config_first(&c, k->space);
 	do
-		n += !k->space->why_illegal(&c, s, NULL, d);
+		n += !choice_spares(&(struct choice){ k, c }) &&
+		     !k->space->why_illegal(&c, s, NULL, d);
 	while (config_next(&c, k->space));
 	return n;
 }

@@ -180,6 +180,7 @@ static void plans(void **state)
 {
 	(void)state;
 	static const char plan[] = "prefill: qblock A=1 | decode: segmented B=2";
+	static const char beside[] = "prefill: qblock A=1 || decode: segmented B=2";
 	struct store *s = fresh("plan.sqlite");
 	struct scenario sc = scenario_of("q100_q1s1k");
 	const struct measurement m = measured(50);
@@ -194,6 +195,10 @@ static void plans(void **state)
 	assert_true(strlen(ask(s, "SELECT source FROM build")) == 33);
 	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
 	assert_string_equal(got.choice[0], plan);
+	assert_int_equal(store_has_plan(s, "h200", &sc, beside), 0);
+	assert_int_equal(store_plan_measurement(s, run, &sc, beside, &m), 1);
+	assert_int_equal(store_has_plan(s, "h200", &sc, beside), 1);
+	assert_string_equal(ask(s, "SELECT count(DISTINCT source) FROM build"), "1;");
 	scenario_done(&sc);
 	store_close(s);
 }

@@ -98,12 +98,14 @@ static void wishes_come_true_once(void **state)
 		{ .phase = PHASE_DECODE, .choice = s },
 		{ .phase = PHASE_DECODE, .choice = s }, /* the same again is one */
 		{ .is_plan = 1, .choice = q, .decode = s },
+		{ .is_plan = 1, .choice = q, .decode = s, .how = ATTUNE_STREAMS },
 	};
 	(void)state;
-	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 5, "b"), EXIT_DONE);
+	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 6, "b"), EXIT_DONE);
 	assert_string_equal(ask("SELECT phase, kernel, outcome, stage, pass FROM confirmed "
 				"ORDER BY phase, kernel"),
 			    "decode qblock ok b B;decode segmented ok b B;plan plan ok b B;"
+			    "plan plan ok b B;"
 			    "prefill qblock ok b B;");
 	assert_string_equal(ask("SELECT count(*) FROM timings"), "0;");
 	assert_string_equal(ask("SELECT min(samples) > 1 AND min(samples) = max(samples) FROM "
@@ -112,13 +114,16 @@ static void wishes_come_true_once(void **state)
 	assert_string_equal(ask("SELECT count(*) >= 2, min(stage), max(stage) FROM control"),
 			    "1 b b;");
 	assert_string_equal(ask("SELECT count(*) FROM run"), "1;");
-	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 5, "b"), EXIT_DONE);
-	assert_string_equal(ask("SELECT count(*) FROM measurement"), "4;");
+	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 6, "b"), EXIT_DONE);
+	assert_string_equal(ask("SELECT count(*) FROM measurement"), "5;");
+	assert_string_equal(ask("SELECT variant LIKE '%qblock % || decode: segmented %' FROM "
+				"confirmed WHERE phase = 'plan' ORDER BY 1"),
+			    "0;1;");
 	assert_string_equal(ask("SELECT count(*) FROM run"), "1;");
 	options.again = 1;
 	assert_int_equal(sweep_wishes(&options, &hello, &list, wish + 2, 1, "b"), EXIT_DONE);
 	options.again = 0;
-	assert_string_equal(ask("SELECT count(*) FROM measurement"), "5;");
+	assert_string_equal(ask("SELECT count(*) FROM measurement"), "6;");
 	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 1, "refine"), EXIT_DONE);
 	assert_string_equal(ask("SELECT stage, pass FROM timings"), "refine A;");
 }

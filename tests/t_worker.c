@@ -198,7 +198,7 @@ static int begin(void **state)
 	for (int i = 0; i < ENTRANTS; i++) {
 		const struct kernel *k = kernel_find(BACKEND_CPU, "qblock");
 		f.place[i] = i;
-		f.lane[i] = (struct lane){ { 0, -1 }, { i, 0 }, 0 };
+		f.lane[i] = (struct lane){ .heat = { 0, -1 }, .place = { i } };
 		f.blob[i] = (struct blob){ .cell = right_cell };
 		f.entrant[i] = (struct entrant){ .choice.kernel = k,
 						 .blob = &f.blob[i],

@@ -35,7 +35,8 @@ static enum attune_status launch(void *arg, int set)
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < c->num_parts && !status; i++)
 		status = choice_launch(&st->dev, &c->part[i].choice, &c->part[i].loaded, c->work,
-				       set, c->part[i].phase, st->workspace, st->workspace_bytes);
+				       set, c->part[i].phase, st->workspace, st->workspace_bytes,
+				       st->dev.ops->stream(&st->dev));
 	return status;
 }
 
