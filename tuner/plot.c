@@ -23,6 +23,8 @@ EMBED(plot_decode, "tuner/plots/decode.gp")
 EMBED(plot_kernels, "tuner/plots/kernels.gp")
 EMBED(plot_roofline, "tuner/plots/roofline.gp")
 EMBED(plot_regret, "tuner/plots/regret.gp")
+EMBED(plot_ladder, "tuner/plots/ladder.gp")
+EMBED(plot_prefill, "tuner/plots/prefill.gp")
 
 enum { MAX_DIR = 400, MAX_PATH = 512 };
 
@@ -37,6 +39,8 @@ static const struct picture {
 	{ "kernels",  plot_kernels,  series_kernels,  1200, 480, "batches of one model" },
 	{ "roofline", plot_roofline, series_roofline, 1100, 480, "measured ceilings" },
 	{ "regret",   plot_regret,   series_regret,   1100, 480, "measured plans" },
+	{ "ladder",   plot_ladder,   series_ladder,   1200, 980, "batches of the ladder (attune ladder --measure)" },
+	{ "prefill",  plot_prefill,  series_prefill,  1100, 480, "prompts that were measured tuned and untuned" },
 };
 
 struct options {
@@ -240,8 +244,9 @@ int cmd_plot(int argc, char **argv)
 {
 	static const char about[] =
 	    "Draws what a results database says: decode latency by batch size, every kernel by "
-	    "tokens, shares of the device's ceilings, and how far each way of choosing is from "
-	    "the fastest plan."
+	    "tokens, shares of the device's ceilings, how far each way of choosing is from the "
+	    "fastest plan, the steps from the first kernel to the tuned choice, and what tuning "
+	    "does for prompts."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";
@@ -266,6 +271,7 @@ int cmd_plot(int argc, char **argv)
 	if (!d)
 		return EXIT_USAGE;
 	p.data = d;
+	p.forest = &forest;
 	if (forest_load(&forest, o.header ? o.header : header)) {
 		if (choose_model(&p, o.model) && choose_picks(&p, &forest))
 			code = draw_all(&p, &o) ? EXIT_DONE : EXIT_CHECK;

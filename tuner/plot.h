@@ -2,6 +2,7 @@
  *
  *   plot.c         the command: what to draw, gnuplot, files
  *   plot_series.c  the numbers of each picture, as text that gnuplot reads
+ *   plot_paper.c   those of the pictures that go with published ones
  *   plots/         what the pictures look like */
 #ifndef PLOT_H
 #define PLOT_H
@@ -10,6 +11,7 @@
 
 struct plotted {
 	const struct data *data;
+	const struct forest *forest;
 	struct pick *pick[NUM_POLICIES]; /* [data->n]; NULL: there is no such policy here */
 	int first, end;                  /* scenarios of the one model that curves are of */
 };
@@ -20,11 +22,23 @@ double plotted_time(const struct plotted *, enum policy, int scenario);
  * all of them in words to `text`. */
 double plotted_noise(const struct plotted *, char text[160]);
 
+/* What an axis has to hold. */
+struct range {
+	double lo, hi;
+};
+#define NO_RANGE ((struct range){ INFINITY, 0 })
+void range_stretch(struct range *, double v);
+void range_print(FILE *settings, const char *name, struct range); /* <name>_lo, <name>_hi */
+/* How many rows each block has. */
+void filled_print(FILE *settings, const int *filled, int n);
+
 /* Each writes the rows of a picture, and gnuplot settings that only it needs. The
  * number of rows; 0: nothing to draw. */
 int series_decode(const struct plotted *, FILE *rows, FILE *settings);
 int series_kernels(const struct plotted *, FILE *rows, FILE *settings);
 int series_roofline(const struct plotted *, FILE *rows, FILE *settings);
 int series_regret(const struct plotted *, FILE *rows, FILE *settings);
+int series_ladder(const struct plotted *, FILE *rows, FILE *settings);
+int series_prefill(const struct plotted *, FILE *rows, FILE *settings);
 
 #endif

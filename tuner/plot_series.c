@@ -65,13 +65,7 @@ double plotted_noise(const struct plotted *p, char text[160])
 	return fmax(n->floor[0], fmax(n->floor[1], n->floor[2]));
 }
 
-/* What an axis has to hold. */
-struct range {
-	double lo, hi;
-};
-#define NO_RANGE ((struct range){ INFINITY, 0 })
-
-static void stretch(struct range *r, double v)
+void range_stretch(struct range *r, double v)
 {
 	if (!isfinite(v))
 		return;
@@ -79,7 +73,7 @@ static void stretch(struct range *r, double v)
 	r->hi = fmax(r->hi, v);
 }
 
-static void range_print(FILE *settings, const char *name, struct range r)
+void range_print(FILE *settings, const char *name, struct range r)
 {
 	fprintf(settings, "%s_lo = %g\n%s_hi = %g\n", name, r.hi > 0 ? r.lo : 1, name,
 		r.hi > 0 ? r.hi : 10);
@@ -94,8 +88,7 @@ static void words(FILE *settings, const char *name, char text[][24], int n)
 	fputs("\"\n", settings);
 }
 
-/* How many rows each block has. */
-static void filled_print(FILE *settings, const int *filled, int n)
+void filled_print(FILE *settings, const int *filled, int n)
 {
 	fputs("filled = \"", settings);
 	for (int i = 0; i < n; i++)
@@ -207,9 +200,9 @@ int series_decode(const struct plotted *p, FILE *rows, FILE *settings)
 			const double fixed = plotted_time(p, POLICY_BEST_FIXED, s);
 			us = plotted_time(p, POLICY_TREE, s);
 			fprintf(rows, "%d %g %g\n", c->point[k].batch, us, fixed);
-			stretch(&batches, c->point[k].batch);
-			stretch(&times, us);
-			stretch(&times, fixed);
+			range_stretch(&batches, c->point[k].batch);
+			range_stretch(&times, us);
+			range_stretch(&times, fixed);
 		}
 		fputs("\n\n", rows);
 		length_text(names[i], c->length);
@@ -298,14 +291,14 @@ static int bins_print(const struct bin *bins, int num_kernels, FILE *rows, struc
 		if (!b->n)
 			continue;
 		fprintf(rows, "%g %g", exp(b->tokens / b->n), exp(b->us / b->n));
-		stretch(tokens, exp(b->tokens / b->n));
-		stretch(times, exp(b->us / b->n));
+		range_stretch(tokens, exp(b->tokens / b->n));
+		range_stretch(times, exp(b->us / b->n));
 		for (int k = 0; k < num_kernels; k++) {
 			const double us = 2 * b->counted[k] < b->n
 					      ? NAN
 					      : exp(b->us / b->n + b->ratio[k] / b->counted[k]);
 			fprintf(rows, " %g", us);
-			stretch(times, us);
+			range_stretch(times, us);
 		}
 		fputc('\n', rows);
 		printed++;
@@ -373,8 +366,8 @@ static int roof_rows(const struct plotted *p, enum policy policy, int decodes, F
 		if (!(x > 0) || !(y > 0))
 			continue;
 		fprintf(rows, "%g %g\n", x, y);
-		stretch(work, x);
-		stretch(share, y);
+		range_stretch(work, x);
+		range_stretch(share, y);
 		printed++;
 	}
 	if (!printed)
