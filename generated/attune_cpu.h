@@ -72,7 +72,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0x33db3ef8153ae897ull
+#define ATTUNE_CPU_KERNELS_HASH 0x73fae56cef04e4e5ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_CPU_CHOICES(CHOICE) \

@@ -97,7 +97,7 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0x33db3ef8153ae897ull
+#define ATTUNE_H200_KERNELS_HASH 0x73fae56cef04e4e5ull
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \

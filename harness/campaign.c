@@ -351,14 +351,16 @@ static int attach_code(struct campaign *c)
 		e->flags = b->flags;
 		e->registers = b->binary.registers;
 		e->spill_bytes = b->binary.spill_bytes;
-		if (e->reduce < 0)
-			continue;
-		const struct built *merging = &c->binaries.v[e->reduce];
-		e->merging = &merging->binary.blob;
-		if (merging->status != BUILT) {
-			complain("%s does not compile: %s", merging->kernel->source,
-				 merging->binary.log);
-			return 0;
+		for (enum helper h = 0; h < NUM_HELPERS; h++) {
+			if (e->helper[h] < 0)
+				continue;
+			b = &c->binaries.v[e->helper[h]];
+			e->helping[h] = &b->binary.blob;
+			if (b->status != BUILT) {
+				complain("%s does not compile: %s", b->kernel->source,
+					 b->binary.log);
+				return 0;
+			}
 		}
 	}
 	return 1;

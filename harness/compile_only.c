@@ -97,6 +97,14 @@ static void row(struct table *t, const struct gpu_model *m, const struct built *
 	table_end_row(t);
 }
 
+static const struct kernel *helper_of(const struct entrant *e, int built)
+{
+	for (enum helper i = 0; i < NUM_HELPERS; i++)
+		if (e->helper[i] == built)
+			return kernel_helper(e->choice.kernel->backend, i);
+	return NULL;
+}
+
 /* Geometry of a binary, from the first heat that has a choice of it. */
 static void geometry_of(struct geometry *g, const struct heats *h, int built,
 			const struct device_info *d)
@@ -106,11 +114,11 @@ static void geometry_of(struct geometry *g, const struct heats *h, int built,
 		for (int k = 0; k < h->v[i].n; k++) {
 			const struct entrant *e = &h->entrant[h->v[i].entrant[k]];
 			const struct kernel *kernel = e->choice.kernel;
-			if (e->built != built && e->reduce != built)
-				continue;
 			c = e->choice.config;
-			if (e->reduce == built) {
-				kernel = kernel_find(kernel->backend, "reduce");
+			if (e->built != built) {
+				kernel = helper_of(e, built);
+				if (!kernel)
+					continue;
 				config_default(&c, kernel->space);
 			}
 			kernel->space->geometry(&c, &h->scenarios[h->v[i].scenario].shape,

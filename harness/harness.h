@@ -148,7 +148,7 @@ enum attune_status workload_poison(struct workload *);
 /* ---- launch.c: a choice run on a part of a workload ------------------------- */
 /* Loaded code for a choice and a shape, from the cache or the compiler. */
 struct loaded {
-	struct code *code, *reduce; /* reduce: NULL unless segments > 1 can occur */
+	struct code *code, *helper[NUM_HELPERS]; /* helper: NULL where the choice takes none */
 	int registers, spill_bytes;
 };
 /* One launch (two with a reduction) of `choice` over the phase's part, by the

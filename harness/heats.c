@@ -66,12 +66,25 @@ static int family_of(struct heats *h, const struct choice *c)
 	return h->num_families++;
 }
 
+static int add_helpers(struct entrant *e, struct binaries *b, const attune_shape *shape)
+{
+	for (enum helper i = 0; i < NUM_HELPERS; i++) {
+		struct choice c = { .kernel = kernel_helper(e->choice.kernel->backend, i) };
+		e->helper[i] = -1;
+		if (!c.kernel || !kernel_takes(e->choice.kernel, &e->choice.config, i))
+			continue;
+		config_default(&c.config, c.kernel->space);
+		e->helper[i] = binaries_add(b, &c, shape);
+		if (e->helper[i] < 0)
+			return 0;
+	}
+	return 1;
+}
+
 int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c,
 		  const attune_shape *shape)
 {
-	const struct kernel *k = c->choice.kernel, *reduce = kernel_find(k->backend, "reduce");
 	const int built = binaries_add(b, &c->choice, shape), family = family_of(h, &c->choice);
-	int merging = -1;
 	for (int i = 0; i < h->num_entrants; i++) {
 		struct entrant *e = &h->entrant[i];
 		if (e->built != built || !choice_same(&e->choice, &c->choice))
@@ -80,23 +93,15 @@ int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c
 			e->origin = c->origin;
 		return i;
 	}
-	if (reduce && config_value(&c->choice.config, k->space, "SEGMENTS", 1) > 1) {
-		struct choice join = { .kernel = reduce };
-		config_default(&join.config, reduce->space);
-		merging = binaries_add(b, &join, shape);
-		if (merging < 0)
-			return -1;
-	}
 	struct entrant *v = grow(h->entrant, h->num_entrants, &h->entrant_room, sizeof *v);
 	if (built < 0 || family < 0 || !v)
 		return -1;
 	h->entrant = v;
-	v[h->num_entrants] = (struct entrant){ .choice = c->choice,
-					       .origin = c->origin,
-					       .family = family,
-					       .built = built,
-					       .reduce = merging };
-	return h->num_entrants++;
+	v += h->num_entrants;
+	*v = (struct entrant){
+		.choice = c->choice, .origin = c->origin, .family = family, .built = built
+	};
+	return add_helpers(v, b, shape) ? h->num_entrants++ : -1;
 }
 
 static int same_shape(const attune_shape *a, const attune_shape *b)

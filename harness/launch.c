@@ -34,7 +34,7 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 				 void *stream)
 {
 	const struct scenario *s = w->scenario;
-	const struct launchable l = { c->kernel, &c->config, loaded->code, loaded->reduce };
+	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL } };
 	struct attune_args args;
 	struct part part;
 	enum attune_status status = find_part(&part, dev, c, s, phase);
@@ -42,5 +42,6 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 		return status;
 	args_from_tensors(&args, &s->shape, &w->tensors, s->batch->view.num_seqs);
 	args.block_table = w->block_tables[set];
+	memcpy(l.helper, loaded->helper, sizeof l.helper);
 	return run_part(dev, &l, &s->shape, &part, &args, workspace, workspace_bytes, stream);
 }

@@ -41,7 +41,8 @@ double heats_bound(const struct heats *all, const struct heat *h, const struct c
 	struct geometry g;
 	c->kernel->space->geometry(&c->config, &all->scenarios[h->scenario].shape, &h->part,
 				   &all->device, &g);
-	const double blocks = (double)g.x * g.y * g.z, busy = fmin(1, blocks / all->device.units);
+	const double blocks = fmin((double)g.x * g.y * g.z, (double)geometry_items(&g));
+	const double busy = fmin(1, blocks / all->device.units);
 	return roofline(all, h, fmin(1, unit_share * busy), busy);
 }
 

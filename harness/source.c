@@ -214,9 +214,9 @@ int source_hash(const struct kernel *k, char hex[33])
 {
 	XXH3_state_t *hash = XXH3_createState();
 	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK && feed_kernel(hash, k);
-	for (int i = 0; ok && i < k->space->num_axes; i++)
-		if (!strcmp(k->space->axis[i].name, "SEGMENTS"))
-			ok = feed_kernel(hash, kernel_find(k->backend, "reduce"));
+	for (enum helper h = 0; ok && h < NUM_HELPERS; h++)
+		if (kernel_takes(k, NULL, h))
+			ok = feed_kernel(hash, kernel_helper(k->backend, h));
 	if (ok) {
 		const XXH128_hash_t h = XXH3_128bits_digest(hash);
 		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,

@@ -72,9 +72,9 @@ int baseline_nearest(struct config *out, const struct kernel *, const attune_sha
 struct entrant {
 	struct choice choice;
 	enum origin origin;
-	int family;        /* one number for all that differ in the formula axis alone */
-	int built, reduce; /* of the sweep's binaries; reduce: -1 where none */
-	const struct blob *blob, *merging; /* these, once compiled; merging: or NULL */
+	int family; /* one number for all that differ in the formula axis alone */
+	int built, helper[NUM_HELPERS]; /* of the sweep's binaries; helper: -1 where none */
+	const struct blob *blob, *helping[NUM_HELPERS]; /* these, once compiled; helping: or NULL */
 	const char *flags;
 	int registers, spill_bytes; /* as the compiler said; -1: it did not */
 };

@@ -183,8 +183,9 @@ static enum attune_status load(struct life *l, const struct part_of_call *p)
 	enum attune_status status = ATTUNE_OK;
 	if (!to->code)
 		status = l->dev.ops->load(&l->dev, &to->code, e->blob);
-	if (!status && e->merging && !to->reduce)
-		status = l->dev.ops->load(&l->dev, &to->reduce, e->merging);
+	for (enum helper h = 0; !status && h < NUM_HELPERS; h++)
+		if (e->helping[h] && !to->helper[h])
+			status = l->dev.ops->load(&l->dev, &to->helper[h], e->helping[h]);
 	return status;
 }
 

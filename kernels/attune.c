@@ -150,12 +150,26 @@ static enum attune_status add_defaults(attune_op *op)
 	return status;
 }
 
-static enum attune_status add_reduce(attune_op *op)
+static int takes(const attune_op *op, enum helper h)
 {
-	struct config c;
-	const struct kernel *k = kernel_find(op->ctx->device.info.backend, "reduce");
-	config_default(&c, k->space);
-	return load(&op->ctx->device, k, &c, &op->shape, &op->reduce);
+	for (int i = 0; i < op->num_ready; i++)
+		if (op->ready[i].code && kernel_takes(op->ready[i].kernel, NULL, h))
+			return 1;
+	return 0;
+}
+
+static enum attune_status add_helpers(attune_op *op)
+{
+	enum attune_status status = ATTUNE_OK;
+	for (enum helper h = 0; !status && h < NUM_HELPERS; h++) {
+		const struct kernel *k = kernel_helper(op->ctx->device.info.backend, h);
+		struct config c;
+		if (!k || !takes(op, h))
+			continue;
+		config_default(&c, k->space);
+		status = load(&op->ctx->device, k, &c, &op->shape, &op->helper[h]);
+	}
+	return status;
 }
 
 static int any_ready(const attune_op *op)
@@ -192,7 +206,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	if (!status)
 		status = add_defaults(op);
 	if (!status)
-		status = add_reduce(op);
+		status = add_helpers(op);
 	if (!status && !any_ready(op))
 		status = fail(ATTUNE_UNSUPPORTED,
 			      "no kernel for head size %d, %s queries and %s cache on %s",
@@ -219,8 +233,9 @@ void attune_release(attune_op *op)
 		if (code)
 			ops->unload(&op->ctx->device, code);
 	}
-	if (op->reduce)
-		ops->unload(&op->ctx->device, op->reduce);
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (op->helper[h])
+			ops->unload(&op->ctx->device, op->helper[h]);
 	free(op->ready);
 	free(op);
 }

@@ -83,6 +83,8 @@ typedef struct attune_tensors {
 	int64_t k_page_stride, k_slot_stride, k_head_stride;
 	int64_t v_page_stride, v_slot_stride, v_head_stride;
 	int block_table_stride;
+	/* As attune_schedule has it for the plan; NULL: made anew by each attune_run. */
+	const int32_t *schedule;
 } attune_tensors;
 
 /* One launch (and its reduction) over a part of the batch. */
@@ -158,6 +160,15 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream);
+
+/* Kernels with a grid of fixed size go through a list of the batch's Q blocks. attune_run
+ * makes it on the device, a launch before each; a caller that runs one plan for many layers
+ * may make it once, here on the host, copy it to the device and give it as tensors.schedule.
+ * *words: how many the plan needs, 0 where none of its kernels goes by a list. `schedule` has
+ * room for `room` of them; NULL: only the number is asked. */
+enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
+				   const attune_batch *batch, int32_t *schedule, size_t room,
+				   size_t *words);
 
 /* The largest workspace of any batch of at most these sizes, so that it can
  * be allocated once. */

@@ -35,9 +35,11 @@ static struct load load_of(struct config c, const struct formula *formula, const
 	struct geometry g;
 	c.v[s->formula_axis] = 1;
 	s->geometry(&c, shape, p, d, &g);
-	struct load l = { .blocks = (long long)g.x * g.y * g.z / g.segments,
-			  .at_once = (long long)d->units *
-				     (formula->slots ? formula->slots : resident(&g, d)),
+	struct load l = { .blocks = geometry_items(&g) / g.segments,
+			  .at_once = g.items
+					 ? (long long)g.x * g.y * g.z
+					 : (long long)d->units *
+					       (formula->slots ? formula->slots : resident(&g, d)),
 			  .mean = f->mean_seq,
 			  .longest = f->max_seq };
 	if (f->keys_per_query < l.mean)

@@ -30,6 +30,29 @@ const struct kernel *kernel_find(enum backend backend, const char *name)
 	return NULL;
 }
 
+const struct kernel *kernel_helper(enum backend backend, enum helper helper)
+{
+	static const char *const names[NUM_HELPERS] = {
+		[HELPER_SCHEDULE] = "schedule", [HELPER_REDUCE] = "reduce"
+	};
+	return kernel_find(backend, names[helper]);
+}
+
+int kernel_takes(const struct kernel *k, const struct config *c, enum helper helper)
+{
+	if (helper == HELPER_SCHEDULE)
+		return k->space->is_scheduled;
+	for (int i = 0; i < k->space->num_axes; i++)
+		if (!strcmp(k->space->axis[i].name, "SEGMENTS"))
+			return !c || c->v[i] != 1;
+	return 0;
+}
+
+long long geometry_items(const struct geometry *g)
+{
+	return g->items ? g->items : (long long)g->x * g->y * g->z;
+}
+
 void config_default(struct config *c, const struct space *s)
 {
 	memset(c, 0, sizeof *c);

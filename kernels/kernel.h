@@ -88,6 +88,8 @@ struct geometry {
 	/* bytes of the workspace for args.scratch; whether they must be zeros at the start */
 	size_t scratch;
 	int scratch_zeroed;
+	int option[4];   /* for args.option */
+	long long items; /* blocks of work that the grid goes through; 0: one a block */
 };
 
 /* The part of a batch that one launch computes. `f` holds its features. */
@@ -118,6 +120,7 @@ struct space {
 	const char *const *rules;
 	/* Runs batches that have both parts, in one launch, and nothing else. */
 	int is_fused;
+	int is_scheduled; /* goes through a list of Q blocks: schedule.h */
 };
 
 struct kernel {
@@ -129,9 +132,20 @@ struct kernel {
 	const struct space *space;
 };
 
+/* Kernels that others need, each a launch of its own: the list of Q blocks before, the merge
+ * of segments after. */
+enum helper { HELPER_SCHEDULE, HELPER_REDUCE, NUM_HELPERS };
+
 /* kernel.c, formula.c */
 extern const struct kernel attune_kernels[]; /* ends with a NULL name */
 const struct kernel *kernel_find(enum backend backend, const char *name);
+/* NULL: the backend has none. A helper has one configuration, its defaults. */
+const struct kernel *kernel_helper(enum backend, enum helper);
+/* Whether this choice takes the helper's launch on any batch; config NULL: whether any of
+ * the kernel's does. */
+int kernel_takes(const struct kernel *, const struct config *, enum helper);
+/* Blocks of work of a launch. */
+long long geometry_items(const struct geometry *);
 void config_default(struct config *, const struct space *);
 void config_first(struct config *, const struct space *);
 /* Counts through all points, last axis fastest; 0 after the last. Formulas are no

@@ -25,7 +25,7 @@ struct attune_op {
 	attune_context *ctx;
 	attune_shape shape;
 	const struct selector *heuristic; /* NULL: only the defaults */
-	struct code *reduce;
+	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or nothing takes it */
 	int num_choices; /* of the heuristic; the defaults of attune_fallbacks follow */
 	int num_ready;
 	struct ready *ready;

@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+static int has_helpers(const attune_op *op, const struct ready *r)
+{
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (kernel_takes(r->kernel, NULL, h) && !op->helper[h])
+			return 0;
+	return 1;
+}
+
 /* Whether a choice can run a part, and as what: without formulas. */
 static int usable(const attune_op *op, int id, const struct part *p, struct config *as)
 {
@@ -16,7 +24,8 @@ static int usable(const attune_op *op, int id, const struct part *p, struct conf
 	if (!r->code || config_resolve(as, &r->config, r->kernel, &op->shape, p, d))
 		return 0;
 	r->kernel->space->geometry(as, &op->shape, p, d, &g);
-	return g.segments <= 1 || op->reduce;
+	return (g.segments <= 1 || op->helper[HELPER_REDUCE]) &&
+	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
 }
 
 /* What runs a part, as what, and what it is estimated to take; -1: not known. */
@@ -33,7 +42,7 @@ static struct found cheapest(const attune_op *op, enum decision decision, const 
 	for (int i = 0; i < op->num_choices; i++) {
 		const struct ready *r = &op->ready[i];
 		struct config c;
-		if (!r->price[decision] || !r->code || !op->reduce)
+		if (!r->price[decision] || !r->code || !has_helpers(op, r))
 			continue;
 		const long long fs = config_cheapest(&c, &r->config, r->kernel, r->price[decision],
 						     &op->shape, p, &op->ctx->device.info);
@@ -186,6 +195,64 @@ static const char *tensor_error(const attune_op *op, const attune_tensors *t)
 	return NULL;
 }
 
+static struct part bounds_of(const attune_part *p)
+{
+	return (struct part){ .seq_begin = p->seq_begin,
+			      .seq_count = p->seq_count,
+			      .min_query = p->min_query,
+			      .max_query = p->max_query,
+			      .range_tokens = p->range_tokens };
+}
+
+/* Words of the lists of the parts before `part`, which lie one after the other. */
+static size_t schedule_at(const attune_op *op, const attune_plan *plan, int part)
+{
+	size_t at = 0;
+	for (int i = 0; i < part; i++) {
+		const struct part p = bounds_of(&plan->part[i]);
+		at += part_schedule_words(op->ready[plan->part[i].choice].kernel, &p);
+	}
+	return at;
+}
+
+/* Whether all of the plan's parts are this op's. */
+static int is_mine(const attune_op *op, const attune_plan *plan)
+{
+	struct config c;
+	for (int i = 0; i < plan->num_parts; i++)
+		if (!planned(op, &plan->part[i], &c))
+			return 0;
+	return 1;
+}
+
+enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
+				   const attune_batch *batch, int32_t *schedule, size_t room,
+				   size_t *words)
+{
+	const char *error;
+	if (!op || !plan || !batch || !words)
+		return fail(ATTUNE_INVALID, "attune_schedule: an argument is NULL");
+	error = batch_error(batch);
+	if (error || batch->num_seqs != plan->num_seqs || !is_mine(op, plan))
+		return fail(ATTUNE_INVALID, "attune_schedule: %s",
+			    error ? error : "the plan is not of this op and batch");
+	*words = schedule_at(op, plan, plan->num_parts);
+	if (!schedule)
+		return ATTUNE_OK;
+	if (room < *words)
+		return fail(ATTUNE_TOO_SMALL, "attune_schedule: room for %zu words, %zu are needed",
+			    room, *words);
+	for (int i = 0; i < plan->num_parts; i++) {
+		const struct part p = bounds_of(&plan->part[i]);
+		struct config c;
+		const struct ready *r = planned(op, &plan->part[i], &c);
+		if (r->kernel->space->is_scheduled)
+			part_schedule(schedule + schedule_at(op, plan, i), r->kernel, &c,
+				      &op->shape, &p, &op->ctx->device.info, batch->query_start);
+	}
+	return ATTUNE_OK;
+}
+
 struct running {
 	const attune_op *op;
 	const attune_plan *plan;
@@ -201,13 +268,13 @@ static enum attune_status run_one(void *arg, int i, void *stream)
 	const attune_part *p = &run->plan->part[i];
 	struct config c;
 	const struct ready *r = planned(op, p, &c);
-	const struct launchable l = { r->kernel, &c, r->code, op->reduce };
-	const struct part part = { .seq_begin = p->seq_begin,
-				   .seq_count = p->seq_count,
-				   .min_query = p->min_query,
-				   .max_query = p->max_query,
-				   .range_tokens = p->range_tokens };
-	return run_part(&op->ctx->device, &l, &op->shape, &part, &run->args,
+	const struct part part = bounds_of(p);
+	struct launchable l = { r->kernel, &c, r->code, { NULL } };
+	struct attune_args args = run->args;
+	memcpy(l.helper, op->helper, sizeof op->helper);
+	if (args.schedule)
+		args.schedule += schedule_at(op, run->plan, i);
+	return run_part(&op->ctx->device, &l, &op->shape, &part, &args,
 			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, stream);
 }
 
@@ -216,7 +283,6 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      size_t workspace_bytes, void *stream)
 {
 	struct running run = { .op = op, .plan = plan, .workspace = workspace };
-	struct config c;
 	const char *error;
 	if (!op || !plan || !tensors)
 		return fail(ATTUNE_INVALID, "attune_run: an argument is NULL");
@@ -225,9 +291,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	error = tensor_error(op, tensors);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_run: %s", error);
-	for (int i = 0; i < plan->num_parts; i++)
-		if (!planned(op, &plan->part[i], &c))
-			return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
+	if (!is_mine(op, plan))
+		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
 	const size_t need = parts_workspace(plan->how, part, plan->num_parts, run.at);
 	if (need > workspace_bytes || (need && !workspace))

@@ -1,6 +1,8 @@
 /* run.c - launching one choice over one part of a batch, and parts beside each other. */
 #include "run.h"
+#include "schedule.h"
 #include <math.h>
+#include <string.h>
 
 static size_t partial_rows(const attune_shape *s, const struct part *p)
 {
@@ -59,18 +61,41 @@ void args_from_tensors(struct attune_args *a, const attune_shape *s, const attun
 		.segments = 1,
 		.scale = s->scale > 0 ? s->scale : 1 / sqrtf((float)s->head_size),
 		.softcap = s->softcap,
+		.schedule = t->schedule,
 	};
 }
 
-static struct geometry reduce_geometry(const struct device *dev, const attune_shape *s,
-				       const struct part *p)
+static enum attune_status run_helper(struct device *dev, const struct launchable *l,
+				     enum helper helper, const attune_shape *s,
+				     const struct part *p, const struct attune_args *a,
+				     void *stream)
 {
+	const struct kernel *k = kernel_helper(dev->info.backend, helper);
 	struct geometry g;
 	struct config c;
-	const struct kernel *reduce = kernel_find(dev->info.backend, "reduce");
-	config_default(&c, reduce->space);
-	reduce->space->geometry(&c, s, p, &dev->info, &g);
-	return g;
+	config_default(&c, k->space);
+	k->space->geometry(&c, s, p, &dev->info, &g);
+	return dev->ops->launch(dev, l->helper[helper], &g, a, sizeof *a, stream);
+}
+
+static void part_args(struct attune_args *a, const struct attune_args *common,
+		      const struct geometry *g, const attune_shape *s, const struct part *p,
+		      void *workspace)
+{
+	*a = *common;
+	a->seq_begin = p->seq_begin;
+	a->seq_count = p->seq_count;
+	a->min_query = p->min_query;
+	a->max_query = p->max_query;
+	a->segments = g->segments;
+	a->scratch = workspace;
+	memcpy(a->option, g->option, sizeof a->option);
+	if (!a->schedule)
+		a->schedule = workspace;
+	if (g->segments > 1) {
+		a->partial_ml = (float *)((char *)workspace + scratch_bytes(g));
+		a->partial_out = a->partial_ml + partial_rows(s, p) * (size_t)g->segments * 2;
+	}
 }
 
 enum attune_status run_part(struct device *dev, const struct launchable *l, const attune_shape *s,
@@ -78,31 +103,51 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 			    size_t workspace_bytes, void *stream)
 {
 	struct geometry g;
-	struct attune_args a = *common;
+	struct attune_args a;
 	const size_t need = part_workspace(l->kernel, l->config, s, p, &dev->info);
-	enum attune_status status;
+	enum attune_status status = ATTUNE_OK;
 
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
 	l->kernel->space->geometry(l->config, s, p, &dev->info, &g);
-	a.seq_begin = p->seq_begin;
-	a.seq_count = p->seq_count;
-	a.min_query = p->min_query;
-	a.max_query = p->max_query;
-	a.segments = g.segments;
-	a.scratch = workspace;
-	if (g.segments > 1) {
-		a.partial_ml = (float *)((char *)workspace + scratch_bytes(&g));
-		a.partial_out = a.partial_ml + partial_rows(s, p) * (size_t)g.segments * 2;
-	}
-	status = g.scratch_zeroed ? dev->ops->clear(dev, workspace, g.scratch, stream) : ATTUNE_OK;
+	part_args(&a, common, &g, s, p, workspace);
+	if (g.scratch_zeroed)
+		status = dev->ops->clear(dev, workspace, g.scratch, stream);
+	if (!status && l->kernel->space->is_scheduled && !common->schedule)
+		status = run_helper(dev, l, HELPER_SCHEDULE, s, p, &a, stream);
 	if (!status)
 		status = dev->ops->launch(dev, l->code, &g, &a, sizeof a, stream);
-	if (status || g.segments <= 1)
-		return status;
-	g = reduce_geometry(dev, s, p);
-	return dev->ops->launch(dev, l->reduce, &g, &a, sizeof a, stream);
+	if (!status && g.segments > 1)
+		status = run_helper(dev, l, HELPER_REDUCE, s, p, &a, stream);
+	return status;
+}
+
+/* ---- the list of Q blocks -------------------------------------------------------------- */
+
+size_t part_schedule_words(const struct kernel *k, const struct part *p)
+{
+	return k->space->is_scheduled ? SCHEDULE_WORDS((size_t)p->seq_count) : 0;
+}
+
+void part_schedule(int *words, const struct kernel *k, const struct config *c,
+		   const attune_shape *s, const struct part *p, const struct device_info *d,
+		   const int *query_start)
+{
+	struct geometry g;
+	int blocks = 0;
+	k->space->geometry(c, s, p, d, &g);
+	words[SCHEDULE_PREFIX] = 0;
+	for (int i = 0; i < p->seq_count; i++) {
+		const int *start = &query_start[p->seq_begin + i], query = start[1] - start[0];
+		if (query >= p->min_query && query <= p->max_query)
+			blocks += (query + g.option[0] - 1) / g.option[0];
+		words[SCHEDULE_PREFIX + i + 1] = blocks;
+	}
+	words[SCHEDULE_BLOCKS] = blocks;
+	words[SCHEDULE_SEGMENTS] = g.segments;
+	words[SCHEDULE_VARIANT] = 0;
+	words[SCHEDULE_TOKENS] = g.option[0];
 }
 
 /* ---- two parts ------------------------------------------------------------------------ */

@@ -9,7 +9,8 @@ struct launchable {
 	const struct kernel *kernel;
 	const struct config *config;
 	const struct code *code;
-	const struct code *reduce; /* needed when the geometry has segments > 1 */
+	/* of a scheduled kernel the schedule; the reduction where the geometry has segments > 1 */
+	const struct code *helper[NUM_HELPERS];
 };
 
 /* Bytes of scratch and partials that the choice needs for the part. */
@@ -21,10 +22,17 @@ void args_from_tensors(struct attune_args *, const attune_shape *, const attune_
 		       int num_seqs);
 
 /* Asynchronous on a GPU. `args` as from args_from_tensors; set here: the part's
- * range, segments, scratch and partials. */
+ * range, segments, options, scratch and partials. A scheduled kernel reads args->schedule,
+ * the part's own; where that is NULL one is made in the scratch by a launch before. */
 enum attune_status run_part(struct device *, const struct launchable *, const attune_shape *,
 			    const struct part *, const struct attune_args *args, void *workspace,
 			    size_t workspace_bytes, void *stream);
+
+/* The list of Q blocks that a choice goes through (schedule.h), on the host: how many words
+ * (0: the kernel takes none), and these, query_start being the batch's. */
+size_t part_schedule_words(const struct kernel *, const struct part *);
+void part_schedule(int *words, const struct kernel *, const struct config *, const attune_shape *,
+		   const struct part *, const struct device_info *, const int *query_start);
 
 /* Bytes that parts take together, whose own are part[n]; where each begins goes to at[n]
  * unless that is NULL. In a row they take the same ones, side by side each its own. */

@@ -12,7 +12,7 @@ gpus        := $(headers:$(GENERATED)/attune_%.h=%)
 upper        = $(shell echo $(1) | tr a-z A-Z)
 list_flags  := $(if $(NVCC),,--no-cuda) $(if $(filter skip,$(STALE)),--skip-stale)
 list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o carried.o cpu_flags.o) $(spaces)
-gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) kernels/args.h
+gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) kernels/args.h kernels/schedule.h
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
 
 # Files whose content depends on settings, not only on files: rewritten when it

@@ -13,8 +13,12 @@
  *   BATCH_RULE(legal, why not)         asked of the part p of the batch too
  *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts)
  *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
+ *   PASS(n, value)                     to args.option[n]
+ *   ITEMS(n)                           what a grid that is not the work's own goes through
+ *   SCHEDULED(1)                       reads a list of Q blocks, which is made beforehand
  *   FUSED(1)                           runs batches that have both parts, in one launch */
 #include "device.h"
+#include "schedule.h"
 #include <stdio.h>
 
 #define STATIC(axis, dflt, about, ...) static const int axis##_values[] = { __VA_ARGS__ };
@@ -96,6 +100,8 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define SMEM(n) g->smem = (unsigned)(n);
 #define SEGMENTED(n) g->segments = (n);
 #define SCRATCH(bytes, zeroed) g->scratch = (size_t)(bytes), g->scratch_zeroed = (zeroed);
+#define PASS(n, value) g->option[n] = (int)(value);
+#define ITEMS(n) g->items = (n);
 #include "each.inc"
 }
 
@@ -133,6 +139,13 @@ enum {
 #include "each.inc"
 };
 
+#define SCHEDULED(yes) +yes
+enum {
+	IS_SCHEDULED = 0
+#include "each.inc"
+};
+
 extern const struct space NAME;
 const struct space NAME = { axes,        NUM_AXES, FORMULA_AXIS, formulas, COUNT(formulas) - 1,
-			    why_illegal, geometry, given,        rules,    IS_FUSED };
+			    why_illegal, geometry, given,        rules,    IS_FUSED,
+			    IS_SCHEDULED };

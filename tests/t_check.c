@@ -228,7 +228,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	return device_open(&cpu, "cpu") || load(&loaded.code, toy_cell) ||
-	       load(&loaded.reduce, toy_reduce);
+	       load(&loaded.helper[HELPER_REDUCE], toy_reduce);
 }
 
 static int tear_down(void **state)
@@ -236,7 +236,7 @@ static int tear_down(void **state)
 	(void)state;
 	pool_free(&cpu, pool);
 	cpu.ops->unload(&cpu, loaded.code);
-	cpu.ops->unload(&cpu, loaded.reduce);
+	cpu.ops->unload(&cpu, loaded.helper[HELPER_REDUCE]);
 	device_close(&cpu);
 	return 0;
 }

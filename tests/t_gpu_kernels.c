@@ -64,11 +64,15 @@ static enum attune_status load(struct code **code, const struct kernel *k, const
 static void load_choice(struct loaded *l, const struct choice *c, const attune_shape *s)
 {
 	struct config config;
-	const struct kernel *reduce = kernel_find(BACKEND_GPU, "reduce");
-	config_default(&config, reduce->space);
 	memset(l, 0, sizeof *l);
-	if (load(&l->code, c->kernel, &c->config, s) || load(&l->reduce, reduce, &config, s))
+	if (load(&l->code, c->kernel, &c->config, s))
 		fail_msg("%s", attune_last_error());
+	for (enum helper h = 0; h < NUM_HELPERS; h++) {
+		const struct kernel *k = kernel_helper(BACKEND_GPU, h);
+		config_default(&config, k->space);
+		if (kernel_takes(c->kernel, &c->config, h) && load(&l->helper[h], k, &config, s))
+			fail_msg("%s", attune_last_error());
+	}
 }
 
 /* `as`: the choice without its formula. */
@@ -113,7 +117,8 @@ static void passes_the_corners(void **state)
 	for (const char *const *text = corner_batches; *text; text++)
 		gate(r, &l, *text);
 	dev.ops->unload(&dev, l.code);
-	dev.ops->unload(&dev, l.reduce);
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		dev.ops->unload(&dev, l.helper[h]);
 }
 
 static void add_row(const struct choice *c, int shape)

@@ -74,14 +74,20 @@ static int add_part(struct call *c, const struct choice *choice, enum phase phas
 		    const attune_shape *shape)
 {
 	struct config config;
-	const struct kernel *reduce = kernel_find(choice->kernel->backend, "reduce");
 	struct loaded *l = &c->part[c->num_parts].loaded;
-	config_default(&config, reduce->space);
 	c->part[c->num_parts].choice = *choice;
 	c->part[c->num_parts++].phase = phase;
 	l->code = load(c->stage, choice->kernel, &choice->config, shape);
-	l->reduce = load(c->stage, reduce, &config, shape);
-	return l->code && l->reduce;
+	for (enum helper h = 0; h < NUM_HELPERS; h++) {
+		const struct kernel *k = kernel_helper(choice->kernel->backend, h);
+		if (!k || !kernel_takes(choice->kernel, &choice->config, h))
+			continue;
+		config_default(&config, k->space);
+		l->helper[h] = load(c->stage, k, &config, shape);
+		if (!l->helper[h])
+			return 0;
+	}
+	return l->code != NULL;
 }
 
 /* 0: the plan cannot be run. */

@@ -69,24 +69,36 @@ static void reachable(const struct emitter *e, const attune_shape *shape, int id
 	}
 }
 
+static void add_helper(struct binaries *b, enum helper helper, const struct device_info *dev,
+		       const attune_shape *shape)
+{
+	const struct kernel *k = kernel_helper(dev->backend, helper);
+	struct config c;
+	if (!k)
+		return;
+	config_default(&c, k->space);
+	if (!k->space->why_illegal(&c, shape, NULL, dev))
+		add_binary(b, k, &c, shape);
+}
+
 static void add_shape(const struct emitter *e, struct binaries *b, const attune_shape *shape)
 {
 	const struct device_info *dev = &e->d->run.device;
-	const struct kernel *reduce = kernel_find(dev->backend, "reduce");
-	struct config c;
 	int ids[MAX_IDS];
+	int scheduled = 0;
 	reachable(e, shape, ids);
 	for (int i = 0; i < e->f->num_choices; i++) {
 		const struct choice *choice = &e->f->choice[i];
-		if (ids[i] &&
-		    !choice->kernel->space->why_illegal(&choice->config, shape, NULL, dev))
-			add_binary(b, choice->kernel, &choice->config, shape);
+		if (!ids[i] ||
+		    choice->kernel->space->why_illegal(&choice->config, shape, NULL, dev))
+			continue;
+		add_binary(b, choice->kernel, &choice->config, shape);
+		scheduled |= kernel_takes(choice->kernel, &choice->config, HELPER_SCHEDULE);
 	}
-	if (!reduce)
-		return;
-	config_default(&c, reduce->space);
-	if (!reduce->space->why_illegal(&c, shape, NULL, dev))
-		add_binary(b, reduce, &c, shape);
+	/* the defaults may be segmented: the reduction always */
+	add_helper(b, HELPER_REDUCE, dev, shape);
+	if (scheduled)
+		add_helper(b, HELPER_SCHEDULE, dev, shape);
 }
 
 /* The kernels do the same work for F16 as for BF16, so one's times choose for both. */
