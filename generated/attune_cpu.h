@@ -63,8 +63,10 @@
  * geomean of the next best id, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The join: 0 one launch over the whole batch by the prefill choice, 1 prefill
- * part then decode part. */
+ * The join: 0 one launch over the whole batch by the prefill choice, 1 each part by
+ * its own. The overlap, of those: -1 prefill part then decode part, -3 side by side
+ * on two streams; an id: that for the prefill part, side by side, or, of a fused
+ * kernel, for the whole batch. */
 #ifndef ATTUNE_CPU_H
 #define ATTUNE_CPU_H
 
@@ -73,6 +75,7 @@
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
 #define ATTUNE_CPU_KERNELS_HASH 0x73fae56cef04e4e5ull
+#define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */
 #define ATTUNE_CPU_CHOICES(CHOICE) \
@@ -227,6 +230,12 @@ ATTUNE_SELECT int attune_cpu_join(const struct attune_features *f)
 	return 1; /* 21 scenarios, 1.034, p95 1.012; next -2, 1.034 */
 }
 
+ATTUNE_SELECT int attune_cpu_overlap(const struct attune_features *f)
+{
+	(void)f;
+	return -1; /* not measured */
+}
+
 #define ATTUNE_CPU_VECTORS(VECTOR) \
 	VECTOR(prefill, 0, .units = 1) \
 	VECTOR(decode, 4, .num_query_heads = 0, .head_size = 0, .max_seq = 0) \
@@ -270,6 +279,7 @@ ATTUNE_SELECT int attune_cpu_join(const struct attune_features *f)
 	VECTOR(decode, 3, .head_size = 129, .query_tokens = 0) \
 	VECTOR(decode, 3, .head_size = 129, .query_tokens = 8) \
 	VECTOR(decode, 1, .head_size = 129, .query_tokens = 9) \
-	VECTOR(join, 1, .units = 1)
+	VECTOR(join, 1, .units = 1) \
+	VECTOR(overlap, -1, .units = 1)
 
 #endif

@@ -88,8 +88,10 @@
  * geomean of the next best id, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The join: 0 one launch over the whole batch by the prefill choice, 1 prefill
- * part then decode part. */
+ * The join: 0 one launch over the whole batch by the prefill choice, 1 each part by
+ * its own. The overlap, of those: -1 prefill part then decode part, -3 side by side
+ * on two streams; an id: that for the prefill part, side by side, or, of a fused
+ * kernel, for the whole batch. */
 #ifndef ATTUNE_H200_H
 #define ATTUNE_H200_H
 
@@ -98,6 +100,7 @@
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
 #define ATTUNE_H200_KERNELS_HASH 0x73fae56cef04e4e5ull
+#define ATTUNE_H200_OVERLAPS 0
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
@@ -350,9 +353,16 @@ ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 	return -2; /* 330 scenarios, 1.011, p95 1.085; next 1, 1.050 */
 }
 
+ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
+{
+	(void)f;
+	return -1; /* not measured */
+}
+
 #define ATTUNE_H200_VECTORS(VECTOR) \
 	VECTOR(prefill, -2, .units = 1) \
 	VECTOR(decode, -2, .units = 1) \
-	VECTOR(join, -2, .units = 1)
+	VECTOR(join, -2, .units = 1) \
+	VECTOR(overlap, -1, .units = 1)
 
 #endif

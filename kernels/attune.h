@@ -138,6 +138,9 @@ typedef struct attune_plan {
  *   tree join                    for batches with both parts: 0 one launch by the
  *   return 1                     prefill choice, 1 prefill part then decode part,
  *                                cheapest: what estimates say
+ *   tree overlap                 for those that run apart: -1 one after the other, streams
+ *   return streams               side by side, an id as in kernels/heuristics.h; may be
+ *                                left out
  *
  * A choice that cannot run a batch, or whose code the library does not carry for
  * the shape, gives way to the defaults, as with the compiled rules. */

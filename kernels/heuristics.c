@@ -24,7 +24,7 @@
 #include "heuristics.inc"
 #undef HEURISTIC
 
-const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "join" };
+const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "join", "overlap" };
 
 const char *const feature_names[ATTUNE_NUM_FEATURES] = {
 #define FEATURE(name, replay, meaning) #name,
@@ -33,17 +33,19 @@ const char *const feature_names[ATTUNE_NUM_FEATURES] = {
 };
 
 const struct selector attune_selectors[] = {
-#define HEURISTIC(name, NAME)                           \
-	{ .gpu = ATTUNE_##NAME##_GPU,                   \
-	  .arch = ATTUNE_##NAME##_ARCH,                 \
-	  .kernels_hash = ATTUNE_##NAME##_KERNELS_HASH, \
-	  .choices = name##_choices,                    \
-	  .prices = name##_prices,                      \
-	  .binaries = name##_binaries,                  \
-	  .num_choices = COUNT(name##_choices),         \
-	  .num_binaries = COUNT(name##_binaries),       \
-	  .num_prices = COUNT(name##_prices) - 1,       \
-	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_join } },
+#define HEURISTIC(name, NAME)                                                                  \
+	{ .gpu = ATTUNE_##NAME##_GPU,                                                          \
+	  .arch = ATTUNE_##NAME##_ARCH,                                                        \
+	  .kernels_hash = ATTUNE_##NAME##_KERNELS_HASH,                                        \
+	  .choices = name##_choices,                                                           \
+	  .prices = name##_prices,                                                             \
+	  .binaries = name##_binaries,                                                         \
+	  .num_choices = COUNT(name##_choices),                                                \
+	  .num_binaries = COUNT(name##_binaries),                                              \
+	  .num_prices = COUNT(name##_prices) - 1,                                              \
+	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                                \
+	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_join, \
+			attune_##name##_overlap } },
 #include "heuristics.inc"
 #undef HEURISTIC
 	{ 0 }

@@ -7,14 +7,24 @@
 
 /* One tree each. Prefill and decode answer with the id of a choice or with one of
  * enum says, the join with 0: one launch over the whole batch by the prefill choice;
- * 1: the prefill part, then the decode part. */
+ * 1: the prefill part, then the decode part. Where the join keeps parts apart, overlap
+ * answers how they share the device: SAYS_SERIAL, SAYS_STREAMS, or the id of a choice:
+ *
+ *   of a fused kernel  one launch of it over the whole batch
+ *   of any other       the prefill part by that one, which leaves units to others, and
+ *                      the decode part as it is, on two streams
+ *
+ * What may not run, or is not at hand, gives way to serial. */
 enum says {
 	SAYS_DEFAULTS = -1,
+	SAYS_SERIAL = -1,  /* of the overlap */
+	SAYS_STREAMS = -3, /* of the overlap: both parts as they are, on two streams */
 	/* Of the choices that have a price for that decision; of the join, one launch where
 	 * price_joins prefers the cheapest for the whole batch to both parts. */
 	SAYS_CHEAPEST = -2
 };
-enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, NUM_DECISIONS };
+enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, DECIDE_OVERLAP, NUM_DECISIONS };
+enum { NUM_PRICED = DECIDE_OVERLAP /* decisions that may have prices */ };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
 _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
@@ -47,6 +57,7 @@ struct selector {
 	const struct selector_row *choices, *binaries;
 	const struct selector_price *prices;
 	int num_choices, num_binaries, num_prices;
+	int overlaps; /* some leaf of that tree says other than serial */
 	/* A tree is a function, or where that is NULL the nodes from its root on. */
 	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
 	int root[NUM_DECISIONS];

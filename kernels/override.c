@@ -9,14 +9,16 @@
  *   choice ID KERNEL AXIS=VALUE ...     any number of them, IDs from 0 up
  *   price DECISION ID HEAD_SIZE NUMBER ...   any number of them: the members of struct
  *                                       price, in their order
- *   tree prefill                        three trees in this order, each followed by
+ *   tree prefill                        four trees in this order, each followed by
  *   tree decode                         its nodes in preorder:
  *   tree join                             if FEATURE <= NUMBER
- *                                         return ID
+ *   tree overlap                          return ID
+ *                                       the last may be left out, for "return -1"
  *
  * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
  * -1 stands for the library's defaults, `cheapest` for the choice of least estimate among
- * those with a price for that decision; the join's are 0, 1 and `cheapest` (enum says).
+ * those with a price for that decision; the join's are 0, 1 and `cheapest`, the overlap's
+ * -1, `streams` and the choices (enum says).
  * Limits: the first enum. */
 #include "heuristics.h"
 #include <ctype.h>
@@ -192,7 +194,7 @@ static int read_choice(struct reader *r)
 static int read_decision(struct reader *r, enum decision *out)
 {
 	const char *found = word(r);
-	for (int t = 0; t < NUM_DECISIONS; t++)
+	for (int t = 0; t < NUM_PRICED; t++)
 		if (!strcmp(found, decision_names[t])) {
 			*out = (enum decision)t;
 			return 1;
@@ -233,8 +235,15 @@ static int read_price(struct reader *r)
 }
 
 /* ---- trees -------------------------------------------------------------------------- */
-struct ids { /* that a leaf may return, besides `cheapest` */
-	int least, most;
+static const struct ids { /* that a leaf may return */
+	int least, most;  /* most -1: the last choice */
+	const char *word; /* and this, for what it says */
+	enum says says;
+} all_ids[NUM_DECISIONS] = {
+	[DECIDE_PREFILL] = { SAYS_DEFAULTS, -1, "cheapest", SAYS_CHEAPEST },
+	[DECIDE_DECODE] = { SAYS_DEFAULTS, -1, "cheapest", SAYS_CHEAPEST },
+	[DECIDE_JOIN] = { 0, 1, "cheapest", SAYS_CHEAPEST },
+	[DECIDE_OVERLAP] = { SAYS_SERIAL, -1, "streams", SAYS_STREAMS },
 };
 
 static int feature_of(const char *name)
@@ -286,24 +295,44 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 			     "follow each if");
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
 	n->feature = -1;
-	if (strcspn(r->at, " ") == 8 && !strncmp(r->at, "cheapest", 8)) {
+	const size_t length = strlen(ids->word);
+	if (strcspn(r->at, " ") == length && !strncmp(r->at, ids->word, length)) {
 		word(r);
-		n->value = SAYS_CHEAPEST;
+		n->value = ids->says;
 		return line_ends(r);
 	}
-	return number(r, "an id", ids->least, ids->most, &n->value) && line_ends(r);
+	const int most = ids->most < 0 ? r->out->selector.num_choices - 1 : ids->most;
+	return number(r, "an id", ids->least, most, &n->value) && line_ends(r);
 }
 
 /* Its first line has been stepped to. */
 static int read_tree(struct reader *r, enum decision decision)
 {
 	struct selector *s = &r->out->selector;
-	const struct ids parts = { SAYS_DEFAULTS, s->num_choices - 1 }, join = { 0, 1 };
 	char line[32];
 	snprintf(line, sizeof line, "tree %s", decision_names[decision]);
 	s->root[decision] = r->out->num_nodes;
 	return expect(r, "tree", line) && expect(r, decision_names[decision], line) &&
-	       line_ends(r) && read_node(r, 0, decision == DECIDE_JOIN ? &join : &parts);
+	       line_ends(r) && read_node(r, 0, &all_ids[decision]);
+}
+
+/* Its first line has been stepped to, or the end. */
+static int read_overlap(struct reader *r)
+{
+	struct selector *s = &r->out->selector;
+	if (!*r->at) {
+		s->root[DECIDE_OVERLAP] = r->out->num_nodes;
+		r->out->nodes[r->out->num_nodes++] =
+		    (struct selector_node){ .feature = -1, .value = SAYS_SERIAL };
+		return 1;
+	}
+	if (!read_tree(r, DECIDE_OVERLAP))
+		return 0;
+	for (int i = s->root[DECIDE_OVERLAP]; i < r->out->num_nodes; i++)
+		s->overlaps |=
+		    r->out->nodes[i].feature < 0 && r->out->nodes[i].value != SAYS_SERIAL;
+	next_line(r);
+	return 1;
 }
 
 static int read_all(struct reader *r)
@@ -320,9 +349,11 @@ static int read_all(struct reader *r)
 		if (!read_price(r))
 			return 0;
 	}
-	for (int d = 0; d < NUM_DECISIONS; d++, next_line(r))
+	for (int d = 0; d < DECIDE_OVERLAP; d++, next_line(r))
 		if (!read_tree(r, (enum decision)d))
 			return 0;
+	if (!read_overlap(r))
+		return 0;
 	return !*r->at || wrong(r, r->at, "nothing is expected after the last tree");
 }
 
@@ -374,7 +405,7 @@ static enum attune_status parse(struct override *o, const char *path, size_t siz
 			    count_lines(o->text, (size_t)(nul - o->text)));
 	o->choices = calloc(MAX_CHOICES, sizeof *o->choices);
 	o->prices = calloc(MAX_PRICES, sizeof *o->prices);
-	o->nodes = calloc((size_t)lines, sizeof *o->nodes); /* a node takes a line */
+	o->nodes = calloc((size_t)lines + 1, sizeof *o->nodes); /* a node takes a line */
 	if (!o->choices || !o->prices || !o->nodes)
 		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
 	o->selector.choices = o->choices;

@@ -89,18 +89,69 @@ static struct found fallback(const attune_op *op, const struct part *p)
 	return f;
 }
 
-/* Whether both parts should go in one launch, and then what that is. part: what runs each. */
-static int joins(const attune_op *op, const struct selection *apart, const struct found part[2],
-		 const attune_batch *batch, struct selection *whole, struct found *all)
+/* What runs a batch: parts, and by what. */
+struct decided {
+	struct selection s;
+	struct found found[2];
+	enum attune_how how;
+};
+
+/* Whether both parts should go in one launch, and then what that is. */
+static int joins(const attune_op *op, const struct decided *apart, const struct selection *whole,
+		 struct found *all)
 {
-	if (apart->num_parts < 2 || !op->heuristic)
-		return 0;
-	select_whole(whole, apart, &op->shape, batch, &op->ctx->device.info);
 	const int says = selector_says(op->heuristic, DECIDE_JOIN, &whole->part[0].f);
-	if (!whole->num_parts || says == 1)
+	if (says == 1)
 		return 0;
 	*all = wanted(op, whole, 0);
-	return all->id >= 0 && (says == 0 || price_joins(all->fs, part[0].fs, part[1].fs));
+	return all->id >= 0 &&
+	       (says == 0 || price_joins(all->fs, apart->found[0].fs, apart->found[1].fs));
+}
+
+static void put_whole(struct decided *d, const struct selection *whole, struct found all)
+{
+	d->s = *whole;
+	d->found[0] = all;
+}
+
+/* How parts that run apart share the device. Both are what the trees said, or it is serial:
+ * of the defaults nothing is known. */
+static void overlap(const attune_op *op, struct decided *d, const struct selection *whole)
+{
+	const int says = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->part[0].f);
+	const int fused =
+	    says >= 0 && says < op->num_choices && op->ready[says].kernel->space->is_fused;
+	struct found f = { .id = says, .fs = -1 };
+	if (says == SAYS_SERIAL || (!fused && (d->found[0].id < 0 || d->found[1].id < 0)))
+		return;
+	if (says != SAYS_STREAMS &&
+	    !usable(op, says, fused ? &whole->part[0] : &d->s.part[0], &f.as))
+		return;
+	if (fused) {
+		put_whole(d, whole, f);
+		return;
+	}
+	if (says != SAYS_STREAMS)
+		d->found[0] = f;
+	d->how = ATTUNE_STREAMS;
+}
+
+static void decide(const attune_op *op, const attune_batch *batch, struct decided *d)
+{
+	const struct device_info *device = &op->ctx->device.info;
+	struct selection whole;
+	struct found all;
+	d->how = ATTUNE_SERIAL;
+	select_apart(&d->s, op->heuristic, &op->shape, batch, device);
+	for (int i = 0; i < d->s.num_parts; i++)
+		d->found[i] = wanted(op, &d->s, i);
+	if (d->s.num_parts < 2 || !op->heuristic)
+		return;
+	select_whole(&whole, &d->s, &op->shape, batch, device);
+	if (joins(op, d, &whole, &all))
+		put_whole(d, &whole, all);
+	else
+		overlap(op, d, &whole);
 }
 
 /* What a plan's part runs: its choice, on the formula axis the value that
@@ -145,9 +196,7 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan)
 {
-	struct selection apart, whole;
-	const struct selection *s = &apart;
-	struct found found[2], all;
+	struct decided d;
 	enum attune_status status = ATTUNE_OK;
 	const char *error;
 	if (!op || !batch || !plan)
@@ -157,15 +206,10 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
-	select_apart(&apart, op->heuristic, &op->shape, batch, &op->ctx->device.info);
-	for (int i = 0; i < apart.num_parts; i++)
-		found[i] = wanted(op, &apart, i);
-	if (joins(op, &apart, found, batch, &whole, &all)) {
-		s = &whole;
-		found[0] = all;
-	}
-	for (int i = 0; !status && i < s->num_parts; i++)
-		status = add_part(op, plan, &s->part[i], found[i]);
+	decide(op, batch, &d);
+	plan->how = d.how;
+	for (int i = 0; !status && i < d.s.num_parts; i++)
+		status = add_part(op, plan, &d.s.part[i], d.found[i]);
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
 	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
 	return status;
@@ -320,6 +364,17 @@ static size_t most_partials(const attune_op *op, const struct ready *r, const st
 	return most;
 }
 
+/* By whichever choice. */
+static size_t most_of_all(const attune_op *op, const struct part *p)
+{
+	size_t most = 0;
+	for (int i = 0; i < op->num_ready; i++) {
+		const size_t need = op->ready[i].code ? most_partials(op, &op->ready[i], p) : 0;
+		most = need > most ? need : most;
+	}
+	return most < MAX_PARTIAL_BYTES ? most : MAX_PARTIAL_BYTES;
+}
+
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes)
 {
@@ -328,14 +383,12 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	const struct part p = { .seq_count = max_seqs,
 				.max_query = max_tokens,
 				.range_tokens = max_tokens };
-	*bytes = 0;
-	for (int i = 0; i < op->num_ready; i++) {
-		const size_t need = op->ready[i].code ? most_partials(op, &op->ready[i], &p) : 0;
-		if (need > *bytes)
-			*bytes = need;
-	}
-	if (*bytes > MAX_PARTIAL_BYTES)
-		*bytes = MAX_PARTIAL_BYTES;
+	struct part decode = p;
+	if (decode.max_query > DECODE_MAX_QUERY)
+		decode.max_query = DECODE_MAX_QUERY;
+	const size_t part[] = { most_of_all(op, &p), most_of_all(op, &decode) };
+	const int beside = op->heuristic && op->heuristic->overlaps;
+	*bytes = parts_workspace(beside ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
 	return ATTUNE_OK;
 }
 

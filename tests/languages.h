@@ -82,7 +82,7 @@ static inline void random_choices(struct forest *f, unsigned long long *seed)
 /* Of some choices for each decision and two head sizes; some terms cost nothing. */
 static inline void random_prices(struct forest *f, unsigned long long *seed)
 {
-	for (int d = 0; d < NUM_DECISIONS; d++)
+	for (int d = 0; d < NUM_PRICED; d++)
 		for (int id = 0; id < f->num_choices; id++)
 			for (int size = 64; size <= 128 && below(seed, 3); size += 64) {
 				struct selector_price *p = &f->price[f->num_prices++];

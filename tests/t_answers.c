@@ -26,7 +26,9 @@ static void make_few(const char *db, const char *header)
 	struct data *d = data_load(db, "h200");
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
-		f.tree[t].v[0].action = t == DECIDE_JOIN ? 1 : 0;
+		f.tree[t].v[0].action = t == DECIDE_JOIN      ? 1
+					: t == DECIDE_OVERLAP ? SAYS_SERIAL
+							      : 0;
 	}
 	struct tree *t = &f.tree[DECIDE_DECODE];
 	const int below = tree_new_node(t), above = tree_new_node(t);

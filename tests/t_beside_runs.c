@@ -33,7 +33,8 @@ static attune_context *open_with_segments(void)
 	choice_text(text, sizeof text, &c);
 	dprintf(file,
 		"attune heuristics 1\ngpu %s\nkernels 0x%016llx\nchoice 0 %s\ntree prefill\n"
-		"return 0\ntree decode\nreturn 0\ntree join\nreturn 1\n",
+		"return 0\ntree decode\nreturn 0\ntree join\nreturn 1\ntree overlap\nreturn "
+		"streams\n",
 		dev.info.gpu, kernels_hash(), text);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
 	setenv("ATTUNE_HEURISTICS", path, 1);
@@ -68,14 +69,17 @@ static void beside(const attune_op *op, struct workload *w, const attune_batch *
 {
 	attune_plan plan;
 	char text[512];
+	size_t most;
 	assert_int_equal(attune_plan_batch(op, b, &plan), ATTUNE_OK);
 	assert_int_equal(plan.num_parts, 2);
-	assert_int_equal(plan.how, ATTUNE_SERIAL);
+	assert_int_equal(plan.how, ATTUNE_STREAMS);
 	const size_t part[] = { plan.part[0].workspace, plan.part[1].workspace };
 	assert_true(dev.info.backend == BACKEND_CPU || (part[0] && part[1]));
-	plan.how = ATTUNE_STREAMS;
-	plan.workspace = parts_workspace(plan.how, part, 2, NULL);
+	assert_int_equal(plan.workspace, parts_workspace(ATTUNE_STREAMS, part, 2, NULL));
 	assert_true(plan.workspace >= part[0] + part[1]);
+	assert_int_equal(attune_max_workspace(op, b->num_seqs, b->query_start[b->num_seqs], &most),
+			 ATTUNE_OK);
+	assert_true(plan.workspace <= most);
 	assert_int_equal(attune_plan_text(op, &plan, text, sizeof text), ATTUNE_OK);
 	assert_non_null(strstr(text, " || decode: "));
 	run_right(op, &plan, w);

@@ -22,7 +22,7 @@ static const char *const batches[] = { "q1s4k",        "8q1s600",        "q300",
 /* 0 and 1: the kernels' defaults, which are always carried; 2: one that is not. */
 static struct choice choices[CHOICES];
 
-static struct selector_price prices[NUM_DECISIONS * CHOICES];
+static struct selector_price prices[NUM_PRICED * CHOICES];
 static int num_prices;
 
 static unsigned below(unsigned n)
@@ -55,7 +55,7 @@ static void list_choices(void)
 static void random_prices(void)
 {
 	num_prices = 0;
-	for (int d = 0; d < NUM_DECISIONS; d++)
+	for (int d = 0; d < NUM_PRICED; d++)
 		for (int id = 0; id < CHOICES; id++) {
 			struct selector_price *p = &prices[num_prices++];
 			*p = (struct selector_price){
@@ -94,7 +94,9 @@ static void rules_text(char text[MAX_TEXT], const char *leaf)
 	}
 	for (int d = 0; d < NUM_DECISIONS; d++)
 		n += sprintf(text + n, "tree %s\nreturn %s\n", decision_names[d],
-			     d == DECIDE_JOIN && strcmp(leaf, "cheapest") ? "1" : leaf);
+			     d == DECIDE_OVERLAP                            ? "-1"
+			     : d == DECIDE_JOIN && strcmp(leaf, "cheapest") ? "1"
+									    : leaf);
 	assert_true(n < MAX_TEXT);
 }
 
@@ -149,12 +151,12 @@ struct seen {
 
 static void expected_plan(char *text, size_t size, const attune_batch *b, struct seen *seen)
 {
-	struct choice c[NUM_DECISIONS];
-	struct part p[NUM_DECISIONS];
-	long long fs[NUM_DECISIONS];
-	int has[NUM_DECISIONS];
+	struct choice c[NUM_PRICED];
+	struct part p[NUM_PRICED];
+	long long fs[NUM_PRICED];
+	int has[NUM_PRICED];
 	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL };
-	for (int d = 0; d < NUM_DECISIONS; d++) {
+	for (int d = 0; d < NUM_PRICED; d++) {
 		has[d] = part_make(&p[d], phases[d], &shape, b, &dev.info);
 		fs[d] = has[d] ? expected((enum decision)d, &p[d], &c[d]) : 0;
 		assert_true(fs[d] >= 0);
@@ -165,7 +167,7 @@ static void expected_plan(char *text, size_t size, const attune_batch *b, struct
 	seen->joined += join;
 	seen->apart += both && !join;
 	text[0] = '\0';
-	for (int d = 0; d < NUM_DECISIONS; d++) {
+	for (int d = 0; d < NUM_PRICED; d++) {
 		if (!has[d] || join != (d == DECIDE_JOIN))
 			continue;
 		const size_t n = strlen(text);
@@ -264,7 +266,7 @@ static void else_the_defaults_run(void)
 	for (int i = 0; i < num_prices; i++)
 		if (prices[i].id == 2)
 			prices[i / CHOICES] = prices[i];
-	num_prices = NUM_DECISIONS; /* only what is not carried has one */
+	num_prices = NUM_PRICED; /* only what is not carried has one */
 	plans_of("cheapest", got);
 	same_plans(got, defaults);
 }

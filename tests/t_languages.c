@@ -47,6 +47,9 @@ static void random_forest(struct forest *f)
 		for (int i = 0; t == DECIDE_JOIN && i < f->tree[t].n; i++)
 			if (f->tree[t].v[i].action == SAYS_DEFAULTS) /* which it cannot say */
 				f->tree[t].v[i].action = 1;
+		for (int i = 0; t == DECIDE_OVERLAP && i < f->tree[t].n; i++)
+			if (f->tree[t].v[i].action == SAYS_CHEAPEST)
+				f->tree[t].v[i].action = SAYS_STREAMS;
 		assert_true(tree_tidy(&f->tree[t]));
 		assert_true(tree_leaves(&f->tree[t]) > 12);
 	}
@@ -201,7 +204,7 @@ static void test_json(void **state)
 	json_t *o = json_loads(text, 0, &error);
 	if (!o)
 		fail_msg("%d:%d: %s", error.line, error.column, error.text);
-	assert_string_equal(json_string_value(json_object_get(o, "schema")), "attune-heuristics-2");
+	assert_string_equal(json_string_value(json_object_get(o, "schema")), "attune-heuristics-3");
 	assert_int_equal(json_array_size(json_object_get(o, "features")), ATTUNE_NUM_FEATURES);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);

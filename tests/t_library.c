@@ -274,8 +274,8 @@ static void a_small_workspace_is_refused(void **state)
 
 /* ---- rules from a file ------------------------------------------------------------- */
 
-/* Opens the CPU with such rules for both parts; NULL: refused. */
-static attune_context *open_with(const char *choice, const char *leaf)
+/* Opens the CPU with such rules for both parts, and for how they overlap; NULL: refused. */
+static attune_context *open_beside(const char *choice, const char *leaf, const char *overlap)
 {
 	char path[] = "/tmp/attune_rules_XXXXXX";
 	attune_context *ctx = NULL;
@@ -284,8 +284,8 @@ static attune_context *open_with(const char *choice, const char *leaf)
 	assert_non_null(out);
 	fprintf(out,
 		"attune heuristics 1\ngpu cpu\nkernels 0x%016llx\nchoice 0 segmented %s\n"
-		"tree prefill\nreturn 0\ntree decode\nreturn %s\ntree join\nreturn 1\n",
-		kernels_hash(), choice, leaf);
+		"tree prefill\nreturn 0\ntree decode\nreturn %s\ntree join\nreturn 1\n%s%s\n",
+		kernels_hash(), choice, leaf, *overlap ? "tree overlap\nreturn " : "", overlap);
 	fclose(out);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	setenv("ATTUNE_THREADS", "3", 1);
@@ -294,6 +294,11 @@ static attune_context *open_with(const char *choice, const char *leaf)
 	unsetenv("ATTUNE_HEURISTICS");
 	unlink(path); /* it was read: nothing looks at it again */
 	return ctx;
+}
+
+static attune_context *open_with(const char *choice, const char *leaf)
+{
+	return open_beside(choice, leaf, "");
 }
 
 static int segments_of(const attune_op *op, const attune_plan *plan)
@@ -365,6 +370,46 @@ static void the_defaults_stand_in(void **state)
 	}
 }
 
+/* Side by side where both parts are what the trees say, and such a choice is at hand. */
+static void parts_overlap_as_the_rules_say(void **state)
+{
+	static const char carried[] = "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1";
+	static const char foreign[] = "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=1";
+	static const struct {
+		const char *choice, *decode, *overlap;
+		enum attune_how how;
+	} rows[] = {
+		{ carried, "0", "", ATTUNE_SERIAL },         { carried, "0", "-1", ATTUNE_SERIAL },
+		{ carried, "0", "streams", ATTUNE_STREAMS }, { carried, "0", "0", ATTUNE_STREAMS },
+		{ carried, "-1", "streams", ATTUNE_SERIAL }, { carried, "-1", "0", ATTUNE_SERIAL },
+		{ foreign, "0", "streams", ATTUNE_SERIAL },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		attune_context *ctx = open_beside(rows[i].choice, rows[i].decode, rows[i].overlap);
+		if (!ctx)
+			fail_msg("%s", attune_last_error());
+		attune_op *op = prepare(ctx);
+		attune_plan plan;
+		struct step s;
+		char text[512];
+		step_make(&s, COUNT(mixed), mixed);
+		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+		assert_int_equal(plan.how, rows[i].how);
+		assert_int_equal(attune_plan_text(op, &plan, text, sizeof text), ATTUNE_OK);
+		assert_int_equal(strstr(text, " || ") != NULL, rows[i].how == ATTUNE_STREAMS);
+		run(op, &s);
+		assert_step_is_right(&s);
+		step_free(&s);
+		step_make(&s, COUNT(decodes), decodes); /* one part has no other beside it */
+		assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+		assert_int_equal(plan.how, ATTUNE_SERIAL);
+		step_free(&s);
+		attune_release(op);
+		attune_close(ctx);
+	}
+}
+
 static void a_broken_file_opens_nothing(void **state)
 {
 	(void)state;
@@ -423,6 +468,7 @@ int main(void)
 		cmocka_unit_test(a_small_workspace_is_refused),
 		cmocka_unit_test(formulas_become_numbers_per_batch),
 		cmocka_unit_test(the_defaults_stand_in),
+		cmocka_unit_test(parts_overlap_as_the_rules_say),
 		cmocka_unit_test(a_broken_file_opens_nothing),
 		cmocka_unit_test(threads_may_share_an_op),
 	};

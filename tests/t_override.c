@@ -61,6 +61,8 @@ static void print_node(FILE *out, const struct tree *t, int node, int depth)
 	if (n->feature < 0) {
 		if (n->action == SAYS_CHEAPEST)
 			fputs("return cheapest", out);
+		else if (n->action == SAYS_STREAMS)
+			fputs("return streams", out);
 		else
 			fprintf(out, "return %d", n->action);
 		fprintf(out, " # %d scenarios\n", n->support);
@@ -231,7 +233,12 @@ static const struct broken {
 	{ "trees out of turn",    "tree decode", "tree join",          9, "\"join\"", "\"tree decode\"" },
 	{ "the end in a tree",    "join\nreturn 1", "join",           15, "\"\"", "\"return ID\" is expected" },
 	{ "no join tree",         "tree join\nreturn 1", "",          14, "\"\"", "\"tree join\"" },
-	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 17, "\"end\"", "nothing is expected after" },
+	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 17, "\"end\"", "\"tree overlap\"" },
+	{ "text behind the last", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn -1\nend", 19, "\"end\"", "nothing is expected after" },
+	{ "an overlap that is none","join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn 2", 18, "\"2\"", "an id should be a number of -1 to 1" },
+	{ "the cheapest overlap", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn cheapest", 18, "\"cheapest\"", "an id should be a number of -1 to 1" },
+	{ "streams of a part",    "return cheapest", "return streams", 14, "\"streams\"", "an id should be a number" },
+	{ "prices of the overlap","price decode", "price overlap",      6, "\"overlap\"", "\"prefill\", \"decode\" or \"join\" is expected" },
 	{ "prices of no decision","price decode", "price all",          6, "\"all\"", "\"prefill\", \"decode\" or \"join\" is expected" },
 	{ "an unlisted id",       "decode 1 128", "decode 2 128",       6, "\"2\"", "a choice listed above should be a number of 0 to 1" },
 	{ "a negative id of it",  "decode 1 128", "decode -1 128",      6, "\"-1\"", "a number of 0 to 1" },
@@ -357,6 +364,9 @@ static void layout_does_not_matter(void **state)
 		{ "return 0", "return -1" },
 		{ "return 0", "return \tcheapest # of none" },
 		{ "join\nreturn 1", "join\nreturn cheapest" },
+		{ "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn streams" },
+		{ "join\nreturn 1",
+		  "join\nreturn 1\ntree overlap\nif work <= 9\nreturn 0\nreturn -1" },
 		{ "price decode 1 128", "\tprice\tdecode  1 128 " },
 	};
 	const struct device_info d = device_of("h200");
@@ -401,7 +411,8 @@ static void answers_are_ids(const struct selector *s)
 		random_features(&f);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
 			const int id = selector_says(s, (enum decision)d, &f);
-			assert_true(id >= SAYS_CHEAPEST);
+			assert_true(id >= (d == DECIDE_OVERLAP ? SAYS_STREAMS : SAYS_CHEAPEST));
+			assert_false(id == SAYS_CHEAPEST && d == DECIDE_OVERLAP);
 			assert_false(id == SAYS_DEFAULTS && d == DECIDE_JOIN);
 			assert_true(id < (d == DECIDE_JOIN ? 2 : s->num_choices));
 		}

@@ -19,8 +19,19 @@ struct call {
 		struct loaded loaded;
 		enum phase phase;
 	} part[2];
-	int num_parts;
+	int num_parts, set;
+	enum attune_how how;
+	size_t at[2]; /* where a part's workspace begins */
 };
+
+static enum attune_status launch_part(void *arg, int i, void *stream)
+{
+	const struct call *c = arg;
+	struct stage *st = c->stage;
+	return choice_launch(&st->dev, &c->part[i].choice, &c->part[i].loaded, c->work, c->set,
+			     c->part[i].phase, (char *)st->workspace + c->at[i],
+			     st->workspace_bytes - c->at[i], stream);
+}
 
 static enum attune_status launch(void *arg, int set)
 {
@@ -32,12 +43,9 @@ static enum attune_status launch(void *arg, int set)
 		return attune_run(c->op, &c->plan, &t, st->workspace, st->workspace_bytes,
 				  st->dev.ops->stream(&st->dev));
 	}
-	enum attune_status status = ATTUNE_OK;
-	for (int i = 0; i < c->num_parts && !status; i++)
-		status = choice_launch(&st->dev, &c->part[i].choice, &c->part[i].loaded, c->work,
-				       set, c->part[i].phase, st->workspace, st->workspace_bytes,
-				       st->dev.ops->stream(&st->dev));
-	return status;
+	c->set = set;
+	return run_parts(&st->dev, c->how, c->num_parts, launch_part, c,
+			 st->dev.ops->stream(&st->dev));
 }
 
 static struct code *load(struct stage *st, const struct kernel *k, const struct config *config,
@@ -93,6 +101,8 @@ static int add_part(struct call *c, const struct choice *choice, enum phase phas
 /* 0: the plan cannot be run. */
 static int call_made(struct call *c, const struct measured *m, const struct made *made)
 {
+	c->how = made->how;
+	c->at[1] = made->how == ATTUNE_STREAMS ? c->stage->workspace_bytes / 2 : 0;
 	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !made->join)
 		return made->prefill.kernel && add_part(c, &made->prefill, PHASE_ALL, &m->shape);
 	if (m->has[PHASE_PREFILL] &&
@@ -175,7 +185,7 @@ int stage_open(struct stage *st, const char *gpu)
 			 st->dev.info.gpu, st->dev.info.name);
 		return EXIT_NO_DEVICE;
 	}
-	st->workspace_bytes = MAX_PARTIAL_BYTES;
+	st->workspace_bytes = 2 * (size_t)MAX_PARTIAL_BYTES; /* for parts side by side */
 	if (attune_adopt(&st->ctx, &st->dev) ||
 	    st->dev.ops->alloc(&st->dev, &st->workspace, st->workspace_bytes)) {
 		complain("%s", attune_last_error());

@@ -34,9 +34,7 @@ int tree_passes(const struct tree *t, int node, const struct attune_features *f)
 
 static int in_question(const struct measured *m, enum decision t)
 {
-	return data_is_training(m) &&
-	       (t == DECIDE_JOIN ? m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]
-				 : m->has[decision_phase(t)]);
+	return data_is_training(m) && decision_is_of(t, m);
 }
 
 /* Whether a scenario comes by the node on that side (0: below) of its threshold. */
@@ -71,12 +69,17 @@ static double time_with(const struct walk *w, int s, int action)
 	const struct measured *m = &w->d->v[s];
 	const enum phase phase = decision_phase(w->decision);
 	struct choice made;
+	struct made plan;
 	double beside = 0;
 	int any;
-	if (w->decision == DECIDE_JOIN) {
+	if (w->decision >= DECIDE_JOIN) {
 		struct pick p;
-		forest_pick(w->d, w->f, s, &p);
-		p.join = action_join(w->d, w->f, action, m);
+		forest_make_serial(w->d, w->f, m, &plan);
+		if (w->decision == DECIDE_JOIN)
+			plan.join = action_join(w->d, w->f, action, m);
+		else
+			overlap_made(w->d, w->f, action, m, &plan);
+		made_pick(w->d, &plan, &p);
 		return data_plan_time(w->d, s, &p);
 	}
 	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])

@@ -39,7 +39,7 @@ static int same_wish(const struct wish *a, const struct wish *b)
 {
 	return a->scenario == b->scenario && a->is_plan == b->is_plan &&
 	       (a->is_plan || a->phase == b->phase) && same_choice(&a->choice, &b->choice) &&
-	       (!a->is_plan || same_choice(&a->decode, &b->decode));
+	       (!a->is_plan || (same_choice(&a->decode, &b->decode) && a->how == b->how));
 }
 
 static void wish(struct wishes *w, struct wish one)
@@ -61,10 +61,13 @@ void wish_part(struct wishes *w, int scenario, enum phase phase, const struct ch
 }
 
 void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
-	       const struct choice *decode)
+	       const struct choice *decode, enum attune_how how)
 {
-	wish(w, (struct wish){
-		    .scenario = scenario, .is_plan = 1, .choice = *prefill, .decode = *decode });
+	wish(w, (struct wish){ .scenario = scenario,
+			       .is_plan = 1,
+			       .choice = *prefill,
+			       .decode = *decode,
+			       .how = how });
 }
 
 void wish_made(struct wishes *w, int scenario, const struct measured *m, const struct made *made)
@@ -74,7 +77,7 @@ void wish_made(struct wishes *w, int scenario, const struct measured *m, const s
 	else if (!m->has[PHASE_DECODE])
 		wish_part(w, scenario, PHASE_PREFILL, &made->prefill);
 	else if (made->join)
-		wish_plan(w, scenario, &made->prefill, &made->decode);
+		wish_plan(w, scenario, &made->prefill, &made->decode, made->how);
 	else
 		wish_part(w, scenario, PHASE_ALL, &made->prefill);
 }
@@ -115,7 +118,7 @@ static void wish_best_plans(struct wishes *w, const struct data *d, int s, int s
 			return;
 		last = d->plan[best].cell.median_us;
 		wish_plan(w, scenario, &d->choice[d->plan[best].prefill],
-			  &d->choice[d->plan[best].decode]);
+			  &d->choice[d->plan[best].decode], d->plan[best].how);
 	}
 }
 
@@ -131,7 +134,7 @@ static void wish_best(struct wishes *w, const struct data *d, int s, int scenari
 	for (int i = 0; i < n[PHASE_PREFILL] && i < BEST_PLANS; i++)
 		for (int k = 0; k < n[PHASE_DECODE] && k < BEST_PLANS; k++)
 			wish_plan(w, scenario, &d->choice[best[PHASE_PREFILL][i]],
-				  &d->choice[best[PHASE_DECODE][k]]);
+				  &d->choice[best[PHASE_DECODE][k]], ATTUNE_SERIAL);
 }
 
 /* ---- which scenarios, in which order ------------------------------------------------------ */
@@ -186,6 +189,10 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 			/* -1: rules ask for the nearest legal choice, measured here or not. */
 			chooser_make(chooser[p], m, -1, &made);
 			wish_made(w, i, m, &made);
+			if (p != POLICY_TREE)
+				continue;
+			forest_make_serial(d, f, m, &made); /* what an overlap is to beat */
+			wish_made(w, i, m, &made);
 		}
 		wish_best(w, d, order[i], i);
 	}
@@ -200,7 +207,7 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-		for (int t = 0; t < NUM_DECISIONS; t++) {
+		for (int t = 0; t < NUM_PRICED; t++) {
 			const enum phase phase = decision_phase((enum decision)t);
 			struct choice c;
 			if (!m->has[phase] || (t == DECIDE_JOIN && !is_mixed) ||

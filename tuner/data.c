@@ -205,30 +205,21 @@ static enum outcome outcome_of(const char *word)
 	return NUM_OUTCOMES;
 }
 
-/* The choices of a cell; of a plan two: "prefill: A | decode: B". */
+/* The choices of a cell; of a plan two. */
 static int find_choices(struct data *d, const struct store_cell *c, struct raw *r)
 {
-	static const char first[] = "prefill: ", second[] = " | decode: ";
-	char *text = NULL, *bar;
-	int least = -1;
+	char part[2][MAX_PART_TEXT];
 	r->decode = -1;
 	if (r->phase != PHASE_PLAN) {
-		if (asprintf(&text, "%s%s%s", c->kernel, *c->choice ? " " : "", c->choice) < 0)
-			return -1;
-		least = r->choice = choice_index(d, text);
-	} else if ((text = strdup(c->choice)) != NULL) {
-		bar = strstr(text, second);
-		if (strncmp(text, first, sizeof first - 1) || !bar) {
-			free(text);
-			return NOT_LISTED;
-		}
-		*bar = '\0';
-		r->choice = choice_index(d, text + sizeof first - 1);
-		r->decode = choice_index(d, bar + sizeof second - 1);
-		least = r->choice < r->decode ? r->choice : r->decode;
+		snprintf(part[0], sizeof part[0], "%s%s%s", c->kernel, *c->choice ? " " : "",
+			 c->choice);
+		return r->choice = choice_index(d, part[0]);
 	}
-	free(text);
-	return least;
+	if (!parts_parse(c->choice, part, &r->how))
+		return NOT_LISTED;
+	r->choice = choice_index(d, part[0]);
+	r->decode = choice_index(d, part[1]);
+	return r->choice < r->decode ? r->choice : r->decode;
 }
 
 static int belongs(struct data *d, const struct store_cell *c)

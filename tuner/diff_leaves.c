@@ -60,7 +60,7 @@ static double time_with(const struct overlay *o, int which, int action, int s, d
 	const enum phase phase = decision_phase(o->decision);
 	struct choice made;
 	*ci_us = 0;
-	if (o->decision == DECIDE_JOIN) {
+	if (o->decision >= DECIDE_JOIN) {
 		struct pick p;
 		forest_pick(d, o->f[which], s, &p);
 		return data_plan_time(d, s, &p);
@@ -97,8 +97,7 @@ static struct effect effect_of(const struct overlay *o, const struct node *const
 	for (int s = 0; o->d && s < o->d->n; s++) {
 		const struct measured *m = &o->d->v[s];
 		const struct attune_features *f = &m->part[phase].f;
-		if (!m->has[phase] || (o->decision == DECIDE_JOIN &&
-				       !(m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])))
+		if (!decision_is_of(o->decision, m))
 			continue;
 		if (tree_leaf(&o->f[0]->tree[o->decision], f) == o->leaf &&
 		    tree_leaf(&o->f[1]->tree[o->decision], f) == leaf)

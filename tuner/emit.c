@@ -18,8 +18,8 @@ static void emit_defines(const struct emitter *e)
 	fprintf(e->out, "#include \"attune_features.h\"\n\n");
 	fprintf(e->out, "#define ATTUNE_%s_GPU \"%s\"\n", e->upper, e->f->gpu);
 	fprintf(e->out, "#define ATTUNE_%s_ARCH \"%s\"\n", e->upper, e->d->run.device.arch);
-	fprintf(e->out, "#define ATTUNE_%s_KERNELS_HASH 0x%016llxull\n\n", e->upper,
-		kernels_hash());
+	fprintf(e->out, "#define ATTUNE_%s_KERNELS_HASH 0x%016llxull\n", e->upper, kernels_hash());
+	fprintf(e->out, "#define ATTUNE_%s_OVERLAPS %d\n\n", e->upper, forest_overlaps(e->f));
 }
 
 static void emit_choices(const struct emitter *e)

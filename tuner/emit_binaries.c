@@ -63,8 +63,10 @@ static void reachable(const struct emitter *e, const attune_shape *shape, int id
 	    dtype_bytes(shape->kv_dtype);
 	within.lo[ATTUNE_FEATURE_units] = within.hi[ATTUNE_FEATURE_units] = e->d->run.device.units;
 	memset(ids, 0, MAX_IDS * sizeof *ids);
-	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
-		struct reach r = { &e->f->tree[t], e->f, (enum decision)t, ids };
+	static const enum decision named[] = { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_OVERLAP };
+	for (size_t i = 0; i < COUNT(named); i++) {
+		const enum decision t = named[i];
+		struct reach r = { &e->f->tree[t], e->f, t, ids };
 		tree_boxes(r.tree, &within, mark, &r);
 	}
 }

@@ -1,7 +1,7 @@
 /* emit_other.c - a forest for readers other than a C compiler. All hold what the
  * header holds of choices and trees.
  *
- * json, schema "attune-heuristics-2":
+ * json, schema "attune-heuristics-3":
  *
  *   { "schema", "gpu", "arch", "database", "kernels_hash": texts,
  *     "features": [names],                  all integers, 0 or more
@@ -13,7 +13,7 @@
  *     "prices": [{ "decision": name, "id": number, "head_size": number, "rows", "tile",
  *                  "slots", "start": numbers, "axis": NAME or null, "values": [numbers],
  *                  "fs": { term: number } }],
- *     "prefill": NODE, "decode": NODE, "join": NODE }
+ *     "prefill": NODE, "decode": NODE, "join": NODE, "overlap": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
  *         scenarios "slowdown", "p95", "remark"
@@ -22,7 +22,9 @@
  * choice of least estimate among those with a price for that decision, its axis at that one
  * of the values (kernels/price.c has the estimate); of join -2 (0 where the cheapest for the
  * whole batch, by prices of the join, is estimated a tenth below the sum of both parts), 0
- * (one launch by the prefill choice) or 1 (the prefill part, then the decode part).
+ * (one launch by the prefill choice) or 1 (the prefill part, then the decode part); of
+ * overlap, asked where join comes to 1, -1 (so it is), -3 (both side by side on two streams) or
+ * an id (that for the prefill part, side by side; of a fused kernel, for the whole batch).
  * guarded: a rule that the action may break in that leaf; who has no run-time check
  * takes the defaults there. The formula is in the header's comment.
  *
@@ -139,7 +141,7 @@ static void emit_json(FILE *out, const struct forest *f, const struct data *d)
 {
 	char text[MAX_CHOICE_TEXT];
 	fprintf(out,
-		"{\"schema\": \"attune-heuristics-2\", \"gpu\": \"%s\", \"arch\": \"%s\", "
+		"{\"schema\": \"attune-heuristics-3\", \"gpu\": \"%s\", \"arch\": \"%s\", "
 		"\"database\": \"%s\",\n",
 		f->gpu, d->run.device.arch, d->hash);
 	fprintf(out, " \"kernels_hash\": \"%016llx\",\n \"features\": [", kernels_hash());
@@ -291,7 +293,11 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "cheapest(\"join\", f) returns if that is a -2), 1 (the prefill part, then the decode\n"
 	    "part) or -2 (0 where the estimate of cheapest(\"join\", f) is a tenth below the sum "
 	    "of\n"
-	    "those of the parts, which have prices). A choice is\n"
+	    "those of the parts, which have prices). overlap, of those that join keeps apart, "
+	    "returns\n"
+	    "-1 (so it is), -3 (both parts side by side on two streams) or an index into CHOICES\n"
+	    "(that for the prefill part, side by side, or of a fused kernel for the whole "
+	    "batch).\nA choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
 	    "out by the formula. unless: a rule that the choice may break in that leaf; take the\n"
 	    "defaults there.\n\"\"\"\n\n",
@@ -325,8 +331,9 @@ static void text_node(FILE *out, const struct tree *t, int node, int depth)
 	const struct node *v = &t->v[node];
 	fprintf(out, "%*s", 2 * depth, "");
 	if (v->feature < 0) {
-		if (v->action == SAYS_CHEAPEST)
-			fputs("return cheapest", out);
+		if (v->action == SAYS_CHEAPEST || v->action == SAYS_STREAMS)
+			fprintf(out, "return %s",
+				v->action == SAYS_CHEAPEST ? "cheapest" : "streams");
 		else
 			fprintf(out, "return %d", v->action);
 		if (has_figures(v))

@@ -174,19 +174,23 @@ void emit_top(const struct emitter *e)
 	emit_scores(e);
 	emit_formulas(e);
 	emit_price_words(e);
-	fputs(" *\n"
-	      " * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what "
-	      "has a\n"
-	      " * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.\n"
-	      " * BINARY(kernel, flags): what the measured shapes make of those that can reach "
-	      "them.\n"
-	      " * VECTOR(decision, id, features...): two ends of every leaf, for tests.\n"
-	      " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
-	      " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"
-	      " * geomean of the next best id, and a remark. guarded: somewhere in the leaf's\n"
-	      " * box a rule of the choice is broken; the library asks it at run time and then\n"
-	      " * takes the defaults, which are legal there.\n"
-	      " * The join: 0 one launch over the whole batch by the prefill choice, 1 prefill\n"
-	      " * part then decode part. */\n",
-	      out);
+	fputs(
+	    " *\n"
+	    " * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what "
+	    "has a\n"
+	    " * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.\n"
+	    " * BINARY(kernel, flags): what the measured shapes make of those that can reach "
+	    "them.\n"
+	    " * VECTOR(decision, id, features...): two ends of every leaf, for tests.\n"
+	    " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
+	    " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"
+	    " * geomean of the next best id, and a remark. guarded: somewhere in the leaf's\n"
+	    " * box a rule of the choice is broken; the library asks it at run time and then\n"
+	    " * takes the defaults, which are legal there.\n"
+	    " * The join: 0 one launch over the whole batch by the prefill choice, 1 each part by\n"
+	    " * its own. The overlap, of those: -1 prefill part then decode part, -3 side by "
+	    "side\n"
+	    " * on two streams; an id: that for the prefill part, side by side, or, of a fused\n"
+	    " * kernel, for the whole batch. */\n",
+	    out);
 }

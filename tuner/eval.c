@@ -139,6 +139,7 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 
 /* ---- what else belongs to the report ------------------------------------------------------- */
 struct extras {
+	struct overlaps overlaps[2]; /* of training scenarios, and of those held out */
 	double ns, plan_ns;
 	const char *timed; /* "compiled" or "interpreted" */
 	int thresholds, cliffs;
@@ -176,6 +177,7 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 	x->ns = time_selection(d, f, &x->timed);
 	x->plan_ns = time_estimates(d, f);
 	x->audit = read_audit(db, d->gpu);
+	count_overlaps(d, f, x->overlaps);
 	x->steepest = 1;
 	if (!cliffs_find(d, f, &cliff, &x->thresholds))
 		return 0;
@@ -251,6 +253,7 @@ static void print_json(const struct report *r, const struct data *d, const struc
 	printf("], \"cliffs\": {\"thresholds\": %d, \"flagged\": %d, ", x->thresholds, x->cliffs);
 	json_number("worst", x->steepest, 5, "}, ");
 	json_audit(&x->audit);
+	overlaps_json(x->overlaps);
 	json_number("select_ns", x->ns, 1, ", ");
 	json_number("estimates_ns", x->plan_ns, 1, "}\n");
 }
@@ -268,6 +271,7 @@ static void print_heading(const struct data *d, const struct forest *f, const st
 	       "pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
 	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
+	overlaps_print(x->overlaps);
 	if (x->audit.n)
 		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
 		       "%.3f)\n",

@@ -53,4 +53,14 @@ int trace_print(const struct data *, const struct forest *, const struct trace_o
 int trace_steps(const struct trace_options *, int limit,
 		int (*each)(void *, int step, const attune_batch *), void *arg, int *all);
 
+/* overlaps.c: what the overlap decision picks of mixed scenarios, and what it brings. */
+struct overlaps {
+	int mixed, serial, streams, split, fused; /* scenarios */
+	int unknown;                              /* no such way was measured there */
+	double geomean, worst; /* of ways other than serial, to the fastest serial plan */
+};
+void count_overlaps(const struct data *, const struct forest *, struct overlaps out[2]);
+void overlaps_json(const struct overlaps v[2]);
+void overlaps_print(const struct overlaps v[2]);
+
 #endif

@@ -1,6 +1,6 @@
-/* forest.c - the three trees together: the prefill and the decode tree first,
- * then the join over what those two pick; and the ids of the choices that leaves
- * name. */
+/* forest.c - all trees together: the prefill and the decode tree first, then the join
+ * over what those two pick, then how what it keeps apart overlaps; and the ids of the
+ * choices that leaves name. */
 #include "phase_fit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -37,16 +37,6 @@ int forest_kernels(const struct forest *f)
 		n += !seen;
 	}
 	return n;
-}
-
-/* A tree that always says `action`. */
-static int tree_constant(struct tree *t, int action)
-{
-	*t = (struct tree){ 0 };
-	if (tree_new_node(t) < 0)
-		return 0;
-	t->v[0].action = action;
-	return 1;
 }
 
 /* ---- one phase ------------------------------------------------------------------------ */
@@ -308,7 +298,8 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 	int *whole = malloc(sizeof *whole * (size_t)(d->n + 1));
 	struct matrix *m = NULL;
 	int done = 0;
-	if (picks && whole && tree_constant(t, 1)) { /* both parts, while the join is not known */
+	if (picks && whole && tree_constant(&f->tree[DECIDE_OVERLAP], SAYS_SERIAL) &&
+	    tree_constant(t, 1)) { /* both parts, while the join is not known */
 		for (int s = 0; s < d->n; s++) {
 			forest_pick(d, f, s, &picks[s]);
 			picks[s].join = action_join(d, f, SAYS_CHEAPEST, &d->v[s]);
@@ -337,6 +328,10 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
 	struct phase_fit fit[2] = { { .m = NULL } };
+	const struct growth side_by_side = { .max_leaves = limits->leaves,
+					     .max_depth = MAX_DEPTH,
+					     .min_support = 3,
+					     .rule = SIZE_FEWEST };
 	int done = 1;
 	*f = (struct forest){ 0 };
 	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);
@@ -347,7 +342,7 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 		f->making[p] = fit[p].making;
 	}
 	done = done && number_choices(f, d, fit);
-	done = done && fit_join(f, d, limits->leaves);
+	done = done && fit_join(f, d, limits->leaves) && fit_overlap(f, d, &side_by_side);
 	const int proven = !done || forest_prove(f, d); /* else it has said so */
 	for (int p = 0; p < 2; p++) {
 		tree_free(&fit[p].tree);

@@ -214,7 +214,8 @@ static const struct cell *cell_of_made(const struct data *d, int s, const struct
 		for (int i = 0; i < d->num_plans; i++) {
 			const struct composed *plan = &d->plan[i];
 			if (plan->scenario == s && plan->pass == PASS_A &&
-			    plan->prefill == p.prefill && plan->decode == p.decode)
+			    plan->prefill == p.prefill && plan->decode == p.decode &&
+			    plan->how == p.how)
 				return &plan->cell;
 		}
 		return NULL;

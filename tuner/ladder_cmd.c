@@ -28,7 +28,7 @@ static void plan_words(const struct measured *m, const struct made *made, char *
 	if (made->decode.kernel)
 		choice_text(part[1], sizeof part[1], &made->decode);
 	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && made->join)
-		snprintf(text, size, "prefill: %s | decode: %s", part[0], part[1]);
+		parts_text(text, size, part[0], part[1], made->how);
 	else
 		snprintf(text, size, "%s", m->has[PHASE_PREFILL] ? part[0] : part[1]);
 }

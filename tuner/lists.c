@@ -10,11 +10,13 @@ static double fastest_words(const struct data *d, int s, char *text, size_t size
 	char a[MAX_CHOICE_TEXT] = "", b[MAX_CHOICE_TEXT] = "";
 	const struct measured *m = &d->v[s];
 	const double best = data_oracle(d, s);
+	enum attune_how how = ATTUNE_SERIAL;
 	int all, prefill = -1, decode = -1;
 	for (int i = 0; i < d->num_plans; i++)
 		if (d->plan[i].scenario == s && d->plan[i].cell.outcome == OUTCOME_OK &&
 		    d->plan[i].cell.median_us <= best)
-			prefill = d->plan[i].prefill, decode = d->plan[i].decode;
+			prefill = d->plan[i].prefill, decode = d->plan[i].decode,
+			how = d->plan[i].how;
 	if (prefill < 0 && data_best(d, s, PHASE_ALL, &all) <= best) {
 		choice_words(&d->choice[all], text);
 		return best;
@@ -27,8 +29,10 @@ static double fastest_words(const struct data *d, int s, char *text, size_t size
 		choice_words(&d->choice[prefill], a);
 	if (decode >= 0)
 		choice_words(&d->choice[decode], b);
-	snprintf(text, size, "%s%s%s%s%s", *a ? "prefill: " : "", a, *a && *b ? " | " : "",
-		 *b ? "decode: " : "", b);
+	if (*a && *b)
+		parts_text(text, size, a, b, how);
+	else
+		snprintf(text, size, "%s%s%s", *a ? "prefill: " : "decode: ", a, b);
 	return best;
 }
 

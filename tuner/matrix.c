@@ -27,7 +27,7 @@ enum { MIN_COVERAGE = 80, MIN_WEIGHT = 16, MAX_WEIGHT = 64, MAX_NOISE = 20000 };
 
 enum phase decision_phase(enum decision decision)
 {
-	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL };
+	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL, PHASE_ALL };
 	return phases[decision];
 }
 
@@ -193,8 +193,7 @@ static int floor_log2(long long v)
 	return n;
 }
 
-/* Everything of a row but its costs. */
-static void describe_row(const struct data *d, struct matrix *m, int row, enum phase phase)
+void matrix_describe_row(const struct data *d, struct matrix *m, int row, enum phase phase)
 {
 	const struct measured *v = &d->v[m->scenario[row]];
 	int32_t *block = &m->block[row * NUM_BLOCKINGS];
@@ -231,11 +230,13 @@ static int is_row(const struct data *d, int scenario, enum phase phase)
 	       isfinite(data_best(d, scenario, phase, &choice));
 }
 
-/* Any that is no helper; of those with a formula, the ones whose meaning was measured
+/* Any that is no helper and not for overlap alone; of those with a formula, the ones whose meaning was measured
  * nearly wherever there is one: the others' picks could not be judged. */
 static int is_column(const struct data *d, const struct matrix *m, enum phase phase, int choice)
 {
 	int legal = 0, known = 0;
+	if (choice_overlaps(&d->choice[choice]))
+		return 0;
 	if (!d->choice[choice].kernel->selectable || choice < d->num_choices)
 		return d->choice[choice].kernel->selectable;
 	for (int r = 0; r < m->rows; r++) {
@@ -266,7 +267,7 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 	if (d->cheapest[decision] && m->rows)
 		m->choice[m->cols++] = cheapest_column(d, decision);
 	for (int r = 0; r < m->rows; r++) {
-		describe_row(d, m, r, phase);
+		matrix_describe_row(d, m, r, phase);
 		fill_row(d, m, r, phase);
 	}
 	return m;
@@ -280,7 +281,9 @@ static int fill_join(const struct data *d, const struct pick *pick, int whole, i
 	if (pick->prefill < 0 || pick->decode < 0)
 		return 0;
 	for (int join = 0; join < 2; join++) {
-		const struct pick p = { join ? pick->prefill : whole, pick->decode, join };
+		const struct pick p = { .prefill = join ? pick->prefill : whole,
+					.decode = pick->decode,
+					.join = join };
 		us[join] = data_plan_time(d, scenario, &p);
 	}
 	if (whole < 0 || !data_legal(d, scenario, PHASE_ALL, whole))
@@ -318,7 +321,7 @@ struct matrix *matrix_join(const struct data *all, const struct pick *picks, con
 			m->cost[m->rows * cols + 2] = m->cost[m->rows * cols + picks[s].join];
 		m->scenario[m->rows] = s;
 		m->fallback[m->rows] = COST_CAP;
-		describe_row(d, m, m->rows++, PHASE_ALL);
+		matrix_describe_row(d, m, m->rows++, PHASE_ALL);
 	}
 	return m;
 }

@@ -72,7 +72,7 @@ static int place_cells(struct data *d, const int *scenario, const int *choice)
 		const int s = scenario[r->scenario], c = choice[r->choice];
 		if (r->phase == PHASE_PLAN) {
 			d->plan[d->num_plans++] =
-			    (struct composed){ s, c, choice[r->decode], r->pass, r->cell };
+			    (struct composed){ s, c, choice[r->decode], r->how, r->pass, r->cell };
 			continue;
 		}
 		d->cell[i] = r->cell;

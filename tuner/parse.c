@@ -1,4 +1,4 @@
-/* parse.c - reads what emit.c wrote: the choices and the three trees of a
+/* parse.c - reads what emit.c wrote: the choices and the trees of a
  * generated header, so that evaluation, explanation and comparison work on the
  * text that is shipped and not on a second copy of it. */
 #include "tuner.h"
@@ -122,9 +122,9 @@ static int read_price(struct reader *r, struct forest *f)
 		return wrong(r, "an end of PRICES");
 	if (!read_word(r, ", \t", name, sizeof name))
 		return 0;
-	while (decision < NUM_DECISIONS && strcmp(name, decision_names[decision]))
+	while (decision < NUM_PRICED && strcmp(name, decision_names[decision]))
 		decision++;
-	if (decision == NUM_DECISIONS)
+	if (decision == NUM_PRICED)
 		return wrong(r, "prefill, decode or join");
 	for (size_t i = 0; i < COUNT(v); i++) {
 		if (!expect(r, ",") || !read_number(r, &v[i]))
@@ -198,8 +198,18 @@ static void skip_comment(struct reader *r)
 		r->at = end + 2;
 }
 
-/* A return of less than `actions`, or an if with both of its branches; the node, or -1. */
-static int read_node(struct reader *r, struct tree *t, int actions)
+/* What a leaf may say: -1, an id, or `other`. */
+struct actions {
+	int ids, other;
+};
+
+static int may_say(const struct actions *a, long long value)
+{
+	return value == a->other || (value >= SAYS_DEFAULTS && value < a->ids);
+}
+
+/* A return, or an if with both of its branches; the node, or -1. */
+static int read_node(struct reader *r, struct tree *t, const struct actions *actions)
 {
 	char name[40];
 	long long value;
@@ -209,7 +219,7 @@ static int read_node(struct reader *r, struct tree *t, int actions)
 	if (next_is(r, "return")) {
 		if (!read_number(r, &value) || !expect(r, ";"))
 			return -1;
-		if (value < SAYS_CHEAPEST || value >= actions) {
+		if (!may_say(actions, value)) {
 			wrong(r, "an id that CHOICES has");
 			return -1;
 		}
@@ -247,8 +257,10 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	if (!seek(r, head) || !seek(r, "{"))
 		return 0;
 	next_is(r, "(void)f;");
-	const int most = decision == DECIDE_JOIN ? 2 : f->num_choices;
-	return read_node(r, &f->tree[decision], most) == 0 && expect(r, "}");
+	const struct actions actions = { decision == DECIDE_JOIN ? 2 : f->num_choices,
+					 decision == DECIDE_OVERLAP ? SAYS_STREAMS
+								    : SAYS_CHEAPEST };
+	return read_node(r, &f->tree[decision], &actions) == 0 && expect(r, "}");
 }
 
 int forest_parse(struct forest *f, const char *text, const char *path)

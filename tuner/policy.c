@@ -70,6 +70,7 @@ void made_pick(const struct data *d, const struct made *made, struct pick *out)
 	out->prefill = made->prefill.kernel ? data_find(d, &made->prefill) : -1;
 	out->decode = made->decode.kernel ? data_find(d, &made->decode) : -1;
 	out->join = made->join;
+	out->how = made->how;
 }
 
 /* ---- a forest ------------------------------------------------------------------------ */
@@ -126,8 +127,14 @@ int action_join(const struct data *d, const struct forest *f, int action, const 
 	return !price_joins(whole, prefill, decode);
 }
 
-void forest_make(const struct data *d, const struct forest *f, const struct measured *m,
-		 struct made *out)
+int decision_is_of(enum decision decision, const struct measured *m)
+{
+	return decision < DECIDE_JOIN ? m->has[decision_phase(decision)]
+				      : m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+}
+
+void forest_make_serial(const struct data *d, const struct forest *f, const struct measured *m,
+			struct made *out)
 {
 	*out = (struct made){ .join = 1 };
 	const int prefill = m->has[PHASE_PREFILL] ? decide(f, DECIDE_PREFILL, m) : SAYS_DEFAULTS;
@@ -140,6 +147,43 @@ void forest_make(const struct data *d, const struct forest *f, const struct meas
 		action_choice(d, f, DECIDE_JOIN, prefill, m, &out->prefill, NULL);
 		out->join = 0;
 	}
+}
+
+/* Whether what runs a part is what its tree said, and no default in its place. */
+static int is_said(const struct data *d, const struct forest *f, enum decision decision,
+		   const struct measured *m)
+{
+	struct choice c;
+	return action_choice(d, f, decision, decide(f, decision, m), m, &c, NULL);
+}
+
+/* As overlap() of kernels/plan.c. */
+void overlap_made(const struct data *d, const struct forest *f, int action,
+		  const struct measured *m, struct made *out)
+{
+	const int fused = action >= 0 && f->choice[action].kernel->space->is_fused;
+	struct choice c;
+	if (!decision_is_of(DECIDE_OVERLAP, m) || !out->join || action == SAYS_SERIAL)
+		return;
+	if (!fused && !(is_said(d, f, DECIDE_PREFILL, m) && is_said(d, f, DECIDE_DECODE, m)))
+		return;
+	if (action >= 0 &&
+	    !made_legal(d, m, fused ? PHASE_ALL : PHASE_PREFILL, &f->choice[action], &c))
+		return;
+	if (action >= 0)
+		out->prefill = c;
+	if (fused)
+		out->join = 0;
+	else
+		out->how = ATTUNE_STREAMS;
+}
+
+void forest_make(const struct data *d, const struct forest *f, const struct measured *m,
+		 struct made *out)
+{
+	forest_make_serial(d, f, m, out);
+	if (decision_is_of(DECIDE_OVERLAP, m))
+		overlap_made(d, f, decide(f, DECIDE_OVERLAP, m), m, out);
 }
 
 int forest_whole(const struct data *d, const struct forest *f, int scenario)

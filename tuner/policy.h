@@ -14,6 +14,7 @@
 struct made {
 	struct choice prefill, decode;
 	int join;
+	enum attune_how how; /* of a join of 1 */
 };
 
 struct chooser;
@@ -33,9 +34,14 @@ int made_or_default(const struct data *, const struct measured *, enum phase,
 /* The same for what the prefill or the decode tree says. */
 int action_or_default(const struct data *, const struct forest *, enum decision, int action,
 		      const struct measured *, struct choice *out);
-/* What the library does with a forest. */
+/* What the library does with a forest; and without the overlap, or with another action of
+ * it: an action that may not run leaves what is serial as it is. */
 void forest_make(const struct data *, const struct forest *, const struct measured *,
 		 struct made *out);
+void forest_make_serial(const struct data *, const struct forest *, const struct measured *,
+			struct made *out);
+void overlap_made(const struct data *, const struct forest *, int action, const struct measured *,
+		  struct made *serial);
 
 /* rules.c */
 void vllm_rule(const struct data *, const struct measured *, int scenario, struct made *out);

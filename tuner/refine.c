@@ -59,8 +59,7 @@ static void add_pair(struct refine *r, struct pair p)
 
 static int in_question(const struct measured *m, enum decision t)
 {
-	return data_is_training(m) && m->has[decision_phase(t)] &&
-	       (t != DECIDE_JOIN || (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]));
+	return data_is_training(m) && decision_is_of(t, m);
 }
 
 /* Of the rows below and above a node those two that are nearest to each other. */

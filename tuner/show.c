@@ -202,6 +202,9 @@ void says_words(const struct forest *f, enum decision decision, int action,
 {
 	if (action == SAYS_CHEAPEST)
 		snprintf(text, MAX_CHOICE_TEXT, "the cheapest by estimate");
+	else if (decision == DECIDE_OVERLAP && action < 0)
+		snprintf(text, MAX_CHOICE_TEXT, "%s",
+			 action == SAYS_STREAMS ? "side by side" : "one after the other");
 	else if (decision == DECIDE_JOIN)
 		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
 	else if (action < 0)
@@ -283,8 +286,10 @@ static int add_composed(struct ways *w, const struct data *d, int s)
 	for (int i = 0; done && i < d->num_plans; i++) {
 		const struct composed *p = &d->plan[i];
 		if (p->scenario == s)
-			done = add_two(w, "prefill, then decode", &d->choice[p->prefill],
-				       &d->choice[p->decode], &p->cell);
+			done = add_two(w,
+				       p->how == ATTUNE_STREAMS ? "prefill beside decode"
+								: "prefill, then decode",
+				       &d->choice[p->prefill], &d->choice[p->decode], &p->cell);
 	}
 	data_best(d, s, PHASE_PREFILL, &prefill);
 	data_best(d, s, PHASE_DECODE, &decode);

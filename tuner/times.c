@@ -45,6 +45,12 @@ static int is_ok(const struct cell *c)
 	return c && c->outcome == OUTCOME_OK;
 }
 
+const struct cell *data_cell_in(const struct data *d, enum pass pass, int scenario,
+				enum phase phase, int choice)
+{
+	return cell_of(d, pass, scenario, phase, choice);
+}
+
 const struct cell *data_cell(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	const struct cell *b =
@@ -119,10 +125,17 @@ static const struct cell *plan_cell(const struct data *d, enum pass pass, int sc
 	for (int i = 0; i < d->num_plans; i++) {
 		const struct composed *c = &d->plan[i];
 		if (c->scenario == scenario && c->pass == pass && c->prefill == prefill &&
-		    c->decode == decode)
+		    c->decode == decode && c->how == p->how)
 			return &c->cell;
 	}
 	return NULL;
+}
+
+/* Of a plan side by side that was not measured: what others that go its way gain. */
+static double beside(const struct data *d, int scenario, const struct pick *p)
+{
+	const double ratio = overlap_ratio(d, scenario, pick_way(d, p), p);
+	return isfinite(ratio) ? ratio * data_serial(d, scenario) : INFINITY;
 }
 
 /* Measured as one plan, else the parts one after the other. */
@@ -132,6 +145,8 @@ static double both(const struct data *d, int scenario, const struct pick *p)
 	const struct cell *first = plan_cell(d, PASS_A, scenario, p);
 	if (again)
 		return is_ok(again) ? again->median_us : INFINITY;
+	if (p->how == ATTUNE_STREAMS && (measured_again(d, scenario, PHASE_PREFILL) || !first))
+		return beside(d, scenario, p);
 	if (measured_again(d, scenario, PHASE_PREFILL) || !first)
 		return data_time(d, scenario, PHASE_PREFILL, p->prefill) +
 		       data_time(d, scenario, PHASE_DECODE, p->decode);
@@ -163,13 +178,15 @@ int data_confirmed(const struct data *d, int scenario, const struct pick *p)
 	       (!m->has[PHASE_DECODE] || is_confirmed(d, scenario, PHASE_DECODE, p->decode));
 }
 
-double data_best(const struct data *d, int scenario, enum phase phase, int *choice)
+/* serial: nothing that overlaps. */
+static double best_of(const struct data *d, int scenario, enum phase phase, int serial, int *choice)
 {
 	const int again = measured_again(d, scenario, phase);
 	double best = INFINITY;
 	*choice = -1;
 	for (int c = 0; c < d->num_choices; c++) {
-		if (again && !is_confirmed(d, scenario, phase, c))
+		if ((again && !is_confirmed(d, scenario, phase, c)) ||
+		    (serial && choice_overlaps(&d->choice[c])))
 			continue;
 		const double t = data_part_time(d, scenario, phase, c);
 		if (t < best)
@@ -178,18 +195,23 @@ double data_best(const struct data *d, int scenario, enum phase phase, int *choi
 	return best;
 }
 
+double data_best(const struct data *d, int scenario, enum phase phase, int *choice)
+{
+	return best_of(d, scenario, phase, 0, choice);
+}
+
 /* The least time of the ways that pass B measured, or of all of them. */
-static double oracle_of(const struct data *d, int scenario, int only_again)
+static double least_of(const struct data *d, int scenario, int only_again, int serial)
 {
 	const struct measured *m = &d->v[scenario];
 	int choice, parts_count = 1;
 	double best = INFINITY, parts = 0;
 	if (!only_again || measured_again(d, scenario, PHASE_ALL))
-		best = data_best(d, scenario, PHASE_ALL, &choice);
+		best = best_of(d, scenario, PHASE_ALL, serial, &choice);
 	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++) {
 		if (!m->has[p])
 			continue;
-		parts += data_best(d, scenario, p, &choice);
+		parts += best_of(d, scenario, p, serial, &choice);
 		parts_count &= !only_again || measured_again(d, scenario, p);
 	}
 	if (parts_count)
@@ -197,7 +219,7 @@ static double oracle_of(const struct data *d, int scenario, int only_again)
 	for (int i = 0; i < d->num_plans; i++) {
 		const struct composed *c = &d->plan[i];
 		if (c->scenario != scenario || !is_ok(&c->cell) ||
-		    (only_again && c->pass == PASS_A))
+		    (only_again && c->pass == PASS_A) || (serial && c->how != ATTUNE_SERIAL))
 			continue;
 		if (c->pass <= d->pass)
 			best = fmin(best, c->cell.median_us);
@@ -205,13 +227,23 @@ static double oracle_of(const struct data *d, int scenario, int only_again)
 	return best;
 }
 
-double data_oracle(const struct data *d, int scenario)
+static double oracle(const struct data *d, int scenario, int serial)
 {
 	const int again = measured_again(d, scenario, PHASE_ALL) ||
 			  measured_again(d, scenario, PHASE_PREFILL) ||
 			  measured_again(d, scenario, PHASE_DECODE);
-	const double best = again ? oracle_of(d, scenario, 1) : INFINITY;
-	return isfinite(best) ? best : oracle_of(d, scenario, 0);
+	const double best = again ? least_of(d, scenario, 1, serial) : INFINITY;
+	return isfinite(best) ? best : least_of(d, scenario, 0, serial);
+}
+
+double data_oracle(const struct data *d, int scenario)
+{
+	return oracle(d, scenario, 0);
+}
+
+double data_serial(const struct data *d, int scenario)
+{
+	return oracle(d, scenario, 1);
 }
 
 /* ---- one clock for several races ---------------------------------------------------- */

@@ -96,7 +96,8 @@ static void plan_words(const struct made *made, char *text, size_t size)
 	if (made->decode.kernel && (made->join || !made->prefill.kernel))
 		choice_text(part[1], MAX_CHOICE_TEXT, &made->decode);
 	snprintf(text, size, "%s%s%s%s%s", made->join ? "" : "in one launch: ", part[0],
-		 *part[0] && *part[1] ? ", then " : "", *part[1] ? "decode " : "", part[1]);
+		 *part[0] && *part[1] ? made->how == ATTUNE_STREAMS ? ", beside " : ", then " : "",
+		 *part[1] ? "decode " : "", part[1]);
 }
 
 static void add_loss(struct loss loss[MAX_LOSSES], const struct made *made, double us)

@@ -19,6 +19,15 @@ int tree_new_node(struct tree *t)
 	return t->n++;
 }
 
+int tree_constant(struct tree *t, int action)
+{
+	tree_free(t);
+	if (tree_new_node(t) < 0)
+		return 0;
+	t->v[0].action = action;
+	return 1;
+}
+
 void tree_free(struct tree *t)
 {
 	free(t->v);

@@ -12,9 +12,10 @@
  *   nothing was measured; eval.c, show.c and diff.c answer people. confirm.c asks the
  *   harness for pass B of what was picked, refine.c for scenarios about thresholds.
  *
- * A batch is run by three decisions: what runs its decode part, what runs its
- * prefill part, and how they are joined (0: one launch over the whole batch by
- * the prefill choice; 1: the prefill part, then the decode part). */
+ * A batch is run by four decisions: what runs its decode part, what runs its
+ * prefill part, how they are joined (0: one launch over the whole batch by
+ * the prefill choice; 1: each by its own), and where they are kept apart how they
+ * overlap (overlap.c). */
 #ifndef TUNER_H
 #define TUNER_H
 
@@ -64,6 +65,7 @@ struct measured {
 /* A prefill and a decode choice, measured as one run. */
 struct composed {
 	int scenario, prefill, decode;
+	enum attune_how how;
 	enum pass pass;
 	struct cell cell;
 };
@@ -167,6 +169,7 @@ int data_is_training(const struct measured *); /* all splits but "heldout" */
 /* What a policy picks for a scenario: indices into data.choice, -1: none. */
 struct pick {
 	int prefill, decode, join;
+	enum attune_how how; /* of a join of 1 */
 };
 /* Time of the picked plan in us; INFINITY when some part of it was not measured
  * or failed. */
@@ -176,8 +179,13 @@ int data_confirmed(const struct data *, int scenario, const struct pick *);
 /* The fastest choice of a phase; INFINITY and -1 when none is. In pass B only of
  * those that it measured, where it measured any. */
 double data_best(const struct data *, int scenario, enum phase, int *choice);
-/* The least time of all measured ways to run the scenario. */
+/* The least time of all measured ways to run the scenario; and of those where nothing
+ * overlaps. */
 double data_oracle(const struct data *, int scenario);
+double data_serial(const struct data *, int scenario);
+/* Of that pass alone; NULL when not measured. */
+const struct cell *data_cell_in(const struct data *, enum pass, int scenario, enum phase,
+				int choice);
 
 /* ---- matrix.c: what each choice would cost in each scenario -------------------- */
 enum phase decision_phase(enum decision);
@@ -208,6 +216,8 @@ struct matrix *matrix_parts(const struct data *, enum decision);
  * join, that of the estimates, is a third column), and what one launch runs [data->n], -1:
  * nothing may. whole NULL: as the picks' prefill part, and two columns. */
 struct matrix *matrix_join(const struct data *, const struct pick *picks, const int *whole);
+/* Everything of a row but its costs. */
+void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 struct matrix *matrix_new(int rows, int cols);
 void matrix_free(struct matrix *);
 /* Keeps `cols` columns: column c becomes to[c] <= c, or goes when that is -1. */
@@ -216,6 +226,24 @@ int32_t cost_of(double us, double best_us);
 /* weight x cost; a forbidden cell weighs more than all others together. */
 long long matrix_at(const struct matrix *, int row, int col);
 #define FORBIDDEN_SUM (1ll << 46)
+
+/* ---- overlap.c: one after the other, or side by side ----------------------------- */
+/* Whether it is for the overlap decision alone. */
+int choice_overlaps(const struct choice *);
+/* SAYS_SERIAL, SAYS_STREAMS or the index of a choice: the way that a pick goes. */
+int pick_way(const struct data *, const struct pick *);
+/* What a scenario takes in a way, to its fastest serial plan of the same race: of the pick's
+ * own parts where they ran so, else (also with NULL) the least. INFINITY: not measured. */
+double overlap_ratio(const struct data *, int scenario, int way, const struct pick *);
+/* Training rows of the decision, given the picks [data->n] without it: mixed scenarios that
+ * run apart and were measured in another way than serial. Columns are ways. */
+struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
+struct forest;
+struct growth;
+/* Makes the last tree, of the others; may add choices. 0 without memory. */
+int fit_overlap(struct forest *, const struct data *, const struct growth *);
+/* Whether some leaf says other than serial. */
+int forest_overlaps(const struct forest *);
 
 /* ---- columns.c: which choices are worth having ---------------------------------- */
 enum { MAX_PORTFOLIO = 32 };
@@ -256,7 +284,8 @@ struct tree {
 	struct node *v; /* [0] is the root */
 	int n, room;
 };
-int tree_new_node(struct tree *); /* -1 without memory */
+int tree_new_node(struct tree *);             /* -1 without memory */
+int tree_constant(struct tree *, int action); /* always says that; 0 without memory */
 void tree_free(struct tree *);
 /* Index of the leaf. */
 int tree_leaf(const struct tree *, const struct attune_features *);
@@ -361,7 +390,7 @@ struct limits;
  * prefill and the decode decision. 0 + complain. */
 int dump_matrices(const struct data *, const char *folder, const struct limits *);
 
-/* ---- forest.c: a decision's three trees, and what they may name ---------------- */
+/* ---- forest.c: the trees of all decisions, and what they may name ---------------- */
 enum { MAX_IDS = 64 };
 /* How a tree came about: not in the header's code, but in its comments. */
 struct making {
@@ -373,7 +402,7 @@ struct making {
 enum { CERTIFIED = 3 };
 struct forest {
 	struct tree tree[NUM_DECISIONS]; /* actions: ids or enum says; of the join: 0 and 1 */
-	struct choice choice[MAX_IDS];   /* by id, the most used first */
+	struct choice choice[MAX_IDS];   /* by id: the most used first, then the overlap's */
 	int num_choices;
 	struct selector_price price[2 * MAX_PRICES];
 	int num_prices;
@@ -445,6 +474,8 @@ int action_choice(const struct data *, const struct forest *, enum decision, int
 		  const struct measured *, struct choice *out, long long *fs);
 /* What the join's action comes to: 0 or 1. */
 int action_join(const struct data *, const struct forest *, int action, const struct measured *);
+/* Whether a scenario's batch has to do with the decision. */
+int decision_is_of(enum decision, const struct measured *);
 /* What the library would run: an illegal choice gives way to the defaults. */
 void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
 /* What the prefill tree's choice would run in one launch over the whole batch; -1: it

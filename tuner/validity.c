@@ -8,7 +8,8 @@
  *
  * Where a corner is illegal the leaf is guarded: the library asks the rule at run
  * time (usable() of attune.c) and takes the kernels' defaults. That they are legal in
- * that corner is what makes the leaf valid; if they are not, there is no header. */
+ * that corner is what makes the leaf valid; if they are not, there is no header. A leaf of
+ * the overlap gives way to serial plans, which are legal where those of the parts are. */
 #include "../kernels/shipped.h"
 #include "tuner.h"
 #include <stdlib.h>
@@ -157,6 +158,27 @@ static void prove_leaf(void *arg, int leaf, const struct box *b)
 	}
 }
 
+/* The features of the overlap are of whole batches, which say little about the part that a
+ * choice runs: it is guarded when some part breaks a rule of it. */
+static void guard_overlap(struct forest *f, const struct data *d)
+{
+	struct tree *t = &f->tree[DECIDE_OVERLAP];
+	struct node any;
+	struct proof proof = { d, t, DECIDE_PREFILL, f, 1 };
+	struct box all;
+	box_all(&all);
+	for (int i = 0; i < t->n; i++) {
+		any = (struct node){ .action = t->v[i].action };
+		t->v[i].guarded = NULL;
+		if (t->v[i].feature >= 0 || any.action < 0)
+			continue;
+		for (size_t h = 0; h < COUNT(head_sizes); h++)
+			for (unsigned corner = 0; corner < 1u << COUNT(domain); corner++)
+				try_corner(&proof, &any, &all, corner, head_sizes[h]);
+		t->v[i].guarded = any.guarded;
+	}
+}
+
 int forest_prove(struct forest *f, const struct data *d)
 {
 	struct box all;
@@ -167,5 +189,6 @@ int forest_prove(struct forest *f, const struct data *d)
 		tree_boxes(&f->tree[t], &all, prove_leaf, &proof);
 		failed |= proof.failed;
 	}
+	guard_overlap(f, d);
 	return !failed;
 }

@@ -200,14 +200,35 @@ static void join_rows(const struct why *w)
 {
 	static const char *const words[] = { "one launch over the whole batch",
 					     "the prefill part, then the decode part" };
+	struct made serial;
 	const double best =
 	    w->scenario < 0 ? estimate_best(w->around) : data_oracle(w->d, w->scenario);
+	forest_make_serial(w->d, w->f, w->m, &serial);
 	for (int i = 0; i < 2; i++) {
-		struct made made = w->made;
-		made.join = i ? !w->made.join : w->made.join;
+		struct made made = serial;
+		made.join = i ? !serial.join : serial.join;
 		row(w, decision_names[DECIDE_JOIN], i ? "rival" : "picked", words[made.join],
 		    plan_time(w, &made), best);
 	}
+}
+
+/* The plan as it is, and as it would be one part after the other. */
+static void overlap_rows(const struct why *w)
+{
+	struct made serial;
+	char text[MAX_CHOICE_TEXT];
+	forest_make_serial(w->d, w->f, w->m, &serial);
+	const double us = plan_time(w, &serial);
+	const int overlaps = w->made.how != serial.how || w->made.join != serial.join;
+	if (overlaps && w->made.join)
+		snprintf(text, sizeof text, "both parts side by side");
+	else if (overlaps)
+		choice_words(&w->made.prefill, text);
+	else
+		snprintf(text, sizeof text, "nothing runs side by side");
+	row(w, decision_names[DECIDE_OVERLAP], "picked", text, plan_time(w, &w->made), us);
+	if (overlaps)
+		row(w, decision_names[DECIDE_OVERLAP], "rival", "one after the other", us, us);
 }
 
 /* ---- how far to trust it ------------------------------------------------------------------ */
@@ -281,6 +302,8 @@ int show_why(const struct data *d, const struct forest *f, const struct measured
 	if (done && m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]) {
 		path_rows(&w, DECIDE_JOIN);
 		join_rows(&w);
+		path_rows(&w, DECIDE_OVERLAP);
+		overlap_rows(&w);
 	}
 	if (done)
 		expected_row(&w);

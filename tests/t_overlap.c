@@ -1,0 +1,217 @@
+/* t_overlap.c - the overlap decision: ratios within a race, what may never be said, the
+ * tree that follows, and what the tuner and its forms make of it. */
+#include "synthetic.h"
+#include "../kernels/heuristics.h"
+#include "../tuner/eval.h"
+#include "../tuner/policy.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* One choice for each part of a mixed batch, serial and side by side. */
+static void add(struct data *d, const char *batch, const char *phase, const char *choice, double us,
+		double ratio)
+{
+	const int is_plan = !strcmp(phase, "plan");
+	struct store_cell c = cell_like(batch, phase, is_plan ? "plan" : "qblock", choice, us);
+	c.ratio = ratio;
+	c.stage = "race";
+	if (!strcmp(phase, "decode"))
+		c.kernel = "segmented";
+	if (!data_add(d, &c))
+		abort();
+}
+
+/* beside: what side by side takes, to the best serial plan; 0: not measured. The clock of the
+ * race ran `fast` while that was timed: ratios are not touched by it. */
+static void add_mixed(struct data *d, const char *batch, double beside, double fast)
+{
+	const char *q = with("qblock", ""), *s = with("segmented", "");
+	char text[2][2 * MAX_PART_TEXT + 32], part[2][MAX_PART_TEXT];
+	snprintf(part[0], MAX_PART_TEXT, "qblock %s", q);
+	snprintf(part[1], MAX_PART_TEXT, "segmented %s", s);
+	for (int how = 0; how < 2; how++)
+		parts_text(text[how], sizeof text[how], part[0], part[1], (enum attune_how)how);
+	add(d, batch, "prefill", q, 100, 1);
+	add(d, batch, "decode", s, 100, 1);
+	add(d, batch, "all", q, 300, 1);
+	add(d, batch, "plan", text[ATTUNE_SERIAL], 200, 2. / 3);
+	if (beside > 0)
+		add(d, batch, "plan", text[ATTUNE_STREAMS], fast * 200 * beside, beside * 2 / 3);
+}
+
+static struct data *begin(void)
+{
+	struct data *d = data_new("h200", &h200_run);
+	assert_non_null(d);
+	return d;
+}
+
+static void induce(struct data *d, struct forest *f)
+{
+	assert_true(data_finish(d));
+	assert_true(forest_induce(f, d, &default_limits));
+}
+
+/* With 2 to 8 decodes it pays, with more it does not. */
+static struct data *two_sides(struct forest *f)
+{
+	struct data *d = begin();
+	for (int n = 2; n <= 128; n *= 2)
+		for (int k = 0; k < 3; k++) {
+			char batch[40];
+			snprintf(batch, sizeof batch, "q%d_%dq1s4k", 512 << k, n);
+			add_mixed(d, batch, n <= 8 ? 0.8 : 1.1, 1);
+		}
+	induce(d, f);
+	return d;
+}
+
+static void it_pays_where_it_was_seen_to(void **state)
+{
+	struct forest f;
+	struct data *d = two_sides(&f);
+	struct overlaps o[2];
+	(void)state;
+	for (int s = 0; s < d->n; s++) {
+		struct pick p;
+		forest_pick(d, &f, s, &p);
+		const int few = d->v[s].part[PHASE_DECODE].f.num_seqs <= 8;
+		assert_int_equal(p.how, few ? ATTUNE_STREAMS : ATTUNE_SERIAL);
+		assert_int_equal(pick_way(d, &p), few ? SAYS_STREAMS : SAYS_SERIAL);
+		assert_float_equal(data_plan_time(d, s, &p), few ? 160 : 200, 1e-6);
+		assert_float_equal(data_oracle(d, s), few ? 160 : 200, 1e-6);
+		assert_float_equal(data_serial(d, s), 200, 1e-6);
+	}
+	count_overlaps(d, &f, o);
+	assert_int_equal(o[0].mixed, 21);
+	assert_int_equal(o[0].streams, 9);
+	assert_int_equal(o[0].serial, 12);
+	assert_float_equal(o[0].geomean, 0.8, 1e-6);
+	assert_float_equal(o[0].worst, 0.8, 1e-6);
+	assert_int_equal(o[1].mixed, 0);
+	forest_free(&f);
+	data_free(d);
+}
+
+/* One of many that is more than 2 % behind forbids it for all that cannot be told apart. */
+static void nothing_may_lose(void **state)
+{
+	static const struct {
+		double odd;
+		int says;
+	} rows[] = { { 1.015, SAYS_STREAMS }, { 1.03, SAYS_SERIAL } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct data *d = begin();
+		struct forest f;
+		char batch[40];
+		for (int n = 1; n <= 6; n++) {
+			snprintf(batch, sizeof batch, "q512_%dq1s4k", n);
+			add_mixed(d, batch, n == 3 ? rows[i].odd : 0.95, 1);
+		}
+		induce(d, &f);
+		const struct tree *t = &f.tree[DECIDE_OVERLAP];
+		for (int s = 0; s < d->n; s++) {
+			const struct attune_features *x = &d->v[s].part[PHASE_ALL].f;
+			if (x->decode_seqs == 3)
+				assert_int_equal(t->v[tree_leaf(t, x)].action, rows[i].says);
+		}
+		forest_free(&f);
+		data_free(d);
+	}
+}
+
+static void what_was_not_measured_is_serial(void **state)
+{
+	struct data *d = begin();
+	struct forest f;
+	(void)state;
+	add_mixed(d, "q512_4q1s4k", 0, 1);
+	add_mixed(d, "q1k_4q1s4k", 0, 1);
+	induce(d, &f);
+	assert_int_equal(f.tree[DECIDE_OVERLAP].n, 1);
+	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_SERIAL);
+	assert_false(forest_overlaps(&f));
+	assert_true(isinf(overlap_ratio(d, 0, SAYS_STREAMS, NULL)));
+	forest_free(&f);
+	data_free(d);
+}
+
+/* The device was slower while the plan side by side ran: in rounds it was ahead. */
+static void ratios_are_paired(void **state)
+{
+	struct data *d = begin();
+	(void)state;
+	add_mixed(d, "q512_4q1s4k", 0.9, 1.3);
+	assert_true(data_finish(d));
+	assert_float_equal(overlap_ratio(d, 0, SAYS_STREAMS, NULL), 0.9, 1e-9);
+	data_free(d);
+}
+
+static void headers_hold_it(void **state)
+{
+	struct forest f, back;
+	struct data *d = two_sides(&f);
+	char *text = forest_emit(&f, d);
+	(void)state;
+	assert_non_null(text);
+	assert_non_null(strstr(text, "#define ATTUNE_H200_OVERLAPS 1\n"));
+	assert_non_null(strstr(text, "\tVECTOR(overlap, -3, "));
+	assert_true(forest_parse(&back, text, "text"));
+	for (int s = 0; s < d->n; s++) {
+		struct pick p, q;
+		forest_pick(d, &f, s, &p);
+		forest_pick(d, &back, s, &q);
+		assert_memory_equal(&p, &q, sizeof p);
+	}
+	free(text);
+	forest_free(&back);
+	forest_free(&f);
+	data_free(d);
+}
+
+static void files_hold_it(void **state)
+{
+	struct device_info h200 = h200_run.device;
+	char path[] = "/tmp/t_overlap.XXXXXX";
+	struct forest f;
+	struct data *d = two_sides(&f);
+	char *text = forest_emit_as("text", &f, d);
+	struct override *o;
+	(void)state;
+	assert_non_null(text);
+	assert_non_null(strstr(text, "return streams"));
+	const int file = mkstemp(path);
+	assert_int_equal(write(file, text, strlen(text)), strlen(text));
+	close(file);
+	if (override_open(&o, path, &h200))
+		fail_msg("%s", attune_last_error());
+	const struct selector *h = override_selector(o);
+	assert_true(h->overlaps);
+	for (int s = 0; s < d->n; s++) {
+		const struct attune_features *x = &d->v[s].part[PHASE_ALL].f;
+		assert_int_equal(selector_says(h, DECIDE_OVERLAP, x),
+				 x->decode_seqs <= 8 ? SAYS_STREAMS : SAYS_SERIAL);
+	}
+	override_close(o);
+	unlink(path);
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_pays_where_it_was_seen_to),
+		cmocka_unit_test(nothing_may_lose),
+		cmocka_unit_test(what_was_not_measured_is_serial),
+		cmocka_unit_test(ratios_are_paired),
+		cmocka_unit_test(headers_hold_it),
+		cmocka_unit_test(files_hold_it),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("overlap", tests, NULL, NULL);
+}

@@ -1,0 +1,263 @@
+/* overlap.c - the overlap decision: whether parts that run apart do so one after the other
+ * or side by side, and in which way. Ways are, as in enum says of kernels/heuristics.h:
+ *
+ *   SAYS_SERIAL   A | B
+ *   SAYS_STREAMS  A || B
+ *   a choice      of a fused kernel: one launch; else C || B, where C leaves units to B
+ *
+ * Times of a way count as ratios to the fastest serial way of the same race, which is the
+ * best of both worlds that a way has to beat: what is more than 2 % behind it, or was not
+ * measured, no leaf over that scenario may say. */
+#include "../harness/sweep.h"
+#include "tuner.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BEHIND = 20000 /* as a cost */ };
+/* A leaf may lose that share for fewer choices. */
+#define ENOUGH 0.005
+
+/* ---- what a way takes ----------------------------------------------------------------- */
+int choice_overlaps(const struct choice *c)
+{
+	return c->kernel->space->is_fused || choice_spares(c) > 0;
+}
+
+/* A measured way to run a mixed scenario whole. */
+struct run {
+	const struct cell *cell;
+	int way;
+	int prefill, decode; /* of a plan; -1 */
+};
+
+struct runs {
+	struct run *v;
+	int n;
+};
+
+static void add_run(struct runs *r, const struct cell *cell, int way, int prefill, int decode)
+{
+	if (cell && cell->outcome == OUTCOME_OK && !cell->censored)
+		r->v[r->n++] = (struct run){ cell, way, prefill, decode };
+}
+
+static int way_of(const struct data *d, const struct composed *c)
+{
+	if (c->how == ATTUNE_SERIAL)
+		return SAYS_SERIAL;
+	return choice_spares(&d->choice[c->prefill]) > 0 ? c->prefill : SAYS_STREAMS;
+}
+
+/* All of one pass. 0 without memory. */
+static int find_runs(const struct data *d, int s, enum pass pass, struct runs *r)
+{
+	*r =
+	    (struct runs){ .v = calloc((size_t)(d->num_plans + d->num_choices) + 1, sizeof *r->v) };
+	for (int i = 0; r->v && i < d->num_plans; i++) {
+		const struct composed *c = &d->plan[i];
+		if (c->scenario == s && c->pass == pass)
+			add_run(r, &c->cell, way_of(d, c), c->prefill, c->decode);
+	}
+	for (int c = 0; r->v && c < d->num_choices; c++) {
+		const int fused = d->choice[c].kernel->space->is_fused;
+		add_run(r, data_cell_in(d, pass, s, PHASE_ALL, c), fused ? c : SAYS_SERIAL, c, -1);
+	}
+	return r->v != NULL;
+}
+
+static int is_paired(const struct cell *a, const struct cell *b)
+{
+	return a->race == b->race && a->ratio > 0 && b->ratio > 0;
+}
+
+/* To the fastest serial run, of the same race where there is one. */
+static double ratio_of(const struct runs *all, const struct run *run)
+{
+	double paired = NAN, any = NAN;
+	for (int i = 0; i < all->n; i++) {
+		const struct cell *serial = all->v[i].cell;
+		if (all->v[i].way != SAYS_SERIAL)
+			continue;
+		if (is_paired(run->cell, serial))
+			paired = fmax(run->cell->ratio / serial->ratio, isnan(paired) ? 0 : paired);
+		any = fmax(run->cell->us / serial->us, isnan(any) ? 0 : any);
+	}
+	return isnan(paired) ? any : paired;
+}
+
+/* The least ratio of a way; of the pick's own parts, where they ran so. */
+static double ratio_in(const struct runs *all, int way, const struct pick *p)
+{
+	double best = INFINITY, own = INFINITY;
+	for (int i = 0; i < all->n; i++) {
+		const struct run *run = &all->v[i];
+		const double ratio = run->way == way ? ratio_of(all, run) : NAN;
+		if (isnan(ratio))
+			continue;
+		best = fmin(best, ratio);
+		if (p && run->decode == p->decode && (way >= 0 || run->prefill == p->prefill))
+			own = fmin(own, ratio);
+	}
+	return isfinite(own) ? own : best;
+}
+
+double overlap_ratio(const struct data *d, int s, int way, const struct pick *p)
+{
+	double ratio = INFINITY;
+	for (int pass = (int)d->pass; pass >= PASS_A && !isfinite(ratio); pass--) {
+		struct runs all;
+		if (find_runs(d, s, (enum pass)pass, &all))
+			ratio = ratio_in(&all, way, p);
+		free(all.v);
+	}
+	return ratio;
+}
+
+int pick_way(const struct data *d, const struct pick *p)
+{
+	const struct choice *c = p->prefill < 0 ? NULL : &d->choice[p->prefill];
+	if (p->how == ATTUNE_STREAMS)
+		return c && choice_spares(c) > 0 ? p->prefill : SAYS_STREAMS;
+	return c && !p->join && c->kernel->space->is_fused ? p->prefill : SAYS_SERIAL;
+}
+
+/* ---- costs ---------------------------------------------------------------------------- */
+/* Ways that some training scenario was run in; [0] is serial. How many. */
+static int list_ways(const struct data *d, int *way)
+{
+	char *seen = calloc((size_t)d->num_choices + 1, 1);
+	int n = 0;
+	way[n++] = SAYS_SERIAL;
+	way[n++] = SAYS_STREAMS;
+	for (int i = 0; seen && i < d->num_plans; i++)
+		if (d->plan[i].how == ATTUNE_STREAMS && way_of(d, &d->plan[i]) >= 0)
+			seen[d->plan[i].prefill] = 1;
+	for (int c = 0; seen && c < d->num_choices; c++)
+		if (seen[c] ||
+		    (d->choice[c].kernel->space->is_fused && d->choice[c].kernel->selectable))
+			way[n++] = c;
+	free(seen);
+	return n;
+}
+
+/* 0: nothing but serial was measured. */
+static int fill_row(const struct runs *all, const struct matrix *m, const struct pick *p,
+		    int32_t *cost)
+{
+	double best = 1;
+	int others = 0;
+	for (int c = 1; c < m->cols; c++) {
+		const double ratio = ratio_in(all, m->choice[c], p);
+		others += isfinite(ratio);
+		best = fmin(best, ratio);
+	}
+	for (int c = 0; c < m->cols; c++) {
+		const double ratio = c ? ratio_in(all, m->choice[c], p) : 1;
+		cost[c] = !isfinite(ratio) || ratio > exp(MAX_BEHIND / 1e6) ? COST_FORBIDDEN
+			  : ratio <= best * (1 + NOISE_FLOOR / 1e6)         ? 0
+									    : cost_of(ratio, best);
+	}
+	return others;
+}
+
+struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
+{
+	struct data first = *all;
+	struct matrix *m = matrix_new(all->n, all->num_choices + 2);
+	first.pass = PASS_A;
+	if (!m)
+		return NULL;
+	m->rows = 0;
+	m->cols = list_ways(all, m->choice);
+	for (int s = 0; s < all->n; s++) {
+		const struct measured *v = &all->v[s];
+		int32_t *cost = &m->cost[m->rows * m->cols];
+		struct runs runs = { 0 };
+		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
+		    !picks[s].join)
+			continue;
+		if (find_runs(&first, s, PASS_A, &runs) && fill_row(&runs, m, &picks[s], cost)) {
+			m->scenario[m->rows] = s;
+			m->fallback[m->rows] = cost[0];
+			matrix_describe_row(&first, m, m->rows++, PHASE_ALL);
+		}
+		free(runs.v);
+	}
+	return m;
+}
+
+/* ---- the tree ------------------------------------------------------------------------- */
+/* What a leaf says of a column: the ids of choices that no other tree names follow. */
+static int id_of(struct forest *f, const struct data *d, const struct matrix *m, int column)
+{
+	const int way = column < 0 ? SAYS_SERIAL : m->choice[column];
+	int id = 0;
+	if (way < 0)
+		return way;
+	while (id < f->num_choices && !choice_same(&f->choice[id], &d->choice[way]))
+		id++;
+	if (id == MAX_IDS)
+		return SAYS_SERIAL;
+	if (id == f->num_choices)
+		f->choice[f->num_choices++] = d->choice[way];
+	return id;
+}
+
+/* Runners-up are named only where a leaf needs their code anyway. */
+static int known_id(struct forest *f, const struct data *d, const struct matrix *m, int column)
+{
+	const int before = f->num_choices;
+	const int id = id_of(f, d, m, column);
+	f->num_choices = before;
+	return id < before ? id : SAYS_SERIAL;
+}
+
+static void name_leaves(struct forest *f, const struct data *d, const struct matrix *m)
+{
+	struct tree *t = &f->tree[DECIDE_OVERLAP];
+	for (int i = 0; i < t->n; i++) {
+		struct node *v = &t->v[i];
+		if (v->feature >= 0)
+			continue;
+		v->remark = m->choice[v->action] == SAYS_SERIAL ? REMARK_NONE : v->remark;
+		v->action = id_of(f, d, m, v->action);
+	}
+	for (int i = 0; i < t->n; i++) {
+		t->v[i].runner_up = known_id(f, d, m, t->v[i].runner_up);
+		t->v[i].action = t->v[i].feature < 0 ? t->v[i].action : SAYS_SERIAL;
+	}
+}
+
+int fit_overlap(struct forest *f, const struct data *d, const struct growth *how)
+{
+	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
+	struct tree *t = &f->tree[DECIDE_OVERLAP];
+	struct matrix *m = NULL;
+	int done = 0;
+	if (picks && tree_constant(t, SAYS_SERIAL)) {
+		for (int s = 0; s < d->n; s++)
+			forest_pick(d, f, s, &picks[s]);
+		m = matrix_overlap(d, picks);
+		done = m && !m->rows;
+	}
+	if (m && m->rows) {
+		tree_free(t);
+		done = tree_fit(t, m, how) && tree_relabel(t, m, ENOUGH, NULL) && tree_tidy(t) &&
+		       leaves_describe(t, m);
+		if (done)
+			name_leaves(f, d, m);
+	}
+	matrix_free(m);
+	free(picks);
+	return done;
+}
+
+int forest_overlaps(const struct forest *f)
+{
+	const struct tree *t = &f->tree[DECIDE_OVERLAP];
+	int says = 0;
+	for (int i = 0; i < t->n; i++)
+		says |= t->v[i].feature < 0 && t->v[i].action != SAYS_SERIAL;
+	return says;
+}
