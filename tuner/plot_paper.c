@@ -92,7 +92,7 @@ int series_ladder(const struct plotted *p, FILE *rows, FILE *settings)
 			fprintf(settings, " %d", k + 1);
 	fprintf(settings, "'\nnum_side = %d\nmany = %d\nlength = %d\n", num_side_rungs, FIGURE_SEQS,
 		figure_lengths[0]);
-	return printed;
+	return seen[BASE_RUNG] ? printed : 0;
 }
 
 /* ---- prefill: one fixed untuned setting against the tuned choice -------------------------- */
