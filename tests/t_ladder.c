@@ -97,6 +97,27 @@ static void naive_is_absent(void **state)
 	measured_free(&m);
 }
 
+/* What the header picks, from a grid that the device decides; of a static pick itself. */
+static void static_grid_is_twin(void **state)
+{
+	struct measured m;
+	struct made tuned, twin;
+	(void)state;
+	assert_true(measured_make(&m, data, "llama3.1-8b@1", &llama, "16q1s4k"));
+	assert_true(rung_made(&ladder, 4, &m, &tuned));
+	assert_true(rung_made(&ladder, 5, &m, &twin));
+	const struct space *a = tuned.decode.kernel->space, *b = twin.decode.kernel->space;
+	assert_non_null(strstr(twin.decode.kernel->name, "_static"));
+	for (int i = 0; i < a->num_axes; i++)
+		assert_int_equal(config_value(&twin.decode.config, b, a->axis[i].name, -1),
+				 tuned.decode.config.v[i]);
+	assert_null(b->why_illegal(&twin.decode.config, &m.shape, &m.part[PHASE_DECODE],
+				   &data->run.device));
+	assert_true(config_value(&twin.decode.config, b, "BLOCKS_PER_SM", 0) > 1);
+	assert_int_equal(config_value(&twin.decode.config, b, "SPARE_UNITS", 0), 0);
+	measured_free(&m);
+}
+
 static int scenario_of(const struct data *d, const char *batch)
 {
 	for (int s = 0; s < d->n; s++)
@@ -166,7 +187,7 @@ static int end(void **state)
 
 int main(void)
 {
-	static struct CMUnitTest tests[COUNT(batches) + COUNT(expected) + 2];
+	static struct CMUnitTest tests[COUNT(batches) + COUNT(expected) + 3];
 	size_t n = 0;
 	for (size_t i = 0; i < COUNT(batches); i++)
 		tests[n++] = (struct CMUnitTest){ batches[i].name, batch_is_told, NULL, NULL,
@@ -175,6 +196,7 @@ int main(void)
 		tests[n++] = (struct CMUnitTest){ expected[i].name, rung_runs, NULL, NULL,
 						  (void *)&expected[i] };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(naive_is_absent);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(static_grid_is_twin);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(climb_says);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("ladder", tests, n, begin, end);

@@ -154,13 +154,33 @@ static int near(const struct ladder *l, const struct measured *m, enum phase pha
 					  &m->part[phase], &l->d->run.device);
 }
 
+/* As many blocks to an SM as it may have: what any other grid gets. */
+static void fill_units(const struct ladder *l, const struct measured *m, enum phase phase,
+		       struct choice *c)
+{
+	const struct space *space = c->kernel->space;
+	int i = 0;
+	while (i < space->num_axes && strcmp(space->axis[i].name, "BLOCKS_PER_SM"))
+		i++;
+	for (int k = i < space->num_axes ? space->axis[i].num_values - 1 : -1; k >= 0; k--) {
+		c->config.v[i] = space->axis[i].values[k];
+		if (!space->why_illegal(&c->config, &m->shape, &m->part[phase], &l->d->run.device))
+			return;
+	}
+}
+
 /* The kernel of a static grid with the same tunables. */
 static int static_twin(const struct ladder *l, const struct measured *m, enum phase phase,
 		       const struct choice *c, struct choice *out)
 {
+	static const char suffix[] = "_static";
+	const int is_static = strstr(c->kernel->name, suffix) != NULL;
 	struct choice twin;
 	char name[48];
-	snprintf(name, sizeof name, "%s_static", c->kernel->name);
+	*out = *c;
+	if (is_static)
+		return 1;
+	snprintf(name, sizeof name, "%s%s", c->kernel->name, suffix);
 	twin.kernel = kernel_find(c->kernel->backend, name);
 	if (!twin.kernel)
 		return 0;
@@ -168,6 +188,7 @@ static int static_twin(const struct ladder *l, const struct measured *m, enum ph
 	for (int i = 0; i < twin.kernel->space->num_axes; i++)
 		twin.config.v[i] = config_value(&c->config, c->kernel->space,
 						twin.kernel->space->axis[i].name, twin.config.v[i]);
+	fill_units(l, m, phase, &twin);
 	return near(l, m, phase, &twin, out);
 }
 
