@@ -84,7 +84,7 @@ static void row(struct table *t, const struct gpu_model *m, const struct built *
 	table_text(t, b->kernel->name);
 	table_text(t, b->flags);
 	table_text(t, words[b->status]);
-	if (b->status == BUILT && m) {
+	if (b->status == BUILT && m && g->threads) {
 		const double blocks = blocks_per_unit(m, b, g);
 		table_number(t, reported(b->binary.registers), 0);
 		table_number(t, reported(b->binary.spill_bytes), 0);
@@ -105,7 +105,8 @@ static const struct kernel *helper_of(const struct entrant *e, int built)
 	return NULL;
 }
 
-/* Geometry of a binary, from the first heat that has a choice of it. */
+/* Geometry of a binary, from the first heat that has a choice of it; none may have, where
+ * its candidates are illegal for all batches. */
 static void geometry_of(struct geometry *g, const struct heats *h, int built,
 			const struct device_info *d)
 {
