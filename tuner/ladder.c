@@ -196,7 +196,7 @@ static int tuned_made(const struct ladder *l, const struct measured *m, int is_s
 		      struct made *out)
 {
 	struct made tuned;
-	forest_make(l->d, l->f, m, &tuned);
+	(is_static ? forest_make_serial : forest_make)(l->d, l->f, m, &tuned);
 	*out = tuned;
 	if (!is_static)
 		return 1;

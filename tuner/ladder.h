@@ -3,7 +3,7 @@
  *
  *   ladder.c      rungs as data, what a rung runs in a batch, its measured time
  *   ladder_cmd.c  attune ladder: the table, and the measuring of all rungs in one race
- *   plot_ladder.c the pictures */
+ *   plot_paper.c  the pictures */
 #ifndef LADDER_H
 #define LADDER_H
 

@@ -1,5 +1,6 @@
 /* ladder_cmd.c - attune ladder: what each step from the first kernel to the tuned choice
  * brings, as a table; and the measuring of all of them. */
+#include "hybrid.h"
 #include "ladder.h"
 #include "wishes.h"
 #include <argp.h>
@@ -7,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_MEASURE = 256, OPT_ALL, OPT_BUDGET, OPT_FORMAT, MAX_SETS = 8 };
+enum { OPT_MEASURE = 256, OPT_ALL, OPT_HYBRID, OPT_BUDGET, OPT_FORMAT, MAX_SETS = 8 };
 enum { SHARES = 3 };
 static const int shares[SHARES] = { 0, 50, 100 };
 
 struct options {
 	const char *gpu, *db, *header, *model;
 	char *sets; /* NULL: the GPU's own */
-	int measure, all;
+	int measure, all, hybrid;
 	double budget_s;
 	enum format format;
 };
@@ -124,6 +125,44 @@ static int print_sums(const struct ladder *l, const struct options *o)
 	return n;
 }
 
+/* A row for each way to run batches of one chunk beside decodes. */
+static int print_hybrid(const struct data *d, const struct forest *f, const struct options *o)
+{
+	static const char *const columns[] = { "way",       "batches",   "faster_%",
+					       "ratio",     "p10_ratio", "median_ratio",
+					       "p90_ratio", "most_ratio" };
+	struct table *t = table_new(o->format, columns, (int)COUNT(columns));
+	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
+	double *v = malloc(sizeof *v * ((size_t)d->n + 1));
+	int n = 0, printed = 0;
+	const int picked = picks && policy_picks(d, POLICY_TREE, f, picks);
+	struct hybrid *h = hybrids_find(d, picked ? picks : NULL, &n);
+	for (int k = 0; t && v && h && k < NUM_WAYS; k++) {
+		const int has = hybrids_gains(h, n, (enum way)k, v);
+		int faster = 0;
+		if (!has)
+			continue;
+		for (int i = 0; i < has; i++)
+			faster += v[i] > 1;
+		table_text(t, way_names[k]);
+		table_number(t, has, 0);
+		table_number(t, 100.0 * faster / has, 0);
+		table_number(t, gains_mean(v, has), 3);
+		table_number(t, quantile(v, has, 0.1), 3);
+		table_number(t, quantile(v, has, 0.5), 3);
+		table_number(t, quantile(v, has, 0.9), 3);
+		table_number(t, v[has - 1], 3);
+		table_end_row(t);
+		printed++;
+	}
+	if (t)
+		table_print(t, stdout);
+	free(h);
+	free(v);
+	free(picks);
+	return printed;
+}
+
 /* ---- measuring --------------------------------------------------------------------------- */
 static int load_sets(struct scenario_list *list, const struct options *o)
 {
@@ -199,6 +238,7 @@ static const struct argp_option argp_options[] = {
 	{ "header",    'H',         "FILE",   0, "Whose picks are the tuned rung (generated/attune_NAME.h)", 0 },
 	{ "model",     'm',         "NAME@N", 0, "Whose batches (llama3.1-8b@1)", 0 },
 	{ "all",       OPT_ALL,     0,        0, "A row for each batch and rung, not for each rung", 0 },
+	{ "hybrid",    OPT_HYBRID,  0,        0, "Instead: of one chunk of a prompt beside many decodes, how many times as fast as the best serial plan each way to run both at a time is", 0 },
 	{ "measure",   OPT_MEASURE, 0,        0, "First measure all rungs, of each batch in one race", 0 },
 	{ "scenarios", 's',         "SETS",   0, "Where batches to measure are: names in the scenarios folder, or paths (ladder_h200,peers_h200,h200)", 0 },
 	{ "budget",    OPT_BUDGET,  "TIME",   0, "Of --measure: 90s, 10m or 1h, compilation and all (10m)", 0 },
@@ -217,6 +257,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'm': o->model = arg; break;
 	case 's': o->sets = arg; break;
 	case OPT_ALL: o->all = 1; break;
+	case OPT_HYBRID: o->hybrid = 1; break;
 	case OPT_MEASURE: o->measure = 1; break;
 	case OPT_BUDGET:
 		o->budget_s = budget_seconds(arg);
@@ -242,7 +283,7 @@ static const struct argp help = {
 	"\vratio: the Q block's time / the rung's, over the batches that have both (geometric "
 	"mean); paired: of one race, by rounds.\n\n"
 	"Examples:\n  attune ladder --gpu h200\n  attune ladder --gpu h200 --all --format tsv\n"
-	"  attune ladder --gpu h200 --measure --budget 5m",
+	"  attune ladder --gpu h200 --measure --budget 5m\n  attune ladder --gpu h200 --hybrid",
 	NULL,
 	NULL,
 	NULL
@@ -252,6 +293,12 @@ static int ladder(const struct data *d, const struct forest *f, const struct opt
 		  const char *db)
 {
 	struct ladder l;
+	if (o->hybrid) {
+		if (print_hybrid(d, f, o))
+			return EXIT_DONE;
+		complain("%s has no plans of one chunk beside many decodes", db);
+		return EXIT_CHECK;
+	}
 	ladder_make(&l, d, f, o->model);
 	if (!(o->all ? print_all : print_sums)(&l, o)) {
 		complain("%s has no batches of the ladder of %s; attune ladder --measure", db,

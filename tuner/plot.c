@@ -25,6 +25,7 @@ EMBED(plot_roofline, "tuner/plots/roofline.gp")
 EMBED(plot_regret, "tuner/plots/regret.gp")
 EMBED(plot_ladder, "tuner/plots/ladder.gp")
 EMBED(plot_prefill, "tuner/plots/prefill.gp")
+EMBED(plot_hybrid, "tuner/plots/hybrid.gp")
 
 enum { MAX_DIR = 400, MAX_PATH = 512 };
 
@@ -41,6 +42,7 @@ static const struct picture {
 	{ "regret",   plot_regret,   series_regret,   1100, 480, "measured plans" },
 	{ "ladder",   plot_ladder,   series_ladder,   1200, 980, "batches of the ladder (attune ladder --measure)" },
 	{ "prefill",  plot_prefill,  series_prefill,  1100, 480, "prompts that were measured tuned and untuned" },
+	{ "hybrid",   plot_hybrid,   series_hybrid,   1100, 520, "plans side by side of one chunk beside many decodes" },
 };
 
 struct options {
@@ -245,8 +247,8 @@ int cmd_plot(int argc, char **argv)
 	static const char about[] =
 	    "Draws what a results database says: decode latency by batch size, every kernel by "
 	    "tokens, shares of the device's ceilings, how far each way of choosing is from the "
-	    "fastest plan, the steps from the first kernel to the tuned choice, and what tuning "
-	    "does for prompts."
+	    "fastest plan, the steps from the first kernel to the tuned choice, what tuning does "
+	    "for prompts, and what running both phases at a time does."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";

@@ -3,6 +3,7 @@
  *   plot.c         the command: what to draw, gnuplot, files
  *   plot_series.c  the numbers of each picture, as text that gnuplot reads
  *   plot_paper.c   those of the pictures that go with published ones
+ *   plot_hybrid.c  that of one chunk of a prompt beside decodes
  *   plots/         what the pictures look like */
 #ifndef PLOT_H
 #define PLOT_H
@@ -40,5 +41,6 @@ int series_roofline(const struct plotted *, FILE *rows, FILE *settings);
 int series_regret(const struct plotted *, FILE *rows, FILE *settings);
 int series_ladder(const struct plotted *, FILE *rows, FILE *settings);
 int series_prefill(const struct plotted *, FILE *rows, FILE *settings);
+int series_hybrid(const struct plotted *, FILE *rows, FILE *settings);
 
 #endif
