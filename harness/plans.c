@@ -16,14 +16,42 @@ enum { BEST = 2 /* choices of each part */ };
 static const int spares[] = { 16, 32, 48, 64, 80, 96 };
 _Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all lanes");
 
+struct choice lane_choice(const struct heats *h, const struct lane *lane, int part)
+{
+	struct choice c = h->entrant[h->v[lane->heat[part]].entrant[lane->place[part]]].choice;
+	if (!part && lane->spare)
+		c.config.v[space_spares(c.kernel->space)] = lane->spare;
+	return c;
+}
+
+static int lists(const struct space *s, int axis, int value)
+{
+	int i = 0;
+	while (i < s->axis[axis].num_values && s->axis[axis].values[i] != value)
+		i++;
+	return i < s->axis[axis].num_values;
+}
+
+/* Whether a choice of a prefill heat may leave so many units. */
+static int can_spare(const struct heats *all, const struct heat *h, int place, int spare)
+{
+	struct choice c = all->entrant[h->entrant[place]].choice;
+	const struct space *s = c.kernel->space;
+	const int axis = space_spares(s);
+	if (axis < 0 || !lists(s, axis, spare))
+		return 0;
+	c.config.v[axis] = spare;
+	return !s->why_illegal(&c.config, &all->scenarios[h->scenario].shape, &h->part,
+			       &all->device);
+}
+
 /* Places of the fastest, the fastest first; how many there are. `spare`: of those that can
- * leave units to others. */
+ * leave as many units to others. */
 static int fastest(const struct heats *all, const struct heat *h, int spare, int *place, int most)
 {
 	int n = 0;
 	for (int i = 0; i < h->n; i++) {
-		const struct space *space = all->entrant[h->entrant[i]].choice.kernel->space;
-		if (!isfinite(h->us[i]) || (spare && space_spares(space) < 0))
+		if (!isfinite(h->us[i]) || (spare && !can_spare(all, h, i, spare)))
 			continue;
 		int at = n < most ? n++ : most;
 		for (; at > 0 && h->us[place[at - 1]] > h->us[i]; at--)
@@ -35,36 +63,13 @@ static int fastest(const struct heats *all, const struct heat *h, int spare, int
 	return n;
 }
 
-struct choice lane_choice(const struct heats *h, const struct lane *lane, int part)
-{
-	struct choice c = h->entrant[h->v[lane->heat[part]].entrant[lane->place[part]]].choice;
-	if (!part && lane->spare)
-		c.config.v[space_spares(c.kernel->space)] = lane->spare;
-	return c;
-}
-
-static int lists(const struct space *s, int spare)
-{
-	const struct axis *a = &s->axis[space_spares(s)];
-	int i = 0;
-	while (i < a->num_values && a->values[i] != spare)
-		i++;
-	return i < a->num_values;
-}
-
 /* Plans that leave units to the decode part; how many. */
 static int add_split(const struct heats *all, struct lane from, struct lane *lane)
 {
-	const struct heat *prefill = &all->v[from.heat[0]];
-	const attune_shape *shape = &all->scenarios[prefill->scenario].shape;
 	int n = 0;
-	if (!fastest(all, prefill, 1, from.place, 1))
-		return 0;
 	for (size_t i = 0; i < COUNT(spares); i++) {
 		from.spare = spares[i];
-		const struct choice c = lane_choice(all, &from, 0);
-		if (lists(c.kernel->space, spares[i]) &&
-		    !c.kernel->space->why_illegal(&c.config, shape, &prefill->part, &all->device))
+		if (fastest(all, &all->v[from.heat[0]], spares[i], from.place, 1))
 			lane[n++] = from;
 	}
 	return n;

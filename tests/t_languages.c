@@ -118,7 +118,8 @@ static decide_fn compile(const char *header, void **handle)
 				      "int decide(int d, const struct attune_features *f);\n"
 				      "int decide(int d, const struct attune_features *f)\n"
 				      "{ return d == 0 ? attune_h200_prefill(f) : d == 1 ?\n"
-				      "attune_h200_decode(f) : attune_h200_join(f); }\n";
+				      "attune_h200_decode(f) : d == 2 ? "
+				      "attune_h200_join(f) : attune_h200_overlap(f); }\n";
 	char command[900];
 	decide_fn decide;
 	write_text("attune_h200.h", header);
@@ -268,6 +269,7 @@ static const char ask[] =
     "    out.append(prefill(f) & 255)\n"
     "    out.append(decode(f) & 255)\n"
     "    out.append(join(f) & 255)\n"
+    "    out.append(overlap(f) & 255)\n"
     "open(sys.argv[1] + '/answers', 'wb').write(out)\n";
 
 static void write_pool(const struct fixture *x)

@@ -117,7 +117,7 @@ static void test_parts_cost_the_whole_plan(void **state)
 	assert_int_equal(cost(m, d, 1, "qblock", QBLOCK(16)), 0);      /* as one launch */
 	assert_int_equal(cost(m, d, 1, "qblock", QBLOCK(32)), 405465); /* 30 against 20 */
 	matrix_free(m);
-	const struct pick picks[] = { { 1, 1, 1 }, { 0, 0, 1 } };
+	const struct pick picks[] = { { 1, 1, 1, ATTUNE_SERIAL }, { 0, 0, 1, ATTUNE_SERIAL } };
 	m = matrix_join(d, picks, NULL);
 	assert_int_equal(m->rows, 2);
 	assert_int_equal(m->cost[0], 95310); /* 110 against 100 */
@@ -257,10 +257,10 @@ static void test_pass_a_teaches_and_pass_b_judges(void **state)
 	assert_true(data_best(d, four, PHASE_DECODE, &best) == 110); /* 99 was not measured */
 	assert_int_equal(best, c32);
 	assert_true(data_oracle(d, four) == 110);
-	assert_false(data_confirmed(d, four, &(struct pick){ -1, c64, 1 }));
-	assert_true(data_confirmed(d, four, &(struct pick){ -1, c16, 1 }));
+	assert_false(data_confirmed(d, four, &(struct pick){ -1, c64, 1, ATTUNE_SERIAL }));
+	assert_true(data_confirmed(d, four, &(struct pick){ -1, c16, 1, ATTUNE_SERIAL }));
 	assert_true(data_time(d, !four, PHASE_DECODE, c16) == 70); /* no pass B: pass A */
-	assert_true(data_confirmed(d, !four, &(struct pick){ -1, c16, 1 }));
+	assert_true(data_confirmed(d, !four, &(struct pick){ -1, c16, 1, ATTUNE_SERIAL }));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	const int row = m->scenario[0] == four ? 0 : 1;
 	assert_int_equal(cost(m, d, row, "qblock", QBLOCK(64)), 0);

@@ -28,7 +28,7 @@ static struct data *by_hand(void)
 
 static double plan_us(const struct data *d, const char *batch, int prefill, int decode, int join)
 {
-	const struct pick p = { prefill, decode, join };
+	const struct pick p = { prefill, decode, join, ATTUNE_SERIAL };
 	return data_plan_time(d, scenario_named(d, batch), &p);
 }
 
@@ -55,9 +55,9 @@ static void test_scores(void **state)
 	struct pick picks[3];
 	struct score s;
 	(void)state;
-	picks[scenario_named(d, "1q1s1k")] = (struct pick){ -1, 1, 1 };     /* 1.2 */
-	picks[scenario_named(d, "2q1s1k")] = (struct pick){ -1, 0, 1 };     /* 1.05 */
-	picks[scenario_named(d, "q512_2q1s1k")] = (struct pick){ 1, 0, 1 }; /* 1 */
+	picks[scenario_named(d, "1q1s1k")] = (struct pick){ -1, 1, 1, ATTUNE_SERIAL }; /* 1.2 */
+	picks[scenario_named(d, "2q1s1k")] = (struct pick){ -1, 0, 1, ATTUNE_SERIAL }; /* 1.05 */
+	picks[scenario_named(d, "q512_2q1s1k")] = (struct pick){ 1, 0, 1, ATTUNE_SERIAL }; /* 1 */
 	assert_true(score_picks(d, picks, NULL, &s));
 	assert_int_equal(s.n, 3);
 	assert_int_equal(s.invalid, 0);
@@ -93,7 +93,7 @@ static struct data *ladder(int sizes, double step, struct pick picks[20])
 	}
 	assert_true(data_finish(d));
 	for (int i = 0; i < 20; i++)
-		picks[i] = (struct pick){ -1, 1, 1 };
+		picks[i] = (struct pick){ -1, 1, 1, ATTUNE_SERIAL };
 	return d;
 }
 
@@ -153,7 +153,7 @@ static void test_splits(void **state)
 		    cell_like(batch, "decode", "qblock", with("qblock", "BLOCK_M=16"), 10);
 		c.split = names[i];
 		assert_true(data_add(d, &c));
-		picks[i] = (struct pick){ -1, 0, 1 };
+		picks[i] = (struct pick){ -1, 0, 1, ATTUNE_SERIAL };
 	}
 	assert_true(data_finish(d));
 	assert_int_equal(data_splits(d, splits), 5);
@@ -175,7 +175,7 @@ static void test_splits(void **state)
 static void test_nothing_worked(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
-	const struct pick picks[2] = { { -1, 0, 1 }, { -1, 0, 1 } };
+	const struct pick picks[2] = { { -1, 0, 1, ATTUNE_SERIAL }, { -1, 0, 1, ATTUNE_SERIAL } };
 	struct score s;
 	(void)state;
 	add(d, "1q1s1k", "decode", "qblock", "BLOCK_M=16", 10);
@@ -202,7 +202,7 @@ static void test_passes(void **state)
 {
 	struct data *d = data_new("h200", &h200_run);
 	struct score s;
-	struct pick pick = { -1, 0, 1 };
+	struct pick pick = { -1, 0, 1, ATTUNE_SERIAL };
 	(void)state;
 	add_pass(d, "BLOCK_M=16", 'A', 9);
 	add_pass(d, "BLOCK_M=32", 'A', 10);
