@@ -132,7 +132,7 @@ struct workload {
 	int32_t *host_table;   /* of set 0 */
 	float *sinks, *slopes; /* on the host */
 	struct expected *expected;
-	void *memory[8];
+	void *memory[10];
 	size_t out_bytes;
 };
 /* `cold_bytes`: KV bytes that the sets together must exceed (0: one set).

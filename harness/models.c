@@ -69,6 +69,7 @@ static attune_shape base_shape(const struct json_t *entry)
 		.scale = (float)input_number(input_member(entry, "scale"), 0),
 		.softcap = (float)input_number(input_member(entry, "softcap"), 0),
 		.has_sinks = input_flag(input_member(entry, "sinks")),
+		.has_new_kv = 1,
 	};
 }
 

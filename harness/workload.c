@@ -4,7 +4,7 @@
  *   pages   0 .. n-1 in a seeded order: the first pages_per_set are set 0's, in the
  *           order of its sequences and their tokens, then set 1's ..., then spare ones
  *   tables  [sets][num_seqs][stride]; entries without a page name a spare one
- *   q, out  guard | rows | guard
+ *   q, out  guard | rows | guard; K and V of new tokens: new_kv.c
  *
  * A timed workload's pages lie in the pool that all share. A check workload has its
  * own, written from the host: slots that hold no token, and spare pages, are NaN. */
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUT, Q, TABLES, BATCH, SINKS, SLOPES, K, V }; /* of workload.memory */
+enum { OUT, Q, TABLES, BATCH, SINKS, SLOPES, K, V, K_NEW, V_NEW }; /* of workload.memory */
 enum { MAX_SETS = 32, STAGING = 1 << 20, GAP = 8 };
 
 static const uint32_t nans[] = {
@@ -374,6 +374,8 @@ static enum attune_status make_rest(struct workload *w)
 	if (!status)
 		status = make_q(w);
 	if (!status)
+		status = new_kv_make(w, &w->memory[K_NEW], &w->memory[V_NEW]);
+	if (!status)
 		status = make_out(w);
 	w->tensors.query_start = w->memory[BATCH];
 	w->tensors.seq_lens =
@@ -423,7 +425,7 @@ void workload_host_args(const struct workload *w, struct attune_args *a)
 	const attune_batch *b = &w->scenario->batch->view;
 	args_from_tensors(a, s, &w->tensors, b->num_seqs);
 	a->out = NULL;
-	a->q = a->k_cache = a->v_cache = NULL;
+	a->q = a->k_cache = a->v_cache = a->k_new = a->v_new = NULL;
 	a->block_table = w->host_table;
 	a->query_start = b->query_start;
 	a->seq_lens = b->seq_lens;

@@ -2,6 +2,7 @@
  *
  *   pool.c      values, and the K and V memory that timed workloads share
  *   workload.c  page tables, queries, guarded outputs
+ *   new_kv.c    K and V of the new tokens, apart from the cache
  *   expect.c    what the reference says of a workload's rows
  *   exam.c      check workloads that are kept
  *   check.c     a run, and its output against that */
@@ -43,6 +44,11 @@ int32_t *permutation(int n, unsigned long long seed);
 /* The arguments as the reference wants them: host pointers, but no K, V and q. */
 void workload_host_args(const struct workload *, struct attune_args *);
 int workload_query_len(const struct workload *, int seq);
+
+/* ---- new_kv.c -------------------------------------------------------------------- */
+/* Allocates *k and *v, and lets the tensors point there. After the page tables and the
+ * rows of q are settled. */
+enum attune_status new_kv_make(struct workload *, void **k, void **v);
 
 /* ---- expect.c -------------------------------------------------------------------- */
 struct expected_row {

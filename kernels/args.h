@@ -9,6 +9,7 @@
  *   q, out        [num_tokens][num_query_heads][head_size]    by token, head
  *   k_cache, v_c. [num_pages][page_size][num_kv_heads][head_size], any order
  *                 of the first three through page/slot/head strides
+ *   k_new, v_new  [num_tokens][num_kv_heads][head_size]       by token, head
  *   block_table   [num_seqs][block_table_stride]   logical -> physical page
  *   query_start   [num_seqs + 1]                   running sum of query lengths
  *   seq_lens      [num_seqs]                       context + query length
@@ -17,6 +18,10 @@
  * `causal` it sees keys 0..position, else all; with `window` w none of those
  * before position - w + 1. A query with no visible key (query longer than the
  * sequence) gets zeros.
+ *
+ * The cache holds all seq_len keys. Where a shape has them, k_new and v_new hold
+ * those of the query's tokens once more, in rows as q: token i's at its position.
+ * Of a query longer than the sequence only the last seq_len tokens have keys.
  *
  *   score = scale * (q . k);  softcap c > 0: score = c * tanh(score / c);
  *   alibi: score += slope[head] * (key position - query position);
@@ -73,8 +78,7 @@ struct attune_args {
 
 	void *scratch; /* of SCRATCH in the kernel's .def */
 
-	/* K and V of this step's tokens, [num_tokens][num_kv_heads][head_size] by
-	 * token and head: the same values as the cache holds; null where not given */
+	/* K and V of this step's tokens; null where the shape has none */
 	const void *k_new;
 	const void *v_new;
 	long long k_new_token_stride, k_new_head_stride;

@@ -57,6 +57,9 @@ typedef struct attune_shape {
 	float softcap; /* 0: none */
 	int has_sinks; /* tensors.sinks will be given */
 	int has_alibi; /* tensors.alibi_slopes will be given */
+	/* tensors.k_new and v_new will be given: K and V of this step's tokens, as they
+	 * leave the projection, a second time. The cache holds them too. */
+	int has_new_kv;
 } attune_shape;
 
 /* One step, on the host. query_start has num_seqs + 1 entries from 0 up. */
@@ -85,6 +88,10 @@ typedef struct attune_tensors {
 	int block_table_stride;
 	/* As attune_schedule has it for the plan; NULL: made anew by each attune_run. */
 	const int32_t *schedule;
+	const void *k_new;
+	const void *v_new;
+	int64_t k_new_token_stride, k_new_head_stride;
+	int64_t v_new_token_stride, v_new_head_stride;
 } attune_tensors;
 
 /* One launch (and its reduction) over a part of the batch. */

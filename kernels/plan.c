@@ -216,6 +216,22 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 }
 
 /* 16-byte copies: GPU kernels move 8 elements of 16 bits at a time. */
+static const char *new_kv_error(const attune_op *op, const attune_tensors *t)
+{
+	const int64_t strides = t->k_new_token_stride | t->k_new_head_stride |
+				t->v_new_token_stride | t->v_new_head_stride;
+	if (!op->shape.has_new_kv)
+		return NULL;
+	if (!t->k_new || !t->v_new)
+		return "the shape announces k_new and v_new that are not given";
+	if (op->ctx->device.info.backend == BACKEND_CPU)
+		return NULL;
+	if (strides % 8 || ((uintptr_t)t->k_new | (uintptr_t)t->v_new) % 16)
+		return "on a GPU k_new and v_new must be 16-byte aligned, and their strides "
+		       "multiples of 8 elements";
+	return NULL;
+}
+
 static const char *tensor_error(const attune_op *op, const attune_tensors *t)
 {
 	const int64_t strides[] = { t->q_token_stride,  t->q_head_stride, t->out_token_stride,
@@ -229,14 +245,14 @@ static const char *tensor_error(const attune_op *op, const attune_tensors *t)
 	if ((op->shape.has_sinks && !t->sinks) || (op->shape.has_alibi && !t->alibi_slopes))
 		return "the shape announces sinks or ALiBi slopes that are not given";
 	if (op->ctx->device.info.backend == BACKEND_CPU)
-		return NULL;
+		return new_kv_error(op, t);
 	for (size_t i = 0; i < COUNT(strides); i++)
 		if (strides[i] % 8)
 			return "on a GPU all strides must be multiples of 8 elements";
 	if (((uintptr_t)t->out | (uintptr_t)t->q | (uintptr_t)t->k_cache | (uintptr_t)t->v_cache) %
 	    16)
 		return "on a GPU out, q, k_cache and v_cache must be 16-byte aligned";
-	return NULL;
+	return new_kv_error(op, t);
 }
 
 static struct part bounds_of(const attune_part *p)

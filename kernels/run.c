@@ -62,6 +62,12 @@ void args_from_tensors(struct attune_args *a, const attune_shape *s, const attun
 		.scale = s->scale > 0 ? s->scale : 1 / sqrtf((float)s->head_size),
 		.softcap = s->softcap,
 		.schedule = t->schedule,
+		.k_new = s->has_new_kv ? t->k_new : 0,
+		.v_new = s->has_new_kv ? t->v_new : 0,
+		.k_new_token_stride = t->k_new_token_stride,
+		.k_new_head_stride = t->k_new_head_stride,
+		.v_new_token_stride = t->v_new_token_stride,
+		.v_new_head_stride = t->v_new_head_stride,
 	};
 }
 

@@ -246,6 +246,31 @@ static void mixed_batches_are_right(void **state)
 	attune_close(ctx);
 }
 
+/* The CPU's kernels read new tokens from the cache; they must be given all the same, lest
+ * the call fail first where a kernel reads them. */
+static void new_tokens_that_are_announced_must_be_given(void **state)
+{
+	attune_context *ctx = open_cpu();
+	attune_shape announced = shape;
+	attune_op *op;
+	struct step s;
+	attune_plan plan;
+	(void)state;
+	announced.has_new_kv = 1;
+	assert_int_equal(attune_prepare(ctx, &announced, &op), ATTUNE_OK);
+	step_make(&s, COUNT(mixed), mixed);
+	assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+	assert_int_equal(attune_run(op, &plan, &s.t, NULL, 0, NULL), ATTUNE_INVALID);
+	assert_non_null(strstr(attune_last_error(), "k_new and v_new"));
+	s.t.k_new = s.k;
+	s.t.v_new = s.v;
+	run(op, &s);
+	assert_step_is_right(&s);
+	step_free(&s);
+	attune_release(op);
+	attune_close(ctx);
+}
+
 static void a_small_workspace_is_refused(void **state)
 {
 	attune_context *ctx = open_cpu();
@@ -465,6 +490,7 @@ int main(void)
 		cmocka_unit_test(shapes_that_make_no_sense),
 		cmocka_unit_test(plans_follow_the_batch),
 		cmocka_unit_test(mixed_batches_are_right),
+		cmocka_unit_test(new_tokens_that_are_announced_must_be_given),
 		cmocka_unit_test(a_small_workspace_is_refused),
 		cmocka_unit_test(formulas_become_numbers_per_batch),
 		cmocka_unit_test(the_defaults_stand_in),

@@ -333,6 +333,51 @@ static void nan_where_there_is_no_token(void **state)
 	}
 }
 
+/* Apart from the cache stands what the cache holds; what has no position is poison. */
+static void new_tokens_stand_apart_too(void **state)
+{
+	static const char *const texts[] = { "q4s30_q1s1_q0s9_q9", "q5s40_q7s3_q1s17", "q0s4" };
+	struct pool *pool = NULL;
+	(void)state;
+	for (int c = 0; c < 12; c++) {
+		attune_shape shape = plain;
+		struct scenario s;
+		struct workload w;
+		int seen = 0;
+		shape.kv_dtype = c % 2 ? ATTUNE_F32 : ATTUNE_BF16;
+		shape.window = c % 3 ? 0 : 12;
+		scenario_make(&s, &shape, texts[c / 4]);
+		s.layout = c & 1 ? LAYOUT_HND : LAYOUT_NHD;
+		make(&w, &pool, &s, c & 2 ? WORKLOAD_TIMED : WORKLOAD_CHECK, 0);
+		const attune_batch *b = &s.batch->view;
+		const int size = dtype_bytes(shape.kv_dtype);
+		const char *rows[] = { w.tensors.k_new, w.tensors.v_new };
+		for (int i = 0; i < b->num_seqs; i++)
+			for (int t = b->query_start[i]; t < b->query_start[i + 1]; t++)
+				for (int at = 0; at < 4; at++, seen++) {
+					const int key = b->seq_lens[i] - b->query_start[i + 1] + t;
+					const int page =
+					    w.host_table[i * w.tensors.block_table_stride +
+							 (key < 0 ? 0 : key) / 8];
+					const char *row =
+					    rows[at / 2] + (t * w.tensors.k_new_token_stride +
+							    at % 2 * w.tensors.k_new_head_stride) *
+							       size;
+					unsigned char none[16 * 4];
+					memset(none, POISON, sizeof none);
+					assert_memory_equal(
+					    row,
+					    key < 0 ? none
+						    : kv_at(&w, at / 2, page, key % 8, at % 2),
+					    16 * size);
+				}
+		assert_int_equal(seen, 4 * b->query_start[b->num_seqs]);
+		workload_free(&w);
+		batch_free(s.batch);
+	}
+	pool_free(&cpu, pool);
+}
+
 /* The reference over memory and the one over hashes: same paging, same numbers. */
 static void expectations_are_of_what_is_in_memory(void **state)
 {
@@ -474,6 +519,7 @@ int main(void)
 		cmocka_unit_test(values_are_almost_normal),
 		cmocka_unit_test(a_seed_means_the_same_bytes),
 		cmocka_unit_test(nan_where_there_is_no_token),
+		cmocka_unit_test(new_tokens_stand_apart_too),
 		cmocka_unit_test(expectations_are_of_what_is_in_memory),
 		cmocka_unit_test(rows_are_spread),
 		cmocka_unit_test(outputs_are_guarded),

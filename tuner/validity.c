@@ -42,7 +42,8 @@ static void make_corner(const struct data *d, const long long v[COUNT(domain)], 
 			     .num_query_heads = (int)(v[0] * v[1]),
 			     .head_size = head_size,
 			     .page_size = 16,
-			     .causal = 1 };
+			     .causal = 1,
+			     .has_new_kv = 1 };
 	s->dtype = s->kv_dtype = d->run.device.backend == BACKEND_CPU ? ATTUNE_F32 : ATTUNE_BF16;
 	memset(p, 0, sizeof *p);
 	p->seq_count = (int)v[2];
