@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0x73fae56cef04e4e5ull
+#define ATTUNE_CPU_KERNELS_HASH 0x029939f91ddf87f1ull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

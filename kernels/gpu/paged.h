@@ -41,6 +41,17 @@ DEVICE int find_q_block(const attune_args &a, int index, int block_q, q_block &b
 	return b.query_len >= a.min_query && b.query_len <= a.max_query && b.token < b.query_len;
 }
 
+/* The Q block of a sequence that begins with that token. 0: nothing to do there. */
+DEVICE int q_block_at(const attune_args &a, int seq, int token, q_block &b)
+{
+	b.seq = seq;
+	b.token = token;
+	b.first_row = a.query_start[seq];
+	b.query_len = a.query_start[seq + 1] - b.first_row;
+	b.seq_len = a.seq_lens[seq];
+	return b.query_len >= a.min_query && b.query_len <= a.max_query && token < b.query_len;
+}
+
 /* Keys [begin, end) that at least one of the tokens first..last sees. */
 DEVICE void visible_keys(const attune_args &a, const q_block &b, int first, int last, int &begin,
 			 int &end)
