@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0xc5680656af958239ull
+#define ATTUNE_CPU_KERNELS_HASH 0x14725af7d817617aull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

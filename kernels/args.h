@@ -36,6 +36,12 @@
 #ifndef ATTUNE_ARGS_H
 #define ATTUNE_ARGS_H
 
+/* Sequences as seq_begin .. max_query below say it. */
+struct attune_range {
+	int seq_begin, seq_count;
+	int min_query, max_query;
+};
+
 struct attune_args {
 	void *out;
 	const void *q;
@@ -85,7 +91,9 @@ struct attune_args {
 	long long v_new_token_stride, v_new_head_stride;
 
 	const int *schedule; /* of persistent kernels; see schedule.h */
-	int option[4];	     /* what else a launch says, as the kernel's .def has it */
+	int option[4];       /* what else a launch says, as the kernel's .def has it */
+
+	struct attune_range prefill, decode; /* of the part; seq_count 0: none */
 };
 
 #endif

@@ -94,14 +94,23 @@ typedef struct attune_tensors {
 	int64_t v_new_token_stride, v_new_head_stride;
 } attune_tensors;
 
+/* Of sequences [seq_begin, seq_begin + seq_count) those whose queries have min_query to
+ * max_query tokens; range_tokens: query tokens of all of them. */
+typedef struct attune_span {
+	int seq_begin, seq_count;
+	int min_query, max_query;
+	int64_t range_tokens;
+} attune_span;
+
 /* One launch (and its reduction) over a part of the batch. */
 typedef struct attune_part {
-	int choice;               /* index into the op's table of choices */
-	int seq_begin, seq_count; /* sequences looked at */
-	int min_query, max_query; /* of these, the query lengths computed */
-	int resolved;             /* the op's own: what its choice means for this batch */
-	int64_t range_tokens;     /* query tokens from seq_begin to the last of them */
-	size_t workspace;         /* bytes of partials */
+	int choice;                  /* index into the op's table of choices */
+	int seq_begin, seq_count;    /* sequences looked at */
+	int min_query, max_query;    /* of these, the query lengths computed */
+	int resolved;                /* the op's own: what its choice means for this batch */
+	int64_t range_tokens;        /* query tokens from seq_begin to the last of them */
+	size_t workspace;            /* bytes of partials */
+	attune_span prefill, decode; /* where its sequences of either kind lie */
 } attune_part;
 
 /* How two parts share the device. */

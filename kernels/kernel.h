@@ -88,6 +88,7 @@ struct geometry {
 	/* bytes of the workspace for args.scratch; whether they must be zeros at the start */
 	size_t scratch;
 	int scratch_zeroed;
+	size_t partials; /* rows of them that no reduction follows on */
 	int option[4];   /* for args.option */
 	long long items; /* blocks of work that the grid goes through; 0: one a block */
 };
@@ -99,6 +100,8 @@ struct part {
 	/* query_start[seq_begin + seq_count] - query_start[seq_begin]: also
 	 * tokens of sequences in between that are not of this part */
 	long long range_tokens;
+	/* The same of its prefill and of its decode sequences; seq_count 0: it has none. */
+	attune_span prefill, decode;
 };
 
 struct space {
@@ -218,6 +221,10 @@ int part_make(struct part *, enum phase, const attune_shape *, const attune_batc
  * leaves room for every sequence's last, partial block without a prefix sum.
  * When no query is longer than block_q: one block a sequence. */
 long long part_q_blocks(const struct part *, int block_q);
+long long span_q_blocks(const attune_span *, int block_q);
+/* Rows of partials at one segment: of each query token, and as many for every query as the
+ * longest has, and query head. */
+long long span_rows(const attune_span *, const attune_shape *);
 /* Key tokens a part reads, by window and causality: for bytes. Query-key pairs
  * for FLOPs. Both of one head. */
 long long part_live_keys(const attune_shape *, const attune_batch *, enum phase);

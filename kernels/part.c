@@ -136,6 +136,19 @@ static void derive(struct part *p)
 	f->blocks_per_unit = (16 * narrow_blocks(p) + f->units - 1) / f->units;
 }
 
+static void widen(attune_span *s, const attune_batch *b, int seq)
+{
+	const int query = b->query_start[seq + 1] - b->query_start[seq];
+	if (!s->seq_count)
+		*s = (attune_span){ .seq_begin = seq, .min_query = query };
+	s->seq_count = seq + 1 - s->seq_begin;
+	s->range_tokens = b->query_start[seq + 1] - b->query_start[s->seq_begin];
+	if (query < s->min_query)
+		s->min_query = query;
+	if (query > s->max_query)
+		s->max_query = query;
+}
+
 int part_make(struct part *p, enum phase phase, const attune_shape *s, const attune_batch *b,
 	      const struct device_info *d)
 {
@@ -153,6 +166,7 @@ int part_make(struct part *p, enum phase phase, const attune_shape *s, const att
 			f->prefill_tokens += query;
 		if (!in_phase(phase, query))
 			continue;
+		widen(in_phase(PHASE_DECODE, query) ? &p->decode : &p->prefill, b, i);
 		if (last < 0)
 			p->seq_begin = i;
 		last = i;
@@ -175,11 +189,24 @@ int part_make(struct part *p, enum phase phase, const attune_shape *s, const att
 	return 1;
 }
 
+static long long q_blocks(int seqs, int max_query, long long tokens, int block_q)
+{
+	return max_query <= block_q ? seqs : tokens / block_q + seqs;
+}
+
 long long part_q_blocks(const struct part *p, int block_q)
 {
-	if (p->max_query <= block_q)
-		return p->seq_count;
-	return p->range_tokens / block_q + p->seq_count;
+	return q_blocks(p->seq_count, p->max_query, p->range_tokens, block_q);
+}
+
+long long span_q_blocks(const attune_span *s, int block_q)
+{
+	return q_blocks(s->seq_count, s->max_query, s->range_tokens, block_q);
+}
+
+long long span_rows(const attune_span *span, const attune_shape *s)
+{
+	return (long long)span->seq_count * span->max_query * s->num_query_heads;
 }
 
 /* n / page_size == (n * magic) >> 32 for all n < 2^20 pages' worth that fit:

@@ -187,6 +187,8 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		.max_query = p->max_query,
 		.resolved = k->space->formula_axis < 0 ? 0 : f.as.v[k->space->formula_axis],
 		.range_tokens = p->range_tokens,
+		.prefill = p->prefill,
+		.decode = p->decode,
 		.workspace = part_workspace(k, &f.as, &op->shape, p, &op->ctx->device.info),
 	};
 	plan->num_parts++;
@@ -261,7 +263,9 @@ static struct part bounds_of(const attune_part *p)
 			      .seq_count = p->seq_count,
 			      .min_query = p->min_query,
 			      .max_query = p->max_query,
-			      .range_tokens = p->range_tokens };
+			      .range_tokens = p->range_tokens,
+			      .prefill = p->prefill,
+			      .decode = p->decode };
 }
 
 /* Words of the lists of the parts before `part`, which lie one after the other. */
@@ -398,7 +402,9 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 		return fail(ATTUNE_INVALID, "attune_max_workspace: sizes must be 0 or more");
 	const struct part p = { .seq_count = max_seqs,
 				.max_query = max_tokens,
-				.range_tokens = max_tokens };
+				.range_tokens = max_tokens,
+				.prefill = { 0, max_seqs, 1, max_tokens, max_tokens },
+				.decode = { 0, max_seqs, 1, DECODE_MAX_QUERY, max_tokens } };
 	struct part decode = p;
 	if (decode.max_query > DECODE_MAX_QUERY)
 		decode.max_query = DECODE_MAX_QUERY;

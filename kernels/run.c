@@ -9,6 +9,12 @@ static size_t partial_rows(const attune_shape *s, const struct part *p)
 	return (size_t)p->seq_count * (size_t)p->max_query * (size_t)s->num_query_heads;
 }
 
+/* A kernel of the reduction leaves `segments` a row, one that merges says what it needs. */
+static size_t partials(const struct geometry *g, const attune_shape *s, const struct part *p)
+{
+	return g->segments > 1 ? partial_rows(s, p) * (size_t)g->segments : g->partials;
+}
+
 /* workspace: scratch, to a multiple of 16 | partial_ml | partial_out */
 static size_t scratch_bytes(const struct geometry *g)
 {
@@ -20,10 +26,7 @@ size_t part_workspace(const struct kernel *k, const struct config *c, const attu
 {
 	struct geometry g;
 	k->space->geometry(c, s, p, d, &g);
-	if (g.segments <= 1)
-		return scratch_bytes(&g);
-	return scratch_bytes(&g) +
-	       partial_rows(s, p) * (size_t)g.segments * (size_t)(s->head_size + 2) * sizeof(float);
+	return scratch_bytes(&g) + partials(&g, s, p) * (size_t)(s->head_size + 2) * sizeof(float);
 }
 
 void args_from_tensors(struct attune_args *a, const attune_shape *s, const attune_tensors *t,
@@ -84,6 +87,11 @@ static enum attune_status run_helper(struct device *dev, const struct launchable
 	return dev->ops->launch(dev, l->helper[helper], &g, a, sizeof *a, stream);
 }
 
+static struct attune_range range_of(const attune_span *s)
+{
+	return (struct attune_range){ s->seq_begin, s->seq_count, s->min_query, s->max_query };
+}
+
 static void part_args(struct attune_args *a, const struct attune_args *common,
 		      const struct geometry *g, const attune_shape *s, const struct part *p,
 		      void *workspace)
@@ -98,9 +106,11 @@ static void part_args(struct attune_args *a, const struct attune_args *common,
 	memcpy(a->option, g->option, sizeof a->option);
 	if (!a->schedule)
 		a->schedule = workspace;
-	if (g->segments > 1) {
+	a->prefill = range_of(&p->prefill);
+	a->decode = range_of(&p->decode);
+	if (partials(g, s, p)) {
 		a->partial_ml = (float *)((char *)workspace + scratch_bytes(g));
-		a->partial_out = a->partial_ml + partial_rows(s, p) * (size_t)g->segments * 2;
+		a->partial_out = a->partial_ml + partials(g, s, p) * 2;
 	}
 }
 

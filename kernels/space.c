@@ -13,6 +13,7 @@
  *   BATCH_RULE(legal, why not)         asked of the part p of the batch too
  *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts)
  *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
+ *   PARTIALS(rows)                     of the workspace, which the kernel merges itself
  *   PASS(n, value)                     to args.option[n]
  *   ITEMS(n)                           what a grid that is not the work's own goes through
  *   SCHEDULED(1)                       reads a list of Q blocks, which is made beforehand
@@ -102,6 +103,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define SCRATCH(bytes, zeroed) g->scratch = (size_t)(bytes), g->scratch_zeroed = (zeroed);
 #define PASS(n, value) g->option[n] = (int)(value);
 #define ITEMS(n) g->items = (n);
+#define PARTIALS(rows) g->partials = (size_t)(rows);
 #include "each.inc"
 }
 

@@ -31,6 +31,11 @@
 #ifndef Q_HINT
 #define Q_HINT 0
 #endif
+/* For blocks that share a thread block: a thread's place in its own, and a barrier of it. */
+#ifndef BLOCK_THREAD
+#define BLOCK_THREAD threadIdx.x
+#define BLOCK_BARRIER() __syncthreads()
+#endif
 #ifndef GRID_ORDER
 #define GRID_ORDER 0
 #endif
@@ -48,7 +53,9 @@
 #define TILE_BYTES (TILE_SIZE * ROW * 2)
 #define STAGE_BYTES (2 * TILE_BYTES)
 /* Q stays in registers where they suffice, else it is read again every tile */
+#ifndef Q_IN_REGISTERS
 #define Q_IN_REGISTERS (MFRAGS == 1 && HEAD_SIZE <= 128)
+#endif
 
 static_assert(HEAD_SIZE % 16 == 0, "the depth of a matrix step");
 static_assert(BLOCK_M % (16 * WARPS_M) == 0 && NUM_WARPS % WARPS_M == 0, "warps tile the rows");
@@ -143,7 +150,7 @@ DEVICE int find_block(const attune_args &a, u32 x, u32 blocks, int segment, bloc
 
 DEVICE void copy_q(const attune_args &a, const block &b, u32 dst)
 {
-	for (int i = threadIdx.x; i < BLOCK_M * CHUNKS; i += THREADS) {
+	for (int i = BLOCK_THREAD; i < BLOCK_M * CHUNKS; i += THREADS) {
 		const int row = i / CHUNKS, chunk = i % CHUNKS, valid = row < b.rows;
 		const half16 *src = (const half16 *)a.q;
 		if (valid)
@@ -165,8 +172,8 @@ struct copier {
 
 DEVICE void copier_start(const attune_args &a, const block &b, copier &c)
 {
-	c.row0 = threadIdx.x / CHUNKS;
-	c.chunk = threadIdx.x % CHUNKS;
+	c.row0 = BLOCK_THREAD / CHUNKS;
+	c.chunk = BLOCK_THREAD % CHUNKS;
 	c.active = c.row0 < ROWS_A_PASS;
 	c.k = (const half16 *)a.k_cache + b.kv_head * a.k_head_stride + c.chunk * 8;
 	c.v = (const half16 *)a.v_cache + b.kv_head * a.v_head_stride + c.chunk * 8;
@@ -426,7 +433,7 @@ DEVICE void merge_and_write(const attune_args &a, const block &b, state &t, int 
 			    int warp_n, float unit, float *shared)
 {
 	const int l = lane_id();
-	__syncthreads(); /* the last tile has been read */
+	BLOCK_BARRIER(); /* the last tile has been read */
 	UNROLL for (int f = 0; f < MFRAGS; f++)
 	UNROLL for (int h = 0; h < 2; h++)
 	{
@@ -437,8 +444,8 @@ DEVICE void merge_and_write(const attune_args &a, const block &b, state &t, int 
 		if (!(l & 3))
 			*(float2 *)(row + HEAD_SIZE) = make_float2(t.m[f][h] * unit, t.l[f][h]);
 	}
-	__syncthreads();
-	for (int i = threadIdx.x; i < b.rows * (HEAD_SIZE / 2); i += THREADS) {
+	BLOCK_BARRIER();
+	for (int i = BLOCK_THREAD; i < b.rows * (HEAD_SIZE / 2); i += THREADS) {
 		const int row = i / (HEAD_SIZE / 2), column = i % (HEAD_SIZE / 2) * 2;
 		const float *part = shared + row * MERGE_ROW;
 		float m = MINUS_INF, sum = 0, x = 0, y = 0;
@@ -512,7 +519,7 @@ DEVICE int needs_mask(const attune_args &a, const block &b, int tile)
  * from shared memory when the first of them returns. */
 DEVICE void attend_block(const attune_args &a, const block &b, unsigned char *memory)
 {
-	const int warp = threadIdx.x / WARP;
+	const int warp = BLOCK_THREAD / WARP;
 	const int warp_row = warp % WARPS_M * (MFRAGS * 16);
 	const int warp_n = warp / WARPS_M, warp_key = warp_n * WARP_KEYS;
 	const int tiles = (b.end - b.begin + TILE_SIZE - 1) / TILE_SIZE;
@@ -542,7 +549,7 @@ DEVICE void attend_block(const attune_args &a, const block &b, unsigned char *me
 	int stage = 0;
 	for (int tile = t0; tile < t1; tile++) {
 		copies_wait<NUM_STAGES - 2>();
-		__syncthreads();
+		BLOCK_BARRIER();
 		if (Q_IN_REGISTERS && tile == t0)
 			UNROLL for (int step = 0; step < HEAD_SIZE / 16; step++)
 				load_q(q_held[step], q_tile, warp_row, step);

@@ -18,6 +18,9 @@
 #define ENTRY attune_kernel
 #endif
 #define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads) void
+/* the same, of which a unit runs at least so many at a time */
+#define KERNEL_BESIDE(threads, blocks) \
+	extern "C" __global__ __launch_bounds__(threads, blocks) void
 #define DEVICE		__device__ __forceinline__
 #define UNROLL		_Pragma("unroll")
 
@@ -35,6 +38,20 @@ typedef unsigned short half16; /* the bits of an f16 or bf16 */
 DEVICE int lane_id()
 {
 	return threadIdx.x % WARP;
+}
+
+/* the SM that this block runs on */
+DEVICE u32 sm_id()
+{
+	u32 id;
+	asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+	return id;
+}
+
+/* for `threads` threads of a block, whole warps, at one of its barriers 1 to 15 */
+DEVICE void barrier(int id, int threads)
+{
+	asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 DEVICE float shfl_xor(float v, int mask)
