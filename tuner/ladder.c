@@ -18,7 +18,7 @@ struct rung {
 	int one_launch; /* the first step runs a mixed batch as a whole */
 	struct {
 		enum how how;
-		const char *text; /* a choice or a kernel */
+		const char *text; /* a choice or a kernel; NULL: there is none for that part */
 	} step[2];                /* the prefill and the decode part */
 };
 
@@ -34,11 +34,13 @@ static const struct rung rungs[] = {
 	{ "adjustable tiles", "one best tile setting for each phase",          0, { { FIXED, "qblock" }, { FIXED, "segmented" } } },
 	{ "tuned",            "what the header picks for the batch",           0, { { TUNED, NULL },     { TUNED, NULL } } },
 	{ "static grid",      "the same from a grid that no batch changes",    0, { { STATIC, NULL },    { STATIC, NULL } } },
-	/* beside the ladder: the kernels of vLLM's split plan */
+	/* beside the ladder: the kernels of vLLM's split plan; its first ones, on their own layout */
 	{ "split plan",       "prefix_prefill, then decode2d",                 0, { { FIXED, "prefix_prefill" }, { FIXED, "decode2d" } } },
+	{ "classic v1",       "a block per decode and head, keys in vectors",  0, { { NAMED, NULL },     { FIXED, "classic_v1" } } },
+	{ "classic v2",       "the same over partitions of the keys",          0, { { NAMED, NULL },     { FIXED, "classic_v2" } } },
 };
 // clang-format on
-const int num_rungs = COUNT(rungs), num_side_rungs = 1;
+const int num_rungs = COUNT(rungs), num_side_rungs = 3;
 _Static_assert(COUNT(rungs) <= MAX_RUNGS, "a climb has room for every rung");
 
 const int figure_lengths[NUM_FIGURE_LENGTHS] = { 1024, 2048 };
@@ -82,12 +84,30 @@ int in_figures(const struct uniform *u)
 	return is_few(u) || u->seqs == FIGURE_SEQS;
 }
 
-int ladder_has(const struct data *d, int scenario, const char *model, struct uniform *u)
+static int is_of(const struct data *d, int scenario, const char *model, const char *layout,
+		 struct uniform *u)
 {
 	const struct measured *m = &d->v[scenario];
 	return !strcmp(m->model, model) && m->shape.page_size == 16 &&
-	       m->shape.dtype == ATTUNE_BF16 && !strcasecmp(m->layout, "nhd") &&
+	       m->shape.dtype == ATTUNE_BF16 && !strcasecmp(m->layout, layout) &&
 	       batch_uniform(&m->batch->view, u) && in_figures(u);
+}
+
+int ladder_has(const struct data *d, int scenario, const char *model, struct uniform *u)
+{
+	return is_of(d, scenario, model, "nhd", u);
+}
+
+/* The same batch in the layout of classic kernels; -1: there is none. */
+static int classic_twin(const struct data *d, int scenario)
+{
+	const struct measured *m = &d->v[scenario];
+	struct uniform u;
+	for (int s = 0; s < d->n; s++)
+		if (!strcmp(d->v[s].batch_text, m->batch_text) &&
+		    is_of(d, s, m->model, "classic", &u))
+			return s;
+	return -1;
 }
 
 /* ---- the best choice for all ----------------------------------------------------------- */
@@ -118,7 +138,8 @@ static struct choice best_of_all(const struct data *d, const char *model, const 
 	if (best.kernel)
 		config_default(&best.config, best.kernel->space);
 	for (int s = 0; cost && best.kernel && s < d->n; s++)
-		if (ladder_has(d, s, model, &u) && u.share != 50 && d->v[s].has[phase])
+		if ((is_of(d, s, model, "nhd", &u) || is_of(d, s, model, "classic", &u)) &&
+		    u.share != 50 && d->v[s].has[phase])
 			add_costs(d, best.kernel, s, phase, cost);
 	for (int c = 0; cost && c < d->num_choices; c++)
 		if (d->choice[c].kernel == best.kernel && cost[c] > 0 &&
@@ -137,7 +158,7 @@ void ladder_make(struct ladder *l, const struct data *d, const struct forest *f,
 			if (rungs[i].step[p].how == FIXED)
 				l->fixed[i][p] = best_of_all(d, model, rungs[i].step[p].text,
 							     decision_phase((enum decision)p));
-			else if (rungs[i].step[p].how == NAMED &&
+			else if (rungs[i].step[p].text &&
 				 !choice_parse(&l->fixed[i][p], d->run.device.backend,
 					       rungs[i].step[p].text, error, sizeof error))
 				l->fixed[i][p].kernel = NULL;
@@ -250,27 +271,39 @@ static const struct cell *cell_of_made(const struct data *d, int s, const struct
 	return c || choice < 0 ? c : data_cell(d, s, PHASE_ALL, choice);
 }
 
-static double ratio_of(const struct cell *base, const struct cell *c, int *paired)
+static double ratio_of(const struct cell *base, const struct cell *c, int same_scenario,
+		       int *paired)
 {
 	*paired = 0;
 	if (!base || !c)
 		return NAN;
-	*paired = base->race == c->race && base->ratio > 0 && c->ratio > 0;
+	*paired = same_scenario && base->race == c->race && base->ratio > 0 && c->ratio > 0;
 	return *paired ? base->ratio / c->ratio : base->us / c->us;
+}
+
+/* Kernels that do not read the scenario's layout are found at its twin, in another race. */
+static const struct cell *rung_cell(const struct ladder *l, const struct data *d, int rung,
+				    int scenario, struct made *made, int *at_twin)
+{
+	const int twin = classic_twin(d, scenario);
+	*at_twin = 0;
+	if (rung_made(l, rung, &d->v[scenario], made))
+		return cell_of_made(d, scenario, made);
+	*at_twin = twin >= 0 && rung_made(l, rung, &d->v[twin], made);
+	return *at_twin ? cell_of_made(d, twin, made) : NULL;
 }
 
 void ladder_climb(const struct ladder *l, int scenario, struct climb *out)
 {
 	struct data d = *l->d;
 	const struct cell *cell[MAX_RUNGS] = { NULL };
+	int at_twin[MAX_RUNGS];
 	d.pass = PASS_A;
 	for (int i = 0; i < num_rungs; i++) {
-		const struct cell *c = rung_made(l, i, &d.v[scenario], &out->made[i])
-					   ? cell_of_made(&d, scenario, &out->made[i])
-					   : NULL;
+		const struct cell *c = rung_cell(l, &d, i, scenario, &out->made[i], &at_twin[i]);
 		cell[i] = c && c->outcome == OUTCOME_OK ? c : NULL;
 		out->us[i] = cell[i] ? cell[i]->us : NAN;
 	}
 	for (int i = 0; i < num_rungs; i++)
-		out->ratio[i] = ratio_of(cell[BASE_RUNG], cell[i], &out->paired[i]);
+		out->ratio[i] = ratio_of(cell[BASE_RUNG], cell[i], !at_twin[i], &out->paired[i]);
 }

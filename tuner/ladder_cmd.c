@@ -182,7 +182,7 @@ static int load_sets(struct scenario_list *list, const struct options *o)
 static int is_asked(const struct scenario *s, const struct options *o, struct uniform *u)
 {
 	return !strcmp(s->model, o->model) && s->shape.page_size == 16 &&
-	       s->shape.dtype == ATTUNE_BF16 && s->layout == LAYOUT_NHD &&
+	       s->shape.dtype == ATTUNE_BF16 && s->layout != LAYOUT_HND &&
 	       batch_uniform(&s->batch->view, u) && in_figures(u);
 }
 

@@ -5,8 +5,8 @@ array left[3] = [x0_lo, x1_lo, x2_lo]
 array right[3] = [x0_hi, x1_hi, x2_hi]
 array lo[3] = [us0_lo, us1_lo, us2_lo]
 array hi[3] = [us0_hi, us1_hi, us2_hi]
-array dash[7] = [1, 1, 1, 1, 1, 2, 3]
-array shade[7] = [grey, colour[1], colour[3], colour[2], blue, ink, colour[4]]
+array dash[9] = [1, 1, 1, 1, 1, 2, 3, 4, 4]
+array shade[9] = [grey, colour[1], colour[3], colour[2], blue, ink, colour[4], colour[6], faint]
 set label 1 at screen 0.02,0.972
 set label 3 at screen 0.98,0.972
 set label 2 at screen 0.02,0.942
