@@ -133,6 +133,39 @@ static void features_are_what_they_say(void **state)
 	}
 }
 
+static void span_is(const attune_span *span, int asked, enum phase phase, const attune_shape *s,
+		    const attune_batch *b, const struct device_info *d)
+{
+	struct part p;
+	if (!asked || !part_make(&p, phase, s, b, d)) {
+		assert_int_equal(span->seq_count, 0);
+		return;
+	}
+	assert_int_equal(span->seq_begin, p.seq_begin);
+	assert_int_equal(span->seq_count, p.seq_count);
+	assert_int_equal(span->min_query, p.min_query);
+	assert_int_equal(span->max_query, p.max_query);
+	assert_int_equal(span->range_tokens, p.range_tokens);
+	assert_int_equal(span_q_blocks(span, 4), part_q_blocks(&p, 4));
+}
+
+static void spans_are_the_parts_alone(void **state)
+{
+	const struct device_info d = { .units = 4 };
+	(void)state;
+	for (int i = 0; i < ROUNDS; i++) {
+		const attune_shape s = random_shape();
+		const enum phase phase = (enum phase)below(3);
+		struct lengths l;
+		struct part p;
+		random_batch(&l);
+		if (!part_make(&p, phase, &s, &l.batch, &d))
+			continue;
+		span_is(&p.prefill, phase != PHASE_DECODE, PHASE_PREFILL, &s, &l.batch, &d);
+		span_is(&p.decode, phase != PHASE_PREFILL, PHASE_DECODE, &s, &l.batch, &d);
+	}
+}
+
 /* A window's pairs must not take a step a token: 2^30 of them would show. */
 static void long_queries_cost_nothing(void **state)
 {
@@ -153,6 +186,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(features_are_what_they_say),
+		cmocka_unit_test(spans_are_the_parts_alone),
 		cmocka_unit_test(long_queries_cost_nothing),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
