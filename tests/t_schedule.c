@@ -1,6 +1,7 @@
 /* t_schedule.c - the list of Q blocks that static kernels go through: on the host against a
  * count block by block; what the device writes against the host's; geometries. */
 #include "../harness/harness.h"
+#include "../kernels/op.h"
 #include "../kernels/run.h"
 #include "../kernels/schedule.h"
 #include <setjmp.h>
@@ -132,6 +133,82 @@ static void others_take_no_list(void **state)
 		}
 }
 
+/* ---- of a plan -------------------------------------------------------------------------- */
+
+/* An op of a GPU that is not here, with a code for each choice. */
+static struct ready ready[] = { { .code = (struct code *)&l },
+				{ .code = (struct code *)&l },
+				{ .code = (struct code *)&l } };
+static attune_context context;
+static attune_op op = { .ctx = &context, .num_ready = COUNT(ready), .ready = ready };
+
+static void make_ready(void)
+{
+	static const char *const names[COUNT(ready)] = { "qblock_static", "segmented_static",
+							 "qblock" };
+	context.device.info = h200;
+	op.shape = shape;
+	for (size_t i = 0; i < COUNT(ready); i++) {
+		ready[i].kernel = kernel_find(BACKEND_GPU, names[i]);
+		config_default(&ready[i].config, ready[i].kernel->space);
+	}
+}
+
+static const struct sequences {
+	int32_t start[6], seq[5];
+} five = { { 0, 1, 41, 42, 42, 112 }, { 900, 40, 77, 5, 300 } };
+static const attune_batch five_batch = { 5, five.start, five.seq };
+
+/* Queries 1, 40, 1, 0, 70: prefills 40 and 70, then decodes 1 and 1. */
+static attune_plan two_parts(int prefill, int decode)
+{
+	return (attune_plan){ .num_parts = 2,
+			      .num_seqs = 5,
+			      .part = { { prefill, 1, 4, 40, 70, .range_tokens = 111 },
+					{ decode, 0, 3, 1, 1, 2, .range_tokens = 42 } } };
+}
+
+static void plans_have_one_list_a_part(void **state)
+{
+	/* 16 rows of 4 heads: Q blocks of 4 tokens; qblock has none */
+	static const struct {
+		int prefill, decode, n, words[18];
+	} rows[] = {
+		{ 0, 1, 17, { 28, 1, 0, 4, 0, 10, 10, 10, 28, 2, 2, 0, 4, 0, 1, 1, 2, GUARD } },
+		{ 2, 1, 8, { 2, 2, 0, 4, 0, 1, 1, 2, GUARD } },
+		{ 0, 2, 9, { 28, 1, 0, 4, 0, 10, 10, 10, 28, GUARD } },
+		{ 2, 2, 0, { GUARD } },
+	};
+	(void)state;
+	make_ready();
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const attune_plan plan = two_parts(rows[i].prefill, rows[i].decode);
+		int32_t words[18] = { 0 };
+		size_t n = 99;
+		assert_false(attune_schedule(&op, &plan, &five_batch, NULL, 0, &n));
+		assert_int_equal(n, rows[i].n);
+		words[n] = GUARD;
+		assert_false(attune_schedule(&op, &plan, &five_batch, words, n, &n));
+		assert_memory_equal(words, rows[i].words, (n + 1) * sizeof *words);
+		if (n)
+			assert_int_equal(attune_schedule(&op, &plan, &five_batch, words, n - 1, &n),
+					 ATTUNE_TOO_SMALL);
+	}
+}
+
+static void strange_plans_have_no_list(void **state)
+{
+	const attune_batch four = { 4, five.start, five.seq };
+	attune_plan plan = two_parts(0, 1);
+	size_t n;
+	(void)state;
+	make_ready();
+	assert_int_equal(attune_schedule(&op, &plan, &four, NULL, 0, &n), ATTUNE_INVALID);
+	assert_int_equal(attune_schedule(&op, &plan, NULL, NULL, 0, &n), ATTUNE_INVALID);
+	plan.part[0].choice = COUNT(ready);
+	assert_int_equal(attune_schedule(&op, &plan, &five_batch, NULL, 0, &n), ATTUNE_INVALID);
+}
+
 /* ---- on the device ---------------------------------------------------------------------- */
 
 static struct device dev;
@@ -204,6 +281,8 @@ int main(void)
 		cmocka_unit_test(host_lists_every_block),
 		cmocka_unit_test(grids_depend_on_the_device),
 		cmocka_unit_test(others_take_no_list),
+		cmocka_unit_test(plans_have_one_list_a_part),
+		cmocka_unit_test(strange_plans_have_no_list),
 		cmocka_unit_test(device_writes_the_same),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
