@@ -119,13 +119,18 @@ DEVICE u32 dealt(u32 x, u32 blocks)
 	return GRID_ORDER == 2 && x < each * DIES ? x % DIES * each + x / DIES : x;
 }
 
-/* b.q's rows and keys for a head, of the KV heads x head blocks. */
-DEVICE void take_heads(const attune_args &a, int head_index, int segment, block &b)
+/* Block x of `blocks`, of Q blocks x (KV heads x head blocks). */
+DEVICE int find_block(const attune_args &a, u32 x, u32 blocks, int segment, block &b)
 {
 	const int head_blocks = (a.group + BLOCK_M - 1) / BLOCK_M;
+	const int heads = a.num_kv_heads * head_blocks;
 	const int block_q = a.group < BLOCK_M ? BLOCK_M / a.group : 1;
+	const u32 place = dealt(x, blocks);
+	const int head_index = head_of(place, blocks, heads);
 	const int first = head_index % head_blocks * BLOCK_M;
 
+	if (!find_q_block(a, q_block_of(place, blocks, heads), block_q, b.q))
+		return 0;
 	b.segment = segment;
 	b.kv_head = head_index / head_blocks;
 	b.head = b.kv_head * a.group + first;
@@ -133,18 +138,6 @@ DEVICE void take_heads(const attune_args &a, int head_index, int segment, block 
 	const int tokens = min(block_q, b.q.query_len - b.q.token);
 	b.rows = tokens * b.row_heads;
 	visible_keys(a, b.q, b.q.token, b.q.token + tokens - 1, b.begin, b.end);
-}
-
-/* Block x of `blocks`, of Q blocks x (KV heads x head blocks). */
-DEVICE int find_block(const attune_args &a, u32 x, u32 blocks, int segment, block &b)
-{
-	const int heads = a.num_kv_heads * ((a.group + BLOCK_M - 1) / BLOCK_M);
-	const int block_q = a.group < BLOCK_M ? BLOCK_M / a.group : 1;
-	const u32 place = dealt(x, blocks);
-
-	if (!find_q_block(a, q_block_of(place, blocks, heads), block_q, b.q))
-		return 0;
-	take_heads(a, head_of(place, blocks, heads), segment, b);
 	return 1;
 }
 

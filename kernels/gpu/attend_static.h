@@ -7,6 +7,23 @@
 #include "attend.h"
 #include "schedule.h"
 
+/* b.q's rows and keys for a head, of the KV heads x head blocks: find_block()'s second half,
+ * again, since a function of both would change the machine code of those that were measured. */
+DEVICE void take_heads(const attune_args &a, int head_index, int segment, block &b)
+{
+	const int head_blocks = (a.group + BLOCK_M - 1) / BLOCK_M;
+	const int block_q = a.group < BLOCK_M ? BLOCK_M / a.group : 1;
+	const int first = head_index % head_blocks * BLOCK_M;
+
+	b.segment = segment;
+	b.kv_head = head_index / head_blocks;
+	b.head = b.kv_head * a.group + first;
+	b.row_heads = min(a.group - first, BLOCK_M);
+	const int tokens = min(block_q, b.q.query_len - b.q.token);
+	b.rows = tokens * b.row_heads;
+	visible_keys(a, b.q, b.q.token, b.q.token + tokens - 1, b.begin, b.end);
+}
+
 DEVICE int find_item(const attune_args &a, u32 x, u32 blocks, int heads, int segment, block &b)
 {
 	const int tokens = a.group < BLOCK_M ? BLOCK_M / a.group : 1;
