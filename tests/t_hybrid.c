@@ -32,6 +32,7 @@ static void add_batch(struct data *d, const char *batch, double streams, double 
 	add(d, batch, "prefill", "qblock", with("qblock", ""), 30);
 	add(d, batch, "decode", "segmented", with("segmented", "SEGMENTS=4"), 90);
 	add(d, batch, "all", "qblock", with("qblock", ""), 200);
+	add(d, batch, "all", "pod", with("pod", ""), 80);
 	add_plan(d, batch, serial, "| ", 100);
 	add_plan(d, batch, serial, "|| ", streams);
 	add_plan(d, batch, spare, "|| ", split);
@@ -60,7 +61,8 @@ static void ways_are_told_apart(void **state)
 	assert_true(fabs(gains_mean(v, 2) - sqrt(2.5)) < 1e-9);
 	assert_int_equal(hybrids_gains(h, n, WAY_ONE_LAUNCH, v), 2);
 	assert_true(fabs(v[0] - 0.5) < 1e-9);
-	assert_int_equal(hybrids_gains(h, n, WAY_FUSED, v), 0);
+	assert_int_equal(hybrids_gains(h, n, WAY_FUSED, v), 2);
+	assert_true(fabs(v[0] - 1.25) < 1e-9);
 	assert_int_equal(hybrids_gains(h, n, WAY_TUNED, v), 0);
 	free(h);
 	data_free(d);
