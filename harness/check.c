@@ -15,6 +15,7 @@
  *
  * Leaving out one of n keys moves some element by a few masses / n: t_check.c has BF16
  * noticed by 36 rows at n = 4000. */
+#include "../kernels/run.h"
 #include "workload.h"
 #include <math.h>
 #include <stdarg.h>
@@ -267,7 +268,7 @@ void check_workload(struct verdict *v, struct workload *w, const struct choice *
 	if (!status)
 		status = workload_poison(w);
 	if (!status)
-		status = choice_launch(dev, c, loaded, w, 0, phase, workspace, bytes,
+		status = choice_launch(dev, c, loaded, w, 0, phase, workspace, bytes, ALL_STEPS,
 				       dev->ops->stream(dev));
 	if (!status)
 		status = dev->ops->wait(dev, dev->ops->stream(dev));

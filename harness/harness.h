@@ -155,7 +155,7 @@ struct loaded {
  * same function that the library runs (kernels/run.c). */
 enum attune_status choice_launch(struct device *, const struct choice *, const struct loaded *,
 				 const struct workload *, int set, enum phase, void *workspace,
-				 size_t workspace_bytes, void *stream);
+				 size_t workspace_bytes, int steps, void *stream);
 enum attune_status choice_workspace(struct device *, const struct choice *, const struct scenario *,
 				    enum phase, size_t *bytes);
 

@@ -31,7 +31,7 @@ enum attune_status choice_workspace(struct device *dev, const struct choice *c,
 enum attune_status choice_launch(struct device *dev, const struct choice *c,
 				 const struct loaded *loaded, const struct workload *w, int set,
 				 enum phase phase, void *workspace, size_t workspace_bytes,
-				 void *stream)
+				 int steps, void *stream)
 {
 	const struct scenario *s = w->scenario;
 	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL } };
@@ -43,5 +43,6 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 	args_from_tensors(&args, &s->shape, &w->tensors, s->batch->view.num_seqs);
 	args.block_table = w->block_tables[set];
 	memcpy(l.helper, loaded->helper, sizeof l.helper);
-	return run_part(dev, &l, &s->shape, &part, &args, workspace, workspace_bytes, stream);
+	return run_part(dev, &l, &s->shape, &part, &args, workspace, workspace_bytes, steps,
+			stream);
 }

@@ -197,13 +197,13 @@ static enum attune_status load_all(struct life *l, struct runner *r)
 	return status ? status : reserve(l, r);
 }
 
-static enum attune_status launch_part(void *arg, int i, void *stream)
+static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 {
 	const struct runner *r = arg;
 	const struct part_of_call *p = &r->part[i];
 	struct life *l = r->life;
 	return choice_launch(&l->dev, &p->choice, p->loaded, &l->workload, r->set, p->phase,
-			     (char *)l->workspace + r->at[i], l->workspace_bytes - r->at[i],
+			     (char *)l->workspace + r->at[i], l->workspace_bytes - r->at[i], steps,
 			     stream);
 }
 

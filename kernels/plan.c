@@ -325,7 +325,7 @@ struct running {
 	size_t at[2]; /* where a part's begins */
 };
 
-static enum attune_status run_one(void *arg, int i, void *stream)
+static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 {
 	const struct running *run = arg;
 	const attune_op *op = run->op;
@@ -339,7 +339,8 @@ static enum attune_status run_one(void *arg, int i, void *stream)
 	if (args.schedule)
 		args.schedule += schedule_at(op, run->plan, i);
 	return run_part(&op->ctx->device, &l, &op->shape, &part, &args,
-			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, stream);
+			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, steps,
+			stream);
 }
 
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,

@@ -116,7 +116,7 @@ static void part_args(struct attune_args *a, const struct attune_args *common,
 
 enum attune_status run_part(struct device *dev, const struct launchable *l, const attune_shape *s,
 			    const struct part *p, const struct attune_args *common, void *workspace,
-			    size_t workspace_bytes, void *stream)
+			    size_t workspace_bytes, int steps, void *stream)
 {
 	struct geometry g;
 	struct attune_args a;
@@ -128,12 +128,13 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 			    workspace ? workspace_bytes : 0, need);
 	l->kernel->space->geometry(l->config, s, p, &dev->info, &g);
 	part_args(&a, common, &g, s, p, workspace);
-	if (g.scratch_zeroed)
+	if (steps & STEP_PREPARE && g.scratch_zeroed)
 		status = dev->ops->clear(dev, workspace, g.scratch, stream);
-	if (!status && l->kernel->space->is_scheduled && !common->schedule)
+	if (!status && steps & STEP_PREPARE && l->kernel->space->is_scheduled && !common->schedule)
 		status = run_helper(dev, l, HELPER_SCHEDULE, s, p, &a, stream);
-	if (!status)
-		status = dev->ops->launch(dev, l->code, &g, &a, sizeof a, stream);
+	if (status || !(steps & STEP_ATTEND))
+		return status;
+	status = dev->ops->launch(dev, l->code, &g, &a, sizeof a, stream);
 	if (!status && g.segments > 1)
 		status = run_helper(dev, l, HELPER_REDUCE, s, p, &a, stream);
 	return status;
@@ -188,19 +189,22 @@ size_t parts_workspace(enum attune_how how, const size_t *part, int n, size_t *a
 /* Side by side, prefill is what the side stream gets, first and at its priority. Its blocks
  * are few and large: what they leave free the many small ones of a decode part fill, now
  * and as they finish. The other way round those would fill every SM, and a prefill block
- * that wants one for itself would wait for all of them. */
-enum attune_status run_parts(struct device *dev, enum attune_how how, int n,
-			     enum attune_status (*launch)(void *arg, int part, void *stream),
+ * that wants one for itself would wait for all of them. For the same reason both are
+ * prepared before: a list in the making would give the decode part time to do so. */
+enum attune_status run_parts(struct device *dev, enum attune_how how, int n, part_launch launch,
 			     void *arg, void *stream)
 {
 	void *side = stream;
 	enum attune_status status = ATTUNE_OK;
-	if (how == ATTUNE_STREAMS && n > 1)
+	const int beside = how == ATTUNE_STREAMS && n > 1;
+	for (int i = 0; i < n && beside && !status; i++)
+		status = launch(arg, i, STEP_PREPARE, stream);
+	if (beside && !status)
 		status = dev->ops->fork(dev, stream, &side);
 	if (status)
 		return status;
 	for (int i = 0; i < n && !status; i++)
-		status = launch(arg, i, i ? stream : side);
+		status = launch(arg, i, beside ? STEP_ATTEND : ALL_STEPS, i ? stream : side);
 	if (side == stream)
 		return status;
 	const enum attune_status joined = dev->ops->join(dev, stream, side);

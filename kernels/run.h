@@ -21,12 +21,15 @@ size_t part_workspace(const struct kernel *, const struct config *, const attune
 void args_from_tensors(struct attune_args *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
 
+/* What comes before a part's own kernel, zeros and lists, and the kernel and what follows. */
+enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
+
 /* Asynchronous on a GPU. `args` as from args_from_tensors; set here: the part's
  * range, segments, options, scratch and partials. A scheduled kernel reads args->schedule,
  * the part's own; where that is NULL one is made in the scratch by a launch before. */
 enum attune_status run_part(struct device *, const struct launchable *, const attune_shape *,
 			    const struct part *, const struct attune_args *args, void *workspace,
-			    size_t workspace_bytes, void *stream);
+			    size_t workspace_bytes, int steps, void *stream);
 
 /* The list of Q blocks that a choice goes through (schedule.h), on the host: how many words
  * (0: the kernel takes none), and these, query_start being the batch's. */
@@ -39,9 +42,9 @@ void part_schedule(int *words, const struct kernel *, const struct config *, con
 size_t parts_workspace(enum attune_how, const size_t *part, int n, size_t *at);
 /* Launches the parts of a batch, prefill first, by calls of `launch`, each on a stream that
  * it is given, so that `stream` goes on when all are done. */
-enum attune_status run_parts(struct device *, enum attune_how, int n,
-			     enum attune_status (*launch)(void *arg, int part, void *stream),
-			     void *arg, void *stream);
+typedef enum attune_status (*part_launch)(void *arg, int part, int steps, void *stream);
+enum attune_status run_parts(struct device *, enum attune_how, int n, part_launch, void *arg,
+			     void *stream);
 
 /* A context over a device that the caller keeps open: launches of the library
  * then land on its tape. */

@@ -167,10 +167,14 @@ static enum attune_status take_join(struct device *dev, void *stream, void *side
 	return ATTUNE_OK;
 }
 
-static enum attune_status launch(void *arg, int part, void *stream)
+static enum attune_status launch(void *arg, int part, int steps, void *stream)
 {
-	note("%d:%d ", part, (int)(uintptr_t)stream);
-	return part == *(int *)arg ? ATTUNE_DEVICE_ERROR : ATTUNE_OK;
+	note("%s%d:%d ",
+	     steps == STEP_PREPARE  ? "p"
+	     : steps == STEP_ATTEND ? "a"
+				    : "",
+	     part, (int)(uintptr_t)stream);
+	return steps != STEP_PREPARE && part == *(int *)arg ? ATTUNE_DEVICE_ERROR : ATTUNE_OK;
 }
 
 static void parts_go_to_their_streams(void **state)
@@ -181,11 +185,11 @@ static void parts_go_to_their_streams(void **state)
 		const char *notes;
 	} rows[] = {
 		{ ATTUNE_SERIAL, 2, 1, -1, "0:7 1:7 " },
-		{ ATTUNE_STREAMS, 2, 1, -1, "fork 0:8 1:7 join 7 8" },
-		{ ATTUNE_STREAMS, 2, 0, -1, "fork 0:7 1:7 " },
+		{ ATTUNE_STREAMS, 2, 1, -1, "p0:7 p1:7 fork a0:8 a1:7 join 7 8" },
+		{ ATTUNE_STREAMS, 2, 0, -1, "p0:7 p1:7 fork a0:7 a1:7 " },
 		{ ATTUNE_STREAMS, 1, 1, -1, "0:7 " },
-		{ ATTUNE_STREAMS, 2, 1, 0, "fork 0:8 join 7 8" },
-		{ ATTUNE_STREAMS, 2, 1, 1, "fork 0:8 1:7 join 7 8" },
+		{ ATTUNE_STREAMS, 2, 1, 0, "p0:7 p1:7 fork a0:8 join 7 8" },
+		{ ATTUNE_STREAMS, 2, 1, 1, "p0:7 p1:7 fork a0:8 a1:7 join 7 8" },
 		{ ATTUNE_SERIAL, 2, 1, 0, "0:7 " },
 	};
 	static const struct device_ops ops = { .fork = take_fork, .join = take_join };

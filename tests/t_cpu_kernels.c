@@ -288,7 +288,7 @@ static void run_and_compare(struct world *w, const attune_shape *s, const struct
 	const size_t bytes = part_workspace(l->kernel, l->config, s, &part, &dev.info);
 	assert_true(bytes <= WORKSPACE);
 	memset(workspace, POISON, bytes);
-	if (run_part(&dev, l, s, &part, &args, workspace, WORKSPACE, NULL))
+	if (run_part(&dev, l, s, &part, &args, workspace, WORKSPACE, ALL_STEPS, NULL))
 		fail_msg("%s: %s", what, attune_last_error());
 	compare(w, s, phase, want, what);
 }

@@ -24,13 +24,13 @@ struct call {
 	size_t at[2]; /* where a part's workspace begins */
 };
 
-static enum attune_status launch_part(void *arg, int i, void *stream)
+static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 {
 	const struct call *c = arg;
 	struct stage *st = c->stage;
 	return choice_launch(&st->dev, &c->part[i].choice, &c->part[i].loaded, c->work, c->set,
 			     c->part[i].phase, (char *)st->workspace + c->at[i],
-			     st->workspace_bytes - c->at[i], stream);
+			     st->workspace_bytes - c->at[i], steps, stream);
 }
 
 static enum attune_status launch(void *arg, int set)

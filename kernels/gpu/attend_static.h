@@ -3,7 +3,10 @@
  * of ../schedule.h. So a captured launch serves any batch, and a launch may leave SMs to
  * others.
  *
- *   item = segment * blocks + x, x as find_block() has it; block i takes i, i + grid, ... */
+ *   item = segment * blocks + x, x as find_block() has it
+ *
+ * Block i takes i, i + grid, ..., or, by tickets, the next one whenever it is free. Of
+ * those by tickets some may stand aside, evenly spread over the SMs. */
 #include "attend.h"
 #include "schedule.h"
 
@@ -34,6 +37,29 @@ DEVICE int find_item(const attune_args &a, u32 x, u32 blocks, int heads, int seg
 	return 1;
 }
 
+enum { NEXT_ITEM, STOOD_ASIDE }; /* counters behind the list */
+
+/* Bresenham's rule spares `spare` of `units` SMs. No more blocks stand aside than were
+ * meant to, whatever SMs they come to: somebody must stay. */
+DEVICE int stands_aside(const attune_args &a, u32 *counter)
+{
+	const u32 spare = a.option[2], units = a.option[3];
+	return spare && sm_id() * spare % units < spare &&
+	       atomicAdd(counter + STOOD_ASIDE, 1) < spare * (gridDim.x / units);
+}
+
+/* The same to all threads of the block. */
+DEVICE u32 take_ticket(u32 *counter, int aside)
+{
+	__shared__ u32 taken;
+	if (!threadIdx.x)
+		taken = aside ? 0xffffffffu : atomicAdd(counter + NEXT_ITEM, 1);
+	__syncthreads();
+	const u32 item = taken;
+	__syncthreads();
+	return item;
+}
+
 DEVICE void attend_static(const attune_args &launch)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];
@@ -43,10 +69,16 @@ DEVICE void attend_static(const attune_args &launch)
 	const int heads = a.num_kv_heads * ((a.group + BLOCK_M - 1) / BLOCK_M);
 	const u32 blocks = a.schedule[SCHEDULE_BLOCKS] * heads;
 	const u32 items = PARTIALS ? blocks * a.segments : blocks;
-	for (u32 item = blockIdx.x; item < items; item += gridDim.x) {
+	u32 *counter = (u32 *)a.scratch + SCHEDULE_WORDS(a.seq_count);
+	const int tickets = a.option[1];
+	u32 item = blockIdx.x;
+	if (tickets)
+		item = take_ticket(counter, !threadIdx.x && stands_aside(a, counter));
+	while (item < items) {
 		block b;
 		if (find_item(a, item % blocks, blocks, heads, item / blocks, b))
 			attend_block(a, b, memory);
 		__syncthreads(); /* its shared memory has been read */
+		item = tickets ? take_ticket(counter, 0) : item + gridDim.x;
 	}
 }
