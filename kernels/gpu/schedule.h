@@ -28,8 +28,8 @@ DEVICE int warp_running_sum(int v)
 
 /* By one block of whole warps: a chunk of sequences at a time, one a thread.
  * sums: shared memory, [SCHEDULE_MAX_WARPS]. */
-DEVICE void schedule_write(const attune_args &a, int tokens, int segments, int variant, int *schedule,
-			   int *sums)
+DEVICE void schedule_write(const attune_args &a, int tokens, int segments, int variant,
+			   int *schedule, int *sums)
 {
 	const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
 	int *prefix = schedule + SCHEDULE_PREFIX;
@@ -60,7 +60,8 @@ DEVICE void schedule_write(const attune_args &a, int tokens, int segments, int v
 
 /* Q block `index`: the last sequence whose blocks begin at or before it. A guess comes
  * first, which is right where each sequence has one block. 0: no such block. */
-DEVICE int find_scheduled(const attune_args &a, const int *schedule, int index, int tokens, q_block &b)
+DEVICE int find_scheduled(const attune_args &a, const int *schedule, int index, int tokens,
+			  q_block &b)
 {
 	const int *prefix = schedule + SCHEDULE_PREFIX;
 	int lo = 0, hi = a.seq_count - 1;
