@@ -85,6 +85,7 @@ UNUSED static struct scenario scenario_of(const char *batch)
 					  .dtype = ATTUNE_BF16,
 					  .kv_dtype = ATTUNE_F16,
 					  .causal = 1,
+					  .has_new_kv = 1,
 					  .window = 4096,
 					  .scale = 0.1f,
 					  .softcap = 30,

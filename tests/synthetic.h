@@ -14,7 +14,8 @@ static const attune_shape llama = { .num_query_heads = 32,
 				    .page_size = 16,
 				    .dtype = ATTUNE_BF16,
 				    .kv_dtype = ATTUNE_BF16,
-				    .causal = 1 };
+				    .causal = 1,
+				    .has_new_kv = 1 };
 
 static const struct run_info h200_run = { .device = { .name = "NVIDIA H200",
 						      .gpu = "h200",

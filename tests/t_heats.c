@@ -26,7 +26,8 @@ static const attune_shape llama = { .num_query_heads = 32,
 				    .page_size = 16,
 				    .dtype = ATTUNE_BF16,
 				    .kv_dtype = ATTUNE_BF16,
-				    .causal = 1 };
+				    .causal = 1,
+				    .has_new_kv = 1 };
 
 /* ---- candidates ----------------------------------------------------------------------- */
 
