@@ -11,6 +11,7 @@ enum {
 	ENOUGH = 16 /* finished heats of a phase, before any candidate is left out */,
 	WINS = 2,
 	ODDS = 32 /* one in so many runs whatever is known of it */,
+	FUSED_ODDS = 8,
 	FAMILY_ODDS = 10 /* of families, and there what formulas ask for */,
 	WHOLE_BEST = 3 /* of the prefill part, run on a whole batch */
 };
@@ -181,8 +182,49 @@ static void weigh(const struct heats *all, const struct heat *h, const struct ne
 	free(wins);
 }
 
-/* The whole of a mixed batch in one launch seldom wins: the default, what is best for its
- * prefill part, and what has won so before. */
+static int is_fused(const struct heats *all, const struct heat *h, int place)
+{
+	return all->entrant[h->entrant[place]].choice.kernel->space->is_fused;
+}
+
+/* The least time of a fused kernel; INFINITY: none has run. */
+static double best_fused(const struct heats *all, const struct heat *h)
+{
+	double best = INFINITY;
+	for (int i = 0; i < h->n; i++)
+		if (is_fused(all, h, i) && h->us[i] < best)
+			best = h->us[i];
+	return best;
+}
+
+/* Fused kernels run nowhere else, and are judged among themselves: all while little is
+ * known; then the defaults, what was nearly their best nearby, and some by chance. */
+static void weigh_fused(const struct heats *all, const struct heat *h, const struct neighbour *near,
+			int n, int open, struct pick *pick)
+{
+	for (int i = 0; i < h->n; i++) {
+		if (!is_fused(all, h, i))
+			continue;
+		if (is_given(all, h, i))
+			pick[i].promise = 0.5;
+		else if (open || draw(all, h, i) % FUSED_ODDS == 0)
+			pick[i].promise = 6;
+	}
+	for (int k = 0; k < n; k++) {
+		const struct heat *o = near[k].heat;
+		const double limit = best_fused(all, o) * (1 + near_best);
+		for (int i = 0; i < o->n; i++) {
+			if (!is_fused(all, o, i) || !(o->us[i] <= limit))
+				continue;
+			const int place = heats_place(all, h, &all->entrant[o->entrant[i]].choice);
+			if (place >= 0)
+				pick[place].promise = fmin(pick[place].promise, 4);
+		}
+	}
+}
+
+/* The whole of a mixed batch in one launch seldom wins, but by a kernel made for it: the
+ * default, what is best for its prefill part, and what has won so before. */
 static void weigh_whole(const struct heats *all, const struct heat *h, const struct neighbour *near,
 			int n, struct pick *pick)
 {
@@ -222,9 +264,10 @@ int heats_select(const struct heats *all, const struct heat *h, int everyone, in
 	if (pick && everyone)
 		for (int i = 0; i < h->n; i++)
 			pick[i].place = i;
-	else if (pick && h->phase == PHASE_ALL)
+	else if (pick && h->phase == PHASE_ALL) {
 		weigh_whole(all, h, near, n, pick);
-	else if (pick)
+		weigh_fused(all, h, near, n, finished < ENOUGH, pick);
+	} else if (pick)
 		weigh(all, h, near, n, finished < ENOUGH, pick);
 	if (pick)
 		qsort(pick, (size_t)h->n, sizeof *pick, by_promise);

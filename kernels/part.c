@@ -119,10 +119,28 @@ static long long narrow_blocks(const struct part *p)
 	return part_q_blocks(p, block_q) * p->f.num_kv_heads * ((group + 15) / 16);
 }
 
+/* Sums of a part over its prefills and over its decodes. */
+struct halves {
+	long long prefill_pairs, decode_keys;
+};
+
+/* Of the time that both halves would take one after the other, on a machine that does so many
+ * flops while it reads a byte, the prefills': in 64ths. Head size and KV heads count in both. */
+static long long prefill_share(const struct attune_features *f, const struct halves *h)
+{
+	enum { FLOPS_OF_BYTE = 128 };
+	const long long prefill = h->prefill_pairs * f->group * 4;
+	const long long decode = h->decode_keys * f->kv_bytes * 2 * FLOPS_OF_BYTE;
+	if (!decode)
+		return prefill ? 64 : 0;
+	return prefill / ((prefill + decode) / 64 + 1);
+}
+
 /* What follows from the sums and the ranges. */
-static void derive(struct part *p)
+static void derive(struct part *p, const struct halves *h)
 {
 	struct attune_features *f = &p->f;
+	f->prefill_share = prefill_share(f, h);
 	f->max_query = p->max_query;
 	f->rows = f->max_query * f->group;
 	f->row_blocks = (f->query_tokens * f->num_query_heads + 63) / 64;
@@ -153,6 +171,7 @@ int part_make(struct part *p, enum phase phase, const attune_shape *s, const att
 	      const struct device_info *d)
 {
 	struct attune_features *f = &p->f;
+	struct halves halves = { 0 };
 	int last = -1;
 	memset(p, 0, sizeof *p);
 	shape_features(f, s, d);
@@ -173,7 +192,12 @@ int part_make(struct part *p, enum phase phase, const attune_shape *s, const att
 		f->num_seqs++;
 		f->query_tokens += query;
 		f->kv_tokens += live;
-		f->work += pairs(s, query, b->seq_lens[i]);
+		const long long work = pairs(s, query, b->seq_lens[i]);
+		f->work += work;
+		if (in_phase(PHASE_DECODE, query))
+			halves.decode_keys += live;
+		else
+			halves.prefill_pairs += work;
 		if (live > f->max_seq)
 			f->max_seq = live;
 		if (query > p->max_query)
@@ -185,7 +209,7 @@ int part_make(struct part *p, enum phase phase, const attune_shape *s, const att
 		return 0;
 	p->seq_count = last + 1 - p->seq_begin;
 	p->range_tokens = b->query_start[last + 1] - b->query_start[p->seq_begin];
-	derive(p);
+	derive(p, &halves);
 	return 1;
 }
 

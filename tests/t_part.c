@@ -166,6 +166,47 @@ static void spans_are_the_parts_alone(void **state)
 	}
 }
 
+/* Of a part alone it says nothing; of a batch, the more the longer its prefills are, and the
+ * less the longer its decodes. */
+static void shares_follow_both_parts(void **state)
+{
+	const struct device_info d = { .units = 132 };
+	const attune_shape s = { .num_query_heads = 32,
+				 .num_kv_heads = 8,
+				 .head_size = 128,
+				 .page_size = 16,
+				 .dtype = ATTUNE_BF16,
+				 .kv_dtype = ATTUNE_BF16,
+				 .causal = 1 };
+	static const struct {
+		int chunk, context, decodes, keys, share;
+	} rows[] = {
+		{ 512, 0, 64, 65536, 0 },     { 1024, 11264, 80, 12288, 17 },
+		{ 512, 3584, 32, 4096, 20 },  { 12288, 0, 220, 12288, 29 },
+		{ 16384, 0, 250, 16384, 32 }, { 8192, 0, 4, 1024, 63 },
+		{ 131072, 0, 1, 16, 63 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		int32_t start[300] = { 0, rows[i].chunk },
+			seq[300] = { rows[i].chunk + rows[i].context };
+		const attune_batch b = { 1 + rows[i].decodes, start, seq };
+		struct part p;
+		for (int k = 1; k <= rows[i].decodes; k++) {
+			start[k + 1] = start[k] + 1;
+			seq[k] = rows[i].keys;
+		}
+		assert_int_equal(part_make(&p, PHASE_PREFILL, &s, &b, &d), 1);
+		assert_int_equal(p.f.prefill_share, 64);
+		assert_int_equal(part_make(&p, PHASE_DECODE, &s, &b, &d), 1);
+		assert_int_equal(p.f.prefill_share, 0);
+		assert_int_equal(part_make(&p, PHASE_ALL, &s, &b, &d), 1);
+		if (p.f.prefill_share != rows[i].share)
+			print_message("# %zu: %lld\n", i, p.f.prefill_share);
+		assert_int_equal(p.f.prefill_share, rows[i].share);
+	}
+}
+
 /* A window's pairs must not take a step a token: 2^30 of them would show. */
 static void long_queries_cost_nothing(void **state)
 {
@@ -187,6 +228,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(features_are_what_they_say),
 		cmocka_unit_test(spans_are_the_parts_alone),
+		cmocka_unit_test(shares_follow_both_parts),
 		cmocka_unit_test(long_queries_cost_nothing),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
