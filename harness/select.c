@@ -11,7 +11,8 @@ enum {
 	ENOUGH = 16 /* finished heats of a phase, before any candidate is left out */,
 	WINS = 2,
 	ODDS = 32 /* one in so many runs whatever is known of it */,
-	FUSED_ODDS = 8,
+	MANY_FUSED = 40,
+	FEW_FUSED = 8 /* by chance */,
 	FAMILY_ODDS = 10 /* of families, and there what formulas ask for */,
 	WHOLE_BEST = 3 /* of the prefill part, run on a whole batch */
 };
@@ -197,17 +198,21 @@ static double best_fused(const struct heats *all, const struct heat *h)
 	return best;
 }
 
-/* Fused kernels run nowhere else, and are judged among themselves: all while little is
- * known; then the defaults, what was nearly their best nearby, and some by chance. */
+/* Fused kernels run nowhere else, and are judged among themselves: the defaults, what was
+ * nearly their best nearby, and some by chance, more while little is known. */
 static void weigh_fused(const struct heats *all, const struct heat *h, const struct neighbour *near,
 			int n, int open, struct pick *pick)
 {
+	int fused = 0;
+	for (int i = 0; i < h->n; i++)
+		fused += is_fused(all, h, i);
+	const unsigned odds = 1 + (unsigned)fused / (open ? MANY_FUSED : FEW_FUSED);
 	for (int i = 0; i < h->n; i++) {
 		if (!is_fused(all, h, i))
 			continue;
 		if (is_given(all, h, i))
 			pick[i].promise = 0.5;
-		else if (open || draw(all, h, i) % FUSED_ODDS == 0)
+		else if (draw(all, h, i) % odds == 0)
 			pick[i].promise = 6;
 	}
 	for (int k = 0; k < n; k++) {
