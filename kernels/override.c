@@ -48,7 +48,7 @@ struct reader {
 	int line;
 };
 
-/* "FILE:LINE: ..." and 0. What stood there comes first, quoted. */
+/* "FILE:LINE: ..." and 0; what stood there first. */
 __attribute__((format(printf, 3, 4))) static int wrong(struct reader *r, const char *found,
 						       const char *format, ...)
 {
@@ -294,8 +294,8 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 			     "\"if FEATURE <= NUMBER\" or \"return ID\" is expected: two subtrees "
 			     "follow each if");
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
-	n->feature = -1;
 	const size_t length = strlen(ids->word);
+	n->feature = -1;
 	if (strcspn(r->at, " ") == length && !strncmp(r->at, ids->word, length)) {
 		word(r);
 		n->value = ids->says;
@@ -352,9 +352,8 @@ static int read_all(struct reader *r)
 	for (int d = 0; d < DECIDE_OVERLAP; d++, next_line(r))
 		if (!read_tree(r, (enum decision)d))
 			return 0;
-	if (!read_overlap(r))
-		return 0;
-	return !*r->at || wrong(r, r->at, "nothing is expected after the last tree");
+	return read_overlap(r) &&
+	       (!*r->at || wrong(r, r->at, "nothing is expected after the last tree"));
 }
 
 /* ---- the file ----------------------------------------------------------------------- */
