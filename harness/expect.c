@@ -89,11 +89,12 @@ struct reader {
 
 static void read_row(const struct reader *r, int is_v, int page, int slot, int kv_head, double *row)
 {
-	const struct attune_args *a = &r->args;
-	const long long at = page * a->k_page_stride + slot * a->k_slot_stride +
-			     kv_head * a->k_head_stride; /* V lies alike */
-	read_values(row, is_v ? v_stream() : k_stream(), (unsigned long long)at,
-		    (size_t)r->source.shape->head_size, r->source.shape->kv_dtype);
+	const attune_shape *s = r->source.shape;
+	const struct kv_place at = kv_place(&r->args, s, is_v, page, slot, kv_head);
+	for (int d = 0; d < s->head_size; d += at.run)
+		read_values(row + d, is_v ? v_stream() : k_stream(),
+			    (unsigned long long)(at.first + d / at.run * at.step), (size_t)at.run,
+			    s->kv_dtype);
 }
 
 static void fetch(const struct kv_source *source, int is_v, int page, int slot, int kv_head,

@@ -71,7 +71,9 @@ void batch_free(struct batch *);
 char *batch_format(const attune_batch *);
 
 /* ---- models.c, scenario.c: JSON input, read by input.c ------------------------- */
-enum layout { LAYOUT_NHD, LAYOUT_HND };
+enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
+extern const char *const layout_names[]; /* "nhd", ...; ends with NULL */
+enum layout layout_of(const char *name); /* in any case; of others LAYOUT_NHD */
 
 struct scenario {
 	char model[64];   /* "llama3.1-8b@1" */
@@ -80,12 +82,15 @@ struct scenario {
 	char *batch_text; /* in canonical form */
 	struct batch *batch;
 	attune_shape shape;
-	enum layout layout;
+	enum layout layout; /* CLASSIC where the shape's kv_layout is */
 	double weight;
 	double steps; /* of a simulated engine that it stands for; 0: not known */
 	unsigned long long seed;
 };
 extern const char *const scenario_splits[]; /* the legal ones; ends with NULL */
+
+/* What a layout is to the kernels. */
+enum attune_kv_layout layout_kv(enum layout);
 
 struct scenario_list {
 	struct scenario *v;

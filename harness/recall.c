@@ -19,7 +19,7 @@ int cell_is_of(const struct store_cell *c, const struct scenario *s)
 	return c->page_size == s->shape.page_size && c->seed == s->seed &&
 	       !strcmp(c->model, s->model) && !strcmp(c->batch, s->batch_text) &&
 	       c->shape.dtype == s->shape.dtype && c->shape.kv_dtype == s->shape.kv_dtype &&
-	       !strcasecmp(c->layout, s->layout == LAYOUT_HND ? "HND" : "NHD");
+	       layout_of(c->layout) == s->layout;
 }
 
 /* Plans belong to the heat of the whole batch. */
@@ -118,7 +118,7 @@ static int add_scenario(struct scenario_list *list, const struct store_cell *c)
 	list->v = v;
 	v += list->n;
 	*v = (struct scenario){ .shape = c->shape,
-				.layout = strcasecmp(c->layout, "HND") ? LAYOUT_NHD : LAYOUT_HND,
+				.layout = layout_of(c->layout),
 				.weight = c->weight,
 				.seed = c->seed };
 	snprintf(v->model, sizeof v->model, "%s", c->model);

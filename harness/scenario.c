@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const dtypes[] = { "f32", "f16", "bf16", NULL }; /* as enum attune_dtype */
-static const char *const layouts[] = { "nhd", "hnd", NULL };        /* as enum layout */
+const char *const layout_names[] = { "nhd", "hnd", "classic", NULL };
 const char *const scenario_splits[] = { "train",
 					"peers",
 					"heldout",
@@ -25,7 +25,7 @@ const char *const scenario_splits[] = { "train",
 	{ "page_size", .kind = INTEGER, .lo = 1, .hi = 65536 },			\
 	{ "dtype",     .kind = WORD, .words = dtypes },				\
 	{ "kv_dtype",  .kind = WORD, .words = dtypes },				\
-	{ "layout",    .kind = WORD, .words = layouts },			\
+	{ "layout",    .kind = WORD, .words = layout_names },			\
 	{ "seed",      .kind = INTEGER, .lo = 0, .hi = 0x7fffffffffffffff },	\
 	{ "split",     .kind = WORD, .words = scenario_splits }
 
@@ -56,6 +56,19 @@ struct loading {
 	size_t *entry;                 /* of each scenario since: its place in the file */
 	const struct json_t *defaults; /* or NULL */
 };
+
+enum layout layout_of(const char *name)
+{
+	for (int i = 0; layout_names[i]; i++)
+		if (!strcasecmp(layout_names[i], name))
+			return (enum layout)i;
+	return LAYOUT_NHD;
+}
+
+enum attune_kv_layout layout_kv(enum layout l)
+{
+	return l == LAYOUT_CLASSIC ? ATTUNE_KV_CLASSIC : ATTUNE_KV_STRIDED;
+}
 
 static void scenario_drop(struct scenario *s)
 {
@@ -183,7 +196,8 @@ static int add_scenario(struct loading *l, const struct json_t *entry, const cha
 	s.shape.kv_dtype =
 	    (enum attune_dtype)input_word(setting(l, entry, "kv_dtype"), dtypes, dtype);
 	s.shape.page_size = (int)input_integer(setting(l, entry, "page_size"), 16);
-	s.layout = (enum layout)input_word(setting(l, entry, "layout"), layouts, LAYOUT_NHD);
+	s.layout = (enum layout)input_word(setting(l, entry, "layout"), layout_names, LAYOUT_NHD);
+	s.shape.kv_layout = layout_kv(s.layout);
 	s.seed = (unsigned long long)input_integer(setting(l, entry, "seed"), 1);
 	s.weight = input_number(input_member(entry, "weight"), 1);
 	s.steps = input_number(input_member(entry, "steps"), 0);

@@ -40,7 +40,7 @@ static void scenario_row(struct table *t, const struct scenario *s, enum format 
 	table_number(t, s->shape.page_size, 0);
 	dtype_cell(t, s->shape.dtype);
 	dtype_cell(t, s->shape.kv_dtype);
-	table_text(t, s->layout == LAYOUT_NHD ? "nhd" : "hnd");
+	table_text(t, layout_names[s->layout]);
 	table_number(t, s->weight, 3);
 	table_number(t, f.seqs, 0);
 	table_number(t, f.seqs ? (double)f.decodes / f.seqs : 0, 3);

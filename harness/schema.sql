@@ -1,4 +1,4 @@
--- schema.sql - version 2 of a results database.
+-- schema.sql - version 3 of a results database.
 --
 --   device <- run <- measurement -> scenario
 --              |         |  '-> variant   what ran: a kernel and its choice
@@ -53,7 +53,7 @@ CREATE TABLE scenario (
   page_size       INTEGER NOT NULL CHECK (page_size > 0),
   dtype           TEXT NOT NULL CHECK (dtype IN ('F32', 'F16', 'BF16')),
   kv_dtype        TEXT NOT NULL,
-  layout          TEXT NOT NULL CHECK (layout IN ('NHD', 'HND')),
+  layout          TEXT NOT NULL CHECK (layout IN ('NHD', 'HND', 'CLASSIC')),
   seed            INTEGER NOT NULL,
   num_query_heads INTEGER NOT NULL CHECK (num_query_heads > 0),
   num_kv_heads    INTEGER NOT NULL CHECK (num_kv_heads > 0),

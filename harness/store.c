@@ -1,6 +1,7 @@
 /* store.c - every measurement, in SQLite, which store*.c alone know.
  *
- * schema.sql is the database, merge.sql joins two, migrate_1*.sql bring version 1 to it. Writing, a database is in WAL
+ * schema.sql is the database, merge.sql joins two, migrate_N*.sql bring version N to it; what
+ * version 2 holds reads as today's. Writing, a database is in WAL
  * mode, so that each measurement is one committed transaction that a kill cannot
  * take back and that readers need not wait for; closed, it is a single file again.
  * Names are written once and rows refer to them (intern), so that ten thousand
@@ -16,13 +17,16 @@ EMBED(store_schema_sql, "harness/schema.sql")
 
 EMBED(store_migrate_1_sql, "harness/migrate_1.sql")
 EMBED(store_migrate_1_rows_sql, "harness/migrate_1_rows.sql")
+EMBED(store_migrate_2_sql, "harness/migrate_2.sql")
 
 /* What takes a database of version v to this one, one text after the other. */
 static const char *const migrations[][3] = {
 	{ store_schema_sql },
 	{ store_migrate_1_sql, store_schema_sql, store_migrate_1_rows_sql },
+	{ store_migrate_2_sql },
 };
-enum { VERSION = COUNT(migrations), APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
+enum { VERSION = COUNT(migrations), READABLE = 2 };
+enum { APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
 
 #define IDENTITY                                                                    \
 	"model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, " \
@@ -285,7 +289,7 @@ static int settle(struct store *s, int readonly)
 		complain("%s: cannot be written: the file or its folder is read-only", s->path);
 		return 0;
 	}
-	if (version == VERSION)
+	if (version == VERSION || (readonly && version >= READABLE))
 		return 1;
 	if (!readonly)
 		return migrate(s);

@@ -24,7 +24,10 @@ static struct tokens count_tokens(const attune_batch *b)
 
 static const char *layout_name(enum layout l)
 {
-	return l == LAYOUT_HND ? "HND" : "NHD";
+	static const char *const names[] = {
+		[LAYOUT_NHD] = "NHD", [LAYOUT_HND] = "HND", [LAYOUT_CLASSIC] = "CLASSIC"
+	};
+	return names[l];
 }
 
 long long store_scenario_id(struct store *s, const struct scenario *sc, enum query add)

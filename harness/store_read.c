@@ -109,6 +109,7 @@ static void read_cell(struct store_cell *c, sqlite3_stmt *st)
 	c->shape.has_sinks = sqlite3_column_int(st, at++);
 	c->shape.has_alibi = sqlite3_column_int(st, at++);
 	c->shape.has_new_kv = 1; /* workloads always have them */
+	c->shape.kv_layout = layout_kv(layout_of(c->layout));
 	const void *samples = sqlite3_column_blob(st, at);
 	unpack_samples(c, samples, sqlite3_column_bytes(st, at));
 }

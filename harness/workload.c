@@ -184,26 +184,32 @@ static void set_kv_strides(attune_tensors *t, const attune_shape *s, enum layout
 	const int64_t head = s->head_size, heads = s->num_kv_heads, slots = s->page_size;
 	t->k_page_stride = t->v_page_stride = slots * heads * head;
 	t->k_slot_stride = t->v_slot_stride = layout == LAYOUT_HND ? head : heads * head;
-	t->k_head_stride = t->v_head_stride = layout == LAYOUT_HND ? slots * head : head;
+	t->k_head_stride = t->v_head_stride = layout == LAYOUT_NHD ? head : slots * head;
+	if (layout == LAYOUT_CLASSIC)
+		t->k_slot_stride = t->v_slot_stride = 0; /* has none */
 }
 
-/* Rows of one page to `to`; those of slots from `live` on are NaN. */
-static void write_page(const struct workload *w, char *to, unsigned long long stream, int page,
-		       int live)
+static void forget_row(const struct workload *w, char *to, int which, int slot, int head)
 {
 	const attune_shape *s = &w->scenario->shape;
-	const size_t head = (size_t)s->head_size, size = (size_t)dtype_bytes(s->kv_dtype);
-	const int rows = s->page_size * s->num_kv_heads;
-	for (int r = 0; r < rows; r++, to += head * size) {
-		const int slot =
-		    w->scenario->layout == LAYOUT_HND ? r % s->page_size : r / s->num_kv_heads;
-		const size_t first = ((size_t)page * (size_t)rows + (size_t)r) * head;
-		if (slot < live)
-			write_values(to, stream, first, head, s->kv_dtype);
-		else
-			for (size_t d = 0; d < head; d++)
-				memcpy(to + d * size, &nans[s->kv_dtype], size);
-	}
+	const size_t size = (size_t)dtype_bytes(s->kv_dtype);
+	struct attune_args a;
+	args_from_tensors(&a, s, &w->tensors, 0);
+	const struct kv_place at = kv_place(&a, s, which == V, 0, slot, head);
+	for (int d = 0; d < s->head_size; d++)
+		memcpy(to + (size_t)(at.first + d / at.run * at.step + d % at.run) * size,
+		       &nans[s->kv_dtype], size);
+}
+
+/* One page to `to`; slots from `live` on are NaN. */
+static void write_page(const struct workload *w, char *to, int which, int page, int live)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t n = page_elements(s);
+	write_values(to, which == K ? k_stream() : v_stream(), (size_t)page * n, n, s->kv_dtype);
+	for (int slot = live; slot < s->page_size; slot++)
+		for (int head = 0; head < s->num_kv_heads; head++)
+			forget_row(w, to, which, slot, head);
 }
 
 static enum attune_status write_pages(struct workload *w, int which, const int *live)
@@ -219,8 +225,7 @@ static enum attune_status write_pages(struct workload *w, int which, const int *
 	for (int page = 0; !status && page < pages; page += step) {
 		const int n = pages - page < step ? pages - page : step;
 		for (int i = 0; i < n; i++)
-			write_page(w, staging + (size_t)i * bytes,
-				   which == K ? k_stream() : v_stream(), page + i, live[page + i]);
+			write_page(w, staging + (size_t)i * bytes, which, page + i, live[page + i]);
 		status = put(w, which, (size_t)page * bytes, staging, (size_t)n * bytes);
 	}
 	free(staging);

@@ -8,7 +8,8 @@
  *
  *   q, out        [num_tokens][num_query_heads][head_size]    by token, head
  *   k_cache, v_c. [num_pages][page_size][num_kv_heads][head_size], any order
- *                 of the first three through page/slot/head strides
+ *                 of the first three through page/slot/head strides; or the
+ *                 classic layout of attune.h
  *   k_new, v_new  [num_tokens][num_kv_heads][head_size]       by token, head
  *   block_table   [num_seqs][block_table_stride]   logical -> physical page
  *   query_start   [num_seqs + 1]                   running sum of query lengths

@@ -144,6 +144,8 @@ static enum attune_status add_defaults(attune_op *op)
 	for (const char *const *name = attune_fallbacks; !status && *name; name++) {
 		const struct kernel *k = kernel_find(backend, *name);
 		struct config c;
+		if (!k)
+			continue;
 		config_default(&c, k->space);
 		status = add_ready(op, k, &c);
 	}
@@ -208,10 +210,12 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	if (!status)
 		status = add_helpers(op);
 	if (!status && !any_ready(op))
-		status = fail(ATTUNE_UNSUPPORTED,
-			      "no kernel for head size %d, %s queries and %s cache on %s",
-			      shape->head_size, dtype_name(shape->dtype),
-			      dtype_name(shape->kv_dtype), ctx->name);
+		status =
+		    fail(ATTUNE_UNSUPPORTED,
+			 "no kernel for head size %d, %s queries and %s cache%s on %s",
+			 shape->head_size, dtype_name(shape->dtype), dtype_name(shape->kv_dtype),
+			 shape->kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "",
+			 ctx->name);
 	if (status) {
 		attune_release(op);
 		return status;

@@ -40,6 +40,16 @@ enum attune_status {
 
 enum attune_dtype { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16 };
 
+/* How K and V of one page and KV head lie. Pages and heads are found by
+ * k_page_stride, k_head_stride, v_page_stride and v_head_stride in both.
+ *
+ *   STRIDED  K, V [page_size][head_size]: slots by k_slot_stride, v_slot_stride
+ *   CLASSIC  K    [head_size / x][page_size][x], x = 16 bytes / element
+ *            V    [head_size][page_size]
+ *            as vLLM's first kernels have them: 16 bytes of neighbouring keys
+ *            lie side by side. Slot strides are not read. */
+enum attune_kv_layout { ATTUNE_KV_STRIDED, ATTUNE_KV_CLASSIC };
+
 typedef struct attune_context attune_context;
 typedef struct attune_op attune_op;
 
@@ -60,6 +70,7 @@ typedef struct attune_shape {
 	/* tensors.k_new and v_new will be given: K and V of this step's tokens, as they
 	 * leave the projection, a second time. The cache holds them too. */
 	int has_new_kv;
+	enum attune_kv_layout kv_layout;
 } attune_shape;
 
 /* One step, on the host. query_start has num_seqs + 1 entries from 0 up. */
@@ -109,6 +120,7 @@ typedef struct attune_part {
 	int min_query, max_query;    /* of these, the query lengths computed */
 	int resolved;                /* the op's own: what its choice means for this batch */
 	int64_t range_tokens;        /* query tokens from seq_begin to the last of them */
+	int64_t max_seq;             /* keys that the longest of them reads */
 	size_t workspace;            /* bytes of partials */
 	attune_span prefill, decode; /* where its sequences of either kind lie */
 } attune_part;

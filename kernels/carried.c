@@ -9,4 +9,4 @@ const struct carried_shape attune_carried_shapes[] = {
 	{ 256, ATTUNE_F16 },  { 256, ATTUNE_F32 },  { 0, ATTUNE_F32 },
 };
 
-const char *const attune_fallbacks[] = { "qblock", "segmented", NULL };
+const char *const attune_fallbacks[] = { "qblock", "classic_v1", "classic_v2", "segmented", NULL };

@@ -42,10 +42,9 @@ int kernel_takes(const struct kernel *k, const struct config *c, enum helper hel
 {
 	if (helper == HELPER_SCHEDULE)
 		return k->space->is_scheduled;
-	for (int i = 0; i < k->space->num_axes; i++)
-		if (!strcmp(k->space->axis[i].name, "SEGMENTS"))
-			return !c || c->v[i] != 1;
-	return 0;
+	if (!k->space->reduces)
+		return 0;
+	return !c || config_value(c, k->space, "SEGMENTS", 0) != 1;
 }
 
 long long geometry_items(const struct geometry *g)

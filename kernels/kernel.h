@@ -104,6 +104,9 @@ struct part {
 	attune_span prefill, decode;
 };
 
+/* Of a kernel that reads no K and V itself. */
+enum { KV_LAYOUT_ANY = -1 };
+
 struct space {
 	const struct axis *axis;
 	int num_axes;
@@ -124,6 +127,8 @@ struct space {
 	/* Runs batches that have both parts, in one launch, and nothing else. */
 	int is_fused;
 	int is_scheduled; /* goes through a list of Q blocks: schedule.h */
+	int kv_layout; /* an enum attune_kv_layout, or KV_LAYOUT_ANY */
+	int reduces;   /* a reduction may follow */
 };
 
 struct kernel {
@@ -248,6 +253,14 @@ struct kv_source {
 	const void *more;
 	double *mass; /* [head_size], or NULL: out with |v| for v, the scale of rounding */
 };
+/* Where an element of K or V lies: element d of (page, slot, kv_head) at
+ * first + d / run * step + d % run. */
+struct kv_place {
+	long long first;
+	int run, step;
+};
+struct kv_place kv_place(const struct attune_args *, const attune_shape *, int is_v, int page,
+			 int slot, int kv_head);
 void reference_row_from(const struct kv_source *, int seq, int token, int head, double *out);
 double value_of(enum attune_dtype, const void *array, long long index);
 /* Rounded to nearest, ties to even; keeps NaN and infinities. */

@@ -69,17 +69,24 @@ static int stands_in(const struct kernel *k)
 	return !k->selectable;
 }
 
+/* Page sizes that kernels which compile them in are carried for; others do not care. */
+static const int pages[] = { 16, 8, 32 };
+
 /* The defaults of one kernel for one shape, on all architectures of its backend. */
-static void add_defaults(const struct kernel *k, const struct carried_shape *c)
+static void add_defaults(const struct kernel *k, const struct carried_shape *c, int page_size)
 {
 	const struct device_info any = { .smem_per_block = 96 << 10, .lanes = 32, .units = 1 };
 	const attune_shape shape = { .num_query_heads = 8,
 				     .num_kv_heads = 1,
 				     .head_size = c->head_size,
-				     .page_size = 16,
+				     .page_size = page_size,
 				     .dtype = c->dtype,
 				     .kv_dtype = c->dtype,
-				     .causal = 1 };
+				     .causal = 1,
+				     .kv_layout =
+					 k->space->kv_layout == KV_LAYOUT_ANY
+					     ? ATTUNE_KV_STRIDED
+					     : (enum attune_kv_layout)k->space->kv_layout };
 	struct config config;
 	char flags[MAX_FLAGS];
 	config_default(&config, k->space);
@@ -162,7 +169,8 @@ int main(int argc, char **argv)
 		if (stands_in(k) && (k->backend == BACKEND_CPU || cuda))
 			for (const struct carried_shape *c = attune_carried_shapes; c->head_size;
 			     c++)
-				add_defaults(k, c);
+				for (size_t i = 0; i < COUNT(pages); i++)
+					add_defaults(k, c, pages[i]);
 	for (int i = 0; i < attune_num_selectors; i++)
 		if (cuda || !strcmp(attune_selectors[i].gpu, "cpu"))
 			add_measured(&attune_selectors[i]);

@@ -14,6 +14,10 @@ const char *shape_error(const attune_shape *s)
 		return "page_size must be 1 to 65536";
 	if ((unsigned)s->dtype > ATTUNE_BF16 || (unsigned)s->kv_dtype > ATTUNE_BF16)
 		return "dtype must be F32, F16 or BF16";
+	if ((unsigned)s->kv_layout > ATTUNE_KV_CLASSIC)
+		return "kv_layout must be ATTUNE_KV_STRIDED or ATTUNE_KV_CLASSIC";
+	if (s->kv_layout == ATTUNE_KV_CLASSIC && s->head_size % (16 / dtype_bytes(s->kv_dtype)))
+		return "a head of the classic layout must be a multiple of 16 bytes";
 	if (s->window < 0)
 		return "window must be 0 (none) or more";
 	if (!(s->scale >= 0) || !(s->softcap >= 0))

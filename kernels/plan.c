@@ -175,9 +175,10 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 	if (f.id < 0)
 		f = fallback(op, p);
 	if (f.id < 0)
-		return fail(ATTUNE_UNSUPPORTED,
-			    "no kernel can run queries of %d tokens over %lld keys", p->max_query,
-			    p->f.max_seq);
+		return fail(
+		    ATTUNE_UNSUPPORTED, "no kernel can run queries of %d tokens over %lld keys%s",
+		    p->max_query, p->f.max_seq,
+		    op->shape.kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "");
 	const struct kernel *k = op->ready[f.id].kernel;
 	*out = (attune_part){
 		.choice = f.id,
@@ -189,6 +190,7 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		.range_tokens = p->range_tokens,
 		.prefill = p->prefill,
 		.decode = p->decode,
+		.max_seq = p->f.max_seq,
 		.workspace = part_workspace(k, &f.as, &op->shape, p, &op->ctx->device.info),
 	};
 	plan->num_parts++;
@@ -259,7 +261,8 @@ static const char *tensor_error(const attune_op *op, const attune_tensors *t)
 
 static struct part bounds_of(const attune_part *p)
 {
-	return (struct part){ .seq_begin = p->seq_begin,
+	return (struct part){ .f.max_seq = p->max_seq,
+			      .seq_begin = p->seq_begin,
 			      .seq_count = p->seq_count,
 			      .min_query = p->min_query,
 			      .max_query = p->max_query,
@@ -367,6 +370,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);
 }
 
+enum { LONGEST = 1 << 24 }; /* keys of a sequence, where nobody says */
+
 /* Where the value is worked out: for the one that needs most. */
 static size_t most_partials(const attune_op *op, const struct ready *r, const struct part *p)
 {
@@ -401,7 +406,8 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 {
 	if (!op || !bytes || max_seqs < 0 || max_tokens < 0)
 		return fail(ATTUNE_INVALID, "attune_max_workspace: sizes must be 0 or more");
-	const struct part p = { .seq_count = max_seqs,
+	const struct part p = { .f.max_seq = LONGEST, /* what it may be was not said */
+				.seq_count = max_seqs,
 				.max_query = max_tokens,
 				.range_tokens = max_tokens,
 				.prefill = { 0, max_seqs, 1, max_tokens, max_tokens },

@@ -76,16 +76,26 @@ void value_put(enum attune_dtype type, void *array, long long index, float value
 		((uint16_t *)array)[index] = type == ATTUNE_F16 ? to_f16(value) : to_bf16(value);
 }
 
+struct kv_place kv_place(const struct attune_args *a, const attune_shape *s, int is_v, int page,
+			 int slot, int kv_head)
+{
+	const long long head = is_v ? page * a->v_page_stride + kv_head * a->v_head_stride
+				    : page * a->k_page_stride + kv_head * a->k_head_stride;
+	const int run = is_v ? 1 : 16 / dtype_bytes(s->kv_dtype);
+	if (s->kv_layout == ATTUNE_KV_CLASSIC)
+		return (struct kv_place){ head + slot * run, run, s->page_size * run };
+	return (struct kv_place){ head + slot * (is_v ? a->v_slot_stride : a->k_slot_stride),
+				  s->head_size, 0 };
+}
+
 static void fetch_from_memory(const struct kv_source *source, int is_v, int page, int slot,
 			      int kv_head, double *row)
 {
-	const struct attune_args *a = source->args;
-	const void *cache = is_v ? a->v_cache : a->k_cache;
-	const long long at =
-	    is_v ? page * a->v_page_stride + slot * a->v_slot_stride + kv_head * a->v_head_stride
-		 : page * a->k_page_stride + slot * a->k_slot_stride + kv_head * a->k_head_stride;
+	const void *cache = is_v ? source->args->v_cache : source->args->k_cache;
+	const struct kv_place at = kv_place(source->args, source->shape, is_v, page, slot, kv_head);
 	for (int d = 0; d < source->shape->head_size; d++)
-		row[d] = value_of(source->shape->kv_dtype, cache, at + d);
+		row[d] = value_of(source->shape->kv_dtype, cache,
+				  at.first + d / at.run * at.step + d % at.run);
 }
 
 struct row {

@@ -17,7 +17,9 @@
  *   PASS(n, value)                     to args.option[n]
  *   ITEMS(n)                           what a grid that is not the work's own goes through
  *   SCHEDULED(1)                       reads a list of Q blocks, which is made beforehand
- *   FUSED(1)                           runs batches that have both parts, in one launch */
+ *   FUSED(1)                           runs batches that have both parts, in one launch
+ *   KV_LAYOUT(CLASSIC)                 the layout of K and V that it reads, of attune.h's;
+ *                                      ANY: none; without the word STRIDED */
 #include "device.h"
 #include "schedule.h"
 #include <stdio.h>
@@ -58,6 +60,18 @@ enum {
 #include "each.inc"
 };
 
+#define KV_LAYOUT_CLASSIC ATTUNE_KV_CLASSIC
+#define KV_LAYOUT(which) +KV_LAYOUT_##which
+enum {
+	LAYOUT = ATTUNE_KV_STRIDED
+#include "each.inc"
+};
+
+#define LAYOUT_WHY                                                     \
+	((int)LAYOUT == ATTUNE_KV_CLASSIC                              \
+	     ? "reads the cache in the classic layout, not by strides" \
+	     : "reads the cache by strides, not in the classic layout")
+
 #define NAME_AXIS(axis, ...)              \
 	const int axis = c->v[axis##_at]; \
 	(void)axis;
@@ -71,6 +85,8 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 	(void)c, (void)s, (void)p, (void)d;
 	if (p && FORMULA_AXIS >= 0 && c->v[FORMULA_AXIS] < 0)
 		return "a formula has no value before config_resolve";
+	if ((int)LAYOUT != KV_LAYOUT_ANY && (int)s->kv_layout != (int)LAYOUT)
+		return LAYOUT_WHY;
 #define STATIC NAME_AXIS
 #define OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
@@ -130,9 +146,14 @@ static int given(char *text, size_t size, const attune_shape *s)
 
 #define RULE(legal, why) why,
 #define BATCH_RULE(legal, why) why,
-static const char *const rules[] = {
+static const char *const rules[] = { LAYOUT_WHY,
 #include "each.inc"
-	NULL
+				     NULL };
+
+#define SEGMENTED(n) +1
+enum {
+	REDUCES = 0
+#include "each.inc"
 };
 
 #define FUSED(yes) +yes
@@ -148,6 +169,6 @@ enum {
 };
 
 extern const struct space NAME;
-const struct space NAME = { axes,        NUM_AXES, FORMULA_AXIS, formulas, COUNT(formulas) - 1,
-			    why_illegal, geometry, given,        rules,    IS_FUSED,
-			    IS_SCHEDULED };
+const struct space NAME = { axes,         NUM_AXES, FORMULA_AXIS, formulas, COUNT(formulas) - 1,
+			    why_illegal,  geometry, given,        rules,    IS_FUSED,
+			    IS_SCHEDULED, LAYOUT,   REDUCES };

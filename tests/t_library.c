@@ -189,6 +189,13 @@ static void shapes_that_make_no_sense(void **state)
 	s.head_size = 72; /* sound, but no binary is carried */
 	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_UNSUPPORTED);
 	assert_non_null(strstr(attune_last_error(), "head size 72"));
+	s = shape;
+	s.kv_layout = ATTUNE_KV_CLASSIC; /* on GPUs alone */
+	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_UNSUPPORTED);
+	assert_non_null(strstr(attune_last_error(), "in the classic layout"));
+	s.head_size = 66;
+	assert_int_equal(attune_prepare(ctx, &s, &op), ATTUNE_INVALID);
+	assert_non_null(strstr(attune_last_error(), "a multiple of 16 bytes"));
 	attune_close(ctx);
 }
 

@@ -89,7 +89,8 @@ static const struct row bad_sets[] = {
 	  ONE("\"kv_dtype\": null"), "2:45: kv_dtype is null; it must be \"f32\", \"f16\" or "
 	  "\"bf16\"" },
 	{ "unknown layout",
-	  ONE("\"layout\": \"NHD\""), "2:43: layout is \"NHD\"; it must be \"nhd\" or \"hnd\"" },
+	  ONE("\"layout\": \"NHD\""), "2:43: layout is \"NHD\"; it must be \"nhd\", \"hnd\" or "
+	  "\"classic\"" },
 	{ "unknown split", ONE("\"split\": \"test\""),
 	  "2:42: split is \"test\"; it must be \"train\", \"peers\", \"heldout\", "
 	  "\"heldout_random\", \"heldout_blocked\", \"heldout_offgrid\", "

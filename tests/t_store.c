@@ -262,14 +262,14 @@ static void versions(void **state)
 	assert_int_equal(loud(), 1);
 	struct store *s = store_open(path, 0);
 	assert_non_null(s);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "2;");
-	assert_true(store_query(s, "PRAGMA user_version = 3", NULL, NULL));
+	assert_string_equal(ask(s, "PRAGMA user_version"), "3;");
+	assert_true(store_query(s, "PRAGMA user_version = 4", NULL, NULL));
 	store_close(s);
 	for (int readonly = 0; readonly < 2; readonly++) {
 		quiet();
 		assert_null(store_open(path, readonly));
 		assert_int_equal(loud(), 1);
-		assert_non_null(strstr(said, "version 3"));
+		assert_non_null(strstr(said, "version 4"));
 	}
 }
 
@@ -315,6 +315,45 @@ static void version_1(void **state)
 	s = fresh("new.sqlite");
 	long_text(s, all, schema[1]);
 	assert_string_equal(schema[0], schema[1]);
+	store_close(s);
+}
+
+/* As version 2 left one: reads as it is; written to, it is today's, rows and all. */
+static void version_2(void **state)
+{
+	static const char all[] = "SELECT group_concat(sql, '') FROM (SELECT sql FROM "
+				  "sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name)";
+	static const char rows[] = "SELECT count(*) FROM timings";
+	static const char older[] = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = "
+				    "replace(sql, ', ''CLASSIC''', ''); PRAGMA user_version = 2";
+	(void)state;
+	char schema[2][40000], command[400];
+	struct store *s = fresh("v2.sqlite");
+	struct scenario sc = scenario_of("q1s1k");
+	const char *path = in_folder("v2.sqlite");
+	const long long run = store_begin_run(s, &h200);
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	long_text(s, all, schema[0]);
+	store_close(s);
+	snprintf(command, sizeof command, "sqlite3 %s \"%s\"", path, older);
+	assert_int_equal(system(command), 0);
+
+	sc.layout = LAYOUT_CLASSIC;
+	s = store_open(path, 1);
+	assert_non_null(s);
+	assert_string_equal(ask(s, rows), "1;");
+	assert_string_equal(ask(s, "PRAGMA user_version"), "2;");
+	store_close(s);
+	s = store_open(path, 0);
+	assert_non_null(s);
+	assert_string_equal(ask(s, "PRAGMA user_version"), "3;");
+	assert_string_equal(ask(s, rows), "1;");
+	assert_int_equal(store_scenario(s, &sc), 1);
+	assert_string_equal(ask(s, "SELECT count(*) FROM scenario WHERE layout = 'CLASSIC'"), "1;");
+	assert_string_equal(ask(s, "PRAGMA integrity_check"), "ok;");
+	long_text(s, all, schema[1]);
+	assert_string_equal(schema[0], schema[1]);
+	scenario_done(&sc);
 	store_close(s);
 }
 
@@ -412,7 +451,8 @@ int main(void)
 		cmocka_unit_test(plans),           cmocka_unit_test(newest_wins),
 		cmocka_unit_test(labels),          cmocka_unit_test(versions),
 		cmocka_unit_test(not_ours),        cmocka_unit_test(version_1),
-		cmocka_unit_test(passes),          cmocka_unit_test(noise),
+		cmocka_unit_test(version_2),       cmocka_unit_test(passes),
+		cmocka_unit_test(noise),
 	};
 	size_t n = 12;
 	for (size_t i = 0; i < COUNT(bad_rows); i++)

@@ -277,13 +277,21 @@ static void a_seed_means_the_same_bytes(void **state)
 	}
 }
 
-static const void *kv_at(const struct workload *w, int is_v, int page, int slot, int head)
+/* Spelled out, not by kv_place: shapes of attune.h, with pages and heads in a row. */
+static double kv_at(const struct workload *w, int is_v, int page, int slot, int head, int d)
 {
 	const attune_tensors *t = &w->tensors;
-	const long long at =
-	    page * t->k_page_stride + slot * t->k_slot_stride + head * t->k_head_stride;
-	return (const char *)(is_v ? t->v_cache : t->k_cache) +
-	       at * dtype_bytes(w->scenario->shape.kv_dtype);
+	const attune_shape *s = &w->scenario->shape;
+	const int x = 16 / dtype_bytes(s->kv_dtype), slots = s->page_size, size = s->head_size;
+	long long at = page * t->k_page_stride + slot * t->k_slot_stride + head * t->k_head_stride;
+	if (s->kv_layout == ATTUNE_KV_CLASSIC) {
+		const long long k = (d / x * slots + slot) * x + d % x;
+		at = (page * s->num_kv_heads + head) * slots * size;
+		at += is_v ? d * slots + slot : k;
+	} else {
+		at += d;
+	}
+	return value_of(s->kv_dtype, is_v ? t->v_cache : t->k_cache, at);
 }
 
 /* Slots of each page that hold tokens, from set 0's table. */
@@ -296,12 +304,13 @@ static void count_live(const struct workload *w, int *live)
 			live[w->host_table[i * w->tensors.block_table_stride + key / page_size]]++;
 }
 
+static const enum layout layouts[] = { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
+
 static void nan_where_there_is_no_token(void **state)
 {
-	static const enum layout layouts[] = { LAYOUT_NHD, LAYOUT_HND };
 	static const enum attune_dtype types[] = { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16 };
 	(void)state;
-	for (int c = 0; c < 6; c++) {
+	for (int c = 0; c < 9; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;
@@ -309,15 +318,14 @@ static void nan_where_there_is_no_token(void **state)
 		shape.kv_dtype = types[c % 3];
 		scenario_make(&s, &shape, "q1s30_q5s40_q1s1_q0s9_q9s3");
 		s.layout = layouts[c / 3];
+		s.shape.kv_layout = layout_kv(s.layout);
 		make(&w, NULL, &s, WORKLOAD_CHECK, 0);
 		count_live(&w, live);
 		for (int page = 0; page < w.pages_per_set + w.spare_pages; page++)
 			for (int at = 0; at < 8 * 2 * 16; at++) {
 				const int slot = at / 16 % 8, head = at / 16 / 8;
 				for (int is_v = 0; is_v < 2; is_v++) {
-					const double x =
-					    value_of(types[c % 3],
-						     kv_at(&w, is_v, page, slot, head), at % 16);
+					const double x = kv_at(&w, is_v, page, slot, head, at % 16);
 					nans += isnan(x);
 					assert_int_equal(isnan(x) != 0, slot >= live[page]);
 				}
@@ -383,7 +391,7 @@ static void expectations_are_of_what_is_in_memory(void **state)
 {
 	struct pool *pool = NULL;
 	(void)state;
-	for (int c = 0; c < 8; c++) {
+	for (int c = 0; c < 12; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;
@@ -392,9 +400,10 @@ static void expectations_are_of_what_is_in_memory(void **state)
 		shape.kv_dtype = c % 3;
 		shape.window = c & 1 ? 33 : 0;
 		shape.has_sinks = shape.has_alibi = c > 4;
+		shape.kv_layout = layout_kv(layouts[c / 4]);
 		scenario_make(&s, &shape, "q1s130_q5s40_q0_q70");
-		s.layout = c & 2 ? LAYOUT_HND : LAYOUT_NHD;
-		make(&w, &pool, &s, c & 4 ? WORKLOAD_TIMED : WORKLOAD_CHECK, 0);
+		s.layout = layouts[c / 4];
+		make(&w, &pool, &s, c & 2 ? WORKLOAD_TIMED : WORKLOAD_CHECK, 0);
 		args_from_tensors(&args, &shape, &w.tensors, 4);
 		struct expected *e = expected_make(&w, 60);
 		assert_non_null(e);

@@ -67,7 +67,7 @@ int measured_make(struct measured *out, const struct data *d, const char *model,
 	out->batch = b;
 	out->model = strdup(model);
 	out->batch_text = strdup(text);
-	out->layout = strdup("nhd");
+	out->layout = strdup(shape->kv_layout == ATTUNE_KV_CLASSIC ? "classic" : "nhd");
 	out->set = strdup("asked");
 	out->split = strdup("train");
 	out->seed = 1;
@@ -89,7 +89,7 @@ void scenario_again(struct scenario *out, const struct measured *m)
 	*out = (struct scenario){ .batch_text = m->batch_text,
 				  .batch = m->batch,
 				  .shape = m->shape,
-				  .layout = strcasecmp(m->layout, "hnd") ? LAYOUT_NHD : LAYOUT_HND,
+				  .layout = layout_of(m->layout),
 				  .weight = m->weight,
 				  .seed = m->seed };
 	snprintf(out->model, sizeof out->model, "%s", m->model);

@@ -271,8 +271,8 @@ static void print_entry(const struct pair *p, const struct measured *m, const ch
 		printf(", \"dtype\": \"%s\"", dtypes[m->shape.dtype]);
 	if (m->shape.kv_dtype != m->shape.dtype)
 		printf(", \"kv_dtype\": \"%s\"", dtypes[m->shape.kv_dtype]);
-	if (!strcasecmp(m->layout, "hnd"))
-		fputs(", \"layout\": \"hnd\"", stdout);
+	if (layout_of(m->layout) != LAYOUT_NHD)
+		printf(", \"layout\": \"%s\"", layout_names[layout_of(m->layout)]);
 	printf(",\n\t\t \"batch\": \"%s\"}", batch);
 }
 
