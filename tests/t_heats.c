@@ -43,11 +43,12 @@ static int count_legal(const struct kernel *k, const attune_shape *s, const stru
 	return n;
 }
 
-static void expect_sound(const struct candidates *list, const struct device_info *d)
+static void expect_sound(const struct candidates *list, const attune_shape *s,
+			 const struct device_info *d)
 {
 	for (int i = 0; i < list->n; i++) {
 		const struct choice *c = &list->v[i].choice;
-		assert_null(c->kernel->space->why_illegal(&c->config, &llama, NULL, d));
+		assert_null(c->kernel->space->why_illegal(&c->config, s, NULL, d));
 		for (int j = 0; j < i; j++)
 			assert_true(
 			    c->kernel != list->v[j].choice.kernel ||
@@ -75,20 +76,22 @@ static void presets_grow(void **state)
 	(void)state;
 	for (const struct kernel *k = attune_kernels; k->name; k++) {
 		const struct device_info *d = k->backend == BACKEND_GPU ? &gpu : &cpu;
+		attune_shape s = llama;
 		int last = 0;
 		if (!k->selectable || !count_legal(k, &llama, d)) /* for another cache */
 			continue;
+		s.kv_layout = (enum attune_kv_layout)k->space->kv_layout;
 		for (enum preset p = 0; p < NUM_PRESETS; p++) {
 			struct candidates list = { 0 };
-			assert_true(candidates_add(&list, k, &llama, d, p, 1));
-			expect_sound(&list, d);
+			assert_true(candidates_add(&list, k, &s, d, p, 1));
+			expect_sound(&list, &s, d);
 			assert_true(list.n >= last);
 			assert_int_equal(list.v[0].origin, FROM_DEFAULT);
 			last = list.n;
 			if (p == PRESET_SMOKE)
 				assert_true(list.n <= 4);
 			if (p == PRESET_FULL)
-				assert_int_equal(count_plain(&list), count_legal(k, &llama, d));
+				assert_int_equal(count_plain(&list), count_legal(k, &s, d));
 			free(list.v);
 		}
 	}
