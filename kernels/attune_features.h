@@ -8,6 +8,7 @@
 #else
 #define ATTUNE_SELECT static inline
 #endif
+#define BOTH_SIDES ATTUNE_SELECT /* what the host and kernels work out by the same lines */
 
 /* Every member a long long, in the order of features.def. */
 struct attune_features {

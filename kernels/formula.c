@@ -6,45 +6,27 @@ int config_is_formula(const struct config *c, const struct space *s)
 	return s->formula_axis >= 0 && c->v[s->formula_axis] < 0;
 }
 
-/* What an estimate is made of, the same for all values. */
-struct load {
-	long long blocks, at_once, mean, longest;
-};
-
-static long long estimate(const struct formula *f, const struct load *l, long long v)
-{
-	const long long waves = (l->blocks * v + l->at_once - 1) / l->at_once;
-	return waves * (l->mean / v + f->start) + (l->longest - l->mean) / v +
-	       (v > 1 ? f->launch : 0) + f->merge * v;
-}
-
 /* Blocks that share a unit's shared memory, of which CUDA keeps RESERVED for itself
  * beside each; registers may bind earlier, but of them the host knows nothing. */
-static int resident(const struct geometry *g, const struct device_info *d)
+int blocks_resident(const struct geometry *g, const struct device_info *d)
 {
 	enum { RESERVED = 1024 };
 	const int n = g->smem ? d->smem_per_unit / ((int)g->smem + RESERVED) : 1;
 	return n > 1 ? n : 1;
 }
 
-static struct load load_of(struct config c, const struct formula *formula, const struct space *s,
+/* Blocks of the launch at one segment, and how many of them run at a time. */
+static long long blocks_of(struct config c, const struct formula *formula, const struct space *s,
 			   const attune_shape *shape, const struct part *p,
-			   const struct device_info *d)
+			   const struct device_info *d, long long *at_once)
 {
-	const struct attune_features *f = &p->f;
 	struct geometry g;
 	c.v[s->formula_axis] = 1;
 	s->geometry(&c, shape, p, d, &g);
-	struct load l = { .blocks = geometry_items(&g) / g.segments,
-			  .at_once = g.items
-					 ? (long long)g.x * g.y * g.z
-					 : (long long)d->units *
-					       (formula->slots ? formula->slots : resident(&g, d)),
-			  .mean = f->mean_seq,
-			  .longest = f->max_seq };
-	if (f->keys_per_query < l.mean)
-		l.mean = f->keys_per_query;
-	return l;
+	*at_once = g.items ? (long long)g.x * g.y * g.z
+			   : (long long)d->units *
+				 (formula->slots ? formula->slots : blocks_resident(&g, d));
+	return geometry_items(&g) / g.segments;
 }
 
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *k,
@@ -58,7 +40,8 @@ const char *config_resolve(struct config *out, const struct config *c, const str
 		return s->why_illegal(c, shape, p, d);
 	const struct axis *a = &s->axis[s->formula_axis];
 	const struct formula *f = &s->formulas[-1 - c->v[s->formula_axis]];
-	const struct load l = load_of(*c, f, s, shape, p, d);
+	long long at_once;
+	const long long blocks = blocks_of(*c, f, s, shape, p, d, &at_once);
 	struct config at = *c;
 	long long least = -1;
 	for (int i = 0; i < a->num_values; i++) {
@@ -66,7 +49,7 @@ const char *config_resolve(struct config *out, const struct config *c, const str
 		why = s->why_illegal(&at, shape, p, d);
 		if (why && !first_why)
 			first_why = why;
-		const long long cost = estimate(f, &l, a->values[i]);
+		const long long cost = formula_estimate(f, &p->f, blocks, at_once, a->values[i]);
 		if (!why && (least < 0 || cost < least)) {
 			least = cost;
 			*out = at;

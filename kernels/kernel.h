@@ -15,7 +15,7 @@
 
 #include "args.h"
 #include "attune.h"
-#include "attune_features.h"
+#include "price.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -23,13 +23,6 @@ enum { MAX_AXES = 12, MAX_FLAGS = 320, MAX_CHOICE_TEXT = 192, FORMULA_TEXT = 64 
 enum { MAX_PART_TEXT = MAX_CHOICE_TEXT + 32 }; /* a choice with its kernel's name */
 
 enum backend { BACKEND_CPU, BACKEND_GPU };
-
-/* A query of at most this many tokens belongs to the decode part: one token,
- * or a few speculative ones. */
-enum { DECODE_MAX_QUERY = 8 };
-
-/* Partials of a segmented launch never take more than this. */
-enum { MAX_PARTIAL_BYTES = 256 << 20 };
 
 struct device_info;
 
@@ -48,38 +41,6 @@ struct config {
 	int v[MAX_AXES];
 };
 
-/* Works out how many segments a batch is to be cut into. In keys, the estimate of
- * v segments is
- *
- *   ceil(blocks v / (units slots)) (mean / v + start)    waves, each as long as a block
- *   + (longest - mean) / v                               the last block to finish
- *   + (v > 1 ? launch : 0) + merge v                     the reduction
- *
- * blocks: of the launch at one segment; mean: the lesser of mean_seq and
- * keys_per_query; longest: max_seq. All divisions but the first round down. */
-struct formula {
-	int slots;  /* blocks that a unit runs at a time; 0: what its shared memory holds */
-	int start;  /* what a block costs before its first key */
-	int launch; /* what a reduction costs at all */
-	int merge;  /* what it costs for each segment */
-};
-
-/* What a choice takes, as a sum of prices times amounts: price.c has what they are. */
-enum price_term {
-#define TERM(name, bits, amount) PRICE_##name,
-#include "price_terms.def"
-#undef TERM
-	NUM_PRICE_TERMS
-};
-enum { MAX_PRICE_KEYS = 1 << 16, MAX_PRICE_SLOTS = 1 << 10 }; /* else products overflow */
-struct price {
-	int rows, tile; /* of a Q block, of a step along the keys; to MAX_PRICE_KEYS */
-	int slots;      /* blocks that a unit runs at a time, to MAX_PRICE_SLOTS */
-	int start;      /* keys that a block's beginning and end are worth, to MAX_PRICE_KEYS */
-	/* femtoseconds of one, 0 to price_limits */
-	long long fs[NUM_PRICE_TERMS];
-};
-
 struct geometry {
 	unsigned x, y, z; /* grid of blocks; on the CPU, of cells */
 	unsigned threads; /* of a block; 1 on the CPU */
@@ -91,17 +52,6 @@ struct geometry {
 	size_t partials; /* rows of them that no reduction follows on */
 	int option[4];   /* for args.option */
 	long long items; /* blocks of work that the grid goes through; 0: one a block */
-};
-
-/* The part of a batch that one launch computes. `f` holds its features. */
-struct part {
-	struct attune_features f;
-	int seq_begin, seq_count, min_query, max_query;
-	/* query_start[seq_begin + seq_count] - query_start[seq_begin]: also
-	 * tokens of sequences in between that are not of this part */
-	long long range_tokens;
-	/* The same of its prefill and of its decode sequences; seq_count 0: it has none. */
-	attune_span prefill, decode;
 };
 
 /* Of a kernel that reads no K and V itself. */
@@ -179,14 +129,14 @@ int space_spares(const struct space *);
 int parts_text(char *text, size_t size, const char *prefill, const char *decode, enum attune_how);
 int parts_parse(const char *text, char part[2][MAX_PART_TEXT], enum attune_how *);
 int config_is_formula(const struct config *, const struct space *);
+/* Blocks of this geometry that a unit runs at a time, as far as shared memory tells. */
+int blocks_resident(const struct geometry *, const struct device_info *);
 /* The concrete point that c means for this part: of the axis's values that are
  * legal there the one with the least estimate, of equals the smallest; c itself
  * where it has no formula. NULL, else the reason why no value is legal. */
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
-/* price.c: what the part is expected to take with its keys in `segments`, in fs. */
-long long price_estimate(const struct price *, const struct attune_features *, int segments);
-/* Whether one launch is to be preferred by estimates, each -1 where there is none: it must
+/* price.c, beside price.h: whether one launch is to be preferred by estimates, each -1 where there is none: it must
  * promise a tenth, for that is how far off they are of whole batches. */
 int price_joins(long long whole, long long prefill, long long decode);
 /* How much there is of each term. */
@@ -215,17 +165,13 @@ int dtype_bytes(enum attune_dtype);
 /* Hash over all .def tables: a header made from others is stale. */
 unsigned long long kernels_hash(void);
 
-/* part.c: batches, parts and features */
-enum phase { PHASE_ALL, PHASE_PREFILL, PHASE_DECODE };
+/* part.c: batches, parts and features, beside part.h */
+void part_shape_of(struct part_shape *, const attune_shape *, const struct device_info *);
 /* 0 when no sequence of the batch is in the phase (sequences of query length
  * 0 are in none). */
 int part_make(struct part *, enum phase, const attune_shape *, const attune_batch *,
 	      const struct device_info *);
-/* Q blocks of block_q tokens as the kernels number them: sequence i of the part
- * starts at block (query_start[i] - query_start[seq_begin]) / block_q + i, which
- * leaves room for every sequence's last, partial block without a prefix sum.
- * When no query is longer than block_q: one block a sequence. */
-long long part_q_blocks(const struct part *, int block_q);
+/* Q blocks of one phase of a part, as part_q_blocks counts them. */
 long long span_q_blocks(const attune_span *, int block_q);
 /* Rows of partials at one segment: of each query token, and as many for every query as the
  * longest has, and query head. */
