@@ -1,15 +1,18 @@
 /* heuristics.c - what heuristics say of a batch. Compiles every
  * generated/attune_<gpu>.h into one table. The Makefile writes heuristics.inc:
- * HEURISTIC(gpu, GPU) for each header that it finds, after including them all. */
+ * HEURISTIC(gpu, GPU) for each header that it finds, after including them all; and
+ * trees.inc, their trees as nodes. */
 #include "heuristics.h"
 #include <string.h>
 
 #define HEADERS
 #include "heuristics.inc"
 #undef HEADERS
+#include "trees.inc"
 
 #define ROW(id, kernel, text) { #kernel, text },
 #define BINARY_ROW(kernel, flags) { #kernel, flags },
+#define NODE_ROW(feature, above, value) { feature, above, value },
 #define OF_prefill DECIDE_PREFILL
 #define OF_decode DECIDE_DECODE
 #define OF_join DECIDE_JOIN
@@ -20,6 +23,7 @@
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };     \
 	static const struct selector_price gpu##_prices[] = { ATTUNE_##GPU##_PRICES(PRICE_ROW){ \
 	    .id = -1 } };                                                                       \
+	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };   \
 	static const struct selector_row gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(BINARY_ROW) };
 #include "heuristics.inc"
 #undef HEURISTIC
@@ -43,6 +47,10 @@ const struct selector attune_selectors[] = {
 	  .num_choices = COUNT(name##_choices),                                                \
 	  .num_binaries = COUNT(name##_binaries),                                              \
 	  .num_prices = COUNT(name##_prices) - 1,                                              \
+	  .nodes = name##_nodes,                                                               \
+	  .num_nodes = COUNT(name##_nodes),                                                    \
+	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,                 \
+		    ATTUNE_##NAME##_ROOT_join, ATTUNE_##NAME##_ROOT_overlap },                 \
 	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                                \
 	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_join, \
 			attune_##name##_overlap } },
@@ -70,14 +78,8 @@ const struct selector *selector_for(const struct device_info *d)
 
 int selector_says(const struct selector *h, enum decision decision, const struct attune_features *f)
 {
-	const long long *feature = (const long long *)f;
-	const struct selector_node *n;
-	if (h->compiled[decision])
-		return h->compiled[decision](f);
-	n = &h->nodes[h->root[decision]];
-	while (n->feature >= 0)
-		n = feature[n->feature] <= n->value ? n + 1 : &h->nodes[n->above];
-	return (int)n->value;
+	return h->compiled[decision] ? h->compiled[decision](f)
+				     : tree_says(h->nodes, h->root[decision], f);
 }
 
 /* The head size whose prices stand for that one; 0: the decision has none. */

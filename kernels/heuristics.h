@@ -4,8 +4,9 @@
 #define ATTUNE_HEURISTICS_H
 
 #include "device.h"
+#include "tree.h"
 
-/* One tree each. Prefill and decode answer with the id of a choice or with one of
+/* One tree each (tree.h). Prefill and decode answer with the id of a choice or with one of
  * enum says, the join with 0: one launch over the whole batch by the prefill choice;
  * 1: the prefill part, then the decode part. Where the join keeps parts apart, overlap
  * answers how they share the device: SAYS_SERIAL, SAYS_STREAMS, or the id of a choice:
@@ -15,14 +16,6 @@
  *                      the decode part as it is, on two streams
  *
  * What may not run, or is not at hand, gives way to serial. */
-enum says {
-	SAYS_DEFAULTS = -1,
-	SAYS_SERIAL = -1,  /* of the overlap */
-	SAYS_STREAMS = -3, /* of the overlap: both parts as they are, on two streams */
-	/* Of the choices that have a price for that decision; of the join, one launch where
-	 * price_joins prefers the cheapest for the whole batch to both parts. */
-	SAYS_CHEAPEST = -2
-};
 enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, DECIDE_OVERLAP, NUM_DECISIONS };
 enum { NUM_PRICED = DECIDE_OVERLAP /* decisions that may have prices */ };
 extern const char *const decision_names[NUM_DECISIONS];
@@ -43,14 +36,6 @@ struct selector_price {
 	struct price price;
 };
 
-/* A tree as data: its nodes in preorder, so that what lies below a threshold or at
- * it is the next node. */
-struct selector_node {
-	int feature; /* -1: a leaf, whose answer is `value` */
-	int above;   /* node of the features above the threshold */
-	long long value;
-};
-
 struct selector {
 	const char *gpu, *arch;
 	unsigned long long kernels_hash;
@@ -58,10 +43,11 @@ struct selector {
 	const struct selector_price *prices;
 	int num_choices, num_binaries, num_prices;
 	int overlaps; /* some leaf of that tree says other than serial */
-	/* A tree is a function, or where that is NULL the nodes from its root on. */
+	/* A tree is the nodes from its root on; where it was compiled, that function too. */
 	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
 	int root[NUM_DECISIONS];
 	const struct selector_node *nodes;
+	int num_nodes;
 };
 
 extern const struct selector attune_selectors[];

@@ -410,7 +410,9 @@ static enum attune_status parse(struct override *o, const char *path, size_t siz
 	o->selector.choices = o->choices;
 	o->selector.prices = o->prices;
 	o->selector.nodes = o->nodes;
-	return read_all(&r) ? ATTUNE_OK : ATTUNE_INVALID;
+	const int all = read_all(&r);
+	o->selector.num_nodes = o->num_nodes;
+	return all ? ATTUNE_OK : ATTUNE_INVALID;
 }
 
 enum attune_status override_open(struct override **out, const char *path,

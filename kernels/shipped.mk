@@ -1,6 +1,6 @@
 # shipped.mk - the binaries that libattune carries, included by the Makefile.
 #
-#   generated/attune_<gpu>.h -> heuristics.inc -> list_shipped
+#   generated/attune_<gpu>.h -> heuristics.inc, trees.inc -> list_shipped
 #     list_shipped --make  -> shipped.mk:  one rule a binary (the two below)
 #     list_shipped --table -> shipped.inc: the table that names them
 #
@@ -11,8 +11,9 @@ headers     := $(sort $(wildcard $(GENERATED)/attune_*.h))
 gpus        := $(headers:$(GENERATED)/attune_%.h=%)
 upper        = $(shell echo $(1) | tr a-z A-Z)
 list_flags  := $(if $(NVCC),,--no-cuda) $(if $(filter skip,$(STALE)),--skip-stale)
-list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o carried.o cpu_flags.o) $(spaces)
-gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) kernels/args.h kernels/schedule.h
+list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o recorded.o carried.o cpu_flags.o) $(spaces)
+gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/,args.h schedule.h recorded.h \
+	price.h price_terms.def part.h tree.h attune_features.h features.def)
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
 
 # Files whose content depends on settings, not only on files: rewritten when it
@@ -27,7 +28,9 @@ endef
 $(B)/heuristics.inc: FORCE | $(B)/has_library
 	$(file >$@.new,$(heuristics_text))
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/kernels/heuristics.o: $(B)/heuristics.inc
+$(B)/trees.inc: kernels/trees.awk $(headers) $(B)/heuristics.inc
+	@awk -f kernels/trees.awk $(headers) </dev/null >$@
+$(B)/kernels/heuristics.o: $(B)/heuristics.inc $(B)/trees.inc
 
 $(B)/list_shipped: $(list_objs)
 	$(call say,LD,$@)

@@ -1,6 +1,6 @@
 /* t_heuristics.c - the committed headers, as compiled into the library, against their
  * text and the committed databases: both say the same for every scenario, and what they
- * pick was measured. */
+ * pick was measured; and their trees as nodes say what the functions say. */
 #include "../kernels/heuristics.h"
 #include "../tuner/tuner.h"
 #include <math.h>
@@ -36,6 +36,27 @@ static void same_prices(const struct forest *f, const struct selector *h)
 		assert_int_equal(a->id, b->id);
 		assert_int_equal(a->head_size, b->head_size);
 		assert_memory_equal(&a->price, &b->price, sizeof a->price);
+	}
+}
+
+/* What kernels walk against the function, on features around and far from all thresholds. */
+static void nodes_say_the_same(const struct selector *h)
+{
+	unsigned long long seed = 5;
+	for (int round = 0; round < 20000; round++) {
+		long long f[ATTUNE_NUM_FEATURES];
+		for (int i = 0; i < ATTUNE_NUM_FEATURES; i++) {
+			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+			const struct selector_node *n =
+			    &h->nodes[(seed >> 33) % (unsigned)h->num_nodes];
+			f[i] = n->value + (long long)(seed >> 60) % 3 - 1;
+			if (seed >> 40 & 1)
+				f[i] = 1ll << (seed >> 50) % 30;
+		}
+		for (int t = 0; t < NUM_DECISIONS; t++) {
+			const struct attune_features *x = (const struct attune_features *)f;
+			assert_int_equal(tree_says(h->nodes, h->root[t], x), h->compiled[t](x));
+		}
 	}
 }
 
@@ -76,6 +97,7 @@ static void library_says_what_the_database_says(void **state)
 	char db[256], header[256];
 	default_paths(h->gpu, db, header);
 	assert_false(selector_is_stale(h));
+	nodes_say_the_same(h);
 	struct data *d = data_load(db, h->gpu);
 	assert_non_null(d);
 	assert_int_equal(forest_load(&f, header), 1);

@@ -1,0 +1,58 @@
+# trees.awk - the trees of generated headers as data beside the functions, for kernels that
+# walk them: of attune_<gpu>_<decision>() the nodes in preorder, as struct selector_node.
+#
+#   if (f->max_seq <= 4096) {        NODE(ATTUNE_FEATURE_max_seq, 2, 4096)
+#           return 1;                NODE(-1, 0, 1)
+#   } else {
+#           return 0;                NODE(-1, 0, 0)
+#   }
+#
+# A node's second number is where its else begins, the next node what is below or at it.
+
+BEGIN { count = depth = 0 }
+
+function flush_gpu(    i)
+{
+	if (gpu == "")
+		return
+	printf "#define ATTUNE_%s_NODES(NODE)", gpu
+	for (i = 0; i < count; i++)
+		printf " \\\n\tNODE(%s, %d, %s)", feature[i], above[i], value[i]
+	printf "\n"
+	count = depth = 0
+}
+
+function add(of, number)
+{
+	feature[count] = of
+	above[count] = 0
+	value[count++] = number
+}
+
+FNR == 1 {
+	flush_gpu()
+	gpu = FILENAME
+	sub(/.*attune_/, "", gpu)
+	sub(/\.h$/, "", gpu)
+	name = "attune_" gpu "_"
+	gpu = toupper(gpu)
+}
+$1 == "ATTUNE_SELECT" && index($3, name) == 1 {
+	decision = substr($3, length(name) + 1)
+	sub(/\(.*/, "", decision)
+	printf "#define ATTUNE_%s_ROOT_%s %d\n", gpu, decision, count
+	inside = 1
+}
+inside && /^\t+} else/ { above[open[--depth]] = count }
+inside && /if \(f->/ {
+	match($0, /f->[a-z_]* <= -?[0-9]+/)
+	split(substr($0, RSTART + 3, RLENGTH - 3), side, " <= ")
+	open[depth++] = count
+	add("ATTUNE_FEATURE_" side[1], side[2])
+}
+inside && $1 == "return" {
+	sub(/;.*/, "", $2)
+	add(-1, $2)
+}
+/^}/ { inside = 0 }
+END { flush_gpu() }
