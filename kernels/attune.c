@@ -1,5 +1,5 @@
 /* attune.c - the public API: contexts and prepared ops. */
-#include "op.h"
+#include "record.h"
 #include "run.h"
 #include "shipped.h"
 #include <stdio.h>
@@ -209,6 +209,8 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		status = add_defaults(op);
 	if (!status)
 		status = add_helpers(op);
+	if (!status)
+		status = recorder_make(op);
 	if (!status && !any_ready(op))
 		status =
 		    fail(ATTUNE_UNSUPPORTED,
@@ -229,6 +231,7 @@ void attune_release(attune_op *op)
 	if (!op)
 		return;
 	const struct device_ops *ops = op->ctx->device.ops;
+	recorder_free(op);
 	for (int i = 0; i < op->num_ready; i++) {
 		struct code *code = op->ready[i].code;
 		for (int j = i + 1; j < op->num_ready; j++)

@@ -16,8 +16,20 @@
  * prints, exits or aborts. Contexts and ops may be shared by threads after
  * they are made; closing is the caller's to order.
  *
- * attune_plan_batch and attune_run neither allocate nor synchronise. Both may
- * be called during CUDA graph capture; a captured plan stays what it was. */
+ * attune_plan_batch and attune_run neither allocate nor synchronise, and may be
+ * called while a CUDA graph is captured.
+ *
+ * What a graph replays. A plan is made for lengths that the host knows; a graph is
+ * replayed with others, of which only device memory knows. So on a stream that is being
+ * captured attune_run records, in place of the plan's launches, kernels that plan anew
+ * at each replay, from the lengths that tensors.query_start and seq_lens then hold. It
+ * needs the workspace of attune_max_workspace for that. For a step of many layers plan
+ * once:
+ *
+ *   attune_record_plan(op, &bounds, query_start, seq_lens, plan, bytes, stream);
+ *   every layer: attune_record_run(op, &bounds, plan, &tensors, ws, ws_bytes, stream);
+ *
+ * Who replays with the captured lengths and no others sets plan.lengths. */
 #ifndef ATTUNE_H
 #define ATTUNE_H
 
@@ -131,6 +143,12 @@ enum attune_how {
 	ATTUNE_STREAMS     /* side by side on two streams; serial where there is no second one */
 };
 
+/* Of the replays of a graph that attune_run is captured in. */
+enum attune_lengths {
+	ATTUNE_LENGTHS_VARY = 0, /* each plans anew, on the device */
+	ATTUNE_LENGTHS_SAME      /* all run this plan, which would be wrong for other lengths */
+};
+
 /* Plain data: copy it, keep it, compare it. */
 typedef struct attune_plan {
 	int num_parts; /* 0 (nothing to do), 1, or 2: prefill, decode */
@@ -138,6 +156,8 @@ typedef struct attune_plan {
 	enum attune_how how;
 	size_t workspace; /* bytes that attune_run needs */
 	attune_part part[2];
+	int num_tokens;              /* query tokens of the batch */
+	enum attune_lengths lengths; /* yours to set; attune_plan_batch leaves it at VARY */
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1"; NULL: the first GPU, else the
@@ -205,6 +225,35 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
  * be allocated once. */
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes);
+
+/* Steps of a captured graph, on CUDA. What holds for all replays of one: exactly num_seqs
+ * sequences (those that a step lacks have query and sequence length 0), no query longer
+ * than max_query, no more than num_tokens query tokens in all. */
+typedef struct attune_bounds {
+	int num_seqs, max_query, num_tokens;
+} attune_bounds;
+
+/* Bytes of the plan and of the workspace, both in device memory, 16-byte aligned. */
+enum attune_status attune_record_sizes(const attune_op *op, const attune_bounds *bounds,
+				       size_t *plan_bytes, size_t *workspace_bytes);
+
+/* One small kernel, once a step: from lengths in device memory to a plan in device memory,
+ * by the op's own heuristic; the prefill part runs first, then the decode part. Only what
+ * the recorded kernels carry can come out: what the op's heuristic may name of qblock and
+ * segmented. */
+enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *bounds,
+				      const int32_t *query_start, const int32_t *seq_lens,
+				      void *plan, size_t plan_bytes, void *stream);
+
+/* For each layer of the step: what the plan says by the time it runs. A plan may be used by
+ * one launch after another, not by two at a time. */
+enum attune_status attune_record_run(const attune_op *op, const attune_bounds *bounds, void *plan,
+				     const attune_tensors *tensors, void *workspace,
+				     size_t workspace_bytes, void *stream);
+
+/* What attune_record_plan comes to for these lengths, worked out on the host. */
+enum attune_status attune_plan_recorded(const attune_op *op, const attune_bounds *bounds,
+					const attune_batch *batch, attune_plan *plan);
 
 /* "prefill: qblock BLOCK_M=128 ... | decode: segmented ..."; "||": side by side */
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,

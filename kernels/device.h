@@ -51,6 +51,15 @@ struct device {
 };
 
 /* Verbs return an enum attune_status and leave text for attune_last_error. */
+/* A place of a tape at which the device itself says which of n bodies it plays: one that
+ * `decide` has launched before tells leaf.cu's handle. */
+struct tape_switch {
+	enum attune_status (*decide)(void *arg, unsigned long long handle);
+	enum attune_status (*body)(void *arg, int i, void *stream);
+	void *arg;
+	int n;
+};
+
 struct device_ops {
 	const char *name; /* "cuda", "cpu" */
 	enum attune_status (*open)(struct device *, const char *which);
@@ -73,6 +82,8 @@ struct device_ops {
 	enum attune_status (*join)(struct device *, void *stream, void *side);
 	/* Zeros, in the order of the stream's launches; on a GPU capturable. */
 	enum attune_status (*clear)(struct device *, void *mem, size_t bytes, void *stream);
+	/* Whether what is launched now becomes a graph's instead of being run. */
+	int (*capturing)(struct device *, void *stream);
 	enum attune_status (*wait)(struct device *, void *stream);
 	void *(*stream)(struct device *); /* the device's own stream */
 	/* What the compiler gave this code: 0s on the CPU. */
@@ -82,6 +93,8 @@ struct device_ops {
 	enum attune_status (*tape_end)(struct device *, struct tape **);
 	enum attune_status (*tape_play)(struct device *, struct tape *, double *ns);
 	void (*tape_free)(struct device *, struct tape *);
+	/* Within a tape; NULL: this backend has no such thing. */
+	enum attune_status (*tape_switch)(struct device *, const struct tape_switch *);
 	void (*conditions)(struct device *, struct conditions *);
 };
 

@@ -308,6 +308,12 @@ static enum attune_status cpu_launch(struct device *dev, const struct code *code
 	return record_or_run(dev->state, &l);
 }
 
+static int cpu_capturing(struct device *dev, void *stream)
+{
+	(void)dev, (void)stream;
+	return 0; /* a tape keeps what it is given, and nobody else can record here */
+}
+
 static enum attune_status cpu_wait(struct device *dev, void *stream)
 {
 	(void)dev, (void)stream;
@@ -449,6 +455,7 @@ const struct device_ops cpu_ops = {
 	.fork = cpu_fork,
 	.join = cpu_join,
 	.clear = cpu_clear,
+	.capturing = cpu_capturing,
 	.wait = cpu_wait,
 	.stream = cpu_stream,
 	.resources = cpu_resources,

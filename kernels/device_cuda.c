@@ -1,7 +1,7 @@
 /* device_cuda.c - NVIDIA GPUs through the driver API, opened at run time, so
  * that one binary runs on machines with and without a GPU. Owns the primary
  * context it retains, one stream, one pair of events and the streams of cuda_sides.h. */
-#include "cuda_sides.h"
+#include "cuda_switch.h"
 #include "power.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -77,8 +77,9 @@ static enum attune_status load_api(struct cuda *c)
 	c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!c->library)
 		return fail(ATTUNE_NO_DEVICE, "cuda: no NVIDIA driver (libcuda.so.1) here");
+#define CU_NEW(ours, symbol, arguments) *(void **)(void *)&c->cu.ours = dlsym(c->library, #symbol);
 #define CU_FN(ours, symbol, arguments)                                          \
-	*(void **)(void *)&c->cu.ours = dlsym(c->library, #symbol);             \
+	CU_NEW(ours, symbol, arguments)                                         \
 	if (!c->cu.ours)                                                        \
 		return fail(ATTUNE_NO_DEVICE, "cuda: the driver lacks " #symbol \
 					      "; version 12.0 or newer is needed");
@@ -311,6 +312,13 @@ static enum attune_status cuda_clear(struct device *dev, void *mem, size_t bytes
 	return IN_CONTEXT(c, c->cu.MemSetAsync((uintptr_t)mem, 0, bytes, stream), "clear");
 }
 
+static int cuda_capturing(struct device *dev, void *stream)
+{
+	struct cuda *c = dev->state;
+	int state = 0;
+	return !IN_CONTEXT(c, c->cu.StreamCapturing(stream, &state), "stream") && state;
+}
+
 static enum attune_status cuda_wait(struct device *dev, void *stream)
 {
 	struct cuda *c = dev->state;
@@ -389,6 +397,15 @@ static enum attune_status cuda_tape_play(struct device *dev, struct tape *tape, 
 	return status;
 }
 
+static enum attune_status cuda_tape_switch(struct device *dev, const struct tape_switch *s)
+{
+	struct cuda *c = dev->state;
+	if (!switch_is_known(&c->cu))
+		return fail(ATTUNE_UNSUPPORTED,
+			    "cuda: the driver knows no SWITCH nodes; version 12.8 is needed");
+	return IN_CONTEXT(c, switch_record(&c->cu, c->ctx, c->stream, s), "SWITCH node");
+}
+
 static void cuda_conditions(struct device *dev, struct conditions *now)
 {
 	struct cuda *c = dev->state;
@@ -410,6 +427,7 @@ const struct device_ops cuda_ops = {
 	.fork = cuda_fork,
 	.join = cuda_join,
 	.clear = cuda_clear,
+	.capturing = cuda_capturing,
 	.wait = cuda_wait,
 	.stream = cuda_stream,
 	.resources = cuda_resources,
@@ -417,5 +435,6 @@ const struct device_ops cuda_ops = {
 	.tape_end = cuda_tape_end,
 	.tape_play = cuda_tape_play,
 	.tape_free = cuda_tape_free,
+	.tape_switch = cuda_tape_switch,
 	.conditions = cuda_conditions,
 };

@@ -9,6 +9,7 @@
  *   build/list_shipped --make  [--no-cuda] [--skip-stale] > build/shipped.mk
  *   build/list_shipped --table [--no-cuda] [--skip-stale] > build/shipped.inc */
 #include "heuristics.h"
+#include "recorded.h"
 #include "shipped.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,28 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c, 
 			add(BACKEND_CPU, cpu_isas[i], k->name, flags);
 }
 
+/* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
+static void add_recorded(const struct selector *h)
+{
+	for (int i = 0; i < h->num_binaries; i++) {
+		attune_shape shape = { .num_query_heads = 1, .num_kv_heads = 1 };
+		char dtype[16], flags[MAX_FLAGS];
+		struct bodies bodies;
+		if (strcmp(h->binaries[i].kernel, "reduce") ||
+		    sscanf(h->binaries[i].text, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size,
+			   dtype) != 2)
+			continue;
+		shape.dtype = strcmp(dtype, "F16") ? ATTUNE_BF16 : ATTUNE_F16;
+		shape.kv_dtype = shape.dtype;
+		for (int which = 0; which < NUM_RECORDED; which++) {
+			bodies_of(&bodies, h, which, &shape);
+			bodies_flags(flags, sizeof flags, &bodies, &shape);
+			if (bodies.n > 1)
+				add(BACKEND_GPU, h->arch, "recorded", flags);
+		}
+	}
+}
+
 static void add_measured(const struct selector *h)
 {
 	if (selector_is_stale(h)) {
@@ -120,6 +143,8 @@ static void add_measured(const struct selector *h)
 			for (size_t isa = 0; isa < COUNT(cpu_isas) - 1; isa++)
 				add(backend, cpu_isas[isa], h->binaries[i].kernel,
 				    h->binaries[i].text);
+	if (backend == BACKEND_GPU)
+		add_recorded(h);
 }
 
 static void print_make(void)

@@ -29,6 +29,7 @@ struct attune_op {
 	int num_choices; /* of the heuristic; the defaults of attune_fallbacks follow */
 	int num_ready;
 	struct ready *ready;
+	struct recorder *recorder; /* NULL: records no steps */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* plan.c - the public API's every step: which choices run a batch, and running them. */
-#include "op.h"
+#include "record.h"
 #include "run.h"
 #include <stdio.h>
 #include <string.h>
@@ -210,6 +210,7 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
+	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
 	decide(op, batch, &d);
 	plan->how = d.how;
 	for (int i = 0; !status && i < d.s.num_parts; i++)
@@ -236,7 +237,7 @@ static const char *new_kv_error(const attune_op *op, const attune_tensors *t)
 	return NULL;
 }
 
-static const char *tensor_error(const attune_op *op, const attune_tensors *t)
+const char *tensor_error(const attune_op *op, const attune_tensors *t)
 {
 	const int64_t strides[] = { t->q_token_stride,  t->q_head_stride, t->out_token_stride,
 				    t->out_head_stride, t->k_page_stride, t->k_slot_stride,
@@ -361,6 +362,9 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 		return fail(ATTUNE_INVALID, "attune_run: %s", error);
 	if (!is_mine(op, plan))
 		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
+	if (plan->lengths != ATTUNE_LENGTHS_SAME &&
+	    op->ctx->device.ops->capturing(&op->ctx->device, stream))
+		return record_in_run(op, plan, tensors, workspace, workspace_bytes, stream);
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
 	const size_t need = parts_workspace(plan->how, part, plan->num_parts, run.at);
 	if (need > workspace_bytes || (need && !workspace))
@@ -418,6 +422,9 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	const size_t part[] = { most_of_all(op, &p), most_of_all(op, &decode) };
 	const int beside = op->heuristic && op->heuristic->overlaps;
 	*bytes = parts_workspace(beside ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
+	const attune_bounds bounds = { max_seqs, max_tokens, max_tokens };
+	const size_t recorded = record_workspace(op, &bounds);
+	*bytes = recorded > *bytes ? recorded : *bytes;
 	return ATTUNE_OK;
 }
 

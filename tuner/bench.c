@@ -30,7 +30,7 @@ static const struct {
 
 struct options {
 	const char *gpu, *db, *split, *preset;
-	int limit;
+	int limit, replay;
 	enum format format;
 	struct trace_options trace;
 };
@@ -212,7 +212,7 @@ static int run(struct stage *st, const struct data *d, const struct options *o,
 }
 
 enum { TRACE_STEPS = 100 };
-enum { OPT_LIMIT = 256, OPT_PRESET, OPT_TRACE, OPT_STEPS, OPT_LOAD };
+enum { OPT_LIMIT = 256, OPT_PRESET, OPT_TRACE, OPT_STEPS, OPT_LOAD, OPT_REPLAY };
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
@@ -225,6 +225,7 @@ static const struct argp_option rows[] = {
 	{ "model", 'm', "NAME@TP", 0, "of the trace, as in llama3.1-8b@1", 0 },
 	{ "steps", OPT_STEPS, "N", 0, "of the trace: N steps, evenly spaced (100)", 0 },
 	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
+	{ "replay", OPT_REPLAY, NULL, 0, "graphs replayed for other lengths, instead", 0 },
 	{ "format", 'f', "NAME", 0, "table, tsv or json", 0 },
 	{ 0 }
 };
@@ -243,6 +244,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (*end || o->limit < 1)
 			argp_error(state, "'%s' should be a number of scenarios, 1 or more", arg);
 		return 0;
+	case OPT_REPLAY: o->replay = 1; return 0;
 	case 'm': o->trace.model = arg; return 0;
 	case OPT_TRACE: o->trace.path = arg; return 0;
 	case OPT_STEPS:
@@ -274,8 +276,15 @@ static const struct argp help = {
 	"Measure the tuned library against its baselines, side by side on this machine."
 	"\vOf a trace: the sum of the attention times of its steps under each policy, for one "
 	"layer, and its ratio to the library's.\n\n"
+	"--replay: steps of 32 layers as captured graphs, replayed for 24 sets of lengths from 256 "
+	"to 16k, of Llama 3.1 8B: recaptured for each set (the reference), frozen at capture, "
+	"picked by the host among graphs by plan, planned on the device (what attune_run does "
+	"while a graph is captured), and by a SWITCH node of CUDA 12.8. step_us: the mean over "
+	"sets of the median of five plays, on the device; layer_us: above the reference, for a "
+	"layer; host_us: what the host needs to pick.\n\n"
 	"Example:\n  attune bench --gpu h200 --split heldout --format json\n"
-	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200",
+	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
+	"  attune bench --gpu h200 --replay --format tsv",
 	NULL,
 	NULL,
 	NULL
@@ -297,7 +306,9 @@ int cmd_bench(int argc, char **argv)
 		complain("--preset %s: smoke, quick or full is expected", o.preset);
 		code = EXIT_USAGE;
 	}
-	if (!code) {
+	if (!code && o.replay) {
+		code = bench_replay(&st, &protocol, o.format);
+	} else if (!code) {
 		default_paths(st.dev.info.gpu, db, header);
 		struct data *d = data_load(o.db ? o.db : db, st.dev.info.gpu);
 		code = d ? run(&st, d, &o, &protocol) : EXIT_USAGE;

@@ -33,4 +33,7 @@ struct entry {
 int bench_race(struct stage *, const struct measured *, const struct protocol *, struct entry *,
 	       int n, unsigned long long seed);
 
+/* bench_replay.c: `attune bench --replay`; an exit code. */
+int bench_replay(struct stage *, const struct protocol *, enum format);
+
 #endif

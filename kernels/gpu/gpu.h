@@ -169,4 +169,13 @@ template <int pending> DEVICE void copies_wait()
 	asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+#ifdef GRAPH_SWITCH
+/* Which body of a conditional node of this graph is to run. */
+extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, u32 value);
+DEVICE void graph_switch(unsigned long long handle, u32 body)
+{
+	cudaGraphSetConditional(handle, body);
+}
+#endif
+
 #endif

@@ -1,17 +1,6 @@
-/* reduce.cu - merges the segments of one (query token, query head): a warp each.
- * o = sum_s w_s l_s o_s / sum_s w_s l_s with w_s = 2^(m_s - max m), the partials
- * o_s being normalised. In segment order, so that repeats agree bit for bit.
+/* reduce.cu - merges the segments of each (query token, query head): a warp each.
  * grid: x = partial rows x (query heads / NUM_WARPS), heads fastest. */
-#include "paged.h"
-
-#define PIECES ((HEAD_SIZE + WARP - 1) / WARP)
-
-DEVICE float warp_max(float v)
-{
-	UNROLL for (int mask = WARP / 2; mask; mask /= 2)
-		v = fmaxf(v, shfl_xor(v, mask));
-	return v;
-}
+#include "reduce.h"
 
 KERNEL(NUM_WARPS * WARP) ENTRY(const attune_args a)
 {
@@ -20,43 +9,8 @@ KERNEL(NUM_WARPS * WARP) ENTRY(const attune_args a)
 	const int head = blockIdx.x % head_blocks * NUM_WARPS + threadIdx.x / WARP;
 	const int seq = a.seq_begin + row / a.max_query, token = row % a.max_query;
 	const int first = a.query_start[seq], query_len = a.query_start[seq + 1] - first;
-	const int lane = lane_id();
 	if (head >= a.num_query_heads || token >= query_len || query_len < a.min_query ||
 	    query_len > a.max_query)
 		return;
-
-	const long long index = ((long long)row * a.num_query_heads + head) * a.segments;
-	const float *ml = a.partial_ml + index * 2;
-	const float *parts = a.partial_out + index * HEAD_SIZE;
-	float m = MINUS_INF;
-	for (int s = lane; s < a.segments; s += WARP)
-		m = fmaxf(m, ml[2 * s]);
-	m = warp_max(m);
-	const float sink = a.sinks ? a.sinks[head] * LOG2E : MINUS_INF;
-	const float top = fmaxf(m, sink), safe = top == MINUS_INF ? 0.f : top;
-	float sum = m == MINUS_INF ? 0.f : exp2_fast(sink - safe), o[PIECES];
-	UNROLL for (int i = 0; i < PIECES; i++)
-		o[i] = 0;
-	for (int s0 = 0; s0 < a.segments; s0 += WARP) {
-		/* a lane weighs one segment, then all lanes walk through them */
-		const int mine = s0 + lane, n = min(WARP, a.segments - s0);
-		float weight = 0;
-		if (mine < a.segments && ml[2 * mine + 1] > 0)
-			weight = exp2_fast(ml[2 * mine] - safe) * ml[2 * mine + 1];
-#pragma unroll 4
-		for (int s = 0; s < n; s++) {
-			const float w = __shfl_sync(0xffffffffu, weight, s);
-			sum += w;
-			if (w > 0)
-				UNROLL for (int i = 0; i < PIECES; i++)
-					if (i * WARP + lane < HEAD_SIZE)
-						o[i] += w * parts[(long long)(s0 + s) * HEAD_SIZE + i * WARP + lane];
-		}
-	}
-	const float factor = sum > 0 ? 1 / sum : 0.f;
-	half16 *out = (half16 *)a.out + (first + token) * a.out_token_stride +
-		      head * a.out_head_stride;
-	UNROLL for (int i = 0; i < PIECES; i++)
-		if (i * WARP + lane < HEAD_SIZE)
-			out[i * WARP + lane] = (half16)pack2(o[i] * factor, 0.f);
+	reduce_row(a, row, first, token, head);
 }

@@ -1,0 +1,13 @@
+/* cuda_switch.h - a SWITCH node in a graph that is being captured. */
+#ifndef ATTUNE_CUDA_SWITCH_H
+#define ATTUNE_CUDA_SWITCH_H
+
+#include "cuda_sides.h"
+#include "device.h"
+
+/* Whether the driver has the calls; it may still refuse. */
+int switch_is_known(const struct cuda_api *);
+/* With the device's context current; errors are the driver's. */
+int switch_record(const struct cuda_api *, void *ctx, void *stream, const struct tape_switch *);
+
+#endif

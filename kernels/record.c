@@ -1,0 +1,458 @@
+/* record.c - the public API's recorded steps: what the heuristic says is put into device
+ * memory at prepare time, and each launch is given sizes that hold within the bounds. */
+#include "record.h"
+#include "run.h"
+#include "shipped.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const enum decision decided[NUM_RECORDED] = { DECIDE_PREFILL, DECIDE_DECODE };
+enum { WORD_BYTES = 4, TEAM_ALIGN = 128 };
+
+/* ---- the table -------------------------------------------------------------------------- */
+
+/* Shared memory of a body's blocks and what its blocks take of a launch. */
+static struct geometry body_geometry(const struct kernel *k, const struct config *c,
+				     const attune_shape *shape, const struct device_info *d)
+{
+	struct geometry g;
+	struct part none = { .seq_count = 1, .max_query = 1 };
+	struct config one = *c;
+	if (k->space->formula_axis >= 0)
+		one.v[k->space->formula_axis] = 1;
+	k->space->geometry(&one, shape, &none, d, &g);
+	return g;
+}
+
+static void set_teams(struct recorded_table *t, const struct recorder *r, const attune_shape *shape,
+		      const struct device_info *d)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, "segmented");
+	for (int w = 0; w < NUM_RECORDED; w++)
+		for (int i = 0; i < r->bodies[w].n; i++) {
+			const struct geometry g =
+			    body_geometry(k, &r->bodies[w].config[i], shape, d);
+			const int warps = r->bodies[w].warps * d->lanes / (int)g.threads;
+			const int bytes =
+			    ((int)g.smem + WORD_BYTES + TEAM_ALIGN - 1) / TEAM_ALIGN * TEAM_ALIGN;
+			const int fit = d->smem_per_block / bytes;
+			t->team_bytes[w][i] = bytes;
+			t->teams[w][i] = warps < fit ? warps : fit;
+		}
+}
+
+/* Which of its formula's or its own values; and what a formula needs of the device. */
+static void set_segments(struct recorded_choice *out, const struct ready *r,
+			 const attune_shape *shape, const struct device_info *d)
+{
+	const struct space *s = r->kernel->space;
+	out->is_cut = s->formula_axis >= 0;
+	if (!out->is_cut)
+		return;
+	out->num_values = s->axis[s->formula_axis].num_values;
+	out->value = r->config.v[s->formula_axis];
+	if (out->value > 0)
+		return;
+	out->formula = s->formulas[-1 - out->value];
+	out->value = 0;
+	if (!out->formula.slots) {
+		const struct geometry g = body_geometry(r->kernel, &r->config, shape, d);
+		out->formula.slots = blocks_resident(&g, d);
+	}
+}
+
+/* The order in which defaults stand in: for few rows the last first (plan.c). */
+static int rank_of(int which, int i, int num_choices, int n)
+{
+	if (i < num_choices)
+		return -1;
+	return which == RECORDED_DECODE ? n - 1 - i : i - num_choices;
+}
+
+/* 0: no kernel of recorded steps can run it. */
+static int set_choice(struct recorded_choice *out, const struct recorded_table *t,
+		      const struct recorder *r, const struct ready *ready, int id)
+{
+	int any = 0;
+	*out = (struct recorded_choice){ .id = id };
+	for (int w = 0; w < NUM_RECORDED; w++) {
+		const int body = bodies_find(&r->bodies[w], ready->kernel, &ready->config);
+		const struct price *price = ready->price[decided[w]];
+		out->body[w] = body >= 0 && t->teams[w][body] ? body : -1;
+		out->priced[w] = price != NULL;
+		if (price)
+			out->price[w] = *price;
+		any |= out->body[w] >= 0;
+	}
+	out->rows = config_value(&ready->config, ready->kernel->space, "BLOCK_M", 16);
+	out->tile = config_value(&ready->config, ready->kernel->space, "TILE_SIZE", 16);
+	return any;
+}
+
+static void set_values(struct recorded_table *t)
+{
+	const struct space *s = kernel_find(BACKEND_GPU, "segmented_static")->space;
+	const struct axis *a = &s->axis[s->formula_axis];
+	for (int i = 0; i < a->num_values && i < MAX_RECORDED_VALUES; i++)
+		t->values[t->num_values++] = a->values[i];
+}
+
+struct recorded_table *record_table(const struct recorder *r, const struct selector *h,
+				    const struct ready *v, int num_choices, int n,
+				    const attune_shape *shape, const struct device_info *d,
+				    size_t *bytes)
+{
+	const int num_nodes = h ? h->num_nodes : 0;
+	*bytes = sizeof(struct recorded_table) + (size_t)num_nodes * sizeof *h->nodes;
+	struct recorded_table *t = calloc(1, *bytes);
+	if (!t)
+		return NULL;
+	part_shape_of(&t->shape, shape, d);
+	set_values(t);
+	set_teams(t, r, shape, d);
+	t->num_nodes = num_nodes;
+	for (int w = 0; w < NUM_RECORDED; w++)
+		t->root[w] = num_nodes ? h->root[decided[w]] : -1;
+	if (num_nodes)
+		memcpy(t + 1, h->nodes, (size_t)num_nodes * sizeof *h->nodes);
+	for (int i = 0; i < n && t->num_choices < MAX_RECORDED; i++) {
+		struct recorded_choice *c = &t->choice[t->num_choices];
+		if (v[i].kernel->space->why_illegal(&v[i].config, shape, NULL, d) ||
+		    !set_choice(c, t, r, &v[i], i))
+			continue;
+		set_segments(c, &v[i], shape, d);
+		for (int w = 0; w < NUM_RECORDED; w++)
+			c->rank[w] = rank_of(w, i, num_choices, n);
+		t->num_choices++;
+	}
+	return t;
+}
+
+/* ---- the host's twin of planner.cu ------------------------------------------------------ */
+
+static int first_offer(const struct recorded_table *t, const struct part *p, int which, int says)
+{
+	long long least = -1;
+	int first = -1;
+	for (int i = 0; i < t->num_choices * MAX_RECORDED_VALUES; i++) {
+		const long long rank = offer_rank(t, p, which, says, i);
+		if (rank >= 0 && (first < 0 || rank < least)) {
+			least = rank;
+			first = i;
+		}
+	}
+	return first;
+}
+
+void record_pick(struct recorded_plan *plan, const struct recorded_table *t, const attune_batch *b)
+{
+	struct part_sums sums[NUM_RECORDED];
+	for (int w = 0; w < NUM_RECORDED; w++)
+		sums_start(&sums[w]);
+	for (int i = 0; i < b->num_seqs; i++) {
+		const int query = b->query_start[i + 1] - b->query_start[i];
+		if (query > 0)
+			sums_add(&sums[seq_phase(query) == PHASE_DECODE ? RECORDED_DECODE
+									: RECORDED_PREFILL],
+				 &t->shape, i, query, b->seq_lens[i]);
+	}
+	memset(plan, 0, sizeof *plan);
+	for (int w = 0; w < NUM_RECORDED; w++) {
+		struct part p;
+		plan->part[w].choice = -1;
+		plan->part[w].segments = 1;
+		if (!part_from(&p, &t->shape, &sums[w], &sums[RECORDED_PREFILL],
+			       &sums[RECORDED_DECODE], b->query_start))
+			continue;
+		int offer = first_offer(t, &p, w, recorded_says(t, &p, w));
+		if (offer < 0)
+			offer = first_offer(t, &p, w, SAYS_DEFAULTS);
+		if (offer >= 0)
+			recorded_put(&plan->part[w], t, &p, w, offer);
+	}
+}
+
+/* ---- with the op ------------------------------------------------------------------------ */
+
+static enum attune_status load(attune_op *op, const char *kernel, const char *flags,
+			       struct code **code)
+{
+	struct device *dev = &op->ctx->device;
+	const struct shipped *s = shipped_find(&dev->info, kernel, flags);
+	return s ? dev->ops->load(dev, code, &s->blob) : ATTUNE_OK;
+}
+
+static enum attune_status load_all(attune_op *op)
+{
+	struct recorder *r = op->recorder;
+	char flags[MAX_FLAGS];
+	enum attune_status status = load(op, "planner", "", &r->planner);
+	for (int w = 0; w < NUM_RECORDED && !status; w++) {
+		bodies_of(&r->bodies[w], selector_for(&op->ctx->device.info), w, &op->shape);
+		bodies_flags(flags, sizeof flags, &r->bodies[w], &op->shape);
+		status = load(op, "recorded", flags, &r->kernel[w]);
+	}
+	return status;
+}
+
+static enum attune_status send_table(attune_op *op)
+{
+	struct recorder *r = op->recorder;
+	struct device *dev = &op->ctx->device;
+	r->table = record_table(r, op->heuristic, op->ready, op->num_choices, op->num_ready,
+				&op->shape, &dev->info, &r->table_bytes);
+	if (!r->table)
+		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
+	const enum attune_status status = dev->ops->alloc(dev, &r->device_table, r->table_bytes);
+	return status ? status : dev->ops->put(dev, r->device_table, r->table, r->table_bytes);
+}
+
+enum attune_status recorder_make(attune_op *op)
+{
+	enum attune_status status;
+	if (op->ctx->device.info.backend != BACKEND_GPU)
+		return ATTUNE_OK;
+	op->recorder = calloc(1, sizeof *op->recorder);
+	if (!op->recorder)
+		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
+	status = load_all(op);
+	if (!status && op->recorder->planner && op->recorder->kernel[RECORDED_PREFILL] &&
+	    op->recorder->kernel[RECORDED_DECODE])
+		return send_table(op);
+	recorder_free(op);
+	return status;
+}
+
+void recorder_free(attune_op *op)
+{
+	struct recorder *r = op->recorder;
+	struct device *dev = &op->ctx->device;
+	if (!r)
+		return;
+	dev->ops->unload(dev, r->planner);
+	for (int w = 0; w < NUM_RECORDED; w++)
+		dev->ops->unload(dev, r->kernel[w]);
+	dev->ops->release(dev, r->device_table);
+	free(r->table);
+	free(r);
+	op->recorder = NULL;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------ */
+
+static const char *bounds_error(const attune_bounds *b)
+{
+	if (b->num_seqs < 1 || b->max_query < 1 || b->num_tokens < 1)
+		return "num_seqs, max_query and num_tokens must be 1 or more";
+	if (b->max_query > b->num_tokens)
+		return "max_query must not be above num_tokens";
+	return NULL;
+}
+
+/* Blocks of 16 rows: no choice has more. */
+static long long most_blocks(const attune_op *op, const attune_bounds *b)
+{
+	const int group = op->shape.num_query_heads / op->shape.num_kv_heads;
+	const int block_q = group < 16 ? 16 / group : 1;
+	return ((long long)b->num_tokens / block_q + b->num_seqs) * op->shape.num_kv_heads *
+	       ((group + 15) / 16);
+}
+
+static size_t plan_bytes(const attune_op *op, const attune_bounds *b)
+{
+	return sizeof(struct recorded_plan) + (size_t)most_blocks(op, b) * sizeof(int);
+}
+
+static size_t most_partials(const attune_op *op, const attune_bounds *b)
+{
+	const struct recorded_table *t = op->recorder->table;
+	const long long bytes =
+	    partial_bytes((long long)b->num_seqs * b->max_query, op->shape.num_query_heads,
+			  t->values[t->num_values - 1], op->shape.head_size);
+	return (size_t)min_of(bytes, MAX_PARTIAL_BYTES);
+}
+
+/* What all calls ask first. */
+static enum attune_status check(const attune_op *op, const attune_bounds *b, const char *call)
+{
+	if (!op || !b)
+		return fail(ATTUNE_INVALID, "%s: an argument is NULL", call);
+	const char *error = bounds_error(b);
+	if (error)
+		return fail(ATTUNE_INVALID, "%s: %s", call, error);
+	if (!op->recorder)
+		return fail(ATTUNE_UNSUPPORTED, "%s: %s", call,
+			    op->ctx->device.info.backend == BACKEND_CPU
+				? "a CPU records no graphs"
+				: "the library carries no recorded kernels for this shape");
+	if (most_blocks(op, b) > INT_MAX / MAX_RECORDED_VALUES / 8)
+		return fail(ATTUNE_UNSUPPORTED, "%s: %d tokens are too many", call, b->num_tokens);
+	return ATTUNE_OK;
+}
+
+enum attune_status attune_record_sizes(const attune_op *op, const attune_bounds *bounds,
+				       size_t *plan, size_t *workspace)
+{
+	const enum attune_status status = check(op, bounds, "attune_record_sizes");
+	if (status)
+		return status;
+	if (plan)
+		*plan = plan_bytes(op, bounds);
+	if (workspace)
+		*workspace = most_partials(op, bounds);
+	return ATTUNE_OK;
+}
+
+/* ---- launches --------------------------------------------------------------------------- */
+
+enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *bounds,
+				      const int32_t *query_start, const int32_t *seq_lens,
+				      void *plan, size_t bytes, void *stream)
+{
+	const enum attune_status status = check(op, bounds, "attune_record_plan");
+	if (status)
+		return status;
+	if (!query_start || !seq_lens || !plan)
+		return fail(ATTUNE_INVALID, "attune_record_plan: an argument is NULL");
+	if (bytes < plan_bytes(op, bounds))
+		return fail(ATTUNE_TOO_SMALL,
+			    "attune_record_plan: plan has %zu bytes, %zu are needed", bytes,
+			    plan_bytes(op, bounds));
+	const struct planner_args a = { .query_start = query_start,
+					.seq_lens = seq_lens,
+					.table = op->recorder->device_table,
+					.plan = plan,
+					.num_seqs = bounds->num_seqs,
+					.counters = (int)most_blocks(op, bounds) };
+	struct device *dev = &op->ctx->device;
+	struct geometry g;
+	const struct kernel *k = kernel_find(BACKEND_GPU, "planner");
+	k->space->geometry(&(struct config){ { 0 } }, &op->shape, NULL, &dev->info, &g);
+	return dev->ops->launch(dev, op->recorder->planner, &g, &a, sizeof a, stream);
+}
+
+static enum attune_status run_recorded(const attune_op *op, int which, struct attune_args a,
+				       void *plan, void *workspace, void *stream)
+{
+	struct device *dev = &op->ctx->device;
+	const struct kernel *k = kernel_find(BACKEND_GPU, "recorded");
+	struct recorded_plan *p = plan;
+	struct config c = { { op->recorder->bodies[which].warps } };
+	struct geometry g;
+	k->space->geometry(&c, &op->shape, NULL, &dev->info, &g);
+	a.schedule = (const int *)&p->part[which];
+	a.scratch = p + 1;
+	a.partial_ml = workspace;
+	return dev->ops->launch(dev, op->recorder->kernel[which], &g, &a, sizeof a, stream);
+}
+
+enum attune_status attune_record_run(const attune_op *op, const attune_bounds *bounds, void *plan,
+				     const attune_tensors *tensors, void *workspace,
+				     size_t workspace_bytes, void *stream)
+{
+	enum attune_status status = check(op, bounds, "attune_record_run");
+	if (status)
+		return status;
+	if (!plan || !tensors)
+		return fail(ATTUNE_INVALID, "attune_record_run: an argument is NULL");
+	const char *error = tensor_error(op, tensors);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_record_run: %s", error);
+	const size_t need = most_partials(op, bounds);
+	if (need > workspace_bytes || !workspace)
+		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
+			    workspace ? workspace_bytes : 0, need);
+	struct attune_args a;
+	args_from_tensors(&a, &op->shape, tensors, bounds->num_seqs);
+	if (bounds->max_query > DECODE_MAX_QUERY)
+		status = run_recorded(op, RECORDED_PREFILL, a, plan, workspace, stream);
+	return status ? status : run_recorded(op, RECORDED_DECODE, a, plan, workspace, stream);
+}
+
+/* The plan stands at the head of the workspace. */
+static size_t head_bytes(const attune_op *op, const attune_bounds *b)
+{
+	return (plan_bytes(op, b) + 15) / 16 * 16;
+}
+
+size_t record_workspace(const attune_op *op, const attune_bounds *b)
+{
+	return op->recorder && !bounds_error(b) ? head_bytes(op, b) + most_partials(op, b) : 0;
+}
+
+enum attune_status record_in_run(const attune_op *op, const attune_plan *plan,
+				 const attune_tensors *t, void *workspace, size_t bytes,
+				 void *stream)
+{
+	attune_bounds bounds = { .num_seqs = plan->num_seqs, .num_tokens = plan->num_tokens };
+	for (int i = 0; i < plan->num_parts; i++)
+		bounds.max_query = (int)max_of(bounds.max_query, plan->part[i].max_query);
+	if (check(op, &bounds, "attune_run"))
+		return fail(ATTUNE_UNSUPPORTED,
+			    "attune_run: this stream is being captured, and the library carries no "
+			    "kernels for this shape that could plan anew at each replay; if all "
+			    "replays have these lengths, set plan.lengths to ATTUNE_LENGTHS_SAME");
+	const size_t head = head_bytes(op, &bounds), need = record_workspace(op, &bounds);
+	if (bytes < need || !workspace)
+		return fail(ATTUNE_TOO_SMALL,
+			    "attune_run: on a stream that is being captured, the workspace must "
+			    "have %zu bytes (attune_max_workspace); it has %zu",
+			    need, workspace ? bytes : 0);
+	const enum attune_status status =
+	    attune_record_plan(op, &bounds, t->query_start, t->seq_lens, workspace, head, stream);
+	return status ? status
+		      : attune_record_run(op, &bounds, workspace, t, (char *)workspace + head,
+					  bytes - head, stream);
+}
+
+/* ---- what the device will pick ---------------------------------------------------------- */
+
+static void put_part(attune_plan *plan, const attune_op *op, const struct recorded_part *p,
+		     const attune_batch *b)
+{
+	const struct ready *r = &op->ready[p->choice];
+	const int axis = r->kernel->space->formula_axis, end = p->seq_begin + p->seq_count;
+	attune_part *out = &plan->part[plan->num_parts++];
+	struct config c = r->config;
+	if (axis >= 0)
+		c.v[axis] = p->segments;
+	*out = (attune_part){ .choice = p->choice,
+			      .seq_begin = p->seq_begin,
+			      .seq_count = p->seq_count,
+			      .min_query = p->min_query,
+			      .max_query = p->max_query,
+			      .resolved = axis >= 0 ? p->segments : 0,
+			      .range_tokens = b->query_start[end] - b->query_start[p->seq_begin] };
+	const struct part part = { .seq_begin = out->seq_begin,
+				   .seq_count = out->seq_count,
+				   .min_query = out->min_query,
+				   .max_query = out->max_query,
+				   .range_tokens = out->range_tokens };
+	out->workspace = part_workspace(r->kernel, &c, &op->shape, &part, &op->ctx->device.info);
+	plan->workspace = (size_t)max_of((long long)plan->workspace, (long long)out->workspace);
+}
+
+enum attune_status attune_plan_recorded(const attune_op *op, const attune_bounds *bounds,
+					const attune_batch *batch, attune_plan *plan)
+{
+	struct recorded_plan picked;
+	const enum attune_status status = check(op, bounds, "attune_plan_recorded");
+	if (status)
+		return status;
+	if (!batch || !plan)
+		return fail(ATTUNE_INVALID, "attune_plan_recorded: an argument is NULL");
+	const char *error = batch_error(batch);
+	if (!error && batch->num_seqs != bounds->num_seqs)
+		error = "the batch must have the bounds' number of sequences";
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_plan_recorded: %s", error);
+	record_pick(&picked, op->recorder->table, batch);
+	memset(plan, 0, sizeof *plan);
+	plan->num_seqs = batch->num_seqs;
+	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
+	for (int w = 0; w < NUM_RECORDED; w++)
+		if (picked.part[w].choice >= 0)
+			put_part(plan, op, &picked.part[w], batch);
+	return ATTUNE_OK;
+}

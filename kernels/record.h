@@ -1,0 +1,40 @@
+/* record.h - what an op has for recorded steps; between attune.c, plan.c and record.c. */
+#ifndef ATTUNE_RECORD_H
+#define ATTUNE_RECORD_H
+
+#include "op.h"
+#include "recorded.h"
+
+struct recorder {
+	struct bodies bodies[NUM_RECORDED];
+	struct recorded_table *table; /* its nodes behind it */
+	size_t table_bytes;
+	void *device_table;
+	struct code *planner, *kernel[NUM_RECORDED];
+};
+
+/* The rules of `h` (NULL: the defaults) over v[n], of which the first num_choices are its
+ * choices, for the bodies that r has. NULL: no memory. */
+struct recorded_table *record_table(const struct recorder *r, const struct selector *h,
+				    const struct ready *v, int num_choices, int n,
+				    const attune_shape *, const struct device_info *,
+				    size_t *bytes);
+/* What the planner's kernel leaves, without its counters: of all parts, by the host. */
+void record_pick(struct recorded_plan *, const struct recorded_table *, const attune_batch *);
+
+/* For an op that is otherwise prepared. Where the device or the library cannot record,
+ * op->recorder stays NULL. */
+enum attune_status recorder_make(attune_op *);
+void recorder_free(attune_op *);
+
+/* attune_run on a stream that is being captured, where lengths may vary: plans and runs. */
+enum attune_status record_in_run(const attune_op *, const attune_plan *, const attune_tensors *,
+				 void *workspace, size_t workspace_bytes, void *stream);
+
+/* Bytes that record_in_run needs; 0: it cannot. */
+size_t record_workspace(const attune_op *, const attune_bounds *);
+
+/* plan.c: NULL: sound. */
+const char *tensor_error(const attune_op *, const attune_tensors *);
+
+#endif

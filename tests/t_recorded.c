@@ -1,0 +1,296 @@
+/* t_recorded.c - what recorded steps pick, by the lines that the device runs too: of the
+ * choices that their kernels have the one that the library's own functions would take, for
+ * the committed heuristic and for one of thresholds, ids and formulas; and which bodies
+ * those kernels are made of. */
+#include "../kernels/record.h"
+#include "../kernels/shipped.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { ROUNDS = 4000, MAX_SEQS = 40, MAX_READY = 64 };
+#include "random_part.h"
+
+static const enum decision decided[NUM_RECORDED] = { DECIDE_PREFILL, DECIDE_DECODE };
+
+/* An op without a device. */
+struct subject {
+	const struct selector *h;
+	struct ready v[MAX_READY];
+	int n;
+	struct recorder r;
+	attune_shape shape;
+};
+
+static const struct selector *h200(void)
+{
+	const struct device_info d = { .gpu = "h200" };
+	return selector_for(&d);
+}
+
+static void subject_make(struct subject *s, const struct selector *h, attune_shape shape)
+{
+	size_t bytes;
+	memset(s, 0, sizeof *s);
+	s->h = h;
+	s->shape = shape;
+	for (; h && s->n < h->num_choices; s->n++) {
+		struct ready *r = &s->v[s->n];
+		const char *where;
+		r->kernel = kernel_find(BACKEND_GPU, h->choices[s->n].kernel);
+		assert_true(
+		    config_parse(&r->config, r->kernel->space, h->choices[s->n].text, &where));
+		for (int t = 0; t < NUM_PRICED; t++)
+			r->price[t] = price_for(h->prices, h->num_prices, (enum decision)t, s->n,
+						shape.head_size);
+	}
+	for (const char *const *name = attune_fallbacks; *name; name++, s->n++) {
+		s->v[s->n].kernel = kernel_find(BACKEND_GPU, *name);
+		config_default(&s->v[s->n].config, s->v[s->n].kernel->space);
+	}
+	for (int w = 0; w < NUM_RECORDED; w++)
+		bodies_of(&s->r.bodies[w], h200(), w, &shape);
+	s->r.table =
+	    record_table(&s->r, h, s->v, h ? h->num_choices : 0, s->n, &shape, &gpu, &bytes);
+	assert_non_null(s->r.table);
+}
+
+/* ---- the pick, by config_cheapest and config_resolve ------------------------------------ */
+
+static int is_in(const struct subject *s, int w, int id)
+{
+	return bodies_find(&s->r.bodies[w], s->v[id].kernel, &s->v[id].config) >= 0 &&
+	       !s->v[id].kernel->space->why_illegal(&s->v[id].config, &s->shape, NULL, &gpu);
+}
+
+static int segments_of(const struct ready *r, const struct config *c)
+{
+	return r->kernel->space->formula_axis < 0 ? 1 : c->v[r->kernel->space->formula_axis];
+}
+
+static int cheapest(const struct subject *s, int w, const struct part *p, int *segments)
+{
+	long long least = -1;
+	int best = -1;
+	for (int i = 0; i < s->h->num_choices; i++) {
+		const struct ready *r = &s->v[i];
+		struct config c;
+		if (!is_in(s, w, i) || !r->price[decided[w]])
+			continue;
+		const long long fs = config_cheapest(&c, &r->config, r->kernel,
+						     r->price[decided[w]], &s->shape, p, &gpu);
+		if (fs >= 0 && (best < 0 || fs < least)) {
+			least = fs;
+			best = i;
+			*segments = segments_of(r, &c);
+		}
+	}
+	return best;
+}
+
+static int usable(const struct subject *s, int w, int id, const struct part *p, int *segments)
+{
+	struct config c;
+	if (!is_in(s, w, id) ||
+	    config_resolve(&c, &s->v[id].config, s->v[id].kernel, &s->shape, p, &gpu))
+		return 0;
+	*segments = segments_of(&s->v[id], &c);
+	return 1;
+}
+
+static int wanted(const struct subject *s, int w, const struct part *p, int *segments)
+{
+	const int says = s->h ? selector_says(s->h, decided[w], &p->f) : SAYS_DEFAULTS;
+	const int num_choices = s->h ? s->h->num_choices : 0;
+	int id = says == SAYS_CHEAPEST ? cheapest(s, w, p, segments) : -1;
+	if (says >= 0 && usable(s, w, says, p, segments))
+		id = says;
+	for (int k = num_choices; id < 0 && k < s->n; k++) {
+		const int at = w == RECORDED_DECODE ? s->n - 1 - (k - num_choices) : k;
+		if (usable(s, w, at, p, segments))
+			id = at;
+	}
+	return id;
+}
+
+static void draw(int32_t start[MAX_SEQS + 1], int32_t seq[MAX_SEQS], attune_batch *b)
+{
+	const unsigned longest = 1 + below(600);
+	*b = (attune_batch){ 1 + (int)below(MAX_SEQS), start, seq };
+	for (int i = 0; i < b->num_seqs; i++) {
+		const int32_t query = below(4) ? 1 : (int32_t)below(longest);
+		start[i + 1] = start[i] + query;
+		seq[i] = query + (below(9) ? (int32_t)(1 + below(2u << below(17))) : 0);
+	}
+}
+
+/* Returns how many different choices were picked. */
+static int picks_agree(const struct subject *s)
+{
+	int seen[MAX_READY] = { 0 }, different = 0;
+	for (int round = 0; round < ROUNDS; round++) {
+		int32_t start[MAX_SEQS + 1] = { 0 }, seq[MAX_SEQS];
+		struct recorded_plan plan;
+		attune_batch b;
+		draw(start, seq, &b);
+		record_pick(&plan, s->r.table, &b);
+		for (int w = 0; w < NUM_RECORDED; w++) {
+			const struct recorded_part *got = &plan.part[w];
+			const enum phase phase =
+			    w == RECORDED_DECODE ? PHASE_DECODE : PHASE_PREFILL;
+			struct part p;
+			int segments = 1;
+			if (!part_make(&p, phase, &s->shape, &b, &gpu)) {
+				assert_int_equal(got->choice, -1);
+				continue;
+			}
+			const int id = wanted(s, w, &p, &segments);
+			assert_int_equal(got->choice, id);
+			assert_int_equal(got->segments, segments);
+			assert_int_equal(got->body, bodies_find(&s->r.bodies[w], s->v[id].kernel,
+								&s->v[id].config));
+			assert_int_equal(got->seq_begin, p.seq_begin);
+			assert_int_equal(got->max_query, p.max_query);
+			assert_true(got->teams >= 1);
+			different += !seen[id]++;
+		}
+	}
+	free(s->r.table);
+	return different;
+}
+
+static void the_committed_heuristic(void **state)
+{
+	struct subject s;
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		subject_make(&s, h200(), random_shape());
+		assert_true(picks_agree(&s) >= 3);
+	}
+}
+
+static void no_heuristic(void **state)
+{
+	struct subject s;
+	(void)state;
+	subject_make(&s, NULL, random_shape());
+	assert_int_equal(picks_agree(&s), 2);
+}
+
+/* Thresholds, ids, a formula, a choice that no kernel of recorded steps has. */
+static void by_hand(void **state)
+{
+	static const struct selector_row choices[] = {
+		{ "naive", "NUM_WARPS=4" },
+		{ "qblock", "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2" },
+		{ "segmented", "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 "
+			       "SEGMENTS=balance(1,96,192,16)" },
+		{ "segmented", "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2 "
+			       "SEGMENTS=balance(0,192,192,16)" },
+		{ "segmented", "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=16" },
+	};
+	static const struct selector_node nodes[] = {
+		{ ATTUNE_FEATURE_kv_tokens, 2, 8192 },
+		{ -1, 0, 0 },
+		{ -1, 0, 1 },
+		{ ATTUNE_FEATURE_max_seq, 7, 9000 },
+		{ ATTUNE_FEATURE_num_seqs, 6, 8 },
+		{ -1, 0, 4 },
+		{ -1, 0, 2 },
+		{ ATTUNE_FEATURE_skew, 9, 40 },
+		{ -1, 0, 3 },
+		{ -1, 0, -2 },
+		{ -1, 0, 1 },
+	};
+	const struct selector h = { .gpu = "h200",
+				    .choices = choices,
+				    .num_choices = COUNT(choices),
+				    .root = { 0, 3, 10, 10 },
+				    .nodes = nodes,
+				    .num_nodes = COUNT(nodes) };
+	struct subject s;
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		subject_make(&s, &h, random_shape());
+		assert_true(picks_agree(&s) >= 4);
+	}
+}
+
+/* All that the header carries and prices for the part, the defaults first. */
+static void bodies_are_what_may_be_picked(void **state)
+{
+	const attune_shape shape = { .num_query_heads = 32,
+				     .num_kv_heads = 8,
+				     .head_size = 128,
+				     .dtype = ATTUNE_BF16,
+				     .kv_dtype = ATTUNE_BF16 };
+	attune_shape odd = shape;
+	struct bodies b;
+	char flags[MAX_FLAGS];
+	(void)state;
+	for (int w = 0; w < NUM_RECORDED; w++) {
+		bodies_of(&b, h200(), w, &shape);
+		assert_in_range(b.n, 2, MAX_BODIES);
+		assert_in_range(bodies_flags(flags, sizeof flags, &b, &shape), 1, MAX_FLAGS - 1);
+		assert_non_null(strstr(flags, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DWARPS="));
+		assert_non_null(strstr(flags, " -DB0=16064042 -DB1="));
+		for (int i = 0; i < h200()->num_prices; i++) {
+			const struct selector_price *p = &h200()->prices[i];
+			const struct selector_row *row = &h200()->choices[p->id];
+			const struct kernel *k = kernel_find(BACKEND_GPU, row->kernel);
+			const char *where;
+			struct config c;
+			if (p->decision != decided[w] || p->head_size != 128 ||
+			    !strcmp(row->kernel, "naive"))
+				continue;
+			assert_true(config_parse(&c, k->space, row->text, &where));
+			assert_true(bodies_find(&b, k, &c) >= 0);
+		}
+	}
+	odd.head_size = 96; /* not measured */
+	bodies_of(&b, h200(), RECORDED_DECODE, &odd);
+	bodies_flags(flags, sizeof flags, &b, &odd);
+	assert_string_equal(flags, "-DHEAD_SIZE=96 -DDTYPE=BF16 -DWARPS=8");
+}
+
+static void a_cpu_records_nothing(void **state)
+{
+	const attune_shape shape = { .num_query_heads = 4,
+				     .num_kv_heads = 2,
+				     .head_size = 64,
+				     .page_size = 16,
+				     .causal = 1 };
+	const attune_bounds bounds = { 4, 1, 4 };
+	attune_context *ctx;
+	attune_op *op;
+	size_t plan, workspace;
+	(void)state;
+	assert_int_equal(attune_open(&ctx, "cpu"), ATTUNE_OK);
+	assert_int_equal(attune_prepare(ctx, &shape, &op), ATTUNE_OK);
+	assert_int_equal(attune_record_sizes(op, &bounds, &plan, &workspace), ATTUNE_UNSUPPORTED);
+	assert_int_equal(attune_record_sizes(op, &(attune_bounds){ 4, 8, 4 }, &plan, &workspace),
+			 ATTUNE_INVALID);
+	assert_int_equal(attune_record_sizes(NULL, &bounds, &plan, &workspace), ATTUNE_INVALID);
+	attune_release(op);
+	attune_close(ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_committed_heuristic),
+		cmocka_unit_test(no_heuristic),
+		cmocka_unit_test(by_hand),
+		cmocka_unit_test(bodies_are_what_may_be_picked),
+		cmocka_unit_test(a_cpu_records_nothing),
+	};
+	if (!h200()) {
+		puts("1..0 # SKIP no header of a GPU is generated");
+		return 0;
+	}
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("recorded", tests, NULL, NULL);
+}
