@@ -176,7 +176,7 @@ typedef struct attune_plan {
  *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,192,16)
  *   choice 1 qblock BLOCK_M=16 ...
  *   price decode 0 128 16 ...    what choice 0 costs in decode parts at head size 128;
- *                                kernels/override.c and price.c say of what
+ *                                kernels/override.c and price.h say of what
  *   tree prefill                 the trees in this order, each in preorder
  *   return 1                     an id; -1: the defaults
  *   tree decode

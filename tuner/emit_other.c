@@ -20,7 +20,7 @@
  *
  * An action of prefill and decode is an id, -1 for the kernels' defaults, or -2 for the
  * choice of least estimate among those with a price for that decision, its axis at that one
- * of the values (kernels/price.c has the estimate); of join -2 (0 where the cheapest for the
+ * of the values (kernels/price.h has the estimate); of join -2 (0 where the cheapest for the
  * whole batch, by prices of the join, is estimated a tenth below the sum of both parts), 0
  * (one launch by the prefill choice) or 1 (the prefill part, then the decode part); of
  * overlap, asked where join comes to 1, -1 (so it is), -3 (both side by side on two streams) or
@@ -214,7 +214,7 @@ static const char python_resolve[] =
     "    return min(formula[\"values\"] if legal is None else legal,\n"
     "               key=lambda v: (estimate(v), v))\n";
 
-/* Line by line kernels/price.c. */
+/* Line by line kernels/price.h. */
 static const char python_cheapest[] =
     "def estimate(price, f, v):\n"
     "    \"\"\"Femtoseconds that the part is expected to take with its keys in v segments.\"\"\"\n"

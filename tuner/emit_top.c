@@ -88,7 +88,7 @@ static void emit_formulas(const struct emitter *e)
 		    e->out);
 }
 
-/* What PRICE means, where there is one; kernels/price.c has the amounts. */
+/* What PRICE means, where there is one; kernels/price.h has the amounts. */
 static void emit_price_words(const struct emitter *e)
 {
 	if (!e->f->num_prices)

@@ -1,4 +1,4 @@
-/* prices.c - what choices cost: fits struct price (kernels/price.c says what is paid for)
+/* prices.c - what choices cost: fits struct price (kernels/price.h says what is paid for)
  * to the times of training scenarios, and picks the few choices among which the cheapest
  * by estimate does best. Leaves may then say so instead of naming a choice.
  *
