@@ -196,6 +196,19 @@ static enum attune_status load_all(attune_op *op)
 	return status;
 }
 
+/* Whether each part has a choice that can run whatever comes: one without segments among
+ * the defaults. */
+static int can_always(const struct recorded_table *t)
+{
+	int can[NUM_RECORDED] = { 0 };
+	for (int i = 0; i < t->num_choices; i++)
+		for (int w = 0; w < NUM_RECORDED; w++)
+			can[w] |= !t->choice[i].is_cut && t->choice[i].rank[w] >= 0 &&
+				  t->choice[i].body[w] >= 0;
+	return can[RECORDED_PREFILL] && can[RECORDED_DECODE];
+}
+
+/* No kernel of this shape's layout: then nothing is recorded. */
 static enum attune_status send_table(attune_op *op)
 {
 	struct recorder *r = op->recorder;
@@ -204,6 +217,10 @@ static enum attune_status send_table(attune_op *op)
 				&op->shape, &dev->info, &r->table_bytes);
 	if (!r->table)
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
+	if (!can_always(r->table)) {
+		recorder_free(op);
+		return ATTUNE_OK;
+	}
 	const enum attune_status status = dev->ops->alloc(dev, &r->device_table, r->table_bytes);
 	return status ? status : dev->ops->put(dev, r->device_table, r->table, r->table_bytes);
 }
