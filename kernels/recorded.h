@@ -1,6 +1,6 @@
 /* recorded.h - steps of a captured graph that choose anew at each replay.
  *
- *   attune_prepare       recorded.c: which bodies the kernel has; record.c: the table, to
+ *   attune_prepare       recorded.c: which bodies the kernel has; record_table.c: the table, to
  *                        the device
  *   attune_record_plan   gpu/planner.cu: lengths on the device -> struct recorded_plan
  *   attune_record_run    gpu/recorded.cu, for the prefill and for the decode part: a

@@ -357,6 +357,16 @@ static void print(const struct replay *r, struct table *table)
 	}
 }
 
+/* Pages for each layer where memory allows, as a model has them: no layer finds the one
+ * before's in a cache, however short the lengths. */
+static size_t bytes_of_layers(const struct scenario *s, const struct protocol *protocol)
+{
+	struct facts facts;
+	scenario_facts(&facts, &s->shape, &s->batch->view);
+	const size_t bytes = (size_t)(LAYERS * facts.kv_bytes);
+	return bytes > protocol->cold_bytes ? bytes : protocol->cold_bytes;
+}
+
 static int replay_batch(struct stage *st, const char *text, const struct protocol *protocol,
 			struct table *table)
 {
@@ -377,7 +387,7 @@ static int replay_batch(struct stage *st, const char *text, const struct protoco
 	if (!ok)
 		complain("%s: %s", text, error);
 	if (ok && workload_make(&work, &st->dev, &st->pool, &scenario, WORKLOAD_TIMED,
-				protocol->cold_bytes)) {
+				bytes_of_layers(&scenario, protocol))) {
 		complain("%s: %s", text, attune_last_error());
 		batch_free(scenario.batch);
 		return 0;

@@ -1,0 +1,171 @@
+/* record_table.c - what the device is told of an op's heuristic, and picking by it as the
+ * device does. */
+#include "record.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const enum decision decided[NUM_RECORDED] = { DECIDE_PREFILL, DECIDE_DECODE };
+enum { WORD_BYTES = 4, TEAM_ALIGN = 128 };
+
+/* ---- the table -------------------------------------------------------------------------- */
+
+/* Shared memory of a body's blocks and what its blocks take of a launch. */
+static struct geometry body_geometry(const struct kernel *k, const struct config *c,
+				     const attune_shape *shape, const struct device_info *d)
+{
+	struct geometry g;
+	struct part none = { .seq_count = 1, .max_query = 1 };
+	struct config one = *c;
+	if (k->space->formula_axis >= 0)
+		one.v[k->space->formula_axis] = 1;
+	k->space->geometry(&one, shape, &none, d, &g);
+	return g;
+}
+
+static void set_teams(struct recorded_table *t, const struct recorder *r, const attune_shape *shape,
+		      const struct device_info *d)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, "segmented");
+	for (int w = 0; w < NUM_RECORDED; w++)
+		for (int i = 0; i < r->bodies[w].n; i++) {
+			const struct geometry g =
+			    body_geometry(k, &r->bodies[w].config[i], shape, d);
+			const int warps = r->bodies[w].warps * d->lanes / (int)g.threads;
+			const int bytes =
+			    ((int)g.smem + WORD_BYTES + TEAM_ALIGN - 1) / TEAM_ALIGN * TEAM_ALIGN;
+			const int fit = d->smem_per_block / bytes;
+			t->team_bytes[w][i] = bytes;
+			t->teams[w][i] = warps < fit ? warps : fit;
+		}
+}
+
+/* Which of its formula's or its own values; and what a formula needs of the device. */
+static void set_segments(struct recorded_choice *out, const struct ready *r,
+			 const attune_shape *shape, const struct device_info *d)
+{
+	const struct space *s = r->kernel->space;
+	out->is_cut = s->formula_axis >= 0;
+	if (!out->is_cut)
+		return;
+	out->num_values = s->axis[s->formula_axis].num_values;
+	out->value = r->config.v[s->formula_axis];
+	if (out->value > 0)
+		return;
+	out->formula = s->formulas[-1 - out->value];
+	out->value = 0;
+	if (!out->formula.slots) {
+		const struct geometry g = body_geometry(r->kernel, &r->config, shape, d);
+		out->formula.slots = blocks_resident(&g, d);
+	}
+}
+
+/* The order in which defaults stand in: for few rows the last first (plan.c). */
+static int rank_of(int which, int i, int num_choices, int n)
+{
+	if (i < num_choices)
+		return -1;
+	return which == RECORDED_DECODE ? n - 1 - i : i - num_choices;
+}
+
+/* 0: no kernel of recorded steps can run it. */
+static int set_choice(struct recorded_choice *out, const struct recorded_table *t,
+		      const struct recorder *r, const struct ready *ready, int id)
+{
+	int any = 0;
+	*out = (struct recorded_choice){ .id = id };
+	for (int w = 0; w < NUM_RECORDED; w++) {
+		const int body = bodies_find(&r->bodies[w], ready->kernel, &ready->config);
+		const struct price *price = ready->price[decided[w]];
+		out->body[w] = body >= 0 && t->teams[w][body] ? body : -1;
+		out->priced[w] = price != NULL;
+		if (price)
+			out->price[w] = *price;
+		any |= out->body[w] >= 0;
+	}
+	out->rows = config_value(&ready->config, ready->kernel->space, "BLOCK_M", 16);
+	out->tile = config_value(&ready->config, ready->kernel->space, "TILE_SIZE", 16);
+	return any;
+}
+
+static void set_values(struct recorded_table *t)
+{
+	const struct space *s = kernel_find(BACKEND_GPU, "segmented_static")->space;
+	const struct axis *a = &s->axis[s->formula_axis];
+	for (int i = 0; i < a->num_values && i < MAX_RECORDED_VALUES; i++)
+		t->values[t->num_values++] = a->values[i];
+}
+
+struct recorded_table *record_table(const struct recorder *r, const struct selector *h,
+				    const struct ready *v, int num_choices, int n,
+				    const attune_shape *shape, const struct device_info *d,
+				    size_t *bytes)
+{
+	const int num_nodes = h ? h->num_nodes : 0;
+	*bytes = sizeof(struct recorded_table) + (size_t)num_nodes * sizeof *h->nodes;
+	struct recorded_table *t = calloc(1, *bytes);
+	if (!t)
+		return NULL;
+	part_shape_of(&t->shape, shape, d);
+	set_values(t);
+	set_teams(t, r, shape, d);
+	t->num_nodes = num_nodes;
+	for (int w = 0; w < NUM_RECORDED; w++)
+		t->root[w] = num_nodes ? h->root[decided[w]] : -1;
+	if (num_nodes)
+		memcpy(t + 1, h->nodes, (size_t)num_nodes * sizeof *h->nodes);
+	for (int i = 0; i < n && t->num_choices < MAX_RECORDED; i++) {
+		struct recorded_choice *c = &t->choice[t->num_choices];
+		if (v[i].kernel->space->why_illegal(&v[i].config, shape, NULL, d) ||
+		    !set_choice(c, t, r, &v[i], i))
+			continue;
+		set_segments(c, &v[i], shape, d);
+		for (int w = 0; w < NUM_RECORDED; w++)
+			c->rank[w] = rank_of(w, i, num_choices, n);
+		t->num_choices++;
+	}
+	return t;
+}
+
+/* ---- the host's twin of planner.cu ------------------------------------------------------ */
+
+static int first_offer(const struct recorded_table *t, const struct part *p, int which, int says)
+{
+	long long least = -1;
+	int first = -1;
+	for (int i = 0; i < t->num_choices * MAX_RECORDED_VALUES; i++) {
+		const long long rank = offer_rank(t, p, which, says, i);
+		if (rank >= 0 && (first < 0 || rank < least)) {
+			least = rank;
+			first = i;
+		}
+	}
+	return first;
+}
+
+void record_pick(struct recorded_plan *plan, const struct recorded_table *t, const attune_batch *b)
+{
+	struct part_sums sums[NUM_RECORDED];
+	for (int w = 0; w < NUM_RECORDED; w++)
+		sums_start(&sums[w]);
+	for (int i = 0; i < b->num_seqs; i++) {
+		const int query = b->query_start[i + 1] - b->query_start[i];
+		if (query > 0)
+			sums_add(&sums[seq_phase(query) == PHASE_DECODE ? RECORDED_DECODE
+									: RECORDED_PREFILL],
+				 &t->shape, i, query, b->seq_lens[i]);
+	}
+	memset(plan, 0, sizeof *plan);
+	for (int w = 0; w < NUM_RECORDED; w++) {
+		struct part p;
+		plan->part[w].choice = -1;
+		plan->part[w].segments = 1;
+		if (!part_from(&p, &t->shape, &sums[w], &sums[RECORDED_PREFILL],
+			       &sums[RECORDED_DECODE], b->query_start))
+			continue;
+		int offer = first_offer(t, &p, w, recorded_says(t, &p, w));
+		if (offer < 0)
+			offer = first_offer(t, &p, w, SAYS_DEFAULTS);
+		if (offer >= 0)
+			recorded_put(&plan->part[w], t, &p, w, offer);
+	}
+}
