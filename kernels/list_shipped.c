@@ -101,9 +101,11 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c, 
 			add(BACKEND_CPU, cpu_isas[i], k->name, flags);
 }
 
-/* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
+/* The kernels of recorded steps; for each shape of which the GPU's choices are carried. */
 static void add_recorded(const struct selector *h)
 {
+	add(BACKEND_GPU, h->arch, "planner", "");
+	add(BACKEND_GPU, h->arch, "leaf", "");
 	for (int i = 0; i < h->num_binaries; i++) {
 		attune_shape shape = { .num_query_heads = 1, .num_kv_heads = 1 };
 		char dtype[16], flags[MAX_FLAGS];
