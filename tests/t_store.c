@@ -454,7 +454,7 @@ int main(void)
 		cmocka_unit_test(version_2),       cmocka_unit_test(passes),
 		cmocka_unit_test(noise),
 	};
-	size_t n = 12;
+	size_t n = 13;
 	for (size_t i = 0; i < COUNT(bad_rows); i++)
 		t[n++] = (struct CMUnitTest){ bad_rows[i].name, refused, 0, 0, &bad_rows[i] };
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -304,20 +304,23 @@ int data_add(struct data *d, const struct store_cell *c)
 
 struct loading {
 	struct data *d;
+	int all; /* layouts */
 	int failed;
 };
 
 static int add_one(void *arg, const struct store_cell *c)
 {
 	struct loading *l = arg;
+	if (!l->all && c->shape.kv_layout != ATTUNE_KV_STRIDED)
+		return 1;
 	l->failed = !data_add(l->d, c);
 	return !l->failed;
 }
 
-static struct data *load(struct store *store, const char *gpu)
+static struct data *load(struct store *store, const char *gpu, int all)
 {
 	struct run_info run = { 0 };
-	struct loading l = { 0 };
+	struct loading l = { .all = all };
 	const int known = store_device(store, gpu, &run); /* else it has said so */
 	l.d = data_new(gpu, &run);
 	if (!l.d)
@@ -331,10 +334,10 @@ static struct data *load(struct store *store, const char *gpu)
 	return NULL;
 }
 
-struct data *data_load(const char *db_path, const char *gpu)
+static struct data *load_from(const char *db_path, const char *gpu, int all)
 {
 	struct store *store = store_open(db_path, 1);
-	struct data *d = store ? load(store, gpu) : NULL;
+	struct data *d = store ? load(store, gpu, all) : NULL;
 	if (store)
 		store_close(store);
 	if (d && d->ignored)
@@ -342,6 +345,16 @@ struct data *data_load(const char *db_path, const char *gpu)
 			 "ignored",
 			 db_path, d->ignored);
 	return d;
+}
+
+struct data *data_load(const char *db_path, const char *gpu)
+{
+	return load_from(db_path, gpu, 0);
+}
+
+struct data *data_load_all(const char *db_path, const char *gpu)
+{
+	return load_from(db_path, gpu, 1);
 }
 
 static void free_name(void *p)

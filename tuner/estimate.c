@@ -20,7 +20,7 @@ int shape_of_model(attune_shape *out, const struct data *d, const char *model, i
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		const int page = page_size ? page_size : 16;
-		if (!strcmp(m->model, model) &&
+		if (!strcmp(m->model, model) && m->shape.kv_layout == ATTUNE_KV_STRIDED &&
 		    (!like || (m->shape.page_size == page && like->shape.page_size != page)))
 			like = m;
 	}
@@ -117,7 +117,7 @@ double part_distance(const struct attune_features *a, const struct attune_featur
 /* Times of a phase count where it is a part of both, or the whole of both. */
 static int alike(const struct measured *a, const struct measured *b, enum phase phase)
 {
-	return a->has[phase] && b->has[phase] &&
+	return a->has[phase] && b->has[phase] && a->shape.kv_layout == b->shape.kv_layout &&
 	       (phase != PHASE_ALL || (a->has[PHASE_PREFILL] == b->has[PHASE_PREFILL] &&
 				       a->has[PHASE_DECODE] == b->has[PHASE_DECODE]));
 }

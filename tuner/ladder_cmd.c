@@ -322,7 +322,7 @@ int cmd_ladder(int argc, char **argv)
 	o.gpu = gpu;
 	if (o.db)
 		snprintf(db, sizeof db, "%s", o.db);
-	struct data *d = data_load(db, gpu);
+	struct data *d = data_load_all(db, gpu);
 	if (d && forest_load(&f, o.header ? o.header : header)) {
 		code = EXIT_DONE;
 		if (o.measure) {
@@ -330,7 +330,7 @@ int cmd_ladder(int argc, char **argv)
 			ladder_make(&l, d, &f, o.model);
 			code = measure(&l, &o, db);
 			data_free(d);
-			d = code ? NULL : data_load(db, gpu);
+			d = code ? NULL : data_load_all(db, gpu);
 		}
 		if (!code)
 			code = d ? ladder(d, &f, &o, db) : EXIT_USAGE;

@@ -257,7 +257,7 @@ int cmd_plot(int argc, char **argv)
 	char gpu[16], db[256], header[256];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
-	struct data *d;
+	struct data *d, *all;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
@@ -270,11 +270,11 @@ int cmd_plot(int argc, char **argv)
 	}
 	default_paths(gpu, db, header);
 	d = data_load(o.db ? o.db : db, o.gpu);
-	if (!d)
-		return EXIT_USAGE;
+	all = d ? data_load_all(o.db ? o.db : db, o.gpu) : NULL;
 	p.data = d;
+	p.all = all;
 	p.forest = &forest;
-	if (forest_load(&forest, o.header ? o.header : header)) {
+	if (all && forest_load(&forest, o.header ? o.header : header)) {
 		if (choose_model(&p, o.model) && choose_picks(&p, &forest))
 			code = draw_all(&p, &o) ? EXIT_DONE : EXIT_CHECK;
 		for (int i = 0; i < NUM_POLICIES; i++)
@@ -282,5 +282,6 @@ int cmd_plot(int argc, char **argv)
 		forest_free(&forest);
 	}
 	data_free(d);
+	data_free(all);
 	return code;
 }

@@ -12,6 +12,7 @@
 
 struct plotted {
 	const struct data *data;
+	const struct data *all; /* with other layouts of the cache */
 	const struct forest *forest;
 	struct pick *pick[NUM_POLICIES]; /* [data->n]; NULL: there is no such policy here */
 	int first, end;                  /* scenarios of the one model that curves are of */

@@ -69,7 +69,7 @@ int series_ladder(const struct plotted *p, FILE *rows, FILE *settings)
 	const char *model = p->data->v[p->first].model;
 	struct ladder l;
 	int filled[NUM_PANELS], seen[MAX_RUNGS] = { 0 }, printed = 0;
-	ladder_make(&l, p->data, p->forest, model);
+	ladder_make(&l, p->all, p->forest, model);
 	for (int row = 0; row < ROWS; row++) {
 		struct range x = NO_RANGE, us = NO_RANGE;
 		char name[24];
@@ -114,10 +114,10 @@ int series_prefill(const struct plotted *p, FILE *rows, FILE *settings)
 	struct step *one = malloc(sizeof *one * MAX_LADDER);
 	struct ladder l;
 	int filled[3] = { 0 }, n = 0;
-	ladder_make(&l, p->data, p->forest, model);
+	ladder_make(&l, p->all, p->forest, model);
 	for (int with_context = 0; one && with_context < 2; with_context++) {
-		for (int s = 0; s < p->data->n; s++) {
-			const struct measured *m = &p->data->v[s];
+		for (int s = 0; s < p->all->n; s++) {
+			const struct measured *m = &p->all->v[s];
 			struct climb c;
 			struct uniform u;
 			if (m->has[PHASE_DECODE] || is_prompts(m) == with_context)
@@ -130,7 +130,7 @@ int series_prefill(const struct plotted *p, FILE *rows, FILE *settings)
 			range_stretch(&tokens, x);
 			range_stretch(&gain, c.ratio[TUNED_RUNG]);
 			filled[with_context]++;
-			if (n < MAX_LADDER && ladder_has(p->data, s, model, &u) && u.seqs == 1)
+			if (n < MAX_LADDER && ladder_has(p->all, s, model, &u) && u.seqs == 1)
 				one[n++] = (struct step){ u.length, c };
 		}
 		fputs(filled[with_context] ? "\n\n" : "nan\n\n\n", rows);

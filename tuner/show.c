@@ -132,8 +132,13 @@ static void complain_nearest(const struct data *d, const struct show *o, const s
 		 known ? "nearest" : "models there are", text);
 }
 
-/* Of several that differ in page size, dtype or layout: page size 16, else the
- * first; the others are named. */
+static int rank(const struct measured *m)
+{
+	return 2 * (m->shape.kv_layout == ATTUNE_KV_STRIDED) + (m->shape.page_size == 16);
+}
+
+/* Of several that differ in page size, dtype or layout: one of a strided cache, page size
+ * 16, else the first; the others are named. */
 static int find_scenario(const struct data *d, const struct show *o, int must)
 {
 	char error[200];
@@ -151,8 +156,7 @@ static int find_scenario(const struct data *d, const struct show *o, int must)
 				 (!o->page_size || o->page_size == m->shape.page_size);
 		free(its);
 		others += same && found >= 0;
-		if (same &&
-		    (found < 0 || (m->shape.page_size == 16 && d->v[found].shape.page_size != 16)))
+		if (same && (found < 0 || rank(m) > rank(&d->v[found])))
 			found = s;
 	}
 	if (found < 0 && must)
@@ -428,7 +432,7 @@ int cmd_show(int argc, char **argv)
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	default_paths(gpu, db, header);
-	struct data *d = data_load(o.db ? o.db : db, gpu);
+	struct data *d = data_load_all(o.db ? o.db : db, gpu);
 	if (d)
 		code = d->n ? show_from(d, &o, o.header ? o.header : header) : EXIT_CHECK;
 	data_free(d);

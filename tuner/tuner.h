@@ -109,6 +109,9 @@ struct data {
 /* NULL and a complaint when the database cannot be read or mixes protocols; one
  * without scenarios, and a complaint, when it holds nothing of the GPU. */
 struct data *data_load(const char *db_path, const char *gpu);
+/* The same with other layouts of the cache, too, which no feature tells apart: a heuristic
+ * is of strided ones alone, and so are its scores. */
+struct data *data_load_all(const char *db_path, const char *gpu);
 void data_free(struct data *);
 /* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
  * complaint when the cell does not belong (other GPU, other protocol, bad text). */
