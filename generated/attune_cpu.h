@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0x7dfb264bbf36c725ull
+#define ATTUNE_CPU_KERNELS_HASH 0x58cf998803abf5d7ull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

@@ -99,7 +99,7 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0x7dfb264bbf36c725ull
+#define ATTUNE_H200_KERNELS_HASH 0x58cf998803abf5d7ull
 #define ATTUNE_H200_OVERLAPS 0
 
 /*     id  kernel     tunables */

@@ -5,8 +5,8 @@
  *
  *   item = segment * blocks + x, x as find_block() has it
  *
- * Block i takes i, i + grid, ..., or, by tickets, the next one whenever it is free. Of
- * those by tickets some may stand aside, evenly spread over the SMs. */
+ * Block i takes i, i + grid, ..., or, by tickets, the next one whenever it is free. Where
+ * SMs are spared, blocks on these stand aside, and the others go by tickets. */
 #include "attend.h"
 #include "schedule.h"
 
