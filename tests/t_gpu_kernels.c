@@ -1,5 +1,5 @@
 /* t_gpu_kernels.c - the GPU's kernels against the definition, through the gate
- * that a sweep uses. Skips itself without an NVIDIA GPU.
+ * that a sweep uses. Skips itself without an NVIDIA GPU. Arguments: only these kernels.
  *
  * Of each kernel: the defaults, both ends of each tunable, the middle too of those
  * that cost no compilation, its first formula, and a few seeded random legal points; each on two of the shapes below, so that all shapes and
@@ -189,7 +189,15 @@ static void add_points(const struct kernel *k)
 	}
 }
 
-int main(void)
+static int is_asked(const char *kernel, int n, char **names)
+{
+	for (int i = 0; i < n; i++)
+		if (!strcmp(names[i], kernel))
+			return 1;
+	return !n;
+}
+
+int main(int argc, char **argv)
 {
 	const char *wanted = getenv("ATTUNE_TEST_GPU");
 	int failed;
@@ -200,7 +208,8 @@ int main(void)
 	for (size_t i = 0; i < COUNT(shapes); i++)
 		shapes[i].s.has_new_kv = 1;
 	for (const struct kernel *k = attune_kernels; k->name; k++)
-		if (k->backend == BACKEND_GPU && k->selectable)
+		if (k->backend == BACKEND_GPU && k->selectable &&
+		    is_asked(k->name, argc - 1, argv + 1))
 			add_points(k);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	failed = _cmocka_run_group_tests("gpu_kernels", tests, num_rows, NULL, NULL);
