@@ -2,56 +2,56 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  7e24a1607ab5b6051cea08154c60de56, protocol graph-rotating
- *   learned   from 912 scenarios, 162 held out
- *   judged    by times of a second pass in 746 of 1074 scenarios; it lacks 8 of the picks
- *   noise     0.50 % below 20 us, by 684 A/A pairs
- *             0.66 % below 200 us, by 1309 A/A pairs
- *             0.54 % above, by 1079 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.025 1.016 1.013 1.011 1.009 1.008 1.007 1.006
- *             1.006 1.005 1.005 1.004
- *             trees of depth 3: 1.0501 at best, 1.0513 by look-ahead; this one 1.0246
- *   decode    best of 1, 2, ... choices: 1.011 1.009 1.008 1.007 1.006 1.006 1.005 1.005
- *             1.004 1.004 1.004 1.004
- *             trees of depth 3: 1.0417 at best, 1.0473 by look-ahead; this one 1.0109
+ *   database  134f008f8991030e7bffbc4e1a1a01a8, protocol graph-rotating
+ *   learned   from 1018 scenarios, 175 held out
+ *   judged    by times of a second pass in 746 of 1193 scenarios; it lacks 9 of the picks
+ *   noise     0.50 % below 20 us, by 691 A/A pairs
+ *             0.67 % below 200 us, by 1326 A/A pairs
+ *             0.54 % above, by 1115 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.033 1.026 1.020 1.016 1.013 1.011 1.010 1.009
+ *             1.009 1.008 1.008 1.007
+ *             trees of depth 3: 1.0607 at best, 1.0683 by look-ahead; this one 1.0333
+ *   decode    best of 1, 2, ... choices: 1.014 1.009 1.008 1.007 1.006 1.005 1.005 1.004
+ *             1.004 1.004 1.003 1.003
+ *             trees of depth 3: 1.0520 at best, 1.0537 by look-ahead; this one 1.0137
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.115    inf   84.0
- *   tree        peers                       43  1.008  1.027  1.035  100.0
- *   tree        heldout                    162  1.023  1.084  1.141   84.6
- *   tree        heldout_blocked             20  1.025  1.052  1.077   90.0
- *   tree        heldout_extrapolated        14  1.013  1.124  1.124   92.9
- *   tree        heldout_offgrid             25  1.015  1.053  1.084   92.0
- *   tree        heldout_random              57  1.023  1.092  1.141   84.2
- *   tree        heldout_shape               22  1.034  1.102  1.120   63.6
- *   tree        heldout_traces              24  1.027  1.082  1.105   87.5
- *   best_fixed  train                      869  1.916  8.037 43.272    9.4
+ *   tree        train                      975    inf    inf    inf   62.4
+ *   tree        peers                       43    inf    inf    inf   72.1
+ *   tree        heldout                    175    inf    inf    inf   56.0
+ *   tree        heldout_blocked             26    inf    inf    inf   61.5
+ *   tree        heldout_extrapolated        14    inf    inf    inf   78.6
+ *   tree        heldout_offgrid             25    inf    inf    inf   80.0
+ *   tree        heldout_random              64    inf    inf    inf   50.0
+ *   tree        heldout_shape               22    inf    inf    inf   36.4
+ *   tree        heldout_traces              24    inf    inf    inf   45.8
+ *   best_fixed  train                      975    inf    inf    inf    8.4
  *   best_fixed  peers                       43  1.412  5.339 16.201   25.6
- *   best_fixed  heldout                    162  1.842  8.320 27.913   14.2
- *   best_fixed  heldout_blocked             20  1.369  2.613  2.794   20.0
+ *   best_fixed  heldout                    175    inf    inf    inf   13.1
+ *   best_fixed  heldout_blocked             26    inf    inf    inf   15.4
  *   best_fixed  heldout_extrapolated        14  2.709 21.528 21.528   14.3
  *   best_fixed  heldout_offgrid             25  2.245 16.968 27.913   20.0
- *   best_fixed  heldout_random              57  1.870  6.142  8.320   12.3
+ *   best_fixed  heldout_random              64    inf    inf    inf   10.9
  *   best_fixed  heldout_shape               22  1.943  8.534  9.419    9.1
  *   best_fixed  heldout_traces              24  1.407  2.240  3.580   12.5
- *   vllm_rule   train                      869  2.403  9.319 78.599    3.6
+ *   vllm_rule   train                      975    inf  8.763    inf    3.6
  *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
- *   vllm_rule   heldout                    162  2.364  8.310 33.114    1.2
- *   vllm_rule   heldout_blocked             20  2.147  4.878  5.889    0.0
+ *   vllm_rule   heldout                    175  2.337  8.310 33.114    1.1
+ *   vllm_rule   heldout_blocked             26  2.058  4.878  5.889    0.0
  *   vllm_rule   heldout_extrapolated        14  1.906  9.239  9.239    7.1
  *   vllm_rule   heldout_offgrid             25  2.463 14.479 33.114    0.0
- *   vllm_rule   heldout_random              57  2.426  9.122 11.428    1.8
+ *   vllm_rule   heldout_random              64  2.409  7.253 11.428    1.6
  *   vllm_rule   heldout_shape               22  3.116 12.279 17.226    0.0
  *   vllm_rule   heldout_traces              24  2.030  4.347  4.771    0.0
- *   default     train                      869  1.780  3.911 21.124    9.6
+ *   default     train                      975    inf  5.243    inf    8.7
  *   default     peers                       43  1.474  2.733  2.759   14.0
- *   default     heldout                    162  1.641  3.673  7.801   13.0
- *   default     heldout_blocked             20  1.555  2.719  3.956   10.0
+ *   default     heldout                    175  1.673  3.673  7.801   12.0
+ *   default     heldout_blocked             26  1.619  2.719  3.956    7.7
  *   default     heldout_extrapolated        14  2.287  4.835  4.835    7.1
  *   default     heldout_offgrid             25  1.806  3.673  7.801    8.0
- *   default     heldout_random              57  1.581  3.732  4.457   12.3
+ *   default     heldout_random              64  1.654  3.444  4.457   10.9
  *   default     heldout_shape               22  1.598  2.621  2.666    9.1
  *   default     heldout_traces              24  1.434  2.382  2.523   29.2
  *
@@ -100,7 +100,7 @@
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
 #define ATTUNE_H200_KERNELS_HASH 0x58cf998803abf5d7ull
-#define ATTUNE_H200_OVERLAPS 0
+#define ATTUNE_H200_OVERLAPS 1
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
@@ -123,102 +123,105 @@
 	CHOICE(16, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
 	CHOICE(17, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
 	CHOICE(18, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1")
+	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(20, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=0 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1") \
+	CHOICE(21, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1") \
+	CHOICE(22, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=8 PREFILL_SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, slots, start; fs of: launch, path, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
 	PRICE(prefill,  0, 256,   1,   1, 7,   0, 661000000, 98480000, 9875000, 3941000, 1860000, 0, 0, 0) \
-	PRICE(prefill,  0, 128,   1,   1, 12,  32, 0, 75300000, 9168000, 2582000, 576600, 0, 0, 0) \
+	PRICE(prefill,  0, 128,   1,   1, 12,  32, 0, 75080000, 9362000, 2438000, 599500, 0, 0, 0) \
 	PRICE(prefill,  0,  64,   1,   1, 8,   0, 4480000000, 19850000, 14910000, 0, 0, 0, 0, 0) \
 	PRICE(prefill,  2, 256,  16,  64, 1, 256, 549100000, 29550000, 942500, 108600, 0, 0, 0, 0) \
-	PRICE(prefill,  2, 128,  16,  64, 3, 256, 350700000, 17020000, 3932000, 20270, 418900, 0, 0, 0) \
+	PRICE(prefill,  2, 128,  16,  64, 3, 256, 404800000, 16880000, 4008000, 17310, 419000, 0, 0, 0) \
 	PRICE(prefill,  2,  64,  16,  64, 4, 256, 823000000, 9980000, 2291000, 295200, 343000, 0, 0, 0) \
 	PRICE(prefill,  5, 128,  32,  32, 4, 128, 352200000, 33800000, 4429000, 205500, 143000, 0, 0, 0) \
 	PRICE(prefill,  6, 256,  64,  32, 2,  64, 3934000000, 47660000, 15070000, 9704, 301500, 0, 0, 0) \
-	PRICE(prefill,  6, 128,  64,  32, 2, 128, 1048000000, 30610000, 6407000, 111300, 124900, 0, 0, 0) \
+	PRICE(prefill,  6, 128,  64,  32, 2, 128, 1046000000, 30610000, 6407000, 112300, 124900, 0, 0, 0) \
 	PRICE(prefill,  6,  64,  64,  32, 3, 128, 1445000000, 19620000, 4994000, 450300, 82150, 0, 0, 0) \
 	PRICE(prefill,  7, 256,  64,  64, 1, 128, 1433000000, 46730000, 61050, 70980, 213600, 0, 0, 0) \
-	PRICE(prefill,  7, 128,  64,  64, 2, 128, 2485000000, 21000000, 6709000, 97080, 155300, 0, 0, 0) \
+	PRICE(prefill,  7, 128,  64,  64, 2, 128, 2489000000, 20940000, 6735000, 96390, 155700, 0, 0, 0) \
 	PRICE(prefill,  7,  64,  64,  64, 2, 256, 671400000, 13930000, 3551000, 525300, 61260, 0, 0, 0) \
-	PRICE(prefill,  8, 128, 128,  32, 2,  64, 4782000000, 34550000, 13540000, 59290, 172800, 0, 0, 0) \
+	PRICE(prefill,  8, 128, 128,  32, 2,  64, 4812000000, 34350000, 13570000, 53880, 175400, 0, 0, 0) \
 	PRICE(prefill,  8,  64, 128,  32, 2, 128, 2773000000, 23570000, 6761000, 711900, 77750, 0, 0, 0) \
-	PRICE(prefill,  9, 128, 128, 128, 1, 128, 2449000000, 28280000, 157400, 50880, 113700, 0, 0, 0) \
+	PRICE(prefill,  9, 128, 128, 128, 1, 128, 2622000000, 28080000, 773000, 76000, 91620, 0, 0, 0) \
 	PRICE(prefill,  9,  64, 128, 128, 1, 256, 1289000000, 16660000, 756600, 657500, 47550, 0, 0, 0) \
 	PRICE(prefill, 11, 256,  16,  64, 1, 128, 3163000000, 32400000, 0, 0, 839400, 1555000000, 625900000, 1036000) \
-	PRICE(prefill, 11, 128,  16,  64, 3, 256, 956400000, 15890000, 4569000, 175400, 457000, 2081000000, 342200000, 269200) \
+	PRICE(prefill, 11, 128,  16,  64, 3, 256, 1007000000, 15770000, 4624000, 175200, 457300, 2064000000, 342000000, 273500) \
 	PRICE(prefill, 11,  64,  16,  64, 4, 256, 1171000000, 9235000, 2577000, 275500, 373400, 1975000000, 278200000, 211300) \
 	PRICE(prefill, 16, 256,  64,  64, 1, 128, 1606000000, 47210000, 0, 45340, 173300, 943000000, 568100000, 241300) \
-	PRICE(prefill, 16, 128,  64,  64, 2, 128, 2448000000, 21960000, 6030000, 118700, 173200, 1349000000, 211500000, 243700) \
+	PRICE(prefill, 16, 128,  64,  64, 2, 128, 2439000000, 21990000, 6017000, 118200, 173100, 1350000000, 211700000, 244000) \
 	PRICE(prefill, 16,  64,  64,  64, 2, 128, 2127000000, 14820000, 3518000, 122700, 167300, 1500000000, 211300000, 168000) \
-	PRICE(prefill, 17, 128, 128,  64, 2, 128, 2963000000, 36040000, 11030000, 104300, 157200, 1291000000, 169800000, 238300) \
+	PRICE(prefill, 17, 128, 128,  64, 2, 128, 3387000000, 34510000, 11870000, 105500, 158700, 1161000000, 172900000, 243800) \
 	PRICE(prefill, 17,  64, 128,  64, 2, 128, 3435000000, 19130000, 5959000, 184700, 135800, 1358000000, 89120000, 165900) \
 	PRICE(prefill, 18, 256, 128,  64, 1, 128, 0, 63270000, 0, 23570, 164800, 1098000000, 515900000, 278500) \
-	PRICE(prefill, 18, 128, 128,  64, 1, 128, 1512000000, 32340000, 0, 67210, 110700, 1656000000, 212900000, 179400) \
+	PRICE(prefill, 18, 128, 128,  64, 1, 128, 1506000000, 32340000, 0, 67060, 111000, 1659000000, 213000000, 179800) \
 	PRICE(prefill, 18,  64, 128,  64, 1, 128, 1849000000, 21760000, 0, 137700, 119200, 1573000000, 162300000, 125300) \
-	PRICE(prefill, 19, 128, 128, 128, 1, 128, 2642000000, 28760000, 0, 73390, 157000, 949900000, 235800000, 221600) \
+	PRICE(prefill, 19, 128, 128, 128, 1, 128, 2664000000, 28750000, 0, 68890, 155100, 945700000, 239000000, 224700) \
 	PRICE(prefill, 19,  64, 128, 128, 1, 256, 1505000000, 16450000, 1293000, 172600, 83160, 1735000000, 132100000, 80090) \
 	PRICE(join   ,  0, 256,   1,   1, 12,   0, 354400000, 101200000, 13870000, 116400, 2424000, 0, 0, 0) \
-	PRICE(join   ,  0, 128,   1,   1, 12,  32, 0, 75300000, 9168000, 2582000, 576600, 0, 0, 0) \
+	PRICE(join   ,  0, 128,   1,   1, 12,  32, 0, 75070000, 9382000, 2447000, 597000, 0, 0, 0) \
 	PRICE(join   ,  0,  64,   1,   1, 8,   0, 4480000000, 19850000, 14910000, 0, 0, 0, 0, 0) \
 	PRICE(join   ,  2, 256,  16,  64, 1, 128, 2471000000, 32220000, 0, 41510, 1096000, 0, 0, 0) \
-	PRICE(join   ,  2, 128,  16,  64, 3, 256, 0, 17820000, 3752000, 79720, 451800, 0, 0, 0) \
+	PRICE(join   ,  2, 128,  16,  64, 3, 256, 0, 17780000, 3726000, 80290, 459800, 0, 0, 0) \
 	PRICE(join   ,  2,  64,  16,  64, 4, 256, 377100000, 11170000, 2009000, 126500, 358500, 0, 0, 0) \
 	PRICE(join   ,  5, 128,  32,  32, 4, 128, 306200000, 34470000, 4284000, 136600, 142500, 0, 0, 0) \
 	PRICE(join   ,  6, 256,  64,  32, 2,  64, 3913000000, 47710000, 15630000, 30540, 296900, 0, 0, 0) \
-	PRICE(join   ,  6, 128,  64,  32, 2, 128, 1054000000, 30630000, 6429000, 54710, 129500, 0, 0, 0) \
+	PRICE(join   ,  6, 128,  64,  32, 2, 128, 1052000000, 30640000, 6431000, 54830, 129600, 0, 0, 0) \
 	PRICE(join   ,  6,  64,  64,  32, 3,  64, 2467000000, 19930000, 4921000, 197900, 132300, 0, 0, 0) \
 	PRICE(join   ,  7, 256,  64,  64, 1, 128, 1266000000, 47170000, 327900, 25200, 214100, 0, 0, 0) \
-	PRICE(join   ,  7, 128,  64,  64, 2, 128, 1953000000, 22960000, 5794000, 34230, 157700, 0, 0, 0) \
+	PRICE(join   ,  7, 128,  64,  64, 2, 128, 1945000000, 22930000, 5813000, 34260, 157500, 0, 0, 0) \
 	PRICE(join   ,  7,  64,  64,  64, 2, 256, 870800000, 13490000, 4030000, 103800, 82270, 0, 0, 0) \
-	PRICE(join   ,  8, 128, 128,  32, 2,  64, 4819000000, 34550000, 13770000, 73050, 165700, 0, 0, 0) \
+	PRICE(join   ,  8, 128, 128,  32, 2,  64, 4845000000, 34360000, 13800000, 59260, 169900, 0, 0, 0) \
 	PRICE(join   ,  8,  64, 128,  32, 2, 128, 2728000000, 24100000, 7200000, 51080, 92200, 0, 0, 0) \
-	PRICE(join   ,  9, 128, 128, 128, 1, 128, 2295000000, 28660000, 0, 40130, 121600, 0, 0, 0) \
+	PRICE(join   ,  9, 128, 128, 128, 1, 128, 2330000000, 28960000, 0, 28480, 101700, 0, 0, 0) \
 	PRICE(join   ,  9,  64, 128, 128, 1, 256, 1282000000, 17040000, 819600, 111200, 52860, 0, 0, 0) \
 	PRICE(join   , 11, 256,  16,  64, 1, 128, 3212000000, 32040000, 0, 52490, 878400, 1506000000, 613700000, 1075000) \
-	PRICE(join   , 11, 128,  16,  64, 3, 128, 2149000000, 17740000, 3989000, 125000, 630400, 1596000000, 360900000, 500100) \
+	PRICE(join   , 11, 128,  16,  64, 3, 128, 2167000000, 17680000, 3995000, 122700, 632400, 1576000000, 362100000, 504600) \
 	PRICE(join   , 11,  64,  16,  64, 4, 256, 1148000000, 9227000, 2533000, 416800, 370100, 1927000000, 280400000, 217600) \
 	PRICE(join   , 16, 256,  64,  64, 1, 128, 1485000000, 47240000, 0, 61740, 174900, 1016000000, 562300000, 247600) \
-	PRICE(join   , 16, 128,  64,  64, 2, 128, 1570000000, 25050000, 4388000, 99320, 165200, 1666000000, 202000000, 249800) \
+	PRICE(join   , 16, 128,  64,  64, 2, 128, 1563000000, 25070000, 4383000, 99190, 165400, 1671000000, 202000000, 249900) \
 	PRICE(join   , 16,  64,  64,  64, 2, 128, 1911000000, 15720000, 2996000, 142800, 173900, 1564000000, 202300000, 175200) \
-	PRICE(join   , 17, 128, 128,  64, 2,  64, 4363000000, 38930000, 9495000, 118300, 185500, 979100000, 166800000, 295700) \
+	PRICE(join   , 17, 128, 128,  64, 2,  64, 4598000000, 37920000, 10050000, 95590, 188100, 886700000, 176400000, 299800) \
 	PRICE(join   , 17,  64, 128,  64, 2, 128, 3255000000, 19720000, 5757000, 148700, 135000, 1467000000, 87970000, 168700) \
 	PRICE(join   , 18, 256, 128,  64, 1, 128, 0, 63430000, 0, 25430, 168300, 1063000000, 515000000, 279400) \
-	PRICE(join   , 18, 128, 128,  64, 1, 128, 1457000000, 32300000, 0, 87870, 119400, 1668000000, 208700000, 188200) \
+	PRICE(join   , 18, 128, 128,  64, 1, 128, 1452000000, 32300000, 0, 87870, 119900, 1672000000, 208700000, 188400) \
 	PRICE(join   , 18,  64, 128,  64, 1, 128, 1940000000, 21690000, 0, 189700, 120900, 1541000000, 146600000, 133400) \
-	PRICE(join   , 19, 128, 128, 128, 1, 128, 2629000000, 28760000, 0, 85060, 159500, 902700000, 232400000, 224900) \
+	PRICE(join   , 19, 128, 128, 128, 1, 128, 2656000000, 28790000, 0, 54740, 156400, 914100000, 242600000, 228500) \
 	PRICE(join   , 19,  64, 128, 128, 1, 256, 1643000000, 16220000, 1557000, 154800, 82830, 1640000000, 138600000, 83350) \
 	PRICE(decode ,  0, 256,   1,   1, 8,   0, 1994000000, 112800000, 11470000, 59170, 1671000, 0, 0, 0) \
-	PRICE(decode ,  0, 128,   1,   1, 12,   0, 1977000000, 98450000, 8718000, 108300, 1051000, 0, 0, 0) \
+	PRICE(decode ,  0, 128,   1,   1, 12,   0, 1988000000, 97820000, 8863000, 106300, 1042000, 0, 0, 0) \
 	PRICE(decode ,  0,  64,   1,   1, 16,   0, 2153000000, 87800000, 9295000, 167000, 361100, 0, 0, 0) \
 	PRICE(decode ,  1, 256,   1,   1, 16,  32, 390300000, 55510000, 16500000, 126400, 3719000, 0, 0, 0) \
-	PRICE(decode ,  1, 128,   1,   1, 6,  32, 639100000, 48920000, 10270000, 51410, 1015000, 0, 0, 0) \
+	PRICE(decode ,  1, 128,   1,   1, 6,  32, 639800000, 48910000, 10280000, 51370, 1015000, 0, 0, 0) \
 	PRICE(decode ,  1,  64,   1,   1, 6,  32, 985000000, 42630000, 8349000, 0, 986600, 0, 0, 0) \
 	PRICE(decode ,  2, 256,  16,  64, 1,  64, 2108000000, 30750000, 3144000, 18820, 2307000, 0, 0, 0) \
-	PRICE(decode ,  2, 128,  16,  64, 3, 128, 1504000000, 16830000, 2794000, 88140, 873000, 0, 0, 0) \
+	PRICE(decode ,  2, 128,  16,  64, 3, 128, 1582000000, 16490000, 3031000, 89220, 863700, 0, 0, 0) \
 	PRICE(decode ,  2,  64,  16,  64, 4,   0, 2900000000, 12270000, 2272000, 59500, 702900, 0, 0, 0) \
-	PRICE(decode ,  3, 128,  16, 128, 1, 128, 2364000000, 11250000, 0, 87200, 949900, 0, 0, 0) \
+	PRICE(decode ,  3, 128,  16, 128, 1, 128, 2389000000, 11200000, 0, 88600, 949200, 0, 0, 0) \
 	PRICE(decode ,  3,  64,  16, 128, 2,  64, 2502000000, 7301000, 1211000, 83830, 1111000, 0, 0, 0) \
 	PRICE(decode ,  4, 256,  32,  32, 2,  32, 1942000000, 69740000, 0, 24330, 698900, 0, 0, 0) \
-	PRICE(decode ,  4, 128,  32,  32, 4,  32, 2310000000, 33800000, 1164000, 89820, 453600, 0, 0, 0) \
+	PRICE(decode ,  4, 128,  32,  32, 4,  32, 2314000000, 33770000, 1205000, 88870, 454500, 0, 0, 0) \
 	PRICE(decode ,  4,  64,  32,  32, 6,  64, 1526000000, 24460000, 3617000, 10990, 264500, 0, 0, 0) \
 	PRICE(decode , 10, 256,  16,  32, 3,  32, 2784000000, 60550000, 7324000, 29840, 1785000, 2132000000, 605600000, 1845000) \
-	PRICE(decode , 10, 128,  16,  32, 6,  32, 3393000000, 33320000, 4187000, 75130, 566200, 1990000000, 212500000, 714200) \
+	PRICE(decode , 10, 128,  16,  32, 6,  32, 3496000000, 32310000, 4423000, 74820, 571000, 1991000000, 214300000, 726000) \
 	PRICE(decode , 10,  64,  16,  32, 8,  64, 2161000000, 23750000, 2167000, 78190, 322300, 1961000000, 200300000, 279500) \
 	PRICE(decode , 11, 256,  16,  64, 1,  64, 2475000000, 30830000, 1250000, 43260, 1882000, 2367000000, 577900000, 2262000) \
-	PRICE(decode , 11, 128,  16,  64, 3,  64, 2784000000, 17390000, 2738000, 92040, 805800, 2345000000, 220100000, 799000) \
+	PRICE(decode , 11, 128,  16,  64, 3,  64, 2847000000, 17030000, 2837000, 94530, 796000, 2344000000, 221300000, 798500) \
 	PRICE(decode , 11,  64,  16,  64, 4,  32, 2772000000, 12340000, 1782000, 88000, 612800, 1889000000, 215600000, 459700) \
 	PRICE(decode , 12, 256,  16,  64, 1,  64, 2430000000, 32090000, 0, 16800, 1963000, 2468000000, 573800000, 2670000) \
-	PRICE(decode , 12, 128,  16,  64, 2,  64, 2888000000, 17170000, 2091000, 60140, 1051000, 2234000000, 218700000, 1154000) \
+	PRICE(decode , 12, 128,  16,  64, 2,  64, 2979000000, 16620000, 2335000, 62790, 1045000, 2263000000, 219600000, 1169000) \
 	PRICE(decode , 12,  64,  16,  64, 4,  32, 3101000000, 9217000, 2467000, 87790, 646500, 1942000000, 216000000, 463100) \
-	PRICE(decode , 13, 128,  16, 128, 1, 128, 2728000000, 10980000, 0, 81580, 950200, 2144000000, 220900000, 1261000) \
+	PRICE(decode , 13, 128,  16, 128, 1, 128, 2771000000, 10850000, 0, 85630, 931400, 2145000000, 221200000, 1266000) \
 	PRICE(decode , 13,  64,  16, 128, 2,  64, 2741000000, 7595000, 1032000, 91730, 1126000, 1750000000, 232100000, 838300) \
-	PRICE(decode , 14, 128,  16, 128, 1, 128, 2536000000, 12090000, 0, 38210, 1065000, 2205000000, 225900000, 1419000) \
+	PRICE(decode , 14, 128,  16, 128, 1, 128, 2640000000, 11860000, 0, 44560, 1054000, 2220000000, 225500000, 1431000) \
 	PRICE(decode , 14,  64,  16, 128, 2, 128, 2702000000, 6064000, 1755000, 80570, 1055000, 1779000000, 242800000, 729300) \
 	PRICE(decode , 15, 256,  32,  32, 2,  64, 0, 72300000, 1578000, 0, 0, 2175000000, 580700000, 646900) \
-	PRICE(decode , 15, 128,  32,  32, 4,  64, 1329000000, 37170000, 4177000, 26460, 319600, 2410000000, 208900000, 424100) \
+	PRICE(decode , 15, 128,  32,  32, 4,  64, 1432000000, 36340000, 4375000, 27100, 320500, 2429000000, 210300000, 438600) \
 	PRICE(decode , 15,  64,  32,  32, 6,  64, 1648000000, 24560000, 2602000, 43810, 281900, 2292000000, 202100000, 191900) \
 	PRICE(decode , 16, 256,  64,  64, 1,  64, 1701000000, 45250000, 3059000, 12290, 681800, 2412000000, 573600000, 466200) \
-	PRICE(decode , 16, 128,  64,  64, 2, 128, 988700000, 22710000, 6570000, 0, 472200, 2664000000, 205100000, 253700) \
+	PRICE(decode , 16, 128,  64,  64, 2, 128, 992600000, 22690000, 6567000, 0, 472900, 2660000000, 205400000, 254600) \
 	PRICE(decode , 16,  64,  64,  64, 2, 128, 1428000000, 15410000, 3955000, 3119, 452700, 2230000000, 210500000, 127200)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
@@ -328,6 +331,10 @@
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -338,31 +345,66 @@
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 556 scenarios, 1.025, p95 1.133 */
+	return -2; /* 626 scenarios, 1.033, p95 1.153 */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 686 scenarios, 1.011, p95 1.064 */
+	return -2; /* 762 scenarios, 1.014, p95 1.063 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 330 scenarios, 1.011, p95 1.085; next 1, 1.050 */
+	return -2; /* 381 scenarios, 1.010, p95 1.071; next 1, 1.042 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	(void)f;
-	return -1; /* not measured */
+	if (f->kv_tokens <= 1048576) {
+		if (f->max_query <= 1024) {
+			if (f->kv_kib <= 1572864) {
+				return -3; /* 21 scenarios, 1.001, p95 1.007 */
+			} else {
+				return 20; /* 3 scenarios, 1.000, p95 1.000; guarded */
+			}
+		} else if (f->kv_kib <= 1048576) {
+			return -3; /* 7 scenarios, 1.000, p95 1.000 */
+		} else {
+			return -1; /* 3 scenarios, 1.330, p95 1.637 */
+		}
+	} else if (f->keys_per_query <= 6144) {
+		return 21; /* 3 scenarios, 1.005, p95 1.010; guarded */
+	} else if (f->mean_seq <= 16384) {
+		if (f->max_query <= 512) {
+			return 20; /* 4 scenarios, 1.000, p95 1.000; guarded */
+		} else {
+			return 22; /* 3 scenarios, 1.002, p95 1.007; next 21, 1.007; guarded */
+		}
+	} else {
+		return -1; /* 3 scenarios, 1.615, p95 1.746 */
+	}
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
 	VECTOR(prefill, -2, .units = 1) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, -2, .units = 1) \
-	VECTOR(overlap, -1, .units = 1)
+	VECTOR(overlap, -3, .max_query = 0, .kv_tokens = 0, .kv_kib = 0) \
+	VECTOR(overlap, -3, .max_query = 1024, .kv_tokens = 1048576, .kv_kib = 1572864) \
+	VECTOR(overlap, 20, .max_query = 0, .kv_tokens = 0, .kv_kib = 1572865) \
+	VECTOR(overlap, 20, .max_query = 1024, .kv_tokens = 1048576, .kv_kib = 1572865) \
+	VECTOR(overlap, -3, .max_query = 1025, .kv_tokens = 0, .kv_kib = 0) \
+	VECTOR(overlap, -3, .max_query = 1025, .kv_tokens = 1048576, .kv_kib = 1048576) \
+	VECTOR(overlap, -1, .max_query = 1025, .kv_tokens = 0, .kv_kib = 1048577) \
+	VECTOR(overlap, -1, .max_query = 1025, .kv_tokens = 1048576, .kv_kib = 1048577) \
+	VECTOR(overlap, 21, .kv_tokens = 1048577, .keys_per_query = 0) \
+	VECTOR(overlap, 21, .kv_tokens = 1048577, .keys_per_query = 6144) \
+	VECTOR(overlap, 20, .max_query = 0, .kv_tokens = 1048577, .mean_seq = 0, .keys_per_query = 6145) \
+	VECTOR(overlap, 20, .max_query = 512, .kv_tokens = 1048577, .mean_seq = 16384, .keys_per_query = 6145) \
+	VECTOR(overlap, 22, .max_query = 513, .kv_tokens = 1048577, .mean_seq = 0, .keys_per_query = 6145) \
+	VECTOR(overlap, 22, .max_query = 513, .kv_tokens = 1048577, .mean_seq = 16384, .keys_per_query = 6145) \
+	VECTOR(overlap, -1, .kv_tokens = 1048577, .mean_seq = 16385, .keys_per_query = 6145)
 
 #endif

@@ -131,7 +131,7 @@ static void appraise(const struct market *k, struct offer *o)
 		o->estimate[r] = o->means[r] = -1;
 		o->cost[r] = o->best[r] = FORBIDDEN_SUM;
 		for (int i = 0; i < o->num_members; i++)
-			if (o->member[i] >= 0 &&
+			if (o->member[i] >= 0 && k->column[o->member[i]] >= 0 &&
 			    matrix_at(k->m, r, k->column[o->member[i]]) < o->best[r])
 				o->best[r] = matrix_at(k->m, r, k->column[o->member[i]]);
 		if (!p)
@@ -141,7 +141,8 @@ static void appraise(const struct market *k, struct offer *o)
 		const int at = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
 		o->means[r] = at;
 		if (o->estimate[r] >= 0)
-			o->cost[r] = at < 0 ? most : matrix_at(k->m, r, k->column[at]);
+			o->cost[r] =
+			    at < 0 || k->column[at] < 0 ? most : matrix_at(k->m, r, k->column[at]);
 		if (o->estimate[r] >= 0 && o->cost[r] > most)
 			o->cost[r] = most;
 	}
@@ -253,6 +254,12 @@ static void list_sizes(struct market *k)
 	}
 }
 
+/* A price counts waves of blocks, which persistent kernels do not run in. */
+static int can_be_priced(const struct kernel *k)
+{
+	return k->selectable && !k->space->is_scheduled;
+}
+
 /* One for each family, and for each choice of a kernel without a formula axis. */
 static int list_offers(struct market *k)
 {
@@ -265,7 +272,8 @@ static int list_offers(struct market *k)
 		for (int i = 0; family >= 0 && i < d->family[family].num_members; i++)
 			if (d->family[family].member[i] >= 0 && d->family[family].member[i] < first)
 				first = d->family[family].member[i];
-		if (!d->choice[c].kernel->selectable || first != c || k->num_offers == MAX_OFFERS)
+		if (!can_be_priced(d->choice[c].kernel) || first != c ||
+		    k->num_offers == MAX_OFFERS)
 			continue;
 		o->choice = d->choice[c];
 		o->num_members = family < 0 ? 1 : d->family[family].num_members;
@@ -289,6 +297,8 @@ static int market_open(struct market *k)
 	k->column = malloc(sizeof *k->column * (size_t)(k->d->num_choices + 1));
 	if (!k->column)
 		return 0;
+	for (int c = 0; c < k->d->num_choices; c++)
+		k->column[c] = -1; /* of no part alone: what only whole plans have run */
 	for (int c = 0; c < k->m->cols; c++)
 		if (k->m->choice[c] < k->d->num_choices)
 			k->column[k->m->choice[c]] = c;
