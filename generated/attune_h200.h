@@ -2,58 +2,58 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  134f008f8991030e7bffbc4e1a1a01a8, protocol graph-rotating
+ *   database  4698660d5c051584169254036f022a86, protocol graph-rotating
  *   learned   from 1018 scenarios, 175 held out
- *   judged    by times of a second pass in 746 of 1193 scenarios; it lacks 9 of the picks
- *   noise     0.50 % below 20 us, by 691 A/A pairs
- *             0.67 % below 200 us, by 1326 A/A pairs
- *             0.54 % above, by 1115 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.033 1.026 1.020 1.016 1.013 1.011 1.010 1.009
- *             1.009 1.008 1.008 1.007
- *             trees of depth 3: 1.0607 at best, 1.0683 by look-ahead; this one 1.0333
- *   decode    best of 1, 2, ... choices: 1.014 1.009 1.008 1.007 1.006 1.005 1.005 1.004
+ *   judged    by times of a second pass in 757 of 1193 scenarios; it lacks 59 of the picks
+ *   noise     0.50 % below 20 us, by 717 A/A pairs
+ *             0.66 % below 200 us, by 1401 A/A pairs
+ *             0.53 % above, by 1188 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.028 1.021 1.017 1.014 1.012 1.011 1.010 1.009
+ *             1.008 1.007 1.007 1.006
+ *             trees of depth 3: 1.0642 at best, 1.0677 by look-ahead; this one 1.0280
+ *   decode    best of 1, 2, ... choices: 1.013 1.009 1.007 1.006 1.006 1.005 1.005 1.004
  *             1.004 1.004 1.003 1.003
- *             trees of depth 3: 1.0520 at best, 1.0537 by look-ahead; this one 1.0137
+ *             trees of depth 3: 1.0524 at best, 1.0539 by look-ahead; this one 1.0134
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      975    inf    inf    inf   62.4
- *   tree        peers                       43    inf    inf    inf   72.1
- *   tree        heldout                    175    inf    inf    inf   56.0
- *   tree        heldout_blocked             26    inf    inf    inf   61.5
- *   tree        heldout_extrapolated        14    inf    inf    inf   78.6
- *   tree        heldout_offgrid             25    inf    inf    inf   80.0
- *   tree        heldout_random              64    inf    inf    inf   50.0
- *   tree        heldout_shape               22    inf    inf    inf   36.4
- *   tree        heldout_traces              24    inf    inf    inf   45.8
+ *   tree        train                      975    inf    inf    inf   75.1
+ *   tree        peers                       43  1.003  1.014  1.029  100.0
+ *   tree        heldout                    175    inf    inf    inf   69.7
+ *   tree        heldout_blocked             26    inf    inf    inf   80.8
+ *   tree        heldout_extrapolated        14    inf    inf    inf   85.7
+ *   tree        heldout_offgrid             25    inf    inf    inf   88.0
+ *   tree        heldout_random              64    inf    inf    inf   64.1
+ *   tree        heldout_shape               22    inf    inf    inf   40.9
+ *   tree        heldout_traces              24    inf    inf    inf   70.8
  *   best_fixed  train                      975    inf    inf    inf    8.4
  *   best_fixed  peers                       43  1.412  5.339 16.201   25.6
- *   best_fixed  heldout                    175    inf    inf    inf   13.1
- *   best_fixed  heldout_blocked             26    inf    inf    inf   15.4
- *   best_fixed  heldout_extrapolated        14  2.709 21.528 21.528   14.3
- *   best_fixed  heldout_offgrid             25  2.245 16.968 27.913   20.0
- *   best_fixed  heldout_random              64    inf    inf    inf   10.9
+ *   best_fixed  heldout                    175    inf  9.212    inf   12.6
+ *   best_fixed  heldout_blocked             26    inf  2.995    inf   11.5
+ *   best_fixed  heldout_extrapolated        14  2.732 21.528 21.528   14.3
+ *   best_fixed  heldout_offgrid             25  2.259 16.968 27.913   20.0
+ *   best_fixed  heldout_random              64    inf  6.142    inf   10.9
  *   best_fixed  heldout_shape               22  1.943  8.534  9.419    9.1
- *   best_fixed  heldout_traces              24  1.407  2.240  3.580   12.5
- *   vllm_rule   train                      975    inf  8.763    inf    3.6
+ *   best_fixed  heldout_traces              24  1.439  2.461  3.580   12.5
+ *   vllm_rule   train                      975  2.363  8.571 78.599    3.6
  *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
- *   vllm_rule   heldout                    175  2.337  8.310 33.114    1.1
- *   vllm_rule   heldout_blocked             26  2.058  4.878  5.889    0.0
- *   vllm_rule   heldout_extrapolated        14  1.906  9.239  9.239    7.1
- *   vllm_rule   heldout_offgrid             25  2.463 14.479 33.114    0.0
- *   vllm_rule   heldout_random              64  2.409  7.253 11.428    1.6
+ *   vllm_rule   heldout                    175  2.391  8.310 33.114    1.7
+ *   vllm_rule   heldout_blocked             26  2.154  4.869  6.093    0.0
+ *   vllm_rule   heldout_extrapolated        14  1.907  9.342  9.342   14.3
+ *   vllm_rule   heldout_offgrid             25  2.474 14.916 33.114    0.0
+ *   vllm_rule   heldout_random              64  2.494  7.253 11.462    1.6
  *   vllm_rule   heldout_shape               22  3.116 12.279 17.226    0.0
- *   vllm_rule   heldout_traces              24  2.030  4.347  4.771    0.0
+ *   vllm_rule   heldout_traces              24  2.064  4.437  5.211    0.0
  *   default     train                      975    inf  5.243    inf    8.7
  *   default     peers                       43  1.474  2.733  2.759   14.0
- *   default     heldout                    175  1.673  3.673  7.801   12.0
- *   default     heldout_blocked             26  1.619  2.719  3.956    7.7
- *   default     heldout_extrapolated        14  2.287  4.835  4.835    7.1
- *   default     heldout_offgrid             25  1.806  3.673  7.801    8.0
- *   default     heldout_random              64  1.654  3.444  4.457   10.9
+ *   default     heldout                    175  1.685  3.673  7.866   12.0
+ *   default     heldout_blocked             26  1.628  2.749  3.956    7.7
+ *   default     heldout_extrapolated        14  2.294  4.968  4.968    7.1
+ *   default     heldout_offgrid             25  1.818  3.673  7.866    8.0
+ *   default     heldout_random              64  1.665  3.600  4.457   10.9
  *   default     heldout_shape               22  1.598  2.621  2.666    9.1
- *   default     heldout_traces              24  1.434  2.382  2.523   29.2
+ *   default     heldout_traces              24  1.464  2.433  2.767   29.2
  *
  * PRICE(decision, id, head size, rows, tile, slots, start, prices...): what a
  * choice takes in fs, fitted to the times of training scenarios: the sum of its
@@ -125,8 +125,8 @@
 	CHOICE(18, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
 	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
 	CHOICE(20, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=0 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1") \
-	CHOICE(21, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1") \
-	CHOICE(22, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=8 PREFILL_SEGMENTS=1")
+	CHOICE(21, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=2 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=16 PREFILL_SEGMENTS=1") \
+	CHOICE(22, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, slots, start; fs of: launch, path, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
@@ -134,62 +134,62 @@
 	PRICE(prefill,  0, 128,   1,   1, 12,  32, 0, 75080000, 9362000, 2438000, 599500, 0, 0, 0) \
 	PRICE(prefill,  0,  64,   1,   1, 8,   0, 4480000000, 19850000, 14910000, 0, 0, 0, 0, 0) \
 	PRICE(prefill,  2, 256,  16,  64, 1, 256, 549100000, 29550000, 942500, 108600, 0, 0, 0, 0) \
-	PRICE(prefill,  2, 128,  16,  64, 3, 256, 404800000, 16880000, 4008000, 17310, 419000, 0, 0, 0) \
+	PRICE(prefill,  2, 128,  16,  64, 3, 256, 399300000, 16890000, 3993000, 19060, 419800, 0, 0, 0) \
 	PRICE(prefill,  2,  64,  16,  64, 4, 256, 823000000, 9980000, 2291000, 295200, 343000, 0, 0, 0) \
 	PRICE(prefill,  5, 128,  32,  32, 4, 128, 352200000, 33800000, 4429000, 205500, 143000, 0, 0, 0) \
 	PRICE(prefill,  6, 256,  64,  32, 2,  64, 3934000000, 47660000, 15070000, 9704, 301500, 0, 0, 0) \
 	PRICE(prefill,  6, 128,  64,  32, 2, 128, 1046000000, 30610000, 6407000, 112300, 124900, 0, 0, 0) \
 	PRICE(prefill,  6,  64,  64,  32, 3, 128, 1445000000, 19620000, 4994000, 450300, 82150, 0, 0, 0) \
 	PRICE(prefill,  7, 256,  64,  64, 1, 128, 1433000000, 46730000, 61050, 70980, 213600, 0, 0, 0) \
-	PRICE(prefill,  7, 128,  64,  64, 2, 128, 2489000000, 20940000, 6735000, 96390, 155700, 0, 0, 0) \
+	PRICE(prefill,  7, 128,  64,  64, 2, 128, 2473000000, 20950000, 6738000, 89630, 154700, 0, 0, 0) \
 	PRICE(prefill,  7,  64,  64,  64, 2, 256, 671400000, 13930000, 3551000, 525300, 61260, 0, 0, 0) \
-	PRICE(prefill,  8, 128, 128,  32, 2,  64, 4812000000, 34350000, 13570000, 53880, 175400, 0, 0, 0) \
+	PRICE(prefill,  8, 128, 128,  32, 2,  64, 4784000000, 34460000, 13500000, 42580, 174300, 0, 0, 0) \
 	PRICE(prefill,  8,  64, 128,  32, 2, 128, 2773000000, 23570000, 6761000, 711900, 77750, 0, 0, 0) \
-	PRICE(prefill,  9, 128, 128, 128, 1, 128, 2622000000, 28080000, 773000, 76000, 91620, 0, 0, 0) \
+	PRICE(prefill,  9, 128, 128, 128, 1, 128, 2626000000, 28080000, 767700, 74520, 90300, 0, 0, 0) \
 	PRICE(prefill,  9,  64, 128, 128, 1, 256, 1289000000, 16660000, 756600, 657500, 47550, 0, 0, 0) \
 	PRICE(prefill, 11, 256,  16,  64, 1, 128, 3163000000, 32400000, 0, 0, 839400, 1555000000, 625900000, 1036000) \
-	PRICE(prefill, 11, 128,  16,  64, 3, 256, 1007000000, 15770000, 4624000, 175200, 457300, 2064000000, 342000000, 273500) \
+	PRICE(prefill, 11, 128,  16,  64, 3, 256, 1008000000, 15770000, 4626000, 174900, 457100, 2063000000, 342000000, 273600) \
 	PRICE(prefill, 11,  64,  16,  64, 4, 256, 1171000000, 9235000, 2577000, 275500, 373400, 1975000000, 278200000, 211300) \
 	PRICE(prefill, 16, 256,  64,  64, 1, 128, 1606000000, 47210000, 0, 45340, 173300, 943000000, 568100000, 241300) \
 	PRICE(prefill, 16, 128,  64,  64, 2, 128, 2439000000, 21990000, 6017000, 118200, 173100, 1350000000, 211700000, 244000) \
 	PRICE(prefill, 16,  64,  64,  64, 2, 128, 2127000000, 14820000, 3518000, 122700, 167300, 1500000000, 211300000, 168000) \
-	PRICE(prefill, 17, 128, 128,  64, 2, 128, 3387000000, 34510000, 11870000, 105500, 158700, 1161000000, 172900000, 243800) \
+	PRICE(prefill, 17, 128, 128,  64, 2,  64, 5435000000, 34590000, 11820000, 108900, 185400, 590600000, 175700000, 293100) \
 	PRICE(prefill, 17,  64, 128,  64, 2, 128, 3435000000, 19130000, 5959000, 184700, 135800, 1358000000, 89120000, 165900) \
 	PRICE(prefill, 18, 256, 128,  64, 1, 128, 0, 63270000, 0, 23570, 164800, 1098000000, 515900000, 278500) \
 	PRICE(prefill, 18, 128, 128,  64, 1, 128, 1506000000, 32340000, 0, 67060, 111000, 1659000000, 213000000, 179800) \
 	PRICE(prefill, 18,  64, 128,  64, 1, 128, 1849000000, 21760000, 0, 137700, 119200, 1573000000, 162300000, 125300) \
-	PRICE(prefill, 19, 128, 128, 128, 1, 128, 2664000000, 28750000, 0, 68890, 155100, 945700000, 239000000, 224700) \
+	PRICE(prefill, 19, 128, 128, 128, 1, 128, 2664000000, 28750000, 0, 68630, 155300, 945600000, 239100000, 224800) \
 	PRICE(prefill, 19,  64, 128, 128, 1, 256, 1505000000, 16450000, 1293000, 172600, 83160, 1735000000, 132100000, 80090) \
 	PRICE(join   ,  0, 256,   1,   1, 12,   0, 354400000, 101200000, 13870000, 116400, 2424000, 0, 0, 0) \
-	PRICE(join   ,  0, 128,   1,   1, 12,  32, 0, 75070000, 9382000, 2447000, 597000, 0, 0, 0) \
+	PRICE(join   ,  0, 128,   1,   1, 12,  32, 0, 75070000, 9393000, 2454000, 595500, 0, 0, 0) \
 	PRICE(join   ,  0,  64,   1,   1, 8,   0, 4480000000, 19850000, 14910000, 0, 0, 0, 0, 0) \
 	PRICE(join   ,  2, 256,  16,  64, 1, 128, 2471000000, 32220000, 0, 41510, 1096000, 0, 0, 0) \
-	PRICE(join   ,  2, 128,  16,  64, 3, 256, 0, 17780000, 3726000, 80290, 459800, 0, 0, 0) \
-	PRICE(join   ,  2,  64,  16,  64, 4, 256, 377100000, 11170000, 2009000, 126500, 358500, 0, 0, 0) \
+	PRICE(join   ,  2, 128,  16,  64, 3, 256, 0, 17680000, 3741000, 81510, 467300, 0, 0, 0) \
+	PRICE(join   ,  2,  64,  16,  64, 4, 256, 593800000, 10600000, 2178000, 112600, 371400, 0, 0, 0) \
 	PRICE(join   ,  5, 128,  32,  32, 4, 128, 306200000, 34470000, 4284000, 136600, 142500, 0, 0, 0) \
 	PRICE(join   ,  6, 256,  64,  32, 2,  64, 3913000000, 47710000, 15630000, 30540, 296900, 0, 0, 0) \
 	PRICE(join   ,  6, 128,  64,  32, 2, 128, 1052000000, 30640000, 6431000, 54830, 129600, 0, 0, 0) \
-	PRICE(join   ,  6,  64,  64,  32, 3,  64, 2467000000, 19930000, 4921000, 197900, 132300, 0, 0, 0) \
+	PRICE(join   ,  6,  64,  64,  32, 3,  64, 2448000000, 19920000, 4909000, 179900, 136100, 0, 0, 0) \
 	PRICE(join   ,  7, 256,  64,  64, 1, 128, 1266000000, 47170000, 327900, 25200, 214100, 0, 0, 0) \
-	PRICE(join   ,  7, 128,  64,  64, 2, 128, 1945000000, 22930000, 5813000, 34260, 157500, 0, 0, 0) \
-	PRICE(join   ,  7,  64,  64,  64, 2, 256, 870800000, 13490000, 4030000, 103800, 82270, 0, 0, 0) \
-	PRICE(join   ,  8, 128, 128,  32, 2,  64, 4845000000, 34360000, 13800000, 59260, 169900, 0, 0, 0) \
-	PRICE(join   ,  8,  64, 128,  32, 2, 128, 2728000000, 24100000, 7200000, 51080, 92200, 0, 0, 0) \
-	PRICE(join   ,  9, 128, 128, 128, 1, 128, 2330000000, 28960000, 0, 28480, 101700, 0, 0, 0) \
-	PRICE(join   ,  9,  64, 128, 128, 1, 256, 1282000000, 17040000, 819600, 111200, 52860, 0, 0, 0) \
+	PRICE(join   ,  7, 128,  64,  64, 2, 128, 1994000000, 22700000, 5907000, 34150, 157700, 0, 0, 0) \
+	PRICE(join   ,  7,  64,  64,  64, 2, 256, 908800000, 13380000, 4076000, 94210, 84450, 0, 0, 0) \
+	PRICE(join   ,  8, 128, 128,  32, 2,  64, 4793000000, 34410000, 13740000, 64940, 171400, 0, 0, 0) \
+	PRICE(join   ,  8,  64, 128,  32, 2, 128, 2771000000, 23920000, 7278000, 52870, 92690, 0, 0, 0) \
+	PRICE(join   ,  9, 128, 128, 128, 1, 128, 2356000000, 28890000, 13780, 34700, 100700, 0, 0, 0) \
+	PRICE(join   ,  9,  64, 128, 128, 1, 256, 1272000000, 17070000, 769700, 95630, 52910, 0, 0, 0) \
 	PRICE(join   , 11, 256,  16,  64, 1, 128, 3212000000, 32040000, 0, 52490, 878400, 1506000000, 613700000, 1075000) \
-	PRICE(join   , 11, 128,  16,  64, 3, 128, 2167000000, 17680000, 3995000, 122700, 632400, 1576000000, 362100000, 504600) \
-	PRICE(join   , 11,  64,  16,  64, 4, 256, 1148000000, 9227000, 2533000, 416800, 370100, 1927000000, 280400000, 217600) \
+	PRICE(join   , 11, 128,  16,  64, 3, 256, 459800000, 16990000, 4203000, 116100, 490900, 2217000000, 360300000, 236200) \
+	PRICE(join   , 11,  64,  16,  64, 4, 256, 1164000000, 9208000, 2559000, 350700, 371000, 1934000000, 286300000, 215600) \
 	PRICE(join   , 16, 256,  64,  64, 1, 128, 1485000000, 47240000, 0, 61740, 174900, 1016000000, 562300000, 247600) \
-	PRICE(join   , 16, 128,  64,  64, 2, 128, 1563000000, 25070000, 4383000, 99190, 165400, 1671000000, 202000000, 249900) \
-	PRICE(join   , 16,  64,  64,  64, 2, 128, 1911000000, 15720000, 2996000, 142800, 173900, 1564000000, 202300000, 175200) \
-	PRICE(join   , 17, 128, 128,  64, 2,  64, 4598000000, 37920000, 10050000, 95590, 188100, 886700000, 176400000, 299800) \
-	PRICE(join   , 17,  64, 128,  64, 2, 128, 3255000000, 19720000, 5757000, 148700, 135000, 1467000000, 87970000, 168700) \
+	PRICE(join   , 16, 128,  64,  64, 2, 128, 1625000000, 24840000, 4496000, 104500, 165600, 1655000000, 200300000, 250700) \
+	PRICE(join   , 16,  64,  64,  64, 2, 128, 2046000000, 15240000, 3271000, 130900, 176300, 1525000000, 207500000, 175200) \
+	PRICE(join   , 17, 128, 128,  64, 2,  64, 4660000000, 37640000, 10190000, 100900, 187800, 870600000, 174900000, 299900) \
+	PRICE(join   , 17,  64, 128,  64, 2, 128, 3379000000, 19290000, 5999000, 145800, 136200, 1434000000, 90080000, 168700) \
 	PRICE(join   , 18, 256, 128,  64, 1, 128, 0, 63430000, 0, 25430, 168300, 1063000000, 515000000, 279400) \
-	PRICE(join   , 18, 128, 128,  64, 1, 128, 1452000000, 32300000, 0, 87870, 119900, 1672000000, 208700000, 188400) \
-	PRICE(join   , 18,  64, 128,  64, 1, 128, 1940000000, 21690000, 0, 189700, 120900, 1541000000, 146600000, 133400) \
-	PRICE(join   , 19, 128, 128, 128, 1, 128, 2656000000, 28790000, 0, 54740, 156400, 914100000, 242600000, 228500) \
-	PRICE(join   , 19,  64, 128, 128, 1, 256, 1643000000, 16220000, 1557000, 154800, 82830, 1640000000, 138600000, 83350) \
+	PRICE(join   , 18, 128, 128,  64, 1, 128, 1459000000, 32270000, 0, 91440, 119500, 1668000000, 207700000, 188800) \
+	PRICE(join   , 18,  64, 128,  64, 1, 128, 1936000000, 21720000, 0, 172400, 121100, 1538000000, 151500000, 132200) \
+	PRICE(join   , 19, 128, 128, 128, 1, 128, 2662000000, 28780000, 0, 54470, 156000, 910300000, 242600000, 229000) \
+	PRICE(join   , 19,  64, 128, 128, 1, 128, 2786000000, 17780000, 0, 145500, 164500, 879800000, 207100000, 167400) \
 	PRICE(decode ,  0, 256,   1,   1, 8,   0, 1994000000, 112800000, 11470000, 59170, 1671000, 0, 0, 0) \
 	PRICE(decode ,  0, 128,   1,   1, 12,   0, 1988000000, 97820000, 8863000, 106300, 1042000, 0, 0, 0) \
 	PRICE(decode ,  0,  64,   1,   1, 16,   0, 2153000000, 87800000, 9295000, 167000, 361100, 0, 0, 0) \
@@ -199,13 +199,13 @@
 	PRICE(decode ,  2, 256,  16,  64, 1,  64, 2108000000, 30750000, 3144000, 18820, 2307000, 0, 0, 0) \
 	PRICE(decode ,  2, 128,  16,  64, 3, 128, 1582000000, 16490000, 3031000, 89220, 863700, 0, 0, 0) \
 	PRICE(decode ,  2,  64,  16,  64, 4,   0, 2900000000, 12270000, 2272000, 59500, 702900, 0, 0, 0) \
-	PRICE(decode ,  3, 128,  16, 128, 1, 128, 2389000000, 11200000, 0, 88600, 949200, 0, 0, 0) \
+	PRICE(decode ,  3, 128,  16, 128, 1, 128, 2332000000, 11230000, 0, 88000, 974200, 0, 0, 0) \
 	PRICE(decode ,  3,  64,  16, 128, 2,  64, 2502000000, 7301000, 1211000, 83830, 1111000, 0, 0, 0) \
 	PRICE(decode ,  4, 256,  32,  32, 2,  32, 1942000000, 69740000, 0, 24330, 698900, 0, 0, 0) \
 	PRICE(decode ,  4, 128,  32,  32, 4,  32, 2314000000, 33770000, 1205000, 88870, 454500, 0, 0, 0) \
 	PRICE(decode ,  4,  64,  32,  32, 6,  64, 1526000000, 24460000, 3617000, 10990, 264500, 0, 0, 0) \
 	PRICE(decode , 10, 256,  16,  32, 3,  32, 2784000000, 60550000, 7324000, 29840, 1785000, 2132000000, 605600000, 1845000) \
-	PRICE(decode , 10, 128,  16,  32, 6,  32, 3496000000, 32310000, 4423000, 74820, 571000, 1991000000, 214300000, 726000) \
+	PRICE(decode , 10, 128,  16,  32, 6,  32, 3497000000, 32310000, 4423000, 74830, 570900, 1991000000, 214300000, 725900) \
 	PRICE(decode , 10,  64,  16,  32, 8,  64, 2161000000, 23750000, 2167000, 78190, 322300, 1961000000, 200300000, 279500) \
 	PRICE(decode , 11, 256,  16,  64, 1,  64, 2475000000, 30830000, 1250000, 43260, 1882000, 2367000000, 577900000, 2262000) \
 	PRICE(decode , 11, 128,  16,  64, 3,  64, 2847000000, 17030000, 2837000, 94530, 796000, 2344000000, 221300000, 798500) \
@@ -213,9 +213,9 @@
 	PRICE(decode , 12, 256,  16,  64, 1,  64, 2430000000, 32090000, 0, 16800, 1963000, 2468000000, 573800000, 2670000) \
 	PRICE(decode , 12, 128,  16,  64, 2,  64, 2979000000, 16620000, 2335000, 62790, 1045000, 2263000000, 219600000, 1169000) \
 	PRICE(decode , 12,  64,  16,  64, 4,  32, 3101000000, 9217000, 2467000, 87790, 646500, 1942000000, 216000000, 463100) \
-	PRICE(decode , 13, 128,  16, 128, 1, 128, 2771000000, 10850000, 0, 85630, 931400, 2145000000, 221200000, 1266000) \
+	PRICE(decode , 13, 128,  16, 128, 1, 128, 2768000000, 10860000, 0, 85510, 932700, 2137000000, 221300000, 1266000) \
 	PRICE(decode , 13,  64,  16, 128, 2,  64, 2741000000, 7595000, 1032000, 91730, 1126000, 1750000000, 232100000, 838300) \
-	PRICE(decode , 14, 128,  16, 128, 1, 128, 2640000000, 11860000, 0, 44560, 1054000, 2220000000, 225500000, 1431000) \
+	PRICE(decode , 14, 128,  16, 128, 1, 128, 2652000000, 11830000, 0, 45230, 1057000, 2234000000, 225700000, 1433000) \
 	PRICE(decode , 14,  64,  16, 128, 2, 128, 2702000000, 6064000, 1755000, 80570, 1055000, 1779000000, 242800000, 729300) \
 	PRICE(decode , 15, 256,  32,  32, 2,  64, 0, 72300000, 1578000, 0, 0, 2175000000, 580700000, 646900) \
 	PRICE(decode , 15, 128,  32,  32, 4,  64, 1432000000, 36340000, 4375000, 27100, 320500, 2429000000, 210300000, 438600) \
@@ -331,9 +331,13 @@
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
 	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
 	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
 	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
 	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
@@ -345,45 +349,63 @@
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 626 scenarios, 1.033, p95 1.153 */
+	return -2; /* 642 scenarios, 1.028, p95 1.149 */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 762 scenarios, 1.014, p95 1.063 */
+	return -2; /* 779 scenarios, 1.013, p95 1.063 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 381 scenarios, 1.010, p95 1.071; next 1, 1.042 */
+	return -2; /* 393 scenarios, 1.011, p95 1.083; next 1, 1.045 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_tokens <= 1048576) {
-		if (f->max_query <= 1024) {
-			if (f->kv_kib <= 1572864) {
-				return -3; /* 21 scenarios, 1.001, p95 1.007 */
+	if (f->kv_kib <= 655360) {
+		if (f->kv_kib <= 102400) {
+			return -3; /* 56 scenarios, 1.000, p95 1.000 */
+		} else if (f->max_query <= 1920) {
+			if (f->kv_tokens <= 28672) {
+				return -1; /* 3 scenarios, 1.002, p95 1.006 */
 			} else {
-				return 20; /* 3 scenarios, 1.000, p95 1.000; guarded */
+				return -3; /* 37 scenarios, 1.000, p95 1.000 */
 			}
-		} else if (f->kv_kib <= 1048576) {
-			return -3; /* 7 scenarios, 1.000, p95 1.000 */
 		} else {
-			return -1; /* 3 scenarios, 1.330, p95 1.637 */
+			return -3; /* 19 scenarios, 1.000, p95 1.000 */
 		}
-	} else if (f->keys_per_query <= 6144) {
-		return 21; /* 3 scenarios, 1.005, p95 1.010; guarded */
-	} else if (f->mean_seq <= 16384) {
-		if (f->max_query <= 512) {
-			return 20; /* 4 scenarios, 1.000, p95 1.000; guarded */
+	} else if (f->num_seqs <= 80) {
+		if (f->mean_query <= 11) {
+			if (f->row_blocks <= 256) {
+				return -1; /* 3 scenarios, 1.159, p95 1.500 */
+			} else {
+				return 20; /* 4 scenarios, 1.000, p95 1.000; guarded */
+			}
+		} else if (f->max_query <= 768) {
+			return -3; /* 11 scenarios, 1.005, p95 1.028; no better than the defaults for sure */
+		} else if (f->skew <= 16) {
+			return 21; /* 3 scenarios, 1.002, p95 1.007; no better than the defaults for sure; guarded */
 		} else {
-			return 22; /* 3 scenarios, 1.002, p95 1.007; next 21, 1.007; guarded */
+			return -3; /* 10 scenarios, 1.006, p95 1.045; no better than the defaults for sure */
+		}
+	} else if (f->row_blocks <= 368) {
+		if (f->work <= 512) {
+			return -3; /* 6 scenarios, 1.000, p95 1.000 */
+		} else {
+			return 20; /* 12 scenarios, 1.001, p95 1.008; guarded */
+		}
+	} else if (f->mean_seq <= 6144) {
+		if (f->row_blocks <= 560) {
+			return -3; /* 4 scenarios, 1.000, p95 1.000; no better than the defaults for sure */
+		} else {
+			return 22; /* 4 scenarios, 1.000, p95 1.000; no better than the defaults for sure; guarded */
 		}
 	} else {
-		return -1; /* 3 scenarios, 1.615, p95 1.746 */
+		return 22; /* 12 scenarios, 1.004, p95 1.022; guarded */
 	}
 }
 
@@ -391,20 +413,32 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 	VECTOR(prefill, -2, .units = 1) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, -2, .units = 1) \
-	VECTOR(overlap, -3, .max_query = 0, .kv_tokens = 0, .kv_kib = 0) \
-	VECTOR(overlap, -3, .max_query = 1024, .kv_tokens = 1048576, .kv_kib = 1572864) \
-	VECTOR(overlap, 20, .max_query = 0, .kv_tokens = 0, .kv_kib = 1572865) \
-	VECTOR(overlap, 20, .max_query = 1024, .kv_tokens = 1048576, .kv_kib = 1572865) \
-	VECTOR(overlap, -3, .max_query = 1025, .kv_tokens = 0, .kv_kib = 0) \
-	VECTOR(overlap, -3, .max_query = 1025, .kv_tokens = 1048576, .kv_kib = 1048576) \
-	VECTOR(overlap, -1, .max_query = 1025, .kv_tokens = 0, .kv_kib = 1048577) \
-	VECTOR(overlap, -1, .max_query = 1025, .kv_tokens = 1048576, .kv_kib = 1048577) \
-	VECTOR(overlap, 21, .kv_tokens = 1048577, .keys_per_query = 0) \
-	VECTOR(overlap, 21, .kv_tokens = 1048577, .keys_per_query = 6144) \
-	VECTOR(overlap, 20, .max_query = 0, .kv_tokens = 1048577, .mean_seq = 0, .keys_per_query = 6145) \
-	VECTOR(overlap, 20, .max_query = 512, .kv_tokens = 1048577, .mean_seq = 16384, .keys_per_query = 6145) \
-	VECTOR(overlap, 22, .max_query = 513, .kv_tokens = 1048577, .mean_seq = 0, .keys_per_query = 6145) \
-	VECTOR(overlap, 22, .max_query = 513, .kv_tokens = 1048577, .mean_seq = 16384, .keys_per_query = 6145) \
-	VECTOR(overlap, -1, .kv_tokens = 1048577, .mean_seq = 16385, .keys_per_query = 6145)
+	VECTOR(overlap, -3, .kv_kib = 0) \
+	VECTOR(overlap, -3, .kv_kib = 102400) \
+	VECTOR(overlap, -1, .max_query = 0, .kv_tokens = 0, .kv_kib = 102401) \
+	VECTOR(overlap, -1, .max_query = 1920, .kv_tokens = 28672, .kv_kib = 655360) \
+	VECTOR(overlap, -3, .max_query = 0, .kv_tokens = 28673, .kv_kib = 102401) \
+	VECTOR(overlap, -3, .max_query = 1920, .kv_tokens = 28673, .kv_kib = 655360) \
+	VECTOR(overlap, -3, .max_query = 1921, .kv_kib = 102401) \
+	VECTOR(overlap, -3, .max_query = 1921, .kv_kib = 655360) \
+	VECTOR(overlap, -1, .num_seqs = 0, .row_blocks = 0, .kv_kib = 655361, .mean_query = 0) \
+	VECTOR(overlap, -1, .num_seqs = 80, .row_blocks = 256, .kv_kib = 655361, .mean_query = 11) \
+	VECTOR(overlap, 20, .num_seqs = 0, .row_blocks = 257, .kv_kib = 655361, .mean_query = 0) \
+	VECTOR(overlap, 20, .num_seqs = 80, .row_blocks = 257, .kv_kib = 655361, .mean_query = 11) \
+	VECTOR(overlap, -3, .num_seqs = 0, .max_query = 0, .kv_kib = 655361, .mean_query = 12) \
+	VECTOR(overlap, -3, .num_seqs = 80, .max_query = 768, .kv_kib = 655361, .mean_query = 12) \
+	VECTOR(overlap, 21, .num_seqs = 0, .max_query = 769, .skew = 0, .kv_kib = 655361, .mean_query = 12) \
+	VECTOR(overlap, 21, .num_seqs = 80, .max_query = 769, .skew = 16, .kv_kib = 655361, .mean_query = 12) \
+	VECTOR(overlap, -3, .num_seqs = 0, .max_query = 769, .skew = 17, .kv_kib = 655361, .mean_query = 12) \
+	VECTOR(overlap, -3, .num_seqs = 80, .max_query = 769, .skew = 17, .kv_kib = 655361, .mean_query = 12) \
+	VECTOR(overlap, -3, .num_seqs = 81, .row_blocks = 0, .work = 0, .kv_kib = 655361) \
+	VECTOR(overlap, -3, .num_seqs = 81, .row_blocks = 368, .work = 512, .kv_kib = 655361) \
+	VECTOR(overlap, 20, .num_seqs = 81, .row_blocks = 0, .work = 513, .kv_kib = 655361) \
+	VECTOR(overlap, 20, .num_seqs = 81, .row_blocks = 368, .work = 513, .kv_kib = 655361) \
+	VECTOR(overlap, -3, .num_seqs = 81, .row_blocks = 369, .mean_seq = 0, .kv_kib = 655361) \
+	VECTOR(overlap, -3, .num_seqs = 81, .row_blocks = 560, .mean_seq = 6144, .kv_kib = 655361) \
+	VECTOR(overlap, 22, .num_seqs = 81, .row_blocks = 561, .mean_seq = 0, .kv_kib = 655361) \
+	VECTOR(overlap, 22, .num_seqs = 81, .row_blocks = 561, .mean_seq = 6144, .kv_kib = 655361) \
+	VECTOR(overlap, 22, .num_seqs = 81, .row_blocks = 369, .mean_seq = 6145, .kv_kib = 655361)
 
 #endif

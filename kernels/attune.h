@@ -19,17 +19,19 @@
  * attune_plan_batch and attune_run neither allocate nor synchronise, and may be
  * called while a CUDA graph is captured.
  *
- * What a graph replays. A plan is made for lengths that the host knows; a graph is
- * replayed with others, of which only device memory knows. So on a stream that is being
- * captured attune_run records, in place of the plan's launches, kernels that plan anew
- * at each replay, from the lengths that tensors.query_start and seq_lens then hold. It
- * needs the workspace of attune_max_workspace for that. For a step of many layers plan
- * once:
+ * What a graph replays. A captured attune_run replays its plan, whatever lengths device
+ * memory then holds. So keep a graph for each plan that comes up, and pick among them as
+ * every step is planned anyway: of all ways this costs least (README, "Graphs").
+ *
+ *   attune_plan_batch(op, &batch, &plan);
+ *   the graph whose plan attune_plan_serves(&its_plan, &plan); none: capture one
+ *
+ * Where the host does not know the lengths, a graph can plan anew at each replay, on the
+ * device; with plan.lengths set to ATTUNE_LENGTHS_VARY a captured attune_run does so by
+ * itself, in the workspace of attune_max_workspace. For a step of many layers plan once:
  *
  *   attune_record_plan(op, &bounds, query_start, seq_lens, plan, bytes, stream);
- *   every layer: attune_record_run(op, &bounds, plan, &tensors, ws, ws_bytes, stream);
- *
- * Who replays with the captured lengths and no others sets plan.lengths. */
+ *   every layer: attune_record_run(op, &bounds, plan, &tensors, ws, ws_bytes, stream); */
 #ifndef ATTUNE_H
 #define ATTUNE_H
 
@@ -132,7 +134,7 @@ typedef struct attune_part {
 	int min_query, max_query;    /* of these, the query lengths computed */
 	int resolved;                /* the op's own: what its choice means for this batch */
 	int64_t range_tokens;        /* query tokens from seq_begin to the last of them */
-	int64_t max_seq;             /* keys that the longest of them reads */
+	int64_t max_seq;             /* keys of the longest, where the launch depends on them */
 	size_t workspace;            /* bytes of partials */
 	attune_span prefill, decode; /* where its sequences of either kind lie */
 } attune_part;
@@ -145,8 +147,8 @@ enum attune_how {
 
 /* Of the replays of a graph that attune_run is captured in. */
 enum attune_lengths {
-	ATTUNE_LENGTHS_VARY = 0, /* each plans anew, on the device */
-	ATTUNE_LENGTHS_SAME      /* all run this plan, which would be wrong for other lengths */
+	ATTUNE_LENGTHS_PICKED = 0, /* all run this plan: the host picks among graphs */
+	ATTUNE_LENGTHS_VARY        /* each plans anew, on the device */
 };
 
 /* Plain data: copy it, keep it, compare it. */
@@ -157,7 +159,7 @@ typedef struct attune_plan {
 	size_t workspace; /* bytes that attune_run needs */
 	attune_part part[2];
 	int num_tokens;              /* query tokens of the batch */
-	enum attune_lengths lengths; /* yours to set; attune_plan_batch leaves it at VARY */
+	enum attune_lengths lengths; /* yours to set; attune_plan_batch says PICKED */
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1"; NULL: the first GPU, else the
@@ -225,6 +227,9 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
  * be allocated once. */
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes);
+
+/* 1: a graph that was captured by the first plan runs what the second was made for; else 0. */
+int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted);
 
 /* Steps of a captured graph, on CUDA. What holds for all replays of one: exactly num_seqs
  * sequences (those that a step lacks have query and sequence length 0), no query longer

@@ -77,8 +77,8 @@ struct space {
 	/* Runs batches that have both parts, in one launch, and nothing else. */
 	int is_fused;
 	int is_scheduled; /* goes through a list of Q blocks: schedule.h */
-	int kv_layout; /* an enum attune_kv_layout, or KV_LAYOUT_ANY */
-	int reduces;   /* a reduction may follow */
+	int kv_layout;    /* an enum attune_kv_layout, or KV_LAYOUT_ANY */
+	int reduces;      /* a reduction may follow */
 };
 
 struct kernel {

@@ -190,7 +190,7 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		.range_tokens = p->range_tokens,
 		.prefill = p->prefill,
 		.decode = p->decode,
-		.max_seq = p->f.max_seq,
+		.max_seq = k->space->kv_layout == ATTUNE_KV_CLASSIC ? p->f.max_seq : 0,
 		.workspace = part_workspace(k, &f.as, &op->shape, p, &op->ctx->device.info),
 	};
 	plan->num_parts++;
@@ -362,7 +362,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 		return fail(ATTUNE_INVALID, "attune_run: %s", error);
 	if (!is_mine(op, plan))
 		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
-	if (plan->lengths != ATTUNE_LENGTHS_SAME &&
+	if (plan->lengths == ATTUNE_LENGTHS_VARY &&
 	    op->ctx->device.ops->capturing(&op->ctx->device, stream))
 		return record_in_run(op, plan, tensors, workspace, workspace_bytes, stream);
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
@@ -375,6 +375,34 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 }
 
 enum { LONGEST = 1 << 24 }; /* keys of a sequence, where nobody says */
+
+static int same_span(const attune_span *a, const attune_span *b)
+{
+	return a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
+	       a->min_query == b->min_query && a->max_query == b->max_query &&
+	       a->range_tokens == b->range_tokens;
+}
+
+static int serves(const attune_part *a, const attune_part *b)
+{
+	return a->choice == b->choice && a->resolved == b->resolved &&
+	       a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
+	       a->min_query == b->min_query && a->max_query == b->max_query &&
+	       a->range_tokens == b->range_tokens && a->max_seq >= b->max_seq &&
+	       same_span(&a->prefill, &b->prefill) && same_span(&a->decode, &b->decode);
+}
+
+int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
+{
+	if (!captured || !wanted || captured->num_parts != wanted->num_parts ||
+	    captured->num_seqs != wanted->num_seqs || captured->how != wanted->how ||
+	    captured->lengths != wanted->lengths)
+		return 0;
+	for (int i = 0; i < wanted->num_parts; i++)
+		if (!serves(&captured->part[i], &wanted->part[i]))
+			return 0;
+	return 1;
+}
 
 /* Where the value is worked out: for the one that needs most. */
 static size_t most_partials(const attune_op *op, const struct ready *r, const struct part *p)

@@ -242,8 +242,8 @@ enum attune_status record_in_run(const attune_op *op, const attune_plan *plan,
 	if (check(op, &bounds, "attune_run"))
 		return fail(ATTUNE_UNSUPPORTED,
 			    "attune_run: this stream is being captured, and the library carries no "
-			    "kernels for this shape that could plan anew at each replay; if all "
-			    "replays have these lengths, set plan.lengths to ATTUNE_LENGTHS_SAME");
+			    "kernels for this shape that could plan anew at each replay; leave "
+			    "plan.lengths at ATTUNE_LENGTHS_PICKED and keep a graph for each plan");
 	const size_t head = head_bytes(op, &bounds), need = record_workspace(op, &bounds);
 	if (bytes < need || !workspace)
 		return fail(ATTUNE_TOO_SMALL,

@@ -27,7 +27,7 @@ void record_pick(struct recorded_plan *, const struct recorded_table *, const at
 enum attune_status recorder_make(attune_op *);
 void recorder_free(attune_op *);
 
-/* attune_run on a stream that is being captured, where lengths may vary: plans and runs. */
+/* attune_run on a stream that is being captured, where lengths vary: plans and runs. */
 enum attune_status record_in_run(const attune_op *, const attune_plan *, const attune_tensors *,
 				 void *workspace, size_t workspace_bytes, void *stream);
 

@@ -21,11 +21,9 @@ static void run_right(const attune_op *op, const attune_plan *plan, struct workl
 	struct verdict v;
 	struct tape *tape;
 	double ns;
-	attune_plan same = *plan; /* the tape is played for this batch alone */
-	same.lengths = ATTUNE_LENGTHS_SAME;
 	if (workload_poison(w) || dev.ops->alloc(&dev, &workspace, plan->workspace + 16) ||
 	    dev.ops->tape_begin(&dev) ||
-	    attune_run(op, &same, &w->tensors, workspace, plan->workspace, dev.ops->stream(&dev)) ||
+	    attune_run(op, plan, &w->tensors, workspace, plan->workspace, dev.ops->stream(&dev)) ||
 	    dev.ops->tape_end(&dev, &tape) || dev.ops->tape_play(&dev, tape, &ns))
 		fail_msg("%s: %s", text, attune_last_error());
 	check_output(&v, w, PHASE_ALL, MOST_ROWS);

@@ -199,6 +199,7 @@ static void captured_runs_plan_anew(void **state)
 	dev.ops->release(&dev, t.workspace);
 	ok(dev.ops->alloc(&dev, &t.workspace, bytes));
 	ok(attune_plan_batch(t.op, &t.scenario.batch->view, &plan));
+	plan.lengths = ATTUNE_LENGTHS_VARY;
 	ok(dev.ops->tape_begin(&dev));
 	ok(attune_run(t.op, &plan, &t.w.tensors, t.workspace, bytes, dev.ops->stream(&dev)));
 	assert_int_equal(
@@ -248,7 +249,6 @@ static void switches_are_right(void **state)
 		attune_plan *plan = &t.body[t.num_bodies];
 		change(&t, 0);
 		ok(attune_plan_recorded(t.op, &t.bounds, &t.scenario.batch->view, plan));
-		plan->lengths = ATTUNE_LENGTHS_SAME;
 		leaf[t.num_bodies] = (struct recorded_leaf){ { -1, -1 }, { 0, 0 } };
 		for (int i = 0; i < plan->num_parts; i++) {
 			const int which = plan->part[i].max_query > DECODE_MAX_QUERY

@@ -235,6 +235,37 @@ static void run(attune_op *op, struct step *s)
 	free(workspace);
 }
 
+/* The captured graph runs the same launches; and only that. */
+static void a_plan_serves_what_would_be_planned_alike(void **state)
+{
+	attune_context *ctx = open_cpu();
+	attune_op *op = prepare(ctx);
+	attune_plan plan, other;
+	struct step s;
+	(void)state;
+	step_make(&s, COUNT(mixed), mixed);
+	assert_int_equal(attune_plan_batch(op, &s.batch, &plan), ATTUNE_OK);
+	s.seq_lens[0]++; /* as much work as before, to all that choose */
+	assert_int_equal(attune_plan_batch(op, &s.batch, &other), ATTUNE_OK);
+	assert_int_equal(attune_plan_serves(&plan, &other), 1);
+	other.part[0].resolved++;
+	assert_int_equal(attune_plan_serves(&plan, &other), 0);
+	other = plan;
+	other.part[0].range_tokens++;
+	assert_int_equal(attune_plan_serves(&plan, &other), 0);
+	other = plan;
+	other.part[0].max_seq++; /* longer than the captured launch was made for */
+	assert_int_equal(attune_plan_serves(&plan, &other), 0);
+	assert_int_equal(attune_plan_serves(&other, &plan), 1);
+	other = plan;
+	other.how = ATTUNE_STREAMS;
+	assert_int_equal(attune_plan_serves(&plan, &other), 0);
+	assert_int_equal(attune_plan_serves(&plan, NULL), 0);
+	step_free(&s);
+	attune_release(op);
+	attune_close(ctx);
+}
+
 static void mixed_batches_are_right(void **state)
 {
 	attune_context *ctx = open_cpu();
@@ -496,6 +527,7 @@ int main(void)
 		cmocka_unit_test(devices_that_are_not_there),
 		cmocka_unit_test(shapes_that_make_no_sense),
 		cmocka_unit_test(plans_follow_the_batch),
+		cmocka_unit_test(a_plan_serves_what_would_be_planned_alike),
 		cmocka_unit_test(mixed_batches_are_right),
 		cmocka_unit_test(new_tokens_that_are_announced_must_be_given),
 		cmocka_unit_test(a_small_workspace_is_refused),

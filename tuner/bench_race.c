@@ -120,10 +120,8 @@ static int enter(struct call *c, const struct measured *m, const struct entry *e
 	if (!e->is_library)
 		return call_made(c, m, &e->made);
 	if (!attune_prepare(c->stage->ctx, &m->shape, &c->op) &&
-	    !attune_plan_batch(c->op, &m->batch->view, &c->plan)) {
-		c->plan.lengths = ATTUNE_LENGTHS_SAME;
+	    !attune_plan_batch(c->op, &m->batch->view, &c->plan))
 		return 1;
-	}
 	complain("%s %s: %s", m->model, m->batch_text, attune_last_error());
 	return 0;
 }

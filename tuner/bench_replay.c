@@ -127,7 +127,7 @@ static attune_batch batch_of(const struct replay *r, int set)
 static int find_plan(const attune_plan *list, int n, const attune_plan *plan)
 {
 	for (int i = 0; i < n; i++)
-		if (!memcmp(&list[i], plan, sizeof *plan))
+		if (attune_plan_serves(&list[i], plan))
 			return i;
 	return -1;
 }
@@ -155,7 +155,6 @@ static int make_plans(struct replay *r)
 			complain("%s", attune_last_error());
 			return 0;
 		}
-		r->plan[i].lengths = recorded.lengths = ATTUNE_LENGTHS_SAME;
 		if (find_plan(r->known, r->num_known, &r->plan[i]) < 0)
 			r->known[r->num_known++] = r->plan[i];
 		if (find_plan(r->body, r->num_bodies, &recorded) < 0) {
@@ -211,7 +210,6 @@ static struct tape *pick_graph(struct replay *r, int set)
 	const double begin = now_us();
 	if (attune_plan_batch(r->op, &b, &plan))
 		return NULL;
-	plan.lengths = ATTUNE_LENGTHS_SAME;
 	const int at = find_plan(r->known, r->num_known, &plan);
 	r->host_us += now_us() - begin;
 	return at < 0 ? NULL : r->by_plan[at];

@@ -11,7 +11,8 @@
  *
  * With --fill it instead completes pass A: of training scenarios what the header's prices
  * say of each part, and of the whole batch in one launch, where the sweep had no reason to
- * measure it. What is learned next then guesses nothing about what it would pick. */
+ * measure it; and the ways to run both parts at a time, where the sweep raced none. What is
+ * learned next then guesses nothing about what it would pick. */
 #include "wishes.h"
 #include "data.h"
 #include <argp.h>
@@ -201,6 +202,34 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 	return !w->failed;
 }
 
+/* Whether its plans were raced side by side. */
+static int has_ways(const struct data *d, int s)
+{
+	for (int i = 0; i < d->num_plans; i++)
+		if (d->plan[i].scenario == s && d->plan[i].how == ATTUNE_STREAMS)
+			return 1;
+	return 0;
+}
+
+/* The ways to run both parts at a time that the header knows, beside its serial plan. */
+static void wish_ways(struct wishes *w, const struct data *d, const struct forest *f,
+		      const struct measured *m, int scenario)
+{
+	struct made made;
+	forest_make_serial(d, f, m, &made);
+	if (!made.join)
+		return;
+	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_SERIAL);
+	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_STREAMS);
+	for (int i = 0; i < f->num_choices; i++) {
+		const struct choice *c = &f->choice[i];
+		if (c->kernel->space->is_fused &&
+		    !c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[PHASE_ALL],
+						   &d->run.device))
+			wish_part(w, scenario, PHASE_ALL, c);
+	}
+}
+
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
 			 const int *order, int n)
 {
@@ -218,6 +247,8 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 				       !isfinite(data_part_time(d, order[i], phase, at))))
 				wish_part(w, i, phase, &c);
 		}
+		if (is_mixed && !has_ways(d, order[i]))
+			wish_ways(w, d, f, m, i);
 	}
 	return !w->failed;
 }

@@ -330,7 +330,7 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 	struct phase_fit fit[2] = { { .m = NULL } };
 	const struct growth side_by_side = { .max_leaves = limits->leaves,
 					     .max_depth = MAX_DEPTH,
-					     .min_support = 3,
+					     .min_support = 12, /* few were measured so */
 					     .rule = SIZE_FEWEST };
 	int done = 1;
 	*f = (struct forest){ 0 };

@@ -34,6 +34,7 @@ struct run {
 struct runs {
 	struct run *v;
 	int n;
+	double serial_us; /* the least of all serial ways, in whatever race */
 };
 
 static void add_run(struct runs *r, const struct cell *cell, int way, int prefill, int decode)
@@ -52,8 +53,8 @@ static int way_of(const struct data *d, const struct composed *c)
 /* All of one pass. 0 without memory. */
 static int find_runs(const struct data *d, int s, enum pass pass, struct runs *r)
 {
-	*r =
-	    (struct runs){ .v = calloc((size_t)(d->num_plans + d->num_choices) + 1, sizeof *r->v) };
+	*r = (struct runs){ .v = calloc((size_t)(d->num_plans + d->num_choices) + 1, sizeof *r->v),
+			    .serial_us = data_serial(d, s) };
 	for (int i = 0; r->v && i < d->num_plans; i++) {
 		const struct composed *c = &d->plan[i];
 		if (c->scenario == s && c->pass == pass)
@@ -71,7 +72,8 @@ static int is_paired(const struct cell *a, const struct cell *b)
 	return a->race == b->race && a->ratio > 0 && b->ratio > 0;
 }
 
-/* To the fastest serial run, of the same race where there is one. */
+/* To the fastest serial run, of the same race where there is one; and to the fastest of all,
+ * where that is less flattering: a race may have had no good one. */
 static double ratio_of(const struct runs *all, const struct run *run)
 {
 	double paired = NAN, any = NAN;
@@ -83,7 +85,8 @@ static double ratio_of(const struct runs *all, const struct run *run)
 			paired = fmax(run->cell->ratio / serial->ratio, isnan(paired) ? 0 : paired);
 		any = fmax(run->cell->us / serial->us, isnan(any) ? 0 : any);
 	}
-	return isnan(paired) ? any : paired;
+	const double ratio = isnan(paired) ? any : paired;
+	return isnan(ratio) ? NAN : fmax(ratio, run->cell->us / all->serial_us);
 }
 
 /* The least ratio of a way; of the pick's own parts, where they ran so. */

@@ -131,11 +131,17 @@ static const struct cell *plan_cell(const struct data *d, enum pass pass, int sc
 	return NULL;
 }
 
-/* Of a plan side by side that was not measured: what others that go its way gain. */
+/* Of a plan side by side that was not measured: what others that go its way gain; two
+ * streams that nobody tried there are taken to gain nothing. */
 static double beside(const struct data *d, int scenario, const struct pick *p)
 {
-	const double ratio = overlap_ratio(d, scenario, pick_way(d, p), p);
-	return isfinite(ratio) ? ratio * data_serial(d, scenario) : INFINITY;
+	const int way = pick_way(d, p);
+	const double ratio = overlap_ratio(d, scenario, way, p);
+	if (isfinite(ratio))
+		return ratio * data_serial(d, scenario);
+	return way == SAYS_STREAMS ? data_time(d, scenario, PHASE_PREFILL, p->prefill) +
+					 data_time(d, scenario, PHASE_DECODE, p->decode)
+				   : INFINITY;
 }
 
 /* Measured as one plan, else the parts one after the other. */
@@ -174,6 +180,8 @@ int data_confirmed(const struct data *d, int scenario, const struct pick *p)
 		return is_confirmed(d, scenario, PHASE_ALL, p->prefill);
 	if (is_mixed(m) && plan_cell(d, PASS_B, scenario, p))
 		return 1;
+	if (is_mixed(m) && p->how == ATTUNE_STREAMS)
+		return 0;
 	return (!m->has[PHASE_PREFILL] || is_confirmed(d, scenario, PHASE_PREFILL, p->prefill)) &&
 	       (!m->has[PHASE_DECODE] || is_confirmed(d, scenario, PHASE_DECODE, p->decode));
 }

@@ -121,6 +121,7 @@ KERNEL(THREADS) ENTRY(const planner_args a)
 	add_lengths(a, m);
 	if (threadIdx.x < NUM_RECORDED) {
 		find_part(a, m, threadIdx.x);
+		out[threadIdx.x] = recorded_part();
 		out[threadIdx.x].choice = -1;
 		out[threadIdx.x].segments = 1;
 	}
