@@ -4,7 +4,7 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  4698660d5c051584169254036f022a86, protocol graph-rotating
  *   learned   from 1018 scenarios, 175 held out
- *   judged    by times of a second pass in 757 of 1193 scenarios; it lacks 59 of the picks
+ *   judged    by times of a second pass in 757 of 1193 scenarios; it lacks 64 of the picks
  *   noise     0.50 % below 20 us, by 717 A/A pairs
  *             0.66 % below 200 us, by 1401 A/A pairs
  *             0.53 % above, by 1188 A/A pairs
@@ -18,15 +18,15 @@
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      975    inf    inf    inf   75.1
- *   tree        peers                       43  1.003  1.014  1.029  100.0
- *   tree        heldout                    175    inf    inf    inf   69.7
- *   tree        heldout_blocked             26    inf    inf    inf   80.8
- *   tree        heldout_extrapolated        14    inf    inf    inf   85.7
- *   tree        heldout_offgrid             25    inf    inf    inf   88.0
- *   tree        heldout_random              64    inf    inf    inf   64.1
- *   tree        heldout_shape               22    inf    inf    inf   40.9
- *   tree        heldout_traces              24    inf    inf    inf   70.8
+ *   tree        train                      975    inf  1.125    inf   82.3
+ *   tree        peers                       43  1.007  1.027  1.029  100.0
+ *   tree        heldout                    175    inf  1.114    inf   80.0
+ *   tree        heldout_blocked             26  1.031  1.109  1.179   76.9
+ *   tree        heldout_extrapolated        14  1.017  1.124  1.124   92.9
+ *   tree        heldout_offgrid             25  1.016  1.084  1.094   92.0
+ *   tree        heldout_random              64    inf  1.124    inf   81.2
+ *   tree        heldout_shape               22    inf  1.107    inf   68.2
+ *   tree        heldout_traces              24  1.041  1.114  1.184   70.8
  *   best_fixed  train                      975    inf    inf    inf    8.4
  *   best_fixed  peers                       43  1.412  5.339 16.201   25.6
  *   best_fixed  heldout                    175    inf  9.212    inf   12.6
@@ -123,10 +123,7 @@
 	CHOICE(16, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
 	CHOICE(17, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
 	CHOICE(18, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(20, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=0 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1") \
-	CHOICE(21, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=2 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=16 PREFILL_SEGMENTS=1") \
-	CHOICE(22, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1")
+	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, slots, start; fs of: launch, path, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
@@ -331,14 +328,6 @@
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_M=128 -DPREFILL_TILE=64 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=3 -DVIRTUAL=2 -DBLOCKS_PER_SM=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -366,46 +355,14 @@ ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 655360) {
-		if (f->kv_kib <= 102400) {
-			return -3; /* 56 scenarios, 1.000, p95 1.000 */
-		} else if (f->max_query <= 1920) {
-			if (f->kv_tokens <= 28672) {
-				return -1; /* 3 scenarios, 1.002, p95 1.006 */
-			} else {
-				return -3; /* 37 scenarios, 1.000, p95 1.000 */
-			}
+	if (f->row_blocks <= 246) {
+		if (f->skew <= 29) {
+			return -1; /* 26 scenarios, 1.027, p95 1.129 */
 		} else {
-			return -3; /* 19 scenarios, 1.000, p95 1.000 */
-		}
-	} else if (f->num_seqs <= 80) {
-		if (f->mean_query <= 11) {
-			if (f->row_blocks <= 256) {
-				return -1; /* 3 scenarios, 1.159, p95 1.500 */
-			} else {
-				return 20; /* 4 scenarios, 1.000, p95 1.000; guarded */
-			}
-		} else if (f->max_query <= 768) {
-			return -3; /* 11 scenarios, 1.005, p95 1.028; no better than the defaults for sure */
-		} else if (f->skew <= 16) {
-			return 21; /* 3 scenarios, 1.002, p95 1.007; no better than the defaults for sure; guarded */
-		} else {
-			return -3; /* 10 scenarios, 1.006, p95 1.045; no better than the defaults for sure */
-		}
-	} else if (f->row_blocks <= 368) {
-		if (f->work <= 512) {
-			return -3; /* 6 scenarios, 1.000, p95 1.000 */
-		} else {
-			return 20; /* 12 scenarios, 1.001, p95 1.008; guarded */
-		}
-	} else if (f->mean_seq <= 6144) {
-		if (f->row_blocks <= 560) {
-			return -3; /* 4 scenarios, 1.000, p95 1.000; no better than the defaults for sure */
-		} else {
-			return 22; /* 4 scenarios, 1.000, p95 1.000; no better than the defaults for sure; guarded */
+			return -3; /* 29 scenarios, 1.002, p95 1.018 */
 		}
 	} else {
-		return 22; /* 12 scenarios, 1.004, p95 1.022; guarded */
+		return -1; /* 129 scenarios, 1.033, p95 1.118 */
 	}
 }
 
@@ -413,32 +370,10 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 	VECTOR(prefill, -2, .units = 1) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, -2, .units = 1) \
-	VECTOR(overlap, -3, .kv_kib = 0) \
-	VECTOR(overlap, -3, .kv_kib = 102400) \
-	VECTOR(overlap, -1, .max_query = 0, .kv_tokens = 0, .kv_kib = 102401) \
-	VECTOR(overlap, -1, .max_query = 1920, .kv_tokens = 28672, .kv_kib = 655360) \
-	VECTOR(overlap, -3, .max_query = 0, .kv_tokens = 28673, .kv_kib = 102401) \
-	VECTOR(overlap, -3, .max_query = 1920, .kv_tokens = 28673, .kv_kib = 655360) \
-	VECTOR(overlap, -3, .max_query = 1921, .kv_kib = 102401) \
-	VECTOR(overlap, -3, .max_query = 1921, .kv_kib = 655360) \
-	VECTOR(overlap, -1, .num_seqs = 0, .row_blocks = 0, .kv_kib = 655361, .mean_query = 0) \
-	VECTOR(overlap, -1, .num_seqs = 80, .row_blocks = 256, .kv_kib = 655361, .mean_query = 11) \
-	VECTOR(overlap, 20, .num_seqs = 0, .row_blocks = 257, .kv_kib = 655361, .mean_query = 0) \
-	VECTOR(overlap, 20, .num_seqs = 80, .row_blocks = 257, .kv_kib = 655361, .mean_query = 11) \
-	VECTOR(overlap, -3, .num_seqs = 0, .max_query = 0, .kv_kib = 655361, .mean_query = 12) \
-	VECTOR(overlap, -3, .num_seqs = 80, .max_query = 768, .kv_kib = 655361, .mean_query = 12) \
-	VECTOR(overlap, 21, .num_seqs = 0, .max_query = 769, .skew = 0, .kv_kib = 655361, .mean_query = 12) \
-	VECTOR(overlap, 21, .num_seqs = 80, .max_query = 769, .skew = 16, .kv_kib = 655361, .mean_query = 12) \
-	VECTOR(overlap, -3, .num_seqs = 0, .max_query = 769, .skew = 17, .kv_kib = 655361, .mean_query = 12) \
-	VECTOR(overlap, -3, .num_seqs = 80, .max_query = 769, .skew = 17, .kv_kib = 655361, .mean_query = 12) \
-	VECTOR(overlap, -3, .num_seqs = 81, .row_blocks = 0, .work = 0, .kv_kib = 655361) \
-	VECTOR(overlap, -3, .num_seqs = 81, .row_blocks = 368, .work = 512, .kv_kib = 655361) \
-	VECTOR(overlap, 20, .num_seqs = 81, .row_blocks = 0, .work = 513, .kv_kib = 655361) \
-	VECTOR(overlap, 20, .num_seqs = 81, .row_blocks = 368, .work = 513, .kv_kib = 655361) \
-	VECTOR(overlap, -3, .num_seqs = 81, .row_blocks = 369, .mean_seq = 0, .kv_kib = 655361) \
-	VECTOR(overlap, -3, .num_seqs = 81, .row_blocks = 560, .mean_seq = 6144, .kv_kib = 655361) \
-	VECTOR(overlap, 22, .num_seqs = 81, .row_blocks = 561, .mean_seq = 0, .kv_kib = 655361) \
-	VECTOR(overlap, 22, .num_seqs = 81, .row_blocks = 561, .mean_seq = 6144, .kv_kib = 655361) \
-	VECTOR(overlap, 22, .num_seqs = 81, .row_blocks = 369, .mean_seq = 6145, .kv_kib = 655361)
+	VECTOR(overlap, -1, .row_blocks = 0, .skew = 0) \
+	VECTOR(overlap, -1, .row_blocks = 246, .skew = 29) \
+	VECTOR(overlap, -3, .row_blocks = 0, .skew = 30) \
+	VECTOR(overlap, -3, .row_blocks = 246, .skew = 30) \
+	VECTOR(overlap, -1, .row_blocks = 247)
 
 #endif

@@ -205,7 +205,11 @@ static void toy_geometry(const struct config *c, const attune_shape *s, const st
 {
 	const int partials = toy.fault == READS_WORKSPACE || toy.fault == WRITES_BEHIND_WORKSPACE;
 	(void)c, (void)s, (void)d;
-	*g = (struct geometry){ (unsigned)p->seq_count, 1, 1, 1, 0, partials ? 2 : 1 };
+	*g = (struct geometry){ .x = (unsigned)p->seq_count,
+				.y = 1,
+				.z = 1,
+				.threads = 1,
+				.segments = partials ? 2 : 1 };
 }
 
 static const struct space toy_space = { .why_illegal = toy_why_illegal, .geometry = toy_geometry };

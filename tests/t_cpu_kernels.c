@@ -390,7 +390,7 @@ static void tape_runs_every_cell(void **state)
 {
 	struct device d = { .ops = &cpu_ops };
 	struct blob blob = { .cell = count_cell };
-	struct geometry grid = { 5, 3, 2, 1, 0, 1 };
+	struct geometry grid = { .x = 5, .y = 3, .z = 2, .threads = 1, .segments = 1 };
 	struct code *code;
 	struct tape *tape;
 	int count[30] = { 0 };

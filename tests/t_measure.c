@@ -375,7 +375,7 @@ static void one_round_is_compared_with_all(void **state)
 	assert_true(fabs(racer[2].m.lead - 140 / 95.0) < 0.01);
 }
 
-static double ramp(int who, int nth)
+static double climb(int who, int nth)
 {
 	(void)who;
 	return 100 + nth;
@@ -385,7 +385,7 @@ static void figures_follow_from_the_samples(void **state)
 {
 	(void)state;
 	struct race race = race_of(1);
-	fake.script = ramp;
+	fake.script = climb;
 	race.fixed_rounds = 12;
 	racer[0].bytes = 1e9;
 	racer[0].flops = 4e9;

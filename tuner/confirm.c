@@ -247,7 +247,7 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 				       !isfinite(data_part_time(d, order[i], phase, at))))
 				wish_part(w, i, phase, &c);
 		}
-		if (is_mixed && !has_ways(d, order[i]))
+		if (is_mixed && d->run.device.backend != BACKEND_CPU && !has_ways(d, order[i]))
 			wish_ways(w, d, f, m, i);
 	}
 	return !w->failed;

@@ -328,10 +328,11 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
 	struct phase_fit fit[2] = { { .m = NULL } };
-	const struct growth side_by_side = { .max_leaves = limits->leaves,
-					     .max_depth = MAX_DEPTH,
-					     .min_support = 12, /* few were measured so */
-					     .rule = SIZE_FEWEST };
+	const struct growth side_by_side = {
+		.max_leaves = limits->leaves,
+		.max_depth = MAX_DEPTH,
+		.rule = SIZE_FEWEST
+	};
 	int done = 1;
 	*f = (struct forest){ 0 };
 	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);

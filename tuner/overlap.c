@@ -17,6 +17,10 @@
 enum { MAX_BEHIND = 20000 /* as a cost */ };
 /* A leaf may lose that share for fewer choices. */
 #define ENOUGH 0.005
+/* What is this share of another time was another plan, and not the clock. */
+#define GOOD 0.95
+/* Few scenarios were run in all ways: a leaf has one in so many of them, or three. */
+enum { LEAST_SHARE = 8, LEAST = 3 };
 
 /* ---- what a way takes ----------------------------------------------------------------- */
 int choice_overlaps(const struct choice *c)
@@ -72,21 +76,24 @@ static int is_paired(const struct cell *a, const struct cell *b)
 	return a->race == b->race && a->ratio > 0 && b->ratio > 0;
 }
 
-/* To the fastest serial run, of the same race where there is one; and to the fastest of all,
- * where that is less flattering: a race may have had no good one. */
+/* To the fastest serial run, of the same race where there is one. Where that race had none
+ * that is any good, to the fastest of all. */
 static double ratio_of(const struct runs *all, const struct run *run)
 {
-	double paired = NAN, any = NAN;
+	double paired = NAN, any = NAN, us = INFINITY;
 	for (int i = 0; i < all->n; i++) {
 		const struct cell *serial = all->v[i].cell;
 		if (all->v[i].way != SAYS_SERIAL)
 			continue;
-		if (is_paired(run->cell, serial))
+		if (is_paired(run->cell, serial)) {
 			paired = fmax(run->cell->ratio / serial->ratio, isnan(paired) ? 0 : paired);
+			us = fmin(us, serial->us);
+		}
 		any = fmax(run->cell->us / serial->us, isnan(any) ? 0 : any);
 	}
-	const double ratio = isnan(paired) ? any : paired;
-	return isnan(ratio) ? NAN : fmax(ratio, run->cell->us / all->serial_us);
+	if (isnan(paired))
+		return any;
+	return all->serial_us < GOOD * us ? paired * us / all->serial_us : paired;
 }
 
 /* The least ratio of a way; of the pick's own parts, where they ran so. */
@@ -245,9 +252,11 @@ int fit_overlap(struct forest *f, const struct data *d, const struct growth *how
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {
+		struct growth enough = *how;
+		enough.min_support = m->rows / LEAST_SHARE > LEAST ? m->rows / LEAST_SHARE : LEAST;
 		tree_free(t);
-		done = tree_fit(t, m, how) && tree_relabel(t, m, ENOUGH, NULL) && tree_tidy(t) &&
-		       leaves_describe(t, m);
+		done = tree_fit(t, m, &enough) && tree_relabel(t, m, ENOUGH, NULL) &&
+		       tree_tidy(t) && leaves_describe(t, m);
 		if (done)
 			name_leaves(f, d, m);
 	}

@@ -160,6 +160,15 @@ static double both(const struct data *d, int scenario, const struct pick *p)
 			    : INFINITY;
 }
 
+/* In one launch. A fused one that nobody tried there is taken to gain nothing, too. */
+static double whole(const struct data *d, int scenario, int choice)
+{
+	if (choice >= 0 && d->choice[choice].kernel->space->is_fused &&
+	    !data_cell(d, scenario, PHASE_ALL, choice))
+		return data_serial(d, scenario);
+	return data_time(d, scenario, PHASE_ALL, choice);
+}
+
 double data_plan_time(const struct data *d, int scenario, const struct pick *p)
 {
 	const struct measured *m = &d->v[scenario];
@@ -167,7 +176,7 @@ double data_plan_time(const struct data *d, int scenario, const struct pick *p)
 		return data_part_time(d, scenario, PHASE_DECODE, p->decode);
 	if (!m->has[PHASE_DECODE])
 		return data_part_time(d, scenario, PHASE_PREFILL, p->prefill);
-	return p->join ? both(d, scenario, p) : data_time(d, scenario, PHASE_ALL, p->prefill);
+	return p->join ? both(d, scenario, p) : whole(d, scenario, p->prefill);
 }
 
 int data_confirmed(const struct data *d, int scenario, const struct pick *p)

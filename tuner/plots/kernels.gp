@@ -5,6 +5,7 @@ set label 2 sprintf('%s. Means over batches of like token count.', what)
 array begin[3] = [tokens0_lo, tokens1_lo, tokens2_lo]
 array end[3] = [tokens0_hi, tokens1_hi, tokens2_hi]
 set logscale xy
+set key maxrows 2
 set yrange [us_lo / 1.5 : us_hi * 1.5]
 eval 'set ytics '.time_tics(us_lo, us_hi)
 eval 'set xtics '.token_tics
