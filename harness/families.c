@@ -84,9 +84,9 @@ static const struct family dense_families[] = {
 /* One chunk of a prompt beside decodes of one length, as engines that prefill in chunks run
  * them under load, and as papers about such batches measure them. */
 static const struct family hybrid_families[] = {
-	{ "chunk of 512", "train", 72, ROUND,    DECODES(16, 256, 1, 1, 4 K, 20 K),                             PREFILLS(1, 1, 512, 512, 4 K, 20 K) },
-	{ "chunk of 1k", "train", 72, ROUND,     DECODES(16, 256, 1, 1, 4 K, 20 K),                             PREFILLS(1, 1, 1 K, 1 K, 4 K, 20 K) },
-	{ "chunk of 2k", "train", 72, ROUND,     DECODES(16, 256, 1, 1, 4 K, 20 K),                             PREFILLS(1, 1, 2 K, 2 K, 4 K, 20 K) },
+	{ "chunk of 512", "ways", 72, ROUND,    DECODES(16, 256, 1, 1, 4 K, 20 K),                             PREFILLS(1, 1, 512, 512, 4 K, 20 K) },
+	{ "chunk of 1k", "ways", 72, ROUND,     DECODES(16, 256, 1, 1, 4 K, 20 K),                             PREFILLS(1, 1, 1 K, 1 K, 4 K, 20 K) },
+	{ "chunk of 2k", "ways", 72, ROUND,     DECODES(16, 256, 1, 1, 4 K, 20 K),                             PREFILLS(1, 1, 2 K, 2 K, 4 K, 20 K) },
 	{ "chunk", "heldout_blocked", 24, BLOCKED, DECODES(16, 256, 1, 1, 4 K, 20 K),                           PREFILLS(1, 1, 512, 2 K, 4 K, 20 K) },
 	{ 0 }
 };

@@ -226,7 +226,7 @@ static char *next_row(struct out *o, const struct family *f, const char *model)
 /* Of every ten rows that could be trained on, one is drawn to be held out. */
 static const char *split_of(struct out *o, const struct family *f)
 {
-	if (strcmp(f->split, "train") || o->grid->keeps_all)
+	if (!strncmp(f->split, "heldout", 7) || o->grid->keeps_all)
 		return f->split;
 	if (o->trained % 10 == 0)
 		o->drawn = o->trained + (int)(10 * random_share(&o->state));

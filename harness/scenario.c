@@ -17,6 +17,7 @@ const char *const scenario_splits[] = { "train",
 					"heldout_extrapolated",
 					"heldout_traces",
 					"heldout_shape",
+					"ways",
 					NULL };
 
 // clang-format off

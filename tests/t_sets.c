@@ -62,6 +62,7 @@ enum {
 	IS_EXTRAPOLATED,
 	IS_TRACES,
 	IS_SHAPE,
+	IS_WAYS,
 	NUM_SPLITS
 };
 
@@ -71,15 +72,15 @@ static const struct set {
 	int scenarios[NUM_SPLITS]; /* as scenario_splits */
 	double max_kv_mb, bytes_per_s, flops_per_s, max_ms;
 } sets[] = {
-	/*              train peers       random blocked off extra traces shape   KV MB  bytes/s  FLOP/s   ms    */
+	/*              train peers       random blocked off extra traces shape ways  KV MB  bytes/s  FLOP/s   ms    */
 	{ "cpu",         { 74,   0,   0,    7,    6,  10,    4,    6,     7 },      256,    20e9,   2e11,  30 },
 	{ "h200",        { 182,  0,   0,   20,   20,  25,   14,    0,    14 },     6000,    4e12,   3e14,  27 },
 	{ "shapes_h200", { 117,  0,   0,   13,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,  27 },
 	{ "dense_h200",  { 420,  0,   0,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   3 },
 	{ "traces_h200", { 150,  0,   0,   24,    0,   0,    0,   24,     8 },     6000,    4e12,   3e14,  27 },
 	{ "peers_h200",  {   0, 43,   0,    0,    0,   0,    0,    0,     0 },    70000,    4e12,   3e14,  30 },
-	{ "hybrid_h200", { 195,  0,   0,   21,   24,   0,    0,    0,     0 },    24000,    4e12,   3e14,   7 },
-	{ "ladder_h200", {  49,  0,   0,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
+	{ "hybrid_h200", {   0,  0,   0,   21,   24,   0,    0,    0,     0, 195 },    24000,    4e12,   3e14,   7 },
+	{ "ladder_h200", {   0,  0,   0,    0,    0,   0,    0,    0,     0, 49 },     6000,    4e12,   3e14,   8 },
 };
 // clang-format on
 

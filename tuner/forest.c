@@ -126,7 +126,7 @@ static int find_cheapest(struct phase_fit *fit, enum decision decision)
 		const struct measured *m = &d->v[s];
 		struct choice c;
 		fit->cheapest[s] =
-		    data_is_training(m) ? p->unseen[s]
+		    data_trains_parts(m) ? p->unseen[s]
 		    : m->has[decision_phase(decision)] &&
 			    prices_pick(p->choice, p->num_choices, p->price, p->num_prices,
 					decision, m, &d->run.device, &c) >= 0
@@ -328,11 +328,9 @@ static int fit_join(struct forest *f, const struct data *d, int leaves)
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
 	struct phase_fit fit[2] = { { .m = NULL } };
-	const struct growth side_by_side = {
-		.max_leaves = limits->leaves,
-		.max_depth = MAX_DEPTH,
-		.rule = SIZE_FEWEST
-	};
+	const struct growth side_by_side = { .max_leaves = limits->leaves,
+					     .max_depth = MAX_DEPTH,
+					     .rule = SIZE_FEWEST };
 	int done = 1;
 	*f = (struct forest){ 0 };
 	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);

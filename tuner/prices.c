@@ -380,9 +380,9 @@ static struct matrix *whole_rows_too(const struct data *d, char *whole)
 	m->rows = 0;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
-		const int rows = !data_is_training(v) || !v->has[PHASE_PREFILL] ? 0
-				 : v->has[PHASE_DECODE]                         ? 2
-										: 1;
+		const int rows = !data_trains_parts(v) || !v->has[PHASE_PREFILL] ? 0
+				 : v->has[PHASE_DECODE]                          ? 2
+										 : 1;
 		for (int i = 0; i < rows; i++) {
 			whole[m->rows] = (char)i;
 			m->scenario[m->rows] = s;

@@ -18,6 +18,11 @@ int data_is_training(const struct measured *m)
 	return strncmp(m->split, "heldout", 7) != 0;
 }
 
+int data_trains_parts(const struct measured *m)
+{
+	return data_is_training(m) && strcmp(m->split, "ways");
+}
+
 int noise_band(double us)
 {
 	return us < 20 ? 0 : us < 200 ? 1 : 2;
