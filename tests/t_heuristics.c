@@ -72,22 +72,19 @@ static void scenario_agrees(const struct forest *f, const struct selector *h,
 	}
 }
 
-/* What is learned from may have been measured a little less: prices move with it. */
+/* A few may not have been: prices move with each time that is added. */
 static void picks_were_measured(const struct data *d, const struct forest *f)
 {
-	int training = 0, missing = 0;
+	int all[2] = { 0 }, missing[2] = { 0 };
 	for (int s = 0; s < d->n; s++) {
 		const int learned = data_is_training(&d->v[s]);
 		struct pick pick;
 		forest_pick(d, f, s, &pick);
-		const int known = isfinite(data_plan_time(d, s, &pick));
-		training += learned;
-		missing += learned && !known;
-		if (!learned && !known)
-			fail_msg("%s %s: the choice was not measured", d->v[s].model,
-				 d->v[s].batch_text);
+		all[learned]++;
+		missing[learned] += !isfinite(data_plan_time(d, s, &pick));
 	}
-	assert_in_range(missing, 0, training / 100);
+	assert_in_range(missing[1], 0, all[1] / 100);
+	assert_in_range(missing[0], 0, all[0] / 50);
 }
 
 static void library_says_what_the_database_says(void **state)
