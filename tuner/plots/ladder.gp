@@ -12,7 +12,7 @@ set label 3 at screen 0.98,0.972
 set label 2 at screen 0.02,0.942
 set label 1 sprintf('From the first kernel to the tuned choice, on %s', device)
 set label 2 sprintf('%s. Each line is a step; the next one has all that those before it have.', what)
-set key at screen 0.02,0.925
+set key at screen 0.02,0.925 maxrows 2
 set logscale xy
 length_tics = "('16' 16, '64' 64, '256' 256, '1k' 1024, '4k' 4096, '16k' 16384, '64k' 65536, '256k' 262144)"
 # The same tics without words, for the panels that share the first one's axis.
