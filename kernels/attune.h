@@ -21,7 +21,7 @@
  *
  * What a graph replays. A captured attune_run replays its plan, whatever lengths device
  * memory then holds. So keep a graph for each plan that comes up, and pick among them as
- * every step is planned anyway: of all ways this costs least (README, "Graphs").
+ * every step is planned anyway: of all ways this costs least (README, "CUDA graphs").
  *
  *   attune_plan_batch(op, &batch, &plan);
  *   the graph whose plan attune_plan_serves(&its_plan, &plan); none: capture one
