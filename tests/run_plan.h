@@ -33,4 +33,27 @@ static void run_right(const attune_op *op, const attune_plan *plan, struct workl
 	dev.ops->release(&dev, workspace);
 }
 
+static int carries_gpu_code(void)
+{
+	for (int i = 0; i < attune_num_shipped; i++)
+		if (attune_shipped[i].backend == BACKEND_GPU)
+			return 1;
+	return 0;
+}
+
+/* The test once on the CPU, and once on a GPU: the one that is here, with code for it, or
+ * the one that was named and must be. */
+static int run_on_devices(const char *name, CMUnitTestFunction on_device)
+{
+	const char *wanted = getenv("ATTUNE_TEST_GPU");
+	struct CMUnitTest tests[] = { { "cpu", on_device, NULL, NULL, "cpu" },
+				      { "cuda", on_device, NULL, NULL, "cuda" } };
+	const int gpu = (wanted && *wanted && strcmp(wanted, "cpu")) ||
+			(carries_gpu_code() && !device_open(&dev, "cuda"));
+	if (dev.ops)
+		device_close(&dev);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests(name, tests, gpu ? 2 : 1, NULL, NULL);
+}
+
 #endif

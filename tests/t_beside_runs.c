@@ -113,23 +113,7 @@ static void on_device(void **state)
 	device_close(&dev);
 }
 
-static int carries_gpu_code(void)
-{
-	for (int i = 0; i < attune_num_shipped; i++)
-		if (attune_shipped[i].backend == BACKEND_GPU)
-			return 1;
-	return 0;
-}
-
 int main(void)
 {
-	const char *wanted = getenv("ATTUNE_TEST_GPU");
-	struct CMUnitTest tests[] = { { "cpu", on_device, NULL, NULL, "cpu" },
-				      { "cuda", on_device, NULL, NULL, "cuda" } };
-	const int gpu = (wanted && *wanted && strcmp(wanted, "cpu")) ||
-			(carries_gpu_code() && !device_open(&dev, "cuda"));
-	if (dev.ops)
-		device_close(&dev);
-	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return _cmocka_run_group_tests("beside_runs", tests, gpu ? 2 : 1, NULL, NULL);
+	return run_on_devices("beside_runs", on_device);
 }
