@@ -245,7 +245,7 @@ enum attune_status attune_record_sizes(const attune_op *op, const attune_bounds 
 /* One small kernel, once a step: from lengths in device memory to a plan in device memory,
  * by the op's own heuristic; the prefill part runs first, then the decode part. Only what
  * the recorded kernels carry can come out: what the op's heuristic may name of qblock and
- * segmented. */
+ * segmented. On measured GPUs BF16 alone; else ATTUNE_UNSUPPORTED. */
 enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *bounds,
 				      const int32_t *query_start, const int32_t *seq_lens,
 				      void *plan, size_t plan_bytes, void *stream);
