@@ -139,10 +139,12 @@ static void parses_formats(void **arg)
 	assert_false(format_parse("", &format));
 }
 
-/* Runs talk() with stderr going to `to` and gives back what can be read at `from`. */
+/* Runs talk() with stderr going to `to` and gives back all that can be read at `from`:
+ * a terminal hands over what was written in as many pieces as it likes. */
 static void overheard(int to, int from, void (*talk)(void), char *text, size_t size)
 {
 	int kept = dup(STDERR_FILENO);
+	size_t length = 0;
 	ssize_t n;
 	fflush(stderr);
 	assert_true(dup2(to, STDERR_FILENO) >= 0);
@@ -151,8 +153,9 @@ static void overheard(int to, int from, void (*talk)(void), char *text, size_t s
 	assert_true(dup2(kept, STDERR_FILENO) >= 0);
 	close(kept);
 	close(to);
-	n = read(from, text, size - 1);
-	text[n > 0 ? n : 0] = '\0';
+	while (length < size - 1 && (n = read(from, text + length, size - 1 - length)) > 0)
+		length += (size_t)n;
+	text[length] = '\0';
 	close(from);
 }
 
