@@ -51,6 +51,7 @@ all: $(B)/has_tool $(B)/attune lib ## the tool and the library (default)
 lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone: needs only pthreadpool
 
 include kernels/shipped.mk
+include tests/simt/simt.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
 # attune.h and no others.
@@ -78,9 +79,11 @@ $(B)/attune.pc: kernels/status.c Makefile | $(B)/has_library
 $(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
-$(B)/t_%: tests/t_%.c $(B)/inside.a $(shipped_objs) | $(B)/has_test
+# Kernels made for the host find the emulated GPU in the program that loads them.
+$(B)/t_%: tests/t_%.c $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has_test $(simt_text)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.a %.o,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -rdynamic $(filter %.c,$^) $(filter %.o,$^) \
+		$(filter %.a,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
 
 $(B)/space/%.o: kernels/%.def kernels/space.c | $(B)/has_library
 	@mkdir -p $(@D)
@@ -100,7 +103,7 @@ $(B)/tuner/plot.o: $(wildcard tuner/plots/*.gp)
 $(B)/kernels/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
 $(addprefix $(B)/has_,library tool test):
 	@mkdir -p $(@D)
-	@CC='$(CC)' sh harness/deps.sh check $(@F:has_%=%)
+	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh check $(@F:has_%=%)
 	@touch $@
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
 
@@ -111,7 +114,7 @@ help: ## this list
 	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV PREFIX=DIR SAN=1 V=1'
 
 deps: ## installs what building, tuning and testing need
-	@CC='$(CC)' sh harness/deps.sh install library tool test
+	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test
 
 # GPU, else the first device that the tool finds; and the GPUs that have results.
 gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
@@ -163,7 +166,7 @@ confirm: ## a second pass over what was picked and its rivals: the times that ju
 
 test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	$(Q)$(MAKE) all $(tests)
-	$(Q)B=$(B) CC='$(CC)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
+	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
 		sh tests/run.sh $(tests) $(wildcard tests/t_*.sh)
 
 heuristics: ## results/ to generated/, for GPU= or all
@@ -200,6 +203,6 @@ clean: ## removes what was built
 	rm -rf $(B)
 
 format: ## clang-format over all C, tables excepted
-	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch])
+	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch])
 
 .PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench install clean format

@@ -5,7 +5,7 @@
 #
 # check: exit 0 when all is there, else one line on stderr and exit 1. install:
 # the same after the system's package manager has been asked, as root or by
-# sudo without a password. CC names the compiler (default: cc).
+# sudo without a password. CC and CXX name the compilers (default: cc, c++).
 set -u
 
 # group    what to look for   kind      apt                 dnf
@@ -17,6 +17,7 @@ tool       sqlite3.h          header    libsqlite3-dev      sqlite-devel
 tool       jansson.h          header    libjansson-dev      jansson-devel
 tool       xxhash.h           header    libxxhash-dev       xxhash-devel
 tool       gnuplot            command   gnuplot-nox         gnuplot-minimal
+test       c++                command   g++                 gcc-c++
 test       cmocka.h           header    libcmocka-dev       libcmocka-devel
 test       prove              command   perl                perl-Test-Harness
 test       sqlite3            command   sqlite3             sqlite
@@ -29,6 +30,7 @@ present() {
 	header) printf '#include <stddef.h>\n#include <%s>\n' "$2" |
 		$cc -E -x c - >/dev/null 2>&1 ;;
 	*) [ "$2" = cc ] && set -- "$1" "$cc"
+		[ "$2" = c++ ] && set -- "$1" "${CXX:-c++}"
 		command -v "${2%% *}" >/dev/null 2>&1 ;;
 	esac
 }

@@ -34,7 +34,7 @@ SCRIPT
 printf '#!/bin/sh\necho "dnf $*" >>%s/log; echo nothing-lacks >%s/lacks\n' "$tmp" "$tmp" \
 	>"$tmp/dnf/dnf"
 chmod +x "$tmp/fakecc" "$tmp/apt/apt-get" "$tmp/dnf/dnf"
-for tool in sh grep sed cut tr env cat gnuplot prove sqlite3; do
+for tool in sh grep sed cut tr env cat gnuplot prove sqlite3 c++; do
 	for d in apt dnf none; do
 		ln -s "$(command -v $tool)" "$tmp/$d/$tool"
 	done

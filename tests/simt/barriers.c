@@ -1,0 +1,77 @@
+/* barriers.c - where threads of a block wait for one another: __syncthreads is barrier 0 of
+ * all live threads, the others are for so many as are named. */
+#include "machine.h"
+
+static void release(struct block *b, int id)
+{
+	const unsigned sum = b->barrier[id].sum;
+	for (unsigned t = 0; t < b->threads; t++) {
+		struct fiber *f = &b->fiber[t];
+		struct warp *w = &b->warp[f->view.warp];
+		const uint32_t bit = 1u << f->view.lane;
+		if (!(w->at_barrier & bit) || b->waits_at[t] != id)
+			continue;
+		w->at_barrier &= ~bit;
+		w->ready |= bit;
+		f->barrier_sum = sum;
+	}
+	b->barrier[id] = (struct barrier){ 0 };
+}
+
+static int is_full(const struct block *b, const struct barrier *r)
+{
+	return r->came && r->came >= (r->count ? r->count : b->live);
+}
+
+void try_release(struct block *b)
+{
+	for (int i = 0; i < BARRIERS; i++)
+		if (!b->barrier[i].count && is_full(b, &b->barrier[i]))
+			release(b, i);
+}
+
+static struct barrier *come(int id, unsigned count, unsigned in)
+{
+	struct barrier *r;
+	if (id < 0 || id >= BARRIERS || count % SIMT_LANES)
+		simt_die("barrier %d of %u threads: 0 to 15 exist, for whole warps", id, count);
+	r = &me()->home->barrier[id];
+	if (r->came && r->count != count)
+		simt_die("barrier %d of %u threads, for others one of %u", id, count, r->count);
+	r->count = count;
+	r->came++;
+	r->sum += in;
+	return r;
+}
+
+unsigned simt_barrier(int id, unsigned count, unsigned in)
+{
+	struct fiber *f = me();
+	struct block *b = f->home;
+	struct warp *w = my_warp();
+	const uint32_t bit = 1u << f->view.lane;
+	f->pc = __builtin_return_address(0);
+	const struct barrier *r = come(id, count, in);
+	w->ready &= ~bit;
+	w->at_barrier |= bit;
+	b->waits_at[f->view.thread.x] = id;
+	if (!is_full(b, r)) {
+		let_others();
+		return f->barrier_sum;
+	}
+	release(b, id);
+	/* the first warp goes first again, or any */
+	b->turn = machine.random ? (int)(random_turn() % (unsigned)b->num_warps) : 0;
+	struct fiber *next = ready_in_block(b);
+	if (next != f)
+		go(&f->sp, next);
+	return f->barrier_sum;
+}
+
+void simt_arrive(int id, unsigned count)
+{
+	struct block *b = me()->home;
+	me()->pc = __builtin_return_address(0);
+	if (is_full(b, come(id, count, 0)))
+		release(b, id);
+}

@@ -1,0 +1,405 @@
+/* device.c - see simt_device.h. Memory is the host's, between pages that nobody may touch; a
+ * launch is run before it returns, but on a tape, where it waits for tape_play. Code that the
+ * library carries is known by where it lies, and then made anew of its source. */
+#include "../../kernels/shipped.h"
+#include "objects.h"
+#include "simt.h"
+#include "simt_device.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { PAGE = 4096, RESIDENT = 4, SECONDS = 60 };
+
+struct allocation {
+	char *map;
+	size_t mapped;
+	void *memory;
+	struct allocation *next;
+};
+
+struct code {
+	struct simt_object object;
+	void *library; /* NULL: not needed so far */
+	const struct simt_kernel *kernel;
+};
+
+struct step {
+	struct code *code; /* NULL: zeros, so many bytes, are written instead */
+	struct geometry g;
+	void *args; /* its own copy; or where the zeros go */
+	size_t bytes;
+};
+
+struct tape {
+	struct step *v;
+	int n;
+};
+
+struct emulated {
+	struct simt_options options;
+	struct allocation *allocations;
+	struct tape *recording;
+};
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+static enum attune_status simt_ops_open(struct device *dev, const char *which)
+{
+	struct emulated *e = calloc(1, sizeof *e);
+	dev->state = e;
+	if (!e)
+		return fail(ATTUNE_NO_MEMORY, "no memory for a device");
+	e->options.resident = RESIDENT;
+	e->options.seconds = SECONDS;
+	dev->info = (struct device_info){ .name = "NVIDIA H200",
+					  .gpu = "h200",
+					  .arch = "sm_90",
+					  .driver = "emulated",
+					  .backend = BACKEND_GPU,
+					  .lanes = SIMT_LANES,
+					  .smem_per_block = 232448,
+					  .smem_per_unit = 233472,
+					  .l2_bytes = 60 << 20,
+					  .memory_bytes = 4ul << 30,
+					  .clock_mhz = 1980,
+					  .memory_clock_mhz = 3201 };
+	simt_set(dev, which ? atoi(which) : 4, 0);
+	return ATTUNE_OK;
+}
+
+void simt_set(struct device *dev, int units, unsigned seed)
+{
+	struct emulated *e = dev->state;
+	dev->info.units = units;
+	e->options.units = (unsigned)units;
+	e->options.seed = seed * 2654435761u;
+}
+
+enum attune_status simt_open(struct device *dev, int units, unsigned seed)
+{
+	memset(dev, 0, sizeof *dev);
+	dev->ops = &simt_ops;
+	const enum attune_status status = simt_ops_open(dev, NULL);
+	if (!status)
+		simt_set(dev, units, seed);
+	return status;
+}
+
+static void simt_tape_free(struct device *dev, struct tape *tape)
+{
+	(void)dev;
+	for (int i = 0; tape && i < tape->n; i++)
+		if (tape->v[i].code)
+			free(tape->v[i].args);
+	if (tape)
+		free(tape->v);
+	free(tape);
+}
+
+static void simt_close(struct device *dev)
+{
+	struct emulated *e = dev->state;
+	if (!e)
+		return;
+	simt_tape_free(dev, e->recording);
+	while (e->allocations)
+		simt_ops.release(dev, e->allocations->memory);
+	free(e);
+	dev->state = NULL;
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* |no access| poison .. memory |no access|: it ends at the page. Kernels copy 16 bytes at a
+ * time, and so does what is behind its last byte begin a piece of these. */
+static enum attune_status simt_alloc(struct device *dev, void **mem, size_t bytes)
+{
+	struct emulated *e = dev->state;
+	struct allocation *a = calloc(1, sizeof *a);
+	const size_t used = (bytes + 15) / 16 * 16, pages = (used + PAGE - 1) / PAGE * PAGE;
+	if (!a)
+		return fail(ATTUNE_NO_MEMORY, "no memory for an allocation");
+	a->mapped = pages + 2 * PAGE;
+	a->map =
+	    mmap(NULL, a->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (a->map == MAP_FAILED || mprotect(a->map + PAGE, pages, PROT_READ | PROT_WRITE)) {
+		free(a);
+		return fail(ATTUNE_NO_MEMORY, "no memory for %zu bytes", bytes);
+	}
+	*mem = a->memory = a->map + PAGE + pages - used;
+	memset(a->map + PAGE, SIMT_POISON, pages);
+	a->next = e->allocations;
+	e->allocations = a;
+	return ATTUNE_OK;
+}
+
+static void simt_release(struct device *dev, void *mem)
+{
+	struct emulated *e = dev->state;
+	for (struct allocation **a = &e->allocations; *a; a = &(*a)->next)
+		if ((*a)->memory == mem) {
+			struct allocation *gone = *a;
+			*a = gone->next;
+			munmap(gone->map, gone->mapped);
+			free(gone);
+			return;
+		}
+}
+
+/* What is read or written while a tape is recorded is not what its launches will leave. */
+static enum attune_status is_idle(const struct device *dev)
+{
+	const struct emulated *e = dev->state;
+	return e->recording ? fail(ATTUNE_INVALID, "a copy while a tape is recorded") : ATTUNE_OK;
+}
+
+static enum attune_status simt_copy(struct device *dev, void *dst, const void *src, size_t bytes)
+{
+	const enum attune_status status = is_idle(dev);
+	if (!status && bytes)
+		memcpy(dst, src, bytes);
+	return status;
+}
+
+static enum attune_status simt_fill(struct device *dev, void *dst, int byte, size_t bytes)
+{
+	const enum attune_status status = is_idle(dev);
+	if (!status && bytes)
+		memset(dst, byte, bytes);
+	return status;
+}
+
+/* ---- code --------------------------------------------------------------------------------- */
+
+enum attune_status simt_load(struct device *dev, struct code **out, const char *source,
+			     const char *flags)
+{
+	struct code *code = calloc(1, sizeof *code);
+	(void)dev;
+	if (!code)
+		return fail(ATTUNE_NO_MEMORY, "no memory for a kernel");
+	simt_object(&code->object, source, flags);
+	*out = code;
+	return ATTUNE_OK;
+}
+
+static enum attune_status simt_load_blob(struct device *dev, struct code **code,
+					 const struct blob *blob)
+{
+	for (int i = 0; i < attune_num_shipped; i++) {
+		const struct shipped *s = &attune_shipped[i];
+		if (blob->data && s->blob.data == blob->data)
+			return simt_load(dev, code, kernel_find(BACKEND_GPU, s->kernel)->source,
+					 s->flags);
+	}
+	return fail(ATTUNE_UNSUPPORTED, "an emulated GPU runs what the library carries, no other");
+}
+
+static enum attune_status open_library(struct code *code)
+{
+	code->library = dlopen(code->object.path, RTLD_NOW | RTLD_LOCAL);
+	if (code->library)
+		code->kernel = dlsym(code->library, "simt_exports");
+	return code->kernel ? ATTUNE_OK : fail(ATTUNE_DEVICE_ERROR, "%s", dlerror());
+}
+
+enum attune_status simt_compile(struct code *const *v, int n)
+{
+	struct simt_object *o = malloc((size_t)(n ? n : 1) * sizeof *o);
+	enum attune_status status = o ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory");
+	int lacking = 0;
+	for (int i = 0; o && i < n; i++)
+		if (!v[i]->library)
+			o[lacking++] = v[i]->object;
+	if (o && !simt_build(o, lacking))
+		status = fail(ATTUNE_UNSUPPORTED, "it does not compile for the host: see stderr");
+	for (int i = 0; i < n && !status; i++)
+		if (!v[i]->library)
+			status = open_library(v[i]);
+	free(o);
+	return status;
+}
+
+static void simt_unload(struct device *dev, struct code *code)
+{
+	(void)dev;
+	if (code && code->library)
+		dlclose(code->library);
+	free(code);
+}
+
+/* ---- launches ----------------------------------------------------------------------------- */
+
+static enum attune_status run(struct device *dev, const struct step *s)
+{
+	const struct emulated *e = dev->state;
+	const struct geometry *g = &s->g;
+	char error[1000];
+	if (!s->code) {
+		memset(s->args, 0, s->bytes);
+		return ATTUNE_OK;
+	}
+	const enum attune_status status = simt_compile(&s->code, 1);
+	if (status)
+		return status;
+	const struct simt_kernel *k = s->code->kernel;
+	if (g->smem + (size_t)(k->shared_end - k->shared_begin) > (size_t)dev->info.smem_per_block)
+		return fail(ATTUNE_UNSUPPORTED, "%u bytes of shared memory, and %zu static ones",
+			    g->smem, (size_t)(k->shared_end - k->shared_begin));
+	if (simt_launch(k, (struct simt_dim){ g->x, g->y, g->z }, g->threads, g->smem, s->args,
+			&e->options, error, sizeof error))
+		return fail(ATTUNE_DEVICE_ERROR, "%s", error);
+	return ATTUNE_OK;
+}
+
+static enum attune_status keep(struct tape *tape, const struct step *s)
+{
+	struct step *more = realloc(tape->v, ((size_t)tape->n + 1) * sizeof *more);
+	void *args = s->code ? malloc(s->bytes) : s->args;
+	if (more)
+		tape->v = more;
+	if (!more || !args) {
+		if (s->code)
+			free(args);
+		return fail(ATTUNE_NO_MEMORY, "no memory for a launch");
+	}
+	tape->v[tape->n] = *s;
+	tape->v[tape->n++].args = s->code ? memcpy(args, s->args, s->bytes) : args;
+	return ATTUNE_OK;
+}
+
+static enum attune_status run_or_keep(struct device *dev, const struct step *s)
+{
+	struct emulated *e = dev->state;
+	return e->recording ? keep(e->recording, s) : run(dev, s);
+}
+
+static enum attune_status simt_launch_code(struct device *dev, const struct code *code,
+					   const struct geometry *g, const void *args,
+					   size_t args_bytes, void *stream)
+{
+	const struct step s = { (struct code *)(uintptr_t)code, *g, (void *)(uintptr_t)args,
+				args_bytes };
+	(void)stream;
+	return g->x && g->y && g->z ? run_or_keep(dev, &s) : ATTUNE_OK;
+}
+
+static enum attune_status simt_clear(struct device *dev, void *mem, size_t bytes, void *stream)
+{
+	const struct step s = { .args = mem, .bytes = bytes };
+	(void)stream;
+	return run_or_keep(dev, &s);
+}
+
+static enum attune_status simt_fork(struct device *dev, void *stream, void **side)
+{
+	(void)dev;
+	*side = stream;
+	return ATTUNE_OK;
+}
+
+static enum attune_status simt_join(struct device *dev, void *stream, void *side)
+{
+	(void)dev, (void)stream, (void)side;
+	return ATTUNE_OK;
+}
+
+static int simt_capturing(struct device *dev, void *stream)
+{
+	const struct emulated *e = dev->state;
+	(void)stream;
+	return e->recording != NULL;
+}
+
+static enum attune_status simt_wait(struct device *dev, void *stream)
+{
+	(void)stream;
+	return is_idle(dev);
+}
+
+static void *simt_stream(struct device *dev)
+{
+	return dev->state;
+}
+
+static void simt_resources(const struct code *code, int *registers, int *spill, int *smem)
+{
+	(void)code;
+	*registers = *spill = *smem = 0;
+}
+
+/* ---- the tape ----------------------------------------------------------------------------- */
+
+static enum attune_status simt_tape_begin(struct device *dev)
+{
+	struct emulated *e = dev->state;
+	if (e->recording)
+		return fail(ATTUNE_INVALID, "a tape is being recorded already");
+	e->recording = calloc(1, sizeof *e->recording);
+	return e->recording ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for a tape");
+}
+
+/* All its code is compiled now, at once. */
+static enum attune_status simt_tape_end(struct device *dev, struct tape **out)
+{
+	struct emulated *e = dev->state;
+	struct tape *tape = e->recording;
+	int n = 0;
+	if (!tape)
+		return fail(ATTUNE_INVALID, "no tape is being recorded");
+	e->recording = NULL;
+	*out = tape;
+	struct code **v = malloc(((size_t)tape->n + 1) * sizeof(struct code *));
+	for (int i = 0; v && i < tape->n; i++)
+		if (tape->v[i].code)
+			v[n++] = tape->v[i].code;
+	const enum attune_status status = simt_compile(v, n);
+	free(v);
+	return status;
+}
+
+static enum attune_status simt_tape_play(struct device *dev, struct tape *tape, double *ns)
+{
+	enum attune_status status = is_idle(dev);
+	const clock_t begin = clock();
+	for (int i = 0; i < tape->n && !status; i++)
+		status = run(dev, &tape->v[i]);
+	*ns = 1e9 / CLOCKS_PER_SEC * (double)(clock() - begin);
+	return status;
+}
+
+static void simt_conditions(struct device *dev, struct conditions *now)
+{
+	(void)dev;
+	*now = (struct conditions){ 0 };
+}
+
+const struct device_ops simt_ops = {
+	.name = "simt",
+	.open = simt_ops_open,
+	.close = simt_close,
+	.alloc = simt_alloc,
+	.release = simt_release,
+	.put = simt_copy,
+	.get = simt_copy,
+	.fill = simt_fill,
+	.load = simt_load_blob,
+	.unload = simt_unload,
+	.launch = simt_launch_code,
+	.fork = simt_fork,
+	.join = simt_join,
+	.clear = simt_clear,
+	.capturing = simt_capturing,
+	.wait = simt_wait,
+	.stream = simt_stream,
+	.resources = simt_resources,
+	.tape_begin = simt_tape_begin,
+	.tape_end = simt_tape_end,
+	.tape_play = simt_tape_play,
+	.tape_free = simt_tape_free,
+	.conditions = simt_conditions,
+};

@@ -1,0 +1,121 @@
+/* machine.h - between the files that run a grid:
+ *
+ *   launch.c    blocks come and go; signals
+ *   fibers.c    whose turn it is
+ *   stacks.c    from one's stack to another's
+ *   meetings.c  of the lanes of a warp
+ *   barriers.c  of the threads of a block
+ *   memory.c    shared memory, asynchronous copies, rounding to 16 bits
+ *   ends.c      what is said of a launch that cannot go on
+ *
+ * One launch at a time, in one OS thread. */
+#ifndef SIMT_MACHINE_H
+#define SIMT_MACHINE_H
+
+#include "simt.h"
+
+enum {
+	MAX_THREADS = 1024,
+	MAX_WARPS = MAX_THREADS / SIMT_LANES,
+	MAX_RESIDENT = 16,
+	BARRIERS = 16,
+	TAIL = 4096,              /* guard behind a block's dynamic shared memory */
+	WINDOW_OPEN = 256 << 10,  /* of that memory, accessible: with its tail */
+	STATIC_WINDOW = 0x8000000 /* addresses of static shared memory, not memory */
+};
+
+struct copy {
+	char *to;
+	const void *from;
+	size_t bytes, valid;
+	int group;
+};
+
+struct fiber {
+	struct simt_thread_view view; /* first: simt_now points here */
+	void *sp;
+	struct block *home;
+	enum simt_op op; /* that it waits in */
+	uint32_t mask;
+	void *operand;
+	unsigned barrier_sum;
+	void *pc; /* of the last call from the kernel */
+	struct copy *copy;
+	int first_copy, num_copies, room, committed;
+};
+
+struct warp {
+	uint32_t ready, waiting, at_barrier, gone; /* sets of lanes */
+	struct fiber *lane;
+};
+
+struct barrier {
+	unsigned count, came, sum;
+};
+
+struct block {
+	struct fiber fiber[MAX_THREADS];
+	struct warp warp[MAX_WARPS];
+	struct barrier barrier[BARRIERS];
+	int waits_at[MAX_THREADS]; /* barrier, by thread */
+	int order[MAX_WARPS];      /* in which warps are asked for a turn */
+	int num_warps, turn;
+	unsigned threads, live;
+	char *stacks, *shared, *static_copy;
+	size_t static_room;
+};
+
+struct machine {
+	struct block *resident[MAX_RESIDENT];
+	int num_resident, turn;
+	struct block *ended;  /* the one that made the launch come back */
+	struct block *mapped; /* whose static shared memory lies in the section */
+	const struct simt_kernel *kernel;
+	const void *args;
+	unsigned smem, random; /* random 0: all in order */
+	long long ticks;
+	void *main_sp;
+	int is_dead;
+};
+extern struct machine machine;
+
+static inline struct fiber *me(void)
+{
+	return (struct fiber *)simt_now;
+}
+static inline struct warp *my_warp(void)
+{
+	return &me()->home->warp[me()->view.warp];
+}
+static inline size_t static_bytes(void)
+{
+	return (size_t)(machine.kernel->shared_end - machine.kernel->shared_begin);
+}
+
+/* ---- stacks.c --------------------------------------------------------------------------- */
+/* Goes on where `to` was left, and comes back when somebody goes to *save. */
+void switch_stack(void **save, void *to);
+void *fresh_stack(char *top, void (*begin)(void)); /* `begin` must not return */
+
+/* ---- fibers.c --------------------------------------------------------------------------- */
+void go(void **save, struct fiber *);
+struct fiber *ready_in_block(struct block *); /* NULL: nobody */
+struct fiber *ready_anywhere(void);           /* NULL: a deadlock, which is told */
+void let_others(void);                        /* whoever calls is not ready */
+void shake(void);                             /* with a seed, a warp may lose its turn */
+unsigned random_turn(void);
+
+/* ---- meetings.c, barriers.c ------------------------------------------------------------- */
+int try_finish(struct warp *, struct fiber *); /* the meeting that the fiber waits in */
+void try_release(struct block *);              /* barriers of all live threads */
+
+/* ---- ends.c ----------------------------------------------------------------------------- */
+/* The launch is dead of this; called from anywhere. */
+__attribute__((format(printf, 1, 2))) void tell(const char *format, ...);
+void note_place(void *pc); /* in the code, that the text is about */
+const char *describe(const struct fiber *, char *text, size_t size);
+void tell_deadlock(void);
+void death_certificate(char *text, size_t size); /* with the places; and forgets it */
+extern const char *const op_names[SIMT_NUM_OPS];
+
+#endif

@@ -1,0 +1,178 @@
+/* meetings.c - where lanes of a warp meet: who comes last does the work for all. */
+#include "machine.h"
+#include <string.h>
+
+static void shuffle(struct warp *w, uint32_t lanes)
+{
+	for (int l = 0; l < SIMT_LANES; l++)
+		if (lanes >> l & 1) {
+			struct simt_shuffle *s = w->lane[l].operand;
+			const int from = s->from & 31;
+			s->out = ~0ull; /* what an absent lane gives */
+			if (lanes >> from & 1)
+				s->out = ((struct simt_shuffle *)w->lane[from].operand)->in;
+		}
+}
+
+static void vote(struct warp *w, uint32_t lanes)
+{
+	for (int l = 0; l < SIMT_LANES; l++)
+		for (int from = 0; lanes >> l & 1 && from < SIMT_LANES; from++) {
+			struct simt_vote *v = w->lane[l].operand;
+			v->present = lanes;
+			v->all[from] =
+			    lanes >> from & 1 ? ((struct simt_vote *)w->lane[from].operand)->in : 0;
+		}
+}
+
+static void read_matrix(uint16_t e[8][8], struct warp *w, int m)
+{
+	for (int r = 0; r < 8; r++) {
+		const struct simt_matrices *s = w->lane[m * 8 + r].operand;
+		if (s->address % 16)
+			simt_die("load of matrices: lane %d names address 0x%x, which is no "
+				 "multiple of 16",
+				 m * 8 + r, s->address);
+		memcpy(e[r], simt_shared_pointer(s->address, 16), 16);
+	}
+}
+
+/* Lane l of the result has of matrix m the elements (l / 4, 2 * (l % 4)) and the next. */
+static void load_matrices(struct warp *w, uint32_t lanes)
+{
+	(void)lanes;
+	for (int m = 0; m < ((struct simt_matrices *)w->lane[0].operand)->count; m++) {
+		uint16_t e[8][8];
+		read_matrix(e, w, m);
+		for (int l = 0; l < SIMT_LANES; l++) {
+			struct simt_matrices *s = w->lane[l].operand;
+			const int g = l / 4, c = 2 * (l % 4);
+			s->out[m] = s->transposed ? e[c][g] | (uint32_t)e[c + 1][g] << 16
+						  : e[g][c] | (uint32_t)e[g][c + 1] << 16;
+		}
+	}
+}
+
+/* sign | 5 bits of exponent, 15 more than it is | 10 bits; a float's is 127 more */
+float simt_from_half(uint16_t bits)
+{
+	const uint32_t rest = bits & 0x7fff, sign = (uint32_t)(bits & 0x8000) << 16;
+	uint32_t wide = rest << 13;
+	float f;
+	memcpy(&f, &wide, sizeof f);
+	f *= 0x1p112f;
+	memcpy(&wide, &f, sizeof wide);
+	wide |= sign | (rest >= 0x7c00 ? 0x7f800000 : 0); /* infinity, NaN */
+	memcpy(&f, &wide, sizeof f);
+	return f;
+}
+
+/* The two values of a register, the first in its low half. */
+static void widen(float *first, float *second, int is_bf16, uint32_t pair)
+{
+	const uint32_t low = pair << 16, high = pair & 0xffff0000;
+	if (is_bf16) {
+		memcpy(first, &low, sizeof low);
+		memcpy(second, &high, sizeof high);
+	} else {
+		*first = simt_from_half((uint16_t)pair);
+		*second = simt_from_half((uint16_t)(pair >> 16));
+	}
+}
+
+typedef float eight __attribute__((vector_size(32)));
+
+#ifdef __x86_64__
+__attribute__((target_clones("avx2", "default")))
+#endif
+static void
+multiply(float c[16][8], float a[16][16], float b[16][8])
+{
+	eight rows[16], sum;
+	memcpy(rows, b, sizeof rows);
+	for (int i = 0; i < 16; i++) {
+		memcpy(&sum, c[i], sizeof sum);
+		for (int k = 0; k < 16; k++)
+			sum += a[i][k] * rows[k];
+		memcpy(c[i], &sum, sizeof sum);
+	}
+}
+
+/* m16n8k16: the layouts are those that kernels/gpu/gpu.h draws. */
+static void mma(struct warp *w, uint32_t lanes)
+{
+	float a[16][16], b[16][8], c[16][8];
+	(void)lanes;
+	for (int l = 0; l < SIMT_LANES; l++) {
+		const struct simt_mma *s = w->lane[l].operand;
+		const int g = l / 4, k = 2 * (l % 4);
+		for (int i = 0; i < 4; i++) {
+			float *at = &a[g + i % 2 * 8][k + i / 2 * 8];
+			widen(at, at + 1, s->is_bf16, s->a[i]);
+			c[g + i / 2 * 8][k + i % 2] = s->c[i];
+		}
+		for (int i = 0; i < 2; i++)
+			widen(&b[k + 8 * i][g], &b[k + 8 * i + 1][g], s->is_bf16, s->b[i]);
+	}
+	multiply(c, a, b);
+	for (int l = 0; l < SIMT_LANES; l++)
+		for (int i = 0; i < 4; i++)
+			((struct simt_mma *)w->lane[l].operand)->c[i] =
+			    c[l / 4 + (i / 2) * 8][2 * (l % 4) + i % 2];
+}
+
+static void (*const finish[SIMT_NUM_OPS])(struct warp *, uint32_t lanes) = {
+	[SIMT_SHUFFLE] = shuffle,
+	[SIMT_VOTE] = vote,
+	[SIMT_LOAD_MATRICES] = load_matrices,
+	[SIMT_MMA] = mma,
+};
+
+static void check_alike(const struct warp *w, const struct fiber *first, uint32_t lanes)
+{
+	char one[80], other[80];
+	for (int l = 0; l < SIMT_LANES; l++) {
+		const struct fiber *f = &w->lane[l];
+		if (lanes >> l & 1 && (f->op != first->op || f->mask != first->mask)) {
+			note_place(first->pc);
+			note_place(f->pc);
+			simt_die("lanes part ways: lane %d is in %s, lane %d in %s",
+				 first->view.lane, describe(first, one, sizeof one), l,
+				 describe(f, other, sizeof other));
+		}
+	}
+	if (first->op >= SIMT_LOAD_MATRICES && lanes != 0xffffffffu)
+		simt_die("%s with lanes %08x only", op_names[first->op], lanes);
+}
+
+int try_finish(struct warp *w, struct fiber *f)
+{
+	const uint32_t lanes = f->mask & ~w->gone;
+	if (lanes & ~w->waiting)
+		return 0;
+	check_alike(w, f, lanes);
+	if (finish[f->op])
+		finish[f->op](w, lanes);
+	w->waiting &= ~lanes;
+	w->ready |= lanes;
+	return 1;
+}
+
+void simt_meet(enum simt_op op, uint32_t mask, void *operand)
+{
+	struct fiber *f = me();
+	struct warp *w = my_warp();
+	const uint32_t bit = 1u << f->view.lane;
+	f->pc = __builtin_return_address(0);
+	if (!(mask & bit))
+		simt_die("%s of lanes %08x by lane %d", op_names[op], mask, f->view.lane);
+	f->op = op;
+	f->mask = mask;
+	f->operand = operand;
+	w->ready &= ~bit;
+	w->waiting |= bit;
+	if (try_finish(w, f))
+		shake();
+	else
+		let_others();
+}

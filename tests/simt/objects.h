@@ -1,0 +1,24 @@
+/* objects.h - kernels as shared objects of the host, beside the tests that want them:
+ *
+ *   kernels/gpu/qblock.cu -make, host.awk-> B/simt/gpu/qblock.cu -c++-> B/simt/objects/KEY.so
+ *
+ * KEY: a hash of the text with all that it includes, the dialect, the flags and the compiler's
+ * command. What is there is not made again. */
+#ifndef SIMT_OBJECTS_H
+#define SIMT_OBJECTS_H
+
+enum { SIMT_PATH = 1024, SIMT_FLAGS = 400 };
+
+struct simt_object {
+	char source[SIMT_PATH], flags[SIMT_FLAGS], path[SIMT_PATH];
+};
+
+/* B/simt, of the program that runs. */
+const char *simt_folder(void);
+/* source: "gpu/qblock.cu", below that. Fails the program where it is not. */
+void simt_object(struct simt_object *, const char *source, const char *flags);
+/* Makes those that lack, as many at once as there are cores. 0: one does not compile; what the
+ * compiler says goes to stderr. */
+int simt_build(const struct simt_object *, int n);
+
+#endif

@@ -1,0 +1,113 @@
+/* simt.h - a grid of GPU threads run on the host: what a kernel's code and the machine that
+ * runs it know of each other.
+ *
+ * Every GPU thread is a fiber of one OS thread. A fiber runs until it meets others:
+ *
+ *   simt_meet     lanes of a warp: shuffles, votes, matrix steps. The last one to come does
+ *                 the work for all; operands lie on the lanes' stacks.
+ *   simt_barrier  threads of a block
+ *   simt_pause    nobody: others of the block, and other blocks, may go first
+ *
+ * Some blocks are resident at a time, each with its own shared memory, which begins as NaNs.
+ * Static shared memory is one section of the kernel's object and is swapped when another
+ * block's thread goes on. Blocks take turns at simt_pause. */
+#ifndef SIMT_H
+#define SIMT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SIMT_LANES = 32, SIMT_POISON = 0xff };
+
+enum simt_op {
+	SIMT_NONE,
+	SIMT_SYNCWARP,
+	SIMT_SHUFFLE,
+	SIMT_VOTE,
+	SIMT_LOAD_MATRICES,
+	SIMT_MMA,
+	SIMT_NUM_OPS
+};
+
+struct simt_dim {
+	unsigned x, y, z;
+};
+
+/* Operands of the meetings; `out` members are written by the last lane to come. */
+struct simt_shuffle {
+	uint64_t in, out;
+	int from; /* lane */
+};
+struct simt_vote {
+	uint64_t in;
+	uint64_t all[SIMT_LANES]; /* out: of each lane */
+	uint32_t present;         /* out: lanes that took part */
+};
+struct simt_matrices {
+	uint32_t address;
+	int transposed, count;
+	uint32_t out[4];
+};
+struct simt_mma {
+	int is_bf16;
+	uint32_t a[4], b[2];
+	float c[4]; /* in and out */
+};
+
+/* What the code of a thread reads of itself. */
+struct simt_thread_view {
+	struct simt_dim thread, block;
+	int lane, warp;
+	unsigned unit; /* the SM that it pretends to be on */
+};
+extern struct simt_thread_view *simt_now;
+extern struct simt_dim simt_grid, simt_block;
+
+void simt_meet(enum simt_op op, uint32_t mask, void *operand);
+/* count 0: all live threads. Returns the sum of `in` over those who came. */
+unsigned simt_barrier(int id, unsigned count, unsigned in);
+void simt_arrive(int id, unsigned count); /* comes, but does not wait */
+void simt_pause(void);
+/* The launch ends here with this text. */
+__attribute__((noreturn, format(printf, 1, 2))) void simt_die(const char *format, ...);
+
+/* Dynamic shared memory of this thread's block; addresses as the code sees them. */
+void *simt_dynamic(void);
+uint32_t simt_shared_address(const void *);
+void *simt_shared_pointer(uint32_t address, size_t bytes); /* dies when outside */
+int simt_is_shared(const void *);
+
+/* A copy that arrives when it is waited for, no sooner; until then NaNs lie there. */
+void simt_copy_async(uint32_t to, const void *from, size_t bytes, size_t valid);
+void simt_copies_commit(void);
+void simt_copies_wait(int pending); /* -1: also for those not committed */
+
+float simt_from_half(uint16_t bits);
+uint16_t simt_to_half(float);
+uint16_t simt_to_bfloat(float);
+long long simt_clock(void);
+
+/* ---- for those who launch --------------------------------------------------------------- */
+
+struct simt_kernel {
+	void (*entry)(const void *args);
+	char *shared_begin, *shared_end; /* static shared memory */
+};
+struct simt_options {
+	unsigned seed;  /* 0: warps and blocks in order; else in a random one, with lost turns */
+	int resident;   /* blocks at a time */
+	int seconds;    /* CPU time after which a launch is given up */
+	unsigned units; /* SMs that the resident blocks pretend to be on */
+};
+/* 0: done; else `error` says what went wrong and where. */
+int simt_launch(const struct simt_kernel *, struct simt_dim grid, unsigned threads, unsigned smem,
+		const void *args, const struct simt_options *, char *error, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

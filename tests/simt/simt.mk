@@ -1,0 +1,32 @@
+# simt.mk - the emulated GPU, included by the Makefile.
+#
+#   kernels/gpu/*, kernels/*.h -host.awk-> simt/: kernels as a host's C++ compiler takes them
+#   tests/simt/*.c             -> simt.a: the device, in tests
+#   list_shipped --table       -> simt/shipped.o: what stands in for the GPU's binaries in the
+#                                 tests named below, where there is no CUDA compiler
+#
+# Fibers leave their stacks as they are, which the address sanitizer takes ill: with SAN=1 it
+# looks at all but these files, and kernels trap where behaviour is undefined.
+
+simt_text := $(patsubst kernels/%,$(B)/simt/%,$(wildcard kernels/*.h kernels/*.def kernels/gpu/*.h kernels/gpu/*.cu))
+simt_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/simt/*.c))
+
+$(simt_text): $(B)/simt/%: kernels/% tests/simt/host.awk tests/simt/gpu_emulated.h
+	@mkdir -p $(@D)
+	@awk -v emulated=tests/simt/gpu_emulated.h -f tests/simt/host.awk $< >$@
+$(simt_objs): override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN) $(if $(SAN),-DSIMT_SANITIZE)
+$(B)/simt.a: $(simt_objs)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# The table as it is with a CUDA compiler, each binary being one byte, a zero.
+$(B)/simt/shipped.inc: $(B)/list_shipped FORCE
+	@mkdir -p $(@D)
+	@$(B)/list_shipped --table $(filter-out --no-cuda,$(list_flags)) | \
+		sed 's/^extern const \(unsigned char attune_b[0-9a-f]*\)\[\]/static \1[1]/' >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/simt/shipped.o: kernels/shipped.c $(B)/simt/shipped.inc
+	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+ifeq ($(NVCC),)
+$(addprefix $(B)/t_,gpu_replay beside_runs cheapest_runs): $(B)/simt/shipped.o
+endif

@@ -1,0 +1,19 @@
+/* simt_device.h - the emulated GPU as a device: an H200 of few units. */
+#ifndef SIMT_DEVICE_H
+#define SIMT_DEVICE_H
+
+#include "../../kernels/device.h"
+
+extern const struct device_ops simt_ops;
+
+/* units: SMs that it says it has; seed: 0, or of the order of turns. */
+enum attune_status simt_open(struct device *, int units, unsigned seed);
+/* What it says from now on. */
+void simt_set(struct device *, int units, unsigned seed);
+/* Code of a source below B/simt, which is compiled when it is first launched. */
+enum attune_status simt_load(struct device *, struct code **, const char *source,
+			     const char *flags);
+/* Compiles the code that lacks it, side by side. */
+enum attune_status simt_compile(struct code *const *, int n);
+
+#endif
