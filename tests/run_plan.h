@@ -3,6 +3,8 @@
 #ifndef RUN_PLAN_H
 #define RUN_PLAN_H
 
+#include "gpu_here.h"
+
 static const attune_shape shape = { .num_query_heads = 8,
 				    .num_kv_heads = 2,
 				    .head_size = 128,
@@ -33,27 +35,18 @@ static void run_right(const attune_op *op, const attune_plan *plan, struct workl
 	dev.ops->release(&dev, workspace);
 }
 
-static int carries_gpu_code(void)
+static enum attune_status open_device(const char *which)
 {
-	for (int i = 0; i < attune_num_shipped; i++)
-		if (attune_shipped[i].backend == BACKEND_GPU)
-			return 1;
-	return 0;
+	return strcmp(which, "cpu") ? gpu_open(&dev) : device_open(&dev, which);
 }
 
-/* The test once on the CPU, and once on a GPU: the one that is here, with code for it, or
- * the one that was named and must be. */
+/* The test once on the CPU, and once on a GPU. */
 static int run_on_devices(const char *name, CMUnitTestFunction on_device)
 {
-	const char *wanted = getenv("ATTUNE_TEST_GPU");
 	struct CMUnitTest tests[] = { { "cpu", on_device, NULL, NULL, "cpu" },
-				      { "cuda", on_device, NULL, NULL, "cuda" } };
-	const int gpu = (wanted && *wanted && strcmp(wanted, "cpu")) ||
-			(carries_gpu_code() && !device_open(&dev, "cuda"));
-	if (dev.ops)
-		device_close(&dev);
+				      { "gpu", on_device, NULL, NULL, "gpu" } };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return _cmocka_run_group_tests(name, tests, gpu ? 2 : 1, NULL, NULL);
+	return _cmocka_run_group_tests(name, tests, COUNT(tests), NULL, NULL);
 }
 
 #endif

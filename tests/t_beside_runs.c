@@ -1,9 +1,8 @@
-/* t_beside_runs.c - plans of two parts side by side, on the CPU and on an NVIDIA GPU where
- * there is one: recorded and played as in a captured graph, and called, they are right, with
+/* t_beside_runs.c - plans of two parts side by side, on the CPU and on a GPU, if need be the
+ * emulated one, which runs them one after the other: recorded and played as in a captured graph, and called, they are right, with
  * partials of both parts at once; and a workspace for one of them is refused. */
 #include "../harness/harness.h"
 #include "../kernels/run.h"
-#include "../kernels/shipped.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,8 +14,11 @@
 enum { MOST_ROWS = 60, TIMES = 3 };
 #include "run_plan.h"
 
-static const char *const batches[] = { "q300s2k_8q1s1500", "q40s700_q1s1k_q1s9",
-				       "8q1s600_2q100s900", "q1s5_q9s3k_q1s4k" };
+/* And for an emulated GPU. */
+static const char *const batches[][2] = { { "q300s2k_8q1s1500", "q30s600_3q1s500" },
+					  { "q40s700_q1s1k_q1s9", "q40s300_q1s600_q1s9" },
+					  { "8q1s600_2q100s900", "2q1s600_2q20s300" },
+					  { "q1s5_q9s3k_q1s4k", "q1s5_q9s600_q1s700" } };
 
 /* Both parts by one choice, on a GPU one that leaves partials to be merged; for a CPU, how
  * many segments are legal hangs on its threads. */
@@ -88,15 +90,16 @@ static void beside(const attune_op *op, struct workload *w, const attune_batch *
 
 static void on_device(void **state)
 {
-	assert_int_equal(device_open(&dev, *state), ATTUNE_OK);
+	assert_int_equal(open_device(*state), ATTUNE_OK);
 	attune_context *ctx = open_with_segments();
 	attune_op *op;
 	if (attune_prepare(ctx, &shape, &op))
 		fail_msg("%s", attune_last_error());
 	for (size_t i = 0; i < COUNT(batches); i++) {
+		const char *text = batches[i][is_emulated(&dev)];
 		char error[160];
-		struct scenario s = { .batch_text = (char *)batches[i],
-				      .batch = batch_parse(batches[i], error, sizeof error),
+		struct scenario s = { .batch_text = (char *)(uintptr_t)text,
+				      .batch = batch_parse(text, error, sizeof error),
 				      .shape = shape,
 				      .seed = 5 };
 		struct workload w;
