@@ -79,6 +79,12 @@ void simt_set(struct device *dev, int units, unsigned seed)
 	e->options.seed = seed * 2654435761u;
 }
 
+void simt_give_up_after(struct device *dev, int seconds)
+{
+	struct emulated *e = dev->state;
+	e->options.seconds = seconds;
+}
+
 enum attune_status simt_open(struct device *dev, int units, unsigned seed)
 {
 	memset(dev, 0, sizeof *dev);

@@ -66,7 +66,8 @@ void simt_object(struct simt_object *o, const char *source, const char *flags)
 {
 	const char *const said[] = { compiler(), options, flags };
 	XXH3_state_t *hash = XXH3_createState();
-	snprintf(o->source, sizeof o->source, "%s/%s", simt_folder(), source);
+	snprintf(o->source, sizeof o->source, "%s%s%s", *source == '/' ? "" : simt_folder(),
+		 *source == '/' ? "" : "/", source);
 	snprintf(o->flags, sizeof o->flags, "%s", flags);
 	XXH3_128bits_reset(hash);
 	for (size_t i = 0; i < COUNT(said); i++)

@@ -15,7 +15,7 @@ struct simt_object {
 
 /* B/simt, of the program that runs. */
 const char *simt_folder(void);
-/* source: "gpu/qblock.cu", below that. Fails the program where it is not. */
+/* source: "gpu/qblock.cu", below that, or a whole path. Fails the program where it is not. */
 void simt_object(struct simt_object *, const char *source, const char *flags);
 /* Makes those that lack, as many at once as there are cores. 0: one does not compile; what the
  * compiler says goes to stderr. */

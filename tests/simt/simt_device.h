@@ -10,7 +10,9 @@ extern const struct device_ops simt_ops;
 enum attune_status simt_open(struct device *, int units, unsigned seed);
 /* What it says from now on. */
 void simt_set(struct device *, int units, unsigned seed);
-/* Code of a source below B/simt, which is compiled when it is first launched. */
+/* CPU time of a launch, from now on. */
+void simt_give_up_after(struct device *, int seconds);
+/* Code of a source below B/simt, or anywhere if its path begins with '/', which is compiled when it is first launched. */
 enum attune_status simt_load(struct device *, struct code **, const char *source,
 			     const char *flags);
 /* Compiles the code that lacks it, side by side. */
