@@ -1,5 +1,5 @@
 /* gpu_here.h - the GPU that is here, with code for it, or the one that was named and must be;
- * else the emulated one. Include after cmocka.h. */
+ * else the emulated one, as where ATTUNE_SIMT_SOURCES is set. Include after cmocka.h. */
 #ifndef GPU_HERE_H
 #define GPU_HERE_H
 
@@ -20,6 +20,8 @@ static inline int carries_gpu_code(void)
 static inline enum attune_status gpu_open(struct device *dev)
 {
 	const char *wanted = getenv("ATTUNE_TEST_GPU");
+	if (getenv("ATTUNE_SIMT_SOURCES"))
+		return simt_open(dev, EMULATED_UNITS, 0);
 	if (wanted && *wanted && strcmp(wanted, "cpu"))
 		return device_open(dev, "cuda");
 	if (carries_gpu_code() && !device_open(dev, "cuda"))

@@ -193,14 +193,18 @@ enum attune_status simt_load(struct device *dev, struct code **out, const char *
 	return ATTUNE_OK;
 }
 
+/* ATTUNE_SIMT_SOURCES: a folder beside gpu/ to take in its place. */
 static enum attune_status simt_load_blob(struct device *dev, struct code **code,
 					 const struct blob *blob)
 {
+	const char *folder = getenv("ATTUNE_SIMT_SOURCES");
+	char source[SIMT_PATH];
 	for (int i = 0; i < attune_num_shipped; i++) {
 		const struct shipped *s = &attune_shipped[i];
-		if (blob->data && s->blob.data == blob->data)
-			return simt_load(dev, code, kernel_find(BACKEND_GPU, s->kernel)->source,
-					 s->flags);
+		if (!blob->data || s->blob.data != blob->data)
+			continue;
+		snprintf(source, sizeof source, "%s/%s.cu", folder ? folder : "gpu", s->kernel);
+		return simt_load(dev, code, source, s->flags);
 	}
 	return fail(ATTUNE_UNSUPPORTED, "an emulated GPU runs what the library carries, no other");
 }

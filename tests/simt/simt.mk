@@ -30,3 +30,4 @@ $(B)/simt/shipped.o: kernels/shipped.c $(B)/simt/shipped.inc
 ifeq ($(NVCC),)
 $(addprefix $(B)/t_,gpu_replay beside_runs cheapest_runs): $(B)/simt/shipped.o
 endif
+$(B)/t_simt_mutants: | $(B)/t_gpu_replay

@@ -1,0 +1,234 @@
+/* t_simt_mutants.c - kernels with one mistake each, which the gate must notice by the emulated
+ * GPU, in order or in one of a few others. A mistake that is in no text any more fails its row:
+ * give it another text, or take the row out with the code. */
+#include "../harness/harness.h"
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+#include "gpu_rows.h"
+#include "simt/objects.h"
+#include "simt/simt_device.h"
+
+enum { SEEDS = 4, UNITS = 7 };
+
+// clang-format off
+static const struct mutant {
+	const char *name, *file, *text, *instead;
+	const char *kernel; /* recorded: run by t_gpu_replay, on the row that begins so */
+	const char *shape;  /* its name begins so */
+	const char *batch;
+} mutants[] = {
+	{ "qblock: no barrier between copy and use", "attend.h",
+	  "BLOCK_BARRIER();\n\t\tif (Q_IN_REGISTERS", "if (Q_IN_REGISTERS",
+	  "qblock", "group 4", "q17s257" },
+	{ "qblock: a copy is not waited for", "attend.h",
+	  "copies_wait<NUM_STAGES - 2>();", "",
+	  "qblock", "group 4", "q17s257" },
+	{ "qblock: halves of B are swapped", "attend.h",
+	  "mma(s[f][2 * j], q[f], k[0], k[1]);", "mma(s[f][2 * j], q[f], k[1], k[0]);",
+	  "qblock", "group 4", "q1s33" },
+	{ "qblock: a row sees the next token", "attend.h",
+	  "b.end - 1, b.end - 1) - column;", "b.end - 1, b.end - 1) - column + 1;",
+	  "qblock", "group 4", "q17s257" },
+	{ "qblock: the last tile is not masked", "attend.h",
+	  "if (last >= b.end || (a.causal", "if ((a.causal",
+	  "qblock", "softcap", "q1s33" },
+	{ "qblock: a copy of a key that is not there", "attend.h",
+	  "min(key, b.end - 1), 0);\n\t\tconst int slot = near - page_of(a, near) * a.page_size;",
+	  "key, 0);\n\t\tconst int slot = near - page_of(a, near) * a.page_size; const_cast<int &>(valid) = 1;",
+	  "qblock", "softcap", "q1s33" },
+	{ "qblock: lanes part ways at a shuffle", "attend.h",
+	  "m = fmaxf(m, shfl_xor(m, 1));", "if (lane_id() < 16) m = fmaxf(m, shfl_xor(m, 1));",
+	  "qblock", "group 4", "q1s33" },
+	{ "qblock: merges before the last tile is read", "attend.h",
+	  "BLOCK_BARRIER(); /* the last tile has been read */", "",
+	  "qblock", "group 4", "q1s257" },
+	{ "segmented: maxima of lanes are not joined", "reduce.h",
+	  "m = warp_max(m);", "",
+	  "segmented", "group 4", "q1s600" },
+	{ "segmented_static: a ticket is read before it is there", "attend_static.h",
+	  "__syncthreads();\n\tconst u32 item", "const u32 item",
+	  "segmented_static", "group 4", "3q1s600" },
+	{ "qblock_static: sums of lanes are not in order", "schedule.h",
+	  "v += lane_id() >= far ? below : 0;", "v += below;",
+	  "qblock_static", "group 4", "q1s40_q2s9_q1s3" },
+	{ "prefix_prefill: no barrier before the next copy", "prefix_prefill.cu",
+	  "copies_wait<0>();\n\t__syncthreads();\n\tcopy_tile", "copies_wait<0>();\n\tcopy_tile",
+	  "prefix_prefill", "group 4", "q100s300" },
+	{ "decode2d: a row too many", "decode2d.cu",
+	  "b.rows = tokens * b.row_heads;", "b.rows = tokens * b.row_heads + 1;",
+	  "decode2d", "group 4", "q1s33" },
+	{ "pod: an item is read before it is there", "pod.cu",
+	  "__syncthreads();\n\treturn t;", "return t;",
+	  "pod", "group 4", "q40_3q1s200" },
+	{ "naive: no barrier before the merge", "naive.cu",
+	  "__syncthreads();", "",
+	  "naive", "group 4", "q1s33" },
+	{ "classic_v1: weights are overwritten while they are read", "classic.h",
+	  "__syncthreads(); /* weights are read */", "",
+	  "classic_v1", "classic, group 4", "q1s300" },
+	{ "classic_v2: slots behind the sequence count", "classic.h",
+	  "key + j < s.end ? x[j] : 0.f;", "key + j < s.end ? x[j] : x[j];",
+	  "classic_v2", "classic, group 4", "q1s33" },
+	{ "planner: what is absent is not zeroed", "planner.cu",
+	  "out[threadIdx.x] = recorded_part();", "",
+	  "recorded", "a head size without", NULL },
+	{ "planner: the first to come is taken", "planner.cu",
+	  "least == m.rank", "least >= m.rank",
+	  "recorded", "decodes, group 4", NULL },
+	{ "recorded: counters are not cleared", "planner.cu",
+	  "counter[i] = 0;", ";",
+	  "recorded", "decodes, group 4", NULL },
+	{ "recorded: a team goes on before all have its item", "recorded_body.h",
+	  "*word = next;\n\t\tBLOCK_BARRIER();", "*word = next;",
+	  "recorded", "a head size without", NULL },
+};
+// clang-format on
+
+static const struct mutant *now;
+
+static void folder_of(char *path, size_t size, const struct mutant *m)
+{
+	snprintf(path, size, "mutant%d", (int)(m - mutants));
+}
+
+/* ---- the text ----------------------------------------------------------------------------- */
+
+static void write_file(const char *path, const char *first, size_t n, const char *second,
+		       const char *rest)
+{
+	FILE *f = fopen(path, "w");
+	if (!f || fwrite(first, 1, n, f) != n || fputs(second, f) < 0 || fputs(rest, f) < 0 ||
+	    fclose(f))
+		fail_msg("%s cannot be written", path);
+}
+
+static void copy_file(const struct mutant *m, const char *folder, const char *name)
+{
+	char from[SIMT_PATH], to[SIMT_PATH];
+	snprintf(from, sizeof from, "%s/gpu/%s", simt_folder(), name);
+	snprintf(to, sizeof to, "%s/%s/%s", simt_folder(), folder, name);
+	char *text = source_text(from);
+	assert_non_null(text);
+	char *at = strcmp(name, m->file) ? NULL : strstr(text, m->text);
+	if (!at && !strcmp(name, m->file))
+		fail_msg("%s: has no more \"%s\"", name, m->text);
+	if (at)
+		write_file(to, text, (size_t)(at - text), m->instead, at + strlen(m->text));
+	else
+		write_file(to, text, strlen(text), "", "");
+	free(text);
+}
+
+/* All of gpu/ beside it, so that includes find the mistake. */
+static void make_folder(const struct mutant *m)
+{
+	char folder[32], path[SIMT_PATH];
+	folder_of(folder, sizeof folder, m);
+	snprintf(path, sizeof path, "%s/%s", simt_folder(), folder);
+	mkdir(path, 0777);
+	snprintf(path, sizeof path, "%s/gpu", simt_folder());
+	DIR *d = opendir(path);
+	assert_non_null(d);
+	for (const struct dirent *e; (e = readdir(d));)
+		if (*e->d_name != '.')
+			copy_file(m, folder, e->d_name);
+	closedir(d);
+}
+
+/* ---- runs --------------------------------------------------------------------------------- */
+
+static enum attune_status load_code(struct code **code, const struct kernel *k, const char *flags)
+{
+	char folder[32], source[100];
+	folder_of(folder, sizeof folder, now);
+	snprintf(source, sizeof source, "%s/%s", folder, strrchr(k->source, '/') + 1);
+	return simt_load(&dev, code, source, flags);
+}
+
+static void make_row(struct row *r, const struct mutant *m)
+{
+	*r = (struct row){ .choice = default_choice(kernel_find(BACKEND_GPU, m->kernel)) };
+	while (strncmp(shapes[r->shape].name, m->shape, strlen(m->shape)))
+		assert_true(++r->shape < (int)COUNT(shapes));
+	/* tickets, where there are any */
+	for (int i = 0; i < r->choice.kernel->space->num_axes; i++)
+		if (!strcmp(r->choice.kernel->space->axis[i].name, "TICKETS"))
+			r->choice.config.v[i] = 1;
+}
+
+static int is_noticed_by_the_gate(const struct mutant *m)
+{
+	struct row r;
+	struct loaded l;
+	struct verdict v = { .outcome = OUTCOME_OK };
+	make_row(&r, m);
+	load_choice(&l, &r.choice, &shapes[r.shape].s);
+	struct code *codes[1 + NUM_HELPERS] = { l.code };
+	int n = 1;
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (l.helper[h])
+			codes[n++] = l.helper[h];
+	assert_int_equal(simt_compile(codes, n), ATTUNE_OK);
+	for (unsigned seed = 0; seed < SEEDS && v.outcome == OUTCOME_OK; seed++) {
+		simt_set(&dev, UNITS, seed);
+		run_phases(&v, &r, &l, m->batch, ~0u);
+	}
+	unload_choice(&l);
+	return v.outcome != OUTCOME_OK;
+}
+
+static int is_noticed_by_replays(const struct mutant *m)
+{
+	char folder[32], command[3 * SIMT_PATH];
+	folder_of(folder, sizeof folder, m);
+	snprintf(command, sizeof command, "ATTUNE_SIMT_SOURCES=%s '%s/../t_gpu_replay' '%s' 2>&1",
+		 folder, simt_folder(), m->shape);
+	FILE *replays = popen(command, "r");
+	char line[400];
+	int rows_seen = 0, failed = 0;
+	assert_non_null(replays);
+	while (fgets(line, sizeof line, replays)) {
+		rows_seen += !strncmp(line, "ok", 2) || !strncmp(line, "not ok", 6);
+		failed += !strncmp(line, "not ok", 6);
+		if (strstr(line, "no object for the host"))
+			fail_msg("%s", line);
+	}
+	pclose(replays);
+	assert_true(rows_seen > 0);
+	return failed > 0;
+}
+
+static void is_noticed(void **state)
+{
+	now = *state;
+	make_folder(now);
+	if (!(strcmp(now->kernel, "recorded") ? is_noticed_by_the_gate(now)
+					      : is_noticed_by_replays(now)))
+		fail_msg("%s: \"%s\" for \"%s\" goes unnoticed", now->file, now->instead,
+			 now->text);
+}
+
+int main(void)
+{
+	static struct CMUnitTest tests[COUNT(mutants)];
+	if (simt_open(&dev, UNITS, 0)) {
+		printf("Bail out! %s\n", attune_last_error());
+		return 1;
+	}
+	simt_give_up_after(&dev, 2); /* a mistake may make a loop endless */
+	for (size_t i = 0; i < COUNT(shapes); i++)
+		shapes[i].s.has_new_kv = 1;
+	for (size_t i = 0; i < COUNT(mutants); i++)
+		tests[i] = (struct CMUnitTest){ mutants[i].name, is_noticed, NULL, NULL,
+						(void *)(uintptr_t)&mutants[i] };
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	const int failed = _cmocka_run_group_tests("simt_mutants", tests, COUNT(tests), NULL, NULL);
+	pool_free(&dev, pool);
+	device_close(&dev);
+	return failed;
+}
