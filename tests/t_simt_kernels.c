@@ -13,7 +13,7 @@
 #include "gpu_rows.h"
 #include "simt/simt_device.h"
 
-enum { ATTEMPTS = 200, KEYS_OF_HEADS = 20000, MOST_UNITS = 1 };
+enum { ATTEMPTS = 200, KEYS_OF_HEADS = 20000, LONG = 1000, MOST_UNITS = 1 };
 
 /* The more units, the more values of the axes are legal; static grids are as large. */
 static const struct {
@@ -59,18 +59,29 @@ static unsigned phases_of(const attune_shape *s, const struct batch *b)
 	return 1u << PHASE_ALL | (has & (has - 1) ? has : 0);
 }
 
-/* The phases that are legal, too. */
+/* Long sequences are for those who cut them, in a short run. */
+static int is_worth_it(const struct row *r, const struct batch *b, enum phase phase)
+{
+	const attune_shape *s = &shapes[r->shape].s;
+	struct choice as;
+	struct part part;
+	struct geometry g;
+	if (!phase_is_legal(&r->choice, s, b, phase, &as) ||
+	    !part_make(&part, phase, s, &b->view, &dev.info))
+		return 0;
+	as.kernel->space->geometry(&as.config, s, &part, &dev.info, &g);
+	return is_full || g.segments > 1 || part.f.max_seq < LONG;
+}
+
 static unsigned takes(const struct row *r, const char *text)
 {
 	char error[160];
-	const attune_shape *s = &shapes[r->shape].s;
 	struct batch *b = batch_parse(text, error, sizeof error);
-	struct choice as;
 	if (!b)
 		fail_msg("%s: %s", text, error);
-	unsigned phases = phases_of(s, b);
+	unsigned phases = phases_of(&shapes[r->shape].s, b);
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
-		if (!phase_is_legal(&r->choice, s, b, p, &as))
+		if (!is_worth_it(r, b, p))
 			phases &= ~(1u << p);
 	batch_free(b);
 	return phases & (1u << PHASE_ALL | 1u << PHASE_PREFILL | 1u << PHASE_DECODE);

@@ -8,7 +8,8 @@
 # Fibers leave their stacks as they are, which the address sanitizer takes ill: with SAN=1 it
 # looks at all but these files, and kernels trap where behaviour is undefined.
 
-simt_text := $(patsubst kernels/%,$(B)/simt/%,$(wildcard kernels/*.h kernels/*.def kernels/gpu/*.h kernels/gpu/*.cu))
+simt_text := $(patsubst kernels/%,$(B)/simt/%,$(wildcard kernels/*.h kernels/*.def \
+	kernels/gpu/*.h kernels/gpu/*.cu))
 simt_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/simt/*.c))
 
 $(simt_text): $(B)/simt/%: kernels/% tests/simt/host.awk tests/simt/gpu_emulated.h

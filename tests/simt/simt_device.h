@@ -12,7 +12,8 @@ enum attune_status simt_open(struct device *, int units, unsigned seed);
 void simt_set(struct device *, int units, unsigned seed);
 /* CPU time of a launch, from now on. */
 void simt_give_up_after(struct device *, int seconds);
-/* Code of a source below B/simt, or anywhere if its path begins with '/', which is compiled when it is first launched. */
+/* Code of a source below B/simt, or of a whole path, which is compiled when it is first
+ * launched. */
 enum attune_status simt_load(struct device *, struct code **, const char *source,
 			     const char *flags);
 /* Compiles the code that lacks it, side by side. */
