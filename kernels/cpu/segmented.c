@@ -90,7 +90,7 @@ INLINE void dot_pair(const int R, const float *q, const char *const *k, int d, i
 }
 
 /* ACCS / R keys at a time. */
-INLINE void dots(const int R, const int ahead, const struct step *s, const float *q, float *scores)
+INLINE void dots(const int R, int ahead, const struct step *s, const float *q, float *scores)
 {
 	for (int i = 0; i < s->n; i += ACCS / R) {
 		V acc[ACCS];
@@ -116,8 +116,11 @@ INLINE int key_at(const struct step *s, int i)
 	return s->first + (s->whole ? i % STREAMS * (TILE_SIZE / STREAMS) + i / STREAMS : i);
 }
 
-static void bias_and_mask(const struct cell *c, const int R, const struct step *s,
-			  const struct row *row, float *scores, int n)
+/* A function of its own for each R: within the caller it has no registers left, and takes
+ * a third longer. */
+static __attribute__((noinline)) void bias_and_mask(const struct cell *c, const int R,
+						    const struct step *s, const struct row *row,
+						    float *scores, int n)
 {
 	for (int i = 0; i < n * R; i += LANES)
 		v_store(scores + i, soften(c->a, v_load(scores + i)));
@@ -183,7 +186,7 @@ INLINE void weights(const int R, float *scores, int n, float *m, float *l, float
 /* ---- o += S v ------------------------------------------------------------------ */
 
 /* P pairs of columns from d on, `n` elements wide. */
-INLINE void weigh_columns(const int R, const int P, const int ahead, const struct step *s,
+INLINE void weigh_columns(const int R, const int P, int ahead, const struct step *s,
 			  const float *scores, float *o, int d, int n)
 {
 	V acc[ACCS];
@@ -206,7 +209,7 @@ INLINE void weigh_columns(const int R, const int P, const int ahead, const struc
 		v_store(o + j / (P * 2) * DP + d + j % (P * 2) * LANES, acc[j]);
 }
 
-INLINE void weigh(const int R, const int ahead, const struct step *s, const float *scores, float *o)
+INLINE void weigh(const int R, int ahead, const struct step *s, const float *scores, float *o)
 {
 	const int most = ACCS / R / 2 < 4 ? ACCS / R / 2 : 4, P = most < PAIRS ? most : PAIRS;
 	int d = 0;
@@ -222,9 +225,9 @@ INLINE void weigh(const int R, const int ahead, const struct step *s, const floa
 
 /* ---- tiles --------------------------------------------------------------------- */
 
-/* R rows from `row` on; the first rows of a head prefetch. */
-INLINE void attend(const struct cell *c, const int R, const int ahead, const struct step *s,
-		   int row)
+/* R rows from `row` on; the first rows of a head prefetch, which is a branch at each key:
+ * twice the code for a constant `ahead` was not faster. */
+INLINE void attend(const struct cell *c, const int R, int ahead, const struct step *s, int row)
 {
 	float scores[(TILE_SIZE + ACCS) * 4] __attribute__((aligned(64)));
 	float *o = c->o + row * DP;
@@ -237,39 +240,15 @@ INLINE void attend(const struct cell *c, const int R, const int ahead, const str
 	weigh(R, ahead, s, scores, o);
 }
 
-static void attend_4(const struct cell *c, const struct step *s, int row, int ahead)
-{
-	if (ahead)
-		attend(c, 4, AHEAD, s, row);
-	else
-		attend(c, 4, 0, s, row);
-}
-
-static void attend_2(const struct cell *c, const struct step *s, int row, int ahead)
-{
-	if (ahead)
-		attend(c, 2, AHEAD, s, row);
-	else
-		attend(c, 2, 0, s, row);
-}
-
-static void attend_1(const struct cell *c, const struct step *s, int row, int ahead)
-{
-	if (ahead)
-		attend(c, 1, AHEAD, s, row);
-	else
-		attend(c, 1, 0, s, row);
-}
-
 static void attend_head(const struct cell *c, const struct step *s, int head)
 {
 	int row = 0, base = head * c->stride;
 	for (; c->rows - row > 2; row += 4)
-		attend_4(c, s, base + row, row == 0);
+		attend(c, 4, row ? 0 : AHEAD, s, base + row);
 	if (c->rows - row == 2)
-		attend_2(c, s, base + row, row == 0);
+		attend(c, 2, row ? 0 : AHEAD, s, base + row);
 	if (c->rows - row == 1)
-		attend_1(c, s, base + row, row == 0);
+		attend(c, 1, row ? 0 : AHEAD, s, base + row);
 }
 
 struct list {
