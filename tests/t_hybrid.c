@@ -68,9 +68,33 @@ static void ways_are_told_apart(void **state)
 	data_free(d);
 }
 
+/* Parts that were raced alone may beat every serial plan of a race. */
+static void best_serial_plan_is_of_all_races(void **state)
+{
+	struct data *d = data_new("h200", &h200_run);
+	double v[1];
+	int n;
+	(void)state;
+	add_batch(d, "32q1s8k_q512s8k", 95, 80);
+	add(d, "32q1s8k_q512s8k", "prefill", "qblock", with("qblock", "TILE_SIZE=32"), 10);
+	add(d, "32q1s8k_q512s8k", "decode", "segmented", with("segmented", "SEGMENTS=8"), 66);
+	add(d, "64q1s4k_q1ks12k", "all", "qblock", with("qblock", ""), 200); /* nothing overlaps */
+	assert_true(data_finish(d));
+	struct hybrid *h = hybrids_find(d, NULL, &n);
+	assert_non_null(h);
+	assert_int_equal(n, 1);
+	assert_int_equal(hybrids_gains(h, n, WAY_STREAMS, v), 1);
+	assert_true(fabs(v[0] - 76. / 95) < 1e-9);
+	free(h);
+	data_free(d);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(ways_are_told_apart) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ways_are_told_apart),
+		cmocka_unit_test(best_serial_plan_is_of_all_races),
+	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("hybrid", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * is, and how to read it. */
 #include "emit.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int count_split(const struct data *d, int training)
@@ -126,10 +127,11 @@ static void emit_slowdown(FILE *out, double v)
 		fprintf(out, "    inf");
 }
 
-static void emit_score_row(const struct emitter *e, enum policy policy, const char *split)
+static void emit_score_row(const struct emitter *e, enum policy policy, const struct pick *picks,
+			   const char *split)
 {
 	struct score s;
-	if (!score_policy(e->d, policy, e->f, split, &s) || !s.n)
+	if (!score_picks(e->d, picks, split, &s) || !s.n)
 		return;
 	fprintf(e->out, " *   %-11s %-20s %9d", policy_names[policy], split, s.n);
 	emit_slowdown(e->out, s.geomean);
@@ -146,13 +148,16 @@ static void emit_scores(const struct emitter *e)
 {
 	const char *splits[MAX_SPLITS];
 	const int n = data_splits(e->d, splits);
+	struct pick *picks = calloc((size_t)e->d->n + 1, sizeof *picks);
 	fprintf(
 	    e->out,
 	    " *\n * Slowdown against the fastest of all that was measured:\n *\n"
 	    " *   policy      split                scenarios geomean  p95  worst  within 5 %%\n");
-	for (size_t p = 0; p < COUNT(shown); p++)
-		for (int i = 0; i < n; i++)
-			emit_score_row(e, shown[p], splits[i]);
+	for (size_t p = 0; picks && p < COUNT(shown); p++)
+		if (policy_picks(e->d, shown[p], e->f, picks))
+			for (int i = 0; i < n; i++)
+				emit_score_row(e, shown[p], picks, splits[i]);
+	free(picks);
 }
 
 void emit_top(const struct emitter *e)

@@ -39,23 +39,25 @@ static enum pass pass_of_plans(const struct data *d, int s)
 static double *time_of_plan(struct hybrid *h, const struct data *d, const struct composed *c)
 {
 	const struct choice *prefill = &d->choice[c->prefill];
-	if (c->how == ATTUNE_SERIAL)
-		return &h->serial;
 	return config_value(&prefill->config, prefill->kernel->space, "SPARE_UNITS", 0)
 		   ? &h->us[WAY_SPLIT]
 		   : &h->us[WAY_STREAMS];
 }
 
-static void look_at(const struct data *d, int s, const struct pick *tuned, struct hybrid *h)
+/* All of one pass, and against the best serial plan of all its races: one race alone may have
+ * had no good one. */
+static void look_at(const struct data *all, int s, const struct pick *tuned, struct hybrid *h)
 {
-	const enum pass pass = pass_of_plans(d, s);
+	struct data of_pass = *all, *d = &of_pass;
 	int choice;
-	h->serial = INFINITY;
+	d->pass = pass_of_plans(all, s);
+	h->serial = data_serial(d, s);
 	for (int i = 0; i < NUM_WAYS; i++)
 		h->us[i] = INFINITY;
 	for (int i = 0; i < d->num_plans; i++) {
 		const struct composed *c = &d->plan[i];
-		if (c->scenario != s || c->pass != pass || c->cell.outcome != OUTCOME_OK)
+		if (c->scenario != s || c->pass != d->pass || c->how == ATTUNE_SERIAL ||
+		    c->cell.outcome != OUTCOME_OK)
 			continue;
 		double *us = time_of_plan(h, d, c);
 		*us = fmin(*us, c->cell.median_us);
@@ -72,6 +74,12 @@ static void look_at(const struct data *d, int s, const struct pick *tuned, struc
 	h->prefill_share = 100 * prefill / (prefill + decode);
 }
 
+static int was_compared(const struct hybrid *h)
+{
+	return isfinite(h->us[WAY_FUSED]) || isfinite(h->us[WAY_STREAMS]) ||
+	       isfinite(h->us[WAY_SPLIT]);
+}
+
 struct hybrid *hybrids_find(const struct data *d, const struct pick *picks, int *n)
 {
 	struct hybrid *h = malloc(sizeof *h * ((size_t)d->n + 1));
@@ -80,7 +88,7 @@ struct hybrid *hybrids_find(const struct data *d, const struct pick *picks, int 
 		if (!is_hybrid(&d->v[s]))
 			continue;
 		look_at(d, s, picks ? &picks[s] : NULL, &h[*n]);
-		*n += isfinite(h[*n].serial);
+		*n += isfinite(h[*n].serial) && was_compared(&h[*n]);
 	}
 	return h;
 }

@@ -230,22 +230,39 @@ static int is_row(const struct data *d, int scenario, enum phase phase)
 	       isfinite(data_best(d, scenario, phase, &choice));
 }
 
-/* Any that is no helper and not for overlap alone; of those with a formula, the ones whose meaning was measured
- * nearly wherever there is one: the others' picks could not be judged. */
+static int was_tried(const struct data *d, int scenario, enum phase phase, int choice)
+{
+	return isfinite(data_part_time(d, scenario, phase, choice)) ||
+	       failed(d, scenario, phase, choice);
+}
+
+/* The part alone, or a prefill choice that ran the whole batch. */
+static int was_tried_anywhere(const struct data *d, const struct matrix *m, enum phase phase,
+			      int choice)
+{
+	for (int r = 0; r < m->rows; r++)
+		if (was_tried(d, m->scenario[r], phase, choice) ||
+		    (phase == PHASE_PREFILL && was_tried(d, m->scenario[r], PHASE_ALL, choice)))
+			return 1;
+	return 0;
+}
+
+/* Any that is no helper, not for overlap alone, and known at all; of those with a formula, the
+ * ones whose meaning was measured nearly wherever there is one: the others' picks could not be
+ * judged. */
 static int is_column(const struct data *d, const struct matrix *m, enum phase phase, int choice)
 {
 	int legal = 0, known = 0;
-	if (choice_overlaps(&d->choice[choice]))
+	if (choice_overlaps(&d->choice[choice]) || !d->choice[choice].kernel->selectable)
 		return 0;
-	if (!d->choice[choice].kernel->selectable || choice < d->num_choices)
-		return d->choice[choice].kernel->selectable;
+	if (choice < d->num_choices)
+		return was_tried_anywhere(d, m, phase, choice);
 	for (int r = 0; r < m->rows; r++) {
 		const int s = m->scenario[r];
 		if (!data_legal(d, s, phase, choice))
 			continue;
 		legal++;
-		known +=
-		    isfinite(data_part_time(d, s, phase, choice)) || failed(d, s, phase, choice);
+		known += was_tried(d, s, phase, choice);
 	}
 	return legal && 100 * known >= MIN_COVERAGE * legal;
 }

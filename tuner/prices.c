@@ -7,6 +7,7 @@
  * those of up to near_best times the best are needed too, or what is wrong there goes
  * unpunished. */
 #include "prices.h"
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,34 +150,49 @@ static void appraise(const struct market *k, struct offer *o)
 }
 
 /* ---- the few ---------------------------------------------------------------------------- */
-/* The offer in `in`, or `more`, of least estimate in a row; NULL: none is legal. */
-static const struct offer *cheapest_in(const struct market *k, const char *in, int more, int row)
+/* What a set of offers comes to in a row. */
+struct stand {
+	const struct offer *cheapest; /* by estimate; NULL: none is legal */
+	long long least;              /* the cost of the best of them */
+};
+
+static void join_set(struct stand *at, const struct offer *o, int row)
 {
-	const struct offer *best = NULL;
-	for (int i = 0; i < k->num_offers; i++) {
-		const struct offer *o = &k->offer[i];
-		if ((in[i] || i == more) && o->estimate[row] >= 0 &&
-		    (!best || o->estimate[row] < best->estimate[row]))
-			best = o;
-	}
-	return best;
+	if (o->estimate[row] < 0)
+		return;
+	/* Of equal estimates the first offer's holds, in whatever order they join. */
+	if (!at->cheapest || o->estimate[row] < at->cheapest->estimate[row] ||
+	    (o->estimate[row] == at->cheapest->estimate[row] && o < at->cheapest))
+		at->cheapest = o;
+	if (o->best[row] < at->least)
+		at->least = o->best[row];
 }
 
-/* What the cheapest of `in` and `more` costs over all rows, and what the best of them would:
- * the first alone would be led by luck. Rows in which none is legal or priced cost as much
- * as what is forbidden. */
-static long long cost_of_set(const struct market *k, const char *in, int more)
+static struct stand stand_in_row(const struct market *k, const char *in, int row)
+{
+	struct stand at = { NULL, FORBIDDEN_SUM };
+	for (int i = 0; i < k->num_offers; i++)
+		if (in[i])
+			join_set(&at, &k->offer[i], row);
+	return at;
+}
+
+static void stand_of_set(const struct market *k, const char *in, struct stand *at)
+{
+	for (int r = 0; r < k->m->rows; r++)
+		at[r] = stand_in_row(k, in, r);
+}
+
+/* What the cheapest of a set and one more costs over all rows, and what the best of them
+ * would: the first alone would be led by luck. Rows in which none is legal or priced cost as
+ * much as what is forbidden. */
+static long long cost_with(const struct market *k, const struct stand *set, int more)
 {
 	long long sum = 0;
 	for (int r = 0; r < k->m->rows; r++) {
-		const struct offer *cheapest = cheapest_in(k, in, more, r);
-		long long least = FORBIDDEN_SUM;
-		for (int i = 0; i < k->num_offers; i++) {
-			const struct offer *o = &k->offer[i];
-			if ((in[i] || i == more) && o->estimate[r] >= 0 && o->best[r] < least)
-				least = o->best[r];
-		}
-		sum += least + (cheapest ? cheapest->cost[r] : FORBIDDEN_SUM);
+		struct stand at = set[r];
+		join_set(&at, &k->offer[more], r);
+		sum += at.least + (at.cheapest ? at.cheapest->cost[r] : FORBIDDEN_SUM);
 	}
 	return sum;
 }
@@ -189,36 +205,46 @@ static int is_priced(const struct market *k, const struct offer *o)
 	return n > 0;
 }
 
-/* Adds what helps most, `most` times or until nothing does; then replaces one at a time. */
-static void choose_offers(const struct market *k, char *in, int most)
+/* The offer outside a set that helps it most, if to less than `least`, which it lowers;
+ * -1: none does. */
+static int best_addition(const struct market *k, const char *in, const struct stand *set,
+			 long long *least)
 {
-	long long least = -1;
-	for (int n = 0; n < most; n++) {
-		int best = -1;
-		for (int i = 0; i < k->num_offers; i++) {
-			const long long cost =
-			    in[i] || !is_priced(k, &k->offer[i]) ? -1 : cost_of_set(k, in, i);
-			if (cost >= 0 && (least < 0 || cost < least))
-				least = cost, best = i;
-		}
+	int best = -1;
+	for (int i = 0; i < k->num_offers; i++) {
+		const long long cost =
+		    in[i] || !is_priced(k, &k->offer[i]) ? *least : cost_with(k, set, i);
+		if (cost < *least)
+			*least = cost, best = i;
+	}
+	return best;
+}
+
+/* Adds what helps most, `most` times or until nothing does; then replaces one at a time. */
+static int choose_offers(const struct market *k, char *in, int most)
+{
+	struct stand *set = malloc(sizeof *set * ((size_t)k->m->rows + 1));
+	long long least = LLONG_MAX;
+	for (int n = 0; set && n < most; n++) {
+		stand_of_set(k, in, set);
+		const int best = best_addition(k, in, set, &least);
 		if (best < 0)
 			break;
 		in[best] = 1;
 	}
-	for (int i = 0; i < k->num_offers; i++) {
-		int best = -1;
+	for (int i = 0; set && i < k->num_offers; i++) {
 		if (!in[i])
 			continue;
 		in[i] = 0;
-		for (int j = 0; j < k->num_offers; j++) {
-			const long long cost = in[j] || j == i || !is_priced(k, &k->offer[j])
-						   ? least
-						   : cost_of_set(k, in, j);
-			if (cost < least)
-				least = cost, best = j;
-		}
-		in[best < 0 ? i : best] = 1;
+		stand_of_set(k, in, set);
+		in[i] = 1; /* so that it is not offered for itself */
+		const int best = best_addition(k, in, set, &least);
+		in[i] = best < 0;
+		if (best >= 0)
+			in[best] = 1;
 	}
+	free(set);
+	return set != NULL;
 }
 
 /* Learns the chosen anew without one fold after the other, and notes what they say of it.
@@ -234,7 +260,7 @@ static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, in
 			appraise(k, &k->offer[i]);
 		}
 		for (int r = k->fold; r < k->m->rows; r += FOLDS) {
-			const struct offer *o = cheapest_in(k, in, -1, r);
+			const struct offer *o = stand_in_row(k, in, r).cheapest;
 			unseen[k->m->scenario[r]] = o ? o->means[r] : -1;
 		}
 	}
@@ -350,13 +376,12 @@ int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 			appraise(&k, &k.offer[i]);
 	}
 	in = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
-	if (in) {
-		choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED);
+	done = in && choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED);
+	if (done)
 		list_prices(&k, in, decision, out);
-	}
-	for (int s = 0; in && s < d->n; s++)
+	for (int s = 0; done && s < d->n; s++)
 		out->unseen[s] = -1;
-	done = in && cross_fit(&k, in, cell, out->unseen);
+	done = done && cross_fit(&k, in, cell, out->unseen);
 	market_close(&k);
 	free(in);
 	free(cell);

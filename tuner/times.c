@@ -34,14 +34,19 @@ double data_noise(const struct data *d, double us)
 }
 
 /* ---- cells ------------------------------------------------------------------------ */
-static struct cell *cell_of(const struct data *d, enum pass pass, int scenario, enum phase phase,
-			    int choice)
+/* [num_choices] where the cells of a scenario and phase are */
+static const int *places_of(const struct data *d, enum pass pass, int scenario, enum phase phase)
 {
 	const size_t row =
 	    ((size_t)pass * (size_t)d->n + (size_t)scenario) * NUM_PHASES + (size_t)phase;
+	return d->place + row * (size_t)d->num_choices;
+}
+
+static struct cell *cell_of(const struct data *d, enum pass pass, int scenario, enum phase phase,
+			    int choice)
+{
 	const int concrete = choice < 0 ? -1 : data_concrete(d, scenario, phase, choice);
-	const int at =
-	    concrete < 0 ? -1 : d->place[row * (size_t)d->num_choices + (size_t)concrete];
+	const int at = concrete < 0 ? -1 : places_of(d, pass, scenario, phase)[concrete];
 	return at < 0 ? NULL : &d->cell[at];
 }
 
@@ -204,9 +209,16 @@ int data_confirmed(const struct data *d, int scenario, const struct pick *p)
 static double best_of(const struct data *d, int scenario, enum phase phase, int serial, int *choice)
 {
 	const int again = measured_again(d, scenario, phase);
+	/* Of thousands of choices few were measured here, of the part or of the whole. */
+	const int *part[] = { places_of(d, PASS_A, scenario, phase),
+			      places_of(d, PASS_B, scenario, phase) };
+	const int *all[] = { places_of(d, PASS_A, scenario, PHASE_ALL),
+			     places_of(d, PASS_B, scenario, PHASE_ALL) };
 	double best = INFINITY;
 	*choice = -1;
 	for (int c = 0; c < d->num_choices; c++) {
+		if (part[0][c] < 0 && part[1][c] < 0 && all[0][c] < 0 && all[1][c] < 0)
+			continue;
 		if ((again && !is_confirmed(d, scenario, phase, c)) ||
 		    (serial && choice_overlaps(&d->choice[c])))
 			continue;
