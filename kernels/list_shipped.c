@@ -101,8 +101,7 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c, 
 			add(BACKEND_CPU, cpu_isas[i], k->name, flags);
 }
 
-/* The kernels of recorded steps, for each BF16 shape of which the GPU's choices are carried:
- * each takes half a minute to compile, and graphs picked by the host are faster. */
+/* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
 static void add_recorded(const struct selector *h)
 {
 	add(BACKEND_GPU, h->arch, "planner", "");
@@ -120,7 +119,7 @@ static void add_recorded(const struct selector *h)
 		for (int which = 0; which < NUM_RECORDED; which++) {
 			bodies_of(&bodies, h, which, &shape);
 			bodies_flags(flags, sizeof flags, &bodies, &shape);
-			if (bodies.n > 1 && shape.dtype == ATTUNE_BF16)
+			if (bodies.n > 1)
 				add(BACKEND_GPU, h->arch, "recorded", flags);
 		}
 	}

@@ -101,13 +101,20 @@ static int warps_of(int which, int head_size)
 	return head_size > 64 ? 12 : 16;
 }
 
+/* A kernel of many bodies takes half a minute to compile, and graphs that the host picks are
+ * faster: elements of other types have the default's body alone. */
+static int has_choices(const attune_shape *shape)
+{
+	return shape->dtype == ATTUNE_BF16;
+}
+
 void bodies_of(struct bodies *b, const struct selector *h, int which, const attune_shape *shape)
 {
 	struct config c;
 	memset(b, 0, sizeof *b);
 	config_default(&c, body_kernel()->space);
 	add_body(b, body_kernel(), &c);
-	for (int id = 0; h && id < h->num_choices; id++)
+	for (int id = 0; h && has_choices(shape) && id < h->num_choices; id++)
 		add_choice(b, h, which, id, shape);
 	b->warps = b->n > 1 ? warps_of(which, shape->head_size) : 8;
 }

@@ -30,7 +30,7 @@ static const struct row {
 	{ "decodes, group 4, head 128", "9q1s6k", "4q1s700", { 32, 8, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 	{ "speculative decodes, group 8, head 64, window, sinks", "20q5s2k", "3q5s1200", { 16, 2, 64, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 900, .has_sinks = 1 } },
 	{ "mixed, group 4, head 128", "3q300s2k_12q40s3k", "q50s300_4q20s500", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
-	{ "mixed, group 40, head 128, pages of 48, softcap", "2q100s1k_5q1s3k", "q20s300_3q1s400", { 40, 1, 128, 48, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .softcap = 30 } },
+	{ "mixed, group 40, head 128, pages of 48, softcap", "2q100s1k_5q1s3k", "q20s300_3q1s400", { 40, 1, 128, 48, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 30 } },
 	{ "mixed, head 256, ALiBi", "2q70s900_3q8s1k", "q20s200_2q8s300", { 4, 2, 256, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 } },
 	{ "a head size without measured choices", "q90s600_4q1s2k", "q30s200_3q1s400", { 6, 3, 96, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 };
