@@ -54,11 +54,23 @@ static double distance(const struct space *s, const struct config *a, const stru
 	return sum;
 }
 
+static int is_listed(const struct space *s, const struct config *c)
+{
+	for (int i = 0; i < s->num_axes; i++)
+		if (place(&s->axis[i], c->v[i]) != floor(place(&s->axis[i], c->v[i])))
+			return 0;
+	return 1;
+}
+
 int nearest_legal(struct config *out, const struct kernel *k, const struct config *from,
 		  const attune_shape *shape, const struct part *part, const struct device_info *d)
 {
 	double least = INFINITY;
 	struct config c;
+	if (is_listed(k->space, from) && !k->space->why_illegal(from, shape, part, d)) {
+		*out = *from;
+		return 1;
+	}
 	config_first(&c, k->space);
 	do {
 		double far = distance(k->space, &c, from);

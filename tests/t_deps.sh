@@ -2,6 +2,7 @@
 # t_deps.sh - the dependency installer, with a package manager that only takes notes:
 # nothing is installed when all is there, lists are refreshed only when needed, and
 # where nothing can be done one line names packages and command.
+unset CXX
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 n=0
