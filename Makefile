@@ -166,7 +166,7 @@ confirm: ## a second pass over what was picked and its rivals: the times that ju
 
 test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	$(Q)$(MAKE) all $(tests)
-	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
+	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) $(if $(SAN),TEST_SECONDS=900) \
 		sh tests/run.sh $(wildcard tests/t_*.sh) $(tests) # the long ones first
 
 heuristics: ## results/ to generated/, for GPU= or all

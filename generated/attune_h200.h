@@ -4,7 +4,7 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  50a05444cb762f0d7678723007ddc5d0, protocol graph-rotating
  *   learned   from 1018 scenarios, 175 held out
- *   judged    by times of a second pass in 757 of 1193 scenarios; it lacks 61 of the picks
+ *   judged    by times of a second pass in 757 of 1193 scenarios; it lacks 164 of the picks
  *   noise     0.50 % below 20 us, by 717 A/A pairs
  *             0.66 % below 200 us, by 1401 A/A pairs
  *             0.53 % above, by 1188 A/A pairs
@@ -18,16 +18,16 @@
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.115    inf   84.2
- *   tree        peers                       43  1.007  1.027  1.035  100.0
- *   tree        heldout                    175    inf  1.102    inf   83.4
- *   tree        heldout_blocked             26  1.026  1.100  1.179   84.6
- *   tree        heldout_extrapolated        14  1.017  1.124  1.124   92.9
- *   tree        heldout_offgrid             25  1.015  1.042  1.084   96.0
- *   tree        heldout_random              64    inf  1.124    inf   81.2
- *   tree        heldout_shape               22    inf  1.102    inf   72.7
- *   tree        heldout_traces              24  1.030  1.094  1.105   79.2
- *   tree        ways                       106    inf  1.236    inf   68.9
+ *   tree        train                      869    inf  1.107    inf   86.4
+ *   tree        peers                       43  1.005  1.027  1.035  100.0
+ *   tree        heldout                    175    inf  1.121    inf   85.1
+ *   tree        heldout_blocked             26  1.024  1.121  1.179   84.6
+ *   tree        heldout_extrapolated        14  1.013  1.124  1.124   92.9
+ *   tree        heldout_offgrid             25  1.017  1.048  1.128   96.0
+ *   tree        heldout_random              64    inf  1.096    inf   84.4
+ *   tree        heldout_shape               22    inf  1.101    inf   72.7
+ *   tree        heldout_traces              24  1.030  1.105  1.235   83.3
+ *   tree        ways                       106    inf  1.151    inf   77.4
  *   best_fixed  train                      869  1.916  8.037 43.272    9.4
  *   best_fixed  peers                       43  1.412  5.339 16.201   25.6
  *   best_fixed  heldout                    175    inf  9.212    inf   12.6
@@ -359,22 +359,18 @@ ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->num_seqs <= 41) {
-		if (f->row_blocks <= 514) {
-			if (f->num_seqs <= 16) {
-				return -1; /* 23 scenarios, 1.041, p95 1.137 */
-			} else {
-				return -3; /* 24 scenarios, 1.002, p95 1.026 */
-			}
+	if (f->prefill_share <= 29) {
+		if (f->mean_query <= 6) {
+			return -3; /* 27 scenarios, 1.020, p95 1.083 */
+		} else if (f->max_seq <= 8160) {
+			return -1; /* 23 scenarios, 1.044, p95 1.141 */
 		} else {
-			return -1; /* 47 scenarios, 1.039, p95 1.209 */
+			return -3; /* 41 scenarios, 1.039, p95 1.142 */
 		}
-	} else if (f->skew <= 16) {
-		return -1; /* 26 scenarios, 1.271, p95 2.139 */
-	} else if (f->row_blocks <= 272) {
-		return -3; /* 23 scenarios, 1.000, p95 1.000 */
+	} else if (f->mean_seq <= 7168) {
+		return -3; /* 71 scenarios, 1.002, p95 1.013 */
 	} else {
-		return -1; /* 41 scenarios, 1.103, p95 1.417 */
+		return -1; /* 26 scenarios, 1.020, p95 1.068 */
 	}
 }
 
@@ -382,16 +378,14 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 	VECTOR(prefill, -2, .units = 1) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, -2, .units = 1) \
-	VECTOR(overlap, -1, .num_seqs = 0, .row_blocks = 0) \
-	VECTOR(overlap, -1, .num_seqs = 16, .row_blocks = 514) \
-	VECTOR(overlap, -3, .num_seqs = 17, .row_blocks = 0) \
-	VECTOR(overlap, -3, .num_seqs = 41, .row_blocks = 514) \
-	VECTOR(overlap, -1, .num_seqs = 0, .row_blocks = 515) \
-	VECTOR(overlap, -1, .num_seqs = 41, .row_blocks = 515) \
-	VECTOR(overlap, -1, .num_seqs = 42, .skew = 0) \
-	VECTOR(overlap, -1, .num_seqs = 42, .skew = 16) \
-	VECTOR(overlap, -3, .num_seqs = 42, .row_blocks = 0, .skew = 17) \
-	VECTOR(overlap, -3, .num_seqs = 42, .row_blocks = 272, .skew = 17) \
-	VECTOR(overlap, -1, .num_seqs = 42, .row_blocks = 273, .skew = 17)
+	VECTOR(overlap, -3, .mean_query = 0, .prefill_share = 0) \
+	VECTOR(overlap, -3, .mean_query = 6, .prefill_share = 29) \
+	VECTOR(overlap, -1, .max_seq = 0, .mean_query = 7, .prefill_share = 0) \
+	VECTOR(overlap, -1, .max_seq = 8160, .mean_query = 7, .prefill_share = 29) \
+	VECTOR(overlap, -3, .max_seq = 8161, .mean_query = 7, .prefill_share = 0) \
+	VECTOR(overlap, -3, .max_seq = 8161, .mean_query = 7, .prefill_share = 29) \
+	VECTOR(overlap, -3, .mean_seq = 0, .prefill_share = 30) \
+	VECTOR(overlap, -3, .mean_seq = 7168, .prefill_share = 30) \
+	VECTOR(overlap, -1, .mean_seq = 7169, .prefill_share = 30)
 
 #endif

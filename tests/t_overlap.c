@@ -150,6 +150,62 @@ static void ratios_are_paired(void **state)
 	data_free(d);
 }
 
+/* A race gives up what is beaten, and that is all serial plans where another way is ahead. */
+static void what_was_beaten_counts(void **state)
+{
+	struct data *d = begin();
+	char text[2 * MAX_PART_TEXT + 32], part[2][MAX_PART_TEXT];
+	(void)state;
+	snprintf(part[0], MAX_PART_TEXT, "qblock %s", with("qblock", "TILE_SIZE=32"));
+	snprintf(part[1], MAX_PART_TEXT, "segmented %s", with("segmented", ""));
+	parts_text(text, sizeof text, part[0], part[1], ATTUNE_SERIAL);
+	add_mixed(d, "q512_4q1s4k", 0.9, 1); /* to a serial plan of 200 us */
+	struct store_cell beaten = cell_like("q512_4q1s4k", "plan", "plan", text, 190);
+	beaten.ratio = 190. / 300;
+	beaten.stage = "race";
+	beaten.stopped = "beaten";
+	assert_true(data_add(d, &beaten) && data_finish(d));
+	assert_float_equal(overlap_ratio(d, 0, SAYS_STREAMS, NULL), 180. / 190, 1e-9);
+	data_free(d);
+}
+
+/* What gains most comes first, then what gains where that does not; nothing that never gains. */
+static void few_fused_ones_gain_nearly_all(void **state)
+{
+	static const struct {
+		const char *values;
+		double us[3]; /* by batch; 200: of the serial plan */
+	} fused[] = { { "DECODE_SEGMENTS=1", { 150, 150, 240 } },
+		      { "DECODE_SEGMENTS=2", { 145, 190, 230 } },
+		      { "DECODE_SEGMENTS=4", { 260, 260, 180 } },
+		      { "DECODE_SEGMENTS=8", { 250, 210, 205 } } };
+	struct data *d = begin();
+	int choice[4];
+	(void)state;
+	for (int b = 0; b < 3; b++) {
+		char batch[40];
+		snprintf(batch, sizeof batch, "q512_%dq1s4k", 4 << b);
+		add_mixed(d, batch, 0, 1);
+		for (size_t i = 0; i < COUNT(fused); i++) {
+			struct store_cell c = cell_like(
+			    batch, "all", "pod", with("pod", fused[i].values), fused[i].us[b]);
+			c.ratio = fused[i].us[b] / 300;
+			c.stage = "race";
+			assert_true(data_add(d, &c));
+		}
+	}
+	assert_true(data_finish(d));
+	assert_int_equal(overlap_portfolio(d, choice, 4), 3);
+	for (int i = 0; i < 3; i++) {
+		static const int segments[] = { 1, 4, 2 };
+		const struct choice *c = &d->choice[choice[i]];
+		assert_int_equal(config_value(&c->config, c->kernel->space, "DECODE_SEGMENTS", 0),
+				 segments[i]);
+	}
+	assert_int_equal(overlap_portfolio(d, choice, 1), 1);
+	data_free(d);
+}
+
 static void headers_hold_it(void **state)
 {
 	struct forest f, back;
@@ -209,6 +265,8 @@ int main(void)
 		cmocka_unit_test(nothing_may_lose),
 		cmocka_unit_test(what_was_not_measured_is_serial),
 		cmocka_unit_test(ratios_are_paired),
+		cmocka_unit_test(what_was_beaten_counts),
+		cmocka_unit_test(few_fused_ones_gain_nearly_all),
 		cmocka_unit_test(headers_hold_it),
 		cmocka_unit_test(files_hold_it),
 	};

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BEST = 3, BEST_PLANS = 2, CHUNK_GPU = 64, CHUNK_CPU = 4 };
+enum { BEST = 3, BEST_PLANS = 2, FUSED = 6, CHUNK_GPU = 64, CHUNK_CPU = 4 };
 enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_DRY, OPT_FILL };
 
 struct options {
@@ -211,28 +211,41 @@ static int has_ways(const struct data *d, int s)
 	return 0;
 }
 
-/* The ways to run both parts at a time that the header knows, beside its serial plan. */
+/* Ways to run both parts at a time that are to be known wherever parts are mixed, since no
+ * leaf says one over a scenario where it is not. */
+struct ways {
+	int fused[FUSED], num_fused;
+};
+
+/* Those that are not, beside the header's serial plan, which they are compared with. */
 static void wish_ways(struct wishes *w, const struct data *d, const struct forest *f,
-		      const struct measured *m, int scenario)
+		      const struct ways *ways, int s, int scenario)
 {
+	const struct measured *m = &d->v[s];
+	const struct choice *missing[FUSED];
 	struct made made;
+	int n = 0;
 	forest_make_serial(d, f, m, &made);
-	if (!made.join)
+	for (int i = 0; i < ways->num_fused; i++) {
+		const struct choice *c = &d->choice[ways->fused[i]];
+		if (!data_cell(d, s, PHASE_ALL, ways->fused[i]) &&
+		    !c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[PHASE_ALL],
+						   &d->run.device))
+			missing[n++] = c;
+	}
+	if (!made.join || (!n && has_ways(d, s)))
 		return;
 	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_SERIAL);
 	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_STREAMS);
-	for (int i = 0; i < f->num_choices; i++) {
-		const struct choice *c = &f->choice[i];
-		if (c->kernel->space->is_fused &&
-		    !c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[PHASE_ALL],
-						   &d->run.device))
-			wish_part(w, scenario, PHASE_ALL, c);
-	}
+	for (int i = 0; i < n; i++)
+		wish_part(w, scenario, PHASE_ALL, missing[i]);
 }
 
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
 			 const int *order, int n)
 {
+	struct ways ways;
+	ways.num_fused = overlap_portfolio(d, ways.fused, FUSED);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
@@ -247,8 +260,8 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 				       !isfinite(data_part_time(d, order[i], phase, at))))
 				wish_part(w, i, phase, &c);
 		}
-		if (is_mixed && d->run.device.backend != BACKEND_CPU && !has_ways(d, order[i]))
-			wish_ways(w, d, f, m, i);
+		if (is_mixed && d->run.device.backend != BACKEND_CPU)
+			wish_ways(w, d, f, &ways, order[i], i);
 	}
 	return !w->failed;
 }

@@ -41,9 +41,11 @@ struct runs {
 	double serial_us; /* the least of all serial ways, in whatever race */
 };
 
+/* Also of those that the race gave up: the serial plan which another way has beaten is the
+ * one to compare that with. */
 static void add_run(struct runs *r, const struct cell *cell, int way, int prefill, int decode)
 {
-	if (cell && cell->outcome == OUTCOME_OK && !cell->censored)
+	if (cell && cell->outcome == OUTCOME_OK)
 		r->v[r->n++] = (struct run){ cell, way, prefill, decode };
 }
 
@@ -130,6 +132,75 @@ int pick_way(const struct data *d, const struct pick *p)
 	if (p->how == ATTUNE_STREAMS)
 		return c && choice_spares(c) > 0 ? p->prefill : SAYS_STREAMS;
 	return c && !p->join && c->kernel->space->is_fused ? p->prefill : SAYS_SERIAL;
+}
+
+/* ---- which are worth a try ------------------------------------------------------------- */
+/* Of fused choices, by rows: what they gain over the best serial plan, as a log; 0: nothing,
+ * or not measured. */
+struct gains {
+	int *choice, num_choices;
+	double *v; /* [rows][num_choices] */
+	int rows;
+};
+
+static int gains_fill(struct gains *g, const struct data *d)
+{
+	g->choice = malloc(sizeof *g->choice * ((size_t)d->num_choices + 1));
+	for (int c = 0; g->choice && c < d->num_choices; c++)
+		if (d->choice[c].kernel->space->is_fused && d->choice[c].kernel->selectable)
+			g->choice[g->num_choices++] = c;
+	g->v = calloc((size_t)d->n + 1, ((size_t)g->num_choices + 1) * sizeof *g->v);
+	for (int s = 0; g->choice && g->v && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		double *row = &g->v[(size_t)g->rows * (size_t)g->num_choices];
+		struct runs runs = { 0 };
+		if (!data_is_training(m) || !m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE])
+			continue;
+		if (!find_runs(d, s, PASS_A, &runs))
+			return 0;
+		for (int i = 0; i < g->num_choices; i++) {
+			const double ratio = ratio_in(&runs, g->choice[i], NULL);
+			row[i] = ratio < 1 ? -log(ratio) : 0;
+		}
+		g->rows++;
+		free(runs.v);
+	}
+	return g->choice && g->v;
+}
+
+/* What column `i` gains beyond what each row has. */
+static double gain_of(const struct gains *g, int i, const double *has)
+{
+	double sum = 0;
+	for (int r = 0; r < g->rows; r++)
+		sum += fmax(0, g->v[(size_t)r * (size_t)g->num_choices + (size_t)i] - has[r]);
+	return sum;
+}
+
+int overlap_portfolio(const struct data *all, int *choice, int most)
+{
+	struct data first = *all;
+	struct gains g = { 0 };
+	double *has = calloc((size_t)all->n + 1, sizeof *has);
+	int n = 0;
+	first.pass = PASS_A;
+	for (int done = has && gains_fill(&g, &first); done && n < most; n++) {
+		int best = -1;
+		double gain = 0;
+		for (int i = 0; i < g.num_choices; i++)
+			if (gain_of(&g, i, has) > gain)
+				best = i, gain = gain_of(&g, i, has);
+		if (best < 0)
+			break;
+		choice[n] = g.choice[best];
+		for (int r = 0; r < g.rows; r++)
+			has[r] =
+			    fmax(has[r], g.v[(size_t)r * (size_t)g.num_choices + (size_t)best]);
+	}
+	free(g.choice);
+	free(g.v);
+	free(has);
+	return n;
 }
 
 /* ---- costs ---------------------------------------------------------------------------- */

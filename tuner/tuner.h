@@ -242,6 +242,9 @@ int pick_way(const struct data *, const struct pick *);
 /* What a scenario takes in a way, to its fastest serial plan of the same race: of the pick's
  * own parts where they ran so, else (also with NULL) the least. INFINITY: not measured. */
 double overlap_ratio(const struct data *, int scenario, int way, const struct pick *);
+/* At most so many fused choices, the one that gains most over the best serial plans of training
+ * scenarios first, then what gains most beside those; how many. */
+int overlap_portfolio(const struct data *, int *choice, int most);
 /* Training rows of the decision, given the picks [data->n] without it: mixed scenarios that
  * run apart and were measured in another way than serial. Columns are ways. */
 struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
