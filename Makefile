@@ -52,6 +52,7 @@ lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone: nee
 
 include kernels/shipped.mk
 include tests/simt/simt.mk
+include tests/hip/hip.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
 # attune.h and no others.
@@ -203,6 +204,6 @@ clean: ## removes what was built
 	rm -rf $(B)
 
 format: ## clang-format over all C, tables excepted
-	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch])
+	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/hip/*.[ch])
 
 .PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench install clean format

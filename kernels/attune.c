@@ -10,7 +10,9 @@ static void name_context(attune_context *ctx)
 {
 	const struct device_info *d = &ctx->device.info;
 	snprintf(ctx->name, sizeof ctx->name, "%s (%s, %d %s)", d->name, d->arch, d->units,
-		 d->backend == BACKEND_CPU ? "threads" : "SMs");
+		 d->backend == BACKEND_CPU         ? "threads"
+		 : strncmp(d->arch, "gfx", 3) == 0 ? "CUs"
+						   : "SMs");
 }
 
 /* The device is open: names the context and reads what overrides its heuristic. */
@@ -70,6 +72,29 @@ void attune_close(attune_context *ctx)
 const char *attune_device_name(const attune_context *ctx)
 {
 	return ctx->name;
+}
+
+/* Whether any of the library's kernels is for this device, whatever the shape. */
+static int carries_code_for(const struct device_info *d)
+{
+	for (int i = 0; i < attune_num_shipped; i++) {
+		const struct shipped *s = &attune_shipped[i];
+		if (shipped_find(d, s->kernel, s->flags))
+			return 1;
+	}
+	return 0;
+}
+
+static enum attune_status no_kernel(const attune_context *ctx, const attune_shape *shape)
+{
+	const struct device_info *d = &ctx->device.info;
+	if (!carries_code_for(d))
+		return fail(ATTUNE_UNSUPPORTED, "no kernel is carried for %s (%s)", d->arch,
+			    d->name);
+	return fail(
+	    ATTUNE_UNSUPPORTED, "no kernel for head size %d, %s queries and %s cache%s on %s",
+	    shape->head_size, dtype_name(shape->dtype), dtype_name(shape->kv_dtype),
+	    shape->kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "", ctx->name);
 }
 
 /* Loads the binary of a choice; one that is not carried stays NULL. */
@@ -212,12 +237,7 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	if (!status)
 		status = recorder_make(op);
 	if (!status && !any_ready(op))
-		status =
-		    fail(ATTUNE_UNSUPPORTED,
-			 "no kernel for head size %d, %s queries and %s cache%s on %s",
-			 shape->head_size, dtype_name(shape->dtype), dtype_name(shape->kv_dtype),
-			 shape->kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "",
-			 ctx->name);
+		status = no_kernel(ctx, shape);
 	if (status) {
 		attune_release(op);
 		return status;

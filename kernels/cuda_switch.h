@@ -2,7 +2,7 @@
 #ifndef ATTUNE_CUDA_SWITCH_H
 #define ATTUNE_CUDA_SWITCH_H
 
-#include "cuda_sides.h"
+#include "cuda_api.h"
 #include "device.h"
 
 /* Whether the driver has the calls; it may still refuse. */

@@ -1,4 +1,4 @@
-/* device.c - "cpu", "cpu:avx2", "cuda:1" -> a device. */
+/* device.c - "cpu", "cpu:avx2", "cuda:1", "hip:1" -> a device. */
 #include "device.h"
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,9 @@ static const struct {
 } short_names[] = {
 	{ "A100", "a100" },   { "H100", "h100" },   { "H200", "h200" },
 	{ "B200", "b200" },   { "L40S", "l40s" },   { "RTX 4090", "rtx4090" },
-	{ "MI250", "mi250" }, { "MI300", "mi300" }, { "MI350", "mi350" },
+	{ "MI250", "mi250" }, { "MI210", "mi210" }, { "MI300A", "mi300a" },
+	{ "MI300", "mi300" }, { "MI325", "mi325" }, { "MI350", "mi350" },
+	{ "MI355", "mi350" },
 };
 
 const char *gpu_short_name(const char *name)
@@ -21,7 +23,7 @@ const char *gpu_short_name(const char *name)
 	return "gpu";
 }
 
-static const struct device_ops *const all_ops[] = { &cuda_ops, &cpu_ops };
+static const struct device_ops *const all_ops[] = { &cuda_ops, &hip_ops, &cpu_ops };
 
 static enum attune_status open_with(struct device *dev, const struct device_ops *ops,
 				    const char *which)
@@ -50,7 +52,8 @@ enum attune_status device_open(struct device *dev, const char *which)
 	}
 	memset(dev, 0, sizeof *dev);
 	return fail(ATTUNE_INVALID,
-		    "device \"%s\": \"cpu\", \"cpu:<isa>\", \"cuda\" or \"cuda:<n>\" is expected",
+		    "device \"%s\": \"cpu\", \"cpu:<isa>\", \"cuda\", \"cuda:<n>\", \"hip\" or "
+		    "\"hip:<n>\" is expected",
 		    which);
 }
 

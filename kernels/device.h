@@ -22,6 +22,7 @@ struct device_info {
 	size_t memory_bytes;
 	int clock_mhz, memory_clock_mhz; /* nominal; 0: not known */
 	double power_limit_w;            /* 0: not known */
+	int dies; /* compute dies (XCDs) that share the units, each with an L2; 0: not known */
 };
 
 struct conditions { /* now; 0: not known */
@@ -61,7 +62,7 @@ struct tape_switch {
 };
 
 struct device_ops {
-	const char *name; /* "cuda", "cpu" */
+	const char *name; /* "cuda", "hip", "cpu" */
 	enum attune_status (*open)(struct device *, const char *which);
 	void (*close)(struct device *);
 	enum attune_status (*alloc)(struct device *, void **mem, size_t bytes);
@@ -98,7 +99,7 @@ struct device_ops {
 	void (*conditions)(struct device *, struct conditions *);
 };
 
-extern const struct device_ops cpu_ops, cuda_ops;
+extern const struct device_ops cpu_ops, cuda_ops, hip_ops;
 
 /* The CPU only. The smallest share of the last tape_play's wall time that one of
  * its threads was given: below 0.985 another program ran in between and the

@@ -1,8 +1,9 @@
 /* device_cuda.c - NVIDIA GPUs through the driver API, opened at run time, so
  * that one binary runs on machines with and without a GPU. Owns the primary
- * context it retains, one stream, one pair of events and the streams of cuda_sides.h. */
+ * context it retains, one stream, one pair of events and the streams of sides.h. */
 #include "cuda_switch.h"
 #include "power.h"
+#include "sides.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,8 +178,9 @@ static enum attune_status cuda_open(struct device *dev, const char *which)
 		status = IN_CONTEXT(c, c->cu.EventCreate(&c->begin, 0), "event");
 	if (!status)
 		status = IN_CONTEXT(c, c->cu.EventCreate(&c->end, 0), "event");
+	const struct side_calls calls = SIDE_CALLS(c->cu);
 	if (!status)
-		status = IN_CONTEXT(c, sides_open(&c->sides, &c->cu), "streams");
+		status = IN_CONTEXT(c, sides_open(&c->sides, &calls), "streams");
 	return status;
 }
 

@@ -35,5 +35,5 @@ const struct shipped *shipped_find(const struct device_info *d, const char *kern
 				   const char *flags)
 {
 	const struct shipped *s = find(d->backend, d->arch, kernel, flags);
-	return s || d->backend == BACKEND_CPU ? s : find(d->backend, "ptx", kernel, flags);
+	return s || strncmp(d->arch, "sm_", 3) ? s : find(d->backend, "ptx", kernel, flags);
 }

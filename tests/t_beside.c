@@ -1,6 +1,6 @@
 /* t_beside.c - two parts side by side: who waits for whom, what stays apart, and what
  * happens when there is no second stream. A device and a driver that only take notes. */
-#include "../kernels/cuda_sides.h"
+#include "../kernels/sides.h"
 #include "../kernels/run.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,13 +65,13 @@ static int gone(void *what)
 	return 0;
 }
 
-static const struct cuda_api api = { .StreamCreatePrior = make_stream,
-				     .EventCreate = make_event,
-				     .PriorityRange = range,
-				     .EventRecord = record,
-				     .StreamFollow = wait,
-				     .StreamDestroy = gone,
-				     .EventDestroy = gone };
+static const struct side_calls api = { .StreamCreatePrior = make_stream,
+				       .EventCreate = make_event,
+				       .PriorityRange = range,
+				       .EventRecord = record,
+				       .StreamFollow = wait,
+				       .StreamDestroy = gone,
+				       .EventDestroy = gone };
 
 static struct sides sides;
 

@@ -1,4 +1,4 @@
-/* cuda_sides.c - fork and join by events. Nothing is made in between, and all of it may be
+/* sides.c - fork and join by events. Nothing is made in between, and all of it may be
  * captured: records and waits then become edges of the graph, not nodes.
  *
  *   stream  ... record      wait ...                       wait ...
@@ -9,20 +9,20 @@
  * forth in the beginning makes sure that the side's first launch comes first: a stream by
  * itself goes on sooner than one that hears from it. The side has the highest priority;
  * of that graphs keep what they are instantiated with. */
-#include "cuda_sides.h"
+#include "sides.h"
 
 enum { STREAM_NON_BLOCKING = 1, EVENT_NO_TIMING = 2, PER_THREAD_STREAM = 2 };
 
-int sides_open(struct sides *s, const struct cuda_api *cu)
+int sides_open(struct sides *s, const struct side_calls *call)
 {
 	int least = 0, greatest = 0;
-	s->cu = cu;
-	int error = cu->PriorityRange(&least, &greatest);
+	s->call = *call;
+	int error = call->PriorityRange(&least, &greatest);
 	for (int i = 0; i < NUM_SIDES && !error; i++) {
 		atomic_flag_clear(&s->v[i].lent);
-		error = cu->StreamCreatePrior(&s->v[i].stream, STREAM_NON_BLOCKING, greatest);
+		error = call->StreamCreatePrior(&s->v[i].stream, STREAM_NON_BLOCKING, greatest);
 		if (!error)
-			error = cu->EventCreate(&s->v[i].event, EVENT_NO_TIMING);
+			error = call->EventCreate(&s->v[i].event, EVENT_NO_TIMING);
 	}
 	return error;
 }
@@ -31,9 +31,9 @@ void sides_close(struct sides *s)
 {
 	for (int i = 0; i < NUM_SIDES; i++) {
 		if (s->v[i].event)
-			s->cu->EventDestroy(s->v[i].event);
+			s->call.EventDestroy(s->v[i].event);
 		if (s->v[i].stream)
-			s->cu->StreamDestroy(s->v[i].stream);
+			s->call.StreamDestroy(s->v[i].stream);
 	}
 }
 
@@ -55,8 +55,8 @@ static struct side *lend(struct sides *s, void *stream)
 /* `waits` goes on when `first` has done all that it has so far. */
 static int follow(const struct sides *s, void *waits, void *first, void *event)
 {
-	const int error = s->cu->EventRecord(event, first);
-	return error ? error : s->cu->StreamFollow(waits, event, 0);
+	const int error = s->call.EventRecord(event, first);
+	return error ? error : s->call.StreamFollow(waits, event, 0);
 }
 
 int sides_fork(struct sides *s, void *stream, void **out)

@@ -1,0 +1,33 @@
+/* hip.h - AMD GPUs below device_hip.c: the runtime's calls, what a GPU says of itself, and the
+ * sensors of its kernel driver. */
+#ifndef ATTUNE_HIP_H
+#define ATTUNE_HIP_H
+
+#include "device.h"
+
+struct hip_api {
+#define HIP_FN(ours, symbol, arguments) int(*ours) arguments;
+#include "hip_api.def"
+#undef HIP_FN
+	const char *(*ErrorString)(int error);
+};
+
+/* hip_api.c. Finds the runtime once more where the process has it already: handles of the
+ * caller's streams are that one's. It stays loaded until the process ends, since its threads do.
+ * ATTUNE_HIP_LIBRARY: see attune_open. */
+enum attune_status hip_find(struct hip_api *);
+
+/* hip_info.c: all but driver and power_limit_w, which are of the sensors. */
+void hip_describe(const struct hip_api *, int device, struct device_info *);
+/* "HIP 6.4", after the kernel driver's version where that is known. */
+void hip_driver_text(char text[48], const struct hip_api *, const char *kernel_driver);
+
+/* hip_sensors.c: files below `folder`, that of a PCI device in sysfs. What is not there is 0. */
+struct hip_sensors {
+	char folder[128], hwmon[192];
+};
+void hip_sensors_open(struct hip_sensors *, const char *folder);
+double hip_power_limit(const struct hip_sensors *); /* watts */
+void hip_sensors_read(const struct hip_sensors *, struct conditions *);
+
+#endif

@@ -1,0 +1,113 @@
+/* hip_info.c - what an AMD GPU is, from attributes alone: a struct of properties has another
+ * form in each ROCm. */
+#include "hip.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Attribute numbers of HIP's ABI; the first that AMD alone has is 10000. */
+enum {
+	ATTR_CLOCK_KHZ = 5,
+	ATTR_L2 = 19,
+	ATTR_CC_MAJOR = 23,
+	ATTR_MEMORY_KHZ = 60,
+	ATTR_CC_MINOR = 61,
+	ATTR_UNITS = 63,
+	ATTR_LDS_BLOCK = 74,
+	ATTR_WAVE = 87,
+	ATTR_LDS_UNIT = 10002,
+	ATTR_DIES = 10018 /* ROCm 7 */
+};
+
+/* The capability does not tell gfx90a from its elders, but the number of units does: these have
+ * 120, or no more than 64. Where a whole number of `die_units` is there, as in all of the ways
+ * in which a package may be partitioned, it says how many dies they are of. Behind the L2 of
+ * each die the newer ones have one cache for all. */
+static const struct chip {
+	int major, minor, least_units, most_units;
+	const char *arch, *gpu;
+	int die_units;
+	size_t last_cache;
+} chips[] = {
+	// clang-format off
+	{ 9, 0, 104, 110, "gfx90a", "mi250", 0,  0          },
+	{ 9, 4,   1, 304, "gfx942", "mi300", 38, 256u << 20 },
+	{ 9, 5,   1, 256, "gfx950", "mi350", 32, 256u << 20 },
+	// clang-format on
+};
+
+static int attribute(const struct hip_api *hip, int device, int which)
+{
+	int value = 0;
+	return hip->DeviceAttr(&value, which, device) ? 0 : value;
+}
+
+static const struct chip *find_chip(int major, int minor, int units)
+{
+	for (const struct chip *c = chips; c < chips + COUNT(chips); c++)
+		if (c->major == major && c->minor == minor && units >= c->least_units &&
+		    units <= c->most_units)
+			return c;
+	return NULL;
+}
+
+static int dies_of(const struct chip *c, int units)
+{
+	if (!c->die_units)
+		return 1;
+	return units % c->die_units ? 0 : units / c->die_units;
+}
+
+/* A runtime without its list of names calls a GPU "" or "AMD Radeon Graphics". */
+static void name_gpu(struct device_info *info, const struct chip *c)
+{
+	const char *gpu = gpu_short_name(info->name);
+	if (!*info->name)
+		snprintf(info->name, sizeof info->name, "AMD %s", info->arch);
+	if (c && !strcmp(gpu, "gpu"))
+		gpu = c->gpu;
+	snprintf(info->gpu, sizeof info->gpu, "%s", gpu);
+}
+
+void hip_describe(const struct hip_api *hip, int device, struct device_info *info)
+{
+	const int major = attribute(hip, device, ATTR_CC_MAJOR);
+	const int minor = attribute(hip, device, ATTR_CC_MINOR);
+	info->units = attribute(hip, device, ATTR_UNITS);
+	const struct chip *c = find_chip(major, minor, info->units);
+	if (hip->DeviceName(info->name, sizeof info->name, device))
+		*info->name = '\0';
+	if (c)
+		snprintf(info->arch, sizeof info->arch, "%s", c->arch);
+	else
+		snprintf(info->arch, sizeof info->arch, "gfx%d.%d", major, minor);
+	name_gpu(info, c);
+	info->backend = BACKEND_GPU;
+	info->lanes = attribute(hip, device, ATTR_WAVE);
+	info->smem_per_block = attribute(hip, device, ATTR_LDS_BLOCK);
+	info->smem_per_unit = attribute(hip, device, ATTR_LDS_UNIT);
+	if (info->smem_per_unit < info->smem_per_block)
+		info->smem_per_unit = info->smem_per_block;
+	info->clock_mhz = attribute(hip, device, ATTR_CLOCK_KHZ) / 1000;
+	info->memory_clock_mhz = attribute(hip, device, ATTR_MEMORY_KHZ) / 1000;
+	hip->DeviceMemory(&info->memory_bytes, device);
+	info->dies = attribute(hip, device, ATTR_DIES);
+	if (info->dies <= 0)
+		info->dies = c ? dies_of(c, info->units) : 0;
+	info->l2_bytes =
+	    c && c->last_cache ? c->last_cache : (size_t)attribute(hip, device, ATTR_L2);
+}
+
+void hip_driver_text(char text[48], const struct hip_api *hip, const char *kernel_driver)
+{
+	char version[24] = "";
+	int api = 0;
+	FILE *f = fopen(kernel_driver, "re");
+	if (f) {
+		if (fscanf(f, "%23s", version) != 1)
+			*version = '\0';
+		fclose(f);
+	}
+	hip->RuntimeVersion(&api);
+	snprintf(text, 48, "%s%s%sHIP %d.%d", *version ? "amdgpu " : "", version,
+		 *version ? ", " : "", api / 10000000, api / 100000 % 100);
+}

@@ -1,0 +1,83 @@
+/* stand_in.h - a library with the calls of kernels/hip_api.def and no GPU, for t_hip.c. What it
+ * pretends comes from the environment, which hipGetDeviceCount reads:
+ *
+ *   STAND_IN_CHIP   a row of chips.c: "MI300X"; there are two of it
+ *   STAND_IN_FAULT  "no device", "invalid device", "none counted"; "old": a runtime that knows
+ *                   no number of dies; "memory N": the Nth allocation from then on fails, "event
+ *                   N" likewise; "capture": what is launched into one is refused
+ *
+ * Work is done as late as it may be: a stream's when someone waits for it, and then of other
+ * streams no more than it waits for itself. So what nobody waited for is missing. */
+#ifndef STAND_IN_H
+#define STAND_IN_H
+
+#include <stddef.h>
+
+#define HIP_FN(ours, symbol, arguments) int symbol arguments;
+#include "../../kernels/hip_api.def"
+#undef HIP_FN
+const char *hipGetErrorString(int error);
+
+/* Memory, streams, events, modules and graphs that were made and not destroyed. */
+int stand_in_live(void);
+/* The first thing that no program should do, since the last call; "": none. */
+const char *stand_in_misuse(void);
+
+/* ---- between the files of the library --------------------------------------------------- */
+
+enum {
+	INVALID_VALUE = 1,
+	OUT_OF_MEMORY = 2,
+	NO_DEVICE = 100,
+	INVALID_DEVICE = 101,
+	INVALID_IMAGE = 200,
+	NO_BINARY = 209,
+	INVALID_HANDLE = 400,
+	NOT_FOUND = 500,
+	ILLEGAL_ADDRESS = 700,
+	CAPTURE_UNSUPPORTED = 900,
+	CAPTURE_INVALIDATED = 901,
+	CAPTURE_MERGE = 902,
+	CAPTURE_UNMATCHED = 903,
+	CAPTURE_UNJOINED = 904,
+	DEVICES = 2
+};
+
+enum kind { MEMORY, STREAM, EVENT, MODULE, GRAPH, EXEC };
+
+/* The head of all that has a handle. It stays when it is destroyed, so that a use after that is
+ * seen. */
+struct object {
+	enum kind kind;
+	int alive, device;
+	struct object *next;
+};
+void *object_new(enum kind, size_t bytes);
+/* NULL, and noted as misuse: not such a thing, destroyed, or of another device. */
+void *object_check(void *handle, enum kind, const char *call);
+int object_destroy(void *handle, enum kind, const char *call);
+int misuse(int error, const char *call, const char *what);
+int device_now(void);
+
+/* Whether the Nth thing of this name is to fail now. */
+int fault_due(const char *name);
+int fault_is(const char *name);
+
+/* Whether all of it is memory of the device. */
+int memory_has(const void *at, size_t bytes);
+int lds_limit(void);
+const char *chip_arch(void);
+
+/* Blocks x threads of a kernel's function; its one argument is a struct by value. */
+struct stand_in_kernel {
+	const char *name;
+	size_t args_bytes;
+	int registers, local_bytes, lds_bytes;
+	int (*run)(const void *args, size_t threads); /* an error */
+};
+struct module {
+	struct object object;
+	const struct stand_in_kernel *kernel;
+};
+
+#endif

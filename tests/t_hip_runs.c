@@ -1,0 +1,290 @@
+/* t_hip_runs.c - what the verbs of an AMD GPU do, by the stand-in of tests/hip, and what they
+ * say where they cannot. */
+#include "hip/stand_in_here.h"
+
+enum { N = 1000, THREADS = 256 };
+
+/* What the kernels of tests/hip/objects.c take. */
+struct add {
+	int *out;
+	const int *in;
+	int n, add;
+};
+static const struct geometry grid = {
+	.x = (N + THREADS - 1) / THREADS, .y = 1, .z = 1, .threads = THREADS
+};
+
+static int *device_ints(struct device *dev, int value)
+{
+	int v[N];
+	void *mem;
+	for (int i = 0; i < N; i++)
+		v[i] = value;
+	ok(dev->ops->alloc(dev, &mem, sizeof v));
+	ok(dev->ops->put(dev, mem, v, sizeof v));
+	return mem;
+}
+
+static void assert_ints(struct device *dev, const int *mem, int value)
+{
+	int v[N];
+	ok(dev->ops->get(dev, v, mem, sizeof v));
+	for (int i = 0; i < N; i++)
+		assert_int_equal(v[i], value);
+}
+
+static enum attune_status load(struct device *dev, struct code **code, const char *text)
+{
+	const struct blob blob = { .data = text, .size = strlen(text) + 1, .entry = ENTRY_NAME };
+	*code = NULL;
+	return dev->ops->load(dev, code, &blob);
+}
+
+static enum attune_status launch(struct device *dev, const struct code *code, int *out,
+				 const int *in, int add, void *stream)
+{
+	const struct add args = { out, in, N, add };
+	return dev->ops->launch(dev, code, &grid, &args, sizeof args, stream);
+}
+
+/* A device with code and two arrays. */
+struct bench {
+	struct device dev;
+	struct code *code;
+	int *a, *b;
+};
+
+static void bench_open(struct bench *t, const char *fault)
+{
+	ok(open_as(&t->dev, "MI300X", fault, "hip"));
+	ok(load(&t->dev, &t->code, "code for gfx942: add"));
+	t->a = device_ints(&t->dev, 1);
+	t->b = device_ints(&t->dev, 0);
+}
+
+static void bench_close(struct bench *t)
+{
+	t->dev.ops->release(&t->dev, t->a);
+	t->dev.ops->release(&t->dev, t->b);
+	t->dev.ops->unload(&t->dev, t->code);
+	device_close(&t->dev);
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+/* The caller's current device is another one, and stays so. */
+static void the_second_gpu_is_used_beside_the_callers(void **state)
+{
+	struct device dev;
+	int device = -1;
+	(void)state;
+	ok(open_as(&dev, "MI300X", "", "hip:1"));
+	int *a = device_ints(&dev, 4);
+	ok(dev.ops->clear(&dev, a, N * sizeof *a, dev.ops->stream(&dev)));
+	ok(dev.ops->wait(&dev, dev.ops->stream(&dev)));
+	assert_ints(&dev, a, 0);
+	now_on(&device);
+	assert_int_equal(device, 0);
+	dev.ops->release(&dev, a);
+	device_close(&dev);
+	now_on(&device);
+	assert_int_equal(device, 0);
+}
+
+static void memory_is_copied_and_filled(void **state)
+{
+	struct bench t;
+	int v[2];
+	(void)state;
+	bench_open(&t, "");
+	const struct device_ops *ops = t.dev.ops;
+	assert_ints(&t.dev, t.a, 1);
+	ok(ops->fill(&t.dev, t.a, 1, N * sizeof *t.a));
+	assert_ints(&t.dev, t.a, 0x01010101);
+	ok(ops->clear(&t.dev, t.a, N * sizeof *t.a, ops->stream(&t.dev)));
+	assert_ints(&t.dev, t.a, 0x01010101); /* nobody has waited for it */
+	ok(ops->wait(&t.dev, ops->stream(&t.dev)));
+	assert_ints(&t.dev, t.a, 0);
+	assert_string_equal(misuse(), "");
+	assert_int_equal(ops->get(&t.dev, v, t.a + N - 1, sizeof v), ATTUNE_DEVICE_ERROR);
+	assert_line("hip: copy from the device: invalid argument (error 1)");
+	assert_string_equal(misuse(), "hipMemcpy: outside of an allocation");
+	bench_close(&t);
+}
+
+static void memory_runs_out(void **state)
+{
+	struct device dev;
+	void *mem[3];
+	(void)state;
+	ok(open_as(&dev, "MI300X", "memory 3", "hip"));
+	for (int i = 0; i < 2; i++)
+		ok(dev.ops->alloc(&dev, &mem[i], 0));
+	assert_int_equal(dev.ops->alloc(&dev, &mem[2], 100), ATTUNE_NO_MEMORY);
+	assert_line("hip: allocation: out of memory (error 2)");
+	assert_null(mem[2]);
+	for (int i = 0; i < 3; i++)
+		dev.ops->release(&dev, mem[i]);
+	device_close(&dev);
+}
+
+static void code_that_does_not_fit_is_one_line(void **state)
+{
+	static const struct {
+		const char *text, *words;
+		enum attune_status status;
+	} rows[] = {
+		{ "code for gfx90a: add", "hip: load: no kernel image", ATTUNE_UNSUPPORTED },
+		{ "code for gfx942: sub", "hip: load: ", ATTUNE_DEVICE_ERROR },
+		{ "\x7f"
+		  "ELF",
+		  "hip: load: ", ATTUNE_DEVICE_ERROR },
+	};
+	struct device dev;
+	struct code *code;
+	(void)state;
+	ok(open_as(&dev, "MI300X", "", "hip"));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		assert_int_equal(load(&dev, &code, rows[i].text), rows[i].status);
+		assert_line(rows[i].words);
+		assert_null(code);
+	}
+	device_close(&dev);
+}
+
+static void launches_run(void **state)
+{
+	struct geometry g = grid;
+	struct bench t;
+	struct code *spilling;
+	int registers, spill, smem;
+	(void)state;
+	bench_open(&t, "");
+	const struct device_ops *ops = t.dev.ops;
+	void *stream = ops->stream(&t.dev);
+	ok(launch(&t.dev, t.code, t.b, t.a, 4, stream));
+	ok(launch(&t.dev, t.code, t.a, t.b, 10, stream));
+	ok(ops->wait(&t.dev, stream));
+	assert_ints(&t.dev, t.a, 15);
+	ok(load(&t.dev, &spilling, "code for gfx942: add_spilling"));
+	ops->resources(spilling, &registers, &spill, &smem);
+	assert_int_equal(registers, 256);
+	assert_int_equal(spill, 48);
+	assert_int_equal(smem, 4096);
+	g.smem = 65536 - 4096;
+	const struct add args = { t.a, t.b, N, 1 };
+	ok(ops->launch(&t.dev, spilling, &g, &args, sizeof args, stream));
+	g.smem++;
+	assert_int_equal(ops->launch(&t.dev, spilling, &g, &args, sizeof args, stream),
+			 ATTUNE_UNSUPPORTED);
+	assert_line("hip: 61441 bytes of LDS, 61440 is the limit");
+	g.x = 0;
+	g.smem = 0;
+	ok(ops->launch(&t.dev, spilling, &g, &args, sizeof args, stream));
+	ok(ops->wait(&t.dev, stream));
+	assert_ints(&t.dev, t.a, 6);
+	ops->unload(&t.dev, spilling);
+	assert_string_equal(misuse(), "");
+	const struct add beside = { t.a + 1, t.b, N, 1 };
+	ok(ops->launch(&t.dev, t.code, &grid, &beside, sizeof beside, stream));
+	assert_int_equal(ops->wait(&t.dev, stream), ATTUNE_DEVICE_ERROR);
+	assert_line("hip: wait: ");
+	assert_string_equal(misuse(), "add: outside of an allocation");
+	bench_close(&t);
+}
+
+/* The side sees what came before the fork, and the stream what came before the join. */
+static void sides_are_waited_for(void **state)
+{
+	struct bench t;
+	void *side;
+	(void)state;
+	bench_open(&t, "");
+	const struct device_ops *ops = t.dev.ops;
+	void *stream = ops->stream(&t.dev);
+	ok(launch(&t.dev, t.code, t.b, t.a, 1, stream));
+	ok(ops->fork(&t.dev, stream, &side));
+	assert_ptr_not_equal(side, stream);
+	ok(launch(&t.dev, t.code, t.a, t.b, 10, side));
+	ok(ops->join(&t.dev, stream, side));
+	ok(launch(&t.dev, t.code, t.b, t.a, 100, stream));
+	ok(ops->wait(&t.dev, stream));
+	assert_ints(&t.dev, t.b, 112);
+	bench_close(&t);
+}
+
+static void tapes_play_again(void **state)
+{
+	struct bench t;
+	struct tape *tape;
+	void *side;
+	double ns = 0;
+	(void)state;
+	bench_open(&t, "");
+	const struct device_ops *ops = t.dev.ops;
+	void *stream = ops->stream(&t.dev);
+	ok(ops->tape_begin(&t.dev));
+	assert_true(ops->capturing(&t.dev, stream));
+	ok(ops->clear(&t.dev, t.b, N * sizeof *t.b, stream));
+	ok(ops->fork(&t.dev, stream, &side));
+	ok(launch(&t.dev, t.code, t.a, t.a, 3, side));
+	ok(ops->join(&t.dev, stream, side));
+	ok(launch(&t.dev, t.code, t.b, t.a, 1, stream));
+	ok(ops->tape_end(&t.dev, &tape));
+	assert_false(ops->capturing(&t.dev, stream));
+	assert_ints(&t.dev, t.a, 1); /* recorded, not run */
+	for (int i = 1; i <= 3; i++) {
+		ok(ops->tape_play(&t.dev, tape, &ns));
+		assert_true(ns > 0);
+		assert_ints(&t.dev, t.a, 1 + 3 * i);
+		assert_ints(&t.dev, t.b, 2 + 3 * i);
+	}
+	ops->tape_free(&t.dev, tape);
+	assert_null(ops->tape_switch);
+	bench_close(&t);
+}
+
+/* And the next one is as if they had not been. */
+static void tapes_that_fail_are_one_line(void **state)
+{
+	struct bench t;
+	struct tape *tape = NULL;
+	void *side;
+	(void)state;
+	bench_open(&t, "capture");
+	const struct device_ops *ops = t.dev.ops;
+	void *stream = ops->stream(&t.dev);
+	ok(ops->tape_begin(&t.dev));
+	assert_int_equal(launch(&t.dev, t.code, t.b, t.a, 1, stream), ATTUNE_DEVICE_ERROR);
+	assert_line("hip: launch: ");
+	assert_int_equal(ops->tape_end(&t.dev, &tape), ATTUNE_DEVICE_ERROR);
+	assert_line("hip: end of capture: operation failed due to a previous error");
+	assert_null(tape);
+	bench_close(&t);
+	bench_open(&t, "");
+	stream = ops->stream(&t.dev);
+	ok(ops->tape_begin(&t.dev));
+	ok(ops->fork(&t.dev, stream, &side));
+	ok(launch(&t.dev, t.code, t.b, t.a, 1, side));
+	assert_int_equal(ops->tape_end(&t.dev, &tape), ATTUNE_DEVICE_ERROR);
+	assert_line("(error 904)");
+	ok(ops->tape_begin(&t.dev));
+	ok(ops->tape_end(&t.dev, &tape));
+	ops->tape_free(&t.dev, tape);
+	bench_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		HIP_ROW(the_second_gpu_is_used_beside_the_callers),
+		HIP_ROW(memory_is_copied_and_filled),
+		HIP_ROW(memory_runs_out),
+		HIP_ROW(code_that_does_not_fit_is_one_line),
+		HIP_ROW(launches_run),
+		HIP_ROW(sides_are_waited_for),
+		HIP_ROW(tapes_play_again),
+		HIP_ROW(tapes_that_fail_are_one_line),
+	};
+	return HIP_ROWS("hip runs", tests);
+}
