@@ -72,19 +72,22 @@ static void bench_close(struct bench *t)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* The caller's current device is another one, and stays so. */
+/* Whatever device is the caller's current one, it stays so. */
 static void the_second_gpu_is_used_beside_the_callers(void **state)
 {
 	struct device dev;
-	int device = -1;
+	int *a, device = -1;
 	(void)state;
 	ok(open_as(&dev, "MI300X", "", "hip:1"));
-	int *a = device_ints(&dev, 4);
-	ok(dev.ops->clear(&dev, a, N * sizeof *a, dev.ops->stream(&dev)));
-	ok(dev.ops->wait(&dev, dev.ops->stream(&dev)));
-	assert_ints(&dev, a, 0);
-	now_on(&device);
-	assert_int_equal(device, 0);
+	a = device_ints(&dev, 4);
+	for (int callers = 1; callers >= 0; callers--) {
+		go_to(callers);
+		ok(dev.ops->clear(&dev, a, N * sizeof *a, dev.ops->stream(&dev)));
+		ok(dev.ops->wait(&dev, dev.ops->stream(&dev)));
+		assert_ints(&dev, a, 0);
+		now_on(&device);
+		assert_int_equal(device, callers);
+	}
 	dev.ops->release(&dev, a);
 	device_close(&dev);
 	now_on(&device);
@@ -99,7 +102,10 @@ static void memory_is_copied_and_filled(void **state)
 	bench_open(&t, "");
 	const struct device_ops *ops = t.dev.ops;
 	assert_ints(&t.dev, t.a, 1);
-	ok(ops->fill(&t.dev, t.a, 1, N * sizeof *t.a));
+	ok(ops->fill(&t.dev, t.a, 1, N * sizeof *t.a)); /* is done before any stream's launch */
+	ok(launch(&t.dev, t.code, t.b, t.a, 1, ops->stream(&t.dev)));
+	ok(ops->wait(&t.dev, ops->stream(&t.dev)));
+	assert_ints(&t.dev, t.b, 0x01010102);
 	assert_ints(&t.dev, t.a, 0x01010101);
 	ok(ops->clear(&t.dev, t.a, N * sizeof *t.a, ops->stream(&t.dev)));
 	assert_ints(&t.dev, t.a, 0x01010101); /* nobody has waited for it */
