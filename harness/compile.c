@@ -1,7 +1,6 @@
-/* compile.c - the compilers that run while the program does: NVRTC for ".cu", found at
- * run time and declared here, and the machine's cc for ".c". */
+/* compile.c - the compilers that run while the program does: the machine's cc for ".c", and
+ * for ".cu" those of rtc.c. */
 #include "compile.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,16 +14,9 @@
 
 extern char **environ;
 
-enum { MAX_WORDS = 64 };
-
 /* ---- command lines -------------------------------------------------------------- */
 
-struct words {
-	char *v[MAX_WORDS + 1];
-	int n, lost;
-};
-
-__attribute__((format(printf, 2, 3))) static void word(struct words *w, const char *format, ...)
+void word(struct words *w, const char *format, ...)
 {
 	va_list ap;
 	va_start(ap, format);
@@ -35,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static void word(struct words *w, const ch
 	va_end(ap);
 }
 
-static void split(struct words *w, const char *text)
+void split(struct words *w, const char *text)
 {
 	for (size_t n; *(text += strspn(text, " ")); text += n) {
 		n = strcspn(text, " ");
@@ -43,13 +35,13 @@ static void split(struct words *w, const char *text)
 	}
 }
 
-static void words_free(struct words *w)
+void words_free(struct words *w)
 {
 	for (int i = 0; i < w->n; i++)
 		free(w->v[i]);
 }
 
-static char *read_all(int fd)
+char *read_all(int fd)
 {
 	char *text = NULL;
 	size_t n = 0, room = 0;
@@ -119,6 +111,17 @@ static int run(char *const *argv, char **output)
 	close(fd[0]);
 	errno = error;
 	return error ? -1 : status;
+}
+
+int write_file(const char *path, const void *bytes, size_t n)
+{
+	FILE *f = fopen(path, "wbe");
+	const int ok = f && fwrite(bytes, 1, n, f) == n;
+	if ((f && fclose(f)) || !ok) {
+		complain("%s: cannot write: %s", path, strerror(errno));
+		return 0;
+	}
+	return 1;
 }
 
 /* ---- cc -------------------------------------------------------------------------- */
@@ -200,181 +203,8 @@ static int cc_compile(struct job *j)
 	return IMPOSSIBLE;
 }
 
-/* ---- NVRTC ------------------------------------------------------------------------ */
-
-typedef void *program;
-static struct {
-	int (*Version)(int *major, int *minor);
-	int (*CreateProgram)(program *, const char *source, const char *name, int num_headers,
-			     const char *const *headers, const char *const *names);
-	int (*CompileProgram)(program, int num_options, const char *const *options);
-	int (*GetProgramLogSize)(program, size_t *);
-	int (*GetProgramLog)(program, char *);
-	int (*GetCUBINSize)(program, size_t *);
-	int (*GetCUBIN)(program, char *);
-	int (*DestroyProgram)(program *);
-	const char *(*GetErrorString)(int);
-} nvrtc;
-enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6 };
-
-static char nvrtc_version_text[32];
-static pthread_once_t nvrtc_once = PTHREAD_ONCE_INIT;
-
-static void *nvrtc_open(const char *folder, const char *below)
-{
-	static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so" };
-	char path[PATH_MAX];
-	for (size_t i = 0; folder && i < COUNT(names); i++) {
-		snprintf(path, sizeof path, "%s%s%s", folder, below, names[i]);
-		void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-		if (library)
-			return library;
-	}
-	return NULL;
-}
-
-static void nvrtc_find(void)
-{
-#define SYMBOL(name)                               \
-	{                                          \
-		"nvrtc" #name, (void *)&nvrtc.name \
-	}
-	const struct {
-		const char *name;
-		void *place;
-	} symbols[] = { SYMBOL(Version),           SYMBOL(CreateProgram),  SYMBOL(CompileProgram),
-			SYMBOL(GetProgramLogSize), SYMBOL(GetProgramLog),  SYMBOL(GetCUBINSize),
-			SYMBOL(GetCUBIN),          SYMBOL(DestroyProgram), SYMBOL(GetErrorString) };
-#undef SYMBOL
-	int major, minor;
-	void *library = nvrtc_open(getenv("CUDA_HOME"), "/lib64/");
-	library = library ? library : nvrtc_open("", "");
-	library = library ? library : nvrtc_open("/usr/local/cuda", "/lib64/");
-	for (size_t i = 0; i < COUNT(symbols); i++) {
-		void *symbol = library ? dlsym(library, symbols[i].name) : NULL;
-		if (!symbol)
-			return;
-		memcpy(symbols[i].place, &symbol, sizeof symbol);
-	}
-	if (nvrtc.Version(&major, &minor) == NVRTC_SUCCESS)
-		snprintf(nvrtc_version_text, sizeof nvrtc_version_text, "nvrtc %d.%d", major,
-			 minor);
-}
-
-static const char *nvrtc_version(void)
-{
-	pthread_once(&nvrtc_once, nvrtc_find);
-	return nvrtc_version_text;
-}
-
-static void nvrtc_options(struct words *w, const struct job *j)
-{
-	const char *home = getenv("CUDA_HOME");
-	char include[PATH_MAX];
-	word(w, "--gpu-architecture=%s", j->arch);
-	split(w, "-std=c++17 -default-device --ptxas-options=-v");
-	word(w, "-I%s", j->folder);
-	if (source_root())
-		word(w, "-I%s", source_root());
-	snprintf(include, sizeof include, "%s/include", home && *home ? home : "/usr/local/cuda");
-	if (access(include, R_OK) == 0)
-		word(w, "-I%s", include);
-	split(w, j->flags);
-}
-
-int write_file(const char *path, const void *bytes, size_t n)
-{
-	FILE *f = fopen(path, "wbe");
-	const int ok = f && fwrite(bytes, 1, n, f) == n;
-	if ((f && fclose(f)) || !ok) {
-		complain("%s: cannot write: %s", path, strerror(errno));
-		return 0;
-	}
-	return 1;
-}
-
-/* The log, and after success the cubin to j->made. */
-static int nvrtc_take(struct job *j, program p, int rc)
-{
-	size_t n = 0;
-	if (nvrtc.GetProgramLogSize(p, &n) == NVRTC_SUCCESS && (j->log = calloc(1, n + 1)) &&
-	    nvrtc.GetProgramLog(p, j->log) != NVRTC_SUCCESS)
-		j->log[0] = '\0';
-	if (rc == NVRTC_ERROR_COMPILATION)
-		return REFUSED;
-	char *cubin = NULL;
-	if (rc == NVRTC_SUCCESS)
-		rc = nvrtc.GetCUBINSize(p, &n);
-	if (rc == NVRTC_SUCCESS && (cubin = malloc(n)))
-		rc = nvrtc.GetCUBIN(p, cubin);
-	const int ok = cubin && rc == NVRTC_SUCCESS;
-	if (!ok)
-		complain("%s for %s: %s %s", j->source, j->arch, nvrtc.GetErrorString(rc),
-			 j->log ? j->log : "");
-	const int written = ok && write_file(j->made, cubin, n);
-	free(cubin);
-	return written ? COMPILED : IMPOSSIBLE;
-}
-
-static int nvrtc_here(struct job *j)
-{
-	struct words w = { 0 };
-	program p = NULL;
-	int result = IMPOSSIBLE;
-	char *text = source_text(j->source);
-	nvrtc_options(&w, j);
-	int rc = text && !w.lost ? nvrtc.CreateProgram(&p, text, j->source, 0, NULL, NULL) : -1;
-	if (rc == NVRTC_SUCCESS) {
-		rc = nvrtc.CompileProgram(p, w.n, (const char *const *)w.v);
-		result = nvrtc_take(j, p, rc);
-		nvrtc.DestroyProgram(&p);
-	} else {
-		complain("%s: NVRTC cannot take it: %s", j->source,
-			 rc < 0 ? "out of memory" : nvrtc.GetErrorString(rc));
-	}
-	free(text);
-	words_free(&w);
-	return result;
-}
-
-/* In a process of its own: NVRTC starts the CUDA driver, and a driver started here
- * could not be used by the workers that a sweep forks later. A compiler that crashes
- * is survived, too. */
-static int nvrtc_compile(struct job *j)
-{
-	int fd[2], status = -1;
-	if (pipe2(fd, O_CLOEXEC)) {
-		complain("%s: no pipe to a compiler: %s", j->source, strerror(errno));
-		return IMPOSSIBLE;
-	}
-	const pid_t pid = fork();
-	if (!pid) {
-		setpgid(0, 0); /* as in spawn() */
-		const int result = nvrtc_here(j);
-		const size_t n = j->log ? strlen(j->log) : 0;
-		for (size_t sent = 0; sent < n;) {
-			const ssize_t some = write(fd[1], j->log + sent, n - sent);
-			if (some <= 0)
-				break;
-			sent += (size_t)some;
-		}
-		_exit(result);
-	}
-	close(fd[1]);
-	if (pid > 0) {
-		j->log = read_all(fd[0]);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
-	}
-	close(fd[0]);
-	if (pid > 0 && WIFEXITED(status))
-		return WEXITSTATUS(status);
-	complain("%s: NVRTC could not run: %s", j->source,
-		 pid < 0 ? strerror(errno) : strsignal(WTERMSIG(status)));
-	return IMPOSSIBLE;
-}
-
-const struct compiler compilers[2] = {
-	[BACKEND_CPU] = { "cc", ".c", "so", cc_version, cc_title, cc_compile },
-	[BACKEND_GPU] = { "NVRTC", ".cu", "cubin", nvrtc_version, nvrtc_version, nvrtc_compile },
+const struct compiler compilers[NUM_COMPILERS] = {
+	[CC] = { "cc", ".c", "", "so", cc_version, cc_title, cc_compile },
+	[HIPRTC] = { "hipRTC", ".cu", "gfx", "co", hiprtc_version, hiprtc_version, hiprtc_compile },
+	[NVRTC] = { "NVRTC", ".cu", "", "cubin", nvrtc_version, nvrtc_version, nvrtc_compile },
 };

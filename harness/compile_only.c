@@ -14,12 +14,16 @@ static const struct gpu_model models[] = {
 	{ "b200",    "sm_100", 148, 227 << 10, 228 << 10, 126,   2048,   32,     8000, 2250 },
 	{ "l40s",    "sm_89",  142, 99 << 10,  100 << 10, 96,    1536,   24,     864,  362 },
 	{ "rtx4090", "sm_89",  128, 99 << 10,  100 << 10, 72,    1536,   24,     1008, 330 },
-	{ .gpu = "mi250" }, /* no kernels for it yet */
-	{ .gpu = "mi300" }, /* no kernels for it yet */
-	{ .gpu = "mi350" }, /* no kernels for it yet */
+	{ .gpu = "mi210" }, /* no kernels for it yet, nor for those below */
+	{ .gpu = "mi250" },
+	{ .gpu = "mi300" },
+	{ .gpu = "mi300a" },
+	{ .gpu = "mi325" },
+	{ .gpu = "mi350" },
 };
 // clang-format on
-const char gpu_names[] = "cpu, a100, h100, h200, b200, l40s, rtx4090, mi250, mi300, mi350";
+const char gpu_names[] = "cpu, a100, h100, h200, b200, l40s, rtx4090, mi210, mi250, mi300, "
+			 "mi300a, mi325, mi350";
 
 const struct gpu_model *gpu_model(const char *gpu)
 {

@@ -38,7 +38,7 @@ static void row(struct table *t, const char *which, const struct hello *h)
 	table_number(t, known(d->power_limit_w), 0);
 	table_number(t, known(h->dram_gbps), 1);
 	table_number(t, known(h->fma_tflops), 3);
-	table_text(t, jit_version(d->backend));
+	table_text(t, jit_version(d->backend, d->arch));
 	table_end_row(t);
 }
 
@@ -57,6 +57,20 @@ static int try_device(struct table *t, const char *which, int talk)
 	if (talk && *hello.text)
 		complain("%s: %s", which, hello.text);
 	return 0;
+}
+
+/* How many there are. */
+static int try_gpus(struct table *t, const char *vendor, int talk)
+{
+	char which[24];
+	int n = 0;
+	while (n < MOST_GPUS && !interrupted) {
+		snprintf(which, sizeof which, "%s:%d", vendor, n);
+		if (!try_device(t, which, talk && !n))
+			break;
+		n++;
+	}
+	return n;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -82,16 +96,12 @@ int cmd_devices(int argc, char **argv)
 	    "`gpu` is the name that --gpu and file names use.\n";
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
 	enum format format = FORMAT_TABLE;
-	char which[24];
-	int found = 1;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &format);
 	catch_signals();
 	struct table *t = table_new(format, columns, COUNT(columns));
-	for (int i = 0; found && i < MOST_GPUS && !interrupted; i++) {
-		snprintf(which, sizeof which, "cuda:%d", i);
-		found = try_device(t, which, !i);
-	}
+	const int nvidia = try_gpus(t, "cuda", 1);
+	try_gpus(t, "hip", !nvidia);
 	if (!interrupted)
 		try_device(t, "cpu", 1);
 	table_print(t, stdout);

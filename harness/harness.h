@@ -181,7 +181,8 @@ void jit_free(struct binary *);
 /* The same for a source outside kernels/: ".cu" or ".c" says which compiler. */
 int jit_compile_source(struct binary *, const char *source_path, const char *flags,
 		       const char *arch);
-const char *jit_version(enum backend); /* "nvrtc 13.0", "cc 12.2.0"; "none" */
+/* "nvrtc 13.0", "hiprtc 7.2.70203", "cc 12.2.0"; "none" */
+const char *jit_version(enum backend, const char *arch);
 
 /* ---- source.c: where sources and cached binaries lie, and what a source is ------ */
 /* The kernels folder: ATTUNE_SOURCE, else beside the executable's folder, else below

@@ -1,7 +1,7 @@
 /* jit.c - sources to binaries while the program runs, through a cache on disk:
  *
- *   <key>.cubin | <key>.so   what was made
- *   <key>.txt                how, and what the compiler said; also of what it refused
+ *   <key>.cubin | .co | .so   what was made
+ *   <key>.txt                 how, and what the compiler said; also of what it refused
  *
  * The key is a hash of the compiler and its version, the architecture, the options and
  * the text of the source and all it includes. A file is written under another name and
@@ -16,15 +16,26 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-const char *jit_version(enum backend b)
+static const struct compiler *compiler_for(const char *extension, const char *arch)
 {
-	return *compilers[b].version() ? compilers[b].title() : "none";
+	for (size_t i = 0; i < COUNT(compilers); i++) {
+		const struct compiler *c = &compilers[i];
+		if (!strcmp(extension, c->extension) && !strncmp(arch, c->arch, strlen(c->arch)))
+			return c;
+	}
+	return NULL;
+}
+
+const char *jit_version(enum backend b, const char *arch)
+{
+	const struct compiler *c = compiler_for(b == BACKEND_CPU ? ".c" : ".cu", arch);
+	return *c->version() ? c->title() : "none";
 }
 
 static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 {
-	const char *arch_flags = c == &compilers[BACKEND_CPU] ? cpu_compile_flags(j->arch) : "";
-	const char *const said[] = { c->version(), c->name[0] == 'c' ? cc_command() : "", j->arch,
+	const char *arch_flags = c == &compilers[CC] ? cpu_compile_flags(j->arch) : "";
+	const char *const said[] = { c->version(), c == &compilers[CC] ? cc_command() : "", j->arch,
 				     arch_flags ? arch_flags : "", j->flags };
 	XXH3_state_t *hash = XXH3_createState();
 	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK;
@@ -107,11 +118,11 @@ static void *read_file(const char *path, size_t *size)
 	return bytes;
 }
 
-/* A shared object is loaded by its path, a cubin from memory. */
+/* A shared object is loaded by its path, code of a GPU from memory. */
 static int take(struct binary *b, const struct compiler *c, const char *path)
 {
 	b->blob.entry = ENTRY_NAME;
-	if (c == &compilers[BACKEND_CPU])
+	if (c == &compilers[CC])
 		return access(path, R_OK) == 0 && (b->blob.path = strdup(path)) != NULL;
 	return (b->blob.data = read_file(path, &b->blob.size)) != NULL;
 }
@@ -126,7 +137,7 @@ static int compile(struct binary *b, const struct compiler *c, struct job *j, co
 		return IMPOSSIBLE;
 	}
 	b->log = j->log ? j->log : strdup("");
-	if (status == COMPILED && c == &compilers[BACKEND_GPU]) {
+	if (status == COMPILED && c == &compilers[NVRTC]) {
 		b->registers = reported(b->log, " registers");
 		b->spill_bytes = reported(b->log, " bytes spill stores");
 		b->smem_static = reported(b->log, " bytes smem");
@@ -142,20 +153,14 @@ static int compile(struct binary *b, const struct compiler *c, struct job *j, co
 	return status;
 }
 
-static const struct compiler *compiler_for(const char *source)
-{
-	const char *dot = strrchr(source, '.');
-	for (size_t i = 0; i < COUNT(compilers); i++)
-		if (dot && !strcmp(dot, compilers[i].extension))
-			return &compilers[i];
-	return NULL;
-}
-
 static void no_compiler(const struct compiler *c)
 {
-	if (c == &compilers[BACKEND_CPU])
+	if (c == &compilers[CC])
 		complain("no C compiler: \"%s\" does not run; install gcc, or name one in CC",
 			 cc_command());
+	else if (c == &compilers[HIPRTC])
+		complain("no hipRTC (libhiprtc.so.7 or .6, or libamdhip64.so.5): install ROCm, or "
+			 "name the library in ATTUNE_HIP_LIBRARY");
 	else
 		complain("no NVRTC (libnvrtc.so.13 or .12): install the CUDA toolkit, or name its "
 			 "folder in CUDA_HOME");
@@ -185,8 +190,8 @@ int jit_compile_source(struct binary *b, const char *source_path, const char *fl
 		       const char *arch)
 {
 	struct job j = { .source = source_path, .flags = flags, .arch = arch };
-	const char *slash = strrchr(source_path, '/');
-	const struct compiler *c = compiler_for(source_path);
+	const char *slash = strrchr(source_path, '/'), *dot = strrchr(source_path, '.');
+	const struct compiler *c = dot ? compiler_for(dot, arch) : NULL;
 	struct timespec start, stop;
 	*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
 	if (!c) {

@@ -21,7 +21,8 @@ long long provenance_run(struct store *store, const struct hello *hello,
 				.fma_tflops = hello->fma_tflops };
 	read_line("git describe --always --dirty --abbrev=12 2>/dev/null", run.commit,
 		  sizeof run.commit);
-	snprintf(run.toolkit, sizeof run.toolkit, "%s", jit_version(hello->info.backend));
+	snprintf(run.toolkit, sizeof run.toolkit, "%s",
+		 jit_version(hello->info.backend, hello->info.arch));
 	snprintf(run.protocol, sizeof run.protocol, "%s", protocol->name);
 	snprintf(run.command, sizeof run.command, "%s", command);
 	return store_begin_run(store, &run);

@@ -412,8 +412,6 @@ int sweep_wishes(const struct sweep_options *, const struct hello *, const struc
 /* Asks the device of o->gpu who it is, in a process of its own; an exit code, and when not
  * done it has said why. */
 int sweep_device(const struct sweep_options *, struct hello *);
-/* What device_open is told for a GPU= name. */
-const char *device_for(const char *gpu);
 /* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
 

@@ -291,20 +291,21 @@ static int load(struct scenario_list *list, struct request *r)
 
 /* ---- the device ----------------------------------------------------------------- */
 
-/* What device_open is told for a GPU= name. */
-const char *device_for(const char *gpu)
+static int has_kernels(const char *gpu)
 {
-	return !gpu ? NULL : !strcmp(gpu, "cpu") ? "cpu" : "cuda";
+	const struct gpu_model *m = gpu_model(gpu);
+	if (!m || m->arch)
+		return 1;
+	complain("--gpu %s: there are no kernels for AMD GPUs in this version", gpu);
+	return 0;
 }
 
 int sweep_device(const struct sweep_options *o, struct hello *hello)
 {
 	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
 	struct worker_setup setup = { .device = device_for(o->gpu) };
-	if (is_gpu && !gpu_model(o->gpu)->arch) {
-		complain("--gpu %s: there are no kernels for AMD GPUs in this version", o->gpu);
+	if (is_gpu && !has_kernels(o->gpu))
 		return EXIT_NO_DEVICE;
-	}
 	struct worker *probe = worker_new(&setup);
 	int known = probe && worker_hello(probe, hello);
 	worker_free(probe);
@@ -321,7 +322,7 @@ int sweep_device(const struct sweep_options *o, struct hello *hello)
 			 o->gpu, hello->info.name, hello->info.gpu);
 		return EXIT_NO_DEVICE;
 	}
-	return EXIT_DONE;
+	return has_kernels(hello->info.gpu) ? EXIT_DONE : EXIT_NO_DEVICE;
 }
 
 /* ---- the command ---------------------------------------------------------------- */

@@ -23,6 +23,12 @@ const char *gpu_short_name(const char *name)
 	return "gpu";
 }
 
+/* AMD's names all begin alike. */
+const char *device_for(const char *gpu)
+{
+	return !gpu ? NULL : !strcmp(gpu, "cpu") ? "cpu" : !strncmp(gpu, "mi", 2) ? "hip" : "cuda";
+}
+
 static const struct device_ops *const all_ops[] = { &cuda_ops, &hip_ops, &cpu_ops };
 
 static enum attune_status open_with(struct device *dev, const struct device_ops *ops,

@@ -3,9 +3,9 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* ROCm 7, 6, 5; the last is of installations for developers. */
+/* ROCm 7, 6, 5; then where it is when no list of the machine's names its folder. */
 static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
-				     "libamdhip64.so" };
+				     "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so" };
 
 static void *open_any(int flags)
 {

@@ -1,5 +1,6 @@
 /* t_hip_runs.c - what the verbs of an AMD GPU do, by the stand-in of tests/hip, and what they
  * say where they cannot. */
+#include "../harness/harness.h"
 #include "hip/stand_in_here.h"
 
 enum { N = 1000, THREADS = 256 };
@@ -280,6 +281,49 @@ static void tapes_that_fail_are_one_line(void **state)
 	bench_close(&t);
 }
 
+/* Compiled in a process of its own, by the library that the runtime is, and loaded. */
+static void sources_become_code(void **state)
+{
+	static const struct {
+		const char *text, *arch, *log;
+		int status;
+	} rows[] = {
+		{ "kernel add", "gfx942", "", 0 },
+		{ "kernel add\n#error", "gfx942", "1 error generated for gfx942", 1 },
+		{ "kernel add_spilling", "gfx90a", "", 0 },
+		{ "kernel add", "gfx950", "hiprtc aborts: it may not know gfx950", 1 },
+	};
+	char folder[] = "/tmp/t_hip.XXXXXX", path[64], command[64];
+	struct bench t;
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	setenv("ATTUNE_CACHE", folder, 1);
+	snprintf(path, sizeof path, "%s/source.cu", folder);
+	assert_string_equal(jit_version(BACKEND_GPU, "gfx942"), "hiprtc");
+	bench_open(&t, "");
+	for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+		const size_t r = i / 2;
+		struct binary b;
+		FILE *f = fopen(path, "we");
+		assert_non_null(f);
+		fputs(rows[r].text, f);
+		fclose(f);
+		assert_int_equal(jit_compile_source(&b, path, "-DX=1", rows[r].arch),
+				 rows[r].status);
+		assert_int_equal(b.cached, i % 2);
+		assert_non_null(strstr(b.log, rows[r].log));
+		if (!r) {
+			struct code *code;
+			ok(t.dev.ops->load(&t.dev, &code, &b.blob));
+			t.dev.ops->unload(&t.dev, code);
+		}
+		jit_free(&b);
+	}
+	bench_close(&t);
+	snprintf(command, sizeof command, "rm -rf %s", folder);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +335,7 @@ int main(void)
 		HIP_ROW(sides_are_waited_for),
 		HIP_ROW(tapes_play_again),
 		HIP_ROW(tapes_that_fail_are_one_line),
+		HIP_ROW(sources_become_code),
 	};
 	return HIP_ROWS("hip runs", tests);
 }

@@ -344,7 +344,7 @@ int main(void)
 		cmocka_unit_test(threads_nvrtc),
 	};
 	enum { NVRTC_ROWS = 4 };
-	const int nvrtc = strcmp(jit_version(BACKEND_GPU), "none") != 0;
+	const int nvrtc = strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") != 0;
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("jit", t, COUNT(t) - (nvrtc ? 0 : NVRTC_ROWS), make_folder,
 				       remove_folder);

@@ -174,8 +174,7 @@ out:
 
 int stage_open(struct stage *st, const char *gpu)
 {
-	enum attune_status status =
-	    device_open(&st->dev, gpu ? strcmp(gpu, "cpu") ? "cuda" : "cpu" : NULL);
+	enum attune_status status = device_open(&st->dev, device_for(gpu));
 	if (status) {
 		complain("%s", attune_last_error());
 		return EXIT_NO_DEVICE;

@@ -1,5 +1,5 @@
 # hip.mk - a stand-in for AMD's runtime, included by the Makefile; tests/hip/stand_in.h says
-# what it does. t_hip names it in ATTUNE_HIP_LIBRARY.
+# what it does. t_hip and t_hip_runs name it in ATTUNE_HIP_LIBRARY.
 
 $(B)/hip/libamdhip64.so: $(patsubst %.c,$(B)/%.o,$(wildcard tests/hip/*.c))
 	@mkdir -p $(@D)
