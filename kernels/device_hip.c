@@ -50,10 +50,13 @@ static enum attune_status status_of(int error)
 	return ATTUNE_DEVICE_ERROR;
 }
 
+/* What failed here is told here: the runtime would tell the caller, too, who asks it what its
+ * own last error was. */
 static enum attune_status check(const struct hip *h, int error, const char *what)
 {
 	if (!error)
 		return ATTUNE_OK;
+	h->hip.LastError();
 	const char *text = h->hip.ErrorString(error);
 	return fail(status_of(error), "hip: %s: %s (error %d)", what, text ? text : "unknown",
 		    error);
@@ -85,6 +88,8 @@ static enum attune_status choose(struct hip *h, const char *which)
 	int count = 0;
 	char *end = NULL;
 	const int error = h->hip.DeviceCount(&count);
+	if (error)
+		h->hip.LastError();
 	if (error && error != ERROR_NO_DEVICE && error != ERROR_INVALID_DEVICE)
 		return fail(ATTUNE_NO_DEVICE, "hip: the runtime does not start (error %d)", error);
 	if (error || count <= 0)
@@ -108,6 +113,7 @@ static void describe(struct hip *h, struct device_info *info)
 		*c = *c >= 'A' && *c <= 'F' ? (char)(*c - 'A' + 'a') : *c;
 	snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", *pci ? pci : "none");
 	hip_sensors_open(&h->sensors, folder);
+	h->hip.LastError(); /* of attributes that an old runtime does not know */
 	info->power_limit_w = hip_power_limit(&h->sensors);
 }
 

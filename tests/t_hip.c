@@ -46,6 +46,29 @@ static void each_chip_says_what_it_is(void **state)
 	}
 }
 
+static void names_become_short(void **state)
+{
+	static const struct {
+		const char *name, *gpu, *device;
+	} rows[] = {
+		{ "AMD Instinct MI210", "mi210", "hip" },
+		{ "AMD Instinct MI250X / MI250", "mi250", "hip" },
+		{ "AMD Instinct MI300A", "mi300a", "hip" },
+		{ "AMD Instinct MI300X VF", "mi300", "hip" },
+		{ "AMD Instinct MI325X", "mi325", "hip" },
+		{ "AMD Instinct MI350X", "mi350", "hip" },
+		{ "AMD Instinct MI355X", "mi350", "hip" },
+		{ "NVIDIA H200", "h200", "cuda" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		assert_string_equal(gpu_short_name(rows[i].name), rows[i].gpu);
+		assert_string_equal(device_for(rows[i].gpu), rows[i].device);
+	}
+	assert_string_equal(device_for("cpu"), "cpu");
+	assert_null(device_for(NULL));
+}
+
 static void no_device_is_one_line(void **state)
 {
 	static const struct {
@@ -187,9 +210,10 @@ static void sensors_are_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HIP_ROW(each_chip_says_what_it_is),      HIP_ROW(no_device_is_one_line),
-		HIP_ROW(no_library_is_one_line),         HIP_ROW(the_first_gpu_is_taken),
-		HIP_ROW(a_library_without_code_says_so), HIP_ROW(sensors_are_files),
+		HIP_ROW(each_chip_says_what_it_is), HIP_ROW(names_become_short),
+		HIP_ROW(no_device_is_one_line),     HIP_ROW(no_library_is_one_line),
+		HIP_ROW(the_first_gpu_is_taken),    HIP_ROW(a_library_without_code_says_so),
+		HIP_ROW(sensors_are_files),
 	};
 	return HIP_ROWS("hip", tests);
 }

@@ -72,7 +72,9 @@ int hipGetDeviceCount(int *count)
 {
 	read_environment();
 	*count = fault_is("none counted") ? 0 : DEVICES;
-	return fault_is("no device") ? NO_DEVICE : fault_is("invalid device") ? INVALID_DEVICE : 0;
+	return failed(fault_is("no device")        ? NO_DEVICE
+		      : fault_is("invalid device") ? INVALID_DEVICE
+						   : 0);
 }
 
 int hipGetDevice(int *device)
@@ -136,7 +138,7 @@ int hipDeviceGetAttribute(int *value, int attribute, int device)
 			*value = rows[i].value;
 			return 0;
 		}
-	return INVALID_VALUE;
+	return failed(INVALID_VALUE);
 }
 
 int hipDeviceGetStreamPriorityRange(int *least, int *greatest)

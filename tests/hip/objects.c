@@ -11,8 +11,24 @@
 static struct object *objects;
 static char wrong[200];
 
+static _Thread_local int last_error;
+
+int failed(int error)
+{
+	last_error = error ? error : last_error;
+	return error;
+}
+
+int hipGetLastError(void)
+{
+	const int error = last_error;
+	last_error = 0;
+	return error;
+}
+
 int misuse(int error, const char *call, const char *what)
 {
+	failed(error);
 	if (!*wrong)
 		snprintf(wrong, sizeof wrong, "%s: %s", call, what);
 	return error;
@@ -93,7 +109,7 @@ int memory_has(const void *at, size_t bytes)
 int hipMalloc(void **memory, size_t bytes)
 {
 	if (fault_due("memory"))
-		return OUT_OF_MEMORY;
+		return failed(OUT_OF_MEMORY);
 	struct memory *m = object_new(MEMORY, sizeof *m);
 	m->bytes = bytes;
 	*memory = m->base = malloc(bytes);
@@ -154,9 +170,9 @@ int hipModuleLoadData(void **module, const void *image)
 {
 	char arch[16], name[32];
 	if (sscanf(image, "code for %15[^:]: %31s", arch, name) != 2)
-		return INVALID_IMAGE;
+		return failed(INVALID_IMAGE);
 	if (strcmp(arch, chip_arch()))
-		return NO_BINARY;
+		return failed(NO_BINARY);
 	struct module *m = object_new(MODULE, sizeof *m);
 	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
 		if (!strcmp(name, kernels[i].name))
@@ -177,7 +193,7 @@ int hipModuleGetFunction(void **function, void *module, const char *name)
 	if (!m)
 		return INVALID_HANDLE;
 	*function = m;
-	return m->kernel && !strcmp(name, "attune_kernel") ? 0 : NOT_FOUND;
+	return m->kernel && !strcmp(name, "attune_kernel") ? 0 : failed(NOT_FOUND);
 }
 
 int hipFuncGetAttribute(int *value, int attribute, void *function)

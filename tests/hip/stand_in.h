@@ -56,6 +56,8 @@ void *object_new(enum kind, size_t bytes);
 /* NULL, and noted as misuse: not such a thing, destroyed, or of another device. */
 void *object_check(void *handle, enum kind, const char *call);
 int object_destroy(void *handle, enum kind, const char *call);
+/* What hipGetLastError is to say; returns it. */
+int failed(int error);
 int misuse(int error, const char *call, const char *what);
 int device_now(void);
 

@@ -16,7 +16,7 @@
 
 static int (*live)(void);
 static const char *(*misuse)(void);
-static int (*now_on)(int *), (*go_to)(int);
+static int (*now_on)(int *), (*go_to)(int), (*last_error)(void);
 
 static inline enum attune_status open_as(struct device *dev, const char *chip, const char *fault,
 					 const char *which)
@@ -55,7 +55,10 @@ static inline int nothing_is_left(void **state)
 		print_error("%s\n", wrong);
 	if (live())
 		print_error("%d objects were not destroyed\n", live());
-	return *wrong || live();
+	const int error = last_error();
+	if (error)
+		print_error("error %d is left to the caller\n", error);
+	return *wrong || live() || error;
 }
 
 /* Beside the test's own program. */
@@ -75,6 +78,7 @@ static inline int find_stand_in(void)
 	*(void **)(void *)&live = dlsym(library, "stand_in_live");
 	*(void **)(void *)&misuse = dlsym(library, "stand_in_misuse");
 	*(void **)(void *)&now_on = dlsym(library, "hipGetDevice");
+	*(void **)(void *)&last_error = dlsym(library, "hipGetLastError");
 	*(void **)(void *)&go_to = dlsym(library, "hipSetDevice");
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return 1;

@@ -132,7 +132,7 @@ static int give(struct stream *s, const struct work *w)
 	}
 	if (fault_is("capture")) {
 		s->capture->invalid = 1;
-		return CAPTURE_UNSUPPORTED;
+		return failed(CAPTURE_UNSUPPORTED);
 	}
 	add(&s->capture->work, w);
 	s->captured++;
@@ -217,7 +217,7 @@ int hipEventCreateWithFlags(void **event, unsigned flags)
 	if (flags & ~2u)
 		return misuse(INVALID_VALUE, "hipEventCreate", "unknown flags");
 	if (fault_due("event"))
-		return OUT_OF_MEMORY;
+		return failed(OUT_OF_MEMORY);
 	*event = object_new(EVENT, sizeof(struct event));
 	return 0;
 }
