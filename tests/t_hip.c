@@ -8,20 +8,20 @@ static void each_chip_says_what_it_is(void **state)
 	static const struct {
 		const char *chip, *fault, *gpu, *arch, *driver;
 		int units, dies, lds, clock_mhz;
-		size_t last_cache, memory_gib;
+		size_t last_cache_mib, memory_gib;
 	} rows[] = {
 		// clang-format off
-		{ "MI250X", "",    "mi250",  "gfx90a", "HIP 7.2", 110, 1, 65536,  1700, 8 << 20,   64  },
-		{ "MI250X", "old", "mi250",  "gfx90a", "HIP 5.2", 110, 1, 65536,  1700, 8 << 20,   64  },
-		{ "MI300X", "",    "mi300",  "gfx942", "HIP 7.2", 304, 8, 65536,  2100, 256 << 20, 192 },
-		{ "MI300X", "old", "mi300",  "gfx942", "HIP 5.2", 304, 8, 65536,  2100, 256 << 20, 192 },
-		{ "MI300A", "",    "mi300a", "gfx942", "HIP 7.2", 228, 6, 65536,  2100, 256 << 20, 128 },
-		{ "MI300A", "old", "mi300a", "gfx942", "HIP 5.2", 228, 6, 65536,  2100, 256 << 20, 128 },
-		{ "MI355X", "",    "mi350",  "gfx950", "HIP 7.2", 256, 8, 163840, 2400, 256 << 20, 288 },
-		{ "MI355X", "old", "mi350",  "gfx950", "HIP 5.2", 256, 8, 163840, 2400, 256 << 20, 288 },
-		{ "die",    "old", "mi300",  "gfx942", "HIP 5.2", 38,  1, 65536,  2100, 256 << 20, 24  },
-		{ "MI100",  "old", "gpu",    "gfx9.0", "HIP 5.2", 120, 0, 65536,  1502, 8 << 20,   32  },
-		{ "named by nobody", "", "mi300", "gfx942", "HIP 7.2", 304, 8, 65536, 2100, 256 << 20, 192 },
+		{ "MI250X", "",    "mi250",  "gfx90a", "HIP 7.2", 110, 1, 65536,  1700, 8, 64 },
+		{ "MI250X", "old", "mi250",  "gfx90a", "HIP 5.2", 110, 1, 65536,  1700, 8, 64 },
+		{ "MI300X", "",    "mi300",  "gfx942", "HIP 7.2", 304, 8, 65536,  2100, 256, 192 },
+		{ "MI300X", "old", "mi300",  "gfx942", "HIP 5.2", 304, 8, 65536,  2100, 256, 192 },
+		{ "MI300A", "",    "mi300a", "gfx942", "HIP 7.2", 228, 6, 65536,  2100, 256, 128 },
+		{ "MI300A", "old", "mi300a", "gfx942", "HIP 5.2", 228, 6, 65536,  2100, 256, 128 },
+		{ "MI355X", "",    "mi350",  "gfx950", "HIP 7.2", 256, 8, 163840, 2400, 256, 288 },
+		{ "MI355X", "old", "mi350",  "gfx950", "HIP 5.2", 256, 8, 163840, 2400, 256, 288 },
+		{ "die",    "old", "mi300",  "gfx942", "HIP 5.2", 38,  1, 65536,  2100, 256, 24 },
+		{ "MI100",  "old", "gpu",    "gfx9.0", "HIP 5.2", 120, 0, 65536,  1502, 8, 32 },
+		{ "unnamed", "",   "mi300",  "gfx942", "HIP 7.2", 304, 8, 65536,  2100, 256, 192 },
 		// clang-format on
 	};
 	(void)state;
@@ -40,7 +40,7 @@ static void each_chip_says_what_it_is(void **state)
 		assert_int_equal(d->smem_per_block, rows[i].lds);
 		assert_int_equal(d->smem_per_unit, rows[i].lds);
 		assert_int_equal(d->clock_mhz, rows[i].clock_mhz);
-		assert_int_equal(d->l2_bytes, rows[i].last_cache);
+		assert_int_equal(d->l2_bytes, rows[i].last_cache_mib << 20);
 		assert_int_equal(d->memory_bytes, rows[i].memory_gib << 30);
 		device_close(&dev);
 	}

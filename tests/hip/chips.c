@@ -4,20 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIB = 1 << 20 };
-
 static const struct chip {
 	const char *chip, *name, *arch;
-	int major, minor, units, dies, lds, l2, memory_gib, clock_mhz, memory_mhz;
+	int major, minor, units, dies, lds, l2_mib, memory_gib, clock_mhz, memory_mhz;
 } chips[] = {
 	// clang-format off
-	{ "MI250X", "AMD Instinct MI250X", "gfx90a", 9, 0, 110, 1, 65536,  8 * MIB, 64,  1700, 1600 },
-	{ "MI300X", "AMD Instinct MI300X", "gfx942", 9, 4, 304, 8, 65536,  4 * MIB, 192, 2100, 1300 },
-	{ "MI300A", "AMD Instinct MI300A", "gfx942", 9, 4, 228, 6, 65536,  4 * MIB, 128, 2100, 1300 },
-	{ "MI355X", "AMD Instinct MI355X", "gfx950", 9, 5, 256, 8, 163840, 4 * MIB, 288, 2400, 2000 },
-	{ "die",    "AMD Instinct MI300X", "gfx942", 9, 4, 38,  1, 65536,  4 * MIB, 24,  2100, 1300 },
-	{ "MI100",  "AMD Instinct MI100",  "gfx908", 9, 0, 120, 1, 65536,  8 * MIB, 32,  1502, 1200 },
-	{ "named by nobody", "",           "gfx942", 9, 4, 304, 8, 65536,  4 * MIB, 192, 2100, 1300 },
+	{ "MI250X", "AMD Instinct MI250X", "gfx90a", 9, 0, 110, 1, 65536,  8, 64,  1700, 1600 },
+	{ "MI300X", "AMD Instinct MI300X", "gfx942", 9, 4, 304, 8, 65536,  4, 192, 2100, 1300 },
+	{ "MI300A", "AMD Instinct MI300A", "gfx942", 9, 4, 228, 6, 65536,  4, 128, 2100, 1300 },
+	{ "MI355X", "AMD Instinct MI355X", "gfx950", 9, 5, 256, 8, 163840, 4, 288, 2400, 2000 },
+	{ "die",    "AMD Instinct MI300X", "gfx942", 9, 4, 38,  1, 65536,  4, 24,  2100, 1300 },
+	{ "MI100",  "AMD Instinct MI100",  "gfx908", 9, 0, 120, 1, 65536,  8, 32,  1502, 1200 },
+	{ "unnamed", "",                  "gfx942", 9, 4, 304, 8, 65536,  4, 192, 2100, 1300 },
 	// clang-format on
 };
 static const struct chip *now = &chips[1];
@@ -123,7 +121,7 @@ int hipDeviceGetAttribute(int *value, int attribute, int device)
 		int attribute, value;
 	} rows[] = {
 		{ 5, now->clock_mhz * 1000 },
-		{ 19, now->l2 },
+		{ 19, now->l2_mib << 20 },
 		{ 23, now->major },
 		{ 60, now->memory_mhz * 1000 },
 		{ 61, now->minor },
