@@ -163,8 +163,9 @@ typedef struct attune_plan {
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA
- * GPU, else the CPU. CPU threads: ATTUNE_THREADS in the environment, else all. ATTUNE_HIP_LIBRARY in the environment names the file of AMD's runtime where
- * it is not found as libamdhip64.so.7, .6 or .5.
+ * GPU, else the CPU. CPU threads: ATTUNE_THREADS in the environment, else all.
+ * ATTUNE_HIP_LIBRARY in the environment names the file of AMD's runtime where it is not
+ * found as libamdhip64.so.7, .6 or .5.
  *
  * ATTUNE_HEURISTICS in the environment names a file whose rules take the place of
  * those that were compiled in, for all ops of this context. It is read here, once,
@@ -207,8 +208,8 @@ void attune_release(attune_op *op);
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan);
 
-/* `stream`: a CUstream on CUDA, a hipStream_t on HIP, ignored on the CPU, where the call returns
- * when the work is done. `workspace`: device memory, 16-byte aligned, at
+/* `stream`: a CUstream on CUDA, a hipStream_t on HIP, ignored on the CPU, where the call
+ * returns when the work is done. `workspace`: device memory, 16-byte aligned, at
  * least plan->workspace bytes; its contents mean nothing between calls, and
  * calls that may overlap need one each. */
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
