@@ -114,15 +114,17 @@ static void no_library_is_one_line(void **state)
 }
 
 /* An NVIDIA GPU, where there is one, comes first. */
-static void the_first_gpu_is_taken(void **state)
+static void it_is_taken_by_name_alone(void **state)
 {
-	static const char *const rows[][2] = { { "", "hip" }, { "no device", "cpu" } };
+	static const struct {
+		const char *fault, *which, *taken;
+	} rows[] = { { "", "hip", "hip" }, { "", NULL, "cpu" }, { "no device", NULL, "cpu" } };
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct device dev;
-		ok(open_as(&dev, "MI300X", rows[i][0], NULL));
+		ok(open_as(&dev, "MI300X", rows[i].fault, rows[i].which));
 		if (strcmp(dev.ops->name, "cuda"))
-			assert_string_equal(dev.ops->name, rows[i][1]);
+			assert_string_equal(dev.ops->name, rows[i].taken);
 		device_close(&dev);
 	}
 }
@@ -212,7 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		HIP_ROW(each_chip_says_what_it_is), HIP_ROW(names_become_short),
 		HIP_ROW(no_device_is_one_line),     HIP_ROW(no_library_is_one_line),
-		HIP_ROW(the_first_gpu_is_taken),    HIP_ROW(a_library_without_code_says_so),
+		HIP_ROW(it_is_taken_by_name_alone), HIP_ROW(a_library_without_code_says_so),
 		HIP_ROW(sensors_are_files),
 	};
 	return HIP_ROWS("hip", tests);
