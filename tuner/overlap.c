@@ -187,9 +187,11 @@ int overlap_portfolio(const struct data *all, int *choice, int most)
 	for (int done = has && gains_fill(&g, &first); done && n < most; n++) {
 		int best = -1;
 		double gain = 0;
-		for (int i = 0; i < g.num_choices; i++)
-			if (gain_of(&g, i, has) > gain)
-				best = i, gain = gain_of(&g, i, has);
+		for (int i = 0; i < g.num_choices; i++) {
+			const double more = gain_of(&g, i, has);
+			if (more > gain)
+				best = i, gain = more;
+		}
 		if (best < 0)
 			break;
 		choice[n] = g.choice[best];
