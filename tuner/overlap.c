@@ -19,8 +19,8 @@ enum { MAX_BEHIND = 20000 /* as a cost */ };
 #define ENOUGH 0.005
 /* What is this share of another time was another plan, and not the clock. */
 #define GOOD 0.95
-/* Few scenarios were run in all ways: a leaf has one in so many of them, or three. */
-enum { LEAST_SHARE = 8, LEAST = 3 };
+/* A leaf has one in so many of the mixed scenarios, or three. */
+enum { LEAST_SHARE = 16, LEAST = 3 };
 
 /* ---- what a way takes ----------------------------------------------------------------- */
 int choice_overlaps(const struct choice *c)

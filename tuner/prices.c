@@ -280,10 +280,11 @@ static void list_sizes(struct market *k)
 	}
 }
 
-/* A price counts waves of blocks, which persistent kernels do not run in. */
+/* A price counts waves of blocks, which persistent kernels do not run in; fused ones are for
+ * the overlap. */
 static int can_be_priced(const struct kernel *k)
 {
-	return k->selectable && !k->space->is_scheduled;
+	return k->selectable && !k->space->is_scheduled && !k->space->is_fused;
 }
 
 /* One for each family, and for each choice of a kernel without a formula axis. */
