@@ -48,7 +48,7 @@ DEVICE void merge_segments(const attune_args &a, block &b)
 			const int column = d + 2 * lane, inside = column < HEAD_SIZE;
 			float x = 0, y = 0;
 			for (int s = 0; s < a.segments; s++) {
-				const float w = __shfl_sync(0xffffffffu, weight, s);
+				const float w = shfl(weight, s);
 				if (w > 0 && inside) {
 					const float2 o = *(const float2 *)(parts + s * HEAD_SIZE + column);
 					x += w * o.x;

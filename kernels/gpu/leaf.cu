@@ -20,7 +20,7 @@ KERNEL(WARP) ENTRY(const leaf_args a)
 		if (runs(a.leaves[i], *a.plan))
 			found = i;
 	for (int mask = WARP / 2; mask; mask /= 2)
-		found = min(found, __shfl_xor_sync(0xffffffffu, found, mask));
+		found = min(found, shfl_xor(found, mask));
 	if (!threadIdx.x)
 		graph_switch(a.handle, found);
 }

@@ -23,8 +23,8 @@ struct shared {
 
 DEVICE long long from_lane(long long v, int mask)
 {
-	const u32 low = __shfl_xor_sync(0xffffffffu, (u32)v, mask);
-	const u32 high = __shfl_xor_sync(0xffffffffu, (u32)(v >> 32), mask);
+	const u32 low = shfl_xor((u32)v, mask);
+	const u32 high = shfl_xor((u32)(v >> 32), mask);
 	return (long long)((unsigned long long)high << 32 | low);
 }
 

@@ -39,7 +39,7 @@ DEVICE void reduce_row(const attune_args &a, int row, int first, int token, int 
 			weight = exp2_fast(ml[2 * mine] - safe) * ml[2 * mine + 1];
 #pragma unroll 4
 		for (int s = 0; s < n; s++) {
-			const float w = __shfl_sync(0xffffffffu, weight, s);
+			const float w = shfl(weight, s);
 			sum += w;
 			if (w > 0)
 				UNROLL for (int i = 0; i < PIECES; i++)

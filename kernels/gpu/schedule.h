@@ -20,7 +20,7 @@ DEVICE int warp_running_sum(int v)
 {
 	UNROLL for (int far = 1; far < WARP; far *= 2)
 	{
-		const int below = __shfl_up_sync(0xffffffffu, v, far);
+		const int below = shfl_up(v, far);
 		v += lane_id() >= far ? below : 0;
 	}
 	return v;

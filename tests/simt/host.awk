@@ -1,8 +1,8 @@
 # host.awk - a file of kernels/gpu as the host's compiler takes it, with all line numbers
 # kept: functions with asm become declarations, extern __shared__ arrays pointers, and
-# gpu.h includes gpu_emulated.h at its end.
+# gpu_nvidia.h includes gpu_emulated.h at its end.
 #
-#   awk -v emulated=gpu_emulated.h -f host.awk gpu.h >host/gpu.h
+#   awk -v emulated=gpu_emulated.h -f host.awk gpu_nvidia.h >host/gpu_nvidia.h
 
 BEGIN {
 	while ((getline line < emulated) > 0)
@@ -86,7 +86,7 @@ function pointer(line,    type, name)
 }
 
 END {
-	if (FILENAME ~ /\/gpu\.h$/)
+	if (FILENAME ~ /\/gpu_nvidia\.h$/)
 		printf "#include \"gpu_emulated.h\"\n"
 	printf "%s", held
 }

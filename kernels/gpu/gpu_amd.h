@@ -1,0 +1,261 @@
+/* gpu_amd.h - the dialect of gpu.h on AMD's CDNA GPUs: gfx90a, gfx942, gfx950. Builtins of
+ * clang alone, no header and no device library, so that hipcc, hipRTC and a plain clang take
+ * the same text, and no inline assembly, so that the compiler places every wait.
+ *
+ * Matrix products are 16x16x16 with 16-bit operands and fp32 sums. Of one wave, with
+ * n = lane % 16 and g = lane / 16:
+ *
+ *   A 16x16  a[j] (n, 4 g + j)      B 16x16  b[j] (4 g + j, n)  (k, n)
+ *   C 16x16  c[r] (4 g + r, n)
+ *
+ * So C of a product S^T = K Q^T, packed to 16 bits, is B of the next one, O^T = V^T P^T. */
+#ifndef ATTUNE_GPU_AMD_H
+#define ATTUNE_GPU_AMD_H
+
+/* ---- what CUDA and HIP give without a header, and clang does not -------------------- */
+#ifndef __HIPCC_RTC__
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define __host__ __attribute__((host))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __align__(n) __attribute__((aligned(n)))
+#endif
+
+#define WARP 64
+#define DEVICE __device__ __forceinline__
+
+/* -DWAVES_PER_EU=2: registers are to be allotted so that a SIMD can hold that many waves;
+ * 0: as the compiler likes. */
+#ifndef WAVES_PER_EU
+#define WAVES_PER_EU 0
+#endif
+#if WAVES_PER_EU
+#define WAVES_WANTED __attribute__((amdgpu_waves_per_eu(WAVES_PER_EU)))
+#else
+#define WAVES_WANTED
+#endif
+#define KERNEL(threads)                                                                \
+	extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) \
+	WAVES_WANTED void
+/* the same, of which a unit, having four SIMDs, runs at least so many at a time */
+#define KERNEL_BESIDE(threads, blocks)                                                    \
+	extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads),   \
+				  amdgpu_waves_per_eu(((threads) / WARP * (blocks) + 3) / 4))) void
+
+struct amd_index {
+	u32 x, y, z;
+};
+DEVICE amd_index amd_thread()
+{
+	return { __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
+		 __builtin_amdgcn_workitem_id_z() };
+}
+DEVICE amd_index amd_block()
+{
+	return { __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(),
+		 __builtin_amdgcn_workgroup_id_z() };
+}
+/* Of code object version 5 and later: block counts, then the sizes of a block, are the
+ * first of the arguments that the runtime adds. */
+DEVICE amd_index amd_grid()
+{
+	const u32 *counts = (const u32 *)__builtin_amdgcn_implicitarg_ptr();
+	return { counts[0], counts[1], counts[2] };
+}
+DEVICE amd_index amd_block_size()
+{
+	const unsigned short *sizes =
+		(const unsigned short *)((const u32 *)__builtin_amdgcn_implicitarg_ptr() + 3);
+	return { sizes[0], sizes[1], sizes[2] };
+}
+#define threadIdx (amd_thread())
+#define blockIdx  (amd_block())
+#define gridDim	  (amd_grid())
+#define blockDim  (amd_block_size())
+
+#ifndef __HIPCC_RTC__
+struct alignas(8) float2 {
+	float x, y;
+};
+DEVICE float2 make_float2(float x, float y)
+{
+	return { x, y };
+}
+
+DEVICE int min(int a, int b)
+{
+	return a < b ? a : b;
+}
+DEVICE int max(int a, int b)
+{
+	return a > b ? a : b;
+}
+DEVICE u32 min(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+DEVICE u32 max(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+DEVICE long long min(long long a, long long b)
+{
+	return a < b ? a : b;
+}
+DEVICE long long max(long long a, long long b)
+{
+	return a > b ? a : b;
+}
+DEVICE float __int_as_float(int x)
+{
+	return __builtin_bit_cast(float, x);
+}
+DEVICE float __uint_as_float(u32 x)
+{
+	return __builtin_bit_cast(float, x);
+}
+DEVICE u32 __float_as_uint(float x)
+{
+	return __builtin_bit_cast(u32, x);
+}
+DEVICE u32 __umulhi(u32 a, u32 b)
+{
+	return (unsigned long long)a * b >> 32;
+}
+#define fmaxf(a, b)   __builtin_fmaxf(a, b)
+#define fminf(a, b)   __builtin_fminf(a, b)
+#define fmaf(a, b, c) __builtin_fmaf(a, b, c)
+
+/* Whatever was written before is there for the block's other threads. */
+DEVICE void __syncthreads()
+{
+	__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+	__builtin_amdgcn_s_barrier();
+	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+DEVICE void __threadfence()
+{
+	__builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+}
+template <class T, class U> DEVICE T atomicAdd(T *p, U v)
+{
+	return __hip_atomic_fetch_add(p, (T)v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T, class U> DEVICE T atomicMin(T *p, U v)
+{
+	return __hip_atomic_fetch_min(p, (T)v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+#endif
+
+#define __fdividef(a, b) ((a) * __builtin_amdgcn_rcpf(b))
+
+/* ---- lanes and blocks ------------------------------------------------------------- */
+
+/* The CU that this block runs on, a number below 1024: its die, shader engine and place. */
+DEVICE u32 sm_id()
+{
+	/* s_getreg: register, first bit, bits - 1. HW_ID (4): CU_ID 8..11, SH_ID 12, SE_ID
+	 * 13..15; XCC_ID (20): 0..3, where there are several dies. */
+	const u32 place = __builtin_amdgcn_s_getreg(4 | 8 << 6 | (8 - 1) << 11);
+#if defined(__gfx90a__)
+	return place;
+#else
+	return place & 0x7f | (__builtin_amdgcn_s_getreg(20 | 0 << 6 | (4 - 1) << 11) & 7) << 7;
+#endif
+}
+
+DEVICE int __syncthreads_or(int is)
+{
+	__shared__ int any;
+	__syncthreads(); /* the last answer is read */
+	if (!amd_thread().x)
+		any = 0;
+	__syncthreads();
+	if (is)
+		any = 1;
+	__syncthreads();
+	return any;
+}
+
+/* of all lanes of the wave, which must all be here */
+DEVICE int shfl(int v, int lane)
+{
+	return __builtin_amdgcn_ds_bpermute(lane * 4, v);
+}
+
+DEVICE float shfl(float v, int lane)
+{
+	return __builtin_bit_cast(float, shfl(__builtin_bit_cast(int, v), lane));
+}
+
+DEVICE float shfl_xor(float v, int mask)
+{
+	return shfl(v, (int)(amd_thread().x % WARP) ^ mask);
+}
+
+DEVICE int shfl_xor(int v, int mask)
+{
+	return shfl(v, (int)(amd_thread().x % WARP) ^ mask);
+}
+
+DEVICE u32 shfl_xor(u32 v, int mask)
+{
+	return (u32)shfl_xor((int)v, mask);
+}
+
+/* of `far` lanes below; its own in the first `far` */
+DEVICE int shfl_up(int v, int far)
+{
+	const int lane = amd_thread().x % WARP;
+	return shfl(v, lane < far ? lane : lane - far);
+}
+
+/* ---- numbers ------------------------------------------------------------------------ */
+
+DEVICE float exp2_fast(float x) /* about 1 ulp; 0 for -infinity */
+{
+	return __builtin_amdgcn_exp2f(x);
+}
+
+#if DTYPE == BF16
+typedef __bf16 half_type;
+DEVICE float to_float(half16 h)
+{
+	return __uint_as_float((u32)h << 16);
+}
+#else
+typedef _Float16 half_type;
+DEVICE float to_float(half16 h)
+{
+	return (float)__builtin_bit_cast(_Float16, h);
+}
+#endif
+
+/* two values, rounded to nearest even, the first in the low half */
+DEVICE u32 pack2(float lo, float hi)
+{
+	const half_type l = (half_type)lo, h = (half_type)hi;
+	return __builtin_bit_cast(half16, l) | (u32)__builtin_bit_cast(half16, h) << 16;
+}
+
+/* ---- matrices ------------------------------------------------------------------------- */
+
+typedef float float4v __attribute__((vector_size(16)));
+typedef u32 u32x2 __attribute__((vector_size(8)));
+typedef short short4v __attribute__((vector_size(8)));
+typedef _Float16 half4v __attribute__((vector_size(8)));
+
+/* c + a b; operands are four 16-bit values each */
+DEVICE float4v mfma(u32x2 a, u32x2 b, float4v c)
+{
+#if DTYPE == BF16
+	return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(short4v, a),
+							 __builtin_bit_cast(short4v, b), c, 0, 0, 0);
+#else
+	return __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(half4v, a),
+						     __builtin_bit_cast(half4v, b), c, 0, 0, 0);
+#endif
+}
+
+#endif
