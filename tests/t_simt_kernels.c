@@ -30,6 +30,34 @@ static const struct {
 };
 
 static int is_full;
+static size_t first_row[SIMT_MI300X + 1]; /* of each GPU */
+
+/* Kernels without a body for AMD's GPUs. */
+static const struct {
+	const char *kernel, *why;
+} nvidia_only[] = {
+	{ "qblock", "attend.h is for warps of 32" },
+	{ "qblock_static", "attend.h is for warps of 32" },
+	{ "segmented", "attend.h is for warps of 32" },
+	{ "segmented_static", "attend.h is for warps of 32" },
+	{ "decode2d", "attend.h is for warps of 32" },
+	{ "pod", "attend.h is for warps of 32" },
+	{ "prefix_prefill", "its matrix steps are NVIDIA's" },
+	{ "recorded", "attend.h is for warps of 32" },
+};
+
+static int is_for_nvidia(const struct kernel *k)
+{
+	for (size_t i = 0; i < COUNT(nvidia_only); i++)
+		if (!strcmp(nvidia_only[i].kernel, k->name))
+			return 1;
+	return 0;
+}
+
+static enum simt_gpu gpu_of(const struct row *r)
+{
+	return r >= rows + first_row[SIMT_MI300X] ? SIMT_MI300X : SIMT_H200;
+}
 
 static enum attune_status load_code(struct code **code, const struct kernel *k, const char *flags)
 {
@@ -116,6 +144,7 @@ static void passes(void **state)
 {
 	const struct row *r = *state;
 	struct loaded l;
+	simt_pose(&dev, gpu_of(r));
 	load_choice(&l, &r->choice, &shapes[r->shape].s);
 	for (size_t i = 0; i < COUNT(orders); i++)
 		passes_in_order(r, &l, i);
@@ -125,6 +154,13 @@ static void passes(void **state)
 static void has_no_row(void **state)
 {
 	fail_msg("%s: no point of it is legal for any shape and batch", (const char *)*state);
+}
+
+static void name_gpu(struct row *r)
+{
+	char name[sizeof r->name];
+	snprintf(name, sizeof name, "%s: %.*s", dev.info.gpu, (int)sizeof name - 20, r->name);
+	memcpy(r->name, name, sizeof name);
 }
 
 /* On the first shape from that one on for which some batch runs; which, or -1. */
@@ -164,6 +200,18 @@ static void add_few_points(const struct kernel *k)
 	}
 }
 
+/* 0: there should be some, and are none. */
+static int add_rows(const struct kernel *k, enum simt_gpu gpu)
+{
+	const size_t before = num_rows;
+	if (k->backend != BACKEND_GPU || !k->selectable || (gpu == SIMT_MI300X && is_for_nvidia(k)))
+		return 1;
+	is_full ? add_points(k) : add_few_points(k);
+	for (size_t i = before; i < num_rows; i++)
+		name_gpu(&rows[i]);
+	return num_rows > before;
+}
+
 /* Of all rows, side by side; what does not compile is told of by its row. */
 static void compile_all(void)
 {
@@ -171,6 +219,7 @@ static void compile_all(void)
 	int n = 0;
 	for (size_t i = 0; i < num_rows; i++) {
 		struct loaded l;
+		simt_pose(&dev, gpu_of(&rows[i]));
 		load_choice(&l, &rows[i].choice, &shapes[rows[i].shape].s);
 		v[n++] = l.code;
 		for (enum helper h = 0; h < NUM_HELPERS; h++)
@@ -195,15 +244,13 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < COUNT(shapes); i++)
 		shapes[i].s.has_new_kv = 1;
-	for (const struct kernel *k = attune_kernels; k->name; k++) {
-		const size_t before = num_rows;
-		if (k->backend != BACKEND_GPU || !k->selectable ||
-		    !is_asked(k->name, argc - 1, argv + 1))
-			continue;
-		is_full ? add_points(k) : add_few_points(k);
-		if (num_rows == before)
-			tests[n++] = (struct CMUnitTest){ k->name, has_no_row, NULL, NULL,
-							  (void *)(uintptr_t)k->name };
+	for (enum simt_gpu gpu = SIMT_H200; gpu <= SIMT_MI300X; gpu++) {
+		first_row[gpu] = num_rows;
+		simt_pose(&dev, gpu);
+		for (const struct kernel *k = attune_kernels; k->name; k++)
+			if (is_asked(k->name, argc - 1, argv + 1) && !add_rows(k, gpu))
+				tests[n++] = (struct CMUnitTest){ k->name, has_no_row, NULL, NULL,
+								  (void *)(uintptr_t)k->name };
 	}
 	for (size_t i = 0; i < num_rows; i++)
 		tests[n++] = (struct CMUnitTest){ rows[i].name, passes, NULL, NULL, &rows[i] };

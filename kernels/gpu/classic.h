@@ -9,7 +9,7 @@
  * Warps take pages in turn. Slots beyond a sequence may hold anything: V has them
  * beside live ones, so that values are masked, not only weights.
  *
- *   shared memory, floats: [HEAD_SIZE] query | [2][WARPS] of warps |
+ *   shared memory, floats: [HEAD_SIZE] query | [2][WARPS] of warps, 16 bytes at least |
  *     logits, one a key, from the page on that the first key lies in;
  *     afterwards [WARPS][HEAD_SIZE] sums */
 #ifndef ATTUNE_GPU_CLASSIC_H
@@ -23,6 +23,7 @@
 #define GROUPS (WARP / THREAD_GROUP_SIZE) /* of a warp */
 #define COLUMNS (PAGE_SIZE / X)
 #define ROWS (WARP / COLUMNS) /* dimensions that a warp takes at a time */
+#define JOINED ((2 * WARPS + 3) / 4 * 4)
 #define PIECES ((HEAD_SIZE + ROWS - 1) / ROWS)
 
 /* The keys of one block. */
@@ -240,7 +241,7 @@ DEVICE void write_nothing(const attune_args &a, const q_block &b, int head)
 DEVICE void classic(const attune_args &a)
 {
 	extern __shared__ __align__(16) float memory[];
-	float *q = memory, *of_warps = q + HEAD_SIZE, *logits = of_warps + 2 * WARPS;
+	float *q = memory, *of_warps = q + HEAD_SIZE, *logits = of_warps + JOINED;
 	const int head = blockIdx.x % a.num_query_heads;
 	q_block b;
 	span s;

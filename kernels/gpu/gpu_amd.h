@@ -13,7 +13,7 @@
 #define ATTUNE_GPU_AMD_H
 
 /* ---- what CUDA and HIP give without a header, and clang does not -------------------- */
-#ifndef __HIPCC_RTC__
+#ifndef __device__
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))

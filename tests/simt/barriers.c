@@ -8,7 +8,7 @@ static void release(struct block *b, int id)
 	for (unsigned t = 0; t < b->threads; t++) {
 		struct fiber *f = &b->fiber[t];
 		struct warp *w = &b->warp[f->view.warp];
-		const uint32_t bit = 1u << f->view.lane;
+		const uint64_t bit = 1ull << f->view.lane;
 		if (!(w->at_barrier & bit) || b->waits_at[t] != id)
 			continue;
 		w->at_barrier &= ~bit;
@@ -33,7 +33,7 @@ void try_release(struct block *b)
 static struct barrier *come(int id, unsigned count, unsigned in)
 {
 	struct barrier *r;
-	if (id < 0 || id >= BARRIERS || count % SIMT_LANES)
+	if (id < 0 || id >= BARRIERS || count % (unsigned)machine.lanes)
 		simt_die("barrier %d of %u threads: 0 to 15 exist, for whole warps", id, count);
 	r = &me()->home->barrier[id];
 	if (r->came && r->count != count)
@@ -49,7 +49,7 @@ unsigned simt_barrier(int id, unsigned count, unsigned in)
 	struct fiber *f = me();
 	struct block *b = f->home;
 	struct warp *w = my_warp();
-	const uint32_t bit = 1u << f->view.lane;
+	const uint64_t bit = 1ull << f->view.lane;
 	f->pc = __builtin_return_address(0);
 	const struct barrier *r = come(id, count, in);
 	w->ready &= ~bit;

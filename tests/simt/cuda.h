@@ -23,7 +23,7 @@
 #define blockIdx (simt_now->block)
 #define gridDim simt_grid
 #define blockDim simt_block
-#define warpSize SIMT_LANES
+#define warpSize 32
 #define clock() ((int)simt_clock())
 #define clock64() simt_clock()
 
@@ -233,7 +233,7 @@ static inline unsigned __ballot_sync(unsigned mask, int is)
 {
 	const struct simt_vote v = simt_ask(mask, is != 0);
 	unsigned set = 0;
-	for (int l = 0; l < SIMT_LANES; l++)
+	for (int l = 0; l < 32; l++)
 		set |= (unsigned)v.all[l] << l;
 	return set;
 }
@@ -249,7 +249,7 @@ static inline unsigned __match_any_sync(unsigned mask, unsigned value)
 {
 	const struct simt_vote v = simt_ask(mask, value);
 	unsigned set = 0;
-	for (int l = 0; l < SIMT_LANES; l++)
+	for (int l = 0; l < 32; l++)
 		set |= (unsigned)(v.present >> l & (v.all[l] == value)) << l;
 	return set;
 }
@@ -258,7 +258,7 @@ static inline unsigned __match_any_sync(unsigned mask, unsigned value)
 	{                                                                    \
 		const struct simt_vote v = simt_ask(mask, (uint64_t)value);  \
 		type r = start;                                              \
-		for (int l = 0; l < SIMT_LANES; l++) {                       \
+		for (int l = 0; l < 32; l++) {                               \
 			const type x = (type)v.all[l];                       \
 			if (v.present >> l & 1)                              \
 				r = step;                                    \
@@ -359,14 +359,5 @@ static inline void *__cvta_shared_to_generic(size_t address)
 {
 	return simt_shared_pointer((uint32_t)address, 1);
 }
-
-/* ---- what the runtime calls ------------------------------------------------------- */
-
-template <class T> static inline void simt_call(void (*f)(T), const void *args)
-{
-	f(*(const T *)args);
-}
-extern "C" char __start_simt_shared[] __attribute__((weak, visibility("hidden")));
-extern "C" char __stop_simt_shared[] __attribute__((weak, visibility("hidden")));
 
 #endif

@@ -45,6 +45,34 @@ struct emulated {
 	struct tape *recording;
 };
 
+static const struct device_info poses[] = {
+	[SIMT_H200] = { .name = "NVIDIA H200",
+			.gpu = "h200",
+			.arch = "sm_90",
+			.driver = "emulated",
+			.backend = BACKEND_GPU,
+			.lanes = 32,
+			.smem_per_block = 232448,
+			.smem_per_unit = 233472,
+			.l2_bytes = 60 << 20,
+			.memory_bytes = 4ul << 30,
+			.clock_mhz = 1980,
+			.memory_clock_mhz = 3201 },
+	[SIMT_MI300X] = { .name = "AMD Instinct MI300X",
+			  .gpu = "mi300",
+			  .arch = "gfx942",
+			  .driver = "emulated",
+			  .backend = BACKEND_GPU,
+			  .lanes = 64,
+			  .smem_per_block = 65536,
+			  .smem_per_unit = 65536,
+			  .l2_bytes = 256 << 20,
+			  .memory_bytes = 4ul << 30,
+			  .clock_mhz = 2100,
+			  .memory_clock_mhz = 2600,
+			  .dies = 8 },
+};
+
 /* ---- open and close ----------------------------------------------------------------------- */
 
 static enum attune_status simt_ops_open(struct device *dev, const char *which)
@@ -55,20 +83,16 @@ static enum attune_status simt_ops_open(struct device *dev, const char *which)
 		return fail(ATTUNE_NO_MEMORY, "no memory for a device");
 	e->options.resident = RESIDENT;
 	e->options.seconds = SECONDS;
-	dev->info = (struct device_info){ .name = "NVIDIA H200",
-					  .gpu = "h200",
-					  .arch = "sm_90",
-					  .driver = "emulated",
-					  .backend = BACKEND_GPU,
-					  .lanes = SIMT_LANES,
-					  .smem_per_block = 232448,
-					  .smem_per_unit = 233472,
-					  .l2_bytes = 60 << 20,
-					  .memory_bytes = 4ul << 30,
-					  .clock_mhz = 1980,
-					  .memory_clock_mhz = 3201 };
+	simt_pose(dev, SIMT_H200);
 	simt_set(dev, which ? atoi(which) : 4, 0);
 	return ATTUNE_OK;
+}
+
+void simt_pose(struct device *dev, enum simt_gpu gpu)
+{
+	const int units = dev->info.units;
+	dev->info = poses[gpu];
+	dev->info.units = units;
 }
 
 void simt_set(struct device *dev, int units, unsigned seed)
@@ -184,11 +208,14 @@ static enum attune_status simt_fill(struct device *dev, void *dst, int byte, siz
 enum attune_status simt_load(struct device *dev, struct code **out, const char *source,
 			     const char *flags)
 {
+	const int is_amd = dev->info.lanes == 64;
 	struct code *code = calloc(1, sizeof *code);
-	(void)dev;
+	char all[SIMT_FLAGS];
 	if (!code)
 		return fail(ATTUNE_NO_MEMORY, "no memory for a kernel");
-	simt_object(&code->object, source, flags);
+	snprintf(all, sizeof all, "%s%s%s%s", flags, is_amd ? " -D__AMDGCN__ -D__" : "",
+		 is_amd ? dev->info.arch : "", is_amd ? "__" : "");
+	simt_object(&code->object, source, all);
 	*out = code;
 	return ATTUNE_OK;
 }

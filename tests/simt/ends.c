@@ -10,8 +10,9 @@ static char death[1000];
 static void *places[4];
 static int num_places;
 
-const char *const op_names[SIMT_NUM_OPS] = { "nothing", "syncwarp",         "shuffle",
-					     "vote",    "load of matrices", "matrix step" };
+const char *const op_names[SIMT_NUM_OPS] = { "nothing",    "syncwarp",         "shuffle",
+					     "vote",       "load of matrices", "matrix step",
+					     "matrix step" };
 
 void note_place(void *pc)
 {
@@ -57,7 +58,8 @@ const char *describe(const struct fiber *f, char *text, size_t size)
 	if (w->at_barrier >> f->view.lane & 1)
 		snprintf(text, size, "barrier %d", f->home->waits_at[f->view.thread.x]);
 	else
-		snprintf(text, size, "%s of lanes %08x", op_names[f->op], f->mask);
+		snprintf(text, size, "%s of lanes %08llx", op_names[f->op],
+			 (unsigned long long)f->mask);
 	return text;
 }
 
@@ -94,8 +96,8 @@ static void add_place(char *text, size_t size, void *pc)
 	if (!dladdr(pc, &in))
 		return;
 	snprintf(command, sizeof command,
-		 "addr2line -s -i -e '%s' %#zx 2>/dev/null | grep -v cuda.h", in.dli_fname,
-		 (size_t)((char *)pc - (char *)in.dli_fbase) - 1);
+		 "addr2line -s -i -e '%s' %#zx 2>/dev/null | grep -v -e cuda.h -e hip.h",
+		 in.dli_fname, (size_t)((char *)pc - (char *)in.dli_fbase) - 1);
 	FILE *pipe = popen(command, "r");
 	while (pipe && fgets(line, sizeof line, pipe)) {
 		const size_t used = strlen(text);

@@ -31,7 +31,7 @@ struct fiber *ready_in_block(struct block *b)
 		struct warp *w = &b->warp[b->order[(b->turn + i) % b->num_warps]];
 		if (w->ready) {
 			b->turn = (b->turn + i) % b->num_warps;
-			return &w->lane[__builtin_ctz(w->ready)];
+			return &w->lane[__builtin_ctzll(w->ready)];
 		}
 	}
 	return NULL;
@@ -75,11 +75,11 @@ void let_others(void)
 {
 	struct fiber *f = me();
 	const struct warp *w = my_warp();
-	const uint32_t above = f->view.lane == 31 ? 0 : w->ready >> (f->view.lane + 1);
+	const uint64_t above = w->ready >> f->view.lane >> 1;
 	if (above)
-		go(&f->sp, f + 1 + __builtin_ctz(above));
+		go(&f->sp, f + 1 + __builtin_ctzll(above));
 	else if (w->ready)
-		go(&f->sp, &w->lane[__builtin_ctz(w->ready)]);
+		go(&f->sp, &w->lane[__builtin_ctzll(w->ready)]);
 	else
 		go_anywhere(f);
 }

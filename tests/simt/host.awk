@@ -1,6 +1,7 @@
 # host.awk - a file of kernels/gpu as the host's compiler takes it, with all line numbers
-# kept: functions with asm become declarations, extern __shared__ arrays pointers, and
-# gpu_nvidia.h includes gpu_emulated.h at its end.
+# kept: functions with asm become declarations, extern __shared__ arrays pointers, vectors
+# of 16-bit floats, which it has not, structs, and gpu_nvidia.h includes gpu_emulated.h at
+# its end.
 #
 #   awk -v emulated=gpu_emulated.h -f host.awk gpu_nvidia.h >host/gpu_nvidia.h
 
@@ -77,6 +78,14 @@ function pointer(line,    type, name)
 	if (file_scope)
 		return "#define " name " ((" type " *)simt_dynamic())"
 	return type " *const " name " = (" type " *)simt_dynamic();"
+}
+
+/^typedef (_Float16|__bf16) .*vector_size/ {
+	split($0, word, /[ ()]+/)
+	for (i in word)
+		if (word[i] == "vector_size")
+			break
+	$0 = "typedef simt_vector<" word[2] ", " word[i + 1] "> " word[3] ";"
 }
 
 {

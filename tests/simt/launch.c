@@ -27,11 +27,11 @@ static void run_thread(void)
 	struct fiber *f = me();
 	struct block *b = f->home;
 	struct warp *w = my_warp();
-	w->ready &= ~(1u << f->view.lane);
-	w->gone |= 1u << f->view.lane;
+	w->ready &= ~(1ull << f->view.lane);
+	w->gone |= 1ull << f->view.lane;
 	b->live--;
 	if (w->waiting)
-		try_finish(w, &w->lane[__builtin_ctz(w->waiting)]);
+		try_finish(w, &w->lane[__builtin_ctzll(w->waiting)]);
 	try_release(b);
 	if (b->live)
 		let_others();
@@ -44,7 +44,7 @@ static void start_fiber(struct block *b, unsigned t, struct simt_dim at, unsigne
 {
 	struct fiber *f = &b->fiber[t];
 	f->view = (struct simt_thread_view){
-		{ t, 0, 0 }, at, (int)t % SIMT_LANES, (int)t / SIMT_LANES, unit
+		{ t, 0, 0 }, at, (int)t % machine.lanes, (int)t / machine.lanes, unit
 	};
 	f->home = b;
 	f->op = SIMT_NONE;
@@ -81,18 +81,18 @@ static void start_memory(struct block *b)
 static void start_block(struct block *b, struct simt_dim at, unsigned unit)
 {
 	b->threads = b->live = simt_block.x;
-	b->num_warps = (int)(b->threads + SIMT_LANES - 1) / SIMT_LANES;
+	b->num_warps = ((int)b->threads + machine.lanes - 1) / machine.lanes;
 	b->turn = 0;
 	memset(b->barrier, 0, sizeof b->barrier);
 	start_memory(b);
 	for (unsigned t = 0; t < b->threads; t++)
 		start_fiber(b, t, at, unit);
 	for (int i = 0; i < b->num_warps; i++) {
-		const unsigned lanes = b->threads - (unsigned)i * SIMT_LANES;
-		const uint32_t ready = lanes >= SIMT_LANES ? ~0u : (1u << lanes) - 1;
+		const int lanes = (int)b->threads - i * machine.lanes;
+		const uint64_t ready = lanes < machine.lanes ? (1ull << lanes) - 1 : all_lanes();
 		b->warp[i] = (struct warp){ .ready = ready,
 					    .gone = ~ready,
-					    .lane = &b->fiber[i * SIMT_LANES] };
+					    .lane = &b->fiber[i * machine.lanes] };
 	}
 	random_order(b->order, b->num_warps);
 }
@@ -234,6 +234,7 @@ int simt_launch(const struct simt_kernel *k, struct simt_dim grid, unsigned thre
 	int *order = malloc((blocks ? blocks : 1) * sizeof *order);
 	machine.num_resident = o->resident < MAX_RESIDENT ? o->resident : MAX_RESIDENT;
 	machine.kernel = k;
+	machine.lanes = k->lanes;
 	machine.args = args;
 	machine.smem = smem;
 	machine.random = o->seed;

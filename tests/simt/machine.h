@@ -16,7 +16,7 @@
 
 enum {
 	MAX_THREADS = 1024,
-	MAX_WARPS = MAX_THREADS / SIMT_LANES,
+	MAX_WARPS = MAX_THREADS / 32,
 	MAX_RESIDENT = 16,
 	BARRIERS = 16,
 	TAIL = 4096,              /* guard behind a block's dynamic shared memory */
@@ -36,7 +36,7 @@ struct fiber {
 	void *sp;
 	struct block *home;
 	enum simt_op op; /* that it waits in */
-	uint32_t mask;
+	uint64_t mask;
 	void *operand;
 	unsigned barrier_sum;
 	void *pc; /* of the last call from the kernel */
@@ -45,7 +45,7 @@ struct fiber {
 };
 
 struct warp {
-	uint32_t ready, waiting, at_barrier, gone; /* sets of lanes */
+	uint64_t ready, waiting, at_barrier, gone; /* sets of lanes */
 	struct fiber *lane;
 };
 
@@ -67,9 +67,9 @@ struct block {
 
 struct machine {
 	struct block *resident[MAX_RESIDENT];
-	int num_resident, turn;
-	struct block *ended;  /* the one that made the launch come back */
-	struct block *mapped; /* whose static shared memory lies in the section */
+	int num_resident, turn, lanes; /* lanes: of a warp */
+	struct block *ended;           /* the one that made the launch come back */
+	struct block *mapped;          /* whose static shared memory lies in the section */
 	const struct simt_kernel *kernel;
 	const void *args;
 	unsigned smem, random; /* random 0: all in order */
@@ -86,6 +86,10 @@ static inline struct fiber *me(void)
 static inline struct warp *my_warp(void)
 {
 	return &me()->home->warp[me()->view.warp];
+}
+static inline uint64_t all_lanes(void)
+{
+	return ~0ull >> (64 - machine.lanes);
 }
 static inline size_t static_bytes(void)
 {

@@ -1,15 +1,26 @@
 /* object.cc - a kernel as a shared object of the host; -DSOURCE names its text. */
+#ifdef __AMDGCN__
+#include "hip.h"
+#else
 #include "cuda.h"
+#endif
 
 namespace
 {
 #include SOURCE
 }
 
-static void entry(const void *args)
+template <class T> static inline void call(void (*f)(T), const void *args)
 {
-	simt_call(ENTRY, args);
+	f(*(const T *)args);
 }
 
-extern "C" const struct simt_kernel simt_exports = { entry, __start_simt_shared,
+static void entry(const void *args)
+{
+	call(ENTRY, args);
+}
+
+extern "C" char __start_simt_shared[] __attribute__((weak, visibility("hidden")));
+extern "C" char __stop_simt_shared[] __attribute__((weak, visibility("hidden")));
+extern "C" const struct simt_kernel simt_exports = { entry, WARP, __start_simt_shared,
 						     __stop_simt_shared };

@@ -52,7 +52,7 @@ static const char *compiler(void)
 
 static int feed_dialect(XXH3_state_t *hash)
 {
-	static const char *const files[] = { "object.cc", "cuda.h", "gpu_emulated.h" };
+	static const char *const files[] = { "object.cc", "cuda.h", "hip.h", "gpu_emulated.h" };
 	char path[SIMT_PATH + 20];
 	for (size_t i = 0; i < COUNT(files); i++) {
 		snprintf(path, sizeof path, "%s/%s", dialect(), files[i]);

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { SIMT_LANES = 32, SIMT_POISON = 0xff };
+enum { SIMT_MOST_LANES = 64, SIMT_POISON = 0xff };
 
 enum simt_op {
 	SIMT_NONE,
@@ -30,6 +30,7 @@ enum simt_op {
 	SIMT_VOTE,
 	SIMT_LOAD_MATRICES,
 	SIMT_MMA,
+	SIMT_MFMA,
 	SIMT_NUM_OPS
 };
 
@@ -44,8 +45,8 @@ struct simt_shuffle {
 };
 struct simt_vote {
 	uint64_t in;
-	uint64_t all[SIMT_LANES]; /* out: of each lane */
-	uint32_t present;         /* out: lanes that took part */
+	uint64_t all[SIMT_MOST_LANES]; /* out: of each lane */
+	uint64_t present;              /* out: lanes that took part */
 };
 struct simt_matrices {
 	uint32_t address;
@@ -57,6 +58,12 @@ struct simt_mma {
 	uint32_t a[4], b[2];
 	float c[4]; /* in and out */
 };
+/* AMD's: side x side products, of operands of `each` 16-bit values a lane. */
+struct simt_mfma {
+	int is_bf16, side, each;
+	uint16_t a[8], b[8];
+	float c[16]; /* in and out; side * side / 64 of them */
+};
 
 /* What the code of a thread reads of itself. */
 struct simt_thread_view {
@@ -67,7 +74,7 @@ struct simt_thread_view {
 extern struct simt_thread_view *simt_now;
 extern struct simt_dim simt_grid, simt_block;
 
-void simt_meet(enum simt_op op, uint32_t mask, void *operand);
+void simt_meet(enum simt_op op, uint64_t mask, void *operand);
 /* count 0: all live threads. Returns the sum of `in` over those who came. */
 unsigned simt_barrier(int id, unsigned count, unsigned in);
 void simt_arrive(int id, unsigned count); /* comes, but does not wait */
@@ -95,6 +102,7 @@ long long simt_clock(void);
 
 struct simt_kernel {
 	void (*entry)(const void *args);
+	int lanes;                       /* of a warp: 32 or 64 */
 	char *shared_begin, *shared_end; /* static shared memory */
 };
 struct simt_options {

@@ -1,4 +1,4 @@
-/* simt_device.h - the emulated GPU as a device: an H200 of few units. */
+/* simt_device.h - the emulated GPU as a device: an H200 of few units, or an MI300X. */
 #ifndef SIMT_DEVICE_H
 #define SIMT_DEVICE_H
 
@@ -8,6 +8,9 @@ extern const struct device_ops simt_ops;
 
 /* units: SMs that it says it has; seed: 0, or of the order of turns. */
 enum attune_status simt_open(struct device *, int units, unsigned seed);
+/* Which GPU it says it is from now on; code that is then loaded is of that one's dialect. */
+enum simt_gpu { SIMT_H200, SIMT_MI300X };
+void simt_pose(struct device *, enum simt_gpu);
 /* What it says from now on. */
 void simt_set(struct device *, int units, unsigned seed);
 /* CPU time of a launch, from now on. */
