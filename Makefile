@@ -6,6 +6,7 @@ BUDGET    ?=# e.g. 10m; empty: the preset's
 MODEL     ?=# e.g. llama3.1-8b@1; empty: all
 SCENARIOS ?=# a JSON file; empty: the GPU's own
 TRACE     ?=# a CSV of requests, to tune for that traffic too
+COMPILE_ONLY ?=# 1: compile what would be raced on GPU, which need not be here, and say what it takes
 TRACE_OPTIONS ?=# of attune scenarios --trace: your engine's, say --max-batched-tokens 2048
 RESULTS   ?= results
 GENERATED ?= generated
@@ -98,7 +99,7 @@ $(B)/%.o: %.c | $(B)/has_tool
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(B)/harness/store.o $(B)/harness/store_write.o: $(wildcard harness/*.sql) # inside them
+$(addprefix $(B)/harness/,store.o store_write.o store_takes.o): $(wildcard harness/*.sql) # inside them
 $(B)/tuner/plot.o: $(wildcard tuner/plots/*.gp)
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
 $(B)/kernels/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
@@ -142,6 +143,13 @@ after_sweep = $(if $(filter smoke,$(PRESET)),,&& \
 	$(MAKE) confirm FILL=--fill GPU=$$gpu BUDGET=$(fill_s) && $(MAKE) heuristics GPU=$$gpu && \
 	$(MAKE) confirm GPU=$$gpu BUDGET=$(confirm_s) && $(MAKE) heuristics GPU=$$gpu)
 
+# COMPILE_ONLY=1, for a GPU that is not here: what all that would be raced takes of it.
+ifneq ($(COMPILE_ONLY),)
+tune: deps
+	$(Q)$(MAKE) $(tool)
+	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --compile-only --preset $(PRESET) \
+		--db $(B)/compiled_$$gpu.sqlite $(if $(MODEL),--model $(MODEL)) --scenarios $(or $(SCENARIOS),$$sets)
+else
 tune: deps ## measures, learns, rebuilds the library with the new header, reports
 	$(Q)$(MAKE) $(tool)
 ifneq ($(TRACE),)
@@ -159,6 +167,7 @@ endif
 	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu $(after_sweep) && $(MAKE) plot GPU=$$gpu && $(MAKE) all
 	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
 		--header $(GENERATED)/attune_$$gpu.h
+endif
 
 confirm: ## a second pass over what was picked and its rivals: the times that judge; FILL=--fill
 	$(Q)$(MAKE) $(tool)

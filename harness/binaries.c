@@ -1,6 +1,7 @@
 /* binaries.c - the code of all choices of a sweep, each binary once, compiled on as
  * many threads as there are CPUs. A compilation that takes too long is left to itself:
  * its thread cannot be stopped, but what it makes is thrown away. */
+#include "../kernels/hip.h"
 #include "sweep.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -73,6 +74,12 @@ static int take(struct hand *h, const struct kernel **kernel, char flags[MAX_FLA
 	return h->at >= 0;
 }
 
+static int judged(const struct built *v, const struct binary *b, const char *arch, int status)
+{
+	const int in_memory = status == BUILT && b->spill_bytes > 0 && hip_chip(arch);
+	return in_memory && v->kernel->selectable ? USES_SCRATCH : status;
+}
+
 /* 0: it came too late. */
 static int put(struct hand *h, struct binary *binary, int status)
 {
@@ -81,7 +88,7 @@ static int put(struct hand *h, struct binary *binary, int status)
 	const int lost = h->lost;
 	if (!lost) {
 		y->b->v[h->at].binary = *binary;
-		y->b->v[h->at].status = status;
+		y->b->v[h->at].status = judged(&y->b->v[h->at], binary, y->b->arch, status);
 		y->b->compiled += status == BUILT && !binary->cached;
 		y->hopeless |= status == NO_COMPILER;
 		y->done++;

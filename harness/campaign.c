@@ -178,6 +178,11 @@ static int refuse(struct campaign *c, struct heat *h, int i)
 		snprintf(m.detail, sizeof m.detail, "%s", b->binary.log ? b->binary.log : "");
 		m.detail[strcspn(m.detail, "\n")] = '\0';
 	}
+	if (b && b->status == USES_SCRATCH) {
+		m.outcome = OUTCOME_RESOURCES;
+		snprintf(m.detail, sizeof m.detail, "not run: %d bytes of scratch memory a lane",
+			 b->binary.spill_bytes);
+	}
 	return m.outcome == OUTCOME_OK ? 0 : keep(c, h, i, &m) ? 1 : -1;
 }
 

@@ -1,5 +1,5 @@
 /* compile.c - the compilers that run while the program does: the machine's cc for ".c", and
- * for ".cu" those of rtc.c. */
+ * for ".cu" those of clang.c and rtc.c. */
 #include "compile.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -93,15 +93,14 @@ static int spawn(pid_t *pid, char *const *argv, int out)
 	return error;
 }
 
-/* The program's wait status, or -1 with errno; *output is all it wrote. */
-static int run(char *const *argv, char **output)
+int run_words(const struct words *w, char **output)
 {
 	int fd[2], status = -1;
 	pid_t pid;
 	*output = NULL;
 	if (pipe2(fd, O_CLOEXEC))
 		return -1;
-	const int error = spawn(&pid, argv, fd[1]);
+	const int error = spawn(&pid, w->v, fd[1]);
 	close(fd[1]);
 	if (!error) {
 		*output = read_all(fd[0]);
@@ -111,6 +110,18 @@ static int run(char *const *argv, char **output)
 	close(fd[0]);
 	errno = error;
 	return error ? -1 : status;
+}
+
+int run_compiler(const struct words *w, struct job *j, const char *command)
+{
+	const int status = w->lost ? -1 : run_words(w, &j->log);
+	if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
+		return WEXITSTATUS(status) ? REFUSED : COMPILED;
+	complain("%s: %s could not run: %s", j->source, command,
+		 status == -1          ? strerror(errno)
+		 : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+				       : "its parts are missing");
+	return IMPOSSIBLE;
 }
 
 int write_file(const char *path, const void *bytes, size_t n)
@@ -142,7 +153,7 @@ static int cc_ask(const char *option)
 	char *output = NULL;
 	split(&w, cc_command());
 	word(&w, "%s", option);
-	const int ok = !w.lost && run(w.v, &output) == 0 && output;
+	const int ok = !w.lost && run_words(&w, &output) == 0 && output;
 	const size_t n = strlen(cc_version_text);
 	if (ok)
 		snprintf(cc_version_text + n, sizeof cc_version_text - n, " %.*s",
@@ -161,14 +172,16 @@ static void cc_find(void)
 		 (int)(3 + strcspn(cc_version_text + 3, " ")), cc_version_text);
 }
 
-static const char *cc_version(void)
+static const char *cc_version(const char *arch)
 {
+	(void)arch;
 	pthread_once(&cc_once, cc_find);
 	return cc_version_text;
 }
 
-static const char *cc_title(void)
+static const char *cc_title(const char *arch)
 {
+	(void)arch;
 	pthread_once(&cc_once, cc_find);
 	return cc_title_text;
 }
@@ -192,19 +205,14 @@ static int cc_compile(struct job *j)
 	word(&w, "%s", j->made);
 	word(&w, "%s", j->source);
 	word(&w, "-lm");
-	const int status = w.lost ? -1 : run(w.v, &j->log);
+	const int result = run_compiler(&w, j, cc_command());
 	words_free(&w);
-	if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
-		return WEXITSTATUS(status) ? REFUSED : COMPILED;
-	complain("%s: %s could not run: %s", j->source, cc_command(),
-		 status == -1          ? strerror(errno)
-		 : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
-				       : "its parts are missing");
-	return IMPOSSIBLE;
+	return result;
 }
 
 const struct compiler compilers[NUM_COMPILERS] = {
 	[CC] = { "cc", ".c", "", "so", cc_version, cc_title, cc_compile },
+	[CLANG] = { "clang", ".cu", "gfx", "co", clang_version, clang_title, clang_compile },
 	[HIPRTC] = { "hipRTC", ".cu", "gfx", "co", hiprtc_version, hiprtc_version, hiprtc_compile },
-	[NVRTC] = { "NVRTC", ".cu", "", "cubin", nvrtc_version, nvrtc_version, nvrtc_compile },
+	[NVRTC] = { "NVRTC", ".cu", "sm_", "cubin", nvrtc_version, nvrtc_version, nvrtc_compile },
 };

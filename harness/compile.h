@@ -1,4 +1,5 @@
-/* compile.h - between jit.c, which keeps binaries, and compile.c and rtc.c, which make them. */
+/* compile.h - between jit.c, which keeps binaries, and compile.c, clang.c and rtc.c, which make
+ * them. */
 #ifndef COMPILE_H
 #define COMPILE_H
 
@@ -17,23 +18,27 @@ struct job {
 
 struct compiler {
 	const char *name, *extension;
-	const char *arch;             /* how names of what it compiles for begin */
-	const char *suffix;           /* of its binaries */
-	const char *(*version)(void); /* all that tells it from others; "": none here */
-	const char *(*title)(void);   /* "cc 12.2.0" */
+	const char *arch;                         /* how names of what it compiles for begin */
+	const char *suffix;                       /* of its binaries */
+	const char *(*version)(const char *arch); /* all that tells it from others; "": none here */
+	const char *(*title)(const char *arch);   /* "cc 12.2.0" */
 	int (*compile)(struct job *);
 };
 
-/* In the order in which they are asked whether a source is theirs. */
-enum { CC, HIPRTC, NVRTC, NUM_COMPILERS };
+/* In the order in which they are asked whether a source is theirs, and whether they are here. */
+enum { CC, CLANG, HIPRTC, NVRTC, NUM_COMPILERS };
 extern const struct compiler compilers[NUM_COMPILERS];
 const char *cc_command(void); /* CC, else cc */
 
+/* clang.c. HIPCC in the environment names the one to take; empty: none. */
+const char *clang_version(const char *arch), *clang_title(const char *arch);
+int clang_compile(struct job *);
+
 /* rtc.c */
-const char *nvrtc_version(void), *hiprtc_version(void);
+const char *nvrtc_version(const char *arch), *hiprtc_version(const char *arch);
 int nvrtc_compile(struct job *), hiprtc_compile(struct job *);
 
-/* ---- of compile.c, for rtc.c ------------------------------------------------------------- */
+/* ---- of compile.c, for the others ------------------------------------------------------------- */
 
 enum { MAX_WORDS = 64 };
 struct words { /* of a command line; freed by words_free */
@@ -43,6 +48,10 @@ struct words { /* of a command line; freed by words_free */
 __attribute__((format(printf, 2, 3))) void word(struct words *, const char *format, ...);
 void split(struct words *, const char *text); /* at blanks */
 void words_free(struct words *);
+/* The program's wait status, or -1 with errno; *output is all it wrote, to be freed. */
+int run_words(const struct words *, char **output);
+/* What such a program comes to that compiles; its words are the job's log. */
+int run_compiler(const struct words *, struct job *, const char *command);
 char *read_all(int fd);                                        /* to be freed */
 int write_file(const char *path, const void *bytes, size_t n); /* 0 + complain */
 

@@ -1,104 +1,28 @@
 /* compile_only.c - attune sweep --compile-only: what the binaries of a sweep take on a
- * GPU that need not be here. */
+ * GPU that need not be here, as a table and in a database of its own. */
+#include "../kernels/hip.h"
 #include "sweep.h"
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-// clang-format off
-static const struct gpu_model models[] = {
-/*	  gpu        arch      SMs  block KiB  SM KiB     L2 MiB threads blocks  GB/s  TFLOP/s, 16 bits dense */
-	{ "a100",    "sm_80",  108, 163 << 10, 164 << 10, 40,    2048,   32,     2039, 312 },
-	{ "h100",    "sm_90",  132, 227 << 10, 228 << 10, 50,    2048,   32,     3350, 989 },
-	{ "h200",    "sm_90",  132, 227 << 10, 228 << 10, 50,    2048,   32,     4800, 989 },
-	{ "b200",    "sm_100", 148, 227 << 10, 228 << 10, 126,   2048,   32,     8000, 2250 },
-	{ "l40s",    "sm_89",  142, 99 << 10,  100 << 10, 96,    1536,   24,     864,  362 },
-	{ "rtx4090", "sm_89",  128, 99 << 10,  100 << 10, 72,    1536,   24,     1008, 330 },
-	{ .gpu = "mi210" }, /* no kernels for it yet, nor for those below */
-	{ .gpu = "mi250" },
-	{ .gpu = "mi300" },
-	{ .gpu = "mi300a" },
-	{ .gpu = "mi325" },
-	{ .gpu = "mi350" },
-};
-// clang-format on
-const char gpu_names[] = "cpu, a100, h100, h200, b200, l40s, rtx4090, mi210, mi250, mi300, "
-			 "mi300a, mi325, mi350";
-
-const struct gpu_model *gpu_model(const char *gpu)
-{
-	for (size_t i = 0; i < COUNT(models); i++)
-		if (!strcmp(models[i].gpu, gpu))
-			return &models[i];
-	return NULL;
-}
 
 static int describe(struct device_info *info, const char *gpu)
 {
 	const struct gpu_model *m = gpu ? gpu_model(gpu) : NULL;
 	struct device cpu;
-	if (!m) { /* the CPU's own instruction set is the only one known */
-		if (device_open(&cpu, "cpu")) {
-			complain("%s", attune_last_error());
-			return 0;
-		}
-		*info = cpu.info;
-		device_close(&cpu);
+	if (m) {
+		gpu_describe(info, m);
 		return 1;
 	}
-	if (!m->arch) {
-		complain("--gpu %s: there are no kernels for AMD GPUs in this version", gpu);
+	/* the CPU's own instruction set is the only one known */
+	if (device_open(&cpu, "cpu")) {
+		complain("%s", attune_last_error());
 		return 0;
 	}
-	*info = (struct device_info){ .backend = BACKEND_GPU,
-				      .units = m->units,
-				      .lanes = 32,
-				      .smem_per_block = m->smem_per_block,
-				      .smem_per_unit = m->smem_per_unit,
-				      .l2_bytes = (size_t)m->l2_mib << 20 };
-	snprintf(info->name, sizeof info->name, "%s", gpu);
-	snprintf(info->gpu, sizeof info->gpu, "%s", gpu);
-	snprintf(info->arch, sizeof info->arch, "%s", m->arch);
+	*info = cpu.info;
+	device_close(&cpu);
 	return 1;
-}
-
-/* Blocks that one SM holds at once: by threads, by registers (65536, given to warps in
- * units of 256) and by shared memory (1 KiB of it a block is the driver's). */
-static double blocks_per_unit(const struct gpu_model *m, const struct built *b,
-			      const struct geometry *g)
-{
-	const unsigned warps = (g->threads + 31) / 32;
-	const unsigned regs = ((unsigned)b->binary.registers * 32 + 255) / 256 * 256;
-	const unsigned smem = g->smem + (unsigned)b->binary.smem_static + 1024;
-	double n = fmin(m->blocks_per_unit, m->threads_per_unit / (warps * 32));
-	if (b->binary.registers > 0)
-		n = fmin(n, 65536 / (regs * warps));
-	return fmin(n, (unsigned)m->smem_per_unit / smem);
-}
-
-static double reported(int value)
-{
-	return value < 0 ? NAN : value;
-}
-
-static void row(struct table *t, const struct gpu_model *m, const struct built *b,
-		const struct geometry *g)
-{
-	static const char *const words[] = { [BUILT] = "ok", [REFUSED_BY_COMPILER] = "compile" };
-	table_text(t, b->kernel->name);
-	table_text(t, b->flags);
-	table_text(t, words[b->status]);
-	if (b->status == BUILT && m && g->threads) {
-		const double blocks = blocks_per_unit(m, b, g);
-		table_number(t, reported(b->binary.registers), 0);
-		table_number(t, reported(b->binary.spill_bytes), 0);
-		table_number(t, reported(b->binary.smem_static), 0);
-		table_number(t, g->smem, 0);
-		table_number(t, g->threads, 0);
-		table_number(t, blocks, 0);
-		table_number(t, blocks * g->threads / m->threads_per_unit, 2);
-	}
-	table_end_row(t);
 }
 
 static const struct kernel *helper_of(const struct entrant *e, int built)
@@ -132,25 +56,146 @@ static void geometry_of(struct geometry *g, const struct heats *h, int built,
 		}
 }
 
-static void print(const struct sweep_options *o, const struct heats *h, const struct binaries *b,
+/* ---- what a binary comes to ------------------------------------------------------------ */
+
+/* The compiler's first error, from the file's own name on. */
+static void first_error(char *why, size_t size, const char *log)
+{
+	const char *error = log ? strstr(log, "error") : NULL, *at = error ? error : log;
+	while (at && at > log && at[-1] != '\n' && at[-1] != '/')
+		at--;
+	snprintf(why, size, "%.*s", at ? (int)strcspn(at, "\n") : 0, at ? at : "");
+}
+
+static double reported(int value)
+{
+	return value < 0 ? NAN : value;
+}
+
+static void take_compiled(double *n, const struct binary *b)
+{
+	n[TAKES_REGISTERS] = reported(b->registers);
+	n[TAKES_AGPRS] = reported(b->agprs);
+	n[TAKES_VGPRS] = n[TAKES_REGISTERS] - n[TAKES_AGPRS];
+	n[TAKES_SGPRS] = reported(b->sgprs);
+	n[TAKES_SPILLS] = reported(b->spills);
+	n[TAKES_SCRATCH] = reported(b->spill_bytes);
+	n[TAKES_SMEM_STATIC] = reported(b->smem_static);
+}
+
+static void take_launched(double *n, const struct gpu_model *m, const struct binary *b,
+			  const struct geometry *g)
+{
+	struct resident r;
+	gpu_resident(&r, m, b, g);
+	n[TAKES_SMEM_DYNAMIC] = g->smem;
+	n[TAKES_THREADS] = g->threads;
+	n[TAKES_BLOCKS] = r.blocks;
+	n[TAKES_WAVES] = r.waves;
+	n[TAKES_SHARE] = r.share;
+}
+
+/* Of the CPU there is nothing to tell but that it compiles. */
+static void judge(struct resources *r, const struct heats *h, const struct built *b, int i,
 		  const struct device_info *d)
 {
-	static const char *const columns[] = { "kernel",       "flags",       "outcome",
-					       "registers",    "spill_bytes", "smem_static",
-					       "smem_dynamic", "threads",     "blocks_per_sm",
-					       "occupancy" };
+	static const enum outcome outcomes[] = { [BUILT] = OUTCOME_OK,
+						 [REFUSED_BY_COMPILER] = OUTCOME_COMPILE,
+						 [USES_SCRATCH] = OUTCOME_RESOURCES };
 	const struct gpu_model *m = gpu_model(d->gpu);
-	struct table *t = table_new(o->format, columns, COUNT(columns));
-	int refused = 0;
-	for (int i = 0; i < b->n; i++) {
-		struct geometry g = { 0 };
-		geometry_of(&g, h, i, d);
-		row(t, m, &b->v[i], &g);
-		refused += b->v[i].status != BUILT;
+	struct geometry g = { 0 };
+	*r = (struct resources){ b->kernel, b->flags, outcomes[b->status], "", { 0 } };
+	for (int n = 0; n < NUM_TAKES; n++)
+		r->takes[n] = NAN;
+	geometry_of(&g, h, i, d);
+	if (r->outcome == OUTCOME_COMPILE)
+		first_error(r->why, sizeof r->why, b->binary.log);
+	else if (m)
+		take_compiled(r->takes, &b->binary);
+	if (m && r->outcome != OUTCOME_COMPILE && g.threads)
+		take_launched(r->takes, m, &b->binary, &g);
+	if (r->outcome == OUTCOME_RESOURCES)
+		snprintf(r->why, sizeof r->why, "%d bytes of scratch memory a lane",
+			 b->binary.spill_bytes);
+}
+
+/* ---- the table ------------------------------------------------------------------------- */
+
+/* What is told of one vendor's GPUs, between outcome and why. */
+static const struct told {
+	const char *column;
+	enum takes which;
+	int decimals;
+} of_nvidia[] = {
+	{ "registers", TAKES_REGISTERS, 0 },	   { "spill_bytes", TAKES_SCRATCH, 0 },
+	{ "smem_static", TAKES_SMEM_STATIC, 0 },   { "smem_dynamic", TAKES_SMEM_DYNAMIC, 0 },
+	{ "threads", TAKES_THREADS, 0 },	   { "blocks_per_sm", TAKES_BLOCKS, 0 },
+	{ "occupancy", TAKES_SHARE, 2 },	   { 0 },
+}, of_amd[] = {
+	{ "vgprs", TAKES_VGPRS, 0 },		   { "agprs", TAKES_AGPRS, 0 },
+	{ "sgprs", TAKES_SGPRS, 0 },		   { "scratch_bytes", TAKES_SCRATCH, 0 },
+	{ "spills", TAKES_SPILLS, 0 },		   { "lds_static", TAKES_SMEM_STATIC, 0 },
+	{ "lds_dynamic", TAKES_SMEM_DYNAMIC, 0 },  { "threads", TAKES_THREADS, 0 },
+	{ "waves_per_simd", TAKES_WAVES, 0 },	   { 0 },
+};
+enum { MAX_COLUMNS = 16 };
+
+static void print(enum format format, const struct told *told, const struct resources *v, int n)
+{
+	const char *columns[MAX_COLUMNS] = { "kernel", "flags", "outcome" };
+	int num_columns = 3;
+	for (const struct told *t = told; t->column; t++)
+		columns[num_columns++] = t->column;
+	columns[num_columns++] = "why";
+	struct table *table = table_new(format, columns, num_columns);
+	for (const struct resources *r = v; r < v + n; r++) {
+		table_text(table, r->kernel->name);
+		table_text(table, r->flags);
+		table_text(table, outcome_name(r->outcome));
+		for (const struct told *t = told; t->column; t++)
+			table_number(table, r->takes[t->which], t->decimals);
+		table_text(table, *r->why ? r->why : NULL);
+		table_end_row(table);
 	}
-	table_print(t, stdout);
-	complain("%d binaries for %s (%s), %d refused by the compiler", b->n, d->gpu, d->arch,
-		 refused);
+	table_print(table, stdout);
+}
+
+/* ---- the command ----------------------------------------------------------------------- */
+
+static int keep(const struct sweep_options *o, const struct device_info *d,
+		const struct resources *v, int n)
+{
+	char path[PATH_MAX + 64];
+	const char *cache = o->db ? "" : cache_root();
+	if (!cache)
+		return 0;
+	snprintf(path, sizeof path, "%s/compiled_%s.sqlite", cache, d->gpu);
+	struct store *s = store_open(o->db ? o->db : path, 0);
+	const int ok = s && store_resources(s, d, jit_version(d->backend, d->arch), v, n);
+	store_close(s);
+	return ok;
+}
+
+static int tell(const struct sweep_options *o, const struct heats *h, const struct binaries *b,
+		const struct device_info *d)
+{
+	struct resources *v = calloc((size_t)b->n + 1, sizeof *v);
+	int count[NUM_OUTCOMES] = { 0 };
+	if (!v) {
+		complain("out of memory");
+		return 0;
+	}
+	for (int i = 0; i < b->n; i++) {
+		judge(&v[i], h, &b->v[i], i, d);
+		count[v[i].outcome]++;
+	}
+	print(o->format, hip_chip(d->arch) ? of_amd : of_nvidia, v, b->n);
+	const int ok = !gpu_model(d->gpu) || keep(o, d, v, b->n);
+	free(v);
+	complain("%d binaries for %s (%s) by %s: %d refused by the compiler, %d use scratch memory",
+		 b->n, d->gpu, d->arch, jit_version(d->backend, d->arch), count[OUTCOME_COMPILE],
+		 count[OUTCOME_RESOURCES]);
+	return ok;
 }
 
 int compile_only(const struct sweep_options *o, const struct scenario_list *list)
@@ -161,17 +206,14 @@ int compile_only(const struct sweep_options *o, const struct scenario_list *list
 	const struct field field = {
 		.device = &info, .preset = o->preset, .kernels = o->kernels, .seed = o->seed
 	};
-	int ok, code = EXIT_USAGE;
+	int ok = 1, code = EXIT_USAGE;
 	if (!describe(&info, o->gpu))
 		return EXIT_NO_DEVICE;
 	catch_signals();
-	ok = 1;
 	for (int i = o->shard; ok && i < list->n; i += o->shards)
 		ok = heats_add(&heats, &binaries, i, &field);
-	if (ok && binaries_compile(&binaries)) {
-		print(o, &heats, &binaries, &info);
+	if (ok && binaries_compile(&binaries) && tell(o, &heats, &binaries, &info))
 		code = EXIT_DONE;
-	}
 	heats_free(&heats);
 	binaries_free(&binaries);
 	return interrupted ? EXIT_INTERRUPTED : code;

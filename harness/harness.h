@@ -169,7 +169,9 @@ enum attune_status choice_workspace(struct device *, const struct choice *, cons
 struct binary {
 	struct blob blob;
 	char *log;
-	int registers, spill_bytes, smem_static; /* -1: not known */
+	/* -1: not known. On AMD GPUs spill_bytes is all of the scratch memory of a lane. */
+	int registers, spill_bytes, smem_static;
+	int agprs, sgprs, spills; /* of these GPUs; agprs: of registers */
 	double seconds;
 	int cached;
 };
@@ -361,6 +363,33 @@ int store_control(struct store *, long long run, const struct scenario *, const 
 int store_has(struct store *, const char *gpu, const struct scenario *, enum phase,
 	      const char *choice_text);
 int store_has_plan(struct store *, const char *gpu, const struct scenario *, const char *plan_text);
+/* What a binary takes of a GPU, as far as is known without running it. */
+enum takes {
+	TAKES_REGISTERS, /* of a thread; on AMD GPUs VGPRs and AGPRs together */
+	TAKES_VGPRS,
+	TAKES_AGPRS,
+	TAKES_SGPRS,   /* of a wave */
+	TAKES_SPILLS,  /* registers */
+	TAKES_SCRATCH, /* bytes of a thread's own memory */
+	TAKES_SMEM_STATIC,
+	TAKES_SMEM_DYNAMIC,
+	TAKES_THREADS,
+	TAKES_BLOCKS, /* resident on a unit */
+	TAKES_WAVES,  /* of these, on a SIMD */
+	TAKES_SHARE,  /* of a unit's threads that these are */
+	NUM_TAKES
+};
+struct resources {
+	const struct kernel *kernel;
+	const char *flags;
+	enum outcome outcome; /* OK, COMPILE; RESOURCES: a sweep would not run it */
+	char why[200];
+	double takes[NUM_TAKES]; /* NaN: not known, or no such thing there */
+};
+/* Adds these rows, in the place of those of the same sources and compiler, to a table that a
+ * database has only where this was called. */
+int store_resources(struct store *, const struct device_info *, const char *compiler,
+		    const struct resources *, int n);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */

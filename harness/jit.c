@@ -7,6 +7,7 @@
  * the text of the source and all it includes. A file is written under another name and
  * renamed, the .txt last: it is there only when all is. Two who compile the same key
  * at once do the work twice and end with the same files. */
+#include "code_object.h"
 #include "compile.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -16,27 +17,38 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+static const struct binary nothing = { .registers = -1,
+				       .spill_bytes = -1,
+				       .smem_static = -1,
+				       .agprs = -1,
+				       .sgprs = -1,
+				       .spills = -1 };
+
+/* The first whose source and GPU it is, and which is here; else the first whose it is. */
 static const struct compiler *compiler_for(const char *extension, const char *arch)
 {
-	for (size_t i = 0; i < COUNT(compilers); i++) {
-		const struct compiler *c = &compilers[i];
-		if (!strcmp(extension, c->extension) && !strncmp(arch, c->arch, strlen(c->arch)))
+	const struct compiler *first = NULL;
+	for (const struct compiler *c = compilers; c < compilers + COUNT(compilers); c++) {
+		if (strcmp(extension, c->extension) || strncmp(arch, c->arch, strlen(c->arch)))
+			continue;
+		if (*c->version(arch))
 			return c;
+		first = first ? first : c;
 	}
-	return NULL;
+	return first;
 }
 
 const char *jit_version(enum backend b, const char *arch)
 {
 	const struct compiler *c = compiler_for(b == BACKEND_CPU ? ".c" : ".cu", arch);
-	return *c->version() ? c->title() : "none";
+	return c && *c->version(arch) ? c->title(arch) : "none";
 }
 
 static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 {
 	const char *arch_flags = c == &compilers[CC] ? cpu_compile_flags(j->arch) : "";
-	const char *const said[] = { c->version(), c == &compilers[CC] ? cc_command() : "", j->arch,
-				     arch_flags ? arch_flags : "", j->flags };
+	const char *const said[] = { c->version(j->arch), c == &compilers[CC] ? cc_command() : "",
+				     j->arch, arch_flags ? arch_flags : "", j->flags };
 	XXH3_state_t *hash = XXH3_createState();
 	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK;
 	for (size_t i = 0; ok && i < COUNT(said); i++)
@@ -118,13 +130,29 @@ static void *read_file(const char *path, size_t *size)
 	return bytes;
 }
 
+/* An AMD GPU's compiler leaves what it took in the code itself. */
+static void describe(struct binary *b)
+{
+	struct code_object o;
+	code_object_read(&o, b->blob.data, b->blob.size, ENTRY_NAME);
+	b->registers = o.vgprs;
+	b->spill_bytes = o.scratch;
+	b->smem_static = o.lds;
+	b->agprs = o.agprs;
+	b->sgprs = o.sgprs;
+	b->spills = o.spills;
+}
+
 /* A shared object is loaded by its path, code of a GPU from memory. */
 static int take(struct binary *b, const struct compiler *c, const char *path)
 {
 	b->blob.entry = ENTRY_NAME;
 	if (c == &compilers[CC])
 		return access(path, R_OK) == 0 && (b->blob.path = strdup(path)) != NULL;
-	return (b->blob.data = read_file(path, &b->blob.size)) != NULL;
+	b->blob.data = read_file(path, &b->blob.size);
+	if (b->blob.data && !strcmp(c->arch, "gfx"))
+		describe(b);
+	return b->blob.data != NULL;
 }
 
 static int compile(struct binary *b, const struct compiler *c, struct job *j, const char *binary,
@@ -153,14 +181,21 @@ static int compile(struct binary *b, const struct compiler *c, struct job *j, co
 	return status;
 }
 
-static void no_compiler(const struct compiler *c)
+static void no_compiler(const struct compiler *c, const char *arch)
 {
+	const char *hipcc = getenv("HIPCC");
 	if (c == &compilers[CC])
 		complain("no C compiler: \"%s\" does not run; install gcc, or name one in CC",
 			 cc_command());
-	else if (c == &compilers[HIPRTC])
-		complain("no hipRTC (libhiprtc.so.7 or .6, or libamdhip64.so.5): install ROCm, or "
-			 "name the library in ATTUNE_HIP_LIBRARY");
+	else if (c == &compilers[CLANG] && hipcc && *hipcc)
+		complain(
+		    "HIPCC is \"%s\", which makes no code for %s, and there is no hipRTC: name "
+		    "a clang that does, such as clang-22 with lld-22",
+		    hipcc, arch);
+	else if (c == &compilers[CLANG])
+		complain("no compiler for %s: install clang-22 and lld-22 (Debian has them in its "
+			 "security updates) or ROCm, or name a clang in HIPCC",
+			 arch);
 	else
 		complain("no NVRTC (libnvrtc.so.13 or .12): install the CUDA toolkit, or name its "
 			 "folder in CUDA_HOME");
@@ -182,7 +217,7 @@ static int through_cache(struct binary *b, const struct compiler *c, struct job 
 	if (b->cached)
 		return status;
 	free(b->log);
-	*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
+	*b = nothing;
 	return compile(b, c, j, binary, txt);
 }
 
@@ -193,13 +228,13 @@ int jit_compile_source(struct binary *b, const char *source_path, const char *fl
 	const char *slash = strrchr(source_path, '/'), *dot = strrchr(source_path, '.');
 	const struct compiler *c = dot ? compiler_for(dot, arch) : NULL;
 	struct timespec start, stop;
-	*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
+	*b = nothing;
 	if (!c) {
 		complain("%s: neither a .c nor a .cu file", source_path);
 		return IMPOSSIBLE;
 	}
-	if (!*c->version()) {
-		no_compiler(c);
+	if (!*c->version(arch)) {
+		no_compiler(c, arch);
 		return IMPOSSIBLE;
 	}
 	snprintf(j.folder, sizeof j.folder, "%.*s", slash ? (int)(slash - source_path) : 1,
@@ -217,7 +252,7 @@ int jit_compile(struct binary *b, const struct kernel *k, const char *flags, con
 {
 	char path[PATH_MAX + 256];
 	if (!source_root()) {
-		*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
+		*b = nothing;
 		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
 		return IMPOSSIBLE;
 	}
@@ -230,5 +265,5 @@ void jit_free(struct binary *b)
 	free((void *)b->blob.data);
 	free((void *)b->blob.path);
 	free(b->log);
-	*b = (struct binary){ .registers = -1, .spill_bytes = -1, .smem_static = -1 };
+	*b = nothing;
 }

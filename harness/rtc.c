@@ -132,14 +132,16 @@ static void hiprtc_find(void)
 
 static pthread_once_t nvrtc_once = PTHREAD_ONCE_INIT, hiprtc_once = PTHREAD_ONCE_INIT;
 
-const char *nvrtc_version(void)
+const char *nvrtc_version(const char *arch)
 {
+	(void)arch;
 	pthread_once(&nvrtc_once, nvrtc_find);
 	return nvrtc.title;
 }
 
-const char *hiprtc_version(void)
+const char *hiprtc_version(const char *arch)
 {
+	(void)arch;
 	pthread_once(&hiprtc_once, hiprtc_find);
 	return hiprtc.title;
 }

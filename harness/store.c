@@ -75,6 +75,9 @@ static const char *const queries[NUM_QUERIES] = {
 	[ADD_CONTROL] = "INSERT INTO control (run, scenario, phase, variant, stage, median_us, ratio)"
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
 
+	[ADD_RESOURCES] = "INSERT OR REPLACE INTO resources VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
+		" ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) RETURNING 1",
+
 	[RUN_IS_CPU] = "SELECT 1 + (d.gpu = 'cpu') FROM run r JOIN device d ON d.id = r.device"
 		" WHERE r.id = ?1",
 	[NEWEST] = NEWEST_DEVICE,

@@ -4,6 +4,7 @@
  *   store.c        opening, migration, errors, statements
  *   store_names.c  scenarios, phases and sources as rows name them
  *   store_write.c  runs, scenarios, measurements, merging
+ *   store_takes.c  what binaries take, where nothing was measured
  *   store_read.c   cells, hashes, devices, free queries */
 #ifndef STORE_H
 #define STORE_H
@@ -22,7 +23,7 @@ enum query {
 	FIND_DEVICE, ADD_DEVICE, ADD_RUN,
 	FIND_SCENARIO, ADD_SCENARIO, LABEL_SCENARIO,
 	FIND_VARIANT, ADD_VARIANT, FIND_BUILD, ADD_BUILD, ADD_MEASUREMENT,
-	ADD_CONTROL,
+	ADD_CONTROL, ADD_RESOURCES,
 	RUN_IS_CPU, NEWEST, HAS, EACH, HASH, NOISE, DEVICE,
 	NUM_QUERIES
 };

@@ -21,7 +21,9 @@
 #include "harness.h"
 
 /* ---- binaries.c ----------------------------------------------------------------- */
-enum { BUILT, REFUSED_BY_COMPILER, NO_COMPILER, NOT_BUILT };
+/* USES_SCRATCH: built, but on an AMD GPU it would keep registers in memory, which is never
+ * worth a measurement. */
+enum { BUILT, REFUSED_BY_COMPILER, NO_COMPILER, NOT_BUILT, USES_SCRATCH };
 
 struct built {
 	const struct kernel *kernel;
@@ -426,7 +428,7 @@ struct audit {
 struct audit audit_of(struct store *, long long run);
 double audit_geomean(const struct audit *, int which); /* 1 when n is 0 */
 
-/* ---- compile_only.c ------------------------------------------------------------- */
+/* ---- gpu_models.c --------------------------------------------------------------- */
 /* What is known of a GPU without one at hand; NULL for a name that is not listed. */
 struct gpu_model {
 	const char *gpu, *arch;
@@ -434,8 +436,23 @@ struct gpu_model {
 	double dram_gbps, tflops; /* of the data sheet: no time can beat them */
 };
 const struct gpu_model *gpu_model(const char *gpu);
-/* Prints what each binary of the scenarios' candidates takes. An exit code. */
-int compile_only(const struct sweep_options *, const struct scenario_list *);
+void gpu_describe(struct device_info *, const struct gpu_model *);
 extern const char gpu_names[]; /* for messages: "cpu, a100, h100 ..." */
+
+/* ---- resident.c ----------------------------------------------------------------- */
+struct resident { /* on one unit, at a time */
+	int blocks;
+	int waves;    /* on AMD GPUs: of a SIMD, of at most 8; else 0 */
+	double share; /* of the threads that it could hold */
+};
+void gpu_resident(struct resident *, const struct gpu_model *, const struct binary *,
+		  const struct geometry *);
+/* On a SIMD of AMD's, as far as registers tell. */
+int waves_by_registers(int vgprs, int sgprs);
+
+/* ---- compile_only.c ------------------------------------------------------------- */
+/* Prints what each binary of the scenarios' candidates takes, and keeps it in o->db, else in
+ * compiled_<gpu>.sqlite beside the cache: never where times are. An exit code. */
+int compile_only(const struct sweep_options *, const struct scenario_list *);
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_NAMES = 64, MAX_PATH = 512 };
 
@@ -291,21 +292,10 @@ static int load(struct scenario_list *list, struct request *r)
 
 /* ---- the device ----------------------------------------------------------------- */
 
-static int has_kernels(const char *gpu)
-{
-	const struct gpu_model *m = gpu_model(gpu);
-	if (!m || m->arch)
-		return 1;
-	complain("--gpu %s: there are no kernels for AMD GPUs in this version", gpu);
-	return 0;
-}
-
 int sweep_device(const struct sweep_options *o, struct hello *hello)
 {
 	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
 	struct worker_setup setup = { .device = device_for(o->gpu) };
-	if (is_gpu && !has_kernels(o->gpu))
-		return EXIT_NO_DEVICE;
 	struct worker *probe = worker_new(&setup);
 	int known = probe && worker_hello(probe, hello);
 	worker_free(probe);
@@ -322,7 +312,7 @@ int sweep_device(const struct sweep_options *o, struct hello *hello)
 			 o->gpu, hello->info.name, hello->info.gpu);
 		return EXIT_NO_DEVICE;
 	}
-	return has_kernels(hello->info.gpu) ? EXIT_DONE : EXIT_NO_DEVICE;
+	return EXIT_DONE;
 }
 
 /* ---- the command ---------------------------------------------------------------- */
@@ -392,8 +382,11 @@ static int measure(struct request *r)
 static int compile(struct request *r)
 {
 	struct scenario_list list = { 0 };
-	if (!r->num_sets && !r->num_batches)
-		r->set[r->num_sets++] = r->o.gpu ? r->o.gpu : "cpu";
+	char own[MAX_PATH];
+	const char *gpu = r->o.gpu ? r->o.gpu : "cpu";
+	snprintf(own, sizeof own, "%s/%s.json", r->dir, gpu);
+	if (!r->num_sets && !r->num_batches) /* a GPU without sets of its own borrows the H200's */
+		r->set[r->num_sets++] = access(own, R_OK) ? "h200" : gpu;
 	const int code = load(&list, r) ? compile_only(&r->o, &list) : EXIT_USAGE;
 	scenarios_free(&list);
 	return code;

@@ -18,22 +18,21 @@ enum {
 	ATTR_DIES = 10018 /* ROCm 7 */
 };
 
-/* The capability does not tell gfx90a from its elders, but the number of units does: these have
- * 120, or no more than 64. Where a whole number of `die_units` is there, as in all of the ways
- * in which a package may be partitioned, it says how many dies they are of. Behind the L2 of
- * each die the newer ones have one cache for all. */
-static const struct chip {
-	int major, minor, least_units, most_units;
-	const char *arch, *gpu;
-	int die_units;
-	size_t last_cache;
-} chips[] = {
+static const struct hip_chip chips[] = {
 	// clang-format off
-	{ 9, 0, 104, 110, "gfx90a", "mi250", 0,  0          },
-	{ 9, 4,   1, 304, "gfx942", "mi300", 38, 256u << 20 },
-	{ 9, 5,   1, 256, "gfx950", "mi350", 32, 256u << 20 },
+	{ 9, 0, 104, 110, "gfx90a", "mi250", 0,   64 << 10,  512, 0          },
+	{ 9, 4,   1, 304, "gfx942", "mi300", 38,  64 << 10,  512, 256u << 20 },
+	{ 9, 5,   1, 256, "gfx950", "mi350", 32, 160 << 10, 1280, 256u << 20 },
 	// clang-format on
 };
+
+const struct hip_chip *hip_chip(const char *arch)
+{
+	for (const struct hip_chip *c = chips; c < chips + COUNT(chips); c++)
+		if (!strcmp(c->arch, arch))
+			return c;
+	return NULL;
+}
 
 static int attribute(const struct hip_api *hip, int device, int which)
 {
@@ -41,16 +40,16 @@ static int attribute(const struct hip_api *hip, int device, int which)
 	return hip->DeviceAttr(&value, which, device) ? 0 : value;
 }
 
-static const struct chip *find_chip(int major, int minor, int units)
+static const struct hip_chip *find_chip(int major, int minor, int units)
 {
-	for (const struct chip *c = chips; c < chips + COUNT(chips); c++)
+	for (const struct hip_chip *c = chips; c < chips + COUNT(chips); c++)
 		if (c->major == major && c->minor == minor && units >= c->least_units &&
 		    units <= c->most_units)
 			return c;
 	return NULL;
 }
 
-static int dies_of(const struct chip *c, int units)
+static int dies_of(const struct hip_chip *c, int units)
 {
 	if (!c->die_units)
 		return 1;
@@ -58,7 +57,7 @@ static int dies_of(const struct chip *c, int units)
 }
 
 /* A runtime without its list of names calls a GPU "" or "AMD Radeon Graphics". */
-static void name_gpu(struct device_info *info, const struct chip *c)
+static void name_gpu(struct device_info *info, const struct hip_chip *c)
 {
 	const char *gpu = gpu_short_name(info->name);
 	if (!*info->name)
@@ -73,7 +72,7 @@ void hip_describe(const struct hip_api *hip, int device, struct device_info *inf
 	const int major = attribute(hip, device, ATTR_CC_MAJOR);
 	const int minor = attribute(hip, device, ATTR_CC_MINOR);
 	info->units = attribute(hip, device, ATTR_UNITS);
-	const struct chip *c = find_chip(major, minor, info->units);
+	const struct hip_chip *c = find_chip(major, minor, info->units);
 	if (hip->DeviceName(info->name, sizeof info->name, device))
 		*info->name = '\0';
 	if (c)
