@@ -278,6 +278,17 @@ static void device_writes_the_same(void **state)
 	dev.ops->unload(&dev, code);
 }
 
+/* By waves of 64; where a GPU is, the emulated one has its turn here. */
+static void waves_of_64_write_the_same(void **state)
+{
+	const struct device here = dev;
+	assert_int_equal(simt_open(&dev, 4, 0), ATTUNE_OK);
+	simt_pose(&dev, SIMT_MI300X);
+	device_writes_the_same(state);
+	device_close(&dev);
+	dev = here;
+}
+
 int main(void)
 {
 	const char *wanted = getenv("ATTUNE_TEST_GPU");
@@ -293,6 +304,7 @@ int main(void)
 		cmocka_unit_test(plans_have_one_list_a_part),
 		cmocka_unit_test(strange_plans_have_no_list),
 		cmocka_unit_test(device_writes_the_same),
+		cmocka_unit_test(waves_of_64_write_the_same),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	const int failed = _cmocka_run_group_tests("schedule", tests, COUNT(tests), NULL, NULL);

@@ -3,7 +3,7 @@
  * sequences takes less than a second launch would. */
 #include "schedule.h"
 
-KERNEL(NUM_WARPS * WARP) ENTRY(const attune_args a)
+KERNEL(NUM_WARPS * 32) ENTRY(const attune_args a)
 {
 	__shared__ int sums[SCHEDULE_MAX_WARPS];
 	schedule_write(a, a.option[0], a.segments, 0, (int *)a.scratch, sums);
