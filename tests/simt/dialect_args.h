@@ -3,11 +3,11 @@
 #define DIALECT_ARGS_H
 
 enum {
-	DIALECT_THREADS = 96,
+	DIALECT_THREADS = 128,
 	DIALECT_BLOCKS = 9,
 	DIALECT_TICKETS = 50,
 	DIALECT_SMEM = 4096,
-	DIALECT_INTS = 1024 /* of which the allocation is full */
+	DIALECT_INTS = 4096 /* of which the allocation is full */
 };
 
 enum {
@@ -20,6 +20,9 @@ enum {
 	COPIES,
 	MATRIX_STEP,
 	MATRIX_LOADS,
+	MATRIX_STEP_32,
+	LANE_ROWS,
+	NUMBERS,
 	NO_BARRIER,
 	PARTS_WAYS,
 	NEVER_MEETS,
@@ -31,8 +34,8 @@ enum {
 /* Device memory; counter is where the allocation begins. */
 struct dialect_args {
 	int *counter, *out, *tickets, *by_block, *source;
-	const unsigned short *a, *b; /* 16 x 16, 16 x 8 */
-	const float *c;              /* 16 x 8 */
+	const unsigned short *a, *b; /* of a matrix step, whole rows; 256 at most */
+	const float *c;              /* 1024 at most */
 	float *d;
 	int mode;
 };

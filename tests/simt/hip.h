@@ -174,6 +174,19 @@ static inline float __builtin_amdgcn_rcpf(float x)
 {
 	return 1 / x;
 }
+/* Each byte of `which` names one of the result: 0..3 of b, 4..7 of a, 12 is a zero. */
+static inline unsigned __builtin_amdgcn_perm(unsigned a, unsigned b, unsigned which)
+{
+	const uint64_t from = (uint64_t)a << 32 | b;
+	unsigned r = 0;
+	for (int i = 0; i < 4; i++) {
+		const unsigned byte = which >> 8 * i & 0xff;
+		if (byte > 7 && byte != 12)
+			simt_die("byte %u of a perm is not emulated", byte);
+		r |= byte == 12 ? 0 : (unsigned)(from >> 8 * byte & 0xff) << 8 * i;
+	}
+	return r;
+}
 
 /* ---- lanes of a wave --------------------------------------------------------------------- */
 
@@ -186,6 +199,58 @@ static inline int simt_from_lane(int v, int from)
 static inline int __builtin_amdgcn_ds_bpermute(int address, int v)
 {
 	return simt_from_lane(v, address >> 2);
+}
+static inline int __builtin_amdgcn_readfirstlane(int v)
+{
+	return simt_from_lane(v, 0);
+}
+static inline uint64_t __builtin_amdgcn_ballot_w64(int is)
+{
+	struct simt_vote v = {};
+	uint64_t set = 0;
+	v.in = is != 0;
+	simt_meet(SIMT_VOTE, ~0ull, &v);
+	for (int l = 0; l < 64; l++)
+		set |= v.all[l] << l;
+	return set;
+}
+
+/* 16 bits: 1 | 2 bits for each lane of four; or 0 | xor | or | and, each of 5 bits */
+static inline int __builtin_amdgcn_ds_swizzle(int v, int how)
+{
+	const int l = simt_now->lane;
+	if (how >> 8 == 0x80)
+		return simt_from_lane(v, (l & ~3) + (how >> l % 4 * 2 & 3));
+	if (how >> 15)
+		simt_die("ds_swizzle of 0x%x is not emulated", how);
+	return simt_from_lane(v, (l & 32) + (((l & how) | how >> 5) ^ how >> 10) % 32);
+}
+
+/* The lane of its row of 16 that lane l reads; -1: there is none. */
+static inline int simt_dpp_lane(int l, int how)
+{
+	const int row = l & ~15, in = l & 15, n = how & 15;
+	if (how < 0x100)
+		return (l & ~3) + (how >> l % 4 * 2 & 3);
+	switch (how & ~15) {
+	case 0x100: /* row_shl */ return in + n < 16 ? l + n : -1;
+	case 0x110: /* row_shr */ return in >= n ? l - n : -1;
+	case 0x120: /* row_ror */ return row + ((in - n) & 15);
+	case 0x140: /* row_mirror, row_half_mirror */
+		if (n < 2)
+			return l ^ (n ? 7 : 15);
+	}
+	simt_die("DPP control 0x%x is not emulated", how);
+}
+/* Rows and banks, four lanes each of a row, that are not in the masks keep `old`. */
+static inline int __builtin_amdgcn_update_dpp(int old, int v, int how, int rows, int banks,
+					      int zero_beyond)
+{
+	const int l = simt_now->lane, from = simt_dpp_lane(l, how);
+	const int got = simt_from_lane(v, from < 0 ? l : from);
+	if (!(rows >> l / 16 & 1) || !(banks >> l % 16 / 4 & 1))
+		return old;
+	return from >= 0 ? got : zero_beyond ? 0 : old;
 }
 
 /* ---- matrices ---------------------------------------------------------------------------- */

@@ -18,8 +18,8 @@ enum { MAX_WORDS = 80 };
 
 /* The kernel's text is compiled as object.cc, which includes it. No contraction, so that sums
  * are what the text says; aliasing as nvcc has it; C's headers, a third of the time less. */
-static const char options[] = "-std=c++17 -nostdinc++ -O1 -g1 -fPIC -shared -w -fno-exceptions "
-			      "-fno-strict-aliasing -ffp-contract=off"
+static const char options[] = "-std=c++17 -nostdinc++ -O1 -g1 -fPIC -shared -w -Wno-psabi "
+			      "-fno-exceptions -fno-strict-aliasing -ffp-contract=off"
 #ifdef SIMT_SANITIZE
 			      " -fsanitize=bounds,undefined -fsanitize-undefined-trap-on-error"
 #endif
