@@ -1,4 +1,4 @@
-/* attend.h - attention of one Q block over a range of keys, on tensor cores; the
+/* attend.h - attention of one Q block over a range of keys, on matrix units; the
  * body of qblock and segmented. FlashAttention-2's loop (Dao 2023, section 3)
  * over pages, with the rows of a group packed as in the paper on vLLM's Triton
  * backend (sections 4.4 to 4.6).
@@ -18,11 +18,11 @@
  *          |  warp 2   |  warp 3   |
  *          +-----------+-----------+
  *
- * Shared memory: Q [BLOCK_M][ROW], then NUM_STAGES x { K, V }[TILE_SIZE][ROW],
- * 16-byte chunks of a row permuted by chunk ^ (row % 8), so that the 8 rows of
- * a matrix load fall into different banks. A tile's copy is asynchronous; the
- * ring holds NUM_STAGES - 1 tiles under way while one is computed, and one
- * barrier a tile both publishes a stage and frees the oldest one. */
+ * In shared memory a row of K or V takes ROW elements, and its 16-byte chunks are
+ * permuted by chunk ^ (row % 8), so that 8 rows that are read at once lie in different
+ * banks. How tiles come there, and what a warp makes of them, is the engine's, one a
+ * vendor: attend_nvidia.h, attend_amd.h. Both have attend_block(), the steps that it
+ * consists of, under the same names, and RING_BYTES and MERGE_BYTES of shared memory. */
 #include "paged.h"
 
 #ifndef KV_HINT
@@ -49,13 +49,8 @@
 #define CHUNKS	  (HEAD_SIZE / 8)	       /* 16-byte pieces of a row */
 #define ROWS_A_PASS (THREADS / CHUNKS)	       /* rows that all threads copy at once */
 #define PASSES	  ((TILE_SIZE + ROWS_A_PASS - 1) / ROWS_A_PASS)
-#define Q_BYTES	  (BLOCK_M * ROW * 2)
 #define TILE_BYTES (TILE_SIZE * ROW * 2)
 #define STAGE_BYTES (2 * TILE_BYTES)
-/* Q stays in registers where they suffice, else it is read again every tile */
-#ifndef Q_IN_REGISTERS
-#define Q_IN_REGISTERS (MFRAGS == 1 && HEAD_SIZE <= 128)
-#endif
 
 static_assert(HEAD_SIZE % 16 == 0, "the depth of a matrix step");
 static_assert(BLOCK_M % (16 * WARPS_M) == 0 && NUM_WARPS % WARPS_M == 0, "warps tile the rows");
@@ -67,16 +62,6 @@ DEVICE u32 chunk_at(int row, int chunk)
 {
 	return (u32)(row * (ROW * 2) + ((chunk ^ (row & 7)) << 4));
 }
-
-struct rows { /* of one thread: fragment f, half h -> row */
-	int position[MFRAGS][2]; /* in the sequence; -1: no such row */
-};
-
-/* The running softmax of one warp: o = sum p v, l = sum p, m = maximum. */
-struct state {
-	float o[MFRAGS][HEAD_SIZE / 8][4];
-	float m[MFRAGS][2], l[MFRAGS][2];
-};
 
 struct block {
 	q_block q;
@@ -141,18 +126,6 @@ DEVICE int find_block(const attune_args &a, u32 x, u32 blocks, int segment, bloc
 	return 1;
 }
 
-DEVICE void copy_q(const attune_args &a, const block &b, u32 dst)
-{
-	for (int i = BLOCK_THREAD; i < BLOCK_M * CHUNKS; i += THREADS) {
-		const int row = i / CHUNKS, chunk = i % CHUNKS, valid = row < b.rows;
-		const half16 *src = (const half16 *)a.q;
-		if (valid)
-			src += (b.q.first_row + row_token(b, row)) * a.q_token_stride +
-			       row_head(b, row) * a.q_head_stride + chunk * 8;
-		copy16_hinted<Q_HINT>(dst + chunk_at(row, chunk), src, valid);
-	}
-}
-
 /* This thread's share of a tile's copy: rows row0 + i * ROWS_A_PASS, one chunk
  * of each. Page numbers are fetched a tile ahead, so that a copy never waits
  * for the block table. */
@@ -161,6 +134,10 @@ struct copier {
 	const int *pages;
 	int row0, chunk, active;
 	int page[PASSES];
+#ifdef __AMDGCN__
+	u32x4 k_held[PASSES], v_held[PASSES]; /* of a tile on its way to shared memory */
+	int there[PASSES]; /* whether its rows are keys */
+#endif
 };
 
 DEVICE void copier_start(const attune_args &a, const block &b, copier &c)
@@ -179,172 +156,6 @@ DEVICE void copier_pages(const attune_args &a, const block &b, copier &c, int ti
 	{
 		const int key = b.begin + tile * TILE_SIZE + c.row0 + i * ROWS_A_PASS;
 		c.page[i] = c.pages[page_of(a, max(min(key, b.end - 1), 0))];
-	}
-}
-
-/* Keys at and beyond `end` arrive as zeros: what lies in their slots may be
- * anything, also NaN. */
-DEVICE void copier_copy(const attune_args &a, const block &b, const copier &c, int tile, u32 stage)
-{
-	UNROLL for (int i = 0; i < PASSES; i++)
-	{
-		const int row = c.row0 + i * ROWS_A_PASS;
-		const int key = b.begin + tile * TILE_SIZE + row, valid = key < b.end;
-		const int near = max(min(key, b.end - 1), 0);
-		const int slot = near - page_of(a, near) * a.page_size;
-		if (c.active && row < TILE_SIZE) {
-			copy16_hinted<KV_HINT>(stage + chunk_at(row, c.chunk),
-				     c.k + c.page[i] * a.k_page_stride + slot * a.k_slot_stride, valid);
-			copy16_hinted<KV_HINT>(stage + TILE_BYTES + chunk_at(row, c.chunk),
-				     c.v + c.page[i] * a.v_page_stride + slot * a.v_slot_stride, valid);
-		}
-	}
-}
-
-DEVICE void load_q(u32 (&q)[4], u32 q_tile, int row, int step)
-{
-	const int l = lane_id();
-	load_matrices(q, q_tile + chunk_at(row + (l & 15), step * 2 + (l >> 4)));
-}
-
-/* s = Q K^T for this warp's rows and keys */
-DEVICE void scores(float (&s)[MFRAGS][WARP_KEYS / 8][4], const u32 (&q_held)[HEAD_SIZE / 16][4],
-		   u32 q_tile, int warp_row, u32 k_tile, int warp_key)
-{
-	const int l = lane_id();
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
-	UNROLL for (int e = 0; e < 4; e++)
-		s[f][j][e] = 0;
-	UNROLL for (int step = 0; step < HEAD_SIZE / 16; step++)
-	{
-		u32 q[MFRAGS][4];
-		UNROLL for (int f = 0; f < MFRAGS; f++)
-			if (Q_IN_REGISTERS)
-				UNROLL for (int i = 0; i < 4; i++)
-					q[f][i] = q_held[step][i];
-			else
-				load_q(q[f], q_tile, warp_row + f * 16, step);
-		UNROLL for (int j = 0; j < WARP_KEYS / 16; j++)
-		{
-			u32 k[4];
-			const int key = warp_key + j * 16 + (l & 7) + ((l >> 4) << 3);
-			load_matrices(k, k_tile + chunk_at(key, step * 2 + ((l >> 3) & 1)));
-			UNROLL for (int f = 0; f < MFRAGS; f++)
-			{
-				mma(s[f][2 * j], q[f], k[0], k[1]);
-				mma(s[f][2 * j + 1], q[f], k[2], k[3]);
-			}
-		}
-	}
-}
-
-/* Softcap and ALiBi, when the layer has them: scores then leave in log2 units. */
-DEVICE void bend(const attune_args &a, const block &b, float (&s)[MFRAGS][WARP_KEYS / 8][4],
-		 const rows &r, int first_row, int first_key)
-{
-	const int l = lane_id();
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	UNROLL for (int h = 0; h < 2; h++)
-	{
-		const int row = first_row + f * 16 + h * 8 + l / 4;
-		const float slope = a.alibi_slopes && row < b.rows ?
-					    a.alibi_slopes[row_head(b, row)] : 0.f;
-		UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
-		UNROLL for (int e = 0; e < 2; e++)
-		{
-			float x = s[f][j][2 * h + e] * a.scale;
-			const int key = first_key + j * 8 + 2 * (l & 3) + e;
-			if (a.softcap > 0)
-				x = a.softcap * tanh_exact(x / a.softcap);
-			s[f][j][2 * h + e] = (x + slope * (key - r.position[f][h])) * LOG2E;
-		}
-	}
-}
-
-/* -infinity for keys that a row does not see */
-DEVICE void mask(const attune_args &a, const block &b, float (&s)[MFRAGS][WARP_KEYS / 8][4],
-		 const rows &r, int first_key)
-{
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	UNROLL for (int h = 0; h < 2; h++)
-	{
-		const int column = first_key + 2 * (lane_id() & 3);
-		const int last = min(a.causal ? r.position[f][h] : b.end - 1, b.end - 1) - column;
-		const int first = (a.window ? r.position[f][h] - a.window + 1 : 0) - column;
-		UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
-		UNROLL for (int e = 0; e < 2; e++)
-			if (j * 8 + e > last || j * 8 + e < first)
-				s[f][j][2 * h + e] = MINUS_INF;
-	}
-}
-
-/* Running maximum and sum; s becomes p = 2^(unit * (s - m)). */
-DEVICE void soften(state &t, float (&s)[MFRAGS][WARP_KEYS / 8][4], float unit)
-{
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	UNROLL for (int h = 0; h < 2; h++)
-	{
-		float m = t.m[f][h];
-		UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
-			m = fmaxf(m, fmaxf(s[f][j][2 * h], s[f][j][2 * h + 1]));
-		m = fmaxf(m, shfl_xor(m, 1));
-		m = fmaxf(m, shfl_xor(m, 2));
-		/* a row without any key so far: m = -infinity, every p is 0 */
-		const float safe = m == MINUS_INF ? 0.f : m * unit;
-		const float old = exp2_fast(t.m[f][h] * unit - safe);
-		float sum = 0;
-		UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
-		UNROLL for (int e = 0; e < 2; e++)
-		{
-			const float p = exp2_fast(fmaf(s[f][j][2 * h + e], unit, -safe));
-			s[f][j][2 * h + e] = p;
-			sum += p;
-		}
-		t.l[f][h] = t.l[f][h] * old + sum;
-		t.m[f][h] = m;
-		UNROLL for (int d = 0; d < HEAD_SIZE / 8; d++)
-		{
-			t.o[f][d][2 * h] *= old;
-			t.o[f][d][2 * h + 1] *= old;
-		}
-	}
-}
-
-/* o += P V: the scores' fragments are the A operand as they lie */
-DEVICE void accumulate(state &t, const float (&p)[MFRAGS][WARP_KEYS / 8][4], u32 v_tile,
-		       int warp_key)
-{
-	const int l = lane_id();
-	UNROLL for (int j = 0; j < WARP_KEYS / 16; j++)
-	{
-		u32 a[MFRAGS][4];
-		UNROLL for (int f = 0; f < MFRAGS; f++)
-		UNROLL for (int i = 0; i < 4; i++)
-			a[f][i] = pack2(p[f][2 * j + (i >> 1)][2 * (i & 1)],
-					p[f][2 * j + (i >> 1)][2 * (i & 1) + 1]);
-		UNROLL for (int d = 0; d < HEAD_SIZE / 16; d++)
-		{
-			u32 v[4];
-			const int key = warp_key + j * 16 + (l & 15);
-			load_matrices_transposed(v, v_tile + chunk_at(key, d * 2 + (l >> 4)));
-			UNROLL for (int f = 0; f < MFRAGS; f++)
-			{
-				mma(t.o[f][2 * d], a[f], v[0], v[1]);
-				mma(t.o[f][2 * d + 1], a[f], v[2], v[3]);
-			}
-		}
-	}
-}
-
-/* The sum over a row's four lanes, which each lane has kept to itself. */
-DEVICE void finish_sums(state &t)
-{
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	UNROLL for (int h = 0; h < 2; h++)
-	{
-		t.l[f][h] += shfl_xor(t.l[f][h], 1);
-		t.l[f][h] += shfl_xor(t.l[f][h], 2);
 	}
 }
 
@@ -398,105 +209,6 @@ DEVICE void put_sums(const attune_args &a, const block &b, int row, float m, flo
 		*(float2 *)(a.partial_ml + partial_index(a, b, row) * 2) = make_float2(m, l);
 }
 
-/* One warp holds the whole of its rows: quads write 16-byte pieces. */
-template <int PARTIAL>
-DEVICE void write_rows(const attune_args &a, const block &b, state &t, int warp_row, float unit)
-{
-	const int l = lane_id();
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	UNROLL for (int h = 0; h < 2; h++)
-	{
-		const int row = warp_row + f * 16 + h * 8 + l / 4;
-		if (row >= b.rows)
-			continue;
-		const float m = t.m[f][h] * unit, factor = row_factor<PARTIAL>(a, b, row, m, t.l[f][h]);
-		if (!(l & 3))
-			put_sums<PARTIAL>(a, b, row, m, t.l[f][h]);
-		UNROLL for (int d = 0; d < HEAD_SIZE / 8; d++)
-			put_pair<PARTIAL>(a, b, row, d * 8 + 2 * (l & 3), t.o[f][d][2 * h] * factor,
-				 t.o[f][d][2 * h + 1] * factor);
-	}
-}
-
-/* Several warps hold parts of the same rows, by keys:
- * shared memory [WARPS_N][BLOCK_M][HEAD_SIZE + 4] = o.., m, l, -, - */
-#define MERGE_ROW (HEAD_SIZE + 4)
-template <int PARTIAL>
-DEVICE void merge_and_write(const attune_args &a, const block &b, state &t, int warp_row,
-			    int warp_n, float unit, float *shared)
-{
-	const int l = lane_id();
-	BLOCK_BARRIER(); /* the last tile has been read */
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	UNROLL for (int h = 0; h < 2; h++)
-	{
-		float *row = shared + (warp_n * BLOCK_M + warp_row + f * 16 + h * 8 + l / 4) * MERGE_ROW;
-		UNROLL for (int d = 0; d < HEAD_SIZE / 8; d++)
-			*(float2 *)(row + d * 8 + 2 * (l & 3)) =
-				make_float2(t.o[f][d][2 * h], t.o[f][d][2 * h + 1]);
-		if (!(l & 3))
-			*(float2 *)(row + HEAD_SIZE) = make_float2(t.m[f][h] * unit, t.l[f][h]);
-	}
-	BLOCK_BARRIER();
-	for (int i = BLOCK_THREAD; i < b.rows * (HEAD_SIZE / 2); i += THREADS) {
-		const int row = i / (HEAD_SIZE / 2), column = i % (HEAD_SIZE / 2) * 2;
-		const float *part = shared + row * MERGE_ROW;
-		float m = MINUS_INF, sum = 0, x = 0, y = 0;
-		UNROLL for (int n = 0; n < WARPS_N; n++)
-			m = fmaxf(m, part[n * BLOCK_M * MERGE_ROW + HEAD_SIZE]);
-		const float safe = m == MINUS_INF ? 0.f : m;
-		UNROLL for (int n = 0; n < WARPS_N; n++)
-		{
-			const float *p = part + n * BLOCK_M * MERGE_ROW;
-			const float weight = exp2_fast(p[HEAD_SIZE] - safe);
-			sum += weight * p[HEAD_SIZE + 1];
-			x += weight * p[column];
-			y += weight * p[column + 1];
-		}
-		const float factor = row_factor<PARTIAL>(a, b, row, m, sum);
-		put_pair<PARTIAL>(a, b, row, column, x * factor, y * factor);
-		if (!column)
-			put_sums<PARTIAL>(a, b, row, m, sum);
-	}
-}
-
-template <int PARTIAL>
-DEVICE void write(const attune_args &a, const block &b, state &t, int warp_row, int warp_n,
-		  float unit, float *shared)
-{
-	if (WARPS_N == 1)
-		write_rows<PARTIAL>(a, b, t, warp_row, unit);
-	else
-		merge_and_write<PARTIAL>(a, b, t, warp_row, warp_n, unit, shared);
-}
-
-DEVICE void start_state(state &t)
-{
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	{
-		UNROLL for (int h = 0; h < 2; h++)
-		{
-			t.m[f][h] = MINUS_INF;
-			t.l[f][h] = 0;
-		}
-		UNROLL for (int d = 0; d < HEAD_SIZE / 8; d++)
-		UNROLL for (int e = 0; e < 4; e++)
-			t.o[f][d][e] = 0;
-	}
-}
-
-DEVICE rows find_rows(const block &b, int warp_row)
-{
-	rows r;
-	UNROLL for (int f = 0; f < MFRAGS; f++)
-	UNROLL for (int h = 0; h < 2; h++)
-	{
-		const int row = warp_row + f * 16 + h * 8 + lane_id() / 4;
-		r.position[f][h] = row < b.rows ? b.q.seq_len - b.q.query_len + row_token(b, row) : -1;
-	}
-	return r;
-}
-
 /* Tiles of [begin, end) that hold a key which some row must not see. */
 DEVICE int needs_mask(const attune_args &a, const block &b, int tile)
 {
@@ -508,78 +220,23 @@ DEVICE int needs_mask(const attune_args &a, const block &b, int tile)
 	return a.window && first < context + last_token - a.window + 1;
 }
 
-/* One block's work, from its first copy to its output. Its threads may still be writing
- * from shared memory when the first of them returns. */
-DEVICE void attend_block(const attune_args &a, const block &b, unsigned char *memory)
+#ifdef __AMDGCN__
+#include "attend_amd.h"
+#else
+#include "attend_nvidia.h"
+#endif
+
+DEVICE unsigned char *shared_memory()
 {
-	const int warp = BLOCK_THREAD / WARP;
-	const int warp_row = warp % WARPS_M * (MFRAGS * 16);
-	const int warp_n = warp / WARPS_M, warp_key = warp_n * WARP_KEYS;
-	const int tiles = (b.end - b.begin + TILE_SIZE - 1) / TILE_SIZE;
-	const int t0 = PARTIALS ? (long long)tiles * b.segment / a.segments : 0;
-	const int t1 = PARTIALS ? (long long)tiles * (b.segment + 1) / a.segments : tiles;
-	const u32 q_tile = shared_address(memory), ring = q_tile + Q_BYTES;
-	const int bent = a.softcap > 0 || a.alibi_slopes;
-	const float unit = bent ? 1.f : a.scale * LOG2E;
-	copier c;
-	copier_start(a, b, c);
-	if (t0 < t1)
-		copier_pages(a, b, c, t0);
-	copy_q(a, b, q_tile); /* in the first tile's group */
-	UNROLL for (int i = 0; i < NUM_STAGES - 1; i++)
-	{
-		if (t0 + i < t1) {
-			copier_copy(a, b, c, t0 + i, ring + i * STAGE_BYTES);
-			copier_pages(a, b, c, t0 + i + 1);
-		}
-		copies_commit();
-	}
-
-	const rows r = find_rows(b, warp_row);
-	state t;
-	start_state(t);
-	u32 q_held[HEAD_SIZE / 16][4];
-	int stage = 0;
-	for (int tile = t0; tile < t1; tile++) {
-		copies_wait<NUM_STAGES - 2>();
-		BLOCK_BARRIER();
-		if (Q_IN_REGISTERS && tile == t0)
-			UNROLL for (int step = 0; step < HEAD_SIZE / 16; step++)
-				load_q(q_held[step], q_tile, warp_row, step);
-		if (tile + NUM_STAGES - 1 < t1) {
-			const int free = stage ? stage - 1 : NUM_STAGES - 1;
-			copier_copy(a, b, c, tile + NUM_STAGES - 1, ring + free * STAGE_BYTES);
-			copier_pages(a, b, c, tile + NUM_STAGES);
-		}
-		copies_commit();
-
-		const u32 k_tile = ring + stage * STAGE_BYTES;
-		const int first_key = b.begin + tile * TILE_SIZE + warp_key;
-		float s[MFRAGS][WARP_KEYS / 8][4];
-		scores(s, q_held, q_tile, warp_row, k_tile, warp_key);
-		if (bent)
-			bend(a, b, s, r, warp_row, first_key);
-		if (needs_mask(a, b, tile))
-			mask(a, b, s, r, first_key);
-		soften(t, s, unit);
-		accumulate(t, s, k_tile + TILE_BYTES, warp_key);
-		stage = stage + 1 == NUM_STAGES ? 0 : stage + 1;
-	}
-	copies_wait<0>();
-	finish_sums(t);
-	/* A lone segment is the whole: no reduction follows. All blocks go one way. */
-	if (PARTIALS && a.segments > 1)
-		write<PARTIALS>(a, b, t, warp_row, warp_n, unit, (float *)memory);
-	else
-		write<0>(a, b, t, warp_row, warp_n, unit, (float *)memory);
+	extern __shared__ __align__(1024) unsigned char memory[];
+	return memory;
 }
 
 /* grid: x = blocks as find_block() numbers them, y = segments */
 DEVICE void attend(const attune_args &a)
 {
-	extern __shared__ __align__(1024) unsigned char memory[];
 	block b;
 	if (!find_block(a, blockIdx.x, gridDim.x, blockIdx.y, b))
 		return;
-	attend_block(a, b, memory);
+	attend_block(a, b, shared_memory());
 }

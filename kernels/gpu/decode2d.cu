@@ -37,8 +37,7 @@ DEVICE int find_rows_of(const attune_args &a, int heads, block &b)
 
 KERNEL(THREADS) ENTRY(const attune_args a)
 {
-	extern __shared__ __align__(1024) unsigned char memory[];
 	block b;
 	if (find_rows_of(a, PACKING ? a.group : 1, b))
-		attend_block(a, b, memory);
+		attend_block(a, b, shared_memory());
 }

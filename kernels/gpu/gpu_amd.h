@@ -239,10 +239,55 @@ DEVICE u32 pack2(float lo, float hi)
 	return __builtin_bit_cast(half16, l) | (u32)__builtin_bit_cast(half16, h) << 16;
 }
 
+/* The same of what is finite, faster: halves go up, and no NaN is looked for. */
+DEVICE u32 pack2_fast(float lo, float hi)
+{
+#if DTYPE == BF16 && !defined(__gfx950__)
+	return __builtin_amdgcn_perm(__float_as_uint(hi) + 0x8000, __float_as_uint(lo) + 0x8000,
+				     0x07060302);
+#else
+	return pack2(lo, hi);
+#endif
+}
+
+/* ---- pieces of memory ----------------------------------------------------------------- */
+
+typedef u32 u32x2 __attribute__((vector_size(8)));
+typedef u32 u32x4 __attribute__((vector_size(16)));
+
+/* 8, 4, 2 values or 1 in as many halves of the result; streamed: not to stay in caches */
+template <int streamed> DEVICE u32x4 load_halves(const void *p, int n)
+{
+	u32x4 x = {};
+	if (n == 8)
+		x = streamed ? __builtin_nontemporal_load((const u32x4 *)p) : *(const u32x4 *)p;
+	if (n == 4) {
+		const u32x2 y = streamed ? __builtin_nontemporal_load((const u32x2 *)p) :
+					   *(const u32x2 *)p;
+		x[0] = y[0];
+		x[1] = y[1];
+	}
+	if (n == 2)
+		x[0] = streamed ? __builtin_nontemporal_load((const u32 *)p) : *(const u32 *)p;
+	if (n == 1)
+		x[0] = *(const half16 *)p;
+	return x;
+}
+
+/* of two pairs of values the firsts, the seconds */
+DEVICE u32 pair_firsts(u32 a, u32 b)
+{
+	return __builtin_amdgcn_perm(b, a, 0x05040100);
+}
+
+DEVICE u32 pair_seconds(u32 a, u32 b)
+{
+	return __builtin_amdgcn_perm(b, a, 0x07060302);
+}
+
 /* ---- matrices ------------------------------------------------------------------------- */
 
 typedef float float4v __attribute__((vector_size(16)));
-typedef u32 u32x2 __attribute__((vector_size(8)));
 typedef short short4v __attribute__((vector_size(8)));
 typedef _Float16 half4v __attribute__((vector_size(8)));
 

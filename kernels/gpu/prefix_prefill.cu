@@ -17,7 +17,7 @@
  * one, and its code masks nothing; the loops over them are apart from the steps at the
  * edges. That of the context is unrolled UNROLL_CONTEXT times.
  *
- * Two tiles are in shared memory: one is computed while the next arrives.
+ * Two tiles are on chip: one is computed while the next arrives.
  *
  * The point of old is BLOCK_M 128, BLOCK_N 64, four warps. Each warp then has 32 rows,
  * and at head size 128 their outputs and scores alone are 192 registers: 255 are used
@@ -39,12 +39,12 @@ struct walk {
 	block b;
 	span context, fresh;
 	copier c;
-	u32 q_tile, ring;
+	shared_place q_tile, ring;
 	int warp_row, warp_n;
 	int bent;
 	float unit;
 	rows r;
-	u32 q_held[HEAD_SIZE / 16][4];
+	held_q q;
 	state t;
 };
 
@@ -75,7 +75,7 @@ DEVICE block block_in(const walk &w, int begin, int end)
 }
 
 /* copier_copy() of the new tokens: keys beyond the end arrive as zeros. */
-DEVICE void copy_new(const attune_args &a, const walk &w, int tile, u32 stage)
+DEVICE void copy_new(const attune_args &a, walk &w, int tile, shared_place stage)
 {
 	const block &b = w.b;
 	const int zero = b.q.first_row - (b.q.seq_len - b.q.query_len); /* row of position 0 */
@@ -86,18 +86,18 @@ DEVICE void copy_new(const attune_args &a, const walk &w, int tile, u32 stage)
 		const int row = w.c.row0 + i * ROWS_A_PASS, end = w.fresh.end;
 		const int key = w.fresh.begin + tile * BLOCK_N + row;
 		const int token = zero + min(key, end - 1);
-		const u32 to = stage + chunk_at(row, w.c.chunk);
+		const shared_place to = stage + chunk_at(row, w.c.chunk);
 		if (w.c.active && row < BLOCK_N) {
-			copy16_async(to, k + token * a.k_new_token_stride + w.c.chunk * 8, key < end);
-			copy16_async(to + TILE_BYTES, v + token * a.v_new_token_stride + w.c.chunk * 8,
-				     key < end);
+			take_keys(w.c, i, to, k + token * a.k_new_token_stride + w.c.chunk * 8, key < end);
+			take_values(w.c, i, to, v + token * a.v_new_token_stride + w.c.chunk * 8,
+				    key < end);
 		}
 	}
 }
 
-DEVICE u32 stage_of(const walk &w, int tile)
+DEVICE shared_place stage_of(const walk &w, int tile)
 {
-	return w.ring + (tile & 1) * STAGE_BYTES;
+	return w.ring + (tile & (SHARED_TILES - 1)) * STAGE_BYTES;
 }
 
 DEVICE void copy_tile(const attune_args &a, walk &w, int tile)
@@ -114,13 +114,12 @@ DEVICE void copy_tile(const attune_args &a, walk &w, int tile)
 
 template <int EDGE> DEVICE void step(const attune_args &a, walk &w, int tile)
 {
-	const u32 k_tile = stage_of(w, tile);
+	const shared_place k_tile = stage_of(w, tile);
 	const int warp_key = w.warp_n * WARP_KEYS;
-	float p[MFRAGS][WARP_KEYS / 8][4];
-	copies_wait<0>();
-	__syncthreads();
+	logits p;
+	stage_ready(w.c, k_tile);
 	copy_tile(a, w, tile + 1);
-	scores(p, w.q_held, w.q_tile, w.warp_row, k_tile, warp_key);
+	scores(p, w.q, w.q_tile, w.warp_row, k_tile, warp_key);
 	if (EDGE) {
 		const int old = tile < w.context.after;
 		const int begin = old ? w.context.begin : w.fresh.begin;
@@ -143,7 +142,7 @@ DEVICE void inner_tiles(const attune_args &a, walk &w, const span &s, int &tile)
 		step<0>(a, w, tile);
 }
 
-DEVICE void start_walk(const attune_args &a, u32 memory, walk &w)
+DEVICE void start_walk(const attune_args &a, shared_place memory, walk &w)
 {
 	const block &b = w.b;
 	const int context = b.q.seq_len - b.q.query_len, warp = threadIdx.x / WARP;
@@ -162,11 +161,9 @@ DEVICE void start_walk(const attune_args &a, u32 memory, walk &w)
 		copier_pages(a, block_in(w, w.context.begin, w.context.end), w.c, 0);
 	copy_q(a, b, w.q_tile); /* in the first tile's group */
 	copy_tile(a, w, 0);
-	copies_wait<0>();
-	__syncthreads();
-	if (Q_IN_REGISTERS)
-		UNROLL for (int i = 0; i < HEAD_SIZE / 16; i++)
-			load_q(w.q_held[i], w.q_tile, w.warp_row, i);
+	q_ready();
+	UNROLL for (int i = 0; i < Q_HELD; i++)
+		hold_q(a, b, w.q[i], w.q_tile, w.warp_row, i);
 }
 
 DEVICE int find_tokens(const attune_args &a, block &b)
@@ -185,11 +182,10 @@ DEVICE int find_tokens(const attune_args &a, block &b)
 
 KERNEL(THREADS) ENTRY(const attune_args a)
 {
-	extern __shared__ __align__(1024) unsigned char memory[];
 	walk w;
 	if (!find_tokens(a, w.b))
 		return;
-	start_walk(a, shared_address(memory), w);
+	start_walk(a, shared_address(shared_memory()), w);
 	for (int tile = 0; tile < w.fresh.after;) {
 		inner_tiles<UNROLL_CONTEXT>(a, w, w.context, tile);
 		inner_tiles<1>(a, w, w.fresh, tile);
@@ -198,5 +194,5 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 	}
 	copies_wait<0>();
 	finish_sums(w.t);
-	write<0>(a, w.b, w.t, w.warp_row, w.warp_n, w.unit, (float *)memory);
+	write<0>(a, w.b, w.t, w.warp_row, w.warp_n, w.unit, (float *)shared_memory());
 }
