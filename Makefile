@@ -6,8 +6,8 @@ BUDGET    ?=# e.g. 10m; empty: the preset's
 MODEL     ?=# e.g. llama3.1-8b@1; empty: all
 SCENARIOS ?=# a JSON file; empty: the GPU's own
 TRACE     ?=# a CSV of requests, to tune for that traffic too
-COMPILE_ONLY ?=# 1: compile what would be raced on GPU, which need not be here, and say what it takes
 TRACE_OPTIONS ?=# of attune scenarios --trace: your engine's, say --max-batched-tokens 2048
+COMPILE_ONLY ?=# 1: compile what would be raced on GPU, which need not be here; say what it takes
 RESULTS   ?= results
 GENERATED ?= generated
 PREFIX    ?= /usr/local
@@ -113,10 +113,12 @@ $(addprefix $(B)/has_,library tool test):
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
-	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV PREFIX=DIR SAN=1 V=1'
+	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV COMPILE_ONLY=1 PREFIX=DIR'; \
+	echo '       SAN=1 V=1 NVCC= HIPCC='
 
 deps: ## installs what building, tuning and testing need
-	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test
+	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test \
+		$(and $(COMPILE_ONLY),$(filter mi%,$(GPU)),amd)
 
 # GPU, else the first device that the tool finds; and the GPUs that have results.
 gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}

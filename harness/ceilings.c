@@ -47,6 +47,13 @@ static enum attune_status time_launches(struct device *dev, const struct code *c
 	return status;
 }
 
+/* Of a block: an MFMA is of twice as many columns as mma.sync, by twice as many lanes. */
+static double flops_of_step(const struct device *dev)
+{
+	const int columns = dev->info.lanes == 64 ? 16 : 8;
+	return 16. * columns * 16 * 2 * (CEILING_THREADS / dev->info.lanes);
+}
+
 enum attune_status gpu_ceilings(struct device *dev, double *dram_gbps, double *tflops)
 {
 	struct code *read = NULL, *multiply = NULL;
@@ -75,8 +82,7 @@ enum attune_status gpu_ceilings(struct device *dev, double *dram_gbps, double *t
 	if (!status)
 		status = time_launches(dev, multiply, &g, &args, 1, &ns);
 	if (!status)
-		*tflops = 16. * 8 * 16 * 2 * CEILING_CHAINS * STEPS * g.x * (CEILING_THREADS / 32) /
-			  ns / 1e3;
+		*tflops = flops_of_step(dev) * CEILING_CHAINS * STEPS * g.x / ns / 1e3;
 	dev->ops->release(dev, memory);
 	if (read)
 		dev->ops->unload(dev, read);

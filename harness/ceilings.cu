@@ -1,19 +1,23 @@
 /* ceilings.cu - the two roofs of a GPU that its kernels are held against:
  * -DROOF=0 reads device memory in a line, 16 bytes a lane and four under way;
- * -DROOF=1 multiplies 16x8x16 matrices out of registers (mma.sync, bf16). */
+ * -DROOF=1 multiplies matrices out of registers, bf16: 16x8x16 by mma.sync, 16x16x16 by MFMA. */
 #include "ceilings.h"
 #define DTYPE BF16
 #include "gpu/gpu.h"
 
 #if ROOF == 0
-extern "C" __global__ __launch_bounds__(CEILING_THREADS) void attune_kernel(const ceiling_args a)
+struct alignas(16) chunk {
+	u32 x, y, z, w;
+};
+
+KERNEL(CEILING_THREADS) ENTRY(const ceiling_args a)
 {
-	const uint4 *from = (const uint4 *)a.from;
+	const chunk *from = (const chunk *)a.from;
 	const unsigned long long step = (unsigned long long)gridDim.x * CEILING_THREADS;
 	unsigned long long i = (unsigned long long)blockIdx.x * CEILING_THREADS + threadIdx.x;
 	unsigned sum = 0;
 	for (; i + 3 * step < a.words; i += 4 * step) {
-		uint4 v[4];
+		chunk v[4];
 		UNROLL for (int j = 0; j < 4; j++)
 			v[j] = from[i + j * step];
 		UNROLL for (int j = 0; j < 4; j++)
@@ -23,9 +27,23 @@ extern "C" __global__ __launch_bounds__(CEILING_THREADS) void attune_kernel(cons
 		*a.to = sum;
 }
 #else
-extern "C" __global__ __launch_bounds__(CEILING_THREADS) void attune_kernel(const ceiling_args a)
+#ifdef __AMDGCN__
+typedef float4v sums;
+DEVICE void step(sums &c, const u32 (&q)[4], const u32 (&k)[2])
 {
-	float c[CEILING_CHAINS][4];
+	c = mfma(u32x2{ q[0], q[1] }, u32x2{ k[0], k[1] }, c);
+}
+#else
+typedef float sums[4];
+DEVICE void step(sums &c, const u32 (&q)[4], const u32 (&k)[2])
+{
+	mma(c, q, k[0], k[1]);
+}
+#endif
+
+KERNEL(CEILING_THREADS) ENTRY(const ceiling_args a)
+{
+	sums c[CEILING_CHAINS];
 	u32 q[4], k[2];
 	UNROLL for (int i = 0; i < 4; i++)
 		q[i] = pack2(.001f * threadIdx.x - .3f * i, .7f - .002f * threadIdx.x);
@@ -36,7 +54,7 @@ extern "C" __global__ __launch_bounds__(CEILING_THREADS) void attune_kernel(cons
 		c[j][i] = .01f * (i + j);
 	for (int n = 0; n < a.steps; n++)
 		UNROLL for (int j = 0; j < CEILING_CHAINS; j++)
-			mma(c[j], q, k[0], k[1]);
+			step(c[j], q, k);
 	float sum = 0;
 	UNROLL for (int j = 0; j < CEILING_CHAINS; j++)
 		sum += c[j][0] + c[j][1] + c[j][2] + c[j][3];

@@ -1,7 +1,10 @@
 #!/bin/sh
 # deps.sh - finds what a build lacks, and installs it where that is possible.
 #
-#   sh harness/deps.sh check|install GROUP...     GROUP: library tool test
+#   sh harness/deps.sh check|install GROUP...     GROUP: library tool test amd
+#
+# amd, which nothing else needs: a compiler for AMD's GPUs; that of ROCm will do, or one that
+# HIPCC names.
 #
 # check: exit 0 when all is there, else one line on stderr and exit 1. install:
 # the same after the system's package manager has been asked, as root or by
@@ -21,6 +24,8 @@ test       c++                command   g++                 gcc-c++
 test       cmocka.h           header    libcmocka-dev       libcmocka-devel
 test       prove              command   perl                perl-Test-Harness
 test       sqlite3            command   sqlite3             sqlite
+amd        clang-22           gfx942    clang-22            clang
+amd        lld-22             gfx942    lld-22              lld
 '
 cc=${CC:-cc}
 
@@ -29,6 +34,13 @@ present() {
 	case $1 in
 	header) printf '#include <stddef.h>\n#include <%s>\n' "$2" |
 		$cc -E -x c - >/dev/null 2>&1 ;;
+	gfx*) for clang in ${HIPCC:-"${ROCM_PATH:-/opt/rocm}/llvm/bin/clang" clang-22 clang-21 \
+			clang-20 clang-19 clang hipcc}; do
+			! $clang -x hip --offload-arch="$1" --offload-device-only -nogpuinc -nogpulib \
+				--no-gpu-bundle-output -mcode-object-version=5 /dev/null -o /dev/null \
+				>/dev/null 2>&1 || return 0
+		done
+		return 1 ;;
 	*) [ "$2" = cc ] && set -- "$1" "$cc"
 		[ "$2" = c++ ] && set -- "$1" "${CXX:-c++}"
 		command -v "${2%% *}" >/dev/null 2>&1 ;;
@@ -103,7 +115,7 @@ install)
 	[ -z "$lacking" ] || say_missing
 	;;
 *)
-	echo "usage: deps.sh check|install library|tool|test..." >&2
+	echo "usage: deps.sh check|install library|tool|test|amd..." >&2
 	exit 2
 	;;
 esac

@@ -1,10 +1,18 @@
 /* fill.cu - a pool's values, by the GPU that they are for: tens of GB cross no bus.
  * Compiled at run time with every function for the device. */
+#define DTYPE BF16 /* of gpu.h, of which nothing here depends on it */
+#include "gpu/gpu.h"
+#ifdef __clang__
+#pragma clang force_cuda_host_device begin
 #include "fill.h"
+#pragma clang force_cuda_host_device end
+#else
+#include "fill.h"
+#endif
 
 #define THREADS 256 /* as in pool.c */
 
-extern "C" __global__ __launch_bounds__(THREADS) void attune_kernel(const fill_args a)
+KERNEL(THREADS) ENTRY(const fill_args a)
 {
 	const unsigned long long step = (unsigned long long)gridDim.x * THREADS;
 	unsigned long long i = (unsigned long long)blockIdx.x * THREADS + threadIdx.x;

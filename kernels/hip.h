@@ -17,7 +17,7 @@ struct hip_api {
  * ATTUNE_HIP_LIBRARY: see attune_open. */
 enum attune_status hip_find(struct hip_api *);
 
-/* hip_info.c. What is known of the chips, without one at hand. The capability does not tell gfx90a
+/* hip_chips.c: what is known of the chips, without one at hand. The capability does not tell gfx90a
  * from its elders, but the number of units does: these have 120, or no more than 64. Where a
  * whole number of `die_units` is there, as in all of the ways in which a package may be
  * partitioned, it says how many dies they are of. Behind the L2 of each die the newer ones have
@@ -29,8 +29,10 @@ struct hip_chip {
 	    lds_granule; /* bytes of a unit, of which a block takes whole granules */
 	size_t last_cache;
 };
+extern const struct hip_chip hip_chips[];          /* ends with a NULL arch */
 const struct hip_chip *hip_chip(const char *arch); /* NULL: none of ours */
-/* All but driver and power_limit_w, which are of the sensors. */
+
+/* hip_info.c: all but driver and power_limit_w, which are of the sensors. */
 void hip_describe(const struct hip_api *, int device, struct device_info *);
 /* "HIP 6.4", after the kernel driver's version where that is known. */
 void hip_driver_text(char text[48], const struct hip_api *, const char *kernel_driver);

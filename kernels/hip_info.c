@@ -18,22 +18,6 @@ enum {
 	ATTR_DIES = 10018 /* ROCm 7 */
 };
 
-static const struct hip_chip chips[] = {
-	// clang-format off
-	{ 9, 0, 104, 110, "gfx90a", "mi250", 0,   64 << 10,  512, 0          },
-	{ 9, 4,   1, 304, "gfx942", "mi300", 38,  64 << 10,  512, 256u << 20 },
-	{ 9, 5,   1, 256, "gfx950", "mi350", 32, 160 << 10, 1280, 256u << 20 },
-	// clang-format on
-};
-
-const struct hip_chip *hip_chip(const char *arch)
-{
-	for (const struct hip_chip *c = chips; c < chips + COUNT(chips); c++)
-		if (!strcmp(c->arch, arch))
-			return c;
-	return NULL;
-}
-
 static int attribute(const struct hip_api *hip, int device, int which)
 {
 	int value = 0;
@@ -42,7 +26,7 @@ static int attribute(const struct hip_api *hip, int device, int which)
 
 static const struct hip_chip *find_chip(int major, int minor, int units)
 {
-	for (const struct hip_chip *c = chips; c < chips + COUNT(chips); c++)
+	for (const struct hip_chip *c = hip_chips; c->arch; c++)
 		if (c->major == major && c->minor == minor && units >= c->least_units &&
 		    units <= c->most_units)
 			return c;

@@ -2,6 +2,7 @@
  * the default choices compile, keep nothing in memory, use the matrix units, and leave room for
  * as many waves as the table says. Skips itself without a compiler for gfx942. */
 #include "../harness/sweep.h"
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -110,6 +111,25 @@ static void defaults_fit(void **state)
 	binaries_free(&all);
 }
 
+/* ---- the harness's own device code -------------------------------------------------------- */
+
+static void the_harness_compiles(void **state)
+{
+	static const char *const codes[][2] = { { "fill.cu", "" },
+						{ "ceilings.cu", "-DROOF=0" },
+						{ "ceilings.cu", "-DROOF=1" } };
+	const struct gpu_model *m = gpu_model(*state);
+	for (size_t i = 0; i < COUNT(codes); i++) {
+		char path[PATH_MAX];
+		struct binary b;
+		snprintf(path, sizeof path, "%s/../harness/%s", source_root(), codes[i][0]);
+		if (jit_compile_source(&b, path, codes[i][1], m->arch))
+			fail_msg("%s: %s %s: %s", m->gpu, codes[i][0], codes[i][1], b.log);
+		assert_int_equal(b.spill_bytes, 0);
+		jit_free(&b);
+	}
+}
+
 /* ---- what the compiler says of occupancy -------------------------------------------------- */
 
 /* The last registers that it takes are named in the flags. */
@@ -185,26 +205,32 @@ static void occupancy_is_the_compilers(void **state)
 
 int main(void)
 {
-	static struct CMUnitTest tests[2 * COUNT(gpus)];
+	static const struct {
+		const char *name, *compiler; /* what it must be */
+		void (*run)(void **);
+	} kinds[] = {
+		{ "defaults", "", defaults_fit },
+		{ "the harness", "", the_harness_compiles },
+		{ "occupancy", "clang 22",
+		  occupancy_is_the_compilers }, /* others may count otherwise */
+	};
+	static struct CMUnitTest tests[COUNT(gpus) * COUNT(kinds)];
 	static char name[COUNT(tests)][40];
 	size_t n = 0;
 	if (!here(gpu_model("mi300"))) {
 		printf("1..0 # SKIP no compiler for gfx942: clang-22 and lld-22 would do\n");
 		return 0;
 	}
-	for (size_t i = 0; i < COUNT(gpus); i++) {
-		void *gpu = (void *)(uintptr_t)gpus[i];
-		const char *compiler = jit_version(BACKEND_GPU, gpu_model(gpus[i])->arch);
-		if (!here(gpu_model(gpus[i])))
+	for (size_t i = 0; i < COUNT(gpus) * COUNT(kinds); i++) {
+		const char *gpu = gpus[i / COUNT(kinds)];
+		const size_t k = i % COUNT(kinds);
+		const char *compiler = jit_version(BACKEND_GPU, gpu_model(gpu)->arch);
+		if (!here(gpu_model(gpu)) ||
+		    strncmp(compiler, kinds[k].compiler, strlen(kinds[k].compiler)))
 			continue;
-		snprintf(name[n], sizeof name[n], "%s: defaults", gpus[i]);
-		tests[n] = (struct CMUnitTest){ name[n], defaults_fit, NULL, NULL, gpu };
-		n++;
-		if (strncmp(compiler, "clang 22", 8)) /* others may count otherwise */
-			continue;
-		snprintf(name[n], sizeof name[n], "%s: occupancy", gpus[i]);
-		tests[n] =
-		    (struct CMUnitTest){ name[n], occupancy_is_the_compilers, NULL, NULL, gpu };
+		snprintf(name[n], sizeof name[n], "%s: %s", gpu, kinds[k].name);
+		tests[n] = (struct CMUnitTest){ name[n], kinds[k].run, NULL, NULL,
+						(void *)(uintptr_t)gpu };
 		n++;
 	}
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -2,7 +2,8 @@
 # t_deps.sh - the dependency installer, with a package manager that only takes notes:
 # nothing is installed when all is there, lists are refreshed only when needed, and
 # where nothing can be done one line names packages and command.
-unset CXX
+unset CXX HIPCC
+export ROCM_PATH=/nowhere
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 n=0
@@ -80,6 +81,15 @@ row "$([ $code = 0 ] && [ "$(lines "$tmp/log")" = 1 ] &&
 deps apt pthreadpool.h needed install library tool
 row "$([ $code = 0 ] && [ "$(cut -d ' ' -f 2 "$tmp/log" | tr '\n' ' ')" = 'install update install ' ]
 	echo $?)" "lists that are missing are fetched, then once more"
+
+deps apt nothing-lacks '' check library tool amd
+row "$([ $code = 1 ] && [ "$(lines "$tmp/err")" = 1 ] &&
+	grep -q 'missing clang-22 lld-22; .* clang-22 lld-22$' "$tmp/err"; echo $?)" \
+	"a compiler for AMD's GPUs, where that is asked for"
+printf '#!/bin/sh\n[ "$3" = --offload-arch=gfx942 ]\n' >"$tmp/apt/clang-20"
+chmod +x "$tmp/apt/clang-20"
+deps apt nothing-lacks '' check amd
+row $code "any that knows the GPU will do"
 
 deps dnf xxhash.h '' install tool
 row "$([ $code = 0 ] && grep -q '^dnf install -y xxhash-devel$' "$tmp/log"; echo $?)" "dnf's names"

@@ -79,7 +79,7 @@ row "$([ $? -eq 0 ] && grep -q 'the budget of' "$tmp/err"; echo $?)" "no time: s
 run sweep --gpu cpu --compile-only --preset smoke --batch q1s64 --format tsv
 row "$([ $? -eq 0 ] && grep -q '^segmented.*ok' "$tmp/out"; echo $?)" "compiled without measuring"
 run sweep --gpu mi250 --batch q1
-row "$([ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no kernels for it: exit 3, one line"
+row "$([ $? -eq 3 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "no such GPU here: exit 3, one line"
 
 # The stages on recorded times: what they cost and miss, the same each time.
 run sweep --replay results/cpu.sqlite --format tsv
