@@ -1,4 +1,5 @@
 /* attune.c - the public API: contexts and prepared ops. */
+#include "hip.h"
 #include "record.h"
 #include "run.h"
 #include "shipped.h"
@@ -162,6 +163,19 @@ static int num_fallbacks(void)
 	return n;
 }
 
+/* The defaults; on AMD GPUs, none of which is measured, with as many segments as give each CU
+ * two blocks: by the first formula of such a kernel that says so. A batch that fills the CUs
+ * with sequences and heads is not cut, so that no launch of the reduction follows. */
+static void take_default(struct config *c, const struct space *s, const struct device_info *d)
+{
+	config_default(c, s);
+	for (int i = 0; i < s->num_formulas && hip_chip(d->arch); i++)
+		if (s->formulas[i].slots == 2) {
+			c->v[s->formula_axis] = -1 - i;
+			return;
+		}
+}
+
 static enum attune_status add_defaults(attune_op *op)
 {
 	enum attune_status status = ATTUNE_OK;
@@ -171,7 +185,7 @@ static enum attune_status add_defaults(attune_op *op)
 		struct config c;
 		if (!k)
 			continue;
-		config_default(&c, k->space);
+		take_default(&c, k->space, &op->ctx->device.info);
 		status = add_ready(op, k, &c);
 	}
 	return status;

@@ -2,11 +2,13 @@
 #include "shipped.h"
 
 const struct carried_shape attune_carried_shapes[] = {
-	{ 64, ATTUNE_BF16 },  { 64, ATTUNE_F16 },   { 64, ATTUNE_F32 },  { 80, ATTUNE_BF16 },
-	{ 80, ATTUNE_F16 },   { 80, ATTUNE_F32 },   { 96, ATTUNE_BF16 }, { 96, ATTUNE_F16 },
-	{ 96, ATTUNE_F32 },   { 128, ATTUNE_BF16 }, { 128, ATTUNE_F16 }, { 128, ATTUNE_F32 },
-	{ 192, ATTUNE_BF16 }, { 192, ATTUNE_F16 },  { 192, ATTUNE_F32 }, { 256, ATTUNE_BF16 },
-	{ 256, ATTUNE_F16 },  { 256, ATTUNE_F32 },  { 0, ATTUNE_F32 },
+	{ 64, ATTUNE_BF16, 1 },  { 64, ATTUNE_F16, 1 },  { 64, ATTUNE_F32, 0 },
+	{ 80, ATTUNE_BF16, 0 },  { 80, ATTUNE_F16, 0 },  { 80, ATTUNE_F32, 0 },
+	{ 96, ATTUNE_BF16, 0 },  { 96, ATTUNE_F16, 0 },  { 96, ATTUNE_F32, 0 },
+	{ 128, ATTUNE_BF16, 1 }, { 128, ATTUNE_F16, 1 }, { 128, ATTUNE_F32, 0 },
+	{ 192, ATTUNE_BF16, 0 }, { 192, ATTUNE_F16, 0 }, { 192, ATTUNE_F32, 0 },
+	{ 256, ATTUNE_BF16, 1 }, { 256, ATTUNE_F16, 1 }, { 256, ATTUNE_F32, 0 },
+	{ 0, ATTUNE_F32, 0 },
 };
 
 const char *const attune_fallbacks[] = { "qblock", "classic_v1", "classic_v2", "segmented", NULL };

@@ -3,12 +3,14 @@
  *
  * Carried are: for each measured GPU the BINARIES of its header; and the default
  * configuration of every kernel for the shapes of carried.c, on the CPU for
- * each instruction set, on NVIDIA GPUs as PTX. Without a CUDA compiler
- * (--no-cuda) the GPU's rows are left out.
+ * each instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd, those
+ * that the build has a compiler for. Without a CUDA compiler (--no-cuda) the rows of
+ * NVIDIA GPUs are left out.
  *
- *   build/list_shipped --make  [--no-cuda] [--skip-stale] > build/shipped.mk
- *   build/list_shipped --table [--no-cuda] [--skip-stale] > build/shipped.inc */
+ *   build/list_shipped --make  [--no-cuda] [--amd=gfx90a,gfx942] [--skip-stale] > build/shipped.mk
+ *   build/list_shipped --table [--no-cuda] [--amd=gfx90a,gfx942] [--skip-stale] > build/shipped.inc */
 #include "heuristics.h"
+#include "hip.h"
 #include "recorded.h"
 #include "shipped.h"
 #include <stdio.h>
@@ -24,6 +26,7 @@ struct row {
 
 static struct row *rows;
 static int num_rows, skip_stale, cuda = 1;
+static const char *amd = ""; /* chips, separated by commas */
 
 static const char *const cpu_isas[] = {
 #if defined(__x86_64__)
@@ -73,10 +76,10 @@ static int stands_in(const struct kernel *k)
 /* Page sizes that kernels which compile them in are carried for; others do not care. */
 static const int pages[] = { 16, 8, 32 };
 
-/* The defaults of one kernel for one shape, on all architectures of its backend. */
-static void add_defaults(const struct kernel *k, const struct carried_shape *c, int page_size)
+/* The defaults of one kernel for one shape on some device. */
+static void add_default(const struct kernel *k, const struct carried_shape *c, int page_size,
+			const char *arch, const struct device_info *d)
 {
-	const struct device_info any = { .smem_per_block = 96 << 10, .lanes = 32, .units = 1 };
 	const attune_shape shape = { .num_query_heads = 8,
 				     .num_kv_heads = 1,
 				     .head_size = c->head_size,
@@ -91,14 +94,44 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c, 
 	struct config config;
 	char flags[MAX_FLAGS];
 	config_default(&config, k->space);
-	if (k->space->why_illegal(&config, &shape, NULL, &any))
+	if (k->space->why_illegal(&config, &shape, NULL, d))
 		return;
 	binary_flags(flags, sizeof flags, k, &config, &shape);
-	if (k->backend == BACKEND_GPU)
-		add(BACKEND_GPU, "ptx", k->name, flags);
-	else
-		for (size_t i = 0; i < COUNT(cpu_isas); i++)
-			add(BACKEND_CPU, cpu_isas[i], k->name, flags);
+	add(k->backend, arch, k->name, flags);
+}
+
+/* The same on all chips that are asked for. */
+static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
+{
+	char arch[16];
+	for (const char *at = amd; *at; at += strcspn(at, ","), at += *at == ',') {
+		snprintf(arch, sizeof arch, "%.*s", (int)strcspn(at, ","), at);
+		const struct hip_chip *chip = hip_chip(arch);
+		if (!chip) {
+			fprintf(stderr, "list_shipped: --amd=%s: \"%s\" is no chip of AMD's\n", amd,
+				arch);
+			exit(2);
+		}
+		const struct device_info d = { .smem_per_block = chip->lds,
+					       .smem_per_unit = chip->lds,
+					       .lanes = 64,
+					       .units = 1 };
+		add_default(k, c, pages[0], arch, &d);
+	}
+}
+
+/* Where one kernel stands in for what was not measured, on all architectures. */
+static void add_defaults(const struct kernel *k, const struct carried_shape *c)
+{
+	const struct device_info any = { .smem_per_block = 96 << 10, .lanes = 32, .units = 1 };
+	for (size_t i = 0; i < COUNT(pages); i++) {
+		if (k->backend == BACKEND_GPU && cuda)
+			add_default(k, c, pages[i], "ptx", &any);
+		for (size_t isa = 0; k->backend == BACKEND_CPU && isa < COUNT(cpu_isas); isa++)
+			add_default(k, c, pages[i], cpu_isas[isa], &any);
+	}
+	if (k->backend == BACKEND_GPU && c->on_amd)
+		add_on_amd(k, c);
 }
 
 /* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
@@ -123,6 +156,14 @@ static void add_recorded(const struct selector *h)
 				add(BACKEND_GPU, h->arch, "recorded", flags);
 		}
 	}
+}
+
+/* Whether there is a compiler for what that header's GPU runs. */
+static int compiles_for(const struct selector *h)
+{
+	if (!strcmp(h->gpu, "cpu"))
+		return 1;
+	return hip_chip(h->arch) ? strstr(amd, h->arch) != NULL : cuda;
 }
 
 static void add_measured(const struct selector *h)
@@ -156,8 +197,10 @@ static void print_make(void)
 		const struct kernel *k = kernel_find(r->backend, r->kernel);
 		const char *compile = r->backend == BACKEND_CPU ? cpu_compile_flags(r->arch) : "";
 		printf("$(eval $(call shipped_%s,%016llx,%s,kernels/%s,%s,%s))\n",
-		       r->backend == BACKEND_CPU ? "cpu" : "gpu", r->name, r->arch, k->source,
-		       r->flags, compile);
+		       r->backend == BACKEND_CPU ? "cpu"
+		       : hip_chip(r->arch)       ? "hip"
+						 : "gpu",
+		       r->name, r->arch, k->source, r->flags, compile);
 	}
 }
 
@@ -187,19 +230,21 @@ int main(int argc, char **argv)
 		skip_stale |= !strcmp(argv[i], "--skip-stale");
 		if (!strcmp(argv[i], "--no-cuda"))
 			cuda = 0;
+		if (!strncmp(argv[i], "--amd=", 6))
+			amd = argv[i] + 6;
 	}
 	if (make == table) {
-		fputs("usage: list_shipped --make|--table [--no-cuda] [--skip-stale]\n", stderr);
+		fputs(
+		    "usage: list_shipped --make|--table [--no-cuda] [--amd=CHIPS] [--skip-stale]\n",
+		    stderr);
 		return 2;
 	}
 	for (const struct kernel *k = attune_kernels; k->name; k++)
-		if (stands_in(k) && (k->backend == BACKEND_CPU || cuda))
-			for (const struct carried_shape *c = attune_carried_shapes; c->head_size;
-			     c++)
-				for (size_t i = 0; i < COUNT(pages); i++)
-					add_defaults(k, c, pages[i]);
+		for (const struct carried_shape *c = attune_carried_shapes;
+		     stands_in(k) && c->head_size; c++)
+			add_defaults(k, c);
 	for (int i = 0; i < attune_num_selectors; i++)
-		if (cuda || !strcmp(attune_selectors[i].gpu, "cpu"))
+		if (compiles_for(&attune_selectors[i]))
 			add_measured(&attune_selectors[i]);
 	if (make)
 		print_make();

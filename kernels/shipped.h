@@ -6,7 +6,7 @@
 
 struct shipped {
 	enum backend backend;
-	const char *arch; /* "sm_90", "avx512"; "ptx" runs on any NVIDIA GPU from sm_80 on */
+	const char *arch; /* "sm_90", "gfx942", "avx512"; "ptx": any NVIDIA GPU from sm_80 on */
 	const char *kernel, *flags;
 	struct blob blob;
 };
@@ -24,10 +24,11 @@ const struct shipped *shipped_find(const struct device_info *, const char *kerne
 extern const char *const attune_fallbacks[];
 
 /* Compile-time shapes for which these (and the helpers) are carried, whatever was
- * measured: (head size, dtype). */
+ * measured: (head size, dtype). For AMD GPUs, of which each has code of its own, only some. */
 struct carried_shape {
 	int head_size;
 	enum attune_dtype dtype;
+	int on_amd;
 };
 extern const struct carried_shape attune_carried_shapes[]; /* ends with head size 0 */
 

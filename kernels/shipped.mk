@@ -10,8 +10,8 @@
 headers     := $(sort $(wildcard $(GENERATED)/attune_*.h))
 gpus        := $(headers:$(GENERATED)/attune_%.h=%)
 upper        = $(shell echo $(1) | tr a-z A-Z)
-list_flags  := $(if $(NVCC),,--no-cuda) $(if $(filter skip,$(STALE)),--skip-stale)
-list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o recorded.o carried.o cpu_flags.o) $(spaces)
+list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) $(if $(filter skip,$(STALE)),--skip-stale)
+list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o recorded.o carried.o cpu_flags.o hip_chips.o) $(spaces)
 gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/,args.h schedule.h recorded.h \
 	price.h price_terms.def part.h tree.h attune_features.h features.def)
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
@@ -35,12 +35,18 @@ $(B)/kernels/heuristics.o: $(B)/heuristics.inc $(B)/trees.inc
 $(B)/list_shipped: $(list_objs)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
-$(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped FORCE
+# The chips that a compiler takes, asked once: older ones know fewer.
+hip_flags := -x hip --offload-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -O3 -mcode-object-version=5 -std=c++17
+hip_archs := $(B)/archs$(subst /,_,$(lastword $(HIPCC)))
+$(hip_archs): $(wildcard $(lastword $(HIPCC))) | $(B)/has_library
+	@for a in gfx90a gfx942 gfx950; do ! $(HIPCC) $(hip_flags) --offload-arch=$$a /dev/null -o /dev/null \
+		2>/dev/null || printf ',%s' $$a; done | sed 's/^,//' >$@
+$(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) FORCE
 	@$(B)/list_shipped $(if $(filter %.mk,$@),--make,--table) $(list_flags) >$@.new || { rm -f $@.new; exit 1; }
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/kernels/shipped.o: $(B)/shipped.inc
 
-# $(call shipped_cpu,name,isa,source,flags,compiler flags)   $(call shipped_gpu,...)
+# $(call shipped_cpu,name,isa,source,flags,compiler flags)   $(call shipped_gpu,...)   ..._hip
 define shipped_cpu
 shipped_objs += $(B)/shipped/b$(1).o
 $(B)/shipped/b$(1).o: $(cpu_sources)
@@ -54,6 +60,13 @@ $(B)/shipped/b$(1).bin: $(gpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$(2) $(3) $(4))
 	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
+endef
+define shipped_hip
+shipped_blobs += $(B)/shipped/b$(1).bin
+$(B)/shipped/b$(1).bin: $(3)
+	@mkdir -p $$(@D)
+	$$(call say,HIPCC,$(2) $(3) $(4))
+	$$(Q)$$(HIPCC) $$(hip_flags) --offload-arch=$(2) -Ikernels $(4) -MMD -MP -MF $$(@:.bin=.d) -MT $$@ $(3) -o $$@
 endef
 ifneq ($(filter-out $(passive_goals),$(or $(MAKECMDGOALS),all)),)
 -include $(B)/shipped.mk

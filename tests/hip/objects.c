@@ -1,6 +1,8 @@
 /* objects.c - handles, memory and code.
  *
- * A code object is a text, "code for <arch>: <kernel>", its only function attune_kernel. */
+ * A code object is a text, "code for <arch>: <kernel>", its only function attune_kernel. What the
+ * library carries, an ELF file, or an empty text where nothing compiles it, loads and does not
+ * run. */
 #include "stand_in.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +163,13 @@ static int run_add(const void *args, size_t threads)
 	return 0;
 }
 
+static int run_carried(const void *args, size_t threads)
+{
+	(void)args, (void)threads;
+	return misuse(ILLEGAL_ADDRESS, "code that the library carries", "nothing runs it here");
+}
+
+static const struct stand_in_kernel carried = { "", 0, 100, 0, 0, run_carried };
 static const struct stand_in_kernel kernels[] = {
 	{ "add", sizeof(struct add), 24, 0, 0, run_add },
 	{ "add_spilling", sizeof(struct add), 256, 48, 4096, run_add },
@@ -168,7 +177,14 @@ static const struct stand_in_kernel kernels[] = {
 
 int hipModuleLoadData(void **module, const void *image)
 {
+	const char *text = image;
 	char arch[16], name[32];
+	if (!*text || !memcmp(text, "\177ELF\2", 5)) {
+		struct module *m = object_new(MODULE, sizeof *m);
+		m->kernel = &carried;
+		*module = m;
+		return 0;
+	}
 	if (sscanf(image, "code for %15[^:]: %31s", arch, name) != 2)
 		return failed(INVALID_IMAGE);
 	if (strcmp(arch, chip_arch()))

@@ -20,10 +20,11 @@ $(B)/simt.a: $(simt_objs)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# The table as it is with a CUDA compiler, each binary being one byte, a zero.
+# The table as it is with all compilers, each binary being one byte, a zero.
 $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 	@mkdir -p $(@D)
-	@$(B)/list_shipped --table $(filter-out --no-cuda,$(list_flags)) | \
+	@$(B)/list_shipped --table --amd=gfx90a,gfx942,gfx950 \
+		$(filter-out --no-cuda --amd=%,$(list_flags)) | \
 		sed 's/^extern const \(unsigned char attune_b[0-9a-f]*\)\[\]/static \1[1]/' >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/simt/shipped.o: kernels/shipped.c $(B)/simt/shipped.inc
