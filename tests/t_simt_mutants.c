@@ -21,6 +21,7 @@ static const struct mutant {
 	const char *kernel; /* recorded: run by t_gpu_replay, on the row that begins so */
 	const char *shape;  /* its name begins so */
 	const char *batch;
+	enum simt_gpu gpu;
 } mutants[] = {
 	{ "qblock: no barrier between copy and use", "attend_nvidia.h",
 	  "BLOCK_BARRIER();\n\t\tif (tile == t0)", "if (tile == t0)",
@@ -74,6 +75,25 @@ static const struct mutant {
 	{ "classic_v2: slots behind the sequence count", "classic.h",
 	  "key + j < s.end ? x[j] : 0.f;", "key + j < s.end ? x[j] : x[j];",
 	  "classic_v2", "classic, group 4", "q1s33" },
+	{ "mi300, naive: no barrier before the merge", "naive.cu",
+	  "__syncthreads();", "",
+	  "naive", "group 4", "q1s33", SIMT_MI300X },
+	{ "mi300, naive: halves of a wave are not joined", "naive.cu",
+	  "mask = WARP / 2", "mask = WARP / 4",
+	  "naive", "group 4", "q1s33", SIMT_MI300X },
+	{ "mi300, naive: a lane's number for its address", "gpu_amd.h",
+	  "ds_bpermute(lane * 4, v)", "ds_bpermute(lane, v)",
+	  "naive", "group 4", "q1s33", SIMT_MI300X },
+	{ "mi300, naive: halves of a pair are swapped", "gpu_amd.h",
+	  "(half16, l) | (u32)__builtin_bit_cast(half16, h) << 16",
+	  "(half16, h) | (u32)__builtin_bit_cast(half16, l) << 16",
+	  "naive", "group 4", "q1s33", SIMT_MI300X },
+	{ "mi300, classic_v1: weights are overwritten while they are read", "classic.h",
+	  "__syncthreads(); /* weights are read */", "",
+	  "classic_v1", "classic, group 4", "q1s300", SIMT_MI300X },
+	{ "mi300, classic_v2: maxima of lanes are not joined", "reduce.h",
+	  "m = warp_max(m);", "",
+	  "classic_v2", "classic, group 4", "q1s900", SIMT_MI300X },
 	{ "planner: what is absent is not zeroed", "planner.cu",
 	  "out[threadIdx.x] = recorded_part();", "",
 	  "recorded", "a head size without", NULL },
@@ -166,6 +186,7 @@ static int is_noticed_by_the_gate(const struct mutant *m)
 	struct row r;
 	struct loaded l;
 	struct verdict v = { .outcome = OUTCOME_OK };
+	simt_pose(&dev, m->gpu);
 	make_row(&r, m);
 	load_choice(&l, &r.choice, &shapes[r.shape].s);
 	struct code *codes[1 + NUM_HELPERS] = { l.code };
