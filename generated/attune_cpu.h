@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0x58cf998803abf5d7ull
+#define ATTUNE_CPU_KERNELS_HASH 0xba7f3f0449105ce0ull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

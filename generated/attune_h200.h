@@ -103,7 +103,7 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0x58cf998803abf5d7ull
+#define ATTUNE_H200_KERNELS_HASH 0xba7f3f0449105ce0ull
 #define ATTUNE_H200_OVERLAPS 1
 
 /*     id  kernel     tunables */

@@ -33,13 +33,15 @@ static long long model(const struct formula *f, long long blocks, long long unit
 	       (v == 1 ? 0 : f->launch);
 }
 
-/* A random choice of the kernel whose formula axis holds formula n. */
+/* A random choice of the kernel whose formula axis holds formula n; most options are left
+ * alone, since some are another vendor's. */
 static struct config random_choice(const struct space *s, int n)
 {
 	struct config c;
 	config_first(&c, s);
 	for (int i = 0; i < s->num_axes; i++)
-		c.v[i] = s->axis[i].values[below((unsigned)s->axis[i].num_values)];
+		if (!s->axis[i].is_option || !below(8))
+			c.v[i] = s->axis[i].values[below((unsigned)s->axis[i].num_values)];
 	c.v[s->formula_axis] = -1 - n;
 	return c;
 }

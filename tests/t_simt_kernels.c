@@ -32,28 +32,6 @@ static const struct {
 static int is_full;
 static size_t first_row[SIMT_MI300X + 1]; /* of each GPU */
 
-/* Kernels without a body for AMD's GPUs. */
-static const struct {
-	const char *kernel, *why;
-} nvidia_only[] = {
-	{ "qblock", "attend.h is for warps of 32" },
-	{ "qblock_static", "attend.h is for warps of 32" },
-	{ "segmented", "attend.h is for warps of 32" },
-	{ "segmented_static", "attend.h is for warps of 32" },
-	{ "decode2d", "attend.h is for warps of 32" },
-	{ "pod", "attend.h is for warps of 32" },
-	{ "prefix_prefill", "its matrix steps are NVIDIA's" },
-	{ "recorded", "attend.h is for warps of 32" },
-};
-
-static int is_for_nvidia(const struct kernel *k)
-{
-	for (size_t i = 0; i < COUNT(nvidia_only); i++)
-		if (!strcmp(nvidia_only[i].kernel, k->name))
-			return 1;
-	return 0;
-}
-
 static enum simt_gpu gpu_of(const struct row *r)
 {
 	return r >= rows + first_row[SIMT_MI300X] ? SIMT_MI300X : SIMT_H200;
@@ -201,10 +179,10 @@ static void add_few_points(const struct kernel *k)
 }
 
 /* 0: there should be some, and are none. */
-static int add_rows(const struct kernel *k, enum simt_gpu gpu)
+static int add_rows(const struct kernel *k)
 {
 	const size_t before = num_rows;
-	if (k->backend != BACKEND_GPU || !k->selectable || (gpu == SIMT_MI300X && is_for_nvidia(k)))
+	if (k->backend != BACKEND_GPU || !k->selectable)
 		return 1;
 	is_full ? add_points(k) : add_few_points(k);
 	for (size_t i = before; i < num_rows; i++)
@@ -248,7 +226,7 @@ int main(int argc, char **argv)
 		first_row[gpu] = num_rows;
 		simt_pose(&dev, gpu);
 		for (const struct kernel *k = attune_kernels; k->name; k++)
-			if (is_asked(k->name, argc - 1, argv + 1) && !add_rows(k, gpu))
+			if (is_asked(k->name, argc - 1, argv + 1) && !add_rows(k))
 				tests[n++] = (struct CMUnitTest){ k->name, has_no_row, NULL, NULL,
 								  (void *)(uintptr_t)k->name };
 	}

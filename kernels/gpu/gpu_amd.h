@@ -165,6 +165,15 @@ DEVICE u32 sm_id()
 #endif
 }
 
+/* For the threads of one wave, the only part of a block that can wait for itself: it goes
+ * in step, and what it wrote is there. */
+DEVICE void barrier(int /* id */, int /* threads: WARP */)
+{
+	__builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+	__builtin_amdgcn_wave_barrier();
+	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+
 DEVICE int __syncthreads_or(int is)
 {
 	__shared__ int any;

@@ -53,7 +53,7 @@ namespace decode
 #ifndef PERSISTENT
 #define PERSISTENT 0
 #endif
-#define TICKETS	  256
+#define TICKETS	  (WARP == 64 ? 1024 : 256) /* the values of sm_id() */
 #define PIECE	  (RING_BYTES > MERGE_BYTES ? RING_BYTES : MERGE_BYTES)
 
 enum { PREFILL, DECODE, NOTHING };
