@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { ROUNDS = 4000, MAX_SEQS = 40 };
+enum { ROUNDS = 6000, MAX_SEQS = 40 };
 #include "random_part.h"
 
 /* The number of blocks at one segment, from the sources' own account of it. */
