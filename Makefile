@@ -53,6 +53,7 @@ lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone: nee
 
 include kernels/shipped.mk
 include tests/simt/simt.mk
+include tests/cdna/cdna.mk
 include tests/hip/hip.mk
 
 # What is inside is for the tool and the tests; what leaves has the names of
@@ -82,7 +83,7 @@ $(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
 # Kernels made for the host find the emulated GPU in the program that loads them.
-$(B)/t_%: tests/t_%.c $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has_test $(simt_text)
+$(B)/t_%: tests/t_%.c $(B)/cdna.a $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has_test $(simt_text)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -rdynamic $(filter %.c,$^) $(filter %.o,$^) \
 		$(filter %.a,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
@@ -215,6 +216,6 @@ clean: ## removes what was built
 	rm -rf $(B)
 
 format: ## clang-format over all C, tables excepted
-	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/hip/*.[ch])
+	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/cdna/*.[ch] tests/hip/*.[ch])
 
 .PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench install clean format

@@ -2,6 +2,7 @@
  * launch is run before it returns, but on a tape, where it waits for tape_play. Code that the
  * library carries is known by where it lies, and then made anew of its source. */
 #include "../../kernels/shipped.h"
+#include "allocations.h"
 #include "objects.h"
 #include "simt.h"
 #include "simt_device.h"
@@ -9,19 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
-enum { PAGE = 4096, RESIDENT = 4, SECONDS = 60 };
-
-struct allocation {
-	char *map;
-	size_t mapped;
-	void *memory;
-	struct allocation *next;
-};
+enum { RESIDENT = 4, SECONDS = 60 };
 
 struct code {
+	const struct simt_foreign *foreign; /* NULL: one of ours */
+	void *theirs;
 	struct simt_object object;
 	void *library; /* NULL: not needed so far */
 	const struct simt_kernel *kernel;
@@ -137,47 +132,30 @@ static void simt_close(struct device *dev)
 		return;
 	simt_tape_free(dev, e->recording);
 	while (e->allocations)
-		simt_ops.release(dev, e->allocations->memory);
+		allocation_remove(&e->allocations, allocation_first(e->allocations));
 	free(e);
 	dev->state = NULL;
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* |no access| poison .. memory |no access|: it ends at the page. Kernels copy 16 bytes at a
- * time, and so does what is behind its last byte begin a piece of these. */
 static enum attune_status simt_alloc(struct device *dev, void **mem, size_t bytes)
 {
 	struct emulated *e = dev->state;
-	struct allocation *a = calloc(1, sizeof *a);
-	const size_t used = (bytes + 15) / 16 * 16, pages = (used + PAGE - 1) / PAGE * PAGE;
-	if (!a)
-		return fail(ATTUNE_NO_MEMORY, "no memory for an allocation");
-	a->mapped = pages + 2 * PAGE;
-	a->map =
-	    mmap(NULL, a->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (a->map == MAP_FAILED || mprotect(a->map + PAGE, pages, PROT_READ | PROT_WRITE)) {
-		free(a);
-		return fail(ATTUNE_NO_MEMORY, "no memory for %zu bytes", bytes);
-	}
-	*mem = a->memory = a->map + PAGE + pages - used;
-	memset(a->map + PAGE, SIMT_POISON, pages);
-	a->next = e->allocations;
-	e->allocations = a;
-	return ATTUNE_OK;
+	*mem = allocation_add(&e->allocations, bytes);
+	return *mem ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for %zu bytes", bytes);
 }
 
 static void simt_release(struct device *dev, void *mem)
 {
 	struct emulated *e = dev->state;
-	for (struct allocation **a = &e->allocations; *a; a = &(*a)->next)
-		if ((*a)->memory == mem) {
-			struct allocation *gone = *a;
-			*a = gone->next;
-			munmap(gone->map, gone->mapped);
-			free(gone);
-			return;
-		}
+	allocation_remove(&e->allocations, mem);
+}
+
+int simt_find(const struct device *dev, uintptr_t address, uintptr_t *begin, uintptr_t *end)
+{
+	const struct emulated *e = dev->state;
+	return allocation_find(e->allocations, address, begin, end);
 }
 
 /* What is read or written while a tape is recorded is not what its launches will leave. */
@@ -220,6 +198,23 @@ enum attune_status simt_load(struct device *dev, struct code **out, const char *
 	return ATTUNE_OK;
 }
 
+enum attune_status simt_load_foreign(struct code **out, const struct simt_foreign *foreign,
+				     void *theirs)
+{
+	struct code *code = calloc(1, sizeof *code);
+	if (!code)
+		return fail(ATTUNE_NO_MEMORY, "no memory for a kernel");
+	code->foreign = foreign;
+	code->theirs = theirs;
+	*out = code;
+	return ATTUNE_OK;
+}
+
+static int is_lacking(const struct code *code)
+{
+	return !code->foreign && !code->library;
+}
+
 /* ATTUNE_SIMT_SOURCES: a folder beside gpu/ to take in its place. */
 static enum attune_status simt_load_blob(struct device *dev, struct code **code,
 					 const struct blob *blob)
@@ -250,12 +245,12 @@ enum attune_status simt_compile(struct code *const *v, int n)
 	enum attune_status status = o ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory");
 	int lacking = 0;
 	for (int i = 0; o && i < n; i++)
-		if (!v[i]->library)
+		if (is_lacking(v[i]))
 			o[lacking++] = v[i]->object;
 	if (o && !simt_build(o, lacking))
 		status = fail(ATTUNE_UNSUPPORTED, "it does not compile for the host: see stderr");
 	for (int i = 0; i < n && !status; i++)
-		if (!v[i]->library)
+		if (is_lacking(v[i]))
 			status = open_library(v[i]);
 	free(o);
 	return status;
@@ -264,6 +259,8 @@ enum attune_status simt_compile(struct code *const *v, int n)
 static void simt_unload(struct device *dev, struct code *code)
 {
 	(void)dev;
+	if (code && code->foreign)
+		code->foreign->free(code->theirs);
 	if (code && code->library)
 		dlclose(code->library);
 	free(code);
@@ -283,6 +280,9 @@ static enum attune_status run(struct device *dev, const struct step *s)
 	const enum attune_status status = simt_compile(&s->code, 1);
 	if (status)
 		return status;
+	if (s->code->foreign)
+		return s->code->foreign->run(dev, s->code->theirs, g, s->args, s->bytes,
+					     &e->options);
 	const struct simt_kernel *k = s->code->kernel;
 	if (g->smem + (size_t)(k->shared_end - k->shared_begin) > (size_t)dev->info.smem_per_block)
 		return fail(ATTUNE_UNSUPPORTED, "%u bytes of shared memory, and %zu static ones",

@@ -3,6 +3,8 @@
 #define SIMT_DEVICE_H
 
 #include "../../kernels/device.h"
+#include "simt.h"
+#include <stdint.h>
 
 extern const struct device_ops simt_ops;
 
@@ -21,5 +23,16 @@ enum attune_status simt_load(struct device *, struct code **, const char *source
 			     const char *flags);
 /* Compiles the code that lacks it, side by side. */
 enum attune_status simt_compile(struct code *const *, int n);
+
+/* ---- code that somebody else runs, with this device's memory and tapes --------------------- */
+
+struct simt_foreign {
+	enum attune_status (*run)(struct device *, void *theirs, const struct geometry *,
+				  const void *args, size_t args_bytes, const struct simt_options *);
+	void (*free)(void *theirs);
+};
+enum attune_status simt_load_foreign(struct code **, const struct simt_foreign *, void *theirs);
+/* Which allocation an address lies in; 0: none. */
+int simt_find(const struct device *, uintptr_t address, uintptr_t *begin, uintptr_t *end);
 
 #endif

@@ -1,0 +1,31 @@
+/* cdna.h - executes code objects for gfx942 on the host: the instructions that a compiler made,
+ * as a disassembler names them. Waves of a block take turns; registers, LDS and scratch memory
+ * begin with bits that no code should rely on. Time, waits and hazards do not exist here. */
+#ifndef CDNA_H
+#define CDNA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cdna_code;
+
+/* 0 once an error text has said why not. */
+struct cdna_code *cdna_load(const void *bytes, size_t size, const char *kernel, char *error,
+			    size_t error_size);
+void cdna_free(struct cdna_code *);
+/* The disassembler in use, "" where there is none. */
+const char *cdna_disassembler(void);
+
+/* Whose memory it is: the allocation that this address lies in. 0: none. */
+struct cdna_memory {
+	int (*find)(void *state, uintptr_t address, uintptr_t *begin, uintptr_t *end);
+	void *state;
+	unsigned units; /* CUs that blocks pretend to be on */
+	unsigned seed;  /* of the order of turns; 0: in order */
+};
+/* 0: done; else `error` says what went wrong and in which instruction. */
+int cdna_launch(const struct cdna_code *, const unsigned grid[3], unsigned threads, unsigned lds,
+		const void *args, size_t args_bytes, const struct cdna_memory *, char *error,
+		size_t size);
+
+#endif

@@ -1,0 +1,58 @@
+/* device.c - see cdna_device.h. */
+#include "cdna_device.h"
+#include "../../harness/harness.h"
+#include "../simt/simt_device.h"
+#include "cdna.h"
+#include <string.h>
+
+static const char arch[] = "gfx942";
+
+const char *cdna_why_not(void)
+{
+	if (!strcmp(jit_version(BACKEND_GPU, arch), "none"))
+		return "no compiler for gfx942: clang-22 and lld-22 would do";
+	return *cdna_disassembler() ? NULL : "no disassembler for gfx942: llvm-22 has one";
+}
+
+static int find(void *dev, uintptr_t address, uintptr_t *begin, uintptr_t *end)
+{
+	return simt_find(dev, address, begin, end);
+}
+
+static enum attune_status run(struct device *dev, void *code, const struct geometry *g,
+			      const void *args, size_t args_bytes,
+			      const struct simt_options *options)
+{
+	const struct cdna_memory memory = { find, dev, options->units, options->seed };
+	const unsigned grid[3] = { g->x, g->y, g->z };
+	char error[600];
+	return cdna_launch(code, grid, g->threads, g->smem, args, args_bytes, &memory, error,
+			   sizeof error)
+		   ? fail(ATTUNE_DEVICE_ERROR, "%s", error)
+		   : ATTUNE_OK;
+}
+
+static void free_code(void *code)
+{
+	cdna_free(code);
+}
+
+static const struct simt_foreign foreign = { run, free_code };
+
+enum attune_status cdna_load_kernel(struct code **out, const struct kernel *k, const char *flags)
+{
+	struct binary b;
+	char error[600];
+	if (jit_compile(&b, k, flags, arch))
+		return fail(ATTUNE_UNSUPPORTED, "%s %s: %s", k->name, flags,
+			    b.log ? b.log : "not compiled");
+	struct cdna_code *code =
+	    cdna_load(b.blob.data, b.blob.size, ENTRY_NAME, error, sizeof error);
+	jit_free(&b);
+	if (!code)
+		return fail(ATTUNE_UNSUPPORTED, "%s %s: %s", k->name, flags, error);
+	const enum attune_status status = simt_load_foreign(out, &foreign, code);
+	if (status)
+		cdna_free(code);
+	return status;
+}
