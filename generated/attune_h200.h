@@ -4,7 +4,7 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  8481c97ed5ce8e4117241f87f9ca508e, protocol graph-rotating
  *   learned   from 1121 scenarios, 198 held out
- *   judged    by times of a second pass in 782 of 1319 scenarios; it lacks 78 of the picks
+ *   judged    by times of a second pass in 782 of 1319 scenarios; it lacks 160 of the picks
  *   noise     0.50 % below 20 us, by 823 A/A pairs
  *             0.68 % below 200 us, by 1618 A/A pairs
  *             0.57 % above, by 1480 A/A pairs
@@ -18,16 +18,16 @@
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.141    inf   83.1
+ *   tree        train                      869    inf  1.127    inf   85.2
  *   tree        peers                       43  1.004  1.026  1.035  100.0
- *   tree        heldout                    198  1.042  1.156  1.353   70.2
- *   tree        heldout_blocked             39  1.042  1.149  1.259   64.1
- *   tree        heldout_extrapolated        14  1.025  1.124  1.124   85.7
- *   tree        heldout_offgrid             25  1.051  1.224  1.314   72.0
- *   tree        heldout_random              74  1.038  1.156  1.353   75.7
- *   tree        heldout_shape               22  1.058  1.190  1.237   50.0
- *   tree        heldout_traces              24  1.040  1.114  1.235   70.8
- *   tree        ways                       209  1.023  1.107  1.222   84.7
+ *   tree        heldout                    198    inf  1.156    inf   75.3
+ *   tree        heldout_blocked             39  1.032  1.149  1.212   74.4
+ *   tree        heldout_extrapolated        14  1.011  1.124  1.124   92.9
+ *   tree        heldout_offgrid             25  1.054  1.224  1.314   68.0
+ *   tree        heldout_random              74  1.033  1.156  1.353   77.0
+ *   tree        heldout_shape               22    inf  1.237    inf   59.1
+ *   tree        heldout_traces              24  1.023  1.094  1.143   83.3
+ *   tree        ways                       209  1.020  1.107  1.222   87.6
  *   best_fixed  train                      869  1.929  8.037 43.272    9.0
  *   best_fixed  peers                       43  1.412  5.339 16.201   25.6
  *   best_fixed  heldout                    198  1.822  7.722 28.701    6.6
@@ -128,8 +128,7 @@
 	CHOICE(17, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
 	CHOICE(18, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
 	CHOICE(19, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(20, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=8 PREFILL_SEGMENTS=1") \
-	CHOICE(21, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1")
+	CHOICE(20, pod,       "PREFILL_M=128 PREFILL_TILE=64 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=3 VIRTUAL=2 BLOCKS_PER_SM=2 POLICY=1 DECODE_SEGMENTS=4 PREFILL_SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, slots, start; fs of: launch, path, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
@@ -365,38 +364,22 @@ ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 1859584) {
-		if (f->blocks_per_unit <= 78) {
-			if (f->mean_seq <= 11008) {
-				if (f->work <= 144) {
-					return -1; /* 23 scenarios, 1.057, p95 1.173 */
-				} else {
-					return -3; /* 28 scenarios, 1.000, p95 1.000 */
-				}
+	if (f->heads_x_seqs <= 288) {
+		if (f->decode_kv <= 45056) {
+			if (f->kv_kib <= 35840) {
+				return -3; /* 46 scenarios, 1.000, p95 1.000 */
 			} else {
-				return -1; /* 22 scenarios, 1.026, p95 1.065 */
-			}
-		} else if (f->skew <= 37) {
-			if (f->query_tokens <= 3072) {
-				return -3; /* 81 scenarios, 1.009, p95 1.063 */
-			} else {
-				return -1; /* 23 scenarios, 1.012, p95 1.030 */
-			}
-		} else if (f->query_tokens <= 2944) {
-			if (f->blocks_per_unit <= 270) {
-				return -3; /* 35 scenarios, 1.000, p95 1.000 */
-			} else {
-				return -1; /* 30 scenarios, 1.027, p95 1.131 */
+				return -1; /* 36 scenarios, 1.030, p95 1.110 */
 			}
 		} else {
-			return -1; /* 34 scenarios, 1.013, p95 1.059 */
+			return -3; /* 129 scenarios, 1.004, p95 1.027 */
 		}
-	} else if (f->rows <= 3840) {
-		return -3; /* 31 scenarios, 1.053, p95 1.146 */
-	} else if (f->heads_x_seqs <= 896) {
-		return 20; /* 23 scenarios, 1.005, p95 1.021; next 21, 1.014; guarded */
+	} else if (f->rows <= 2560) {
+		return -3; /* 59 scenarios, 1.029, p95 1.143 */
+	} else if (f->kv_kib <= 1835008) {
+		return -3; /* 37 scenarios, 1.001, p95 1.021 */
 	} else {
-		return 21; /* 33 scenarios, 1.005, p95 1.037; guarded */
+		return 20; /* 56 scenarios, 1.007, p95 1.037; next -3, 1.076; guarded */
 	}
 }
 
@@ -404,26 +387,16 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 	VECTOR(prefill, -2, .units = 1) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, -2, .units = 1) \
-	VECTOR(overlap, -1, .mean_seq = 0, .work = 0, .kv_kib = 0, .blocks_per_unit = 0) \
-	VECTOR(overlap, -1, .mean_seq = 11008, .work = 144, .kv_kib = 1859584, .blocks_per_unit = 78) \
-	VECTOR(overlap, -3, .mean_seq = 0, .work = 145, .kv_kib = 0, .blocks_per_unit = 0) \
-	VECTOR(overlap, -3, .mean_seq = 11008, .work = 145, .kv_kib = 1859584, .blocks_per_unit = 78) \
-	VECTOR(overlap, -1, .mean_seq = 11009, .kv_kib = 0, .blocks_per_unit = 0) \
-	VECTOR(overlap, -1, .mean_seq = 11009, .kv_kib = 1859584, .blocks_per_unit = 78) \
-	VECTOR(overlap, -3, .query_tokens = 0, .skew = 0, .kv_kib = 0, .blocks_per_unit = 79) \
-	VECTOR(overlap, -3, .query_tokens = 3072, .skew = 37, .kv_kib = 1859584, .blocks_per_unit = 79) \
-	VECTOR(overlap, -1, .query_tokens = 3073, .skew = 0, .kv_kib = 0, .blocks_per_unit = 79) \
-	VECTOR(overlap, -1, .query_tokens = 3073, .skew = 37, .kv_kib = 1859584, .blocks_per_unit = 79) \
-	VECTOR(overlap, -3, .query_tokens = 0, .skew = 38, .kv_kib = 0, .blocks_per_unit = 79) \
-	VECTOR(overlap, -3, .query_tokens = 2944, .skew = 38, .kv_kib = 1859584, .blocks_per_unit = 270) \
-	VECTOR(overlap, -1, .query_tokens = 0, .skew = 38, .kv_kib = 0, .blocks_per_unit = 271) \
-	VECTOR(overlap, -1, .query_tokens = 2944, .skew = 38, .kv_kib = 1859584, .blocks_per_unit = 271) \
-	VECTOR(overlap, -1, .query_tokens = 2945, .skew = 38, .kv_kib = 0, .blocks_per_unit = 79) \
-	VECTOR(overlap, -1, .query_tokens = 2945, .skew = 38, .kv_kib = 1859584, .blocks_per_unit = 79) \
-	VECTOR(overlap, -3, .rows = 0, .kv_kib = 1859585) \
-	VECTOR(overlap, -3, .rows = 3840, .kv_kib = 1859585) \
-	VECTOR(overlap, 20, .rows = 3841, .heads_x_seqs = 0, .kv_kib = 1859585) \
-	VECTOR(overlap, 20, .rows = 3841, .heads_x_seqs = 896, .kv_kib = 1859585) \
-	VECTOR(overlap, 21, .rows = 3841, .heads_x_seqs = 897, .kv_kib = 1859585)
+	VECTOR(overlap, -3, .heads_x_seqs = 0, .decode_kv = 0, .kv_kib = 0) \
+	VECTOR(overlap, -3, .heads_x_seqs = 288, .decode_kv = 45056, .kv_kib = 35840) \
+	VECTOR(overlap, -1, .heads_x_seqs = 0, .decode_kv = 0, .kv_kib = 35841) \
+	VECTOR(overlap, -1, .heads_x_seqs = 288, .decode_kv = 45056, .kv_kib = 35841) \
+	VECTOR(overlap, -3, .heads_x_seqs = 0, .decode_kv = 45057) \
+	VECTOR(overlap, -3, .heads_x_seqs = 288, .decode_kv = 45057) \
+	VECTOR(overlap, -3, .rows = 0, .heads_x_seqs = 289) \
+	VECTOR(overlap, -3, .rows = 2560, .heads_x_seqs = 289) \
+	VECTOR(overlap, -3, .rows = 2561, .heads_x_seqs = 289, .kv_kib = 0) \
+	VECTOR(overlap, -3, .rows = 2561, .heads_x_seqs = 289, .kv_kib = 1835008) \
+	VECTOR(overlap, 20, .rows = 2561, .heads_x_seqs = 289, .kv_kib = 1835009)
 
 #endif

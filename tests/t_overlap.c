@@ -169,6 +169,38 @@ static void what_was_beaten_counts(void **state)
 	data_free(d);
 }
 
+/* Side by side or not, parts that are slow are slow: of other parts that says how much two
+ * streams gain, and not how long they take. */
+static void slow_pairs_say_only_what_streams_gain(void **state)
+{
+	static const struct {
+		enum attune_how how;
+		double us;
+	} rows[] = { { ATTUNE_SERIAL, 1000 }, { ATTUNE_STREAMS, 900 } };
+	struct data *d = begin();
+	struct forest f;
+	struct pick p;
+	char text[2 * MAX_PART_TEXT + 32], part[2][MAX_PART_TEXT];
+	(void)state;
+	snprintf(part[0], MAX_PART_TEXT, "qblock %s", with("qblock", "TILE_SIZE=32"));
+	snprintf(part[1], MAX_PART_TEXT, "segmented %s", with("segmented", ""));
+	add_mixed(d, "q512_4q1s4k", 0, 1);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		parts_text(text, sizeof text, part[0], part[1], rows[i].how);
+		struct store_cell slow = cell_like("q512_4q1s4k", "plan", "plan", text, rows[i].us);
+		slow.ratio = rows[i].us / 300;
+		slow.stage = "race";
+		assert_true(data_add(d, &slow));
+	}
+	induce(d, &f);
+	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_STREAMS);
+	forest_pick(d, &f, 0, &p);
+	assert_int_equal(pick_way(d, &p), SAYS_STREAMS);
+	assert_true(isinf(overlap_ratio(d, 0, SAYS_STREAMS, &p)));
+	forest_free(&f);
+	data_free(d);
+}
+
 /* What gains most comes first, then what gains where that does not; nothing that never gains. */
 static void few_fused_ones_gain_nearly_all(void **state)
 {
@@ -266,6 +298,7 @@ int main(void)
 		cmocka_unit_test(what_was_not_measured_is_serial),
 		cmocka_unit_test(ratios_are_paired),
 		cmocka_unit_test(what_was_beaten_counts),
+		cmocka_unit_test(slow_pairs_say_only_what_streams_gain),
 		cmocka_unit_test(few_fused_ones_gain_nearly_all),
 		cmocka_unit_test(headers_hold_it),
 		cmocka_unit_test(files_hold_it),

@@ -202,11 +202,13 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 	return !w->failed;
 }
 
-/* Whether its plans were raced side by side. */
-static int has_ways(const struct data *d, int s)
+/* Whether these two parts were run side by side. */
+static int has_streams(const struct data *d, int s, const struct made *made)
 {
+	const int prefill = data_find(d, &made->prefill), decode = data_find(d, &made->decode);
 	for (int i = 0; i < d->num_plans; i++)
-		if (d->plan[i].scenario == s && d->plan[i].how == ATTUNE_STREAMS)
+		if (d->plan[i].scenario == s && d->plan[i].how == ATTUNE_STREAMS &&
+		    d->plan[i].prefill == prefill && d->plan[i].decode == decode)
 			return 1;
 	return 0;
 }
@@ -233,7 +235,7 @@ static void wish_ways(struct wishes *w, const struct data *d, const struct fores
 						   &d->run.device))
 			missing[n++] = c;
 	}
-	if (!made.join || (!n && has_ways(d, s)))
+	if (!made.join || (!n && has_streams(d, s, &made)))
 		return;
 	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_SERIAL);
 	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_STREAMS);

@@ -6,8 +6,9 @@
  *   a choice      of a fused kernel: one launch; else C || B, where C leaves units to B
  *
  * Times of a way count as ratios to the fastest serial way of the same race, which is the
- * best of both worlds that a way has to beat: what is more than 2 % behind it, or was not
- * measured, no leaf over that scenario may say. */
+ * best of both worlds that a way has to beat; while learning those of two streams to the
+ * same parts one after the other. What is more than 2 % behind it, or was not measured, no
+ * leaf over that scenario may say. */
 #include "../harness/sweep.h"
 #include "tuner.h"
 #include <math.h>
@@ -20,7 +21,7 @@ enum { MAX_BEHIND = 20000 /* as a cost */ };
 /* What is this share of another time was another plan, and not the clock. */
 #define GOOD 0.95
 /* A leaf has one in so many of the mixed scenarios, or three. */
-enum { LEAST_SHARE = 16, LEAST = 3 };
+enum { LEAST_SHARE = 10, LEAST = 3 };
 
 /* ---- what a way takes ----------------------------------------------------------------- */
 int choice_overlaps(const struct choice *c)
@@ -98,6 +99,25 @@ static double ratio_of(const struct runs *all, const struct run *run)
 	return all->serial_us < GOOD * us ? paired * us / all->serial_us : paired;
 }
 
+/* The same parts one after the other, in the same race; NULL: they did not run so. */
+static const struct run *serial_of(const struct runs *all, const struct run *run)
+{
+	for (int i = 0; i < all->n; i++) {
+		const struct run *serial = &all->v[i];
+		if (serial->way == SAYS_SERIAL && serial->prefill == run->prefill &&
+		    serial->decode == run->decode && is_paired(run->cell, serial->cell))
+			return serial;
+	}
+	return NULL;
+}
+
+/* Races ran pairs, too, of which neither part was any good: no way makes these fast. */
+static int has_good_parts(const struct runs *all, const struct run *run)
+{
+	const struct run *serial = serial_of(all, run);
+	return serial && GOOD * serial->cell->us <= all->serial_us;
+}
+
 /* The least ratio of a way; of the pick's own parts, where they ran so. */
 static double ratio_in(const struct runs *all, int way, const struct pick *p)
 {
@@ -107,11 +127,31 @@ static double ratio_in(const struct runs *all, int way, const struct pick *p)
 		const double ratio = run->way == way ? ratio_of(all, run) : NAN;
 		if (isnan(ratio))
 			continue;
-		best = fmin(best, ratio);
+		if (!p || way != SAYS_STREAMS || has_good_parts(all, run))
+			best = fmin(best, ratio);
 		if (p && run->decode == p->decode && (way >= 0 || run->prefill == p->prefill))
 			own = fmin(own, ratio);
 	}
 	return isfinite(own) ? own : best;
+}
+
+/* What two streams take, to one after the other: hardly a matter of what the parts are. Told
+ * by the pick's own parts, else by the fastest pair that ran both ways. */
+static double streams_ratio(const struct runs *all, const struct pick *p)
+{
+	double ratio = INFINITY, us = INFINITY;
+	for (int i = 0; i < all->n; i++) {
+		const struct run *run = &all->v[i];
+		const struct run *serial = run->way == SAYS_STREAMS ? serial_of(all, run) : NULL;
+		const double itself = serial ? run->cell->ratio / serial->cell->ratio : NAN;
+		if (run->way != SAYS_STREAMS)
+			continue;
+		if (run->prefill == p->prefill && run->decode == p->decode)
+			return serial ? itself : ratio_of(all, run);
+		if (serial && run->cell->us < us)
+			us = run->cell->us, ratio = itself;
+	}
+	return ratio;
 }
 
 double overlap_ratio(const struct data *d, int s, int way, const struct pick *p)
@@ -224,6 +264,13 @@ static int list_ways(const struct data *d, int *way)
 	return n;
 }
 
+static double learned_ratio(const struct runs *all, int way, const struct pick *p)
+{
+	return way == SAYS_SERIAL    ? 1
+	       : way == SAYS_STREAMS ? streams_ratio(all, p)
+				     : ratio_in(all, way, p);
+}
+
 /* 0: nothing but serial was measured. */
 static int fill_row(const struct runs *all, const struct matrix *m, const struct pick *p,
 		    int32_t *cost)
@@ -231,12 +278,12 @@ static int fill_row(const struct runs *all, const struct matrix *m, const struct
 	double best = 1;
 	int others = 0;
 	for (int c = 1; c < m->cols; c++) {
-		const double ratio = ratio_in(all, m->choice[c], p);
+		const double ratio = learned_ratio(all, m->choice[c], p);
 		others += isfinite(ratio);
 		best = fmin(best, ratio);
 	}
 	for (int c = 0; c < m->cols; c++) {
-		const double ratio = c ? ratio_in(all, m->choice[c], p) : 1;
+		const double ratio = learned_ratio(all, m->choice[c], p);
 		cost[c] = !isfinite(ratio) || ratio > exp(MAX_BEHIND / 1e6) ? COST_FORBIDDEN
 			  : ratio <= best * (1 + NOISE_FLOOR / 1e6)         ? 0
 									    : cost_of(ratio, best);
