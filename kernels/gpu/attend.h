@@ -136,7 +136,6 @@ struct copier {
 	int page[PASSES];
 #ifdef __AMDGCN__
 	u32x4 k_held[PASSES], v_held[PASSES]; /* of a tile on its way to shared memory */
-	int there[PASSES]; /* whether its rows are keys */
 #endif
 };
 

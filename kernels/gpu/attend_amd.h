@@ -348,12 +348,13 @@ DEVICE void take_keys(copier &c, int pass, shared_place, const half16 *src, int)
 	c.k_held[pass] = load_halves<KV_HINT == 3>(src, 8);
 }
 
-DEVICE void take_values(copier &c, int pass, shared_place, const half16 *src, int valid)
+DEVICE void take_values(copier &c, int pass, shared_place, const half16 *src, int)
 {
 	c.v_held[pass] = load_halves<KV_HINT == 3>(src, 8);
-	c.there[pass] = valid;
 }
 
+/* Keys beyond the end are the last one once more: what lies in their slots may be NaN, and
+ * this is finite, so that a weight of 0 makes nothing of it. Their scores are masked. */
 DEVICE void copier_copy(const attune_args &a, const block &b, copier &c, int tile, shared_place)
 {
 	UNROLL for (int i = 0; i < PASSES; i++)
@@ -364,14 +365,12 @@ DEVICE void copier_copy(const attune_args &a, const block &b, copier &c, int til
 		const int slot = near - page_of(a, near) * a.page_size;
 		if (c.active && row < TILE_SIZE) {
 			take_keys(c, i, 0, c.k + c.page[i] * a.k_page_stride + slot * a.k_slot_stride, 1);
-			take_values(c, i, 0, c.v + c.page[i] * a.v_page_stride + slot * a.v_slot_stride,
-				    key < b.end);
+			take_values(c, i, 0, c.v + c.page[i] * a.v_page_stride + slot * a.v_slot_stride, 1);
 		}
 	}
 }
 
-/* The tile that was taken is in its stage, for all threads. Values at and beyond the end are
- * zeros: what lies in their slots may be anything, also NaN. Scores of such keys are masked. */
+/* The tile that was taken is in its stage, for all threads. */
 DEVICE void stage_ready(copier &c, shared_place stage)
 {
 	if (SHARED_TILES == 1)
@@ -382,8 +381,7 @@ DEVICE void stage_ready(copier &c, shared_place stage)
 		if (!c.active || row >= TILE_SIZE)
 			continue;
 		*(u32x4 *)(stage + chunk_at(row, c.chunk)) = c.k_held[i];
-		*(u32x4 *)(stage + TILE_BYTES + chunk_at(row, c.chunk)) =
-			c.there[i] ? c.v_held[i] : u32x4{};
+		*(u32x4 *)(stage + TILE_BYTES + chunk_at(row, c.chunk)) = c.v_held[i];
 	}
 	BLOCK_BARRIER();
 }
@@ -450,7 +448,7 @@ DEVICE void direct_start(const attune_args &a, const block &b, direct &c)
 	c.pages = a.block_table + (long long)b.q.seq * a.block_table_stride;
 }
 
-/* the key itself, or one that is there */
+/* the key itself, or beyond the end the last one, as in copier_copy() */
 DEVICE int key_near(const block &b, int key)
 {
 	return max(min(key, b.end - 1), 0);
@@ -500,16 +498,6 @@ DEVICE void direct_values(const attune_args &a, const block &b, direct &c, int f
 	}
 }
 
-/* Values at and beyond the end become zeros: what lies in their slots may be NaN. */
-DEVICE void direct_clear(const block &b, direct &c, int first_key)
-{
-	UNROLL for (int j = 0; j < KEY_GROUPS; j++)
-	UNROLL for (int e = 0; e < 4; e++)
-	UNROLL for (int i = 0; i < (FRAGMENTS + 1) / 2; i++)
-		if (v_key(first_key, j, e) >= b.end)
-			c.v_held[j][e][i] = 0;
-}
-
 /* ---- a block -------------------------------------------------------------------------- */
 
 /* What a wave goes through its tiles with. */
@@ -556,8 +544,6 @@ DEVICE void attend_direct(const attune_args &a, const block &b, const course &w,
 			direct_keys(a, b, c, key + TILE_SIZE);
 		adjust(a, b, w, s, tile, key);
 		soften(t, s, w.unit);
-		if (key + WARP_KEYS > b.end)
-			direct_clear(b, c, key);
 		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 			accumulate_of(t, s, j, c.v_held[j]);
 		if (more) {

@@ -74,7 +74,7 @@ DEVICE block block_in(const walk &w, int begin, int end)
 	return b;
 }
 
-/* copier_copy() of the new tokens: keys beyond the end arrive as zeros. */
+/* copier_copy() of the new tokens. */
 DEVICE void copy_new(const attune_args &a, walk &w, int tile, shared_place stage)
 {
 	const block &b = w.b;
