@@ -18,6 +18,10 @@ CFLAGS    ?= $(if $(SAN),-O1,-O2) -g
 ifeq ($(origin NVCC),undefined) # NVCC= builds without the GPU's binaries
 NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 endif
+ifeq ($(origin HIPCC),undefined) # HIPCC= builds without those of AMD's
+HIPCC := $(firstword $(wildcard $(or $(ROCM_PATH),/opt/rocm)/llvm/bin/clang) \
+	$(foreach c,clang-22 clang-21 clang-20 clang-19 hipcc,$(shell command -v $(c))))
+endif
 
 comma    := ,
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes

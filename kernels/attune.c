@@ -164,8 +164,8 @@ static int num_fallbacks(void)
 }
 
 /* The defaults; on AMD GPUs, none of which is measured, with as many segments as give each CU
- * two blocks: by the first formula of such a kernel that says so. A batch that fills the CUs
- * with sequences and heads is not cut, so that no launch of the reduction follows. */
+ * two blocks, where that is worth the reduction: by the first formula of a kernel that counts
+ * on two. */
 static void take_default(struct config *c, const struct space *s, const struct device_info *d)
 {
 	config_default(c, s);

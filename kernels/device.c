@@ -29,8 +29,8 @@ const char *device_for(const char *gpu)
 	return !gpu ? NULL : !strcmp(gpu, "cpu") ? "cpu" : !strncmp(gpu, "mi", 2) ? "hip" : "cuda";
 }
 
-/* HIP behind the CPU, which always opens: it is asked for by name, since no kernel is written
- * for AMD's GPUs so far. */
+/* HIP behind the CPU, which always opens: it is asked for by name, since no time of AMD's GPUs
+ * has been measured so far. */
 static const struct device_ops *const all_ops[] = { &cuda_ops, &cpu_ops, &hip_ops };
 
 static enum attune_status open_with(struct device *dev, const struct device_ops *ops,

@@ -66,7 +66,8 @@ shipped_blobs += $(B)/shipped/b$(1).bin
 $(B)/shipped/b$(1).bin: $(3)
 	@mkdir -p $$(@D)
 	$$(call say,HIPCC,$(2) $(3) $(4))
-	$$(Q)$$(HIPCC) $$(hip_flags) --offload-arch=$(2) -Ikernels $(4) -MMD -MP -MF $$(@:.bin=.d) -MT $$@ $(3) -o $$@
+	$$(Q)$$(HIPCC) $$(hip_flags) --offload-arch=$(2) -Ikernels $(4) -Wno-pass-failed $(3) -o $$@ \
+		$(addprefix -Xclang ,-dependency-file $$(@:.bin=.d) -MT $$@ -MP)
 endef
 ifneq ($(filter-out $(passive_goals),$(or $(MAKECMDGOALS),all)),)
 -include $(B)/shipped.mk

@@ -151,6 +151,55 @@ static void a_library_without_code_says_so(void **state)
 	attune_close(ctx);
 }
 
+/* Without a header of its own a GPU gets the defaults, segments enough for two blocks a CU. */
+static void an_unmeasured_gpu_takes_the_defaults(void **state)
+{
+	static const struct {
+		const char *chip, *plan;
+		int heads, seqs, keys;
+	} rows[] = {
+		// clang-format off
+		{ "MI300X", "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=24", 8, 1,   16384 },
+		{ "MI300X", "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=8",  8, 8,   16384 },
+		{ "MI300X", "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=4",  8, 128, 16384 },
+		{ "MI300X", "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1",  8, 1,   64 },
+		{ "MI250X", "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=24", 8, 1,   16384 },
+		{ "MI355X", "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=24", 8, 1,   16384 },
+		// clang-format on
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		int32_t query_start[129], seq_lens[128];
+		const attune_shape shape = { .num_query_heads = 4 * rows[i].heads,
+					     .num_kv_heads = rows[i].heads,
+					     .head_size = 128,
+					     .page_size = 16,
+					     .dtype = ATTUNE_BF16,
+					     .kv_dtype = ATTUNE_BF16,
+					     .causal = 1 };
+		const attune_batch batch = { .num_seqs = rows[i].seqs,
+					     .query_start = query_start,
+					     .seq_lens = seq_lens };
+		char text[300];
+		attune_context *ctx;
+		attune_op *op;
+		attune_plan plan;
+		for (int s = 0; s <= rows[i].seqs; s++)
+			query_start[s] = s;
+		for (int s = 0; s < rows[i].seqs; s++)
+			seq_lens[s] = rows[i].keys;
+		setenv("STAND_IN_CHIP", rows[i].chip, 1);
+		setenv("STAND_IN_FAULT", "", 1);
+		ok(attune_open(&ctx, "hip"));
+		ok(attune_prepare(ctx, &shape, &op));
+		ok(attune_plan_batch(op, &batch, &plan));
+		ok(attune_plan_text(op, &plan, text, sizeof text));
+		assert_string_equal(text, rows[i].plan);
+		attune_release(op);
+		attune_close(ctx);
+	}
+}
+
 static void write_text(const char *folder, const char *name, const char *text)
 {
 	char path[PATH_MAX];
@@ -212,9 +261,13 @@ static void sensors_are_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HIP_ROW(each_chip_says_what_it_is), HIP_ROW(names_become_short),
-		HIP_ROW(no_device_is_one_line),     HIP_ROW(no_library_is_one_line),
-		HIP_ROW(it_is_taken_by_name_alone), HIP_ROW(a_library_without_code_says_so),
+		HIP_ROW(each_chip_says_what_it_is),
+		HIP_ROW(names_become_short),
+		HIP_ROW(no_device_is_one_line),
+		HIP_ROW(no_library_is_one_line),
+		HIP_ROW(it_is_taken_by_name_alone),
+		HIP_ROW(a_library_without_code_says_so),
+		HIP_ROW(an_unmeasured_gpu_takes_the_defaults),
 		HIP_ROW(sensors_are_files),
 	};
 	return HIP_ROWS("hip", tests);
