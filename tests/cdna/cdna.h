@@ -28,4 +28,24 @@ int cdna_launch(const struct cdna_code *, const unsigned grid[3], unsigned threa
 		const void *args, size_t args_bytes, const struct cdna_memory *, char *error,
 		size_t size);
 
+/* ---- mistakes on purpose --------------------------------------------------------------------- */
+
+enum cdna_change {
+	CDNA_DROP,   /* it does nothing */
+	CDNA_SWAP,   /* operands 1 and 2 */
+	CDNA_RENAME, /* it does what `other` does */
+	CDNA_OFFSET  /* `offset` is added to its own */
+};
+struct cdna_mutant {
+	const char *op; /* all of this name, or the nth of them */
+	int nth;
+	enum cdna_change change;
+	const char *other;
+	int offset;
+};
+/* Of code that is loaded from now on; NULL: none. */
+void cdna_mutate(const struct cdna_mutant *);
+/* How many instructions were changed since. */
+int cdna_mutations(void);
+
 #endif

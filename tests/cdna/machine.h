@@ -7,6 +7,7 @@
  *   numbers.c   arithmetic that C does not have
  *   memory.c    device memory, LDS and scratch memory, with bounds
  *   lanes.c     from lane to lane, and matrices
+ *   mistakes.c  other code than the compiler made
  *   wave.c      whose turn it is; branches and barriers
  *
  * One launch at a time, in one OS thread. */
@@ -211,6 +212,9 @@ __attribute__((noreturn, format(printf, 2, 3))) void die(const struct instructio
 /* NULL, else what cannot be read, in `room`. */
 const char *read_listing(struct cdna_code *, char *room, size_t size);
 const struct op *find_op(const char *name, size_t length);
+
+/* ---- mistakes.c ------------------------------------------------------------------------- */
+void make_mistakes(struct cdna_code *);
 
 /* ---- operands.c -------------------------------------------------------------------------- */
 void run_vector(struct wave *, const struct instruction *);

@@ -150,6 +150,7 @@ static const char *load(struct cdna_code *c, const void *bytes, size_t size, con
 		return "it cannot be disassembled";
 	if ((why = read_listing(c, room, room_size)))
 		return why;
+	make_mistakes(c);
 	for (c->first = 0; c->first < c->n && c->v[c->first].at != entry; c->first++)
 		;
 	return c->first < c->n ? NULL : "its kernel begins outside of its text";
