@@ -17,7 +17,8 @@ static const char *const names[] = { "clang-22", "clang-21", "clang-20",
 
 enum { MAX_ARCHS = 8 };
 static struct found {
-	char arch[16], command[PATH_MAX], version[PATH_MAX + 512], title[64]; /* version "": none here */
+	char arch[16], command[PATH_MAX], version[PATH_MAX + 512],
+	    title[64]; /* version "": none here */
 } found[MAX_ARCHS];
 static int num_found;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
