@@ -33,7 +33,11 @@
 #endif
 /* For blocks that share a thread block: a thread's place in its own, and a barrier of it. */
 #ifndef BLOCK_THREAD
+#ifdef __AMDGCN__
+#define BLOCK_THREAD (threadIdx.x % THREADS) /* so that its range is known */
+#else
 #define BLOCK_THREAD threadIdx.x
+#endif
 #define BLOCK_BARRIER() __syncthreads()
 #endif
 #ifndef GRID_ORDER
@@ -136,6 +140,7 @@ struct copier {
 	int page[PASSES];
 #ifdef __AMDGCN__
 	u32x4 k_held[PASSES], v_held[PASSES]; /* of a tile on its way to shared memory */
+	int keys; /* rows of it before the end; others of V are to be cleared */
 #endif
 };
 

@@ -69,13 +69,14 @@ DEVICE void put_step(operands &x, int i, u32x4 dims)
 		x[i + 1] = u32x2{ dims[2], dims[3] };
 }
 
-template <int streamed> DEVICE void load_row(operands &x, const half16 *row)
+/* of the row at base + offset */
+template <int streamed> DEVICE void load_row(operands &x, const half16 *base, u32 offset)
 {
 	const int g = lane_id() / 16;
 	UNROLL for (int i = 0; i < FRAGMENTS; i += 2)
 	{
 		const int n = i + 1 < FRAGMENTS ? 8 : 4;
-		put_step(x, i, load_halves<streamed>(row + i * 16 + n * g, n));
+		put_step(x, i, load_halves<streamed>(base + (offset + n * g) + i * 16, n));
 	}
 }
 
@@ -97,13 +98,13 @@ DEVICE void put_piece(u32 *v, u32x4 dims, int w)
 			v[i] = dims[i];
 }
 
-template <int streamed> DEVICE void load_values(u32 *v, const half16 *row)
+template <int streamed> DEVICE void load_values(u32 *v, const half16 *base, u32 offset)
 {
 	UNROLL for (int d = 0; d < FRAGMENTS; d++)
 	{
 		const int w = width_of(d), n = lane_id() % 16;
 		if (d % w == 0)
-			put_piece(v + d / 2, load_halves<streamed>(row + d * 16 + w * n, w), w);
+			put_piece(v + d / 2, load_halves<streamed>(base + (offset + w * n) + d * 16, w), w);
 	}
 }
 
@@ -124,7 +125,7 @@ DEVICE void hold_q(const attune_args &a, const block &b, operands &q, shared_pla
 {
 	const int row = min(warp_row + f * 16 + lane_id() % 16, b.rows - 1);
 	load_row<0>(q, (const half16 *)a.q + (b.q.first_row + row_token(b, row)) * a.q_token_stride +
-			       row_head(b, row) * a.q_head_stride);
+			       row_head(b, row) * a.q_head_stride, 0);
 }
 
 /* of 16 keys: s = Q K^T */
@@ -161,20 +162,22 @@ DEVICE void accumulate_of(state &t, const logits &p, int group, const values &v)
 DEVICE void bend(const attune_args &a, const block &b, logits &s, const rows &r, int first_row,
 		 int first_key)
 {
+	const float cap = a.softcap > 0 ? a.softcap : 1.f, to_cap = a.scale / cap;
 	UNROLL for (int f = 0; f < MFRAGS; f++)
 	{
 		const int row = first_row + f * 16 + lane_id() % 16;
 		const float slope = a.alibi_slopes && row < b.rows ?
 					    a.alibi_slopes[row_head(b, row)] : 0.f;
+		const int far = first_key + lane_id() / 16 * 4 - r.position[f];
+		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
+			s[f][j] *= to_cap;
+		if (a.softcap > 0)
+			UNROLL for (int j = 0; j < KEY_GROUPS; j++)
+			UNROLL for (int e = 0; e < 4; e++)
+				s[f][j][e] = cap * tanh_exact(s[f][j][e]);
 		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 		UNROLL for (int e = 0; e < 4; e++)
-		{
-			float x = s[f][j][e] * a.scale;
-			const int key = first_key + j * 16 + lane_id() / 16 * 4 + e;
-			if (a.softcap > 0)
-				x = a.softcap * tanh_exact(x / a.softcap);
-			s[f][j][e] = (x + slope * (key - r.position[f])) * LOG2E;
-		}
+			s[f][j][e] = (s[f][j][e] + slope * (far + j * 16 + e)) * LOG2E;
 	}
 }
 
@@ -340,6 +343,30 @@ DEVICE void write(const attune_args &a, const block &b, state &t, int warp_row, 
 		write_rows<PARTIAL>(a, b, t, warp_row);
 }
 
+/* ---- where keys lie ------------------------------------------------------------------- */
+
+/* Where pages are multiples of 16 keys, tiles begin at such multiples too, and 16 keys are in
+ * one page, which is the same for a wave: scalar units work out its address, and lanes add an
+ * offset of their own, always the same. EVEN: said of code for that. */
+DEVICE int has_even_pages(const attune_args &a)
+{
+	const long long most = 1 << 24;
+	return a.page_size % 16 == 0 && a.k_slot_stride >= 0 && a.k_slot_stride < most &&
+	       a.v_slot_stride >= 0 && a.v_slot_stride < most;
+}
+
+DEVICE const half16 *k_at(const attune_args &a, const half16 *k, int page, int key)
+{
+	return k + page * a.k_page_stride +
+	       (key - (int)page_of(a, key) * a.page_size) * a.k_slot_stride;
+}
+
+DEVICE const half16 *v_at(const attune_args &a, const half16 *v, int page, int key)
+{
+	return v + page * a.v_page_stride +
+	       (key - (int)page_of(a, key) * a.page_size) * a.v_slot_stride;
+}
+
 /* ---- through shared memory ------------------------------------------------------------ */
 
 /* One of this thread's chunks of K, of V: to registers. */
@@ -351,6 +378,49 @@ DEVICE void take_keys(copier &c, int pass, shared_place, const half16 *src, int)
 DEVICE void take_values(copier &c, int pass, shared_place, const half16 *src, int)
 {
 	c.v_held[pass] = load_halves<KV_HINT == 3>(src, 8);
+}
+
+/* Rows of a pass that a wave copies are of one group of 16. */
+#define WAVE_ROWS (WARP % CHUNKS == 0 && CHUNKS >= 4)
+
+/* First key of the group that this wave's rows of a pass are in, or one that is there. */
+DEVICE int copier_group(const block &b, const copier &c, int tile, int pass)
+{
+	const int row = uniform(c.row0) + pass * ROWS_A_PASS;
+	return max(min(b.begin + tile * TILE_SIZE + row, b.end - 1) & ~15, 0);
+}
+
+DEVICE void even_pages(const attune_args &a, const block &b, copier &c, int tile)
+{
+	UNROLL for (int i = 0; i < PASSES; i++)
+		c.page[i] = c.pages[page_of(a, copier_group(b, c, tile, i))];
+}
+
+/* c.k and c.v are of the thread's chunk. */
+DEVICE void even_copy(const attune_args &a, const block &b, copier &c, int tile)
+{
+	UNROLL for (int i = 0; i < PASSES; i++)
+	{
+		const int row = c.row0 + i * ROWS_A_PASS, page = uniform(c.page[i]);
+		const int key = copier_group(b, c, tile, i);
+		const half16 *k = (const half16 *)a.k_cache + b.kv_head * a.k_head_stride;
+		const half16 *v = (const half16 *)a.v_cache + b.kv_head * a.v_head_stride;
+		if (row >= TILE_SIZE)
+			continue;
+		take_keys(c, i, 0, k_at(a, k, page, key) +
+					   ((u32)a.k_slot_stride * (row % 16) + c.chunk * 8), 1);
+		take_values(c, i, 0, v_at(a, v, page, key) +
+					     ((u32)a.v_slot_stride * (row % 16) + c.chunk * 8), 1);
+	}
+	c.keys = b.end - b.begin - tile * TILE_SIZE;
+}
+
+/* What lies in slots beyond the end may be NaN, of which a weight of 0 makes no 0. */
+DEVICE void even_clear(copier &c)
+{
+	UNROLL for (int i = 0; i < PASSES; i++)
+		if (c.row0 + i * ROWS_A_PASS >= c.keys)
+			c.v_held[i] = u32x4{};
 }
 
 /* Keys beyond the end are the last one once more: what lies in their slots may be NaN, and
@@ -387,7 +457,8 @@ DEVICE void stage_ready(copier &c, shared_place stage)
 }
 
 /* s = Q K^T for this wave's rows and keys */
-DEVICE void scores(logits &s, const held_q &q, shared_place, int, shared_place k_tile, int warp_key)
+DEVICE void scores(logits &s, const held_q &q, shared_place, int, shared_place k_tile,
+		   int warp_key)
 {
 	UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 	{
@@ -432,26 +503,28 @@ template <int pending> DEVICE void copies_wait()
 
 /* ---- from memory to registers --------------------------------------------------------- */
 
-/* A wave's share of a tile. Pages are looked up a tile ahead. */
+/* Where a lane's keys of a tile lie: of group j the K of one, the V of four. */
+struct places {
+	int k_page[KEY_GROUPS], v_page[KEY_GROUPS][4];
+};
+
+/* A wave's share of a tile. Loads arrive in the order in which they were asked for: so a
+ * tile's places are asked for before the tile before is, else they were waited for with it. */
 struct direct {
 	const half16 *k, *v;
 	const int *pages;
-	int k_page[KEY_GROUPS], v_page[KEY_GROUPS][4];
+	int last; /* key that this wave reads for those that are not its own */
+	places at;
 	operands k_held[KEY_GROUPS];
 	values v_held[KEY_GROUPS];
 };
 
-DEVICE void direct_start(const attune_args &a, const block &b, direct &c)
+DEVICE void direct_start(const attune_args &a, const block &b, int t1, direct &c)
 {
 	c.k = (const half16 *)a.k_cache + b.kv_head * a.k_head_stride;
 	c.v = (const half16 *)a.v_cache + b.kv_head * a.v_head_stride;
 	c.pages = a.block_table + (long long)b.q.seq * a.block_table_stride;
-}
-
-/* the key itself, or beyond the end the last one, as in copier_copy() */
-DEVICE int key_near(const block &b, int key)
-{
-	return max(min(key, b.end - 1), 0);
+	c.last = max(min(b.begin + t1 * TILE_SIZE, b.end) - 1, 0);
 }
 
 /* Keys of this lane in group j: of K, and of V the e-th. */
@@ -465,37 +538,60 @@ DEVICE int v_key(int first_key, int j, int e)
 	return first_key + j * 16 + lane_id() / 16 * 4 + e;
 }
 
-DEVICE void direct_pages(const attune_args &a, const block &b, direct &c, int first_key)
+/* The first of group j, of which all are read, there or not: the page has room for them. Where
+ * pages are not even, keys that are not there are the last one once more. */
+DEVICE int even_key(const direct &c, int first_key, int j)
+{
+	return min(first_key + j * 16, c.last & ~15);
+}
+
+template <int EVEN>
+DEVICE places direct_places(const attune_args &a, const direct &c, int first_key)
+{
+	places p;
+	UNROLL for (int j = 0; j < KEY_GROUPS; j++)
+	{
+		const int key = EVEN ? even_key(c, first_key, j) : min(k_key(first_key, j), c.last);
+		p.k_page[j] = c.pages[page_of(a, key)];
+		if (!EVEN)
+			UNROLL for (int e = 0; e < 4; e++)
+				p.v_page[j][e] = c.pages[page_of(a, min(v_key(first_key, j, e), c.last))];
+	}
+	return p;
+}
+
+template <int EVEN> DEVICE void direct_keys(const attune_args &a, direct &c, int first_key)
 {
 	UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 	{
-		c.k_page[j] = c.pages[page_of(a, key_near(b, k_key(first_key, j)))];
-		UNROLL for (int e = 0; e < 4; e++)
-			c.v_page[j][e] = c.pages[page_of(a, key_near(b, v_key(first_key, j, e)))];
+		const int key = EVEN ? even_key(c, first_key, j) : min(k_key(first_key, j), c.last);
+		const int page = EVEN ? uniform(c.at.k_page[j]) : c.at.k_page[j];
+		load_row<KV_HINT == 3>(c.k_held[j], k_at(a, c.k, page, key),
+				       EVEN ? (u32)a.k_slot_stride * (lane_id() % 16) : 0);
 	}
 }
 
-DEVICE void direct_keys(const attune_args &a, const block &b, direct &c, int first_key)
-{
-	UNROLL for (int j = 0; j < KEY_GROUPS; j++)
-	{
-		const int key = key_near(b, k_key(first_key, j));
-		const int slot = key - page_of(a, key) * a.page_size;
-		load_row<KV_HINT == 3>(c.k_held[j], c.k + c.k_page[j] * a.k_page_stride +
-							    slot * a.k_slot_stride);
-	}
-}
-
-DEVICE void direct_values(const attune_args &a, const block &b, direct &c, int first_key)
+template <int EVEN> DEVICE void direct_values(const attune_args &a, direct &c, int first_key)
 {
 	UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 	UNROLL for (int e = 0; e < 4; e++)
 	{
-		const int key = key_near(b, v_key(first_key, j, e));
-		const int slot = key - page_of(a, key) * a.page_size;
-		load_values<KV_HINT == 3>(c.v_held[j][e], c.v + c.v_page[j][e] * a.v_page_stride +
-								  slot * a.v_slot_stride);
+		const int key = EVEN ? even_key(c, first_key, j) :
+				       min(v_key(first_key, j, e), c.last);
+		const int page = EVEN ? uniform(c.at.k_page[j]) : c.at.v_page[j][e];
+		load_values<KV_HINT == 3>(c.v_held[j][e], v_at(a, c.v, page, key),
+					  EVEN ? (u32)a.v_slot_stride * (lane_id() / 16 * 4 + e) : 0);
 	}
+}
+
+/* as even_clear() */
+DEVICE void direct_clear(const block &b, direct &c, int first_key)
+{
+	UNROLL for (int j = 0; j < KEY_GROUPS; j++)
+	UNROLL for (int e = 0; e < 4; e++)
+	UNROLL for (int i = 0; i < (FRAGMENTS + 1) / 2; i++)
+		if (v_key(first_key, j, e) >= b.end)
+			c.v_held[j][e][i] = 0;
 }
 
 /* ---- a block -------------------------------------------------------------------------- */
@@ -525,51 +621,66 @@ DEVICE int key_of(const block &b, const course &w, int tile)
 	return b.begin + tile * TILE_SIZE + w.warp_key;
 }
 
+/* The tile after the last one is loaded too: without a branch the compiler knows what is
+ * under way, and all of it is one key. */
+template <int EVEN>
 DEVICE void attend_direct(const attune_args &a, const block &b, const course &w, state &t)
 {
 	direct c;
-	direct_start(a, b, c);
-	if (w.t0 < w.t1) {
-		direct_pages(a, b, c, key_of(b, w, w.t0));
-		direct_keys(a, b, c, key_of(b, w, w.t0));
-		direct_values(a, b, c, key_of(b, w, w.t0));
-		direct_pages(a, b, c, key_of(b, w, w.t0 + 1));
-	}
+	if (w.t0 >= w.t1)
+		return;
+	direct_start(a, b, w.t1, c);
+	c.at = direct_places<EVEN>(a, c, key_of(b, w, w.t0));
+	places next = direct_places<EVEN>(a, c, key_of(b, w, w.t0 + 1));
+	direct_keys<EVEN>(a, c, key_of(b, w, w.t0));
+	direct_values<EVEN>(a, c, key_of(b, w, w.t0));
 	for (int tile = w.t0; tile < w.t1; tile++) {
-		const int key = key_of(b, w, tile), more = tile + 1 < w.t1;
+		const int key = key_of(b, w, tile);
 		logits s;
+		c.at = next;
+		next = direct_places<EVEN>(a, c, key + 2 * TILE_SIZE);
 		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 			scores_of(s, j, c.k_held[j], w.q);
-		if (more)
-			direct_keys(a, b, c, key + TILE_SIZE);
+		direct_keys<EVEN>(a, c, key + TILE_SIZE);
 		adjust(a, b, w, s, tile, key);
 		soften(t, s, w.unit);
+		if (EVEN && key + WARP_KEYS > b.end)
+			direct_clear(b, c, key);
 		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 			accumulate_of(t, s, j, c.v_held[j]);
-		if (more) {
-			direct_values(a, b, c, key + TILE_SIZE);
-			direct_pages(a, b, c, key + 2 * TILE_SIZE);
-		}
+		direct_values<EVEN>(a, c, key + TILE_SIZE);
 	}
 }
 
+/* A tile, and where the next one is */
+template <int EVEN> DEVICE void fetch(const attune_args &a, const block &b, copier &c, int tile)
+{
+	if (EVEN) {
+		even_copy(a, b, c, tile);
+		even_pages(a, b, c, tile + 1);
+	} else {
+		copier_copy(a, b, c, tile, 0);
+		copier_pages(a, b, c, tile + 1);
+	}
+}
+
+template <int EVEN>
 DEVICE void attend_shared(const attune_args &a, const block &b, const course &w, state &t,
 			  unsigned char *memory)
 {
 	copier c;
 	copier_start(a, b, c);
 	if (w.t0 < w.t1) {
-		copier_pages(a, b, c, w.t0);
-		copier_copy(a, b, c, w.t0, 0);
-		copier_pages(a, b, c, w.t0 + 1);
+		EVEN ? even_pages(a, b, c, w.t0) : copier_pages(a, b, c, w.t0);
+		fetch<EVEN>(a, b, c, w.t0);
 	}
 	for (int tile = w.t0; tile < w.t1; tile++) {
 		const shared_place stage = memory + (tile - w.t0) % SHARED_TILES * STAGE_BYTES;
+		if (EVEN && c.keys < TILE_SIZE)
+			even_clear(c);
 		stage_ready(c, stage);
-		if (tile + 1 < w.t1) {
-			copier_copy(a, b, c, tile + 1, 0);
-			copier_pages(a, b, c, tile + 2);
-		}
+		if (tile + 1 < w.t1)
+			fetch<EVEN>(a, b, c, tile + 1);
 		logits s;
 		scores(s, w.q, 0, 0, stage, w.warp_key);
 		adjust(a, b, w, s, tile, key_of(b, w, tile));
@@ -580,9 +691,13 @@ DEVICE void attend_shared(const attune_args &a, const block &b, const course &w,
 
 /* One block's work, from its first load to its output. Its threads may still be writing
  * from shared memory when the first of them returns. */
-DEVICE void attend_block(const attune_args &a, const block &b, unsigned char *memory)
+DEVICE void attend_block(const attune_args &a, const block &whole, unsigned char *memory)
 {
-	const int warp = BLOCK_THREAD / WARP, tiles = (b.end - b.begin + TILE_SIZE - 1) / TILE_SIZE;
+	block b = whole;
+	if (has_even_pages(a))
+		b.begin &= ~15; /* in the same page; what no row sees is masked */
+	const int warp = uniform(BLOCK_THREAD / WARP);
+	const int tiles = (b.end - b.begin + TILE_SIZE - 1) / TILE_SIZE;
 	course w;
 	w.t0 = PARTIALS ? (long long)tiles * b.segment / a.segments : 0;
 	w.t1 = PARTIALS ? (long long)tiles * (b.segment + 1) / a.segments : tiles;
@@ -597,9 +712,11 @@ DEVICE void attend_block(const attune_args &a, const block &b, unsigned char *me
 	state t;
 	start_state(t);
 	if (KV_DIRECT)
-		attend_direct(a, b, w, t);
+		has_even_pages(a) ? attend_direct<1>(a, b, w, t) : attend_direct<0>(a, b, w, t);
+	else if (WAVE_ROWS && has_even_pages(a))
+		attend_shared<1>(a, b, w, t, memory);
 	else
-		attend_shared(a, b, w, t, memory);
+		attend_shared<0>(a, b, w, t, memory);
 	finish_sums(t);
 	/* A lone segment is the whole: no reduction follows. All blocks go one way. */
 	if (PARTIALS && a.segments > 1)

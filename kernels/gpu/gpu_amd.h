@@ -208,6 +208,12 @@ DEVICE int shfl_xor(int v, int mask)
 	return shfl(v, (int)(amd_thread().x % WARP) ^ mask);
 }
 
+/* what all lanes of the wave have, told to the compiler */
+DEVICE int uniform(int v)
+{
+	return __builtin_amdgcn_readfirstlane(v);
+}
+
 DEVICE u32 shfl_xor(u32 v, int mask)
 {
 	return (u32)shfl_xor((int)v, mask);

@@ -64,7 +64,11 @@ DEVICE void visible_keys(const attune_args &a, const q_block &b, int first, int 
 
 DEVICE u32 page_of(const attune_args &a, u32 key)
 {
+#ifdef __AMDGCN__
+	return __umulhi(key, a.page_magic) + (a.page_magic ? 0 : key); /* else it branches */
+#else
 	return a.page_magic ? __umulhi(key, a.page_magic) : key;
+#endif
 }
 
 #endif
