@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "simt/dialect_args.h"
+#include "simt/dialect_host.h"
 #include "simt/simt.h"
 #include "simt/simt_device.h"
 
@@ -58,24 +58,11 @@ static void ok(enum attune_status status)
 }
 
 /* All of a test's memory: it ends with the page. */
-static void make_args(int *host, int mode)
+static void make_args(int *host, int mode, int bf16)
 {
 	void *memory;
 	ok(dev.ops->alloc(&dev, &memory, BYTES));
-	int *at = memory;
-	args = (struct dialect_args){ .mode = mode,
-				      .counter = at,
-				      .out = at + 1,
-				      .source = at + 4, /* 16 bytes, aligned */
-				      .tickets = at + 16,
-				      .by_block = at + 100,
-				      .a = (unsigned short *)(at + 200),
-				      .b = (unsigned short *)(at + 400),
-				      .c = (float *)(at + 1000),
-				      .d = (float *)(at + 2100) };
-	memset(host, 0, BYTES);
-	for (int i = 0; i < 4; i++)
-		host[4 + i] = 10 + i;
+	args = dialect_lay(host, memory, mode, bf16);
 }
 
 static enum attune_status launch(int bf16)
@@ -88,57 +75,10 @@ static enum attune_status launch(int bf16)
 	return dev.ops->launch(&dev, code[gpu][bf16], &g, &args, sizeof args, NULL);
 }
 
-static void is_counted(const int *host, int mode)
-{
-	int busy = 0;
-	for (int i = 0; mode == TICKETS && i < DIALECT_TICKETS; i++)
-		assert_int_equal(host[16 + i], 1);
-	for (int i = 0; i < DIALECT_BLOCKS; i++)
-		busy += host[100 + i] > 0;
-	assert_true(mode != TICKETS || busy > 2);
-	assert_true(mode != LAST_BLOCK || host[1] == 45);
-}
-
-/* Small integers, whose products and sums are exact in any order. */
-static unsigned short bits_of(int bf16, int value)
-{
-	return bf16 ? simt_to_bfloat((float)value) : simt_to_half((float)value);
-}
-
-static int value_at(int i)
-{
-	return i * 37 % 23 - 11;
-}
-
-static void fill_matrices(int *host, int bf16)
-{
-	unsigned short *a = (unsigned short *)(host + 200), *b = (unsigned short *)(host + 400);
-	float *c = (float *)(host + 1000);
-	for (int i = 0; i < 256; i++) {
-		a[i] = bits_of(bf16, value_at(i));
-		b[i] = bits_of(bf16, value_at(i + 300));
-	}
-	for (int i = 0; i < 1024; i++)
-		c[i] = (float)value_at(i + 500);
-}
-
-static void is_product(const int *host, int rows_of_a, int columns, int depth)
-{
-	const float *d = (const float *)(host + 2100);
-	for (int i = 0; i < rows_of_a; i++)
-		for (int j = 0; j < columns; j++) {
-			int sum = value_at(i * columns + j + 500);
-			for (int k = 0; k < depth; k++)
-				sum += value_at(i * depth + k) * value_at(k * columns + j + 300);
-			assert_true(d[i * columns + j] == (float)sum);
-		}
-}
-
 static void answers(const struct row *r, int bf16)
 {
 	static int host[DIALECT_INTS];
-	make_args(host, r->mode);
-	fill_matrices(host, bf16);
+	make_args(host, r->mode, bf16);
 	ok(dev.ops->put(&dev, args.counter, host, BYTES));
 	const enum attune_status status = launch(bf16);
 	ok(dev.ops->get(&dev, host, args.counter, BYTES));
@@ -191,7 +131,7 @@ static void tapes_wait(void **state)
 	double ns;
 	(void)state;
 	simt_set(&dev, 4, 0);
-	make_args(host, LAST_BLOCK);
+	make_args(host, LAST_BLOCK, 0);
 	ok(dev.ops->put(&dev, args.counter, host, BYTES));
 	assert_false(dev.ops->capturing(&dev, NULL));
 	ok(dev.ops->tape_begin(&dev));

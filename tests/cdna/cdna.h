@@ -16,16 +16,17 @@ void cdna_free(struct cdna_code *);
 /* The disassembler in use, "" where there is none. */
 const char *cdna_disassembler(void);
 
-/* Whose memory it is: the allocation that this address lies in. 0: none. */
-struct cdna_memory {
+struct cdna_machine {
+	/* The allocation that this address lies in. 0: none. */
 	int (*find)(void *state, uintptr_t address, uintptr_t *begin, uintptr_t *end);
 	void *state;
+	int seconds;    /* CPU time after which a launch is given up */
 	unsigned units; /* CUs that blocks pretend to be on */
 	unsigned seed;  /* of the order of turns; 0: in order */
 };
 /* 0: done; else `error` says what went wrong and in which instruction. */
 int cdna_launch(const struct cdna_code *, const unsigned grid[3], unsigned threads, unsigned lds,
-		const void *args, size_t args_bytes, const struct cdna_memory *, char *error,
+		const void *args, size_t args_bytes, const struct cdna_machine *, char *error,
 		size_t size);
 
 /* ---- mistakes on purpose --------------------------------------------------------------------- */

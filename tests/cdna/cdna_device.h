@@ -9,5 +9,6 @@
 const char *cdna_why_not(void);
 /* The kernel's code, to be launched by the device as if it were its own. */
 enum attune_status cdna_load_kernel(struct code **, const struct kernel *, const char *flags);
+enum attune_status cdna_load_source(struct code **, const char *source, const char *flags);
 
 #endif

@@ -23,10 +23,11 @@ static enum attune_status run(struct device *dev, void *code, const struct geome
 			      const void *args, size_t args_bytes,
 			      const struct simt_options *options)
 {
-	const struct cdna_memory memory = { find, dev, options->units, options->seed };
+	const struct cdna_machine machine = { find, dev, options->seconds, options->units,
+					      options->seed };
 	const unsigned grid[3] = { g->x, g->y, g->z };
 	char error[600];
-	return cdna_launch(code, grid, g->threads, g->smem, args, args_bytes, &memory, error,
+	return cdna_launch(code, grid, g->threads, g->smem, args, args_bytes, &machine, error,
 			   sizeof error)
 		   ? fail(ATTUNE_DEVICE_ERROR, "%s", error)
 		   : ATTUNE_OK;
@@ -39,20 +40,38 @@ static void free_code(void *code)
 
 static const struct simt_foreign foreign = { run, free_code };
 
-enum attune_status cdna_load_kernel(struct code **out, const struct kernel *k, const char *flags)
+/* Takes the binary. */
+static enum attune_status load(struct code **out, struct binary *b, int refused, const char *name,
+			       const char *flags)
 {
-	struct binary b;
 	char error[600];
-	if (jit_compile(&b, k, flags, arch))
-		return fail(ATTUNE_UNSUPPORTED, "%s %s: %s", k->name, flags,
-			    b.log ? b.log : "not compiled");
+	if (refused) {
+		const enum attune_status status = fail(ATTUNE_UNSUPPORTED, "%s %s: %s", name, flags,
+						       b->log ? b->log : "not compiled");
+		jit_free(b);
+		return status;
+	}
 	struct cdna_code *code =
-	    cdna_load(b.blob.data, b.blob.size, ENTRY_NAME, error, sizeof error);
-	jit_free(&b);
+	    cdna_load(b->blob.data, b->blob.size, ENTRY_NAME, error, sizeof error);
+	jit_free(b);
 	if (!code)
-		return fail(ATTUNE_UNSUPPORTED, "%s %s: %s", k->name, flags, error);
+		return fail(ATTUNE_UNSUPPORTED, "%s %s: %s", name, flags, error);
 	const enum attune_status status = simt_load_foreign(out, &foreign, code);
 	if (status)
 		cdna_free(code);
 	return status;
+}
+
+enum attune_status cdna_load_kernel(struct code **out, const struct kernel *k, const char *flags)
+{
+	struct binary b = { .log = NULL };
+	const int refused = jit_compile(&b, k, flags, arch);
+	return load(out, &b, refused, k->name, flags);
+}
+
+enum attune_status cdna_load_source(struct code **out, const char *source, const char *flags)
+{
+	struct binary b = { .log = NULL };
+	const int refused = jit_compile_source(&b, source, flags, arch);
+	return load(out, &b, refused, source, flags);
 }

@@ -18,6 +18,7 @@
 #include "cdna.h"
 #include <setjmp.h>
 #include <stdint.h>
+#include <time.h>
 
 enum {
 	LANES = 64,
@@ -170,18 +171,20 @@ struct wave {
 
 struct block {
 	struct wave wave[MAX_WAVES];
-	int num_waves;
+	int num_waves, is_out; /* is_out: no more blocks begin here */
+	unsigned turn;
 	uint32_t lds_bytes;
 	char lds[MAX_LDS];
 };
 
 struct launch {
 	const struct cdna_code *code;
-	const struct cdna_memory *memory;
+	const struct cdna_machine *machine;
 	char *kernarg;
 	size_t kernarg_bytes;
-	uint64_t steps, most_steps;
-	unsigned random;
+	uint64_t steps;
+	clock_t begun;
+	unsigned random; /* 0: turns in order */
 	/* the allocation of the last access */
 	uintptr_t begin, end;
 	jmp_buf dead;
@@ -263,6 +266,7 @@ void run_branch(struct wave *, const struct instruction *);
 void run_end(struct wave *, const struct instruction *);
 void run_barrier(struct wave *, const struct instruction *);
 void run_nothing(struct wave *, const struct instruction *);
+void run_trap(struct wave *, const struct instruction *);
 void run_yield(struct wave *, const struct instruction *);
 void run_getreg(struct wave *, const struct instruction *);
 void run_time(struct wave *, const struct instruction *);

@@ -23,7 +23,7 @@ static char *device_memory(const struct instruction *in, int lane, uint64_t addr
 	if (!writes && (is_within(at, bytes, code, code + n->code->size) ||
 			is_within(at, bytes, args, args + n->kernarg_bytes)))
 		return (char *)at;
-	if (!n->memory->find(n->memory->state, at, &n->begin, &n->end) ||
+	if (!n->machine->find(n->machine->state, at, &n->begin, &n->end) ||
 	    !is_within(at, bytes, n->begin, n->end))
 		die(in, "lane %d %s %zu bytes at 0x%llx, which is no memory of the device", lane,
 		    writes ? "writes" : "reads", bytes, (unsigned long long)address);

@@ -168,7 +168,7 @@ static const struct op ops[] = {
 	OTHER("s_cbranch_vccz", run_branch, 0, IF_VCCZ) OTHER("s_cbranch_vccnz", run_branch, 0, IF_VCCNZ)
 	OTHER("s_cbranch_execz", run_branch, 0, IF_EXECZ) OTHER("s_cbranch_execnz", run_branch, 0, IF_EXECNZ)
 	OTHER("s_endpgm", run_end, 0, 0) OTHER("s_barrier", run_barrier, 0, 0)
-	OTHER("s_sleep", run_yield, 0, 0) OTHER("s_getreg_b32", run_getreg, 0, 0)
+	OTHER("s_sleep", run_yield, 0, 0) OTHER("s_trap", run_trap, 0, 0) OTHER("s_getreg_b32", run_getreg, 0, 0)
 	OTHER("s_memtime", run_time, 0, 0) OTHER("s_memrealtime", run_time, 0, 0)
 	OTHER("s_getpc_b64", run_getpc, 0, 0)
 	/* order and time, of which there is none here */

@@ -1,4 +1,4 @@
-/* wave.c - a launch: blocks one after the other, the waves of a block by turns. A turn ends at a
+/* wave.c - a launch: a few blocks at a time, their waves by turns. A turn ends at a
  * barrier, at the end, after an atomic access to device memory, or when it was long enough. The
  * seed says in which order blocks and waves come and how long turns are. */
 #include "machine.h"
@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONG_TURN = 20000, SHORT_TURN = 300, HIDDEN = 256 };
-static const uint64_t most_steps = 400000000;
+enum { LONG_TURN = 20000, SHORT_TURN = 300, HIDDEN = 256, RESIDENT = 4 };
 
 struct launch cdna_now;
 
@@ -75,6 +74,12 @@ void run_yield(struct wave *w, const struct instruction *in)
 	w->must_yield = 1;
 }
 
+void run_trap(struct wave *w, const struct instruction *in)
+{
+	(void)w;
+	die(in, "the code itself gives up");
+}
+
 /* HW_ID (4) and XCC_ID (20): units go round the 8 dies. */
 void run_getreg(struct wave *w, const struct instruction *in)
 {
@@ -115,9 +120,9 @@ static void take_turn(struct wave *w)
 		in->op->run(w, in);
 		cdna_now.steps++;
 	}
-	if (cdna_now.steps > most_steps)
-		die(&c->v[w->pc - 1], "still running after %llu instructions",
-		    (unsigned long long)cdna_now.steps);
+	if (clock() - cdna_now.begun > (clock_t)cdna_now.machine->seconds * CLOCKS_PER_SEC)
+		die(&c->v[w->pc - 1], "still running after %d s and %llu instructions",
+		    cdna_now.machine->seconds, (unsigned long long)cdna_now.steps);
 }
 
 /* All that are left stand at the barrier: it opens. 0: nobody is left. */
@@ -141,14 +146,16 @@ static int list_ready(struct block *b, struct wave **ready)
 	return n;
 }
 
-static void run_block(struct block *b)
+/* A turn of one of its waves. 0: all have ended. */
+static int go_on(struct block *b)
 {
 	struct wave *ready[MAX_WAVES];
-	unsigned turn = 0;
-	do {
-		for (int n; (n = list_ready(b, ready)); turn++)
-			take_turn(ready[(cdna_now.random ? random_number() : turn) % (unsigned)n]);
-	} while (open_barrier(b));
+	int n = list_ready(b, ready);
+	if (!n && !open_barrier(b))
+		return 0;
+	n = n ? n : list_ready(b, ready);
+	take_turn(ready[(cdna_now.random ? random_number() : b->turn++) % (unsigned)n]);
+	return 1;
 }
 
 /* ---- the beginning ------------------------------------------------------------------------------------------ */
@@ -193,10 +200,11 @@ static void begin_block(struct block *b, const struct cdna_code *c, unsigned ind
 	const unsigned block[3] = { index % grid[0], index / grid[0] % grid[1],
 				    index / grid[0] / grid[1] };
 	memset(b->lds, SIMT_POISON, sizeof b->lds);
+	b->turn = 0;
 	b->num_waves = (int)((threads + LANES - 1) / LANES);
 	for (int i = 0; i < b->num_waves; i++) {
 		begin_wave(&b->wave[i], b, c, (unsigned)i * LANES, threads, block);
-		b->wave[i].unit = index % (cdna_now.memory->units ? cdna_now.memory->units : 1);
+		b->wave[i].unit = index % (cdna_now.machine->units ? cdna_now.machine->units : 1);
 	}
 }
 
@@ -216,13 +224,24 @@ static char *make_kernarg(const struct cdna_code *c, const unsigned grid[3], uns
 	return k;
 }
 
-static void run_grid(struct block *b, const unsigned grid[3], unsigned threads)
+/* As many blocks at a time as there are; the next begins where one has ended. */
+static void run_grid(struct block *const *resident, int num_resident, const unsigned grid[3],
+		     unsigned threads)
 {
 	const unsigned n = grid[0] * grid[1] * grid[2];
 	const unsigned from = cdna_now.random ? random_number() % n : 0;
-	for (unsigned i = 0; i < n; i++) {
-		begin_block(b, cdna_now.code, (i + from) % n, grid, threads);
-		run_block(b);
+	unsigned begun = 0, turn = 0;
+	for (int live = num_resident; live; turn++) {
+		struct block *b =
+		    resident[(cdna_now.random ? random_number() : turn) % (unsigned)num_resident];
+		if (b->is_out)
+			continue;
+		if (b->num_waves && go_on(b))
+			continue;
+		b->is_out = begun == n;
+		live -= b->is_out;
+		if (begun < n)
+			begin_block(b, cdna_now.code, (begun++ + from) % n, grid, threads);
 	}
 }
 
@@ -235,31 +254,45 @@ static const char *why_impossible(const struct cdna_code *c, unsigned threads, u
 	return NULL;
 }
 
+/* One after the other, each with its lanes' scratch memory behind it. */
+static struct block *make_block(const struct cdna_code *c, uint32_t lds)
+{
+	const size_t bytes = (size_t)c->scratch * LANES;
+	struct block *b = calloc(1, sizeof *b + bytes * MAX_WAVES);
+	for (int i = 0; b && i < MAX_WAVES; i++)
+		b->wave[i].scratch = (char *)(b + 1) + (size_t)i * bytes;
+	if (b)
+		b->lds_bytes = lds;
+	return b;
+}
+
 int cdna_launch(const struct cdna_code *c, const unsigned grid[3], unsigned threads, unsigned lds,
-		const void *args, size_t args_bytes, const struct cdna_memory *memory, char *error,
-		size_t size)
+		const void *args, size_t args_bytes, const struct cdna_machine *machine,
+		char *error, size_t size)
 {
 	struct launch *n = &cdna_now;
+	struct block *resident[RESIDENT] = { NULL };
 	const char *why = why_impossible(c, threads, lds);
+	int done = 0;
+	*n = (struct launch){ .code = c,
+			      .machine = machine,
+			      .random = machine->seed * 2654435761u,
+			      .begun = clock(),
+			      .error = error,
+			      .size = size };
+	n->kernarg = make_kernarg(c, grid, threads, args, args_bytes, &n->kernarg_bytes);
+	for (int i = 0; i < RESIDENT; i++)
+		resident[i] = make_block(c, c->lds + lds);
+	if (!n->kernarg || !resident[RESIDENT - 1])
+		why = "no memory for a launch";
 	if (why) {
 		snprintf(error, size, "%s", why);
-		return 1;
+	} else if (!setjmp(n->dead)) {
+		run_grid(resident, RESIDENT, grid, threads);
+		done = 1;
 	}
-	struct block *b = calloc(1, sizeof *b);
-	char *scratch = calloc((size_t)c->scratch + 1, (size_t)LANES * MAX_WAVES);
-	*n = (struct launch){ .code = c, .memory = memory, .random = memory->seed * 2654435761u };
-	n->error = error, n->size = size;
-	n->kernarg = make_kernarg(c, grid, threads, args, args_bytes, &n->kernarg_bytes);
-	int failed = !b || !scratch || !n->kernarg;
-	snprintf(error, size, "%s", failed ? "no memory for a launch" : "");
-	if (!failed && !(failed = setjmp(n->dead))) {
-		b->lds_bytes = c->lds + lds;
-		for (int i = 0; i < MAX_WAVES; i++)
-			b->wave[i].scratch = scratch + (size_t)i * LANES * c->scratch;
-		run_grid(b, grid, threads);
-	}
-	free(scratch);
-	free(b);
+	for (int i = 0; i < RESIDENT; i++)
+		free(resident[i]);
 	free(n->kernarg);
-	return failed;
+	return !done;
 }
