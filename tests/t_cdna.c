@@ -59,17 +59,13 @@ static void passes(void **state)
 /* ---- against fibers ------------------------------------------------------------------------- */
 
 /* Its output, to be freed, once it has passed. */
-static uint16_t *output_of(const struct row *r, const struct choice *as, struct workload *w,
-			   enum phase phase, int fibers)
+static uint16_t *output_of(const struct choice *c, const struct loaded *l, struct workload *w,
+			   enum phase phase)
 {
-	struct loaded l;
 	struct verdict v;
-	by_fibers = fibers;
-	load_choice(&l, &r->choice, &w->scenario->shape);
-	check_workload(&v, w, as, &l, phase, MOST_ROWS);
-	unload_choice(&l);
+	check_workload(&v, w, c, l, phase, MOST_ROWS);
 	if (v.outcome != OUTCOME_OK)
-		fail_msg("%s: %s", fibers ? "fibers" : "code object", v.text);
+		fail_msg("%s", v.text);
 	uint16_t *out = malloc(w->out_bytes);
 	assert_non_null(out);
 	assert_int_equal(dev.ops->get(&dev, out, w->memory[0], w->out_bytes), ATTUNE_OK);
@@ -99,8 +95,8 @@ static void are_alike(const struct row *r, const struct run *run, const uint16_t
 	const int is_bf16 = shapes[r->shape].s.dtype == ATTUNE_BF16;
 	size_t different = 0;
 	for (size_t i = 0; i < n; i++) {
-		const float one = value_of_bits(is_bf16, x[i]),
-			    other = value_of_bits(is_bf16, y[i]);
+		const float one = value_of_bits(is_bf16, x[i]);
+		const float other = value_of_bits(is_bf16, y[i]);
 		different += x[i] != y[i];
 		if (distance(x[i], y[i]) > 1 && !(fabsf(one - other) < 0x1p-14f))
 			fail_msg("%s, seed %u: element %zu is %g, by fibers %g", run->batch,
@@ -111,7 +107,9 @@ static void are_alike(const struct row *r, const struct run *run, const uint16_t
 			 run->batch, run->seed, different, n);
 }
 
-static void agrees_on(const struct row *r, const struct run *run, enum phase phase)
+/* l: the code object's, then the fibers'. */
+static void agrees_on(const struct row *r, const struct loaded l[2], const struct run *run,
+		      enum phase phase)
 {
 	char error[160];
 	struct batch *b = batch_parse(run->batch, error, sizeof error);
@@ -125,7 +123,8 @@ static void agrees_on(const struct row *r, const struct run *run, enum phase pha
 	if (phase_is_legal(&r->choice, &s.shape, b, phase, &as)) {
 		struct workload w;
 		assert_int_equal(workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0), ATTUNE_OK);
-		uint16_t *x = output_of(r, &as, &w, phase, 0), *y = output_of(r, &as, &w, phase, 1);
+		uint16_t *x = output_of(&as, &l[0], &w, phase);
+		uint16_t *y = output_of(&as, &l[1], &w, phase);
 		are_alike(r, run, x, y, w.out_bytes / sizeof *x);
 		free(x);
 		free(y);
@@ -137,11 +136,16 @@ static void agrees_on(const struct row *r, const struct run *run, enum phase pha
 static void agrees(void **state)
 {
 	const struct row *r = *state;
+	struct loaded l[2];
+	for (by_fibers = 0; by_fibers < 2; by_fibers++)
+		load_choice(&l[by_fibers], &r->choice, &shapes[r->shape].s);
 	for (size_t i = 0; i < COUNT(runs); i++) {
 		simt_set(&dev, runs[i].units, runs[i].seed);
 		for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
-			agrees_on(r, &runs[i], p);
+			agrees_on(r, l, &runs[i], p);
 	}
+	unload_choice(&l[0]);
+	unload_choice(&l[1]);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------- */
@@ -204,6 +208,11 @@ static void add_few_points(const struct kernel *k)
 	}
 }
 
+static void has_no_row(void **state)
+{
+	fail_msg("%s: no point of it is legal for any shape and batch", (const char *)*state);
+}
+
 /* Side by side, into the cache. */
 static void compile_all(void)
 {
@@ -231,10 +240,16 @@ int main(int argc, char **argv)
 	simt_pose(&dev, SIMT_MI300X);
 	for (size_t i = 0; i < COUNT(shapes); i++)
 		shapes[i].s.has_new_kv = 1;
-	for (const struct kernel *k = attune_kernels; k->name; k++)
-		if (k->backend == BACKEND_GPU && k->selectable &&
-		    is_asked(k->name, argc - 1, argv + 1))
-			how && !strcmp(how, "full") ? add_points(k) : add_few_points(k);
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		const size_t before = num_rows;
+		if (k->backend != BACKEND_GPU || !k->selectable ||
+		    !is_asked(k->name, argc - 1, argv + 1))
+			continue;
+		how && !strcmp(how, "full") ? add_points(k) : add_few_points(k);
+		if (num_rows == before)
+			tests[n++] = (struct CMUnitTest){ k->name, has_no_row, NULL, NULL,
+							  (void *)(uintptr_t)k->name };
+	}
 	compile_all();
 	for (size_t i = 0; i < num_rows; i++) {
 		tests[n++] = (struct CMUnitTest){ rows[i].name, passes, NULL, NULL, &rows[i] };

@@ -137,33 +137,50 @@ static void read_products(const struct wave *w, const struct instruction *in, in
 		}
 }
 
-static float added(const struct wave *w, const struct instruction *in, int r, int lane)
+/* From and to the lanes' registers: row i of column n is register r of lane l. */
+static int row_of(int side, int r, int lane)
+{
+	return 8 * (r / 4) + 4 * (lane / side) + r % 4;
+}
+
+static void read_sums(const struct wave *w, const struct instruction *in, int side, float c[32][32])
 {
 	const struct operand *o = &in->o[3];
-	const uint32_t bits = o->place == VECTOR_REGISTER ? w->v[o->reg + r][lane]
-							  : (uint32_t)scalar_value(w, in, o, 'f');
-	float f;
-	memcpy(&f, &bits, sizeof f);
-	return f;
+	const int is_vector = o->place == VECTOR_REGISTER;
+	const uint32_t constant = is_vector ? 0 : (uint32_t)scalar_value(w, in, o, 'f');
+	for (int r = 0; r < side * side / LANES; r++)
+		for (int l = 0; l < LANES; l++)
+			memcpy(&c[row_of(side, r, l)][l % side],
+			       is_vector ? &w->v[o->reg + r][l] : &constant, sizeof(float));
+}
+
+static void write_sums(struct wave *w, int reg, int side, float c[32][32])
+{
+	for (int r = 0; r < side * side / LANES; r++)
+		for (int l = 0; l < LANES; l++)
+			memcpy(&w->v[reg + r][l], &c[row_of(side, r, l)][l % side], sizeof(float));
+}
+
+/* Sums in the order of k, each product rounded, as the emulated GPU has them. */
+static void multiply(float c[32][32], float a[32][32], float b[32][32], int side, int depth)
+{
+	for (int i = 0; i < side; i++)
+		for (int k = 0; k < depth; k++)
+			for (int n = 0; n < side; n++)
+				c[i][n] += a[i][k] * b[k][n];
 }
 
 void run_mfma(struct wave *w, const struct instruction *in)
 {
 	const int side = in->op->bytes, is_bf16 = in->op->how & IS_BF16;
-	const int each = in->op->how >> 8, depth = LANES / side * each;
-	const int registers = side * side / LANES;
-	float a[32][32], b[32][32], d[16][LANES];
+	const int each = in->op->how >> 8, registers = side * side / LANES;
+	float a[32][32], b[32][32], c[32][32];
 	if (in->m.other || in->m.neg_lo || in->m.neg_hi)
 		die(in, "a matrix product with modifiers");
 	if (in->o[0].count != registers || in->o[1].count != each / 2 || in->o[2].count != each / 2)
 		die(in, "operands of another size");
 	read_products(w, in, side, each, is_bf16, a, b);
-	for (int r = 0; r < registers; r++)
-		for (int l = 0; l < LANES; l++) {
-			const int i = 8 * (r / 4) + 4 * (l / side) + r % 4;
-			d[r][l] = added(w, in, r, l);
-			for (int k = 0; k < depth; k++)
-				d[r][l] += a[i][k] * b[k][l % side];
-		}
-	memcpy(w->v[in->o[0].reg], d, (size_t)registers * sizeof d[0]);
+	read_sums(w, in, side, c);
+	multiply(c, a, b, side, LANES / side * each);
+	write_sums(w, in->o[0].reg, side, c);
 }

@@ -178,6 +178,9 @@ const union lanes *fetch(const struct wave *w, const struct instruction *in, int
 	const int is_second = i == 2 + (in->op->form[1] == 'm');
 	const int part = is_first ? in->m.source_part[0] : is_second ? in->m.source_part[1] : WHOLE;
 	const int is_moved = in->m.dpp && is_first;
+	if (o->place == VECTOR_REGISTER && !o->absolute && !o->negated && !is_moved &&
+	    part == WHOLE && (type == 'u' || type == 'f'))
+		return (const union lanes *)(const void *)w->v[o->reg];
 	if (strchr("pPq", type)) {
 		fetch_pairs(w, in, i, type, room);
 		return room;
@@ -197,9 +200,6 @@ const union lanes *fetch(const struct wave *w, const struct instruction *in, int
 			    (o->negated ? -1 : 1) * (o->absolute ? fabs(room->F[l]) : room->F[l]);
 		return room;
 	}
-	if (o->place == VECTOR_REGISTER && !o->absolute && !o->negated && !is_moved &&
-	    part == WHOLE && (type == 'u' || type == 'f'))
-		return (const union lanes *)(const void *)w->v[o->reg];
 	raw32(w, in, o, 0, type, room->u);
 	if (is_moved)
 		move_lanes(in, room->u);
@@ -216,6 +216,10 @@ void store32(struct wave *w, const struct operand *o, int word, const uint32_t *
 	     uint64_t lanes)
 {
 	uint32_t *to = w->v[o->reg + word];
+	if (lanes == ~0ull) {
+		memcpy(to, values, sizeof w->v[0]);
+		return;
+	}
 	for (int l = 0; l < LANES; l++)
 		to[l] = lanes >> l & 1 ? values[l] : to[l];
 }
@@ -313,6 +317,10 @@ static void store(struct wave *w, const struct instruction *in, char type, union
 	}
 	if (o->place != VECTOR_REGISTER)
 		die(in, "no vector register to write");
+	if (type == 'u' && !in->m.result_part && !in->m.clamp) {
+		store32(w, o, 0, d->u, lanes);
+		return;
+	}
 	if (strchr("pPq", type)) {
 		store_pairs(w, in, type, d, lanes);
 		return;
