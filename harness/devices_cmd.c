@@ -100,10 +100,11 @@ int cmd_devices(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &format);
 	catch_signals();
 	struct table *t = table_new(format, columns, COUNT(columns));
+	/* The first is what a tune without GPU= takes. */
 	const int nvidia = try_gpus(t, "cuda", 1);
+	try_gpus(t, "hip", !nvidia);
 	if (!interrupted)
 		try_device(t, "cpu", 1);
-	try_gpus(t, "hip", !nvidia); /* after what a tune without GPU= would take */
 	table_print(t, stdout);
 	return interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
 }

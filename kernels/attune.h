@@ -163,9 +163,9 @@ typedef struct attune_plan {
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA
- * GPU, else the CPU. CPU threads: ATTUNE_THREADS in the environment, else all.
- * ATTUNE_HIP_LIBRARY in the environment names the file of AMD's runtime where it is not
- * found as libamdhip64.so.7, .6 or .5.
+ * GPU, else the first of AMD's, else the CPU. CPU threads: ATTUNE_THREADS in the
+ * environment, else all. ATTUNE_HIP_LIBRARY in the environment names the file of AMD's
+ * runtime where it is not found as libamdhip64.so.7, .6 or .5.
  *
  * ATTUNE_HEURISTICS in the environment names a file whose rules take the place of
  * those that were compiled in, for all ops of this context. It is read here, once,

@@ -23,15 +23,19 @@ const char *gpu_short_name(const char *name)
 	return "gpu";
 }
 
+int device_is_emulated(const struct device_info *info)
+{
+	return strstr(info->name, "(emulated)") != NULL;
+}
+
 /* AMD's names all begin alike. */
 const char *device_for(const char *gpu)
 {
 	return !gpu ? NULL : !strcmp(gpu, "cpu") ? "cpu" : !strncmp(gpu, "mi", 2) ? "hip" : "cuda";
 }
 
-/* HIP behind the CPU, which always opens: it is asked for by name, since no time of AMD's GPUs
- * has been measured so far. */
-static const struct device_ops *const all_ops[] = { &cuda_ops, &cpu_ops, &hip_ops };
+/* In the order in which they are tried for whoever names none; the CPU always opens. */
+static const struct device_ops *const all_ops[] = { &cuda_ops, &hip_ops, &cpu_ops };
 
 static enum attune_status open_with(struct device *dev, const struct device_ops *ops,
 				    const char *which)

@@ -119,6 +119,8 @@ enum attune_status device_open(struct device *dev, const char *which);
 void device_close(struct device *dev);
 /* Short name for a device's marketing name: "NVIDIA H200" -> "h200". */
 const char *gpu_short_name(const char *name);
+/* A stand-in for tests that says so in its name: no time of it means anything. */
+int device_is_emulated(const struct device_info *);
 /* What device_open is told for a short name, "cpu" or NULL. */
 const char *device_for(const char *gpu);
 

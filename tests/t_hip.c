@@ -114,11 +114,11 @@ static void no_library_is_one_line(void **state)
 }
 
 /* An NVIDIA GPU, where there is one, comes first. */
-static void it_is_taken_by_name_alone(void **state)
+static void it_is_taken_before_the_cpu(void **state)
 {
 	static const struct {
 		const char *fault, *which, *taken;
-	} rows[] = { { "", "hip", "hip" }, { "", NULL, "cpu" }, { "no device", NULL, "cpu" } };
+	} rows[] = { { "", "hip", "hip" }, { "", NULL, "hip" }, { "no device", NULL, "cpu" } };
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct device dev;
@@ -144,9 +144,10 @@ static void a_library_without_code_says_so(void **state)
 	setenv("STAND_IN_CHIP", "MI100", 1); /* nobody makes kernels for it */
 	setenv("STAND_IN_FAULT", "", 1);
 	ok(attune_open(&ctx, "hip"));
-	assert_string_equal(attune_device_name(ctx), "AMD Instinct MI100 (gfx9.0, 120 CUs)");
+	assert_string_equal(attune_device_name(ctx),
+			    "AMD Instinct MI100 (emulated) (gfx9.0, 120 CUs)");
 	assert_int_equal(attune_prepare(ctx, &shape, &op), ATTUNE_UNSUPPORTED);
-	assert_line("no kernel is carried for gfx9.0 (AMD Instinct MI100)");
+	assert_line("no kernel is carried for gfx9.0 (AMD Instinct MI100 (emulated))");
 	assert_null(op);
 	attune_close(ctx);
 }
@@ -265,7 +266,7 @@ int main(void)
 		HIP_ROW(names_become_short),
 		HIP_ROW(no_device_is_one_line),
 		HIP_ROW(no_library_is_one_line),
-		HIP_ROW(it_is_taken_by_name_alone),
+		HIP_ROW(it_is_taken_before_the_cpu),
 		HIP_ROW(a_library_without_code_says_so),
 		HIP_ROW(an_unmeasured_gpu_takes_the_defaults),
 		HIP_ROW(sensors_are_files),

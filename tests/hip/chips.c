@@ -6,16 +6,17 @@
 
 static const struct chip {
 	const char *chip, *name, *arch;
-	int major, minor, units, dies, lds, l2_mib, memory_gib, clock_mhz, memory_mhz;
+	int major, minor, units, dies, lds, l2_mib, memory_mib, clock_mhz, memory_mhz;
 } chips[] = {
 	// clang-format off
-	{ "MI250X", "AMD Instinct MI250X", "gfx90a", 9, 0, 110, 1, 65536,  8, 64,  1700, 1600 },
-	{ "MI300X", "AMD Instinct MI300X", "gfx942", 9, 4, 304, 8, 65536,  4, 192, 2100, 1300 },
-	{ "MI300A", "AMD Instinct MI300A", "gfx942", 9, 4, 228, 6, 65536,  4, 128, 2100, 1300 },
-	{ "MI355X", "AMD Instinct MI355X", "gfx950", 9, 5, 256, 8, 163840, 4, 288, 2400, 2000 },
-	{ "die",    "AMD Instinct MI300X", "gfx942", 9, 4, 38,  1, 65536,  4, 24,  2100, 1300 },
-	{ "MI100",  "AMD Instinct MI100",  "gfx908", 9, 0, 120, 1, 65536,  8, 32,  1502, 1200 },
-	{ "unnamed", "",                  "gfx942", 9, 4, 304, 8, 65536,  4, 192, 2100, 1300 },
+	{ "MI250X", "AMD Instinct MI250X", "gfx90a", 9, 0, 110, 1, 65536,  8, 64 << 10,  1700, 1600 },
+	{ "MI300X", "AMD Instinct MI300X", "gfx942", 9, 4, 304, 8, 65536,  4, 192 << 10, 2100, 1300 },
+	{ "MI300A", "AMD Instinct MI300A", "gfx942", 9, 4, 228, 6, 65536,  4, 128 << 10, 2100, 1300 },
+	{ "MI355X", "AMD Instinct MI355X", "gfx950", 9, 5, 256, 8, 163840, 4, 288 << 10, 2400, 2000 },
+	{ "die",    "AMD Instinct MI300X", "gfx942", 9, 4, 38,  1, 65536,  4, 24 << 10,  2100, 1300 },
+	{ "small",  "AMD Instinct MI300X", "gfx942", 9, 4, 8,   8, 65536,  4, 16,        2100, 1300 },
+	{ "MI100",  "AMD Instinct MI100",  "gfx908", 9, 0, 120, 1, 65536,  8, 32 << 10,  1502, 1200 },
+	{ "unnamed", "",                   "gfx942", 9, 4, 304, 8, 65536,  4, 192 << 10, 2100, 1300 },
 	// clang-format on
 };
 static const struct chip *now = &chips[1];
@@ -61,6 +62,11 @@ int lds_limit(void)
 	return now->lds;
 }
 
+int chip_units(void)
+{
+	return now->units;
+}
+
 const char *chip_arch(void)
 {
 	return now->arch;
@@ -92,7 +98,7 @@ int hipSetDevice(int device)
 int hipDeviceGetName(char *name, int size, int device)
 {
 	(void)device;
-	snprintf(name, (size_t)size, "%s", now->name);
+	snprintf(name, (size_t)size, "%s%s", now->name, *now->name ? " (emulated)" : "");
 	return 0;
 }
 
@@ -105,7 +111,7 @@ int hipDeviceGetPCIBusId(char *id, int size, int device)
 int hipDeviceTotalMem(size_t *bytes, int device)
 {
 	(void)device;
-	*bytes = (size_t)now->memory_gib << 30;
+	*bytes = (size_t)now->memory_mib << 20;
 	return 0;
 }
 
@@ -160,5 +166,5 @@ const char *hipGetErrorString(int error)
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (rows[i].error == error)
 			return rows[i].text;
-	return "an error of the stand-in";
+	return error == ILLEGAL_ADDRESS ? fibers_error() : "an error of the stand-in";
 }

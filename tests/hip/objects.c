@@ -1,8 +1,8 @@
 /* objects.c - handles, memory and code.
  *
- * A code object is a text, "code for <arch>: <kernel>", its only function attune_kernel. What the
- * library carries, an ELF file, or an empty text where nothing compiles it, loads and does not
- * run. */
+ * A code object is a text, "code for <arch>: <kernel>", or one of fibers.c; its only function is
+ * attune_kernel. What the library carries, an ELF file, or an empty text where nothing compiles
+ * it, loads and does not run. */
 #include "stand_in.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +86,8 @@ int object_destroy(void *handle, enum kind kind, const char *call)
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
+enum { ALIGNED = 256 };
+
 struct memory {
 	struct object object;
 	char *base;
@@ -114,7 +116,7 @@ int hipMalloc(void **memory, size_t bytes)
 		return failed(OUT_OF_MEMORY);
 	struct memory *m = object_new(MEMORY, sizeof *m);
 	m->bytes = bytes;
-	*memory = m->base = malloc(bytes);
+	*memory = m->base = aligned_alloc(ALIGNED, (bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
 	if (!m->base)
 		abort();
 	memset(m->base, 0xa5, bytes);
@@ -152,10 +154,11 @@ struct add {
 	int n, add;
 };
 
-static int run_add(const void *args, size_t threads)
+static int run_add(const struct module *m, const struct grid *g)
 {
-	const struct add *a = args;
-	const size_t bytes = (size_t)a->n * sizeof(int);
+	const struct add *a = (const void *)g->args;
+	const size_t bytes = (size_t)a->n * sizeof(int), threads = (size_t)g->x * g->threads;
+	(void)m;
 	if (!memory_has(a->out, bytes) || !memory_has(a->in, bytes))
 		return misuse(ILLEGAL_ADDRESS, "add", "outside of an allocation");
 	for (size_t i = 0; i < threads && i < (size_t)a->n; i++)
@@ -163,9 +166,9 @@ static int run_add(const void *args, size_t threads)
 	return 0;
 }
 
-static int run_carried(const void *args, size_t threads)
+static int run_carried(const struct module *m, const struct grid *g)
 {
-	(void)args, (void)threads;
+	(void)m, (void)g;
 	return misuse(ILLEGAL_ADDRESS, "code that the library carries", "nothing runs it here");
 }
 
@@ -185,6 +188,13 @@ int hipModuleLoadData(void **module, const void *image)
 		*module = m;
 		return 0;
 	}
+	if (!strncmp(text, "fibers", 6)) {
+		struct module *m = object_new(MODULE, sizeof *m);
+		int error = 0;
+		m->object.alive = fibers_load(m, text, &error);
+		*module = m;
+		return failed(error);
+	}
 	if (sscanf(image, "code for %15[^:]: %31s", arch, name) != 2)
 		return failed(INVALID_IMAGE);
 	if (strcmp(arch, chip_arch()))
@@ -199,7 +209,10 @@ int hipModuleLoadData(void **module, const void *image)
 
 int hipModuleUnload(void *module)
 {
-	return object_destroy(module, MODULE, "hipModuleUnload");
+	const int error = object_destroy(module, MODULE, "hipModuleUnload");
+	if (!error)
+		fibers_unload(module);
+	return error;
 }
 
 /* A function is its module. */

@@ -1,7 +1,10 @@
-/* stand_in.h - a library with the calls of kernels/hip_api.def and no GPU, for t_hip.c. What it
- * pretends comes from the environment, which hipGetDeviceCount reads:
+/* stand_in.h - a library with the calls of kernels/hip_api.def and no GPU. Two kernels in C are
+ * for t_hip_runs.c; those of kernels/gpu it runs by fibers (tests/simt), once its hipRTC has
+ * compiled them, as t_amd_tune.sh has it. What it pretends comes from the environment, which
+ * hipGetDeviceCount reads:
  *
- *   STAND_IN_CHIP   a row of chips.c: "MI300X"; there are two of it
+ *   STAND_IN_CHIP   a row of chips.c: "MI300X"; there are two of it, and their names say that
+ *                   they are emulated. "small": few units and little memory, for fibers
  *   STAND_IN_FAULT  "no device", "invalid device", "none counted"; "old": a runtime that knows
  *                   no number of dies; "memory N": the Nth allocation from then on fails, "event
  *                   N" likewise; "capture": what is launched into one is refused
@@ -68,18 +71,40 @@ int fault_is(const char *name);
 /* Whether all of it is memory of the device. */
 int memory_has(const void *at, size_t bytes);
 int lds_limit(void);
+int chip_units(void);
 const char *chip_arch(void);
 
-/* Blocks x threads of a kernel's function; its one argument is a struct by value. */
+/* A grid of a kernel's function, whose one argument is a struct by value. */
+enum { MOST_ARGS = 512 };
+struct grid {
+	unsigned x, y, z, threads, smem;
+	_Alignas(16) unsigned char args[MOST_ARGS];
+};
+struct module;
 struct stand_in_kernel {
 	const char *name;
 	size_t args_bytes;
 	int registers, local_bytes, lds_bytes;
-	int (*run)(const void *args, size_t threads); /* an error */
+	int (*run)(const struct module *, const struct grid *); /* an error */
 };
 struct module {
 	struct object object;
 	const struct stand_in_kernel *kernel;
+	struct stand_in_kernel own; /* of fibers.c */
+	void *library;
+	const struct simt_kernel *fibers;
 };
+
+/* ---- fibers.c: the real kernels ----------------------------------------------------------- */
+
+/* A source of kernels/gpu or harness and its -D flags as a code object, which is a text. 0: it
+ * does not compile, `log` says why. */
+int fibers_compile(char *code, size_t size, char *log, size_t log_size, const char *source,
+		   const char *arch, int num_options, const char *const *options);
+/* "fibers for <arch>: <path>"; 0: not such a text, or not of this chip, *error says it. */
+int fibers_load(struct module *, const char *text, int *error);
+void fibers_unload(struct module *);
+/* Of the last launch that failed, one line. */
+const char *fibers_error(void);
 
 #endif

@@ -5,7 +5,7 @@
 #include <time.h>
 
 enum what { RUN, SET, FOLLOW, NOTE_TIME, PLAY };
-enum { MOST = 64, MOST_ARGS = 64 };
+enum { MOST = 64 };
 
 struct stream;
 struct event;
@@ -14,8 +14,7 @@ struct graph;
 struct work {
 	enum what what;
 	struct module *code; /* RUN */
-	unsigned char args[MOST_ARGS];
-	size_t threads;
+	struct grid grid;
 	void *dst; /* SET */
 	int byte;
 	size_t bytes;
@@ -96,7 +95,7 @@ static void do_work(const struct work *w)
 	switch (w->what) {
 	case RUN:
 		if (is_alive(&w->code->object, "a kernel"))
-			error = w->code->kernel->run(w->args, w->threads);
+			error = w->code->kernel->run(w->code, &w->grid);
 		break;
 	case SET:
 		if (memory_has(w->dst, w->bytes))
@@ -151,8 +150,8 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 	const size_t block = (size_t)bx * by * bz, threads = (size_t)gx * gy * gz * block;
 	if (!threads || block > 1024 || extra || (int)smem + m->kernel->lds_bytes > lds_limit())
 		return misuse(INVALID_VALUE, "hipModuleLaunchKernel", "not a launch");
-	struct work w = { .what = RUN, .code = m, .threads = threads };
-	memcpy(w.args, params[0], m->kernel->args_bytes);
+	struct work w = { .what = RUN, .code = m, .grid = { gx, gy, gz, (unsigned)block, smem } };
+	memcpy(w.grid.args, params[0], m->kernel->args_bytes);
 	return give(s, &w);
 }
 

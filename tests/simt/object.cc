@@ -15,6 +15,11 @@ template <class T> static inline void call(void (*f)(T), const void *args)
 	f(*(const T *)args);
 }
 
+template <class T> static constexpr size_t size_of_args(void (*)(T))
+{
+	return sizeof(T);
+}
+
 static void entry(const void *args)
 {
 	call(ENTRY, args);
@@ -23,4 +28,4 @@ static void entry(const void *args)
 extern "C" char __start_simt_shared[] __attribute__((weak, visibility("hidden")));
 extern "C" char __stop_simt_shared[] __attribute__((weak, visibility("hidden")));
 extern "C" const struct simt_kernel simt_exports = { entry, WARP, __start_simt_shared,
-						     __stop_simt_shared };
+						     __stop_simt_shared, size_of_args(ENTRY) };

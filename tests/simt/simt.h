@@ -104,6 +104,7 @@ struct simt_kernel {
 	void (*entry)(const void *args);
 	int lanes;                       /* of a warp: 32 or 64 */
 	char *shared_begin, *shared_end; /* static shared memory */
+	size_t args_bytes;               /* of the struct that `entry` is given */
 };
 struct simt_options {
 	unsigned seed;  /* 0: warps and blocks in order; else in a random one, with lost turns */
