@@ -71,14 +71,14 @@ int nearest_legal(struct config *out, const struct kernel *k, const struct confi
 		*out = *from;
 		return 1;
 	}
-	config_first(&c, k->space);
+	config_first(&c, k->space, d->lanes);
 	do {
 		double far = distance(k->space, &c, from);
 		if (far < least && !k->space->why_illegal(&c, shape, part, d)) {
 			least = far;
 			*out = c;
 		}
-	} while (config_next(&c, k->space));
+	} while (config_next(&c, k->space, d->lanes));
 	return isfinite(least);
 }
 
@@ -148,18 +148,19 @@ static int list_legal(struct legal *l, const struct kernel *k, const attune_shap
 	struct config c;
 	int points = 1;
 	for (int i = 0; i < k->space->num_axes; i++)
-		points *= k->space->axis[i].num_values;
+		points *=
+		    axis_is_swept(&k->space->axis[i], d->lanes) ? k->space->axis[i].num_values : 1;
 	*l = (struct legal){ .v = calloc((size_t)points, sizeof *l->v),
 			     .far = calloc((size_t)points, sizeof *l->far) };
 	if (!l->v || !l->far) {
 		complain("out of memory");
 		return 0;
 	}
-	config_first(&c, k->space);
+	config_first(&c, k->space, d->lanes);
 	do
 		if (!leaves_units(k, &c) && !k->space->why_illegal(&c, shape, NULL, d))
 			l->v[l->n++] = c;
-	while (config_next(&c, k->space));
+	while (config_next(&c, k->space, d->lanes));
 	return 1;
 }
 

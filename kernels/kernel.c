@@ -67,11 +67,16 @@ static int value_index(const struct axis *a, int value)
 	return -1;
 }
 
-int config_next(struct config *c, const struct space *s)
+int axis_is_swept(const struct axis *a, int lanes)
+{
+	return !a->lanes || a->lanes == lanes;
+}
+
+int config_next(struct config *c, const struct space *s, int lanes)
 {
 	for (int i = s->num_axes - 1; i >= 0; i--) {
 		const struct axis *a = &s->axis[i];
-		if (a->is_option)
+		if (!axis_is_swept(a, lanes))
 			continue;
 		int at = value_index(a, c->v[i]) + 1;
 		c->v[i] = a->values[at < a->num_values ? at : 0];
@@ -81,11 +86,12 @@ int config_next(struct config *c, const struct space *s)
 	return 0;
 }
 
-void config_first(struct config *c, const struct space *s)
+void config_first(struct config *c, const struct space *s, int lanes)
 {
 	memset(c, 0, sizeof *c);
 	for (int i = 0; i < s->num_axes; i++)
-		c->v[i] = s->axis[i].is_option ? s->axis[i].dflt : s->axis[i].values[0];
+		c->v[i] =
+		    axis_is_swept(&s->axis[i], lanes) ? s->axis[i].values[0] : s->axis[i].dflt;
 }
 
 int config_value(const struct config *c, const struct space *s, const char *axis, int absent)

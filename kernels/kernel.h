@@ -30,6 +30,7 @@ struct axis {
 	const char *name, *about;
 	int is_static; /* compiled in; else a launch argument */
 	int is_option; /* texts and flags leave it out at its default */
+	int lanes;     /* of devices whose sweeps go through its values; 0: of all, -1: none */
 	int dflt;
 	const int *values;
 	int num_values;
@@ -105,10 +106,13 @@ int kernel_takes(const struct kernel *, const struct config *, enum helper);
 /* Blocks of work of a launch. */
 long long geometry_items(const struct geometry *);
 void config_default(struct config *, const struct space *);
-void config_first(struct config *, const struct space *);
-/* Counts through all points, last axis fastest; 0 after the last. Formulas are no
- * points: what is measured has numbers only. Options stay as they are. */
-int config_next(struct config *, const struct space *);
+/* Whether sweeps on a device with so many lanes go through its values. */
+int axis_is_swept(const struct axis *, int lanes);
+/* Counts through all points of a sweep on a device with so many lanes, last axis fastest; 0
+ * after the last. Formulas are no points: what is measured has numbers only. Options that
+ * are not swept there stay at their defaults. */
+void config_first(struct config *, const struct space *, int lanes);
+int config_next(struct config *, const struct space *, int lanes);
 int config_value(const struct config *, const struct space *, const char *axis, int absent);
 /* choice.c: "segmented TILE_SIZE=64 ... SEGMENTS=8" */
 struct choice {

@@ -5,7 +5,8 @@
  *   GIVEN(NAME, text)                  compiled in by the shape
  *   STATIC(NAME, default, about, ...)  a tunable that costs a compilation
  *   OPTION(NAME, default, about, ...)  a STATIC one that came later: texts and flags name
- *                                      it only where it is not at its default
+ *                                      it only where it is not at its default; not swept
+ *   AMD_OPTION(NAME, ...)              the same, swept on AMD's GPUs
  *   LAUNCH(NAME, default, about, ...)  a tunable that costs none
  *   FORMULAS(NAME, { ... }, ...)       for a LAUNCH one: values worked out per batch
  *   LET(name, expression)              a name for an int, for the words below
@@ -27,13 +28,16 @@
 #define STATIC(axis, dflt, about, ...) static const int axis##_values[] = { __VA_ARGS__ };
 #define LAUNCH STATIC
 #define OPTION STATIC
+#define AMD_OPTION STATIC
 #include "each.inc"
 
-#define AXIS(axis, is_static, is_option, dflt, about) \
-	{ #axis, about, is_static, is_option, dflt, axis##_values, COUNT(axis##_values) },
-#define STATIC(axis, dflt, about, ...) AXIS(axis, 1, 0, dflt, about)
-#define OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, dflt, about)
-#define LAUNCH(axis, dflt, about, ...) AXIS(axis, 0, 0, dflt, about)
+enum { AMD_LANES = 64 };
+#define AXIS(axis, is_static, is_option, lanes, dflt, about) \
+	{ #axis, about, is_static, is_option, lanes, dflt, axis##_values, COUNT(axis##_values) },
+#define STATIC(axis, dflt, about, ...) AXIS(axis, 1, 0, 0, dflt, about)
+#define OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, -1, dflt, about)
+#define AMD_OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, AMD_LANES, dflt, about)
+#define LAUNCH(axis, dflt, about, ...) AXIS(axis, 0, 0, 0, dflt, about)
 static const struct axis axes[] = {
 #include "each.inc"
 	{ 0 }
@@ -42,6 +46,7 @@ static const struct axis axes[] = {
 #define STATIC(axis, ...) axis##_at,
 #define LAUNCH STATIC
 #define OPTION STATIC
+#define AMD_OPTION STATIC
 enum {
 #include "each.inc"
 	NUM_AXES
@@ -89,6 +94,7 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 		return LAYOUT_WHY;
 #define STATIC NAME_AXIS
 #define OPTION NAME_AXIS
+#define AMD_OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
@@ -109,6 +115,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 	*g = (struct geometry){ .x = 1, .y = 1, .z = 1, .threads = 1, .segments = 1 };
 #define STATIC NAME_AXIS
 #define OPTION NAME_AXIS
+#define AMD_OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET

@@ -131,7 +131,7 @@ UNUSED static struct choice choice_at(const char *kernel, int point)
 	assert_non_null(c.kernel);
 	config_default(&c.config, c.kernel->space);
 	while (point-- > 0)
-		assert_true(config_next(&c.config, c.kernel->space));
+		assert_true(config_next(&c.config, c.kernel->space, 32));
 	return c;
 }
 

@@ -45,9 +45,9 @@ static void list_choices(void)
 		choices[i].kernel = kernel_find(dev.info.backend, names[i]);
 		config_default(&choices[i].config, choices[i].kernel->space);
 	}
-	config_first(&choices[2].config, choices[2].kernel->space);
+	config_first(&choices[2].config, choices[2].kernel->space, 32);
 	while (is_carried(&choices[2]))
-		assert_true(config_next(&choices[2].config, choices[2].kernel->space));
+		assert_true(config_next(&choices[2].config, choices[2].kernel->space, 32));
 }
 
 /* Any prices for all decisions; what is not carried would always be the cheapest. */

@@ -38,7 +38,7 @@ static long long model(const struct formula *f, long long blocks, long long unit
 static struct config random_choice(const struct space *s, int n)
 {
 	struct config c;
-	config_first(&c, s);
+	config_first(&c, s, 32);
 	for (int i = 0; i < s->num_axes; i++)
 		if (!s->axis[i].is_option || !below(8))
 			c.v[i] = s->axis[i].values[below((unsigned)s->axis[i].num_values)];
@@ -176,14 +176,14 @@ static void numbers_stay_what_they_are(void **state)
 	(void)state;
 	while (!random_part(&p, &s, &gpu))
 		;
-	config_first(&c, k->space);
+	config_first(&c, k->space, 32);
 	do {
 		const char *why = k->space->why_illegal(&c, &s, &p, &gpu);
 		assert_false(config_is_formula(&c, k->space));
 		assert_ptr_equal(config_resolve(&out, &c, k, &s, &p, &gpu), why);
 		if (!why)
 			assert_memory_equal(&out, &c, sizeof c);
-	} while (config_next(&c, k->space)); /* and none of the points is a formula */
+	} while (config_next(&c, k->space, 32)); /* and none of the points is a formula */
 }
 
 static void formulas_survive_as_text(void **state)

@@ -35,11 +35,11 @@ static int count_legal(const struct kernel *k, const attune_shape *s, const stru
 {
 	struct config c;
 	int n = 0;
-	config_first(&c, k->space);
+	config_first(&c, k->space, 32);
 	do
 		n += !choice_spares(&(struct choice){ k, c }) &&
 		     !k->space->why_illegal(&c, s, NULL, d);
-	while (config_next(&c, k->space));
+	while (config_next(&c, k->space, 32));
 	return n;
 }
 
@@ -153,13 +153,13 @@ static void the_nearest_legal_is_itself_when_legal(void **state)
 	for (const struct kernel *k = attune_kernels; k->name; k++) {
 		const struct device_info *d = k->backend == BACKEND_GPU ? &gpu : &cpu;
 		struct config c, near;
-		config_first(&c, k->space);
+		config_first(&c, k->space, 32);
 		do {
 			if (k->space->why_illegal(&c, &llama, NULL, d))
 				continue;
 			assert_true(nearest_legal(&near, k, &c, &llama, NULL, d));
 			assert_memory_equal(&near, &c, sizeof c);
-		} while (config_next(&c, k->space));
+		} while (config_next(&c, k->space, 32));
 	}
 }
 
