@@ -1,4 +1,4 @@
-/* t_cdna.c - what a compiler made of the GPU's kernels for gfx942, executed instruction by
+/* t_cdna.c - what a compiler made of the GPU's kernels for AMD's, executed instruction by
  * instruction (tests/cdna/cdna.h): against the definition, and against the same source on the
  * emulated GPU. Skips itself without a compiler or a disassembler. Arguments: only these
  * kernels. ATTUNE_SIMT=full: all points that t_gpu_kernels has. */
@@ -13,19 +13,24 @@
 #include "gpu_rows.h"
 #include "simt/simt_device.h"
 
-enum { RANDOM_POINTS = 2, ATTEMPTS = 200, MOST_UNITS = 1 };
+enum { RANDOM_POINTS = 1, ATTEMPTS = 200, MOST_UNITS = 1 };
 
 static const struct run {
 	int units;
 	unsigned seed;
 	const char *batch;
+	int is_for_all; /* also of GPUs of which only defaults are run */
 } runs[] = {
-	{ 4, 0, "q1s1_q0s100_q1s40_q3s9_q1s200" },
-	{ 132, 1, "q1s33_q18_q1s70" },
-	{ 7, 2, "q2s2_q9s65_q1s131" },
-	{ 4, 3, "q1s700_q1s2" }, /* for those who cut sequences */
+	{ 4, 0, "q1s1_q0s100_q1s40_q3s9_q1s200", 0 },
+	{ 132, 1, "q1s33_q18_q1s70", 1 },
+	{ 7, 2, "q2s2_q9s65_q1s131", 0 },
+	{ 4, 3, "q1s700_q1s2", 1 }, /* for those who cut sequences */
 };
 
+/* All points are of the first of those that a compiler here knows; of the others the defaults. */
+static const char *const gpus[] = { "mi300", "mi250", "mi350" };
+
+static const char *gpu_of[MAX_TESTS]; /* of each row */
 /* The first of a kernel's, which the emulated GPU runs, too. */
 static char is_default[MAX_TESTS];
 static int by_fibers; /* what code is loaded for */
@@ -33,7 +38,20 @@ static int by_fibers; /* what code is loaded for */
 static enum attune_status load_code(struct code **code, const struct kernel *k, const char *flags)
 {
 	return by_fibers ? simt_load(&dev, code, k->source, flags)
-			 : cdna_load_kernel(code, k, flags);
+			 : cdna_load_kernel(code, dev.info.arch, k, flags);
+}
+
+static int is_first; /* the GPU that we are now */
+
+static void become(const char *gpu)
+{
+	is_first = gpu == gpus[0];
+	gpu_describe(&dev.info, gpu_model(gpu));
+}
+
+static int is_due(const struct run *run)
+{
+	return is_first || run->is_for_all;
 }
 
 /* ---- against the definition --------------------------------------------------------------- */
@@ -43,9 +61,12 @@ static void passes(void **state)
 	const struct row *r = *state;
 	struct loaded l;
 	by_fibers = 0;
+	become(gpu_of[r - rows]);
 	load_choice(&l, &r->choice, &shapes[r->shape].s);
 	for (size_t i = 0; i < COUNT(runs); i++) {
 		struct verdict v;
+		if (!is_due(&runs[i]))
+			continue;
 		simt_set(&dev, runs[i].units, runs[i].seed);
 		run_phases(&v, r, &l, runs[i].batch, ~0u);
 		if (v.outcome != OUTCOME_OK)
@@ -137,6 +158,7 @@ static void agrees(void **state)
 {
 	const struct row *r = *state;
 	struct loaded l[2];
+	become(gpu_of[r - rows]);
 	for (by_fibers = 0; by_fibers < 2; by_fibers++)
 		load_choice(&l[by_fibers], &r->choice, &shapes[r->shape].s);
 	for (size_t i = 0; i < COUNT(runs); i++) {
@@ -173,7 +195,7 @@ static int add_somewhere(const struct choice *c, int shape)
 		simt_set(&dev, runs[MOST_UNITS].units, 0);
 		add_row(c, shape % (int)COUNT(shapes));
 		for (size_t i = 0; i < COUNT(runs) && num_rows > before; i++)
-			legal |= is_legal_for(&rows[before], &runs[i]);
+			legal |= is_due(&runs[i]) && is_legal_for(&rows[before], &runs[i]);
 		if (legal)
 			return shape % (int)COUNT(shapes);
 		num_rows = before;
@@ -214,20 +236,55 @@ static void has_no_row(void **state)
 }
 
 /* Side by side, into the cache. */
-static void compile_all(void)
+static void compile_from(size_t first)
 {
 	struct binaries all = { .arch = dev.info.arch };
-	for (size_t i = 0; i < num_rows; i++)
+	for (size_t i = first; i < num_rows; i++)
 		(void)binaries_add(&all, &rows[i].choice, &shapes[rows[i].shape].s);
 	(void)binaries_compile(&all); /* what does not compile is told of by its row */
 	binaries_free(&all);
 }
 
+static void add_kernel(const struct kernel *k, int is_full)
+{
+	static int turn;
+	const struct choice c = default_choice(k);
+	if (!is_first)
+		turn = add_somewhere(&c, turn) + 1;
+	else if (is_full)
+		add_points(k);
+	else
+		add_few_points(k);
+}
+
+/* Rows of that GPU; tests of kernels that have none. */
+static size_t add_rows(struct CMUnitTest *tests, const char *gpu, int num_asked, char **asked)
+{
+	const char *how = getenv("ATTUNE_SIMT");
+	const size_t first = num_rows;
+	size_t n = 0;
+	become(gpu);
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		const size_t before = num_rows;
+		if (k->backend != BACKEND_GPU || !k->selectable ||
+		    !is_asked(k->name, num_asked, asked))
+			continue;
+		add_kernel(k, how && !strcmp(how, "full"));
+		if (num_rows == before)
+			tests[n++] = (struct CMUnitTest){ k->name, has_no_row, NULL, NULL,
+							  (void *)(uintptr_t)k->name };
+	}
+	for (size_t i = first; i < num_rows; i++)
+		gpu_of[i] = gpu;
+	compile_from(first);
+	return n;
+}
+
 int main(int argc, char **argv)
 {
 	static struct CMUnitTest tests[2 * MAX_TESTS];
-	static char name[MAX_TESTS][340];
-	const char *why_not = cdna_why_not(), *how = getenv("ATTUNE_SIMT");
+	static char name[MAX_TESTS][2][360];
+	const char *why_not = cdna_why_not(gpu_model(gpus[0])->arch);
 	size_t n = 0;
 	if (why_not) {
 		printf("1..0 # SKIP %s\n", why_not);
@@ -237,25 +294,18 @@ int main(int argc, char **argv)
 		printf("Bail out! %s\n", attune_last_error());
 		return 1;
 	}
-	simt_pose(&dev, SIMT_MI300X);
 	for (size_t i = 0; i < COUNT(shapes); i++)
 		shapes[i].s.has_new_kv = 1;
-	for (const struct kernel *k = attune_kernels; k->name; k++) {
-		const size_t before = num_rows;
-		if (k->backend != BACKEND_GPU || !k->selectable ||
-		    !is_asked(k->name, argc - 1, argv + 1))
-			continue;
-		how && !strcmp(how, "full") ? add_points(k) : add_few_points(k);
-		if (num_rows == before)
-			tests[n++] = (struct CMUnitTest){ k->name, has_no_row, NULL, NULL,
-							  (void *)(uintptr_t)k->name };
-	}
-	compile_all();
+	for (size_t i = 0; i < COUNT(gpus); i++)
+		if (!cdna_why_not(gpu_model(gpus[i])->arch))
+			n += add_rows(tests + n, gpus[i], argc - 1, argv + 1);
 	for (size_t i = 0; i < num_rows; i++) {
-		tests[n++] = (struct CMUnitTest){ rows[i].name, passes, NULL, NULL, &rows[i] };
-		snprintf(name[i], sizeof name[i], "as fibers: %.300s", rows[i].name);
+		snprintf(name[i][0], sizeof name[i][0], "%s: %.320s", gpu_of[i], rows[i].name);
+		snprintf(name[i][1], sizeof name[i][1], "as fibers: %.320s", rows[i].name);
+		tests[n++] = (struct CMUnitTest){ name[i][0], passes, NULL, NULL, &rows[i] };
 		if (is_default[i])
-			tests[n++] = (struct CMUnitTest){ name[i], agrees, NULL, NULL, &rows[i] };
+			tests[n++] =
+			    (struct CMUnitTest){ name[i][1], agrees, NULL, NULL, &rows[i] };
 	}
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	const int failed = _cmocka_run_group_tests("cdna", tests, n, NULL, NULL);

@@ -39,7 +39,7 @@ static const struct mutant {
 
 static enum attune_status load_code(struct code **code, const struct kernel *k, const char *flags)
 {
-	return cdna_load_kernel(code, k, flags);
+	return cdna_load_kernel(code, dev.info.arch, k, flags);
 }
 
 /* On the first shape that is legal. */
@@ -81,7 +81,7 @@ static void is_noticed(void **state)
 int main(void)
 {
 	static struct CMUnitTest tests[COUNT(mutants)];
-	const char *why_not = cdna_why_not();
+	const char *why_not = cdna_why_not("gfx942");
 	if (why_not) {
 		printf("1..0 # SKIP %s\n", why_not);
 		return 0;

@@ -1,6 +1,6 @@
 /* t_cdna_words.c - what executes code objects, itself: words of AMD's dialect, compiled for
- * gfx942, answer as t_simt.c has it; and wrong code does not get away. */
-#include "../harness/harness.h"
+ * each chip, answer as t_simt.c has it; and wrong code does not get away. */
+#include "../harness/sweep.h"
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +33,7 @@ static const struct row {
 };
 
 static struct device dev;
+static const char *const gpus[] = { "mi300", "mi250", "mi350" };
 static struct code *code[2]; /* F16, BF16 */
 
 static void ok(enum attune_status status)
@@ -71,9 +72,8 @@ static void answers(const struct row *r, int bf16)
 		is_product(host, 32, 32, 8);
 }
 
-static void in_each_order(void **state)
+static void in_each_order(const struct row *r)
 {
-	const struct row *r = *state;
 	for (unsigned seed = 0; seed < (r->mode == SPINS ? 1 : SEEDS); seed++)
 		for (int bf16 = 0; bf16 < 2; bf16++) {
 			simt_set(&dev, 4, seed);
@@ -81,31 +81,46 @@ static void in_each_order(void **state)
 		}
 }
 
+static void load(struct code **to, const char *flags)
+{
+	char source[PATH_MAX];
+	snprintf(source, sizeof source, "%s/../tests/cdna/words.cu",
+		 source_root() ? source_root() : "kernels");
+	ok(cdna_load_source(to, dev.info.arch, source, flags));
+}
+
+static void on_each_gpu(void **state)
+{
+	for (size_t i = 0; i < COUNT(gpus); i++) {
+		gpu_describe(&dev.info, gpu_model(gpus[i]));
+		if (cdna_why_not(dev.info.arch))
+			continue;
+		load(&code[0], "-DDTYPE=F16");
+		load(&code[1], "-DDTYPE=BF16");
+		in_each_order(*state);
+		dev.ops->unload(&dev, code[0]);
+		dev.ops->unload(&dev, code[1]);
+	}
+}
+
 int main(void)
 {
 	static struct CMUnitTest tests[COUNT(rows)];
-	const char *why_not = cdna_why_not();
-	char source[PATH_MAX];
+	const char *why_not = cdna_why_not(gpu_model(gpus[0])->arch);
 	if (why_not) {
 		printf("1..0 # SKIP %s\n", why_not);
 		return 0;
 	}
-	snprintf(source, sizeof source, "%s/../tests/cdna/words.cu",
-		 source_root() ? source_root() : "kernels");
-	if (simt_open(&dev, 4, 0) || cdna_load_source(&code[0], source, "-DDTYPE=F16") ||
-	    cdna_load_source(&code[1], source, "-DDTYPE=BF16")) {
+	if (simt_open(&dev, 4, 0)) {
 		printf("Bail out! %s\n", attune_last_error());
 		return 1;
 	}
-	simt_pose(&dev, SIMT_MI300X);
 	simt_give_up_after(&dev, 1);
 	for (size_t i = 0; i < COUNT(rows); i++)
-		tests[i] = (struct CMUnitTest){ rows[i].name, in_each_order, NULL, NULL,
+		tests[i] = (struct CMUnitTest){ rows[i].name, on_each_gpu, NULL, NULL,
 						(void *)(uintptr_t)&rows[i] };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	const int failed = _cmocka_run_group_tests("cdna_words", tests, COUNT(tests), NULL, NULL);
-	dev.ops->unload(&dev, code[0]);
-	dev.ops->unload(&dev, code[1]);
 	device_close(&dev);
 	return failed;
 }

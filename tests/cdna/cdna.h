@@ -1,4 +1,4 @@
-/* cdna.h - executes code objects for gfx942 on the host: the instructions that a compiler made,
+/* cdna.h - executes code objects for gfx90a, gfx942 and gfx950 on the host: the instructions that a compiler made,
  * as a disassembler names them. Waves of a block take turns; registers, LDS and scratch memory
  * begin with bits that no code should rely on. Time, waits and hazards do not exist here. */
 #ifndef CDNA_H
@@ -10,8 +10,8 @@
 struct cdna_code;
 
 /* 0 once an error text has said why not. */
-struct cdna_code *cdna_load(const void *bytes, size_t size, const char *kernel, char *error,
-			    size_t error_size);
+struct cdna_code *cdna_load(const void *bytes, size_t size, const char *arch, const char *kernel,
+			    char *error, size_t error_size);
 void cdna_free(struct cdna_code *);
 /* The disassembler in use, "" where there is none. */
 const char *cdna_disassembler(void);
@@ -20,6 +20,7 @@ struct cdna_machine {
 	/* The allocation that this address lies in. 0: none. */
 	int (*find)(void *state, uintptr_t address, uintptr_t *begin, uintptr_t *end);
 	void *state;
+	size_t lds;     /* bytes that a block may have */
 	int seconds;    /* CPU time after which a launch is given up */
 	unsigned units; /* CUs that blocks pretend to be on */
 	unsigned seed;  /* of the order of turns; 0: in order */

@@ -5,13 +5,11 @@
 #include "cdna.h"
 #include <string.h>
 
-static const char arch[] = "gfx942";
-
-const char *cdna_why_not(void)
+const char *cdna_why_not(const char *arch)
 {
 	if (!strcmp(jit_version(BACKEND_GPU, arch), "none"))
-		return "no compiler for gfx942: clang-22 and lld-22 would do";
-	return *cdna_disassembler() ? NULL : "no disassembler for gfx942: llvm-22 has one";
+		return "no compiler for AMD's GPUs: clang-22 and lld-22 would do";
+	return *cdna_disassembler() ? NULL : "no disassembler for AMD's GPUs: llvm-22 has one";
 }
 
 static int find(void *dev, uintptr_t address, uintptr_t *begin, uintptr_t *end)
@@ -23,8 +21,10 @@ static enum attune_status run(struct device *dev, void *code, const struct geome
 			      const void *args, size_t args_bytes,
 			      const struct simt_options *options)
 {
-	const struct cdna_machine machine = { find, dev, options->seconds, options->units,
-					      options->seed };
+	const struct cdna_machine machine = {
+		find,           dev,          (size_t)dev->info.smem_per_block, options->seconds,
+		options->units, options->seed
+	};
 	const unsigned grid[3] = { g->x, g->y, g->z };
 	char error[600];
 	return cdna_launch(code, grid, g->threads, g->smem, args, args_bytes, &machine, error,
@@ -41,8 +41,8 @@ static void free_code(void *code)
 static const struct simt_foreign foreign = { run, free_code };
 
 /* Takes the binary. */
-static enum attune_status load(struct code **out, struct binary *b, int refused, const char *name,
-			       const char *flags)
+static enum attune_status load(struct code **out, struct binary *b, int refused, const char *arch,
+			       const char *name, const char *flags)
 {
 	char error[600];
 	if (refused) {
@@ -52,7 +52,7 @@ static enum attune_status load(struct code **out, struct binary *b, int refused,
 		return status;
 	}
 	struct cdna_code *code =
-	    cdna_load(b->blob.data, b->blob.size, ENTRY_NAME, error, sizeof error);
+	    cdna_load(b->blob.data, b->blob.size, arch, ENTRY_NAME, error, sizeof error);
 	jit_free(b);
 	if (!code)
 		return fail(ATTUNE_UNSUPPORTED, "%s %s: %s", name, flags, error);
@@ -62,16 +62,18 @@ static enum attune_status load(struct code **out, struct binary *b, int refused,
 	return status;
 }
 
-enum attune_status cdna_load_kernel(struct code **out, const struct kernel *k, const char *flags)
+enum attune_status cdna_load_kernel(struct code **out, const char *arch, const struct kernel *k,
+				    const char *flags)
 {
 	struct binary b = { .log = NULL };
 	const int refused = jit_compile(&b, k, flags, arch);
-	return load(out, &b, refused, k->name, flags);
+	return load(out, &b, refused, arch, k->name, flags);
 }
 
-enum attune_status cdna_load_source(struct code **out, const char *source, const char *flags)
+enum attune_status cdna_load_source(struct code **out, const char *arch, const char *source,
+				    const char *flags)
 {
 	struct binary b = { .log = NULL };
 	const int refused = jit_compile_source(&b, source, flags, arch);
-	return load(out, &b, refused, source, flags);
+	return load(out, &b, refused, arch, source, flags);
 }

@@ -1,4 +1,4 @@
-/* machine.h - between the files that execute code objects of gfx942:
+/* machine.h - between the files that execute code objects:
  *
  *   object.c    the ELF file: its segments, and what a kernel's descriptor says
  *   text.c      the disassembler's text, read once into instructions
@@ -26,7 +26,7 @@ enum {
 	VECTORS = 512,
 	MAX_WAVES = 16,
 	MAX_OPERANDS = 6,
-	MAX_LDS = 65536,
+	MAX_LDS = 160 << 10,
 	/* places among the scalar registers, as the encoding has them */
 	VCC = 106,
 	M0 = 124,
@@ -78,6 +78,7 @@ struct modifiers {
 	int source_part[2], result_part, keeps; /* SDWA; parts: 0 the whole, else enum part */
 	int clamp, doubled;                     /* doubled: powers of two */
 	int returns, by_lane, by_index, to_lds; /* sc0, offen, idxen, lds */
+	int table;                              /* of bitop3 */
 	int other;                              /* cbsz and the like are not 0 */
 };
 enum part { WHOLE, BYTE_0, BYTE_1, BYTE_2, BYTE_3, WORD_0, WORD_1 };
@@ -91,6 +92,7 @@ struct work {
 	union lanes *d;
 	const union lanes *a, *b, *c;
 	uint64_t mask; /* in: the last mask operand; out: the resulting one */
+	int table;     /* bitop3 */
 };
 struct scalar_work {
 	union scalar d, a, b;
@@ -234,6 +236,7 @@ void store32(struct wave *, const struct operand *, int word, const uint32_t *va
 uint32_t field(uint32_t value, uint32_t at, uint32_t bits);
 uint32_t signed_field(uint32_t value, uint32_t at, uint32_t bits);
 uint32_t reversed(uint32_t);
+uint32_t looked_up(uint32_t a, uint32_t b, uint32_t c, int table);
 uint32_t permuted(uint64_t bytes, uint32_t which);
 uint16_t half_to_zero(float);
 float normal(float); /* 0 where it is denormal */

@@ -22,6 +22,16 @@ uint32_t reversed(uint32_t x)
 	return r;
 }
 
+/* Of each bit: that one of the table's 8 which the bits of a, b and c name. */
+uint32_t looked_up(uint32_t a, uint32_t b, uint32_t c, int table)
+{
+	uint32_t r = 0;
+	for (int i = 0; i < 8; i++)
+		if (table >> i & 1)
+			r |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+	return r;
+}
+
 /* Each byte of `which` names one of the 8: 8..11 are the sign of the words of 16 bits, 12 is 0,
  * and more are 0xff. */
 uint32_t permuted(uint64_t bytes, uint32_t which)

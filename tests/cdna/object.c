@@ -104,14 +104,14 @@ static char *read_pipe(FILE *f)
 	return text;
 }
 
-static char *disassemble(const void *bytes, size_t size)
+static char *disassemble(const void *bytes, size_t size, const char *arch)
 {
 	char path[] = "/tmp/t_cdna.XXXXXX", command[200];
 	const int fd = mkstemp(path);
 	char *text = NULL;
 	if (fd < 0)
 		return NULL;
-	snprintf(command, sizeof command, "%s -d --mcpu=gfx942 %s", cdna_disassembler(), path);
+	snprintf(command, sizeof command, "%s -d --mcpu=%s %s", cdna_disassembler(), arch, path);
 	if (write(fd, bytes, size) == (ssize_t)size) {
 		FILE *f = popen(command, "r");
 		text = f ? read_pipe(f) : NULL;
@@ -135,8 +135,8 @@ void cdna_free(struct cdna_code *c)
 	free(c);
 }
 
-static const char *load(struct cdna_code *c, const void *bytes, size_t size, const char *kernel,
-			char *room, size_t room_size)
+static const char *load(struct cdna_code *c, const void *bytes, size_t size, const char *arch,
+			const char *kernel, char *room, size_t room_size)
 {
 	char name[200];
 	uint32_t entry;
@@ -146,7 +146,7 @@ static const char *load(struct cdna_code *c, const void *bytes, size_t size, con
 		return "it is no code object";
 	if (!read_descriptor(c, find_symbol(bytes, size, name), &entry))
 		return "it has no such kernel";
-	if (!(c->listing = disassemble(bytes, size)))
+	if (!(c->listing = disassemble(bytes, size, arch)))
 		return "it cannot be disassembled";
 	if ((why = read_listing(c, room, room_size)))
 		return why;
@@ -156,12 +156,12 @@ static const char *load(struct cdna_code *c, const void *bytes, size_t size, con
 	return c->first < c->n ? NULL : "its kernel begins outside of its text";
 }
 
-struct cdna_code *cdna_load(const void *bytes, size_t size, const char *kernel, char *error,
-			    size_t error_size)
+struct cdna_code *cdna_load(const void *bytes, size_t size, const char *arch, const char *kernel,
+			    char *error, size_t error_size)
 {
 	char room[300];
 	struct cdna_code *c = calloc(1, sizeof *c);
-	const char *why = c ? load(c, bytes, size, kernel, room, sizeof room) : "no memory";
+	const char *why = c ? load(c, bytes, size, arch, kernel, room, sizeof room) : "no memory";
 	if (!why)
 		return c;
 	snprintf(error, error_size, "a code object with %s: %s", kernel, why);

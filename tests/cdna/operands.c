@@ -352,7 +352,7 @@ void run_vector(struct wave *w, const struct instruction *in)
 	const int num_results = (int)(sources - form) - 1, masked = form[num_results - 1] == 'm';
 	union lanes room[3], d;
 	const union lanes *v[3] = { NULL, NULL, NULL };
-	struct work x = { .d = &d };
+	struct work x = { .d = &d, .table = in->m.table };
 	int o = num_results, n = 0;
 	for (const char *type = sources; *type; type++) {
 		if (*type == 'v')

@@ -162,6 +162,10 @@ static const struct op ops[] = {
 	OTHER("v_readlane_b32", run_readlane, 4, 0) OTHER("v_writelane_b32", run_writelane, 4, 0)
 	OTHER("v_swap_b32", run_swap, 4, 0)
 	PRODUCT("16x16x16", 16, 4) PRODUCT("32x32x8", 32, 4)
+	/* gfx90a's names */
+	OTHER("v_mfma_f32_16x16x16f16", run_mfma, 16, 4 << 8) OTHER("v_mfma_f32_32x32x8f16", run_mfma, 32, 4 << 8)
+	OTHER("v_mfma_f32_16x16x16bf16_1k", run_mfma, 16, 4 << 8 | IS_BF16)
+	OTHER("v_mfma_f32_32x32x8bf16_1k", run_mfma, 32, 4 << 8 | IS_BF16)
 
 	OTHER("s_branch", run_branch, 0, ALWAYS)
 	OTHER("s_cbranch_scc0", run_branch, 0, IF_SCC0) OTHER("s_cbranch_scc1", run_branch, 0, IF_SCC1)
@@ -177,6 +181,7 @@ static const struct op ops[] = {
 	OTHER("s_sethalt", run_nothing, 0, 0) OTHER("s_code_end", run_nothing, 0, 0)
 	OTHER("s_dcache_wb", run_nothing, 0, 0) OTHER("s_dcache_inv", run_nothing, 0, 0)
 	OTHER("s_icache_inv", run_nothing, 0, 0) OTHER("buffer_wbl2", run_nothing, 0, 0)
+	OTHER("buffer_wbinvl1_vol", run_nothing, 0, 0) OTHER("buffer_invl2", run_nothing, 0, 0)
 	OTHER("buffer_inv", run_nothing, 0, 0) OTHER("v_nop", run_nothing, 0, 0)
 };
 // clang-format on

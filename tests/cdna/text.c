@@ -117,13 +117,17 @@ static const struct {
 	{ "mul:", DOUBLES, PLACE(doubled) },
 	{ "div:", HALVES, PLACE(doubled) },
 	{ "sc0", FLAG, PLACE(returns) },
+	{ "glc", FLAG, PLACE(returns) }, /* as gfx90a calls it */
 	{ "offen", FLAG, PLACE(by_lane) },
 	{ "idxen", FLAG, PLACE(by_index) },
 	{ "lds", FLAG, PLACE(to_lds) },
+	{ "bitop3:", INTEGER, PLACE(table) },
 	{ "cbsz:", INTEGER, PLACE(other) },
 	{ "abid:", INTEGER, PLACE(other) },
 	{ "blgp:", INTEGER, PLACE(other) },
 	{ "sc1", IGNORED, 0 },
+	{ "slc", IGNORED, 0 },
+	{ "scc", IGNORED, 0 },
 	{ "nt", IGNORED, 0 },
 };
 

@@ -245,12 +245,13 @@ static void run_grid(struct block *const *resident, int num_resident, const unsi
 	}
 }
 
-static const char *why_impossible(const struct cdna_code *c, unsigned threads, unsigned lds)
+static const char *why_impossible(const struct cdna_code *c, unsigned threads, size_t lds,
+				  size_t most_lds)
 {
 	if (threads > MAX_WAVES * LANES)
 		return "a block of more than 1024 threads";
-	if (c->lds + lds > MAX_LDS)
-		return "a block with more than 65536 bytes of LDS";
+	if (c->lds + lds > most_lds || most_lds > MAX_LDS)
+		return "a block with more LDS than there is";
 	return NULL;
 }
 
@@ -272,7 +273,7 @@ int cdna_launch(const struct cdna_code *c, const unsigned grid[3], unsigned thre
 {
 	struct launch *n = &cdna_now;
 	struct block *resident[RESIDENT] = { NULL };
-	const char *why = why_impossible(c, threads, lds);
+	const char *why = why_impossible(c, threads, lds, machine->lds);
 	int done = 0;
 	*n = (struct launch){ .code = c,
 			      .machine = machine,
