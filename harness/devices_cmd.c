@@ -1,6 +1,7 @@
 /* devices_cmd.c - attune devices: what is here, what it may do, and what it was seen
  * to do. Each device is opened in a process of its own, so that a broken driver costs
  * one row. */
+#include "../kernels/heuristics.h"
 #include "sweep.h"
 #include <argp.h>
 #include <math.h>
@@ -9,10 +10,10 @@
 enum { MOST_GPUS = 16 };
 
 static const char *const columns[] = {
-	"device",        "gpu",           "name",       "arch",
-	"driver",        "units",         "lanes",      "smem_per_block",
-	"smem_per_unit", "last_cache_mb", "memory_gb",  "clock_mhz",
-	"power_limit_w", "dram_gbps",     "fma_tflops", "compiler"
+	"device",    "gpu",       "name",           "arch",          "driver",
+	"units",     "lanes",     "smem_per_block", "smem_per_unit", "last_cache_mb",
+	"memory_gb", "clock_mhz", "power_limit_w",  "dram_gbps",     "fma_tflops",
+	"compiler",  "heuristic"
 };
 
 static double known(double value)
@@ -39,6 +40,7 @@ static void row(struct table *t, const char *which, const struct hello *h)
 	table_number(t, known(h->dram_gbps), 1);
 	table_number(t, known(h->fma_tflops), 3);
 	table_text(t, jit_version(d->backend, d->arch));
+	table_text(t, selector_name(d));
 	table_end_row(t);
 }
 
@@ -93,7 +95,9 @@ int cmd_devices(int argc, char **argv)
 	    "a second from memory, FLOP a second of multiply-adds)."
 	    "\vExample:\n"
 	    "  attune devices --format json\n\n"
-	    "`gpu` is the name that --gpu and file names use.\n";
+	    "`gpu` is the name that --gpu and file names use. `heuristic`: by whose measurements "
+	    "the "
+	    "library chooses there; untuned: by nobody's, it takes the defaults.\n";
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
 	enum format format = FORMAT_TABLE;
 	argp_err_exit_status = EXIT_USAGE;

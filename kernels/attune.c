@@ -24,6 +24,8 @@ static enum attune_status finish_open(attune_context *ctx, attune_context **out)
 	name_context(ctx);
 	if (path && *path)
 		status = override_open(&ctx->override, path, &ctx->device.info);
+	snprintf(ctx->heuristic, sizeof ctx->heuristic, "%s",
+		 ctx->override ? path : selector_name(&ctx->device.info));
 	if (status)
 		attune_close(ctx);
 	else
@@ -73,6 +75,11 @@ void attune_close(attune_context *ctx)
 const char *attune_device_name(const attune_context *ctx)
 {
 	return ctx->name;
+}
+
+const char *attune_heuristic(const attune_context *ctx)
+{
+	return ctx->heuristic;
 }
 
 /* Whether any of the library's kernels is for this device, whatever the shape. */

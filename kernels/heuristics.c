@@ -76,6 +76,12 @@ const struct selector *selector_for(const struct device_info *d)
 	return NULL;
 }
 
+const char *selector_name(const struct device_info *d)
+{
+	const struct selector *h = selector_for(d);
+	return h ? h->gpu : "untuned";
+}
+
 int selector_says(const struct selector *h, enum decision decision, const struct attune_features *f)
 {
 	return h->compiled[decision] ? h->compiled[decision](f)

@@ -55,6 +55,8 @@ extern const int attune_num_selectors;
 
 /* The device's own heuristic, else one of the same architecture, else NULL. */
 const struct selector *selector_for(const struct device_info *);
+/* Its GPU; "untuned": there is none. */
+const char *selector_name(const struct device_info *);
 /* A header made from other .def tables than these names what may not exist. */
 int selector_is_stale(const struct selector *);
 /* Of the choice in a list of n. For a head size that is not in it all choices of the

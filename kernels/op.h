@@ -10,6 +10,7 @@ struct attune_context {
 	int adopted;               /* the device is somebody else's to close */
 	struct override *override; /* NULL: the compiled heuristic speaks */
 	char name[128];
+	char heuristic[256]; /* what attune_heuristic says */
 };
 
 /* A choice with its code loaded. */

@@ -34,6 +34,7 @@ static attune_context *open_with(const struct choice *c)
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	if (attune_adopt(&ctx, &dev))
 		fail_msg("%s", attune_last_error());
+	assert_string_equal(attune_heuristic(ctx), path);
 	unsetenv("ATTUNE_HEURISTICS");
 	close(file);
 	return ctx;

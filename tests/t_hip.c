@@ -192,6 +192,7 @@ static void an_unmeasured_gpu_takes_the_defaults(void **state)
 		setenv("STAND_IN_CHIP", rows[i].chip, 1);
 		setenv("STAND_IN_FAULT", "", 1);
 		ok(attune_open(&ctx, "hip"));
+		assert_string_equal(attune_heuristic(ctx), "untuned");
 		ok(attune_prepare(ctx, &shape, &op));
 		ok(attune_plan_batch(op, &batch, &plan));
 		ok(attune_plan_text(op, &plan, text, sizeof text));

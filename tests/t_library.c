@@ -142,6 +142,7 @@ static attune_context *open_cpu(void)
 	attune_context *ctx = NULL;
 	if (attune_open(&ctx, "cpu"))
 		fail_msg("%s", attune_last_error());
+	assert_string_equal(attune_heuristic(ctx), "cpu");
 	return ctx;
 }
 

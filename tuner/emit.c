@@ -15,6 +15,11 @@
 static void emit_defines(const struct emitter *e)
 {
 	fprintf(e->out, "#ifndef ATTUNE_%s_H\n#define ATTUNE_%s_H\n\n", e->upper, e->upper);
+	if (device_is_emulated(&e->d->run.device))
+		fprintf(e->out,
+			"#ifndef ATTUNE_EMULATED\n#error \"attune_%s.h was made on an emulated "
+			"device: nothing in it is a time\"\n#endif\n\n",
+			e->f->gpu);
 	fprintf(e->out, "#include \"attune_features.h\"\n\n");
 	fprintf(e->out, "#define ATTUNE_%s_GPU \"%s\"\n", e->upper, e->f->gpu);
 	fprintf(e->out, "#define ATTUNE_%s_ARCH \"%s\"\n", e->upper, e->d->run.device.arch);

@@ -106,8 +106,9 @@ struct data {
 	const int *cheapest[2];
 };
 
-/* NULL and a complaint when the database cannot be read or mixes protocols; one
- * without scenarios, and a complaint, when it holds nothing of the GPU. */
+/* NULL and a complaint when the database cannot be read, mixes protocols or was made on an
+ * emulated device, which tests alone read (ATTUNE_EMULATED=1); one without scenarios, and a
+ * complaint, when it holds nothing of the GPU. */
 struct data *data_load(const char *db_path, const char *gpu);
 /* The same with other layouts of the cache, too, which no feature tells apart: a heuristic
  * is of strided ones alone, and so are its scores. */

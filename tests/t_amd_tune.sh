@@ -1,0 +1,99 @@
+#!/bin/sh
+# t_amd_tune.sh - what `make tune GPU=mi300 PRESET=smoke` does, on a stand-in of AMD's runtime
+# that runs the kernels by fibers (tests/hip/stand_in.h), in a temporary folder. Its steps are
+# run one by one, sweep, induce, confirm, eval, and not by make, which would build the tool and
+# the library once more.
+B=${B:-build}
+attune=$B/attune
+if ! command -v "${CXX:-c++}" >/dev/null; then
+	echo "1..0 # SKIP no C++ compiler makes kernels for the host: install g++"
+	exit 0
+fi
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+mkdir "$tmp/generated"
+db=$tmp/mi300.sqlite
+header=$tmp/generated/attune_mi300.h
+# No clang, so that the sweep compiles by hipRTC, which is the stand-in's.
+export ATTUNE_HIP_LIBRARY="$B/hip/libamdhip64.so" STAND_IN_CHIP=small STAND_IN_FAULT= \
+	HIPCC= ATTUNE_CACHE="$tmp/cache"
+unset ATTUNE_EMULATED ATTUNE_HEURISTICS
+n=0
+
+row() { # CONDITION NAME
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		tail -n 5 "$tmp/out" "$tmp/err" | sed 's/^/# /'
+	fi
+}
+
+run() {
+	timeout 200 "$attune" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+}
+
+ask() { # SQL
+	sqlite3 "$db" "$1" 2>&1
+}
+
+cat >"$tmp/tiny.json" <<'SET'
+{
+	"defaults": { "models": [ "qwen3-0.6b@8", "llama3.1-8b@8" ] },
+	"scenarios": [
+		{ "batch": "q1s128" },
+		{ "batch": "q24" },
+		{ "batch": "q16_2q1s64" },
+		{ "batch": "2q1s100", "split": "heldout" }
+	]
+}
+SET
+
+run devices --format tsv
+row "$(grep -q "^hip:0	mi300	AMD Instinct MI300X (emulated)	gfx942	.*	hiprtc	untuned$" "$tmp/out"
+	echo $?)" "it says that it is emulated, and that nobody has tuned it"
+run sweep --gpu mi300 --db "$db" --scenarios "$tmp/tiny.json" --preset smoke --budget 100s \
+	--kernels qblock,segmented
+row $? "a sweep"
+row "$([ "$(ask "SELECT count(DISTINCT scenario) FROM measurement")" = 8 ] &&
+	[ "$(ask "SELECT count(*) FROM measurement WHERE outcome <> 'ok'")" = 0 ]; echo $?)" \
+	"every scenario is in the database, nothing has failed"
+row "$([ "$(ask "SELECT name || ', ' || arch FROM device")" = \
+	"AMD Instinct MI300X (emulated), gfx942" ]; echo $?)" "whose device is an emulated one"
+
+for command in induce eval confirm bench; do
+	run $command --gpu mi300 --db "$db"
+	row "$([ $? -eq 2 ] && [ "$(grep -c . "$tmp/err")" = 1 ] &&
+		grep -q 'made on an emulated device.*: nothing in it is a time$' "$tmp/err"
+		echo $?)" "$command refuses it in one line"
+done
+
+export ATTUNE_EMULATED=1
+run induce --gpu mi300 --db "$db" --out "$header" && run induce --gpu mi300 --db "$db" --out "$tmp/b.h" &&
+	cmp "$header" "$tmp/b.h" >>"$tmp/err"
+row $? "for a test there is a header, the same bytes twice"
+row "$(grep -q '^#define ATTUNE_MI300_GPU "mi300"$' "$header" &&
+	grep -q '^#define ATTUNE_MI300_ARCH "gfx942"$' "$header" &&
+	grep -q '(emulated), gfx942, 8 CUs$' "$header" && grep -q 'nothing here is a time' "$header"
+	echo $?)" "which is of mi300 and says what it is worth"
+run confirm --gpu mi300 --db "$db" --header "$header" --budget 60s &&
+	[ "$(ask "SELECT count(DISTINCT scenario) FROM measurement WHERE stage = 'b' AND outcome = 'ok'")" = 8 ]
+row $? "confirm measures every scenario a second time"
+run eval --gpu mi300 --db "$db" --header "$header" --format json &&
+	sed 's/"baselines".*//' "$tmp/out" | grep -q '"unconfirmed": 0, "invalid": 0'
+row $? "eval judges by that"
+run show --gpu mi300 --db "$db" --header "$header" --model llama3.1-8b@8 --batch 3q1s90 &&
+	grep -q estimated "$tmp/out"
+row $? "show explains a batch that was never measured"
+
+printf '#include "%s"\nint main(void) { struct attune_features f = { 0 }; return attune_mi300_join(&f) > 1; }\n' \
+	"$header" >"$tmp/use.c"
+${CC:-cc} -std=c11 -DATTUNE_EMULATED -iquote kernels "$tmp/use.c" -o "$tmp/use" >"$tmp/out" 2>"$tmp/err" &&
+	"$tmp/use"
+row $? "the header compiles where it is asked for"
+${MAKE:-make} NVCC= HIPCC= B="$tmp/b" GENERATED="$tmp/generated" CPPFLAGS= \
+	"$tmp/b/kernels/heuristics.o" >"$tmp/out" 2>"$tmp/err"
+row "$([ $? -ne 0 ] && grep -q 'attune_mi300.h was made on an emulated device' "$tmp/err"
+	echo $?)" "a library is not built with it"
+echo "1..$n"
