@@ -57,7 +57,7 @@ static int is_due(const struct run *run)
 	return is_first || run->is_for_all;
 }
 
-/* ---- against the definition --------------------------------------------------------------- */
+/* ---- against the definition ----------------------------------------------------------- */
 
 static void passes(void **state)
 {
@@ -80,7 +80,7 @@ static void passes(void **state)
 	unload_choice(&l);
 }
 
-/* ---- against fibers ------------------------------------------------------------------------- */
+/* ---- against fibers ------------------------------------------------------------------- */
 
 /* Its output, to be freed, once it has passed. */
 static uint16_t *output_of(const struct choice *c, const struct loaded *l, struct workload *w,
@@ -174,7 +174,7 @@ static void agrees(void **state)
 	unload_choice(&l[1]);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------- */
 
 static int is_legal_for(const struct row *r, const struct run *run)
 {

@@ -1,6 +1,7 @@
-/* cdna.h - executes code objects for gfx90a, gfx942 and gfx950 on the host: the instructions that a compiler made,
- * as a disassembler names them. Waves of a block take turns; registers, LDS and scratch memory
- * begin with bits that no code should rely on. Time, waits and hazards do not exist here. */
+/* cdna.h - executes code objects for gfx90a, gfx942 and gfx950 on the host: the instructions
+ * that a compiler made, as a disassembler names them. Waves of a block take turns; registers,
+ * LDS and scratch memory begin with bits that no code should rely on. Time, waits and hazards
+ * do not exist here. */
 #ifndef CDNA_H
 #define CDNA_H
 
@@ -9,7 +10,7 @@
 
 struct cdna_code;
 
-/* 0 once an error text has said why not. */
+/* NULL once `error` says why not. */
 struct cdna_code *cdna_load(const void *bytes, size_t size, const char *arch, const char *kernel,
 			    char *error, size_t error_size);
 void cdna_free(struct cdna_code *);
@@ -30,7 +31,7 @@ int cdna_launch(const struct cdna_code *, const unsigned grid[3], unsigned threa
 		const void *args, size_t args_bytes, const struct cdna_machine *, char *error,
 		size_t size);
 
-/* ---- mistakes on purpose --------------------------------------------------------------------- */
+/* ---- mistakes on purpose -------------------------------------------------------------- */
 
 enum cdna_change {
 	CDNA_DROP,   /* it does nothing */

@@ -2,7 +2,7 @@
 #include "machine.h"
 #include <string.h>
 
-/* ---- DPP ------------------------------------------------------------------------------------------ */
+/* ---- DPP ------------------------------------------------------------------------------ */
 
 enum {
 	ROW_SHL = 0x100,
@@ -44,7 +44,7 @@ int dpp_lane(const struct instruction *in, int lane)
 	die(in, "an unknown way of DPP, 0x%x", (unsigned)how);
 }
 
-/* ---- one lane ---------------------------------------------------------------------------------------- */
+/* ---- one lane ------------------------------------------------------------------------- */
 
 void run_readlane(struct wave *w, const struct instruction *in)
 {
@@ -68,7 +68,7 @@ void run_swap(struct wave *w, const struct instruction *in)
 	store32(w, &in->o[1], 0, one, exec_of(w));
 }
 
-/* ---- any lane ------------------------------------------------------------------------------------------ */
+/* ---- any lane ------------------------------------------------------------------------- */
 
 /* Of a lane that is not active a zero comes. */
 void run_bpermute(struct wave *w, const struct instruction *in)
@@ -109,7 +109,7 @@ void run_swizzle(struct wave *w, const struct instruction *in)
 	store32(w, &in->o[0], 0, out, exec_of(w));
 }
 
-/* ---- matrices -------------------------------------------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------------------- */
 
 /* D = A B + C, of side x side; each lane has `each` 16-bit values of A and of B:
  *

@@ -213,15 +213,15 @@ static inline uint64_t exec_of(const struct wave *w)
 __attribute__((noreturn, format(printf, 2, 3))) void die(const struct instruction *,
 							 const char *format, ...);
 
-/* ---- text.c, ops.c ---------------------------------------------------------------------- */
+/* ---- text.c, ops.c -------------------------------------------------------------------- */
 /* NULL, else what cannot be read, in `room`. */
 const char *read_listing(struct cdna_code *, char *room, size_t size);
 const struct op *find_op(const char *name, size_t length);
 
-/* ---- mistakes.c ------------------------------------------------------------------------- */
+/* ---- mistakes.c ----------------------------------------------------------------------- */
 void make_mistakes(struct cdna_code *);
 
-/* ---- operands.c -------------------------------------------------------------------------- */
+/* ---- operands.c ----------------------------------------------------------------------- */
 void run_vector(struct wave *, const struct instruction *);
 void run_scalar(struct wave *, const struct instruction *);
 uint64_t scalar_value(const struct wave *, const struct instruction *, const struct operand *,
@@ -232,7 +232,7 @@ const union lanes *fetch(const struct wave *, const struct instruction *, int i,
 void store32(struct wave *, const struct operand *, int word, const uint32_t *values,
 	     uint64_t lanes);
 
-/* ---- numbers.c ---------------------------------------------------------------------------- */
+/* ---- numbers.c ------------------------------------------------------------------------ */
 uint32_t field(uint32_t value, uint32_t at, uint32_t bits);
 uint32_t signed_field(uint32_t value, uint32_t at, uint32_t bits);
 uint32_t reversed(uint32_t);
@@ -245,14 +245,14 @@ float div_fmas(float a, float b, float c, int scaled);
 float div_fixup(float quotient, float below, float above);
 uint32_t class_of(float);
 
-/* ---- memory.c ------------------------------------------------------------------------------- */
+/* ---- memory.c ------------------------------------------------------------------------- */
 void run_scalar_load(struct wave *, const struct instruction *);
 void run_global(struct wave *, const struct instruction *);
 void run_lds(struct wave *, const struct instruction *);
 void run_lds_pair(struct wave *, const struct instruction *);
 void run_atomic(struct wave *, const struct instruction *);
 
-/* ---- lanes.c ----------------------------------------------------------------------------------- */
+/* ---- lanes.c -------------------------------------------------------------------------- */
 void run_readlane(struct wave *, const struct instruction *);
 void run_writelane(struct wave *, const struct instruction *);
 void run_swap(struct wave *, const struct instruction *);
@@ -263,7 +263,7 @@ void run_mfma(struct wave *, const struct instruction *);
 /* By DPP: of which lane this one reads; -1: none. */
 int dpp_lane(const struct instruction *, int lane);
 
-/* ---- wave.c ------------------------------------------------------------------------------------ */
+/* ---- wave.c --------------------------------------------------------------------------- */
 enum { ALWAYS, IF_SCC0, IF_SCC1, IF_VCCZ, IF_VCCNZ, IF_EXECZ, IF_EXECNZ };
 void run_branch(struct wave *, const struct instruction *);
 void run_end(struct wave *, const struct instruction *);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- where it is ------------------------------------------------------------------------------- */
+/* ---- where it is ---------------------------------------------------------------------- */
 
 static int is_within(uintptr_t at, size_t bytes, uintptr_t begin, uintptr_t end)
 {
@@ -70,7 +70,7 @@ void run_scalar_load(struct wave *w, const struct instruction *in)
 	memcpy(&w->s[in->o[0].reg], from, bytes);
 }
 
-/* ---- registers ------------------------------------------------------------------------------------ */
+/* ---- registers ------------------------------------------------------------------------ */
 
 /* From memory to the register and those behind it; parts of a register as `how` says. */
 static void to_registers(struct wave *w, int reg, int lane, const char *from, int bytes, int how)
@@ -109,7 +109,7 @@ static void check_data(const struct instruction *in, const struct operand *o, in
 		die(in, "no vector registers for %d bytes", bytes);
 }
 
-/* ---- device memory ----------------------------------------------------------------------------------- */
+/* ---- device memory -------------------------------------------------------------------- */
 
 /* What a lane adds to what a scalar register holds: the text has both, or one and "off". */
 static uint64_t global_address(const struct wave *w, const struct instruction *in, int lane,
@@ -205,7 +205,7 @@ void run_global(struct wave *w, const struct instruction *in)
 			is_buffer ? buffer_lane(w, in, l) : global_lane(w, in, l);
 }
 
-/* ---- LDS ------------------------------------------------------------------------------------------------ */
+/* ---- LDS ------------------------------------------------------------------------------ */
 
 void run_lds(struct wave *w, const struct instruction *in)
 {
@@ -248,7 +248,7 @@ void run_lds_pair(struct wave *w, const struct instruction *in)
 		}
 }
 
-/* ---- atomics -------------------------------------------------------------------------------------------------- */
+/* ---- atomics -------------------------------------------------------------------------- */
 
 static uint64_t float_sum(uint64_t a, uint64_t b)
 {

@@ -70,7 +70,7 @@ static int read_descriptor(struct cdna_code *c, uint64_t at, uint32_t *entry)
 	return 1;
 }
 
-/* ---- the disassembler -------------------------------------------------------------------- */
+/* ---- the disassembler ----------------------------------------------------------------- */
 
 const char *cdna_disassembler(void)
 {

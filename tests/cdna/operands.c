@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- scalars ----------------------------------------------------------------------------------- */
+/* ---- scalars -------------------------------------------------------------------------- */
 
 /* The bits of a constant; what has a point has those of the type that asks. */
 static uint64_t bits_of_number(const struct operand *o, char type)
@@ -81,7 +81,7 @@ void run_scalar(struct wave *w, const struct instruction *in)
 		set_scalar(w, in, &in->o[0], result, x.d.U);
 }
 
-/* ---- what an operand is in each lane ------------------------------------------------------------ */
+/* ---- what an operand is in each lane -------------------------------------------------- */
 
 static void raw32(const struct wave *w, const struct instruction *in, const struct operand *o,
 		  int word, char type, uint32_t *out)
@@ -210,7 +210,7 @@ const union lanes *fetch(const struct wave *w, const struct instruction *in, int
 	return room;
 }
 
-/* ---- results -------------------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------- */
 
 void store32(struct wave *w, const struct operand *o, int word, const uint32_t *values,
 	     uint64_t lanes)

@@ -19,7 +19,7 @@ static int begins(const char **at, const char *with)
 	return 1;
 }
 
-/* ---- operands ----------------------------------------------------------------------------- */
+/* ---- operands ------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -97,7 +97,7 @@ static int read_operand(struct operand *o, const char **at)
 	return (!o->absolute || begins(at, "|")) && (!o->sext || begins(at, ")"));
 }
 
-/* ---- modifiers ------------------------------------------------------------------------------ */
+/* ---- modifiers ------------------------------------------------------------------------ */
 
 enum takes { FLAG, INTEGER, SET, DOUBLES, HALVES, IGNORED };
 #define PLACE(member) offsetof(struct modifiers, member)
@@ -161,9 +161,9 @@ static int read_modifier(struct modifiers *m, const char *at)
 	return 0;
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines ---------------------------------------------------------------------------- */
 
-enum { MIRROR_OF_ROW = 0x140, PART_BITS = 7 };
+enum { PART_BITS = 7 };
 
 static void read_dpp(struct modifiers *m, uint32_t word)
 {

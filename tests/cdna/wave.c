@@ -30,7 +30,7 @@ static unsigned random_number(void)
 	return cdna_now.random >> 8;
 }
 
-/* ---- instructions about a wave itself ---------------------------------------------------------------- */
+/* ---- instructions about a wave itself ------------------------------------------------- */
 
 static int is_met(const struct wave *w, int condition)
 {
@@ -105,7 +105,7 @@ void run_getpc(struct wave *w, const struct instruction *in)
 	set_pair(w, in->o[0].reg, (uint64_t)(uintptr_t)cdna_now.code->memory + in->next);
 }
 
-/* ---- turns ---------------------------------------------------------------------------------------------- */
+/* ---- turns ---------------------------------------------------------------------------- */
 
 static void take_turn(struct wave *w)
 {
@@ -158,7 +158,7 @@ static int go_on(struct block *b)
 	return 1;
 }
 
-/* ---- the beginning ------------------------------------------------------------------------------------------ */
+/* ---- the beginning -------------------------------------------------------------------- */
 
 /* Scalar registers as the descriptor's properties say: a bit each, in this order. */
 static void set_scalars(struct wave *w, const struct cdna_code *c, const unsigned block[3])
