@@ -3,6 +3,7 @@
 #ifndef GPU_HERE_H
 #define GPU_HERE_H
 
+#include "../kernels/hip.h"
 #include "../kernels/shipped.h"
 #include "simt/simt_device.h"
 
@@ -17,16 +18,35 @@ static inline int carries_gpu_code(void)
 	return 0;
 }
 
-static inline enum attune_status gpu_open(struct device *dev)
+/* The GPU that a test was told to take; NULL: whichever is here. */
+static inline const char *gpu_named(void)
 {
 	const char *wanted = getenv("ATTUNE_TEST_GPU");
-	if (getenv("ATTUNE_SIMT_SOURCES"))
-		return simt_open(dev, EMULATED_UNITS, 0);
-	if (wanted && *wanted && strcmp(wanted, "cpu"))
-		return device_open(dev, "cuda");
-	if (carries_gpu_code() && !device_open(dev, "cuda"))
+	return wanted && *wanted && strcmp(wanted, "cpu") ? wanted : NULL;
+}
+
+/* No emulated one: the one that was named, else one of either vendor. */
+static inline enum attune_status gpu_open_real(struct device *dev)
+{
+	if (gpu_named())
+		return device_open(dev, device_for(gpu_named()));
+	if (!device_open(dev, "cuda"))
 		return ATTUNE_OK;
-	return simt_open(dev, EMULATED_UNITS, 0);
+	if (!device_open(dev, "hip") && hip_chip(dev->info.arch))
+		return ATTUNE_OK;
+	device_close(dev);
+	/* cmocka has a macro of that name */
+	return (fail)(ATTUNE_NO_DEVICE, "no GPU is here that there are kernels for");
+}
+
+/* One that runs what the library carries. */
+static inline enum attune_status gpu_open(struct device *dev)
+{
+	const int is_cuda = gpu_named() && !strcmp(device_for(gpu_named()), "cuda");
+	if (getenv("ATTUNE_SIMT_SOURCES") || (!carries_gpu_code() && !is_cuda))
+		return simt_open(dev, EMULATED_UNITS, 0);
+	const enum attune_status status = gpu_open_real(dev);
+	return status && !gpu_named() ? simt_open(dev, EMULATED_UNITS, 0) : status;
 }
 
 static inline int is_emulated(const struct device *dev)

@@ -1,5 +1,5 @@
 /* t_gpu_kernels.c - the GPU's kernels against the definition, through the gate
- * that a sweep uses. Skips itself without an NVIDIA GPU. Arguments: only these kernels.
+ * that a sweep uses. Skips itself without a GPU. Arguments: only these kernels.
  *
  * Of each kernel all of add_points(), over all corner batches and all phases. */
 #include "../harness/harness.h"
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "gpu_here.h"
 #include "gpu_rows.h"
 
 static enum attune_status load_code(struct code **code, const struct kernel *k, const char *flags)
@@ -38,11 +39,10 @@ static void passes_the_corners(void **state)
 int main(int argc, char **argv)
 {
 	static struct CMUnitTest tests[MAX_TESTS];
-	const char *wanted = getenv("ATTUNE_TEST_GPU");
 	int failed;
-	if (device_open(&dev, "cuda")) {
+	if (gpu_open_real(&dev)) {
 		printf("1..0 # SKIP %s\n", attune_last_error());
-		return wanted && *wanted && strcmp(wanted, "cpu") ? 1 : 0;
+		return gpu_named() ? 1 : 0;
 	}
 	for (size_t i = 0; i < COUNT(shapes); i++)
 		shapes[i].s.has_new_kv = 1;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "simt/simt_device.h"
+#include "gpu_here.h"
 
 enum { ROUNDS = 400, MOST_SEQS = 2600, GUARD = 0x5eed };
 
@@ -291,9 +291,8 @@ static void waves_of_64_write_the_same(void **state)
 
 int main(void)
 {
-	const char *wanted = getenv("ATTUNE_TEST_GPU");
-	if (device_open(&dev, "cuda")) {
-		if (wanted && *wanted && strcmp(wanted, "cpu"))
+	if (gpu_open_real(&dev)) {
+		if (gpu_named())
 			return 1;
 		simt_open(&dev, 4, 0);
 	}
