@@ -35,13 +35,13 @@ static void run_right(const attune_op *op, const attune_plan *plan, struct workl
 	dev.ops->release(&dev, workspace);
 }
 
-static enum attune_status open_device(const char *which)
+static inline enum attune_status open_device(const char *which)
 {
 	return strcmp(which, "cpu") ? gpu_open(&dev) : device_open(&dev, which);
 }
 
 /* The test once on the CPU, and once on a GPU. */
-static int run_on_devices(const char *name, CMUnitTestFunction on_device)
+static inline int run_on_devices(const char *name, CMUnitTestFunction on_device)
 {
 	struct CMUnitTest tests[] = { { "cpu", on_device, NULL, NULL, "cpu" },
 				      { "gpu", on_device, NULL, NULL, "gpu" } };

@@ -1,9 +1,11 @@
 /* fibers.c - the real kernels on the stand-in: what hipRTC would compile becomes a shared object of
  * the host in AMD's dialect (tests/simt/objects.h), and a launch runs it by fibers. */
+#include "../../kernels/shipped.h"
 #include "../simt/objects.h"
 #include "../simt/simt.h"
 #include "stand_in.h"
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +74,23 @@ static void be_seen(void)
 		dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
+static int open_object(struct module *m, const char *path)
+{
+	be_seen();
+	m->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	m->fibers = m->library ? dlsym(m->library, "simt_exports") : NULL;
+	if (!m->fibers || m->fibers->args_bytes > MOST_ARGS) {
+		misuse(INVALID_IMAGE, "a kernel's object", m->library ? path : dlerror());
+		return 0;
+	}
+	m->own.args_bytes = m->fibers->args_bytes;
+	m->own.registers = REGISTERS;
+	m->own.lds_bytes = (int)(m->fibers->shared_end - m->fibers->shared_begin);
+	m->own.run = run_fibers;
+	m->kernel = &m->own;
+	return 1;
+}
+
 int fibers_load(struct module *m, const char *text, int *error)
 {
 	char arch[16], path[SIMT_PATH];
@@ -79,27 +98,46 @@ int fibers_load(struct module *m, const char *text, int *error)
 		*error = INVALID_IMAGE;
 	else if (strcmp(arch, chip_arch()))
 		*error = NO_BINARY;
-	if (*error)
-		return 0;
-	be_seen();
-	m->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	m->fibers = m->library ? dlsym(m->library, "simt_exports") : NULL;
-	if (!m->fibers || m->fibers->args_bytes > MOST_ARGS) {
-		*error = misuse(INVALID_IMAGE, "hipModuleLoadData", m->library ? path : dlerror());
-		return 0;
-	}
-	m->own = (struct stand_in_kernel){ "",
-					   m->fibers->args_bytes,
-					   REGISTERS,
-					   0,
-					   (int)(m->fibers->shared_end - m->fibers->shared_begin),
-					   run_fibers };
-	m->kernel = &m->own;
-	return 1;
+	else if (!open_object(m, path))
+		*error = INVALID_IMAGE;
+	return !*error;
 }
 
 void fibers_unload(struct module *m)
 {
 	if (m->library)
 		dlclose(m->library);
+}
+
+/* ---- what the library carries ----------------------------------------------------------- */
+
+/* Of an ELF file; its section headers come last. */
+static size_t elf_bytes(const void *image)
+{
+	Elf64_Ehdr head;
+	memcpy(&head, image, sizeof head);
+	return head.e_shoff + (size_t)head.e_shnum * head.e_shentsize;
+}
+
+void fibers_carried(struct module *m, const void *image)
+{
+	const size_t bytes = elf_bytes(image);
+	for (int i = 0; i < attune_num_shipped && !m->carried; i++) {
+		const struct shipped *s = &attune_shipped[i];
+		if (!strcmp(s->arch, chip_arch()) && !memcmp(s->blob.data, ELFMAG, SELFMAG) &&
+		    elf_bytes(s->blob.data) == bytes && !memcmp(s->blob.data, image, bytes))
+			m->carried = s;
+	}
+}
+
+int fibers_ready(struct module *m)
+{
+	char source[80], flags[SIMT_FLAGS];
+	struct simt_object o;
+	if (!m->carried || m->fibers)
+		return 1;
+	snprintf(source, sizeof source, "gpu/%s.cu", m->carried->kernel);
+	snprintf(flags, sizeof flags, "%s -D__AMDGCN__ -D__%s__", m->carried->flags, chip_arch());
+	simt_object(&o, source, flags);
+	return simt_build(&o, 1) && open_object(m, o.path);
 }

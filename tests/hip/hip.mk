@@ -1,5 +1,5 @@
 # hip.mk - a stand-in for AMD's runtime, included by the Makefile; tests/hip/stand_in.h says
-# what it does. t_hip, t_hip_runs and t_amd_tune.sh name it in ATTUNE_HIP_LIBRARY.
+# what it does. t_hip*.c and t_amd_tune.sh name it in ATTUNE_HIP_LIBRARY.
 
 hip_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/hip/*.c)) $(filter-out %/device.o %/allocations.o,$(simt_objs))
 
@@ -7,4 +7,4 @@ $(B)/hip/libamdhip64.so: $(hip_objs) $(B)/inside.a $(shipped_objs) | $(simt_text
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared $^ -o $@ $(TOOLLIBS) $(LIBS)
-$(B)/t_hip $(B)/t_hip_runs: | $(B)/hip/libamdhip64.so
+$(B)/t_hip $(B)/t_hip_runs $(B)/t_hip_library: | $(B)/hip/libamdhip64.so

@@ -1,8 +1,8 @@
 /* objects.c - handles, memory and code.
  *
  * A code object is a text, "code for <arch>: <kernel>", or one of fibers.c; its only function is
- * attune_kernel. What the library carries, an ELF file, or an empty text where nothing compiles
- * it, loads and does not run. */
+ * attune_kernel. What the library carries, an ELF file, is run by fibers, too; an empty text,
+ * where nothing compiled it, loads and does not run. */
 #include "stand_in.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,6 +185,8 @@ int hipModuleLoadData(void **module, const void *image)
 	if (!*text || !memcmp(text, "\177ELF\2", 5)) {
 		struct module *m = object_new(MODULE, sizeof *m);
 		m->kernel = &carried;
+		if (*text)
+			fibers_carried(m, image);
 		*module = m;
 		return 0;
 	}

@@ -91,6 +91,7 @@ struct module {
 	struct object object;
 	const struct stand_in_kernel *kernel;
 	struct stand_in_kernel own; /* of fibers.c */
+	const struct shipped *carried;
 	void *library;
 	const struct simt_kernel *fibers;
 };
@@ -104,6 +105,10 @@ int fibers_compile(char *code, size_t size, char *log, size_t log_size, const ch
 /* "fibers for <arch>: <path>"; 0: not such a text, or not of this chip, *error says it. */
 int fibers_load(struct module *, const char *text, int *error);
 void fibers_unload(struct module *);
+/* Code that the library carries is known by its bytes; it is compiled for fibers, of its source
+ * and flags, when it is first launched: 0 where it does not compile. */
+void fibers_carried(struct module *, const void *image);
+int fibers_ready(struct module *);
 /* Of the last launch that failed, one line. */
 const char *fibers_error(void);
 

@@ -147,6 +147,8 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 	struct stream *s = stream_check(stream, "hipModuleLaunchKernel");
 	if (!m || !s)
 		return INVALID_HANDLE;
+	if (!fibers_ready(m))
+		return misuse(NO_BINARY, "hipModuleLaunchKernel", "no object for fibers");
 	const size_t block = (size_t)bx * by * bz, threads = (size_t)gx * gy * gz * block;
 	if (!threads || block > 1024 || extra || (int)smem + m->kernel->lds_bytes > lds_limit())
 		return misuse(INVALID_VALUE, "hipModuleLaunchKernel", "not a launch");
