@@ -26,6 +26,7 @@ test       prove              command   perl                perl-Test-Harness
 test       sqlite3            command   sqlite3             sqlite
 amd        clang-22           gfx942    clang-22            clang
 amd        lld-22             gfx942    lld-22              lld
+amd        llvm-objdump-22    gfx942    llvm-22             llvm
 '
 cc=${CC:-cc}
 
