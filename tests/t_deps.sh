@@ -84,7 +84,7 @@ row "$([ $code = 0 ] && [ "$(cut -d ' ' -f 2 "$tmp/log" | tr '\n' ' ')" = 'insta
 
 deps apt nothing-lacks '' check library tool amd
 row "$([ $code = 1 ] && [ "$(lines "$tmp/err")" = 1 ] &&
-	grep -q 'missing clang-22 lld-22; .* clang-22 lld-22$' "$tmp/err"; echo $?)" \
+	grep -q 'missing clang-22 lld-22 llvm-objdump-22; .* clang-22 lld-22 llvm-22$' "$tmp/err"; echo $?)" \
 	"a compiler for AMD's GPUs, where that is asked for"
 printf '#!/bin/sh\n[ "$3" = --offload-arch=gfx942 ]\n' >"$tmp/apt/clang-20"
 chmod +x "$tmp/apt/clang-20"
