@@ -271,33 +271,62 @@ static double learned_ratio(const struct runs *all, int way, const struct pick *
 				     : ratio_in(all, way, p);
 }
 
-/* 0: nothing but serial was measured. */
+/* 0: nothing but serial was measured. ratio: room for one of each column. */
 static int fill_row(const struct runs *all, const struct matrix *m, const struct pick *p,
-		    int32_t *cost)
+		    double *ratio, int32_t *cost)
 {
 	double best = 1;
 	int others = 0;
-	for (int c = 1; c < m->cols; c++) {
-		const double ratio = learned_ratio(all, m->choice[c], p);
-		others += isfinite(ratio);
-		best = fmin(best, ratio);
-	}
 	for (int c = 0; c < m->cols; c++) {
-		const double ratio = learned_ratio(all, m->choice[c], p);
-		cost[c] = !isfinite(ratio) || ratio > exp(MAX_BEHIND / 1e6) ? COST_FORBIDDEN
-			  : ratio <= best * (1 + NOISE_FLOOR / 1e6)         ? 0
-									    : cost_of(ratio, best);
+		ratio[c] = learned_ratio(all, m->choice[c], p);
+		others += c && isfinite(ratio[c]);
+		best = fmin(best, ratio[c]);
 	}
+	for (int c = 0; c < m->cols; c++)
+		cost[c] = !isfinite(ratio[c]) || ratio[c] > exp(MAX_BEHIND / 1e6) ? COST_FORBIDDEN
+			  : ratio[c] <= best * (1 + NOISE_FLOOR / 1e6)
+			      ? 0
+			      : cost_of(ratio[c], best);
 	return others;
+}
+
+static int least_rows(const struct matrix *m)
+{
+	return m->rows / LEAST_SHARE > LEAST ? m->rows / LEAST_SHARE : LEAST;
+}
+
+/* Drops ways that no leaf can say: those allowed in fewer rows than a leaf has. Sweeps try
+ * hundreds of pairs of which each ran in a few scenarios. */
+static void drop_rare(struct matrix *m)
+{
+	const int before = m->cols, least = least_rows(m);
+	m->cols = 0;
+	for (int c = 0; c < before; c++) {
+		int allowed = 0;
+		for (int r = 0; r < m->rows; r++)
+			allowed += m->cost[r * before + c] < COST_FORBIDDEN;
+		if (m->choice[c] < 0 || allowed >= least) {
+			for (int r = 0; r < m->rows; r++)
+				m->cost[r * before + m->cols] = m->cost[r * before + c];
+			m->choice[m->cols++] = m->choice[c];
+		}
+	}
+	for (int r = 0; r < m->rows; r++)
+		memmove(&m->cost[r * m->cols], &m->cost[r * before],
+			sizeof *m->cost * (size_t)m->cols);
 }
 
 struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 {
 	struct data first = *all;
 	struct matrix *m = matrix_new(all->n, all->num_choices + 2);
+	double *ratio = malloc(sizeof *ratio * (size_t)(all->num_choices + 2));
 	first.pass = PASS_A;
-	if (!m)
+	if (!m || !ratio) {
+		matrix_free(m);
+		free(ratio);
 		return NULL;
+	}
 	m->rows = 0;
 	m->cols = list_ways(all, m->choice);
 	for (int s = 0; s < all->n; s++) {
@@ -307,13 +336,15 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
 		    !picks[s].join)
 			continue;
-		if (find_runs(&first, s, PASS_A, &runs) && fill_row(&runs, m, &picks[s], cost)) {
+		if (find_runs(&first, s, PASS_A, &runs) && fill_row(&runs, m, &picks[s], ratio, cost)) {
 			m->scenario[m->rows] = s;
 			m->fallback[m->rows] = cost[0];
 			matrix_describe_row(&first, m, m->rows++, PHASE_ALL);
 		}
 		free(runs.v);
 	}
+	free(ratio);
+	drop_rare(m);
 	return m;
 }
 
@@ -373,7 +404,7 @@ int fit_overlap(struct forest *f, const struct data *d, const struct growth *how
 	}
 	if (m && m->rows) {
 		struct growth enough = *how;
-		enough.min_support = m->rows / LEAST_SHARE > LEAST ? m->rows / LEAST_SHARE : LEAST;
+		enough.min_support = least_rows(m);
 		tree_free(t);
 		done = tree_fit(t, m, &enough) && tree_relabel(t, m, ENOUGH, NULL) &&
 		       tree_tidy(t) && leaves_describe(t, m);
