@@ -1,6 +1,7 @@
 /* campaign.c - races against the clock: who of those asked for has to run, what the race
  * brought, and what it took. Owns the database's handle and the memory of which entrants
  * are right; stages.c and sweep_wishes.c say what is raced. */
+#include "store.h"
 #include "sweep.h"
 #include <math.h>
 #include <stdlib.h>
@@ -129,7 +130,6 @@ static void on_passed(void *arg, const struct order *order, int i)
 
 static int on_control(void *arg, const struct order *order, const struct control *control)
 {
-	static const char *const phases[] = { "all", "prefill", "decode" };
 	struct campaign *c = ((struct round *)arg)->c;
 	const struct lane *lane = &order->lane[control->of];
 	const struct heat *h = &c->heats.v[lane->heat[0]];
@@ -146,7 +146,7 @@ static int on_control(void *arg, const struct order *order, const struct control
 			    &c->heats.entrant[h->entrant[lane->place[0]]].choice);
 	store_stage(c->store, stage_names[stage_of(c, h)]);
 	return store_control(c->store, c->run, scenario_of(c, h),
-			     is_plan ? "plan" : phases[h->phase], text, control->median_us,
+			     is_plan ? "plan" : store_phase(h->phase), text, control->median_us,
 			     control->ratio);
 }
 

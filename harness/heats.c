@@ -1,5 +1,6 @@
 /* heats.c - who may run where: the legal candidates of each scenario and phase. Shapes
  * have their candidates once, binaries are shared. */
+#include "store.h"
 #include "sweep.h"
 #include <math.h>
 #include <stdlib.h>
@@ -348,7 +349,7 @@ int heats_add(struct heats *all, struct binaries *b, int index, const struct fie
 		struct heat h = {
 			.scenario = index, .shape = shape, .phase = order[i], .best = -1
 		};
-		if ((h.phase == PHASE_ALL && !mixed) ||
+		if (!named(f->phases, store_phase(h.phase)) || (h.phase == PHASE_ALL && !mixed) ||
 		    !part_make(&h.part, h.phase, &s->shape, batch, f->device))
 			continue;
 		describe(&h, s);

@@ -1,4 +1,5 @@
 /* recall.c - what a database knows of heats already, so that nothing is measured twice. */
+#include "store.h"
 #include "sweep.h"
 #include <math.h>
 #include <stdlib.h>
@@ -25,9 +26,8 @@ int cell_is_of(const struct store_cell *c, const struct scenario *s)
 /* Plans belong to the heat of the whole batch. */
 static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
 {
-	static const char *const phases[] = { "all", "prefill", "decode" };
 	const char *phase = strcmp(c->phase, "plan") ? c->phase : "all";
-	return !strcmp(phase, phases[h->phase]) && cell_is_of(c, &all->scenarios[h->scenario]);
+	return !strcmp(phase, store_phase(h->phase)) && cell_is_of(c, &all->scenarios[h->scenario]);
 }
 
 static enum stage stage_of(const char *name)

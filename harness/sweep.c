@@ -1,5 +1,6 @@
 /* sweep.c - a sweep that fills a database: which scenarios, what is there already, the
  * stages, and what is said in the end. What touches the device happens in a worker. */
+#include "store.h"
 #include "sweep.h"
 #include <math.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ static int make_heats(struct campaign *c, const struct scenario_list *list)
 	const struct field field = { .device = &c->hello.info,
 				     .preset = c->survey ? PRESET_FULL : c->o->preset,
 				     .kernels = c->o->kernels,
+				     .phases = c->o->phases,
 				     .seed = c->o->seed,
 				     .survey = c->survey };
 	for (int i = c->o->shard; i < list->n; i += c->o->shards)
@@ -82,7 +84,6 @@ static int label_scenarios(struct campaign *c)
 static void print_plan(struct campaign *c)
 {
 	static const char *const columns[] = { "model", "batch", "phase", "candidates", "stored" };
-	static const char *const phases[] = { "all", "prefill", "decode" };
 	struct table *t = table_new(c->o->format, columns, COUNT(columns));
 	for (int i = 0; i < c->heats.n; i++) {
 		const struct heat *h = &c->heats.v[i];
@@ -92,7 +93,7 @@ static void print_plan(struct campaign *c)
 			stored += h->stored[k];
 		table_text(t, s->model);
 		table_text(t, s->batch_text);
-		table_text(t, phases[h->phase]);
+		table_text(t, store_phase(h->phase));
 		table_number(t, h->n, 0);
 		table_number(t, stored, 0);
 		table_end_row(t);
@@ -170,8 +171,9 @@ static int run(struct campaign *c, struct survey *survey, const struct scenario_
 	if (!make_heats(c, list))
 		return EXIT_CHECK;
 	if (!c->heats.n) {
-		complain("no kernel%s runs any of the %d scenarios on %s",
-			 c->o->kernels ? " of --kernels" : "", list->n, c->hello.info.gpu);
+		complain("no kernel%s runs %s of the %d scenarios on %s",
+			 c->o->kernels ? " of --kernels" : "",
+			 c->o->phases ? "a part in --phases" : "any", list->n, c->hello.info.gpu);
 		return EXIT_USAGE;
 	}
 	if (c->o->dry_run)

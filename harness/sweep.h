@@ -131,6 +131,7 @@ struct field { /* what to fill heats with */
 	const struct device_info *device;
 	enum preset preset;
 	const char *kernels; /* "qblock,segmented"; NULL: all */
+	const char *phases;  /* "prefill,all"; NULL: all */
 	unsigned long long seed;
 	const struct survey *survey; /* NULL; or defaults and what this one wants, alone */
 };
@@ -387,7 +388,7 @@ int provenance_fits(struct store *, const char *db, const struct device_info *,
 struct sweep_options {
 	const char *gpu; /* "h200", "cpu"; NULL: what is here */
 	const char *db;  /* NULL: results/<gpu>.sqlite */
-	const char *kernels, *command;
+	const char *kernels, *phases, *command;
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */

@@ -1,4 +1,5 @@
 /* sweep_cmd.c - attune sweep: options, and the scenarios they name. */
+#include "store.h"
 #include "sweep.h"
 #include <argp.h>
 #include <math.h>
@@ -22,7 +23,7 @@ enum {
 	OPT_DIR,
 	OPT_PRESET,
 	OPT_BUDGET,
-	OPT_KERNELS,
+	OPT_PHASES,
 	OPT_PAGE,
 	OPT_SHARD,
 	OPT_COMPILE_ONLY,
@@ -50,6 +51,7 @@ static const struct argp_option argp_options[] = {
 	{ "shard",     OPT_SHARD,   "I/N",    0, "Only the I-th of N parts of the scenarios; join them with attune merge", 0 },
 	{ 0, 0, 0, 0, "Candidates and time:", 3 },
 	{ "kernels",   'k',         "NAMES",  0, "Only these kernels, separated by commas", 0 },
+	{ "phases",    OPT_PHASES,  "NAMES",  0, "Only these parts of batches: prefill, decode, or all of a mixed one", 0 },
 	{ "preset",    OPT_PRESET,  "NAME",   0, "smoke: defaults and few others; quick: some forty choices of each kernel; full: all legal ones (quick)", 0 },
 	{ "budget",    OPT_BUDGET,  "TIME",   0, "Measure no longer than this: 90s, 10m, 2h (smoke 15s, quick 3m, full 15m)", 0 },
 	{ "protocol",  OPT_PROTOCOL, "NAME",  0, "burst: clocks as idle gaps leave them; steady: as long work does, into results/<gpu>_steady.sqlite (burst)", 0 },
@@ -133,6 +135,19 @@ static void kernels_arg(struct argp_state *state, const char *text)
 	}
 }
 
+static void phases_arg(struct argp_state *state, const char *text)
+{
+	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
+		const size_t n = strcspn(at, ",");
+		int found = 0;
+		for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
+			found |= strlen(store_phase(p)) == n && !strncmp(store_phase(p), at, n);
+		if (!found)
+			argp_error(state, "--phases: \"%.*s\" is none of prefill, decode and all",
+				   (int)n, at);
+	}
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct request *r = state->input;
@@ -152,6 +167,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'k':
 		kernels_arg(state, arg);
 		o->kernels = arg;
+		break;
+	case OPT_PHASES:
+		phases_arg(state, arg);
+		o->phases = arg;
 		break;
 	case OPT_BATCH: add_name(state, r->batch, &r->num_batches, arg); break;
 	case OPT_DB: o->db = arg; break;

@@ -7,6 +7,7 @@
  * so are, at the same cost, cells in random order and an exhaustive sweep that gets as
  * far as it gets. (Simulated tuning from a cache of results: B. van Werkhoven, Kernel
  * Tuner; racing: M. Birattari et al., F-Race.) */
+#include "store.h"
 #include "sweep_replay.h"
 #include "tapes.h"
 #include <math.h>
@@ -88,8 +89,7 @@ struct reader {
 
 static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
 {
-	static const char *const phases[] = { "all", "prefill", "decode" };
-	return !strcmp(c->phase, phases[h->phase]) && cell_is_of(c, &all->scenarios[h->scenario]);
+	return !strcmp(c->phase, store_phase(h->phase)) && cell_is_of(c, &all->scenarios[h->scenario]);
 }
 
 static int read_cell(void *arg, const struct store_cell *c)
