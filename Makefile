@@ -220,6 +220,6 @@ clean: ## removes what was built
 	rm -rf $(B)
 
 format: ## clang-format over all C, tables excepted
-	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/cdna/*.[ch] tests/hip/*.[ch])
+	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/cdna/*.[ch] tests/hip/*.[ch] tests/hip_on_cuda/*.[ch])
 
 .PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench install clean format

@@ -3,16 +3,9 @@
 #ifndef STAND_IN_HERE_H
 #define STAND_IN_HERE_H
 
-#include "../../kernels/hip.h"
-#include <dlfcn.h>
-#include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include "lines.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
 
 static int (*live)(void);
 static const char *(*misuse)(void);
@@ -24,20 +17,6 @@ static inline enum attune_status open_as(struct device *dev, const char *chip, c
 	setenv("STAND_IN_CHIP", chip, 1);
 	setenv("STAND_IN_FAULT", fault, 1);
 	return device_open(dev, which);
-}
-
-/* It says in one line all of the words. */
-static inline void assert_line(const char *words)
-{
-	const char *line = attune_last_error();
-	if (!strstr(line, words) || strchr(line, '\n'))
-		fail_msg("\"%s\" is not in one line: %s", words, line);
-}
-
-static inline void ok(enum attune_status status)
-{
-	if (status)
-		fail_msg("%s", attune_last_error());
 }
 
 static inline int begin(void **state)
@@ -61,20 +40,11 @@ static inline int nothing_is_left(void **state)
 	return *wrong || live() || error;
 }
 
-/* Beside the test's own program. */
 static inline int find_stand_in(void)
 {
-	char path[PATH_MAX];
-	const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 40);
-	path[n > 0 ? n : 0] = '\0';
-	char *slash = strrchr(path, '/');
-	strcpy(slash ? slash : path, "/hip/libamdhip64.so");
-	setenv("ATTUNE_HIP_LIBRARY", path, 1);
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!library) {
-		printf("Bail out! %s\n", dlerror());
+	void *library = take_runtime("/hip/libamdhip64.so");
+	if (!library)
 		return 0;
-	}
 	*(void **)(void *)&live = dlsym(library, "stand_in_live");
 	*(void **)(void *)&misuse = dlsym(library, "stand_in_misuse");
 	*(void **)(void *)&now_on = dlsym(library, "hipGetDevice");

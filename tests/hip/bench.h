@@ -1,0 +1,115 @@
+/* bench.h - a device of HIP's with a kernel that adds, and what is to hold on it whatever the
+ * runtime. The including test opens it. */
+#ifndef HIP_BENCH_H
+#define HIP_BENCH_H
+
+#include "lines.h"
+
+enum { N = 1000, THREADS = 256 };
+
+/* What a kernel takes that adds to each of N integers. */
+struct add {
+	int *out;
+	const int *in;
+	int n, add;
+};
+static const struct geometry grid = {
+	.x = (N + THREADS - 1) / THREADS, .y = 1, .z = 1, .threads = THREADS
+};
+
+static inline int *device_ints(struct device *dev, int value)
+{
+	int v[N];
+	void *mem;
+	for (int i = 0; i < N; i++)
+		v[i] = value;
+	ok(dev->ops->alloc(dev, &mem, sizeof v));
+	ok(dev->ops->put(dev, mem, v, sizeof v));
+	return mem;
+}
+
+static inline void assert_ints(struct device *dev, const int *mem, int value)
+{
+	int v[N];
+	ok(dev->ops->get(dev, v, mem, sizeof v));
+	for (int i = 0; i < N; i++)
+		assert_int_equal(v[i], value);
+}
+
+static inline enum attune_status launch(struct device *dev, const struct code *code, int *out,
+					const int *in, int add, void *stream)
+{
+	const struct add args = { out, in, N, add };
+	return dev->ops->launch(dev, code, &grid, &args, sizeof args, stream);
+}
+
+/* A device with code and two arrays. */
+struct bench {
+	struct device dev;
+	struct code *code;
+	int *a, *b;
+};
+static void bench_open(struct bench *, const char *fault);
+
+static inline void bench_close(struct bench *t)
+{
+	t->dev.ops->release(&t->dev, t->a);
+	t->dev.ops->release(&t->dev, t->b);
+	t->dev.ops->unload(&t->dev, t->code);
+	device_close(&t->dev);
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+/* The side sees what came before the fork, and the stream what came before the join. */
+static inline void sides_are_waited_for(void **state)
+{
+	struct bench t;
+	void *side;
+	(void)state;
+	bench_open(&t, "");
+	const struct device_ops *ops = t.dev.ops;
+	void *stream = ops->stream(&t.dev);
+	ok(launch(&t.dev, t.code, t.b, t.a, 1, stream));
+	ok(ops->fork(&t.dev, stream, &side));
+	assert_ptr_not_equal(side, stream);
+	ok(launch(&t.dev, t.code, t.a, t.b, 10, side));
+	ok(ops->join(&t.dev, stream, side));
+	ok(launch(&t.dev, t.code, t.b, t.a, 100, stream));
+	ok(ops->wait(&t.dev, stream));
+	assert_ints(&t.dev, t.b, 112);
+	bench_close(&t);
+}
+
+static inline void tapes_play_again(void **state)
+{
+	struct bench t;
+	struct tape *tape;
+	void *side;
+	double ns = 0;
+	(void)state;
+	bench_open(&t, "");
+	const struct device_ops *ops = t.dev.ops;
+	void *stream = ops->stream(&t.dev);
+	ok(ops->tape_begin(&t.dev));
+	assert_true(ops->capturing(&t.dev, stream));
+	ok(ops->clear(&t.dev, t.b, N * sizeof *t.b, stream));
+	ok(ops->fork(&t.dev, stream, &side));
+	ok(launch(&t.dev, t.code, t.a, t.a, 3, side));
+	ok(ops->join(&t.dev, stream, side));
+	ok(launch(&t.dev, t.code, t.b, t.a, 1, stream));
+	ok(ops->tape_end(&t.dev, &tape));
+	assert_false(ops->capturing(&t.dev, stream));
+	assert_ints(&t.dev, t.a, 1); /* recorded, not run */
+	for (int i = 1; i <= 3; i++) {
+		ok(ops->tape_play(&t.dev, tape, &ns));
+		assert_true(ns > 0);
+		assert_ints(&t.dev, t.a, 1 + 3 * i);
+		assert_ints(&t.dev, t.b, 2 + 3 * i);
+	}
+	ops->tape_free(&t.dev, tape);
+	assert_null(ops->tape_switch);
+	bench_close(&t);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* here.h - the HIP runtime that NVIDIA's driver stands behind, for t_hip_on_cuda*. Its hipRTC is
+ * to compile: no clang is asked, and what it makes is kept in a folder that goes again. */
+#ifndef HIP_ON_CUDA_HERE_H
+#define HIP_ON_CUDA_HERE_H
+
+#include "../../harness/harness.h"
+#include "../hip/lines.h"
+
+static char folder[] = "/tmp/t_hip_on_cuda.XXXXXX";
+
+/* NULL, and said so: it is not there. */
+static inline void *find_runtime(void)
+{
+	void *library = take_runtime("/hip_on_cuda/libamdhip64.so");
+	if (!library || !mkdtemp(folder))
+		return NULL;
+	setenv("ATTUNE_CACHE", folder, 1);
+	setenv("HIPCC", "", 1);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return library;
+}
+
+/* 0: it stays. */
+static inline int leave_folder(void)
+{
+	char command[64];
+	snprintf(command, sizeof command, "rm -rf %s", folder);
+	return system(command) == 0;
+}
+
+/* A source beside the binaries, compiled for a GPU by whoever does that. */
+static inline int compile_text(struct binary *b, const char *text, const char *arch)
+{
+	char path[64];
+	snprintf(path, sizeof path, "%s/source.cu", folder);
+	FILE *f = fopen(path, "we");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	return jit_compile_source(b, path, "", arch);
+}
+
+/* Of struct add of hip/bench.h. */
+static const char add_text[] = "struct add { int *out; const int *in; int n, add; };\n"
+			       "extern \"C\" __global__ void attune_kernel(struct add a)\n"
+			       "{\n"
+			       "	const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+			       "	if (i < a.n)\n"
+			       "		a.out[i] = a.in[i] + a.add;\n"
+			       "}\n";
+
+#endif
