@@ -1,9 +1,10 @@
--- schema.sql - version 3 of a results database.
+-- schema.sql - version 4 of a results database.
 --
 --   device <- run <- measurement -> scenario
 --              |         |  '-> variant   what ran: a kernel and its choice
 --              |         '----> build     the code it ran: flags and source
---              '---- control              one variant twice in one race
+--              |---- control              one variant twice in one race
+--              '---- ceiling              what the device gives at most, without attention
 --
 -- Rows of `measurement` are only ever added. A cell is a (device, protocol,
 -- scenario, phase, variant); of each pass its newest row, that of the largest run
@@ -141,6 +142,18 @@ CREATE TABLE control (
   stage     TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b')),
   median_us REAL NOT NULL CHECK (median_us > 0 AND median_us < 1e12),
   ratio     REAL NOT NULL CHECK (ratio > 0 AND ratio < 1e12)
+) STRICT;
+
+-- What a device gives whoever asks in the best way: attune bench --roofline. detail says how
+-- it was asked, name=value and a blank between two.
+CREATE TABLE ceiling (
+  id     INTEGER PRIMARY KEY,
+  run    INTEGER NOT NULL REFERENCES run,
+  name   TEXT NOT NULL CHECK (name <> ''),   -- read, cold, cached; a launch of some kind
+  detail TEXT NOT NULL,                      -- "path=async kib=64 blocks=132"
+  value  REAL NOT NULL CHECK (value > 0 AND value < 1e12),
+  unit   TEXT NOT NULL CHECK (unit IN ('GB/s', 'us')),
+  UNIQUE (run, name, detail, unit)
 ) STRICT;
 
 -- Every row ever measured, with its names.

@@ -18,12 +18,14 @@ EMBED(store_schema_sql, "harness/schema.sql")
 EMBED(store_migrate_1_sql, "harness/migrate_1.sql")
 EMBED(store_migrate_1_rows_sql, "harness/migrate_1_rows.sql")
 EMBED(store_migrate_2_sql, "harness/migrate_2.sql")
+EMBED(store_migrate_3_sql, "harness/migrate_3.sql")
 
 /* What takes a database of version v to this one, one text after the other. */
 static const char *const migrations[][3] = {
 	{ store_schema_sql },
 	{ store_migrate_1_sql, store_schema_sql, store_migrate_1_rows_sql },
-	{ store_migrate_2_sql },
+	{ store_migrate_2_sql, store_migrate_3_sql },
+	{ store_migrate_3_sql },
 };
 enum { VERSION = COUNT(migrations), READABLE = 2 };
 enum { APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
@@ -74,6 +76,14 @@ static const char *const queries[NUM_QUERIES] = {
 		" ?19, ?20, ?21, ?22, ?23) RETURNING id",
 	[ADD_CONTROL] = "INSERT INTO control (run, scenario, phase, variant, stage, median_us, ratio)"
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
+
+	[ADD_CEILING] = "INSERT INTO ceiling (run, name, detail, value, unit) VALUES"
+		" (?1, ?2, ?3, ?4, ?5) RETURNING id",
+	[KNOWS_CEILINGS] = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'ceiling'",
+	[SRC_KNOWS_CEILINGS] = "SELECT count(*) FROM src.sqlite_schema WHERE name = 'ceiling'",
+	[CEILINGS] = "SELECT name, detail, value, unit FROM ceiling WHERE run ="
+		" (SELECT c.run FROM ceiling c JOIN run r ON r.id = c.run JOIN device d ON"
+		" d.id = r.device WHERE d.gpu = ?1 ORDER BY c.run DESC LIMIT 1) ORDER BY id",
 
 	[ADD_RESOURCES] = "INSERT OR REPLACE INTO resources VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
 		" ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) RETURNING 1",

@@ -5,6 +5,7 @@
  *   store_names.c  scenarios, phases and sources as rows name them
  *   store_write.c  runs, scenarios, measurements, merging
  *   store_takes.c  what binaries take, where nothing was measured
+ *   store_ceilings.c  what a device gives at most
  *   store_read.c   cells, hashes, devices, free queries */
 #ifndef STORE_H
 #define STORE_H
@@ -23,7 +24,7 @@ enum query {
 	FIND_DEVICE, ADD_DEVICE, ADD_RUN,
 	FIND_SCENARIO, ADD_SCENARIO, LABEL_SCENARIO,
 	FIND_VARIANT, ADD_VARIANT, FIND_BUILD, ADD_BUILD, ADD_MEASUREMENT,
-	ADD_CONTROL, ADD_RESOURCES,
+	ADD_CONTROL, ADD_CEILING, KNOWS_CEILINGS, SRC_KNOWS_CEILINGS, CEILINGS, ADD_RESOURCES,
 	RUN_IS_CPU, NEWEST, HAS, EACH, HASH, NOISE, DEVICE,
 	NUM_QUERIES
 };
@@ -59,6 +60,8 @@ int store_enter_wal(struct store *);
 int store_begin(struct store *);
 int store_end(struct store *, int ok);
 
+/* Those of the attached database `src`, whose runs are here. */
+int store_merge_ceilings(struct store *);
 /* add: ADD_SCENARIO, or FIND_SCENARIO to leave the database as it is. */
 long long store_scenario_id(struct store *, const struct scenario *, enum query add);
 const char *store_phase(enum phase);

@@ -204,6 +204,7 @@ int store_merge(struct store *s, const char *path, long long *added)
 	if (ok) {
 		ok = store_execute(s, store_merge_sql) || store_explain(s);
 		*added = ok ? sqlite3_changes(s->db) : 0;
+		ok = ok && store_merge_ceilings(s);
 		ok = store_end(s, ok);
 	}
 	return (store_execute(s, "DETACH src") || store_explain(s)) && ok;

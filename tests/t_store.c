@@ -262,14 +262,14 @@ static void versions(void **state)
 	assert_int_equal(loud(), 1);
 	struct store *s = store_open(path, 0);
 	assert_non_null(s);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "3;");
-	assert_true(store_query(s, "PRAGMA user_version = 4", NULL, NULL));
+	assert_string_equal(ask(s, "PRAGMA user_version"), "4;");
+	assert_true(store_query(s, "PRAGMA user_version = 5", NULL, NULL));
 	store_close(s);
 	for (int readonly = 0; readonly < 2; readonly++) {
 		quiet();
 		assert_null(store_open(path, readonly));
 		assert_int_equal(loud(), 1);
-		assert_non_null(strstr(said, "version 4"));
+		assert_non_null(strstr(said, "version 5"));
 	}
 }
 
@@ -325,7 +325,8 @@ static void version_2(void **state)
 				  "sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name)";
 	static const char rows[] = "SELECT count(*) FROM timings";
 	static const char older[] = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = "
-				    "replace(sql, ', ''CLASSIC''', ''); PRAGMA user_version = 2";
+				    "replace(sql, ', ''CLASSIC''', ''); PRAGMA writable_schema = RESET; "
+				    "DROP TABLE ceiling; PRAGMA user_version = 2";
 	(void)state;
 	char schema[2][40000], command[400];
 	struct store *s = fresh("v2.sqlite");
@@ -346,7 +347,7 @@ static void version_2(void **state)
 	store_close(s);
 	s = store_open(path, 0);
 	assert_non_null(s);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "3;");
+	assert_string_equal(ask(s, "PRAGMA user_version"), "4;");
 	assert_string_equal(ask(s, rows), "1;");
 	assert_int_equal(store_scenario(s, &sc), 1);
 	assert_string_equal(ask(s, "SELECT count(*) FROM scenario WHERE layout = 'CLASSIC'"), "1;");

@@ -1,0 +1,50 @@
+/* store_ceilings.c - the table `ceiling`: written whole with its run, read back of the newest.
+ * A database of a version before 4, opened to be read, has no such table and so no rows. */
+#include "store.h"
+
+EMBED(store_merge_ceilings_sql, "harness/merge_ceilings.sql")
+
+int store_ceilings(struct store *s, long long run, const struct ceiling *c, int n)
+{
+	int ok = store_begin(s);
+	if (!ok)
+		return 0;
+	for (int i = 0; ok && i < n; i++)
+		ok = store_number(s, ADD_CEILING, "lssds", run, c[i].name, c[i].detail, c[i].value,
+				  c[i].unit) > 0;
+	return store_end(s, ok);
+}
+
+static const char *text(sqlite3_stmt *st, int column)
+{
+	return (const char *)sqlite3_column_text(st, column);
+}
+
+int store_each_ceiling(struct store *s, const char *gpu,
+		       int (*each)(void *, const struct ceiling *), void *arg)
+{
+	const long long known = store_number(s, KNOWS_CEILINGS, "");
+	if (known <= 0)
+		return known == 0;
+	sqlite3_stmt *st = store_rows(s, CEILINGS, "s", gpu);
+	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
+	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const struct ceiling c = { .name = text(st, 0),
+					   .detail = text(st, 1),
+					   .value = sqlite3_column_double(st, 2),
+					   .unit = text(st, 3) };
+		if (!each(arg, &c))
+			rc = SQLITE_DONE;
+	}
+	if (st && rc != SQLITE_DONE)
+		store_explain(s);
+	sqlite3_reset(st);
+	return rc == SQLITE_DONE;
+}
+
+int store_merge_ceilings(struct store *s)
+{
+	const long long known = store_number(s, SRC_KNOWS_CEILINGS, "");
+	return known == 0 ||
+	       (known > 0 && (store_execute(s, store_merge_ceilings_sql) || store_explain(s)));
+}
