@@ -75,6 +75,11 @@ struct device_ops {
 	/* `args`: one struct by value. Asynchronous on a GPU. */
 	enum attune_status (*launch)(struct device *, const struct code *, const struct geometry *,
 				     const void *args, size_t args_bytes, void *stream);
+	/* The same, and it may begin before the launch in front of it is over: its code waits
+	 * for that one's writes itself. NULL: this backend has no such thing. */
+	enum attune_status (*launch_early)(struct device *, const struct code *,
+					   const struct geometry *, const void *args,
+					   size_t args_bytes, void *stream);
 	/* *side: a stream that has waited for all that `stream` has so far, and whose first
 	 * launch comes before what `stream` is given next; `stream` itself where there is
 	 * none to spare. After join `stream` waits for all that the side was given. Neither

@@ -1,6 +1,7 @@
 /* device_cuda.c - NVIDIA GPUs through the driver API, opened at run time, so
  * that one binary runs on machines with and without a GPU. Owns the primary
  * context it retains, one stream, one pair of events and the streams of sides.h. */
+#include "cuda_launch.h"
 #include "cuda_switch.h"
 #include "power.h"
 #include "sides.h"
@@ -42,7 +43,6 @@ enum {
 	FUNC_LOCAL_BYTES = 3,
 	FUNC_REGISTERS = 4,
 	FUNC_SMEM_DYNAMIC = 8,
-	FUNC_CARVEOUT = 9,
 	STREAM_NON_BLOCKING = 1,
 	CAPTURE_RELAXED = 2,
 	ERROR_OUT_OF_MEMORY = 2,
@@ -278,22 +278,34 @@ static enum attune_status cuda_load(struct device *dev, struct code **out, const
 	return ATTUNE_OK;
 }
 
-static enum attune_status cuda_launch(struct device *dev, const struct code *code,
-				      const struct geometry *g, const void *args, size_t args_bytes,
-				      void *stream)
+/* The driver knows the parameter's size from the binary. */
+static enum attune_status launch(struct device *dev, const struct code *code,
+				 const struct geometry *g, const void *args, void *stream,
+				 launch_kind *kind)
 {
 	struct cuda *c = dev->state;
-	void *params[] = { (void *)(uintptr_t)args };
-	(void)args_bytes; /* the driver knows the parameter's size from the binary */
 	if ((int)g->smem > code->smem_allowed)
 		return fail(ATTUNE_UNSUPPORTED, "cuda: %u bytes of shared memory, %d is the limit",
 			    g->smem, code->smem_allowed);
 	if (!g->x || !g->y || !g->z)
 		return ATTUNE_OK;
-	return IN_CONTEXT(c,
-			  c->cu.Launch(code->function, g->x, g->y, g->z, g->threads, 1, 1, g->smem,
-				       stream, params, NULL),
-			  "launch");
+	return IN_CONTEXT(c, kind(&c->cu, code->function, g, args, stream), "launch");
+}
+
+static enum attune_status cuda_launch(struct device *dev, const struct code *code,
+				      const struct geometry *g, const void *args, size_t args_bytes,
+				      void *stream)
+{
+	(void)args_bytes;
+	return launch(dev, code, g, args, stream, launch_in_turn);
+}
+
+static enum attune_status cuda_launch_early(struct device *dev, const struct code *code,
+					    const struct geometry *g, const void *args,
+					    size_t args_bytes, void *stream)
+{
+	(void)args_bytes;
+	return launch(dev, code, g, args, stream, launch_early);
 }
 
 static enum attune_status cuda_fork(struct device *dev, void *stream, void **side)
@@ -426,6 +438,7 @@ const struct device_ops cuda_ops = {
 	.load = cuda_load,
 	.unload = cuda_unload,
 	.launch = cuda_launch,
+	.launch_early = cuda_launch_early,
 	.fork = cuda_fork,
 	.join = cuda_join,
 	.clear = cuda_clear,
