@@ -10,6 +10,7 @@
  *   default     the kernels' defaults */
 #include "bench.h"
 #include "eval.h"
+#include "roofline.h"
 #include <argp.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static const struct {
 
 struct options {
 	const char *gpu, *db, *split, *preset;
-	int limit, replay;
+	int limit, replay, roofline;
+	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
 };
@@ -212,7 +214,16 @@ static int run(struct stage *st, const struct data *d, const struct options *o,
 }
 
 enum { TRACE_STEPS = 100 };
-enum { OPT_LIMIT = 256, OPT_PRESET, OPT_TRACE, OPT_STEPS, OPT_LOAD, OPT_REPLAY };
+enum {
+	OPT_LIMIT = 256,
+	OPT_PRESET,
+	OPT_TRACE,
+	OPT_STEPS,
+	OPT_LOAD,
+	OPT_REPLAY,
+	OPT_ROOFLINE,
+	OPT_READ
+};
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
@@ -226,6 +237,8 @@ static const struct argp_option rows[] = {
 	{ "steps", OPT_STEPS, "N", 0, "of the trace: N steps, evenly spaced (100)", 0 },
 	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
 	{ "replay", OPT_REPLAY, NULL, 0, "graphs replayed for other lengths, instead", 0 },
+	{ "roofline", OPT_ROOFLINE, NULL, 0, "memory, L2 cache and launches alone, instead", 0 },
+	{ "read-mb", OPT_READ, "X", 0, "of the roofline: MB of a read (1074)", 0 },
 	{ "format", 'f', "NAME", 0, "table, tsv or json", 0 },
 	{ 0 }
 };
@@ -245,6 +258,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "'%s' should be a number of scenarios, 1 or more", arg);
 		return 0;
 	case OPT_REPLAY: o->replay = 1; return 0;
+	case OPT_ROOFLINE: o->roofline = 1; return 0;
+	case OPT_READ:
+		o->read_mb = strtod(arg, &end);
+		if (*end || !(o->read_mb >= 0.1 && o->read_mb <= 1e5))
+			argp_error(state, "--read-mb '%s' should be a number of MB, 0.1 or more",
+				   arg);
+		return 0;
 	case 'm': o->trace.model = arg; return 0;
 	case OPT_TRACE: o->trace.path = arg; return 0;
 	case OPT_STEPS:
@@ -282,9 +302,19 @@ static const struct argp help = {
 	"while a graph is captured), and by a SWITCH node of CUDA 12.8. step_us: the mean over "
 	"sets of the median of five plays, on the device; layer_us: above the reference, for a "
 	"layer; host_us: what the host needs to pick.\n\n"
+	"--roofline: what the GPU gives at most, without attention, into the database, from where "
+	"attune show --ceilings reads it. read: GB/s by path (16-byte loads to registers; "
+	"asynchronous copies of 16 bytes; bulk copies of 256 bytes or 4 KiB), KiB under way in a "
+	"block and blocks, one a unit. cold: us of the fastest way to read so many MB that no "
+	"cache "
+	"has. cached: out of the L2 cache. launch: us of a launch, in a stream or as a step of a "
+	"chain of 40 in a graph; early: by programmatic dependent launch, whose kernels let the "
+	"next one begin at their end or at their top; idle: its kernel finds that it has nothing "
+	"to do. Medians of 7 plays.\n\n"
 	"Example:\n  attune bench --gpu h200 --split heldout --format json\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
-	"  attune bench --gpu h200 --replay --format tsv",
+	"  attune bench --gpu h200 --replay --format tsv\n"
+	"  attune bench --gpu h200 --roofline",
 	NULL,
 	NULL,
 	NULL
@@ -292,7 +322,10 @@ static const struct argp help = {
 
 int cmd_bench(int argc, char **argv)
 {
-	struct options o = { .split = "heldout", .preset = "quick", .trace = trace_defaults };
+	struct options o = { .split = "heldout",
+			     .preset = "quick",
+			     .read_mb = 1073.741824,
+			     .trace = trace_defaults };
 	struct stage st = { 0 };
 	struct protocol protocol;
 	char db[256], header[256];
@@ -306,10 +339,13 @@ int cmd_bench(int argc, char **argv)
 		complain("--preset %s: smoke, quick or full is expected", o.preset);
 		code = EXIT_USAGE;
 	}
+	if (!code)
+		default_paths(st.dev.info.gpu, db, header);
 	if (!code && o.replay) {
 		code = bench_replay(&st, &protocol, o.format);
+	} else if (!code && o.roofline) {
+		code = bench_roofline(&st.dev, o.db ? o.db : db, o.read_mb, o.format);
 	} else if (!code) {
-		default_paths(st.dev.info.gpu, db, header);
 		struct data *d = data_load(o.db ? o.db : db, st.dev.info.gpu);
 		code = d ? run(&st, d, &o, &protocol) : EXIT_USAGE;
 		data_free(d);

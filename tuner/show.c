@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_KERNELS = 256, OPT_BEST, OPT_WHY, OPT_PAGE, OPT_PHASE };
+enum { OPT_KERNELS = 256, OPT_BEST, OPT_WHY, OPT_PAGE, OPT_PHASE, OPT_CEILINGS };
 
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
@@ -20,6 +20,8 @@ static const struct argp_option rows[] = {
 	{ "why", OPT_WHY, NULL, 0, "only why the header picks what it picks, in any format", 0 },
 	{ "best", OPT_BEST, NULL, 0, "every scenario's fastest plan beside the header's", 0 },
 	{ "kernels", OPT_KERNELS, NULL, 0, "kernels with their tunables and rules", 0 },
+	{ "ceilings", OPT_CEILINGS, NULL, 0, "what the device gives at most, as it was measured",
+	  0 },
 	{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 },
 	{ 0 }
 };
@@ -46,6 +48,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_WHY: o->what = SHOW_WHY; return 0;
 	case OPT_BEST: o->what = SHOW_BEST; return 0;
 	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
+	case OPT_CEILINGS: o->what = SHOW_CEILINGS; return 0;
 	case 'f':
 		if (!format_parse(arg, &o->format))
 			argp_error(state, "--format '%s' should be table, tsv or json", arg);
@@ -74,7 +77,8 @@ static const struct argp help = {
 	"other way round).\n\n"
 	"Example:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
 	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
-	"  attune show --gpu cpu --best\n  attune show --kernels",
+	"  attune show --gpu cpu --best\n  attune show --kernels\n"
+	"  attune show --gpu h200 --ceilings",
 	NULL,
 	NULL,
 	NULL
@@ -432,6 +436,8 @@ int cmd_show(int argc, char **argv)
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	default_paths(gpu, db, header);
+	if (o.what == SHOW_CEILINGS)
+		return show_ceilings(o.db ? o.db : db, gpu, o.format);
 	struct data *d = data_load_all(o.db ? o.db : db, gpu);
 	if (d)
 		code = d->n ? show_from(d, &o, o.header ? o.header : header) : EXIT_CHECK;

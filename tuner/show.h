@@ -4,7 +4,7 @@
 
 #include "tuner.h"
 
-enum show_what { SHOW_SCENARIO, SHOW_WHY, SHOW_BEST, SHOW_KERNELS };
+enum show_what { SHOW_SCENARIO, SHOW_WHY, SHOW_BEST, SHOW_KERNELS, SHOW_CEILINGS };
 
 struct show {
 	const char *gpu, *db, *header, *model, *batch;
@@ -22,6 +22,9 @@ int show_why(const struct data *, const struct forest *, const struct measured *
 /* lists.c: every scenario (of a model, unless NULL), and every kernel. */
 int show_best(const struct data *, const struct forest *, const char *model, enum format);
 int show_kernels(const char *gpu, enum format);
+
+/* bench_roofline.c: what the newest `attune bench --roofline` has measured; an exit code. */
+int show_ceilings(const char *db, const char *gpu, enum format);
 
 /* "segmented BLOCK_M=16 ..." */
 void choice_words(const struct choice *, char text[MAX_CHOICE_TEXT]);

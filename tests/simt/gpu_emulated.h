@@ -81,3 +81,84 @@ DEVICE void barrier(int id, int threads)
 {
 	simt_barrier(id, threads, 0);
 }
+
+/* ---- roofline_nvidia.h ------------------------------------------------------------------ */
+
+typedef unsigned long long cache_policy;
+template <int keep> DEVICE cache_policy l2_policy()
+{
+	return 0;
+}
+
+DEVICE void load16(u32 (&v)[4], const void *p, cache_policy)
+{
+	memcpy(v, p, 16);
+}
+
+DEVICE void copy16(u32 dst, const void *src, cache_policy)
+{
+	simt_copy_async(dst, src, 16, 16);
+}
+
+/* As 8 bytes of shared memory have it: bytes that are still to come, whether the one lane is,
+ * and the phase. */
+struct simt_copies_barrier {
+	int bytes;
+	short awaited, phase;
+};
+DEVICE simt_copies_barrier *simt_copies_at(u32 at)
+{
+	return (simt_copies_barrier *)simt_shared_pointer(at, sizeof(simt_copies_barrier));
+}
+
+DEVICE void simt_copies_end(volatile simt_copies_barrier *b)
+{
+	if (b->bytes || b->awaited)
+		return;
+	b->phase = !b->phase;
+	b->awaited = 1;
+}
+
+DEVICE void copies_barrier(u32 at)
+{
+	*simt_copies_at(at) = { 0, 1, 0 };
+}
+
+DEVICE void copies_expect(u32 at, u32 bytes)
+{
+	volatile simt_copies_barrier *b = simt_copies_at(at);
+	if (!b->awaited)
+		simt_die("two lanes come to a barrier of copies");
+	b->awaited = 0;
+	b->bytes += bytes;
+	simt_copies_end(b);
+}
+
+/* The barrier knows of the bytes at once, memory when the lane that asked for them waits. */
+DEVICE void copy_bulk(u32 dst, const void *src, u32 bytes, u32 at, cache_policy)
+{
+	volatile simt_copies_barrier *b = simt_copies_at(at);
+	if (bytes % 16 || !bytes)
+		simt_die("a bulk copy of %u bytes", bytes);
+	for (u32 i = 0; i < bytes; i += 16)
+		simt_copy_async(dst + i, (const char *)src + i, 16, 16);
+	b->bytes -= bytes;
+	simt_copies_end(b);
+}
+
+DEVICE void copies_arrive(u32 at, u32 phase)
+{
+	volatile simt_copies_barrier *b = simt_copies_at(at);
+	simt_copies_wait(-1);
+	simt_meet(SIMT_SYNCWARP, ~0u, NULL);
+	while ((u32)b->phase == phase)
+		simt_pause();
+}
+
+DEVICE void let_next_begin()
+{
+}
+
+DEVICE void wait_for_last()
+{
+}
