@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0xba7f3f0449105ce0ull
+#define ATTUNE_CPU_KERNELS_HASH 0x95809301db81b967ull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */
@@ -93,7 +93,7 @@
 	CHOICE(11, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
 	CHOICE(12, segmented, "TILE_SIZE=64 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1")
 
-/*     decision, id, head size, rows, tile, slots, start; fs of: launch, path, total, kib, rows, split, segments, merge */
+/*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_CPU_PRICES(PRICE)
 
 #define ATTUNE_CPU_BINARIES(BINARY) \

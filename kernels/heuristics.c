@@ -16,8 +16,8 @@
 #define OF_prefill DECIDE_PREFILL
 #define OF_decode DECIDE_DECODE
 #define OF_join DECIDE_JOIN
-#define PRICE_ROW(decision, id, head_size, rows, tile, slots, start, ...) \
-	{ OF_##decision, id, head_size, { rows, tile, slots, start, { __VA_ARGS__ } } },
+#define PRICE_ROW(decision, id, head_size, rows, tile, heads, slots, start, ...) \
+	{ OF_##decision, id, head_size, { rows, tile, heads, slots, start, { __VA_ARGS__ } } },
 /* Of prices there may be none, so that a last one stands for the end. */
 #define HEURISTIC(gpu, GPU)                                                                     \
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };     \

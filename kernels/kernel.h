@@ -80,6 +80,7 @@ struct space {
 	int is_scheduled; /* goes through a list of Q blocks: schedule.h */
 	int kv_layout;    /* an enum attune_kv_layout, or KV_LAYOUT_ANY */
 	int reduces;      /* a reduction may follow */
+	int block_heads;  /* of a KV head that a Q block holds at most; 0: all that fit */
 };
 
 struct kernel {

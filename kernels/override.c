@@ -202,15 +202,21 @@ static int read_decision(struct reader *r, enum decision *out)
 	return wrong(r, found, "\"prefill\", \"decode\" or \"join\" is expected here");
 }
 
-/* "DECISION ID HEAD_SIZE ROWS TILE SLOTS START PS ..." */
+/* "DECISION ID HEAD_SIZE ROWS TILE HEADS SLOTS START PS ..." */
 static int read_price(struct reader *r)
 {
 	struct selector *s = &r->out->selector;
 	struct selector_price *p = &r->out->prices[s->num_prices];
-	int *const member[] = { &p->price.rows, &p->price.tile, &p->price.slots, &p->price.start };
-	static const char *const names[] = { "rows", "tile", "slots", "start" };
-	static const int most[] = { MAX_PRICE_KEYS, MAX_PRICE_KEYS, MAX_PRICE_SLOTS,
-				    MAX_PRICE_KEYS };
+	int *const member[] = { &p->price.rows, &p->price.tile, &p->price.heads, &p->price.slots,
+				&p->price.start };
+	static const struct {
+		const char *name;
+		int least, most;
+	} bound[] = {
+		{ "rows", 1, MAX_PRICE_KEYS },  { "tile", 1, MAX_PRICE_KEYS },
+		{ "heads", 0, MAX_PRICE_KEYS }, { "slots", 1, MAX_PRICE_SLOTS },
+		{ "start", 0, MAX_PRICE_KEYS },
+	};
 	long long value;
 	if (s->num_prices == MAX_PRICES)
 		return wrong(r, r->at, "at most %d prices can be listed", MAX_PRICES);
@@ -222,7 +228,7 @@ static int read_price(struct reader *r)
 		return 0;
 	p->head_size = (int)value;
 	for (size_t i = 0; i < COUNT(member); i++) {
-		if (!number(r, names[i], i < 3, most[i], &value))
+		if (!number(r, bound[i].name, bound[i].least, bound[i].most, &value))
 			return 0;
 		*member[i] = (int)value;
 	}

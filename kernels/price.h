@@ -32,6 +32,7 @@ enum price_term {
 enum { MAX_PRICE_KEYS = 1 << 16, MAX_PRICE_SLOTS = 1 << 10 }; /* else products overflow */
 struct price {
 	int rows, tile; /* of a Q block, of a step along the keys; to MAX_PRICE_KEYS */
+	int heads;      /* of one KV head that a Q block holds at most; 0: all that fit */
 	int slots;      /* blocks that a unit runs at a time, to MAX_PRICE_SLOTS */
 	int start;      /* keys that a block's beginning and end are worth, to MAX_PRICE_KEYS */
 	/* femtoseconds of one, 0 to price_limits */
@@ -121,12 +122,13 @@ BOTH_SIDES void price_load_of_both(struct price_load *l, const struct attune_fea
 BOTH_SIDES void price_load_of(struct price_load *l, const struct price *p,
 			      const struct attune_features *f)
 {
-	const long long block_q = max_of(p->rows / f->group, 1);
+	const long long packed = p->heads ? min_of(p->heads, f->group) : f->group;
+	const long long block_q = max_of(p->rows / packed, 1);
 	if (f->max_query > DECODE_MAX_QUERY && f->query_tokens > f->prefill_tokens)
 		price_load_of_both(l, f, block_q);
 	else
 		price_load_of_part(l, f, block_q);
-	l->blocks *= f->num_kv_heads * parts_of(f->group, p->rows);
+	l->blocks *= f->num_kv_heads * parts_of(f->group, min_of(packed, p->rows));
 	l->longest = min_of(f->max_seq, f->window + block_q);
 	l->mean = min_of(l->mean, l->longest);
 }
@@ -148,6 +150,16 @@ BOTH_SIDES long long price_path(const struct price *p, const struct attune_featu
 	return max_of((one * n + lacks) / slots + tail, longest + p->start);
 }
 
+/* Keys of the path that are older than the queries: kernels which take new K and V from
+ * elsewhere pay for these alone to look up pages. Of queries that differ the long ones have
+ * most of the new keys. */
+BOTH_SIDES long long price_context(const struct attune_features *f, long long path)
+{
+	const long long keys = max_of(f->keys_per_query, 1);
+	const long long fresh = (f->mean_query + f->max_query) / 4;
+	return f->max_query <= DECODE_MAX_QUERY ? 0 : max_of(keys - fresh, 0) * path / keys;
+}
+
 /* How much there is of each term; at most 2^27, so that sums do not overflow. */
 BOTH_SIDES void price_count(long long amount[NUM_PRICE_TERMS], const struct price *p,
 			    const struct attune_features *f, const struct price_load *l,
@@ -157,6 +169,7 @@ BOTH_SIDES void price_count(long long amount[NUM_PRICE_TERMS], const struct pric
 	const int splits = segments > 1;
 	amount[PRICE_launch] = 1;
 	amount[PRICE_path] = price_path(p, f, l, segments);
+	amount[PRICE_context] = price_context(f, min_of(amount[PRICE_path], 1 << 27));
 	amount[PRICE_total] = l->blocks * l->mean / f->units;
 	amount[PRICE_kib] = f->kv_kib;
 	amount[PRICE_rows] = rows;

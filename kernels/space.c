@@ -19,6 +19,8 @@
  *   ITEMS(n)                           what a grid that is not the work's own goes through
  *   SCHEDULED(1)                       reads a list of Q blocks, which is made beforehand
  *   FUSED(1)                           runs batches that have both parts, in one launch
+ *   BLOCK_HEADS(n)                     heads of a KV head that a Q block holds at most; without
+ *                                      the word as many as it has rows for
  *   KV_LAYOUT(CLASSIC)                 the layout of K and V that it reads, of attune.h's;
  *                                      ANY: none; without the word STRIDED */
 #include "device.h"
@@ -175,7 +177,15 @@ enum {
 #include "each.inc"
 };
 
+#define BLOCK_HEADS(n) +n
+enum {
+	HEADS_OF_BLOCK = 0
+#include "each.inc"
+};
+
 extern const struct space NAME;
-const struct space NAME = { axes,         NUM_AXES, FORMULA_AXIS, formulas, COUNT(formulas) - 1,
-			    why_illegal,  geometry, given,        rules,    IS_FUSED,
-			    IS_SCHEDULED, LAYOUT,   REDUCES };
+const struct space NAME = {
+	axes,         NUM_AXES, FORMULA_AXIS, formulas,      COUNT(formulas) - 1,
+	why_illegal,  geometry, given,        rules,         IS_FUSED,
+	IS_SCHEDULED, LAYOUT,   REDUCES,      HEADS_OF_BLOCK
+};

@@ -91,6 +91,7 @@ static inline void random_prices(struct forest *f, unsigned long long *seed)
 							      size,
 							      { 1 << below(seed, 8),
 								32 << below(seed, 3),
+								below(seed, 5),
 								1 + below(seed, 4),
 								64 * below(seed, 9),
 								{ 0 } } };

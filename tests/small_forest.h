@@ -15,7 +15,7 @@ static inline void small_forest(struct forest *f, const struct data *d)
 {
 	struct tree *t;
 	*f = (struct forest){ .gpu = "h200", .num_choices = 2, .num_prices = 1 };
-	f->price[0] = (struct selector_price){ DECIDE_DECODE, 1, 128, { 32, 64, 2, 96, { 0 } } };
+	f->price[0] = (struct selector_price){ DECIDE_DECODE, 1, 128, { 32, 64, 8, 2, 96, { 0 } } };
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		f->price[0].price.fs[i] = 7 * i;
 	for (int c = 0; c < d->num_choices; c++)

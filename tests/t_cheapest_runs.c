@@ -57,12 +57,15 @@ static void random_prices(void)
 	for (int d = 0; d < NUM_PRICED; d++)
 		for (int id = 0; id < CHOICES; id++) {
 			struct selector_price *p = &prices[num_prices++];
-			*p = (struct selector_price){
-				(enum decision)d,
-				id,
-				shape.head_size,
-				{ 16 << below(3), 64, 1 + (int)below(3), 64 * (int)below(5), { 0 } }
-			};
+			*p = (struct selector_price){ (enum decision)d,
+						      id,
+						      shape.head_size,
+						      { 16 << below(3),
+							64,
+							(int)below(3),
+							1 + (int)below(3),
+							64 * (int)below(5),
+							{ 0 } } };
 			if (id == 2)
 				continue;
 			p->price.fs[PRICE_launch] = 1000000ll * below(9000);
@@ -84,9 +87,9 @@ static void rules_text(char text[MAX_TEXT], const char *leaf)
 	}
 	for (int i = 0; i < num_prices; i++) {
 		const struct selector_price *p = &prices[i];
-		n += sprintf(text + n, "price %s %d %d %d %d %d %d", decision_names[p->decision],
-			     p->id, p->head_size, p->price.rows, p->price.tile, p->price.slots,
-			     p->price.start);
+		n += sprintf(text + n, "price %s %d %d %d %d %d %d %d", decision_names[p->decision],
+			     p->id, p->head_size, p->price.rows, p->price.tile, p->price.heads,
+			     p->price.slots, p->price.start);
 		for (int k = 0; k < NUM_PRICE_TERMS; k++)
 			n += sprintf(text + n, " %lld", p->price.fs[k]);
 		n += sprintf(text + n, "\n");

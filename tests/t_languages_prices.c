@@ -187,6 +187,7 @@ static void test_json(void **state)
 		assert_true(number(row, "id") == p->id && number(row, "head_size") == p->head_size);
 		assert_true(number(row, "rows") == p->price.rows &&
 			    number(row, "tile") == p->price.tile &&
+			    number(row, "heads") == p->price.heads &&
 			    number(row, "slots") == p->price.slots &&
 			    number(row, "start") == p->price.start);
 		for (int t = 0; t < NUM_PRICE_TERMS; t++)

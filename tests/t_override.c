@@ -75,8 +75,8 @@ static void print_node(FILE *out, const struct tree *t, int node, int depth)
 
 static void print_price(FILE *out, const struct selector_price *p)
 {
-	fprintf(out, "price %s %d %d %d %d %d %d", decision_names[p->decision], p->id, p->head_size,
-		p->price.rows, p->price.tile, p->price.slots, p->price.start);
+	fprintf(out, "price %s %d %d %d %d %d %d %d", decision_names[p->decision], p->id, p->head_size,
+		p->price.rows, p->price.tile, p->price.heads, p->price.slots, p->price.start);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		fprintf(out, " %lld", p->price.fs[i]);
 	fputs("\n", out);
@@ -164,7 +164,7 @@ static const char good[] = "attune heuristics 1\n"
 			   "kernels HASH # of the tunables\n"
 			   "choice 0 qblock BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3\n"
 			   "choice 1 " SEGMENTED "balance(1,96,192,16)\n"
-			   "price decode 1 128 16 64 2 96 PRICES # to decode\n"
+			   "price decode 1 128 16 64 4 2 96 PRICES # to decode\n"
 			   "tree prefill\n"
 			   "return 0\n"
 			   "tree decode\n"
@@ -246,9 +246,10 @@ static const struct broken {
 	{ "choices below prices", "tree prefill", "choice 2",           7, "\"choice\"", "\"tree prefill\"" },
 	{ "no head size",         "1 128 16", "1 0 16",                 6, "\"0\"", "a head size should be a number of 1" },
 	{ "no rows",              "128 16 64", "128 0 64",              6, "\"0\"", "rows should be a number of 1" },
-	{ "no tile",              "16 64 2", "16 0 2",                  6, "\"0\"", "tile should be a number of 1" },
-	{ "no slots",             "64 2 96", "64 0 96",                 6, "\"0\"", "slots should be a number of 1" },
-	{ "too many slots",       "64 2 96", "64 1025 96",              6, "\"1025\"", "slots should be a number of 1 to 1024" },
+	{ "no tile",              "16 64 4", "16 0 4",                  6, "\"0\"", "tile should be a number of 1" },
+	{ "a negative number of heads", "64 4 2", "64 -4 2",            6, "\"-4\"", "heads should be a number of 0" },
+	{ "no slots",             "4 2 96", "4 0 96",                   6, "\"0\"", "slots should be a number of 1" },
+	{ "too many slots",       "4 2 96", "4 1025 96",                6, "\"1025\"", "slots should be a number of 1 to 1024" },
 	{ "a negative start",     "2 96 7", "2 -96 7",                  6, "\"-96\"", "start should be a number of 0" },
 	{ "a negative price",     "96 7 14", "96 -7 14",                6, "\"-7\"", "launch should be a number of 0" },
 	{ "a broken price",       "96 7 14", "96 7.5 14",               6, "\"7.5\"", "launch should be a number of 0" },
@@ -348,7 +349,7 @@ static void prices_are_read(const struct selector *s)
 	assert_int_equal(s->num_prices, 1);
 	const struct price *p = price_for(s->prices, s->num_prices, DECIDE_DECODE, 1, 128);
 	assert_non_null(p);
-	assert_true(p->rows == 16 && p->tile == 64 && p->slots == 2 && p->start == 96);
+	assert_true(p->rows == 16 && p->tile == 64 && p->heads == 4 && p->slots == 2 && p->start == 96);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		assert_int_equal(p->fs[i], 7 + 7 * i);
 }

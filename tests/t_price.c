@@ -17,9 +17,8 @@ static const struct device_info *const devices[] = { &gpu, &cpu };
 /* Some terms cost nothing, as fitted ones do. any: the others all that they may. */
 static struct price random_price(int any)
 {
-	struct price p = {
-		1 << below(8), 1 << below(8), 1 + (int)below(4), 64 * (int)below(9), { 0 }
-	};
+	struct price p = { 1 << below(8),     1 << below(8),      (int)below(5),
+			   1 + (int)below(4), 64 * (int)below(9), { 0 } };
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		p.fs[i] = !below(3) ? 0
 			  : any     ? price_limits[i] - (long long)below(9)
@@ -135,7 +134,13 @@ static void the_largest_do_not_overflow(void **state)
  * block; 20 blocks of 16 tokens (at 4 heads each 64 rows; (600 + 15) / 32) beside the 20: a
  * mean of (20 x 157 + 20 x 2000) / 40 = 1078, of 64: 1088, all of 320 blocks in 132 slots; 76
  * lack: 76 x 1152^2 / (1152 + 4 x 960) = 20204, tail 960 x 132 / (4 x 320) = 99:
- * (1152 x 320 + 20204) / 132 + 99 = 3044. */
+ * (1152 x 320 + 20204) / 132 + 99 = 3044.
+ * Keys older than the queries: of the 400 that one of the three prompts sees (100 + 200) / 4 are
+ * new, 325 old: 325 x 2009 / 400 = 1632; of the 265 beside decodes all but (15 + 300) / 4 = 78:
+ * 187 x 3044 / 265 = 2148.
+ * A prompt of 1000 after 1000, blocks of 64 tokens of one head: 16 x 32 = 512; 1500 + 32 keys are
+ * 24 tiles, the longest 32: 16 are lacking, 16 x 1600^2 / (1600 + 4 x 512) = 11228, tail 512 x 264
+ * / (4 x 512) = 66: (1600 x 512 + 11228) / 264 + 66 = 3211, of which 1000 / 1500 are old. */
 static const struct {
 	struct attune_features f;
 	struct price price;
@@ -145,7 +150,7 @@ static const struct {
 #define SHAPE .num_query_heads = 32, .num_kv_heads = 8, .group = 4, .units = 132
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 1, .max_seq = 4096, .keys_per_query = 4096, .kv_kib = 16384 },
-	  { 16, 64, 2, 128, { 0 } },
+	  { 16, 64, 0, 2, 128, { 0 } },
 	  8,
 	  { [PRICE_launch] = 1,
 	    [PRICE_path] = 640,
@@ -157,7 +162,7 @@ static const struct {
 	    [PRICE_merge] = 256 } },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 100, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 100, .max_seq = 8000, .keys_per_query = 3000, .kv_kib = 1200000 },
-	  { 16, 64, 2, 128, { 0 } },
+	  { 16, 64, 0, 2, 128, { 0 } },
 	  1,
 	  { [PRICE_launch] = 1,
 	    [PRICE_path] = 14907,
@@ -167,7 +172,7 @@ static const struct {
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1000, .mean_query = 1000,
 	    .query_tokens = 1000, .prefill_tokens = 1000, .max_seq = 1000, .keys_per_query = 500,
 	    .kv_kib = 4000 },
-	  { 64, 64, 2, 64, { 0 } },
+	  { 64, 64, 0, 2, 64, { 0 } },
 	  1,
 	  { [PRICE_launch] = 1,
 	    [PRICE_path] = 1178,
@@ -177,23 +182,36 @@ static const struct {
 	{ { SHAPE, .window = 512, .num_seqs = 3, .max_query = 200, .mean_query = 100,
 	    .query_tokens = 300, .prefill_tokens = 300, .max_seq = 700, .keys_per_query = 400,
 	    .kv_kib = 8000 },
-	  { 16, 32, 1, 0, { 0 } },
+	  { 16, 32, 0, 1, 0, { 0 } },
 	  1,
 	  { [PRICE_launch] = 1,
 	    [PRICE_path] = 2009,
+	    [PRICE_context] = 1632,
 	    [PRICE_total] = 1876,
 	    [PRICE_kib] = 8000,
 	    [PRICE_rows] = 9600 } },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 21, .max_query = 300, .mean_query = 15,
 	    .query_tokens = 320, .prefill_tokens = 300, .decode_seqs = 20, .decode_kv = 40000,
 	    .max_seq = 2000, .keys_per_query = 265, .kv_kib = 9000 },
-	  { 64, 64, 1, 64, { 0 } },
+	  { 64, 64, 0, 1, 64, { 0 } },
 	  1,
 	  { [PRICE_launch] = 1,
 	    [PRICE_path] = 3044,
+	    [PRICE_context] = 2148,
 	    [PRICE_total] = 2613,
 	    [PRICE_kib] = 9000,
 	    [PRICE_rows] = 10240 } },
+	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1000, .mean_query = 1000,
+	    .query_tokens = 1000, .prefill_tokens = 1000, .max_seq = 2000, .keys_per_query = 1500,
+	    .kv_kib = 8000 },
+	  { 64, 64, 1, 2, 64, { 0 } },
+	  1,
+	  { [PRICE_launch] = 1,
+	    [PRICE_path] = 3211,
+	    [PRICE_context] = 2140,
+	    [PRICE_total] = 5942,
+	    [PRICE_kib] = 8000,
+	    [PRICE_rows] = 32000 } },
 #undef SHAPE
 };
 

@@ -25,15 +25,15 @@ static const struct known {
 } known[] = {
 	{ "segmented",
 	  "BLOCK_M=16 TILE_SIZE=64",
-	  { 16, 64, 2, 128,
+	  { 16, 64, 0, 2, 128,
 	    FS([PRICE_path] = 12000000, [PRICE_split] = 2000000000, [PRICE_merge] = 150000) } },
 	{ "segmented",
 	  "BLOCK_M=16 TILE_SIZE=128",
-	  { 16, 128, 1, 64,
+	  { 16, 128, 0, 1, 64,
 	    FS([PRICE_path] = 8000000, [PRICE_split] = 3000000000, [PRICE_merge] = 100000) } },
 	{ "qblock",
 	  "BLOCK_M=16 TILE_SIZE=32",
-	  { 16, 32, 4, 0, FS([PRICE_path] = 17000000, [PRICE_rows] = 120000) } },
+	  { 16, 32, 0, 4, 0, FS([PRICE_path] = 17000000, [PRICE_rows] = 120000) } },
 };
 
 struct batch_text {

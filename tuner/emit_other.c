@@ -11,7 +11,7 @@
  *                     { "axis": NAME, "slots", "start", "launch", "merge": numbers,
  *                       "values": [numbers] } }],
  *     "prices": [{ "decision": name, "id": number, "head_size": number, "rows", "tile",
- *                  "slots", "start": numbers, "axis": NAME or null, "values": [numbers],
+ *                  "heads", "slots", "start": numbers, "axis": NAME or null, "values": [numbers],
  *                  "fs": { term: number } }],
  *     "prefill": NODE, "decode": NODE, "join": NODE, "overlap": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
@@ -124,9 +124,9 @@ static void price_members(FILE *out, const struct forest *f, const struct select
 	const struct axis *a = priced_axis(f, p);
 	fprintf(out,
 		"{\"decision\": \"%s\", \"id\": %d, \"head_size\": %d, \"rows\": %d, \"tile\": %d, "
-		"\"slots\": %d, \"start\": %d,\n   \"axis\": ",
+		"\"heads\": %d, \"slots\": %d, \"start\": %d,\n   \"axis\": ",
 		decision_names[p->decision], p->id, p->head_size, p->price.rows, p->price.tile,
-		p->price.slots, p->price.start);
+		p->price.heads, p->price.slots, p->price.start);
 	fprintf(out, a ? "\"%s\"" : "%s", a ? a->name : none);
 	fputs(", \"values\": [", out);
 	for (int i = 0; a && i < a->num_values; i++)
@@ -226,7 +226,8 @@ static const char python_cheapest[] =
     "\n"
     "    tile, start, seqs, tokens = price[\"tile\"], price[\"start\"], f[\"num_seqs\"], "
     "f[\"query_tokens\"]\n"
-    "    block_q = max(price[\"rows\"] // f[\"group\"], 1)\n"
+    "    packed = min(price[\"heads\"] or f[\"group\"], f[\"group\"])\n"
+    "    block_q = max(price[\"rows\"] // packed, 1)\n"
     "    blocks, mean = seqs, f[\"keys_per_query\"]\n"
     "    if f[\"max_query\"] > 8 and tokens > f[\"prefill_tokens\"]:\n"
     "        decodes, prefill = max(f[\"decode_seqs\"], 1), max(f[\"prefill_tokens\"], 1)\n"
@@ -240,7 +241,7 @@ static const char python_cheapest[] =
     "        alike = f[\"mean_query\"] == f[\"max_query\"]\n"
     "        blocks = seqs * parts(f[\"max_query\"], block_q) if alike else q_blocks(seqs, "
     "tokens)\n"
-    "    blocks *= f[\"num_kv_heads\"] * parts(f[\"group\"], price[\"rows\"])\n"
+    "    blocks *= f[\"num_kv_heads\"] * parts(f[\"group\"], min(packed, price[\"rows\"]))\n"
     "    longest = min(f[\"max_seq\"], f[\"window\"] + block_q)\n"
     "    mean = min(mean, longest)\n"
     "    total = blocks * mean // f[\"units\"]\n"
@@ -254,10 +255,14 @@ static const char python_cheapest[] =
     "        tail = more if f[\"max_query\"] <= 8 else more * slots // (4 * n)\n"
     "        lacks = idle * one * one // max(one + 4 * more, 1)\n"
     "        path = max((one * n + lacks) // slots + tail, path)\n"
+    "    keys, fresh = max(f[\"keys_per_query\"], 1), (f[\"mean_query\"] + f[\"max_query\"]) // 4\n"
+    "    context = 0 if f[\"max_query\"] <= 8 else max(keys - fresh, 0) * min(path, 1 << 27) // "
+    "keys\n"
     "    rows, splits = tokens * f[\"num_query_heads\"], int(v > 1)\n"
-    "    amount = {\"launch\": 1, \"path\": path, \"total\": total, \"kib\": f[\"kv_kib\"], "
-    "\"rows\": rows,\n"
-    "              \"split\": splits, \"segments\": splits * v, \"merge\": splits * v * rows}\n"
+    "    amount = {\"launch\": 1, \"path\": path, \"context\": context, \"total\": "
+    "total,\n"
+    "              \"kib\": f[\"kv_kib\"], \"rows\": rows, \"split\": splits, \"segments\": splits "
+    "* v, \"merge\": splits * v * rows}\n"
     "    return sum(price[\"fs\"][term] * min(amount[term], 1 << 27) for term in amount)\n"
     "\n"
     "\n"
@@ -362,8 +367,9 @@ static void emit_text(FILE *out, const struct forest *f, const struct data *d)
 	}
 	for (int i = 0; i < f->num_prices; i++) {
 		const struct selector_price *p = &f->price[i];
-		fprintf(out, "price %s %d %d %d %d %d %d", decision_names[p->decision], p->id,
-			p->head_size, p->price.rows, p->price.tile, p->price.slots, p->price.start);
+		fprintf(out, "price %s %d %d %d %d %d %d %d", decision_names[p->decision], p->id,
+			p->head_size, p->price.rows, p->price.tile, p->price.heads, p->price.slots,
+			p->price.start);
 		for (int k = 0; k < NUM_PRICE_TERMS; k++)
 			fprintf(out, " %lld", p->price.fs[k]);
 		putc('\n', out);

@@ -95,7 +95,8 @@ static void emit_price_words(const struct emitter *e)
 	if (!e->f->num_prices)
 		return;
 	fputs(" *\n"
-	      " * PRICE(decision, id, head size, rows, tile, slots, start, prices...): what a\n"
+	      " * PRICE(decision, id, head size, rows, tile, heads, slots, start, prices...): what "
+	      "a\n"
 	      " * choice takes in fs, fitted to the times of training scenarios: the sum of its\n"
 	      " * prices times\n"
 	      " *\n",
@@ -104,6 +105,7 @@ static void emit_price_words(const struct emitter *e)
 #include "price_terms.def"
 #undef TERM
 	fputs(" *\n"
+	      " * A Q block has `rows` rows of up to `heads` (0: all) query heads of a KV head.\n"
 	      " * Of n blocks of `mean` keys (of a Q block / segments, up to whole tiles; `start`\n"
 	      " * more each, the longest `longest`) the slot of units x slots that finishes last "
 	      "has\n"

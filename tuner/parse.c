@@ -111,11 +111,12 @@ static int read_choice(struct reader *r, struct forest *f)
 	return 1;
 }
 
-/* PRICE(decision, id, head size, rows, tile, slots, start, ps...) */
+/* PRICE(decision, id, head size, rows, tile, heads, slots, start, fs...) */
 static int read_price(struct reader *r, struct forest *f)
 {
 	char name[16];
-	long long v[6 + NUM_PRICE_TERMS];
+	enum { HEADS = 4, SLOTS, START, TERMS }; /* after id, head size, rows and tile */
+	long long v[TERMS + NUM_PRICE_TERMS];
 	int decision = 0;
 	struct selector_price *p = &f->price[f->num_prices];
 	if (f->num_prices == COUNT(f->price))
@@ -129,10 +130,10 @@ static int read_price(struct reader *r, struct forest *f)
 	for (size_t i = 0; i < COUNT(v); i++) {
 		if (!expect(r, ",") || !read_number(r, &v[i]))
 			return 0;
-		const long long most = i == 4  ? MAX_PRICE_SLOTS
-				       : i < 6 ? MAX_PRICE_KEYS
-					       : price_limits[i - 6];
-		if (v[i] < (i > 0 && i < 5) || v[i] > most)
+		const long long most = i == SLOTS  ? MAX_PRICE_SLOTS
+				       : i < TERMS ? MAX_PRICE_KEYS
+						   : price_limits[i - TERMS];
+		if (v[i] < ((i > 0 && i < HEADS) || i == SLOTS) || v[i] > most)
 			return wrong(r, "another number");
 	}
 	if (v[0] >= f->num_choices)
@@ -142,10 +143,11 @@ static int read_price(struct reader *r, struct forest *f)
 				      .head_size = (int)v[1],
 				      .price = { .rows = (int)v[2],
 						 .tile = (int)v[3],
-						 .slots = (int)v[4],
-						 .start = (int)v[5] } };
+						 .heads = (int)v[HEADS],
+						 .slots = (int)v[SLOTS],
+						 .start = (int)v[START] } };
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		p->price.fs[i] = v[6 + i];
+		p->price.fs[i] = v[TERMS + i];
 	f->num_prices++;
 	return expect(r, ")");
 }

@@ -96,14 +96,16 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 static int fit_offer(const struct market *k, struct offer *o, struct cell_fit *cell)
 {
 	const struct space *s = o->choice.kernel->space;
-	/* Kernels without the axis: naive takes a row each, the CPU's segmented up to 64. */
+	/* Kernels without these axes: naive takes a row each, the CPU's segmented up to 64. */
+	const int tile = config_value(&o->choice.config, s, "BLOCK_N", 1);
 	const int whole_rows = o->choice.kernel->backend == BACKEND_CPU ? 64 : 1;
 	for (int h = 0; h < k->num_sizes; h++) {
 		struct price *p = &o->price[h];
 		const int n = list_cells(k, o, k->size[h], cell);
 		*p = (struct price){ .rows =
 					 config_value(&o->choice.config, s, "BLOCK_M", whole_rows),
-				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", 1) };
+				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", tile),
+				     .heads = s->block_heads };
 		if (n < MIN_CELLS)
 			p->rows = 0;
 		else if (!price_fit(p, cell, n, most_slots(k, o, k->size[h])))
