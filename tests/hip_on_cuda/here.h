@@ -5,6 +5,7 @@
 
 #include "../../harness/harness.h"
 #include "../hip/lines.h"
+#include "../gpu_here.h"
 
 static char folder[] = "/tmp/t_hip_on_cuda.XXXXXX";
 
@@ -26,6 +27,20 @@ static inline int leave_folder(void)
 	char command[64];
 	snprintf(command, sizeof command, "rm -rf %s", folder);
 	return system(command) == 0;
+}
+
+/* 0, and said why: no NVIDIA GPU is here. The status that the test then ends with: one that
+ * was named must be here. */
+static inline int has_gpu(int *status)
+{
+	struct device nvidia;
+	const enum attune_status opened = device_open(&nvidia, "cuda");
+	*status = gpu_named() && !strcmp(device_for(gpu_named()), "cuda");
+	if (opened)
+		printf("1..0 # SKIP %s\n", attune_last_error());
+	else
+		device_close(&nvidia);
+	return !opened;
 }
 
 /* A source beside the binaries, compiled for a GPU by whoever does that. */
