@@ -8,6 +8,8 @@
 #define ATTUNE_DEVICE_H
 
 #include "kernel.h"
+#include <stdlib.h>
+#include <string.h>
 
 struct device_info {
 	char name[80];   /* "NVIDIA H200", "AMD EPYC 9B14" */
@@ -24,6 +26,12 @@ struct device_info {
 	double power_limit_w;            /* 0: not known */
 	int dies; /* compute dies (XCDs) that share the units, each with an L2; 0: not known */
 };
+
+/* Whether blocks of a launch can be clusters that share their memory. */
+static inline int has_clusters(const struct device_info *d)
+{
+	return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 90;
+}
 
 struct conditions { /* now; 0: not known */
 	double sm_mhz, power_w, temperature_c;

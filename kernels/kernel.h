@@ -46,6 +46,7 @@ struct geometry {
 	unsigned x, y, z; /* grid of blocks; on the CPU, of cells */
 	unsigned threads; /* of a block; 1 on the CPU */
 	unsigned smem;    /* bytes of dynamic shared memory */
+	unsigned cluster; /* blocks of one, along y; 0, 1: there are none */
 	int segments;     /* 1: no reduction follows */
 	/* bytes of the workspace for args.scratch; whether they must be zeros at the start */
 	size_t scratch;

@@ -13,6 +13,8 @@
  *   RULE(legal, why not)               asked of the axes, shape s and device d
  *   BATCH_RULE(legal, why not)         asked of the part p of the batch too
  *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts)
+ *   CLUSTER(n)                         so many neighbours in y run at a time and see each
+ *                                      other's shared memory
  *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
  *   PARTIALS(rows)                     of the workspace, which the kernel merges itself
  *   PASS(n, value)                     to args.option[n]
@@ -128,6 +130,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define SCRATCH(bytes, zeroed) g->scratch = (size_t)(bytes), g->scratch_zeroed = (zeroed);
 #define PASS(n, value) g->option[n] = (int)(value);
 #define ITEMS(n) g->items = (n);
+#define CLUSTER(n) g->cluster = (unsigned)(n);
 #define PARTIALS(rows) g->partials = (size_t)(rows);
 #include "each.inc"
 }

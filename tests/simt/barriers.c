@@ -1,5 +1,5 @@
 /* barriers.c - where threads of a block wait for one another: __syncthreads is barrier 0 of
- * all live threads, the others are for so many as are named. */
+ * all live threads, the others are for so many as are named. And where those of a cluster do. */
 #include "machine.h"
 
 static void release(struct block *b, int id)
@@ -74,4 +74,45 @@ void simt_arrive(int id, unsigned count)
 	me()->pc = __builtin_return_address(0);
 	if (is_full(b, come(id, count, 0)))
 		release(b, id);
+}
+
+/* ---- clusters ----------------------------------------------------------------------------- */
+
+static void release_cluster(struct block **v)
+{
+	v[0]->cluster_came = 0;
+	v[0]->cluster_met++;
+	for (int i = 0; i < machine.cluster; i++)
+		release(v[i], AT_CLUSTER);
+}
+
+void simt_cluster_arrive(void)
+{
+	struct block **v = my_cluster();
+	unsigned live = 0;
+	me()->pc = __builtin_return_address(0);
+	if (me()->clusters_come != v[0]->cluster_met)
+		simt_die("comes to its cluster's barrier twice, and has not waited in between");
+	me()->clusters_come++;
+	for (int i = 0; i < machine.cluster; i++)
+		live += v[i]->live;
+	if (++v[0]->cluster_came == live)
+		release_cluster(v);
+	shake();
+}
+
+void simt_cluster_wait(void)
+{
+	struct fiber *f = me();
+	struct warp *w = my_warp();
+	const uint64_t bit = 1ull << f->view.lane;
+	f->pc = __builtin_return_address(0);
+	if (f->clusters_come <= (*my_cluster())->cluster_met) {
+		shake();
+		return;
+	}
+	w->ready &= ~bit;
+	w->at_barrier |= bit;
+	f->home->waits_at[f->view.thread.x] = AT_CLUSTER;
+	let_others();
 }

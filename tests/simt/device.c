@@ -284,11 +284,13 @@ static enum attune_status run(struct device *dev, const struct step *s)
 		return s->code->foreign->run(dev, s->code->theirs, g, s->args, s->bytes,
 					     &e->options);
 	const struct simt_kernel *k = s->code->kernel;
+	struct simt_options options = e->options;
+	options.cluster = g->cluster;
 	if (g->smem + (size_t)(k->shared_end - k->shared_begin) > (size_t)dev->info.smem_per_block)
 		return fail(ATTUNE_UNSUPPORTED, "%u bytes of shared memory, and %zu static ones",
 			    g->smem, (size_t)(k->shared_end - k->shared_begin));
 	if (simt_launch(k, (struct simt_dim){ g->x, g->y, g->z }, g->threads, g->smem, s->args,
-			&e->options, error, sizeof error))
+			&options, error, sizeof error))
 		return fail(ATTUNE_DEVICE_ERROR, "%s", error);
 	return ATTUNE_OK;
 }

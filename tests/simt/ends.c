@@ -55,7 +55,9 @@ void simt_die(const char *format, ...)
 const char *describe(const struct fiber *f, char *text, size_t size)
 {
 	const struct warp *w = &f->home->warp[f->view.warp];
-	if (w->at_barrier >> f->view.lane & 1)
+	if (w->at_barrier >> f->view.lane & 1 && f->home->waits_at[f->view.thread.x] == AT_CLUSTER)
+		snprintf(text, size, "the barrier of its cluster");
+	else if (w->at_barrier >> f->view.lane & 1)
 		snprintf(text, size, "barrier %d", f->home->waits_at[f->view.thread.x]);
 	else
 		snprintf(text, size, "%s of lanes %08llx", op_names[f->op],

@@ -162,3 +162,40 @@ DEVICE void let_next_begin()
 DEVICE void wait_for_last()
 {
 }
+
+/* ---- ring_nvidia.h ---------------------------------------------------------------------- */
+
+DEVICE u32 transposed(u32 x)
+{
+	const int lane = simt_now->lane, row = lane % 4 * 2, column = lane / 4;
+	const u32 low = __shfl_sync(~0u, x, row * 4 + column / 2);
+	const u32 high = __shfl_sync(~0u, x, (row + 1) * 4 + column / 2);
+	const int shift = column % 2 * 16;
+	return (low >> shift & 0xffff) | (high >> shift & 0xffff) << 16;
+}
+
+DEVICE cache_policy evicted_first()
+{
+	return 0;
+}
+
+DEVICE void copy16_by(u32 dst, const void *src, int valid, cache_policy)
+{
+	simt_copy_async(dst, src, 16, valid ? 16 : 0);
+}
+
+DEVICE void cluster_arrive()
+{
+	simt_cluster_arrive();
+}
+
+DEVICE void cluster_wait()
+{
+	simt_cluster_wait();
+}
+
+DEVICE void cluster_put(u32 address, int rank, float x, float y, float z, float w)
+{
+	const float four[4] = { x, y, z, w };
+	memcpy(simt_cluster_pointer(address, rank, sizeof four), four, sizeof four);
+}

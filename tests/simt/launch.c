@@ -15,7 +15,8 @@ enum {
 	PAGE = 4096,
 	WINDOW = 0x10000000,   /* where dynamic shared memory lies, below 4 GiB */
 	WINDOW_STEP = 1 << 20, /* from block to block */
-	NUM_SIGNALS = 5
+	NUM_SIGNALS = 5,
+	MOST_OF_CLUSTER = 8
 };
 
 /* ---- blocks ------------------------------------------------------------------------------ */
@@ -50,6 +51,7 @@ static void start_fiber(struct block *b, unsigned t, struct simt_dim at, unsigne
 	f->op = SIMT_NONE;
 	f->pc = NULL;
 	f->first_copy = f->num_copies = f->committed = 0;
+	f->clusters_come = 0;
 	/* not at the same place of each page, for the cache's sake */
 	f->sp = fresh_stack(b->stacks + (size_t)(t + 1) * STACK - t % 61 * 64, run_thread);
 }
@@ -83,6 +85,7 @@ static void start_block(struct block *b, struct simt_dim at, unsigned unit)
 	b->threads = b->live = simt_block.x;
 	b->num_warps = ((int)b->threads + machine.lanes - 1) / machine.lanes;
 	b->turn = 0;
+	b->cluster_came = b->cluster_met = 0;
 	memset(b->barrier, 0, sizeof b->barrier);
 	start_memory(b);
 	for (unsigned t = 0; t < b->threads; t++)
@@ -126,6 +129,7 @@ static struct block *new_block(int i)
 	struct block *b = calloc(1, sizeof *b);
 	if (!b)
 		exit(2);
+	b->slot = i;
 	b->stacks = map(NULL, (size_t)MAX_THREADS * STACK, PROT_READ | PROT_WRITE);
 	for (size_t t = 0; t < MAX_THREADS; t++)
 		mprotect(b->stacks + t * STACK, PAGE, PROT_NONE);
@@ -134,16 +138,31 @@ static struct block *new_block(int i)
 	return b;
 }
 
-/* The slots' SMs are 0, 1, ... in turn. */
-static unsigned fill_slots(const int *order, unsigned next, unsigned blocks, unsigned units)
+static int is_free(int slot)
 {
-	for (int slot = 0; slot < machine.num_resident && next < blocks; slot++) {
-		if (machine.resident[slot]->live)
+	for (int i = 0; i < machine.cluster; i++)
+		if (machine.resident[slot + i]->live)
+			return 0;
+	return 1;
+}
+
+/* The slots' SMs are 0, 1, ... in turn. Clusters are numbered as blocks would be, and are
+ * neighbours in y. */
+static unsigned fill_slots(const int *order, unsigned next, unsigned clusters, unsigned units)
+{
+	const unsigned n = (unsigned)machine.cluster, high = simt_grid.y / n;
+	for (int slot = 0; slot < machine.num_resident && next < clusters;
+	     slot += machine.cluster) {
+		if (!is_free(slot))
 			continue;
-		const unsigned i = (unsigned)order[next++];
-		const struct simt_dim at = { i % simt_grid.x, i / simt_grid.x % simt_grid.y,
-					     i / simt_grid.x / simt_grid.y };
-		start_block(machine.resident[slot], at, (unsigned)slot % units);
+		const unsigned c = (unsigned)order[next++];
+		for (unsigned i = 0; i < n; i++) {
+			const struct simt_dim at = { c % simt_grid.x,
+						     c / simt_grid.x % high * n + i,
+						     c / simt_grid.x / high };
+			start_block(machine.resident[slot + (int)i], at,
+				    ((unsigned)slot + i) % units);
+		}
 	}
 	return next;
 }
@@ -155,7 +174,7 @@ static void run_blocks(const int *order, unsigned blocks, unsigned units)
 	for (int slot = 0; slot < machine.num_resident; slot++)
 		machine.resident[slot]->live = 0;
 	while (done < blocks && !machine.is_dead) {
-		next = fill_slots(order, next, blocks, units);
+		next = fill_slots(order, next, blocks / (unsigned)machine.cluster, units);
 		struct fiber *f = ready_anywhere();
 		if (!f)
 			return;
@@ -232,7 +251,11 @@ int simt_launch(const struct simt_kernel *k, struct simt_dim grid, unsigned thre
 	struct sigaction before[NUM_SIGNALS];
 	const unsigned blocks = grid.x * grid.y * grid.z;
 	int *order = malloc((blocks ? blocks : 1) * sizeof *order);
-	machine.num_resident = o->resident < MAX_RESIDENT ? o->resident : MAX_RESIDENT;
+	const int cluster = o->cluster ? (int)o->cluster : 1;
+	machine.cluster = cluster;
+	machine.num_resident = (o->resident + cluster - 1) / cluster * cluster;
+	if (machine.num_resident > MAX_RESIDENT)
+		machine.num_resident = MAX_RESIDENT / cluster * cluster;
 	machine.kernel = k;
 	machine.lanes = k->lanes;
 	machine.args = args;
@@ -246,13 +269,19 @@ int simt_launch(const struct simt_kernel *k, struct simt_dim grid, unsigned thre
 	for (int i = 0; i < machine.num_resident; i++)
 		if (!machine.resident[i])
 			machine.resident[i] = new_block(i);
+	if (cluster > MOST_OF_CLUSTER || (int)grid.y % cluster) {
+		snprintf(error, size, "clusters of %d blocks, in a grid of %u along y", cluster,
+			 grid.y);
+		free(order);
+		return 1;
+	}
 	if (!order || !threads || threads > MAX_THREADS || smem + TAIL > WINDOW_OPEN) {
 		snprintf(error, size, "%u blocks of %u threads, %u bytes of shared memory", blocks,
 			 threads, smem);
 		free(order);
 		return 1;
 	}
-	random_order(order, (int)blocks);
+	random_order(order, (int)blocks / cluster);
 	catch_signals(before, o->seconds);
 	run_blocks(order, blocks, o->units);
 	leave_signals(before);

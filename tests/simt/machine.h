@@ -19,9 +19,10 @@ enum {
 	MAX_WARPS = MAX_THREADS / 32,
 	MAX_RESIDENT = 16,
 	BARRIERS = 16,
-	TAIL = 4096,              /* guard behind a block's dynamic shared memory */
-	WINDOW_OPEN = 256 << 10,  /* of that memory, accessible: with its tail */
-	STATIC_WINDOW = 0x8000000 /* addresses of static shared memory, not memory */
+	TAIL = 4096,               /* guard behind a block's dynamic shared memory */
+	WINDOW_OPEN = 256 << 10,   /* of that memory, accessible: with its tail */
+	STATIC_WINDOW = 0x8000000, /* addresses of static shared memory, not memory */
+	AT_CLUSTER = BARRIERS      /* what a thread that waits for its cluster waits at */
 };
 
 struct copy {
@@ -39,7 +40,8 @@ struct fiber {
 	uint64_t mask;
 	void *operand;
 	unsigned barrier_sum;
-	void *pc; /* of the last call from the kernel */
+	unsigned clusters_come; /* how often it came to where its cluster meets */
+	void *pc;               /* of the last call from the kernel */
 	struct copy *copy;
 	int first_copy, num_copies, room, committed;
 };
@@ -56,18 +58,21 @@ struct barrier {
 struct block {
 	struct fiber fiber[MAX_THREADS];
 	struct warp warp[MAX_WARPS];
-	struct barrier barrier[BARRIERS];
-	int waits_at[MAX_THREADS]; /* barrier, by thread */
-	int order[MAX_WARPS];      /* in which warps are asked for a turn */
-	int num_warps, turn;
+	struct barrier barrier[BARRIERS + 1]; /* the last: AT_CLUSTER */
+	int waits_at[MAX_THREADS];            /* barrier, by thread */
+	int order[MAX_WARPS];                 /* in which warps are asked for a turn */
+	int num_warps, turn, slot;
 	unsigned threads, live;
 	char *stacks, *shared, *static_copy;
 	size_t static_room;
+	/* of a cluster, in its block 0: who came since the last meeting, and how many there were */
+	unsigned cluster_came, cluster_met;
 };
 
 struct machine {
 	struct block *resident[MAX_RESIDENT];
 	int num_resident, turn, lanes; /* lanes: of a warp */
+	int cluster;                   /* blocks of one: slots that are filled at once */
 	struct block *ended;           /* the one that made the launch come back */
 	struct block *mapped;          /* whose static shared memory lies in the section */
 	const struct simt_kernel *kernel;
@@ -90,6 +95,12 @@ static inline struct warp *my_warp(void)
 static inline uint64_t all_lanes(void)
 {
 	return ~0ull >> (64 - machine.lanes);
+}
+/* Blocks of a cluster are neighbours among those that are resident. */
+static inline struct block **my_cluster(void)
+{
+	const struct block *b = me()->home;
+	return &machine.resident[b->slot / machine.cluster * machine.cluster];
 }
 static inline size_t static_bytes(void)
 {

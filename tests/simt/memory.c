@@ -44,6 +44,20 @@ void *simt_shared_pointer(uint32_t address, size_t bytes)
 	return base + at;
 }
 
+void *simt_cluster_pointer(uint32_t address, int rank, size_t bytes)
+{
+	const size_t at =
+	    (size_t)((char *)simt_shared_pointer(address, bytes) - me()->home->shared);
+	if (at + bytes > machine.smem)
+		simt_die("0x%x is static, and of a cluster's only dynamic memory is known",
+			 address);
+	if (rank < 0 || rank >= machine.cluster)
+		simt_die("block %d of a cluster of %d", rank, machine.cluster);
+	if (!my_cluster()[rank]->live)
+		simt_die("block %d of the cluster has ended", rank);
+	return my_cluster()[rank]->shared + at;
+}
+
 /* ---- copies ------------------------------------------------------------------------------ */
 
 void simt_copy_async(uint32_t to, const void *from, size_t bytes, size_t valid)

@@ -78,6 +78,11 @@ void simt_meet(enum simt_op op, uint64_t mask, void *operand);
 /* count 0: all live threads. Returns the sum of `in` over those who came. */
 unsigned simt_barrier(int id, unsigned count, unsigned in);
 void simt_arrive(int id, unsigned count); /* comes, but does not wait */
+/* The same among the threads of a cluster: each comes, and later waits for all. */
+void simt_cluster_arrive(void);
+void simt_cluster_wait(void);
+/* Dynamic shared memory of another block, where this one has `address`; dies when outside. */
+void *simt_cluster_pointer(uint32_t address, int rank, size_t bytes);
 void simt_pause(void);
 /* The launch ends here with this text. */
 __attribute__((noreturn, format(printf, 1, 2))) void simt_die(const char *format, ...);
@@ -107,10 +112,11 @@ struct simt_kernel {
 	size_t args_bytes;               /* of the struct that `entry` is given */
 };
 struct simt_options {
-	unsigned seed;  /* 0: warps and blocks in order; else in a random one, with lost turns */
-	int resident;   /* blocks at a time */
-	int seconds;    /* CPU time after which a launch is given up */
-	unsigned units; /* SMs that the resident blocks pretend to be on */
+	unsigned seed;    /* 0: warps and blocks in order; else in a random one, with lost turns */
+	int resident;     /* blocks at a time */
+	int seconds;      /* CPU time after which a launch is given up */
+	unsigned units;   /* SMs that the resident blocks pretend to be on */
+	unsigned cluster; /* blocks of one, along y; 0: each block is one by itself */
 };
 /* 0: done; else `error` says what went wrong and where. */
 int simt_launch(const struct simt_kernel *, struct simt_dim grid, unsigned threads, unsigned smem,
