@@ -35,6 +35,8 @@ static const struct row {
 	{ "matrix step", MATRIX_STEP, BOTH, NULL, NULL },
 	{ "matrix step of 32", MATRIX_STEP_32, AMD, NULL, NULL },
 	{ "loads of matrices", MATRIX_LOADS, NVIDIA, NULL, NULL },
+	{ "a matrix turned round", MATRIX_TURNED, NVIDIA, NULL, NULL },
+	{ "clusters", CLUSTERS, NVIDIA, NULL, NULL },
 	{ "a barrier is missing", NO_BARRIER, BOTH, "seen[next] == next", NULL },
 	{ "lanes part ways", PARTS_WAYS, NVIDIA, "lanes part ways", " at dialect_nvidia.h:" },
 	{ "lanes of 64 part ways", PARTS_WAYS, AMD, "lanes part ways", " < dialect_amd.h:" },
@@ -67,11 +69,13 @@ static void make_args(int *host, int mode, int bf16)
 
 static enum attune_status launch(int bf16)
 {
+	const unsigned cluster = args.mode == CLUSTERS ? 5 : 1;
 	const struct geometry g = { .x = DIALECT_BLOCKS,
-				    .y = 1,
+				    .y = cluster,
 				    .z = 1,
 				    .threads = DIALECT_THREADS,
-				    .smem = DIALECT_SMEM };
+				    .smem = DIALECT_SMEM,
+				    .cluster = cluster };
 	return dev.ops->launch(&dev, code[gpu][bf16], &g, &args, sizeof args, NULL);
 }
 

@@ -63,6 +63,27 @@ static const struct mutant {
 	{ "decode2d: a row too many", "decode2d.cu",
 	  "b.rows = tokens * b.row_heads;", "b.rows = tokens * b.row_heads + 1;",
 	  "decode2d", "group 4", "q1s33" },
+	{ "ring: a copy is not waited for", "ring.cu",
+	  "copies_wait<NUM_STAGES - 1>();\n\t\t__syncwarp();", "__syncwarp();",
+	  "ring", "group 4", "q3s300" },
+	{ "ring: a row sees the next token", "ring.cu",
+	  "if (has_unseen(a, b, first))", "if (0)",
+	  "ring", "group 4", "q3s300" },
+	{ "ring: a copy of a key that is not there", "ring_keys.h",
+	  "valid = key_seen < keys_seen", "valid = 1",
+	  "ring", "group 4", "q1s300" },
+	{ "ring: keys of another group of 8", "ring_keys.h",
+	  "at * GROUPS + g)", "at * GROUPS)",
+	  "ring", "head 256", "q1s300" },
+	{ "ring: joins what warps have not left yet", "ring_out.h",
+	  "__syncthreads();", "",
+	  "ring", "group 4", "q3s300" },
+	{ "ring: merges what segments have not sent yet", "ring_out.h",
+	  "cluster_arrive();\n\t\tcluster_wait();\n", "",
+	  "ring", "group 4", "q3s300" },
+	{ "ring: a segment's place is another's", "ring_out.h",
+	  "row / segments * segments + blockIdx.y;", "row / segments * segments;",
+	  "ring", "group 4", "q3s300" },
 	{ "pod: an item is read before it is there", "pod.cu",
 	  "__syncthreads();\n\treturn t;", "return t;",
 	  "pod", "group 4", "q40_3q1s200" },
@@ -212,10 +233,12 @@ static void make_row(struct row *r, const struct mutant *m)
 	*r = (struct row){ .choice = default_choice(kernel_find(BACKEND_GPU, m->kernel)) };
 	while (strncmp(shapes[r->shape].name, m->shape, strlen(m->shape)))
 		assert_true(++r->shape < (int)COUNT(shapes));
-	/* tickets, where there are any */
-	for (int i = 0; i < r->choice.kernel->space->num_axes; i++)
-		if (!strcmp(r->choice.kernel->space->axis[i].name, "TICKETS"))
+	/* tickets and clusters, where there are any */
+	for (int i = 0; i < r->choice.kernel->space->num_axes; i++) {
+		const char *axis = r->choice.kernel->space->axis[i].name;
+		if (!strcmp(axis, "TICKETS") || !strcmp(axis, "COMBINE"))
 			r->choice.config.v[i] = 1;
+	}
 }
 
 static int is_noticed_by_the_gate(const struct mutant *m)

@@ -2,6 +2,9 @@
  * machine that runs it, and dies where the answer is not the right one. Modes that each
  * vendor's header has to answer in its own words stand in dialect_nvidia.h, dialect_amd.h. */
 #include "gpu/gpu.h"
+#ifndef __AMDGCN__
+#include "gpu/ring_nvidia.h"
+#endif
 #include "dialect_args.h"
 
 #define CHECK(x)                                               \

@@ -124,6 +124,30 @@ DEVICE void matrix_loads()
 		}
 }
 
+/* Element 8 r + c of row r and column c; a lane has 2 t and 2 t + 1 of row g. */
+DEVICE void matrix_turned()
+{
+	const u32 g = lane_id() / 4, t = lane_id() % 4, x = g * 8 + 2 * t;
+	CHECK(transposed(x | (x + 1) << 16) == (2 * t * 8 + g | ((2 * t + 1) * 8 + g) << 16));
+}
+
+/* Each block writes to all of its cluster, which are neighbours in y. */
+DEVICE void clusters()
+{
+	const int size = gridDim.y, mine = blockIdx.y, l = threadIdx.x;
+	volatile float *memory = (float *)simt_dynamic();
+	cluster_arrive();
+	cluster_wait();
+	if (l < size)
+		cluster_put(shared_address((void *)(memory + 4 * mine)), l, blockIdx.x, mine, l, 1);
+	cluster_arrive();
+	cluster_wait();
+	if (l < size) {
+		CHECK(memory[4 * l] == blockIdx.x && memory[4 * l + 1] == l);
+		CHECK(memory[4 * l + 2] == mine && memory[4 * l + 3] == 1);
+	}
+}
+
 DEVICE void parts_ways()
 {
 	if (lane_id() == 3)
@@ -144,5 +168,7 @@ DEVICE void own(const dialect_args &a)
 	case GROUPS: return groups();
 	case COPIES: return copies(a);
 	case MATRIX_LOADS: return matrix_loads();
+	case MATRIX_TURNED: return matrix_turned();
+	case CLUSTERS: return clusters();
 	}
 }
