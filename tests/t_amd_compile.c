@@ -2,6 +2,8 @@
  * the default choices compile, keep nothing in memory, use the matrix units, and leave room for
  * as many waves as the table says. Skips itself without a compiler for gfx942. */
 #include "../harness/sweep.h"
+#include "../kernels/roofline.h"
+#include "../tuner/roofline.h"
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,7 +135,8 @@ static void the_harness_compiles(void **state)
 {
 	static const char *const codes[][2] = { { "fill.cu", "" },
 						{ "ceilings.cu", "-DROOF=0" },
-						{ "ceilings.cu", "-DROOF=1" } };
+						{ "ceilings.cu", "-DROOF=1" },
+						{ "../kernels/gpu/launch.cu", "-DEARLY=0" } };
 	const struct gpu_model *m = gpu_model(*state);
 	for (size_t i = 0; i < COUNT(codes); i++) {
 		char path[PATH_MAX];
@@ -142,6 +145,26 @@ static void the_harness_compiles(void **state)
 		if (jit_compile_source(&b, path, codes[i][1], m->arch))
 			fail_msg("%s: %s %s: %s", m->gpu, codes[i][0], codes[i][1], b.log);
 		assert_int_equal(b.spill_bytes, 0);
+		jit_free(&b);
+	}
+}
+
+/* All that is said to be under way has registers. */
+static void the_roofline_compiles(void **state)
+{
+	const struct gpu_model *m = gpu_model(*state);
+	struct device_info d;
+	struct ask a;
+	gpu_describe(&d, m);
+	for (int i = 0; ask_nth(&a, &d, i); i++) {
+		char path[PATH_MAX], flags[128];
+		struct binary b;
+		snprintf(path, sizeof path, "%s/gpu/roofline.cu", source_root());
+		ask_flags(flags, sizeof flags, &a);
+		if (jit_compile_source(&b, path, flags, m->arch))
+			fail_msg("%s: %s: %s", m->gpu, flags, b.log);
+		assert_int_equal(b.spill_bytes, 0);
+		assert_true(b.registers >= a.stages * ROOFLINE_ITEM / 4 / 64);
 		jit_free(&b);
 	}
 }
@@ -227,6 +250,7 @@ int main(void)
 	} kinds[] = {
 		{ "defaults", "", defaults_fit },
 		{ "the harness", "", the_harness_compiles },
+		{ "the roofline", "", the_roofline_compiles },
 		{ "occupancy", "clang 22",
 		  occupancy_is_the_compilers }, /* others may count otherwise */
 	};

@@ -87,6 +87,12 @@ run show --gpu mi300 --db "$db" --header "$header" --model llama3.1-8b@8 --batch
 	grep -q estimated "$tmp/out"
 row $? "show explains a batch that was never measured"
 
+run bench --roofline --gpu mi300 --db "$db" --read-mb 0.27 --format tsv &&
+	[ "$(sed 1d "$tmp/out" | cut -f1 | sort -u | tr '\n' ' ')" = "cached cold launch read " ] &&
+	mv "$tmp/out" "$tmp/measured" && run show --gpu mi300 --db "$db" --ceilings --format tsv &&
+	cmp "$tmp/out" "$tmp/measured" >>"$tmp/err"
+row $? "the roofline is measured, and read back the same"
+
 printf '#include "%s"\nint main(void) { struct attune_features f = { 0 }; return attune_mi300_join(&f) > 1; }\n' \
 	"$header" >"$tmp/use.c"
 ${CC:-cc} -std=c11 -DATTUNE_EMULATED -iquote kernels "$tmp/use.c" -o "$tmp/use" >"$tmp/out" 2>"$tmp/err" &&

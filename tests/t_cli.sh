@@ -121,6 +121,12 @@ done <<'ROWS'
 2|load|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1 --load much
 1|none.csv|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1
 2|model|bench --gpu cpu --trace $tmp/none.csv
+3|of GPUs|bench --gpu cpu --roofline --db $tmp/new.sqlite
+2|read-mb|bench --roofline --read-mb much
+2|read-mb|bench --roofline --read-mb 0
+2|none.sqlite|show --gpu cpu --ceilings --db $tmp/none.sqlite
+2|text.sqlite|show --gpu cpu --ceilings --db $tmp/text.sqlite
+1|no ceilings of cpu|show --gpu cpu --ceilings --db results/cpu.sqlite
 2|batch|show --gpu cpu --model llama3.1-8b@1 --batch 2x --why
 2|no-such-model|show --gpu cpu --model no-such-model@1 --batch q1 --why
 2|none.sqlite|diff generated/attune_cpu.h generated/attune_cpu.h --db $tmp/none.sqlite

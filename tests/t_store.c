@@ -324,9 +324,10 @@ static void version_2(void **state)
 	static const char all[] = "SELECT group_concat(sql, '') FROM (SELECT sql FROM "
 				  "sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name)";
 	static const char rows[] = "SELECT count(*) FROM timings";
-	static const char older[] = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = "
-				    "replace(sql, ', ''CLASSIC''', ''); PRAGMA writable_schema = RESET; "
-				    "DROP TABLE ceiling; PRAGMA user_version = 2";
+	static const char older[] =
+	    "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = "
+	    "replace(sql, ', ''CLASSIC''', ''); PRAGMA writable_schema = RESET; "
+	    "DROP TABLE ceiling; PRAGMA user_version = 2";
 	(void)state;
 	char schema[2][40000], command[400];
 	struct store *s = fresh("v2.sqlite");

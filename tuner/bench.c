@@ -305,7 +305,7 @@ static const struct argp help = {
 	"--roofline: what the GPU gives at most, without attention, into the database, from where "
 	"attune show --ceilings reads it. read: GB/s by path (16-byte loads to registers; "
 	"asynchronous copies of 16 bytes; bulk copies of 256 bytes or 4 KiB), KiB under way in a "
-	"block and blocks, one a unit. cold: us of the fastest way to read so many MB that no "
+	"block and blocks, one a unit. cold: us of the fastest way to read so many MiB that no "
 	"cache "
 	"has. cached: out of the L2 cache. launch: us of a launch, in a stream or as a step of a "
 	"chain of 40 in a graph; early: by programmatic dependent launch, whose kernels let the "

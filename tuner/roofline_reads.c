@@ -15,7 +15,7 @@
 
 enum { PLAYS = 7, READS = 4, NUM_KIB = 7, EIGHTHS = 8, L2_FILLS = 8, FILL = 0x5a };
 static const int kibs[NUM_KIB] = { 16, 32, 48, 64, 96, 128, 192 };
-static const double least_cold = 0.25e6, most_cold = 512e6;
+static const size_t least_cold = 1 << 18, most_cold = 1 << 29; /* bytes */
 
 // clang-format off
 static const struct way {
@@ -183,17 +183,21 @@ static double gbps(size_t bytes, double us)
 
 void roofline_read(struct roofline *r)
 {
+	const int units = r->dev->info.units;
 	struct ask a;
+	int all = 0;
+	while (ask_nth(&a, &r->dev->info, all))
+		all++;
 	for (int i = 0; ask_nth(&a, &r->dev->info, i) && !interrupted; i++) {
-		progress(a.name, a.kib, kibs[NUM_KIB - 1]);
+		progress(a.name, i, all);
 		for (int eighth = 1; eighth <= EIGHTHS; eighth++) {
 			struct reads x = { .ask = &a,
 					   .set = r->bytes,
 					   .bytes = r->bytes,
 					   .num_sets = 2,
 					   .random = 1 };
-			a.blocks = r->dev->info.units * eighth / EIGHTHS;
-			if (a.blocks)
+			a.blocks = units * eighth / EIGHTHS;
+			if (a.blocks > units * (eighth - 1) / EIGHTHS) /* small ones have few */
 				roofline_add(r, "read", gbps(r->bytes, time_reads(r, &x, READS)),
 					     "GB/s", "path=%s kib=%d blocks=%d", a.name, a.kib,
 					     a.blocks);
@@ -207,13 +211,14 @@ static double best_of(struct roofline *r, struct reads *x, int launches, int kee
 {
 	struct ask a;
 	double least = NAN;
+	*best = (struct ask){ .name = "" };
 	for (int i = 0; ask_nth(&a, &r->dev->info, i) && !interrupted; i++) {
 		if ((a.kib != 32 && a.kib != 64 && a.kib != 128) || (only && strcmp(a.name, only)))
 			continue;
 		a.keep = keep;
 		x->ask = &a;
 		const double us = time_reads(r, x, launches);
-		if (!(us >= least))
+		if (us > 0 && !(us >= least))
 			least = us, *best = a;
 	}
 	return least;
@@ -224,45 +229,50 @@ static double best_of(struct roofline *r, struct reads *x, int launches, int kee
 void roofline_cold(struct roofline *r)
 {
 	const double fills = L2_FILLS * (double)r->dev->info.l2_bytes;
-	for (double size = least_cold; size <= most_cold && !interrupted; size *= 2) {
-		const size_t bytes = (size_t)(size / ROOFLINE_PAGE) * ROOFLINE_PAGE;
-		struct reads x = { .set = bytes, .bytes = bytes };
+	for (size_t n = least_cold; n <= most_cold && n <= r->bytes && !interrupted; n *= 2) {
+		const double mib = (double)n / (1 << 20);
+		const int most = (int)(2 * r->bytes / n), sets = (int)ceil(fills / (double)n);
+		struct reads x = { .set = n, .bytes = n };
 		struct ask best;
-		if (bytes > r->bytes)
-			break;
-		x.num_sets = (int)fmin(fmax(ceil(fills / (double)bytes), 2),
-				       floor(2 * (double)r->bytes / (double)bytes));
-		progress("cold", size, most_cold);
+		x.num_sets = sets < 2 ? 2 : sets < most ? sets : most;
+		progress("cold", (double)n, (double)most_cold);
 		const double us = best_of(r, &x, x.num_sets, 0, NULL, &best);
-		if (!(us > 0))
-			continue;
-		roofline_add(r, "cold", us, "us", "mb=%g path=%s kib=%d blocks=%d", size / 1e6,
+		roofline_add(r, "cold", us, "us", "mib=%g path=%s kib=%d blocks=%d", mib, best.name,
+			     best.kib, best.blocks);
+		roofline_add(r, "cold", gbps(n, us), "GB/s", "mib=%g path=%s kib=%d blocks=%d", mib,
 			     best.name, best.kib, best.blocks);
-		roofline_add(r, "cold", gbps(bytes, us), "GB/s", "mb=%g path=%s kib=%d blocks=%d",
-			     size / 1e6, best.name, best.kib, best.blocks);
 	}
 }
 
-void roofline_cached(struct roofline *r)
+/* By every path, of a set of so many bytes. */
+static void cached_set(struct roofline *r, size_t bytes)
 {
 	const struct device_info *d = &r->dev->info;
-	for (size_t part = 4; part >= 2 && !interrupted; part -= 2)
-		for (const struct way *w = ways; w < ways + COUNT(ways); w++) {
-			const size_t most =
-			    d->l2_bytes / part < r->bytes ? d->l2_bytes / part : r->bytes;
-			struct reads x = { .set = most / ROOFLINE_PAGE * ROOFLINE_PAGE,
-					   .bytes = r->bytes,
-					   .num_sets = 1 };
-			struct ask best;
-			if (!has_way(w, d) || !x.set)
-				continue;
-			progress("cached", 4. - (double)part, 4);
-			const double us = best_of(r, &x, READS, 1, w->name, &best);
-			if (us > 0)
-				roofline_add(r, "cached", gbps(x.bytes, us), "GB/s",
-					     "mb=%.1f path=%s kib=%d blocks=%d",
-					     (double)x.set / 1e6, best.name, best.kib, best.blocks);
-		}
+	for (const struct way *w = ways; w < ways + COUNT(ways) && !interrupted; w++) {
+		struct reads x = { .set = bytes, .bytes = r->bytes, .num_sets = 1 };
+		struct ask best;
+		if (!has_way(w, d))
+			continue;
+		const double us = best_of(r, &x, READS, 1, w->name, &best);
+		roofline_add(r, "cached", gbps(x.bytes, us), "GB/s",
+			     "mib=%.4g path=%s kib=%d blocks=%d", (double)bytes / (1 << 20),
+			     best.name, best.kib, best.blocks);
+	}
+}
+
+/* A quarter and a half of the L2 cache. */
+void roofline_cached(struct roofline *r)
+{
+	size_t last = 0;
+	for (int part = 4; part >= 2; part -= 2) {
+		const size_t share = r->dev->info.l2_bytes / (size_t)part;
+		const size_t bytes =
+		    (share < r->bytes ? share : r->bytes) / ROOFLINE_PAGE * ROOFLINE_PAGE;
+		progress("cached", 4. - part, 4);
+		if (bytes > last)
+			cached_set(r, bytes);
+		last = bytes;
+	}
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */

@@ -5,7 +5,8 @@
  *   ASYNC  16 bytes a lane to shared memory (NVIDIA)
  *   BULK   PIECE bytes a lane to shared memory, by the copy engine (NVIDIA, from sm_90 on)
  *
- * A warp has STAGES items under way, so that a block of WARPS warps has WARPS * STAGES * 4 KiB.
+ * A warp has STAGES items under way, so that a block of WARPS warps has WARPS * STAGES * 4 KiB;
+ * of LOADS that is the most there may be, for the compiler uses registers again as it likes.
  * Items go round the blocks, then round their warps, so that few are spread over all units.
  * What a warp has read it adds up where that is asked for, or where the compiler would leave
  * out the reads. KEEP=1: what was read is to stay in the L2 cache.
