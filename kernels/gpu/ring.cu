@@ -90,18 +90,17 @@ DEVICE int row_of(int n, int e)
 	return n * 8 + 2 * (lane_id() & 3) + e;
 }
 
-/* Block x of the grid: heads are fastest, then the sequence's tokens. 0: nothing to do. */
-DEVICE int find_rows(const attune_args &a, int x, block &b)
+/* The block's, as the grid says. 0: nothing to do. */
+DEVICE int find_rows(const attune_args &a, block &b)
 {
 	const int head_blocks = (a.group + BLOCK_M - 1) / BLOCK_M;
-	const int heads = a.num_kv_heads * head_blocks;
-	const int block_q = a.group < BLOCK_M ? BLOCK_M / a.group : 1;
-	const int q_blocks = (a.max_query + block_q - 1) / block_q;
-	const int first = x % head_blocks * BLOCK_M;
+	const int block_q = a.option[1], q_blocks = a.option[2];
+	const int seq = q_blocks == 1 ? blockIdx.z : blockIdx.z / q_blocks;
+	b.kv_head = head_blocks == 1 ? blockIdx.x : blockIdx.x / head_blocks;
+	const int first = (blockIdx.x - b.kv_head * head_blocks) * BLOCK_M;
 
-	if (!q_block_at(a, a.seq_begin + x / heads / q_blocks, x / heads % q_blocks * block_q, b.q))
+	if (!q_block_at(a, a.seq_begin + seq, (blockIdx.z - seq * q_blocks) * block_q, b.q))
 		return 0;
-	b.kv_head = x % heads / head_blocks;
 	b.head = b.kv_head * a.group + first;
 	b.row_heads = min(a.group - first, BLOCK_M);
 	const int tokens = min(block_q, b.q.query_len - b.q.token);
@@ -313,7 +312,8 @@ DEVICE void start_state(state &t)
 	}
 }
 
-/* grid: x = sequences x Q blocks of the longest query x heads, y = segments; option[0]: COMBINE */
+/* grid: x = KV heads x head blocks, y = segments, z = sequences x Q blocks of the longest query;
+ * option: COMBINE, tokens of a Q block, Q blocks of a sequence */
 KERNEL(THREADS) ENTRY(const attune_args a)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];
@@ -326,10 +326,10 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 	feed f;
 	held_q q;
 	state t;
-	if (!find_rows(a, blockIdx.x, b))
+	if (!find_rows(a, b))
 		return; /* and so does its cluster */
 	if (combine)
-		cluster_arrive();
+		cluster_begin();
 	start_feed(a, b, f, warp);
 	if (!Q_HELD)
 		share_q(a, b, q_tile);

@@ -34,9 +34,10 @@ DEVICE int look_up(const attune_args &a, const block &b, const feed &f, int tile
 DEVICE void start_feed(const attune_args &a, const block &b, feed &f, int warp)
 {
 	const int begin = b.begin & ~7, keys = b.end - begin;
-	const int tiles = b.end > b.begin ? (keys + TILE_SIZE - 1) / TILE_SIZE : 0;
-	const int t0 = (long long)tiles * blockIdx.y / gridDim.y;
-	const int t1 = (long long)tiles * (blockIdx.y + 1) / gridDim.y;
+	const u32 tiles = b.end > b.begin ? (keys + TILE_SIZE - 1) / TILE_SIZE : 0;
+	const u32 each = gridDim.y == 1 ? tiles : tiles / gridDim.y, more = tiles - each * gridDim.y;
+	const int t0 = blockIdx.y * each + min(blockIdx.y, more);
+	const int num = each + (blockIdx.y < more); /* the block's */
 	f.row = lane_id() / ROW_LANES;
 	f.chunk = lane_id() % ROW_LANES;
 	f.k = (const half16 *)a.k_cache + b.kv_head * a.k_head_stride + f.row * a.k_slot_stride +
@@ -45,7 +46,7 @@ DEVICE void start_feed(const attune_args &a, const block &b, feed &f, int warp)
 	      f.chunk * 8;
 	f.pages = a.block_table + (long long)b.q.seq * a.block_table_stride;
 	f.first = begin + (t0 + warp) * TILE_SIZE;
-	f.num = max(t1 - t0 - warp + NUM_WARPS - 1, 0) / NUM_WARPS;
+	f.num = (u32)(num - warp + NUM_WARPS - 1) / NUM_WARPS;
 	f.policy = KV_HINT ? evicted_first() : 0;
 	f.page = 0;
 	f.next = f.num ? look_up(a, b, f, 0) : 0;

@@ -44,6 +44,12 @@ DEVICE void copy16_by(u32 dst, const void *src, int valid, cache_policy policy)
 #define HAS_CLUSTERS 0
 #endif
 
+/* The first to come to a barrier, having written nothing that others wait for. */
+DEVICE void cluster_begin()
+{
+	asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+
 /* Each thread comes, and later waits for all of the cluster; what they wrote before they
  * came is then seen. A block that others write to must not end before they came. */
 DEVICE void cluster_arrive()

@@ -184,6 +184,11 @@ DEVICE void copy16_by(u32 dst, const void *src, int valid, cache_policy)
 	simt_copy_async(dst, src, 16, valid ? 16 : 0);
 }
 
+DEVICE void cluster_begin()
+{
+	simt_cluster_arrive();
+}
+
 DEVICE void cluster_arrive()
 {
 	simt_cluster_arrive();
