@@ -390,16 +390,6 @@ struct resources {
  * database has only where this was called. */
 int store_resources(struct store *, const struct device_info *, const char *compiler,
 		    const struct resources *, int n);
-/* What a device gives at most, asked for in some way: "read", "path=async kib=64 blocks=132",
- * "GB/s" or "us". Texts are the database's while `each` runs. */
-struct ceiling {
-	const char *name, *detail, *unit;
-	double value;
-};
-int store_ceilings(struct store *, long long run, const struct ceiling *, int n);
-/* Those of the newest run that has measured some on a device of that short name. */
-int store_each_ceiling(struct store *, const char *gpu, int (*each)(void *, const struct ceiling *),
-		       void *arg);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */

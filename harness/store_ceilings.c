@@ -1,5 +1,6 @@
 /* store_ceilings.c - the table `ceiling`: written whole with its run, read back of the newest.
  * A database of a version before 4, opened to be read, has no such table and so no rows. */
+#include "store_ceilings.h"
 #include "store.h"
 
 EMBED(store_merge_ceilings_sql, "harness/merge_ceilings.sql")

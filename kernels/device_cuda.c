@@ -28,27 +28,6 @@ struct tape {
 	void *graph, *exec;
 };
 
-/* Attribute numbers of the driver's ABI. */
-enum {
-	ATTR_SMEM_BLOCK_OPTIN = 97,
-	ATTR_SMEM_UNIT = 81,
-	ATTR_WARP = 10,
-	ATTR_CLOCK_KHZ = 13,
-	ATTR_UNITS = 16,
-	ATTR_MEMORY_KHZ = 36,
-	ATTR_L2 = 38,
-	ATTR_CC_MAJOR = 75,
-	ATTR_CC_MINOR = 76,
-	FUNC_SMEM_STATIC = 1,
-	FUNC_LOCAL_BYTES = 3,
-	FUNC_REGISTERS = 4,
-	FUNC_SMEM_DYNAMIC = 8,
-	STREAM_NON_BLOCKING = 1,
-	CAPTURE_RELAXED = 2,
-	ERROR_OUT_OF_MEMORY = 2,
-	ERROR_OUT_OF_RESOURCES = 701
-};
-
 static enum attune_status check(const struct cuda *c, int error, const char *what)
 {
 	const char *text = NULL;

@@ -178,9 +178,9 @@ int show_ceilings(const char *db, const char *gpu, enum format format)
 	const int done = s && k && store_each_ceiling(s, gpu, take, k);
 	int code = EXIT_USAGE;
 	if (done && !k->n)
-		complain("%s has no ceilings of %s; they come from attune bench --gpu %s "
-			 "--roofline there",
-			 db, gpu, gpu);
+		complain(
+		    "%s has no ceilings of %s; attune bench --roofline measures them, on a GPU", db,
+		    gpu);
 	if (done)
 		code = k->n && ceilings_print(k->v, k->n, format) ? EXIT_DONE : EXIT_CHECK;
 	for (int i = 0; k && i < k->n; i++) {

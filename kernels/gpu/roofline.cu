@@ -155,7 +155,8 @@ DEVICE u32 read_all(const roofline_args &a, char *memory)
 {
 	const int warp = threadIdx.x / WARP, lane = lane_id(), pieces = ROOFLINE_ITEM / PIECE;
 	char *const ring = memory + warp * STAGES * ROOFLINE_ITEM;
-	const u32 barriers = shared_address(memory + WARPS * STAGES * ROOFLINE_ITEM) + warp * STAGES * 8;
+	const u32 barriers = shared_address(memory + WARPS * STAGES * ROOFLINE_ITEM) +
+			     warp * STAGES * 8;
 	walk w = begin_walk(a);
 	u32 sum = 0;
 	for (int s = lane; s < STAGES; s += WARP)
