@@ -66,6 +66,9 @@ struct block {
 typedef float logits[STEPS][EIGHTS][4];
 typedef u32 held_q[Q_HELD ? DEPTH : 1][EIGHTS][2];
 
+/* Where the tokens of the lane's rows stand in the sequence. */
+typedef int positions[EIGHTS][2];
+
 /* The running softmax: o = sum p v, l = sum p, m = maximum. */
 struct state {
 	float o[DEPTH][EIGHTS][4];
@@ -99,7 +102,10 @@ DEVICE int find_rows(const attune_args &a, block &b)
 	b.kv_head = head_blocks == 1 ? blockIdx.x : blockIdx.x / head_blocks;
 	const int first = (blockIdx.x - b.kv_head * head_blocks) * BLOCK_M;
 
-	if (!q_block_at(a, a.seq_begin + seq, (blockIdx.z - seq * q_blocks) * block_q, b.q))
+	const int token = (blockIdx.z - seq * q_blocks) * block_q;
+	const int is_there = q_block_at(a, a.seq_begin + seq, token, b.q);
+
+	if (!(is_there & (b.q.seq_len >= 0))) /* so that all are loaded at once */
 		return 0;
 	b.head = b.kv_head * a.group + first;
 	b.row_heads = min(a.group - first, BLOCK_M);
@@ -187,19 +193,13 @@ DEVICE void scores(logits &s, const held_q &held, u32 q_tile, u32 k_tile)
 					   sums[0][j][n][i];
 }
 
-/* Where a row's token stands in the sequence. */
-DEVICE int position_of(const block &b, int row)
-{
-	return b.q.seq_len - b.q.query_len + row_token(b, row);
-}
-
 /* Softcap and ALiBi, when the layer has them: scores then leave in log2 units. */
-DEVICE void bend(const attune_args &a, const block &b, logits &s, int first)
+DEVICE void bend(const attune_args &a, const block &b, logits &s, const positions &at, int first)
 {
 	UNROLL for (int n = 0; n < EIGHTS; n++)
 	UNROLL for (int e = 0; e < 2; e++)
 	{
-		const int row = row_of(n, e), key = first + lane_id() / 4 - position_of(b, row);
+		const int row = row_of(n, e), key = first + lane_id() / 4 - at[n][e];
 		const float slope = a.alibi_slopes && row < b.rows ?
 					    a.alibi_slopes[row_head(b, row)] : 0.f;
 		UNROLL for (int j = 0; j < STEPS; j++)
@@ -224,15 +224,14 @@ DEVICE int has_unseen(const attune_args &a, const block &b, int first)
 }
 
 /* -infinity for keys that a row does not see */
-DEVICE void mask(const attune_args &a, const block &b, logits &s, int first)
+DEVICE void mask(const attune_args &a, const block &b, logits &s, const positions &at, int first)
 {
 	const int key = first + lane_id() / 4;
 	UNROLL for (int n = 0; n < EIGHTS; n++)
 	UNROLL for (int e = 0; e < 2; e++)
 	{
-		const int position = position_of(b, row_of(n, e));
-		const int most = min(a.causal ? position : b.end - 1, b.end - 1) - key;
-		const int least = max(a.window ? position - a.window + 1 : 0, b.begin) - key;
+		const int most = min(a.causal ? at[n][e] : b.end - 1, b.end - 1) - key;
+		const int least = max(a.window ? at[n][e] - a.window + 1 : 0, b.begin) - key;
 		UNROLL for (int j = 0; j < STEPS; j++)
 		UNROLL for (int h = 0; h < 2; h++)
 			if (j * 16 + h * 8 > most || j * 16 + h * 8 < least)
@@ -297,6 +296,13 @@ DEVICE void accumulate(state &t, const logits &s, u32 v_tile)
 
 /* ------------------------------------------------------------------------------------------------ */
 
+DEVICE void find_positions(const block &b, positions &at)
+{
+	UNROLL for (int n = 0; n < EIGHTS; n++)
+	UNROLL for (int e = 0; e < 2; e++)
+		at[n][e] = b.q.seq_len - b.q.query_len + row_token(b, row_of(n, e));
+}
+
 DEVICE void start_state(state &t)
 {
 	UNROLL for (int n = 0; n < EIGHTS; n++)
@@ -325,20 +331,22 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 	block b;
 	feed f;
 	held_q q;
+	positions at;
 	state t;
 	if (!find_rows(a, b))
 		return; /* and so does its cluster */
 	if (combine)
 		cluster_begin();
 	start_feed(a, b, f, warp);
-	if (!Q_HELD)
+	if (Q_HELD) /* while the first pages' numbers come */
+		hold_q(a, b, q);
+	else
 		share_q(a, b, q_tile);
 	UNROLL for (int i = 0; i < NUM_STAGES - 1; i++)
 		copy_tile(a, b, f, i, ring + i * STAGE_BYTES);
 	start_state(t);
-	if (Q_HELD) {
-		hold_q(a, b, q);
-	} else {
+	find_positions(b, at);
+	if (!Q_HELD) {
 		copies_wait<NUM_STAGES - 1>();
 		__syncthreads();
 	}
@@ -352,9 +360,9 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 		__syncwarp(); /* copies of all lanes are there */
 		scores(s, q, q_tile, k_tile);
 		if (bent)
-			bend(a, b, s, first);
+			bend(a, b, s, at, first);
 		if (has_unseen(a, b, first))
-			mask(a, b, s, first);
+			mask(a, b, s, at, first);
 		soften(t, s, unit);
 		accumulate(t, s, k_tile + TILE_BYTES);
 		__syncwarp(); /* the stage has been read */
