@@ -39,15 +39,20 @@ DEVICE void load16(u32 (&v)[4], const void *p, cache_policy)
 #endif
 
 /* The items of a warp: first, first + step ... Each lane has looked up the page of one of
- * WARP of them, and of one of the WARP after these. */
+ * WARP of them, and of one of the WARP after these. No division is on the way to the first
+ * read, which a short one would feel. */
 struct walk {
-	int first, step, count, page, next;
+	int first, step, page, next;
 };
 
 DEVICE int page_of(const roofline_args &a, int item)
 {
-	const int at = item / ROOFLINE_ITEMS % a.num_pages;
-	return item >= a.num_items ? 0 : a.pages ? a.pages[at] : at;
+	int at = item / ROOFLINE_ITEMS;
+	if (item >= a.num_items)
+		return 0;
+	if (at >= a.num_pages)
+		at %= a.num_pages;
+	return a.pages ? a.pages[at] : at;
 }
 
 DEVICE walk begin_walk(const roofline_args &a)
@@ -55,10 +60,14 @@ DEVICE walk begin_walk(const roofline_args &a)
 	walk w;
 	w.first = threadIdx.x / WARP * gridDim.x + blockIdx.x;
 	w.step = gridDim.x * WARPS;
-	w.count = w.first < a.num_items ? (a.num_items - w.first + w.step - 1) / w.step : 0;
 	w.page = page_of(a, w.first + lane_id() * w.step);
 	w.next = page_of(a, w.first + (WARP + lane_id()) * w.step);
 	return w;
+}
+
+DEVICE int has_item(const walk &w, const roofline_args &a, int k)
+{
+	return w.first + k * w.step < a.num_items;
 }
 
 /* Where item k of the warp begins; k goes up by one from call to call. */
@@ -100,13 +109,13 @@ DEVICE u32 read_all(const roofline_args &a, char *)
 	walk w = begin_walk(a);
 	u32 sum = 0, v[STAGES][WORDS][4];
 	int k = 0;
-	for (; k + STAGES <= w.count; k += STAGES) {
+	for (; has_item(w, a, k + STAGES - 1); k += STAGES) {
 		UNROLL for (int s = 0; s < STAGES; s++)
 			load_item(v[s], item_of(w, a, k + s));
 		UNROLL for (int s = 0; s < STAGES; s++)
 			sum += sum_of(v[s]);
 	}
-	for (; k < w.count; k++) {
+	for (; has_item(w, a, k); k++) {
 		load_item(v[0], item_of(w, a, k));
 		sum += sum_of(v[0]);
 	}
@@ -131,12 +140,12 @@ DEVICE u32 read_all(const roofline_args &a, char *memory)
 	char *const ring = memory + threadIdx.x / WARP * STAGES * ROOFLINE_ITEM;
 	walk w = begin_walk(a);
 	u32 sum = 0;
-	for (int k = 0; k < w.count + STAGES; k++) {
+	for (int k = 0; k < STAGES || has_item(w, a, k - STAGES); k++) {
 		char *const stage = ring + k % STAGES * ROOFLINE_ITEM;
 		copies_wait<STAGES - 1>();
 		if (a.asks && k >= STAGES)
 			sum += sum_of(stage);
-		if (k < w.count) {
+		if (has_item(w, a, k)) {
 			const char *item = item_of(w, a, k);
 			const u32 to = shared_address(stage) + lane_id() * 16;
 			UNROLL for (int i = 0; i < WORDS; i++)
@@ -162,14 +171,14 @@ DEVICE u32 read_all(const roofline_args &a, char *memory)
 	for (int s = lane; s < STAGES; s += WARP)
 		copies_barrier(barriers + s * 8);
 	__syncwarp();
-	for (int k = 0; k < w.count + STAGES; k++) {
+	for (int k = 0; k < STAGES || has_item(w, a, k - STAGES); k++) {
 		char *const stage = ring + k % STAGES * ROOFLINE_ITEM;
 		const u32 barrier = barriers + k % STAGES * 8;
 		if (k >= STAGES)
 			copies_arrive(barrier, (k / STAGES - 1) % 2);
 		if (a.asks && k >= STAGES)
 			sum += sum_of(stage);
-		if (k >= w.count)
+		if (!has_item(w, a, k))
 			continue;
 		const char *item = item_of(w, a, k);
 		if (!lane)
