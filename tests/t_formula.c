@@ -70,8 +70,7 @@ static int by_shared_memory(const struct kernel *k, const struct config *c, cons
 	const int merge = along_keys > 1 ? along_keys * rows * (s->head_size + 4) * 4 : 0;
 	const int found = rows * (s->head_size + 4) * 4, of_warp = tiles * row;
 	const int of_ring = (rows * s->head_size > 2048 ? rows * row : 0) +
-			    warps * (of_warp > found ? of_warp : found) +
-			    config_value(c, k->space, "COMBINE", 0) * found;
+			    warps * (of_warp > found ? of_warp : found);
 	const int all = is_ring(k) ? of_ring : ring > merge ? ring : merge;
 	return d->smem_per_unit > all + 1024 ? d->smem_per_unit / (all + 1024) : 1;
 }

@@ -319,7 +319,7 @@ DEVICE void start_state(state &t)
 }
 
 /* grid: x = KV heads x head blocks, y = segments, z = sequences x Q blocks of the longest query;
- * option: COMBINE, tokens of a Q block, Q blocks of a sequence */
+ * option: whether these are a cluster, tokens of a Q block, Q blocks of a sequence */
 KERNEL(THREADS) ENTRY(const attune_args a)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];
