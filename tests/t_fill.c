@@ -50,7 +50,7 @@ static void make_header(const char *db, const char *header, int decisions)
 		for (int id = 0; t < decisions && id < 2; id++) {
 			struct selector_price *p = &f.price[f.num_prices++];
 			*p = (struct selector_price){
-				(enum decision)t, id, llama.head_size, { 16, 32, 1, 0, { 0 } }
+				(enum decision)t, id, llama.head_size, { 16, 32, 0, 1, 0, { 0 } }
 			};
 			p->price.fs[PRICE_launch] = 1000 + id;
 		}
