@@ -2,62 +2,62 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  53daac1b370c18aa70f445531967d1fe, protocol graph-rotating
+ *   database  03dff170167591c5198eb89449c1e344, protocol graph-rotating
  *   learned   from 1121 scenarios, 198 held out
- *   judged    by times of a second pass in 782 of 1319 scenarios; it lacks 278 of the picks
- *   noise     0.50 % below 20 us, by 873 A/A pairs
- *             0.69 % below 200 us, by 1711 A/A pairs
- *             0.60 % above, by 1614 A/A pairs
+ *   judged    by times of a second pass in 833 of 1319 scenarios; it lacks 272 of the picks
+ *   noise     0.50 % below 20 us, by 898 A/A pairs
+ *             0.69 % below 200 us, by 1796 A/A pairs
+ *             0.58 % above, by 1733 A/A pairs
  *   prefill   best of 1, 2, ... choices: 1.040 1.032 1.028 1.025 1.023 1.022 1.021 1.020
  *             1.020 1.019 1.019 1.019
  *             trees of depth 3: 1.0621 at best, 1.0622 by look-ahead; this one 1.0401
  *   decode    best of 1, 2, ... choices: 1.012 1.011 1.010 1.009 1.008 1.008 1.007 1.007
  *             1.007 1.006 1.006 1.006
- *             trees of depth 3: 1.0446 at best, 1.0503 by look-ahead; this one 1.0125
+ *             trees of depth 3: 1.0446 at best, 1.0502 by look-ahead; this one 1.0125
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
  *   tree        train                      869    inf  1.125    inf   84.9
  *   tree        peers                       43  1.005  1.026  1.035  100.0
- *   tree        heldout                    198  1.027  1.143  1.353   80.3
- *   tree        heldout_blocked             39  1.041  1.149  1.149   61.5
+ *   tree        heldout                    198  1.028  1.143  1.353   80.3
+ *   tree        heldout_blocked             39  1.040  1.146  1.149   64.1
  *   tree        heldout_extrapolated        14  1.018  1.121  1.121   85.7
- *   tree        heldout_offgrid             25  1.020  1.093  1.104   88.0
- *   tree        heldout_random              74  1.027  1.168  1.353   85.1
+ *   tree        heldout_offgrid             25  1.020  1.093  1.115   88.0
+ *   tree        heldout_random              74  1.028  1.168  1.353   83.8
  *   tree        heldout_shape               22  1.030  1.105  1.161   77.3
  *   tree        heldout_traces              24  1.017  1.087  1.095   87.5
- *   tree        ways                       209    inf    inf    inf   79.4
+ *   tree        ways                       209    inf  1.125    inf   82.3
  *   best_fixed  train                      869  1.870  8.057 43.272   18.5
  *   best_fixed  peers                       43    inf    inf    inf   39.5
- *   best_fixed  heldout                    198    inf    inf    inf   12.1
+ *   best_fixed  heldout                    198    inf  9.597    inf   12.1
  *   best_fixed  heldout_blocked             39    inf    inf    inf    7.7
- *   best_fixed  heldout_extrapolated        14  2.696 22.505 22.505   14.3
- *   best_fixed  heldout_offgrid             25  2.274 17.520 28.701   16.0
- *   best_fixed  heldout_random              74    inf    inf    inf    9.5
+ *   best_fixed  heldout_extrapolated        14  2.719 24.728 24.728   14.3
+ *   best_fixed  heldout_offgrid             25  2.284 17.520 28.890   16.0
+ *   best_fixed  heldout_random              74    inf  6.562    inf    9.5
  *   best_fixed  heldout_shape               22  1.910  8.482  9.597   13.6
  *   best_fixed  heldout_traces              24  1.409  2.418  3.633   20.8
- *   best_fixed  ways                       209    inf    inf    inf    6.2
+ *   best_fixed  ways                       209    inf    inf    inf    9.1
  *   vllm_rule   train                      869  2.440  9.433 78.599    3.2
  *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
  *   vllm_rule   heldout                    198  2.458  7.265 34.398    1.0
- *   vllm_rule   heldout_blocked             39  2.278  4.869  6.093    0.0
- *   vllm_rule   heldout_extrapolated        14  1.935  9.342  9.342    7.1
- *   vllm_rule   heldout_offgrid             25  2.563 14.916 34.398    0.0
+ *   vllm_rule   heldout_blocked             39  2.281  4.923  6.087    0.0
+ *   vllm_rule   heldout_extrapolated        14  1.938  9.396  9.396    7.1
+ *   vllm_rule   heldout_offgrid             25  2.561 14.561 34.398    0.0
  *   vllm_rule   heldout_random              74  2.571  7.265 12.178    1.4
  *   vllm_rule   heldout_shape               22  3.188 12.191 17.607    0.0
  *   vllm_rule   heldout_traces              24  2.095  4.709  5.184    0.0
- *   vllm_rule   ways                       209  2.024  3.236  3.990    1.9
+ *   vllm_rule   ways                       209  2.072  3.245  3.990    1.9
  *   default     train                      869  1.808  3.968 21.124    9.1
  *   default     peers                       43  1.474  2.733  2.759   14.0
- *   default     heldout                    198  1.758  3.595  7.866    8.6
- *   default     heldout_blocked             39  1.761  2.921  4.195    5.1
- *   default     heldout_extrapolated        14  2.335  4.968  4.968    7.1
- *   default     heldout_offgrid             25  1.892  3.750  7.866    0.0
- *   default     heldout_random              74  1.745  3.595  4.582    8.1
+ *   default     heldout                    198  1.759  3.595  7.796    8.6
+ *   default     heldout_blocked             39  1.761  2.936  4.195    5.1
+ *   default     heldout_extrapolated        14  2.335  4.984  4.984    7.1
+ *   default     heldout_offgrid             25  1.893  3.713  7.796    0.0
+ *   default     heldout_random              74  1.747  3.595  4.582    8.1
  *   default     heldout_shape               22  1.657  2.773  3.015    4.5
  *   default     heldout_traces              24  1.485  2.518  2.750   29.2
- *   default     ways                       209    inf    inf    inf    1.0
+ *   default     ways                       209    inf    inf    inf    1.4
  *
  * PRICE(decision, id, head size, rows, tile, heads, slots, start, prices...): what a
  * choice takes in fs, fitted to the times of training scenarios: the sum of its
