@@ -130,10 +130,12 @@ static int add(struct candidates *list, const struct kernel *k, const struct con
 	return 1;
 }
 
-/* Such a choice is for plans alone, which find it by the one that leaves none. */
-static int leaves_units(const struct kernel *k, const struct config *c)
+/* Such a choice is for plans alone, which find it by the one that leaves none; or for callers
+ * that let it begin early, and then sweep_early.c's. */
+static int is_for_some(const struct kernel *k, const struct config *c)
 {
-	return choice_spares(&(struct choice){ k, *c }) > 0;
+	const struct choice choice = { k, *c };
+	return choice_spares(&choice) > 0 || choice_early(&choice);
 }
 
 struct legal {
@@ -158,7 +160,7 @@ static int list_legal(struct legal *l, const struct kernel *k, const attune_shap
 	}
 	config_first(&c, k->space, d->lanes);
 	do
-		if (!leaves_units(k, &c) && !k->space->why_illegal(&c, shape, NULL, d))
+		if (!is_for_some(k, &c) && !k->space->why_illegal(&c, shape, NULL, d))
 			l->v[l->n++] = c;
 	while (config_next(&c, k->space, d->lanes));
 	return 1;
@@ -171,7 +173,7 @@ static int add_neighbours(struct candidates *list, const struct kernel *k, const
 		for (int j = 0; j < k->space->axis[i].num_values; j++) {
 			struct config c = *of;
 			c.v[i] = k->space->axis[i].values[j];
-			if (!leaves_units(k, &c) && !k->space->why_illegal(&c, shape, NULL, d) &&
+			if (!is_for_some(k, &c) && !k->space->why_illegal(&c, shape, NULL, d) &&
 			    !add(list, k, &c, FROM_NEIGHBOUR))
 				return 0;
 		}

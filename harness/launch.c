@@ -34,7 +34,8 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 				 int steps, void *stream)
 {
 	const struct scenario *s = w->scenario;
-	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL } };
+	/* The launch in front is of another choice or call, and writes its own output. */
+	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL }, 1 };
 	struct attune_args args;
 	struct part part;
 	enum attune_status status = find_part(&part, dev, c, s, phase);

@@ -151,6 +151,37 @@ enum attune_lengths {
 	ATTUNE_LENGTHS_VARY        /* each plans anew, on the device */
 };
 
+/* When a call of attune_run may begin.
+ *
+ * EARLY is a permission, on NVIDIA GPUs from sm_90 on: the call's first kernel may begin before
+ * the launch in front of it is over, which is the kernel that `stream` was given last. It is used
+ * where the choice says so (EARLY of `attune show --kernels`), since it may also cost time;
+ * elsewhere, and on AMD's GPUs and CPUs, it changes nothing. With it the caller promises:
+ *
+ *   - The launch in front may be writing q; of the cache, K and V of this step's tokens, that is
+ *     slots context length .. sequence length - 1 of each sequence, on its last page or pages;
+ *     k_new and v_new; and anything that this call does not read. It may be reading anything.
+ *   - All else that the call reads was complete before that launch began: every older slot of
+ *     the cache, also on those last pages; block_table, query_start, seq_lens, schedule, sinks
+ *     and alibi_slopes. So no sequence has as an old key what another one computes in this step,
+ *     as a prefix shared within a step would be.
+ *   - If that launch began early itself it waits, in all of its blocks, for the one in front of
+ *     it (griddepcontrol.wait, cudaGridDependencySynchronize); what is complete before the call
+ *     must then be so before the first launch of the chain began.
+ *
+ * The call reads q and new slots, and writes out and the workspace, after the launch in front is
+ * over, whether or when that one lets it begin. Its further launches, a reduction or the second
+ * part's, follow in turn, but that a second part may overlap the end of the first, which writes
+ * nothing that it reads. A call behind this one waits for all launches of this one: one that
+ * begins early, whoever makes it, must wait itself before it reads out or writes what this call
+ * reads or the workspace; a launch in turn need not know.
+ *
+ * Under capture the launch gets a programmatic edge from the kernel in front, and the promise is
+ * for every replay. The first node of a graph has nothing in front and begins with the graph.
+ * attune_plan_serves tells plans of either kind apart. Where lengths vary EARLY is not
+ * used. */
+enum attune_start { ATTUNE_START_IN_TURN = 0, ATTUNE_START_EARLY };
+
 /* Plain data: copy it, keep it, compare it. */
 typedef struct attune_plan {
 	int num_parts; /* 0 (nothing to do), 1, or 2: prefill, decode */
@@ -160,6 +191,7 @@ typedef struct attune_plan {
 	attune_part part[2];
 	int num_tokens;              /* query tokens of the batch */
 	enum attune_lengths lengths; /* yours to set; attune_plan_batch says PICKED */
+	enum attune_start start;     /* yours to set; attune_plan_batch says IN_TURN */
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA

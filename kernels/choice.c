@@ -91,6 +91,12 @@ int choice_spares(const struct choice *c)
 	return axis < 0 ? 0 : c->config.v[axis];
 }
 
+int choice_early(const struct choice *c)
+{
+	const int axis = c->kernel->space->early_axis;
+	return axis < 0 ? 0 : c->config.v[axis];
+}
+
 /* ---- plans ---------------------------------------------------------------------------- */
 static const char *const how_bars[] = { [ATTUNE_SERIAL] = " | ", [ATTUNE_STREAMS] = " || " };
 static const char prefill_word[] = "prefill: ", decode_word[] = "decode: ";

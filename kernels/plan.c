@@ -337,7 +337,9 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 	struct config c;
 	const struct ready *r = planned(op, p, &c);
 	const struct part part = bounds_of(p);
-	struct launchable l = { r->kernel, &c, r->code, { NULL } };
+	struct launchable l = {
+		r->kernel, &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY
+	};
 	struct attune_args args = run->args;
 	memcpy(l.helper, op->helper, sizeof op->helper);
 	if (args.schedule)
@@ -396,7 +398,7 @@ int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
 {
 	if (!captured || !wanted || captured->num_parts != wanted->num_parts ||
 	    captured->num_seqs != wanted->num_seqs || captured->how != wanted->how ||
-	    captured->lengths != wanted->lengths)
+	    captured->lengths != wanted->lengths || captured->start != wanted->start)
 		return 0;
 	for (int i = 0; i < wanted->num_parts; i++)
 		if (!serves(&captured->part[i], &wanted->part[i]))

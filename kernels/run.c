@@ -114,6 +114,32 @@ static void part_args(struct attune_args *a, const struct attune_args *common,
 	}
 }
 
+/* Whether the kernel may be launched before what is in front of it is over: nothing of its own
+ * is, which it would read at once. */
+static int can_begin_early(const struct device *dev, const struct launchable *l,
+			   const struct geometry *g, const struct attune_args *common)
+{
+	const int has_list = !l->kernel->space->is_scheduled || common->schedule;
+	return l->may_begin_early && dev->ops->launch_early && !g->scratch_zeroed && has_list;
+}
+
+/* The geometry, and by which of the device's launches it is run. */
+static int geometry_of(struct geometry *g, const struct device *dev, const struct launchable *l,
+		       const attune_shape *s, const struct part *p,
+		       const struct attune_args *common)
+{
+	const struct space *space = l->kernel->space;
+	struct config in_turn = *l->config;
+	space->geometry(l->config, s, p, &dev->info, g);
+	if (space->early_axis < 0 || !in_turn.v[space->early_axis])
+		return 0;
+	if (can_begin_early(dev, l, g, common))
+		return 1;
+	in_turn.v[space->early_axis] = 0;
+	space->geometry(&in_turn, s, p, &dev->info, g);
+	return 0;
+}
+
 enum attune_status run_part(struct device *dev, const struct launchable *l, const attune_shape *s,
 			    const struct part *p, const struct attune_args *common, void *workspace,
 			    size_t workspace_bytes, int steps, void *stream)
@@ -126,7 +152,7 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
-	l->kernel->space->geometry(l->config, s, p, &dev->info, &g);
+	const int early = geometry_of(&g, dev, l, s, p, common);
 	part_args(&a, common, &g, s, p, workspace);
 	if (steps & STEP_PREPARE && g.scratch_zeroed)
 		status = dev->ops->clear(dev, workspace, g.scratch, stream);
@@ -134,7 +160,8 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 		status = run_helper(dev, l, HELPER_SCHEDULE, s, p, &a, stream);
 	if (status || !(steps & STEP_ATTEND))
 		return status;
-	status = dev->ops->launch(dev, l->code, &g, &a, sizeof a, stream);
+	status = (early ? dev->ops->launch_early : dev->ops->launch)(dev, l->code, &g, &a, sizeof a,
+								     stream);
 	if (!status && g.segments > 1)
 		status = run_helper(dev, l, HELPER_REDUCE, s, p, &a, stream);
 	return status;

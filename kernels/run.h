@@ -11,6 +11,9 @@ struct launchable {
 	const struct code *code;
 	/* of a scheduled kernel the schedule; the reduction where the geometry has segments > 1 */
 	const struct code *helper[NUM_HELPERS];
+	/* The caller keeps the promise of ATTUNE_START_EARLY; else a choice that begins early
+	 * is run in turn, its early axis at 0. */
+	int may_begin_early;
 };
 
 /* Bytes of scratch and partials that the choice needs for the part. */

@@ -8,6 +8,9 @@
  *                                      it only where it is not at its default; not swept
  *   AMD_OPTION(NAME, ...)              the same, swept on AMD's GPUs
  *   LAUNCH(NAME, default, about, ...)  a tunable that costs none
+ *   BEGINS_EARLY(NAME, default, about, ...)  a LAUNCH one, left out as an OPTION is; where it is
+ *                                      not 0 the kernel is launched early if the caller lets
+ *                                      it, else as if it were 0; swept with --early alone
  *   FORMULAS(NAME, { ... }, ...)       for a LAUNCH one: values worked out per batch
  *   LET(name, expression)              a name for an int, for the words below
  *   RULE(legal, why not)               asked of the axes, shape s and device d
@@ -33,6 +36,7 @@
 #define LAUNCH STATIC
 #define OPTION STATIC
 #define AMD_OPTION STATIC
+#define BEGINS_EARLY STATIC
 #include "each.inc"
 
 enum { AMD_LANES = 64 };
@@ -42,6 +46,7 @@ enum { AMD_LANES = 64 };
 #define OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, -1, dflt, about)
 #define AMD_OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, AMD_LANES, dflt, about)
 #define LAUNCH(axis, dflt, about, ...) AXIS(axis, 0, 0, 0, dflt, about)
+#define BEGINS_EARLY(axis, dflt, about, ...) AXIS(axis, 0, 1, -1, dflt, about)
 static const struct axis axes[] = {
 #include "each.inc"
 	{ 0 }
@@ -51,6 +56,7 @@ static const struct axis axes[] = {
 #define LAUNCH STATIC
 #define OPTION STATIC
 #define AMD_OPTION STATIC
+#define BEGINS_EARLY STATIC
 enum {
 #include "each.inc"
 	NUM_AXES
@@ -66,6 +72,12 @@ static const struct formula formulas[] = {
 #define FORMULAS(axis, ...) +1 + axis##_at
 enum {
 	FORMULA_AXIS = -1
+#include "each.inc"
+};
+
+#define BEGINS_EARLY(axis, ...) +1 + axis##_at
+enum {
+	EARLY_AXIS = -1
 #include "each.inc"
 };
 
@@ -100,6 +112,7 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 #define OPTION NAME_AXIS
 #define AMD_OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
+#define BEGINS_EARLY NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
 #define RULE(legal, why) \
@@ -121,6 +134,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define OPTION NAME_AXIS
 #define AMD_OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
+#define BEGINS_EARLY NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
 #define GRID(gx, gy, gz) g->x = (unsigned)(gx), g->y = (unsigned)(gy), g->z = (unsigned)(gz);
@@ -188,7 +202,7 @@ enum {
 
 extern const struct space NAME;
 const struct space NAME = {
-	axes,         NUM_AXES, FORMULA_AXIS, formulas,      COUNT(formulas) - 1,
-	why_illegal,  geometry, given,        rules,         IS_FUSED,
-	IS_SCHEDULED, LAYOUT,   REDUCES,      HEADS_OF_BLOCK
+	axes,         NUM_AXES, FORMULA_AXIS, formulas,       COUNT(formulas) - 1,
+	why_illegal,  geometry, given,        rules,          IS_FUSED,
+	IS_SCHEDULED, LAYOUT,   REDUCES,      HEADS_OF_BLOCK, EARLY_AXIS
 };

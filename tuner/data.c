@@ -181,7 +181,8 @@ static int choice_index(struct data *d, const char *text)
 		return name->index;
 	snprintf(kernel, sizeof kernel, "%.*s", (int)n, text);
 	c.kernel = kernel_find(d->run.device.backend, kernel);
-	if (!c.kernel || !config_parse(&c.config, c.kernel->space, text + n, &where))
+	if (!c.kernel || !config_parse(&c.config, c.kernel->space, text + n, &where) ||
+	    choice_early(&c)) /* which no caller has to allow */
 		return name->index = NOT_LISTED;
 	if (!array_grow(&d->choice, d->num_choices, &d->scaffold->choice_room, sizeof *d->choice))
 		return -1;

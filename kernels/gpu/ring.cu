@@ -24,6 +24,10 @@
  *                     what it found, [BLOCK_M][MERGE_ROW] = o.., m, l, -, -
  *                   with COMBINE what segments found of this block's share of the rows
  *
+ * A launch may begin before the one in front of it is over (EARLY), which may be writing Q and
+ * this step's keys. First tiles that lie before those are then copied at once; every thread
+ * waits for that launch before anything else is read, and before anything is written.
+ *
  * Segments meet in partials that reduce.cu merges, or with COMBINE in shared memory: those of
  * a Q block and head are then a cluster, of which block i merges rows i, i + segments ... */
 #include "paged.h"
@@ -319,11 +323,12 @@ DEVICE void start_state(state &t)
 }
 
 /* grid: x = KV heads x head blocks, y = segments, z = sequences x Q blocks of the longest query;
- * option: whether these are a cluster, tokens of a Q block, Q blocks of a sequence */
+ * option: whether these are a cluster, and 2 x EARLY, tokens of a Q block, Q blocks of a sequence */
 KERNEL(THREADS) ENTRY(const attune_args a)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];
-	const int warp = threadIdx.x / WARP, combine = HAS_CLUSTERS && a.option[0];
+	const int warp = threadIdx.x / WARP, combine = HAS_CLUSTERS && a.option[0] & 1;
+	const int early = HAS_EARLY ? a.option[0] >> 1 : 0;
 	const int bent = a.softcap > 0 || a.alibi_slopes;
 	const float unit = bent ? 1.f : a.scale * LOG2E;
 	const u32 q_tile = shared_address(memory);
@@ -333,21 +338,36 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 	held_q q;
 	positions at;
 	state t;
-	if (!find_rows(a, b))
+	if (early == 2)
+		let_next_begin();
+	if (!find_rows(a, b)) {
+		if (early) /* so that whoever waits for this launch has waited for that one */
+			wait_for_last();
 		return; /* and so does its cluster */
+	}
 	if (combine)
 		cluster_begin();
 	start_feed(a, b, f, warp);
+	int begun = 0; /* tiles on their way */
+	if (early) {
+		for (; begun < NUM_STAGES - 1 && is_old(b, f, begun); begun++)
+			copy_tile(a, b, f, begun, ring + begun * STAGE_BYTES);
+		wait_for_last();
+	}
 	if (Q_HELD) /* while the first pages' numbers come */
 		hold_q(a, b, q);
 	else
 		share_q(a, b, q_tile);
 	UNROLL for (int i = 0; i < NUM_STAGES - 1; i++)
-		copy_tile(a, b, f, i, ring + i * STAGE_BYTES);
+		if (i >= begun)
+			copy_tile(a, b, f, i, ring + i * STAGE_BYTES);
 	start_state(t);
 	find_positions(b, at);
 	if (!Q_HELD) {
-		copies_wait<NUM_STAGES - 1>();
+		if (early) /* Q was not the first to be asked for */
+			copies_wait<0>();
+		else
+			copies_wait<NUM_STAGES - 1>();
 		__syncthreads();
 	}
 	int stage = 0;
@@ -368,6 +388,8 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 		__syncwarp(); /* the stage has been read */
 		stage = stage + 1 == NUM_STAGES ? 0 : stage + 1;
 	}
+	if (early == 1)
+		let_next_begin();
 	float *found = (float *)(memory + Q_BYTES);
 	leave(b, t, unit, found + warp * (WARP_BYTES / 4));
 	merge_warps(a, b, found, combine);

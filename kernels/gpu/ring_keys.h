@@ -80,6 +80,12 @@ DEVICE void copy_group(const attune_args &a, const block &b, const feed &f, int 
 	}
 }
 
+/* Whether all of a tile's keys were in the cache before this step. */
+DEVICE int is_old(const block &b, const feed &f, int tile)
+{
+	return first_key(f, tile) + TILE_SIZE <= b.q.seq_len - b.q.query_len;
+}
+
 /* Tiles are asked for in order; beyond the last one nothing is. */
 DEVICE void copy_tile(const attune_args &a, const block &b, feed &f, int tile, u32 stage)
 {

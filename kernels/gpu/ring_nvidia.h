@@ -40,8 +40,10 @@ DEVICE void copy16_by(u32 dst, const void *src, int valid, cache_policy policy)
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define HAS_CLUSTERS 1
+#define HAS_EARLY    1
 #else
 #define HAS_CLUSTERS 0
+#define HAS_EARLY    0
 #endif
 
 /* The first to come to a barrier, having written nothing that others wait for. */
@@ -70,6 +72,18 @@ DEVICE void cluster_put(u32 address, int rank, float x, float y, float z, float 
 		     "  st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5}; }" ::"r"(address),
 		     "r"(rank), "f"(x), "f"(y), "f"(z), "f"(w)
 		     : "memory");
+}
+
+/* ---- launches that overlap: the next one's blocks may come, the last one's writes are there */
+
+DEVICE void let_next_begin()
+{
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+DEVICE void wait_for_last()
+{
+	asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 #endif
