@@ -1,27 +1,8 @@
 /* ring.cu - decode at the rate at which memory is read. A block per (Q block, KV head, segment
- * of the keys), as segmented, but its warps go ways of their own: each has tiles of the keys to
- * itself, copies them, and meets the others only when all keys are in.
+ * of the keys), as segmented, but each of its warps has tiles of the keys to itself, copies them,
+ * and meets the others only when all keys are in: ring_tile.h.
  *
- *   tiles of a segment   | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |     TILE_SIZE keys each
- *   whose (4 warps)       w0  w1  w2  w3  w0  w1  w2  w3  w0
- *
- * A warp's ring has NUM_STAGES stages, one of them being computed while the others arrive.
- * Copies and waits are a warp's own, so that no barrier stands in the loop. Pages are looked
- * up for groups of 8 keys, by one lane each, up to 32 groups ahead of their copies.
- *
- * Rows are few, so they are the short side of a matrix step and keys or dimensions the long:
- *
- *   S^T [keys][rows] = K Q^T        O^T [dimensions][rows] = V^T P^T
- *
- * P goes from sums to operand by a transposition within registers.
- *
- * Rows are packed as in attend.h: row r = token r / group, query head r % group. 16-byte chunks
- * of a row in shared memory are permuted by chunk ^ (row % 8), so that 8 rows that are read at
- * once lie in different banks.
- *
- *   shared memory   Q [BLOCK_M][ROW], unless registers hold it
- *                   of each warp WARP_BYTES: { K, V }[TILE_SIZE][ROW] by stages; afterwards
- *                     what it found, [BLOCK_M][MERGE_ROW] = o.., m, l, -, -
+ *   shared memory   that of ring_tile.h
  *                   with COMBINE what segments found of this block's share of the rows
  *
  * A launch may begin before the one in front of it is over (EARLY), which may be writing Q and
@@ -30,295 +11,87 @@
  *
  * Segments meet in partials that reduce.cu merges, or with COMBINE in shared memory: those of
  * a Q block and head are then a cluster, of which block i merges rows i, i + segments ... */
-#include "paged.h"
-#include "ring_nvidia.h"
+#include "ring_tile.h"
 
-#define THREADS	     (NUM_WARPS * WARP)
-#define EIGHTS	     (BLOCK_M / 8)   /* rows of a matrix step */
-#define STEPS	     (TILE_SIZE / 16) /* of keys */
-#define DEPTH	     (HEAD_SIZE / 16)
-#define ROW	     ((HEAD_SIZE + 63) / 64 * 64) /* elements of a row in shared memory */
-#define CHUNKS	     (HEAD_SIZE / 8)		  /* 16-byte pieces of it */
-#define TILE_BYTES   (TILE_SIZE * ROW * 2)
-#define STAGE_BYTES  (2 * TILE_BYTES)
-#define RING_BYTES   (NUM_STAGES * STAGE_BYTES)
-#define MERGE_ROW    (HEAD_SIZE + 4)
-#define MERGE_BYTES  (BLOCK_M * MERGE_ROW * 4)
-#define WARP_BYTES   (RING_BYTES > MERGE_BYTES ? RING_BYTES : MERGE_BYTES)
-#define Q_HELD	     (BLOCK_M * HEAD_SIZE <= 2048)
-#define Q_BYTES	     (Q_HELD ? 0 : BLOCK_M * ROW * 2)
-#define CHAINS	     (STEPS * EIGHTS == 1 ? 2 : 1) /* of sums that depend on each other */
-
-static_assert(HEAD_SIZE % 16 == 0 && HEAD_SIZE <= 256, "the depth of a matrix step");
-static_assert(BLOCK_M % 8 == 0 && TILE_SIZE % 16 == 0, "rows and keys of a matrix step");
-static_assert(NUM_STAGES >= 2, "a tile is computed while another one arrives");
-
-/* byte offset of a 16-byte chunk in a tile */
-DEVICE u32 chunk_at(int row, int chunk)
-{
-	return (u32)(row * (ROW * 2) + ((chunk ^ (row & 7)) << 4));
-}
-
-struct block {
-	q_block q;
-	int kv_head, head; /* head: first query head of the block's rows */
-	int row_heads;	   /* heads that the rows run through: group, or what is left */
-	int rows;	   /* rows in use */
-	int begin, end;	   /* keys that some row sees */
-};
-
-typedef float logits[STEPS][EIGHTS][4];
-typedef u32 held_q[Q_HELD ? DEPTH : 1][EIGHTS][2];
-
-/* Where the tokens of the lane's rows stand in the sequence. */
-typedef int positions[EIGHTS][2];
-
-/* The running softmax: o = sum p v, l = sum p, m = maximum. */
-struct state {
-	float o[DEPTH][EIGHTS][4];
-	float m[EIGHTS][2], l[EIGHTS][2];
-};
-
-/* ---- rows ----------------------------------------------------------------------------- */
-
-DEVICE int row_token(const block &b, int row)
-{
-	return b.q.token + row / b.row_heads;
-}
-
-DEVICE int row_head(const block &b, int row)
-{
-	return b.head + row % b.row_heads;
-}
-
-/* Of matrix step n's eight rows the lane's two, by e */
-DEVICE int row_of(int n, int e)
-{
-	return n * 8 + 2 * (lane_id() & 3) + e;
-}
-
-/* The block's, as the grid says. 0: nothing to do. */
+/* The block's rows, as the grid says. 0: nothing to do. */
 DEVICE int find_rows(const attune_args &a, block &b)
 {
-	const int head_blocks = (a.group + BLOCK_M - 1) / BLOCK_M;
 	const int block_q = a.option[1], q_blocks = a.option[2];
 	const int seq = q_blocks == 1 ? blockIdx.z : blockIdx.z / q_blocks;
-	b.kv_head = head_blocks == 1 ? blockIdx.x : blockIdx.x / head_blocks;
-	const int first = (blockIdx.x - b.kv_head * head_blocks) * BLOCK_M;
-
 	const int token = (blockIdx.z - seq * q_blocks) * block_q;
-	const int is_there = q_block_at(a, a.seq_begin + seq, token, b.q);
-
-	if (!(is_there & (b.q.seq_len >= 0))) /* so that all are loaded at once */
+	if (!find_queries(a, a.seq_begin + seq, token, block_q, b))
 		return 0;
-	b.head = b.kv_head * a.group + first;
-	b.row_heads = min(a.group - first, BLOCK_M);
-	const int tokens = min(block_q, b.q.query_len - b.q.token);
-	b.rows = tokens * b.row_heads;
-	visible_keys(a, b.q, b.q.token, b.q.token + tokens - 1, b.begin, b.end);
+	take_heads(a, blockIdx.x, b);
 	return 1;
 }
 
-#include "ring_keys.h"
-
-/* ---- queries ------------------------------------------------------------------------------ */
-
-DEVICE const half16 *query_at(const attune_args &a, const block &b, int row)
+/* The segment's tiles */
+DEVICE void start_segment(const attune_args &a, const block &b, feed &f)
 {
-	return (const half16 *)a.q + (b.q.first_row + row_token(b, row)) * a.q_token_stride +
-	       row_head(b, row) * a.q_head_stride;
+	const u32 tiles = count_tiles(b);
+	const u32 each = gridDim.y == 1 ? tiles : tiles / gridDim.y, more = tiles - each * gridDim.y;
+	start_feed(a, b, f, blockIdx.y * each + min(blockIdx.y, more), each + (blockIdx.y < more));
 }
 
-/* Rows that are not there are zeros. */
-DEVICE void hold_q(const attune_args &a, const block &b, held_q &q)
+/* ---- segments ----------------------------------------------------------------------------- */
+
+/* This segment's partial, for reduce.cu */
+DEVICE void put_partial(const attune_args &a, const block &b, int row, int column, const piece &p)
 {
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	{
-		const int row = n * 8 + lane_id() / 4, valid = row < b.rows;
-		const half16 *src = query_at(a, b, valid ? row : 0) + 2 * (lane_id() & 3);
-		UNROLL for (int d = 0; d < DEPTH; d++)
-		UNROLL for (int i = 0; i < 2; i++)
-			q[d][n][i] = valid ? *(const u32 *)(src + d * 16 + i * 8) : 0;
+	const long long token = (b.q.seq - a.seq_begin) * a.max_query + row_token(b, row);
+	const long long at =
+		(token * a.num_query_heads + row_head(b, row)) * a.segments + blockIdx.y;
+	const float factor = p.l > 0 ? 1 / p.l : 0;
+	float *dst = a.partial_out + at * HEAD_SIZE + column;
+	((float2 *)dst)[0] = make_float2(p.o[0] * factor, p.o[1] * factor);
+	((float2 *)dst)[1] = make_float2(p.o[2] * factor, p.o[3] * factor);
+	if (!column)
+		*(float2 *)(a.partial_ml + at * 2) = make_float2(p.m, p.l);
+}
+
+/* To the block that merges the row. There rows follow one another, all segments of each. */
+DEVICE void send_piece(const block &b, int row, int column, const piece &p, u32 area)
+{
+	const int segments = gridDim.y, place = row / segments * segments + blockIdx.y;
+	const u32 at = area + place * MERGE_ROW * 4;
+	cluster_put(at + column * 4, row % segments, p.o[0], p.o[1], p.o[2], p.o[3]);
+	if (!column)
+		cluster_put(at + HEAD_SIZE * 4, row % segments, p.m, p.l, 0, 0);
+}
+
+/* Of the cluster's rows this block's share. */
+DEVICE void merge_cluster(const attune_args &a, const block &b, const float *area)
+{
+	const int segments = gridDim.y, mine = blockIdx.y;
+	const int rows = (b.rows - mine + segments - 1) / segments;
+	for (int i = threadIdx.x; i < rows * (HEAD_SIZE / 4); i += THREADS) {
+		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
+		put_final(a, b, row * segments + mine, column,
+			  join(area + row * segments * MERGE_ROW, column, segments, MERGE_ROW));
 	}
 }
 
-DEVICE void share_q(const attune_args &a, const block &b, u32 to)
+/* What the warps of the block left, at `found`; `combine`: to where segments meet. */
+DEVICE void merge_warps(const attune_args &a, const block &b, const float *found, int combine)
 {
-	for (int i = threadIdx.x; i < BLOCK_M * CHUNKS; i += THREADS) {
-		const int row = i / CHUNKS, chunk = i % CHUNKS, valid = row < b.rows;
-		copy16_async(to + chunk_at(row, chunk), query_at(a, b, valid ? row : 0) + chunk * 8,
-			     valid);
-	}
-	copies_commit();
-}
-
-/* Of all rows 16 dimensions; two eights at a time. */
-DEVICE void load_q(u32 (&q)[EIGHTS][2], u32 q_tile, int step)
-{
-	const int l = lane_id();
-	UNROLL for (int n = 0; n + 1 < EIGHTS; n += 2)
-	{
-		u32 two[4];
-		load_matrices(two, q_tile + chunk_at(n * 8 + (l & 7) + ((l >> 4) << 3),
-						     step * 2 + ((l >> 3) & 1)));
-		UNROLL for (int i = 0; i < 4; i++)
-			q[n + i / 2][i % 2] = two[i];
-	}
-}
-
-/* ---- a tile --------------------------------------------------------------------------------- */
-
-/* s = K Q^T */
-DEVICE void scores(logits &s, const held_q &held, u32 q_tile, u32 k_tile)
-{
-	const int l = lane_id();
-	float sums[CHAINS][STEPS][EIGHTS][4] = {};
-	UNROLL for (int step = 0; step < DEPTH; step++)
-	{
-		u32 q[EIGHTS][2];
-		if (Q_HELD)
-			UNROLL for (int n = 0; n < EIGHTS; n++)
-			UNROLL for (int i = 0; i < 2; i++)
-				q[n][i] = held[Q_HELD ? step : 0][n][i];
+	const float *area = found + NUM_WARPS * (WARP_BYTES / 4);
+	__syncthreads();
+	if (combine)
+		cluster_wait(); /* all its blocks run */
+	for (int i = threadIdx.x; i < b.rows * (HEAD_SIZE / 4); i += THREADS) {
+		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
+		const piece p = join(found + row * MERGE_ROW, column, NUM_WARPS, WARP_BYTES / 4);
+		if (combine)
+			send_piece(b, row, column, p, shared_address(area));
+		else if (a.segments > 1)
+			put_partial(a, b, row, column, p);
 		else
-			load_q(q, q_tile, step);
-		UNROLL for (int j = 0; j < STEPS; j++)
-		{
-			u32 k[4];
-			load_matrices(k, k_tile + chunk_at(j * 16 + (l & 15), step * 2 + (l >> 4)));
-			UNROLL for (int n = 0; n < EIGHTS; n++)
-				mma(sums[step % CHAINS][j][n], k, q[n][0], q[n][1]);
-		}
+			put_final(a, b, row, column, p);
 	}
-	UNROLL for (int j = 0; j < STEPS; j++)
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	UNROLL for (int i = 0; i < 4; i++)
-		s[j][n][i] = CHAINS == 2 ? sums[0][j][n][i] + sums[CHAINS - 1][j][n][i] :
-					   sums[0][j][n][i];
-}
-
-/* Softcap and ALiBi, when the layer has them: scores then leave in log2 units. */
-DEVICE void bend(const attune_args &a, const block &b, logits &s, const positions &at, int first)
-{
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	UNROLL for (int e = 0; e < 2; e++)
-	{
-		const int row = row_of(n, e), key = first + lane_id() / 4 - at[n][e];
-		const float slope = a.alibi_slopes && row < b.rows ?
-					    a.alibi_slopes[row_head(b, row)] : 0.f;
-		UNROLL for (int j = 0; j < STEPS; j++)
-		UNROLL for (int h = 0; h < 2; h++)
-		{
-			float x = s[j][n][2 * h + e] * a.scale;
-			if (a.softcap > 0)
-				x = a.softcap * tanh_exact(x / a.softcap);
-			s[j][n][2 * h + e] = (x + slope * (key + j * 16 + h * 8)) * LOG2E;
-		}
-	}
-}
-
-/* Whether the tile holds a key that some row must not see. */
-DEVICE int has_unseen(const attune_args &a, const block &b, int first)
-{
-	const int context = b.q.seq_len - b.q.query_len, last = first + TILE_SIZE - 1;
-	const int last_token = row_token(b, b.rows - 1);
-	if (last >= b.end || first < b.begin || (a.causal && last > context + b.q.token))
-		return 1;
-	return a.window && first < context + last_token - a.window + 1;
-}
-
-/* -infinity for keys that a row does not see */
-DEVICE void mask(const attune_args &a, const block &b, logits &s, const positions &at, int first)
-{
-	const int key = first + lane_id() / 4;
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	UNROLL for (int e = 0; e < 2; e++)
-	{
-		const int most = min(a.causal ? at[n][e] : b.end - 1, b.end - 1) - key;
-		const int least = max(a.window ? at[n][e] - a.window + 1 : 0, b.begin) - key;
-		UNROLL for (int j = 0; j < STEPS; j++)
-		UNROLL for (int h = 0; h < 2; h++)
-			if (j * 16 + h * 8 > most || j * 16 + h * 8 < least)
-				s[j][n][2 * h + e] = MINUS_INF;
-	}
-}
-
-/* Running maximum and sum; s becomes p = 2^(unit * (s - m)). */
-DEVICE void soften(state &t, logits &s, float unit)
-{
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	UNROLL for (int e = 0; e < 2; e++)
-	{
-		float m = t.m[n][e], sum = 0;
-		UNROLL for (int j = 0; j < STEPS; j++)
-			m = fmaxf(m, fmaxf(s[j][n][e], s[j][n][2 + e]));
-		m = fmaxf(m, shfl_xor(m, 4));
-		m = fmaxf(m, shfl_xor(m, 8));
-		m = fmaxf(m, shfl_xor(m, 16));
-		/* a row without any key so far: m = -infinity, every p is 0 */
-		const float safe = m == MINUS_INF ? 0.f : m * unit;
-		const float old = exp2_fast(t.m[n][e] * unit - safe);
-		UNROLL for (int j = 0; j < STEPS; j++)
-		UNROLL for (int h = 0; h < 2; h++)
-		{
-			const float p = exp2_fast(fmaf(s[j][n][2 * h + e], unit, -safe));
-			s[j][n][2 * h + e] = p;
-			sum += p;
-		}
-		t.l[n][e] = t.l[n][e] * old + sum;
-		t.m[n][e] = m;
-		UNROLL for (int d = 0; d < DEPTH; d++)
-		{
-			t.o[d][n][e] *= old;
-			t.o[d][n][2 + e] *= old;
-		}
-	}
-}
-
-/* o += V^T P^T */
-DEVICE void accumulate(state &t, const logits &s, u32 v_tile)
-{
-	const int l = lane_id();
-	UNROLL for (int j = 0; j < STEPS; j++)
-	{
-		u32 p[EIGHTS][2];
-		UNROLL for (int n = 0; n < EIGHTS; n++)
-		UNROLL for (int h = 0; h < 2; h++)
-			p[n][h] = transposed(pack2(s[j][n][2 * h], s[j][n][2 * h + 1]));
-		UNROLL for (int d = 0; d < DEPTH; d++)
-		{
-			u32 v[4];
-			const int key = j * 16 + (l & 7) + ((l >> 4) << 3);
-			load_matrices_transposed(v, v_tile + chunk_at(key, d * 2 + ((l >> 3) & 1)));
-			UNROLL for (int n = 0; n < EIGHTS; n++)
-				mma(t.o[d][n], v, p[n][0], p[n][1]);
-		}
-	}
-}
-
-#include "ring_out.h"
-
-/* ------------------------------------------------------------------------------------------------ */
-
-DEVICE void find_positions(const block &b, positions &at)
-{
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	UNROLL for (int e = 0; e < 2; e++)
-		at[n][e] = b.q.seq_len - b.q.query_len + row_token(b, row_of(n, e));
-}
-
-DEVICE void start_state(state &t)
-{
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	{
-		UNROLL for (int e = 0; e < 2; e++)
-		{
-			t.m[n][e] = MINUS_INF;
-			t.l[n][e] = 0;
-		}
-		UNROLL for (int d = 0; d < DEPTH; d++)
-		UNROLL for (int i = 0; i < 4; i++)
-			t.o[d][n][i] = 0;
+	if (combine) {
+		cluster_arrive();
+		cluster_wait();
+		merge_cluster(a, b, area);
 	}
 }
 
@@ -327,17 +100,10 @@ DEVICE void start_state(state &t)
 KERNEL(THREADS) ENTRY(const attune_args a)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];
-	const int warp = threadIdx.x / WARP, combine = HAS_CLUSTERS && a.option[0] & 1;
+	const int combine = HAS_CLUSTERS && a.option[0] & 1;
 	const int early = HAS_EARLY ? a.option[0] >> 1 : 0;
-	const int bent = a.softcap > 0 || a.alibi_slopes;
-	const float unit = bent ? 1.f : a.scale * LOG2E;
-	const u32 q_tile = shared_address(memory);
-	const u32 ring = q_tile + Q_BYTES + warp * WARP_BYTES;
 	block b;
 	feed f;
-	held_q q;
-	positions at;
-	state t;
 	if (early == 2)
 		let_next_begin();
 	if (!find_rows(a, b)) {
@@ -347,50 +113,7 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 	}
 	if (combine)
 		cluster_begin();
-	start_feed(a, b, f, warp);
-	int begun = 0; /* tiles on their way */
-	if (early) {
-		for (; begun < NUM_STAGES - 1 && is_old(b, f, begun); begun++)
-			copy_tile(a, b, f, begun, ring + begun * STAGE_BYTES);
-		wait_for_last();
-	}
-	if (Q_HELD) /* while the first pages' numbers come */
-		hold_q(a, b, q);
-	else
-		share_q(a, b, q_tile);
-	UNROLL for (int i = 0; i < NUM_STAGES - 1; i++)
-		if (i >= begun)
-			copy_tile(a, b, f, i, ring + i * STAGE_BYTES);
-	start_state(t);
-	find_positions(b, at);
-	if (!Q_HELD) {
-		if (early) /* Q was not the first to be asked for */
-			copies_wait<0>();
-		else
-			copies_wait<NUM_STAGES - 1>();
-		__syncthreads();
-	}
-	int stage = 0;
-	for (int tile = 0; tile < f.num; tile++) {
-		const int free = stage ? stage - 1 : NUM_STAGES - 1, first = first_key(f, tile);
-		const u32 k_tile = ring + stage * STAGE_BYTES;
-		logits s;
-		copy_tile(a, b, f, tile + NUM_STAGES - 1, ring + free * STAGE_BYTES);
-		copies_wait<NUM_STAGES - 1>();
-		__syncwarp(); /* copies of all lanes are there */
-		scores(s, q, q_tile, k_tile);
-		if (bent)
-			bend(a, b, s, at, first);
-		if (has_unseen(a, b, first))
-			mask(a, b, s, at, first);
-		soften(t, s, unit);
-		accumulate(t, s, k_tile + TILE_BYTES);
-		__syncwarp(); /* the stage has been read */
-		stage = stage + 1 == NUM_STAGES ? 0 : stage + 1;
-	}
-	if (early == 1)
-		let_next_begin();
-	float *found = (float *)(memory + Q_BYTES);
-	leave(b, t, unit, found + warp * (WARP_BYTES / 4));
-	merge_warps(a, b, found, combine);
+	start_segment(a, b, f);
+	attend(a, b, f, early, memory);
+	merge_warps(a, b, FOUND(memory), combine);
 }

@@ -1,5 +1,5 @@
-/* ring_keys.h - a warp's way through keys, for ring.cu, of which it is a part: which tiles are its
- * own, where their pages lie, and copies of them to its ring. */
+/* ring_keys.h - a warp's way through keys, a part of ring_tile.h: which tiles are its own,
+ * where their pages lie, and copies of them to its ring. */
 #define GROUPS	     (TILE_SIZE / 8)
 #define TILES_A_LOOK (WARP / GROUPS) /* whose pages are looked up at once */
 #define ROW_LANES    (CHUNKS > 16 ? 32 : CHUNKS > 8 ? 16 : CHUNKS > 4 ? 8 : 4)
@@ -31,13 +31,16 @@ DEVICE int look_up(const attune_args &a, const block &b, const feed &f, int tile
 	return f.pages[page_of(a, min(key, b.end - 1))];
 }
 
-DEVICE void start_feed(const attune_args &a, const block &b, feed &f, int warp)
+/* Of the keys that the block's rows see; the first one begins at a multiple of 8. */
+DEVICE u32 count_tiles(const block &b)
 {
-	const int begin = b.begin & ~7, keys = b.end - begin;
-	const u32 tiles = b.end > b.begin ? (keys + TILE_SIZE - 1) / TILE_SIZE : 0;
-	const u32 each = gridDim.y == 1 ? tiles : tiles / gridDim.y, more = tiles - each * gridDim.y;
-	const int t0 = blockIdx.y * each + min(blockIdx.y, more);
-	const int num = each + (blockIdx.y < more); /* the block's */
+	return b.end > b.begin ? (b.end - (b.begin & ~7) + TILE_SIZE - 1) / TILE_SIZE : 0;
+}
+
+/* For this warp's share of `num` tiles from tile t0 on. */
+DEVICE void start_feed(const attune_args &a, const block &b, feed &f, int t0, int num)
+{
+	const int warp = threadIdx.x / WARP;
 	f.row = lane_id() / ROW_LANES;
 	f.chunk = lane_id() % ROW_LANES;
 	f.k = (const half16 *)a.k_cache + b.kv_head * a.k_head_stride + f.row * a.k_slot_stride +
@@ -45,7 +48,7 @@ DEVICE void start_feed(const attune_args &a, const block &b, feed &f, int warp)
 	f.v = (const half16 *)a.v_cache + b.kv_head * a.v_head_stride + f.row * a.v_slot_stride +
 	      f.chunk * 8;
 	f.pages = a.block_table + (long long)b.q.seq * a.block_table_stride;
-	f.first = begin + (t0 + warp) * TILE_SIZE;
+	f.first = (b.begin & ~7) + (t0 + warp) * TILE_SIZE;
 	f.num = (u32)(num - warp + NUM_WARPS - 1) / NUM_WARPS;
 	f.policy = KV_HINT ? evicted_first() : 0;
 	f.page = 0;

@@ -1,4 +1,4 @@
-/* ring_nvidia.h - words of the dialect that ring.cu alone uses. Apart from gpu_nvidia.h, since
+/* ring_nvidia.h - words of the dialect that ring_tile.h alone uses. Apart from gpu_nvidia.h, since
  * what has been measured is known by the text that it includes. */
 #ifndef ATTUNE_RING_NVIDIA_H
 #define ATTUNE_RING_NVIDIA_H
