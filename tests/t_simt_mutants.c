@@ -12,6 +12,7 @@
 #include "gpu_rows.h"
 #include "simt/objects.h"
 #include "simt/simt_device.h"
+#include "front_rows.h"
 
 enum { SEEDS = 4, UNITS = 7 };
 
@@ -83,6 +84,21 @@ static const struct mutant {
 	  "ring", "group 4", "q3s300" },
 	{ "ring: a segment's place is another's", "ring.cu",
 	  "row / segments * segments + blockIdx.y;", "row / segments * segments;",
+	  "ring", "group 4", "q3s300" },
+	{ "ring: Q is read while it is written", "ring_tile.h",
+	  "wait_for_last();\n\t}\n\tif (Q_HELD)", "}\n\tif (Q_HELD)",
+	  "ring", "group 4", "q3s300" },
+	{ "ring: shared Q is read while it is written", "ring_tile.h",
+	  "wait_for_last();\n\t}\n\tif (Q_HELD)", "}\n\tif (Q_HELD)",
+	  "ring", "head 256", "q3s300" },
+	{ "ring: a key of this step is copied while it is written", "ring_keys.h",
+	  "<= b.q.seq_len - b.q.query_len", "<= b.q.seq_len",
+	  "ring", "group 4", "q3s304" },
+	{ "ring: a warp waits for the launch in front when it has written", "ring_tile.h",
+	  "wait_for_last();\n\t}\n\tif (Q_HELD)", "if (warp) wait_for_last();\n\t}\n\tif (Q_HELD)",
+	  "ring", "group 4", "q3s300" },
+	{ "ring: writes before the launch in front is over", "ring_tile.h",
+	  "if (early) {\n\t\tfor", "if (early) {\n\t\t((half16 *)a.out)[threadIdx.x] = 0;\n\t\tfor",
 	  "ring", "group 4", "q3s300" },
 	{ "pod: an item is read before it is there", "pod.cu",
 	  "__syncthreads();\n\treturn t;", "return t;",
@@ -233,10 +249,10 @@ static void make_row(struct row *r, const struct mutant *m)
 	*r = (struct row){ .choice = default_choice(kernel_find(BACKEND_GPU, m->kernel)) };
 	while (strncmp(shapes[r->shape].name, m->shape, strlen(m->shape)))
 		assert_true(++r->shape < (int)COUNT(shapes));
-	/* tickets and clusters, where there are any */
+	/* tickets, clusters and early launches, where there are any */
 	for (int i = 0; i < r->choice.kernel->space->num_axes; i++) {
 		const char *axis = r->choice.kernel->space->axis[i].name;
-		if (!strcmp(axis, "TICKETS") || !strcmp(axis, "COMBINE"))
+		if (!strcmp(axis, "TICKETS") || !strcmp(axis, "COMBINE") || !strcmp(axis, "EARLY"))
 			r->choice.config.v[i] = 1;
 	}
 }
@@ -249,6 +265,8 @@ static int is_noticed_by_the_gate(const struct mutant *m)
 	simt_pose(&dev, m->gpu);
 	make_row(&r, m);
 	load_choice(&l, &r.choice, &shapes[r.shape].s);
+	front_shape = &shapes[r.shape].s;
+	simt_say_front(&dev, m->gpu == SIMT_H200 ? what_is_pending : NULL);
 	struct code *codes[1 + NUM_HELPERS] = { l.code };
 	int n = 1;
 	for (enum helper h = 0; h < NUM_HELPERS; h++)

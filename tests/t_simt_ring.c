@@ -1,6 +1,7 @@
 /* t_simt_ring.c - ring by the emulated GPU, over what is special to it: rows that fill matrix
  * steps or do not, queries in registers or in shared memory, more tiles than pages are looked up
- * for at once, segments and warps without a key, clusters of each size. */
+ * for at once, segments and warps without a key, clusters of each size, launches that begin
+ * before the one in front is over. */
 #include "../harness/harness.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 #include "gpu_rows.h"
 #include "simt/simt_device.h"
+#include "front_rows.h"
 
 enum { UNITS = 7, SEEDS = 3 };
 
@@ -35,6 +37,12 @@ static const struct point {
 	{ "all at once", "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1" },
 	{ "group 16", "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2" },
 	{ "group 16", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=0 SEGMENTS=2" },
+	{ "group 4", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1 EARLY=1" },
+	{ "group 4", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=1 SEGMENTS=8 EARLY=2" },
+	{ "group 4", "BLOCK_M=32 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=0 SEGMENTS=4 EARLY=2" },
+	{ "group 7", "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=0 SEGMENTS=3 EARLY=1" },
+	{ "window and sinks", "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=2 EARLY=2" },
+	{ "head 256", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=3 EARLY=1" },
 };
 
 /* Ragged, so that segments and warps of some are without a key. */
@@ -54,6 +62,8 @@ static void passes(void **state)
 	struct loaded l;
 	struct verdict v;
 	load_choice(&l, &r->choice, &shapes[r->shape].s);
+	front_shape = &shapes[r->shape].s;
+	simt_say_front(&dev, what_is_pending);
 	for (unsigned seed = 0; seed < SEEDS; seed++)
 		for (size_t i = 0; i < COUNT(batches); i++) {
 			simt_set(&dev, UNITS, seed);

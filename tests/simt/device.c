@@ -27,6 +27,7 @@ struct step {
 	struct geometry g;
 	void *args; /* its own copy; or where the zeros go */
 	size_t bytes;
+	int is_early;
 };
 
 struct tape {
@@ -37,35 +38,8 @@ struct tape {
 struct emulated {
 	struct simt_options options;
 	struct allocation *allocations;
+	simt_front *front;
 	struct tape *recording;
-};
-
-static const struct device_info poses[] = {
-	[SIMT_H200] = { .name = "NVIDIA H200",
-			.gpu = "h200",
-			.arch = "sm_90",
-			.driver = "emulated",
-			.backend = BACKEND_GPU,
-			.lanes = 32,
-			.smem_per_block = 232448,
-			.smem_per_unit = 233472,
-			.l2_bytes = 60 << 20,
-			.memory_bytes = 4ul << 30,
-			.clock_mhz = 1980,
-			.memory_clock_mhz = 3201 },
-	[SIMT_MI300X] = { .name = "AMD Instinct MI300X",
-			  .gpu = "mi300",
-			  .arch = "gfx942",
-			  .driver = "emulated",
-			  .backend = BACKEND_GPU,
-			  .lanes = 64,
-			  .smem_per_block = 65536,
-			  .smem_per_unit = 65536,
-			  .l2_bytes = 256 << 20,
-			  .memory_bytes = 4ul << 30,
-			  .clock_mhz = 2100,
-			  .memory_clock_mhz = 2600,
-			  .dies = 8 },
 };
 
 /* ---- open and close ----------------------------------------------------------------------- */
@@ -86,7 +60,7 @@ static enum attune_status simt_ops_open(struct device *dev, const char *which)
 void simt_pose(struct device *dev, enum simt_gpu gpu)
 {
 	const int units = dev->info.units;
-	dev->info = poses[gpu];
+	dev->info = simt_poses[gpu];
 	dev->info.units = units;
 }
 
@@ -96,6 +70,12 @@ void simt_set(struct device *dev, int units, unsigned seed)
 	dev->info.units = units;
 	e->options.units = (unsigned)units;
 	e->options.seed = seed * 2654435761u;
+}
+
+void simt_say_front(struct device *dev, simt_front *front)
+{
+	struct emulated *e = dev->state;
+	e->front = front;
 }
 
 void simt_give_up_after(struct device *dev, int seconds)
@@ -285,7 +265,12 @@ static enum attune_status run(struct device *dev, const struct step *s)
 					     &e->options);
 	const struct simt_kernel *k = s->code->kernel;
 	struct simt_options options = e->options;
+	struct simt_pending pending[SIMT_MOST_PENDING];
 	options.cluster = g->cluster;
+	if (s->is_early && e->front) {
+		options.pending = pending;
+		options.num_pending = e->front(pending, COUNT(pending), s->args);
+	}
 	if (g->smem + (size_t)(k->shared_end - k->shared_begin) > (size_t)dev->info.smem_per_block)
 		return fail(ATTUNE_UNSUPPORTED, "%u bytes of shared memory, and %zu static ones",
 			    g->smem, (size_t)(k->shared_end - k->shared_begin));
@@ -317,14 +302,29 @@ static enum attune_status run_or_keep(struct device *dev, const struct step *s)
 	return e->recording ? keep(e->recording, s) : run(dev, s);
 }
 
+static enum attune_status launch(struct device *dev, const struct code *code,
+				 const struct geometry *g, const void *args, size_t args_bytes,
+				 int is_early)
+{
+	const struct step s = { (struct code *)(uintptr_t)code, *g, (void *)(uintptr_t)args,
+				args_bytes, is_early };
+	return g->x && g->y && g->z ? run_or_keep(dev, &s) : ATTUNE_OK;
+}
+
 static enum attune_status simt_launch_code(struct device *dev, const struct code *code,
 					   const struct geometry *g, const void *args,
 					   size_t args_bytes, void *stream)
 {
-	const struct step s = { (struct code *)(uintptr_t)code, *g, (void *)(uintptr_t)args,
-				args_bytes };
 	(void)stream;
-	return g->x && g->y && g->z ? run_or_keep(dev, &s) : ATTUNE_OK;
+	return launch(dev, code, g, args, args_bytes, 0);
+}
+
+static enum attune_status simt_launch_early(struct device *dev, const struct code *code,
+					    const struct geometry *g, const void *args,
+					    size_t args_bytes, void *stream)
+{
+	(void)stream;
+	return launch(dev, code, g, args, args_bytes, 1);
 }
 
 static enum attune_status simt_clear(struct device *dev, void *mem, size_t bytes, void *stream)
@@ -429,6 +429,7 @@ const struct device_ops simt_ops = {
 	.load = simt_load_blob,
 	.unload = simt_unload,
 	.launch = simt_launch_code,
+	.launch_early = simt_launch_early,
 	.fork = simt_fork,
 	.join = simt_join,
 	.clear = simt_clear,

@@ -159,8 +159,11 @@ DEVICE void let_next_begin()
 {
 }
 
+/* By all lanes of a warp. */
 DEVICE void wait_for_last()
 {
+	simt_meet(SIMT_SYNCWARP, ~0u, NULL);
+	simt_front_wait();
 }
 
 /* ---- ring_nvidia.h ---------------------------------------------------------------------- */

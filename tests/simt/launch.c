@@ -283,8 +283,10 @@ int simt_launch(const struct simt_kernel *k, struct simt_dim grid, unsigned thre
 	}
 	random_order(order, (int)blocks / cluster);
 	catch_signals(before, o->seconds);
+	front_begin(o);
 	run_blocks(order, blocks, o->units);
 	leave_signals(before);
+	front_end();
 	free(order);
 	if (machine.is_dead)
 		death_certificate(error, size);

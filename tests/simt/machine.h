@@ -5,6 +5,7 @@
  *   stacks.c    from one's stack to another's
  *   meetings.c  of the lanes of a warp
  *   barriers.c  of the threads of a block
+ *   front.c     a launch in front that is not over yet
  *   memory.c    shared memory, asynchronous copies, rounding to 16 bits
  *   ends.c      what is said of a launch that cannot go on
  *
@@ -123,6 +124,11 @@ unsigned random_turn(void);
 /* ---- meetings.c, barriers.c ------------------------------------------------------------- */
 int try_finish(struct warp *, struct fiber *); /* the meeting that the fiber waits in */
 void try_release(struct block *);              /* barriers of all live threads */
+
+/* ---- front.c ---------------------------------------------------------------------------- */
+void front_begin(const struct simt_options *);
+void front_end(void); /* with the launch behind it, at the latest */
+int front_writes(const void *from, size_t bytes);
 
 /* ---- ends.c ----------------------------------------------------------------------------- */
 /* The launch is dead of this; called from anywhere. */

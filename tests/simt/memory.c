@@ -67,6 +67,9 @@ void simt_copy_async(uint32_t to, const void *from, size_t bytes, size_t valid)
 	if (to % bytes || (valid && (uintptr_t)from % bytes))
 		simt_die("asynchronous copy of %zu bytes from %p to 0x%x: misaligned", bytes, from,
 			 to);
+	if (valid && front_writes(from, valid))
+		simt_die("asynchronous copy from %p, which the launch in front may still write",
+			 from);
 	if (f->num_copies == f->room) {
 		f->room = f->room ? 2 * f->room : 64;
 		f->copy = realloc(f->copy, (size_t)f->room * sizeof *f->copy);

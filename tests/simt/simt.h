@@ -84,6 +84,8 @@ void simt_cluster_wait(void);
 /* Dynamic shared memory of another block, where this one has `address`; dies when outside. */
 void *simt_cluster_pointer(uint32_t address, int rank, size_t bytes);
 void simt_pause(void);
+/* Until the launch in front is over; at once where this one began in turn. */
+void simt_front_wait(void);
 /* The launch ends here with this text. */
 __attribute__((noreturn, format(printf, 1, 2))) void simt_die(const char *format, ...);
 
@@ -111,12 +113,21 @@ struct simt_kernel {
 	char *shared_begin, *shared_end; /* static shared memory */
 	size_t args_bytes;               /* of the struct that `entry` is given */
 };
+/* Memory that the launch in front of one that begins early is at work on: what it writes
+ * (is_new), or what nobody may write before it is over. */
+struct simt_pending {
+	void *at;
+	size_t bytes;
+	int is_new;
+};
 struct simt_options {
 	unsigned seed;    /* 0: warps and blocks in order; else in a random one, with lost turns */
 	int resident;     /* blocks at a time */
 	int seconds;      /* CPU time after which a launch is given up */
 	unsigned units;   /* SMs that the resident blocks pretend to be on */
 	unsigned cluster; /* blocks of one, along y; 0: each block is one by itself */
+	const struct simt_pending *pending; /* 0 of them: the launch begins in turn */
+	int num_pending;
 };
 /* 0: done; else `error` says what went wrong and where. */
 int simt_launch(const struct simt_kernel *, struct simt_dim grid, unsigned threads, unsigned smem,

@@ -13,8 +13,14 @@ enum attune_status simt_open(struct device *, int units, unsigned seed);
 /* Which GPU it says it is from now on; code that is then loaded is of that one's dialect. */
 enum simt_gpu { SIMT_H200, SIMT_MI300X };
 void simt_pose(struct device *, enum simt_gpu);
+extern const struct device_info simt_poses[];
 /* What it says from now on. */
 void simt_set(struct device *, int units, unsigned seed);
+/* What is at work in front of a launch that begins early: writes up to `room` pieces of memory to
+ * v and returns their number. Until it is said such launches are as those in turn. */
+enum { SIMT_MOST_PENDING = 1024 };
+typedef int simt_front(struct simt_pending *v, int room, const void *args);
+void simt_say_front(struct device *, simt_front *);
 /* CPU time of a launch, from now on. */
 void simt_give_up_after(struct device *, int seconds);
 /* Code of a source below B/simt, or of a whole path, which is compiled when it is first
