@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0x4a9d05801d21ce0bull
+#define ATTUNE_CPU_KERNELS_HASH 0x600562d479163bd2ull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

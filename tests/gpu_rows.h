@@ -43,7 +43,7 @@ static size_t num_rows;
 
 static enum attune_status load_code(struct code **, const struct kernel *, const char *flags);
 
-static inline unsigned next_random(void)
+static inline unsigned any_number(void)
 {
 	static unsigned long long seed = 20240601;
 	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
@@ -162,7 +162,7 @@ static inline struct choice random_choice(const struct kernel *k)
 	struct choice c = { .kernel = k };
 	for (int i = 0; i < k->space->num_axes; i++) {
 		const struct axis *a = &k->space->axis[i];
-		c.config.v[i] = a->values[next_random() % (unsigned)a->num_values];
+		c.config.v[i] = a->values[any_number() % (unsigned)a->num_values];
 	}
 	return c;
 }

@@ -4,22 +4,33 @@
  *
  *   item = a Q block and a KV head; items by sequence, Q block of it, head
  *
+ * With BESIDE each head is dealt to blocks of its own, so that those of all heads, neighbours in
+ * the grid, read the same pages at a time: block i * heads + h is block i of head h's.
+ *
  * Each block adds up all units by itself, a few sequences a thread: a list made beforehand would
  * be a launch more, which takes longer. It then goes through its items. Where it has all tiles
  * of one it writes the output, else a partial; the block of an item that comes last merges the
  * partials in the order of blocks, so that the bits do not depend on who that is.
  *
  *   shared memory   that of ring_tile.h
- *   args.scratch    [blocks of the grid] of the item that a block begins last: blocks that left
- *                   their partials; zeros at the start
+ *   args.scratch    [blocks of the grid] how many left a partial of the item that the block
+ *                   begins and does not end; zeros at the start
  *   partial_out     [2 slots a block][BLOCK_M][HEAD_SIZE], unnormalised
  *   partial_ml      [2 slots a block][BLOCK_M][2] */
 #include "../deal.h"
 #include "ring_tile.h"
 #include "schedule.h"
 
-/* a.option, as ring_list.def passes it; START and LEAST in tiles */
-enum { BLOCK_Q, Q_BLOCKS, START, LEAST };
+/* a.option, as ring_list.def passes it; START and LEAST in tiles, BESIDE + 2 LEAST */
+enum { BLOCK_Q, Q_BLOCKS, START, LEAST_BESIDE };
+
+/* What deals this block its share. */
+struct dealer {
+	deal d;
+	u32 sides, side; /* heads that are dealt beside each other; this block's */
+	u32 block;	 /* of that side's */
+	u32 items;	 /* of a Q block, in the side's order */
+};
 
 /* Q block j of the launch. 0: there is none. */
 DEVICE int find_block(const attune_args &a, int j, block &b)
@@ -36,16 +47,28 @@ DEVICE u32 counted_tiles(const block &b)
 	return max(count_tiles(b), 1u);
 }
 
-DEVICE u32 count_items(const attune_args &a)
-{
-	return a.num_kv_heads * ((a.group + BLOCK_M - 1) / BLOCK_M);
-}
-
 /* Units of all items of Q block j. */
-DEVICE u32 count_units(const attune_args &a, int j)
+DEVICE u32 count_units(const attune_args &a, int j, u32 items)
 {
 	block b;
-	return find_block(a, j, b) ? count_items(a) * (a.option[START] + counted_tiles(b)) : 0;
+	return find_block(a, j, b) ? items * (a.option[START] + counted_tiles(b)) : 0;
+}
+
+DEVICE dealer find_dealer(const attune_args &a)
+{
+	const u32 heads = a.num_kv_heads * ((a.group + BLOCK_M - 1) / BLOCK_M);
+	dealer t;
+	t.sides = a.option[LEAST_BESIDE] & 1 ? heads : 1;
+	t.items = a.option[LEAST_BESIDE] & 1 ? 1 : heads;
+	t.block = blockIdx.x / t.sides;
+	t.side = blockIdx.x - t.block * t.sides;
+	return t;
+}
+
+/* Block i's of its side, in the order of the grid. */
+DEVICE u32 in_grid(const dealer &t, u32 i)
+{
+	return i * t.sides + t.side;
 }
 
 /* ---- where a block begins ------------------------------------------------------------------ */
@@ -81,26 +104,26 @@ DEVICE u32 sum_up(u32 mine, u32 &all)
 	return before;
 }
 
-/* How units are dealt, and the Q block of this block's first one. */
-DEVICE place find_place(const attune_args &a, deal &d)
+/* Deals; the Q block of this block's first unit. */
+DEVICE place find_place(const attune_args &a, dealer &t)
 {
 	__shared__ place found;
 	const int first = share_begin(a, threadIdx.x), end = share_begin(a, threadIdx.x + 1);
 	u32 mine = 0, all;
 #pragma unroll 4
 	for (int j = first; j < end; j++)
-		mine += count_units(a, j);
+		mine += count_units(a, j, t.items);
 	u32 begin = sum_up(mine, all);
-	d = deal_units(all, gridDim.x, a.option[LEAST]);
-	const u32 unit = deal_begin(&d, blockIdx.x);
+	t.d = deal_units(all, gridDim.x / t.sides, a.option[LEAST_BESIDE] >> 1);
+	const u32 unit = deal_begin(&t.d, t.block);
 	if (unit == all)
 		return { 0, 0 }; /* nothing is left for it */
 	if (unit - begin < mine) { /* one thread's */
 		int j = first;
-		u32 units = count_units(a, j);
+		u32 units = count_units(a, j, t.items);
 		while (unit - begin >= units) {
 			begin += units;
-			units = count_units(a, ++j);
+			units = count_units(a, ++j, t.items);
 		}
 		found.j = j;
 		found.begin = begin;
@@ -111,9 +134,14 @@ DEVICE place find_place(const attune_args &a, deal &d)
 
 /* ---- partials ------------------------------------------------------------------------------ */
 
-DEVICE void put_partial(const attune_args &a, u32 slot, int row, int column, const piece &p)
+/* Row 0 of what a block of this side left of the item. */
+DEVICE long long partial_of(const dealer &t, const stretch &s, u32 block)
 {
-	const long long at = (long long)slot * BLOCK_M + row;
+	return (long long)in_grid(t, deal_slot(block, s.owner)) * BLOCK_M;
+}
+
+DEVICE void put_partial(const attune_args &a, long long at, int column, const piece &p)
+{
 	*(float4 *)(a.partial_out + at * HEAD_SIZE + column) =
 		make_float4(p.o[0], p.o[1], p.o[2], p.o[3]);
 	if (!column)
@@ -121,15 +149,15 @@ DEVICE void put_partial(const attune_args &a, u32 slot, int row, int column, con
 }
 
 /* A row's partials, in the order of the blocks that left them. */
-DEVICE piece join_parts(const attune_args &a, const stretch &s, int row, int column)
+DEVICE piece join_parts(const attune_args &a, const dealer &t, const stretch &s, int row, int column)
 {
 	piece p = { { 0, 0, 0, 0 }, MINUS_INF, 0 };
 	for (u32 i = 0; i < s.parts; i++)
-		p.m = fmaxf(p.m, a.partial_ml[(deal_slot(s.owner + i, s.owner) * BLOCK_M + row) * 2]);
+		p.m = fmaxf(p.m, a.partial_ml[(partial_of(t, s, s.owner + i) + row) * 2]);
 	const float safe = p.m == MINUS_INF ? 0.f : p.m;
 #pragma unroll 4
 	for (u32 i = 0; i < s.parts; i++) {
-		const long long at = deal_slot(s.owner + i, s.owner) * BLOCK_M + row;
+		const long long at = partial_of(t, s, s.owner + i) + row;
 		const float2 ml = *(const float2 *)(a.partial_ml + at * 2);
 		const float4 o = *(const float4 *)(a.partial_out + at * HEAD_SIZE + column);
 		const float weight = exp2_fast(ml.x - safe);
@@ -159,36 +187,38 @@ DEVICE int last_to_arrive(u32 *arrived, u32 parts)
 /* ---- items --------------------------------------------------------------------------------- */
 
 /* What the warps left */
-DEVICE void merge_warps(const attune_args &a, const block &b, const stretch &s, const float *found)
+DEVICE void merge_warps(const attune_args &a, const block &b, const dealer &t, const stretch &s,
+			const float *found)
 {
+	const long long partial = partial_of(t, s, t.block);
 	for (int i = threadIdx.x; i < b.rows * (HEAD_SIZE / 4); i += THREADS) {
 		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
 		const piece p = join(found + row * MERGE_ROW, column, NUM_WARPS, WARP_BYTES / 4);
 		if (s.parts == 1)
 			put_final(a, b, row, column, p);
 		else
-			put_partial(a, deal_slot(blockIdx.x, s.owner), row, column, p);
+			put_partial(a, partial + row, column, p);
 	}
 }
 
-DEVICE void merge_parts(const attune_args &a, const block &b, const stretch &s)
+DEVICE void merge_parts(const attune_args &a, const block &b, const dealer &t, const stretch &s)
 {
 	for (int i = threadIdx.x; i < b.rows * (HEAD_SIZE / 4); i += THREADS) {
 		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
-		put_final(a, b, row, column, join_parts(a, s, row, column));
+		put_final(a, b, row, column, join_parts(a, t, s, row, column));
 	}
 }
 
-DEVICE void run_stretch(const attune_args &a, const block &b, const stretch &s,
+DEVICE void run_stretch(const attune_args &a, const block &b, const dealer &t, const stretch &s,
 			unsigned char *memory)
 {
 	feed f;
 	start_feed(a, b, f, s.first, min(s.tiles, count_tiles(b) - s.first));
 	attend(a, b, f, 0, memory);
 	__syncthreads(); /* all warps have left what they found */
-	merge_warps(a, b, s, FOUND(memory));
-	if (s.parts > 1 && last_to_arrive((u32 *)a.scratch + s.owner, s.parts))
-		merge_parts(a, b, s);
+	merge_warps(a, b, t, s, FOUND(memory));
+	if (s.parts > 1 && last_to_arrive((u32 *)a.scratch + in_grid(t, s.owner), s.parts))
+		merge_parts(a, b, t, s);
 	__syncthreads(); /* and it has been read */
 }
 
@@ -196,23 +226,22 @@ DEVICE void run_stretch(const attune_args &a, const block &b, const stretch &s,
 KERNEL(THREADS) ENTRY(const attune_args a)
 {
 	extern __shared__ __align__(128) unsigned char memory[];
-	const u32 heads = count_items(a), start = a.option[START];
-	deal d;
-	place at = find_place(a, d);
-	const u32 end = deal_begin(&d, blockIdx.x + 1);
-	for (u32 unit = deal_begin(&d, blockIdx.x); unit < end; at.j++) {
+	const u32 start = a.option[START];
+	dealer t = find_dealer(a);
+	place at = find_place(a, t);
+	const u32 end = deal_begin(&t.d, t.block + 1);
+	for (u32 unit = deal_begin(&t.d, t.block); unit < end; at.j++) {
 		block b;
 		if (!find_block(a, at.j, b))
 			continue;
 		const u32 tiles = counted_tiles(b), item = start + tiles;
-		u32 head = (unit - at.begin) / item;
-		for (; head < heads && unit < end; head++) {
-			const stretch s = deal_stretch(&d, at.begin + head * item, start, tiles, unit, end);
-			take_heads(a, head, b);
+		for (u32 i = (unit - at.begin) / item; i < t.items && unit < end; i++) {
+			const stretch s = deal_stretch(&t.d, at.begin + i * item, start, tiles, unit, end);
+			take_heads(a, t.side + i, b);
 			if (s.tiles)
-				run_stretch(a, b, s, memory);
+				run_stretch(a, b, t, s, memory);
 			unit = s.next;
 		}
-		at.begin += heads * item;
+		at.begin += t.items * item;
 	}
 }
