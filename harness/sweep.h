@@ -392,7 +392,7 @@ struct sweep_options {
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */
-	int exhaustive, again, dry_run, steady, survey;
+	int exhaustive, again, dry_run, steady, survey, early;
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
 	unsigned long long seed;
@@ -417,6 +417,9 @@ int sweep_wishes(const struct sweep_options *, const struct hello *, const struc
 int sweep_device(const struct sweep_options *, struct hello *);
 /* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
+
+/* The fastest choices that can begin early, in turn and early: sweep_early.c. An exit code. */
+int sweep_early(const struct sweep_options *, const struct hello *, const struct scenario_list *);
 
 /* ---- sweep_report.c: of the audit --------------------------------------------------- */
 /* [0], selection: what racing picked before the audit, by the audit's own times against the

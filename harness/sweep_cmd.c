@@ -31,6 +31,7 @@ enum {
 	OPT_EXHAUSTIVE,
 	OPT_AGAIN,
 	OPT_SURVEY,
+	OPT_EARLY,
 	OPT_SEED,
 	OPT_PROTOCOL,
 	OPT_REPLAY,
@@ -57,6 +58,7 @@ static const struct argp_option argp_options[] = {
 	{ "protocol",  OPT_PROTOCOL, "NAME",  0, "burst: clocks as idle gaps leave them; steady: as long work does, into results/<gpu>_steady.sqlite (burst)", 0 },
 	{ "exhaustive", OPT_EXHAUSTIVE, 0,    0, "Every candidate on every scenario, also those that did badly nearby", 0 },
 	{ "survey",    OPT_SURVEY,  0,        0, "Of scenarios that were never raced only the portfolio of the races that the database has, in three rounds", 0 },
+	{ "early",     OPT_EARLY,   0,        0, "Only the fastest choices that the database has, of kernels that can begin before the launch in front is over, again: in turn and early, and print both", 0 },
 	{ "again",     OPT_AGAIN,   0,        0, "Measure also what the database has", 0 },
 	{ "seed",      OPT_SEED,    "N",      0, "Of samples of candidates and orders of rounds (1)", 0 },
 	{ 0, 0, 0, 0, "Other:", 4 },
@@ -193,6 +195,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
 	case OPT_AGAIN: o->again = 1; break;
 	case OPT_SURVEY: o->survey = 1; break;
+	case OPT_EARLY: o->early = 1; break;
 	case OPT_FORMAT:
 		if (!format_parse(arg, &o->format))
 			argp_error(state, "--format must be table, tsv or json");
@@ -201,6 +204,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (o->survey && (o->exhaustive || o->again || o->replay || r->compile_only))
 			argp_error(state, "--survey goes with none of --exhaustive, --again, "
 					  "--replay and --compile-only");
+		if (o->early && (o->survey || o->exhaustive || o->replay || r->compile_only ||
+				 o->kernels || o->phases))
+			argp_error(state, "--early goes with none of --survey, --exhaustive, "
+					  "--replay, --compile-only, --kernels and --phases");
 		break;
 	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
 	default: return ARGP_ERR_UNKNOWN;
@@ -356,6 +363,7 @@ static const char about[] =
     "  attune sweep --gpu h200 --scenarios h200 --preset full --budget 20m\n"
     "  attune sweep --batch 2q2k_32q1s1k --model llama3.1-70b@4 --kernels segmented\n"
     "  attune sweep --gpu h200 --scenarios dense_h200 --survey --budget 10m\n"
+    "  attune sweep --gpu h200 --early\n"
     "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n"
     "  attune sweep --replay results/h200.sqlite\n\n"
     "Time goes where it matters, in four stages. race: each part of each scenario, those "
@@ -370,6 +378,10 @@ static const char about[] =
     "not been raced only the portfolio is measured, the few families that the database's races "
     "show to be nearly best everywhere, with defaults and baselines, three rounds each and "
     "nobody drops out. A later sweep without it races them as if they were new.\n\n"
+    "--early says what it is worth that a kernel begins before the launch in front of it is "
+    "over, where the caller allows it (attune.h). In a race calls follow one another on a "
+    "stream, so the time of one that begins early is what it adds to a chain of its own kind. "
+    "Trees and prices are made without such times.\n\n"
     "The budget is for measuring; compiling comes before it, each binary once, on all CPUs, "
     "and what takes more than two minutes is recorded as refused.\n\n"
     "Every choice is compared with the reference on corner batches before it is timed, and "
@@ -393,7 +405,7 @@ static int measure(struct request *r)
 		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;
 	}
 	if (!code)
-		code = sweep(&r->o, &hello, &list);
+		code = (r->o.early ? sweep_early : sweep)(&r->o, &hello, &list);
 	scenarios_free(&list);
 	return code;
 }

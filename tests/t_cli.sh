@@ -99,6 +99,9 @@ done <<'ROWS'
 2|shard|sweep --shard 3/2
 2|kernel|sweep --gpu cpu --db $tmp/new.sqlite --kernels no-such-kernel
 2|phases|sweep --phases prefill,both
+2|early.*survey|sweep --early --survey
+2|early.*kernels|sweep --early --kernels ring
+2|none.sqlite|sweep --gpu cpu --db $tmp/none.sqlite --early --batch q1
 2|a part in --phases|sweep --gpu cpu --db $tmp/new.sqlite --batch 32q1s1k --phases prefill
 3|mi300|sweep --gpu mi300 --db $tmp/new.sqlite --batch q1
 2|no-such-gpu|sweep --gpu no-such-gpu --db $tmp/new.sqlite --batch q1
