@@ -21,6 +21,7 @@ static const struct captured {
 } captures[] = {
 	{ "group 4", "100q1s2000", "30q1s900", "BLOCKS_PER_SM=1" },
 	{ "group 4", "100q1s2000", "30q1s900", "NUM_WARPS=2 NUM_STAGES=2 BLOCKS_PER_SM=2 START=0 BESIDE=0" },
+	{ "group 4", "100q1s2000", "30q1s900", "BLOCKS_PER_SM=8 BESIDE=0" },
 	{ "group 4", "q1s30k", "q1s2000", "BLOCKS_PER_SM=2 START=256" },
 	{ "group 4", "40q8s2000_q1s2000", "7q8s500_q1s500", "NUM_WARPS=2 NUM_STAGES=2 BLOCKS_PER_SM=3 BESIDE=0" },
 	{ "group 4", "40q5s2000_q1s2000", "7q5s500_q1s500", "BLOCK_M=32 NUM_WARPS=2 NUM_STAGES=2 BLOCKS_PER_SM=1" },

@@ -222,7 +222,8 @@ DEVICE void run_stretch(const attune_args &a, const block &b, const dealer &t, c
 	__syncthreads(); /* and it has been read */
 }
 
-/* grid: x = SMs x blocks of each */
+/* grid: x = SMs x blocks of each; these may come in several waves, since none waits for another:
+ * shares are then small, and an SM that is done earlier takes the next */
 KERNEL(THREADS) ENTRY(const attune_args a)
 {
 	extern __shared__ __align__(128) unsigned char memory[];
