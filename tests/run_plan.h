@@ -35,6 +35,30 @@ static void run_right(const attune_op *op, const attune_plan *plan, struct workl
 	dev.ops->release(&dev, workspace);
 }
 
+/* The library's own plan of a batch, on the device as `adopted` describes it. */
+static inline void run_planned(const struct device *adopted, const char *text)
+{
+	char error[160];
+	struct scenario s = { .batch_text = (char *)(uintptr_t)text,
+			      .batch = batch_parse(text, error, sizeof error),
+			      .shape = shape,
+			      .seed = 5 };
+	attune_context *ctx = NULL;
+	attune_op *op = NULL;
+	attune_plan plan;
+	struct workload w;
+	assert_non_null(s.batch);
+	if (attune_adopt(&ctx, adopted) || attune_prepare(ctx, &shape, &op) ||
+	    workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0) ||
+	    attune_plan_batch(op, &s.batch->view, &plan))
+		fail_msg("%s: %s", text, attune_last_error());
+	run_right(op, &plan, &w);
+	workload_free(&w);
+	batch_free(s.batch);
+	attune_release(op);
+	attune_close(ctx);
+}
+
 static inline enum attune_status open_device(const char *which)
 {
 	return strcmp(which, "cpu") ? gpu_open(&dev) : device_open(&dev, which);

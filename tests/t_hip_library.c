@@ -17,26 +17,7 @@ static const char *const batches[] = {
 
 static void plans_run_right(void **state)
 {
-	const char *text = *state;
-	char error[160];
-	struct scenario s = { .batch_text = (char *)(uintptr_t)text,
-			      .batch = batch_parse(text, error, sizeof error),
-			      .shape = shape,
-			      .seed = 5 };
-	attune_context *ctx = NULL;
-	attune_op *op = NULL;
-	attune_plan plan;
-	struct workload w;
-	assert_non_null(s.batch);
-	ok(attune_adopt(&ctx, &dev));
-	ok(attune_prepare(ctx, &shape, &op));
-	ok(workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0));
-	ok(attune_plan_batch(op, &s.batch->view, &plan));
-	run_right(op, &plan, &w);
-	workload_free(&w);
-	batch_free(s.batch);
-	attune_release(op);
-	attune_close(ctx);
+	run_planned(&dev, *state);
 	assert_string_equal(misuse(), "");
 }
 

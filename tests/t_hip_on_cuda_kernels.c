@@ -7,31 +7,8 @@
 #include "../kernels/run.h"
 #include "hip_on_cuda/here.h"
 #include "gpu_rows.h"
+#include "corner_rows.h"
 #include "run_plan.h"
-
-static enum attune_status load_code(struct code **code, const struct kernel *k, const char *flags)
-{
-	struct binary b;
-	if (jit_compile(&b, k, flags, dev.info.arch))
-		fail_msg("%s %s: %s", k->name, flags, b.log ? b.log : "no compiler");
-	const enum attune_status status = dev.ops->load(&dev, code, &b.blob);
-	jit_free(&b);
-	return status;
-}
-
-static void passes_the_corners(void **state)
-{
-	const struct row *r = *state;
-	struct loaded l;
-	struct verdict v;
-	load_choice(&l, &r->choice, &shapes[r->shape].s);
-	for (const char *const *text = corner_batches; *text; text++) {
-		run_phases(&v, r, &l, *text, ~0u);
-		if (v.outcome != OUTCOME_OK)
-			fail_msg("%s: %s: %s", *text, outcome_name(v.outcome), v.text);
-	}
-	unload_choice(&l);
-}
 
 /* The defaults on two shapes, the first formula, and a random point. */
 static void add_some_points(const struct kernel *k)
@@ -74,27 +51,8 @@ static int is_carried(void)
 
 static void plans_run_right(void **state)
 {
-	const char *text = *state;
-	char error[160];
 	const struct device nvidia = named_by_cuda();
-	struct scenario s = { .batch_text = (char *)(uintptr_t)text,
-			      .batch = batch_parse(text, error, sizeof error),
-			      .shape = shape,
-			      .seed = 5 };
-	attune_context *ctx = NULL;
-	attune_op *op = NULL;
-	attune_plan plan;
-	struct workload w;
-	assert_non_null(s.batch);
-	ok(attune_adopt(&ctx, &nvidia));
-	ok(attune_prepare(ctx, &shape, &op));
-	ok(workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0));
-	ok(attune_plan_batch(op, &s.batch->view, &plan));
-	run_right(op, &plan, &w);
-	workload_free(&w);
-	batch_free(s.batch);
-	attune_release(op);
-	attune_close(ctx);
+	run_planned(&nvidia, *state);
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
