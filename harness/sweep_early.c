@@ -9,8 +9,9 @@
  * is worth comparing with the other times of its race. An engine has another kernel in front,
  * which is where the promise comes from, and may have more or less to overlap.
  *
- * Rows go to the same database. Trees and prices are made without them (choice_early), and so
- * are other sweeps: not every caller can let a call begin early. */
+ * Rows go to the same database. Trees of choices and prices are made without them (choice_early),
+ * and so are other sweeps: not every caller can let a call begin early. The tree that says where
+ * it pays is made of them alone (tuner/early.c). */
 #include "store.h"
 #include "sweep.h"
 #include <math.h>

@@ -155,7 +155,8 @@ enum attune_lengths {
  *
  * EARLY is a permission, on NVIDIA GPUs from sm_90 on: the call's first kernel may begin before
  * the launch in front of it is over, which is the kernel that `stream` was given last. It is used
- * where the choice says so (EARLY of `attune show --kernels`), since it may also cost time;
+ * where the op's heuristic says that it pays, else where the choice says so (EARLY of
+ * `attune show --kernels`; attune_plan_text has what is used), since it may also cost time;
  * elsewhere, and on AMD's GPUs and CPUs, it changes nothing. With it the caller promises:
  *
  *   - The launch in front may be writing q; of the cache, K and V of this step's tokens, that is
@@ -192,6 +193,7 @@ typedef struct attune_plan {
 	int num_tokens;              /* query tokens of the batch */
 	enum attune_lengths lengths; /* yours to set; attune_plan_batch says PICKED */
 	enum attune_start start;     /* yours to set; attune_plan_batch says IN_TURN */
+	int early[2];                /* the op's own: what EARLY means for each part */
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA
@@ -225,6 +227,8 @@ typedef struct attune_plan {
  *   tree overlap                 for those that run apart: -1 one after the other, streams
  *   return streams               side by side, an id as in kernels/heuristics.h; may be
  *                                left out
+ *   tree early                   for parts whose choice has an axis EARLY: its value where
+ *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out
  *
  * A choice that cannot run a batch, or whose code the library does not carry for
  * the shape, gives way to the defaults, as with the compiled rules. */

@@ -28,7 +28,8 @@
 #include "heuristics.inc"
 #undef HEURISTIC
 
-const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "join", "overlap" };
+const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "join", "overlap",
+						    "early" };
 
 const char *const feature_names[ATTUNE_NUM_FEATURES] = {
 #define FEATURE(name, replay, meaning) #name,
@@ -50,7 +51,8 @@ const struct selector attune_selectors[] = {
 	  .nodes = name##_nodes,                                                               \
 	  .num_nodes = COUNT(name##_nodes),                                                    \
 	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,                 \
-		    ATTUNE_##NAME##_ROOT_join, ATTUNE_##NAME##_ROOT_overlap },                 \
+		    ATTUNE_##NAME##_ROOT_join, ATTUNE_##NAME##_ROOT_overlap,                   \
+		    ATTUNE_##NAME##_ROOT_early },                                              \
 	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                                \
 	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_join, \
 			attune_##name##_overlap } },

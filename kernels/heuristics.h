@@ -15,8 +15,19 @@
  *   of any other       the prefill part by that one, which leaves units to others, and
  *                      the decode part as it is, on two streams
  *
- * What may not run, or is not at hand, gives way to serial. */
-enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_JOIN, DECIDE_OVERLAP, NUM_DECISIONS };
+ * What may not run, or is not at hand, gives way to serial.
+ *
+ * The last changes no plan. It is asked of a part whose choice has an early axis, and answers
+ * with the value that the choice takes on it where the caller lets launches begin early, or
+ * with SAYS_OWN. A header without such times has no such tree: that is SAYS_OWN everywhere. */
+enum decision {
+	DECIDE_PREFILL,
+	DECIDE_DECODE,
+	DECIDE_JOIN,
+	DECIDE_OVERLAP,
+	DECIDE_EARLY,
+	NUM_DECISIONS
+};
 enum { NUM_PRICED = DECIDE_OVERLAP /* decisions that may have prices */ };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
@@ -43,7 +54,8 @@ struct selector {
 	const struct selector_price *prices;
 	int num_choices, num_binaries, num_prices;
 	int overlaps; /* some leaf of that tree says other than serial */
-	/* A tree is the nodes from its root on; where it was compiled, that function too. */
+	/* A tree is the nodes from its root on; where it was compiled, that function too, but
+	 * of the early tree, which not every header has. */
 	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
 	int root[NUM_DECISIONS];
 	const struct selector_node *nodes;

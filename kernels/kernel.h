@@ -82,7 +82,7 @@ struct space {
 	int kv_layout;    /* an enum attune_kv_layout, or KV_LAYOUT_ANY */
 	int reduces;      /* a reduction may follow */
 	int block_heads;  /* of a KV head that a Q block holds at most; 0: all that fit */
-	int early_axis;   /* not 0: begins early where the caller lets it; -1: it has none */
+	int early_axis;   /* not 0, to MOST_EARLY: begins early if it may; -1: it has none */
 };
 
 struct kernel {
@@ -132,7 +132,8 @@ int choice_spares(const struct choice *);
 /* That axis; -1: the kernel has none. */
 int space_spares(const struct space *);
 /* The value of its early axis; 0 without one. Its times are those of a chain of calls that
- * overlap: sweeps take it with --early alone, and no tree is made of them. */
+ * overlap: sweeps take it with --early alone, and only the early tree is made of them. */
+enum { MOST_EARLY = 2 /* of all early axes */ };
 int choice_early(const struct choice *);
 /* A plan of two parts from theirs: "prefill: A | decode: B", side by side "prefill: A ||
  * decode: B". The length it takes, as snprintf; the inverse is 0 for other texts. */

@@ -9,16 +9,17 @@
  *   choice ID KERNEL AXIS=VALUE ...     any number of them, IDs from 0 up
  *   price DECISION ID HEAD_SIZE NUMBER ...   any number of them: the members of struct
  *                                       price, in their order
- *   tree prefill                        four trees in this order, each followed by
+ *   tree prefill                        five trees in this order, each followed by
  *   tree decode                         its nodes in preorder:
  *   tree join                             if FEATURE <= NUMBER
  *   tree overlap                          return ID
- *                                       the last may be left out, for "return -1"
+ *   tree early                          the last two may be left out, for "return -1"
  *
  * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
  * -1 stands for the library's defaults, `cheapest` for the choice of least estimate among
  * those with a price for that decision; the join's are 0, 1 and `cheapest`, the overlap's
- * -1, `streams` and the choices (enum says).
+ * -1, `streams` and the choices (enum says); the early tree's -1 (`own`) and the values of early
+ * axes.
  * Limits: the first enum. */
 #include "heuristics.h"
 #include <ctype.h>
@@ -250,6 +251,7 @@ static const struct ids { /* that a leaf may return */
 	[DECIDE_DECODE] = { SAYS_DEFAULTS, -1, "cheapest", SAYS_CHEAPEST },
 	[DECIDE_JOIN] = { 0, 1, "cheapest", SAYS_CHEAPEST },
 	[DECIDE_OVERLAP] = { SAYS_SERIAL, -1, "streams", SAYS_STREAMS },
+	[DECIDE_EARLY] = { SAYS_OWN, MOST_EARLY, "own", SAYS_OWN },
 };
 
 static int feature_of(const char *name)
@@ -322,22 +324,26 @@ static int read_tree(struct reader *r, enum decision decision)
 	       line_ends(r) && read_node(r, 0, &all_ids[decision]);
 }
 
-/* Its first line has been stepped to, or the end. */
+/* Its first line has been stepped to, unless it was left out: then it says -1. */
+static int read_optional(struct reader *r, enum decision decision)
+{
+	struct selector *s = &r->out->selector;
+	const char *name = decision_names[decision];
+	if (!strncmp(r->at, "tree ", 5) && !strcmp(r->at + 5, name))
+		return read_tree(r, decision) && (next_line(r) || 1);
+	s->root[decision] = r->out->num_nodes;
+	r->out->nodes[r->out->num_nodes++] = (struct selector_node){ .feature = -1, .value = -1 };
+	return 1;
+}
+
 static int read_overlap(struct reader *r)
 {
 	struct selector *s = &r->out->selector;
-	if (!*r->at) {
-		s->root[DECIDE_OVERLAP] = r->out->num_nodes;
-		r->out->nodes[r->out->num_nodes++] =
-		    (struct selector_node){ .feature = -1, .value = SAYS_SERIAL };
-		return 1;
-	}
-	if (!read_tree(r, DECIDE_OVERLAP))
+	if (!read_optional(r, DECIDE_OVERLAP))
 		return 0;
 	for (int i = s->root[DECIDE_OVERLAP]; i < r->out->num_nodes; i++)
 		s->overlaps |=
 		    r->out->nodes[i].feature < 0 && r->out->nodes[i].value != SAYS_SERIAL;
-	next_line(r);
 	return 1;
 }
 
@@ -358,8 +364,10 @@ static int read_all(struct reader *r)
 	for (int d = 0; d < DECIDE_OVERLAP; d++, next_line(r))
 		if (!read_tree(r, (enum decision)d))
 			return 0;
-	return read_overlap(r) &&
-	       (!*r->at || wrong(r, r->at, "nothing is expected after the last tree"));
+	return read_overlap(r) && read_optional(r, DECIDE_EARLY) &&
+	       (!*r->at ||
+		wrong(r, r->at,
+		      "\"tree overlap\", then \"tree early\", may follow, and nothing else"));
 }
 
 /* ---- the file ----------------------------------------------------------------------- */

@@ -154,18 +154,41 @@ static void decide(const attune_op *op, const attune_batch *batch, struct decide
 		overlap(op, d, &whole);
 }
 
-/* What a plan's part runs: its choice, on the formula axis the value that
- * attune_plan_batch worked out. NULL: not a part of this op's plans. */
-static const struct ready *planned(const attune_op *op, const attune_part *p, struct config *c)
+/* What a plan's part runs: its choice, on the formula axis the value that attune_plan_batch
+ * worked out, and on the early axis, if the caller lets it begin early, that of the tree.
+ * NULL: not a part of this op's plans. */
+static const struct ready *planned(const attune_op *op, const attune_plan *plan, int i,
+				   struct config *c)
 {
+	const attune_part *p = &plan->part[i];
+	const int early = plan->early[i];
 	if (p->choice < 0 || p->choice >= op->num_ready || !op->ready[p->choice].code)
 		return NULL;
 	const struct ready *r = &op->ready[p->choice];
+	const struct space *s = r->kernel->space;
 	*c = r->config;
-	if (r->kernel->space->formula_axis < 0)
-		return r;
-	c->v[r->kernel->space->formula_axis] = p->resolved;
-	return p->resolved > 0 ? r : NULL;
+	if (s->early_axis >= 0 && plan->start == ATTUNE_START_EARLY)
+		c->v[s->early_axis] = early;
+	if (s->formula_axis >= 0)
+		c->v[s->formula_axis] = p->resolved;
+	return early >= 0 && early <= MOST_EARLY && (s->formula_axis < 0 || p->resolved > 0) ? r
+											     : NULL;
+}
+
+/* The value of the early axis for the part, where the caller lets it begin early. */
+static int early_of(const attune_op *op, const struct kernel *k, const struct config *as,
+		    const struct part *p)
+{
+	const int axis = k->space->early_axis;
+	struct config c = *as;
+	if (axis < 0)
+		return 0;
+	const int says =
+	    op->heuristic ? selector_says(op->heuristic, DECIDE_EARLY, &p->f) : SAYS_OWN;
+	if (says == SAYS_OWN)
+		return as->v[axis];
+	c.v[axis] = says;
+	return k->space->why_illegal(&c, &op->shape, p, &op->ctx->device.info) ? as->v[axis] : says;
 }
 
 static enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
@@ -180,6 +203,7 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		    p->max_query, p->f.max_seq,
 		    op->shape.kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "");
 	const struct kernel *k = op->ready[f.id].kernel;
+	plan->early[plan->num_parts] = early_of(op, k, &f.as, p);
 	*out = (attune_part){
 		.choice = f.id,
 		.seq_begin = p->seq_begin,
@@ -288,7 +312,7 @@ static int is_mine(const attune_op *op, const attune_plan *plan)
 {
 	struct config c;
 	for (int i = 0; i < plan->num_parts; i++)
-		if (!planned(op, &plan->part[i], &c))
+		if (!planned(op, plan, i, &c))
 			return 0;
 	return 1;
 }
@@ -313,7 +337,7 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 	for (int i = 0; i < plan->num_parts; i++) {
 		const struct part p = bounds_of(&plan->part[i]);
 		struct config c;
-		const struct ready *r = planned(op, &plan->part[i], &c);
+		const struct ready *r = planned(op, plan, i, &c);
 		if (r->kernel->space->is_scheduled)
 			part_schedule(schedule + schedule_at(op, plan, i), r->kernel, &c,
 				      &op->shape, &p, &op->ctx->device.info, batch->query_start);
@@ -335,7 +359,7 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 	const attune_op *op = run->op;
 	const attune_part *p = &run->plan->part[i];
 	struct config c;
-	const struct ready *r = planned(op, p, &c);
+	const struct ready *r = planned(op, run->plan, i, &c);
 	const struct part part = bounds_of(p);
 	struct launchable l = {
 		r->kernel, &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY
@@ -401,7 +425,8 @@ int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
 	    captured->lengths != wanted->lengths || captured->start != wanted->start)
 		return 0;
 	for (int i = 0; i < wanted->num_parts; i++)
-		if (!serves(&captured->part[i], &wanted->part[i]))
+		if (!serves(&captured->part[i], &wanted->part[i]) ||
+		    (wanted->start == ATTUNE_START_EARLY && captured->early[i] != wanted->early[i]))
 			return 0;
 	return 1;
 }
@@ -466,7 +491,7 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
 		return fail(ATTUNE_INVALID, "attune_plan_text: an argument is NULL");
 	for (int i = 0; i < plan->num_parts; i++) {
 		struct choice c;
-		const struct ready *r = planned(op, &plan->part[i], &c.config);
+		const struct ready *r = planned(op, plan, i, &c.config);
 		if (!r)
 			return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
 		c.kernel = r->kernel;

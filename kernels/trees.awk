@@ -7,7 +7,8 @@
 #           return 0;                NODE(-1, 0, 0)
 #   }
 #
-# A node's second number is where its else begins, the next node what is below or at it.
+# A node's second number is where its else begins, the next node what is below or at it. Where a
+# header has no early tree a leaf stands for it, SAYS_OWN.
 
 BEGIN { count = depth = 0 }
 
@@ -15,11 +16,15 @@ function flush_gpu(    i)
 {
 	if (gpu == "")
 		return
+	if (!has_early) {
+		printf "#define ATTUNE_%s_ROOT_early %d\n", gpu, count
+		add(-1, -1)
+	}
 	printf "#define ATTUNE_%s_NODES(NODE)", gpu
 	for (i = 0; i < count; i++)
 		printf " \\\n\tNODE(%s, %d, %s)", feature[i], above[i], value[i]
 	printf "\n"
-	count = depth = 0
+	count = depth = has_early = 0
 }
 
 function add(of, number)
@@ -41,6 +46,7 @@ $1 == "ATTUNE_SELECT" && index($3, name) == 1 {
 	decision = substr($3, length(name) + 1)
 	sub(/\(.*/, "", decision)
 	printf "#define ATTUNE_%s_ROOT_%s %d\n", gpu, decision, count
+	has_early = has_early || decision == "early"
 	inside = 1
 }
 inside && /^\t+} else/ { above[open[--depth]] = count }

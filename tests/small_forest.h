@@ -25,6 +25,7 @@ static inline void small_forest(struct forest *f, const struct data *d)
 	f->tree[DECIDE_PREFILL].v[0].action = -1;
 	f->tree[DECIDE_JOIN].v[0].action = 1;
 	f->tree[DECIDE_OVERLAP].v[0].action = SAYS_SERIAL;
+	f->tree[DECIDE_EARLY].v[0].action = SAYS_OWN;
 	t = &f->tree[DECIDE_DECODE];
 	for (int i = 0; i < 4; i++)
 		tree_new_node(t);

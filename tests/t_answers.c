@@ -28,6 +28,7 @@ static void make_few(const char *db, const char *header)
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
 		f.tree[t].v[0].action = t == DECIDE_JOIN      ? 1
 					: t == DECIDE_OVERLAP ? SAYS_SERIAL
+					: t == DECIDE_EARLY   ? SAYS_OWN
 							      : 0;
 	}
 	struct tree *t = &f.tree[DECIDE_DECODE];

@@ -96,7 +96,7 @@ static void rules_text(char text[MAX_TEXT], const char *leaf)
 	}
 	for (int d = 0; d < NUM_DECISIONS; d++)
 		n += sprintf(text + n, "tree %s\nreturn %s\n", decision_names[d],
-			     d == DECIDE_OVERLAP                            ? "-1"
+			     d >= DECIDE_OVERLAP                            ? "-1"
 			     : d == DECIDE_JOIN && strcmp(leaf, "cheapest") ? "1"
 									    : leaf);
 	assert_true(n < MAX_TEXT);

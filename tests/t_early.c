@@ -111,6 +111,10 @@ static void launches(void **state)
 	scenario_done(&s);
 }
 
+#define TENSORS                                                                                 \
+	.out = code, .q = code, .k_cache = code, .v_cache = code, .k_new = code, .v_new = code, \
+	.block_table = (int *)code, .query_start = (int *)code, .seq_lens = (int *)code
+
 /* By the library: the plan says it, and plans of either kind are not the same graph. */
 static void a_plan_allows_it(void **state)
 {
@@ -122,15 +126,7 @@ static void a_plan_allows_it(void **state)
 			       .helper = { NULL, (struct code *)code },
 			       .num_ready = 1,
 			       .ready = &ready };
-	const attune_tensors t = { .out = code,
-				   .q = code,
-				   .k_cache = code,
-				   .v_cache = code,
-				   .k_new = code,
-				   .v_new = code,
-				   .block_table = (int *)code,
-				   .query_start = (int *)code,
-				   .seq_lens = (int *)code };
+	const attune_tensors t = { TENSORS };
 	struct scenario s = scenario_of("8q1s3000");
 	attune_plan plan, early;
 	(void)state;
@@ -148,6 +144,64 @@ static void a_plan_allows_it(void **state)
 	assert_int_equal(attune_plan_serves(&early, &plan), 0);
 	assert_int_equal(attune_plan_serves(&plan, &early), 0);
 	scenario_done(&s);
+}
+
+/* The heuristic's tree says how, in place of the choice: of few sequences at once, of some as the
+ * choice has it, of many in turn. */
+static void the_tree_says_how(void **state)
+{
+	static const struct selector_node nodes[] = {
+		{ -1, 0, 0 }, /* all other decisions */
+		{ ATTUNE_FEATURE_num_seqs, 3, 4 },
+		{ -1, 0, 2 },
+		{ ATTUNE_FEATURE_num_seqs, 5, 16 },
+		{ -1, 0, SAYS_OWN },
+		{ -1, 0, 0 },
+	};
+	static const struct {
+		const char *batch, *shown;
+		int early, option;
+	} cases[] = { { "2q1s3000", " EARLY=2", 1, 5 },
+		      { "8q1s3000", " EARLY=1", 1, 3 },
+		      { "32q1s3000", "", 0, 1 } };
+	const struct selector h = { .nodes = nodes,
+				    .num_nodes = COUNT(nodes),
+				    .root[DECIDE_EARLY] = 1 };
+	attune_context ctx = { .device = device_with(&both) };
+	const struct choice c = chosen("ring", "COMBINE=1 SEGMENTS=4 EARLY=1");
+	struct ready ready = { c.kernel, c.config, (struct code *)code, { NULL } };
+	const attune_op op = { .ctx = &ctx,
+			       .shape = llama,
+			       .helper = { NULL, (struct code *)code },
+			       .num_ready = 1,
+			       .num_choices = 1,
+			       .ready = &ready,
+			       .heuristic = &h };
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct scenario s = scenario_of(cases[i].batch);
+		attune_plan plan, other;
+		char text[MAX_CHOICE_TEXT];
+		assert_int_equal(attune_plan_batch(&op, &s.batch->view, &plan), ATTUNE_OK);
+		for (int allowed = 0; allowed < 2; allowed++) {
+			memset(&seen, 0, sizeof seen);
+			plan.start = allowed ? ATTUNE_START_EARLY : ATTUNE_START_IN_TURN;
+			assert_int_equal(attune_run(&op, &plan, &(attune_tensors){ TENSORS }, code,
+						    plan.workspace, NULL),
+					 ATTUNE_OK);
+			assert_int_equal(seen.early, allowed && cases[i].early);
+			assert_int_equal(seen.first.option[0], allowed ? cases[i].option : 1);
+			other = plan;
+			other.early[0] = !plan.early[0];
+			assert_int_equal(attune_plan_serves(&plan, &other), !allowed);
+		}
+		assert_int_equal(attune_plan_text(&op, &plan, text, sizeof text), ATTUNE_OK);
+		const char *shown = strstr(text, " EARLY=");
+		assert_string_equal(shown ? shown : "", cases[i].shown);
+		plan.early[0] = MOST_EARLY + 1;
+		assert_int_equal(attune_plan_text(&op, &plan, text, sizeof text), ATTUNE_INVALID);
+		scenario_done(&s);
+	}
 }
 
 /* ---- who knows of it -------------------------------------------------------------------- */
@@ -266,12 +320,13 @@ static void the_fastest_in_turn_are_measured(void **state)
 
 int main(void)
 {
-	struct CMUnitTest tests[COUNT(rows) + 5];
+	struct CMUnitTest tests[COUNT(rows) + 6];
 	size_t n = 0;
 	for (; n < COUNT(rows); n++)
 		tests[n] = (struct CMUnitTest){ rows[n].name, launches, NULL, NULL,
 						(void *)(uintptr_t)&rows[n] };
 	const struct CMUnitTest more[] = { cmocka_unit_test(a_plan_allows_it),
+					   cmocka_unit_test(the_tree_says_how),
 					   cmocka_unit_test(older_gpus_are_refused),
 					   cmocka_unit_test(no_sweep_tries_it),
 					   cmocka_unit_test(no_tree_is_made_of_it),

@@ -46,6 +46,7 @@ static void make_header(const char *db, const char *header, int decisions)
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
 		f.tree[t].v[0].action = t == DECIDE_JOIN      ? 1
 					: t == DECIDE_OVERLAP ? SAYS_SERIAL
+					: t == DECIDE_EARLY   ? SAYS_OWN
 							      : 0;
 		for (int id = 0; t < decisions && id < 2; id++) {
 			struct selector_price *p = &f.price[f.num_prices++];

@@ -43,13 +43,20 @@ static void random_forest(struct forest *f)
 	random_choices(f, &seed);
 	random_prices(f, &seed);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
-		random_node(&f->tree[t], 7, t == DECIDE_JOIN ? 1 : CHOICES, &seed);
+		random_node(&f->tree[t], 7,
+			    t == DECIDE_JOIN    ? 1
+			    : t == DECIDE_EARLY ? MOST_EARLY
+						: CHOICES,
+			    &seed);
 		for (int i = 0; t == DECIDE_JOIN && i < f->tree[t].n; i++)
 			if (f->tree[t].v[i].action == SAYS_DEFAULTS) /* which it cannot say */
 				f->tree[t].v[i].action = 1;
 		for (int i = 0; t == DECIDE_OVERLAP && i < f->tree[t].n; i++)
 			if (f->tree[t].v[i].action == SAYS_CHEAPEST)
 				f->tree[t].v[i].action = SAYS_STREAMS;
+		for (int i = 0; t == DECIDE_EARLY && i < f->tree[t].n; i++)
+			if (f->tree[t].v[i].action == SAYS_CHEAPEST)
+				f->tree[t].v[i].action = MOST_EARLY;
 		assert_true(tree_tidy(&f->tree[t]));
 		assert_true(tree_leaves(&f->tree[t]) > 12);
 	}
@@ -119,7 +126,8 @@ static decide_fn compile(const char *header, void **handle)
 				      "int decide(int d, const struct attune_features *f)\n"
 				      "{ return d == 0 ? attune_h200_prefill(f) : d == 1 ?\n"
 				      "attune_h200_decode(f) : d == 2 ? "
-				      "attune_h200_join(f) : attune_h200_overlap(f); }\n";
+				      "attune_h200_join(f) : d == 3 ? "
+				      "attune_h200_overlap(f) : attune_h200_early(f); }\n";
 	char command[900];
 	decide_fn decide;
 	write_text("attune_h200.h", header);
@@ -270,6 +278,7 @@ static const char ask[] =
     "    out.append(decode(f) & 255)\n"
     "    out.append(join(f) & 255)\n"
     "    out.append(overlap(f) & 255)\n"
+    "    out.append(early(f) & 255)\n"
     "open(sys.argv[1] + '/answers', 'wb').write(out)\n";
 
 static void write_pool(const struct fixture *x)

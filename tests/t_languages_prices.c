@@ -221,7 +221,7 @@ static int begin(void **state)
 	random_prices(&x->f, &seed);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		const int root = tree_new_node(&x->f.tree[t]);
-		x->f.tree[t].v[root].action = t == DECIDE_OVERLAP ? SAYS_SERIAL : SAYS_CHEAPEST;
+		x->f.tree[t].v[root].action = t >= DECIDE_OVERLAP ? -1 : SAYS_CHEAPEST;
 	}
 	*state = x;
 	return 0;

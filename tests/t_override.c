@@ -75,8 +75,9 @@ static void print_node(FILE *out, const struct tree *t, int node, int depth)
 
 static void print_price(FILE *out, const struct selector_price *p)
 {
-	fprintf(out, "price %s %d %d %d %d %d %d %d", decision_names[p->decision], p->id, p->head_size,
-		p->price.rows, p->price.tile, p->price.heads, p->price.slots, p->price.start);
+	fprintf(out, "price %s %d %d %d %d %d %d %d", decision_names[p->decision], p->id,
+		p->head_size, p->price.rows, p->price.tile, p->price.heads, p->price.slots,
+		p->price.start);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		fprintf(out, " %lld", p->price.fs[i]);
 	fputs("\n", out);
@@ -233,8 +234,10 @@ static const struct broken {
 	{ "trees out of turn",    "tree decode", "tree join",          9, "\"join\"", "\"tree decode\"" },
 	{ "the end in a tree",    "join\nreturn 1", "join",           15, "\"\"", "\"return ID\" is expected" },
 	{ "no join tree",         "tree join\nreturn 1", "",          14, "\"\"", "\"tree join\"" },
-	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 17, "\"end\"", "\"tree overlap\"" },
-	{ "text behind the last", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn -1\nend", 19, "\"end\"", "nothing is expected after" },
+	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 17, "\"end\"", "\"tree overlap\", then \"tree early\"" },
+	{ "text behind the last", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn -1\nend", 19, "\"end\"", "and nothing else" },
+	{ "text behind the early", "join\nreturn 1", "join\nreturn 1\ntree early\nreturn 1\ntree overlap\nreturn -1", 19, "\"tree overlap\"", "and nothing else" },
+	{ "no value of EARLY",    "join\nreturn 1", "join\nreturn 1\ntree early\nreturn 3", 18, "\"3\"", "an id should be a number of -1 to 2" },
 	{ "an overlap that is none","join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn 2", 18, "\"2\"", "an id should be a number of -1 to 1" },
 	{ "the cheapest overlap", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn cheapest", 18, "\"cheapest\"", "an id should be a number of -1 to 1" },
 	{ "streams of a part",    "return cheapest", "return streams", 14, "\"streams\"", "an id should be a number" },
@@ -349,7 +352,8 @@ static void prices_are_read(const struct selector *s)
 	assert_int_equal(s->num_prices, 1);
 	const struct price *p = price_for(s->prices, s->num_prices, DECIDE_DECODE, 1, 128);
 	assert_non_null(p);
-	assert_true(p->rows == 16 && p->tile == 64 && p->heads == 4 && p->slots == 2 && p->start == 96);
+	assert_true(p->rows == 16 && p->tile == 64 && p->heads == 4 && p->slots == 2 &&
+		    p->start == 96);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		assert_int_equal(p->fs[i], 7 + 7 * i);
 }
@@ -368,6 +372,10 @@ static void layout_does_not_matter(void **state)
 		{ "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn streams" },
 		{ "join\nreturn 1",
 		  "join\nreturn 1\ntree overlap\nif work <= 9\nreturn 0\nreturn -1" },
+		{ "join\nreturn 1",
+		  "join\nreturn 1\ntree early\nif num_seqs <= 4\nreturn 2\nreturn own" },
+		{ "join\nreturn 1",
+		  "join\nreturn 1\ntree overlap\nreturn streams\ntree early\nreturn 0" },
 		{ "price decode 1 128", "\tprice\tdecode  1 128 " },
 	};
 	const struct device_info d = device_of("h200");
@@ -415,7 +423,10 @@ static void answers_are_ids(const struct selector *s)
 			assert_true(id >= (d == DECIDE_OVERLAP ? SAYS_STREAMS : SAYS_CHEAPEST));
 			assert_false(id == SAYS_CHEAPEST && d == DECIDE_OVERLAP);
 			assert_false(id == SAYS_DEFAULTS && d == DECIDE_JOIN);
-			assert_true(id < (d == DECIDE_JOIN ? 2 : s->num_choices));
+			assert_true(id < (d == DECIDE_JOIN    ? 2
+					  : d == DECIDE_EARLY ? MOST_EARLY + 1
+							      : s->num_choices));
+			assert_false(id == SAYS_CHEAPEST && d == DECIDE_EARLY);
 		}
 	}
 }

@@ -1,5 +1,6 @@
 /* cliffs.c - `attune eval --cliffs`: walks every threshold of the three trees one step
  * below and one above, and says what the change of action costs there. */
+#include "early.h"
 #include "eval.h"
 #include "policy.h"
 #include "show.h"
@@ -72,6 +73,8 @@ static double time_with(const struct walk *w, int s, int action)
 	struct made plan;
 	double beside = 0;
 	int any;
+	if (w->decision == DECIDE_EARLY)
+		return early_ratio(w->d, s, phase, action == SAYS_OWN ? 0 : action);
 	if (w->decision >= DECIDE_JOIN) {
 		struct pick p;
 		forest_make_serial(w->d, w->f, m, &plan);

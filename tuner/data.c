@@ -8,7 +8,7 @@
 
 struct name { /* of a scenario or a choice, as found by tsearch */
 	char *text;
-	int index;
+	int index, early; /* early: of a choice, whose index is then that of the same in turn */
 };
 
 const char *phase_name(int phase)
@@ -65,7 +65,7 @@ static struct name *name_of(void **root, const char *text)
 	struct name *made = malloc(sizeof *made), **at;
 	if (!made)
 		return NULL;
-	*made = (struct name){ strdup(text), -1 };
+	*made = (struct name){ strdup(text), -1, 0 };
 	at = made->text ? tsearch(made, root, by_text) : NULL;
 	if (at && *at == made)
 		return made;
@@ -167,23 +167,31 @@ static int scenario_index(struct data *d, const struct store_cell *c)
 
 enum { NOT_LISTED = -2 };
 
-/* Of "segmented BLOCK_M=16 ...". */
-static int choice_index(struct data *d, const char *text)
+/* Of "segmented BLOCK_M=16 ...". Of one that begins early, which no caller has to allow, that
+ * of the same in turn, and in *early how. */
+static int choice_index(struct data *d, const char *text, int *early)
 {
-	char kernel[32];
+	char kernel[32], turn[MAX_CHOICE_TEXT];
 	const char *where;
 	struct choice c;
 	const size_t n = strcspn(text, " ");
 	struct name *name = name_of(&d->scaffold->choices, text);
 	if (!name)
 		return -1;
+	*early = name->early;
 	if (name->index != -1)
 		return name->index;
 	snprintf(kernel, sizeof kernel, "%.*s", (int)n, text);
 	c.kernel = kernel_find(d->run.device.backend, kernel);
-	if (!c.kernel || !config_parse(&c.config, c.kernel->space, text + n, &where) ||
-	    choice_early(&c)) /* which no caller has to allow */
+	if (!c.kernel || !config_parse(&c.config, c.kernel->space, text + n, &where))
 		return name->index = NOT_LISTED;
+	if (choice_early(&c)) {
+		int none;
+		name->early = *early = choice_early(&c);
+		c.config.v[c.kernel->space->early_axis] = 0;
+		choice_text(turn, sizeof turn, &c);
+		return name->index = choice_index(d, turn, &none);
+	}
 	if (!array_grow(&d->choice, d->num_choices, &d->scaffold->choice_room, sizeof *d->choice))
 		return -1;
 	d->choice[d->num_choices] = c;
@@ -210,17 +218,18 @@ static enum outcome outcome_of(const char *word)
 static int find_choices(struct data *d, const struct store_cell *c, struct raw *r)
 {
 	char part[2][MAX_PART_TEXT];
+	int early;
 	r->decode = -1;
 	if (r->phase != PHASE_PLAN) {
 		snprintf(part[0], sizeof part[0], "%s%s%s", c->kernel, *c->choice ? " " : "",
 			 c->choice);
-		return r->choice = choice_index(d, part[0]);
+		return r->choice = choice_index(d, part[0], &r->early);
 	}
 	if (!parts_parse(c->choice, part, &r->how))
 		return NOT_LISTED;
-	r->choice = choice_index(d, part[0]);
-	r->decode = choice_index(d, part[1]);
-	return r->choice < r->decode ? r->choice : r->decode;
+	r->choice = choice_index(d, part[0], &r->early);
+	r->decode = choice_index(d, part[1], &early);
+	return r->early || early ? NOT_LISTED : r->choice < r->decode ? r->choice : r->decode;
 }
 
 static int belongs(struct data *d, const struct store_cell *c)
@@ -399,6 +408,7 @@ void data_free(struct data *d)
 	free(d->choice);
 	free(d->plan);
 	free(d->raw);
+	free(d->paced);
 	free(d->cell);
 	free(d->place);
 	free(d->shift);

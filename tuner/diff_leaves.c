@@ -2,6 +2,7 @@
  * features that one leaf of each covers; with data, those that hold a scenario. A change is
  * beyond noise when the mean log ratio of both times exceeds the floor that A/A controls set
  * for them and what their intervals leave open. */
+#include "early.h"
 #include "diff.h"
 #include "policy.h"
 #include "show.h"
@@ -60,6 +61,8 @@ static double time_with(const struct overlay *o, int which, int action, int s, d
 	const enum phase phase = decision_phase(o->decision);
 	struct choice made;
 	*ci_us = 0;
+	if (o->decision == DECIDE_EARLY)
+		return early_ratio(d, s, phase, action == SAYS_OWN ? 0 : action);
 	if (o->decision >= DECIDE_JOIN) {
 		struct pick p;
 		forest_pick(d, o->f[which], s, &p);

@@ -4,6 +4,7 @@
  * order, integers wherever code is.
  *
  * parse.c reads it back, so a change of form is a change of both. */
+#include "early.h"
 #include "emit.h"
 #include <ctype.h>
 #include <limits.h>
@@ -127,7 +128,7 @@ static void emit_node(FILE *out, const struct tree *t, int node, int depth, int 
 
 static void emit_trees(const struct emitter *e)
 {
-	for (int t = 0; t < NUM_DECISIONS; t++) {
+	for (int t = 0; t < forest_decisions(e->f); t++) {
 		const struct tree *tree = &e->f->tree[t];
 		fprintf(e->out,
 			"ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n",
@@ -178,7 +179,7 @@ static void emit_vectors(const struct emitter *e)
 	struct box all;
 	box_all(&all);
 	fprintf(e->out, "#define ATTUNE_%s_VECTORS(VECTOR)", e->upper);
-	for (int t = 0; t < NUM_DECISIONS; t++) {
+	for (int t = 0; t < forest_decisions(e->f); t++) {
 		struct vectors v = { e, &e->f->tree[t], (enum decision)t };
 		tree_boxes(v.tree, &all, emit_ends, &v);
 	}

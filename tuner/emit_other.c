@@ -13,7 +13,8 @@
  *     "prices": [{ "decision": name, "id": number, "head_size": number, "rows", "tile",
  *                  "heads", "slots", "start": numbers, "axis": NAME or null, "values": [numbers],
  *                  "fs": { term: number } }],
- *     "prefill": NODE, "decode": NODE, "join": NODE, "overlap": NODE }
+ *     "prefill": NODE, "decode": NODE, "join": NODE, "overlap": NODE,
+ *     "early": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
  *         scenarios "slowdown", "p95", "remark"
@@ -24,11 +25,14 @@
  * whole batch, by prices of the join, is estimated a tenth below the sum of both parts), 0
  * (one launch by the prefill choice) or 1 (the prefill part, then the decode part); of
  * overlap, asked where join comes to 1, -1 (so it is), -3 (both side by side on two streams) or
- * an id (that for the prefill part, side by side; of a fused kernel, for the whole batch).
+ * an id (that for the prefill part, side by side; of a fused kernel, for the whole batch); of
+ * early, asked of a part whose choice has an axis EARLY, its value where the caller lets the
+ * launch begin early, or -1 (as the choice has it).
  * guarded: a rule that the action may break in that leaf; who has no run-time check
  * takes the defaults there. The formula is in the header's comment.
  *
  * python: the same as a module of pure functions. text: as kernels/override.c reads it. */
+#include "early.h"
 #include "emit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -302,7 +306,9 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "returns\n"
 	    "-1 (so it is), -3 (both parts side by side on two streams) or an index into CHOICES\n"
 	    "(that for the prefill part, side by side, or of a fused kernel for the whole "
-	    "batch).\nA choice is\n"
+	    "batch).\n"
+	    "early, of a part whose choice has a tunable EARLY, returns its value where the\n"
+	    "caller lets launches begin early, or -1 (as the choice has it). A choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
 	    "out by the formula. unless: a rule that the choice may break in that leaf; take the\n"
 	    "defaults there.\n\"\"\"\n\n",
@@ -374,7 +380,7 @@ static void emit_text(FILE *out, const struct forest *f, const struct data *d)
 			fprintf(out, " %lld", p->price.fs[k]);
 		putc('\n', out);
 	}
-	for (int t = 0; t < NUM_DECISIONS; t++) {
+	for (int t = 0; t < forest_decisions(f); t++) {
 		fprintf(out, "\ntree %s\n", decision_names[t]);
 		text_node(out, &f->tree[t], 0, 1);
 	}

@@ -1,5 +1,6 @@
 /* emit_top.c - the comment that a header opens with: where it is from, how good it
  * is, and how to read it. */
+#include "early.h"
 #include "emit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -202,6 +203,11 @@ void emit_top(const struct emitter *e)
 	    " * its own. The overlap, of those: -1 prefill part then decode part, -3 side by "
 	    "side\n"
 	    " * on two streams; an id: that for the prefill part, side by side, or, of a fused\n"
-	    " * kernel, for the whole batch. */\n",
+	    " * kernel, for the whole batch.",
 	    out);
+	if (forest_says_early(e->f))
+		fputs(" The early: of a part whose choice has EARLY, its value\n"
+		      " * where the caller lets launches begin early; slowdowns to the best value.",
+		      out);
+	fputs(" */\n", out);
 }

@@ -1,5 +1,6 @@
 /* eval.c - `attune eval`: how far a header's picks are from the fastest of all
  * that was measured, beside the baselines, by split. */
+#include "early.h"
 #include "eval.h"
 #include "../harness/sweep.h"
 #include <argp.h>
@@ -140,6 +141,7 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 /* ---- what else belongs to the report ------------------------------------------------------- */
 struct extras {
 	struct overlaps overlaps[2]; /* of training scenarios, and of those held out */
+	struct earliness early[2];
 	double ns, plan_ns;
 	const char *timed; /* "compiled" or "interpreted" */
 	int thresholds, cliffs;
@@ -179,7 +181,7 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 	x->audit = read_audit(db, d->gpu);
 	count_overlaps(d, f, x->overlaps);
 	x->steepest = 1;
-	if (!cliffs_find(d, f, &cliff, &x->thresholds))
+	if (!count_early(d, f, x->early) || !cliffs_find(d, f, &cliff, &x->thresholds))
 		return 0;
 	for (int i = 0; i < x->thresholds; i++) {
 		x->cliffs += cliff[i].crossing > cliff_limit;
@@ -254,6 +256,7 @@ static void print_json(const struct report *r, const struct data *d, const struc
 	json_number("worst", x->steepest, 5, "}, ");
 	json_audit(&x->audit);
 	overlaps_json(x->overlaps);
+	early_json(x->early);
 	json_number("select_ns", x->ns, 1, ", ");
 	json_number("estimates_ns", x->plan_ns, 1, "}\n");
 }
@@ -272,6 +275,7 @@ static void print_heading(const struct data *d, const struct forest *f, const st
 	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
 	overlaps_print(x->overlaps);
+	early_print(x->early);
 	if (x->audit.n)
 		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
 		       "%.3f)\n",

@@ -1,6 +1,7 @@
 /* forest.c - all trees together: the prefill and the decode tree first, then the join
  * over what those two pick, then how what it keeps apart overlaps; and the ids of the
  * choices that leaves name. */
+#include "early.h"
 #include "phase_fit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -22,9 +23,9 @@ void forest_free(struct forest *f)
 int forest_leaves(const struct forest *f)
 {
 	int n = 0;
-	for (int t = 0; t < NUM_DECISIONS; t++)
+	for (int t = 0; t < DECIDE_EARLY; t++)
 		n += tree_leaves(&f->tree[t]);
-	return n;
+	return n + (forest_says_early(f) ? tree_leaves(&f->tree[DECIDE_EARLY]) : 0);
 }
 
 int forest_kernels(const struct forest *f)
@@ -341,7 +342,8 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 		f->making[p] = fit[p].making;
 	}
 	done = done && number_choices(f, d, fit);
-	done = done && fit_join(f, d, limits->leaves) && fit_overlap(f, d, &side_by_side);
+	done = done && fit_join(f, d, limits->leaves) && fit_overlap(f, d, &side_by_side) &&
+	       fit_early(f, d, limits->leaves);
 	const int proven = !done || forest_prove(f, d); /* else it has said so */
 	for (int p = 0; p < 2; p++) {
 		tree_free(&fit[p].tree);

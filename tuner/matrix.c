@@ -27,7 +27,8 @@ enum { MIN_COVERAGE = 80, MIN_WEIGHT = 16, MAX_WEIGHT = 64, MAX_NOISE = 20000 };
 
 enum phase decision_phase(enum decision decision)
 {
-	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL, PHASE_ALL };
+	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL, PHASE_ALL,
+					     PHASE_DECODE };
 	return phases[decision];
 }
 

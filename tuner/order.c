@@ -2,6 +2,7 @@
  * were inserted: all that is generated from here must come out the same from the
  * same cells. */
 #include "data.h"
+#include "early.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +64,8 @@ static int place_cells(struct data *d, const int *scenario, const int *choice)
 	d->place = malloc(sizeof *d->place * (places + 1));
 	d->cell = malloc(sizeof *d->cell * (size_t)(d->num_raw + 1));
 	d->plan = malloc(sizeof *d->plan * (size_t)(d->num_raw + 1));
-	if (!d->place || !d->cell || !d->plan)
+	d->paced = malloc(sizeof *d->paced * (size_t)(d->num_raw + 1));
+	if (!d->place || !d->cell || !d->plan || !d->paced)
 		return 0;
 	for (size_t i = 0; i < places; i++)
 		d->place[i] = -1;
@@ -75,6 +77,11 @@ static int place_cells(struct data *d, const int *scenario, const int *choice)
 			    (struct composed){ s, c, choice[r->decode], r->how, r->pass, r->cell };
 			continue;
 		}
+		if (r->early && r->pass == PASS_A)
+			d->paced[d->num_paced++] =
+			    (struct paced){ s, c, r->early, (enum phase)r->phase, r->cell };
+		if (r->early)
+			continue;
 		d->cell[i] = r->cell;
 		d->place[place_of(d, r->pass, s, r->phase, c)] = i;
 	}

@@ -1,7 +1,7 @@
 /* parse.c - reads what emit.c wrote: the choices and the trees of a
  * generated header, so that evaluation, explanation and comparison work on the
  * text that is shipped and not on a second copy of it. */
-#include "tuner.h"
+#include "early.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -256,12 +256,18 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	char head[80];
 	snprintf(head, sizeof head, "ATTUNE_SELECT int attune_%s_%s(", f->gpu,
 		 decision_names[decision]);
+	if (decision == DECIDE_EARLY && !strstr(r->at, head))
+		return tree_constant(&f->tree[decision], SAYS_OWN);
 	if (!seek(r, head) || !seek(r, "{"))
 		return 0;
 	next_is(r, "(void)f;");
-	const struct actions actions = { decision == DECIDE_JOIN ? 2 : f->num_choices,
-					 decision == DECIDE_OVERLAP ? SAYS_STREAMS
-								    : SAYS_CHEAPEST };
+	static const struct actions fixed[] = {
+		[DECIDE_JOIN] = { 2, SAYS_CHEAPEST }, [DECIDE_EARLY] = { MOST_EARLY + 1, SAYS_OWN }
+	};
+	const struct actions by_id = { f->num_choices,
+				       decision == DECIDE_OVERLAP ? SAYS_STREAMS : SAYS_CHEAPEST };
+	const struct actions actions =
+	    decision == DECIDE_JOIN || decision == DECIDE_EARLY ? fixed[decision] : by_id;
 	return read_node(r, &f->tree[decision], &actions) == 0 && expect(r, "}");
 }
 

@@ -129,8 +129,9 @@ int action_join(const struct data *d, const struct forest *f, int action, const 
 
 int decision_is_of(enum decision decision, const struct measured *m)
 {
-	return decision < DECIDE_JOIN ? m->has[decision_phase(decision)]
-				      : m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	return decision < DECIDE_JOIN || decision == DECIDE_EARLY
+		   ? m->has[decision_phase(decision)]
+		   : m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
 }
 
 void forest_make_serial(const struct data *d, const struct forest *f, const struct measured *m,

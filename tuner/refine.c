@@ -100,6 +100,8 @@ static void pairs_at_thresholds(struct refine *r)
 	int n = 0;
 	r->failed = !cliffs_find(r->d, r->f, &cliff, &n);
 	for (int i = 0; i < n; i++) {
+		if (cliff[i].decision == DECIDE_EARLY)
+			continue; /* what that learns from are races of their own */
 		const double need = isfinite(cliff[i].crossing) ? cliff[i].crossing : cliff_limit;
 		pair_at_threshold(r, cliff[i].decision, cliff[i].node, log(need));
 	}
@@ -144,7 +146,7 @@ static void pair_in_leaf(struct refine *r, enum decision t, int leaf)
 
 static void pairs_in_leaves(struct refine *r)
 {
-	for (int t = 0; t < NUM_DECISIONS; t++)
+	for (int t = 0; t < DECIDE_EARLY; t++)
 		for (int i = 0; i < r->f->tree[t].n; i++) {
 			const struct node *v = &r->f->tree[t].v[i];
 			if (v->feature < 0 && v->runner_up >= 0 && v->weight > 0 &&

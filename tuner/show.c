@@ -1,5 +1,6 @@
 /* show.c - `attune show`: tables for a person. All ways that one scenario was
  * measured, fastest first; the rest of the answers are in lists.c and why.c. */
+#include "early.h"
 #include "policy.h"
 #include "show.h"
 #include <argp.h>
@@ -199,28 +200,6 @@ static struct way *new_way(struct ways *w)
 	return &w->v[w->n++];
 }
 
-void choice_words(const struct choice *c, char text[MAX_CHOICE_TEXT])
-{
-	const int n = snprintf(text, MAX_CHOICE_TEXT, "%s ", c->kernel->name);
-	config_text(text + n, MAX_CHOICE_TEXT - (size_t)n, &c->config, c->kernel->space);
-}
-
-void says_words(const struct forest *f, enum decision decision, int action,
-		char text[MAX_CHOICE_TEXT])
-{
-	if (action == SAYS_CHEAPEST)
-		snprintf(text, MAX_CHOICE_TEXT, "the cheapest by estimate");
-	else if (decision == DECIDE_OVERLAP && action < 0)
-		snprintf(text, MAX_CHOICE_TEXT, "%s",
-			 action == SAYS_STREAMS ? "side by side" : "one after the other");
-	else if (decision == DECIDE_JOIN)
-		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
-	else if (action < 0)
-		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
-	else
-		choice_words(&f->choice[action], text);
-}
-
 static int add_one(struct ways *w, const char *plan, const struct choice *c,
 		   const struct cell *cell)
 {
@@ -258,6 +237,14 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 	for (int c = 0; done && c < d->num_choices; c++) {
 		const struct cell *cell = data_cell(d, scenario, phase, c);
 		done = !cell || add_one(w, plan, &d->choice[c], cell);
+	}
+	for (int i = 0; done && i < d->num_paced; i++) {
+		const struct paced *p = &d->paced[i];
+		struct choice c = d->choice[p->choice];
+		if (p->scenario != scenario || p->phase != phase)
+			continue;
+		c.config.v[c.kernel->space->early_axis] = p->value;
+		done = add_one(w, "early launch", &c, &p->cell);
 	}
 	return done;
 }

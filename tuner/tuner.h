@@ -16,7 +16,7 @@
  * A batch is run by four decisions: what runs its decode part, what runs its
  * prefill part, how they are joined (0: one launch over the whole batch by
  * the prefill choice; 1: each by its own), and where they are kept apart how they
- * overlap (overlap.c). */
+ * overlap (overlap.c). A fifth says which launches should begin early (early.c). */
 #ifndef TUNER_H
 #define TUNER_H
 
@@ -84,6 +84,8 @@ struct data {
 	int num_choices, num_columns;
 	struct composed *plan;
 	int num_plans;
+	struct paced *paced; /* what begins early: early.h */
+	int num_paced;
 	int ignored; /* cells whose choice today's .def tables do not list */
 	struct noise noise;
 	/* Whose times are asked for. PASS_B, as data_finish leaves it: where a scenario

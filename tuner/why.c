@@ -1,11 +1,39 @@
 /* why.c - why a batch is run as it is: its path through the trees, what the leaves say,
  * their rivals, and how much slower than the best that is expected to be. Of a batch that
  * was never measured, times are estimates (estimate.c). */
+#include "early.h"
 #include "policy.h"
 #include "show.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+void choice_words(const struct choice *c, char text[MAX_CHOICE_TEXT])
+{
+	const int n = snprintf(text, MAX_CHOICE_TEXT, "%s ", c->kernel->name);
+	config_text(text + n, MAX_CHOICE_TEXT - (size_t)n, &c->config, c->kernel->space);
+}
+
+static const char *const early_words[MOST_EARLY + 1] = { "in turn", "EARLY=1", "EARLY=2" };
+
+void says_words(const struct forest *f, enum decision decision, int action,
+		char text[MAX_CHOICE_TEXT])
+{
+	if (action == SAYS_CHEAPEST)
+		snprintf(text, MAX_CHOICE_TEXT, "the cheapest by estimate");
+	else if (decision == DECIDE_EARLY)
+		snprintf(text, MAX_CHOICE_TEXT, "%s",
+			 action == SAYS_OWN ? "as the choice has it" : early_words[action]);
+	else if (decision == DECIDE_OVERLAP && action < 0)
+		snprintf(text, MAX_CHOICE_TEXT, "%s",
+			 action == SAYS_STREAMS ? "side by side" : "one after the other");
+	else if (decision == DECIDE_JOIN)
+		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
+	else if (action < 0)
+		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
+	else
+		choice_words(&f->choice[action], text);
+}
 
 enum { RIVALS = 3, ESTIMATES = 4, MAX_TEXT = MAX_CHOICE_TEXT + 120 };
 
@@ -48,10 +76,10 @@ static void leaf_words(const struct why *w, enum decision t, const struct node *
 		 exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6), next);
 }
 
-static void path_rows(const struct why *w, enum decision t)
+static void path_rows(const struct why *w, enum decision t, enum phase phase)
 {
 	const struct tree *tree = &w->f->tree[t];
-	const long long *value = (const long long *)&w->m->part[decision_phase(t)].f;
+	const long long *value = (const long long *)&w->m->part[phase].f;
 	char text[MAX_TEXT];
 	int at = 0;
 	while (tree->v[at].feature >= 0) {
@@ -231,6 +259,26 @@ static void overlap_rows(const struct why *w)
 		row(w, decision_names[DECIDE_OVERLAP], "rival", "one after the other", us, us);
 }
 
+/* How the part's launch begins where the caller lets it begin early; the ratio is to in turn. */
+static void early_rows(const struct why *w, enum phase phase, const struct choice *c)
+{
+	const struct attune_features *x = &w->m->part[phase].f;
+	char text[MAX_CHOICE_TEXT];
+	if (!c->kernel || c->kernel->space->early_axis < 0 || !forest_says_early(w->f))
+		return;
+	path_rows(w, DECIDE_EARLY, phase);
+	const int says = forest_early(w->f, x);
+	const double us = time_of(w, phase, c);
+	for (int v = 0; v <= MOST_EARLY; v++) {
+		const struct pace p = { w->scenario, w->scenario < 0 ? -1 : data_find(w->d, c),
+					phase };
+		const double ratio = !v ? 1 : p.choice < 0 ? NAN : pace_ratio(w->d, &p, v);
+		says_words(w->f, DECIDE_EARLY, v, text);
+		row(w, decision_names[DECIDE_EARLY], v == says ? "picked" : "rival", text,
+		    us * ratio, us);
+	}
+}
+
 /* ---- how far to trust it ------------------------------------------------------------------ */
 /* Features beyond what any training scenario of that decision had. */
 static void hull_rows(const struct why *w, enum decision t)
@@ -294,15 +342,19 @@ int show_why(const struct data *d, const struct forest *f, const struct measured
 	for (int k = DECIDE_PREFILL; done && k <= DECIDE_DECODE; k++) {
 		if (!m->has[decision_phase((enum decision)k)])
 			continue;
-		path_rows(&w, (enum decision)k);
+		path_rows(&w, (enum decision)k, decision_phase((enum decision)k));
 		formula_row(&w, (enum decision)k);
 		done = action_rows(&w, (enum decision)k);
 		hull_rows(&w, (enum decision)k);
 	}
+	if (done && m->has[PHASE_PREFILL])
+		early_rows(&w, w.made.join ? PHASE_PREFILL : PHASE_ALL, &w.made.prefill);
+	if (done && m->has[PHASE_DECODE] && w.made.join)
+		early_rows(&w, PHASE_DECODE, &w.made.decode);
 	if (done && m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]) {
-		path_rows(&w, DECIDE_JOIN);
+		path_rows(&w, DECIDE_JOIN, PHASE_ALL);
 		join_rows(&w);
-		path_rows(&w, DECIDE_OVERLAP);
+		path_rows(&w, DECIDE_OVERLAP, PHASE_ALL);
 		overlap_rows(&w);
 	}
 	if (done)
