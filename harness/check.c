@@ -13,6 +13,8 @@
  * kernels use 2 % of it. F16 weights below 2^-14 lose bits one by one, and so do
  * outputs: 2^-24, times at most 4, which is the largest |v|.
  *
+ * With an E4M3 cache weights are rounded to F16, since 3 bits of fraction are no type for sums.
+ *
  * Leaving out one of n keys moves some element by a few masses / n: t_check.c has BF16
  * noticed by 36 rows at n = 4000. */
 #include "../kernels/run.h"
@@ -36,11 +38,14 @@ const char *outcome_name(enum outcome o)
 
 double check_tolerance(const attune_shape *s, double mass, double want)
 {
-	static const double roundoff[] = {
-		[ATTUNE_F32] = 0x1p-24, [ATTUNE_F16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8
-	};
+	static const double roundoff[] = { [ATTUNE_F32] = 0x1p-24,
+					   [ATTUNE_F16] = 0x1p-11,
+					   [ATTUNE_BF16] = 0x1p-8,
+					   [ATTUNE_E4M3] = 0x1p-11 };
 	const double smallest =
-	    s->dtype == ATTUNE_F16 || s->kv_dtype == ATTUNE_F16 ? 0x1p-22 : 0x1p-40;
+	    s->dtype == ATTUNE_F16 || s->kv_dtype == ATTUNE_F16 || s->kv_dtype == ATTUNE_E4M3
+		? 0x1p-22
+		: 0x1p-40;
 	return (roundoff[s->kv_dtype] + 0x1p-13) * mass + roundoff[s->dtype] * fabs(want) +
 	       smallest;
 }
@@ -86,12 +91,6 @@ static size_t row_at(const struct output *o, int token, int head)
 	return GUARD + (size_t)(token * t->out_token_stride + head * t->out_head_stride) * o->size;
 }
 
-static int is_of_phase(const struct output *o, int seq)
-{
-	const int query = workload_query_len(o->w, seq);
-	return o->phase == PHASE_ALL || (o->phase == PHASE_DECODE) == (query <= DECODE_MAX_QUERY);
-}
-
 static size_t first_touched(const struct output *o, size_t begin, size_t end)
 {
 	while (begin < end && o->bytes[begin] == POISON)
@@ -116,7 +115,7 @@ static void judge_touched(struct verdict *v, const struct output *o, size_t at)
 	while (b->query_start[seq + 1] <= token)
 		seq++;
 	judge(v, OUTCOME_WRONG,
-	      is_of_phase(o, seq)
+	      is_of_phase(o->w, o->phase, seq)
 		  ? "sequence %d, token %d, head %d: wrote behind the row"
 		  : "sequence %d, token %d, head %d: is not of the part, yet written",
 	      seq, token - b->query_start[seq], head);
@@ -129,7 +128,7 @@ static int is_clean_around(struct verdict *v, const struct output *o)
 	size_t at, clean = 0;
 	for (int seq = 0; seq < b->num_seqs; seq++)
 		for (int t = b->query_start[seq];
-		     is_of_phase(o, seq) && t < b->query_start[seq + 1]; t++)
+		     is_of_phase(o->w, o->phase, seq) && t < b->query_start[seq + 1]; t++)
 			for (int h = 0; h < o->shape->num_query_heads; h++) {
 				const size_t row = row_at(o, t, h);
 				at = first_touched(o, clean, row);
@@ -174,8 +173,9 @@ static int is_written(struct verdict *v, const struct output *o)
 	const attune_batch *b = &o->w->scenario->batch->view;
 	struct expected_row r;
 	for (r.seq = 0; r.seq < b->num_seqs; r.seq++)
-		for (r.token = 0;
-		     is_of_phase(o, r.seq) && r.token < workload_query_len(o->w, r.seq); r.token++)
+		for (r.token = 0; is_of_phase(o->w, o->phase, r.seq) &&
+				  r.token < workload_query_len(o->w, r.seq);
+		     r.token++)
 			for (r.head = 0; r.head < o->shape->num_query_heads; r.head++) {
 				const unsigned char *row =
 				    o->bytes + row_at(o, b->query_start[r.seq] + r.token, r.head);
@@ -233,9 +233,11 @@ void check_output(struct verdict *v, struct workload *w, enum phase phase, int m
 		judge_status(v, w->dev->ops->get(w->dev, o.bytes, w->memory[0], w->out_bytes));
 	if (v->outcome == OUTCOME_OK && is_clean_around(v, &o) && is_written(v, &o))
 		for (int i = 0; i < e->num_rows; i++)
-			if (is_of_phase(&o, e->row[i].seq))
+			if (is_of_phase(w, phase, e->row[i].seq))
 				compare_row(v, &o, e, i);
 	free(o.bytes);
+	if (v->outcome == OUTCOME_OK && o.shape->has_lse)
+		check_lse(v, w, (char *)w->tensors.lse - GUARD, e, phase);
 }
 
 /* ---- a run ----------------------------------------------------------------------- */

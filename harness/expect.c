@@ -78,6 +78,7 @@ static int list_rows(struct expected *e, const struct workload *w)
 struct reader {
 	struct kv_source source;
 	struct attune_args args;
+	struct attune_more more;
 	struct expected *e;
 	atomic_int *next_row;
 	pthread_t thread;
@@ -144,9 +145,11 @@ static void compute_row(struct reader *r, int index)
 {
 	const struct expected_row *row = &r->e->row[index];
 	const size_t size = (size_t)r->source.shape->head_size, at = (size_t)index * size;
-	double out[512], mass[512];
+	double out[512], mass[512], lse;
 	r->source.mass = mass;
+	r->source.lse = &lse;
 	reference_row_from(&r->source, row->seq, row->token, row->head, out);
+	r->e->lse[index] = (float)lse;
 	for (size_t d = 0; d < size; d++) {
 		r->e->want[at + d] = (float)out[d];
 		r->e->tolerance[at + d] = (float)check_tolerance(r->source.shape, mass[d], out[d]);
@@ -223,7 +226,12 @@ static int compute_rows(struct expected *e, const struct workload *w)
 		r->args = args;
 		r->e = e;
 		r->next_row = &next_row;
-		r->source = (struct kv_source){ fetch, &r->args, &w->scenario->shape, r, NULL };
+		workload_host_more(w, &r->more);
+		r->source = (struct kv_source){ .fetch = fetch,
+						.args = &r->args,
+						.shape = &w->scenario->shape,
+						.more = r,
+						.scales = &r->more };
 		r->number =
 		    calloc((size_t)w->sets * (size_t)w->pages_per_set + (size_t)w->spare_pages,
 			   sizeof *r->number);
@@ -253,7 +261,8 @@ struct expected *expected_make(const struct workload *w, int max_rows)
 	const size_t n = (size_t)e->num_rows * (size_t)w->scenario->shape.head_size + 1;
 	e->want = calloc(n, sizeof *e->want);
 	e->tolerance = calloc(n, sizeof *e->tolerance);
-	ok = ok && e->want && e->tolerance && compute_rows(e, w);
+	e->lse = calloc((size_t)e->num_rows + 1, sizeof *e->lse);
+	ok = ok && e->want && e->tolerance && e->lse && compute_rows(e, w);
 	if (ok)
 		return e;
 	expected_free(e);
@@ -267,5 +276,6 @@ void expected_free(struct expected *e)
 	free(e->row);
 	free(e->want);
 	free(e->tolerance);
+	free(e->lse);
 	free(e);
 }

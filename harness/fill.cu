@@ -19,6 +19,12 @@ KERNEL(THREADS) ENTRY(const fill_args a)
 	if (a.dtype == FILL_F32)
 		for (; i < a.words; i += step)
 			a.to[i] = fill_bits(a.stream, i, FILL_F32);
+	else if (a.dtype == FILL_E4M3)
+		for (; i < a.words; i += step)
+			a.to[i] = fill_bits(a.stream, 4 * i, FILL_E4M3) |
+				  fill_bits(a.stream, 4 * i + 1, FILL_E4M3) << 8 |
+				  fill_bits(a.stream, 4 * i + 2, FILL_E4M3) << 16 |
+				  fill_bits(a.stream, 4 * i + 3, FILL_E4M3) << 24;
 	else
 		for (; i < a.words; i += step)
 			a.to[i] = fill_bits(a.stream, 2 * i, a.dtype) |

@@ -136,9 +136,10 @@ struct workload {
 	int pages_per_set, spare_pages;
 	int32_t *host_table;   /* of set 0 */
 	float *sinks, *slopes; /* on the host */
+	float *scales;         /* on the host; NULL: there are none */
 	struct expected *expected;
-	void *memory[10];
-	size_t out_bytes;
+	void *memory[12];
+	size_t out_bytes, lse_bytes;
 };
 /* `cold_bytes`: KV bytes that the sets together must exceed (0: one set).
  * ATTUNE_NO_MEMORY when the device cannot hold even one set. The scenario must outlive
@@ -147,7 +148,7 @@ enum attune_status workload_make(struct workload *, struct device *, struct pool
 				 const struct scenario *, enum workload_kind, size_t cold_bytes);
 void workload_free(struct workload *);
 void pool_free(struct device *, struct pool *);
-/* Fills `out` with NaN bytes. */
+/* Fills `out`, and the LSE, with NaN bytes. */
 enum attune_status workload_poison(struct workload *);
 
 /* ---- launch.c: a choice run on a part of a workload ------------------------- */

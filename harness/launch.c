@@ -36,14 +36,14 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 	const struct scenario *s = w->scenario;
 	/* The launch in front is of another choice or call, and writes its own output. */
 	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL }, 1 };
-	struct attune_args args;
+	struct attune_call call;
 	struct part part;
 	enum attune_status status = find_part(&part, dev, c, s, phase);
 	if (status || !part.seq_count)
 		return status;
-	args_from_tensors(&args, &s->shape, &w->tensors, s->batch->view.num_seqs);
-	args.block_table = w->block_tables[set];
+	call_from_tensors(&call, &s->shape, &w->tensors, s->batch->view.num_seqs);
+	call.args.block_table = w->block_tables[set];
 	memcpy(l.helper, loaded->helper, sizeof l.helper);
-	return run_part(dev, &l, &s->shape, &part, &args, workspace, workspace_bytes, steps,
+	return run_part(dev, &l, &s->shape, &part, &call, workspace, workspace_bytes, steps,
 			stream);
 }

@@ -10,7 +10,7 @@
 enum { THREADS = 256, MAX_FILLERS = 64, PROBES = 64 }; /* THREADS as in fill.cu */
 
 _Static_assert((int)FILL_F32 == ATTUNE_F32 && (int)FILL_F16 == ATTUNE_F16 &&
-		   (int)FILL_BF16 == ATTUNE_BF16,
+		   (int)FILL_BF16 == ATTUNE_BF16 && (int)FILL_E4M3 == ATTUNE_E4M3,
 	       "fill.h and attune.h name the types alike");
 
 unsigned long long k_stream(void)
@@ -33,12 +33,16 @@ void write_values(void *to, unsigned long long stream, unsigned long long first,
 {
 	uint32_t *wide = to;
 	uint16_t *narrow = to;
+	uint8_t *bytes = to;
 	if (dtype == ATTUNE_F32)
 		for (size_t i = 0; i < n; i++)
 			wide[i] = fill_bits(stream, first + i, FILL_F32);
 	else if (dtype == ATTUNE_F16)
 		for (size_t i = 0; i < n; i++)
 			narrow[i] = (uint16_t)fill_bits(stream, first + i, FILL_F16);
+	else if (dtype == ATTUNE_E4M3)
+		for (size_t i = 0; i < n; i++)
+			bytes[i] = (uint8_t)fill_bits(stream, first + i, FILL_E4M3);
 	else
 		for (size_t i = 0; i < n; i++)
 			narrow[i] = (uint16_t)fill_bits(stream, first + i, FILL_BF16);
@@ -48,6 +52,9 @@ void write_values(void *to, unsigned long long stream, unsigned long long first,
 static float widen(unsigned bits, enum attune_dtype dtype)
 {
 	float f;
+	const uint8_t byte = (uint8_t)bits;
+	if (dtype == ATTUNE_E4M3)
+		return (float)value_of(dtype, &byte, 0);
 	if (dtype == ATTUNE_BF16)
 		bits <<= 16;
 	else if (dtype == ATTUNE_F16)
@@ -201,7 +208,7 @@ enum attune_status pool_reserve(struct pool **pool, struct device *dev, size_t e
 	if (p->dtype == dtype && p->elements >= elements)
 		return ATTUNE_OK;
 	drop(dev, p);
-	elements += elements % 2; /* whole words */
+	elements += dtype == ATTUNE_E4M3 ? -elements % 4 : elements % 2; /* whole words */
 	status = dev->ops->alloc(dev, &p->k, elements * (size_t)dtype_bytes(dtype));
 	if (!status)
 		status = dev->ops->alloc(dev, &p->v, elements * (size_t)dtype_bytes(dtype));

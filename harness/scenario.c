@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const dtypes[] = { "f32", "f16", "bf16", NULL }; /* as enum attune_dtype */
+/* as enum attune_dtype */
+static const char *const dtypes[] = { "f32", "f16", "bf16", NULL };
+static const char *const kv_dtypes[] = { "f32", "f16", "bf16", "e4m3", NULL };
 const char *const layout_names[] = { "nhd", "hnd", "classic", NULL };
 const char *const scenario_splits[] = { "train",
 					"peers",
@@ -25,7 +27,7 @@ const char *const scenario_splits[] = { "train",
 	{ "models",    .kind = LIST },						\
 	{ "page_size", .kind = INTEGER, .lo = 1, .hi = 65536 },			\
 	{ "dtype",     .kind = WORD, .words = dtypes },				\
-	{ "kv_dtype",  .kind = WORD, .words = dtypes },				\
+	{ "kv_dtype",  .kind = WORD, .words = kv_dtypes },			\
 	{ "layout",    .kind = WORD, .words = layout_names },			\
 	{ "seed",      .kind = INTEGER, .lo = 0, .hi = 0x7fffffffffffffff },	\
 	{ "split",     .kind = WORD, .words = scenario_splits }
@@ -184,6 +186,13 @@ static int append(struct loading *l, const struct scenario *s, size_t index)
 	return 1;
 }
 
+/* What the settings make of a model's shape must be one. */
+static int check_shape(const struct loading *l, const attune_shape *s, const char *path)
+{
+	const char *error = shape_error(s);
+	return !error || input_bad(&l->in, path, NULL, "%s", error);
+}
+
 static int add_scenario(struct loading *l, const struct json_t *entry, const char *model,
 			size_t index)
 {
@@ -195,7 +204,7 @@ static int add_scenario(struct loading *l, const struct json_t *entry, const cha
 	snprintf(s.model, sizeof s.model, "%s", model);
 	s.shape.dtype = (enum attune_dtype)dtype;
 	s.shape.kv_dtype =
-	    (enum attune_dtype)input_word(setting(l, entry, "kv_dtype"), dtypes, dtype);
+	    (enum attune_dtype)input_word(setting(l, entry, "kv_dtype"), kv_dtypes, dtype);
 	s.shape.page_size = (int)input_integer(setting(l, entry, "page_size"), 16);
 	s.layout = (enum layout)input_word(setting(l, entry, "layout"), layout_names, LAYOUT_NHD);
 	s.shape.kv_layout = layout_kv(s.layout);
@@ -204,7 +213,8 @@ static int add_scenario(struct loading *l, const struct json_t *entry, const cha
 	s.steps = input_number(input_member(entry, "steps"), 0);
 	snprintf(s.split, sizeof s.split, "%s",
 		 scenario_splits[input_word(setting(l, entry, "split"), scenario_splits, 0)]);
-	if (take_batch(l, &s, input_text(input_member(entry, "batch")), text_path) &&
+	if (check_shape(l, &s.shape, path) &&
+	    take_batch(l, &s, input_text(input_member(entry, "batch")), text_path) &&
 	    refuse_double(l, &s, path) && append(l, &s, index))
 		return 1;
 	scenario_drop(&s);

@@ -14,7 +14,7 @@ static const char *const columns[] = { "set",      "split",  "model",  "page_siz
 
 static void dtype_cell(struct table *t, enum attune_dtype dtype)
 {
-	static const char *const names[] = { "f32", "f16", "bf16" };
+	static const char *const names[] = { "f32", "f16", "bf16", "e4m3" };
 	table_text(t, names[dtype]);
 }
 

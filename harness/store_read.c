@@ -56,7 +56,7 @@ static double real(sqlite3_stmt *st, int column)
 static enum attune_dtype dtype_of(const char *name)
 {
 	enum attune_dtype t = ATTUNE_F32;
-	while (t < ATTUNE_BF16 && strcmp(dtype_name(t), name))
+	while (t < ATTUNE_E4M3 && strcmp(dtype_name(t), name))
 		t++;
 	return t;
 }

@@ -14,12 +14,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUT, Q, TABLES, BATCH, SINKS, SLOPES, K, V, K_NEW, V_NEW }; /* of workload.memory */
+enum {
+	OUT,
+	Q,
+	TABLES,
+	BATCH,
+	SINKS,
+	SLOPES,
+	K,
+	V,
+	K_NEW,
+	V_NEW,
+	SCALES,
+	LSE
+}; /* of workload.memory */
 enum { MAX_SETS = 32, STAGING = 1 << 20, GAP = 8 };
 
-static const uint32_t nans[] = {
-	[ATTUNE_F32] = 0x7fc0dead, [ATTUNE_F16] = 0x7ead, [ATTUNE_BF16] = 0x7fad
-};
+static const uint32_t nans[] = { [ATTUNE_F32] = 0x7fc0dead,
+				 [ATTUNE_F16] = 0x7ead,
+				 [ATTUNE_BF16] = 0x7fad,
+				 [ATTUNE_E4M3] = 0x7f };
 
 /* ---- pages ----------------------------------------------------------------------- */
 
@@ -67,6 +81,12 @@ int workload_query_len(const struct workload *w, int seq)
 {
 	const int32_t *start = w->scenario->batch->view.query_start;
 	return start[seq + 1] - start[seq];
+}
+
+int is_of_phase(const struct workload *w, enum phase phase, int seq)
+{
+	const int is_decode = workload_query_len(w, seq) <= DECODE_MAX_QUERY;
+	return phase == PHASE_ALL || (phase == PHASE_DECODE) == is_decode;
 }
 
 /* Counts pages, and settles the stride of tables. 0: too many to number. */
@@ -356,6 +376,8 @@ static enum attune_status make_out(struct workload *w)
 enum attune_status workload_poison(struct workload *w)
 {
 	enum attune_status status = w->dev->ops->fill(w->dev, w->memory[OUT], POISON, w->out_bytes);
+	if (!status && w->memory[LSE])
+		status = w->dev->ops->fill(w->dev, w->memory[LSE], POISON, w->lse_bytes);
 	return status ? status : w->dev->ops->wait(w->dev, NULL);
 }
 
@@ -380,6 +402,8 @@ static enum attune_status make_rest(struct workload *w)
 		status = make_q(w);
 	if (!status)
 		status = new_kv_make(w, &w->memory[K_NEW], &w->memory[V_NEW]);
+	if (!status)
+		status = more_make(w, &w->memory[SCALES], &w->memory[LSE]);
 	if (!status)
 		status = make_out(w);
 	w->tensors.query_start = w->memory[BATCH];
@@ -421,6 +445,7 @@ void workload_free(struct workload *w)
 	free(w->block_tables);
 	free(w->host_table);
 	free(w->sinks);
+	free(w->scales);
 	memset(w, 0, sizeof *w);
 }
 

@@ -3,6 +3,7 @@
  *   pool.c      values, and the K and V memory that timed workloads share
  *   workload.c  page tables, queries, guarded outputs
  *   new_kv.c    K and V of the new tokens, apart from the cache
+ *   more.c      scales of an 8-bit cache, and the LSE
  *   expect.c    what the reference says of a workload's rows
  *   exam.c      check workloads that are kept
  *   check.c     a run, and its output against that */
@@ -44,11 +45,23 @@ int32_t *permutation(int n, unsigned long long seed);
 /* The arguments as the reference wants them: host pointers, but no K, V and q. */
 void workload_host_args(const struct workload *, struct attune_args *);
 int workload_query_len(const struct workload *, int seq);
+/* Whether the sequence's queries are of the phase. */
+int is_of_phase(const struct workload *, enum phase, int seq);
 
 /* ---- new_kv.c -------------------------------------------------------------------- */
 /* Allocates *k and *v, and lets the tensors point there. After the page tables and the
  * rows of q are settled. */
 enum attune_status new_kv_make(struct workload *, void **k, void **v);
+
+/* ---- more.c ---------------------------------------------------------------------- */
+/* Allocates what the shape has of them, and lets the tensors point there; the same order. */
+enum attune_status more_make(struct workload *, void **scales, void **lse);
+/* The same on the host, but no LSE. */
+void workload_host_more(const struct workload *, struct attune_more *);
+struct expected;
+/* Of the LSE that lies there, guards and all; where it is right *v stays as it is. */
+void check_lse(struct verdict *v, const struct workload *, const void *memory,
+	       const struct expected *, enum phase);
 
 /* ---- expect.c -------------------------------------------------------------------- */
 struct expected_row {
@@ -58,6 +71,7 @@ struct expected {
 	int max_rows, num_rows;
 	struct expected_row *row;
 	float *want, *tolerance; /* [num_rows][head_size] */
+	float *lse;              /* [num_rows] */
 };
 /* Of page set 0. NULL: no memory. */
 struct expected *expected_make(const struct workload *, int max_rows);

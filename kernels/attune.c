@@ -99,10 +99,11 @@ static enum attune_status no_kernel(const attune_context *ctx, const attune_shap
 	if (!carries_code_for(d))
 		return fail(ATTUNE_UNSUPPORTED, "no kernel is carried for %s (%s)", d->arch,
 			    d->name);
-	return fail(
-	    ATTUNE_UNSUPPORTED, "no kernel for head size %d, %s queries and %s cache%s on %s",
-	    shape->head_size, dtype_name(shape->dtype), dtype_name(shape->kv_dtype),
-	    shape->kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "", ctx->name);
+	return fail(ATTUNE_UNSUPPORTED,
+		    "no kernel for head size %d, %s queries and %s cache%s%s on %s",
+		    shape->head_size, dtype_name(shape->dtype), dtype_name(shape->kv_dtype),
+		    shape->kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "",
+		    shape->has_lse ? ", with LSE," : "", ctx->name);
 }
 
 /* Loads the binary of a choice; one that is not carried stays NULL. */

@@ -52,7 +52,9 @@ enum attune_status {
 	ATTUNE_DEVICE_ERROR
 };
 
-enum attune_dtype { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16 };
+/* E4M3: 8 bits, sign, 4 of exponent (bias 7), 3 of fraction; 0x7f and 0xff are NaN, there is no
+ * infinity. Of the cache alone, with q and out of 16 bits. */
+enum attune_dtype { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16, ATTUNE_E4M3 };
 
 /* How K and V of one page and KV head lie. Pages and heads are found by
  * k_page_stride, k_head_stride, v_page_stride and v_head_stride in both.
@@ -85,6 +87,7 @@ typedef struct attune_shape {
 	 * leave the projection, a second time. The cache holds them too. */
 	int has_new_kv;
 	enum attune_kv_layout kv_layout;
+	int has_lse; /* tensors.lse will be given */
 } attune_shape;
 
 /* One step, on the host. query_start has num_seqs + 1 entries from 0 up. */
@@ -117,6 +120,17 @@ typedef struct attune_tensors {
 	const void *v_new;
 	int64_t k_new_token_stride, k_new_head_stride;
 	int64_t v_new_token_stride, v_new_head_stride;
+	/* Of an E4M3 cache: what a sequence's keys and values of a KV head are to be multiplied
+	 * with, by sequence and KV head; stride 0: the same for all, as a scale of the whole cache
+	 * has both of them. NULL: 1. */
+	const float *k_scale, *v_scale;
+	int64_t k_scale_seq_stride, k_scale_head_stride;
+	int64_t v_scale_seq_stride, v_scale_head_stride;
+	/* [num_tokens][num_query_heads], by token and head: the natural logarithm of the sum of
+	 * e^score over the keys that the row sees and, where there are sinks, its head's sink;
+	 * minus infinity for a row that sees no key. */
+	float *lse;
+	int64_t lse_token_stride, lse_head_stride;
 } attune_tensors;
 
 /* Of sequences [seq_begin, seq_begin + seq_count) those whose queries have min_query to
@@ -163,14 +177,14 @@ enum attune_lengths {
  *     slots context length .. sequence length - 1 of each sequence, on its last page or pages;
  *     k_new and v_new; and anything that this call does not read. It may be reading anything.
  *   - All else that the call reads was complete before that launch began: every older slot of
- *     the cache, also on those last pages; block_table, query_start, seq_lens, schedule, sinks
- *     and alibi_slopes. So no sequence has as an old key what another one computes in this step,
+ *     the cache, also on those last pages; block_table, query_start, seq_lens, schedule, sinks,
+ *     alibi_slopes and scales. So no sequence has as an old key what another one computes in this step,
  *     as a prefix shared within a step would be.
  *   - If that launch began early itself it waits, in all of its blocks, for the one in front of
  *     it (griddepcontrol.wait, cudaGridDependencySynchronize); what is complete before the call
  *     must then be so before the first launch of the chain began.
  *
- * The call reads q and new slots, and writes out and the workspace, after the launch in front is
+ * The call reads q and new slots, and writes out, lse and the workspace, after the launch in front is
  * over, whether or when that one lets it begin. Its further launches, a reduction or the second
  * part's, follow in turn, but that a second part may overlap the end of the first, which writes
  * nothing that it reads. A call behind this one waits for all launches of this one: one that

@@ -200,13 +200,13 @@ int binary_flags(char *text, size_t size, const struct kernel *k, const struct c
 
 const char *dtype_name(enum attune_dtype t)
 {
-	static const char *const names[] = { "F32", "F16", "BF16" };
+	static const char *const names[] = { "F32", "F16", "BF16", "E4M3" };
 	return (unsigned)t < COUNT(names) ? names[t] : "?";
 }
 
 int dtype_bytes(enum attune_dtype t)
 {
-	return t == ATTUNE_F32 ? 4 : 2;
+	return t == ATTUNE_F32 ? 4 : t == ATTUNE_E4M3 ? 1 : 2;
 }
 
 const char *const price_names[NUM_PRICE_TERMS] = {

@@ -13,7 +13,7 @@
 #ifndef ATTUNE_KERNEL_H
 #define ATTUNE_KERNEL_H
 
-#include "args.h"
+#include "args_more.h"
 #include "attune.h"
 #include "price.h"
 
@@ -83,6 +83,7 @@ struct space {
 	int reduces;      /* a reduction may follow */
 	int block_heads;  /* of a KV head that a Q block holds at most; 0: all that fit */
 	int early_axis;   /* not 0, to MOST_EARLY: begins early if it may; -1: it has none */
+	int takes_more;   /* launched with struct attune_call: reads E4M3 caches, gives the LSE */
 };
 
 struct kernel {
@@ -172,7 +173,7 @@ int config_parse(struct config *, const struct space *, const char *text, const 
 int binary_flags(char *text, size_t size, const struct kernel *, const struct config *,
 		 const attune_shape *);
 void formula_text(char text[FORMULA_TEXT], const struct formula *);
-const char *dtype_name(enum attune_dtype); /* "F32" "F16" "BF16" */
+const char *dtype_name(enum attune_dtype); /* "F32" "F16" "BF16" "E4M3" */
 int dtype_bytes(enum attune_dtype);
 /* Hash over all .def tables: a header made from others is stale. */
 unsigned long long kernels_hash(void);
@@ -210,6 +211,8 @@ struct kv_source {
 	const attune_shape *shape;
 	const void *more;
 	double *mass; /* [head_size], or NULL: out with |v| for v, the scale of rounding */
+	const struct attune_more *scales; /* NULL: all are 1 */
+	double *lse;                      /* of the row, or NULL */
 };
 /* Where an element of K or V lies: element d of (page, slot, kv_head) at
  * first + d / run * step + d % run. */

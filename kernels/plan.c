@@ -199,9 +199,11 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		f = fallback(op, p);
 	if (f.id < 0)
 		return fail(
-		    ATTUNE_UNSUPPORTED, "no kernel can run queries of %d tokens over %lld keys%s",
-		    p->max_query, p->f.max_seq,
-		    op->shape.kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "");
+		    ATTUNE_UNSUPPORTED,
+		    "no kernel can run queries of %d tokens over %lld keys%s%s%s", p->max_query,
+		    p->f.max_seq, op->shape.kv_dtype == ATTUNE_E4M3 ? " of an E4M3 cache" : "",
+		    op->shape.kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "",
+		    op->shape.has_lse ? " and give their LSE" : "");
 	const struct kernel *k = op->ready[f.id].kernel;
 	plan->early[plan->num_parts] = early_of(op, k, &f.as, p);
 	*out = (attune_part){
@@ -263,21 +265,24 @@ static const char *new_kv_error(const attune_op *op, const attune_tensors *t)
 
 const char *tensor_error(const attune_op *op, const attune_tensors *t)
 {
-	const int64_t strides[] = { t->q_token_stride,  t->q_head_stride, t->out_token_stride,
-				    t->out_head_stride, t->k_page_stride, t->k_slot_stride,
-				    t->k_head_stride,   t->v_page_stride, t->v_slot_stride,
-				    t->v_head_stride };
+	const int64_t rows =
+	    t->q_token_stride | t->q_head_stride | t->out_token_stride | t->out_head_stride;
+	const int64_t keys = t->k_page_stride | t->k_slot_stride | t->k_head_stride |
+			     t->v_page_stride | t->v_slot_stride | t->v_head_stride;
 	if (!t->out || !t->q || !t->k_cache || !t->v_cache || !t->block_table || !t->query_start ||
 	    !t->seq_lens)
 		return "out, q, k_cache, v_cache, block_table, query_start and seq_lens must be "
 		       "given";
 	if ((op->shape.has_sinks && !t->sinks) || (op->shape.has_alibi && !t->alibi_slopes))
 		return "the shape announces sinks or ALiBi slopes that are not given";
+	if (op->shape.has_lse && !t->lse)
+		return "the shape announces lse, which is not given";
 	if (op->ctx->device.info.backend == BACKEND_CPU)
 		return new_kv_error(op, t);
-	for (size_t i = 0; i < COUNT(strides); i++)
-		if (strides[i] % 8)
-			return "on a GPU all strides must be multiples of 8 elements";
+	if ((rows | keys) % 8)
+		return "on a GPU all strides must be multiples of 8 elements";
+	if (keys * dtype_bytes(op->shape.kv_dtype) % 16)
+		return "on a GPU the strides of an E4M3 cache must be multiples of 16 elements";
 	if (((uintptr_t)t->out | (uintptr_t)t->q | (uintptr_t)t->k_cache | (uintptr_t)t->v_cache) %
 	    16)
 		return "on a GPU out, q, k_cache and v_cache must be 16-byte aligned";
@@ -348,7 +353,7 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 struct running {
 	const attune_op *op;
 	const attune_plan *plan;
-	struct attune_args args;
+	struct attune_call call;
 	char *workspace;
 	size_t at[2]; /* where a part's begins */
 };
@@ -364,11 +369,11 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 	struct launchable l = {
 		r->kernel, &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY
 	};
-	struct attune_args args = run->args;
+	struct attune_call call = run->call;
 	memcpy(l.helper, op->helper, sizeof op->helper);
-	if (args.schedule)
-		args.schedule += schedule_at(op, run->plan, i);
-	return run_part(&op->ctx->device, &l, &op->shape, &part, &args,
+	if (call.args.schedule)
+		call.args.schedule += schedule_at(op, run->plan, i);
+	return run_part(&op->ctx->device, &l, &op->shape, &part, &call,
 			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, steps,
 			stream);
 }
@@ -396,7 +401,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
-	args_from_tensors(&run.args, &op->shape, tensors, plan->num_seqs);
+	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);
 	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);
 }
 

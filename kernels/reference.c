@@ -8,7 +8,9 @@
  *   o   = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m)),
  *   m   = max(all s_j, sink)
  *
- * and zeros when it sees none. The sink's term stands only where there is one. */
+ * and zeros when it sees none. The sink's term stands only where there is one. k_j and v_j are
+ * what the cache has times its scales, and the row's LSE is m + log(of what o is divided by),
+ * minus infinity when it sees none. */
 #include "kernel.h"
 #include <math.h>
 #include <string.h>
@@ -31,6 +33,18 @@ static double half_value(unsigned bits)
 	return sign * float_value((exponent + 127 - 15) << 23 | fraction << 13);
 }
 
+/* 0x7f and 0xff: NaN; without infinities these are the only ones. */
+static double e4m3_value(unsigned bits)
+{
+	const unsigned exponent = bits >> 3 & 15, fraction = bits & 7;
+	const double sign = bits >> 7 ? -1 : 1;
+	if ((bits & 127) == 127)
+		return NAN;
+	if (!exponent)
+		return sign * fraction * 0x1p-9;
+	return sign * float_value((exponent + 127 - 7) << 23 | fraction << 20);
+}
+
 double value_of(enum attune_dtype type, const void *array, long long index)
 {
 	const uint16_t *narrow = array;
@@ -38,6 +52,8 @@ double value_of(enum attune_dtype type, const void *array, long long index)
 		return ((const float *)array)[index];
 	if (type == ATTUNE_F16)
 		return half_value(narrow[index]);
+	if (type == ATTUNE_E4M3)
+		return e4m3_value(((const uint8_t *)array)[index]);
 	return float_value((uint32_t)narrow[index] << 16);
 }
 
@@ -68,10 +84,29 @@ static uint16_t to_f16(float value)
 	return (uint16_t)(sign | (shift == 24 ? kept : ((24 - shift) << 10) + kept));
 }
 
+/* Beyond 448, the largest, NaN, as there is no infinity. */
+static uint8_t to_e4m3(float value)
+{
+	const uint8_t sign = signbit(value) ? 0x80 : 0;
+	const double size = fabs((double)value);
+	int exponent;
+	if (!(size <= 464)) /* half way to the first that does not fit, which is even */
+		return sign | 0x7f;
+	if (!size)
+		return sign;
+	frexp(size, &exponent); /* size = 0.5..1 x 2^exponent; 4 bits are kept */
+	const int shift = exponent < -5 ? 9 : 4 - exponent;
+	const long kept = lrint(ldexp(size, shift)); /* nearest, ties to even */
+	/* kept carries into the exponent by itself when it rounds up to 16 */
+	return (uint8_t)(sign | (shift == 9 ? kept : ((9 - shift) << 3) + kept));
+}
+
 void value_put(enum attune_dtype type, void *array, long long index, float value)
 {
 	if (type == ATTUNE_F32)
 		((float *)array)[index] = value;
+	else if (type == ATTUNE_E4M3)
+		((uint8_t *)array)[index] = to_e4m3(value);
 	else
 		((uint16_t *)array)[index] = type == ATTUNE_F16 ? to_f16(value) : to_bf16(value);
 }
@@ -104,12 +139,25 @@ struct row {
 	double q[512], k[512];
 };
 
+static double scale_of(const struct row *r, int is_v)
+{
+	const struct attune_more *m = r->source->scales;
+	const float *scale = !m ? NULL : is_v ? m->v_scale : m->k_scale;
+	if (!scale)
+		return 1;
+	return is_v ? scale[r->seq * m->v_scale_seq_stride + r->kv_head * m->v_scale_head_stride]
+		    : scale[r->seq * m->k_scale_seq_stride + r->kv_head * m->k_scale_head_stride];
+}
+
 static void fetch(struct row *r, int is_v, int key, double *out)
 {
 	const struct attune_args *a = r->source->args;
 	const int page =
 	    a->block_table[(long long)r->seq * a->block_table_stride + key / a->page_size];
 	r->source->fetch(r->source, is_v, page, key % a->page_size, r->kv_head, out);
+	const double scale = scale_of(r, is_v);
+	for (int d = 0; scale != 1 && d < r->source->shape->head_size; d++)
+		out[d] *= scale;
 }
 
 static double score(struct row *r, int key)
@@ -135,8 +183,9 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 	struct row r = {
 		source, seq, head, head / a->group, seq_len - query + token, { 0 }, { 0 }
 	};
-	double m = -INFINITY, sum = 0, v[512], unused[512];
+	double m = -INFINITY, sum = 0, v[512], unused[512], not_wanted;
 	double *mass = source->mass ? source->mass : unused;
+	double *lse = source->lse ? source->lse : &not_wanted;
 	int begin = a->window ? r.position - a->window + 1 : 0;
 	int end = a->causal ? r.position + 1 : seq_len;
 
@@ -150,6 +199,7 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 			     (first + token) * a->q_token_stride + head * a->q_head_stride + d);
 		out[d] = mass[d] = 0;
 	}
+	*lse = -INFINITY;
 	if (begin >= end)
 		return;
 	for (int key = begin; key < end; key++)
@@ -167,6 +217,7 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 			mass[d] += p * fabs(v[d]);
 		}
 	}
+	*lse = m + log(sum);
 	for (int d = 0; d < size; d++) {
 		out[d] /= sum;
 		mass[d] /= sum;
@@ -176,6 +227,8 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 void reference_row(const struct attune_args *args, const attune_shape *shape, int seq, int token,
 		   int head, double *out)
 {
-	const struct kv_source memory = { fetch_from_memory, args, shape, NULL, NULL };
+	const struct kv_source memory = { .fetch = fetch_from_memory,
+					  .args = args,
+					  .shape = shape };
 	reference_row_from(&memory, seq, token, head, out);
 }

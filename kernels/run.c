@@ -74,6 +74,24 @@ void args_from_tensors(struct attune_args *a, const attune_shape *s, const attun
 	};
 }
 
+void call_from_tensors(struct attune_call *c, const attune_shape *s, const attune_tensors *t,
+		       int num_seqs)
+{
+	const int is_scaled = s->kv_dtype == ATTUNE_E4M3;
+	args_from_tensors(&c->args, s, t, num_seqs);
+	c->more = (struct attune_more){
+		.k_scale = is_scaled ? t->k_scale : 0,
+		.v_scale = is_scaled ? t->v_scale : 0,
+		.k_scale_seq_stride = t->k_scale_seq_stride,
+		.k_scale_head_stride = t->k_scale_head_stride,
+		.v_scale_seq_stride = t->v_scale_seq_stride,
+		.v_scale_head_stride = t->v_scale_head_stride,
+		.lse = s->has_lse ? t->lse : 0,
+		.lse_token_stride = t->lse_token_stride,
+		.lse_head_stride = t->lse_head_stride,
+	};
+}
+
 static enum attune_status run_helper(struct device *dev, const struct launchable *l,
 				     enum helper helper, const attune_shape *s,
 				     const struct part *p, const struct attune_args *a,
@@ -140,30 +158,40 @@ static int geometry_of(struct geometry *g, const struct device *dev, const struc
 	return 0;
 }
 
+/* The kernel itself, by the arguments that it takes. */
+static enum attune_status attend(struct device *dev, const struct launchable *l,
+				 const struct geometry *g, const struct attune_call *c, int early,
+				 void *stream)
+{
+	const size_t bytes = l->kernel->space->takes_more ? sizeof *c : sizeof c->args;
+	return (early ? dev->ops->launch_early : dev->ops->launch)(dev, l->code, g, c, bytes,
+								   stream);
+}
+
 enum attune_status run_part(struct device *dev, const struct launchable *l, const attune_shape *s,
-			    const struct part *p, const struct attune_args *common, void *workspace,
+			    const struct part *p, const struct attune_call *common, void *workspace,
 			    size_t workspace_bytes, int steps, void *stream)
 {
 	struct geometry g;
-	struct attune_args a;
+	struct attune_call c = *common;
 	const size_t need = part_workspace(l->kernel, l->config, s, p, &dev->info);
 	enum attune_status status = ATTUNE_OK;
 
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
-	const int early = geometry_of(&g, dev, l, s, p, common);
-	part_args(&a, common, &g, s, p, workspace);
+	const int early = geometry_of(&g, dev, l, s, p, &common->args);
+	part_args(&c.args, &common->args, &g, s, p, workspace);
 	if (steps & STEP_PREPARE && g.scratch_zeroed)
 		status = dev->ops->clear(dev, workspace, g.scratch, stream);
-	if (!status && steps & STEP_PREPARE && l->kernel->space->is_scheduled && !common->schedule)
-		status = run_helper(dev, l, HELPER_SCHEDULE, s, p, &a, stream);
+	if (!status && steps & STEP_PREPARE && l->kernel->space->is_scheduled &&
+	    !common->args.schedule)
+		status = run_helper(dev, l, HELPER_SCHEDULE, s, p, &c.args, stream);
 	if (status || !(steps & STEP_ATTEND))
 		return status;
-	status = (early ? dev->ops->launch_early : dev->ops->launch)(dev, l->code, &g, &a, sizeof a,
-								     stream);
+	status = attend(dev, l, &g, &c, early, stream);
 	if (!status && g.segments > 1)
-		status = run_helper(dev, l, HELPER_REDUCE, s, p, &a, stream);
+		status = run_helper(dev, l, HELPER_REDUCE, s, p, &c.args, stream);
 	return status;
 }
 

@@ -20,18 +20,20 @@ struct launchable {
 size_t part_workspace(const struct kernel *, const struct config *, const attune_shape *,
 		      const struct part *, const struct device_info *);
 
-/* Fills the arguments that do not depend on the part. */
+/* Fills the arguments that do not depend on the part: those of all kernels, and all. */
 void args_from_tensors(struct attune_args *, const attune_shape *, const attune_tensors *,
+		       int num_seqs);
+void call_from_tensors(struct attune_call *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
 
 /* What comes before a part's own kernel, zeros and lists, and the kernel and what follows. */
 enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 
-/* Asynchronous on a GPU. `args` as from args_from_tensors; set here: the part's
- * range, segments, options, scratch and partials. A scheduled kernel reads args->schedule,
+/* Asynchronous on a GPU. `call` as from call_from_tensors; set here: the part's
+ * range, segments, options, scratch and partials. A scheduled kernel reads args.schedule,
  * the part's own; where that is NULL one is made in the scratch by a launch before. */
 enum attune_status run_part(struct device *, const struct launchable *, const attune_shape *,
-			    const struct part *, const struct attune_args *args, void *workspace,
+			    const struct part *, const struct attune_call *call, void *workspace,
 			    size_t workspace_bytes, int steps, void *stream);
 
 /* The list of Q blocks that a choice goes through (schedule.h), on the host: how many words

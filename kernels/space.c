@@ -3,6 +3,7 @@
  * Each pass gives meaning to some words of the .def and ignores the rest:
  *
  *   GIVEN(NAME, text)                  compiled in by the shape
+ *   GIVEN_WHERE(condition, NAME, text) the same, for some shapes
  *   STATIC(NAME, default, about, ...)  a tunable that costs a compilation
  *   OPTION(NAME, default, about, ...)  a STATIC one that came later: texts and flags name
  *                                      it only where it is not at its default; not swept
@@ -27,7 +28,9 @@
  *   BLOCK_HEADS(n)                     heads of a KV head that a Q block holds at most; without
  *                                      the word as many as it has rows for
  *   KV_LAYOUT(CLASSIC)                 the layout of K and V that it reads, of attune.h's;
- *                                      ANY: none; without the word STRIDED */
+ *                                      ANY: none; without the word STRIDED
+ *   TAKES_MORE(1)                      is launched with what args_more.h has, too: reads E4M3
+ *                                      caches, gives the LSE */
 #include "device.h"
 #include "schedule.h"
 #include <stdio.h>
@@ -93,6 +96,23 @@ enum {
 	     ? "reads the cache in the classic layout, not by strides" \
 	     : "reads the cache by strides, not in the classic layout")
 
+#define TAKES_MORE(yes) +yes
+enum {
+	HAS_MORE = 0
+#include "each.inc"
+};
+
+#define LSE_WHY "does not give the LSE of rows"
+#define E4M3_WHY "reads caches of 16 and 32 bits, not E4M3"
+
+/* What a kernel that reads K and V would have to do by args_more.h; NULL: nothing. */
+static const char *why_more(const attune_shape *s)
+{
+	if (HAS_MORE || (int)LAYOUT == KV_LAYOUT_ANY)
+		return NULL;
+	return s->has_lse ? LSE_WHY : s->kv_dtype == ATTUNE_E4M3 ? E4M3_WHY : NULL;
+}
+
 #define NAME_AXIS(axis, ...)              \
 	const int axis = c->v[axis##_at]; \
 	(void)axis;
@@ -108,6 +128,8 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 		return "a formula has no value before config_resolve";
 	if ((int)LAYOUT != KV_LAYOUT_ANY && (int)s->kv_layout != (int)LAYOUT)
 		return LAYOUT_WHY;
+	if (why_more(s))
+		return why_more(s);
 #define STATIC NAME_AXIS
 #define OPTION NAME_AXIS
 #define AMD_OPTION NAME_AXIS
@@ -166,13 +188,16 @@ static int given(char *text, size_t size, const attune_shape *s)
 #define GIVEN(name, word) \
 	if (n < size)     \
 		n += (size_t)snprintf(text + n, size - n, "%s-D" #name "=%s", n ? " " : "", word);
+#define GIVEN_WHERE(condition, name, word) \
+	if (condition)                     \
+	GIVEN(name, word)
 #include "each.inc"
 	return (int)n;
 }
 
 #define RULE(legal, why) why,
 #define BATCH_RULE(legal, why) why,
-static const char *const rules[] = { LAYOUT_WHY,
+static const char *const rules[] = { LAYOUT_WHY, LSE_WHY, E4M3_WHY,
 #include "each.inc"
 				     NULL };
 
@@ -202,7 +227,7 @@ enum {
 
 extern const struct space NAME;
 const struct space NAME = {
-	axes,         NUM_AXES, FORMULA_AXIS, formulas,       COUNT(formulas) - 1,
-	why_illegal,  geometry, given,        rules,          IS_FUSED,
-	IS_SCHEDULED, LAYOUT,   REDUCES,      HEADS_OF_BLOCK, EARLY_AXIS
+	axes,     NUM_AXES,       FORMULA_AXIS, formulas, COUNT(formulas) - 1, why_illegal,
+	geometry, given,          rules,        IS_FUSED, IS_SCHEDULED,        LAYOUT,
+	REDUCES,  HEADS_OF_BLOCK, EARLY_AXIS,   HAS_MORE
 };

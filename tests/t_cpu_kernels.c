@@ -279,16 +279,16 @@ static void compare(const struct world *w, const attune_shape *s, enum phase pha
 static void run_and_compare(struct world *w, const attune_shape *s, const struct launchable *l,
 			    enum phase phase, const double *want, const char *what)
 {
-	struct attune_args args;
+	struct attune_call call;
 	struct part part;
 	if (!part_make(&part, phase, s, &w->batch->view, &dev.info))
 		return;
 	memset(w->t.out, POISON, w->out_bytes);
-	args_from_tensors(&args, s, &w->t, w->batch->view.num_seqs);
+	call_from_tensors(&call, s, &w->t, w->batch->view.num_seqs);
 	const size_t bytes = part_workspace(l->kernel, l->config, s, &part, &dev.info);
 	assert_true(bytes <= WORKSPACE);
 	memset(workspace, POISON, bytes);
-	if (run_part(&dev, l, s, &part, &args, workspace, WORKSPACE, ALL_STEPS, NULL))
+	if (run_part(&dev, l, s, &part, &call, workspace, WORKSPACE, ALL_STEPS, NULL))
 		fail_msg("%s: %s", what, attune_last_error());
 	compare(w, s, phase, want, what);
 }

@@ -98,11 +98,11 @@ static void launches(void **state)
 				      (struct code *)code,
 				      { (struct code *)code, (struct code *)code },
 				      r->allowed };
-	const struct attune_args args = { .num_query_heads = 32 };
+	const struct attune_call call = { .args.num_query_heads = 32 };
 	struct part part;
 	assert_true(part_make(&part, PHASE_DECODE, &llama, &s.batch->view, &dev.info));
 	assert_null(c.kernel->space->why_illegal(&c.config, &llama, &part, &dev.info));
-	assert_int_equal(run_part(&dev, &l, &llama, &part, &args, code, 64 << 20, ALL_STEPS, NULL),
+	assert_int_equal(run_part(&dev, &l, &llama, &part, &call, code, 64 << 20, ALL_STEPS, NULL),
 			 ATTUNE_OK);
 	assert_int_equal(seen.early, r->early);
 	assert_int_equal(seen.in_turn, r->in_turn);

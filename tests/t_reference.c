@@ -221,7 +221,9 @@ static void rows_from_elsewhere(void **state)
 	const int pages[] = { 7, 3, 5 };
 	struct one o;
 	double out[HEAD], mass[HEAD];
-	const struct kv_source source = { numbered, &o.args, &o.shape, pages, mass };
+	const struct kv_source source = {
+		.fetch = numbered, .args = &o.args, .shape = &o.shape, .more = pages, .mass = mass
+	};
 	(void)state;
 	one_make(&o, 1, 3, even, even);
 	o.args.block_table = pages;
@@ -229,6 +231,86 @@ static void rows_from_elsewhere(void **state)
 	reference_row_from(&source, 0, 0, 0, out);
 	NEAR(out[0], (7 - 3 + 5) / 3.);
 	NEAR(mass[1], (7 + 3 + 5) / 3.);
+}
+
+/* Key 3 of sequence 1 and KV head 0: the scale of keys, 2, doubles the logarithm of its weight. */
+static void with_scales(const struct kv_source *source, int is_v, int page, int slot, int kv_head,
+			double *row)
+{
+	(void)source, (void)slot, (void)kv_head;
+	row[0] = is_v ? page + 1 : page == 3 ? log(2) : 0;
+	row[1] = 0;
+}
+
+static void scales_and_lse(void **state)
+{
+	const int pages[] = { 0, 1, 2, 0, 1, 3 }, start[] = { 0, 1, 2 }, lens[] = { 3, 3 };
+	const float scales[] = { 9, 9, 1, 9, 2, 0.5f };
+	const struct attune_more more = { .k_scale = scales + 2,
+					  .k_scale_seq_stride = 2,
+					  .v_scale = scales + 3,
+					  .v_scale_seq_stride = 2,
+					  .v_scale_head_stride = 7 };
+	struct one o;
+	double out[HEAD], lse;
+	const struct kv_source source = { .fetch = with_scales,
+					  .args = &o.args,
+					  .shape = &o.shape,
+					  .scales = &more,
+					  .lse = &lse };
+	(void)state;
+	one_make(&o, 1, 3, even, even);
+	o.args.block_table = pages;
+	o.args.block_table_stride = 3;
+	o.args.page_size = 1;
+	o.args.scale = 1;
+	o.args.query_start = start;
+	o.args.seq_lens = lens;
+	o.args.q_token_stride = 0;
+	reference_row_from(&source, 1, 0, 0, out);
+	NEAR(out[0], (1 + 2 + 4 * 4) / 6. / 2);
+	NEAR(lse, log(6));
+	reference_row_from(&source, 0, 0, 0, out);
+	NEAR(out[0], 9 * 2);
+	NEAR(lse, log(3));
+	o.args.sinks = (float[]){ logf(5) };
+	reference_row_from(&source, 1, 0, 0, out);
+	NEAR(lse, log(11));
+	o.args.seq_lens = (int[]){ 3, 0 };
+	reference_row_from(&source, 1, 0, 0, out);
+	assert_true(lse == -INFINITY && out[0] == 0);
+}
+
+/* All 256, by the formula of the format; each is what it rounds to, and half way to the next the
+ * even one is. */
+static void e4m3_values(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 256; i++) {
+		const uint8_t bits = (uint8_t)i, next = (uint8_t)(i + 1);
+		const int exponent = i >> 3 & 15, fraction = i & 7;
+		const double size =
+		    exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+		const double value = value_of(ATTUNE_E4M3, &bits, 0);
+		uint8_t rounded_to[2] = { 0xbe, 0xbe };
+		if (i % 128 == 127) {
+			assert_true(isnan(value));
+			continue;
+		}
+		assert_true(value == (i < 128 ? size : -size));
+		assert_true(!signbit(value) == (i < 128));
+		value_put(ATTUNE_E4M3, rounded_to, 1, (float)value);
+		assert_int_equal(rounded_to[1], bits);
+		assert_int_equal(rounded_to[0], 0xbe);
+		if (i % 128 == 126) {
+			value_put(ATTUNE_E4M3, rounded_to, 1, i < 128 ? 464.5f : -INFINITY);
+			assert_int_equal(rounded_to[1], i | 1);
+			continue;
+		}
+		value_put(ATTUNE_E4M3, rounded_to, 1,
+			  (float)((value + value_of(ATTUNE_E4M3, &next, 0)) / 2));
+		assert_int_equal(rounded_to[1], i % 2 ? next : bits);
+	}
 }
 
 /* Six query heads over two KV heads: 0..2 read the first, 3..5 the second. */
@@ -392,6 +474,8 @@ static const struct CMUnitTest by_hand[] = {
 	cmocka_unit_test(alibi_slope),
 	cmocka_unit_test(softcap_before_alibi),
 	cmocka_unit_test(rows_from_elsewhere),
+	cmocka_unit_test(scales_and_lse),
+	cmocka_unit_test(e4m3_values),
 	cmocka_unit_test(group_mapping),
 	cmocka_unit_test(strides_and_tables),
 	cmocka_unit_test(decoding_nan),

@@ -86,8 +86,11 @@ static const struct row bad_sets[] = {
 	  ONE("\"dtype\": \"fp8\""), "2:42: dtype is \"fp8\"; it must be \"f32\", \"f16\" or "
 	  "\"bf16\"" },
 	{ "unknown kv dtype",
-	  ONE("\"kv_dtype\": null"), "2:45: kv_dtype is null; it must be \"f32\", \"f16\" or "
-	  "\"bf16\"" },
+	  ONE("\"kv_dtype\": null"), "2:45: kv_dtype is null; it must be \"f32\", \"f16\", "
+	  "\"bf16\" or \"e4m3\"" },
+	{ "8 bits beside 32",
+	  ONE("\"batch\": \"q1\", \"dtype\": \"f32\", \"kv_dtype\": \"e4m3\""),
+	  "2:3: with an E4M3 cache dtype must be F16 or BF16" },
 	{ "unknown layout",
 	  ONE("\"layout\": \"NHD\""), "2:43: layout is \"NHD\"; it must be \"nhd\", \"hnd\" or "
 	  "\"classic\"" },

@@ -202,6 +202,8 @@ static void a_pool_grows_and_stays(void **state)
 	assert_int_equal(pool->elements, 5000);
 	assert_int_equal(pool_reserve(&pool, &cpu, 500, ATTUNE_BF16), ATTUNE_OK);
 	assert_int_equal(pool->dtype, ATTUNE_BF16);
+	assert_int_equal(pool_reserve(&pool, &cpu, 1001, ATTUNE_E4M3), ATTUNE_OK);
+	assert_int_equal(pool->elements, 1004);
 	pool_free(&cpu, pool);
 }
 
@@ -210,7 +212,8 @@ static void a_pool_grows_and_stays(void **state)
 static void values_are_rounded_as_elsewhere(void **state)
 {
 	enum { N = 20000 };
-	static const enum attune_dtype types[] = { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16 };
+	static const enum attune_dtype types[] = { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16,
+						   ATTUNE_E4M3 };
 	float wide[N];
 	uint32_t got[N], want = 0;
 	double read[N];
@@ -308,16 +311,18 @@ static const enum layout layouts[] = { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
 
 static void nan_where_there_is_no_token(void **state)
 {
-	static const enum attune_dtype types[] = { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16 };
+	static const enum attune_dtype types[] = { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16,
+						   ATTUNE_E4M3 };
 	(void)state;
-	for (int c = 0; c < 9; c++) {
+	for (int c = 0; c < 12; c++) {
 		attune_shape shape = plain;
 		struct scenario s;
 		struct workload w;
 		int live[100] = { 0 }, nans = 0;
-		shape.kv_dtype = types[c % 3];
+		shape.kv_dtype = types[c % 4];
+		shape.dtype = c % 4 == 3 ? ATTUNE_BF16 : ATTUNE_F32;
 		scenario_make(&s, &shape, "q1s30_q5s40_q1s1_q0s9_q9s3");
-		s.layout = layouts[c / 3];
+		s.layout = layouts[c / 4];
 		s.shape.kv_layout = layout_kv(s.layout);
 		make(&w, NULL, &s, WORKLOAD_CHECK, 0);
 		count_live(&w, live);

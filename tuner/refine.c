@@ -260,9 +260,10 @@ static int is_known(const struct data *d, const struct measured *like, const cha
 static void print_entry(const struct pair *p, const struct measured *m, const char *batch,
 			const char *comma)
 {
-	static const char *const dtypes[] = {
-		[ATTUNE_F32] = "f32", [ATTUNE_F16] = "f16", [ATTUNE_BF16] = "bf16"
-	};
+	static const char *const dtypes[] = { [ATTUNE_F32] = "f32",
+					      [ATTUNE_F16] = "f16",
+					      [ATTUNE_BF16] = "bf16",
+					      [ATTUNE_E4M3] = "e4m3" };
 	printf("%s\t\t{\"models\": [", comma);
 	json_quote(stdout, m->model);
 	fputs("], \"from\": ", stdout);
