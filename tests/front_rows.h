@@ -4,7 +4,7 @@
 #ifndef FRONT_ROWS_H
 #define FRONT_ROWS_H
 
-static const attune_shape *front_shape; /* of the calls to come; elements of 16 bits */
+static const attune_shape *front_shape; /* of the calls to come; out is of 16 bits */
 
 static inline struct simt_pending rows_of(const void *at, long long count, long long bytes,
 					  int is_new)
@@ -16,15 +16,16 @@ static inline struct simt_pending rows_of(const void *at, long long count, long 
 static inline int put_key(struct simt_pending *v, const struct attune_args *a, long long page,
 			  long long slot)
 {
-	const unsigned short *k = a->k_cache, *w = a->v_cache;
+	const int bytes = dtype_bytes(front_shape->kv_dtype), size = front_shape->head_size;
+	const char *k = a->k_cache, *w = a->v_cache;
 	int n = 0;
 	for (int h = 0; h < a->num_kv_heads; h++) {
-		v[n++] = rows_of(k + page * a->k_page_stride + slot * a->k_slot_stride +
-				     h * a->k_head_stride,
-				 front_shape->head_size, 2, 1);
-		v[n++] = rows_of(w + page * a->v_page_stride + slot * a->v_slot_stride +
-				     h * a->v_head_stride,
-				 front_shape->head_size, 2, 1);
+		v[n++] = rows_of(k + bytes * (page * a->k_page_stride + slot * a->k_slot_stride +
+					      h * a->k_head_stride),
+				 size, bytes, 1);
+		v[n++] = rows_of(w + bytes * (page * a->v_page_stride + slot * a->v_slot_stride +
+					      h * a->v_head_stride),
+				 size, bytes, 1);
 	}
 	return n;
 }
@@ -37,6 +38,10 @@ static inline int what_is_pending(struct simt_pending *v, int room, const void *
 	int n = 0;
 	v[n++] = rows_of(a->q, tokens, 2 * a->q_token_stride, 1);
 	v[n++] = rows_of(a->out, tokens, 2 * a->out_token_stride, 0);
+	if (front_shape->has_lse) {
+		const struct attune_more *m = &((const struct attune_call *)args)->more;
+		v[n++] = rows_of(m->lse, tokens, m->lse_token_stride * (long long)sizeof(float), 0);
+	}
 	if (a->segments > 1) {
 		v[n++] = rows_of(a->partial_ml, parts * a->segments, 2 * sizeof(float), 0);
 		v[n++] = rows_of(a->partial_out, parts * a->segments * front_shape->head_size,

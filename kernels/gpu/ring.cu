@@ -60,19 +60,19 @@ DEVICE void send_piece(const block &b, int row, int column, const piece &p, u32 
 }
 
 /* Of the cluster's rows this block's share. */
-DEVICE void merge_cluster(const attune_args &a, const block &b, const float *area)
+DEVICE void merge_cluster(const attune_call &c, const block &b, const float *area)
 {
 	const int segments = gridDim.y, mine = blockIdx.y;
 	const int rows = (b.rows - mine + segments - 1) / segments;
 	for (int i = threadIdx.x; i < rows * (HEAD_SIZE / 4); i += THREADS) {
 		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
-		put_final(a, b, row * segments + mine, column,
+		put_final(c, b, row * segments + mine, column,
 			  join(area + row * segments * MERGE_ROW, column, segments, MERGE_ROW));
 	}
 }
 
 /* What the warps of the block left, at `found`; `combine`: to where segments meet. */
-DEVICE void merge_warps(const attune_args &a, const block &b, const float *found, int combine)
+DEVICE void merge_warps(const attune_call &c, const block &b, const float *found, int combine)
 {
 	const float *area = found + NUM_WARPS * (WARP_BYTES / 4);
 	__syncthreads();
@@ -83,22 +83,23 @@ DEVICE void merge_warps(const attune_args &a, const block &b, const float *found
 		const piece p = join(found + row * MERGE_ROW, column, NUM_WARPS, WARP_BYTES / 4);
 		if (combine)
 			send_piece(b, row, column, p, shared_address(area));
-		else if (a.segments > 1)
-			put_partial(a, b, row, column, p);
+		else if (c.args.segments > 1)
+			put_partial(c.args, b, row, column, p);
 		else
-			put_final(a, b, row, column, p);
+			put_final(c, b, row, column, p);
 	}
 	if (combine) {
 		cluster_arrive();
 		cluster_wait();
-		merge_cluster(a, b, area);
+		merge_cluster(c, b, area);
 	}
 }
 
 /* grid: x = KV heads x head blocks, y = segments, z = sequences x Q blocks of the longest query;
  * option: whether these are a cluster, and 2 x EARLY, tokens of a Q block, Q blocks of a sequence */
-KERNEL(THREADS) ENTRY(const attune_args a)
+KERNEL(THREADS) ENTRY(const attune_call c)
 {
+	const attune_args &a = c.args;
 	extern __shared__ __align__(1024) unsigned char memory[];
 	const int combine = HAS_CLUSTERS && a.option[0] & 1;
 	const int early = HAS_EARLY ? a.option[0] >> 1 : 0;
@@ -114,6 +115,7 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 	if (combine)
 		cluster_begin();
 	start_segment(a, b, f);
+	take_scales(c.more, b);
 	attend(a, b, f, early, memory);
-	merge_warps(a, b, FOUND(memory), combine);
+	merge_warps(c, b, FOUND(memory), combine);
 }

@@ -2,7 +2,7 @@
  * where their pages lie, and copies of them to its ring. */
 #define GROUPS	     (TILE_SIZE / 8)
 #define TILES_A_LOOK (WARP / GROUPS) /* whose pages are looked up at once */
-#define ROW_LANES    (CHUNKS > 16 ? 32 : CHUNKS > 8 ? 16 : CHUNKS > 4 ? 8 : 4)
+#define ROW_LANES    (KV_CHUNKS > 16 ? 32 : KV_CHUNKS > 8 ? 16 : KV_CHUNKS > 4 ? 8 : 4)
 #define ROWS_A_PASS  (WARP / ROW_LANES)
 
 #ifndef KV_HINT
@@ -11,7 +11,7 @@
 
 /* A warp's tiles, and this lane's share of their copies. */
 struct feed {
-	const half16 *k, *v; /* its chunk in its row of a pass, on page 0 */
+	const kv_element *k, *v; /* its chunk in its row of a pass, on page 0 */
 	const int *pages;
 	int first, num; /* the first tile's first key, a multiple of 8, and how many tiles */
 	int row, chunk;
@@ -43,10 +43,10 @@ DEVICE void start_feed(const attune_args &a, const block &b, feed &f, int t0, in
 	const int warp = threadIdx.x / WARP;
 	f.row = lane_id() / ROW_LANES;
 	f.chunk = lane_id() % ROW_LANES;
-	f.k = (const half16 *)a.k_cache + b.kv_head * a.k_head_stride + f.row * a.k_slot_stride +
-	      f.chunk * 8;
-	f.v = (const half16 *)a.v_cache + b.kv_head * a.v_head_stride + f.row * a.v_slot_stride +
-	      f.chunk * 8;
+	f.k = (const kv_element *)a.k_cache + b.kv_head * a.k_head_stride +
+	      f.row * a.k_slot_stride + f.chunk * (16 / KV_BYTES);
+	f.v = (const kv_element *)a.v_cache + b.kv_head * a.v_head_stride +
+	      f.row * a.v_slot_stride + f.chunk * (16 / KV_BYTES);
 	f.pages = a.block_table + (long long)b.q.seq * a.block_table_stride;
 	f.first = (b.begin & ~7) + (t0 + warp) * TILE_SIZE;
 	f.num = (u32)(num - warp + NUM_WARPS - 1) / NUM_WARPS;
@@ -55,7 +55,7 @@ DEVICE void start_feed(const attune_args &a, const block &b, feed &f, int t0, in
 	f.next = f.num ? look_up(a, b, f, 0) : 0;
 }
 
-DEVICE void copy_keys(u32 to, const half16 *from, int valid, cache_policy policy)
+DEVICE void copy_keys(u32 to, const kv_element *from, int valid, cache_policy policy)
 {
 	if (KV_HINT)
 		copy16_by(to, from, valid, policy);
@@ -69,14 +69,14 @@ DEVICE void copy_group(const attune_args &a, const block &b, const feed &f, int 
 		       u32 to)
 {
 	const int slot = key - page_of(a, key) * a.page_size;
-	const half16 *k = f.k + page * a.k_page_stride + slot * a.k_slot_stride;
-	const half16 *v = f.v + page * a.v_page_stride + slot * a.v_slot_stride;
+	const kv_element *k = f.k + page * a.k_page_stride + slot * a.k_slot_stride;
+	const kv_element *v = f.v + page * a.v_page_stride + slot * a.v_slot_stride;
 	UNROLL for (int i = 0; i < 8; i += ROWS_A_PASS)
 	{
 		const u32 key_seen = key + i + f.row - b.begin, keys_seen = b.end - b.begin;
 		const int valid = key_seen < keys_seen;
-		const u32 at = to + chunk_at(i + f.row, f.chunk);
-		if (f.chunk < CHUNKS) {
+		const u32 at = to + key_at(i + f.row, f.chunk);
+		if (f.chunk < KV_CHUNKS) {
 			copy_keys(at, k + i * a.k_slot_stride, valid, f.policy);
 			copy_keys(at + TILE_BYTES, v + i * a.v_slot_stride, valid, f.policy);
 		}
@@ -101,7 +101,7 @@ DEVICE void copy_tile(const attune_args &a, const block &b, feed &f, int tile, u
 		}
 		UNROLL for (int g = 0; g < GROUPS; g++)
 			copy_group(a, b, f, first_key(f, tile) + g * 8,
-				   shfl(f.page, at * GROUPS + g), stage + g * 8 * ROW * 2);
+				   shfl(f.page, at * GROUPS + g), stage + g * 8 * ROW * KV_BYTES);
 	}
 	copies_commit();
 }

@@ -187,7 +187,7 @@ DEVICE int last_to_arrive(u32 *arrived, u32 parts)
 /* ---- items --------------------------------------------------------------------------------- */
 
 /* What the warps left */
-DEVICE void merge_warps(const attune_args &a, const block &b, const dealer &t, const stretch &s,
+DEVICE void merge_warps(const attune_call &c, const block &b, const dealer &t, const stretch &s,
 			const float *found)
 {
 	const long long partial = partial_of(t, s, t.block);
@@ -195,37 +195,39 @@ DEVICE void merge_warps(const attune_args &a, const block &b, const dealer &t, c
 		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
 		const piece p = join(found + row * MERGE_ROW, column, NUM_WARPS, WARP_BYTES / 4);
 		if (s.parts == 1)
-			put_final(a, b, row, column, p);
+			put_final(c, b, row, column, p);
 		else
-			put_partial(a, partial + row, column, p);
+			put_partial(c.args, partial + row, column, p);
 	}
 }
 
-DEVICE void merge_parts(const attune_args &a, const block &b, const dealer &t, const stretch &s)
+DEVICE void merge_parts(const attune_call &c, const block &b, const dealer &t, const stretch &s)
 {
 	for (int i = threadIdx.x; i < b.rows * (HEAD_SIZE / 4); i += THREADS) {
 		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
-		put_final(a, b, row, column, join_parts(a, t, s, row, column));
+		put_final(c, b, row, column, join_parts(c.args, t, s, row, column));
 	}
 }
 
-DEVICE void run_stretch(const attune_args &a, const block &b, const dealer &t, const stretch &s,
+DEVICE void run_stretch(const attune_call &c, const block &b, const dealer &t, const stretch &s,
 			unsigned char *memory)
 {
+	const attune_args &a = c.args;
 	feed f;
 	start_feed(a, b, f, s.first, min(s.tiles, count_tiles(b) - s.first));
 	attend(a, b, f, 0, memory);
 	__syncthreads(); /* all warps have left what they found */
-	merge_warps(a, b, t, s, FOUND(memory));
+	merge_warps(c, b, t, s, FOUND(memory));
 	if (s.parts > 1 && last_to_arrive((u32 *)a.scratch + in_grid(t, s.owner), s.parts))
-		merge_parts(a, b, t, s);
+		merge_parts(c, b, t, s);
 	__syncthreads(); /* and it has been read */
 }
 
 /* grid: x = SMs x blocks of each; these may come in several waves, since none waits for another:
  * shares are then small, and an SM that is done earlier takes the next */
-KERNEL(THREADS) ENTRY(const attune_args a)
+KERNEL(THREADS) ENTRY(const attune_call c)
 {
+	const attune_args &a = c.args;
 	extern __shared__ __align__(128) unsigned char memory[];
 	const u32 start = a.option[START];
 	dealer t = find_dealer(a);
@@ -239,8 +241,10 @@ KERNEL(THREADS) ENTRY(const attune_args a)
 		for (u32 i = (unit - at.begin) / item; i < t.items && unit < end; i++) {
 			const stretch s = deal_stretch(&t.d, at.begin + i * item, start, tiles, unit, end);
 			take_heads(a, t.side + i, b);
-			if (s.tiles)
-				run_stretch(a, b, t, s, memory);
+			if (s.tiles) {
+				take_scales(c.more, b);
+				run_stretch(c, b, t, s, memory);
+			}
 			unit = s.next;
 		}
 		at.begin += t.items * item;

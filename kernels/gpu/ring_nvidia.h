@@ -27,6 +27,13 @@ DEVICE cache_policy evicted_first()
 	return p;
 }
 
+DEVICE float log2_fast(float x) /* to 2^-22; -infinity for 0 */
+{
+	float y;
+	asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
 /* copy16_async() by a policy */
 DEVICE void copy16_by(u32 dst, const void *src, int valid, cache_policy policy)
 {
@@ -34,6 +41,49 @@ DEVICE void copy16_by(u32 dst, const void *src, int valid, cache_policy policy)
 	asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(dst),
 		     "l"(src), "r"(bytes), "l"(policy)
 		     : "memory");
+}
+
+/* ---- 8-bit elements, E4M3, computed with as F16, of which all of them are values -------------- */
+
+/* mma() of F16, whatever DTYPE is */
+DEVICE void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1)
+{
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+	    " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* pack2() to F16 */
+DEVICE u32 pack2_f16(float lo, float hi)
+{
+	u32 r;
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+	return r;
+}
+
+/* Bytes 0 and 1 of x, and bytes 2 and 3. Older GPUs have no instruction: there exponent and
+ * fraction take F16's places, which makes 2^-8 of each value, and 480 of the two NaNs. */
+DEVICE void widen4(u32 &low, u32 &high, u32 x)
+{
+#if __CUDA_ARCH__ >= 890
+	asm("{ .reg .b16 l, h;\n"
+	    "  mov.b32 {l, h}, %2;\n"
+	    "  cvt.rn.f16x2.e4m3x2 %0, l;\n"
+	    "  cvt.rn.f16x2.e4m3x2 %1, h; }" : "=r"(low), "=r"(high) : "r"(x));
+#else
+	const u32 l = __byte_perm(x, 0, 0x1404), h = __byte_perm(x, 0, 0x3424);
+	asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(low)
+	    : "r"((l & 0x80008000) | (l & 0x7f007f00) >> 1), "r"(0x5c005c00));
+	asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(high)
+	    : "r"((h & 0x80008000) | (h & 0x7f007f00) >> 1), "r"(0x5c005c00));
+#endif
+}
+
+/* Bytes 0, 2, 1, 3 */
+DEVICE u32 paired(u32 x)
+{
+	return __byte_perm(x, 0, 0x3120);
 }
 
 /* ---- clusters: blocks that run at a time and see each other's shared memory ---------- */

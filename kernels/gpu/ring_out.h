@@ -1,6 +1,8 @@
 /* ring_out.h - what becomes of what warps found, a part of ring_tile.h: those of a block are
  * joined, in their order. */
 
+#define LN2 0.69314718056f
+
 /* A row's, by one warp, unnormalised, m in units of log2; a lane has its part of the sum. */
 DEVICE void leave(const block &b, state &t, float unit, float *to)
 {
@@ -17,9 +19,9 @@ DEVICE void leave(const block &b, state &t, float unit, float *to)
 			continue;
 		UNROLL for (int d = 0; d < DEPTH; d++)
 		UNROLL for (int h = 0; h < 2; h++)
-			row[d * 16 + h * 8 + l / 4] = t.o[d][n][2 * h + e];
+			row[dimension_of(d, h)] = scaled_value(b, t.o[d][n][2 * h + e]);
 		if (l < 4)
-			*(float2 *)(row + HEAD_SIZE) = make_float2(t.m[n][e] * unit, sum);
+			*(float2 *)(row + HEAD_SIZE) = make_float2(t.m[n][e] * unit - P_SHIFT, sum);
 	}
 }
 
@@ -52,18 +54,30 @@ DEVICE void add_sink(const attune_args &a, int head, piece &p)
 		return;
 	const float sink = a.sinks[head] * LOG2E, m = fmaxf(p.m, sink);
 	const float kept = exp2_fast(p.m - m);
+	p.m = m;
 	p.l = p.l * kept + exp2_fast(sink - m);
 	UNROLL for (int k = 0; k < 4; k++)
 		p.o[k] *= kept;
 }
 
-/* The output itself */
-DEVICE void put_final(const attune_args &a, const block &b, int row, int column, piece p)
+/* The logarithm of what the row's weights add up to, to the base e. */
+DEVICE void put_lse(const attune_more &more, const block &b, int row, const piece &p)
 {
+	float *dst = more.lse + (b.q.first_row + row_token(b, row)) * more.lse_token_stride +
+		     row_head(b, row) * more.lse_head_stride;
+	*dst = p.l > 0 ? (p.m + log2_fast(p.l)) * LN2 : MINUS_INF;
+}
+
+/* The output itself */
+DEVICE void put_final(const attune_call &c, const block &b, int row, int column, piece p)
+{
+	const attune_args &a = c.args;
 	half16 *dst = (half16 *)a.out + (b.q.first_row + row_token(b, row)) * a.out_token_stride +
 		      row_head(b, row) * a.out_head_stride + column;
 	add_sink(a, row_head(b, row), p);
 	const float factor = p.l > 0 ? 1 / p.l : 0;
 	((u32 *)dst)[0] = pack2(p.o[0] * factor, p.o[1] * factor);
 	((u32 *)dst)[1] = pack2(p.o[2] * factor, p.o[3] * factor);
+	if (c.more.lse && !column)
+		put_lse(c.more, b, row, p);
 }

@@ -16,39 +16,42 @@
  *
  * Rows are packed as in attend.h: row r = token r / group, query head r % group. 16-byte chunks
  * of a row in shared memory are permuted by chunk ^ (row % 8), so that 8 rows that are read at
- * once lie in different banks.
+ * once lie in different banks. What K and V of 8 bits ask for is in ring_e4m3.h, and in
+ * ring_16bit.h what else is done.
  *
- *   shared memory   Q [BLOCK_M][ROW], unless registers hold it
+ *   shared memory   Q [BLOCK_M][ROW], and its factors, unless registers hold it
  *                   of each warp WARP_BYTES: { K, V }[TILE_SIZE][ROW] by stages; afterwards
  *                     what it found, [BLOCK_M][MERGE_ROW] = o.., m, l, -, - */
 #ifndef ATTUNE_GPU_RING_TILE_H
 #define ATTUNE_GPU_RING_TILE_H
 
+#include "../args_more.h"
 #include "paged.h"
 #include "ring_nvidia.h"
+
+#define E4M3 3 /* beside F32 .. BF16 */
+#ifndef KV_DTYPE
+#define KV_DTYPE DTYPE
+#endif
 
 #define THREADS	     (NUM_WARPS * WARP)
 #define EIGHTS	     (BLOCK_M / 8)   /* rows of a matrix step */
 #define STEPS	     (TILE_SIZE / 16) /* of keys */
 #define DEPTH	     (HEAD_SIZE / 16)
 #define ROW	     ((HEAD_SIZE + 63) / 64 * 64) /* elements of a row in shared memory */
-#define CHUNKS	     (HEAD_SIZE / 8)		  /* 16-byte pieces of it */
-#define TILE_BYTES   (TILE_SIZE * ROW * 2)
-#define STAGE_BYTES  (2 * TILE_BYTES)
-#define RING_BYTES   (NUM_STAGES * STAGE_BYTES)
+#define CHUNKS	     (HEAD_SIZE / 8)		  /* 16-byte pieces of it, if of 16 bits */
+#define KV_CHUNKS    (HEAD_SIZE * KV_BYTES / 16)
 #define MERGE_ROW    (HEAD_SIZE + 4)
 #define MERGE_BYTES  (BLOCK_M * MERGE_ROW * 4)
-#define WARP_BYTES   (RING_BYTES > MERGE_BYTES ? RING_BYTES : MERGE_BYTES)
 #define Q_HELD	     (BLOCK_M * HEAD_SIZE <= 2048)
-#define Q_BYTES	     (Q_HELD ? 0 : BLOCK_M * ROW * 2)
-#define FOUND(memory)	((float *)((memory) + Q_BYTES))
+#define Q_ROWS	     (BLOCK_M * ROW * 2)
 #define CHAINS	     (STEPS * EIGHTS == 1 ? 2 : 1) /* of sums that depend on each other */
 
 static_assert(HEAD_SIZE % 16 == 0 && HEAD_SIZE <= 256, "the depth of a matrix step");
 static_assert(BLOCK_M % 8 == 0 && TILE_SIZE % 16 == 0, "rows and keys of a matrix step");
 static_assert(NUM_STAGES >= 2, "a tile is computed while another one arrives");
 
-/* byte offset of a 16-byte chunk in a tile */
+/* byte offset of a 16-byte chunk in rows of 16-bit elements */
 DEVICE u32 chunk_at(int row, int chunk)
 {
 	return (u32)(row * (ROW * 2) + ((chunk ^ (row & 7)) << 4));
@@ -61,10 +64,10 @@ struct block {
 	int tokens;	   /* of its sequence */
 	int rows;	   /* rows in use */
 	int begin, end;	   /* keys that some row sees */
+	float k_scale, v_scale; /* of an 8-bit cache */
 };
 
 typedef float logits[STEPS][EIGHTS][4];
-typedef u32 held_q[Q_HELD ? DEPTH : 1][EIGHTS][2];
 
 /* Where the tokens of the lane's rows stand in the sequence. */
 typedef int positions[EIGHTS][2];
@@ -117,8 +120,6 @@ DEVICE void take_heads(const attune_args &a, int index, block &b)
 	b.rows = b.tokens * b.row_heads;
 }
 
-#include "ring_keys.h"
-
 /* ---- queries ------------------------------------------------------------------------------ */
 
 DEVICE const half16 *query_at(const attune_args &a, const block &b, int row)
@@ -127,28 +128,18 @@ DEVICE const half16 *query_at(const attune_args &a, const block &b, int row)
 	       row_head(b, row) * a.q_head_stride;
 }
 
-/* Rows that are not there are zeros. */
-DEVICE void hold_q(const attune_args &a, const block &b, held_q &q)
-{
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	{
-		const int row = n * 8 + lane_id() / 4, valid = row < b.rows;
-		const half16 *src = query_at(a, b, valid ? row : 0) + 2 * (lane_id() & 3);
-		UNROLL for (int d = 0; d < DEPTH; d++)
-		UNROLL for (int i = 0; i < 2; i++)
-			q[d][n][i] = valid ? *(const u32 *)(src + d * 16 + i * 8) : 0;
-	}
-}
-
-DEVICE void share_q(const attune_args &a, const block &b, u32 to)
-{
-	for (int i = threadIdx.x; i < BLOCK_M * CHUNKS; i += THREADS) {
-		const int row = i / CHUNKS, chunk = i % CHUNKS, valid = row < b.rows;
-		copy16_async(to + chunk_at(row, chunk), query_at(a, b, valid ? row : 0) + chunk * 8,
-			     valid);
-	}
-	copies_commit();
-}
+#if KV_DTYPE == E4M3
+#include "ring_e4m3.h"
+#else
+#include "ring_16bit.h"
+#endif
+#define TILE_BYTES   (TILE_SIZE * ROW * KV_BYTES)
+#define STAGE_BYTES  (2 * TILE_BYTES)
+#define RING_BYTES   (NUM_STAGES * STAGE_BYTES)
+#define WARP_BYTES   (RING_BYTES > MERGE_BYTES ? RING_BYTES : MERGE_BYTES)
+#define Q_BYTES	     (Q_HELD ? 0 : Q_ROWS + Q_FACTORS)
+#define FOUND(memory)	((float *)((memory) + Q_BYTES))
+#include "ring_keys.h"
 
 /* Of all rows 16 dimensions; two eights at a time. */
 DEVICE void load_q(u32 (&q)[EIGHTS][2], u32 q_tile, int step)
@@ -164,35 +155,45 @@ DEVICE void load_q(u32 (&q)[EIGHTS][2], u32 q_tile, int step)
 	}
 }
 
+/* The same of a step, wherever they are. */
+DEVICE void get_q(u32 (&q)[EIGHTS][2], const queries &held, u32 q_tile, int step)
+{
+	if (Q_HELD)
+		UNROLL for (int n = 0; n < EIGHTS; n++)
+		UNROLL for (int i = 0; i < 2; i++)
+			q[n][i] = held.held[Q_HELD ? step : 0][n][i];
+	else
+		load_q(q, q_tile, step);
+}
+
 /* ---- a tile --------------------------------------------------------------------------------- */
 
 /* s = K Q^T */
-DEVICE void scores(logits &s, const held_q &held, u32 q_tile, u32 k_tile)
+DEVICE void scores(logits &s, const queries &held, u32 q_tile, u32 k_tile)
 {
-	const int l = lane_id();
 	float sums[CHAINS][STEPS][EIGHTS][4] = {};
-	UNROLL for (int step = 0; step < DEPTH; step++)
+	UNROLL for (int step = 0; step < DEPTH; step += DEPTH_LOADED)
 	{
-		u32 q[EIGHTS][2];
-		if (Q_HELD)
-			UNROLL for (int n = 0; n < EIGHTS; n++)
-			UNROLL for (int i = 0; i < 2; i++)
-				q[n][i] = held[Q_HELD ? step : 0][n][i];
-		else
-			load_q(q, q_tile, step);
+		u32 q[DEPTH_LOADED][EIGHTS][2];
+		UNROLL for (int i = 0; i < DEPTH_LOADED && step + i < DEPTH; i++)
+			get_q(q[i], held, q_tile, step + i);
 		UNROLL for (int j = 0; j < STEPS; j++)
 		{
-			u32 k[4];
-			load_matrices(k, k_tile + chunk_at(j * 16 + (l & 15), step * 2 + (l >> 4)));
+			u32 k[DEPTH_LOADED][4];
+			load_keys(k, k_tile, j * 16, step);
+			UNROLL for (int i = 0; i < DEPTH_LOADED && step + i < DEPTH; i++)
 			UNROLL for (int n = 0; n < EIGHTS; n++)
-				mma(sums[step % CHAINS][j][n], k, q[n][0], q[n][1]);
+				multiply(sums[(step + i) % CHAINS][j][n], k[i], q[i][n][0],
+					 q[i][n][1]);
 		}
 	}
 	UNROLL for (int j = 0; j < STEPS; j++)
 	UNROLL for (int n = 0; n < EIGHTS; n++)
-	UNROLL for (int i = 0; i < 4; i++)
-		s[j][n][i] = CHAINS == 2 ? sums[0][j][n][i] + sums[CHAINS - 1][j][n][i] :
-					   sums[0][j][n][i];
+	UNROLL for (int i = 0; i < 4; i++) {
+		const float sum = CHAINS == 2 ? sums[0][j][n][i] + sums[CHAINS - 1][j][n][i] :
+						sums[0][j][n][i];
+		s[j][n][i] = scaled_score(held, n, i % 2, sum);
+	}
 }
 
 /* Softcap and ALiBi, when the layer has them: scores then leave in log2 units. */
@@ -241,7 +242,7 @@ DEVICE void mask(const attune_args &a, const block &b, logits &s, const position
 	}
 }
 
-/* Running maximum and sum; s becomes p = 2^(unit * (s - m)). */
+/* Running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). */
 DEVICE void soften(state &t, logits &s, float unit)
 {
 	UNROLL for (int n = 0; n < EIGHTS; n++)
@@ -254,8 +255,8 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 8));
 		m = fmaxf(m, shfl_xor(m, 16));
 		/* a row without any key so far: m = -infinity, every p is 0 */
-		const float safe = m == MINUS_INF ? 0.f : m * unit;
-		const float old = exp2_fast(t.m[n][e] * unit - safe);
+		const float safe = m == MINUS_INF ? 0.f : m * unit - P_SHIFT;
+		const float old = exp2_fast(t.m[n][e] * unit - P_SHIFT - safe);
 		UNROLL for (int j = 0; j < STEPS; j++)
 		UNROLL for (int h = 0; h < 2; h++)
 		{
@@ -276,20 +277,19 @@ DEVICE void soften(state &t, logits &s, float unit)
 /* o += V^T P^T */
 DEVICE void accumulate(state &t, const logits &s, u32 v_tile)
 {
-	const int l = lane_id();
 	UNROLL for (int j = 0; j < STEPS; j++)
 	{
 		u32 p[EIGHTS][2];
 		UNROLL for (int n = 0; n < EIGHTS; n++)
 		UNROLL for (int h = 0; h < 2; h++)
-			p[n][h] = transposed(pack2(s[j][n][2 * h], s[j][n][2 * h + 1]));
-		UNROLL for (int d = 0; d < DEPTH; d++)
+			p[n][h] = transposed(pack_weights(s[j][n][2 * h], s[j][n][2 * h + 1]));
+		UNROLL for (int d = 0; d < DEPTH; d += DEPTH_LOADED)
 		{
-			u32 v[4];
-			const int key = j * 16 + (l & 7) + ((l >> 4) << 3);
-			load_matrices_transposed(v, v_tile + chunk_at(key, d * 2 + ((l >> 3) & 1)));
+			u32 v[DEPTH_LOADED][4];
+			load_values(v, v_tile, j * 16, d);
+			UNROLL for (int i = 0; i < DEPTH_LOADED && d + i < DEPTH; i++)
 			UNROLL for (int n = 0; n < EIGHTS; n++)
-				mma(t.o[d][n], v, p[n][0], p[n][1]);
+				multiply(t.o[d + i][n], v[i], p[n][0], p[n][1]);
 		}
 	}
 }
@@ -328,7 +328,7 @@ DEVICE void attend(const attune_args &a, const block &b, feed &f, int early, uns
 	const float unit = bent ? 1.f : a.scale * LOG2E;
 	const u32 q_tile = shared_address(memory);
 	const u32 ring = q_tile + Q_BYTES + warp * WARP_BYTES;
-	held_q q;
+	queries q;
 	positions at;
 	state t;
 	int begun = 0; /* tiles on their way */
@@ -340,7 +340,7 @@ DEVICE void attend(const attune_args &a, const block &b, feed &f, int early, uns
 	if (Q_HELD) /* while the first pages' numbers come */
 		hold_q(a, b, q);
 	else
-		share_q(a, b, q_tile);
+		share_q(a, b, memory);
 	UNROLL for (int i = 0; i < NUM_STAGES - 1; i++)
 		if (i >= begun)
 			copy_tile(a, b, f, i, ring + i * STAGE_BYTES);
@@ -352,6 +352,7 @@ DEVICE void attend(const attune_args &a, const block &b, feed &f, int early, uns
 		else
 			copies_wait<NUM_STAGES - 1>();
 		__syncthreads();
+		find_factors(b, q, memory);
 	}
 	int stage = 0;
 	for (int tile = 0; tile < f.num; tile++) {

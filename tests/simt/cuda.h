@@ -129,6 +129,15 @@ static inline int __mulhi(int a, int b)
 {
 	return (int)((int64_t)a * b >> 32);
 }
+/* A byte of x and y, 0 to 7, for each hexadecimal digit of s, the last one the lowest */
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned s)
+{
+	const uint64_t both = (uint64_t)y << 32 | x;
+	unsigned out = 0;
+	for (int i = 0; i < 4; i++)
+		out |= (unsigned)(both >> 8 * (s >> 4 * i & 7) & 255) << 8 * i;
+	return out;
+}
 static inline int __popc(unsigned x)
 {
 	return __builtin_popcount(x);

@@ -177,6 +177,40 @@ DEVICE u32 transposed(u32 x)
 	return (low >> shift & 0xffff) | (high >> shift & 0xffff) << 16;
 }
 
+DEVICE float log2_fast(float x)
+{
+	return log2f(x);
+}
+
+DEVICE void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1)
+{
+	struct simt_mma s = {
+		0, { a[0], a[1], a[2], a[3] }, { b0, b1 }, { c[0], c[1], c[2], c[3] }
+	};
+	simt_meet(SIMT_MMA, ~0u, &s);
+	memcpy(c, s.c, sizeof c);
+}
+
+DEVICE u32 pack2_f16(float lo, float hi)
+{
+	return simt_to_half(lo) | (u32)simt_to_half(hi) << 16;
+}
+
+DEVICE u32 simt_e4m3_to_half(u32 byte)
+{
+	const int exponent = byte >> 3 & 15, fraction = byte & 7;
+	if ((byte & 127) == 127)
+		return 0x7fff;
+	const float size = exponent ? ldexpf(8 + fraction, exponent - 10) : ldexpf(fraction, -9);
+	return simt_to_half(byte & 128 ? -size : size);
+}
+
+DEVICE void widen4(u32 &low, u32 &high, u32 x)
+{
+	low = simt_e4m3_to_half(x & 255) | simt_e4m3_to_half(x >> 8 & 255) << 16;
+	high = simt_e4m3_to_half(x >> 16 & 255) | simt_e4m3_to_half(x >> 24) << 16;
+}
+
 DEVICE cache_policy evicted_first()
 {
 	return 0;
