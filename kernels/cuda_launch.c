@@ -53,6 +53,12 @@ int launch_in_turn(const struct cuda_api *cu, void *function, const struct geome
 			  NULL);
 }
 
+int launch_extended(const struct cuda_api *cu, void *function, const struct geometry *g,
+		    const void *args, void *stream)
+{
+	return launch_by(cu, function, g, args, stream, 0);
+}
+
 int launch_early(const struct cuda_api *cu, void *function, const struct geometry *g,
 		 const void *args, void *stream)
 {

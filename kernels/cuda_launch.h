@@ -9,6 +9,8 @@
 typedef int launch_kind(const struct cuda_api *, void *function, const struct geometry *,
 			const void *args, void *stream);
 launch_kind launch_in_turn;
+/* The same, by the call that takes attributes. */
+launch_kind launch_extended;
 /* It may begin before the launch in front of it is over. */
 launch_kind launch_early;
 

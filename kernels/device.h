@@ -69,6 +69,17 @@ struct tape_switch {
 	int n;
 };
 
+/* Ways to ask for a launch, on streams of the device, by which `attune bench --host` tells what
+ * they cost the host. Launches stand between a begin and an end, which waits for them. */
+struct launch_ways {
+	const char *(*name)(int way,
+			    int *is_small); /* NULL after the last; its argument is a word */
+	enum attune_status (*begin)(struct device *, int way);
+	enum attune_status (*launch)(struct device *, int way, const struct code *,
+				     const struct geometry *, const void *args, size_t args_bytes);
+	enum attune_status (*end)(struct device *, int way);
+};
+
 struct device_ops {
 	const char *name; /* "cuda", "hip", "cpu" */
 	enum attune_status (*open)(struct device *, const char *which);
@@ -94,6 +105,7 @@ struct device_ops {
 	 * allocates, and both may be captured. A fork is to be joined. */
 	enum attune_status (*fork)(struct device *, void *stream, void **side);
 	enum attune_status (*join)(struct device *, void *stream, void *side);
+	const struct launch_ways *ways; /* NULL: there is but one */
 	/* Zeros, in the order of the stream's launches; on a GPU capturable. */
 	enum attune_status (*clear)(struct device *, void *mem, size_t bytes, void *stream);
 	/* Whether what is launched now becomes a graph's instead of being run. */

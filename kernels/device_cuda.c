@@ -3,6 +3,7 @@
  * context it retains, one stream, one pair of events and the streams of sides.h. */
 #include "cuda_launch.h"
 #include "cuda_switch.h"
+#include "cuda_ways.h"
 #include "power.h"
 #include "sides.h"
 #include <dlfcn.h>
@@ -268,6 +269,9 @@ static enum attune_status launch(struct device *dev, const struct code *code,
 			    g->smem, code->smem_allowed);
 	if (!g->x || !g->y || !g->z)
 		return ATTUNE_OK;
+	void *now = NULL; /* a thread that has it bound needs no pushing and popping */
+	if (!c->cu.CtxGet(&now) && now == c->ctx)
+		return check(c, kind(&c->cu, code->function, g, args, stream), "launch");
 	return IN_CONTEXT(c, kind(&c->cu, code->function, g, args, stream), "launch");
 }
 
@@ -285,6 +289,17 @@ static enum attune_status cuda_launch_early(struct device *dev, const struct cod
 {
 	(void)args_bytes;
 	return launch(dev, code, g, args, stream, launch_early);
+}
+
+struct cuda_view cuda_view(const struct device *dev, const struct code *code)
+{
+	const struct cuda *c = dev->state;
+	return (struct cuda_view){ &c->cu, c->ctx, c->stream, code ? code->function : NULL };
+}
+
+enum attune_status cuda_status(const struct device *dev, int error, const char *what)
+{
+	return check(dev->state, error, what);
 }
 
 static enum attune_status cuda_fork(struct device *dev, void *stream, void **side)
@@ -418,6 +433,7 @@ const struct device_ops cuda_ops = {
 	.unload = cuda_unload,
 	.launch = cuda_launch,
 	.launch_early = cuda_launch_early,
+	.ways = &cuda_ways,
 	.fork = cuda_fork,
 	.join = cuda_join,
 	.clear = cuda_clear,

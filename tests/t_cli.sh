@@ -146,6 +146,10 @@ row "$([ $code -eq 0 ] && grep -q '"seqs": *34' "$tmp/out"; echo $?)" "a batch a
 run scenarios --batch 2q2k_32q1s1k --format tsv '>/dev/full'
 row "$([ $code -eq 1 ] && grep -q 'standard output' "$tmp/err"; echo $?)" \
 	"a full disk under stdout: exit 1"
+run bench --gpu cpu --host --format tsv
+row "$([ $code -eq 0 ] && [ "$(grep -c '^own' "$tmp/out")" -eq 8 ] && [ "$(grep -c '^plan' "$tmp/out")" -eq 8 ] &&
+	awk -F'\t' '$1 == "own" && !($3 >= 1 && $4 > 0 && $5 >= $4) { bad = 1 } END { exit bad }' "$tmp/out"; echo $?)" \
+	"what calls cost the CPU: a plan and a run of each batch"
 [ ! -e "$tmp/x.h" ]
 row $? "what failed wrote no header"
 echo "1..$n"

@@ -31,7 +31,7 @@ static const struct {
 
 struct options {
 	const char *gpu, *db, *split, *preset;
-	int limit, replay, roofline;
+	int limit, replay, roofline, host;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
@@ -222,6 +222,7 @@ enum {
 	OPT_LOAD,
 	OPT_REPLAY,
 	OPT_ROOFLINE,
+	OPT_HOST,
 	OPT_READ
 };
 static const struct argp_option rows[] = {
@@ -238,6 +239,7 @@ static const struct argp_option rows[] = {
 	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
 	{ "replay", OPT_REPLAY, NULL, 0, "graphs replayed for other lengths, instead", 0 },
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "memory, L2 cache and launches alone, instead", 0 },
+	{ "host", OPT_HOST, NULL, 0, "what calls cost the CPU, instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "of the roofline: MB of a read (1074)", 0 },
 	{ "format", 'f', "NAME", 0, "table, tsv or json", 0 },
 	{ 0 }
@@ -259,6 +261,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_REPLAY: o->replay = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
+	case OPT_HOST: o->host = 1; return 0;
 	case OPT_READ:
 		o->read_mb = strtod(arg, &end);
 		if (*end || !(o->read_mb >= 0.1 && o->read_mb <= 1e5))
@@ -311,10 +314,18 @@ static const struct argp help = {
 	"chain of 40 in a graph; early: by programmatic dependent launch, whose kernels let the "
 	"next one begin at their end or at their top; idle: its kernel finds that it has nothing "
 	"to do. Medians of 7 plays.\n\n"
+	"--host: ns of a call on the CPU that makes it, of 2500 calls each by itself, for batches "
+	"of "
+	"1 to 256 decodes, alone and beside a prefill, of Llama 3.1 8B: plan, attune_plan_batch; "
+	"own, attune_run but for the driver; run, all of attune_run; by the library's own plans "
+	"and "
+	"on GPUs by plans of few launches. launch: an empty kernel's, by ways to ask for it. What "
+	"the clock takes is subtracted. On CPUs run is left out, since it is the attention "
+	"itself.\n\n"
 	"Example:\n  attune bench --gpu h200 --split heldout --format json\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --replay --format tsv\n"
-	"  attune bench --gpu h200 --roofline",
+	"  attune bench --gpu h200 --roofline\n  attune bench --gpu h200 --host --format tsv",
 	NULL,
 	NULL,
 	NULL
@@ -343,6 +354,8 @@ int cmd_bench(int argc, char **argv)
 		default_paths(st.dev.info.gpu, db, header);
 	if (!code && o.replay) {
 		code = bench_replay(&st, &protocol, o.format);
+	} else if (!code && o.host) {
+		code = bench_host(&st, o.format);
 	} else if (!code && o.roofline) {
 		code = bench_roofline(&st.dev, o.db ? o.db : db, o.read_mb, o.format);
 	} else if (!code) {

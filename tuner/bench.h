@@ -19,6 +19,9 @@ struct stage {
 /* This machine's device, which must be `gpu` unless that is NULL; an exit code. */
 int stage_open(struct stage *, const char *gpu);
 void stage_close(struct stage *);
+/* Of a choice or a helper, compiled once and kept; NULL + complain. The stage's. */
+struct code *stage_code(struct stage *, const struct kernel *, const struct config *,
+			const attune_shape *);
 
 /* A way to run a batch: what libattune does (attune_plan_batch, attune_run), or a plan of
  * concrete choices. */
@@ -32,6 +35,9 @@ struct entry {
  * could not be done, and it has complained. */
 int bench_race(struct stage *, const struct measured *, const struct protocol *, struct entry *,
 	       int n, unsigned long long seed);
+
+/* bench_host.c: `attune bench --host`; an exit code. */
+int bench_host(struct stage *, enum format);
 
 /* bench_replay.c: `attune bench --replay`; an exit code. */
 int bench_replay(struct stage *, const struct protocol *, enum format);

@@ -48,8 +48,8 @@ static enum attune_status launch(void *arg, int set)
 			 st->dev.ops->stream(&st->dev));
 }
 
-static struct code *load(struct stage *st, const struct kernel *k, const struct config *config,
-			 const attune_shape *shape)
+struct code *stage_code(struct stage *st, const struct kernel *k, const struct config *config,
+			const attune_shape *shape)
 {
 	char flags[MAX_FLAGS], key[MAX_FLAGS + 32];
 	struct binary binary;
@@ -85,13 +85,13 @@ static int add_part(struct call *c, const struct choice *choice, enum phase phas
 	struct loaded *l = &c->part[c->num_parts].loaded;
 	c->part[c->num_parts].choice = *choice;
 	c->part[c->num_parts++].phase = phase;
-	l->code = load(c->stage, choice->kernel, &choice->config, shape);
+	l->code = stage_code(c->stage, choice->kernel, &choice->config, shape);
 	for (enum helper h = 0; h < NUM_HELPERS; h++) {
 		const struct kernel *k = kernel_helper(choice->kernel->backend, h);
 		if (!k || !kernel_takes(choice->kernel, &choice->config, h))
 			continue;
 		config_default(&config, k->space);
-		l->helper[h] = load(c->stage, k, &config, shape);
+		l->helper[h] = stage_code(c->stage, k, &config, shape);
 		if (!l->helper[h])
 			return 0;
 	}
