@@ -5,10 +5,10 @@
  * configuration of every kernel for the shapes of carried.c, on the CPU for
  * each instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd, those
  * that the build has a compiler for. Without a CUDA compiler (--no-cuda) the rows of
- * NVIDIA GPUs are left out.
+ * NVIDIA GPUs are left out. Rows of what --leave-out names have rules and are not linked.
  *
- *   build/list_shipped --make  [--no-cuda] [--amd=gfx90a,gfx942] [--skip-stale] > build/shipped.mk
- *   build/list_shipped --table [--no-cuda] [--amd=gfx90a,gfx942] [--skip-stale] > build/shipped.inc */
+ *   build/list_shipped --make|--table [--no-cuda] [--amd=gfx90a,gfx942]
+ *                      [--leave-out='nvidia gfx90a avx2'] [--skip-stale] */
 #include "heuristics.h"
 #include "hip.h"
 #include "recorded.h"
@@ -20,6 +20,7 @@
 /* Named by what it is made of, so that a new header rebuilds only what is new. */
 struct row {
 	unsigned long long name;
+	int linked;
 	enum backend backend;
 	char arch[16], kernel[32], flags[MAX_FLAGS];
 };
@@ -27,6 +28,7 @@ struct row {
 static struct row *rows;
 static int num_rows, skip_stale, cuda = 1;
 static const char *amd = ""; /* chips, separated by commas */
+static const char *leave_out = "";
 
 static const char *const cpu_isas[] = {
 #if defined(__x86_64__)
@@ -45,6 +47,16 @@ static unsigned long long mix(unsigned long long h, const char *text)
 	return (h ^ '\n') * 1099511628211ull;
 }
 
+static int is_left_out(enum backend backend, const char *arch)
+{
+	const char *word = backend == BACKEND_GPU && !hip_chip(arch) ? "nvidia" : arch;
+	const size_t length = strlen(word);
+	for (const char *at = leave_out; *at; at += strcspn(at, " "), at += *at == ' ')
+		if (strcspn(at, " ") == length && !strncmp(at, word, length))
+			return 1;
+	return 0;
+}
+
 static void add(enum backend backend, const char *arch, const char *kernel, const char *flags)
 {
 	for (int i = 0; i < num_rows; i++)
@@ -58,6 +70,7 @@ static void add(enum backend backend, const char *arch, const char *kernel, cons
 	}
 	rows = more;
 	rows[num_rows].backend = backend;
+	rows[num_rows].linked = !is_left_out(backend, arch);
 	snprintf(rows[num_rows].arch, sizeof rows->arch, "%s", arch);
 	snprintf(rows[num_rows].kernel, sizeof rows->kernel, "%s", kernel);
 	snprintf(rows[num_rows].flags, sizeof rows->flags, "%s", flags);
@@ -201,6 +214,9 @@ static void print_make(void)
 		       : hip_chip(r->arch)       ? "hip"
 						 : "gpu",
 		       r->name, r->arch, k->source, r->flags, compile);
+		if (r->linked)
+			printf("linked_%s += %016llx\n",
+			       r->backend == BACKEND_CPU ? "cells" : "blobs", r->name);
 	}
 }
 
@@ -208,16 +224,17 @@ static void print_table(void)
 {
 	puts("#ifdef SYMBOLS");
 	for (int i = 0; i < num_rows; i++)
-		if (rows[i].backend == BACKEND_CPU)
+		if (rows[i].linked && rows[i].backend == BACKEND_CPU)
 			printf("void attune_b%016llx(const struct attune_args *, int, int, int);\n",
 			       rows[i].name);
-		else
+		else if (rows[i].linked)
 			printf("extern const unsigned char attune_b%016llx[];\n", rows[i].name);
 	puts("#else");
 	for (int i = 0; i < num_rows; i++)
-		printf("%s(\"%s\", \"%s\", \"%s\", attune_b%016llx)\n",
-		       rows[i].backend == BACKEND_CPU ? "CELL" : "BLOB", rows[i].arch,
-		       rows[i].kernel, rows[i].flags, rows[i].name);
+		if (rows[i].linked)
+			printf("%s(\"%s\", \"%s\", \"%s\", attune_b%016llx)\n",
+			       rows[i].backend == BACKEND_CPU ? "CELL" : "BLOB", rows[i].arch,
+			       rows[i].kernel, rows[i].flags, rows[i].name);
 	puts("#endif");
 }
 
@@ -232,11 +249,13 @@ int main(int argc, char **argv)
 			cuda = 0;
 		if (!strncmp(argv[i], "--amd=", 6))
 			amd = argv[i] + 6;
+		if (!strncmp(argv[i], "--leave-out=", 12))
+			leave_out = argv[i] + 12;
 	}
 	if (make == table) {
-		fputs(
-		    "usage: list_shipped --make|--table [--no-cuda] [--amd=CHIPS] [--skip-stale]\n",
-		    stderr);
+		fputs("usage: list_shipped --make|--table [--no-cuda] [--amd=CHIPS] "
+		      "[--leave-out=WORDS] [--skip-stale]\n",
+		      stderr);
 		return 2;
 	}
 	for (const struct kernel *k = attune_kernels; k->name; k++)

@@ -4,13 +4,18 @@
 #     list_shipped --make  -> shipped.mk:  one rule a binary (the two below)
 #     list_shipped --table -> shipped.inc: the table that names them
 #
+# There is a rule for each binary that there is a compiler for; linked are those whose
+# architecture LEAVE_OUT does not name: nvidia gfx90a gfx942 gfx950 avx512 avx2 neon scalar.
+#
 # STALE=skip leaves out headers that no longer fit the .def tables (for the
 # commands that regenerate them); otherwise such a header stops the build.
 
 headers     := $(sort $(wildcard $(GENERATED)/attune_*.h))
 gpus        := $(headers:$(GENERATED)/attune_%.h=%)
 upper        = $(shell echo $(1) | tr a-z A-Z)
-list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) $(if $(filter skip,$(STALE)),--skip-stale)
+skip_stale  := $(if $(filter skip,$(STALE)),--skip-stale)
+list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) \
+	--leave-out='$(LEAVE_OUT)' $(skip_stale)
 list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o recorded.o carried.o cpu_flags.o hip_chips.o) $(spaces)
 gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/,args.h schedule.h recorded.h \
 	price.h price_terms.def part.h tree.h attune_features.h features.def)
@@ -48,21 +53,18 @@ $(B)/kernels/shipped.o: $(B)/shipped.inc
 
 # $(call shipped_cpu,name,isa,source,flags,compiler flags)   $(call shipped_gpu,...)   ..._hip
 define shipped_cpu
-shipped_objs += $(B)/shipped/b$(1).o
 $(B)/shipped/b$(1).o: $(cpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,CC,$(2) $(3) $(4))
 	$$(Q)$$(CC) $(5) -fPIC -iquote kernels $(4) -DENTRY=attune_b$(1) -c $(3) -o $$@
 endef
 define shipped_gpu
-shipped_blobs += $(B)/shipped/b$(1).bin
 $(B)/shipped/b$(1).bin: $(gpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$(2) $(3) $(4))
 	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
 endef
 define shipped_hip
-shipped_blobs += $(B)/shipped/b$(1).bin
 $(B)/shipped/b$(1).bin: $(3)
 	@mkdir -p $$(@D)
 	$$(call say,HIPCC,$(2) $(3) $(4))
@@ -72,6 +74,8 @@ endef
 ifneq ($(filter-out $(passive_goals),$(or $(MAKECMDGOALS),all)),)
 -include $(B)/shipped.mk
 endif
+shipped_objs  := $(linked_cells:%=$(B)/shipped/b%.o) $(B)/shipped/blobs.o
+shipped_blobs := $(linked_blobs:%=$(B)/shipped/b%.bin)
 
 # all GPU binaries in one object
 $(B)/shipped/blobs.S: $(B)/shipped.mk
@@ -81,6 +85,5 @@ $(B)/shipped/blobs.S: $(B)/shipped.mk
 		echo '.section .note.GNU-stack'; } >$@
 $(B)/shipped/blobs.o: $(B)/shipped/blobs.S $(shipped_blobs)
 	$(Q)$(CC) -c $< -o $@
-shipped_objs += $(B)/shipped/blobs.o
 FORCE:
 .PHONY: FORCE

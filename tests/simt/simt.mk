@@ -3,7 +3,7 @@
 #   kernels/gpu/*, kernels/*.h -host.awk-> simt/: kernels as a host's C++ compiler takes them
 #   tests/simt/*.c             -> simt.a: the device, in tests
 #   list_shipped --table       -> simt/shipped.o: what stands in for the GPU's binaries in the
-#                                 tests named below, where there is no CUDA compiler
+#                                 tests named below, where those are not linked
 #
 # Fibers leave their stacks as they are, which the address sanitizer takes ill: with SAN=1 it
 # looks at all but these files, and kernels trap where behaviour is undefined.
@@ -24,12 +24,12 @@ $(B)/simt.a: $(simt_objs)
 $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 	@mkdir -p $(@D)
 	@$(B)/list_shipped --table --amd=gfx90a,gfx942,gfx950 \
-		$(filter-out --no-cuda --amd=%,$(list_flags)) | \
+		--leave-out='$(filter-out nvidia gfx%,$(LEAVE_OUT))' $(skip_stale) | \
 		sed 's/^extern const \(unsigned char attune_b[0-9a-f]*\)\[\]/static \1[1]/' >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/simt/shipped.o: kernels/shipped.c $(B)/simt/shipped.inc
 	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-ifeq ($(NVCC),)
+ifeq ($(if $(filter nvidia,$(LEAVE_OUT)),,$(NVCC)),)
 $(addprefix $(B)/t_,gpu_replay beside_runs cheapest_runs formula_runs hip): $(B)/simt/shipped.o
 endif
 $(B)/t_simt_mutants: | $(B)/t_gpu_replay

@@ -1,0 +1,50 @@
+#!/bin/sh
+# t_shipped.sh - binaries that the library carries and `make test` does not link, since they
+# run elsewhere, compile by the rules of `make`: of each architecture and kernel the first, and
+# one of seven that are NVIDIA's, one of thirty of a CPU's; kernels of recorded steps take long.
+B=${B:-build}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+
+# $(eval $(call shipped_gpu,0123456789abcdef,sm_90,kernels/gpu/naive.cu,-DHEAD_SIZE=64 ...,))
+# linked_blobs += 0123456789abcdef
+awk -F'[ ,]' '
+/^linked/ { linked[$3] = 1 }
+/shipped_/ { rows[++n] = $0 }
+END {
+	for (i = 1; i <= n; i++) {
+		split(rows[i], word, ",")
+		if (word[2] in linked) continue
+		step = word[1] ~ /gpu/ && word[4] !~ /recorded/ ? 7 : 30
+		if (seen[word[3], word[4]]++ % step == 0)
+			print word[2] (word[1] ~ /cpu/ ? ".o" : ".bin"), word[3], word[4], word[5]
+	}
+}' "$B/shipped.mk" >"$tmp/rows"
+if [ ! -s "$tmp/rows" ]; then
+	echo "1..0 # SKIP all that there is a compiler for is linked"
+	exit 0
+fi
+
+compile() { # OPTION NAME...
+	option=$1
+	shift
+	# shellcheck disable=SC2046
+	MAKEFLAGS='' ${MAKE:-make} "$option" B="$B" SAN="${SAN:-}" $(printf "$B/shipped/b%s " "$@")
+}
+
+# shellcheck disable=SC2046
+compile -k $(cut -d' ' -f1 "$tmp/rows") >"$tmp/log" 2>&1
+compiled=$?
+n=0 failed=0
+while read -r name row; do
+	n=$((n + 1))
+	if [ $compiled -eq 0 ] || compile -q "$name" >/dev/null 2>&1; then
+		echo "ok $n - $row"
+	else
+		echo "not ok $n - $row"
+		failed=1
+	fi
+done <"$tmp/rows"
+grep -i 'error' "$tmp/log" | sed 's/^/# /' | head -20
+echo "1..$n"
+exit $failed
