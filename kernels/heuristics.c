@@ -124,21 +124,21 @@ static void add(struct selection *out, const struct part *p, const struct select
 	out->num_parts++;
 }
 
-void select_apart(struct selection *out, const struct selector *h, const attune_shape *s,
-		  const attune_batch *b, const struct device_info *d)
+void select_apart(struct selection *out, const struct selector *h, const struct batch_sums *c,
+		  const attune_batch *b)
 {
 	struct part p;
 	out->num_parts = 0;
-	if (part_make(&p, PHASE_PREFILL, s, b, d))
+	if (part_of_batch(&p, PHASE_PREFILL, c, b))
 		add(out, &p, h, DECIDE_PREFILL);
-	if (part_make(&p, PHASE_DECODE, s, b, d))
+	if (part_of_batch(&p, PHASE_DECODE, c, b))
 		add(out, &p, h, DECIDE_DECODE);
 }
 
-void select_whole(struct selection *out, const struct selection *apart, const attune_shape *s,
-		  const attune_batch *b, const struct device_info *d)
+void select_whole(struct selection *out, const struct selection *apart, const struct batch_sums *c,
+		  const attune_batch *b)
 {
-	out->num_parts = part_make(&out->part[0], PHASE_ALL, s, b, d);
+	out->num_parts = part_of_batch(&out->part[0], PHASE_ALL, c, b);
 	out->decision[0] = DECIDE_JOIN;
 	out->choice[0] = apart->choice[0];
 }

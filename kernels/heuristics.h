@@ -89,11 +89,11 @@ struct selection {
 	enum decision decision[2];
 	int choice[2];
 };
-void select_apart(struct selection *, const struct selector *, const attune_shape *,
-		  const attune_batch *, const struct device_info *);
+void select_apart(struct selection *, const struct selector *, const struct batch_sums *,
+		  const attune_batch *);
 /* The whole batch in one launch, where `apart` has two parts. */
-void select_whole(struct selection *, const struct selection *apart, const attune_shape *,
-		  const attune_batch *, const struct device_info *);
+void select_whole(struct selection *, const struct selection *apart, const struct batch_sums *,
+		  const attune_batch *);
 
 /* override.c: reads the rules of a file, in the format that stands there. All of it
  * is checked: what attune_open refuses leaves ATTUNE_INVALID, one line "FILE:LINE:

@@ -184,6 +184,14 @@ void part_shape_of(struct part_shape *, const attune_shape *, const struct devic
  * 0 are in none). */
 int part_make(struct part *, enum phase, const attune_shape *, const attune_batch *,
 	      const struct device_info *);
+/* The same for several parts of a batch whose sequences are gone through once. */
+struct batch_sums {
+	struct part_shape shape;
+	struct part_sums of[PHASE_DECODE + 1];
+};
+void batch_count(struct batch_sums *, const attune_shape *, const attune_batch *,
+		 const struct device_info *);
+int part_of_batch(struct part *, enum phase, const struct batch_sums *, const attune_batch *);
 /* Q blocks of one phase of a part, as part_q_blocks counts them. */
 long long span_q_blocks(const attune_span *, int block_q);
 /* Rows of partials at one segment: of each query token, and as many for every query as the

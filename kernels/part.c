@@ -100,29 +100,39 @@ static void span_from(attune_span *s, const struct part_sums *t, const attune_ba
 	s->range_tokens = b->query_start[end] - b->query_start[s->seq_begin];
 }
 
-int part_make(struct part *p, enum phase phase, const attune_shape *shape, const attune_batch *b,
-	      const struct device_info *d)
+void batch_count(struct batch_sums *c, const attune_shape *shape, const attune_batch *b,
+		 const struct device_info *d)
 {
-	struct part_shape s;
-	struct part_sums of[PHASE_DECODE + 1];
-	part_shape_of(&s, shape, d);
-	memset(p, 0, sizeof *p);
+	part_shape_of(&c->shape, shape, d);
 	for (int i = 0; i <= PHASE_DECODE; i++)
-		sums_start(&of[i]);
+		sums_start(&c->of[i]);
 	for (int i = 0; i < b->num_seqs; i++) {
 		const int query = b->query_start[i + 1] - b->query_start[i];
 		if (query > 0)
-			sums_add(&of[seq_phase(query)], &s, i, query, b->seq_lens[i]);
+			sums_add(&c->of[seq_phase(query)], &c->shape, i, query, b->seq_lens[i]);
 	}
-	if (phase == PHASE_ALL) {
-		of[PHASE_ALL] = of[PHASE_PREFILL];
-		sums_join(&of[PHASE_ALL], &of[PHASE_DECODE]);
-	}
+	c->of[PHASE_ALL] = c->of[PHASE_PREFILL];
+	sums_join(&c->of[PHASE_ALL], &c->of[PHASE_DECODE]);
+}
+
+int part_of_batch(struct part *p, enum phase phase, const struct batch_sums *c,
+		  const attune_batch *b)
+{
+	memset(p, 0, sizeof *p);
 	if (phase != PHASE_DECODE)
-		span_from(&p->prefill, &of[PHASE_PREFILL], b);
+		span_from(&p->prefill, &c->of[PHASE_PREFILL], b);
 	if (phase != PHASE_PREFILL)
-		span_from(&p->decode, &of[PHASE_DECODE], b);
-	return part_from(p, &s, &of[phase], &of[PHASE_PREFILL], &of[PHASE_DECODE], b->query_start);
+		span_from(&p->decode, &c->of[PHASE_DECODE], b);
+	return part_from(p, &c->shape, &c->of[phase], &c->of[PHASE_PREFILL], &c->of[PHASE_DECODE],
+			 b->query_start);
+}
+
+int part_make(struct part *p, enum phase phase, const attune_shape *shape, const attune_batch *b,
+	      const struct device_info *d)
+{
+	struct batch_sums c;
+	batch_count(&c, shape, b, d);
+	return part_of_batch(p, phase, &c, b);
 }
 
 long long span_q_blocks(const attune_span *s, int block_q)

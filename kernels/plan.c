@@ -1,4 +1,5 @@
-/* plan.c - the public API's every step: which choices run a batch, and running them. */
+/* plan.c - the public API's every step: which choices run a batch, and running them; plan_facts.c
+ * answers what is asked of plans. */
 #include "record.h"
 #include "run.h"
 #include <stdio.h>
@@ -138,16 +139,17 @@ static void overlap(const attune_op *op, struct decided *d, const struct selecti
 
 static void decide(const attune_op *op, const attune_batch *batch, struct decided *d)
 {
-	const struct device_info *device = &op->ctx->device.info;
+	struct batch_sums sums;
 	struct selection whole;
 	struct found all;
 	d->how = ATTUNE_SERIAL;
-	select_apart(&d->s, op->heuristic, &op->shape, batch, device);
+	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
+	select_apart(&d->s, op->heuristic, &sums, batch);
 	for (int i = 0; i < d->s.num_parts; i++)
 		d->found[i] = wanted(op, &d->s, i);
 	if (d->s.num_parts < 2 || !op->heuristic)
 		return;
-	select_whole(&whole, &d->s, &op->shape, batch, device);
+	select_whole(&whole, &d->s, &sums, batch);
 	if (joins(op, d, &whole, &all))
 		put_whole(d, &whole, all);
 	else
@@ -353,14 +355,15 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 struct running {
 	const attune_op *op;
 	const attune_plan *plan;
-	struct attune_call call;
+	const int32_t *schedule; /* the caller's, of all parts */
+	struct attune_call call; /* its schedule is that of the part in hand */
 	char *workspace;
 	size_t at[2]; /* where a part's begins */
 };
 
 static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 {
-	const struct running *run = arg;
+	struct running *run = arg;
 	const attune_op *op = run->op;
 	const attune_part *p = &run->plan->part[i];
 	struct config c;
@@ -369,11 +372,10 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 	struct launchable l = {
 		r->kernel, &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY
 	};
-	struct attune_call call = run->call;
 	memcpy(l.helper, op->helper, sizeof op->helper);
-	if (call.args.schedule)
-		call.args.schedule += schedule_at(op, run->plan, i);
-	return run_part(&op->ctx->device, &l, &op->shape, &part, &call,
+	if (run->schedule)
+		run->call.args.schedule = run->schedule + schedule_at(op, run->plan, i);
+	return run_part(&op->ctx->device, &l, &op->shape, &part, &run->call,
 			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, steps,
 			stream);
 }
@@ -382,7 +384,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream)
 {
-	struct running run = { .op = op, .plan = plan, .workspace = workspace };
+	struct running run; /* filled below: it is large */
 	const char *error;
 	if (!op || !plan || !tensors)
 		return fail(ATTUNE_INVALID, "attune_run: an argument is NULL");
@@ -401,91 +403,12 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
+	run.op = op;
+	run.plan = plan;
+	run.schedule = tensors->schedule;
+	run.workspace = workspace;
 	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);
 	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);
-}
-
-enum { LONGEST = 1 << 24 }; /* keys of a sequence, where nobody says */
-
-static int same_span(const attune_span *a, const attune_span *b)
-{
-	return a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
-	       a->min_query == b->min_query && a->max_query == b->max_query &&
-	       a->range_tokens == b->range_tokens;
-}
-
-static int serves(const attune_part *a, const attune_part *b)
-{
-	return a->choice == b->choice && a->resolved == b->resolved &&
-	       a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
-	       a->min_query == b->min_query && a->max_query == b->max_query &&
-	       a->range_tokens == b->range_tokens && a->max_seq >= b->max_seq &&
-	       same_span(&a->prefill, &b->prefill) && same_span(&a->decode, &b->decode);
-}
-
-int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
-{
-	if (!captured || !wanted || captured->num_parts != wanted->num_parts ||
-	    captured->num_seqs != wanted->num_seqs || captured->how != wanted->how ||
-	    captured->lengths != wanted->lengths || captured->start != wanted->start)
-		return 0;
-	for (int i = 0; i < wanted->num_parts; i++)
-		if (!serves(&captured->part[i], &wanted->part[i]) ||
-		    (wanted->start == ATTUNE_START_EARLY && captured->early[i] != wanted->early[i]))
-			return 0;
-	return 1;
-}
-
-/* Where the value is worked out: for the one that needs most. */
-static size_t most_partials(const attune_op *op, const struct ready *r, const struct part *p)
-{
-	const struct space *s = r->kernel->space;
-	const struct device_info *d = &op->ctx->device.info;
-	struct config c = r->config;
-	size_t most = 0;
-	if (s->formula_axis < 0 || (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] &&
-				    !r->price[DECIDE_DECODE] && !r->price[DECIDE_JOIN]))
-		return part_workspace(r->kernel, &c, &op->shape, p, d);
-	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
-		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];
-		const size_t need = part_workspace(r->kernel, &c, &op->shape, p, d);
-		most = need > most ? need : most;
-	}
-	return most;
-}
-
-/* By whichever choice. */
-static size_t most_of_all(const attune_op *op, const struct part *p)
-{
-	size_t most = 0;
-	for (int i = 0; i < op->num_ready; i++) {
-		const size_t need = op->ready[i].code ? most_partials(op, &op->ready[i], p) : 0;
-		most = need > most ? need : most;
-	}
-	return most < MAX_PARTIAL_BYTES ? most : MAX_PARTIAL_BYTES;
-}
-
-enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
-					size_t *bytes)
-{
-	if (!op || !bytes || max_seqs < 0 || max_tokens < 0)
-		return fail(ATTUNE_INVALID, "attune_max_workspace: sizes must be 0 or more");
-	const struct part p = { .f.max_seq = LONGEST, /* what it may be was not said */
-				.seq_count = max_seqs,
-				.max_query = max_tokens,
-				.range_tokens = max_tokens,
-				.prefill = { 0, max_seqs, 1, max_tokens, max_tokens },
-				.decode = { 0, max_seqs, 1, DECODE_MAX_QUERY, max_tokens } };
-	struct part decode = p;
-	if (decode.max_query > DECODE_MAX_QUERY)
-		decode.max_query = DECODE_MAX_QUERY;
-	const size_t part[] = { most_of_all(op, &p), most_of_all(op, &decode) };
-	const int beside = op->heuristic && op->heuristic->overlaps;
-	*bytes = parts_workspace(beside ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
-	const attune_bounds bounds = { max_seqs, max_tokens, max_tokens };
-	const size_t recorded = record_workspace(op, &bounds);
-	*bytes = recorded > *bytes ? recorded : *bytes;
-	return ATTUNE_OK;
 }
 
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,

@@ -27,10 +27,8 @@ long long config_cheapest(struct config *out, const struct config *c, const stru
 	for (int i = 0; i < (a ? a->num_values : 1); i++) {
 		if (a)
 			at.v[s->formula_axis] = a->values[i];
-		if (s->why_illegal(&at, shape, p, d))
-			continue;
 		const long long cost = price_of_load(price, &p->f, &l, a ? a->values[i] : 1);
-		if (least < 0 || cost < least) {
+		if ((least < 0 || cost < least) && !s->why_illegal(&at, shape, p, d)) {
 			least = cost;
 			*out = at;
 		}

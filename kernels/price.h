@@ -80,9 +80,13 @@ BOTH_SIDES int partials_fit(int segments, const struct part *p)
 /* ---- by prices -------------------------------------------------------------------------- */
 
 /* Blocks of one segment, and the keys that one works through, before tiles: of the mean
- * and of the longest. */
+ * and of the longest. And what follows from these for any number of segments: divisions take
+ * most of an estimate's time, and of one load many are asked. */
 struct price_load {
 	long long blocks, mean, longest;
+	long long tiles;       /* of the longest */
+	long long padded_mean; /* to whole tiles */
+	long long total;       /* keys of all blocks, a unit's share */
 };
 
 /* Of queries that differ, all last blocks are taken to be half full. */
@@ -131,6 +135,9 @@ BOTH_SIDES void price_load_of(struct price_load *l, const struct price *p,
 	l->blocks *= f->num_kv_heads * parts_of(f->group, min_of(packed, p->rows));
 	l->longest = min_of(f->max_seq, f->window + block_q);
 	l->mean = min_of(l->mean, l->longest);
+	l->tiles = parts_of(l->longest, p->tile);
+	l->padded_mean = parts_of(l->mean, p->tile) * p->tile;
+	l->total = l->blocks * l->mean / f->units;
 }
 
 BOTH_SIDES long long price_path(const struct price *p, const struct attune_features *f,
@@ -138,8 +145,8 @@ BOTH_SIDES long long price_path(const struct price *p, const struct attune_featu
 {
 	enum { TAIL_SHARE = 4, SMOOTHING = 4 };
 	const long long slots = f->units * p->slots, n = l->blocks * v;
-	const long long longest = parts_of(parts_of(l->longest, p->tile), v) * p->tile;
-	const long long mean = parts_of(parts_of(l->mean, p->tile) * p->tile, v);
+	const long long longest = parts_of(l->tiles, v) * p->tile;
+	const long long mean = parts_of(l->padded_mean, v);
 	const long long one = mean + p->start, more = max_of(longest - mean, 0);
 	if (n <= slots)
 		return longest + p->start;
@@ -170,7 +177,7 @@ BOTH_SIDES void price_count(long long amount[NUM_PRICE_TERMS], const struct pric
 	amount[PRICE_launch] = 1;
 	amount[PRICE_path] = price_path(p, f, l, segments);
 	amount[PRICE_context] = price_context(f, min_of(amount[PRICE_path], 1 << 27));
-	amount[PRICE_total] = l->blocks * l->mean / f->units;
+	amount[PRICE_total] = l->total;
 	amount[PRICE_kib] = f->kv_kib;
 	amount[PRICE_rows] = rows;
 	amount[PRICE_split] = splits;

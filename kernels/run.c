@@ -21,12 +21,18 @@ static size_t scratch_bytes(const struct geometry *g)
 	return (g->scratch + 15) / 16 * 16;
 }
 
+static size_t workspace_bytes_of(const struct geometry *g, const attune_shape *s,
+				 const struct part *p)
+{
+	return scratch_bytes(g) + partials(g, s, p) * (size_t)(s->head_size + 2) * sizeof(float);
+}
+
 size_t part_workspace(const struct kernel *k, const struct config *c, const attune_shape *s,
 		      const struct part *p, const struct device_info *d)
 {
 	struct geometry g;
 	k->space->geometry(c, s, p, d, &g);
-	return scratch_bytes(&g) + partials(&g, s, p) * (size_t)(s->head_size + 2) * sizeof(float);
+	return workspace_bytes_of(&g, s, p);
 }
 
 void args_from_tensors(struct attune_args *a, const attune_shape *s, const attune_tensors *t,
@@ -110,11 +116,10 @@ static struct attune_range range_of(const attune_span *s)
 	return (struct attune_range){ s->seq_begin, s->seq_count, s->min_query, s->max_query };
 }
 
-static void part_args(struct attune_args *a, const struct attune_args *common,
-		      const struct geometry *g, const attune_shape *s, const struct part *p,
-		      void *workspace)
+/* a: what all parts have in common. */
+static void part_args(struct attune_args *a, const struct geometry *g, const attune_shape *s,
+		      const struct part *p, void *workspace)
 {
-	*a = *common;
 	a->seq_begin = p->seq_begin;
 	a->seq_count = p->seq_count;
 	a->min_query = p->min_query;
@@ -147,12 +152,12 @@ static int geometry_of(struct geometry *g, const struct device *dev, const struc
 		       const struct attune_args *common)
 {
 	const struct space *space = l->kernel->space;
-	struct config in_turn = *l->config;
 	space->geometry(l->config, s, p, &dev->info, g);
-	if (space->early_axis < 0 || !in_turn.v[space->early_axis])
+	if (space->early_axis < 0 || !l->config->v[space->early_axis])
 		return 0;
 	if (can_begin_early(dev, l, g, common))
 		return 1;
+	struct config in_turn = *l->config;
 	in_turn.v[space->early_axis] = 0;
 	space->geometry(&in_turn, s, p, &dev->info, g);
 	return 0;
@@ -173,15 +178,16 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 			    size_t workspace_bytes, int steps, void *stream)
 {
 	struct geometry g;
-	struct attune_call c = *common;
-	const size_t need = part_workspace(l->kernel, l->config, s, p, &dev->info);
+	struct attune_call c;
+	const int early = geometry_of(&g, dev, l, s, p, &common->args);
+	const size_t need = workspace_bytes_of(&g, s, p);
 	enum attune_status status = ATTUNE_OK;
 
 	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
-	const int early = geometry_of(&g, dev, l, s, p, &common->args);
-	part_args(&c.args, &common->args, &g, s, p, workspace);
+	c = *common;
+	part_args(&c.args, &g, s, p, workspace);
 	if (steps & STEP_PREPARE && g.scratch_zeroed)
 		status = dev->ops->clear(dev, workspace, g.scratch, stream);
 	if (!status && steps & STEP_PREPARE && l->kernel->space->is_scheduled &&
