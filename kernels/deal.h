@@ -55,17 +55,18 @@ struct stretch {
 	unsigned next;         /* the unit that follows */
 };
 
-/* From `unit` on, to the end of the item or of the block's units. begin: the item's first. */
-BOTH_SIDES struct stretch deal_stretch(const struct deal *d, unsigned begin, unsigned start,
-				       unsigned tiles, unsigned unit, unsigned end)
+/* Of the block from its unit `unit` on, to the end of the item or of the block's units. begin: the
+ * item's first. Where it has all tiles there is nothing to divide, which takes long on a GPU. */
+BOTH_SIDES struct stretch deal_stretch(const struct deal *d, unsigned block, unsigned begin,
+				       unsigned start, unsigned tiles, unsigned unit)
 {
-	const unsigned tile0 = begin + start, last = tile0 + tiles;
+	const unsigned tile0 = begin + start, last = tile0 + tiles, end = deal_begin(d, block + 1);
 	struct stretch s;
 	s.next = end < last ? end : last;
 	s.first = unit > tile0 ? unit - tile0 : 0;
 	s.tiles = s.next > tile0 ? s.next - tile0 - s.first : 0;
-	s.owner = deal_block(d, tile0);
-	s.parts = deal_block(d, last - 1) - s.owner + 1;
+	s.owner = unit <= tile0 && tile0 < end ? block : deal_block(d, tile0);
+	s.parts = (last <= end ? block : deal_block(d, last - 1)) - s.owner + 1;
 	return s;
 }
 

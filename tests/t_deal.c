@@ -88,8 +88,8 @@ static void is_dealt_once(void **state)
 			assert_in_range(end - unit, block < d.blocks ? d.each : 0, d.each + 1);
 			while (unit < end) {
 				assert_int_equal(deal_block(&d, unit), block);
-				const struct stretch s = deal_stretch(&d, work.begin[item], start,
-								      work.tiles[item], unit, end);
+				const struct stretch s = deal_stretch(&d, block, work.begin[item],
+								      start, work.tiles[item], unit);
 				assert_in_range(s.next, unit + 1, end);
 				if (s.tiles)
 					take(item, block, &s);

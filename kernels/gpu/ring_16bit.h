@@ -5,8 +5,6 @@
 #define P_SHIFT	     0.f
 #define Q_FACTORS    0
 
-typedef half16 kv_element;
-
 struct queries {
 	u32 held[Q_HELD ? DEPTH : 1][EIGHTS][2];
 };
@@ -63,14 +61,15 @@ DEVICE float scaled_value(const block &, float x)
 DEVICE void load_keys(u32 (&k)[DEPTH_LOADED][4], u32 tile, int keys, int step)
 {
 	const int l = lane_id();
-	load_matrices(k[0], tile + key_at(keys + (l & 15), step * 2 + (l >> 4)));
+	load_matrices(k[0], chunk_on(tile + key_at(l & 15, l >> 4), step * 2) + keys * (ROW * 2));
 }
 
 /* The same, the dimensions being rows */
 DEVICE void load_values(u32 (&v)[DEPTH_LOADED][4], u32 tile, int keys, int step)
 {
-	const int l = lane_id(), key = keys + (l & 7) + ((l >> 4) << 3);
-	load_matrices_transposed(v[0], tile + key_at(key, step * 2 + ((l >> 3) & 1)));
+	const int l = lane_id(), key = (l & 7) + ((l >> 4) << 3);
+	load_matrices_transposed(v[0], chunk_on(tile + key_at(key, l >> 3 & 1), step * 2) +
+				       keys * (ROW * 2));
 }
 
 /* Of a step's 16 dimensions that of the lane's row, or of the row 8 below */

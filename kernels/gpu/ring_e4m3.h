@@ -19,8 +19,6 @@
 #define P_SHIFT	     15.f
 #define Q_FACTORS    (BLOCK_M * 4) /* bytes of shared memory, behind shared queries */
 
-typedef unsigned char kv_element;
-
 struct queries {
 	u32 held[Q_HELD ? DEPTH : 1][EIGHTS][2];
 	float factor[EIGHTS][2]; /* of the lane's rows: what makes products scores */

@@ -9,26 +9,59 @@
 #define KV_HINT 3
 #endif
 
-/* A warp's tiles, and this lane's share of their copies. */
+#define PASSES	     (8 / ROWS_A_PASS) /* rows of a lane in a group */
+
+/* Bytes from where a cache begins. */
+struct spot {
+	long long k, v;
+};
+
+/* A warp's tiles, and this lane's share of their copies: of each group of 8 keys a chunk of
+ * every ROWS_A_PASS-th row. Little is left to be worked out for a tile, since a warp does all
+ * of it alone: look-ups make spots of pages, and rows are a `pass` apart. */
 struct feed {
-	const kv_element *k, *v; /* its chunk in its row of a pass, on page 0 */
-	const int *pages;
-	int first, num; /* the first tile's first key, a multiple of 8, and how many tiles */
+	const char *k, *v; /* its chunk of its first row, if that is slot 0 of page 0 */
+	const int *pages; /* of the sequence */
+	int first, step; /* the first tile's first key, a multiple of 8; keys from one to the next */
+	int num;	 /* tiles */
 	int row, chunk;
-	int page, next; /* of this lane's group; the same when those are used up */
+	spot group; /* where this lane's group begins */
+	int next;   /* the page of its group when those are used up */
+	spot pass;
+	u32 at[PASSES]; /* where rows of a group go */
 	cache_policy policy;
 };
 
 DEVICE int first_key(const feed &f, int tile)
 {
-	return f.first + tile * (NUM_WARPS * TILE_SIZE);
+	return f.first + tile * f.step;
 }
 
 /* Lane l's: group l % GROUPS of tile l / GROUPS from there on. */
+DEVICE int lane_key(const feed &f, int tile)
+{
+	return first_key(f, tile + lane_id() / GROUPS) + lane_id() % GROUPS * 8;
+}
+
 DEVICE int look_up(const attune_args &a, const block &b, const feed &f, int tile)
 {
-	const int key = first_key(f, tile + lane_id() / GROUPS) + lane_id() % GROUPS * 8;
-	return f.pages[page_of(a, min(key, b.end - 1))];
+	return f.pages[page_of(a, min(lane_key(f, tile), b.end - 1))];
+}
+
+/* look_up() of the first tiles, before it is known how many keys there are. The table has
+ * block_table_stride entries for each sequence, whatever those behind its pages say. */
+DEVICE int look_ahead(const attune_args &a, const feed &f)
+{
+	const int last = a.block_table_stride - 1;
+	return last < 0 ? 0 : load_now(f.pages + min(page_of(a, lane_key(f, 0)), last));
+}
+
+/* Where the group of keys begins that begins with `key`. */
+DEVICE spot find_spot(const attune_args &a, int key, int page)
+{
+	const int slot = key - page_of(a, key) * a.page_size;
+	return { (page * a.k_page_stride + slot * a.k_slot_stride) * KV_BYTES,
+		 (page * a.v_page_stride + slot * a.v_slot_stride) * KV_BYTES };
 }
 
 /* Of the keys that the block's rows see; the first one begins at a multiple of 8. */
@@ -37,25 +70,36 @@ DEVICE u32 count_tiles(const block &b)
 	return b.end > b.begin ? (b.end - (b.begin & ~7) + TILE_SIZE - 1) / TILE_SIZE : 0;
 }
 
-/* For this warp's share of `num` tiles from tile t0 on. */
-DEVICE void start_feed(const attune_args &a, const block &b, feed &f, int t0, int num)
+/* What all blocks' feeds have in common. */
+DEVICE void start_feed(const attune_args &a, feed &f)
 {
-	const int warp = threadIdx.x / WARP;
 	f.row = lane_id() / ROW_LANES;
 	f.chunk = lane_id() % ROW_LANES;
-	f.k = (const kv_element *)a.k_cache + b.kv_head * a.k_head_stride +
-	      f.row * a.k_slot_stride + f.chunk * (16 / KV_BYTES);
-	f.v = (const kv_element *)a.v_cache + b.kv_head * a.v_head_stride +
-	      f.row * a.v_slot_stride + f.chunk * (16 / KV_BYTES);
-	f.pages = a.block_table + (long long)b.q.seq * a.block_table_stride;
-	f.first = (b.begin & ~7) + (t0 + warp) * TILE_SIZE;
-	f.num = (u32)(num - warp + NUM_WARPS - 1) / NUM_WARPS;
 	f.policy = KV_HINT ? evicted_first() : 0;
-	f.page = 0;
-	f.next = f.num ? look_up(a, b, f, 0) : 0;
+	f.pass = { ROWS_A_PASS * KV_BYTES * a.k_slot_stride, ROWS_A_PASS * KV_BYTES * a.v_slot_stride };
+	keep(f.pass.k);
+	keep(f.pass.v);
+	UNROLL for (int i = 0; i < PASSES; i++)
+	{
+		f.at[i] = key_at(i * ROWS_A_PASS + f.row, f.chunk);
+		keep(f.at[i]);
+	}
 }
 
-DEVICE void copy_keys(u32 to, const kv_element *from, int valid, cache_policy policy)
+DEVICE const int *pages_of(const attune_args &a, int seq)
+{
+	return a.block_table + (long long)seq * a.block_table_stride;
+}
+
+DEVICE void aim_feed(const attune_args &a, const block &b, feed &f)
+{
+	f.k = (const char *)a.k_cache +
+	      (b.kv_head * a.k_head_stride + f.row * a.k_slot_stride) * KV_BYTES + f.chunk * 16;
+	f.v = (const char *)a.v_cache +
+	      (b.kv_head * a.v_head_stride + f.row * a.v_slot_stride) * KV_BYTES + f.chunk * 16;
+}
+
+DEVICE void copy_keys(u32 to, const char *from, int valid, cache_policy policy)
 {
 	if (KV_HINT)
 		copy16_by(to, from, valid, policy);
@@ -65,21 +109,19 @@ DEVICE void copy_keys(u32 to, const kv_element *from, int valid, cache_policy po
 
 /* 8 keys, which one page has. Those that no row sees arrive as zeros: what lies in their slots
  * may be anything, also NaN. */
-DEVICE void copy_group(const attune_args &a, const block &b, const feed &f, int key, int page,
-		       u32 to)
+DEVICE void copy_group(const block &b, const feed &f, int key, spot from, u32 to)
 {
-	const int slot = key - page_of(a, key) * a.page_size;
-	const kv_element *k = f.k + page * a.k_page_stride + slot * a.k_slot_stride;
-	const kv_element *v = f.v + page * a.v_page_stride + slot * a.v_slot_stride;
-	UNROLL for (int i = 0; i < 8; i += ROWS_A_PASS)
+	const char *k = f.k + from.k, *v = f.v + from.v;
+	const u32 key_seen = key + f.row - b.begin, keys_seen = b.end - b.begin;
+	UNROLL for (int i = 0; i < PASSES; i++)
 	{
-		const u32 key_seen = key + i + f.row - b.begin, keys_seen = b.end - b.begin;
-		const int valid = key_seen < keys_seen;
-		const u32 at = to + key_at(i + f.row, f.chunk);
+		const int valid = key_seen + i * ROWS_A_PASS < keys_seen;
 		if (f.chunk < KV_CHUNKS) {
-			copy_keys(at, k + i * a.k_slot_stride, valid, f.policy);
-			copy_keys(at + TILE_BYTES, v + i * a.v_slot_stride, valid, f.policy);
+			copy_keys(to + f.at[i], k, valid, f.policy);
+			copy_keys(to + f.at[i] + TILE_BYTES, v, valid, f.policy);
 		}
+		k += f.pass.k;
+		v += f.pass.v;
 	}
 }
 
@@ -89,19 +131,55 @@ DEVICE int is_old(const block &b, const feed &f, int tile)
 	return first_key(f, tile) + TILE_SIZE <= b.q.seq_len - b.q.query_len;
 }
 
-/* Tiles are asked for in order; beyond the last one nothing is. */
+/* Of a tile whose groups are known */
+DEVICE void copy_groups(const block &b, const feed &f, int tile, u32 stage)
+{
+	UNROLL for (int g = 0; g < GROUPS; g++)
+	{
+		const int lane = tile % TILES_A_LOOK * GROUPS + g;
+		const spot from = { shfl_long(f.group.k, lane), shfl_long(f.group.v, lane) };
+		copy_group(b, f, first_key(f, tile) + g * 8, from, stage + g * 8 * ROW * KV_BYTES);
+	}
+}
+
+/* The groups of TILES_A_LOOK tiles from there on, whose pages were looked up, are those at hand;
+ * the next ones are looked up. */
+DEVICE void next_groups(const attune_args &a, const block &b, feed &f, int tile)
+{
+	f.group = find_spot(a, lane_key(f, tile), f.next);
+	if (tile + TILES_A_LOOK < f.num)
+		f.next = look_up(a, b, f, tile + TILES_A_LOOK);
+}
+
+/* Tiles are asked for in order, these after the first NUM_STAGES - 1; beyond the last one nothing
+ * is. */
 DEVICE void copy_tile(const attune_args &a, const block &b, feed &f, int tile, u32 stage)
 {
-	const int at = tile % TILES_A_LOOK;
 	if (tile < f.num) {
-		if (!at) {
-			f.page = f.next;
-			if (tile + TILES_A_LOOK < f.num)
-				f.next = look_up(a, b, f, tile + TILES_A_LOOK);
-		}
-		UNROLL for (int g = 0; g < GROUPS; g++)
-			copy_group(a, b, f, first_key(f, tile) + g * 8,
-				   shfl(f.page, at * GROUPS + g), stage + g * 8 * ROW * KV_BYTES);
+		if (tile % TILES_A_LOOK == 0)
+			next_groups(a, b, f, tile);
+		copy_groups(b, f, tile, stage);
 	}
 	copies_commit();
+}
+
+/* Asks for the first ones, as soon as their pages are known. Of launches that begin early
+ * those that are old; then, with none of them later than need be, it waits for the launch
+ * in front. */
+DEVICE void fill_ring(const attune_args &a, const block &b, feed &f, int early, u32 ring)
+{
+	int waits = early;
+	f.group = find_spot(a, lane_key(f, 0), f.next);
+	UNROLL for (int i = 0; i < NUM_STAGES - 1; i++)
+	{
+		if (waits && !is_old(b, f, i)) {
+			wait_for_last();
+			waits = 0;
+		}
+		if (i < f.num)
+			copy_groups(b, f, i, ring + i * STAGE_BYTES);
+		copies_commit();
+	}
+	if (waits)
+		wait_for_last();
 }

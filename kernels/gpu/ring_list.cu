@@ -209,16 +209,26 @@ DEVICE void merge_parts(const attune_call &c, const block &b, const dealer &t, c
 	}
 }
 
-DEVICE void run_stretch(const attune_call &c, const block &b, const dealer &t, const stretch &s,
-			unsigned char *memory)
+/* The warp's share of the stretch */
+DEVICE void start_stretch(const attune_args &a, const block &b, const stretch &s, feed &f)
 {
-	const attune_args &a = c.args;
-	feed f;
-	start_feed(a, b, f, s.first, min(s.tiles, count_tiles(b) - s.first));
-	attend(a, b, f, 0, memory);
+	const int warp = threadIdx.x / WARP, num = min(s.tiles, count_tiles(b) - s.first);
+	aim_feed(a, b, f);
+	f.pages = pages_of(a, b.q.seq);
+	f.first = (b.begin & ~7) + (s.first + warp) * TILE_SIZE;
+	f.step = NUM_WARPS * TILE_SIZE;
+	f.num = (u32)(num - warp + NUM_WARPS - 1) / NUM_WARPS;
+	f.next = f.num ? look_up(a, b, f, 0) : 0;
+}
+
+DEVICE void run_stretch(const attune_call &c, const block &b, const dealer &t, const stretch &s,
+			feed &f, unsigned char *memory)
+{
+	start_stretch(c.args, b, s, f);
+	attend(c.args, b, f, 0, memory);
 	__syncthreads(); /* all warps have left what they found */
 	merge_warps(c, b, t, s, FOUND(memory));
-	if (s.parts > 1 && last_to_arrive((u32 *)a.scratch + in_grid(t, s.owner), s.parts))
+	if (s.parts > 1 && last_to_arrive((u32 *)c.args.scratch + in_grid(t, s.owner), s.parts))
 		merge_parts(c, b, t, s);
 	__syncthreads(); /* and it has been read */
 }
@@ -230,6 +240,8 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 	const attune_args &a = c.args;
 	extern __shared__ __align__(128) unsigned char memory[];
 	const u32 start = a.option[START];
+	feed f;
+	start_feed(a, f);
 	dealer t = find_dealer(a);
 	place at = find_place(a, t);
 	const u32 end = deal_begin(&t.d, t.block + 1);
@@ -239,11 +251,12 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 			continue;
 		const u32 tiles = counted_tiles(b), item = start + tiles;
 		for (u32 i = (unit - at.begin) / item; i < t.items && unit < end; i++) {
-			const stretch s = deal_stretch(&t.d, at.begin + i * item, start, tiles, unit, end);
+			const stretch s = deal_stretch(&t.d, t.block, at.begin + i * item, start, tiles, unit);
 			take_heads(a, t.side + i, b);
+			b.rows = b.tokens * b.row_heads;
 			if (s.tiles) {
 				take_scales(c.more, b);
-				run_stretch(c, b, t, s, memory);
+				run_stretch(c, b, t, s, f, memory);
 			}
 			unit = s.next;
 		}

@@ -8,6 +8,31 @@ DEVICE int shfl(int v, int lane)
 	return __shfl_sync(0xffffffffu, v, lane);
 }
 
+DEVICE long long shfl_long(long long v, int lane)
+{
+	const u32 low = shfl((int)v, lane), high = shfl((int)(v >> 32), lane);
+	return (long long)((unsigned long long)high << 32 | low);
+}
+
+/* A load that begins here, in the order of the text. */
+DEVICE int load_now(const int *from)
+{
+	int v;
+	asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(from));
+	return v;
+}
+
+/* From here on x is where it is, and not worked out anew. */
+DEVICE void keep(u32 &x)
+{
+	asm("" : "+r"(x));
+}
+
+DEVICE void keep(long long &x)
+{
+	asm("" : "+l"(x));
+}
+
 /* An 8x8 matrix of 16-bit elements, columns for rows: lane l has elements 2 (l % 4) and the
  * next of row l / 4, then of column l / 4. */
 DEVICE u32 transposed(u32 x)
@@ -96,17 +121,11 @@ DEVICE u32 paired(u32 x)
 #define HAS_EARLY    0
 #endif
 
-/* The first to come to a barrier, having written nothing that others wait for. */
-DEVICE void cluster_begin()
-{
-	asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
-}
-
-/* Each thread comes, and later waits for all of the cluster; what they wrote before they
- * came is then seen. A block that others write to must not end before they came. */
+/* Each thread comes, and later waits for all of the cluster. It may then write to the others'
+ * shared memory; a block that others write to must not end before they have. */
 DEVICE void cluster_arrive()
 {
-	asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+	asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 
 DEVICE void cluster_wait()
@@ -114,13 +133,41 @@ DEVICE void cluster_wait()
 	asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Four floats to where block `rank` of the cluster has what lies at `address` here. */
-DEVICE void cluster_put(u32 address, int rank, float x, float y, float z, float w)
+/* 8 bytes of shared memory where a block counts the bytes that its cluster puts into its
+ * memory. One thread begins, before it comes to the cluster's barrier, and says how many are
+ * to come; then each that reads them waits. Once for a launch. */
+DEVICE void parcels_begin(u32 box)
 {
-	asm volatile("{ .reg .u32 there;\n"
-		     "  mapa.shared::cluster.u32 there, %0, %1;\n"
-		     "  st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5}; }" ::"r"(address),
-		     "r"(rank), "f"(x), "f"(y), "f"(z), "f"(w)
+	asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(box) : "memory");
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+DEVICE void parcels_expect(u32 box, u32 bytes)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(box), "r"(bytes)
+		     : "memory");
+}
+
+DEVICE void parcels_wait(u32 box)
+{
+	u32 all;
+	do
+		asm volatile("{ .reg .pred p;\n"
+			     "  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;\n"
+			     "  selp.u32 %0, 1, 0, p; }" : "=r"(all) : "r"(box) : "memory");
+	while (!all);
+}
+
+/* Four floats to where block `rank` of the cluster has what lies at `address` here, which counts
+ * them where it has what is `box` here. */
+DEVICE void parcel_put(u32 address, u32 box, int rank, float x, float y, float z, float w)
+{
+	asm volatile("{ .reg .u32 there, box;\n"
+		     "  mapa.shared::cluster.u32 there, %0, %2;\n"
+		     "  mapa.shared::cluster.u32 box, %1, %2;\n"
+		     "  st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32"
+		     " [there], {%3, %4, %5, %6}, [box]; }" ::"r"(address),
+		     "r"(box), "r"(rank), "f"(x), "f"(y), "f"(z), "f"(w)
 		     : "memory");
 }
 

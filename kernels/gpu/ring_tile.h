@@ -51,10 +51,16 @@ static_assert(HEAD_SIZE % 16 == 0 && HEAD_SIZE <= 256, "the depth of a matrix st
 static_assert(BLOCK_M % 8 == 0 && TILE_SIZE % 16 == 0, "rows and keys of a matrix step");
 static_assert(NUM_STAGES >= 2, "a tile is computed while another one arrives");
 
-/* byte offset of a 16-byte chunk in rows of 16-bit elements */
+/* Byte offset of a 16-byte chunk in rows of 16-bit elements. */
 DEVICE u32 chunk_at(int row, int chunk)
 {
 	return (u32)(row * (ROW * 2) + ((chunk ^ (row & 7)) << 4));
+}
+
+/* The same row's chunk 0 or 1 being `at`, that is an even number of chunks on. */
+DEVICE u32 chunk_on(u32 at, int chunks)
+{
+	return (at ^ ((chunks & 7) << 4)) + ((chunks & ~7) << 4);
 }
 
 struct block {
@@ -62,7 +68,7 @@ struct block {
 	int kv_head, head; /* head: first query head of the block's rows */
 	int row_heads;	   /* heads that the rows run through: group, or what is left */
 	int tokens;	   /* of its sequence */
-	int rows;	   /* rows in use */
+	int rows;	   /* in use: tokens x row_heads */
 	int begin, end;	   /* keys that some row sees */
 	float k_scale, v_scale; /* of an 8-bit cache */
 };
@@ -82,12 +88,12 @@ struct state {
 
 DEVICE int row_token(const block &b, int row)
 {
-	return b.q.token + row / b.row_heads;
+	return b.tokens == 1 ? b.q.token : b.q.token + row / b.row_heads;
 }
 
 DEVICE int row_head(const block &b, int row)
 {
-	return b.head + row % b.row_heads;
+	return b.head + (b.tokens == 1 ? row : row % b.row_heads);
 }
 
 /* Of matrix step n's eight rows the lane's two, by e */
@@ -117,7 +123,6 @@ DEVICE void take_heads(const attune_args &a, int index, block &b)
 	const int first = (index - b.kv_head * head_blocks) * BLOCK_M;
 	b.head = b.kv_head * a.group + first;
 	b.row_heads = min(a.group - first, BLOCK_M);
-	b.rows = b.tokens * b.row_heads;
 }
 
 /* ---- queries ------------------------------------------------------------------------------ */
@@ -331,19 +336,15 @@ DEVICE void attend(const attune_args &a, const block &b, feed &f, int early, uns
 	queries q;
 	positions at;
 	state t;
-	int begun = 0; /* tiles on their way */
-	if (early) {
-		for (; begun < NUM_STAGES - 1 && is_old(b, f, begun); begun++)
-			copy_tile(a, b, f, begun, ring + begun * STAGE_BYTES);
-		wait_for_last();
-	}
-	if (Q_HELD) /* while the first pages' numbers come */
-		hold_q(a, b, q);
-	else
+	if (!Q_HELD && !early)
 		share_q(a, b, memory);
-	UNROLL for (int i = 0; i < NUM_STAGES - 1; i++)
-		if (i >= begun)
-			copy_tile(a, b, f, i, ring + i * STAGE_BYTES);
+	fill_ring(a, b, f, early, ring);
+	if (Q_HELD) /* while the first keys come */
+		hold_q(a, b, q);
+	else if (early)
+		share_q(a, b, memory);
+	if (TILES_A_LOOK < f.num)
+		f.next = look_up(a, b, f, TILES_A_LOOK);
 	start_state(t);
 	find_positions(b, at);
 	if (!Q_HELD) {

@@ -131,20 +131,24 @@ DEVICE void matrix_turned()
 	CHECK(transposed(x | (x + 1) << 16) == (2 * t * 8 + g | ((2 * t + 1) * 8 + g) << 16));
 }
 
-/* Each block writes to all of its cluster, which are neighbours in y. */
+/* Each block puts a parcel into all of its cluster, which are neighbours in y. */
 DEVICE void clusters()
 {
 	const int size = gridDim.y, mine = blockIdx.y, l = threadIdx.x;
 	volatile float *memory = (float *)simt_dynamic();
+	const u32 box = shared_address((void *)memory);
+	if (!l)
+		parcels_begin(box);
 	cluster_arrive();
 	cluster_wait();
 	if (l < size)
-		cluster_put(shared_address((void *)(memory + 4 * mine)), l, blockIdx.x, mine, l, 1);
-	cluster_arrive();
-	cluster_wait();
+		parcel_put(box + 16 * (mine + 1), box, l, blockIdx.x, mine, l, 1);
+	if (!l)
+		parcels_expect(box, 16 * size);
+	parcels_wait(box);
 	if (l < size) {
-		CHECK(memory[4 * l] == blockIdx.x && memory[4 * l + 1] == l);
-		CHECK(memory[4 * l + 2] == mine && memory[4 * l + 3] == 1);
+		const volatile float *four = memory + 4 * (l + 1);
+		CHECK(four[0] == blockIdx.x && four[1] == l && four[2] == mine && four[3] == 1);
 	}
 }
 

@@ -168,6 +168,19 @@ DEVICE void wait_for_last()
 
 /* ---- ring_nvidia.h ---------------------------------------------------------------------- */
 
+DEVICE int load_now(const int *from)
+{
+	return *from;
+}
+
+DEVICE void keep(u32 &)
+{
+}
+
+DEVICE void keep(long long &)
+{
+}
+
 DEVICE u32 transposed(u32 x)
 {
 	const int lane = simt_now->lane, row = lane % 4 * 2, column = lane / 4;
@@ -221,11 +234,6 @@ DEVICE void copy16_by(u32 dst, const void *src, int valid, cache_policy)
 	simt_copy_async(dst, src, 16, valid ? 16 : 0);
 }
 
-DEVICE void cluster_begin()
-{
-	simt_cluster_arrive();
-}
-
 DEVICE void cluster_arrive()
 {
 	simt_cluster_arrive();
@@ -236,8 +244,36 @@ DEVICE void cluster_wait()
 	simt_cluster_wait();
 }
 
-DEVICE void cluster_put(u32 address, int rank, float x, float y, float z, float w)
+/* A box: bytes that are still to come, and whether it is known how many these are. */
+struct simt_box {
+	int missing, is_known;
+};
+
+DEVICE void parcels_begin(u32 box)
+{
+	const simt_box empty = { 0, 0 };
+	memcpy(simt_shared_pointer(box, sizeof empty), &empty, sizeof empty);
+}
+
+DEVICE void parcels_expect(u32 box, u32 bytes)
+{
+	volatile simt_box *b = (simt_box *)simt_shared_pointer(box, sizeof *b);
+	b->missing += bytes;
+	b->is_known = 1;
+}
+
+DEVICE void parcels_wait(u32 box)
+{
+	const volatile simt_box *b = (simt_box *)simt_shared_pointer(box, sizeof *b);
+	__syncwarp(); /* else its lanes, which have something to put, too, do not get their turn */
+	while (!b->is_known || b->missing)
+		simt_pause();
+}
+
+DEVICE void parcel_put(u32 address, u32 box, int rank, float x, float y, float z, float w)
 {
 	const float four[4] = { x, y, z, w };
+	volatile simt_box *b = (simt_box *)simt_cluster_pointer(box, rank, sizeof *b);
 	memcpy(simt_cluster_pointer(address, rank, sizeof four), four, sizeof four);
+	b->missing -= sizeof four;
 }
