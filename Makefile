@@ -192,12 +192,15 @@ other_isas  = $(if $(call cpu_has,avx512vl),avx2 scalar,$(if $(call cpu_has,avx2
 not_here    = $(if $(nvidia_here)$(call was_linked,ptx),,nvidia) \
 	$(if $(amd_here)$(call was_linked,gfx90a),,gfx90a gfx950) \
 	$(if $(call was_linked,scalar),,$(other_isas))
+# A minute and more, begun first, so that no CPU is without work at the end.
+long = $(addprefix tests/t_,committed.sh shipped.sh amd_tune.sh) \
+	$(addprefix $(B)/t_,simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
 test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	$(if $(LEAVE_OUT),@echo 'make test: not linked, as not for this machine: $(LEAVE_OUT); `make` links all')
 	$(Q)$(MAKE) all $(tests)
 	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) $(if $(SAN),TEST_SECONDS=900) \
-		sh tests/run.sh $(wildcard tests/t_*.sh) $(tests) # the long ones first
+		sh tests/run.sh $(long) $(filter-out $(long),$(wildcard tests/t_*.sh) $(tests))
 
 heuristics: ## results/ to generated/, for GPU= or all
 	$(Q)$(MAKE) $(tool)
