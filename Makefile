@@ -197,7 +197,7 @@ long = $(addprefix tests/t_,committed.sh shipped.sh amd_tune.sh) \
 	$(addprefix $(B)/t_,simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
 test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
-	$(if $(LEAVE_OUT),@echo 'make test: not linked, as not for this machine: $(LEAVE_OUT); `make` links all')
+	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
 	$(Q)$(MAKE) all $(tests)
 	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) $(if $(SAN),TEST_SECONDS=900) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(wildcard tests/t_*.sh) $(tests))
