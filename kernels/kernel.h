@@ -161,6 +161,10 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
 long long config_cheapest(struct config *out, const struct config *c, const struct kernel *,
 			  const struct price *, const attune_shape *, const struct part *,
 			  const struct device_info *);
+/* The same of those below a bound: -1 also where none is. */
+long long config_cheaper(struct config *out, const struct config *c, const struct kernel *,
+			 const struct price *, const attune_shape *, const struct part *,
+			 const struct device_info *, long long than);
 extern const char *const price_names[NUM_PRICE_TERMS];
 extern const long long price_limits[NUM_PRICE_TERMS];
 /* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as

@@ -2,6 +2,7 @@
  * answers what is asked of plans. */
 #include "record.h"
 #include "run.h"
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,9 +46,10 @@ static struct found cheapest(const attune_op *op, enum decision decision, const 
 		struct config c;
 		if (!r->price[decision] || !r->code || !has_helpers(op, r))
 			continue;
-		const long long fs = config_cheapest(&c, &r->config, r->kernel, r->price[decision],
-						     &op->shape, p, &op->ctx->device.info);
-		if (fs >= 0 && (best.id < 0 || fs < best.fs))
+		const long long fs =
+		    config_cheaper(&c, &r->config, r->kernel, r->price[decision], &op->shape, p,
+				   &op->ctx->device.info, best.id < 0 ? LLONG_MAX : best.fs);
+		if (fs >= 0)
 			best = (struct found){ i, c, fs };
 	}
 	return best;

@@ -280,6 +280,9 @@ static void one_choice(const struct kernel *k, const struct device_info *d, unsi
 	if (least < 0)
 		return;
 	assert_memory_equal(&got, &want, sizeof got);
+	assert_true(config_cheaper(&got, &c, k, &price, &s, &p, d, least) == -1);
+	assert_true(config_cheaper(&got, &c, k, &price, &s, &p, d, least + 1) == least);
+	assert_memory_equal(&got, &want, sizeof got);
 	for (int i = 0; axis >= 0 && i < k->space->axis[axis].num_values; i++)
 		if (k->space->axis[axis].values[i] == got.v[axis])
 			*seen |= 1u << i;
