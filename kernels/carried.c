@@ -11,4 +11,5 @@ const struct carried_shape attune_carried_shapes[] = {
 	{ 0, ATTUNE_F32, 0 },
 };
 
-const char *const attune_fallbacks[] = { "qblock", "classic_v1", "classic_v2", "segmented", NULL };
+const char *const attune_fallbacks[] = { "qblock",     "ring_list", "classic_v1",
+					 "classic_v2", "segmented", NULL };

@@ -4,7 +4,8 @@
  * Carried are: for each measured GPU the BINARIES of its header; and the default
  * configuration of every kernel for the shapes of carried.c, on the CPU for
  * each instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd, those
- * that the build has a compiler for. Without a CUDA compiler (--no-cuda) the rows of
+ * that the build has a compiler for. Of kernels that read E4M3 caches the same for these, on
+ * measured GPUs by their own instructions, too. Without a CUDA compiler (--no-cuda) the rows of
  * NVIDIA GPUs are left out. Rows of what --leave-out names have rules and are not linked.
  *
  *   build/list_shipped --make|--table [--no-cuda] [--amd=gfx90a,gfx942]
@@ -89,16 +90,16 @@ static int stands_in(const struct kernel *k)
 /* Page sizes that kernels which compile them in are carried for; others do not care. */
 static const int pages[] = { 16, 8, 32 };
 
-/* The defaults of one kernel for one shape on some device. */
-static void add_default(const struct kernel *k, const struct carried_shape *c, int page_size,
-			const char *arch, const struct device_info *d)
+static void add_default_of(const struct kernel *k, const struct carried_shape *c,
+			   enum attune_dtype kv_dtype, int page_size, const char *arch,
+			   const struct device_info *d)
 {
 	const attune_shape shape = { .num_query_heads = 8,
 				     .num_kv_heads = 1,
 				     .head_size = c->head_size,
 				     .page_size = page_size,
 				     .dtype = c->dtype,
-				     .kv_dtype = c->dtype,
+				     .kv_dtype = kv_dtype,
 				     .causal = 1,
 				     .kv_layout =
 					 k->space->kv_layout == KV_LAYOUT_ANY
@@ -111,6 +112,15 @@ static void add_default(const struct kernel *k, const struct carried_shape *c, i
 		return;
 	binary_flags(flags, sizeof flags, k, &config, &shape);
 	add(k->backend, arch, k->name, flags);
+}
+
+/* The defaults of one kernel for one shape on some device. */
+static void add_default(const struct kernel *k, const struct carried_shape *c, int page_size,
+			const char *arch, const struct device_info *d)
+{
+	add_default_of(k, c, c->dtype, page_size, arch, d);
+	if (k->space->takes_more)
+		add_default_of(k, c, ATTUNE_E4M3, page_size, arch, d);
 }
 
 /* The same on all chips that are asked for. */
@@ -133,10 +143,14 @@ static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
 	}
 }
 
+/* As small as any NVIDIA GPU from sm_80 on */
+static const struct device_info any = {
+	.smem_per_block = 99 << 10, .smem_per_unit = 100 << 10, .lanes = 32, .units = 1
+};
+
 /* Where one kernel stands in for what was not measured, on all architectures. */
 static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 {
-	const struct device_info any = { .smem_per_block = 96 << 10, .lanes = 32, .units = 1 };
 	for (size_t i = 0; i < COUNT(pages); i++) {
 		if (k->backend == BACKEND_GPU && cuda)
 			add_default(k, c, pages[i], "ptx", &any);
@@ -171,6 +185,29 @@ static void add_recorded(const struct selector *h)
 	}
 }
 
+/* A choice for 16-bit caches serves E4M3 ones, too. */
+static void add_e4m3(const struct selector *h, const struct selector_row *b)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, b->kernel);
+	const char *rest = strstr(b->text, "-DDTYPE=");
+	char flags[MAX_FLAGS];
+	if (!k || !k->space->takes_more || !rest || strstr(b->text, "-DKV_DTYPE="))
+		return;
+	rest += strcspn(rest, " ");
+	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - b->text), b->text,
+		 rest);
+	add(BACKEND_GPU, h->arch, b->kernel, flags);
+}
+
+/* By the instructions of the GPU, which PTX for all is without. */
+static void add_e4m3_defaults(const struct selector *h)
+{
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
+			if (k->space->takes_more && k->selectable && stands_in(k))
+				add_default_of(k, c, ATTUNE_E4M3, pages[0], h->arch, &any);
+}
+
 /* Whether there is a compiler for what that header's GPU runs. */
 static int compiles_for(const struct selector *h)
 {
@@ -199,8 +236,13 @@ static void add_measured(const struct selector *h)
 			for (size_t isa = 0; isa < COUNT(cpu_isas) - 1; isa++)
 				add(backend, cpu_isas[isa], h->binaries[i].kernel,
 				    h->binaries[i].text);
-	if (backend == BACKEND_GPU)
-		add_recorded(h);
+	if (backend != BACKEND_GPU)
+		return;
+	for (int i = 0; i < h->num_binaries; i++)
+		add_e4m3(h, &h->binaries[i]);
+	if (!hip_chip(h->arch))
+		add_e4m3_defaults(h);
+	add_recorded(h);
 }
 
 static void print_make(void)
