@@ -81,6 +81,7 @@ static const struct set {
 	{ "peers_h200",  {   0, 43,   0,    0,    0,   0,    0,    0,     0 },    70000,    4e12,   3e14,  30 },
 	{ "hybrid_h200", {   0,  0,   0,   21,   24,   0,    0,    0,     0, 195 },    24000,    4e12,   3e14,   7 },
 	{ "ladder_h200", {   0,  0,   0,    0,    0,   0,    0,    0,     0, 49 },     6000,    4e12,   3e14,   8 },
+	{ "fp8_h200",    {   0,  0,  26,    0,    0,   0,    0,    0,     0 },     2000,    4e12,   3e14,   1 },
 };
 // clang-format on
 
@@ -341,13 +342,34 @@ static void peers_match(void **arg)
 	scenarios_free(&list);
 }
 
+/* Each batch with a cache of 8 bits, and with one of 16. */
+static void fp8_comes_in_pairs(void **arg)
+{
+	struct scenario_list list = { 0 };
+	(void)arg;
+	load_shipped(&list, "fp8_h200");
+	assert_int_equal(list.n % 2, 0);
+	for (int i = 0; i < list.n; i += 2) {
+		const struct scenario *s = &list.v[i];
+		struct scenario other = list.v[i + 1];
+		struct facts f;
+		scenario_facts(&f, &s->shape, &s->batch->view);
+		assert_true(f.kv_bytes >= 100e6 && f.decodes == f.seqs);
+		assert_int_equal(s->shape.kv_dtype, ATTUNE_E4M3);
+		assert_int_equal(other.shape.kv_dtype, ATTUNE_BF16);
+		other.shape.kv_dtype = ATTUNE_E4M3;
+		assert_true(same_work(s, &other));
+	}
+	scenarios_free(&list);
+}
+
 int main(void)
 {
 	static const char *const gpu[] = { "h200",        "shapes_h200", "dense_h200",
 					   "traces_h200", "peers_h200",  "hybrid_h200",
 					   "ladder_h200", NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 13];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 14];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -377,6 +399,7 @@ int main(void)
 					  "hybrid_h200" };
 	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(fp8_comes_in_pairs);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	failed = _cmocka_run_group_tests("sets", tests, n, NULL, NULL);
 	models_free(models);
