@@ -91,6 +91,12 @@ static size_t row_at(const struct output *o, int token, int head)
 	return GUARD + (size_t)(token * t->out_token_stride + head * t->out_head_stride) * o->size;
 }
 
+int is_of_phase(const struct workload *w, enum phase phase, int seq)
+{
+	const int is_decode = workload_query_len(w, seq) <= DECODE_MAX_QUERY;
+	return phase == PHASE_ALL || (phase == PHASE_DECODE) == is_decode;
+}
+
 static size_t first_touched(const struct output *o, size_t begin, size_t end)
 {
 	while (begin < end && o->bytes[begin] == POISON)

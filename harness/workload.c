@@ -14,20 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	OUT,
-	Q,
-	TABLES,
-	BATCH,
-	SINKS,
-	SLOPES,
-	K,
-	V,
-	K_NEW,
-	V_NEW,
-	SCALES,
-	LSE
-}; /* of workload.memory */
+/* of workload.memory */
+enum { OUT, Q, TABLES, BATCH, SINKS, SLOPES, K, V, K_NEW, V_NEW, SCALES, LSE };
 enum { MAX_SETS = 32, STAGING = 1 << 20, GAP = 8 };
 
 static const uint32_t nans[] = { [ATTUNE_F32] = 0x7fc0dead,
@@ -81,12 +69,6 @@ int workload_query_len(const struct workload *w, int seq)
 {
 	const int32_t *start = w->scenario->batch->view.query_start;
 	return start[seq + 1] - start[seq];
-}
-
-int is_of_phase(const struct workload *w, enum phase phase, int seq)
-{
-	const int is_decode = workload_query_len(w, seq) <= DECODE_MAX_QUERY;
-	return phase == PHASE_ALL || (phase == PHASE_DECODE) == is_decode;
 }
 
 /* Counts pages, and settles the stride of tables. 0: too many to number. */

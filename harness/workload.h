@@ -45,8 +45,6 @@ int32_t *permutation(int n, unsigned long long seed);
 /* The arguments as the reference wants them: host pointers, but no K, V and q. */
 void workload_host_args(const struct workload *, struct attune_args *);
 int workload_query_len(const struct workload *, int seq);
-/* Whether the sequence's queries are of the phase. */
-int is_of_phase(const struct workload *, enum phase, int seq);
 
 /* ---- new_kv.c -------------------------------------------------------------------- */
 /* Allocates *k and *v, and lets the tensors point there. After the page tables and the
@@ -83,5 +81,9 @@ void expected_free(struct expected *);
 enum attune_status exam_find(struct workload **, struct device *, struct pool **,
 			     const struct scenario *);
 void exams_free(struct pool *);
+
+/* ---- check.c --------------------------------------------------------------------- */
+/* Whether the sequence's queries are of the phase. */
+int is_of_phase(const struct workload *, enum phase, int seq);
 
 #endif
