@@ -335,8 +335,7 @@ static enum attune_status cuda_wait(struct device *dev, void *stream)
 
 static void *cuda_stream(struct device *dev)
 {
-	struct cuda *c = dev->state;
-	return c->stream;
+	return ((struct cuda *)dev->state)->stream;
 }
 
 static void cuda_resources(const struct code *code, int *registers, int *spill, int *smem)

@@ -101,6 +101,8 @@ void select_whole(struct selection *, const struct selection *apart, const struc
 struct override;
 enum attune_status override_open(struct override **out, const char *path,
 				 const struct device_info *);
+/* override_text.c: the whole file and a '\0' behind it. */
+enum attune_status override_text(const char *path, char **text, size_t *size);
 const struct selector *override_selector(const struct override *);
 void override_close(struct override *);
 

@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BYTES = 1 << 20, MAX_CHOICES = 256, MAX_PRICES = 4096, MAX_DEPTH = 64, MAX_FOUND = 60 };
+enum { MAX_CHOICES = 256, MAX_PRICES = 4096, MAX_DEPTH = 64, MAX_FOUND = 60 };
 
 struct override {
 	struct selector selector;
@@ -372,33 +372,6 @@ static int read_all(struct reader *r)
 
 /* ---- the file ----------------------------------------------------------------------- */
 
-/* The whole file and a '\0' behind it. */
-static enum attune_status slurp(const char *path, char **text, size_t *size)
-{
-	FILE *in = fopen(path, "rb");
-	const int cause = errno;
-	*text = malloc(MAX_BYTES + 1);
-	if (!in || !*text) {
-		if (in)
-			fclose(in);
-		return in ? fail(ATTUNE_NO_MEMORY, "attune_open: out of memory")
-			  : fail(ATTUNE_INVALID, "%s: %s; ATTUNE_HEURISTICS should name a file",
-				 path, strerror(cause));
-	}
-	errno = 0;
-	*size = fread(*text, 1, MAX_BYTES + 1, in);
-	const int failed = ferror(in) ? errno : 0;
-	fclose(in);
-	if (failed)
-		return fail(ATTUNE_INVALID, "%s: %s; ATTUNE_HEURISTICS should name a file", path,
-			    strerror(failed));
-	if (*size > MAX_BYTES)
-		return fail(ATTUNE_INVALID, "%s: more than %d bytes; no heuristic is that long",
-			    path, MAX_BYTES);
-	(*text)[*size] = '\0';
-	return ATTUNE_OK;
-}
-
 static int count_lines(const char *text, size_t size)
 {
 	int n = 1;
@@ -438,7 +411,7 @@ enum attune_status override_open(struct override **out, const char *path,
 	*out = NULL;
 	if (!o)
 		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
-	status = slurp(path, &o->text, &size);
+	status = override_text(path, &o->text, &size);
 	if (!status)
 		status = parse(o, path, size, d);
 	if (status) {
