@@ -1,0 +1,97 @@
+/* t_nvidia_compile.c - what NVRTC makes of the kernels for an H200, which is not needed: the
+ * default choice of each compiles, and keeps nothing in memory where a heuristic may name it; so
+ * does the harness's own device code. Skips itself without NVRTC. */
+#include "../harness/sweep.h"
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char arch[] = "sm_90";
+enum { MOST_KERNELS = 40 };
+
+static attune_shape shape_for(const struct kernel *k)
+{
+	attune_shape s = { .num_query_heads = 32,
+			   .num_kv_heads = 8,
+			   .head_size = 128,
+			   .page_size = 16,
+			   .dtype = ATTUNE_BF16,
+			   .kv_dtype = ATTUNE_BF16,
+			   .causal = 1,
+			   .has_new_kv = 1 };
+	if (k->space->kv_layout != KV_LAYOUT_ANY)
+		s.kv_layout = (enum attune_kv_layout)k->space->kv_layout;
+	return s;
+}
+
+static int is_sound(const struct built *b)
+{
+	const int may_spill = !b->kernel->selectable; /* the planner does */
+	if (b->status == BUILT && b->binary.registers > 0 && (may_spill || !b->binary.spill_bytes))
+		return 1;
+	print_error("%s %s: %d registers, %d bytes of local memory; %s\n", b->kernel->name,
+		    b->flags, b->binary.registers, b->binary.spill_bytes,
+		    b->binary.log ? b->binary.log : "");
+	return 0;
+}
+
+static void the_default_compiles(void **state)
+{
+	const struct kernel *k = *state;
+	const attune_shape s = shape_for(k);
+	struct binaries all = { .arch = arch };
+	struct choice c = { .kernel = k };
+	struct config wanted;
+	struct device_info d;
+	gpu_describe(&d, gpu_model("h200"));
+	config_default(&wanted, k->space);
+	if (!nearest_legal(&c.config, k, &wanted, &s, NULL, &d))
+		fail_msg("no choice of %s is legal", k->name);
+	assert_int_equal(binaries_add(&all, &c, &s), 0);
+	assert_true(binaries_compile(&all));
+	const int sound = is_sound(all.v);
+	binaries_free(&all);
+	assert_true(sound);
+}
+
+static void the_harness_compiles(void **state)
+{
+	static const char *const codes[][2] = { { "fill.cu", "" },
+						{ "ceilings.cu", "-DROOF=0" },
+						{ "ceilings.cu", "-DROOF=1" },
+						{ "../kernels/gpu/launch.cu", "-DEARLY=0" },
+						{ "../kernels/gpu/launch.cu", "-DEARLY=1" } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(codes); i++) {
+		char path[PATH_MAX];
+		struct binary b;
+		snprintf(path, sizeof path, "%s/../harness/%s", source_root(), codes[i][0]);
+		if (jit_compile_source(&b, path, codes[i][1], arch))
+			fail_msg("%s %s: %s", codes[i][0], codes[i][1], b.log);
+		assert_int_equal(b.spill_bytes, 0);
+		jit_free(&b);
+	}
+}
+
+int main(void)
+{
+	static struct CMUnitTest tests[MOST_KERNELS];
+	size_t n = 0;
+	if (!strcmp(jit_version(BACKEND_GPU, arch), "none")) {
+		printf("1..0 # SKIP no NVRTC is here\n");
+		return 0;
+	}
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		if (k->backend == BACKEND_GPU) {
+			assert_true(n < COUNT(tests) - 1);
+			tests[n++] = (struct CMUnitTest){ k->name, the_default_compiles, NULL, NULL,
+							  (void *)(uintptr_t)k };
+		}
+	tests[n++] = (struct CMUnitTest){ "the harness", the_harness_compiles, NULL, NULL, NULL };
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("nvidia compile", tests, n, NULL, NULL);
+}
