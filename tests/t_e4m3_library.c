@@ -3,6 +3,7 @@
 #include "../harness/harness.h"
 #include "../kernels/op.h"
 #include "../kernels/run.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -70,6 +71,42 @@ static void decodes_are_right(void **state)
 			fail_msg("%s: %s", batch, attune_last_error());
 		assert_memory_equal(text, "ring", 4);
 		run_right(c.op, &c.plan, &c.w);
+		call_free(&c);
+	}
+}
+
+/* Q times 2^by, where Q has no zeros that matter: exponents of BF16 from bit 7 on. */
+static void grow_q(struct call *c, int by)
+{
+	const size_t n = (size_t)c->plan.num_tokens * (size_t)c->w.tensors.q_token_stride;
+	uint16_t *q = calloc(n, sizeof *q);
+	void *memory = (void *)(uintptr_t)c->w.tensors.q;
+	assert_non_null(q);
+	assert_int_equal(dev.ops->get(&dev, q, memory, n * sizeof *q), ATTUNE_OK);
+	for (size_t i = 0; i < n; i++)
+		q[i] = (uint16_t)(q[i] & 0x7fff ? q[i] + (by << 7) : q[i]);
+	assert_int_equal(dev.ops->put(&dev, memory, q, n * sizeof *q), ATTUNE_OK);
+	free(q);
+}
+
+/* BF16 reaches far beyond F16, of which matrix steps are: with a scale that makes up for it
+ * everything is as before. */
+static void queries_of_any_size(void **state)
+{
+	static const int powers[] = { -100, -40, 13, 60, 100 };
+	(void)state;
+	for (size_t i = 0; i < 2 * COUNT(powers); i++) {
+		const int by = powers[i / 2];
+		attune_shape s = e4m3;
+		struct call c;
+		attune_op *op;
+		s.head_size = i % 2 ? 128 : 80;
+		assert_int_equal(call_make(&c, &s, "5q1s300_2q7s40"), ATTUNE_OK);
+		grow_q(&c, by);
+		s.scale = ldexpf(1 / sqrtf((float)s.head_size), -by);
+		assert_int_equal(attune_prepare(c.ctx, &s, &op), ATTUNE_OK);
+		run_right(op, &c.plan, &c.w);
+		attune_release(op);
 		call_free(&c);
 	}
 }
@@ -154,9 +191,10 @@ static void shapes_are_looked_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decodes_are_right),     cmocka_unit_test(prefills_are_refused),
-		cmocka_unit_test(tensors_are_looked_at), cmocka_unit_test(steps_are_not_recorded),
-		cmocka_unit_test(cpu_has_none),          cmocka_unit_test(shapes_are_looked_at),
+		cmocka_unit_test(decodes_are_right),      cmocka_unit_test(queries_of_any_size),
+		cmocka_unit_test(prefills_are_refused),   cmocka_unit_test(tensors_are_looked_at),
+		cmocka_unit_test(steps_are_not_recorded), cmocka_unit_test(cpu_has_none),
+		cmocka_unit_test(shapes_are_looked_at),
 	};
 	if (gpu_open(&dev)) {
 		printf("Bail out! %s\n", attune_last_error());
