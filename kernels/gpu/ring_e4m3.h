@@ -134,11 +134,12 @@ DEVICE float scaled_value(const block &b, float x)
 
 /* ---- keys and values ---------------------------------------------------------------------- */
 
-/* The lane's row of 16 keys x 32 dimensions; of an odd number of chunks the last one comes twice. */
+/* The lane's row of 16 keys x 32 dimensions. Behind an odd number of chunks the row has room for one
+ * more, which is read and not used. */
 DEVICE u32 lane_row(u32 tile, int keys, int step)
 {
 	const int l = lane_id();
-	return tile + key_at(keys + (l & 15), min(step + (l >> 4), KV_CHUNKS - 1));
+	return tile + key_at(keys + (l & 15), step + (l >> 4));
 }
 
 DEVICE void load_keys(u32 (&k)[DEPTH_LOADED][4], u32 tile, int keys, int step)
