@@ -84,7 +84,7 @@ static void grow_q(struct call *c, int by)
 	assert_non_null(q);
 	assert_int_equal(dev.ops->get(&dev, q, memory, n * sizeof *q), ATTUNE_OK);
 	for (size_t i = 0; i < n; i++)
-		q[i] = (uint16_t)(q[i] & 0x7fff ? q[i] + (by << 7) : q[i]);
+		q[i] = (uint16_t)(q[i] & 0x7fff ? q[i] + by * 128 : q[i]);
 	assert_int_equal(dev.ops->put(&dev, memory, q, n * sizeof *q), ATTUNE_OK);
 	free(q);
 }
