@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0x3b2ed057750efbc4ull
+#define ATTUNE_CPU_KERNELS_HASH 0xcea5c6ee8f35624aull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

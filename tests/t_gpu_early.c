@@ -29,17 +29,21 @@ static const attune_shape shape = { .num_query_heads = 8,
 static const char *const batches[] = { "8q1s3000", "q1s16_q1s1_q4s700_q8s1100_q1s5000" };
 
 // clang-format off
+#define RING "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 "
+#define LIST "ring_list BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=64 LEAST=64 BESIDE=1 "
 static const struct row {
 	const char *name, *choice;
 	int waits;
 } rows[] = {
-	{ "one segment, after the last key",   "COMBINE=0 SEGMENTS=1 EARLY=1", 1 },
-	{ "one segment, at once",              "COMBINE=0 SEGMENTS=1 EARLY=2", 1 },
-	{ "a reduction, after the last key",   "COMBINE=0 SEGMENTS=4 EARLY=1", 1 },
-	{ "a reduction, at once",              "COMBINE=0 SEGMENTS=4 EARLY=2", 1 },
-	{ "a cluster, after the last key",     "COMBINE=1 SEGMENTS=4 EARLY=1", 1 },
-	{ "a cluster, at once",                "COMBINE=1 SEGMENTS=4 EARLY=2", 1 },
-	{ "what does not wait is seen",        "COMBINE=0 SEGMENTS=1",         0 },
+	{ "one segment, after the last key",   RING "COMBINE=0 SEGMENTS=1 EARLY=1", 1 },
+	{ "one segment, at once",              RING "COMBINE=0 SEGMENTS=1 EARLY=2", 1 },
+	{ "a reduction, after the last key",   RING "COMBINE=0 SEGMENTS=4 EARLY=1", 1 },
+	{ "a reduction, at once",              RING "COMBINE=0 SEGMENTS=4 EARLY=2", 1 },
+	{ "a cluster, after the last key",     RING "COMBINE=1 SEGMENTS=4 EARLY=1", 1 },
+	{ "a cluster, at once",                RING "COMBINE=1 SEGMENTS=4 EARLY=2", 1 },
+	{ "a list, after the first keys",      LIST "EARLY=1", 1 },
+	{ "a list, at once",                   LIST "EARLY=2", 1 },
+	{ "what does not wait is seen",        RING "COMBINE=0 SEGMENTS=1",         0 },
 };
 // clang-format on
 
@@ -289,12 +293,10 @@ static void as_in_turn(void **state)
 {
 	const struct row *r = *state;
 	const struct kernel *reduce = kernel_helper(BACKEND_GPU, HELPER_REDUCE);
-	char text[MAX_CHOICE_TEXT], error[200];
+	char error[200];
 	struct choice c;
 	struct config defaults;
-	snprintf(text, sizeof text, "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 %s",
-		 r->choice);
-	if (!choice_parse(&c, BACKEND_GPU, text, error, sizeof error))
+	if (!choice_parse(&c, BACKEND_GPU, r->choice, error, sizeof error))
 		fail_msg("%s", error);
 	config_default(&defaults, reduce->space);
 	attune_context ctx = { .device = dev };

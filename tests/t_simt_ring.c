@@ -1,7 +1,7 @@
 /* t_simt_ring.c - ring by the emulated GPU, over what is special to it: rows that fill matrix
  * steps or do not, queries in registers or in shared memory, more tiles than pages are looked up
  * for at once, segments and warps without a key, clusters of each size, launches that begin
- * before the one in front is over. */
+ * before the one in front is over, ring_list's too. */
 #include "../harness/harness.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,30 +19,32 @@ static const struct point {
 	const char *shape; /* its name begins so */
 	const char *choice;
 } points[] = {
-	{ "group 1,", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1" },
-	{ "group 1,", "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=3" },
-	{ "group 4", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=1" },
-	{ "group 4", "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=2" },
-	{ "group 4", "BLOCK_M=32 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=0 SEGMENTS=4" },
-	{ "group 4", "BLOCK_M=32 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=8" },
-	{ "group 7", "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=0 SEGMENTS=3" },
-	{ "group 7", "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=4 COMBINE=1 SEGMENTS=4" },
-	{ "one KV head", "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=6" },
-	{ "head 256", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=8" },
-	{ "head 256", "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=2" },
-	{ "window and sinks", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1" },
-	{ "window and sinks", "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=2" },
-	{ "softcap", "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 KV_HINT=0 COMBINE=1 SEGMENTS=4" },
-	{ "all at once", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=3" },
-	{ "all at once", "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1" },
-	{ "group 16", "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2" },
-	{ "group 16", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=0 SEGMENTS=2" },
-	{ "group 4", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1 EARLY=1" },
-	{ "group 4", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=1 SEGMENTS=8 EARLY=2" },
-	{ "group 4", "BLOCK_M=32 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=0 SEGMENTS=4 EARLY=2" },
-	{ "group 7", "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=0 SEGMENTS=3 EARLY=1" },
-	{ "window and sinks", "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=2 EARLY=2" },
-	{ "head 256", "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=3 EARLY=1" },
+	{ "group 1,", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1" },
+	{ "group 1,", "ring BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=3" },
+	{ "group 4", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=1" },
+	{ "group 4", "ring BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=2" },
+	{ "group 4", "ring BLOCK_M=32 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=0 SEGMENTS=4" },
+	{ "group 4", "ring BLOCK_M=32 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=8" },
+	{ "group 7", "ring BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=0 SEGMENTS=3" },
+	{ "group 7", "ring BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=4 COMBINE=1 SEGMENTS=4" },
+	{ "one KV head", "ring BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=6" },
+	{ "head 256", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=8" },
+	{ "head 256", "ring BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=2" },
+	{ "window and sinks", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1" },
+	{ "window and sinks", "ring BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=2" },
+	{ "softcap", "ring BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 KV_HINT=0 COMBINE=1 SEGMENTS=4" },
+	{ "all at once", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=3" },
+	{ "all at once", "ring BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1" },
+	{ "group 16", "ring BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2" },
+	{ "group 16", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=0 SEGMENTS=2" },
+	{ "group 4", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1 EARLY=1" },
+	{ "group 4", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=1 SEGMENTS=8 EARLY=2" },
+	{ "group 4", "ring BLOCK_M=32 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=4 COMBINE=0 SEGMENTS=4 EARLY=2" },
+	{ "group 7", "ring BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=0 SEGMENTS=3 EARLY=1" },
+	{ "window and sinks", "ring BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=2 EARLY=2" },
+	{ "head 256", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=3 EARLY=1" },
+	{ "group 4", "ring_list BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=64 BESIDE=1 EARLY=1" },
+	{ "window and sinks", "ring_list BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 BLOCKS_PER_SM=1 START=0 LEAST=64 BESIDE=0 EARLY=2" },
 };
 
 /* Ragged, so that segments and warps of some are without a key. */
@@ -83,15 +85,14 @@ static void is_illegal(void **state)
 
 static int add(const struct point *p)
 {
-	char text[MAX_CHOICE_TEXT], error[200];
+	char error[200];
 	struct choice c;
 	int shape = 0;
 	const size_t before = num_rows;
-	snprintf(text, sizeof text, "ring %s", p->choice);
 	while (shape < (int)COUNT(shapes) &&
 	       strncmp(shapes[shape].name, p->shape, strlen(p->shape)))
 		shape++;
-	if (shape < (int)COUNT(shapes) && choice_parse(&c, BACKEND_GPU, text, error, sizeof error))
+	if (shape < (int)COUNT(shapes) && choice_parse(&c, BACKEND_GPU, p->choice, error, sizeof error))
 		add_row(&c, shape);
 	return num_rows > before;
 }

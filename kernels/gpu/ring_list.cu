@@ -14,15 +14,15 @@
  *
  *   shared memory   that of ring_tile.h
  *   args.scratch    [blocks of the grid] how many left a partial of the item that the block
- *                   begins and does not end; zeros at the start
+ *                   begins and does not end, while there are any
  *   partial_out     [2 slots a block][BLOCK_M][HEAD_SIZE], unnormalised
  *   partial_ml      [2 slots a block][BLOCK_M][2] */
 #include "../deal.h"
 #include "ring_tile.h"
 #include "schedule.h"
 
-/* a.option, as ring_list.def passes it; START and LEAST in tiles, BESIDE + 2 LEAST */
-enum { BLOCK_Q, Q_BLOCKS, START, LEAST_BESIDE };
+/* a.option, as ring_list.def passes it; START and LEAST in tiles, REST: BESIDE + 2 EARLY + 8 LEAST */
+enum { BLOCK_Q, Q_BLOCKS, START, REST };
 
 /* What deals this block its share. */
 struct dealer {
@@ -58,8 +58,8 @@ DEVICE dealer find_dealer(const attune_args &a)
 {
 	const u32 heads = a.num_kv_heads * ((a.group + BLOCK_M - 1) / BLOCK_M);
 	dealer t;
-	t.sides = a.option[LEAST_BESIDE] & 1 ? heads : 1;
-	t.items = a.option[LEAST_BESIDE] & 1 ? 1 : heads;
+	t.sides = a.option[REST] & 1 ? heads : 1;
+	t.items = a.option[REST] & 1 ? 1 : heads;
 	t.block = blockIdx.x / t.sides;
 	t.side = blockIdx.x - t.block * t.sides;
 	return t;
@@ -114,7 +114,7 @@ DEVICE place find_place(const attune_args &a, dealer &t)
 	for (int j = first; j < end; j++)
 		mine += count_units(a, j, t.items);
 	u32 begin = sum_up(mine, all);
-	t.d = deal_units(all, gridDim.x / t.sides, a.option[LEAST_BESIDE] >> 1);
+	t.d = deal_units(all, gridDim.x / t.sides, a.option[REST] >> 3);
 	const u32 unit = deal_begin(&t.d, t.block);
 	if (unit == all)
 		return { 0, 0 }; /* nothing is left for it */
@@ -170,15 +170,39 @@ DEVICE piece join_parts(const attune_args &a, const dealer &t, const stretch &s,
 	return p;
 }
 
+/* A count of arrivals. The workspace may hold anything when a launch begins, and to clear it first
+ * would be a launch more, 2 us on an H200. So a count bears a mark, and what bears none is 0;
+ * the last to arrive takes the mark away. Other bytes look like it once in 2^48. */
+typedef unsigned long long arrivals;
+#define MARK 0x617474756e650000ull /* "attune" */
+
+DEVICE arrivals *arrivals_of(const attune_args &a, const dealer &t, const stretch &s)
+{
+	return (arrivals *)a.scratch + in_grid(t, s.owner);
+}
+
+/* seen: what is there, or was lately. 1: of all parts the last. */
+DEVICE int arrive(arrivals *at, arrivals seen, u32 parts)
+{
+	arrivals old;
+	u32 came;
+	do {
+		old = seen;
+		came = (old & ~0xffffull) == MARK ? (old & 0xffff) + 1 : 1;
+		seen = atomicCAS(at, old, came == parts ? 0 : MARK | came);
+	} while (seen != old);
+	return came == parts;
+}
+
 /* Whether all other blocks of the item have left theirs; all threads learn it, and then see
  * these. */
-DEVICE int last_to_arrive(u32 *arrived, u32 parts)
+DEVICE int last_to_arrive(arrivals *at, arrivals seen, u32 parts)
 {
 	__shared__ int last;
 	__threadfence();
 	__syncthreads();
 	if (!threadIdx.x)
-		last = atomicAdd(arrived, 1) == parts - 1;
+		last = arrive(at, seen, parts);
 	__syncthreads();
 	__threadfence();
 	return last;
@@ -222,13 +246,16 @@ DEVICE void start_stretch(const attune_args &a, const block &b, const stretch &s
 }
 
 DEVICE void run_stretch(const attune_call &c, const block &b, const dealer &t, const stretch &s,
-			feed &f, unsigned char *memory)
+			feed &f, int early, unsigned char *memory)
 {
+	arrivals *at = arrivals_of(c.args, t, s), seen = 0;
 	start_stretch(c.args, b, s, f);
-	attend(c.args, b, f, 0, memory);
+	attend(c.args, b, f, early, memory);
+	if (s.parts > 1 && !threadIdx.x)
+		seen = *(volatile arrivals *)at; /* in time for last_to_arrive() */
 	__syncthreads(); /* all warps have left what they found */
 	merge_warps(c, b, t, s, FOUND(memory));
-	if (s.parts > 1 && last_to_arrive((u32 *)c.args.scratch + in_grid(t, s.owner), s.parts))
+	if (s.parts > 1 && last_to_arrive(at, seen, s.parts))
 		merge_parts(c, b, t, s);
 	__syncthreads(); /* and it has been read */
 }
@@ -240,7 +267,10 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 	const attune_args &a = c.args;
 	extern __shared__ __align__(128) unsigned char memory[];
 	const u32 start = a.option[START];
+	int early = HAS_EARLY ? a.option[REST] >> 1 & 3 : 0; /* until a stretch has waited */
 	feed f;
+	if (early == 2)
+		let_next_begin();
 	start_feed(a, f);
 	dealer t = find_dealer(a);
 	place at = find_place(a, t);
@@ -256,10 +286,13 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 			b.rows = b.tokens * b.row_heads;
 			if (s.tiles) {
 				take_scales(c.more, b);
-				run_stretch(c, b, t, s, f, memory);
+				run_stretch(c, b, t, s, f, early, memory);
+				early = 0;
 			}
 			unit = s.next;
 		}
 		at.begin += t.items * item;
 	}
+	if (early) /* a block that had nothing to do */
+		wait_for_last();
 }
