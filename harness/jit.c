@@ -250,14 +250,15 @@ int jit_compile_source(struct binary *b, const char *source_path, const char *fl
 
 int jit_compile(struct binary *b, const struct kernel *k, const char *flags, const char *arch)
 {
-	char path[PATH_MAX + 256];
+	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
 	if (!source_root()) {
 		*b = nothing;
 		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
 		return IMPOSSIBLE;
 	}
 	snprintf(path, sizeof path, "%s/%s", source_root(), k->source);
-	return jit_compile_source(b, path, flags, arch);
+	kernel_arch(code_arch, k, arch);
+	return jit_compile_source(b, path, flags, code_arch);
 }
 
 void jit_free(struct binary *b)

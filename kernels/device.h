@@ -33,6 +33,18 @@ static inline int has_clusters(const struct device_info *d)
 	return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 90;
 }
 
+/* Whether warpgroups multiply together, which the emulated GPU does not. */
+static inline int has_warpgroups(const struct device_info *d)
+{
+	return !strcmp(d->arch, "sm_90") && strcmp(d->driver, "emulated") != 0;
+}
+
+/* The most tokens that tiles and pages are whole numbers of. */
+static inline int box_tokens(int page_size, int tile)
+{
+	return tile ? box_tokens(tile, page_size % tile) : page_size;
+}
+
 struct conditions { /* now; 0: not known */
 	double sm_mhz, power_w, temperature_c;
 	double joules; /* running counter */
@@ -41,6 +53,14 @@ struct conditions { /* now; 0: not known */
 
 struct code; /* a loaded kernel */
 struct tape;
+
+/* What a map is made of, as args_maps.h says: K or V of a cache. Strides in elements. */
+struct map_view {
+	const void *base;
+	enum attune_dtype dtype;
+	int head_size, num_heads, box;
+	long long slot_stride, head_stride;
+};
 
 /* A binary, ready to load: a cubin, PTX, or on the CPU either a shared object
  * (path) or a function linked in. */
@@ -105,6 +125,8 @@ struct device_ops {
 	 * allocates, and both may be captured. A fork is to be joined. */
 	enum attune_status (*fork)(struct device *, void *stream, void **side);
 	enum attune_status (*join)(struct device *, void *stream, void *side);
+	/* By the host alone: nothing is allocated. NULL: this backend has no such thing. */
+	enum attune_status (*map)(struct device *, struct attune_map *, const struct map_view *);
 	const struct launch_ways *ways; /* NULL: there is but one */
 	/* Zeros, in the order of the stream's launches; on a GPU capturable. */
 	enum attune_status (*clear)(struct device *, void *mem, size_t bytes, void *stream);

@@ -1,9 +1,8 @@
 /* device_cuda.c - NVIDIA GPUs through the driver API, opened at run time, so
  * that one binary runs on machines with and without a GPU. Owns the primary
  * context it retains, one stream, one pair of events and the streams of sides.h. */
-#include "cuda_launch.h"
+#include "cuda_map.h"
 #include "cuda_switch.h"
-#include "cuda_ways.h"
 #include "power.h"
 #include "sides.h"
 #include <dlfcn.h>
@@ -432,6 +431,7 @@ const struct device_ops cuda_ops = {
 	.unload = cuda_unload,
 	.launch = cuda_launch,
 	.launch_early = cuda_launch_early,
+	.map = cuda_map,
 	.ways = &cuda_ways,
 	.fork = cuda_fork,
 	.join = cuda_join,

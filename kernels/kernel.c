@@ -47,6 +47,11 @@ int kernel_takes(const struct kernel *k, const struct config *c, enum helper hel
 	return !c || config_value(c, k->space, "SEGMENTS", 0) != 1;
 }
 
+void kernel_arch(char text[CODE_ARCH], const struct kernel *k, const char *arch)
+{
+	snprintf(text, CODE_ARCH, "%.16s%s", arch, k->space->is_arch_specific ? "a" : "");
+}
+
 long long geometry_items(const struct geometry *g)
 {
 	return g->items ? g->items : (long long)g->x * g->y * g->z;

@@ -13,6 +13,7 @@
 #ifndef ATTUNE_KERNEL_H
 #define ATTUNE_KERNEL_H
 
+#include "args_maps.h"
 #include "args_more.h"
 #include "attune.h"
 #include "price.h"
@@ -52,6 +53,7 @@ struct geometry {
 	size_t scratch;
 	int scratch_zeroed;
 	size_t partials; /* rows of them that no reduction follows on */
+	int map_box;     /* tokens of a box of K and V's maps */
 	int option[4];   /* for args.option */
 	long long items; /* blocks of work that the grid goes through; 0: one a block */
 };
@@ -84,6 +86,8 @@ struct space {
 	int block_heads;  /* of a KV head that a Q block holds at most; 0: all that fit */
 	int early_axis;   /* not 0, to MOST_EARLY: begins early if it may; -1: it has none */
 	int takes_more;   /* launched with struct attune_call: reads E4M3 caches, gives the LSE */
+	int takes_maps;   /* launched with struct attune_mapped */
+	int is_arch_specific;
 };
 
 struct kernel {
@@ -107,6 +111,10 @@ const struct kernel *kernel_helper(enum backend, enum helper);
 /* Whether this choice takes the helper's launch on any batch; config NULL: whether any of
  * the kernel's does. */
 int kernel_takes(const struct kernel *, const struct config *, enum helper);
+/* What its code for a device of that architecture is compiled for: "sm_90a" where it uses what
+ * no other chip has, else the same; below CODE_ARCH characters. */
+enum { CODE_ARCH = 20 };
+void kernel_arch(char text[CODE_ARCH], const struct kernel *, const char *arch);
 /* Blocks of work of a launch. */
 long long geometry_items(const struct geometry *);
 void config_default(struct config *, const struct space *);

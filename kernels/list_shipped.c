@@ -251,11 +251,13 @@ static void print_make(void)
 		const struct row *r = &rows[i];
 		const struct kernel *k = kernel_find(r->backend, r->kernel);
 		const char *compile = r->backend == BACKEND_CPU ? cpu_compile_flags(r->arch) : "";
+		char arch[CODE_ARCH];
+		kernel_arch(arch, k, r->arch);
 		printf("$(eval $(call shipped_%s,%016llx,%s,kernels/%s,%s,%s))\n",
 		       r->backend == BACKEND_CPU ? "cpu"
 		       : hip_chip(r->arch)       ? "hip"
 						 : "gpu",
-		       r->name, r->arch, k->source, r->flags, compile);
+		       r->name, arch, k->source, r->flags, compile);
 		if (r->linked)
 			printf("linked_%s += %016llx\n",
 			       r->backend == BACKEND_CPU ? "cells" : "blobs", r->name);

@@ -163,11 +163,22 @@ static int geometry_of(struct geometry *g, const struct device *dev, const struc
 	return 0;
 }
 
+static enum attune_status attend_by_maps(struct device *dev, const struct launchable *l,
+					 const attune_shape *s, const struct geometry *g,
+					 const struct attune_args *a, void *stream)
+{
+	struct attune_mapped m;
+	const enum attune_status status = maps_make(&m, dev, s, g->map_box, a);
+	return status ? status : dev->ops->launch(dev, l->code, g, &m, sizeof m, stream);
+}
+
 /* The kernel itself, by the arguments that it takes. */
 static enum attune_status attend(struct device *dev, const struct launchable *l,
-				 const struct geometry *g, const struct attune_call *c, int early,
-				 void *stream)
+				 const attune_shape *s, const struct geometry *g,
+				 const struct attune_call *c, int early, void *stream)
 {
+	if (l->kernel->space->takes_maps)
+		return attend_by_maps(dev, l, s, g, &c->args, stream);
 	const size_t bytes = l->kernel->space->takes_more ? sizeof *c : sizeof c->args;
 	return (early ? dev->ops->launch_early : dev->ops->launch)(dev, l->code, g, c, bytes,
 								   stream);
@@ -195,7 +206,7 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 		status = run_helper(dev, l, HELPER_SCHEDULE, s, p, &c.args, stream);
 	if (status || !(steps & STEP_ATTEND))
 		return status;
-	status = attend(dev, l, &g, &c, early, stream);
+	status = attend(dev, l, s, &g, &c, early, stream);
 	if (!status && g.segments > 1)
 		status = run_helper(dev, l, HELPER_REDUCE, s, p, &c.args, stream);
 	return status;

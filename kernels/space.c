@@ -30,7 +30,11 @@
  *   KV_LAYOUT(CLASSIC)                 the layout of K and V that it reads, of attune.h's;
  *                                      ANY: none; without the word STRIDED
  *   TAKES_MORE(1)                      is launched with what args_more.h has, too: reads E4M3
- *                                      caches, gives the LSE */
+ *                                      caches, gives the LSE
+ *   MAPS(tokens)                       is launched with what args_maps.h has: maps of K and V by
+ *                                      boxes of so many tokens
+ *   ARCH_SPECIFIC(1)                   its code is for the very chip that the rules ask for, and
+ *                                      is compiled so: kernel_arch() */
 #include "device.h"
 #include "schedule.h"
 #include <stdio.h>
@@ -167,6 +171,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define PASS(n, value) g->option[n] = (int)(value);
 #define ITEMS(n) g->items = (n);
 #define CLUSTER(n) g->cluster = (unsigned)(n);
+#define MAPS(n) g->map_box = (n);
 #define PARTIALS(rows) g->partials = (size_t)(rows);
 #include "each.inc"
 }
@@ -225,9 +230,22 @@ enum {
 #include "each.inc"
 };
 
+#define MAPS(tokens) +1
+enum {
+	HAS_MAPS = 0
+#include "each.inc"
+};
+
+#define ARCH_SPECIFIC(yes) +yes
+enum {
+	IS_ARCH_SPECIFIC = 0
+#include "each.inc"
+};
+
 extern const struct space NAME;
 const struct space NAME = {
-	axes,     NUM_AXES,       FORMULA_AXIS, formulas, COUNT(formulas) - 1, why_illegal,
-	geometry, given,          rules,        IS_FUSED, IS_SCHEDULED,        LAYOUT,
-	REDUCES,  HEADS_OF_BLOCK, EARLY_AXIS,   HAS_MORE
+	axes,         NUM_AXES, FORMULA_AXIS,    formulas,       COUNT(formulas) - 1,
+	why_illegal,  geometry, given,           rules,          IS_FUSED,
+	IS_SCHEDULED, LAYOUT,   REDUCES,         HEADS_OF_BLOCK, EARLY_AXIS,
+	HAS_MORE,     HAS_MAPS, IS_ARCH_SPECIFIC
 };

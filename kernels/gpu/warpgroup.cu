@@ -1,0 +1,234 @@
+/* warpgroup.cu - prefill on Hopper: a block per BLOCK_M query tokens of one query head, matrix
+ * products by whole warpgroups, K and V by the copy engine. Rows are tokens; heads of a group run
+ * beside each other and find K and V in the L2 cache.
+ *
+ *   warp 0       K, a tile at a time, from the last that some row sees down
+ *   warp 1       V, the same
+ *   warps 2, 3   Q of the next item, and what the item is
+ *   the others   in warpgroups of 64 rows, each thread with its share of two rows
+ *
+ * Each tile of a ring has two gates: `full` opens when all its boxes are there, `empty` when all
+ * warpgroups are through with it. Q's buffers have the same. Nobody else waits for anybody.
+ *
+ * A warpgroup's step, which keeps the matrix units busy while it computes weights:
+ *
+ *   S  = Q K(n)^T      issued together, then the next warpgroup may issue: by turns
+ *   O += P V(n + 1)
+ *   wait for S:  mask, running maximum, P' = 2^(S - m)
+ *   wait for O:  O *= 2^(m of before - m),  P = P'
+ *
+ * Blocks take items in turn. Number i is Q block i / heads, counted from the last, which under a
+ * causal mask has the most keys; a grid of as many blocks as the device has SMs goes through them
+ * in rounds, each second one backwards: the first block's is the longest item of one round and
+ * the shortest of the next.
+ *
+ *   shared memory:  gates, slots | K tiles | V tiles | Q buffers, one or two
+ *
+ * A tile's keys that no row sees come as zeros, by whole boxes. What a box has beyond the end of
+ * its sequence is anything, perhaps NaN: of K masked, of V overwritten with zeros. */
+#include "paged.h"
+
+#include "warpgroup_nvidia.h"
+#include "warpgroup_products.h"
+#include "warpgroup_tile.h"
+
+/* args.option */
+enum { BOX, Q_BLOCKS, Q_BUFFERS };
+
+#define TEAMS	    (BLOCK_M / 64)
+#define THREADS	    ((1 + TEAMS) * 128)
+#define FEW	    (TEAMS == 2 ? 40 : 56) /* registers: of threads that copy, */
+#define MANY	    (TEAMS == 1 ? 240 : TEAMS == 2 ? 232 : 152) /* and of those that compute */
+#define PIECE	    MAP_PIECE(HEAD_SIZE)
+#define CHUNKS	    (HEAD_SIZE / 8)
+#define TILE_BYTES  (TILE_SIZE * HEAD_SIZE * 2)
+#define Q_BYTES	    (BLOCK_M * HEAD_SIZE * 2)
+#define HEADER	    1024
+
+static_assert(TILE_SIZE % 16 == 0 && HEAD_SIZE % 32 == 0, "whole products, whole pieces");
+
+/* Q block and head; of the sequence's tiles those from first to last - 1 */
+struct item {
+	int seq;
+	int row, rows; /* its tokens among all; rows 0: no item is left */
+	int head;
+	int position; /* of its first token in the sequence */
+	int seq_len;
+	int end; /* of the keys that some row sees */
+	int first, last;
+};
+
+/* At the beginning of shared memory */
+struct header {
+	unsigned long long k_full[NUM_STAGES], k_empty[NUM_STAGES];
+	unsigned long long v_full[NUM_STAGES], v_empty[NUM_STAGES];
+	unsigned long long q_full[2], q_empty[2];
+	item slot[2]; /* what is in Q's buffers */
+};
+static_assert(sizeof(header) <= HEADER, "gates and slots");
+
+/* A place of a ring, and the parity of its gates' next time. */
+struct cursor {
+	u32 at, parity;
+};
+
+DEVICE void advance(cursor &c, u32 places)
+{
+	if (++c.at == places) {
+		c.at = 0;
+		c.parity ^= 1;
+	}
+}
+
+DEVICE u32 gate(unsigned long long *gates, u32 at)
+{
+	return shared_address(gates) + at * 8;
+}
+
+/* ---- items ------------------------------------------------------------------------------ */
+
+DEVICE int find_item(const attune_args &a, int number, item &i)
+{
+	const int above = number / a.num_query_heads;
+	q_block q;
+	int begin;
+	i.head = number - above * a.num_query_heads;
+	if (!find_q_block(a, a.option[Q_BLOCKS] - 1 - above, BLOCK_M, q))
+		return 0;
+	i.seq = q.seq;
+	i.row = q.first_row + q.token;
+	i.rows = min(BLOCK_M, q.query_len - q.token);
+	i.position = q.seq_len - q.query_len + q.token;
+	i.seq_len = q.seq_len;
+	visible_keys(a, q, q.token, q.token + i.rows - 1, begin, i.end);
+	i.first = begin / TILE_SIZE;
+	i.last = i.end > begin ? (i.end + TILE_SIZE - 1) / TILE_SIZE : i.first;
+	return 1;
+}
+
+/* The block's next one; 0: there is none, and i.rows is 0. */
+DEVICE int next_item(const attune_args &a, int &round, item &i)
+{
+	const int items = a.option[Q_BLOCKS] * a.num_query_heads, blocks = gridDim.x;
+	for (; round * blocks < items; round++) {
+		const int place = round & 1 ? blocks - 1 - (int)blockIdx.x : (int)blockIdx.x;
+		const int number = round * blocks + place;
+		if (number < items && find_item(a, number, i)) {
+			round++;
+			return 1;
+		}
+	}
+	i.rows = 0;
+	return 0;
+}
+
+/* ---- those that copy -------------------------------------------------------------------- */
+
+/* K of the block's items, or V: a box a lane. groups: of 8 slots, of a page. */
+DEVICE void bring_keys(const attune_args &a, const attune_map &map, int groups, u32 ring,
+		       unsigned long long *full, unsigned long long *empty)
+{
+	const int ahead = lane_id() * a.option[BOX];
+	cursor to = { 0, 0 };
+	item i;
+	for (int round = 0; next_item(a, round, i);) {
+		const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
+		for (int tile = i.last - 1; tile >= i.first; tile--) {
+			const int key = tile * TILE_SIZE + ahead;
+			const int place = page_of(a, min(key, i.end - 1));
+			const int page = ahead < TILE_SIZE ? pages[place] : 0;
+			const int group = page * groups + (key - place * a.page_size) / 8;
+			gate_wait(gate(empty, to.at), to.parity ^ 1);
+			if (!lane_id())
+				gate_expect(gate(full, to.at), TILE_BYTES);
+			__syncwarp();
+			if (ahead < TILE_SIZE)
+				box_copy(ring + to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), map, group,
+					 key < i.end ? i.head / a.group : a.num_kv_heads,
+					 gate(full, to.at));
+			advance(to, NUM_STAGES);
+		}
+	}
+}
+
+/* Rows that are not there are zeros. */
+DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
+{
+	const half16 *q = (const half16 *)a.q + i.row * a.q_token_stride + i.head * a.q_head_stride;
+	for (int n = threadIdx.x % 64; n < BLOCK_M * CHUNKS; n += 64) {
+		const int row = n / CHUNKS, chunk = n % CHUNKS;
+		copy16_async(to + tile_chunk(HEAD_SIZE, PIECE, row, chunk),
+			     q + min(row, i.rows - 1) * a.q_token_stride + chunk * 8, row < i.rows);
+	}
+}
+
+/* By two warps. The slot after the last item's says that there is none. */
+DEVICE void bring_queries(const attune_args &a, header &h, u32 buffers)
+{
+	cursor to = { 0, 0 };
+	item i;
+	int round = 0, more;
+	do {
+		more = next_item(a, round, i);
+		gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
+		if (more)
+			copy_rows(a, i, buffers + to.at * Q_BYTES);
+		if (threadIdx.x == 64)
+			h.slot[to.at] = i;
+		copies_commit();
+		copies_wait<0>();
+		shared_written();
+		__syncwarp();
+		if (!lane_id())
+			gate_come(gate(h.q_full, to.at));
+		advance(to, a.option[Q_BUFFERS]);
+	} while (more);
+}
+
+#include "warpgroup_rows.h"
+
+/* ---- the block -------------------------------------------------------------------------- */
+
+DEVICE void open_gates(header &h)
+{
+	for (int i = 0; i < NUM_STAGES; i++) {
+		gate_init(gate(h.k_full, i), 1);
+		gate_init(gate(h.v_full, i), 1);
+		gate_init(gate(h.k_empty, i), TEAMS);
+		gate_init(gate(h.v_empty, i), TEAMS);
+	}
+	for (int i = 0; i < 2; i++) {
+		gate_init(gate(h.q_full, i), 2);
+		gate_init(gate(h.q_empty, i), TEAMS * 4);
+	}
+	gates_ready();
+}
+
+/* grid: x = as many blocks as take items in turn; option: tokens of a box, Q blocks as
+ * part_q_blocks() counts them, buffers of Q */
+KERNEL_BESIDE(THREADS, 1) ENTRY(const __grid_constant__ attune_mapped c)
+{
+	extern __shared__ __align__(1024) unsigned char memory[];
+	header &h = *(header *)memory;
+	const u32 keys = shared_address(memory) + HEADER, values = keys + NUM_STAGES * TILE_BYTES;
+	const u32 queries = values + NUM_STAGES * TILE_BYTES;
+	const int warp = shfl((int)threadIdx.x / WARP, 0);
+	if (!threadIdx.x) {
+		open_gates(h);
+		map_prefetch(c.k);
+		map_prefetch(c.v);
+	}
+	__syncthreads();
+	if (warp >= 4) {
+		registers_more<MANY>();
+		compute(c.args, h, keys, values, queries, warp / 4 - 1);
+		return;
+	}
+	registers_fewer<FEW>();
+	if (warp == 0)
+		bring_keys(c.args, c.k, c.k_groups, keys, h.k_full, h.k_empty);
+	else if (warp == 1)
+		bring_keys(c.args, c.v, c.v_groups, values, h.v_full, h.v_empty);
+	else
+		bring_queries(c.args, h, queries);
+}

@@ -1,0 +1,133 @@
+/* warpgroup_nvidia.h - words of the dialect that warpgroup.cu alone uses, of sm_90a: gates of
+ * shared memory, boxes by the copy engine, and what surrounds a warpgroup's products. Apart from
+ * gpu_nvidia.h, since what has been measured is known by the text that it includes. */
+#ifndef ATTUNE_WARPGROUP_NVIDIA_H
+#define ATTUNE_WARPGROUP_NVIDIA_H
+
+#include "../args_maps.h"
+
+DEVICE int shfl(int v, int lane)
+{
+	return __shfl_sync(0xffffffffu, v, lane);
+}
+
+/* ---- gates: 8 bytes where so many come, and bytes, and others wait ---------------------- */
+
+/* A gate opens when all have come and all bytes are there, and then counts anew. Times that it
+ * opened are told apart by their parity: a wait for 1 passes before the first. */
+DEVICE void gate_init(u32 gate, int comers)
+{
+	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(gate), "r"(comers) : "memory");
+}
+
+/* The copy engine sees them, too. */
+DEVICE void gates_ready()
+{
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+DEVICE void gate_come(u32 gate)
+{
+	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(gate) : "memory");
+}
+
+/* Comes, and says how many bytes are to. */
+DEVICE void gate_expect(u32 gate, u32 bytes)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(gate), "r"(bytes)
+		     : "memory");
+}
+
+DEVICE void gate_wait(u32 gate, u32 parity)
+{
+	asm volatile("{ .reg .pred open;\n"
+		     "again%=:\n"
+		     "  mbarrier.try_wait.parity.shared::cta.b64 open, [%0], %1;\n"
+		     "  @open bra done%=;\n"
+		     "  bra again%=;\n"
+		     "done%=: }" ::"r"(gate), "r"(parity)
+		     : "memory");
+}
+
+/* ---- boxes ---------------------------------------------------------------------------- */
+
+DEVICE void map_prefetch(const attune_map &map)
+{
+	asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/* The box of one head that begins with that group of 8 slots: its bytes come to `gate`. The L2
+ * cache keeps it longest, since other Q blocks read it again. */
+DEVICE void box_copy(u32 to, const attune_map &map, int group, int head, u32 gate)
+{
+	const unsigned long long evict_last = 0x14f0000000000000ull;
+	asm volatile("cp.async.bulk.tensor.5d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
+		     ".L2::cache_hint [%0], [%1, {%2, %2, %2, %3, %4}], [%5], %6;" ::"r"(to),
+		     "l"(&map), "r"(0), "r"(group), "r"(head), "r"(gate), "l"(evict_last)
+		     : "memory");
+}
+
+DEVICE void shared_clear16(u32 to)
+{
+	asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
+}
+
+/* What this thread wrote to shared memory, matrix units and the copy engine see: after it threads
+ * that use these may be told. */
+DEVICE void shared_written()
+{
+	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* ---- a warpgroup: 128 threads, four warps that multiply together ------------------------ */
+
+/* Registers of a thread, from here on; the block must have them. */
+template <int n> DEVICE void registers_fewer()
+{
+	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
+}
+
+template <int n> DEVICE void registers_more()
+{
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
+}
+
+/* barrier() without waiting */
+DEVICE void barrier_come(int id, int threads)
+{
+	asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/* Products that follow may read and write registers of before. */
+DEVICE void products_begin()
+{
+	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/* Those since the last commit are a group. */
+DEVICE void products_commit()
+{
+	asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Until at most `pending` of the youngest groups are under way */
+template <int pending> DEVICE void products_wait()
+{
+	asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+/* The compiler moves no use of r across this: what a product writes while it is under way is no
+ * business of its. */
+template <int n> DEVICE void settle(float (&r)[n])
+{
+	UNROLL for (int i = 0; i < n; i++)
+		asm volatile("" : "+f"(r[i])::"memory");
+}
+
+template <int n> DEVICE void settle(u32 (&r)[n])
+{
+	UNROLL for (int i = 0; i < n; i++)
+		asm volatile("" : "+r"(r[i])::"memory");
+}
+
+#endif

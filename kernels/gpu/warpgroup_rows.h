@@ -1,0 +1,358 @@
+/* warpgroup_rows.h - what a warpgroup of warpgroup.cu computes: 64 rows of an item, from its
+ * queries to its outputs. */
+#ifndef ATTUNE_WARPGROUP_ROWS_H
+#define ATTUNE_WARPGROUP_ROWS_H
+
+/* A thread's: of rows g and g + 8 of its warp, columns as warpgroup_products.h says */
+typedef float scores[TILE_SIZE / 2];
+typedef u32 weights[TILE_SIZE / 4];
+typedef float outputs[HEAD_SIZE / 2];
+
+struct team {
+	int number, row; /* row: the first of this thread's two, in the item */
+	u32 keys, values, queries; /* shared memory */
+	header *h;
+	item i;
+	cursor q, k, v;
+	int bent; /* scores are more than products */
+	float unit; /* of a score in powers of two */
+	outputs o;
+	weights p;
+	float top[2], sum[2], fade[2];
+};
+
+/* Barriers: 0 is the block's, then whose turn it is, then a team's own. */
+#define TURN(team) (1 + (team))
+#define OWN(team)  (1 + TEAMS + (team))
+
+DEVICE int is_first(const team &)
+{
+	return threadIdx.x % 128 == 0;
+}
+
+/* To issue products: two or three teams take turns. */
+DEVICE void take_turn(const team &t)
+{
+	if (TEAMS > 1)
+		barrier(TURN(t.number), 256);
+}
+
+DEVICE void pass_turn(const team &t)
+{
+	if (TEAMS > 1)
+		barrier_come(TURN(t.number == TEAMS - 1 ? 0 : t.number + 1), 256);
+}
+
+/* ---- products --------------------------------------------------------------------------- */
+
+/* s = Q K^T, under way when this returns */
+DEVICE void issue_scores(team &t, scores &s)
+{
+	const unsigned long long
+		q = matrix_at(t.queries + t.q.at * Q_BYTES + t.number * 64 * HEAD_SIZE * 2, PIECE, 16,
+			      GROUP_BYTES(HEAD_SIZE)),
+		k = matrix_at(t.keys + t.k.at * TILE_BYTES, PIECE, 16, GROUP_BYTES(HEAD_SIZE));
+	settle(s);
+	products_begin();
+	UNROLL for (int n = 0; n < HEAD_SIZE / 16; n++)
+		product<TILE_SIZE>::of_shared(s, q + tile_columns(PIECE, n) / 16,
+					      k + tile_columns(PIECE, n) / 16, n > 0);
+	products_commit();
+}
+
+/* o += P V, the same */
+DEVICE void issue_outputs(team &t)
+{
+	const unsigned long long v = matrix_at(t.values + t.v.at * TILE_BYTES, PIECE,
+					       PIECE_BYTES(PIECE), GROUP_BYTES(HEAD_SIZE));
+	settle(t.o);
+	settle(t.p);
+	products_begin();
+	UNROLL for (int n = 0; n < TILE_SIZE / 16; n++)
+		product<HEAD_SIZE>::of_held(t.o, t.p + 4 * n, v + n * (2 * GROUP_BYTES(HEAD_SIZE) / 16));
+	products_commit();
+}
+
+/* The team is through with a tile. */
+DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
+{
+	if (is_first(t))
+		gate_come(gate(empty, c.at));
+	advance(c, NUM_STAGES);
+}
+
+/* ---- scores ----------------------------------------------------------------------------- */
+
+/* Score n of a thread: its key beyond that of score 0, and which of the two rows */
+#define KEY_OF(n) (8 * ((n) / 4) + ((n) & 1))
+#define ROW_OF(n) ((n) >> 1 & 1)
+
+/* Softcap and ALiBi; then the unit is that of exponents. key: that of score 0. */
+DEVICE void bend(const attune_args &a, const team &t, scores &s, int key)
+{
+	const float cap = a.softcap, slope = a.alibi_slopes ? a.alibi_slopes[t.i.head] : 0;
+	const int before = key - t.i.position - t.row;
+	if (cap > 0)
+		UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+			s[n] = cap * tanh_exact(s[n] * a.scale / cap);
+	else
+		UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+			s[n] *= a.scale;
+	UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+		s[n] = LOG2E * (s[n] + slope * (before + KEY_OF(n) - 8 * ROW_OF(n)));
+}
+
+DEVICE void mask(const attune_args &a, const team &t, scores &s, int key)
+{
+	const int position = t.i.position + t.row - key, last = t.i.seq_len - 1 - key;
+	const int lowest = a.window ? position - a.window + 1 : -(1 << 30);
+	UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+	{
+		const int down = 8 * ROW_OF(n);
+		const int highest = a.causal ? min(position + down, last) : last;
+		if (KEY_OF(n) > highest || KEY_OF(n) < lowest + down)
+			s[n] = MINUS_INF;
+	}
+}
+
+DEVICE float quad_max(float x)
+{
+	x = fmaxf(x, shfl_xor(x, 1));
+	return fmaxf(x, shfl_xor(x, 2));
+}
+
+/* Scores to weights, by a maximum that grows. EDGE: a row may see nothing so far. */
+template <int EDGE> DEVICE void soften(team &t, scores &s)
+{
+	float top[2] = { t.top[0], t.top[1] }, base[2], sum[2] = { 0, 0 };
+	UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+		top[ROW_OF(n)] = fmaxf(top[ROW_OF(n)], s[n]);
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		top[r] = quad_max(top[r]);
+		base[r] = EDGE && top[r] == MINUS_INF ? 0 : top[r] * t.unit;
+		t.fade[r] = exp2_fast(t.top[r] * t.unit - base[r]);
+		t.top[r] = top[r];
+	}
+	UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+	{
+		s[n] = exp2_fast(fmaf(s[n], t.unit, -base[ROW_OF(n)]));
+		sum[ROW_OF(n)] += s[n];
+	}
+	UNROLL for (int r = 0; r < 2; r++)
+		t.sum[r] = t.sum[r] * t.fade[r] + sum[r];
+}
+
+template <int EDGE> DEVICE void weigh(const attune_args &a, team &t, scores &s, int tile)
+{
+	const int key = tile * TILE_SIZE + 2 * (lane_id() % 4);
+	if (EDGE) {
+		if (t.bent)
+			bend(a, t, s, key);
+		mask(a, t, s, key);
+	}
+	soften<EDGE>(t, s);
+}
+
+DEVICE void pack(weights &p, const scores &s)
+{
+	UNROLL for (int n = 0; n < TILE_SIZE / 4; n++)
+		p[n] = pack2(s[2 * n], s[2 * n + 1]);
+}
+
+/* ---- an item ---------------------------------------------------------------------------- */
+
+/* Of the box that has the item's last key, V beyond the sequence: zeros, whatever it was. */
+DEVICE void clear_beyond(const attune_args &a, const team &t)
+{
+	const int box = a.option[BOX], tile = (t.i.last - 1) * TILE_SIZE;
+	const int from = t.i.seq_len - tile, to = (t.i.end - tile + box - 1) / box * box;
+	if (from >= to)
+		return;
+	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
+	for (int n = threadIdx.x % 128; n < (to - from) * CHUNKS; n += 128) {
+		const u32 at = tile_chunk(HEAD_SIZE, PIECE, from + n / CHUNKS, n % CHUNKS);
+		shared_clear16(t.values + t.v.at * TILE_BYTES + at);
+	}
+	shared_written();
+	barrier(OWN(t.number), 128);
+}
+
+/* The first tile: there is nothing yet to multiply V with. */
+DEVICE void first_step(const attune_args &a, team &t)
+{
+	scores s;
+	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
+	issue_scores(t, s);
+	products_wait<0>();
+	settle(s);
+	release(t, t.h->k_empty, t.k);
+	weigh<1>(a, t, s, t.i.last - 1);
+	pack(t.p, s);
+	clear_beyond(a, t);
+}
+
+/* Scores of this tile, outputs of the one before. */
+template <int EDGE> DEVICE void step(const attune_args &a, team &t, int tile)
+{
+	scores s;
+	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
+	take_turn(t);
+	issue_scores(t, s);
+	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
+	issue_outputs(t);
+	pass_turn(t);
+	products_wait<1>();
+	settle(s);
+	release(t, t.h->k_empty, t.k);
+	weigh<EDGE>(a, t, s, tile);
+	products_wait<0>();
+	settle(t.o);
+	release(t, t.h->v_empty, t.v);
+	pack(t.p, s);
+	UNROLL for (int n = 0; n < HEAD_SIZE / 2; n++)
+		t.o[n] *= t.fade[ROW_OF(n)];
+}
+
+DEVICE void last_step(team &t)
+{
+	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
+	issue_outputs(t);
+	products_wait<0>();
+	settle(t.o);
+	release(t, t.h->v_empty, t.v);
+}
+
+/* Tiles inner .. outer - 1 are seen whole by all 64 rows, and scores there are straight. */
+DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &outer)
+{
+	const int top = t.i.position + t.number * 64;
+	const int hidden = a.window ? max(top + 64 - a.window, 0) : 0;
+	const int seen = a.causal ? max(min(top + 1, t.i.seq_len), 0) : t.i.seq_len;
+	inner = max((hidden + TILE_SIZE - 1) / TILE_SIZE, t.i.first);
+	outer = t.bent ? inner : seen / TILE_SIZE;
+}
+
+DEVICE void attend(const attune_args &a, team &t)
+{
+	int inner, outer, tile = t.i.last - 1;
+	find_inner(a, t, inner, outer);
+	first_step(a, t);
+	for (tile--; tile >= t.i.first; tile--) {
+		_Pragma("unroll 1") for (; tile < outer && tile >= inner; tile--)
+			step<0>(a, t, tile);
+		if (tile < t.i.first)
+			break;
+		step<1>(a, t, tile);
+	}
+	last_step(t);
+}
+
+/* What a row's outputs are to be multiplied with */
+DEVICE float normaliser(const attune_args &a, const team &t, int r)
+{
+	const float sum = t.sum[r] + shfl_xor(t.sum[r], 1), l = sum + shfl_xor(sum, 2);
+	if (l == 0)
+		return 0;
+	if (!a.sinks)
+		return 1 / l;
+	const float m = t.top[r] * t.unit, sink = a.sinks[t.i.head] * LOG2E, top = fmaxf(m, sink);
+	const float kept = exp2_fast(m - top);
+	return kept / (l * kept + exp2_fast(sink - top));
+}
+
+/* Lane c of a quad has words x[0..3], word j that of columns 8 j + 2 c: then those of columns
+ * 8 c .. 8 c + 7. */
+DEVICE void transpose_quad(u32 (&x)[4])
+{
+	const int c = lane_id() % 4;
+	UNROLL for (int j = 0; j < 2; j++)
+	{
+		const u32 there = shfl_xor(c & 2 ? x[j] : x[j + 2], 2);
+		if (c & 2)
+			x[j] = there;
+		else
+			x[j + 2] = there;
+	}
+	UNROLL for (int j = 0; j < 4; j += 2)
+	{
+		const u32 there = shfl_xor(c & 1 ? x[j] : x[j + 1], 1);
+		if (c & 1)
+			x[j] = there;
+		else
+			x[j + 1] = there;
+	}
+}
+
+/* 32 columns of a row at a time, 16 bytes a lane */
+DEVICE void put_rows(const attune_args &a, const team &t)
+{
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		const float factor = normaliser(a, t, r);
+		const int row = t.row + 8 * r;
+		half16 *to = (half16 *)a.out + (t.i.row + row) * a.out_token_stride +
+			     t.i.head * a.out_head_stride + lane_id() % 4 * 8;
+		UNROLL for (int n = 0; n < HEAD_SIZE / 32; n++)
+		{
+			u32 x[4];
+			UNROLL for (int j = 0; j < 4; j++)
+			{
+				const float *o = t.o + 16 * n + 4 * j + 2 * r;
+				x[j] = pack2(o[0] * factor, o[1] * factor);
+			}
+			transpose_quad(x);
+			if (row < t.i.rows)
+				*(uint4 *)(to + n * 32) = make_uint4(x[0], x[1], x[2], x[3]);
+		}
+	}
+}
+
+DEVICE void start_item(team &t)
+{
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		t.top[r] = MINUS_INF;
+		t.sum[r] = 0;
+	}
+	UNROLL for (int n = 0; n < HEAD_SIZE / 2; n++)
+		t.o[n] = 0;
+}
+
+/* Q's buffer and its slot are read. */
+DEVICE void release_queries(const attune_args &a, team &t)
+{
+	__syncwarp();
+	if (!lane_id())
+		gate_come(gate(t.h->q_empty, t.q.at));
+	advance(t.q, a.option[Q_BUFFERS]);
+}
+
+DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 queries, int number)
+{
+	team t;
+	t.number = number;
+	t.row = number * 64 + threadIdx.x % 128 / WARP * 16 + lane_id() / 4;
+	t.keys = keys;
+	t.values = values;
+	t.queries = queries;
+	t.h = &h;
+	t.q = t.k = t.v = cursor{ 0, 0 };
+	t.bent = a.softcap > 0 || a.alibi_slopes;
+	t.unit = t.bent ? 1.f : a.scale * LOG2E;
+	if (number == TEAMS - 1)
+		pass_turn(t);
+	for (;;) {
+		gate_wait(gate(h.q_full, t.q.at), t.q.parity);
+		t.i = h.slot[t.q.at];
+		if (!t.i.rows)
+			return;
+		start_item(t);
+		if (t.i.last > t.i.first)
+			attend(a, t);
+		release_queries(a, t);
+		put_rows(a, t);
+	}
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* maps.c - the maps of K and V that kernels with MAPS are launched with: made anew for each call,
+ * of its tensors, by the host alone. */
+#include "run.h"
+
+/* Groups of 8 slots from a page to the next; 0: not whole ones. */
+static int groups_of(long long page_stride, long long slot_stride)
+{
+	const long long group = 8 * slot_stride, groups = group > 0 ? page_stride / group : 0;
+	return groups > 0 && groups < 1 << 30 && groups * group == page_stride ? (int)groups : 0;
+}
+
+enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const attune_shape *s,
+			     int box, const struct attune_args *a)
+{
+	struct map_view view = { .dtype = s->kv_dtype,
+				 .head_size = s->head_size,
+				 .num_heads = s->num_kv_heads,
+				 .box = box };
+	enum attune_status status;
+	m->args = *a;
+	m->k_groups = groups_of(a->k_page_stride, a->k_slot_stride);
+	m->v_groups = groups_of(a->v_page_stride, a->v_slot_stride);
+	if (!m->k_groups || !m->v_groups)
+		return fail(ATTUNE_UNSUPPORTED,
+			    "a kernel that takes maps needs page strides of K and V that are "
+			    "multiples of 8 slot strides; this cache's are %lld of %lld, %lld of "
+			    "%lld elements",
+			    a->k_page_stride, a->k_slot_stride, a->v_page_stride, a->v_slot_stride);
+	if (!dev->ops->map)
+		return fail(ATTUNE_UNSUPPORTED, "%s: makes no maps of tensors", dev->ops->name);
+	view.base = a->k_cache;
+	view.slot_stride = a->k_slot_stride;
+	view.head_stride = a->k_head_stride;
+	status = dev->ops->map(dev, &m->k, &view);
+	if (status)
+		return status;
+	view.base = a->v_cache;
+	view.slot_stride = a->v_slot_stride;
+	view.head_stride = a->v_head_stride;
+	return dev->ops->map(dev, &m->v, &view);
+}
