@@ -8,7 +8,7 @@
  *
  * Slots that follow one another are slot_stride apart, so groups are 8 times that. Those of page p
  * begin at group p * groups, groups = page_stride / (8 * slot_stride), which must be whole. A box
- * is of all pieces of whole groups of one head. What lies beyond the last KV head comes as zeros. */
+ * is of all pieces of whole groups of one head. Beyond the last KV head there are zeros. */
 #ifndef ATTUNE_ARGS_MAPS_H
 #define ATTUNE_ARGS_MAPS_H
 

@@ -33,10 +33,10 @@ static inline int has_clusters(const struct device_info *d)
 	return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 90;
 }
 
-/* Whether warpgroups multiply together, which the emulated GPU does not. */
+/* Whether warpgroups multiply together. */
 static inline int has_warpgroups(const struct device_info *d)
 {
-	return !strcmp(d->arch, "sm_90") && strcmp(d->driver, "emulated") != 0;
+	return !strcmp(d->arch, "sm_90");
 }
 
 /* The most tokens that tiles and pages are whole numbers of. */

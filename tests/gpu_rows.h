@@ -204,17 +204,10 @@ static inline void add_points(const struct kernel *k)
 	}
 }
 
-/* Of the others a rule refuses every point on the emulated H200: it has no products of
- * warpgroups. */
-static inline int is_emulated_kernel(const struct kernel *k)
-{
-	return strcmp(k->name, "warpgroup") != 0;
-}
-
 /* Of the others a rule refuses every point on AMD's GPUs. */
 static inline int is_for_amd(const struct kernel *k)
 {
-	return strncmp(k->name, "ring", 4) != 0 && is_emulated_kernel(k);
+	return strncmp(k->name, "ring", 4) != 0 && strcmp(k->name, "warpgroup") != 0;
 }
 
 static inline int is_asked(const char *kernel, int n, char **names)

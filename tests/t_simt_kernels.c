@@ -188,7 +188,7 @@ static int add_rows(const struct kernel *k, enum simt_gpu gpu)
 	is_full ? add_points(k) : add_few_points(k);
 	for (size_t i = before; i < num_rows; i++)
 		name_gpu(&rows[i]);
-	return (num_rows > before) == (gpu == SIMT_H200 ? is_emulated_kernel(k) : is_for_amd(k));
+	return (num_rows > before) == (gpu == SIMT_H200 || is_for_amd(k));
 }
 
 /* Of all rows, side by side; what does not compile is told of by its row. */

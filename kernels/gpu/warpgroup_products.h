@@ -6,7 +6,7 @@
  *
  * so that sums, two and two in a register, are the factors of a next product. The second matrix
  * is always in shared memory: product<N>::of_shared takes rows of N (K as it lies), ::of_held
- * rows of depth (V as it lies). An instruction names each register of d: text of eight at a time. */
+ * rows of depth (V as it lies). An instruction names each register of d, hence the texts. */
 #ifndef ATTUNE_WARPGROUP_PRODUCTS_H
 #define ATTUNE_WARPGROUP_PRODUCTS_H
 
@@ -29,7 +29,7 @@
 #define TEXT_240 TEXT_224 ",%112,%113,%114,%115,%116,%117,%118,%119"
 #define TEXT_256 TEXT_240 ",%120,%121,%122,%123,%124,%125,%126,%127"
 
-#define SUMS_8(i)                                                                                  \
+#define SUMS_8(i)                                                                          \
 	"+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
 		"+f"(d[i + 6]), "+f"(d[i + 7])
 #define SUMS_64	 SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24)

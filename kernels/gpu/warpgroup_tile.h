@@ -10,7 +10,7 @@
  *
  * One box of a map is whole groups, so that pages of 8 tokens or more lie one behind the other.
  * Within a piece the 16-byte chunks of a row are permuted: bits 4.. of an address are the xor of
- * what they would be and bits 7.. (three of them, or two). Tiles begin at multiples of 1024 bytes. */
+ * what they would be and bits 7.. (three, or two). Tiles begin at multiples of 1024 bytes. */
 #ifndef ATTUNE_WARPGROUP_TILE_H
 #define ATTUNE_WARPGROUP_TILE_H
 

@@ -5,6 +5,7 @@
 #include "allocations.h"
 #include "objects.h"
 #include "simt.h"
+#include "maps.h"
 #include "simt_device.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -430,6 +431,7 @@ const struct device_ops simt_ops = {
 	.unload = simt_unload,
 	.launch = simt_launch_code,
 	.launch_early = simt_launch_early,
+	.map = simt_make_map,
 	.fork = simt_fork,
 	.join = simt_join,
 	.clear = simt_clear,

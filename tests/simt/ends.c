@@ -10,9 +10,9 @@ static char death[1000];
 static void *places[4];
 static int num_places;
 
-const char *const op_names[SIMT_NUM_OPS] = { "nothing",    "syncwarp",         "shuffle",
-					     "vote",       "load of matrices", "matrix step",
-					     "matrix step" };
+const char *const op_names[SIMT_NUM_OPS] = { "nothing",     "syncwarp",         "shuffle",
+					     "vote",        "load of matrices", "matrix step",
+					     "matrix step", "product" };
 
 void note_place(void *pc)
 {

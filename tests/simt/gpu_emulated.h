@@ -277,3 +277,151 @@ DEVICE void parcel_put(u32 address, u32 box, int rank, float x, float y, float z
 	memcpy(simt_cluster_pointer(address, rank, sizeof four), four, sizeof four);
 	b->missing -= sizeof four;
 }
+
+/* ---- warpgroup_nvidia.h, warpgroup_products.h ------------------------------------------- */
+
+/* As 8 bytes of shared memory have it: who is still to come, of how many, bytes that are, and the
+ * phase. */
+struct simt_gate {
+	int bytes;
+	unsigned char missing, comers, phase;
+};
+
+DEVICE volatile simt_gate *simt_gate_at(u32 at)
+{
+	return (simt_gate *)simt_shared_pointer(at, sizeof(simt_gate));
+}
+
+DEVICE void simt_gate_end(volatile simt_gate *g)
+{
+	if (g->missing || g->bytes)
+		return;
+	g->phase ^= 1;
+	g->missing = g->comers;
+}
+
+DEVICE void gate_init(u32 gate, int comers)
+{
+	const simt_gate g = { 0, (unsigned char)comers, (unsigned char)comers, 0 };
+	memcpy(simt_shared_pointer(gate, sizeof g), &g, sizeof g);
+}
+
+DEVICE void gates_ready()
+{
+}
+
+DEVICE void gate_come(u32 gate)
+{
+	volatile simt_gate *g = simt_gate_at(gate);
+	if (!g->missing)
+		simt_die("more come to a gate than it is for");
+	g->missing--;
+	simt_gate_end(g);
+}
+
+DEVICE void gate_expect(u32 gate, u32 bytes)
+{
+	simt_gate_at(gate)->bytes += bytes;
+	gate_come(gate);
+}
+
+/* By whole warps, of which one lane looks: when others have done what comes before. */
+DEVICE void gate_wait(u32 gate, u32 parity)
+{
+	const volatile simt_gate *g = simt_gate_at(gate);
+	simt_meet(SIMT_SYNCWARP, ~0u, NULL);
+	while (!simt_now->lane && g->phase == parity)
+		simt_pause();
+	simt_meet(SIMT_SYNCWARP, ~0u, NULL);
+}
+
+DEVICE void map_prefetch(const struct attune_map &)
+{
+}
+
+/* Of a map of maps.c. Bytes are there at once. */
+DEVICE void box_copy(u32 to, const struct attune_map &map, int group, int head, u32 gate)
+{
+	struct simt_map m;
+	memcpy(&m, &map, sizeof m);
+	const int chunks = m.piece / 8, of_row = m.head_size / 8;
+	for (int slot = 0; slot < m.box; slot++)
+		for (int c = 0; c < of_row; c++) {
+			const u32 at = to + slot / 8 * m.head_size * 16 + c / chunks * m.piece * 16 +
+				       slot % 8 * m.piece * 2 + c % chunks * 16;
+			const long long from = (group * 8ll + slot) * m.slot_stride +
+					       head * m.head_stride + c * 8;
+			void *place =
+			    simt_shared_pointer(at ^ (at >> 7 & (u32)(chunks - 1)) << 4, 16);
+			if (head < m.num_heads)
+				memcpy(place, (const char *)m.base + from * 2, 16);
+			else
+				memset(place, 0, 16);
+		}
+	volatile simt_gate *g = simt_gate_at(gate);
+	g->bytes -= m.box * m.head_size * 2;
+	simt_gate_end(g);
+}
+
+DEVICE void shared_clear16(u32 to)
+{
+	memset(simt_shared_pointer(to, 16), 0, 16);
+}
+
+DEVICE void shared_written()
+{
+}
+
+template <int n> DEVICE void registers_fewer()
+{
+}
+
+template <int n> DEVICE void registers_more()
+{
+}
+
+DEVICE void barrier_come(int id, int threads)
+{
+	simt_arrive(id, threads);
+}
+
+DEVICE void products_begin()
+{
+}
+
+DEVICE void products_commit()
+{
+}
+
+/* The four warps multiply together: none has what all have not asked for. */
+template <int pending> DEVICE void products_wait()
+{
+	simt_barrier(15 - simt_now->thread.x / 128, 128, 0);
+}
+
+template <int n> DEVICE void settle(float (&)[n])
+{
+}
+
+template <int n> DEVICE void settle(u32 (&)[n])
+{
+}
+
+#define ATTUNE_WARPGROUP_PRODUCTS_H
+template <int N> struct product {
+	static void by(float *d, unsigned long long a, const u32 *held, unsigned long long b, int add)
+	{
+		struct simt_product p = { DTYPE == BF16, N, add, a, b, held, d };
+		simt_meet(SIMT_PRODUCT, ~0u, &p);
+	}
+
+	static void of_shared(float (&d)[N / 2], unsigned long long a, unsigned long long b, int add)
+	{
+		by(d, a, NULL, b, add);
+	}
+
+	static void of_held(float (&d)[N / 2], const u32 *a, unsigned long long b)
+	{
+		by(d, 0, a, b, 1);
+	}
+};

@@ -123,6 +123,7 @@ unsigned random_turn(void);
 
 /* ---- meetings.c, barriers.c ------------------------------------------------------------- */
 int try_finish(struct warp *, struct fiber *); /* the meeting that the fiber waits in */
+void product(struct warp *, uint64_t lanes);   /* products.c: SIMT_PRODUCT */
 void try_release(struct block *);              /* barriers of all live threads */
 
 /* ---- front.c ---------------------------------------------------------------------------- */

@@ -176,7 +176,7 @@ static void mfma(struct warp *w, uint64_t lanes)
 
 static void (*const finish[SIMT_NUM_OPS])(struct warp *, uint64_t lanes) = {
 	[SIMT_SHUFFLE] = shuffle, [SIMT_VOTE] = vote, [SIMT_LOAD_MATRICES] = load_matrices,
-	[SIMT_MMA] = mma,         [SIMT_MFMA] = mfma,
+	[SIMT_MMA] = mma,         [SIMT_MFMA] = mfma, [SIMT_PRODUCT] = product,
 };
 
 static void check_alike(const struct warp *w, const struct fiber *first, uint64_t lanes)

@@ -31,6 +31,7 @@ enum simt_op {
 	SIMT_LOAD_MATRICES,
 	SIMT_MMA,
 	SIMT_MFMA,
+	SIMT_PRODUCT,
 	SIMT_NUM_OPS
 };
 
@@ -63,6 +64,15 @@ struct simt_mfma {
 	int is_bf16, side, each;
 	uint16_t a[8], b[8];
 	float c[16]; /* in and out; side * side / 64 of them */
+};
+
+/* NVIDIA's by warpgroups (kernels/gpu/warpgroup_products.h): matrices a and b by their 64 bits;
+ * held: a's in registers instead, or null. */
+struct simt_product {
+	int is_bf16, columns, add;
+	uint64_t a, b;
+	const uint32_t *held;
+	float *d; /* in and out */
 };
 
 /* What the code of a thread reads of itself. */
@@ -132,6 +142,13 @@ struct simt_options {
 /* 0: done; else `error` says what went wrong and where. */
 int simt_launch(const struct simt_kernel *, struct simt_dim grid, unsigned threads, unsigned smem,
 		const void *args, const struct simt_options *, char *error, size_t size);
+
+/* A map of K or V (kernels/args_maps.h) as this GPU reads it. Strides in elements. */
+struct simt_map {
+	const void *base;
+	long long slot_stride, head_stride;
+	int head_size, num_heads, box, piece;
+};
 
 #ifdef __cplusplus
 }

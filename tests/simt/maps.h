@@ -1,0 +1,9 @@
+/* maps.h - between the emulated device and maps.c. */
+#ifndef SIMT_MAPS_H
+#define SIMT_MAPS_H
+
+#include "simt_device.h"
+
+enum attune_status simt_make_map(struct device *, struct attune_map *, const struct map_view *);
+
+#endif
