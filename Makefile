@@ -125,9 +125,9 @@ deps: ## installs what building, tuning and testing need
 	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test \
 		$(and $(COMPILE_ONLY),$(filter mi%,$(GPU)),amd)
 
-# GPU, else the first device that the tool finds; and the GPUs that have results.
+# GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
-measured = $(or $(GPU),$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite)))
+measured = $(or $(GPU),$(filter-out %_steady,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
 tool     = STALE=skip $(B)/attune
 export GPU
 

@@ -128,6 +128,34 @@ static void test_parts_cost_the_whole_plan(void **state)
 	data_free(d);
 }
 
+/* One row of `num` that does not know a kernel which the first `others` rows know. */
+static int rows_beside(int num, int others)
+{
+	struct data *d = begin();
+	for (int i = 0; i < num; i++) {
+		char batch[32];
+		snprintf(batch, sizeof batch, "%dq1s4k", i + 1);
+		add(d, batch, "decode", "qblock", QBLOCK(16), 100);
+		if (i < others)
+			add(d, batch, "decode", "naive", "NUM_WARPS=4", 50);
+	}
+	assert_true(data_finish(d));
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	const int rows = m->rows;
+	matrix_free(m);
+	data_free(d);
+	return rows;
+}
+
+static void test_rows_that_lack_a_kernel_of_all_others_say_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(rows_beside(20, 20), 20);
+	assert_int_equal(rows_beside(20, 18), 18);
+	assert_int_equal(rows_beside(20, 17), 20); /* it is not that common */
+	assert_int_equal(rows_beside(20, 0), 20);
+}
+
 static void test_weights_and_held_out_rows(void **state)
 {
 	struct data *d = begin();
@@ -463,6 +491,7 @@ int main(void)
 		cmocka_unit_test(test_costs_of_one_row),
 		cmocka_unit_test(test_a_noisy_cell_is_no_tie_beyond_2_percent),
 		cmocka_unit_test(test_parts_cost_the_whole_plan),
+		cmocka_unit_test(test_rows_that_lack_a_kernel_of_all_others_say_nothing),
 		cmocka_unit_test(test_weights_and_held_out_rows),
 		cmocka_unit_test(test_what_does_not_belong_is_refused),
 		cmocka_unit_test(test_scenarios_differ_by_any_of_their_keys),

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_COVERAGE = 80, MIN_WEIGHT = 16, MAX_WEIGHT = 64, MAX_NOISE = 20000 };
+enum { MIN_COVERAGE = 80, WIDE_COVERAGE = 90, MIN_WEIGHT = 16, MAX_WEIGHT = 64, MAX_NOISE = 20000 };
 
 enum phase decision_phase(enum decision decision)
 {
@@ -237,6 +237,51 @@ static int was_tried(const struct data *d, int scenario, enum phase phase, int c
 	       failed(d, scenario, phase, choice);
 }
 
+/* Whether some choice of the kernel is legal there, and whether one was tried. */
+static void look_for(const struct data *d, int scenario, enum phase phase, const struct kernel *k,
+		     int *legal, int *tried)
+{
+	*legal = *tried = 0;
+	for (int c = 0; c < d->num_choices && !*tried; c++) {
+		if (d->choice[c].kernel != k)
+			continue;
+		*tried = was_tried(d, scenario, phase, c);
+		*legal |= *tried || data_legal(d, scenario, phase, c);
+	}
+}
+
+/* Drops rows that do not know a kernel which nearly all others know: what is best there was
+ * never found out. So batches that a new kernel has not run yet say nothing, instead of
+ * speaking against it. */
+static void drop_unknowing(const struct data *d, struct matrix *m, enum phase phase,
+			   const struct kernel *k, signed char *unknowing)
+{
+	int legal, tried, could = 0, did = 0, kept = 0;
+	for (int r = 0; r < m->rows; r++) {
+		look_for(d, m->scenario[r], phase, k, &legal, &tried);
+		unknowing[r] = (signed char)(legal && !tried);
+		could += legal;
+		did += tried;
+	}
+	if (100 * did < WIDE_COVERAGE * could)
+		return;
+	for (int r = 0; r < m->rows; r++)
+		if (!unknowing[r])
+			m->scenario[kept++] = m->scenario[r];
+	m->rows = kept;
+}
+
+static int drop_all_unknowing(const struct data *d, struct matrix *m, enum phase phase)
+{
+	signed char *unknowing = malloc((size_t)m->rows + 1);
+	for (int c = 0; unknowing && c < d->num_choices; c++)
+		if ((!c || d->choice[c].kernel != d->choice[c - 1].kernel) &&
+		    d->choice[c].kernel->selectable && !choice_overlaps(&d->choice[c]))
+			drop_unknowing(d, m, phase, d->choice[c].kernel, unknowing);
+	free(unknowing);
+	return unknowing != NULL;
+}
+
 /* The part alone, or a prefill choice that ran the whole batch. */
 static int was_tried_anywhere(const struct data *d, const struct matrix *m, enum phase phase,
 			      int choice)
@@ -279,6 +324,10 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 	for (int s = 0; s < d->n; s++)
 		if (is_row(d, s, phase))
 			m->scenario[m->rows++] = s;
+	if (!drop_all_unknowing(d, m, phase)) {
+		matrix_free(m);
+		return NULL;
+	}
 	for (int c = 0; c < d->num_columns; c++)
 		if (is_column(d, m, phase, c))
 			m->choice[m->cols++] = c;
