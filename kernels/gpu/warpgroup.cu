@@ -17,10 +17,10 @@
  *   wait for S:  mask, running maximum, P' = 2^(S - m)
  *   wait for O:  O *= 2^(m of before - m),  P = P'
  *
- * Blocks take items in turn. Number i is Q block i / heads, counted from the last, which under a
- * causal mask has the most keys; a grid of as many blocks as the device has SMs goes through them
- * in rounds, each second one backwards: the first block's is the longest item of one round and
- * the shortest of the next.
+ * Blocks take items in turn: HEADS heads of the last Q block, which under a causal mask has the
+ * most keys, then of the one before; after the first the next so many heads. A grid of as many
+ * blocks as the device has SMs goes through them in rounds, each second one backwards: the first
+ * block's is the longest item of one round and the shortest of the next.
  *
  *   shared memory:  gates, slots | K tiles | V tiles | Q buffers, one or two
  *
@@ -33,7 +33,7 @@
 #include "warpgroup_tile.h"
 
 /* args.option */
-enum { BOX, Q_BLOCKS, Q_BUFFERS };
+enum { BOX, Q_BLOCKS, Q_BUFFERS, HEADS };
 
 #define TEAMS	    (BLOCK_M / 64)
 #define THREADS	    ((1 + TEAMS) * 128)
@@ -89,10 +89,11 @@ DEVICE u32 gate(unsigned long long *gates, u32 at)
 
 DEVICE int find_item(const attune_args &a, int number, item &i)
 {
-	const int above = number / a.num_query_heads;
+	const int heads = a.option[HEADS], span = number / (a.option[Q_BLOCKS] * heads);
+	const int rest = number - span * (a.option[Q_BLOCKS] * heads), above = rest / heads;
 	q_block q;
 	int begin;
-	i.head = number - above * a.num_query_heads;
+	i.head = span * heads + rest - above * heads;
 	if (!find_q_block(a, a.option[Q_BLOCKS] - 1 - above, BLOCK_M, q))
 		return 0;
 	i.seq = q.seq;
@@ -205,7 +206,7 @@ DEVICE void open_gates(header &h)
 }
 
 /* grid: x = as many blocks as take items in turn; option: tokens of a box, Q blocks as
- * part_q_blocks() counts them, buffers of Q */
+ * part_q_blocks() counts them, buffers of Q, heads that are gone through together */
 KERNEL_BESIDE(THREADS, 1) ENTRY(const __grid_constant__ attune_mapped c)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];

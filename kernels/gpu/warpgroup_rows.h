@@ -45,8 +45,8 @@ DEVICE void pass_turn(const team &t)
 
 /* ---- products --------------------------------------------------------------------------- */
 
-/* s = Q K^T, under way when this returns */
-DEVICE void issue_scores(team &t, scores &s)
+/* The first KEYS of s = Q K^T, under way when this returns */
+template <int KEYS> DEVICE void issue_scores(team &t, scores &s)
 {
 	const unsigned long long
 		q = matrix_at(t.queries + t.q.at * Q_BYTES + t.number * 64 * HEAD_SIZE * 2, PIECE, 16,
@@ -55,20 +55,20 @@ DEVICE void issue_scores(team &t, scores &s)
 	settle(s);
 	products_begin();
 	UNROLL for (int n = 0; n < HEAD_SIZE / 16; n++)
-		product<TILE_SIZE>::of_shared(s, q + tile_columns(PIECE, n) / 16,
-					      k + tile_columns(PIECE, n) / 16, n > 0);
+		product<KEYS>::of_shared((float(&)[KEYS / 2])s, q + tile_columns(PIECE, n) / 16,
+					 k + tile_columns(PIECE, n) / 16, n > 0);
 	products_commit();
 }
 
-/* o += P V, the same */
-DEVICE void issue_outputs(team &t)
+/* o += P V, by the tile's first KEYS, the same */
+template <int KEYS> DEVICE void issue_outputs(team &t)
 {
 	const unsigned long long v = matrix_at(t.values + t.v.at * TILE_BYTES, PIECE,
 					       PIECE_BYTES(PIECE), GROUP_BYTES(HEAD_SIZE));
 	settle(t.o);
 	settle(t.p);
 	products_begin();
-	UNROLL for (int n = 0; n < TILE_SIZE / 16; n++)
+	UNROLL for (int n = 0; n < KEYS / 16; n++)
 		product<HEAD_SIZE>::of_held(t.o, t.p + 4 * n, v + n * (2 * GROUP_BYTES(HEAD_SIZE) / 16));
 	products_commit();
 }
@@ -88,25 +88,25 @@ DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
 #define ROW_OF(n) ((n) >> 1 & 1)
 
 /* Softcap and ALiBi; then the unit is that of exponents. key: that of score 0. */
-DEVICE void bend(const attune_args &a, const team &t, scores &s, int key)
+template <int KEYS> DEVICE void bend(const attune_args &a, const team &t, scores &s, int key)
 {
 	const float cap = a.softcap, slope = a.alibi_slopes ? a.alibi_slopes[t.i.head] : 0;
 	const int before = key - t.i.position - t.row;
 	if (cap > 0)
-		UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+		UNROLL for (int n = 0; n < KEYS / 2; n++)
 			s[n] = cap * tanh_exact(s[n] * a.scale / cap);
 	else
-		UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+		UNROLL for (int n = 0; n < KEYS / 2; n++)
 			s[n] *= a.scale;
-	UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+	UNROLL for (int n = 0; n < KEYS / 2; n++)
 		s[n] = LOG2E * (s[n] + slope * (before + KEY_OF(n) - 8 * ROW_OF(n)));
 }
 
-DEVICE void mask(const attune_args &a, const team &t, scores &s, int key)
+template <int KEYS> DEVICE void mask(const attune_args &a, const team &t, scores &s, int key)
 {
 	const int position = t.i.position + t.row - key, last = t.i.seq_len - 1 - key;
 	const int lowest = a.window ? position - a.window + 1 : -(1 << 30);
-	UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+	UNROLL for (int n = 0; n < KEYS / 2; n++)
 	{
 		const int down = 8 * ROW_OF(n);
 		const int highest = a.causal ? min(position + down, last) : last;
@@ -122,10 +122,10 @@ DEVICE float quad_max(float x)
 }
 
 /* Scores to weights, by a maximum that grows. EDGE: a row may see nothing so far. */
-template <int EDGE> DEVICE void soften(team &t, scores &s)
+template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 {
 	float top[2] = { t.top[0], t.top[1] }, base[2], sum[2] = { 0, 0 };
-	UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+	UNROLL for (int n = 0; n < KEYS / 2; n++)
 		top[ROW_OF(n)] = fmaxf(top[ROW_OF(n)], s[n]);
 	UNROLL for (int r = 0; r < 2; r++)
 	{
@@ -134,7 +134,7 @@ template <int EDGE> DEVICE void soften(team &t, scores &s)
 		t.fade[r] = exp2_fast(t.top[r] * t.unit - base[r]);
 		t.top[r] = top[r];
 	}
-	UNROLL for (int n = 0; n < TILE_SIZE / 2; n++)
+	UNROLL for (int n = 0; n < KEYS / 2; n++)
 	{
 		s[n] = exp2_fast(fmaf(s[n], t.unit, -base[ROW_OF(n)]));
 		sum[ROW_OF(n)] += s[n];
@@ -143,15 +143,19 @@ template <int EDGE> DEVICE void soften(team &t, scores &s)
 		t.sum[r] = t.sum[r] * t.fade[r] + sum[r];
 }
 
-template <int EDGE> DEVICE void weigh(const attune_args &a, team &t, scores &s, int tile)
+/* Of the tile's first KEYS; other weights are zeros. */
+template <int EDGE, int KEYS>
+DEVICE void weigh(const attune_args &a, team &t, scores &s, int tile)
 {
 	const int key = tile * TILE_SIZE + 2 * (lane_id() % 4);
 	if (EDGE) {
 		if (t.bent)
-			bend(a, t, s, key);
-		mask(a, t, s, key);
+			bend<KEYS>(a, t, s, key);
+		mask<KEYS>(a, t, s, key);
 	}
-	soften<EDGE>(t, s);
+	soften<EDGE, KEYS>(t, s);
+	UNROLL for (int n = KEYS / 2; n < TILE_SIZE / 2; n++)
+		s[n] = 0;
 }
 
 DEVICE void pack(weights &p, const scores &s)
@@ -179,33 +183,33 @@ DEVICE void clear_beyond(const attune_args &a, const team &t)
 }
 
 /* The first tile: there is nothing yet to multiply V with. */
-DEVICE void first_step(const attune_args &a, team &t)
+template <int KEYS> DEVICE void first_step(const attune_args &a, team &t)
 {
 	scores s;
 	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
-	issue_scores(t, s);
+	issue_scores<KEYS>(t, s);
 	products_wait<0>();
 	settle(s);
 	release(t, t.h->k_empty, t.k);
-	weigh<1>(a, t, s, t.i.last - 1);
+	weigh<1, KEYS>(a, t, s, t.i.last - 1);
 	pack(t.p, s);
 	clear_beyond(a, t);
 }
 
-/* Scores of this tile, outputs of the one before. */
-template <int EDGE> DEVICE void step(const attune_args &a, team &t, int tile)
+/* Scores of this tile, outputs of the one before, of which KEYS count. */
+template <int EDGE, int KEYS> DEVICE void step(const attune_args &a, team &t, int tile)
 {
 	scores s;
 	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
 	take_turn(t);
-	issue_scores(t, s);
+	issue_scores<TILE_SIZE>(t, s);
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
-	issue_outputs(t);
+	issue_outputs<KEYS>(t);
 	pass_turn(t);
 	products_wait<1>();
 	settle(s);
 	release(t, t.h->k_empty, t.k);
-	weigh<EDGE>(a, t, s, tile);
+	weigh<EDGE, TILE_SIZE>(a, t, s, tile);
 	products_wait<0>();
 	settle(t.o);
 	release(t, t.h->v_empty, t.v);
@@ -217,7 +221,7 @@ template <int EDGE> DEVICE void step(const attune_args &a, team &t, int tile)
 DEVICE void last_step(team &t)
 {
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
-	issue_outputs(t);
+	issue_outputs<TILE_SIZE>(t);
 	products_wait<0>();
 	settle(t.o);
 	release(t, t.h->v_empty, t.v);
@@ -233,17 +237,38 @@ DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &out
 	outer = t.bent ? inner : seen / TILE_SIZE;
 }
 
+/* The diagonal may cut the first tile so that a team's rows see none of its second half: that is
+ * left out of both products. At head size 96 the compiler (nvcc 13.0) then waits for each. */
+#define HALVES (TILE_SIZE == 128 && HEAD_SIZE % 64 == 0)
+#define HALF   (HALVES ? TILE_SIZE / 2 : TILE_SIZE)
+
+DEVICE int sees_half(const attune_args &a, const team &t)
+{
+	const int last = t.i.position + t.number * 64 + 63;
+	return HALVES && a.causal && last < (t.i.last - 1) * TILE_SIZE + HALF;
+}
+
 DEVICE void attend(const attune_args &a, team &t)
 {
-	int inner, outer, tile = t.i.last - 1;
+	const int half = sees_half(a, t);
+	int inner, outer, tile = t.i.last - 2;
 	find_inner(a, t, inner, outer);
-	first_step(a, t);
-	for (tile--; tile >= t.i.first; tile--) {
+	if (half)
+		first_step<HALF>(a, t);
+	else
+		first_step<TILE_SIZE>(a, t);
+	const int whole = tile < outer && tile >= inner;
+	if (half && tile >= t.i.first && whole)
+		step<0, HALF>(a, t, tile);
+	if (half && tile >= t.i.first && !whole)
+		step<1, HALF>(a, t, tile);
+	tile -= half;
+	for (; tile >= t.i.first; tile--) {
 		_Pragma("unroll 1") for (; tile < outer && tile >= inner; tile--)
-			step<0>(a, t, tile);
+			step<0, TILE_SIZE>(a, t, tile);
 		if (tile < t.i.first)
 			break;
-		step<1>(a, t, tile);
+		step<1, TILE_SIZE>(a, t, tile);
 	}
 	last_step(t);
 }
