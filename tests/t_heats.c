@@ -15,6 +15,7 @@ static const struct device_info cpu = {
 };
 static const struct device_info gpu = { .backend = BACKEND_GPU,
 					.gpu = "h200",
+					.arch = "sm_90",
 					.units = 132,
 					.lanes = 32,
 					.smem_per_block = 227 << 10,
