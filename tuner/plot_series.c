@@ -223,15 +223,6 @@ struct bin {
 	double tokens, us, ratio[MAX_KERNELS]; /* sums of logarithms; ratio: to the tree */
 };
 
-static int list_kernels(const struct data *d, const struct kernel *list[MAX_KERNELS])
-{
-	int n = 0;
-	for (const struct kernel *k = attune_kernels; k->name; k++)
-		if (k->backend == d->run.device.backend && k->selectable && n < MAX_KERNELS)
-			list[n++] = k;
-	return n;
-}
-
 /* Of one kernel alone, over the whole batch in one launch. */
 static double kernel_time(const struct data *d, int scenario, const struct kernel *k)
 {
@@ -244,6 +235,24 @@ static double kernel_time(const struct data *d, int scenario, const struct kerne
 		if (d->choice[c].kernel == k)
 			best = fmin(best, data_part_time(d, scenario, phase, c));
 	return best;
+}
+
+static int has_times(const struct plotted *p, const struct kernel *k)
+{
+	int s = p->first;
+	while (s < p->end && !isfinite(kernel_time(p->data, s, k)))
+		s++;
+	return s < p->end;
+}
+
+static int list_kernels(const struct plotted *p, const struct kernel *list[MAX_KERNELS])
+{
+	int n = 0;
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		if (k->backend == p->data->run.device.backend && k->selectable && n < MAX_KERNELS &&
+		    has_times(p, k))
+			list[n++] = k;
+	return n;
 }
 
 static void bin_add(struct bin *b, const struct plotted *p, int scenario, double tokens,
@@ -313,7 +322,7 @@ int series_kernels(const struct plotted *p, FILE *rows, FILE *settings)
 {
 	const struct kernel *kernel[MAX_KERNELS];
 	char names[MAX_KERNELS][24];
-	const int n = list_kernels(p->data, kernel);
+	const int n = list_kernels(p, kernel);
 	struct bin bins[NUM_SHARES][MAX_BINS] = { 0 };
 	struct range times = NO_RANGE;
 	int printed = 0, lo = 100, hi = 0, filled[NUM_SHARES];

@@ -6,7 +6,7 @@ rule = '#e4e7eb'
 blue = '#0072b2'
 pale = '#a3d0ec'
 grey = '#8c959f'
-array colour[11] = ['#d55e00', '#009e73', '#e69f00', '#cc79a7', '#24292f', '#b3a900', '#8c959f', '#56b4e9', '#7a4b2a', '#5e3c99', '#117733']
+array colour[14] = ['#d55e00', '#009e73', '#e69f00', '#cc79a7', '#24292f', '#b3a900', '#8c959f', '#56b4e9', '#7a4b2a', '#5e3c99', '#117733', '#882255', '#44aa99', '#ddaa33']
 # From dark blue to light green, for what has an order.
 array ordered[8] = ['#0b2545', '#134a8e', '#1d70b8', '#2394c4', '#1fa5b0', '#2bae93', '#52ab68', '#86a53a']
 
