@@ -91,10 +91,11 @@ DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
 template <int KEYS> DEVICE void bend(const attune_args &a, const team &t, scores &s, int key)
 {
 	const float cap = a.softcap, slope = a.alibi_slopes ? a.alibi_slopes[t.i.head] : 0;
+	const float inward = cap > 0 ? a.scale / cap : 0;
 	const int before = key - t.i.position - t.row;
 	if (cap > 0)
 		UNROLL for (int n = 0; n < KEYS / 2; n++)
-			s[n] = cap * tanh_exact(s[n] * a.scale / cap);
+			s[n] = cap * tanh_exact(s[n] * inward);
 	else
 		UNROLL for (int n = 0; n < KEYS / 2; n++)
 			s[n] *= a.scale;
@@ -353,6 +354,20 @@ DEVICE void release_queries(const attune_args &a, team &t)
 	advance(t.q, a.option[Q_BUFFERS]);
 }
 
+/* What its loops go by is said to be one lane's, so that the compiler knows: all are alike, and
+ * places in rings and descriptors need no registers of each thread. */
+DEVICE void take_item(team &t)
+{
+	t.i = t.h->slot[t.q.at];
+	t.i.rows = shfl(t.i.rows, 0);
+	t.i.position = shfl(t.i.position, 0);
+	t.i.seq_len = shfl(t.i.seq_len, 0);
+	t.i.end = shfl(t.i.end, 0);
+	t.i.first = shfl(t.i.first, 0);
+	t.i.last = shfl(t.i.last, 0);
+	t.q.at = shfl((int)t.q.at, 0);
+}
+
 DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 queries, int number)
 {
 	team t;
@@ -369,7 +384,7 @@ DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 q
 		pass_turn(t);
 	for (;;) {
 		gate_wait(gate(h.q_full, t.q.at), t.q.parity);
-		t.i = h.slot[t.q.at];
+		take_item(t);
 		if (!t.i.rows)
 			return;
 		start_item(t);
