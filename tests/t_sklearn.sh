@@ -11,6 +11,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 n=0
 for db in results/*.sqlite; do
+	case $db in *_steady.sqlite) continue ;; esac # nothing is learned from these
 	[ -e "$db" ] || continue
 	gpu=${db#results/} gpu=${gpu%.sqlite} n=$((n + 1))
 	mkdir "$folder/$gpu"
