@@ -168,7 +168,7 @@ static void cpu_has_none(void **state)
 	(void)state;
 	shapes[0].has_lse = 0;
 	shapes[1].kv_dtype = ATTUNE_BF16;
-	assert_int_equal(attune_open(&ctx, "cpu:scalar"), ATTUNE_OK);
+	assert_int_equal(attune_open(&ctx, "cpu"), ATTUNE_OK);
 	assert_int_equal(attune_prepare(ctx, &shapes[0], &op), ATTUNE_UNSUPPORTED);
 	assert_non_null(strstr(attune_last_error(),
 			       "no kernel for head size 128, BF16 queries and E4M3 cache on "));

@@ -118,8 +118,29 @@ static int is_carried(const struct kernel *k)
 	return shipped_find(&dev.info, k->name, flags) != NULL;
 }
 
-/* All formulas of the device's kernels that the library carries, the rest at the kernels'
- * defaults. */
+/* Whether it is legal for each part of each batch: the library would else take another. */
+static int runs_all(const struct kernel *k)
+{
+	struct config c, as;
+	int can = 1;
+	config_default(&c, k->space);
+	c.v[k->space->formula_axis] = -1;
+	for (size_t i = 0; i < COUNT(batches) && can; i++) {
+		char error[160];
+		struct batch *b = batch_parse(batches[i], error, sizeof error);
+		assert_non_null(b);
+		for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++) {
+			struct part part;
+			can &= !part_make(&part, p, &shape, &b->view, &dev.info) ||
+			       !config_resolve(&as, &c, k, &shape, &part, &dev.info);
+		}
+		batch_free(b);
+	}
+	return can;
+}
+
+/* All formulas of the device's kernels that the library carries and that run any batch, the
+ * rest at the kernels' defaults. */
 static void on_device(void **state)
 {
 	struct prepared r[MOST_FORMULAS];
@@ -127,7 +148,8 @@ static void on_device(void **state)
 	assert_int_equal(open_device(*state), ATTUNE_OK);
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		for (int i = 0;
-		     k->backend == dev.info.backend && is_carried(k) && i < k->space->num_formulas;
+		     k->backend == dev.info.backend && i < k->space->num_formulas &&
+		     is_carried(k) && runs_all(k);
 		     i++) {
 			assert_true(n < MOST_FORMULAS);
 			prepare(&r[n++], k, i);
