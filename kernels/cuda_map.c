@@ -1,5 +1,5 @@
-/* cuda_map.c - maps of tensors (CUDA 12, for sm_90). The driver packs them into 128 bytes without
- * a look at the device; what they say is in args_maps.h.
+/* cuda_map.c - maps of tensors (CUDA 12, for sm_90). The driver packs them into 128 bytes, for
+ * the context that is current; what they say is in args_maps.h.
  *
  *   dimension  columns of a piece | slots of a group | pieces | groups          | KV heads
  *   stride     1                  | slot             | piece  | 8 slots         | head
@@ -30,5 +30,11 @@ static int encode(const struct cuda_api *cu, struct attune_map *map, const struc
 enum attune_status cuda_map(struct device *dev, struct attune_map *map, const struct map_view *v)
 {
 	const struct cuda_view view = cuda_view(dev, NULL);
-	return cuda_status(dev, encode(view.cu, map, v), "map of K or V");
+	void *popped;
+	int error = view.cu->CtxPush(view.ctx);
+	if (error)
+		return cuda_status(dev, error, "context");
+	error = encode(view.cu, map, v);
+	view.cu->CtxPop(&popped);
+	return cuda_status(dev, error, "map of K or V");
 }
