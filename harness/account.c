@@ -94,7 +94,7 @@ static void account(struct course *c, int i)
 	m->tflops = racer->flops / m->median_us / 1e6;
 	m->sm_mhz_before = known(c->first.sm_mhz);
 	m->sm_mhz_after = known(c->last.sm_mhz);
-	m->power_w = mean_power(c);
+	m->power_w = r->alone_w > 0 ? r->alone_w : mean_power(c);
 	m->joules = m->power_w * m->median_us * 1e-6;
 	if (noisy)
 		snprintf(m->stopped, sizeof m->stopped, "noisy");

@@ -21,6 +21,7 @@ struct runner {
 	float by_round[MAX_SAMPLES]; /* us a call; NaN: no sample */
 	float share[MAX_SAMPLES];    /* of the CPU; below clean_share: disturbed */
 	double mhz;                  /* at its last sample; 0: not looked at */
+	double alone_w;              /* what it draws alone; 0: not known */
 };
 
 struct course {
@@ -65,6 +66,10 @@ double course_share(const struct course *); /* of the CPU, of the last play */
 enum attune_status course_round(struct course *);
 /* Calls of all who are in, for protocol->settle_s and until the device holds still. */
 enum attune_status course_settle(struct course *);
+
+/* ---- hold.c ---- */
+/* Each who is in runs alone for protocol->hold_s, for alone_w. */
+enum attune_status course_hold(struct course *);
 
 /* ---- account.c ---- */
 /* Its times in the rounds so far, NaN where one does not count: too many other programs

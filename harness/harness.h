@@ -279,12 +279,14 @@ struct protocol {
 	size_t cold_bytes;
 	double seconds;  /* budget for one scenario; two rounds are run whatever they take */
 	double settle_s; /* before the first round, at least: until clock and power hold still */
+	double hold_s;   /* after the last one who is left runs alone so long, for its power */
 };
 /* preset: "smoke", "quick" or "full"; 0 when it is none of them. Bursts: clocks are what
  * idle gaps leave. */
 int protocol_for(struct protocol *, const struct device_info *, const char *preset);
 /* Makes its steady kin of it, "graph-rotating-steady": the race's own calls heat the device
- * until clock and power hold still, and rounds follow back to back. */
+ * until clock and power hold still, rounds follow back to back, and who is left at the end
+ * runs alone for a while, which tells its power. */
 void protocol_steady(struct protocol *);
 
 /* One that takes part in a race: a choice, a composed plan, a library's whole call. */

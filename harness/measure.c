@@ -211,6 +211,8 @@ static enum attune_status run_course(struct course *c)
 	if (!status)
 		status = run_rounds(c, &why);
 	if (!status)
+		status = course_hold(c);
+	if (!status)
 		status = finish(c, why);
 	if (!status)
 		course_tell(c);

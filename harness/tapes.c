@@ -44,6 +44,7 @@ void protocol_steady(struct protocol *p)
 	p->name =
 	    strcmp(p->name, "graph-rotating") ? "rounds-rotating-steady" : "graph-rotating-steady";
 	p->settle_s = 1;
+	p->hold_s = 1;
 }
 
 void tapes_free(struct tapes *t, struct device *dev)

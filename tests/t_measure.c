@@ -1,5 +1,5 @@
 /* t_measure.c - the rules of a race, on a device whose plays take what a script says. */
-#include "../harness/tapes.h"
+#include "../harness/course.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +33,8 @@ static struct {
 	double longest_told;
 	int looks;                               /* at the conditions, so far */
 	int slow_looks, odd_look, warming_looks; /* these find something */
+	double watts[8], joules, since;          /* the counter: of whoever played last */
+	int last;
 } fake;
 
 static enum attune_status begin(struct device *dev)
@@ -58,6 +60,7 @@ static enum attune_status play(struct device *dev, struct tape *tape, double *ns
 		return fail(ATTUNE_DEVICE_ERROR, "an illegal address");
 	double us = fake.script ? fake.script(who, fake.nth[who]) : fake.us[who];
 	fake.nth[who]++;
+	fake.last = who;
 	const int at = fake.plays++;
 	if (at < MOST_PLAYS) {
 		fake.play[at].who = who;
@@ -79,7 +82,10 @@ static void conditions(struct device *dev, struct conditions *now)
 {
 	(void)dev;
 	const int nth = ++fake.looks;
-	*now = (struct conditions){ .sm_mhz = 1500, .power_w = 600 };
+	const double s = course_now();
+	fake.joules += fake.watts[fake.last] * (s - fake.since);
+	fake.since = s;
+	*now = (struct conditions){ .sm_mhz = 1500, .power_w = 600, .joules = fake.joules };
 	if (nth <= fake.slow_looks)
 		now->sm_mhz = 1000;
 	if (nth == fake.odd_look)
@@ -696,6 +702,38 @@ static void steady_races_settle_first(void **state)
 	assert_true(fabs(racer[0].m.power_w - 600) < 1e-9);
 }
 
+/* Of three the last is beaten, and keeps the power of the race. */
+static void who_is_left_tells_its_own_power(void **state)
+{
+	(void)state;
+	struct race race = race_of(3);
+	struct protocol p = usual;
+	p.hold_s = 0.05;
+	race.protocol = &p;
+	fake.us[2] = 130;
+	fake.watts[0] = 200;
+	fake.watts[1] = 400;
+	fake.watts[2] = 300;
+	measure_race(&dev, &race);
+	assert_true(fabs(racer[0].m.power_w - 200) < 20);
+	assert_true(fabs(racer[1].m.power_w - 400) < 40);
+	assert_true(fabs(racer[2].m.power_w - 600) < 1e-9);
+	assert_true(fabs(racer[1].m.joules - racer[1].m.power_w * 100e-6) < 1e-9);
+	assert_int_equal(racer[0].m.samples, 6);
+}
+
+static void without_a_counter_power_is_the_races(void **state)
+{
+	(void)state;
+	struct race race = race_of(2);
+	struct protocol p = usual;
+	p.hold_s = 10;
+	race.protocol = &p;
+	measure_race(&dev, &race);
+	assert_true(fabs(racer[0].m.power_w - 600) < 1e-9);
+	assert_int_equal(fake.looks, 6);
+}
+
 static void time_spent_is_told(void **state)
 {
 	(void)state;
@@ -811,6 +849,8 @@ int main(void)
 		cmocka_unit_test(a_slow_device_is_measured_nevertheless),
 		cmocka_unit_test(samples_at_another_clock_do_not_count),
 		cmocka_unit_test(steady_races_settle_first),
+		cmocka_unit_test(who_is_left_tells_its_own_power),
+		cmocka_unit_test(without_a_counter_power_is_the_races),
 		cmocka_unit_test(time_spent_is_told),
 		cmocka_unit_test(races_need_no_device),
 		cmocka_unit_test(a_refused_launch_is_a_result),

@@ -22,4 +22,7 @@ struct scaffold {
 /* Room for one more in an array that doubles. */
 int array_grow(void *array, int n, int *room, size_t size);
 
+/* energy.c: whose cells' power is their own. 0 without memory. */
+int energy_mark(struct data *);
+
 #endif

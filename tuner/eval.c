@@ -142,6 +142,7 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 struct extras {
 	struct overlaps overlaps[2]; /* of training scenarios, and of those held out */
 	struct earliness early[2];
+	struct energy energy[2];
 	double ns, plan_ns;
 	const char *timed; /* "compiled" or "interpreted" */
 	int thresholds, cliffs;
@@ -181,7 +182,8 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 	x->audit = read_audit(db, d->gpu);
 	count_overlaps(d, f, x->overlaps);
 	x->steepest = 1;
-	if (!count_early(d, f, x->early) || !cliffs_find(d, f, &cliff, &x->thresholds))
+	if (!count_early(d, f, x->early) || !count_energy(d, f, x->energy) ||
+	    !cliffs_find(d, f, &cliff, &x->thresholds))
 		return 0;
 	for (int i = 0; i < x->thresholds; i++) {
 		x->cliffs += cliff[i].crossing > cliff_limit;
@@ -257,6 +259,7 @@ static void print_json(const struct report *r, const struct data *d, const struc
 	json_audit(&x->audit);
 	overlaps_json(x->overlaps);
 	early_json(x->early);
+	energy_json(d, x->energy);
 	json_number("select_ns", x->ns, 1, ", ");
 	json_number("estimates_ns", x->plan_ns, 1, "}\n");
 }
@@ -276,6 +279,7 @@ static void print_heading(const struct data *d, const struct forest *f, const st
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
 	overlaps_print(x->overlaps);
 	early_print(x->early);
+	energy_print(d, x->energy);
 	if (x->audit.n)
 		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
 		       "%.3f)\n",

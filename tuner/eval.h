@@ -63,4 +63,19 @@ void count_overlaps(const struct data *, const struct forest *, struct overlaps 
 void overlaps_json(const struct overlaps v[2]);
 void overlaps_print(const struct overlaps v[2]);
 
+/* energy.c: joules of the picks whose power was read alone, to those of the fastest and of
+ * the thriftiest such plan of the same scenario. */
+struct energy {
+	int n;
+	double to_fastest, to_least; /* geometric means */
+	double worst;                /* to the least */
+};
+/* Adds a scenario, by the picked cell (NULL: none), to sums of logs; not one whose power was
+ * not read alone. */
+void energy_count(const struct data *, int scenario, const struct cell *picked, struct energy *);
+/* Of training scenarios, and of those held out. 0 without memory. */
+int count_energy(const struct data *, const struct forest *, struct energy out[2]);
+void energy_json(const struct data *, const struct energy v[2]);
+void energy_print(const struct data *, const struct energy v[2]);
+
 #endif

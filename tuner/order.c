@@ -92,7 +92,7 @@ int data_finish(struct data *d)
 {
 	int *scenario = sort_ranked(d, d->v, d->n, sizeof *d->v, scenario_order);
 	int *choice = sort_ranked(d, d->choice, d->num_choices, sizeof *d->choice, choice_order);
-	const int done = scenario && choice && place_cells(d, scenario, choice) &&
+	const int done = energy_mark(d) && scenario && choice && place_cells(d, scenario, choice) &&
 			 formulas_add(d) && times_prepare(d);
 	d->pass = PASS_B;
 	free(scenario);

@@ -75,7 +75,9 @@ static const struct argp help = {
 	"fastest first; tsv and json have these alone unless --why is given. A mixed batch is "
 	"listed as one launch, as composed plans measured whole, and as the sum "
 	"of its parts measured apart (each prefill variant with the best decode variant and the "
-	"other way round).\n\n"
+	"other way round). mj is power_w x median_us, "
+	"where power_of is alone, the choice's own, or race, shared by all of a steady race, so "
+	"that it ranks as time does. Power read around a burst is not that of any kernel.\n\n"
 	"Example:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
 	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
 	"  attune show --gpu cpu --best\n  attune show --kernels\n"
@@ -261,6 +263,7 @@ static struct cell sum_of(const struct cell *a, const struct cell *b)
 		.gbps = (a->gbps * a->median_us + b->gbps * b->median_us) / us,
 		.tflops = (a->tflops * a->median_us + b->tflops * b->median_us) / us,
 		.joules = a->joules + b->joules,
+		.power_of = a->power_of < b->power_of ? a->power_of : b->power_of,
 	};
 }
 
@@ -304,10 +307,14 @@ static int by_time(const void *pa, const void *pb)
 	return kernel ? kernel : strverscmp(a->variant, b->variant);
 }
 
+static const char *const power_words[] = {
+	[POWER_AROUND] = "around", [POWER_RACE] = "race", [POWER_ALONE] = "alone"
+};
+
 static void print_ways(const struct ways *w, enum format format)
 {
-	const char *columns[] = { "plan",   "kernel", "variant", "outcome", "median_us",
-				  "min_us", "ci_us",  "gbps",    "tflops",  "joules" };
+	const char *columns[] = { "plan",  "kernel", "variant", "outcome", "median_us", "min_us",
+				  "ci_us", "gbps",   "tflops",  "power_w", "power_of",  "mj" };
 	struct table *t = table_new(format, columns, (int)COUNT(columns));
 	for (int i = 0; t && i < w->n; i++) {
 		const struct way *way = &w->v[i];
@@ -322,7 +329,9 @@ static void print_ways(const struct ways *w, enum format format)
 		table_number(t, ok ? c->ci_us : NAN, 3);
 		table_number(t, ok ? c->gbps : NAN, 1);
 		table_number(t, ok ? c->tflops : NAN, 3);
-		table_number(t, ok ? c->joules : NAN, 6);
+		table_number(t, ok ? 1e6 * c->joules / c->median_us : NAN, 1);
+		table_text(t, ok ? power_words[c->power_of] : NULL);
+		table_number(t, c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, 4);
 		table_end_row(t);
 	}
 	if (t)

@@ -189,6 +189,21 @@ double data_plan_time(const struct data *d, int scenario, const struct pick *p)
 	return p->join ? both(d, scenario, p) : whole(d, scenario, p->prefill);
 }
 
+const struct cell *data_pick_cell(const struct data *d, int scenario, const struct pick *p)
+{
+	const struct measured *m = &d->v[scenario];
+	const enum phase phase = m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
+	const int choice = is_mixed(m) || !m->has[PHASE_DECODE] ? p->prefill : p->decode;
+	const struct cell *c = NULL;
+	if (is_mixed(m) && p->join) {
+		c = d->pass == PASS_B ? plan_cell(d, PASS_B, scenario, p) : NULL;
+		return c ? c : plan_cell(d, PASS_A, scenario, p);
+	}
+	if (!is_mixed(m))
+		c = data_cell(d, scenario, phase, choice);
+	return c ? c : data_cell(d, scenario, PHASE_ALL, choice);
+}
+
 int data_confirmed(const struct data *d, int scenario, const struct pick *p)
 {
 	const struct measured *m = &d->v[scenario];

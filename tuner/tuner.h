@@ -42,13 +42,18 @@ enum { NUM_PHASES = 3 }; /* of enum phase */
  * times is fast by luck too. */
 enum pass { PASS_A, PASS_B, NUM_PASSES };
 
+/* Whose power the sensor told: nobody's; of what ran around a burst, a second of many races;
+ * of a steady race, in which all take turns; of the choice, which ran alone. See energy.c. */
+enum power_of { POWER_UNKNOWN, POWER_AROUND, POWER_RACE, POWER_ALONE };
+
 struct cell {
 	enum outcome outcome;
 	int censored; /* given up early: known to be slow, not how slow */
 	double us;    /* what costs are made of: see times.c */
 	double median_us, min_us, ci_us, gbps, tflops, joules;
-	double ratio;   /* to the reference of its race; NaN: not known */
-	long long race; /* of a scenario and phase: which one it was in */
+	enum power_of power_of; /* whose power joules are by */
+	double ratio;           /* to the reference of its race; NaN: not known */
+	long long race;         /* of a scenario and phase: which one it was in */
 };
 
 /* A scenario as measured. part[phase] is valid where has[phase]. */
@@ -88,6 +93,7 @@ struct data {
 	int num_paced;
 	int ignored; /* cells whose choice today's .def tables do not list */
 	struct noise noise;
+	int powered[POWER_ALONE + 1]; /* cells by whose power they have */
 	/* Whose times are asked for. PASS_B, as data_finish leaves it: where a scenario
 	 * has times of that pass they alone count, in others those of pass A. */
 	enum pass pass;
@@ -184,6 +190,8 @@ struct pick {
 /* Time of the picked plan in us; INFINITY when some part of it was not measured
  * or failed. */
 double data_plan_time(const struct data *, int scenario, const struct pick *);
+/* The cell of the picked plan, measured as a whole; NULL: it was not. */
+const struct cell *data_pick_cell(const struct data *, int scenario, const struct pick *);
 /* 0 when some part of the pick's time is of pass A though the scenario has pass B. */
 int data_confirmed(const struct data *, int scenario, const struct pick *);
 /* The fastest choice of a phase; INFINITY and -1 when none is. In pass B only of
