@@ -161,21 +161,48 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 		add_on_amd(k, c);
 }
 
+/* Kernels that run decodes of recorded steps by ring_list: its default, and the same for launches
+ * of its own; on a GPU that has more shared memory than any has, those that take it, too. */
+static void add_listed(const struct selector *h, const attune_shape *shape)
+{
+	static const char *const names[] = { "ring_list", "ring_list_recorded" };
+	struct device_info d = any;
+	if (!strcmp(h->arch, "sm_90")) {
+		d.smem_per_block = 227 << 10;
+		d.smem_per_unit = 228 << 10;
+	}
+	for (size_t i = 0; i < COUNT(names); i++) {
+		const struct kernel *k = kernel_find(BACKEND_GPU, names[i]);
+		char flags[MAX_FLAGS];
+		struct config c;
+		config_default(&c, k->space);
+		if (k->space->why_illegal(&c, shape, NULL, &d))
+			continue;
+		binary_flags(flags, sizeof flags, k, &c, shape);
+		add(BACKEND_GPU, h->arch, names[i], flags);
+	}
+}
+
 /* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
 static void add_recorded(const struct selector *h)
 {
 	add(BACKEND_GPU, h->arch, "planner", "");
 	add(BACKEND_GPU, h->arch, "leaf", "");
 	for (int i = 0; i < h->num_binaries; i++) {
-		attune_shape shape = { .num_query_heads = 1, .num_kv_heads = 1 };
+		attune_shape shape = { .num_query_heads = 1,
+				       .num_kv_heads = 1,
+				       .page_size = pages[0] };
 		char dtype[16], flags[MAX_FLAGS];
 		struct bodies bodies;
+		if (!strcmp(h->binaries[i].kernel, "ring_list"))
+			add(BACKEND_GPU, h->arch, "ring_list_recorded", h->binaries[i].text);
 		if (strcmp(h->binaries[i].kernel, "reduce") ||
 		    sscanf(h->binaries[i].text, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size,
 			   dtype) != 2)
 			continue;
 		shape.dtype = strcmp(dtype, "F16") ? ATTUNE_BF16 : ATTUNE_F16;
 		shape.kv_dtype = shape.dtype;
+		add_listed(h, &shape);
 		for (int which = 0; which < NUM_RECORDED; which++) {
 			bodies_of(&bodies, h, which, &shape);
 			bodies_flags(flags, sizeof flags, &bodies, &shape);

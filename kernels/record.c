@@ -17,12 +17,39 @@ static enum attune_status load(attune_op *op, const char *kernel, const char *fl
 	return s ? dev->ops->load(dev, code, &s->blob) : ATTUNE_OK;
 }
 
+/* The first choice of ring_list that can: those of the heuristic come before the default. The
+ * op must have its own code, too: plans that attune_plan_recorded makes can be run. */
+static enum attune_status load_list(attune_op *op)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, "ring_list_recorded");
+	const struct kernel *list = kernel_find(BACKEND_GPU, "ring_list");
+	struct recorder *r = op->recorder;
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < op->num_ready && !status && !r->list_code; i++) {
+		char flags[MAX_FLAGS];
+		r->list = &op->ready[i];
+		if (r->list->kernel != list || !r->list->code ||
+		    k->space->why_illegal(&r->list->config, &op->shape, NULL,
+					  &op->ctx->device.info))
+			continue;
+		binary_flags(flags, sizeof flags, k, &r->list->config, &op->shape);
+		status = load(op, k->name, flags, &r->list_code);
+	}
+	if (!r->list_code)
+		r->list = NULL;
+	return status;
+}
+
 static enum attune_status load_all(attune_op *op)
 {
 	struct recorder *r = op->recorder;
 	char flags[MAX_FLAGS];
 	enum attune_status status = load(op, "planner", "", &r->planner);
+	if (!status)
+		status = load_list(op);
 	for (int w = 0; w < NUM_RECORDED && !status; w++) {
+		if (w == RECORDED_DECODE && r->list)
+			continue;
 		bodies_of(&r->bodies[w], selector_for(&op->ctx->device.info), w, &op->shape);
 		bodies_flags(flags, sizeof flags, &r->bodies[w], &op->shape);
 		status = load(op, "recorded", flags, &r->kernel[w]);
@@ -30,11 +57,11 @@ static enum attune_status load_all(attune_op *op)
 	return status;
 }
 
-/* Whether each part has a choice that can run whatever comes: one without segments among
- * the defaults. */
+/* Whether each part has a choice that can run whatever comes: ring_list, or one without segments
+ * among the defaults. */
 static int can_always(const struct recorded_table *t)
 {
-	int can[NUM_RECORDED] = { 0 };
+	int can[NUM_RECORDED] = { is_listed(t, RECORDED_PREFILL), is_listed(t, RECORDED_DECODE) };
 	for (int i = 0; i < t->num_choices; i++)
 		for (int w = 0; w < NUM_RECORDED; w++)
 			can[w] |= !t->choice[i].is_cut && t->choice[i].rank[w] >= 0 &&
@@ -69,7 +96,7 @@ enum attune_status recorder_make(attune_op *op)
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	status = load_all(op);
 	if (!status && op->recorder->planner && op->recorder->kernel[RECORDED_PREFILL] &&
-	    op->recorder->kernel[RECORDED_DECODE])
+	    (op->recorder->kernel[RECORDED_DECODE] || op->recorder->list))
 		return send_table(op);
 	recorder_free(op);
 	return status;
@@ -84,6 +111,7 @@ void recorder_free(attune_op *op)
 	dev->ops->unload(dev, r->planner);
 	for (int w = 0; w < NUM_RECORDED; w++)
 		dev->ops->unload(dev, r->kernel[w]);
+	dev->ops->unload(dev, r->list_code);
 	dev->ops->release(dev, r->device_table);
 	free(r->table);
 	free(r);
@@ -124,6 +152,25 @@ static size_t most_partials(const attune_op *op, const attune_bounds *b)
 	return (size_t)min_of(bytes, MAX_PARTIAL_BYTES);
 }
 
+/* Of decodes by ring_list: the grid's alone, whatever the lengths. 0: bodies run them. */
+static size_t list_workspace(const attune_op *op)
+{
+	const struct ready *list = op->recorder->list;
+	const struct part any = { .seq_count = 1, .max_query = 1 };
+	return list ? part_workspace(list->kernel, &list->config, &op->shape, &any,
+				     &op->ctx->device.info)
+		    : 0;
+}
+
+/* The parts run in turn and share it. */
+static size_t most_workspace(const attune_op *op, const attune_bounds *b)
+{
+	const size_t list = list_workspace(op);
+	const int has_bodies = !list || b->max_query > DECODE_MAX_QUERY;
+	const size_t bodies = has_bodies ? most_partials(op, b) : 0;
+	return bodies > list ? bodies : list;
+}
+
 /* What all calls ask first. */
 static enum attune_status check(const attune_op *op, const attune_bounds *b, const char *call)
 {
@@ -151,7 +198,7 @@ enum attune_status attune_record_sizes(const attune_op *op, const attune_bounds 
 	if (plan)
 		*plan = plan_bytes(op, bounds);
 	if (workspace)
-		*workspace = most_partials(op, bounds);
+		*workspace = most_workspace(op, bounds);
 	return ATTUNE_OK;
 }
 
@@ -198,6 +245,21 @@ static enum attune_status run_recorded(const attune_op *op, int which, struct at
 	return dev->ops->launch(dev, op->recorder->kernel[which], &g, &a, sizeof a, stream);
 }
 
+/* As any launch of ring_list, but that the part's range comes from the plan. */
+static enum attune_status run_listed(const attune_op *op, struct attune_call *call, void *plan,
+				     void *workspace, size_t bytes, void *stream)
+{
+	const struct recorder *r = op->recorder;
+	const struct launchable l = { .kernel = r->list->kernel,
+				      .config = &r->list->config,
+				      .code = r->list_code };
+	const struct part any = { .seq_count = 1, .max_query = 1 };
+	struct recorded_plan *p = plan;
+	call->args.schedule = (const int *)&p->part[RECORDED_DECODE];
+	return run_part(&op->ctx->device, &l, &op->shape, &any, call, workspace, bytes, ALL_STEPS,
+			stream);
+}
+
 enum attune_status attune_record_run(const attune_op *op, const attune_bounds *bounds, void *plan,
 				     const attune_tensors *tensors, void *workspace,
 				     size_t workspace_bytes, void *stream)
@@ -210,15 +272,19 @@ enum attune_status attune_record_run(const attune_op *op, const attune_bounds *b
 	const char *error = tensor_error(op, tensors);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_record_run: %s", error);
-	const size_t need = most_partials(op, bounds);
+	const size_t need = most_workspace(op, bounds);
 	if (need > workspace_bytes || !workspace)
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
-	struct attune_args a;
-	args_from_tensors(&a, &op->shape, tensors, bounds->num_seqs);
+	struct attune_call c;
+	call_from_tensors(&c, &op->shape, tensors, bounds->num_seqs);
 	if (bounds->max_query > DECODE_MAX_QUERY)
-		status = run_recorded(op, RECORDED_PREFILL, a, plan, workspace, stream);
-	return status ? status : run_recorded(op, RECORDED_DECODE, a, plan, workspace, stream);
+		status = run_recorded(op, RECORDED_PREFILL, c.args, plan, workspace, stream);
+	if (status)
+		return status;
+	return op->recorder->list
+		   ? run_listed(op, &c, plan, workspace, workspace_bytes, stream)
+		   : run_recorded(op, RECORDED_DECODE, c.args, plan, workspace, stream);
 }
 
 /* The plan stands at the head of the workspace. */
@@ -229,7 +295,7 @@ static size_t head_bytes(const attune_op *op, const attune_bounds *b)
 
 size_t record_workspace(const attune_op *op, const attune_bounds *b)
 {
-	return op->recorder && !bounds_error(b) ? head_bytes(op, b) + most_partials(op, b) : 0;
+	return op->recorder && !bounds_error(b) ? head_bytes(op, b) + most_workspace(op, b) : 0;
 }
 
 enum attune_status record_in_run(const attune_op *op, const attune_plan *plan,

@@ -11,6 +11,10 @@ struct recorder {
 	size_t table_bytes;
 	void *device_table;
 	struct code *planner, *kernel[NUM_RECORDED];
+	/* The choice of ring_list that runs decode parts, one of the op's, and its code for
+	 * recorded steps; then kernel[RECORDED_DECODE] is not loaded. NULL: bodies run them. */
+	const struct ready *list;
+	struct code *list_code;
 };
 
 /* The rules of `h` (NULL: the defaults) over v[n], of which the first num_choices are its

@@ -108,6 +108,7 @@ struct recorded_table *record_table(const struct recorder *r, const struct selec
 	part_shape_of(&t->shape, shape, d);
 	set_values(t);
 	set_teams(t, r, shape, d);
+	t->list = r->list ? (int)(r->list - v) : -1;
 	t->num_nodes = num_nodes;
 	for (int w = 0; w < NUM_RECORDED; w++)
 		t->root[w] = num_nodes ? h->root[decided[w]] : -1;
@@ -154,14 +155,16 @@ void record_pick(struct recorded_plan *plan, const struct recorded_table *t, con
 									: RECORDED_PREFILL],
 				 &t->shape, i, query, b->seq_lens[i]);
 	}
-	memset(plan, 0, sizeof *plan);
 	for (int w = 0; w < NUM_RECORDED; w++) {
 		struct part p;
-		plan->part[w].choice = -1;
-		plan->part[w].segments = 1;
+		recorded_clear(&plan->part[w]);
 		if (!part_from(&p, &t->shape, &sums[w], &sums[RECORDED_PREFILL],
 			       &sums[RECORDED_DECODE], b->query_start))
 			continue;
+		if (is_listed(t, w)) {
+			recorded_put_part(&plan->part[w], &p, t->list);
+			continue;
+		}
 		int offer = first_offer(t, &p, w, recorded_says(t, &p, w));
 		if (offer < 0)
 			offer = first_offer(t, &p, w, SAYS_DEFAULTS);

@@ -4,7 +4,14 @@
  *                        the device
  *   attune_record_plan   gpu/planner.cu: lengths on the device -> struct recorded_plan
  *   attune_record_run    gpu/recorded.cu, for the prefill and for the decode part: a
- *                        kernel of several bodies, of which it runs what the plan says
+ *                        kernel of several bodies, of which it runs what the plan says;
+ *                        for the decode part gpu/ring_list_recorded.cu where it can
+ *
+ * ring_list deals keys to its fixed grid by the lengths that it finds, so that of its part the
+ * plan says no more than which sequences are in it. It runs decode parts of all lengths wherever
+ * it takes the shape and the library carries its code: the first choice of it that the heuristic
+ * has, else its default. The trees and prices are not asked: what they name for decodes may be
+ * ring, which has no body.
  *
  * A body is what the STATIC axes of qblock and segmented make; each part has its own
  * kernel, so that what is compiled in is what the part's heuristic may name. What is not
@@ -42,6 +49,7 @@ struct recorded_table {
 	    [MAX_RECORDED_VALUES]; /* of SEGMENTS, ascending; each kernel's the first of them */
 	int num_values;
 	int root[NUM_RECORDED]; /* -1: no tree */
+	int list; /* the choice of ring_list that runs decode parts, its id; -1: bodies do */
 	/* how many blocks of a body a unit runs at a time, and the shared memory of each */
 	int teams[NUM_RECORDED][MAX_BODIES], team_bytes[NUM_RECORDED][MAX_BODIES];
 	struct recorded_choice choice[MAX_RECORDED];
@@ -50,10 +58,10 @@ struct recorded_table {
 
 /* What one part of a step runs. */
 struct recorded_part {
-	int choice; /* its id; -1: there is nothing to do */
-	int body, segments;
+	int choice;         /* its id; -1: there is nothing to do */
+	int body, segments; /* body -1: ring_list */
 	int teams, team_bytes;
-	int blocks; /* of one segment */
+	int blocks; /* of one segment; as teams 0 where there is no body */
 	int seq_begin, seq_count, min_query, max_query;
 	int taken, finished; /* the kernel's own, 0 between launches */
 };
@@ -128,6 +136,12 @@ BOTH_SIDES long long offer_rank(const struct recorded_table *t, const struct par
 				p->f.units * c->formula.slots, segments);
 }
 
+/* Whether the part is ring_list's, whatever comes. */
+BOTH_SIDES int is_listed(const struct recorded_table *t, int which)
+{
+	return which == RECORDED_DECODE && t->list >= 0;
+}
+
 BOTH_SIDES const struct selector_node *recorded_nodes(const struct recorded_table *t)
 {
 	return (const struct selector_node *)(t + 1);
@@ -139,21 +153,36 @@ BOTH_SIDES int recorded_says(const struct recorded_table *t, const struct part *
 				  : tree_says(recorded_nodes(t), t->root[which], &p->f);
 }
 
+/* There is nothing to do. */
+BOTH_SIDES void recorded_clear(struct recorded_part *out)
+{
+	out->choice = out->body = -1;
+	out->segments = 1;
+	out->teams = out->team_bytes = out->blocks = 0;
+	out->seq_begin = out->seq_count = out->min_query = out->max_query = 0;
+	out->taken = out->finished = 0;
+}
+
+/* By ring_list, unless an offer follows. */
+BOTH_SIDES void recorded_put_part(struct recorded_part *out, const struct part *p, int choice)
+{
+	out->choice = choice;
+	out->seq_begin = p->seq_begin;
+	out->seq_count = p->seq_count;
+	out->min_query = p->min_query;
+	out->max_query = p->max_query;
+}
+
 BOTH_SIDES void recorded_put(struct recorded_part *out, const struct recorded_table *t,
 			     const struct part *p, int which, int offer)
 {
 	const struct recorded_choice *c = &t->choice[offer / MAX_RECORDED_VALUES];
-	out->choice = c->id;
+	recorded_put_part(out, p, c->id);
 	out->body = c->body[which];
 	out->segments = offer_segments(t, p, which, offer);
 	out->teams = t->teams[which][out->body];
 	out->team_bytes = t->team_bytes[which][out->body];
 	out->blocks = (int)part_blocks(p, c->rows);
-	out->seq_begin = p->seq_begin;
-	out->seq_count = p->seq_count;
-	out->min_query = p->min_query;
-	out->max_query = p->max_query;
-	out->taken = out->finished = 0;
 }
 
 /* ---- the host alone --------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* t_recorded.c - what recorded steps pick, by the lines that the device runs too: of the
  * choices that their kernels have the one that the library's own functions would take, for
  * the committed heuristic and for one of thresholds, ids and formulas; and which bodies
- * those kernels are made of. */
+ * those kernels are made of; and decodes, where ring_list runs them. */
 #include "../kernels/record.h"
 #include "../kernels/shipped.h"
 #include <setjmp.h>
@@ -31,7 +31,10 @@ static const struct selector *h200(void)
 	return selector_for(&d);
 }
 
-static void subject_make(struct subject *s, const struct selector *h, attune_shape shape)
+enum { BY_BODIES, BY_LIST };
+
+/* BY_LIST: decodes by the first choice of ring_list, as where its code is carried. */
+static void subject_make(struct subject *s, const struct selector *h, attune_shape shape, int how)
 {
 	size_t bytes;
 	memset(s, 0, sizeof *s);
@@ -51,6 +54,9 @@ static void subject_make(struct subject *s, const struct selector *h, attune_sha
 		s->v[s->n].kernel = kernel_find(BACKEND_GPU, *name);
 		config_default(&s->v[s->n].config, s->v[s->n].kernel->space);
 	}
+	for (int i = 0; how == BY_LIST && i < s->n && !s->r.list; i++)
+		if (s->v[i].kernel == kernel_find(BACKEND_GPU, "ring_list"))
+			s->r.list = &s->v[i];
 	for (int w = 0; w < NUM_RECORDED; w++)
 		bodies_of(&s->r.bodies[w], h200(), w, &shape);
 	s->r.table =
@@ -147,14 +153,18 @@ static int picks_agree(const struct subject *s)
 				assert_int_equal(got->choice, -1);
 				continue;
 			}
-			const int id = wanted(s, w, &p, &segments);
+			const int is_list = w == RECORDED_DECODE && s->r.list;
+			const int id =
+			    is_list ? (int)(s->r.list - s->v) : wanted(s, w, &p, &segments);
 			assert_int_equal(got->choice, id);
 			assert_int_equal(got->segments, segments);
 			assert_int_equal(got->body, bodies_find(&s->r.bodies[w], s->v[id].kernel,
 								&s->v[id].config));
 			assert_int_equal(got->seq_begin, p.seq_begin);
+			assert_int_equal(got->seq_count, p.seq_count);
+			assert_int_equal(got->min_query, p.min_query);
 			assert_int_equal(got->max_query, p.max_query);
-			assert_true(got->teams >= 1);
+			assert_int_equal(got->teams >= 1, !is_list);
 			different += !seen[id]++;
 		}
 	}
@@ -167,7 +177,7 @@ static void the_committed_heuristic(void **state)
 	struct subject s;
 	(void)state;
 	for (int i = 0; i < 6; i++) {
-		subject_make(&s, h200(), random_shape());
+		subject_make(&s, h200(), random_shape(), BY_BODIES);
 		assert_true(picks_agree(&s) >= 3);
 	}
 }
@@ -176,7 +186,7 @@ static void no_heuristic(void **state)
 {
 	struct subject s;
 	(void)state;
-	subject_make(&s, NULL, random_shape());
+	subject_make(&s, NULL, random_shape(), BY_BODIES);
 	assert_int_equal(picks_agree(&s), 2);
 }
 
@@ -214,8 +224,21 @@ static void by_hand(void **state)
 	struct subject s;
 	(void)state;
 	for (int i = 0; i < 4; i++) {
-		subject_make(&s, &h, random_shape());
+		subject_make(&s, &h, random_shape(), BY_BODIES);
 		assert_true(picks_agree(&s) >= 4);
+	}
+}
+
+/* Prompts as ever, decodes of any lengths by the one choice, with a heuristic or without. */
+static void decodes_by_list(void **state)
+{
+	struct subject s;
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		subject_make(&s, h200(), random_shape(), BY_LIST);
+		assert_true(picks_agree(&s) >= 2);
+		subject_make(&s, NULL, random_shape(), BY_LIST);
+		assert_int_equal(picks_agree(&s), 2);
 	}
 }
 
@@ -294,6 +317,7 @@ int main(void)
 		cmocka_unit_test(the_committed_heuristic),
 		cmocka_unit_test(no_heuristic),
 		cmocka_unit_test(by_hand),
+		cmocka_unit_test(decodes_by_list),
 		cmocka_unit_test(bodies_are_what_may_be_picked),
 		cmocka_unit_test(a_cpu_records_nothing),
 	};

@@ -6,7 +6,8 @@
  *   frozen      one graph, by the plan for the first set
  *   host        graphs by plan: the host plans each step and picks the one (way a)
  *   device      attune_record_plan, attune_record_run: a planner once a step, kernels that
- *               branch (way b; what attune_run does on captured streams)
+ *               branch, decodes by ring_list where it takes the shape (way b; what
+ *               attune_run does on captured streams)
  *   switch      the planner and a SWITCH node with a body for each plan (way c)
  *
  * Sets are played in turn, all ways one after another on each, so that drift meets all

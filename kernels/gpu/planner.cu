@@ -6,7 +6,8 @@
  *   lengths -> sums of each thread -> of each warp -> of the block -> features
  *   offers (choice x segments), one a thread and turn -> the least rank -> the first with it
  *
- * Sums, greatest and least values of integers come out alike in any order. */
+ * For decodes that ring_list runs nothing is picked. Sums, greatest and least values of
+ * integers come out alike in any order. */
 #include "gpu.h"
 #include "../recorded.h"
 
@@ -121,13 +122,13 @@ KERNEL(THREADS) ENTRY(const planner_args a)
 	add_lengths(a, m);
 	if (threadIdx.x < NUM_RECORDED) {
 		find_part(a, m, threadIdx.x);
-		out[threadIdx.x] = recorded_part();
-		out[threadIdx.x].choice = -1;
-		out[threadIdx.x].segments = 1;
+		recorded_clear(&out[threadIdx.x]);
+		if (m.present[threadIdx.x] && is_listed(a.table, threadIdx.x))
+			recorded_put_part(&out[threadIdx.x], &m.p[threadIdx.x], a.table->list);
 	}
 	__syncthreads();
 	for (int i = 0; i < NUM_RECORDED; i++) {
-		if (!m.present[i])
+		if (!m.present[i] || is_listed(a.table, i))
 			continue;
 		take_first(a, m, i, m.says[i]);
 		if (m.offer == MAX_OFFERS)
