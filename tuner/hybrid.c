@@ -46,11 +46,12 @@ static double *time_of_plan(struct hybrid *h, const struct data *d, const struct
 
 /* All of one pass, and against the best serial plan of all its races: one race alone may have
  * had no good one. */
-static void look_at(const struct data *all, int s, const struct pick *tuned, struct hybrid *h)
+void hybrid_look(const struct data *all, enum pass pass, int s, const struct pick *tuned,
+		 struct hybrid *h)
 {
 	struct data of_pass = *all, *d = &of_pass;
 	int choice;
-	d->pass = pass_of_plans(all, s);
+	d->pass = pass;
 	h->serial = data_serial(d, s);
 	for (int i = 0; i < NUM_WAYS; i++)
 		h->us[i] = INFINITY;
@@ -87,7 +88,7 @@ struct hybrid *hybrids_find(const struct data *d, const struct pick *picks, int 
 	for (int s = 0; h && s < d->n; s++) {
 		if (!is_hybrid(&d->v[s]))
 			continue;
-		look_at(d, s, picks ? &picks[s] : NULL, &h[*n]);
+		hybrid_look(d, pass_of_plans(d, s), s, picks ? &picks[s] : NULL, &h[*n]);
 		*n += isfinite(h[*n].serial) && was_compared(&h[*n]);
 	}
 	return h;

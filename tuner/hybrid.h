@@ -20,6 +20,9 @@ struct hybrid {
 	double prefill_share; /* percent of the best times of both parts */
 	double us[NUM_WAYS];  /* the best of that way; INFINITY: not measured */
 };
+/* One mixed scenario, of whatever chunk, by times of one pass. pick: of the header, or NULL. */
+void hybrid_look(const struct data *, enum pass, int scenario, const struct pick *,
+		 struct hybrid *);
 /* Of all such scenarios of the data in which a way to overlap was measured; *n of them, the caller's to free.
  * picks: [data->n] of the header, or NULL. NULL: no memory. */
 struct hybrid *hybrids_find(const struct data *, const struct pick *picks, int *n);

@@ -26,6 +26,7 @@ EMBED(plot_regret, "tuner/plots/regret.gp")
 EMBED(plot_ladder, "tuner/plots/ladder.gp")
 EMBED(plot_prefill, "tuner/plots/prefill.gp")
 EMBED(plot_hybrid, "tuner/plots/hybrid.gp")
+EMBED(plot_mixed, "tuner/plots/mixed.gp")
 
 enum { MAX_DIR = 400, MAX_PATH = 512 };
 
@@ -43,10 +44,11 @@ static const struct picture {
 	{ "ladder",   plot_ladder,   series_ladder,   1200, 980, "batches of the ladder (attune ladder --measure)" },
 	{ "prefill",  plot_prefill,  series_prefill,  1100, 480, "prompts that were measured tuned and untuned" },
 	{ "hybrid",   plot_hybrid,   series_hybrid,   1100, 520, "plans side by side of one chunk beside many decodes" },
+	{ "mixed",    plot_mixed,    series_mixed,    1200, 560, "ceilings, and batches of split peers with one prompt beside decodes" },
 };
 
 struct options {
-	const char *gpu, *db, *header, *out, *model;
+	const char *gpu, *db, *header, *out, *model, *peers;
 };
 
 static const struct argp_option argp_options[] = {
@@ -54,6 +56,7 @@ static const struct argp_option argp_options[] = {
 	{ "db",     'd', "FILE",   0, "The database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "FILE",   0, "The heuristics that were learnt from it (generated/attune_NAME.h)", 0 },
 	{ "out",    'o', "DIR",    0, "Where NAME_decode.svg and the others go (results)", 0 },
+	{ "peers",  'p', "FILE",   0, "Others' times on the same batches (scenarios/peers_NAME.tsv, if it is there)", 0 },
 	{ "model",  'm', "NAME@N", 0, "The model whose latencies are drawn (the one with most batches)", 0 },
 	{ 0 }
 };
@@ -68,6 +71,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'H': o->header = arg; break;
 	case 'o': o->out = arg; break;
 	case 'm': o->model = arg; break;
+	case 'p': o->peers = arg; break;
 	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -248,7 +252,8 @@ int cmd_plot(int argc, char **argv)
 	    "Draws what a results database says: decode latency by batch size, every kernel by "
 	    "tokens, shares of the device's ceilings, how far each way of choosing is from the "
 	    "fastest plan, the steps from the first kernel to the tuned choice, what tuning does "
-	    "for prompts, and what running both phases at a time does."
+	    "for prompts, what running both phases at a time does, and how far mixed batches are "
+	    "from the ideal, beside what others take."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";
@@ -257,6 +262,7 @@ int cmd_plot(int argc, char **argv)
 	char gpu[16], db[256], header[256];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
+	struct peers peers;
 	struct data *d, *all;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
@@ -268,12 +274,15 @@ int cmd_plot(int argc, char **argv)
 		complain("--out: %s: %s", o.out, strerror(errno));
 		return EXIT_USAGE;
 	}
+	if (!peers_load(&peers, gpu, o.peers))
+		return EXIT_USAGE;
 	default_paths(gpu, db, header);
 	d = data_load(o.db ? o.db : db, o.gpu);
 	all = d ? data_load_all(o.db ? o.db : db, o.gpu) : NULL;
 	p.data = d;
 	p.all = all;
 	p.forest = &forest;
+	p.peers = &peers;
 	if (all && forest_load(&forest, o.header ? o.header : header)) {
 		if (choose_model(&p, o.model) && choose_picks(&p, &forest))
 			code = draw_all(&p, &o) ? EXIT_DONE : EXIT_CHECK;

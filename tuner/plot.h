@@ -4,16 +4,18 @@
  *   plot_series.c  the numbers of each picture, as text that gnuplot reads
  *   plot_paper.c   those of the pictures that go with published ones
  *   plot_hybrid.c  that of one chunk of a prompt beside decodes
+ *   plot_mixed.c   that of such batches against the ideal, and against others' times
  *   plots/         what the pictures look like */
 #ifndef PLOT_H
 #define PLOT_H
 
-#include "tuner.h"
+#include "peers.h"
 
 struct plotted {
 	const struct data *data;
 	const struct data *all; /* with other layouts of the cache */
 	const struct forest *forest;
+	const struct peers *peers;
 	struct pick *pick[NUM_POLICIES]; /* [data->n]; NULL: there is no such policy here */
 	int first, end;                  /* scenarios of the one model that curves are of */
 };
@@ -23,6 +25,9 @@ double plotted_time(const struct plotted *, enum policy, int scenario);
 /* The share below which two times do not differ, by A/A controls: the largest of the bands;
  * all of them in words to `text`. */
 double plotted_noise(const struct plotted *, char text[160]);
+
+/* "512", "4k" */
+void length_text(char text[24], int tokens);
 
 /* What an axis has to hold. */
 struct range {
@@ -43,5 +48,6 @@ int series_regret(const struct plotted *, FILE *rows, FILE *settings);
 int series_ladder(const struct plotted *, FILE *rows, FILE *settings);
 int series_prefill(const struct plotted *, FILE *rows, FILE *settings);
 int series_hybrid(const struct plotted *, FILE *rows, FILE *settings);
+int series_mixed(const struct plotted *, FILE *rows, FILE *settings);
 
 #endif

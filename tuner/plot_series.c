@@ -177,7 +177,7 @@ static int find_curves(const struct plotted *p, struct curve curve[MAX_LENGTHS])
 	return shown > 1 ? shown : 0; /* one alone shows nothing */
 }
 
-static void length_text(char text[24], int length)
+void length_text(char text[24], int length)
 {
 	if (length % 1024)
 		snprintf(text, 24, "%d", length);
