@@ -107,6 +107,7 @@ done <<'ROWS'
 2|no-such-gpu|sweep --gpu no-such-gpu --db $tmp/new.sqlite --batch q1
 2|none.sqlite|induce --gpu cpu --db $tmp/none.sqlite --out $tmp/x.h
 2|none.sqlite|eval --gpu cpu --db $tmp/none.sqlite
+2|none.tsv|plot --gpu cpu --peers $tmp/none.tsv --out $tmp
 2|none.sqlite|plot --gpu cpu --db $tmp/none.sqlite --out $tmp
 2|none.sqlite|show --gpu cpu --db $tmp/none.sqlite --model llama3.1-8b@1 --batch q1
 2|model|show --gpu cpu

@@ -9,9 +9,9 @@
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
  *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
  *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
- *   nothing was measured; eval.c, show.c and diff.c answer people. confirm.c asks the
- *   harness for pass B of what was picked, refine.c for scenarios about thresholds. ladder*.c
- *   and hybrid.c compare with what others have published.
+ *   nothing was measured; eval.c, show.c and diff.c answer people, energy.c of joules.
+ *   confirm.c asks the harness for pass B of what was picked, refine.c for scenarios about
+ *   thresholds. ladder*.c, hybrid.c and peers.c compare with what others have published.
  *
  * A batch is run by four decisions: what runs its decode part, what runs its
  * prefill part, how they are joined (0: one launch over the whole batch by

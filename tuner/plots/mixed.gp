@@ -2,7 +2,7 @@
 # filled, others' figures hollow; each stands at a place of its own in the column.
 array shade[12] = [blue, blue, grey, colour[2], colour[1], colour[3], ink, ink, ink, ink, ink, ink]
 array shape[12] = [7, 6, 5, 9, 13, 11, 8, 4, 12, 10, 14, 2]
-size(k) = k < 3 ? 1 : 0.8
+size(k) = (k < 3 ? 0.9 : 0.75) * (png ? 1 : 0.75)
 place(i) = (i - (num_seen + 1) / 2.0) / (num_seen + 2.0)
 kind(i) = 0 + word(seen, i)
 set label 1 sprintf('A prompt or a chunk of it beside decodes, on %s', device)
