@@ -48,8 +48,6 @@ static enum attune_status load_all(attune_op *op)
 	if (!status)
 		status = load_list(op);
 	for (int w = 0; w < NUM_RECORDED && !status; w++) {
-		if (w == RECORDED_DECODE && r->list)
-			continue;
 		bodies_of(&r->bodies[w], selector_for(&op->ctx->device.info), w, &op->shape);
 		bodies_flags(flags, sizeof flags, &r->bodies[w], &op->shape);
 		status = load(op, "recorded", flags, &r->kernel[w]);
@@ -57,11 +55,11 @@ static enum attune_status load_all(attune_op *op)
 	return status;
 }
 
-/* Whether each part has a choice that can run whatever comes: ring_list, or one without segments
- * among the defaults. */
+/* Whether each part has a choice that can run whatever comes: one without segments among
+ * the defaults. */
 static int can_always(const struct recorded_table *t)
 {
-	int can[NUM_RECORDED] = { is_listed(t, RECORDED_PREFILL), is_listed(t, RECORDED_DECODE) };
+	int can[NUM_RECORDED] = { 0 };
 	for (int i = 0; i < t->num_choices; i++)
 		for (int w = 0; w < NUM_RECORDED; w++)
 			can[w] |= !t->choice[i].is_cut && t->choice[i].rank[w] >= 0 &&
@@ -96,7 +94,7 @@ enum attune_status recorder_make(attune_op *op)
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	status = load_all(op);
 	if (!status && op->recorder->planner && op->recorder->kernel[RECORDED_PREFILL] &&
-	    (op->recorder->kernel[RECORDED_DECODE] || op->recorder->list))
+	    op->recorder->kernel[RECORDED_DECODE])
 		return send_table(op);
 	recorder_free(op);
 	return status;
@@ -152,7 +150,7 @@ static size_t most_partials(const attune_op *op, const attune_bounds *b)
 	return (size_t)min_of(bytes, MAX_PARTIAL_BYTES);
 }
 
-/* Of decodes by ring_list: the grid's alone, whatever the lengths. 0: bodies run them. */
+/* Of decodes by ring_list: the grid's alone, whatever the lengths. */
 static size_t list_workspace(const attune_op *op)
 {
 	const struct ready *list = op->recorder->list;
@@ -162,12 +160,17 @@ static size_t list_workspace(const attune_op *op)
 		    : 0;
 }
 
-/* The parts run in turn and share it. */
+/* Whether a step within the bounds may have something for them. */
+static int has_bodies(const attune_op *op, const attune_bounds *b)
+{
+	return b->max_query > op->recorder->table->list_query;
+}
+
+/* Launches are in turn and share it. */
 static size_t most_workspace(const attune_op *op, const attune_bounds *b)
 {
 	const size_t list = list_workspace(op);
-	const int has_bodies = !list || b->max_query > DECODE_MAX_QUERY;
-	const size_t bodies = has_bodies ? most_partials(op, b) : 0;
+	const size_t bodies = has_bodies(op, b) ? most_partials(op, b) : 0;
 	return bodies > list ? bodies : list;
 }
 
@@ -245,7 +248,8 @@ static enum attune_status run_recorded(const attune_op *op, int which, struct at
 	return dev->ops->launch(dev, op->recorder->kernel[which], &g, &a, sizeof a, stream);
 }
 
-/* As any launch of ring_list, but that the part's range comes from the plan. */
+/* As any launch of ring_list, but that the part's range comes from the plan. Where the plan has
+ * bodies for decodes this launch is over at once, and theirs where it has ring_list. */
 static enum attune_status run_listed(const attune_op *op, struct attune_call *call, void *plan,
 				     void *workspace, size_t bytes, void *stream)
 {
@@ -280,11 +284,11 @@ enum attune_status attune_record_run(const attune_op *op, const attune_bounds *b
 	call_from_tensors(&c, &op->shape, tensors, bounds->num_seqs);
 	if (bounds->max_query > DECODE_MAX_QUERY)
 		status = run_recorded(op, RECORDED_PREFILL, c.args, plan, workspace, stream);
-	if (status)
-		return status;
-	return op->recorder->list
-		   ? run_listed(op, &c, plan, workspace, workspace_bytes, stream)
-		   : run_recorded(op, RECORDED_DECODE, c.args, plan, workspace, stream);
+	if (!status && has_bodies(op, bounds))
+		status = run_recorded(op, RECORDED_DECODE, c.args, plan, workspace, stream);
+	if (!status && op->recorder->list)
+		status = run_listed(op, &c, plan, workspace, workspace_bytes, stream);
+	return status;
 }
 
 /* The plan stands at the head of the workspace. */

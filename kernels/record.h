@@ -11,8 +11,8 @@ struct recorder {
 	size_t table_bytes;
 	void *device_table;
 	struct code *planner, *kernel[NUM_RECORDED];
-	/* The choice of ring_list that runs decode parts, one of the op's, and its code for
-	 * recorded steps; then kernel[RECORDED_DECODE] is not loaded. NULL: bodies run them. */
+	/* The choice of ring_list for decode parts, one of the op's, and its code for recorded
+	 * steps; NULL: bodies run all. */
 	const struct ready *list;
 	struct code *list_code;
 };

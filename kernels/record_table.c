@@ -95,6 +95,15 @@ static void set_values(struct recorded_table *t)
 		t->values[t->num_values++] = a->values[i];
 }
 
+/* Tokens of a Q block are the first of ring_list's options. */
+static void set_list(struct recorded_table *t, const struct ready *v, const struct ready *list,
+		     const attune_shape *shape, const struct device_info *d)
+{
+	const struct geometry g = body_geometry(list->kernel, &list->config, shape, d);
+	t->list = (int)(list - v);
+	t->list_query = (int)min_of(g.option[0], DECODE_MAX_QUERY);
+}
+
 struct recorded_table *record_table(const struct recorder *r, const struct selector *h,
 				    const struct ready *v, int num_choices, int n,
 				    const attune_shape *shape, const struct device_info *d,
@@ -108,7 +117,8 @@ struct recorded_table *record_table(const struct recorder *r, const struct selec
 	part_shape_of(&t->shape, shape, d);
 	set_values(t);
 	set_teams(t, r, shape, d);
-	t->list = r->list ? (int)(r->list - v) : -1;
+	if (r->list)
+		set_list(t, v, r->list, shape, d);
 	t->num_nodes = num_nodes;
 	for (int w = 0; w < NUM_RECORDED; w++)
 		t->root[w] = num_nodes ? h->root[decided[w]] : -1;
@@ -161,7 +171,7 @@ void record_pick(struct recorded_plan *plan, const struct recorded_table *t, con
 		if (!part_from(&p, &t->shape, &sums[w], &sums[RECORDED_PREFILL],
 			       &sums[RECORDED_DECODE], b->query_start))
 			continue;
-		if (is_listed(t, w)) {
+		if (is_listed(t, &p, w)) {
 			recorded_put_part(&plan->part[w], &p, t->list);
 			continue;
 		}

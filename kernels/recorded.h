@@ -8,10 +8,12 @@
  *                        for the decode part gpu/ring_list_recorded.cu where it can
  *
  * ring_list deals keys to its fixed grid by the lengths that it finds, so that of its part the
- * plan says no more than which sequences are in it. It runs decode parts of all lengths wherever
- * it takes the shape and the library carries its code: the first choice of it that the heuristic
- * has, else its default. The trees and prices are not asked: what they name for decodes may be
- * ring, which has no body.
+ * plan says no more than which sequences are in it. It runs a decode part where it takes the
+ * shape, the library carries its code (for the first choice of it that the heuristic has, else
+ * its default), and the longest query fits one of its Q blocks: of several each would read the
+ * sequence's keys anew, which of speculative decodes on an H200 took up to 4.4 times as long as
+ * the best body (results/h200.sqlite). Trees and prices are not asked: what they name for decodes
+ * may be ring, which has no body.
  *
  * A body is what the STATIC axes of qblock and segmented make; each part has its own
  * kernel, so that what is compiled in is what the part's heuristic may name. What is not
@@ -49,7 +51,9 @@ struct recorded_table {
 	    [MAX_RECORDED_VALUES]; /* of SEGMENTS, ascending; each kernel's the first of them */
 	int num_values;
 	int root[NUM_RECORDED]; /* -1: no tree */
-	int list; /* the choice of ring_list that runs decode parts, its id; -1: bodies do */
+	/* the choice of ring_list for decode parts, its id, and the most tokens of a query that it
+	 * is taken for; 0: bodies run all */
+	int list, list_query;
 	/* how many blocks of a body a unit runs at a time, and the shared memory of each */
 	int teams[NUM_RECORDED][MAX_BODIES], team_bytes[NUM_RECORDED][MAX_BODIES];
 	struct recorded_choice choice[MAX_RECORDED];
@@ -136,10 +140,10 @@ BOTH_SIDES long long offer_rank(const struct recorded_table *t, const struct par
 				p->f.units * c->formula.slots, segments);
 }
 
-/* Whether the part is ring_list's, whatever comes. */
-BOTH_SIDES int is_listed(const struct recorded_table *t, int which)
+/* Whether ring_list runs the part. */
+BOTH_SIDES int is_listed(const struct recorded_table *t, const struct part *p, int which)
 {
-	return which == RECORDED_DECODE && t->list >= 0;
+	return which == RECORDED_DECODE && p->max_query <= t->list_query;
 }
 
 BOTH_SIDES const struct selector_node *recorded_nodes(const struct recorded_table *t)

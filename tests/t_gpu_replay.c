@@ -1,6 +1,6 @@
 /* t_gpu_replay.c - steps recorded in a CUDA graph and replayed for other lengths: the plan
  * that the device left is the one that the host would have made, and the output is right, to the
- * bit the same when the lengths are played again; decodes go by ring_list where it takes the shape;
+ * bit the same when the lengths are played again; decodes go by ring_list where it takes them;
  * by attune_record_*, by attune_run on a stream that is being captured, and by a SWITCH node
  * over graphs of plans. Without an NVIDIA GPU by an emulated one: small batches, fewer replays,
  * in another order of turns each, and no SWITCH. Argument: only rows that begin so. */
@@ -33,6 +33,7 @@ static const struct row {
 	{ "mixed, group 4, head 128", "3q300s2k_12q40s3k", "q50s300_4q20s500", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 	{ "mixed, group 40, head 128, pages of 48, softcap", "2q100s1k_5q1s3k", "q20s300_3q1s400", { 40, 1, 128, 48, ATTUNE_F16, ATTUNE_F16, .causal = 1, .softcap = 30 } },
 	{ "mixed, head 256, ALiBi", "2q70s900_3q8s1k", "q20s200_2q8s300", { 4, 2, 256, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 } },
+	{ "decodes of a token and speculative ones, group 2", "30q8s2k", "9q8s500", { 4, 2, 128, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1 } },
 	{ "prompts alone", "3q300s2k", "2q60s300", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
 	{ "mixed, F16, head 64, window", "2q200s1k_9q2s3k", "q40s300_5q2s600", { 8, 4, 64, 32, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 200 } },
 	{ "decodes by bodies, pages of 12", "9q1s6k", "4q1s700", { 32, 8, 128, 12, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 } },
@@ -129,13 +130,15 @@ static void stage_free(struct stage *t)
 	free(t->out[1]);
 }
 
-/* What becomes of queries; ANY: some have one token and some sequences none. */
-enum queries { KEPT, ANY, DECODES, NO_DECODES };
+/* What becomes of queries; ANY: some have one token and some sequences none; ONES: a token, or
+ * too many for a decode. */
+enum queries { KEPT, ANY, ONES, DECODES, NO_DECODES };
 
 static int any_query(enum queries kind, int was, int most)
 {
 	switch (kind) {
 	case ANY: return below(2) ? 1 : (int)below((unsigned)most + 1);
+	case ONES: return below(3) ? 1 : any_query(NO_DECODES, was, most);
 	case DECODES: return 1 + (int)below(DECODE_MAX_QUERY);
 	case NO_DECODES:
 		return most > DECODE_MAX_QUERY
@@ -210,6 +213,8 @@ static void same_plan(struct stage *t, const void *on_device)
 			continue;
 		assert_true(next < want.num_parts);
 		const attune_part *p = &want.part[next++];
+		const int listed = t->op->recorder->table->list_query;
+		assert_int_equal(g->body < 0, w == RECORDED_DECODE && p->max_query <= listed);
 		assert_int_equal(g->choice, p->choice);
 		assert_int_equal(g->segments, p->resolved ? p->resolved : 1);
 		assert_int_equal(g->seq_begin, p->seq_begin);
@@ -224,7 +229,7 @@ static void same_plan(struct stage *t, const void *on_device)
 
 static void replay(struct stage *t, const void *plan)
 {
-	static const enum queries kinds[] = { ANY, NO_DECODES, DECODES };
+	static const enum queries kinds[] = { ANY, NO_DECODES, ONES, DECODES };
 	const int n = is_emulated(&dev) ? EMULATED_REPLAYS : REPLAYS;
 	for (int i = 0; i < n; i++) {
 		is_right(t, (unsigned)i);

@@ -6,7 +6,7 @@
  *   frozen      one graph, by the plan for the first set
  *   host        graphs by plan: the host plans each step and picks the one (way a)
  *   device      attune_record_plan, attune_record_run: a planner once a step, kernels that
- *               branch, decodes by ring_list where it takes the shape (way b; what
+ *               branch, decodes by ring_list where it takes them (way b; what
  *               attune_run does on captured streams)
  *   switch      the planner and a SWITCH node with a body for each plan (way c)
  *

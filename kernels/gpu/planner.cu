@@ -123,12 +123,12 @@ KERNEL(THREADS) ENTRY(const planner_args a)
 	if (threadIdx.x < NUM_RECORDED) {
 		find_part(a, m, threadIdx.x);
 		recorded_clear(&out[threadIdx.x]);
-		if (m.present[threadIdx.x] && is_listed(a.table, threadIdx.x))
+		if (m.present[threadIdx.x] && is_listed(a.table, &m.p[threadIdx.x], threadIdx.x))
 			recorded_put_part(&out[threadIdx.x], &m.p[threadIdx.x], a.table->list);
 	}
 	__syncthreads();
 	for (int i = 0; i < NUM_RECORDED; i++) {
-		if (!m.present[i] || is_listed(a.table, i))
+		if (!m.present[i] || is_listed(a.table, &m.p[i], i))
 			continue;
 		take_first(a, m, i, m.says[i]);
 		if (m.offer == MAX_OFFERS)

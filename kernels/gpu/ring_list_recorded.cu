@@ -3,10 +3,11 @@
  * there is to know ring_list finds in the lengths:
  *
  *   host      grid, workspace, option[BLOCK_Q], [START], [REST]: of shape and choice
- *   planner   seq_begin, seq_count, min_query, max_query -> option[Q_BLOCKS]
+ *   planner   seq_begin, seq_count, min_query, max_query; a Q block a sequence
  *
- * A step without decodes is over at once. The text is ring_list's own, to the letter, its entry
- * made a function: what was measured is known by that text, so it is not taken apart. */
+ * A step that has no decodes, or bodies for them, is over at once. The text is ring_list's own, to
+ * the letter, its entry made a function: what was measured is known by that text, so it is not
+ * taken apart. */
 #include "../args_more.h"
 #include "gpu.h"
 #include "../recorded.h"
@@ -30,14 +31,13 @@ KERNEL(NUM_WARPS * WARP) ENTRY(const attune_call given)
 DEVICE void run_part(const attune_call &given)
 {
 	const recorded_part p = *(const recorded_part *)given.args.schedule;
-	const int block_q = given.args.option[BLOCK_Q];
 	attune_call c = given;
-	if (p.choice < 0)
+	if (p.choice < 0 || p.body >= 0)
 		return;
 	c.args.seq_begin = p.seq_begin;
 	c.args.seq_count = p.seq_count;
 	c.args.min_query = p.min_query;
 	c.args.max_query = p.max_query;
-	c.args.option[Q_BLOCKS] = (p.max_query + block_q - 1) / block_q;
+	c.args.option[Q_BLOCKS] = 1;
 	list::ENTRY(c);
 }
