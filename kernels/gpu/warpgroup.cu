@@ -2,13 +2,14 @@
  * products by whole warpgroups, K and V by the copy engine. Rows are tokens; heads of a group run
  * beside each other and find K and V in the L2 cache.
  *
- *   warp 0       K, a tile at a time, from the last that some row sees down
+ *   warp 0       what the next item is; K, a tile at a time, from the last that some row sees down
  *   warp 1       V, the same
- *   warps 2, 3   Q of the next item, and what the item is
+ *   warps 2, 3   Q of the next item
  *   the others   in warpgroups of 64 rows, each thread with its share of two rows
  *
  * Each tile of a ring has two gates: `full` opens when all its boxes are there, `empty` when all
- * warpgroups are through with it. Q's buffers have the same. Nobody else waits for anybody.
+ * warpgroups are through with it. Q's buffers have the same, and the slots that say what items are.
+ * Nobody else waits for anybody.
  *
  * A warpgroup's step, which keeps the matrix units busy while it computes weights:
  *
@@ -16,11 +17,6 @@
  *   O += P V(n + 1)
  *   wait for S:  mask, running maximum, P' = 2^(S - m)
  *   wait for O:  O *= 2^(m of before - m),  P = P'
- *
- * Blocks take items in turn: HEADS heads of the last Q block, which under a causal mask has the
- * most keys, then of the one before; after the first the next so many heads. A grid of as many
- * blocks as the device has SMs goes through them in rounds, each second one backwards: the first
- * block's is the longest item of one round and the shortest of the next.
  *
  *   shared memory:  gates, slots | K tiles | V tiles | Q buffers, one or two
  *
@@ -33,12 +29,12 @@
 #include "warpgroup_tile.h"
 
 /* args.option */
-enum { BOX, Q_BLOCKS, Q_BUFFERS, HEADS };
+enum { BOX, Q_BUFFERS, HEADS };
 
 #define TEAMS	    (BLOCK_M / 64)
 #define THREADS	    ((1 + TEAMS) * 128)
-#define FEW	    (TEAMS == 2 ? 40 : 56) /* registers: of threads that copy, */
-#define MANY	    (TEAMS == 1 ? 240 : TEAMS == 2 ? 232 : 152) /* and of those that compute */
+#define FEW	    (TEAMS == 3 ? 56 : 40) /* registers: of threads that copy, */
+#define MANY	    (TEAMS == 3 ? 152 : TEAMS == 2 ? 232 : BLOCKS_PER_SM == 2 ? 216 : 240) /* and of those that compute */
 #define PIECE	    MAP_PIECE(HEAD_SIZE)
 #define CHUNKS	    (HEAD_SIZE / 8)
 #define TILE_BYTES  (TILE_SIZE * HEAD_SIZE * 2)
@@ -47,23 +43,15 @@ enum { BOX, Q_BLOCKS, Q_BUFFERS, HEADS };
 
 static_assert(TILE_SIZE % 16 == 0 && HEAD_SIZE % 32 == 0, "whole products, whole pieces");
 
-/* Q block and head; of the sequence's tiles those from first to last - 1 */
-struct item {
-	int seq;
-	int row, rows; /* its tokens among all; rows 0: no item is left */
-	int head;
-	int position; /* of its first token in the sequence */
-	int seq_len;
-	int end; /* of the keys that some row sees */
-	int first, last;
-};
+#include "warpgroup_items.h"
 
 /* At the beginning of shared memory */
 struct header {
 	unsigned long long k_full[NUM_STAGES], k_empty[NUM_STAGES];
 	unsigned long long v_full[NUM_STAGES], v_empty[NUM_STAGES];
 	unsigned long long q_full[2], q_empty[2];
-	item slot[2]; /* what is in Q's buffers */
+	unsigned long long i_full[2], i_empty[2];
+	item slot[2]; /* items, the last one without rows */
 };
 static_assert(sizeof(header) <= HEADER, "gates and slots");
 
@@ -87,69 +75,84 @@ DEVICE u32 gate(unsigned long long *gates, u32 at)
 
 /* ---- items ------------------------------------------------------------------------------ */
 
-DEVICE int find_item(const attune_args &a, int number, item &i)
+/* To all others, by warp 0 */
+DEVICE void give_item(header &h, cursor &to, const item &i)
 {
-	const int heads = a.option[HEADS], span = number / (a.option[Q_BLOCKS] * heads);
-	const int rest = number - span * (a.option[Q_BLOCKS] * heads), above = rest / heads;
-	q_block q;
-	int begin;
-	i.head = span * heads + rest - above * heads;
-	if (!find_q_block(a, a.option[Q_BLOCKS] - 1 - above, BLOCK_M, q))
-		return 0;
-	i.seq = q.seq;
-	i.row = q.first_row + q.token;
-	i.rows = min(BLOCK_M, q.query_len - q.token);
-	i.position = q.seq_len - q.query_len + q.token;
-	i.seq_len = q.seq_len;
-	visible_keys(a, q, q.token, q.token + i.rows - 1, begin, i.end);
-	i.first = begin / TILE_SIZE;
-	i.last = i.end > begin ? (i.end + TILE_SIZE - 1) / TILE_SIZE : i.first;
-	return 1;
+	gate_wait(gate(h.i_empty, to.at), to.parity ^ 1);
+	if (!lane_id()) {
+		h.slot[to.at] = i;
+		gate_come(gate(h.i_full, to.at));
+	}
+	__syncwarp();
+	advance(to, 2);
 }
 
-/* The block's next one; 0: there is none, and i.rows is 0. */
-DEVICE int next_item(const attune_args &a, int &round, item &i)
+/* The next one, by each warp of the others. 0: none is left. */
+DEVICE int get_item(header &h, cursor &from, item &i)
 {
-	const int items = a.option[Q_BLOCKS] * a.num_query_heads, blocks = gridDim.x;
-	for (; round * blocks < items; round++) {
-		const int place = round & 1 ? blocks - 1 - (int)blockIdx.x : (int)blockIdx.x;
-		const int number = round * blocks + place;
-		if (number < items && find_item(a, number, i)) {
-			round++;
-			return 1;
-		}
-	}
-	i.rows = 0;
-	return 0;
+	gate_wait(gate(h.i_full, from.at), from.parity);
+	i = h.slot[from.at];
+	__syncwarp();
+	if (!lane_id())
+		gate_come(gate(h.i_empty, from.at));
+	advance(from, 2);
+	return i.rows;
 }
 
 /* ---- those that copy -------------------------------------------------------------------- */
 
-/* K of the block's items, or V: a box a lane. groups: of 8 slots, of a page. */
-DEVICE void bring_keys(const attune_args &a, const attune_map &map, int groups, u32 ring,
-		       unsigned long long *full, unsigned long long *empty)
+/* K's way to the chip, or V's */
+struct bringer {
+	const attune_map &map;
+	int groups; /* of 8 slots, of a page */
+	u32 ring;
+	unsigned long long *full, *empty;
+	cursor to;
+};
+
+/* All tiles of an item, a box a lane. */
+DEVICE void bring(const attune_args &a, bringer &b, const item &i)
 {
 	const int ahead = lane_id() * a.option[BOX];
-	cursor to = { 0, 0 };
-	item i;
-	for (int round = 0; next_item(a, round, i);) {
-		const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
-		for (int tile = i.last - 1; tile >= i.first; tile--) {
-			const int key = tile * TILE_SIZE + ahead;
-			const int place = page_of(a, min(key, i.end - 1));
-			const int page = ahead < TILE_SIZE ? pages[place] : 0;
-			const int group = page * groups + (key - place * a.page_size) / 8;
-			gate_wait(gate(empty, to.at), to.parity ^ 1);
-			if (!lane_id())
-				gate_expect(gate(full, to.at), TILE_BYTES);
-			__syncwarp();
-			if (ahead < TILE_SIZE)
-				box_copy(ring + to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), map, group,
-					 key < i.end ? i.head / a.group : a.num_kv_heads,
-					 gate(full, to.at));
-			advance(to, NUM_STAGES);
-		}
+	const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
+	for (int tile = i.last - 1; tile >= i.first; tile--) {
+		const int key = tile * TILE_SIZE + ahead, place = page_of(a, min(key, i.end - 1));
+		const int page = ahead < TILE_SIZE ? pages[place] : 0;
+		const int group = page * b.groups + (key - place * a.page_size) / 8;
+		gate_wait(gate(b.empty, b.to.at), b.to.parity ^ 1);
+		if (!lane_id())
+			gate_expect(gate(b.full, b.to.at), TILE_BYTES);
+		__syncwarp();
+		if (ahead < TILE_SIZE)
+			box_copy(b.ring + b.to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), b.map, group,
+				 key < i.end ? i.head / a.group : a.num_kv_heads,
+				 gate(b.full, b.to.at));
+		advance(b.to, NUM_STAGES);
 	}
+}
+
+/* By warp 0, which finds out about items, too. */
+DEVICE void bring_keys(const attune_mapped &c, header &h, u32 ring)
+{
+	bringer b = { c.k, c.k_groups, ring, h.k_full, h.k_empty, { 0, 0 } };
+	cursor to = { 0, 0 };
+	order o;
+	item i;
+	find_order(c.args, o);
+	for (int round = 0, more = 1; more; round++) {
+		more = find_item(c.args, o, round, i);
+		give_item(h, to, i);
+		if (more)
+			bring(c.args, b, i);
+	}
+}
+
+DEVICE void bring_values(const attune_mapped &c, header &h, u32 ring)
+{
+	bringer b = { c.v, c.v_groups, ring, h.v_full, h.v_empty, { 0, 0 } };
+	cursor from = { 0, 0 };
+	for (item i; get_item(h, from, i);)
+		bring(c.args, b, i);
 }
 
 /* Rows that are not there are zeros. */
@@ -163,19 +166,13 @@ DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 	}
 }
 
-/* By two warps. The slot after the last item's says that there is none. */
+/* By two warps */
 DEVICE void bring_queries(const attune_args &a, header &h, u32 buffers)
 {
-	cursor to = { 0, 0 };
-	item i;
-	int round = 0, more;
-	do {
-		more = next_item(a, round, i);
+	cursor from = { 0, 0 }, to = { 0, 0 };
+	for (item i; get_item(h, from, i);) {
 		gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
-		if (more)
-			copy_rows(a, i, buffers + to.at * Q_BYTES);
-		if (threadIdx.x == 64)
-			h.slot[to.at] = i;
+		copy_rows(a, i, buffers + to.at * Q_BYTES);
 		copies_commit();
 		copies_wait<0>();
 		shared_written();
@@ -183,7 +180,7 @@ DEVICE void bring_queries(const attune_args &a, header &h, u32 buffers)
 		if (!lane_id())
 			gate_come(gate(h.q_full, to.at));
 		advance(to, a.option[Q_BUFFERS]);
-	} while (more);
+	}
 }
 
 #include "warpgroup_rows.h"
@@ -201,13 +198,15 @@ DEVICE void open_gates(header &h)
 	for (int i = 0; i < 2; i++) {
 		gate_init(gate(h.q_full, i), 2);
 		gate_init(gate(h.q_empty, i), TEAMS * 4);
+		gate_init(gate(h.i_full, i), 1);
+		gate_init(gate(h.i_empty, i), 3 + TEAMS * 4);
 	}
 	gates_ready();
 }
 
-/* grid: x = as many blocks as take items in turn; option: tokens of a box, Q blocks as
- * part_q_blocks() counts them, buffers of Q, heads that are gone through together */
-KERNEL_BESIDE(THREADS, 1) ENTRY(const __grid_constant__ attune_mapped c)
+/* grid: x = as many blocks as take items in turn; option: tokens of a box, buffers of Q, heads that
+ * are gone through together */
+KERNEL_BESIDE(THREADS, BLOCKS_PER_SM) ENTRY(const __grid_constant__ attune_mapped c)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];
 	header &h = *(header *)memory;
@@ -227,9 +226,9 @@ KERNEL_BESIDE(THREADS, 1) ENTRY(const __grid_constant__ attune_mapped c)
 	}
 	registers_fewer<FEW>();
 	if (warp == 0)
-		bring_keys(c.args, c.k, c.k_groups, keys, h.k_full, h.k_empty);
+		bring_keys(c, h, keys);
 	else if (warp == 1)
-		bring_keys(c.args, c.v, c.v_groups, values, h.v_full, h.v_empty);
+		bring_values(c, h, values);
 	else
 		bring_queries(c.args, h, queries);
 }

@@ -11,6 +11,37 @@ DEVICE int shfl(int v, int lane)
 	return __shfl_sync(0xffffffffu, v, lane);
 }
 
+/* ---- a warp ----------------------------------------------------------------------------- */
+
+DEVICE int warp_sum(int v)
+{
+	return __reduce_add_sync(0xffffffffu, v);
+}
+
+DEVICE int warp_max(int v)
+{
+	return __reduce_max_sync(0xffffffffu, v);
+}
+
+/* Bit l: lane l's */
+DEVICE u32 warp_ballot(int is)
+{
+	return __ballot_sync(0xffffffffu, is);
+}
+
+DEVICE int popcount(u32 bits)
+{
+	return __popc(bits);
+}
+
+/* Of the ones, the one with n below it; by all lanes together. */
+DEVICE int nth_bit(u32 bits, int n)
+{
+	const u32 below = (1u << lane_id()) - 1;
+	const int is = bits >> lane_id() & 1 && __popc(bits & below) == n;
+	return __ffs((int)warp_ballot(is)) - 1;
+}
+
 /* ---- gates: 8 bytes where so many come, and bytes, and others wait ---------------------- */
 
 /* A gate opens when all have come and all bytes are there, and then counts anew. Times that it

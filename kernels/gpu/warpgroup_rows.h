@@ -10,10 +10,11 @@ typedef float outputs[HEAD_SIZE / 2];
 
 struct team {
 	int number, row; /* row: the first of this thread's two, in the item */
-	u32 keys, values, queries; /* shared memory */
+	matrix queries, keys, values; /* the first of each; a next one is further by bytes / 16 */
+	u32 ring; /* of V */
 	header *h;
 	item i;
-	cursor q, k, v;
+	cursor s, q, k, v; /* of slots, and of what they are named after */
 	int bent; /* scores are more than products */
 	float unit; /* of a score in powers of two */
 	outputs o;
@@ -48,10 +49,7 @@ DEVICE void pass_turn(const team &t)
 /* The first KEYS of s = Q K^T, under way when this returns */
 template <int KEYS> DEVICE void issue_scores(team &t, scores &s)
 {
-	const unsigned long long
-		q = matrix_at(t.queries + t.q.at * Q_BYTES + t.number * 64 * HEAD_SIZE * 2, PIECE, 16,
-			      GROUP_BYTES(HEAD_SIZE)),
-		k = matrix_at(t.keys + t.k.at * TILE_BYTES, PIECE, 16, GROUP_BYTES(HEAD_SIZE));
+	const matrix q = t.queries + t.q.at * (Q_BYTES / 16), k = t.keys + t.k.at * (TILE_BYTES / 16);
 	settle(s);
 	products_begin();
 	UNROLL for (int n = 0; n < HEAD_SIZE / 16; n++)
@@ -63,8 +61,7 @@ template <int KEYS> DEVICE void issue_scores(team &t, scores &s)
 /* o += P V, by the tile's first KEYS, the same */
 template <int KEYS> DEVICE void issue_outputs(team &t)
 {
-	const unsigned long long v = matrix_at(t.values + t.v.at * TILE_BYTES, PIECE,
-					       PIECE_BYTES(PIECE), GROUP_BYTES(HEAD_SIZE));
+	const matrix v = t.values + t.v.at * (TILE_BYTES / 16);
 	settle(t.o);
 	settle(t.p);
 	products_begin();
@@ -126,8 +123,8 @@ DEVICE float quad_max(float x)
 template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 {
 	float top[2] = { t.top[0], t.top[1] }, base[2], sum[2] = { 0, 0 };
-	UNROLL for (int n = 0; n < KEYS / 2; n++)
-		top[ROW_OF(n)] = fmaxf(top[ROW_OF(n)], s[n]);
+	UNROLL for (int n = 0; n < KEYS / 2; n += 2) /* pairs: half as many wait for each other */
+		top[ROW_OF(n)] = fmaxf(top[ROW_OF(n)], fmaxf(s[n], s[n + 1]));
 	UNROLL for (int r = 0; r < 2; r++)
 	{
 		top[r] = quad_max(top[r]);
@@ -135,10 +132,11 @@ template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 		t.fade[r] = exp2_fast(t.top[r] * t.unit - base[r]);
 		t.top[r] = top[r];
 	}
-	UNROLL for (int n = 0; n < KEYS / 2; n++)
+	UNROLL for (int n = 0; n < KEYS / 2; n += 2)
 	{
 		s[n] = exp2_fast(fmaf(s[n], t.unit, -base[ROW_OF(n)]));
-		sum[ROW_OF(n)] += s[n];
+		s[n + 1] = exp2_fast(fmaf(s[n + 1], t.unit, -base[ROW_OF(n)]));
+		sum[ROW_OF(n)] += s[n] + s[n + 1];
 	}
 	UNROLL for (int r = 0; r < 2; r++)
 		t.sum[r] = t.sum[r] * t.fade[r] + sum[r];
@@ -177,7 +175,7 @@ DEVICE void clear_beyond(const attune_args &a, const team &t)
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
 	for (int n = threadIdx.x % 128; n < (to - from) * CHUNKS; n += 128) {
 		const u32 at = tile_chunk(HEAD_SIZE, PIECE, from + n / CHUNKS, n % CHUNKS);
-		shared_clear16(t.values + t.v.at * TILE_BYTES + at);
+		shared_clear16(t.ring + t.v.at * TILE_BYTES + at);
 	}
 	shared_written();
 	barrier(OWN(t.number), 128);
@@ -197,7 +195,9 @@ template <int KEYS> DEVICE void first_step(const attune_args &a, team &t)
 	clear_beyond(a, t);
 }
 
-/* Scores of this tile, outputs of the one before, of which KEYS count. */
+/* Scores of this tile, outputs of the one before, of which KEYS count. The compiler would put off
+ * the weights until the outputs are there, so that nothing ran beside these products: a second look
+ * at a gate, which is a loop, keeps it from moving them. */
 template <int EDGE, int KEYS> DEVICE void step(const attune_args &a, team &t, int tile)
 {
 	scores s;
@@ -211,6 +211,8 @@ template <int EDGE, int KEYS> DEVICE void step(const attune_args &a, team &t, in
 	settle(s);
 	release(t, t.h->k_empty, t.k);
 	weigh<EDGE, TILE_SIZE>(a, t, s, tile);
+	if (!EDGE)
+		gate_wait(gate(t.h->v_full, t.v.at), t.v.parity); /* is open; see above */
 	products_wait<0>();
 	settle(t.o);
 	release(t, t.h->v_empty, t.v);
@@ -345,7 +347,7 @@ DEVICE void start_item(team &t)
 		t.o[n] = 0;
 }
 
-/* Q's buffer and its slot are read. */
+/* Q's buffer is read. */
 DEVICE void release_queries(const attune_args &a, team &t)
 {
 	__syncwarp();
@@ -356,9 +358,9 @@ DEVICE void release_queries(const attune_args &a, team &t)
 
 /* What its loops go by is said to be one lane's, so that the compiler knows: all are alike, and
  * places in rings and descriptors need no registers of each thread. */
-DEVICE void take_item(team &t)
+DEVICE int take_item(team &t)
 {
-	t.i = t.h->slot[t.q.at];
+	get_item(*t.h, t.s, t.i);
 	t.i.rows = shfl(t.i.rows, 0);
 	t.i.position = shfl(t.i.position, 0);
 	t.i.seq_len = shfl(t.i.seq_len, 0);
@@ -366,6 +368,7 @@ DEVICE void take_item(team &t)
 	t.i.first = shfl(t.i.first, 0);
 	t.i.last = shfl(t.i.last, 0);
 	t.q.at = shfl((int)t.q.at, 0);
+	return t.i.rows;
 }
 
 DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 queries, int number)
@@ -373,20 +376,18 @@ DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 q
 	team t;
 	t.number = number;
 	t.row = number * 64 + threadIdx.x % 128 / WARP * 16 + lane_id() / 4;
-	t.keys = keys;
-	t.values = values;
-	t.queries = queries;
+	t.queries = matrix_at(queries + number * 64 * HEAD_SIZE * 2, PIECE, 16, GROUP_BYTES(HEAD_SIZE));
+	t.keys = matrix_at(keys, PIECE, 16, GROUP_BYTES(HEAD_SIZE));
+	t.values = matrix_at(values, PIECE, PIECE_BYTES(PIECE), GROUP_BYTES(HEAD_SIZE));
+	t.ring = values;
 	t.h = &h;
-	t.q = t.k = t.v = cursor{ 0, 0 };
+	t.s = t.q = t.k = t.v = cursor{ 0, 0 };
 	t.bent = a.softcap > 0 || a.alibi_slopes;
 	t.unit = t.bent ? 1.f : a.scale * LOG2E;
 	if (number == TEAMS - 1)
 		pass_turn(t);
-	for (;;) {
+	while (take_item(t)) {
 		gate_wait(gate(h.q_full, t.q.at), t.q.parity);
-		take_item(t);
-		if (!t.i.rows)
-			return;
 		start_item(t);
 		if (t.i.last > t.i.first)
 			attend(a, t);

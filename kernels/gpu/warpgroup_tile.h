@@ -35,7 +35,9 @@ DEVICE u32 tile_columns(int piece, int n)
 
 /* A matrix in shared memory. far: bytes from 8 rows to the next 8; wide: from a piece to the next,
  * which is asked for only where rows are what is summed over (V). */
-DEVICE unsigned long long matrix_at(u32 address, int piece, u32 wide, u32 far)
+typedef unsigned long long matrix;
+
+DEVICE matrix matrix_at(u32 address, int piece, u32 wide, u32 far)
 {
 	const unsigned long long swizzle = piece == 64 ? 1 : 2;
 	return (unsigned long long)((address & 0x3ffff) >> 4) |
