@@ -2,14 +2,13 @@
  * products by whole warpgroups, K and V by the copy engine. Rows are tokens; heads of a group run
  * beside each other and find K and V in the L2 cache.
  *
- *   warp 0       what the next item is; K, a tile at a time, from the last that some row sees down
+ *   warp 0       K, a tile at a time, from the last that some row sees down
  *   warp 1       V, the same
- *   warps 2, 3   Q of the next item
+ *   warps 2, 3   Q of the next item, and what the item is
  *   the others   in warpgroups of 64 rows, each thread with its share of two rows
  *
  * Each tile of a ring has two gates: `full` opens when all its boxes are there, `empty` when all
- * warpgroups are through with it. Q's buffers have the same, and the slots that say what items are.
- * Nobody else waits for anybody.
+ * warpgroups are through with it. Q's buffers have the same. Nobody else waits for anybody.
  *
  * A warpgroup's step, which keeps the matrix units busy while it computes weights:
  *
@@ -50,8 +49,7 @@ struct header {
 	unsigned long long k_full[NUM_STAGES], k_empty[NUM_STAGES];
 	unsigned long long v_full[NUM_STAGES], v_empty[NUM_STAGES];
 	unsigned long long q_full[2], q_empty[2];
-	unsigned long long i_full[2], i_empty[2];
-	item slot[2]; /* items, the last one without rows */
+	item slot[2]; /* what is in Q's buffers */
 };
 static_assert(sizeof(header) <= HEADER, "gates and slots");
 
@@ -73,106 +71,70 @@ DEVICE u32 gate(unsigned long long *gates, u32 at)
 	return shared_address(gates) + at * 8;
 }
 
-/* ---- items ------------------------------------------------------------------------------ */
+/* ---- those that copy, each of which finds the block's items by itself --------------------- */
 
-/* To all others, by warp 0 */
-DEVICE void give_item(header &h, cursor &to, const item &i)
-{
-	gate_wait(gate(h.i_empty, to.at), to.parity ^ 1);
-	if (!lane_id()) {
-		h.slot[to.at] = i;
-		gate_come(gate(h.i_full, to.at));
-	}
-	__syncwarp();
-	advance(to, 2);
-}
-
-/* The next one, by each warp of the others. 0: none is left. */
-DEVICE int get_item(header &h, cursor &from, item &i)
-{
-	gate_wait(gate(h.i_full, from.at), from.parity);
-	i = h.slot[from.at];
-	__syncwarp();
-	if (!lane_id())
-		gate_come(gate(h.i_empty, from.at));
-	advance(from, 2);
-	return i.rows;
-}
-
-/* ---- those that copy -------------------------------------------------------------------- */
-
-/* K's way to the chip, or V's */
-struct bringer {
-	const attune_map &map;
-	int groups; /* of 8 slots, of a page */
-	u32 ring;
-	unsigned long long *full, *empty;
-	cursor to;
-};
-
-/* All tiles of an item, a box a lane. */
-DEVICE void bring(const attune_args &a, bringer &b, const item &i)
+/* K of the block's items, or V: a box a lane. groups: of 8 slots, of a page. */
+DEVICE void bring_keys(const attune_args &a, const attune_map &map, int groups, u32 ring,
+		       unsigned long long *full, unsigned long long *empty)
 {
 	const int ahead = lane_id() * a.option[BOX];
-	const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
-	for (int tile = i.last - 1; tile >= i.first; tile--) {
-		const int key = tile * TILE_SIZE + ahead, place = page_of(a, min(key, i.end - 1));
-		const int page = ahead < TILE_SIZE ? pages[place] : 0;
-		const int group = page * b.groups + (key - place * a.page_size) / 8;
-		gate_wait(gate(b.empty, b.to.at), b.to.parity ^ 1);
-		if (!lane_id())
-			gate_expect(gate(b.full, b.to.at), TILE_BYTES);
-		__syncwarp();
-		if (ahead < TILE_SIZE)
-			box_copy(b.ring + b.to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), b.map, group,
-				 key < i.end ? i.head / a.group : a.num_kv_heads,
-				 gate(b.full, b.to.at));
-		advance(b.to, NUM_STAGES);
-	}
-}
-
-/* By warp 0, which finds out about items, too. */
-DEVICE void bring_keys(const attune_mapped &c, header &h, u32 ring)
-{
-	bringer b = { c.k, c.k_groups, ring, h.k_full, h.k_empty, { 0, 0 } };
 	cursor to = { 0, 0 };
 	order o;
 	item i;
-	find_order(c.args, o);
-	for (int round = 0, more = 1; more; round++) {
-		more = find_item(c.args, o, round, i);
-		give_item(h, to, i);
-		if (more)
-			bring(c.args, b, i);
+	find_order(a, o);
+	for (int round = 0; find_item(a, o, round, i); round++) {
+		const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
+		for (int tile = i.last - 1; tile >= i.first; tile--) {
+			const int key = tile * TILE_SIZE + ahead;
+			const int place = page_of(a, min(key, i.end - 1));
+			const int page = ahead < TILE_SIZE ? pages[place] : 0;
+			const int group = page * groups + (key - place * a.page_size) / 8;
+			gate_wait(gate(empty, to.at), to.parity ^ 1);
+			if (!lane_id())
+				gate_expect(gate(full, to.at), TILE_BYTES);
+			__syncwarp();
+			if (ahead < TILE_SIZE)
+				box_copy(ring + to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), map, group,
+					 key < i.end ? i.head / a.group : a.num_kv_heads,
+					 gate(full, to.at));
+			advance(to, NUM_STAGES);
+		}
 	}
 }
 
-DEVICE void bring_values(const attune_mapped &c, header &h, u32 ring)
-{
-	bringer b = { c.v, c.v_groups, ring, h.v_full, h.v_empty, { 0, 0 } };
-	cursor from = { 0, 0 };
-	for (item i; get_item(h, from, i);)
-		bring(c.args, b, i);
-}
-
-/* Rows that are not there are zeros. */
+/* By 64 threads, some whole rows at a time. Rows that are not there are zeros. */
 DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 {
+	const int at_once = 64 / CHUNKS, thread = threadIdx.x % 64;
+	const int first = thread / CHUNKS, chunk = thread % CHUNKS;
 	const half16 *q = (const half16 *)a.q + i.row * a.q_token_stride + i.head * a.q_head_stride;
-	for (int n = threadIdx.x % 64; n < BLOCK_M * CHUNKS; n += 64) {
-		const int row = n / CHUNKS, chunk = n % CHUNKS;
-		copy16_async(to + tile_chunk(HEAD_SIZE, PIECE, row, chunk),
-			     q + min(row, i.rows - 1) * a.q_token_stride + chunk * 8, row < i.rows);
+	const half16 *from = q + first * a.q_token_stride + chunk * 8;
+	if (first >= at_once)
+		return;
+	_Pragma("unroll 8") for (int n = 0; n < BLOCK_M; n += at_once)
+	{
+		const int row = n + first;
+		if (BLOCK_M % at_once == 0 || row < BLOCK_M)
+			copy16_async(to + tile_chunk(HEAD_SIZE, PIECE, row, chunk),
+				     row < i.rows ? from : q, row < i.rows);
+		from += at_once * a.q_token_stride;
 	}
 }
 
-/* By two warps */
+/* By two warps. The slot after the last item's says that there is none. */
 DEVICE void bring_queries(const attune_args &a, header &h, u32 buffers)
 {
-	cursor from = { 0, 0 }, to = { 0, 0 };
-	for (item i; get_item(h, from, i);) {
+	cursor to = { 0, 0 };
+	order o;
+	item i;
+	find_order(a, o);
+	for (int round = 0, more = 1; more; round++) {
+		more = find_item(a, o, round, i);
 		gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
-		copy_rows(a, i, buffers + to.at * Q_BYTES);
+		if (more)
+			copy_rows(a, i, buffers + to.at * Q_BYTES);
+		if (threadIdx.x == 64)
+			h.slot[to.at] = i;
 		copies_commit();
 		copies_wait<0>();
 		shared_written();
@@ -198,8 +160,6 @@ DEVICE void open_gates(header &h)
 	for (int i = 0; i < 2; i++) {
 		gate_init(gate(h.q_full, i), 2);
 		gate_init(gate(h.q_empty, i), TEAMS * 4);
-		gate_init(gate(h.i_full, i), 1);
-		gate_init(gate(h.i_empty, i), 3 + TEAMS * 4);
 	}
 	gates_ready();
 }
@@ -226,9 +186,9 @@ KERNEL_BESIDE(THREADS, BLOCKS_PER_SM) ENTRY(const __grid_constant__ attune_mappe
 	}
 	registers_fewer<FEW>();
 	if (warp == 0)
-		bring_keys(c, h, keys);
+		bring_keys(c.args, c.k, c.k_groups, keys, h.k_full, h.k_empty);
 	else if (warp == 1)
-		bring_values(c, h, values);
+		bring_keys(c.args, c.v, c.v_groups, values, h.v_full, h.v_empty);
 	else
 		bring_queries(c.args, h, queries);
 }

@@ -60,6 +60,12 @@ DEVICE int blocks_from(const attune_args &a, const order &o, int level)
 
 DEVICE void find_order(const attune_args &a, order &o)
 {
+	if (a.seq_count == 1) { /* all lanes know it all */
+		o.own = levels_of(a, 0);
+		o.top = o.own.high;
+		o.blocks = o.own.high - o.own.low;
+		return;
+	}
 	o.own = levels_of(a, lane_id());
 	int top = o.own.high;
 	for (int n = lane_id() + WARP; n < a.seq_count; n += WARP)
@@ -87,6 +93,10 @@ DEVICE int find_seq(const attune_args &a, const order &o, int level, int rank, i
 /* Q block number `index` in the order, index < o.blocks. */
 DEVICE void find_block(const attune_args &a, const order &o, int index, q_block &q)
 {
+	if (a.seq_count == 1) {
+		q_block_at(a, a.seq_begin, (o.blocks - 1 - index) * BLOCK_M, q);
+		return;
+	}
 	int level = 0, above = o.top; /* blocks_from(level) > index >= blocks_from(above) */
 	while (above - level > 1) {
 		const int mid = (level + above) / 2;

@@ -14,7 +14,7 @@ struct team {
 	u32 ring; /* of V */
 	header *h;
 	item i;
-	cursor s, q, k, v; /* of slots, and of what they are named after */
+	cursor q, k, v;
 	int bent; /* scores are more than products */
 	float unit; /* of a score in powers of two */
 	outputs o;
@@ -347,7 +347,7 @@ DEVICE void start_item(team &t)
 		t.o[n] = 0;
 }
 
-/* Q's buffer is read. */
+/* Q's buffer and its slot are read. */
 DEVICE void release_queries(const attune_args &a, team &t)
 {
 	__syncwarp();
@@ -360,7 +360,8 @@ DEVICE void release_queries(const attune_args &a, team &t)
  * places in rings and descriptors need no registers of each thread. */
 DEVICE int take_item(team &t)
 {
-	get_item(*t.h, t.s, t.i);
+	gate_wait(gate(t.h->q_full, t.q.at), t.q.parity);
+	t.i = t.h->slot[t.q.at];
 	t.i.rows = shfl(t.i.rows, 0);
 	t.i.position = shfl(t.i.position, 0);
 	t.i.seq_len = shfl(t.i.seq_len, 0);
@@ -381,13 +382,12 @@ DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 q
 	t.values = matrix_at(values, PIECE, PIECE_BYTES(PIECE), GROUP_BYTES(HEAD_SIZE));
 	t.ring = values;
 	t.h = &h;
-	t.s = t.q = t.k = t.v = cursor{ 0, 0 };
+	t.q = t.k = t.v = cursor{ 0, 0 };
 	t.bent = a.softcap > 0 || a.alibi_slopes;
 	t.unit = t.bent ? 1.f : a.scale * LOG2E;
 	if (number == TEAMS - 1)
 		pass_turn(t);
 	while (take_item(t)) {
-		gate_wait(gate(h.q_full, t.q.at), t.q.parity);
 		start_item(t);
 		if (t.i.last > t.i.first)
 			attend(a, t);
