@@ -31,16 +31,16 @@ DEVICE int is_first(const team &)
 	return threadIdx.x % 128 == 0;
 }
 
-/* To issue products: two or three teams take turns. */
+/* To issue products */
 DEVICE void take_turn(const team &t)
 {
-	if (TEAMS > 1)
+	if (TURNS)
 		barrier(TURN(t.number), 256);
 }
 
 DEVICE void pass_turn(const team &t)
 {
-	if (TEAMS > 1)
+	if (TURNS)
 		barrier_come(TURN(t.number == TEAMS - 1 ? 0 : t.number + 1), 256);
 }
 
@@ -195,9 +195,7 @@ template <int KEYS> DEVICE void first_step(const attune_args &a, team &t)
 	clear_beyond(a, t);
 }
 
-/* Scores of this tile, outputs of the one before, of which KEYS count. The compiler would put off
- * the weights until the outputs are there, so that nothing ran beside these products: a second look
- * at a gate, which is a loop, keeps it from moving them. */
+/* Scores of this tile, outputs of the one before, of which KEYS count. */
 template <int EDGE, int KEYS> DEVICE void step(const attune_args &a, team &t, int tile)
 {
 	scores s;
@@ -211,8 +209,6 @@ template <int EDGE, int KEYS> DEVICE void step(const attune_args &a, team &t, in
 	settle(s);
 	release(t, t.h->k_empty, t.k);
 	weigh<EDGE, TILE_SIZE>(a, t, s, tile);
-	if (!EDGE)
-		gate_wait(gate(t.h->v_full, t.v.at), t.v.parity); /* is open; see above */
 	products_wait<0>();
 	settle(t.o);
 	release(t, t.h->v_empty, t.v);
