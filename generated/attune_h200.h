@@ -105,7 +105,7 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0x031c88efbb13386eull
+#define ATTUNE_H200_KERNELS_HASH 0x5d891cea41590817ull
 #define ATTUNE_H200_OVERLAPS 1
 
 /*     id  kernel     tunables */
