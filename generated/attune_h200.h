@@ -2,61 +2,73 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  4b6597d6968bd0bd13f45fb4a0c5ae54, protocol graph-rotating
- *   learned   from 1121 scenarios, 198 held out
- *   judged    by times of a second pass in 833 of 1319 scenarios; it lacks 627 of the picks
- *   noise     0.52 % below 20 us, by 929 A/A pairs
- *             0.72 % below 200 us, by 1828 A/A pairs
- *             0.60 % above, by 1752 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.037 1.032 1.028 1.026 1.025 1.023 1.023 1.022
- *             1.022 1.021 1.021 1.021
- *             trees of depth 3: 1.0603 at best, 1.0606 by look-ahead; this one 1.0365
- *   decode    best of 1, 2, ... choices: 1.037 1.036 1.036 1.035 1.035 1.035 1.035
- *             trees of depth 3: 1.0423 at best, 1.0436 by look-ahead; this one 1.0371
+ *   database  0282a6576e8458148bfcb6cd93443681, protocol graph-rotating
+ *   learned   from 1125 scenarios, 198 held out
+ *   judged    by times of a second pass in 882 of 1323 scenarios; it lacks 612 of the picks
+ *   noise     0.56 % below 20 us, by 1010 A/A pairs
+ *             0.74 % below 200 us, by 1975 A/A pairs
+ *             0.58 % above, by 2013 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.324 1.158 1.070 1.052 1.037 1.030 1.024 1.019
+ *             1.015 1.012 1.010 1.008
+ *             trees of depth 3: 1.0541 at best, 1.0553 by look-ahead; this one 1.0269
+ *   decode    best of 1, 2, ... choices: 1.039 1.037 1.037 1.037 1.037 1.037 1.037
+ *             trees of depth 3: 1.0501 at best, 1.0506 by look-ahead; this one 1.0387
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.170    inf   82.9
- *   tree        peers                       43    inf    inf    inf   51.2
- *   tree        heldout                    198    inf  1.150    inf   83.8
- *   tree        heldout_blocked             39    inf    inf    inf   69.2
- *   tree        heldout_extrapolated        14  1.011  1.076  1.076   85.7
- *   tree        heldout_offgrid             25  1.015  1.089  1.115   88.0
- *   tree        heldout_random              74    inf  1.111    inf   86.5
- *   tree        heldout_shape               22    inf  1.060    inf   86.4
- *   tree        heldout_traces              24    inf  1.100    inf   91.7
- *   tree        ways                       209    inf    inf    inf   55.0
- *   best_fixed  train                      869  1.427  3.829 27.319   32.0
- *   best_fixed  peers                       43    inf    inf    inf   27.9
- *   best_fixed  heldout                    198    inf    inf    inf   47.0
- *   best_fixed  heldout_blocked             39    inf    inf    inf   23.1
- *   best_fixed  heldout_extrapolated        14  1.229  6.349  6.349   57.1
- *   best_fixed  heldout_offgrid             25  1.313  2.240  9.907   52.0
- *   best_fixed  heldout_random              74    inf    inf    inf   35.1
- *   best_fixed  heldout_shape               22  1.065  1.364  1.441   72.7
- *   best_fixed  heldout_traces              24  1.020  1.163  1.205   87.5
- *   best_fixed  ways                       209    inf    inf    inf    6.2
- *   vllm_rule   train                      869  2.602  9.673 78.599    2.5
+ *   tree        train                      869    inf  1.164    inf   86.3
+ *   tree        peers                       43    inf  1.071    inf   88.4
+ *   tree        heldout                    198    inf  1.111    inf   85.9
+ *   tree        heldout_blocked             39    inf  1.055    inf   94.9
+ *   tree        heldout_extrapolated        14  1.054  1.236  1.236   64.3
+ *   tree        heldout_offgrid             25  1.045  1.239  1.454   76.0
+ *   tree        heldout_random              74  1.023  1.169  1.283   82.4
+ *   tree        heldout_shape               22  1.005  1.032  1.036  100.0
+ *   tree        heldout_traces              24  1.014  1.058  1.092   91.7
+ *   tree        ways                       213    inf    inf    inf   77.5
+ *   best_fixed  train                      869  1.299  2.362 10.821   41.2
+ *   best_fixed  peers                       43    inf    inf    inf   48.8
+ *   best_fixed  heldout                    198    inf  2.055    inf   33.3
+ *   best_fixed  heldout_blocked             39    inf    inf    inf   17.9
+ *   best_fixed  heldout_extrapolated        14  1.220  2.735  2.735   42.9
+ *   best_fixed  heldout_offgrid             25  1.501  2.277  3.993   24.0
+ *   best_fixed  heldout_random              74    inf  2.015    inf   29.7
+ *   best_fixed  heldout_shape               22  1.073  1.232  1.668   63.6
+ *   best_fixed  heldout_traces              24  1.150  1.545  1.597   45.8
+ *   best_fixed  ways                       213    inf    inf    inf    2.8
+ *   vllm_rule   train                      869  2.799  9.892 78.599    2.4
  *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
- *   vllm_rule   heldout                    198  2.458  7.265 34.398    1.0
- *   vllm_rule   heldout_blocked             39  2.281  4.923  6.087    0.0
- *   vllm_rule   heldout_extrapolated        14  1.938  9.396  9.396    7.1
- *   vllm_rule   heldout_offgrid             25  2.561 14.561 34.398    0.0
- *   vllm_rule   heldout_random              74  2.571  7.265 12.178    1.4
- *   vllm_rule   heldout_shape               22  3.188 12.191 17.607    0.0
- *   vllm_rule   heldout_traces              24  2.095  4.709  5.184    0.0
- *   vllm_rule   ways                       209  2.072  3.245  3.990    1.9
- *   default     train                      869  1.927  4.021 21.124    7.5
+ *   vllm_rule   heldout                    198  3.065 10.242 34.398    0.5
+ *   vllm_rule   heldout_blocked             39  2.952  7.710 10.242    0.0
+ *   vllm_rule   heldout_extrapolated        14  2.237  9.396  9.396    7.1
+ *   vllm_rule   heldout_offgrid             25  3.373 14.561 34.398    0.0
+ *   vllm_rule   heldout_random              74  3.241  7.821 14.331    0.0
+ *   vllm_rule   heldout_shape               22  3.570 12.854 17.607    0.0
+ *   vllm_rule   heldout_traces              24  2.595  7.255 10.988    0.0
+ *   vllm_rule   ways                       213    inf  6.406    inf    0.9
+ *   default     train                      869  2.072  5.878 21.124    7.4
  *   default     peers                       43  1.474  2.733  2.759   14.0
- *   default     heldout                    198  1.759  3.595  7.796    8.6
- *   default     heldout_blocked             39  1.761  2.936  4.195    5.1
- *   default     heldout_extrapolated        14  2.335  4.984  4.984    7.1
- *   default     heldout_offgrid             25  1.893  3.713  7.796    0.0
- *   default     heldout_random              74  1.747  3.595  4.582    8.1
- *   default     heldout_shape               22  1.657  2.773  3.015    4.5
- *   default     heldout_traces              24  1.485  2.518  2.750   29.2
- *   default     ways                       209    inf    inf    inf    1.4
+ *   default     heldout                    198  2.193  6.037  7.796    5.6
+ *   default     heldout_blocked             39  2.280  6.378  6.500    0.0
+ *   default     heldout_extrapolated        14  2.695  6.382  6.382    7.1
+ *   default     heldout_offgrid             25  2.494  6.104  7.796    0.0
+ *   default     heldout_random              74  2.202  6.007  6.745    4.1
+ *   default     heldout_shape               22  1.851  3.015  4.994    4.5
+ *   default     heldout_traces              24  1.839  4.945  5.828   25.0
+ *   default     ways                       213    inf    inf    inf    0.0
+ *
+ * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
+ * legal for the batch the one, the smallest of equals, that makes least of
+ *
+ *   ceil(B v / (units slots)) (mean / v + start) + (longest - mean) / v
+ *     + (v > 1 ? launch : 0) + merge v
+ *
+ * waves of blocks, each as long as the keys of a segment; the last block of the
+ * longest sequence; the reduction. In keys, rounded down. B: blocks at v = 1;
+ * slots: blocks that a unit runs at a time, 0: as many of this choice as its
+ * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
+ * max_seq.
  *
  * PRICE(decision, id, head size, rows, tile, heads, slots, start, prices...): what a
  * choice takes in fs, fitted to the times of training scenarios: the sum of its
@@ -110,128 +122,65 @@
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, naive,     "NUM_WARPS=4") \
-	CHOICE( 1, naive,     "NUM_WARPS=8") \
-	CHOICE( 2, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 3, qblock,    "BLOCK_M=64 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 4, qblock,    "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 5, qblock,    "BLOCK_M=128 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 6, qblock,    "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=2") \
-	CHOICE( 7, segmented, "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE( 8, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE( 9, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(10, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(11, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(12, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(13, prefix_prefill, "BLOCK_M=64 BLOCK_N=64 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(17, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(18, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(20, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(21, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1")
+	CHOICE( 0, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0") \
+	CHOICE( 2, warpgroup, "BLOCK_M=64 TILE_SIZE=128 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0") \
+	CHOICE( 3, prefix_prefill, "BLOCK_M=64 BLOCK_N=64 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0") \
+	CHOICE( 5, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 6, warpgroup, "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 7, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(1,128,128,8)") \
+	CHOICE( 8, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=balance(1,384,0,32)") \
+	CHOICE( 9, prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE(10, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE(11, naive,     "NUM_WARPS=4") \
+	CHOICE(12, naive,     "NUM_WARPS=8") \
+	CHOICE(13, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(14, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
+	CHOICE(17, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(18, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(19, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(20, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(21, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(22, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(prefill,  1, 256,   1,   1, 0, 8, 512, 2916000000, 6749000, 10160000, 21870000, 1864000, 0, 0, 0, 0) \
-	PRICE(prefill,  1, 128,   1,   1, 0, 5,  32, 1014000000, 40070000, 14910000, 10590000, 0, 1707000, 0, 0, 0) \
-	PRICE(prefill,  1,  64,   1,   1, 0, 7,  32, 4518000000, 27500000, 0, 10640000, 1642000, 174400, 0, 0, 0) \
-	PRICE(prefill,  2, 256,  16,  64, 0, 1, 256, 1100000000, 27340000, 2784000, 1683000, 0, 207800, 0, 0, 0) \
-	PRICE(prefill,  2, 128,  16,  64, 0, 3, 256, 479600000, 16580000, 388200, 4027000, 11670, 427200, 0, 0, 0) \
-	PRICE(prefill,  2,  64,  16,  64, 0, 4, 256, 826300000, 9815000, 429700, 2300000, 9923, 364000, 0, 0, 0) \
-	PRICE(prefill,  3, 256,  64,  32, 0, 2,  64, 4183000000, 45690000, 3842000, 15360000, 0, 320400, 0, 0, 0) \
-	PRICE(prefill,  3, 128,  64,  32, 0, 2, 128, 1204000000, 29690000, 1511000, 6492000, 30920, 148500, 0, 0, 0) \
-	PRICE(prefill,  3,  64,  64,  32, 0, 3, 128, 1446000000, 19240000, 936800, 4941000, 214600, 93990, 0, 0, 0) \
-	PRICE(prefill,  4, 256,  64,  64, 0, 1, 128, 1669000000, 45390000, 1654000, 456700, 43360, 267700, 0, 0, 0) \
-	PRICE(prefill,  4, 128,  64,  64, 0, 2, 128, 2612000000, 20340000, 865100, 6816000, 69440, 170200, 0, 0, 0) \
-	PRICE(prefill,  4,  64,  64,  64, 0, 2, 256, 730400000, 13570000, 508500, 3645000, 340800, 75020, 0, 0, 0) \
-	PRICE(prefill,  5, 128, 128,  32, 0, 2, 128, 2186000000, 37430000, 931500, 12540000, 0, 135900, 0, 0, 0) \
-	PRICE(prefill,  5,  64, 128,  32, 0, 2,  64, 5042000000, 15710000, 6471000, 10780000, 1694000, 102200, 0, 0, 0) \
-	PRICE(prefill,  6, 128, 128, 128, 0, 1, 128, 2437000000, 27920000, 632300, 166400, 0, 132400, 0, 0, 0) \
-	PRICE(prefill,  6,  64, 128, 128, 0, 1, 256, 1492000000, 15640000, 1539000, 1311000, 0, 90180, 0, 0, 0) \
-	PRICE(prefill,  7, 256,  16,  64, 0, 1, 256, 1608000000, 26560000, 2567000, 2872000, 0, 345600, 1948000000, 586800000, 0) \
-	PRICE(prefill,  7, 128,  16,  64, 0, 3, 256, 1124000000, 15290000, 673800, 4590000, 147300, 480300, 1989000000, 331700000, 290000) \
-	PRICE(prefill,  7,  64,  16,  64, 0, 4, 256, 1235000000, 8792000, 515000, 2580000, 241800, 399100, 1916000000, 272700000, 215300) \
-	PRICE(prefill,  9, 256,  64,  64, 0, 1, 128, 1854000000, 45530000, 2011000, 0, 34600, 254300, 698200000, 556500000, 260300) \
-	PRICE(prefill,  9, 128,  64,  64, 0, 2, 128, 2516000000, 21570000, 513700, 6040000, 111900, 184600, 1294000000, 209800000, 245300) \
-	PRICE(prefill,  9,  64,  64,  64, 0, 2, 128, 2189000000, 14440000, 453400, 3538000, 114500, 173000, 1456000000, 211500000, 168200) \
-	PRICE(prefill, 10, 128, 128,  64, 0, 2, 128, 3091000000, 35280000, 976700, 10990000, 93210, 169100, 1219000000, 168000000, 240900) \
-	PRICE(prefill, 10,  64, 128,  64, 0, 2, 128, 3577000000, 18190000, 836100, 6127000, 171900, 140400, 1379000000, 85650000, 166100) \
-	PRICE(prefill, 11, 256, 128,  64, 0, 1, 128, 173900000, 61740000, 1936000, 0, 12340, 202100, 1011000000, 502900000, 289600) \
-	PRICE(prefill, 11, 128, 128,  64, 0, 1, 128, 1501000000, 32080000, 346200, 0, 61790, 116800, 1667000000, 211800000, 181600) \
-	PRICE(prefill, 11,  64, 128,  64, 0, 1, 128, 1901000000, 21630000, 161800, 0, 130200, 119700, 1559000000, 166400000, 123700) \
-	PRICE(prefill, 12, 128, 128, 128, 0, 1, 128, 2613000000, 28500000, 316800, 0, 68990, 168000, 930800000, 236800000, 223100) \
-	PRICE(prefill, 12,  64, 128, 128, 0, 1, 256, 1670000000, 15820000, 558600, 1495000, 150700, 100700, 1588000000, 134800000, 81890) \
-	PRICE(prefill, 13, 256,  64,  64, 1, 1,  32, 3658000000, 39990000, 8003000, 859400, 183300, 211900, 0, 0, 0) \
-	PRICE(prefill, 13, 128,  64,  64, 1, 2,   0, 3629000000, 17710000, 5241000, 5945000, 132500, 134500, 0, 0, 0) \
-	PRICE(prefill, 13,  64,  64,  64, 1, 3,  64, 2536000000, 10090000, 2613000, 4209000, 1056000, 64940, 0, 0, 0) \
-	PRICE(join   ,  1, 256,   1,   1, 0, 8, 512, 2916000000, 6749000, 10160000, 21870000, 1864000, 0, 0, 0, 0) \
-	PRICE(join   ,  1, 128,   1,   1, 0, 5,  32, 1014000000, 40070000, 14910000, 10590000, 0, 1707000, 0, 0, 0) \
-	PRICE(join   ,  1,  64,   1,   1, 0, 7,  32, 4518000000, 27500000, 0, 10640000, 1642000, 174400, 0, 0, 0) \
-	PRICE(join   ,  2, 256,  16,  64, 0, 1, 256, 381800000, 29500000, 2217000, 406100, 15570, 6463, 0, 0, 0) \
-	PRICE(join   ,  2, 128,  16,  64, 0, 3, 256, 110200000, 17260000, 239700, 3786000, 79570, 478100, 0, 0, 0) \
-	PRICE(join   ,  2,  64,  16,  64, 0, 4, 256, 811600000, 9502000, 1048000, 2285000, 97840, 416300, 0, 0, 0) \
-	PRICE(join   ,  3, 256,  64,  32, 0, 2,  64, 4034000000, 45820000, 3526000, 16100000, 26650, 316300, 0, 0, 0) \
-	PRICE(join   ,  3, 128,  64,  32, 0, 2, 128, 1215000000, 29660000, 1439000, 6501000, 40700, 147500, 0, 0, 0) \
-	PRICE(join   ,  3,  64,  64,  32, 0, 3, 128, 1564000000, 18750000, 1089000, 5126000, 106800, 105400, 0, 0, 0) \
-	PRICE(join   ,  4, 256,  64,  64, 0, 1, 128, 1492000000, 45600000, 1678000, 1228000, 18640, 266100, 0, 0, 0) \
-	PRICE(join   ,  4, 128,  64,  64, 0, 2, 128, 2361000000, 21250000, 940500, 6346000, 34360, 175400, 0, 0, 0) \
-	PRICE(join   ,  4,  64,  64,  64, 0, 2, 256, 1139000000, 11860000, 1486000, 4438000, 71500, 116700, 0, 0, 0) \
-	PRICE(join   ,  5, 128, 128,  32, 0, 2, 128, 2380000000, 36550000, 592800, 13030000, 0, 137200, 0, 0, 0) \
-	PRICE(join   ,  5,  64, 128,  32, 0, 2,  64, 5003000000, 15890000, 8372000, 10680000, 442000, 142100, 0, 0, 0) \
-	PRICE(join   ,  6, 128, 128, 128, 0, 1, 128, 2355000000, 28050000, 631100, 91490, 25830, 140900, 0, 0, 0) \
-	PRICE(join   ,  6,  64, 128, 128, 0, 1, 256, 1691000000, 15150000, 1562000, 1841000, 73200, 94370, 0, 0, 0) \
-	PRICE(join   ,  7, 256,  16,  64, 0, 1, 128, 3281000000, 30420000, 1739000, 0, 75830, 1127000, 1335000000, 599300000, 1116000) \
-	PRICE(join   ,  7, 128,  16,  64, 0, 3, 256, 830900000, 15820000, 675900, 4374000, 126000, 514600, 2100000000, 341100000, 276700) \
-	PRICE(join   ,  7,  64,  16,  64, 0, 4, 256, 1209000000, 8906000, 377700, 2557000, 318100, 388400, 1889000000, 283000000, 219100) \
-	PRICE(join   ,  9, 256,  64,  64, 0, 1, 128, 1616000000, 45670000, 1820000, 0, 56380, 264600, 871300000, 554600000, 261800) \
-	PRICE(join   ,  9, 128,  64,  64, 0, 2, 128, 1818000000, 23730000, 834300, 4704000, 96770, 185500, 1570000000, 200500000, 252600) \
-	PRICE(join   ,  9,  64,  64,  64, 0, 2, 128, 2111000000, 14780000, 622100, 3246000, 122200, 186600, 1462000000, 204600000, 177100) \
-	PRICE(join   , 10, 128, 128,  64, 0, 2,  64, 4672000000, 37020000, 878500, 10100000, 114000, 195200, 896300000, 167100000, 298400) \
-	PRICE(join   , 10,  64, 128,  64, 0, 2, 128, 3501000000, 18250000, 996900, 6129000, 139200, 143300, 1470000000, 82860000, 169200) \
-	PRICE(join   , 11, 256, 128,  64, 0, 1, 128, 0, 61690000, 2184000, 0, 17520, 231500, 1111000000, 503800000, 286500) \
-	PRICE(join   , 11, 128, 128,  64, 0, 1, 128, 1468000000, 31940000, 402300, 0, 77040, 126400, 1680000000, 210400000, 188800) \
-	PRICE(join   , 11,  64, 128,  64, 0, 1, 128, 2029000000, 21500000, 198100, 47660, 167500, 122700, 1498000000, 153000000, 131900) \
-	PRICE(join   , 12, 128, 128, 128, 0, 1, 128, 2608000000, 28500000, 267600, 0, 77300, 170600, 895700000, 235700000, 225500) \
-	PRICE(join   , 12,  64, 128, 128, 0, 1, 128, 2863000000, 17310000, 567300, 0, 138000, 176300, 841200000, 202000000, 166900) \
-	PRICE(join   , 13, 256,  64,  64, 1, 1,  32, 3712000000, 40060000, 7284000, 1950000, 174400, 188200, 0, 0, 0) \
-	PRICE(join   , 13, 128,  64,  64, 1, 2,  32, 3055000000, 18040000, 5600000, 5762000, 272900, 111100, 0, 0, 0) \
-	PRICE(join   , 13,  64,  64,  64, 1, 3,  64, 2471000000, 10450000, 2274000, 4100000, 1412000, 58320, 0, 0, 0) \
-	PRICE(decode ,  0, 256,   1,   1, 0, 8,   0, 2013000000, 111200000, 0, 10980000, 69730, 1682000, 0, 0, 0) \
-	PRICE(decode ,  0, 128,   1,   1, 0, 12,   0, 2097000000, 93010000, 0, 10010000, 81780, 835700, 0, 0, 0) \
-	PRICE(decode ,  0,  64,   1,   1, 0, 16,   0, 2236000000, 86110000, 0, 9864000, 203100, 121600, 0, 0, 0) \
-	PRICE(decode ,  1, 256,   1,   1, 0, 4,   0, 2124000000, 59060000, 0, 8498000, 87360, 3966000, 0, 0, 0) \
-	PRICE(decode ,  1, 128,   1,   1, 0, 6,  32, 659500000, 48240000, 0, 10850000, 22810, 1046000, 0, 0, 0) \
-	PRICE(decode ,  1,  64,   1,   1, 0, 5,   0, 2330000000, 42810000, 0, 7987000, 0, 1100000, 0, 0, 0) \
-	PRICE(decode ,  8, 256,  32,  32, 0, 2,  64, 0, 71520000, 0, 1528000, 0, 152100, 2210000000, 606100000, 523700) \
-	PRICE(decode ,  8, 128,  32,  32, 0, 4,  64, 1398000000, 36370000, 0, 4563000, 24210, 315300, 2457000000, 213600000, 405700) \
-	PRICE(decode ,  8,  64,  32,  32, 0, 6,  64, 1720000000, 23800000, 0, 3025000, 34670, 296900, 2310000000, 203500000, 176800) \
-	PRICE(decode ,  9, 256,  64,  64, 0, 1,  64, 1567000000, 45540000, 0, 2797000, 7524, 770400, 2492000000, 590700000, 456200) \
-	PRICE(decode ,  9, 128,  64,  64, 0, 2, 128, 1146000000, 21840000, 0, 7089000, 0, 460000, 2780000000, 212200000, 253200) \
-	PRICE(decode ,  9,  64,  64,  64, 0, 2, 128, 1494000000, 14910000, 0, 4323000, 0, 465800, 2173000000, 221500000, 128800) \
-	PRICE(decode , 14, 256,   8,  16, 0, 1, 256, 2232000000, 6550000, 0, 7706000, 101900, 1172000, 404600000, 74910000, 1174000) \
-	PRICE(decode , 14, 128,   8,  16, 0, 1,  32, 3226000000, 5896000, 0, 12910, 129500, 521600, 597700000, 36450000, 148700) \
-	PRICE(decode , 14,  64,   8,  16, 0, 2,   0, 3252000000, 5375000, 0, 644300, 127200, 345300, 573200000, 48860000, 138100) \
-	PRICE(decode , 15, 256,   8,  16, 0, 1, 128, 2584000000, 11650000, 0, 5639000, 76570, 1739000, 2157000000, 554100000, 584200) \
-	PRICE(decode , 15, 128,   8,  16, 0, 1,  64, 2996000000, 5599000, 0, 0, 129100, 676700, 2476000000, 190800000, 261100) \
-	PRICE(decode , 15,  64,   8,  16, 0, 3,  64, 3167000000, 3785000, 0, 1647000, 133700, 384600, 1837000000, 154500000, 275300) \
-	PRICE(decode , 16, 256,   8,  16, 0, 1, 128, 2682000000, 10910000, 0, 5574000, 92130, 1702000, 508500000, 64070000, 1620000) \
-	PRICE(decode , 16, 128,   8,  16, 0, 1,  64, 3058000000, 5158000, 0, 1288000, 119500, 596200, 646300000, 33810000, 351600) \
-	PRICE(decode , 16,  64,   8,  16, 0, 2,   0, 3448000000, 3444000, 0, 1532000, 130400, 408200, 395600000, 52010000, 190900) \
-	PRICE(decode , 17, 128,   8,  16, 0, 1, 512, 2103000000, 3160000, 0, 2815000, 121600, 265500, 436900000, 64190000, 977000) \
-	PRICE(decode , 17,  64,   8,  16, 0, 1,  64, 3467000000, 2406000, 0, 806700, 135500, 451200, 487200000, 56610000, 250500) \
-	PRICE(decode , 18, 128,   8,  32, 0, 1, 512, 1969000000, 3509000, 0, 3477000, 105700, 280400, 421900000, 47770000, 848800) \
-	PRICE(decode , 18,  64,   8,  32, 0, 2, 512, 2355000000, 2118000, 0, 2107000, 126300, 514600, 421100000, 65280000, 375300) \
-	PRICE(decode , 19, 256,  16,  16, 0, 3,  32, 4512000000, 16960000, 0, 13930000, 72880, 1430000, 2455000000, 585700000, 610700) \
-	PRICE(decode , 19, 128,  16,  16, 0, 4,   0, 3834000000, 13020000, 0, 4715000, 98560, 477900, 2447000000, 200200000, 363800) \
-	PRICE(decode , 19,  64,  16,  16, 0, 4,   0, 3991000000, 13340000, 0, 1491000, 86190, 193400, 1994000000, 185000000, 122100) \
-	PRICE(decode , 20, 256,  16,  16, 0, 1, 256, 2488000000, 9254000, 0, 8142000, 83200, 1251000, 234300000, 62330000, 1470000) \
-	PRICE(decode , 20, 128,  16,  16, 0, 1,   0, 3858000000, 7745000, 0, 0, 106100, 684600, 457100000, 54410000, 307100) \
-	PRICE(decode , 20,  64,  16,  16, 0, 2,   0, 3533000000, 6160000, 0, 429300, 124400, 486500, 457500000, 59730000, 282200) \
-	PRICE(decode , 21, 128,  16,  32, 0, 1, 512, 2147000000, 3797000, 0, 4865000, 83160, 544600, 319100000, 58280000, 900300) \
-	PRICE(decode , 21,  64,  16,  32, 0, 3, 256, 3058000000, 2419000, 0, 1864000, 147700, 534400, 445800000, 58770000, 296000)
+	PRICE(decode , 11, 256,   1,   1, 0, 8,   0, 2013000000, 111200000, 0, 10980000, 69730, 1682000, 0, 0, 0) \
+	PRICE(decode , 11, 128,   1,   1, 0, 12,   0, 2097000000, 93050000, 0, 9893000, 84600, 841800, 0, 0, 0) \
+	PRICE(decode , 11,  64,   1,   1, 0, 16,   0, 2236000000, 86110000, 0, 9864000, 203100, 121600, 0, 0, 0) \
+	PRICE(decode , 12, 256,   1,   1, 0, 4,   0, 2124000000, 59060000, 0, 8498000, 87360, 3966000, 0, 0, 0) \
+	PRICE(decode , 12, 128,   1,   1, 0, 6,  32, 651900000, 48400000, 0, 10450000, 30510, 1079000, 0, 0, 0) \
+	PRICE(decode , 12,  64,   1,   1, 0, 5,   0, 2330000000, 42810000, 0, 7987000, 0, 1100000, 0, 0, 0) \
+	PRICE(decode , 13, 256,  32,  32, 0, 2,  64, 0, 71520000, 0, 1528000, 0, 152100, 2210000000, 606100000, 523700) \
+	PRICE(decode , 13, 128,  32,  32, 0, 4,  64, 1416000000, 36170000, 0, 4660000, 22450, 320600, 2479000000, 213500000, 410200) \
+	PRICE(decode , 13,  64,  32,  32, 0, 6,  64, 1720000000, 23800000, 0, 3025000, 34670, 296900, 2310000000, 203500000, 176800) \
+	PRICE(decode , 14, 256,  64,  64, 0, 1,  64, 1567000000, 45540000, 0, 2797000, 7524, 770400, 2492000000, 590700000, 456200) \
+	PRICE(decode , 14, 128,  64,  64, 0, 2, 128, 1149000000, 21850000, 0, 7008000, 0, 461700, 2764000000, 214000000, 255900) \
+	PRICE(decode , 14,  64,  64,  64, 0, 2, 128, 1494000000, 14910000, 0, 4323000, 0, 465800, 2173000000, 221500000, 128800) \
+	PRICE(decode , 15, 256,   8,  16, 0, 1, 256, 2279000000, 6406000, 0, 7869000, 102200, 1195000, 401800000, 74860000, 1180000) \
+	PRICE(decode , 15, 128,   8,  16, 0, 1,  32, 3236000000, 5795000, 0, 135700, 130900, 509900, 605000000, 35500000, 138200) \
+	PRICE(decode , 15,  64,   8,  16, 0, 2,   0, 3252000000, 5375000, 0, 644300, 127200, 345300, 573200000, 48860000, 138100) \
+	PRICE(decode , 16, 256,   8,  16, 0, 1, 128, 2584000000, 11650000, 0, 5639000, 76570, 1739000, 2157000000, 554100000, 584200) \
+	PRICE(decode , 16, 128,   8,  16, 0, 1,  64, 3003000000, 5550000, 0, 0, 131200, 670900, 2487000000, 189300000, 254000) \
+	PRICE(decode , 16,  64,   8,  16, 0, 3,  64, 3167000000, 3785000, 0, 1647000, 133700, 384600, 1837000000, 154500000, 275300) \
+	PRICE(decode , 17, 256,   8,  16, 0, 1, 128, 2682000000, 10910000, 0, 5574000, 92130, 1702000, 508500000, 64070000, 1620000) \
+	PRICE(decode , 17, 128,   8,  16, 0, 1,  64, 3075000000, 5030000, 0, 1452000, 121100, 581500, 657800000, 32770000, 331600) \
+	PRICE(decode , 17,  64,   8,  16, 0, 2,   0, 3448000000, 3444000, 0, 1532000, 130400, 408200, 395600000, 52010000, 190900) \
+	PRICE(decode , 18, 128,   8,  16, 0, 1, 512, 2151000000, 3075000, 0, 2934000, 123100, 267100, 444000000, 62630000, 974500) \
+	PRICE(decode , 18,  64,   8,  16, 0, 1,  64, 3467000000, 2406000, 0, 806700, 135500, 451200, 487200000, 56610000, 250500) \
+	PRICE(decode , 19, 128,   8,  32, 0, 1, 512, 2033000000, 3400000, 0, 3625000, 107400, 285000, 434700000, 45160000, 848700) \
+	PRICE(decode , 19,  64,   8,  32, 0, 2, 512, 2330000000, 2162000, 0, 2087000, 126200, 509100, 423800000, 68310000, 362800) \
+	PRICE(decode , 20, 256,  16,  16, 0, 3,  32, 4512000000, 16960000, 0, 13930000, 72880, 1430000, 2455000000, 585700000, 610700) \
+	PRICE(decode , 20, 128,  16,  16, 0, 4,  32, 3425000000, 13020000, 0, 4860000, 95670, 468500, 2490000000, 199600000, 303600) \
+	PRICE(decode , 20,  64,  16,  16, 0, 4,   0, 3991000000, 13340000, 0, 1491000, 86190, 193400, 1994000000, 185000000, 122100) \
+	PRICE(decode , 21, 256,  16,  16, 0, 1, 256, 2488000000, 9254000, 0, 8142000, 83200, 1251000, 234300000, 62330000, 1470000) \
+	PRICE(decode , 21, 128,  16,  16, 0, 1,   0, 3858000000, 7729000, 0, 0, 107200, 681300, 470100000, 52100000, 299600) \
+	PRICE(decode , 21,  64,  16,  16, 0, 2,   0, 3533000000, 6160000, 0, 429300, 124400, 486500, 457500000, 59730000, 282200) \
+	PRICE(decode , 22, 128,  16,  32, 0, 1, 512, 2209000000, 3696000, 0, 4989000, 84530, 548600, 330500000, 53000000, 916300) \
+	PRICE(decode , 22,  64,  16,  32, 0, 3, 256, 3058000000, 2419000, 0, 1864000, 147700, 534400, 445800000, 58770000, 296000)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -247,69 +196,29 @@
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
-	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(prefix_prefill, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=64 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
 	BINARY(prefix_prefill, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=64 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=64 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=64 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=64 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=64 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
+	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
+	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
@@ -346,6 +255,22 @@
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -355,32 +280,101 @@
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
-	(void)f;
-	return -2; /* 548 scenarios, 1.037, p95 1.179 */
+	if (f->head_size <= 64) {
+		if (f->keys_per_query <= 192) {
+			if (f->blocks_per_unit <= 20) {
+				return 10; /* 8 scenarios, 1.068, p95 1.166; next 1, 1.167; no better than the defaults for sure */
+			} else {
+				return 3; /* 43 scenarios, 1.042, p95 1.176; next 4, 1.130 */
+			}
+		} else if (f->row_blocks <= 56) {
+			return 5; /* 10 scenarios, 1.088, p95 1.325; next 7, 1.161 */
+		} else if (f->row_blocks <= 128) {
+			return 2; /* 6 scenarios, 1.004, p95 1.024; next 1, 1.144; guarded */
+		} else {
+			return 0; /* 36 scenarios, 1.025, p95 1.211; next 4, 1.183; guarded */
+		}
+	} else if (f->head_size <= 128) {
+		if (f->row_blocks <= 108) {
+			if (f->kv_tokens <= 4544) {
+				if (f->kv_tokens <= 208) {
+					if (f->num_seqs <= 1) {
+						return 1; /* 32 scenarios, 1.019, p95 1.115; next 4, 1.025; guarded */
+					} else {
+						return 9; /* 9 scenarios, 1.015, p95 1.076; next 3, 1.076 */
+					}
+				} else {
+					return 2; /* 43 scenarios, 1.034, p95 1.134; next 1, 1.092; guarded */
+				}
+			} else if (f->work <= 240) {
+				if (f->row_blocks <= 10) {
+					return 7; /* 5 scenarios, 1.002, p95 1.012; next 5, 1.199 */
+				} else if (f->mean_seq <= 3328) {
+					return 7; /* 6 scenarios, 1.035, p95 1.083; next 5, 1.114 */
+				} else {
+					return 5; /* 6 scenarios, 1.018, p95 1.078; next 8, 1.080 */
+				}
+			} else if (f->row_blocks <= 56) {
+				return 5; /* 16 scenarios, 1.052, p95 1.234; next 8, 1.131 */
+			} else {
+				return 2; /* 8 scenarios, 1.028, p95 1.115; next 1, 1.259; guarded */
+			}
+		} else if (f->mean_seq <= 4032) {
+			if (f->max_seq <= 512) {
+				return 4; /* 34 scenarios, 1.023, p95 1.077; next 0, 1.146; guarded */
+			} else {
+				return 0; /* 97 scenarios, 1.020, p95 1.152; next 4, 1.154; guarded */
+			}
+		} else if (f->skew <= 18) {
+			if (f->row_blocks <= 128) {
+				return 2; /* 5 scenarios, 1.000, p95 1.000; next 1, 1.164; guarded */
+			} else {
+				return 0; /* 48 scenarios, 1.014, p95 1.084; next 2, 1.354; guarded */
+			}
+		} else if (f->row_blocks <= 768) {
+			return 2; /* 7 scenarios, 1.000, p95 1.000; next 1, 1.275; guarded */
+		} else {
+			return 0; /* 7 scenarios, 1.006, p95 1.029; next 4, 1.282; guarded */
+		}
+	} else if (f->max_seq <= 1728) {
+		return 1; /* 77 scenarios, 1.026, p95 1.169; next 6, 1.243; guarded */
+	} else if (f->max_query <= 192) {
+		if (f->max_query <= 64) {
+			return 7; /* 7 scenarios, 1.065, p95 1.291; next 8, 1.137 */
+		} else {
+			return 8; /* 10 scenarios, 1.038, p95 1.207; next 7, 1.328 */
+		}
+	} else {
+		return 6; /* 27 scenarios, 1.029, p95 1.330; next 1, 1.116; guarded */
+	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 660 scenarios, 1.037, p95 1.222 */
+	return -2; /* 676 scenarios, 1.039, p95 1.231 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 310 scenarios, 1.006, p95 1.047; next 1, 1.022 */
+	return 1; /* 321 scenarios, 1.009, p95 1.000; next -2, 1.009 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->num_kv_heads <= 4) {
-		return -3; /* 228 scenarios, 1.008, p95 1.076 */
-	} else if (f->prefill_share <= 13) {
-		return -3; /* 62 scenarios, 1.033, p95 1.136 */
-	} else if (f->skew <= 19) {
-		return -1; /* 45 scenarios, 1.059, p95 1.151 */
+	if (f->skew <= 25) {
+		if (f->keys_per_query <= 7376) {
+			if (f->blocks_per_unit <= 144) {
+				return -3; /* 50 scenarios, 1.004, p95 1.021 */
+			} else {
+				return -1; /* 60 scenarios, 1.049, p95 1.130 */
+			}
+		} else {
+			return -3; /* 81 scenarios, 1.033, p95 1.142 */
+		}
 	} else {
-		return -3; /* 110 scenarios, 1.008, p95 1.060 */
+		return -3; /* 289 scenarios, 1.004, p95 1.028 */
 	}
 }
 
@@ -402,16 +396,60 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, -2, .units = 1) \
+	VECTOR(prefill, 10, .head_size = 0, .keys_per_query = 0, .blocks_per_unit = 0) \
+	VECTOR(prefill, 10, .head_size = 64, .keys_per_query = 192, .blocks_per_unit = 20) \
+	VECTOR(prefill, 3, .head_size = 0, .keys_per_query = 0, .blocks_per_unit = 21) \
+	VECTOR(prefill, 3, .head_size = 64, .keys_per_query = 192, .blocks_per_unit = 21) \
+	VECTOR(prefill, 5, .head_size = 0, .row_blocks = 0, .keys_per_query = 193) \
+	VECTOR(prefill, 5, .head_size = 64, .row_blocks = 56, .keys_per_query = 193) \
+	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 57, .keys_per_query = 193) \
+	VECTOR(prefill, 2, .head_size = 64, .row_blocks = 128, .keys_per_query = 193) \
+	VECTOR(prefill, 0, .head_size = 0, .row_blocks = 129, .keys_per_query = 193) \
+	VECTOR(prefill, 0, .head_size = 64, .row_blocks = 129, .keys_per_query = 193) \
+	VECTOR(prefill, 1, .head_size = 65, .num_seqs = 0, .row_blocks = 0, .kv_tokens = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .num_seqs = 1, .row_blocks = 108, .kv_tokens = 208) \
+	VECTOR(prefill, 9, .head_size = 65, .num_seqs = 2, .row_blocks = 0, .kv_tokens = 0) \
+	VECTOR(prefill, 9, .head_size = 128, .num_seqs = 2, .row_blocks = 108, .kv_tokens = 208) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 0, .kv_tokens = 209) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 108, .kv_tokens = 4544) \
+	VECTOR(prefill, 7, .head_size = 65, .row_blocks = 0, .kv_tokens = 4545, .work = 0) \
+	VECTOR(prefill, 7, .head_size = 128, .row_blocks = 10, .kv_tokens = 4545, .work = 240) \
+	VECTOR(prefill, 7, .head_size = 65, .row_blocks = 11, .kv_tokens = 4545, .mean_seq = 0, .work = 0) \
+	VECTOR(prefill, 7, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .mean_seq = 3328, .work = 240) \
+	VECTOR(prefill, 5, .head_size = 65, .row_blocks = 11, .kv_tokens = 4545, .mean_seq = 3329, .work = 0) \
+	VECTOR(prefill, 5, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .mean_seq = 3329, .work = 240) \
+	VECTOR(prefill, 5, .head_size = 65, .row_blocks = 0, .kv_tokens = 4545, .work = 241) \
+	VECTOR(prefill, 5, .head_size = 128, .row_blocks = 56, .kv_tokens = 4545, .work = 241) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 57, .kv_tokens = 4545, .work = 241) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .work = 241) \
+	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 109, .max_seq = 0, .mean_seq = 0) \
+	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 109, .max_seq = 512, .mean_seq = 4032) \
+	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 109, .max_seq = 513, .mean_seq = 0) \
+	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 109, .max_seq = 513, .mean_seq = 4032) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 109, .mean_seq = 4033, .skew = 0) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 128, .mean_seq = 4033, .skew = 18) \
+	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 129, .mean_seq = 4033, .skew = 0) \
+	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 129, .mean_seq = 4033, .skew = 18) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 109, .mean_seq = 4033, .skew = 19) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 768, .mean_seq = 4033, .skew = 19) \
+	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 769, .mean_seq = 4033, .skew = 19) \
+	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 769, .mean_seq = 4033, .skew = 19) \
+	VECTOR(prefill, 1, .head_size = 129, .max_seq = 0) \
+	VECTOR(prefill, 1, .head_size = 129, .max_seq = 1728) \
+	VECTOR(prefill, 7, .head_size = 129, .max_query = 0, .max_seq = 1729) \
+	VECTOR(prefill, 7, .head_size = 129, .max_query = 64, .max_seq = 1729) \
+	VECTOR(prefill, 8, .head_size = 129, .max_query = 65, .max_seq = 1729) \
+	VECTOR(prefill, 8, .head_size = 129, .max_query = 192, .max_seq = 1729) \
+	VECTOR(prefill, 6, .head_size = 129, .max_query = 193, .max_seq = 1729) \
 	VECTOR(decode, -2, .units = 1) \
-	VECTOR(join, -2, .units = 1) \
-	VECTOR(overlap, -3, .num_kv_heads = 0) \
-	VECTOR(overlap, -3, .num_kv_heads = 4) \
-	VECTOR(overlap, -3, .num_kv_heads = 5, .prefill_share = 0) \
-	VECTOR(overlap, -3, .num_kv_heads = 5, .prefill_share = 13) \
-	VECTOR(overlap, -1, .num_kv_heads = 5, .skew = 0, .prefill_share = 14) \
-	VECTOR(overlap, -1, .num_kv_heads = 5, .skew = 19, .prefill_share = 14) \
-	VECTOR(overlap, -3, .num_kv_heads = 5, .skew = 20, .prefill_share = 14) \
+	VECTOR(join, 1, .units = 1) \
+	VECTOR(overlap, -3, .skew = 0, .keys_per_query = 0, .blocks_per_unit = 0) \
+	VECTOR(overlap, -3, .skew = 25, .keys_per_query = 7376, .blocks_per_unit = 144) \
+	VECTOR(overlap, -1, .skew = 0, .keys_per_query = 0, .blocks_per_unit = 145) \
+	VECTOR(overlap, -1, .skew = 25, .keys_per_query = 7376, .blocks_per_unit = 145) \
+	VECTOR(overlap, -3, .skew = 0, .keys_per_query = 7377) \
+	VECTOR(overlap, -3, .skew = 25, .keys_per_query = 7377) \
+	VECTOR(overlap, -3, .skew = 26) \
 	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
 	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
 	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \
