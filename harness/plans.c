@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { BEST = 2 /* choices of each part */ };
-static const int spares[] = { 16, 32, 48, 64, 80, 96 };
+static const int spares[] = { 16, 32, 48, 64, 80, 96, 112 };
 _Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all lanes");
 
 struct choice lane_choice(const struct heats *h, const struct lane *lane, int part)

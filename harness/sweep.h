@@ -203,7 +203,7 @@ struct lane {
 };
 
 /* ---- plans.c -------------------------------------------------------------------- */
-enum { MAX_PLANS = 11, MAX_PLAN_TEXT = 2 * MAX_PART_TEXT + 32 };
+enum { MAX_PLANS = 12, MAX_PLAN_TEXT = 2 * MAX_PART_TEXT + 32 };
 /* Lanes of the plans of a mixed scenario that are worth a race; plans.c says which. 0: there
  * are none. */
 int plans_pick(const struct heats *, int scenario, struct lane lane[MAX_PLANS]);

@@ -9,6 +9,7 @@
  *                                      it only where it is not at its default; not swept
  *   AMD_OPTION(NAME, ...)              the same, swept on AMD's GPUs
  *   LAUNCH(NAME, default, about, ...)  a tunable that costs none
+ *   LATER(NAME, default, about, ...)   a LAUNCH one that came later, left out as an OPTION is
  *   BEGINS_EARLY(NAME, default, about, ...)  a LAUNCH one, left out as an OPTION is; where it is
  *                                      not 0 the kernel is launched early if the caller lets
  *                                      it, else as if it were 0; swept with --early alone
@@ -43,6 +44,7 @@
 #define LAUNCH STATIC
 #define OPTION STATIC
 #define AMD_OPTION STATIC
+#define LATER STATIC
 #define BEGINS_EARLY STATIC
 #include "each.inc"
 
@@ -53,6 +55,7 @@ enum { AMD_LANES = 64 };
 #define OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, -1, dflt, about)
 #define AMD_OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, AMD_LANES, dflt, about)
 #define LAUNCH(axis, dflt, about, ...) AXIS(axis, 0, 0, 0, dflt, about)
+#define LATER(axis, dflt, about, ...) AXIS(axis, 0, 1, -1, dflt, about)
 #define BEGINS_EARLY(axis, dflt, about, ...) AXIS(axis, 0, 1, -1, dflt, about)
 static const struct axis axes[] = {
 #include "each.inc"
@@ -63,6 +66,7 @@ static const struct axis axes[] = {
 #define LAUNCH STATIC
 #define OPTION STATIC
 #define AMD_OPTION STATIC
+#define LATER STATIC
 #define BEGINS_EARLY STATIC
 enum {
 #include "each.inc"
@@ -138,6 +142,7 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 #define OPTION NAME_AXIS
 #define AMD_OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
+#define LATER NAME_AXIS
 #define BEGINS_EARLY NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
@@ -160,6 +165,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define OPTION NAME_AXIS
 #define AMD_OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
+#define LATER NAME_AXIS
 #define BEGINS_EARLY NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
