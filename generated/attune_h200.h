@@ -4,40 +4,40 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  0282a6576e8458148bfcb6cd93443681, protocol graph-rotating
  *   learned   from 1125 scenarios, 198 held out
- *   judged    by times of a second pass in 882 of 1323 scenarios; it lacks 612 of the picks
+ *   judged    by times of a second pass in 882 of 1323 scenarios; it lacks 627 of the picks
  *   noise     0.56 % below 20 us, by 1010 A/A pairs
  *             0.74 % below 200 us, by 1975 A/A pairs
  *             0.58 % above, by 2013 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.324 1.158 1.070 1.052 1.037 1.030 1.024 1.019
+ *   prefill   best of 1, 2, ... choices: 1.323 1.157 1.069 1.052 1.036 1.030 1.023 1.018
  *             1.015 1.012 1.010 1.008
- *             trees of depth 3: 1.0541 at best, 1.0553 by look-ahead; this one 1.0269
+ *             trees of depth 3: 1.0536 at best, 1.0548 by look-ahead; this one 1.0269
  *   decode    best of 1, 2, ... choices: 1.039 1.037 1.037 1.037 1.037 1.037 1.037
- *             trees of depth 3: 1.0501 at best, 1.0506 by look-ahead; this one 1.0387
+ *             trees of depth 3: 1.0494 at best, 1.0499 by look-ahead; this one 1.0388
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.164    inf   86.3
- *   tree        peers                       43    inf  1.071    inf   88.4
- *   tree        heldout                    198    inf  1.111    inf   85.9
- *   tree        heldout_blocked             39    inf  1.055    inf   94.9
- *   tree        heldout_extrapolated        14  1.054  1.236  1.236   64.3
- *   tree        heldout_offgrid             25  1.045  1.239  1.454   76.0
- *   tree        heldout_random              74  1.023  1.169  1.283   82.4
- *   tree        heldout_shape               22  1.005  1.032  1.036  100.0
- *   tree        heldout_traces              24  1.014  1.058  1.092   91.7
- *   tree        ways                       213    inf    inf    inf   77.5
- *   best_fixed  train                      869  1.299  2.362 10.821   41.2
- *   best_fixed  peers                       43    inf    inf    inf   48.8
- *   best_fixed  heldout                    198    inf  2.055    inf   33.3
+ *   tree        train                      869    inf  1.211    inf   85.8
+ *   tree        peers                       43    inf  1.057    inf   93.0
+ *   tree        heldout                    198    inf  1.278    inf   82.8
+ *   tree        heldout_blocked             39    inf    inf    inf   92.3
+ *   tree        heldout_extrapolated        14  1.051  1.236  1.236   64.3
+ *   tree        heldout_offgrid             25    inf  1.454    inf   64.0
+ *   tree        heldout_random              74  1.021  1.169  1.283   83.8
+ *   tree        heldout_shape               22  1.008  1.036  1.109   95.5
+ *   tree        heldout_traces              24    inf    inf    inf   83.3
+ *   tree        ways                       213    inf    inf    inf   76.1
+ *   best_fixed  train                      869  1.299  2.363 10.821   41.7
+ *   best_fixed  peers                       43    inf    inf    inf   53.5
+ *   best_fixed  heldout                    198    inf  2.055    inf   33.8
  *   best_fixed  heldout_blocked             39    inf    inf    inf   17.9
  *   best_fixed  heldout_extrapolated        14  1.220  2.735  2.735   42.9
  *   best_fixed  heldout_offgrid             25  1.501  2.277  3.993   24.0
- *   best_fixed  heldout_random              74    inf  2.015    inf   29.7
- *   best_fixed  heldout_shape               22  1.073  1.232  1.668   63.6
+ *   best_fixed  heldout_random              74    inf  2.015    inf   31.1
+ *   best_fixed  heldout_shape               22  1.071  1.232  1.668   63.6
  *   best_fixed  heldout_traces              24  1.150  1.545  1.597   45.8
  *   best_fixed  ways                       213    inf    inf    inf    2.8
- *   vllm_rule   train                      869  2.799  9.892 78.599    2.4
+ *   vllm_rule   train                      869  2.801  9.892 78.599    2.4
  *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
  *   vllm_rule   heldout                    198  3.065 10.242 34.398    0.5
  *   vllm_rule   heldout_blocked             39  2.952  7.710 10.242    0.0
@@ -47,7 +47,7 @@
  *   vllm_rule   heldout_shape               22  3.570 12.854 17.607    0.0
  *   vllm_rule   heldout_traces              24  2.595  7.255 10.988    0.0
  *   vllm_rule   ways                       213    inf  6.406    inf    0.9
- *   default     train                      869  2.072  5.878 21.124    7.4
+ *   default     train                      869  2.074  5.878 21.124    7.4
  *   default     peers                       43  1.474  2.733  2.759   14.0
  *   default     heldout                    198  2.193  6.037  7.796    5.6
  *   default     heldout_blocked             39  2.280  6.378  6.500    0.0
@@ -127,9 +127,9 @@
 	CHOICE( 2, warpgroup, "BLOCK_M=64 TILE_SIZE=128 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0") \
 	CHOICE( 3, prefix_prefill, "BLOCK_M=64 BLOCK_N=64 NUM_WARPS=4 UNROLL_CONTEXT=1") \
 	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0") \
-	CHOICE( 5, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 6, warpgroup, "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 7, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(1,128,128,8)") \
+	CHOICE( 5, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(1,128,128,8)") \
+	CHOICE( 6, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 7, warpgroup, "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
 	CHOICE( 8, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=balance(1,384,0,32)") \
 	CHOICE( 9, prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
 	CHOICE(10, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
@@ -148,39 +148,39 @@
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode , 11, 256,   1,   1, 0, 8,   0, 2013000000, 111200000, 0, 10980000, 69730, 1682000, 0, 0, 0) \
-	PRICE(decode , 11, 128,   1,   1, 0, 12,   0, 2097000000, 93050000, 0, 9893000, 84600, 841800, 0, 0, 0) \
-	PRICE(decode , 11,  64,   1,   1, 0, 16,   0, 2236000000, 86110000, 0, 9864000, 203100, 121600, 0, 0, 0) \
-	PRICE(decode , 12, 256,   1,   1, 0, 4,   0, 2124000000, 59060000, 0, 8498000, 87360, 3966000, 0, 0, 0) \
-	PRICE(decode , 12, 128,   1,   1, 0, 6,  32, 651900000, 48400000, 0, 10450000, 30510, 1079000, 0, 0, 0) \
-	PRICE(decode , 12,  64,   1,   1, 0, 5,   0, 2330000000, 42810000, 0, 7987000, 0, 1100000, 0, 0, 0) \
-	PRICE(decode , 13, 256,  32,  32, 0, 2,  64, 0, 71520000, 0, 1528000, 0, 152100, 2210000000, 606100000, 523700) \
-	PRICE(decode , 13, 128,  32,  32, 0, 4,  64, 1416000000, 36170000, 0, 4660000, 22450, 320600, 2479000000, 213500000, 410200) \
-	PRICE(decode , 13,  64,  32,  32, 0, 6,  64, 1720000000, 23800000, 0, 3025000, 34670, 296900, 2310000000, 203500000, 176800) \
-	PRICE(decode , 14, 256,  64,  64, 0, 1,  64, 1567000000, 45540000, 0, 2797000, 7524, 770400, 2492000000, 590700000, 456200) \
-	PRICE(decode , 14, 128,  64,  64, 0, 2, 128, 1149000000, 21850000, 0, 7008000, 0, 461700, 2764000000, 214000000, 255900) \
-	PRICE(decode , 14,  64,  64,  64, 0, 2, 128, 1494000000, 14910000, 0, 4323000, 0, 465800, 2173000000, 221500000, 128800) \
-	PRICE(decode , 15, 256,   8,  16, 0, 1, 256, 2279000000, 6406000, 0, 7869000, 102200, 1195000, 401800000, 74860000, 1180000) \
-	PRICE(decode , 15, 128,   8,  16, 0, 1,  32, 3236000000, 5795000, 0, 135700, 130900, 509900, 605000000, 35500000, 138200) \
-	PRICE(decode , 15,  64,   8,  16, 0, 2,   0, 3252000000, 5375000, 0, 644300, 127200, 345300, 573200000, 48860000, 138100) \
-	PRICE(decode , 16, 256,   8,  16, 0, 1, 128, 2584000000, 11650000, 0, 5639000, 76570, 1739000, 2157000000, 554100000, 584200) \
-	PRICE(decode , 16, 128,   8,  16, 0, 1,  64, 3003000000, 5550000, 0, 0, 131200, 670900, 2487000000, 189300000, 254000) \
-	PRICE(decode , 16,  64,   8,  16, 0, 3,  64, 3167000000, 3785000, 0, 1647000, 133700, 384600, 1837000000, 154500000, 275300) \
-	PRICE(decode , 17, 256,   8,  16, 0, 1, 128, 2682000000, 10910000, 0, 5574000, 92130, 1702000, 508500000, 64070000, 1620000) \
-	PRICE(decode , 17, 128,   8,  16, 0, 1,  64, 3075000000, 5030000, 0, 1452000, 121100, 581500, 657800000, 32770000, 331600) \
-	PRICE(decode , 17,  64,   8,  16, 0, 2,   0, 3448000000, 3444000, 0, 1532000, 130400, 408200, 395600000, 52010000, 190900) \
-	PRICE(decode , 18, 128,   8,  16, 0, 1, 512, 2151000000, 3075000, 0, 2934000, 123100, 267100, 444000000, 62630000, 974500) \
-	PRICE(decode , 18,  64,   8,  16, 0, 1,  64, 3467000000, 2406000, 0, 806700, 135500, 451200, 487200000, 56610000, 250500) \
-	PRICE(decode , 19, 128,   8,  32, 0, 1, 512, 2033000000, 3400000, 0, 3625000, 107400, 285000, 434700000, 45160000, 848700) \
-	PRICE(decode , 19,  64,   8,  32, 0, 2, 512, 2330000000, 2162000, 0, 2087000, 126200, 509100, 423800000, 68310000, 362800) \
-	PRICE(decode , 20, 256,  16,  16, 0, 3,  32, 4512000000, 16960000, 0, 13930000, 72880, 1430000, 2455000000, 585700000, 610700) \
-	PRICE(decode , 20, 128,  16,  16, 0, 4,  32, 3425000000, 13020000, 0, 4860000, 95670, 468500, 2490000000, 199600000, 303600) \
-	PRICE(decode , 20,  64,  16,  16, 0, 4,   0, 3991000000, 13340000, 0, 1491000, 86190, 193400, 1994000000, 185000000, 122100) \
-	PRICE(decode , 21, 256,  16,  16, 0, 1, 256, 2488000000, 9254000, 0, 8142000, 83200, 1251000, 234300000, 62330000, 1470000) \
-	PRICE(decode , 21, 128,  16,  16, 0, 1,   0, 3858000000, 7729000, 0, 0, 107200, 681300, 470100000, 52100000, 299600) \
-	PRICE(decode , 21,  64,  16,  16, 0, 2,   0, 3533000000, 6160000, 0, 429300, 124400, 486500, 457500000, 59730000, 282200) \
-	PRICE(decode , 22, 128,  16,  32, 0, 1, 512, 2209000000, 3696000, 0, 4989000, 84530, 548600, 330500000, 53000000, 916300) \
-	PRICE(decode , 22,  64,  16,  32, 0, 3, 256, 3058000000, 2419000, 0, 1864000, 147700, 534400, 445800000, 58770000, 296000)
+	PRICE(decode , 11, 256,   1,   1, 0, 8,   0, 2011000000, 111300000, 0, 10960000, 69700, 1683000, 0, 0, 0) \
+	PRICE(decode , 11, 128,   1,   1, 0, 12,   0, 2113000000, 92120000, 0, 9972000, 85730, 833900, 0, 0, 0) \
+	PRICE(decode , 11,  64,   1,   1, 0, 16,   0, 2229000000, 86410000, 0, 9822000, 201400, 129800, 0, 0, 0) \
+	PRICE(decode , 12, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87190, 3969000, 0, 0, 0) \
+	PRICE(decode , 12, 128,   1,   1, 0, 6,  32, 650100000, 48440000, 0, 10360000, 33560, 1080000, 0, 0, 0) \
+	PRICE(decode , 12,  64,   1,   1, 0, 5,   0, 2322000000, 43140000, 0, 7867000, 0, 1115000, 0, 0, 0) \
+	PRICE(decode , 13, 256,  32,  32, 0, 2,  64, 0, 71500000, 0, 1527000, 0, 152700, 2237000000, 605100000, 522400) \
+	PRICE(decode , 13, 128,  32,  32, 0, 4,  64, 1404000000, 36160000, 0, 4655000, 23060, 323700, 2487000000, 213700000, 406600) \
+	PRICE(decode , 13,  64,  32,  32, 0, 6,  64, 1725000000, 23800000, 0, 3020000, 34020, 297000, 2312000000, 203800000, 179100) \
+	PRICE(decode , 14, 256,  64,  64, 0, 1,  64, 1569000000, 45550000, 0, 2850000, 6984, 768300, 2502000000, 589700000, 457000) \
+	PRICE(decode , 14, 128,  64,  64, 0, 2, 128, 1131000000, 21900000, 0, 6979000, 0, 463700, 2770000000, 213900000, 252200) \
+	PRICE(decode , 14,  64,  64,  64, 0, 2, 128, 1471000000, 15050000, 0, 4190000, 0, 464400, 2187000000, 222500000, 128500) \
+	PRICE(decode , 15, 256,   8,  16, 0, 1, 256, 2246000000, 6375000, 0, 8305000, 99270, 1246000, 412800000, 71020000, 1221000) \
+	PRICE(decode , 15, 128,   8,  16, 0, 1,   0, 3396000000, 5819000, 0, 4580, 132000, 637500, 538400000, 44040000, 288400) \
+	PRICE(decode , 15,  64,   8,  16, 0, 2,   0, 3249000000, 5411000, 0, 618900, 126100, 349500, 573700000, 48770000, 142000) \
+	PRICE(decode , 16, 256,   8,  16, 0, 1, 128, 2540000000, 11660000, 0, 5849000, 74880, 1774000, 2086000000, 556500000, 600900) \
+	PRICE(decode , 16, 128,   8,  16, 0, 1,  64, 3002000000, 5579000, 0, 0, 128900, 631700, 2477000000, 190800000, 262100) \
+	PRICE(decode , 16,  64,   8,  16, 0, 3,  64, 3162000000, 3809000, 0, 1638000, 132900, 386700, 1836000000, 155100000, 275300) \
+	PRICE(decode , 17, 256,   8,  16, 0, 1, 128, 2641000000, 10880000, 0, 5716000, 91540, 1734000, 491500000, 64850000, 1663000) \
+	PRICE(decode , 17, 128,   8,  16, 0, 1,  32, 3213000000, 5117000, 0, 1403000, 119500, 654600, 619700000, 35980000, 449000) \
+	PRICE(decode , 17,  64,   8,  16, 0, 2,   0, 3444000000, 3481000, 0, 1512000, 129100, 412100, 396300000, 51790000, 195800) \
+	PRICE(decode , 18, 128,   8,  16, 0, 1, 512, 2138000000, 3101000, 0, 2965000, 119700, 249400, 429500000, 64650000, 981400) \
+	PRICE(decode , 18,  64,   8,  16, 0, 2, 128, 3332000000, 2164000, 0, 2163000, 130800, 508100, 455800000, 55710000, 309500) \
+	PRICE(decode , 19, 128,   8,  32, 0, 1, 512, 2025000000, 3409000, 0, 3681000, 103900, 272200, 400500000, 50750000, 863800) \
+	PRICE(decode , 19,  64,   8,  32, 0, 2, 512, 2312000000, 2195000, 0, 2075000, 123700, 511900, 424800000, 68010000, 365800) \
+	PRICE(decode , 20, 256,  16,  16, 0, 3,  32, 4530000000, 16950000, 0, 13930000, 72810, 1428000, 2342000000, 583600000, 644900) \
+	PRICE(decode , 20, 128,  16,  16, 0, 4,  32, 3425000000, 13070000, 0, 4842000, 94110, 463600, 2429000000, 202900000, 310400) \
+	PRICE(decode , 20,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1488000, 85080, 196000, 1995000000, 185400000, 123800) \
+	PRICE(decode , 21, 256,  16,  16, 0, 1, 256, 2444000000, 9265000, 0, 8023000, 84080, 1273000, 194200000, 54700000, 1544000) \
+	PRICE(decode , 21, 128,  16,  16, 0, 1,   0, 3851000000, 7783000, 0, 0, 104300, 671300, 431500000, 59430000, 296100) \
+	PRICE(decode , 21,  64,  16,  16, 0, 2,   0, 3527000000, 6229000, 0, 407800, 122200, 492000, 460300000, 59920000, 282300) \
+	PRICE(decode , 22, 128,  16,  32, 0, 1, 512, 2202000000, 3697000, 0, 5101000, 80730, 550400, 293700000, 59670000, 931800) \
+	PRICE(decode , 22,  64,  16,  32, 0, 3, 128, 3326000000, 2496000, 0, 1794000, 147200, 591200, 433200000, 60880000, 333100)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -282,15 +282,15 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
 		if (f->keys_per_query <= 192) {
-			if (f->blocks_per_unit <= 20) {
-				return 10; /* 8 scenarios, 1.068, p95 1.166; next 1, 1.167; no better than the defaults for sure */
+			if (f->row_blocks <= 32) {
+				return 10; /* 5 scenarios, 1.042, p95 1.183; next 3, 1.222; no better than the defaults for sure */
 			} else {
-				return 3; /* 43 scenarios, 1.042, p95 1.176; next 4, 1.130 */
+				return 3; /* 46 scenarios, 1.042, p95 1.176; next 4, 1.122 */
 			}
 		} else if (f->row_blocks <= 56) {
-			return 5; /* 10 scenarios, 1.088, p95 1.325; next 7, 1.161 */
+			return 6; /* 10 scenarios, 1.089, p95 1.325; next 5, 1.163 */
 		} else if (f->row_blocks <= 128) {
-			return 2; /* 6 scenarios, 1.004, p95 1.024; next 1, 1.144; guarded */
+			return 2; /* 6 scenarios, 1.010, p95 1.064; next 1, 1.152; guarded */
 		} else {
 			return 0; /* 36 scenarios, 1.025, p95 1.211; next 4, 1.183; guarded */
 		}
@@ -299,23 +299,17 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 			if (f->kv_tokens <= 4544) {
 				if (f->kv_tokens <= 208) {
 					if (f->num_seqs <= 1) {
-						return 1; /* 32 scenarios, 1.019, p95 1.115; next 4, 1.025; guarded */
+						return 1; /* 32 scenarios, 1.019, p95 1.088; next 4, 1.024; guarded */
 					} else {
 						return 9; /* 9 scenarios, 1.015, p95 1.076; next 3, 1.076 */
 					}
 				} else {
-					return 2; /* 43 scenarios, 1.034, p95 1.134; next 1, 1.092; guarded */
+					return 2; /* 43 scenarios, 1.032, p95 1.134; next 1, 1.090; guarded */
 				}
 			} else if (f->work <= 240) {
-				if (f->row_blocks <= 10) {
-					return 7; /* 5 scenarios, 1.002, p95 1.012; next 5, 1.199 */
-				} else if (f->mean_seq <= 3328) {
-					return 7; /* 6 scenarios, 1.035, p95 1.083; next 5, 1.114 */
-				} else {
-					return 5; /* 6 scenarios, 1.018, p95 1.078; next 8, 1.080 */
-				}
+				return 5; /* 17 scenarios, 1.074, p95 1.391; next 6, 1.104 */
 			} else if (f->row_blocks <= 56) {
-				return 5; /* 16 scenarios, 1.052, p95 1.234; next 8, 1.131 */
+				return 6; /* 16 scenarios, 1.052, p95 1.234; next 8, 1.131 */
 			} else {
 				return 2; /* 8 scenarios, 1.028, p95 1.115; next 1, 1.259; guarded */
 			}
@@ -336,16 +330,18 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 		} else {
 			return 0; /* 7 scenarios, 1.006, p95 1.029; next 4, 1.282; guarded */
 		}
-	} else if (f->max_seq <= 1728) {
-		return 1; /* 77 scenarios, 1.026, p95 1.169; next 6, 1.243; guarded */
 	} else if (f->max_query <= 192) {
-		if (f->max_query <= 64) {
-			return 7; /* 7 scenarios, 1.065, p95 1.291; next 8, 1.137 */
+		if (f->max_seq <= 1536) {
+			return 1; /* 40 scenarios, 1.025, p95 1.204; next 7, 1.276 */
+		} else if (f->max_query <= 64) {
+			return 5; /* 9 scenarios, 1.063, p95 1.291; next 8, 1.197 */
 		} else {
-			return 8; /* 10 scenarios, 1.038, p95 1.207; next 7, 1.328 */
+			return 8; /* 10 scenarios, 1.038, p95 1.207; next 5, 1.328 */
 		}
+	} else if (f->max_query <= 1280) {
+		return 1; /* 40 scenarios, 1.023, p95 1.158; next 7, 1.179; guarded */
 	} else {
-		return 6; /* 27 scenarios, 1.029, p95 1.330; next 1, 1.116; guarded */
+		return 7; /* 22 scenarios, 1.005, p95 1.014; next 1, 1.125; guarded */
 	}
 }
 
@@ -357,8 +353,15 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
-	(void)f;
-	return 1; /* 321 scenarios, 1.009, p95 1.000; next -2, 1.009 */
+	if (f->max_query <= 56) {
+		if (f->kv_kib <= 14336) {
+			return 0; /* 10 scenarios, 1.039, p95 1.100; next 1, 1.193 */
+		} else {
+			return 1; /* 31 scenarios, 1.002, p95 1.000; next -2, 1.002 */
+		}
+	} else {
+		return 1; /* 279 scenarios, 1.003, p95 1.000; next -2, 1.003 */
+	}
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
@@ -366,7 +369,7 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 	if (f->skew <= 25) {
 		if (f->keys_per_query <= 7376) {
 			if (f->blocks_per_unit <= 144) {
-				return -3; /* 50 scenarios, 1.004, p95 1.021 */
+				return -3; /* 48 scenarios, 1.004, p95 1.021 */
 			} else {
 				return -1; /* 60 scenarios, 1.049, p95 1.130 */
 			}
@@ -374,7 +377,7 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 			return -3; /* 81 scenarios, 1.033, p95 1.142 */
 		}
 	} else {
-		return -3; /* 289 scenarios, 1.004, p95 1.028 */
+		return -3; /* 284 scenarios, 1.004, p95 1.028 */
 	}
 }
 
@@ -396,12 +399,12 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 10, .head_size = 0, .keys_per_query = 0, .blocks_per_unit = 0) \
-	VECTOR(prefill, 10, .head_size = 64, .keys_per_query = 192, .blocks_per_unit = 20) \
-	VECTOR(prefill, 3, .head_size = 0, .keys_per_query = 0, .blocks_per_unit = 21) \
-	VECTOR(prefill, 3, .head_size = 64, .keys_per_query = 192, .blocks_per_unit = 21) \
-	VECTOR(prefill, 5, .head_size = 0, .row_blocks = 0, .keys_per_query = 193) \
-	VECTOR(prefill, 5, .head_size = 64, .row_blocks = 56, .keys_per_query = 193) \
+	VECTOR(prefill, 10, .head_size = 0, .row_blocks = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 10, .head_size = 64, .row_blocks = 32, .keys_per_query = 192) \
+	VECTOR(prefill, 3, .head_size = 0, .row_blocks = 33, .keys_per_query = 0) \
+	VECTOR(prefill, 3, .head_size = 64, .row_blocks = 33, .keys_per_query = 192) \
+	VECTOR(prefill, 6, .head_size = 0, .row_blocks = 0, .keys_per_query = 193) \
+	VECTOR(prefill, 6, .head_size = 64, .row_blocks = 56, .keys_per_query = 193) \
 	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 57, .keys_per_query = 193) \
 	VECTOR(prefill, 2, .head_size = 64, .row_blocks = 128, .keys_per_query = 193) \
 	VECTOR(prefill, 0, .head_size = 0, .row_blocks = 129, .keys_per_query = 193) \
@@ -412,14 +415,10 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	VECTOR(prefill, 9, .head_size = 128, .num_seqs = 2, .row_blocks = 108, .kv_tokens = 208) \
 	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 0, .kv_tokens = 209) \
 	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 108, .kv_tokens = 4544) \
-	VECTOR(prefill, 7, .head_size = 65, .row_blocks = 0, .kv_tokens = 4545, .work = 0) \
-	VECTOR(prefill, 7, .head_size = 128, .row_blocks = 10, .kv_tokens = 4545, .work = 240) \
-	VECTOR(prefill, 7, .head_size = 65, .row_blocks = 11, .kv_tokens = 4545, .mean_seq = 0, .work = 0) \
-	VECTOR(prefill, 7, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .mean_seq = 3328, .work = 240) \
-	VECTOR(prefill, 5, .head_size = 65, .row_blocks = 11, .kv_tokens = 4545, .mean_seq = 3329, .work = 0) \
-	VECTOR(prefill, 5, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .mean_seq = 3329, .work = 240) \
-	VECTOR(prefill, 5, .head_size = 65, .row_blocks = 0, .kv_tokens = 4545, .work = 241) \
-	VECTOR(prefill, 5, .head_size = 128, .row_blocks = 56, .kv_tokens = 4545, .work = 241) \
+	VECTOR(prefill, 5, .head_size = 65, .row_blocks = 0, .kv_tokens = 4545, .work = 0) \
+	VECTOR(prefill, 5, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .work = 240) \
+	VECTOR(prefill, 6, .head_size = 65, .row_blocks = 0, .kv_tokens = 4545, .work = 241) \
+	VECTOR(prefill, 6, .head_size = 128, .row_blocks = 56, .kv_tokens = 4545, .work = 241) \
 	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 57, .kv_tokens = 4545, .work = 241) \
 	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .work = 241) \
 	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 109, .max_seq = 0, .mean_seq = 0) \
@@ -434,15 +433,21 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 768, .mean_seq = 4033, .skew = 19) \
 	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 769, .mean_seq = 4033, .skew = 19) \
 	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 769, .mean_seq = 4033, .skew = 19) \
-	VECTOR(prefill, 1, .head_size = 129, .max_seq = 0) \
-	VECTOR(prefill, 1, .head_size = 129, .max_seq = 1728) \
-	VECTOR(prefill, 7, .head_size = 129, .max_query = 0, .max_seq = 1729) \
-	VECTOR(prefill, 7, .head_size = 129, .max_query = 64, .max_seq = 1729) \
-	VECTOR(prefill, 8, .head_size = 129, .max_query = 65, .max_seq = 1729) \
-	VECTOR(prefill, 8, .head_size = 129, .max_query = 192, .max_seq = 1729) \
-	VECTOR(prefill, 6, .head_size = 129, .max_query = 193, .max_seq = 1729) \
+	VECTOR(prefill, 1, .head_size = 129, .max_query = 0, .max_seq = 0) \
+	VECTOR(prefill, 1, .head_size = 129, .max_query = 192, .max_seq = 1536) \
+	VECTOR(prefill, 5, .head_size = 129, .max_query = 0, .max_seq = 1537) \
+	VECTOR(prefill, 5, .head_size = 129, .max_query = 64, .max_seq = 1537) \
+	VECTOR(prefill, 8, .head_size = 129, .max_query = 65, .max_seq = 1537) \
+	VECTOR(prefill, 8, .head_size = 129, .max_query = 192, .max_seq = 1537) \
+	VECTOR(prefill, 1, .head_size = 129, .max_query = 193) \
+	VECTOR(prefill, 1, .head_size = 129, .max_query = 1280) \
+	VECTOR(prefill, 7, .head_size = 129, .max_query = 1281) \
 	VECTOR(decode, -2, .units = 1) \
-	VECTOR(join, 1, .units = 1) \
+	VECTOR(join, 0, .max_query = 0, .kv_kib = 0) \
+	VECTOR(join, 0, .max_query = 56, .kv_kib = 14336) \
+	VECTOR(join, 1, .max_query = 0, .kv_kib = 14337) \
+	VECTOR(join, 1, .max_query = 56, .kv_kib = 14337) \
+	VECTOR(join, 1, .max_query = 57) \
 	VECTOR(overlap, -3, .skew = 0, .keys_per_query = 0, .blocks_per_unit = 0) \
 	VECTOR(overlap, -3, .skew = 25, .keys_per_query = 7376, .blocks_per_unit = 144) \
 	VECTOR(overlap, -1, .skew = 0, .keys_per_query = 0, .blocks_per_unit = 145) \

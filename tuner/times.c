@@ -4,8 +4,9 @@
  * A choice is raced in several stages, and between them a device drifts. All racers
  * of a race are timed in rounds against one reference, so that a cell's `us` is its
  * ratio to the reference x the reference's time, by one clock for the scenario and
- * phase: that of the race with most cells. A race whose reference seems to have
- * changed by more than MAX_DRIFT had another one, and keeps its own times. */
+ * phase: that of the race with most cells. A race keeps its own times where its
+ * reference was another choice, as its cell of ratio 1 tells, or, where that cell has
+ * been measured anew since, seems to have changed by more than MAX_DRIFT. */
 #include "tuner.h"
 #include <math.h>
 #include <stdlib.h>
@@ -298,6 +299,7 @@ double data_serial(const struct data *d, int scenario)
 /* ---- one clock for several races ---------------------------------------------------- */
 struct lap { /* a cell, and what it makes of its race's reference */
 	struct cell *cell;
+	int choice;
 	double reference_us;
 };
 
@@ -318,19 +320,34 @@ static int end_of_race(const struct lap *lap, int from, int n)
 	return end;
 }
 
+/* Of a race's n laps; -1: measured anew since */
+static int reference_of(const struct lap *lap, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (lap[i].cell->ratio == 1)
+			return lap[i].choice;
+	return -1;
+}
+
 static void set_clock(struct lap *lap, int n)
 {
 	double clock = NAN;
-	int most = 0;
+	int most = 0, reference = -1;
 	qsort(lap, (size_t)n, sizeof *lap, by_race);
 	for (int i = 0, end; i < n; i = end) {
 		end = end_of_race(lap, i, n);
-		if (end - i > most)
-			most = end - i, clock = lap[(i + end) / 2].reference_us;
+		if (end - i <= most)
+			continue;
+		most = end - i;
+		clock = lap[(i + end) / 2].reference_us;
+		reference = reference_of(lap + i, end - i);
 	}
 	for (int i = 0, end; i < n; i = end) {
 		end = end_of_race(lap, i, n);
-		if (fabs(lap[(i + end) / 2].reference_us / clock - 1) > MAX_DRIFT)
+		const int own = reference_of(lap + i, end - i);
+		const int alone = own >= 0 && end - i == 1 && own != reference;
+		if (alone || (own >= 0 && reference >= 0 && own != reference) ||
+		    fabs(lap[(i + end) / 2].reference_us / clock - 1) > MAX_DRIFT)
 			continue;
 		for (int k = i; k < end; k++)
 			lap[k].cell->us = lap[k].cell->ratio * clock;
@@ -343,7 +360,7 @@ static void compare_races(const struct data *d, int scenario, enum phase phase, 
 	for (int c = 0; c < d->num_choices; c++) {
 		struct cell *cell = cell_of(d, PASS_A, scenario, phase, c);
 		if (is_ok(cell) && cell->ratio > 0)
-			lap[n++] = (struct lap){ cell, cell->median_us / cell->ratio };
+			lap[n++] = (struct lap){ cell, c, cell->median_us / cell->ratio };
 	}
 	if (n)
 		set_clock(lap, n);
