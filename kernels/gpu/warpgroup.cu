@@ -111,7 +111,7 @@ DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 	const half16 *from = q + first * a.q_token_stride + chunk * 8;
 	if (first >= at_once)
 		return;
-	_Pragma("unroll 8") for (int n = 0; n < BLOCK_M; n += at_once)
+	_Pragma("unroll (64 % CHUNKS ? 2 : 8)") for (int n = 0; n < BLOCK_M; n += at_once)
 	{
 		const int row = n + first;
 		if (BLOCK_M % at_once == 0 || row < BLOCK_M)
