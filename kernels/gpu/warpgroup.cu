@@ -105,13 +105,14 @@ DEVICE void bring_keys(const attune_args &a, const attune_map &map, int groups, 
 /* By 64 threads, some whole rows at a time. Rows that are not there are zeros. */
 DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 {
-	const int at_once = 64 / CHUNKS, thread = threadIdx.x % 64;
+	constexpr int at_once = 64 / CHUNKS, together = 64 % CHUNKS ? 2 : 8;
+	const int thread = threadIdx.x % 64;
 	const int first = thread / CHUNKS, chunk = thread % CHUNKS;
 	const half16 *q = (const half16 *)a.q + i.row * a.q_token_stride + i.head * a.q_head_stride;
 	const half16 *from = q + first * a.q_token_stride + chunk * 8;
 	if (first >= at_once)
 		return;
-	_Pragma("unroll (64 % CHUNKS ? 2 : 8)") for (int n = 0; n < BLOCK_M; n += at_once)
+	_Pragma("unroll together") for (int n = 0; n < BLOCK_M; n += at_once)
 	{
 		const int row = n + first;
 		if (BLOCK_M % at_once == 0 || row < BLOCK_M)
