@@ -23,9 +23,10 @@ static long long blocks_of(struct config c, const struct formula *formula, const
 	struct geometry g;
 	c.v[s->formula_axis] = 1;
 	s->geometry(&c, shape, p, d, &g);
-	*at_once = g.items ? (long long)g.x * g.y * g.z
-			   : (long long)d->units *
-				 (formula->slots ? formula->slots : blocks_resident(&g, d));
+	const int slots = formula->slots ? formula->slots : blocks_resident(&g, d);
+	*at_once = g.at_once ? g.at_once
+		   : g.items ? (long long)g.x * g.y * g.z
+			     : (long long)d->units * slots;
 	return geometry_items(&g) / g.segments;
 }
 

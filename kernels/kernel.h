@@ -47,6 +47,7 @@ struct geometry {
 	unsigned x, y, z; /* grid of blocks; on the CPU, of cells */
 	unsigned threads; /* of a block; 1 on the CPU */
 	unsigned smem;    /* bytes of dynamic shared memory */
+	int at_once;      /* blocks that run at a time; 0: the kernel does not say */
 	unsigned cluster; /* blocks of one, along y; 0, 1: there are none */
 	int segments;     /* 1: no reduction follows */
 	/* bytes of the workspace for args.scratch; whether they must be zeros at the start */
@@ -83,10 +84,11 @@ struct space {
 	int is_scheduled; /* goes through a list of Q blocks: schedule.h */
 	int kv_layout;    /* an enum attune_kv_layout, or KV_LAYOUT_ANY */
 	int reduces;      /* a reduction may follow */
-	int block_heads;  /* of a KV head that a Q block holds at most; 0: all that fit */
-	int early_axis;   /* not 0, to MOST_EARLY: begins early if it may; -1: it has none */
-	int takes_more;   /* launched with struct attune_call: reads E4M3 caches, gives the LSE */
-	int takes_maps;   /* launched with struct attune_mapped */
+	/* Heads of a KV head that a Q block holds at most; 0: all that fit */
+	int (*block_heads)(const struct config *);
+	int early_axis; /* not 0, to MOST_EARLY: begins early if it may; -1: it has none */
+	int takes_more; /* launched with struct attune_call: reads E4M3 caches, gives the LSE */
+	int takes_maps; /* launched with struct attune_mapped */
 	int is_arch_specific;
 };
 

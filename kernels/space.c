@@ -10,6 +10,7 @@
  *   AMD_OPTION(NAME, ...)              the same, swept on AMD's GPUs
  *   LAUNCH(NAME, default, about, ...)  a tunable that costs none
  *   LATER(NAME, default, about, ...)   a LAUNCH one that came later, left out as an OPTION is
+ *   SWEPT_OPTION(NAME, ...) SWEPT_LATER(NAME, ...)  OPTION and LATER that sweeps go through
  *   BEGINS_EARLY(NAME, default, about, ...)  a LAUNCH one, left out as an OPTION is; where it is
  *                                      not 0 the kernel is launched early if the caller lets
  *                                      it, else as if it were 0; swept with --early alone
@@ -24,10 +25,12 @@
  *   PARTIALS(rows)                     of the workspace, which the kernel merges itself
  *   PASS(n, value)                     to args.option[n]
  *   ITEMS(n)                           what a grid that is not the work's own goes through
+ *   AT_ONCE(n)                         blocks of a launch that run at a time, where the kernel sees
+ *                                      to that; without the word what shared memory holds
  *   SCHEDULED(1)                       reads a list of Q blocks, which is made beforehand
  *   FUSED(1)                           runs batches that have both parts, in one launch
- *   BLOCK_HEADS(n)                     heads of a KV head that a Q block holds at most; without
- *                                      the word as many as it has rows for
+ *   BLOCK_HEADS(n)                     heads of a KV head that a Q block holds at most, by the
+ *                                      axes; 0, or without the word: as many as it has rows for
  *   KV_LAYOUT(CLASSIC)                 the layout of K and V that it reads, of attune.h's;
  *                                      ANY: none; without the word STRIDED
  *   TAKES_MORE(1)                      is launched with what args_more.h has, too: reads E4M3
@@ -45,6 +48,8 @@
 #define OPTION STATIC
 #define AMD_OPTION STATIC
 #define LATER STATIC
+#define SWEPT_OPTION STATIC
+#define SWEPT_LATER STATIC
 #define BEGINS_EARLY STATIC
 #include "each.inc"
 
@@ -56,6 +61,8 @@ enum { AMD_LANES = 64 };
 #define AMD_OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, AMD_LANES, dflt, about)
 #define LAUNCH(axis, dflt, about, ...) AXIS(axis, 0, 0, 0, dflt, about)
 #define LATER(axis, dflt, about, ...) AXIS(axis, 0, 1, -1, dflt, about)
+#define SWEPT_OPTION(axis, dflt, about, ...) AXIS(axis, 1, 1, 0, dflt, about)
+#define SWEPT_LATER(axis, dflt, about, ...) AXIS(axis, 0, 1, 0, dflt, about)
 #define BEGINS_EARLY(axis, dflt, about, ...) AXIS(axis, 0, 1, -1, dflt, about)
 static const struct axis axes[] = {
 #include "each.inc"
@@ -67,6 +74,8 @@ static const struct axis axes[] = {
 #define OPTION STATIC
 #define AMD_OPTION STATIC
 #define LATER STATIC
+#define SWEPT_OPTION STATIC
+#define SWEPT_LATER STATIC
 #define BEGINS_EARLY STATIC
 enum {
 #include "each.inc"
@@ -143,6 +152,8 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 #define AMD_OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
 #define LATER NAME_AXIS
+#define SWEPT_OPTION NAME_AXIS
+#define SWEPT_LATER NAME_AXIS
 #define BEGINS_EARLY NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
@@ -166,6 +177,8 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define AMD_OPTION NAME_AXIS
 #define LAUNCH NAME_AXIS
 #define LATER NAME_AXIS
+#define SWEPT_OPTION NAME_AXIS
+#define SWEPT_LATER NAME_AXIS
 #define BEGINS_EARLY NAME_AXIS
 #include "each.inc"
 #define LET NAME_LET
@@ -176,10 +189,28 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define SCRATCH(bytes, zeroed) g->scratch = (size_t)(bytes), g->scratch_zeroed = (zeroed);
 #define PASS(n, value) g->option[n] = (int)(value);
 #define ITEMS(n) g->items = (n);
+#define AT_ONCE(n) g->at_once = (n);
 #define CLUSTER(n) g->cluster = (unsigned)(n);
 #define MAPS(n) g->map_box = (n);
 #define PARTIALS(rows) g->partials = (size_t)(rows);
 #include "each.inc"
+}
+
+static int block_heads(const struct config *c)
+{
+	int heads = 0;
+	(void)c;
+#define STATIC NAME_AXIS
+#define OPTION NAME_AXIS
+#define AMD_OPTION NAME_AXIS
+#define LAUNCH NAME_AXIS
+#define LATER NAME_AXIS
+#define SWEPT_OPTION NAME_AXIS
+#define SWEPT_LATER NAME_AXIS
+#define BEGINS_EARLY NAME_AXIS
+#define BLOCK_HEADS(n) heads = (n);
+#include "each.inc"
+	return heads;
 }
 
 static const char *number(char text[16], int n)
@@ -230,12 +261,6 @@ enum {
 #include "each.inc"
 };
 
-#define BLOCK_HEADS(n) +n
-enum {
-	HEADS_OF_BLOCK = 0
-#include "each.inc"
-};
-
 #define MAPS(tokens) +1
 enum {
 	HAS_MAPS = 0
@@ -250,8 +275,8 @@ enum {
 
 extern const struct space NAME;
 const struct space NAME = {
-	axes,         NUM_AXES, FORMULA_AXIS,    formulas,       COUNT(formulas) - 1,
-	why_illegal,  geometry, given,           rules,          IS_FUSED,
-	IS_SCHEDULED, LAYOUT,   REDUCES,         HEADS_OF_BLOCK, EARLY_AXIS,
+	axes,         NUM_AXES, FORMULA_AXIS,    formulas,    COUNT(formulas) - 1,
+	why_illegal,  geometry, given,           rules,       IS_FUSED,
+	IS_SCHEDULED, LAYOUT,   REDUCES,         block_heads, EARLY_AXIS,
 	HAS_MORE,     HAS_MAPS, IS_ARCH_SPECIFIC
 };

@@ -181,6 +181,21 @@ static inline struct choice default_choice(const struct kernel *k)
 	return c;
 }
 
+/* Other values for some axes: "PACKED=1 SEGMENTS=3" */
+static inline void choice_change(struct choice *c, const char *text)
+{
+	const struct space *s = c->kernel->space;
+	char name[32];
+	int value, n, i;
+	for (; sscanf(text, " %31[A-Z_]=%d%n", name, &value, &n) == 2; text += n) {
+		for (i = 0; i < s->num_axes && strcmp(s->axis[i].name, name); i++)
+			;
+		assert_true(i < s->num_axes);
+		c->config.v[i] = value;
+	}
+	assert_true(!*text);
+}
+
 /* The defaults, both ends of each tunable, the middle too of those that cost no compilation,
  * its first formula, and random points; each on two shapes, so that all shapes and all points
  * occur. */

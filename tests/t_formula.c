@@ -16,6 +16,12 @@ static int is_ring(const struct kernel *k)
 	return !strcmp(k->name, "ring");
 }
 
+/* Takes no decodes. */
+static int is_for_prefill(const struct kernel *k)
+{
+	return !strcmp(k->name, "warpgroup");
+}
+
 /* The number of blocks at one segment, from the sources' own account of it. */
 static long long base_blocks(const struct kernel *k, const struct config *c, const attune_shape *s,
 			     const struct part *p)
@@ -23,6 +29,8 @@ static long long base_blocks(const struct kernel *k, const struct config *c, con
 	const int group = s->num_query_heads / s->num_kv_heads;
 	const int rows = config_value(c, k->space, "BLOCK_M", 64);
 	const int heads = config_value(c, k->space, "WHOLE_PAGES", 0) ? 1 : s->num_kv_heads;
+	if (!config_value(c, k->space, "PACKED", 1))
+		return part_q_blocks(p, rows) * s->num_query_heads;
 	const int chunks = k->backend == BACKEND_GPU ? (group + rows - 1) / rows : 1;
 	const int block_q = group < rows ? rows / group : 1;
 	const long long q_blocks =
@@ -83,15 +91,17 @@ static int best_value(const struct kernel *k, const struct config *c, const attu
 	const struct axis *a = &space->axis[space->formula_axis];
 	const struct formula *f = &space->formulas[-1 - c->v[space->formula_axis]];
 	const long long blocks = base_blocks(k, c, s, p);
-	const int given = config_value(c, space, "BLOCKS_PER_SM", 0); /* of a static grid */
+	const int given = config_value(c, space, "BLOCKS_PER_SM", 0); /* then it is that */
 	const int held = f->slots ? f->slots : by_shared_memory(k, c, s, d);
 	const int slots = given ? given : held;
+	const int spared = is_for_prefill(k) ? config_value(c, space, "SPARE_UNITS", 0) : 0;
 	long long least = 0;
 	int best = 0;
 	for (int i = a->num_values - 1; i >= 0; i--) {
 		struct config at = *c;
 		at.v[space->formula_axis] = a->values[i];
-		const long long cost = model(f, blocks, d->units, slots, &p->f, a->values[i]);
+		const long long cost =
+		    model(f, blocks, d->units - spared, slots, &p->f, a->values[i]);
 		if (space->why_illegal(&at, s, p, d) || (best && cost > least))
 			continue;
 		least = cost;
@@ -111,7 +121,8 @@ static void one_round(const struct kernel *k, const struct device_info *d, unsig
 	assert_true(config_is_formula(&c, space));
 	assert_non_null(space->why_illegal(&c, &s, &p, d));
 	const char *why = config_resolve(&out, &c, k, &s, &p, d);
-	if (why && is_ring(k) && p.max_query > DECODE_MAX_QUERY)
+	if (why && (is_ring(k) ? p.max_query > DECODE_MAX_QUERY
+			       : is_for_prefill(k) && p.max_query <= DECODE_MAX_QUERY))
 		return;
 	if (why)
 		fail_msg("%s", why); /* one segment is always legal */
@@ -135,9 +146,11 @@ static void values_are_the_least_of_the_estimate(void **state)
 			continue;
 		for (int i = 0; i < ROUNDS; i++)
 			one_round(k, k->backend == BACKEND_GPU ? &gpu : &cpu, &seen);
-		/* each value that the axis lists; but the random batches are too short for more */
+		/* each value that the axis lists; but the random batches are too short for more,
+		 * and in few of them there are prefills alone */
 		for (int i = 0; i < space->axis[space->formula_axis].num_values; i++)
-			if (space->axis[space->formula_axis].values[i] <= 96)
+			if (space->axis[space->formula_axis].values[i] <=
+			    (is_for_prefill(k) ? 48 : 96))
 				all |= 1u << i;
 		assert_int_equal(seen & all, all);
 	}

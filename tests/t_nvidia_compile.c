@@ -1,7 +1,7 @@
 /* t_nvidia_compile.c - what NVRTC makes of the kernels for an H200, which is not needed: the
  * default choice of each compiles, and keeps nothing in memory where a heuristic may name it, nor
  * does the compiler wait for each product of a warpgroup by itself; of kernels for this chip alone
- * that is asked of each head size. So does the harness's own device code. Skips itself without
+ * that is asked of each head size, packed and not. So does the harness's own device code. Skips itself without
  * NVRTC. */
 #include "../harness/sweep.h"
 #include <limits.h>
@@ -42,7 +42,14 @@ static int is_sound(const struct built *b)
 	return 0;
 }
 
-static void compiles_for(const struct kernel *k, int head_size)
+static void set_axis(struct config *c, const struct space *s, const char *axis, int value)
+{
+	for (int i = 0; i < s->num_axes; i++)
+		if (!strcmp(s->axis[i].name, axis))
+			c->v[i] = value;
+}
+
+static void compiles_for(const struct kernel *k, int head_size, int packed)
 {
 	attune_shape s = shape_for(k);
 	struct binaries all = { .arch = arch };
@@ -52,8 +59,10 @@ static void compiles_for(const struct kernel *k, int head_size)
 	s.head_size = head_size;
 	gpu_describe(&d, gpu_model("h200"));
 	config_default(&wanted, k->space);
+	set_axis(&wanted, k->space, "PACKED", packed);
 	if (!nearest_legal(&c.config, k, &wanted, &s, NULL, &d))
 		fail_msg("no choice of %s is legal", k->name);
+	assert_int_equal(config_value(&c.config, k->space, "PACKED", packed), packed);
 	assert_int_equal(binaries_add(&all, &c, &s), 0);
 	assert_true(binaries_compile(&all));
 	const int sound = is_sound(all.v);
@@ -65,8 +74,10 @@ static void the_default_compiles(void **state)
 {
 	static const int head_sizes[] = { 128, 64, 96, 192, 256 };
 	const struct kernel *k = *state;
-	for (size_t i = 0; i < (k->space->is_arch_specific ? COUNT(head_sizes) : 1); i++)
-		compiles_for(k, head_sizes[i]);
+	const int is_for_it = k->space->is_arch_specific;
+	for (size_t i = 0; i < (is_for_it ? COUNT(head_sizes) : 1); i++)
+		for (int packed = 0; packed <= is_for_it; packed++)
+			compiles_for(k, head_sizes[i], packed);
 }
 
 static void the_harness_compiles(void **state)

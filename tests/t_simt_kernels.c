@@ -1,8 +1,8 @@
 /* t_simt_kernels.c - the GPU's kernels against the definition, by the emulated GPU and through
  * the gate that a sweep uses. Arguments: only these kernels.
  *
- * Of each kernel the defaults, on the same shape the ends of each launch axis, and on another a
- * random point; each over a few corner batches, with turns in order and in two random ones.
+ * Of each kernel the defaults, on the same shape the ends of each launch axis, on another a
+ * random point, and what stands below; each over a few corner batches, with turns in order and in two random ones.
  * ATTUNE_SIMT=full: all that t_gpu_kernels has, over all corner batches in each order; hours. */
 #include "../harness/harness.h"
 #include <setjmp.h>
@@ -27,6 +27,19 @@ static const struct {
 	    "q2s2_q3s50_q4s64_q5s65_q6s131_q7s16_q8s523", "q1s4113" } },
 	{ 132, 1, { "q1s33_q40_q1s1_q50s96_q2s34_q9s544_q1s257", "q16_q17_q15" } },
 	{ 7, 2, { "3q1s1100_q1s3_q1s2000", "q0_q30_q0_q13s300_q0" } },
+};
+
+/* Points that a short run is to have besides, on the shape whose name begins so */
+static const struct {
+	const char *kernel, *shape, *values;
+} also[] = {
+	{ "warpgroup", "group 4", "PACKED=1" },
+	{ "warpgroup", "group 4", "SEGMENTS=4 PERSISTENT=0" },
+	{ "warpgroup", "group 7", "PACKED=1 BLOCK_M=64 TURNS=0 TILE_SIZE=64 SEGMENTS=3" },
+	{ "warpgroup", "one KV head, group 40", "PACKED=1" },
+	{ "warpgroup", "window and sinks", "PACKED=1 TILE_SIZE=64 SEGMENTS=2" },
+	{ "warpgroup", "all at once, head 96", "PACKED=1 BLOCK_M=192 TILE_SIZE=64" },
+	{ "warpgroup", "all at once, head 96", "TILE_SIZE=64 SEGMENTS=2" },
 };
 
 static int is_full;
@@ -179,6 +192,25 @@ static void add_few_points(const struct kernel *k)
 	}
 }
 
+/* 0: one of them runs nowhere. */
+static int add_also(const struct kernel *k)
+{
+	for (size_t i = 0; i < COUNT(also); i++) {
+		struct choice c = default_choice(k);
+		const size_t before = num_rows;
+		int shape = 0;
+		if (strcmp(k->name, also[i].kernel))
+			continue;
+		while (strncmp(shapes[shape].name, also[i].shape, strlen(also[i].shape)))
+			assert_true(++shape < (int)COUNT(shapes));
+		choice_change(&c, also[i].values);
+		add_row(&c, shape);
+		if (num_rows == before || !runs_somewhere(&rows[before]))
+			return 0;
+	}
+	return 1;
+}
+
 /* 0: there should be some, and are none, or the other way round. */
 static int add_rows(const struct kernel *k, enum simt_gpu gpu)
 {
@@ -186,6 +218,8 @@ static int add_rows(const struct kernel *k, enum simt_gpu gpu)
 	if (k->backend != BACKEND_GPU || !k->selectable)
 		return 1;
 	is_full ? add_points(k) : add_few_points(k);
+	if (gpu == SIMT_H200 && !add_also(k))
+		return 0;
 	for (size_t i = before; i < num_rows; i++)
 		name_gpu(&rows[i]);
 	return (num_rows > before) == (gpu == SIMT_H200 || is_for_amd(k));

@@ -19,7 +19,9 @@ enum { SEEDS = 4, UNITS = 7 };
 // clang-format off
 static const struct mutant {
 	const char *name, *file, *text, *instead;
-	const char *kernel; /* recorded: run by t_gpu_replay, on the row that begins so */
+	/* and values of axes that are not the defaults; recorded: run by t_gpu_replay, on the row
+	 * that begins so */
+	const char *kernel;
 	const char *shape;  /* its name begins so */
 	const char *batch;
 	enum simt_gpu gpu;
@@ -127,8 +129,8 @@ static const struct mutant {
 	  "GROUP_BYTES(HEAD_SIZE), GROUP_BYTES(HEAD_SIZE));",
 	  "warpgroup", "group 4", "q17s257", 0 },
 	{ "warpgroup: a row sees the next token", "warpgroup_rows.h",
-	  "min(position + down, last) : last;",
-	  "min(position + down + 1, last) : last;",
+	  "min(position + below, last) : last;",
+	  "min(position + below + 1, last) : last;",
 	  "warpgroup", "group 4", "q17s257", 0 },
 	{ "warpgroup: the tile of the diagonal counts as whole", "warpgroup_rows.h",
 	  "inner : seen / TILE_SIZE;",
@@ -158,6 +160,38 @@ static const struct mutant {
 	  "number * 64 * HEAD_SIZE * 2",
 	  "0 * HEAD_SIZE * 2",
 	  "warpgroup", "group 4", "q100s600", 0 },
+	{ "warpgroup: a row's position is that of a block not packed", "warpgroup_rows.h",
+	  "t.i.position + place_in(a, t, 0).token - key;",
+	  "t.i.position + t.row - key;",
+	  "warpgroup PACKED=1", "group 4", "q17s257", 0 },
+	{ "warpgroup: a thread's second row is 8 tokens further", "warpgroup_rows.h",
+	  "PACKED ? place_in(a, t, r).token - place_in(a, t, 0).token : 8 * r",
+	  "8 * r",
+	  "warpgroup PACKED=1", "group 4", "q17s257", 0 },
+	{ "warpgroup: a team sees what its last row would not packed", "warpgroup_rows.h",
+	  "lead = place_of(a, t.number * 64).token,",
+	  "lead = t.number * 64,",
+	  "warpgroup PACKED=1", "group 4", "q40s650", 0 },
+	{ "warpgroup: a packed block is as long as one that is not", "warpgroup_items.h",
+	  "return place_of(a, BLOCK_M).token;",
+	  "return BLOCK_M;",
+	  "warpgroup PACKED=1", "group 4", "q100s600", 0 },
+	{ "warpgroup: a sequence's last block is forgotten", "warpgroup_items.h",
+	  "whole_blocks(o, query_len + block_tokens(a) - 1);",
+	  "whole_blocks(o, query_len);",
+	  "warpgroup PACKED=1", "group 4", "q100s600", 0 },
+	{ "warpgroup: tiles between two segments are lost", "warpgroup_items.h",
+	  "tiles * i.segment / a.segments;",
+	  "tiles * i.segment / a.segments + 1;",
+	  "warpgroup SEGMENTS=3", "group 4", "q100s600", 0 },
+	{ "warpgroup: a segment ends with the sequence", "warpgroup_items.h",
+	  "i.end = min(i.end, i.last * TILE_SIZE);",
+	  "",
+	  "warpgroup SEGMENTS=3", "group 4", "q100s603", 0 },
+	{ "warpgroup: Q blocks have the same partials", "warpgroup_items.h",
+	  "* a.max_query + q.token;\n\ti.goes_to",
+	  "* a.max_query;\n\ti.goes_to",
+	  "warpgroup SEGMENTS=3 PACKED=1", "group 4", "q100s600", 0 },
 	{ "pod: an item is read before it is there", "pod.cu",
 	  "__syncthreads();\n\treturn t;", "return t;",
 	  "pod", "group 4", "q40_3q1s200", 0 },
@@ -307,7 +341,9 @@ static enum attune_status load_code(struct code **code, const struct kernel *k, 
 
 static void make_row(struct row *r, const struct mutant *m)
 {
-	*r = (struct row){ .choice = default_choice(kernel_find(BACKEND_GPU, m->kernel)) };
+	char name[32];
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(m->kernel, " "), m->kernel);
+	*r = (struct row){ .choice = default_choice(kernel_find(BACKEND_GPU, name)) };
 	while (strncmp(shapes[r->shape].name, m->shape, strlen(m->shape)))
 		assert_true(++r->shape < (int)COUNT(shapes));
 	/* tickets, clusters and early launches, where there are any */
@@ -316,6 +352,7 @@ static void make_row(struct row *r, const struct mutant *m)
 		if (!strcmp(axis, "TICKETS") || !strcmp(axis, "COMBINE") || !strcmp(axis, "EARLY"))
 			r->choice.config.v[i] = 1;
 	}
+	choice_change(&r->choice, m->kernel + strlen(name));
 }
 
 static int is_noticed_by_the_gate(const struct mutant *m)

@@ -105,7 +105,7 @@ static int fit_offer(const struct market *k, struct offer *o, struct cell_fit *c
 		*p = (struct price){ .rows =
 					 config_value(&o->choice.config, s, "BLOCK_M", whole_rows),
 				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", tile),
-				     .heads = s->block_heads };
+				     .heads = s->block_heads(&o->choice.config) };
 		if (n < MIN_CELLS)
 			p->rows = 0;
 		else if (!price_fit(p, cell, n, most_slots(k, o, k->size[h])))

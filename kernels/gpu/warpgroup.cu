@@ -1,6 +1,8 @@
-/* warpgroup.cu - prefill on Hopper: a block per BLOCK_M query tokens of one query head, matrix
- * products by whole warpgroups, K and V by the copy engine. Rows are tokens; heads of a group run
- * beside each other and find K and V in the L2 cache.
+/* warpgroup.cu - prefill on Hopper: Q blocks of BLOCK_M rows, matrix products by whole warpgroups,
+ * K and V by the copy engine. Rows are tokens of one query head, and heads of a group run beside
+ * each other and find K and V in the L2 cache; or, PACKED, tokens x the heads of a group, so that
+ * short chunks fill rows. Where Q blocks are few, keys are cut into segments, which reduce.cu
+ * merges.
  *
  *   warp 0       K, a tile at a time, from the last that some row sees down
  *   warp 1       V, the same
@@ -28,8 +30,11 @@
 #include "warpgroup_tile.h"
 
 /* args.option */
-enum { BOX, Q_BUFFERS, HEADS };
+enum { BOX, Q_BUFFERS, HEADS, INVERSE };
 
+#ifndef PACKED
+#define PACKED 0
+#endif
 #define TEAMS	    (BLOCK_M / 64)
 #define THREADS	    ((1 + TEAMS) * 128)
 #define FEW	    (TEAMS == 3 ? 56 : 40) /* registers: of threads that copy, */
@@ -102,14 +107,21 @@ DEVICE void bring_keys(const attune_args &a, const attune_map &map, int groups, 
 	}
 }
 
+/* Elements of q from row 0 to that one */
+DEVICE long long row_offset(const attune_args &a, int row)
+{
+	const place p = place_of(a, row);
+	return p.token * a.q_token_stride + (PACKED ? p.head * a.q_head_stride : 0);
+}
+
 /* By 64 threads, some whole rows at a time. Rows that are not there are zeros. */
 DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 {
-	constexpr int at_once = 64 / CHUNKS, together = 64 % CHUNKS ? 2 : 8;
+	constexpr int at_once = 64 / CHUNKS, together = PACKED || 64 % CHUNKS ? 2 : 8;
 	const int thread = threadIdx.x % 64;
 	const int first = thread / CHUNKS, chunk = thread % CHUNKS;
-	const half16 *q = (const half16 *)a.q + i.row * a.q_token_stride + i.head * a.q_head_stride;
-	const half16 *from = q + first * a.q_token_stride + chunk * 8;
+	const half16 *q = (const half16 *)a.q + i.token * a.q_token_stride + i.head * a.q_head_stride;
+	const half16 *from = q + row_offset(a, first) + chunk * 8;
 	if (first >= at_once)
 		return;
 	_Pragma("unroll together") for (int n = 0; n < BLOCK_M; n += at_once)
@@ -118,7 +130,8 @@ DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 		if (BLOCK_M % at_once == 0 || row < BLOCK_M)
 			copy16_async(to + tile_chunk(HEAD_SIZE, PIECE, row, chunk),
 				     row < i.rows ? from : q, row < i.rows);
-		from += at_once * a.q_token_stride;
+		from = PACKED ? q + row_offset(a, row + at_once) + chunk * 8 :
+				from + at_once * a.q_token_stride;
 	}
 }
 
@@ -132,10 +145,10 @@ DEVICE void bring_queries(const attune_args &a, header &h, u32 buffers)
 	for (int round = 0, more = 1; more; round++) {
 		more = find_item(a, o, round, i);
 		gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
-		if (more)
-			copy_rows(a, i, buffers + to.at * Q_BYTES);
 		if (threadIdx.x == 64)
 			h.slot[to.at] = i;
+		if (more)
+			copy_rows(a, i, buffers + to.at * Q_BYTES);
 		copies_commit();
 		copies_wait<0>();
 		shared_written();
@@ -166,7 +179,7 @@ DEVICE void open_gates(header &h)
 }
 
 /* grid: x = as many blocks as take items in turn; option: tokens of a box, buffers of Q, heads that
- * are gone through together */
+ * are gone through together, 2^16 / group rounded up */
 KERNEL_BESIDE(THREADS, BLOCKS_PER_SM) ENTRY(const __grid_constant__ attune_mapped c)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];

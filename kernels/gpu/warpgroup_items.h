@@ -1,6 +1,13 @@
 /* warpgroup_items.h - which items a block of warpgroup.cu takes. An item is a Q block of one query
- * head. The most work comes first: Q blocks of a part are ordered by where in their sequence they
- * stand, in blocks of BLOCK_M, since under a causal mask one sees all keys before it.
+ * head, or with PACKED of all that share a KV head, and a segment of the tiles that it sees. Its
+ * rows, of a group of 3:
+ *
+ *   row            0     1     2     3     4     5     6
+ *   PACKED 0       t0    t1    t2    t3    t4    t5    t6     tokens; the head is the item's
+ *   PACKED 1       t0 h0 t0 h1 t0 h2 t1 h0 t1 h1 t1 h2 t2 h0  whole tokens; what is left is empty
+ *
+ * The most work comes first: Q blocks of a part are ordered by where in their sequence they stand,
+ * in blocks, since under a causal mask one sees all keys before it. With blocks of 128 tokens:
  *
  *   sequence 0, 300 new tokens:              level 0, 1, 2
  *   sequence 1, 130 behind 260 of context:         level 2, 3
@@ -11,23 +18,60 @@
 #ifndef ATTUNE_WARPGROUP_ITEMS_H
 #define ATTUNE_WARPGROUP_ITEMS_H
 
-/* A Q block and head; of the sequence's tiles those from first to last - 1 */
+/* A Q block, head and segment; of the sequence's tiles those from first to last - 1 */
 struct item {
 	int seq;
-	int row, rows; /* its tokens among all; rows 0: no item is left */
-	int head;
-	int position; /* of its first token in the sequence */
+	int rows; /* in use; 0: no item is left */
+	int token, head; /* of row 0, among all */
+	int position; /* of row 0 in the sequence */
 	int seq_len;
-	int end; /* of the keys that some row sees */
+	int end; /* of the keys that some row sees, in these tiles */
 	int first, last;
+	int segment;
+	int goes_to; /* of row 0: its token among all, or with several segments its partial's number */
 };
+
+/* Of a row, counted from row 0's */
+struct place {
+	int token, head;
+};
+
+/* The product is exact for the rows that there are. */
+DEVICE place place_of(const attune_args &a, int row)
+{
+	place p = { row, 0 };
+	if (PACKED) {
+		p.token = row * a.option[INVERSE] >> 16;
+		p.head = row - p.token * a.group;
+	}
+	return p;
+}
+
+/* Tokens of a Q block */
+DEVICE int block_tokens(const attune_args &a)
+{
+	return place_of(a, BLOCK_M).token;
+}
 
 struct span {
 	int low, high; /* levels low .. high - 1 */
 };
 
+/* own: levels_of() the lane's first sequence, n = lane */
+struct order {
+	span own;
+	int blocks, top; /* Q blocks of the part; above their highest level */
+	u32 inverse; /* 2^31 / tokens of a Q block, rounded up */
+};
+
+/* Of so many tokens; exact up to 11 million. */
+DEVICE int whole_blocks(const order &o, int tokens)
+{
+	return PACKED ? (int)__umulhi(2 * tokens, o.inverse) : tokens / BLOCK_M;
+}
+
 /* Sequence n of the part; none: a sequence of the other part, or beyond the last */
-DEVICE span levels_of(const attune_args &a, int n)
+DEVICE span levels_of(const attune_args &a, const order &o, int n)
 {
 	span l = { 0, 0 };
 	if (n >= a.seq_count)
@@ -36,23 +80,17 @@ DEVICE span levels_of(const attune_args &a, int n)
 	const int query_len = a.query_start[seq + 1] - first;
 	if (query_len < a.min_query || query_len > a.max_query)
 		return l;
-	l.low = (seq_len - query_len) / BLOCK_M;
-	l.high = l.low + (query_len + BLOCK_M - 1) / BLOCK_M;
+	l.low = whole_blocks(o, seq_len - query_len);
+	l.high = l.low + whole_blocks(o, query_len + block_tokens(a) - 1);
 	return l;
 }
-
-/* own: levels_of() the lane's first sequence, n = lane */
-struct order {
-	span own;
-	int blocks, top; /* Q blocks of the part; above their highest level */
-};
 
 /* Q blocks of that level and above */
 DEVICE int blocks_from(const attune_args &a, const order &o, int level)
 {
 	int blocks = max(o.own.high - max(o.own.low, level), 0);
 	for (int n = lane_id() + WARP; n < a.seq_count; n += WARP) {
-		const span l = levels_of(a, n);
+		const span l = levels_of(a, o, n);
 		blocks += max(l.high - max(l.low, level), 0);
 	}
 	return warp_sum(blocks);
@@ -60,16 +98,17 @@ DEVICE int blocks_from(const attune_args &a, const order &o, int level)
 
 DEVICE void find_order(const attune_args &a, order &o)
 {
+	o.inverse = PACKED ? 0x80000000u / (u32)block_tokens(a) + 1 : 0;
 	if (a.seq_count == 1) { /* all lanes know it all */
-		o.own = levels_of(a, 0);
+		o.own = levels_of(a, o, 0);
 		o.top = o.own.high;
 		o.blocks = o.own.high - o.own.low;
 		return;
 	}
-	o.own = levels_of(a, lane_id());
+	o.own = levels_of(a, o, lane_id());
 	int top = o.own.high;
 	for (int n = lane_id() + WARP; n < a.seq_count; n += WARP)
-		top = max(top, levels_of(a, n).high);
+		top = max(top, levels_of(a, o, n).high);
 	o.top = warp_max(top);
 	o.blocks = blocks_from(a, o, 0);
 }
@@ -78,7 +117,7 @@ DEVICE void find_order(const attune_args &a, order &o)
 DEVICE int find_seq(const attune_args &a, const order &o, int level, int rank, int &block)
 {
 	for (int from = 0;; from += WARP) {
-		const span l = from ? levels_of(a, from + lane_id()) : o.own;
+		const span l = from ? levels_of(a, o, from + lane_id()) : o.own;
 		const u32 have = warp_ballot(l.low <= level && level < l.high);
 		const int count = popcount(have);
 		if (rank < count) {
@@ -94,7 +133,7 @@ DEVICE int find_seq(const attune_args &a, const order &o, int level, int rank, i
 DEVICE void find_block(const attune_args &a, const order &o, int index, q_block &q)
 {
 	if (a.seq_count == 1) {
-		q_block_at(a, a.seq_begin, (o.blocks - 1 - index) * BLOCK_M, q);
+		q_block_at(a, a.seq_begin, (o.blocks - 1 - index) * block_tokens(a), q);
 		return;
 	}
 	int level = 0, above = o.top; /* blocks_from(level) > index >= blocks_from(above) */
@@ -107,34 +146,57 @@ DEVICE void find_block(const attune_args &a, const order &o, int index, q_block 
 	}
 	int block;
 	const int seq = find_seq(a, o, level, index - blocks_from(a, o, level + 1), block);
-	q_block_at(a, a.seq_begin + seq, block * BLOCK_M, q);
+	q_block_at(a, a.seq_begin + seq, block * block_tokens(a), q);
+}
+
+/* Of the Q block's tiles the segment's, evenly to one tile. Partials are numbered as args.h has
+ * them. */
+DEVICE void cut(const attune_args &a, const q_block &q, item &i)
+{
+	const int from = i.first, tiles = i.last - from;
+	const int row = (q.seq - a.seq_begin) * a.max_query + q.token;
+	i.goes_to = (row * a.num_query_heads + i.head) * a.segments + i.segment;
+	i.first = from + tiles * i.segment / a.segments;
+	i.last = from + tiles * (i.segment + 1) / a.segments;
+	i.end = min(i.end, i.last * TILE_SIZE);
+}
+
+/* All but the head and the segment, as if that were the only one */
+DEVICE void fill_item(const attune_args &a, const q_block &q, item &i)
+{
+	const int tokens = min(block_tokens(a), q.query_len - q.token);
+	int begin;
+	i.seq = q.seq;
+	i.rows = PACKED ? tokens * a.group : tokens;
+	i.token = i.goes_to = q.first_row + q.token;
+	i.position = q.seq_len - q.query_len + q.token;
+	i.seq_len = q.seq_len;
+	visible_keys(a, q, q.token, q.token + tokens - 1, begin, i.end);
+	i.first = begin / TILE_SIZE;
+	i.last = i.end > begin ? (i.end + TILE_SIZE - 1) / TILE_SIZE : i.first;
 }
 
 /* The block's item of that round: rounds go through all blocks, each second one backwards, so that
  * the first block's is the longest of one and the shortest of the next. HEADS heads of all Q
- * blocks come first, then the next so many. By a whole warp; 0: there is none any more. */
+ * blocks come first, then the next so many; of a Q block the heads of one segment, then of the
+ * next. By a whole warp; 0: there is none any more. */
 DEVICE int find_item(const attune_args &a, const order &o, int round, item &i)
 {
-	const int blocks = gridDim.x, heads = a.option[HEADS];
+	const int blocks = gridDim.x, heads = a.option[HEADS], each = heads * a.segments;
 	const int place = round & 1 ? blocks - 1 - (int)blockIdx.x : (int)blockIdx.x;
 	const int number = round * blocks + place;
 	q_block q;
-	int begin;
 	i.rows = 0;
-	if (number >= o.blocks * a.num_query_heads)
+	if (number >= o.blocks * (PACKED ? a.num_kv_heads : a.num_query_heads) * a.segments)
 		return 0;
-	const int group = number / (o.blocks * heads), rest = number - group * (o.blocks * heads);
-	const int index = rest / heads;
+	const int turn = number / (o.blocks * each), rest = number - turn * (o.blocks * each);
+	const int index = rest / each, left = rest - index * each;
 	find_block(a, o, index, q);
-	i.head = group * heads + rest - index * heads;
-	i.seq = q.seq;
-	i.row = q.first_row + q.token;
-	i.rows = min(BLOCK_M, q.query_len - q.token);
-	i.position = q.seq_len - q.query_len + q.token;
-	i.seq_len = q.seq_len;
-	visible_keys(a, q, q.token, q.token + i.rows - 1, begin, i.end);
-	i.first = begin / TILE_SIZE;
-	i.last = i.end > begin ? (i.end + TILE_SIZE - 1) / TILE_SIZE : i.first;
+	fill_item(a, q, i);
+	i.segment = a.segments > 1 ? left / heads : 0;
+	i.head = (turn * heads + left - i.segment * heads) * (PACKED ? a.group : 1);
+	if (a.segments > 1)
+		cut(a, q, i);
 	return 1;
 }
 

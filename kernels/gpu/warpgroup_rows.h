@@ -84,12 +84,30 @@ DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
 #define KEY_OF(n) (8 * ((n) / 4) + ((n) & 1))
 #define ROW_OF(n) ((n) >> 1 & 1)
 
+/* Of row r of this thread's two */
+DEVICE place place_in(const attune_args &a, const team &t, int r)
+{
+	return place_of(a, t.row + 8 * r);
+}
+
+/* Tokens from its first row to that one */
+DEVICE int down(const attune_args &a, const team &t, int r)
+{
+	return PACKED ? place_in(a, t, r).token - place_in(a, t, 0).token : 8 * r;
+}
+
 /* Softcap and ALiBi; then the unit is that of exponents. key: that of score 0. */
 template <int KEYS> DEVICE void bend(const attune_args &a, const team &t, scores &s, int key)
 {
-	const float cap = a.softcap, slope = a.alibi_slopes ? a.alibi_slopes[t.i.head] : 0;
-	const float inward = cap > 0 ? a.scale / cap : 0;
-	const int before = key - t.i.position - t.row;
+	const float cap = a.softcap, inward = cap > 0 ? a.scale / cap : 0;
+	float slope[2] = { 0, 0 }, before[2];
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		const place p = place_in(a, t, r);
+		before[r] = key - t.i.position - p.token;
+		if (a.alibi_slopes)
+			slope[r] = a.alibi_slopes[t.i.head + p.head];
+	}
 	if (cap > 0)
 		UNROLL for (int n = 0; n < KEYS / 2; n++)
 			s[n] = cap * tanh_exact(s[n] * inward);
@@ -97,18 +115,19 @@ template <int KEYS> DEVICE void bend(const attune_args &a, const team &t, scores
 		UNROLL for (int n = 0; n < KEYS / 2; n++)
 			s[n] *= a.scale;
 	UNROLL for (int n = 0; n < KEYS / 2; n++)
-		s[n] = LOG2E * (s[n] + slope * (before + KEY_OF(n) - 8 * ROW_OF(n)));
+		s[n] = LOG2E * (s[n] + slope[ROW_OF(n)] * (before[ROW_OF(n)] + KEY_OF(n)));
 }
 
 template <int KEYS> DEVICE void mask(const attune_args &a, const team &t, scores &s, int key)
 {
-	const int position = t.i.position + t.row - key, last = t.i.seq_len - 1 - key;
+	const int position = t.i.position + place_in(a, t, 0).token - key;
+	const int last = t.i.seq_len - 1 - key;
 	const int lowest = a.window ? position - a.window + 1 : -(1 << 30);
 	UNROLL for (int n = 0; n < KEYS / 2; n++)
 	{
-		const int down = 8 * ROW_OF(n);
-		const int highest = a.causal ? min(position + down, last) : last;
-		if (KEY_OF(n) > highest || KEY_OF(n) < lowest + down)
+		const int below = down(a, t, ROW_OF(n));
+		const int highest = a.causal ? min(position + below, last) : last;
+		if (KEY_OF(n) > highest || KEY_OF(n) < lowest + below)
 			s[n] = MINUS_INF;
 	}
 }
@@ -229,21 +248,23 @@ DEVICE void last_step(team &t)
 /* Tiles inner .. outer - 1 are seen whole by all 64 rows, and scores there are straight. */
 DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &outer)
 {
-	const int top = t.i.position + t.number * 64;
-	const int hidden = a.window ? max(top + 64 - a.window, 0) : 0;
+	const int lead = place_of(a, t.number * 64).token, top = t.i.position + lead;
+	const int tokens = place_of(a, t.number * 64 + 63).token - lead + 1;
+	const int hidden = a.window ? max(top + tokens - a.window, 0) : 0;
 	const int seen = a.causal ? max(min(top + 1, t.i.seq_len), 0) : t.i.seq_len;
 	inner = max((hidden + TILE_SIZE - 1) / TILE_SIZE, t.i.first);
 	outer = t.bent ? inner : seen / TILE_SIZE;
 }
 
 /* The diagonal may cut the first tile so that a team's rows see none of its second half: that is
- * left out of both products. At head size 96 the compiler (nvcc 13.0) then waits for each. */
-#define HALVES (TILE_SIZE == 128 && HEAD_SIZE % 64 == 0)
+ * left out of both products. At head size 96, packed also at 64, the compiler (nvcc 13.0) then
+ * waits for each. */
+#define HALVES (TILE_SIZE == 128 && HEAD_SIZE % (PACKED ? 128 : 64) == 0)
 #define HALF   (HALVES ? TILE_SIZE / 2 : TILE_SIZE)
 
 DEVICE int sees_half(const attune_args &a, const team &t)
 {
-	const int last = t.i.position + t.number * 64 + 63;
+	const int last = t.i.position + place_of(a, t.number * 64 + 63).token;
 	return HALVES && a.causal && last < (t.i.last - 1) * TILE_SIZE + HALF;
 }
 
@@ -272,15 +293,22 @@ DEVICE void attend(const attune_args &a, team &t)
 	last_step(t);
 }
 
+DEVICE float quad_sum(float x)
+{
+	x += shfl_xor(x, 1);
+	return x + shfl_xor(x, 2);
+}
+
 /* What a row's outputs are to be multiplied with */
 DEVICE float normaliser(const attune_args &a, const team &t, int r)
 {
-	const float sum = t.sum[r] + shfl_xor(t.sum[r], 1), l = sum + shfl_xor(sum, 2);
+	const float l = quad_sum(t.sum[r]);
 	if (l == 0)
 		return 0;
 	if (!a.sinks)
 		return 1 / l;
-	const float m = t.top[r] * t.unit, sink = a.sinks[t.i.head] * LOG2E, top = fmaxf(m, sink);
+	const float sink = a.sinks[t.i.head + place_in(a, t, r).head] * LOG2E;
+	const float m = t.top[r] * t.unit, top = fmaxf(m, sink);
 	const float kept = exp2_fast(m - top);
 	return kept / (l * kept + exp2_fast(sink - top));
 }
@@ -315,8 +343,9 @@ DEVICE void put_rows(const attune_args &a, const team &t)
 	{
 		const float factor = normaliser(a, t, r);
 		const int row = t.row + 8 * r;
-		half16 *to = (half16 *)a.out + (t.i.row + row) * a.out_token_stride +
-			     t.i.head * a.out_head_stride + lane_id() % 4 * 8;
+		const place p = place_in(a, t, r);
+		half16 *to = (half16 *)a.out + (t.i.goes_to + p.token) * a.out_token_stride +
+			     (t.i.head + p.head) * a.out_head_stride + lane_id() % 4 * 8;
 		UNROLL for (int n = 0; n < HEAD_SIZE / 32; n++)
 		{
 			u32 x[4];
@@ -329,6 +358,26 @@ DEVICE void put_rows(const attune_args &a, const team &t)
 			if (row < t.i.rows)
 				*(uint4 *)(to + n * 32) = make_uint4(x[0], x[1], x[2], x[3]);
 		}
+	}
+}
+
+/* Of a segment, as args.h says: a quad has 8 columns of a row at a time. */
+DEVICE void put_partials(const attune_args &a, const team &t)
+{
+	const int c = lane_id() % 4;
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		const float l = quad_sum(t.sum[r]), factor = l > 0 ? 1 / l : 0;
+		const place p = place_in(a, t, r);
+		const long long at = t.i.goes_to + (p.token * a.num_query_heads + p.head) * a.segments;
+		float *to = a.partial_out + at * HEAD_SIZE + 2 * c;
+		if (t.row + 8 * r >= t.i.rows)
+			continue;
+		if (!c)
+			*(float2 *)(a.partial_ml + at * 2) = make_float2(t.top[r] * t.unit, l);
+		UNROLL for (int n = 0; n < HEAD_SIZE / 8; n++)
+			*(float2 *)(to + 8 * n) = make_float2(t.o[4 * n + 2 * r] * factor,
+							      t.o[4 * n + 2 * r + 1] * factor);
 	}
 }
 
@@ -388,7 +437,10 @@ DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 q
 		if (t.i.last > t.i.first)
 			attend(a, t);
 		release_queries(a, t);
-		put_rows(a, t);
+		if (a.segments > 1)
+			put_partials(a, t);
+		else
+			put_rows(a, t);
 	}
 }
 
