@@ -37,8 +37,9 @@ enum { BOX, Q_BUFFERS, HEADS, INVERSE };
 #endif
 #define TEAMS	    (BLOCK_M / 64)
 #define THREADS	    ((1 + TEAMS) * 128)
-#define FEW	    (TEAMS == 3 ? 56 : 40) /* registers: of threads that copy, */
-#define MANY	    (TEAMS == 3 ? 152 : TEAMS == 2 ? 232 : BLOCKS_PER_SM == 2 ? 216 : 240) /* and of those that compute */
+/* Registers: of threads that copy, and of those that compute */
+#define FEW  (TEAMS == 3 || (TEAMS == 1 && BLOCKS_PER_SM == 1) ? 56 : 40)
+#define MANY (TEAMS == 3 ? 152 : TEAMS == 2 ? 232 : BLOCKS_PER_SM == 2 ? 216 : 240)
 #define PIECE	    MAP_PIECE(HEAD_SIZE)
 #define CHUNKS	    (HEAD_SIZE / 8)
 #define TILE_BYTES  (TILE_SIZE * HEAD_SIZE * 2)
