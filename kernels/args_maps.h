@@ -12,7 +12,7 @@
 #ifndef ATTUNE_ARGS_MAPS_H
 #define ATTUNE_ARGS_MAPS_H
 
-#include "args.h"
+#include "args_more.h"
 
 /* Columns of a piece: as many as fill a row of the swizzle, 128 or 64 bytes. */
 #define MAP_PIECE(head_size) ((head_size) % 64 ? 32 : 64)
@@ -24,9 +24,9 @@ struct __attribute__((aligned(64))) attune_map {
 
 /* What such a kernel is launched with, by value. */
 struct attune_mapped {
-	struct attune_args args;
+	struct attune_call call;
 	int k_groups, v_groups; /* of a page */
-	struct attune_map k, v;
+	struct attune_map k, v; /* of caches of 16 bits; there are none of others */
 };
 
 #endif

@@ -10,14 +10,17 @@ static int groups_of(long long page_stride, long long slot_stride)
 }
 
 enum attune_status maps_make(struct attune_mapped *m, struct device *dev, const attune_shape *s,
-			     int box, const struct attune_args *a)
+			     int box, const struct attune_call *c)
 {
+	const struct attune_args *a = &c->args;
 	struct map_view view = { .dtype = s->kv_dtype,
 				 .head_size = s->head_size,
 				 .num_heads = s->num_kv_heads,
 				 .box = box };
 	enum attune_status status;
-	m->args = *a;
+	m->call = *c;
+	if (!box)
+		return ATTUNE_OK;
 	m->k_groups = groups_of(a->k_page_stride, a->k_slot_stride);
 	m->v_groups = groups_of(a->v_page_stride, a->v_slot_stride);
 	if (!m->k_groups || !m->v_groups)

@@ -29,9 +29,10 @@ void call_from_tensors(struct attune_call *, const attune_shape *, const attune_
 /* What comes before a part's own kernel, zeros and lists, and the kernel and what follows. */
 enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 
-/* maps.c: what a kernel with MAPS is launched with; box: tokens of one of its boxes. */
+/* maps.c: what a kernel with MAPS is launched with; box: tokens of one of its boxes, 0: it takes
+ * no maps of this cache. */
 enum attune_status maps_make(struct attune_mapped *, struct device *, const attune_shape *, int box,
-			     const struct attune_args *);
+			     const struct attune_call *);
 
 /* Asynchronous on a GPU. `call` as from call_from_tensors; set here: the part's
  * range, segments, options, scratch and partials. A scheduled kernel reads args.schedule,

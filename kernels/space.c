@@ -36,7 +36,7 @@
  *   TAKES_MORE(1)                      is launched with what args_more.h has, too: reads E4M3
  *                                      caches, gives the LSE
  *   MAPS(tokens)                       is launched with what args_maps.h has: maps of K and V by
- *                                      boxes of so many tokens
+ *                                      boxes of so many tokens; 0: none are made
  *   ARCH_SPECIFIC(1)                   its code is for the very chip that the rules ask for, and
  *                                      is compiled so: kernel_arch() */
 #include "device.h"

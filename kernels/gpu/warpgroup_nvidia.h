@@ -11,6 +11,19 @@ DEVICE int shfl(int v, int lane)
 	return __shfl_sync(0xffffffffu, v, lane);
 }
 
+DEVICE long long shfl_long(long long v, int lane)
+{
+	const u32 low = shfl((int)v, lane), high = shfl((int)(v >> 32), lane);
+	return (long long)((unsigned long long)high << 32 | low);
+}
+
+DEVICE float log2_fast(float x) /* to 2^-22; -infinity for 0 */
+{
+	float y;
+	asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
 /* ---- a warp ----------------------------------------------------------------------------- */
 
 DEVICE int warp_sum(int v)
@@ -108,6 +121,45 @@ DEVICE void shared_clear16(u32 to)
 DEVICE void shared_written()
 {
 	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* ---- 8-bit elements, E4M3, of which all are values of F16 ------------------------------- */
+
+/* 16 bytes of the cache: a load that begins here, in the order of the text. They are read once by a
+ * block and wanted by others. */
+DEVICE uint4 load16_now(const void *from)
+{
+	uint4 v;
+	asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+		     : "l"(from));
+	return v;
+}
+
+/* Bytes 0 and 1 of x, and bytes 2 and 3 */
+DEVICE void widen4(u32 &low, u32 &high, u32 x)
+{
+	asm("{ .reg .b16 l, h;\n"
+	    "  mov.b32 {l, h}, %2;\n"
+	    "  cvt.rn.f16x2.e4m3x2 %0, l;\n"
+	    "  cvt.rn.f16x2.e4m3x2 %1, h; }"
+	    : "=r"(low), "=r"(high)
+	    : "r"(x));
+}
+
+/* pack2() to F16 */
+DEVICE u32 pack2_f16(float lo, float hi)
+{
+	u32 r;
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+	return r;
+}
+
+DEVICE void shared_put16(u32 to, u32 x, u32 y, u32 z, u32 w)
+{
+	asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x), "r"(y), "r"(z),
+		     "r"(w)
+		     : "memory");
 }
 
 /* ---- a warpgroup: 128 threads, four warps that multiply together ------------------------ */

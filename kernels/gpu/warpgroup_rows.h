@@ -16,7 +16,8 @@ struct team {
 	item i;
 	cursor q, k, v;
 	int bent; /* scores are more than products */
-	float unit; /* of a score in powers of two */
+	float unit[2]; /* of a score in powers of two */
+	float value; /* what its outputs are to be multiplied with besides */
 	outputs o;
 	weights p;
 	float top[2], sum[2], fade[2];
@@ -43,6 +44,42 @@ DEVICE void pass_turn(const team &t)
 	if (TURNS)
 		barrier_come(TURN(t.number == TEAMS - 1 ? 0 : t.number + 1), 256);
 }
+
+/* ---- scales: of an E4M3 cache; what is computed there is of F16 ------------------------- */
+
+/* They lie with the queries, until these are released. */
+#if KV_DTYPE == E4M3
+DEVICE float scale_of(const attune_args &a, const team &t, int r)
+{
+	return a.scale * t.h->scale[t.q.at].row[t.row + 8 * r];
+}
+
+DEVICE float value_scale(const team &t)
+{
+	return t.h->scale[t.q.at].value;
+}
+
+DEVICE u32 pack_weights(float lo, float hi)
+{
+	return pack2_f16(lo, hi);
+}
+#else
+/* Of a row's products */
+DEVICE float scale_of(const attune_args &a, const team &, int)
+{
+	return a.scale;
+}
+
+DEVICE float value_scale(const team &)
+{
+	return 1;
+}
+
+DEVICE u32 pack_weights(float lo, float hi)
+{
+	return pack2(lo, hi);
+}
+#endif
 
 /* ---- products --------------------------------------------------------------------------- */
 
@@ -99,21 +136,22 @@ DEVICE int down(const attune_args &a, const team &t, int r)
 /* Softcap and ALiBi; then the unit is that of exponents. key: that of score 0. */
 template <int KEYS> DEVICE void bend(const attune_args &a, const team &t, scores &s, int key)
 {
-	const float cap = a.softcap, inward = cap > 0 ? a.scale / cap : 0;
-	float slope[2] = { 0, 0 }, before[2];
+	const float cap = a.softcap;
+	float slope[2] = { 0, 0 }, before[2], inward[2];
 	UNROLL for (int r = 0; r < 2; r++)
 	{
 		const place p = place_in(a, t, r);
 		before[r] = key - t.i.position - p.token;
+		inward[r] = cap > 0 ? scale_of(a, t, r) / cap : 0;
 		if (a.alibi_slopes)
 			slope[r] = a.alibi_slopes[t.i.head + p.head];
 	}
 	if (cap > 0)
 		UNROLL for (int n = 0; n < KEYS / 2; n++)
-			s[n] = cap * tanh_exact(s[n] * inward);
+			s[n] = cap * tanh_exact(s[n] * inward[ROW_OF(n)]);
 	else
 		UNROLL for (int n = 0; n < KEYS / 2; n++)
-			s[n] *= a.scale;
+			s[n] *= scale_of(a, t, ROW_OF(n));
 	UNROLL for (int n = 0; n < KEYS / 2; n++)
 		s[n] = LOG2E * (s[n] + slope[ROW_OF(n)] * (before[ROW_OF(n)] + KEY_OF(n)));
 }
@@ -147,14 +185,14 @@ template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 	UNROLL for (int r = 0; r < 2; r++)
 	{
 		top[r] = quad_max(top[r]);
-		base[r] = EDGE && top[r] == MINUS_INF ? 0 : top[r] * t.unit;
-		t.fade[r] = exp2_fast(t.top[r] * t.unit - base[r]);
+		base[r] = EDGE && top[r] == MINUS_INF ? 0 : top[r] * t.unit[r] - P_SHIFT;
+		t.fade[r] = exp2_fast(t.top[r] * t.unit[r] - P_SHIFT - base[r]);
 		t.top[r] = top[r];
 	}
 	UNROLL for (int n = 0; n < KEYS / 2; n += 2)
 	{
-		s[n] = exp2_fast(fmaf(s[n], t.unit, -base[ROW_OF(n)]));
-		s[n + 1] = exp2_fast(fmaf(s[n + 1], t.unit, -base[ROW_OF(n)]));
+		s[n] = exp2_fast(fmaf(s[n], t.unit[ROW_OF(n)], -base[ROW_OF(n)]));
+		s[n + 1] = exp2_fast(fmaf(s[n + 1], t.unit[ROW_OF(n)], -base[ROW_OF(n)]));
 		sum[ROW_OF(n)] += s[n] + s[n + 1];
 	}
 	UNROLL for (int r = 0; r < 2; r++)
@@ -179,7 +217,7 @@ DEVICE void weigh(const attune_args &a, team &t, scores &s, int tile)
 DEVICE void pack(weights &p, const scores &s)
 {
 	UNROLL for (int n = 0; n < TILE_SIZE / 4; n++)
-		p[n] = pack2(s[2 * n], s[2 * n + 1]);
+		p[n] = pack_weights(s[2 * n], s[2 * n + 1]);
 }
 
 /* ---- an item ---------------------------------------------------------------------------- */
@@ -188,7 +226,8 @@ DEVICE void pack(weights &p, const scores &s)
 DEVICE void clear_beyond(const attune_args &a, const team &t)
 {
 	const int box = a.option[BOX], tile = (t.i.last - 1) * TILE_SIZE;
-	const int from = t.i.seq_len - tile, to = (t.i.end - tile + box - 1) / box * box;
+	const int from = t.i.seq_len - tile;
+	const int to = KV_DTYPE == E4M3 ? 0 : (t.i.end - tile + box - 1) / box * box;
 	if (from >= to)
 		return;
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
@@ -293,98 +332,13 @@ DEVICE void attend(const attune_args &a, team &t)
 	last_step(t);
 }
 
-DEVICE float quad_sum(float x)
-{
-	x += shfl_xor(x, 1);
-	return x + shfl_xor(x, 2);
-}
+#include "warpgroup_out.h"
 
-/* What a row's outputs are to be multiplied with */
-DEVICE float normaliser(const attune_args &a, const team &t, int r)
-{
-	const float l = quad_sum(t.sum[r]);
-	if (l == 0)
-		return 0;
-	if (!a.sinks)
-		return 1 / l;
-	const float sink = a.sinks[t.i.head + place_in(a, t, r).head] * LOG2E;
-	const float m = t.top[r] * t.unit, top = fmaxf(m, sink);
-	const float kept = exp2_fast(m - top);
-	return kept / (l * kept + exp2_fast(sink - top));
-}
-
-/* Lane c of a quad has words x[0..3], word j that of columns 8 j + 2 c: then those of columns
- * 8 c .. 8 c + 7. */
-DEVICE void transpose_quad(u32 (&x)[4])
-{
-	const int c = lane_id() % 4;
-	UNROLL for (int j = 0; j < 2; j++)
-	{
-		const u32 there = shfl_xor(c & 2 ? x[j] : x[j + 2], 2);
-		if (c & 2)
-			x[j] = there;
-		else
-			x[j + 2] = there;
-	}
-	UNROLL for (int j = 0; j < 4; j += 2)
-	{
-		const u32 there = shfl_xor(c & 1 ? x[j] : x[j + 1], 1);
-		if (c & 1)
-			x[j] = there;
-		else
-			x[j + 1] = there;
-	}
-}
-
-/* 32 columns of a row at a time, 16 bytes a lane */
-DEVICE void put_rows(const attune_args &a, const team &t)
+DEVICE void start_item(const attune_args &a, team &t)
 {
 	UNROLL for (int r = 0; r < 2; r++)
 	{
-		const float factor = normaliser(a, t, r);
-		const int row = t.row + 8 * r;
-		const place p = place_in(a, t, r);
-		half16 *to = (half16 *)a.out + (t.i.goes_to + p.token) * a.out_token_stride +
-			     (t.i.head + p.head) * a.out_head_stride + lane_id() % 4 * 8;
-		UNROLL for (int n = 0; n < HEAD_SIZE / 32; n++)
-		{
-			u32 x[4];
-			UNROLL for (int j = 0; j < 4; j++)
-			{
-				const float *o = t.o + 16 * n + 4 * j + 2 * r;
-				x[j] = pack2(o[0] * factor, o[1] * factor);
-			}
-			transpose_quad(x);
-			if (row < t.i.rows)
-				*(uint4 *)(to + n * 32) = make_uint4(x[0], x[1], x[2], x[3]);
-		}
-	}
-}
-
-/* Of a segment, as args.h says: a quad has 8 columns of a row at a time. */
-DEVICE void put_partials(const attune_args &a, const team &t)
-{
-	const int c = lane_id() % 4;
-	UNROLL for (int r = 0; r < 2; r++)
-	{
-		const float l = quad_sum(t.sum[r]), factor = l > 0 ? 1 / l : 0;
-		const place p = place_in(a, t, r);
-		const long long at = t.i.goes_to + (p.token * a.num_query_heads + p.head) * a.segments;
-		float *to = a.partial_out + at * HEAD_SIZE + 2 * c;
-		if (t.row + 8 * r >= t.i.rows)
-			continue;
-		if (!c)
-			*(float2 *)(a.partial_ml + at * 2) = make_float2(t.top[r] * t.unit, l);
-		UNROLL for (int n = 0; n < HEAD_SIZE / 8; n++)
-			*(float2 *)(to + 8 * n) = make_float2(t.o[4 * n + 2 * r] * factor,
-							      t.o[4 * n + 2 * r + 1] * factor);
-	}
-}
-
-DEVICE void start_item(team &t)
-{
-	UNROLL for (int r = 0; r < 2; r++)
-	{
+		t.unit[r] = t.bent ? 1.f : scale_of(a, t, r) * LOG2E;
 		t.top[r] = MINUS_INF;
 		t.sum[r] = 0;
 	}
@@ -417,8 +371,9 @@ DEVICE int take_item(team &t)
 	return t.i.rows;
 }
 
-DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 queries, int number)
+DEVICE void compute(const attune_call &c, header &h, u32 keys, u32 values, u32 queries, int number)
 {
+	const attune_args &a = c.args;
 	team t;
 	t.number = number;
 	t.row = number * 64 + threadIdx.x % 128 / WARP * 16 + lane_id() / 4;
@@ -429,18 +384,20 @@ DEVICE void compute(const attune_args &a, header &h, u32 keys, u32 values, u32 q
 	t.h = &h;
 	t.q = t.k = t.v = cursor{ 0, 0 };
 	t.bent = a.softcap > 0 || a.alibi_slopes;
-	t.unit = t.bent ? 1.f : a.scale * LOG2E;
 	if (number == TEAMS - 1)
 		pass_turn(t);
 	while (take_item(t)) {
-		start_item(t);
+		start_item(a, t);
 		if (t.i.last > t.i.first)
 			attend(a, t);
+		t.value = value_scale(t);
 		release_queries(a, t);
 		if (a.segments > 1)
 			put_partials(a, t);
 		else
 			put_rows(a, t);
+		if (c.more.lse)
+			put_lse(c, t);
 	}
 }
 

@@ -368,6 +368,17 @@ DEVICE void shared_clear16(u32 to)
 	memset(simt_shared_pointer(to, 16), 0, 16);
 }
 
+DEVICE void shared_put16(u32 to, u32 x, u32 y, u32 z, u32 w)
+{
+	const u32 four[4] = { x, y, z, w };
+	memcpy(simt_shared_pointer(to, 16), four, 16);
+}
+
+DEVICE uint4 load16_now(const void *from)
+{
+	return *(const uint4 *)from;
+}
+
 DEVICE void shared_written()
 {
 }
@@ -408,10 +419,15 @@ template <int n> DEVICE void settle(u32 (&)[n])
 }
 
 #define ATTUNE_WARPGROUP_PRODUCTS_H
+#ifdef KV_DTYPE /* of 8 bits, made F16 */
+enum { SIMT_IS_BF16 = 0 };
+#else
+enum { SIMT_IS_BF16 = DTYPE == BF16 };
+#endif
 template <int N> struct product {
 	static void by(float *d, unsigned long long a, const u32 *held, unsigned long long b, int add)
 	{
-		struct simt_product p = { DTYPE == BF16, N, add, a, b, held, d };
+		struct simt_product p = { SIMT_IS_BF16, N, add, a, b, held, d };
 		simt_meet(SIMT_PRODUCT, ~0u, &p);
 	}
 

@@ -1,0 +1,129 @@
+/* warpgroup_out.h - what becomes of what a warpgroup found, a part of warpgroup_rows.h: outputs, or
+ * a segment's partials, and the LSE. */
+#ifndef ATTUNE_WARPGROUP_OUT_H
+#define ATTUNE_WARPGROUP_OUT_H
+
+#define LN2 0.69314718056f
+
+DEVICE float quad_sum(float x)
+{
+	x += shfl_xor(x, 1);
+	return x + shfl_xor(x, 2);
+}
+
+/* What weights are counted from, in powers of two */
+DEVICE float peak(const team &t, int r)
+{
+	return t.top[r] * t.unit[r] - P_SHIFT;
+}
+
+/* What a row's outputs are to be multiplied with */
+DEVICE float normaliser(const attune_args &a, const team &t, int r)
+{
+	const float l = quad_sum(t.sum[r]);
+	if (l == 0)
+		return 0;
+	if (!a.sinks)
+		return 1 / l;
+	const float sink = a.sinks[t.i.head + place_in(a, t, r).head] * LOG2E;
+	const float m = peak(t, r), top = fmaxf(m, sink);
+	const float kept = exp2_fast(m - top);
+	return kept / (l * kept + exp2_fast(sink - top));
+}
+
+/* Lane c of a quad has words x[0..3], word j that of columns 8 j + 2 c: then those of columns
+ * 8 c .. 8 c + 7. */
+DEVICE void transpose_quad(u32 (&x)[4])
+{
+	const int c = lane_id() % 4;
+	UNROLL for (int j = 0; j < 2; j++)
+	{
+		const u32 there = shfl_xor(c & 2 ? x[j] : x[j + 2], 2);
+		if (c & 2)
+			x[j] = there;
+		else
+			x[j + 2] = there;
+	}
+	UNROLL for (int j = 0; j < 4; j += 2)
+	{
+		const u32 there = shfl_xor(c & 1 ? x[j] : x[j + 1], 1);
+		if (c & 1)
+			x[j] = there;
+		else
+			x[j + 1] = there;
+	}
+}
+
+/* 32 columns of a row at a time, 16 bytes a lane */
+DEVICE void put_rows(const attune_args &a, const team &t)
+{
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		const float factor = normaliser(a, t, r) * t.value;
+		const int row = t.row + 8 * r;
+		const place p = place_in(a, t, r);
+		half16 *to = (half16 *)a.out + (t.i.goes_to + p.token) * a.out_token_stride +
+			     (t.i.head + p.head) * a.out_head_stride + lane_id() % 4 * 8;
+		UNROLL for (int n = 0; n < HEAD_SIZE / 32; n++)
+		{
+			u32 x[4];
+			UNROLL for (int j = 0; j < 4; j++)
+			{
+				const float *o = t.o + 16 * n + 4 * j + 2 * r;
+				x[j] = pack2(o[0] * factor, o[1] * factor);
+			}
+			transpose_quad(x);
+			if (row < t.i.rows)
+				*(uint4 *)(to + n * 32) = make_uint4(x[0], x[1], x[2], x[3]);
+		}
+	}
+}
+
+/* The logarithm of what a row's weights add up to, to the base e. */
+DEVICE float lse_of(const attune_args &a, const team &t, int r)
+{
+	const float l = quad_sum(t.sum[r]), m = peak(t, r);
+	float sum = l, top = m;
+	if (l == 0)
+		return MINUS_INF;
+	if (a.sinks) {
+		const float sink = a.sinks[t.i.head + place_in(a, t, r).head] * LOG2E;
+		top = fmaxf(m, sink);
+		sum = l * exp2_fast(m - top) + exp2_fast(sink - top);
+	}
+	return (top + log2_fast(sum)) * LN2;
+}
+
+DEVICE void put_lse(const attune_call &c, const team &t)
+{
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		const place p = place_in(c.args, t, r);
+		const float lse = lse_of(c.args, t, r);
+		if (lane_id() % 4 == 0 && t.row + 8 * r < t.i.rows)
+			c.more.lse[(t.i.goes_to + p.token) * c.more.lse_token_stride +
+				   (t.i.head + p.head) * c.more.lse_head_stride] = lse;
+	}
+}
+
+/* Of a segment, as args.h says: a quad has 8 columns of a row at a time. */
+DEVICE void put_partials(const attune_args &a, const team &t)
+{
+	const int c = lane_id() % 4;
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		const float l = quad_sum(t.sum[r]), factor = l > 0 ? t.value / l : 0;
+		const place p = place_in(a, t, r);
+		const long long at = t.i.goes_to + (p.token * a.num_query_heads + p.head) * a.segments;
+		float *to = a.partial_out + at * HEAD_SIZE + 2 * c;
+		if (t.row + 8 * r >= t.i.rows)
+			continue;
+		if (!c)
+			*(float2 *)(a.partial_ml + at * 2) = make_float2(peak(t, r), l);
+		UNROLL for (int n = 0; n < HEAD_SIZE / 8; n++)
+			*(float2 *)(to + 8 * n) = make_float2(t.o[4 * n + 2 * r] * factor,
+							      t.o[4 * n + 2 * r + 1] * factor);
+	}
+}
+
+#endif
