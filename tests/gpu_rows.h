@@ -222,7 +222,7 @@ static inline void add_points(const struct kernel *k)
 /* Of the others a rule refuses every point on AMD's GPUs. */
 static inline int is_for_amd(const struct kernel *k)
 {
-	return strncmp(k->name, "ring", 4) != 0 && strcmp(k->name, "warpgroup") != 0;
+	return strncmp(k->name, "ring", 4) != 0 && strncmp(k->name, "warpgroup", 9) != 0;
 }
 
 static inline int is_asked(const char *kernel, int n, char **names)

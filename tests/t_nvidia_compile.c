@@ -1,8 +1,8 @@
 /* t_nvidia_compile.c - what NVRTC makes of the kernels for an H200, which is not needed: the
  * default choice of each compiles, and keeps nothing in memory where a heuristic may name it, nor
  * does the compiler wait for each product of a warpgroup by itself; of kernels for this chip alone
- * that is asked of each head size, packed and not. So does the harness's own device code. Skips itself without
- * NVRTC. */
+ * that is asked of each head size that they take, packed and not. So does the harness's own device
+ * code. Skips itself without NVRTC. */
 #include "../harness/sweep.h"
 #include <limits.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 static const char arch[] = "sm_90";
-enum { MOST_KERNELS = 40 };
+enum { MOST_KERNELS = 40, FOR_ALL = 128 /* the head size that each kernel takes */ };
 
 static attune_shape shape_for(const struct kernel *k)
 {
@@ -60,8 +60,11 @@ static void compiles_for(const struct kernel *k, int head_size, int packed)
 	gpu_describe(&d, gpu_model("h200"));
 	config_default(&wanted, k->space);
 	set_axis(&wanted, k->space, "PACKED", packed);
-	if (!nearest_legal(&c.config, k, &wanted, &s, NULL, &d))
-		fail_msg("no choice of %s is legal", k->name);
+	if (!nearest_legal(&c.config, k, &wanted, &s, NULL, &d)) {
+		if (head_size == FOR_ALL)
+			fail_msg("no choice of %s is legal", k->name);
+		return;
+	}
 	assert_int_equal(config_value(&c.config, k->space, "PACKED", packed), packed);
 	assert_int_equal(binaries_add(&all, &c, &s), 0);
 	assert_true(binaries_compile(&all));
@@ -72,11 +75,14 @@ static void compiles_for(const struct kernel *k, int head_size, int packed)
 
 static void the_default_compiles(void **state)
 {
-	static const int head_sizes[] = { 128, 64, 96, 192, 256 };
+	static const int head_sizes[] = { FOR_ALL, 64, 96, 192, 256 };
 	const struct kernel *k = *state;
 	const int is_for_it = k->space->is_arch_specific;
+	struct config c;
+	config_default(&c, k->space);
+	const int packs = is_for_it && config_value(&c, k->space, "PACKED", -1) >= 0;
 	for (size_t i = 0; i < (is_for_it ? COUNT(head_sizes) : 1); i++)
-		for (int packed = 0; packed <= is_for_it; packed++)
+		for (int packed = 0; packed <= packs; packed++)
 			compiles_for(k, head_sizes[i], packed);
 }
 

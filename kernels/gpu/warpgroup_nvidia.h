@@ -6,6 +6,7 @@
 
 #include "../args_maps.h"
 
+#ifndef ATTUNE_RING_NVIDIA_H /* which has these, too, for a kernel of both */
 DEVICE int shfl(int v, int lane)
 {
 	return __shfl_sync(0xffffffffu, v, lane);
@@ -23,6 +24,7 @@ DEVICE float log2_fast(float x) /* to 2^-22; -infinity for 0 */
 	asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
 }
+#endif
 
 /* ---- a warp ----------------------------------------------------------------------------- */
 
@@ -136,6 +138,7 @@ DEVICE uint4 load16_now(const void *from)
 	return v;
 }
 
+#ifndef ATTUNE_RING_NVIDIA_H
 /* Bytes 0 and 1 of x, and bytes 2 and 3 */
 DEVICE void widen4(u32 &low, u32 &high, u32 x)
 {
@@ -154,6 +157,7 @@ DEVICE u32 pack2_f16(float lo, float hi)
 	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
 	return r;
 }
+#endif
 
 DEVICE void shared_put16(u32 to, u32 x, u32 y, u32 z, u32 w)
 {

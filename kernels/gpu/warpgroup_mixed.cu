@@ -1,0 +1,299 @@
+/* warpgroup_mixed.cu - a whole mixed batch in one launch on Hopper: a block an SM, the first
+ * DECODE_UNITS of which begin with the decodes, by ring_list.cu, while the others begin with the
+ * prefills, by warpgroup.cu. Who is done with decodes goes on to prefills, so that all SMs end at
+ * about the same time.
+ *
+ *   block 0         | decode ............... | prefill | prefill |
+ *   block 1         | decode ............... | prefill | prefill |
+ *   block 2         | prefill | prefill | prefill | prefill |
+ *   block 3         | prefill | prefill | prefill | prefill |
+ *
+ * Decodes read memory and multiply little, prefills multiply and read little; a few SMs take
+ * all the bandwidth that there is, and the others need none of it. Keys of the decodes are dealt
+ * to these blocks beforehand, each the same number, so nobody takes any of them later. Items of
+ * prefills come in warpgroup's order, most work first. A block that does not decode has its first
+ * by its number; all others are taken in turn, one when the copies of the one before are under way.
+ *
+ *   args.scratch   8 bytes that count the items taken in turn | that of ring_list
+ *   partials       ring_list's
+ *   shared memory  ring_list's, then warpgroup's in the same place
+ *
+ * Both texts are included to the letter, since what was measured of them is known by it; what they
+ * know of the grid is replaced: ring_list has one of DECODE_UNITS blocks, and of warpgroup's items
+ * each block is told the numbers. Registers are split among warps when the decodes are over. */
+#include "../args_more.h"
+#include "../deal.h"
+#include "paged.h"
+#include "ring_nvidia.h"
+#include "schedule.h"
+
+#include "warpgroup_nvidia.h"
+#include "warpgroup_products.h"
+
+#define PREFILL_M     128
+#define PREFILL_TEAMS (PREFILL_M / 64)
+#define ALL_THREADS   ((1 + PREFILL_TEAMS) * 128)
+#define DECODE_BARRIER 8 /* of the warps that decode */
+#define SHORT	      64 /* keys of the decodes: that an item's start counts for, that a block has at least */
+
+/* a.option, as warpgroup_mixed.def passes it */
+enum { MIXED_BOX, MIXED_BUFFERS, MIXED_UNITS, MIXED_DECODE };
+
+DEVICE void run(const attune_mapped &c);
+
+/* First, since words of it mean something else below. grid: x = SMs */
+KERNEL_BESIDE(ALL_THREADS, 1) ENTRY(const __grid_constant__ attune_mapped c)
+{
+	run(c);
+}
+
+DEVICE int this_block()
+{
+	return blockIdx.x;
+}
+
+DEVICE int all_blocks()
+{
+	return gridDim.x;
+}
+
+/* The launch as one phase sees it */
+DEVICE attune_args view(const attune_args &a, const attune_range &r)
+{
+	attune_args v = a;
+	v.seq_begin = r.seq_begin;
+	v.seq_count = r.seq_count;
+	v.min_query = r.min_query;
+	v.max_query = r.max_query;
+	v.segments = 1;
+	return v;
+}
+
+/* ---- decodes ------------------------------------------------------------------------------ */
+
+#define BLOCK_M	   8
+#define TILE_SIZE  DECODE_TILE
+#define NUM_WARPS  DECODE_WARPS
+#define NUM_STAGES DECODE_STAGES
+namespace decode
+{
+struct line {
+	u32 x;
+};
+DEVICE line blocks_that_decode(const attune_args &a)
+{
+	return { (u32)a.segments }; /* ring_list has no segments */
+}
+#undef gridDim
+#undef KERNEL
+#define gridDim		blocks_that_decode(a)
+#define KERNEL(threads) DEVICE void
+#define __syncthreads() barrier(DECODE_BARRIER, THREADS)
+#include "ring_list.cu"
+#undef __syncthreads
+
+/* Of option[MIXED_DECODE]: BESIDE | tokens of a Q block | Q blocks of a sequence, 8 bits each */
+DEVICE void run(const attune_call &whole)
+{
+	const attune_args &a = whole.args;
+	const int packed = a.option[MIXED_DECODE];
+	attune_call c = { view(a, a.decode), whole.more };
+	c.args.segments = a.option[MIXED_UNITS];
+	c.args.scratch = (char *)a.scratch + 8;
+	c.args.option[BLOCK_Q] = packed >> 8 & 255;
+	c.args.option[Q_BLOCKS] = packed >> 16;
+	c.args.option[START] = SHORT / TILE_SIZE;
+	c.args.option[REST] = (packed & 1) + SHORT / TILE_SIZE * 8;
+	if (threadIdx.x < THREADS)
+		ENTRY(c);
+}
+}
+#undef BLOCK_M
+#undef TILE_SIZE
+#undef NUM_WARPS
+#undef NUM_STAGES
+#undef THREADS
+#undef CHUNKS
+#undef TILE_BYTES
+#undef Q_BYTES
+#undef P_SHIFT
+
+/* ---- prefills ----------------------------------------------------------------------------- */
+
+#define BLOCK_M	      PREFILL_M
+#define TILE_SIZE     PREFILL_TILE
+#define NUM_STAGES    2
+#define BLOCKS_PER_SM 1
+#define TURNS	      1
+#define PACKED	      0
+namespace numbered
+{
+/* Of a.option, as warpgroup.cu has them below */
+enum { HEADS = 2, INVERSE };
+
+/* A round is then an item's number. */
+struct alone {
+	int x;
+};
+#undef gridDim
+#undef blockIdx
+#define gridDim	 (alone{ 1 })
+#define blockIdx (alone{ 0 })
+#include "warpgroup_items.h"
+}
+
+namespace prefill
+{
+using namespace numbered;
+
+/* What warp 0 finds for all that copy: the item of this round and of the next */
+struct found {
+	unsigned long long full[2], empty[2];
+	item i[2];
+};
+
+DEVICE found &finds()
+{
+	__shared__ found f;
+	return f;
+}
+
+DEVICE u32 gate_of(unsigned long long *gates, int round)
+{
+	return shared_address(gates + (round & 1));
+}
+
+DEVICE void open_finds()
+{
+	found &f = finds();
+	for (int i = 0; i < 2; i++) {
+		gate_init(gate_of(f.full, i), 1);
+		gate_init(gate_of(f.empty, i), 3);
+	}
+}
+
+/* What counts the items that were taken. Like ring_list's arrivals it bears a mark, and what bears
+ * none is 0, since the workspace may hold anything. All add to it at once and see whether it was
+ * marked: only the first few then find that it is not, of whom one marks it. */
+typedef unsigned long long counter;
+#define COUNTS	0x617474756e000000ull /* "attun" */
+#define COUNTED 0xffffffull
+
+DEVICE int is_count(counter c)
+{
+	return (c & ~COUNTED) == COUNTS;
+}
+
+DEVICE int count_on(counter *at)
+{
+	counter seen = atomicAdd(at, 1ull);
+	if (is_count(seen))
+		return seen & COUNTED;
+	for (seen++;;) {
+		const counter old = atomicCAS(at, seen, COUNTS | 1);
+		if (old == seen)
+			return 0;
+		if (is_count(old))
+			return atomicAdd(at, 1ull) & COUNTED;
+		seen = old;
+	}
+}
+
+/* The number of the block's next item, of `items`; that or more: there is none. Each block asks until
+ * it is told so, hence the last to ask is known, who takes the mark away. */
+DEVICE int next_number(const attune_args &a, int round, int items)
+{
+	const int units = a.option[MIXED_UNITS], first = this_block() - units;
+	const int given = all_blocks() - units;
+	if (!round && first >= 0 && first < items)
+		return first;
+	int n = 0;
+	if (!lane_id()) {
+		counter *at = (counter *)a.scratch;
+		n = count_on(at);
+		if (n == max(items - given, 0) + all_blocks() - 1)
+			*at = 0;
+	}
+	return given + shfl(n, 0);
+}
+
+/* The block's item of that round, by each of the four warps that copy. 0: there is none any more. */
+DEVICE int next_item(const attune_args &a, const order &o, int round, item &i)
+{
+	found &f = finds();
+	const u32 parity = round >> 1 & 1;
+	if (threadIdx.x < WARP) {
+		find_item(a, o, next_number(a, round, o.blocks * a.num_query_heads), i);
+		gate_wait(gate_of(f.empty, round), parity ^ 1);
+		if (!lane_id()) {
+			f.i[round & 1] = i;
+			gate_come(gate_of(f.full, round));
+		}
+		return i.rows;
+	}
+	gate_wait(gate_of(f.full, round), parity);
+	i = f.i[round & 1];
+	__syncwarp();
+	if (!lane_id())
+		gate_come(gate_of(f.empty, round));
+	return i.rows;
+}
+
+#undef KERNEL_BESIDE
+#undef __grid_constant__
+#define KERNEL_BESIDE(threads, blocks) DEVICE void
+#define __grid_constant__
+#define find_item next_item
+#include "warpgroup.cu"
+
+DEVICE attune_args view_of(const attune_args &a)
+{
+	attune_args v = view(a, a.prefill);
+	v.option[BOX] = a.option[MIXED_BOX];
+	v.option[Q_BUFFERS] = a.option[MIXED_BUFFERS];
+	v.option[HEADS] = a.num_query_heads;
+	return v;
+}
+
+/* By all threads, whatever shared memory has been used for so far */
+DEVICE void run(const attune_mapped &c, const attune_args &a)
+{
+	extern __shared__ __align__(1024) unsigned char memory[];
+	header &h = *(header *)memory;
+	const u32 keys = shared_address(memory) + HEADER, values = keys + NUM_STAGES * TILE_BYTES;
+	const u32 queries = values + NUM_STAGES * TILE_BYTES;
+	const int warp = shfl((int)threadIdx.x / WARP, 0);
+	shared_written();
+	__syncthreads();
+	if (!threadIdx.x) {
+		open_finds();
+		open_gates(h);
+		map_prefetch(c.k);
+		map_prefetch(c.v);
+	}
+	__syncthreads();
+	if (warp >= 4) {
+		registers_more<224>();
+		compute(c.call, h, keys, values, queries, warp / 4 - 1);
+		return;
+	}
+	registers_fewer<56>();
+	if (warp == 0) {
+		__builtin_assume(threadIdx.x < WARP); /* so that the others have nothing of finding items */
+		bring_keys(a, c.k, c.k_groups, keys, h.k_full, h.k_empty);
+		return;
+	}
+	__builtin_assume(threadIdx.x >= WARP);
+	if (warp == 1)
+		bring_keys(a, c.v, c.v_groups, values, h.v_full, h.v_empty);
+	else
+		bring_queries(a, h, queries);
+}
+}
+
+DEVICE void run(const attune_mapped &c)
+{
+	if (this_block() < c.call.args.option[MIXED_UNITS])
+		decode::run(c.call);
+	prefill::run(c, prefill::view_of(c.call.args));
+}
