@@ -221,6 +221,41 @@ static enum attune_status add_helpers(attune_op *op)
 	return status;
 }
 
+static int has_helpers(const attune_op *op, const struct ready *r)
+{
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (kernel_takes(r->kernel, NULL, h) && !op->helper[h])
+			return 0;
+	return 1;
+}
+
+/* Behind the n ids that take as little for a key or less. */
+static void put_priced(const attune_op *op, enum decision d, int *ids, int n, int id)
+{
+	const long long key = op->ready[id].price[d]->fs[PRICE_path];
+	for (; n && op->ready[ids[n - 1]].price[d]->fs[PRICE_path] > key; n--)
+		ids[n] = ids[n - 1];
+	ids[n] = id;
+}
+
+static enum attune_status add_priced(attune_op *op)
+{
+	const size_t most = (size_t)(NUM_PRICED * op->num_choices);
+	int *ids = malloc(sizeof *ids * (most + 1));
+	if (!ids)
+		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
+	for (int d = 0; d < NUM_PRICED; d++) {
+		op->priced[d] = ids;
+		for (int i = 0; i < op->num_choices; i++) {
+			const struct ready *r = &op->ready[i];
+			if (r->price[d] && r->code && has_helpers(op, r))
+				put_priced(op, (enum decision)d, ids, op->num_priced[d]++, i);
+		}
+		ids += op->num_priced[d];
+	}
+	return ATTUNE_OK;
+}
+
 static int any_ready(const attune_op *op)
 {
 	for (int i = 0; i < op->num_ready; i++)
@@ -257,6 +292,8 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	if (!status)
 		status = add_helpers(op);
 	if (!status)
+		status = add_priced(op);
+	if (!status)
 		status = recorder_make(op);
 	if (!status && !any_ready(op))
 		status = no_kernel(ctx, shape);
@@ -285,6 +322,7 @@ void attune_release(attune_op *op)
 	for (enum helper h = 0; h < NUM_HELPERS; h++)
 		if (op->helper[h])
 			ops->unload(&op->ctx->device, op->helper[h]);
+	free(op->priced[0]);
 	free(op->ready);
 	free(op);
 }

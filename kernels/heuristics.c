@@ -90,9 +90,7 @@ int selector_says(const struct selector *h, enum decision decision, const struct
 				     : tree_says(h->nodes, h->root[decision], f);
 }
 
-/* The head size whose prices stand for that one; 0: the decision has none. */
-static int priced_size(const struct selector_price *list, int n, enum decision decision,
-		       int head_size)
+int priced_size(const struct selector_price *list, int n, enum decision decision, int head_size)
 {
 	int best = 0;
 	for (int i = 0; i < n; i++) {

@@ -76,6 +76,8 @@ int selector_is_stale(const struct selector *);
  * do not compare. NULL: it has none there. */
 const struct price *price_for(const struct selector_price *, int n, enum decision, int id,
 			      int head_size);
+/* The head size whose prices those are; 0: the decision has none. */
+int priced_size(const struct selector_price *, int n, enum decision, int head_size);
 /* What the tree of a decision answers. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 

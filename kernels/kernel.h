@@ -171,10 +171,18 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
 long long config_cheapest(struct config *out, const struct config *c, const struct kernel *,
 			  const struct price *, const attune_shape *, const struct part *,
 			  const struct device_info *);
+/* What choices are asked of, one after the other. The load is that of the last one, which the
+ * next may share. */
+struct price_asked {
+	const attune_shape *shape;
+	const struct part *part;
+	const struct device_info *device;
+	int rows, tile, heads; /* that the load is of; 0: there is none yet */
+	struct price_load load;
+};
 /* The same of those below a bound: -1 also where none is. */
 long long config_cheaper(struct config *out, const struct config *c, const struct kernel *,
-			 const struct price *, const attune_shape *, const struct part *,
-			 const struct device_info *, long long than);
+			 const struct price *, struct price_asked *, long long than);
 extern const char *const price_names[NUM_PRICE_TERMS];
 extern const long long price_limits[NUM_PRICE_TERMS];
 /* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as

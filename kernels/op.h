@@ -30,6 +30,9 @@ struct attune_op {
 	int num_choices; /* of the heuristic; the defaults of attune_fallbacks follow */
 	int num_ready;
 	struct ready *ready;
+	/* Ids of the choices of which a decision may take the cheapest, those that take least for
+	 * a key first: by these the others are soon seen to be dearer. One allocation. */
+	int *priced[NUM_PRICED], num_priced[NUM_PRICED];
 	struct recorder *recorder; /* NULL: records no steps */
 };
 

@@ -100,16 +100,44 @@ static void span_from(attune_span *s, const struct part_sums *t, const attune_ba
 	s->range_tokens = b->query_start[end] - b->query_start[s->seq_begin];
 }
 
+/* Decodes of one token, as many as stand in a row, as sums_add would: the keys that such a query
+ * sees are all that live. Returns the sequence behind them. */
+static int add_ones(struct part_sums *t, const struct part_shape *s, const attune_batch *b,
+		    int from)
+{
+	long long keys = 0, most = 0;
+	int i = from;
+	for (; i < b->num_seqs && b->query_start[i + 1] - b->query_start[i] == 1; i++) {
+		const long long live = seq_live_keys(s, 1, b->seq_lens[i]);
+		keys += live;
+		most = max_of(most, live);
+	}
+	if (i == from)
+		return i;
+	t->sum[SUM_SEQS] += i - from;
+	t->sum[SUM_QUERIES] += i - from;
+	t->sum[SUM_KEYS] += keys;
+	t->sum[SUM_PAIRS] += keys;
+	t->most[MOST_KEYS] = max_of(t->most[MOST_KEYS], most);
+	t->most[MOST_QUERY] = max_of(t->most[MOST_QUERY], 1);
+	t->most[MOST_NEG_QUERY] = max_of(t->most[MOST_NEG_QUERY], -1);
+	t->most[MOST_NEG_SEQ] = max_of(t->most[MOST_NEG_SEQ], -from);
+	t->most[MOST_SEQ] = max_of(t->most[MOST_SEQ], i - 1);
+	return i;
+}
+
 void batch_count(struct batch_sums *c, const attune_shape *shape, const attune_batch *b,
 		 const struct device_info *d)
 {
 	part_shape_of(&c->shape, shape, d);
 	for (int i = 0; i <= PHASE_DECODE; i++)
 		sums_start(&c->of[i]);
-	for (int i = 0; i < b->num_seqs; i++) {
+	int i = 0;
+	while ((i = add_ones(&c->of[PHASE_DECODE], &c->shape, b, i)) < b->num_seqs) {
 		const int query = b->query_start[i + 1] - b->query_start[i];
 		if (query > 0)
 			sums_add(&c->of[seq_phase(query)], &c->shape, i, query, b->seq_lens[i]);
+		i++;
 	}
 	c->of[PHASE_ALL] = c->of[PHASE_PREFILL];
 	sums_join(&c->of[PHASE_ALL], &c->of[PHASE_DECODE]);

@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int has_helpers(const attune_op *op, const struct ready *r)
-{
-	for (enum helper h = 0; h < NUM_HELPERS; h++)
-		if (kernel_takes(r->kernel, NULL, h) && !op->helper[h])
-			return 0;
-	return 1;
-}
-
 /* Whether a choice can run a part, and as what: without formulas. */
 static int usable(const attune_op *op, int id, const struct part *p, struct config *as)
 {
@@ -40,15 +32,17 @@ struct found {
 /* Of the choices with a price the one of least estimate, of equals the first. */
 static struct found cheapest(const attune_op *op, enum decision decision, const struct part *p)
 {
+	struct price_asked asked = { .shape = &op->shape,
+				     .part = p,
+				     .device = &op->ctx->device.info };
 	struct found best = { .id = -1, .fs = -1 };
-	for (int i = 0; i < op->num_choices; i++) {
+	for (int n = 0; n < op->num_priced[decision]; n++) {
+		const int i = op->priced[decision][n];
 		const struct ready *r = &op->ready[i];
+		const long long than = best.id < 0 ? LLONG_MAX : best.fs + (i < best.id);
 		struct config c;
-		if (!r->price[decision] || !r->code || !has_helpers(op, r))
-			continue;
 		const long long fs =
-		    config_cheaper(&c, &r->config, r->kernel, r->price[decision], &op->shape, p,
-				   &op->ctx->device.info, best.id < 0 ? LLONG_MAX : best.fs);
+		    config_cheaper(&c, &r->config, r->kernel, r->price[decision], &asked, than);
 		if (fs >= 0)
 			best = (struct found){ i, c, fs };
 	}

@@ -167,22 +167,28 @@ BOTH_SIDES long long price_context(const struct attune_features *f, long long pa
 	return f->max_query <= DECODE_MAX_QUERY ? 0 : max_of(keys - fresh, 0) * path / keys;
 }
 
+/* Of the terms that segments change; nothing of them where there is one. */
+BOTH_SIDES void price_count_cuts(long long amount[NUM_PRICE_TERMS], long long rows, int segments)
+{
+	const int splits = segments > 1;
+	amount[PRICE_split] = splits;
+	amount[PRICE_segments] = splits * segments;
+	amount[PRICE_merge] = splits * segments * rows;
+}
+
 /* How much there is of each term with that path; at most 2^27, so that sums do not overflow. */
 BOTH_SIDES void price_count_with(long long amount[NUM_PRICE_TERMS], const struct attune_features *f,
 				 const struct price_load *l, int segments, long long path,
 				 long long context)
 {
 	const long long rows = f->query_tokens * f->num_query_heads;
-	const int splits = segments > 1;
 	amount[PRICE_launch] = 1;
 	amount[PRICE_path] = path;
 	amount[PRICE_context] = context;
 	amount[PRICE_total] = l->total;
 	amount[PRICE_kib] = f->kv_kib;
 	amount[PRICE_rows] = rows;
-	amount[PRICE_split] = splits;
-	amount[PRICE_segments] = splits * segments;
-	amount[PRICE_merge] = splits * segments * rows;
+	price_count_cuts(amount, rows, segments);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		amount[i] = min_of(amount[i], 1 << 27);
 }
@@ -208,16 +214,6 @@ BOTH_SIDES long long price_of_load(const struct price *p, const struct attune_fe
 {
 	long long amount[NUM_PRICE_TERMS];
 	price_count(amount, p, f, l, segments);
-	return price_sum(p, amount);
-}
-
-/* No more than that, for less: the path is at least the longest block. */
-BOTH_SIDES long long price_floor(const struct price *p, const struct attune_features *f,
-				 const struct price_load *l, int segments)
-{
-	long long amount[NUM_PRICE_TERMS];
-	const long long longest = parts_of(l->tiles, segments) * p->tile;
-	price_count_with(amount, f, l, segments, longest + p->start, 0);
 	return price_sum(p, amount);
 }
 

@@ -235,6 +235,33 @@ static void plans_are_the_cheapest(void)
 		    seen.kernels[1]);
 }
 
+/* Both take as long for 4096 keys, the second less for each of them. */
+static void of_equals_the_first_runs(void)
+{
+	char got[600], want[600];
+	attune_context *ctx;
+	attune_plan plan;
+	num_prices = 2;
+	for (int id = 0; id < num_prices; id++) {
+		prices[id] = (struct selector_price){
+			DECIDE_DECODE, id, shape.head_size, { 16, 64, 0, 100, 0, { 0 } }
+		};
+		prices[id].price.fs[PRICE_launch] = id * 4096000000ll;
+		prices[id].price.fs[PRICE_path] = (2 - id) * 1000000ll;
+		prices[id].price.fs[PRICE_split] = 1000000000000ll;
+	}
+	attune_op *op = open_op("cheapest", &ctx);
+	struct scenario s = scenario_of("q1s4k");
+	assert_int_equal(attune_plan_batch(op, &s.batch->view, &plan), ATTUNE_OK);
+	assert_int_equal(attune_plan_text(op, &plan, got, sizeof got), ATTUNE_OK);
+	struct choice first = choices[0];
+	first.config.v[first.kernel->space->formula_axis] = 1;
+	choice_text(want, sizeof want, &first);
+	assert_string_equal(got, want);
+	batch_free(s.batch);
+	close_op(op, ctx);
+}
+
 /* ---- without a price that serves ----------------------------------------------------------------- */
 static void same_plans(char a[COUNT(batches)][600], char b[COUNT(batches)][600])
 {
@@ -278,6 +305,7 @@ static void on_device(void **state)
 	assert_int_equal(open_device(*state), ATTUNE_OK);
 	list_choices();
 	plans_are_the_cheapest();
+	of_equals_the_first_runs();
 	else_the_defaults_run();
 	pool_free(&dev, pool);
 	pool = NULL;

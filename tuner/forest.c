@@ -126,13 +126,12 @@ static int find_cheapest(struct phase_fit *fit, enum decision decision)
 	for (int s = 0; fit->cheapest && s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		struct choice c;
-		fit->cheapest[s] =
-		    data_trains_parts(m) ? p->unseen[s]
-		    : m->has[decision_phase(decision)] &&
-			    prices_pick(p->choice, p->num_choices, p->price, p->num_prices,
-					decision, m, &d->run.device, &c) >= 0
-			? data_find(d, &c)
-			: -1;
+		fit->cheapest[s] = data_trains_parts(m) ? p->unseen[s]
+				   : m->has[decision_phase(decision)] &&
+					   prices_pick(p->choice, p->price, p->num_prices, decision,
+						       m, &d->run.device, &c) >= 0
+				       ? data_find(d, &c)
+				       : -1;
 	}
 	fit->d.cheapest[decision] = fit->cheapest;
 	return fit->cheapest != NULL;

@@ -88,8 +88,8 @@ int action_choice(const struct data *d, const struct forest *f, enum decision de
 	long long estimate = -1;
 	int found = 0;
 	if (action == SAYS_CHEAPEST) {
-		estimate = prices_pick(f->choice, f->num_choices, f->price, f->num_prices, decision,
-				       m, device, out);
+		estimate =
+		    prices_pick(f->choice, f->price, f->num_prices, decision, m, device, out);
 		found = estimate >= 0;
 	} else if (action >= 0 && made_legal(d, m, phase, &f->choice[action], out)) {
 		const struct price *p =
@@ -134,28 +134,29 @@ int decision_is_of(enum decision decision, const struct measured *m)
 		   : m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
 }
 
+/* What the tree of a part says, else the default. */
+static void make_part(const struct data *d, const struct forest *f, enum decision decision,
+		      int action, const struct measured *m, struct choice *part, struct made *out)
+{
+	if (action_choice(d, f, decision, action, m, part, NULL))
+		return;
+	out->by_default = 1;
+	default_made(d, m, decision_phase(decision), part);
+}
+
 void forest_make_serial(const struct data *d, const struct forest *f, const struct measured *m,
 			struct made *out)
 {
 	*out = (struct made){ .join = 1 };
 	const int prefill = m->has[PHASE_PREFILL] ? decide(f, DECIDE_PREFILL, m) : SAYS_DEFAULTS;
 	if (m->has[PHASE_PREFILL])
-		action_or_default(d, f, DECIDE_PREFILL, prefill, m, &out->prefill);
+		make_part(d, f, DECIDE_PREFILL, prefill, m, &out->prefill, out);
 	if (m->has[PHASE_DECODE])
-		action_or_default(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m,
-				  &out->decode);
+		make_part(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m, &out->decode, out);
 	if (!action_join(d, f, decide(f, DECIDE_JOIN, m), m)) {
 		action_choice(d, f, DECIDE_JOIN, prefill, m, &out->prefill, NULL);
 		out->join = 0;
 	}
-}
-
-/* Whether what runs a part is what its tree said, and no default in its place. */
-static int is_said(const struct data *d, const struct forest *f, enum decision decision,
-		   const struct measured *m)
-{
-	struct choice c;
-	return action_choice(d, f, decision, decide(f, decision, m), m, &c, NULL);
 }
 
 /* As overlap() of kernels/plan.c. */
@@ -166,7 +167,7 @@ void overlap_made(const struct data *d, const struct forest *f, int action,
 	struct choice c;
 	if (!decision_is_of(DECIDE_OVERLAP, m) || !out->join || action == SAYS_SERIAL)
 		return;
-	if (!fused && !(is_said(d, f, DECIDE_PREFILL, m) && is_said(d, f, DECIDE_DECODE, m)))
+	if (!fused && out->by_default)
 		return;
 	if (action >= 0 &&
 	    !made_legal(d, m, fused ? PHASE_ALL : PHASE_PREFILL, &f->choice[action], &c))

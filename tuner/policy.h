@@ -15,6 +15,7 @@ struct made {
 	struct choice prefill, decode;
 	int join;
 	enum attune_how how; /* of a join of 1 */
+	int by_default;      /* of a forest: some part is not by what its tree said */
 };
 
 struct chooser;

@@ -455,23 +455,29 @@ int prices_fit_whole(struct prices *out, const struct data *d)
 	return done;
 }
 
-long long prices_pick(const struct choice *choice, int num_choices,
-		      const struct selector_price *price, int num_prices, enum decision decision,
-		      const struct measured *m, const struct device_info *d, struct choice *out)
+long long prices_pick(const struct choice *choice, const struct selector_price *price,
+		      int num_prices, enum decision decision, const struct measured *m,
+		      const struct device_info *d, struct choice *out)
 {
-	const enum phase phase = decision_phase(decision);
-	long long least = -1;
-	for (int i = 0; i < num_choices; i++) {
-		const struct price *p =
-		    price_for(price, num_prices, decision, i, m->shape.head_size);
+	const int size = priced_size(price, num_prices, decision, m->shape.head_size);
+	struct price_asked asked = { .shape = &m->shape,
+				     .part = &m->part[decision_phase(decision)],
+				     .device = d };
+	long long least = LLONG_MAX;
+	int best = -1;
+	for (int i = 0; i < num_prices; i++) {
+		const int id = price[i].id;
 		struct config c;
-		const long long cost = p ? config_cheapest(&c, &choice[i].config, choice[i].kernel,
-							   p, &m->shape, &m->part[phase], d)
-					 : -1;
-		if (cost >= 0 && (least < 0 || cost < least)) {
-			least = cost;
-			*out = (struct choice){ choice[i].kernel, c };
-		}
+		if (price[i].decision != decision || price[i].head_size != size)
+			continue;
+		const long long cost =
+		    config_cheaper(&c, &choice[id].config, choice[id].kernel, &price[i].price,
+				   &asked, best < 0 ? least : least + (id < best));
+		if (cost < 0)
+			continue;
+		least = cost;
+		best = id;
+		*out = (struct choice){ choice[id].kernel, c };
 	}
-	return least;
+	return best < 0 ? -1 : least;
 }

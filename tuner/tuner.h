@@ -154,9 +154,9 @@ double family_time(const struct data *, int scenario, enum phase, int choice);
 enum { MAX_PRICED = 16 /* choices of a decision */, MAX_PRICES = 256 };
 /* Of the choices with a price for the decision the one of least estimate, of equals the
  * first, without formulas; its estimate, -1: none is legal. */
-long long prices_pick(const struct choice *, int num_choices, const struct selector_price *,
-		      int num_prices, enum decision, const struct measured *,
-		      const struct device_info *, struct choice *out);
+long long prices_pick(const struct choice *, const struct selector_price *, int num_prices,
+		      enum decision, const struct measured *, const struct device_info *,
+		      struct choice *out);
 /* The column of that rule. */
 int cheapest_column(const struct data *, enum decision);
 
