@@ -392,12 +392,7 @@ DEVICE void compute(const attune_call &c, header &h, u32 keys, u32 values, u32 q
 			attend(a, t);
 		t.value = value_scale(t);
 		release_queries(a, t);
-		if (a.segments > 1)
-			put_partials(a, t);
-		else
-			put_rows(a, t);
-		if (c.more.lse)
-			put_lse(c, t);
+		PUT_ITEM(c, t);
 	}
 }
 
