@@ -36,8 +36,9 @@
 #define DECODE_BARRIER 8 /* of the warps that decode */
 #define SHORT	      64 /* keys of the decodes: that an item's start counts for, that a block has at least */
 
-/* a.option, as warpgroup_mixed.def passes it */
-enum { MIXED_BOX, MIXED_BUFFERS, MIXED_UNITS, MIXED_DECODE };
+/* a.option, as warpgroup_mixed.def passes it: the first two are warpgroup's; UNITS + 65536 PREFILL_SEGMENTS;
+ * BESIDE + 256 tokens of a decode's Q block + 65536 Q blocks of a sequence */
+enum { MIXED_BOX, MIXED_BUFFERS, MIXED_SHARES, MIXED_DECODE };
 
 DEVICE void run(const attune_mapped &c);
 
@@ -57,16 +58,41 @@ DEVICE int all_blocks()
 	return gridDim.x;
 }
 
+/* Blocks that begin with decodes */
+DEVICE int units_of(const attune_args &a)
+{
+	return a.option[MIXED_SHARES] & 65535;
+}
+
+/* Of a prefill's keys */
+DEVICE int segments_of(const attune_args &a)
+{
+	return a.option[MIXED_SHARES] >> 16;
+}
+
 /* The launch as one phase sees it */
-DEVICE attune_args view(const attune_args &a, const attune_range &r)
+DEVICE attune_args view(const attune_args &a, const attune_range &r, int segments)
 {
 	attune_args v = a;
 	v.seq_begin = r.seq_begin;
 	v.seq_count = r.seq_count;
 	v.min_query = r.min_query;
 	v.max_query = r.max_query;
-	v.segments = 1;
+	v.segments = segments;
 	return v;
+}
+
+/* Rows of the prefills' partials; Q blocks of a sequence, as those are counted that arrive */
+DEVICE long long partial_rows(const attune_args &a)
+{
+	const int segments = segments_of(a);
+	return segments > 1 ? (long long)a.prefill.seq_count * a.prefill.max_query *
+				      a.num_query_heads * segments : 0;
+}
+
+DEVICE int most_blocks(const attune_args &a)
+{
+	return (a.prefill.max_query + PREFILL_M - 1) / PREFILL_M;
 }
 
 /* ---- decodes ------------------------------------------------------------------------------ */
@@ -92,14 +118,15 @@ DEVICE line blocks_that_decode(const attune_args &a)
 #include "ring_list.cu"
 #undef __syncthreads
 
-/* Of option[MIXED_DECODE]: BESIDE | tokens of a Q block | Q blocks of a sequence, 8 bits each */
 DEVICE void run(const attune_call &whole)
 {
 	const attune_args &a = whole.args;
 	const int packed = a.option[MIXED_DECODE];
-	attune_call c = { view(a, a.decode), whole.more };
-	c.args.segments = a.option[MIXED_UNITS];
+	const long long rows = partial_rows(a);
+	attune_call c = { view(a, a.decode, units_of(a)), whole.more };
 	c.args.scratch = (char *)a.scratch + 8;
+	c.args.partial_ml = a.partial_ml + rows * 2;
+	c.args.partial_out = a.partial_out + rows * HEAD_SIZE;
 	c.args.option[BLOCK_Q] = packed >> 8 & 255;
 	c.args.option[Q_BLOCKS] = packed >> 16;
 	c.args.option[START] = SHORT / TILE_SIZE;
@@ -203,7 +230,7 @@ DEVICE int count_on(counter *at)
  * it is told so, hence the last to ask is known, who takes the mark away. */
 DEVICE int next_number(const attune_args &a, int round, int items)
 {
-	const int units = a.option[MIXED_UNITS], first = this_block() - units;
+	const int units = units_of(a), first = this_block() - units;
 	const int given = all_blocks() - units;
 	if (!round && first >= 0 && first < items)
 		return first;
@@ -223,7 +250,7 @@ DEVICE int next_item(const attune_args &a, const order &o, int round, item &i)
 	found &f = finds();
 	const u32 parity = round >> 1 & 1;
 	if (threadIdx.x < WARP) {
-		find_item(a, o, next_number(a, round, o.blocks * a.num_query_heads), i);
+		find_item(a, o, next_number(a, round, o.blocks * a.num_query_heads * a.segments), i);
 		gate_wait(gate_of(f.empty, round), parity ^ 1);
 		if (!lane_id()) {
 			f.i[round & 1] = i;
@@ -239,16 +266,88 @@ DEVICE int next_item(const attune_args &a, const order &o, int round, item &i)
 	return i.rows;
 }
 
+struct team;
+DEVICE void put_or_join(const attune_call &c, team &t);
+
 #undef KERNEL_BESIDE
 #undef __grid_constant__
 #define KERNEL_BESIDE(threads, blocks) DEVICE void
 #define __grid_constant__
 #define find_item next_item
+#define PUT_ITEM  put_or_join
 #include "warpgroup.cu"
+
+/* Segments of the team's rows that are there: marked counts, behind ring_list's. */
+DEVICE decode::arrivals *arrivals_of(const attune_args &a, const team &t)
+{
+	const int token = t.i.token - a.query_start[t.i.seq];
+	const int block = (t.i.seq - a.prefill.seq_begin) * most_blocks(a) + token / BLOCK_M;
+	return (decode::arrivals *)a.scratch + 1 + units_of(a) +
+	       ((long long)block * a.num_query_heads + t.i.head) * TEAMS + t.number;
+}
+
+/* Whether all other segments of the team's rows are there; all its threads learn it, and then see
+ * them. */
+DEVICE int last_to_arrive(const attune_args &a, const team &t, int segments)
+{
+	__shared__ int last[TEAMS];
+	__threadfence();
+	barrier(OWN(t.number), 128);
+	if (is_first(t))
+		last[t.number] = decode::arrive(arrivals_of(a, t), 0, segments);
+	barrier(OWN(t.number), 128);
+	__threadfence();
+	return last[t.number];
+}
+
+/* All segments of a row, in their order, as if one item had had them. ml: of the first */
+DEVICE void join_row(const attune_args &v, team &t, int r, long long at)
+{
+	const float *ml = v.partial_ml + at * 2;
+	float sum = 0, top = MINUS_INF;
+	for (int s = 0; s < v.segments; s++)
+		top = fmaxf(top, ml[2 * s]);
+	UNROLL for (int n = 0; n < HEAD_SIZE / 4; n++)
+		t.o[n / 2 * 4 + n % 2 + 2 * r] = 0;
+	for (int s = 0; s < v.segments; s++) {
+		const float weight = top == MINUS_INF ? 0 : exp2_fast(ml[2 * s] - top) * ml[2 * s + 1];
+		const float *o = v.partial_out + (at + s) * HEAD_SIZE + 2 * (lane_id() % 4);
+		sum += weight;
+		UNROLL for (int n = 0; n < HEAD_SIZE / 8; n++)
+		{
+			const float2 two = *(const float2 *)(o + 8 * n);
+			t.o[4 * n + 2 * r] += weight * two.x;
+			t.o[4 * n + 2 * r + 1] += weight * two.y;
+		}
+	}
+	t.top[r] = top;
+	t.sum[r] = lane_id() % 4 ? 0 : sum;
+	t.unit[r] = 1;
+}
+
+/* What an item leaves: the output, if it is a segment only when all are there. */
+DEVICE void put_or_join(const attune_call &c, team &t)
+{
+	const int segments = segments_of(c.args);
+	if (segments > 1) {
+		const attune_args v = view(c.args, c.args.prefill, segments);
+		const long long at = t.i.goes_to - t.i.segment;
+		put_partials(v, t);
+		if (!last_to_arrive(c.args, t, segments))
+			return;
+		UNROLL for (int r = 0; r < 2; r++)
+			if (t.row + 8 * r < t.i.rows)
+				join_row(v, t, r, at + (long long)(t.row + 8 * r) * v.num_query_heads * segments);
+		t.i.goes_to = t.i.token;
+	}
+	put_rows(c.args, t);
+	if (c.more.lse)
+		put_lse(c, t);
+}
 
 DEVICE attune_args view_of(const attune_args &a)
 {
-	attune_args v = view(a, a.prefill);
+	attune_args v = view(a, a.prefill, segments_of(a));
 	v.option[BOX] = a.option[MIXED_BOX];
 	v.option[Q_BUFFERS] = a.option[MIXED_BUFFERS];
 	v.option[HEADS] = a.num_query_heads;
@@ -293,7 +392,7 @@ DEVICE void run(const attune_mapped &c, const attune_args &a)
 
 DEVICE void run(const attune_mapped &c)
 {
-	if (this_block() < c.call.args.option[MIXED_UNITS])
+	if (this_block() < units_of(c.call.args))
 		decode::run(c.call);
 	prefill::run(c, prefill::view_of(c.call.args));
 }
