@@ -75,11 +75,12 @@ enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
 extern const char *const layout_names[]; /* "nhd", ...; ends with NULL */
 enum layout layout_of(const char *name); /* in any case; of others LAYOUT_NHD */
 
+enum { MODEL_NAME = 64 };
 struct scenario {
-	char model[64];   /* "llama3.1-8b@1" */
-	char set[48];     /* the file it came from, without .json */
-	char split[24];   /* "train", "peers", "heldout_random" ...: scenario_splits */
-	char *batch_text; /* in canonical form */
+	char model[MODEL_NAME]; /* "llama3.1-8b@1", "llama3.1-8b@1+lse" */
+	char set[48];           /* the file it came from, without .json */
+	char split[24];         /* "train", "peers", "heldout_random" ...: scenario_splits */
+	char *batch_text;       /* in canonical form */
 	struct batch *batch;
 	attune_shape shape;
 	enum layout layout; /* CLASSIC where the shape's kv_layout is */
@@ -100,8 +101,12 @@ struct scenario_list {
  * wrong; what would be right", and return 0. models: scenarios/models.json. */
 struct models; /* name@tp -> shape */
 struct models *models_load(const char *path);
-int models_shape(const struct models *, const char *name_at_tp,
-		 attune_shape *out);                                            /* 0 + complain */
+/* Of "name@tp", or of "name@tp+lse": the same, which gives the LSE, too. 0 + complain. */
+int models_shape(const struct models *, const char *name, attune_shape *out);
+void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse);
+int model_gives_lse(const char *name);
+/* "models": ["name@tp"], and "lse": true behind it where it gives that. */
+void model_members(FILE *, const char *name);
 const attune_shape *models_find(const struct models *, const char *name_at_tp); /* or NULL */
 const char *models_nearest(const struct models *, const char *name);
 const char *models_name(const struct models *, int i); /* NULL after the last */

@@ -111,7 +111,8 @@ static int same_shape(const attune_shape *a, const attune_shape *b)
 	       a->head_size == b->head_size && a->page_size == b->page_size &&
 	       a->dtype == b->dtype && a->kv_dtype == b->kv_dtype && a->causal == b->causal &&
 	       a->window == b->window && a->softcap == b->softcap && a->has_sinks == b->has_sinks &&
-	       a->has_alibi == b->has_alibi && a->kv_layout == b->kv_layout;
+	       a->has_alibi == b->has_alibi && a->has_lse == b->has_lse &&
+	       a->kv_layout == b->kv_layout;
 }
 
 /* Index of a shape, with its candidates where `f` is not NULL; -1: no memory. */

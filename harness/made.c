@@ -76,9 +76,8 @@ void made_print(const struct made_set *set, FILE *f)
 		fprintf(f, "\t\t{\"split\": \"%s\", ", m->split);
 		if (m->steps)
 			fprintf(f, "\"weight\": %.3f, \"steps\": %d, ", m->weight, m->steps);
-		fputs("\"models\": [", f);
-		json_quote(f, m->model);
-		fprintf(f, "], %s\"from\": ", m->settings);
+		model_members(f, m->model);
+		fprintf(f, ", %s\"from\": ", m->settings);
 		json_quote(f, m->from);
 		fprintf(f, ",\n\t\t \"batch\": \"%s\"}%s\n", m->batch, i + 1 < set->n ? "," : "");
 	}

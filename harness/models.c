@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct model {
-	char name[64]; /* with @tp */
+	char name[MODEL_NAME]; /* with @tp */
 	attune_shape shape;
 };
 
@@ -14,6 +14,10 @@ struct models {
 	struct model *v;
 	int n;
 };
+
+/* Behind the name of a model whose attention gives the LSE: a scenario of its own, in the
+ * database as elsewhere. */
+#define LSE_SUFFIX "+lse"
 
 // clang-format off
 static const struct key models_keys[] = {
@@ -181,12 +185,40 @@ const char *models_nearest(const struct models *m, const char *name)
 	return best;
 }
 
+static int base_length(const char *name)
+{
+	const size_t n = strlen(name), suffix = strlen(LSE_SUFFIX);
+	return (int)(n > suffix && !strcmp(name + n - suffix, LSE_SUFFIX) ? n - suffix : n);
+}
+
+int model_gives_lse(const char *name)
+{
+	return name[base_length(name)] != '\0';
+}
+
+void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse)
+{
+	snprintf(out, MODEL_NAME, "%s%s", name_at_tp, gives_lse ? LSE_SUFFIX : "");
+}
+
+void model_members(FILE *f, const char *name)
+{
+	char base[MODEL_NAME];
+	snprintf(base, sizeof base, "%.*s", base_length(name), name);
+	fputs("\"models\": [", f);
+	json_quote(f, base);
+	fputs(model_gives_lse(name) ? "], \"lse\": true" : "]", f);
+}
+
 int models_shape(const struct models *m, const char *name, attune_shape *out)
 {
-	const attune_shape *found = models_find(m, name);
-	if (found)
+	char base[MODEL_NAME];
+	snprintf(base, sizeof base, "%.*s", base_length(name), name);
+	const attune_shape *found = models_find(m, base);
+	if (found) {
 		*out = *found;
-	else
+		out->has_lse = model_gives_lse(name);
+	} else
 		complain("unknown model \"%.*s\"; the nearest is \"%s\", and attune scenarios "
 			 "--models lists all",
 			 INPUT_SHOWN, name, models_nearest(m, name));

@@ -29,6 +29,7 @@ const char *const scenario_splits[] = { "train",
 	{ "dtype",     .kind = WORD, .words = dtypes },				\
 	{ "kv_dtype",  .kind = WORD, .words = kv_dtypes },			\
 	{ "layout",    .kind = WORD, .words = layout_names },			\
+	{ "lse",       .kind = FLAG },						\
 	{ "seed",      .kind = INTEGER, .lo = 0, .hi = 0x7fffffffffffffff },	\
 	{ "split",     .kind = WORD, .words = scenario_splits }
 
@@ -201,7 +202,8 @@ static int add_scenario(struct loading *l, const struct json_t *entry, const cha
 	int dtype = input_word(setting(l, entry, "dtype"), dtypes, ATTUNE_BF16);
 	snprintf(path, sizeof path, "scenarios/%zu", index);
 	snprintf(text_path, sizeof text_path, "scenarios/%zu/batch", index);
-	snprintf(s.model, sizeof s.model, "%s", model);
+	s.shape.has_lse = input_flag(setting(l, entry, "lse"));
+	model_name(s.model, model, s.shape.has_lse);
 	s.shape.dtype = (enum attune_dtype)dtype;
 	s.shape.kv_dtype =
 	    (enum attune_dtype)input_word(setting(l, entry, "kv_dtype"), kv_dtypes, dtype);

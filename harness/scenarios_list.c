@@ -145,10 +145,8 @@ int list_sets(const struct listing *o, const struct models *m)
 	int ok = o->num_sets || load_all(&list, o, m);
 	for (int i = 0; ok && i < o->num_sets; i++)
 		ok = load_set(&list, o, o->set[i], m);
-	if (ok && o->model && !models_find(m, o->model)) {
-		attune_shape unused;
-		ok = models_shape(m, o->model, &unused);
-	}
+	attune_shape unused;
+	ok = ok && (!o->model || models_shape(m, o->model, &unused));
 	if (ok) {
 		struct table *t = table_new(o->format, columns, COUNT(columns));
 		for (int i = 0; i < list.n; i++)

@@ -46,7 +46,8 @@ CREATE TABLE run (
 
 -- One batch for one model shape. set_name, split, weight and steps are labels:
 -- the newest ones hold, and they do not make another scenario. steps: of an
--- engine that it stands for; 0 where that is not known.
+-- engine that it stands for; 0 where that is not known. A model whose name ends with
+-- +lse gives the LSE, too.
 CREATE TABLE scenario (
   id              INTEGER PRIMARY KEY,
   model           TEXT NOT NULL CHECK (model <> ''),

@@ -108,6 +108,7 @@ static void read_cell(struct store_cell *c, sqlite3_stmt *st)
 	c->shape.softcap = (float)sqlite3_column_double(st, at++);
 	c->shape.has_sinks = sqlite3_column_int(st, at++);
 	c->shape.has_alibi = sqlite3_column_int(st, at++);
+	c->shape.has_lse = model_gives_lse(c->model);
 	c->shape.has_new_kv = 1; /* workloads always have them */
 	c->shape.kv_layout = layout_kv(layout_of(c->layout));
 	const void *samples = sqlite3_column_blob(st, at);

@@ -57,10 +57,10 @@ static const struct row bad_sets[] = {
 	  "1:11: about is a list; it must be a text or a list of texts" },
 	{ "unknown default", "{\"defaults\": {\"batch\": \"q1\"}, \"scenarios\": [{}]}",
 	  "1:15: unknown key \"batch\"; known here: models, page_size, dtype, kv_dtype, "
-	  "layout, seed, split" },
+	  "layout, lse, seed, split" },
 	{ "unknown setting", ONE("\"batchs\": \"q1\""),
 	  "2:33: unknown key \"batchs\"; known here: batch, weight, steps, from, models, page_size, "
-	  "dtype, kv_dtype, layout, seed, split" },
+	  "dtype, kv_dtype, layout, lse, seed, split" },
 	{ "scenario is a text", "{\"scenarios\": [\"q1\"]}",
 	  "1:16: this is \"q1\"; it must be an object" },
 	{ "no batch", "{\"scenarios\": [{\"models\": [\"llama3.1-8b@1\"]}]}",
@@ -94,6 +94,10 @@ static const struct row bad_sets[] = {
 	{ "unknown layout",
 	  ONE("\"layout\": \"NHD\""), "2:43: layout is \"NHD\"; it must be \"nhd\", \"hnd\" or "
 	  "\"classic\"" },
+	{ "lse as a number", ONE("\"lse\": 1"), "2:40: lse is 1; it must be true or false" },
+	{ "lse of a model by its name",
+	  "{\"scenarios\": [{\"batch\": \"q1\", \"models\": [\"llama3.1-8b@1+lse\"]}]}",
+	  "1:43: unknown model \"llama3.1-8b@1+lse\"; the nearest is \"llama3.1-8b@1\"" },
 	{ "unknown split", ONE("\"split\": \"test\""),
 	  "2:42: split is \"test\"; it must be \"train\", \"peers\", \"heldout\", "
 	  "\"heldout_random\", \"heldout_blocked\", \"heldout_offgrid\", "
@@ -223,7 +227,7 @@ static void reads_settings(void **arg)
 	    "\"scenarios\": [{\"batch\": \"q1s1024_q1s1k\", \"weight\": 2.5},\n"
 	    "{\"batch\": \"q0_q5\", \"models\": [\"qwen3-14b@2\"], \"page_size\": 48,\n"
 	    " \"dtype\": \"f32\", \"kv_dtype\": \"bf16\", \"layout\": \"hnd\",\n"
-	    " \"split\": \"heldout\", \"seed\": 0, \"from\": \"me\"}]}");
+	    " \"split\": \"heldout\", \"seed\": 0, \"from\": \"me\", \"lse\": true}]}");
 	assert_true(scenarios_load(&list, path, models));
 	assert_int_equal(list.n, 3);
 	s = &list.v[0];
@@ -241,7 +245,10 @@ static void reads_settings(void **arg)
 	s = &list.v[1];
 	assert_string_equal(s->model, "gpt-oss-120b-local@1");
 	assert_true(s->shape.has_sinks && s->shape.window == 128 && s->shape.head_size == 64);
+	assert_false(s->shape.has_lse);
 	s = &list.v[2];
+	assert_string_equal(s->model, "qwen3-14b@2+lse");
+	assert_true(s->shape.has_lse);
 	assert_string_equal(s->split, "heldout");
 	assert_int_equal(s->shape.page_size, 48);
 	assert_int_equal(s->shape.dtype, ATTUNE_F32);
@@ -263,7 +270,9 @@ static void splits_models(void **arg)
 	assert_true(s.num_query_heads == 1 && s.num_kv_heads == 1);
 	assert_true(models_shape(m, "m@8", &s));
 	assert_true(s.num_query_heads == 3 && s.num_kv_heads == 1);
-	assert_true(models_shape(m, "m@2", &s));
+	assert_true(models_shape(m, "m@8+lse", &s));
+	assert_true(s.num_query_heads == 3 && s.has_lse);
+	assert_true(models_shape(m, "m@2", &s) && !s.has_lse);
 	assert_true(s.num_query_heads == 12 && s.num_kv_heads == 4 && s.head_size == 64);
 	assert_true(s.softcap == 50 && s.scale == 0.25f && s.causal && !s.has_sinks && !s.window);
 	assert_string_equal(models_name(m, 3), "m@24");

@@ -95,10 +95,11 @@ small=$(awk -F '\t' '$2 == "heldout" && $13 > most { most = $13 }
 ok "a trace: the limit holds" [ "$small" = 1 ]
 
 run --grid cpu --trace "$tmp/t.csv" --max-batched-tokens 256 --max-seqs 16 --pick 5 --hold-out 0.4 \
-	--speculative 3 --model llama3.1-8b@4,llama3.1-8b@8
+	--speculative 3 --model llama3.1-8b@4,llama3.1-8b@8+lse
 cp "$tmp/out" "$tmp/sets/mine.json"
 run --dir "$tmp/sets" --format tsv
 ok "a grid and a trace: one set" [ $code -eq 0 ]
+ok "a grid and a trace: both models" grep -q "llama3.1-8b@8+lse	" "$tmp/out"
 ok "a grid and a trace: drafts" grep -q "[_	]q4s" "$tmp/out"
 ok "a grid and a trace: the end is held out" [ "$(tail -n 1 "$tmp/out" | cut -f 2)" = heldout_traces ]
 run --stats --format tsv --trace "$tmp/t.csv" --trace "$tmp/t.csv" --load 0.2

@@ -314,14 +314,14 @@ int data_add(struct data *d, const struct store_cell *c)
 
 struct loading {
 	struct data *d;
-	int all; /* layouts */
+	int all; /* layouts, and what gives the LSE */
 	int failed;
 };
 
 static int add_one(void *arg, const struct store_cell *c)
 {
 	struct loading *l = arg;
-	if (!l->all && c->shape.kv_layout != ATTUNE_KV_STRIDED)
+	if (!l->all && (c->shape.kv_layout != ATTUNE_KV_STRIDED || c->shape.has_lse))
 		return 1;
 	l->failed = !data_add(l->d, c);
 	return !l->failed;

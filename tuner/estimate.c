@@ -118,6 +118,7 @@ double part_distance(const struct attune_features *a, const struct attune_featur
 static int alike(const struct measured *a, const struct measured *b, enum phase phase)
 {
 	return a->has[phase] && b->has[phase] && a->shape.kv_layout == b->shape.kv_layout &&
+	       a->shape.has_lse == b->shape.has_lse &&
 	       (phase != PHASE_ALL || (a->has[PHASE_PREFILL] == b->has[PHASE_PREFILL] &&
 				       a->has[PHASE_DECODE] == b->has[PHASE_DECODE]));
 }

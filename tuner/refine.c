@@ -264,9 +264,9 @@ static void print_entry(const struct pair *p, const struct measured *m, const ch
 					      [ATTUNE_F16] = "f16",
 					      [ATTUNE_BF16] = "bf16",
 					      [ATTUNE_E4M3] = "e4m3" };
-	printf("%s\t\t{\"models\": [", comma);
-	json_quote(stdout, m->model);
-	fputs("], \"from\": ", stdout);
+	printf("%s\t\t{", comma);
+	model_members(stdout, m->model);
+	fputs(", \"from\": ", stdout);
 	json_quote(stdout, p->from);
 	if (m->shape.page_size != 16)
 		printf(", \"page_size\": %d", m->shape.page_size);

@@ -118,8 +118,8 @@ struct data {
  * emulated device, which tests alone read (ATTUNE_EMULATED=1); one without scenarios, and a
  * complaint, when it holds nothing of the GPU. */
 struct data *data_load(const char *db_path, const char *gpu);
-/* The same with other layouts of the cache, too, which no feature tells apart: a heuristic
- * is of strided ones alone, and so are its scores. */
+/* The same with other layouts of the cache and with what gives the LSE, too, which no feature
+ * tells apart: a heuristic is of strided ones without LSE, and so are its scores. */
 struct data *data_load_all(const char *db_path, const char *gpu);
 void data_free(struct data *);
 /* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
