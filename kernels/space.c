@@ -40,6 +40,7 @@
  *   ARCH_SPECIFIC(1)                   its code is for the very chip that the rules ask for, and
  *                                      is compiled so: kernel_arch() */
 #include "device.h"
+#include "mixed.h"
 #include "schedule.h"
 #include <stdio.h>
 

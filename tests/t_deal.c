@@ -1,7 +1,9 @@
 /* t_deal.c - dealing of keys to blocks (kernels/deal.h), unit by unit: each tile of each item has
  * one block, what blocks say of an item is the same, places of partials are nobody else's, and
- * no block has more than its share. */
+ * no block has more than its share. And when units end of which some began with decodes
+ * (kernels/mixed.h): as if each took items one by one. */
 #include "../kernels/deal.h"
+#include "../kernels/mixed.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -88,8 +90,8 @@ static void is_dealt_once(void **state)
 			assert_in_range(end - unit, block < d.blocks ? d.each : 0, d.each + 1);
 			while (unit < end) {
 				assert_int_equal(deal_block(&d, unit), block);
-				const struct stretch s = deal_stretch(&d, block, work.begin[item],
-								      start, work.tiles[item], unit);
+				const struct stretch s = deal_stretch(
+				    &d, block, work.begin[item], start, work.tiles[item], unit);
 				assert_in_range(s.next, unit + 1, end);
 				if (s.tiles)
 					take(item, block, &s);
@@ -113,14 +115,46 @@ static void nothing_is_dealt(void **state)
 		assert_int_equal(deal_begin(&d, block), 0);
 }
 
+/* Each item goes to who is free first. */
+static long long one_by_one(const struct mixed *m, int decoding)
+{
+	static long long free_at[MOST_BLOCKS];
+	long long end = m->bytes / min_of((long long)decoding * UNIT_READS, ALL_READS);
+	for (int u = 0; u < m->units; u++)
+		free_at[u] = u < decoding ? end : 0;
+	for (long long i = 0; i < m->items; i++) {
+		int first = 0;
+		for (int u = 1; u < m->units; u++)
+			first = free_at[u] < free_at[first] ? u : first;
+		free_at[first] += m->item_ns;
+		end = max_of(end, free_at[first]);
+	}
+	return end;
+}
+
+static void mixed_ends_as_estimated(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 10 * ROUNDS; round++) {
+		const struct mixed m = { 1 + (int)below(140), 1 + below(400), 1 + below(200000),
+					 below(400000000) };
+		const int decoding = 1 + (int)below((unsigned)m.units);
+		const int best = mixed_units(m, decoding);
+		assert_int_equal(mixed_ns(&m, decoding), one_by_one(&m, decoding));
+		assert_true(best == m.units || best % decoding == 0);
+		assert_true(mixed_ns(&m, best) <= mixed_ns(&m, decoding));
+	}
+}
+
 int main(void)
 {
-	static struct CMUnitTest tests[sizeof kinds / sizeof *kinds + 1];
+	static struct CMUnitTest tests[sizeof kinds / sizeof *kinds + 2];
 	size_t n = 0;
 	for (; n < sizeof kinds / sizeof *kinds; n++)
 		tests[n] = (struct CMUnitTest){ kinds[n].name, is_dealt_once, NULL, NULL,
 						(void *)(uintptr_t)&kinds[n] };
 	tests[n++] = (struct CMUnitTest){ "no units", nothing_is_dealt, NULL, NULL, NULL };
+	tests[n++] = (struct CMUnitTest){ "mixed", mixed_ends_as_estimated, NULL, NULL, NULL };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("deal", tests, n, NULL, NULL);
 }

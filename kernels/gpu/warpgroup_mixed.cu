@@ -34,10 +34,11 @@
 #define PREFILL_TEAMS (PREFILL_M / 64)
 #define ALL_THREADS   ((1 + PREFILL_TEAMS) * 128)
 #define DECODE_BARRIER 8 /* of the warps that decode */
-#define SHORT	      64 /* keys of the decodes: that an item's start counts for, that a block has at least */
+#define SHORT	      64 /* keys that the start of a decode counts for, and that a block is dealt */
 
-/* a.option, as warpgroup_mixed.def passes it: the first two are warpgroup's; UNITS + 65536 PREFILL_SEGMENTS;
- * BESIDE + 256 tokens of a decode's Q block + 65536 Q blocks of a sequence */
+/* a.option, as warpgroup_mixed.def passes it: the first two are warpgroup's; blocks that begin with
+ * decodes + 65536 PREFILL_SEGMENTS; BESIDE + 256 tokens of a decode's Q block + 65536 Q blocks of
+ * a sequence */
 enum { MIXED_BOX, MIXED_BUFFERS, MIXED_SHARES, MIXED_DECODE };
 
 DEVICE void run(const attune_mapped &c);
@@ -226,8 +227,8 @@ DEVICE int count_on(counter *at)
 	}
 }
 
-/* The number of the block's next item, of `items`; that or more: there is none. Each block asks until
- * it is told so, hence the last to ask is known, who takes the mark away. */
+/* The number of the block's next item, of `items`; that or more: there is none. Each block asks
+ * until it is told so, hence the last to ask is known, who takes the mark away. */
 DEVICE int next_number(const attune_args &a, int round, int items)
 {
 	const int units = units_of(a), first = this_block() - units;
@@ -244,13 +245,14 @@ DEVICE int next_number(const attune_args &a, int round, int items)
 	return given + shfl(n, 0);
 }
 
-/* The block's item of that round, by each of the four warps that copy. 0: there is none any more. */
+/* The block's item of that round, by each of the four warps that copy. 0: there is none. */
 DEVICE int next_item(const attune_args &a, const order &o, int round, item &i)
 {
 	found &f = finds();
 	const u32 parity = round >> 1 & 1;
 	if (threadIdx.x < WARP) {
-		find_item(a, o, next_number(a, round, o.blocks * a.num_query_heads * a.segments), i);
+		const int items = o.blocks * a.num_query_heads * a.segments;
+		find_item(a, o, next_number(a, round, items), i);
 		gate_wait(gate_of(f.empty, round), parity ^ 1);
 		if (!lane_id()) {
 			f.i[round & 1] = i;
@@ -300,7 +302,7 @@ DEVICE int last_to_arrive(const attune_args &a, const team &t, int segments)
 	return last[t.number];
 }
 
-/* All segments of a row, in their order, as if one item had had them. ml: of the first */
+/* All segments of a row, in their order, as if one item had had them. at: the first's partial */
 DEVICE void join_row(const attune_args &v, team &t, int r, long long at)
 {
 	const float *ml = v.partial_ml + at * 2;
@@ -309,8 +311,9 @@ DEVICE void join_row(const attune_args &v, team &t, int r, long long at)
 		top = fmaxf(top, ml[2 * s]);
 	UNROLL for (int n = 0; n < HEAD_SIZE / 4; n++)
 		t.o[n / 2 * 4 + n % 2 + 2 * r] = 0;
+	const float base = top == MINUS_INF ? 0 : top;
 	for (int s = 0; s < v.segments; s++) {
-		const float weight = top == MINUS_INF ? 0 : exp2_fast(ml[2 * s] - top) * ml[2 * s + 1];
+		const float weight = exp2_fast(ml[2 * s] - base) * ml[2 * s + 1];
 		const float *o = v.partial_out + (at + s) * HEAD_SIZE + 2 * (lane_id() % 4);
 		sum += weight;
 		UNROLL for (int n = 0; n < HEAD_SIZE / 8; n++)
@@ -331,13 +334,13 @@ DEVICE void put_or_join(const attune_call &c, team &t)
 	const int segments = segments_of(c.args);
 	if (segments > 1) {
 		const attune_args v = view(c.args, c.args.prefill, segments);
-		const long long at = t.i.goes_to - t.i.segment;
+		const long long first = t.i.goes_to - t.i.segment, row = v.num_query_heads * segments;
 		put_partials(v, t);
 		if (!last_to_arrive(c.args, t, segments))
 			return;
 		UNROLL for (int r = 0; r < 2; r++)
 			if (t.row + 8 * r < t.i.rows)
-				join_row(v, t, r, at + (long long)(t.row + 8 * r) * v.num_query_heads * segments);
+				join_row(v, t, r, first + (t.row + 8 * r) * row);
 		t.i.goes_to = t.i.token;
 	}
 	put_rows(c.args, t);
@@ -377,8 +380,8 @@ DEVICE void run(const attune_mapped &c, const attune_args &a)
 		return;
 	}
 	registers_fewer<56>();
-	if (warp == 0) {
-		__builtin_assume(threadIdx.x < WARP); /* so that the others have nothing of finding items */
+	if (warp == 0) { /* said so that the others have no text of finding items */
+		__builtin_assume(threadIdx.x < WARP);
 		bring_keys(a, c.k, c.k_groups, keys, h.k_full, h.k_empty);
 		return;
 	}
