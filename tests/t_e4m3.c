@@ -52,12 +52,12 @@ static const struct point {
 	" BLOCKS_PER_SM=" #per_sm " TURNS=" #turns " PERSISTENT=1 HEADS=0" rest
 	{ "head 128", WARPGROUP(128, 128, 2, 1, 1, "") },
 	{ "head 64, f16", WARPGROUP(192, 96, 2, 1, 1, "") },
-	{ "head 64, pages", WARPGROUP(128, 112, 3, 1, 0, "") },
+	{ "head 64, pages", WARPGROUP(128, 112, 3, 1, 0, " EARLY=1") },
 	{ "head 96", WARPGROUP(128, 80, 2, 1, 1, "") },
 	{ "head 192", WARPGROUP(64, 80, 2, 1, 0, "") },
 	{ "head 256, f16", WARPGROUP(128, 64, 2, 1, 1, "") },
 	{ "group 40", WARPGROUP(64, 64, 2, 2, 0, "") },
-	{ "bf16 cache", WARPGROUP(128, 128, 2, 1, 1, "") },
+	{ "bf16 cache", WARPGROUP(128, 128, 2, 1, 1, " EARLY=1") },
 };
 
 /* For the emulated GPU; ragged, so that segments and warps of some are without a key. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { ROUNDS = 6000, MAX_SEQS = 40 };
+enum { ROUNDS = 12000, MAX_SEQS = 40 };
 #include "random_part.h"
 
 /* Its blocks know their sequence from the grid, and each warp has tiles of its own. */

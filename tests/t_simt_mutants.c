@@ -16,6 +16,8 @@
 
 enum { SEEDS = 4, UNITS = 7 };
 
+#define E4M3 "8 bits, " /* before a shape's name: with such a cache */
+
 // clang-format off
 static const struct mutant {
 	const char *name, *file, *text, *instead;
@@ -148,11 +150,11 @@ static const struct mutant {
 	  "gate_wait(gate(t.h->q_full, t.q.at), t.q.parity);",
 	  "",
 	  "warpgroup", "group 4", "q300s600", 0 },
-	{ "warpgroup: Q is overwritten while it is read", "warpgroup.cu",
+	{ "warpgroup: Q is overwritten while it is read", "warpgroup_16bit.h",
 	  "gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);",
 	  "",
 	  "warpgroup", "group 4", "5q200s600", 0 },
-	{ "warpgroup: a tile is overwritten while it is read", "warpgroup.cu",
+	{ "warpgroup: a tile is overwritten while it is read", "warpgroup_16bit.h",
 	  "gate_wait(gate(empty, to.at), to.parity ^ 1);",
 	  "",
 	  "warpgroup", "group 4", "q300s600", 0 },
@@ -192,6 +194,26 @@ static const struct mutant {
 	  "* a.max_query + q.token;\n\ti.goes_to",
 	  "* a.max_query;\n\ti.goes_to",
 	  "warpgroup SEGMENTS=3 PACKED=1", "group 4", "q100s600", 0 },
+	{ "warpgroup: Q is read while it is written", "warpgroup_16bit.h",
+	  "wait_for_last();\n\t\tif (is_early(a) && !more)",
+	  ";\n\t\tif (is_early(a) && !more)",
+	  "warpgroup", "group 4", "q100s600", 0 },
+	{ "warpgroup: a key of this step is copied while it is written", "warpgroup_16bit.h",
+	  "wait_for_last();\n\t\tconst int *pages",
+	  ";\n\t\tconst int *pages",
+	  "warpgroup", "group 4", "q100s600", 0 },
+	{ "warpgroup, 8 bits: Q is read while it is written", "warpgroup_e4m3.h",
+	  "if (is_early(a) && !round)\n\t\t\twait_for_last();",
+	  "",
+	  "warpgroup", E4M3 "group 4", "q100s600", 0 },
+	{ "warpgroup, 8 bits: V beyond the sequence stays", "warpgroup_e4m3.h",
+	  "if ((tile + 1) * TILE_SIZE > i.end)",
+	  "if (0)",
+	  "warpgroup", E4M3 "group 4", "q17s257", 0 },
+	{ "warpgroup, 8 bits: a tile is overwritten while it is read", "warpgroup_e4m3.h",
+	  "gate_wait(f.empty + f.to.at * 8, f.to.parity ^ 1);",
+	  "",
+	  "warpgroup", E4M3 "group 4", "q300s600", 0 },
 	{ "pod: an item is read before it is there", "pod.cu",
 	  "__syncthreads();\n\treturn t;", "return t;",
 	  "pod", "group 4", "q40_3q1s200", 0 },
@@ -356,8 +378,13 @@ static void make_row(struct row *r, const struct mutant *m)
 	char name[32];
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(m->kernel, " "), m->kernel);
 	*r = (struct row){ .choice = default_choice(kernel_find(BACKEND_GPU, name)) };
-	while (strncmp(shapes[r->shape].name, m->shape, strlen(m->shape)))
+	const int is_e4m3 = !strncmp(m->shape, E4M3, strlen(E4M3));
+	const char *shape = m->shape + (is_e4m3 ? strlen(E4M3) : 0);
+	while (strncmp(shapes[r->shape].name, shape, strlen(shape)))
 		assert_true(++r->shape < (int)COUNT(shapes));
+	attune_shape *s = &shapes[r->shape].s;
+	s->kv_dtype = is_e4m3 ? ATTUNE_E4M3 : s->dtype;
+	s->has_new_kv = !is_e4m3;
 	/* tickets, clusters and early launches, where there are any */
 	for (int i = 0; i < r->choice.kernel->space->num_axes; i++) {
 		const char *axis = r->choice.kernel->space->axis[i].name;
@@ -430,8 +457,6 @@ int main(void)
 		return 1;
 	}
 	simt_give_up_after(&dev, 2); /* a mistake may make a loop endless */
-	for (size_t i = 0; i < COUNT(shapes); i++)
-		shapes[i].s.has_new_kv = 1;
 	for (size_t i = 0; i < COUNT(mutants); i++)
 		tests[i] = (struct CMUnitTest){ mutants[i].name, is_noticed, NULL, NULL,
 						(void *)(uintptr_t)&mutants[i] };

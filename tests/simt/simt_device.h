@@ -18,7 +18,7 @@ extern const struct device_info simt_poses[];
 void simt_set(struct device *, int units, unsigned seed);
 /* What is at work in front of a launch that begins early: writes up to `room` pieces of memory to
  * v and returns their number. Until it is said such launches are as those in turn. */
-enum { SIMT_MOST_PENDING = 1024 };
+enum { SIMT_MOST_PENDING = 8192 };
 typedef int simt_front(struct simt_pending *v, int room, const void *args);
 void simt_say_front(struct device *, simt_front *);
 /* CPU time of a launch, from now on. */
