@@ -96,7 +96,7 @@ struct launch_ways {
 			    int *is_small); /* NULL after the last; its argument is a word */
 	enum attune_status (*begin)(struct device *, int way);
 	enum attune_status (*launch)(struct device *, int way, const struct code *,
-				     const struct geometry *, const void *args, size_t args_bytes);
+				     const struct geometry *, const void *args);
 	enum attune_status (*end)(struct device *, int way);
 };
 

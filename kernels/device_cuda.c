@@ -19,7 +19,8 @@ struct cuda {
 };
 
 struct code {
-	void *module, *function;
+	void *module;
+	struct cuda_function function;
 	int smem_allowed; /* dynamic shared memory granted so far */
 	int registers, spill_bytes, smem_static;
 };
@@ -211,21 +212,21 @@ static int find_function(struct cuda *c, struct code *code, const struct blob *b
 {
 	int error = c->cu.ModuleLoad(&code->module, blob->data);
 	if (!error)
-		error = c->cu.ModuleFunction(&code->function, code->module, blob->entry);
+		error = c->cu.ModuleFunction(&code->function.handle, code->module, blob->entry);
 	if (!error) {
-		c->cu.FuncGet(&code->registers, FUNC_REGISTERS, code->function);
-		c->cu.FuncGet(&code->spill_bytes, FUNC_LOCAL_BYTES, code->function);
-		c->cu.FuncGet(&code->smem_static, FUNC_SMEM_STATIC, code->function);
+		c->cu.FuncGet(&code->registers, FUNC_REGISTERS, code->function.handle);
+		c->cu.FuncGet(&code->spill_bytes, FUNC_LOCAL_BYTES, code->function.handle);
+		c->cu.FuncGet(&code->smem_static, FUNC_SMEM_STATIC, code->function.handle);
+		function_packs(&c->cu, &code->function);
 	}
 	return error;
 }
 
-/* Shared memory beyond 48 KiB has to be asked for; all that a block may have is
- * granted once, so that a launch needs no second call. */
+/* Beyond 48 KiB shared memory has to be asked for: all that a block may have, once. */
 static int grant_smem(struct cuda *c, struct code *code, int limit)
 {
 	code->smem_allowed = limit - code->smem_static;
-	return c->cu.FuncSet(code->function, FUNC_SMEM_DYNAMIC, code->smem_allowed);
+	return c->cu.FuncSet(code->function.handle, FUNC_SMEM_DYNAMIC, code->smem_allowed);
 }
 
 static void cuda_unload(struct device *dev, struct code *code)
@@ -257,7 +258,6 @@ static enum attune_status cuda_load(struct device *dev, struct code **out, const
 	return ATTUNE_OK;
 }
 
-/* The driver knows the parameter's size from the binary. */
 static enum attune_status launch(struct device *dev, const struct code *code,
 				 const struct geometry *g, const void *args, void *stream,
 				 launch_kind *kind)
@@ -270,8 +270,8 @@ static enum attune_status launch(struct device *dev, const struct code *code,
 		return ATTUNE_OK;
 	void *now = NULL; /* a thread that has it bound needs no pushing and popping */
 	if (!c->cu.CtxGet(&now) && now == c->ctx)
-		return check(c, kind(&c->cu, code->function, g, args, stream), "launch");
-	return IN_CONTEXT(c, kind(&c->cu, code->function, g, args, stream), "launch");
+		return check(c, kind(&c->cu, &code->function, g, args, stream), "launch");
+	return IN_CONTEXT(c, kind(&c->cu, &code->function, g, args, stream), "launch");
 }
 
 static enum attune_status cuda_launch(struct device *dev, const struct code *code,
@@ -293,7 +293,7 @@ static enum attune_status cuda_launch_early(struct device *dev, const struct cod
 struct cuda_view cuda_view(const struct device *dev, const struct code *code)
 {
 	const struct cuda *c = dev->state;
-	return (struct cuda_view){ &c->cu, c->ctx, c->stream, code ? code->function : NULL };
+	return (struct cuda_view){ &c->cu, c->ctx, c->stream, code ? &code->function : NULL };
 }
 
 enum attune_status cuda_status(const struct device *dev, int error, const char *what)

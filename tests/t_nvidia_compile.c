@@ -2,8 +2,11 @@
  * default choice of each compiles, and keeps nothing in memory where a heuristic may name it, nor
  * does the compiler wait for each product of a warpgroup by itself; of kernels for this chip alone
  * that is asked of each head size that they take, packed and not. So does the harness's own device
- * code. Skips itself without NVRTC. */
+ * code. And each takes as many bytes as it is launched with, which but for those with maps are all
+ * that the driver is given. Skips itself without NVRTC. */
 #include "../harness/sweep.h"
+#include "../kernels/recorded.h"
+#include <elf.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,6 +45,58 @@ static int is_sound(const struct built *b)
 	return 0;
 }
 
+/* ---- bytes of the parameter ------------------------------------------------------------ */
+
+struct placed {
+	int offset, bytes;
+};
+
+/* In a section ".nv.info.<kernel>" of the cubin, which is a list of
+ * { form, attribute, bytes or a short value }: the first parameter. */
+static struct placed param_in_section(const unsigned char *at, const unsigned char *end)
+{
+	enum { FORM_BYTES = 4, PARAMETER = 0x17, PARAMETER_BYTES = 12 };
+	struct placed found = { -1, -1 };
+	while (end - at >= 4) {
+		const int value = at[2] | at[3] << 8;
+		const unsigned char *is =
+		    at + 4; /* index, ordinal, offset, flags and bytes << 18 */
+		if (at[0] == FORM_BYTES && at[1] == PARAMETER && value == PARAMETER_BYTES &&
+		    !(is[4] | is[5] << 8))
+			found = (struct placed){ is[6] | is[7] << 8, is[10] >> 2 | is[11] << 6 };
+		at = is + (at[0] == FORM_BYTES ? value : 0);
+	}
+	return found;
+}
+
+static struct placed param_in_cubin(const struct binary *b)
+{
+	static const char name[] = ".nv.info." ENTRY_NAME;
+	const unsigned char *file = b->blob.data;
+	Elf64_Ehdr head;
+	assert_true(b->blob.size > sizeof head);
+	memcpy(&head, file, sizeof head);
+	assert_memory_equal(head.e_ident, ELFMAG, SELFMAG);
+	assert_true(head.e_shoff + head.e_shnum * sizeof(Elf64_Shdr) <= b->blob.size);
+	const Elf64_Shdr *section = (const Elf64_Shdr *)(const void *)(file + head.e_shoff);
+	const char *names = (const char *)file + section[head.e_shstrndx].sh_offset;
+	for (int i = 0; i < head.e_shnum; i++)
+		if (!strcmp(names + section[i].sh_name, name))
+			return param_in_section(file + section[i].sh_offset,
+						file + section[i].sh_offset + section[i].sh_size);
+	return (struct placed){ -1, -1 };
+}
+
+/* As kernels/run.c and record.c launch it. */
+static size_t bytes_given(const struct kernel *k)
+{
+	return !strcmp(k->name, "planner") ? sizeof(struct planner_args)
+	       : !strcmp(k->name, "leaf")  ? sizeof(struct leaf_args)
+	       : k->space->takes_maps      ? sizeof(struct attune_mapped)
+	       : k->space->takes_more      ? sizeof(struct attune_call)
+					   : sizeof(struct attune_args);
+}
+
 static void set_axis(struct config *c, const struct space *s, const char *axis, int value)
 {
 	for (int i = 0; i < s->num_axes; i++)
@@ -69,8 +124,11 @@ static void compiles_for(const struct kernel *k, int head_size, int packed)
 	assert_int_equal(binaries_add(&all, &c, &s), 0);
 	assert_true(binaries_compile(&all));
 	const int sound = is_sound(all.v);
+	const struct placed p = sound ? param_in_cubin(&all.v->binary) : (struct placed){ -1, -1 };
 	binaries_free(&all);
 	assert_true(sound);
+	assert_int_equal(p.bytes, bytes_given(k));
+	assert_true(!p.offset || k->space->takes_maps);
 }
 
 static void the_default_compiles(void **state)

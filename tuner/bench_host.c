@@ -110,10 +110,7 @@ static enum attune_status way_launch(void *arg)
 	static const struct attune_args args;
 	static const struct geometry g = { .x = 1, .y = 1, .z = 1, .threads = 32, .segments = 1 };
 	const struct way *w = arg;
-	int is_small;
-	w->dev->ops->ways->name(w->i, &is_small);
-	return w->dev->ops->ways->launch(w->dev, w->i, w->code, &g, &args,
-					 is_small ? sizeof(long long) : sizeof args);
+	return w->dev->ops->ways->launch(w->dev, w->i, w->code, &g, &args);
 }
 
 static enum attune_status way_end(void *arg)
