@@ -14,19 +14,26 @@
  * prefills come in warpgroup's order, most work first. A block that does not decode has its first
  * by its number; all others are taken in turn, one when the copies of the one before are under way.
  *
- *   args.scratch   8 bytes that count the items taken in turn | that of ring_list
- *   partials       ring_list's
+ * With as many items as SMs a block that comes late has one too many: PREFILL_SEGMENTS cuts their
+ * keys. The last team to be done with a segment of its 64 rows joins all of them in their order, so
+ * that the bits do not depend on who that is, nor on who takes what.
+ *
+ *   args.scratch   8 bytes that count the items taken in turn | ring_list's arrivals |
+ *                  with segments [sequence][Q block][query head][team] arrivals of these
+ *   partials       with segments those of the prefills, as args.h has them | ring_list's
  *   shared memory  ring_list's, then warpgroup's in the same place
  *
  * Both texts are included to the letter, since what was measured of them is known by it; what they
  * know of the grid is replaced: ring_list has one of DECODE_UNITS blocks, and of warpgroup's items
- * each block is told the numbers. Registers are split among warps when the decodes are over. */
+ * each block is told the numbers. Registers are split among warps when the decodes are over. With
+ * warpgroup's split, 40 and 232, the warp that finds items keeps some in memory. Arguments that
+ * computing warps get as a copy make the compiler keep what follows from them in registers, and
+ * then it waits for each product: these have the launch's own. */
 #include "../args_more.h"
 #include "../deal.h"
 #include "paged.h"
 #include "ring_nvidia.h"
 #include "schedule.h"
-
 #include "warpgroup_nvidia.h"
 #include "warpgroup_products.h"
 
@@ -334,7 +341,8 @@ DEVICE void put_or_join(const attune_call &c, team &t)
 	const int segments = segments_of(c.args);
 	if (segments > 1) {
 		const attune_args v = view(c.args, c.args.prefill, segments);
-		const long long first = t.i.goes_to - t.i.segment, row = v.num_query_heads * segments;
+		const long long first = t.i.goes_to - t.i.segment; /* partial of row 0 */
+		const long long row = v.num_query_heads * segments;
 		put_partials(v, t);
 		if (!last_to_arrive(c.args, t, segments))
 			return;
