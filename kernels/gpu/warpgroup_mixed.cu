@@ -330,9 +330,8 @@ DEVICE void join_row(const attune_args &v, team &t, int r, long long at)
 			t.o[4 * n + 2 * r + 1] += weight * two.y;
 		}
 	}
-	t.top[r] = top;
+	t.top[r] = top / t.unit[r];
 	t.sum[r] = lane_id() % 4 ? 0 : sum;
-	t.unit[r] = 1;
 }
 
 /* What an item leaves: the output, if it is a segment only when all are there. */
@@ -351,15 +350,15 @@ DEVICE void put_or_join(const attune_call &c, team &t)
 				join_row(v, t, r, first + (t.row + 8 * r) * row);
 		t.i.goes_to = t.i.token;
 	}
-	put_rows(c.args, t);
 	if (c.more.lse)
 		put_lse(c, t);
+	put_rows(c.args, t);
 }
 
 DEVICE attune_args view_of(const attune_args &a)
 {
 	attune_args v = view(a, a.prefill, segments_of(a));
-	v.option[BOX] = a.option[MIXED_BOX];
+	v.option[BOX] = a.option[MIXED_BOX] & 255; /* it never begins early */
 	v.option[Q_BUFFERS] = a.option[MIXED_BUFFERS];
 	v.option[HEADS] = a.num_query_heads;
 	return v;
