@@ -165,11 +165,14 @@ static int geometry_of(struct geometry *g, const struct device *dev, const struc
 
 static enum attune_status attend_by_maps(struct device *dev, const struct launchable *l,
 					 const attune_shape *s, const struct geometry *g,
-					 const struct attune_call *c, void *stream)
+					 const struct attune_call *c, int early, void *stream)
 {
 	struct attune_mapped m;
 	const enum attune_status status = maps_make(&m, dev, s, g->map_box, c);
-	return status ? status : dev->ops->launch(dev, l->code, g, &m, sizeof m, stream);
+	if (status)
+		return status;
+	return (early ? dev->ops->launch_early : dev->ops->launch)(dev, l->code, g, &m, sizeof m,
+								   stream);
 }
 
 /* The kernel itself, by the arguments that it takes. */
@@ -178,7 +181,7 @@ static enum attune_status attend(struct device *dev, const struct launchable *l,
 				 const struct attune_call *c, int early, void *stream)
 {
 	if (l->kernel->space->takes_maps)
-		return attend_by_maps(dev, l, s, g, c, stream);
+		return attend_by_maps(dev, l, s, g, c, early, stream);
 	const size_t bytes = l->kernel->space->takes_more ? sizeof *c : sizeof c->args;
 	return (early ? dev->ops->launch_early : dev->ops->launch)(dev, l->code, g, c, bytes,
 								   stream);

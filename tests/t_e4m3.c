@@ -48,16 +48,16 @@ static const struct point {
 	{ "bf16 cache", "ring_list BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=1 START=64 LEAST=64 BESIDE=1" },
 	{ "f16 cache", "ring BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1 EARLY=1" },
 	{ "f16 cache", "ring_list BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=3 BLOCKS_PER_SM=2 START=64 LEAST=64 BESIDE=1" },
-#define WARPGROUP(m, tile, stages, per_sm, turns) "warpgroup BLOCK_M=" #m " TILE_SIZE=" #tile " NUM_STAGES=" #stages \
-	" BLOCKS_PER_SM=" #per_sm " TURNS=" #turns " PERSISTENT=1 HEADS=0"
-	{ "head 128", WARPGROUP(128, 128, 2, 1, 1) },
-	{ "head 64, f16", WARPGROUP(192, 96, 2, 1, 1) },
-	{ "head 64, pages", WARPGROUP(128, 112, 3, 1, 0) },
-	{ "head 96", WARPGROUP(128, 80, 2, 1, 1) },
-	{ "head 192", WARPGROUP(64, 80, 2, 1, 0) },
-	{ "head 256, f16", WARPGROUP(128, 64, 2, 1, 1) },
-	{ "group 40", WARPGROUP(64, 64, 2, 2, 0) },
-	{ "bf16 cache", WARPGROUP(128, 128, 2, 1, 1) },
+#define WARPGROUP(m, tile, stages, per_sm, turns, rest) "warpgroup BLOCK_M=" #m " TILE_SIZE=" #tile " NUM_STAGES=" #stages \
+	" BLOCKS_PER_SM=" #per_sm " TURNS=" #turns " PERSISTENT=1 HEADS=0" rest
+	{ "head 128", WARPGROUP(128, 128, 2, 1, 1, "") },
+	{ "head 64, f16", WARPGROUP(192, 96, 2, 1, 1, "") },
+	{ "head 64, pages", WARPGROUP(128, 112, 3, 1, 0, " EARLY=1") },
+	{ "head 96", WARPGROUP(128, 80, 2, 1, 1, "") },
+	{ "head 192", WARPGROUP(64, 80, 2, 1, 0, "") },
+	{ "head 256, f16", WARPGROUP(128, 64, 2, 1, 1, "") },
+	{ "group 40", WARPGROUP(64, 64, 2, 2, 0, "") },
+	{ "bf16 cache", WARPGROUP(128, 128, 2, 1, 1, " EARLY=1") },
 };
 
 /* For the emulated GPU; ragged, so that segments and warps of some are without a key. */

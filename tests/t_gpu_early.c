@@ -26,24 +26,29 @@ static const attune_shape shape = { .num_query_heads = 8,
 				    .dtype = ATTUNE_BF16,
 				    .kv_dtype = ATTUNE_BF16,
 				    .causal = 1 };
-static const char *const batches[] = { "8q1s3000", "q1s16_q1s1_q4s700_q8s1100_q1s5000" };
+static const char *const decodes[] = { "8q1s3000", "q1s16_q1s1_q4s700_q8s1100_q1s5000", NULL };
+static const char *const prefills[] = { "q300s3000", "q40s700_5q64s64_q9s500_q200s201", NULL };
 
 // clang-format off
 #define RING "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 "
 #define LIST "ring_list BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=64 LEAST=64 BESIDE=1 "
+#define GROUP "warpgroup BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 "
 static const struct row {
 	const char *name, *choice;
 	int waits;
+	const char *const *batches;
 } rows[] = {
-	{ "one segment, after the last key",   RING "COMBINE=0 SEGMENTS=1 EARLY=1", 1 },
-	{ "one segment, at once",              RING "COMBINE=0 SEGMENTS=1 EARLY=2", 1 },
-	{ "a reduction, after the last key",   RING "COMBINE=0 SEGMENTS=4 EARLY=1", 1 },
-	{ "a reduction, at once",              RING "COMBINE=0 SEGMENTS=4 EARLY=2", 1 },
-	{ "a cluster, after the last key",     RING "COMBINE=1 SEGMENTS=4 EARLY=1", 1 },
-	{ "a cluster, at once",                RING "COMBINE=1 SEGMENTS=4 EARLY=2", 1 },
-	{ "a list, after the first keys",      LIST "EARLY=1", 1 },
-	{ "a list, at once",                   LIST "EARLY=2", 1 },
-	{ "what does not wait is seen",        RING "COMBINE=0 SEGMENTS=1",         0 },
+	{ "one segment, after the last key",   RING "COMBINE=0 SEGMENTS=1 EARLY=1", 1, decodes },
+	{ "one segment, at once",              RING "COMBINE=0 SEGMENTS=1 EARLY=2", 1, decodes },
+	{ "a reduction, after the last key",   RING "COMBINE=0 SEGMENTS=4 EARLY=1", 1, decodes },
+	{ "a reduction, at once",              RING "COMBINE=0 SEGMENTS=4 EARLY=2", 1, decodes },
+	{ "a cluster, after the last key",     RING "COMBINE=1 SEGMENTS=4 EARLY=1", 1, decodes },
+	{ "a cluster, at once",                RING "COMBINE=1 SEGMENTS=4 EARLY=2", 1, decodes },
+	{ "a list, after the first keys",      LIST "EARLY=1", 1, decodes },
+	{ "a list, at once",                   LIST "EARLY=2", 1, decodes },
+	{ "prefills",                          GROUP "SEGMENTS=1 EARLY=1", 1, prefills },
+	{ "prefills, packed, a reduction",     GROUP "PACKED=1 SEGMENTS=3 EARLY=1", 1, prefills },
+	{ "what does not wait is seen",        RING "COMBINE=0 SEGMENTS=1",         0, decodes },
 };
 // clang-format on
 
@@ -306,8 +311,8 @@ static void as_in_turn(void **state)
 			 .helper[HELPER_REDUCE] = code_of(reduce, &defaults),
 			 .num_ready = 1,
 			 .ready = &ready };
-	for (size_t i = 0; i < COUNT(batches); i++)
-		batch_is_right(r, &op, batches[i]);
+	for (const char *const *text = r->batches; *text; text++)
+		batch_is_right(r, &op, *text);
 	dev.ops->unload(&dev, ready.code);
 	dev.ops->unload(&dev, op.helper[HELPER_REDUCE]);
 }

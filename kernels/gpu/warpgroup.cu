@@ -20,6 +20,11 @@
  *
  *   shared memory:  gates, slots | K tiles | V tiles | Q buffers, one or two
  *
+ * A launch may begin before the one in front of it is over (EARLY), which may be writing Q and
+ * this step's keys. Copying warps then find their first item and, before they copy, wait for that
+ * launch. Warpgroups need not: they have nothing to write before there are queries. The next
+ * launch may begin when no item is left.
+ *
  * A tile's keys that no row sees come as zeros, by whole boxes. What a box has beyond the end of
  * its sequence is anything, perhaps NaN: of K masked, of V overwritten with zeros. */
 #include "paged.h"
@@ -57,6 +62,18 @@ enum { BOX, Q_BUFFERS, HEADS, INVERSE };
 #define Q_BYTES	    (BLOCK_M * HEAD_SIZE * 2)
 
 static_assert(TILE_SIZE % 16 == 0 && HEAD_SIZE % 32 == 0, "whole products, whole pieces");
+
+/* Tokens of a box */
+DEVICE int box_of(const attune_args &a)
+{
+	return a.option[BOX] & 255;
+}
+
+/* Whether the launch in front may not be over */
+DEVICE int is_early(const attune_args &a)
+{
+	return a.option[BOX] >> 8;
+}
 
 #include "warpgroup_items.h"
 
@@ -121,8 +138,8 @@ DEVICE void open_gates(header &h)
 	gates_ready();
 }
 
-/* grid: x = as many blocks as take items in turn; option: tokens of a box, buffers of Q, heads that
- * are gone through together, 2^16 / group rounded up */
+/* grid: x = as many blocks as take items in turn; option: tokens of a box + 256 x EARLY, buffers of
+ * Q, heads that are gone through together, 2^16 / group rounded up */
 KERNEL_BESIDE(THREADS, BLOCKS_PER_SM) ENTRY(const __grid_constant__ attune_mapped c)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];

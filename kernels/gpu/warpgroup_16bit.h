@@ -12,12 +12,14 @@
 DEVICE void bring_keys(const attune_args &a, const attune_map &map, int groups, u32 ring,
 		       unsigned long long *full, unsigned long long *empty)
 {
-	const int ahead = lane_id() * a.option[BOX];
+	const int ahead = lane_id() * box_of(a);
 	cursor to = { 0, 0 };
 	order o;
 	item i;
 	find_order(a, o);
 	for (int round = 0; find_item(a, o, round, i); round++) {
+		if (is_early(a) && !round)
+			wait_for_last();
 		const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
 		for (int tile = i.last - 1; tile >= i.first; tile--) {
 			const int key = tile * TILE_SIZE + ahead;
@@ -74,6 +76,10 @@ DEVICE void bring_queries(const attune_args &a, header &h, u32 buffers)
 	find_order(a, o);
 	for (int round = 0, more = 1; more; round++) {
 		more = find_item(a, o, round, i);
+		if (is_early(a) && !round)
+			wait_for_last();
+		if (is_early(a) && !more)
+			let_next_begin();
 		gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
 		if (threadIdx.x == 64)
 			h.slot[to.at] = i;

@@ -227,7 +227,7 @@ DEVICE float scale_at(const float *scale, long long at)
 }
 
 /* The item, or that there is none, its queries and its scales */
-DEVICE void put_item(const attune_call &c, header &h, const item &i, int at, u32 buffers)
+DEVICE void bring_slot(const attune_call &c, header &h, const item &i, int at, u32 buffers)
 {
 	const attune_args &a = c.args;
 	const attune_more &m = c.more;
@@ -253,7 +253,7 @@ DEVICE void put_item(const attune_call &c, header &h, const item &i, int at, u32
 DEVICE void bring_item(const attune_call &c, header &h, const item &i, u32 buffers, cursor &to)
 {
 	gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
-	put_item(c, h, i, to.at, buffers);
+	bring_slot(c, h, i, to.at, buffers);
 	shared_written();
 	__syncwarp();
 	if (!lane_id())
@@ -273,12 +273,16 @@ DEVICE void bring(const attune_mapped &c, header &h, u32 keys, u32 values, u32 q
 	find_order(a, o);
 	for (int round = 0, more = 1; more; round++) {
 		more = find_item(a, o, round, i);
+		if (is_early(a) && !more)
+			let_next_begin();
 		const int has_keys = more && i.last > i.first;
 		if (has_keys) {
 			f.pages = a.block_table + (long long)i.seq * a.block_table_stride;
 			f.from = first_row(a, f, i.head / a.group);
 			f.next = look_up(a, i, f, i.last - 1);
 		}
+		if (is_early(a) && !round)
+			wait_for_last();
 		bring_item(c.call, h, i, queries, to);
 		if (has_keys)
 			bring_keys(a, i, f);

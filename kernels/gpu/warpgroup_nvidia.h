@@ -24,6 +24,17 @@ DEVICE float log2_fast(float x) /* to 2^-22; -infinity for 0 */
 	asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
 }
+
+/* Launches that overlap: the next one's blocks may come, the last one's writes are there. */
+DEVICE void let_next_begin()
+{
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+DEVICE void wait_for_last()
+{
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+}
 #endif
 
 /* ---- a warp ----------------------------------------------------------------------------- */

@@ -129,12 +129,13 @@ DEVICE void put_partials(const attune_args &a, const team &t)
 /* What an item leaves */
 DEVICE void put_item(const attune_call &c, const team &t)
 {
-	if (c.args.segments > 1)
+	if (c.args.segments > 1) {
 		put_partials(c.args, t);
-	else
-		put_rows(c.args, t);
+		return;
+	}
 	if (c.more.lse)
 		put_lse(c, t);
+	put_rows(c.args, t);
 }
 
 #ifndef PUT_ITEM /* of who leaves something else */

@@ -225,7 +225,7 @@ DEVICE void pack(weights &p, const scores &s)
 /* Of the box that has the item's last key, V beyond the sequence: zeros, whatever it was. */
 DEVICE void clear_beyond(const attune_args &a, const team &t)
 {
-	const int box = a.option[BOX], tile = (t.i.last - 1) * TILE_SIZE;
+	const int box = box_of(a), tile = (t.i.last - 1) * TILE_SIZE;
 	const int from = t.i.seq_len - tile;
 	const int to = KV_DTYPE == E4M3 ? 0 : (t.i.end - tile + box - 1) / box * box;
 	if (from >= to)
@@ -334,11 +334,18 @@ DEVICE void attend(const attune_args &a, team &t)
 
 #include "warpgroup_out.h"
 
-DEVICE void start_item(const attune_args &a, team &t)
+DEVICE void find_units(const attune_args &a, team &t)
 {
 	UNROLL for (int r = 0; r < 2; r++)
-	{
 		t.unit[r] = t.bent ? 1.f : scale_of(a, t, r) * LOG2E;
+}
+
+DEVICE void start_item(const attune_args &a, team &t)
+{
+	if (KV_DTYPE == E4M3)
+		find_units(a, t);
+	UNROLL for (int r = 0; r < 2; r++)
+	{
 		t.top[r] = MINUS_INF;
 		t.sum[r] = 0;
 	}
@@ -384,6 +391,8 @@ DEVICE void compute(const attune_call &c, header &h, u32 keys, u32 values, u32 q
 	t.h = &h;
 	t.q = t.k = t.v = cursor{ 0, 0 };
 	t.bent = a.softcap > 0 || a.alibi_slopes;
+	if (KV_DTYPE != E4M3) /* else each item has its own */
+		find_units(a, t);
 	if (number == TEAMS - 1)
 		pass_turn(t);
 	while (take_item(t)) {
