@@ -280,8 +280,8 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
 	op->ctx = ctx;
 	op->shape = *shape;
-	op->heuristic =
-	    ctx->override ? override_selector(ctx->override) : selector_for(&ctx->device.info);
+	op->heuristic = ctx->override ? override_selector(ctx->override)
+				      : selector_for(&ctx->device.info, shape->kv_dtype);
 	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
 	op->ready = calloc((size_t)(op->num_choices + num_fallbacks()), sizeof *op->ready);
 	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");

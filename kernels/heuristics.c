@@ -67,20 +67,44 @@ int selector_is_stale(const struct selector *h)
 	return h->kernels_hash != kernels_hash();
 }
 
-const struct selector *selector_for(const struct device_info *d)
+int gpu_length(const char *name)
 {
-	for (int i = 0; i < attune_num_selectors; i++)
-		if (!strcmp(attune_selectors[i].gpu, d->gpu))
-			return &attune_selectors[i];
-	for (int i = 0; i < attune_num_selectors; i++)
-		if (!strcmp(attune_selectors[i].arch, d->arch))
-			return &attune_selectors[i];
-	return NULL;
+	const size_t n = strlen(name), suffix = strlen(E4M3_SUFFIX);
+	return (int)(n > suffix && !strcmp(name + n - suffix, E4M3_SUFFIX) ? n - suffix : n);
+}
+
+static const struct selector *among(const struct selector *list, int n, const struct device_info *d,
+				    int of_e4m3)
+{
+	const struct selector *like = NULL;
+	for (int i = 0; i < n; i++) {
+		const char *gpu = list[i].gpu;
+		const int length = gpu_length(gpu);
+		if ((gpu[length] != '\0') != of_e4m3)
+			continue;
+		if ((int)strlen(d->gpu) == length && !strncmp(gpu, d->gpu, (size_t)length))
+			return &list[i];
+		if (!like && !strcmp(list[i].arch, d->arch))
+			like = &list[i];
+	}
+	return like;
+}
+
+const struct selector *selector_among(const struct selector *list, int n,
+				      const struct device_info *d, enum attune_dtype kv_dtype)
+{
+	const struct selector *own = kv_dtype == ATTUNE_E4M3 ? among(list, n, d, 1) : NULL;
+	return own ? own : among(list, n, d, 0);
+}
+
+const struct selector *selector_for(const struct device_info *d, enum attune_dtype kv_dtype)
+{
+	return selector_among(attune_selectors, attune_num_selectors, d, kv_dtype);
 }
 
 const char *selector_name(const struct device_info *d)
 {
-	const struct selector *h = selector_for(d);
+	const struct selector *h = selector_for(d, ATTUNE_BF16);
 	return h ? h->gpu : "untuned";
 }
 

@@ -65,8 +65,14 @@ struct selector {
 extern const struct selector attune_selectors[];
 extern const int attune_num_selectors;
 
-/* The device's own heuristic, else one of the same architecture, else NULL. */
-const struct selector *selector_for(const struct device_info *);
+/* The device's own heuristic, else one of the same architecture, else NULL. Of E4M3 caches first
+ * what was learned of these, whose GPU is named "h200_e4m3": of others never that. */
+#define E4M3_SUFFIX "_e4m3"
+const struct selector *selector_for(const struct device_info *, enum attune_dtype kv_dtype);
+const struct selector *selector_among(const struct selector *, int n, const struct device_info *,
+				      enum attune_dtype kv_dtype);
+/* Characters of a name before that suffix; of others all. */
+int gpu_length(const char *name);
 /* Its GPU; "untuned": there is none. */
 const char *selector_name(const struct device_info *);
 /* A header made from other .def tables than these names what may not exist. */

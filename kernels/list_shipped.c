@@ -269,7 +269,8 @@ static void add_measured(const struct selector *h)
 		add_e4m3(h, &h->binaries[i]);
 	if (!hip_chip(h->arch))
 		add_e4m3_defaults(h);
-	add_recorded(h);
+	if (!h->gpu[gpu_length(h->gpu)]) /* steps with such caches are not recorded */
+		add_recorded(h);
 }
 
 static void print_make(void)

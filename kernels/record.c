@@ -48,7 +48,8 @@ static enum attune_status load_all(attune_op *op)
 	if (!status)
 		status = load_list(op);
 	for (int w = 0; w < NUM_RECORDED && !status; w++) {
-		bodies_of(&r->bodies[w], selector_for(&op->ctx->device.info), w, &op->shape);
+		bodies_of(&r->bodies[w], selector_for(&op->ctx->device.info, op->shape.dtype), w,
+			  &op->shape);
 		bodies_flags(flags, sizeof flags, &r->bodies[w], &op->shape);
 		status = load(op, "recorded", flags, &r->kernel[w]);
 	}

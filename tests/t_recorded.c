@@ -28,7 +28,7 @@ struct subject {
 static const struct selector *h200(void)
 {
 	const struct device_info d = { .gpu = "h200" };
-	return selector_for(&d);
+	return selector_for(&d, ATTUNE_BF16);
 }
 
 enum { BY_BODIES, BY_LIST };

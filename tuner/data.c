@@ -1,5 +1,6 @@
 /* data.c - what a database says of one GPU, in memory: scenarios, choices, and a
  * cell for each pass of each. */
+#include "../kernels/heuristics.h"
 #include "data.h"
 #include <math.h>
 #include <search.h>
@@ -234,7 +235,8 @@ static int find_choices(struct data *d, const struct store_cell *c, struct raw *
 
 static int belongs(struct data *d, const struct store_cell *c)
 {
-	if (strcmp(c->gpu, d->gpu)) {
+	const size_t length = (size_t)gpu_length(d->gpu);
+	if (strlen(c->gpu) != length || memcmp(c->gpu, d->gpu, length)) {
 		complain("a cell of GPU '%s' among those of '%s'", c->gpu, d->gpu);
 		return 0;
 	}
@@ -314,14 +316,18 @@ int data_add(struct data *d, const struct store_cell *c)
 
 struct loading {
 	struct data *d;
-	int all; /* layouts, and what gives the LSE */
+	int all;  /* layouts, and what gives the LSE */
+	int e4m3; /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
 	int failed;
 };
 
 static int add_one(void *arg, const struct store_cell *c)
 {
 	struct loading *l = arg;
+	const int is_e4m3 = c->shape.kv_dtype == ATTUNE_E4M3;
 	if (!l->all && (c->shape.kv_layout != ATTUNE_KV_STRIDED || c->shape.has_lse))
+		return 1;
+	if (l->e4m3 ? !is_e4m3 : is_e4m3 && !l->all)
 		return 1;
 	l->failed = !data_add(l->d, c);
 	return !l->failed;
@@ -338,14 +344,16 @@ static int is_worth_reading(const struct device_info *d, const char *db_path)
 	return 0;
 }
 
-static struct data *load(struct store *store, const char *db_path, const char *gpu, int all)
+static struct data *load(struct store *store, const char *db_path, const char *name, int all)
 {
 	struct run_info run = { 0 };
-	struct loading l = { .all = all };
+	struct loading l = { .all = all, .e4m3 = name[gpu_length(name)] != '\0' };
+	char gpu[16];
+	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	const int known = store_device(store, gpu, &run); /* else it has said so */
 	if (known && !is_worth_reading(&run.device, db_path))
 		return NULL;
-	l.d = data_new(gpu, &run);
+	l.d = data_new(name, &run);
 	if (!l.d)
 		return NULL;
 	if ((!known ||

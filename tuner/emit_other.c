@@ -32,6 +32,7 @@
  * takes the defaults there. The formula is in the header's comment.
  *
  * python: the same as a module of pure functions. text: as kernels/override.c reads it. */
+#include "../kernels/heuristics.h"
 #include "early.h"
 #include "emit.h"
 #include <math.h>
@@ -364,8 +365,8 @@ static void emit_text(FILE *out, const struct forest *f, const struct data *d)
 	fprintf(out,
 		"# By `attune induce --gpu %s --emit text` from database %s: for\n"
 		"# ATTUNE_HEURISTICS=, and to be edited.\n"
-		"attune heuristics 1\ngpu %s\nkernels 0x%016llx\n\n",
-		f->gpu, d->hash, f->gpu, kernels_hash());
+		"attune heuristics 1\ngpu %.*s\nkernels 0x%016llx\n\n",
+		f->gpu, d->hash, gpu_length(f->gpu), f->gpu, kernels_hash());
 	for (int i = 0; i < f->num_choices; i++) {
 		const struct choice *c = &f->choice[i];
 		config_text(text, sizeof text, &c->config, c->kernel->space);

@@ -2,6 +2,7 @@
  * that was measured, beside the baselines, by split. */
 #include "early.h"
 #include "eval.h"
+#include "../kernels/heuristics.h"
 #include "../harness/sweep.h"
 #include <argp.h>
 #include <math.h>
@@ -161,12 +162,12 @@ static int take_number(void *arg, int columns, const char *const *names, const c
 static struct audit read_audit(const char *db, const char *gpu)
 {
 	static const char sql[] = "SELECT max(r.id) FROM run r JOIN device d ON d.id = r.device "
-				  "JOIN measurement m ON m.run = r.id WHERE d.gpu = '%.15s'";
+				  "JOIN measurement m ON m.run = r.id WHERE d.gpu = '%.*s'";
 	struct audit a = { .worst = { 1, 1 } };
 	struct store *store = store_open(db, 1);
 	char text[sizeof sql + 16];
 	long long run = 0;
-	snprintf(text, sizeof text, sql, gpu);
+	snprintf(text, sizeof text, sql, gpu_length(gpu), gpu);
 	if (store && store_query(store, text, take_number, &run) && run)
 		a = audit_of(store, run);
 	if (store)

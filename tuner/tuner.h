@@ -79,7 +79,7 @@ struct composed {
 enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
 
 struct data {
-	char gpu[16], hash[33], protocol[32];
+	char gpu[16], hash[33], protocol[32]; /* gpu: as it was asked for */
 	struct run_info run;
 	struct measured *v; /* by model, page size, dtypes, layout, batch */
 	int n;
@@ -116,7 +116,8 @@ struct data {
 
 /* NULL and a complaint when the database cannot be read, mixes protocols or was made on an
  * emulated device, which tests alone read (ATTUNE_EMULATED=1); one without scenarios, and a
- * complaint, when it holds nothing of the GPU. */
+ * complaint, when it holds nothing of the GPU. Of "h200" caches of 16 and 32 bits, of "h200_e4m3"
+ * those of E4M3 on an H200. */
 struct data *data_load(const char *db_path, const char *gpu);
 /* The same with other layouts of the cache and with what gives the LSE, too, which no feature
  * tells apart: a heuristic is of strided ones without LSE, and so are its scores. */
