@@ -161,16 +161,25 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 		add_on_amd(k, c);
 }
 
+/* What a GPU of that architecture has */
+static struct device_info measured(const char *arch)
+{
+	struct device_info d = any;
+	snprintf(d.arch, sizeof d.arch, "%s", arch);
+	if (!strcmp(arch, "sm_90")) {
+		d.smem_per_block = 227 << 10;
+		d.smem_per_unit = 228 << 10;
+		d.units = 132;
+	}
+	return d;
+}
+
 /* Kernels that run decodes of recorded steps by ring_list: its default, and the same for launches
  * of its own; on a GPU that has more shared memory than any has, those that take it, too. */
 static void add_listed(const struct selector *h, const attune_shape *shape)
 {
 	static const char *const names[] = { "ring_list", "ring_list_recorded" };
-	struct device_info d = any;
-	if (!strcmp(h->arch, "sm_90")) {
-		d.smem_per_block = 227 << 10;
-		d.smem_per_unit = 228 << 10;
-	}
+	const struct device_info d = measured(h->arch);
 	for (size_t i = 0; i < COUNT(names); i++) {
 		const struct kernel *k = kernel_find(BACKEND_GPU, names[i]);
 		char flags[MAX_FLAGS];
@@ -212,13 +221,38 @@ static void add_recorded(const struct selector *h)
 	}
 }
 
-/* A choice for 16-bit caches serves E4M3 ones, too. */
+/* Whether the kernel takes E4M3 caches by the STATIC axes that these flags name. */
+static int takes_e4m3(const struct kernel *k, const char *flags, const char *arch)
+{
+	const struct device_info d = measured(arch);
+	attune_shape shape = { .num_query_heads = 8,
+			       .num_kv_heads = 1,
+			       .page_size = pages[0],
+			       .dtype = strstr(flags, "-DDTYPE=F16") ? ATTUNE_F16 : ATTUNE_BF16,
+			       .kv_dtype = ATTUNE_E4M3,
+			       .causal = 1 };
+	struct config c;
+	config_default(&c, k->space);
+	if (sscanf(flags, "-DHEAD_SIZE=%d", &shape.head_size) != 1)
+		return 0;
+	for (int i = 0; i < k->space->num_axes; i++) {
+		char name[40];
+		snprintf(name, sizeof name, "-D%s=", k->space->axis[i].name);
+		const char *at = strstr(flags, name);
+		if (at)
+			c.v[i] = atoi(at + strlen(name));
+	}
+	return !k->space->why_illegal(&c, &shape, NULL, &d);
+}
+
+/* A choice for 16-bit caches serves E4M3 ones, too, where its rules allow that. */
 static void add_e4m3(const struct selector *h, const struct selector_row *b)
 {
 	const struct kernel *k = kernel_find(BACKEND_GPU, b->kernel);
 	const char *rest = strstr(b->text, "-DDTYPE=");
 	char flags[MAX_FLAGS];
-	if (!k || !k->space->takes_more || !rest || strstr(b->text, "-DKV_DTYPE="))
+	if (!k || !k->space->takes_more || !rest || strstr(b->text, "-DKV_DTYPE=") ||
+	    !takes_e4m3(k, b->text, h->arch))
 		return;
 	rest += strcspn(rest, " ");
 	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - b->text), b->text,
