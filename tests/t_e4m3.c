@@ -58,6 +58,8 @@ static const struct point {
 	{ "head 256, f16", WARPGROUP(128, 64, 2, 1, 1, "") },
 	{ "group 40", WARPGROUP(64, 64, 2, 2, 0, "") },
 	{ "bf16 cache", WARPGROUP(128, 128, 2, 1, 1, " EARLY=1") },
+	{ "bf16 cache", "warpgroup_mixed PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=3 DECODE_UNITS=0 PREFILL_SEGMENTS=2" },
+	{ "f16 cache", "warpgroup_mixed PREFILL_TILE=96 DECODE_TILE=32 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=1" },
 };
 
 /* For the emulated GPU; ragged, so that segments and warps of some are without a key. */

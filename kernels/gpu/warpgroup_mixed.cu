@@ -43,10 +43,10 @@
 #define DECODE_BARRIER 8 /* of the warps that decode */
 #define SHORT	      64 /* keys that the start of a decode counts for, and that a block is dealt */
 
-/* a.option, as warpgroup_mixed.def passes it: the first two are warpgroup's; blocks that begin with
- * decodes + 65536 PREFILL_SEGMENTS; BESIDE + 256 tokens of a decode's Q block + 65536 Q blocks of
- * a sequence */
-enum { MIXED_BOX, MIXED_BUFFERS, MIXED_SHARES, MIXED_DECODE };
+/* a.option, as warpgroup_mixed.def passes it: the first two are warpgroup's; BESIDE + 256 tokens of
+ * a decode's Q block + 65536 Q blocks of a sequence; blocks that begin with decodes + 65536
+ * PREFILL_SEGMENTS, where warpgroup has what only PACKED needs, since prefills ask for it, too */
+enum { MIXED_BOX, MIXED_BUFFERS, MIXED_DECODE, MIXED_SHARES };
 
 DEVICE void run(const attune_mapped &c);
 
