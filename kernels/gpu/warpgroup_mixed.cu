@@ -364,7 +364,7 @@ DEVICE attune_args view_of(const attune_args &a)
 	return v;
 }
 
-/* By all threads, whatever shared memory has been used for so far */
+/* By all threads. Decodes end with a barrier: nobody reads their shared memory any more. */
 DEVICE void run(const attune_mapped &c, const attune_args &a)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];
@@ -373,7 +373,6 @@ DEVICE void run(const attune_mapped &c, const attune_args &a)
 	const u32 queries = values + NUM_STAGES * TILE_BYTES;
 	const int warp = shfl((int)threadIdx.x / WARP, 0);
 	shared_written();
-	__syncthreads();
 	if (!threadIdx.x) {
 		open_finds();
 		open_gates(h);
