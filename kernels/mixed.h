@@ -48,7 +48,7 @@ static inline long long mixed_ns(const struct mixed *m, int decoding)
 	return min_of(max_of(by_others, t), t + parts_of(left, m->units) * m->item_ns);
 }
 
-/* Of multiples of `step` up to all units the best, of equals the least. */
+/* Of multiples of `step` up to all units the best; of equals the most, in case that these read less. */
 static inline int mixed_units(struct mixed m, int step)
 {
 	int best = (int)min_of(step, m.units);
@@ -56,7 +56,7 @@ static inline int mixed_units(struct mixed m, int step)
 	for (int d = 2 * step; d < m.units + step; d += step) {
 		const int decoding = (int)min_of(d, m.units);
 		const long long ns = mixed_ns(&m, decoding);
-		best = ns < least ? decoding : best;
+		best = ns <= least ? decoding : best;
 		least = min_of(ns, least);
 	}
 	return best;
