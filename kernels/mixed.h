@@ -1,5 +1,5 @@
-/* mixed.h - how many units are to begin with the decodes of a mixed batch, where all then take items
- * of its prefills (warpgroup_mixed.def): as many as let all end first, if items are alike.
+/* mixed.h - how many units are to begin with the decodes of a mixed batch, where all then take
+ * items of its prefills (warpgroup_mixed.def): as many as let all end first, if items are alike.
  *
  *   d units       | decodes, t | item | item |
  *   the others    | item | item | item | item |
@@ -48,7 +48,8 @@ static inline long long mixed_ns(const struct mixed *m, int decoding)
 	return min_of(max_of(by_others, t), t + parts_of(left, m->units) * m->item_ns);
 }
 
-/* Of multiples of `step` up to all units the best; of equals the most, in case that these read less. */
+/* Of multiples of `step` up to all units the best; of equals the most, which may read less than
+ * is assumed here. */
 static inline int mixed_units(struct mixed m, int step)
 {
 	int best = (int)min_of(step, m.units);
