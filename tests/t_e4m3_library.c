@@ -1,5 +1,6 @@
 /* t_e4m3_library.c - 8-bit caches and the LSE through the public API: decodes are planned, by the
- * defaults where no heuristic can, and right; what no kernel can do is refused in one line. */
+ * defaults where no heuristic can, and right, and so are prefills where a heuristic names warpgroup;
+ * what no kernel can do is refused in one line. */
 #include "../harness/harness.h"
 #include "../kernels/op.h"
 #include "../kernels/run.h"
@@ -100,8 +101,10 @@ static void queries_of_any_size(void **state)
 		attune_shape s = e4m3;
 		struct call c;
 		attune_op *op;
+		const int prefills = i % 2 && has_warpgroups(&dev.info);
 		s.head_size = i % 2 ? 128 : 80;
-		assert_int_equal(call_make(&c, &s, "5q1s300_2q7s40"), ATTUNE_OK);
+		assert_int_equal(call_make(&c, &s, prefills ? "q30s60" : "5q1s300_2q7s40"),
+				 ATTUNE_OK);
 		grow_q(&c, by);
 		s.scale = ldexpf(1 / sqrtf((float)s.head_size), -by);
 		assert_int_equal(attune_prepare(c.ctx, &s, &op), ATTUNE_OK);
@@ -111,14 +114,30 @@ static void queries_of_any_size(void **state)
 	}
 }
 
-/* No kernel has prefills of these. */
+static void prefills_are_right(void **state)
+{
+	attune_shape shapes[] = { e4m3, e4m3 };
+	(void)state;
+	shapes[1].kv_dtype = ATTUNE_BF16;
+	for (size_t i = 0; i < COUNT(shapes) && has_warpgroups(&dev.info); i++) {
+		struct call c;
+		if (call_make(&c, &shapes[i], "q20_q150s200_4q1s100"))
+			fail_msg("%s", attune_last_error());
+		run_right(c.op, &c.plan, &c.w);
+		call_free(&c);
+	}
+}
+
+/* No kernel has prefills of these at this head size. */
 static void prefills_are_refused(void **state)
 {
-	attune_shape bf16 = e4m3;
+	attune_shape of_80 = e4m3, bf16;
 	struct call c;
 	(void)state;
+	of_80.head_size = 80;
+	bf16 = of_80;
 	bf16.kv_dtype = ATTUNE_BF16;
-	assert_int_equal(call_make(&c, &e4m3, "q20_4q1s100"), ATTUNE_UNSUPPORTED);
+	assert_int_equal(call_make(&c, &of_80, "q20_4q1s100"), ATTUNE_UNSUPPORTED);
 	assert_string_equal(attune_last_error(), "no kernel can run queries of 20 tokens over 20 "
 						 "keys of an E4M3 cache and give their LSE");
 	call_free(&c);
@@ -191,10 +210,10 @@ static void shapes_are_looked_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decodes_are_right),      cmocka_unit_test(queries_of_any_size),
-		cmocka_unit_test(prefills_are_refused),   cmocka_unit_test(tensors_are_looked_at),
-		cmocka_unit_test(steps_are_not_recorded), cmocka_unit_test(cpu_has_none),
-		cmocka_unit_test(shapes_are_looked_at),
+		cmocka_unit_test(decodes_are_right),     cmocka_unit_test(queries_of_any_size),
+		cmocka_unit_test(prefills_are_right),    cmocka_unit_test(prefills_are_refused),
+		cmocka_unit_test(tensors_are_looked_at), cmocka_unit_test(steps_are_not_recorded),
+		cmocka_unit_test(cpu_has_none),          cmocka_unit_test(shapes_are_looked_at),
 	};
 	if (gpu_open(&dev)) {
 		printf("Bail out! %s\n", attune_last_error());
