@@ -33,9 +33,13 @@ static attune_shape shape_for(const struct kernel *k)
 	return s;
 }
 
+/* The planner may put aside what it likes, and warps that copy beside warpgroups a few words. */
+enum { FEW_BYTES = 32 };
+
 static int is_sound(const struct built *b)
 {
-	const int may_spill = !b->kernel->selectable; /* the planner does */
+	const int few = b->kernel->space->is_arch_specific ? FEW_BYTES : 0;
+	const int may_spill = !b->kernel->selectable || b->binary.spill_bytes <= few;
 	const char *log = b->binary.log ? b->binary.log : "";
 	if (b->status == BUILT && b->binary.registers > 0 && !strstr(log, "serialized") &&
 	    (may_spill || !b->binary.spill_bytes))

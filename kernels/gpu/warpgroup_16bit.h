@@ -8,19 +8,18 @@
 #define COMERS_TO_QUERIES 2
 #define P_SHIFT		  0.f
 
-/* K of the block's items, or V: a box a lane. groups: of 8 slots, of a page. */
-DEVICE void bring_keys(const attune_args &a, const attune_map &map, int groups, u32 ring,
-		       unsigned long long *full, unsigned long long *empty)
+/* K of the block's items, of which i is the first, or V: a box a lane. groups: of 8 slots, of
+ * a page. */
+DEVICE void bring_keys(const attune_args &a, const order &o, item &i, const attune_map &map,
+		       int groups, u32 ring, unsigned long long *full, unsigned long long *empty)
 {
 	const int ahead = lane_id() * box_of(a);
 	cursor to = { 0, 0 };
-	order o;
-	item i;
-	find_order(a, o);
-	for (int round = 0; find_item(a, o, round, i); round++) {
-		if (is_early(a) && !round)
-			wait_for_last();
+	if (is_early(a))
+		wait_for_last();
+	for (int round = 1; i.rows; round++) {
 		const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
+		const int head = i.head * a.option[INVERSE] >> 16;
 		for (int tile = i.last - 1; tile >= i.first; tile--) {
 			const int key = tile * TILE_SIZE + ahead;
 			const int place = page_of(a, min(key, i.end - 1));
@@ -32,10 +31,10 @@ DEVICE void bring_keys(const attune_args &a, const attune_map &map, int groups, 
 			__syncwarp();
 			if (ahead < TILE_SIZE)
 				box_copy(ring + to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), map, group,
-					 key < i.end ? i.head / a.group : a.num_kv_heads,
-					 gate(full, to.at));
+					 key < i.end ? head : a.num_kv_heads, gate(full, to.at));
 			advance(to, NUM_STAGES);
 		}
+		find_item(a, o, round, i);
 	}
 }
 
@@ -46,10 +45,12 @@ DEVICE long long row_offset(const attune_args &a, int row)
 	return p.token * a.q_token_stride + (PACKED ? p.head * a.q_head_stride : 0);
 }
 
-/* By 64 threads, some whole rows at a time. Rows that are not there are zeros. */
+/* By 64 threads, some whole rows of a group of 8 at a time, so that a thread's places are alike in
+ * all groups. Rows that are not there are zeros. */
 DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 {
-	constexpr int at_once = 64 / CHUNKS, together = PACKED || 64 % CHUNKS ? 2 : 8;
+	constexpr int at_once = CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 4 : 2;
+	constexpr int together = FEW < 48 ? 1 : 16 / at_once;
 	const int thread = threadIdx.x % 64;
 	const int first = thread / CHUNKS, chunk = thread % CHUNKS;
 	const half16 *q = (const half16 *)a.q + i.token * a.q_token_stride + i.head * a.q_head_stride;
@@ -58,26 +59,21 @@ DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 		return;
 	_Pragma("unroll together") for (int n = 0; n < BLOCK_M; n += at_once)
 	{
-		const int row = n + first;
-		if (BLOCK_M % at_once == 0 || row < BLOCK_M)
-			copy16_async(to + tile_chunk(HEAD_SIZE, PIECE, row, chunk),
-				     row < i.rows ? from : q, row < i.rows);
-		from = PACKED ? q + row_offset(a, row + at_once) + chunk * 8 :
+		const u32 place = tile_chunk(HEAD_SIZE, PIECE, n % 8 + first, chunk);
+		copy16_async(to + place + n / 8 * GROUP_BYTES(HEAD_SIZE), from, n + first < i.rows);
+		from = PACKED ? q + row_offset(a, n + first + at_once) + chunk * 8 :
 				from + at_once * a.q_token_stride;
 	}
 }
 
 /* By two warps. The slot after the last item's says that there is none. */
-DEVICE void bring_queries(const attune_args &a, header &h, u32 buffers)
+DEVICE void bring_queries(const attune_args &a, const order &o, item &i, header &h, u32 buffers)
 {
 	cursor to = { 0, 0 };
-	order o;
-	item i;
-	find_order(a, o);
-	for (int round = 0, more = 1; more; round++) {
-		more = find_item(a, o, round, i);
-		if (is_early(a) && !round)
-			wait_for_last();
+	if (is_early(a))
+		wait_for_last();
+	for (int round = 1, more = 1; more; round++) {
+		more = i.rows;
 		if (is_early(a) && !more)
 			let_next_begin();
 		gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
@@ -92,16 +88,19 @@ DEVICE void bring_queries(const attune_args &a, header &h, u32 buffers)
 		if (!lane_id())
 			gate_come(gate(h.q_full, to.at));
 		advance(to, a.option[Q_BUFFERS]);
+		if (more)
+			find_item(a, o, round, i);
 	}
 }
 
-DEVICE void bring(const attune_mapped &c, header &h, u32 keys, u32 values, u32 queries, int warp)
+/* i: the block's first item */
+DEVICE void bring(const attune_mapped &c, const order &o, item &i, header &h, u32 keys, u32 values,
+		  u32 queries, int warp)
 {
-	const attune_args &a = c.call.args;
-	if (warp == 0)
-		bring_keys(a, c.k, c.k_groups, keys, h.k_full, h.k_empty);
-	else if (warp == 1)
-		bring_keys(a, c.v, c.v_groups, values, h.v_full, h.v_empty);
+	if (warp >= 2)
+		bring_queries(c.call.args, o, i, h, queries);
 	else
-		bring_queries(a, h, queries);
+		bring_keys(c.call.args, o, i, warp ? c.v : c.k, warp ? c.v_groups : c.k_groups,
+			   warp ? values : keys, warp ? h.v_full : h.k_full,
+			   warp ? h.v_empty : h.k_empty);
 }

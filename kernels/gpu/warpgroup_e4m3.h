@@ -261,18 +261,16 @@ DEVICE void bring_item(const attune_call &c, header &h, const item &i, u32 buffe
 	advance(to, c.args.option[Q_BUFFERS]);
 }
 
-/* The item after the last one says that there is none. */
-DEVICE void bring(const attune_mapped &c, header &h, u32 keys, u32 values, u32 queries, int warp)
+/* i: the block's first item. The item after the last one says that there is none. */
+DEVICE void bring(const attune_mapped &c, const order &o, item &i, header &h, u32 keys, u32 values,
+		  u32 queries, int warp)
 {
 	const attune_args &a = c.call.args;
 	cursor to = { 0, 0 };
 	feed f;
-	order o;
-	item i;
 	open_feed(h, keys, values, warp, f);
-	find_order(a, o);
-	for (int round = 0, more = 1; more; round++) {
-		more = find_item(a, o, round, i);
+	for (int round = 1, more = 1; more; round++) {
+		more = i.rows;
 		if (is_early(a) && !more)
 			let_next_begin();
 		const int has_keys = more && i.last > i.first;
@@ -281,10 +279,12 @@ DEVICE void bring(const attune_mapped &c, header &h, u32 keys, u32 values, u32 q
 			f.from = first_row(a, f, i.head / a.group);
 			f.next = look_up(a, i, f, i.last - 1);
 		}
-		if (is_early(a) && !round)
+		if (is_early(a) && round == 1)
 			wait_for_last();
 		bring_item(c.call, h, i, queries, to);
 		if (has_keys)
 			bring_keys(a, i, f);
+		if (more)
+			find_item(a, o, round, i);
 	}
 }

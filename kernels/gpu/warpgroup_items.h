@@ -189,7 +189,8 @@ DEVICE int find_item(const attune_args &a, const order &o, int round, item &i)
 	i.rows = 0;
 	if (number >= o.blocks * (PACKED ? a.num_kv_heads : a.num_query_heads) * a.segments)
 		return 0;
-	const int turn = number / (o.blocks * each), rest = number - turn * (o.blocks * each);
+	const int turn = number < o.blocks * each ? 0 : number / (o.blocks * each);
+	const int rest = number - turn * (o.blocks * each);
 	const int index = rest / each, left = rest - index * each;
 	find_block(a, o, index, q);
 	fill_item(a, q, i);

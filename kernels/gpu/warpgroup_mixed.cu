@@ -34,6 +34,8 @@
 #include "paged.h"
 #include "ring_nvidia.h"
 #include "schedule.h"
+
+#define KV_DTYPE DTYPE
 #include "warpgroup_nvidia.h"
 #include "warpgroup_products.h"
 
@@ -361,6 +363,7 @@ DEVICE attune_args view_of(const attune_args &a)
 	v.option[BOX] = a.option[MIXED_BOX] & 255; /* it never begins early */
 	v.option[Q_BUFFERS] = a.option[MIXED_BUFFERS];
 	v.option[HEADS] = a.num_query_heads;
+	v.option[INVERSE] = 65536 / a.group + 1;
 	return v;
 }
 
@@ -386,16 +389,21 @@ DEVICE void run(const attune_mapped &c, const attune_args &a)
 		return;
 	}
 	registers_fewer<56>();
+	order o;
+	item first;
+	find_order(a, o);
 	if (warp == 0) { /* said so that the others have no text of finding items */
 		__builtin_assume(threadIdx.x < WARP);
-		bring_keys(a, c.k, c.k_groups, keys, h.k_full, h.k_empty);
+		next_item(a, o, 0, first);
+		bring_keys(a, o, first, c.k, c.k_groups, keys, h.k_full, h.k_empty);
 		return;
 	}
 	__builtin_assume(threadIdx.x >= WARP);
+	next_item(a, o, 0, first);
 	if (warp == 1)
-		bring_keys(a, c.v, c.v_groups, values, h.v_full, h.v_empty);
+		bring_keys(a, o, first, c.v, c.v_groups, values, h.v_full, h.v_empty);
 	else
-		bring_queries(a, h, queries);
+		bring_queries(a, o, first, h, queries);
 }
 }
 

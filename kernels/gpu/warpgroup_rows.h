@@ -296,9 +296,9 @@ DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &out
 }
 
 /* The diagonal may cut the first tile so that a team's rows see none of its second half: that is
- * left out of both products. At head size 96, packed also at 64, the compiler (nvcc 13.0) then
- * waits for each. */
-#define HALVES (TILE_SIZE == 128 && HEAD_SIZE % (PACKED ? 128 : 64) == 0)
+ * left out of both products. At head sizes 64 and 96 the compiler (nvcc 13.0) then waits for
+ * each. */
+#define HALVES (TILE_SIZE == 128 && HEAD_SIZE % 128 == 0)
 #define HALF   (HALVES ? TILE_SIZE / 2 : TILE_SIZE)
 
 DEVICE int sees_half(const attune_args &a, const team &t)
@@ -342,8 +342,7 @@ DEVICE void find_units(const attune_args &a, team &t)
 
 DEVICE void start_item(const attune_args &a, team &t)
 {
-	if (KV_DTYPE == E4M3)
-		find_units(a, t);
+	find_units(a, t);
 	UNROLL for (int r = 0; r < 2; r++)
 	{
 		t.top[r] = MINUS_INF;
@@ -391,8 +390,6 @@ DEVICE void compute(const attune_call &c, header &h, u32 keys, u32 values, u32 q
 	t.h = &h;
 	t.q = t.k = t.v = cursor{ 0, 0 };
 	t.bent = a.softcap > 0 || a.alibi_slopes;
-	if (KV_DTYPE != E4M3) /* else each item has its own */
-		find_units(a, t);
 	if (number == TEAMS - 1)
 		pass_turn(t);
 	while (take_item(t)) {
