@@ -19,7 +19,7 @@ DEVICE void bring_keys(const attune_args &a, const order &o, item &i, const attu
 		wait_for_last();
 	for (int round = 1; i.rows; round++) {
 		const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
-		const int head = i.head * a.option[INVERSE] >> 16;
+		const int head = i.head / a.group;
 		for (int tile = i.last - 1; tile >= i.first; tile--) {
 			const int key = tile * TILE_SIZE + ahead;
 			const int place = page_of(a, min(key, i.end - 1));

@@ -363,7 +363,6 @@ DEVICE attune_args view_of(const attune_args &a)
 	v.option[BOX] = a.option[MIXED_BOX] & 255; /* it never begins early */
 	v.option[Q_BUFFERS] = a.option[MIXED_BUFFERS];
 	v.option[HEADS] = a.num_query_heads;
-	v.option[INVERSE] = 65536 / a.group + 1;
 	return v;
 }
 
