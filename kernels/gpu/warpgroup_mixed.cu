@@ -25,10 +25,9 @@
  *
  * Both texts are included to the letter, since what was measured of them is known by it; what they
  * know of the grid is replaced: ring_list has one of DECODE_UNITS blocks, and of warpgroup's items
- * each block is told the numbers. Registers are split among warps when the decodes are over. With
- * warpgroup's split, 40 and 232, the warp that finds items keeps some in memory. Arguments that
- * computing warps get as a copy make the compiler keep what follows from them in registers, and
- * then it waits for each product: these have the launch's own. */
+ * each block is told the numbers. Registers are split among warps when the decodes are over.
+ * Arguments that computing warps get as a copy make the compiler keep what follows from them in
+ * registers, and then it waits for each product: these have the launch's own. */
 #include "../args_more.h"
 #include "../deal.h"
 #include "paged.h"
@@ -332,8 +331,9 @@ DEVICE void join_row(const attune_args &v, team &t, int r, long long at)
 			t.o[4 * n + 2 * r + 1] += weight * two.y;
 		}
 	}
-	t.top[r] = top / t.unit[r];
+	t.top[r] = top;
 	t.sum[r] = lane_id() % 4 ? 0 : sum;
+	t.unit[r] = 1;
 }
 
 /* What an item leaves: the output, if it is a segment only when all are there. */
@@ -352,9 +352,9 @@ DEVICE void put_or_join(const attune_call &c, team &t)
 				join_row(v, t, r, first + (t.row + 8 * r) * row);
 		t.i.goes_to = t.i.token;
 	}
+	put_rows(c.args, t);
 	if (c.more.lse)
 		put_lse(c, t);
-	put_rows(c.args, t);
 }
 
 DEVICE attune_args view_of(const attune_args &a)
