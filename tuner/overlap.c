@@ -8,7 +8,8 @@
  * Times of a way count as ratios to the fastest serial way of the same race, which is the
  * best of both worlds that a way has to beat; while learning those of two streams to the
  * same parts one after the other. What is more than 2 % behind it, or was not measured, no
- * leaf over that scenario may say. */
+ * leaf over that scenario may say; what is not legal there it may, since the library then runs
+ * the parts one after the other. */
 #include "../harness/sweep.h"
 #include "tuner.h"
 #include <math.h>
@@ -271,22 +272,31 @@ static double learned_ratio(const struct runs *all, int way, const struct pick *
 				     : ratio_in(all, way, p);
 }
 
+static int is_legal(const struct data *d, int s, int way)
+{
+	if (way < 0)
+		return 1;
+	const int fused = d->choice[way].kernel->space->is_fused;
+	return data_legal(d, s, fused ? PHASE_ALL : PHASE_PREFILL, way);
+}
+
 /* 0: nothing but serial was measured. ratio: room for one of each column. */
-static int fill_row(const struct runs *all, const struct matrix *m, const struct pick *p,
-		    double *ratio, int32_t *cost)
+static int fill_row(const struct data *d, int s, const struct runs *all, const struct matrix *m,
+		    const struct pick *p, double *ratio, int32_t *cost)
 {
 	double best = 1;
 	int others = 0;
 	for (int c = 0; c < m->cols; c++) {
 		ratio[c] = learned_ratio(all, m->choice[c], p);
 		others += c && isfinite(ratio[c]);
+		if (!isfinite(ratio[c]) && !is_legal(d, s, m->choice[c]))
+			ratio[c] = 1;
 		best = fmin(best, ratio[c]);
 	}
 	for (int c = 0; c < m->cols; c++)
 		cost[c] = !isfinite(ratio[c]) || ratio[c] > exp(MAX_BEHIND / 1e6) ? COST_FORBIDDEN
-			  : ratio[c] <= best * (1 + NOISE_FLOOR / 1e6)
-			      ? 0
-			      : cost_of(ratio[c], best);
+			  : ratio[c] <= best * (1 + NOISE_FLOOR / 1e6)            ? 0
+								       : cost_of(ratio[c], best);
 	return others;
 }
 
@@ -336,7 +346,8 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
 		    !picks[s].join)
 			continue;
-		if (find_runs(&first, s, PASS_A, &runs) && fill_row(&runs, m, &picks[s], ratio, cost)) {
+		if (find_runs(&first, s, PASS_A, &runs) &&
+		    fill_row(all, s, &runs, m, &picks[s], ratio, cost)) {
 			m->scenario[m->rows] = s;
 			m->fallback[m->rows] = cost[0];
 			matrix_describe_row(&first, m, m->rows++, PHASE_ALL);
