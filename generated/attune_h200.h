@@ -2,61 +2,61 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  0282a6576e8458148bfcb6cd93443681, protocol graph-rotating
- *   learned   from 1125 scenarios, 198 held out
- *   judged    by times of a second pass in 882 of 1323 scenarios; it lacks 627 of the picks
- *   noise     0.56 % below 20 us, by 1010 A/A pairs
- *             0.74 % below 200 us, by 1975 A/A pairs
- *             0.58 % above, by 2013 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.323 1.157 1.069 1.052 1.036 1.030 1.023 1.018
- *             1.015 1.012 1.010 1.008
- *             trees of depth 3: 1.0536 at best, 1.0548 by look-ahead; this one 1.0269
+ *   database  9bd462deebd56d9b6a9356b65d9810d8, protocol graph-rotating
+ *   learned   from 1156 scenarios, 207 held out
+ *   judged    by times of a second pass in 887 of 1363 scenarios; it lacks 739 of the picks
+ *   noise     0.56 % below 20 us, by 1040 A/A pairs
+ *             0.79 % below 200 us, by 2061 A/A pairs
+ *             0.62 % above, by 2089 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.280 1.084 1.056 1.039 1.030 1.023 1.020 1.018
+ *             1.015 1.013 1.011 1.010
+ *             trees of depth 3: 1.0469 at best, 1.0519 by look-ahead; this one 1.0429
  *   decode    best of 1, 2, ... choices: 1.039 1.037 1.037 1.037 1.037 1.037 1.037
- *             trees of depth 3: 1.0494 at best, 1.0499 by look-ahead; this one 1.0388
+ *             trees of depth 3: 1.0504 at best, 1.0537 by look-ahead; this one 1.0391
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.211    inf   85.8
- *   tree        peers                       43    inf  1.057    inf   93.0
- *   tree        heldout                    198    inf  1.278    inf   82.8
- *   tree        heldout_blocked             39    inf    inf    inf   92.3
- *   tree        heldout_extrapolated        14  1.051  1.236  1.236   64.3
- *   tree        heldout_offgrid             25    inf  1.454    inf   64.0
- *   tree        heldout_random              74  1.021  1.169  1.283   83.8
- *   tree        heldout_shape               22  1.008  1.036  1.109   95.5
- *   tree        heldout_traces              24    inf    inf    inf   83.3
- *   tree        ways                       213    inf    inf    inf   76.1
- *   best_fixed  train                      869  1.299  2.363 10.821   41.7
- *   best_fixed  peers                       43    inf    inf    inf   53.5
- *   best_fixed  heldout                    198    inf  2.055    inf   33.8
- *   best_fixed  heldout_blocked             39    inf    inf    inf   17.9
- *   best_fixed  heldout_extrapolated        14  1.220  2.735  2.735   42.9
- *   best_fixed  heldout_offgrid             25  1.501  2.277  3.993   24.0
- *   best_fixed  heldout_random              74    inf  2.015    inf   31.1
- *   best_fixed  heldout_shape               22  1.071  1.232  1.668   63.6
- *   best_fixed  heldout_traces              24  1.150  1.545  1.597   45.8
- *   best_fixed  ways                       213    inf    inf    inf    2.8
- *   vllm_rule   train                      869  2.801  9.892 78.599    2.4
+ *   tree        train                      869    inf  1.231    inf   83.4
+ *   tree        peers                       43    inf  1.032    inf   95.3
+ *   tree        heldout                    207    inf    inf    inf   72.5
+ *   tree        heldout_blocked             44    inf    inf    inf   68.2
+ *   tree        heldout_extrapolated        14  1.052  1.241  1.241   57.1
+ *   tree        heldout_offgrid             25  1.069  1.239  1.454   60.0
+ *   tree        heldout_random              78    inf    inf    inf   74.4
+ *   tree        heldout_shape               22  1.009  1.048  1.109   95.5
+ *   tree        heldout_traces              24  1.037  1.179  1.185   75.0
+ *   tree        ways                       244    inf    inf    inf   38.1
+ *   best_fixed  train                      869  1.327  2.557 19.654   41.9
+ *   best_fixed  peers                       43    inf    inf    inf   58.1
+ *   best_fixed  heldout                    207    inf  2.277    inf   32.4
+ *   best_fixed  heldout_blocked             44    inf    inf    inf   15.9
+ *   best_fixed  heldout_extrapolated        14  1.218  2.735  2.735   42.9
+ *   best_fixed  heldout_offgrid             25  1.497  2.277  3.993   24.0
+ *   best_fixed  heldout_random              78    inf  2.378    inf   29.5
+ *   best_fixed  heldout_shape               22  1.067  1.204  1.668   63.6
+ *   best_fixed  heldout_traces              24  1.177  1.749  1.839   45.8
+ *   best_fixed  ways                       244    inf    inf    inf    2.5
+ *   vllm_rule   train                      869  2.884 11.521 78.599    2.3
  *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
- *   vllm_rule   heldout                    198  3.065 10.242 34.398    0.5
- *   vllm_rule   heldout_blocked             39  2.952  7.710 10.242    0.0
- *   vllm_rule   heldout_extrapolated        14  2.237  9.396  9.396    7.1
+ *   vllm_rule   heldout                    207    inf 12.191    inf    0.5
+ *   vllm_rule   heldout_blocked             44    inf 10.242    inf    0.0
+ *   vllm_rule   heldout_extrapolated        14  2.239  9.396  9.396    7.1
  *   vllm_rule   heldout_offgrid             25  3.373 14.561 34.398    0.0
- *   vllm_rule   heldout_random              74  3.241  7.821 14.331    0.0
+ *   vllm_rule   heldout_random              78    inf 13.398    inf    0.0
  *   vllm_rule   heldout_shape               22  3.570 12.854 17.607    0.0
- *   vllm_rule   heldout_traces              24  2.595  7.255 10.988    0.0
- *   vllm_rule   ways                       213    inf  6.406    inf    0.9
- *   default     train                      869  2.074  5.878 21.124    7.4
+ *   vllm_rule   heldout_traces              24  2.682  7.874 11.439    0.0
+ *   vllm_rule   ways                       244    inf    inf    inf    0.8
+ *   default     train                      869  2.135  6.318 37.294    7.4
  *   default     peers                       43  1.474  2.733  2.759   14.0
- *   default     heldout                    198  2.193  6.037  7.796    5.6
- *   default     heldout_blocked             39  2.280  6.378  6.500    0.0
- *   default     heldout_extrapolated        14  2.695  6.382  6.382    7.1
+ *   default     heldout                    207    inf  6.104    inf    5.3
+ *   default     heldout_blocked             44    inf  6.500    inf    0.0
+ *   default     heldout_extrapolated        14  2.699  6.382  6.382    7.1
  *   default     heldout_offgrid             25  2.494  6.104  7.796    0.0
- *   default     heldout_random              74  2.202  6.007  6.745    4.1
+ *   default     heldout_random              78    inf  6.544    inf    3.8
  *   default     heldout_shape               22  1.851  3.015  4.994    4.5
- *   default     heldout_traces              24  1.839  4.945  5.828   25.0
- *   default     ways                       213    inf    inf    inf    0.0
+ *   default     heldout_traces              24  1.901  5.462  6.067   25.0
+ *   default     ways                       244    inf    inf    inf    0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
  * legal for the batch the one, the smallest of equals, that makes least of
@@ -122,65 +122,62 @@
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0") \
-	CHOICE( 2, warpgroup, "BLOCK_M=64 TILE_SIZE=128 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0") \
-	CHOICE( 3, prefix_prefill, "BLOCK_M=64 BLOCK_N=64 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0") \
-	CHOICE( 5, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=balance(1,128,128,8)") \
-	CHOICE( 6, segmented, "BLOCK_M=128 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 7, warpgroup, "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 8, segmented, "BLOCK_M=128 TILE_SIZE=64 NUM_WARPS=8 NUM_STAGES=2 SEGMENTS=balance(1,384,0,32)") \
-	CHOICE( 9, prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE(10, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE(11, naive,     "NUM_WARPS=4") \
-	CHOICE(12, naive,     "NUM_WARPS=8") \
-	CHOICE(13, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(14, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE(17, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(18, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(19, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(20, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(21, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(22, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1")
+	CHOICE( 0, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE( 1, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 3, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 4, warpgroup, "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 5, warpgroup, "BLOCK_M=64 TILE_SIZE=128 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE( 6, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 7, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 8, naive,     "NUM_WARPS=4") \
+	CHOICE( 9, naive,     "NUM_WARPS=8") \
+	CHOICE(10, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(11, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
+	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode , 11, 256,   1,   1, 0, 8,   0, 2011000000, 111300000, 0, 10960000, 69700, 1683000, 0, 0, 0) \
-	PRICE(decode , 11, 128,   1,   1, 0, 12,   0, 2113000000, 92120000, 0, 9972000, 85730, 833900, 0, 0, 0) \
-	PRICE(decode , 11,  64,   1,   1, 0, 16,   0, 2229000000, 86410000, 0, 9822000, 201400, 129800, 0, 0, 0) \
-	PRICE(decode , 12, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87190, 3969000, 0, 0, 0) \
-	PRICE(decode , 12, 128,   1,   1, 0, 6,  32, 650100000, 48440000, 0, 10360000, 33560, 1080000, 0, 0, 0) \
-	PRICE(decode , 12,  64,   1,   1, 0, 5,   0, 2322000000, 43140000, 0, 7867000, 0, 1115000, 0, 0, 0) \
-	PRICE(decode , 13, 256,  32,  32, 0, 2,  64, 0, 71500000, 0, 1527000, 0, 152700, 2237000000, 605100000, 522400) \
-	PRICE(decode , 13, 128,  32,  32, 0, 4,  64, 1404000000, 36160000, 0, 4655000, 23060, 323700, 2487000000, 213700000, 406600) \
-	PRICE(decode , 13,  64,  32,  32, 0, 6,  64, 1725000000, 23800000, 0, 3020000, 34020, 297000, 2312000000, 203800000, 179100) \
-	PRICE(decode , 14, 256,  64,  64, 0, 1,  64, 1569000000, 45550000, 0, 2850000, 6984, 768300, 2502000000, 589700000, 457000) \
-	PRICE(decode , 14, 128,  64,  64, 0, 2, 128, 1131000000, 21900000, 0, 6979000, 0, 463700, 2770000000, 213900000, 252200) \
-	PRICE(decode , 14,  64,  64,  64, 0, 2, 128, 1471000000, 15050000, 0, 4190000, 0, 464400, 2187000000, 222500000, 128500) \
-	PRICE(decode , 15, 256,   8,  16, 0, 1, 256, 2246000000, 6375000, 0, 8305000, 99270, 1246000, 412800000, 71020000, 1221000) \
-	PRICE(decode , 15, 128,   8,  16, 0, 1,   0, 3396000000, 5819000, 0, 4580, 132000, 637500, 538400000, 44040000, 288400) \
-	PRICE(decode , 15,  64,   8,  16, 0, 2,   0, 3249000000, 5411000, 0, 618900, 126100, 349500, 573700000, 48770000, 142000) \
-	PRICE(decode , 16, 256,   8,  16, 0, 1, 128, 2540000000, 11660000, 0, 5849000, 74880, 1774000, 2086000000, 556500000, 600900) \
-	PRICE(decode , 16, 128,   8,  16, 0, 1,  64, 3002000000, 5579000, 0, 0, 128900, 631700, 2477000000, 190800000, 262100) \
-	PRICE(decode , 16,  64,   8,  16, 0, 3,  64, 3162000000, 3809000, 0, 1638000, 132900, 386700, 1836000000, 155100000, 275300) \
-	PRICE(decode , 17, 256,   8,  16, 0, 1, 128, 2641000000, 10880000, 0, 5716000, 91540, 1734000, 491500000, 64850000, 1663000) \
-	PRICE(decode , 17, 128,   8,  16, 0, 1,  32, 3213000000, 5117000, 0, 1403000, 119500, 654600, 619700000, 35980000, 449000) \
-	PRICE(decode , 17,  64,   8,  16, 0, 2,   0, 3444000000, 3481000, 0, 1512000, 129100, 412100, 396300000, 51790000, 195800) \
-	PRICE(decode , 18, 128,   8,  16, 0, 1, 512, 2138000000, 3101000, 0, 2965000, 119700, 249400, 429500000, 64650000, 981400) \
-	PRICE(decode , 18,  64,   8,  16, 0, 2, 128, 3332000000, 2164000, 0, 2163000, 130800, 508100, 455800000, 55710000, 309500) \
-	PRICE(decode , 19, 128,   8,  32, 0, 1, 512, 2025000000, 3409000, 0, 3681000, 103900, 272200, 400500000, 50750000, 863800) \
-	PRICE(decode , 19,  64,   8,  32, 0, 2, 512, 2312000000, 2195000, 0, 2075000, 123700, 511900, 424800000, 68010000, 365800) \
-	PRICE(decode , 20, 256,  16,  16, 0, 3,  32, 4530000000, 16950000, 0, 13930000, 72810, 1428000, 2342000000, 583600000, 644900) \
-	PRICE(decode , 20, 128,  16,  16, 0, 4,  32, 3425000000, 13070000, 0, 4842000, 94110, 463600, 2429000000, 202900000, 310400) \
-	PRICE(decode , 20,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1488000, 85080, 196000, 1995000000, 185400000, 123800) \
-	PRICE(decode , 21, 256,  16,  16, 0, 1, 256, 2444000000, 9265000, 0, 8023000, 84080, 1273000, 194200000, 54700000, 1544000) \
-	PRICE(decode , 21, 128,  16,  16, 0, 1,   0, 3851000000, 7783000, 0, 0, 104300, 671300, 431500000, 59430000, 296100) \
-	PRICE(decode , 21,  64,  16,  16, 0, 2,   0, 3527000000, 6229000, 0, 407800, 122200, 492000, 460300000, 59920000, 282300) \
-	PRICE(decode , 22, 128,  16,  32, 0, 1, 512, 2202000000, 3697000, 0, 5101000, 80730, 550400, 293700000, 59670000, 931800) \
-	PRICE(decode , 22,  64,  16,  32, 0, 3, 128, 3326000000, 2496000, 0, 1794000, 147200, 591200, 433200000, 60880000, 333100)
+	PRICE(decode ,  8, 256,   1,   1, 0, 8,   0, 2011000000, 111300000, 0, 10960000, 69700, 1683000, 0, 0, 0) \
+	PRICE(decode ,  8, 128,   1,   1, 0, 12,   0, 2114000000, 92100000, 0, 9905000, 87400, 837400, 0, 0, 0) \
+	PRICE(decode ,  8,  64,   1,   1, 0, 16,   0, 2229000000, 86410000, 0, 9822000, 201400, 129800, 0, 0, 0) \
+	PRICE(decode ,  9, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87190, 3969000, 0, 0, 0) \
+	PRICE(decode ,  9, 128,   1,   1, 0, 6,  32, 649300000, 48450000, 0, 10270000, 35120, 1088000, 0, 0, 0) \
+	PRICE(decode ,  9,  64,   1,   1, 0, 5,   0, 2322000000, 43140000, 0, 7867000, 0, 1115000, 0, 0, 0) \
+	PRICE(decode , 10, 256,  32,  32, 0, 2,  64, 0, 71500000, 0, 1527000, 0, 152700, 2237000000, 605100000, 522400) \
+	PRICE(decode , 10, 128,  32,  32, 0, 4,  64, 1405000000, 36140000, 0, 4673000, 22340, 326400, 2494000000, 213600000, 408900) \
+	PRICE(decode , 10,  64,  32,  32, 0, 6,  64, 1725000000, 23800000, 0, 3020000, 34020, 297000, 2312000000, 203800000, 179100) \
+	PRICE(decode , 11, 256,  64,  64, 0, 1,  64, 1569000000, 45550000, 0, 2850000, 6984, 768300, 2502000000, 589700000, 457000) \
+	PRICE(decode , 11, 128,  64,  64, 0, 2, 128, 1115000000, 21980000, 0, 6876000, 0, 464900, 2769000000, 214000000, 253400) \
+	PRICE(decode , 11,  64,  64,  64, 0, 2, 128, 1471000000, 15050000, 0, 4190000, 0, 464400, 2187000000, 222500000, 128500) \
+	PRICE(decode , 12, 256,   8,  16, 0, 1, 256, 2246000000, 6375000, 0, 8305000, 99270, 1246000, 412800000, 71020000, 1221000) \
+	PRICE(decode , 12, 128,   8,  16, 0, 1,   0, 3399000000, 5783000, 0, 53740, 132700, 628900, 539000000, 44250000, 279200) \
+	PRICE(decode , 12,  64,   8,  16, 0, 2,   0, 3249000000, 5411000, 0, 618900, 126100, 349500, 573700000, 48770000, 142000) \
+	PRICE(decode , 13, 256,   8,  16, 0, 1, 128, 2540000000, 11660000, 0, 5849000, 74880, 1774000, 2086000000, 556500000, 600900) \
+	PRICE(decode , 13, 128,   8,  16, 0, 1,  64, 3003000000, 5563000, 0, 0, 129500, 632000, 2476000000, 191300000, 258500) \
+	PRICE(decode , 13,  64,   8,  16, 0, 3,  64, 3162000000, 3809000, 0, 1638000, 132900, 386700, 1836000000, 155100000, 275300) \
+	PRICE(decode , 14, 256,   8,  16, 0, 1, 128, 2641000000, 10880000, 0, 5716000, 91540, 1734000, 491500000, 64850000, 1663000) \
+	PRICE(decode , 14, 128,   8,  16, 0, 1,  32, 3218000000, 5070000, 0, 1470000, 120100, 648400, 621000000, 35950000, 440500) \
+	PRICE(decode , 14,  64,   8,  16, 0, 2,   0, 3444000000, 3481000, 0, 1512000, 129100, 412100, 396300000, 51790000, 195800) \
+	PRICE(decode , 15, 128,   8,  16, 0, 1, 512, 2169000000, 3044000, 0, 3038000, 120500, 257100, 427200000, 65000000, 987300) \
+	PRICE(decode , 15,  64,   8,  16, 0, 2, 128, 3332000000, 2164000, 0, 2163000, 130800, 508100, 455800000, 55710000, 309500) \
+	PRICE(decode , 16, 128,   8,  32, 0, 1, 512, 2056000000, 3355000, 0, 3753000, 104800, 279500, 400900000, 50910000, 860000) \
+	PRICE(decode , 16,  64,   8,  32, 0, 2, 512, 2312000000, 2195000, 0, 2075000, 123700, 511900, 424800000, 68010000, 365800) \
+	PRICE(decode , 17, 256,  16,  16, 0, 3,  32, 4530000000, 16950000, 0, 13930000, 72810, 1428000, 2342000000, 583600000, 644900) \
+	PRICE(decode , 17, 128,  16,  16, 0, 4,  32, 3438000000, 12880000, 0, 4906000, 94760, 460300, 2435000000, 202700000, 312200) \
+	PRICE(decode , 17,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1488000, 85080, 196000, 1995000000, 185400000, 123800) \
+	PRICE(decode , 18, 256,  16,  16, 0, 1, 256, 2444000000, 9265000, 0, 8023000, 84080, 1273000, 194200000, 54700000, 1544000) \
+	PRICE(decode , 18, 128,  16,  16, 0, 1,   0, 3852000000, 7768000, 0, 0, 105300, 667200, 430500000, 59630000, 291400) \
+	PRICE(decode , 18,  64,  16,  16, 0, 2,   0, 3527000000, 6229000, 0, 407800, 122200, 492000, 460300000, 59920000, 282300) \
+	PRICE(decode , 19, 128,  16,  32, 0, 1, 512, 2221000000, 3665000, 0, 5139000, 81490, 550900, 293700000, 59410000, 932600) \
+	PRICE(decode , 19,  64,  16,  32, 0, 3, 128, 3326000000, 2496000, 0, 1794000, 147200, 591200, 433200000, 60880000, 333100)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -195,30 +192,18 @@
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=64 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=64 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
@@ -255,21 +240,35 @@
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
@@ -280,105 +279,59 @@
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
-	if (f->head_size <= 64) {
-		if (f->keys_per_query <= 192) {
-			if (f->row_blocks <= 32) {
-				return 10; /* 5 scenarios, 1.042, p95 1.183; next 3, 1.222; no better than the defaults for sure */
-			} else {
-				return 3; /* 46 scenarios, 1.042, p95 1.176; next 4, 1.122 */
-			}
-		} else if (f->row_blocks <= 56) {
-			return 6; /* 10 scenarios, 1.089, p95 1.325; next 5, 1.163 */
-		} else if (f->row_blocks <= 128) {
-			return 2; /* 6 scenarios, 1.010, p95 1.064; next 1, 1.152; guarded */
-		} else {
-			return 0; /* 36 scenarios, 1.025, p95 1.211; next 4, 1.183; guarded */
-		}
-	} else if (f->head_size <= 128) {
-		if (f->row_blocks <= 108) {
-			if (f->kv_tokens <= 4544) {
-				if (f->kv_tokens <= 208) {
-					if (f->num_seqs <= 1) {
-						return 1; /* 32 scenarios, 1.019, p95 1.088; next 4, 1.024; guarded */
-					} else {
-						return 9; /* 9 scenarios, 1.015, p95 1.076; next 3, 1.076 */
-					}
+	if (f->head_size <= 128) {
+		if (f->work <= 133) {
+			if (f->keys_per_query <= 480) {
+				if (f->row_blocks <= 159) {
+					return 0; /* 92 scenarios, 1.064, p95 1.349; next 2, 1.121; guarded */
 				} else {
-					return 2; /* 43 scenarios, 1.032, p95 1.134; next 1, 1.090; guarded */
+					return 2; /* 70 scenarios, 1.044, p95 1.233; next 1, 1.206; guarded */
 				}
-			} else if (f->work <= 240) {
-				return 5; /* 17 scenarios, 1.074, p95 1.391; next 6, 1.104 */
-			} else if (f->row_blocks <= 56) {
-				return 6; /* 16 scenarios, 1.052, p95 1.234; next 8, 1.131 */
+			} else if (f->max_seq <= 3072) {
+				return 5; /* 28 scenarios, 1.034, p95 1.120; next 0, 1.071; guarded */
 			} else {
-				return 2; /* 8 scenarios, 1.028, p95 1.115; next 1, 1.259; guarded */
+				return 6; /* 11 scenarios, 1.027, p95 1.153; next 5, 1.105; guarded */
 			}
-		} else if (f->mean_seq <= 4032) {
-			if (f->max_seq <= 512) {
-				return 4; /* 34 scenarios, 1.023, p95 1.077; next 0, 1.146; guarded */
+		} else if (f->keys_per_query <= 8480) {
+			if (f->kv_tokens <= 3840) {
+				return 1; /* 50 scenarios, 1.056, p95 1.226; next 2, 1.121; guarded */
+			} else if (f->query_tokens <= 768) {
+				return 6; /* 17 scenarios, 1.044, p95 1.139; next 3, 1.095; guarded */
 			} else {
-				return 0; /* 97 scenarios, 1.020, p95 1.152; next 4, 1.154; guarded */
-			}
-		} else if (f->skew <= 18) {
-			if (f->row_blocks <= 128) {
-				return 2; /* 5 scenarios, 1.000, p95 1.000; next 1, 1.164; guarded */
-			} else {
-				return 0; /* 48 scenarios, 1.014, p95 1.084; next 2, 1.354; guarded */
+				return 1; /* 83 scenarios, 1.035, p95 1.178; next 2, 1.243; guarded */
 			}
 		} else if (f->row_blocks <= 768) {
-			return 2; /* 7 scenarios, 1.000, p95 1.000; next 1, 1.275; guarded */
+			return 3; /* 55 scenarios, 1.036, p95 1.134; next 7, 1.169; guarded */
 		} else {
-			return 0; /* 7 scenarios, 1.006, p95 1.029; next 4, 1.282; guarded */
+			return 1; /* 21 scenarios, 1.032, p95 1.167; next 2, 1.619; guarded */
 		}
-	} else if (f->max_query <= 192) {
-		if (f->max_seq <= 1536) {
-			return 1; /* 40 scenarios, 1.025, p95 1.204; next 7, 1.276 */
-		} else if (f->max_query <= 64) {
-			return 5; /* 9 scenarios, 1.063, p95 1.291; next 8, 1.197 */
+	} else if (f->row_blocks <= 208) {
+		if (f->work <= 512) {
+			return 0; /* 74 scenarios, 1.038, p95 1.154; next 7, 1.493; guarded */
 		} else {
-			return 8; /* 10 scenarios, 1.038, p95 1.207; next 5, 1.328 */
+			return 7; /* 10 scenarios, 1.012, p95 1.101; next 0, 1.269; guarded */
 		}
-	} else if (f->max_query <= 1280) {
-		return 1; /* 40 scenarios, 1.023, p95 1.158; next 7, 1.179; guarded */
 	} else {
-		return 7; /* 22 scenarios, 1.005, p95 1.014; next 1, 1.125; guarded */
+		return 4; /* 37 scenarios, 1.041, p95 1.178; next 0, 1.146; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 676 scenarios, 1.039, p95 1.231 */
+	return -2; /* 681 scenarios, 1.039, p95 1.222 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
-	if (f->max_query <= 56) {
-		if (f->kv_kib <= 14336) {
-			return 0; /* 10 scenarios, 1.039, p95 1.100; next 1, 1.193 */
-		} else {
-			return 1; /* 31 scenarios, 1.002, p95 1.000; next -2, 1.002 */
-		}
-	} else {
-		return 1; /* 279 scenarios, 1.003, p95 1.000; next -2, 1.003 */
-	}
+	(void)f;
+	return 1; /* 314 scenarios, 1.000, p95 1.000; next -2, 1.000 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->skew <= 25) {
-		if (f->keys_per_query <= 7376) {
-			if (f->blocks_per_unit <= 144) {
-				return -3; /* 48 scenarios, 1.004, p95 1.021 */
-			} else {
-				return -1; /* 60 scenarios, 1.049, p95 1.130 */
-			}
-		} else {
-			return -3; /* 81 scenarios, 1.033, p95 1.142 */
-		}
-	} else {
-		return -3; /* 284 scenarios, 1.004, p95 1.028 */
-	}
+	(void)f;
+	return -3; /* 348 scenarios, 1.014, p95 1.099 */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
@@ -399,62 +352,32 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 10, .head_size = 0, .row_blocks = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 10, .head_size = 64, .row_blocks = 32, .keys_per_query = 192) \
-	VECTOR(prefill, 3, .head_size = 0, .row_blocks = 33, .keys_per_query = 0) \
-	VECTOR(prefill, 3, .head_size = 64, .row_blocks = 33, .keys_per_query = 192) \
-	VECTOR(prefill, 6, .head_size = 0, .row_blocks = 0, .keys_per_query = 193) \
-	VECTOR(prefill, 6, .head_size = 64, .row_blocks = 56, .keys_per_query = 193) \
-	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 57, .keys_per_query = 193) \
-	VECTOR(prefill, 2, .head_size = 64, .row_blocks = 128, .keys_per_query = 193) \
-	VECTOR(prefill, 0, .head_size = 0, .row_blocks = 129, .keys_per_query = 193) \
-	VECTOR(prefill, 0, .head_size = 64, .row_blocks = 129, .keys_per_query = 193) \
-	VECTOR(prefill, 1, .head_size = 65, .num_seqs = 0, .row_blocks = 0, .kv_tokens = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .num_seqs = 1, .row_blocks = 108, .kv_tokens = 208) \
-	VECTOR(prefill, 9, .head_size = 65, .num_seqs = 2, .row_blocks = 0, .kv_tokens = 0) \
-	VECTOR(prefill, 9, .head_size = 128, .num_seqs = 2, .row_blocks = 108, .kv_tokens = 208) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 0, .kv_tokens = 209) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 108, .kv_tokens = 4544) \
-	VECTOR(prefill, 5, .head_size = 65, .row_blocks = 0, .kv_tokens = 4545, .work = 0) \
-	VECTOR(prefill, 5, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .work = 240) \
-	VECTOR(prefill, 6, .head_size = 65, .row_blocks = 0, .kv_tokens = 4545, .work = 241) \
-	VECTOR(prefill, 6, .head_size = 128, .row_blocks = 56, .kv_tokens = 4545, .work = 241) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 57, .kv_tokens = 4545, .work = 241) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 108, .kv_tokens = 4545, .work = 241) \
-	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 109, .max_seq = 0, .mean_seq = 0) \
-	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 109, .max_seq = 512, .mean_seq = 4032) \
-	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 109, .max_seq = 513, .mean_seq = 0) \
-	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 109, .max_seq = 513, .mean_seq = 4032) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 109, .mean_seq = 4033, .skew = 0) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 128, .mean_seq = 4033, .skew = 18) \
-	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 129, .mean_seq = 4033, .skew = 0) \
-	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 129, .mean_seq = 4033, .skew = 18) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 109, .mean_seq = 4033, .skew = 19) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 768, .mean_seq = 4033, .skew = 19) \
-	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 769, .mean_seq = 4033, .skew = 19) \
-	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 769, .mean_seq = 4033, .skew = 19) \
-	VECTOR(prefill, 1, .head_size = 129, .max_query = 0, .max_seq = 0) \
-	VECTOR(prefill, 1, .head_size = 129, .max_query = 192, .max_seq = 1536) \
-	VECTOR(prefill, 5, .head_size = 129, .max_query = 0, .max_seq = 1537) \
-	VECTOR(prefill, 5, .head_size = 129, .max_query = 64, .max_seq = 1537) \
-	VECTOR(prefill, 8, .head_size = 129, .max_query = 65, .max_seq = 1537) \
-	VECTOR(prefill, 8, .head_size = 129, .max_query = 192, .max_seq = 1537) \
-	VECTOR(prefill, 1, .head_size = 129, .max_query = 193) \
-	VECTOR(prefill, 1, .head_size = 129, .max_query = 1280) \
-	VECTOR(prefill, 7, .head_size = 129, .max_query = 1281) \
+	VECTOR(prefill, 0, .head_size = 0, .row_blocks = 0, .work = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 159, .work = 133, .keys_per_query = 480) \
+	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 160, .work = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 160, .work = 133, .keys_per_query = 480) \
+	VECTOR(prefill, 5, .head_size = 0, .max_seq = 0, .work = 0, .keys_per_query = 481) \
+	VECTOR(prefill, 5, .head_size = 128, .max_seq = 3072, .work = 133, .keys_per_query = 481) \
+	VECTOR(prefill, 6, .head_size = 0, .max_seq = 3073, .work = 0, .keys_per_query = 481) \
+	VECTOR(prefill, 6, .head_size = 128, .max_seq = 3073, .work = 133, .keys_per_query = 481) \
+	VECTOR(prefill, 1, .head_size = 0, .kv_tokens = 0, .work = 134, .keys_per_query = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .kv_tokens = 3840, .work = 134, .keys_per_query = 8480) \
+	VECTOR(prefill, 6, .head_size = 0, .query_tokens = 0, .kv_tokens = 3841, .work = 134, .keys_per_query = 0) \
+	VECTOR(prefill, 6, .head_size = 128, .query_tokens = 768, .kv_tokens = 3841, .work = 134, .keys_per_query = 8480) \
+	VECTOR(prefill, 1, .head_size = 0, .query_tokens = 769, .kv_tokens = 3841, .work = 134, .keys_per_query = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .query_tokens = 769, .kv_tokens = 3841, .work = 134, .keys_per_query = 8480) \
+	VECTOR(prefill, 3, .head_size = 0, .row_blocks = 0, .work = 134, .keys_per_query = 8481) \
+	VECTOR(prefill, 3, .head_size = 128, .row_blocks = 768, .work = 134, .keys_per_query = 8481) \
+	VECTOR(prefill, 1, .head_size = 0, .row_blocks = 769, .work = 134, .keys_per_query = 8481) \
+	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 769, .work = 134, .keys_per_query = 8481) \
+	VECTOR(prefill, 0, .head_size = 129, .row_blocks = 0, .work = 0) \
+	VECTOR(prefill, 0, .head_size = 129, .row_blocks = 208, .work = 512) \
+	VECTOR(prefill, 7, .head_size = 129, .row_blocks = 0, .work = 513) \
+	VECTOR(prefill, 7, .head_size = 129, .row_blocks = 208, .work = 513) \
+	VECTOR(prefill, 4, .head_size = 129, .row_blocks = 209) \
 	VECTOR(decode, -2, .units = 1) \
-	VECTOR(join, 0, .max_query = 0, .kv_kib = 0) \
-	VECTOR(join, 0, .max_query = 56, .kv_kib = 14336) \
-	VECTOR(join, 1, .max_query = 0, .kv_kib = 14337) \
-	VECTOR(join, 1, .max_query = 56, .kv_kib = 14337) \
-	VECTOR(join, 1, .max_query = 57) \
-	VECTOR(overlap, -3, .skew = 0, .keys_per_query = 0, .blocks_per_unit = 0) \
-	VECTOR(overlap, -3, .skew = 25, .keys_per_query = 7376, .blocks_per_unit = 144) \
-	VECTOR(overlap, -1, .skew = 0, .keys_per_query = 0, .blocks_per_unit = 145) \
-	VECTOR(overlap, -1, .skew = 25, .keys_per_query = 7376, .blocks_per_unit = 145) \
-	VECTOR(overlap, -3, .skew = 0, .keys_per_query = 7377) \
-	VECTOR(overlap, -3, .skew = 25, .keys_per_query = 7377) \
-	VECTOR(overlap, -3, .skew = 26) \
+	VECTOR(join, 1, .units = 1) \
+	VECTOR(overlap, -3, .units = 1) \
 	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
 	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
 	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \

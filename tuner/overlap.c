@@ -8,8 +8,7 @@
  * Times of a way count as ratios to the fastest serial way of the same race, which is the
  * best of both worlds that a way has to beat; while learning those of two streams to the
  * same parts one after the other. What is more than 2 % behind it, or was not measured, no
- * leaf over that scenario may say; what is not legal there it may, since the library then runs
- * the parts one after the other. */
+ * leaf over that scenario may say, but two streams, and what is not legal there. */
 #include "../harness/sweep.h"
 #include "tuner.h"
 #include <math.h>
@@ -80,23 +79,20 @@ static int is_paired(const struct cell *a, const struct cell *b)
 	return a->race == b->race && a->ratio > 0 && b->ratio > 0;
 }
 
-/* To the fastest serial run, of the same race where there is one. Where that race had none
- * that is any good, to the fastest of all. */
+/* To the fastest serial run of the same race. Where that race had none, or none that is any
+ * good, to the fastest of all, be it the sum of parts that no race ran one after the other. */
 static double ratio_of(const struct runs *all, const struct run *run)
 {
-	double paired = NAN, any = NAN, us = INFINITY;
+	double paired = NAN, us = INFINITY;
 	for (int i = 0; i < all->n; i++) {
 		const struct cell *serial = all->v[i].cell;
-		if (all->v[i].way != SAYS_SERIAL)
+		if (all->v[i].way != SAYS_SERIAL || !is_paired(run->cell, serial))
 			continue;
-		if (is_paired(run->cell, serial)) {
-			paired = fmax(run->cell->ratio / serial->ratio, isnan(paired) ? 0 : paired);
-			us = fmin(us, serial->us);
-		}
-		any = fmax(run->cell->us / serial->us, isnan(any) ? 0 : any);
+		paired = fmax(run->cell->ratio / serial->ratio, isnan(paired) ? 0 : paired);
+		us = fmin(us, serial->us);
 	}
 	if (isnan(paired))
-		return any;
+		return isfinite(all->serial_us) ? run->cell->us / all->serial_us : NAN;
 	return all->serial_us < GOOD * us ? paired * us / all->serial_us : paired;
 }
 
@@ -272,12 +268,23 @@ static double learned_ratio(const struct runs *all, int way, const struct pick *
 				     : ratio_in(all, way, p);
 }
 
-static int is_legal(const struct data *d, int s, int way)
+/* Of a way that was not measured: where it is not legal the library runs the parts one after
+ * the other, and two streams are taken to (times.c). */
+static int gains_nothing(const struct data *d, int s, int way)
 {
 	if (way < 0)
 		return 1;
 	const int fused = d->choice[way].kernel->space->is_fused;
-	return data_legal(d, s, fused ? PHASE_ALL : PHASE_PREFILL, way);
+	return !data_legal(d, s, fused ? PHASE_ALL : PHASE_PREFILL, way);
+}
+
+/* Whether both of its parts, one after the other, have a time there. Else ways are told by plans
+ * of other parts alone, which may have been slow ones. */
+static int is_known_apart(const struct data *d, int s, const struct pick *p)
+{
+	struct pick serial = *p;
+	serial.how = ATTUNE_SERIAL;
+	return isfinite(data_plan_time(d, s, &serial));
 }
 
 /* 0: nothing but serial was measured. ratio: room for one of each column. */
@@ -289,7 +296,7 @@ static int fill_row(const struct data *d, int s, const struct runs *all, const s
 	for (int c = 0; c < m->cols; c++) {
 		ratio[c] = learned_ratio(all, m->choice[c], p);
 		others += c && isfinite(ratio[c]);
-		if (!isfinite(ratio[c]) && !is_legal(d, s, m->choice[c]))
+		if (!isfinite(ratio[c]) && gains_nothing(d, s, m->choice[c]))
 			ratio[c] = 1;
 		best = fmin(best, ratio[c]);
 	}
@@ -346,7 +353,7 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
 		    !picks[s].join)
 			continue;
-		if (find_runs(&first, s, PASS_A, &runs) &&
+		if (is_known_apart(&first, s, &picks[s]) && find_runs(&first, s, PASS_A, &runs) &&
 		    fill_row(all, s, &runs, m, &picks[s], ratio, cost)) {
 			m->scenario[m->rows] = s;
 			m->fallback[m->rows] = cost[0];
