@@ -13,8 +13,7 @@ enum {
 	ASSIGN_DEFAULT = 1,
 	SET_DEPENDENCIES = 1,
 	RELAXED = 2,
-	NON_BLOCKING = 1,
-	ERROR_UNKNOWN = 999
+	NON_BLOCKING = 1
 };
 
 /* CUgraphNodeParams of the driver's ABI, as this kind of node has them. */
@@ -63,34 +62,37 @@ static int add_node(const struct cuda_api *cu, void *ctx, void *stream, unsigned
 	return error;
 }
 
+/* failed: what the body itself said, if not ATTUNE_OK */
 static int record_body(const struct cuda_api *cu, void *stream, void *graph,
-		       const struct tape_switch *s, int i)
+		       const struct tape_switch *s, int i, enum attune_status *failed)
 {
 	void *same;
-	int error = cu->CaptureInto(stream, graph, NULL, NULL, 0, RELAXED);
+	const int error = cu->CaptureInto(stream, graph, NULL, NULL, 0, RELAXED);
 	if (error)
 		return error;
-	const int failed = s->body(s->arg, i, stream) != ATTUNE_OK;
-	error = cu->CaptureEnd(stream, &same);
-	return error ? error : failed ? ERROR_UNKNOWN : 0;
+	*failed = s->body(s->arg, i, stream);
+	const int ended = cu->CaptureEnd(stream, &same);
+	return *failed ? 0 : ended;
 }
 
-int switch_record(const struct cuda_api *cu, void *ctx, void *stream, const struct tape_switch *s)
+int switch_record(const struct cuda_api *cu, void *ctx, void *stream, const struct tape_switch *s,
+		  enum attune_status *failed)
 {
-	void *graph, *const *after, **bodies, *side = NULL;
+	void *graph, *const *after, **bodies = NULL, *side = NULL;
 	size_t num_after;
 	unsigned long long id, handle;
 	int state, error = cu->CaptureInfo(stream, &state, &id, &graph, &after, &num_after);
+	*failed = ATTUNE_OK;
 	if (!error)
 		error = cu->ConditionMake(&handle, graph, ctx, (unsigned)s->n - 1, ASSIGN_DEFAULT);
-	if (!error && s->decide(s->arg, handle))
-		error = ERROR_UNKNOWN;
 	if (!error)
+		*failed = s->decide(s->arg, handle);
+	if (!error && !*failed)
 		error = add_node(cu, ctx, stream, handle, s->n, &bodies);
-	if (!error)
+	if (!error && !*failed)
 		error = cu->StreamCreate(&side, NON_BLOCKING);
-	for (int i = 0; i < s->n && !error; i++)
-		error = record_body(cu, side, bodies[i], s, i);
+	for (int i = 0; i < s->n && !error && !*failed; i++)
+		error = record_body(cu, side, bodies[i], s, i, failed);
 	if (side)
 		cu->StreamDestroy(side);
 	return error;

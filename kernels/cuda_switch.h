@@ -7,7 +7,9 @@
 
 /* Whether the driver has the calls; it may still refuse. */
 int switch_is_known(const struct cuda_api *);
-/* With the device's context current; errors are the driver's. */
-int switch_record(const struct cuda_api *, void *ctx, void *stream, const struct tape_switch *);
+/* With the device's context current; errors are the driver's. failed: what decide or a body said,
+ * whose message stands. */
+int switch_record(const struct cuda_api *, void *ctx, void *stream, const struct tape_switch *,
+		  enum attune_status *failed);
 
 #endif

@@ -409,7 +409,10 @@ static enum attune_status cuda_tape_switch(struct device *dev, const struct tape
 	if (!switch_is_known(&c->cu))
 		return fail(ATTUNE_UNSUPPORTED,
 			    "cuda: the driver knows no SWITCH nodes; version 12.8 is needed");
-	return IN_CONTEXT(c, switch_record(&c->cu, c->ctx, c->stream, s), "SWITCH node");
+	enum attune_status failed = ATTUNE_OK;
+	const enum attune_status status =
+	    IN_CONTEXT(c, switch_record(&c->cu, c->ctx, c->stream, s, &failed), "SWITCH node");
+	return failed ? failed : status;
 }
 
 static void cuda_conditions(struct device *dev, struct conditions *now)

@@ -174,22 +174,37 @@ static struct device_info measured(const char *arch)
 	return d;
 }
 
+static void add_own_default(const struct selector *h, const struct kernel *k,
+			    const attune_shape *shape, const struct device_info *d)
+{
+	char flags[MAX_FLAGS];
+	struct config c;
+	config_default(&c, k->space);
+	if (k->space->why_illegal(&c, shape, NULL, d))
+		return;
+	binary_flags(flags, sizeof flags, k, &c, shape);
+	add(BACKEND_GPU, h->arch, k->name, flags);
+}
+
 /* Kernels that run decodes of recorded steps by ring_list: its default, and the same for launches
  * of its own; on a GPU that has more shared memory than any has, those that take it, too. */
 static void add_listed(const struct selector *h, const attune_shape *shape)
 {
-	static const char *const names[] = { "ring_list", "ring_list_recorded" };
 	const struct device_info d = measured(h->arch);
-	for (size_t i = 0; i < COUNT(names); i++) {
-		const struct kernel *k = kernel_find(BACKEND_GPU, names[i]);
-		char flags[MAX_FLAGS];
-		struct config c;
-		config_default(&c, k->space);
-		if (k->space->why_illegal(&c, shape, NULL, &d))
-			continue;
-		binary_flags(flags, sizeof flags, k, &c, shape);
-		add(BACKEND_GPU, h->arch, names[i], flags);
-	}
+	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list"), shape, &d);
+	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list_recorded"), shape, &d);
+}
+
+/* The default body for launches of its own, where it is not carried for all: plans that
+ * attune_plan_recorded makes can be run. */
+static void add_default_body(const struct selector *h, const attune_shape *shape)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, "qblock");
+	const struct device_info d = measured(h->arch);
+	struct config c;
+	config_default(&c, k->space);
+	if (k->space->why_illegal(&c, shape, NULL, &any))
+		add_own_default(h, k, shape, &d);
 }
 
 /* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
@@ -212,6 +227,7 @@ static void add_recorded(const struct selector *h)
 		shape.dtype = strcmp(dtype, "F16") ? ATTUNE_BF16 : ATTUNE_F16;
 		shape.kv_dtype = shape.dtype;
 		add_listed(h, &shape);
+		add_default_body(h, &shape);
 		for (int which = 0; which < NUM_RECORDED; which++) {
 			bodies_of(&bodies, h, which, &shape);
 			bodies_flags(flags, sizeof flags, &bodies, &shape);
