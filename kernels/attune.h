@@ -300,9 +300,10 @@ enum attune_status attune_record_sizes(const attune_op *op, const attune_bounds 
 
 /* One small kernel, once a step: from lengths in device memory to a plan in device memory,
  * by the op's own heuristic; the prefill part runs first, then the decode part. Only what
- * the recorded kernels carry can come out: decodes by ring_list where it takes the shape and
- * the longest query fits one of its Q blocks; else, and for prefills, what the op's heuristic
- * may name of qblock and segmented, of BF16 on measured GPUs, elsewhere the defaults of these. */
+ * the recorded kernels carry can come out: prefills by warpgroup where it takes the shape and the
+ * library carries it, in one segment; decodes by ring_list where it takes the shape and the longest
+ * query fits one of its Q blocks; else what the op's heuristic may name of qblock and segmented, of
+ * BF16 on measured GPUs, elsewhere the defaults of these. */
 enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *bounds,
 				      const int32_t *query_start, const int32_t *seq_lens,
 				      void *plan, size_t plan_bytes, void *stream);

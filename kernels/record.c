@@ -26,18 +26,43 @@ static enum attune_status load_list(attune_op *op)
 	struct recorder *r = op->recorder;
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < op->num_ready && !status && !r->list_code; i++) {
+		const struct ready *c = &op->ready[i];
 		char flags[MAX_FLAGS];
-		r->list = &op->ready[i];
-		if (r->list->kernel != list || !r->list->code ||
-		    k->space->why_illegal(&r->list->config, &op->shape, NULL,
-					  &op->ctx->device.info))
+		if (c->kernel != list || !c->code ||
+		    k->space->why_illegal(&c->config, &op->shape, NULL, &op->ctx->device.info))
 			continue;
-		binary_flags(flags, sizeof flags, k, &r->list->config, &op->shape);
+		binary_flags(flags, sizeof flags, k, &c->config, &op->shape);
 		status = load(op, k->name, flags, &r->list_code);
+		r->alone[RECORDED_DECODE] = r->list_code ? c : NULL;
 	}
-	if (!r->list_code)
-		r->list = NULL;
 	return status;
+}
+
+/* How well a choice of warpgroup suits lengths that nobody knows: by the size of its blocks and
+ * tiles; 0: not at all, or it is another kernel's. */
+static int suits_any(const attune_op *op, const struct ready *r)
+{
+	const struct space *s = r->kernel->space;
+	if (r->kernel != kernel_find(BACKEND_GPU, "warpgroup") || !r->code ||
+	    s->why_illegal(&r->config, &op->shape, NULL, &op->ctx->device.info) ||
+	    !config_value(&r->config, s, "PERSISTENT", 0) ||
+	    config_value(&r->config, s, "PACKED", 0) ||
+	    config_value(&r->config, s, "SPARE_UNITS", 0))
+		return 0;
+	return config_value(&r->config, s, "BLOCK_M", 0) * 1000 +
+	       config_value(&r->config, s, "TILE_SIZE", 0);
+}
+
+static void find_prefill(attune_op *op)
+{
+	int best = 0;
+	for (int i = 0; i < op->num_ready; i++) {
+		const int suits = suits_any(op, &op->ready[i]);
+		if (suits > best) {
+			best = suits;
+			op->recorder->alone[RECORDED_PREFILL] = &op->ready[i];
+		}
+	}
 }
 
 static enum attune_status load_all(attune_op *op)
@@ -47,6 +72,7 @@ static enum attune_status load_all(attune_op *op)
 	enum attune_status status = load(op, "planner", "", &r->planner);
 	if (!status)
 		status = load_list(op);
+	find_prefill(op);
 	for (int w = 0; w < NUM_RECORDED && !status; w++) {
 		bodies_of(&r->bodies[w], selector_for(&op->ctx->device.info, op->shape.dtype), w,
 			  &op->shape);
@@ -154,24 +180,26 @@ static size_t most_partials(const attune_op *op, const attune_bounds *b)
 /* Of decodes by ring_list: the grid's alone, whatever the lengths. */
 static size_t list_workspace(const attune_op *op)
 {
-	const struct ready *list = op->recorder->list;
+	const struct ready *list = op->recorder->alone[RECORDED_DECODE];
 	const struct part any = { .seq_count = 1, .max_query = 1 };
 	return list ? part_workspace(list->kernel, &list->config, &op->shape, &any,
 				     &op->ctx->device.info)
 		    : 0;
 }
 
-/* Whether a step within the bounds may have something for them. */
-static int has_bodies(const attune_op *op, const attune_bounds *b)
+/* Whether a step within the bounds may have something for the bodies of a part. */
+static int has_bodies(const attune_op *op, const attune_bounds *b, int which)
 {
-	return b->max_query > op->recorder->table->list_query;
+	const int has_part = which == RECORDED_DECODE || b->max_query > DECODE_MAX_QUERY;
+	return has_part && b->max_query > op->recorder->table->alone_query[which];
 }
 
 /* Launches are in turn and share it. */
 static size_t most_workspace(const attune_op *op, const attune_bounds *b)
 {
 	const size_t list = list_workspace(op);
-	const size_t bodies = has_bodies(op, b) ? most_partials(op, b) : 0;
+	const int any = has_bodies(op, b, RECORDED_PREFILL) || has_bodies(op, b, RECORDED_DECODE);
+	const size_t bodies = any ? most_partials(op, b) : 0;
 	return bodies > list ? bodies : list;
 }
 
@@ -255,14 +283,30 @@ static enum attune_status run_listed(const attune_op *op, struct attune_call *ca
 				     void *workspace, size_t bytes, void *stream)
 {
 	const struct recorder *r = op->recorder;
-	const struct launchable l = { .kernel = r->list->kernel,
-				      .config = &r->list->config,
+	const struct ready *list = r->alone[RECORDED_DECODE];
+	const struct launchable l = { .kernel = list->kernel,
+				      .config = &list->config,
 				      .code = r->list_code };
 	const struct part any = { .seq_count = 1, .max_query = 1 };
 	struct recorded_plan *p = plan;
 	call->args.schedule = (const int *)&p->part[RECORDED_DECODE];
 	return run_part(&op->ctx->device, &l, &op->shape, &any, call, workspace, bytes, ALL_STEPS,
 			stream);
+}
+
+/* As any launch of warpgroup for all sequences, of which it takes those that are no decodes. */
+static enum attune_status run_prefill(const attune_op *op, const attune_bounds *b,
+				      const struct attune_call *call, void *stream)
+{
+	const struct ready *r = op->recorder->alone[RECORDED_PREFILL];
+	struct config c = r->config;
+	c.v[r->kernel->space->formula_axis] = 1;
+	const struct launchable l = { .kernel = r->kernel, .config = &c, .code = r->code };
+	const struct part most = { .seq_count = b->num_seqs,
+				   .min_query = DECODE_MAX_QUERY + 1,
+				   .max_query = b->max_query,
+				   .range_tokens = b->num_tokens };
+	return run_part(&op->ctx->device, &l, &op->shape, &most, call, NULL, 0, ALL_STEPS, stream);
 }
 
 enum attune_status attune_record_run(const attune_op *op, const attune_bounds *bounds, void *plan,
@@ -278,16 +322,18 @@ enum attune_status attune_record_run(const attune_op *op, const attune_bounds *b
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_record_run: %s", error);
 	const size_t need = most_workspace(op, bounds);
-	if (need > workspace_bytes || !workspace)
+	if (need > workspace_bytes || (need && !workspace))
 		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
 			    workspace ? workspace_bytes : 0, need);
 	struct attune_call c;
 	call_from_tensors(&c, &op->shape, tensors, bounds->num_seqs);
-	if (bounds->max_query > DECODE_MAX_QUERY)
+	if (has_bodies(op, bounds, RECORDED_PREFILL))
 		status = run_recorded(op, RECORDED_PREFILL, c.args, plan, workspace, stream);
-	if (!status && has_bodies(op, bounds))
+	else if (bounds->max_query > DECODE_MAX_QUERY)
+		status = run_prefill(op, bounds, &c, stream);
+	if (!status && has_bodies(op, bounds, RECORDED_DECODE))
 		status = run_recorded(op, RECORDED_DECODE, c.args, plan, workspace, stream);
-	if (!status && op->recorder->list)
+	if (!status && op->recorder->alone[RECORDED_DECODE])
 		status = run_listed(op, &c, plan, workspace, workspace_bytes, stream);
 	return status;
 }

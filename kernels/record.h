@@ -11,9 +11,9 @@ struct recorder {
 	size_t table_bytes;
 	void *device_table;
 	struct code *planner, *kernel[NUM_RECORDED];
-	/* The choice of ring_list for decode parts, one of the op's, and its code for recorded
-	 * steps; NULL: bodies run all. */
-	const struct ready *list;
+	/* The choice of warpgroup for prefill parts and that of ring_list for decode parts, of the
+	 * op's; NULL: bodies run all. ring_list has code of its own for recorded steps. */
+	const struct ready *alone[NUM_RECORDED];
 	struct code *list_code;
 };
 

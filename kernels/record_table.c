@@ -1,6 +1,7 @@
 /* record_table.c - what the device is told of an op's heuristic, and picking by it as the
  * device does. */
 #include "record.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,12 +97,19 @@ static void set_values(struct recorded_table *t)
 }
 
 /* Tokens of a Q block are the first of ring_list's options. */
-static void set_list(struct recorded_table *t, const struct ready *v, const struct ready *list,
-		     const attune_shape *shape, const struct device_info *d)
+static void set_alone(struct recorded_table *t, const struct ready *v, const struct ready *const *r,
+		      const attune_shape *shape, const struct device_info *d)
 {
+	for (int w = 0; w < NUM_RECORDED; w++)
+		if (r[w])
+			t->alone[w] = (int)(r[w] - v);
+	if (r[RECORDED_PREFILL])
+		t->alone_query[RECORDED_PREFILL] = INT_MAX;
+	const struct ready *list = r[RECORDED_DECODE];
+	if (!list)
+		return;
 	const struct geometry g = body_geometry(list->kernel, &list->config, shape, d);
-	t->list = (int)(list - v);
-	t->list_query = (int)min_of(g.option[0], DECODE_MAX_QUERY);
+	t->alone_query[RECORDED_DECODE] = (int)min_of(g.option[0], DECODE_MAX_QUERY);
 }
 
 struct recorded_table *record_table(const struct recorder *r, const struct selector *h,
@@ -117,8 +125,7 @@ struct recorded_table *record_table(const struct recorder *r, const struct selec
 	part_shape_of(&t->shape, shape, d);
 	set_values(t);
 	set_teams(t, r, shape, d);
-	if (r->list)
-		set_list(t, v, r->list, shape, d);
+	set_alone(t, v, r->alone, shape, d);
 	t->num_nodes = num_nodes;
 	for (int w = 0; w < NUM_RECORDED; w++)
 		t->root[w] = num_nodes ? h->root[decided[w]] : -1;
@@ -171,8 +178,8 @@ void record_pick(struct recorded_plan *plan, const struct recorded_table *t, con
 		if (!part_from(&p, &t->shape, &sums[w], &sums[RECORDED_PREFILL],
 			       &sums[RECORDED_DECODE], b->query_start))
 			continue;
-		if (is_listed(t, &p, w)) {
-			recorded_put_part(&plan->part[w], &p, t->list);
+		if (is_alone(t, &p, w)) {
+			recorded_put_part(&plan->part[w], &p, t->alone[w]);
 			continue;
 		}
 		int offer = first_offer(t, &p, w, recorded_says(t, &p, w));

@@ -5,7 +5,12 @@
  *   attune_record_plan   gpu/planner.cu: lengths on the device -> struct recorded_plan
  *   attune_record_run    gpu/recorded.cu, for the prefill and for the decode part: a
  *                        kernel of several bodies, of which it runs what the plan says;
- *                        for the decode part gpu/ring_list_recorded.cu where it can
+ *                        where they can, gpu/warpgroup.cu for the prefill part and
+ *                        gpu/ring_list_recorded.cu for the decode part
+ *
+ * These two run a part by one choice, whatever the lengths. warpgroup's blocks take items in turn
+ * and find them by the lengths in device memory: a launch for all sequences with more tokens than
+ * a decode has. Its keys are not cut then, which a few tokens behind long contexts would want.
  *
  * ring_list deals keys to its fixed grid by the lengths that it finds, so that of its part the
  * plan says no more than which sequences are in it. It runs a decode part where it takes the
@@ -51,9 +56,9 @@ struct recorded_table {
 	    [MAX_RECORDED_VALUES]; /* of SEGMENTS, ascending; each kernel's the first of them */
 	int num_values;
 	int root[NUM_RECORDED]; /* -1: no tree */
-	/* the choice of ring_list for decode parts, its id, and the most tokens of a query that it
-	 * is taken for; 0: bodies run all */
-	int list, list_query;
+	/* the choice that runs a part whatever the lengths, its id, and the most tokens of a query
+	 * that it is taken for; 0: bodies run all */
+	int alone[NUM_RECORDED], alone_query[NUM_RECORDED];
 	/* how many blocks of a body a unit runs at a time, and the shared memory of each */
 	int teams[NUM_RECORDED][MAX_BODIES], team_bytes[NUM_RECORDED][MAX_BODIES];
 	struct recorded_choice choice[MAX_RECORDED];
@@ -63,7 +68,7 @@ struct recorded_table {
 /* What one part of a step runs. */
 struct recorded_part {
 	int choice;         /* its id; -1: there is nothing to do */
-	int body, segments; /* body -1: ring_list */
+	int body, segments; /* body -1: a choice alone */
 	int teams, team_bytes;
 	int blocks; /* of one segment; as teams 0 where there is no body */
 	int seq_begin, seq_count, min_query, max_query;
@@ -140,10 +145,10 @@ BOTH_SIDES long long offer_rank(const struct recorded_table *t, const struct par
 				p->f.units * c->formula.slots, segments);
 }
 
-/* Whether ring_list runs the part. */
-BOTH_SIDES int is_listed(const struct recorded_table *t, const struct part *p, int which)
+/* Whether a choice alone runs the part. */
+BOTH_SIDES int is_alone(const struct recorded_table *t, const struct part *p, int which)
 {
-	return which == RECORDED_DECODE && p->max_query <= t->list_query;
+	return p->max_query <= t->alone_query[which];
 }
 
 BOTH_SIDES const struct selector_node *recorded_nodes(const struct recorded_table *t)
@@ -167,7 +172,7 @@ BOTH_SIDES void recorded_clear(struct recorded_part *out)
 	out->taken = out->finished = 0;
 }
 
-/* By ring_list, unless an offer follows. */
+/* By a choice alone, unless an offer follows. */
 BOTH_SIDES void recorded_put_part(struct recorded_part *out, const struct part *p, int choice)
 {
 	out->choice = choice;

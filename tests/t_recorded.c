@@ -31,9 +31,17 @@ static const struct selector *h200(void)
 	return selector_for(&d, ATTUNE_BF16);
 }
 
-enum { BY_BODIES, BY_LIST };
+enum { BY_BODIES, ALONE };
 
-/* BY_LIST: decodes by the first choice of ring_list, as where its code is carried. */
+static const struct ready *first_of(const struct subject *s, const char *kernel)
+{
+	for (int i = 0; i < s->n; i++)
+		if (s->v[i].kernel == kernel_find(BACKEND_GPU, kernel))
+			return &s->v[i];
+	return NULL;
+}
+
+/* ALONE: parts by the first choices of warpgroup and of ring_list, as where these are carried. */
 static void subject_make(struct subject *s, const struct selector *h, attune_shape shape, int how)
 {
 	size_t bytes;
@@ -54,9 +62,10 @@ static void subject_make(struct subject *s, const struct selector *h, attune_sha
 		s->v[s->n].kernel = kernel_find(BACKEND_GPU, *name);
 		config_default(&s->v[s->n].config, s->v[s->n].kernel->space);
 	}
-	for (int i = 0; how == BY_LIST && i < s->n && !s->r.list; i++)
-		if (s->v[i].kernel == kernel_find(BACKEND_GPU, "ring_list"))
-			s->r.list = &s->v[i];
+	if (how == ALONE) {
+		s->r.alone[RECORDED_PREFILL] = first_of(s, "warpgroup");
+		s->r.alone[RECORDED_DECODE] = first_of(s, "ring_list");
+	}
 	for (int w = 0; w < NUM_RECORDED; w++)
 		bodies_of(&s->r.bodies[w], h200(), w, &shape);
 	s->r.table =
@@ -133,9 +142,11 @@ static void draw(int32_t start[MAX_SEQS + 1], int32_t seq[MAX_SEQS], attune_batc
 	}
 }
 
-static int fits_a_block(const struct subject *s, const struct part *p)
+static int runs_alone(const struct subject *s, int w, const struct part *p)
 {
-	const struct ready *r = s->r.list;
+	const struct ready *r = s->r.alone[w];
+	if (!r || w == RECORDED_PREFILL)
+		return r != NULL;
 	const int rows = config_value(&r->config, r->kernel->space, "BLOCK_M", 0);
 	const int group = s->shape.num_query_heads / s->shape.num_kv_heads;
 	return p->max_query == 1 || p->max_query * group <= rows;
@@ -161,10 +172,9 @@ static int picks_agree(const struct subject *s)
 				assert_int_equal(got->choice, -1);
 				continue;
 			}
-			const int is_list =
-			    w == RECORDED_DECODE && s->r.list && fits_a_block(s, &p);
+			const int alone = runs_alone(s, w, &p);
 			const int id =
-			    is_list ? (int)(s->r.list - s->v) : wanted(s, w, &p, &segments);
+			    alone ? (int)(s->r.alone[w] - s->v) : wanted(s, w, &p, &segments);
 			assert_int_equal(got->choice, id);
 			assert_int_equal(got->segments, segments);
 			assert_int_equal(got->body, bodies_find(&s->r.bodies[w], s->v[id].kernel,
@@ -173,7 +183,7 @@ static int picks_agree(const struct subject *s)
 			assert_int_equal(got->seq_count, p.seq_count);
 			assert_int_equal(got->min_query, p.min_query);
 			assert_int_equal(got->max_query, p.max_query);
-			assert_int_equal(got->teams >= 1, !is_list);
+			assert_int_equal(got->teams >= 1, !alone);
 			different += !seen[id]++;
 		}
 	}
@@ -238,16 +248,16 @@ static void by_hand(void **state)
 	}
 }
 
-/* Prompts as ever, decodes whose queries fit a Q block by the one choice, with a heuristic or
- * without. */
-static void decodes_by_list(void **state)
+/* Prompts, and decodes whose queries fit a Q block, by one choice each; without a heuristic there
+ * is none for prompts. */
+static void parts_run_alone(void **state)
 {
 	struct subject s;
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		subject_make(&s, h200(), random_shape(), BY_LIST);
+		subject_make(&s, h200(), random_shape(), ALONE);
 		assert_true(picks_agree(&s) >= 2);
-		subject_make(&s, NULL, random_shape(), BY_LIST);
+		subject_make(&s, NULL, random_shape(), ALONE);
 		assert_true(picks_agree(&s) >= 2);
 	}
 }
@@ -255,7 +265,8 @@ static void decodes_by_list(void **state)
 /* Kernels that the planned one has no bodies of. */
 static int has_no_bodies(const char *kernel)
 {
-	static const char *const names[] = { "naive", "prefix_prefill", "ring", "ring_list" };
+	static const char *const names[] = { "naive",     "prefix_prefill", "ring",
+					     "ring_list", "warpgroup",      "warpgroup_mixed" };
 	for (size_t i = 0; i < COUNT(names); i++)
 		if (!strcmp(kernel, names[i]))
 			return 1;
@@ -276,10 +287,10 @@ static void bodies_are_what_may_be_picked(void **state)
 	(void)state;
 	for (int w = 0; w < NUM_RECORDED; w++) {
 		bodies_of(&b, h200(), w, &shape);
-		assert_in_range(b.n, 2, MAX_BODIES);
+		assert_in_range(b.n, 1, MAX_BODIES);
 		assert_in_range(bodies_flags(flags, sizeof flags, &b, &shape), 1, MAX_FLAGS - 1);
 		assert_non_null(strstr(flags, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DWARPS="));
-		assert_non_null(strstr(flags, " -DB0=16064042 -DB1="));
+		assert_int_equal(strstr(flags, " -DB0=16064042 -DB1=") != NULL, b.n > 1);
 		for (int i = 0; i < h200()->num_prices; i++) {
 			const struct selector_price *p = &h200()->prices[i];
 			const struct selector_row *row = &h200()->choices[p->id];
@@ -327,7 +338,7 @@ int main(void)
 		cmocka_unit_test(the_committed_heuristic),
 		cmocka_unit_test(no_heuristic),
 		cmocka_unit_test(by_hand),
-		cmocka_unit_test(decodes_by_list),
+		cmocka_unit_test(parts_run_alone),
 		cmocka_unit_test(bodies_are_what_may_be_picked),
 		cmocka_unit_test(a_cpu_records_nothing),
 	};

@@ -6,7 +6,7 @@
  *   lengths -> sums of each thread -> of each warp -> of the block -> features
  *   offers (choice x segments), one a thread and turn -> the least rank -> the first with it
  *
- * For decodes that ring_list runs nothing is picked. Sums, greatest and least values of
+ * For parts that a choice runs alone nothing is picked. Sums, greatest and least values of
  * integers come out alike in any order. */
 #include "gpu.h"
 #include "../recorded.h"
@@ -123,12 +123,13 @@ KERNEL(THREADS) ENTRY(const planner_args a)
 	if (threadIdx.x < NUM_RECORDED) {
 		find_part(a, m, threadIdx.x);
 		recorded_clear(&out[threadIdx.x]);
-		if (m.present[threadIdx.x] && is_listed(a.table, &m.p[threadIdx.x], threadIdx.x))
-			recorded_put_part(&out[threadIdx.x], &m.p[threadIdx.x], a.table->list);
+		if (m.present[threadIdx.x] && is_alone(a.table, &m.p[threadIdx.x], threadIdx.x))
+			recorded_put_part(&out[threadIdx.x], &m.p[threadIdx.x],
+					  a.table->alone[threadIdx.x]);
 	}
 	__syncthreads();
 	for (int i = 0; i < NUM_RECORDED; i++) {
-		if (!m.present[i] || is_listed(a.table, &m.p[i], i))
+		if (!m.present[i] || is_alone(a.table, &m.p[i], i))
 			continue;
 		take_first(a, m, i, m.says[i]);
 		if (m.offer == MAX_OFFERS)
