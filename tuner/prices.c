@@ -32,6 +32,7 @@ struct market {
 	enum phase phase;
 	const char *whole; /* [rows] 1: of the whole batch instead; NULL: none is */
 	int *column;       /* [data.num_choices] of the matrix */
+	double *best_us;   /* [rows] the least of all choices' times there */
 	int size[MAX_SIZES], num_sizes;
 	struct offer *offer;
 	int num_offers;
@@ -76,11 +77,10 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 	int n = 0;
 	for (int r = 0; r < k->m->rows; r++) {
 		const int s = k->m->scenario[r];
-		int choice;
 		if (k->m->f[r].head_size != head_size || (k->fold >= 0 && r % FOLDS == k->fold))
 			continue;
 		const enum phase phase = phase_at(k, r);
-		const double best = data_best(k->d, s, phase, &choice);
+		const double best = k->best_us[r];
 		for (int i = 0; i < o->num_members; i++) {
 			const double us = o->member[i] < 0
 					      ? INFINITY
@@ -322,10 +322,14 @@ static int list_offers(struct market *k)
 
 static int market_open(struct market *k)
 {
+	int choice;
 	k->fold = -1;
 	k->column = malloc(sizeof *k->column * (size_t)(k->d->num_choices + 1));
-	if (!k->column)
+	k->best_us = malloc(sizeof *k->best_us * (size_t)(k->m->rows + 1));
+	if (!k->column || !k->best_us)
 		return 0;
+	for (int r = 0; r < k->m->rows; r++)
+		k->best_us[r] = data_best(k->d, k->m->scenario[r], phase_at(k, r), &choice);
 	for (int c = 0; c < k->d->num_choices; c++)
 		k->column[c] = -1; /* of no part alone: what only whole plans have run */
 	for (int c = 0; c < k->m->cols; c++)
@@ -345,6 +349,7 @@ static void market_close(struct market *k)
 	}
 	free(k->offer);
 	free(k->column);
+	free(k->best_us);
 }
 
 /* ---- what leaves here ----------------------------------------------------------------------- */
