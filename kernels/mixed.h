@@ -1,15 +1,17 @@
 /* mixed.h - how many units are to begin with the decodes of a mixed batch, where all then take
- * items of its prefills (warpgroup_mixed.def): as many as let all end first, if items are alike.
+ * items of its prefills (warpgroup_mixed.def), and into how many segments its prefills are cut:
+ * as let all end first, if items are alike.
  *
- *   d units       | decodes, t | item | item |
- *   the others    | item | item | item | item |
+ *   d units       | decodes, t | leave | item | item |
+ *   the others    | item | item | item | item | item |
  *
- * What a unit does in a nanosecond is of an H200: 5 TFLOP/s of prefills by warpgroups, 90 GB/s of
- * decodes, all units together 4300 GB/s. */
+ * What a unit does in a nanosecond is of an H200, and was fitted to what 219 batches took by two
+ * numbers of units or more: what it takes then is 1.011 times that of the best of them. */
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 
 #include "kernel.h"
+#include <limits.h>
 
 struct mixed {
 	int units;
@@ -17,7 +19,11 @@ struct mixed {
 	long long bytes; /* that decodes read */
 };
 
-enum { UNIT_FLOPS = 5000, UNIT_READS = 90, ALL_READS = 4300 };
+/* Prefills by warpgroups; decodes, whose reads are d * UNIT_READS for few units and never more
+ * than ALL_READS; what comes before they read, and from their end to the first product. A cut
+ * is to gain a tenth; each segment costs its start and its share of joining. */
+enum { UNIT_FLOPS = 4500, UNIT_READS = 90, ALL_READS = 7500, START_NS = 5000, LEAVE_NS = 5000,
+       SEGMENT_NS = 3000, MOST_SEGMENTS = 4, LEAST_GAIN = 10 };
 
 /* Of Q blocks of so many rows of one query head. Of sequences' last ones half are counted. */
 static inline struct mixed mixed_of(const struct part *p, const attune_shape *s, int units,
@@ -31,34 +37,70 @@ static inline struct mixed mixed_of(const struct part *p, const attune_shape *s,
 	const long long mean_keys = f->decode_kv / max_of(f->decode_seqs, 1);
 	const long long pairs = max_of(f->work * 4096 - decode_queries * mean_keys, 1);
 	const long long flops = pairs * s->num_query_heads * s->head_size * 4;
-	return (struct mixed){ units, items, 1 + flops / items / UNIT_FLOPS,
+	return (struct mixed){ units, items,
+			       1 + flops / items / UNIT_FLOPS + (segments > 1) * SEGMENT_NS,
 			       f->decode_kv * s->num_kv_heads * s->head_size * 2 * f->kv_bytes };
 }
 
-/* Until all is done: the last to end is one of the others, or one that began with decodes. */
-static inline long long mixed_ns(const struct mixed *m, int decoding)
+/* When units that decode have read all. */
+static inline long long mixed_reads_ns(const struct mixed *m, int decoding)
 {
-	const long long reads = min_of((long long)decoding * UNIT_READS, ALL_READS);
-	const long long t = m->bytes / reads, others = m->units - decoding;
-	const long long before = t / m->item_ns; /* items that each of the others ends before t */
+	const long long reads = (long long)decoding * UNIT_READS;
+	return START_NS + m->bytes * (reads + ALL_READS) / (reads * ALL_READS);
+}
+
+/* Until all is done, if units that decode are done at t: the last to end is one of the others,
+ * or one that began with decodes. */
+static inline long long mixed_ns(const struct mixed *m, int decoding, long long t)
+{
+	const long long leave = t + LEAVE_NS, others = m->units - decoding;
+	const long long before = leave / m->item_ns; /* items that each of the others ends by then */
 	const long long rounds = parts_of(m->items + decoding * (before + 1), m->units);
 	const long long alone = others ? parts_of(m->items, others) : 1ll << 40;
 	const long long left = max_of(m->items - others * before, 0);
 	const long long by_others = min_of(alone, max_of(rounds, before + 1)) * m->item_ns;
-	return min_of(max_of(by_others, t), t + parts_of(left, m->units) * m->item_ns);
+	return min_of(max_of(by_others, t), leave + parts_of(left, m->units) * m->item_ns);
+}
+
+/* The sum of what it takes should reads take as long as is thought, a quarter less or a third
+ * more: a number of units is no good where a little more makes for one more round of items. */
+static inline long long mixed_sum_ns(const struct mixed *m, int decoding)
+{
+	const long long t = mixed_reads_ns(m, decoding);
+	return mixed_ns(m, decoding, t * 3 / 4) + mixed_ns(m, decoding, t) +
+	       mixed_ns(m, decoding, t * 4 / 3);
 }
 
 /* Of multiples of `step` up to all units the best; of equals the most, which may read less than
- * is assumed here. */
-static inline int mixed_units(struct mixed m, int step)
+ * is assumed here. *ns: the sum of that. */
+static inline int mixed_units(const struct mixed *m, int step, long long *ns)
 {
-	int best = (int)min_of(step, m.units);
-	long long least = mixed_ns(&m, best);
-	for (int d = 2 * step; d < m.units + step; d += step) {
-		const int decoding = (int)min_of(d, m.units);
-		const long long ns = mixed_ns(&m, decoding);
-		best = ns <= least ? decoding : best;
-		least = min_of(ns, least);
+	int best = 0;
+	*ns = LLONG_MAX;
+	for (int d = step; d < m->units + step; d += step) {
+		const int decoding = (int)min_of(d, m->units);
+		const long long sum = mixed_sum_ns(m, decoding);
+		best = sum <= *ns ? decoding : best;
+		*ns = min_of(sum, *ns);
+	}
+	return best;
+}
+
+/* Units + 65536 segments. segments: given, or 0: of 1 to `most` the best. */
+static inline int mixed_split(const struct part *p, const attune_shape *s, int units, int rows,
+			      int step, int segments, int most)
+{
+	const int first = segments ? segments : 1;
+	const int last = segments ? segments : (int)min_of(most, MOST_SEGMENTS);
+	long long least = 0;
+	int best = 0;
+	for (int n = first; n <= last || !best; n++) {
+		const struct mixed m = mixed_of(p, s, units, rows, n);
+		long long ns;
+		const int decoding = mixed_units(&m, step, &ns);
+		const long long gained = best ? ns / LEAST_GAIN : 0;
+		if (!best || ns + (best >> 16 == 1) * gained < least)
+			best = decoding + 65536 * n, least = ns;
 	}
 	return best;
 }

@@ -115,13 +115,13 @@ static void nothing_is_dealt(void **state)
 		assert_int_equal(deal_begin(&d, block), 0);
 }
 
-/* Each item goes to who is free first. */
-static long long one_by_one(const struct mixed *m, int decoding)
+/* Each item goes to who is free first; who decodes is done at t. */
+static long long one_by_one(const struct mixed *m, int decoding, long long t)
 {
 	static long long free_at[MOST_BLOCKS];
-	long long end = m->bytes / min_of((long long)decoding * UNIT_READS, ALL_READS);
+	long long end = t;
 	for (int u = 0; u < m->units; u++)
-		free_at[u] = u < decoding ? end : 0;
+		free_at[u] = u < decoding ? t + LEAVE_NS : 0;
 	for (long long i = 0; i < m->items; i++) {
 		int first = 0;
 		for (int u = 1; u < m->units; u++)
@@ -139,22 +139,38 @@ static void mixed_ends_as_estimated(void **state)
 		const struct mixed m = { 1 + (int)below(140), 1 + below(400), 1 + below(200000),
 					 below(400000000) };
 		const int decoding = 1 + (int)below((unsigned)m.units);
-		const int best = mixed_units(m, decoding);
-		assert_int_equal(mixed_ns(&m, decoding), one_by_one(&m, decoding));
+		const long long t = mixed_reads_ns(&m, decoding);
+		long long ns;
+		const int best = mixed_units(&m, decoding, &ns);
+		assert_int_equal(mixed_ns(&m, decoding, t), one_by_one(&m, decoding, t));
 		assert_true(best == m.units || best % decoding == 0);
-		assert_true(mixed_ns(&m, best) <= mixed_ns(&m, decoding));
+		assert_int_equal(ns, mixed_sum_ns(&m, best));
+		assert_true(ns <= mixed_sum_ns(&m, decoding));
 	}
+}
+
+/* More units read no slower, and no number of them more than all can. */
+static void mixed_reads_saturate(void **state)
+{
+	struct mixed m = { 132, 1, 1, 4000000000 };
+	(void)state;
+	for (int d = 1; d < m.units; d++)
+		assert_true(mixed_reads_ns(&m, d + 1) < mixed_reads_ns(&m, d));
+	assert_true(mixed_reads_ns(&m, 1000000) > START_NS + m.bytes / ALL_READS);
+	assert_in_range(mixed_reads_ns(&m, 1), START_NS + m.bytes / UNIT_READS,
+			START_NS + m.bytes / UNIT_READS * 102 / 100);
 }
 
 int main(void)
 {
-	static struct CMUnitTest tests[sizeof kinds / sizeof *kinds + 2];
+	static struct CMUnitTest tests[sizeof kinds / sizeof *kinds + 3];
 	size_t n = 0;
 	for (; n < sizeof kinds / sizeof *kinds; n++)
 		tests[n] = (struct CMUnitTest){ kinds[n].name, is_dealt_once, NULL, NULL,
 						(void *)(uintptr_t)&kinds[n] };
 	tests[n++] = (struct CMUnitTest){ "no units", nothing_is_dealt, NULL, NULL, NULL };
 	tests[n++] = (struct CMUnitTest){ "mixed", mixed_ends_as_estimated, NULL, NULL, NULL };
+	tests[n++] = (struct CMUnitTest){ "reads", mixed_reads_saturate, NULL, NULL, NULL };
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return _cmocka_run_group_tests("deal", tests, n, NULL, NULL);
 }
