@@ -2,42 +2,42 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  9bd462deebd56d9b6a9356b65d9810d8, protocol graph-rotating
+ *   database  cfd682c4236e2815972a5a11c7ad0967, protocol graph-rotating
  *   learned   from 1156 scenarios, 207 held out
- *   judged    by times of a second pass in 887 of 1363 scenarios; it lacks 739 of the picks
- *   noise     0.56 % below 20 us, by 1040 A/A pairs
- *             0.79 % below 200 us, by 2061 A/A pairs
- *             0.62 % above, by 2089 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.280 1.084 1.056 1.039 1.030 1.023 1.020 1.018
+ *   judged    by times of a second pass in 887 of 1363 scenarios; it lacks 768 of the picks
+ *   noise     0.56 % below 20 us, by 1049 A/A pairs
+ *             0.78 % below 200 us, by 2081 A/A pairs
+ *             0.62 % above, by 2119 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.280 1.084 1.056 1.039 1.030 1.023 1.020 1.017
  *             1.015 1.013 1.011 1.010
- *             trees of depth 3: 1.0469 at best, 1.0519 by look-ahead; this one 1.0429
+ *             trees of depth 3: 1.0469 at best, 1.0519 by look-ahead; this one 1.0428
  *   decode    best of 1, 2, ... choices: 1.039 1.037 1.037 1.037 1.037 1.037 1.037
  *             trees of depth 3: 1.0504 at best, 1.0537 by look-ahead; this one 1.0391
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.231    inf   83.4
+ *   tree        train                      869    inf  1.231    inf   83.2
  *   tree        peers                       43    inf  1.032    inf   95.3
- *   tree        heldout                    207    inf    inf    inf   72.5
- *   tree        heldout_blocked             44    inf    inf    inf   68.2
- *   tree        heldout_extrapolated        14  1.052  1.241  1.241   57.1
+ *   tree        heldout                    207    inf  1.239    inf   79.2
+ *   tree        heldout_blocked             44    inf  1.149    inf   84.1
+ *   tree        heldout_extrapolated        14  1.052  1.241  1.241   64.3
  *   tree        heldout_offgrid             25  1.069  1.239  1.454   60.0
- *   tree        heldout_random              78    inf    inf    inf   74.4
- *   tree        heldout_shape               22  1.009  1.048  1.109   95.5
- *   tree        heldout_traces              24  1.037  1.179  1.185   75.0
- *   tree        ways                       244    inf    inf    inf   38.1
- *   best_fixed  train                      869  1.327  2.557 19.654   41.9
+ *   tree        heldout_random              78    inf  1.450    inf   76.9
+ *   tree        heldout_shape               22  1.007  1.048  1.109   95.5
+ *   tree        heldout_traces              24  1.011  1.051  1.114   91.7
+ *   tree        ways                       244    inf    inf    inf   68.4
+ *   best_fixed  train                      869  1.328  2.557 19.654   41.8
  *   best_fixed  peers                       43    inf    inf    inf   58.1
- *   best_fixed  heldout                    207    inf  2.277    inf   32.4
- *   best_fixed  heldout_blocked             44    inf    inf    inf   15.9
+ *   best_fixed  heldout                    207    inf  2.246    inf   32.9
+ *   best_fixed  heldout_blocked             44    inf  1.917    inf   18.2
  *   best_fixed  heldout_extrapolated        14  1.218  2.735  2.735   42.9
  *   best_fixed  heldout_offgrid             25  1.497  2.277  3.993   24.0
  *   best_fixed  heldout_random              78    inf  2.378    inf   29.5
  *   best_fixed  heldout_shape               22  1.067  1.204  1.668   63.6
- *   best_fixed  heldout_traces              24  1.177  1.749  1.839   45.8
- *   best_fixed  ways                       244    inf    inf    inf    2.5
- *   vllm_rule   train                      869  2.884 11.521 78.599    2.3
+ *   best_fixed  heldout_traces              24  1.159  1.625  1.716   45.8
+ *   best_fixed  ways                       244    inf    inf    inf    3.3
+ *   vllm_rule   train                      869  2.886 11.521 78.599    2.3
  *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
  *   vllm_rule   heldout                    207    inf 12.191    inf    0.5
  *   vllm_rule   heldout_blocked             44    inf 10.242    inf    0.0
@@ -45,9 +45,9 @@
  *   vllm_rule   heldout_offgrid             25  3.373 14.561 34.398    0.0
  *   vllm_rule   heldout_random              78    inf 13.398    inf    0.0
  *   vllm_rule   heldout_shape               22  3.570 12.854 17.607    0.0
- *   vllm_rule   heldout_traces              24  2.682  7.874 11.439    0.0
+ *   vllm_rule   heldout_traces              24  2.641  7.792 11.439    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      869  2.135  6.318 37.294    7.4
+ *   default     train                      869  2.136  6.257 37.294    7.4
  *   default     peers                       43  1.474  2.733  2.759   14.0
  *   default     heldout                    207    inf  6.104    inf    5.3
  *   default     heldout_blocked             44    inf  6.500    inf    0.0
@@ -55,7 +55,7 @@
  *   default     heldout_offgrid             25  2.494  6.104  7.796    0.0
  *   default     heldout_random              78    inf  6.544    inf    3.8
  *   default     heldout_shape               22  1.851  3.015  4.994    4.5
- *   default     heldout_traces              24  1.901  5.462  6.067   25.0
+ *   default     heldout_traces              24  1.872  5.370  6.067   25.0
  *   default     ways                       244    inf    inf    inf    0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
@@ -141,7 +141,9 @@
 	CHOICE(16, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
 	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
 	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1")
+	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=64 PREFILL_SEGMENTS=1") \
+	CHOICE(21, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
@@ -270,6 +272,10 @@
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
+	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
+	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
+	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -298,7 +304,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 			} else if (f->query_tokens <= 768) {
 				return 6; /* 17 scenarios, 1.044, p95 1.139; next 3, 1.095; guarded */
 			} else {
-				return 1; /* 83 scenarios, 1.035, p95 1.178; next 2, 1.243; guarded */
+				return 1; /* 83 scenarios, 1.035, p95 1.178; next 2, 1.242; guarded */
 			}
 		} else if (f->row_blocks <= 768) {
 			return 3; /* 55 scenarios, 1.036, p95 1.134; next 7, 1.169; guarded */
@@ -330,8 +336,45 @@ ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	(void)f;
-	return -3; /* 348 scenarios, 1.014, p95 1.099 */
+	if (f->kv_kib <= 1605632) {
+		if (f->max_seq <= 10240) {
+			if (f->kv_kib <= 532480) {
+				return -3; /* 198 scenarios, 1.010, p95 1.070 */
+			} else if (f->work <= 768) {
+				return -3; /* 14 scenarios, 1.024, p95 1.149 */
+			} else {
+				return 20; /* 21 scenarios, 1.018, p95 1.069; next 21, 1.032; guarded */
+			}
+		} else if (f->heads_x_seqs <= 129) {
+			return -3; /* 96 scenarios, 1.019, p95 1.112 */
+		} else if (f->group <= 4) {
+			if (f->query_tokens <= 640) {
+				return -3; /* 19 scenarios, 1.034, p95 1.245 */
+			} else {
+				return 21; /* 26 scenarios, 1.009, p95 1.039; next -3, 1.081; guarded */
+			}
+		} else {
+			return -3; /* 16 scenarios, 1.008, p95 1.052 */
+		}
+	} else if (f->query_tokens <= 2144) {
+		if (f->kv_kib <= 3231744) {
+			if (f->row_blocks <= 512) {
+				return -3; /* 16 scenarios, 1.035, p95 1.152 */
+			} else {
+				return 20; /* 12 scenarios, 1.016, p95 1.124; next -3, 1.157; guarded */
+			}
+		} else if (f->row_blocks <= 320) {
+			return -3; /* 14 scenarios, 1.029, p95 1.108 */
+		} else if (f->kv_kib <= 5537792) {
+			return 21; /* 13 scenarios, 1.025, p95 1.125; next -3, 1.093; guarded */
+		} else {
+			return -3; /* 12 scenarios, 1.018, p95 1.162; no better than the defaults for sure */
+		}
+	} else if (f->prefill_share <= 16) {
+		return -3; /* 12 scenarios, 1.034, p95 1.122 */
+	} else {
+		return 20; /* 14 scenarios, 1.023, p95 1.127; next -3, 1.195; guarded */
+	}
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
@@ -377,7 +420,33 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	VECTOR(prefill, 4, .head_size = 129, .row_blocks = 209) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, 1, .units = 1) \
-	VECTOR(overlap, -3, .units = 1) \
+	VECTOR(overlap, -3, .max_seq = 0, .kv_kib = 0) \
+	VECTOR(overlap, -3, .max_seq = 10240, .kv_kib = 532480) \
+	VECTOR(overlap, -3, .max_seq = 0, .work = 0, .kv_kib = 532481) \
+	VECTOR(overlap, -3, .max_seq = 10240, .work = 768, .kv_kib = 1605632) \
+	VECTOR(overlap, 20, .max_seq = 0, .work = 769, .kv_kib = 532481) \
+	VECTOR(overlap, 20, .max_seq = 10240, .work = 769, .kv_kib = 1605632) \
+	VECTOR(overlap, -3, .heads_x_seqs = 0, .max_seq = 10241, .kv_kib = 0) \
+	VECTOR(overlap, -3, .heads_x_seqs = 129, .max_seq = 10241, .kv_kib = 1605632) \
+	VECTOR(overlap, -3, .group = 0, .query_tokens = 0, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 0) \
+	VECTOR(overlap, -3, .group = 4, .query_tokens = 640, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 1605632) \
+	VECTOR(overlap, 21, .group = 0, .query_tokens = 641, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 0) \
+	VECTOR(overlap, 21, .group = 4, .query_tokens = 641, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 1605632) \
+	VECTOR(overlap, -3, .group = 5, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 0) \
+	VECTOR(overlap, -3, .group = 5, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 1605632) \
+	VECTOR(overlap, -3, .query_tokens = 0, .row_blocks = 0, .kv_kib = 1605633) \
+	VECTOR(overlap, -3, .query_tokens = 2144, .row_blocks = 512, .kv_kib = 3231744) \
+	VECTOR(overlap, 20, .query_tokens = 0, .row_blocks = 513, .kv_kib = 1605633) \
+	VECTOR(overlap, 20, .query_tokens = 2144, .row_blocks = 513, .kv_kib = 3231744) \
+	VECTOR(overlap, -3, .query_tokens = 0, .row_blocks = 0, .kv_kib = 3231745) \
+	VECTOR(overlap, -3, .query_tokens = 2144, .row_blocks = 320, .kv_kib = 3231745) \
+	VECTOR(overlap, 21, .query_tokens = 0, .row_blocks = 321, .kv_kib = 3231745) \
+	VECTOR(overlap, 21, .query_tokens = 2144, .row_blocks = 321, .kv_kib = 5537792) \
+	VECTOR(overlap, -3, .query_tokens = 0, .row_blocks = 321, .kv_kib = 5537793) \
+	VECTOR(overlap, -3, .query_tokens = 2144, .row_blocks = 321, .kv_kib = 5537793) \
+	VECTOR(overlap, -3, .query_tokens = 2145, .kv_kib = 1605633, .prefill_share = 0) \
+	VECTOR(overlap, -3, .query_tokens = 2145, .kv_kib = 1605633, .prefill_share = 16) \
+	VECTOR(overlap, 20, .query_tokens = 2145, .kv_kib = 1605633, .prefill_share = 17) \
 	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
 	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
 	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \
