@@ -4,7 +4,7 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  cfd682c4236e2815972a5a11c7ad0967, protocol graph-rotating
  *   learned   from 1156 scenarios, 207 held out
- *   judged    by times of a second pass in 887 of 1363 scenarios; it lacks 768 of the picks
+ *   judged    by times of a second pass in 166 of 1363 scenarios; it lacks 72 of the picks
  *   noise     0.56 % below 20 us, by 1049 A/A pairs
  *             0.78 % below 200 us, by 2081 A/A pairs
  *             0.62 % above, by 2119 A/A pairs
@@ -17,45 +17,45 @@
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.231    inf   83.2
- *   tree        peers                       43    inf  1.032    inf   95.3
- *   tree        heldout                    207    inf  1.239    inf   79.2
- *   tree        heldout_blocked             44    inf  1.149    inf   84.1
- *   tree        heldout_extrapolated        14  1.052  1.241  1.241   64.3
- *   tree        heldout_offgrid             25  1.069  1.239  1.454   60.0
- *   tree        heldout_random              78    inf  1.450    inf   76.9
- *   tree        heldout_shape               22  1.007  1.048  1.109   95.5
- *   tree        heldout_traces              24  1.011  1.051  1.114   91.7
- *   tree        ways                       244    inf    inf    inf   68.4
- *   best_fixed  train                      869  1.328  2.557 19.654   41.8
- *   best_fixed  peers                       43    inf    inf    inf   58.1
- *   best_fixed  heldout                    207    inf  2.246    inf   32.9
- *   best_fixed  heldout_blocked             44    inf  1.917    inf   18.2
- *   best_fixed  heldout_extrapolated        14  1.218  2.735  2.735   42.9
- *   best_fixed  heldout_offgrid             25  1.497  2.277  3.993   24.0
- *   best_fixed  heldout_random              78    inf  2.378    inf   29.5
- *   best_fixed  heldout_shape               22  1.067  1.204  1.668   63.6
- *   best_fixed  heldout_traces              24  1.159  1.625  1.716   45.8
+ *   tree        train                      869    inf  1.349    inf   62.3
+ *   tree        peers                       43    inf  1.098    inf   76.7
+ *   tree        heldout                    207    inf  1.468    inf   53.1
+ *   tree        heldout_blocked             44    inf  1.295    inf   50.0
+ *   tree        heldout_extrapolated        14  1.069  1.241  1.241   50.0
+ *   tree        heldout_offgrid             25  1.094  1.454  1.468   48.0
+ *   tree        heldout_random              78    inf  1.874    inf   51.3
+ *   tree        heldout_shape               22  1.064  1.214  1.369   59.1
+ *   tree        heldout_traces              24  1.039  1.140  1.184   66.7
+ *   tree        ways                       244    inf    inf    inf   61.5
+ *   best_fixed  train                      869  1.553  2.943 19.654   15.3
+ *   best_fixed  peers                       43    inf    inf    inf   25.6
+ *   best_fixed  heldout                    207    inf  2.277    inf   12.1
+ *   best_fixed  heldout_blocked             44    inf  2.088    inf    6.8
+ *   best_fixed  heldout_extrapolated        14  1.319  5.089  5.089   35.7
+ *   best_fixed  heldout_offgrid             25  1.565  2.277  5.791   20.0
+ *   best_fixed  heldout_random              78    inf  4.805    inf    7.7
+ *   best_fixed  heldout_shape               22  1.332  1.717  1.720    9.1
+ *   best_fixed  heldout_traces              24  1.246  1.716  1.769   16.7
  *   best_fixed  ways                       244    inf    inf    inf    3.3
- *   vllm_rule   train                      869  2.886 11.521 78.599    2.3
- *   vllm_rule   peers                       43  1.591  3.240  3.292   20.9
- *   vllm_rule   heldout                    207    inf 12.191    inf    0.5
- *   vllm_rule   heldout_blocked             44    inf 10.242    inf    0.0
- *   vllm_rule   heldout_extrapolated        14  2.239  9.396  9.396    7.1
- *   vllm_rule   heldout_offgrid             25  3.373 14.561 34.398    0.0
- *   vllm_rule   heldout_random              78    inf 13.398    inf    0.0
- *   vllm_rule   heldout_shape               22  3.570 12.854 17.607    0.0
- *   vllm_rule   heldout_traces              24  2.641  7.792 11.439    0.0
+ *   vllm_rule   train                      869  3.710 16.348 91.018    0.5
+ *   vllm_rule   peers                       43  2.129  7.223  7.510   18.6
+ *   vllm_rule   heldout                    207    inf 14.891    inf    0.5
+ *   vllm_rule   heldout_blocked             44    inf 12.245    inf    0.0
+ *   vllm_rule   heldout_extrapolated        14  2.519 17.480 17.480    7.1
+ *   vllm_rule   heldout_offgrid             25  3.681 21.120 69.016    0.0
+ *   vllm_rule   heldout_random              78    inf 14.891    inf    0.0
+ *   vllm_rule   heldout_shape               22  5.081 18.396 29.848    0.0
+ *   vllm_rule   heldout_traces              24  3.194  7.868 11.439    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      869  2.136  6.257 37.294    7.4
- *   default     peers                       43  1.474  2.733  2.759   14.0
- *   default     heldout                    207    inf  6.104    inf    5.3
- *   default     heldout_blocked             44    inf  6.500    inf    0.0
- *   default     heldout_extrapolated        14  2.699  6.382  6.382    7.1
- *   default     heldout_offgrid             25  2.494  6.104  7.796    0.0
- *   default     heldout_random              78    inf  6.544    inf    3.8
- *   default     heldout_shape               22  1.851  3.015  4.994    4.5
- *   default     heldout_traces              24  1.872  5.370  6.067   25.0
+ *   default     train                      869  2.746  7.668 37.294    0.8
+ *   default     peers                       43  1.972  6.099  6.235    9.3
+ *   default     heldout                    207    inf  8.104    inf    1.0
+ *   default     heldout_blocked             44    inf 10.179    inf    0.0
+ *   default     heldout_extrapolated        14  3.036  9.273  9.273    7.1
+ *   default     heldout_offgrid             25  2.722  6.245 11.308    0.0
+ *   default     heldout_random              78    inf  9.338    inf    0.0
+ *   default     heldout_shape               22  2.635  6.154  6.520    4.5
+ *   default     heldout_traces              24  2.263  5.370  6.067    0.0
  *   default     ways                       244    inf    inf    inf    0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are

@@ -22,8 +22,16 @@ struct mixed {
 /* Prefills by warpgroups; decodes, whose reads are d * UNIT_READS for few units and never more
  * than ALL_READS; what comes before they read, and from their end to the first product. A cut
  * is to gain a tenth; each segment costs its start and its share of joining. */
-enum { UNIT_FLOPS = 4500, UNIT_READS = 90, ALL_READS = 7500, START_NS = 5000, LEAVE_NS = 5000,
-       SEGMENT_NS = 3000, MOST_SEGMENTS = 4, LEAST_GAIN = 10 };
+enum {
+	UNIT_FLOPS = 4500,
+	UNIT_READS = 90,
+	ALL_READS = 7500,
+	START_NS = 5000,
+	LEAVE_NS = 5000,
+	SEGMENT_NS = 3000,
+	MOST_SEGMENTS = 4,
+	LEAST_GAIN = 10
+};
 
 /* Of Q blocks of so many rows of one query head. Of sequences' last ones half are counted. */
 static inline struct mixed mixed_of(const struct part *p, const attune_shape *s, int units,
@@ -54,7 +62,8 @@ static inline long long mixed_reads_ns(const struct mixed *m, int decoding)
 static inline long long mixed_ns(const struct mixed *m, int decoding, long long t)
 {
 	const long long leave = t + LEAVE_NS, others = m->units - decoding;
-	const long long before = leave / m->item_ns; /* items that each of the others ends by then */
+	const long long before =
+	    leave / m->item_ns; /* items that each of the others ends by then */
 	const long long rounds = parts_of(m->items + decoding * (before + 1), m->units);
 	const long long alone = others ? parts_of(m->items, others) : 1ll << 40;
 	const long long left = max_of(m->items - others * before, 0);

@@ -126,9 +126,8 @@ static int measured_again(const struct data *d, int scenario, enum phase phase)
 }
 
 /* ---- plans ------------------------------------------------------------------------ */
-/* Both parts in one plan, measured as such in this pass; NULL when it was not. */
-static const struct cell *plan_cell(const struct data *d, enum pass pass, int scenario,
-				    const struct pick *p)
+const struct cell *data_plan_cell(const struct data *d, enum pass pass, int scenario,
+				  const struct pick *p)
 {
 	const int prefill =
 	    p->prefill < 0 ? -1 : data_concrete(d, scenario, PHASE_PREFILL, p->prefill);
@@ -158,8 +157,9 @@ static double beside(const struct data *d, int scenario, const struct pick *p)
 /* Measured as one plan, else the parts one after the other. */
 static double both(const struct data *d, int scenario, const struct pick *p)
 {
-	const struct cell *again = d->pass == PASS_B ? plan_cell(d, PASS_B, scenario, p) : NULL;
-	const struct cell *first = plan_cell(d, PASS_A, scenario, p);
+	const struct cell *again =
+	    d->pass == PASS_B ? data_plan_cell(d, PASS_B, scenario, p) : NULL;
+	const struct cell *first = data_plan_cell(d, PASS_A, scenario, p);
 	if (again)
 		return is_ok(again) ? again->median_us : INFINITY;
 	if (p->how == ATTUNE_STREAMS && (measured_again(d, scenario, PHASE_PREFILL) || !first))
@@ -197,8 +197,8 @@ const struct cell *data_pick_cell(const struct data *d, int scenario, const stru
 	const int choice = is_mixed(m) || !m->has[PHASE_DECODE] ? p->prefill : p->decode;
 	const struct cell *c = NULL;
 	if (is_mixed(m) && p->join) {
-		c = d->pass == PASS_B ? plan_cell(d, PASS_B, scenario, p) : NULL;
-		return c ? c : plan_cell(d, PASS_A, scenario, p);
+		c = d->pass == PASS_B ? data_plan_cell(d, PASS_B, scenario, p) : NULL;
+		return c ? c : data_plan_cell(d, PASS_A, scenario, p);
 	}
 	if (!is_mixed(m))
 		c = data_cell(d, scenario, phase, choice);
@@ -213,7 +213,7 @@ int data_confirmed(const struct data *d, int scenario, const struct pick *p)
 		return 1;
 	if (is_mixed(m) && !p->join)
 		return is_confirmed(d, scenario, PHASE_ALL, p->prefill);
-	if (is_mixed(m) && plan_cell(d, PASS_B, scenario, p))
+	if (is_mixed(m) && data_plan_cell(d, PASS_B, scenario, p))
 		return 1;
 	if (is_mixed(m) && p->how == ATTUNE_STREAMS)
 		return 0;
@@ -366,24 +366,6 @@ static void compare_races(const struct data *d, int scenario, enum phase phase, 
 		set_clock(lap, n);
 }
 
-static void compare_passes(struct data *d, int scenario, double *ratio)
-{
-	signed char *again = &d->again[scenario * NUM_PHASES];
-	int n = 0;
-	for (int p = 0; p < NUM_PHASES; p++)
-		for (int c = 0; c < d->num_choices; c++) {
-			const struct cell *a = cell_of(d, PASS_A, scenario, (enum phase)p, c);
-			const struct cell *b = cell_of(d, PASS_B, scenario, (enum phase)p, c);
-			again[p] |= (signed char)is_ok(b);
-			if (is_ok(a) && is_ok(b))
-				ratio[n++] = b->median_us / a->us;
-		}
-	if (!is_mixed(&d->v[scenario]))
-		for (int p = 0; p < NUM_PHASES; p++)
-			again[p] |= again[PHASE_ALL] | again[PHASE_PREFILL] | again[PHASE_DECODE];
-	d->shift[scenario] = n ? median(ratio, n) : 1;
-}
-
 int times_prepare(struct data *d)
 {
 	const size_t room = (size_t)d->num_choices * NUM_PHASES + 1;
@@ -395,7 +377,7 @@ int times_prepare(struct data *d)
 	for (int s = 0; done && s < d->n; s++) {
 		for (int p = 0; p < NUM_PHASES; p++)
 			compare_races(d, s, (enum phase)p, lap);
-		compare_passes(d, s, ratio);
+		passes_compare(d, s, ratio);
 	}
 	free(lap);
 	free(ratio);

@@ -104,7 +104,7 @@ struct data {
 	struct cell *cell;
 	int *place;         /* [NUM_PASSES][n][NUM_PHASES][num_choices], -1: not measured */
 	double *shift;      /* [n] median of B / A over cells that have both; 1 */
-	signed char *again; /* [n][NUM_PHASES] whether pass B has a right result */
+	signed char *again; /* [n][NUM_PHASES] whether pass B has a right result, and judges */
 	struct family *family;
 	int num_families;
 	int *family_of;     /* [num_columns], -1: of none */
@@ -170,6 +170,8 @@ int data_legal(const struct data *, int scenario, enum phase, int choice);
 double data_time(const struct data *, int scenario, enum phase, int choice);
 /* Makes cells of several races comparable, and finds data.shift and data.again. */
 int times_prepare(struct data *);
+/* Fills shift and again of a scenario. ratio: room for one of each cell. */
+void passes_compare(struct data *, int scenario, double *ratio);
 int noise_band(double us);
 /* How much slower than `us` is no difference: a share, as measured by A/A pairs. */
 double data_noise(const struct data *, double us);
@@ -193,6 +195,9 @@ struct pick {
 double data_plan_time(const struct data *, int scenario, const struct pick *);
 /* The cell of the picked plan, measured as a whole; NULL: it was not. */
 const struct cell *data_pick_cell(const struct data *, int scenario, const struct pick *);
+/* Of both parts in one plan, in that pass; NULL: it was not measured. */
+const struct cell *data_plan_cell(const struct data *, enum pass, int scenario,
+				  const struct pick *);
 /* 0 when some part of the pick's time is of pass A though the scenario has pass B. */
 int data_confirmed(const struct data *, int scenario, const struct pick *);
 /* The fastest choice of a phase; INFINITY and -1 when none is. In pass B only of
