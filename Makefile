@@ -122,7 +122,7 @@ help: ## this list
 	echo '       SAN=1 V=1 NVCC= HIPCC='
 
 deps: ## installs what building, tuning and testing need
-	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test \
+	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test pictures \
 		$(and $(COMPILE_ONLY),$(filter mi%,$(GPU)),amd)
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.

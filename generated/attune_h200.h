@@ -4,41 +4,42 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  cfd682c4236e2815972a5a11c7ad0967, protocol graph-rotating
  *   learned   from 1156 scenarios, 207 held out
- *   judged    by times of a second pass in 166 of 1363 scenarios; it lacks 72 of the picks
+ *   judged    by times of a second pass in 166 of 1363 scenarios; it lacks 87 of the picks
  *   noise     0.56 % below 20 us, by 1049 A/A pairs
  *             0.78 % below 200 us, by 2081 A/A pairs
  *             0.62 % above, by 2119 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.280 1.084 1.056 1.039 1.030 1.023 1.020 1.017
- *             1.015 1.013 1.011 1.010
- *             trees of depth 3: 1.0469 at best, 1.0519 by look-ahead; this one 1.0428
- *   decode    best of 1, 2, ... choices: 1.039 1.037 1.037 1.037 1.037 1.037 1.037
- *             trees of depth 3: 1.0504 at best, 1.0537 by look-ahead; this one 1.0391
+ *   prefill   best of 1, 2, ... choices: 1.367 1.071 1.045 1.032 1.025 1.020 1.017 1.015
+ *             1.013 1.012 1.010 1.009
+ *             trees of depth 3: 1.0443 at best, 1.0482 by look-ahead; this one 1.0404
+ *   decode    best of 1, 2, ... choices: 1.041 1.035 1.035 1.034 1.034 1.034 1.034 1.034
+ *             1.034 1.034 1.034
+ *             trees of depth 3: 1.0423 at best, 1.0439 by look-ahead; this one 1.0412
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.349    inf   62.3
- *   tree        peers                       43    inf  1.098    inf   76.7
- *   tree        heldout                    207    inf  1.468    inf   53.1
- *   tree        heldout_blocked             44    inf  1.295    inf   50.0
- *   tree        heldout_extrapolated        14  1.069  1.241  1.241   50.0
- *   tree        heldout_offgrid             25  1.094  1.454  1.468   48.0
- *   tree        heldout_random              78    inf  1.874    inf   51.3
- *   tree        heldout_shape               22  1.064  1.214  1.369   59.1
- *   tree        heldout_traces              24  1.039  1.140  1.184   66.7
- *   tree        ways                       244    inf    inf    inf   61.5
- *   best_fixed  train                      869  1.553  2.943 19.654   15.3
+ *   tree        train                      869    inf  1.446    inf   60.5
+ *   tree        peers                       43    inf  1.211    inf   72.1
+ *   tree        heldout                    207    inf  1.415    inf   58.5
+ *   tree        heldout_blocked             44    inf  1.283    inf   59.1
+ *   tree        heldout_extrapolated        14  1.070  1.241  1.241   50.0
+ *   tree        heldout_offgrid             25    inf  1.239    inf   64.0
+ *   tree        heldout_random              78    inf  1.874    inf   57.7
+ *   tree        heldout_shape               22    inf  1.398    inf   63.6
+ *   tree        heldout_traces              24  1.066  1.191  1.407   54.2
+ *   tree        ways                       244    inf    inf    inf   65.2
+ *   best_fixed  train                      869  1.553  2.932 19.654   15.3
  *   best_fixed  peers                       43    inf    inf    inf   25.6
  *   best_fixed  heldout                    207    inf  2.277    inf   12.1
- *   best_fixed  heldout_blocked             44    inf  2.088    inf    6.8
+ *   best_fixed  heldout_blocked             44    inf  2.095    inf    6.8
  *   best_fixed  heldout_extrapolated        14  1.319  5.089  5.089   35.7
  *   best_fixed  heldout_offgrid             25  1.565  2.277  5.791   20.0
  *   best_fixed  heldout_random              78    inf  4.805    inf    7.7
  *   best_fixed  heldout_shape               22  1.332  1.717  1.720    9.1
  *   best_fixed  heldout_traces              24  1.246  1.716  1.769   16.7
  *   best_fixed  ways                       244    inf    inf    inf    3.3
- *   vllm_rule   train                      869  3.710 16.348 91.018    0.5
- *   vllm_rule   peers                       43  2.129  7.223  7.510   18.6
+ *   vllm_rule   train                      869  3.710 16.300 91.018    0.5
+ *   vllm_rule   peers                       43  2.128  7.223  7.510   18.6
  *   vllm_rule   heldout                    207    inf 14.891    inf    0.5
  *   vllm_rule   heldout_blocked             44    inf 12.245    inf    0.0
  *   vllm_rule   heldout_extrapolated        14  2.519 17.480 17.480    7.1
@@ -48,7 +49,7 @@
  *   vllm_rule   heldout_traces              24  3.194  7.868 11.439    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
  *   default     train                      869  2.746  7.668 37.294    0.8
- *   default     peers                       43  1.972  6.099  6.235    9.3
+ *   default     peers                       43  1.971  6.099  6.235    9.3
  *   default     heldout                    207    inf  8.104    inf    1.0
  *   default     heldout_blocked             44    inf 10.179    inf    0.0
  *   default     heldout_extrapolated        14  3.036  9.273  9.273    7.1
@@ -122,77 +123,71 @@
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 1, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 3, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 4, warpgroup, "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 5, warpgroup, "BLOCK_M=64 TILE_SIZE=128 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 6, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 0, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE( 2, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 3, warpgroup, "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 4, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 5, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 6, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
 	CHOICE( 7, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 8, naive,     "NUM_WARPS=4") \
-	CHOICE( 9, naive,     "NUM_WARPS=8") \
-	CHOICE(10, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(11, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=64 PREFILL_SEGMENTS=1") \
-	CHOICE(21, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 8, naive,     "NUM_WARPS=8") \
+	CHOICE( 9, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(10, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(11, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(19, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE(21, pod,       "PREFILL_M=64 PREFILL_TILE=32 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=2 VIRTUAL=1 BLOCKS_PER_SM=2 POLICY=0 DECODE_SEGMENTS=1 PREFILL_SEGMENTS=2") \
+	CHOICE(22, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=64 PREFILL_SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode ,  8, 256,   1,   1, 0, 8,   0, 2011000000, 111300000, 0, 10960000, 69700, 1683000, 0, 0, 0) \
-	PRICE(decode ,  8, 128,   1,   1, 0, 12,   0, 2114000000, 92100000, 0, 9905000, 87400, 837400, 0, 0, 0) \
-	PRICE(decode ,  8,  64,   1,   1, 0, 16,   0, 2229000000, 86410000, 0, 9822000, 201400, 129800, 0, 0, 0) \
-	PRICE(decode ,  9, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87190, 3969000, 0, 0, 0) \
-	PRICE(decode ,  9, 128,   1,   1, 0, 6,  32, 649300000, 48450000, 0, 10270000, 35120, 1088000, 0, 0, 0) \
-	PRICE(decode ,  9,  64,   1,   1, 0, 5,   0, 2322000000, 43140000, 0, 7867000, 0, 1115000, 0, 0, 0) \
-	PRICE(decode , 10, 256,  32,  32, 0, 2,  64, 0, 71500000, 0, 1527000, 0, 152700, 2237000000, 605100000, 522400) \
-	PRICE(decode , 10, 128,  32,  32, 0, 4,  64, 1405000000, 36140000, 0, 4673000, 22340, 326400, 2494000000, 213600000, 408900) \
-	PRICE(decode , 10,  64,  32,  32, 0, 6,  64, 1725000000, 23800000, 0, 3020000, 34020, 297000, 2312000000, 203800000, 179100) \
-	PRICE(decode , 11, 256,  64,  64, 0, 1,  64, 1569000000, 45550000, 0, 2850000, 6984, 768300, 2502000000, 589700000, 457000) \
-	PRICE(decode , 11, 128,  64,  64, 0, 2, 128, 1115000000, 21980000, 0, 6876000, 0, 464900, 2769000000, 214000000, 253400) \
-	PRICE(decode , 11,  64,  64,  64, 0, 2, 128, 1471000000, 15050000, 0, 4190000, 0, 464400, 2187000000, 222500000, 128500) \
-	PRICE(decode , 12, 256,   8,  16, 0, 1, 256, 2246000000, 6375000, 0, 8305000, 99270, 1246000, 412800000, 71020000, 1221000) \
-	PRICE(decode , 12, 128,   8,  16, 0, 1,   0, 3399000000, 5783000, 0, 53740, 132700, 628900, 539000000, 44250000, 279200) \
-	PRICE(decode , 12,  64,   8,  16, 0, 2,   0, 3249000000, 5411000, 0, 618900, 126100, 349500, 573700000, 48770000, 142000) \
-	PRICE(decode , 13, 256,   8,  16, 0, 1, 128, 2540000000, 11660000, 0, 5849000, 74880, 1774000, 2086000000, 556500000, 600900) \
-	PRICE(decode , 13, 128,   8,  16, 0, 1,  64, 3003000000, 5563000, 0, 0, 129500, 632000, 2476000000, 191300000, 258500) \
-	PRICE(decode , 13,  64,   8,  16, 0, 3,  64, 3162000000, 3809000, 0, 1638000, 132900, 386700, 1836000000, 155100000, 275300) \
-	PRICE(decode , 14, 256,   8,  16, 0, 1, 128, 2641000000, 10880000, 0, 5716000, 91540, 1734000, 491500000, 64850000, 1663000) \
-	PRICE(decode , 14, 128,   8,  16, 0, 1,  32, 3218000000, 5070000, 0, 1470000, 120100, 648400, 621000000, 35950000, 440500) \
-	PRICE(decode , 14,  64,   8,  16, 0, 2,   0, 3444000000, 3481000, 0, 1512000, 129100, 412100, 396300000, 51790000, 195800) \
-	PRICE(decode , 15, 128,   8,  16, 0, 1, 512, 2169000000, 3044000, 0, 3038000, 120500, 257100, 427200000, 65000000, 987300) \
-	PRICE(decode , 15,  64,   8,  16, 0, 2, 128, 3332000000, 2164000, 0, 2163000, 130800, 508100, 455800000, 55710000, 309500) \
-	PRICE(decode , 16, 128,   8,  32, 0, 1, 512, 2056000000, 3355000, 0, 3753000, 104800, 279500, 400900000, 50910000, 860000) \
-	PRICE(decode , 16,  64,   8,  32, 0, 2, 512, 2312000000, 2195000, 0, 2075000, 123700, 511900, 424800000, 68010000, 365800) \
-	PRICE(decode , 17, 256,  16,  16, 0, 3,  32, 4530000000, 16950000, 0, 13930000, 72810, 1428000, 2342000000, 583600000, 644900) \
-	PRICE(decode , 17, 128,  16,  16, 0, 4,  32, 3438000000, 12880000, 0, 4906000, 94760, 460300, 2435000000, 202700000, 312200) \
-	PRICE(decode , 17,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1488000, 85080, 196000, 1995000000, 185400000, 123800) \
-	PRICE(decode , 18, 256,  16,  16, 0, 1, 256, 2444000000, 9265000, 0, 8023000, 84080, 1273000, 194200000, 54700000, 1544000) \
-	PRICE(decode , 18, 128,  16,  16, 0, 1,   0, 3852000000, 7768000, 0, 0, 105300, 667200, 430500000, 59630000, 291400) \
-	PRICE(decode , 18,  64,  16,  16, 0, 2,   0, 3527000000, 6229000, 0, 407800, 122200, 492000, 460300000, 59920000, 282300) \
-	PRICE(decode , 19, 128,  16,  32, 0, 1, 512, 2221000000, 3665000, 0, 5139000, 81490, 550900, 293700000, 59410000, 932600) \
-	PRICE(decode , 19,  64,  16,  32, 0, 3, 128, 3326000000, 2496000, 0, 1794000, 147200, 591200, 433200000, 60880000, 333100)
+	PRICE(decode ,  8, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87190, 3969000, 0, 0, 0) \
+	PRICE(decode ,  8, 128,   1,   1, 0, 6,  32, 649300000, 48450000, 0, 10270000, 35120, 1088000, 0, 0, 0) \
+	PRICE(decode ,  8,  64,   1,   1, 0, 5,   0, 2322000000, 43140000, 0, 7867000, 0, 1115000, 0, 0, 0) \
+	PRICE(decode ,  9, 256,  32,  32, 0, 2,  64, 0, 71500000, 0, 1527000, 0, 152700, 2237000000, 605100000, 522400) \
+	PRICE(decode ,  9, 128,  32,  32, 0, 4,  64, 1725000000, 33330000, 0, 5449000, 22820, 336900, 2561000000, 224600000, 441300) \
+	PRICE(decode ,  9,  64,  32,  32, 0, 6,  64, 1725000000, 23800000, 0, 3020000, 34020, 297000, 2312000000, 203800000, 179100) \
+	PRICE(decode , 10, 256,  64,  64, 0, 1,  64, 1569000000, 45550000, 0, 2850000, 6984, 768300, 2502000000, 589700000, 457000) \
+	PRICE(decode , 10, 128,  64,  64, 0, 2, 128, 1133000000, 21890000, 0, 6911000, 0, 466700, 2780000000, 215500000, 254200) \
+	PRICE(decode , 10,  64,  64,  64, 0, 2, 128, 1471000000, 15050000, 0, 4190000, 0, 464400, 2187000000, 222500000, 128500) \
+	PRICE(decode , 11, 256,   8,  16, 0, 1, 256, 2246000000, 6375000, 0, 8305000, 99270, 1246000, 412800000, 71020000, 1221000) \
+	PRICE(decode , 11, 128,   8,  16, 0, 1,   0, 3434000000, 5320000, 0, 581800, 138300, 569100, 532000000, 48320000, 231000) \
+	PRICE(decode , 11,  64,   8,  16, 0, 2,   0, 3249000000, 5411000, 0, 618900, 126100, 349500, 573700000, 48770000, 142000) \
+	PRICE(decode , 12, 256,   8,  16, 0, 1, 128, 2641000000, 10880000, 0, 5716000, 91540, 1734000, 491500000, 64850000, 1663000) \
+	PRICE(decode , 12, 128,   8,  16, 0, 1,  32, 3283000000, 4565000, 0, 2119000, 124800, 591600, 608600000, 40430000, 403300) \
+	PRICE(decode , 12,  64,   8,  16, 0, 2,   0, 3444000000, 3481000, 0, 1512000, 129100, 412100, 396300000, 51790000, 195800) \
+	PRICE(decode , 13, 128,   8,  16, 0, 1, 512, 2431000000, 2594000, 0, 3591000, 129400, 261300, 430300000, 67220000, 1018000) \
+	PRICE(decode , 13,  64,   8,  16, 0, 2, 128, 3332000000, 2164000, 0, 2163000, 130800, 508100, 455800000, 55710000, 309500) \
+	PRICE(decode , 14, 128,   8,  32, 0, 1, 256, 2838000000, 3334000, 0, 3630000, 117900, 736500, 320700000, 59800000, 1276000) \
+	PRICE(decode , 14,  64,   8,  32, 0, 2, 512, 2312000000, 2195000, 0, 2075000, 123700, 511900, 424800000, 68010000, 365800) \
+	PRICE(decode , 15, 256,  16,  16, 0, 3,  32, 4530000000, 16950000, 0, 13930000, 72810, 1428000, 2342000000, 583600000, 644900) \
+	PRICE(decode , 15, 128,  16,  16, 0, 2,   0, 3887000000, 13120000, 0, 1765000, 100900, 437800, 2594000000, 210000000, 263400) \
+	PRICE(decode , 15,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1488000, 85080, 196000, 1995000000, 185400000, 123800) \
+	PRICE(decode , 16, 256,  16,  16, 0, 1, 256, 2444000000, 9265000, 0, 8023000, 84080, 1273000, 194200000, 54700000, 1544000) \
+	PRICE(decode , 16, 128,  16,  16, 0, 1,   0, 3871000000, 7461000, 0, 0, 115500, 639700, 423300000, 62580000, 268200) \
+	PRICE(decode , 16,  64,  16,  16, 0, 2,   0, 3527000000, 6229000, 0, 407800, 122200, 492000, 460300000, 59920000, 282300) \
+	PRICE(decode , 17, 128,  16,  16, 0, 1, 512, 3366000000, 2153000, 0, 7631000, 76140, 898800, 2306000000, 204800000, 546200) \
+	PRICE(decode , 17,  64,  16,  16, 0, 2, 256, 3178000000, 2085000, 0, 1921000, 134400, 878500, 1922000000, 190000000, 317800) \
+	PRICE(decode , 18, 128,  16,  32, 0, 1, 512, 2468000000, 3234000, 0, 5589000, 89690, 552600, 325500000, 56540000, 1003000) \
+	PRICE(decode , 18,  64,  16,  32, 0, 3, 128, 3326000000, 2496000, 0, 1794000, 147200, 591200, 433200000, 60880000, 333100) \
+	PRICE(decode , 19, 256,   8,  16, 0, 1, 512, 7340000000, 421100, 0, 29780000, 0, 4376000, 0, 0, 0) \
+	PRICE(decode , 19, 128,   8,  16, 0, 3,   0, 7449000000, 246400, 0, 4932000, 150300, 1042000, 0, 0, 0) \
+	PRICE(decode , 19,  64,   8,  16, 0, 3,   0, 6130000000, 140300, 0, 6267000, 36100, 1136000, 0, 0, 0)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
-	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
@@ -212,6 +207,7 @@
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
@@ -219,6 +215,7 @@
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
@@ -226,6 +223,7 @@
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
@@ -233,6 +231,7 @@
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
@@ -242,28 +241,30 @@
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=128 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
@@ -276,6 +277,12 @@
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
+	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
+	BINARY(pod, "-DHEAD_SIZE=256 -DDTYPE=F16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -286,94 +293,89 @@
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 128) {
-		if (f->work <= 133) {
-			if (f->keys_per_query <= 480) {
-				if (f->row_blocks <= 159) {
-					return 0; /* 92 scenarios, 1.064, p95 1.349; next 2, 1.121; guarded */
-				} else {
-					return 2; /* 70 scenarios, 1.044, p95 1.233; next 1, 1.206; guarded */
-				}
-			} else if (f->max_seq <= 3072) {
-				return 5; /* 28 scenarios, 1.034, p95 1.120; next 0, 1.071; guarded */
+		if (f->blocks_per_unit <= 119) {
+			if (f->kv_tokens <= 2816) {
+				return 1; /* 141 scenarios, 1.074, p95 1.365; next 6, 1.105; guarded */
+			} else if (f->work <= 208) {
+				return 5; /* 25 scenarios, 1.030, p95 1.139; next 2, 1.109; guarded */
 			} else {
-				return 6; /* 11 scenarios, 1.027, p95 1.153; next 5, 1.105; guarded */
+				return 2; /* 87 scenarios, 1.032, p95 1.128; next 4, 1.158; guarded */
 			}
-		} else if (f->keys_per_query <= 8480) {
-			if (f->kv_tokens <= 3840) {
-				return 1; /* 50 scenarios, 1.056, p95 1.226; next 2, 1.121; guarded */
-			} else if (f->query_tokens <= 768) {
-				return 6; /* 17 scenarios, 1.044, p95 1.139; next 3, 1.095; guarded */
+		} else if (f->mean_query <= 464) {
+			if (f->max_seq <= 448) {
+				return 6; /* 25 scenarios, 1.040, p95 1.188; next 7, 1.209; guarded */
 			} else {
-				return 1; /* 83 scenarios, 1.035, p95 1.178; next 2, 1.242; guarded */
+				return 2; /* 31 scenarios, 1.056, p95 1.288; next 7, 1.131; guarded */
 			}
-		} else if (f->row_blocks <= 768) {
-			return 3; /* 55 scenarios, 1.036, p95 1.134; next 7, 1.169; guarded */
+		} else if (f->skew <= 24) {
+			return 0; /* 254 scenarios, 1.025, p95 1.178; next 4, 1.046; guarded */
 		} else {
-			return 1; /* 21 scenarios, 1.032, p95 1.167; next 2, 1.619; guarded */
+			return 4; /* 31 scenarios, 1.052, p95 1.184; next 0, 1.127; guarded */
 		}
 	} else if (f->row_blocks <= 208) {
 		if (f->work <= 512) {
-			return 0; /* 74 scenarios, 1.038, p95 1.154; next 7, 1.493; guarded */
+			return 1; /* 74 scenarios, 1.038, p95 1.154; next 7, 1.493; guarded */
 		} else {
-			return 7; /* 10 scenarios, 1.012, p95 1.101; next 0, 1.269; guarded */
+			return 7; /* 10 scenarios, 1.012, p95 1.101; next 1, 1.269; guarded */
 		}
 	} else {
-		return 4; /* 37 scenarios, 1.041, p95 1.178; next 0, 1.146; guarded */
+		return 3; /* 37 scenarios, 1.041, p95 1.178; next 1, 1.146; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 681 scenarios, 1.039, p95 1.222 */
+	return -2; /* 861 scenarios, 1.041, p95 1.194 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
-	(void)f;
-	return 1; /* 314 scenarios, 1.000, p95 1.000; next -2, 1.000 */
+	if (f->num_seqs <= 4) {
+		if (f->num_query_heads <= 16) {
+			return 1; /* 22 scenarios, 1.000, p95 1.000; next -2, 1.000 */
+		} else if (f->skew <= 16) {
+			return 0; /* 9 scenarios, 1.001, p95 1.009; next 1, 1.135 */
+		} else {
+			return 1; /* 12 scenarios, 1.000, p95 1.000; next -2, 1.000 */
+		}
+	} else {
+		return 1; /* 451 scenarios, 1.000, p95 1.000; next -2, 1.000 */
+	}
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 1605632) {
+	if (f->heads_x_seqs <= 240) {
 		if (f->max_seq <= 10240) {
-			if (f->kv_kib <= 532480) {
-				return -3; /* 198 scenarios, 1.010, p95 1.070 */
-			} else if (f->work <= 768) {
-				return -3; /* 14 scenarios, 1.024, p95 1.149 */
+			if (f->heads_x_seqs <= 128) {
+				return -3; /* 123 scenarios, 1.031, p95 1.174 */
+			} else if (f->mean_seq <= 1536) {
+				return -3; /* 12 scenarios, 1.008, p95 1.107 */
 			} else {
-				return 20; /* 21 scenarios, 1.018, p95 1.069; next 21, 1.032; guarded */
+				return 20; /* 13 scenarios, 1.007, p95 1.026; guarded */
 			}
-		} else if (f->heads_x_seqs <= 129) {
-			return -3; /* 96 scenarios, 1.019, p95 1.112 */
-		} else if (f->group <= 4) {
-			if (f->query_tokens <= 640) {
-				return -3; /* 19 scenarios, 1.034, p95 1.245 */
-			} else {
-				return 21; /* 26 scenarios, 1.009, p95 1.039; next -3, 1.081; guarded */
-			}
+		} else if (f->row_blocks <= 516) {
+			return -3; /* 80 scenarios, 1.044, p95 1.215 */
+		} else if (f->prefill_share <= 56) {
+			return 20; /* 23 scenarios, 1.011, p95 1.049; guarded */
 		} else {
-			return -3; /* 16 scenarios, 1.008, p95 1.052 */
+			return 21; /* 19 scenarios, 1.032, p95 1.098; guarded */
 		}
-	} else if (f->query_tokens <= 2144) {
-		if (f->kv_kib <= 3231744) {
-			if (f->row_blocks <= 512) {
-				return -3; /* 16 scenarios, 1.035, p95 1.152 */
-			} else {
-				return 20; /* 12 scenarios, 1.016, p95 1.124; next -3, 1.157; guarded */
-			}
-		} else if (f->row_blocks <= 320) {
-			return -3; /* 14 scenarios, 1.029, p95 1.108 */
-		} else if (f->kv_kib <= 5537792) {
-			return 21; /* 13 scenarios, 1.025, p95 1.125; next -3, 1.093; guarded */
+	} else if (f->kv_kib <= 491520) {
+		return -3; /* 58 scenarios, 1.039, p95 1.175 */
+	} else if (f->heads_x_seqs <= 352) {
+		return 20; /* 45 scenarios, 1.026, p95 1.097; next -3, 1.120; guarded */
+	} else if (f->num_seqs <= 160) {
+		if (f->work <= 2816) {
+			return -3; /* 38 scenarios, 1.063, p95 1.182 */
 		} else {
-			return -3; /* 12 scenarios, 1.018, p95 1.162; no better than the defaults for sure */
+			return 20; /* 17 scenarios, 1.017, p95 1.076; guarded */
 		}
-	} else if (f->prefill_share <= 16) {
-		return -3; /* 12 scenarios, 1.034, p95 1.122 */
+	} else if (f->prefill_share <= 18) {
+		return -3; /* 36 scenarios, 1.029, p95 1.166 */
 	} else {
-		return 20; /* 14 scenarios, 1.023, p95 1.127; next -3, 1.195; guarded */
+		return 22; /* 16 scenarios, 1.024, p95 1.103; guarded */
 	}
 }
 
@@ -395,58 +397,56 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 0, .head_size = 0, .row_blocks = 0, .work = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 159, .work = 133, .keys_per_query = 480) \
-	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 160, .work = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 160, .work = 133, .keys_per_query = 480) \
-	VECTOR(prefill, 5, .head_size = 0, .max_seq = 0, .work = 0, .keys_per_query = 481) \
-	VECTOR(prefill, 5, .head_size = 128, .max_seq = 3072, .work = 133, .keys_per_query = 481) \
-	VECTOR(prefill, 6, .head_size = 0, .max_seq = 3073, .work = 0, .keys_per_query = 481) \
-	VECTOR(prefill, 6, .head_size = 128, .max_seq = 3073, .work = 133, .keys_per_query = 481) \
-	VECTOR(prefill, 1, .head_size = 0, .kv_tokens = 0, .work = 134, .keys_per_query = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .kv_tokens = 3840, .work = 134, .keys_per_query = 8480) \
-	VECTOR(prefill, 6, .head_size = 0, .query_tokens = 0, .kv_tokens = 3841, .work = 134, .keys_per_query = 0) \
-	VECTOR(prefill, 6, .head_size = 128, .query_tokens = 768, .kv_tokens = 3841, .work = 134, .keys_per_query = 8480) \
-	VECTOR(prefill, 1, .head_size = 0, .query_tokens = 769, .kv_tokens = 3841, .work = 134, .keys_per_query = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .query_tokens = 769, .kv_tokens = 3841, .work = 134, .keys_per_query = 8480) \
-	VECTOR(prefill, 3, .head_size = 0, .row_blocks = 0, .work = 134, .keys_per_query = 8481) \
-	VECTOR(prefill, 3, .head_size = 128, .row_blocks = 768, .work = 134, .keys_per_query = 8481) \
-	VECTOR(prefill, 1, .head_size = 0, .row_blocks = 769, .work = 134, .keys_per_query = 8481) \
-	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 769, .work = 134, .keys_per_query = 8481) \
-	VECTOR(prefill, 0, .head_size = 129, .row_blocks = 0, .work = 0) \
-	VECTOR(prefill, 0, .head_size = 129, .row_blocks = 208, .work = 512) \
+	VECTOR(prefill, 1, .head_size = 0, .kv_tokens = 0, .blocks_per_unit = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .kv_tokens = 2816, .blocks_per_unit = 119) \
+	VECTOR(prefill, 5, .head_size = 0, .kv_tokens = 2817, .work = 0, .blocks_per_unit = 0) \
+	VECTOR(prefill, 5, .head_size = 128, .kv_tokens = 2817, .work = 208, .blocks_per_unit = 119) \
+	VECTOR(prefill, 2, .head_size = 0, .kv_tokens = 2817, .work = 209, .blocks_per_unit = 0) \
+	VECTOR(prefill, 2, .head_size = 128, .kv_tokens = 2817, .work = 209, .blocks_per_unit = 119) \
+	VECTOR(prefill, 6, .head_size = 0, .max_seq = 0, .mean_query = 0, .blocks_per_unit = 120) \
+	VECTOR(prefill, 6, .head_size = 128, .max_seq = 448, .mean_query = 464, .blocks_per_unit = 120) \
+	VECTOR(prefill, 2, .head_size = 0, .max_seq = 449, .mean_query = 0, .blocks_per_unit = 120) \
+	VECTOR(prefill, 2, .head_size = 128, .max_seq = 449, .mean_query = 464, .blocks_per_unit = 120) \
+	VECTOR(prefill, 0, .head_size = 0, .skew = 0, .mean_query = 465, .blocks_per_unit = 120) \
+	VECTOR(prefill, 0, .head_size = 128, .skew = 24, .mean_query = 465, .blocks_per_unit = 120) \
+	VECTOR(prefill, 4, .head_size = 0, .skew = 25, .mean_query = 465, .blocks_per_unit = 120) \
+	VECTOR(prefill, 4, .head_size = 128, .skew = 25, .mean_query = 465, .blocks_per_unit = 120) \
+	VECTOR(prefill, 1, .head_size = 129, .row_blocks = 0, .work = 0) \
+	VECTOR(prefill, 1, .head_size = 129, .row_blocks = 208, .work = 512) \
 	VECTOR(prefill, 7, .head_size = 129, .row_blocks = 0, .work = 513) \
 	VECTOR(prefill, 7, .head_size = 129, .row_blocks = 208, .work = 513) \
-	VECTOR(prefill, 4, .head_size = 129, .row_blocks = 209) \
+	VECTOR(prefill, 3, .head_size = 129, .row_blocks = 209) \
 	VECTOR(decode, -2, .units = 1) \
-	VECTOR(join, 1, .units = 1) \
-	VECTOR(overlap, -3, .max_seq = 0, .kv_kib = 0) \
-	VECTOR(overlap, -3, .max_seq = 10240, .kv_kib = 532480) \
-	VECTOR(overlap, -3, .max_seq = 0, .work = 0, .kv_kib = 532481) \
-	VECTOR(overlap, -3, .max_seq = 10240, .work = 768, .kv_kib = 1605632) \
-	VECTOR(overlap, 20, .max_seq = 0, .work = 769, .kv_kib = 532481) \
-	VECTOR(overlap, 20, .max_seq = 10240, .work = 769, .kv_kib = 1605632) \
-	VECTOR(overlap, -3, .heads_x_seqs = 0, .max_seq = 10241, .kv_kib = 0) \
-	VECTOR(overlap, -3, .heads_x_seqs = 129, .max_seq = 10241, .kv_kib = 1605632) \
-	VECTOR(overlap, -3, .group = 0, .query_tokens = 0, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 0) \
-	VECTOR(overlap, -3, .group = 4, .query_tokens = 640, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 1605632) \
-	VECTOR(overlap, 21, .group = 0, .query_tokens = 641, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 0) \
-	VECTOR(overlap, 21, .group = 4, .query_tokens = 641, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 1605632) \
-	VECTOR(overlap, -3, .group = 5, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 0) \
-	VECTOR(overlap, -3, .group = 5, .heads_x_seqs = 130, .max_seq = 10241, .kv_kib = 1605632) \
-	VECTOR(overlap, -3, .query_tokens = 0, .row_blocks = 0, .kv_kib = 1605633) \
-	VECTOR(overlap, -3, .query_tokens = 2144, .row_blocks = 512, .kv_kib = 3231744) \
-	VECTOR(overlap, 20, .query_tokens = 0, .row_blocks = 513, .kv_kib = 1605633) \
-	VECTOR(overlap, 20, .query_tokens = 2144, .row_blocks = 513, .kv_kib = 3231744) \
-	VECTOR(overlap, -3, .query_tokens = 0, .row_blocks = 0, .kv_kib = 3231745) \
-	VECTOR(overlap, -3, .query_tokens = 2144, .row_blocks = 320, .kv_kib = 3231745) \
-	VECTOR(overlap, 21, .query_tokens = 0, .row_blocks = 321, .kv_kib = 3231745) \
-	VECTOR(overlap, 21, .query_tokens = 2144, .row_blocks = 321, .kv_kib = 5537792) \
-	VECTOR(overlap, -3, .query_tokens = 0, .row_blocks = 321, .kv_kib = 5537793) \
-	VECTOR(overlap, -3, .query_tokens = 2144, .row_blocks = 321, .kv_kib = 5537793) \
-	VECTOR(overlap, -3, .query_tokens = 2145, .kv_kib = 1605633, .prefill_share = 0) \
-	VECTOR(overlap, -3, .query_tokens = 2145, .kv_kib = 1605633, .prefill_share = 16) \
-	VECTOR(overlap, 20, .query_tokens = 2145, .kv_kib = 1605633, .prefill_share = 17) \
+	VECTOR(join, 1, .num_query_heads = 0, .num_seqs = 0) \
+	VECTOR(join, 1, .num_query_heads = 16, .num_seqs = 4) \
+	VECTOR(join, 0, .num_query_heads = 17, .num_seqs = 0, .skew = 0) \
+	VECTOR(join, 0, .num_query_heads = 17, .num_seqs = 4, .skew = 16) \
+	VECTOR(join, 1, .num_query_heads = 17, .num_seqs = 0, .skew = 17) \
+	VECTOR(join, 1, .num_query_heads = 17, .num_seqs = 4, .skew = 17) \
+	VECTOR(join, 1, .num_seqs = 5) \
+	VECTOR(overlap, -3, .heads_x_seqs = 0, .max_seq = 0) \
+	VECTOR(overlap, -3, .heads_x_seqs = 128, .max_seq = 10240) \
+	VECTOR(overlap, -3, .heads_x_seqs = 129, .max_seq = 0, .mean_seq = 0) \
+	VECTOR(overlap, -3, .heads_x_seqs = 240, .max_seq = 10240, .mean_seq = 1536) \
+	VECTOR(overlap, 20, .heads_x_seqs = 129, .max_seq = 0, .mean_seq = 1537) \
+	VECTOR(overlap, 20, .heads_x_seqs = 240, .max_seq = 10240, .mean_seq = 1537) \
+	VECTOR(overlap, -3, .row_blocks = 0, .heads_x_seqs = 0, .max_seq = 10241) \
+	VECTOR(overlap, -3, .row_blocks = 516, .heads_x_seqs = 240, .max_seq = 10241) \
+	VECTOR(overlap, 20, .row_blocks = 517, .heads_x_seqs = 0, .max_seq = 10241, .prefill_share = 0) \
+	VECTOR(overlap, 20, .row_blocks = 517, .heads_x_seqs = 240, .max_seq = 10241, .prefill_share = 56) \
+	VECTOR(overlap, 21, .row_blocks = 517, .heads_x_seqs = 0, .max_seq = 10241, .prefill_share = 57) \
+	VECTOR(overlap, 21, .row_blocks = 517, .heads_x_seqs = 240, .max_seq = 10241, .prefill_share = 57) \
+	VECTOR(overlap, -3, .heads_x_seqs = 241, .kv_kib = 0) \
+	VECTOR(overlap, -3, .heads_x_seqs = 241, .kv_kib = 491520) \
+	VECTOR(overlap, 20, .heads_x_seqs = 241, .kv_kib = 491521) \
+	VECTOR(overlap, 20, .heads_x_seqs = 352, .kv_kib = 491521) \
+	VECTOR(overlap, -3, .num_seqs = 0, .heads_x_seqs = 353, .work = 0, .kv_kib = 491521) \
+	VECTOR(overlap, -3, .num_seqs = 160, .heads_x_seqs = 353, .work = 2816, .kv_kib = 491521) \
+	VECTOR(overlap, 20, .num_seqs = 0, .heads_x_seqs = 353, .work = 2817, .kv_kib = 491521) \
+	VECTOR(overlap, 20, .num_seqs = 160, .heads_x_seqs = 353, .work = 2817, .kv_kib = 491521) \
+	VECTOR(overlap, -3, .num_seqs = 161, .heads_x_seqs = 353, .kv_kib = 491521, .prefill_share = 0) \
+	VECTOR(overlap, -3, .num_seqs = 161, .heads_x_seqs = 353, .kv_kib = 491521, .prefill_share = 18) \
+	VECTOR(overlap, 22, .num_seqs = 161, .heads_x_seqs = 353, .kv_kib = 491521, .prefill_share = 19) \
 	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
 	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
 	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \

@@ -1,8 +1,10 @@
 #!/bin/sh
 # deps.sh - finds what a build lacks, and installs it where that is possible.
 #
-#   sh harness/deps.sh check|install GROUP...     GROUP: library tool test amd
+#   sh harness/deps.sh check|install GROUP...     GROUP: library tool test pictures amd
 #
+# pictures, without which they are drawn all the same: a font as wide as those that texts were
+# laid out with, where Helvetica and Arial would be a wider one's.
 # amd, which nothing else needs: a compiler for AMD's GPUs; that of ROCm will do, or one that
 # HIPCC names.
 #
@@ -24,6 +26,7 @@ test       c++                command   g++                 gcc-c++
 test       cmocka.h           header    libcmocka-dev       libcmocka-devel
 test       prove              command   perl                perl-Test-Harness
 test       sqlite3            command   sqlite3             sqlite
+pictures   Liberation         font      fonts-liberation    liberation-sans-fonts
 amd        clang-22           gfx942    clang-22            clang
 amd        lld-22             gfx942    lld-22              lld
 amd        llvm-objdump-22    gfx942    llvm-22             llvm
@@ -35,6 +38,7 @@ present() {
 	case $1 in
 	header) printf '#include <stddef.h>\n#include <%s>\n' "$2" |
 		$cc -E -x c - >/dev/null 2>&1 ;;
+	font) ! command -v fc-list >/dev/null 2>&1 || fc-list | grep -qE "$2|Nimbus|Helvetica" ;;
 	gfx*) for clang in ${HIPCC:-"${ROCM_PATH:-/opt/rocm}/llvm/bin/clang" clang-22 clang-21 \
 			clang-20 clang-19 clang hipcc}; do
 			! $clang -x hip --offload-arch="$1" --offload-device-only -nogpuinc -nogpulib \

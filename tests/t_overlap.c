@@ -238,6 +238,55 @@ static void few_fused_ones_gain_nearly_all(void **state)
 	data_free(d);
 }
 
+/* To one launch of 180 us the fastest parts are 160 us ahead, but a pick's own may take 200. */
+static void it_saves_what_own_parts_lose(void **state)
+{
+	static const struct {
+		const char *prefill;
+		int gains;
+	} rows[] = { { "", 1 }, { "TILE_SIZE=32", 0 } };
+	enum { BATCHES = 3 };
+	struct data *d = begin();
+	struct choice c = { 0 };
+	char error[160];
+	(void)state;
+	for (int b = 0; b < BATCHES; b++) {
+		char batch[40];
+		snprintf(batch, sizeof batch, "q512_%dq1s4k", 4 << b);
+		add_mixed(d, batch, 0, 1);
+		add(d, batch, "prefill", with("qblock", "TILE_SIZE=32"), 60, 0.6);
+		struct store_cell one = cell_like(batch, "all", "pod", with("pod", ""), 180);
+		one.ratio = 0.6;
+		one.stage = "race";
+		assert_true(data_add(d, &one));
+	}
+	assert_true(data_finish(d));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct pick picks[BATCHES];
+		char text[2][MAX_PART_TEXT];
+		int at[2];
+		snprintf(text[0], sizeof text[0], "qblock %s", with("qblock", rows[i].prefill));
+		snprintf(text[1], sizeof text[1], "segmented %s", with("segmented", ""));
+		for (int k = 0; k < 2; k++) {
+			assert_true(choice_parse(&c, BACKEND_GPU, text[k], error, sizeof error));
+			at[k] = data_find(d, &c);
+		}
+		for (int b = 0; b < BATCHES; b++)
+			picks[b] = (struct pick){ at[0], at[1], 1, ATTUNE_SERIAL };
+		struct matrix *m = matrix_overlap(d, picks);
+		assert_non_null(m);
+		assert_int_equal(m->rows, BATCHES);
+		int fused = 0;
+		for (int k = 0; k < m->cols; k++)
+			fused |=
+			    m->choice[k] >= 0 && d->choice[m->choice[k]].kernel->space->is_fused;
+		assert_int_equal(fused, rows[i].gains);
+		assert_true(rows[i].gains ? m->cost[0] > 0 : m->cost[0] == 0);
+		matrix_free(m);
+	}
+	data_free(d);
+}
+
 static void headers_hold_it(void **state)
 {
 	struct forest f, back;
@@ -300,6 +349,7 @@ int main(void)
 		cmocka_unit_test(what_was_beaten_counts),
 		cmocka_unit_test(slow_pairs_say_only_what_streams_gain),
 		cmocka_unit_test(few_fused_ones_gain_nearly_all),
+		cmocka_unit_test(it_saves_what_own_parts_lose),
 		cmocka_unit_test(headers_hold_it),
 		cmocka_unit_test(files_hold_it),
 	};

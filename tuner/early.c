@@ -115,7 +115,7 @@ struct matrix *matrix_early(const struct data *d)
 		m->choice[v] = v;
 	for (int i = 0; m && i < n; i++) {
 		int32_t *cost = &m->cost[m->rows * m->cols];
-		if (!data_trains_parts(&d->v[p[i].scenario]) || !fill_row(d, &p[i], cost))
+		if (!data_is_training(&d->v[p[i].scenario]) || !fill_row(d, &p[i], cost))
 			continue;
 		m->scenario[m->rows] = p[i].scenario;
 		m->fallback[m->rows] = cost[0];

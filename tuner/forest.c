@@ -117,7 +117,7 @@ static int fit_prices(struct phase_fit *fit, enum decision decision, int most)
 	return done;
 }
 
-/* What the prices say of every scenario; of training ones, prices that have not seen it. */
+/* What the prices say of every scenario; of those they learn from, prices that have not seen it. */
 static int find_cheapest(struct phase_fit *fit, enum decision decision)
 {
 	const struct prices *p = &fit->prices;
@@ -126,7 +126,7 @@ static int find_cheapest(struct phase_fit *fit, enum decision decision)
 	for (int s = 0; fit->cheapest && s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		struct choice c;
-		fit->cheapest[s] = data_trains_parts(m) ? p->unseen[s]
+		fit->cheapest[s] = data_is_training(m) && p->unseen[s] >= 0 ? p->unseen[s]
 				   : m->has[decision_phase(decision)] &&
 					   prices_pick(p->choice, p->price, p->num_prices, decision,
 						       m, &d->run.device, &c) >= 0

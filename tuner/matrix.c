@@ -227,7 +227,7 @@ static struct data first_pass(const struct data *d)
 static int is_row(const struct data *d, int scenario, enum phase phase)
 {
 	int choice;
-	return data_trains_parts(&d->v[scenario]) && d->v[scenario].has[phase] &&
+	return data_is_training(&d->v[scenario]) && d->v[scenario].has[phase] &&
 	       isfinite(data_best(d, scenario, phase, &choice));
 }
 
@@ -380,7 +380,7 @@ struct matrix *matrix_join(const struct data *all, const struct pick *picks, con
 		m->choice[c] = c;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
-		if (!data_trains_parts(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
+		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
 		    !fill_join(d, &picks[s], whole ? whole[s] : picks[s].prefill, s,
 			       &m->cost[m->rows * cols]))
 			continue;

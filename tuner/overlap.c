@@ -5,10 +5,10 @@
  *   SAYS_STREAMS  A || B
  *   a choice      of a fused kernel: one launch; else C || B, where C leaves units to B
  *
- * Times of a way count as ratios to the fastest serial way of the same race, which is the
- * best of both worlds that a way has to beat; while learning those of two streams to the
- * same parts one after the other. What is more than 2 % behind it, or was not measured, no
- * leaf over that scenario may say, but two streams, and what is not legal there. */
+ * Times of a way count as ratios to the fastest serial way of the same race; while learning those
+ * of two streams to the same parts one after the other, and the pick's own parts for what they
+ * are. What is more than 2 % behind these, or was not measured, no leaf over that scenario may
+ * say, but two streams, and what is not legal there. */
 #include "../harness/sweep.h"
 #include "tuner.h"
 #include <math.h>
@@ -69,8 +69,8 @@ static int find_runs(const struct data *d, int s, enum pass pass, struct runs *r
 			add_run(r, &c->cell, way_of(d, c), c->prefill, c->decode);
 	}
 	for (int c = 0; r->v && c < d->num_choices; c++) {
-		const int fused = d->choice[c].kernel->space->is_fused;
-		add_run(r, data_cell_in(d, pass, s, PHASE_ALL, c), fused ? c : SAYS_SERIAL, c, -1);
+		const int way = d->choice[c].kernel->space->is_fused ? c : SAYS_SERIAL;
+		add_run(r, data_cell_in(d, pass, s, PHASE_ALL, c), way, c, -1);
 	}
 	return r->v != NULL;
 }
@@ -269,41 +269,46 @@ static double learned_ratio(const struct runs *all, int way, const struct pick *
 				     : ratio_in(all, way, p);
 }
 
+static int is_fused_way(const struct data *d, int way)
+{
+	return way >= 0 && d->choice[way].kernel->space->is_fused;
+}
+
 /* Of a way that was not measured: where it is not legal the library runs the parts one after
  * the other, and two streams are taken to (times.c). */
 static int gains_nothing(const struct data *d, int s, int way)
 {
-	if (way < 0)
-		return 1;
-	const int fused = d->choice[way].kernel->space->is_fused;
-	return !data_legal(d, s, fused ? PHASE_ALL : PHASE_PREFILL, way);
+	return way < 0 || !data_legal(d, s, is_fused_way(d, way) ? PHASE_ALL : PHASE_PREFILL, way);
 }
 
-/* Whether both of its parts, one after the other, have a time there. Else ways are told by plans
- * of other parts alone, which may have been slow ones. */
-static int is_known_apart(const struct data *d, int s, const struct pick *p)
+/* Both parts of the pick, one after the other, to the fastest serial way. Infinite where they have
+ * no time: ways are then told by plans of other parts alone, which may have been slow ones. */
+static double own_ratio(const struct data *d, int s, struct pick p)
 {
-	struct pick serial = *p;
-	serial.how = ATTUNE_SERIAL;
-	return isfinite(data_plan_time(d, s, &serial));
+	p.how = ATTUNE_SERIAL;
+	return fmax(1, data_plan_time(d, s, &p) / data_serial(d, s));
 }
 
-/* 0: nothing but serial was measured. ratio: room for one of each column. */
+/* 0: nothing but serial was measured. own: what the pick's parts take one after the other, which
+ * is what those ways save that do without them. ratio: room for one of each column. */
 static int fill_row(const struct data *d, int s, const struct runs *all, const struct matrix *m,
-		    const struct pick *p, double *ratio, int32_t *cost)
+		    const struct pick *p, double own, double *ratio, int32_t *cost)
 {
-	double best = 1;
+	double best = own;
 	int others = 0;
 	for (int c = 0; c < m->cols; c++) {
 		ratio[c] = learned_ratio(all, m->choice[c], p);
 		others += c && isfinite(ratio[c]);
 		if (!isfinite(ratio[c]) && gains_nothing(d, s, m->choice[c]))
 			ratio[c] = 1;
+		if (!is_fused_way(d, m->choice[c]))
+			ratio[c] *= own;
 		best = fmin(best, ratio[c]);
 	}
 	for (int c = 0; c < m->cols; c++)
-		cost[c] = !isfinite(ratio[c]) || ratio[c] > exp(MAX_BEHIND / 1e6) ? COST_FORBIDDEN
-			  : ratio[c] <= best * (1 + NOISE_FLOOR / 1e6)            ? 0
+		cost[c] = !isfinite(ratio[c]) || ratio[c] > own * exp(MAX_BEHIND / 1e6)
+			      ? COST_FORBIDDEN
+			  : ratio[c] <= best * (1 + NOISE_FLOOR / 1e6) ? 0
 								       : cost_of(ratio[c], best);
 	return others;
 }
@@ -354,8 +359,9 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
 		    !picks[s].join)
 			continue;
-		if (is_known_apart(&first, s, &picks[s]) && find_runs(&first, s, PASS_A, &runs) &&
-		    fill_row(all, s, &runs, m, &picks[s], ratio, cost)) {
+		const double own = own_ratio(&first, s, picks[s]);
+		if (isfinite(own) && find_runs(&first, s, PASS_A, &runs) &&
+		    fill_row(all, s, &runs, m, &picks[s], own, ratio, cost)) {
 			m->scenario[m->rows] = s;
 			m->fallback[m->rows] = cost[0];
 			matrix_describe_row(&first, m, m->rows++, PHASE_ALL);

@@ -32,15 +32,16 @@ static double least_way(const struct measured *m, const struct least *l)
 	return fmin(l->plan, fmin(l->phase[PHASE_ALL], parts));
 }
 
-static void least_plans(const struct data *d, int scenario, struct least *all, struct least *both)
+static void least_plans(struct data *d, int scenario, struct least *all, struct least *both)
 {
 	for (int i = 0; i < d->num_plans; i++) {
-		const struct composed *c = &d->plan[i];
+		struct composed *c = &d->plan[i];
 		const struct pick p = { c->prefill, c->decode, 1, c->how };
 		if (c->scenario != scenario || c->pass != PASS_A || !is_ok(&c->cell))
 			continue;
+		c->is_outdone = data_plan_cell(d, PASS_B, scenario, &p) != NULL;
 		all->plan = fmin(all->plan, c->cell.median_us);
-		if (data_plan_cell(d, PASS_B, scenario, &p))
+		if (c->is_outdone)
 			both->plan = fmin(both->plan, c->cell.median_us);
 	}
 }

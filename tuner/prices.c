@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CELLS = 8, FOLDS = 5, MAX_SIZES = 16, MAX_OFFERS = 256 };
+enum { MIN_CELLS = 8, FOLDS = 5, MAX_SIZES = 16 };
 static const double near_best = 8; /* slower than that says nothing */
 
 /* A choice without its formula axis, and what is known of it. */
@@ -282,11 +282,17 @@ static void list_sizes(struct market *k)
 	}
 }
 
-/* A price counts waves of blocks, which persistent kernels do not run in; fused ones are for
- * the overlap. */
-static int can_be_priced(const struct kernel *k)
+/* A price counts waves of blocks, which those do not run in that go through a list, or take items
+ * in turn; fused ones are for the overlap. */
+static int can_be_priced(const struct market *k, const struct choice *c)
 {
-	return k->selectable && !k->space->is_scheduled && !k->space->is_fused;
+	const struct space *s = c->kernel->space;
+	struct geometry g = { 0 };
+	if (!c->kernel->selectable || s->is_scheduled || s->is_fused || !k->m->rows)
+		return 0;
+	const struct measured *m = &k->d->v[k->m->scenario[0]];
+	s->geometry(&c->config, &m->shape, &m->part[k->phase], &k->d->run.device, &g);
+	return !g.items;
 }
 
 /* One for each family, and for each choice of a kernel without a formula axis. */
@@ -301,8 +307,7 @@ static int list_offers(struct market *k)
 		for (int i = 0; family >= 0 && i < d->family[family].num_members; i++)
 			if (d->family[family].member[i] >= 0 && d->family[family].member[i] < first)
 				first = d->family[family].member[i];
-		if (!can_be_priced(d->choice[c].kernel) || first != c ||
-		    k->num_offers == MAX_OFFERS)
+		if (first != c || !can_be_priced(k, &d->choice[c]))
 			continue;
 		o->choice = d->choice[c];
 		o->num_members = family < 0 ? 1 : d->family[family].num_members;
@@ -413,9 +418,9 @@ static struct matrix *whole_rows_too(const struct data *d, char *whole)
 	m->rows = 0;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
-		const int rows = !data_trains_parts(v) || !v->has[PHASE_PREFILL] ? 0
-				 : v->has[PHASE_DECODE]                          ? 2
-										 : 1;
+		const int rows = !data_is_training(v) || !v->has[PHASE_PREFILL] ? 0
+				 : v->has[PHASE_DECODE]                         ? 2
+										: 1;
 		for (int i = 0; i < rows; i++) {
 			whole[m->rows] = (char)i;
 			m->scenario[m->rows] = s;

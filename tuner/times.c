@@ -19,11 +19,6 @@ int data_is_training(const struct measured *m)
 	return strncmp(m->split, "heldout", 7) != 0;
 }
 
-int data_trains_parts(const struct measured *m)
-{
-	return data_is_training(m) && strcmp(m->split, "ways");
-}
-
 int noise_band(double us)
 {
 	return us < 20 ? 0 : us < 200 ? 1 : 2;
@@ -268,11 +263,13 @@ static double least_of(const struct data *d, int scenario, int only_again, int s
 		best = fmin(best, parts);
 	for (int i = 0; i < d->num_plans; i++) {
 		const struct composed *c = &d->plan[i];
-		if (c->scenario != scenario || !is_ok(&c->cell) ||
-		    (only_again && c->pass == PASS_A) || (serial && c->how != ATTUNE_SERIAL))
+		if (c->scenario != scenario || !is_ok(&c->cell) || c->pass > d->pass ||
+		    (only_again && c->pass == PASS_A) || (serial && c->how != ATTUNE_SERIAL) ||
+		    (d->pass == PASS_B && c->is_outdone))
 			continue;
-		if (c->pass <= d->pass)
-			best = fmin(best, c->cell.median_us);
+		const double shift =
+		    d->pass == PASS_B && c->pass == PASS_A ? d->shift[scenario] : 1;
+		best = fmin(best, c->cell.median_us * shift);
 	}
 	return best;
 }

@@ -74,6 +74,7 @@ struct composed {
 	enum attune_how how;
 	enum pass pass;
 	struct cell cell;
+	int is_outdone; /* of pass A: pass B has it, too */
 };
 
 enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
@@ -181,9 +182,6 @@ double data_part_time(const struct data *, int scenario, enum phase, int choice)
 /* Index of a choice, -1 when never measured. */
 int data_find(const struct data *, const struct choice *);
 int data_is_training(const struct measured *); /* all splits but "heldout" */
-/* Of these all but "ways": batches that were made to compare ways to run both parts, many of
- * a kind, from which the overlap alone is to learn. */
-int data_trains_parts(const struct measured *);
 
 /* What a policy picks for a scenario: indices into data.choice, -1: none. */
 struct pick {

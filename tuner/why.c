@@ -291,7 +291,7 @@ static void hull_rows(const struct why *w, enum decision t)
 		long long lo = INT64_MAX, hi = INT64_MIN;
 		for (int s = 0; s < w->d->n; s++) {
 			const struct measured *m = &w->d->v[s];
-			if (!data_trains_parts(m) || !m->has[phase])
+			if (!data_is_training(m) || !m->has[phase])
 				continue;
 			const long long v = ((const long long *)&m->part[phase].f)[i];
 			lo = v < lo ? v : lo;
