@@ -81,15 +81,18 @@ static inline long long mixed_sum_ns(const struct mixed *m, int decoding)
 }
 
 /* Of multiples of `step` up to all units the best; of equals the most, which may read less than
- * is assumed here. *ns: the sum of that. */
+ * is assumed here. *ns: the sum of that. Fewer units read longer: when reads alone take as long as
+ * the best so far, no fewer are any better. */
 static inline int mixed_units(const struct mixed *m, int step, long long *ns)
 {
 	int best = 0;
 	*ns = LLONG_MAX;
-	for (int d = step; d < m->units + step; d += step) {
-		const int decoding = (int)min_of(d, m->units);
+	for (int n = (int)parts_of(m->units, step); n; n--) {
+		const int decoding = (int)min_of((long long)n * step, m->units);
+		if (3 * mixed_reads_ns(m, decoding) >= *ns)
+			break;
 		const long long sum = mixed_sum_ns(m, decoding);
-		best = sum <= *ns ? decoding : best;
+		best = sum < *ns ? decoding : best;
 		*ns = min_of(sum, *ns);
 	}
 	return best;
