@@ -18,16 +18,16 @@
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.446    inf   60.5
- *   tree        peers                       43    inf  1.211    inf   72.1
- *   tree        heldout                    207    inf  1.415    inf   58.5
- *   tree        heldout_blocked             44    inf  1.283    inf   59.1
- *   tree        heldout_extrapolated        14  1.070  1.241  1.241   50.0
- *   tree        heldout_offgrid             25    inf  1.239    inf   64.0
- *   tree        heldout_random              78    inf  1.874    inf   57.7
+ *   tree        train                      869    inf  1.450    inf   61.3
+ *   tree        peers                       43    inf  1.118    inf   72.1
+ *   tree        heldout                    207    inf  1.407    inf   56.5
+ *   tree        heldout_blocked             44    inf  1.198    inf   54.5
+ *   tree        heldout_extrapolated        14  1.071  1.241  1.241   42.9
+ *   tree        heldout_offgrid             25    inf    inf    inf   56.0
+ *   tree        heldout_random              78    inf  1.474    inf   57.7
  *   tree        heldout_shape               22    inf  1.398    inf   63.6
- *   tree        heldout_traces              24  1.066  1.191  1.407   54.2
- *   tree        ways                       244    inf    inf    inf   65.2
+ *   tree        heldout_traces              24  1.062  1.191  1.407   58.3
+ *   tree        ways                       244    inf    inf    inf   68.9
  *   best_fixed  train                      869  1.553  2.932 19.654   15.3
  *   best_fixed  peers                       43    inf    inf    inf   25.6
  *   best_fixed  heldout                    207    inf  2.277    inf   12.1
@@ -144,8 +144,7 @@
 	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
 	CHOICE(19, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
 	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
-	CHOICE(21, pod,       "PREFILL_M=64 PREFILL_TILE=32 WARPS=4 DECODE_TILE=32 DECODE_WARPS=2 DECODE_STAGES=2 VIRTUAL=1 BLOCKS_PER_SM=2 POLICY=0 DECODE_SEGMENTS=1 PREFILL_SEGMENTS=2") \
-	CHOICE(22, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=64 PREFILL_SEGMENTS=1")
+	CHOICE(21, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=64 PREFILL_SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
@@ -277,12 +276,6 @@
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
-	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
-	BINARY(pod, "-DHEAD_SIZE=256 -DDTYPE=F16 -DPREFILL_M=64 -DPREFILL_TILE=32 -DWARPS=4 -DDECODE_TILE=32 -DDECODE_WARPS=2 -DDECODE_STAGES=2 -DVIRTUAL=1 -DBLOCKS_PER_SM=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -346,36 +339,42 @@ ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->heads_x_seqs <= 240) {
-		if (f->max_seq <= 10240) {
-			if (f->heads_x_seqs <= 128) {
-				return -3; /* 123 scenarios, 1.031, p95 1.174 */
-			} else if (f->mean_seq <= 1536) {
-				return -3; /* 12 scenarios, 1.008, p95 1.107 */
+	if (f->heads_x_seqs <= 144) {
+		if (f->decode_kv <= 163840) {
+			if (f->decode_seqs <= 15) {
+				return -3; /* 138 scenarios, 1.013, p95 1.099 */
+			} else if (f->prefill_share <= 37) {
+				return -3; /* 20 scenarios, 1.024, p95 1.098 */
+			} else if (f->kv_kib <= 81920) {
+				return -3; /* 14 scenarios, 1.018, p95 1.193 */
 			} else {
-				return 20; /* 13 scenarios, 1.007, p95 1.026; guarded */
+				return 20; /* 16 scenarios, 1.011, p95 1.111; guarded */
 			}
-		} else if (f->row_blocks <= 516) {
-			return -3; /* 80 scenarios, 1.044, p95 1.215 */
-		} else if (f->prefill_share <= 56) {
-			return 20; /* 23 scenarios, 1.011, p95 1.049; guarded */
+		} else if (f->num_query_heads <= 4) {
+			return 20; /* 13 scenarios, 1.034, p95 1.142; next -3, 1.090; guarded */
+		} else if (f->skew <= 16) {
+			return 20; /* 15 scenarios, 1.024, p95 1.172; guarded */
 		} else {
-			return 21; /* 19 scenarios, 1.032, p95 1.098; guarded */
+			return -3; /* 21 scenarios, 1.044, p95 1.160 */
 		}
-	} else if (f->kv_kib <= 491520) {
-		return -3; /* 58 scenarios, 1.039, p95 1.175 */
-	} else if (f->heads_x_seqs <= 352) {
-		return 20; /* 45 scenarios, 1.026, p95 1.097; next -3, 1.120; guarded */
-	} else if (f->num_seqs <= 160) {
-		if (f->work <= 2816) {
-			return -3; /* 38 scenarios, 1.063, p95 1.182 */
+	} else if (f->kv_kib <= 499712) {
+		if (f->kv_kib <= 95744) {
+			return -3; /* 35 scenarios, 1.000, p95 1.000 */
+		} else if (f->prefill_tokens <= 2016) {
+			return -3; /* 28 scenarios, 1.006, p95 1.050 */
 		} else {
-			return 20; /* 17 scenarios, 1.017, p95 1.076; guarded */
+			return 20; /* 18 scenarios, 1.013, p95 1.053; guarded */
 		}
-	} else if (f->prefill_share <= 18) {
-		return -3; /* 36 scenarios, 1.029, p95 1.166 */
+	} else if (f->num_seqs <= 49) {
+		if (f->max_seq <= 10752) {
+			return 21; /* 12 scenarios, 1.014, p95 1.063; next 20, 1.050; guarded */
+		} else {
+			return 20; /* 24 scenarios, 1.016, p95 1.084; guarded */
+		}
+	} else if (f->prefill_share <= 20) {
+		return -3; /* 84 scenarios, 1.043, p95 1.166 */
 	} else {
-		return 22; /* 16 scenarios, 1.024, p95 1.103; guarded */
+		return 21; /* 42 scenarios, 1.030, p95 1.124; next -3, 1.172; guarded */
 	}
 }
 
@@ -424,29 +423,33 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	VECTOR(join, 1, .num_query_heads = 17, .num_seqs = 0, .skew = 17) \
 	VECTOR(join, 1, .num_query_heads = 17, .num_seqs = 4, .skew = 17) \
 	VECTOR(join, 1, .num_seqs = 5) \
-	VECTOR(overlap, -3, .heads_x_seqs = 0, .max_seq = 0) \
-	VECTOR(overlap, -3, .heads_x_seqs = 128, .max_seq = 10240) \
-	VECTOR(overlap, -3, .heads_x_seqs = 129, .max_seq = 0, .mean_seq = 0) \
-	VECTOR(overlap, -3, .heads_x_seqs = 240, .max_seq = 10240, .mean_seq = 1536) \
-	VECTOR(overlap, 20, .heads_x_seqs = 129, .max_seq = 0, .mean_seq = 1537) \
-	VECTOR(overlap, 20, .heads_x_seqs = 240, .max_seq = 10240, .mean_seq = 1537) \
-	VECTOR(overlap, -3, .row_blocks = 0, .heads_x_seqs = 0, .max_seq = 10241) \
-	VECTOR(overlap, -3, .row_blocks = 516, .heads_x_seqs = 240, .max_seq = 10241) \
-	VECTOR(overlap, 20, .row_blocks = 517, .heads_x_seqs = 0, .max_seq = 10241, .prefill_share = 0) \
-	VECTOR(overlap, 20, .row_blocks = 517, .heads_x_seqs = 240, .max_seq = 10241, .prefill_share = 56) \
-	VECTOR(overlap, 21, .row_blocks = 517, .heads_x_seqs = 0, .max_seq = 10241, .prefill_share = 57) \
-	VECTOR(overlap, 21, .row_blocks = 517, .heads_x_seqs = 240, .max_seq = 10241, .prefill_share = 57) \
-	VECTOR(overlap, -3, .heads_x_seqs = 241, .kv_kib = 0) \
-	VECTOR(overlap, -3, .heads_x_seqs = 241, .kv_kib = 491520) \
-	VECTOR(overlap, 20, .heads_x_seqs = 241, .kv_kib = 491521) \
-	VECTOR(overlap, 20, .heads_x_seqs = 352, .kv_kib = 491521) \
-	VECTOR(overlap, -3, .num_seqs = 0, .heads_x_seqs = 353, .work = 0, .kv_kib = 491521) \
-	VECTOR(overlap, -3, .num_seqs = 160, .heads_x_seqs = 353, .work = 2816, .kv_kib = 491521) \
-	VECTOR(overlap, 20, .num_seqs = 0, .heads_x_seqs = 353, .work = 2817, .kv_kib = 491521) \
-	VECTOR(overlap, 20, .num_seqs = 160, .heads_x_seqs = 353, .work = 2817, .kv_kib = 491521) \
-	VECTOR(overlap, -3, .num_seqs = 161, .heads_x_seqs = 353, .kv_kib = 491521, .prefill_share = 0) \
-	VECTOR(overlap, -3, .num_seqs = 161, .heads_x_seqs = 353, .kv_kib = 491521, .prefill_share = 18) \
-	VECTOR(overlap, 22, .num_seqs = 161, .heads_x_seqs = 353, .kv_kib = 491521, .prefill_share = 19) \
+	VECTOR(overlap, -3, .heads_x_seqs = 0, .decode_seqs = 0, .decode_kv = 0) \
+	VECTOR(overlap, -3, .heads_x_seqs = 144, .decode_seqs = 15, .decode_kv = 163840) \
+	VECTOR(overlap, -3, .heads_x_seqs = 0, .decode_seqs = 16, .decode_kv = 0, .prefill_share = 0) \
+	VECTOR(overlap, -3, .heads_x_seqs = 144, .decode_seqs = 16, .decode_kv = 163840, .prefill_share = 37) \
+	VECTOR(overlap, -3, .heads_x_seqs = 0, .decode_seqs = 16, .decode_kv = 0, .kv_kib = 0, .prefill_share = 38) \
+	VECTOR(overlap, -3, .heads_x_seqs = 144, .decode_seqs = 16, .decode_kv = 163840, .kv_kib = 81920, .prefill_share = 38) \
+	VECTOR(overlap, 20, .heads_x_seqs = 0, .decode_seqs = 16, .decode_kv = 0, .kv_kib = 81921, .prefill_share = 38) \
+	VECTOR(overlap, 20, .heads_x_seqs = 144, .decode_seqs = 16, .decode_kv = 163840, .kv_kib = 81921, .prefill_share = 38) \
+	VECTOR(overlap, 20, .num_query_heads = 0, .heads_x_seqs = 0, .decode_kv = 163841) \
+	VECTOR(overlap, 20, .num_query_heads = 4, .heads_x_seqs = 144, .decode_kv = 163841) \
+	VECTOR(overlap, 20, .num_query_heads = 5, .heads_x_seqs = 0, .skew = 0, .decode_kv = 163841) \
+	VECTOR(overlap, 20, .num_query_heads = 5, .heads_x_seqs = 144, .skew = 16, .decode_kv = 163841) \
+	VECTOR(overlap, -3, .num_query_heads = 5, .heads_x_seqs = 0, .skew = 17, .decode_kv = 163841) \
+	VECTOR(overlap, -3, .num_query_heads = 5, .heads_x_seqs = 144, .skew = 17, .decode_kv = 163841) \
+	VECTOR(overlap, -3, .heads_x_seqs = 145, .kv_kib = 0) \
+	VECTOR(overlap, -3, .heads_x_seqs = 145, .kv_kib = 95744) \
+	VECTOR(overlap, -3, .heads_x_seqs = 145, .prefill_tokens = 0, .kv_kib = 95745) \
+	VECTOR(overlap, -3, .heads_x_seqs = 145, .prefill_tokens = 2016, .kv_kib = 499712) \
+	VECTOR(overlap, 20, .heads_x_seqs = 145, .prefill_tokens = 2017, .kv_kib = 95745) \
+	VECTOR(overlap, 20, .heads_x_seqs = 145, .prefill_tokens = 2017, .kv_kib = 499712) \
+	VECTOR(overlap, 21, .num_seqs = 0, .heads_x_seqs = 145, .max_seq = 0, .kv_kib = 499713) \
+	VECTOR(overlap, 21, .num_seqs = 49, .heads_x_seqs = 145, .max_seq = 10752, .kv_kib = 499713) \
+	VECTOR(overlap, 20, .num_seqs = 0, .heads_x_seqs = 145, .max_seq = 10753, .kv_kib = 499713) \
+	VECTOR(overlap, 20, .num_seqs = 49, .heads_x_seqs = 145, .max_seq = 10753, .kv_kib = 499713) \
+	VECTOR(overlap, -3, .num_seqs = 50, .heads_x_seqs = 145, .kv_kib = 499713, .prefill_share = 0) \
+	VECTOR(overlap, -3, .num_seqs = 50, .heads_x_seqs = 145, .kv_kib = 499713, .prefill_share = 20) \
+	VECTOR(overlap, 21, .num_seqs = 50, .heads_x_seqs = 145, .kv_kib = 499713, .prefill_share = 21) \
 	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
 	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
 	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \

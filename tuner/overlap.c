@@ -20,8 +20,7 @@ enum { MAX_BEHIND = 20000 /* as a cost */ };
 #define ENOUGH 0.005
 /* What is this share of another time was another plan, and not the clock. */
 #define GOOD 0.95
-/* A leaf has one in so many of the mixed scenarios, or three. One in ten were too many for a way
- * that gains on some: no such leaf was without a row where it loses. */
+/* A leaf has one in so many of the mixed scenarios, or three: one in ten always had one that loses. */
 enum { LEAST_SHARE = 40, LEAST = 3 };
 
 /* ---- what a way takes ----------------------------------------------------------------- */
@@ -299,10 +298,9 @@ static int fill_row(const struct data *d, int s, const struct runs *all, const s
 	for (int c = 0; c < m->cols; c++) {
 		ratio[c] = learned_ratio(all, m->choice[c], p);
 		others += c && isfinite(ratio[c]);
-		if (!isfinite(ratio[c]) && gains_nothing(d, s, m->choice[c]))
-			ratio[c] = 1;
-		if (!is_fused_way(d, m->choice[c]))
-			ratio[c] *= own;
+		const int parts = !isfinite(ratio[c]) && gains_nothing(d, s, m->choice[c]);
+		if (parts || !is_fused_way(d, m->choice[c]))
+			ratio[c] = own * (parts ? 1 : ratio[c]);
 		best = fmin(best, ratio[c]);
 	}
 	for (int c = 0; c < m->cols; c++)
