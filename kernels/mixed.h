@@ -5,8 +5,9 @@
  *   d units       | decodes, t | leave | item | item |
  *   the others    | item | item | item | item | item |
  *
- * What a unit does in a nanosecond is of an H200, and was fitted to what 219 batches took by two
- * numbers of units or more: what it takes then is 1.011 times that of the best of them. */
+ * What a unit does in a nanosecond is of an H200, and was fitted to 211 sets of batch and tunables
+ * that had run by two numbers of units or more, one of them near what it takes: that is 1.011
+ * times the best of them. */
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 

@@ -73,8 +73,9 @@ static int place_cells(struct data *d, const int *scenario, const int *choice)
 		const struct raw *r = &d->raw[i];
 		const int s = scenario[r->scenario], c = choice[r->choice];
 		if (r->phase == PHASE_PLAN) {
-			d->plan[d->num_plans++] =
-			    (struct composed){ s, c, choice[r->decode], r->how, r->pass, r->cell, 0 };
+			d->plan[d->num_plans++] = (struct composed){
+				s, c, choice[r->decode], r->how, r->pass, r->cell, 0
+			};
 			continue;
 		}
 		if (r->early && r->pass == PASS_A)
