@@ -122,8 +122,9 @@ help: ## this list
 	echo '       SAN=1 V=1 NVCC= HIPCC='
 
 deps: ## installs what building, tuning and testing need
-	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test pictures \
+	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test \
 		$(and $(COMPILE_ONLY),$(filter mi%,$(GPU)),amd)
+	@sh harness/deps.sh install pictures >/dev/null 2>&1 || true # a font: nothing stops without it
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
