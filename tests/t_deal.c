@@ -149,16 +149,19 @@ static void mixed_ends_as_estimated(void **state)
 	}
 }
 
-/* More units read no slower, and no number of them more than all can. */
+/* Few units are the limit, then what half of them can read, which more of them never reach. */
 static void mixed_reads_saturate(void **state)
 {
-	struct mixed m = { 132, 1, 1, 4000000000 };
+	const struct mixed m = { 132, 1, 1, 4000000000 };
+	const long long half = mixed_reads_ns(&m, 66);
 	(void)state;
-	for (int d = 1; d < m.units; d++)
-		assert_true(mixed_reads_ns(&m, d + 1) < mixed_reads_ns(&m, d));
-	assert_true(mixed_reads_ns(&m, 1000000) > START_NS + m.bytes / ALL_READS);
-	assert_in_range(mixed_reads_ns(&m, 1), START_NS + m.bytes / UNIT_READS,
-			START_NS + m.bytes / UNIT_READS * 102 / 100);
+	for (int d = 1; d < 66; d++)
+		assert_true(mixed_reads_ns(&m, d + 1) <= mixed_reads_ns(&m, d));
+	for (int d = 67; d <= 132; d++)
+		assert_true(mixed_reads_ns(&m, d) > half);
+	assert_int_equal(mixed_reads_ns(&m, 1), START_NS + m.bytes / UNIT_READS);
+	assert_int_equal(half, START_NS + m.bytes / HALF_READS);
+	assert_true(mixed_reads_ns(&m, 20) > 2 * half);
 }
 
 int main(void)

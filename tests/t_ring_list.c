@@ -32,8 +32,8 @@ static const struct captured {
 	{ "softcap", "60q1s2000", "10q1s700", "ring_list TILE_SIZE=32 NUM_STAGES=2 BLOCKS_PER_SM=1 BESIDE=0" },
 	{ "all at once", "60q2s2000_q1s2000", "8q2s700_q1s700", "ring_list NUM_WARPS=8 NUM_STAGES=2 BLOCKS_PER_SM=1" },
 	{ "group 16", "60q2s2000_q1s2000", "8q2s900_q1s900", "ring_list BLOCK_M=16 NUM_WARPS=2 BLOCKS_PER_SM=2 BESIDE=0" },
-	{ "all at once", "q700s3000_60q1s3000_q129s3000_8q1s3000_3q300s3000", "q150s600_5q1s600_q130s600_3q1s600", "warpgroup_mixed PREFILL_SEGMENTS=2" },
-	{ "group 4", "q700s3000_60q1s3000_q129s3000_8q2s3000_3q300s3000", "q150s600_5q1s600_q130s600_3q2s600", "warpgroup_mixed PREFILL_SEGMENTS=3" },
+	{ "all at once", "60q1s3000_q129s3000_q300s3000_8q1s3000_3q300s3000", "q150s600_5q1s600_q130s600_3q1s600", "warpgroup_mixed PREFILL_SEGMENTS=2" },
+	{ "group 4", "60q1s3000_q129s3000_q300s3000_8q2s3000_3q300s3000", "q150s600_5q1s600_q130s600_3q2s600", "warpgroup_mixed PREFILL_SEGMENTS=3" },
 };
 // clang-format on
 

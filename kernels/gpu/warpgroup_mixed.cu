@@ -1,7 +1,7 @@
-/* warpgroup_mixed.cu - a whole mixed batch in one launch on Hopper: a block an SM, the first
- * DECODE_UNITS of which begin with the decodes, by ring_list.cu, while the others begin with the
- * prefills, by warpgroup.cu. Who is done with decodes goes on to prefills, so that all SMs end at
- * about the same time.
+/* warpgroup_mixed.cu - a whole mixed batch in one launch on Hopper: a block an SM, DECODE_UNITS of
+ * which begin with the decodes, by ring_list.cu, while the others begin with the prefills, by
+ * warpgroup.cu. Who is done with decodes goes on to prefills, so that all SMs end at about the same
+ * time.
  *
  *   block 0         | decode ............... | prefill | prefill |
  *   block 1         | decode ............... | prefill | prefill |
@@ -14,12 +14,18 @@
  * prefills come in warpgroup's order, most work first. A block that does not decode has its first
  * by its number; all others are taken in turn, one when the copies of the one before are under way.
  *
+ * Which SMs decode matters. Those of one GPC, 16 or 18, read 1.25 TB/s together on an H200, and a
+ * launch may fill one GPC after the other: its first 64 blocks then read 3.3 TB/s, its first 32 2.5.
+ * Numbers of SMs go round the GPCs: 0 to 63 read 4.4, 0 to 31 4.0. So blocks are numbered anew, those
+ * on the first DECODE_UNITS SMs from 0 up, all others from the last down.
+ *
  * With as many items as SMs a block that comes late has one too many: PREFILL_SEGMENTS cuts their
  * keys. The last team to be done with a segment of its 64 rows joins all of them in their order, so
  * that the bits do not depend on who that is, nor on who takes what.
  *
- *   args.scratch   8 bytes that count the items taken in turn | ring_list's arrivals |
- *                  with segments [sequence][Q block][query head][team] arrivals of these
+ *   args.scratch   8 bytes that count the blocks | 8 that count the items taken in turn |
+ *                  ring_list's arrivals | with segments [sequence][Q block][query head][team]
+ *                  arrivals of these
  *   partials       with segments those of the prefills, as args.h has them | ring_list's
  *   shared memory  ring_list's, then warpgroup's in the same place
  *
@@ -57,9 +63,11 @@ KERNEL_BESIDE(ALL_THREADS, 1) ENTRY(const __grid_constant__ attune_mapped c)
 	run(c);
 }
 
-DEVICE int this_block()
+/* Number of this block, once it has one */
+DEVICE int &this_block()
 {
-	return blockIdx.x;
+	__shared__ int number;
+	return number;
 }
 
 DEVICE int all_blocks()
@@ -104,6 +112,52 @@ DEVICE int most_blocks(const attune_args &a)
 	return (a.prefill.max_query + PREFILL_M - 1) / PREFILL_M;
 }
 
+/* ---- what blocks count together -------------------------------------------------------------- */
+
+/* Like ring_list's arrivals a count bears a mark, and what bears none is 0, since the workspace may
+ * hold anything. All add to it at once and see whether it was marked: only the first few then find
+ * that it is not, of whom one marks it. Who is the last takes the mark away. */
+typedef unsigned long long counter;
+#define COUNTS	0x617474756e000000ull /* "attun" */
+#define COUNTED 0xffffffull
+
+/* Counters are the first words of args.scratch. */
+enum { BLOCKS_COUNT, ITEMS_COUNT, COUNTERS };
+
+DEVICE int is_count(counter c)
+{
+	return (c & ~COUNTED) == COUNTS;
+}
+
+/* What it was */
+DEVICE int count_on(counter *at, counter by)
+{
+	counter seen = atomicAdd(at, by);
+	if (is_count(seen))
+		return seen & COUNTED;
+	for (seen += by;;) {
+		const counter old = atomicCAS(at, seen, COUNTS | by);
+		if (old == seen)
+			return 0;
+		if (is_count(old))
+			return atomicAdd(at, by) & COUNTED;
+		seen = old;
+	}
+}
+
+/* By one thread. The count: blocks on SMs that come first + LATER_BLOCK x the others. */
+#define LATER_BLOCK 4096
+DEVICE int number_block(const attune_args &a)
+{
+	counter *at = (counter *)a.scratch + BLOCKS_COUNT;
+	const int is_later = (int)sm_id() >= units_of(a);
+	const int before = count_on(at, is_later ? LATER_BLOCK : 1);
+	const int first = before % LATER_BLOCK, later = before / LATER_BLOCK, last = all_blocks() - 1;
+	if (first + later == last)
+		*at = 0;
+	return is_later ? last - later : first;
+}
+
 /* ---- decodes ------------------------------------------------------------------------------ */
 
 #define BLOCK_M	   8
@@ -120,8 +174,10 @@ DEVICE line blocks_that_decode(const attune_args &a)
 	return { (u32)a.segments }; /* ring_list has no segments */
 }
 #undef gridDim
+#undef blockIdx
 #undef KERNEL
 #define gridDim		blocks_that_decode(a)
+#define blockIdx	(line{ (u32)this_block() })
 #define KERNEL(threads) DEVICE void
 #define __syncthreads() barrier(DECODE_BARRIER, THREADS)
 #include "ring_list.cu"
@@ -133,7 +189,7 @@ DEVICE void run(const attune_call &whole)
 	const int packed = a.option[MIXED_DECODE];
 	const long long rows = partial_rows(a);
 	attune_call c = { view(a, a.decode, units_of(a)), whole.more };
-	c.args.scratch = (char *)a.scratch + 8;
+	c.args.scratch = (counter *)a.scratch + COUNTERS;
 	c.args.partial_ml = a.partial_ml + rows * 2;
 	c.args.partial_out = a.partial_out + rows * HEAD_SIZE;
 	c.args.option[BLOCK_Q] = packed >> 8 & 255;
@@ -208,33 +264,6 @@ DEVICE void open_finds()
 	}
 }
 
-/* What counts the items that were taken. Like ring_list's arrivals it bears a mark, and what bears
- * none is 0, since the workspace may hold anything. All add to it at once and see whether it was
- * marked: only the first few then find that it is not, of whom one marks it. */
-typedef unsigned long long counter;
-#define COUNTS	0x617474756e000000ull /* "attun" */
-#define COUNTED 0xffffffull
-
-DEVICE int is_count(counter c)
-{
-	return (c & ~COUNTED) == COUNTS;
-}
-
-DEVICE int count_on(counter *at)
-{
-	counter seen = atomicAdd(at, 1ull);
-	if (is_count(seen))
-		return seen & COUNTED;
-	for (seen++;;) {
-		const counter old = atomicCAS(at, seen, COUNTS | 1);
-		if (old == seen)
-			return 0;
-		if (is_count(old))
-			return atomicAdd(at, 1ull) & COUNTED;
-		seen = old;
-	}
-}
-
 /* The number of the block's next item, of `items`; that or more: there is none. Each block asks
  * until it is told so, hence the last to ask is known, who takes the mark away. */
 DEVICE int next_number(const attune_args &a, int round, int items)
@@ -245,8 +274,8 @@ DEVICE int next_number(const attune_args &a, int round, int items)
 		return first;
 	int n = 0;
 	if (!lane_id()) {
-		counter *at = (counter *)a.scratch;
-		n = count_on(at);
+		counter *at = (counter *)a.scratch + ITEMS_COUNT;
+		n = count_on(at, 1);
 		if (n == max(items - given, 0) + all_blocks() - 1)
 			*at = 0;
 	}
@@ -292,7 +321,7 @@ DEVICE decode::arrivals *arrivals_of(const attune_args &a, const team &t)
 {
 	const int token = t.i.token - a.query_start[t.i.seq];
 	const int block = (t.i.seq - a.prefill.seq_begin) * most_blocks(a) + token / BLOCK_M;
-	return (decode::arrivals *)a.scratch + 1 + units_of(a) +
+	return (decode::arrivals *)a.scratch + COUNTERS + units_of(a) +
 	       ((long long)block * a.num_query_heads + t.i.head) * TEAMS + t.number;
 }
 
@@ -408,6 +437,9 @@ DEVICE void run(const attune_mapped &c, const attune_args &a)
 
 DEVICE void run(const attune_mapped &c)
 {
+	if (!threadIdx.x)
+		this_block() = number_block(c.call.args);
+	__syncthreads();
 	if (this_block() < units_of(c.call.args))
 		decode::run(c.call);
 	prefill::run(c, prefill::view_of(c.call.args));
