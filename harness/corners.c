@@ -25,7 +25,7 @@ const char *const corner_batches[] = {
 	/* both, in turns */
 	"q1s33_q40_q1s1_q50s96_q2s34_q9s544_q1s257",
 	"q70s600_5q1s100_q11_q8s8_q0s5_q1s16",
-	"q140s300_5q1s60_q11_q1s170_q0s5_q1s16_q1s1", /* decodes of one token */
+	"q141s300_5q1s60_q11_q1s170_q0s5_q1s16_q1s1", /* decodes of one token */
 	NULL
 };
 // clang-format on

@@ -28,7 +28,7 @@ static const struct {
 	{ 132,
 	  1,
 	  { "q1s33_q40_q1s1_q50s96_q2s34_q9s544_q1s257",
-	    "q140s300_5q1s60_q11_q1s170_q0s5_q1s16_q1s1", "q16_q17_q15" } },
+	    "q141s300_5q1s60_q11_q1s170_q0s5_q1s16_q1s1", "q16_q17_q15" } },
 	{ 7, 2, { "3q1s1100_q1s3_q1s2000", "q0_q30_q0_q13s300_q0" } },
 };
 
@@ -45,7 +45,7 @@ static const struct {
 	{ "warpgroup", "all at once, head 96", "TILE_SIZE=64 SEGMENTS=2" },
 	{ "warpgroup_mixed", "window and sinks", "PREFILL_TILE=96 DECODE_WARPS=12" },
 	{ "warpgroup_mixed", "group 7", "DECODE_TILE=32 PREFILL_SEGMENTS=3" },
-	{ "warpgroup_mixed", "group 16", "PREFILL_TILE=96 DECODE_STAGES=2" },
+	{ "warpgroup_mixed", "group 15", "PREFILL_TILE=96 DECODE_STAGES=2 PREFILL_SEGMENTS=3" },
 	{ "warpgroup_mixed", "all at once, head 96", "DECODE_WARPS=12 DECODE_STAGES=2" },
 };
 
