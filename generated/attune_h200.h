@@ -2,61 +2,61 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  cfd682c4236e2815972a5a11c7ad0967, protocol graph-rotating
+ *   database  02b2d491e5561b61300d9d068f96e2ca, protocol graph-rotating
  *   learned   from 1156 scenarios, 207 held out
- *   judged    by times of a second pass in 166 of 1363 scenarios; it lacks 87 of the picks
- *   noise     0.56 % below 20 us, by 1049 A/A pairs
- *             0.78 % below 200 us, by 2081 A/A pairs
- *             0.62 % above, by 2119 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.367 1.071 1.045 1.032 1.025 1.020 1.017 1.015
+ *   judged    by times of a second pass in 156 of 1363 scenarios; it lacks 80 of the picks
+ *   noise     0.57 % below 20 us, by 1052 A/A pairs
+ *             0.79 % below 200 us, by 2102 A/A pairs
+ *             0.62 % above, by 2161 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.370 1.068 1.045 1.032 1.025 1.020 1.017 1.015
  *             1.013 1.012 1.010 1.009
- *             trees of depth 3: 1.0443 at best, 1.0482 by look-ahead; this one 1.0404
- *   decode    best of 1, 2, ... choices: 1.041 1.035 1.035 1.034 1.034 1.034 1.034 1.034
+ *             trees of depth 3: 1.0444 at best, 1.0483 by look-ahead; this one 1.0402
+ *   decode    best of 1, 2, ... choices: 1.041 1.035 1.034 1.034 1.034 1.034 1.034 1.034
  *             1.034 1.034 1.034
- *             trees of depth 3: 1.0423 at best, 1.0439 by look-ahead; this one 1.0412
+ *             trees of depth 3: 1.0423 at best, 1.0439 by look-ahead; this one 1.0411
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.450    inf   61.3
- *   tree        peers                       43    inf  1.118    inf   72.1
- *   tree        heldout                    207    inf  1.407    inf   56.5
- *   tree        heldout_blocked             44    inf  1.198    inf   54.5
- *   tree        heldout_extrapolated        14  1.071  1.241  1.241   42.9
- *   tree        heldout_offgrid             25    inf    inf    inf   56.0
- *   tree        heldout_random              78    inf  1.474    inf   57.7
- *   tree        heldout_shape               22    inf  1.398    inf   63.6
- *   tree        heldout_traces              24  1.062  1.191  1.407   58.3
- *   tree        ways                       244    inf    inf    inf   68.9
- *   best_fixed  train                      869  1.553  2.932 19.654   15.3
+ *   tree        train                      869    inf  1.424    inf   62.9
+ *   tree        peers                       43    inf  1.130    inf   86.0
+ *   tree        heldout                    207    inf  1.240    inf   68.6
+ *   tree        heldout_blocked             44  1.024  1.136  1.196   84.1
+ *   tree        heldout_extrapolated        14  1.061  1.241  1.241   50.0
+ *   tree        heldout_offgrid             25    inf  1.239    inf   64.0
+ *   tree        heldout_random              78    inf  1.283    inf   69.2
+ *   tree        heldout_shape               22    inf  1.302    inf   63.6
+ *   tree        heldout_traces              24  1.059  1.191  1.407   58.3
+ *   tree        ways                       244  1.013  1.080  1.231   90.2
+ *   best_fixed  train                      869  1.553  2.951 19.654   15.4
  *   best_fixed  peers                       43    inf    inf    inf   25.6
- *   best_fixed  heldout                    207    inf  2.277    inf   12.1
- *   best_fixed  heldout_blocked             44    inf  2.095    inf    6.8
- *   best_fixed  heldout_extrapolated        14  1.319  5.089  5.089   35.7
- *   best_fixed  heldout_offgrid             25  1.565  2.277  5.791   20.0
- *   best_fixed  heldout_random              78    inf  4.805    inf    7.7
- *   best_fixed  heldout_shape               22  1.332  1.717  1.720    9.1
- *   best_fixed  heldout_traces              24  1.246  1.716  1.769   16.7
+ *   best_fixed  heldout                    207    inf  2.349    inf   13.0
+ *   best_fixed  heldout_blocked             44    inf  2.349    inf    6.8
+ *   best_fixed  heldout_extrapolated        14  1.314  5.089  5.089   35.7
+ *   best_fixed  heldout_offgrid             25  1.564  2.277  5.791   20.0
+ *   best_fixed  heldout_random              78    inf  4.805    inf    9.0
+ *   best_fixed  heldout_shape               22  1.313  1.668  1.720   13.6
+ *   best_fixed  heldout_traces              24  1.257  1.831  1.843   16.7
  *   best_fixed  ways                       244    inf    inf    inf    3.3
- *   vllm_rule   train                      869  3.710 16.300 91.018    0.5
- *   vllm_rule   peers                       43  2.128  7.223  7.510   18.6
+ *   vllm_rule   train                      869  3.708 16.300 91.018    0.6
+ *   vllm_rule   peers                       43  2.162  7.223  7.739   16.3
  *   vllm_rule   heldout                    207    inf 14.891    inf    0.5
- *   vllm_rule   heldout_blocked             44    inf 12.245    inf    0.0
- *   vllm_rule   heldout_extrapolated        14  2.519 17.480 17.480    7.1
- *   vllm_rule   heldout_offgrid             25  3.681 21.120 69.016    0.0
+ *   vllm_rule   heldout_blocked             44    inf 13.499    inf    0.0
+ *   vllm_rule   heldout_extrapolated        14  2.510 17.480 17.480    7.1
+ *   vllm_rule   heldout_offgrid             25  3.678 21.120 64.957    0.0
  *   vllm_rule   heldout_random              78    inf 14.891    inf    0.0
- *   vllm_rule   heldout_shape               22  5.081 18.396 29.848    0.0
- *   vllm_rule   heldout_traces              24  3.194  7.868 11.439    0.0
+ *   vllm_rule   heldout_shape               22  5.006 17.445 26.985    0.0
+ *   vllm_rule   heldout_traces              24  3.221  8.222 11.439    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      869  2.746  7.668 37.294    0.8
- *   default     peers                       43  1.971  6.099  6.235    9.3
+ *   default     train                      869  2.745  7.668 37.294    0.7
+ *   default     peers                       43  2.003  6.099  6.426    9.3
  *   default     heldout                    207    inf  8.104    inf    1.0
  *   default     heldout_blocked             44    inf 10.179    inf    0.0
- *   default     heldout_extrapolated        14  3.036  9.273  9.273    7.1
- *   default     heldout_offgrid             25  2.722  6.245 11.308    0.0
+ *   default     heldout_extrapolated        14  3.024  9.273  9.273    7.1
+ *   default     heldout_offgrid             25  2.720  6.245 11.308    0.0
  *   default     heldout_random              78    inf  9.338    inf    0.0
- *   default     heldout_shape               22  2.635  6.154  6.520    4.5
- *   default     heldout_traces              24  2.263  5.370  6.067    0.0
+ *   default     heldout_shape               22  2.596  6.154  6.520    4.5
+ *   default     heldout_traces              24  2.283  5.666  6.067    0.0
  *   default     ways                       244    inf    inf    inf    0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
@@ -143,42 +143,41 @@
 	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
 	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
 	CHOICE(19, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
-	CHOICE(21, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=8 DECODE_STAGES=2 DECODE_UNITS=64 PREFILL_SEGMENTS=1")
+	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
 	PRICE(decode ,  8, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87190, 3969000, 0, 0, 0) \
-	PRICE(decode ,  8, 128,   1,   1, 0, 6,  32, 649300000, 48450000, 0, 10270000, 35120, 1088000, 0, 0, 0) \
+	PRICE(decode ,  8, 128,   1,   1, 0, 6,  32, 646300000, 48520000, 0, 10220000, 36020, 1092000, 0, 0, 0) \
 	PRICE(decode ,  8,  64,   1,   1, 0, 5,   0, 2322000000, 43140000, 0, 7867000, 0, 1115000, 0, 0, 0) \
 	PRICE(decode ,  9, 256,  32,  32, 0, 2,  64, 0, 71500000, 0, 1527000, 0, 152700, 2237000000, 605100000, 522400) \
-	PRICE(decode ,  9, 128,  32,  32, 0, 4,  64, 1725000000, 33330000, 0, 5449000, 22820, 336900, 2561000000, 224600000, 441300) \
+	PRICE(decode ,  9, 128,  32,  32, 0, 4,  64, 1724000000, 33350000, 0, 5439000, 22680, 337900, 2544000000, 224900000, 443500) \
 	PRICE(decode ,  9,  64,  32,  32, 0, 6,  64, 1725000000, 23800000, 0, 3020000, 34020, 297000, 2312000000, 203800000, 179100) \
 	PRICE(decode , 10, 256,  64,  64, 0, 1,  64, 1569000000, 45550000, 0, 2850000, 6984, 768300, 2502000000, 589700000, 457000) \
-	PRICE(decode , 10, 128,  64,  64, 0, 2, 128, 1133000000, 21890000, 0, 6911000, 0, 466700, 2780000000, 215500000, 254200) \
+	PRICE(decode , 10, 128,  64,  64, 0, 2, 128, 1113000000, 21980000, 0, 6820000, 0, 467900, 2746000000, 216600000, 255500) \
 	PRICE(decode , 10,  64,  64,  64, 0, 2, 128, 1471000000, 15050000, 0, 4190000, 0, 464400, 2187000000, 222500000, 128500) \
 	PRICE(decode , 11, 256,   8,  16, 0, 1, 256, 2246000000, 6375000, 0, 8305000, 99270, 1246000, 412800000, 71020000, 1221000) \
-	PRICE(decode , 11, 128,   8,  16, 0, 1,   0, 3434000000, 5320000, 0, 581800, 138300, 569100, 532000000, 48320000, 231000) \
+	PRICE(decode , 11, 128,   8,  16, 0, 1,   0, 3438000000, 5336000, 0, 559400, 138300, 565600, 523300000, 47220000, 235900) \
 	PRICE(decode , 11,  64,   8,  16, 0, 2,   0, 3249000000, 5411000, 0, 618900, 126100, 349500, 573700000, 48770000, 142000) \
 	PRICE(decode , 12, 256,   8,  16, 0, 1, 128, 2641000000, 10880000, 0, 5716000, 91540, 1734000, 491500000, 64850000, 1663000) \
-	PRICE(decode , 12, 128,   8,  16, 0, 1,  32, 3283000000, 4565000, 0, 2119000, 124800, 591600, 608600000, 40430000, 403300) \
+	PRICE(decode , 12, 128,   8,  16, 0, 1,  32, 3287000000, 4582000, 0, 2100000, 124800, 586400, 609000000, 38300000, 404700) \
 	PRICE(decode , 12,  64,   8,  16, 0, 2,   0, 3444000000, 3481000, 0, 1512000, 129100, 412100, 396300000, 51790000, 195800) \
-	PRICE(decode , 13, 128,   8,  16, 0, 1, 512, 2431000000, 2594000, 0, 3591000, 129400, 261300, 430300000, 67220000, 1018000) \
+	PRICE(decode , 13, 128,   8,  16, 0, 1, 512, 2434000000, 2600000, 0, 3587000, 129400, 250800, 439600000, 64580000, 1013000) \
 	PRICE(decode , 13,  64,   8,  16, 0, 2, 128, 3332000000, 2164000, 0, 2163000, 130800, 508100, 455800000, 55710000, 309500) \
-	PRICE(decode , 14, 128,   8,  32, 0, 1, 256, 2838000000, 3334000, 0, 3630000, 117900, 736500, 320700000, 59800000, 1276000) \
+	PRICE(decode , 14, 128,   8,  32, 0, 1, 256, 2840000000, 3344000, 0, 3621000, 117900, 727600, 329600000, 56840000, 1273000) \
 	PRICE(decode , 14,  64,   8,  32, 0, 2, 512, 2312000000, 2195000, 0, 2075000, 123700, 511900, 424800000, 68010000, 365800) \
 	PRICE(decode , 15, 256,  16,  16, 0, 3,  32, 4530000000, 16950000, 0, 13930000, 72810, 1428000, 2342000000, 583600000, 644900) \
-	PRICE(decode , 15, 128,  16,  16, 0, 2,   0, 3887000000, 13120000, 0, 1765000, 100900, 437800, 2594000000, 210000000, 263400) \
+	PRICE(decode , 15, 128,  16,  16, 0, 2,   0, 3887000000, 13120000, 0, 1765000, 100900, 437700, 2593000000, 210100000, 263600) \
 	PRICE(decode , 15,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1488000, 85080, 196000, 1995000000, 185400000, 123800) \
 	PRICE(decode , 16, 256,  16,  16, 0, 1, 256, 2444000000, 9265000, 0, 8023000, 84080, 1273000, 194200000, 54700000, 1544000) \
-	PRICE(decode , 16, 128,  16,  16, 0, 1,   0, 3871000000, 7461000, 0, 0, 115500, 639700, 423300000, 62580000, 268200) \
+	PRICE(decode , 16, 128,  16,  16, 0, 1,   0, 3875000000, 7469000, 0, 0, 115300, 638200, 405800000, 62850000, 271300) \
 	PRICE(decode , 16,  64,  16,  16, 0, 2,   0, 3527000000, 6229000, 0, 407800, 122200, 492000, 460300000, 59920000, 282300) \
-	PRICE(decode , 17, 128,  16,  16, 0, 1, 512, 3366000000, 2153000, 0, 7631000, 76140, 898800, 2306000000, 204800000, 546200) \
+	PRICE(decode , 17, 128,  16,  16, 0, 1, 512, 3375000000, 2155000, 0, 7632000, 76110, 896400, 2271000000, 205000000, 548100) \
 	PRICE(decode , 17,  64,  16,  16, 0, 2, 256, 3178000000, 2085000, 0, 1921000, 134400, 878500, 1922000000, 190000000, 317800) \
-	PRICE(decode , 18, 128,  16,  32, 0, 1, 512, 2468000000, 3234000, 0, 5589000, 89690, 552600, 325500000, 56540000, 1003000) \
+	PRICE(decode , 18, 128,  16,  32, 0, 1, 512, 2466000000, 3236000, 0, 5581000, 89810, 552100, 312300000, 56380000, 1007000) \
 	PRICE(decode , 18,  64,  16,  32, 0, 3, 128, 3326000000, 2496000, 0, 1794000, 147200, 591200, 433200000, 60880000, 333100) \
 	PRICE(decode , 19, 256,   8,  16, 0, 1, 512, 7340000000, 421100, 0, 29780000, 0, 4376000, 0, 0, 0) \
-	PRICE(decode , 19, 128,   8,  16, 0, 3,   0, 7449000000, 246400, 0, 4932000, 150300, 1042000, 0, 0, 0) \
+	PRICE(decode , 19, 128,   8,  16, 0, 3,   0, 7449000000, 246400, 0, 4931000, 150300, 1042000, 0, 0, 0) \
 	PRICE(decode , 19,  64,   8,  16, 0, 3,   0, 6130000000, 140300, 0, 6267000, 36100, 1136000, 0, 0, 0)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
@@ -272,10 +271,10 @@
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
-	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
-	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
-	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=8 -DDECODE_STAGES=2") \
+	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
+	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
+	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
+	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
@@ -301,7 +300,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 				return 2; /* 31 scenarios, 1.056, p95 1.288; next 7, 1.131; guarded */
 			}
 		} else if (f->skew <= 24) {
-			return 0; /* 254 scenarios, 1.025, p95 1.178; next 4, 1.046; guarded */
+			return 0; /* 257 scenarios, 1.025, p95 1.178; next 4, 1.046; guarded */
 		} else {
 			return 4; /* 31 scenarios, 1.052, p95 1.184; next 0, 1.127; guarded */
 		}
@@ -319,7 +318,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 861 scenarios, 1.041, p95 1.194 */
+	return -2; /* 865 scenarios, 1.041, p95 1.194 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
@@ -333,48 +332,24 @@ ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 			return 1; /* 12 scenarios, 1.000, p95 1.000; next -2, 1.000 */
 		}
 	} else {
-		return 1; /* 451 scenarios, 1.000, p95 1.000; next -2, 1.000 */
+		return 1; /* 477 scenarios, 1.000, p95 1.000; next -2, 1.000 */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->heads_x_seqs <= 144) {
-		if (f->decode_kv <= 163840) {
-			if (f->decode_seqs <= 15) {
-				return -3; /* 138 scenarios, 1.013, p95 1.099 */
-			} else if (f->prefill_share <= 37) {
-				return -3; /* 20 scenarios, 1.024, p95 1.098 */
-			} else if (f->kv_kib <= 81920) {
-				return -3; /* 14 scenarios, 1.018, p95 1.193 */
-			} else {
-				return 20; /* 16 scenarios, 1.011, p95 1.111; guarded */
-			}
-		} else if (f->num_query_heads <= 4) {
-			return 20; /* 13 scenarios, 1.034, p95 1.142; next -3, 1.090; guarded */
-		} else if (f->skew <= 16) {
-			return 20; /* 15 scenarios, 1.024, p95 1.172; guarded */
+	if (f->kv_tokens <= 163840) {
+		if (f->blocks_per_unit <= 504) {
+			return -3; /* 190 scenarios, 1.010, p95 1.096 */
+		} else if (f->mean_query <= 62) {
+			return -3; /* 14 scenarios, 1.010, p95 1.104 */
 		} else {
-			return -3; /* 21 scenarios, 1.044, p95 1.160 */
+			return 20; /* 50 scenarios, 1.019, p95 1.088; guarded */
 		}
-	} else if (f->kv_kib <= 499712) {
-		if (f->kv_kib <= 95744) {
-			return -3; /* 35 scenarios, 1.000, p95 1.000 */
-		} else if (f->prefill_tokens <= 2016) {
-			return -3; /* 28 scenarios, 1.006, p95 1.050 */
-		} else {
-			return 20; /* 18 scenarios, 1.013, p95 1.053; guarded */
-		}
-	} else if (f->num_seqs <= 49) {
-		if (f->max_seq <= 10752) {
-			return 21; /* 12 scenarios, 1.014, p95 1.063; next 20, 1.050; guarded */
-		} else {
-			return 20; /* 24 scenarios, 1.016, p95 1.084; guarded */
-		}
-	} else if (f->prefill_share <= 20) {
-		return -3; /* 84 scenarios, 1.043, p95 1.166 */
+	} else if (f->max_query <= 448) {
+		return -3; /* 30 scenarios, 1.006, p95 1.035 */
 	} else {
-		return 21; /* 42 scenarios, 1.030, p95 1.124; next -3, 1.172; guarded */
+		return 20; /* 218 scenarios, 1.014, p95 1.091; next -3, 1.143; guarded */
 	}
 }
 
@@ -423,33 +398,15 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	VECTOR(join, 1, .num_query_heads = 17, .num_seqs = 0, .skew = 17) \
 	VECTOR(join, 1, .num_query_heads = 17, .num_seqs = 4, .skew = 17) \
 	VECTOR(join, 1, .num_seqs = 5) \
-	VECTOR(overlap, -3, .heads_x_seqs = 0, .decode_seqs = 0, .decode_kv = 0) \
-	VECTOR(overlap, -3, .heads_x_seqs = 144, .decode_seqs = 15, .decode_kv = 163840) \
-	VECTOR(overlap, -3, .heads_x_seqs = 0, .decode_seqs = 16, .decode_kv = 0, .prefill_share = 0) \
-	VECTOR(overlap, -3, .heads_x_seqs = 144, .decode_seqs = 16, .decode_kv = 163840, .prefill_share = 37) \
-	VECTOR(overlap, -3, .heads_x_seqs = 0, .decode_seqs = 16, .decode_kv = 0, .kv_kib = 0, .prefill_share = 38) \
-	VECTOR(overlap, -3, .heads_x_seqs = 144, .decode_seqs = 16, .decode_kv = 163840, .kv_kib = 81920, .prefill_share = 38) \
-	VECTOR(overlap, 20, .heads_x_seqs = 0, .decode_seqs = 16, .decode_kv = 0, .kv_kib = 81921, .prefill_share = 38) \
-	VECTOR(overlap, 20, .heads_x_seqs = 144, .decode_seqs = 16, .decode_kv = 163840, .kv_kib = 81921, .prefill_share = 38) \
-	VECTOR(overlap, 20, .num_query_heads = 0, .heads_x_seqs = 0, .decode_kv = 163841) \
-	VECTOR(overlap, 20, .num_query_heads = 4, .heads_x_seqs = 144, .decode_kv = 163841) \
-	VECTOR(overlap, 20, .num_query_heads = 5, .heads_x_seqs = 0, .skew = 0, .decode_kv = 163841) \
-	VECTOR(overlap, 20, .num_query_heads = 5, .heads_x_seqs = 144, .skew = 16, .decode_kv = 163841) \
-	VECTOR(overlap, -3, .num_query_heads = 5, .heads_x_seqs = 0, .skew = 17, .decode_kv = 163841) \
-	VECTOR(overlap, -3, .num_query_heads = 5, .heads_x_seqs = 144, .skew = 17, .decode_kv = 163841) \
-	VECTOR(overlap, -3, .heads_x_seqs = 145, .kv_kib = 0) \
-	VECTOR(overlap, -3, .heads_x_seqs = 145, .kv_kib = 95744) \
-	VECTOR(overlap, -3, .heads_x_seqs = 145, .prefill_tokens = 0, .kv_kib = 95745) \
-	VECTOR(overlap, -3, .heads_x_seqs = 145, .prefill_tokens = 2016, .kv_kib = 499712) \
-	VECTOR(overlap, 20, .heads_x_seqs = 145, .prefill_tokens = 2017, .kv_kib = 95745) \
-	VECTOR(overlap, 20, .heads_x_seqs = 145, .prefill_tokens = 2017, .kv_kib = 499712) \
-	VECTOR(overlap, 21, .num_seqs = 0, .heads_x_seqs = 145, .max_seq = 0, .kv_kib = 499713) \
-	VECTOR(overlap, 21, .num_seqs = 49, .heads_x_seqs = 145, .max_seq = 10752, .kv_kib = 499713) \
-	VECTOR(overlap, 20, .num_seqs = 0, .heads_x_seqs = 145, .max_seq = 10753, .kv_kib = 499713) \
-	VECTOR(overlap, 20, .num_seqs = 49, .heads_x_seqs = 145, .max_seq = 10753, .kv_kib = 499713) \
-	VECTOR(overlap, -3, .num_seqs = 50, .heads_x_seqs = 145, .kv_kib = 499713, .prefill_share = 0) \
-	VECTOR(overlap, -3, .num_seqs = 50, .heads_x_seqs = 145, .kv_kib = 499713, .prefill_share = 20) \
-	VECTOR(overlap, 21, .num_seqs = 50, .heads_x_seqs = 145, .kv_kib = 499713, .prefill_share = 21) \
+	VECTOR(overlap, -3, .kv_tokens = 0, .blocks_per_unit = 0) \
+	VECTOR(overlap, -3, .kv_tokens = 163840, .blocks_per_unit = 504) \
+	VECTOR(overlap, -3, .kv_tokens = 0, .mean_query = 0, .blocks_per_unit = 505) \
+	VECTOR(overlap, -3, .kv_tokens = 163840, .mean_query = 62, .blocks_per_unit = 505) \
+	VECTOR(overlap, 20, .kv_tokens = 0, .mean_query = 63, .blocks_per_unit = 505) \
+	VECTOR(overlap, 20, .kv_tokens = 163840, .mean_query = 63, .blocks_per_unit = 505) \
+	VECTOR(overlap, -3, .max_query = 0, .kv_tokens = 163841) \
+	VECTOR(overlap, -3, .max_query = 448, .kv_tokens = 163841) \
+	VECTOR(overlap, 20, .max_query = 449, .kv_tokens = 163841) \
 	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
 	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
 	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \

@@ -7,15 +7,17 @@
  *
  * Times of a way count as ratios to the fastest serial way of the same race; while learning those
  * of two streams to the same parts one after the other, and the pick's own parts for what they
- * are. What is more than 2 % behind these, or was not measured, no leaf over that scenario may
- * say, but two streams, and what is not legal there. */
+ * are. What takes half as long again as these, or was not measured, no leaf over that scenario may
+ * say, but two streams, and what is not legal there. With a limit of 2 % instead most leaves could
+ * say two streams alone, since each had one scenario where the first pass had no luck with a
+ * fused kernel: of 103 held-out mixed batches 21 % lost more than 5 % by it, and 14 % do now. */
 #include "../harness/sweep.h"
 #include "tuner.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BEHIND = 20000 /* as a cost */ };
+enum { MAX_BEHIND = 400000 /* as a cost */ };
 /* A leaf may lose that share for fewer choices. */
 #define ENOUGH 0.005
 /* What is this share of another time was another plan, and not the clock. */
