@@ -26,7 +26,8 @@ static struct row_shape shapes[] = {
 	{ "alibi, head 192, pages of 1", { 3, 3, 192, 1, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .has_alibi = 1 }, LAYOUT_HND },
 	{ "all at once, head 96, group 5", { 10, 2, 96, 16, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 70, .softcap = 30, .has_sinks = 1, .has_alibi = 1, .scale = 0.2f }, LAYOUT_NHD },
 	{ "group 1, head 192, pages of 24, alibi and sinks", { 2, 2, 192, 24, ATTUNE_F16, ATTUNE_F16, .causal = 1, .has_alibi = 1, .has_sinks = 1 }, LAYOUT_NHD },
-	{ "group 15, pages of 32, window, hnd", { 15, 1, 128, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 40 }, LAYOUT_HND },
+	{ "group 16, pages of 32, window, hnd", { 16, 1, 128, 32, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, .window = 40 }, LAYOUT_HND },
+	{ "one KV head, group 5", { 5, 1, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1 }, LAYOUT_NHD },
 #define CLASSIC .kv_layout = ATTUNE_KV_CLASSIC
 	{ "classic, group 4, head 128", { 8, 2, 128, 16, ATTUNE_BF16, ATTUNE_BF16, .causal = 1, CLASSIC }, LAYOUT_CLASSIC },
 	{ "classic, group 8, head 64, pages of 8, window, sinks", { 8, 1, 64, 8, ATTUNE_F16, ATTUNE_F16, .causal = 1, .window = 21, .has_sinks = 1, CLASSIC }, LAYOUT_CLASSIC },

@@ -45,7 +45,8 @@ static const struct {
 	{ "warpgroup", "all at once, head 96", "TILE_SIZE=64 SEGMENTS=2" },
 	{ "warpgroup_mixed", "window and sinks", "PREFILL_TILE=96 DECODE_WARPS=12" },
 	{ "warpgroup_mixed", "group 7", "DECODE_TILE=32 PREFILL_SEGMENTS=3" },
-	{ "warpgroup_mixed", "group 15", "PREFILL_TILE=96 DECODE_STAGES=2 PREFILL_SEGMENTS=3" },
+	{ "warpgroup_mixed", "group 16", "PREFILL_TILE=96 DECODE_STAGES=2" },
+	{ "warpgroup_mixed", "one KV head, group 5", "PREFILL_SEGMENTS=3" },
 	{ "warpgroup_mixed", "all at once, head 96", "DECODE_WARPS=12 DECODE_STAGES=2" },
 };
 

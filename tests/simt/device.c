@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RESIDENT = 4, SECONDS = 60 };
+enum { RESIDENT = 4, SECONDS = 60, ARGS_ALIGNMENT = 64 };
 
 struct code {
 	const struct simt_foreign *foreign; /* NULL: one of ours */
@@ -26,7 +26,7 @@ struct code {
 struct step {
 	struct code *code; /* NULL: zeros, so many bytes, are written instead */
 	struct geometry g;
-	void *args; /* its own copy; or where the zeros go */
+	void *args; /* its own copy, as aligned as maps are; or where the zeros go */
 	size_t bytes;
 	int is_early;
 };
@@ -284,7 +284,9 @@ static enum attune_status run(struct device *dev, const struct step *s)
 static enum attune_status keep(struct tape *tape, const struct step *s)
 {
 	struct step *more = realloc(tape->v, ((size_t)tape->n + 1) * sizeof *more);
-	void *args = s->code ? malloc(s->bytes) : s->args;
+	void *args = s->code ? aligned_alloc(ARGS_ALIGNMENT, (s->bytes + ARGS_ALIGNMENT - 1) /
+								 ARGS_ALIGNMENT * ARGS_ALIGNMENT)
+			     : s->args;
 	if (more)
 		tape->v = more;
 	if (!more || !args) {
