@@ -6,7 +6,7 @@
  *   the others    | item | item | item | item | item |
  *
  * What a unit does in a nanosecond is of an H200, and was fitted to 74 mixed batches that had run by
- * ten numbers of units, whole and in two segments: what it takes is 1.029 times the best of these
+ * ten numbers of units, whole and in two segments: what it takes is 1.030 times the best of these
  * in the geometric mean. */
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
