@@ -1,4 +1,4 @@
-/* lists.c - `attune show --best` and `attune show --kernels`. */
+/* lists.c - `attune show --best`, `--peers` and `--kernels`. */
 #include "show.h"
 #include <math.h>
 #include <string.h>
@@ -60,6 +60,51 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 		table_number(t, isfinite(us) ? us : NAN, 3);
 		table_number(t, isfinite(us) ? us / best : NAN, 3);
 		table_text(t, words);
+		table_end_row(t);
+	}
+	table_print(t, stdout);
+	return 1;
+}
+
+/* ---- others' times ----------------------------------------------------------------- */
+/* As a table a long batch is its begin. */
+static void batch_cell(struct table *t, const struct measured *m, enum format format)
+{
+	enum { SHORT = 40 };
+	char text[SHORT + 40];
+	if (format != FORMAT_TABLE || strlen(m->batch_text) <= SHORT) {
+		table_text(t, m->batch_text);
+		return;
+	}
+	snprintf(text, sizeof text, "%.20s.. %d sequences", m->batch_text, m->batch->view.num_seqs);
+	table_text(t, text);
+}
+
+int show_peers(const struct data *d, const struct forest *f, const struct peers *peers,
+	       const char *model, enum format format)
+{
+	const char *columns[] = { "model",   "page_size", "batch",    "best_us", "header_us",
+				  "peer_us", "peer",	  "protocol", "ratio" };
+	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	if (!t)
+		return 0;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		const struct peer_time *p = peers_fastest(peers, m, -1);
+		struct pick pick;
+		if (!p || (model && strcmp(model, m->model)) || !isfinite(data_oracle(d, s)))
+			continue;
+		forest_pick(d, f, s, &pick);
+		const double us = data_plan_time(d, s, &pick);
+		table_text(t, m->model);
+		table_number(t, m->shape.page_size, 0);
+		batch_cell(t, m, format);
+		table_number(t, data_oracle(d, s), 3);
+		table_number(t, isfinite(us) ? us : NAN, 3);
+		table_number(t, p->us, 3);
+		table_text(t, peers->name[p->peer]);
+		table_text(t, p->protocol);
+		table_number(t, isfinite(us) ? p->us / us : NAN, 3);
 		table_end_row(t);
 	}
 	table_print(t, stdout);

@@ -46,7 +46,7 @@ static const char *add(struct peers *p, char *line)
 	struct peer_time *t = &p->v[p->n];
 	char *field[NUM_COLUMNS], *end[2];
 	if (p->n == MAX_PEER_TIMES)
-		return "is one line too many; 200 are read";
+		return "is one line too many; 400 are read";
 	if (!split(line, field))
 		return "should have seven columns, parted by tabs";
 	t->page_size = (int)strtol(field[PAGE_SIZE], &end[0], 10);
@@ -56,12 +56,11 @@ static const char *add(struct peers *p, char *line)
 	if (!copy(t->model, sizeof t->model, field[MODEL]) ||
 	    !copy(t->batch, sizeof t->batch, field[BATCH]))
 		return "should have a model and a batch, without quotes";
-	if (*p->protocol ? strcmp(p->protocol, field[PROTOCOL]) != 0
-			 : !copy(p->protocol, sizeof p->protocol, field[PROTOCOL]))
-		return "should have the protocol of all other lines, without quotes";
+	if (!copy(t->protocol, sizeof t->protocol, field[PROTOCOL]))
+		return "should have a protocol of at most 23 letters, without quotes";
 	t->peer = name_index(p, field[PEER]);
 	if (t->peer < 0)
-		return "names a seventh peer, or none that fits";
+		return "names a tenth peer, or none that fits";
 	p->n++;
 	return NULL;
 }
@@ -109,11 +108,19 @@ int peers_load(struct peers *p, const char *gpu, const char *path)
 	return done;
 }
 
-double peers_time(const struct peers *p, const struct measured *m, int peer)
+/* Others' caches are strided, of the type of their queries. */
+static int is_theirs(const struct measured *m)
 {
-	for (int i = 0; i < p->n; i++)
-		if (p->v[i].peer == peer && p->v[i].page_size == m->shape.page_size &&
-		    !strcmp(p->v[i].model, m->model) && !strcmp(p->v[i].batch, m->batch_text))
-			return p->v[i].us;
-	return NAN;
+	return m->shape.kv_layout == ATTUNE_KV_STRIDED && m->shape.kv_dtype == m->shape.dtype;
+}
+
+const struct peer_time *peers_fastest(const struct peers *p, const struct measured *m, int peer)
+{
+	const struct peer_time *best = NULL;
+	for (const struct peer_time *t = p->v; is_theirs(m) && t < p->v + p->n; t++)
+		if ((peer < 0 || t->peer == peer) && t->page_size == m->shape.page_size &&
+		    !strcmp(t->model, m->model) && !strcmp(t->batch, m->batch_text) &&
+		    (!best || t->us < best->us))
+			best = t;
+	return best;
 }

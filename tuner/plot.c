@@ -262,7 +262,7 @@ int cmd_plot(int argc, char **argv)
 	char gpu[16], db[256], header[256];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
-	struct peers peers;
+	static struct peers peers;
 	struct data *d, *all;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

@@ -107,8 +107,11 @@ static const char *series_name(const struct peers *p, int k)
 
 static double series_us(const struct plotted *p, const struct mixed *x, int k)
 {
-	return k < NUM_OWN ? *(const double *)((const char *)x + own[k].us)
-			   : peers_time(p->peers, &p->data->v[x->scenario], k - NUM_OWN);
+	if (k < NUM_OWN)
+		return *(const double *)((const char *)x + own[k].us);
+	const struct peer_time *t =
+	    peers_fastest(p->peers, &p->data->v[x->scenario], k - NUM_OWN);
+	return t ? t->us : NAN;
 }
 
 /* One row: its place, then times over the ideal. */
@@ -138,6 +141,22 @@ static void tic_print(const struct mixed *x, int nth, FILE *settings)
 		length, nth);
 }
 
+/* Protocols of the peers' times that are shown, each once. */
+static void protocols_print(const struct plotted *p, const struct mixed *v, int n, FILE *settings)
+{
+	char text[100] = "";
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < p->peers->num_names; k++) {
+			const struct peer_time *t =
+			    peers_fastest(p->peers, &p->data->v[v[i].scenario], k);
+			const size_t used = strlen(text);
+			if (t && !strstr(text, t->protocol))
+				snprintf(text + used, sizeof text - used, "%s%s",
+					 used ? " or " : "", t->protocol);
+		}
+	fprintf(settings, "peers_protocol = '%s'\n", text);
+}
+
 /* Those with a time somewhere: their names, and which they are. */
 static void seen_print(const struct peers *p, const int *seen, FILE *settings)
 {
@@ -154,7 +173,6 @@ static void seen_print(const struct peers *p, const int *seen, FILE *settings)
 		all += seen[k];
 	}
 	fprintf(settings, "'\nnum_own = %d\nnum_seen = %d\n", ours, all);
-	fprintf(settings, "peers_protocol = '%s'\n", p->protocol);
 }
 
 int series_mixed(const struct plotted *p, FILE *rows, FILE *settings)
@@ -171,6 +189,7 @@ int series_mixed(const struct plotted *p, FILE *rows, FILE *settings)
 	}
 	fputs(")'\n", settings);
 	seen_print(p->peers, seen, settings);
+	protocols_print(p, v, n, settings);
 	range_print(settings, "over", found);
 	fprintf(settings, "num_mixed = %d\ndram_gbps = %g\nfma_tflops = %g\n", n, r->dram_gbps,
 		r->fma_tflops);

@@ -8,18 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_KERNELS = 256, OPT_BEST, OPT_WHY, OPT_PAGE, OPT_PHASE, OPT_CEILINGS };
+enum { OPT_KERNELS = 256, OPT_BEST, OPT_WHY, OPT_PAGE, OPT_PHASE, OPT_CEILINGS, OPT_PEERS };
 
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
-	{ "header", 'H', "FILE", 0, "header that --why and --best explain", 0 },
+	{ "header", 'H', "FILE", 0, "header that --why, --best and --peers explain", 0 },
 	{ "model", 'm', "NAME@TP", 0, "model shape, as in llama3.1-8b@1", 0 },
 	{ "batch", 'b', "BATCH", 0, "as in 2q2k_32q1s1k", 0 },
 	{ "page-size", OPT_PAGE, "N", 0, "tokens of a page, where several were measured", 0 },
 	{ "phase", OPT_PHASE, "PHASE", 0, "only one part's variants: prefill or decode", 0 },
 	{ "why", OPT_WHY, NULL, 0, "only why the header picks what it picks, in any format", 0 },
 	{ "best", OPT_BEST, NULL, 0, "every scenario's fastest plan beside the header's", 0 },
+	{ "peers", OPT_PEERS, "FILE", OPTION_ARG_OPTIONAL,
+	  "others' times beside the header's (scenarios/peers_NAME.tsv)", 0 },
 	{ "kernels", OPT_KERNELS, NULL, 0, "kernels with their tunables and rules", 0 },
 	{ "ceilings", OPT_CEILINGS, NULL, 0, "what the device gives at most, as it was measured",
 	  0 },
@@ -48,6 +50,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_WHY: o->what = SHOW_WHY; return 0;
 	case OPT_BEST: o->what = SHOW_BEST; return 0;
+	case OPT_PEERS:
+		o->what = SHOW_PEERS;
+		o->peers = arg;
+		return 0;
 	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
 	case OPT_CEILINGS: o->what = SHOW_CEILINGS; return 0;
 	case 'f':
@@ -77,10 +83,13 @@ static const struct argp help = {
 	"of its parts measured apart (each prefill variant with the best decode variant and the "
 	"other way round). mj is power_w x median_us, "
 	"where power_of is alone, the choice's own, or race, shared by all of a steady race, so "
-	"that it ranks as time does. Power read around a burst is not that of any kernel.\n\n"
+	"that it ranks as time does. Power read around a burst is not that of any kernel. --peers "
+	"lays the header's times beside the fastest that a table of others' kernels has for the "
+	"same batches: figures of other sessions, by the protocol that the table names.\n\n"
 	"Example:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
 	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
-	"  attune show --gpu cpu --best\n  attune show --kernels\n"
+	"  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"
+	"  attune show --kernels\n"
 	"  attune show --gpu h200 --ceilings",
 	NULL,
 	NULL,
@@ -407,15 +416,29 @@ static int show_batch(const struct data *d, const struct show *o, const char *he
 	return code;
 }
 
+static int show_list(const struct data *d, const struct show *o, const struct forest *f)
+{
+	static struct peers peers;
+	if (o->what == SHOW_BEST)
+		return show_best(d, f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+	if (!peers_load(&peers, d->gpu, o->peers))
+		return EXIT_USAGE;
+	if (!peers.n) {
+		complain("no times of others: scenarios/peers_%s.tsv is not there, or empty", d->gpu);
+		return EXIT_USAGE;
+	}
+	return show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+}
+
 static int show_from(const struct data *d, const struct show *o, const char *header)
 {
 	struct forest f;
 	int code;
-	if (o->what != SHOW_BEST)
+	if (o->what != SHOW_BEST && o->what != SHOW_PEERS)
 		return show_batch(d, o, header);
 	if (!forest_load(&f, header))
 		return EXIT_USAGE;
-	code = show_best(d, &f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+	code = show_list(d, o, &f);
 	forest_free(&f);
 	return code;
 }

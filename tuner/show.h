@@ -2,12 +2,12 @@
 #ifndef SHOW_H
 #define SHOW_H
 
-#include "tuner.h"
+#include "peers.h"
 
-enum show_what { SHOW_SCENARIO, SHOW_WHY, SHOW_BEST, SHOW_KERNELS, SHOW_CEILINGS };
+enum show_what { SHOW_SCENARIO, SHOW_WHY, SHOW_BEST, SHOW_PEERS, SHOW_KERNELS, SHOW_CEILINGS };
 
 struct show {
-	const char *gpu, *db, *header, *model, *batch;
+	const char *gpu, *db, *header, *model, *batch, *peers;
 	int page_size; /* 0: any */
 	enum phase phase;
 	enum show_what what;
@@ -19,8 +19,11 @@ struct show {
  * scenario is the batch's index in the data, -1 when it was never measured. */
 int show_why(const struct data *, const struct forest *, const struct measured *, int scenario,
 	     enum format);
-/* lists.c: every scenario (of a model, unless NULL), and every kernel. */
+/* lists.c: every scenario (of a model, unless NULL), those that others have times of, and every
+ * kernel. */
 int show_best(const struct data *, const struct forest *, const char *model, enum format);
+int show_peers(const struct data *, const struct forest *, const struct peers *, const char *model,
+	       enum format);
 int show_kernels(const char *gpu, enum format);
 
 /* bench_roofline.c: what the newest `attune bench --roofline` has measured; an exit code. */

@@ -1,7 +1,7 @@
 # mixed.gp - one prompt beside decodes: time over the ideal, a column a batch. Ways of ours are
 # filled, others' figures hollow; each stands at a place of its own in the column.
-array shade[12] = [blue, blue, grey, colour[2], colour[1], colour[3], ink, ink, ink, ink, ink, ink]
-array shape[12] = [7, 6, 5, 9, 13, 11, 8, 4, 12, 10, 14, 2]
+array shade[15] = [blue, blue, grey, colour[2], colour[1], colour[3], ink, ink, ink, ink, ink, ink, ink, ink, ink]
+array shape[15] = [7, 6, 5, 9, 13, 11, 8, 4, 12, 10, 14, 2, 1, 3, 15]
 size(k) = (k < 3 ? 0.9 : 0.75) * (png ? 1 : 0.75)
 place(i) = (i - (num_seen + 1) / 2.0) / (num_seen + 2.0)
 kind(i) = 0 + word(seen, i)
