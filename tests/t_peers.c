@@ -205,6 +205,41 @@ static void times_are_over_the_ideal(void **state)
 	data_free(d);
 }
 
+/* A panel for prompts, for mixed batches and for decodes; in each the shortest call first. */
+static void others_are_beside_the_tuned_choice(void **state)
+{
+	struct data *d = data_new("h200", &h200_run);
+	struct peers *peers = malloc(sizeof *peers);
+	struct plotted p = { .data = d, .all = d, .peers = peers, .end = 3 };
+	const char *qblock = with("qblock", "");
+	char rows[2000] = "", settings[2000] = "";
+	FILE *r = fmemopen(rows, sizeof rows, "w"), *s = fmemopen(settings, sizeof settings, "w");
+	(void)state;
+	add(d, "2q512", "prefill", "qblock", qblock, 'A', 50);
+	add(d, "q512", "prefill", "qblock", qblock, 'A', 30);
+	add(d, "3q1s100_4q1s200_q1s300_q1s5000", "decode", "qblock", qblock, 'A', 10);
+	assert_true(data_finish(d) && d->n == 3);
+	assert_true(load(peers, HEADING "llama3.1-8b@1\tq512\t16\tA\t60\tburst\tx\n"
+					"llama3.1-8b@1\t2q512\t16\tB\t75\tburst\tx\n"
+					"llama3.1-8b@1\t3q1s100_4q1s200_q1s300_q1s5000\t16\tA\t5\tsustained\tx\n"
+					"llama3.1-8b@1\t3q1s100_4q1s200_q1s300_q1s5000\t16\tA\t20\tburst\tx\n"));
+	p.pick[POLICY_TREE] = calloc(3, sizeof *p.pick[0]);
+	for (int i = 0; i < 3; i++) {
+		struct pick *pick = &p.pick[POLICY_TREE][i];
+		*pick = (struct pick){ -1, -1, 0, 0 };
+		data_best(d, i, PHASE_PREFILL, &pick->prefill);
+		data_best(d, i, PHASE_DECODE, &pick->decode);
+	}
+	assert_int_equal(series_peers(&p, r, s), 3);
+	assert_false(fclose(r) || fclose(s));
+	assert_string_equal(rows, "0 2 nan\n1 nan 1.5\n\n\nnan\n\n\n0 0.5 nan\n\n\n");
+	assert_non_null(strstr(settings, "\"('q512' 0, '2q512' 1)\", \"()\", \"('9 of 100 to 5000' 0)\""));
+	assert_non_null(strstr(settings, "seen = ' 1 1'"));
+	free(p.pick[POLICY_TREE]);
+	free(peers);
+	data_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +248,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_is_not_there),
 		cmocka_unit_test(the_shipped_table_goes_with_its_set),
 		cmocka_unit_test(times_are_over_the_ideal),
+		cmocka_unit_test(others_are_beside_the_tuned_choice),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("peers", tests, NULL, NULL);

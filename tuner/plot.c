@@ -27,6 +27,7 @@ EMBED(plot_ladder, "tuner/plots/ladder.gp")
 EMBED(plot_prefill, "tuner/plots/prefill.gp")
 EMBED(plot_hybrid, "tuner/plots/hybrid.gp")
 EMBED(plot_mixed, "tuner/plots/mixed.gp")
+EMBED(plot_peers, "tuner/plots/peers.gp")
 
 enum { MAX_DIR = 400, MAX_PATH = 512 };
 
@@ -45,6 +46,7 @@ static const struct picture {
 	{ "prefill",  plot_prefill,  series_prefill,  1100, 480, "prompts that were measured tuned and untuned" },
 	{ "hybrid",   plot_hybrid,   series_hybrid,   1100, 520, "plans side by side of one chunk beside many decodes" },
 	{ "mixed",    plot_mixed,    series_mixed,    1200, 560, "ceilings, and batches of split peers with one prompt beside decodes" },
+	{ "peers",    plot_peers,    series_peers,    1100, 720, "batches that a table of others' times has (--peers)" },
 };
 
 struct options {
@@ -252,8 +254,8 @@ int cmd_plot(int argc, char **argv)
 	    "Draws what a results database says: decode latency by batch size, every kernel by "
 	    "tokens, shares of the device's ceilings, how far each way of choosing is from the "
 	    "fastest plan, the steps from the first kernel to the tuned choice, what tuning does "
-	    "for prompts, what running both phases at a time does, and how far mixed batches are "
-	    "from the ideal, beside what others take."
+	    "for prompts, what running both phases at a time does, how far mixed batches are "
+	    "from the ideal, and what kernels of others take on the same batches."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";

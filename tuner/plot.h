@@ -5,6 +5,7 @@
  *   plot_paper.c   those of the pictures that go with published ones
  *   plot_hybrid.c  that of one chunk of a prompt beside decodes
  *   plot_mixed.c   that of such batches against the ideal, and against others' times
+ *   plot_peers.c   that of others' kernels beside the tuned choice
  *   plots/         what the pictures look like */
 #ifndef PLOT_H
 #define PLOT_H
@@ -49,5 +50,6 @@ int series_ladder(const struct plotted *, FILE *rows, FILE *settings);
 int series_prefill(const struct plotted *, FILE *rows, FILE *settings);
 int series_hybrid(const struct plotted *, FILE *rows, FILE *settings);
 int series_mixed(const struct plotted *, FILE *rows, FILE *settings);
+int series_peers(const struct plotted *, FILE *rows, FILE *settings);
 
 #endif
