@@ -65,8 +65,7 @@ static void a_wrong_line_is_named(void **state)
 		{ HEADING "m\tb\t16\tA\t-1\ts\tx\n", "us above 0" },
 		{ HEADING "\tb\t16\tA\t1\ts\tx\n", "should have a model" },
 		{ HEADING "m\tb\t16\tA'\t1\ts\tx\n", "or none that fits" },
-		{ HEADING "m\tb\t16\tA\t1\ts\tx\nm\tb\t16\tA\t1\t\tx\n",
-		  ":3: should have a prot" },
+		{ HEADING "m\tb\t16\tA\t1\ts\tx\nm\tb\t16\tA\t1\t\tx\n", ":3: should have a prot" },
 		{ HEADING "m\tb\t1\tA\t1\ts\tx\nm\tb\t1\tB\t1\ts\tx\nm\tb\t1\tC\t1\ts\tx\n"
 			  "m\tb\t1\tD\t1\ts\tx\nm\tb\t1\tE\t1\ts\tx\nm\tb\t1\tF\t1\ts\tx\n"
 			  "m\tb\t1\tG\t1\ts\tx\nm\tb\t1\tH\t1\ts\tx\nm\tb\t1\tI\t1\ts\tx\n"
@@ -219,10 +218,11 @@ static void others_are_beside_the_tuned_choice(void **state)
 	add(d, "q512", "prefill", "qblock", qblock, 'A', 30);
 	add(d, "3q1s100_4q1s200_q1s300_q1s5000", "decode", "qblock", qblock, 'A', 10);
 	assert_true(data_finish(d) && d->n == 3);
-	assert_true(load(peers, HEADING "llama3.1-8b@1\tq512\t16\tA\t60\tburst\tx\n"
-					"llama3.1-8b@1\t2q512\t16\tB\t75\tburst\tx\n"
-					"llama3.1-8b@1\t3q1s100_4q1s200_q1s300_q1s5000\t16\tA\t5\tsustained\tx\n"
-					"llama3.1-8b@1\t3q1s100_4q1s200_q1s300_q1s5000\t16\tA\t20\tburst\tx\n"));
+	assert_true(load(peers, HEADING
+			 "llama3.1-8b@1\tq512\t16\tA\t60\tburst\tx\n"
+			 "llama3.1-8b@1\t2q512\t16\tB\t75\tburst\tx\n"
+			 "llama3.1-8b@1\t3q1s100_4q1s200_q1s300_q1s5000\t16\tA\t5\tsustained\tx\n"
+			 "llama3.1-8b@1\t3q1s100_4q1s200_q1s300_q1s5000\t16\tA\t20\tburst\tx\n"));
 	p.pick[POLICY_TREE] = calloc(3, sizeof *p.pick[0]);
 	for (int i = 0; i < 3; i++) {
 		struct pick *pick = &p.pick[POLICY_TREE][i];
@@ -233,7 +233,8 @@ static void others_are_beside_the_tuned_choice(void **state)
 	assert_int_equal(series_peers(&p, r, s), 3);
 	assert_false(fclose(r) || fclose(s));
 	assert_string_equal(rows, "0 2 nan\n1 nan 1.5\n\n\nnan\n\n\n0 0.5 nan\n\n\n");
-	assert_non_null(strstr(settings, "\"('q512' 0, '2q512' 1)\", \"()\", \"('9 of 100 to 5000' 0)\""));
+	assert_non_null(
+	    strstr(settings, "\"('q512' 0, '2q512' 1)\", \"()\", \"('9 of 100 to 5000' 0)\""));
 	assert_non_null(strstr(settings, "seen = ' 1 1'"));
 	free(p.pick[POLICY_TREE]);
 	free(peers);

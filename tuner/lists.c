@@ -84,7 +84,7 @@ int show_peers(const struct data *d, const struct forest *f, const struct peers 
 	       const char *model, enum format format)
 {
 	const char *columns[] = { "model",   "page_size", "batch",    "best_us", "header_us",
-				  "peer_us", "peer",	  "protocol", "ratio" };
+				  "peer_us", "peer",      "protocol", "ratio" };
 	struct table *t = table_new(format, columns, (int)COUNT(columns));
 	if (!t)
 		return 0;

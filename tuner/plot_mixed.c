@@ -109,8 +109,7 @@ static double series_us(const struct plotted *p, const struct mixed *x, int k)
 {
 	if (k < NUM_OWN)
 		return *(const double *)((const char *)x + own[k].us);
-	const struct peer_time *t =
-	    peers_fastest(p->peers, &p->data->v[x->scenario], k - NUM_OWN);
+	const struct peer_time *t = peers_fastest(p->peers, &p->data->v[x->scenario], k - NUM_OWN);
 	return t ? t->us : NAN;
 }
 

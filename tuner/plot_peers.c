@@ -66,8 +66,7 @@ static void row_print(const struct plotted *p, const struct shown *x, int nth, F
 {
 	fprintf(rows, "%d", nth);
 	for (int k = 0; k < p->peers->num_names; k++) {
-		const struct peer_time *t =
-		    peers_fastest(p->peers, &p->data->v[x->scenario], k);
+		const struct peer_time *t = peers_fastest(p->peers, &p->data->v[x->scenario], k);
 		fprintf(rows, t ? " %g" : " nan", t ? t->us / x->us : 0);
 		if (t)
 			range_stretch(found, t->us / x->us);

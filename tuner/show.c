@@ -424,7 +424,8 @@ static int show_list(const struct data *d, const struct show *o, const struct fo
 	if (!peers_load(&peers, d->gpu, o->peers))
 		return EXIT_USAGE;
 	if (!peers.n) {
-		complain("no times of others: scenarios/peers_%s.tsv is not there, or empty", d->gpu);
+		complain("no times of others: scenarios/peers_%s.tsv is not there, or empty",
+			 d->gpu);
 		return EXIT_USAGE;
 	}
 	return show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
