@@ -15,6 +15,8 @@ struct show {
 };
 
 /* All return 0 without memory. */
+/* ways.c: what was measured of a scenario. 0 + complain, too, where it has not the part asked for. */
+int show_ways(const struct data *, const struct show *, int scenario);
 /* why.c: the path through the trees, the actions, the runners-up, what to expect. The
  * scenario is the batch's index in the data, -1 when it was never measured. */
 int show_why(const struct data *, const struct forest *, const struct measured *, int scenario,
