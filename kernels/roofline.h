@@ -14,9 +14,10 @@ enum { ROOFLINE_PAGE = 32768, ROOFLINE_ITEM = 4096, ROOFLINE_ITEMS = 8 /* of a p
 struct roofline_args {
 	const void *from;
 	const int *pages;         /* [num_pages], in which order; null: as they lie */
-	unsigned *sums;           /* [warps of a block][blocks]: of all words that each has read */
+	unsigned *sums;           /* [warps of a block][readers]: of all words that each has read */
 	int num_pages, num_items; /* more items than the pages have: over and over */
 	int asks;                 /* whether the sums are written */
+	int units; /* readers: the blocks on units below that number, one on each; 0: all blocks */
 };
 
 enum { LAUNCH_THREADS = 128 };

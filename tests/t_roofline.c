@@ -24,12 +24,14 @@ static struct row {
 static int num_rows;
 
 static const struct {
-	int blocks, items, in_order;
+	int blocks, items, in_order, units;
 } reads[] = {
-	{ 4, PAGES *ROOFLINE_ITEMS, 0 },
-	{ 3, 2 * PAGES *ROOFLINE_ITEMS + 5, 0 }, /* over and over */
-	{ 4, 61, 1 },
-	{ 1, 1, 1 },
+	{ 4, PAGES *ROOFLINE_ITEMS, 0, 0 },
+	{ 3, 2 * PAGES *ROOFLINE_ITEMS + 5, 0, 0 }, /* over and over */
+	{ 4, 61, 1, 0 },
+	{ 1, 1, 1, 0 },
+	{ 4, PAGES *ROOFLINE_ITEMS, 0, 3 }, /* by the first units alone */
+	{ 4, 62, 1, 1 },
 };
 
 static struct device dev;
@@ -63,13 +65,15 @@ static int adds_up(const struct row *r, size_t which)
 {
 	unsigned got[UNITS * MOST_WARPS];
 	const int blocks = reads[which].blocks, lanes = r->gpu == SIMT_H200 ? 32 : 64;
-	const int in_order = reads[which].in_order, all = blocks * r->ask.warps;
+	const int units = r->gpu == SIMT_H200 ? reads[which].units : 0;
+	const int in_order = reads[which].in_order, all = (units ? units : blocks) * r->ask.warps;
 	const struct roofline_args args = { .from = memory,
 					    .pages = in_order ? NULL : order,
 					    .sums = sums,
 					    .num_pages = PAGES,
 					    .num_items = reads[which].items,
-					    .asks = 1 };
+					    .asks = 1,
+					    .units = units };
 	const struct geometry g = { .x = (unsigned)blocks,
 				    .y = 1,
 				    .z = 1,

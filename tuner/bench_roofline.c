@@ -11,23 +11,27 @@
 /* ---- as a table ---------------------------------------------------------------------------- */
 
 enum { MOST_COLUMNS = 32 };
-static const char last_word[] = " blocks=";
+static const char *const last_words[] = { " blocks=", " units=" };
 
-/* How much of the detail comes before the number of blocks, which must be its end. */
+/* How much of the detail comes before its last word, a number of blocks or of units; 0: another */
 static size_t stem(const struct ceiling *c)
 {
-	const char *at = strstr(c->detail, last_word);
-	return at && !strchr(at + 1, ' ') ? (size_t)(at - c->detail) : 0;
+	const char *at = strrchr(c->detail, ' ');
+	for (size_t i = 0; at && i < COUNT(last_words); i++)
+		if (!strncmp(at, last_words[i], strlen(last_words[i])))
+			return (size_t)(at - c->detail);
+	return 0;
 }
 
+/* All but the number alike */
 static int same_row(const struct ceiling *a, const struct ceiling *b)
 {
-	const size_t n = stem(a);
-	return n && n == stem(b) && !strncmp(a->detail, b->detail, n) &&
+	const size_t n = stem(a), same = n ? strcspn(a->detail + n, "=") + n : 0;
+	return n && n == stem(b) && !strncmp(a->detail, b->detail, same + 1) &&
 	       !strcmp(a->name, b->name) && !strcmp(a->unit, b->unit);
 }
 
-/* Rows from v on that differ in blocks alone. */
+/* Rows from v on that differ in that number alone. */
 static int run_of(const struct ceiling *v, int n)
 {
 	int same = 1;
@@ -36,7 +40,7 @@ static int run_of(const struct ceiling *v, int n)
 	return same;
 }
 
-/* Several numbers of blocks side by side: name, way, unit, one column each. */
+/* Several numbers of blocks, or units, side by side: name, way, unit, one column each. */
 static int print_wide(const struct ceiling *v, int n)
 {
 	const int wide = run_of(v, n);
@@ -49,7 +53,8 @@ static int print_wide(const struct ceiling *v, int n)
 	struct table *t = table_new(FORMAT_TABLE, columns, 3 + wide);
 	int done = 0;
 	while (t && done < n && run_of(v + done, n - done) == wide &&
-	       !strcmp(v[done].name, v->name)) {
+	       !strcmp(v[done].name, v->name) &&
+	       !strcmp(v[done].detail + stem(&v[done]), v->detail + stem(v))) {
 		snprintf(way, sizeof way, "%.*s", (int)stem(&v[done]), v[done].detail);
 		table_text(t, v[done].name);
 		table_text(t, way);

@@ -9,7 +9,7 @@
 #include "tuner.h"
 #include "../harness/store_ceilings.h"
 
-enum { ROOFLINE_TEXT = 64, MOST_CEILINGS = 512, MOST_CODES = 64 };
+enum { ROOFLINE_TEXT = 64, MOST_CEILINGS = 1024, MOST_CODES = 64 };
 
 /* One way to ask memory. */
 struct ask {
@@ -18,6 +18,7 @@ struct ask {
 	int warps, stages, piece;
 	int keep; /* in the L2 cache */
 	int blocks;
+	int units; /* 0: all blocks read; else those on units below that number */
 };
 
 struct roofline {
@@ -52,8 +53,8 @@ unsigned ask_smem(const struct ask *, const struct device_info *);
 /* The i-th way that this device has, of so many; 0 after the last. */
 int ask_nth(struct ask *, const struct device_info *, int i);
 
-/* By path, KiB under way and blocks; cold, by size; out of the L2 cache. They stop early when
- * interrupted, and leave out what does not run here. */
+/* By path, KiB under way and blocks, then units; cold, by size; out of the L2 cache. They stop early
+ * when interrupted, and leave out what does not run here. */
 void roofline_read(struct roofline *);
 void roofline_cold(struct roofline *);
 void roofline_cached(struct roofline *);

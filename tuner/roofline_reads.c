@@ -100,7 +100,8 @@ static enum attune_status read_once(void *arg, int i, void *stream)
 					    .sums = r->sums,
 					    .num_pages = (int)(x->set / ROOFLINE_PAGE),
 					    .num_items = (int)(x->bytes / ROOFLINE_ITEM),
-					    .asks = x->asks };
+					    .asks = x->asks,
+					    .units = x->ask->units };
 	const struct geometry g = { .x = (unsigned)x->ask->blocks,
 				    .y = 1,
 				    .z = 1,
@@ -117,7 +118,8 @@ static int reads_all(const struct roofline *r, const struct ask *a, const struct
 	const int n = a->warps * a->blocks;
 	unsigned *sums = calloc((size_t)n, sizeof *sums), sum = 0;
 	const struct device_ops *ops = r->dev->ops;
-	int ok = sums && !read_once((void *)(uintptr_t)&x, 1, ops->stream(r->dev)) &&
+	int ok = sums && !ops->fill(r->dev, r->sums, 0, (size_t)n * sizeof *sums) &&
+		 !read_once((void *)(uintptr_t)&x, 1, ops->stream(r->dev)) &&
 		 !ops->wait(r->dev, ops->stream(r->dev)) &&
 		 !ops->get(r->dev, sums, r->sums, (size_t)n * sizeof *sums);
 	for (int i = 0; ok && i < n; i++)
@@ -125,7 +127,8 @@ static int reads_all(const struct roofline *r, const struct ask *a, const struct
 	free(sums);
 	if (ok && sum == (unsigned)(r->bytes / 4) * (FILL * 0x01010101u))
 		return 1;
-	complain("%s, %d KiB under way: %s", a->name, a->kib,
+	complain("%s, %d KiB under way%s: %s", a->name, a->kib,
+		 a->units ? ", by half of the units" : "",
 		 ok ? "not all bytes were read; no time of it counts" : attune_last_error());
 	return 0;
 }
@@ -181,28 +184,71 @@ static double gbps(size_t bytes, double us)
 
 /* ---- what is asked -------------------------------------------------------------------------- */
 
-void roofline_read(struct roofline *r)
+static int num_ways(const struct roofline *r)
 {
-	const int units = r->dev->info.units;
 	struct ask a;
-	int all = 0;
-	while (ask_nth(&a, &r->dev->info, all))
-		all++;
+	int n = 0;
+	while (ask_nth(&a, &r->dev->info, n))
+		n++;
+	return n;
+}
+
+/* Of a gigabyte, in a random order */
+static double read_gbps(struct roofline *r, const struct ask *a)
+{
+	struct reads x = {
+		.ask = a, .set = r->bytes, .bytes = r->bytes, .num_sets = 2, .random = 1
+	};
+	return gbps(r->bytes, time_reads(r, &x, READS));
+}
+
+/* By so many blocks, on units that the launch takes */
+static void read_blocks(struct roofline *r, struct ask *a, int blocks)
+{
+	a->blocks = blocks;
+	roofline_add(r, "read", read_gbps(r, a), "GB/s", "path=%s kib=%d blocks=%d", a->name,
+		     a->kib, blocks);
+}
+
+/* By the first so many units */
+static void read_units(struct roofline *r, struct ask *a, int units)
+{
+	a->units = units;
+	if (units < a->blocks)
+		roofline_add(r, "read", read_gbps(r, a), "GB/s", "path=%s kib=%d units=%d", a->name,
+			     a->kib, units);
+}
+
+/* Whether units have numbers from 0 up, and each a block of a grid of as many */
+static int has_numbers(struct roofline *r)
+{
+	struct ask a;
+	if (strncmp(r->dev->info.arch, "sm_", 3) || !ask_nth(&a, &r->dev->info, 0))
+		return 0;
+	const struct code *code = code_of(r, &a);
+	a.units = a.blocks / 2;
+	return a.units && code && reads_all(r, &a, code);
+}
+
+static void read_shares(struct roofline *r, void (*read)(struct roofline *, struct ask *, int))
+{
+	const int units = r->dev->info.units, all = num_ways(r);
+	struct ask a;
 	for (int i = 0; ask_nth(&a, &r->dev->info, i) && !interrupted; i++) {
 		progress(a.name, i, all);
 		for (int eighth = 1; eighth <= EIGHTHS; eighth++) {
-			struct reads x = { .ask = &a,
-					   .set = r->bytes,
-					   .bytes = r->bytes,
-					   .num_sets = 2,
-					   .random = 1 };
-			a.blocks = units * eighth / EIGHTHS;
-			if (a.blocks > units * (eighth - 1) / EIGHTHS) /* small ones have few */
-				roofline_add(r, "read", gbps(r->bytes, time_reads(r, &x, READS)),
-					     "GB/s", "path=%s kib=%d blocks=%d", a.name, a.kib,
-					     a.blocks);
+			const int share = units * eighth / EIGHTHS;
+			if (share > units * (eighth - 1) / EIGHTHS) /* small ones have few */
+				read(r, &a, share);
 		}
 	}
+}
+
+void roofline_read(struct roofline *r)
+{
+	read_shares(r, read_blocks);
+	if (has_numbers(r))
+		read_shares(r, read_units);
 }
 
 /* The fastest way; its us. */

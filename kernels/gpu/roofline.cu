@@ -7,7 +7,10 @@
  *
  * A warp has STAGES items under way, so that a block of WARPS warps has WARPS * STAGES * 4 KiB;
  * of LOADS that is the most there may be, for the compiler uses registers again as it likes.
- * Items go round the blocks, then round their warps, so that few are spread over all units.
+ * Items go round the blocks, then round their warps, so that few are spread over all units. Of a
+ * grid that fills all units those on the first so many may read alone (args.units): which units
+ * the first blocks of a smaller grid come to is the launch's choice, and it fills cluster (GPC)
+ * after cluster at times, of which each has its own limit.
  * What a warp has read it adds up where that is asked for, or where the compiler would leave
  * out the reads. KEEP=1: what was read is to stay in the L2 cache.
  *
@@ -26,6 +29,10 @@ typedef int cache_policy;
 template <int keep> DEVICE cache_policy l2_policy()
 {
 	return 0;
+}
+
+DEVICE void stay() /* units have no numbers in a row: args.units is 0 */
+{
 }
 
 DEVICE void load16(u32 (&v)[4], const void *p, cache_policy)
@@ -55,11 +62,22 @@ DEVICE int page_of(const roofline_args &a, int item)
 	return a.pages ? a.pages[at] : at;
 }
 
+/* Blocks that read; which of them this is */
+DEVICE int readers(const roofline_args &a)
+{
+	return a.units ? a.units : gridDim.x;
+}
+
+DEVICE int reader(const roofline_args &a)
+{
+	return a.units ? sm_id() : blockIdx.x;
+}
+
 DEVICE walk begin_walk(const roofline_args &a)
 {
 	walk w;
-	w.first = threadIdx.x / WARP * gridDim.x + blockIdx.x;
-	w.step = gridDim.x * WARPS;
+	w.first = threadIdx.x / WARP * readers(a) + reader(a);
+	w.step = readers(a) * WARPS;
 	w.page = page_of(a, w.first + lane_id() * w.step);
 	w.next = page_of(a, w.first + (WARP + lane_id()) * w.step);
 	return w;
@@ -196,9 +214,13 @@ DEVICE u32 read_all(const roofline_args &a, char *memory)
 KERNEL(WARPS *WARP) ENTRY(const roofline_args a)
 {
 	extern __shared__ __align__(128) char memory[];
+	if (reader(a) >= readers(a)) {
+		stay(); /* else another block might come to this unit and miss at its own */
+		return;
+	}
 	u32 sum = read_all(a, memory);
 	for (int mask = WARP / 2; mask; mask /= 2)
 		sum += shfl_xor(sum, mask);
 	if (!lane_id() && (a.asks || sum == 0x9e3779b9u)) /* as good as never */
-		a.sums[threadIdx.x / WARP * gridDim.x + blockIdx.x] = sum;
+		a.sums[threadIdx.x / WARP * readers(a) + reader(a)] = sum;
 }

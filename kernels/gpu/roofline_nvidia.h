@@ -30,6 +30,15 @@ DEVICE void copy16(u32 dst, const void *src, cache_policy policy)
 		     : "memory");
 }
 
+/* 20 us, in which all blocks of a grid that fits have begun */
+DEVICE void stay()
+{
+	unsigned long long now, until;
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+	for (until = now + 20000; now < until;)
+		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+}
+
 /* ---- from sm_90 on ------------------------------------------------------------------ */
 
 /* A barrier of 8 bytes of shared memory that one lane comes to; its phases are 0, 1, 0 ... */

@@ -84,6 +84,10 @@ DEVICE void barrier(int id, int threads)
 
 /* ---- roofline_nvidia.h ------------------------------------------------------------------ */
 
+DEVICE void stay()
+{
+}
+
 typedef unsigned long long cache_policy;
 template <int keep> DEVICE cache_policy l2_policy()
 {
