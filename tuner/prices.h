@@ -1,4 +1,4 @@
-/* prices.h - choices of which the cheapest is taken; for price_fit.c, prices.c and forest.c. */
+/* prices.h - choices of which the cheapest is taken; for price_fit.c, market.c, prices.c and forest.c. */
 #ifndef PRICES_H
 #define PRICES_H
 

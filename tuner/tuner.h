@@ -3,7 +3,7 @@
  *
  *   results/<gpu>.sqlite -data.c, order.c, formulas.c, times.c-> cells
  *        -matrix.c, columns.c-> costs of a decision
- *        -price_fit.c, prices.c-> what choices cost by features, and the few to choose from
+ *        -price_fit.c, market.c, prices.c-> what choices cost by features, the few to choose from
  *        -grow.c (solver.h), prune.c, fit.c, relabel.c-> trees; exact.c proves them
  *        -forest.c, leaves.c, number.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest

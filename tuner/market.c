@@ -1,0 +1,212 @@
+/* market.c - choices that might be priced: struct price (kernels/price.h says what is paid for)
+ * fitted to the times of training scenarios.
+ *
+ * Each choice is fitted at each head size alone, since it is compiled for it. Times near
+ * the scenario's best count most, for they are what estimates have to tell apart; but
+ * those of up to near_best times the best are needed too, or what is wrong there goes
+ * unpunished. */
+#include "market.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_CELLS = 8 };
+static const double near_best = 8; /* slower than that says nothing */
+
+/* ---- offers -------------------------------------------------------------------------- */
+static int value_of_axis(const struct offer *o, int member)
+{
+	const struct space *s = o->choice.kernel->space;
+	return s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].values[member];
+}
+
+/* Blocks that the shared memory of a unit holds, beside each the 1 KiB that CUDA takes;
+ * at least one. */
+static int most_slots(const struct market *k, const struct offer *o, int head_size)
+{
+	const struct device_info *d = &k->d->run.device;
+	int most = 1;
+	for (int r = 0; r < k->m->rows; r++) {
+		const struct measured *m = &k->d->v[k->m->scenario[r]];
+		struct geometry g;
+		if (m->shape.head_size != head_size)
+			continue;
+		o->choice.kernel->space->geometry(&o->choice.config, &m->shape, &m->part[k->phase],
+						  d, &g);
+		const int fit = g.smem ? d->smem_per_unit / ((int)g.smem + 1024) : 1 << 16;
+		most = fit > most ? fit : most;
+	}
+	return most;
+}
+
+static enum phase phase_at(const struct market *k, int row)
+{
+	return k->whole && k->whole[row] ? PHASE_ALL : k->phase;
+}
+
+/* Cells of a head size that are near their scenario's best. */
+static int list_cells(const struct market *k, const struct offer *o, int head_size,
+		      struct cell_fit *cell)
+{
+	int n = 0;
+	for (int r = 0; r < k->m->rows; r++) {
+		const int s = k->m->scenario[r];
+		if (k->m->f[r].head_size != head_size || (k->fold >= 0 && r % FOLDS == k->fold))
+			continue;
+		const enum phase phase = phase_at(k, r);
+		const double best = k->best_us[r];
+		for (int i = 0; i < o->num_members; i++) {
+			const double us = o->member[i] < 0
+					      ? INFINITY
+					      : data_part_time(k->d, s, phase, o->member[i]);
+			if (us < near_best * best)
+				cell[n++] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
+							       best / us * best / us };
+		}
+	}
+	return n;
+}
+
+int market_fit(const struct market *k, struct offer *o, struct cell_fit *cell)
+{
+	const struct space *s = o->choice.kernel->space;
+	/* Kernels without these axes: naive takes a row each, the CPU's segmented up to 64. */
+	const int tile = config_value(&o->choice.config, s, "BLOCK_N", 1);
+	const int whole_rows = o->choice.kernel->backend == BACKEND_CPU ? 64 : 1;
+	for (int h = 0; h < k->num_sizes; h++) {
+		struct price *p = &o->price[h];
+		const int n = list_cells(k, o, k->size[h], cell);
+		*p = (struct price){ .rows =
+					 config_value(&o->choice.config, s, "BLOCK_M", whole_rows),
+				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", tile),
+				     .heads = s->block_heads(&o->choice.config) };
+		if (n < MIN_CELLS)
+			p->rows = 0;
+		else if (!price_fit(p, cell, n, most_slots(k, o, k->size[h])))
+			return 0;
+	}
+	return 1;
+}
+
+static const struct price *price_at(const struct market *k, const struct offer *o, int head_size)
+{
+	for (int h = 0; h < k->num_sizes; h++)
+		if (k->size[h] == head_size)
+			return o->price[h].rows ? &o->price[h] : NULL;
+	return NULL;
+}
+
+void market_appraise(const struct market *k, struct offer *o)
+{
+	for (int r = 0; r < k->m->rows; r++) {
+		const long long most = (long long)k->m->weight[r] * COST_CAP;
+		const struct measured *m = &k->d->v[k->m->scenario[r]];
+		const struct price *p = price_at(k, o, m->shape.head_size);
+		struct choice as = { .kernel = o->choice.kernel };
+		o->estimate[r] = o->means[r] = -1;
+		o->cost[r] = o->best[r] = FORBIDDEN_SUM;
+		for (int i = 0; i < o->num_members; i++)
+			if (o->member[i] >= 0 && k->column[o->member[i]] >= 0 &&
+			    matrix_at(k->m, r, k->column[o->member[i]]) < o->best[r])
+				o->best[r] = matrix_at(k->m, r, k->column[o->member[i]]);
+		if (!p)
+			continue;
+		o->estimate[r] = config_cheapest(&as.config, &o->choice.config, as.kernel, p,
+						 &m->shape, &m->part[k->phase], &k->d->run.device);
+		const int at = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
+		o->means[r] = at;
+		if (o->estimate[r] >= 0)
+			o->cost[r] =
+			    at < 0 || k->column[at] < 0 ? most : matrix_at(k->m, r, k->column[at]);
+		if (o->estimate[r] >= 0 && o->cost[r] > most)
+			o->cost[r] = most;
+	}
+}
+
+/* ---- the market -------------------------------------------------------------------------- */
+static void list_sizes(struct market *k)
+{
+	for (int r = 0; r < k->m->rows; r++) {
+		const int size = (int)k->m->f[r].head_size;
+		int i = 0;
+		while (i < k->num_sizes && k->size[i] != size)
+			i++;
+		if (i == k->num_sizes && i < MAX_SIZES)
+			k->size[k->num_sizes++] = size;
+	}
+}
+
+/* A price counts waves of blocks, which those do not run in that go through a list, or take items
+ * in turn; fused ones are for the overlap. */
+static int can_be_priced(const struct market *k, const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	struct geometry g = { 0 };
+	if (!c->kernel->selectable || s->is_scheduled || s->is_fused || !k->m->rows)
+		return 0;
+	const struct measured *m = &k->d->v[k->m->scenario[0]];
+	s->geometry(&c->config, &m->shape, &m->part[k->phase], &k->d->run.device, &g);
+	return !g.items;
+}
+
+/* One for each family, and for each choice of a kernel without a formula axis. */
+static int list_offers(struct market *k)
+{
+	const struct data *d = k->d;
+	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
+	for (int c = 0; k->offer && c < d->num_choices; c++) {
+		const int family = d->family_of[c];
+		struct offer *o = &k->offer[k->num_offers];
+		int first = c;
+		for (int i = 0; family >= 0 && i < d->family[family].num_members; i++)
+			if (d->family[family].member[i] >= 0 && d->family[family].member[i] < first)
+				first = d->family[family].member[i];
+		if (first != c || !can_be_priced(k, &d->choice[c]))
+			continue;
+		o->choice = d->choice[c];
+		o->num_members = family < 0 ? 1 : d->family[family].num_members;
+		o->member[0] = c;
+		if (family >= 0)
+			memcpy(o->member, d->family[family].member, sizeof o->member);
+		o->estimate = calloc((size_t)k->m->rows + 1, sizeof *o->estimate);
+		o->cost = calloc((size_t)k->m->rows + 1, sizeof *o->cost);
+		o->best = calloc((size_t)k->m->rows + 1, sizeof *o->best);
+		o->means = calloc((size_t)k->m->rows + 1, sizeof *o->means);
+		k->num_offers++;
+		if (!o->estimate || !o->cost || !o->best || !o->means)
+			return 0;
+	}
+	return k->offer != NULL;
+}
+
+int market_open(struct market *k)
+{
+	int choice;
+	k->fold = -1;
+	k->column = malloc(sizeof *k->column * (size_t)(k->d->num_choices + 1));
+	k->best_us = malloc(sizeof *k->best_us * (size_t)(k->m->rows + 1));
+	if (!k->column || !k->best_us)
+		return 0;
+	for (int r = 0; r < k->m->rows; r++)
+		k->best_us[r] = data_best(k->d, k->m->scenario[r], phase_at(k, r), &choice);
+	for (int c = 0; c < k->d->num_choices; c++)
+		k->column[c] = -1; /* of no part alone: what only whole plans have run */
+	for (int c = 0; c < k->m->cols; c++)
+		if (k->m->choice[c] < k->d->num_choices)
+			k->column[k->m->choice[c]] = c;
+	list_sizes(k);
+	return list_offers(k);
+}
+
+void market_close(struct market *k)
+{
+	for (int i = 0; i < k->num_offers; i++) {
+		free(k->offer[i].estimate);
+		free(k->offer[i].cost);
+		free(k->offer[i].best);
+		free(k->offer[i].means);
+	}
+	free(k->offer);
+	free(k->column);
+	free(k->best_us);
+}

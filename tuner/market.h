@@ -1,0 +1,44 @@
+/* market.h - between market.c and prices.c: choices that might be priced, and what each would
+ * come to in the rows that are learned from. */
+#ifndef MARKET_H
+#define MARKET_H
+
+#include "prices.h"
+
+enum { MAX_SIZES = 16, FOLDS = 5 };
+
+/* A choice without its formula axis, and what is known of it. */
+struct offer {
+	struct choice choice;
+	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
+	struct price price[MAX_SIZES];        /* by head size; rows 0: too few cells */
+	/* [rows] of the matrix: the least estimate, -1: not legal; the cost there; and the
+	 * cost of the best member */
+	long long *estimate, *cost, *best;
+	int *means; /* [rows] what it would run, a choice of the data; -1: none */
+};
+
+struct market {
+	const struct data *d;
+	const struct matrix *m;
+	enum phase phase;
+	const char *whole; /* [rows] 1: of the whole batch instead; NULL: none is */
+	int *column;       /* [data.num_choices] of the matrix */
+	double *best_us;   /* [rows] the least of all choices' times there */
+	int size[MAX_SIZES], num_sizes;
+	struct offer *offer;
+	int num_offers;
+	int fold; /* rows r with r % FOLDS == fold are not learned from; -1: all are */
+};
+
+/* Of d, m, phase and whole the rest. 0 without memory; close it either way. */
+int market_open(struct market *);
+void market_close(struct market *);
+/* Its prices by head size, from all rows but the fold's. cell: room for MAX_MEMBERS a row. 0
+ * without memory. */
+int market_fit(const struct market *, struct offer *, struct cell_fit *cell);
+/* What the offer would run in each row, and what that costs: at most as much as what was
+ * never measured, also where it failed, since leaves can keep such rows apart. */
+void market_appraise(const struct market *, struct offer *);
+
+#endif
