@@ -105,16 +105,14 @@ int cheapest_column(const struct data *d, enum decision decision)
 	return d->num_columns + (int)decision;
 }
 
-/* Of pass A, as all that trees learn from. */
-static int fit_prices(struct phase_fit *fit, enum decision decision, int most)
+/* Of pass A, as all that trees learn from. m: of all choices */
+static int fit_prices(struct phase_fit *fit, const struct matrix *m, enum decision decision,
+		      int most)
 {
 	struct data first = fit->d;
 	first.pass = PASS_A;
-	struct matrix *m = matrix_parts(&first, decision);
-	const int done = m && prices_fit(&fit->prices, &first, m, decision, most) &&
-			 (decision != DECIDE_PREFILL || prices_fit_whole(&fit->prices, &first));
-	matrix_free(m);
-	return done;
+	return prices_fit(&fit->prices, &first, m, decision, most) &&
+	       (decision != DECIDE_PREFILL || prices_fit_whole(&fit->prices, &first));
 }
 
 /* What the prices say of every scenario; of those they learn from, prices that have not seen it. */
@@ -197,10 +195,11 @@ static double cheapest_mean(const struct matrix *m)
 
 /* Learns prices and, where on rows that they have not seen they beat the best tree of
  * CERTIFIED levels on rows that it has, puts columns of priced choices in place of the
- * others. 0 without memory. */
-static int try_prices(struct phase_fit *fit, enum decision decision, int most)
+ * others. all: the matrix of all choices. 0 without memory. */
+static int try_prices(struct phase_fit *fit, const struct matrix *all, enum decision decision,
+		      int most)
 {
-	if (!fit_prices(fit, decision, most) || !find_cheapest(fit, decision))
+	if (!fit_prices(fit, all, decision, most) || !find_cheapest(fit, decision))
 		return 0;
 	struct matrix *m = matrix_parts(&fit->d, decision);
 	if (!m)
@@ -227,8 +226,12 @@ static int fit_phase(struct phase_fit *fit, const struct data *all, enum decisio
 		return 0;
 	if (!fit->m->rows || !fit->m->cols)
 		return tree_constant(&fit->tree, -1);
-	if (!matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) ||
-	    !certify(fit) || !try_prices(fit, decision, limits->variants))
+	struct matrix *whole = matrix_copy(fit->m);
+	const int tried = whole &&
+			  matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) &&
+			  certify(fit) && try_prices(fit, whole, decision, limits->variants);
+	matrix_free(whole);
+	if (!tried)
 		return 0;
 	const int priced = fit->prices.num_choices > 0;
 	/* Where estimates choose, a leaf that knows better must be sure of it. Else each head

@@ -67,6 +67,22 @@ void matrix_free(struct matrix *m)
 	free(m);
 }
 
+struct matrix *matrix_copy(const struct matrix *from)
+{
+	struct matrix *m = matrix_new(from->rows, from->cols);
+	const size_t r = (size_t)from->rows, c = (size_t)from->cols;
+	if (!m)
+		return NULL;
+	memcpy(m->scenario, from->scenario, r * sizeof *m->scenario);
+	memcpy(m->choice, from->choice, c * sizeof *m->choice);
+	memcpy(m->cost, from->cost, r * c * sizeof *m->cost);
+	memcpy(m->fallback, from->fallback, r * sizeof *m->fallback);
+	memcpy(m->weight, from->weight, r * sizeof *m->weight);
+	memcpy(m->block, from->block, r * NUM_BLOCKINGS * sizeof *m->block);
+	memcpy(m->f, from->f, r * sizeof *m->f);
+	return m;
+}
+
 int32_t cost_of(double us, double best_us)
 {
 	const double cost = 1e6 * log(us / best_us);
@@ -159,7 +175,9 @@ static int32_t plan_cost(const struct data *d, const struct timing *t, const str
 	return t->vague && cost < least ? least : cost;
 }
 
-static void fill_row(const struct data *d, struct matrix *m, int row, enum phase phase)
+/* t: room for one a column. */
+static void fill_row(const struct data *d, struct matrix *m, int row, enum phase phase,
+		     struct timing *t)
 {
 	const int s = m->scenario[row];
 	const double beside = best_beside(d, s, phase);
@@ -167,12 +185,11 @@ static void fill_row(const struct data *d, struct matrix *m, int row, enum phase
 	int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols], worst = 0;
 
 	for (int c = 0; c < m->cols; c++) {
-		const struct timing t = plan_with(d, s, phase, m->choice[c], beside);
-		best = t.us < best.us && !t.vague ? t : best;
+		t[c] = plan_with(d, s, phase, m->choice[c], beside);
+		best = t[c].us < best.us && !t[c].vague ? t[c] : best;
 	}
 	for (int c = 0; c < m->cols; c++) {
-		const struct timing t = plan_with(d, s, phase, m->choice[c], beside);
-		cost[c] = plan_cost(d, &t, &best);
+		cost[c] = plan_cost(d, &t[c], &best);
 		worst = cost[c] > worst ? cost[c] : worst;
 	}
 	worst = worst + COST_MISSING < COST_CAP ? worst + COST_MISSING : COST_CAP;
@@ -318,14 +335,15 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 	const enum phase phase = decision_phase(decision);
 	const struct data first = first_pass(all), *d = &first;
 	struct matrix *m = matrix_new(d->n, d->num_columns + 1);
-	if (!m)
-		return NULL;
-	m->rows = m->cols = 0;
-	for (int s = 0; s < d->n; s++)
+	struct timing *t = malloc(sizeof *t * ((size_t)d->num_columns + 1));
+	if (m)
+		m->rows = m->cols = 0;
+	for (int s = 0; m && s < d->n; s++)
 		if (is_row(d, s, phase))
 			m->scenario[m->rows++] = s;
-	if (!drop_all_unknowing(d, m, phase)) {
+	if (!m || !t || !drop_all_unknowing(d, m, phase)) {
 		matrix_free(m);
+		free(t);
 		return NULL;
 	}
 	for (int c = 0; c < d->num_columns; c++)
@@ -335,8 +353,9 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 		m->choice[m->cols++] = cheapest_column(d, decision);
 	for (int r = 0; r < m->rows; r++) {
 		matrix_describe_row(d, m, r, phase);
-		fill_row(d, m, r, phase);
+		fill_row(d, m, r, phase, t);
 	}
+	free(t);
 	return m;
 }
 

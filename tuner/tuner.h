@@ -241,6 +241,7 @@ struct matrix *matrix_join(const struct data *, const struct pick *picks, const 
 /* Everything of a row but its costs. */
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 struct matrix *matrix_new(int rows, int cols);
+struct matrix *matrix_copy(const struct matrix *);
 void matrix_free(struct matrix *);
 /* Keeps `cols` columns: column c becomes to[c] <= c, or goes when that is -1. */
 int matrix_keep(struct matrix *, const int *to, int cols);
