@@ -53,7 +53,7 @@ SET
 run devices --format tsv
 row "$(grep -q "^hip:0	mi300	AMD Instinct MI300X (emulated)	gfx942	.*	hiprtc	untuned$" "$tmp/out"
 	echo $?)" "it says that it is emulated, and that nobody has tuned it"
-run sweep --gpu mi300 --db "$db" --scenarios "$tmp/tiny.json" --preset smoke --budget 100s \
+run sweep --gpu mi300 --db "$db" --scenarios "$tmp/tiny.json" --preset smoke --budget 300s \
 	--kernels qblock,segmented
 row $? "a sweep"
 row "$([ "$(ask "SELECT count(DISTINCT scenario) FROM measurement")" = 8 ] &&
@@ -77,7 +77,7 @@ row "$(grep -q '^#define ATTUNE_MI300_GPU "mi300"$' "$header" &&
 	grep -q '^#define ATTUNE_MI300_ARCH "gfx942"$' "$header" &&
 	grep -q '(emulated), gfx942, 8 CUs$' "$header" && grep -q 'nothing here is a time' "$header"
 	echo $?)" "which is of mi300 and says what it is worth"
-run confirm --gpu mi300 --db "$db" --header "$header" --budget 60s &&
+run confirm --gpu mi300 --db "$db" --header "$header" --budget 200s &&
 	[ "$(ask "SELECT count(DISTINCT scenario) FROM measurement WHERE stage = 'b' AND outcome = 'ok'")" = 8 ]
 row $? "confirm measures every scenario a second time"
 run eval --gpu mi300 --db "$db" --header "$header" --format json &&

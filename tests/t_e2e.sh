@@ -39,7 +39,7 @@ cat >"$tmp/tiny.json" <<'SET'
 	]
 }
 SET
-sweep="sweep --gpu cpu --db $db --scenarios $tmp/tiny.json --preset smoke --budget 60s"
+sweep="sweep --gpu cpu --db $db --scenarios $tmp/tiny.json --preset smoke --budget 300s"
 
 # shellcheck disable=SC2086
 "$attune" $sweep >"$tmp/out" 2>"$tmp/err" </dev/null &
@@ -88,11 +88,11 @@ row $? "it compiles"
 run eval --gpu cpu --db "$db" --header "$tmp/a.h" --format json &&
 	grep -q '"heldout"' "$tmp/out" && grep -q '"best_fixed"' "$tmp/out" && grep -q '"leaves"' "$tmp/out"
 row $? "eval judges it"
-run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 60s &&
+run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 300s &&
 	[ "$(sqlite3 "$db" "SELECT count(DISTINCT scenario) FROM measurement WHERE stage = 'b'")" = 6 ]
 row $? "confirm measures every scenario a second time"
 whole=$(count)
-run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 60s --dry-run && [ "$(count)" = "$whole" ]
+run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 300s --dry-run && [ "$(count)" = "$whole" ]
 row $? "confirm --dry-run measures nothing"
 run eval --gpu cpu --db "$db" --header "$tmp/a.h" --split heldout --format json &&
 	sed 's/"baselines".*//' "$tmp/out" | grep -q '"unconfirmed": 0, "invalid": 0'

@@ -43,7 +43,7 @@ set_of new '{ "batch": "5q1s80" }, { "batch": "q20_2q1s70" }, { "batch": "q40" }
 sweep db new --survey
 row "$([ $? -eq 2 ] && one_line && [ ! -e "$tmp/db.sqlite" ]; echo $?)" \
 	"no database to learn from: exit 2, one line, none is made"
-sweep db known --budget 60s
+sweep db known --budget 300s
 row $? "a small sweep"
 
 # One choice that is no default now wins everywhere, so that the portfolio is that one. As
@@ -76,11 +76,11 @@ row "$([ $? -eq 0 ] && grep -q 'the same command goes on' "$tmp/err"; echo $?)" 
 sweep late new --survey
 row "$([ "$(ask late 'SELECT count(*) FROM measurement WHERE run > 1')" = 14 ]; echo $?)" "and goes on"
 
-sweep db new --budget 60s
+sweep db new --budget 300s
 row "$([ "$(ask db "SELECT count(DISTINCT scenario || phase), count(DISTINCT variant),
 	group_concat(DISTINCT stage) FROM measurement WHERE run = 3 AND phase <> 'plan'")" = '5|5|race' ]
 	echo $?)" "a later sweep races them all"
-sweep db new --budget 60s
+sweep db new --budget 300s
 row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "once"
 sweep db new --survey
 row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "and no survey comes after a race"

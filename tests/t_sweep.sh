@@ -34,7 +34,7 @@ row "$([ ! -e "$tmp/plan.sqlite" ] && [ "$(grep -c '^llama' "$tmp/out")" = 5 ]; 
 	"a dry run lists five parts and makes no database"
 
 # shellcheck disable=SC2086
-"$attune" $sweep --preset smoke --budget 100s --db "$tmp/cut.sqlite" \
+"$attune" $sweep --preset smoke --budget 300s --db "$tmp/cut.sqlite" \
 	>"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
 for _ in $(seq 600); do
@@ -49,10 +49,10 @@ row "$([ "$(ask cut 'PRAGMA integrity_check')" = ok ]; echo $?)" "the database i
 row "$(! pgrep -P $pid >/dev/null; echo $?)" "no worker is left behind"
 
 # shellcheck disable=SC2086
-run $sweep --preset smoke --budget 100s --db "$tmp/cut.sqlite"
+run $sweep --preset smoke --budget 300s --db "$tmp/cut.sqlite"
 row $? "it resumes"
 # shellcheck disable=SC2086
-run $sweep --preset smoke --budget 100s --db "$tmp/cut.sqlite"
+run $sweep --preset smoke --budget 300s --db "$tmp/cut.sqlite"
 row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "and then has nothing to do"
 row "$([ "$(ask cut "SELECT count(*) FROM timings WHERE outcome = 'ok' AND phase = 'plan'")" -gt 0 ]
 	echo $?)" "the mixed batch has composed plans"
@@ -64,7 +64,7 @@ row "$([ "$(ask cut 'SELECT count(*) FROM run WHERE dram_gbps > 0 AND fma_tflops
 
 for i in 1 2; do
 	# shellcheck disable=SC2086
-	run $sweep --preset smoke --budget 100s --db "$tmp/part$i.sqlite" --shard $i/2
+	run $sweep --preset smoke --budget 300s --db "$tmp/part$i.sqlite" --shard $i/2
 done
 run merge "$tmp/whole.sqlite" "$tmp/part1.sqlite" "$tmp/part2.sqlite"
 row "$([ "$(ask whole 'SELECT count(DISTINCT scenario) FROM measurement')" = 3 ]; echo $?)" \
