@@ -21,8 +21,8 @@
  *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts)
  *   CLUSTER(n)                         so many neighbours in y run at a time and see each
  *                                      other's shared memory
- *   PLACE(n)                           so many neighbours in x are placed as a cluster, of which
- *                                      they know nothing, where there is most room; 0: none are
+ *   PLACE(n)                           so many neighbours in x are launched as a cluster, of which
+ *                                      they know nothing; 0: none are
  *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
  *   PARTIALS(rows)                     of the workspace, which the kernel merges itself
  *   PASS(n, value)                     to args.option[n]
