@@ -5,9 +5,8 @@
  *   d units       | decodes, t | leave | item | item |
  *   the others    | item | item | item | item | item |
  *
- * What a unit does in a nanosecond is of an H200, and was fitted to 74 mixed batches that had run by
- * ten numbers of units, whole and in two segments: what it takes is 1.030 times the best of these
- * in the geometric mean. */
+ * What a unit does in a nanosecond is of an H200, and was fitted to 513 mixed batches that had run by
+ * several numbers of units: what it takes is 1.021 times the best of these in the geometric mean. */
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 
@@ -18,19 +17,21 @@ struct mixed {
 	int units;
 	long long items, item_ns;
 	long long bytes; /* that decodes read */
+	long long streams; /* of decodes: one a sequence, KV head and Q block of 8 rows */
 };
 
-/* Prefills by warpgroups; decodes, of which a unit reads UNIT_READS, half of the units at most
- * HALF_READS together, and more of them, of which some GPCs have more than others, ALL_READS; what
- * comes before they read, and from their end to the first product. A cut is to gain a tenth; each
- * segment costs its start and its share of joining. */
+/* Prefills by warpgroups; decodes, of which a unit reads UNIT_READS and loses STREAM_NS with each
+ * stream, half of the units at most HALF_READS together, and more of them, of which some GPCs have
+ * more than others, ALL_READS; what comes before they read, and from their end to the first product.
+ * A cut is to gain a tenth; each segment costs its start and its share of joining. */
 enum {
-	UNIT_FLOPS = 4500,
-	UNIT_READS = 97,
+	UNIT_FLOPS = 4400,
+	UNIT_READS = 94,
+	STREAM_NS = 3600,
 	HALF_READS = 4300,
-	ALL_READS = 4080,
-	START_NS = 7600,
-	LEAVE_NS = 7000,
+	ALL_READS = 4260,
+	START_NS = 11900,
+	LEAVE_NS = 7900,
 	SEGMENT_NS = 3600,
 	MOST_SEGMENTS = 4,
 	LEAST_GAIN = 10
@@ -42,6 +43,7 @@ static inline struct mixed mixed_of(const struct part *p, const attune_shape *s,
 {
 	const struct attune_features *f = &p->f;
 	const long long prefills = f->num_seqs - f->decode_seqs;
+	const long long group = s->num_query_heads / s->num_kv_heads;
 	const long long blocks = parts_of(f->prefill_tokens, rows) + prefills / 2;
 	const long long items = max_of(blocks * s->num_query_heads * segments, 1);
 	const long long decode_queries = f->query_tokens - f->prefill_tokens;
@@ -50,14 +52,16 @@ static inline struct mixed mixed_of(const struct part *p, const attune_shape *s,
 	const long long flops = pairs * s->num_query_heads * s->head_size * 4;
 	return (struct mixed){ units, items,
 			       1 + flops / items / UNIT_FLOPS + (segments > 1) * SEGMENT_NS,
-			       f->decode_kv * s->num_kv_heads * s->head_size * 2 * f->kv_bytes };
+			       f->decode_kv * s->num_kv_heads * s->head_size * 2 * f->kv_bytes,
+			       f->decode_seqs * s->num_kv_heads * parts_of(group, 8) };
 }
 
 /* When units that decode have read all. */
 static inline long long mixed_reads_ns(const struct mixed *m, int decoding)
 {
 	const int most = decoding <= m->units / 2 ? HALF_READS : ALL_READS;
-	return START_NS + m->bytes / min_of((long long)decoding * UNIT_READS, most);
+	const long long alone = m->bytes / UNIT_READS + m->streams * STREAM_NS;
+	return START_NS + max_of(alone / decoding, m->bytes / most);
 }
 
 /* Until all is done, if units that decode are done at t: the last to end is one of the others,

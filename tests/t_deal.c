@@ -137,7 +137,7 @@ static void mixed_ends_as_estimated(void **state)
 	(void)state;
 	for (int round = 0; round < 10 * ROUNDS; round++) {
 		const struct mixed m = { 1 + (int)below(140), 1 + below(400), 1 + below(200000),
-					 below(400000000) };
+					 below(400000000), below(3000) };
 		const int decoding = 1 + (int)below((unsigned)m.units);
 		const long long t = mixed_reads_ns(&m, decoding);
 		long long ns;
@@ -152,7 +152,7 @@ static void mixed_ends_as_estimated(void **state)
 /* Few units are the limit, then what half of them can read, which more of them never reach. */
 static void mixed_reads_saturate(void **state)
 {
-	const struct mixed m = { 132, 1, 1, 4000000000 };
+	const struct mixed m = { 132, 1, 1, 4000000000, 0 };
 	const long long half = mixed_reads_ns(&m, 66);
 	(void)state;
 	for (int d = 1; d < 66; d++)
@@ -162,6 +162,8 @@ static void mixed_reads_saturate(void **state)
 	assert_int_equal(mixed_reads_ns(&m, 1), START_NS + m.bytes / UNIT_READS);
 	assert_int_equal(half, START_NS + m.bytes / HALF_READS);
 	assert_true(mixed_reads_ns(&m, 20) > 2 * half);
+	const struct mixed many = { 132, 1, 1, 1, 1000 }; /* tiny ones cost their starts */
+	assert_int_equal(mixed_reads_ns(&many, 10), START_NS + 100 * STREAM_NS);
 }
 
 int main(void)

@@ -148,24 +148,49 @@ DEVICE void put_partial(const attune_args &a, long long at, int column, const pi
 		*(float2 *)(a.partial_ml + at * 2) = make_float2(p.m, p.l);
 }
 
-/* A row's partials, in the order of the blocks that left them. */
+/* Of a warp's */
+DEVICE float warp_top(float x)
+{
+	for (int far = WARP / 2; far; far /= 2)
+		x = fmaxf(x, shfl_xor(x, far));
+	return x;
+}
+
+DEVICE float warp_total(float x)
+{
+	for (int far = WARP / 2; far; far /= 2)
+		x += shfl_xor(x, far);
+	return x;
+}
+
+/* A row's partials, by a whole warp, in the order of the blocks that left them. Lanes find the
+ * weights of 32 at a time, so that no load waits for the one before; columns from HEAD_SIZE up are
+ * nobody's. */
 DEVICE piece join_parts(const attune_args &a, const dealer &t, const stretch &s, int row, int column)
 {
 	piece p = { { 0, 0, 0, 0 }, MINUS_INF, 0 };
-	for (u32 i = 0; i < s.parts; i++)
-		p.m = fmaxf(p.m, a.partial_ml[(partial_of(t, s, s.owner + i) + row) * 2]);
-	const float safe = p.m == MINUS_INF ? 0.f : p.m;
-#pragma unroll 4
-	for (u32 i = 0; i < s.parts; i++) {
-		const long long at = partial_of(t, s, s.owner + i) + row;
-		const float2 ml = *(const float2 *)(a.partial_ml + at * 2);
-		const float4 o = *(const float4 *)(a.partial_out + at * HEAD_SIZE + column);
-		const float weight = exp2_fast(ml.x - safe);
-		p.l += weight * ml.y;
-		p.o[0] += weight * o.x;
-		p.o[1] += weight * o.y;
-		p.o[2] += weight * o.z;
-		p.o[3] += weight * o.w;
+	for (u32 first = 0; first < s.parts; first += WARP) {
+		const u32 num = min(s.parts - first, (u32)WARP), mine = first + lane_id();
+		float2 ml = make_float2(MINUS_INF, 0);
+		if (mine < s.parts)
+			ml = *(const float2 *)(a.partial_ml + (partial_of(t, s, s.owner + mine) + row) * 2);
+		const float top = fmaxf(p.m, warp_top(ml.x)), safe = top == MINUS_INF ? 0.f : top;
+		const float kept = exp2_fast(p.m - safe), weight = exp2_fast(ml.x - safe);
+		p.m = top;
+		p.l = p.l * kept + warp_total(weight * ml.y);
+		UNROLL for (int k = 0; k < 4; k++)
+			p.o[k] *= kept;
+#pragma unroll 8
+		for (u32 i = 0; i < num; i++) {
+			const long long at = partial_of(t, s, s.owner + first + i) + row;
+			const float w = shfl(weight, (int)i);
+			const float4 o = *(const float4 *)(a.partial_out + at * HEAD_SIZE +
+							   (column < HEAD_SIZE ? column : 0));
+			p.o[0] += w * o.x;
+			p.o[1] += w * o.y;
+			p.o[2] += w * o.z;
+			p.o[3] += w * o.w;
+		}
 	}
 	return p;
 }
@@ -225,12 +250,16 @@ DEVICE void merge_warps(const attune_call &c, const block &b, const dealer &t, c
 	}
 }
 
+/* A row a warp */
 DEVICE void merge_parts(const attune_call &c, const block &b, const dealer &t, const stretch &s)
 {
-	for (int i = threadIdx.x; i < b.rows * (HEAD_SIZE / 4); i += THREADS) {
-		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
-		put_final(c, b, row, column, join_parts(c.args, t, s, row, column));
-	}
+	for (int row = threadIdx.x / WARP; row < b.rows; row += NUM_WARPS)
+		for (int from = 0; from < HEAD_SIZE; from += 4 * WARP) {
+			const int column = from + 4 * lane_id();
+			const piece p = join_parts(c.args, t, s, row, column);
+			if (column < HEAD_SIZE)
+				put_final(c, b, row, column, p);
+		}
 }
 
 /* The warp's share of the stretch */
