@@ -8,33 +8,26 @@
 #define COMERS_TO_QUERIES 2
 #define P_SHIFT		  0.f
 
-/* K of the block's items, of which i is the first, or V: a box a lane. groups: of 8 slots, of
- * a page. */
-DEVICE void bring_keys(const attune_args &a, const order &o, item &i, const attune_map &map,
-		       int groups, u32 ring, unsigned long long *full, unsigned long long *empty)
+/* K of an item, or V: a box a lane. groups: of 8 slots, of a page. */
+DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &map, int groups,
+		       u32 ring, unsigned long long *full, unsigned long long *empty, cursor &to)
 {
-	const int ahead = lane_id() * box_of(a);
-	cursor to = { 0, 0 };
-	if (is_early(a))
-		wait_for_last();
-	for (int round = 1; i.rows; round++) {
-		const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
-		const int head = i.head / a.group;
-		for (int tile = i.last - 1; tile >= i.first; tile--) {
-			const int key = tile * TILE_SIZE + ahead;
-			const int place = page_of(a, min(key, i.end - 1));
-			const int page = ahead < TILE_SIZE ? pages[place] : 0;
-			const int group = page * groups + (key - place * a.page_size) / 8;
-			gate_wait(gate(empty, to.at), to.parity ^ 1);
-			if (!lane_id())
-				gate_expect(gate(full, to.at), TILE_BYTES);
-			__syncwarp();
-			if (ahead < TILE_SIZE)
-				box_copy(ring + to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), map, group,
-					 key < i.end ? head : a.num_kv_heads, gate(full, to.at));
-			advance(to, NUM_STAGES);
-		}
-		find_item(a, o, round, i);
+	const int ahead = lane_id() * box_of(a), head = i.head / a.group;
+	const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
+	_Pragma("unroll 1") for (int tile = i.last - 1; tile >= i.first; tile--)
+	{
+		const int key = tile * TILE_SIZE + ahead;
+		const int place = page_of(a, min(key, i.end - 1));
+		const int page = ahead < TILE_SIZE ? pages[place] : 0;
+		const int group = page * groups + (key - place * a.page_size) / 8;
+		gate_wait(gate(empty, to.at), to.parity ^ 1);
+		if (!lane_id())
+			gate_expect(gate(full, to.at), TILE_BYTES);
+		__syncwarp();
+		if (ahead < TILE_SIZE)
+			box_copy(ring + to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), map, group,
+				 key < i.end ? head : a.num_kv_heads, gate(full, to.at));
+		advance(to, NUM_STAGES);
 	}
 }
 
@@ -66,41 +59,44 @@ DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 	}
 }
 
-/* By two warps. The slot after the last item's says that there is none. */
-DEVICE void bring_queries(const attune_args &a, const order &o, item &i, header &h, u32 buffers)
+/* By two warps: an item's queries and what it is, or that there is none any more. */
+DEVICE void bring_queries(const attune_args &a, const item &i, header &h, u32 buffers, cursor &to)
 {
-	cursor to = { 0, 0 };
-	if (is_early(a))
-		wait_for_last();
-	for (int round = 1, more = 1; more; round++) {
-		more = i.rows;
-		if (is_early(a) && !more)
-			let_next_begin();
-		gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
-		if (threadIdx.x == 64)
-			h.slot[to.at] = i;
-		if (more)
-			copy_rows(a, i, buffers + to.at * Q_BYTES);
-		copies_commit();
-		copies_wait<0>();
-		shared_written();
-		__syncwarp();
-		if (!lane_id())
-			gate_come(gate(h.q_full, to.at));
-		advance(to, a.option[Q_BUFFERS]);
-		if (more)
-			find_item(a, o, round, i);
-	}
+	if (is_early(a) && !i.rows)
+		let_next_begin();
+	gate_wait(gate(h.q_empty, to.at), to.parity ^ 1);
+	if (threadIdx.x == 64)
+		h.slot[to.at] = i;
+	if (i.rows)
+		copy_rows(a, i, buffers + to.at * Q_BYTES);
+	copies_commit();
+	copies_wait<0>();
+	shared_written();
+	__syncwarp();
+	if (!lane_id())
+		gate_come(gate(h.q_full, to.at));
+	advance(to, a.option[Q_BUFFERS]);
 }
 
-/* i: the block's first item */
+/* What the warp brings of the block's items, of which i is the first, up to the slot that says that
+ * there is none. The text of finding items is long, and here once. i: the first */
 DEVICE void bring(const attune_mapped &c, const order &o, item &i, header &h, u32 keys, u32 values,
 		  u32 queries, int warp)
 {
-	if (warp >= 2)
-		bring_queries(c.call.args, o, i, h, queries);
-	else
-		bring_keys(c.call.args, o, i, warp ? c.v : c.k, warp ? c.v_groups : c.k_groups,
-			   warp ? values : keys, warp ? h.v_full : h.k_full,
-			   warp ? h.v_empty : h.k_empty);
+	const attune_args &a = c.call.args;
+	cursor to = { 0, 0 };
+	if (is_early(a))
+		wait_for_last();
+	_Pragma("unroll 1") for (int round = 1, more = 1; more; round++)
+	{
+		more = i.rows;
+		if (warp >= 2)
+			bring_queries(a, i, h, queries, to);
+		else if (more)
+			bring_keys(a, i, warp ? c.v : c.k, warp ? c.v_groups : c.k_groups,
+				   warp ? values : keys, warp ? h.v_full : h.k_full,
+				   warp ? h.v_empty : h.k_empty, to);
+		if (more)
+			find_item(a, o, round, i);
+	}
 }

@@ -78,8 +78,8 @@ DEVICE span levels_of(const attune_args &a, const order &o, int n)
 		return l;
 	const int seq = a.seq_begin + n, first = a.query_start[seq], seq_len = a.seq_lens[seq];
 	const int query_len = a.query_start[seq + 1] - first;
-	if (query_len < a.min_query || query_len > a.max_query)
-		return l;
+	if (!((query_len >= a.min_query) & (query_len <= a.max_query) & (seq_len >= 0)))
+		return l; /* so that all are loaded at once */
 	l.low = whole_blocks(o, seq_len - query_len);
 	l.high = l.low + whole_blocks(o, query_len + block_tokens(a) - 1);
 	return l;
@@ -89,7 +89,7 @@ DEVICE span levels_of(const attune_args &a, const order &o, int n)
 DEVICE int blocks_from(const attune_args &a, const order &o, int level)
 {
 	int blocks = max(o.own.high - max(o.own.low, level), 0);
-	for (int n = lane_id() + WARP; n < a.seq_count; n += WARP) {
+	_Pragma("unroll 1") for (int n = lane_id() + WARP; n < a.seq_count; n += WARP) {
 		const span l = levels_of(a, o, n);
 		blocks += max(l.high - max(l.low, level), 0);
 	}
@@ -107,7 +107,7 @@ DEVICE void find_order(const attune_args &a, order &o)
 	}
 	o.own = levels_of(a, o, lane_id());
 	int top = o.own.high;
-	for (int n = lane_id() + WARP; n < a.seq_count; n += WARP)
+	_Pragma("unroll 1") for (int n = lane_id() + WARP; n < a.seq_count; n += WARP)
 		top = max(top, levels_of(a, o, n).high);
 	o.top = warp_max(top);
 	o.blocks = blocks_from(a, o, 0);

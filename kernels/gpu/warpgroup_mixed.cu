@@ -395,6 +395,29 @@ DEVICE attune_args view_of(const attune_args &a)
 	return v;
 }
 
+/* K of all items, or V; Q of all. Loops of their own, since of one that all warps go through the
+ * compiler (nvcc 13.0) waits for each product. */
+DEVICE void bring_items(const attune_args &a, const order &o, item &i, const attune_map &map,
+			int groups, u32 ring, unsigned long long *full, unsigned long long *empty)
+{
+	cursor to = { 0, 0 };
+	for (int round = 1; i.rows; round++) {
+		bring_keys(a, i, map, groups, ring, full, empty, to);
+		next_item(a, o, round, i);
+	}
+}
+
+DEVICE void bring_items(const attune_args &a, const order &o, item &i, header &h, u32 buffers)
+{
+	cursor to = { 0, 0 };
+	for (int round = 1, more = 1; more; round++) {
+		more = i.rows;
+		bring_queries(a, i, h, buffers, to);
+		if (more)
+			next_item(a, o, round, i);
+	}
+}
+
 /* By all threads. Decodes end with a barrier: nobody reads their shared memory any more. */
 DEVICE void run(const attune_mapped &c, const attune_args &a)
 {
@@ -423,15 +446,15 @@ DEVICE void run(const attune_mapped &c, const attune_args &a)
 	if (warp == 0) { /* said so that the others have no text of finding items */
 		__builtin_assume(threadIdx.x < WARP);
 		next_item(a, o, 0, first);
-		bring_keys(a, o, first, c.k, c.k_groups, keys, h.k_full, h.k_empty);
+		bring_items(a, o, first, c.k, c.k_groups, keys, h.k_full, h.k_empty);
 		return;
 	}
 	__builtin_assume(threadIdx.x >= WARP);
 	next_item(a, o, 0, first);
 	if (warp == 1)
-		bring_keys(a, o, first, c.v, c.v_groups, values, h.v_full, h.v_empty);
+		bring_items(a, o, first, c.v, c.v_groups, values, h.v_full, h.v_empty);
 	else
-		bring_queries(a, o, first, h, queries);
+		bring_items(a, o, first, h, queries);
 }
 }
 
