@@ -16,7 +16,7 @@
 struct mixed {
 	int units;
 	long long items, item_ns;
-	long long bytes; /* that decodes read */
+	long long bytes;   /* that decodes read */
 	long long streams; /* of decodes: one a sequence, KV head and Q block of 8 rows */
 };
 

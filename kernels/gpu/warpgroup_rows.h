@@ -296,7 +296,7 @@ DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &out
 }
 
 /* The diagonal may cut the first tile so that a team's rows see none of its second half: that is
- * left out of both products. At head sizes 64 and 96 the compiler (nvcc 13.0) then waits for
+ * left out of both products, where the next is seen whole, or is not there. At head sizes 64 and 96 the compiler (nvcc 13.0) then waits for
  * each. */
 #define HALVES (TILE_SIZE == 128 && HEAD_SIZE % 128 == 0)
 #define HALF   (HALVES ? TILE_SIZE / 2 : TILE_SIZE)
@@ -309,18 +309,16 @@ DEVICE int sees_half(const attune_args &a, const team &t)
 
 DEVICE void attend(const attune_args &a, team &t)
 {
-	const int half = sees_half(a, t);
 	int inner, outer, tile = t.i.last - 2;
 	find_inner(a, t, inner, outer);
+	const int whole = (tile < outer && tile >= inner) || tile < t.i.first;
+	const int half = whole && sees_half(a, t);
 	if (half)
 		first_step<HALF>(a, t);
 	else
 		first_step<TILE_SIZE>(a, t);
-	const int whole = tile < outer && tile >= inner;
-	if (half && tile >= t.i.first && whole)
+	if (half && tile >= t.i.first)
 		step<0, HALF>(a, t, tile);
-	if (half && tile >= t.i.first && !whole)
-		step<1, HALF>(a, t, tile);
 	tile -= half;
 	for (; tile >= t.i.first; tile--) {
 		_Pragma("unroll 1") for (; tile < outer && tile >= inner; tile--)
