@@ -374,16 +374,18 @@ DEVICE void put_or_join(const attune_call &c, team &t)
 		const long long first = t.i.goes_to - t.i.segment; /* partial of row 0 */
 		const long long row = v.num_query_heads * segments;
 		put_partials(v, t);
-		if (!last_to_arrive(c.args, t, segments))
+		if (!last_to_arrive(c.args, t, segments)) {
+			hold_nothing(t);
 			return;
+		}
 		UNROLL for (int r = 0; r < 2; r++)
 			if (t.row + 8 * r < t.i.rows)
 				join_row(v, t, r, first + (t.row + 8 * r) * row);
 		t.i.goes_to = t.i.token;
 	}
-	put_rows(c.args, t);
 	if (c.more.lse)
 		put_lse(c, t);
+	hold_rows(c.args, t);
 }
 
 DEVICE attune_args view_of(const attune_args &a)

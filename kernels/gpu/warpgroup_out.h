@@ -54,29 +54,48 @@ DEVICE void transpose_quad(u32 (&x)[4])
 	}
 }
 
-/* 32 columns of a row at a time, 16 bytes a lane */
-DEVICE void put_rows(const attune_args &a, const team &t)
+/* Outputs as they will be stored, kept until put_held() */
+DEVICE void hold_rows(const attune_args &a, team &t)
 {
 	UNROLL for (int r = 0; r < 2; r++)
 	{
 		const float factor = normaliser(a, t, r) * t.value;
-		const int row = t.row + 8 * r;
 		const place p = place_in(a, t, r);
-		half16 *to = (half16 *)a.out + (t.i.goes_to + p.token) * a.out_token_stride +
-			     (t.i.head + p.head) * a.out_head_stride + lane_id() % 4 * 8;
-		UNROLL for (int n = 0; n < HEAD_SIZE / 32; n++)
+		t.held.to[r] = (half16 *)a.out + (t.i.goes_to + p.token) * a.out_token_stride +
+			       (t.i.head + p.head) * a.out_head_stride + lane_id() % 4 * 8;
+		UNROLL for (int n = 0; n < HEAD_SIZE / 8; n++)
 		{
-			u32 x[4];
-			UNROLL for (int j = 0; j < 4; j++)
-			{
-				const float *o = t.o + 16 * n + 4 * j + 2 * r;
-				x[j] = pack2(o[0] * factor, o[1] * factor);
-			}
-			transpose_quad(x);
-			if (row < t.i.rows)
-				*(uint4 *)(to + n * 32) = make_uint4(x[0], x[1], x[2], x[3]);
+			const float *o = t.o + 4 * n + 2 * r;
+			t.held.x[r][n] = pack2(o[0] * factor, o[1] * factor);
 		}
 	}
+	t.held.rows = t.i.rows;
+}
+
+/* 32 columns of a row at a time, 16 bytes a lane. In front of it scores may be under way. */
+DEVICE void put_held(team &t)
+{
+	UNROLL for (int r = 0; r < 2; r++)
+	UNROLL for (int n = 0; n < HEAD_SIZE / 8; n += 4)
+	{
+		u32 x[4] = { t.held.x[r][n], t.held.x[r][n + 1], t.held.x[r][n + 2], t.held.x[r][n + 3] };
+		transpose_quad(x);
+		if (t.row + 8 * r < t.held.rows)
+			*(uint4 *)(t.held.to[r] + n * 8) = make_uint4(x[0], x[1], x[2], x[3]);
+	}
+	t.held.rows = 0;
+}
+
+/* Said wherever nothing is, so that the compiler need not keep what was. */
+DEVICE void hold_nothing(team &t)
+{
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		t.held.to[r] = NULL;
+		UNROLL for (int n = 0; n < HEAD_SIZE / 8; n++)
+			t.held.x[r][n] = 0;
+	}
+	t.held.rows = 0;
 }
 
 /* The logarithm of what a row's weights add up to, to the base e. */
@@ -127,15 +146,16 @@ DEVICE void put_partials(const attune_args &a, const team &t)
 }
 
 /* What an item leaves */
-DEVICE void put_item(const attune_call &c, const team &t)
+DEVICE void put_item(const attune_call &c, team &t)
 {
 	if (c.args.segments > 1) {
 		put_partials(c.args, t);
+		hold_nothing(t);
 		return;
 	}
 	if (c.more.lse)
 		put_lse(c, t);
-	put_rows(c.args, t);
+	hold_rows(c.args, t);
 }
 
 #ifndef PUT_ITEM /* of who leaves something else */

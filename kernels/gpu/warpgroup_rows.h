@@ -21,6 +21,11 @@ struct team {
 	outputs o;
 	weights p;
 	float top[2], sum[2], fade[2];
+	struct {
+		u32 x[2][HEAD_SIZE / 8];
+		half16 *to[2];
+		int rows; /* 0: nothing is held */
+	} held; /* outputs of the item before, which are stored while scores are under way */
 };
 
 /* Barriers: 0 is the block's, then whose turn it is, then a team's own. */
@@ -239,14 +244,24 @@ DEVICE void clear_beyond(const attune_args &a, const team &t)
 	barrier(OWN(t.number), 128);
 }
 
+DEVICE void put_held(team &t);
+
+DEVICE void clear_outputs(team &t)
+{
+	UNROLL for (int n = 0; n < HEAD_SIZE / 2; n++)
+		t.o[n] = 0;
+}
+
 /* The first tile: there is nothing yet to multiply V with. */
 template <int KEYS> DEVICE void first_step(const attune_args &a, team &t)
 {
 	scores s;
 	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
 	issue_scores<KEYS>(t, s);
+	put_held(t);
 	products_wait<0>();
 	settle(s);
+	clear_outputs(t);
 	release(t, t.h->k_empty, t.k);
 	weigh<1, KEYS>(a, t, s, t.i.last - 1);
 	pack(t.p, s);
@@ -346,8 +361,6 @@ DEVICE void start_item(const attune_args &a, team &t)
 		t.top[r] = MINUS_INF;
 		t.sum[r] = 0;
 	}
-	UNROLL for (int n = 0; n < HEAD_SIZE / 2; n++)
-		t.o[n] = 0;
 }
 
 /* Q's buffer and its slot are read. */
@@ -388,16 +401,22 @@ DEVICE void compute(const attune_call &c, header &h, u32 keys, u32 values, u32 q
 	t.h = &h;
 	t.q = t.k = t.v = cursor{ 0, 0 };
 	t.bent = a.softcap > 0 || a.alibi_slopes;
+	t.held.rows = 0;
 	if (number == TEAMS - 1)
 		pass_turn(t);
 	while (take_item(t)) {
 		start_item(a, t);
 		if (t.i.last > t.i.first)
 			attend(a, t);
+		else {
+			put_held(t);
+			clear_outputs(t);
+		}
 		t.value = value_scale(t);
 		release_queries(a, t);
 		PUT_ITEM(c, t);
 	}
+	put_held(t);
 }
 
 #endif
