@@ -113,10 +113,15 @@ template <int KEYS> DEVICE void issue_outputs(team &t)
 }
 
 /* The team is through with a tile. */
-DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
+DEVICE void leave_tile(const team &t, unsigned long long *empty, const cursor &c)
 {
 	if (is_first(t))
 		gate_come(gate(empty, c.at));
+}
+
+DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
+{
+	leave_tile(t, empty, c);
 	advance(c, NUM_STAGES);
 }
 
@@ -204,13 +209,13 @@ template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 		t.sum[r] = t.sum[r] * t.fade[r] + sum[r];
 }
 
-/* Of the tile's first KEYS; other weights are zeros. */
+/* Of the tile's first KEYS; other weights are zeros. EDGE 2: scores are straight, though. */
 template <int EDGE, int KEYS>
 DEVICE void weigh(const attune_args &a, team &t, scores &s, int tile)
 {
 	const int key = tile * TILE_SIZE + 2 * (lane_id() % 4);
 	if (EDGE) {
-		if (t.bent)
+		if (EDGE == 1 && t.bent)
 			bend<KEYS>(a, t, s, key);
 		mask<KEYS>(a, t, s, key);
 	}
@@ -253,30 +258,67 @@ DEVICE void clear_outputs(team &t)
 }
 
 /* The first tile: there is nothing yet to multiply V with. */
-template <int KEYS> DEVICE void first_step(const attune_args &a, team &t)
+DEVICE void first_step(const attune_args &a, team &t)
 {
 	scores s;
 	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
-	issue_scores<KEYS>(t, s);
+	issue_scores<TILE_SIZE>(t, s);
 	put_held(t);
 	products_wait<0>();
 	settle(s);
 	clear_outputs(t);
 	release(t, t.h->k_empty, t.k);
-	weigh<1, KEYS>(a, t, s, t.i.last - 1);
+	weigh<1, TILE_SIZE>(a, t, s, t.i.last - 1);
 	pack(t.p, s);
 	clear_beyond(a, t);
 }
 
-/* Scores of this tile, outputs of the one before, of which KEYS count. */
-template <int EDGE, int KEYS> DEVICE void step(const attune_args &a, team &t, int tile)
+/* The first tile, of which KEYS count, and the second, which all rows see whole: as there are no
+ * outputs yet, registers hold scores of both, so that those of the second come while the first's
+ * are softened. These lie where outputs will: left to itself the compiler (nvcc 13.0) finds no room. */
+template <int KEYS> DEVICE void first_two(const attune_args &a, team &t, int second)
+{
+	const cursor first = t.k;
+	float own[TILE_SIZE > HEAD_SIZE ? TILE_SIZE / 2 : 1];
+	scores &s = TILE_SIZE > HEAD_SIZE ? (scores &)own : (scores &)t.o, next;
+	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
+	issue_scores<KEYS>(t, s);
+	put_held(t);
+	advance(t.k, NUM_STAGES);
+	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
+	take_turn(t);
+	issue_scores<TILE_SIZE>(t, next);
+	pass_turn(t);
+	products_wait<1>();
+	settle(s);
+	leave_tile(t, t.h->k_empty, first);
+	weigh<2, KEYS>(a, t, s, second + 1);
+	pack(t.p, s);
+	clear_beyond(a, t);
+	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
+	clear_outputs(t);
+	issue_outputs<KEYS>(t);
+	products_wait<1>();
+	settle(next);
+	release(t, t.h->k_empty, t.k);
+	weigh<0, TILE_SIZE>(a, t, next, second);
+	products_wait<0>();
+	settle(t.o);
+	release(t, t.h->v_empty, t.v);
+	pack(t.p, next);
+	UNROLL for (int n = 0; n < HEAD_SIZE / 2; n++)
+		t.o[n] *= t.fade[ROW_OF(n)];
+}
+
+/* Scores of this tile, outputs of the one before. */
+template <int EDGE> DEVICE void step(const attune_args &a, team &t, int tile)
 {
 	scores s;
 	gate_wait(gate(t.h->k_full, t.k.at), t.k.parity);
 	take_turn(t);
 	issue_scores<TILE_SIZE>(t, s);
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
-	issue_outputs<KEYS>(t);
+	issue_outputs<TILE_SIZE>(t);
 	pass_turn(t);
 	products_wait<1>();
 	settle(s);
@@ -311,8 +353,8 @@ DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &out
 }
 
 /* The diagonal may cut the first tile so that a team's rows see none of its second half: that is
- * left out of both products, where the next is seen whole, or is not there. At head sizes 64 and 96 the compiler (nvcc 13.0) then waits for
- * each. */
+ * left out of both products, where the next is seen whole. At head sizes 64 and 96 the compiler
+ * (nvcc 13.0) then waits for each. */
 #define HALVES (TILE_SIZE == 128 && HEAD_SIZE % 128 == 0)
 #define HALF   (HALVES ? TILE_SIZE / 2 : TILE_SIZE)
 
@@ -326,21 +368,20 @@ DEVICE void attend(const attune_args &a, team &t)
 {
 	int inner, outer, tile = t.i.last - 2;
 	find_inner(a, t, inner, outer);
-	const int whole = (tile < outer && tile >= inner) || tile < t.i.first;
-	const int half = whole && sees_half(a, t);
-	if (half)
-		first_step<HALF>(a, t);
+	const int two = tile < outer && tile >= inner; /* which is not below the first */
+	if (two && sees_half(a, t))
+		first_two<HALF>(a, t, tile);
+	else if (two)
+		first_two<TILE_SIZE>(a, t, tile);
 	else
-		first_step<TILE_SIZE>(a, t);
-	if (half && tile >= t.i.first)
-		step<0, HALF>(a, t, tile);
-	tile -= half;
+		first_step(a, t);
+	tile -= two;
 	for (; tile >= t.i.first; tile--) {
 		_Pragma("unroll 1") for (; tile < outer && tile >= inner; tile--)
-			step<0, TILE_SIZE>(a, t, tile);
+			step<0>(a, t, tile);
 		if (tile < t.i.first)
 			break;
-		step<1, TILE_SIZE>(a, t, tile);
+		step<1>(a, t, tile);
 	}
 	last_step(t);
 }
