@@ -170,14 +170,21 @@ template <int KEYS> DEVICE void mask(const attune_args &a, const team &t, scores
 {
 	const int position = t.i.position + place_in(a, t, 0).token - key;
 	const int last = t.i.seq_len - 1 - key;
-	const int lowest = a.window ? position - a.window + 1 : -(1 << 30);
-	UNROLL for (int n = 0; n < KEYS / 2; n++)
+	int highest[2], lowest[2];
+	UNROLL for (int r = 0; r < 2; r++)
 	{
-		const int below = down(a, t, ROW_OF(n));
-		const int highest = a.causal ? min(position + below, last) : last;
-		if (KEY_OF(n) > highest || KEY_OF(n) < lowest + below)
-			s[n] = MINUS_INF;
+		const int below = down(a, t, r);
+		highest[r] = a.causal ? min(position + below, last) : last;
+		lowest[r] = position + below - a.window + 1;
 	}
+	UNROLL for (int n = 0; n < KEYS / 2; n++)
+		if (KEY_OF(n) > highest[ROW_OF(n)])
+			s[n] = MINUS_INF;
+	if (!a.window)
+		return;
+	UNROLL for (int n = 0; n < KEYS / 2; n++)
+		if (KEY_OF(n) < lowest[ROW_OF(n)])
+			s[n] = MINUS_INF;
 }
 
 DEVICE float quad_max(float x)
