@@ -139,9 +139,9 @@ DEVICE void open_gates(header &h)
 	gates_ready();
 }
 
-/* Whether the first item is found while the gates are made: 0.3 us sooner, but else the compiler
- * (nvcc 13.0) waits for each product. */
-#define EARLY_ITEM (!PACKED && KV_DTYPE != E4M3 && !WIDE)
+/* Whether the first item is found while the gates are made: 0.3 us sooner, but with a cache of E4M3
+ * the compiler (nvcc 13.0) then waits for each product. */
+#define EARLY_ITEM (KV_DTYPE != E4M3)
 
 DEVICE void find_first(const attune_args &a, order &o, item &i)
 {
