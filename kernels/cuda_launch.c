@@ -17,12 +17,6 @@ enum { CLUSTER_DIMENSION = 4, CLUSTER_POLICY, STREAM_SERIALIZATION, ERROR_NOT_SU
  * nearly each block could have an SM. */
 enum { LOAD_BALANCING = 2 };
 
-/* Whether places of blocks are asked for: those of a cluster, or of a few. */
-static int is_placed(const struct geometry *g)
-{
-	return g->cluster > 1 || g->placed;
-}
-
 /* CUlaunchAttribute and CUlaunchConfig of the driver's ABI. */
 struct attribute {
 	int id, padding;
@@ -77,11 +71,9 @@ static int launch_by(const struct cuda_api *cu, const struct cuda_function *f,
 	if (is_early)
 		attributes[c.num_attributes++] =
 		    (struct attribute){ .id = STREAM_SERIALIZATION, .allowed = 1 };
-	if (is_placed(g)) {
+	if (g->cluster > 1) {
 		attributes[c.num_attributes++] =
-		    (struct attribute){ .id = CLUSTER_DIMENSION,
-					.cluster = { g->placed ? g->placed : 1,
-						     g->cluster ? g->cluster : 1, 1 } };
+		    (struct attribute){ .id = CLUSTER_DIMENSION, .cluster = { 1, g->cluster, 1 } };
 		attributes[c.num_attributes++] =
 		    (struct attribute){ .id = CLUSTER_POLICY, .policy = LOAD_BALANCING };
 	}
@@ -94,7 +86,7 @@ int launch_in_turn(const struct cuda_api *cu, const struct cuda_function *f,
 		   const struct geometry *g, const void *args, void *stream)
 {
 	struct parameter p = parameter_of(f, args);
-	if (is_placed(g))
+	if (g->cluster > 1)
 		return launch_by(cu, f, g, args, stream, 0);
 	return cu->Launch(f->handle, g->x, g->y, g->z, g->threads, 1, 1, g->smem, stream,
 			  f->packed ? NULL : p.pointers, f->packed ? p.extra : NULL);

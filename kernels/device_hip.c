@@ -252,9 +252,9 @@ static enum attune_status hip_launch(struct device *dev, const struct code *code
 	if ((int)g->smem > most)
 		return fail(ATTUNE_UNSUPPORTED, "hip: %u bytes of LDS, %d is the limit", g->smem,
 			    most);
-	if (g->cluster > 1 || g->placed)
+	if (g->cluster > 1)
 		return fail(ATTUNE_UNSUPPORTED, "hip: clusters of %u blocks: AMD's GPUs have none",
-			    g->cluster > 1 ? g->cluster : g->placed);
+			    g->cluster);
 	if (!g->x || !g->y || !g->z)
 		return ATTUNE_OK;
 	return ON_DEVICE(h,

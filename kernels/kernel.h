@@ -49,7 +49,6 @@ struct geometry {
 	unsigned smem;    /* bytes of dynamic shared memory */
 	int at_once;      /* blocks that run at a time; 0: the kernel does not say */
 	unsigned cluster; /* blocks of one, along y; 0, 1: there are none */
-	unsigned placed;  /* neighbours along x that are placed together; 0: as a launch likes */
 	int segments;     /* 1: no reduction follows */
 	/* bytes of the workspace for args.scratch; whether they must be zeros at the start */
 	size_t scratch;

@@ -21,8 +21,6 @@
  *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts)
  *   CLUSTER(n)                         so many neighbours in y run at a time and see each
  *                                      other's shared memory
- *   PLACE(n)                           so many neighbours in x are launched as a cluster, of which
- *                                      they know nothing; 0: none are
  *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
  *   PARTIALS(rows)                     of the workspace, which the kernel merges itself
  *   PASS(n, value)                     to args.option[n]
@@ -194,7 +192,6 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define ITEMS(n) g->items = (n);
 #define AT_ONCE(n) g->at_once = (n);
 #define CLUSTER(n) g->cluster = (unsigned)(n);
-#define PLACE(n) g->placed = (unsigned)(n);
 #define MAPS(n) g->map_box = (n);
 #define PARTIALS(rows) g->partials = (size_t)(rows);
 #include "each.inc"

@@ -121,10 +121,9 @@ static void one_round(const struct kernel *k, const struct device_info *d, unsig
 	assert_true(config_is_formula(&c, space));
 	assert_non_null(space->why_illegal(&c, &s, &p, d));
 	const char *why = config_resolve(&out, &c, k, &s, &p, d);
-	if (why &&
-	    (is_ring(k) ? p.max_query > DECODE_MAX_QUERY || strstr(why, "more blocks than SMs")
-			: is_for_prefill(k) && p.max_query <= DECODE_MAX_QUERY))
-		return; /* with PLACED=1 more are refused */
+	if (why && (is_ring(k) ? p.max_query > DECODE_MAX_QUERY
+			       : is_for_prefill(k) && p.max_query <= DECODE_MAX_QUERY))
+		return;
 	if (why)
 		fail_msg("%s", why); /* one segment is always legal */
 	assert_null(space->why_illegal(&out, &s, &p, d));
