@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0x9aa1ae40b38c61f8ull
+#define ATTUNE_CPU_KERNELS_HASH 0x15b89a74e68f377cull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

@@ -2,61 +2,61 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  02b2d491e5561b61300d9d068f96e2ca, protocol graph-rotating
+ *   database  d87c07359e260d0ab6478bcdfa7e3e64, protocol graph-rotating
  *   learned   from 1156 scenarios, 207 held out
- *   judged    by times of a second pass in 156 of 1363 scenarios; it lacks 80 of the picks
- *   noise     0.57 % below 20 us, by 1052 A/A pairs
- *             0.79 % below 200 us, by 2102 A/A pairs
- *             0.62 % above, by 2161 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.370 1.068 1.045 1.032 1.025 1.020 1.017 1.015
- *             1.013 1.012 1.010 1.009
- *             trees of depth 3: 1.0444 at best, 1.0483 by look-ahead; this one 1.0402
- *   decode    best of 1, 2, ... choices: 1.041 1.035 1.034 1.034 1.034 1.034 1.034 1.034
- *             1.034 1.034 1.034
- *             trees of depth 3: 1.0423 at best, 1.0439 by look-ahead; this one 1.0411
+ *   judged    by times of a second pass in 315 of 1363 scenarios; it lacks 61 of the picks
+ *   noise     0.57 % below 20 us, by 1238 A/A pairs
+ *             0.81 % below 200 us, by 2445 A/A pairs
+ *             0.62 % above, by 2409 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.126 1.061 1.037 1.030 1.025 1.021 1.018 1.015
+ *             1.013 1.011 1.009 1.008
+ *             trees of depth 3: 1.0361 at best, 1.0368 by look-ahead; this one 1.0376
+ *   decode    best of 1, 2, ... choices: 1.036 1.033 1.032 1.032 1.032 1.032 1.032 1.032
+ *             1.032 1.032 1.032
+ *             trees of depth 3: 1.0422 at best, 1.0444 by look-ahead; this one 1.0363
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.424    inf   62.9
- *   tree        peers                       43    inf  1.130    inf   86.0
- *   tree        heldout                    207    inf  1.240    inf   68.6
- *   tree        heldout_blocked             44  1.024  1.136  1.196   84.1
- *   tree        heldout_extrapolated        14  1.061  1.241  1.241   50.0
- *   tree        heldout_offgrid             25    inf  1.239    inf   64.0
- *   tree        heldout_random              78    inf  1.283    inf   69.2
- *   tree        heldout_shape               22    inf  1.302    inf   63.6
- *   tree        heldout_traces              24  1.059  1.191  1.407   58.3
- *   tree        ways                       244  1.013  1.080  1.231   90.2
- *   best_fixed  train                      869  1.553  2.951 19.654   15.4
- *   best_fixed  peers                       43    inf    inf    inf   25.6
- *   best_fixed  heldout                    207    inf  2.349    inf   13.0
- *   best_fixed  heldout_blocked             44    inf  2.349    inf    6.8
- *   best_fixed  heldout_extrapolated        14  1.314  5.089  5.089   35.7
- *   best_fixed  heldout_offgrid             25  1.564  2.277  5.791   20.0
- *   best_fixed  heldout_random              78    inf  4.805    inf    9.0
- *   best_fixed  heldout_shape               22  1.313  1.668  1.720   13.6
- *   best_fixed  heldout_traces              24  1.257  1.831  1.843   16.7
- *   best_fixed  ways                       244    inf    inf    inf    3.3
- *   vllm_rule   train                      869  3.708 16.300 91.018    0.6
- *   vllm_rule   peers                       43  2.162  7.223  7.739   16.3
- *   vllm_rule   heldout                    207    inf 14.891    inf    0.5
- *   vllm_rule   heldout_blocked             44    inf 13.499    inf    0.0
- *   vllm_rule   heldout_extrapolated        14  2.510 17.480 17.480    7.1
- *   vllm_rule   heldout_offgrid             25  3.678 21.120 64.957    0.0
- *   vllm_rule   heldout_random              78    inf 14.891    inf    0.0
- *   vllm_rule   heldout_shape               22  5.006 17.445 26.985    0.0
- *   vllm_rule   heldout_traces              24  3.221  8.222 11.439    0.0
+ *   tree        train                      869    inf  1.280    inf   67.4
+ *   tree        peers                       43  1.013  1.057  1.078   93.0
+ *   tree        heldout                    207  1.046  1.241  1.702   72.0
+ *   tree        heldout_blocked             44  1.026  1.133  1.371   84.1
+ *   tree        heldout_extrapolated        14  1.057  1.241  1.241   64.3
+ *   tree        heldout_offgrid             25  1.051  1.239  1.434   76.0
+ *   tree        heldout_random              78  1.059  1.283  1.702   66.7
+ *   tree        heldout_shape               22  1.042  1.157  1.387   72.7
+ *   tree        heldout_traces              24  1.036  1.121  1.392   66.7
+ *   tree        ways                       244  1.021  1.126  1.253   88.1
+ *   best_fixed  train                      869  1.606  3.084 19.419   11.2
+ *   best_fixed  peers                       43  1.269  1.929  1.965   34.9
+ *   best_fixed  heldout                    207  1.440  2.242  4.935   11.6
+ *   best_fixed  heldout_blocked             44  1.468  1.939  2.196    6.8
+ *   best_fixed  heldout_extrapolated        14  1.316  4.546  4.546   35.7
+ *   best_fixed  heldout_offgrid             25  1.536  2.296  4.935   24.0
+ *   best_fixed  heldout_random              78  1.515  2.310  4.811    6.4
+ *   best_fixed  heldout_shape               22  1.324  1.621  2.235    9.1
+ *   best_fixed  heldout_traces              24  1.256  1.728  1.754   12.5
+ *   best_fixed  ways                       244    inf    inf    inf    2.9
+ *   vllm_rule   train                      869  3.779 16.453 91.018    0.5
+ *   vllm_rule   peers                       43  2.217  7.869  8.426   18.6
+ *   vllm_rule   heldout                    207  3.878 14.358 64.087    0.5
+ *   vllm_rule   heldout_blocked             44  3.725  7.750 13.697    0.0
+ *   vllm_rule   heldout_extrapolated        14  2.578 17.741 17.741    7.1
+ *   vllm_rule   heldout_offgrid             25  3.695 20.602 64.087    0.0
+ *   vllm_rule   heldout_random              78  4.215 14.722 20.406    0.0
+ *   vllm_rule   heldout_shape               22  5.199 17.374 27.161    0.0
+ *   vllm_rule   heldout_traces              24  3.249  8.333 11.782    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      869  2.745  7.668 37.294    0.7
- *   default     peers                       43  2.003  6.099  6.426    9.3
- *   default     heldout                    207    inf  8.104    inf    1.0
- *   default     heldout_blocked             44    inf 10.179    inf    0.0
- *   default     heldout_extrapolated        14  3.024  9.273  9.273    7.1
- *   default     heldout_offgrid             25  2.720  6.245 11.308    0.0
- *   default     heldout_random              78    inf  9.338    inf    0.0
- *   default     heldout_shape               22  2.596  6.154  6.520    4.5
- *   default     heldout_traces              24  2.283  5.666  6.067    0.0
+ *   default     train                      869  2.797  8.091 37.085    0.7
+ *   default     peers                       43  2.058  6.633  7.150    9.3
+ *   default     heldout                    207  2.790  6.626 11.746    1.0
+ *   default     heldout_blocked             44  2.891  6.551 10.774    0.0
+ *   default     heldout_extrapolated        14  3.104 10.382 10.382    7.1
+ *   default     heldout_offgrid             25  2.733  6.498 11.031    0.0
+ *   default     heldout_random              78  2.891  7.749 11.746    0.0
+ *   default     heldout_shape               22  2.701  6.338  6.694    4.5
+ *   default     heldout_traces              24  2.303  5.743  6.249    0.0
  *   default     ways                       244    inf    inf    inf    0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
@@ -118,67 +118,65 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0x9aa1ae40b38c61f8ull
+#define ATTUNE_H200_KERNELS_HASH 0x15b89a74e68f377cull
 #define ATTUNE_H200_OVERLAPS 1
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 2, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 3, warpgroup, "BLOCK_M=128 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 4, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 5, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 6, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 7, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 8, naive,     "NUM_WARPS=8") \
-	CHOICE( 9, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(10, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(11, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(19, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 0, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE( 2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 3, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 4, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 5, naive,     "NUM_WARPS=8") \
+	CHOICE( 6, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2") \
+	CHOICE( 7, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE( 8, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE( 9, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(10, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(11, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(14, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(17, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=40 PREFILL_SEGMENTS=1") \
+	CHOICE(18, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode ,  8, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87190, 3969000, 0, 0, 0) \
-	PRICE(decode ,  8, 128,   1,   1, 0, 6,  32, 646300000, 48520000, 0, 10220000, 36020, 1092000, 0, 0, 0) \
-	PRICE(decode ,  8,  64,   1,   1, 0, 5,   0, 2322000000, 43140000, 0, 7867000, 0, 1115000, 0, 0, 0) \
-	PRICE(decode ,  9, 256,  32,  32, 0, 2,  64, 0, 71500000, 0, 1527000, 0, 152700, 2237000000, 605100000, 522400) \
-	PRICE(decode ,  9, 128,  32,  32, 0, 4,  64, 1724000000, 33350000, 0, 5439000, 22680, 337900, 2544000000, 224900000, 443500) \
-	PRICE(decode ,  9,  64,  32,  32, 0, 6,  64, 1725000000, 23800000, 0, 3020000, 34020, 297000, 2312000000, 203800000, 179100) \
-	PRICE(decode , 10, 256,  64,  64, 0, 1,  64, 1569000000, 45550000, 0, 2850000, 6984, 768300, 2502000000, 589700000, 457000) \
-	PRICE(decode , 10, 128,  64,  64, 0, 2, 128, 1113000000, 21980000, 0, 6820000, 0, 467900, 2746000000, 216600000, 255500) \
-	PRICE(decode , 10,  64,  64,  64, 0, 2, 128, 1471000000, 15050000, 0, 4190000, 0, 464400, 2187000000, 222500000, 128500) \
-	PRICE(decode , 11, 256,   8,  16, 0, 1, 256, 2246000000, 6375000, 0, 8305000, 99270, 1246000, 412800000, 71020000, 1221000) \
-	PRICE(decode , 11, 128,   8,  16, 0, 1,   0, 3438000000, 5336000, 0, 559400, 138300, 565600, 523300000, 47220000, 235900) \
-	PRICE(decode , 11,  64,   8,  16, 0, 2,   0, 3249000000, 5411000, 0, 618900, 126100, 349500, 573700000, 48770000, 142000) \
-	PRICE(decode , 12, 256,   8,  16, 0, 1, 128, 2641000000, 10880000, 0, 5716000, 91540, 1734000, 491500000, 64850000, 1663000) \
-	PRICE(decode , 12, 128,   8,  16, 0, 1,  32, 3287000000, 4582000, 0, 2100000, 124800, 586400, 609000000, 38300000, 404700) \
-	PRICE(decode , 12,  64,   8,  16, 0, 2,   0, 3444000000, 3481000, 0, 1512000, 129100, 412100, 396300000, 51790000, 195800) \
-	PRICE(decode , 13, 128,   8,  16, 0, 1, 512, 2434000000, 2600000, 0, 3587000, 129400, 250800, 439600000, 64580000, 1013000) \
-	PRICE(decode , 13,  64,   8,  16, 0, 2, 128, 3332000000, 2164000, 0, 2163000, 130800, 508100, 455800000, 55710000, 309500) \
-	PRICE(decode , 14, 128,   8,  32, 0, 1, 256, 2840000000, 3344000, 0, 3621000, 117900, 727600, 329600000, 56840000, 1273000) \
-	PRICE(decode , 14,  64,   8,  32, 0, 2, 512, 2312000000, 2195000, 0, 2075000, 123700, 511900, 424800000, 68010000, 365800) \
-	PRICE(decode , 15, 256,  16,  16, 0, 3,  32, 4530000000, 16950000, 0, 13930000, 72810, 1428000, 2342000000, 583600000, 644900) \
-	PRICE(decode , 15, 128,  16,  16, 0, 2,   0, 3887000000, 13120000, 0, 1765000, 100900, 437700, 2593000000, 210100000, 263600) \
-	PRICE(decode , 15,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1488000, 85080, 196000, 1995000000, 185400000, 123800) \
-	PRICE(decode , 16, 256,  16,  16, 0, 1, 256, 2444000000, 9265000, 0, 8023000, 84080, 1273000, 194200000, 54700000, 1544000) \
-	PRICE(decode , 16, 128,  16,  16, 0, 1,   0, 3875000000, 7469000, 0, 0, 115300, 638200, 405800000, 62850000, 271300) \
-	PRICE(decode , 16,  64,  16,  16, 0, 2,   0, 3527000000, 6229000, 0, 407800, 122200, 492000, 460300000, 59920000, 282300) \
-	PRICE(decode , 17, 128,  16,  16, 0, 1, 512, 3375000000, 2155000, 0, 7632000, 76110, 896400, 2271000000, 205000000, 548100) \
-	PRICE(decode , 17,  64,  16,  16, 0, 2, 256, 3178000000, 2085000, 0, 1921000, 134400, 878500, 1922000000, 190000000, 317800) \
-	PRICE(decode , 18, 128,  16,  32, 0, 1, 512, 2466000000, 3236000, 0, 5581000, 89810, 552100, 312300000, 56380000, 1007000) \
-	PRICE(decode , 18,  64,  16,  32, 0, 3, 128, 3326000000, 2496000, 0, 1794000, 147200, 591200, 433200000, 60880000, 333100) \
-	PRICE(decode , 19, 256,   8,  16, 0, 1, 512, 7340000000, 421100, 0, 29780000, 0, 4376000, 0, 0, 0) \
-	PRICE(decode , 19, 128,   8,  16, 0, 3,   0, 7449000000, 246400, 0, 4931000, 150300, 1042000, 0, 0, 0) \
-	PRICE(decode , 19,  64,   8,  16, 0, 3,   0, 6130000000, 140300, 0, 6267000, 36100, 1136000, 0, 0, 0)
+	PRICE(decode ,  5, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87200, 3969000, 0, 0, 0) \
+	PRICE(decode ,  5, 128,   1,   1, 0, 6,  32, 646700000, 48510000, 0, 10200000, 36430, 1092000, 0, 0, 0) \
+	PRICE(decode ,  5,  64,   1,   1, 0, 5,   0, 2322000000, 43150000, 0, 7866000, 0, 1115000, 0, 0, 0) \
+	PRICE(decode ,  6, 256,  32,  32, 0, 2,  32, 1878000000, 69870000, 0, 0, 23080, 731500, 0, 0, 0) \
+	PRICE(decode ,  6, 128,  32,  32, 0, 4,  32, 2293000000, 33200000, 0, 1372000, 89310, 466400, 0, 0, 0) \
+	PRICE(decode ,  6,  64,  32,  32, 0, 6,  64, 1520000000, 24180000, 0, 4043000, 0, 270100, 0, 0, 0) \
+	PRICE(decode ,  7, 256,  32,  32, 0, 2,  64, 0, 71520000, 0, 1523000, 0, 150400, 2232000000, 605200000, 523400) \
+	PRICE(decode ,  7, 128,  32,  32, 0, 4,  64, 1726000000, 33330000, 0, 5452000, 22600, 337400, 2546000000, 224800000, 442800) \
+	PRICE(decode ,  7,  64,  32,  32, 0, 6,  64, 1720000000, 23830000, 0, 3010000, 34110, 296900, 2313000000, 204000000, 179100) \
+	PRICE(decode ,  8, 256,  64,  64, 0, 1,  64, 1571000000, 45530000, 0, 2866000, 7006, 769500, 2503000000, 589800000, 456300) \
+	PRICE(decode ,  8, 128,  64,  64, 0, 2, 128, 1110000000, 21990000, 0, 6808000, 0, 468000, 2749000000, 216500000, 255400) \
+	PRICE(decode ,  8,  64,  64,  64, 0, 2, 128, 1473000000, 15040000, 0, 4194000, 0, 464700, 2187000000, 222700000, 128500) \
+	PRICE(decode ,  9, 256,   8,  16, 0, 1, 256, 2255000000, 6347000, 0, 8335000, 99320, 1250000, 412300000, 71030000, 1222000) \
+	PRICE(decode ,  9, 128,   8,  16, 0, 1,   0, 3439000000, 5315000, 0, 582900, 138200, 567700, 525000000, 47130000, 234800) \
+	PRICE(decode ,  9,  64,   8,  16, 0, 2,   0, 3248000000, 5420000, 0, 612400, 126100, 349600, 574600000, 48530000, 143000) \
+	PRICE(decode , 10, 256,   8,  16, 0, 1, 128, 2649000000, 10840000, 0, 5756000, 91530, 1738000, 490200000, 64890000, 1665000) \
+	PRICE(decode , 10, 128,   8,  16, 0, 1,  32, 3290000000, 4563000, 0, 2124000, 124700, 589100, 608900000, 38320000, 404900) \
+	PRICE(decode , 10,  64,   8,  16, 0, 2,   0, 3443000000, 3478000, 0, 1514000, 129200, 411900, 396700000, 52040000, 195600) \
+	PRICE(decode , 11, 128,   8,  16, 0, 1, 512, 2432000000, 2604000, 0, 3588000, 129300, 248400, 438700000, 64780000, 1012000) \
+	PRICE(decode , 11,  64,   8,  16, 0, 2, 128, 3333000000, 2161000, 0, 2165000, 130900, 507800, 453100000, 56020000, 310000) \
+	PRICE(decode , 12, 128,   8,  32, 0, 1, 256, 2843000000, 3336000, 0, 3640000, 117600, 730900, 328900000, 57080000, 1274000) \
+	PRICE(decode , 12,  64,   8,  32, 0, 2, 512, 2316000000, 2188000, 0, 2078000, 123700, 512800, 422500000, 68380000, 367300) \
+	PRICE(decode , 13, 256,  16,  16, 0, 3,  32, 4530000000, 16940000, 0, 13930000, 72770, 1429000, 2343000000, 583300000, 644200) \
+	PRICE(decode , 13, 128,  16,  16, 0, 2,   0, 3888000000, 13110000, 0, 1774000, 100900, 438700, 2582000000, 212100000, 263400) \
+	PRICE(decode , 13,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1490000, 84970, 196300, 2001000000, 184900000, 124600) \
+	PRICE(decode , 14, 256,  16,  16, 0, 1, 256, 2452000000, 9239000, 0, 8046000, 84150, 1278000, 193900000, 54780000, 1546000) \
+	PRICE(decode , 14, 128,  16,  16, 0, 1,   0, 3876000000, 7444000, 0, 0, 115600, 639900, 407900000, 62530000, 272300) \
+	PRICE(decode , 14,  64,  16,  16, 0, 2,   0, 3526000000, 6238000, 0, 400700, 122300, 491700, 461500000, 59730000, 282400) \
+	PRICE(decode , 15, 128,  16,  16, 0, 1, 512, 3377000000, 2151000, 0, 7633000, 76120, 899200, 2272000000, 205200000, 550100) \
+	PRICE(decode , 15,  64,  16,  16, 0, 2, 512, 2914000000, 1705000, 0, 2233000, 131400, 794300, 1963000000, 190700000, 221500) \
+	PRICE(decode , 16, 128,  16,  32, 0, 1, 512, 2475000000, 3221000, 0, 5599000, 89670, 558300, 312700000, 56370000, 1011000) \
+	PRICE(decode , 16,  64,  16,  32, 0, 3, 128, 3325000000, 2501000, 0, 1790000, 147300, 591000, 435700000, 60420000, 333800)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
@@ -187,6 +185,12 @@
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
@@ -239,38 +243,26 @@
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=64 -DDTYPE=F16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
 	BINARY(warpgroup_mixed, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DPREFILL_TILE=128 -DDECODE_TILE=16 -DDECODE_WARPS=12 -DDECODE_STAGES=2") \
@@ -285,71 +277,68 @@
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 128) {
-		if (f->blocks_per_unit <= 119) {
-			if (f->kv_tokens <= 2816) {
-				return 1; /* 141 scenarios, 1.074, p95 1.365; next 6, 1.105; guarded */
-			} else if (f->work <= 208) {
-				return 5; /* 25 scenarios, 1.030, p95 1.139; next 2, 1.109; guarded */
+		if (f->max_seq <= 1041) {
+			if (f->row_blocks <= 192) {
+				return 1; /* 114 scenarios, 1.056, p95 1.334; next 2, 1.078; guarded */
 			} else {
-				return 2; /* 87 scenarios, 1.032, p95 1.128; next 4, 1.158; guarded */
+				return 2; /* 67 scenarios, 1.043, p95 1.156; next 4, 1.096; guarded */
 			}
-		} else if (f->mean_query <= 464) {
-			if (f->max_seq <= 448) {
-				return 6; /* 25 scenarios, 1.040, p95 1.188; next 7, 1.209; guarded */
+		} else if (f->rows <= 1728) {
+			if (f->mean_seq <= 16384) {
+				return 3; /* 52 scenarios, 1.057, p95 1.186; next 4, 1.121; guarded */
 			} else {
-				return 2; /* 31 scenarios, 1.056, p95 1.288; next 7, 1.131; guarded */
+				return 0; /* 25 scenarios, 1.046, p95 1.150; next 4, 1.089; guarded */
 			}
-		} else if (f->skew <= 24) {
-			return 0; /* 257 scenarios, 1.025, p95 1.178; next 4, 1.046; guarded */
 		} else {
-			return 4; /* 31 scenarios, 1.052, p95 1.184; next 0, 1.127; guarded */
+			return 0; /* 340 scenarios, 1.030, p95 1.147; next 4, 1.072; guarded */
 		}
-	} else if (f->row_blocks <= 208) {
-		if (f->work <= 512) {
-			return 1; /* 74 scenarios, 1.038, p95 1.154; next 7, 1.493; guarded */
-		} else {
-			return 7; /* 10 scenarios, 1.012, p95 1.101; next 1, 1.269; guarded */
-		}
+	} else if (f->work <= 464) {
+		return 1; /* 90 scenarios, 1.020, p95 1.121; next 4, 1.292; guarded */
 	} else {
-		return 3; /* 37 scenarios, 1.041, p95 1.178; next 1, 1.146; guarded */
+		return 4; /* 31 scenarios, 1.061, p95 1.380; next 1, 1.182; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 865 scenarios, 1.041, p95 1.194 */
+	return -2; /* 865 scenarios, 1.036, p95 1.175 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
-	if (f->num_seqs <= 4) {
-		if (f->num_query_heads <= 16) {
-			return 1; /* 22 scenarios, 1.000, p95 1.000; next -2, 1.000 */
-		} else if (f->skew <= 16) {
-			return 0; /* 9 scenarios, 1.001, p95 1.009; next 1, 1.135 */
-		} else {
-			return 1; /* 12 scenarios, 1.000, p95 1.000; next -2, 1.000 */
-		}
-	} else {
-		return 1; /* 477 scenarios, 1.000, p95 1.000; next -2, 1.000 */
-	}
+	(void)f;
+	return 1; /* 528 scenarios, 1.002, p95 1.000; next -2, 1.002 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_tokens <= 163840) {
-		if (f->blocks_per_unit <= 504) {
-			return -3; /* 190 scenarios, 1.010, p95 1.096 */
-		} else if (f->mean_query <= 62) {
-			return -3; /* 14 scenarios, 1.010, p95 1.104 */
+	if (f->kv_kib <= 110592) {
+		if (f->rows <= 10232) {
+			return -3; /* 157 scenarios, 1.009, p95 1.082 */
+		} else if (f->mean_seq <= 1152) {
+			return -3; /* 13 scenarios, 1.003, p95 1.025 */
 		} else {
-			return 20; /* 50 scenarios, 1.019, p95 1.088; guarded */
+			return 17; /* 20 scenarios, 1.015, p95 1.082; next 18, 1.016; guarded */
 		}
-	} else if (f->max_query <= 448) {
-		return -3; /* 30 scenarios, 1.006, p95 1.035 */
+	} else if (f->prefill_tokens <= 768) {
+		if (f->max_query <= 448) {
+			return -3; /* 59 scenarios, 1.007, p95 1.051 */
+		} else {
+			return 18; /* 75 scenarios, 1.022, p95 1.180; guarded */
+		}
+	} else if (f->prefill_share <= 56) {
+		if (f->blocks_per_unit <= 278) {
+			if (f->kv_tokens <= 221184) {
+				return -3; /* 12 scenarios, 1.003, p95 1.021; next 18, 1.061 */
+			} else {
+				return 18; /* 38 scenarios, 1.016, p95 1.108; guarded */
+			}
+		} else {
+			return 18; /* 119 scenarios, 1.010, p95 1.052; guarded */
+		}
 	} else {
-		return 20; /* 218 scenarios, 1.014, p95 1.091; next -3, 1.143; guarded */
+		return 17; /* 26 scenarios, 1.028, p95 1.078; guarded */
 	}
 }
 
@@ -364,49 +353,45 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 			return 2; /* 24 scenarios, 1.007, p95 1.034; next 1, 1.064 */
 		}
 	} else if (f->mean_seq <= 1728) {
-		return 2; /* 42 scenarios, 1.005, p95 1.020; next 1, 1.030 */
+		return 2; /* 41 scenarios, 1.005, p95 1.008; next 1, 1.031 */
 	} else {
-		return 0; /* 62 scenarios, 1.009, p95 1.043; next 1, 1.047 */
+		return 0; /* 47 scenarios, 1.009, p95 1.049; next 1, 1.053 */
 	}
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 1, .head_size = 0, .kv_tokens = 0, .blocks_per_unit = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .kv_tokens = 2816, .blocks_per_unit = 119) \
-	VECTOR(prefill, 5, .head_size = 0, .kv_tokens = 2817, .work = 0, .blocks_per_unit = 0) \
-	VECTOR(prefill, 5, .head_size = 128, .kv_tokens = 2817, .work = 208, .blocks_per_unit = 119) \
-	VECTOR(prefill, 2, .head_size = 0, .kv_tokens = 2817, .work = 209, .blocks_per_unit = 0) \
-	VECTOR(prefill, 2, .head_size = 128, .kv_tokens = 2817, .work = 209, .blocks_per_unit = 119) \
-	VECTOR(prefill, 6, .head_size = 0, .max_seq = 0, .mean_query = 0, .blocks_per_unit = 120) \
-	VECTOR(prefill, 6, .head_size = 128, .max_seq = 448, .mean_query = 464, .blocks_per_unit = 120) \
-	VECTOR(prefill, 2, .head_size = 0, .max_seq = 449, .mean_query = 0, .blocks_per_unit = 120) \
-	VECTOR(prefill, 2, .head_size = 128, .max_seq = 449, .mean_query = 464, .blocks_per_unit = 120) \
-	VECTOR(prefill, 0, .head_size = 0, .skew = 0, .mean_query = 465, .blocks_per_unit = 120) \
-	VECTOR(prefill, 0, .head_size = 128, .skew = 24, .mean_query = 465, .blocks_per_unit = 120) \
-	VECTOR(prefill, 4, .head_size = 0, .skew = 25, .mean_query = 465, .blocks_per_unit = 120) \
-	VECTOR(prefill, 4, .head_size = 128, .skew = 25, .mean_query = 465, .blocks_per_unit = 120) \
-	VECTOR(prefill, 1, .head_size = 129, .row_blocks = 0, .work = 0) \
-	VECTOR(prefill, 1, .head_size = 129, .row_blocks = 208, .work = 512) \
-	VECTOR(prefill, 7, .head_size = 129, .row_blocks = 0, .work = 513) \
-	VECTOR(prefill, 7, .head_size = 129, .row_blocks = 208, .work = 513) \
-	VECTOR(prefill, 3, .head_size = 129, .row_blocks = 209) \
+	VECTOR(prefill, 1, .head_size = 0, .row_blocks = 0, .max_seq = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 192, .max_seq = 1041) \
+	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 193, .max_seq = 0) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 193, .max_seq = 1041) \
+	VECTOR(prefill, 3, .head_size = 0, .rows = 0, .max_seq = 1042, .mean_seq = 0) \
+	VECTOR(prefill, 3, .head_size = 128, .rows = 1728, .max_seq = 1042, .mean_seq = 16384) \
+	VECTOR(prefill, 0, .head_size = 0, .rows = 0, .max_seq = 1042, .mean_seq = 16385) \
+	VECTOR(prefill, 0, .head_size = 128, .rows = 1728, .max_seq = 1042, .mean_seq = 16385) \
+	VECTOR(prefill, 0, .head_size = 0, .rows = 1729, .max_seq = 1042) \
+	VECTOR(prefill, 0, .head_size = 128, .rows = 1729, .max_seq = 1042) \
+	VECTOR(prefill, 1, .head_size = 129, .work = 0) \
+	VECTOR(prefill, 1, .head_size = 129, .work = 464) \
+	VECTOR(prefill, 4, .head_size = 129, .work = 465) \
 	VECTOR(decode, -2, .units = 1) \
-	VECTOR(join, 1, .num_query_heads = 0, .num_seqs = 0) \
-	VECTOR(join, 1, .num_query_heads = 16, .num_seqs = 4) \
-	VECTOR(join, 0, .num_query_heads = 17, .num_seqs = 0, .skew = 0) \
-	VECTOR(join, 0, .num_query_heads = 17, .num_seqs = 4, .skew = 16) \
-	VECTOR(join, 1, .num_query_heads = 17, .num_seqs = 0, .skew = 17) \
-	VECTOR(join, 1, .num_query_heads = 17, .num_seqs = 4, .skew = 17) \
-	VECTOR(join, 1, .num_seqs = 5) \
-	VECTOR(overlap, -3, .kv_tokens = 0, .blocks_per_unit = 0) \
-	VECTOR(overlap, -3, .kv_tokens = 163840, .blocks_per_unit = 504) \
-	VECTOR(overlap, -3, .kv_tokens = 0, .mean_query = 0, .blocks_per_unit = 505) \
-	VECTOR(overlap, -3, .kv_tokens = 163840, .mean_query = 62, .blocks_per_unit = 505) \
-	VECTOR(overlap, 20, .kv_tokens = 0, .mean_query = 63, .blocks_per_unit = 505) \
-	VECTOR(overlap, 20, .kv_tokens = 163840, .mean_query = 63, .blocks_per_unit = 505) \
-	VECTOR(overlap, -3, .max_query = 0, .kv_tokens = 163841) \
-	VECTOR(overlap, -3, .max_query = 448, .kv_tokens = 163841) \
-	VECTOR(overlap, 20, .max_query = 449, .kv_tokens = 163841) \
+	VECTOR(join, 1, .units = 1) \
+	VECTOR(overlap, -3, .rows = 0, .kv_kib = 0) \
+	VECTOR(overlap, -3, .rows = 10232, .kv_kib = 110592) \
+	VECTOR(overlap, -3, .rows = 10233, .mean_seq = 0, .kv_kib = 0) \
+	VECTOR(overlap, -3, .rows = 10233, .mean_seq = 1152, .kv_kib = 110592) \
+	VECTOR(overlap, 17, .rows = 10233, .mean_seq = 1153, .kv_kib = 0) \
+	VECTOR(overlap, 17, .rows = 10233, .mean_seq = 1153, .kv_kib = 110592) \
+	VECTOR(overlap, -3, .max_query = 0, .prefill_tokens = 0, .kv_kib = 110593) \
+	VECTOR(overlap, -3, .max_query = 448, .prefill_tokens = 768, .kv_kib = 110593) \
+	VECTOR(overlap, 18, .max_query = 449, .prefill_tokens = 0, .kv_kib = 110593) \
+	VECTOR(overlap, 18, .max_query = 449, .prefill_tokens = 768, .kv_kib = 110593) \
+	VECTOR(overlap, -3, .kv_tokens = 0, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 0, .prefill_share = 0) \
+	VECTOR(overlap, -3, .kv_tokens = 221184, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 278, .prefill_share = 56) \
+	VECTOR(overlap, 18, .kv_tokens = 221185, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 0, .prefill_share = 0) \
+	VECTOR(overlap, 18, .kv_tokens = 221185, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 278, .prefill_share = 56) \
+	VECTOR(overlap, 18, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 279, .prefill_share = 0) \
+	VECTOR(overlap, 18, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 279, .prefill_share = 56) \
+	VECTOR(overlap, 17, .prefill_tokens = 769, .kv_kib = 110593, .prefill_share = 57) \
 	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
 	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
 	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \
