@@ -5,8 +5,9 @@
  *   d units       | decodes, t | leave | item | item |
  *   the others    | item | item | item | item | item |
  *
- * What a unit does in a nanosecond is of an H200, and was fitted to 513 mixed batches that had run by
- * several numbers of units: what it takes is 1.021 times the best of these in the geometric mean. */
+ * What a unit does in a nanosecond is of an H200, and was fitted to 513 mixed batches that an earlier
+ * text of warpgroup_mixed had run by several numbers of units: 1.021 times the best of these in the
+ * geometric mean. Of today's text see results/README.md. */
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 
