@@ -49,7 +49,7 @@ enum { BOX, Q_BUFFERS, HEADS, INVERSE };
 #define WIDE	    (HEAD_SIZE / 2 + TILE_SIZE * 3 / 4 > 170) /* what a computing thread must have */
 /* Registers: of threads that copy, and of those that compute */
 #if KV_DTYPE == E4M3
-#define FEW  (TEAMS == 1 && BLOCKS_PER_SM == 1 ? 96 : TEAMS == 3 ? 80 : TEAMS == 2 ? 96 : 64)
+#define FEW  (TEAMS == 1 && BLOCKS_PER_SM == 1 ? 96 : TEAMS == 3 ? 80 : TEAMS == 2 ? 88 : 64)
 #define MANY (TEAMS == 3 ? 144 : TEAMS == 2 ? 208 : BLOCKS_PER_SM == 2 ? 192 : 240)
 #define HEADER 2048
 #else

@@ -29,6 +29,11 @@
 
 static_assert(TILE_SIZE % ROWS == 0, "whole batches");
 
+/* Registers that a thread is launched with, at most; those of a block are split anew among its
+ * warpgroups, and one that asks for more than the others gave back waits for ever. */
+#define AT_LAUNCH (65536 / BLOCKS_PER_SM / THREADS / 8 * 8)
+static_assert(FEW + TEAMS * MANY <= (1 + TEAMS) * (AT_LAUNCH < 255 ? AT_LAUNCH : 248), "registers");
+
 typedef uint4 batch[PIECES];
 
 /* What a warp brings, K or V: its lane's share. A byte of the cache is an element. */
