@@ -2,33 +2,33 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  d87c07359e260d0ab6478bcdfa7e3e64, protocol graph-rotating
- *   learned   from 1156 scenarios, 207 held out
- *   judged    by times of a second pass in 315 of 1363 scenarios; it lacks 61 of the picks
- *   noise     0.57 % below 20 us, by 1238 A/A pairs
- *             0.81 % below 200 us, by 2445 A/A pairs
+ *   database  9282a29b80359ecf7e8815b765da76bc, protocol graph-rotating
+ *   learned   from 1204 scenarios, 207 held out
+ *   judged    by times of a second pass in 315 of 1411 scenarios; it lacks 68 of the picks
+ *   noise     0.58 % below 20 us, by 1244 A/A pairs
+ *             0.81 % below 200 us, by 2452 A/A pairs
  *             0.62 % above, by 2409 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.126 1.061 1.037 1.030 1.025 1.021 1.018 1.015
+ *   prefill   best of 1, 2, ... choices: 1.123 1.059 1.037 1.030 1.025 1.021 1.018 1.015
  *             1.013 1.011 1.009 1.008
- *             trees of depth 3: 1.0361 at best, 1.0368 by look-ahead; this one 1.0376
- *   decode    best of 1, 2, ... choices: 1.036 1.033 1.032 1.032 1.032 1.032 1.032 1.032
- *             1.032 1.032 1.032
- *             trees of depth 3: 1.0422 at best, 1.0444 by look-ahead; this one 1.0363
+ *             trees of depth 3: 1.0367 at best, 1.0387 by look-ahead; this one 1.0349
+ *   decode    best of 1, 2, ... choices: 1.037 1.033 1.032 1.031 1.031 1.031 1.031 1.031
+ *             1.031 1.031 1.031 1.031
+ *             trees of depth 3: 1.0408 at best, 1.0428 by look-ahead; this one 1.0372
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      869    inf  1.280    inf   67.4
- *   tree        peers                       43  1.013  1.057  1.078   93.0
- *   tree        heldout                    207  1.046  1.241  1.702   72.0
- *   tree        heldout_blocked             44  1.026  1.133  1.371   84.1
+ *   tree        train                      917    inf  1.320    inf   64.3
+ *   tree        peers                       43  1.014  1.057  1.078   93.0
+ *   tree        heldout                    207    inf  1.235    inf   69.6
+ *   tree        heldout_blocked             44  1.023  1.141  1.179   84.1
  *   tree        heldout_extrapolated        14  1.057  1.241  1.241   64.3
- *   tree        heldout_offgrid             25  1.051  1.239  1.434   76.0
- *   tree        heldout_random              78  1.059  1.283  1.702   66.7
- *   tree        heldout_shape               22  1.042  1.157  1.387   72.7
- *   tree        heldout_traces              24  1.036  1.121  1.392   66.7
- *   tree        ways                       244  1.021  1.126  1.253   88.1
- *   best_fixed  train                      869  1.606  3.084 19.419   11.2
+ *   tree        heldout_offgrid             25  1.055  1.235  1.239   68.0
+ *   tree        heldout_random              78  1.053  1.258  1.337   65.4
+ *   tree        heldout_shape               22    inf  1.160    inf   68.2
+ *   tree        heldout_traces              24    inf  1.392    inf   62.5
+ *   tree        ways                       244  1.020  1.126  1.253   88.1
+ *   best_fixed  train                      917    inf  3.242    inf   10.7
  *   best_fixed  peers                       43  1.269  1.929  1.965   34.9
  *   best_fixed  heldout                    207  1.440  2.242  4.935   11.6
  *   best_fixed  heldout_blocked             44  1.468  1.939  2.196    6.8
@@ -38,7 +38,7 @@
  *   best_fixed  heldout_shape               22  1.324  1.621  2.235    9.1
  *   best_fixed  heldout_traces              24  1.256  1.728  1.754   12.5
  *   best_fixed  ways                       244    inf    inf    inf    2.9
- *   vllm_rule   train                      869  3.779 16.453 91.018    0.5
+ *   vllm_rule   train                      917  3.721 16.145 91.018    0.7
  *   vllm_rule   peers                       43  2.217  7.869  8.426   18.6
  *   vllm_rule   heldout                    207  3.878 14.358 64.087    0.5
  *   vllm_rule   heldout_blocked             44  3.725  7.750 13.697    0.0
@@ -48,7 +48,7 @@
  *   vllm_rule   heldout_shape               22  5.199 17.374 27.161    0.0
  *   vllm_rule   heldout_traces              24  3.249  8.333 11.782    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      869  2.797  8.091 37.085    0.7
+ *   default     train                      917  2.811  8.110 37.085    0.7
  *   default     peers                       43  2.058  6.633  7.150    9.3
  *   default     heldout                    207  2.790  6.626 11.746    1.0
  *   default     heldout_blocked             44  2.891  6.551 10.774    0.0
@@ -125,78 +125,86 @@
 #define ATTUNE_H200_CHOICES(CHOICE) \
 	CHOICE( 0, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
 	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 3, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 4, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 5, naive,     "NUM_WARPS=8") \
-	CHOICE( 6, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2") \
-	CHOICE( 7, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE( 8, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE( 9, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(10, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(11, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(14, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(17, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=40 PREFILL_SEGMENTS=1") \
-	CHOICE(18, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 2, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 3, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 5, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 6, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 7, naive,     "NUM_WARPS=4") \
+	CHOICE( 8, naive,     "NUM_WARPS=8") \
+	CHOICE( 9, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(10, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(11, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(19, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
+	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=40 PREFILL_SEGMENTS=1")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode ,  5, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87200, 3969000, 0, 0, 0) \
-	PRICE(decode ,  5, 128,   1,   1, 0, 6,  32, 646700000, 48510000, 0, 10200000, 36430, 1092000, 0, 0, 0) \
-	PRICE(decode ,  5,  64,   1,   1, 0, 5,   0, 2322000000, 43150000, 0, 7866000, 0, 1115000, 0, 0, 0) \
-	PRICE(decode ,  6, 256,  32,  32, 0, 2,  32, 1878000000, 69870000, 0, 0, 23080, 731500, 0, 0, 0) \
-	PRICE(decode ,  6, 128,  32,  32, 0, 4,  32, 2293000000, 33200000, 0, 1372000, 89310, 466400, 0, 0, 0) \
-	PRICE(decode ,  6,  64,  32,  32, 0, 6,  64, 1520000000, 24180000, 0, 4043000, 0, 270100, 0, 0, 0) \
-	PRICE(decode ,  7, 256,  32,  32, 0, 2,  64, 0, 71520000, 0, 1523000, 0, 150400, 2232000000, 605200000, 523400) \
-	PRICE(decode ,  7, 128,  32,  32, 0, 4,  64, 1726000000, 33330000, 0, 5452000, 22600, 337400, 2546000000, 224800000, 442800) \
-	PRICE(decode ,  7,  64,  32,  32, 0, 6,  64, 1720000000, 23830000, 0, 3010000, 34110, 296900, 2313000000, 204000000, 179100) \
-	PRICE(decode ,  8, 256,  64,  64, 0, 1,  64, 1571000000, 45530000, 0, 2866000, 7006, 769500, 2503000000, 589800000, 456300) \
-	PRICE(decode ,  8, 128,  64,  64, 0, 2, 128, 1110000000, 21990000, 0, 6808000, 0, 468000, 2749000000, 216500000, 255400) \
-	PRICE(decode ,  8,  64,  64,  64, 0, 2, 128, 1473000000, 15040000, 0, 4194000, 0, 464700, 2187000000, 222700000, 128500) \
-	PRICE(decode ,  9, 256,   8,  16, 0, 1, 256, 2255000000, 6347000, 0, 8335000, 99320, 1250000, 412300000, 71030000, 1222000) \
-	PRICE(decode ,  9, 128,   8,  16, 0, 1,   0, 3439000000, 5315000, 0, 582900, 138200, 567700, 525000000, 47130000, 234800) \
-	PRICE(decode ,  9,  64,   8,  16, 0, 2,   0, 3248000000, 5420000, 0, 612400, 126100, 349600, 574600000, 48530000, 143000) \
-	PRICE(decode , 10, 256,   8,  16, 0, 1, 128, 2649000000, 10840000, 0, 5756000, 91530, 1738000, 490200000, 64890000, 1665000) \
-	PRICE(decode , 10, 128,   8,  16, 0, 1,  32, 3290000000, 4563000, 0, 2124000, 124700, 589100, 608900000, 38320000, 404900) \
-	PRICE(decode , 10,  64,   8,  16, 0, 2,   0, 3443000000, 3478000, 0, 1514000, 129200, 411900, 396700000, 52040000, 195600) \
-	PRICE(decode , 11, 128,   8,  16, 0, 1, 512, 2432000000, 2604000, 0, 3588000, 129300, 248400, 438700000, 64780000, 1012000) \
-	PRICE(decode , 11,  64,   8,  16, 0, 2, 128, 3333000000, 2161000, 0, 2165000, 130900, 507800, 453100000, 56020000, 310000) \
-	PRICE(decode , 12, 128,   8,  32, 0, 1, 256, 2843000000, 3336000, 0, 3640000, 117600, 730900, 328900000, 57080000, 1274000) \
-	PRICE(decode , 12,  64,   8,  32, 0, 2, 512, 2316000000, 2188000, 0, 2078000, 123700, 512800, 422500000, 68380000, 367300) \
-	PRICE(decode , 13, 256,  16,  16, 0, 3,  32, 4530000000, 16940000, 0, 13930000, 72770, 1429000, 2343000000, 583300000, 644200) \
-	PRICE(decode , 13, 128,  16,  16, 0, 2,   0, 3888000000, 13110000, 0, 1774000, 100900, 438700, 2582000000, 212100000, 263400) \
-	PRICE(decode , 13,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1490000, 84970, 196300, 2001000000, 184900000, 124600) \
-	PRICE(decode , 14, 256,  16,  16, 0, 1, 256, 2452000000, 9239000, 0, 8046000, 84150, 1278000, 193900000, 54780000, 1546000) \
-	PRICE(decode , 14, 128,  16,  16, 0, 1,   0, 3876000000, 7444000, 0, 0, 115600, 639900, 407900000, 62530000, 272300) \
-	PRICE(decode , 14,  64,  16,  16, 0, 2,   0, 3526000000, 6238000, 0, 400700, 122300, 491700, 461500000, 59730000, 282400) \
-	PRICE(decode , 15, 128,  16,  16, 0, 1, 512, 3377000000, 2151000, 0, 7633000, 76120, 899200, 2272000000, 205200000, 550100) \
-	PRICE(decode , 15,  64,  16,  16, 0, 2, 512, 2914000000, 1705000, 0, 2233000, 131400, 794300, 1963000000, 190700000, 221500) \
-	PRICE(decode , 16, 128,  16,  32, 0, 1, 512, 2475000000, 3221000, 0, 5599000, 89670, 558300, 312700000, 56370000, 1011000) \
-	PRICE(decode , 16,  64,  16,  32, 0, 3, 128, 3325000000, 2501000, 0, 1790000, 147300, 591000, 435700000, 60420000, 333800)
+	PRICE(decode ,  7, 256,   1,   1, 0, 8,   0, 2009000000, 111400000, 0, 11150000, 62540, 1714000, 0, 0, 0) \
+	PRICE(decode ,  7, 128,   1,   1, 0, 12,   0, 2093000000, 93260000, 0, 10050000, 67620, 847500, 0, 0, 0) \
+	PRICE(decode ,  7,  64,   1,   1, 0, 16,   0, 2219000000, 87330000, 0, 9902000, 283500, 71890, 0, 0, 0) \
+	PRICE(decode ,  8, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87200, 3969000, 0, 0, 0) \
+	PRICE(decode ,  8, 128,   1,   1, 0, 6,  32, 646700000, 48510000, 0, 10200000, 36430, 1092000, 0, 0, 0) \
+	PRICE(decode ,  8,  64,   1,   1, 0, 5,   0, 2322000000, 43150000, 0, 7866000, 0, 1115000, 0, 0, 0) \
+	PRICE(decode ,  9, 128,  16, 128, 0, 1, 128, 2799000000, 11200000, 0, 0, 56210, 1088000, 2459000000, 238300000, 1483000) \
+	PRICE(decode ,  9,  64,  16, 128, 0, 2, 128, 2766000000, 5728000, 0, 1894000, 82210, 1058000, 1734000000, 255600000, 720800) \
+	PRICE(decode , 10, 256,  32,  32, 0, 2,  64, 0, 71520000, 0, 1523000, 0, 150400, 2232000000, 605200000, 523400) \
+	PRICE(decode , 10, 128,  32,  32, 0, 4,  64, 1726000000, 33330000, 0, 5452000, 22600, 337400, 2546000000, 224800000, 442800) \
+	PRICE(decode , 10,  64,  32,  32, 0, 6,  64, 1720000000, 23830000, 0, 3010000, 34110, 296900, 2313000000, 204000000, 179100) \
+	PRICE(decode , 11, 256,  64,  64, 0, 1,  64, 1571000000, 45590000, 0, 2848000, 7125, 784600, 2463000000, 591200000, 457300) \
+	PRICE(decode , 11, 128,  64,  64, 0, 2, 128, 1130000000, 21940000, 0, 6842000, 0, 468300, 2724000000, 217600000, 255900) \
+	PRICE(decode , 11,  64,  64,  64, 0, 2, 128, 1502000000, 14990000, 0, 4212000, 0, 473700, 2195000000, 221500000, 127900) \
+	PRICE(decode , 12, 256,   8,  16, 0, 1, 256, 2308000000, 6393000, 0, 8107000, 101700, 1231000, 448900000, 59350000, 1205000) \
+	PRICE(decode , 12, 128,   8,  16, 0, 1,   0, 3475000000, 5295000, 0, 590500, 138400, 561200, 512000000, 45890000, 239800) \
+	PRICE(decode , 12,  64,   8,  16, 0, 2,   0, 3297000000, 5252000, 0, 685400, 128200, 338000, 566800000, 42220000, 151200) \
+	PRICE(decode , 13, 256,   8,  16, 0, 1, 128, 2687000000, 10990000, 0, 5462000, 93230, 1726000, 503300000, 54190000, 1645000) \
+	PRICE(decode , 13, 128,   8,  16, 0, 1,  32, 3331000000, 4560000, 0, 2112000, 125000, 577700, 589100000, 36380000, 409000) \
+	PRICE(decode , 13,  64,   8,  16, 0, 2,   0, 3488000000, 3343000, 0, 1560000, 132500, 407500, 395100000, 45530000, 199300) \
+	PRICE(decode , 14, 128,   8,  16, 0, 1, 512, 2454000000, 2618000, 0, 3556000, 129500, 224500, 433100000, 62620000, 1021000) \
+	PRICE(decode , 14,  64,   8,  16, 0, 2, 128, 3401000000, 2036000, 0, 2222000, 133900, 506600, 449700000, 48620000, 315000) \
+	PRICE(decode , 15, 128,   8,  32, 0, 1, 256, 2868000000, 3373000, 0, 3579000, 118000, 714000, 323100000, 52710000, 1271000) \
+	PRICE(decode , 15,  64,   8,  32, 0, 2, 512, 2410000000, 2080000, 0, 2103000, 127400, 539200, 435000000, 63120000, 351300) \
+	PRICE(decode , 16, 256,  16,  16, 0, 3,  32, 4530000000, 16940000, 0, 13930000, 72770, 1429000, 2343000000, 583300000, 644200) \
+	PRICE(decode , 16, 128,  16,  16, 0, 2,   0, 3888000000, 13110000, 0, 1774000, 100900, 438700, 2582000000, 212100000, 263400) \
+	PRICE(decode , 16,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1490000, 84970, 196300, 2001000000, 184900000, 124600) \
+	PRICE(decode , 17, 256,  16,  16, 0, 1, 256, 2451000000, 9408000, 0, 7878000, 84770, 1247000, 180000000, 48770000, 1510000) \
+	PRICE(decode , 17, 128,  16,  16, 0, 1,   0, 3908000000, 7416000, 0, 0, 116100, 636500, 389600000, 62340000, 275500) \
+	PRICE(decode , 17,  64,  16,  16, 0, 4, 256, 2281000000, 5352000, 0, 1995000, 126000, 348600, 471800000, 52740000, 207200) \
+	PRICE(decode , 18, 128,  16,  16, 0, 1, 512, 3394000000, 2194000, 0, 7607000, 75810, 887700, 2241000000, 205200000, 530600) \
+	PRICE(decode , 18,  64,  16,  16, 0, 2, 512, 2955000000, 1689000, 0, 2223000, 134100, 793200, 1964000000, 186400000, 209100)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
+	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
+	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
@@ -210,7 +218,6 @@
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
@@ -218,7 +225,6 @@
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
@@ -226,7 +232,6 @@
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
@@ -234,7 +239,6 @@
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
@@ -243,19 +247,19 @@
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
@@ -276,69 +280,81 @@
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
-	if (f->head_size <= 128) {
-		if (f->max_seq <= 1041) {
-			if (f->row_blocks <= 192) {
-				return 1; /* 114 scenarios, 1.056, p95 1.334; next 2, 1.078; guarded */
+	if (f->head_size <= 64) {
+		if (f->keys_per_query <= 320) {
+			if (f->kv_kib <= 316) {
+				if (f->decode_seqs <= 1) {
+					return 1; /* 8 scenarios, 1.059, p95 1.255; next 4, 1.074; guarded */
+				} else {
+					return 6; /* 9 scenarios, 1.044, p95 1.300; next 1, 1.231; no better than the defaults for sure */
+				}
 			} else {
-				return 2; /* 67 scenarios, 1.043, p95 1.156; next 4, 1.096; guarded */
+				return 2; /* 51 scenarios, 1.069, p95 1.267; next 4, 1.098; guarded */
 			}
-		} else if (f->rows <= 1728) {
-			if (f->mean_seq <= 16384) {
-				return 3; /* 52 scenarios, 1.057, p95 1.186; next 4, 1.121; guarded */
+		} else if (f->max_query <= 128) {
+			return 5; /* 10 scenarios, 1.051, p95 1.139; next 2, 1.121; guarded */
+		} else {
+			return 0; /* 41 scenarios, 1.035, p95 1.101; next 3, 1.078; guarded */
+		}
+	} else if (f->head_size <= 128) {
+		if (f->work <= 208) {
+			if (f->row_blocks <= 272) {
+				if (f->kv_tokens <= 2560) {
+					return 1; /* 114 scenarios, 1.035, p95 1.137; next 4, 1.058; guarded */
+				} else {
+					return 2; /* 25 scenarios, 1.058, p95 1.115; next 5, 1.077; guarded */
+				}
 			} else {
-				return 0; /* 25 scenarios, 1.046, p95 1.150; next 4, 1.089; guarded */
+				return 4; /* 30 scenarios, 1.056, p95 1.353; next 3, 1.062; guarded */
 			}
 		} else {
-			return 0; /* 340 scenarios, 1.030, p95 1.147; next 4, 1.072; guarded */
+			return 0; /* 347 scenarios, 1.029, p95 1.119; next 3, 1.072; guarded */
 		}
-	} else if (f->work <= 464) {
-		return 1; /* 90 scenarios, 1.020, p95 1.121; next 4, 1.292; guarded */
+	} else if (f->work <= 152) {
+		return 1; /* 75 scenarios, 1.018, p95 1.118; next 3, 1.342; guarded */
+	} else if (f->num_query_heads <= 8) {
+		return 1; /* 22 scenarios, 1.055, p95 1.312; next 3, 1.137; guarded */
 	} else {
-		return 4; /* 31 scenarios, 1.061, p95 1.380; next 1, 1.182; guarded */
+		return 3; /* 35 scenarios, 1.022, p95 1.116; next 1, 1.170; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 865 scenarios, 1.036, p95 1.175 */
+	return -2; /* 913 scenarios, 1.037, p95 1.191 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return 1; /* 528 scenarios, 1.002, p95 1.000; next -2, 1.002 */
+	return 1; /* 576 scenarios, 1.008, p95 1.011; next -2, 1.008 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 110592) {
-		if (f->rows <= 10232) {
-			return -3; /* 157 scenarios, 1.009, p95 1.082 */
-		} else if (f->mean_seq <= 1152) {
-			return -3; /* 13 scenarios, 1.003, p95 1.025 */
-		} else {
-			return 17; /* 20 scenarios, 1.015, p95 1.082; next 18, 1.016; guarded */
-		}
-	} else if (f->prefill_tokens <= 768) {
-		if (f->max_query <= 448) {
-			return -3; /* 59 scenarios, 1.007, p95 1.051 */
-		} else {
-			return 18; /* 75 scenarios, 1.022, p95 1.180; guarded */
-		}
-	} else if (f->prefill_share <= 56) {
-		if (f->blocks_per_unit <= 278) {
-			if (f->kv_tokens <= 221184) {
-				return -3; /* 12 scenarios, 1.003, p95 1.021; next 18, 1.061 */
+	if (f->kv_kib <= 159744) {
+		if (f->row_blocks <= 992) {
+			if (f->rows <= 9728) {
+				return -3; /* 172 scenarios, 1.010, p95 1.082 */
 			} else {
-				return 18; /* 38 scenarios, 1.016, p95 1.108; guarded */
+				return 19; /* 15 scenarios, 1.041, p95 1.224; guarded */
 			}
+		} else if (f->kv_kib <= 81920) {
+			return -3; /* 48 scenarios, 1.013, p95 1.070 */
 		} else {
-			return 18; /* 119 scenarios, 1.010, p95 1.052; guarded */
+			return 20; /* 15 scenarios, 1.006, p95 1.031; next 19, 1.029; guarded */
 		}
+	} else if (f->prefill_tokens <= 544) {
+		if (f->max_query <= 448) {
+			return -3; /* 52 scenarios, 1.009, p95 1.057 */
+		} else {
+			return 19; /* 71 scenarios, 1.020, p95 1.139; guarded */
+		}
+	} else if (f->head_size <= 128) {
+		return 19; /* 171 scenarios, 1.013, p95 1.055; guarded */
 	} else {
-		return 17; /* 26 scenarios, 1.028, p95 1.078; guarded */
+		return -3; /* 13 scenarios, 1.000, p95 1.000 */
 	}
 }
 
@@ -360,38 +376,46 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 1, .head_size = 0, .row_blocks = 0, .max_seq = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 192, .max_seq = 1041) \
-	VECTOR(prefill, 2, .head_size = 0, .row_blocks = 193, .max_seq = 0) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 193, .max_seq = 1041) \
-	VECTOR(prefill, 3, .head_size = 0, .rows = 0, .max_seq = 1042, .mean_seq = 0) \
-	VECTOR(prefill, 3, .head_size = 128, .rows = 1728, .max_seq = 1042, .mean_seq = 16384) \
-	VECTOR(prefill, 0, .head_size = 0, .rows = 0, .max_seq = 1042, .mean_seq = 16385) \
-	VECTOR(prefill, 0, .head_size = 128, .rows = 1728, .max_seq = 1042, .mean_seq = 16385) \
-	VECTOR(prefill, 0, .head_size = 0, .rows = 1729, .max_seq = 1042) \
-	VECTOR(prefill, 0, .head_size = 128, .rows = 1729, .max_seq = 1042) \
+	VECTOR(prefill, 1, .head_size = 0, .decode_seqs = 0, .kv_kib = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 1, .head_size = 64, .decode_seqs = 1, .kv_kib = 316, .keys_per_query = 320) \
+	VECTOR(prefill, 6, .head_size = 0, .decode_seqs = 2, .kv_kib = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 6, .head_size = 64, .decode_seqs = 2, .kv_kib = 316, .keys_per_query = 320) \
+	VECTOR(prefill, 2, .head_size = 0, .kv_kib = 317, .keys_per_query = 0) \
+	VECTOR(prefill, 2, .head_size = 64, .kv_kib = 317, .keys_per_query = 320) \
+	VECTOR(prefill, 5, .head_size = 0, .max_query = 0, .keys_per_query = 321) \
+	VECTOR(prefill, 5, .head_size = 64, .max_query = 128, .keys_per_query = 321) \
+	VECTOR(prefill, 0, .head_size = 0, .max_query = 129, .keys_per_query = 321) \
+	VECTOR(prefill, 0, .head_size = 64, .max_query = 129, .keys_per_query = 321) \
+	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 0, .kv_tokens = 0, .work = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 272, .kv_tokens = 2560, .work = 208) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 0, .kv_tokens = 2561, .work = 0) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 272, .kv_tokens = 2561, .work = 208) \
+	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 273, .work = 0) \
+	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 273, .work = 208) \
+	VECTOR(prefill, 0, .head_size = 65, .work = 209) \
+	VECTOR(prefill, 0, .head_size = 128, .work = 209) \
 	VECTOR(prefill, 1, .head_size = 129, .work = 0) \
-	VECTOR(prefill, 1, .head_size = 129, .work = 464) \
-	VECTOR(prefill, 4, .head_size = 129, .work = 465) \
+	VECTOR(prefill, 1, .head_size = 129, .work = 152) \
+	VECTOR(prefill, 1, .num_query_heads = 0, .head_size = 129, .work = 153) \
+	VECTOR(prefill, 1, .num_query_heads = 8, .head_size = 129, .work = 153) \
+	VECTOR(prefill, 3, .num_query_heads = 9, .head_size = 129, .work = 153) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, 1, .units = 1) \
-	VECTOR(overlap, -3, .rows = 0, .kv_kib = 0) \
-	VECTOR(overlap, -3, .rows = 10232, .kv_kib = 110592) \
-	VECTOR(overlap, -3, .rows = 10233, .mean_seq = 0, .kv_kib = 0) \
-	VECTOR(overlap, -3, .rows = 10233, .mean_seq = 1152, .kv_kib = 110592) \
-	VECTOR(overlap, 17, .rows = 10233, .mean_seq = 1153, .kv_kib = 0) \
-	VECTOR(overlap, 17, .rows = 10233, .mean_seq = 1153, .kv_kib = 110592) \
-	VECTOR(overlap, -3, .max_query = 0, .prefill_tokens = 0, .kv_kib = 110593) \
-	VECTOR(overlap, -3, .max_query = 448, .prefill_tokens = 768, .kv_kib = 110593) \
-	VECTOR(overlap, 18, .max_query = 449, .prefill_tokens = 0, .kv_kib = 110593) \
-	VECTOR(overlap, 18, .max_query = 449, .prefill_tokens = 768, .kv_kib = 110593) \
-	VECTOR(overlap, -3, .kv_tokens = 0, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 0, .prefill_share = 0) \
-	VECTOR(overlap, -3, .kv_tokens = 221184, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 278, .prefill_share = 56) \
-	VECTOR(overlap, 18, .kv_tokens = 221185, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 0, .prefill_share = 0) \
-	VECTOR(overlap, 18, .kv_tokens = 221185, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 278, .prefill_share = 56) \
-	VECTOR(overlap, 18, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 279, .prefill_share = 0) \
-	VECTOR(overlap, 18, .prefill_tokens = 769, .kv_kib = 110593, .blocks_per_unit = 279, .prefill_share = 56) \
-	VECTOR(overlap, 17, .prefill_tokens = 769, .kv_kib = 110593, .prefill_share = 57) \
+	VECTOR(overlap, -3, .rows = 0, .row_blocks = 0, .kv_kib = 0) \
+	VECTOR(overlap, -3, .rows = 9728, .row_blocks = 992, .kv_kib = 159744) \
+	VECTOR(overlap, 19, .rows = 9729, .row_blocks = 0, .kv_kib = 0) \
+	VECTOR(overlap, 19, .rows = 9729, .row_blocks = 992, .kv_kib = 159744) \
+	VECTOR(overlap, -3, .row_blocks = 993, .kv_kib = 0) \
+	VECTOR(overlap, -3, .row_blocks = 993, .kv_kib = 81920) \
+	VECTOR(overlap, 20, .row_blocks = 993, .kv_kib = 81921) \
+	VECTOR(overlap, 20, .row_blocks = 993, .kv_kib = 159744) \
+	VECTOR(overlap, -3, .max_query = 0, .prefill_tokens = 0, .kv_kib = 159745) \
+	VECTOR(overlap, -3, .max_query = 448, .prefill_tokens = 544, .kv_kib = 159745) \
+	VECTOR(overlap, 19, .max_query = 449, .prefill_tokens = 0, .kv_kib = 159745) \
+	VECTOR(overlap, 19, .max_query = 449, .prefill_tokens = 544, .kv_kib = 159745) \
+	VECTOR(overlap, 19, .head_size = 0, .prefill_tokens = 545, .kv_kib = 159745) \
+	VECTOR(overlap, 19, .head_size = 128, .prefill_tokens = 545, .kv_kib = 159745) \
+	VECTOR(overlap, -3, .head_size = 129, .prefill_tokens = 545, .kv_kib = 159745) \
 	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
 	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
 	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \

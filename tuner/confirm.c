@@ -403,7 +403,7 @@ static int confirm(struct data *d, const struct forest *f, const struct options 
 int cmd_confirm(int argc, char **argv)
 {
 	struct options o = { .budget_s = 600 };
-	char gpu[16], db[256], header[256];
+	char gpu[16], device[16], db[256], header[256];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
@@ -411,7 +411,8 @@ int cmd_confirm(int argc, char **argv)
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
 	default_paths(gpu, db, header);
-	const struct sweep_options sweep = { .gpu = gpu,
+	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
+	const struct sweep_options sweep = { .gpu = device,
 					     .db = o.db ? o.db : db,
 					     .command = "confirm",
 					     .preset = PRESET_FULL,

@@ -58,6 +58,10 @@ struct overlaps {
 	int mixed, serial, streams, split, fused; /* scenarios */
 	int unknown;                              /* no such way was measured there */
 	double geomean, worst; /* of ways other than serial, to the fastest serial plan */
+	struct {
+		int n, above; /* with a time, and of these those that take 2 % more */
+		double geomean, worst;
+	} own; /* the same, to the header's own parts one after the other */
 };
 void count_overlaps(const struct data *, const struct forest *, struct overlaps out[2]);
 void overlaps_json(const struct overlaps v[2]);

@@ -1,15 +1,45 @@
 /* overlaps.c - for `attune eval`: in which ways a header runs mixed batches, and what those
- * that are not serial take, to the fastest serial plan of the same race. */
+ * that are not serial take, to the fastest serial plan of the same race, and to the serial plan
+ * that the header would have said. */
 #include "eval.h"
+#include "policy.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char *const names[2] = { "train", "heldout" };
 
-static void count_one(const struct data *d, int s, const struct pick *p, struct overlaps *o,
-		      double *logs)
+#define ABOVE 1.02
+
+/* The header's parts one after the other */
+static double own_serial_time(const struct data *d, const struct forest *f, int s)
 {
+	struct made made;
+	struct pick p;
+	forest_make_serial(d, f, &d->v[s], &made);
+	made_pick(d, &made, &p);
+	return data_plan_time(d, s, &p);
+}
+
+struct logs {
+	double best, own;
+};
+
+static void count_own(struct overlaps *o, struct logs *logs, double ratio)
+{
+	if (!isfinite(ratio))
+		return;
+	o->own.n++;
+	o->own.above += ratio > ABOVE;
+	o->own.worst = fmax(o->own.worst, ratio);
+	logs->own += log(ratio);
+}
+
+static void count_one(const struct data *d, const struct forest *f, int s, struct overlaps *o,
+		      struct logs *logs)
+{
+	struct pick picked, *p = &picked;
+	forest_pick(d, f, s, p);
 	const int way = pick_way(d, p);
 	o->mixed++;
 	o->serial += way == SAYS_SERIAL;
@@ -22,26 +52,28 @@ static void count_one(const struct data *d, int s, const struct pick *p, struct 
 	o->unknown += !isfinite(ratio);
 	if (!isfinite(ratio))
 		return;
-	*logs += log(ratio);
+	logs->best += log(ratio);
 	o->worst = fmax(o->worst, ratio);
+	count_own(o, logs, data_plan_time(d, s, p) / own_serial_time(d, f, s));
 }
 
 void count_overlaps(const struct data *d, const struct forest *f, struct overlaps out[2])
 {
-	double logs[2] = { 0 };
+	struct logs logs[2] = { 0 };
 	out[0] = out[1] = (struct overlaps){ 0 };
 	for (int s = 0; s < d->n; s++) {
 		const int held_out = !data_is_training(&d->v[s]);
-		struct pick p;
 		if (!decision_is_of(DECIDE_OVERLAP, &d->v[s]))
 			continue;
-		forest_pick(d, f, s, &p);
-		count_one(d, s, &p, &out[held_out], &logs[held_out]);
+		count_one(d, f, s, &out[held_out], &logs[held_out]);
 	}
 	for (int i = 0; i < 2; i++) {
 		const int known = out[i].mixed - out[i].serial - out[i].unknown;
-		out[i].geomean = known ? exp(logs[i] / known) : 1;
+		const int own = out[i].own.n;
+		out[i].geomean = known ? exp(logs[i].best / known) : 1;
 		out[i].worst = known ? out[i].worst : 1;
+		out[i].own.geomean = own ? exp(logs[i].own / own) : 1;
+		out[i].own.worst = own ? out[i].own.worst : 1;
 	}
 }
 
@@ -50,9 +82,11 @@ void overlaps_json(const struct overlaps v[2])
 	fputs("\"overlap\": {", stdout);
 	for (int i = 0; i < 2; i++)
 		printf("%s\"%s\": {\"n\": %d, \"serial\": %d, \"streams\": %d, \"split\": %d, "
-		       "\"fused\": %d, \"unknown\": %d, \"geomean\": %.5f, \"worst\": %.5f}",
+		       "\"fused\": %d, \"unknown\": %d, \"geomean\": %.5f, \"worst\": %.5f, "
+		       "\"own\": {\"n\": %d, \"above\": %d, \"geomean\": %.5f, \"worst\": %.5f}}",
 		       i ? ", " : "", names[i], v[i].mixed, v[i].serial, v[i].streams, v[i].split,
-		       v[i].fused, v[i].unknown, v[i].geomean, v[i].worst);
+		       v[i].fused, v[i].unknown, v[i].geomean, v[i].worst, v[i].own.n,
+		       v[i].own.above, v[i].own.geomean, v[i].own.worst);
 	fputs("}, ", stdout);
 }
 
@@ -68,6 +102,10 @@ void overlaps_print(const struct overlaps v[2])
 			printf("; these take %.4f of the best serial plan, at worst %.3f, %d not "
 			       "known",
 			       v[i].geomean, v[i].worst, v[i].unknown);
+		if (v[i].own.n)
+			printf("; and %.4f of the header's own parts in turn, at worst %.3f, above by "
+			       "2 %% in %d of %d",
+			       v[i].own.geomean, v[i].own.worst, v[i].own.above, v[i].own.n);
 		putchar('\n');
 	}
 }
