@@ -56,6 +56,7 @@ struct geometry {
 	size_t partials; /* rows of them that no reduction follows on */
 	int map_box;     /* tokens of a box of K and V's maps */
 	int option[4];   /* for args.option */
+	int estimate;    /* of the part: see struct part */
 	long long items; /* blocks of work that the grid goes through; 0: one a block */
 };
 

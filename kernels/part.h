@@ -23,8 +23,13 @@ struct part {
 	/* The same of its prefill and of its decode sequences; seq_count 0: it has none. The
 	 * host's: fused kernels are not picked on the device. */
 	attune_span prefill, decode;
+	/* What geometry() found by features that a launch has not (ESTIMATE of a .def); 0: nothing
+	 * yet; MOST_ESTIMATE: what asks for most workspace. */
+	int estimated;
 #endif
 };
+
+enum { MOST_ESTIMATE = -1 };
 
 /* What parts have from the layer and the device. */
 struct part_shape {

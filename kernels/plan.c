@@ -204,18 +204,21 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		    op->shape.has_lse ? " and give their LSE" : "");
 	const struct kernel *k = op->ready[f.id].kernel;
 	plan->early[plan->num_parts] = early_of(op, k, &f.as, p);
+	struct part known = *p;
+	known.estimated = part_estimate(k, &f.as, &op->shape, p, &op->ctx->device.info);
 	*out = (attune_part){
 		.choice = f.id,
 		.seq_begin = p->seq_begin,
 		.seq_count = p->seq_count,
 		.min_query = p->min_query,
 		.max_query = p->max_query,
-		.resolved = k->space->formula_axis < 0 ? 0 : f.as.v[k->space->formula_axis],
+		.resolved = k->space->formula_axis < 0 ? known.estimated
+						       : f.as.v[k->space->formula_axis],
 		.range_tokens = p->range_tokens,
 		.prefill = p->prefill,
 		.decode = p->decode,
 		.max_seq = k->space->kv_layout == ATTUNE_KV_CLASSIC ? p->f.max_seq : 0,
-		.workspace = part_workspace(k, &f.as, &op->shape, p, &op->ctx->device.info),
+		.workspace = part_workspace(k, &f.as, &op->shape, &known, &op->ctx->device.info),
 	};
 	plan->num_parts++;
 	return ATTUNE_OK;
@@ -296,7 +299,8 @@ static struct part bounds_of(const attune_part *p)
 			      .max_query = p->max_query,
 			      .range_tokens = p->range_tokens,
 			      .prefill = p->prefill,
-			      .decode = p->decode };
+			      .decode = p->decode,
+			      .estimated = p->resolved }; /* of those with a formula nobody asks */
 }
 
 /* Words of the lists of the parts before `part`, which lie one after the other. */

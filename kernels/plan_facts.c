@@ -72,6 +72,7 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 				.seq_count = max_seqs,
 				.max_query = max_tokens,
 				.range_tokens = max_tokens,
+				.estimated = MOST_ESTIMATE,
 				.prefill = { 0, max_seqs, 1, max_tokens, max_tokens },
 				.decode = { 0, max_seqs, 1, DECODE_MAX_QUERY, max_tokens } };
 	struct part decode = p;

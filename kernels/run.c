@@ -27,6 +27,14 @@ static size_t workspace_bytes_of(const struct geometry *g, const attune_shape *s
 	return scratch_bytes(g) + partials(g, s, p) * (size_t)(s->head_size + 2) * sizeof(float);
 }
 
+int part_estimate(const struct kernel *k, const struct config *c, const attune_shape *s,
+		  const struct part *p, const struct device_info *d)
+{
+	struct geometry g;
+	k->space->geometry(c, s, p, d, &g);
+	return g.estimate;
+}
+
 size_t part_workspace(const struct kernel *k, const struct config *c, const attune_shape *s,
 		      const struct part *p, const struct device_info *d)
 {

@@ -16,6 +16,10 @@ struct launchable {
 	int may_begin_early;
 };
 
+/* What geometry() finds by the part's features: for its `estimated`. */
+int part_estimate(const struct kernel *, const struct config *, const attune_shape *,
+		  const struct part *, const struct device_info *);
+
 /* Bytes of scratch and partials that the choice needs for the part. */
 size_t part_workspace(const struct kernel *, const struct config *, const attune_shape *,
 		      const struct part *, const struct device_info *);

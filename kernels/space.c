@@ -24,6 +24,8 @@
  *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
  *   PARTIALS(rows)                     of the workspace, which the kernel merges itself
  *   PASS(n, value)                     to args.option[n]
+ *   ESTIMATE(value)                    what geometry found by features of the part, an int: a
+ *                                      plan keeps it, and launches have it as p->estimated
  *   ITEMS(n)                           what a grid that is not the work's own goes through
  *   AT_ONCE(n)                         blocks of a launch that run at a time, where the kernel sees
  *                                      to that; without the word what shared memory holds
@@ -190,6 +192,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define SCRATCH(bytes, zeroed) g->scratch = (size_t)(bytes), g->scratch_zeroed = (zeroed);
 #define PASS(n, value) g->option[n] = (int)(value);
 #define ITEMS(n) g->items = (n);
+#define ESTIMATE(value) g->estimate = (value);
 #define AT_ONCE(n) g->at_once = (n);
 #define CLUSTER(n) g->cluster = (unsigned)(n);
 #define MAPS(n) g->map_box = (n);

@@ -211,11 +211,18 @@ static enum attune_status wait(void *arg)
 	return dev->ops->wait(dev, dev->ops->stream(dev));
 }
 
-/* Tensors that nobody looks at: their addresses are aligned. */
-static attune_tensors no_tensors(void)
+/* Tensors that nobody looks at: their addresses are aligned, pages lie one behind the other. */
+static attune_tensors no_tensors(const attune_shape *s)
 {
 	void *at = (void *)4096;
-	return (attune_tensors){ .out = at,
+	const long long slot = (long long)s->num_kv_heads * s->head_size;
+	return (attune_tensors){ .k_page_stride = slot * s->page_size,
+				 .v_page_stride = slot * s->page_size,
+				 .k_slot_stride = slot,
+				 .v_slot_stride = slot,
+				 .k_head_stride = s->head_size,
+				 .v_head_stride = s->head_size,
+				 .out = at,
 				 .q = at,
 				 .k_cache = at,
 				 .v_cache = at,
@@ -234,7 +241,7 @@ static int time_own(struct caller *c, const char *of, const char *plan)
 	quiet.clear = quiet_clear;
 	quiet.fork = quiet_fork;
 	c->op->ctx->device.ops = &quiet;
-	c->tensors = no_tensors();
+	c->tensors = no_tensors(&c->h->shape);
 	num_launched = 0;
 	const int launches = call_run(c) ? -1 : num_launched;
 	const struct timed own = { call_run, NULL, NULL, c };

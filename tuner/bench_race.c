@@ -159,9 +159,13 @@ int bench_race(struct stage *st, const struct measured *m, const struct protocol
 		.protocol = protocol, .v = racer, .n = racers, .sets = work.sets, .seed = seed
 	};
 	done = racers && !measure_race(&st->dev, &race);
-	for (int i = 0; done && i < racers; i++)
+	for (int i = 0; done && i < racers; i++) {
 		if (racer[i].m.samples)
 			entry[who[i]].us = racer[i].m.median_us;
+		else
+			complain("%s %s: not measured: %s", m->model, m->batch_text,
+				 racer[i].m.detail);
+	}
 	for (int i = 0; i < n; i++)
 		attune_release(call[i].op);
 	workload_free(&work);
