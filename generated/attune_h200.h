@@ -2,12 +2,12 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  9282a29b80359ecf7e8815b765da76bc, protocol graph-rotating
+ *   database  02ba6001ecacbbaf2d5fa799eb267e85, protocol graph-rotating
  *   learned   from 1204 scenarios, 207 held out
- *   judged    by times of a second pass in 315 of 1411 scenarios; it lacks 68 of the picks
- *   noise     0.58 % below 20 us, by 1244 A/A pairs
- *             0.81 % below 200 us, by 2452 A/A pairs
- *             0.62 % above, by 2409 A/A pairs
+ *   judged    by times of a second pass in 315 of 1411 scenarios; it lacks 48 of the picks
+ *   noise     0.59 % below 20 us, by 1257 A/A pairs
+ *             0.81 % below 200 us, by 2515 A/A pairs
+ *             0.61 % above, by 2481 A/A pairs
  *   prefill   best of 1, 2, ... choices: 1.123 1.059 1.037 1.030 1.025 1.021 1.018 1.015
  *             1.013 1.011 1.009 1.008
  *             trees of depth 3: 1.0367 at best, 1.0387 by look-ahead; this one 1.0349
@@ -20,43 +20,43 @@
  *   policy      split                scenarios geomean  p95  worst  within 5 %
  *   tree        train                      917    inf  1.320    inf   64.3
  *   tree        peers                       43  1.014  1.057  1.078   93.0
- *   tree        heldout                    207    inf  1.235    inf   69.6
- *   tree        heldout_blocked             44  1.023  1.141  1.179   84.1
+ *   tree        heldout                    207  1.040  1.196  1.392   71.0
+ *   tree        heldout_blocked             44  1.019  1.106  1.179   86.4
  *   tree        heldout_extrapolated        14  1.057  1.241  1.241   64.3
- *   tree        heldout_offgrid             25  1.055  1.235  1.239   68.0
- *   tree        heldout_random              78  1.053  1.258  1.337   65.4
- *   tree        heldout_shape               22    inf  1.160    inf   68.2
- *   tree        heldout_traces              24    inf  1.392    inf   62.5
+ *   tree        heldout_offgrid             25  1.047  1.215  1.239   68.0
+ *   tree        heldout_random              78  1.047  1.258  1.336   67.9
+ *   tree        heldout_shape               22  1.043  1.160  1.196   63.6
+ *   tree        heldout_traces              24  1.036  1.065  1.392   66.7
  *   tree        ways                       244  1.020  1.126  1.253   88.1
  *   best_fixed  train                      917    inf  3.242    inf   10.7
- *   best_fixed  peers                       43  1.269  1.929  1.965   34.9
- *   best_fixed  heldout                    207  1.440  2.242  4.935   11.6
- *   best_fixed  heldout_blocked             44  1.468  1.939  2.196    6.8
- *   best_fixed  heldout_extrapolated        14  1.316  4.546  4.546   35.7
- *   best_fixed  heldout_offgrid             25  1.536  2.296  4.935   24.0
- *   best_fixed  heldout_random              78  1.515  2.310  4.811    6.4
- *   best_fixed  heldout_shape               22  1.324  1.621  2.235    9.1
- *   best_fixed  heldout_traces              24  1.256  1.728  1.754   12.5
+ *   best_fixed  peers                       43  1.270  1.935  1.965   34.9
+ *   best_fixed  heldout                    207  1.440  2.267  4.935   11.1
+ *   best_fixed  heldout_blocked             44  1.471  2.031  2.187    4.5
+ *   best_fixed  heldout_extrapolated        14  1.313  4.546  4.546   35.7
+ *   best_fixed  heldout_offgrid             25  1.531  2.296  4.935   24.0
+ *   best_fixed  heldout_random              78  1.514  2.497  4.821    6.4
+ *   best_fixed  heldout_shape               22  1.329  1.632  2.174    9.1
+ *   best_fixed  heldout_traces              24  1.253  1.707  1.756   12.5
  *   best_fixed  ways                       244    inf    inf    inf    2.9
  *   vllm_rule   train                      917  3.721 16.145 91.018    0.7
- *   vllm_rule   peers                       43  2.217  7.869  8.426   18.6
- *   vllm_rule   heldout                    207  3.878 14.358 64.087    0.5
- *   vllm_rule   heldout_blocked             44  3.725  7.750 13.697    0.0
+ *   vllm_rule   peers                       43  2.218  7.869  8.426   18.6
+ *   vllm_rule   heldout                    207  3.887 14.358 64.087    0.5
+ *   vllm_rule   heldout_blocked             44  3.744  7.750 13.697    0.0
  *   vllm_rule   heldout_extrapolated        14  2.578 17.741 17.741    7.1
- *   vllm_rule   heldout_offgrid             25  3.695 20.602 64.087    0.0
- *   vllm_rule   heldout_random              78  4.215 14.722 20.406    0.0
- *   vllm_rule   heldout_shape               22  5.199 17.374 27.161    0.0
- *   vllm_rule   heldout_traces              24  3.249  8.333 11.782    0.0
+ *   vllm_rule   heldout_offgrid             25  3.694 20.602 64.087    0.0
+ *   vllm_rule   heldout_random              78  4.230 14.722 20.406    0.0
+ *   vllm_rule   heldout_shape               22  5.205 17.633 27.161    0.0
+ *   vllm_rule   heldout_traces              24  3.247  8.333 11.782    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
  *   default     train                      917  2.811  8.110 37.085    0.7
- *   default     peers                       43  2.058  6.633  7.150    9.3
- *   default     heldout                    207  2.790  6.626 11.746    1.0
- *   default     heldout_blocked             44  2.891  6.551 10.774    0.0
- *   default     heldout_extrapolated        14  3.104 10.382 10.382    7.1
- *   default     heldout_offgrid             25  2.733  6.498 11.031    0.0
- *   default     heldout_random              78  2.891  7.749 11.746    0.0
- *   default     heldout_shape               22  2.701  6.338  6.694    4.5
- *   default     heldout_traces              24  2.303  5.743  6.249    0.0
+ *   default     peers                       43  2.059  6.633  7.150    9.3
+ *   default     heldout                    207  2.797  6.626 11.746    1.0
+ *   default     heldout_blocked             44  2.905  6.551 10.774    0.0
+ *   default     heldout_extrapolated        14  3.103 10.382 10.382    7.1
+ *   default     heldout_offgrid             25  2.732  6.498 11.031    0.0
+ *   default     heldout_random              78  2.902  7.754 11.746    0.0
+ *   default     heldout_shape               22  2.704  6.338  6.694    4.5
+ *   default     heldout_traces              24  2.302  5.743  6.249    0.0
  *   default     ways                       244    inf    inf    inf    0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
