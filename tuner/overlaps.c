@@ -27,7 +27,7 @@ struct logs {
 
 static void count_own(struct overlaps *o, struct logs *logs, double ratio)
 {
-	if (!isfinite(ratio))
+	if (!isfinite(ratio) || ratio <= 0) /* 0: those parts in turn have no time */
 		return;
 	o->own.n++;
 	o->own.above += ratio > ABOVE;
