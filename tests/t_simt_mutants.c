@@ -305,7 +305,7 @@ static const struct mutant {
 	  "recorded", "decodes by bodies", NULL, 0 },
 	{ "recorded: counters are not cleared", "planner.cu",
 	  "counter[i] = 0;", ";",
-	  "recorded", "decodes by bodies", NULL, 0 },
+	  "recorded", "mixed, head 256", NULL, 0 },
 	{ "ring_list_recorded: the range begins with the batch", "ring_list_recorded.cu",
 	  "c.args.seq_begin = p.seq_begin;", "",
 	  "recorded", "mixed, group 4", NULL, 0 },
