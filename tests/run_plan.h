@@ -3,6 +3,9 @@
 #ifndef RUN_PLAN_H
 #define RUN_PLAN_H
 
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "gpu_here.h"
 
 static const attune_shape shape = { .num_query_heads = 8,
@@ -62,6 +65,54 @@ static inline void run_planned(const struct device *adopted, const char *text)
 static inline enum attune_status open_device(const char *which)
 {
 	return strcmp(which, "cpu") ? gpu_open(&dev) : device_open(&dev, which);
+}
+
+/* The context of a library that goes by these rules, in the words of ATTUNE_HEURISTICS from the
+ * first choice on. */
+static inline attune_context *open_by_rules(const char *rules)
+{
+	char path[40];
+	attune_context *ctx = NULL;
+	const int file = memfd_create("rules", 0);
+	assert_true(file >= 0);
+	dprintf(file, "attune heuristics 1\ngpu %s\nkernels 0x%016llx\n%s", dev.info.gpu,
+		kernels_hash(), rules);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	setenv("ATTUNE_HEURISTICS", path, 1);
+	if (attune_adopt(&ctx, &dev))
+		fail_msg("%s", attune_last_error());
+	unsetenv("ATTUNE_HEURISTICS");
+	close(file);
+	return ctx;
+}
+
+/* One of each pair of batches: of a GPU that is here the first, of an emulated one the second. */
+static inline void each_batch(attune_context *ctx, const char *const (*batches)[2], size_t n,
+			      void (*run)(const attune_op *, struct workload *,
+					  const attune_batch *))
+{
+	attune_op *op;
+	if (attune_prepare(ctx, &shape, &op))
+		fail_msg("%s", attune_last_error());
+	for (size_t i = 0; i < n; i++) {
+		const char *text = batches[i][is_emulated(&dev)];
+		char error[160];
+		struct scenario s = { .batch_text = (char *)(uintptr_t)text,
+				      .batch = batch_parse(text, error, sizeof error),
+				      .shape = shape,
+				      .seed = 5 };
+		struct workload w;
+		assert_non_null(s.batch);
+		assert_int_equal(workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0), ATTUNE_OK);
+		run(op, &w, &s.batch->view);
+		workload_free(&w);
+		batch_free(s.batch);
+	}
+	attune_release(op);
+	attune_close(ctx);
+	pool_free(&dev, pool);
+	pool = NULL;
+	device_close(&dev);
 }
 
 /* The test once on the CPU, and once on a GPU. */

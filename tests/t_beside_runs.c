@@ -7,8 +7,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 enum { MOST_ROWS = 60, TIMES = 3 };
@@ -25,26 +23,16 @@ static const char *const batches[][2] = { { "q300s2k_8q1s1500", "q30s600_3q1s500
 static attune_context *open_with_segments(void)
 {
 	struct choice c = { .kernel = kernel_find(dev.info.backend, "segmented") };
-	char text[MAX_CHOICE_TEXT], path[40];
-	attune_context *ctx = NULL;
-	const int file = memfd_create("rules", 0);
-	assert_true(file >= 0);
+	char text[MAX_CHOICE_TEXT], rules[MAX_CHOICE_TEXT + 200];
 	config_default(&c.config, c.kernel->space);
 	if (dev.info.backend == BACKEND_GPU)
 		c.config.v[c.kernel->space->formula_axis] = 4;
 	choice_text(text, sizeof text, &c);
-	dprintf(file,
-		"attune heuristics 1\ngpu %s\nkernels 0x%016llx\nchoice 0 %s\ntree prefill\n"
-		"return 0\ntree decode\nreturn 0\ntree join\nreturn 1\ntree overlap\nreturn "
-		"streams\n",
-		dev.info.gpu, kernels_hash(), text);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-	setenv("ATTUNE_HEURISTICS", path, 1);
-	if (attune_adopt(&ctx, &dev))
-		fail_msg("%s", attune_last_error());
-	unsetenv("ATTUNE_HEURISTICS");
-	close(file);
-	return ctx;
+	snprintf(rules, sizeof rules,
+		 "choice 0 %s\ntree prefill\nreturn 0\ntree decode\nreturn 0\ntree join\nreturn 1\n"
+		 "tree overlap\nreturn streams\n",
+		 text);
+	return open_by_rules(rules);
 }
 
 static void called_right(const attune_op *op, const attune_plan *plan, struct workload *w)
@@ -91,29 +79,7 @@ static void beside(const attune_op *op, struct workload *w, const attune_batch *
 static void on_device(void **state)
 {
 	assert_int_equal(open_device(*state), ATTUNE_OK);
-	attune_context *ctx = open_with_segments();
-	attune_op *op;
-	if (attune_prepare(ctx, &shape, &op))
-		fail_msg("%s", attune_last_error());
-	for (size_t i = 0; i < COUNT(batches); i++) {
-		const char *text = batches[i][is_emulated(&dev)];
-		char error[160];
-		struct scenario s = { .batch_text = (char *)(uintptr_t)text,
-				      .batch = batch_parse(text, error, sizeof error),
-				      .shape = shape,
-				      .seed = 5 };
-		struct workload w;
-		assert_non_null(s.batch);
-		assert_int_equal(workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0), ATTUNE_OK);
-		beside(op, &w, &s.batch->view);
-		workload_free(&w);
-		batch_free(s.batch);
-	}
-	attune_release(op);
-	attune_close(ctx);
-	pool_free(&dev, pool);
-	pool = NULL;
-	device_close(&dev);
+	each_batch(open_with_segments(), batches, COUNT(batches), beside);
 }
 
 int main(void)

@@ -6,8 +6,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 enum { MOST_ROWS = 60 };
@@ -23,10 +21,7 @@ static const char *const batches[][2] = { { "q300s2k_8q1s1500", "q30s600_3q1s500
 static attune_context *open_fused(void)
 {
 	static const char *const names[] = { "segmented", "warpgroup_mixed" };
-	char text[2][MAX_CHOICE_TEXT], path[40];
-	attune_context *ctx = NULL;
-	const int file = memfd_create("rules", 0);
-	assert_true(file >= 0);
+	char text[2][MAX_CHOICE_TEXT], rules[2 * MAX_CHOICE_TEXT + 200];
 	for (int i = 0; i < 2; i++) {
 		struct choice c = { .kernel = kernel_find(dev.info.backend, names[i]) };
 		config_default(&c.config, c.kernel->space);
@@ -34,18 +29,11 @@ static attune_context *open_fused(void)
 			c.config.v[c.kernel->space->formula_axis] = 4;
 		choice_text(text[i], sizeof text[i], &c);
 	}
-	dprintf(file,
-		"attune heuristics 1\ngpu %s\nkernels 0x%016llx\nchoice 0 %s\nchoice 1 %s\n"
-		"tree prefill\nreturn 0\ntree decode\nreturn 0\ntree join\nreturn 1\n"
-		"tree overlap\nreturn 1\n",
-		dev.info.gpu, kernels_hash(), text[0], text[1]);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-	setenv("ATTUNE_HEURISTICS", path, 1);
-	if (attune_adopt(&ctx, &dev))
-		fail_msg("%s", attune_last_error());
-	unsetenv("ATTUNE_HEURISTICS");
-	close(file);
-	return ctx;
+	snprintf(rules, sizeof rules,
+		 "choice 0 %s\nchoice 1 %s\ntree prefill\nreturn 0\ntree decode\nreturn 0\n"
+		 "tree join\nreturn 1\ntree overlap\nreturn 1\n",
+		 text[0], text[1]);
+	return open_by_rules(rules);
 }
 
 static void fused(const attune_op *op, struct workload *w, const attune_batch *b)
@@ -66,30 +54,8 @@ static void fused(const attune_op *op, struct workload *w, const attune_batch *b
 
 static void on_device(void **state)
 {
-	attune_op *op;
 	assert_int_equal(open_device(*state), ATTUNE_OK);
-	attune_context *ctx = open_fused();
-	if (attune_prepare(ctx, &shape, &op))
-		fail_msg("%s", attune_last_error());
-	for (size_t i = 0; i < COUNT(batches); i++) {
-		const char *text = batches[i][is_emulated(&dev)];
-		char error[160];
-		struct scenario s = { .batch_text = (char *)(uintptr_t)text,
-				      .batch = batch_parse(text, error, sizeof error),
-				      .shape = shape,
-				      .seed = 5 };
-		struct workload w;
-		assert_non_null(s.batch);
-		assert_int_equal(workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0), ATTUNE_OK);
-		fused(op, &w, &s.batch->view);
-		workload_free(&w);
-		batch_free(s.batch);
-	}
-	attune_release(op);
-	attune_close(ctx);
-	pool_free(&dev, pool);
-	pool = NULL;
-	device_close(&dev);
+	each_batch(open_fused(), batches, COUNT(batches), fused);
 }
 
 int main(void)

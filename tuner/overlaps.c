@@ -103,9 +103,10 @@ void overlaps_print(const struct overlaps v[2])
 			       "known",
 			       v[i].geomean, v[i].worst, v[i].unknown);
 		if (v[i].own.n)
-			printf("; and %.4f of the header's own parts in turn, at worst %.3f, above by "
-			       "2 %% in %d of %d",
-			       v[i].own.geomean, v[i].own.worst, v[i].own.above, v[i].own.n);
+			printf(
+			    "; and %.4f of the header's own parts in turn, at worst %.3f, above by "
+			    "2 %% in %d of %d",
+			    v[i].own.geomean, v[i].own.worst, v[i].own.above, v[i].own.n);
 		putchar('\n');
 	}
 }
