@@ -202,7 +202,7 @@ static enum attune_status add_defaults(attune_op *op)
 static int takes(const attune_op *op, enum helper h)
 {
 	for (int i = 0; i < op->num_ready; i++)
-		if (op->ready[i].code && kernel_takes(op->ready[i].kernel, NULL, h))
+		if (op->ready[i].code && kernel_may_take(op->ready[i].kernel, &op->ready[i].config, h))
 			return 1;
 	return 0;
 }
@@ -224,7 +224,7 @@ static enum attune_status add_helpers(attune_op *op)
 static int has_helpers(const attune_op *op, const struct ready *r)
 {
 	for (enum helper h = 0; h < NUM_HELPERS; h++)
-		if (kernel_takes(r->kernel, NULL, h) && !op->helper[h])
+		if (kernel_may_take(r->kernel, &r->config, h) && !op->helper[h])
 			return 0;
 	return 1;
 }

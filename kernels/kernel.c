@@ -33,7 +33,9 @@ const struct kernel *kernel_find(enum backend backend, const char *name)
 const struct kernel *kernel_helper(enum backend backend, enum helper helper)
 {
 	static const char *const names[NUM_HELPERS] = {
-		[HELPER_SCHEDULE] = "schedule", [HELPER_REDUCE] = "reduce"
+		[HELPER_SCHEDULE] = "schedule",
+		[HELPER_REDUCE] = "reduce",
+		[HELPER_REDUCE_WIDE] = "reduce_wide"
 	};
 	return kernel_find(backend, names[helper]);
 }
@@ -42,9 +44,21 @@ int kernel_takes(const struct kernel *k, const struct config *c, enum helper hel
 {
 	if (helper == HELPER_SCHEDULE)
 		return k->space->is_scheduled;
-	if (!k->space->reduces)
+	if (!k->space->reduces || (helper == HELPER_REDUCE_WIDE && !k->space->reduces_wide))
 		return 0;
-	return !c || config_value(c, k->space, "SEGMENTS", 0) != 1;
+	if (!c)
+		return 1;
+	const int is_wide = k->space->reduces_wide && config_value(c, k->space, "COMBINE", 0) == 2;
+	return is_wide == (helper == HELPER_REDUCE_WIDE) &&
+	       config_value(c, k->space, "SEGMENTS", 0) != 1;
+}
+
+int kernel_may_take(const struct kernel *k, const struct config *c, enum helper helper)
+{
+	struct config any = *c;
+	if (k->space->formula_axis >= 0)
+		any.v[k->space->formula_axis] = -1;
+	return kernel_takes(k, &any, helper);
 }
 
 void kernel_arch(char text[CODE_ARCH], const struct kernel *k, const char *arch)

@@ -50,6 +50,7 @@ struct geometry {
 	int at_once;      /* blocks that run at a time; 0: the kernel does not say */
 	unsigned cluster; /* blocks of one, along y; 0, 1: there are none */
 	int segments;     /* 1: no reduction follows */
+	int reduced_wide; /* by HELPER_REDUCE_WIDE */
 	/* bytes of the workspace for args.scratch; whether they must be zeros at the start */
 	size_t scratch;
 	int scratch_zeroed;
@@ -85,6 +86,7 @@ struct space {
 	int is_scheduled; /* goes through a list of Q blocks: schedule.h */
 	int kv_layout;    /* an enum attune_kv_layout, or KV_LAYOUT_ANY */
 	int reduces;      /* a reduction may follow */
+	int reduces_wide; /* it may be the wide one: where COMBINE is 2 */
 	/* Heads of a KV head that a Q block holds at most; 0: all that fit */
 	int (*block_heads)(const struct config *);
 	int early_axis; /* not 0, to MOST_EARLY: begins early if it may; -1: it has none */
@@ -103,8 +105,8 @@ struct kernel {
 };
 
 /* Kernels that others need, each a launch of its own: the list of Q blocks before, the merge
- * of segments after. */
-enum helper { HELPER_SCHEDULE, HELPER_REDUCE, NUM_HELPERS };
+ * of segments after, or the one for few rows of many segments. */
+enum helper { HELPER_SCHEDULE, HELPER_REDUCE, HELPER_REDUCE_WIDE, NUM_HELPERS };
 
 /* kernel.c, formula.c */
 extern const struct kernel attune_kernels[]; /* ends with a NULL name */
@@ -114,6 +116,8 @@ const struct kernel *kernel_helper(enum backend, enum helper);
 /* Whether this choice takes the helper's launch on any batch; config NULL: whether any of
  * the kernel's does. */
 int kernel_takes(const struct kernel *, const struct config *, enum helper);
+/* The same where segments are estimated: whatever number of them the choice names. */
+int kernel_may_take(const struct kernel *, const struct config *, enum helper);
 /* What its code for a device of that architecture is compiled for: "sm_90a" where it uses what
  * no other chip has, else the same; below CODE_ARCH characters. */
 enum { CODE_ARCH = 20 };

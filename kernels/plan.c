@@ -18,7 +18,7 @@ static int usable(const attune_op *op, int id, const struct part *p, struct conf
 	if (!r->code || config_resolve(as, &r->config, r->kernel, &op->shape, p, d))
 		return 0;
 	r->kernel->space->geometry(as, &op->shape, p, d, &g);
-	return (g.segments <= 1 || op->helper[HELPER_REDUCE]) &&
+	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
 }
 

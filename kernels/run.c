@@ -219,7 +219,7 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 		return status;
 	status = attend(dev, l, s, &g, &c, early, stream);
 	if (!status && g.segments > 1)
-		status = run_helper(dev, l, HELPER_REDUCE, s, p, &c.args, stream);
+		status = run_helper(dev, l, reduction_of(&g), s, p, &c.args, stream);
 	return status;
 }
 

@@ -16,6 +16,12 @@ struct launchable {
 	int may_begin_early;
 };
 
+/* By whom segments are merged, if there are any. */
+static inline enum helper reduction_of(const struct geometry *g)
+{
+	return g->reduced_wide ? HELPER_REDUCE_WIDE : HELPER_REDUCE;
+}
+
 /* What geometry() finds by the part's features: for its `estimated`. */
 int part_estimate(const struct kernel *, const struct config *, const attune_shape *,
 		  const struct part *, const struct device_info *);

@@ -19,6 +19,7 @@
  *   RULE(legal, why not)               asked of the axes, shape s and device d
  *   BATCH_RULE(legal, why not)         asked of the part p of the batch too
  *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts)
+ *   REDUCED_WIDE(yes)                  by reduce_wide, not by reduce
  *   CLUSTER(n)                         so many neighbours in y run at a time and see each
  *                                      other's shared memory
  *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
@@ -189,6 +190,7 @@ static void geometry(const struct config *c, const attune_shape *s, const struct
 #define BLOCK(n) g->threads = (unsigned)(n);
 #define SMEM(n) g->smem = (unsigned)(n);
 #define SEGMENTED(n) g->segments = (n);
+#define REDUCED_WIDE(yes) g->reduced_wide = (yes);
 #define SCRATCH(bytes, zeroed) g->scratch = (size_t)(bytes), g->scratch_zeroed = (zeroed);
 #define PASS(n, value) g->option[n] = (int)(value);
 #define ITEMS(n) g->items = (n);
@@ -253,6 +255,12 @@ enum {
 #include "each.inc"
 };
 
+#define REDUCED_WIDE(yes) +1
+enum {
+	REDUCES_WIDE = 0
+#include "each.inc"
+};
+
 #define FUSED(yes) +yes
 enum {
 	IS_FUSED = 0
@@ -281,6 +289,6 @@ extern const struct space NAME;
 const struct space NAME = {
 	axes,         NUM_AXES, FORMULA_AXIS,    formulas,    COUNT(formulas) - 1,
 	why_illegal,  geometry, given,           rules,       IS_FUSED,
-	IS_SCHEDULED, LAYOUT,   REDUCES,         block_heads, EARLY_AXIS,
+	IS_SCHEDULED, LAYOUT,   REDUCES,         REDUCES_WIDE, block_heads, EARLY_AXIS,
 	HAS_MORE,     HAS_MAPS, IS_ARCH_SPECIFIC
 };

@@ -133,14 +133,15 @@ static int add(const struct point *p)
 /* For the emulated GPU, side by side; what does not compile is told of by its row. */
 static void compile_all(void)
 {
-	struct code *v[2 * COUNT(points)] = { 0 };
+	struct code *v[(1 + NUM_HELPERS) * COUNT(points)] = { 0 };
 	int n = 0;
 	for (size_t i = 0; i < num_rows; i++) {
 		struct loaded l;
 		load_choice(&l, &rows[i].choice, &shapes[rows[i].shape].s);
 		v[n++] = l.code;
-		if (l.helper[HELPER_REDUCE])
-			v[n++] = l.helper[HELPER_REDUCE];
+		for (enum helper h = 0; h < NUM_HELPERS; h++)
+			if (l.helper[h])
+				v[n++] = l.helper[h];
 	}
 	(void)simt_compile(v, n);
 	while (n)

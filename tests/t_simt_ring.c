@@ -30,6 +30,11 @@ static const struct point {
 	{ "one KV head", "ring BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=6" },
 	{ "head 256", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=8" },
 	{ "head 256", "ring BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=2" },
+	{ "group 1,", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=2 SEGMENTS=3" },
+	{ "group 4", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=2 SEGMENTS=8" },
+	{ "head 256", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=2 SEGMENTS=4" },
+	{ "window and sinks", "ring BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=2 SEGMENTS=2" },
+	{ "all at once", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=2 SEGMENTS=6" },
 	{ "window and sinks", "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1" },
 	{ "window and sinks", "ring BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=2" },
 	{ "softcap", "ring BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 KV_HINT=0 COMBINE=1 SEGMENTS=4" },
@@ -99,14 +104,15 @@ static int add(const struct point *p)
 
 static void compile_all(void)
 {
-	struct code *v[2 * COUNT(points)] = { 0 };
+	struct code *v[(1 + NUM_HELPERS) * COUNT(points)] = { 0 };
 	int n = 0;
 	for (size_t i = 0; i < num_rows; i++) {
 		struct loaded l;
 		load_choice(&l, &rows[i].choice, &shapes[rows[i].shape].s);
 		v[n++] = l.code;
-		if (l.helper[HELPER_REDUCE])
-			v[n++] = l.helper[HELPER_REDUCE];
+		for (enum helper h = 0; h < NUM_HELPERS; h++)
+			if (l.helper[h])
+				v[n++] = l.helper[h];
 	}
 	(void)simt_compile(v, n); /* what does not compile is told of by its row */
 	while (n)

@@ -87,7 +87,7 @@ static void add_shape(const struct emitter *e, struct binaries *b, const attune_
 {
 	const struct device_info *dev = &e->d->run.device;
 	int ids[MAX_IDS];
-	int scheduled = 0;
+	int scheduled = 0, wide = 0;
 	reachable(e, shape, ids);
 	for (int i = 0; i < e->f->num_choices; i++) {
 		const struct choice *choice = &e->f->choice[i];
@@ -96,9 +96,12 @@ static void add_shape(const struct emitter *e, struct binaries *b, const attune_
 			continue;
 		add_binary(b, choice->kernel, &choice->config, shape);
 		scheduled |= kernel_takes(choice->kernel, &choice->config, HELPER_SCHEDULE);
+		wide |= kernel_may_take(choice->kernel, &choice->config, HELPER_REDUCE_WIDE);
 	}
 	/* the defaults may be segmented: the reduction always */
 	add_helper(b, HELPER_REDUCE, dev, shape);
+	if (wide)
+		add_helper(b, HELPER_REDUCE_WIDE, dev, shape);
 	if (scheduled)
 		add_helper(b, HELPER_SCHEDULE, dev, shape);
 }
