@@ -74,7 +74,7 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0x15b89a74e68f377cull
+#define ATTUNE_CPU_KERNELS_HASH 0xa93433fc7dd8d2d5ull
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

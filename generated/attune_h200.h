@@ -118,7 +118,7 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0x15b89a74e68f377cull
+#define ATTUNE_H200_KERNELS_HASH 0xa93433fc7dd8d2d5ull
 #define ATTUNE_H200_OVERLAPS 1
 
 /*     id  kernel     tunables */

@@ -59,7 +59,7 @@
 
 #define ATTUNE_H200_E4M3_GPU "h200_e4m3"
 #define ATTUNE_H200_E4M3_ARCH "sm_90"
-#define ATTUNE_H200_E4M3_KERNELS_HASH 0x15b89a74e68f377cull
+#define ATTUNE_H200_E4M3_KERNELS_HASH 0xa93433fc7dd8d2d5ull
 #define ATTUNE_H200_E4M3_OVERLAPS 0
 
 /*     id  kernel     tunables */
