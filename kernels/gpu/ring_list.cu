@@ -18,7 +18,6 @@
  *   partial_out     [2 slots a block][BLOCK_M][HEAD_SIZE], unnormalised
  *   partial_ml      [2 slots a block][BLOCK_M][2] */
 #include "../deal.h"
-#include "counter.h"
 #include "ring_tile.h"
 #include "schedule.h"
 
@@ -165,24 +164,15 @@ DEVICE float warp_total(float x)
 }
 
 /* A row's partials, by a whole warp, in the order of the blocks that left them. Lanes find the
- * weights of 16 at a time, all of which are asked for before any is looked at: the way to the
- * memory and back takes longer than all else. Columns from HEAD_SIZE up are nobody's. */
-#define JOINED 16
+ * weights of 32 at a time, so that no load waits for the one before; columns from HEAD_SIZE up are
+ * nobody's. */
 DEVICE piece join_parts(const attune_args &a, const dealer &t, const stretch &s, int row, int column)
 {
 	piece p = { { 0, 0, 0, 0 }, MINUS_INF, 0 };
-	const float *from = a.partial_out + (column < HEAD_SIZE ? column : 0);
-	for (u32 first = 0; first < s.parts; first += JOINED) {
-		const u32 mine = first + lane_id();
+	for (u32 first = 0; first < s.parts; first += WARP) {
+		const u32 num = min(s.parts - first, (u32)WARP), mine = first + lane_id();
 		float2 ml = make_float2(MINUS_INF, 0);
-		float4 o[JOINED];
-		UNROLL for (u32 i = 0; i < JOINED; i++)
-		{
-			o[i] = make_float4(0, 0, 0, 0);
-			if (first + i < s.parts)
-				o[i] = *(const float4 *)(from + (partial_of(t, s, s.owner + first + i) + row) * HEAD_SIZE);
-		}
-		if (lane_id() < JOINED && mine < s.parts)
+		if (mine < s.parts)
 			ml = *(const float2 *)(a.partial_ml + (partial_of(t, s, s.owner + mine) + row) * 2);
 		const float top = fmaxf(p.m, warp_top(ml.x)), safe = top == MINUS_INF ? 0.f : top;
 		const float kept = exp2_fast(p.m - safe), weight = exp2_fast(ml.x - safe);
@@ -190,33 +180,54 @@ DEVICE piece join_parts(const attune_args &a, const dealer &t, const stretch &s,
 		p.l = p.l * kept + warp_total(weight * ml.y);
 		UNROLL for (int k = 0; k < 4; k++)
 			p.o[k] *= kept;
-		UNROLL for (u32 i = 0; i < JOINED; i++)
-		{
+#pragma unroll 8
+		for (u32 i = 0; i < num; i++) {
+			const long long at = partial_of(t, s, s.owner + first + i) + row;
 			const float w = shfl(weight, (int)i);
-			p.o[0] += w * o[i].x;
-			p.o[1] += w * o[i].y;
-			p.o[2] += w * o[i].z;
-			p.o[3] += w * o[i].w;
+			const float4 o = *(const float4 *)(a.partial_out + at * HEAD_SIZE +
+							   (column < HEAD_SIZE ? column : 0));
+			p.o[0] += w * o.x;
+			p.o[1] += w * o.y;
+			p.o[2] += w * o.z;
+			p.o[3] += w * o.w;
 		}
 	}
 	return p;
 }
 
-/* Where the blocks of an item count themselves */
-DEVICE counter *arrivals_of(const attune_args &a, const dealer &t, const stretch &s)
+/* A count of arrivals. The workspace may hold anything when a launch begins, and to clear it first
+ * would be a launch more, 2 us on an H200. So a count bears a mark, and what bears none is 0;
+ * the last to arrive takes the mark away. Other bytes look like it once in 2^48. */
+typedef unsigned long long arrivals;
+#define MARK 0x617474756e650000ull /* "attune" */
+
+DEVICE arrivals *arrivals_of(const attune_args &a, const dealer &t, const stretch &s)
 {
-	return (counter *)a.scratch + in_grid(t, s.owner);
+	return (arrivals *)a.scratch + in_grid(t, s.owner);
+}
+
+/* seen: what is there, or was lately. 1: of all parts the last. */
+DEVICE int arrive(arrivals *at, arrivals seen, u32 parts)
+{
+	arrivals old;
+	u32 came;
+	do {
+		old = seen;
+		came = (old & ~0xffffull) == MARK ? (old & 0xffff) + 1 : 1;
+		seen = atomicCAS(at, old, came == parts ? 0 : MARK | came);
+	} while (seen != old);
+	return came == parts;
 }
 
 /* Whether all other blocks of the item have left theirs; all threads learn it, and then see
  * these. */
-DEVICE int last_to_arrive(counter *at, u32 parts)
+DEVICE int last_to_arrive(arrivals *at, arrivals seen, u32 parts)
 {
 	__shared__ int last;
 	__threadfence();
 	__syncthreads();
 	if (!threadIdx.x)
-		last = count_last(at, parts);
+		last = arrive(at, seen, parts);
 	__syncthreads();
 	__threadfence();
 	return last;
@@ -266,11 +277,14 @@ DEVICE void start_stretch(const attune_args &a, const block &b, const stretch &s
 DEVICE void run_stretch(const attune_call &c, const block &b, const dealer &t, const stretch &s,
 			feed &f, int early, unsigned char *memory)
 {
+	arrivals *at = arrivals_of(c.args, t, s), seen = 0;
 	start_stretch(c.args, b, s, f);
 	attend(c.args, b, f, early, memory);
+	if (s.parts > 1 && !threadIdx.x)
+		seen = *(volatile arrivals *)at; /* in time for last_to_arrive() */
 	__syncthreads(); /* all warps have left what they found */
 	merge_warps(c, b, t, s, FOUND(memory));
-	if (s.parts > 1 && last_to_arrive(arrivals_of(c.args, t, s), s.parts))
+	if (s.parts > 1 && last_to_arrive(at, seen, s.parts))
 		merge_parts(c, b, t, s);
 	__syncthreads(); /* and it has been read */
 }

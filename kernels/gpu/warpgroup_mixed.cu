@@ -36,7 +36,6 @@
  * registers, and then it waits for each product: these have the launch's own. */
 #include "../args_more.h"
 #include "../deal.h"
-#include "counter.h"
 #include "paged.h"
 #include "ring_nvidia.h"
 #include "schedule.h"
@@ -115,8 +114,36 @@ DEVICE int most_blocks(const attune_args &a)
 
 /* ---- what blocks count together -------------------------------------------------------------- */
 
+/* Like ring_list's arrivals a count bears a mark, and what bears none is 0, since the workspace may
+ * hold anything. All add to it at once and see whether it was marked: only the first few then find
+ * that it is not, of whom one marks it. Who is the last takes the mark away. */
+typedef unsigned long long counter;
+#define COUNTS	0x617474756e000000ull /* "attun" */
+#define COUNTED 0xffffffull
+
 /* Counters are the first words of args.scratch. */
 enum { BLOCKS_COUNT, ITEMS_COUNT, COUNTERS };
+
+DEVICE int is_count(counter c)
+{
+	return (c & ~COUNTED) == COUNTS;
+}
+
+/* What it was */
+DEVICE int count_on(counter *at, counter by)
+{
+	counter seen = atomicAdd(at, by);
+	if (is_count(seen))
+		return seen & COUNTED;
+	for (seen += by;;) {
+		const counter old = atomicCAS(at, seen, COUNTS | by);
+		if (old == seen)
+			return 0;
+		if (is_count(old))
+			return atomicAdd(at, by) & COUNTED;
+		seen = old;
+	}
+}
 
 /* By one thread. The count: blocks on SMs that come first + LATER_BLOCK x the others. */
 #define LATER_BLOCK 4096
@@ -290,11 +317,11 @@ DEVICE void put_or_join(const attune_call &c, team &t);
 #include "warpgroup.cu"
 
 /* Segments of the team's rows that are there: marked counts, behind ring_list's. */
-DEVICE counter *arrivals_of(const attune_args &a, const team &t)
+DEVICE decode::arrivals *arrivals_of(const attune_args &a, const team &t)
 {
 	const int token = t.i.token - a.query_start[t.i.seq];
 	const int block = (t.i.seq - a.prefill.seq_begin) * most_blocks(a) + token / BLOCK_M;
-	return (counter *)a.scratch + COUNTERS + units_of(a) +
+	return (decode::arrivals *)a.scratch + COUNTERS + units_of(a) +
 	       ((long long)block * a.num_query_heads + t.i.head) * TEAMS + t.number;
 }
 
@@ -306,7 +333,7 @@ DEVICE int last_to_arrive(const attune_args &a, const team &t, int segments)
 	__threadfence();
 	barrier(OWN(t.number), 128);
 	if (is_first(t))
-		last[t.number] = count_last(arrivals_of(a, t), segments);
+		last[t.number] = decode::arrive(arrivals_of(a, t), 0, segments);
 	barrier(OWN(t.number), 128);
 	__threadfence();
 	return last[t.number];
