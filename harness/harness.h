@@ -199,10 +199,10 @@ const char *source_root(void);
 /* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
  * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
 const char *cache_root(void);
-/* Hash of what a kernel compiles: its source, the reduction's where one may follow, and
- * all files that they include; comments and layout do not count. 0 when the kernel's
- * source is not here. */
-int source_hash(const struct kernel *, char hex[33]);
+/* Hash of what a choice compiles: the kernel's source, the helpers' that may come before or
+ * after it with some number of segments, and all files that they include; comments and layout
+ * do not count. 0 when the kernel's source is not here. */
+int source_hash(const struct kernel *, const struct config *, char hex[33]);
 /* Feeds a file, and what it includes, to an XXH3_state_t. 0 when it cannot be read. */
 int source_feed(void *hash, const char *path);
 char *source_text(const char *path); /* the caller's to free; NULL when unreadable */

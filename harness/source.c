@@ -210,12 +210,12 @@ static int feed_kernel(XXH3_state_t *hash, const struct kernel *k)
 	return feed(hash, path, NULL);
 }
 
-int source_hash(const struct kernel *k, char hex[33])
+int source_hash(const struct kernel *k, const struct config *c, char hex[33])
 {
 	XXH3_state_t *hash = XXH3_createState();
 	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK && feed_kernel(hash, k);
 	for (enum helper h = 0; ok && h < NUM_HELPERS; h++)
-		if (kernel_takes(k, NULL, h))
+		if (kernel_may_take(k, c, h))
 			ok = feed_kernel(hash, kernel_helper(k->backend, h));
 	if (ok) {
 		const XXH128_hash_t h = XXH3_128bits_digest(hash);

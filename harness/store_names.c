@@ -55,37 +55,54 @@ const char *store_phase(enum phase phase)
 }
 
 /* Hashing reads files, and each row asks for it; sources do not change under a process. */
-static int known_hash(const struct kernel *k, char hex[33])
+static int known_hash(const struct kernel *k, const struct config *c, char hex[33])
 {
 	static _Thread_local struct {
 		const struct kernel *kernel;
+		int is_wide; /* else its helpers are the same whatever the choice */
 		char hex[33];
-	} kept[16];
+	} kept[24];
+	const int is_wide = kernel_may_take(k, c, HELPER_REDUCE_WIDE);
 	size_t i = 0;
-	while (i < COUNT(kept) - 1 && kept[i].kernel && kept[i].kernel != k)
+	while (i < COUNT(kept) - 1 && kept[i].kernel &&
+	       (kept[i].kernel != k || kept[i].is_wide != is_wide))
 		i++;
-	if (kept[i].kernel != k) {
-		if (!source_hash(k, kept[i].hex))
+	if (kept[i].kernel != k || kept[i].is_wide != is_wide) {
+		if (!source_hash(k, c, kept[i].hex))
 			return 0;
 		kept[i].kernel = k;
+		kept[i].is_wide = is_wide;
 	}
 	memcpy(hex, kept[i].hex, 33);
 	return 1;
 }
 
+/* 0 where there is no such kernel. What is wrong in the rest of the text, an old tunable say,
+ * counts as its default. */
+static int hash_of_choice(char hex[33], enum backend backend, const char *text)
+{
+	char name[64];
+	int n = 0;
+	const struct kernel *k =
+	    sscanf(text, "%63s%n", name, &n) == 1 ? kernel_find(backend, name) : NULL;
+	struct config c;
+	const char *where;
+	if (!k)
+		return 0;
+	(void)config_parse(&c, k->space, k->space->reduces_wide ? text + n : "", &where);
+	return known_hash(k, &c, hex);
+}
+
 void store_source(char hex[33], enum backend backend, const char *text)
 {
-	char part[2][MAX_PART_TEXT] = { "", "" }, name[64], both[68] = "", one[33];
+	char part[2][MAX_PART_TEXT] = { "", "" }, both[68] = "", one[33];
 	enum attune_how how;
 	int parts = 0;
 	if (!parts_parse(text, part, &how))
 		snprintf(part[0], sizeof part[0], "%s", text);
-	for (int i = 0; i < 2; i++) {
-		const struct kernel *k =
-		    sscanf(part[i], "%63s", name) == 1 ? kernel_find(backend, name) : NULL;
-		if (k && known_hash(k, one))
+	for (int i = 0; i < 2; i++)
+		if (hash_of_choice(one, backend, part[i]))
 			strcat(both, one), parts++;
-	}
 	if (parts < 2) {
 		memcpy(hex, both, 33);
 		return;

@@ -73,9 +73,10 @@ static void unpack_samples(struct store_cell *c, const unsigned char *bytes, int
 
 static int is_today(const struct store_cell *c, const char *source)
 {
-	char today[33];
-	store_source(today, strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU,
-		     strcmp(c->kernel, "plan") ? c->kernel : c->choice);
+	char text[2 * MAX_PART_TEXT], today[33];
+	const int is_plan = !strcmp(c->kernel, "plan");
+	snprintf(text, sizeof text, "%s %s", is_plan ? "" : c->kernel, c->choice);
+	store_source(today, strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, text + is_plan);
 	return !strcmp(source, today);
 }
 

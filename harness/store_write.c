@@ -113,10 +113,11 @@ int store_measurement(struct store *s, long long run, const struct scenario *sc,
 		      const struct choice *c, const char *binary_flags, const struct measurement *m,
 		      int registers, int spill_bytes)
 {
-	char config[MAX_CHOICE_TEXT], source[33];
+	char config[MAX_CHOICE_TEXT], whole[MAX_CHOICE_TEXT], source[33];
 	struct row r = { .run = run, .phase = store_phase(phase) };
 	config_text(config, sizeof config, &c->config, c->kernel->space);
-	store_source(source, c->kernel->backend, c->kernel->name);
+	choice_text(whole, sizeof whole, c);
+	store_source(source, c->kernel->backend, whole);
 	if (!store_begin(s))
 		return 0;
 	const int ok = (r.scenario = labelled_scenario(s, sc)) > 0 &&
