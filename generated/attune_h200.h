@@ -2,60 +2,60 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  02ba6001ecacbbaf2d5fa799eb267e85, protocol graph-rotating
+ *   database  f240611de83bb8e2002e0e0d2b208b49, protocol graph-rotating
  *   learned   from 1204 scenarios, 207 held out
- *   judged    by times of a second pass in 315 of 1411 scenarios; it lacks 48 of the picks
- *   noise     0.59 % below 20 us, by 1257 A/A pairs
- *             0.81 % below 200 us, by 2515 A/A pairs
- *             0.61 % above, by 2481 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.123 1.059 1.037 1.030 1.025 1.021 1.018 1.015
+ *   judged    by times of a second pass in 312 of 1411 scenarios; it lacks 109 of the picks
+ *   noise     0.61 % below 20 us, by 1301 A/A pairs
+ *             0.81 % below 200 us, by 2545 A/A pairs
+ *             0.61 % above, by 2516 A/A pairs
+ *   prefill   best of 1, 2, ... choices: 1.124 1.060 1.037 1.030 1.025 1.021 1.018 1.015
  *             1.013 1.011 1.009 1.008
- *             trees of depth 3: 1.0367 at best, 1.0387 by look-ahead; this one 1.0349
- *   decode    best of 1, 2, ... choices: 1.037 1.033 1.032 1.031 1.031 1.031 1.031 1.031
- *             1.031 1.031 1.031 1.031
- *             trees of depth 3: 1.0408 at best, 1.0428 by look-ahead; this one 1.0372
+ *             trees of depth 3: 1.0367 at best, 1.0388 by look-ahead; this one 1.0367
+ *   decode    best of 1, 2, ... choices: 1.040 1.035 1.033 1.033 1.033 1.033 1.033 1.033
+ *             1.033
+ *             trees of depth 3: 1.0423 at best, 1.0427 by look-ahead; this one 1.0395
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      917    inf  1.320    inf   64.3
- *   tree        peers                       43  1.014  1.057  1.078   93.0
- *   tree        heldout                    207  1.040  1.196  1.392   71.0
- *   tree        heldout_blocked             44  1.019  1.106  1.179   86.4
- *   tree        heldout_extrapolated        14  1.057  1.241  1.241   64.3
- *   tree        heldout_offgrid             25  1.047  1.215  1.239   68.0
- *   tree        heldout_random              78  1.047  1.258  1.336   67.9
- *   tree        heldout_shape               22  1.043  1.160  1.196   63.6
- *   tree        heldout_traces              24  1.036  1.065  1.392   66.7
- *   tree        ways                       244  1.020  1.126  1.253   88.1
- *   best_fixed  train                      917    inf  3.242    inf   10.7
+ *   tree        train                      917    inf  1.292    inf   63.1
+ *   tree        peers                       43  1.015  1.057  1.116   90.7
+ *   tree        heldout                    207    inf  1.241    inf   69.1
+ *   tree        heldout_blocked             44    inf  1.179    inf   81.8
+ *   tree        heldout_extrapolated        14  1.050  1.241  1.241   71.4
+ *   tree        heldout_offgrid             25  1.070  1.446  1.460   72.0
+ *   tree        heldout_random              78  1.059  1.271  1.676   65.4
+ *   tree        heldout_shape               22  1.075  1.380  1.571   63.6
+ *   tree        heldout_traces              24  1.043  1.158  1.177   58.3
+ *   tree        ways                       244  1.023  1.126  1.747   88.5
+ *   best_fixed  train                      917    inf  3.394    inf   10.3
  *   best_fixed  peers                       43  1.270  1.935  1.965   34.9
- *   best_fixed  heldout                    207  1.440  2.267  4.935   11.1
+ *   best_fixed  heldout                    207  1.443  2.267  5.149   11.1
  *   best_fixed  heldout_blocked             44  1.471  2.031  2.187    4.5
- *   best_fixed  heldout_extrapolated        14  1.313  4.546  4.546   35.7
- *   best_fixed  heldout_offgrid             25  1.531  2.296  4.935   24.0
- *   best_fixed  heldout_random              78  1.514  2.497  4.821    6.4
- *   best_fixed  heldout_shape               22  1.329  1.632  2.174    9.1
+ *   best_fixed  heldout_extrapolated        14  1.318  4.546  4.546   35.7
+ *   best_fixed  heldout_offgrid             25  1.547  2.296  4.935   24.0
+ *   best_fixed  heldout_random              78  1.516  2.497  5.149    6.4
+ *   best_fixed  heldout_shape               22  1.336  1.632  2.174    9.1
  *   best_fixed  heldout_traces              24  1.253  1.707  1.756   12.5
  *   best_fixed  ways                       244    inf    inf    inf    2.9
- *   vllm_rule   train                      917  3.721 16.145 91.018    0.7
+ *   vllm_rule   train                      917  3.743 15.840 151.901    0.7
  *   vllm_rule   peers                       43  2.218  7.869  8.426   18.6
- *   vllm_rule   heldout                    207  3.887 14.358 64.087    0.5
+ *   vllm_rule   heldout                    207  3.897 14.358 64.087    0.5
  *   vllm_rule   heldout_blocked             44  3.744  7.750 13.697    0.0
- *   vllm_rule   heldout_extrapolated        14  2.578 17.741 17.741    7.1
- *   vllm_rule   heldout_offgrid             25  3.694 20.602 64.087    0.0
- *   vllm_rule   heldout_random              78  4.230 14.722 20.406    0.0
- *   vllm_rule   heldout_shape               22  5.205 17.633 27.161    0.0
+ *   vllm_rule   heldout_extrapolated        14  2.587 17.741 17.741    7.1
+ *   vllm_rule   heldout_offgrid             25  3.733 20.602 64.087    0.0
+ *   vllm_rule   heldout_random              78  4.234 14.722 20.406    0.0
+ *   vllm_rule   heldout_shape               22  5.233 17.633 30.665    0.0
  *   vllm_rule   heldout_traces              24  3.247  8.333 11.782    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      917  2.811  8.110 37.085    0.7
+ *   default     train                      917  2.827  8.178 37.085    0.7
  *   default     peers                       43  2.059  6.633  7.150    9.3
- *   default     heldout                    207  2.797  6.626 11.746    1.0
+ *   default     heldout                    207  2.804  6.648 11.746    1.0
  *   default     heldout_blocked             44  2.905  6.551 10.774    0.0
- *   default     heldout_extrapolated        14  3.103 10.382 10.382    7.1
- *   default     heldout_offgrid             25  2.732  6.498 11.031    0.0
- *   default     heldout_random              78  2.902  7.754 11.746    0.0
- *   default     heldout_shape               22  2.704  6.338  6.694    4.5
+ *   default     heldout_extrapolated        14  3.114 10.382 10.382    7.1
+ *   default     heldout_offgrid             25  2.761  7.948 11.031    0.0
+ *   default     heldout_random              78  2.904  7.754 11.746    0.0
+ *   default     heldout_shape               22  2.719  6.338  6.694    4.5
  *   default     heldout_traces              24  2.302  5.743  6.249    0.0
  *   default     ways                       244    inf    inf    inf    0.0
  *
@@ -125,86 +125,79 @@
 #define ATTUNE_H200_CHOICES(CHOICE) \
 	CHOICE( 0, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
 	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 2, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 3, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 5, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 6, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 7, naive,     "NUM_WARPS=4") \
-	CHOICE( 8, naive,     "NUM_WARPS=8") \
-	CHOICE( 9, segmented, "BLOCK_M=16 TILE_SIZE=128 NUM_WARPS=8 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(10, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(11, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(19, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0") \
-	CHOICE(20, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=40 PREFILL_SEGMENTS=1")
+	CHOICE( 2, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 3, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 4, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 5, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
+	CHOICE( 6, naive,     "NUM_WARPS=8") \
+	CHOICE( 7, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE( 8, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE( 9, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(10, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(11, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(14, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(17, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(18, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode ,  7, 256,   1,   1, 0, 8,   0, 2009000000, 111400000, 0, 11150000, 62540, 1714000, 0, 0, 0) \
-	PRICE(decode ,  7, 128,   1,   1, 0, 12,   0, 2093000000, 93260000, 0, 10050000, 67620, 847500, 0, 0, 0) \
-	PRICE(decode ,  7,  64,   1,   1, 0, 16,   0, 2219000000, 87330000, 0, 9902000, 283500, 71890, 0, 0, 0) \
-	PRICE(decode ,  8, 256,   1,   1, 0, 4,   0, 2120000000, 59220000, 0, 8460000, 87200, 3969000, 0, 0, 0) \
-	PRICE(decode ,  8, 128,   1,   1, 0, 6,  32, 646700000, 48510000, 0, 10200000, 36430, 1092000, 0, 0, 0) \
-	PRICE(decode ,  8,  64,   1,   1, 0, 5,   0, 2322000000, 43150000, 0, 7866000, 0, 1115000, 0, 0, 0) \
-	PRICE(decode ,  9, 128,  16, 128, 0, 1, 128, 2799000000, 11200000, 0, 0, 56210, 1088000, 2459000000, 238300000, 1483000) \
-	PRICE(decode ,  9,  64,  16, 128, 0, 2, 128, 2766000000, 5728000, 0, 1894000, 82210, 1058000, 1734000000, 255600000, 720800) \
-	PRICE(decode , 10, 256,  32,  32, 0, 2,  64, 0, 71520000, 0, 1523000, 0, 150400, 2232000000, 605200000, 523400) \
-	PRICE(decode , 10, 128,  32,  32, 0, 4,  64, 1726000000, 33330000, 0, 5452000, 22600, 337400, 2546000000, 224800000, 442800) \
-	PRICE(decode , 10,  64,  32,  32, 0, 6,  64, 1720000000, 23830000, 0, 3010000, 34110, 296900, 2313000000, 204000000, 179100) \
-	PRICE(decode , 11, 256,  64,  64, 0, 1,  64, 1571000000, 45590000, 0, 2848000, 7125, 784600, 2463000000, 591200000, 457300) \
-	PRICE(decode , 11, 128,  64,  64, 0, 2, 128, 1130000000, 21940000, 0, 6842000, 0, 468300, 2724000000, 217600000, 255900) \
-	PRICE(decode , 11,  64,  64,  64, 0, 2, 128, 1502000000, 14990000, 0, 4212000, 0, 473700, 2195000000, 221500000, 127900) \
-	PRICE(decode , 12, 256,   8,  16, 0, 1, 256, 2308000000, 6393000, 0, 8107000, 101700, 1231000, 448900000, 59350000, 1205000) \
-	PRICE(decode , 12, 128,   8,  16, 0, 1,   0, 3475000000, 5295000, 0, 590500, 138400, 561200, 512000000, 45890000, 239800) \
-	PRICE(decode , 12,  64,   8,  16, 0, 2,   0, 3297000000, 5252000, 0, 685400, 128200, 338000, 566800000, 42220000, 151200) \
-	PRICE(decode , 13, 256,   8,  16, 0, 1, 128, 2687000000, 10990000, 0, 5462000, 93230, 1726000, 503300000, 54190000, 1645000) \
-	PRICE(decode , 13, 128,   8,  16, 0, 1,  32, 3331000000, 4560000, 0, 2112000, 125000, 577700, 589100000, 36380000, 409000) \
-	PRICE(decode , 13,  64,   8,  16, 0, 2,   0, 3488000000, 3343000, 0, 1560000, 132500, 407500, 395100000, 45530000, 199300) \
-	PRICE(decode , 14, 128,   8,  16, 0, 1, 512, 2454000000, 2618000, 0, 3556000, 129500, 224500, 433100000, 62620000, 1021000) \
-	PRICE(decode , 14,  64,   8,  16, 0, 2, 128, 3401000000, 2036000, 0, 2222000, 133900, 506600, 449700000, 48620000, 315000) \
-	PRICE(decode , 15, 128,   8,  32, 0, 1, 256, 2868000000, 3373000, 0, 3579000, 118000, 714000, 323100000, 52710000, 1271000) \
-	PRICE(decode , 15,  64,   8,  32, 0, 2, 512, 2410000000, 2080000, 0, 2103000, 127400, 539200, 435000000, 63120000, 351300) \
-	PRICE(decode , 16, 256,  16,  16, 0, 3,  32, 4530000000, 16940000, 0, 13930000, 72770, 1429000, 2343000000, 583300000, 644200) \
-	PRICE(decode , 16, 128,  16,  16, 0, 2,   0, 3888000000, 13110000, 0, 1774000, 100900, 438700, 2582000000, 212100000, 263400) \
-	PRICE(decode , 16,  64,  16,  16, 0, 4,   0, 3988000000, 13370000, 0, 1490000, 84970, 196300, 2001000000, 184900000, 124600) \
-	PRICE(decode , 17, 256,  16,  16, 0, 1, 256, 2451000000, 9408000, 0, 7878000, 84770, 1247000, 180000000, 48770000, 1510000) \
-	PRICE(decode , 17, 128,  16,  16, 0, 1,   0, 3908000000, 7416000, 0, 0, 116100, 636500, 389600000, 62340000, 275500) \
-	PRICE(decode , 17,  64,  16,  16, 0, 4, 256, 2281000000, 5352000, 0, 1995000, 126000, 348600, 471800000, 52740000, 207200) \
-	PRICE(decode , 18, 128,  16,  16, 0, 1, 512, 3394000000, 2194000, 0, 7607000, 75810, 887700, 2241000000, 205200000, 530600) \
-	PRICE(decode , 18,  64,  16,  16, 0, 2, 512, 2955000000, 1689000, 0, 2223000, 134100, 793200, 1964000000, 186400000, 209100)
+	PRICE(decode ,  6, 256,   1,   1, 0, 4,   0, 2122000000, 59260000, 0, 8407000, 88000, 3966000, 0, 0, 0) \
+	PRICE(decode ,  6, 128,   1,   1, 0, 6,  32, 637900000, 48740000, 0, 10170000, 36920, 1097000, 0, 0, 0) \
+	PRICE(decode ,  6,  64,   1,   1, 0, 5,   0, 2322000000, 43170000, 0, 7896000, 0, 1111000, 0, 0, 0) \
+	PRICE(decode ,  7, 256,  32,  32, 0, 2,  64, 0, 71410000, 0, 1567000, 0, 164100, 2199000000, 613600000, 517500) \
+	PRICE(decode ,  7, 128,  32,  32, 0, 4,  64, 1726000000, 33370000, 0, 5494000, 21790, 338100, 2535000000, 226400000, 438300) \
+	PRICE(decode ,  7,  64,  32,  32, 0, 6,  64, 1724000000, 23870000, 0, 3005000, 34040, 295500, 2310000000, 202000000, 179600) \
+	PRICE(decode ,  8, 256,  64,  64, 0, 1,  64, 1604000000, 45340000, 0, 3076000, 7448, 802900, 2417000000, 601200000, 449400) \
+	PRICE(decode ,  8, 128,  64,  64, 0, 2, 128, 1128000000, 21910000, 0, 6857000, 0, 471900, 2705000000, 219200000, 255400) \
+	PRICE(decode ,  8,  64,  64,  64, 0, 2, 128, 1492000000, 14980000, 0, 4223000, 0, 478900, 2199000000, 220200000, 128400) \
+	PRICE(decode ,  9, 256,   8,  16, 0, 1, 256, 2196000000, 6867000, 0, 7128000, 100800, 1147000, 191500000, 80320000, 1653000) \
+	PRICE(decode ,  9, 128,   8,  16, 0, 1,   0, 3458000000, 5668000, 0, 220700, 136000, 543400, 431900000, 60170000, 311400) \
+	PRICE(decode ,  9,  64,   8,  16, 0, 3,   0, 3313000000, 5464000, 0, 1035000, 132800, 338500, 500600000, 66140000, 218200) \
+	PRICE(decode , 10, 256,   8,  16, 0, 1, 128, 3076000000, 6389000, 0, 7907000, 101400, 1720000, 2619000000, 103600, 1675000) \
+	PRICE(decode , 10, 128,   8,  16, 0, 1,   0, 3438000000, 5171000, 0, 0, 143700, 843700, 2327000000, 1931000, 494200) \
+	PRICE(decode , 10,  64,   8,  16, 0, 3,   0, 3358000000, 4982000, 0, 1405000, 123000, 361800, 2102000000, 1849000, 268300) \
+	PRICE(decode , 11, 128,   8,  16, 0, 1, 512, 2442000000, 2645000, 0, 3082000, 134500, 214700, 300300000, 92010000, 1167000) \
+	PRICE(decode , 11,  64,   8,  16, 0, 1, 128, 3401000000, 2783000, 0, 341800, 135300, 257500, 487900000, 64910000, 127700) \
+	PRICE(decode , 12, 128,   8,  32, 0, 1, 512, 2309000000, 3073000, 0, 3694000, 117700, 230500, 395800000, 56610000, 961600) \
+	PRICE(decode , 12,  64,   8,  32, 0, 2, 512, 2266000000, 2499000, 0, 1987000, 121900, 445300, 402000000, 79210000, 340000) \
+	PRICE(decode , 13, 256,  16,  16, 0, 3,  32, 4535000000, 17460000, 0, 14170000, 69700, 1281000, 2271000000, 547000000, 758200) \
+	PRICE(decode , 13, 128,  16,  16, 0, 2,   0, 3964000000, 13070000, 0, 1726000, 99910, 399900, 2398000000, 205200000, 373100) \
+	PRICE(decode , 13,  64,  16,  16, 0, 4,   0, 4018000000, 13610000, 0, 704800, 103900, 198800, 1981000000, 169700000, 156700) \
+	PRICE(decode , 14, 256,  16,  16, 0, 1, 256, 2104000000, 10550000, 0, 8015000, 69310, 1091000, 245100000, 26450000, 1550000) \
+	PRICE(decode , 14, 128,  16,  16, 0, 1,   0, 3892000000, 7870000, 0, 0, 107000, 600800, 331500000, 75250000, 334300) \
+	PRICE(decode , 14,  64,  16,  16, 0, 4, 256, 2016000000, 6237000, 0, 1771000, 117100, 348400, 449500000, 75320000, 251900) \
+	PRICE(decode , 15, 256,  16,  16, 0, 1, 128, 3562000000, 9442000, 0, 9216000, 71940, 1853000, 2546000000, 0, 1679000) \
+	PRICE(decode , 15, 128,  16,  16, 0, 1,   0, 3854000000, 7605000, 0, 1268000, 88180, 753300, 2384000000, 988900, 530200) \
+	PRICE(decode , 15,  64,  16,  16, 0, 3,  32, 3302000000, 6348000, 0, 1519000, 95640, 734900, 2160000000, 2396000, 348800) \
+	PRICE(decode , 16, 128,  16,  32, 0, 1, 512, 2540000000, 3113000, 0, 5462000, 93540, 589500, 310500000, 51160000, 1055000) \
+	PRICE(decode , 16,  64,  16,  32, 0, 1,   0, 3645000000, 2744000, 0, 14490, 147000, 626600, 425100000, 68840000, 331900) \
+	PRICE(decode , 17, 256,   8,  16, 0, 1, 512, 7481000000, 376900, 0, 31130000, 0, 4410000, 0, 0, 0) \
+	PRICE(decode , 17, 128,   8,  16, 0, 3,   0, 7719000000, 252600, 0, 5206000, 146400, 968800, 0, 0, 0) \
+	PRICE(decode , 17,  64,   8,  16, 0, 6,   0, 5805000000, 185900, 0, 6639000, 29840, 1298000, 0, 0, 0)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
-	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=128 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
@@ -212,56 +205,60 @@
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
@@ -276,154 +273,108 @@
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=4") \
 	BINARY(reduce, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4") \
-	BINARY(reduce, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4")
+	BINARY(reduce, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4") \
+	BINARY(reduce_wide, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4") \
+	BINARY(reduce_wide, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=4") \
+	BINARY(reduce_wide, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4") \
+	BINARY(reduce_wide, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=4") \
+	BINARY(reduce_wide, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=4") \
+	BINARY(reduce_wide, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=4")
 
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
-	if (f->head_size <= 64) {
-		if (f->keys_per_query <= 320) {
+	if (f->work <= 128) {
+		if (f->window <= 256) {
 			if (f->kv_kib <= 316) {
-				if (f->decode_seqs <= 1) {
-					return 1; /* 8 scenarios, 1.059, p95 1.255; next 4, 1.074; guarded */
-				} else {
-					return 6; /* 9 scenarios, 1.044, p95 1.300; next 1, 1.231; no better than the defaults for sure */
-				}
+				return 5; /* 9 scenarios, 1.045, p95 1.187; next 1, 1.164; no better than the defaults for sure */
 			} else {
-				return 2; /* 51 scenarios, 1.069, p95 1.267; next 4, 1.098; guarded */
+				return 4; /* 33 scenarios, 1.069, p95 1.271; next 3, 1.112; guarded */
 			}
-		} else if (f->max_query <= 128) {
-			return 5; /* 10 scenarios, 1.051, p95 1.139; next 2, 1.121; guarded */
+		} else if (f->num_query_heads <= 16) {
+			return 1; /* 157 scenarios, 1.041, p95 1.214; next 2, 1.274; guarded */
 		} else {
-			return 0; /* 41 scenarios, 1.035, p95 1.101; next 3, 1.078; guarded */
+			return 3; /* 93 scenarios, 1.050, p95 1.287; next 4, 1.075; guarded */
+		}
+	} else if (f->work <= 504) {
+		if (f->num_query_heads <= 8) {
+			return 1; /* 26 scenarios, 1.025, p95 1.087; next 2, 1.182; guarded */
+		} else {
+			return 2; /* 77 scenarios, 1.052, p95 1.189; next 1, 1.286; guarded */
 		}
 	} else if (f->head_size <= 128) {
-		if (f->work <= 208) {
-			if (f->row_blocks <= 272) {
-				if (f->kv_tokens <= 2560) {
-					return 1; /* 114 scenarios, 1.035, p95 1.137; next 4, 1.058; guarded */
-				} else {
-					return 2; /* 25 scenarios, 1.058, p95 1.115; next 5, 1.077; guarded */
-				}
-			} else {
-				return 4; /* 30 scenarios, 1.056, p95 1.353; next 3, 1.062; guarded */
-			}
-		} else {
-			return 0; /* 347 scenarios, 1.029, p95 1.119; next 3, 1.072; guarded */
-		}
-	} else if (f->work <= 152) {
-		return 1; /* 75 scenarios, 1.018, p95 1.118; next 3, 1.342; guarded */
-	} else if (f->num_query_heads <= 8) {
-		return 1; /* 22 scenarios, 1.055, p95 1.312; next 3, 1.137; guarded */
+		return 0; /* 340 scenarios, 1.026, p95 1.116; next 2, 1.074; guarded */
 	} else {
-		return 3; /* 35 scenarios, 1.022, p95 1.116; next 1, 1.170; guarded */
+		return 2; /* 32 scenarios, 1.037, p95 1.147; next 1, 1.195; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 913 scenarios, 1.037, p95 1.191 */
+	return -2; /* 913 scenarios, 1.040, p95 1.172 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return 1; /* 576 scenarios, 1.008, p95 1.011; next -2, 1.008 */
+	return 1; /* 588 scenarios, 1.007, p95 1.015; next -2, 1.007 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 159744) {
-		if (f->row_blocks <= 992) {
-			if (f->rows <= 9728) {
-				return -3; /* 172 scenarios, 1.010, p95 1.082 */
-			} else {
-				return 19; /* 15 scenarios, 1.041, p95 1.224; guarded */
-			}
-		} else if (f->kv_kib <= 81920) {
-			return -3; /* 48 scenarios, 1.013, p95 1.070 */
+	if (f->max_query <= 448) {
+		return -3; /* 188 scenarios, 1.005, p95 1.033 */
+	} else if (f->row_blocks <= 159) {
+		if (f->kv_tokens <= 163840) {
+			return -3; /* 14 scenarios, 1.006, p95 1.087 */
 		} else {
-			return 20; /* 15 scenarios, 1.006, p95 1.031; next 19, 1.029; guarded */
+			return 18; /* 33 scenarios, 1.028, p95 1.180; next -3, 1.192; guarded */
 		}
-	} else if (f->prefill_tokens <= 544) {
-		if (f->max_query <= 448) {
-			return -3; /* 52 scenarios, 1.009, p95 1.057 */
-		} else {
-			return 19; /* 71 scenarios, 1.020, p95 1.139; guarded */
-		}
-	} else if (f->head_size <= 128) {
-		return 19; /* 171 scenarios, 1.013, p95 1.055; guarded */
+	} else if (f->kv_kib <= 262144) {
+		return -3; /* 117 scenarios, 1.028, p95 1.136 */
 	} else {
-		return -3; /* 13 scenarios, 1.000, p95 1.000 */
+		return 18; /* 215 scenarios, 1.020, p95 1.093; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 {
-	if (f->kv_kib <= 16384) {
-		if (f->kv_tokens <= 512) {
-			return 1; /* 20 scenarios, 1.001, p95 1.011; next 2, 1.040 */
-		} else if (f->num_kv_heads <= 2) {
-			return 1; /* 20 scenarios, 1.009, p95 1.042; next 2, 1.037 */
-		} else {
-			return 2; /* 24 scenarios, 1.007, p95 1.034; next 1, 1.064 */
-		}
-	} else if (f->mean_seq <= 1728) {
-		return 2; /* 41 scenarios, 1.005, p95 1.008; next 1, 1.031 */
+	if (f->work <= 14) {
+		return 2; /* 43 scenarios, 1.013, p95 1.119; next 1, 1.043 */
 	} else {
-		return 0; /* 47 scenarios, 1.009, p95 1.049; next 1, 1.053 */
+		return 0; /* 37 scenarios, 1.008, p95 1.037; next 1, 1.024 */
 	}
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 1, .head_size = 0, .decode_seqs = 0, .kv_kib = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 1, .head_size = 64, .decode_seqs = 1, .kv_kib = 316, .keys_per_query = 320) \
-	VECTOR(prefill, 6, .head_size = 0, .decode_seqs = 2, .kv_kib = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 6, .head_size = 64, .decode_seqs = 2, .kv_kib = 316, .keys_per_query = 320) \
-	VECTOR(prefill, 2, .head_size = 0, .kv_kib = 317, .keys_per_query = 0) \
-	VECTOR(prefill, 2, .head_size = 64, .kv_kib = 317, .keys_per_query = 320) \
-	VECTOR(prefill, 5, .head_size = 0, .max_query = 0, .keys_per_query = 321) \
-	VECTOR(prefill, 5, .head_size = 64, .max_query = 128, .keys_per_query = 321) \
-	VECTOR(prefill, 0, .head_size = 0, .max_query = 129, .keys_per_query = 321) \
-	VECTOR(prefill, 0, .head_size = 64, .max_query = 129, .keys_per_query = 321) \
-	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 0, .kv_tokens = 0, .work = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 272, .kv_tokens = 2560, .work = 208) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 0, .kv_tokens = 2561, .work = 0) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 272, .kv_tokens = 2561, .work = 208) \
-	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 273, .work = 0) \
-	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 273, .work = 208) \
-	VECTOR(prefill, 0, .head_size = 65, .work = 209) \
-	VECTOR(prefill, 0, .head_size = 128, .work = 209) \
-	VECTOR(prefill, 1, .head_size = 129, .work = 0) \
-	VECTOR(prefill, 1, .head_size = 129, .work = 152) \
-	VECTOR(prefill, 1, .num_query_heads = 0, .head_size = 129, .work = 153) \
-	VECTOR(prefill, 1, .num_query_heads = 8, .head_size = 129, .work = 153) \
-	VECTOR(prefill, 3, .num_query_heads = 9, .head_size = 129, .work = 153) \
+	VECTOR(prefill, 5, .window = 0, .work = 0, .kv_kib = 0) \
+	VECTOR(prefill, 5, .window = 256, .work = 128, .kv_kib = 316) \
+	VECTOR(prefill, 4, .window = 0, .work = 0, .kv_kib = 317) \
+	VECTOR(prefill, 4, .window = 256, .work = 128, .kv_kib = 317) \
+	VECTOR(prefill, 1, .num_query_heads = 0, .window = 257, .work = 0) \
+	VECTOR(prefill, 1, .num_query_heads = 16, .window = 257, .work = 128) \
+	VECTOR(prefill, 3, .num_query_heads = 17, .window = 257, .work = 0) \
+	VECTOR(prefill, 3, .num_query_heads = 17, .window = 257, .work = 128) \
+	VECTOR(prefill, 1, .num_query_heads = 0, .work = 129) \
+	VECTOR(prefill, 1, .num_query_heads = 8, .work = 504) \
+	VECTOR(prefill, 2, .num_query_heads = 9, .work = 129) \
+	VECTOR(prefill, 2, .num_query_heads = 9, .work = 504) \
+	VECTOR(prefill, 0, .head_size = 0, .work = 505) \
+	VECTOR(prefill, 0, .head_size = 128, .work = 505) \
+	VECTOR(prefill, 2, .head_size = 129, .work = 505) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, 1, .units = 1) \
-	VECTOR(overlap, -3, .rows = 0, .row_blocks = 0, .kv_kib = 0) \
-	VECTOR(overlap, -3, .rows = 9728, .row_blocks = 992, .kv_kib = 159744) \
-	VECTOR(overlap, 19, .rows = 9729, .row_blocks = 0, .kv_kib = 0) \
-	VECTOR(overlap, 19, .rows = 9729, .row_blocks = 992, .kv_kib = 159744) \
-	VECTOR(overlap, -3, .row_blocks = 993, .kv_kib = 0) \
-	VECTOR(overlap, -3, .row_blocks = 993, .kv_kib = 81920) \
-	VECTOR(overlap, 20, .row_blocks = 993, .kv_kib = 81921) \
-	VECTOR(overlap, 20, .row_blocks = 993, .kv_kib = 159744) \
-	VECTOR(overlap, -3, .max_query = 0, .prefill_tokens = 0, .kv_kib = 159745) \
-	VECTOR(overlap, -3, .max_query = 448, .prefill_tokens = 544, .kv_kib = 159745) \
-	VECTOR(overlap, 19, .max_query = 449, .prefill_tokens = 0, .kv_kib = 159745) \
-	VECTOR(overlap, 19, .max_query = 449, .prefill_tokens = 544, .kv_kib = 159745) \
-	VECTOR(overlap, 19, .head_size = 0, .prefill_tokens = 545, .kv_kib = 159745) \
-	VECTOR(overlap, 19, .head_size = 128, .prefill_tokens = 545, .kv_kib = 159745) \
-	VECTOR(overlap, -3, .head_size = 129, .prefill_tokens = 545, .kv_kib = 159745) \
-	VECTOR(early, 1, .kv_tokens = 0, .kv_kib = 0) \
-	VECTOR(early, 1, .kv_tokens = 512, .kv_kib = 16384) \
-	VECTOR(early, 1, .num_kv_heads = 0, .kv_tokens = 513, .kv_kib = 0) \
-	VECTOR(early, 1, .num_kv_heads = 2, .kv_tokens = 513, .kv_kib = 16384) \
-	VECTOR(early, 2, .num_kv_heads = 3, .kv_tokens = 513, .kv_kib = 0) \
-	VECTOR(early, 2, .num_kv_heads = 3, .kv_tokens = 513, .kv_kib = 16384) \
-	VECTOR(early, 2, .mean_seq = 0, .kv_kib = 16385) \
-	VECTOR(early, 2, .mean_seq = 1728, .kv_kib = 16385) \
-	VECTOR(early, 0, .mean_seq = 1729, .kv_kib = 16385)
+	VECTOR(overlap, -3, .max_query = 0) \
+	VECTOR(overlap, -3, .max_query = 448) \
+	VECTOR(overlap, -3, .max_query = 449, .row_blocks = 0, .kv_tokens = 0) \
+	VECTOR(overlap, -3, .max_query = 449, .row_blocks = 159, .kv_tokens = 163840) \
+	VECTOR(overlap, 18, .max_query = 449, .row_blocks = 0, .kv_tokens = 163841) \
+	VECTOR(overlap, 18, .max_query = 449, .row_blocks = 159, .kv_tokens = 163841) \
+	VECTOR(overlap, -3, .max_query = 449, .row_blocks = 160, .kv_kib = 0) \
+	VECTOR(overlap, -3, .max_query = 449, .row_blocks = 160, .kv_kib = 262144) \
+	VECTOR(overlap, 18, .max_query = 449, .row_blocks = 160, .kv_kib = 262145) \
+	VECTOR(early, 2, .work = 0) \
+	VECTOR(early, 2, .work = 14) \
+	VECTOR(early, 0, .work = 15)
 
 #endif
