@@ -83,6 +83,15 @@ static int scenario_of(const struct early *e, const struct store_cell *cell)
 	return i;
 }
 
+/* By today's rules, which may be younger than a time */
+static int is_legal(const struct early *e, int scenario, enum phase phase, const struct choice *c)
+{
+	const struct scenario *s = &e->list->v[scenario];
+	struct part part;
+	return part_make(&part, phase, &s->shape, &s->batch->view, &e->c->hello.info) &&
+	       !c->kernel->space->why_illegal(&c->config, &s->shape, &part, &e->c->hello.info);
+}
+
 static int read_cell(void *arg, const struct store_cell *cell)
 {
 	struct early *e = arg;
@@ -96,7 +105,7 @@ static int read_cell(void *arg, const struct store_cell *cell)
 	const int scenario = scenario_of(e, cell);
 	while (phase < PHASE_DECODE && strcmp(store_phase(phase), cell->phase))
 		phase++;
-	if (scenario < 0)
+	if (scenario < 0 || !is_legal(e, scenario, phase, &c))
 		return 1;
 	const struct choice turn = in_turn(&c);
 	struct pace *p = find(e, scenario, phase, &turn);

@@ -75,30 +75,6 @@ static int certify(struct phase_fit *fit)
 	return done;
 }
 
-/* The best tree of CERTIFIED levels in place of one that is larger and no better:
- * pruning does not always find it. */
-static int take_exact(struct phase_fit *fit)
-{
-	const struct exact_options best = { .depth = CERTIFIED,
-					    .min_support = min_support(fit->m) };
-	struct certificate certificate;
-	struct tree t = { 0 };
-	if (!tree_exact(&t, fit->m, &best, &certificate))
-		return 0;
-	const int better = certificate.cost <= tree_cost(&fit->tree, 0) &&
-			   tree_leaves(&t) <= tree_leaves(&fit->tree);
-	if (better) {
-		const struct tree old = fit->tree;
-		fit->tree = t;
-		t = old;
-	}
-	tree_free(&t);
-	int *rows = matrix_rows(fit->m);
-	const int done = rows && tree_annotate(&fit->tree, fit->m, rows, fit->m->rows);
-	free(rows);
-	return done;
-}
-
 /* ---- the cheapest ----------------------------------------------------------------------- */
 int cheapest_column(const struct data *d, enum decision decision)
 {
@@ -244,7 +220,7 @@ static int fit_phase(struct phase_fit *fit, const struct data *all, enum decisio
 				    priced ? SIZE_FEWEST : SIZE_MOST,
 				    priced ? 0 : 1 + ATTUNE_FEATURE_head_size };
 	matrix_shun(fit->m, d, decision_phase(decision), 1);
-	return tree_fit(&fit->tree, fit->m, &how) && (priced || take_exact(fit));
+	return tree_fit(&fit->tree, fit->m, &how);
 }
 
 /* Leaves only the columns that some leaf names, so that a runner-up is one that

@@ -22,10 +22,6 @@ enum { MAX_BEHIND = 400000 /* as a cost */ };
 #define ENOUGH 0.005
 /* What is this share of another time was another plan, and not the clock. */
 #define GOOD 0.95
-/* What takes longer than the pick's own parts in turn by more than LOSES costs that so many times
- * over: the mean forgives one batch in fifteen that loses a twentieth, who runs it does not. */
-#define LOSES 1.02
-enum { DEARER = 8 };
 /* A leaf has one in so many of the mixed scenarios, or three: one in ten always had one that loses. */
 enum { LEAST_SHARE = 40, LEAST = 3 };
 
@@ -294,15 +290,6 @@ static double own_ratio(const struct data *d, int s, struct pick p)
 	return fmax(1, data_plan_time(d, s, &p) / data_serial(d, s));
 }
 
-static int32_t way_cost(double ratio, double own, double best)
-{
-	if (!isfinite(ratio) || ratio > own * exp(MAX_BEHIND / 1e6))
-		return COST_FORBIDDEN;
-	if (ratio <= best * (1 + NOISE_FLOOR / 1e6))
-		return 0;
-	return cost_of(ratio > own * LOSES ? ratio * pow(ratio / own, DEARER) : ratio, best);
-}
-
 /* 0: nothing but serial was measured. own: what the pick's parts take one after the other, which
  * is what those ways save that do without them. ratio: room for one of each column. */
 static int fill_row(const struct data *d, int s, const struct runs *all, const struct matrix *m,
@@ -319,7 +306,10 @@ static int fill_row(const struct data *d, int s, const struct runs *all, const s
 		best = fmin(best, ratio[c]);
 	}
 	for (int c = 0; c < m->cols; c++)
-		cost[c] = way_cost(ratio[c], own, best);
+		cost[c] = !isfinite(ratio[c]) || ratio[c] > own * exp(MAX_BEHIND / 1e6)
+			      ? COST_FORBIDDEN
+			  : ratio[c] <= best * (1 + NOISE_FLOOR / 1e6) ? 0
+								       : cost_of(ratio[c], best);
 	return others;
 }
 
