@@ -4,30 +4,30 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  f240611de83bb8e2002e0e0d2b208b49, protocol graph-rotating
  *   learned   from 1204 scenarios, 207 held out
- *   judged    by times of a second pass in 312 of 1411 scenarios; it lacks 96 of the picks
+ *   judged    by times of a second pass in 312 of 1411 scenarios; it lacks 99 of the picks
  *   noise     0.61 % below 20 us, by 1301 A/A pairs
  *             0.81 % below 200 us, by 2545 A/A pairs
  *             0.61 % above, by 2516 A/A pairs
  *   prefill   best of 1, 2, ... choices: 1.124 1.060 1.037 1.030 1.025 1.021 1.018 1.015
  *             1.013 1.011 1.009 1.008
  *             trees of depth 3: 1.0367 at best, 1.0388 by look-ahead; this one 1.0383
- *   decode    best of 1, 2, ... choices: 1.039 1.032 1.031 1.030 1.030 1.030 1.030 1.030
- *             1.030 1.030
- *             trees of depth 3: 1.0432 at best, 1.0439 by look-ahead; this one 1.0388
+ *   decode    best of 1, 2, ... choices: 1.039 1.035 1.033 1.033 1.033 1.033 1.033 1.033
+ *             1.033
+ *             trees of depth 3: 1.0423 at best, 1.0427 by look-ahead; this one 1.0395
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      917    inf  1.285    inf   62.9
- *   tree        peers                       43  1.016  1.057  1.116   90.7
- *   tree        heldout                    207    inf  1.198    inf   72.0
+ *   tree        train                      917    inf  1.306    inf   62.7
+ *   tree        peers                       43  1.014  1.057  1.078   90.7
+ *   tree        heldout                    207    inf  1.194    inf   71.5
  *   tree        heldout_blocked             44    inf  1.106    inf   84.1
- *   tree        heldout_extrapolated        14  1.041  1.241  1.241   78.6
- *   tree        heldout_offgrid             25  1.057  1.280  1.436   72.0
- *   tree        heldout_random              78  1.053  1.258  1.458   67.9
+ *   tree        heldout_extrapolated        14  1.050  1.241  1.241   71.4
+ *   tree        heldout_offgrid             25  1.048  1.239  1.434   76.0
+ *   tree        heldout_random              78  1.050  1.198  1.467   69.2
  *   tree        heldout_shape               22  1.049  1.179  1.271   63.6
- *   tree        heldout_traces              24  1.029  1.092  1.177   66.7
- *   tree        ways                       244  1.025  1.157  1.700   86.9
+ *   tree        heldout_traces              24  1.039  1.158  1.177   58.3
+ *   tree        ways                       244  1.025  1.157  1.670   86.9
  *   best_fixed  train                      917    inf  3.394    inf   10.3
  *   best_fixed  peers                       43  1.270  1.935  1.965   34.9
  *   best_fixed  heldout                    207  1.443  2.267  5.149   11.1
@@ -130,54 +130,54 @@
 	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
 	CHOICE( 5, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
 	CHOICE( 6, naive,     "NUM_WARPS=8") \
-	CHOICE( 7, qblock,    "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=2") \
-	CHOICE( 8, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE( 9, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(10, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(11, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(14, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE( 7, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE( 8, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE( 9, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(10, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(11, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(14, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(17, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
 	CHOICE(18, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode ,  6, 256,   1,   1, 0, 4,   0, 2120000000, 59250000, 0, 8418000, 87890, 3967000, 0, 0, 0) \
-	PRICE(decode ,  6, 128,   1,   1, 0, 6,  32, 637600000, 48740000, 0, 10190000, 36420, 1093000, 0, 0, 0) \
-	PRICE(decode ,  6,  64,   1,   1, 0, 5,   0, 2322000000, 43160000, 0, 7892000, 0, 1112000, 0, 0, 0) \
-	PRICE(decode ,  7, 256,  32,  32, 0, 2,  32, 1879000000, 69870000, 0, 0, 23090, 731100, 0, 0, 0) \
-	PRICE(decode ,  7, 128,  32,  32, 0, 4,  32, 2298000000, 33220000, 0, 1393000, 88920, 465300, 0, 0, 0) \
-	PRICE(decode ,  7,  64,  32,  32, 0, 6,  64, 1522000000, 24190000, 0, 4042000, 0, 269600, 0, 0, 0) \
-	PRICE(decode ,  8, 256,  32,  32, 0, 2,  64, 0, 71400000, 0, 1568000, 0, 164200, 2199000000, 613600000, 517500) \
-	PRICE(decode ,  8, 128,  32,  32, 0, 4,  64, 1725000000, 33370000, 0, 5495000, 21770, 338200, 2536000000, 226400000, 438100) \
-	PRICE(decode ,  8,  64,  32,  32, 0, 6,  64, 1724000000, 23870000, 0, 3004000, 34040, 295500, 2309000000, 202000000, 179600) \
-	PRICE(decode ,  9, 256,  64,  64, 0, 1,  64, 1603000000, 45340000, 0, 3076000, 7429, 803200, 2418000000, 601200000, 449400) \
-	PRICE(decode ,  9, 128,  64,  64, 0, 2, 128, 1129000000, 21910000, 0, 6857000, 0, 472000, 2705000000, 219200000, 255400) \
-	PRICE(decode ,  9,  64,  64,  64, 0, 2, 128, 1492000000, 14980000, 0, 4224000, 0, 479000, 2200000000, 220200000, 128400) \
-	PRICE(decode , 10, 256,   8,  16, 0, 1, 256, 2196000000, 6867000, 0, 7132000, 100800, 1144000, 191100000, 80310000, 1655000) \
-	PRICE(decode , 10, 128,   8,  16, 0, 1,   0, 3459000000, 5667000, 0, 219600, 136000, 544300, 431700000, 60070000, 311600) \
-	PRICE(decode , 10,  64,   8,  16, 0, 3,   0, 3313000000, 5464000, 0, 1035000, 132800, 338500, 499800000, 66150000, 218300) \
-	PRICE(decode , 11, 256,   8,  16, 0, 1, 256, 3626000000, 4010000, 0, 11070000, 100200, 4556000, 1900000000, 4996000, 1168000) \
-	PRICE(decode , 11, 128,   8,  16, 0, 1,   0, 5249000000, 4972000, 0, 0, 146400, 1297000, 497800000, 2917000, 471900) \
-	PRICE(decode , 11,  64,   8,  16, 0, 3,  32, 4806000000, 4922000, 0, 1458000, 117700, 931200, 420000000, 5266000, 210900) \
-	PRICE(decode , 12, 128,   8,  16, 0, 1, 512, 2443000000, 2644000, 0, 3081000, 134500, 216300, 299800000, 92020000, 1167000) \
-	PRICE(decode , 12,  64,   8,  16, 0, 1, 128, 3401000000, 2783000, 0, 341300, 135300, 257400, 486700000, 65040000, 127900) \
-	PRICE(decode , 13, 128,   8,  32, 0, 1, 512, 2310000000, 3073000, 0, 3692000, 117800, 233700, 395600000, 56620000, 960800) \
-	PRICE(decode , 13,  64,   8,  32, 0, 2, 512, 2267000000, 2500000, 0, 1987000, 121900, 444900, 399500000, 79350000, 340500) \
-	PRICE(decode , 14, 256,  16,  16, 0, 3,  32, 4534000000, 17460000, 0, 14170000, 69700, 1282000, 2271000000, 546800000, 760100) \
-	PRICE(decode , 14, 128,  16,  16, 0, 2,   0, 3965000000, 13060000, 0, 1727000, 99900, 399800, 2397000000, 205200000, 373000) \
-	PRICE(decode , 14,  64,  16,  16, 0, 4,   0, 4018000000, 13610000, 0, 704200, 103900, 198900, 1979000000, 169800000, 156900) \
-	PRICE(decode , 15, 256,  16,  16, 0, 1, 256, 2102000000, 10560000, 0, 7993000, 69420, 1090000, 244400000, 26300000, 1555000) \
-	PRICE(decode , 15, 128,  16,  16, 0, 1,   0, 3892000000, 7869000, 0, 0, 107000, 601000, 331700000, 75290000, 333200) \
-	PRICE(decode , 15,  64,  16,  16, 0, 4, 256, 2015000000, 6238000, 0, 1770000, 117100, 348400, 448900000, 75300000, 252000) \
-	PRICE(decode , 16, 256,  16,  16, 0, 1, 128, 4579000000, 8539000, 0, 10200000, 74290, 5392000, 1533000000, 2999000, 1448000) \
-	PRICE(decode , 16, 128,  16,  16, 0, 1,   0, 5720000000, 7217000, 0, 1470000, 90900, 1558000, 476900000, 2532000, 496400) \
-	PRICE(decode , 16,  64,  16,  16, 0, 5, 128, 4278000000, 5805000, 0, 1986000, 104900, 839700, 651000000, 3030000, 320900) \
-	PRICE(decode , 17, 128,  16,  32, 0, 1, 512, 2540000000, 3113000, 0, 5462000, 93530, 589300, 310300000, 51260000, 1055000) \
-	PRICE(decode , 17,  64,  16,  32, 0, 1,   0, 3645000000, 2744000, 0, 13960, 147000, 626700, 424900000, 68920000, 331900)
+	PRICE(decode ,  6, 256,   1,   1, 0, 4,   0, 2122000000, 59260000, 0, 8407000, 88000, 3966000, 0, 0, 0) \
+	PRICE(decode ,  6, 128,   1,   1, 0, 6,  32, 637900000, 48740000, 0, 10170000, 36920, 1097000, 0, 0, 0) \
+	PRICE(decode ,  6,  64,   1,   1, 0, 5,   0, 2322000000, 43170000, 0, 7896000, 0, 1111000, 0, 0, 0) \
+	PRICE(decode ,  7, 256,  32,  32, 0, 2,  64, 0, 71410000, 0, 1567000, 0, 164100, 2199000000, 613600000, 517500) \
+	PRICE(decode ,  7, 128,  32,  32, 0, 4,  64, 1726000000, 33370000, 0, 5494000, 21790, 338100, 2535000000, 226400000, 438300) \
+	PRICE(decode ,  7,  64,  32,  32, 0, 6,  64, 1724000000, 23870000, 0, 3005000, 34040, 295500, 2310000000, 202000000, 179600) \
+	PRICE(decode ,  8, 256,  64,  64, 0, 1,  64, 1604000000, 45340000, 0, 3076000, 7448, 802900, 2417000000, 601200000, 449400) \
+	PRICE(decode ,  8, 128,  64,  64, 0, 2, 128, 1128000000, 21910000, 0, 6857000, 0, 471900, 2705000000, 219200000, 255400) \
+	PRICE(decode ,  8,  64,  64,  64, 0, 2, 128, 1492000000, 14980000, 0, 4223000, 0, 478900, 2199000000, 220200000, 128400) \
+	PRICE(decode ,  9, 256,   8,  16, 0, 1, 256, 2196000000, 6867000, 0, 7128000, 100800, 1147000, 191500000, 80320000, 1653000) \
+	PRICE(decode ,  9, 128,   8,  16, 0, 1,   0, 3458000000, 5668000, 0, 220700, 136000, 543400, 431900000, 60170000, 311400) \
+	PRICE(decode ,  9,  64,   8,  16, 0, 3,   0, 3313000000, 5464000, 0, 1035000, 132800, 338500, 500600000, 66140000, 218200) \
+	PRICE(decode , 10, 256,   8,  16, 0, 1, 128, 3076000000, 6389000, 0, 7907000, 101400, 1720000, 2619000000, 103600, 1675000) \
+	PRICE(decode , 10, 128,   8,  16, 0, 1,   0, 3438000000, 5171000, 0, 0, 143700, 843700, 2327000000, 1931000, 494200) \
+	PRICE(decode , 10,  64,   8,  16, 0, 3,   0, 3358000000, 4982000, 0, 1405000, 123000, 361800, 2102000000, 1849000, 268300) \
+	PRICE(decode , 11, 128,   8,  16, 0, 1, 512, 2442000000, 2645000, 0, 3082000, 134500, 214700, 300300000, 92010000, 1167000) \
+	PRICE(decode , 11,  64,   8,  16, 0, 1, 128, 3401000000, 2783000, 0, 341800, 135300, 257500, 487900000, 64910000, 127700) \
+	PRICE(decode , 12, 128,   8,  32, 0, 1, 512, 2309000000, 3073000, 0, 3694000, 117700, 230500, 395800000, 56610000, 961600) \
+	PRICE(decode , 12,  64,   8,  32, 0, 2, 512, 2266000000, 2499000, 0, 1987000, 121900, 445300, 402000000, 79210000, 340000) \
+	PRICE(decode , 13, 256,  16,  16, 0, 3,  32, 4535000000, 17460000, 0, 14170000, 69700, 1281000, 2271000000, 547000000, 758200) \
+	PRICE(decode , 13, 128,  16,  16, 0, 2,   0, 3964000000, 13070000, 0, 1726000, 99910, 399900, 2398000000, 205200000, 373100) \
+	PRICE(decode , 13,  64,  16,  16, 0, 4,   0, 4018000000, 13610000, 0, 704800, 103900, 198800, 1981000000, 169700000, 156700) \
+	PRICE(decode , 14, 256,  16,  16, 0, 1, 256, 2104000000, 10550000, 0, 8015000, 69310, 1091000, 245100000, 26450000, 1550000) \
+	PRICE(decode , 14, 128,  16,  16, 0, 1,   0, 3892000000, 7870000, 0, 0, 107000, 600800, 331500000, 75250000, 334300) \
+	PRICE(decode , 14,  64,  16,  16, 0, 4, 256, 2016000000, 6237000, 0, 1771000, 117100, 348400, 449500000, 75320000, 251900) \
+	PRICE(decode , 15, 256,  16,  16, 0, 1, 128, 3562000000, 9442000, 0, 9216000, 71940, 1853000, 2546000000, 0, 1679000) \
+	PRICE(decode , 15, 128,  16,  16, 0, 1,   0, 3854000000, 7605000, 0, 1268000, 88180, 753300, 2384000000, 988900, 530200) \
+	PRICE(decode , 15,  64,  16,  16, 0, 3,  32, 3302000000, 6348000, 0, 1519000, 95640, 734900, 2160000000, 2396000, 348800) \
+	PRICE(decode , 16, 128,  16,  32, 0, 1, 512, 2540000000, 3113000, 0, 5462000, 93540, 589500, 310500000, 51160000, 1055000) \
+	PRICE(decode , 16,  64,  16,  32, 0, 1,   0, 3645000000, 2744000, 0, 14490, 147000, 626600, 425100000, 68840000, 331900) \
+	PRICE(decode , 17, 256,   8,  16, 0, 1, 512, 7481000000, 376900, 0, 31130000, 0, 4410000, 0, 0, 0) \
+	PRICE(decode , 17, 128,   8,  16, 0, 3,   0, 7719000000, 252600, 0, 5206000, 146400, 968800, 0, 0, 0) \
+	PRICE(decode , 17,  64,   8,  16, 0, 6,   0, 5805000000, 185900, 0, 6639000, 29840, 1298000, 0, 0, 0)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
@@ -187,13 +187,7 @@
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
@@ -236,6 +230,12 @@
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
@@ -307,23 +307,23 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 913 scenarios, 1.039, p95 1.161 */
+	return -2; /* 913 scenarios, 1.039, p95 1.172 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return 1; /* 586 scenarios, 1.007, p95 1.011; next -2, 1.007 */
+	return 1; /* 588 scenarios, 1.007, p95 1.011; next -2, 1.007 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 151552) {
-		return -3; /* 249 scenarios, 1.016, p95 1.111 */
-	} else if (f->max_query <= 480) {
-		return -3; /* 58 scenarios, 1.010, p95 1.057 */
+	if (f->kv_kib <= 159744) {
+		return -3; /* 256 scenarios, 1.017, p95 1.117 */
+	} else if (f->max_query <= 384) {
+		return -3; /* 54 scenarios, 1.010, p95 1.057 */
 	} else {
-		return 18; /* 258 scenarios, 1.017, p95 1.099; guarded */
+		return 18; /* 257 scenarios, 1.019, p95 1.108; guarded */
 	}
 }
 
@@ -359,10 +359,10 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, 1, .units = 1) \
 	VECTOR(overlap, -3, .kv_kib = 0) \
-	VECTOR(overlap, -3, .kv_kib = 151552) \
-	VECTOR(overlap, -3, .max_query = 0, .kv_kib = 151553) \
-	VECTOR(overlap, -3, .max_query = 480, .kv_kib = 151553) \
-	VECTOR(overlap, 18, .max_query = 481, .kv_kib = 151553) \
+	VECTOR(overlap, -3, .kv_kib = 159744) \
+	VECTOR(overlap, -3, .max_query = 0, .kv_kib = 159745) \
+	VECTOR(overlap, -3, .max_query = 384, .kv_kib = 159745) \
+	VECTOR(overlap, 18, .max_query = 385, .kv_kib = 159745) \
 	VECTOR(early, 2, .work = 0) \
 	VECTOR(early, 2, .work = 14) \
 	VECTOR(early, 0, .work = 15)

@@ -4,22 +4,22 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  98641fd320fc8f4dbaae04a26669f515, protocol graph-rotating
  *   learned   from 101 scenarios, 13 held out
- *   judged    by times of a second pass in 88 of 114 scenarios; it lacks 24 of the picks
+ *   judged    by times of a second pass in 88 of 114 scenarios; it lacks 33 of the picks
  *   noise     0.50 % below 20 us, by 42 A/A pairs
  *             0.69 % below 200 us, by 118 A/A pairs
  *             1.80 % above, by 17 A/A pairs
  *   prefill   best of 1, 2, ... choices: 1.200 1.062 1.034 1.016 1.006 1.002 1.001 1.000
  *             1.000
- *             trees of depth 3: 1.0081 at best, 1.0113 by look-ahead; this one 1.0302
- *   decode    best of 1, 2, ... choices: 1.215 1.085 1.056 1.043 1.032 1.023 1.019 1.016
- *             1.013 1.011 1.009 1.007
- *             trees of depth 3: 1.0357 at best, 1.0392 by look-ahead; this one 1.0330
+ *             trees of depth 3: 1.0081 at best, 1.0113 by look-ahead; this one 1.0424
+ *   decode    best of 1, 2, ... choices: 1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014
+ *             1.012 1.010 1.008 1.006
+ *             trees of depth 3: 1.0332 at best, 1.0418 by look-ahead; this one 1.0332
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      101  1.037  1.144  1.261   73.3
- *   tree        heldout                     13    inf    inf    inf   53.8
+ *   tree        train                      101  1.040  1.165  1.304   71.3
+ *   tree        heldout                     13    inf    inf    inf   76.9
  *   best_fixed  train                      101  1.387  2.463  7.558    5.9
  *   best_fixed  heldout                     13  1.380  5.602  5.602    0.0
  *   vllm_rule   train                      101    inf    inf    inf    0.0
@@ -64,18 +64,17 @@
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_E4M3_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 1, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE( 2, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
-	CHOICE( 3, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
-	CHOICE( 4, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=3") \
-	CHOICE( 5, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
-	CHOICE( 6, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
-	CHOICE( 7, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 8, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 9, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(10, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
-	CHOICE(11, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=2")
+	CHOICE( 0, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
+	CHOICE( 1, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 2, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
+	CHOICE( 3, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
+	CHOICE( 4, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
+	CHOICE( 5, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
+	CHOICE( 6, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 7, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 8, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
+	CHOICE( 9, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
+	CHOICE(10, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_E4M3_PRICES(PRICE)
@@ -98,17 +97,19 @@
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DKV_DTYPE=E4M3 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
@@ -130,59 +131,51 @@
 
 ATTUNE_SELECT int attune_h200_e4m3_prefill(const struct attune_features *f)
 {
-	if (f->head_size <= 64) {
-		return 0; /* 5 scenarios, 1.026, p95 1.104; next 7, 1.067; guarded */
-	} else if (f->head_size <= 128) {
+	if (f->head_size <= 128) {
 		if (f->kv_kib <= 8192) {
-			return 0; /* 19 scenarios, 1.030, p95 1.175; next 8, 1.144; guarded */
+			return 1; /* 23 scenarios, 1.030, p95 1.104; next 6, 1.153; guarded */
 		} else {
-			return 7; /* 7 scenarios, 1.037, p95 1.145; next 0, 1.267; guarded */
+			return 6; /* 8 scenarios, 1.040, p95 1.145; next 1, 1.230; guarded */
 		}
-	} else if (f->max_query <= 1024) {
-		return 11; /* 2 scenarios, 1.051, p95 1.104; next 8, 1.262; few; guarded */
 	} else {
-		return 8; /* 3 scenarios, 1.011, p95 1.032; next 11, 1.506; guarded */
+		return 7; /* 5 scenarios, 1.105, p95 1.310; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 {
 	if (f->head_size <= 128) {
-		if (f->blocks_per_unit <= 14) {
-			if (f->max_seq <= 6144) {
-				if (f->heads_x_seqs <= 24) {
-					return 5; /* 10 scenarios, 1.018, p95 1.098; next 6, 1.116; guarded */
-				} else if (f->heads_x_seqs <= 48) {
-					return 6; /* 3 scenarios, 1.021, p95 1.038; next 4, 1.131; guarded */
+		if (f->heads_x_seqs <= 192) {
+			if (f->heads_x_seqs <= 24) {
+				if (f->max_seq <= 8192) {
+					return 2; /* 12 scenarios, 1.015, p95 1.098; next 5, 1.139; guarded */
 				} else {
-					return 4; /* 7 scenarios, 1.036, p95 1.152; next 6, 1.105; guarded */
+					return 5; /* 4 scenarios, 1.006, p95 1.023; next 2, 2.209; guarded */
 				}
+			} else if (f->heads_x_seqs <= 64) {
+				if (f->rows <= 8) {
+					return 4; /* 9 scenarios, 1.054, p95 1.270; next 5, 1.077; guarded */
+				} else {
+					return 10; /* 3 scenarios, 1.028, p95 1.072; next 5, 1.125; guarded */
+				}
+			} else if (f->work <= 32) {
+				return 3; /* 8 scenarios, 1.035, p95 1.117; next 5, 1.061; guarded */
+			} else if (f->max_seq <= 8192) {
+				return 8; /* 4 scenarios, 1.023, p95 1.026; next 10, 1.203; guarded */
 			} else {
-				return 3; /* 11 scenarios, 1.076, p95 1.302; next 5, 1.499; guarded */
+				return 2; /* 2 scenarios, 1.012, p95 1.024; next 5, 1.167; few */
 			}
-		} else if (f->max_seq <= 2048) {
-			return 1; /* 17 scenarios, 1.031, p95 1.211; next 2, 1.281 */
-		} else if (f->query_tokens <= 24) {
-			return 4; /* 4 scenarios, 1.018, p95 1.027; next 10, 1.073 */
-		} else if (f->kv_kib <= 229376) {
-			if (f->query_tokens <= 64) {
-				return 2; /* 2 scenarios, 1.052, p95 1.107; next 5, 3.038; few; guarded */
-			} else {
-				return 10; /* 2 scenarios, 1.020, p95 1.026; next 1, 1.410; few */
-			}
+		} else if (f->max_seq <= 8192) {
+			return 0; /* 24 scenarios, 1.035, p95 1.165; next 9, 1.115 */
 		} else {
-			return 2; /* 12 scenarios, 1.013, p95 1.070; next 1, 1.095; guarded */
+			return 9; /* 2 scenarios, 1.000, p95 1.000; next 0, 3.745; few; guarded */
 		}
-	} else if (f->num_seqs <= 64) {
-		if (f->num_seqs <= 2) {
-			return 3; /* 2 scenarios, 1.046, p95 1.095; next 5, 2.009; few; guarded */
-		} else {
-			return 6; /* 4 scenarios, 1.024, p95 1.046; next 3, 1.094; guarded */
-		}
-	} else if (f->num_query_heads <= 8) {
-		return 9; /* 2 scenarios, 1.005, p95 1.010; next 4, 1.077; few */
+	} else if (f->num_seqs <= 32) {
+		return 5; /* 5 scenarios, 1.092, p95 1.162; next 2, 1.643; guarded */
+	} else if (f->heads_x_seqs <= 256) {
+		return 3; /* 3 scenarios, 1.015, p95 1.028; next 0, 1.106; guarded */
 	} else {
-		return 1; /* 2 scenarios, 1.083, p95 1.103; next 2, 1.093; few */
+		return 9; /* 2 scenarios, 1.047, p95 1.077; next 0, 1.115; few; guarded */
 	}
 }
 
@@ -194,55 +187,49 @@ ATTUNE_SELECT int attune_h200_e4m3_join(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_e4m3_overlap(const struct attune_features *f)
 {
-	if (f->num_seqs <= 40) {
-		return -3; /* 4 scenarios, 1.000, p95 1.000 */
-	} else if (f->work <= 784) {
+	if (f->group <= 4) {
+		return -3; /* 5 scenarios, 1.000, p95 1.000 */
+	} else if (f->num_seqs <= 48) {
 		return -3; /* 4 scenarios, 1.000, p95 1.000 */
 	} else {
-		return -1; /* 5 scenarios, 1.000, p95 1.000; next -3, 1.059 */
+		return -1; /* 4 scenarios, 1.000, p95 1.000; next -3, 1.058 */
 	}
 }
 
 #define ATTUNE_H200_E4M3_VECTORS(VECTOR) \
-	VECTOR(prefill, 0, .head_size = 0) \
-	VECTOR(prefill, 0, .head_size = 64) \
-	VECTOR(prefill, 0, .head_size = 65, .kv_kib = 0) \
-	VECTOR(prefill, 0, .head_size = 128, .kv_kib = 8192) \
-	VECTOR(prefill, 7, .head_size = 65, .kv_kib = 8193) \
-	VECTOR(prefill, 7, .head_size = 128, .kv_kib = 8193) \
-	VECTOR(prefill, 11, .head_size = 129, .max_query = 0) \
-	VECTOR(prefill, 11, .head_size = 129, .max_query = 1024) \
-	VECTOR(prefill, 8, .head_size = 129, .max_query = 1025) \
-	VECTOR(decode, 5, .head_size = 0, .heads_x_seqs = 0, .max_seq = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 5, .head_size = 128, .heads_x_seqs = 24, .max_seq = 6144, .blocks_per_unit = 14) \
-	VECTOR(decode, 6, .head_size = 0, .heads_x_seqs = 25, .max_seq = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 6, .head_size = 128, .heads_x_seqs = 48, .max_seq = 6144, .blocks_per_unit = 14) \
-	VECTOR(decode, 4, .head_size = 0, .heads_x_seqs = 49, .max_seq = 0, .blocks_per_unit = 0) \
-	VECTOR(decode, 4, .head_size = 128, .heads_x_seqs = 49, .max_seq = 6144, .blocks_per_unit = 14) \
-	VECTOR(decode, 3, .head_size = 0, .max_seq = 6145, .blocks_per_unit = 0) \
-	VECTOR(decode, 3, .head_size = 128, .max_seq = 6145, .blocks_per_unit = 14) \
-	VECTOR(decode, 1, .head_size = 0, .max_seq = 0, .blocks_per_unit = 15) \
-	VECTOR(decode, 1, .head_size = 128, .max_seq = 2048, .blocks_per_unit = 15) \
-	VECTOR(decode, 4, .head_size = 0, .query_tokens = 0, .max_seq = 2049, .blocks_per_unit = 15) \
-	VECTOR(decode, 4, .head_size = 128, .query_tokens = 24, .max_seq = 2049, .blocks_per_unit = 15) \
-	VECTOR(decode, 2, .head_size = 0, .query_tokens = 25, .max_seq = 2049, .kv_kib = 0, .blocks_per_unit = 15) \
-	VECTOR(decode, 2, .head_size = 128, .query_tokens = 64, .max_seq = 2049, .kv_kib = 229376, .blocks_per_unit = 15) \
-	VECTOR(decode, 10, .head_size = 0, .query_tokens = 65, .max_seq = 2049, .kv_kib = 0, .blocks_per_unit = 15) \
-	VECTOR(decode, 10, .head_size = 128, .query_tokens = 65, .max_seq = 2049, .kv_kib = 229376, .blocks_per_unit = 15) \
-	VECTOR(decode, 2, .head_size = 0, .query_tokens = 25, .max_seq = 2049, .kv_kib = 229377, .blocks_per_unit = 15) \
-	VECTOR(decode, 2, .head_size = 128, .query_tokens = 25, .max_seq = 2049, .kv_kib = 229377, .blocks_per_unit = 15) \
-	VECTOR(decode, 3, .head_size = 129, .num_seqs = 0) \
-	VECTOR(decode, 3, .head_size = 129, .num_seqs = 2) \
-	VECTOR(decode, 6, .head_size = 129, .num_seqs = 3) \
-	VECTOR(decode, 6, .head_size = 129, .num_seqs = 64) \
-	VECTOR(decode, 9, .num_query_heads = 0, .head_size = 129, .num_seqs = 65) \
-	VECTOR(decode, 9, .num_query_heads = 8, .head_size = 129, .num_seqs = 65) \
-	VECTOR(decode, 1, .num_query_heads = 9, .head_size = 129, .num_seqs = 65) \
+	VECTOR(prefill, 1, .head_size = 0, .kv_kib = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .kv_kib = 8192) \
+	VECTOR(prefill, 6, .head_size = 0, .kv_kib = 8193) \
+	VECTOR(prefill, 6, .head_size = 128, .kv_kib = 8193) \
+	VECTOR(prefill, 7, .head_size = 129) \
+	VECTOR(decode, 2, .head_size = 0, .heads_x_seqs = 0, .max_seq = 0) \
+	VECTOR(decode, 2, .head_size = 128, .heads_x_seqs = 24, .max_seq = 8192) \
+	VECTOR(decode, 5, .head_size = 0, .heads_x_seqs = 0, .max_seq = 8193) \
+	VECTOR(decode, 5, .head_size = 128, .heads_x_seqs = 24, .max_seq = 8193) \
+	VECTOR(decode, 4, .head_size = 0, .rows = 0, .heads_x_seqs = 25) \
+	VECTOR(decode, 4, .head_size = 128, .rows = 8, .heads_x_seqs = 64) \
+	VECTOR(decode, 10, .head_size = 0, .rows = 9, .heads_x_seqs = 25) \
+	VECTOR(decode, 10, .head_size = 128, .rows = 9, .heads_x_seqs = 64) \
+	VECTOR(decode, 3, .head_size = 0, .heads_x_seqs = 65, .work = 0) \
+	VECTOR(decode, 3, .head_size = 128, .heads_x_seqs = 192, .work = 32) \
+	VECTOR(decode, 8, .head_size = 0, .heads_x_seqs = 65, .max_seq = 0, .work = 33) \
+	VECTOR(decode, 8, .head_size = 128, .heads_x_seqs = 192, .max_seq = 8192, .work = 33) \
+	VECTOR(decode, 2, .head_size = 0, .heads_x_seqs = 65, .max_seq = 8193, .work = 33) \
+	VECTOR(decode, 2, .head_size = 128, .heads_x_seqs = 192, .max_seq = 8193, .work = 33) \
+	VECTOR(decode, 0, .head_size = 0, .heads_x_seqs = 193, .max_seq = 0) \
+	VECTOR(decode, 0, .head_size = 128, .heads_x_seqs = 193, .max_seq = 8192) \
+	VECTOR(decode, 9, .head_size = 0, .heads_x_seqs = 193, .max_seq = 8193) \
+	VECTOR(decode, 9, .head_size = 128, .heads_x_seqs = 193, .max_seq = 8193) \
+	VECTOR(decode, 5, .head_size = 129, .num_seqs = 0) \
+	VECTOR(decode, 5, .head_size = 129, .num_seqs = 32) \
+	VECTOR(decode, 3, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 0) \
+	VECTOR(decode, 3, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 256) \
+	VECTOR(decode, 9, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 257) \
 	VECTOR(join, 1, .units = 1) \
-	VECTOR(overlap, -3, .num_seqs = 0) \
-	VECTOR(overlap, -3, .num_seqs = 40) \
-	VECTOR(overlap, -3, .num_seqs = 41, .work = 0) \
-	VECTOR(overlap, -3, .num_seqs = 41, .work = 784) \
-	VECTOR(overlap, -1, .num_seqs = 41, .work = 785)
+	VECTOR(overlap, -3, .group = 0) \
+	VECTOR(overlap, -3, .group = 4) \
+	VECTOR(overlap, -3, .group = 5, .num_seqs = 0) \
+	VECTOR(overlap, -3, .group = 5, .num_seqs = 48) \
+	VECTOR(overlap, -1, .group = 5, .num_seqs = 49)
 
 #endif

@@ -110,6 +110,12 @@ static int best_value(const struct kernel *k, const struct config *c, const attu
 	return best;
 }
 
+/* That is for few blocks, however they are cut. */
+static int is_reduced_wide(const struct config *c, const struct space *s)
+{
+	return s->reduces_wide && config_value(c, s, "COMBINE", 0) == 2;
+}
+
 static void one_round(const struct kernel *k, const struct device_info *d, unsigned *seen)
 {
 	const attune_shape s = random_shape();
@@ -121,7 +127,7 @@ static void one_round(const struct kernel *k, const struct device_info *d, unsig
 	assert_true(config_is_formula(&c, space));
 	assert_non_null(space->why_illegal(&c, &s, &p, d));
 	const char *why = config_resolve(&out, &c, k, &s, &p, d);
-	if (why && (is_ring(k) ? p.max_query > DECODE_MAX_QUERY
+	if (why && (is_ring(k) ? p.max_query > DECODE_MAX_QUERY || is_reduced_wide(&c, space)
 			       : is_for_prefill(k) && p.max_query <= DECODE_MAX_QUERY))
 		return;
 	if (why)

@@ -233,23 +233,6 @@ static int find_choices(struct data *d, const struct store_cell *c, struct raw *
 	return r->early || early ? NOT_LISTED : r->choice < r->decode ? r->choice : r->decode;
 }
 
-/* A rule may be younger than a time. */
-static int is_refused(const struct data *d, const struct measured *m, enum phase phase, int choice)
-{
-	const struct choice *c = &d->choice[choice];
-	return m->has[phase] && c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[phase],
-							      &d->run.device) != NULL;
-}
-
-static int is_legal(const struct data *d, const struct raw *r)
-{
-	const struct measured *m = &d->v[r->scenario];
-	if (r->phase != PHASE_PLAN)
-		return !is_refused(d, m, (enum phase)r->phase, r->choice);
-	return !is_refused(d, m, PHASE_PREFILL, r->choice) &&
-	       !is_refused(d, m, PHASE_DECODE, r->decode);
-}
-
 static int belongs(struct data *d, const struct store_cell *c)
 {
 	const size_t length = (size_t)gpu_length(d->gpu);
@@ -325,8 +308,6 @@ int data_add(struct data *d, const struct store_cell *c)
 		d->ignored++;
 		return 1;
 	}
-	if (found >= 0 && !is_legal(d, &r))
-		return 1;
 	if (found < 0 || !array_grow(&d->raw, d->num_raw, &d->scaffold->raw_room, sizeof *d->raw))
 		return 0;
 	d->raw[d->num_raw++] = r;
