@@ -32,11 +32,9 @@ const struct kernel *kernel_find(enum backend backend, const char *name)
 
 const struct kernel *kernel_helper(enum backend backend, enum helper helper)
 {
-	static const char *const names[NUM_HELPERS] = {
-		[HELPER_SCHEDULE] = "schedule",
-		[HELPER_REDUCE] = "reduce",
-		[HELPER_REDUCE_WIDE] = "reduce_wide"
-	};
+	static const char *const names[NUM_HELPERS] = { [HELPER_SCHEDULE] = "schedule",
+							[HELPER_REDUCE] = "reduce",
+							[HELPER_REDUCE_WIDE] = "reduce_wide" };
 	return kernel_find(backend, names[helper]);
 }
 

@@ -375,9 +375,9 @@ int main(void)
 		cmocka_unit_test(found_again),   cmocka_unit_test(changed_header),
 		cmocka_unit_test(refusal),       cmocka_unit_test(damaged_cache),
 		cmocka_unit_test(threads_cc),    cmocka_unit_test(no_way),
-		cmocka_unit_test(source_hashes), cmocka_unit_test(hashes_of_helpers), cmocka_unit_test(cubin),
-		cmocka_unit_test(spills),        cmocka_unit_test(cubin_refused),
-		cmocka_unit_test(threads_nvrtc),
+		cmocka_unit_test(source_hashes), cmocka_unit_test(hashes_of_helpers),
+		cmocka_unit_test(cubin),         cmocka_unit_test(spills),
+		cmocka_unit_test(cubin_refused), cmocka_unit_test(threads_nvrtc),
 	};
 	enum { NVRTC_ROWS = 4 };
 	const int nvrtc = strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") != 0;

@@ -120,8 +120,7 @@ static void wish_best_plans(struct wishes *w, const struct data *d, int s, int s
 		for (int i = 0; i < d->num_plans; i++) {
 			const struct composed *p = &d->plan[i];
 			if (p->scenario == s && p->cell.outcome == OUTCOME_OK &&
-			    p->cell.median_us > last &&
-			    is_legal(d, s, PHASE_PREFILL, p->prefill) &&
+			    p->cell.median_us > last && is_legal(d, s, PHASE_PREFILL, p->prefill) &&
 			    is_legal(d, s, PHASE_DECODE, p->decode) &&
 			    (best < 0 || p->cell.median_us < d->plan[best].cell.median_us))
 				best = i;
