@@ -83,16 +83,8 @@ void wish_made(struct wishes *w, int scenario, const struct measured *m, const s
 		wish_part(w, scenario, PHASE_ALL, &made->prefill);
 }
 
-/* A rule may be younger than a time. */
-static int is_legal(const struct data *d, int s, enum phase phase, int c)
-{
-	const struct measured *m = &d->v[s];
-	return m->has[phase] &&
-	       !d->choice[c].kernel->space->why_illegal(&d->choice[c].config, &m->shape,
-							&m->part[phase], &d->run.device);
-}
-
-/* The choices of least time, fastest first; how many there are. */
+/* The choices of least time, fastest first, without those that a younger rule refuses; how many
+ * there are. */
 static int best_choices(const struct data *d, int s, enum phase phase, int best[BEST])
 {
 	double us[BEST];
@@ -100,7 +92,7 @@ static int best_choices(const struct data *d, int s, enum phase phase, int best[
 	for (int c = 0; c < d->num_choices; c++) {
 		const double t = data_time(d, s, phase, c);
 		int at = n < BEST ? n : BEST - 1;
-		if (!isfinite(t) || (n == BEST && t >= us[BEST - 1]) || !is_legal(d, s, phase, c))
+		if (!isfinite(t) || (n == BEST && t >= us[BEST - 1]) || !data_legal(d, s, phase, c))
 			continue;
 		for (; at && us[at - 1] > t; at--)
 			us[at] = us[at - 1], best[at] = best[at - 1];
@@ -120,8 +112,9 @@ static void wish_best_plans(struct wishes *w, const struct data *d, int s, int s
 		for (int i = 0; i < d->num_plans; i++) {
 			const struct composed *p = &d->plan[i];
 			if (p->scenario == s && p->cell.outcome == OUTCOME_OK &&
-			    p->cell.median_us > last && is_legal(d, s, PHASE_PREFILL, p->prefill) &&
-			    is_legal(d, s, PHASE_DECODE, p->decode) &&
+			    p->cell.median_us > last &&
+			    data_legal(d, s, PHASE_PREFILL, p->prefill) &&
+			    data_legal(d, s, PHASE_DECODE, p->decode) &&
 			    (best < 0 || p->cell.median_us < d->plan[best].cell.median_us))
 				best = i;
 		}
