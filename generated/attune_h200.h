@@ -2,61 +2,61 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  f240611de83bb8e2002e0e0d2b208b49, protocol graph-rotating
+ *   database  e079b1e7b43411163cb8c2010fca66b4, protocol graph-rotating
  *   learned   from 1204 scenarios, 207 held out
- *   judged    by times of a second pass in 312 of 1411 scenarios; it lacks 99 of the picks
- *   noise     0.61 % below 20 us, by 1301 A/A pairs
- *             0.81 % below 200 us, by 2545 A/A pairs
- *             0.61 % above, by 2516 A/A pairs
+ *   judged    by times of a second pass in 317 of 1411 scenarios; it lacks 49 of the picks
+ *   noise     0.62 % below 20 us, by 1411 A/A pairs
+ *             0.81 % below 200 us, by 2775 A/A pairs
+ *             0.60 % above, by 2689 A/A pairs
  *   prefill   best of 1, 2, ... choices: 1.124 1.060 1.037 1.030 1.025 1.021 1.018 1.015
  *             1.013 1.011 1.009 1.008
  *             trees of depth 3: 1.0367 at best, 1.0388 by look-ahead; this one 1.0383
- *   decode    best of 1, 2, ... choices: 1.039 1.035 1.033 1.033 1.033 1.033 1.033 1.033
+ *   decode    best of 1, 2, ... choices: 1.039 1.034 1.033 1.033 1.033 1.033 1.033 1.033
  *             1.033
- *             trees of depth 3: 1.0423 at best, 1.0427 by look-ahead; this one 1.0395
+ *             trees of depth 3: 1.0419 at best, 1.0428 by look-ahead; this one 1.0392
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      917    inf  1.306    inf   62.7
- *   tree        peers                       43  1.014  1.057  1.078   90.7
- *   tree        heldout                    207    inf  1.194    inf   71.5
- *   tree        heldout_blocked             44    inf  1.106    inf   84.1
- *   tree        heldout_extrapolated        14  1.050  1.241  1.241   71.4
- *   tree        heldout_offgrid             25  1.048  1.239  1.434   76.0
- *   tree        heldout_random              78  1.050  1.198  1.467   69.2
- *   tree        heldout_shape               22  1.049  1.179  1.271   63.6
- *   tree        heldout_traces              24  1.039  1.158  1.177   58.3
+ *   tree        train                      917    inf  1.302    inf   63.0
+ *   tree        peers                       43  1.014  1.060  1.088   90.7
+ *   tree        heldout                    207  1.039  1.175  1.288   72.0
+ *   tree        heldout_blocked             44  1.023  1.113  1.175   81.8
+ *   tree        heldout_extrapolated        14  1.051  1.222  1.222   64.3
+ *   tree        heldout_offgrid             25  1.041  1.156  1.230   72.0
+ *   tree        heldout_random              78  1.044  1.227  1.288   73.1
+ *   tree        heldout_shape               22  1.044  1.149  1.213   68.2
+ *   tree        heldout_traces              24  1.036  1.084  1.149   58.3
  *   tree        ways                       244  1.025  1.157  1.670   86.9
- *   best_fixed  train                      917    inf  3.394    inf   10.3
- *   best_fixed  peers                       43  1.270  1.935  1.965   34.9
- *   best_fixed  heldout                    207  1.443  2.267  5.149   11.1
- *   best_fixed  heldout_blocked             44  1.471  2.031  2.187    4.5
- *   best_fixed  heldout_extrapolated        14  1.318  4.546  4.546   35.7
- *   best_fixed  heldout_offgrid             25  1.547  2.296  4.935   24.0
- *   best_fixed  heldout_random              78  1.516  2.497  5.149    6.4
- *   best_fixed  heldout_shape               22  1.336  1.632  2.174    9.1
- *   best_fixed  heldout_traces              24  1.253  1.707  1.756   12.5
+ *   best_fixed  train                      917    inf  3.394    inf   10.6
+ *   best_fixed  peers                       43  1.271  1.892  1.958   32.6
+ *   best_fixed  heldout                    207  1.443  2.270  5.132   10.1
+ *   best_fixed  heldout_blocked             44  1.470  2.010  2.185    4.5
+ *   best_fixed  heldout_extrapolated        14  1.318  4.578  4.578   35.7
+ *   best_fixed  heldout_offgrid             25  1.545  2.278  5.132   20.0
+ *   best_fixed  heldout_random              78  1.516  2.473  5.077    6.4
+ *   best_fixed  heldout_shape               22  1.335  1.618  2.176    9.1
+ *   best_fixed  heldout_traces              24  1.256  1.699  1.741    8.3
  *   best_fixed  ways                       244    inf    inf    inf    2.9
- *   vllm_rule   train                      917  3.743 15.840 151.901    0.7
- *   vllm_rule   peers                       43  2.218  7.869  8.426   18.6
- *   vllm_rule   heldout                    207  3.897 14.358 64.087    0.5
- *   vllm_rule   heldout_blocked             44  3.744  7.750 13.697    0.0
- *   vllm_rule   heldout_extrapolated        14  2.587 17.741 17.741    7.1
- *   vllm_rule   heldout_offgrid             25  3.733 20.602 64.087    0.0
- *   vllm_rule   heldout_random              78  4.234 14.722 20.406    0.0
- *   vllm_rule   heldout_shape               22  5.233 17.633 30.665    0.0
- *   vllm_rule   heldout_traces              24  3.247  8.333 11.782    0.0
+ *   vllm_rule   train                      917  3.738 15.840 151.901    0.7
+ *   vllm_rule   peers                       43  2.214  7.935  8.552   16.3
+ *   vllm_rule   heldout                    207  3.929 14.545 65.333    1.0
+ *   vllm_rule   heldout_blocked             44  3.760  8.038 13.738    0.0
+ *   vllm_rule   heldout_extrapolated        14  2.592 17.948 17.948    7.1
+ *   vllm_rule   heldout_offgrid             25  3.790 21.868 65.333    0.0
+ *   vllm_rule   heldout_random              78  4.278 14.839 21.424    1.3
+ *   vllm_rule   heldout_shape               22  5.278 17.696 30.905    0.0
+ *   vllm_rule   heldout_traces              24  3.264  8.301 11.819    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      917  2.827  8.178 37.085    0.7
- *   default     peers                       43  2.059  6.633  7.150    9.3
- *   default     heldout                    207  2.804  6.648 11.746    1.0
- *   default     heldout_blocked             44  2.905  6.551 10.774    0.0
- *   default     heldout_extrapolated        14  3.114 10.382 10.382    7.1
- *   default     heldout_offgrid             25  2.761  7.948 11.031    0.0
- *   default     heldout_random              78  2.904  7.754 11.746    0.0
- *   default     heldout_shape               22  2.719  6.338  6.694    4.5
- *   default     heldout_traces              24  2.302  5.743  6.249    0.0
+ *   default     train                      917  2.823  8.178 37.085    0.7
+ *   default     peers                       43  2.066  6.742  7.260    9.3
+ *   default     heldout                    207  2.824  7.465 12.041    1.0
+ *   default     heldout_blocked             44  2.923  6.595 10.827    0.0
+ *   default     heldout_extrapolated        14  3.112 10.829 10.829    7.1
+ *   default     heldout_offgrid             25  2.789  7.732 11.658    0.0
+ *   default     heldout_random              78  2.934  7.704 12.041    0.0
+ *   default     heldout_shape               22  2.732  6.323  6.724    4.5
+ *   default     heldout_traces              24  2.311  5.718  6.289    0.0
  *   default     ways                       244    inf    inf    inf    0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
@@ -145,39 +145,39 @@
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode ,  6, 256,   1,   1, 0, 4,   0, 2122000000, 59260000, 0, 8407000, 88000, 3966000, 0, 0, 0) \
-	PRICE(decode ,  6, 128,   1,   1, 0, 6,  32, 637900000, 48740000, 0, 10170000, 36920, 1097000, 0, 0, 0) \
-	PRICE(decode ,  6,  64,   1,   1, 0, 5,   0, 2322000000, 43170000, 0, 7896000, 0, 1111000, 0, 0, 0) \
-	PRICE(decode ,  7, 256,  32,  32, 0, 2,  64, 0, 71410000, 0, 1567000, 0, 164100, 2199000000, 613600000, 517500) \
-	PRICE(decode ,  7, 128,  32,  32, 0, 4,  64, 1726000000, 33370000, 0, 5494000, 21790, 338100, 2535000000, 226400000, 438300) \
-	PRICE(decode ,  7,  64,  32,  32, 0, 6,  64, 1724000000, 23870000, 0, 3005000, 34040, 295500, 2310000000, 202000000, 179600) \
-	PRICE(decode ,  8, 256,  64,  64, 0, 1,  64, 1604000000, 45340000, 0, 3076000, 7448, 802900, 2417000000, 601200000, 449400) \
-	PRICE(decode ,  8, 128,  64,  64, 0, 2, 128, 1128000000, 21910000, 0, 6857000, 0, 471900, 2705000000, 219200000, 255400) \
-	PRICE(decode ,  8,  64,  64,  64, 0, 2, 128, 1492000000, 14980000, 0, 4223000, 0, 478900, 2199000000, 220200000, 128400) \
-	PRICE(decode ,  9, 256,   8,  16, 0, 1, 256, 2196000000, 6867000, 0, 7128000, 100800, 1147000, 191500000, 80320000, 1653000) \
-	PRICE(decode ,  9, 128,   8,  16, 0, 1,   0, 3458000000, 5668000, 0, 220700, 136000, 543400, 431900000, 60170000, 311400) \
-	PRICE(decode ,  9,  64,   8,  16, 0, 3,   0, 3313000000, 5464000, 0, 1035000, 132800, 338500, 500600000, 66140000, 218200) \
-	PRICE(decode , 10, 256,   8,  16, 0, 1, 128, 3076000000, 6389000, 0, 7907000, 101400, 1720000, 2619000000, 103600, 1675000) \
-	PRICE(decode , 10, 128,   8,  16, 0, 1,   0, 3438000000, 5171000, 0, 0, 143700, 843700, 2327000000, 1931000, 494200) \
-	PRICE(decode , 10,  64,   8,  16, 0, 3,   0, 3358000000, 4982000, 0, 1405000, 123000, 361800, 2102000000, 1849000, 268300) \
-	PRICE(decode , 11, 128,   8,  16, 0, 1, 512, 2442000000, 2645000, 0, 3082000, 134500, 214700, 300300000, 92010000, 1167000) \
-	PRICE(decode , 11,  64,   8,  16, 0, 1, 128, 3401000000, 2783000, 0, 341800, 135300, 257500, 487900000, 64910000, 127700) \
-	PRICE(decode , 12, 128,   8,  32, 0, 1, 512, 2309000000, 3073000, 0, 3694000, 117700, 230500, 395800000, 56610000, 961600) \
-	PRICE(decode , 12,  64,   8,  32, 0, 2, 512, 2266000000, 2499000, 0, 1987000, 121900, 445300, 402000000, 79210000, 340000) \
-	PRICE(decode , 13, 256,  16,  16, 0, 3,  32, 4535000000, 17460000, 0, 14170000, 69700, 1281000, 2271000000, 547000000, 758200) \
-	PRICE(decode , 13, 128,  16,  16, 0, 2,   0, 3964000000, 13070000, 0, 1726000, 99910, 399900, 2398000000, 205200000, 373100) \
-	PRICE(decode , 13,  64,  16,  16, 0, 4,   0, 4018000000, 13610000, 0, 704800, 103900, 198800, 1981000000, 169700000, 156700) \
-	PRICE(decode , 14, 256,  16,  16, 0, 1, 256, 2104000000, 10550000, 0, 8015000, 69310, 1091000, 245100000, 26450000, 1550000) \
-	PRICE(decode , 14, 128,  16,  16, 0, 1,   0, 3892000000, 7870000, 0, 0, 107000, 600800, 331500000, 75250000, 334300) \
-	PRICE(decode , 14,  64,  16,  16, 0, 4, 256, 2016000000, 6237000, 0, 1771000, 117100, 348400, 449500000, 75320000, 251900) \
-	PRICE(decode , 15, 256,  16,  16, 0, 1, 128, 3562000000, 9442000, 0, 9216000, 71940, 1853000, 2546000000, 0, 1679000) \
-	PRICE(decode , 15, 128,  16,  16, 0, 1,   0, 3854000000, 7605000, 0, 1268000, 88180, 753300, 2384000000, 988900, 530200) \
-	PRICE(decode , 15,  64,  16,  16, 0, 3,  32, 3302000000, 6348000, 0, 1519000, 95640, 734900, 2160000000, 2396000, 348800) \
-	PRICE(decode , 16, 128,  16,  32, 0, 1, 512, 2540000000, 3113000, 0, 5462000, 93540, 589500, 310500000, 51160000, 1055000) \
-	PRICE(decode , 16,  64,  16,  32, 0, 1,   0, 3645000000, 2744000, 0, 14490, 147000, 626600, 425100000, 68840000, 331900) \
-	PRICE(decode , 17, 256,   8,  16, 0, 1, 512, 7481000000, 376900, 0, 31130000, 0, 4410000, 0, 0, 0) \
-	PRICE(decode , 17, 128,   8,  16, 0, 3,   0, 7719000000, 252600, 0, 5206000, 146400, 968800, 0, 0, 0) \
-	PRICE(decode , 17,  64,   8,  16, 0, 6,   0, 5805000000, 185900, 0, 6639000, 29840, 1298000, 0, 0, 0)
+	PRICE(decode ,  6, 256,   1,   1, 0, 4,   0, 2122000000, 59260000, 0, 8407000, 87980, 3966000, 0, 0, 0) \
+	PRICE(decode ,  6, 128,   1,   1, 0, 6,  32, 636700000, 48770000, 0, 10160000, 37630, 1108000, 0, 0, 0) \
+	PRICE(decode ,  6,  64,   1,   1, 0, 5,   0, 2322000000, 43130000, 0, 7946000, 0, 1106000, 0, 0, 0) \
+	PRICE(decode ,  7, 256,  32,  32, 0, 2,  64, 0, 71400000, 0, 1565000, 0, 164900, 2200000000, 613600000, 517200) \
+	PRICE(decode ,  7, 128,  32,  32, 0, 4,  64, 1733000000, 33370000, 0, 5497000, 21780, 336900, 2529000000, 226300000, 438600) \
+	PRICE(decode ,  7,  64,  32,  32, 0, 6,  64, 1726000000, 23870000, 0, 3007000, 34010, 296600, 2310000000, 201900000, 179200) \
+	PRICE(decode ,  8, 256,  64,  64, 0, 1,  64, 1604000000, 45340000, 0, 3075000, 7438, 802900, 2417000000, 601200000, 449400) \
+	PRICE(decode ,  8, 128,  64,  64, 0, 2, 128, 1131000000, 21910000, 0, 6857000, 0, 472400, 2704000000, 219200000, 255300) \
+	PRICE(decode ,  8,  64,  64,  64, 0, 2, 128, 1492000000, 14980000, 0, 4223000, 0, 479600, 2201000000, 220000000, 128500) \
+	PRICE(decode ,  9, 256,   8,  16, 0, 1, 256, 2197000000, 6866000, 0, 7129000, 100800, 1147000, 191400000, 80320000, 1654000) \
+	PRICE(decode ,  9, 128,   8,  16, 0, 1,   0, 3453000000, 5672000, 0, 209300, 136100, 556500, 432700000, 60930000, 309600) \
+	PRICE(decode ,  9,  64,   8,  16, 0, 3,   0, 3317000000, 5450000, 0, 1047000, 132600, 344900, 495300000, 66580000, 215900) \
+	PRICE(decode , 10, 256,   8,  16, 0, 1, 128, 3076000000, 6389000, 0, 7906000, 101400, 1721000, 2619000000, 102900, 1675000) \
+	PRICE(decode , 10, 128,   8,  16, 0, 1,   0, 3434000000, 5173000, 0, 0, 143700, 845000, 2330000000, 1944000, 494200) \
+	PRICE(decode , 10,  64,   8,  16, 0, 3,   0, 3357000000, 4982000, 0, 1405000, 123000, 361700, 2103000000, 1846000, 268300) \
+	PRICE(decode , 11, 128,   8,  16, 0, 1, 512, 2435000000, 2648000, 0, 3071000, 134600, 222200, 303400000, 92290000, 1164000) \
+	PRICE(decode , 11,  64,   8,  16, 0, 1, 128, 3401000000, 2783000, 0, 342000, 135300, 258400, 487600000, 64960000, 127500) \
+	PRICE(decode , 12, 128,   8,  32, 0, 1, 512, 2300000000, 3078000, 0, 3681000, 117900, 239300, 399900000, 57040000, 958600) \
+	PRICE(decode , 12,  64,   8,  32, 0, 2, 512, 2266000000, 2499000, 0, 1987000, 121900, 445700, 401600000, 79340000, 340200) \
+	PRICE(decode , 13, 256,  16,  16, 0, 3,  32, 4535000000, 17460000, 0, 14170000, 69710, 1281000, 2271000000, 547000000, 758600) \
+	PRICE(decode , 13, 128,  16,  16, 0, 2,   0, 3960000000, 13070000, 0, 1696000, 100300, 412100, 2399000000, 205400000, 372600) \
+	PRICE(decode , 13,  64,  16,  16, 0, 4,   0, 4019000000, 13610000, 0, 704700, 103900, 198100, 1980000000, 169700000, 156800) \
+	PRICE(decode , 14, 256,  16,  16, 0, 1, 256, 2104000000, 10550000, 0, 8016000, 69310, 1091000, 245200000, 26450000, 1550000) \
+	PRICE(decode , 14, 128,  16,  16, 0, 1,   0, 3888000000, 7872000, 0, 0, 106900, 607600, 333900000, 75710000, 333400) \
+	PRICE(decode , 14,  64,  16,  16, 0, 4, 256, 2015000000, 6237000, 0, 1770000, 117100, 348600, 449200000, 75350000, 252200) \
+	PRICE(decode , 15, 256,  16,  16, 0, 1, 128, 3562000000, 9442000, 0, 9215000, 71940, 1854000, 2546000000, 0, 1679000) \
+	PRICE(decode , 15, 128,  16,  16, 0, 1,   0, 3851000000, 7609000, 0, 1264000, 88180, 754000, 2387000000, 994500, 530200) \
+	PRICE(decode , 15,  64,  16,  16, 0, 3,  32, 3300000000, 6348000, 0, 1519000, 95620, 738600, 2161000000, 2411000, 348800) \
+	PRICE(decode , 16, 128,  16,  32, 0, 1, 512, 2534000000, 3124000, 0, 5444000, 93570, 590700, 307800000, 52700000, 1053000) \
+	PRICE(decode , 16,  64,  16,  32, 0, 1,   0, 3646000000, 2741000, 0, 16910, 147000, 626500, 424900000, 68730000, 332500) \
+	PRICE(decode , 17, 256,   8,  16, 0, 1, 512, 7481000000, 377400, 0, 31130000, 0, 4411000, 0, 0, 0) \
+	PRICE(decode , 17, 128,   8,  16, 0, 3,   0, 7690000000, 254000, 0, 5209000, 146300, 971900, 0, 0, 0) \
+	PRICE(decode , 17,  64,   8,  16, 0, 6,   0, 5809000000, 185800, 0, 6642000, 29750, 1298000, 0, 0, 0)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
@@ -307,7 +307,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 913 scenarios, 1.039, p95 1.172 */
+	return -2; /* 913 scenarios, 1.039, p95 1.162 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
@@ -329,10 +329,24 @@ ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 {
-	if (f->work <= 14) {
-		return 2; /* 43 scenarios, 1.013, p95 1.119; next 1, 1.043 */
+	if (f->mean_seq <= 1023) {
+		if (f->num_kv_heads <= 2) {
+			return 1; /* 45 scenarios, 1.004, p95 1.022; next 0, 1.260 */
+		} else if (f->decode_seqs <= 3) {
+			return 1; /* 51 scenarios, 1.007, p95 1.043; next 0, 1.242 */
+		} else {
+			return 2; /* 48 scenarios, 1.003, p95 1.008; next 1, 1.049 */
+		}
+	} else if (f->heads_x_seqs <= 256) {
+		if (f->kv_kib <= 36864) {
+			return 1; /* 62 scenarios, 1.011, p95 1.053; next 0, 1.092 */
+		} else {
+			return 0; /* 143 scenarios, 1.007, p95 1.049; next 1, 1.031 */
+		}
+	} else if (f->work <= 288) {
+		return 2; /* 44 scenarios, 1.000, p95 1.000; next 0, 1.007 */
 	} else {
-		return 0; /* 37 scenarios, 1.008, p95 1.037; next 1, 1.024 */
+		return 0; /* 44 scenarios, 1.001, p95 1.007; next 1, 1.003 */
 	}
 }
 
@@ -363,8 +377,18 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	VECTOR(overlap, -3, .max_query = 0, .kv_kib = 159745) \
 	VECTOR(overlap, -3, .max_query = 384, .kv_kib = 159745) \
 	VECTOR(overlap, 18, .max_query = 385, .kv_kib = 159745) \
-	VECTOR(early, 2, .work = 0) \
-	VECTOR(early, 2, .work = 14) \
-	VECTOR(early, 0, .work = 15)
+	VECTOR(early, 1, .num_kv_heads = 0, .mean_seq = 0) \
+	VECTOR(early, 1, .num_kv_heads = 2, .mean_seq = 1023) \
+	VECTOR(early, 1, .num_kv_heads = 3, .mean_seq = 0, .decode_seqs = 0) \
+	VECTOR(early, 1, .num_kv_heads = 3, .mean_seq = 1023, .decode_seqs = 3) \
+	VECTOR(early, 2, .num_kv_heads = 3, .mean_seq = 0, .decode_seqs = 4) \
+	VECTOR(early, 2, .num_kv_heads = 3, .mean_seq = 1023, .decode_seqs = 4) \
+	VECTOR(early, 1, .heads_x_seqs = 0, .mean_seq = 1024, .kv_kib = 0) \
+	VECTOR(early, 1, .heads_x_seqs = 256, .mean_seq = 1024, .kv_kib = 36864) \
+	VECTOR(early, 0, .heads_x_seqs = 0, .mean_seq = 1024, .kv_kib = 36865) \
+	VECTOR(early, 0, .heads_x_seqs = 256, .mean_seq = 1024, .kv_kib = 36865) \
+	VECTOR(early, 2, .heads_x_seqs = 257, .mean_seq = 1024, .work = 0) \
+	VECTOR(early, 2, .heads_x_seqs = 257, .mean_seq = 1024, .work = 288) \
+	VECTOR(early, 0, .heads_x_seqs = 257, .mean_seq = 1024, .work = 289)
 
 #endif

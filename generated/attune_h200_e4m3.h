@@ -2,11 +2,11 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  98641fd320fc8f4dbaae04a26669f515, protocol graph-rotating
- *   learned   from 101 scenarios, 13 held out
- *   judged    by times of a second pass in 88 of 114 scenarios; it lacks 33 of the picks
+ *   database  350758440cfd6d7c44719b3338b82f99, protocol graph-rotating
+ *   learned   from 101 scenarios, 15 held out
+ *   judged    by times of a second pass in 89 of 116 scenarios; it lacks 34 of the picks
  *   noise     0.50 % below 20 us, by 42 A/A pairs
- *             0.69 % below 200 us, by 118 A/A pairs
+ *             0.69 % below 200 us, by 148 A/A pairs
  *             1.80 % above, by 17 A/A pairs
  *   prefill   best of 1, 2, ... choices: 1.200 1.062 1.034 1.016 1.006 1.002 1.001 1.000
  *             1.000
@@ -19,13 +19,13 @@
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
  *   tree        train                      101  1.040  1.165  1.304   71.3
- *   tree        heldout                     13    inf    inf    inf   76.9
+ *   tree        heldout                     15    inf    inf    inf   60.0
  *   best_fixed  train                      101  1.387  2.463  7.558    5.9
- *   best_fixed  heldout                     13  1.380  5.602  5.602    0.0
+ *   best_fixed  heldout                     15  1.392  5.516  5.516    0.0
  *   vllm_rule   train                      101    inf    inf    inf    0.0
- *   vllm_rule   heldout                     13    inf    inf    inf    0.0
+ *   vllm_rule   heldout                     15    inf    inf    inf    0.0
  *   default     train                      101    inf    inf    inf    0.0
- *   default     heldout                     13    inf    inf    inf    0.0
+ *   default     heldout                     15    inf    inf    inf    0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
  * legal for the batch the one, the smallest of equals, that makes least of

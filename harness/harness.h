@@ -359,8 +359,8 @@ int store_measurement(struct store *, long long run, const struct scenario *, en
 int store_plan_measurement(struct store *, long long run, const struct scenario *,
 			   const char *plan_text, const struct measurement *);
 /* What the rows written from here on are measured for, and of which pass store_has asks:
- * "race" (from the start), "complete", "cold", "refine", "audit": pass A; "b": pass B. The
- * text must outlive the handle. */
+ * "race" (from the start), "complete", "cold", "refine", "audit": pass A; "b": pass B;
+ * "early": pass E. The text must outlive the handle. */
 void store_stage(struct store *, const char *stage);
 /* An A/A pair: a choice, or a plan's text with phase "plan", twice in one race; ratio: of
  * the second to the first. */
@@ -412,14 +412,15 @@ struct store_cell {
 	/* NaN: not known. Quartiles: of three samples or more. ratio: to its race's reference,
 	 * paired by rounds. */
 	double median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules;
-	int pass;                    /* 'A': trains; 'B': an independent session, judges */
-	const char *stage, *stopped; /* "race" "complete" "cold" "refine" "audit"; "b" */
+	int pass;                    /* 'A': trains; 'B': an independent session, judges; 'E': launches
+				      * that begin early, and the same in turn in their race */
+	const char *stage, *stopped; /* as of store_stage */
 	float us[MAX_SAMPLES];
 	int samples;
 	long long run;
 	int today; /* by today's sources of its kernels */
 };
-/* Newest row of either pass of every cell of a GPU ordered by (model, page_size, batch,
+/* Newest row of each pass of every cell of a GPU ordered by (model, page_size, batch,
  * phase, kernel, choice, pass); stops when `each` returns 0. Of several devices of that name
  * only the handle's run's, else the newest measured: two are never mixed. */
 int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),

@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char *const stage_names[NUM_STAGES] = {
-	"", "race", "complete", "cold", "refine", "audit", "b"
+	"", "race", "complete", "cold", "refine", "audit", "b", "early"
 };
 
 struct recall {

@@ -98,8 +98,8 @@ CREATE TABLE build (
 ) STRICT;
 
 -- A time belongs to a right result: all of them are NULL unless the outcome is ok.
--- stage says why it was measured, and the pass: 'b', or pass A. Quartiles are kept
--- of three samples or more.
+-- stage says why it was measured, and the pass: 'b' is B; 'early', launches that begin early
+-- beside the same in turn, is E; else A. Quartiles are kept of three samples or more.
 CREATE TABLE measurement (
   id            INTEGER PRIMARY KEY,
   run           INTEGER NOT NULL REFERENCES run,
@@ -107,7 +107,7 @@ CREATE TABLE measurement (
   phase         TEXT NOT NULL CHECK (phase IN ('all', 'prefill', 'decode', 'plan')),
   variant       INTEGER NOT NULL REFERENCES variant,
   build         INTEGER NOT NULL REFERENCES build,
-  stage         TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b')),
+  stage         TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b', 'early')),
   outcome       TEXT NOT NULL CHECK (outcome IN ('ok', 'wrong', 'nan', 'resources', 'compile',
                                                  'timeout', 'crash', 'illegal')),
   samples       BLOB CHECK (length(samples) > 0 AND length(samples) % 4 = 0), -- float32 LE, us
@@ -140,7 +140,7 @@ CREATE TABLE control (
   scenario  INTEGER NOT NULL REFERENCES scenario,
   phase     TEXT NOT NULL CHECK (phase IN ('all', 'prefill', 'decode', 'plan')),
   variant   INTEGER NOT NULL REFERENCES variant,
-  stage     TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b')),
+  stage     TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b', 'early')),
   median_us REAL NOT NULL CHECK (median_us > 0 AND median_us < 1e12),
   ratio     REAL NOT NULL CHECK (ratio > 0 AND ratio < 1e12)
 ) STRICT;
@@ -166,7 +166,7 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, m.phase,
        m.ci_us, m.ratio, m.gbps, m.tflops, m.gbps / r.dram_gbps AS share_of_dram,
        m.tflops / r.fma_tflops AS share_of_fma, m.power_w * m.median_us / 1e6 AS joules,
        m.power_w, m.sm_mhz_before, m.sm_mhz_after, length(m.samples) / 4 AS samples, m.calls,
-       m.rejected, m.stopped, m.detail, m.stage, iif(m.stage = 'b', 'B', 'A') AS pass,
+       m.rejected, m.stopped, m.detail, m.stage, CASE m.stage WHEN 'b' THEN 'B' WHEN 'early' THEN 'E' ELSE 'A' END AS pass,
        s.set_name, s.split, s.weight, s.steps, s.kv_dtype, s.layout, s.seed, s.num_query_heads,
        s.num_kv_heads, s.head_size, s.causal, s."window", s.scale, s.softcap, s.has_sinks,
        s.has_alibi, s.num_seqs, s.query_tokens, s.max_query, s.kv_tokens, s.max_seq, r.protocol,
@@ -185,7 +185,7 @@ CREATE VIEW newest AS
 SELECT * FROM history WHERE measurement_id IN (
   SELECT id FROM (
     SELECT m.id, row_number() OVER (
-             PARTITION BY r.device, r.protocol, m.scenario, m.phase, m.variant, m.stage = 'b'
+             PARTITION BY r.device, r.protocol, m.scenario, m.phase, m.variant, m.stage = 'b', m.stage = 'early'
              ORDER BY m.run DESC, m.id DESC) AS age
     FROM measurement AS m JOIN run AS r ON r.id = m.run)
   WHERE age = 1);

@@ -1,10 +1,9 @@
 /* store.c - every measurement, in SQLite, which store*.c alone know.
  *
- * schema.sql is the database, merge.sql joins two, migrate_N*.sql bring version N to it; what
- * version 2 holds reads as today's. Writing, a database is in WAL
- * mode, so that each measurement is one committed transaction that a kill cannot
- * take back and that readers need not wait for; closed, it is a single file again.
- * Names are written once and rows refer to them (intern), so that ten thousand
+ * schema.sql is the database, merge.sql joins two, migrate_N*.sql bring version N to it.
+ * Writing, a database is in WAL mode, so that each measurement is one committed
+ * transaction that a kill cannot take back and that readers need not wait for; closed, it
+ * is a single file again. Names are written once and rows refer to them (intern), so that ten thousand
  * measurements fit in a few megabytes. */
 #include "store.h"
 #include <errno.h>
@@ -19,15 +18,17 @@ EMBED(store_migrate_1_sql, "harness/migrate_1.sql")
 EMBED(store_migrate_1_rows_sql, "harness/migrate_1_rows.sql")
 EMBED(store_migrate_2_sql, "harness/migrate_2.sql")
 EMBED(store_migrate_3_sql, "harness/migrate_3.sql")
+EMBED(store_migrate_4_sql, "harness/migrate_4.sql")
 
 /* What takes a database of version v to this one, one text after the other. */
 static const char *const migrations[][3] = {
 	{ store_schema_sql },
 	{ store_migrate_1_sql, store_schema_sql, store_migrate_1_rows_sql },
-	{ store_migrate_2_sql, store_migrate_3_sql },
-	{ store_migrate_3_sql },
+	{ store_migrate_2_sql, store_migrate_3_sql, store_migrate_4_sql },
+	{ store_migrate_3_sql, store_migrate_4_sql },
+	{ store_migrate_4_sql },
 };
-enum { VERSION = COUNT(migrations), READABLE = 2 };
+enum { VERSION = COUNT(migrations) };
 enum { APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
 
 #define IDENTITY                                                                    \
@@ -79,8 +80,6 @@ static const char *const queries[NUM_QUERIES] = {
 
 	[ADD_CEILING] = "INSERT INTO ceiling (run, name, detail, value, unit) VALUES"
 		" (?1, ?2, ?3, ?4, ?5) RETURNING id",
-	[KNOWS_CEILINGS] = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'ceiling'",
-	[SRC_KNOWS_CEILINGS] = "SELECT count(*) FROM src.sqlite_schema WHERE name = 'ceiling'",
 	[CEILINGS] = "SELECT name, detail, value, unit FROM ceiling WHERE run ="
 		" (SELECT c.run FROM ceiling c JOIN run r ON r.id = c.run JOIN device d ON"
 		" d.id = r.device WHERE d.gpu = ?1 ORDER BY c.run DESC LIMIT 1) ORDER BY id",
@@ -94,7 +93,7 @@ static const char *const queries[NUM_QUERIES] = {
 	[HAS] = "SELECT EXISTS (SELECT 1 FROM measurement m JOIN run r ON r.id = m.run"
 		" JOIN build b ON b.id = m.build WHERE m.scenario = ?1 AND m.variant = ?2"
 		" AND m.phase = ?3 AND r.device = ?4 AND b.source = ?5 AND ?6 IN ('', r.protocol)"
-		" AND (m.stage = 'b') = ?7)",
+		" AND CASE m.stage WHEN 'b' THEN 'B' WHEN 'early' THEN 'E' ELSE 'A' END = ?7)",
 
 	[EACH] = "SELECT gpu, model, set_name, split, batch, phase, kernel, variant, plan, outcome,"
 		" protocol, dtype, layout, detail, stage, stopped, source, kv_dtype, page_size, weight,"
@@ -302,7 +301,7 @@ static int settle(struct store *s, int readonly)
 		complain("%s: cannot be written: the file or its folder is read-only", s->path);
 		return 0;
 	}
-	if (version == VERSION || (readonly && version >= READABLE))
+	if (version == VERSION)
 		return 1;
 	if (!readonly)
 		return migrate(s);

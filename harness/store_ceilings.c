@@ -24,9 +24,6 @@ static const char *text(sqlite3_stmt *st, int column)
 int store_each_ceiling(struct store *s, const char *gpu,
 		       int (*each)(void *, const struct ceiling *), void *arg)
 {
-	const long long known = store_number(s, KNOWS_CEILINGS, "");
-	if (known <= 0)
-		return known == 0;
 	sqlite3_stmt *st = store_rows(s, CEILINGS, "s", gpu);
 	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
 	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
@@ -45,7 +42,5 @@ int store_each_ceiling(struct store *s, const char *gpu,
 
 int store_merge_ceilings(struct store *s)
 {
-	const long long known = store_number(s, SRC_KNOWS_CEILINGS, "");
-	return known == 0 ||
-	       (known > 0 && (store_execute(s, store_merge_ceilings_sql) || store_explain(s)));
+	return store_execute(s, store_merge_ceilings_sql) || store_explain(s);
 }

@@ -11,6 +11,11 @@ static long long device_of(struct store *s, const char *gpu)
 	return s->device && !strcmp(s->gpu, gpu) ? s->device : store_number(s, NEWEST, "s", gpu);
 }
 
+static const char *pass_of(const char *stage)
+{
+	return !strcmp(stage, "b") ? "B" : !strcmp(stage, "early") ? "E" : "A";
+}
+
 static int has(struct store *s, const char *gpu, const struct scenario *sc, const char *phase,
 	       const char *kernel, const char *choice, const char *text)
 {
@@ -22,8 +27,8 @@ static int has(struct store *s, const char *gpu, const struct scenario *sc, cons
 	if (variant <= 0)
 		return 0;
 	store_source(source, strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, text);
-	return store_number(s, HAS, "llslssi", scenario, variant, phase, device, source,
-			    s->protocol, !strcmp(s->stage, "b")) > 0;
+	return store_number(s, HAS, "llslsss", scenario, variant, phase, device, source,
+			    s->protocol, pass_of(s->stage)) > 0;
 }
 
 int store_has(struct store *s, const char *gpu, const struct scenario *sc, enum phase phase,
@@ -94,7 +99,7 @@ static void read_cell(struct store_cell *c, sqlite3_stmt *st)
 	int at = 0;
 	for (size_t i = 0; i < COUNT(names); i++)
 		*names[i] = text(st, at++);
-	c->pass = strcmp(c->stage, "b") ? 'A' : 'B';
+	c->pass = *pass_of(c->stage);
 	c->today = is_today(c, text(st, at++));
 	c->shape.dtype = dtype_of(c->dtype);
 	c->shape.kv_dtype = dtype_of(text(st, at++));

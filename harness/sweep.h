@@ -90,6 +90,7 @@ enum stage {
 	STAGE_REFINE,
 	STAGE_AUDIT,
 	STAGE_B,
+	STAGE_EARLY,
 	NUM_STAGES
 };
 extern const char *const stage_names[NUM_STAGES];

@@ -9,9 +9,10 @@
  * is worth comparing with the other times of its race. An engine has another kernel in front,
  * which is where the promise comes from, and may have more or less to overlap.
  *
- * Rows go to the same database. Trees of choices and prices are made without them (choice_early),
- * and so are other sweeps: not every caller can let a call begin early. The tree that says where
- * it pays is made of them alone (tuner/early.c). */
+ * Rows go to the same database, in a pass of their own. Trees of choices and prices are made
+ * without them, and so are other sweeps: not every caller can let a call begin early, and times in
+ * turn of the fastest alone, in another session, would make these slower or faster than those that
+ * they were raced with. The tree that says where it pays is made of them alone (tuner/early.c). */
 #include "store.h"
 #include "sweep.h"
 #include <math.h>
@@ -26,7 +27,8 @@ struct pace {
 	int scenario;
 	enum phase phase;
 	struct choice choice;
-	double us[MOST_VALUES]; /* NaN: no time */
+	double raced_us;        /* in turn, by a race of pass A */
+	double us[MOST_VALUES]; /* by an early one; NaN: no time */
 	int today[MOST_VALUES];
 };
 
@@ -72,6 +74,7 @@ static struct pace *find(struct early *e, int scenario, enum phase phase, const 
 	e->v[e->n] = (struct pace){ .scenario = scenario, .phase = phase, .choice = *c };
 	for (int i = 0; i < MOST_VALUES; i++)
 		e->v[e->n].us[i] = NAN;
+	e->v[e->n].raced_us = NAN;
 	return &e->v[e->n++];
 }
 
@@ -98,7 +101,7 @@ static int read_cell(void *arg, const struct store_cell *cell)
 	struct choice c = { .kernel = kernel_find(e->c->hello.info.backend, cell->kernel) };
 	const char *where;
 	enum phase phase = PHASE_ALL;
-	if (!c.kernel || c.kernel->space->early_axis < 0 || cell->pass != 'A' ||
+	if (!c.kernel || c.kernel->space->early_axis < 0 || cell->pass == 'B' ||
 	    strcmp(cell->protocol, e->c->protocol.name) ||
 	    !config_parse(&c.config, c.kernel->space, cell->choice, &where))
 		return 1;
@@ -113,7 +116,12 @@ static int read_cell(void *arg, const struct store_cell *cell)
 		complain("out of memory");
 		return 0;
 	}
-	p->us[value_at(&c)] = strcmp(cell->outcome, "ok") ? NAN : cell->median_us;
+	const double us = strcmp(cell->outcome, "ok") ? NAN : cell->median_us;
+	if (cell->pass == 'A' && !choice_early(&c))
+		p->raced_us = us;
+	if (cell->pass != 'E')
+		return 1;
+	p->us[value_at(&c)] = us;
 	p->today[value_at(&c)] = cell->today;
 	return 1;
 }
@@ -126,9 +134,9 @@ static int by_time(const void *x, const void *y)
 		return a->scenario < b->scenario ? -1 : 1;
 	if (a->phase != b->phase)
 		return a->phase < b->phase ? -1 : 1;
-	if (isnan(a->us[0]) || isnan(b->us[0]))
-		return isnan(a->us[0]) - isnan(b->us[0]);
-	return (a->us[0] > b->us[0]) - (a->us[0] < b->us[0]);
+	if (isnan(a->raced_us) || isnan(b->raced_us))
+		return isnan(a->raced_us) - isnan(b->raced_us);
+	return (a->raced_us > b->raced_us) - (a->raced_us < b->raced_us);
 }
 
 /* Of each part the few that count. 0 after a complaint. */
@@ -146,7 +154,7 @@ static int read_all(struct early *e)
 		const struct pace *last = kept ? &e->v[kept - 1] : NULL;
 		const int goes_on = last && last->scenario == p.scenario && last->phase == p.phase;
 		rank = goes_on ? rank + 1 : 0;
-		if (rank < FASTEST && !isnan(p.us[0]))
+		if (rank < FASTEST && !isnan(p.raced_us))
 			e->v[kept++] = p;
 	}
 	e->n = kept;
@@ -218,7 +226,7 @@ static int race(const struct early *e)
 	o.again = 1;
 	complain("%d choices that can begin early, %d times to be measured", e->n, n);
 	if (n && !o.dry_run)
-		code = sweep_wishes(&o, &e->c->hello, e->list, wish, n, stage_names[STAGE_REFINE]);
+		code = sweep_wishes(&o, &e->c->hello, e->list, wish, n, stage_names[STAGE_EARLY]);
 	free(wish);
 	return code;
 }

@@ -46,7 +46,7 @@ static const char audit_sql[] =
     "  ORDER BY m.run DESC, m.id DESC) AS age"
     "  FROM measurement m JOIN run r ON r.id = m.run, run mine WHERE mine.id = %lld"
     "  AND r.device = mine.device AND r.protocol = mine.protocol AND m.outcome = 'ok'"
-    "  AND m.stage <> 'b' AND m.phase <> 'plan'),"
+    "  AND m.stage NOT IN ('b', 'early') AND m.phase <> 'plan'),"
     " early AS (SELECT * FROM cell WHERE age = 1 AND NOT late),"
     " late AS (SELECT * FROM cell WHERE age = 1 AND late),"
     " picked AS (SELECT scenario, phase, variant, min(median_us) FROM early GROUP BY 1, 2),"

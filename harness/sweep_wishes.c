@@ -182,7 +182,7 @@ static enum heard race_all(struct list *l)
 
 static enum stage stage_named(const char *name)
 {
-	enum stage s = STAGE_B;
+	enum stage s = NUM_STAGES - 1;
 	while (s > STAGE_NONE && strcmp(stage_names[s], name))
 		s--;
 	return s;

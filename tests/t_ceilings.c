@@ -71,42 +71,11 @@ static void bad_ceilings(void **state)
 	store_close(s);
 }
 
-/* As version 3 left one: it reads, has no ceilings and can be merged; written to, it can. */
-static void version_3(void **state)
-{
-	static const char older[] = "DROP TABLE ceiling; PRAGMA user_version = 3";
-	(void)state;
-	struct store *s = fresh("v3.sqlite"), *other = fresh("v4.sqlite");
-	struct listed l = { .n = 0 };
-	char command[300];
-	long long added;
-	add(s, store_begin_run(s, &h200), "q1s1k", "segmented", 0, measured(10));
-	store_close(s);
-	snprintf(command, sizeof command, "sqlite3 %s '%s'", in_folder("v3.sqlite"), older);
-	assert_int_equal(system(command), 0);
-	s = store_open(in_folder("v3.sqlite"), 1);
-	assert_non_null(s);
-	assert_int_equal(store_each_ceiling(s, "h200", list_ceiling, &l), 1);
-	assert_int_equal(l.n, 0);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "3;");
-	store_close(s);
-	assert_int_equal(store_merge(other, in_folder("v3.sqlite"), &added), 1);
-	assert_int_equal(added, 1);
-	store_close(other);
-	s = store_open(in_folder("v3.sqlite"), 0);
-	assert_non_null(s);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "4;");
-	assert_int_equal(store_ceilings(s, 1, some_ceilings, 2), 1);
-	assert_string_equal(ask(s, "SELECT count(*) FROM timings"), "1;");
-	store_close(s);
-}
-
 int main(void)
 {
 	const struct CMUnitTest t[] = {
 		cmocka_unit_test(ceilings),
 		cmocka_unit_test(bad_ceilings),
-		cmocka_unit_test(version_3),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("ceilings", t, make_folder, remove_folder);

@@ -305,13 +305,15 @@ static void the_fastest_in_turn_are_measured(void **state)
 	store_time(s, run, &sc, "SEGMENTS=1", 19);
 	store_time(s, run, &sc, "SEGMENTS=2", 11);
 	store_time(s, run, &sc, "SEGMENTS=4", 14);
+	store_stage(s, "early");
+	store_time(s, run, &sc, "SEGMENTS=2", 29);
 	store_time(s, run, &sc, "SEGMENTS=2 EARLY=1", 9);
 	store_time(s, run, &sc, "SEGMENTS=8 EARLY=2", 5);
 	store_close(s);
 	snprintf(want, sizeof want,
 		 "model\tbatch\tphase\tturn_us\tlast_key_us\tat_once_us\tchoice\n"
-		 "llama3.1-8b@1\t8q1s3000\tdecode\t12.00\t10.00\t\tring %s\n"
-		 "llama3.1-8b@1\t8q1s3000\tdecode\t15.00\t\t\tring %s\n",
+		 "llama3.1-8b@1\t8q1s3000\tdecode\t30.00\t10.00\t\tring %s\n"
+		 "llama3.1-8b@1\t8q1s3000\tdecode\t\t\t\tring %s\n",
 		 with("ring", "SEGMENTS=2"), with("ring", "SEGMENTS=4"));
 	assert_string_equal(dry_run(db, &list), want);
 	assert_non_null(strstr(said, "2 choices that can begin early, 6 times to be measured"));

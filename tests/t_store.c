@@ -262,14 +262,14 @@ static void versions(void **state)
 	assert_int_equal(loud(), 1);
 	struct store *s = store_open(path, 0);
 	assert_non_null(s);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "4;");
-	assert_true(store_query(s, "PRAGMA user_version = 5", NULL, NULL));
+	assert_string_equal(ask(s, "PRAGMA user_version"), "5;");
+	assert_true(store_query(s, "PRAGMA user_version = 6", NULL, NULL));
 	store_close(s);
 	for (int readonly = 0; readonly < 2; readonly++) {
 		quiet();
 		assert_null(store_open(path, readonly));
 		assert_int_equal(loud(), 1);
-		assert_non_null(strstr(said, "version 5"));
+		assert_non_null(strstr(said, "version 6"));
 	}
 }
 
@@ -318,18 +318,35 @@ static void version_1(void **state)
 	store_close(s);
 }
 
-/* As version 2 left one: reads as it is; written to, it is today's, rows and all. */
+/* What version 5 changed, taken back, and more. */
+#define BEFORE_5                                                                             \
+	"UPDATE sqlite_schema SET sql = replace(replace(replace(sql, ', ''early'')', ')'), " \
+	"'CASE m.stage WHEN ''b'' THEN ''B'' WHEN ''early'' THEN ''E'' ELSE ''A'' END', "    \
+	"'iif(m.stage = ''b'', ''B'', ''A'')'), 'm.stage = ''b'', m.stage = ''early''', "    \
+	"'m.stage = ''b'''); "
+
+static void make_older(const char *path, const char *schema, const char *rest)
+{
+	char command[1400];
+	snprintf(command, sizeof command,
+		 "sqlite3 %s \"PRAGMA writable_schema = ON; " BEFORE_5
+		 "%s PRAGMA writable_schema = RESET; %s\"",
+		 path, schema, rest);
+	assert_int_equal(system(command), 0);
+	quiet();
+	assert_null(store_open(path, 1)); /* nothing is read by rules that it was not made by */
+	assert_int_equal(loud(), 1);
+	assert_non_null(strstr(said, "bring it up to date with: attune merge"));
+}
+
+/* As version 2 left one: written to, it is today's, rows and all. */
 static void version_2(void **state)
 {
 	static const char all[] = "SELECT group_concat(sql, '') FROM (SELECT sql FROM "
 				  "sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name)";
 	static const char rows[] = "SELECT count(*) FROM timings";
-	static const char older[] =
-	    "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = "
-	    "replace(sql, ', ''CLASSIC''', ''); PRAGMA writable_schema = RESET; "
-	    "DROP TABLE ceiling; PRAGMA user_version = 2";
 	(void)state;
-	char schema[2][40000], command[400];
+	char schema[2][40000];
 	struct store *s = fresh("v2.sqlite");
 	struct scenario sc = scenario_of("q1s1k");
 	const char *path = in_folder("v2.sqlite");
@@ -337,18 +354,13 @@ static void version_2(void **state)
 	add(s, run, "q1s1k", "segmented", 0, measured(10));
 	long_text(s, all, schema[0]);
 	store_close(s);
-	snprintf(command, sizeof command, "sqlite3 %s \"%s\"", path, older);
-	assert_int_equal(system(command), 0);
+	make_older(path, "UPDATE sqlite_schema SET sql = replace(sql, ', ''CLASSIC''', '');",
+		   "DROP TABLE ceiling; PRAGMA user_version = 2");
 
 	sc.layout = LAYOUT_CLASSIC;
-	s = store_open(path, 1);
-	assert_non_null(s);
-	assert_string_equal(ask(s, rows), "1;");
-	assert_string_equal(ask(s, "PRAGMA user_version"), "2;");
-	store_close(s);
 	s = store_open(path, 0);
 	assert_non_null(s);
-	assert_string_equal(ask(s, "PRAGMA user_version"), "4;");
+	assert_string_equal(ask(s, "PRAGMA user_version"), "5;");
 	assert_string_equal(ask(s, rows), "1;");
 	assert_int_equal(store_scenario(s, &sc), 1);
 	assert_string_equal(ask(s, "SELECT count(*) FROM scenario WHERE layout = 'CLASSIC'"), "1;");
@@ -392,6 +404,30 @@ static void passes(void **state)
 	assert_int_equal(put(s, run, "q1s1k", "segmented", 0, measured(1)), 0);
 	assert_int_equal(loud(), 1);
 	scenario_done(&sc);
+	store_close(s);
+}
+
+/* As version 4 left one, where times of sweep --early were of pass A, and in turn the newer ones. */
+static void version_4(void **state)
+{
+	(void)state;
+	struct store *s = fresh("v4.sqlite");
+	const char *path = in_folder("v4.sqlite");
+	struct run_info early = h200;
+	add(s, store_begin_run(s, &h200), "q1s1k", "segmented", 0, measured(10));
+	store_stage(s, "refine");
+	add(s, store_begin_run(s, &h200), "q1s2k", "segmented", 0, measured(20));
+	snprintf(early.command, sizeof early.command, "attune sweep --gpu h200 --early");
+	add(s, store_begin_run(s, &early), "q1s1k", "segmented", 0, measured(12));
+	store_close(s);
+	make_older(path, "", "PRAGMA user_version = 4");
+	s = store_open(path, 0);
+	assert_non_null(s);
+	assert_string_equal(ask(s, "SELECT batch, stage, pass, median_us FROM newest "
+				   "ORDER BY measurement_id"),
+			    "q1s1k race A 11.0;q1s2k refine A 21.0;q1s1k early E 13.0;");
+	assert_string_equal(ask(s, "SELECT batch, median_us FROM timings ORDER BY measurement_id"),
+			    "q1s1k 11.0;q1s2k 21.0;");
 	store_close(s);
 }
 
@@ -453,8 +489,8 @@ int main(void)
 		cmocka_unit_test(plans),           cmocka_unit_test(newest_wins),
 		cmocka_unit_test(labels),          cmocka_unit_test(versions),
 		cmocka_unit_test(not_ours),        cmocka_unit_test(version_1),
-		cmocka_unit_test(version_2),       cmocka_unit_test(passes),
-		cmocka_unit_test(noise),
+		cmocka_unit_test(version_2),       cmocka_unit_test(version_4),
+		cmocka_unit_test(passes),          cmocka_unit_test(noise),
 	};
 	size_t n = 13;
 	for (size_t i = 0; i < COUNT(bad_rows); i++)

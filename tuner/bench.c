@@ -38,7 +38,7 @@ struct options {
 };
 
 struct bench {
-	struct stage *stage;
+	struct bench_stage *stage;
 	const struct data *d;
 	const struct protocol *protocol;
 	struct chooser *chooser[NUM_RACERS]; /* NULL: not here, or not by a chooser */
@@ -117,12 +117,32 @@ static int is_asked(const struct measured *m, const char *split)
 	return !strcmp(split, "all") || in_split(m, split);
 }
 
+/* Of all races, on all CPUs at a time; they then find it in the cache. */
+static void compile_ahead(struct bench *b, const struct options *o)
+{
+	struct binaries all = { .arch = b->stage->dev.info.arch };
+	int ok = 1;
+	for (int s = 0, n = 0; ok && s < b->d->n && n < b->total; s++) {
+		struct entry entry[NUM_RACERS];
+		if (!is_asked(&b->d->v[s], o->split))
+			continue;
+		n++;
+		fill_entries(b, &b->d->v[s], s, entry);
+		for (int i = 0; ok && i < NUM_RACERS; i++)
+			ok = bench_foresee(&all, &b->d->v[s], &entry[i]);
+	}
+	if (ok)
+		binaries_compile(&all);
+	binaries_free(&all);
+}
+
 static void race_scenarios(struct bench *b, const struct options *o)
 {
 	for (int s = 0; s < b->d->n; s++)
 		b->total += is_asked(&b->d->v[s], o->split);
 	if (o->limit && b->total > o->limit)
 		b->total = o->limit;
+	compile_ahead(b, o);
 	for (int s = 0; s < b->d->n && b->done + b->failed < b->total && !interrupted; s++) {
 		if (!is_asked(&b->d->v[s], o->split))
 			continue;
@@ -189,7 +209,7 @@ static void race_trace(struct bench *b, const struct options *o)
 		complain("no step of %s could be run", o->trace.path);
 }
 
-static int run(struct stage *st, const struct data *d, const struct options *o,
+static int run(struct bench_stage *st, const struct data *d, const struct options *o,
 	       const struct protocol *protocol)
 {
 	static const char *const columns[] = { "batch",  "model",     "page_size",
@@ -337,7 +357,7 @@ int cmd_bench(int argc, char **argv)
 			     .preset = "quick",
 			     .read_mb = 1073.741824,
 			     .trace = trace_defaults };
-	struct stage st = { 0 };
+	struct bench_stage st = { 0 };
 	struct protocol protocol;
 	char db[256], header[256];
 	int code;

@@ -3,8 +3,9 @@
 #define BENCH_H
 
 #include "policy.h"
+#include "../harness/sweep.h"
 
-struct stage {
+struct bench_stage {
 	struct device dev;
 	attune_context *ctx;
 	struct pool *pool;
@@ -17,10 +18,10 @@ struct stage {
 	size_t workspace_bytes;
 };
 /* This machine's device, which must be `gpu` unless that is NULL; an exit code. */
-int stage_open(struct stage *, const char *gpu);
-void stage_close(struct stage *);
+int stage_open(struct bench_stage *, const char *gpu);
+void stage_close(struct bench_stage *);
 /* Of a choice or a helper, compiled once and kept; NULL + complain. The stage's. */
-struct code *stage_code(struct stage *, const struct kernel *, const struct config *,
+struct code *stage_code(struct bench_stage *, const struct kernel *, const struct config *,
 			const attune_shape *);
 
 /* A way to run a batch: what libattune does (attune_plan_batch, attune_run), or a plan of
@@ -31,15 +32,18 @@ struct entry {
 	struct made made;
 	double us; /* out: median; NaN: it did not run, or was not measured */
 };
+/* Adds the code of an entry that is not the library, for binaries_compile. 0 without memory. */
+int bench_foresee(struct binaries *, const struct measured *, const struct entry *);
+
 /* Races the entries on a batch (m->batch is needed); the first is the reference. 0 when it
  * could not be done, and it has complained. */
-int bench_race(struct stage *, const struct measured *, const struct protocol *, struct entry *,
-	       int n, unsigned long long seed);
+int bench_race(struct bench_stage *, const struct measured *, const struct protocol *,
+	       struct entry *, int n, unsigned long long seed);
 
 /* bench_host.c: `attune bench --host`; an exit code. */
-int bench_host(struct stage *, enum format);
+int bench_host(struct bench_stage *, enum format);
 
 /* bench_replay.c: `attune bench --replay`; an exit code. */
-int bench_replay(struct stage *, const struct protocol *, enum format);
+int bench_replay(struct bench_stage *, const struct protocol *, enum format);
 
 #endif

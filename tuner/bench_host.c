@@ -29,7 +29,7 @@ struct timed {
 };
 
 struct host {
-	struct stage *st;
+	struct bench_stage *st;
 	struct table *table;
 	attune_shape shape;
 	double clock_ns, ns[CALLS];
@@ -199,7 +199,7 @@ static enum attune_status call_plan(void *arg)
 static enum attune_status call_run(void *arg)
 {
 	struct caller *c = arg;
-	struct stage *st = c->h->st;
+	struct bench_stage *st = c->h->st;
 	return attune_run(c->op, &c->plan, &c->tensors, st->workspace, st->workspace_bytes,
 			  st->dev.ops->stream(&st->dev));
 }
@@ -358,7 +358,7 @@ static void time_forced(struct host *h, const struct forced *f)
 		time_batch(h, &op, batches[i], 0);
 }
 
-int bench_host(struct stage *st, enum format format)
+int bench_host(struct bench_stage *st, enum format format)
 {
 	static const char *const columns[] = { "what",      "of",     "launches",
 					       "median_ns", "p95_ns", "plan" };

@@ -10,7 +10,7 @@
 
 /* One racer: the library's plan, or a plan by hand. */
 struct call {
-	struct stage *stage;
+	struct bench_stage *stage;
 	const struct workload *work;
 	attune_op *op;
 	attune_plan plan;
@@ -27,7 +27,7 @@ struct call {
 static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 {
 	const struct call *c = arg;
-	struct stage *st = c->stage;
+	struct bench_stage *st = c->stage;
 	return choice_launch(&st->dev, &c->part[i].choice, &c->part[i].loaded, c->work, c->set,
 			     c->part[i].phase, (char *)st->workspace + c->at[i],
 			     st->workspace_bytes - c->at[i], steps, stream);
@@ -36,7 +36,7 @@ static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 static enum attune_status launch(void *arg, int set)
 {
 	struct call *c = arg;
-	struct stage *st = c->stage;
+	struct bench_stage *st = c->stage;
 	if (c->op) {
 		attune_tensors t = c->work->tensors;
 		t.block_table = c->work->block_tables[set];
@@ -48,7 +48,7 @@ static enum attune_status launch(void *arg, int set)
 			 st->dev.ops->stream(&st->dev));
 }
 
-struct code *stage_code(struct stage *st, const struct kernel *k, const struct config *config,
+struct code *stage_code(struct bench_stage *st, const struct kernel *k, const struct config *config,
 			const attune_shape *shape)
 {
 	char flags[MAX_FLAGS], key[MAX_FLAGS + 32];
@@ -114,6 +114,30 @@ static int call_made(struct call *c, const struct measured *m, const struct made
 	return c->num_parts > 0;
 }
 
+static int foresee_part(struct binaries *b, const struct choice *choice, const attune_shape *shape)
+{
+	if (!choice->kernel)
+		return 1;
+	int ok = binaries_add(b, choice, shape) >= 0;
+	for (enum helper h = 0; ok && h < NUM_HELPERS; h++) {
+		struct choice c = { .kernel = kernel_helper(choice->kernel->backend, h) };
+		if (!c.kernel || !kernel_takes(choice->kernel, &choice->config, h))
+			continue;
+		config_default(&c.config, c.kernel->space);
+		ok = binaries_add(b, &c, shape) >= 0;
+	}
+	return ok;
+}
+
+int bench_foresee(struct binaries *b, const struct measured *m, const struct entry *e)
+{
+	const int is_whole = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !e->made.join;
+	if (!e->runs || e->is_library)
+		return 1;
+	return (!m->has[PHASE_PREFILL] || foresee_part(b, &e->made.prefill, &m->shape)) &&
+	       (!m->has[PHASE_DECODE] || is_whole || foresee_part(b, &e->made.decode, &m->shape));
+}
+
 /* The library's own plan, or the entry's. */
 static int enter(struct call *c, const struct measured *m, const struct entry *e)
 {
@@ -126,7 +150,7 @@ static int enter(struct call *c, const struct measured *m, const struct entry *e
 	return 0;
 }
 
-int bench_race(struct stage *st, const struct measured *m, const struct protocol *protocol,
+int bench_race(struct bench_stage *st, const struct measured *m, const struct protocol *protocol,
 	       struct entry *entry, int n, unsigned long long seed)
 {
 	struct scenario scenario;
@@ -176,7 +200,7 @@ out:
 	return done;
 }
 
-int stage_open(struct stage *st, const char *gpu)
+int stage_open(struct bench_stage *st, const char *gpu)
 {
 	enum attune_status status = device_open(&st->dev, device_for(gpu));
 	if (status) {
@@ -197,7 +221,7 @@ int stage_open(struct stage *st, const char *gpu)
 	return EXIT_DONE;
 }
 
-void stage_close(struct stage *st)
+void stage_close(struct bench_stage *st)
 {
 	if (!st->dev.ops)
 		return;

@@ -28,7 +28,7 @@ static const char *const ways[NUM_WAYS] = { "recaptured", "frozen", "host", "dev
 static const char *const batches[] = { "8q1s16k", "32q1s16k", "128q1s16k", "2q512s8k_30q1s16k" };
 
 struct replay {
-	struct stage *stage;
+	struct bench_stage *stage;
 	const struct workload *work;
 	attune_op *op;
 	int num_seqs, *lens[SETS]; /* lens[set][seq] */
@@ -366,7 +366,7 @@ static size_t bytes_of_layers(const struct scenario *s, const struct protocol *p
 	return bytes > protocol->cold_bytes ? bytes : protocol->cold_bytes;
 }
 
-static int replay_batch(struct stage *st, const char *text, const struct protocol *protocol,
+static int replay_batch(struct bench_stage *st, const char *text, const struct protocol *protocol,
 			struct table *table)
 {
 	char error[160];
@@ -409,7 +409,7 @@ static int replay_batch(struct stage *st, const char *text, const struct protoco
 	return ok;
 }
 
-int bench_replay(struct stage *st, const struct protocol *protocol, enum format format)
+int bench_replay(struct bench_stage *st, const struct protocol *protocol, enum format format)
 {
 	static const char *const columns[] = { "batch",       "way",      "step_us", "ratio",
 					       "worst_ratio", "layer_us", "host_us", "graphs" };

@@ -270,13 +270,16 @@ enum { NUM_STAGES = 8 };
 
 static int stage_of(const char *stage)
 {
-	static const char *const words[] = { "race", "complete", "cold", "refine", "audit", "b" };
+	static const char *const words[] = { "race", "complete", "cold", "refine", "audit", "b",
+					     "early" };
 	return stage ? one_of(stage, words, (int)COUNT(words)) : 0;
 }
 
 int data_add(struct data *d, const struct store_cell *c)
 {
-	struct raw r = { .phase = phase_of(c->phase), .pass = c->pass == 'B' ? PASS_B : PASS_A };
+	struct raw r = { .phase = phase_of(c->phase),
+			 .pass = c->pass == 'B' ? PASS_B : PASS_A,
+			 .is_paced = c->pass == 'E' };
 	r.cell = (struct cell){ .outcome = outcome_of(c->outcome),
 				.censored = was_given_up(c->stopped),
 				.us = c->median_us,

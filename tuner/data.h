@@ -9,6 +9,7 @@ enum { PHASE_PLAN = NUM_PHASES };
 struct raw {
 	int scenario, phase, choice, decode; /* decode: of a plan, else -1 */
 	int early;                           /* value of the early axis; choice: the same in turn */
+	int is_paced;                        /* of pass E */
 	enum attune_how how;                 /* of a plan */
 	enum pass pass;
 	struct cell cell;

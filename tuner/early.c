@@ -46,8 +46,6 @@ struct pace *paces_of(const struct data *d, int *n)
 
 static const struct cell *cell_with(const struct data *d, const struct pace *p, int value)
 {
-	if (!value)
-		return data_cell_in(d, PASS_A, p->scenario, p->phase, p->choice);
 	for (int i = 0; i < d->num_paced; i++) {
 		const struct paced *at = &d->paced[i];
 		if (at->scenario == p->scenario && at->phase == p->phase &&

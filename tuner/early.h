@@ -6,7 +6,8 @@
 
 #include "tuner.h"
 
-/* A part by a choice that begins early, as `attune sweep --early` measures it. */
+/* A part by a choice that begins early, or by the same in turn, in one race: rows of pass E, as
+ * `attune sweep --early` makes them. */
 struct paced {
 	int scenario, choice, value; /* choice: the same in turn; value: of its early axis */
 	enum phase phase;

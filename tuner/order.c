@@ -78,10 +78,10 @@ static int place_cells(struct data *d, const int *scenario, const int *choice)
 			};
 			continue;
 		}
-		if (r->early && r->pass == PASS_A)
+		if (r->is_paced)
 			d->paced[d->num_paced++] =
 			    (struct paced){ s, c, r->early, (enum phase)r->phase, r->cell };
-		if (r->early)
+		if (r->is_paced || r->early)
 			continue;
 		d->cell[i] = r->cell;
 		d->place[place_of(d, r->pass, s, r->phase, c)] = i;

@@ -70,7 +70,7 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 	for (int i = 0; done && i < d->num_paced; i++) {
 		const struct paced *p = &d->paced[i];
 		struct choice c = d->choice[p->choice];
-		if (p->scenario != scenario || p->phase != phase)
+		if (p->scenario != scenario || p->phase != phase || !p->value)
 			continue;
 		c.config.v[c.kernel->space->early_axis] = p->value;
 		done = add_one(w, "early launch", &c, &p->cell);
