@@ -1,5 +1,5 @@
 -- migrate_4.sql - a database of version 4 to version 5, where what sweep --early measures has a
--- stage of its own and is no newer row of what a race measured. No row moves.
+-- stage of its own and is no newer row of what a race measured. Rows stay where they are.
 
 PRAGMA writable_schema = ON;
 UPDATE sqlite_schema

@@ -3,8 +3,8 @@
  * schema.sql is the database, merge.sql joins two, migrate_N*.sql bring version N to it.
  * Writing, a database is in WAL mode, so that each measurement is one committed
  * transaction that a kill cannot take back and that readers need not wait for; closed, it
- * is a single file again. Names are written once and rows refer to them (intern), so that ten thousand
- * measurements fit in a few megabytes. */
+ * is a single file again. Names are written once and rows refer to them (intern), so that
+ * ten thousand measurements fit in a few megabytes. */
 #include "store.h"
 #include <errno.h>
 #include <math.h>

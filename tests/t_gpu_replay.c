@@ -48,7 +48,7 @@ static attune_context *ctx;
 static struct pool *pool;
 static unsigned long long seed = 77;
 
-struct bench_stage {
+struct stage {
 	struct scenario scenario;
 	struct workload w;
 	attune_op *op;
@@ -84,7 +84,7 @@ static int has_warpgroup(const attune_shape *s)
 	return s->head_size != 96;
 }
 
-static void stage_make(struct bench_stage *t, const struct row *r)
+static void stage_make(struct stage *t, const struct row *r)
 {
 	char error[160];
 	const char *text = is_emulated(&dev) ? r->small : r->batch;
@@ -125,7 +125,7 @@ static void stage_make(struct bench_stage *t, const struct row *r)
 	ok(dev.ops->alloc(&dev, &t->workspace, t->workspace_bytes));
 }
 
-static void stage_free(struct bench_stage *t)
+static void stage_free(struct stage *t)
 {
 	if (t->tape)
 		dev.ops->tape_free(&dev, t->tape);
@@ -160,7 +160,7 @@ static int any_query(enum queries kind, int was, int most)
 }
 
 /* Other lengths within the bounds. */
-static void change(struct bench_stage *t, enum queries kind)
+static void change(struct stage *t, enum queries kind)
 {
 	struct batch *b = t->scenario.batch;
 	const unsigned top = 1 + below(below(2) ? 100 : 2000);
@@ -184,7 +184,7 @@ static void change(struct bench_stage *t, enum queries kind)
 			(size_t)b->view.num_seqs * sizeof *b->seq_lens));
 }
 
-static void play(struct bench_stage *t, char *out, unsigned order)
+static void play(struct stage *t, char *out, unsigned order)
 {
 	double ns;
 	if (is_emulated(&dev))
@@ -194,7 +194,7 @@ static void play(struct bench_stage *t, char *out, unsigned order)
 	ok(dev.ops->get(&dev, out, t->w.tensors.out, t->out_bytes));
 }
 
-static void is_right(struct bench_stage *t, unsigned order)
+static void is_right(struct stage *t, unsigned order)
 {
 	struct verdict v;
 	char *text = batch_format(&t->scenario.batch->view);
@@ -209,7 +209,7 @@ static void is_right(struct bench_stage *t, unsigned order)
 }
 
 /* What the device left, against the host's pick. */
-static void same_plan(struct bench_stage *t, const void *on_device)
+static void same_plan(struct stage *t, const void *on_device)
 {
 	struct recorded_plan got;
 	attune_plan want;
@@ -238,7 +238,7 @@ static void same_plan(struct bench_stage *t, const void *on_device)
 
 /* ---- the tests ------------------------------------------------------------------------ */
 
-static void replay(struct bench_stage *t, const void *plan)
+static void replay(struct stage *t, const void *plan)
 {
 	static const enum queries kinds[] = { ANY, NO_DECODES, ONES, DECODES };
 	const int n = is_emulated(&dev) ? EMULATED_REPLAYS : REPLAYS;
@@ -251,7 +251,7 @@ static void replay(struct bench_stage *t, const void *plan)
 
 static void replays_plan_anew(void **state)
 {
-	struct bench_stage t;
+	struct stage t;
 	stage_make(&t, *state);
 	ok(dev.ops->tape_begin(&dev));
 	ok(attune_record_plan(t.op, &t.bounds, t.w.tensors.query_start, t.w.tensors.seq_lens,
@@ -267,7 +267,7 @@ static void replays_plan_anew(void **state)
 /* The public call alone, as who knows nothing of recording would use it. */
 static void captured_runs_plan_anew(void **state)
 {
-	struct bench_stage t;
+	struct stage t;
 	attune_plan plan;
 	size_t bytes;
 	stage_make(&t, *state);
@@ -289,7 +289,7 @@ static void captured_runs_plan_anew(void **state)
 /* What the host says of a step in advance, by attune_run. */
 static void plans_can_be_run(void **state)
 {
-	struct bench_stage t;
+	struct stage t;
 	stage_make(&t, *state);
 	for (int i = 0; i < 4; i++) {
 		attune_plan plan;
@@ -312,7 +312,7 @@ static void plans_can_be_run(void **state)
 
 static enum attune_status decide(void *arg, unsigned long long handle)
 {
-	struct bench_stage *t = arg;
+	struct stage *t = arg;
 	const struct leaf_args a = { t->plan, t->leaves, handle, t->num_bodies };
 	const struct geometry g = { .x = 1, .y = 1, .z = 1, .threads = 32 };
 	const enum attune_status status =
@@ -324,14 +324,14 @@ static enum attune_status decide(void *arg, unsigned long long handle)
 
 static enum attune_status body(void *arg, int i, void *stream)
 {
-	struct bench_stage *t = arg;
+	struct stage *t = arg;
 	return attune_run(t->op, &t->body[i], &t->w.tensors, t->workspace, LARGE_WORKSPACE, stream);
 }
 
 /* Bodies for plans of random lengths; what has none runs the last, which is right too. */
 static void switches_are_right(void **state)
 {
-	struct bench_stage t;
+	struct stage t;
 	struct recorded_leaf leaf[BODIES];
 	const struct shipped *s = shipped_find(&dev.info, "leaf", "");
 	const struct tape_switch node = { decide, body, &t, BODIES };

@@ -37,7 +37,7 @@ static const struct captured {
 };
 // clang-format on
 
-struct bench_stage {
+struct stage {
 	struct row row;
 	struct loaded loaded;
 	struct scenario scenario;
@@ -83,7 +83,7 @@ static void find_row(struct row *r, const struct captured *c)
 		fail_msg("%s: %s", c->choice, why);
 }
 
-static void capture(struct bench_stage *t)
+static void capture(struct stage *t)
 {
 	size_t bytes;
 	ok(choice_workspace(&dev, &t->row.choice, &t->scenario, PHASE_ALL, &bytes));
@@ -94,7 +94,7 @@ static void capture(struct bench_stage *t)
 	ok(dev.ops->tape_end(&dev, &t->tape));
 }
 
-static void stage_make(struct bench_stage *t, const struct captured *c)
+static void stage_make(struct stage *t, const struct captured *c)
 {
 	char error[160];
 	const char *text = is_emulated(&dev) ? c->small : c->batch;
@@ -121,7 +121,7 @@ static void stage_make(struct bench_stage *t, const struct captured *c)
 	capture(t);
 }
 
-static void stage_free(struct bench_stage *t)
+static void stage_free(struct stage *t)
 {
 	dev.ops->tape_free(&dev, t->tape);
 	dev.ops->release(&dev, t->workspace);
@@ -133,7 +133,7 @@ static void stage_free(struct bench_stage *t)
 }
 
 /* Some have no query, some no more keys than that; most are short, now and then none is. */
-static void change(struct bench_stage *t)
+static void change(struct stage *t)
 {
 	struct batch *b = t->scenario.batch;
 	const unsigned longest = 1 + any_number() % (unsigned)t->max_seq;
@@ -158,7 +158,7 @@ static void change(struct bench_stage *t)
 			(size_t)b->view.num_seqs * sizeof *b->seq_lens));
 }
 
-static void play(struct bench_stage *t, char *out, unsigned seed)
+static void play(struct stage *t, char *out, unsigned seed)
 {
 	double ns;
 	if (is_emulated(&dev))
@@ -170,7 +170,7 @@ static void play(struct bench_stage *t, char *out, unsigned seed)
 
 static void replays_are_right(void **state)
 {
-	struct bench_stage t;
+	struct stage t;
 	struct verdict v;
 	stage_make(&t, *state);
 	const int n = is_emulated(&dev) ? EMULATED_REPLAYS : REPLAYS;

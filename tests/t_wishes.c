@@ -126,6 +126,10 @@ static void wishes_come_true_once(void **state)
 	assert_string_equal(ask("SELECT count(*) FROM measurement"), "6;");
 	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 1, "refine"), EXIT_DONE);
 	assert_string_equal(ask("SELECT stage, pass FROM timings"), "refine A;");
+	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 1, "early"), EXIT_DONE);
+	assert_string_equal(ask("SELECT stage, pass FROM newest WHERE phase = 'prefill' ORDER BY 2"),
+			    "refine A;b B;early E;");
+	assert_string_equal(ask("SELECT stage, pass FROM timings"), "refine A;");
 }
 
 /* Plans are rivals of one launch over the whole batch: one race, so one control. */
