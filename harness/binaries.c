@@ -34,6 +34,22 @@ int binaries_add(struct binaries *b, const struct choice *c, const attune_shape 
 	return b->n++;
 }
 
+int binaries_add_helpers(struct binaries *b, const struct choice *of, const attune_shape *shape,
+			 int helper[NUM_HELPERS])
+{
+	for (enum helper i = 0; i < NUM_HELPERS; i++) {
+		struct choice c = { .kernel = kernel_helper(of->kernel->backend, i) };
+		helper[i] = -1;
+		if (!c.kernel || !kernel_takes(of->kernel, &of->config, i))
+			continue;
+		config_default(&c.config, c.kernel->space);
+		helper[i] = binaries_add(b, &c, shape);
+		if (helper[i] < 0)
+			return 0;
+	}
+	return 1;
+}
+
 struct hand {
 	struct yard *yard;
 	pthread_t thread;

@@ -67,21 +67,6 @@ static int family_of(struct heats *h, const struct choice *c)
 	return h->num_families++;
 }
 
-static int add_helpers(struct entrant *e, struct binaries *b, const attune_shape *shape)
-{
-	for (enum helper i = 0; i < NUM_HELPERS; i++) {
-		struct choice c = { .kernel = kernel_helper(e->choice.kernel->backend, i) };
-		e->helper[i] = -1;
-		if (!c.kernel || !kernel_takes(e->choice.kernel, &e->choice.config, i))
-			continue;
-		config_default(&c.config, c.kernel->space);
-		e->helper[i] = binaries_add(b, &c, shape);
-		if (e->helper[i] < 0)
-			return 0;
-	}
-	return 1;
-}
-
 int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c,
 		  const attune_shape *shape)
 {
@@ -102,7 +87,7 @@ int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c
 	*v = (struct entrant){
 		.choice = c->choice, .origin = c->origin, .family = family, .built = built
 	};
-	return add_helpers(v, b, shape) ? h->num_entrants++ : -1;
+	return binaries_add_helpers(b, &v->choice, shape, v->helper) ? h->num_entrants++ : -1;
 }
 
 static int same_shape(const attune_shape *a, const attune_shape *b)

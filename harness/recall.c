@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const stage_names[NUM_STAGES] = {
-	"", "race", "complete", "cold", "refine", "audit", "b", "early"
-};
+const char *const stage_names[NUM_STAGES] = { "",       "race",  "complete", "cold",
+					      "refine", "audit", "b",        "early" };
 
 struct recall {
 	struct heats *heats;

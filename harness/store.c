@@ -93,7 +93,7 @@ static const char *const queries[NUM_QUERIES] = {
 	[HAS] = "SELECT EXISTS (SELECT 1 FROM measurement m JOIN run r ON r.id = m.run"
 		" JOIN build b ON b.id = m.build WHERE m.scenario = ?1 AND m.variant = ?2"
 		" AND m.phase = ?3 AND r.device = ?4 AND b.source = ?5 AND ?6 IN ('', r.protocol)"
-		" AND CASE m.stage WHEN 'b' THEN 'B' WHEN 'early' THEN 'E' ELSE 'A' END = ?7)",
+		" AND (m.stage = 'b', m.stage = 'early') = (?7 = 'b', ?7 = 'early'))",
 
 	[EACH] = "SELECT gpu, model, set_name, split, batch, phase, kernel, variant, plan, outcome,"
 		" protocol, dtype, layout, detail, stage, stopped, source, kv_dtype, page_size, weight,"

@@ -11,11 +11,6 @@ static long long device_of(struct store *s, const char *gpu)
 	return s->device && !strcmp(s->gpu, gpu) ? s->device : store_number(s, NEWEST, "s", gpu);
 }
 
-static const char *pass_of(const char *stage)
-{
-	return !strcmp(stage, "b") ? "B" : !strcmp(stage, "early") ? "E" : "A";
-}
-
 static int has(struct store *s, const char *gpu, const struct scenario *sc, const char *phase,
 	       const char *kernel, const char *choice, const char *text)
 {
@@ -28,7 +23,7 @@ static int has(struct store *s, const char *gpu, const struct scenario *sc, cons
 		return 0;
 	store_source(source, strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, text);
 	return store_number(s, HAS, "llslsss", scenario, variant, phase, device, source,
-			    s->protocol, pass_of(s->stage)) > 0;
+			    s->protocol, s->stage) > 0;
 }
 
 int store_has(struct store *s, const char *gpu, const struct scenario *sc, enum phase phase,
@@ -99,7 +94,7 @@ static void read_cell(struct store_cell *c, sqlite3_stmt *st)
 	int at = 0;
 	for (size_t i = 0; i < COUNT(names); i++)
 		*names[i] = text(st, at++);
-	c->pass = *pass_of(c->stage);
+	c->pass = !strcmp(c->stage, "b") ? 'B' : !strcmp(c->stage, "early") ? 'E' : 'A';
 	c->today = is_today(c, text(st, at++));
 	c->shape.dtype = dtype_of(c->dtype);
 	c->shape.kv_dtype = dtype_of(text(st, at++));

@@ -40,6 +40,9 @@ struct binaries {
 };
 /* Where the binary of a choice for a shape is, or will be; -1: no memory. */
 int binaries_add(struct binaries *, const struct choice *, const attune_shape *);
+/* The same of the helpers that it takes; -1 of the others. 0 without memory. */
+int binaries_add_helpers(struct binaries *, const struct choice *, const attune_shape *,
+			 int helper[NUM_HELPERS]);
 /* Compiles all that are not yet, on several threads; what takes more than two minutes is
  * refused. 0 when there is no compiler or the user interrupted. */
 int binaries_compile(struct binaries *);

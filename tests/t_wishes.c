@@ -127,8 +127,9 @@ static void wishes_come_true_once(void **state)
 	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 1, "refine"), EXIT_DONE);
 	assert_string_equal(ask("SELECT stage, pass FROM timings"), "refine A;");
 	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 1, "early"), EXIT_DONE);
-	assert_string_equal(ask("SELECT stage, pass FROM newest WHERE phase = 'prefill' ORDER BY 2"),
-			    "refine A;b B;early E;");
+	assert_string_equal(
+	    ask("SELECT stage, pass FROM newest WHERE phase = 'prefill' ORDER BY 2"),
+	    "refine A;b B;early E;");
 	assert_string_equal(ask("SELECT stage, pass FROM timings"), "refine A;");
 }
 

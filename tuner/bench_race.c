@@ -116,17 +116,9 @@ static int call_made(struct call *c, const struct measured *m, const struct made
 
 static int foresee_part(struct binaries *b, const struct choice *choice, const attune_shape *shape)
 {
-	if (!choice->kernel)
-		return 1;
-	int ok = binaries_add(b, choice, shape) >= 0;
-	for (enum helper h = 0; ok && h < NUM_HELPERS; h++) {
-		struct choice c = { .kernel = kernel_helper(choice->kernel->backend, h) };
-		if (!c.kernel || !kernel_takes(choice->kernel, &choice->config, h))
-			continue;
-		config_default(&c.config, c.kernel->space);
-		ok = binaries_add(b, &c, shape) >= 0;
-	}
-	return ok;
+	int helper[NUM_HELPERS];
+	return !choice->kernel || (binaries_add(b, choice, shape) >= 0 &&
+				   binaries_add_helpers(b, choice, shape, helper));
 }
 
 int bench_foresee(struct binaries *b, const struct measured *m, const struct entry *e)

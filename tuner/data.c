@@ -1,5 +1,6 @@
 /* data.c - what a database says of one GPU, in memory: scenarios, choices, and a
  * cell for each pass of each. */
+#include "../harness/sweep.h"
 #include "../kernels/heuristics.h"
 #include "data.h"
 #include <math.h>
@@ -266,13 +267,9 @@ static int was_given_up(const char *stopped)
 	return stopped && one_of(stopped, words, (int)COUNT(words)) < (int)COUNT(words);
 }
 
-enum { NUM_STAGES = 8 };
-
 static int stage_of(const char *stage)
 {
-	static const char *const words[] = { "race", "complete", "cold", "refine", "audit", "b",
-					     "early" };
-	return stage ? one_of(stage, words, (int)COUNT(words)) : 0;
+	return stage ? one_of(stage, stage_names, NUM_STAGES) : STAGE_RACE;
 }
 
 int data_add(struct data *d, const struct store_cell *c)
@@ -290,7 +287,7 @@ int data_add(struct data *d, const struct store_cell *c)
 				.tflops = c->tflops,
 				.joules = c->joules,
 				.ratio = c->ratio > 0 ? c->ratio : NAN,
-				.race = c->run * NUM_STAGES + stage_of(c->stage) };
+				.race = c->run * (NUM_STAGES + 1) + stage_of(c->stage) };
 	if (!belongs(d, c))
 		return 0;
 	if (r.phase < 0 || r.cell.outcome == NUM_OUTCOMES) {
