@@ -412,8 +412,9 @@ struct store_cell {
 	/* NaN: not known. Quartiles: of three samples or more. ratio: to its race's reference,
 	 * paired by rounds. */
 	double median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules;
-	int pass;                    /* 'A': trains; 'B': an independent session, judges; 'E': launches
-				      * that begin early, and the same in turn in their race */
+	/* 'A': trains; 'B': an independent session, judges; 'E': launches that begin early, and
+	 * the same in turn in their race */
+	int pass;
 	const char *stage, *stopped; /* as of store_stage */
 	float us[MAX_SAMPLES];
 	int samples;
