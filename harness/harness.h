@@ -420,12 +420,20 @@ struct store_cell {
 	int samples;
 	long long run;
 	int today; /* by today's sources of its kernels */
+	/* Equal ids mean equal scenarios and equal kernels and choices; 0: not known. Texts of a
+	 * cell with ids stay valid until store_each returns. */
+	long long scenario_id, variant_id;
+};
+/* The rows to read; NULL fields do not restrict. */
+struct store_filter {
+	const char *model, *batch;
 };
 /* Newest row of each pass of every cell of a GPU ordered by (model, page_size, batch,
  * phase, kernel, choice, pass); stops when `each` returns 0. Of several devices of that name
- * only the handle's run's, else the newest measured: two are never mixed. */
-int store_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
-	       void *arg);
+ * only the handle's run's, else the newest measured: two are never mixed. The filter may be
+ * NULL. */
+int store_each(struct store *, const char *gpu, const struct store_filter *,
+	       int (*each)(void *, const struct store_cell *), void *arg);
 /* Content hash over sorted rows of a GPU: same rows, same hash, on any machine. */
 int store_hash(struct store *, const char *gpu, char hex[33]);
 /* How much two times of one choice in one race differ, by A/A controls of the device and

@@ -94,7 +94,7 @@ static int is_finished(const struct heats *all, const struct heat *h)
 int heats_recall(struct heats *all, struct store *store, const char *gpu, const char *protocol)
 {
 	struct recall r = { .heats = all, .protocol = protocol };
-	if (all->n && !store_each(store, gpu, recall_cell, &r))
+	if (all->n && !store_each(store, gpu, NULL, recall_cell, &r))
 		return 0;
 	for (int i = 0; i < all->n; i++)
 		all->v[i].finished = is_finished(all, &all->v[i]);
@@ -143,5 +143,5 @@ static int read_scenario(void *arg, const struct store_cell *c)
 int recall_scenarios(struct scenario_list *list, struct store *store, const char *gpu)
 {
 	struct reader r = { .list = list };
-	return store_each(store, gpu, read_scenario, &r) && !r.failed;
+	return store_each(store, gpu, NULL, read_scenario, &r) && !r.failed;
 }

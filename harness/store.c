@@ -100,7 +100,8 @@ static const char *const queries[NUM_QUERIES] = {
 		" median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules, run_id, seed, num_query_heads, num_kv_heads,"
 		" head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi,"
 		" (SELECT samples FROM measurement WHERE id = measurement_id) FROM newest"
-		" WHERE device_id = ?1 ORDER BY model, page_size, batch, phase, kernel, variant, pass,"
+		" WHERE device_id = ?1 AND (?2 IS NULL OR model = ?2) AND (?3 IS NULL OR batch = ?3)"
+		" ORDER BY model, page_size, batch, phase, kernel, variant, pass,"
 		" dtype, kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed,"
 		" head_size, num_query_heads, num_kv_heads, causal, scale, protocol",
 	[HASH] = "SELECT gpu, device_name, arch, units, " IDENTITY ", set_name, split, weight,"

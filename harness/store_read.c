@@ -116,11 +116,12 @@ static void read_cell(struct store_cell *c, sqlite3_stmt *st)
 	unpack_samples(c, samples, sqlite3_column_bytes(st, at));
 }
 
-int store_each(struct store *s, const char *gpu, int (*each)(void *, const struct store_cell *),
-	       void *arg)
+int store_each(struct store *s, const char *gpu, const struct store_filter *filter,
+	       int (*each)(void *, const struct store_cell *), void *arg)
 {
 	const long long device = device_of(s, gpu);
-	sqlite3_stmt *st = device < 0 ? NULL : store_rows(s, EACH, "l", device);
+	sqlite3_stmt *st = device < 0 ? NULL : store_rows(s, EACH, "lss", device, filter ? filter->model : NULL,
+							     filter ? filter->batch : NULL);
 	int rc = st ? SQLITE_ROW : SQLITE_ERROR, more = 1;
 	while (st && more && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct store_cell c = { 0 };

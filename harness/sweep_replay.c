@@ -193,7 +193,7 @@ static int load(struct campaign *c, struct reader *r, const struct sweep_options
 		ok = heats_add(&c->heats, &c->binaries, i, &field);
 	if (ok)
 		heats_spread(&c->heats);
-	ok = ok && make_records(r->replay) && store_each(s, gpu, read_cell, r) && !r->failed &&
+	ok = ok && make_records(r->replay) && store_each(s, gpu, NULL, read_cell, r) && !r->failed &&
 	     campaign_remember(c);
 	for (int i = 0; ok && i < c->heats.n; i++)
 		sift(&c->heats.v[i], r->replay->of[i]);

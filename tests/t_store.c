@@ -11,7 +11,7 @@ static void round_trip(void **state)
 	struct cells got = { 0 };
 	assert_true(run > 0);
 	add(s, run, "q1s1k", "segmented", 0, measured(10));
-	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
 	assert_int_equal(got.n, 1);
 	const struct store_cell *c = &got.v[0];
 	assert_memory_equal(&c->shape, &sc.shape, sizeof sc.shape);
@@ -193,7 +193,7 @@ static void plans(void **state)
 	assert_string_equal(ask(s, "SELECT phase, kernel, plan = variant FROM timings"),
 			    "plan plan 1;");
 	assert_true(strlen(ask(s, "SELECT source FROM build")) == 33);
-	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
 	assert_string_equal(got.choice[0], plan);
 	assert_int_equal(store_has_plan(s, "h200", &sc, beside), 0);
 	assert_int_equal(store_plan_measurement(s, run, &sc, beside, &m), 1);
@@ -215,20 +215,20 @@ static void newest_wins(void **state)
 	add(s, run, "8q1s2k", "segmented", 0, measured(9));
 	run = store_begin_run(s, &h200);
 	add(s, run, "q1s1k", "segmented", 0, measured(30));
-	store_each(s, "h200", keep_cell, &got);
+	store_each(s, "h200", NULL, keep_cell, &got);
 	assert_int_equal(got.n, 2);
 	assert_string_equal(got.batch[0], "8q1s2k");
 	assert_true(got.v[0].median_us == 10 && got.v[1].median_us == 31);
 	assert_string_equal(ask(s, "SELECT count(*) FROM history"), "4;");
 	got = (struct cells){ .stop_at = 1 };
-	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
 	assert_int_equal(got.n, 1);
 
 	/* another machine of the same short name is never mixed in */
 	other.device.units = 114;
 	add(s, store_begin_run(s, &other), "q1s1k", "segmented", 0, measured(50));
 	got = (struct cells){ 0 };
-	store_each(s, "h200", keep_cell, &got);
+	store_each(s, "h200", NULL, keep_cell, &got);
 	assert_int_equal(got.n, 1);
 	assert_true(got.v[0].median_us == 51);
 	assert_string_equal(ask(s, "SELECT count(*) FROM best WHERE batch = 'q1s1k'"), "2;");
@@ -390,7 +390,7 @@ static void passes(void **state)
 	add(s, run, "q1s1k", "segmented", 0, measured(30));
 	store_stage(s, "complete");
 	add(s, run, "q1s1k", "segmented", 0, measured(12));
-	assert_int_equal(store_each(s, "h200", keep_cell, &got), 1);
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
 	assert_int_equal(got.n, 2);
 	assert_true(got.v[0].pass == 'A' && got.v[0].median_us == 13);
 	assert_true(got.v[1].pass == 'B' && got.v[1].median_us == 31);

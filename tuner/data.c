@@ -357,7 +357,7 @@ static struct data *load(struct store *store, const char *db_path, const char *n
 	if (!l.d)
 		return NULL;
 	if ((!known ||
-	     (store_each(store, gpu, add_one, &l) && !l.failed &&
+	     (store_each(store, gpu, NULL, add_one, &l) && !l.failed &&
 	      store_noise(store, gpu, &l.d->noise) && store_hash(store, gpu, l.d->hash))) &&
 	    data_finish(l.d))
 		return l.d;
