@@ -192,20 +192,26 @@ int jit_compile_source(struct binary *, const char *source_path, const char *fla
 /* "nvrtc 13.0", "hiprtc 7.2.70203", "cc 12.2.0"; "none" */
 const char *jit_version(enum backend, const char *arch);
 
-/* ---- source.c: where sources and cached binaries lie, and what a source is ------ */
+/* ---- source.c: where sources and cached binaries are ---------------------------- */
 /* The kernels folder: ATTUNE_SOURCE, else beside the executable's folder, else below
  * the working directory. NULL when there is none. */
 const char *source_root(void);
 /* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
  * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
 const char *cache_root(void);
-/* Hash of what a choice compiles: the kernel's source, the helpers' that may come before or
- * after it with some number of segments, and all files that they include; comments and layout
- * do not count. 0 when the kernel's source is not here. */
+/* Hash of what a choice compiles: the identities of the kernel and of the helpers that may come
+ * before or after it with some number of segments. 0 when a source is not here. */
 int source_hash(const struct kernel *, const struct config *, char hex[33]);
-/* Feeds a file, and what it includes, to an XXH3_state_t. 0 when it cannot be read. */
-int source_feed(void *hash, const char *path);
 char *source_text(const char *path); /* the caller's to free; NULL when unreadable */
+
+/* ---- identity.c: what tells one binary's source from another -------------------- */
+/* The hash of the tokens of the kernel's source and of all our files that it includes. Comments,
+ * layout and the names and places of files do not count; helpers have an identity of their own.
+ * 0 when a file is not here. Thread-safe; kept as long as the program runs. */
+int source_identity(const struct kernel *, char hex[33]);
+/* The same of any source, read anew. Included files are looked for in the folder of the file that
+ * includes them, then in `root`, which may be NULL. */
+int source_identity_of(const char *path, const char *root, char hex[33]);
 
 /* ---- check.c: candidate against the fp64 reference -------------------------- */
 enum outcome {

@@ -1,5 +1,4 @@
-/* source.c - where the kernels' sources and the cached binaries lie, and what tells one
- * version of a source from the next: its text and that of all it includes. */
+/* source.c - where the kernels' sources and the cached binaries are. */
 #include "harness.h"
 #include <errno.h>
 #include <limits.h>
@@ -109,119 +108,20 @@ char *source_text(const char *path)
 	return text;
 }
 
-/* The files above the one being read: a file among them is not entered again. */
-struct above {
-	const char *path;
-	const struct above *up;
-};
-
-/* What the compiler makes of it, no more: without comments, a run of blanks as one and
- * no empty lines, so that prose can be edited without measuring again. In place. */
-static void strip(char *text)
-{
-	char *to = text, quote = 0;
-	for (const char *at = text; *at; at++) {
-		const char last = to > text ? to[-1] : '\n';
-		if (quote) {
-			quote = *at == quote || *at == '\n' ? 0 : quote;
-			*to++ = *at;
-			if (*at == '\\' && at[1])
-				*to++ = *++at;
-		} else if (at[0] == '/' && at[1] == '/') {
-			at += strcspn(at, "\n") - 1;
-		} else if (at[0] == '/' && at[1] == '*') {
-			const char *close = strstr(at + 2, "*/");
-			at = close ? close + 1 : at + strlen(at) - 1;
-			if (last != ' ' && last != '\n')
-				*to++ = ' ';
-		} else if (*at == '\n') {
-			to -= last == ' ';
-			if (to > text && to[-1] != '\n')
-				*to++ = '\n';
-		} else if (*at == ' ' || *at == '\t' || *at == '\r') {
-			if (last != ' ' && last != '\n')
-				*to++ = ' ';
-		} else {
-			quote = *at == '"' || *at == '\'' ? *at : 0;
-			*to++ = *at;
-		}
-	}
-	*to = '\0';
-}
-
-/* NAME of a stripped line `#include "NAME"`, or 0. */
-static int included(const char *line, char name[256])
-{
-	if (*line++ != '#')
-		return 0;
-	line += *line == ' ';
-	return !strncmp(line, "include", 7) && sscanf(line + 7, " \"%255[^\"\n]\"", name) == 1;
-}
-
-static int feed(XXH3_state_t *hash, const char *path, const struct above *up);
-
-/* As compilers look: beside the including file, then in the root. What is nowhere is
- * known by its name alone. */
-static void feed_included(XXH3_state_t *hash, const char *name, const struct above *up)
-{
-	char path[PATH_MAX + 256];
-	const char *slash = strrchr(up->path, '/');
-	const int dir = slash ? (int)(slash + 1 - up->path) : 0;
-	XXH3_128bits_update(hash, name, strlen(name) + 1);
-	snprintf(path, sizeof path, "%.*s%s", dir, up->path, name);
-	if (feed(hash, path, up) || *name == '/' || !source_root())
-		return;
-	snprintf(path, sizeof path, "%s/%s", source_root(), name);
-	feed(hash, path, up);
-}
-
-static int feed(XXH3_state_t *hash, const char *path, const struct above *up)
-{
-	char real[PATH_MAX], name[256];
-	const struct above here = { real, up };
-	if (!realpath(path, real))
-		return 0;
-	for (const struct above *a = up; a; a = a->up)
-		if (!strcmp(a->path, real))
-			return 1;
-	char *text = source_text(real);
-	if (!text)
-		return 0;
-	strip(text);
-	XXH3_128bits_update(hash, text, strlen(text) + 1);
-	for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL)
-		if (included(line, name))
-			feed_included(hash, name, &here);
-	free(text);
-	return 1;
-}
-
-int source_feed(void *hash, const char *path)
-{
-	return feed(hash, path, NULL);
-}
-
-static int feed_kernel(XXH3_state_t *hash, const struct kernel *k)
-{
-	char path[PATH_MAX + 256];
-	if (!k || !source_root())
-		return 0;
-	snprintf(path, sizeof path, "%s/%s", source_root(), k->source);
-	return feed(hash, path, NULL);
-}
-
 int source_hash(const struct kernel *k, const struct config *c, char hex[33])
 {
-	XXH3_state_t *hash = XXH3_createState();
-	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK && feed_kernel(hash, k);
+	char all[33 * (1 + NUM_HELPERS)];
+	size_t n = 33;
+	int ok = source_identity(k, all);
 	for (enum helper h = 0; ok && h < NUM_HELPERS; h++)
-		if (kernel_may_take(k, c, h))
-			ok = feed_kernel(hash, kernel_helper(k->backend, h));
+		if (kernel_may_take(k, c, h)) {
+			ok = source_identity(kernel_helper(k->backend, h), all + n);
+			n += 33;
+		}
 	if (ok) {
-		const XXH128_hash_t h = XXH3_128bits_digest(hash);
+		const XXH128_hash_t h = XXH3_128bits(all, n);
 		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
 			 (unsigned long long)h.low64);
 	}
-	XXH3_freeState(hash);
 	return ok;
 }
