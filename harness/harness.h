@@ -199,9 +199,6 @@ const char *source_root(void);
 /* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
  * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
 const char *cache_root(void);
-/* Hash of what a choice compiles: the identities of the kernel and of the helpers that may come
- * before or after it with some number of segments. 0 when a source is not here. */
-int source_hash(const struct kernel *, const struct config *, char hex[33]);
 char *source_text(const char *path); /* the caller's to free; NULL when unreadable */
 
 /* ---- identity.c: what tells one binary's source from another -------------------- */

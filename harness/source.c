@@ -107,21 +107,3 @@ char *source_text(const char *path)
 		fclose(f);
 	return text;
 }
-
-int source_hash(const struct kernel *k, const struct config *c, char hex[33])
-{
-	char all[33 * (1 + NUM_HELPERS)];
-	size_t n = 33;
-	int ok = source_identity(k, all);
-	for (enum helper h = 0; ok && h < NUM_HELPERS; h++)
-		if (kernel_may_take(k, c, h)) {
-			ok = source_identity(kernel_helper(k->backend, h), all + n);
-			n += 33;
-		}
-	if (ok) {
-		const XXH128_hash_t h = XXH3_128bits(all, n);
-		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
-			 (unsigned long long)h.low64);
-	}
-	return ok;
-}

@@ -95,7 +95,9 @@ static const char *const queries[NUM_QUERIES] = {
 	[NEWEST] = "SELECT r.device FROM run AS r JOIN device AS d ON d.id = r.device WHERE d.gpu = ?1"
 		" AND EXISTS (SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run ="
 		" r.id) ORDER BY r.id DESC LIMIT 1",
-	[HAS] = "SELECT m.build FROM " RACES_LIKE " AND (m.variant, m.newest) = (?3, 1)",
+	[HAS] = "SELECT b.arch, b.flags, k.sources FROM measurement AS m JOIN build AS b ON"
+		" b.id = m.build JOIN code AS k ON k.id = b.code WHERE m.newest = 1 AND m.variant = ?3"
+		" AND m.race IN (SELECT c.id FROM " RACES_LIKE ")",
 	[SAMPLES] = "SELECT us FROM sample WHERE (race, variant) = (?1, ?2)",
 
 	[ALL_SCENARIOS] = "SELECT s.id, " IDENTITY ", set_name, split, weight,"

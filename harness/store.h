@@ -125,6 +125,9 @@ struct dict {
 /* The names of a device's rows, read once; NULL + complain. */
 const struct dict *store_dict(struct store *, long long device);
 void store_forget(struct store *); /* frees it */
+/* Of a build's code: as stale as its stalest source, as provisional as the most provisional. */
+enum freshness store_freshness(struct store *, const char *gpu, const char *arch,
+			       const char *flags, const char *sources);
 /* 0: none; -1: failure. */
 long long store_device_id(struct store *, const char *gpu);
 

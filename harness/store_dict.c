@@ -204,13 +204,12 @@ static enum freshness freshness_of(struct store *s, const struct built_source *b
 	return best;
 }
 
-/* Of all its binaries: as stale as the stalest, as provisional as the most provisional. */
-static enum freshness freshness_of_code(struct store *s, const struct dict *d, const char *arch,
-					const char *flags, const char *sources)
+enum freshness store_freshness(struct store *s, const char *gpu, const char *arch,
+			       const char *flags, const char *sources)
 {
 	enum freshness worst = TODAY;
 	int n;
-	struct built_source b = { .flags = flags, .arch = arch, .gpu = d->gpu };
+	struct built_source b = { .flags = flags, .arch = arch, .gpu = gpu };
 	for (; sscanf(sources, " %63[^: ]:%63[^ ]%n", b.kernel, b.hash, &n) == 2; sources += n) {
 		const enum freshness f = freshness_of(s, &b, LONGEST_CHAIN);
 		if (f == STALE)
@@ -231,7 +230,7 @@ static int read_build(struct store *s, struct dict *d, sqlite3_stmt *st)
 	b->sources = copy(s, store_text(s, st, 3));
 	if (!b->flags || !b->sources)
 		return 0;
-	b->today = freshness_of_code(s, d, store_text(s, st, 1), b->flags, b->sources);
+	b->today = store_freshness(s, d->gpu, store_text(s, st, 1), b->flags, b->sources);
 	return 1;
 }
 

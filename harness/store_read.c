@@ -16,13 +16,14 @@ static int has(struct store *s, const char *gpu, const struct scenario *sc, cons
 	const long long device = store_device_id(s, gpu);
 	const long long scenario = device > 0 ? store_scenario_id(s, sc, FIND_SCENARIO) : 0;
 	const long long variant = scenario > 0 ? store_variant_id(s, text, FIND_VARIANT) : 0;
-	const struct dict *d = variant > 0 ? store_dict(s, device) : NULL;
-	sqlite3_stmt *st = d ? store_rows(s, HAS, "lllls" "s", scenario, store_phase_id(phase),
-					  variant, device, s->protocol, s->stage)
-			     : NULL;
+	sqlite3_stmt *st = variant > 0
+			       ? store_rows(s, HAS, "llllss", scenario, store_phase_id(phase),
+					    variant, device, s->protocol, s->stage)
+			       : NULL;
 	int found = 0;
 	while (st && !found && sqlite3_step(st) == SQLITE_ROW)
-		found = d->build[store_int(s, st, 0, 1, d->builds - 1)].today != STALE;
+		found = store_freshness(s, gpu, store_text(s, st, 0), store_text(s, st, 1),
+					store_text(s, st, 2)) != STALE;
 	if (st)
 		sqlite3_reset(st);
 	return found;
