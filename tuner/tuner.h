@@ -123,6 +123,13 @@ struct data *data_load(const char *db_path, const char *gpu);
 /* The same with other layouts of the cache and with what gives the LSE, too, which no feature
  * tells apart: a heuristic is of strided ones without LSE, and so are its scores. */
 struct data *data_load_all(const char *db_path, const char *gpu);
+/* As data_load_all, but with the cells of one model's batch alone (in its canonical text, see
+ * batch_format); all other scenarios are there without cells. What needs times of others
+ * (estimates, trees) needs data_load_all. The choices that the forest makes for that batch are
+ * columns, measured there or not; forest NULL: only measured ones are. */
+struct forest;
+struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
+			     const char *batch, const struct forest *);
 void data_free(struct data *);
 /* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
  * complaint when the cell does not belong (other GPU, other protocol, bad text). */
