@@ -428,77 +428,116 @@ static int drop_all_unknowing(const struct data *d, struct matrix *m, enum phase
 	return unknowing != NULL;
 }
 
-/* tried[c]: the choice was tried, in the part alone or, for a prefill, in the whole batch. */
-static void look_everywhere(const struct data *d, const struct matrix *m, enum phase phase,
-			    char *tried)
+/* What rows have tried. */
+struct trials {
+	char *tried;     /* [num_choices] in the part or, for a prefill, in the whole batch */
+	char *in_part;   /* [rows][num_choices / 8 + 1] a bit each: in the part, by that name */
+	char *of_family; /* [rows][num_families] some member, in the part */
+	int *rows;       /* [num_families] how many */
+};
+
+static char *trial_bits(const struct data *d, const struct trials *t, int row)
 {
-	memset(tried, 0, (size_t)d->num_choices);
-	for (int r = 0; r < m->rows; r++) {
-		const int s = m->scenario[r];
-		struct choice_iter i = choices_of(d, s, phase, PHASE_ALL);
-		while (choices_next(&i)) {
-			const struct cells whole[2] = { i.cells[1], i.cells[1] };
-			tried[i.choice] |= (char)(cells_tried(d, s, i.cells) ||
-						  (phase == PHASE_PREFILL &&
-						   cells_tried(d, s, whole)));
-		}
-	}
+	return t->in_part + (size_t)row * ((size_t)d->num_choices / 8 + 1);
 }
 
-/* Rows in which some member of the family was tried. */
-static int rows_of_family(const struct data *d, const struct matrix *m, enum phase phase,
-			  const struct family *f)
+static char *trial_families(const struct data *d, const struct trials *t, int row)
 {
-	int n = 0;
-	for (int r = 0; r < m->rows; r++) {
-		int known = 0;
-		for (int i = 0; !known && i < f->num_members; i++)
-			known = f->member[i] >= 0 &&
-				was_tried(d, m->scenario[r], phase, f->member[i]);
-		n += known;
+	return t->of_family + (size_t)row * (size_t)d->num_families;
+}
+
+static void look_at_row(const struct data *d, int row, int scenario, enum phase phase,
+			struct trials *t)
+{
+	struct choice_iter i = choices_of(d, scenario, phase, PHASE_ALL);
+	while (choices_next(&i)) {
+		const struct cells part[2] = { i.cells[0], { { NULL } } };
+		const struct cells whole[2] = { i.cells[1], i.cells[1] };
+		const int family = d->family_of[i.choice];
+		const int tried = cells_tried(d, scenario, i.cells);
+		if (cells_tried(d, scenario, part))
+			trial_bits(d, t, row)[i.choice / 8] |= (char)(1 << i.choice % 8);
+		if (tried && family >= 0)
+			trial_families(d, t, row)[family] = 1;
+		t->tried[i.choice] |=
+		    (char)(tried || (phase == PHASE_PREFILL && cells_tried(d, scenario, whole)));
 	}
-	return n;
+	for (int f = 0; f < d->num_families; f++)
+		t->rows[f] += trial_families(d, t, row)[f];
+}
+
+static int trials_open(struct trials *t, const struct data *d, const struct matrix *m,
+		       enum phase phase)
+{
+	const size_t rows = (size_t)m->rows + 1, families = (size_t)d->num_families + 1;
+	*t = (struct trials){ .tried = calloc((size_t)d->num_choices + 1, 1),
+			      .in_part = calloc(rows, (size_t)d->num_choices / 8 + 1),
+			      .of_family = calloc(rows, families),
+			      .rows = calloc(families, sizeof *t->rows) };
+	if (!t->tried || !t->in_part || !t->of_family || !t->rows)
+		return 0;
+	for (int r = 0; r < m->rows; r++)
+		look_at_row(d, r, m->scenario[r], phase, t);
+	return 1;
+}
+
+static void trials_close(struct trials *t)
+{
+	free(t->tried);
+	free(t->in_part);
+	free(t->of_family);
+	free(t->rows);
+}
+
+/* Whether a choice with a formula was tried, given what it means in that row. */
+static int meaning_tried(const struct data *d, const struct matrix *m, enum phase phase, int choice,
+			 const struct trials *t, int row, int means)
+{
+	return (trial_bits(d, t, row)[means / 8] >> means % 8 & 1) ||
+	       was_tried(d, m->scenario[row], phase, choice);
 }
 
 /* Whether the meaning of a formula was measured nearly wherever there is one: else its picks
- * could not be judged. Most are legal in many more rows than their families were measured in,
- * which is seen before all are looked at. */
+ * could not be judged. Rows that have not tried the family come first: there it can be legal,
+ * but not known, and of most formulas a few of them tell. */
 static int is_known(const struct data *d, const struct matrix *m, enum phase phase, int choice,
-		    int family_rows)
+		    const struct trials *t)
 {
-	int legal = 0, known = 0;
-	for (int r = 0; r < m->rows && 100 * family_rows >= MIN_COVERAGE * legal; r++) {
-		const int s = m->scenario[r];
-		if (!data_legal(d, s, phase, choice))
-			continue;
-		legal++;
-		known += was_tried(d, s, phase, choice);
-	}
-	return legal && 100 * known >= MIN_COVERAGE * legal;
+	const int family = d->family_of[choice];
+	int legal = 0, known = 0, left = t->rows[family];
+	for (int tried = 0; tried < 2; tried++)
+		for (int r = 0; r < m->rows; r++) {
+			if (trial_families(d, t, r)[family] != tried)
+				continue;
+			left -= tried;
+			const int means = data_concrete(d, m->scenario[r], phase, choice);
+			if (means >= 0) {
+				legal++;
+				known += tried &&
+					 meaning_tried(d, m, phase, choice, t, r, means);
+			}
+			if (100 * (known + left) < MIN_COVERAGE * (legal + left))
+				return 0;
+		}
+	return legal > 0;
 }
 
 /* Any that is no helper, not for overlap alone, and known at all. 0 without memory. */
 static int list_columns(const struct data *d, struct matrix *m, enum phase phase)
 {
-	char *tried = malloc((size_t)d->num_choices + 1);
-	int family = -1, family_rows = 0;
-	if (tried)
-		look_everywhere(d, m, phase, tried);
-	for (int c = 0; tried && c < d->num_columns; c++) {
+	struct trials t;
+	const int done = trials_open(&t, d, m, phase);
+	for (int c = 0; done && c < d->num_columns; c++) {
 		const struct choice *choice = &d->choice[c];
 		const int is_formula = c >= d->num_choices;
-		if ((!is_formula && !tried[c]) || !choice->kernel->selectable ||
+		if ((!is_formula && !t.tried[c]) || !choice->kernel->selectable ||
 		    choice_overlaps(choice))
 			continue;
-		if (is_formula && family != d->family_of[c]) {
-			family = d->family_of[c];
-			family_rows = rows_of_family(d, m, phase, &d->family[family]);
-		}
-		if (!is_formula || is_known(d, m, phase, c, family_rows))
+		if (!is_formula || is_known(d, m, phase, c, &t))
 			m->choice[m->cols++] = c;
 	}
-	free(tried);
-	return tried != NULL;
+	trials_close(&t);
+	return done;
 }
 
 struct matrix *matrix_parts(const struct data *all, enum decision decision)
