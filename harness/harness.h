@@ -89,6 +89,8 @@ struct scenario {
 	unsigned long long seed;
 };
 extern const char *const scenario_splits[]; /* the legal ones; ends with NULL */
+/* Nothing learns from "heldout*" and "peers": no tree, portfolio, price or threshold. */
+int split_is_held_out(const char *split);
 
 /* What a layout is to the kernels. */
 enum attune_kv_layout layout_kv(enum layout);

@@ -6,7 +6,9 @@
  *   - greedily, those that together come nearest to the fastest of every heat (a hole
  *     counts as no help), as in a set cover;
  *   - then those that were within 2 % of the fastest most often;
- *   - for whole batches also the prefill part's, which a joined launch runs. */
+ *   - for whole batches also the prefill part's, which a joined launch runs.
+ *
+ * What is held out has no say in it. */
 #include "sweep.h"
 #include <math.h>
 #include <stdlib.h>
@@ -39,7 +41,8 @@ static int grid_make(struct grid *g, const struct heats *heats, enum phase phase
 	*g = (struct grid){ .heats = heats, .n = heats->num_families };
 	g->cost = calloc(((size_t)g->n + 1) * (size_t)heats->n, sizeof *g->cost);
 	for (int i = 0; g->cost && i < heats->n; i++)
-		if (heats->v[i].phase == phase && heats->v[i].finished && heats->v[i].best >= 0)
+		if (heats->v[i].phase == phase && heats->v[i].finished && heats->v[i].best >= 0 &&
+		    !split_is_held_out(heats->scenarios[heats->v[i].scenario].split))
 			fill_row(g, &heats->v[i], g->rows++);
 	return g->cost != NULL;
 }

@@ -22,6 +22,11 @@ const char *const scenario_splits[] = { "train",
 					"ways",
 					NULL };
 
+int split_is_held_out(const char *split)
+{
+	return !strncmp(split, "heldout", 7) || !strcmp(split, "peers");
+}
+
 // clang-format off
 #define SETTINGS								\
 	{ "models",    .kind = LIST },						\

@@ -76,3 +76,27 @@ void heats_spread(struct heats *h)
 	}
 	free(near);
 }
+
+/* Whether it has a time by older sources, and none by today's in its place. */
+static int is_stale(const struct heat *h)
+{
+	for (int k = 0; k < h->n; k++)
+		if (!isnan(h->us[k]) && !h->stored[k])
+			return 1;
+	return 0;
+}
+
+void heats_stale_first(struct heats *h)
+{
+	for (int i = 0, done = 0; i < h->n;) {
+		const int n = together(h, i);
+		int stale = 0;
+		for (int k = 0; k < n; k++)
+			stale |= is_stale(&h->v[i + k]);
+		if (stale) {
+			bring(h, i, done, n);
+			done += n;
+		}
+		i += n;
+	}
+}

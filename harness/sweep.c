@@ -31,6 +31,7 @@ static int recall(struct campaign *c)
 	if ((!is_newest_device(c) && !campaign_begin_run(c)) ||
 	    !heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name))
 		return 0;
+	heats_stale_first(&c->heats);
 	campaign_trust(c);
 	return 1;
 }
@@ -40,7 +41,7 @@ static int recall(struct campaign *c)
 static int in_smoke(const struct scenario_list *list, int index)
 {
 	const struct scenario *s = &list->v[index];
-	const int most = strncmp(s->split, "heldout", 7) ? 6 : 2;
+	const int most = split_is_held_out(s->split) ? 2 : 6;
 	struct facts mine, other;
 	int lighter = 0;
 	scenario_facts(&mine, &s->shape, &s->batch->view);
@@ -179,7 +180,8 @@ static int run(struct campaign *c, struct survey *survey, const struct scenario_
 	if (c->o->dry_run)
 		return dry_run(c);
 	c->store = store_open(c->db, 0);
-	if (!c->store || !provenance_fits(c->store, c->db, &c->hello.info, &c->protocol))
+	if (!c->store || !store_check(c->store) ||
+	    !provenance_fits(c->store, c->db, &c->hello.info, &c->protocol))
 		return EXIT_USAGE;
 	if (!recall(c) || !label_scenarios(c))
 		return EXIT_CHECK;

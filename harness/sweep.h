@@ -144,6 +144,9 @@ int heats_add(struct heats *, struct binaries *, int index, const struct field *
 /* spread.c: puts scenarios first that are far from all before them, heavy ones rather than
  * light ones, so that each later one has neighbours and an early end loses little. */
 void heats_spread(struct heats *);
+/* After heats_recall: scenarios that have times by older sources alone come first, else in the
+ * order that they are in. */
+void heats_stale_first(struct heats *);
 /* A cell's time: INFINITY where it failed. */
 void heats_note(struct heat *, int place, double us, enum stage);
 int choice_same(const struct choice *, const struct choice *);

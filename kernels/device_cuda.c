@@ -97,6 +97,8 @@ static void describe(struct cuda *c, struct device_info *info)
 	info->clock_mhz = attribute(c, ATTR_CLOCK_KHZ) / 1000;
 	info->memory_clock_mhz = attribute(c, ATTR_MEMORY_KHZ) / 1000;
 	c->cu.DeviceMemory(&info->memory_bytes, c->device);
+	if (c->cu.DeviceUuid && c->cu.DeviceUuid(info->uuid, c->device))
+		memset(info->uuid, 0, sizeof info->uuid);
 }
 
 static enum attune_status choose(struct cuda *c, const char *which)

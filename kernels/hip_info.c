@@ -73,6 +73,8 @@ void hip_describe(const struct hip_api *hip, int device, struct device_info *inf
 	info->clock_mhz = attribute(hip, device, ATTR_CLOCK_KHZ) / 1000;
 	info->memory_clock_mhz = attribute(hip, device, ATTR_MEMORY_KHZ) / 1000;
 	hip->DeviceMemory(&info->memory_bytes, device);
+	if (hip->DeviceUuid && hip->DeviceUuid(info->uuid, device))
+		memset(info->uuid, 0, sizeof info->uuid);
 	info->dies = attribute(hip, device, ATTR_DIES);
 	if (info->dies <= 0)
 		info->dies = c ? dies_of(c, info->units) : 0;

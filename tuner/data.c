@@ -151,7 +151,7 @@ static int join_sets(struct measured *m, const struct store_cell *c)
 {
 	if (c->weight > m->weight)
 		m->weight = c->weight;
-	if (strncmp(c->split, "heldout", 7) || !data_is_training(m))
+	if (!split_is_held_out(c->split) || split_is_held_out(m->split))
 		return 1;
 	free(m->split);
 	m->split = strdup(c->split);

@@ -1,14 +1,79 @@
 /* load.c - reads a database of one GPU into struct data. */
 #include "data.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_KERNELS = 32 /* of a device */ };
+
+/* The least times of a kernel in one part of the scenario at hand: of rows that count, and of
+ * stale ones; INFINITY: none. */
+struct kernel_least {
+	char kernel[32];
+	double fresh, stale;
+};
 
 struct loading {
 	struct data *d;
 	int all;  /* layouts, and what gives the LSE */
 	int e4m3; /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
 	int failed;
+	long long scenario; /* id of the one at hand: its cells follow one another */
+	int scenarios;      /* that data had before it */
+	struct kernel_least least[NUM_PHASES][MAX_KERNELS];
+	int kernels[NUM_PHASES];
 };
+
+static void note_time(struct loading *l, const struct store_cell *c)
+{
+	int phase = 0, i = 0;
+	while (phase < NUM_PHASES && strcmp(c->phase, phase_name(phase)))
+		phase++;
+	if (phase == NUM_PHASES || c->pass != 'A' || strcmp(c->outcome, outcome_name(OUTCOME_OK)))
+		return;
+	struct kernel_least *v = l->least[phase];
+	while (i < l->kernels[phase] && strcmp(v[i].kernel, c->kernel))
+		i++;
+	if (i == MAX_KERNELS)
+		return;
+	if (i == l->kernels[phase]) {
+		v[l->kernels[phase]++] = (struct kernel_least){ .fresh = INFINITY, .stale = INFINITY };
+		snprintf(v[i].kernel, sizeof v[i].kernel, "%s", c->kernel);
+	}
+	double *least = c->today == STALE ? &v[i].stale : &v[i].fresh;
+	*least = fmin(*least, c->median_us);
+}
+
+/* Whether the part's fastest time is stale, and its kernel has no other there: what is left would
+ * teach the wrong kernel. */
+static int lost_its_best(const struct kernel_least *v, int n)
+{
+	double best = INFINITY;
+	int lost = 0;
+	for (int i = 0; i < n; i++) {
+		const double least = fmin(v[i].fresh, v[i].stale);
+		if (least < best) {
+			best = least;
+			lost = v[i].stale < v[i].fresh && isinf(v[i].fresh);
+		}
+	}
+	return lost;
+}
+
+/* The cells of the scenario at hand are all there. */
+static void end_scenario(struct loading *l)
+{
+	int lost = 0;
+	for (int phase = 0; phase < NUM_PHASES; phase++) {
+		lost |= lost_its_best(l->least[phase], l->kernels[phase]);
+		l->kernels[phase] = 0;
+	}
+	if (lost && l->d->n > l->scenarios) {
+		l->d->v[l->d->n - 1].lost_best = 1;
+		l->d->lost++;
+	}
+	l->scenarios = l->d->n;
+}
 
 static int add_one(void *arg, const struct store_cell *c)
 {
@@ -18,6 +83,19 @@ static int add_one(void *arg, const struct store_cell *c)
 		return 1;
 	if (l->e4m3 ? !is_e4m3 : is_e4m3 && !l->all)
 		return 1;
+	if (c->scenario_id != l->scenario)
+		end_scenario(l);
+	l->scenario = c->scenario_id;
+	note_time(l, c);
+	if (c->today == STALE) {
+		l->d->stale++;
+		return 1;
+	}
+	if (!strcmp(c->outcome, outcome_name(OUTCOME_NOISY))) {
+		l->d->noisy++;
+		return 1;
+	}
+	l->d->bridged += c->today > TODAY;
 	l->failed = !data_add(l->d, c);
 	return !l->failed;
 }
@@ -33,6 +111,14 @@ static int is_worth_reading(const struct device_info *d, const char *db_path)
 	return 0;
 }
 
+static int read_all(struct store *store, const char *gpu, struct loading *l)
+{
+	if (!store_each(store, gpu, NULL, add_one, l) || l->failed)
+		return 0;
+	end_scenario(l);
+	return 1;
+}
+
 static struct data *load(struct store *store, const char *db_path, const char *name, int all)
 {
 	struct run_info run = { 0 };
@@ -46,8 +132,7 @@ static struct data *load(struct store *store, const char *db_path, const char *n
 	if (!l.d)
 		return NULL;
 	if ((!known ||
-	     (store_each(store, gpu, NULL, add_one, &l) && !l.failed &&
-	      store_noise(store, gpu, &l.d->noise))) &&
+	     (read_all(store, gpu, &l) && store_noise(store, gpu, &l.d->noise))) &&
 	    data_finish(l.d))
 		return l.d;
 	data_free(l.d);
@@ -60,6 +145,12 @@ static struct data *load_from(const char *db_path, const char *gpu, int all)
 	struct data *d = store ? load(store, db_path, gpu, all) : NULL;
 	if (store)
 		store_close(store);
+	if (d && d->stale)
+		complain("%s: %d measurements are of older sources and left out; they are listed by: "
+			 "attune show --gpu %s --stale",
+			 db_path, d->stale, gpu);
+	if (d && d->noisy)
+		complain("%s: %d measurements are too noisy and left out", db_path, d->noisy);
 	if (d && d->ignored)
 		complain("%s: %d measurements name choices that today's .def tables do not list; "
 			 "ignored",
@@ -84,12 +175,13 @@ struct data *data_load_batch(const char *db_path, const char *gpu, const char *m
 	return load_from(db_path, gpu, 1);
 }
 
+/* A header is made of it, so that a damaged file must not pass. */
 int data_hash(struct data *d, const char *db_path)
 {
 	struct store *store = store_open(db_path, 1);
 	char gpu[16];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(d->gpu), d->gpu);
-	const int done = store && store_hash(store, gpu, d->hash);
+	const int done = store && store_check(store) && store_hash(store, gpu, d->hash);
 	if (store)
 		store_close(store);
 	return done;

@@ -6,7 +6,7 @@
 
 int data_is_training(const struct measured *m)
 {
-	return strncmp(m->split, "heldout", 7) != 0;
+	return !split_is_held_out(m->split) && !m->lost_best;
 }
 
 int noise_band(double us)

@@ -63,6 +63,7 @@ struct measured {
 	char *key; /* private: what orders them */
 	attune_shape shape;
 	unsigned long long seed;
+	int lost_best; /* a part's fastest time is stale, and its kernel has no other: not learned from */
 	double weight;
 	struct batch *batch;
 	struct part part[NUM_PHASES];
@@ -96,6 +97,10 @@ struct data {
 	struct paced *paced; /* by scenario and phase: what begins early, see early.h */
 	int num_paced;
 	int ignored; /* cells whose choice today's .def tables do not list */
+	int stale;   /* cells of older sources that no bridge carries to today's */
+	int noisy;   /* cells with too few clean samples */
+	int bridged; /* of those read: of older sources, carried by a bridge */
+	int lost;    /* scenarios with lost_best */
 	struct noise noise;
 	int powered[POWER_ALONE + 1]; /* cells by whose power they have */
 	/* Whose times are asked for. PASS_B, as data_finish leaves it: where a scenario
@@ -227,7 +232,7 @@ double data_noise(const struct data *, double us);
 /* The same for a part; of a batch of one phase the part is the whole, whichever
  * of the two names it was measured by. */
 double data_part_time(const struct data *, int scenario, enum phase, int choice);
-int data_is_training(const struct measured *); /* all splits but "heldout" */
+int data_is_training(const struct measured *); /* it is not held out: split_is_held_out */
 
 /* What a policy picks for a scenario: indices into data.choice, -1: none. */
 struct pick {
