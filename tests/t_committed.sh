@@ -43,6 +43,13 @@ for db in results/*.sqlite; do
 	[ "$(sqlite3 "file:$db?mode=ro" "SELECT count(*) FROM timings WHERE outcome = 'ok' AND
 		NOT (median_us > 0 AND median_us < 1e9)")" = 0 ]
 	row $? "$db holds times that can be"
+	[ "$(sqlite3 "file:$db?mode=ro" "SELECT (SELECT count(*) FROM sample),
+		(SELECT count(*) FROM measurement WHERE newest = 0),
+		(SELECT count(*) FROM run WHERE sources IN ('modified', 'unknown'))")" = '0|0|0' ]
+	row $? "$db is in the committed form (attune merge --compact $db)"
 done
+large=$(find . -path ./.git -prune -o -path "./${B:-build}" -prune -o -type f -size +25000000c -print)
+[ -z "$large" ]
+row $? "no file is above 25 MB${large:+: $large}"
 if [ $n -eq 0 ]; then echo "1..0 # SKIP nothing is committed"; else echo "1..$n"; fi
 exit $failed
