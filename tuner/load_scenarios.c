@@ -7,12 +7,12 @@
 static const char sql[] =
     "SELECT id, model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads,"
     " num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi,"
-    " set_name, split, weight FROM scenario WHERE id IN"
-    " (SELECT c.scenario FROM race AS c JOIN run AS r ON r.id = c.run WHERE r.device ="
-    "  (SELECT t.device FROM run AS t JOIN device AS d ON d.id = t.device WHERE d.gpu = '%s' AND"
-    "   EXISTS (SELECT 1 FROM race AS e JOIN measurement AS m ON m.race = e.id WHERE e.run = t.id)"
-    "   ORDER BY t.id DESC LIMIT 1)"
-    "  AND EXISTS (SELECT 1 FROM measurement AS m WHERE m.race = c.id))";
+    " set_name, split, weight FROM scenario AS s WHERE EXISTS"
+    " (SELECT 1 FROM race AS c JOIN run AS r ON r.id = c.run WHERE c.scenario = s.id AND"
+    "  EXISTS (SELECT 1 FROM measurement AS m WHERE m.race = c.id) AND r.device ="
+    "  (SELECT t.device FROM race AS e JOIN run AS t ON t.id = e.run JOIN device AS d ON"
+    "   d.id = t.device WHERE d.gpu = '%s' AND EXISTS (SELECT 1 FROM measurement AS m WHERE"
+    "   m.race = e.id) ORDER BY t.id DESC LIMIT 1))";
 
 struct listing {
 	int (*each)(void *, const struct store_cell *);
