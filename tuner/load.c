@@ -1,102 +1,73 @@
 /* load.c - reads a database of one GPU into struct data. */
 #include "data.h"
-#include <math.h>
+#include "lost.h"
+#include "policy.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KERNELS = 32 /* of a device */ };
-
-/* The least times of a kernel in one part of the scenario at hand: of rows that count, and of
- * stale ones; INFINITY: none. */
-struct kernel_least {
-	char kernel[32];
-	double fresh, stale;
+/* One batch of a model, and what a forest makes of it. */
+struct wanted {
+	struct store_filter filter;
+	const struct forest *forest; /* NULL: nothing */
 };
 
+/* Data to be filled, and which rows belong to them. */
 struct loading {
-	struct data *d;
-	int all;  /* layouts, and what gives the LSE */
-	int e4m3; /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
+	struct data *d[2]; /* [1]: the same rows and more, or NULL */
+	int all[2];        /* layouts, and what gives the LSE */
+	int e4m3;          /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
 	int failed;
-	long long scenario; /* id of the one at hand: its cells follow one another */
-	int scenarios;      /* that data had before it */
-	struct kernel_least least[NUM_PHASES][MAX_KERNELS];
-	int kernels[NUM_PHASES];
+	long long scenario; /* id of the one at hand */
+	int scenarios[2];   /* that data had before it */
+	struct lost lost;
 };
 
-static void note_time(struct loading *l, const struct store_cell *c)
+static int belongs(const struct loading *l, int i, const attune_shape *shape)
 {
-	int phase = 0, i = 0;
-	while (phase < NUM_PHASES && strcmp(c->phase, phase_name(phase)))
-		phase++;
-	if (phase == NUM_PHASES || c->pass != 'A' || strcmp(c->outcome, outcome_name(OUTCOME_OK)))
-		return;
-	struct kernel_least *v = l->least[phase];
-	while (i < l->kernels[phase] && strcmp(v[i].kernel, c->kernel))
-		i++;
-	if (i == MAX_KERNELS)
-		return;
-	if (i == l->kernels[phase]) {
-		v[l->kernels[phase]++] = (struct kernel_least){ .fresh = INFINITY, .stale = INFINITY };
-		snprintf(v[i].kernel, sizeof v[i].kernel, "%s", c->kernel);
-	}
-	double *least = c->today == STALE ? &v[i].stale : &v[i].fresh;
-	*least = fmin(*least, c->median_us);
-}
-
-/* Whether the part's fastest time is stale, and its kernel has no other there: what is left would
- * teach the wrong kernel. */
-static int lost_its_best(const struct kernel_least *v, int n)
-{
-	double best = INFINITY;
-	int lost = 0;
-	for (int i = 0; i < n; i++) {
-		const double least = fmin(v[i].fresh, v[i].stale);
-		if (least < best) {
-			best = least;
-			lost = v[i].stale < v[i].fresh && isinf(v[i].fresh);
-		}
-	}
-	return lost;
+	const int is_e4m3 = shape->kv_dtype == ATTUNE_E4M3;
+	if (!l->all[i] && (shape->kv_layout != ATTUNE_KV_STRIDED || shape->has_lse))
+		return 0;
+	return l->e4m3 ? is_e4m3 : !is_e4m3 || l->all[i];
 }
 
 /* The cells of the scenario at hand are all there. */
 static void end_scenario(struct loading *l)
 {
-	int lost = 0;
-	for (int phase = 0; phase < NUM_PHASES; phase++) {
-		lost |= lost_its_best(l->least[phase], l->kernels[phase]);
-		l->kernels[phase] = 0;
+	const int lost = lost_end(&l->lost);
+	for (int i = 0; i < 2 && l->d[i]; i++) {
+		if (lost && l->d[i]->n > l->scenarios[i]) {
+			l->d[i]->v[l->d[i]->n - 1].lost_best = 1;
+			l->d[i]->lost++;
+		}
+		l->scenarios[i] = l->d[i]->n;
 	}
-	if (lost && l->d->n > l->scenarios) {
-		l->d->v[l->d->n - 1].lost_best = 1;
-		l->d->lost++;
+}
+
+/* Whether the row's time counts; what does not is counted. */
+static int counts(struct data *d, const struct store_cell *c)
+{
+	if (c->today == STALE) {
+		d->stale++;
+		return 0;
 	}
-	l->scenarios = l->d->n;
+	if (!strcmp(c->outcome, outcome_name(OUTCOME_NOISY))) {
+		d->noisy++;
+		return 0;
+	}
+	d->bridged += c->today > TODAY;
+	return 1;
 }
 
 static int add_one(void *arg, const struct store_cell *c)
 {
 	struct loading *l = arg;
-	const int is_e4m3 = c->shape.kv_dtype == ATTUNE_E4M3;
-	if (!l->all && (c->shape.kv_layout != ATTUNE_KV_STRIDED || c->shape.has_lse))
-		return 1;
-	if (l->e4m3 ? !is_e4m3 : is_e4m3 && !l->all)
-		return 1;
 	if (c->scenario_id != l->scenario)
 		end_scenario(l);
 	l->scenario = c->scenario_id;
-	note_time(l, c);
-	if (c->today == STALE) {
-		l->d->stale++;
-		return 1;
-	}
-	if (!strcmp(c->outcome, outcome_name(OUTCOME_NOISY))) {
-		l->d->noisy++;
-		return 1;
-	}
-	l->d->bridged += c->today > TODAY;
-	l->failed = !data_add(l->d, c);
+	lost_note(&l->lost, c);
+	for (int i = 0; i < 2 && l->d[i]; i++)
+		if (belongs(l, i, &c->shape) && counts(l->d[i], c))
+			l->failed |= !data_add(l->d[i], c);
 	return !l->failed;
 }
 
@@ -111,68 +82,127 @@ static int is_worth_reading(const struct device_info *d, const char *db_path)
 	return 0;
 }
 
-static int read_all(struct store *store, const char *gpu, struct loading *l)
+/* ---- one batch ------------------------------------------------------------------------ */
+static int add_scenario(void *arg, const struct store_cell *c)
 {
-	if (!store_each(store, gpu, NULL, add_one, l) || l->failed)
-		return 0;
-	end_scenario(l);
+	struct loading *l = arg;
+	if (belongs(l, 0, &c->shape))
+		l->failed |= !data_add_scenario(l->d[0], c);
+	return !l->failed;
+}
+
+/* What the forest makes of a batch are choices that may not have been measured there. */
+static int add_made(struct data *d, const struct wanted *w)
+{
+	for (int s = 0; w->forest && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		struct made made[2];
+		if (strcmp(m->model, w->filter.model) || strcmp(m->batch_text, w->filter.batch))
+			continue;
+		forest_make(d, w->forest, m, &made[0]);
+		forest_make_serial(d, w->forest, m, &made[1]);
+		for (int i = 0; i < 2; i++)
+			if (!data_add_choice(d, &made[i].prefill) ||
+			    !data_add_choice(d, &made[i].decode))
+				return 0;
+	}
 	return 1;
 }
 
-static struct data *load(struct store *store, const char *db_path, const char *name, int all)
+/* ---- the database ---------------------------------------------------------------------- */
+static int read_rows(struct loading *l, struct store *store, const char *gpu,
+		     const struct wanted *w)
+{
+	if (!store_each(store, gpu, w ? &w->filter : NULL, add_one, l) || l->failed)
+		return 0;
+	end_scenario(l);
+	for (int i = 0; i < 2 && l->d[i]; i++)
+		if (!store_noise(store, gpu, &l->d[i]->noise))
+			return 0;
+	return !w || (scenarios_each(store, gpu, add_scenario, l) && !l->failed &&
+		      add_made(l->d[0], w));
+}
+
+/* both: also, to l->d[1], with all layouts. */
+static int load(struct loading *l, struct store *store, const char *db_path, const char *name,
+		int both, const struct wanted *w)
 {
 	struct run_info run = { 0 };
-	struct loading l = { .all = all, .e4m3 = name[gpu_length(name)] != '\0' };
 	char gpu[16];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	const int known = store_device(store, gpu, &run); /* else it has said so */
 	if (known && !is_worth_reading(&run.device, db_path))
-		return NULL;
-	l.d = data_new(name, &run);
-	if (!l.d)
-		return NULL;
-	if ((!known ||
-	     (read_all(store, gpu, &l) && store_noise(store, gpu, &l.d->noise))) &&
-	    data_finish(l.d))
-		return l.d;
-	data_free(l.d);
-	return NULL;
+		return 0;
+	l->e4m3 = name[gpu_length(name)] != '\0';
+	for (int i = 0; i < 1 + both; i++)
+		if (!(l->d[i] = data_new(name, &run)))
+			return 0;
+	return (!known || read_rows(l, store, gpu, w)) && data_finish(l->d[0]) &&
+	       (!both || data_finish(l->d[1]));
 }
 
-static struct data *load_from(const char *db_path, const char *gpu, int all)
+static void say_left_out(const struct data *d, const char *db_path, const char *gpu)
 {
-	struct store *store = store_open(db_path, 1);
-	struct data *d = store ? load(store, db_path, gpu, all) : NULL;
-	if (store)
-		store_close(store);
-	if (d && d->stale)
+	if (d->stale)
 		complain("%s: %d measurements are of older sources and left out; they are listed by: "
 			 "attune show --gpu %s --stale",
 			 db_path, d->stale, gpu);
-	if (d && d->noisy)
+	if (d->noisy)
 		complain("%s: %d measurements are too noisy and left out", db_path, d->noisy);
-	if (d && d->ignored)
+	if (d->ignored)
 		complain("%s: %d measurements name choices that today's .def tables do not list; "
 			 "ignored",
 			 db_path, d->ignored);
-	return d;
+}
+
+static int load_from(struct loading *l, const char *db_path, const char *gpu, int both,
+		     const struct wanted *w)
+{
+	struct store *store = store_open(db_path, 1);
+	const int done = store && load(l, store, db_path, gpu, both, w);
+	if (store)
+		store_close(store);
+	for (int i = 0; i < 2; i++) {
+		if (done && l->d[i])
+			say_left_out(l->d[i], db_path, gpu);
+		if (!done) {
+			data_free(l->d[i]);
+			l->d[i] = NULL;
+		}
+	}
+	return done;
 }
 
 struct data *data_load(const char *db_path, const char *gpu)
 {
-	return load_from(db_path, gpu, 0);
+	struct loading l = { .failed = 0 };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
 }
 
 struct data *data_load_all(const char *db_path, const char *gpu)
 {
-	return load_from(db_path, gpu, 1);
+	struct loading l = { .all = { 1 } };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
+}
+
+int data_load_both(const char *db_path, const char *gpu, struct data **d, struct data **all)
+{
+	struct loading l = { .all = { 0, 1 } };
+	const int done = load_from(&l, db_path, gpu, 1, NULL);
+	*d = l.d[0];
+	*all = l.d[1];
+	return done;
 }
 
 struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
 			     const char *batch, const struct forest *f)
 {
-	(void)model, (void)batch, (void)f;
-	return load_from(db_path, gpu, 1);
+	struct loading l = { .all = { 1 } };
+	const struct wanted w = { { model, batch }, f };
+	load_from(&l, db_path, gpu, 0, &w);
+	return l.d[0];
 }
 
 /* A header is made of it, so that a damaged file must not pass. */
