@@ -74,7 +74,11 @@
 
 #define ATTUNE_CPU_GPU "cpu"
 #define ATTUNE_CPU_ARCH "avx512"
-#define ATTUNE_CPU_KERNELS_HASH 0xa93433fc7dd8d2d5ull
+#define ATTUNE_CPU_KERNELS(KERNEL) \
+	KERNEL(cpu, qblock, 0xcb59870910234e64ull) \
+	KERNEL(cpu, segmented, 0x1f52422e2311443full) \
+	KERNEL(cpu, reduce, 0xcbf29ce484222325ull) \
+	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  kernel     tunables */

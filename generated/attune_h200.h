@@ -118,7 +118,17 @@
 
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
-#define ATTUNE_H200_KERNELS_HASH 0xa93433fc7dd8d2d5ull
+#define ATTUNE_H200_KERNELS(KERNEL) \
+	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) \
+	KERNEL(gpu, qblock, 0x354b551aa7204c41ull) \
+	KERNEL(gpu, segmented, 0x1d2142b93d76e958ull) \
+	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
+	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
+	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
+	KERNEL(gpu, warpgroup_mixed, 0x808b1e04d826b896ull) \
+	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
+	KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
+	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
 #define ATTUNE_H200_OVERLAPS 1
 
 /*     id  kernel     tunables */

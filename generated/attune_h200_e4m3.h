@@ -59,7 +59,13 @@
 
 #define ATTUNE_H200_E4M3_GPU "h200_e4m3"
 #define ATTUNE_H200_E4M3_ARCH "sm_90"
-#define ATTUNE_H200_E4M3_KERNELS_HASH 0xa93433fc7dd8d2d5ull
+#define ATTUNE_H200_E4M3_KERNELS(KERNEL) \
+	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
+	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
+	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
+	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
+	KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
+	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
 #define ATTUNE_H200_E4M3_OVERLAPS 1
 
 /*     id  kernel     tunables */

@@ -217,14 +217,16 @@ typedef struct attune_plan {
  *
  * ATTUNE_HEURISTICS in the environment names a file whose rules take the place of
  * those that were compiled in, for all ops of this context. It is read here, once,
- * and must fit: the device's GPU and this version's tunables. A file that does not
+ * and must fit: the device's GPU, and this version's tunables of the kernels that it names. A file that does not
  * is ATTUNE_INVALID, and the line of attune_last_error begins "FILE:LINE:". One
  * thing a line, blanks at will, '#' begins a comment; from `attune induce --emit
  * text`, or by hand:
  *
- *   attune heuristics 1          the format's version
+ *   attune heuristics 2          the format's version
  *   gpu h200                     as in generated/attune_h200.h
- *   kernels 0xf4d15459196c6605   hash of the tunables
+ *   rules 0xf4d15459196c6605     hash of the features and price terms
+ *   kernel segmented 0x5d0...    hash of the tunables of each kernel that a choice names
+ *   kernel qblock 0x6b2...
  *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,192,16)
  *   choice 1 qblock BLOCK_M=16 ...
  *   price decode 0 128 16 ...    what choice 0 costs in decode parts at head size 128;

@@ -11,6 +11,7 @@
 #include "trees.inc"
 
 #define ROW(id, kernel, text) { #kernel, text },
+#define KERNEL_ROW(where, kernel, hash) { #where, #kernel, hash },
 #define BINARY_ROW(kernel, flags) { #kernel, flags },
 #define NODE_ROW(feature, above, value) { feature, above, value },
 #define OF_prefill DECIDE_PREFILL
@@ -20,6 +21,8 @@
 	{ OF_##decision, id, head_size, { rows, tile, heads, slots, start, { __VA_ARGS__ } } },
 /* Of prices there may be none, so that a last one stands for the end. */
 #define HEURISTIC(gpu, GPU)                                                                     \
+	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(         \
+	    KERNEL_ROW) };                                                                      \
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };     \
 	static const struct selector_price gpu##_prices[] = { ATTUNE_##GPU##_PRICES(PRICE_ROW){ \
 	    .id = -1 } };                                                                       \
@@ -41,7 +44,8 @@ const struct selector attune_selectors[] = {
 #define HEURISTIC(name, NAME)                                                                  \
 	{ .gpu = ATTUNE_##NAME##_GPU,                                                          \
 	  .arch = ATTUNE_##NAME##_ARCH,                                                        \
-	  .kernels_hash = ATTUNE_##NAME##_KERNELS_HASH,                                        \
+	  .kernels = name##_kernels,                                                           \
+	  .num_kernels = COUNT(name##_kernels),                                                \
 	  .choices = name##_choices,                                                           \
 	  .prices = name##_prices,                                                             \
 	  .binaries = name##_binaries,                                                         \
@@ -62,9 +66,21 @@ const struct selector attune_selectors[] = {
 };
 const int attune_num_selectors = COUNT(attune_selectors) - 1;
 
+int selector_kernel_is_stale(const struct selector_kernel *s)
+{
+	const enum backend backend = strcmp(s->where, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	if (!strcmp(s->where, "rules"))
+		return s->hash != rules_hash();
+	const struct kernel *k = kernel_find(backend, s->name);
+	return !k || s->hash != kernel_hash(k);
+}
+
 int selector_is_stale(const struct selector *h)
 {
-	return h->kernels_hash != kernels_hash();
+	for (int i = 0; i < h->num_kernels; i++)
+		if (selector_kernel_is_stale(&h->kernels[i]))
+			return 1;
+	return 0;
 }
 
 int gpu_length(const char *name)

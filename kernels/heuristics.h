@@ -47,9 +47,17 @@ struct selector_price {
 	struct price price;
 };
 
+/* Of KERNELS: a kernel that the choices run, and its kernel_hash() when the header was made; in
+ * the row "rules" the rules_hash(). */
+struct selector_kernel {
+	const char *where, *name; /* "gpu", "cpu" or "rules" */
+	unsigned long long hash;
+};
+
 struct selector {
 	const char *gpu, *arch;
-	unsigned long long kernels_hash;
+	const struct selector_kernel *kernels;
+	int num_kernels;
 	const struct selector_row *choices, *binaries;
 	const struct selector_price *prices;
 	int num_choices, num_binaries, num_prices;
@@ -75,7 +83,10 @@ const struct selector *selector_among(const struct selector *, int n, const stru
 int gpu_length(const char *name);
 /* Its GPU; "untuned": there is none. */
 const char *selector_name(const struct device_info *);
-/* A header made from other .def tables than these names what may not exist. */
+/* Whether the kernel has other tunables than when the header was made: its choices may name what
+ * no longer exists. */
+int selector_kernel_is_stale(const struct selector_kernel *);
+/* Whether one of its kernels is. */
 int selector_is_stale(const struct selector *);
 /* Of the choice in a list of n. For a head size that is not in it all choices of the
  * decision are priced as at the next larger one, else at the largest: prices of two sizes

@@ -245,27 +245,28 @@ static unsigned long long mix(unsigned long long h, const char *text)
 	return (h ^ '\n') * 1099511628211ull;
 }
 
-/* Names, values and formulas of the axes, features and terms of prices, not defaults or
- * prose: what a heuristic says stays valid as long as these do. */
-unsigned long long kernels_hash(void)
+unsigned long long kernel_hash(const struct kernel *k)
 {
 	unsigned long long h = 14695981039346656037ull;
 	char value[16], formula[FORMULA_TEXT];
-	for (const struct kernel *k = attune_kernels; k->name; k++) {
-		h = mix(h, k->source);
-		for (int i = 0; i < k->space->num_axes; i++) {
-			const struct axis *a = &k->space->axis[i];
-			h = mix(h, a->name);
-			for (int v = 0; v < a->num_values; v++) {
-				snprintf(value, sizeof value, "%d", a->values[v]);
-				h = mix(h, value);
-			}
-		}
-		for (int i = 0; i < k->space->num_formulas; i++) {
-			formula_text(formula, &k->space->formulas[i]);
-			h = mix(h, formula);
+	for (int i = 0; i < k->space->num_axes; i++) {
+		const struct axis *a = &k->space->axis[i];
+		h = mix(h, a->name);
+		for (int v = 0; v < a->num_values; v++) {
+			snprintf(value, sizeof value, "%d", a->values[v]);
+			h = mix(h, value);
 		}
 	}
+	for (int i = 0; i < k->space->num_formulas; i++) {
+		formula_text(formula, &k->space->formulas[i]);
+		h = mix(h, formula);
+	}
+	return h;
+}
+
+unsigned long long rules_hash(void)
+{
+	unsigned long long h = 14695981039346656037ull;
 #define FEATURE(name, replay, meaning) h = mix(h, #name);
 #include "features.def"
 #undef FEATURE

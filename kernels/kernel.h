@@ -202,8 +202,11 @@ int binary_flags(char *text, size_t size, const struct kernel *, const struct co
 void formula_text(char text[FORMULA_TEXT], const struct formula *);
 const char *dtype_name(enum attune_dtype); /* "F32" "F16" "BF16" "E4M3" */
 int dtype_bytes(enum attune_dtype);
-/* Hash over all .def tables: a header made from others is stale. */
-unsigned long long kernels_hash(void);
+/* Hash of a kernel's tunables: names and values of its axes, and its formulas, not defaults or
+ * prose. What was learned of the kernel stays valid as long as this does. */
+unsigned long long kernel_hash(const struct kernel *);
+/* Hash of the names of features and of price terms, in which rules are written. */
+unsigned long long rules_hash(void);
 
 /* part.c: batches, parts and features, beside part.h */
 void part_shape_of(struct part_shape *, const attune_shape *, const struct device_info *);

@@ -293,16 +293,29 @@ static int compiles_for(const struct selector *h)
 	return hip_chip(h->arch) ? strstr(amd, h->arch) != NULL : cuda;
 }
 
+static void complain_of_stale(const struct selector *h)
+{
+	for (int i = 0; i < h->num_kernels; i++) {
+		const struct selector_kernel *k = &h->kernels[i];
+		if (!selector_kernel_is_stale(k))
+			continue;
+		fprintf(stderr, "generated/attune_%s.h: ", h->gpu);
+		if (strcmp(k->where, "rules"))
+			fprintf(stderr, "kernel %s/%s has other tunables", k->where, k->name);
+		else
+			fprintf(stderr, "features or price terms are others");
+		fprintf(stderr,
+			" than when this was made; refresh it with: make heuristics GPU=%s\n",
+			h->gpu);
+	}
+}
+
 static void add_measured(const struct selector *h)
 {
 	if (selector_is_stale(h)) {
 		if (skip_stale)
 			return;
-		fprintf(
-		    stderr,
-		    "generated/attune_%s.h was made for other tunables than kernels/*/*.def now "
-		    "have; refresh it: make heuristics GPU=%s\n",
-		    h->gpu, h->gpu);
+		complain_of_stale(h);
 		exit(1);
 	}
 	enum backend backend = strcmp(h->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;

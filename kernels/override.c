@@ -3,9 +3,11 @@
  *
  * The format, one thing a line; blank lines and what follows '#' mean nothing:
  *
- *   attune heuristics 1                 these three first, in this order
+ *   attune heuristics 2                 these three first, in this order
  *   gpu GPU                             the device's
- *   kernels 0xHASH                      kernels_hash()
+ *   rules 0xHASH                        rules_hash(), of features and price terms
+ *   kernel KERNEL 0xHASH                one for each kernel that a choice names, more at will:
+ *                                       kernel_hash(), of the kernel's tunables
  *   choice ID KERNEL AXIS=VALUE ...     any number of them, IDs from 0 up
  *   price DECISION ID HEAD_SIZE NUMBER ...   any number of them: the members of struct
  *                                       price, in their order
@@ -22,156 +24,93 @@
  * axes.
  * Limits: the first enum. */
 #include "heuristics.h"
-#include <ctype.h>
-#include <errno.h>
-#include <stdarg.h>
+#include "override_words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CHOICES = 256, MAX_PRICES = 4096, MAX_DEPTH = 64, MAX_FOUND = 60 };
+enum { MAX_KERNELS = 64, MAX_CHOICES = 256, MAX_PRICES = 4096, MAX_DEPTH = 64 };
 
 struct override {
 	struct selector selector;
 	char *text;
+	struct selector_kernel *kernels;
 	struct selector_row *choices;
 	struct selector_price *prices;
 	struct selector_node *nodes;
 	int num_nodes;
 };
 
-struct reader {
-	const char *path;
-	const struct device_info *device;
-	struct override *out;
-	char *next, *end; /* of the text: what is not yet split into lines */
-	char *at;         /* in the line: what is not yet split into words */
-	int line;
-};
-
-/* "FILE:LINE: ..." and 0; what stood there first. */
-__attribute__((format(printf, 3, 4))) static int wrong(struct reader *r, const char *found,
-						       const char *format, ...)
-{
-	char quoted[MAX_FOUND + 1], rest[700];
-	size_t n = 0;
-	va_list ap;
-	for (; found[n] && n < MAX_FOUND; n++)
-		quoted[n] = isprint((unsigned char)found[n]) ? found[n] : '?';
-	quoted[n] = '\0';
-	va_start(ap, format);
-	vsnprintf(rest, sizeof rest, format, ap);
-	va_end(ap);
-	fail(ATTUNE_INVALID, "%s:%d: \"%s\"; %s", r->path, r->line, quoted, rest);
-	return 0;
-}
-
-/* ---- lines and words -------------------------------------------------------------- */
-
-/* All blanks of a line become ' ', those at both ends and a comment go. */
-static char *trim(char *line)
-{
-	char *end;
-	line[strcspn(line, "#")] = '\0';
-	for (end = line; *end; end++)
-		if (isspace((unsigned char)*end))
-			*end = ' ';
-	while (end > line && end[-1] == ' ')
-		*--end = '\0';
-	return line + strspn(line, " ");
-}
-
-/* Steps to the next line that says something; 0 at the end. */
-static int next_line(struct reader *r)
-{
-	while (r->next < r->end) {
-		char *line = r->next, *stop = memchr(line, '\n', (size_t)(r->end - line));
-		if (!stop)
-			stop = r->end;
-		r->next = stop + 1;
-		*stop = '\0';
-		r->line++;
-		r->at = trim(line);
-		if (*r->at)
-			return 1;
-	}
-	r->at = r->end;
-	return 0;
-}
-
-/* Cuts off the line's next word; "" when there is none. */
-static const char *word(struct reader *r)
-{
-	char *start = r->at;
-	r->at += strcspn(r->at, " ");
-	if (*r->at)
-		*r->at++ = '\0';
-	r->at += strspn(r->at, " ");
-	return start;
-}
-
-static int line_ends(struct reader *r)
-{
-	return !*r->at || wrong(r, r->at, "the line should end before it");
-}
-
-static int expect(struct reader *r, const char *want, const char *line)
-{
-	const char *found = word(r);
-	return !strcmp(found, want) || wrong(r, found, "\"%s\" is expected here", line);
-}
-
-/* A whole number of lo .. hi. */
-static int number(struct reader *r, const char *what, long long lo, long long hi, long long *value)
-{
-	const char *found = word(r);
-	char *end;
-	errno = 0;
-	*value = strtoll(found, &end, 10);
-	if (*found && !*end && !errno && *value >= lo && *value <= hi)
-		return 1;
-	return wrong(r, found, "%s should be a number of %lld to %lld", what, lo, hi);
-}
-
 /* ---- what comes before the trees ---------------------------------------------------- */
 
 static int read_version(struct reader *r)
 {
-	static const char line[] = "attune heuristics 1";
-	next_line(r);
-	return expect(r, "attune", line) && expect(r, "heuristics", line) && expect(r, "1", line) &&
-	       line_ends(r);
+	static const char line[] = "attune heuristics 2";
+	reader_next_line(r);
+	return reader_expect(r, "attune", line) && reader_expect(r, "heuristics", line) &&
+	       reader_expect(r, "2", line) && reader_line_ends(r);
 }
 
 static int read_gpu(struct reader *r)
 {
 	char line[40];
 	snprintf(line, sizeof line, "gpu %s", r->device->gpu);
-	next_line(r);
-	if (!expect(r, "gpu", line))
+	reader_next_line(r);
+	if (!reader_expect(r, "gpu", line))
 		return 0;
-	r->out->selector.gpu = word(r);
+	r->out->selector.gpu = reader_word(r);
 	if (strcmp(r->out->selector.gpu, r->device->gpu))
-		return wrong(r, r->out->selector.gpu, "the device in use is \"%s\" (%s)",
-			     r->device->gpu, r->device->name);
-	return line_ends(r);
+		return reader_wrong(r, r->out->selector.gpu, "the device in use is \"%s\" (%s)",
+				    r->device->gpu, r->device->name);
+	return reader_line_ends(r);
 }
 
-static int read_hash(struct reader *r)
+/* The hash of `what` in this library, and the end of the line. */
+static int read_hash(struct reader *r, const char *what, unsigned long long hash)
 {
 	char want[24];
-	snprintf(want, sizeof want, "0x%016llx", kernels_hash());
-	next_line(r);
-	if (!expect(r, "kernels", "kernels 0xHASH"))
-		return 0;
-	const char *found = word(r);
+	const char *found = reader_word(r);
+	snprintf(want, sizeof want, "0x%016llx", hash);
 	if (strcmp(found, want))
-		return wrong(r, found,
-			     "the tunables of this library are %s; make the file anew: attune "
-			     "induce --gpu %s --emit text",
-			     want, r->device->gpu);
-	r->out->selector.kernels_hash = kernels_hash();
-	return line_ends(r);
+		return reader_wrong(
+		    r, found,
+		    "%s of this library are %s; write the file again with: attune induce "
+		    "--gpu %s --emit text",
+		    what, want, r->device->gpu);
+	return reader_line_ends(r);
+}
+
+static int read_rules(struct reader *r)
+{
+	reader_next_line(r);
+	return reader_expect(r, "rules", "rules 0xHASH") &&
+	       read_hash(r, "features and price terms", rules_hash());
+}
+
+/* "KERNEL 0xHASH" */
+static int read_kernel(struct reader *r)
+{
+	struct selector *s = &r->out->selector;
+	char what[80];
+	const char *name = reader_word(r);
+	const struct kernel *k = kernel_find(r->device->backend, name);
+	if (!k)
+		return reader_wrong(r, name, "this library has no such kernel");
+	if (s->num_kernels == MAX_KERNELS)
+		return reader_wrong(r, name, "at most %d kernels can be listed", MAX_KERNELS);
+	r->out->kernels[s->num_kernels++] =
+	    (struct selector_kernel){ r->device->backend == BACKEND_CPU ? "cpu" : "gpu", k->name,
+				      kernel_hash(k) };
+	snprintf(what, sizeof what, "the tunables of %s", k->name);
+	return read_hash(r, what, kernel_hash(k));
+}
+
+static int is_listed(const struct selector *s, const struct kernel *k)
+{
+	for (int i = 0; i < s->num_kernels; i++)
+		if (!strcmp(s->kernels[i].name, k->name))
+			return 1;
+	return 0;
 }
 
 /* "ID KERNEL AXIS=VALUE ..." */
@@ -182,25 +121,27 @@ static int read_choice(struct reader *r)
 	struct choice c;
 	long long id;
 	if (s->num_choices == MAX_CHOICES)
-		return wrong(r, r->at, "at most %d choices can be listed", MAX_CHOICES);
-	if (!number(r, "the next choice", s->num_choices, s->num_choices, &id))
+		return reader_wrong(r, r->at, "at most %d choices can be listed", MAX_CHOICES);
+	if (!reader_number(r, "the next choice", s->num_choices, s->num_choices, &id))
 		return 0;
 	if (!choice_parse(&c, r->device->backend, r->at, error, sizeof error))
-		return wrong(r, r->at, "%s", error);
-	word(r);
+		return reader_wrong(r, r->at, "%s", error);
+	const char *name = reader_word(r);
+	if (!is_listed(s, c.kernel))
+		return reader_wrong(r, name, "a line \"kernel %s 0xHASH\" is expected above", name);
 	r->out->choices[s->num_choices++] = (struct selector_row){ c.kernel->name, r->at };
 	return 1;
 }
 
 static int read_decision(struct reader *r, enum decision *out)
 {
-	const char *found = word(r);
+	const char *found = reader_word(r);
 	for (int t = 0; t < NUM_PRICED; t++)
 		if (!strcmp(found, decision_names[t])) {
 			*out = (enum decision)t;
 			return 1;
 		}
-	return wrong(r, found, "\"prefill\", \"decode\" or \"join\" is expected here");
+	return reader_wrong(r, found, "\"prefill\", \"decode\" or \"join\" is expected here");
 }
 
 /* "DECISION ID HEAD_SIZE ROWS TILE HEADS SLOTS START PS ..." */
@@ -220,25 +161,25 @@ static int read_price(struct reader *r)
 	};
 	long long value;
 	if (s->num_prices == MAX_PRICES)
-		return wrong(r, r->at, "at most %d prices can be listed", MAX_PRICES);
+		return reader_wrong(r, r->at, "at most %d prices can be listed", MAX_PRICES);
 	if (!read_decision(r, &p->decision) ||
-	    !number(r, "a choice listed above", 0, s->num_choices - 1, &value))
+	    !reader_number(r, "a choice listed above", 0, s->num_choices - 1, &value))
 		return 0;
 	p->id = (int)value;
-	if (!number(r, "a head size", 1, 1 << 16, &value))
+	if (!reader_number(r, "a head size", 1, 1 << 16, &value))
 		return 0;
 	p->head_size = (int)value;
 	for (size_t i = 0; i < COUNT(member); i++) {
-		if (!number(r, bound[i].name, bound[i].least, bound[i].most, &value))
+		if (!reader_number(r, bound[i].name, bound[i].least, bound[i].most, &value))
 			return 0;
 		*member[i] = (int)value;
 	}
 	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
-		if (!number(r, price_names[i], 0, price_limits[i], &p->price.fs[i]))
+		if (!reader_number(r, price_names[i], 0, price_limits[i], &p->price.fs[i]))
 			return 0;
 	}
 	s->num_prices++;
-	return line_ends(r);
+	return reader_line_ends(r);
 }
 
 /* ---- trees -------------------------------------------------------------------------- */
@@ -267,7 +208,7 @@ static int unknown_feature(struct reader *r, const char *found)
 	char all[500] = "";
 	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
 		snprintf(all + strlen(all), sizeof all - strlen(all), " %s", feature_names[i]);
-	return wrong(r, found, "a feature is expected:%s", all);
+	return reader_wrong(r, found, "a feature is expected:%s", all);
 }
 
 static int read_node(struct reader *r, int depth, const struct ids *);
@@ -276,15 +217,16 @@ static int read_node(struct reader *r, int depth, const struct ids *);
 static int read_if(struct reader *r, int depth, const struct ids *ids)
 {
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
-	const char *name = word(r);
+	const char *name = reader_word(r);
 	n->feature = feature_of(name);
 	if (n->feature < 0)
 		return unknown_feature(r, name);
-	if (!expect(r, "<=", "<=") ||
-	    !number(r, "a threshold", -(1ll << 62), 1ll << 62, &n->value) || !line_ends(r))
+	if (!reader_expect(r, "<=", "<=") ||
+	    !reader_number(r, "a threshold", -(1ll << 62), 1ll << 62, &n->value) ||
+	    !reader_line_ends(r))
 		return 0;
 	if (depth == MAX_DEPTH)
-		return wrong(r, name, "a tree may be at most %d deep", MAX_DEPTH);
+		return reader_wrong(r, name, "a tree may be at most %d deep", MAX_DEPTH);
 	if (!read_node(r, depth + 1, ids))
 		return 0;
 	n->above = r->out->num_nodes;
@@ -293,24 +235,25 @@ static int read_if(struct reader *r, int depth, const struct ids *ids)
 
 static int read_node(struct reader *r, int depth, const struct ids *ids)
 {
-	next_line(r);
-	const char *found = word(r);
+	reader_next_line(r);
+	const char *found = reader_word(r);
 	if (!strcmp(found, "if"))
 		return read_if(r, depth, ids);
 	if (strcmp(found, "return"))
-		return wrong(r, found,
-			     "\"if FEATURE <= NUMBER\" or \"return ID\" is expected: two subtrees "
-			     "follow each if");
+		return reader_wrong(
+		    r, found,
+		    "\"if FEATURE <= NUMBER\" or \"return ID\" is expected: two subtrees "
+		    "follow each if");
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
 	const size_t length = strlen(ids->word);
 	n->feature = -1;
 	if (strcspn(r->at, " ") == length && !strncmp(r->at, ids->word, length)) {
-		word(r);
+		reader_word(r);
 		n->value = ids->says;
-		return line_ends(r);
+		return reader_line_ends(r);
 	}
 	const int most = ids->most < 0 ? r->out->selector.num_choices - 1 : ids->most;
-	return number(r, "an id", ids->least, most, &n->value) && line_ends(r);
+	return reader_number(r, "an id", ids->least, most, &n->value) && reader_line_ends(r);
 }
 
 /* Its first line has been stepped to. */
@@ -320,8 +263,8 @@ static int read_tree(struct reader *r, enum decision decision)
 	char line[32];
 	snprintf(line, sizeof line, "tree %s", decision_names[decision]);
 	s->root[decision] = r->out->num_nodes;
-	return expect(r, "tree", line) && expect(r, decision_names[decision], line) &&
-	       line_ends(r) && read_node(r, 0, &all_ids[decision]);
+	return reader_expect(r, "tree", line) && reader_expect(r, decision_names[decision], line) &&
+	       reader_line_ends(r) && read_node(r, 0, &all_ids[decision]);
 }
 
 /* Its first line has been stepped to, unless it was left out: then it says -1. */
@@ -330,7 +273,7 @@ static int read_optional(struct reader *r, enum decision decision)
 	struct selector *s = &r->out->selector;
 	const char *name = decision_names[decision];
 	if (!strncmp(r->at, "tree ", 5) && !strcmp(r->at + 5, name))
-		return read_tree(r, decision) && (next_line(r) || 1);
+		return read_tree(r, decision) && (reader_next_line(r) || 1);
 	s->root[decision] = r->out->num_nodes;
 	r->out->nodes[r->out->num_nodes++] = (struct selector_node){ .feature = -1, .value = -1 };
 	return 1;
@@ -349,25 +292,31 @@ static int read_overlap(struct reader *r)
 
 static int read_all(struct reader *r)
 {
-	if (!read_version(r) || !read_gpu(r) || !read_hash(r))
+	if (!read_version(r) || !read_gpu(r) || !read_rules(r))
 		return 0;
-	while (next_line(r) && !strncmp(r->at, "choice ", 7)) {
-		word(r);
+	while (reader_next_line(r) && !strncmp(r->at, "kernel ", 7)) {
+		reader_word(r);
+		if (!read_kernel(r))
+			return 0;
+	}
+	for (; !strncmp(r->at, "choice ", 7); reader_next_line(r)) {
+		reader_word(r);
 		if (!read_choice(r))
 			return 0;
 	}
-	for (; !strncmp(r->at, "price ", 6); next_line(r)) {
-		word(r);
+	for (; !strncmp(r->at, "price ", 6); reader_next_line(r)) {
+		reader_word(r);
 		if (!read_price(r))
 			return 0;
 	}
-	for (int d = 0; d < DECIDE_OVERLAP; d++, next_line(r))
+	for (int d = 0; d < DECIDE_OVERLAP; d++, reader_next_line(r))
 		if (!read_tree(r, (enum decision)d))
 			return 0;
 	return read_overlap(r) && read_optional(r, DECIDE_EARLY) &&
 	       (!*r->at ||
-		wrong(r, r->at,
-		      "\"tree overlap\", then \"tree early\", may follow, and nothing else"));
+		reader_wrong(
+		    r, r->at,
+		    "\"tree overlap\", then \"tree early\", may follow, and nothing else"));
 }
 
 /* ---- the file ----------------------------------------------------------------------- */
@@ -389,11 +338,13 @@ static enum attune_status parse(struct override *o, const char *path, size_t siz
 	if (nul)
 		return fail(ATTUNE_INVALID, "%s:%d: a NUL byte; plain text is expected", path,
 			    count_lines(o->text, (size_t)(nul - o->text)));
+	o->kernels = calloc(MAX_KERNELS, sizeof *o->kernels);
 	o->choices = calloc(MAX_CHOICES, sizeof *o->choices);
 	o->prices = calloc(MAX_PRICES, sizeof *o->prices);
 	o->nodes = calloc((size_t)lines + 1, sizeof *o->nodes); /* a node takes a line */
-	if (!o->choices || !o->prices || !o->nodes)
+	if (!o->kernels || !o->choices || !o->prices || !o->nodes)
 		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
+	o->selector.kernels = o->kernels;
 	o->selector.choices = o->choices;
 	o->selector.prices = o->prices;
 	o->selector.nodes = o->nodes;
@@ -431,6 +382,7 @@ void override_close(struct override *o)
 {
 	if (!o)
 		return;
+	free(o->kernels);
 	free(o->choices);
 	free(o->prices);
 	free(o->nodes);

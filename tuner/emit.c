@@ -24,7 +24,7 @@ static void emit_defines(const struct emitter *e)
 	fprintf(e->out, "#include \"attune_features.h\"\n\n");
 	fprintf(e->out, "#define ATTUNE_%s_GPU \"%s\"\n", e->upper, e->f->gpu);
 	fprintf(e->out, "#define ATTUNE_%s_ARCH \"%s\"\n", e->upper, e->d->run.device.arch);
-	fprintf(e->out, "#define ATTUNE_%s_KERNELS_HASH 0x%016llxull\n", e->upper, kernels_hash());
+	emit_kernels(e);
 	fprintf(e->out, "#define ATTUNE_%s_OVERLAPS %d\n\n", e->upper, forest_overlaps(e->f));
 }
 

@@ -13,6 +13,10 @@ struct emitter {
 };
 
 void emit_top(const struct emitter *);     /* emit_top.c */
+void emit_kernels(const struct emitter *); /* emit_kernels.c */
+/* The kernels of choices, and the helpers that these or the defaults may take, in the order of
+ * attune_kernels: the one behind `last`, the first for NULL; NULL behind the last. */
+const struct kernel *forest_next_kernel(const struct forest *, const struct kernel *last);
 int emit_binaries(const struct emitter *); /* emit_binaries.c; 0 without memory */
 /* exp of what a unit of weight costs on average. */
 double mean_slowdown(long long cost, long long weight);

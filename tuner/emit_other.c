@@ -1,9 +1,11 @@
 /* emit_other.c - a forest for readers other than a C compiler. All hold what the
  * header holds of choices and trees.
  *
- * json, schema "attune-heuristics-3":
+ * json, schema "attune-heuristics-4":
  *
- *   { "schema", "gpu", "arch", "database", "kernels_hash": texts,
+ *   { "schema", "gpu", "arch", "database": texts,
+ *     "rules": text,                        hash of the features and price terms
+ *     "kernels": { NAME: text },            hashes of the tunables of the kernels that choices run
  *     "features": [names],                  all integers, 0 or more
  *     "choices": [{ "id": number, "kernel": text, "text": all tunables as text,
  *                   "tunables": { NAME: number or null },
@@ -144,12 +146,16 @@ static void price_members(FILE *out, const struct forest *f, const struct select
 
 static void emit_json(FILE *out, const struct forest *f, const struct data *d)
 {
+	const char *comma = "";
 	char text[MAX_CHOICE_TEXT];
 	fprintf(out,
-		"{\"schema\": \"attune-heuristics-3\", \"gpu\": \"%s\", \"arch\": \"%s\", "
+		"{\"schema\": \"attune-heuristics-4\", \"gpu\": \"%s\", \"arch\": \"%s\", "
 		"\"database\": \"%s\",\n",
 		f->gpu, d->run.device.arch, d->hash);
-	fprintf(out, " \"kernels_hash\": \"%016llx\",\n \"features\": [", kernels_hash());
+	fprintf(out, " \"rules\": \"%016llx\",\n \"kernels\": {", rules_hash());
+	for (const struct kernel *k = NULL; (k = forest_next_kernel(f, k)) != NULL; comma = ", ")
+		fprintf(out, "%s\"%s\": \"%016llx\"", comma, k->name, kernel_hash(k));
+	fputs("},\n \"features\": [", out);
 	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
 		fprintf(out, "%s\"%s\"", i ? ", " : "", feature_names[i]);
 	fputs("],\n \"choices\": [", out);
@@ -314,8 +320,10 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "out by the formula. unless: a rule that the choice may break in that leaf; take the\n"
 	    "defaults there.\n\"\"\"\n\n",
 	    f->gpu, d->run.device.name, d->run.device.arch, d->hash);
-	fprintf(out, "GPU = \"%s\"\nKERNELS_HASH = 0x%016llx\nCHOICES = [\n", f->gpu,
-		kernels_hash());
+	fprintf(out, "GPU = \"%s\"\nRULES = 0x%016llx\nKERNELS = {\n", f->gpu, rules_hash());
+	for (const struct kernel *k = NULL; (k = forest_next_kernel(f, k)) != NULL;)
+		fprintf(out, "    \"%s\": 0x%016llx,\n", k->name, kernel_hash(k));
+	fputs("}\nCHOICES = [\n", out);
 	for (int i = 0; i < f->num_choices; i++) {
 		const struct choice *c = &f->choice[i];
 		fprintf(out, "    (\"%s\", ", c->kernel->name);
@@ -365,8 +373,11 @@ static void emit_text(FILE *out, const struct forest *f, const struct data *d)
 	fprintf(out,
 		"# By `attune induce --gpu %s --emit text` from database %s: for\n"
 		"# ATTUNE_HEURISTICS=, and to be edited.\n"
-		"attune heuristics 1\ngpu %.*s\nkernels 0x%016llx\n\n",
-		f->gpu, d->hash, gpu_length(f->gpu), f->gpu, kernels_hash());
+		"attune heuristics 2\ngpu %.*s\nrules 0x%016llx\n",
+		f->gpu, d->hash, gpu_length(f->gpu), f->gpu, rules_hash());
+	for (const struct kernel *k = NULL; (k = forest_next_kernel(f, k)) != NULL;)
+		fprintf(out, "kernel %s 0x%016llx\n", k->name, kernel_hash(k));
+	putc('\n', out);
 	for (int i = 0; i < f->num_choices; i++) {
 		const struct choice *c = &f->choice[i];
 		config_text(text, sizeof text, &c->config, c->kernel->space);
