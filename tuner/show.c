@@ -24,7 +24,7 @@ static const struct argp_option rows[] = {
 	{ "kernels", OPT_KERNELS, NULL, 0, "kernels with their tunables and rules", 0 },
 	{ "ceilings", OPT_CEILINGS, NULL, 0, "what the device gives at most, as it was measured",
 	  0 },
-	{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 },
+	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
 
@@ -32,7 +32,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct show *o = state->input;
 	switch (key) {
-	case 'g': o->gpu = arg; return 0;
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
 	case 'm': o->model = arg; return 0;
@@ -55,10 +55,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
 	case OPT_CEILINGS: o->what = SHOW_CEILINGS; return 0;
-	case 'f':
-		if (!format_parse(arg, &o->format))
-			argp_error(state, "--format '%s' should be table, tsv or json", arg);
-		return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_END:
 		if (o->what == SHOW_SCENARIO || o->what == SHOW_WHY)
 			if (!o->model || !o->batch)
