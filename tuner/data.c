@@ -3,6 +3,7 @@
 #include "../harness/sweep.h"
 #include "../kernels/heuristics.h"
 #include "data.h"
+#include "early.h"
 #include <math.h>
 #include <search.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@ struct name { /* of a scenario or a choice, as found by tsearch */
 	char *text;
 	int index, early; /* early: of a choice, whose index is then that of the same in turn */
 };
+
+enum { MAX_ID = 1 << 24 }; /* beyond, ids are not looked up but texts are */
 
 const char *phase_name(int phase)
 {
@@ -155,7 +158,7 @@ static int join_sets(struct measured *m, const struct store_cell *c)
 	return m->split != NULL;
 }
 
-static int scenario_index(struct data *d, const struct store_cell *c)
+static int scenario_named(struct data *d, const struct store_cell *c)
 {
 	char *key = scenario_key(c);
 	struct name *name = key ? name_of(&d->scaffold->scenarios, key) : NULL;
@@ -165,6 +168,35 @@ static int scenario_index(struct data *d, const struct store_cell *c)
 	if (name->index < 0)
 		name->index = new_scenario(d, c);
 	return name->index >= 0 && join_sets(&d->v[name->index], c) ? name->index : -1;
+}
+
+/* Room for [id] in an array whose new elements are all of bytes 0xff. */
+static int reach(void *array, int *room, long long id, size_t size)
+{
+	void **p = array;
+	if (id < *room)
+		return 1;
+	const int more = (int)(2 * id + 64);
+	char *q = realloc(*p, (size_t)more * size);
+	if (!q)
+		return 0;
+	memset(q + (size_t)*room * size, 0xff, (size_t)(more - *room) * size);
+	*p = q;
+	*room = more;
+	return 1;
+}
+
+static int scenario_index(struct data *d, const struct store_cell *c)
+{
+	struct scaffold *s = d->scaffold;
+	const long long id = c->scenario_id;
+	if (id <= 0 || id > MAX_ID)
+		return scenario_named(d, c);
+	if (!reach(&s->scenario, &s->num_scenarios, id, sizeof *s->scenario))
+		return -1;
+	if (s->scenario[id] < 0)
+		s->scenario[id] = scenario_named(d, c);
+	return s->scenario[id];
 }
 
 enum { NOT_LISTED = -2 };
@@ -217,21 +249,44 @@ static enum outcome outcome_of(const char *word)
 }
 
 /* The choices of a cell; of a plan two. */
-static int find_choices(struct data *d, const struct store_cell *c, struct raw *r)
+static void variant_named(struct data *d, const struct store_cell *c, int is_plan,
+			  struct variant *v)
 {
 	char part[2][MAX_PART_TEXT];
-	int early;
-	r->decode = -1;
-	if (r->phase != PHASE_PLAN) {
+	int early = 0;
+	*v = (struct variant){ .decode = -1 };
+	if (!is_plan) {
 		snprintf(part[0], sizeof part[0], "%s%s%s", c->kernel, *c->choice ? " " : "",
 			 c->choice);
-		return r->choice = choice_index(d, part[0], &r->early);
+		v->choice = choice_index(d, part[0], &v->early);
+		return;
 	}
-	if (!parts_parse(c->choice, part, &r->how))
-		return NOT_LISTED;
-	r->choice = choice_index(d, part[0], &r->early);
-	r->decode = choice_index(d, part[1], &early);
-	return r->early || early ? NOT_LISTED : r->choice < r->decode ? r->choice : r->decode;
+	if (!parts_parse(c->choice, part, &v->how)) {
+		v->choice = NOT_LISTED;
+		return;
+	}
+	v->choice = choice_index(d, part[0], &v->early);
+	v->decode = choice_index(d, part[1], &early);
+	if (v->early || early)
+		v->choice = NOT_LISTED;
+	else if (v->decode < 0)
+		v->choice = v->choice < v->decode ? v->choice : v->decode;
+}
+
+static void find_variant(struct data *d, const struct store_cell *c, int is_plan, struct variant *v)
+{
+	struct scaffold *s = d->scaffold;
+	const long long id = c->variant_id;
+	v->choice = -1;
+	if (id <= 0 || id > MAX_ID) {
+		variant_named(d, c, is_plan, v);
+		return;
+	}
+	if (!reach(&s->variant, &s->num_variants, id, sizeof *s->variant))
+		return;
+	if (s->variant[id].choice == -1)
+		variant_named(d, c, is_plan, &s->variant[id]);
+	*v = s->variant[id];
 }
 
 static int belongs(struct data *d, const struct store_cell *c)
@@ -272,127 +327,87 @@ static int stage_of(const char *stage)
 	return stage ? one_of(stage, stage_names, NUM_STAGES) : STAGE_RACE;
 }
 
+static struct cell cell_of(const struct store_cell *c)
+{
+	return (struct cell){ .outcome = outcome_of(c->outcome),
+			      .censored = was_given_up(c->stopped),
+			      .us = c->median_us,
+			      .median_us = c->median_us,
+			      .min_us = c->min_us,
+			      .ci_us = c->ci_us,
+			      .gbps = c->gbps,
+			      .tflops = c->tflops,
+			      .joules = c->joules,
+			      .ratio = c->ratio > 0 ? c->ratio : NAN,
+			      .race = (int)(c->run * (NUM_STAGES + 1)) + stage_of(c->stage) };
+}
+
+/* To the plans, to what begins early and the same in turn, or to the cells. What begins early
+ * by itself was not asked for. */
+static int keep(struct data *d, const struct store_cell *from, int scenario, int phase,
+		const struct variant *v, const struct cell *c)
+{
+	struct scaffold *s = d->scaffold;
+	const enum pass pass = from->pass == 'B' ? PASS_B : PASS_A;
+	if (phase == PHASE_PLAN) {
+		if (!array_grow(&d->plan, d->num_plans, &s->plan_room, sizeof *d->plan))
+			return 0;
+		d->plan[d->num_plans++] =
+		    (struct composed){ scenario, v->choice, v->decode, v->how, pass, *c, 0 };
+		return 1;
+	}
+	if (from->pass == 'E') {
+		if (!array_grow(&d->paced, d->num_paced, &s->paced_room, sizeof *d->paced))
+			return 0;
+		d->paced[d->num_paced++] =
+		    (struct paced){ scenario, v->choice, v->early, (enum phase)phase, *c };
+		return 1;
+	}
+	if (v->early)
+		return 1;
+	if (!array_grow(&d->cell, d->num_cells, &s->cell_room, sizeof *d->cell) ||
+	    !array_grow(&s->place, d->num_cells, &s->place_room, sizeof *s->place))
+		return 0;
+	s->place[d->num_cells] = (struct place){ scenario * NUM_PHASES + phase,
+						 v->choice * NUM_PASSES + (int)pass };
+	d->cell[d->num_cells++] = *c;
+	return 1;
+}
+
 int data_add(struct data *d, const struct store_cell *c)
 {
-	struct raw r = { .phase = phase_of(c->phase),
-			 .pass = c->pass == 'B' ? PASS_B : PASS_A,
-			 .is_paced = c->pass == 'E' };
-	r.cell = (struct cell){ .outcome = outcome_of(c->outcome),
-				.censored = was_given_up(c->stopped),
-				.us = c->median_us,
-				.median_us = c->median_us,
-				.min_us = c->min_us,
-				.ci_us = c->ci_us,
-				.gbps = c->gbps,
-				.tflops = c->tflops,
-				.joules = c->joules,
-				.ratio = c->ratio > 0 ? c->ratio : NAN,
-				.race = c->run * (NUM_STAGES + 1) + stage_of(c->stage) };
+	const int phase = phase_of(c->phase);
+	struct variant v;
 	if (!belongs(d, c))
 		return 0;
-	if (r.phase < 0 || r.cell.outcome == NUM_OUTCOMES) {
+	const struct cell cell = cell_of(c);
+	if (phase < 0 || cell.outcome == NUM_OUTCOMES) {
 		complain("%s, batch %s: unknown phase '%s' or outcome '%s'", c->model, c->batch,
 			 c->phase, c->outcome);
 		return 0;
 	}
-	if (r.cell.outcome == OUTCOME_OK && !(c->median_us > 0 && isfinite(c->median_us))) {
+	if (cell.outcome == OUTCOME_OK && !(c->median_us > 0 && isfinite(c->median_us))) {
 		complain("%s, batch %s, %s: a time of %g us", c->model, c->batch, c->choice,
 			 c->median_us);
 		return 0;
 	}
-	r.scenario = scenario_index(d, c);
-	if (r.scenario < 0)
+	const int scenario = scenario_index(d, c);
+	if (scenario < 0)
 		return 0;
-	const int found = find_choices(d, c, &r);
-	if (found == NOT_LISTED) {
+	find_variant(d, c, phase == PHASE_PLAN, &v);
+	if (v.choice == NOT_LISTED) {
 		d->ignored++;
 		return 1;
 	}
-	if (found < 0 || !array_grow(&d->raw, d->num_raw, &d->scaffold->raw_room, sizeof *d->raw))
-		return 0;
-	d->raw[d->num_raw++] = r;
-	return 1;
+	return v.choice >= 0 && keep(d, c, scenario, phase, &v, &cell);
 }
 
-struct loading {
-	struct data *d;
-	int all;  /* layouts, and what gives the LSE */
-	int e4m3; /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
-	int failed;
-};
-
-static int add_one(void *arg, const struct store_cell *c)
+int data_finish(struct data *d)
 {
-	struct loading *l = arg;
-	const int is_e4m3 = c->shape.kv_dtype == ATTUNE_E4M3;
-	if (!l->all && (c->shape.kv_layout != ATTUNE_KV_STRIDED || c->shape.has_lse))
-		return 1;
-	if (l->e4m3 ? !is_e4m3 : is_e4m3 && !l->all)
-		return 1;
-	l->failed = !data_add(l->d, c);
-	return !l->failed;
-}
-
-/* What tests make of a stand-in is read by tests alone. */
-static int is_worth_reading(const struct device_info *d, const char *db_path)
-{
-	const char *asked = getenv("ATTUNE_EMULATED");
-	if (!device_is_emulated(d) || (asked && !strcmp(asked, "1")))
-		return 1;
-	complain("%s: this database was made on an emulated device, %s: nothing in it is a time",
-		 db_path, d->name);
-	return 0;
-}
-
-static struct data *load(struct store *store, const char *db_path, const char *name, int all)
-{
-	struct run_info run = { 0 };
-	struct loading l = { .all = all, .e4m3 = name[gpu_length(name)] != '\0' };
-	char gpu[16];
-	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
-	const int known = store_device(store, gpu, &run); /* else it has said so */
-	if (known && !is_worth_reading(&run.device, db_path))
-		return NULL;
-	l.d = data_new(name, &run);
-	if (!l.d)
-		return NULL;
-	if ((!known ||
-	     (store_each(store, gpu, NULL, add_one, &l) && !l.failed &&
-	      store_noise(store, gpu, &l.d->noise) && store_hash(store, gpu, l.d->hash))) &&
-	    data_finish(l.d))
-		return l.d;
-	data_free(l.d);
-	return NULL;
-}
-
-static struct data *load_from(const char *db_path, const char *gpu, int all)
-{
-	struct store *store = store_open(db_path, 1);
-	struct data *d = store ? load(store, db_path, gpu, all) : NULL;
-	if (store)
-		store_close(store);
-	if (d && d->ignored)
-		complain("%s: %d measurements name choices that today's .def tables do not list; "
-			 "ignored",
-			 db_path, d->ignored);
-	return d;
-}
-
-struct data *data_load(const char *db_path, const char *gpu)
-{
-	return load_from(db_path, gpu, 0);
-}
-
-struct data *data_load_all(const char *db_path, const char *gpu)
-{
-	return load_from(db_path, gpu, 1);
-}
-
-struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
-			     const char *batch, const struct forest *f)
-{
-	(void)model, (void)batch, (void)f;
-	return load_from(db_path, gpu, 1);
+	const int done = energy_mark(d) && data_order(d) && formulas_add(d) && clocks_set(d) &&
+			 passes_compare(d) && fastest_find(d);
+	d->pass = PASS_B;
+	return done;
 }
 
 static void free_name(void *p)
@@ -400,6 +415,20 @@ static void free_name(void *p)
 	struct name *name = p;
 	free(name->text);
 	free(name);
+}
+
+void scaffold_free(struct data *d)
+{
+	struct scaffold *s = d->scaffold;
+	if (!s)
+		return;
+	tdestroy(s->scenarios, free_name);
+	tdestroy(s->choices, free_name);
+	free(s->scenario);
+	free(s->variant);
+	free(s->place);
+	free(s);
+	d->scaffold = NULL;
 }
 
 void data_free(struct data *d)
@@ -416,20 +445,21 @@ void data_free(struct data *d)
 		free(m->key);
 		batch_free(m->batch);
 	}
-	tdestroy(d->scaffold->scenarios, free_name);
-	tdestroy(d->scaffold->choices, free_name);
-	free(d->scaffold);
+	scaffold_free(d);
 	free(d->v);
 	free(d->choice);
 	free(d->plan);
-	free(d->raw);
+	free(d->plan_at);
 	free(d->paced);
 	free(d->cell);
-	free(d->place);
+	free(d->row);
+	free(d->key);
 	free(d->shift);
 	free(d->again);
+	free(d->fastest);
 	free(d->family);
 	free(d->family_of);
+	free(d->value);
 	free(d->means);
 	free(d);
 }

@@ -1,4 +1,4 @@
-/* data.h - inside struct data while it is being filled; for data.c and order.c. */
+/* data.h - inside struct data while it is being filled: the steps of data_finish. */
 #ifndef DATA_H
 #define DATA_H
 
@@ -6,24 +6,41 @@
 
 enum { PHASE_PLAN = NUM_PHASES };
 
-struct raw {
-	int scenario, phase, choice, decode; /* decode: of a plan, else -1 */
-	int early;                           /* value of the early axis; choice: the same in turn */
-	int is_paced;                        /* of pass E */
-	enum attune_how how;                 /* of a plan */
-	enum pass pass;
-	struct cell cell;
+/* Where a cell belongs, by numbers in the order of arrival. */
+struct place {
+	int row, key; /* as data.row and data.key have them */
+};
+
+/* What a kernel and a choice's text come to. */
+struct variant {
+	int choice, decode; /* choice: NOT_LISTED, or -1: not known yet; decode: of a plan */
+	int early;          /* value of the early axis; choice: the same in turn */
+	enum attune_how how;
 };
 
 struct scaffold {
-	void *scenarios, *choices; /* of names, by tsearch */
-	int room, raw_room, choice_room;
+	void *scenarios, *choices; /* of names, by tsearch: of cells without ids */
+	int *scenario;             /* [scenario_id] */
+	struct variant *variant;   /* [variant_id] */
+	int num_scenarios, num_variants;
+	struct place *place; /* [num_cells] */
+	int room, cell_room, place_room, plan_room, paced_room, choice_room;
 };
+void scaffold_free(struct data *);
 
 /* Room for one more in an array that doubles. */
 int array_grow(void *array, int n, int *room, size_t size);
 
-/* energy.c: whose cells' power is their own. 0 without memory. */
+/* All return 0 without memory. */
+/* energy.c: whose cells' power is their own. */
 int energy_mark(struct data *);
+/* order.c: sorts all that was added; the scaffold goes. */
+int data_order(struct data *);
+/* clock.c: makes cells of several races comparable. */
+int clocks_set(struct data *);
+/* passes.c: finds data.shift and data.again. */
+int passes_compare(struct data *);
+/* fastest.c: the least times, which are asked for again and again. */
+int fastest_find(struct data *);
 
 #endif

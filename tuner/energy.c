@@ -8,6 +8,7 @@
  * shares. */
 #include "../harness/json_out.h"
 #include "data.h"
+#include "early.h"
 #include "eval.h"
 #include <math.h>
 #include <stdlib.h>
@@ -17,25 +18,26 @@ static const double same_reading = 1e-9; /* shares: the same number, after joule
 
 /* ---- whose readings ------------------------------------------------------------------- */
 struct reading {
-	struct raw *raw;
+	struct cell *cell;
+	int scenario, phase;
 	double watts;
 };
 
-static int is_one_race(const struct raw *a, const struct raw *b)
+static int is_one_race(const struct reading *a, const struct reading *b)
 {
-	return a->scenario == b->scenario && a->phase == b->phase && a->cell.race == b->cell.race;
+	return a->scenario == b->scenario && a->phase == b->phase &&
+	       a->cell->race == b->cell->race;
 }
 
 static int by_race(const void *pa, const void *pb)
 {
 	const struct reading *a = pa, *b = pb;
-	const struct raw *x = a->raw, *y = b->raw;
-	if (x->scenario != y->scenario)
-		return x->scenario < y->scenario ? -1 : 1;
-	if (x->phase != y->phase)
-		return x->phase < y->phase ? -1 : 1;
-	if (x->cell.race != y->cell.race)
-		return x->cell.race < y->cell.race ? -1 : 1;
+	if (a->scenario != b->scenario)
+		return a->scenario < b->scenario ? -1 : 1;
+	if (a->phase != b->phase)
+		return a->phase < b->phase ? -1 : 1;
+	if (a->cell->race != b->cell->race)
+		return a->cell->race < b->cell->race ? -1 : 1;
 	return (a->watts > b->watts) - (a->watts < b->watts);
 }
 
@@ -54,33 +56,50 @@ static enum power_of power_of(const struct reading *v, int i, int n)
 
 static void mark(struct data *d, const struct reading *v, int n)
 {
-	const int steady = strstr(d->protocol, "-steady") != NULL;
 	for (int i = 0, end; i < n; i = end) {
-		for (end = i + 1; end < n && is_one_race(v[i].raw, v[end].raw); end++)
+		for (end = i + 1; end < n && is_one_race(&v[i], &v[end]); end++)
 			;
 		for (int k = i; k < end; k++) {
-			struct cell *c = &v[k].raw->cell;
-			c->power_of = steady ? power_of(&v[i], k - i, end - i) : POWER_AROUND;
-			d->powered[c->power_of]++;
+			v[k].cell->power_of = power_of(&v[i], k - i, end - i);
+			d->powered[v[k].cell->power_of]++;
 		}
 	}
 }
 
+/* v NULL: all are of what ran around a burst. */
+static void read(struct data *d, struct reading *v, int *n, struct cell *c, int scenario, int phase)
+{
+	if (c->outcome != OUTCOME_OK || !(c->joules > 0))
+		return;
+	if (v) {
+		v[(*n)++] = (struct reading){ c, scenario, phase, c->joules / c->median_us };
+		return;
+	}
+	c->power_of = POWER_AROUND;
+	d->powered[POWER_AROUND]++;
+}
+
 int energy_mark(struct data *d)
 {
-	struct reading *v = malloc(sizeof *v * (size_t)(d->num_raw + 1));
+	const int steady = strstr(d->protocol, "-steady") != NULL;
+	const size_t all = (size_t)(d->num_cells + d->num_plans + d->num_paced);
+	struct reading *v = steady ? malloc(sizeof *v * (all + 1)) : NULL;
 	int n = 0;
-	for (int i = 0; v && i < d->num_raw; i++) {
-		struct raw *r = &d->raw[i];
-		if (r->cell.outcome == OUTCOME_OK && r->cell.joules > 0)
-			v[n++] = (struct reading){ r, r->cell.joules / r->cell.median_us };
+	if (steady && !v)
+		return 0;
+	for (int i = 0; i < d->num_cells; i++) {
+		const int row = d->scaffold->place[i].row;
+		read(d, v, &n, &d->cell[i], row / NUM_PHASES, row % NUM_PHASES);
 	}
+	for (int i = 0; i < d->num_plans; i++)
+		read(d, v, &n, &d->plan[i].cell, d->plan[i].scenario, PHASE_PLAN);
+	for (int i = 0; i < d->num_paced; i++)
+		read(d, v, &n, &d->paced[i].cell, d->paced[i].scenario, (int)d->paced[i].phase);
 	if (n)
 		qsort(v, (size_t)n, sizeof *v, by_race);
-	if (v)
-		mark(d, v, n);
+	mark(d, v, n);
 	free(v);
-	return v != NULL;
+	return 1;
 }
 
 /* ---- what the picks take ---------------------------------------------------------------- */
@@ -102,15 +121,14 @@ static struct rivals rivals_of(const struct data *d, int s)
 {
 	const struct measured *m = &d->v[s];
 	struct rivals r = { NULL, NULL };
-	for (int c = 0; c < d->num_choices; c++) {
-		meet(&r, data_cell(d, s, PHASE_ALL, c));
-		if (!m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE])
-			meet(&r, data_cell(d, s,
-					   m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL, c));
-	}
-	for (int i = 0; i < d->num_plans; i++)
-		if (d->plan[i].scenario == s)
-			meet(&r, &d->plan[i].cell);
+	const enum phase part = m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
+	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	struct choice_iter i = choices_of(d, s, PHASE_ALL, mixed ? PHASE_ALL : part);
+	while (choices_next(&i))
+		for (int k = 0; k < 2; k++)
+			meet(&r, cells_of_pass(d, &i.cells[k]));
+	for (int p = d->plan_at[s]; p < d->plan_at[s + 1]; p++)
+		meet(&r, &d->plan[p].cell);
 	return r;
 }
 

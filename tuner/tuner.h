@@ -1,7 +1,8 @@
 /* tuner.h - from measured times to the code that chooses; the map of this
  * folder. Knows nothing of GPUs: all it reads is a database.
  *
- *   results/<gpu>.sqlite -data.c, order.c, formulas.c, times.c-> cells
+ *   results/<gpu>.sqlite -data.c, order.c, cells.c-> cells
+ *        -formulas.c, clock.c, passes.c, times.c, fastest.c-> times
  *        -matrix.c, columns.c-> costs of a decision
  *        -price_fit.c, market.c, prices.c-> what choices cost by features, the few to choose from
  *        -grow.c (solver.h), prune.c, fit.c, relabel.c-> trees; exact.c proves them
@@ -47,13 +48,13 @@ enum pass { PASS_A, PASS_B, NUM_PASSES };
 enum power_of { POWER_UNKNOWN, POWER_AROUND, POWER_RACE, POWER_ALONE };
 
 struct cell {
-	enum outcome outcome;
-	int censored; /* given up early: known to be slow, not how slow */
-	double us;    /* what costs are made of: see times.c */
+	double us; /* what costs are made of: see times.c */
 	double median_us, min_us, ci_us, gbps, tflops, joules;
-	enum power_of power_of; /* whose power joules are by */
-	double ratio;           /* to the reference of its race; NaN: not known */
-	long long race;         /* of a scenario and phase: which one it was in */
+	double ratio; /* to the reference of its race; NaN: not known */
+	int race;     /* of a scenario and phase: which one it was in */
+	enum outcome outcome : 8;
+	enum power_of power_of : 8; /* whose power joules are by */
+	unsigned censored : 1;      /* given up early: known to be slow, not how slow */
 };
 
 /* A scenario as measured. part[phase] is valid where has[phase]. */
@@ -88,9 +89,10 @@ struct data {
 	 * num_columns, those with a formula. */
 	struct choice *choice;
 	int num_choices, num_columns;
+	/* By scenario: those of scenario s are plan[plan_at[s]] up to plan[plan_at[s + 1]]. */
 	struct composed *plan;
-	int num_plans;
-	struct paced *paced; /* what begins early: early.h */
+	int num_plans, *plan_at;
+	struct paced *paced; /* by scenario and phase: what begins early, see early.h */
 	int num_paced;
 	int ignored; /* cells whose choice today's .def tables do not list */
 	struct noise noise;
@@ -98,18 +100,20 @@ struct data {
 	/* Whose times are asked for. PASS_B, as data_finish leaves it: where a scenario
 	 * has times of that pass they alone count, in others those of pass A. */
 	enum pass pass;
-	/* private: cells as added, and their places */
+	/* private. The cells by scenario, phase, choice and pass. Those of a row, which is
+	 * NUM_PHASES * scenario + phase, are cell[row[r]] up to cell[row[r + 1]]. */
 	struct scaffold *scaffold;
-	struct raw *raw;
-	int num_raw;
 	struct cell *cell;
-	int *place;         /* [NUM_PASSES][n][NUM_PHASES][num_choices], -1: not measured */
-	double *shift;      /* [n] median of B / A over cells that have both; 1 */
-	signed char *again; /* [n][NUM_PHASES] whether pass B has a right result, and judges */
+	int num_cells, *row;
+	int *key;               /* [num_cells] NUM_PASSES * choice + pass */
+	double *shift;          /* [n] median of B / A over cells that have both; 1 */
+	signed char *again;     /* [n][NUM_PHASES] whether pass B has a right result, and judges */
+	struct fastest *fastest; /* see fastest.c */
 	struct family *family;
 	int num_families;
 	int *family_of;     /* [num_columns], -1: of none */
-	signed char *means; /* [n][NUM_PHASES][num_columns] see formulas.c */
+	signed char *value; /* [num_columns] which member of its family it is, -1: none */
+	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
 	/* [n] by decision: the choice that is cheapest by prices, -1: none; NULL while there
 	 * are none. See prices.c. */
 	const int *cheapest[2];
@@ -169,25 +173,55 @@ long long prices_pick(const struct choice *, const struct selector_price *, int 
 /* The column of that rule. */
 int cheapest_column(const struct data *, enum decision);
 
-/* ---- times.c: what the cells say ----------------------------------------------- */
+/* ---- cells.c: where the cells are --------------------------------------------- */
 /* Of the pass that is asked for, else of pass A; NULL when not measured. */
 const struct cell *data_cell(const struct data *, int scenario, enum phase, int choice);
+/* Of that pass alone; NULL when not measured. */
+const struct cell *data_cell_in(const struct data *, enum pass, int scenario, enum phase,
+				int choice);
+/* The cells of a choice by pass, NULL where there is none. */
+struct cells {
+	const struct cell *of[NUM_PASSES];
+};
+struct cells data_cells(const struct data *, int scenario, enum phase, int choice);
+/* That of the pass that is asked for, else of pass A. */
+const struct cell *cells_of_pass(const struct data *, const struct cells *);
+/* Goes through the choices that have a cell of the phase, or of either phase, in a scenario:
+ *
+ *   struct choice_iter i = choices_of(d, scenario, phase, PHASE_ALL);
+ *   while (choices_next(&i)) ... i.choice, i.cells[0] of the phase, i.cells[1] of PHASE_ALL */
+struct choice_iter {
+	int choice; /* ascending */
+	struct cells cells[2];
+	const struct data *d;
+	int at[2], end[2];
+};
+struct choice_iter choices_of(const struct data *, int scenario, enum phase, enum phase or_phase);
+int choices_next(struct choice_iter *); /* 0 after the last */
+/* By kernel, then by values: the order of data.choice. */
+int choice_compare(const struct choice *, const struct choice *);
+/* Index of a choice, -1 when never measured. */
+int data_find(const struct data *, const struct choice *);
+
+/* ---- times.c: what the cells say ----------------------------------------------- */
 int data_legal(const struct data *, int scenario, enum phase, int choice);
 /* Time of an `ok` cell; INFINITY for any other. In pass B a cell of pass A stands
  * for what it would have been there, by data.shift. */
 double data_time(const struct data *, int scenario, enum phase, int choice);
-/* Makes cells of several races comparable, and finds data.shift and data.again. */
-int times_prepare(struct data *);
-/* Fills shift and again of a scenario. ratio: room for one of each cell. */
-void passes_compare(struct data *, int scenario, double *ratio);
+/* Of a choice's cells in a scenario, by the pass that is asked for. */
+double cells_time(const struct data *, int scenario, const struct cells *);
+/* The same of its part, by its cells of the phase and of the whole. */
+double cells_part_time(const struct data *, int scenario, const struct cells of[2]);
+/* Whether that part's time is one of pass B. */
+int cells_confirmed(const struct data *, int scenario, const struct cells of[2]);
+/* Whether pass B judges there. */
+int measured_again(const struct data *, int scenario, enum phase);
 int noise_band(double us);
 /* How much slower than `us` is no difference: a share, as measured by A/A pairs. */
 double data_noise(const struct data *, double us);
 /* The same for a part; of a batch of one phase the part is the whole, whichever
  * of the two names it was measured by. */
 double data_part_time(const struct data *, int scenario, enum phase, int choice);
-/* Index of a choice, -1 when never measured. */
-int data_find(const struct data *, const struct choice *);
 int data_is_training(const struct measured *); /* all splits but "heldout" */
 
 /* What a policy picks for a scenario: indices into data.choice, -1: none. */
@@ -205,6 +239,8 @@ const struct cell *data_plan_cell(const struct data *, enum pass, int scenario,
 				  const struct pick *);
 /* 0 when some part of the pick's time is of pass A though the scenario has pass B. */
 int data_confirmed(const struct data *, int scenario, const struct pick *);
+
+/* ---- fastest.c: the least times of a scenario ------------------------------------- */
 /* The fastest choice of a phase; INFINITY and -1 when none is. In pass B only of
  * those that it measured, where it measured any. */
 double data_best(const struct data *, int scenario, enum phase, int *choice);
@@ -212,9 +248,6 @@ double data_best(const struct data *, int scenario, enum phase, int *choice);
  * overlaps. */
 double data_oracle(const struct data *, int scenario);
 double data_serial(const struct data *, int scenario);
-/* Of that pass alone; NULL when not measured. */
-const struct cell *data_cell_in(const struct data *, enum pass, int scenario, enum phase,
-				int choice);
 
 /* ---- matrix.c: what each choice would cost in each scenario -------------------- */
 enum phase decision_phase(enum decision);
