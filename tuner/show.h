@@ -45,9 +45,10 @@ struct way {
 	enum phase phase; /* of of[0] */
 	char pass[4];     /* "A", "B", "E" (early.h); of a sum "A+B", too */
 	struct cell cell; /* the sum */
-	double ratio;     /* to the pick, see compare.c; NaN: not known */
+	double ratio;     /* to the pick, see compare.c; of pass E to in turn; NaN: not known */
 	const char *word; /* of that ratio, "pick" for the pick itself; NULL: no pick is known */
 };
+#define ONE_LAUNCH "one launch" /* a plan */
 struct ways {
 	struct way *v;
 	int n, room;

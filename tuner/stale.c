@@ -158,16 +158,23 @@ static int by_need(const void *pa, const void *pb)
 	return strcmp(a->key, b->key);
 }
 
+/* People get the first ones. */
 static void print_counts(const struct stale *s, enum format format)
 {
+	enum { MOST_ROWS = 20 };
+	const int most = format_for_people(format) ? MOST_ROWS : s->num_counts;
+	int shown = 0, hidden = 0;
 	static const char *const columns[] = { "kernel", "set",     "split",        "rows",
 					       "stale",  "fastest", "rows_of_these" };
 	struct table *t = table_new(format, columns, COUNT(columns));
 	for (int i = 0; i < s->num_counts; i++) {
 		const struct count *n = s->count[i];
 		const char *word = n->key;
-		if (!n->stale)
+		if (n->stale && shown == most)
+			hidden++;
+		if (!n->stale || shown == most)
 			continue;
+		shown++;
 		for (int k = 0; k < 3; k++) {
 			char text[128];
 			const size_t length = strcspn(word, "\t");
@@ -182,6 +189,8 @@ static void print_counts(const struct stale *s, enum format format)
 		table_end_row(t);
 	}
 	table_print(t, stdout);
+	if (hidden)
+		show_note(format, "%d more in tsv, csv and json; --all lists each row", hidden);
 }
 
 /* Whether it is the row that took its part's fastest time. */

@@ -37,7 +37,9 @@ static int add_one(struct ways *w, const char *plan, const struct choice *c,
 	struct way *way = new_way(w);
 	if (!way)
 		return 0;
-	*way = (struct way){ .plan = plan, .of = { timed->of[0] }, .phase = timed->phase };
+	*way = (struct way){
+		.plan = plan, .of = { timed->of[0] }, .phase = timed->phase, .ratio = NAN
+	};
 	way->cell = *timed->of[0];
 	snprintf(way->pass, sizeof way->pass, "%s", pass);
 	snprintf(way->kernel, sizeof way->kernel, "%s", c->kernel->name);
@@ -57,7 +59,8 @@ static int add_two(struct ways *w, const char *plan, const struct choice *a, con
 	*way = (struct way){ .plan = plan,
 			     .of = { timed->of[0], timed->of[1] },
 			     .phase = timed->phase,
-			     .cell = *timed->of[0] };
+			     .cell = *timed->of[0],
+			     .ratio = NAN };
 	snprintf(way->kernel, sizeof way->kernel, "%s | %s", a->kernel->name, b->kernel->name);
 	snprintf(way->variant, sizeof way->variant, "%.*s | %.*s", MAX_CHOICE_TEXT - 2, tunables[0],
 		 MAX_CHOICE_TEXT - 2, tunables[1]);
@@ -82,7 +85,10 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 		if (p->scenario != scenario || p->phase != phase || !p->value)
 			continue;
 		c.config.v[c.kernel->space->early_axis] = p->value;
+		const struct pace pace = { scenario, p->choice, phase };
 		done = add_one(w, "early launch", &c, &timed, "E");
+		if (done)
+			w->v[w->n - 1].ratio = pace_ratio(d, &pace, p->value);
 	}
 	return done;
 }
@@ -274,12 +280,11 @@ static int collect(struct ways *w, const struct data *d, int s, enum phase part)
 	if (part != PHASE_ALL && mixed)
 		return add_cells(w, d, s, part,
 				 part == PHASE_DECODE ? "decode part" : "prefill part");
-	if (!add_cells(w, d, s, PHASE_ALL, "one launch"))
+	if (!add_cells(w, d, s, PHASE_ALL, ONE_LAUNCH))
 		return 0;
 	if (mixed)
 		return add_plans(w, d, s) && add_sums(w, d, s);
-	return add_cells(w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL,
-			 "one launch");
+	return add_cells(w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL, ONE_LAUNCH);
 }
 
 int ways_of(struct ways *w, const struct data *d, const struct forest *f, const struct show *o,
@@ -292,8 +297,6 @@ int ways_of(struct ways *w, const struct data *d, const struct forest *f, const 
 		return 0;
 	}
 	int done = collect(w, d, s, o->phase);
-	for (int i = 0; done && i < w->n; i++)
-		w->v[i].ratio = NAN;
 	done = done && (!f || judge_by(d, f, w, s, o->phase, first_too));
 	if (!done)
 		complain("out of memory");

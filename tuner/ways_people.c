@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 20, LEAST_FIRST = 8, LEAST_EARLY = 2 /* of these rows, where there are more */ };
+enum { MOST_ROWS = 20 };
 
 void show_note(enum format to, const char *format, ...)
 {
@@ -34,22 +34,35 @@ static void made_words(const struct made *made, char *text, size_t size)
 		snprintf(text, size, "%s", *a ? a : *b ? b : "nothing that runs here");
 }
 
+/* Whose time the pick's is. */
+static const char *pass_words(const struct data *d, int s, const struct pick *p)
+{
+	int again = 0;
+	for (int phase = 0; phase < NUM_PHASES; phase++)
+		again |= measured_again(d, s, (enum phase)phase);
+	if (!again)
+		return "first pass, there is no second";
+	return data_confirmed(d, s, p) ? "second pass" : "first pass, the second lacks it";
+}
+
 static void note_time(const struct data *d, const struct show *o, int s, const struct pick *p)
 {
 	const double us = data_plan_time(d, s, p), best = data_oracle(d, s);
 	const struct cell *c = data_pick_cell(d, s, p);
 	char spread[64] = "";
 	if (!isfinite(us)) {
-		show_note(o->format, "takes: not measured; the fastest way that was takes %.3f us",
+		show_note(o->format,
+			  "takes: not measured; the fastest way that was measured takes %.3f us",
 			  best);
 		return;
 	}
 	if (c && isfinite(c->ci_us))
-		snprintf(spread, sizeof spread, " +- %.3f us (95 %%)", c->ci_us);
+		snprintf(spread, sizeof spread, " +- %.3f (95 %%)", c->ci_us);
+	show_note(o->format, "takes: %.3f us%s (%s), %.3f x the fastest, %.3f us", us, spread,
+		  pass_words(d, s, p), us / best, best);
 	show_note(o->format,
-		  "takes: %.3f us%s, of the %s pass; %.3f x the fastest, %.3f us. Two times of one "
-		  "choice differ by up to %.1f %%: within that is a tie",
-		  us, spread, data_confirmed(d, s, p) ? "judging" : "first", us / best, best,
+		  "noise: two times of one choice in one race differ by up to %.1f %%; within that "
+		  "is a tie",
 		  100 * data_noise(d, us));
 }
 
@@ -70,24 +83,32 @@ int show_summary(const struct data *d, const struct forest *f, const struct show
 }
 
 /* ---- what else was tried -------------------------------------------------------------------- */
-struct group {
-	const char *pass, *title;
+enum { SECOND, FIRST, SUMS, EARLY, NUM_GROUPS };
+static const struct group {
+	const char *title;
+	int least; /* rows that are kept for it, where it has so many */
+} groups[NUM_GROUPS] = {
+	[SECOND] = { "Second pass: the fastest of the first, measured again in a session of its "
+		     "own. These times judge" },
+	[FIRST] = { "First pass: everything that was tried, and the pick's time of that pass. The "
+		    "least of many times is partly luck, so these do not judge where there is a "
+		    "second pass",
+		    .least = 6 },
+	[SUMS] = { "Sums of a prefill and a decode part that were measured apart: estimates of "
+		   "plans",
+		   .least = 2 },
+	[EARLY] = { "Launches that begin early, where the caller allows it. The ratio is to the "
+		    "same choice in turn, in the same race",
+		    .least = 2 },
 };
 
-static const struct group groups[] = {
-	{ "B", "Second pass: a session of its own, which measured again what was fastest. It "
-	       "judges" },
-	{ "A", "First pass: all that was tried, with the pick's time of then. The fastest of many "
-	       "times is fast by luck, too: no judge where a second pass is" },
-	{ "E", "Launches that begin early, where the caller allows it; compared with the same in "
-	       "turn only, see the rows of `early` above" },
-};
-enum { NUM_GROUPS = COUNT(groups) };
-
-/* A sum with parts of both passes is of neither. */
 static int group_of(const struct way *way)
 {
-	return *way->pass == 'E' ? 2 : *way->pass == 'B' && !way->pass[1] ? 0 : 1;
+	if (*way->pass == 'E')
+		return EARLY;
+	if (way->of[1])
+		return SUMS;
+	return *way->pass == 'B' ? SECOND : FIRST;
 }
 
 static int is_pick(const struct way *way)
@@ -97,16 +118,18 @@ static int is_pick(const struct way *way)
 
 /* Which columns say something here. */
 struct form {
-	int plans, millijoules;
+	int plans, millijoules, passes;
 };
 
-static struct form form_of(const struct ways *w)
+static struct form form_of(const struct ways *w, int group)
 {
-	struct form f = { 0 };
+	struct form f = { .passes = group == SUMS };
 	for (int i = 0; i < w->n; i++) {
-		f.plans |= strcmp(w->v[i].plan, w->v[0].plan) && *w->v[i].pass != 'E';
+		if (group_of(&w->v[i]) == group)
+			f.plans |= strcmp(w->v[i].plan, ONE_LAUNCH) != 0;
 		f.millijoules |= w->v[i].cell.power_of > POWER_AROUND;
 	}
+	f.plans &= group != EARLY && group != SUMS;
 	return f;
 }
 
@@ -115,6 +138,8 @@ static struct table *new_table(enum format format, struct form form)
 	static const char *columns[16];
 	int n = 0;
 	columns[n++] = "rank", columns[n++] = "vs_pick", columns[n++] = "ratio";
+	if (form.passes)
+		columns[n++] = "pass";
 	if (form.plans)
 		columns[n++] = "plan";
 	columns[n++] = "kernel", columns[n++] = "variant", columns[n++] = "median_us";
@@ -131,6 +156,8 @@ static void way_row(struct table *t, const struct way *way, struct form form, in
 	table_number(t, ok ? rank : NAN, 0);
 	table_text(t, ok ? way->word : outcome_name(c->outcome));
 	table_number(t, way->ratio, 3);
+	if (form.passes)
+		table_text(t, way->pass);
 	if (form.plans)
 		table_text(t, way->plan);
 	table_text(t, way->kernel);
@@ -147,7 +174,7 @@ static void way_row(struct table *t, const struct way *way, struct form form, in
 /* The first `most`, and the pick wherever it is. */
 static void print_group(const struct ways *w, const struct show *o, int group, int most)
 {
-	const struct form form = form_of(w);
+	const struct form form = form_of(w, group);
 	struct table *t = new_table(o->format, form);
 	int pick = 0, rank = 0;
 	for (int i = 0, at = 0; i < w->n; i++) {
@@ -168,12 +195,11 @@ static void print_group(const struct ways *w, const struct show *o, int group, i
 /* How many rows of each group are shown: what one leaves over is the next one's. */
 static void share_rows(const int n[NUM_GROUPS], int all, int most[NUM_GROUPS])
 {
-	static const int least[NUM_GROUPS] = { 0, LEAST_FIRST, LEAST_EARLY };
 	int left = MOST_ROWS;
 	for (int g = 0; g < NUM_GROUPS; g++) {
 		int kept = 0;
 		for (int k = g + 1; k < NUM_GROUPS; k++)
-			kept += n[k] < least[k] ? n[k] : least[k];
+			kept += n[k] < groups[k].least ? n[k] : groups[k].least;
 		most[g] = n[g] < left - kept || all ? n[g] : left - kept;
 		left -= most[g];
 	}
@@ -197,10 +223,12 @@ int show_passes(const struct data *d, const struct forest *f, const struct show 
 		show_note(o->format, "%s. %d, fastest first:", groups[g].title, n[g]);
 		print_group(&w, o, g, most[g]);
 	}
-	if (done && (hidden || failed)) {
+	if (done && hidden) {
 		puts("");
-		show_note(o->format, "%d more: --all; %d of all failed", hidden, failed);
+		show_note(o->format, "%d more: --all", hidden);
 	}
+	if (done && failed)
+		show_note(o->format, "%d of all failed: they stand last", failed);
 	free(w.v);
 	return done;
 }

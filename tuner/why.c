@@ -54,22 +54,22 @@ static void row(const struct why *w, const char *decision, const char *kind, con
 	why_row(w, decision, kind, what, us, best, NULL);
 }
 
-static void leaf_words(const struct why *w, enum decision t, const struct node *leaf,
-		       char text[MAX_TEXT])
+static void leaf_rows(const struct why *w, enum decision t, const struct node *leaf)
 {
-	char next[MAX_CHOICE_TEXT] = "";
-	int n;
+	char text[MAX_TEXT], next[MAX_CHOICE_TEXT];
 	if (!leaf->support || leaf->weight <= 0) {
-		snprintf(text, MAX_TEXT, "no training scenario ended here");
+		row(w, decision_names[t], "leaf", "no training scenario ended here", NAN, NAN);
 		return;
 	}
-	n = snprintf(text, MAX_TEXT, "%d training scenarios ended here, slowdown %.3f",
-		     leaf->support, exp((double)leaf->cost / (double)leaf->weight / 1e6));
+	snprintf(text, sizeof text, "%d training scenarios ended here, slowdown %.3f",
+		 leaf->support, exp((double)leaf->cost / (double)leaf->weight / 1e6));
+	row(w, decision_names[t], "leaf", text, NAN, NAN);
 	if (leaf->runner_up == SAYS_DEFAULTS)
 		return;
 	says_words(w->f, t, leaf->runner_up, next);
-	snprintf(text + n, MAX_TEXT - (size_t)n, "; runner-up %.3f: %s",
-		 exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6), next);
+	snprintf(text, sizeof text, "%s, slowdown %.3f", next,
+		 exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6));
+	row(w, decision_names[t], "runner-up", text, NAN, NAN);
 }
 
 static void path_rows(const struct why *w, enum decision t, enum phase phase)
@@ -86,8 +86,7 @@ static void path_rows(const struct why *w, enum decision t, enum phase phase)
 		row(w, decision_names[t], "test", text, NAN, NAN);
 		at = below ? v->below : v->above;
 	}
-	leaf_words(w, t, &tree->v[at], text);
-	row(w, decision_names[t], "leaf", text, NAN, NAN);
+	leaf_rows(w, t, &tree->v[at]);
 }
 
 struct estimated {

@@ -17,7 +17,7 @@ struct rival {
 	int choice;
 	struct part_cell part;
 	enum basis basis;
-	double us, ratio; /* to the pick */
+	double ratio; /* to the pick */
 };
 
 static int by_ratio(const void *pa, const void *pb)
@@ -70,7 +70,6 @@ static int find_rivals(const struct why *w, enum phase phase, const struct part_
 		if (!r->part.cell || r->part.cell == pick->cell ||
 		    r->part.is_whole != pick->is_whole)
 			continue;
-		r->us = pick->pass == PASS_B ? r->part.cell->median_us : r->part.cell->us;
 		r->basis = cells_compare(r->part.cell, pick->cell, pick->pass, &r->ratio);
 		n += r->basis != BASIS_NONE;
 	}
@@ -88,29 +87,42 @@ static const char *pass_word(const struct part_cell *p, enum basis basis)
 	return basis == BASIS_SESSIONS ? "B, other session" : "B";
 }
 
-/* Of a batch that was measured. */
+/* The time by which a cell is compared. */
+static double us_of(const struct part_cell *p)
+{
+	return p->pass == PASS_B ? p->cell->median_us : p->cell->us;
+}
+
+/* Of a batch that was measured. The pick's ratio is to the fastest that can be compared with
+ * it, that of a rival to the pick; what was not measured here is stood for by the fastest. */
 static void measured_rivals(const struct why *w, enum decision t, const struct choice *picked,
 			    struct rival *v)
 {
 	const enum phase phase = decision_phase(t);
 	struct part_cell pick = cell_of(w, phase, picked);
 	char text[MAX_CHOICE_TEXT] = "nothing that runs here";
+	const char *what = "picked";
 	int choice;
 	if (picked->kernel)
 		choice_words(picked, text);
-	why_row(w, decision_names[t], "picked", text, why_time(w, phase, picked),
-		why_best(w, phase), pass_word(&pick, BASIS_RACE));
-	if (!pick.cell && isfinite(data_best(w->d, w->scenario, phase, &choice))) {
-		/* It was not measured here: the fastest stands for it. */
+	if (!pick.cell) {
+		why_row(w, decision_names[t], "picked", text, NAN, NAN, NULL);
+		what = "rival";
+		if (!isfinite(data_best(w->d, w->scenario, phase, &choice)))
+			return;
 		pick = cell_of(w, phase, &w->d->choice[choice]);
 		choice_words(&w->d->choice[choice], text);
-		why_row(w, decision_names[t], "rival", text, why_best(w, phase), why_best(w, phase),
-			pass_word(&pick, BASIS_RACE));
 	}
-	const int n = pick.cell ? find_rivals(w, phase, &pick, v) : 0;
+	const int n = find_rivals(w, phase, &pick, v);
+	double least = 1;
+	for (int i = 0; i < n; i++)
+		least = fmin(least, v[i].ratio);
+	why_row(w, decision_names[t], what, text, us_of(&pick), us_of(&pick) * least,
+		pass_word(&pick, BASIS_RACE));
 	for (int i = 0; i < n && i < RIVALS; i++) {
+		const double us = us_of(&v[i].part);
 		choice_words(&w->d->choice[v[i].choice], text);
-		why_row(w, decision_names[t], "rival", text, v[i].us, v[i].us / v[i].ratio,
+		why_row(w, decision_names[t], "rival", text, us, us / v[i].ratio,
 			pass_word(&v[i].part, v[i].basis));
 	}
 }
