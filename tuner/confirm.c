@@ -89,15 +89,17 @@ static int best_choices(const struct data *d, int s, enum phase phase, int best[
 {
 	double us[BEST];
 	int n = 0;
-	for (int c = 0; c < d->num_choices; c++) {
-		const double t = data_time(d, s, phase, c);
+	struct choice_iter i = choices_of(d, s, phase, phase);
+	while (choices_next(&i)) {
+		const double t = cells_time(d, s, &i.cells[0]);
 		int at = n < BEST ? n : BEST - 1;
-		if (!isfinite(t) || (n == BEST && t >= us[BEST - 1]) || !data_legal(d, s, phase, c))
+		if (!isfinite(t) || (n == BEST && t >= us[BEST - 1]) ||
+		    !data_legal(d, s, phase, i.choice))
 			continue;
 		for (; at && us[at - 1] > t; at--)
 			us[at] = us[at - 1], best[at] = best[at - 1];
 		us[at] = t;
-		best[at] = c;
+		best[at] = i.choice;
 		n += n < BEST;
 	}
 	return n;
@@ -109,10 +111,9 @@ static void wish_best_plans(struct wishes *w, const struct data *d, int s, int s
 	double last = 0;
 	for (int k = 0; k < BEST_PLANS; k++) {
 		int best = -1;
-		for (int i = 0; i < d->num_plans; i++) {
+		for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 			const struct composed *p = &d->plan[i];
-			if (p->scenario == s && p->cell.outcome == OUTCOME_OK &&
-			    p->cell.median_us > last &&
+			if (p->cell.outcome == OUTCOME_OK && p->cell.median_us > last &&
 			    data_legal(d, s, PHASE_PREFILL, p->prefill) &&
 			    data_legal(d, s, PHASE_DECODE, p->decode) &&
 			    (best < 0 || p->cell.median_us < d->plan[best].cell.median_us))
@@ -209,9 +210,9 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 static int has_streams(const struct data *d, int s, const struct made *made)
 {
 	const int prefill = data_find(d, &made->prefill), decode = data_find(d, &made->decode);
-	for (int i = 0; i < d->num_plans; i++)
-		if (d->plan[i].scenario == s && d->plan[i].how == ATTUNE_STREAMS &&
-		    d->plan[i].prefill == prefill && d->plan[i].decode == decode)
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
+		if (d->plan[i].how == ATTUNE_STREAMS && d->plan[i].prefill == prefill &&
+		    d->plan[i].decode == decode)
 			return 1;
 	return 0;
 }

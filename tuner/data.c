@@ -404,7 +404,8 @@ int data_add(struct data *d, const struct store_cell *c)
 
 int data_finish(struct data *d)
 {
-	const int done = energy_mark(d) && data_order(d) && formulas_add(d) && clocks_set(d) &&
+	d->basics = basics_new();
+	const int done = d->basics && energy_mark(d) && data_order(d) && formulas_add(d) && clocks_set(d) &&
 			 passes_compare(d) && fastest_find(d);
 	d->pass = PASS_B;
 	return done;
@@ -457,6 +458,7 @@ void data_free(struct data *d)
 	free(d->shift);
 	free(d->again);
 	free(d->fastest);
+	basics_free(d->basics);
 	free(d->family);
 	free(d->family_of);
 	free(d->value);

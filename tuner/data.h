@@ -42,5 +42,8 @@ int clocks_set(struct data *);
 int passes_compare(struct data *);
 /* fastest.c: the least times, which are asked for again and again. */
 int fastest_find(struct data *);
+/* basics.c: not known yet */
+struct basics *basics_new(void);
+void basics_free(struct basics *);
 
 #endif

@@ -20,6 +20,12 @@ struct changes {
 	int timed;
 };
 
+static struct choice_iter row_choices(const struct data *d, int row)
+{
+	const enum phase phase = (enum phase)(row % NUM_PHASES);
+	return choices_of(d, row / NUM_PHASES, phase, phase);
+}
+
 static int find_key(const struct data *d, const char *key)
 {
 	for (int s = 0; s < d->n; s++)
@@ -54,10 +60,11 @@ static void compare_cell(struct changes *c, const struct data *const d[2], int s
 static int count_cells(const struct data *d)
 {
 	int n = 0;
-	for (int s = 0; s < d->n; s++)
-		for (int p = 0; p < NUM_PHASES; p++)
-			for (int c = 0; c < d->num_choices; c++)
-				n += data_cell(d, s, (enum phase)p, c) != NULL;
+	for (int r = 0; r < d->n * NUM_PHASES; r++) {
+		struct choice_iter i = row_choices(d, r);
+		while (choices_next(&i))
+			n += cells_of_pass(d, &i.cells[0]) != NULL;
+	}
 	return n;
 }
 
@@ -71,14 +78,19 @@ static int compare_data(struct changes *out, const struct data *a, const struct 
 		to[c] = data_find(b, &a->choice[c]);
 	for (int s = 0; out->v && to && s < a->n; s++) {
 		const int other = find_key(b, a->v[s].key);
-		for (int p = 0; other >= 0 && p < NUM_PHASES; p++)
-			for (int c = 0; c < a->num_choices; c++) {
-				const struct cell *was = data_cell(a, s, (enum phase)p, c);
+		for (int p = 0; other >= 0 && p < NUM_PHASES; p++) {
+			struct choice_iter i = row_choices(a, s * NUM_PHASES + p);
+			while (choices_next(&i)) {
+				const struct cell *was = cells_of_pass(a, &i.cells[0]);
 				const struct cell *is =
-				    to[c] < 0 ? NULL : data_cell(b, other, (enum phase)p, to[c]);
+				    to[i.choice] < 0
+					? NULL
+					: data_cell(b, other, (enum phase)p, to[i.choice]);
 				if (was && is)
-					compare_cell(out, both, s, (enum phase)p, c, was, is);
+					compare_cell(out, both, s, (enum phase)p, i.choice, was,
+						     is);
 			}
+		}
 	}
 	out->only[0] = cells[0] - out->both;
 	out->only[1] = cells[1] - out->both;

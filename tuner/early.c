@@ -44,14 +44,32 @@ struct pace *paces_of(const struct data *d, int *n)
 	return v;
 }
 
+/* The first of that scenario and phase, or of those behind them. */
+static int first_paced(const struct data *d, int scenario, enum phase phase)
+{
+	int lo = 0, hi = d->num_paced;
+	while (lo < hi) {
+		const int mid = lo + (hi - lo) / 2;
+		const struct paced *at = &d->paced[mid];
+		if (at->scenario < scenario || (at->scenario == scenario && at->phase < phase))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static int is_paced(const struct data *d, int i, int scenario, enum phase phase)
+{
+	return i < d->num_paced && d->paced[i].scenario == scenario && d->paced[i].phase == phase;
+}
+
 static const struct cell *cell_with(const struct data *d, const struct pace *p, int value)
 {
-	for (int i = 0; i < d->num_paced; i++) {
-		const struct paced *at = &d->paced[i];
-		if (at->scenario == p->scenario && at->phase == p->phase &&
-		    at->choice == p->choice && at->value == value)
-			return &at->cell;
-	}
+	const int first = first_paced(d, p->scenario, p->phase);
+	for (int i = first; is_paced(d, i, p->scenario, p->phase); i++)
+		if (d->paced[i].choice == p->choice && d->paced[i].value == value)
+			return &d->paced[i].cell;
 	return NULL;
 }
 
@@ -69,11 +87,10 @@ double early_ratio(const struct data *d, int scenario, enum phase phase, int val
 {
 	double logs = 0;
 	int n = 0;
-	for (int i = 0; i < d->num_paced; i++) {
+	for (int i = first_paced(d, scenario, phase); is_paced(d, i, scenario, phase); i++) {
 		const struct paced *at = &d->paced[i];
 		const struct pace p = { scenario, at->choice, phase };
-		if (at->scenario != scenario || at->phase != phase ||
-		    at->value != (value ? value : at->value))
+		if (at->value != (value ? value : at->value))
 			continue;
 		const double ratio = pace_ratio(d, &p, value);
 		if (isnan(ratio))

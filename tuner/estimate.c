@@ -97,7 +97,7 @@ void scenario_again(struct scenario *out, const struct measured *m)
 	snprintf(out->split, sizeof out->split, "%s", m->split);
 }
 
-double part_distance(const struct attune_features *a, const struct attune_features *b)
+double part_distance(const struct attune_features *a, const struct attune_features *b, double most)
 {
 	static const int of[] = { ATTUNE_FEATURE_num_query_heads, ATTUNE_FEATURE_num_kv_heads,
 				  ATTUNE_FEATURE_head_size,       ATTUNE_FEATURE_page_size,
@@ -108,7 +108,7 @@ double part_distance(const struct attune_features *a, const struct attune_featur
 				  ATTUNE_FEATURE_prefill_tokens };
 	const long long *x = (const long long *)a, *y = (const long long *)b;
 	double far = 0;
-	for (size_t i = 0; i < COUNT(of); i++)
+	for (size_t i = 0; i < COUNT(of) && far < most; i++)
 		if (x[of[i]] != y[of[i]])
 			far += fabs(log((double)(x[of[i]] + 1) / (double)(y[of[i]] + 1)));
 	return far;
@@ -157,7 +157,8 @@ static void look_around(struct around *a, enum phase phase)
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
 		a->far[phase][s] = alike(a->m, v, phase)
-				       ? part_distance(&a->m->part[phase].f, &v->part[phase].f)
+				       ? part_distance(&a->m->part[phase].f, &v->part[phase].f,
+						       INFINITY)
 				       : INFINITY;
 		if (a->far[phase][s] >= least)
 			continue;

@@ -30,8 +30,8 @@ static int is_hybrid(const struct measured *m)
 static enum pass pass_of_plans(const struct data *d, int s)
 {
 	enum pass pass = PASS_A;
-	for (int i = 0; i < d->num_plans; i++)
-		if (d->plan[i].scenario == s && d->plan[i].pass > pass)
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
+		if (d->plan[i].pass > pass)
 			pass = d->plan[i].pass;
 	return pass;
 }
@@ -55,18 +55,19 @@ void hybrid_look(const struct data *all, enum pass pass, int s, const struct pic
 	h->serial = data_serial(d, s);
 	for (int i = 0; i < NUM_WAYS; i++)
 		h->us[i] = INFINITY;
-	for (int i = 0; i < d->num_plans; i++) {
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 		const struct composed *c = &d->plan[i];
-		if (c->scenario != s || c->pass != d->pass || c->how == ATTUNE_SERIAL ||
+		if (c->pass != d->pass || c->how == ATTUNE_SERIAL ||
 		    c->cell.outcome != OUTCOME_OK)
 			continue;
 		double *us = time_of_plan(h, d, c);
 		*us = fmin(*us, c->cell.median_us);
 	}
-	for (int c = 0; c < d->num_choices; c++) {
-		const int fused = d->choice[c].kernel->space->is_fused;
+	struct choice_iter i = choices_of(d, s, PHASE_ALL, PHASE_ALL);
+	while (choices_next(&i)) {
+		const int fused = d->choice[i.choice].kernel->space->is_fused;
 		double *us = &h->us[fused ? WAY_FUSED : WAY_ONE_LAUNCH];
-		*us = fmin(*us, data_time(d, s, PHASE_ALL, c));
+		*us = fmin(*us, cells_time(d, s, &i.cells[0]));
 	}
 	if (tuned)
 		h->us[WAY_TUNED] = data_plan_time(d, s, tuned);

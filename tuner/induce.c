@@ -148,7 +148,7 @@ static int check_file(const char *path, const char *text)
 	return same;
 }
 
-static int induce(const struct data *d, const struct options *o, const char *out)
+static int induce(struct data *d, const struct options *o, const char *out)
 {
 	struct forest f;
 	const int training = count_training(d);
@@ -159,7 +159,7 @@ static int induce(const struct data *d, const struct options *o, const char *out
 			 o->db, training, d->n - training);
 		return 0;
 	}
-	if (!forest_induce(&f, d, &o->limits))
+	if (!data_hash(d, o->db) || !forest_induce(&f, d, &o->limits))
 		return 0;
 	text = forest_emit_as(o->emit, &f, d);
 	if (text && o->check)

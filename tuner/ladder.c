@@ -253,11 +253,10 @@ static const struct cell *cell_of_made(const struct data *d, int s, const struct
 	struct pick p;
 	made_pick(d, made, &p);
 	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && made->join) {
-		for (int i = 0; i < d->num_plans; i++) {
+		for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 			const struct composed *plan = &d->plan[i];
-			if (plan->scenario == s && plan->pass == PASS_A &&
-			    plan->prefill == p.prefill && plan->decode == p.decode &&
-			    plan->how == p.how)
+			if (plan->pass == PASS_A && plan->prefill == p.prefill &&
+			    plan->decode == p.decode && plan->how == p.how)
 				return &plan->cell;
 		}
 		return NULL;

@@ -17,84 +17,67 @@
 
 enum { LABEL_DEPTH = 6, LABEL_LEAVES = 64 };
 
-struct lesson { /* of one decision; m NULL or without rows: nothing was learned */
-	struct matrix *m;
-	struct tree tree;
-};
-
 struct learned {
 	const struct data *d;
 	enum policy policy;
-	struct lesson lesson[NUM_DECISIONS];
+	const struct basics *basics[2]; /* of the prefill and the decode part */
+	struct matrix *join;            /* both ways, with what the parts would run */
+	struct tree tree[3];            /* no nodes: nothing was learned, or it is the nearest */
 };
 
 /* ---- from one decision's costs ------------------------------------------------------ */
-static int row_winner(const struct matrix *m, int row)
-{
-	int best = 0;
-	for (int c = 1; c < m->cols; c++)
-		if (matrix_at(m, row, c) < matrix_at(m, row, best))
-			best = c;
-	return best;
-}
-
 static int nearest_row(const struct matrix *m, const struct attune_features *f)
 {
 	double least = INFINITY;
 	int best = 0;
 	for (int r = 0; r < m->rows; r++) {
-		const double far = part_distance(&m->f[r], f);
+		const double far = part_distance(&m->f[r], f, least);
 		if (far < least)
 			best = r, least = far;
 	}
 	return best;
 }
 
-/* A column of the lesson's matrix; -1 when nothing was learned. */
+/* What the tree of a part is over; NULL: nothing was measured. */
+static const struct matrix *columns_of(const struct learned *l, enum decision t)
+{
+	return l->policy == POLICY_GREEDY ? l->basics[t]->few : l->basics[t]->winners;
+}
+
+static int tree_action(const struct tree *t, const struct attune_features *f)
+{
+	return t->v[tree_leaf(t, f)].action;
+}
+
+/* A choice; -1 when nothing was learned. */
 static int recall(const struct learned *l, enum decision t, const struct attune_features *f)
 {
-	const struct lesson *of = &l->lesson[t];
-	if (!of->m || !of->m->rows || !of->m->cols)
+	const struct matrix *m = columns_of(l, t);
+	if (!m)
 		return -1;
 	if (l->policy == POLICY_NEAREST)
-		return row_winner(of->m, nearest_row(of->m, f));
-	return of->tree.v[tree_leaf(&of->tree, f)].action;
+		return l->basics[t]->winner[nearest_row(m, f)];
+	return m->choice[tree_action(&l->tree[t], f)];
 }
 
-/* Keeps only columns that are some row's fastest: the labels. */
-static int keep_winners(struct matrix *m)
+/* 0: in one launch, 1: each part in its own; -1 when nothing was learned. */
+static int recall_join(const struct learned *l, const struct attune_features *f)
 {
-	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0, done;
-	if (!to)
-		return 0;
-	for (int c = 0; c < m->cols; c++)
-		to[c] = -1;
-	for (int r = 0; r < m->rows; r++)
-		to[row_winner(m, r)] = 1;
-	for (int c = 0; c < m->cols; c++)
-		if (to[c] >= 0)
-			to[c] = kept++;
-	done = !m->rows || matrix_keep(m, to, kept);
-	free(to);
-	return done;
+	if (!l->join || !l->join->rows)
+		return -1;
+	if (l->policy != POLICY_NEAREST)
+		return tree_action(&l->tree[DECIDE_JOIN], f);
+	const int row = nearest_row(l->join, f);
+	return matrix_at(l->join, row, 1) < matrix_at(l->join, row, 0);
 }
 
-static int study(struct learned *l, enum decision t)
+static int grow(struct learned *l, enum decision t, const struct matrix *m)
 {
-	struct lesson *of = &l->lesson[t];
 	const struct cart greedy = { CART_COST, default_limits.leaves, 30 };
 	const struct cart label = { CART_ENTROPY, LABEL_LEAVES, LABEL_DEPTH };
-	if (!of->m)
-		return 0;
-	if (!of->m->rows || !of->m->cols)
+	if (!m || !m->rows || l->policy == POLICY_NEAREST)
 		return 1;
-	if (l->policy == POLICY_NEAREST)
-		return 1;
-	if (l->policy == POLICY_GREEDY)
-		return (t == DECIDE_JOIN ||
-			matrix_portfolio(of->m, default_limits.variants, -1, NULL)) &&
-		       cart_grow(&of->tree, of->m, &greedy);
-	return (t == DECIDE_JOIN || keep_winners(of->m)) && cart_grow(&of->tree, of->m, &label);
+	return cart_grow(&l->tree[t], m, l->policy == POLICY_GREEDY ? &greedy : &label);
 }
 
 struct learned *learned_new(const struct data *d, enum policy policy)
@@ -105,8 +88,8 @@ struct learned *learned_new(const struct data *d, enum policy policy)
 	if (done)
 		*l = (struct learned){ .d = d, .policy = policy };
 	for (int t = DECIDE_PREFILL; done && t <= DECIDE_DECODE; t++) {
-		l->lesson[t].m = matrix_parts(d, (enum decision)t);
-		done = study(l, (enum decision)t);
+		l->basics[t] = basics_of(d, (enum decision)t);
+		done = l->basics[t] && grow(l, (enum decision)t, columns_of(l, (enum decision)t));
 	}
 	for (int s = 0; done && s < d->n; s++) {
 		struct made made;
@@ -114,8 +97,8 @@ struct learned *learned_new(const struct data *d, enum policy policy)
 		made_pick(d, &made, &picks[s]);
 	}
 	if (done) {
-		l->lesson[DECIDE_JOIN].m = matrix_join(d, picks, NULL);
-		done = study(l, DECIDE_JOIN);
+		l->join = matrix_join(d, picks, NULL);
+		done = l->join && grow(l, DECIDE_JOIN, l->join);
 	}
 	free(picks);
 	if (done)
@@ -129,16 +112,15 @@ void learned_make(const struct learned *l, const struct measured *m, struct made
 	*out = (struct made){ .join = 1 };
 	for (int p = 0; p < 2; p++) {
 		const enum phase phase = decision_phase((enum decision)p);
-		const int column =
+		const int choice =
 		    m->has[phase] ? recall(l, (enum decision)p, &m->part[phase].f) : -1;
 		if (m->has[phase])
 			made_or_default(l->d, m, phase,
-					column < 0 ? NULL
-						   : &l->d->choice[l->lesson[p].m->choice[column]],
+					choice < 0 ? NULL : &l->d->choice[choice],
 					p ? &out->decode : &out->prefill);
 	}
 	if (out->prefill.kernel && out->decode.kernel &&
-	    !recall(l, DECIDE_JOIN, &m->part[PHASE_ALL].f)) {
+	    !recall_join(l, &m->part[PHASE_ALL].f)) {
 		struct choice whole = { 0 };
 		if (made_or_default(l->d, m, PHASE_ALL, &out->prefill, &whole) &&
 		    whole.kernel == out->prefill.kernel &&
@@ -149,9 +131,9 @@ void learned_make(const struct learned *l, const struct measured *m, struct made
 
 void learned_free(struct learned *l)
 {
-	for (int t = 0; l && t < NUM_DECISIONS; t++) {
-		matrix_free(l->lesson[t].m);
-		tree_free(&l->lesson[t].tree);
-	}
+	for (int t = 0; l && t < 3; t++)
+		tree_free(&l->tree[t]);
+	if (l)
+		matrix_free(l->join);
 	free(l);
 }

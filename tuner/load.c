@@ -47,7 +47,7 @@ static struct data *load(struct store *store, const char *db_path, const char *n
 		return NULL;
 	if ((!known ||
 	     (store_each(store, gpu, NULL, add_one, &l) && !l.failed &&
-	      store_noise(store, gpu, &l.d->noise) && store_hash(store, gpu, l.d->hash))) &&
+	      store_noise(store, gpu, &l.d->noise))) &&
 	    data_finish(l.d))
 		return l.d;
 	data_free(l.d);
@@ -82,4 +82,15 @@ struct data *data_load_batch(const char *db_path, const char *gpu, const char *m
 {
 	(void)model, (void)batch, (void)f;
 	return load_from(db_path, gpu, 1);
+}
+
+int data_hash(struct data *d, const char *db_path)
+{
+	struct store *store = store_open(db_path, 1);
+	char gpu[16];
+	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(d->gpu), d->gpu);
+	const int done = store && store_hash(store, gpu, d->hash);
+	if (store)
+		store_close(store);
+	return done;
 }

@@ -67,19 +67,25 @@ void matrix_free(struct matrix *m)
 	free(m);
 }
 
+void matrix_copy_rows(struct matrix *m, const struct matrix *from)
+{
+	const size_t r = (size_t)from->rows;
+	memcpy(m->scenario, from->scenario, r * sizeof *m->scenario);
+	memcpy(m->fallback, from->fallback, r * sizeof *m->fallback);
+	memcpy(m->weight, from->weight, r * sizeof *m->weight);
+	memcpy(m->block, from->block, r * NUM_BLOCKINGS * sizeof *m->block);
+	memcpy(m->f, from->f, r * sizeof *m->f);
+}
+
 struct matrix *matrix_copy(const struct matrix *from)
 {
 	struct matrix *m = matrix_new(from->rows, from->cols);
 	const size_t r = (size_t)from->rows, c = (size_t)from->cols;
 	if (!m)
 		return NULL;
-	memcpy(m->scenario, from->scenario, r * sizeof *m->scenario);
 	memcpy(m->choice, from->choice, c * sizeof *m->choice);
 	memcpy(m->cost, from->cost, r * c * sizeof *m->cost);
-	memcpy(m->fallback, from->fallback, r * sizeof *m->fallback);
-	memcpy(m->weight, from->weight, r * sizeof *m->weight);
-	memcpy(m->block, from->block, r * NUM_BLOCKINGS * sizeof *m->block);
-	memcpy(m->f, from->f, r * sizeof *m->f);
+	matrix_copy_rows(m, from);
 	return m;
 }
 
@@ -166,41 +172,146 @@ static int failed(const struct data *d, int scenario, enum phase phase, int choi
 
 static int32_t plan_cost(const struct data *d, const struct timing *t, const struct timing *best)
 {
-	const int32_t least = (int32_t)lround(1e6 * data_noise(d, best->us));
 	if (!isfinite(t->us))
 		return -1;
+	const int32_t least = (int32_t)lround(1e6 * data_noise(d, best->us));
 	if (!t->vague && t->us - best->us <= noise_us(d, t, best))
 		return 0;
 	const int32_t cost = cost_of(t->us, best->us);
 	return t->vague && cost < least ? least : cost;
 }
 
-/* t: room for one a column. */
-static void fill_row(const struct data *d, struct matrix *m, int row, enum phase phase,
-		     struct timing *t)
+/* ---- the costs of a row --------------------------------------------------------------- */
+/* Few of thousands of columns have a cell in a row, or a family that has. */
+struct filling {
+	const struct data *d;
+	struct matrix *m;
+	enum phase phase;
+	int *column;      /* [data.num_choices] of the matrix, -1: it is none */
+	struct timing *t; /* [cols] */
+	double *us;       /* [data.num_choices] time of the part, INFINITY: none */
+	char *is_failed;  /* [cols] whether the part has no right result */
+	char *is_near;    /* [data.num_families] whether a member has a time */
+};
+
+static int filling_open(struct filling *f, const struct data *d, struct matrix *m, enum phase phase)
 {
+	const size_t choices = (size_t)d->num_choices + 1, cols = (size_t)m->cols + 1;
+	*f = (struct filling){ .d = d,
+			       .m = m,
+			       .phase = phase,
+			       .column = malloc(sizeof *f->column * choices),
+			       .t = malloc(sizeof *f->t * cols),
+			       .us = malloc(sizeof *f->us * choices),
+			       .is_failed = malloc(cols),
+			       .is_near = malloc((size_t)d->num_families + 1) };
+	if (!f->column || !f->t || !f->us || !f->is_failed || !f->is_near)
+		return 0;
+	for (int c = 0; c < d->num_choices; c++)
+		f->column[c] = -1, f->us[c] = INFINITY;
+	for (int c = 0; c < m->cols; c++)
+		if (m->choice[c] < d->num_choices)
+			f->column[m->choice[c]] = c;
+	return 1;
+}
+
+static void filling_close(struct filling *f)
+{
+	free(f->column);
+	free(f->t);
+	free(f->us);
+	free(f->is_failed);
+	free(f->is_near);
+}
+
+/* Columns with a cell, of the part or of the whole; f->us stays. */
+static void time_cells(struct filling *f, int s, double beside)
+{
+	const struct data *d = f->d;
+	struct choice_iter i = choices_of(d, s, f->phase, PHASE_ALL);
+	while (choices_next(&i)) {
+		const int col = f->column[i.choice], family = d->family_of[i.choice];
+		const struct cell *part = cells_of_pass(d, &i.cells[0]);
+		f->us[i.choice] = cells_part_time(d, s, i.cells);
+		if (family >= 0 && isfinite(f->us[i.choice]))
+			f->is_near[family] = 1;
+		if (col < 0)
+			continue;
+		f->t[col] = plan_with(d, s, f->phase, i.choice, beside);
+		f->is_failed[col] = part && part->outcome != OUTCOME_OK;
+	}
+}
+
+/* Columns that only their families have times of; f->us is as before. */
+static void time_families(struct filling *f, int s, double beside)
+{
+	const struct data *d = f->d;
+	for (int k = 0; k < d->num_families; k++)
+		for (int i = 0; f->is_near[k] && i < d->family[k].num_members; i++) {
+			const int choice = d->family[k].member[i];
+			const int col = choice < 0 ? -1 : f->column[choice];
+			if (col >= 0 && !isfinite(f->us[choice]))
+				f->t[col] = plan_with(d, s, f->phase, choice, beside);
+		}
+	struct choice_iter i = choices_of(d, s, f->phase, PHASE_ALL);
+	while (choices_next(&i))
+		f->us[i.choice] = INFINITY;
+}
+
+static void time_row(struct filling *f, int s, double beside)
+{
+	const struct data *d = f->d;
+	const struct matrix *m = f->m;
+	for (int c = 0; c < m->cols; c++)
+		f->t[c] = never;
+	memset(f->is_failed, 0, (size_t)m->cols);
+	memset(f->is_near, 0, (size_t)d->num_families);
+	time_cells(f, s, beside);
+	time_families(f, s, beside);
+	for (int c = 0; c < m->cols; c++)
+		if (m->choice[c] >= d->num_choices) {
+			f->t[c] = plan_with(d, s, f->phase, m->choice[c], beside);
+			f->is_failed[c] = (char)failed(d, s, f->phase, m->choice[c]);
+		}
+}
+
+static void fill_row(struct filling *f, int row)
+{
+	const struct data *d = f->d;
+	struct matrix *m = f->m;
 	const int s = m->scenario[row];
-	const double beside = best_beside(d, s, phase);
+	const double beside = best_beside(d, s, f->phase);
 	struct timing best = never, fallback;
 	int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols], worst = 0;
 
+	time_row(f, s, beside);
+	for (int c = 0; c < m->cols; c++)
+		best = f->t[c].us < best.us && !f->t[c].vague ? f->t[c] : best;
 	for (int c = 0; c < m->cols; c++) {
-		t[c] = plan_with(d, s, phase, m->choice[c], beside);
-		best = t[c].us < best.us && !t[c].vague ? t[c] : best;
-	}
-	for (int c = 0; c < m->cols; c++) {
-		cost[c] = plan_cost(d, &t[c], &best);
+		cost[c] = plan_cost(d, &f->t[c], &best);
 		worst = cost[c] > worst ? cost[c] : worst;
 	}
 	worst = worst + COST_MISSING < COST_CAP ? worst + COST_MISSING : COST_CAP;
 	for (int c = 0; c < m->cols; c++) {
-		if (!data_legal(d, s, phase, m->choice[c]) || failed(d, s, phase, m->choice[c]))
+		if (f->is_failed[c] || !data_legal(d, s, f->phase, m->choice[c]))
 			cost[c] = COST_FORBIDDEN;
 		else if (cost[c] < 0)
 			cost[c] = worst;
 	}
-	fallback = plan_with(d, s, phase, default_choice(d, s, phase), beside);
+	fallback = plan_with(d, s, f->phase, default_choice(d, s, f->phase), beside);
 	m->fallback[row] = isfinite(fallback.us) ? plan_cost(d, &fallback, &best) : COST_CAP;
+}
+
+static int fill_rows(const struct data *d, struct matrix *m, enum phase phase)
+{
+	struct filling f;
+	const int done = filling_open(&f, d, m, phase);
+	for (int r = 0; done && r < m->rows; r++) {
+		matrix_describe_row(d, m, r, phase);
+		fill_row(&f, r);
+	}
+	filling_close(&f);
+	return done;
 }
 
 static int floor_log2(long long v)
@@ -254,24 +365,38 @@ static int was_tried(const struct data *d, int scenario, enum phase phase, int c
 	       failed(d, scenario, phase, choice);
 }
 
+/* The same of choices with numbers, from their cells of the phase and of the whole. */
+static int cells_tried(const struct data *d, int scenario, const struct cells of[2])
+{
+	const struct cell *part = cells_of_pass(d, &of[0]);
+	return (part && part->outcome != OUTCOME_OK) ||
+	       isfinite(cells_part_time(d, scenario, of));
+}
+
+/* Choices of one kernel. */
+struct stretch {
+	int first, end;
+};
+
 /* Whether some choice of the kernel is legal there, and whether one was tried. */
-static void look_for(const struct data *d, int scenario, enum phase phase, const struct kernel *k,
+static void look_for(const struct data *d, int scenario, enum phase phase, struct stretch k,
 		     int *legal, int *tried)
 {
+	struct choice_iter i = choices_of(d, scenario, phase, PHASE_ALL);
 	*legal = *tried = 0;
-	for (int c = 0; c < d->num_choices && !*tried; c++) {
-		if (d->choice[c].kernel != k)
-			continue;
-		*tried = was_tried(d, scenario, phase, c);
-		*legal |= *tried || data_legal(d, scenario, phase, c);
-	}
+	while (!*tried && choices_next(&i))
+		if (i.choice >= k.first && i.choice < k.end)
+			*tried = cells_tried(d, scenario, i.cells);
+	*legal = *tried;
+	for (int c = k.first; !*legal && c < k.end; c++)
+		*legal = data_legal(d, scenario, phase, c);
 }
 
 /* Drops rows that do not know a kernel which nearly all others know: what is best there was
  * never found out. So batches that a new kernel has not run yet say nothing, instead of
  * speaking against it. */
 static void drop_unknowing(const struct data *d, struct matrix *m, enum phase phase,
-			   const struct kernel *k, signed char *unknowing)
+			   struct stretch k, signed char *unknowing)
 {
 	int legal, tried, could = 0, did = 0, kept = 0;
 	for (int r = 0; r < m->rows; r++) {
@@ -291,43 +416,128 @@ static void drop_unknowing(const struct data *d, struct matrix *m, enum phase ph
 static int drop_all_unknowing(const struct data *d, struct matrix *m, enum phase phase)
 {
 	signed char *unknowing = malloc((size_t)m->rows + 1);
-	for (int c = 0; unknowing && c < d->num_choices; c++)
-		if ((!c || d->choice[c].kernel != d->choice[c - 1].kernel) &&
-		    d->choice[c].kernel->selectable && !choice_overlaps(&d->choice[c]))
-			drop_unknowing(d, m, phase, d->choice[c].kernel, unknowing);
+	struct stretch k = { 0, 0 };
+	for (; unknowing && k.first < d->num_choices; k.first = k.end) {
+		const struct choice *first = &d->choice[k.first];
+		while (k.end < d->num_choices && d->choice[k.end].kernel == first->kernel)
+			k.end++;
+		if (first->kernel->selectable && !choice_overlaps(first))
+			drop_unknowing(d, m, phase, k, unknowing);
+	}
 	free(unknowing);
 	return unknowing != NULL;
 }
 
-/* The part alone, or a prefill choice that ran the whole batch. */
-static int was_tried_anywhere(const struct data *d, const struct matrix *m, enum phase phase,
-			      int choice)
+/* What rows have tried. */
+struct trials {
+	char *tried;     /* [num_choices] in the part or, for a prefill, in the whole batch */
+	char *in_part;   /* [rows][num_choices / 8 + 1] a bit each: in the part, by that name */
+	char *of_family; /* [rows][num_families] some member, in the part */
+	int *rows;       /* [num_families] how many */
+};
+
+static char *trial_bits(const struct data *d, const struct trials *t, int row)
 {
-	for (int r = 0; r < m->rows; r++)
-		if (was_tried(d, m->scenario[r], phase, choice) ||
-		    (phase == PHASE_PREFILL && was_tried(d, m->scenario[r], PHASE_ALL, choice)))
-			return 1;
-	return 0;
+	return t->in_part + (size_t)row * ((size_t)d->num_choices / 8 + 1);
 }
 
-/* Any that is no helper, not for overlap alone, and known at all; of those with a formula, the
- * ones whose meaning was measured nearly wherever there is one: the others' picks could not be
- * judged. */
-static int is_column(const struct data *d, const struct matrix *m, enum phase phase, int choice)
+static char *trial_families(const struct data *d, const struct trials *t, int row)
 {
-	int legal = 0, known = 0;
-	if (choice_overlaps(&d->choice[choice]) || !d->choice[choice].kernel->selectable)
-		return 0;
-	if (choice < d->num_choices)
-		return was_tried_anywhere(d, m, phase, choice);
-	for (int r = 0; r < m->rows; r++) {
-		const int s = m->scenario[r];
-		if (!data_legal(d, s, phase, choice))
-			continue;
-		legal++;
-		known += was_tried(d, s, phase, choice);
+	return t->of_family + (size_t)row * (size_t)d->num_families;
+}
+
+static void look_at_row(const struct data *d, int row, int scenario, enum phase phase,
+			struct trials *t)
+{
+	struct choice_iter i = choices_of(d, scenario, phase, PHASE_ALL);
+	while (choices_next(&i)) {
+		const struct cells part[2] = { i.cells[0], { { NULL } } };
+		const struct cells whole[2] = { i.cells[1], i.cells[1] };
+		const int family = d->family_of[i.choice];
+		const int tried = cells_tried(d, scenario, i.cells);
+		if (cells_tried(d, scenario, part))
+			trial_bits(d, t, row)[i.choice / 8] |= (char)(1 << i.choice % 8);
+		if (tried && family >= 0)
+			trial_families(d, t, row)[family] = 1;
+		t->tried[i.choice] |=
+		    (char)(tried || (phase == PHASE_PREFILL && cells_tried(d, scenario, whole)));
 	}
-	return legal && 100 * known >= MIN_COVERAGE * legal;
+	for (int f = 0; f < d->num_families; f++)
+		t->rows[f] += trial_families(d, t, row)[f];
+}
+
+static int trials_open(struct trials *t, const struct data *d, const struct matrix *m,
+		       enum phase phase)
+{
+	const size_t rows = (size_t)m->rows + 1, families = (size_t)d->num_families + 1;
+	*t = (struct trials){ .tried = calloc((size_t)d->num_choices + 1, 1),
+			      .in_part = calloc(rows, (size_t)d->num_choices / 8 + 1),
+			      .of_family = calloc(rows, families),
+			      .rows = calloc(families, sizeof *t->rows) };
+	if (!t->tried || !t->in_part || !t->of_family || !t->rows)
+		return 0;
+	for (int r = 0; r < m->rows; r++)
+		look_at_row(d, r, m->scenario[r], phase, t);
+	return 1;
+}
+
+static void trials_close(struct trials *t)
+{
+	free(t->tried);
+	free(t->in_part);
+	free(t->of_family);
+	free(t->rows);
+}
+
+/* Whether a choice with a formula was tried, given what it means in that row. */
+static int meaning_tried(const struct data *d, const struct matrix *m, enum phase phase, int choice,
+			 const struct trials *t, int row, int means)
+{
+	return (trial_bits(d, t, row)[means / 8] >> means % 8 & 1) ||
+	       was_tried(d, m->scenario[row], phase, choice);
+}
+
+/* Whether the meaning of a formula was measured nearly wherever there is one: else its picks
+ * could not be judged. Rows that have not tried the family come first: there it can be legal,
+ * but not known, and of most formulas a few of them tell. */
+static int is_known(const struct data *d, const struct matrix *m, enum phase phase, int choice,
+		    const struct trials *t)
+{
+	const int family = d->family_of[choice];
+	int legal = 0, known = 0, left = t->rows[family];
+	for (int tried = 0; tried < 2; tried++)
+		for (int r = 0; r < m->rows; r++) {
+			if (trial_families(d, t, r)[family] != tried)
+				continue;
+			left -= tried;
+			const int means = data_concrete(d, m->scenario[r], phase, choice);
+			if (means >= 0) {
+				legal++;
+				known += tried &&
+					 meaning_tried(d, m, phase, choice, t, r, means);
+			}
+			if (100 * (known + left) < MIN_COVERAGE * (legal + left))
+				return 0;
+		}
+	return legal > 0;
+}
+
+/* Any that is no helper, not for overlap alone, and known at all. 0 without memory. */
+static int list_columns(const struct data *d, struct matrix *m, enum phase phase)
+{
+	struct trials t;
+	const int done = trials_open(&t, d, m, phase);
+	for (int c = 0; done && c < d->num_columns; c++) {
+		const struct choice *choice = &d->choice[c];
+		const int is_formula = c >= d->num_choices;
+		if ((!is_formula && !t.tried[c]) || !choice->kernel->selectable ||
+		    choice_overlaps(choice))
+			continue;
+		if (!is_formula || is_known(d, m, phase, c, &t))
+			m->choice[m->cols++] = c;
+	}
+	trials_close(&t);
+	return done;
 }
 
 struct matrix *matrix_parts(const struct data *all, enum decision decision)
@@ -335,28 +545,19 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 	const enum phase phase = decision_phase(decision);
 	const struct data first = first_pass(all), *d = &first;
 	struct matrix *m = matrix_new(d->n, d->num_columns + 1);
-	struct timing *t = malloc(sizeof *t * ((size_t)d->num_columns + 1));
-	if (m)
-		m->rows = m->cols = 0;
-	for (int s = 0; m && s < d->n; s++)
+	if (!m)
+		return NULL;
+	m->rows = m->cols = 0;
+	for (int s = 0; s < d->n; s++)
 		if (is_row(d, s, phase))
 			m->scenario[m->rows++] = s;
-	if (!m || !t || !drop_all_unknowing(d, m, phase)) {
-		matrix_free(m);
-		free(t);
-		return NULL;
-	}
-	for (int c = 0; c < d->num_columns; c++)
-		if (is_column(d, m, phase, c))
-			m->choice[m->cols++] = c;
-	if (d->cheapest[decision] && m->rows)
+	int done = drop_all_unknowing(d, m, phase) && list_columns(d, m, phase);
+	if (done && d->cheapest[decision] && m->rows)
 		m->choice[m->cols++] = cheapest_column(d, decision);
-	for (int r = 0; r < m->rows; r++) {
-		matrix_describe_row(d, m, r, phase);
-		fill_row(d, m, r, phase, t);
-	}
-	free(t);
-	return m;
+	if (done && fill_rows(d, m, phase))
+		return m;
+	matrix_free(m);
+	return NULL;
 }
 
 /* Costs of both ways; 0 when neither was measured. whole: what one launch would run. */

@@ -62,16 +62,18 @@ static int way_of(const struct data *d, const struct composed *c)
 /* All of one pass. 0 without memory. */
 static int find_runs(const struct data *d, int s, enum pass pass, struct runs *r)
 {
-	*r = (struct runs){ .v = calloc((size_t)(d->num_plans + d->num_choices) + 1, sizeof *r->v),
-			    .serial_us = data_serial(d, s) };
-	for (int i = 0; r->v && i < d->num_plans; i++) {
-		const struct composed *c = &d->plan[i];
-		if (c->scenario == s && c->pass == pass)
+	const int row = s * NUM_PHASES + PHASE_ALL, plans = d->plan_at[s + 1] - d->plan_at[s];
+	const size_t most = (size_t)(plans + d->row[row + 1] - d->row[row]);
+	struct choice_iter i = choices_of(d, s, PHASE_ALL, PHASE_ALL);
+	*r = (struct runs){ .v = calloc(most + 1, sizeof *r->v), .serial_us = data_serial(d, s) };
+	for (int p = d->plan_at[s]; r->v && p < d->plan_at[s + 1]; p++) {
+		const struct composed *c = &d->plan[p];
+		if (c->pass == pass)
 			add_run(r, &c->cell, way_of(d, c), c->prefill, c->decode);
 	}
-	for (int c = 0; r->v && c < d->num_choices; c++) {
-		const int way = d->choice[c].kernel->space->is_fused ? c : SAYS_SERIAL;
-		add_run(r, data_cell_in(d, pass, s, PHASE_ALL, c), way, c, -1);
+	while (r->v && choices_next(&i)) {
+		const int is_fused = d->choice[i.choice].kernel->space->is_fused;
+		add_run(r, i.cells[0].of[pass], is_fused ? i.choice : SAYS_SERIAL, i.choice, -1);
 	}
 	return r->v != NULL;
 }

@@ -231,9 +231,10 @@ static double kernel_time(const struct data *d, int scenario, const struct kerne
 				 : !m->has[PHASE_DECODE] ? PHASE_PREFILL
 							 : PHASE_ALL;
 	double best = INFINITY;
-	for (int c = 0; c < d->num_choices; c++)
-		if (d->choice[c].kernel == k)
-			best = fmin(best, data_part_time(d, scenario, phase, c));
+	struct choice_iter i = choices_of(d, scenario, phase, PHASE_ALL);
+	while (choices_next(&i))
+		if (d->choice[i.choice].kernel == k)
+			best = fmin(best, cells_part_time(d, scenario, i.cells));
 	return best;
 }
 

@@ -215,28 +215,6 @@ struct chooser {
 	struct learned *learned;
 };
 
-/* The concrete column of least total cost; ties to the lower. */
-static void cheapest_of(const struct data *d, enum decision decision, struct choice *out)
-{
-	struct matrix *m = matrix_parts(d, decision);
-	long long least = 0;
-	int best = -1;
-	for (int c = 0; m && m->rows && c < m->cols; c++) {
-		const struct choice *k = &d->choice[m->choice[c]];
-		long long sum = 0;
-		if (config_is_formula(&k->config, k->kernel->space))
-			continue; /* no fixed one */
-		for (int r = 0; r < m->rows; r++)
-			sum += matrix_at(m, r, c);
-		if (best < 0 || sum < least)
-			best = c, least = sum;
-	}
-	out->kernel = NULL;
-	if (best >= 0)
-		*out = d->choice[m->choice[best]];
-	matrix_free(m);
-}
-
 static void make_fixed(const struct chooser *c, const struct measured *m, struct made *out)
 {
 	*out = (struct made){ .join = 1 };
@@ -259,8 +237,12 @@ static int learn_fixed(struct chooser *c)
 	struct matrix *m = NULL;
 	long long sum[2] = { 0 };
 	c->join = 1;
-	cheapest_of(c->d, DECIDE_PREFILL, &c->fixed[DECIDE_PREFILL]);
-	cheapest_of(c->d, DECIDE_DECODE, &c->fixed[DECIDE_DECODE]);
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		const struct basics *b = basics_of(c->d, (enum decision)t);
+		c->fixed[t].kernel = NULL;
+		if (b && b->fixed >= 0)
+			c->fixed[t] = c->d->choice[b->fixed];
+	}
 	for (int s = 0; picks && s < c->d->n; s++) {
 		struct made made;
 		make_fixed(c, &c->d->v[s], &made);

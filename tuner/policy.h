@@ -59,6 +59,17 @@ struct cart {
 };
 int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: no memory */
 
+/* basics.c: what baselines learn from the costs of the prefill and of the decode decision. */
+struct basics {
+	int known;               /* private: what follows is */
+	int fixed;               /* the concrete choice of least total cost; -1: none */
+	struct matrix *winners;  /* columns that are some row's fastest; NULL: nothing was measured */
+	struct matrix *few;      /* of its rows: columns that leave each row a good one */
+	int *winner;             /* [rows] the fastest choice of each */
+};
+/* Of data without prices. Found when it is asked for the first time; NULL without memory. */
+const struct basics *basics_of(const struct data *, enum decision);
+
 /* learned.c: what is learned of each decision by a baseline of its own kind. */
 struct learned;
 struct learned *learned_new(const struct data *, enum policy);
@@ -78,8 +89,9 @@ void measured_free(struct measured *);
 /* A measured scenario as the harness takes it, to be measured again; its texts and batch
  * stay the measured one's. */
 void scenario_again(struct scenario *, const struct measured *);
-/* Sum of |log| of ratios over the features that say what work there is. */
-double part_distance(const struct attune_features *, const struct attune_features *);
+/* Sum of |log| of ratios over the features that say what work there is; where that is `most` or
+ * more, any number that is. */
+double part_distance(const struct attune_features *, const struct attune_features *, double most);
 /* A batch among the measured ones; both must outlive it. NULL: no memory. */
 struct around;
 struct around *around_new(const struct data *, const struct measured *);

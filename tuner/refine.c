@@ -82,7 +82,7 @@ static void pair_at_threshold(struct refine *r, enum decision t, int node, doubl
 			    feature_value(fb, v->feature) <= v->threshold ||
 			    !same_shape(&r->d->v[a], &r->d->v[b]))
 				continue;
-			const double far = part_distance(fa, fb);
+			const double far = part_distance(fa, fb, INFINITY);
 			if (far < least)
 				best.a = a, best.b = b, least = far;
 		}
@@ -133,7 +133,8 @@ static void pair_in_leaf(struct refine *r, enum decision t, int leaf)
 			    winner(r, a, phase) == winner(r, b, phase))
 				continue;
 			const double far =
-			    part_distance(&r->d->v[a].part[phase].f, &r->d->v[b].part[phase].f);
+			    part_distance(&r->d->v[a].part[phase].f, &r->d->v[b].part[phase].f,
+					  INFINITY);
 			if (far < least)
 				best.a = a, best.b = b, least = far;
 		}

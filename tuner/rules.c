@@ -50,10 +50,11 @@ static double distance(const struct choice *c, const struct want *want)
 static int nearest(struct choice *out, const struct data *d, const struct measured *m, int scenario,
 		   enum phase phase, const char *kernel, const struct want *want)
 {
+	const struct kernel *of = kernel_find(d->run.device.backend, kernel);
 	double least = INFINITY;
 	for (int c = 0; c < d->num_choices; c++) {
 		const struct choice *k = &d->choice[c];
-		if (strcmp(k->kernel->name, kernel) ||
+		if (k->kernel != of ||
 		    k->kernel->space->why_illegal(&k->config, &m->shape, &m->part[phase],
 						  &d->run.device) ||
 		    (scenario >= 0 && !isfinite(data_part_time(d, scenario, phase, c))))

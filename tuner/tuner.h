@@ -82,7 +82,8 @@ struct composed {
 enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
 
 struct data {
-	char gpu[16], hash[33], protocol[32]; /* gpu: as it was asked for */
+	/* gpu: as it was asked for; hash: empty until data_hash */
+	char gpu[16], hash[33], protocol[32];
 	struct run_info run;
 	struct measured *v; /* by model, page size, dtypes, layout, batch */
 	int n;
@@ -115,6 +116,7 @@ struct data {
 	int *family_of;     /* [num_columns], -1: of none */
 	signed char *value; /* [num_columns] which member of its family it is, -1: none */
 	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
+	struct basics *basics; /* see basics.c */
 	/* [n] by decision: the choice that is cheapest by prices, -1: none; NULL while there
 	 * are none. See prices.c. */
 	const int *cheapest[2];
@@ -135,6 +137,9 @@ struct data *data_load_all(const char *db_path, const char *gpu);
 struct forest;
 struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
 			     const char *batch, const struct forest *);
+/* Finds data.hash, of all rows of the GPU in that database, which takes longer than all else of
+ * loading. 0 + complain. */
+int data_hash(struct data *, const char *db_path);
 void data_free(struct data *);
 /* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
  * complaint when the cell does not belong (other GPU, other protocol, bad text). */
@@ -283,9 +288,13 @@ struct matrix *matrix_join(const struct data *, const struct pick *picks, const 
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 struct matrix *matrix_new(int rows, int cols);
 struct matrix *matrix_copy(const struct matrix *);
+/* All of as many rows but their costs. */
+void matrix_copy_rows(struct matrix *, const struct matrix *from);
 void matrix_free(struct matrix *);
 /* Keeps `cols` columns: column c becomes to[c] <= c, or goes when that is -1. */
 int matrix_keep(struct matrix *, const int *to, int cols);
+/* The same as a matrix of its own; NULL without memory. */
+struct matrix *matrix_columns(const struct matrix *, const int *to, int cols);
 int32_t cost_of(double us, double best_us);
 /* weight x cost; a forbidden cell weighs more than all others together. */
 long long matrix_at(const struct matrix *, int row, int col);
