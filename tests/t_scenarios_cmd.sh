@@ -65,7 +65,7 @@ refused "a bad batch" 'attune: --batch "q1sx": column 4: expected a sequence len
 	--batch q1sx
 refused "an unknown model" 'attune: unknown model "x@1"; the nearest is .*' --batch q1 --model x@1
 refused "an unknown set" 'attune: scenarios/nope.json: No such file or directory' --set nope
-refused "an unknown format" 'attune: --format must be table, tsv or json' --format xml
+refused "an unknown format" "attune: --format 'xml' should be table, tsv, csv, markdown or json" --format xml
 refused "a bad number" 'attune: --load is "0"; it must be a number above 0' --load 0
 refused "a word too many" 'attune: "x" is not an option; see --help' x
 refused "no such trace" 'attune: /no.csv: No such file or directory; a trace is a CSV file' \
