@@ -78,8 +78,8 @@ static int try_gpus(struct table *t, const char *vendor, int talk)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	enum format *format = state->input;
-	if (key == 'f' && !format_parse(arg, format))
-		argp_error(state, "--format must be table, tsv or json");
+	if (key == 'f')
+		format_option(format, arg, state);
 	if (key == ARGP_KEY_ARG)
 		argp_error(state, "\"%s\" is not an option; see --help", arg);
 	return key == 'f' ? 0 : ARGP_ERR_UNKNOWN;
@@ -88,7 +88,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int cmd_devices(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 }, { 0 }
+		{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 }, { 0 }
 	};
 	static const char about[] =
 	    "Lists the devices that can be measured: names, limits and measured ceilings (bytes "

@@ -25,10 +25,18 @@ void progress_end(void);
 extern volatile int interrupted; /* set by SIGINT and SIGTERM after catch_signals() */
 void catch_signals(void);
 
-/* The text as a JSON string, valid whatever its bytes are. */
-void json_quote(FILE *, const char *text);
-/* A table for people and machines: --format table|tsv|json. */
-enum format { FORMAT_TABLE, FORMAT_TSV, FORMAT_JSON };
+int complaints(void); /* how many lines complain has written */
+/* The text as a terminal should get it: control characters escaped as in C, and U+FFFD for
+ * what is not UTF-8. The caller's to free; NULL without memory. */
+char *shown_text(const char *text);
+
+/* A table for people and machines. Control characters are escaped in the forms that people
+ * read (table, markdown); csv is quoted as in RFC 4180. */
+enum format { FORMAT_TABLE, FORMAT_TSV, FORMAT_CSV, FORMAT_MARKDOWN, FORMAT_JSON, NUM_FORMATS };
+#define FORMAT_WORDS "table, tsv, csv, markdown or json"
+int format_for_people(enum format); /* table and markdown */
+/* Whether lines that begin with '#' may stand above the table. */
+int format_has_notes(enum format);
 struct table;
 struct table *table_new(enum format, const char *const *columns, int num_columns);
 /* A column whose name ends in _us, _ms, gbps, tflops, ratio ... is right-aligned
@@ -38,6 +46,15 @@ void table_number(struct table *, double cell, int decimals); /* NaN: empty, nul
 void table_end_row(struct table *);
 void table_print(struct table *, FILE *);          /* and frees it */
 int format_parse(const char *word, enum format *); /* 0 when unknown */
+/* The rows as a list of objects in a document, in place of table_print. */
+struct json_out;
+void table_json(struct table *, struct json_out *, const char *key);
+
+/* options.c: the values of --gpu and --format; what is wrong with one ends the program. */
+enum { SHOWN_ARGUMENT = 60 };
+struct argp_state;
+void gpu_option(const char **gpu, const char *arg, struct argp_state *);
+void format_option(enum format *, const char *arg, struct argp_state *);
 
 enum { MAX_SAMPLES = 64 }; /* of one racer */
 

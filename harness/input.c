@@ -1,4 +1,4 @@
-/* input.c - JSON files, checked; the only file that knows jansson. */
+/* input.c - JSON files, checked; this file and json_out.c are the only ones that know jansson. */
 #include "harness.h"
 #include "input.h"
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* made.c - scenarios on their way into a set that is made: their text, what is held out
  * as a block, the JSON. */
+#include "json_out.h"
 #include "made.h"
 #include <math.h>
 #include <stdlib.h>
@@ -68,18 +69,24 @@ int made_add(struct made_set *set, struct made one)
 	return 1;
 }
 
+/* A line for what a scenario is and one for its batch, as sets are reviewed and committed: a
+ * layout that JSON libraries do not write. */
 void made_print(const struct made_set *set, FILE *f)
 {
 	fputs("\t\"scenarios\": [\n", f);
 	for (int i = 0; i < set->n; i++) {
 		const struct made *m = &set->v[i];
-		fprintf(f, "\t\t{\"split\": \"%s\", ", m->split);
+		fputs("\t\t{\"split\": ", f);
+		out_quoted(f, m->split);
+		fputs(", ", f);
 		if (m->steps)
 			fprintf(f, "\"weight\": %.3f, \"steps\": %d, ", m->weight, m->steps);
 		model_members(f, m->model);
 		fprintf(f, ", %s\"from\": ", m->settings);
-		json_quote(f, m->from);
-		fprintf(f, ",\n\t\t \"batch\": \"%s\"}%s\n", m->batch, i + 1 < set->n ? "," : "");
+		out_quoted(f, m->from);
+		fputs(",\n\t\t \"batch\": ", f);
+		out_quoted(f, m->batch);
+		fprintf(f, "}%s\n", i + 1 < set->n ? "," : "");
 	}
 	fputs("\t]\n", f);
 }

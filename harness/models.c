@@ -2,6 +2,7 @@
  * scenarios/models.json; scenarios/README.md describes its keys. */
 #include "harness.h"
 #include "input.h"
+#include "json_out.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,7 +207,7 @@ void model_members(FILE *f, const char *name)
 	char base[MODEL_NAME];
 	snprintf(base, sizeof base, "%.*s", base_length(name), name);
 	fputs("\"models\": [", f);
-	json_quote(f, base);
+	out_quoted(f, base);
 	fputs(model_gives_lse(name) ? "], \"lse\": true" : "]", f);
 }
 

@@ -55,7 +55,7 @@ static const struct argp_option argp_options[] = {
 	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
 	{ "models", OPT_MODELS, 0, 0, "The models and their shapes", 0 },
 	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
-	{ "format", OPT_FORMAT, "FORMAT", 0, "table, tsv or json", 0 },
+	{ "format", OPT_FORMAT, "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0, 0, 0, 0,
 	  "A new set from request traces, as JSON on stdout. Options after a --trace are its own "
 	  "and those of the traces behind it; before the first, those of all:", 2 },
@@ -234,10 +234,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DIR: o->list.dir = arg; break;
 	case OPT_MODELS: o->list_models = 1; break;
 	case OPT_PAGE: o->list.page_size = (int)count_arg(state, "page-size", arg); break;
-	case OPT_FORMAT:
-		if (!format_parse(arg, &o->list.format))
-			argp_error(state, "--format must be table, tsv or json");
-		break;
+	case OPT_FORMAT: format_option(&o->list.format, arg, state); break;
 	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
 	default: return parse_job(key, arg, state, &o->job[o->num_jobs]);
 	}

@@ -438,6 +438,8 @@ struct audit {
 /* Over all audits of the device and protocol of that run. */
 struct audit audit_of(struct store *, long long run);
 double audit_geomean(const struct audit *, int which); /* 1 when n is 0 */
+struct json_out;
+void noise_json(struct json_out *, const struct noise *);
 
 /* ---- gpu_models.c --------------------------------------------------------------- */
 /* What is known of a GPU without one at hand; NULL for a name that is not listed. */

@@ -65,7 +65,7 @@ static const struct argp_option argp_options[] = {
 	{ "replay",    OPT_REPLAY,  "DB",     0, "Run the stages on the times that this database has recorded, and say what they cost and what they miss", 0 },
 	{ "compile-only", OPT_COMPILE_ONLY, 0, 0, "Compile for --gpu, which need not be here, and print registers, spills, shared memory, occupancy", 0 },
 	{ "dry-run",   OPT_DRY_RUN, 0,        0, "Print what would be measured", 0 },
-	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of reports: table, tsv or json", 0 },
+	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of reports: " FORMAT_WORDS, 0 },
 	{ 0 }
 };
 // clang-format on
@@ -196,10 +196,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_AGAIN: o->again = 1; break;
 	case OPT_SURVEY: o->survey = 1; break;
 	case OPT_EARLY: o->early = 1; break;
-	case OPT_FORMAT:
-		if (!format_parse(arg, &o->format))
-			argp_error(state, "--format must be table, tsv or json");
-		break;
+	case OPT_FORMAT: format_option(&o->format, arg, state); break;
 	case ARGP_KEY_END:
 		if (o->survey && (o->exhaustive || o->again || o->replay || r->compile_only))
 			argp_error(state, "--survey goes with none of --exhaustive, --again, "

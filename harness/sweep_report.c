@@ -1,6 +1,7 @@
 /* sweep_report.c - what a sweep took and what it is worth: device seconds by stage, their
  * share of an exhaustive sweep's, what the audit found that racing had missed, and how
  * far two times of the same choice lie apart. */
+#include "json_out.h"
 #include "sweep.h"
 #include "tapes.h"
 #include <math.h>
@@ -91,7 +92,7 @@ double audit_geomean(const struct audit *a, int which)
 
 /* ---- the report ---------------------------------------------------------------------- */
 
-static void print_stages(const struct campaign *c, FILE *to, double all)
+static struct table *stages_table(const struct campaign *c, double all)
 {
 	static const char *const columns[] = { "stage",    "races",    "cells",        "failed",
 					       "controls", "device_s", "share_percent" };
@@ -109,31 +110,53 @@ static void print_stages(const struct campaign *c, FILE *to, double all)
 		table_number(t, all > 0 ? 100 * y->device_s / all : NAN, 2);
 		table_end_row(t);
 	}
-	table_print(t, to);
+	return t;
+}
+
+void noise_json(struct json_out *o, const struct noise *noise)
+{
+	out_list(o, "noise");
+	for (size_t i = 0; i < COUNT(noise->pairs); i++) {
+		out_object(o, NULL);
+		out_integer(o, "pairs", noise->pairs[i]);
+		out_number(o, "floor", noise->floor[i], 4);
+		out_end(o);
+	}
+	out_end(o);
+}
+
+static void audit_json(struct json_out *o, const struct audit *a)
+{
+	static const char *const names[] = { "selection", "exploration" };
+	out_object(o, "audit");
+	out_integer(o, "n", a->n);
+	for (int i = 0; i < 2; i++) {
+		out_object(o, names[i]);
+		out_number(o, "geomean", audit_geomean(a, i), 5);
+		out_number(o, "worst", a->worst[i], 4);
+		out_number(o, "within2", a->n ? (double)a->near[i] / a->n : 1, 3);
+		out_end(o);
+	}
+	out_end(o);
 }
 
 static void print_json(const struct campaign *c, double all, double spent, const struct audit *a,
 		       const struct noise *noise)
 {
-	static const char *const names[] = { "selection", "exploration" };
+	struct json_out *o = out_new();
+	out_object(o, NULL);
 	if (c->survey)
-		printf("{\"scenarios\": %lld, \"device_s\": %.1f,\n\"stages\":\n",
-		       c->tally[STAGE_COMPLETE].scenarios, spent);
+		out_integer(o, "scenarios", c->tally[STAGE_COMPLETE].scenarios);
 	else
-		printf("{\"exhaustive_s\": %.1f, \"device_s\": %.1f, \"share\": %.4f,\n"
-		       "\"stages\":\n",
-		       all, spent, all > 0 ? spent / all : 0);
-	print_stages(c, stdout, all);
-	printf(",\n\"audit\": {\"n\": %d", a->n);
-	for (int i = 0; i < 2; i++)
-		printf(", \"%s\": {\"geomean\": %.5f, \"worst\": %.4f, \"within2\": %.3f}",
-		       names[i], audit_geomean(a, i), a->worst[i],
-		       a->n ? (double)a->near[i] / a->n : 1);
-	printf("},\n\"noise\": [");
-	for (int i = 0; i < 3; i++)
-		printf("%s{\"pairs\": %d, \"floor\": %.4f}", i ? ", " : "", noise->pairs[i],
-		       noise->floor[i]);
-	printf("]}\n");
+		out_number(o, "exhaustive_s", all, 1);
+	out_number(o, "device_s", spent, 1);
+	if (!c->survey)
+		out_number(o, "share", all > 0 ? spent / all : 0, 4);
+	table_json(stages_table(c, all), o, "stages");
+	audit_json(o, a);
+	noise_json(o, noise);
+	out_end(o);
+	out_print(o, 2, stdout);
 }
 
 static void complain_survey(const struct campaign *c)
@@ -161,7 +184,7 @@ void sweep_report(const struct campaign *c)
 		print_json(c, all, spent, &a, &noise);
 		return;
 	}
-	print_stages(c, c->o->format == FORMAT_TABLE ? stderr : stdout, all);
+	table_print(stages_table(c, all), c->o->format == FORMAT_TABLE ? stderr : stdout);
 	if (c->survey)
 		complain_survey(c);
 	else

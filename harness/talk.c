@@ -1,9 +1,11 @@
 /* talk.c - what tools say to people, on stderr: complaints and progress; and
  * the wish to stop. stdout is left to data. */
 #include "harness.h"
+#include "json_out.h"
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@ static struct {
 } bar;
 
 volatile int interrupted;
+static int num_complaints;
 
 static double now(void)
 {
@@ -32,15 +35,64 @@ static void erase(void)
 	bar.drawn = 0;
 }
 
+/* Bytes of the control character at s, as ASCII or in two bytes as U+0080 to U+009F; 0: another
+ * one stands there. *code: which. */
+static int control(const unsigned char *s, int *code)
+{
+	const int is_wide = s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0;
+	*code = is_wide ? s[1] : s[0];
+	return is_wide ? 2 : s[0] < 0x20 || s[0] == 0x7f;
+}
+
+static int put_escaped(char *to, int code)
+{
+	static const char letters[] = "abtnvfr"; /* from 7 on */
+	if (code >= 7 && code < 14)
+		return sprintf(to, "\\%c", letters[code - 7]);
+	return sprintf(to, code < 0x80 ? "\\x%02x" : "\\u%04x", code);
+}
+
+char *shown_text(const char *text)
+{
+	enum { LONGEST = 4 /* characters for a byte of the text */ };
+	char *valid = utf8_text(text), *shown = valid ? malloc(LONGEST * strlen(valid) + 1) : NULL;
+	char *to = shown;
+	for (const char *s = valid; shown && *s;) {
+		int code;
+		const int n = control((const unsigned char *)s, &code);
+		if (n)
+			to += put_escaped(to, code);
+		else
+			*to++ = *s;
+		s += n ? n : 1;
+	}
+	free(valid);
+	if (shown)
+		*to = '\0';
+	return shown;
+}
+
+/* What files and arguments hold goes to a terminal: escaped, and on one line. */
 void complain(const char *format, ...)
 {
+	char *text = NULL, *shown = NULL;
 	va_list ap;
-	erase();
-	fputs("attune: ", stderr);
 	va_start(ap, format);
-	vfprintf(stderr, format, ap);
+	if (vasprintf(&text, format, ap) >= 0)
+		shown = shown_text(text);
+	else
+		text = NULL;
 	va_end(ap);
-	fputc('\n', stderr);
+	erase();
+	fprintf(stderr, "attune: %s\n", shown ? shown : "out of memory");
+	num_complaints++;
+	free(text);
+	free(shown);
+}
+
+int complaints(void)
+{
+	return num_complaints;
 }
 
 /* "8 s", "3:05", "2:00:07" */

@@ -1,5 +1,6 @@
 /* trace_set.c - from request traces to a scenario set: replay each, pick steps,
  * write them as JSON that scenario.c reads. */
+#include "json_out.h"
 #include "made.h"
 #include <math.h>
 #include <stdlib.h>
@@ -178,6 +179,14 @@ static void print_extras(const struct job *j, char *text, size_t size)
 			 e.cost->step_ms, e.cost->query_ms, e.cost->kv_ms);
 }
 
+static void print_grid(const char *grid, FILE *f)
+{
+	char text[128];
+	snprintf(text, sizeof text, "made by attune scenarios --grid %s; README.md says how", grid);
+	fputs("\t\t", f);
+	out_quoted(f, text);
+}
+
 static void print_about(const struct job *j, FILE *f)
 {
 	char text[512], extras[160], name[64];
@@ -189,7 +198,7 @@ static void print_about(const struct job *j, FILE *f)
 		 name, j->load, j->engine.max_batched_tokens, j->engine.max_seqs,
 		 j->engine.kv_tokens, j->requests, j->max_request, extras, j->split, j->seed);
 	fputs("\t\t", f);
-	json_quote(f, text);
+	out_quoted(f, text);
 }
 
 int set_make(const struct recipe *r, const struct models *models, FILE *f)
@@ -200,10 +209,10 @@ int set_make(const struct recipe *r, const struct models *models, FILE *f)
 		ok = replay_job(&set, &r->jobs[i], models);
 	if (ok) {
 		fputs("{\n\t\"about\": [\n", f);
-		if (r->grid)
-			fprintf(
-			    f, "\t\t\"made by attune scenarios --grid %s; README.md says how\"%s\n",
-			    r->grid, r->num_jobs ? "," : "");
+		if (r->grid) {
+			print_grid(r->grid, f);
+			fputs(r->num_jobs ? ",\n" : "\n", f);
+		}
 		for (int i = 0; i < r->num_jobs; i++) {
 			print_about(&r->jobs[i], f);
 			fputs(i + 1 < r->num_jobs ? ",\n" : "\n", f);

@@ -53,10 +53,11 @@ static const char *words(const char *format, ...)
 	return text;
 }
 
-static void put(struct store *st, long long run, const struct synthetic *v)
+/* us <= 0: it failed. */
+static void put_choice(struct store *st, long long run, const struct synthetic *v,
+		       const char *kernel, const char *choice)
 {
-	const struct store_cell cell = synthetic_cell(v);
-	struct choice c = { .kernel = kernel_find(BACKEND_GPU, cell.kernel) };
+	struct choice c = { .kernel = kernel_find(BACKEND_GPU, kernel) };
 	struct measurement m = { .outcome = OUTCOME_OK,
 				 .samples = 1,
 				 .calls = 1,
@@ -82,11 +83,11 @@ static void put(struct store *st, long long run, const struct synthetic *v)
 	const char *where;
 	snprintf(sc.split, sizeof sc.split, "%s", v->split);
 	sc.batch = batch_parse(v->batch, error, sizeof error);
-	assert_true(sc.batch && config_parse(&c.config, c.kernel->space, cell.choice, &where));
+	assert_true(sc.batch && config_parse(&c.config, c.kernel->space, choice, &where));
 	const enum phase phase = !strcmp(v->phase, "all")      ? PHASE_ALL
 				 : !strcmp(v->phase, "decode") ? PHASE_DECODE
 							       : PHASE_PREFILL;
-	if (v->us <= 0) { /* it failed */
+	if (v->us <= 0) {
 		m.outcome = OUTCOME_RESOURCES;
 		m.samples = m.calls = 0;
 		m.median_us = m.min_us = m.q25_us = m.q75_us = m.ci_us = m.ratio = NAN;
@@ -94,6 +95,12 @@ static void put(struct store *st, long long run, const struct synthetic *v)
 	}
 	assert_true(store_measurement(st, run, &sc, phase, &c, "-DX=1", &m, 32, 0));
 	batch_free(sc.batch);
+}
+
+static void put(struct store *st, long long run, const struct synthetic *v)
+{
+	const struct store_cell cell = synthetic_cell(v);
+	put_choice(st, run, v, cell.kernel, cell.choice);
 }
 
 /* The synthetic cells, of two lengths or of all, in another split and the first choice's

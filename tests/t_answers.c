@@ -112,6 +112,208 @@ static void test_show_explains(void **state)
 	data_free(d);
 }
 
+/* ---- what was measured of one batch ------------------------------------------------------ */
+enum { NUM_FIRST = 24, PICK = 1 };
+
+static const char *segmented(int i)
+{
+	static const int segments[] = { 2, 3, 4, 6, 8, 12 };
+	char set[80];
+	snprintf(set, sizeof set, "BLOCK_M=%d TILE_SIZE=%d SEGMENTS=%d", i % 2 ? 16 : 32,
+		 i / 2 % 2 ? 32 : 64, segments[i / 4]);
+	return with("segmented", set);
+}
+
+/* A decode batch. First pass: 24 choices, of which number 0 takes the least, by luck. Second pass:
+ * the pick, number 4 as fast within noise, number 5 a fifth slower. The header picks number 1. */
+static void make_passes(const char *db, const char *header)
+{
+	static const struct {
+		int choice;
+		double us;
+	} again[] = { { PICK, 102 }, { 4, 102.1 }, { 5, 122.4 } };
+	struct synthetic v = { "8q1s4k", "decode", "train", 0, 0 };
+	struct forest f = { .num_choices = 1, .gpu = "h200" };
+	struct store *st = store_open(db, 0);
+	const long long first = store_begin_run(st, &h200_run);
+	const char *where;
+	for (int i = 0; i < NUM_FIRST; i++) {
+		v.us = i ? 100 + i : 95;
+		put_choice(st, first, &v, "segmented", segmented(i));
+	}
+	const long long second = store_begin_run(st, &h200_run);
+	store_stage(st, "b");
+	for (size_t i = 0; i < COUNT(again); i++) {
+		v.us = again[i].us;
+		put_choice(st, second, &v, "segmented", segmented(again[i].choice));
+	}
+	store_close(st);
+	struct data *d = data_load(db, "h200");
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		assert_true(tree_constant(&f.tree[t], t == DECIDE_JOIN      ? 1
+						      : t == DECIDE_OVERLAP ? SAYS_SERIAL
+						      : t == DECIDE_EARLY   ? SAYS_OWN
+									    : 0));
+	f.choice[0].kernel = kernel_find(BACKEND_GPU, "segmented");
+	assert_true(
+	    config_parse(&f.choice[0].config, f.choice[0].kernel->space, segmented(PICK), &where));
+	char *text = forest_emit(&f, d);
+	FILE *out = fopen(header, "w");
+	assert_true(text && out && fputs(text, out) >= 0 && !fclose(out));
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
+static int show_passes_as(const char *options)
+{
+	return run_command(cmd_show,
+			   words("--gpu h200 --db %s --header %s --model llama3.1-8b@1 --batch "
+				 "8q1s4k %s",
+				 in_folder("passes.sqlite"), in_folder("passes.h"), options));
+}
+
+/* The row of that choice; borrowed. */
+static json_t *row_of(json_t *rows, int choice)
+{
+	json_t *row, *found = NULL;
+	size_t i;
+	json_array_foreach(rows, i, row)
+	{
+		if (!strcmp(json_string_value(member(row, "variant")), segmented(choice)))
+			found = row;
+	}
+	assert_non_null(found);
+	return found;
+}
+
+static void test_show_keeps_passes_apart(void **state)
+{
+	static const struct {
+		int choice;
+		const char *pass, *vs_pick;
+		double ratio; /* to the pick's time of that pass, 102 or 101 us */
+	} want[] = {
+		{ PICK, "B", "pick", 1 },          { 4, "B", "tie", 102.1 / 102 },
+		{ 5, "B", "slower", 122.4 / 102 }, { 0, "A", "faster", 95. / 101 },
+		{ 6, "A", "slower", 106. / 101 },
+	};
+	json_t *row;
+	size_t i;
+	int rivals = 0;
+	(void)state;
+	make_passes(in_folder("passes.sqlite"), in_folder("passes.h"));
+	assert_int_equal(show_passes_as("--format json"), EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), NUM_FIRST);
+	for (i = 0; i < COUNT(want); i++) {
+		row = row_of(o, want[i].choice);
+		assert_string_equal(json_string_value(member(row, "pass")), want[i].pass);
+		assert_string_equal(json_string_value(member(row, "vs_pick")), want[i].vs_pick);
+		assert_true(fabs(json_real_value(member(row, "ratio")) - want[i].ratio) < 1e-4);
+	}
+	json_decref(o);
+	/* No first time is a rival of a second one. */
+	assert_int_equal(show_passes_as("--why --format json"), EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	json_array_foreach(o, i, row)
+	{
+		if (strcmp(json_string_value(member(row, "what")), "rival") ||
+		    strcmp(json_string_value(member(row, "decision")), "decode"))
+			continue;
+		assert_string_equal(json_string_value(member(row, "pass")), "B");
+		assert_true(json_number_value(member(row, "ratio")) > 1);
+		rivals++;
+	}
+	assert_int_equal(rivals, 2);
+	json_decref(o);
+}
+
+/* Lines that begin with a rank. */
+static int ranked_lines(const char *text)
+{
+	int n = 0;
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		const size_t blanks = strspn(line, " |");
+		n += blanks && line[blanks] >= '1' && line[blanks] <= '9';
+	}
+	return n;
+}
+
+static void test_show_for_people(void **state)
+{
+	(void)state;
+	make_passes(in_folder("passes.sqlite"), in_folder("passes.h"));
+	assert_int_equal(show_passes_as(""), EXIT_DONE);
+	const char *second = strstr(printed, "# Second pass"),
+		   *first = strstr(printed, "# First pass");
+	assert_true(second && first && second < first);
+	assert_non_null(strstr(printed, "# takes: 102.000 us"));
+	/* 3 of the second pass; 21 of the first alone and the pick's first time */
+	assert_int_equal(ranked_lines(second), 20);
+	assert_non_null(strstr(first, "pick  "));
+	assert_non_null(strstr(first, "# 5 more: --all"));
+	assert_int_equal(show_passes_as("--all"), EXIT_DONE);
+	assert_int_equal(ranked_lines(strstr(printed, "# Second pass")), NUM_FIRST + 1);
+	assert_null(strstr(printed, "more: --all"));
+	assert_int_equal(show_passes_as("--format markdown"), EXIT_DONE);
+	second = strstr(printed, "\n\nSecond pass");
+	assert_non_null(second);
+	assert_non_null(strstr(second, "| ---: | "));
+	assert_int_equal(ranked_lines(second), 20);
+	assert_int_equal(show_passes_as("--format csv"), EXIT_DONE);
+	int lines = 0;
+	for (const char *c = printed; *c; c++)
+		lines += *c == '\n';
+	assert_int_equal(lines, NUM_FIRST + 1);
+	assert_int_equal(strncmp(printed, "plan,kernel,variant,", 20), 0);
+}
+
+/* Rows of an older source: all that qblock (choice 0) has, one of them the fastest of its part;
+ * segmented (choice 4) is of today's. */
+static void test_show_stale(void **state)
+{
+	const char *db = in_folder("stale.sqlite");
+	static const struct synthetic cells[] = { { "4q1s4k", "decode", "train", 0, 10 },
+						  { "4q1s4k", "decode", "train", 4, 20 },
+						  { "16q1s4k", "decode", "train", 0, 20 },
+						  { "16q1s4k", "decode", "train", 4, 10 },
+						  { "8q1s4k", "decode", "heldout", 4, 10 } };
+	(void)state;
+	struct store *st = store_open(db, 0);
+	const long long run = store_begin_run(st, &h200_run);
+	for (size_t i = 0; i < COUNT(cells); i++)
+		if (!cells[i].choice)
+			put(st, run, &cells[i]);
+	assert_true(store_query(st, "UPDATE build SET source = 'edited'", NULL, NULL));
+	for (size_t i = 0; i < COUNT(cells); i++)
+		if (cells[i].choice)
+			put(st, run, &cells[i]);
+	store_close(st);
+	assert_int_equal(
+	    run_command(cmd_show, words("--gpu h200 --db %s --stale --format json", db)),
+	    EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), 1);
+	json_t *row = json_array_get(o, 0);
+	assert_string_equal(json_string_value(member(row, "kernel")), "qblock");
+	assert_int_equal(json_integer_value(member(row, "rows")), 2);
+	assert_int_equal(json_integer_value(member(row, "stale")), 2);
+	assert_int_equal(json_integer_value(member(row, "fastest")), 1); /* of 4q1s4k */
+	assert_int_equal(json_integer_value(member(row, "rows_of_these")), 1);
+	json_decref(o);
+	assert_int_equal(
+	    run_command(cmd_show, words("--gpu h200 --db %s --stale --all --format json", db)),
+	    EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), 2);
+	row = json_array_get(o, 0); /* what decides comes first */
+	assert_string_equal(json_string_value(member(row, "batch")), "4q1s4k");
+	assert_string_equal(json_string_value(member(row, "fastest")), "yes");
+	json_decref(o);
+}
+
 static void test_refine(void **state)
 {
 	const char *db = in_folder("whole.sqlite"), *header = in_folder("why.h"),
@@ -225,6 +427,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_show_explains),
+		cmocka_unit_test(test_show_keeps_passes_apart),
+		cmocka_unit_test(test_show_for_people),
+		cmocka_unit_test(test_show_stale),
 		cmocka_unit_test(test_refine),
 		cmocka_unit_test(test_refine_leaves_held_out_batches),
 		cmocka_unit_test(test_diff_says_whether_it_is_noise),

@@ -45,6 +45,7 @@ row "$([ $code -eq 0 ] && grep -Eq '^attune [0-9]+\.[0-9]+\.[0-9]+$' "$tmp/out";
 echo '{ "scenarios": [ { "batch": "2q2k_32q" } ] }' >"$tmp/batch.json"
 echo '{ "scenarios": [ { "batch": "q1", "batchs": 1 } ] }' >"$tmp/key.json"
 printf '{ "scenarios": [\n  { "batch" "q1" } ] }\n' >"$tmp/json.json"
+printf '{ "\\u001b[2J": 1 }\n' >"$tmp/escape.json"
 echo 'this is no database' >"$tmp/text.sqlite"
 echo '/* no header of ours */' >"$tmp/text.h"
 
@@ -80,6 +81,12 @@ done <<'ROWS'
 2|extra,Too many|eval extra
 2|extra,Too many|plot extra
 2|extra,Too many|bench extra
+2|1 to 15 of|show --gpu ../../tmp/x --stale
+2|1 to 15 of|eval --gpu h200h200h200h200
+2|1 to 15 of|induce --gpu H200
+2|1 to 15 of|plot --gpu \'\'
+2|x1b|scenarios --set $tmp/escape.json
+2|none.sqlite|show --gpu cpu --stale --db $tmp/none.sqlite
 2|json|devices --format xml
 2|json|scenarios --format xml
 2|json|eval --format xml
@@ -147,6 +154,11 @@ done
 
 run scenarios --batch 2q2k_32q1s1k --format json
 row "$([ $code -eq 0 ] && grep -q '"seqs": *34' "$tmp/out"; echo $?)" "a batch as JSON"
+run scenarios --batch 2q2k_32q1s1k --format csv
+row "$([ $code -eq 0 ] && sed -n 2p "$tmp/out" | grep -q '^,.*,2q2k_32q1s1k$'; echo $?)" "a batch as CSV"
+run scenarios --batch 2q2k_32q1s1k --format markdown
+row "$([ $code -eq 0 ] && sed -n 3p "$tmp/out" | grep -q '^| .* | 2q2k_32q1s1k |$'; echo $?)" \
+	"a batch in markdown"
 run scenarios --batch 2q2k_32q1s1k --format tsv '>/dev/full'
 row "$([ $code -eq 1 ] && grep -q 'standard output' "$tmp/err"; echo $?)" \
 	"a full disk under stdout: exit 1"

@@ -111,7 +111,7 @@ static void test_show_one_scenario(void **state)
 	assert_int_equal(json_array_size(o), COUNT(synthetic_choices));
 	json_array_foreach(o, i, row)
 	{
-		assert_int_equal(json_object_size(row), 12);
+		assert_int_equal(json_object_size(row), 15);
 		assert_true(json_number_value(member(row, "median_us")) >= last);
 		last = json_number_value(member(row, "median_us"));
 		assert_true(json_is_null(member(row, "mj")));

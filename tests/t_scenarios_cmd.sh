@@ -43,15 +43,15 @@ ok "a batch: nothing on stderr" [ ! -s "$tmp/err" ]
 
 run --batch q1s1024_q1s1k --page-size 48 --format json
 ok "json: numbers and texts" grep -qF \
-	'"page_size": 48, "dtype": "bf16", "kv_dtype": "bf16", "layout": "nhd", "weight": 1.000, "seqs": 2' \
+	'"page_size": 48, "dtype": "bf16", "kv_dtype": "bf16", "layout": "nhd", "weight": 1.0, "seqs": 2' \
 	"$tmp/out"
 ok "json: canonical batch" grep -qF '"batch": "2q1s1k"}' "$tmp/out"
 
-for format in table tsv json; do
+for format in table tsv csv markdown json; do
 	run --set cpu --set peers_h200 --format $format
-	# 114 + 43 rows, and a header or two brackets
+	# 114 + 43 rows, and a header, in markdown with a rule, or two brackets
 	rows=$(wc -l <"$tmp/out")
-	[ $format = json ] && rows=$((rows - 1))
+	case $format in json|markdown) rows=$((rows - 1)) ;; esac
 	ok "$format: as many rows as scenarios" [ "$code $rows" = "0 158" ]
 done
 run --set h200 --model qwen3-14b@1 --format tsv
@@ -65,7 +65,7 @@ refused "a bad batch" 'attune: --batch "q1sx": column 4: expected a sequence len
 	--batch q1sx
 refused "an unknown model" 'attune: unknown model "x@1"; the nearest is .*' --batch q1 --model x@1
 refused "an unknown set" 'attune: scenarios/nope.json: No such file or directory' --set nope
-refused "an unknown format" 'attune: --format must be table, tsv or json' --format xml
+refused "an unknown format" "attune: --format 'xml' should be table, tsv, csv, markdown or json" --format xml
 refused "a bad number" 'attune: --load is "0"; it must be a number above 0' --load 0
 refused "a word too many" 'attune: "x" is not an option; see --help' x
 refused "no such trace" 'attune: /no.csv: No such file or directory; a trace is a CSV file' \

@@ -261,7 +261,7 @@ static const struct argp_option rows[] = {
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "memory, L2 cache and launches alone, instead", 0 },
 	{ "host", OPT_HOST, NULL, 0, "what calls cost the CPU, instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "of the roofline: MB of a read (1074)", 0 },
-	{ "format", 'f', "NAME", 0, "table, tsv or json", 0 },
+	{ "format", 'f', "NAME", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
 
@@ -270,7 +270,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 	char *end;
 	switch (key) {
-	case 'g': o->gpu = arg; return 0;
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 's': o->split = arg; return 0;
 	case OPT_PRESET: o->preset = arg; return 0;
@@ -304,10 +304,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (o->trace.path && !o->trace.model)
 			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
 		return 0;
-	case 'f':
-		if (!format_parse(arg, &o->format))
-			argp_error(state, "'%s' should be table, tsv or json", arg);
-		return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

@@ -220,7 +220,7 @@ void cliffs_print(const struct data *d, const struct cliff *v, int n, enum forma
 		table_text(t, bad ? "cliff" : "");
 		table_end_row(t);
 	}
-	if (format != FORMAT_JSON)
+	if (format_has_notes(format))
 		printf(
 		    "# %d thresholds where the action changes, %d of them cost more than %.0f %% "
 		    "to cross\n",

@@ -64,8 +64,10 @@ static void set_clock(struct lap *lap, int n)
 		if (alone || (own >= 0 && reference >= 0 && own != reference) ||
 		    fabs(lap[(i + end) / 2].reference_us / clock - 1) > MAX_DRIFT)
 			continue;
-		for (int k = i; k < end; k++)
+		for (int k = i; k < end; k++) {
 			lap[k].cell->us = lap[k].cell->ratio * clock;
+			lap[k].cell->on_clock = 1;
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "of two databases: whose cells (the first file's name)", 0 },
 	{ "db", 'd', "FILE", 0, "of two headers: judge both by the scenarios of this database", 0 },
 	{ "leaves", OPT_LEAVES, NULL, 0, "of two databases: only what is learned from them", 0 },
-	{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 },
+	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
 
@@ -26,13 +26,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 	switch (key) {
-	case 'g': o->gpu = arg; return 0;
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case OPT_LEAVES: o->leaves = 1; return 0;
-	case 'f':
-		if (!format_parse(arg, &o->format))
-			argp_error(state, "--format '%s' should be table, tsv or json", arg);
-		return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_ARG:
 		if (o->paths == 2)
 			argp_error(state, "two files are compared, '%s' is a third", arg);

@@ -144,7 +144,7 @@ int diff_cells(const struct data *a, const struct data *b, enum format format)
 	const int done = compare_data(&c, a, b);
 	if (done && c.n)
 		qsort(c.v, (size_t)c.n, sizeof *c.v, by_size);
-	if (done && format != FORMAT_JSON)
+	if (done && format_has_notes(format))
 		printf("# %d cells in both, %d changed beyond noise (floors %.1f, %.1f, %.1f %%), "
 		       "geomean ratio %.4f; only in A %d, only in B %d\n",
 		       c.both, c.n, 100 * fmax(a->noise.floor[0], b->noise.floor[0]),

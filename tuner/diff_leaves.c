@@ -190,7 +190,7 @@ int diff_leaves(const struct forest *was, const struct forest *is, const struct 
 	}
 	if (!o.t)
 		return 0;
-	if (format != FORMAT_JSON) {
+	if (format_has_notes(format)) {
 		printf("# %d and %d leaves; %d of %d regions choose otherwise", forest_leaves(was),
 		       forest_leaves(is), o.differ, o.regions);
 		if (d)

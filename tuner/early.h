@@ -37,6 +37,7 @@ int forest_decisions(const struct forest *);
 /* What that comes to for a part of a choice of trees, which in itself is in turn. */
 int forest_early(const struct forest *, const struct attune_features *);
 
+struct json_out;
 struct earliness {
 	int n;                                       /* paces with all values */
 	double tree, always[MOST_EARLY + 1], oracle; /* geometric means, to in turn */
@@ -44,7 +45,7 @@ struct earliness {
 };
 /* Of training scenarios, and of those held out. 0 without memory. */
 int count_early(const struct data *, const struct forest *, struct earliness out[2]);
-void early_json(const struct earliness v[2]);
+void early_json(struct json_out *, const struct earliness v[2]);
 void early_print(const struct earliness v[2]);
 
 #endif

@@ -1,5 +1,6 @@
 /* early_eval.c - for `attune eval`: what launches that begin early take to the same in turn, by
  * the header's tree, by one value for everything, and by the best value of each. */
+#include "../harness/json_out.h"
 #include "early.h"
 #include <math.h>
 #include <stdio.h>
@@ -56,17 +57,22 @@ int count_early(const struct data *d, const struct forest *f, struct earliness o
 	return p != NULL;
 }
 
-void early_json(const struct earliness v[2])
+void early_json(struct json_out *o, const struct earliness v[2])
 {
-	fputs("\"early\": {", stdout);
+	out_object(o, "early");
 	for (int i = 0; i < 2; i++) {
-		printf("%s\"%s\": {\"n\": %d, \"tree\": %.5f, \"always\": [", i ? ", " : "",
-		       names[i], v[i].n, v[i].tree);
+		out_object(o, names[i]);
+		out_integer(o, "n", v[i].n);
+		out_number(o, "tree", v[i].tree, 5);
+		out_list(o, "always");
 		for (int k = 0; k <= MOST_EARLY; k++)
-			printf("%s%.5f", k ? ", " : "", v[i].always[k]);
-		printf("], \"oracle\": %.5f, \"worst\": %.5f}", v[i].oracle, v[i].worst);
+			out_number(o, NULL, v[i].always[k], 5);
+		out_end(o);
+		out_number(o, "oracle", v[i].oracle, 5);
+		out_number(o, "worst", v[i].worst, 5);
+		out_end(o);
 	}
-	fputs("}, ", stdout);
+	out_end(o);
 }
 
 void early_print(const struct earliness v[2])

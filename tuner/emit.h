@@ -21,4 +21,13 @@ int emit_binaries(const struct emitter *); /* emit_binaries.c; 0 without memory 
 /* exp of what a unit of weight costs on average. */
 double mean_slowdown(long long cost, long long weight);
 
+/* emit_other.c: what is said of leaves, choices and prices in any language. */
+int has_figures(const struct node *);
+int formula_axis(const struct choice *); /* -1: no tunable is worked out by a formula */
+const struct formula *formula_of(const struct choice *);
+/* The axis whose value a price says; NULL: the choice has none. */
+const struct axis *priced_axis(const struct forest *, const struct selector_price *);
+/* emit_json.c; 0 + complain. */
+int emit_json(FILE *, const struct forest *, const struct data *);
+
 #endif

@@ -41,42 +41,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int has_figures(const struct node *v)
+int has_figures(const struct node *v)
 {
 	return v->support && v->weight && v->cost < FORBIDDEN_SUM;
 }
 
-static int formula_axis(const struct choice *c)
+int formula_axis(const struct choice *c)
 {
 	return config_is_formula(&c->config, c->kernel->space) ? c->kernel->space->formula_axis
 							       : -1;
 }
 
-static const struct formula *formula_of(const struct choice *c)
+const struct formula *formula_of(const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
 	return &s->formulas[-1 - c->config.v[s->formula_axis]];
 }
 
-/* {"BLOCK_M": 16, ...}, with `none` for what a formula works out. */
-static void tunables(FILE *out, const struct choice *c, const char *none)
+const struct axis *priced_axis(const struct forest *f, const struct selector_price *p)
+{
+	const struct space *s = f->choice[p->id].kernel->space;
+	return s->formula_axis < 0 ? NULL : &s->axis[s->formula_axis];
+}
+
+/* ---- Python ---------------------------------------------------------------------------------- */
+/* {"BLOCK_M": 16, ...}, with None for what a formula works out. */
+static void tunables(FILE *out, const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
 	for (int i = 0; i < s->num_axes; i++) {
 		fprintf(out, "%s\"%s\": ", i ? ", " : "{", s->axis[i].name);
 		if (i == formula_axis(c))
-			fputs(none, out);
+			fputs("None", out);
 		else
 			fprintf(out, "%d", c->config.v[i]);
 	}
 	fputs(s->num_axes ? "}" : "{}", out);
 }
 
-static void formula(FILE *out, const struct choice *c, const char *none)
+static void formula(FILE *out, const struct choice *c)
 {
 	const int axis = formula_axis(c);
 	if (axis < 0) {
-		fputs(none, out);
+		fputs("None", out);
 		return;
 	}
 	const struct axis *a = &c->kernel->space->axis[axis];
@@ -90,43 +97,7 @@ static void formula(FILE *out, const struct choice *c, const char *none)
 	fputs("]}", out);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------- */
-static void json_node(FILE *out, const struct tree *t, int node)
-{
-	const struct node *v = &t->v[node];
-	if (v->feature < 0) {
-		fprintf(out, "{\"action\": %d, \"scenarios\": %d, \"guarded\": ", v->action,
-			v->support);
-		if (v->guarded)
-			json_quote(out, v->guarded);
-		else
-			fputs("null", out);
-		if (has_figures(v))
-			fprintf(out, ", \"slowdown\": %.3f, \"p95\": %.3f, \"remark\": \"%s\"",
-				mean_slowdown(v->cost, v->weight), exp(v->p95 / 1e6),
-				remark_words[v->remark]);
-		putc('}', out);
-		return;
-	}
-	fprintf(out,
-		"{\"feature\": \"%s\", \"at_most\": %lld, \"below\": ", feature_names[v->feature],
-		v->threshold);
-	json_node(out, t, v->below);
-	fputs(", \"above\": ", out);
-	json_node(out, t, v->above);
-	putc('}', out);
-}
-
-/* The axis whose value a price says, NULL: the choice has none. */
-static const struct axis *priced_axis(const struct forest *f, const struct selector_price *p)
-{
-	const struct space *s = f->choice[p->id].kernel->space;
-	return s->formula_axis < 0 ? NULL : &s->axis[s->formula_axis];
-}
-
-/* What json and python write alike. */
-static void price_members(FILE *out, const struct forest *f, const struct selector_price *p,
-			  const char *none)
+static void price(FILE *out, const struct forest *f, const struct selector_price *p)
 {
 	const struct axis *a = priced_axis(f, p);
 	fprintf(out,
@@ -134,7 +105,7 @@ static void price_members(FILE *out, const struct forest *f, const struct select
 		"\"heads\": %d, \"slots\": %d, \"start\": %d,\n   \"axis\": ",
 		decision_names[p->decision], p->id, p->head_size, p->price.rows, p->price.tile,
 		p->price.heads, p->price.slots, p->price.start);
-	fprintf(out, a ? "\"%s\"" : "%s", a ? a->name : none);
+	fprintf(out, a ? "\"%s\"" : "%s", a ? a->name : "None");
 	fputs(", \"values\": [", out);
 	for (int i = 0; a && i < a->num_values; i++)
 		fprintf(out, "%s%d", i ? ", " : "", a->values[i]);
@@ -144,46 +115,6 @@ static void price_members(FILE *out, const struct forest *f, const struct select
 	fputs("}}", out);
 }
 
-static void emit_json(FILE *out, const struct forest *f, const struct data *d)
-{
-	const char *comma = "";
-	char text[MAX_CHOICE_TEXT];
-	fprintf(out,
-		"{\"schema\": \"attune-heuristics-4\", \"gpu\": \"%s\", \"arch\": \"%s\", "
-		"\"database\": \"%s\",\n",
-		f->gpu, d->run.device.arch, d->hash);
-	fprintf(out, " \"rules\": \"%016llx\",\n \"kernels\": {", rules_hash());
-	for (const struct kernel *k = NULL; (k = forest_next_kernel(f, k)) != NULL; comma = ", ")
-		fprintf(out, "%s\"%s\": \"%016llx\"", comma, k->name, kernel_hash(k));
-	fputs("},\n \"features\": [", out);
-	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
-		fprintf(out, "%s\"%s\"", i ? ", " : "", feature_names[i]);
-	fputs("],\n \"choices\": [", out);
-	for (int i = 0; i < f->num_choices; i++) {
-		const struct choice *c = &f->choice[i];
-		config_text(text, sizeof text, &c->config, c->kernel->space);
-		fprintf(out, "%s\n  {\"id\": %d, \"kernel\": \"%s\", \"text\": \"%s\",\n   ",
-			i ? "," : "", i, c->kernel->name, text);
-		fputs("\"tunables\": ", out);
-		tunables(out, c, "null");
-		fputs(", \"formula\": ", out);
-		formula(out, c, "null");
-		putc('}', out);
-	}
-	fputs("],\n \"prices\": [", out);
-	for (int i = 0; i < f->num_prices; i++) {
-		fputs(i ? ",\n  " : "\n  ", out);
-		price_members(out, f, &f->price[i], "null");
-	}
-	fputs("]", out);
-	for (int t = 0; t < NUM_DECISIONS; t++) {
-		fprintf(out, ",\n \"%s\": ", decision_names[t]);
-		json_node(out, &f->tree[t], 0);
-	}
-	fputs("}\n", out);
-}
-
-/* ---- Python ---------------------------------------------------------------------------------- */
 static void python_node(FILE *out, const struct tree *t, int node, int depth)
 {
 	const struct node *v = &t->v[node];
@@ -297,7 +228,7 @@ static const char python_cheapest[] =
     "                    best = (fs, price[\"id\"], v)\n"
     "    return best\n";
 
-static void emit_python(FILE *out, const struct forest *f, const struct data *d)
+static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 {
 	fprintf(
 	    out,
@@ -327,15 +258,15 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 	for (int i = 0; i < f->num_choices; i++) {
 		const struct choice *c = &f->choice[i];
 		fprintf(out, "    (\"%s\", ", c->kernel->name);
-		tunables(out, c, "None");
+		tunables(out, c);
 		fputs(formula_axis(c) < 0 ? ", " : ",\n     ", out);
-		formula(out, c, "None");
+		formula(out, c);
 		fputs("),\n", out);
 	}
 	fputs("]\nPRICES = [\n", out);
 	for (int i = 0; i < f->num_prices; i++) {
 		fputs("  ", out);
-		price_members(out, f, &f->price[i], "None");
+		price(out, f, &f->price[i]);
 		fputs(",\n", out);
 	}
 	fprintf(out, "]\n\n\n%s\n\n%s", python_resolve, python_cheapest);
@@ -343,6 +274,7 @@ static void emit_python(FILE *out, const struct forest *f, const struct data *d)
 		fprintf(out, "\n\ndef %s(f):\n", decision_names[t]);
 		python_node(out, &f->tree[t], 0, 1);
 	}
+	return !ferror(out);
 }
 
 /* ---- text ------------------------------------------------------------------------------------- */
@@ -367,7 +299,7 @@ static void text_node(FILE *out, const struct tree *t, int node, int depth)
 	text_node(out, t, v->above, depth + 1);
 }
 
-static void emit_text(FILE *out, const struct forest *f, const struct data *d)
+static int emit_text(FILE *out, const struct forest *f, const struct data *d)
 {
 	char text[MAX_CHOICE_TEXT];
 	fprintf(out,
@@ -396,12 +328,13 @@ static void emit_text(FILE *out, const struct forest *f, const struct data *d)
 		fprintf(out, "\ntree %s\n", decision_names[t]);
 		text_node(out, &f->tree[t], 0, 1);
 	}
+	return !ferror(out);
 }
 
 /* ---- which ------------------------------------------------------------------------------------ */
 static const struct {
 	const char *word;
-	void (*emit)(FILE *, const struct forest *, const struct data *);
+	int (*emit)(FILE *, const struct forest *, const struct data *);
 } languages[] = { { "json", emit_json }, { "python", emit_python }, { "text", emit_text } };
 
 char *forest_emit_as(const char *language, const struct forest *f, const struct data *d)
@@ -415,9 +348,8 @@ char *forest_emit_as(const char *language, const struct forest *f, const struct 
 	FILE *out = i < COUNT(languages) ? open_memstream(&text, &size) : NULL;
 	if (!out)
 		return NULL;
-	languages[i].emit(out, f, d);
-	const int failed = ferror(out);
-	if (fclose(out) || failed) {
+	const int done = languages[i].emit(out, f, d);
+	if (fclose(out) || !done) {
 		free(text);
 		return NULL;
 	}

@@ -6,6 +6,7 @@
  * and its reading is of all who take turns in it; joules then differ as times do. Those who
  * are left at its end run alone for a while (protocol.hold_s), and have readings that nobody
  * shares. */
+#include "../harness/json_out.h"
 #include "data.h"
 #include "early.h"
 #include "eval.h"
@@ -162,18 +163,23 @@ int count_energy(const struct data *d, const struct forest *f, struct energy out
 
 static const char *const names[2] = { "train", "heldout" };
 
-void energy_json(const struct data *d, const struct energy v[2])
+void energy_json(struct json_out *o, const struct data *d, const struct energy v[2])
 {
-	printf("\"energy\": {\"around\": %d, \"race\": %d, \"alone\": %d", d->powered[POWER_AROUND],
-	       d->powered[POWER_RACE], d->powered[POWER_ALONE]);
+	out_object(o, "energy");
+	out_integer(o, "around", d->powered[POWER_AROUND]);
+	out_integer(o, "race", d->powered[POWER_RACE]);
+	out_integer(o, "alone", d->powered[POWER_ALONE]);
 	for (int i = 0; i < 2; i++) {
-		printf(", \"%s\": {\"n\": %d", names[i], v[i].n);
-		if (v[i].n)
-			printf(", \"to_fastest\": %.5f, \"to_least\": %.5f, \"worst\": %.5f",
-			       v[i].to_fastest, v[i].to_least, v[i].worst);
-		putchar('}');
+		out_object(o, names[i]);
+		out_integer(o, "n", v[i].n);
+		if (v[i].n) {
+			out_number(o, "to_fastest", v[i].to_fastest, 5);
+			out_number(o, "to_least", v[i].to_least, 5);
+			out_number(o, "worst", v[i].worst, 5);
+		}
+		out_end(o);
 	}
-	fputs("}, ", stdout);
+	out_end(o);
 }
 
 void energy_print(const struct data *d, const struct energy v[2])

@@ -3,6 +3,7 @@
 #include "early.h"
 #include "eval.h"
 #include "../kernels/heuristics.h"
+#include "../harness/json_out.h"
 #include "../harness/sweep.h"
 #include <argp.h>
 #include <math.h>
@@ -33,7 +34,7 @@ static const struct argp_option rows[] = {
 	{ "steps", OPT_STEPS, "N", 0, "of the trace: at most N steps, evenly spaced (2000)", 0 },
 	{ "requests", OPT_REQUESTS, "N", 0, "of the trace: its first N requests (2000)", 0 },
 	{ "max-batched-tokens", OPT_BATCHED, "N", 0, "of the simulated engine (8192)", 0 },
-	{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 },
+	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
 // clang-format on
@@ -52,7 +53,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 	char *end;
 	switch (key) {
-	case 'g': o->gpu = arg; return 0;
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
 	case 's': o->split = arg; return 0;
@@ -68,10 +69,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
 			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
 		return 0;
-	case 'f':
-		if (!format_parse(arg, &o->format))
-			argp_error(state, "--format '%s' should be table, tsv or json", arg);
-		return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_END:
 		if (o->trace.path && !o->trace.model)
 			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
@@ -196,73 +194,77 @@ static int gather(struct extras *x, const struct data *d, const struct forest *f
 }
 
 /* ---- output ------------------------------------------------------------------------------ */
-static void json_number(const char *name, double v, int decimals, const char *after)
+static void json_splits(struct json_out *o, const char *key, const struct report *r, int policy)
 {
-	if (isfinite(v))
-		printf("\"%s\": %.*f%s", name, decimals, v, after);
-	else
-		printf("\"%s\": null%s", name, after);
-}
-
-static void json_splits(const struct report *r, int policy)
-{
-	putchar('{');
+	out_object(o, key);
 	for (int i = 0; i < r->splits; i++) {
 		const struct score *s = &r->score[policy][i];
-		printf("%s\"%s\": {\"n\": %d, ", i ? ", " : "", r->split[i], s->n);
-		json_number("geomean", s->n ? s->geomean : NAN, 5, ", ");
-		json_number("low", s->n ? s->low : NAN, 5, ", ");
-		json_number("high", s->n ? s->high : NAN, 5, ", ");
-		json_number("p95", s->n ? s->p95 : NAN, 5, ", ");
-		json_number("worst", s->n ? s->worst : NAN, 5, ", ");
-		json_number("within2", s->n ? s->within2 : NAN, 5, ", ");
-		json_number("within5", s->n ? s->within5 : NAN, 5, ", ");
-		json_number("time_weighted", s->n ? s->time_weighted : NAN, 5, ", ");
-		printf("\"unconfirmed\": %d, \"invalid\": %d}", s->unconfirmed, s->invalid);
+		const struct {
+			const char *name;
+			double value;
+		} figure[] = { { "geomean", s->geomean }, { "low", s->low },
+			       { "high", s->high },       { "p95", s->p95 },
+			       { "worst", s->worst },     { "within2", s->within2 },
+			       { "within5", s->within5 }, { "time_weighted", s->time_weighted } };
+		out_object(o, r->split[i]);
+		out_integer(o, "n", s->n);
+		for (size_t k = 0; k < COUNT(figure); k++)
+			out_number(o, figure[k].name, s->n ? figure[k].value : NAN, 5);
+		out_integer(o, "unconfirmed", s->unconfirmed);
+		out_integer(o, "invalid", s->invalid);
+		out_end(o);
 	}
-	putchar('}');
+	out_end(o);
 }
 
-static void json_audit(const struct audit *a)
+static void json_audit(struct json_out *o, const struct audit *a)
 {
 	static const char *const names[] = { "selection", "exploration" };
-	printf("\"audit\": {\"n\": %d", a->n);
+	out_object(o, "audit");
+	out_integer(o, "n", a->n);
 	for (int i = 0; i < 2 && a->n; i++) {
-		printf(", \"%s\": {", names[i]);
-		json_number("geomean", audit_geomean(a, i), 5, ", ");
-		json_number("worst", a->worst[i], 5, ", ");
-		json_number("within2", (double)a->near[i] / a->n, 5, "}");
+		out_object(o, names[i]);
+		out_number(o, "geomean", audit_geomean(a, i), 5);
+		out_number(o, "worst", a->worst[i], 5);
+		out_number(o, "within2", (double)a->near[i] / a->n, 5);
+		out_end(o);
 	}
-	fputs("}, ", stdout);
+	out_end(o);
 }
 
-static void print_json(const struct report *r, const struct data *d, const struct forest *f,
-		       const struct extras *x)
+static void json_extras(struct json_out *o, const struct data *d, const struct extras *x)
 {
-	const char *comma = "";
-	printf("{\"splits\": ");
-	json_splits(r, POLICY_TREE);
-	printf(", \"baselines\": {");
-	for (int p = POLICY_BEST_FIXED; p < NUM_POLICIES; p++) {
-		if (!r->exists[p])
-			continue;
-		printf("%s\"%s\": ", comma, policy_names[p]);
-		json_splits(r, p);
-		comma = ", ";
-	}
-	printf("}, \"leaves\": %d, \"kernels\": %d, \"variants\": %d, \"noise\": [",
-	       forest_leaves(f), forest_kernels(f), f->num_choices);
-	for (int i = 0; i < NOISE_BANDS; i++)
-		printf("%s{\"pairs\": %d, \"floor\": %.4f}", i ? ", " : "", d->noise.pairs[i],
-		       d->noise.floor[i]);
-	printf("], \"cliffs\": {\"thresholds\": %d, \"flagged\": %d, ", x->thresholds, x->cliffs);
-	json_number("worst", x->steepest, 5, "}, ");
-	json_audit(&x->audit);
-	overlaps_json(x->overlaps);
-	early_json(x->early);
-	energy_json(d, x->energy);
-	json_number("select_ns", x->ns, 1, ", ");
-	json_number("estimates_ns", x->plan_ns, 1, "}\n");
+	noise_json(o, &d->noise);
+	out_object(o, "cliffs");
+	out_integer(o, "thresholds", x->thresholds);
+	out_integer(o, "flagged", x->cliffs);
+	out_number(o, "worst", x->steepest, 5);
+	out_end(o);
+	json_audit(o, &x->audit);
+	overlaps_json(o, x->overlaps);
+	early_json(o, x->early);
+	energy_json(o, d, x->energy);
+	out_number(o, "select_ns", x->ns, 1);
+	out_number(o, "estimates_ns", x->plan_ns, 1);
+}
+
+static int print_json(const struct report *r, const struct data *d, const struct forest *f,
+		      const struct extras *x)
+{
+	struct json_out *o = out_new();
+	out_object(o, NULL);
+	json_splits(o, "splits", r, POLICY_TREE);
+	out_object(o, "baselines");
+	for (int p = POLICY_BEST_FIXED; p < NUM_POLICIES; p++)
+		if (r->exists[p])
+			json_splits(o, policy_names[p], r, p);
+	out_end(o);
+	out_integer(o, "leaves", forest_leaves(f));
+	out_integer(o, "kernels", forest_kernels(f));
+	out_integer(o, "variants", f->num_choices);
+	json_extras(o, d, x);
+	out_end(o);
+	return out_print(o, 0, stdout);
 }
 
 static void print_heading(const struct data *d, const struct forest *f, const struct extras *x)
@@ -346,9 +348,10 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 	}
 	done = done && gather(&x, d, f, o->db);
 	if (done && o->format == FORMAT_JSON) {
-		print_json(r, d, f, &x);
+		done = print_json(r, d, f, &x);
 	} else if (done) {
-		print_heading(d, f, &x);
+		if (format_has_notes(o->format))
+			print_heading(d, f, &x);
 		print_rows(r, o->format);
 	}
 	free(r);

@@ -4,6 +4,8 @@
 
 #include "policy.h"
 
+struct json_out;
+
 /* select_ns.c: ns of one batch's decisions, by the compiled header where this program has
  * it and it is the one that is judged; *what: "compiled" or "interpreted". */
 double time_selection(const struct data *, const struct forest *, const char **what);
@@ -64,7 +66,7 @@ struct overlaps {
 	} own; /* the same, to the header's own parts one after the other */
 };
 void count_overlaps(const struct data *, const struct forest *, struct overlaps out[2]);
-void overlaps_json(const struct overlaps v[2]);
+void overlaps_json(struct json_out *, const struct overlaps v[2]);
 void overlaps_print(const struct overlaps v[2]);
 
 /* energy.c: joules of the picks whose power was read alone, to those of the fastest and of
@@ -79,7 +81,7 @@ struct energy {
 void energy_count(const struct data *, int scenario, const struct cell *picked, struct energy *);
 /* Of training scenarios, and of those held out. 0 without memory. */
 int count_energy(const struct data *, const struct forest *, struct energy out[2]);
-void energy_json(const struct data *, const struct energy v[2]);
+void energy_json(struct json_out *, const struct data *, const struct energy v[2]);
 void energy_print(const struct data *, const struct energy v[2]);
 
 #endif

@@ -45,7 +45,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 	switch (key) {
-	case 'g': o->gpu = arg; return 0;
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'o': o->out = arg; return 0;
 	case OPT_LEAVES: o->limits.leaves = count_arg(state, arg, 1, 200); return 0;

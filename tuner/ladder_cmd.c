@@ -242,7 +242,7 @@ static const struct argp_option argp_options[] = {
 	{ "measure",   OPT_MEASURE, 0,        0, "First measure all rungs, of each batch in one race", 0 },
 	{ "scenarios", 's',         "SETS",   0, "Where batches to measure are: names in the scenarios folder, or paths (ladder_h200,peers_h200,h200)", 0 },
 	{ "budget",    OPT_BUDGET,  "TIME",   0, "Of --measure: 90s, 10m or 1h, compilation and all (10m)", 0 },
-	{ "format",    OPT_FORMAT,  "FORMAT", 0, "table, tsv or json", 0 },
+	{ "format",    OPT_FORMAT,  "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
 // clang-format on
@@ -251,7 +251,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 	switch (key) {
-	case 'g': o->gpu = arg; break;
+	case 'g': gpu_option(&o->gpu, arg, state); break;
 	case 'd': o->db = arg; break;
 	case 'H': o->header = arg; break;
 	case 'm': o->model = arg; break;
@@ -264,10 +264,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (isnan(o->budget_s))
 			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
 		break;
-	case OPT_FORMAT:
-		if (!format_parse(arg, &o->format))
-			argp_error(state, "--format '%s' should be table, tsv or json", arg);
-		break;
+	case OPT_FORMAT: format_option(&o->format, arg, state); break;
 	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}

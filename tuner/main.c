@@ -57,6 +57,18 @@ static int flushed(int code)
 	return code ? code : EXIT_CHECK;
 }
 
+/* Whoever runs a command must learn why it stopped. */
+static int explained(const char *command, int code)
+{
+	if (code == EXIT_INTERRUPTED && !complaints())
+		complain("%s: interrupted", command);
+	else if (code != EXIT_DONE && !complaints())
+		complain("%s: stopped without a reason: memory ran out, or this is a bug; please "
+			 "report it",
+			 command);
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
@@ -80,5 +92,5 @@ int main(int argc, char **argv)
 	snprintf(name, sizeof name, "attune %s", c->name);
 	argv[1] = name;
 	argp_err_exit_status = EXIT_USAGE;
-	return flushed(c->run(argc - 1, argv + 1));
+	return explained(c->name, flushed(c->run(argc - 1, argv + 1)));
 }

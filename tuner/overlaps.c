@@ -1,6 +1,7 @@
 /* overlaps.c - for `attune eval`: in which ways a header runs mixed batches, and what those
  * that are not serial take, to the fastest serial plan of the same race, and to the serial plan
  * that the header would have said. */
+#include "../harness/json_out.h"
 #include "eval.h"
 #include "policy.h"
 #include <math.h>
@@ -77,17 +78,28 @@ void count_overlaps(const struct data *d, const struct forest *f, struct overlap
 	}
 }
 
-void overlaps_json(const struct overlaps v[2])
+void overlaps_json(struct json_out *o, const struct overlaps v[2])
 {
-	fputs("\"overlap\": {", stdout);
-	for (int i = 0; i < 2; i++)
-		printf("%s\"%s\": {\"n\": %d, \"serial\": %d, \"streams\": %d, \"split\": %d, "
-		       "\"fused\": %d, \"unknown\": %d, \"geomean\": %.5f, \"worst\": %.5f, "
-		       "\"own\": {\"n\": %d, \"above\": %d, \"geomean\": %.5f, \"worst\": %.5f}}",
-		       i ? ", " : "", names[i], v[i].mixed, v[i].serial, v[i].streams, v[i].split,
-		       v[i].fused, v[i].unknown, v[i].geomean, v[i].worst, v[i].own.n,
-		       v[i].own.above, v[i].own.geomean, v[i].own.worst);
-	fputs("}, ", stdout);
+	out_object(o, "overlap");
+	for (int i = 0; i < 2; i++) {
+		out_object(o, names[i]);
+		out_integer(o, "n", v[i].mixed);
+		out_integer(o, "serial", v[i].serial);
+		out_integer(o, "streams", v[i].streams);
+		out_integer(o, "split", v[i].split);
+		out_integer(o, "fused", v[i].fused);
+		out_integer(o, "unknown", v[i].unknown);
+		out_number(o, "geomean", v[i].geomean, 5);
+		out_number(o, "worst", v[i].worst, 5);
+		out_object(o, "own");
+		out_integer(o, "n", v[i].own.n);
+		out_integer(o, "above", v[i].own.above);
+		out_number(o, "geomean", v[i].own.geomean, 5);
+		out_number(o, "worst", v[i].own.worst, 5);
+		out_end(o);
+		out_end(o);
+	}
+	out_end(o);
 }
 
 void overlaps_print(const struct overlaps v[2])

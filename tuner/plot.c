@@ -68,7 +68,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 	switch (key) {
-	case 'g': o->gpu = arg; break;
+	case 'g': gpu_option(&o->gpu, arg, state); break;
 	case 'd': o->db = arg; break;
 	case 'H': o->header = arg; break;
 	case 'o': o->out = arg; break;

@@ -9,6 +9,7 @@
  * decodes each; the i-th longest is the geometric mean of those at the same quantile of both,
  * so that the spread of lengths stays. Batches half-way first, then a third and two thirds
  * of the way. None is one that the database has, held out or not. */
+#include "../harness/json_out.h"
 #include "data.h"
 #include "eval.h"
 #include <argp.h>
@@ -258,6 +259,7 @@ static int is_known(const struct data *d, const struct measured *like, const cha
 	return known;
 }
 
+/* In the layout of made_print. */
 static void print_entry(const struct pair *p, const struct measured *m, const char *batch,
 			const char *comma)
 {
@@ -268,7 +270,7 @@ static void print_entry(const struct pair *p, const struct measured *m, const ch
 	printf("%s\t\t{", comma);
 	model_members(stdout, m->model);
 	fputs(", \"from\": ", stdout);
-	json_quote(stdout, p->from);
+	out_quoted(stdout, p->from);
 	if (m->shape.page_size != 16)
 		printf(", \"page_size\": %d", m->shape.page_size);
 	if (m->shape.dtype != ATTUNE_BF16)
@@ -277,7 +279,9 @@ static void print_entry(const struct pair *p, const struct measured *m, const ch
 		printf(", \"kv_dtype\": \"%s\"", dtypes[m->shape.kv_dtype]);
 	if (layout_of(m->layout) != LAYOUT_NHD)
 		printf(", \"layout\": \"%s\"", layout_names[layout_of(m->layout)]);
-	printf(",\n\t\t \"batch\": \"%s\"}", batch);
+	fputs(",\n\t\t \"batch\": ", stdout);
+	out_quoted(stdout, batch);
+	putchar('}');
 }
 
 /* Whether it was printed already, too. */
@@ -355,7 +359,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 	char *end;
 	switch (key) {
-	case 'g': o->gpu = arg; return 0;
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
 	case OPT_LIMIT:

@@ -6,8 +6,19 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { OPT_KERNELS = 256, OPT_BEST, OPT_WHY, OPT_PAGE, OPT_PHASE, OPT_CEILINGS, OPT_PEERS };
+enum {
+	OPT_KERNELS = 256,
+	OPT_BEST,
+	OPT_WHY,
+	OPT_PAGE,
+	OPT_PHASE,
+	OPT_CEILINGS,
+	OPT_PEERS,
+	OPT_STALE,
+	OPT_ALL
+};
 
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
@@ -24,7 +35,10 @@ static const struct argp_option rows[] = {
 	{ "kernels", OPT_KERNELS, NULL, 0, "kernels with their tunables and rules", 0 },
 	{ "ceilings", OPT_CEILINGS, NULL, 0, "what the device gives at most, as it was measured",
 	  0 },
-	{ "format", 'f', "FORMAT", 0, "table, tsv or json", 0 },
+	{ "stale", OPT_STALE, NULL, 0,
+	  "what was measured with older sources than today's, and what it decides", 0 },
+	{ "all", OPT_ALL, NULL, 0, "all rows in tables, of --stale each cell", 0 },
+	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
 
@@ -32,7 +46,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct show *o = state->input;
 	switch (key) {
-	case 'g': o->gpu = arg; return 0;
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
 	case 'm': o->model = arg; return 0;
@@ -55,10 +69,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
 	case OPT_CEILINGS: o->what = SHOW_CEILINGS; return 0;
-	case 'f':
-		if (!format_parse(arg, &o->format))
-			argp_error(state, "--format '%s' should be table, tsv or json", arg);
-		return 0;
+	case OPT_STALE: o->what = SHOW_STALE; return 0;
+	case OPT_ALL: o->all = 1; return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_END:
 		if (o->what == SHOW_SCENARIO || o->what == SHOW_WHY)
 			if (!o->model || !o->batch)
@@ -73,22 +86,31 @@ static const struct argp help = {
 	parse_option,
 	NULL,
 	"What was measured, and why the header picks what it picks."
-	"\vAs a table a batch is explained first: each comparison on its path through the trees "
-	"with the value at hand, the action with what its formula comes to, runners-up, whether a "
-	"feature lies outside of what was learned from, and the slowdown to expect. That works for "
-	"batches that were never measured, by estimates. Then all ways that it was measured, "
-	"fastest first; tsv and json have these alone unless --why is given. A mixed batch is "
+	"\vAs a table or in markdown a batch is explained first: each comparison on its path "
+	"through "
+	"the trees with the value at hand, the action with what its formula comes to, runners-up, "
+	"whether a feature lies outside of what was learned from, and the slowdown to expect. That "
+	"works for batches that were never measured, by estimates. Then comes what was measured, "
+	"fastest first, 20 rows unless --all is given. Times of the second pass stand apart from "
+	"those of the first, and a ratio is to the pick's time of the same pass: vs_pick is tie "
+	"where the difference is within the noise of two times of one choice, other race where "
+	"first times have no clock in common, other session where second times are of two "
+	"sessions, "
+	"between which there is drift. tsv, csv and json have one row for each way, of the second "
+	"pass where there is one, and nothing else unless --why is given. A mixed batch is "
 	"listed as one launch, as composed plans measured whole, and as the sum "
 	"of its parts measured apart (each prefill variant with the best decode variant and the "
 	"other way round). mj is power_w x median_us, "
 	"where power_of is alone, the choice's own, or race, shared by all of a steady race, so "
 	"that it ranks as time does. Power read around a burst is not that of any kernel. --peers "
 	"lays the header's times beside the fastest that a table of others' kernels has for the "
-	"same batches: figures of other sessions, by the protocol that the table names.\n\n"
+	"same batches: figures of other sessions, by the protocol that the table names. --stale "
+	"lists by kernel, set and split what older sources were measured for; first what decides "
+	"most: parts of batches whose fastest time is such a row.\n\n"
 	"Example:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
 	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
 	"  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"
-	"  attune show --kernels\n"
+	"  attune show --gpu h200 --stale\n  attune show --kernels\n"
 	"  attune show --gpu h200 --ceilings",
 	NULL,
 	NULL,
@@ -153,78 +175,110 @@ static int rank(const struct measured *m)
 }
 
 /* Of several that differ in page size, dtype or layout: one of a strided cache, page size
- * 16, else the first; the others are named. */
-static int find_scenario(const struct data *d, const struct show *o, int must)
+ * 16, else the first; the others are named. text: the batch in canonical form. */
+static int find_scenario(const struct data *d, const struct show *o, const char *text)
 {
-	char error[200];
-	struct batch *b = batch_parse(o->batch, error, sizeof error);
 	int found = -1, others = 0;
-	if (!b) {
-		complain("--batch %s: %s", o->batch, error);
-		return -2;
-	}
-	char *text = batch_format(&b->view);
-	for (int s = 0; text && s < d->n; s++) {
+	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
+		if (strcmp(m->model, o->model) ||
+		    (o->page_size && o->page_size != m->shape.page_size))
+			continue;
 		char *its = batch_format(&m->batch->view);
-		const int same = its && !strcmp(its, text) && !strcmp(m->model, o->model) &&
-				 (!o->page_size || o->page_size == m->shape.page_size);
+		const int same = its && !strcmp(its, text);
 		free(its);
 		others += same && found >= 0;
 		if (same && (found < 0 || rank(m) > rank(&d->v[found])))
 			found = s;
 	}
-	if (found < 0 && must)
-		complain_nearest(d, o, b);
-	else if (others)
+	if (others)
 		complain("shown: page size %d, %s, %s; %d more of this batch differ in that",
 			 d->v[found].shape.page_size, dtype_name(d->v[found].shape.dtype),
 			 d->v[found].layout, others);
-	free(text);
-	batch_free(b);
 	return found;
 }
 
 /* ---- what is shown ------------------------------------------------------------------------- */
-/* Of a batch, measured (s >= 0) or not. */
-static int explain(const struct data *d, const struct forest *f, const struct show *o, int s)
+/* What is asked of one batch, and where the answer comes from. */
+struct asked {
+	const struct show *o;
+	const char *db, *gpu;
+	const struct forest *f; /* NULL: there is none, and none is needed */
+	struct batch *batch;
+	char *text; /* of the batch in canonical form */
+};
+
+static int explain_estimated(const struct asked *a)
 {
+	const struct show *o = a->o;
+	struct data *d = data_load_all(a->db, a->gpu);
 	struct measured m;
 	attune_shape shape;
-	int done;
-	if (s >= 0)
-		return show_why(d, f, &d->v[s], s, o->format) ? EXIT_DONE : EXIT_CHECK;
-	if (!shape_of_model(&shape, d, o->model, o->page_size) ||
-	    !measured_make(&m, d, o->model, &shape, o->batch))
-		return EXIT_USAGE;
-	if (o->format == FORMAT_TABLE)
-		printf("# never measured: times are estimates\n");
-	done = show_why(d, f, &m, -1, o->format);
-	measured_free(&m);
-	return done ? EXIT_DONE : EXIT_CHECK;
+	int code = EXIT_USAGE;
+	if (d && d->n && shape_of_model(&shape, d, o->model, o->page_size) &&
+	    measured_make(&m, d, o->model, &shape, o->batch)) {
+		if (format_for_people(o->format))
+			show_note(o->format, "never measured: times are estimates");
+		code = show_why(d, a->f, &m, -1, o->format) ? EXIT_DONE : EXIT_CHECK;
+		measured_free(&m);
+	}
+	data_free(d);
+	return code;
 }
 
-/* People get the reasons, then the ranking; machines what they ask for. */
-static int show_batch(const struct data *d, const struct show *o, const char *header)
+/* People get what runs, the reasons and the ranking; machines what they ask for. */
+static int show_measured(const struct asked *a, const struct data *d, int s)
 {
-	const int both = o->what == SHOW_SCENARIO && o->format == FORMAT_TABLE && !o->phase;
-	const int s = find_scenario(d, o, o->what == SHOW_SCENARIO && !both);
+	const struct show *o = a->o;
+	const int people = format_for_people(o->format);
+	int done = 1;
+	if (o->what == SHOW_WHY)
+		return show_why(d, a->f, &d->v[s], s, o->format);
+	if (!people)
+		return show_ways(d, a->f, o, s);
+	if (!o->phase)
+		done = show_summary(d, a->f, o, s) && show_why(d, a->f, &d->v[s], s, o->format);
+	return done && show_passes(d, a->f, o, s);
+}
+
+static int show_scenario(const struct asked *a)
+{
+	const struct show *o = a->o;
+	const int estimates = o->what == SHOW_WHY || (format_for_people(o->format) && !o->phase);
+	struct data *d = data_load_batch(a->db, a->gpu, o->model, a->text, a->f);
+	int code = d ? EXIT_CHECK : EXIT_USAGE;
+	const int s = d && d->n ? find_scenario(d, o, a->text) : -1;
+	if (s >= 0)
+		code = show_measured(a, d, s) ? EXIT_DONE : EXIT_CHECK;
+	else if (d && d->n && !estimates)
+		complain_nearest(d, o, a->batch);
+	const int unknown = d && d->n && s < 0 && estimates;
+	data_free(d);
+	return unknown ? explain_estimated(a) : code;
+}
+
+/* A ranking for machines does without the trees, but then it knows no pick. */
+static int show_batch(const struct show *o, const char *db, const char *gpu, const char *header)
+{
+	struct asked a = { .o = o, .db = db, .gpu = gpu };
 	struct forest f;
-	int code = EXIT_DONE;
-	if (s == -2)
+	char error[200];
+	const int needed = o->what == SHOW_WHY || format_for_people(o->format) || o->header;
+	a.batch = batch_parse(o->batch, error, sizeof error);
+	if (!a.batch) {
+		complain("--batch %s: %s", o->batch, error);
 		return EXIT_USAGE;
-	if (s < 0 && o->what == SHOW_SCENARIO && !both)
-		return EXIT_CHECK;
-	if (o->what == SHOW_WHY || both) {
-		if (!forest_load(&f, header))
-			return EXIT_USAGE;
-		code = explain(d, &f, o, s);
-		forest_free(&f);
 	}
-	if (!code && both && s >= 0)
-		puts("");
-	if (!code && o->what == SHOW_SCENARIO && s >= 0)
-		code = show_ways(d, o, s) ? EXIT_DONE : EXIT_CHECK;
+	a.text = batch_format(&a.batch->view);
+	if (needed || !access(header, R_OK))
+		a.f = forest_load(&f, header) ? &f : NULL;
+	int code = EXIT_USAGE;
+	if (a.text && (a.f || !needed))
+		code = show_scenario(&a);
+	if (a.f)
+		forest_free(&f);
+	free(a.text);
+	batch_free(a.batch);
 	return code;
 }
 
@@ -243,36 +297,39 @@ static int show_list(const struct data *d, const struct show *o, const struct fo
 	return show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
 }
 
-static int show_from(const struct data *d, const struct show *o, const char *header)
+static int show_lists(const struct show *o, const char *db, const char *gpu, const char *header)
 {
 	struct forest f;
-	int code;
-	if (o->what != SHOW_BEST && o->what != SHOW_PEERS)
-		return show_batch(d, o, header);
-	if (!forest_load(&f, header))
-		return EXIT_USAGE;
-	code = show_list(d, o, &f);
-	forest_free(&f);
+	struct data *d = data_load_all(db, gpu);
+	int code = d ? EXIT_CHECK : EXIT_USAGE;
+	if (d && d->n) {
+		code = EXIT_USAGE;
+		if (forest_load(&f, header)) {
+			code = show_list(d, o, &f);
+			forest_free(&f);
+		}
+	}
+	data_free(d);
 	return code;
 }
 
 int cmd_show(int argc, char **argv)
 {
 	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
-	char gpu[16], db[256], header[256];
-	int code = EXIT_USAGE;
+	char gpu[16], own_db[256], own_header[256];
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (o.what == SHOW_KERNELS)
 		return show_kernels(o.gpu, o.format) ? EXIT_DONE : EXIT_USAGE;
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	default_paths(gpu, db, header);
-	if (o.what == SHOW_CEILINGS)
-		return show_ceilings(o.db ? o.db : db, gpu, o.format);
-	struct data *d = data_load_all(o.db ? o.db : db, gpu);
-	if (d)
-		code = d->n ? show_from(d, &o, o.header ? o.header : header) : EXIT_CHECK;
-	data_free(d);
-	return code;
+	default_paths(gpu, own_db, own_header);
+	const char *db = o.db ? o.db : own_db, *header = o.header ? o.header : own_header;
+	switch (o.what) {
+	case SHOW_CEILINGS: return show_ceilings(db, gpu, o.format);
+	case SHOW_STALE: return show_stale(db, gpu, &o);
+	case SHOW_BEST:
+	case SHOW_PEERS: return show_lists(&o, db, gpu, header);
+	default: return show_batch(&o, db, gpu, header);
+	}
 }

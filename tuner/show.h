@@ -4,19 +4,69 @@
 
 #include "peers.h"
 
-enum show_what { SHOW_SCENARIO, SHOW_WHY, SHOW_BEST, SHOW_PEERS, SHOW_KERNELS, SHOW_CEILINGS };
+enum show_what {
+	SHOW_SCENARIO,
+	SHOW_WHY,
+	SHOW_BEST,
+	SHOW_PEERS,
+	SHOW_KERNELS,
+	SHOW_CEILINGS,
+	SHOW_STALE
+};
 
 struct show {
 	const char *gpu, *db, *header, *model, *batch, *peers;
 	int page_size; /* 0: any */
+	int all;       /* rows that people would not read, too */
 	enum phase phase;
 	enum show_what what;
 	enum format format;
 };
 
+/* compare.c: on what basis two times of one pass can be compared. */
+enum basis {
+	BASIS_NONE,
+	BASIS_RACE,    /* one race, or several on one clock */
+	BASIS_SESSIONS /* two sessions of the second pass: there is drift between them */
+};
+/* *ratio: a's time to b's; NaN: none. Both of one scenario and of one phase, or of plans and single launches of a
+ * whole batch, which race each other. */
+enum basis cells_compare(const struct cell *a, const struct cell *b, enum pass, double *ratio);
+/* "tie" within the noise of a time of so many us, else "slower" and so on. */
+const char *basis_words(const struct data *, enum basis, double ratio, double us);
+
 /* All return 0 without memory. */
-/* ways.c: what was measured of a scenario. 0 + complain, too, where it has not the part asked for. */
-int show_ways(const struct data *, const struct show *, int scenario);
+/* ways.c: what was measured of a scenario. */
+struct way {
+	const char *plan;
+	char kernel[64], variant[2 * MAX_CHOICE_TEXT];
+	/* Of the prefill and the decode part where the way is their sum; else of[1] is NULL. */
+	const struct cell *of[2];
+	enum phase phase; /* of of[0] */
+	char pass[4];     /* "A", "B", "E" (early.h); of a sum "A+B", too */
+	struct cell cell; /* the sum */
+	double ratio;     /* to the pick, see compare.c; of pass E to in turn; NaN: not known */
+	const char *word; /* of that ratio, "pick" for the pick itself; NULL: no pick is known */
+};
+#define ONE_LAUNCH "one launch" /* a plan */
+struct ways {
+	struct way *v;
+	int n, room;
+};
+/* Of each choice one row: that of the second pass where there is one. Where first_too is set
+ * the pick has one for each pass. The forest may be NULL: no pick is known. Fastest first.
+ * 0 + complain, too, where the batch has not the part asked for. */
+int ways_of(struct ways *, const struct data *, const struct forest *, const struct show *,
+	    int scenario, int first_too);
+/* All of them as a table for machines. */
+int show_ways(const struct data *, const struct forest *, const struct show *, int scenario);
+/* ways_people.c: what runs and how far to trust its time; and the ways, by pass. */
+int show_summary(const struct data *, const struct forest *, const struct show *, int scenario);
+int show_passes(const struct data *, const struct forest *, const struct show *, int scenario);
+/* A line above a table for people: format table or markdown. */
+void show_note(enum format, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* stale.c: rows that were measured with older sources; an exit code. */
+int show_stale(const char *db, const char *gpu, const struct show *);
 /* why.c: the path through the trees, the actions, the runners-up, what to expect. The
  * scenario is the batch's index in the data, -1 when it was never measured. */
 int show_why(const struct data *, const struct forest *, const struct measured *, int scenario,

@@ -175,7 +175,7 @@ static void print_tally(struct tally *t, int all, enum format format)
 {
 	const char *columns[] = { "policy", "attention_ms", "ratio", "ratio_to_oracle", "unknown" };
 	struct table *table = table_new(format, columns, (int)COUNT(columns));
-	if (format != FORMAT_JSON) {
+	if (format_has_notes(format)) {
 		printf(
 		    "# %d of %d steps, estimated from the nearest measured scenarios, on average "
 		    "%.2f away (sum of log ratios); times are of all steps\n",

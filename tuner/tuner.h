@@ -55,6 +55,7 @@ struct cell {
 	enum outcome outcome : 8;
 	enum power_of power_of : 8; /* whose power joules are by */
 	unsigned censored : 1;      /* given up early: known to be slow, not how slow */
+	unsigned on_clock : 1;      /* us is by the clock of its scenario and phase (clock.c) */
 };
 
 /* A scenario as measured. part[phase] is valid where has[phase]. */

@@ -4,6 +4,7 @@
 #include "early.h"
 #include "policy.h"
 #include "show.h"
+#include "why.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,45 +36,40 @@ void says_words(const struct forest *f, enum decision decision, int action,
 		choice_words(&f->choice[action], text);
 }
 
-enum { RIVALS = 3, ESTIMATES = 4, MAX_TEXT = MAX_CHOICE_TEXT + 120 };
-
-struct why {
-	const struct data *d;
-	const struct forest *f;
-	const struct measured *m;
-	int scenario; /* -1: not measured */
-	struct around *around;
-	struct made made;
-	struct table *t;
-};
-
-static void row(const struct why *w, const char *decision, const char *kind, const char *what,
-		double us, double best)
+void why_row(const struct why *w, const char *decision, const char *kind, const char *what,
+	     double us, double best, const char *pass)
 {
 	table_text(w->t, decision);
 	table_text(w->t, kind);
 	table_text(w->t, what);
 	table_number(w->t, isfinite(us) ? us : NAN, 3);
 	table_number(w->t, isfinite(us) && isfinite(best) ? us / best : NAN, 3);
+	table_text(w->t, pass);
 	table_end_row(w->t);
 }
 
-static void leaf_words(const struct why *w, enum decision t, const struct node *leaf,
-		       char text[MAX_TEXT])
+static void row(const struct why *w, const char *decision, const char *kind, const char *what,
+		double us, double best)
 {
-	char next[MAX_CHOICE_TEXT] = "";
-	int n;
+	why_row(w, decision, kind, what, us, best, NULL);
+}
+
+static void leaf_rows(const struct why *w, enum decision t, const struct node *leaf)
+{
+	char text[MAX_TEXT], next[MAX_CHOICE_TEXT];
 	if (!leaf->support || leaf->weight <= 0) {
-		snprintf(text, MAX_TEXT, "no training scenario ended here");
+		row(w, decision_names[t], "leaf", "no training scenario ended here", NAN, NAN);
 		return;
 	}
-	n = snprintf(text, MAX_TEXT, "%d training scenarios ended here, slowdown %.3f",
-		     leaf->support, exp((double)leaf->cost / (double)leaf->weight / 1e6));
+	snprintf(text, sizeof text, "%d training scenarios ended here, slowdown %.3f",
+		 leaf->support, exp((double)leaf->cost / (double)leaf->weight / 1e6));
+	row(w, decision_names[t], "leaf", text, NAN, NAN);
 	if (leaf->runner_up == SAYS_DEFAULTS)
 		return;
 	says_words(w->f, t, leaf->runner_up, next);
-	snprintf(text + n, MAX_TEXT - (size_t)n, "; runner-up %.3f: %s",
-		 exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6), next);
+	snprintf(text, sizeof text, "%s, slowdown %.3f", next,
+		 exp((double)leaf->runner_up_cost / (double)leaf->weight / 1e6));
+	row(w, decision_names[t], "runner-up", text, NAN, NAN);
 }
 
 static void path_rows(const struct why *w, enum decision t, enum phase phase)
@@ -90,8 +86,7 @@ static void path_rows(const struct why *w, enum decision t, enum phase phase)
 		row(w, decision_names[t], "test", text, NAN, NAN);
 		at = below ? v->below : v->above;
 	}
-	leaf_words(w, t, &tree->v[at], text);
-	row(w, decision_names[t], "leaf", text, NAN, NAN);
+	leaf_rows(w, t, &tree->v[at]);
 }
 
 struct estimated {
@@ -145,14 +140,14 @@ static void formula_row(const struct why *w, enum decision t)
 }
 
 /* ---- times, measured or estimated ------------------------------------------------------ */
-static double time_of(const struct why *w, enum phase phase, const struct choice *c)
+double why_time(const struct why *w, enum phase phase, const struct choice *c)
 {
 	if (w->scenario < 0)
 		return estimate_part(w->around, phase, c);
 	return c->kernel ? data_part_time(w->d, w->scenario, phase, data_find(w->d, c)) : INFINITY;
 }
 
-static double best_of(const struct why *w, enum phase phase)
+double why_best(const struct why *w, enum phase phase)
 {
 	double best = INFINITY, far;
 	int choice;
@@ -162,57 +157,6 @@ static double best_of(const struct why *w, enum phase phase)
 	if (at >= 0 && isfinite(data_best(w->d, at, phase, &choice)))
 		best = estimate_part(w->around, phase, &w->d->choice[choice]);
 	return best;
-}
-
-struct rival {
-	int choice;
-	double us;
-};
-
-static int by_us(const void *pa, const void *pb)
-{
-	const struct rival *a = pa, *b = pb;
-	if (a->us != b->us)
-		return a->us < b->us ? -1 : 1;
-	return a->choice - b->choice;
-}
-
-static int same_choice(const struct choice *a, const struct choice *b)
-{
-	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
-}
-
-/* The pick and the fastest others of a phase; of a batch never measured, others of its
- * nearest scenario. */
-static int action_rows(const struct why *w, enum decision t)
-{
-	const struct data *d = w->d;
-	const enum phase phase = decision_phase(t);
-	const struct choice *picked = t == DECIDE_DECODE ? &w->made.decode : &w->made.prefill;
-	struct rival *rival = malloc(sizeof *rival * (size_t)(d->num_choices + 1));
-	char text[MAX_CHOICE_TEXT] = "nothing that runs here";
-	const double best = best_of(w, phase);
-	double far;
-	const int at = w->scenario >= 0 ? w->scenario : around_nearest(w->around, phase, &far);
-	int n = 0;
-	if (!rival)
-		return 0;
-	if (picked->kernel)
-		choice_words(picked, text);
-	row(w, decision_names[t], "picked", text, time_of(w, phase, picked), best);
-	for (int c = 0; at >= 0 && c < d->num_choices; c++)
-		if (!same_choice(&d->choice[c], picked) &&
-		    isfinite(data_part_time(d, at, phase, c)))
-			rival[n++] = (struct rival){ c, data_part_time(d, at, phase, c) };
-	if (n)
-		qsort(rival, (size_t)n, sizeof *rival, by_us);
-	for (int i = 0; i < n && i < RIVALS; i++) {
-		choice_words(&d->choice[rival[i].choice], text);
-		row(w, decision_names[t], "rival", text,
-		    time_of(w, phase, &d->choice[rival[i].choice]), best);
-	}
-	free(rival);
-	return 1;
 }
 
 static double plan_time(const struct why *w, const struct made *made)
@@ -228,13 +172,11 @@ static void join_rows(const struct why *w)
 {
 	static const char *const words[] = { "one launch over the whole batch",
 					     "the prefill part, then the decode part" };
-	struct made serial;
 	const double best =
 	    w->scenario < 0 ? estimate_best(w->around) : data_oracle(w->d, w->scenario);
-	forest_make_serial(w->d, w->f, w->m, &serial);
 	for (int i = 0; i < 2; i++) {
-		struct made made = serial;
-		made.join = i ? !serial.join : serial.join;
+		struct made made = w->serial;
+		made.join = i ? !made.join : made.join;
 		row(w, decision_names[DECIDE_JOIN], i ? "rival" : "picked", words[made.join],
 		    plan_time(w, &made), best);
 	}
@@ -243,11 +185,9 @@ static void join_rows(const struct why *w)
 /* The plan as it is, and as it would be one part after the other. */
 static void overlap_rows(const struct why *w)
 {
-	struct made serial;
 	char text[MAX_CHOICE_TEXT];
-	forest_make_serial(w->d, w->f, w->m, &serial);
-	const double us = plan_time(w, &serial);
-	const int overlaps = w->made.how != serial.how || w->made.join != serial.join;
+	const double us = plan_time(w, &w->serial);
+	const int overlaps = w->made.how != w->serial.how || w->made.join != w->serial.join;
 	if (overlaps && w->made.join)
 		snprintf(text, sizeof text, "both parts side by side");
 	else if (overlaps)
@@ -268,7 +208,7 @@ static void early_rows(const struct why *w, enum phase phase, const struct choic
 		return;
 	path_rows(w, DECIDE_EARLY, phase);
 	const int says = forest_early(w->f, x);
-	const double us = time_of(w, phase, c);
+	const double us = why_time(w, phase, c);
 	for (int v = 0; v <= MOST_EARLY; v++) {
 		const struct pace p = { w->scenario, w->scenario < 0 ? -1 : data_find(w->d, c),
 					phase };
@@ -333,18 +273,19 @@ static void expected_row(const struct why *w)
 int show_why(const struct data *d, const struct forest *f, const struct measured *m, int scenario,
 	     enum format format)
 {
-	const char *columns[] = { "decision", "what", "is", "median_us", "ratio" };
+	const char *columns[] = { "decision", "what", "is", "median_us", "ratio", "pass" };
 	struct why w = { .d = d, .f = f, .m = m, .scenario = scenario };
 	w.t = table_new(format, columns, (int)COUNT(columns));
 	w.around = around_new(d, m);
 	int done = w.t && w.around;
 	forest_make(d, f, m, &w.made);
+	forest_make_serial(d, f, m, &w.serial);
 	for (int k = DECIDE_PREFILL; done && k <= DECIDE_DECODE; k++) {
 		if (!m->has[decision_phase((enum decision)k)])
 			continue;
 		path_rows(&w, (enum decision)k, decision_phase((enum decision)k));
 		formula_row(&w, (enum decision)k);
-		done = action_rows(&w, (enum decision)k);
+		done = why_rivals(&w, (enum decision)k);
 		hull_rows(&w, (enum decision)k);
 	}
 	if (done && m->has[PHASE_PREFILL])
