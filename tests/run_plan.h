@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "gpu_here.h"
+#include "override_head.h"
 
 static const attune_shape shape = { .num_query_heads = 8,
 				    .num_kv_heads = 2,
@@ -75,8 +76,7 @@ static inline attune_context *open_by_rules(const char *rules)
 	attune_context *ctx = NULL;
 	const int file = memfd_create("rules", 0);
 	assert_true(file >= 0);
-	dprintf(file, "attune heuristics 1\ngpu %s\nkernels 0x%016llx\n%s", dev.info.gpu,
-		kernels_hash(), rules);
+	dprintf(file, "%s%s", override_head(dev.info.gpu), rules);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	if (attune_adopt(&ctx, &dev))

@@ -12,8 +12,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-enum { MOST_ROWS = 60, PRICE_LISTS = 60, RUN = 3, CHOICES = 3, MAX_TEXT = 4000 };
+enum { MOST_ROWS = 60, PRICE_LISTS = 60, RUN = 3, CHOICES = 3 };
 #include "run_plan.h"
+
+enum { MAX_TEXT = OVERRIDE_HEAD + 4000 };
 
 static const char *const batches[] = { "q1s4k",        "8q1s600",        "q300",
 				       "q1s5_q4s1500", "q40_q1s1k_q1s9", "3q100s400_6q1s900" };
@@ -78,8 +80,7 @@ static void random_prices(void)
 /* ---- a context with such rules -------------------------------------------------------------- */
 static void rules_text(char text[MAX_TEXT], const char *leaf)
 {
-	int n = sprintf(text, "attune heuristics 1\ngpu %s\nkernels 0x%016llx\n", dev.info.gpu,
-			kernels_hash());
+	int n = sprintf(text, "%s", override_head(dev.info.gpu));
 	for (int i = 0; i < CHOICES; i++) {
 		n += sprintf(text + n, "choice %d ", i);
 		n += choice_text(text + n, (size_t)(MAX_TEXT - n), &choices[i]);

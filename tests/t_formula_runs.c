@@ -27,9 +27,9 @@ static attune_context *open_with(const struct choice *c)
 	assert_true(file >= 0);
 	choice_text(text, sizeof text, c);
 	dprintf(file,
-		"attune heuristics 1\ngpu %s\nkernels 0x%016llx\nchoice 0 %s\ntree prefill\n"
+		"%schoice 0 %s\ntree prefill\n"
 		"return 0\ntree decode\nreturn 0\ntree join\nreturn 1\n",
-		dev.info.gpu, kernels_hash(), text);
+		override_head(dev.info.gpu), text);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	if (attune_adopt(&ctx, &dev))

@@ -90,13 +90,43 @@ static void picks_were_measured(const struct data *d, const struct forest *f)
 	assert_in_range(missing[0], 0, all[0] < 40 ? 1 : all[0] / 40);
 }
 
+static int has_row(const struct selector *h, const char *kernel)
+{
+	for (int i = 0; i < h->num_kernels; i++)
+		if (strcmp(h->kernels[i].where, "rules") && !strcmp(h->kernels[i].name, kernel))
+			return 1;
+	return 0;
+}
+
+/* It is fresh, knows the hash of all that it names, and is stale when one of these differs. */
+static void kernels_are_known(const struct selector *h)
+{
+	struct selector_kernel rows[64];
+	struct selector other = *h;
+	assert_false(selector_is_stale(h));
+	for (int i = 0; i < h->num_choices; i++)
+		assert_true(has_row(h, h->choices[i].kernel));
+	for (int i = 0; i < h->num_binaries; i++)
+		assert_true(has_row(h, h->binaries[i].kernel));
+	assert_in_range(h->num_kernels, 2, COUNT(rows));
+	assert_string_equal(h->kernels[h->num_kernels - 1].where, "rules");
+	other.kernels = rows;
+	for (int i = 0; i < h->num_kernels; i++) {
+		memcpy(rows, h->kernels, (size_t)h->num_kernels * sizeof *rows);
+		rows[i].hash ^= 1;
+		assert_true(selector_is_stale(&other));
+		for (int k = 0; k < h->num_kernels; k++)
+			assert_int_equal(selector_kernel_is_stale(&rows[k]), k == i);
+	}
+}
+
 static void library_says_what_the_database_says(void **state)
 {
 	const struct selector *h = *state;
 	struct forest f;
 	char db[256], header[256];
 	default_paths(h->gpu, db, header);
-	assert_false(selector_is_stale(h));
+	kernels_are_known(h);
 	nodes_say_the_same(h);
 	struct data *d = data_load(db, h->gpu);
 	assert_non_null(d);

@@ -1,5 +1,6 @@
 /* t_library.c - the public API on the CPU: what a user of libattune relies on. */
 #include "../kernels/kernel.h"
+#include "override_head.h"
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -347,9 +348,10 @@ static attune_context *open_beside(const char *choice, const char *leaf, const c
 	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 	assert_non_null(out);
 	fprintf(out,
-		"attune heuristics 1\ngpu cpu\nkernels 0x%016llx\nchoice 0 segmented %s\n"
+		"%schoice 0 segmented %s\n"
 		"tree prefill\nreturn 0\ntree decode\nreturn %s\ntree join\nreturn 1\n%s%s\n",
-		kernels_hash(), choice, leaf, *overlap ? "tree overlap\nreturn " : "", overlap);
+		override_head("cpu"), choice, leaf, *overlap ? "tree overlap\nreturn " : "",
+		overlap);
 	fclose(out);
 	setenv("ATTUNE_HEURISTICS", path, 1);
 	setenv("ATTUNE_THREADS", "3", 1);
@@ -474,13 +476,24 @@ static void parts_overlap_as_the_rules_say(void **state)
 	}
 }
 
+/* The last error is of the line that many behind the head of the file. */
+static int is_of_line(int behind)
+{
+	char line[16];
+	int lines = 0;
+	for (const char *at = override_head("cpu"); (at = strchr(at, '\n')); at++)
+		lines++;
+	snprintf(line, sizeof line, ":%d: ", lines + behind);
+	return strstr(attune_last_error(), line) != NULL;
+}
+
 static void a_broken_file_opens_nothing(void **state)
 {
 	(void)state;
 	assert_null(open_with("TILE_SIZE=64", "0"));
-	assert_non_null(strstr(attune_last_error(), ":4: "));
+	assert_true(is_of_line(1));
 	assert_null(open_with("TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=2", "1"));
-	assert_non_null(strstr(attune_last_error(), ":8: "));
+	assert_true(is_of_line(5));
 	setenv("ATTUNE_HEURISTICS", "", 1); /* as if it were not set */
 	attune_close(open_cpu());
 	unsetenv("ATTUNE_HEURISTICS");

@@ -1,6 +1,7 @@
 /* t_override.c - heuristics from a file: the rules of the committed headers mean the
  * same there, and what is wrong with a file is said by line. */
 #include "../tuner/tuner.h"
+#include "override_head.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -85,8 +86,7 @@ static void print_price(FILE *out, const struct selector_price *p)
 
 static void print_file(FILE *out, const struct forest *f)
 {
-	fprintf(out, "# rules of a header\n\nattune heuristics 1\ngpu %s\nkernels 0x%016llx\n",
-		f->gpu, kernels_hash());
+	fprintf(out, "# rules of a header\n\n%s", override_head(f->gpu));
 	for (int i = 0; i < f->num_choices; i++) {
 		char text[MAX_CHOICE_TEXT];
 		choice_text(text, sizeof text, &f->choice[i]);
@@ -158,11 +158,13 @@ static void headers_mean_the_same_as_files(void **state)
 
 #define SEGMENTED "segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS="
 
-/* The hash, where it says HASH, is today's, and where it says PRICES stands a price for each term:
- * 7, 14, 21, ... */
-static const char good[] = "attune heuristics 1\n"
+/* completed() puts hashes where it says HASH, and where it says PRICES a price for each term: 7, 14,
+ * 21, ... */
+static const char good[] = "attune heuristics 2\n"
 			   "gpu h200\n"
-			   "kernels HASH # of the tunables\n"
+			   "rules 0xHASH # of the features\n"
+			   "kernel qblock 0xHASH # of its tunables\n"
+			   "kernel segmented 0xHASH\n"
 			   "choice 0 qblock BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3\n"
 			   "choice 1 " SEGMENTED "balance(1,96,192,16)\n"
 			   "price decode 1 128 16 64 4 2 96 PRICES # to decode\n"
@@ -192,12 +194,20 @@ static char *edited(const char *text, const char *from, const char *to)
 
 static char *completed(const char *text)
 {
+	const unsigned long long hashes[] = { rules_hash(),
+					      kernel_hash(kernel_find(BACKEND_GPU, "qblock")),
+					      kernel_hash(kernel_find(BACKEND_GPU, "segmented")) };
 	char hash[24], ps[200] = "";
-	snprintf(hash, sizeof hash, "0x%016llx", kernels_hash());
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		sprintf(ps + strlen(ps), "%s%d", i ? " " : "", 7 + 7 * i);
-	char *hashed = edited(text, "HASH", hash), *out = edited(hashed, "PRICES", ps);
-	free(hashed);
+	char *out = edited(text, "PRICES", ps);
+	for (size_t i = 0; i < COUNT(hashes); i++) {
+		char *hashed;
+		snprintf(hash, sizeof hash, "%016llx", hashes[i]);
+		hashed = edited(out, "HASH", hash);
+		free(out);
+		out = hashed;
+	}
 	return out;
 }
 
@@ -207,63 +217,67 @@ static const struct broken {
 	int line;
 	const char *found, *right;
 } broken[] = {
-	{ "another version",      "heuristics 1", "heuristics 2",      1, "\"2\"", "\"attune heuristics 1\"" },
-	{ "not this format",      "attune", "{\"gpu\":",               1, "{\"gpu\":", "\"attune heuristics 1\"" },
+	{ "another version",      "heuristics 2", "heuristics 1",      1, "\"1\"", "\"attune heuristics 2\"" },
+	{ "not this format",      "attune", "{\"gpu\":",               1, "{\"gpu\":", "\"attune heuristics 2\"" },
 	{ "another GPU",          "gpu h200", "gpu a100",              2, "\"a100\"", "the device in use is \"h200\"" },
-	{ "a stale hash",         "kernels 0x", "kernels 0x1",         3, "0x1", "attune induce --gpu h200" },
-	{ "no hash",              "kernels 0x", "#",                   4, "\"choice\"", "\"kernels 0xHASH\"" },
-	{ "ids out of turn",      "choice 1", "choice 2",              5, "\"2\"", "a number of 1 to 1" },
-	{ "an unknown kernel",    "qblock", "qblok",                   4, "qblok", "one of these is expected: naive qblock segmented" },
-	{ "a helper",             "qblock", "reduce",                  4, "reduce", "one of these is expected: naive qblock segmented" },
-	{ "an unknown axis",      "BLOCK_M=16", "BLOCK_N=16",          4, "BLOCK_N=16", "BLOCK_M= TILE_SIZE= NUM_WARPS= NUM_STAGES=" },
-	{ "an unlisted value",    "TILE_SIZE=64", "TILE_SIZE=65",      4, "TILE_SIZE=65", "of: 32 64 128" },
-	{ "an unlisted formula",  "(1,96,", "(1,97,",                  5, "balance(1,97,192,16)", "of: balance(0,192,192,16)" },
-	{ "a missing axis",       " NUM_STAGES=3", "",                 4, "missing", "NUM_STAGES=" },
-	{ "no prefill tree",      "tree prefill\nreturn 0\n", "",      7, "\"decode\"", "\"tree prefill\"" },
-	{ "an unknown feature",   "max_seq", "maxseq",                11, "\"maxseq\"", " max_seq " },
-	{ "another comparison",   "<= 256", "< 256",                  11, "\"<\"", "\"<=\"" },
-	{ "no number",            "<= 256", "<= many",                11, "\"many\"", "a threshold should be a number" },
-	{ "half a number",        "<= 256", "<= 256k",                11, "\"256k\"", "a threshold should be a number" },
-	{ "a huge number",        "<= 256", "<= 99999999999999999999",11, "\"9999", "a threshold should be a number" },
-	{ "more on the line",     "<= 256", "<= 256 and",             11, "\"and\"", "the line should end before it" },
-	{ "an id out of range",   "\t\treturn 1", "\t\treturn 2",     13, "\"2\"", "an id should be a number of -1 to 1" },
-	{ "a negative id",        "\t\treturn 1", "\t\treturn -2",    13, "\"-2\"", "an id should be a number of -1 to 1" },
-	{ "a join that is none",  "join\nreturn 1", "join\nreturn 2", 16, "\"2\"", "an id should be a number of 0 to 1" },
-	{ "a missing subtree",    "\treturn cheapest\ntree", "tree",         14, "\"tree\"", "two subtrees follow each if" },
-	{ "a subtree too many",   "tree join", "return 1\ntree join", 15, "\"return\"", "\"tree join\"" },
-	{ "trees out of turn",    "tree decode", "tree join",          9, "\"join\"", "\"tree decode\"" },
-	{ "the end in a tree",    "join\nreturn 1", "join",           15, "\"\"", "\"return ID\" is expected" },
-	{ "no join tree",         "tree join\nreturn 1", "",          14, "\"\"", "\"tree join\"" },
-	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 17, "\"end\"", "\"tree overlap\", then \"tree early\"" },
-	{ "text behind the last", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn -1\nend", 19, "\"end\"", "and nothing else" },
-	{ "text behind the early", "join\nreturn 1", "join\nreturn 1\ntree early\nreturn 1\ntree overlap\nreturn -1", 19, "\"tree overlap\"", "and nothing else" },
-	{ "no value of EARLY",    "join\nreturn 1", "join\nreturn 1\ntree early\nreturn 3", 18, "\"3\"", "an id should be a number of -1 to 2" },
-	{ "an overlap that is none","join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn 2", 18, "\"2\"", "an id should be a number of -1 to 1" },
-	{ "the cheapest overlap", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn cheapest", 18, "\"cheapest\"", "an id should be a number of -1 to 1" },
-	{ "streams of a part",    "return cheapest", "return streams", 14, "\"streams\"", "an id should be a number" },
-	{ "prices of the overlap","price decode", "price overlap",      6, "\"overlap\"", "\"prefill\", \"decode\" or \"join\" is expected" },
-	{ "prices of no decision","price decode", "price all",          6, "\"all\"", "\"prefill\", \"decode\" or \"join\" is expected" },
-	{ "an unlisted id",       "decode 1 128", "decode 2 128",       6, "\"2\"", "a choice listed above should be a number of 0 to 1" },
-	{ "a negative id of it",  "decode 1 128", "decode -1 128",      6, "\"-1\"", "a number of 0 to 1" },
-	{ "prices above choices", "choice 1", "price decode 1 128\nchoice 1", 5, "\"1\"", "a number of 0 to 0" },
-	{ "choices below prices", "tree prefill", "choice 2",           7, "\"choice\"", "\"tree prefill\"" },
-	{ "no head size",         "1 128 16", "1 0 16",                 6, "\"0\"", "a head size should be a number of 1" },
-	{ "no rows",              "128 16 64", "128 0 64",              6, "\"0\"", "rows should be a number of 1" },
-	{ "no tile",              "16 64 4", "16 0 4",                  6, "\"0\"", "tile should be a number of 1" },
-	{ "a negative number of heads", "64 4 2", "64 -4 2",            6, "\"-4\"", "heads should be a number of 0" },
-	{ "no slots",             "4 2 96", "4 0 96",                   6, "\"0\"", "slots should be a number of 1" },
-	{ "too many slots",       "4 2 96", "4 1025 96",                6, "\"1025\"", "slots should be a number of 1 to 1024" },
-	{ "a negative start",     "2 96 7", "2 -96 7",                  6, "\"-96\"", "start should be a number of 0" },
-	{ "a negative price",     "96 7 14", "96 -7 14",                6, "\"-7\"", "launch should be a number of 0" },
-	{ "a broken price",       "96 7 14", "96 7.5 14",               6, "\"7.5\"", "launch should be a number of 0" },
-	{ "a huge price",         "96 7 14", "96 99999999999999 14",    6, "\"99999999999999\"", "launch should be a number of 0 to" },
-	{ "too few prices",       "96 7 14", "96 14",                   6, "\"\"", "should be a number of 0" },
-	{ "too many prices",      "96 7 14", "96 7 7 14",               6, "\"", "the line should end before it" },
-	{ "a word behind prices", " # to decode", " to decode",         6, "\"to decode\"", "the line should end before it" },
-	{ "half a word",          "return cheapest", "return cheap",   14, "\"cheap\"", "an id should be a number" },
-	{ "more than the cheapest","return cheapest", "return cheapest 1", 14, "\"1\"", "the line should end before it" },
-	{ "joining the defaults", "join\nreturn 1", "join\nreturn -1", 16, "\"-1\"", "an id should be a number of 0 to 1" },
-	{ "control characters",   "tree join", "tr\x01""e join",      15, "\"tr?e\"", "\"tree join\"" },
+	{ "other features",       "rules 0x", "rules 0x1",             3, "0x1", "attune induce --gpu h200" },
+	{ "no hash of features",  "rules 0x", "#",                     4, "\"kernel\"", "\"rules 0xHASH\"" },
+	{ "other tunables",       "segmented 0x", "segmented 0x1",     5, "0x1", "the tunables of segmented of this library are 0x" },
+	{ "no hash of a kernel",  "kernel segmented", "# segmented",   7, "\"segmented\"", "a line \"kernel segmented 0xHASH\" is expected above" },
+	{ "a hash of no kernel",  "kernel segmented", "kernel sigmoid", 5, "\"sigmoid\"", "no such kernel" },
+	{ "a kernel without a hash", "kernel segmented 0x", "kernel segmented # 0x", 5, "\"\"", "the tunables of segmented" },
+	{ "ids out of turn",      "choice 1", "choice 2",              7, "\"2\"", "a number of 1 to 1" },
+	{ "an unknown kernel",    " 0 qblock", " 0 qblok",                   6, "qblok", "one of these is expected: naive qblock segmented" },
+	{ "a helper",             " 0 qblock", " 0 reduce",                  6, "reduce", "one of these is expected: naive qblock segmented" },
+	{ "an unknown axis",      "BLOCK_M=16", "BLOCK_N=16",          6, "BLOCK_N=16", "BLOCK_M= TILE_SIZE= NUM_WARPS= NUM_STAGES=" },
+	{ "an unlisted value",    "TILE_SIZE=64", "TILE_SIZE=65",      6, "TILE_SIZE=65", "of: 32 64 128" },
+	{ "an unlisted formula",  "(1,96,", "(1,97,",                  7, "balance(1,97,192,16)", "of: balance(0,192,192,16)" },
+	{ "a missing axis",       " NUM_STAGES=3", "",                 6, "missing", "NUM_STAGES=" },
+	{ "no prefill tree",      "tree prefill\nreturn 0\n", "",      9, "\"decode\"", "\"tree prefill\"" },
+	{ "an unknown feature",   "max_seq", "maxseq",                13, "\"maxseq\"", " max_seq " },
+	{ "another comparison",   "<= 256", "< 256",                  13, "\"<\"", "\"<=\"" },
+	{ "no number",            "<= 256", "<= many",                13, "\"many\"", "a threshold should be a number" },
+	{ "half a number",        "<= 256", "<= 256k",                13, "\"256k\"", "a threshold should be a number" },
+	{ "a huge number",        "<= 256", "<= 99999999999999999999",13, "\"9999", "a threshold should be a number" },
+	{ "more on the line",     "<= 256", "<= 256 and",             13, "\"and\"", "the line should end before it" },
+	{ "an id out of range",   "\t\treturn 1", "\t\treturn 2",     15, "\"2\"", "an id should be a number of -1 to 1" },
+	{ "a negative id",        "\t\treturn 1", "\t\treturn -2",    15, "\"-2\"", "an id should be a number of -1 to 1" },
+	{ "a join that is none",  "join\nreturn 1", "join\nreturn 2", 18, "\"2\"", "an id should be a number of 0 to 1" },
+	{ "a missing subtree",    "\treturn cheapest\ntree", "tree",         16, "\"tree\"", "two subtrees follow each if" },
+	{ "a subtree too many",   "tree join", "return 1\ntree join", 17, "\"return\"", "\"tree join\"" },
+	{ "trees out of turn",    "tree decode", "tree join",          11, "\"join\"", "\"tree decode\"" },
+	{ "the end in a tree",    "join\nreturn 1", "join",           17, "\"\"", "\"return ID\" is expected" },
+	{ "no join tree",         "tree join\nreturn 1", "",          16, "\"\"", "\"tree join\"" },
+	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 19, "\"end\"", "\"tree overlap\", then \"tree early\"" },
+	{ "text behind the last", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn -1\nend", 21, "\"end\"", "and nothing else" },
+	{ "text behind the early", "join\nreturn 1", "join\nreturn 1\ntree early\nreturn 1\ntree overlap\nreturn -1", 21, "\"tree overlap\"", "and nothing else" },
+	{ "no value of EARLY",    "join\nreturn 1", "join\nreturn 1\ntree early\nreturn 3", 20, "\"3\"", "an id should be a number of -1 to 2" },
+	{ "an overlap that is none","join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn 2", 20, "\"2\"", "an id should be a number of -1 to 1" },
+	{ "the cheapest overlap", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn cheapest", 20, "\"cheapest\"", "an id should be a number of -1 to 1" },
+	{ "streams of a part",    "return cheapest", "return streams", 16, "\"streams\"", "an id should be a number" },
+	{ "prices of the overlap","price decode", "price overlap",      8, "\"overlap\"", "\"prefill\", \"decode\" or \"join\" is expected" },
+	{ "prices of no decision","price decode", "price all",          8, "\"all\"", "\"prefill\", \"decode\" or \"join\" is expected" },
+	{ "an unlisted id",       "decode 1 128", "decode 2 128",       8, "\"2\"", "a choice listed above should be a number of 0 to 1" },
+	{ "a negative id of it",  "decode 1 128", "decode -1 128",      8, "\"-1\"", "a number of 0 to 1" },
+	{ "prices above choices", "choice 1", "price decode 1 128\nchoice 1", 7, "\"1\"", "a number of 0 to 0" },
+	{ "choices below prices", "tree prefill", "choice 2",           9, "\"choice\"", "\"tree prefill\"" },
+	{ "no head size",         "1 128 16", "1 0 16",                 8, "\"0\"", "a head size should be a number of 1" },
+	{ "no rows",              "128 16 64", "128 0 64",              8, "\"0\"", "rows should be a number of 1" },
+	{ "no tile",              "16 64 4", "16 0 4",                  8, "\"0\"", "tile should be a number of 1" },
+	{ "a negative number of heads", "64 4 2", "64 -4 2",            8, "\"-4\"", "heads should be a number of 0" },
+	{ "no slots",             "4 2 96", "4 0 96",                   8, "\"0\"", "slots should be a number of 1" },
+	{ "too many slots",       "4 2 96", "4 1025 96",                8, "\"1025\"", "slots should be a number of 1 to 1024" },
+	{ "a negative start",     "2 96 7", "2 -96 7",                  8, "\"-96\"", "start should be a number of 0" },
+	{ "a negative price",     "96 7 14", "96 -7 14",                8, "\"-7\"", "launch should be a number of 0" },
+	{ "a broken price",       "96 7 14", "96 7.5 14",               8, "\"7.5\"", "launch should be a number of 0" },
+	{ "a huge price",         "96 7 14", "96 99999999999999 14",    8, "\"99999999999999\"", "launch should be a number of 0 to" },
+	{ "too few prices",       "96 7 14", "96 14",                   8, "\"\"", "should be a number of 0" },
+	{ "too many prices",      "96 7 14", "96 7 7 14",               8, "\"", "the line should end before it" },
+	{ "a word behind prices", " # to decode", " to decode",         8, "\"to decode\"", "the line should end before it" },
+	{ "half a word",          "return cheapest", "return cheap",   16, "\"cheap\"", "an id should be a number" },
+	{ "more than the cheapest","return cheapest", "return cheapest 1", 16, "\"1\"", "the line should end before it" },
+	{ "joining the defaults", "join\nreturn 1", "join\nreturn -1", 18, "\"-1\"", "an id should be a number of 0 to 1" },
+	{ "control characters",   "tree join", "tr\x01""e join",      17, "\"tr?e\"", "\"tree join\"" },
 };
 // clang-format on
 
@@ -334,7 +348,7 @@ static void files_that_are_no_text(void **state)
 	struct override *o;
 	char *text = completed(good), *large = calloc(1, (1 << 20) + 1);
 	(void)state;
-	assert_non_null(strstr(refusal("", 0), ":0: \"\"; \"attune heuristics 1\" is expected"));
+	assert_non_null(strstr(refusal("", 0), ":0: \"\"; \"attune heuristics 2\" is expected"));
 	strchr(text, 'g')[0] = '\0';
 	assert_non_null(strstr(refusal(text, strlen(good)), ":2: a NUL byte"));
 	memset(large, '#', (1 << 20) + 1);
