@@ -31,6 +31,7 @@ const char *outcome_name(enum outcome o)
 		[OUTCOME_NAN] = "nan",         [OUTCOME_RESOURCES] = "resources",
 		[OUTCOME_COMPILE] = "compile", [OUTCOME_TIMEOUT] = "timeout",
 		[OUTCOME_CRASH] = "crash",     [OUTCOME_ILLEGAL] = "illegal",
+		[OUTCOME_NOISY] = "noisy",
 	};
 	_Static_assert(COUNT(names) == NUM_OUTCOMES, "an outcome without a name");
 	return (unsigned)o < COUNT(names) ? names[o] : "?";

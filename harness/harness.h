@@ -209,20 +209,23 @@ int jit_compile_source(struct binary *, const char *source_path, const char *fla
 /* "nvrtc 13.0", "hiprtc 7.2.70203", "cc 12.2.0"; "none" */
 const char *jit_version(enum backend, const char *arch);
 
-/* ---- source.c: where sources and cached binaries lie, and what a source is ------ */
+/* ---- source.c: where sources and cached binaries are ---------------------------- */
 /* The kernels folder: ATTUNE_SOURCE, else beside the executable's folder, else below
  * the working directory. NULL when there is none. */
 const char *source_root(void);
 /* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
  * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
 const char *cache_root(void);
-/* Hash of what a choice compiles: the kernel's source, the helpers' that may come before or
- * after it with some number of segments, and all files that they include; comments and layout
- * do not count. 0 when the kernel's source is not here. */
-int source_hash(const struct kernel *, const struct config *, char hex[33]);
-/* Feeds a file, and what it includes, to an XXH3_state_t. 0 when it cannot be read. */
-int source_feed(void *hash, const char *path);
 char *source_text(const char *path); /* the caller's to free; NULL when unreadable */
+
+/* ---- identity.c: what tells one binary's source from another -------------------- */
+/* The hash of the tokens of the kernel's source and of all our files that it includes. Comments,
+ * layout and the names and places of files do not count; helpers have an identity of their own.
+ * 0 when a file is not here. Thread-safe; kept as long as the program runs. */
+int source_identity(const struct kernel *, char hex[33]);
+/* The same of any source, read anew. Included files are looked for in the folder of the file that
+ * includes them, then in `root`, which may be NULL. */
+int source_identity_of(const char *path, const char *root, char hex[33]);
 
 /* ---- check.c: candidate against the fp64 reference -------------------------- */
 enum outcome {
@@ -234,6 +237,7 @@ enum outcome {
 	OUTCOME_TIMEOUT,
 	OUTCOME_CRASH,
 	OUTCOME_ILLEGAL,
+	OUTCOME_NOISY, /* right, but too few clean samples: not a time to learn from */
 	NUM_OUTCOMES
 };
 const char *outcome_name(enum outcome);
@@ -359,6 +363,9 @@ void store_close(struct store *);
 struct run_info { /* provenance of one invocation */
 	struct device_info device;
 	char commit[48], toolkit[64], protocol[32], command[256];
+	char sources[20]; /* "committed", "modified", "unknown": see schema.sql */
+	char card[17];    /* anonymous id of the GPU; "": not known */
+	char machine[17]; /* anonymous id of a CPU's machine; "" of a GPU */
 	double dram_gbps, fma_tflops; /* measured ceilings; 0: not measured */
 };
 /* The run's id, from 1 up. From here on this handle's device is the run's. */
@@ -415,31 +422,35 @@ struct resources {
  * database has only where this was called. */
 int store_resources(struct store *, const struct device_info *, const char *compiler,
 		    const struct resources *, int n);
+/* What a row's code is to the sources of today. */
+enum freshness {
+	STALE,
+	TODAY,              /* the same tokens */
+	BRIDGED,            /* a bridge says that it is as fast: attune bridge */
+	BRIDGED_PROVISIONAL /* by a race on another GPU of the same architecture */
+};
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */
 	const char *kernel; /* "segmented"; "plan" */
 	const char *choice; /* without the kernel: "BLOCK_M=16 ..."; of a plan, its text */
-	const char *plan;   /* as people see it: "decode: segmented BLOCK_M=16 ..." */
-	const char *detail; /* of a failure; else NULL */
 	attune_shape shape; /* as measured: rules, features and flags depend on it */
 	int page_size;
 	unsigned long long seed;
 	double weight;
-	/* NaN: not known. Quartiles: of three samples or more. ratio: to its race's reference,
-	 * paired by rounds. */
-	double median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules;
+	/* NaN: not known. iqr: between the quartiles, of three samples or more. ratio: to its
+	 * race's reference, paired by rounds. */
+	double median_us, min_us, iqr_us, ci_us, ratio, gbps, tflops, joules;
 	/* 'A': trains; 'B': an independent session, judges; 'E': launches that begin early, and
 	 * the same in turn in their race */
 	int pass;
-	const char *stage, *stopped; /* as of store_stage */
-	float us[MAX_SAMPLES];
-	int samples;
+	const char *stage, *stopped; /* as of store_stage; stopped NULL: not known */
+	int samples;                 /* kept; 0 without a time */
 	long long run;
-	int today; /* by today's sources of its kernels */
+	enum freshness today;
 	/* Equal ids mean equal scenarios and equal kernels and choices; 0: not known. Texts of a
-	 * cell with ids stay valid until store_each returns. */
-	long long scenario_id, variant_id;
+	 * cell with ids stay valid until the store is closed or written to. */
+	long long scenario_id, variant_id, race_id;
 };
 /* The rows to read; NULL fields do not restrict. */
 struct store_filter {
@@ -451,7 +462,10 @@ struct store_filter {
  * NULL. */
 int store_each(struct store *, const char *gpu, const struct store_filter *,
 	       int (*each)(void *, const struct store_cell *), void *arg);
-/* Content hash over sorted rows of a GPU: same rows, same hash, on any machine. */
+/* The raw samples of a cell that store_each gave, up to MAX_SAMPLES, as us a call; how many: 0
+ * where the database does not keep them. -1 + complain. */
+int store_samples(struct store *, const struct store_cell *, float us[]);
+/* Hash of the newest rows of a GPU: same rows, same hash, on any machine. */
 int store_hash(struct store *, const char *gpu, char hex[33]);
 /* How much two times of one choice in one race differ, by A/A controls of the device and
  * protocol that store_each reads, in bands of its time: below 20 us, below 200 us, above.
@@ -465,6 +479,14 @@ int store_noise(struct store *, const char *gpu, struct noise *);
 int store_device(struct store *, const char *gpu, struct run_info *out);
 /* Adds what another database knows; 0 + complain on failure. *added: measurements. */
 int store_merge(struct store *, const char *path, long long *added);
+/* Leaves what is committed to git: newest rows without raw samples, none of a run on modified
+ * sources. 0 + complain. */
+struct compacted {
+	long long superseded, modified, samples, readings; /* rows that went */
+};
+int store_compact(struct store *, struct compacted *);
+/* Whether SQLite finds the file sound; 0 + complain. */
+int store_check(struct store *);
 /* Rows of any SQL as text (NULL: null) to `each`, until it returns 0. */
 int store_query(struct store *, const char *sql,
 		int (*each)(void *, int columns, const char *const *names,

@@ -3,8 +3,8 @@
  *   <key>.cubin | .co | .so   what was made
  *   <key>.txt                 how, and what the compiler said; also of what it refused
  *
- * The key is a hash of the compiler and its version, the architecture, the options and
- * the text of the source and all it includes. A file is written under another name and
+ * The key is a hash of the compiler and its version, the architecture, the options and the
+ * identity of the source. A file is written under another name and
  * renamed, the .txt last: it is there only when all is. Two who compile the same key
  * at once do the work twice and end with the same files. */
 #include "code_object.h"
@@ -47,14 +47,15 @@ const char *jit_version(enum backend b, const char *arch)
 static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 {
 	const char *arch_flags = c == &compilers[CC] ? cpu_compile_flags(j->arch) : "";
+	char source[33];
 	const char *const said[] = { c->version(j->arch), c == &compilers[CC] ? cc_command() : "",
-				     j->arch, arch_flags ? arch_flags : "", j->flags };
+				     j->arch, arch_flags ? arch_flags : "", j->flags, source };
 	XXH3_state_t *hash = XXH3_createState();
-	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK;
+	errno = 0;
+	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK &&
+		 source_identity_of(j->source, source_root(), source);
 	for (size_t i = 0; ok && i < COUNT(said); i++)
 		ok = XXH3_128bits_update(hash, said[i], strlen(said[i]) + 1) == XXH_OK;
-	errno = 0;
-	ok = ok && source_feed(hash, j->source);
 	if (ok) {
 		const XXH128_hash_t h = XXH3_128bits_digest(hash);
 		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,

@@ -3,17 +3,21 @@
 -- Runs keep their order and come after those that are there, so that of a cell
 -- measured in both, the row of `src` is the newer one.
 
-INSERT INTO device (gpu, name, arch, units, lanes, smem_per_block, smem_per_unit, l2_bytes)
-SELECT gpu, name, arch, units, lanes, smem_per_block, smem_per_unit, l2_bytes
+INSERT INTO device (gpu, name, arch, units, memory_gib, machine, lanes, smem_per_block,
+                    smem_per_unit, l2_bytes)
+SELECT gpu, name, arch, units, memory_gib, machine, lanes, smem_per_block, smem_per_unit, l2_bytes
 FROM src.device WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
 
-INSERT INTO run (uid, device, driver, memory_bytes, clock_mhz, memory_clock_mhz, power_limit_w,
-                 commit_id, toolkit, protocol, command, dram_gbps, fma_tflops, started)
-SELECT r.uid, d.id, r.driver, r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w,
-       r.commit_id, r.toolkit, r.protocol, r.command, r.dram_gbps, r.fma_tflops, r.started
+INSERT INTO run (uid, device, card, driver, memory_bytes, clock_mhz, memory_clock_mhz,
+                 power_limit_w, commit_id, sources, toolkit, protocol, command, dram_gbps,
+                 fma_tflops, started)
+SELECT r.uid, d.id, r.card, r.driver, r.memory_bytes, r.clock_mhz, r.memory_clock_mhz,
+       r.power_limit_w, r.commit_id, r.sources, r.toolkit, r.protocol, r.command, r.dram_gbps,
+       r.fma_tflops, r.started
 FROM src.run AS r JOIN src.device AS o ON o.id = r.device
-JOIN main.device AS d ON (d.gpu, d.name, d.arch, d.units) = (o.gpu, o.name, o.arch, o.units)
+JOIN main.device AS d ON (d.gpu, d.name, d.arch, d.units, d.memory_gib, d.machine)
+                       = (o.gpu, o.name, o.arch, o.units, o.memory_gib, o.machine)
 WHERE true ORDER BY r.id
 ON CONFLICT DO NOTHING;
 
@@ -28,15 +32,15 @@ FROM src.scenario WHERE true ORDER BY id
 ON CONFLICT DO UPDATE SET set_name = excluded.set_name, split = excluded.split,
                           weight = excluded.weight, steps = excluded.steps;
 
-INSERT INTO variant (kernel, choice)
-SELECT kernel, choice FROM src.variant WHERE true ORDER BY id
+INSERT INTO choice (kernel, text, digest)
+SELECT kernel, text, digest FROM src.choice WHERE true ORDER BY id
+ON CONFLICT DO NOTHING;
+INSERT INTO code (sources) SELECT sources FROM src.code WHERE true ORDER BY id
+ON CONFLICT DO NOTHING;
+INSERT INTO ending (outcome, stopped) SELECT outcome, stopped FROM src.ending WHERE true ORDER BY id
 ON CONFLICT DO NOTHING;
 
-INSERT INTO build (arch, flags, source, registers, spill_bytes)
-SELECT arch, flags, source, registers, spill_bytes FROM src.build WHERE true ORDER BY id
-ON CONFLICT DO NOTHING;
-
-CREATE TEMP VIEW same_scenario AS
+CREATE TEMP TABLE same_scenario AS
 SELECT so.id AS theirs, s.id AS ours
 FROM src.scenario AS so JOIN main.scenario AS s
   ON (s.model, s.batch, s.page_size, s.dtype, s.kv_dtype, s.layout, s.seed, s.num_query_heads,
@@ -45,48 +49,127 @@ FROM src.scenario AS so JOIN main.scenario AS s
    = (so.model, so.batch, so.page_size, so.dtype, so.kv_dtype, so.layout, so.seed,
       so.num_query_heads, so.num_kv_heads, so.head_size, so.causal, so."window", so.scale,
       so.softcap, so.has_sinks, so.has_alibi);
+CREATE UNIQUE INDEX temp.scenario_ours ON same_scenario (theirs, ours);
 
-CREATE TEMP VIEW same_variant AS
-SELECT vo.id AS theirs, v.id AS ours
-FROM src.variant AS vo JOIN main.variant AS v ON (v.kernel, v.choice) = (vo.kernel, vo.choice);
+INSERT OR IGNORE INTO work
+SELECT s.ours, w.phase, w.bytes, w.flops
+FROM src.work AS w JOIN same_scenario AS s ON s.theirs = w.scenario;
 
-CREATE TEMP VIEW same_run AS
-SELECT ro.id AS theirs, r.id AS ours FROM src.run AS ro JOIN main.run AS r ON r.uid = ro.uid;
+CREATE TEMP TABLE same_choice AS
+SELECT o.id AS theirs, c.id AS ours
+FROM src.choice AS o JOIN main.choice AS c ON c.digest = o.digest;
+CREATE UNIQUE INDEX temp.choice_ours ON same_choice (theirs, ours);
 
-INSERT INTO control (run, scenario, phase, variant, stage, median_us, ratio)
-SELECT r.ours, s.ours, c.phase, v.ours, c.stage, c.median_us, c.ratio
-FROM src.control AS c
-JOIN same_run AS r ON r.theirs = c.run
-JOIN same_scenario AS s ON s.theirs = c.scenario
-JOIN same_variant AS v ON v.theirs = c.variant
-WHERE NOT EXISTS (
-  SELECT 1 FROM main.control AS o
-  WHERE (o.run, o.scenario, o.phase, o.variant, o.stage, o.median_us, o.ratio)
-      = (r.ours, s.ours, c.phase, v.ours, c.stage, c.median_us, c.ratio))
-ORDER BY c.id;
+INSERT INTO variant (choice, decode, how)
+SELECT c.ours, (SELECT ours FROM same_choice WHERE theirs = v.decode), v.how
+FROM src.variant AS v JOIN same_choice AS c ON c.theirs = v.choice
+WHERE true ORDER BY v.id
+ON CONFLICT DO NOTHING;
 
--- Last: its number of rows is what the user is told.
-INSERT INTO measurement (run, scenario, phase, variant, build, stage, outcome, samples, calls,
-                         median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops,
-                         sm_mhz_before, sm_mhz_after, power_w, rejected, stopped, detail)
-SELECT r.ours, s.ours, m.phase, v.ours, b.id, m.stage, m.outcome, m.samples, m.calls, m.median_us,
-       m.min_us, m.q25_us, m.q75_us, m.ci_us, m.ratio, m.gbps, m.tflops, m.sm_mhz_before,
-       m.sm_mhz_after, m.power_w, m.rejected, m.stopped, m.detail
-FROM src.measurement AS m
-JOIN same_run AS r ON r.theirs = m.run
-JOIN same_scenario AS s ON s.theirs = m.scenario
+CREATE TEMP TABLE same_variant AS
+SELECT o.id AS theirs, v.id AS ours
+FROM src.variant AS o JOIN same_choice AS c ON c.theirs = o.choice
+JOIN main.variant AS v ON v.choice = c.ours AND v.how = o.how
+ AND ifnull(v.decode, 0) = ifnull((SELECT ours FROM same_choice WHERE theirs = o.decode), 0);
+CREATE UNIQUE INDEX temp.variant_ours ON same_variant (theirs, ours);
+
+CREATE TEMP TABLE coded AS
+SELECT b.id AS theirs, b.arch, b.flags, c.id AS code, b.registers, b.spill_bytes
+FROM src.build AS b JOIN src.code AS o ON o.id = b.code
+JOIN main.code AS c ON c.sources = o.sources;
+
+INSERT INTO build (arch, flags, code, registers, spill_bytes)
+SELECT arch, flags, code, registers, spill_bytes FROM coded WHERE true ORDER BY theirs
+ON CONFLICT DO NOTHING;
+
+CREATE TEMP TABLE same_build AS
+SELECT o.theirs, b.id AS ours FROM coded AS o JOIN main.build AS b
+  ON (b.code, b.flags, b.arch, b.registers, b.spill_bytes)
+   = (o.code, o.flags, o.arch, o.registers, o.spill_bytes);
+CREATE UNIQUE INDEX temp.build_ours ON same_build (theirs, ours);
+
+CREATE TEMP TABLE same_ending AS
+SELECT o.id AS theirs, e.id AS ours FROM src.ending AS o JOIN main.ending AS e
+  ON (e.outcome, e.stopped) = (o.outcome, o.stopped);
+
+CREATE TEMP TABLE raced AS
+SELECT c.id AS theirs, s.ours AS scenario, c.phase, r.id AS run, c.stage, c.mhz_before,
+       c.mhz_after, c.power_w
+FROM src.race AS c JOIN src.run AS ro ON ro.id = c.run JOIN main.run AS r ON r.uid = ro.uid
+JOIN same_scenario AS s ON s.theirs = c.scenario;
+
+INSERT INTO race (scenario, phase, run, stage, mhz_before, mhz_after, power_w)
+SELECT scenario, phase, run, stage, mhz_before, mhz_after, power_w FROM raced
+WHERE true ORDER BY theirs
+ON CONFLICT DO NOTHING;
+
+CREATE TEMP TABLE same_race AS
+SELECT o.theirs, c.id AS ours FROM raced AS o JOIN main.race AS c
+  ON (c.scenario, c.phase, c.run, c.stage) = (o.scenario, o.phase, o.run, o.stage);
+CREATE UNIQUE INDEX temp.race_ours ON same_race (theirs, ours);
+
+-- Rows that are not there yet: they enter as not newest.
+CREATE TEMP TABLE added AS
+SELECT c.ours AS race, v.ours AS variant, m.race AS their_race, m.variant AS their_variant
+FROM src.measurement AS m JOIN same_race AS c ON c.theirs = m.race
 JOIN same_variant AS v ON v.theirs = m.variant
-JOIN src.build AS bo ON bo.id = m.build
-JOIN main.build AS b
-  ON (b.arch, b.flags, b.source, b.registers, b.spill_bytes)
-   = (bo.arch, bo.flags, bo.source, bo.registers, bo.spill_bytes)
-WHERE NOT EXISTS (
-  SELECT 1 FROM main.measurement AS o
-  WHERE o.scenario = s.ours AND o.variant = v.ours AND o.phase = m.phase AND o.run = r.ours
-    AND o.build = b.id AND o.stage = m.stage AND o.outcome = m.outcome AND o.samples IS m.samples
-    AND o.median_us IS m.median_us AND o.detail IS m.detail)
-ORDER BY m.id;
+WHERE NOT EXISTS (SELECT 1 FROM main.measurement AS o
+                  WHERE (o.race, o.variant) = (c.ours, v.ours));
 
-DROP VIEW same_scenario;
-DROP VIEW same_variant;
-DROP VIEW same_run;
+INSERT INTO measurement
+SELECT a.race, a.variant, 0, b.ours, e.ours, m.samples, m.median, m.below, m.spread, m.ci, m.ratio
+FROM added AS a JOIN src.measurement AS m ON (m.race, m.variant) = (a.their_race, a.their_variant)
+JOIN same_build AS b ON b.theirs = m.build JOIN same_ending AS e ON e.theirs = m.ending
+ORDER BY 1, 2;
+
+INSERT INTO reading
+SELECT a.race, a.variant, g.mhz_before, g.mhz_after, g.power_w
+FROM added AS a JOIN src.reading AS g ON (g.race, g.variant) = (a.their_race, a.their_variant);
+INSERT INTO failure
+SELECT a.race, a.variant, f.detail
+FROM added AS a JOIN src.failure AS f ON (f.race, f.variant) = (a.their_race, a.their_variant);
+INSERT INTO sample
+SELECT a.race, a.variant, s.calls, s.rejected, s.us
+FROM added AS a JOIN src.sample AS s ON (s.race, s.variant) = (a.their_race, a.their_variant);
+
+INSERT OR IGNORE INTO control
+SELECT c.ours, v.ours, o.median, o.ratio FROM src.control AS o
+JOIN same_race AS c ON c.theirs = o.race JOIN same_variant AS v ON v.theirs = o.variant;
+
+-- In the cells that were added to, the row of the last run is the newest.
+CREATE TEMP TABLE aged AS
+SELECT m.race, m.variant, row_number() OVER (
+         PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass, m.variant
+         ORDER BY c.run DESC, c.id DESC) AS age
+FROM main.measurement AS m JOIN main.race AS c ON c.id = m.race JOIN main.run AS r ON r.id = c.run
+JOIN main.stage AS t ON t.id = c.stage
+WHERE EXISTS (SELECT 1 FROM added);
+UPDATE main.measurement AS m SET newest = a.age = 1 FROM temp.aged AS a
+WHERE (a.race, a.variant) = (m.race, m.variant) AND m.newest <> (a.age = 1);
+
+INSERT INTO ceiling (run, name, detail, value, unit)
+SELECT r.id, c.name, c.detail, c.value, c.unit
+FROM src.ceiling AS c JOIN src.run AS ro ON ro.id = c.run JOIN main.run AS r ON r.uid = ro.uid
+WHERE true ORDER BY c.id
+ON CONFLICT DO NOTHING;
+
+INSERT OR IGNORE INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, mean, p95, toolkit,
+                              commit_id)
+SELECT kernel, old, new, arch, flags, how, gpu, batches, mean, p95, toolkit, commit_id
+FROM src.bridge;
+INSERT OR IGNORE INTO bridge_race
+SELECT b.id, x.model, x.batch, x.phase, x.choice, x.old, x.ratio
+FROM src.bridge_race AS x JOIN src.bridge AS o ON o.id = x.bridge JOIN main.bridge AS b
+  ON (b.kernel, b.old, b.new, b.arch, b.flags, b.how, b.gpu)
+   = (o.kernel, o.old, o.new, o.arch, o.flags, o.how, o.gpu);
+
+DROP TABLE temp.same_scenario;
+DROP TABLE temp.same_choice;
+DROP TABLE temp.same_variant;
+DROP TABLE temp.coded;
+DROP TABLE temp.same_build;
+DROP TABLE temp.same_ending;
+DROP TABLE temp.raced;
+DROP TABLE temp.same_race;
+DROP TABLE temp.added;
+DROP TABLE temp.aged;

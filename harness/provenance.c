@@ -2,6 +2,7 @@
  * database is of this device. */
 #include "sweep.h"
 #include <string.h>
+#include <xxhash.h>
 
 static void read_line(const char *command, char *line, size_t size)
 {
@@ -11,6 +12,45 @@ static void read_line(const char *command, char *line, size_t size)
 		line[strcspn(line, "\n")] = '\0';
 	if (f)
 		pclose(f);
+}
+
+/* An id that names one and the same thing again and tells nothing else of it. */
+static void anonymous(char id[17], const void *bytes, size_t n)
+{
+	snprintf(id, 17, "%016llx", (unsigned long long)XXH3_64bits(bytes, n));
+}
+
+/* Of this machine, for a CPU's rows; "" where the system has no id of its own. */
+static void machine_id(char id[17])
+{
+	char text[64];
+	FILE *f = fopen("/etc/machine-id", "re");
+	id[0] = '\0';
+	if (f && fgets(text, sizeof text, f) && strlen(text) >= 32)
+		anonymous(id, text, 32);
+	if (f)
+		fclose(f);
+}
+
+static void card_id(char id[17], const struct device_info *d)
+{
+	static const unsigned char none[sizeof d->uuid];
+	id[0] = '\0';
+	if (memcmp(d->uuid, none, sizeof none))
+		anonymous(id, d->uuid, sizeof d->uuid);
+}
+
+/* results/ and generated/ are what a tuning writes. */
+static const char *state_of_sources(void)
+{
+	char line[64];
+	read_line("git rev-parse --is-inside-work-tree 2>/dev/null", line, sizeof line);
+	if (strcmp(line, "true"))
+		return "unknown";
+	read_line("git status --porcelain --untracked-files=no -- ':/' ':(top,exclude)results' "
+		  "':(top,exclude)generated' 2>/dev/null",
+		  line, sizeof line);
+	return *line ? "modified" : "committed";
 }
 
 long long provenance_run(struct store *store, const struct hello *hello,
@@ -25,12 +65,17 @@ long long provenance_run(struct store *store, const struct hello *hello,
 		 jit_version(hello->info.backend, hello->info.arch));
 	snprintf(run.protocol, sizeof run.protocol, "%s", protocol->name);
 	snprintf(run.command, sizeof run.command, "%s", command);
+	snprintf(run.sources, sizeof run.sources, "%s", state_of_sources());
+	card_id(run.card, &hello->info);
+	if (hello->info.backend == BACKEND_CPU)
+		machine_id(run.machine);
 	return store_begin_run(store, &run);
 }
 
 struct newest {
 	const struct device_info *mine;
 	const struct protocol *protocol;
+	char machine[17];
 	int same;
 };
 
@@ -41,7 +86,8 @@ static int compare(void *arg, int columns, const char *const *names, const char 
 	(void)columns, (void)names;
 	snprintf(units, sizeof units, "%d", n->mine->units);
 	n->same = !strcmp(cells[0], n->mine->name) && !strcmp(cells[1], n->mine->arch) &&
-		  !strcmp(cells[2], units) && !strcmp(cells[3], n->protocol->name);
+		  !strcmp(cells[2], units) && !strcmp(cells[3], n->protocol->name) &&
+		  !strcmp(cells[4], n->machine);
 	return 0;
 }
 
@@ -50,10 +96,13 @@ int provenance_same(struct store *store, const struct device_info *mine,
 {
 	struct newest n = { .mine = mine, .protocol = protocol };
 	char sql[400];
+	if (mine->backend == BACKEND_CPU)
+		machine_id(n.machine);
 	snprintf(sql, sizeof sql,
-		 "SELECT d.name, d.arch, d.units, r.protocol FROM measurement AS m "
-		 "JOIN run AS r ON r.id = m.run JOIN device AS d ON d.id = r.device "
-		 "WHERE d.gpu = '%s' ORDER BY r.id DESC LIMIT 1",
+		 "SELECT d.name, d.arch, d.units, r.protocol, d.machine FROM run AS r "
+		 "JOIN device AS d ON d.id = r.device WHERE d.gpu = '%s' AND EXISTS (SELECT 1 FROM race "
+		 "AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) ORDER BY r.id DESC "
+		 "LIMIT 1",
 		 mine->gpu);
 	return store_query(store, sql, compare, &n) && n.same;
 }
@@ -72,7 +121,8 @@ int provenance_fits(struct store *store, const char *db, const struct device_inf
 	snprintf(sql, sizeof sql,
 		 "SELECT r.protocol FROM run AS r JOIN device AS d ON d.id = r.device "
 		 "WHERE d.gpu = '%s' AND r.protocol <> '%s' AND EXISTS "
-		 "(SELECT 1 FROM measurement AS m WHERE m.run = r.id) LIMIT 1",
+		 "(SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) "
+		 "LIMIT 1",
 		 mine->gpu, protocol->name);
 	if (!store_query(store, sql, keep_name, other))
 		return 0;

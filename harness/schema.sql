@@ -1,16 +1,19 @@
--- schema.sql - version 4 of a results database.
+-- schema.sql - version 6 of a results database.
 --
---   device <- run <- measurement -> scenario
---              |         |  '-> variant   what ran: a kernel and its choice
---              |         '----> build     the code it ran: flags and source
---              |---- control              one variant twice in one race
---              '---- ceiling              what the device gives at most, without attention
+--   device <- run <- race -> scenario
+--                     ^
+--                     '- measurement -> variant -> choice
+--                     |       '-------> build -> code
+--                     '- control             one variant twice in one race
 --
--- Rows of `measurement` are only ever added. A cell is a (device, protocol,
--- scenario, phase, variant); of each pass its newest row, that of the largest run
--- and then of the largest id, is what readers see: pass A in `timings`, which
--- heuristics are made of, pass B in `confirmed`, by which they are judged.
--- Times are microseconds, NULL means not known.
+-- A race is what was timed in the same rounds: one scenario and phase, in one stage of one run.
+-- A cell is a variant in a (device, protocol, scenario, phase, pass). Its newest row has
+-- newest = 1, which the writer keeps true; older rows are history, and `attune merge --compact`
+-- drops them. Pass A teaches heuristics (view timings), pass B judges them (view confirmed),
+-- pass E compares early launches.
+--
+-- Times are integers in picoseconds, ratios in hundred-millionths. NULL means not known. What follows
+-- from other columns (bandwidth, shares, joules) is a column of a view.
 
 CREATE TABLE device (
   id             INTEGER PRIMARY KEY,
@@ -18,11 +21,13 @@ CREATE TABLE device (
   name           TEXT NOT NULL CHECK (name <> ''),
   arch           TEXT NOT NULL,
   units          INTEGER NOT NULL CHECK (units > 0),   -- SMs, or threads
+  memory_gib     INTEGER NOT NULL CHECK (memory_gib >= 0),  -- of a GPU; a CPU: 0
+  machine        TEXT NOT NULL,                        -- of a CPU: anonymous id; of a GPU: ''
   lanes          INTEGER NOT NULL,
   smem_per_block INTEGER NOT NULL,
   smem_per_unit  INTEGER NOT NULL,
   l2_bytes       INTEGER NOT NULL,
-  UNIQUE (gpu, name, arch, units)
+  UNIQUE (gpu, name, arch, units, memory_gib, machine)
 ) STRICT;
 
 -- One invocation: what may change from one to the next on the same device.
@@ -30,13 +35,18 @@ CREATE TABLE run (
   id               INTEGER PRIMARY KEY,
   uid              TEXT NOT NULL UNIQUE,   -- random: the same run in two databases
   device           INTEGER NOT NULL REFERENCES device,
+  card             TEXT,                   -- anonymous id of the card; NULL: not known
   driver           TEXT NOT NULL,
   memory_bytes     INTEGER NOT NULL,
   clock_mhz        INTEGER CHECK (clock_mhz > 0),
   memory_clock_mhz INTEGER CHECK (memory_clock_mhz > 0),
   power_limit_w    REAL CHECK (power_limit_w > 0 AND power_limit_w < 1e6),
   commit_id        TEXT NOT NULL,
-  toolkit          TEXT NOT NULL,
+  -- state of the sources (results/ and generated/ aside): as committed, modified, not known
+  -- (no git), or modified before version 6, which stored such runs like others
+  sources          TEXT NOT NULL CHECK (sources IN ('committed', 'modified', 'unknown',
+                                                    'modified before 6')),
+  toolkit          TEXT NOT NULL,          -- compiler and its version: "nvrtc 13.0"
   protocol         TEXT NOT NULL,          -- cold or warm, graph or stream
   command          TEXT NOT NULL,
   dram_gbps        REAL CHECK (dram_gbps > 0 AND dram_gbps < 1e9),   -- measured ceilings
@@ -44,17 +54,16 @@ CREATE TABLE run (
   started          TEXT
 ) STRICT;
 
--- One batch for one model shape. set_name, split, weight and steps are labels:
--- the newest ones hold, and they do not make another scenario. steps: of an
--- engine that it stands for; 0 where that is not known. A model whose name ends with
--- +lse gives the LSE, too.
+-- One batch for one model shape. set_name, split, weight and steps are labels: the newest ones
+-- hold, and they do not make another scenario. steps: how many steps of an engine it stands
+-- for, 0: not known. A model whose name ends with +lse returns the LSE, too.
 CREATE TABLE scenario (
   id              INTEGER PRIMARY KEY,
   model           TEXT NOT NULL CHECK (model <> ''),
   batch           TEXT NOT NULL CHECK (batch <> ''),
   page_size       INTEGER NOT NULL CHECK (page_size > 0),
   dtype           TEXT NOT NULL CHECK (dtype IN ('F32', 'F16', 'BF16')),
-  kv_dtype        TEXT NOT NULL,
+  kv_dtype        TEXT NOT NULL CHECK (kv_dtype IN ('F32', 'F16', 'BF16', 'E4M3')),
   layout          TEXT NOT NULL CHECK (layout IN ('NHD', 'HND', 'CLASSIC')),
   seed            INTEGER NOT NULL,
   num_query_heads INTEGER NOT NULL CHECK (num_query_heads > 0),
@@ -70,7 +79,7 @@ CREATE TABLE scenario (
   split           TEXT NOT NULL,
   weight          REAL NOT NULL CHECK (weight >= 0 AND weight < 1e12),
   steps           REAL NOT NULL CHECK (steps >= 0 AND steps < 1e12),
-  num_seqs        INTEGER NOT NULL CHECK (num_seqs > 0),   -- told by batch, from here on
+  num_seqs        INTEGER NOT NULL CHECK (num_seqs > 0),   -- follow from batch, from here on
   query_tokens    INTEGER NOT NULL,
   max_query       INTEGER NOT NULL,
   kv_tokens       INTEGER NOT NULL,
@@ -79,74 +88,150 @@ CREATE TABLE scenario (
           head_size, causal, "window", scale, softcap, has_sinks, has_alibi)
 ) STRICT;
 
--- Kernel 'plan' stands for a whole composed plan, "prefill: ... | decode: ...".
-CREATE TABLE variant (
+CREATE TABLE phase (
+  id   INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE
+) STRICT;
+INSERT INTO phase VALUES (0, 'all'), (1, 'prefill'), (2, 'decode'), (3, 'plan');
+
+-- What a call of a phase moves and computes at least: KV read once, both products.
+CREATE TABLE work (
+  scenario INTEGER NOT NULL REFERENCES scenario,
+  phase    INTEGER NOT NULL REFERENCES phase,
+  bytes    REAL NOT NULL CHECK (bytes >= 0),
+  flops    REAL NOT NULL CHECK (flops >= 0),
+  PRIMARY KEY (scenario, phase)
+) STRICT, WITHOUT ROWID;
+
+-- digest: XXH3-64 of "kernel text", a key that takes a tenth of the text's space.
+CREATE TABLE choice (
   id     INTEGER PRIMARY KEY,
   kernel TEXT NOT NULL CHECK (kernel <> ''),
-  choice TEXT NOT NULL,                    -- "BLOCK_M=16 TILE_SIZE=64 ..."
-  UNIQUE (kernel, choice)
+  text   TEXT NOT NULL,                    -- "BLOCK_M=16 TILE_SIZE=64 ..."
+  digest INTEGER NOT NULL UNIQUE
+) STRICT;
+
+-- One choice; or a plan: a prefill choice and, in `decode`, the decode choice, one after the
+-- other ('|') or side by side ('||').
+CREATE TABLE variant (
+  id     INTEGER PRIMARY KEY,
+  choice INTEGER NOT NULL REFERENCES choice,
+  decode INTEGER REFERENCES choice,
+  how    TEXT NOT NULL CHECK (how IN ('', '|', '||')),
+  CHECK ((how = '') = (decode IS NULL))
+) STRICT;
+CREATE UNIQUE INDEX variant_parts ON variant (choice, how, ifnull(decode, 0));
+
+-- The sources of all binaries of a variant, in the order of their names: "reduce:HASH ring:HASH".
+-- HASH identifies the tokens of one binary's source and of all files of ours that it includes.
+-- "text:HASH" is a source of before version 6 that no commit explains.
+CREATE TABLE code (
+  id      INTEGER PRIMARY KEY,
+  sources TEXT NOT NULL UNIQUE
 ) STRICT;
 
 CREATE TABLE build (
   id          INTEGER PRIMARY KEY,
   arch        TEXT NOT NULL,
   flags       TEXT NOT NULL,               -- "-DHEAD_SIZE=128 ..."
-  source      TEXT NOT NULL,               -- hash of the source and all it includes
+  code        INTEGER NOT NULL REFERENCES code,
   registers   INTEGER NOT NULL CHECK (registers >= -1),   -- -1: not known
   spill_bytes INTEGER NOT NULL CHECK (spill_bytes >= -1),
-  UNIQUE (arch, flags, source, registers, spill_bytes)
+  UNIQUE (code, flags, arch, registers, spill_bytes)
 ) STRICT;
 
--- A time belongs to a right result: all of them are NULL unless the outcome is ok.
--- stage says why it was measured, and the pass: 'b' is B; 'early', launches that begin early
--- beside the same in turn, is E; else A. Quartiles are kept of three samples or more.
+-- Why something was measured, and the pass that it belongs to.
+CREATE TABLE stage (
+  id   INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  pass TEXT NOT NULL CHECK (pass IN ('A', 'B', 'E'))
+) STRICT;
+INSERT INTO stage VALUES (1, 'race', 'A'), (2, 'complete', 'A'), (3, 'cold', 'A'),
+                         (4, 'refine', 'A'), (5, 'audit', 'A'), (6, 'b', 'B'), (7, 'early', 'E');
+
+-- Clock and power are readings around the race. A steady race reads the power of a variant that
+-- runs alone: such a row has a reading of its own.
+CREATE TABLE race (
+  id         INTEGER PRIMARY KEY,
+  run        INTEGER NOT NULL REFERENCES run,
+  scenario   INTEGER NOT NULL REFERENCES scenario,
+  phase      INTEGER NOT NULL REFERENCES phase,
+  stage      INTEGER NOT NULL REFERENCES stage,
+  mhz_before REAL CHECK (mhz_before > 0 AND mhz_before < 1e6),
+  mhz_after  REAL CHECK (mhz_after > 0 AND mhz_after < 1e6),
+  power_w    REAL CHECK (power_w > 0 AND power_w < 1e6),
+  UNIQUE (scenario, phase, run, stage)
+) STRICT;
+
+-- How a candidate's part in a race ended. outcome 'ok': a right result; 'noisy': a right
+-- result, but too few clean samples for a time to trust. stopped: why no more rounds followed.
+CREATE TABLE ending (
+  id      INTEGER PRIMARY KEY,
+  outcome TEXT NOT NULL CHECK (outcome IN ('ok', 'noisy', 'wrong', 'nan', 'resources', 'compile',
+                                           'timeout', 'crash', 'illegal')),
+  stopped TEXT NOT NULL,
+  UNIQUE (outcome, stopped)
+) STRICT;
+
 CREATE TABLE measurement (
-  id            INTEGER PRIMARY KEY,
-  run           INTEGER NOT NULL REFERENCES run,
-  scenario      INTEGER NOT NULL REFERENCES scenario,
-  phase         TEXT NOT NULL CHECK (phase IN ('all', 'prefill', 'decode', 'plan')),
-  variant       INTEGER NOT NULL REFERENCES variant,
-  build         INTEGER NOT NULL REFERENCES build,
-  stage         TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b', 'early')),
-  outcome       TEXT NOT NULL CHECK (outcome IN ('ok', 'wrong', 'nan', 'resources', 'compile',
-                                                 'timeout', 'crash', 'illegal')),
-  samples       BLOB CHECK (length(samples) > 0 AND length(samples) % 4 = 0), -- float32 LE, us
-  calls         INTEGER CHECK (calls > 0),  -- in one sample
-  median_us     REAL CHECK (median_us > 0 AND median_us < 1e12),
-  min_us        REAL CHECK (min_us > 0 AND min_us <= median_us),
-  q25_us        REAL CHECK (q25_us > 0 AND q25_us < 1e12),
-  q75_us        REAL CHECK (q75_us >= q25_us AND q75_us < 1e12),
-  ci_us         REAL CHECK (ci_us >= 0 AND ci_us < 1e12),
-  ratio         REAL CHECK (ratio > 0 AND ratio < 1e12),
-  gbps          REAL CHECK (gbps >= 0 AND gbps < 1e9),
-  tflops        REAL CHECK (tflops >= 0 AND tflops < 1e9),
-  sm_mhz_before REAL CHECK (sm_mhz_before > 0 AND sm_mhz_before < 1e6),
-  sm_mhz_after  REAL CHECK (sm_mhz_after > 0 AND sm_mhz_after < 1e6),
-  power_w       REAL CHECK (power_w > 0 AND power_w < 1e6),
-  rejected      INTEGER NOT NULL CHECK (rejected >= 0),
-  stopped       TEXT,
-  detail        TEXT,
-  CHECK ((outcome = 'ok') = (median_us IS NOT NULL)),
-  CHECK ((outcome = 'ok') = (min_us IS NOT NULL))
-) STRICT;
+  race    INTEGER NOT NULL REFERENCES race,
+  variant INTEGER NOT NULL REFERENCES variant,
+  newest  INTEGER NOT NULL CHECK (newest IN (0, 1)),
+  build   INTEGER NOT NULL REFERENCES build,
+  ending  INTEGER NOT NULL REFERENCES ending,
+  samples INTEGER CHECK (samples > 0),                     -- kept
+  median  INTEGER CHECK (median > 0),
+  below   INTEGER CHECK (below >= 0),    -- of the least sample, to the median
+  spread  INTEGER CHECK (spread >= 0),   -- between the quartiles; of three samples or more
+  ci      INTEGER CHECK (ci >= 0),       -- half-width of the median's 95 % interval
+  ratio   INTEGER CHECK (ratio > 0),     -- to the race's reference, paired by rounds
+  PRIMARY KEY (race, variant),
+  CHECK ((median IS NULL) = (samples IS NULL) AND (median IS NULL) = (below IS NULL)
+         AND below < median)
+) STRICT, WITHOUT ROWID;
 
-CREATE INDEX cell ON measurement (scenario, variant, phase);
+-- A row whose clock or power is not its race's.
+CREATE TABLE reading (
+  race       INTEGER NOT NULL,
+  variant    INTEGER NOT NULL,
+  mhz_before REAL CHECK (mhz_before > 0 AND mhz_before < 1e6),
+  mhz_after  REAL CHECK (mhz_after > 0 AND mhz_after < 1e6),
+  power_w    REAL CHECK (power_w > 0 AND power_w < 1e6),
+  PRIMARY KEY (race, variant),
+  FOREIGN KEY (race, variant) REFERENCES measurement ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
 
--- A/A pairs: a variant that ran in a race under two ids. ratio: of the second to the
--- first, the median over rounds.
+CREATE TABLE failure (
+  race    INTEGER NOT NULL,
+  variant INTEGER NOT NULL,
+  detail  TEXT NOT NULL,                 -- "sequence 1, token 3 ...", the compiler's line
+  PRIMARY KEY (race, variant),
+  FOREIGN KEY (race, variant) REFERENCES measurement ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- Raw samples, of a database in use: merge --compact drops them.
+CREATE TABLE sample (
+  race     INTEGER NOT NULL,
+  variant  INTEGER NOT NULL,
+  calls    INTEGER NOT NULL CHECK (calls > 0),             -- in one sample
+  rejected INTEGER NOT NULL CHECK (rejected >= 0),         -- preempted or throttled
+  us       BLOB NOT NULL CHECK (length(us) > 0 AND length(us) % 4 = 0),  -- float32 LE, a call
+  PRIMARY KEY (race, variant),
+  FOREIGN KEY (race, variant) REFERENCES measurement ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- A/A pairs: a variant that ran in a race under two ids. ratio: of the second to the first, the
+-- median over rounds.
 CREATE TABLE control (
-  id        INTEGER PRIMARY KEY,
-  run       INTEGER NOT NULL REFERENCES run,
-  scenario  INTEGER NOT NULL REFERENCES scenario,
-  phase     TEXT NOT NULL CHECK (phase IN ('all', 'prefill', 'decode', 'plan')),
-  variant   INTEGER NOT NULL REFERENCES variant,
-  stage     TEXT NOT NULL CHECK (stage IN ('race', 'complete', 'cold', 'refine', 'audit', 'b', 'early')),
-  median_us REAL NOT NULL CHECK (median_us > 0 AND median_us < 1e12),
-  ratio     REAL NOT NULL CHECK (ratio > 0 AND ratio < 1e12)
-) STRICT;
+  race    INTEGER NOT NULL REFERENCES race,
+  variant INTEGER NOT NULL REFERENCES variant,
+  median  INTEGER NOT NULL CHECK (median > 0),
+  ratio   REAL NOT NULL CHECK (ratio > 0 AND ratio < 1e12),
+  PRIMARY KEY (race, variant)
+) STRICT, WITHOUT ROWID;
 
--- What a device gives whoever asks in the best way: attune bench --roofline. detail says how
--- it was asked, name=value and a blank between two.
+-- The best that a device gives for one pattern of access: attune bench --roofline. detail names
+-- the pattern, name=value and a blank between two.
 CREATE TABLE ceiling (
   id     INTEGER PRIMARY KEY,
   run    INTEGER NOT NULL REFERENCES run,
@@ -157,71 +242,128 @@ CREATE TABLE ceiling (
   UNIQUE (run, name, detail, unit)
 ) STRICT;
 
--- Every row ever measured, with its names.
+-- attune bridge: rows of source `old` of a kernel count as rows of `new`. how: 'code', both
+-- compile to the same machine code with these flags; 'race', both were equally fast over
+-- `batches` batches, which bridge_race lists (flags '': whatever the flags). gpu: where it was
+-- raced; a bridge from another GPU of the same architecture is provisional.
+CREATE TABLE bridge (
+  id      INTEGER PRIMARY KEY,
+  kernel  TEXT NOT NULL CHECK (kernel <> ''),
+  old     TEXT NOT NULL CHECK (old <> ''),
+  new     TEXT NOT NULL CHECK (new <> old),
+  arch    TEXT NOT NULL,
+  flags   TEXT NOT NULL,
+  how     TEXT NOT NULL CHECK (how IN ('code', 'race')),
+  gpu     TEXT NOT NULL,
+  batches INTEGER NOT NULL CHECK (batches >= 0),
+  mean    REAL CHECK (mean > 0),         -- new / old, geometric mean over batches
+  p95     REAL CHECK (p95 >= 0),         -- 95th percentile of |new / old - 1|
+  toolkit TEXT NOT NULL,
+  commit_id TEXT NOT NULL,
+  UNIQUE (kernel, old, new, arch, flags, how, gpu)
+) STRICT;
+CREATE TABLE bridge_race (
+  bridge INTEGER NOT NULL REFERENCES bridge ON DELETE CASCADE,
+  model  TEXT NOT NULL,
+  batch  TEXT NOT NULL,
+  phase  INTEGER NOT NULL REFERENCES phase,
+  choice TEXT NOT NULL,
+  old    INTEGER NOT NULL CHECK (old > 0),
+  ratio  REAL NOT NULL CHECK (ratio > 0),
+  PRIMARY KEY (bridge, model, batch, phase, choice)
+) STRICT, WITHOUT ROWID;
+
+-- Every row, with its names.
 CREATE VIEW history AS
-SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, m.phase,
-       CASE m.phase WHEN 'plan' THEN v.choice WHEN 'all' THEN rtrim(v.kernel || ' ' || v.choice)
-       ELSE rtrim(m.phase || ': ' || v.kernel || ' ' || v.choice) END AS plan,
-       v.kernel, v.choice AS variant, m.outcome, m.median_us, m.min_us, m.q25_us, m.q75_us,
-       m.ci_us, m.ratio, m.gbps, m.tflops, m.gbps / r.dram_gbps AS share_of_dram,
-       m.tflops / r.fma_tflops AS share_of_fma, m.power_w * m.median_us / 1e6 AS joules,
-       m.power_w, m.sm_mhz_before, m.sm_mhz_after, length(m.samples) / 4 AS samples, m.calls,
-       m.rejected, m.stopped, m.detail, m.stage, CASE m.stage WHEN 'b' THEN 'B' WHEN 'early' THEN 'E' ELSE 'A' END AS pass,
+SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
+       CASE WHEN v.decode IS NOT NULL
+            THEN rtrim('prefill: ' || h.kernel || ' ' || h.text) || ' ' || v.how || ' decode: ' ||
+                 rtrim(o.kernel || ' ' || o.text)
+            ELSE iif(c.phase = 0, '', p.name || ': ') || rtrim(h.kernel || ' ' || h.text)
+       END AS plan,
+       iif(v.decode IS NULL, h.kernel, 'plan') AS kernel,
+       CASE WHEN v.decode IS NOT NULL
+            THEN rtrim('prefill: ' || h.kernel || ' ' || h.text) || ' ' || v.how || ' decode: ' ||
+                 rtrim(o.kernel || ' ' || o.text)
+            ELSE h.text END AS variant,
+       e.outcome, m.median / 1e6 AS median_us, (m.median - m.below) / 1e6 AS min_us, m.spread / 1e6 AS iqr_us,
+       m.ci / 1e6 AS ci_us, m.ratio / 1e8 AS ratio, w.bytes * 1e3 / m.median AS gbps,
+       w.flops / m.median AS tflops, w.bytes * 1e3 / m.median / r.dram_gbps AS share_of_dram,
+       w.flops / m.median / r.fma_tflops AS share_of_fma,
+       iif(g.race IS NULL, c.power_w, g.power_w) * m.median / 1e12 AS joules,
+       iif(g.race IS NULL, c.power_w, g.power_w) AS power_w,
+       iif(g.race IS NULL, c.mhz_before, g.mhz_before) AS sm_mhz_before,
+       iif(g.race IS NULL, c.mhz_after, g.mhz_after) AS sm_mhz_after,
+       m.samples, nullif(e.stopped, '') AS stopped, f.detail, t.name AS stage, t.pass,
        s.set_name, s.split, s.weight, s.steps, s.kv_dtype, s.layout, s.seed, s.num_query_heads,
        s.num_kv_heads, s.head_size, s.causal, s."window", s.scale, s.softcap, s.has_sinks,
        s.has_alibi, s.num_seqs, s.query_tokens, s.max_query, s.kv_tokens, s.max_seq, r.protocol,
-       d.name AS device_name, d.arch, d.units, r.driver, r.toolkit, r.commit_id, r.started,
-       b.flags, b.source, b.registers, b.spill_bytes,
-       r.device AS device_id, m.run AS run_id, m.scenario AS scenario_id, m.id AS measurement_id
-FROM measurement AS m
-JOIN run AS r ON r.id = m.run
+       d.name AS device_name, d.arch, d.units, r.card, r.driver, r.toolkit, r.commit_id,
+       r.sources AS commit_state, r.started, b.flags, k.sources AS source,
+       (SELECT group_concat(DISTINCT x.how || iif(x.gpu IN ('', d.gpu), '', ' on ' || x.gpu))
+        FROM bridge AS x WHERE instr(k.sources, x.kernel || ':' || x.old) AND x.arch = b.arch
+        AND x.flags IN ('', b.flags)) AS bridged, b.registers, b.spill_bytes, m.newest, r.device AS device_id, c.run AS run_id, c.scenario AS scenario_id,
+       m.race AS race_id, m.variant AS variant_id
+FROM scenario AS s
+JOIN race AS c ON c.scenario = s.id
+JOIN measurement AS m ON m.race = c.id
+JOIN run AS r ON r.id = c.run
 JOIN device AS d ON d.id = r.device
-JOIN scenario AS s ON s.id = m.scenario
+JOIN phase AS p ON p.id = c.phase
+JOIN stage AS t ON t.id = c.stage
+JOIN ending AS e ON e.id = m.ending
 JOIN variant AS v ON v.id = m.variant
-JOIN build AS b ON b.id = m.build;
+JOIN choice AS h ON h.id = v.choice
+JOIN build AS b ON b.id = m.build
+JOIN code AS k ON k.id = b.code
+LEFT JOIN choice AS o ON o.id = v.decode
+LEFT JOIN work AS w ON w.scenario = c.scenario AND w.phase = c.phase
+LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant
+LEFT JOIN failure AS f ON f.race = m.race AND f.variant = m.variant;
 
--- The newest row of every cell and pass.
-CREATE VIEW newest AS
-SELECT * FROM history WHERE measurement_id IN (
-  SELECT id FROM (
-    SELECT m.id, row_number() OVER (
-             PARTITION BY r.device, r.protocol, m.scenario, m.phase, m.variant, m.stage = 'b', m.stage = 'early'
-             ORDER BY m.run DESC, m.id DESC) AS age
-    FROM measurement AS m JOIN run AS r ON r.id = m.run)
-  WHERE age = 1);
-
+CREATE VIEW newest AS SELECT * FROM history WHERE newest = 1;
 CREATE VIEW timings AS SELECT * FROM newest WHERE pass = 'A';
 CREATE VIEW confirmed AS SELECT * FROM newest WHERE pass = 'B';
 
--- What is right, against the fastest of its device, protocol, scenario and phase.
-CREATE VIEW regret AS
-SELECT gpu, model, batch, page_size, dtype, phase, plan, kernel, variant, median_us, best_us,
-       median_us / best_us AS slowdown, median_us / best_us - 1 AS regret, set_name, split, weight,
-       kv_dtype, layout, seed, protocol, place, device_id, scenario_id, measurement_id
-FROM (SELECT *, min(median_us) OVER cell AS best_us, row_number() OVER cell AS place
-      FROM timings WHERE outcome = 'ok'
-      WINDOW cell AS (PARTITION BY device_id, protocol, scenario_id, phase
-                      ORDER BY median_us, plan));
+-- The fastest right variant of each device, protocol, scenario and phase.
+CREATE VIEW fastest AS
+SELECT r.device AS device_id, r.protocol, c.scenario AS scenario_id, c.phase AS phase_id,
+       min(q.median) AS median, q.race AS race_id, q.variant AS variant_id
+FROM (SELECT race, variant, min(median) AS median FROM measurement
+      WHERE newest = 1 AND ending IN (SELECT id FROM ending WHERE outcome = 'ok')
+      GROUP BY race) AS q
+JOIN race AS c ON c.id = q.race
+JOIN stage AS t ON t.id = c.stage AND t.pass = 'A'
+JOIN run AS r ON r.id = c.run
+GROUP BY r.device, r.protocol, c.scenario, c.phase;
 
 CREATE VIEW best AS
-SELECT gpu, model, batch, page_size, dtype, phase, plan, kernel, variant, median_us, min_us, ci_us,
-       gbps, tflops, share_of_dram, share_of_fma, joules, set_name, split, weight, kv_dtype,
-       layout, seed, protocol, device_name, device_id, scenario_id, measurement_id
-FROM timings WHERE measurement_id IN (SELECT measurement_id FROM regret WHERE place = 1);
+SELECT h.* FROM fastest AS f
+CROSS JOIN history AS h ON h.race_id = f.race_id AND h.variant_id = f.variant_id;
+
+-- Right results against the fastest of their device, protocol, scenario and phase.
+CREATE VIEW regret AS
+SELECT h.gpu, h.model, h.batch, h.page_size, h.dtype, h.phase, h.plan, h.kernel, h.variant,
+       h.median_us, f.median / 1e6 AS best_us, h.median_us * 1e6 / f.median AS slowdown,
+       h.median_us * 1e6 / f.median - 1 AS regret, h.set_name, h.split, h.weight, h.kv_dtype,
+       h.layout, h.seed, h.protocol, h.device_id, h.scenario_id, h.race_id, h.variant_id
+FROM timings AS h
+JOIN fastest AS f ON f.device_id = h.device_id AND f.protocol = h.protocol
+                 AND f.scenario_id = h.scenario_id
+                 AND f.phase_id = (SELECT id FROM phase WHERE name = h.phase)
+WHERE h.outcome = 'ok';
 
 CREATE VIEW failures AS
-SELECT gpu, model, batch, page_size, dtype, phase, plan, kernel, variant, outcome, detail, flags,
-       registers, spill_bytes, set_name, split, protocol, source, run_id, measurement_id
-FROM timings WHERE outcome <> 'ok';
+SELECT * FROM newest WHERE outcome NOT IN ('ok', 'noisy');
 
--- How much two times of the same differ, by bands of that time. floor is a share:
--- the 95th percentile of |ratio - 1| (nearest rank), and no less than 0.5 %.
+-- How much two times of the same differ, by bands of that time. floor is a share: the 95th
+-- percentile of |ratio - 1| (nearest rank), 0.5 % or more.
 CREATE VIEW noise AS
 WITH pair AS (
   SELECT r.device AS device_id, r.protocol,
-         CASE WHEN c.median_us < 20 THEN '< 20 us' WHEN c.median_us < 200 THEN '< 200 us'
-         ELSE '>= 200 us' END AS band, abs(c.ratio - 1) AS off
-  FROM control AS c JOIN run AS r ON r.id = c.run),
+         CASE WHEN a.median < 20000000 THEN '< 20 us' WHEN a.median < 200000000 THEN '< 200 us'
+         ELSE '>= 200 us' END AS band, abs(a.ratio - 1) AS off
+  FROM control AS a JOIN race AS c ON c.id = a.race JOIN run AS r ON r.id = c.run),
 ranked AS (
   SELECT *, row_number() OVER (PARTITION BY device_id, protocol, band ORDER BY off) AS place,
          count(*) OVER (PARTITION BY device_id, protocol, band) AS pairs

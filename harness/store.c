@@ -1,10 +1,9 @@
-/* store.c - every measurement, in SQLite, which store*.c alone know.
+/* store.c - every measurement, in SQLite, which store*.c alone know: opening, statements, errors.
  *
- * schema.sql is the database, merge.sql joins two, migrate_N*.sql bring version N to it.
+ * schema.sql is the database, store_migrate.c brings older ones to it, merge.sql joins two.
  * Writing, a database is in WAL mode, so that each measurement is one committed
  * transaction that a kill cannot take back and that readers need not wait for; closed, it
- * is a single file again. Names are written once and rows refer to them (intern), so that
- * ten thousand measurements fit in a few megabytes. */
+ * is a single file again. */
 #include "store.h"
 #include <errno.h>
 #include <math.h>
@@ -12,31 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-EMBED(store_schema_sql, "harness/schema.sql")
-
-EMBED(store_migrate_1_sql, "harness/migrate_1.sql")
-EMBED(store_migrate_1_rows_sql, "harness/migrate_1_rows.sql")
-EMBED(store_migrate_2_sql, "harness/migrate_2.sql")
-EMBED(store_migrate_3_sql, "harness/migrate_3.sql")
-EMBED(store_migrate_4_sql, "harness/migrate_4.sql")
-
-/* What takes a database of version v to this one, one text after the other. */
-static const char *const migrations[][3] = {
-	{ store_schema_sql },
-	{ store_migrate_1_sql, store_schema_sql, store_migrate_1_rows_sql },
-	{ store_migrate_2_sql, store_migrate_3_sql, store_migrate_4_sql },
-	{ store_migrate_3_sql, store_migrate_4_sql },
-	{ store_migrate_4_sql },
-};
-enum { VERSION = COUNT(migrations) };
+enum { VERSION = 6 };
 enum { APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
 
 #define IDENTITY                                                                    \
 	"model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, " \
 	"num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi"
-#define NEWEST_DEVICE                                                                            \
-	"SELECT r.device FROM measurement m JOIN run r ON r.id = m.run JOIN device d ON d.id = " \
-	"r.device WHERE d.gpu = ?1 ORDER BY m.id DESC"
+/* Races of a cell's kind: of a device, protocol, scenario, phase and pass. */
+#define RACES_LIKE                                                                             \
+	"race AS c JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage"            \
+	" WHERE c.scenario = ?1 AND c.phase = ?2 AND r.device = ?4 AND ?5 IN ('', r.protocol)" \
+	" AND t.pass = (SELECT pass FROM stage WHERE name = ?6)"
 
 // clang-format off
 static const char *const queries[NUM_QUERIES] = {
@@ -44,13 +29,15 @@ static const char *const queries[NUM_QUERIES] = {
 	[COMMIT]   = "COMMIT",
 	[ROLLBACK] = "ROLLBACK",
 
-	[FIND_DEVICE] = "SELECT id FROM device WHERE (gpu, name, arch, units) = (?1, ?2, ?3, ?4)",
-	[ADD_DEVICE] = "INSERT INTO device (gpu, name, arch, units, lanes, smem_per_block,"
-		" smem_per_unit, l2_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id",
-	[ADD_RUN] = "INSERT INTO run (uid, device, driver, memory_bytes, clock_mhz,"
-		" memory_clock_mhz, power_limit_w, commit_id, toolkit, protocol, command,"
+	[FIND_DEVICE] = "SELECT id FROM device WHERE (gpu, name, arch, units, memory_gib, machine) ="
+		" (?1, ?2, ?3, ?4, ?5, ?6)",
+	[ADD_DEVICE] = "INSERT INTO device (gpu, name, arch, units, memory_gib, machine, lanes,"
+		" smem_per_block, smem_per_unit, l2_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+		" ?10) RETURNING id",
+	[ADD_RUN] = "INSERT INTO run (uid, device, card, driver, memory_bytes, clock_mhz,"
+		" memory_clock_mhz, power_limit_w, commit_id, sources, toolkit, protocol, command,"
 		" dram_gbps, fma_tflops, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
-		" ?11, ?12, ?13, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id",
+		" ?11, ?12, ?13, ?14, ?15, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id",
 
 	[FIND_SCENARIO] = "SELECT id FROM scenario WHERE (" IDENTITY ") ="
 		" (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
@@ -61,22 +48,38 @@ static const char *const queries[NUM_QUERIES] = {
 	[LABEL_SCENARIO] = "UPDATE scenario SET (set_name, split, weight, steps) ="
 		" (?2, ?3, ?4, ?5) WHERE id = ?1"
 		" AND (set_name, split, weight, steps) <> (?2, ?3, ?4, ?5)",
+	[ADD_WORK] = "INSERT OR REPLACE INTO work VALUES (?1, ?2, ?3, ?4)",
 
-	[FIND_VARIANT] = "SELECT id FROM variant WHERE (kernel, choice) = (?1, ?2)",
-	[ADD_VARIANT] = "INSERT INTO variant (kernel, choice) VALUES (?1, ?2) RETURNING id",
-	[FIND_BUILD] = "SELECT id FROM build WHERE (arch, flags, source, registers, spill_bytes) ="
+	[FIND_CHOICE] = "SELECT id FROM choice WHERE digest = ?3",
+	[ADD_CHOICE] = "INSERT INTO choice (kernel, text, digest) VALUES (?1, ?2, ?3) RETURNING id",
+	[FIND_VARIANT] = "SELECT id FROM variant WHERE choice = ?1 AND how = ?3"
+		" AND ifnull(decode, 0) = ?2",
+	[ADD_VARIANT] = "INSERT INTO variant (choice, decode, how) VALUES (?1, nullif(?2, 0), ?3)"
+		" RETURNING id",
+	[FIND_CODE] = "SELECT id FROM code WHERE sources = ?1",
+	[ADD_CODE] = "INSERT INTO code (sources) VALUES (?1) RETURNING id",
+	[FIND_BUILD] = "SELECT id FROM build WHERE (arch, flags, code, registers, spill_bytes) ="
 		" ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
 		" ?2, ?3, ?4, ?5)",
-	[ADD_BUILD] = "INSERT INTO build (arch, flags, source, registers, spill_bytes) VALUES"
+	[ADD_BUILD] = "INSERT INTO build (arch, flags, code, registers, spill_bytes) VALUES"
 		" ((SELECT d.arch FROM run r JOIN device d ON d.id = r.device WHERE r.id = ?1),"
 		" ?2, ?3, ?4, ?5) RETURNING id",
-	[ADD_MEASUREMENT] = "INSERT INTO measurement (run, scenario, phase, variant, build, stage,"
-		" outcome, samples, calls, median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps,"
-		" tflops, sm_mhz_before, sm_mhz_after, power_w, rejected, stopped, detail) VALUES"
-		" (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-		" ?19, ?20, ?21, ?22, ?23) RETURNING id",
-	[ADD_CONTROL] = "INSERT INTO control (run, scenario, phase, variant, stage, median_us, ratio)"
+	[FIND_ENDING] = "SELECT id FROM ending WHERE (outcome, stopped) = (?1, ?2)",
+	[ADD_ENDING] = "INSERT INTO ending (outcome, stopped) VALUES (?1, ?2) RETURNING id",
+
+	[FIND_RACE] = "SELECT id FROM race WHERE (scenario, phase, run, stage) = (?1, ?2, ?3, ?4)",
+	[ADD_RACE] = "INSERT INTO race (scenario, phase, run, stage, mhz_before, mhz_after, power_w)"
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
+	[RACE_READING] = "SELECT (mhz_before IS ?2) AND (mhz_after IS ?3) AND (power_w IS ?4) FROM race"
+		" WHERE id = ?1",
+	[SUPERSEDE] = "UPDATE measurement SET newest = 0 WHERE newest = 1 AND variant = ?3"
+		" AND race IN (SELECT c.id FROM " RACES_LIKE ")",
+	[ADD_MEASUREMENT] = "INSERT OR REPLACE INTO measurement VALUES"
+		" (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+	[ADD_READING] = "INSERT INTO reading VALUES (?1, ?2, ?3, ?4, ?5)",
+	[ADD_FAILURE] = "INSERT INTO failure VALUES (?1, ?2, ?3)",
+	[ADD_SAMPLE]  = "INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5)",
+	[ADD_CONTROL] = "INSERT OR REPLACE INTO control VALUES (?1, ?2, ?3, ?4)",
 
 	[ADD_CEILING] = "INSERT INTO ceiling (run, name, detail, value, unit) VALUES"
 		" (?1, ?2, ?3, ?4, ?5) RETURNING id",
@@ -89,38 +92,50 @@ static const char *const queries[NUM_QUERIES] = {
 
 	[RUN_IS_CPU] = "SELECT 1 + (d.gpu = 'cpu') FROM run r JOIN device d ON d.id = r.device"
 		" WHERE r.id = ?1",
-	[NEWEST] = NEWEST_DEVICE,
-	[HAS] = "SELECT EXISTS (SELECT 1 FROM measurement m JOIN run r ON r.id = m.run"
-		" JOIN build b ON b.id = m.build WHERE m.scenario = ?1 AND m.variant = ?2"
-		" AND m.phase = ?3 AND r.device = ?4 AND b.source = ?5 AND ?6 IN ('', r.protocol)"
-		" AND (m.stage = 'b', m.stage = 'early') = (?7 = 'b', ?7 = 'early'))",
+	[NEWEST] = "SELECT r.device FROM run AS r JOIN device AS d ON d.id = r.device WHERE d.gpu = ?1"
+		" AND EXISTS (SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run ="
+		" r.id) ORDER BY r.id DESC LIMIT 1",
+	[HAS] = "SELECT b.arch, b.flags, k.sources FROM measurement AS m JOIN build AS b ON"
+		" b.id = m.build JOIN code AS k ON k.id = b.code WHERE m.newest = 1 AND m.variant = ?3"
+		" AND m.race IN (SELECT c.id FROM " RACES_LIKE ")",
+	[SAMPLES] = "SELECT us FROM sample WHERE (race, variant) = (?1, ?2)",
 
-	[EACH] = "SELECT gpu, model, set_name, split, batch, phase, kernel, variant, plan, outcome,"
-		" protocol, dtype, layout, detail, stage, stopped, source, kv_dtype, page_size, weight,"
-		" median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules, run_id, seed, num_query_heads, num_kv_heads,"
-		" head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi,"
-		" (SELECT samples FROM measurement WHERE id = measurement_id) FROM newest"
-		" WHERE device_id = ?1 AND (?2 IS NULL OR model = ?2) AND (?3 IS NULL OR batch = ?3)"
-		" ORDER BY model, page_size, batch, phase, kernel, variant, pass,"
-		" dtype, kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed,"
-		" head_size, num_query_heads, num_kv_heads, causal, scale, protocol",
-	[HASH] = "SELECT gpu, device_name, arch, units, " IDENTITY ", set_name, split, weight,"
-		" steps, protocol, phase, kernel, variant, flags, source, stage, outcome, calls,"
-		" median_us, min_us, q25_us, q75_us, ci_us, ratio, gbps, tflops, joules,"
-		" (SELECT samples FROM measurement WHERE id = measurement_id)"
-		" FROM newest WHERE device_id = ?1",
+	[ALL_SCENARIOS] = "SELECT s.id, " IDENTITY ", set_name, split, weight,"
+		" (SELECT group_concat(w.phase || ' ' || w.bytes || ' ' || w.flops, ' ') FROM work AS w"
+		" WHERE w.scenario = s.id) FROM scenario AS s ORDER BY model, page_size, batch, dtype,"
+		" kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed, head_size,"
+		" num_query_heads, num_kv_heads, causal, scale",
+	[ALL_VARIANTS] = "SELECT v.id, h.kernel, h.text, v.how, o.kernel, o.text FROM variant AS v"
+		" JOIN choice AS h ON h.id = v.choice LEFT JOIN choice AS o ON o.id = v.decode ORDER BY v.id",
+	[ALL_BUILDS] = "SELECT b.id, b.arch, b.flags, k.sources FROM build AS b"
+		" JOIN code AS k ON k.id = b.code ORDER BY b.id",
+	[ALL_ENDINGS] = "SELECT id, outcome, stopped FROM ending ORDER BY id",
+	[ALL_BRIDGES] = "SELECT kernel, old, new, flags, gpu FROM bridge WHERE arch = ?1"
+		" AND kernel = ?2 AND old = ?3 AND flags IN ('', ?4)",
+	/* CROSS JOIN: in this order. */
+	[CELLS] = "SELECT c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build,"
+		" m.ending, m.samples, m.median, m.below, m.spread, m.ci, m.ratio,"
+		" iif(g.race IS NULL, c.power_w, g.power_w) FROM race AS c CROSS JOIN run AS r ON"
+		" r.id = c.run AND r.device = ?2 CROSS JOIN stage AS t ON t.id = c.stage"
+		" CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
+		" LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant"
+		" WHERE c.scenario = ?1 ORDER BY c.phase, c.id, m.variant",
 	[NOISE] = "SELECT band, pairs, floor FROM noise WHERE device_id = ?1 AND protocol ="
 		" (SELECT r.protocol FROM run r WHERE r.device = ?1 AND EXISTS"
-		" (SELECT 1 FROM measurement m WHERE m.run = r.id) ORDER BY r.id DESC)",
+		" (SELECT 1 FROM race c JOIN measurement m ON m.race = c.id WHERE c.run = r.id)"
+		" ORDER BY r.id DESC)",
+	[COUNT_ROWS] = "SELECT count(*) FROM measurement",
+	[DEVICE_NAMES] = "SELECT gpu, arch FROM device WHERE id = ?1",
 	[DEVICE] = "SELECT d.name, d.gpu, d.arch, r.driver, r.commit_id, r.toolkit, r.protocol,"
-		" r.command, d.units, d.lanes, d.smem_per_block, d.smem_per_unit, d.l2_bytes,"
-		" r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w,"
+		" r.command, r.sources, d.machine, d.units, d.lanes, d.smem_per_block, d.smem_per_unit,"
+		" d.l2_bytes, r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w,"
 		/* ceilings: the newest that were measured, whichever run of the device did */
 		" (SELECT dram_gbps FROM run WHERE device = d.id AND dram_gbps > 0 ORDER BY id DESC"
 		" LIMIT 1), (SELECT fma_tflops FROM run WHERE device = d.id AND fma_tflops > 0"
 		" ORDER BY id DESC LIMIT 1)"
-		" FROM run r JOIN device d ON d.id = r.device WHERE d.id = ?1 AND"
-		" EXISTS (SELECT 1 FROM measurement m WHERE m.run = r.id) ORDER BY r.id DESC",
+		" FROM run r JOIN device d ON d.id = r.device WHERE d.id = ?1 AND EXISTS"
+		" (SELECT 1 FROM race c JOIN measurement m ON m.race = c.id WHERE c.run = r.id)"
+		" ORDER BY r.id DESC",
 };
 // clang-format on
 
@@ -236,6 +251,40 @@ long long store_intern(struct store *s, enum query find, enum query add, const c
 	return id;
 }
 
+static void damaged(struct store *s, sqlite3_stmt *st, int column)
+{
+	if (!s->is_damaged)
+		complain("%s: damaged: '%s' of a row holds what no version wrote; take the file from "
+			 "the last commit or a copy",
+			 s->path, sqlite3_column_name(st, column));
+	s->is_damaged = 1;
+}
+
+const char *store_text(struct store *s, sqlite3_stmt *st, int column)
+{
+	const char *text = sqlite3_column_type(st, column) == SQLITE_TEXT
+			       ? (const char *)sqlite3_column_text(st, column)
+			       : NULL;
+	if (!text)
+		damaged(s, st, column);
+	return text ? text : "";
+}
+
+long long store_int(struct store *s, sqlite3_stmt *st, int column, long long lo, long long hi)
+{
+	const long long v = sqlite3_column_int64(st, column);
+	if (sqlite3_column_type(st, column) == SQLITE_INTEGER && v >= lo && v <= hi)
+		return v;
+	damaged(s, st, column);
+	return lo;
+}
+
+double store_real(sqlite3_stmt *st, int column)
+{
+	return sqlite3_column_type(st, column) == SQLITE_NULL ? NAN
+							      : sqlite3_column_double(st, column);
+}
+
 int store_execute(struct store *s, const char *sql)
 {
 	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK;
@@ -274,23 +323,22 @@ static int version_of(struct store *s)
 	return version;
 }
 
-/* In one transaction, so that of two who try one finds it done. */
+/* One transaction, so a concurrent migration sees the finished version. Foreign keys are off
+ * meanwhile: what is copied refers to tables that are not full yet. */
 static int migrate(struct store *s)
 {
 	char stamp[96];
 	snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d",
 		 APPLICATION, VERSION);
-	if (store_number(s, BEGIN, "") < 0)
-		return 0;
+	if (!store_execute(s, "PRAGMA foreign_keys = OFF") || store_number(s, BEGIN, "") < 0)
+		return store_explain(s);
 	const int from = version_of(s);
-	int ok = from >= 0;
-	for (int i = 0; ok && from < VERSION && i < 3 && migrations[from][i]; i++)
-		ok = store_execute(s, migrations[from][i]) || store_explain(s);
-	ok = ok && (store_execute(s, stamp) || store_explain(s));
+	int ok = from >= 0 && (from == VERSION || store_migrate(s, from)) &&
+		 (store_execute(s, stamp) || store_explain(s));
 	ok = store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
-	if (ok && from > 0 && from < VERSION) /* what stepped aside has left holes */
+	if (ok && from > 0 && from < VERSION) /* dropped tables leave free pages */
 		store_execute(s, "VACUUM");
-	return ok;
+	return store_execute(s, "PRAGMA foreign_keys = ON") && ok;
 }
 
 static int settle(struct store *s, int readonly)
@@ -325,7 +373,7 @@ struct store *store_open(const char *path, int readonly)
 	const int flags =
 	    readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
 	if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK ||
-	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK ||
+	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK || !store_functions(s) ||
 	    !store_execute(s, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL"))
 		store_explain(s);
 	else if (settle(s, readonly))
@@ -338,6 +386,7 @@ void store_close(struct store *s)
 {
 	if (!s)
 		return;
+	store_forget(s);
 	for (int i = 0; i < NUM_QUERIES; i++)
 		sqlite3_finalize(s->st[i]);
 	/* Fails while others have it open; then the last of them does it. */

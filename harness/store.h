@@ -1,12 +1,16 @@
 /* store.h - inside the store: its handle, its statements and how to run them. For
  * store*.c only; all others see harness.h.
  *
- *   store.c        opening, migration, errors, statements
- *   store_names.c  scenarios, phases and sources as rows name them
- *   store_write.c  runs, scenarios, measurements, merging
- *   store_takes.c  what binaries take, where nothing was measured
+ *   store.c           opening, errors, statements
+ *   store_migrate.c   databases of earlier versions
+ *   store_names.c     scenarios, variants and sources as rows name them
+ *   store_dict.c      the tables of names, in memory
+ *   store_write.c     runs, scenarios, measurements
+ *   store_merge.c     joining databases; the committed form
+ *   store_resources.c what binaries take, where nothing was measured
  *   store_ceilings.c  what a device gives at most
- *   store_read.c   cells, hashes, devices, free queries */
+ *   store_read.c      cells, noise, devices, free queries
+ *   store_hash.c      the hash of a database's content */
 #ifndef STORE_H
 #define STORE_H
 
@@ -22,10 +26,13 @@
 enum query {
 	BEGIN, COMMIT, ROLLBACK,
 	FIND_DEVICE, ADD_DEVICE, ADD_RUN,
-	FIND_SCENARIO, ADD_SCENARIO, LABEL_SCENARIO,
-	FIND_VARIANT, ADD_VARIANT, FIND_BUILD, ADD_BUILD, ADD_MEASUREMENT,
+	FIND_SCENARIO, ADD_SCENARIO, LABEL_SCENARIO, ADD_WORK,
+	FIND_CHOICE, ADD_CHOICE, FIND_VARIANT, ADD_VARIANT,
+	FIND_CODE, ADD_CODE, FIND_BUILD, ADD_BUILD, FIND_ENDING, ADD_ENDING,
+	FIND_RACE, ADD_RACE, RACE_READING, SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
 	ADD_CONTROL, ADD_CEILING, CEILINGS, ADD_RESOURCES,
-	RUN_IS_CPU, NEWEST, HAS, EACH, HASH, NOISE, DEVICE,
+	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
+	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS,
 	NUM_QUERIES
 };
 // clang-format on
@@ -39,6 +46,8 @@ struct store {
 	long long device;
 	char gpu[16], protocol[32];
 	const char *stage; /* of rows that are written, and of the pass asked for */
+	struct dict *dict; /* NULL until store_dict, and after a write that may change it */
+	int is_damaged;    /* a column held what the schema does not allow; it was said */
 };
 
 /* One line for the handle's last error; returns 0. */
@@ -54,19 +63,72 @@ long long store_number(struct store *, enum query, const char *kinds, ...);
 /* The id of the row that `find` finds, or else of the one that `add` adds. */
 long long store_intern(struct store *, enum query find, enum query add, const char *kinds, ...);
 
+/* Columns of a row at hand. A text that is NULL, or a number outside of lo..hi, can only come
+ * from a damaged file: says so once a handle, sets is_damaged and returns "" or lo. */
+const char *store_text(struct store *, sqlite3_stmt *, int column);
+long long store_int(struct store *, sqlite3_stmt *, int column, long long lo, long long hi);
+double store_real(sqlite3_stmt *, int column); /* NULL: NaN */
+
 /* A write transaction, in WAL mode; `end` rolls back unless ok, and returns whether
  * the work is committed. */
 int store_enter_wal(struct store *);
 int store_begin(struct store *);
 int store_end(struct store *, int ok);
+/* Brings the tables of version `from` to today's, within a transaction. 0 + complain. */
+int store_migrate(struct store *, int from);
+/* Makes the functions that SQL of ours calls. */
+int store_functions(struct store *);
 
-/* Those of the attached database `src`, whose runs are here. */
-int store_merge_ceilings(struct store *);
+/* ---- names ------------------------------------------------------------------------ */
 /* add: ADD_SCENARIO, or FIND_SCENARIO to leave the database as it is. */
 long long store_scenario_id(struct store *, const struct scenario *, enum query add);
+/* Enters what calls of the scenario's phases move and compute. */
+int store_work(struct store *, long long id, const attune_shape *, const attune_batch *);
+/* "qblock" and "BLOCK_M=16 ..."; or a plan, "prefill: ... | decode: ...". add: ADD_VARIANT or
+ * FIND_VARIANT. 0: not there, -1 + complain. */
+long long store_variant_id(struct store *, const char *text, enum query add);
+long long store_phase_id(const char *phase); /* -1: none */
 const char *store_phase(enum phase);
-/* What tells one version of the code from the next, of a choice or a plan as text: the
- * hash of the kernel's sources, of a plan both its kernels'. "" without sources. */
-void store_source(char hex[33], enum backend, const char *text);
+long long store_stage_id(const char *stage); /* 0: none */
+/* The sources of today that a choice or a plan as text runs, as table `code` has them:
+ * "reduce:HASH ring:HASH". */
+enum { CODE_TEXT = 400 };
+void store_code(char text[CODE_TEXT], enum backend, const char *choice);
+/* XXH3-64 of "kernel text". */
+long long store_choice_digest(const char *kernel, size_t length, const char *text);
+
+/* ---- store_dict.c ------------------------------------------------------------------- */
+enum { NUM_PHASE_IDS = 4 /* all, prefill, decode, plan */ };
+struct dict_scenario {
+	struct store_cell cell;                            /* its part of a cell */
+	double bytes[NUM_PHASE_IDS], flops[NUM_PHASE_IDS]; /* NaN: not known */
+};
+struct dict_variant {
+	char *kernel, *choice; /* as of store_cell; NULL: there is none */
+};
+struct dict_build {
+	char *flags, *sources; /* NULL: there is none */
+	enum freshness today;
+};
+struct dict_ending {
+	char *outcome, *stopped; /* NULL: there is none; stopped "": not said */
+};
+struct dict {
+	struct dict_scenario *scenario; /* [scenarios] as store_each orders them */
+	struct dict_variant *variant;   /* [variants] by id, and so are the others */
+	struct dict_build *build;
+	struct dict_ending *ending;
+	long long scenarios, variants, builds, endings;
+	long long device; /* 0: none, builds are not read */
+	char *gpu, *arch; /* of the device */
+};
+/* The names of a device's rows, read once; NULL + complain. */
+const struct dict *store_dict(struct store *, long long device);
+void store_forget(struct store *); /* frees it */
+/* Of a build's code: as stale as its stalest source, as provisional as the most provisional. */
+enum freshness store_freshness(struct store *, const char *gpu, const char *arch,
+			       const char *flags, const char *sources);
+/* 0: none; -1: failure. */
+long long store_device_id(struct store *, const char *gpu);
 
 #endif

@@ -1,9 +1,6 @@
-/* store_ceilings.c - the table `ceiling`: written whole with its run, read back of the newest.
- * A database of a version before 4, opened to be read, has no such table and so no rows. */
+/* store_ceilings.c - the table `ceiling`: written whole with its run, read back of the newest. */
 #include "store_ceilings.h"
 #include "store.h"
-
-EMBED(store_merge_ceilings_sql, "harness/merge_ceilings.sql")
 
 int store_ceilings(struct store *s, long long run, const struct ceiling *c, int n)
 {
@@ -38,9 +35,4 @@ int store_each_ceiling(struct store *s, const char *gpu,
 		store_explain(s);
 	sqlite3_reset(st);
 	return rc == SQLITE_DONE;
-}
-
-int store_merge_ceilings(struct store *s)
-{
-	return store_execute(s, store_merge_ceilings_sql) || store_explain(s);
 }

@@ -1,6 +1,6 @@
-/* store_names.c - what rows refer to, as the database spells it: scenarios, phases,
- * sources. */
+/* store_names.c - what rows refer to, as the database spells it: scenarios, variants, sources. */
 #include "store.h"
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -30,7 +30,7 @@ static const char *layout_name(enum layout l)
 	return names[l];
 }
 
-long long store_scenario_id(struct store *s, const struct scenario *sc, enum query add)
+static long long find_scenario(struct store *s, const struct scenario *sc, enum query add)
 {
 	const attune_shape *h = &sc->shape;
 	const attune_batch *b = &sc->batch->view;
@@ -44,42 +44,113 @@ long long store_scenario_id(struct store *s, const struct scenario *sc, enum que
 			    t.query, t.max_query, t.kv, t.max_seq);
 }
 
-const char *store_phase(enum phase phase)
+long long store_scenario_id(struct store *s, const struct scenario *sc, enum query add)
 {
-	static const char *const names[] = {
-		[PHASE_ALL] = "all",
-		[PHASE_PREFILL] = "prefill",
-		[PHASE_DECODE] = "decode",
-	};
-	return names[phase];
+	long long id = find_scenario(s, sc, FIND_SCENARIO);
+	if (id || add == FIND_SCENARIO)
+		return id;
+	id = find_scenario(s, sc, add);
+	return id > 0 && !store_work(s, id, &sc->shape, &sc->batch->view) ? -1 : id;
 }
 
-/* Hashing reads files, and each row asks for it; sources do not change under a process. */
-static int known_hash(const struct kernel *k, const struct config *c, char hex[33])
+int store_work(struct store *s, long long id, const attune_shape *h, const attune_batch *b)
 {
-	static _Thread_local struct {
-		const struct kernel *kernel;
-		int is_wide; /* else its helpers are the same whatever the choice */
-		char hex[33];
-	} kept[24];
-	const int is_wide = kernel_may_take(k, c, HELPER_REDUCE_WIDE);
-	size_t i = 0;
-	while (i < COUNT(kept) - 1 && kept[i].kernel &&
-	       (kept[i].kernel != k || kept[i].is_wide != is_wide))
-		i++;
-	if (kept[i].kernel != k || kept[i].is_wide != is_wide) {
-		if (!source_hash(k, c, kept[i].hex))
+	for (int i = 0; i < NUM_PHASE_IDS; i++) {
+		const enum phase phase = i < 3 ? (enum phase)i : PHASE_ALL; /* a plan runs all */
+		const double keys = (double)part_live_keys(h, b, phase);
+		const double pairs = (double)part_pairs(h, b, phase);
+		if (store_number(s, ADD_WORK, "lidd", id, i,
+				 2 * keys * h->num_kv_heads * h->head_size * dtype_bytes(h->kv_dtype),
+				 4 * pairs * h->head_size * h->num_query_heads) < 0)
 			return 0;
-		kept[i].kernel = k;
-		kept[i].is_wide = is_wide;
 	}
-	memcpy(hex, kept[i].hex, 33);
 	return 1;
 }
 
-/* 0 where there is no such kernel. What is wrong in the rest of the text, an old tunable say,
- * counts as its default. */
-static int hash_of_choice(char hex[33], enum backend backend, const char *text)
+/* ---- choices and plans ------------------------------------------------------------- */
+long long store_choice_digest(const char *kernel, size_t length, const char *text)
+{
+	char whole[MAX_PART_TEXT + 64];
+	const int n = snprintf(whole, sizeof whole, "%.*s %s", (int)length, kernel, text);
+	return (long long)XXH3_64bits(whole, (size_t)n < sizeof whole ? (size_t)n : sizeof whole - 1);
+}
+
+static long long choice_id(struct store *s, const char *text, enum query add)
+{
+	char kernel[64];
+	const size_t n = strcspn(text, " ");
+	const char *rest = text + n + (text[n] == ' ');
+	if (!n || n >= sizeof kernel) {
+		complain("%s: row refused: '%.40s' names no kernel", s->path, text);
+		return -1;
+	}
+	snprintf(kernel, sizeof kernel, "%.*s", (int)n, text);
+	return store_intern(s, FIND_CHOICE, add, "ssl", kernel, rest,
+			    store_choice_digest(kernel, n, rest));
+}
+
+long long store_variant_id(struct store *s, const char *text, enum query add)
+{
+	const enum query of_choice = add == FIND_VARIANT ? FIND_CHOICE : ADD_CHOICE;
+	char part[2][MAX_PART_TEXT];
+	enum attune_how how;
+	long long decode = 0;
+	const int is_plan = parts_parse(text, part, &how);
+	const long long choice = choice_id(s, is_plan ? part[0] : text, of_choice);
+	if (choice <= 0 || (is_plan && (decode = choice_id(s, part[1], of_choice)) <= 0))
+		return choice < 0 || decode < 0 ? -1 : 0;
+	return store_intern(s, FIND_VARIANT, add, "lls", choice, decode,
+			    !is_plan ? "" : how == ATTUNE_STREAMS ? "||" : "|");
+}
+
+static long long index_of(const char *word, const char *const *words, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!strcmp(word, words[i]))
+			return i;
+	return -1;
+}
+
+long long store_phase_id(const char *phase)
+{
+	static const char *const names[NUM_PHASE_IDS] = { "all", "prefill", "decode", "plan" };
+	return index_of(phase, names, NUM_PHASE_IDS);
+}
+
+long long store_stage_id(const char *stage)
+{
+	static const char *const names[] = { "",       "race",  "complete", "cold",
+					     "refine", "audit", "b",        "early" };
+	const long long id = index_of(stage, names, COUNT(names));
+	return id < 0 ? 0 : id;
+}
+
+const char *store_phase(enum phase phase)
+{
+	static const char *const names[] = { [PHASE_ALL] = "all",
+					     [PHASE_PREFILL] = "prefill",
+					     [PHASE_DECODE] = "decode" };
+	return names[phase];
+}
+
+/* ---- sources ------------------------------------------------------------------------ */
+enum { MOST_SOURCES = 2 * (1 + NUM_HELPERS) };
+struct sources {
+	const struct kernel *kernel[MOST_SOURCES];
+	int n;
+};
+
+static void add_source(struct sources *v, const struct kernel *k)
+{
+	for (int i = 0; i < v->n; i++)
+		if (v->kernel[i] == k)
+			return;
+	if (k && v->n < MOST_SOURCES)
+		v->kernel[v->n++] = k;
+}
+
+/* Anything wrong behind the kernel's name, such as an old tunable, counts as its default. */
+static void add_sources(struct sources *v, enum backend backend, const char *text)
 {
 	char name[64];
 	int n = 0;
@@ -88,26 +159,36 @@ static int hash_of_choice(char hex[33], enum backend backend, const char *text)
 	struct config c;
 	const char *where;
 	if (!k)
-		return 0;
-	(void)config_parse(&c, k->space, k->space->reduces_wide ? text + n : "", &where);
-	return known_hash(k, &c, hex);
+		return;
+	(void)config_parse(&c, k->space, text + n, &where);
+	add_source(v, k);
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (kernel_may_take(k, &c, h))
+			add_source(v, kernel_helper(backend, h));
 }
 
-void store_source(char hex[33], enum backend backend, const char *text)
+static int by_name(const void *a, const void *b)
 {
-	char part[2][MAX_PART_TEXT] = { "", "" }, both[68] = "", one[33];
+	return strcmp((*(const struct kernel *const *)a)->name,
+		      (*(const struct kernel *const *)b)->name);
+}
+
+void store_code(char text[CODE_TEXT], enum backend backend, const char *choice)
+{
+	struct sources v = { .n = 0 };
+	char part[2][MAX_PART_TEXT], hash[33];
 	enum attune_how how;
-	int parts = 0;
-	if (!parts_parse(text, part, &how))
-		snprintf(part[0], sizeof part[0], "%s", text);
-	for (int i = 0; i < 2; i++)
-		if (hash_of_choice(one, backend, part[i]))
-			strcat(both, one), parts++;
-	if (parts < 2) {
-		memcpy(hex, both, 33);
-		return;
+	size_t n = 0;
+	if (parts_parse(choice, part, &how)) {
+		add_sources(&v, backend, part[0]);
+		add_sources(&v, backend, part[1]);
+	} else {
+		add_sources(&v, backend, choice);
 	}
-	const XXH128_hash_t h = XXH3_128bits(both, strlen(both));
-	snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
-		 (unsigned long long)h.low64);
+	qsort(v.kernel, (size_t)v.n, sizeof *v.kernel, by_name);
+	snprintf(text, CODE_TEXT, "none");
+	for (int i = 0; i < v.n && n < CODE_TEXT; i++)
+		n += (size_t)snprintf(text + n, CODE_TEXT - n, "%s%s:%s", i ? " " : "",
+				      v.kernel[i]->name,
+				      source_identity(v.kernel[i], hash) ? hash : "none");
 }

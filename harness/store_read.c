@@ -1,147 +1,167 @@
-/* store_read.c - the newest row of every cell, to callbacks and as a hash. */
+/* store_read.c - the newest row of every cell, to callbacks; noise, devices, free queries. */
 #include "store.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-/* 0: none; -1: failure. */
-static long long device_of(struct store *s, const char *gpu)
+long long store_device_id(struct store *s, const char *gpu)
 {
 	return s->device && !strcmp(s->gpu, gpu) ? s->device : store_number(s, NEWEST, "s", gpu);
 }
 
+/* ---- is a cell there ------------------------------------------------------------------- */
 static int has(struct store *s, const char *gpu, const struct scenario *sc, const char *phase,
-	       const char *kernel, const char *choice, const char *text)
+	       const char *text)
 {
-	char source[33];
-	const long long device = device_of(s, gpu);
+	const long long device = store_device_id(s, gpu);
 	const long long scenario = device > 0 ? store_scenario_id(s, sc, FIND_SCENARIO) : 0;
-	const long long variant =
-	    scenario > 0 ? store_number(s, FIND_VARIANT, "ss", kernel, choice) : 0;
-	if (variant <= 0)
-		return 0;
-	store_source(source, strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, text);
-	return store_number(s, HAS, "llslsss", scenario, variant, phase, device, source,
-			    s->protocol, s->stage) > 0;
+	const long long variant = scenario > 0 ? store_variant_id(s, text, FIND_VARIANT) : 0;
+	sqlite3_stmt *st = variant > 0
+			       ? store_rows(s, HAS, "llllss", scenario, store_phase_id(phase),
+					    variant, device, s->protocol, s->stage)
+			       : NULL;
+	int found = 0;
+	while (st && !found && sqlite3_step(st) == SQLITE_ROW)
+		found = store_freshness(s, gpu, store_text(s, st, 0), store_text(s, st, 1),
+					store_text(s, st, 2)) != STALE;
+	if (st)
+		sqlite3_reset(st);
+	return found;
 }
 
 int store_has(struct store *s, const char *gpu, const struct scenario *sc, enum phase phase,
 	      const char *choice_text)
 {
-	char kernel[64];
-	const size_t n = strcspn(choice_text, " ");
-	snprintf(kernel, sizeof kernel, "%.*s", (int)n, choice_text);
-	return has(s, gpu, sc, store_phase(phase), kernel,
-		   choice_text + n + (choice_text[n] == ' '), choice_text);
+	return has(s, gpu, sc, store_phase(phase), choice_text);
 }
 
 int store_has_plan(struct store *s, const char *gpu, const struct scenario *sc,
 		   const char *plan_text)
 {
-	return has(s, gpu, sc, "plan", "plan", plan_text, plan_text);
+	return has(s, gpu, sc, "plan", plan_text);
 }
 
-static const char *text(sqlite3_stmt *st, int column)
+/* ---- each cell --------------------------------------------------------------------------- */
+static const char *phase_text(long long id)
 {
-	return (const char *)sqlite3_column_text(st, column);
+	static const char *const names[NUM_PHASE_IDS] = { "all", "prefill", "decode", "plan" };
+	return names[id];
 }
 
-static double real(sqlite3_stmt *st, int column)
+static double picoseconds(sqlite3_stmt *st, int column)
 {
-	return sqlite3_column_type(st, column) == SQLITE_NULL ? NAN
-							      : sqlite3_column_double(st, column);
+	return store_real(st, column) / 1e6;
 }
 
-static enum attune_dtype dtype_of(const char *name)
+/* Columns in the order of CELLS. 0: damaged. */
+static int read_cell(struct store *s, const struct dict *d, const struct dict_scenario *of,
+		     struct store_cell *c, sqlite3_stmt *st)
 {
-	enum attune_dtype t = ATTUNE_F32;
-	while (t < ATTUNE_E4M3 && strcmp(dtype_name(t), name))
-		t++;
-	return t;
+	const long long phase = store_int(s, st, 2, 0, NUM_PHASE_IDS - 1);
+	*c = of->cell;
+	c->gpu = d->gpu;
+	c->race_id = store_int(s, st, 0, 1, INT64_MAX);
+	c->variant_id = store_int(s, st, 1, 1, d->variants - 1);
+	c->phase = phase_text(phase);
+	c->stage = store_text(s, st, 3);
+	c->pass = *store_text(s, st, 4);
+	c->run = store_int(s, st, 5, 1, INT64_MAX);
+	c->protocol = store_text(s, st, 6);
+	const struct dict_variant *v = &d->variant[c->variant_id];
+	const struct dict_build *b = &d->build[store_int(s, st, 7, 1, d->builds - 1)];
+	const struct dict_ending *e = &d->ending[store_int(s, st, 8, 1, d->endings - 1)];
+	if (s->is_damaged || !v->kernel || !b->sources || !e->outcome)
+		return 0;
+	c->kernel = v->kernel;
+	c->choice = v->choice;
+	c->today = b->today;
+	c->outcome = e->outcome;
+	c->stopped = *e->stopped ? e->stopped : NULL;
+	c->samples = sqlite3_column_int(st, 9);
+	c->median_us = picoseconds(st, 10);
+	c->min_us = c->median_us - picoseconds(st, 11);
+	c->iqr_us = picoseconds(st, 12);
+	c->ci_us = picoseconds(st, 13);
+	c->ratio = store_real(st, 14) / 1e8;
+	c->joules = store_real(st, 15) * c->median_us / 1e6;
+	c->gbps = of->bytes[phase] / c->median_us / 1e3;
+	c->tflops = of->flops[phase] / c->median_us / 1e6;
+	return 1;
 }
 
-static void unpack_samples(struct store_cell *c, const unsigned char *bytes, int n)
+static int each_of(struct store *s, const struct dict *d, const struct dict_scenario *of,
+		   int (*each)(void *, const struct store_cell *), void *arg, int *more)
 {
-	c->samples = n / 4 < MAX_SAMPLES ? n / 4 : MAX_SAMPLES;
-	for (int i = 0; i < c->samples; i++, bytes += 4) {
-		const uint32_t bits = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
-				      (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-		memcpy(&c->us[i], &bits, sizeof bits);
+	sqlite3_stmt *st = store_rows(s, CELLS, "ll", of->cell.scenario_id, d->device);
+	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
+	while (st && *more && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		struct store_cell c;
+		if (!read_cell(s, d, of, &c, st)) {
+			if (!s->is_damaged)
+				complain("%s: damaged: a row names what is not there", s->path);
+			rc = SQLITE_CORRUPT;
+			break;
+		}
+		*more = each(arg, &c);
 	}
+	if (rc == SQLITE_ERROR || (rc != SQLITE_ROW && rc != SQLITE_DONE && rc != SQLITE_CORRUPT))
+		store_explain(s);
+	if (st)
+		sqlite3_reset(st);
+	return rc == SQLITE_ROW || rc == SQLITE_DONE;
 }
 
-static int is_today(const struct store_cell *c, const char *source)
+static int passes(const struct store_filter *f, const struct store_cell *c)
 {
-	char text[2 * MAX_PART_TEXT], today[33];
-	const int is_plan = !strcmp(c->kernel, "plan");
-	snprintf(text, sizeof text, "%s %s", is_plan ? "" : c->kernel, c->choice);
-	store_source(today, strcmp(c->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, text + is_plan);
-	return !strcmp(source, today);
-}
-
-/* Columns in the order of EACH. */
-static void read_cell(struct store_cell *c, sqlite3_stmt *st)
-{
-	const char **const names[] = { &c->gpu,    &c->model,   &c->set,      &c->split,
-				       &c->batch,  &c->phase,   &c->kernel,   &c->choice,
-				       &c->plan,   &c->outcome, &c->protocol, &c->dtype,
-				       &c->layout, &c->detail,  &c->stage,    &c->stopped };
-	double *const numbers[] = { &c->weight, &c->median_us, &c->min_us, &c->q25_us, &c->q75_us,
-				    &c->ci_us,  &c->ratio,     &c->gbps,   &c->tflops, &c->joules };
-	int *const shape[] = { &c->shape.num_query_heads, &c->shape.num_kv_heads,
-			       &c->shape.head_size, &c->shape.causal, &c->shape.window };
-	int at = 0;
-	for (size_t i = 0; i < COUNT(names); i++)
-		*names[i] = text(st, at++);
-	c->pass = !strcmp(c->stage, "b") ? 'B' : !strcmp(c->stage, "early") ? 'E' : 'A';
-	c->today = is_today(c, text(st, at++));
-	c->shape.dtype = dtype_of(c->dtype);
-	c->shape.kv_dtype = dtype_of(text(st, at++));
-	c->shape.page_size = c->page_size = sqlite3_column_int(st, at++);
-	for (size_t i = 0; i < COUNT(numbers); i++)
-		*numbers[i] = real(st, at++);
-	c->run = sqlite3_column_int64(st, at++);
-	c->seed = (unsigned long long)sqlite3_column_int64(st, at++);
-	for (size_t i = 0; i < COUNT(shape); i++)
-		*shape[i] = sqlite3_column_int(st, at++);
-	c->shape.scale = (float)sqlite3_column_double(st, at++);
-	c->shape.softcap = (float)sqlite3_column_double(st, at++);
-	c->shape.has_sinks = sqlite3_column_int(st, at++);
-	c->shape.has_alibi = sqlite3_column_int(st, at++);
-	c->shape.has_lse = model_gives_lse(c->model);
-	c->shape.has_new_kv = 1; /* workloads always have them */
-	c->shape.kv_layout = layout_kv(layout_of(c->layout));
-	const void *samples = sqlite3_column_blob(st, at);
-	unpack_samples(c, samples, sqlite3_column_bytes(st, at));
+	return !f || ((!f->model || !strcmp(f->model, c->model)) &&
+		      (!f->batch || !strcmp(f->batch, c->batch)));
 }
 
 int store_each(struct store *s, const char *gpu, const struct store_filter *filter,
 	       int (*each)(void *, const struct store_cell *), void *arg)
 {
-	const long long device = device_of(s, gpu);
-	sqlite3_stmt *st = device < 0 ? NULL : store_rows(s, EACH, "lss", device, filter ? filter->model : NULL,
-							     filter ? filter->batch : NULL);
-	int rc = st ? SQLITE_ROW : SQLITE_ERROR, more = 1;
-	while (st && more && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		struct store_cell c = { 0 };
-		read_cell(&c, st);
-		more = each(arg, &c);
+	const long long device = store_device_id(s, gpu);
+	if (device <= 0)
+		return device == 0;
+	const struct dict *d = store_dict(s, device);
+	int ok = d != NULL, more = 1;
+	for (long long i = 0; ok && more && i < d->scenarios; i++)
+		if (passes(filter, &d->scenario[i].cell))
+			ok = each_of(s, d, &d->scenario[i], each, arg, &more);
+	return ok;
+}
+
+int store_samples(struct store *s, const struct store_cell *c, float us[])
+{
+	sqlite3_stmt *st = store_rows(s, SAMPLES, "ll", c->race_id, c->variant_id);
+	int n = -1, rc = st ? sqlite3_step(st) : SQLITE_ERROR;
+	if (rc == SQLITE_DONE)
+		n = 0;
+	if (rc == SQLITE_ROW) {
+		const unsigned char *bytes = sqlite3_column_blob(st, 0);
+		n = sqlite3_column_bytes(st, 0) / 4;
+		n = n < MAX_SAMPLES ? n : MAX_SAMPLES;
+		for (int i = 0; i < n; i++, bytes += 4) {
+			const uint32_t bits = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
+					      (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+			memcpy(&us[i], &bits, sizeof bits);
+		}
 	}
-	if (st && rc != SQLITE_ROW && rc != SQLITE_DONE)
-		return store_explain(s);
-	sqlite3_reset(st);
-	return st != NULL;
+	if (st && n < 0)
+		store_explain(s);
+	if (st)
+		sqlite3_reset(st);
+	return n;
 }
 
 int store_noise(struct store *s, const char *gpu, struct noise *out)
 {
-	const long long device = device_of(s, gpu);
+	const long long device = store_device_id(s, gpu);
 	sqlite3_stmt *st = device > 0 ? store_rows(s, NOISE, "l", device) : NULL;
 	int rc = st ? SQLITE_ROW : SQLITE_DONE;
 	*out = (struct noise){ .floor = { 0.005, 0.005, 0.005 } };
 	while (st && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		const char *band = text(st, 0);
+		const char *band = store_text(s, st, 0);
 		const int i = *band == '>' ? 2 : strcmp(band, "< 20 us") ? 1 : 0;
 		out->pairs[i] = sqlite3_column_int(st, 1);
 		out->floor[i] = sqlite3_column_double(st, 2);
@@ -152,91 +172,30 @@ int store_noise(struct store *s, const char *gpu, struct noise *out)
 	return device >= 0 && rc == SQLITE_DONE && (st || !device);
 }
 
-/* Digest of one row: the type and the value of each column. */
-static XXH128_canonical_t row_digest(XXH3_state_t *x, sqlite3_stmt *st)
-{
-	char value[40];
-	XXH128_canonical_t digest;
-	XXH3_128bits_reset(x);
-	for (int i = 0; i < sqlite3_column_count(st); i++) {
-		const void *bytes = value;
-		int n = 0;
-		const int type = sqlite3_column_type(st, i);
-		if (type == SQLITE_INTEGER)
-			n = snprintf(value, sizeof value, "%lld",
-				     (long long)sqlite3_column_int64(st, i));
-		else if (type == SQLITE_FLOAT)
-			n = snprintf(value, sizeof value, "%.17g", sqlite3_column_double(st, i));
-		else if (type != SQLITE_NULL)
-			bytes = sqlite3_column_blob(st, i), n = sqlite3_column_bytes(st, i);
-		char head[24];
-		const int m = snprintf(head, sizeof head, "%d:%d:", type, n);
-		XXH3_128bits_update(x, head, (size_t)m);
-		XXH3_128bits_update(x, bytes, (size_t)n);
-	}
-	XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(x));
-	return digest;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(XXH128_canonical_t));
-}
-
-int store_hash(struct store *s, const char *gpu, char hex[33])
-{
-	XXH128_canonical_t *v = NULL;
-	size_t n = 0, room = 0;
-	int rc = SQLITE_ERROR;
-	XXH3_state_t *x = XXH3_createState();
-	const long long device = device_of(s, gpu);
-	sqlite3_stmt *st = x && device >= 0 ? store_rows(s, HASH, "l", device) : NULL;
-	while (st && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		if (n == room) {
-			XXH128_canonical_t *more = realloc(v, (room = 2 * room + 64) * sizeof *v);
-			if (!more)
-				break;
-			v = more;
-		}
-		v[n++] = row_digest(x, st);
-	}
-	if (st && rc != SQLITE_DONE)
-		rc == SQLITE_ROW ? complain("%s: out of memory", s->path) : (void)store_explain(s);
-	sqlite3_reset(st);
-	if (n)
-		qsort(v, n, sizeof *v, by_bytes);
-	const XXH128_hash_t h = XXH3_128bits(v, n * sizeof *v);
-	snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
-		 (unsigned long long)h.low64);
-	free(v);
-	XXH3_freeState(x);
-	return rc == SQLITE_DONE;
-}
-
 int store_device(struct store *s, const char *gpu, struct run_info *out)
 {
-	const long long device = device_of(s, gpu);
+	const long long device = store_device_id(s, gpu);
 	sqlite3_stmt *st = device > 0 ? store_rows(s, DEVICE, "l", device) : NULL;
 	const int rc = st ? sqlite3_step(st) : SQLITE_DONE;
 	struct device_info *d = &out->device;
 	memset(out, 0, sizeof *out);
 	if (rc == SQLITE_ROW) {
-#define TEXT(field, column) snprintf(field, sizeof field, "%s", text(st, column))
+#define TEXT(field, column) snprintf(field, sizeof field, "%s", store_text(s, st, column))
 		TEXT(d->name, 0), TEXT(d->gpu, 1), TEXT(d->arch, 2), TEXT(d->driver, 3);
 		TEXT(out->commit, 4), TEXT(out->toolkit, 5), TEXT(out->protocol, 6);
-		TEXT(out->command, 7);
+		TEXT(out->command, 7), TEXT(out->sources, 8), TEXT(out->machine, 9);
 #undef TEXT
 		int *const small[] = { &d->units, &d->lanes, &d->smem_per_block,
 				       &d->smem_per_unit };
 		for (size_t i = 0; i < COUNT(small); i++)
-			*small[i] = sqlite3_column_int(st, 8 + (int)i);
-		d->l2_bytes = (size_t)sqlite3_column_int64(st, 12);
-		d->memory_bytes = (size_t)sqlite3_column_int64(st, 13);
-		d->clock_mhz = sqlite3_column_int(st, 14);
-		d->memory_clock_mhz = sqlite3_column_int(st, 15);
-		d->power_limit_w = sqlite3_column_double(st, 16);
-		out->dram_gbps = sqlite3_column_double(st, 17);
-		out->fma_tflops = sqlite3_column_double(st, 18);
+			*small[i] = (int)store_int(s, st, 10 + (int)i, i < 2, INT32_MAX);
+		d->l2_bytes = (size_t)store_int(s, st, 14, 0, INT64_MAX);
+		d->memory_bytes = (size_t)store_int(s, st, 15, 0, INT64_MAX);
+		d->clock_mhz = sqlite3_column_int(st, 16);
+		d->memory_clock_mhz = sqlite3_column_int(st, 17);
+		d->power_limit_w = sqlite3_column_double(st, 18);
+		out->dram_gbps = sqlite3_column_double(st, 19);
+		out->fma_tflops = sqlite3_column_double(st, 20);
 		d->backend = strcmp(d->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
 	} else if (rc != SQLITE_DONE) {
 		store_explain(s);
@@ -244,7 +203,7 @@ int store_device(struct store *s, const char *gpu, struct run_info *out)
 		complain("%s: holds no measurement of %s", s->path, gpu);
 	}
 	sqlite3_reset(st);
-	return rc == SQLITE_ROW;
+	return rc == SQLITE_ROW && !s->is_damaged;
 }
 
 struct callback {

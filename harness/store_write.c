@@ -1,12 +1,10 @@
-/* store_write.c - runs, scenarios and measurements, each one transaction; merging. */
+/* store_write.c - runs, scenarios and measurements, each one transaction. */
 #include "store.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-
-EMBED(store_merge_sql, "harness/merge.sql")
 
 static double known(double x)
 {
@@ -25,16 +23,20 @@ long long store_begin_run(struct store *s, const struct run_info *r)
 	snprintf(uid, sizeof uid, "%016llx%016llx", random[0], random[1]);
 	if (!store_begin(s))
 		return 0;
+	const int is_cpu = d->backend == BACKEND_CPU;
+	const long long gib = is_cpu ? 0 : llround((double)d->memory_bytes / 0x1p30);
 	const long long device =
-	    store_intern(s, FIND_DEVICE, ADD_DEVICE, "sssiiiil", d->gpu, d->name, d->arch, d->units,
-			 d->lanes, d->smem_per_block, d->smem_per_unit, (long long)d->l2_bytes);
+	    store_intern(s, FIND_DEVICE, ADD_DEVICE, "sssilsiiil", d->gpu, d->name, d->arch,
+			 d->units, gib, r->machine, d->lanes, d->smem_per_block, d->smem_per_unit,
+			 (long long)d->l2_bytes);
 	long long run = -1;
 	if (device > 0)
-		run = store_number(s, ADD_RUN, "slsldddssssdd", uid, device, d->driver,
-				   (long long)d->memory_bytes, known(d->clock_mhz),
-				   known(d->memory_clock_mhz), known(d->power_limit_w), r->commit,
-				   r->toolkit, r->protocol, r->command, known(r->dram_gbps),
-				   known(r->fma_tflops));
+		run = store_number(s, ADD_RUN, "slssldddsssssdd", uid, device,
+				   *r->card ? r->card : NULL, d->driver, (long long)d->memory_bytes,
+				   known(d->clock_mhz), known(d->memory_clock_mhz),
+				   known(d->power_limit_w), r->commit,
+				   *r->sources ? r->sources : "unknown", r->toolkit, r->protocol,
+				   r->command, known(r->dram_gbps), known(r->fma_tflops));
 	if (!store_end(s, run > 0))
 		return 0;
 	s->device = device;
@@ -73,140 +75,158 @@ static int pack_samples(unsigned char *out, const struct measurement *m)
 	return 4 * m->samples;
 }
 
-/* Whole numbers take two bytes, others eight; half a percent of a rate is nothing. */
-static double brief(double x)
-{
-	return x >= 100 ? round(x) : x;
-}
-
+/* ---- a row ---------------------------------------------------------------------------- */
 struct row {
-	long long run, scenario, variant, build;
-	const char *phase;
+	long long run, scenario, phase, stage, variant, build, race;
 };
 
-static int add_row(struct store *s, const struct row *r, const struct measurement *m)
+/* NULL of what is not known. */
+static double picoseconds(double us)
+{
+	return round(us * 1e6);
+}
+
+/* The race of the row, made with this row's readings when it is the first. 0 + complain. */
+static int find_race(struct store *s, struct row *r, const struct measurement *m)
+{
+	const double before = m ? known(m->sm_mhz_before) : NAN;
+	const double after = m ? known(m->sm_mhz_after) : NAN, watts = m ? known(m->power_w) : NAN;
+	r->stage = store_stage_id(s->stage);
+	if (!r->stage) {
+		complain("%s: row refused: no stage is called '%s'", s->path, s->stage);
+		return 0;
+	}
+	r->race = store_intern(s, FIND_RACE, ADD_RACE, "llllddd", r->scenario, r->phase, r->run,
+			       r->stage, before, after, watts);
+	return r->race > 0;
+}
+
+static int has_time(const struct measurement *m)
+{
+	return m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
+}
+
+/* 0 + complain when a time is none. */
+static int is_sound(struct store *s, const struct measurement *m)
+{
+	if (!has_time(m))
+		return 1;
+	const double times[] = { m->median_us, m->min_us };
+	for (size_t i = 0; i < COUNT(times); i++)
+		if (!(times[i] > 0 && times[i] < 1e12)) {
+			complain("%s: row refused: %g us is no positive time", s->path, times[i]);
+			return 0;
+		}
+	if (m->min_us > m->median_us || m->samples < 1) {
+		complain("%s: row refused: a least time of %g us, a median of %g us, %d samples",
+			 s->path, m->min_us, m->median_us, m->samples);
+		return 0;
+	}
+	return 1;
+}
+
+static int add_times(struct store *s, const struct row *r, const struct measurement *m)
+{
+	const int timed = has_time(m);
+	const long long ending =
+	    store_intern(s, FIND_ENDING, ADD_ENDING, "ss", outcome_name(m->outcome), m->stopped);
+	const double median = timed ? picoseconds(m->median_us) : NAN;
+	const double iqr = timed && m->samples > 2 ? picoseconds(m->q75_us - m->q25_us) : NAN;
+	return ending > 0 &&
+	       store_number(s, ADD_MEASUREMENT, "lllldddddd", r->race, r->variant, r->build, ending,
+			    timed ? m->samples : NAN, median,
+			    timed ? median - picoseconds(m->min_us) : NAN, iqr,
+			    timed ? picoseconds(m->ci_us) : NAN,
+			    timed && m->ratio > 0 ? round(m->ratio * 1e8) : NAN) == 0;
+}
+
+/* What a row has that few rows have, in tables of their own. */
+static int add_rest(struct store *s, const struct row *r, const struct measurement *m)
 {
 	unsigned char samples[4 * MAX_SAMPLES];
-	const int ok = m->outcome == OUTCOME_OK, quartiles = ok && m->samples > 2;
-	const int bytes = ok ? pack_samples(samples, m) : 0;
+	const double before = known(m->sm_mhz_before), after = known(m->sm_mhz_after);
+	const double watts = known(m->power_w);
+	const int bytes = has_time(m) ? pack_samples(samples, m) : 0;
 	if (bytes < 0) {
 		complain("%s: row refused: a sample that is not a positive time", s->path);
 		return 0;
 	}
-#define TIME(x) (ok ? (x) : NAN)
-	return store_number(s, ADD_MEASUREMENT,
-			    "llsllssb"
-			    "ddddddddd"
-			    "ddd"
-			    "iss",
-			    r->run, r->scenario, r->phase, r->variant, r->build, s->stage,
-			    outcome_name(m->outcome), samples, bytes, known(TIME((double)m->calls)),
-			    TIME(m->median_us), TIME(m->min_us), quartiles ? m->q25_us : NAN,
-			    quartiles ? m->q75_us : NAN, TIME(m->ci_us), known(TIME(m->ratio)),
-			    TIME(brief(m->gbps)), TIME(brief(m->tflops)), known(m->sm_mhz_before),
-			    known(m->sm_mhz_after), known(brief(m->power_w)), m->rejected,
-			    *m->stopped ? m->stopped : NULL, *m->detail ? m->detail : NULL) > 0;
-#undef TIME
+	if (*m->detail &&
+	    store_number(s, ADD_FAILURE, "lls", r->race, r->variant, m->detail) < 0)
+		return 0;
+	if (bytes && m->calls > 0 &&
+	    store_number(s, ADD_SAMPLE, "lliib", r->race, r->variant, m->calls, m->rejected,
+			 (const char *)samples, bytes) < 0)
+		return 0;
+	const long long same =
+	    store_number(s, RACE_READING, "lddd", r->race, before, after, watts);
+	return same == 1 || (same == 0 && store_number(s, ADD_READING, "llddd", r->race, r->variant,
+						       before, after, watts) == 0);
+}
+
+static int add_row(struct store *s, struct row *r, const struct measurement *m)
+{
+	return is_sound(s, m) && find_race(s, r, m) &&
+	       store_number(s, SUPERSEDE, "llllss", r->scenario, r->phase, r->variant, s->device,
+			    s->protocol, s->stage) == 0 &&
+	       add_times(s, r, m) && add_rest(s, r, m);
+}
+
+/* text: of a choice or a plan. */
+static int store_any(struct store *s, long long run, const struct scenario *sc, const char *phase,
+		     const char *text, enum backend backend, const char *flags, int registers,
+		     int spill_bytes, const struct measurement *m)
+{
+	char sources[CODE_TEXT];
+	struct row r = { .run = run, .phase = store_phase_id(phase) };
+	store_code(sources, backend, text);
+	if (!store_begin(s))
+		return 0;
+	long long code = 0;
+	const int ok =
+	    (r.scenario = labelled_scenario(s, sc)) > 0 &&
+	    (r.variant = store_variant_id(s, text, ADD_VARIANT)) > 0 &&
+	    (code = store_intern(s, FIND_CODE, ADD_CODE, "s", sources)) > 0 &&
+	    (r.build = store_intern(s, FIND_BUILD, ADD_BUILD, "lslii", run, flags, code, registers,
+				    spill_bytes)) > 0 &&
+	    add_row(s, &r, m);
+	store_forget(s);
+	return store_end(s, ok);
 }
 
 int store_measurement(struct store *s, long long run, const struct scenario *sc, enum phase phase,
 		      const struct choice *c, const char *binary_flags, const struct measurement *m,
 		      int registers, int spill_bytes)
 {
-	char config[MAX_CHOICE_TEXT], whole[MAX_CHOICE_TEXT], source[33];
-	struct row r = { .run = run, .phase = store_phase(phase) };
-	config_text(config, sizeof config, &c->config, c->kernel->space);
-	choice_text(whole, sizeof whole, c);
-	store_source(source, c->kernel->backend, whole);
-	if (!store_begin(s))
-		return 0;
-	const int ok = (r.scenario = labelled_scenario(s, sc)) > 0 &&
-		       (r.variant = store_intern(s, FIND_VARIANT, ADD_VARIANT, "ss",
-						 c->kernel->name, config)) > 0 &&
-		       (r.build = store_intern(s, FIND_BUILD, ADD_BUILD, "lssii", run,
-					       binary_flags ? binary_flags : "", source, registers,
-					       spill_bytes)) > 0 &&
-		       add_row(s, &r, m);
-	return store_end(s, ok);
+	char text[MAX_PART_TEXT];
+	choice_text(text, sizeof text, c);
+	return store_any(s, run, sc, store_phase(phase), text, c->kernel->backend,
+			 binary_flags ? binary_flags : "", registers, spill_bytes, m);
 }
 
 int store_plan_measurement(struct store *s, long long run, const struct scenario *sc,
 			   const char *plan_text, const struct measurement *m)
 {
-	char source[33];
-	struct row r = { .run = run, .phase = "plan" };
 	const long long backend = store_number(s, RUN_IS_CPU, "l", run);
-	store_source(source, backend == 2 ? BACKEND_CPU : BACKEND_GPU, plan_text);
-	if (backend < 0 || !store_begin(s))
-		return 0;
-	const int ok =
-	    (r.scenario = labelled_scenario(s, sc)) > 0 &&
-	    (r.variant = store_intern(s, FIND_VARIANT, ADD_VARIANT, "ss", "plan", plan_text)) > 0 &&
-	    (r.build = store_intern(s, FIND_BUILD, ADD_BUILD, "lssii", run, "", source, -1, -1)) >
-		0 &&
-	    add_row(s, &r, m);
-	return store_end(s, ok);
-}
-
-/* "segmented" and "BLOCK_M=16 ..." of "segmented BLOCK_M=16 ..."; a plan is all choice. */
-static const char *split_choice(const char *text, const char *phase, char kernel[64])
-{
-	const int is_plan = !strcmp(phase, "plan");
-	const size_t n = is_plan ? 4 : strcspn(text, " ");
-	snprintf(kernel, 64, "%.*s", (int)n, is_plan ? phase : text);
-	return is_plan ? text : text + n + (text[n] == ' ');
+	return backend > 0 && store_any(s, run, sc, "plan", plan_text,
+					backend == 2 ? BACKEND_CPU : BACKEND_GPU, "", -1, -1, m);
 }
 
 int store_control(struct store *s, long long run, const struct scenario *sc, const char *phase,
 		  const char *text, double median_us, double ratio)
 {
-	char kernel[64];
-	const char *choice = split_choice(text, phase, kernel);
-	long long scenario, variant;
+	struct row r = { .run = run, .phase = store_phase_id(phase) };
 	if (!store_begin(s))
 		return 0;
-	const int ok =
-	    (scenario = labelled_scenario(s, sc)) > 0 &&
-	    (variant = store_intern(s, FIND_VARIANT, ADD_VARIANT, "ss", kernel, choice)) > 0 &&
-	    store_number(s, ADD_CONTROL, "llslsdd", run, scenario, phase, variant, s->stage,
-			 median_us, ratio) > 0;
+	const int ok = (r.scenario = labelled_scenario(s, sc)) > 0 &&
+		       (r.variant = store_variant_id(s, text, ADD_VARIANT)) > 0 &&
+		       find_race(s, &r, NULL) &&
+		       store_number(s, ADD_CONTROL, "lldd", r.race, r.variant,
+				    picoseconds(median_us), ratio) == 0;
 	return store_end(s, ok);
 }
 
 void store_stage(struct store *s, const char *stage)
 {
 	s->stage = stage;
-}
-
-static int same_file(const char *a, const char *b)
-{
-	struct stat x, y;
-	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-int store_merge(struct store *s, const char *path, long long *added)
-{
-	*added = 0;
-	struct store *other = store_open(path, 1); /* is it one, and of this version? */
-	if (!other)
-		return 0;
-	store_close(other);
-	if (same_file(s->path, path)) {
-		complain("%s: cannot be merged into itself", path);
-		return 0;
-	}
-	char *attach = sqlite3_mprintf("ATTACH %Q AS src", path);
-	if (!attach || !store_enter_wal(s) || !store_execute(s, attach)) {
-		sqlite3_free(attach);
-		return store_explain(s);
-	}
-	sqlite3_free(attach);
-	int ok = store_begin(s);
-	if (ok) {
-		ok = store_execute(s, store_merge_sql) || store_explain(s);
-		*added = ok ? sqlite3_changes(s->db) : 0;
-		ok = ok && store_merge_ceilings(s);
-		ok = store_end(s, ok);
-	}
-	return (store_execute(s, "DETACH src") || store_explain(s)) && ok;
 }

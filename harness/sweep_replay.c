@@ -82,6 +82,7 @@ enum heard replay_race(struct replay *r, const struct order *order, const struct
 struct reader {
 	struct scenario_list list;
 	struct replay *replay;
+	struct store *store;
 	char protocol[32];
 	int last; /* heat of the last cell */
 	int failed;
@@ -90,6 +91,23 @@ struct reader {
 static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
 {
 	return !strcmp(c->phase, store_phase(h->phase)) && cell_is_of(c, &all->scenarios[h->scenario]);
+}
+
+/* The recorded samples; of a database that keeps none, what its figures say of them: least,
+ * quartiles, median, and as far above it as the least is below. Their number; -1 + complain. */
+static int samples_of(struct store *s, const struct store_cell *c, float us[])
+{
+	const int n = store_samples(s, c, us);
+	const double median = c->median_us, half = c->samples > 2 ? c->iqr_us / 2 : 0;
+	const double drawn[] = { c->min_us, median - half, median, median + half,
+				 2 * median - c->min_us };
+	if (n)
+		return n;
+	if (!(median > 0))
+		return 0;
+	for (size_t i = 0; i < COUNT(drawn); i++)
+		us[i] = (float)drawn[i];
+	return COUNT(drawn);
 }
 
 static int read_cell(void *arg, const struct store_cell *c)
@@ -111,11 +129,9 @@ static int read_cell(void *arg, const struct store_cell *c)
 			return 1; /* no longer legal */
 		struct record *record = &r->replay->of[i][place];
 		record->median = strcmp(c->outcome, "ok") ? INFINITY : c->median_us;
-		record->us = malloc(sizeof c->us);
-		record->n = record->us ? c->samples : 0;
-		if (record->us)
-			memcpy(record->us, c->us, sizeof c->us);
-		r->failed = !record->us;
+		record->us = malloc(MAX_SAMPLES * sizeof *record->us);
+		record->n = record->us ? samples_of(r->store, c, record->us) : -1;
+		r->failed = record->n < 0;
 		return !r->failed;
 	}
 	return 1;
@@ -160,8 +176,8 @@ static int keep_name(void *arg, int columns, const char *const *names, const cha
 static int newest_gpu(struct store *s, const char *path, char gpu[16])
 {
 	if (!store_query(s,
-			 "SELECT d.gpu FROM measurement m JOIN run r ON r.id = m.run "
-			 "JOIN device d ON d.id = r.device ORDER BY m.run DESC LIMIT 1",
+			 "SELECT d.gpu FROM run AS r JOIN device AS d ON d.id = r.device "
+			 "WHERE EXISTS (SELECT 1 FROM race WHERE run = r.id) ORDER BY r.id DESC LIMIT 1",
 			 keep_name, gpu))
 		return 0;
 	if (!*gpu)
@@ -178,7 +194,7 @@ static int load(struct campaign *c, struct reader *r, const struct sweep_options
 				     .seed = o->seed };
 	struct run_info run;
 	char gpu[16] = "";
-	struct store *s = store_open(o->replay, 1);
+	struct store *s = r->store = store_open(o->replay, 1);
 	snprintf(gpu, sizeof gpu, "%s", o->gpu ? o->gpu : "");
 	int ok = s && (*gpu || newest_gpu(s, o->replay, gpu)) && store_device(s, gpu, &run) &&
 		 recall_scenarios(&r->list, s, gpu);

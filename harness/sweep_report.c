@@ -42,12 +42,16 @@ double exhaustive_seconds(const struct campaign *c, int rounds)
  * than the best that had been tried (selection), and that than the best of all
  * (exploration). */
 static const char audit_sql[] =
-    "WITH cell AS (SELECT m.scenario, m.phase, m.variant, m.median_us, m.stage = 'audit' AS late,"
-    "  row_number() OVER (PARTITION BY m.scenario, m.phase, m.variant, m.stage = 'audit'"
-    "  ORDER BY m.run DESC, m.id DESC) AS age"
-    "  FROM measurement m JOIN run r ON r.id = m.run, run mine WHERE mine.id = %lld"
-    "  AND r.device = mine.device AND r.protocol = mine.protocol AND m.outcome = 'ok'"
-    "  AND m.stage NOT IN ('b', 'early') AND m.phase <> 'plan'),"
+    "WITH cell AS (SELECT c.scenario, c.phase, m.variant, m.median AS median_us,"
+    "  t.name = 'audit' AS late,"
+    "  row_number() OVER (PARTITION BY c.scenario, c.phase, m.variant, t.name = 'audit'"
+    "  ORDER BY c.run DESC, c.id DESC) AS age"
+    "  FROM run AS mine JOIN run AS r ON r.device = mine.device AND r.protocol = mine.protocol"
+    "  JOIN race AS c ON c.run = r.id JOIN stage AS t ON t.id = c.stage AND t.pass = 'A'"
+    "  JOIN measurement AS m ON m.race = c.id WHERE mine.id = %lld AND c.phase <> 3"
+    "  AND m.ending IN (SELECT id FROM ending WHERE outcome = 'ok')"
+    "  AND EXISTS (SELECT 1 FROM race AS x JOIN stage AS y ON y.id = x.stage"
+    "  WHERE x.scenario = c.scenario AND y.name = 'audit')),"
     " early AS (SELECT * FROM cell WHERE age = 1 AND NOT late),"
     " late AS (SELECT * FROM cell WHERE age = 1 AND late),"
     " picked AS (SELECT scenario, phase, variant, min(median_us) FROM early GROUP BY 1, 2),"

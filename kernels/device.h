@@ -25,6 +25,7 @@ struct device_info {
 	int clock_mhz, memory_clock_mhz; /* nominal; 0: not known */
 	double power_limit_w;            /* 0: not known */
 	int dies; /* compute dies (XCDs) that share the units, each with an L2; 0: not known */
+	unsigned char uuid[16]; /* of a GPU; zeros: not known */
 };
 
 /* Whether blocks of a launch can be clusters that share their memory. */

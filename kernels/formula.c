@@ -50,8 +50,10 @@ const char *config_resolve(struct config *out, const struct config *c, const str
 		why = s->why_illegal(&at, shape, p, d);
 		if (why && !first_why)
 			first_why = why;
+		if (why)
+			continue;
 		const long long cost = formula_estimate(f, &p->f, blocks, at_once, a->values[i]);
-		if (!why && (least < 0 || cost < least)) {
+		if (least < 0 || cost < least) {
 			least = cost;
 			*out = at;
 		}

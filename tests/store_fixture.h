@@ -151,6 +151,8 @@ UNUSED static const struct run_info h200 = {
 		    .memory_clock_mhz = 3201,
 		    .power_limit_w = 700 },
 	.commit = "0123abcd",
+	.sources = "committed",
+	.card = "00112233aabbccdd",
 	.toolkit = "nvrtc 13.0",
 	.protocol = "graph-rotating",
 	.command = "attune sweep",
@@ -205,7 +207,7 @@ UNUSED static int keep_cell(void *arg, const struct store_cell *cell)
 {
 	struct cells *c = arg;
 	assert_true(c->n < 8);
-	snprintf(c->choice[c->n], sizeof c->choice[0], "%s", cell->plan);
+	snprintf(c->choice[c->n], sizeof c->choice[0], "%s %s", cell->kernel, cell->choice);
 	snprintf(c->batch[c->n], sizeof c->batch[0], "%s", cell->batch);
 	snprintf(c->stage[c->n], sizeof c->stage[0], "%s", cell->stage);
 	assert_string_equal(cell->gpu, "h200");

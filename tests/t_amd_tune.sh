@@ -56,8 +56,8 @@ row "$(grep -q "^hip:0	mi300	AMD Instinct MI300X (emulated)	gfx942	.*	hiprtc	unt
 run sweep --gpu mi300 --db "$db" --scenarios "$tmp/tiny.json" --preset smoke --budget 300s \
 	--kernels qblock,segmented
 row $? "a sweep"
-row "$([ "$(ask "SELECT count(DISTINCT scenario) FROM measurement")" = 8 ] &&
-	[ "$(ask "SELECT count(*) FROM measurement WHERE outcome <> 'ok'")" = 0 ]; echo $?)" \
+row "$([ "$(ask "SELECT count(DISTINCT scenario_id) FROM history")" = 8 ] &&
+	[ "$(ask "SELECT count(*) FROM failures")" = 0 ]; echo $?)" \
 	"every scenario is in the database, nothing has failed"
 row "$([ "$(ask "SELECT name || ', ' || arch FROM device")" = \
 	"AMD Instinct MI300X (emulated), gfx942" ]; echo $?)" "whose device is an emulated one"
@@ -78,7 +78,7 @@ row "$(grep -q '^#define ATTUNE_MI300_GPU "mi300"$' "$header" &&
 	grep -q '(emulated), gfx942, 8 CUs$' "$header" && grep -q 'nothing here is a time' "$header"
 	echo $?)" "which is of mi300 and says what it is worth"
 run confirm --gpu mi300 --db "$db" --header "$header" --budget 200s &&
-	[ "$(ask "SELECT count(DISTINCT scenario) FROM measurement WHERE stage = 'b' AND outcome = 'ok'")" = 8 ]
+	[ "$(ask "SELECT count(DISTINCT scenario_id) FROM history WHERE stage = 'b' AND outcome = 'ok'")" = 8 ]
 row $? "confirm measures every scenario a second time"
 run eval --gpu mi300 --db "$db" --header "$header" --format json &&
 	sed 's/"baselines".*//' "$tmp/out" | grep -q '"unconfirmed": 0, "invalid": 0'

@@ -61,13 +61,13 @@ row $? "what it had measured is in the database, which is sound"
 run $sweep
 row $? "it resumes"
 whole=$(count)
-[ "$whole" -gt "$kept" ] && [ "$(sqlite3 "$db" "SELECT count(*) FROM (SELECT DISTINCT scenario,
-	phase, variant FROM measurement)")" = "$whole" ]
+[ "$whole" -gt "$kept" ] && [ "$(sqlite3 "$db" "SELECT count(*) FROM (SELECT DISTINCT scenario_id,
+	phase, variant_id FROM history)")" = "$whole" ]
 row $? "and measures the rest, nothing twice"
 # shellcheck disable=SC2086
 run $sweep && [ "$(count)" = "$whole" ]
 row $? "a second sweep measures nothing"
-[ "$(sqlite3 "$db" "SELECT count(*) FROM measurement WHERE outcome <> 'ok'")" = 0 ]
+[ "$(sqlite3 "$db" "SELECT count(*) FROM failures")" = 0 ]
 row $? "all that was measured is right"
 
 run induce --gpu cpu --db "$db" --out "$tmp/a.h" && run induce --gpu cpu --db "$db" --out "$tmp/b.h" &&
@@ -89,7 +89,7 @@ run eval --gpu cpu --db "$db" --header "$tmp/a.h" --format json &&
 	grep -q '"heldout"' "$tmp/out" && grep -q '"best_fixed"' "$tmp/out" && grep -q '"leaves"' "$tmp/out"
 row $? "eval judges it"
 run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 300s &&
-	[ "$(sqlite3 "$db" "SELECT count(DISTINCT scenario) FROM measurement WHERE stage = 'b'")" = 6 ]
+	[ "$(sqlite3 "$db" "SELECT count(DISTINCT scenario_id) FROM history WHERE stage = 'b'")" = 6 ]
 row $? "confirm measures every scenario a second time"
 whole=$(count)
 run confirm --gpu cpu --db "$db" --header "$tmp/a.h" --budget 300s --dry-run && [ "$(count)" = "$whole" ]
@@ -97,15 +97,21 @@ row $? "confirm --dry-run measures nothing"
 # A time of a choice that a rule refuses today, and the best: 32 segments of 128 keys.
 cp "$db" "$tmp/refused.sqlite"
 sqlite3 "$tmp/refused.sqlite" "
-	CREATE TEMP TABLE one AS SELECT m.* FROM measurement AS m JOIN variant AS v ON v.id = m.variant
-		JOIN scenario AS s ON s.id = m.scenario WHERE s.batch = 'q1s128' AND m.stage <> 'b' AND
-		v.kernel = 'segmented' AND v.choice LIKE '% SEGMENTS=1%' LIMIT 1;
-	INSERT OR IGNORE INTO variant (kernel, choice) SELECT v.kernel,
-		replace(v.choice, ' SEGMENTS=1', ' SEGMENTS=32') FROM variant AS v JOIN one ON v.id = one.variant;
-	UPDATE one SET id = NULL, median_us = median_us / 100, min_us = min_us / 100, variant =
-		(SELECT r.id FROM variant AS r JOIN variant AS v ON v.id = one.variant AND
-		r.kernel = v.kernel AND r.choice = replace(v.choice, ' SEGMENTS=1', ' SEGMENTS=32'));
-	INSERT INTO measurement SELECT * FROM one;
+	CREATE TEMP TABLE one AS SELECT m.*, h.text FROM measurement AS m JOIN variant AS v ON v.id = m.variant
+		JOIN choice AS h ON h.id = v.choice JOIN race AS c ON c.id = m.race
+		JOIN stage AS t ON t.id = c.stage JOIN scenario AS s ON s.id = c.scenario
+		WHERE s.batch = 'q1s128' AND t.pass = 'A' AND v.decode IS NULL AND
+		h.kernel = 'segmented' AND h.text LIKE '% SEGMENTS=1%' LIMIT 1;
+	INSERT INTO choice (kernel, text, digest)
+		SELECT 'segmented', replace(text, ' SEGMENTS=1', ' SEGMENTS=32'), 1 FROM one
+		WHERE replace(text, ' SEGMENTS=1', ' SEGMENTS=32') NOT IN (SELECT text FROM choice);
+	INSERT OR IGNORE INTO variant (choice, how) SELECT h.id, '' FROM choice AS h JOIN one
+		ON h.text = replace(one.text, ' SEGMENTS=1', ' SEGMENTS=32');
+	UPDATE one SET median = median / 100, below = 0, variant = (SELECT v.id FROM variant AS v
+		JOIN choice AS h ON h.id = v.choice WHERE v.decode IS NULL AND
+		h.text = replace(one.text, ' SEGMENTS=1', ' SEGMENTS=32'));
+	INSERT INTO measurement SELECT race, variant, newest, build, ending, samples, median, below,
+		spread, ci, ratio FROM one;
 	SELECT count(*) FROM one;" >"$tmp/rows" && [ "$(cat "$tmp/rows")" = 1 ] &&
 	run confirm --gpu cpu --db "$tmp/refused.sqlite" --header "$tmp/a.h" --split train --again --budget 300s
 row $? "confirm leaves out what today's rules refuse"

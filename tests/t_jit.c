@@ -1,6 +1,6 @@
 /* t_jit.c - sources to binaries, through the cache: what is found again, what is made
  * anew, and what a refusal looks like. NVRTC's rows are here when NVRTC is. */
-#include "../harness/harness.h"
+#include "../harness/store.h"
 #include "../harness/store.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -225,56 +225,31 @@ static void no_way(void **state)
 	}
 }
 
-static void hash_of_default(const struct kernel *k, char hex[33])
-{
-	struct config c;
-	config_default(&c, k->space);
-	assert_int_equal(source_hash(k, &c, hex), 1);
-}
-
-static void source_hashes(void **state)
-{
-	(void)state;
-	char a[33], b[33];
-	for (const struct kernel *k = attune_kernels; k->name; k++) {
-		hash_of_default(k, a);
-		assert_int_equal(strlen(a), 32);
-		hash_of_default(k, b);
-		assert_string_equal(a, b);
-	}
-	hash_of_default(kernel_find(BACKEND_GPU, "naive"), a);
-	hash_of_default(kernel_find(BACKEND_GPU, "qblock"), b);
-	assert_string_not_equal(a, b);
-	const struct config nothing = { 0 };
-	const struct space empty = { .formula_axis = -1 };
-	const struct kernel none = { .name = "none", .source = "gpu/none.cu", .space = &empty };
-	assert_int_equal(source_hash(&none, &nothing, a), 0);
-}
-
-/* A helper's text belongs to the choices that take it, whatever their number of segments. */
-static void hashes_of_helpers(void **state)
+/* A row names each binary of its choice: a helper's too, whatever the number of segments. */
+static void code_of_choices(void **state)
 {
 	(void)state;
 	static const struct {
-		const char *one, *other;
-		int same;
+		const char *choice, *helper;
 	} rows[] = {
-		{ "COMBINE=0 SEGMENTS=8", "COMBINE=0 SEGMENTS=1", 1 },
-		{ "COMBINE=0 SEGMENTS=8", "COMBINE=1 SEGMENTS=8", 1 },
-		{ "COMBINE=0 SEGMENTS=8", "COMBINE=2 SEGMENTS=8", 0 },
-		{ "COMBINE=2 SEGMENTS=1", "COMBINE=2 SEGMENTS=8", 1 },
+		{ "COMBINE=0 SEGMENTS=8", "reduce:" },
+		{ "COMBINE=0 SEGMENTS=1", "reduce:" },
+		{ "COMBINE=2 SEGMENTS=8", "reduce_wide:" },
+		{ "COMBINE=2 SEGMENTS=1", "reduce_wide:" },
 	};
+	char text[200], code[CODE_TEXT], hash[33], want[100];
+	const struct kernel *ring = kernel_find(BACKEND_GPU, "ring");
+	assert_int_equal(source_identity(ring, hash), 1);
+	snprintf(want, sizeof want, " ring:%s", hash);
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		char text[2][200], hex[2][33];
-		for (int n = 0; n < 2; n++) {
-			snprintf(text[n], sizeof text[n],
-				 "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 %s",
-				 n ? rows[i].other : rows[i].one);
-			store_source(hex[n], BACKEND_GPU, text[n]);
-			assert_int_equal(strlen(hex[n]), 32);
-		}
-		assert_int_equal(!strcmp(hex[0], hex[1]), rows[i].same);
+		snprintf(text, sizeof text,
+			 "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 %s", rows[i].choice);
+		store_code(code, BACKEND_GPU, text);
+		assert_int_equal(strncmp(code, rows[i].helper, strlen(rows[i].helper)), 0);
+		assert_string_equal(strchr(code, ' '), want);
 	}
+	store_code(code, BACKEND_GPU, "no_such_kernel A=1");
+	assert_string_equal(code, "none");
 }
 
 /* ---- NVRTC ------------------------------------------------------------------------ */
@@ -375,7 +350,7 @@ int main(void)
 		cmocka_unit_test(found_again),   cmocka_unit_test(changed_header),
 		cmocka_unit_test(refusal),       cmocka_unit_test(damaged_cache),
 		cmocka_unit_test(threads_cc),    cmocka_unit_test(no_way),
-		cmocka_unit_test(source_hashes), cmocka_unit_test(hashes_of_helpers),
+		cmocka_unit_test(code_of_choices),
 		cmocka_unit_test(cubin),         cmocka_unit_test(spills),
 		cmocka_unit_test(cubin_refused), cmocka_unit_test(threads_nvrtc),
 	};

@@ -48,24 +48,24 @@ row $? "a small sweep"
 
 # One choice that is no default now wins everywhere, so that the portfolio is that one. As
 # every sample is, it is legal on all parts.
-winner=$(ask db "SELECT min(id) FROM variant
-	WHERE kernel = 'qblock' AND choice <> 'BLOCK_M=192 TILE_SIZE=256'")
-ask db "UPDATE measurement SET min_us = 1, q25_us = 1, q75_us = 1000,
-	median_us = CASE WHEN variant = $winner THEN 1 ELSE 1000 END WHERE outcome = 'ok'"
+winner=$(ask db "SELECT min(v.id) FROM variant AS v JOIN choice AS h ON h.id = v.choice
+	WHERE v.decode IS NULL AND h.kernel = 'qblock' AND h.text <> 'BLOCK_M=192 TILE_SIZE=256'")
+ask db "UPDATE measurement SET below = 0, median = iif(variant = $winner, 1000000, 1000000000)
+	WHERE median IS NOT NULL"
 cp "$tmp/db.sqlite" "$tmp/late.sqlite"
 
 sweep db new --survey
 row $? "a survey of another set"
 row "$(grep -q ': 3 scenarios surveyed: 4.7 rows ' "$tmp/err"; echo $?)" "it says what it measured"
-row "$([ "$(ask db "SELECT group_concat(DISTINCT stage) || count(DISTINCT scenario) FROM measurement
-	WHERE run = 2")" = complete3 ]; echo $?)" "in the stage complete, and nothing of what was raced"
-row "$([ "$(ask db "SELECT count(*) FROM measurement WHERE run = 2 AND variant = $winner")" = 5 ]; echo $?)" \
+row "$([ "$(ask db "SELECT group_concat(DISTINCT stage) || count(DISTINCT scenario_id) FROM history
+	WHERE run_id = 2")" = complete3 ]; echo $?)" "in the stage complete, and nothing of what was raced"
+row "$([ "$(ask db "SELECT count(*) FROM history WHERE run_id = 2 AND variant_id = $winner")" = 5 ]; echo $?)" \
 	"each of the five parts has the portfolio"
-row "$([ "$(ask db "SELECT group_concat(n) FROM (SELECT count(*) || count(DISTINCT variant) AS n
-	FROM measurement WHERE run = 2 GROUP BY phase ORDER BY phase)")" = 22,63,63 ]; echo $?)" \
+row "$([ "$(ask db "SELECT group_concat(n) FROM (SELECT count(*) || count(DISTINCT variant_id) AS n
+	FROM history WHERE run_id = 2 GROUP BY phase ORDER BY phase)")" = 22,63,63 ]; echo $?)" \
 	"and besides that only defaults, all of them in parts"
-row "$([ "$(ask db "SELECT group_concat(DISTINCT outcome) || max(length(samples) / 4) FROM measurement
-	WHERE run = 2")" = ok3 ]
+row "$([ "$(ask db "SELECT group_concat(DISTINCT outcome) || max(samples) FROM history
+	WHERE run_id = 2")" = ok3 ]
 	echo $?)" "right, of three rounds"
 sweep db new --survey
 row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "then there is nothing to do"
@@ -74,11 +74,11 @@ sweep late new --survey --budget 0.001s
 row "$([ $? -eq 0 ] && grep -q 'the same command goes on' "$tmp/err"; echo $?)" \
 	"no time: says what is left"
 sweep late new --survey
-row "$([ "$(ask late 'SELECT count(*) FROM measurement WHERE run > 1')" = 14 ]; echo $?)" "and goes on"
+row "$([ "$(ask late 'SELECT count(*) FROM history WHERE run_id > 1')" = 14 ]; echo $?)" "and goes on"
 
 sweep db new --budget 300s
-row "$([ "$(ask db "SELECT count(DISTINCT scenario || phase), count(DISTINCT variant),
-	group_concat(DISTINCT stage) FROM measurement WHERE run = 3 AND phase <> 'plan'")" = '5|5|race' ]
+row "$([ "$(ask db "SELECT count(DISTINCT scenario_id || phase), count(DISTINCT variant_id),
+	group_concat(DISTINCT stage) FROM history WHERE run_id = 3 AND phase <> 'plan'")" = '5|5|race' ]
 	echo $?)" "a later sweep races them all"
 sweep db new --budget 300s
 row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "once"

@@ -59,7 +59,7 @@ row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "and then has nothing to do
 row "$([ "$(ask cut "SELECT count(*) FROM timings WHERE outcome = 'ok' AND phase = 'plan'")" -gt 0 ]
 	echo $?)" "the mixed batch has composed plans"
 row "$([ "$(ask cut 'SELECT count(*) FROM control')" -gt 0 ]; echo $?)" "a choice ran twice"
-row "$([ "$(ask cut "SELECT group_concat(DISTINCT stage) FROM measurement")" = race ]; echo $?)" \
+row "$([ "$(ask cut "SELECT group_concat(DISTINCT stage) FROM history")" = race ]; echo $?)" \
 	"a smoke sweep is one race a part"
 row "$([ "$(ask cut 'SELECT min(id) FROM run WHERE dram_gbps > 0 AND fma_tflops > 0')" = 1 ] ||
 	[ "$no_ceilings" -gt 0 ]; echo $?)" "a run has measured ceilings, or says why not"
@@ -69,9 +69,9 @@ for i in 1 2; do
 	run $sweep --preset smoke --budget 300s --db "$tmp/part$i.sqlite" --shard $i/2
 done
 run merge "$tmp/whole.sqlite" "$tmp/part1.sqlite" "$tmp/part2.sqlite"
-row "$([ "$(ask whole 'SELECT count(DISTINCT scenario) FROM measurement')" = 3 ]; echo $?)" \
+row "$([ "$(ask whole 'SELECT count(DISTINCT scenario_id) FROM history')" = 3 ]; echo $?)" \
 	"two shards are the whole"
-row "$([ "$(ask part1 'SELECT count(DISTINCT scenario) FROM measurement')" -lt 3 ]; echo $?)" \
+row "$([ "$(ask part1 'SELECT count(DISTINCT scenario_id) FROM history')" -lt 3 ]; echo $?)" \
 	"and one is not"
 
 # shellcheck disable=SC2086

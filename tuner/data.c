@@ -232,6 +232,22 @@ static int choice_index(struct data *d, const char *text, int *early)
 	return name->index = d->num_choices++;
 }
 
+int data_add_scenario(struct data *d, const struct store_cell *c)
+{
+	return scenario_index(d, c) >= 0;
+}
+
+int data_add_choice(struct data *d, const struct choice *c)
+{
+	char text[MAX_CHOICE_TEXT];
+	int early;
+	for (int i = 0; i < d->num_choices; i++)
+		if (c->kernel && !choice_compare(&d->choice[i], c))
+			return 1;
+	return !c->kernel ||
+	       (choice_text(text, sizeof text, c), choice_index(d, text, &early) >= 0);
+}
+
 static int phase_of(const char *word)
 {
 	for (int p = 0; p <= PHASE_PLAN; p++)

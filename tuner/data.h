@@ -28,6 +28,14 @@ struct scaffold {
 };
 void scaffold_free(struct data *);
 
+/* data.c: a scenario without cells, and a choice, each unless it is there; 0 + complain. */
+int data_add_scenario(struct data *, const struct store_cell *);
+int data_add_choice(struct data *, const struct choice *);
+/* load_scenarios.c: the scenarios that were measured on a GPU, as cells that have all but a time
+ * and a choice. 0 + complain. */
+int scenarios_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
+		   void *arg);
+
 /* Room for one more in an array that doubles. */
 int array_grow(void *array, int n, int *room, size_t size);
 

@@ -160,7 +160,7 @@ static int take_number(void *arg, int columns, const char *const *names, const c
 static struct audit read_audit(const char *db, const char *gpu)
 {
 	static const char sql[] = "SELECT max(r.id) FROM run r JOIN device d ON d.id = r.device "
-				  "JOIN measurement m ON m.run = r.id WHERE d.gpu = '%.*s'";
+				  "JOIN race c ON c.run = r.id WHERE d.gpu = '%.*s'";
 	struct audit a = { .worst = { 1, 1 } };
 	struct store *store = store_open(db, 1);
 	char text[sizeof sql + 16];

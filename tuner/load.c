@@ -1,24 +1,37 @@
 /* load.c - reads a database of one GPU into struct data. */
 #include "data.h"
+#include "policy.h"
 #include <stdlib.h>
 #include <string.h>
 
+/* One batch of a model, and what a forest makes of it. */
+struct wanted {
+	struct store_filter filter;
+	const struct forest *forest; /* NULL: nothing */
+};
+
+/* Data to be filled, and which rows belong to them. */
 struct loading {
-	struct data *d;
-	int all;  /* layouts, and what gives the LSE */
-	int e4m3; /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
+	struct data *d[2]; /* [1]: the same rows and more, or NULL */
+	int all[2];        /* layouts, and what gives the LSE */
+	int e4m3;          /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
 	int failed;
 };
+
+static int belongs(const struct loading *l, int i, const attune_shape *shape)
+{
+	const int is_e4m3 = shape->kv_dtype == ATTUNE_E4M3;
+	if (!l->all[i] && (shape->kv_layout != ATTUNE_KV_STRIDED || shape->has_lse))
+		return 0;
+	return l->e4m3 ? is_e4m3 : !is_e4m3 || l->all[i];
+}
 
 static int add_one(void *arg, const struct store_cell *c)
 {
 	struct loading *l = arg;
-	const int is_e4m3 = c->shape.kv_dtype == ATTUNE_E4M3;
-	if (!l->all && (c->shape.kv_layout != ATTUNE_KV_STRIDED || c->shape.has_lse))
-		return 1;
-	if (l->e4m3 ? !is_e4m3 : is_e4m3 && !l->all)
-		return 1;
-	l->failed = !data_add(l->d, c);
+	for (int i = 0; i < 2 && l->d[i]; i++)
+		if (belongs(l, i, &c->shape))
+			l->failed |= !data_add(l->d[i], c);
 	return !l->failed;
 }
 
@@ -33,55 +46,114 @@ static int is_worth_reading(const struct device_info *d, const char *db_path)
 	return 0;
 }
 
-static struct data *load(struct store *store, const char *db_path, const char *name, int all)
+/* ---- one batch ------------------------------------------------------------------------ */
+static int add_scenario(void *arg, const struct store_cell *c)
+{
+	struct loading *l = arg;
+	if (belongs(l, 0, &c->shape))
+		l->failed |= !data_add_scenario(l->d[0], c);
+	return !l->failed;
+}
+
+/* What the forest makes of a batch are choices that may not have been measured there. */
+static int add_made(struct data *d, const struct wanted *w)
+{
+	for (int s = 0; w->forest && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		struct made made[2];
+		if (strcmp(m->model, w->filter.model) || strcmp(m->batch_text, w->filter.batch))
+			continue;
+		forest_make(d, w->forest, m, &made[0]);
+		forest_make_serial(d, w->forest, m, &made[1]);
+		for (int i = 0; i < 2; i++)
+			if (!data_add_choice(d, &made[i].prefill) ||
+			    !data_add_choice(d, &made[i].decode))
+				return 0;
+	}
+	return 1;
+}
+
+/* ---- the database ---------------------------------------------------------------------- */
+static int read_rows(struct loading *l, struct store *store, const char *gpu,
+		     const struct wanted *w)
+{
+	if (!store_each(store, gpu, w ? &w->filter : NULL, add_one, l) || l->failed)
+		return 0;
+	for (int i = 0; i < 2 && l->d[i]; i++)
+		if (!store_noise(store, gpu, &l->d[i]->noise))
+			return 0;
+	return !w || (scenarios_each(store, gpu, add_scenario, l) && !l->failed &&
+		      add_made(l->d[0], w));
+}
+
+/* both: also, to l->d[1], with all layouts. */
+static int load(struct loading *l, struct store *store, const char *db_path, const char *name,
+		int both, const struct wanted *w)
 {
 	struct run_info run = { 0 };
-	struct loading l = { .all = all, .e4m3 = name[gpu_length(name)] != '\0' };
 	char gpu[16];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	const int known = store_device(store, gpu, &run); /* else it has said so */
 	if (known && !is_worth_reading(&run.device, db_path))
-		return NULL;
-	l.d = data_new(name, &run);
-	if (!l.d)
-		return NULL;
-	if ((!known ||
-	     (store_each(store, gpu, NULL, add_one, &l) && !l.failed &&
-	      store_noise(store, gpu, &l.d->noise))) &&
-	    data_finish(l.d))
-		return l.d;
-	data_free(l.d);
-	return NULL;
+		return 0;
+	l->e4m3 = name[gpu_length(name)] != '\0';
+	for (int i = 0; i < 1 + both; i++)
+		if (!(l->d[i] = data_new(name, &run)))
+			return 0;
+	return (!known || read_rows(l, store, gpu, w)) && data_finish(l->d[0]) &&
+	       (!both || data_finish(l->d[1]));
 }
 
-static struct data *load_from(const char *db_path, const char *gpu, int all)
+static int load_from(struct loading *l, const char *db_path, const char *gpu, int both,
+		     const struct wanted *w)
 {
 	struct store *store = store_open(db_path, 1);
-	struct data *d = store ? load(store, db_path, gpu, all) : NULL;
+	const int done = store && load(l, store, db_path, gpu, both, w);
 	if (store)
 		store_close(store);
-	if (d && d->ignored)
-		complain("%s: %d measurements name choices that today's .def tables do not list; "
-			 "ignored",
-			 db_path, d->ignored);
-	return d;
+	for (int i = 0; i < 2; i++) {
+		if (done && l->d[i] && l->d[i]->ignored)
+			complain("%s: %d measurements name choices that today's .def tables do not "
+				 "list; ignored",
+				 db_path, l->d[i]->ignored);
+		if (!done) {
+			data_free(l->d[i]);
+			l->d[i] = NULL;
+		}
+	}
+	return done;
 }
 
 struct data *data_load(const char *db_path, const char *gpu)
 {
-	return load_from(db_path, gpu, 0);
+	struct loading l = { .failed = 0 };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
 }
 
 struct data *data_load_all(const char *db_path, const char *gpu)
 {
-	return load_from(db_path, gpu, 1);
+	struct loading l = { .all = { 1 } };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
+}
+
+int data_load_both(const char *db_path, const char *gpu, struct data **d, struct data **all)
+{
+	struct loading l = { .all = { 0, 1 } };
+	const int done = load_from(&l, db_path, gpu, 1, NULL);
+	*d = l.d[0];
+	*all = l.d[1];
+	return done;
 }
 
 struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
 			     const char *batch, const struct forest *f)
 {
-	(void)model, (void)batch, (void)f;
-	return load_from(db_path, gpu, 1);
+	struct loading l = { .all = { 1 } };
+	const struct wanted w = { { model, batch }, f };
+	load_from(&l, db_path, gpu, 0, &w);
+	return l.d[0];
 }
 
 int data_hash(struct data *d, const char *db_path)

@@ -192,6 +192,8 @@ struct filling {
 	double *us;       /* [data.num_choices] time of the part, INFINITY: none */
 	char *is_failed;  /* [cols] whether the part has no right result */
 	char *is_near;    /* [data.num_families] whether a member has a time */
+	const attune_shape *shape; /* of the row; NULL: there was none yet */
+	char *suits;               /* [cols] whether it is legal for some batch of that shape */
 };
 
 static int filling_open(struct filling *f, const struct data *d, struct matrix *m, enum phase phase)
@@ -204,8 +206,9 @@ static int filling_open(struct filling *f, const struct data *d, struct matrix *
 			       .t = malloc(sizeof *f->t * cols),
 			       .us = malloc(sizeof *f->us * choices),
 			       .is_failed = malloc(cols),
-			       .is_near = malloc((size_t)d->num_families + 1) };
-	if (!f->column || !f->t || !f->us || !f->is_failed || !f->is_near)
+			       .is_near = malloc((size_t)d->num_families + 1),
+			       .suits = malloc(cols) };
+	if (!f->column || !f->t || !f->us || !f->is_failed || !f->is_near || !f->suits)
 		return 0;
 	for (int c = 0; c < d->num_choices; c++)
 		f->column[c] = -1, f->us[c] = INFINITY;
@@ -222,6 +225,23 @@ static void filling_close(struct filling *f)
 	free(f->us);
 	free(f->is_failed);
 	free(f->is_near);
+	free(f->suits);
+}
+
+/* Rows of one shape stand together, and most of what is illegal is so for their shape. */
+static void suit_shape(struct filling *f, const attune_shape *shape)
+{
+	const struct data *d = f->d;
+	if (f->shape && !memcmp(f->shape, shape, sizeof *shape))
+		return;
+	f->shape = shape;
+	for (int c = 0; c < f->m->cols; c++) {
+		const int choice = f->m->choice[c];
+		const struct choice *k = &d->choice[choice];
+		f->suits[c] = choice >= d->num_choices ||
+			      !k->kernel->space->why_illegal(&k->config, shape, NULL,
+							     &d->run.device);
+	}
 }
 
 /* Columns with a cell, of the part or of the whole; f->us stays. */
@@ -285,6 +305,7 @@ static void fill_row(struct filling *f, int row)
 	int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols], worst = 0;
 
 	time_row(f, s, beside);
+	suit_shape(f, &d->v[s].shape);
 	for (int c = 0; c < m->cols; c++)
 		best = f->t[c].us < best.us && !f->t[c].vague ? f->t[c] : best;
 	for (int c = 0; c < m->cols; c++) {
@@ -293,7 +314,8 @@ static void fill_row(struct filling *f, int row)
 	}
 	worst = worst + COST_MISSING < COST_CAP ? worst + COST_MISSING : COST_CAP;
 	for (int c = 0; c < m->cols; c++) {
-		if (f->is_failed[c] || !data_legal(d, s, f->phase, m->choice[c]))
+		if (f->is_failed[c] || !f->suits[c] ||
+		    !data_legal(d, s, f->phase, m->choice[c]))
 			cost[c] = COST_FORBIDDEN;
 		else if (cost[c] < 0)
 			cost[c] = worst;

@@ -265,7 +265,7 @@ int cmd_plot(int argc, char **argv)
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
 	static struct peers peers;
-	struct data *d, *all;
+	struct data *d = NULL, *all = NULL;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
@@ -279,8 +279,7 @@ int cmd_plot(int argc, char **argv)
 	if (!peers_load(&peers, gpu, o.peers))
 		return EXIT_USAGE;
 	default_paths(gpu, db, header);
-	d = data_load(o.db ? o.db : db, o.gpu);
-	all = d ? data_load_all(o.db ? o.db : db, o.gpu) : NULL;
+	data_load_both(o.db ? o.db : db, o.gpu, &d, &all);
 	p.data = d;
 	p.all = all;
 	p.forest = &forest;

@@ -130,6 +130,8 @@ struct data *data_load(const char *db_path, const char *gpu);
 /* The same with other layouts of the cache and with what gives the LSE, too, which no feature
  * tells apart: a heuristic is of strided ones without LSE, and so are its scores. */
 struct data *data_load_all(const char *db_path, const char *gpu);
+/* What both of these give, read once. 0 and neither on failure. */
+int data_load_both(const char *db_path, const char *gpu, struct data **, struct data **all);
 /* As data_load_all, but with the cells of one model's batch alone (in its canonical text, see
  * batch_format); all other scenarios are there without cells. What needs times of others
  * (estimates, trees) needs data_load_all. The choices that the forest makes for that batch are

@@ -52,13 +52,20 @@ static const char *compiler(void)
 	return cxx && *cxx ? cxx : "c++";
 }
 
+static int feed_source(XXH3_state_t *hash, const char *path)
+{
+	char identity[33];
+	return source_identity_of(path, source_root(), identity) &&
+	       XXH3_128bits_update(hash, identity, sizeof identity) == XXH_OK;
+}
+
 static int feed_dialect(XXH3_state_t *hash)
 {
 	static const char *const files[] = { "object.cc", "cuda.h", "hip.h", "gpu_emulated.h" };
 	char path[SIMT_PATH + 20];
 	for (size_t i = 0; i < COUNT(files); i++) {
 		snprintf(path, sizeof path, "%s/%s", dialect(), files[i]);
-		if (!source_feed(hash, path))
+		if (!feed_source(hash, path))
 			return 0;
 	}
 	return 1;
@@ -74,7 +81,7 @@ void simt_object(struct simt_object *o, const char *source, const char *flags)
 	XXH3_128bits_reset(hash);
 	for (size_t i = 0; i < COUNT(said); i++)
 		XXH3_128bits_update(hash, said[i], strlen(said[i]) + 1);
-	if (!source_feed(hash, o->source) || !feed_dialect(hash)) {
+	if (!feed_source(hash, o->source) || !feed_dialect(hash)) {
 		printf("Bail out! %s or %s cannot be read\n", o->source, dialect());
 		exit(1);
 	}

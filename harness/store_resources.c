@@ -1,4 +1,4 @@
-/* store_takes.c - the table of resources.sql, which is there from its first rows on. */
+/* store_resources.c - the table of resources.sql, which is there from its first rows on. */
 #include "store.h"
 
 EMBED(store_resources_sql, "harness/resources.sql")
@@ -7,8 +7,8 @@ static int add(struct store *s, const struct device_info *d, const char *compile
 	       const struct resources *r)
 {
 	const double *t = r->takes;
-	char source[33];
-	store_source(source, d->backend, r->kernel->name);
+	char source[CODE_TEXT];
+	store_code(source, d->backend, r->kernel->name);
 	return store_number(s, ADD_RESOURCES,
 			    "ssssssss"
 			    "dddddddddd",

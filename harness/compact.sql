@@ -1,0 +1,46 @@
+-- compact.sql - the form of a database that is committed to git. The rule, for all rows:
+--
+--   newest rows stay, of every pass and outcome       superseded rows go
+--   median, least, spread, interval, ratio stay       raw samples go
+--   a race's clock and power stay                      a row's own reading stays where its
+--                                                      protocol is steady; around a burst no
+--                                                      sensor reads one variant
+--   runs on committed sources stay, and all runs       runs on modified or unknown sources go
+--   of before version 6
+--
+-- A name that no row refers to goes too, but a scenario's: its labels are kept.
+
+DELETE FROM measurement WHERE race IN (
+  SELECT c.id FROM race AS c JOIN run AS r ON r.id = c.run
+  WHERE r.sources IN ('modified', 'unknown'));
+DELETE FROM control WHERE race IN (
+  SELECT c.id FROM race AS c JOIN run AS r ON r.id = c.run
+  WHERE r.sources IN ('modified', 'unknown'));
+DELETE FROM ceiling WHERE run IN (SELECT id FROM run WHERE sources IN ('modified', 'unknown'));
+
+-- What those rows had superseded is newest again.
+UPDATE measurement SET newest = 1 WHERE (race, variant) IN (
+  SELECT race, variant FROM (
+    SELECT m.race, m.variant, m.newest,
+           max(m.newest) OVER cell AS has_newest,
+           row_number() OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass,
+                              m.variant ORDER BY c.run DESC, c.id DESC) AS age
+    FROM measurement AS m JOIN race AS c ON c.id = m.race JOIN run AS r ON r.id = c.run
+    JOIN stage AS t ON t.id = c.stage
+    WINDOW cell AS (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass, m.variant))
+  WHERE age = 1 AND NOT has_newest);
+
+DELETE FROM measurement WHERE newest = 0;
+DELETE FROM sample;
+DELETE FROM reading WHERE race IN (
+  SELECT c.id FROM race AS c JOIN run AS r ON r.id = c.run WHERE r.protocol NOT LIKE '%-steady');
+DELETE FROM race WHERE id NOT IN (SELECT race FROM measurement)
+                   AND id NOT IN (SELECT race FROM control);
+DELETE FROM variant WHERE id NOT IN (SELECT variant FROM measurement)
+                      AND id NOT IN (SELECT variant FROM control);
+DELETE FROM choice WHERE id NOT IN (SELECT choice FROM variant)
+                     AND id NOT IN (SELECT decode FROM variant WHERE decode IS NOT NULL);
+DELETE FROM build WHERE id NOT IN (SELECT build FROM measurement);
+DELETE FROM code WHERE id NOT IN (SELECT code FROM build);
+DELETE FROM run WHERE id NOT IN (SELECT run FROM race) AND id NOT IN (SELECT run FROM ceiling);
+DELETE FROM device WHERE id NOT IN (SELECT device FROM run);
