@@ -175,6 +175,12 @@ static int rank(const struct measured *m)
 	return 2 * (m->shape.kv_layout == ATTUNE_KV_STRIDED) + (m->shape.page_size == 16);
 }
 
+static int has_times(const struct data *d, int s)
+{
+	return d->row[NUM_PHASES * s] < d->row[NUM_PHASES * (s + 1)] ||
+	       d->plan_at[s] < d->plan_at[s + 1];
+}
+
 /* Of several that differ in page size, dtype or layout: one of a strided cache, page size
  * 16, else the first; the others are named. text: the batch in canonical form. */
 static int find_scenario(const struct data *d, const struct show *o, const char *text)
@@ -182,7 +188,7 @@ static int find_scenario(const struct data *d, const struct show *o, const char 
 	int found = -1, others = 0;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
-		if (strcmp(m->model, o->model) ||
+		if (strcmp(m->model, o->model) || !has_times(d, s) ||
 		    (o->page_size && o->page_size != m->shape.page_size))
 			continue;
 		char *its = batch_format(&m->batch->view);
