@@ -44,7 +44,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help clean format deps test tune confirm heuristics heuristics-check plot bench
+passive_goals := help clean format deps test tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -220,6 +220,13 @@ bench: ## the tuned library beside its baselines, on held-out scenarios
 	$(Q)$(MAKE) $(B)/attune
 	$(Q)$(gpu); $(B)/attune bench --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite
 
+bench-tools: ## CPU time and memory of the tools, beside what they took
+	$(Q)$(MAKE) $(B)/attune $(B)/bench_tools
+	$(Q)$(B)/bench_tools $(B)/attune $(RESULTS)
+$(B)/bench_tools: tests/bench_tools.c
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) -O2 -std=c11 $(WARN) $< -o $@
+
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu)
 install: all ## library, header, pkg-config file, tool, into PREFIX
@@ -239,4 +246,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/cdna/*.[ch] tests/hip/*.[ch] tests/hip_on_cuda/*.[ch])
 
-.PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench install clean format
+.PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench bench-tools install clean format

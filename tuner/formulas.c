@@ -202,6 +202,11 @@ static int value_at(const struct data *d, int scenario, enum phase phase, int ch
 	return *means - MEANS_FIRST;
 }
 
+int formula_is_legal(const struct data *d, int scenario, enum phase phase, int choice)
+{
+	return value_at(d, scenario, phase, choice) >= 0;
+}
+
 int data_concrete(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	if (choice >= d->num_columns)

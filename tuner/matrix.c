@@ -532,12 +532,11 @@ static int is_known(const struct data *d, const struct matrix *m, enum phase pha
 			if (trial_families(d, t, r)[family] != tried)
 				continue;
 			left -= tried;
-			const int means = data_concrete(d, m->scenario[r], phase, choice);
-			if (means >= 0) {
-				legal++;
-				known += tried &&
-					 meaning_tried(d, m, phase, choice, t, r, means);
-			}
+			const int s = m->scenario[r];
+			const int means = data_concrete(d, s, phase, choice);
+			legal += data_legal(d, s, phase, choice);
+			known += tried && means >= 0 &&
+				 meaning_tried(d, m, phase, choice, t, r, means);
 			if (100 * (known + left) < MIN_COVERAGE * (legal + left))
 				return 0;
 		}

@@ -36,12 +36,15 @@ double cells_time(const struct data *d, int scenario, const struct cells *c)
 int data_legal(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	const struct measured *m = &d->v[scenario];
-	struct config means;
 	if (choice >= d->num_columns)
 		return data_concrete(d, scenario, phase, choice) >= 0;
 	const struct choice *c = &d->choice[choice];
-	return c->kernel->selectable && !config_resolve(&means, &c->config, c->kernel, &m->shape,
-							&m->part[phase], &d->run.device);
+	if (!c->kernel->selectable)
+		return 0;
+	if (choice >= d->num_choices)
+		return formula_is_legal(d, scenario, phase, choice);
+	return !c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[phase],
+					      &d->run.device);
 }
 
 double data_time(const struct data *d, int scenario, enum phase phase, int choice)

@@ -167,6 +167,8 @@ int formulas_add(struct data *);
 /* The choice of numbers that runs where `choice` is asked for, and that is itself
  * unless it has a formula; -1: none is legal, or it was never measured anywhere. */
 int data_concrete(const struct data *, int scenario, enum phase, int choice);
+/* Whether some value of a choice with a formula is legal there, measured or not. */
+int formula_is_legal(const struct data *, int scenario, enum phase, int choice);
 /* A cautious guess at the time of a choice that is legal and was not measured there,
  * by the members of its family that were; INFINITY when they do not say. */
 double family_time(const struct data *, int scenario, enum phase, int choice);
