@@ -74,16 +74,15 @@ static void put_choice(struct store *st, long long run, const struct synthetic *
 				 .sm_mhz_after = NAN,
 				 .power_w = NAN,
 				 .joules = NAN };
-	struct scenario sc = { .model = "llama3.1-8b@1",
-			       .set = "synthetic",
-			       .batch_text = (char *)v->batch,
-			       .shape = llama,
-			       .weight = 1 };
+	struct scenario sc = {
+		.model = "llama3.1-8b@1", .set = "synthetic", .shape = llama, .weight = 1
+	};
 	char error[100];
 	const char *where;
 	snprintf(sc.split, sizeof sc.split, "%s", v->split);
 	sc.batch = batch_parse(v->batch, error, sizeof error);
-	assert_true(sc.batch && config_parse(&c.config, c.kernel->space, choice, &where));
+	sc.batch_text = sc.batch ? batch_format(&sc.batch->view) : NULL; /* as sweeps do */
+	assert_true(sc.batch_text && config_parse(&c.config, c.kernel->space, choice, &where));
 	const enum phase phase = !strcmp(v->phase, "all")      ? PHASE_ALL
 				 : !strcmp(v->phase, "decode") ? PHASE_DECODE
 							       : PHASE_PREFILL;
@@ -94,6 +93,7 @@ static void put_choice(struct store *st, long long run, const struct synthetic *
 		m.gbps = m.tflops = NAN;
 	}
 	assert_true(store_measurement(st, run, &sc, phase, &c, "-DX=1", &m, 32, 0));
+	free(sc.batch_text);
 	batch_free(sc.batch);
 }
 

@@ -286,7 +286,7 @@ static void test_show_stale(void **state)
 	for (size_t i = 0; i < COUNT(cells); i++)
 		if (!cells[i].choice)
 			put(st, run, &cells[i]);
-	assert_true(store_query(st, "UPDATE build SET source = 'edited'", NULL, NULL));
+	assert_true(store_query(st, "UPDATE code SET sources = 'qblock:edited' || id", NULL, NULL));
 	for (size_t i = 0; i < COUNT(cells); i++)
 		if (cells[i].choice)
 			put(st, run, &cells[i]);

@@ -166,6 +166,8 @@ run bench --gpu cpu --host --format tsv
 row "$([ $code -eq 0 ] && [ "$(grep -c '^own' "$tmp/out")" -eq 8 ] && [ "$(grep -c '^plan' "$tmp/out")" -eq 8 ] &&
 	awk -F'\t' '$1 == "own" && !($3 >= 1 && $4 > 0 && $5 >= $4) { bad = 1 } END { exit bad }' "$tmp/out"; echo $?)" \
 	"what calls cost the CPU: a plan and a run of each batch"
+(ulimit -v 60000; run show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k; echo $code >"$tmp/code")
+row "$([ "$(cat "$tmp/code")" = 0 ] || [ -s "$tmp/err" ]; echo $?)" "out of memory: not without a word"
 [ ! -e "$tmp/x.h" ]
 row $? "what failed wrote no header"
 echo "1..$n"

@@ -92,7 +92,8 @@ static const struct argp help = {
 	"whether a feature lies outside of what was learned from, and the slowdown to expect. That "
 	"works for batches that were never measured, by estimates. Then comes what was measured, "
 	"fastest first, 20 rows unless --all is given. Times of the second pass stand apart from "
-	"those of the first, and a ratio is to the pick's time of the same pass: vs_pick is tie "
+	"those of the first (pass B and A; E: launches that begin early), and a ratio is to the "
+	"pick's time of the same pass, of E to the same in turn: vs_pick is tie "
 	"where the difference is within the noise of two times of one choice, other race where "
 	"first times have no clock in common, other session where second times are of two "
 	"sessions, "
@@ -174,6 +175,12 @@ static int rank(const struct measured *m)
 	return 2 * (m->shape.kv_layout == ATTUNE_KV_STRIDED) + (m->shape.page_size == 16);
 }
 
+static int has_times(const struct data *d, int s)
+{
+	return d->row[NUM_PHASES * s] < d->row[NUM_PHASES * (s + 1)] ||
+	       d->plan_at[s] < d->plan_at[s + 1];
+}
+
 /* Of several that differ in page size, dtype or layout: one of a strided cache, page size
  * 16, else the first; the others are named. text: the batch in canonical form. */
 static int find_scenario(const struct data *d, const struct show *o, const char *text)
@@ -181,7 +188,7 @@ static int find_scenario(const struct data *d, const struct show *o, const char 
 	int found = -1, others = 0;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
-		if (strcmp(m->model, o->model) ||
+		if (strcmp(m->model, o->model) || !has_times(d, s) ||
 		    (o->page_size && o->page_size != m->shape.page_size))
 			continue;
 		char *its = batch_format(&m->batch->view);
@@ -236,8 +243,10 @@ static int show_measured(const struct asked *a, const struct data *d, int s)
 		return show_why(d, a->f, &d->v[s], s, o->format);
 	if (!people)
 		return show_ways(d, a->f, o, s);
-	if (!o->phase)
-		done = show_summary(d, a->f, o, s) && show_why(d, a->f, &d->v[s], s, o->format);
+	if (!o->phase) {
+		show_summary(d, a->f, o, s);
+		done = show_why(d, a->f, &d->v[s], s, o->format);
+	}
 	return done && show_passes(d, a->f, o, s);
 }
 

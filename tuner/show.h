@@ -48,7 +48,6 @@ struct way {
 	double ratio;     /* to the pick, see compare.c; of pass E to in turn; NaN: not known */
 	const char *word; /* of that ratio, "pick" for the pick itself; NULL: no pick is known */
 };
-#define ONE_LAUNCH "one launch" /* a plan */
 struct ways {
 	struct way *v;
 	int n, room;
@@ -61,7 +60,7 @@ int ways_of(struct ways *, const struct data *, const struct forest *, const str
 /* All of them as a table for machines. */
 int show_ways(const struct data *, const struct forest *, const struct show *, int scenario);
 /* ways_people.c: what runs and how far to trust its time; and the ways, by pass. */
-int show_summary(const struct data *, const struct forest *, const struct show *, int scenario);
+void show_summary(const struct data *, const struct forest *, const struct show *, int scenario);
 int show_passes(const struct data *, const struct forest *, const struct show *, int scenario);
 /* A line above a table for people: format table or markdown. */
 void show_note(enum format, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -280,11 +280,12 @@ static int collect(struct ways *w, const struct data *d, int s, enum phase part)
 	if (part != PHASE_ALL && mixed)
 		return add_cells(w, d, s, part,
 				 part == PHASE_DECODE ? "decode part" : "prefill part");
-	if (!add_cells(w, d, s, PHASE_ALL, ONE_LAUNCH))
+	if (!add_cells(w, d, s, PHASE_ALL, "one launch"))
 		return 0;
 	if (mixed)
 		return add_plans(w, d, s) && add_sums(w, d, s);
-	return add_cells(w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL, ONE_LAUNCH);
+	return add_cells(w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL,
+			 "one launch");
 }
 
 int ways_of(struct ways *w, const struct data *d, const struct forest *f, const struct show *o,

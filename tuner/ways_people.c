@@ -66,7 +66,7 @@ static void note_time(const struct data *d, const struct show *o, int s, const s
 		  100 * data_noise(d, us));
 }
 
-int show_summary(const struct data *d, const struct forest *f, const struct show *o, int s)
+void show_summary(const struct data *d, const struct forest *f, const struct show *o, int s)
 {
 	const struct measured *m = &d->v[s];
 	char text[2 * MAX_CHOICE_TEXT + 64];
@@ -79,7 +79,6 @@ int show_summary(const struct data *d, const struct forest *f, const struct show
 		  m->shape.page_size, dtype_name(m->shape.dtype), m->split, d->gpu);
 	show_note(o->format, "runs: %s", text);
 	note_time(d, o, s, &pick);
-	return 1;
 }
 
 /* ---- what else was tried -------------------------------------------------------------------- */
@@ -124,9 +123,12 @@ struct form {
 static struct form form_of(const struct ways *w, int group)
 {
 	struct form f = { .passes = group == SUMS };
+	const char *plan = NULL;
 	for (int i = 0; i < w->n; i++) {
-		if (group_of(&w->v[i]) == group)
-			f.plans |= strcmp(w->v[i].plan, ONE_LAUNCH) != 0;
+		if (group_of(&w->v[i]) != EARLY) {
+			plan = plan ? plan : w->v[i].plan;
+			f.plans |= strcmp(w->v[i].plan, plan) != 0;
+		}
 		f.millijoules |= w->v[i].cell.power_of > POWER_AROUND;
 	}
 	f.plans &= group != EARLY && group != SUMS;
@@ -164,7 +166,7 @@ static void way_row(struct table *t, const struct way *way, struct form form, in
 	table_text(t, way->variant);
 	table_number(t, ok ? c->median_us : NAN, 3);
 	table_number(t, ok ? c->ci_us : NAN, 3);
-	table_number(t, ok ? c->gbps : NAN, 0);
+	table_number(t, ok ? c->gbps : NAN, 1);
 	table_number(t, ok ? c->tflops : NAN, 1);
 	if (form.millijoules)
 		table_number(t, c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, 4);
