@@ -19,19 +19,26 @@ int binaries_add(struct binaries *b, const struct choice *c, const attune_shape 
 	for (int i = 0; i < b->n; i++)
 		if (b->v[i].kernel == c->kernel && !strcmp(b->v[i].flags, flags))
 			return i;
+	return binaries_add_source(b, c->kernel, NULL, flags) ? b->n - 1 : -1;
+}
+
+int binaries_add_source(struct binaries *b, const struct kernel *kernel, const char *root,
+			const char *flags)
+{
 	if (b->n == b->room) {
 		int room = b->room ? 2 * b->room : 64;
 		struct built *v = realloc(b->v, (size_t)room * sizeof *v);
 		if (!v) {
 			complain("out of memory");
-			return -1;
+			return 0;
 		}
 		b->v = v;
 		b->room = room;
 	}
-	b->v[b->n] = (struct built){ .kernel = c->kernel, .status = NOT_BUILT };
-	memcpy(b->v[b->n].flags, flags, sizeof flags);
-	return b->n++;
+	struct built *one = &b->v[b->n++];
+	*one = (struct built){ .kernel = kernel, .root = root, .status = NOT_BUILT };
+	snprintf(one->flags, sizeof one->flags, "%s", flags);
+	return 1;
 }
 
 int binaries_add_helpers(struct binaries *b, const struct choice *of, const attune_shape *shape,
@@ -74,7 +81,8 @@ static double now(void)
 }
 
 /* The next one that is not built; 0: none. */
-static int take(struct hand *h, const struct kernel **kernel, char flags[MAX_FLAGS])
+static int take(struct hand *h, const struct kernel **kernel, const char **root,
+		char flags[MAX_FLAGS])
 {
 	struct yard *y = h->yard;
 	pthread_mutex_lock(&y->lock);
@@ -84,6 +92,7 @@ static int take(struct hand *h, const struct kernel **kernel, char flags[MAX_FLA
 	h->since = now();
 	if (h->at >= 0) {
 		*kernel = y->b->v[h->at].kernel;
+		*root = y->b->v[h->at].root;
 		memcpy(flags, y->b->v[h->at].flags, MAX_FLAGS);
 	}
 	pthread_mutex_unlock(&y->lock);
@@ -121,10 +130,12 @@ static void *compile_some(void *p)
 	struct hand *h = p;
 	const char *arch = h->yard->b->arch;
 	const struct kernel *kernel = NULL;
+	const char *root = NULL;
 	char flags[MAX_FLAGS];
-	while (take(h, &kernel, flags)) {
+	while (take(h, &kernel, &root, flags)) {
 		struct binary binary = { 0 };
-		const int status = jit_compile(&binary, kernel, flags, arch);
+		const int status = root ? jit_compile_below(&binary, root, kernel, flags, arch)
+					: jit_compile(&binary, kernel, flags, arch);
 		if (!put(h, &binary, status))
 			break;
 	}

@@ -120,8 +120,8 @@ int clang_compile(struct job *j)
 	struct words w = { 0 };
 	common_words(&w, command, j->arch);
 	word(&w, "-I%s", j->folder);
-	if (source_root())
-		word(&w, "-I%s", source_root());
+	if (j->root)
+		word(&w, "-I%s", j->root);
 	split(&w, j->flags);
 	word(&w, "%s", j->source);
 	word(&w, "-o%s", j->made);

@@ -199,8 +199,8 @@ static int cc_compile(struct job *j)
 	split(&w, arch_flags);
 	split(&w, j->flags);
 	word(&w, "-iquote%s", j->folder);
-	if (source_root())
-		word(&w, "-iquote%s", source_root());
+	if (j->root)
+		word(&w, "-iquote%s", j->root);
 	split(&w, "-shared -fPIC -o");
 	word(&w, "%s", j->made);
 	word(&w, "%s", j->source);

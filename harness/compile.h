@@ -10,7 +10,7 @@ enum { COMPILED, REFUSED, IMPOSSIBLE }; /* as jit_compile returns them */
 
 /* One compilation. */
 struct job {
-	const char *source, *flags, *arch;
+	const char *source, *root, *flags, *arch; /* root: the kernels folder, or NULL */
 	char folder[PATH_MAX]; /* of the source */
 	char made[PATH_MAX];   /* where the compiler is to leave its result */
 	char *log;             /* what the compiler said */
@@ -53,6 +53,7 @@ int run_words(const struct words *, char **output);
 /* What such a program comes to that compiles; its words are the job's log. */
 int run_compiler(const struct words *, struct job *, const char *command);
 char *read_all(int fd);                                        /* to be freed */
+void *read_file(const char *path, size_t *size);               /* jit.c; to be freed */
 int write_file(const char *path, const void *bytes, size_t n); /* 0 + complain */
 
 #endif

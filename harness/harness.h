@@ -204,6 +204,9 @@ struct binary {
  * ATTUNE_CACHE). 0: compiled; 1: the compiler refused (log says why);
  * 2: no compiler here (complains). Safe to call from several threads. */
 int jit_compile(struct binary *, const struct kernel *, const char *flags, const char *arch);
+/* The same of another kernels folder. */
+int jit_compile_below(struct binary *, const char *root, const struct kernel *, const char *flags,
+		      const char *arch);
 void jit_free(struct binary *);
 /* The same for a source outside kernels/: ".cu" or ".c" says which compiler. */
 int jit_compile_source(struct binary *, const char *source_path, const char *flags,
@@ -431,6 +434,31 @@ enum freshness {
 	BRIDGED,            /* a bridge says that it is as fast: attune bridge */
 	BRIDGED_PROVISIONAL /* by a race on another GPU of the same architecture */
 };
+/* One binary's source, as newest rows of one build and scenario name it. */
+struct store_use {
+	const char *kernel, *identity;
+	const char *arch, *flags; /* of the build: the kernel's or, of a helper, its user's; "": a plan */
+	const char *plan;         /* its text; NULL: none */
+	const attune_shape *shape;
+	enum freshness today;
+	long long rows;
+};
+/* Each that is not today's, or bridged by machine code; in the order of builds. */
+int store_uses(struct store *, const char *gpu, int (*each)(void *, const struct store_use *),
+	       void *arg);
+/* A row of table `bridge`, which schema.sql describes; and how its races ended. */
+struct store_bridge {
+	const char *kernel, *old, *today, *arch, *flags, *how, *gpu, *toolkit, *commit;
+	int batches;
+	double mean, p95; /* NaN: it is not by a race */
+	const struct store_bridge_race {
+		const char *model, *batch, *choice;
+		enum phase phase;
+		double old_us, ratio; /* ratio: of the new source's time to the old one's */
+	} * race; /* [batches], of a race */
+};
+/* One committed transaction; in the place of the same bridge. 0 + complain. */
+int store_add_bridge(struct store *, const struct store_bridge *);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */
@@ -500,5 +528,6 @@ int cmd_sweep(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_scenarios(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
+int cmd_bridge(int argc, char **argv);
 
 #endif

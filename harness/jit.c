@@ -53,7 +53,7 @@ static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 	XXH3_state_t *hash = XXH3_createState();
 	errno = 0;
 	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK &&
-		 source_identity_of(j->source, source_root(), source);
+		 source_identity_of(j->source, j->root, source);
 	for (size_t i = 0; ok && i < COUNT(said); i++)
 		ok = XXH3_128bits_update(hash, said[i], strlen(said[i]) + 1) == XXH_OK;
 	if (ok) {
@@ -116,7 +116,7 @@ static int recall(struct binary *b, const char *txt)
 	return b->log && (status == COMPILED || status == REFUSED) ? status : -1;
 }
 
-static void *read_file(const char *path, size_t *size)
+void *read_file(const char *path, size_t *size)
 {
 	FILE *f = fopen(path, "rbe");
 	long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
@@ -222,10 +222,10 @@ static int through_cache(struct binary *b, const struct compiler *c, struct job 
 	return compile(b, c, j, binary, txt);
 }
 
-int jit_compile_source(struct binary *b, const char *source_path, const char *flags,
-		       const char *arch)
+static int compile_source(struct binary *b, const char *root, const char *source_path,
+			  const char *flags, const char *arch)
 {
-	struct job j = { .source = source_path, .flags = flags, .arch = arch };
+	struct job j = { .source = source_path, .root = root, .flags = flags, .arch = arch };
 	const char *slash = strrchr(source_path, '/'), *dot = strrchr(source_path, '.');
 	const struct compiler *c = dot ? compiler_for(dot, arch) : NULL;
 	struct timespec start, stop;
@@ -249,17 +249,28 @@ int jit_compile_source(struct binary *b, const char *source_path, const char *fl
 	return status;
 }
 
-int jit_compile(struct binary *b, const struct kernel *k, const char *flags, const char *arch)
+int jit_compile_source(struct binary *b, const char *source_path, const char *flags,
+		       const char *arch)
+{
+	return compile_source(b, source_root(), source_path, flags, arch);
+}
+
+int jit_compile_below(struct binary *b, const char *root, const struct kernel *k,
+		      const char *flags, const char *arch)
 {
 	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
-	if (!source_root()) {
-		*b = nothing;
-		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
-		return IMPOSSIBLE;
-	}
-	snprintf(path, sizeof path, "%s/%s", source_root(), k->source);
+	snprintf(path, sizeof path, "%s/%s", root, k->source);
 	kernel_arch(code_arch, k, arch);
-	return jit_compile_source(b, path, flags, code_arch);
+	return compile_source(b, root, path, flags, code_arch);
+}
+
+int jit_compile(struct binary *b, const struct kernel *k, const char *flags, const char *arch)
+{
+	if (source_root())
+		return jit_compile_below(b, source_root(), k, flags, arch);
+	*b = nothing;
+	complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
+	return IMPOSSIBLE;
 }
 
 void jit_free(struct binary *b)

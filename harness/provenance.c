@@ -53,14 +53,18 @@ static const char *state_of_sources(void)
 	return *line ? "modified" : "committed";
 }
 
+void provenance_commit(char commit[48])
+{
+	read_line("git describe --always --dirty --abbrev=12 2>/dev/null", commit, 48);
+}
+
 long long provenance_run(struct store *store, const struct hello *hello,
 			 const struct protocol *protocol, const char *command)
 {
 	struct run_info run = { .device = hello->info,
 				.dram_gbps = hello->dram_gbps,
 				.fma_tflops = hello->fma_tflops };
-	read_line("git describe --always --dirty --abbrev=12 2>/dev/null", run.commit,
-		  sizeof run.commit);
+	provenance_commit(run.commit);
 	snprintf(run.toolkit, sizeof run.toolkit, "%s",
 		 jit_version(hello->info.backend, hello->info.arch));
 	snprintf(run.protocol, sizeof run.protocol, "%s", protocol->name);

@@ -152,8 +152,8 @@ static void common_options(struct words *w, const struct job *j)
 {
 	split(w, "-std=c++17");
 	word(w, "-I%s", j->folder);
-	if (source_root())
-		word(w, "-I%s", source_root());
+	if (j->root)
+		word(w, "-I%s", j->root);
 }
 
 static void nvrtc_options(struct words *w, const struct job *j)

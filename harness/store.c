@@ -112,6 +112,17 @@ static const char *const queries[NUM_QUERIES] = {
 	[ALL_ENDINGS] = "SELECT id, outcome, stopped FROM ending ORDER BY id",
 	[ALL_BRIDGES] = "SELECT kernel, old, new, flags, gpu FROM bridge WHERE arch = ?1"
 		" AND kernel = ?2 AND old = ?3 AND flags IN ('', ?4)",
+	/* Of a plan by its variant, which tells its parts. */
+	[BUILD_USES] = "SELECT m.build, c.scenario, iif(b.flags = '', m.variant, 0), count(*)"
+		" FROM race AS c JOIN run AS r ON r.id = c.run AND r.device = ?1"
+		" CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
+		" JOIN build AS b ON b.id = m.build GROUP BY 1, 2, 3 ORDER BY 1",
+	[DROP_BRIDGE] = "DELETE FROM bridge WHERE (kernel, old, new, arch, flags, how, gpu) ="
+		" (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	[ADD_BRIDGE] = "INSERT INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, mean, p95,"
+		" toolkit, commit_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+		" RETURNING id",
+	[ADD_BRIDGE_RACE] = "INSERT INTO bridge_race VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 	/* CROSS JOIN: in this order. */
 	[CELLS] = "SELECT c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build,"
 		" m.ending, m.samples, m.median, m.below, m.spread, m.ci, m.ratio,"

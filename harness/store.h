@@ -10,6 +10,7 @@
  *   store_resources.c what binaries take, where nothing was measured
  *   store_ceilings.c  what a device gives at most
  *   store_read.c      cells, noise, devices, free queries
+ *   store_bridge.c    bridges, and what needs them
  *   store_hash.c      the hash of a database's content */
 #ifndef STORE_H
 #define STORE_H
@@ -33,6 +34,7 @@ enum query {
 	ADD_CONTROL, ADD_CEILING, CEILINGS, ADD_RESOURCES,
 	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS,
+	BUILD_USES, DROP_BRIDGE, ADD_BRIDGE, ADD_BRIDGE_RACE,
 	NUM_QUERIES
 };
 // clang-format on
@@ -107,7 +109,7 @@ struct dict_variant {
 	char *kernel, *choice; /* as of store_cell; NULL: there is none */
 };
 struct dict_build {
-	char *flags, *sources; /* NULL: there is none */
+	char *arch, *flags, *sources; /* NULL: there is none */
 	enum freshness today;
 };
 struct dict_ending {
@@ -128,6 +130,15 @@ void store_forget(struct store *); /* frees it */
 /* Of a build's code: as stale as its stalest source, as provisional as the most provisional. */
 enum freshness store_freshness(struct store *, const char *gpu, const char *arch,
 			       const char *flags, const char *sources);
+/* The source of one binary of a build. */
+struct built_source {
+	char kernel[64], hash[64];
+	const char *flags, *arch, *gpu; /* the build's */
+};
+/* The next of "reduce:HASH ring:HASH"; 0 after the last. */
+int next_source(const char **sources, struct built_source *);
+/* What it is to today's source of that kernel. */
+enum freshness store_source_today(struct store *, const struct built_source *);
 /* 0: none; -1: failure. */
 long long store_device_id(struct store *, const char *gpu);
 

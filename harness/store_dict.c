@@ -141,11 +141,6 @@ static int read_ending(struct store *s, struct dict *d, sqlite3_stmt *st)
 }
 
 /* ---- builds, and whether their code is today's ------------------------------------------- */
-struct built_source {
-	char kernel[64], hash[64];
-	const char *flags, *arch, *gpu;
-};
-
 /* A row of `bridge` that leads on from the binary. */
 struct step {
 	char hash[64];
@@ -204,14 +199,27 @@ static enum freshness freshness_of(struct store *s, const struct built_source *b
 	return best;
 }
 
+enum freshness store_source_today(struct store *s, const struct built_source *b)
+{
+	return freshness_of(s, b, LONGEST_CHAIN);
+}
+
+int next_source(const char **sources, struct built_source *b)
+{
+	int n;
+	if (sscanf(*sources, " %63[^: ]:%63[^ ]%n", b->kernel, b->hash, &n) != 2)
+		return 0;
+	*sources += n;
+	return 1;
+}
+
 enum freshness store_freshness(struct store *s, const char *gpu, const char *arch,
 			       const char *flags, const char *sources)
 {
 	enum freshness worst = TODAY;
-	int n;
 	struct built_source b = { .flags = flags, .arch = arch, .gpu = gpu };
-	for (; sscanf(sources, " %63[^: ]:%63[^ ]%n", b.kernel, b.hash, &n) == 2; sources += n) {
-		const enum freshness f = freshness_of(s, &b, LONGEST_CHAIN);
+	while (next_source(&sources, &b)) {
+		const enum freshness f = store_source_today(s, &b);
 		if (f == STALE)
 			return STALE;
 		worst = f > worst ? f : worst;
@@ -226,11 +234,12 @@ static int read_build(struct store *s, struct dict *d, sqlite3_stmt *st)
 	if (!d->builds)
 		return 0;
 	struct dict_build *b = &d->build[id];
+	b->arch = copy(s, store_text(s, st, 1));
 	b->flags = copy(s, store_text(s, st, 2));
 	b->sources = copy(s, store_text(s, st, 3));
-	if (!b->flags || !b->sources)
+	if (!b->arch || !b->flags || !b->sources)
 		return 0;
-	b->today = store_freshness(s, d->gpu, store_text(s, st, 1), b->flags, b->sources);
+	b->today = store_freshness(s, d->gpu, b->arch, b->flags, b->sources);
 	return 1;
 }
 
@@ -294,7 +303,7 @@ void store_forget(struct store *s)
 	for (long long i = 0; i < d->variants; i++)
 		free(d->variant[i].kernel), free(d->variant[i].choice);
 	for (long long i = 0; i < d->builds; i++)
-		free(d->build[i].flags), free(d->build[i].sources);
+		free(d->build[i].arch), free(d->build[i].flags), free(d->build[i].sources);
 	for (long long i = 0; i < d->endings; i++)
 		free(d->ending[i].outcome), free(d->ending[i].stopped);
 	free(d->scenario);

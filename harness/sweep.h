@@ -27,6 +27,7 @@ enum { BUILT, REFUSED_BY_COMPILER, NO_COMPILER, NOT_BUILT, USES_SCRATCH };
 
 struct built {
 	const struct kernel *kernel;
+	const char *root; /* a kernels folder other than today's, else NULL */
 	char flags[MAX_FLAGS];
 	struct binary binary;
 	int status;
@@ -43,6 +44,10 @@ int binaries_add(struct binaries *, const struct choice *, const attune_shape *)
 /* The same of the helpers that it takes; -1 of the others. 0 without memory. */
 int binaries_add_helpers(struct binaries *, const struct choice *, const attune_shape *,
 			 int helper[NUM_HELPERS]);
+/* Adds the kernel's source below `root`, NULL: today's, with these flags; the last one, whatever
+ * there is. 0 without memory. */
+int binaries_add_source(struct binaries *, const struct kernel *, const char *root,
+			const char *flags);
 /* Compiles all that are not yet, on several threads; what takes more than two minutes is
  * refused. 0 when there is no compiler or the user interrupted. */
 int binaries_compile(struct binaries *);
@@ -380,6 +385,8 @@ enum heard replay_race(struct replay *, const struct order *, const struct liste
 double replay_seconds(const struct replay *); /* of the device, so far */
 
 /* ---- provenance.c --------------------------------------------------------------- */
+/* The commit of the working directory, "-dirty" behind it where it is modified; "": no git. */
+void provenance_commit(char commit[48]);
 /* A new run of the database; 0: it failed. */
 long long provenance_run(struct store *, const struct hello *, const struct protocol *,
 			 const char *command);

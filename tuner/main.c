@@ -14,6 +14,7 @@ static const struct command {
 	{ "scenarios", cmd_scenarios, "lists or generates scenarios" },
 	{ "sweep",     cmd_sweep,     "measures kernels on scenarios into a database; resumes" },
 	{ "merge",     cmd_merge,     "joins databases, such as the shards of a sweep" },
+	{ "bridge",    cmd_bridge,    "rows of an older source that is as fast count as today's" },
 	{ "induce",    cmd_induce,    "database to header: the code that chooses" },
 	{ "confirm",   cmd_confirm,   "measures what was picked once more, for numbers that judge" },
 	{ "eval",      cmd_eval,      "regret of a header and of baselines on a database" },

@@ -1,0 +1,91 @@
+/* bridge.h - between the files of `attune bridge`:
+ *
+ *   bridge_cmd.c    the command, and its table
+ *   bridge.c        sources that are not today's, what was compiled of them, and where their text is
+ *   bridge_code.c   bridges by equal machine code
+ *   bridge_race.c   bridges by races of the old source against today's
+ *   bridge_pick.c   what such races run
+ *   trees.c         kernels folders of other versions
+ *   machine_code.c  what of a binary decides what the processor executes
+ *   store_bridge.c  the tables */
+#ifndef BRIDGE_H
+#define BRIDGE_H
+
+#include "harness.h"
+#include "sweep.h"
+#include "trees.h"
+
+/* A flag set that an old source was compiled with, and what came of it. */
+enum equality {
+	NOT_COMPARED,
+	EQUAL,
+	DIFFERENT,
+	NEW_REFUSED, /* today's source does not compile with these flags */
+	OLD_REFUSED
+};
+struct flag_set {
+	char *flags;
+	enum equality is;
+};
+
+/* The builds that have the source and these flags in the database: those of a helper's user. */
+struct old_build {
+	char *flags; /* "": plans */
+	long long rows;
+	int *set, sets; /* numbers of flag sets: those of the source's own binaries */
+};
+
+struct old_source {
+	char name[64], identity[64], today[33];
+	const struct kernel *kernel; /* NULL: there is none of that name today */
+	char arch[CODE_ARCH];
+	const char *root; /* a kernels folder that has it; NULL: none was found */
+	const char *tree; /* the name of that tree */
+	long long rows;
+	struct old_build *build;
+	struct flag_set *set;
+	int builds, sets;
+};
+
+struct bridges {
+	struct store *store;
+	const char *db, *gpu;
+	char commit[48];
+	enum backend backend;
+	struct old_source *v; /* those with most rows first */
+	int n;
+};
+
+/* What the database has that is not today's: of the kernels named, NULL-terminated; NULL: of
+ * all. 0 + complain. */
+int bridges_read(struct bridges *, char **kernels);
+/* Finds each source's text among the trees, in their order. Trees are extracted until there is
+ * nothing left to find. 0 + complain. */
+int bridges_find(struct bridges *, struct trees *);
+void bridges_free(struct bridges *);
+
+/* How a source fared. */
+struct finding {
+	const char *how;          /* "code", "race" */
+	int equal, all;           /* flag sets */
+	int refused;              /* of these, by today's source */
+	int batches;              /* raced */
+	double mean, p95;         /* of a race; NaN */
+	long long bridged;        /* rows whose source it leads to today's */
+	const char *verdict;
+};
+
+/* Compares, and stores what is equal. 0: interrupted, no compiler, or it cannot be stored. */
+int bridge_by_code(struct bridges *, struct old_source *, struct finding *);
+
+enum { MOST_RACES = 60, FEWEST_RACES = 30 };
+struct race_options {
+	double budget_s;
+	int batches, rounds; /* at most; of each */
+	unsigned long long seed;
+};
+/* The sources that are left, against today's, on the device that is here. An exit code; findings
+ * [bridges->n]. */
+int bridge_by_race(struct bridges *, const struct race_options *, struct finding *);
+
+#endif

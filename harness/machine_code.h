@@ -1,0 +1,13 @@
+/* machine_code.h - what of a compiled kernel decides what the processor executes. */
+#ifndef MACHINE_CODE_H
+#define MACHINE_CODE_H
+
+#include "harness.h"
+
+/* The hash of a binary's machine code: the contents, sizes and flags of the sections that are
+ * loaded, relocations, and what NVIDIA's compiler says of registers, parameters and shared memory.
+ * Names of symbols, symbol tables, debug data and notes do not count. 0: this is no ELF file that
+ * we can read. */
+int machine_code(const struct blob *, char hex[33]);
+
+#endif
