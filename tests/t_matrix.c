@@ -509,9 +509,131 @@ static void test_order_of_insertion_leaves_no_trace(void **state)
 	data_free(b);
 }
 
+/* ---- where cells are -------------------------------------------------------------------- */
+/* What was added, in a table of its own: the newest of each place stays. */
+struct added {
+	const char *batch, *choice;
+	int phase, pass;
+	double us;
+};
+
+static const struct added *newest_of(const struct added *v, int n, const char *batch, int phase,
+				     int pass, const char *choice)
+{
+	for (int i = n - 1; i >= 0; i--)
+		if (!strcmp(v[i].batch, batch) && v[i].phase == phase && v[i].pass == pass &&
+		    !strcmp(v[i].choice, choice))
+			return &v[i];
+	return NULL;
+}
+
+/* Every lookup and every walk gives what the table has, and nothing else. */
+static void same_cells(const struct data *d, const struct added *v, int n)
+{
+	static const int passes[] = { 'A', 'B' };
+	for (int s = 0; s < d->n; s++)
+		for (int p = 0; p < NUM_PHASES; p++) {
+			struct choice_iter i = choices_of(d, s, (enum phase)p, PHASE_ALL);
+			int next = choices_next(&i);
+			for (int c = 0; c < d->num_choices; c++) {
+				char text[MAX_CHOICE_TEXT];
+				int found = 0;
+				config_text(text, sizeof text, &d->choice[c].config,
+					    d->choice[c].kernel->space);
+				for (int k = 0; k < 2 * NUM_PASSES; k++) {
+					const int phase = k < 2 ? p : PHASE_ALL;
+					const struct added *is = newest_of(
+					    v, n, d->v[s].batch_text, phase, passes[k % 2], text);
+					const struct cell *cell = data_cell_in(
+					    d, (enum pass)(k % 2), s, (enum phase)phase, c);
+					assert_int_equal(is != NULL, cell != NULL);
+					assert_true(!is || is->us == cell->median_us);
+					found |= is != NULL;
+					if (next && i.choice == c)
+						assert_ptr_equal(i.cells[k / 2].of[k % 2], cell);
+				}
+				assert_int_equal(found, next && i.choice == c);
+				next = found ? choices_next(&i) : next;
+			}
+			assert_false(next);
+		}
+}
+
+/* ids: whether cells carry ids, by which they are then told apart, as rows of a database do. */
+static void lookups_find_what_was_added(int ids, unsigned long long seed)
+{
+	enum { CELLS = 600 };
+	static const char *const batches[] = { "4q1s4k", "q512_4q1s1k", "q2k", "64q1s1k",
+					       "2q1s64" };
+	static const int rows[] = { 8, 16, 32, 64, 128 }, warps[] = { 1, 2, 4, 8 };
+	struct added v[CELLS];
+	char choices[COUNT(rows) * COUNT(warps)][MAX_CHOICE_TEXT];
+	struct data *d = begin();
+	for (size_t i = 0; i < COUNT(choices); i++) {
+		char set[60];
+		snprintf(set, sizeof set, "BLOCK_M=%d NUM_WARPS=%d", rows[i % COUNT(rows)],
+			 warps[i / COUNT(rows)]);
+		snprintf(choices[i], MAX_CHOICE_TEXT, "%s", with("qblock", set));
+	}
+	int n = 0;
+	for (int i = 0; i < CELLS; i++) {
+		const unsigned b = next_random(&seed) % COUNT(batches);
+		const unsigned c = next_random(&seed) % COUNT(choices);
+		v[n] = (struct added){ .batch = batches[b],
+				       .choice = choices[c],
+				       .phase = (int)(next_random(&seed) % NUM_PHASES),
+				       .pass = next_random(&seed) % 3 ? 'A' : 'B',
+				       .us = 1 + (double)(next_random(&seed) % 1000) };
+		struct store_cell cell =
+		    cell_like(v[n].batch, phase_name(v[n].phase), "qblock", v[n].choice, v[n].us);
+		cell.pass = v[n].pass;
+		cell.scenario_id = ids ? 1 + (long long)b * 7 : 0;
+		cell.variant_id = ids ? 1 + (long long)c * 3 : 0;
+		const int ignored = d->ignored;
+		assert_true(data_add(d, &cell));
+		n += d->ignored == ignored;
+	}
+	assert_true(n > CELLS / 2);
+	assert_true(data_finish(d));
+	same_cells(d, v, n);
+	for (int c = 0; c < d->num_choices; c++)
+		assert_int_equal(data_find(d, &d->choice[c]), c);
+	data_free(d);
+}
+
+static void test_lookups_find_what_was_added(void **state)
+{
+	(void)state;
+	for (unsigned long long seed = 1; seed <= 4; seed++) {
+		lookups_find_what_was_added(0, seed);
+		lookups_find_what_was_added(1, seed);
+	}
+}
+
+/* In a walk over all cells of both phases, and in the tables that are found once. */
+static void test_least_times_are_those_of_all_cells(void **state)
+{
+	struct data *d = synthetic_data(3);
+	(void)state;
+	for (int s = 0; s < d->n; s++)
+		for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
+			double least = INFINITY;
+			int best = -1, choice;
+			for (int c = 0; c < d->num_choices; c++)
+				if (data_part_time(d, s, p, c) < least)
+					least = data_part_time(d, s, p, c), best = c;
+			assert_true(data_best(d, s, p, &choice) == least);
+			assert_int_equal(choice, best);
+			assert_true(data_oracle(d, s) <= data_serial(d, s));
+		}
+	data_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lookups_find_what_was_added),
+		cmocka_unit_test(test_least_times_are_those_of_all_cells),
 		cmocka_unit_test(test_costs_of_one_row),
 		cmocka_unit_test(test_a_noisy_cell_is_no_tie_beyond_2_percent),
 		cmocka_unit_test(test_parts_cost_the_whole_plan),

@@ -384,8 +384,8 @@ static int keep(struct data *d, const struct store_cell *from, int scenario, int
 	if (!array_grow(&d->cell, d->num_cells, &s->cell_room, sizeof *d->cell) ||
 	    !array_grow(&s->place, d->num_cells, &s->place_room, sizeof *s->place))
 		return 0;
-	s->place[d->num_cells] = (struct place){ scenario * NUM_PHASES + phase,
-						 v->choice * NUM_PASSES + (int)pass };
+	s->place[d->num_cells] =
+	    (struct place){ scenario * NUM_PHASES + phase, v->choice * NUM_PASSES + (int)pass };
 	d->cell[d->num_cells++] = *c;
 	return 1;
 }
@@ -421,8 +421,8 @@ int data_add(struct data *d, const struct store_cell *c)
 int data_finish(struct data *d)
 {
 	d->basics = basics_new();
-	const int done = d->basics && energy_mark(d) && data_order(d) && formulas_add(d) && clocks_set(d) &&
-			 passes_compare(d) && fastest_find(d);
+	const int done = d->basics && energy_mark(d) && data_order(d) && formulas_add(d) &&
+			 clocks_set(d) && passes_compare(d) && fastest_find(d);
 	d->pass = PASS_B;
 	return done;
 }

@@ -25,8 +25,7 @@ struct reading {
 
 static int is_one_race(const struct reading *a, const struct reading *b)
 {
-	return a->scenario == b->scenario && a->phase == b->phase &&
-	       a->cell->race == b->cell->race;
+	return a->scenario == b->scenario && a->phase == b->phase && a->cell->race == b->cell->race;
 }
 
 static int by_race(const void *pa, const void *pb)

@@ -156,10 +156,10 @@ static void look_around(struct around *a, enum phase phase)
 	a->us[phase] = INFINITY;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
-		a->far[phase][s] = alike(a->m, v, phase)
-				       ? part_distance(&a->m->part[phase].f, &v->part[phase].f,
-						       INFINITY)
-				       : INFINITY;
+		a->far[phase][s] =
+		    alike(a->m, v, phase)
+			? part_distance(&a->m->part[phase].f, &v->part[phase].f, INFINITY)
+			: INFINITY;
 		if (a->far[phase][s] >= least)
 			continue;
 		const double us = data_best(d, s, phase, &any);

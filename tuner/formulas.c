@@ -180,9 +180,8 @@ static enum meaning meaning_of(const struct data *d, int scenario, enum phase ph
 {
 	const struct measured *m = &d->v[scenario];
 	struct choice c = d->choice[choice];
-	if (!m->has[phase] ||
-	    config_resolve(&c.config, &d->choice[choice].config, c.kernel, &m->shape,
-			   &m->part[phase], &d->run.device))
+	if (!m->has[phase] || config_resolve(&c.config, &d->choice[choice].config, c.kernel,
+					     &m->shape, &m->part[phase], &d->run.device))
 		return MEANS_NONE;
 	const int value = value_index(&c);
 	return value < 0 ? MEANS_NONE : MEANS_FIRST + (unsigned)value;
@@ -194,9 +193,8 @@ static int value_at(const struct data *d, int scenario, enum phase phase, int ch
 	if (choice < d->num_choices)
 		return d->v[scenario].has[phase] ? d->value[choice] : -1;
 	const size_t row = (size_t)scenario * NUM_PHASES + (size_t)phase;
-	signed char *means =
-	    &d->means[row * (size_t)(d->num_columns - d->num_choices) +
-		      (size_t)(choice - d->num_choices)];
+	signed char *means = &d->means[row * (size_t)(d->num_columns - d->num_choices) +
+				       (size_t)(choice - d->num_choices)];
 	if (*means == NOT_KNOWN)
 		*means = (signed char)meaning_of(d, scenario, phase, choice);
 	return *means - MEANS_FIRST;

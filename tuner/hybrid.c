@@ -57,8 +57,7 @@ void hybrid_look(const struct data *all, enum pass pass, int s, const struct pic
 		h->us[i] = INFINITY;
 	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 		const struct composed *c = &d->plan[i];
-		if (c->pass != d->pass || c->how == ATTUNE_SERIAL ||
-		    c->cell.outcome != OUTCOME_OK)
+		if (c->pass != d->pass || c->how == ATTUNE_SERIAL || c->cell.outcome != OUTCOME_OK)
 			continue;
 		double *us = time_of_plan(h, d, c);
 		*us = fmin(*us, c->cell.median_us);

@@ -115,12 +115,10 @@ void learned_make(const struct learned *l, const struct measured *m, struct made
 		const int choice =
 		    m->has[phase] ? recall(l, (enum decision)p, &m->part[phase].f) : -1;
 		if (m->has[phase])
-			made_or_default(l->d, m, phase,
-					choice < 0 ? NULL : &l->d->choice[choice],
+			made_or_default(l->d, m, phase, choice < 0 ? NULL : &l->d->choice[choice],
 					p ? &out->decode : &out->prefill);
 	}
-	if (out->prefill.kernel && out->decode.kernel &&
-	    !recall_join(l, &m->part[PHASE_ALL].f)) {
+	if (out->prefill.kernel && out->decode.kernel && !recall_join(l, &m->part[PHASE_ALL].f)) {
 		struct choice whole = { 0 };
 		if (made_or_default(l->d, m, PHASE_ALL, &out->prefill, &whole) &&
 		    whole.kernel == out->prefill.kernel &&

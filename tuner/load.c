@@ -119,8 +119,8 @@ static int read_rows(struct loading *l, struct store *store, const char *gpu,
 	for (int i = 0; i < 2 && l->d[i]; i++)
 		if (!store_noise(store, gpu, &l->d[i]->noise))
 			return 0;
-	return !w || (scenarios_each(store, gpu, add_scenario, l) && !l->failed &&
-		      add_made(l->d[0], w));
+	return !w ||
+	       (scenarios_each(store, gpu, add_scenario, l) && !l->failed && add_made(l->d[0], w));
 }
 
 /* both: also, to l->d[1], with all layouts. */

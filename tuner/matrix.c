@@ -187,11 +187,11 @@ struct filling {
 	const struct data *d;
 	struct matrix *m;
 	enum phase phase;
-	int *column;      /* [data.num_choices] of the matrix, -1: it is none */
-	struct timing *t; /* [cols] */
-	double *us;       /* [data.num_choices] time of the part, INFINITY: none */
-	char *is_failed;  /* [cols] whether the part has no right result */
-	char *is_near;    /* [data.num_families] whether a member has a time */
+	int *column;               /* [data.num_choices] of the matrix, -1: it is none */
+	struct timing *t;          /* [cols] */
+	double *us;                /* [data.num_choices] time of the part, INFINITY: none */
+	char *is_failed;           /* [cols] whether the part has no right result */
+	char *is_near;             /* [data.num_families] whether a member has a time */
 	const attune_shape *shape; /* of the row; NULL: there was none yet */
 	char *suits;               /* [cols] whether it is legal for some batch of that shape */
 };
@@ -238,9 +238,9 @@ static void suit_shape(struct filling *f, const attune_shape *shape)
 	for (int c = 0; c < f->m->cols; c++) {
 		const int choice = f->m->choice[c];
 		const struct choice *k = &d->choice[choice];
-		f->suits[c] = choice >= d->num_choices ||
-			      !k->kernel->space->why_illegal(&k->config, shape, NULL,
-							     &d->run.device);
+		f->suits[c] =
+		    choice >= d->num_choices ||
+		    !k->kernel->space->why_illegal(&k->config, shape, NULL, &d->run.device);
 	}
 }
 
@@ -314,8 +314,7 @@ static void fill_row(struct filling *f, int row)
 	}
 	worst = worst + COST_MISSING < COST_CAP ? worst + COST_MISSING : COST_CAP;
 	for (int c = 0; c < m->cols; c++) {
-		if (f->is_failed[c] || !f->suits[c] ||
-		    !data_legal(d, s, f->phase, m->choice[c]))
+		if (f->is_failed[c] || !f->suits[c] || !data_legal(d, s, f->phase, m->choice[c]))
 			cost[c] = COST_FORBIDDEN;
 		else if (cost[c] < 0)
 			cost[c] = worst;
@@ -391,8 +390,7 @@ static int was_tried(const struct data *d, int scenario, enum phase phase, int c
 static int cells_tried(const struct data *d, int scenario, const struct cells of[2])
 {
 	const struct cell *part = cells_of_pass(d, &of[0]);
-	return (part && part->outcome != OUTCOME_OK) ||
-	       isfinite(cells_part_time(d, scenario, of));
+	return (part && part->outcome != OUTCOME_OK) || isfinite(cells_part_time(d, scenario, of));
 }
 
 /* Choices of one kernel. */
@@ -535,8 +533,8 @@ static int is_known(const struct data *d, const struct matrix *m, enum phase pha
 			const int s = m->scenario[r];
 			const int means = data_concrete(d, s, phase, choice);
 			legal += data_legal(d, s, phase, choice);
-			known += tried && means >= 0 &&
-				 meaning_tried(d, m, phase, choice, t, r, means);
+			known +=
+			    tried && means >= 0 && meaning_tried(d, m, phase, choice, t, r, means);
 			if (100 * (known + left) < MIN_COVERAGE * (legal + left))
 				return 0;
 		}

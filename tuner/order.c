@@ -136,10 +136,10 @@ static int order_cells(struct data *d, const int *scenario, const int *choice)
 	const int rows = d->n * NUM_PHASES;
 	struct place *place = d->scaffold->place;
 	for (int i = 0; i < d->num_cells; i++) {
-		place[i].row = scenario[place[i].row / NUM_PHASES] * NUM_PHASES +
-			       place[i].row % NUM_PHASES;
-		place[i].key = choice[place[i].key / NUM_PASSES] * NUM_PASSES +
-			       place[i].key % NUM_PASSES;
+		place[i].row =
+		    scenario[place[i].row / NUM_PHASES] * NUM_PHASES + place[i].row % NUM_PHASES;
+		place[i].key =
+		    choice[place[i].key / NUM_PASSES] * NUM_PASSES + place[i].key % NUM_PASSES;
 	}
 	d->row = malloc(sizeof *d->row * ((size_t)rows + 1));
 	d->key = malloc(sizeof *d->key * ((size_t)d->num_cells + 1));

@@ -61,11 +61,12 @@ int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: 
 
 /* basics.c: what baselines learn from the costs of the prefill and of the decode decision. */
 struct basics {
-	int known;               /* private: what follows is */
-	int fixed;               /* the concrete choice of least total cost; -1: none */
-	struct matrix *winners;  /* columns that are some row's fastest; NULL: nothing was measured */
-	struct matrix *few;      /* of its rows: columns that leave each row a good one */
-	int *winner;             /* [rows] the fastest choice of each */
+	int known; /* private: what follows is */
+	int fixed; /* the concrete choice of least total cost; -1: none */
+	struct matrix
+	    *winners;       /* columns that are some row's fastest; NULL: nothing was measured */
+	struct matrix *few; /* of its rows: columns that leave each row a good one */
+	int *winner;        /* [rows] the fastest choice of each */
 };
 /* Of data without prices. Found when it is asked for the first time; NULL without memory. */
 const struct basics *basics_of(const struct data *, enum decision);

@@ -132,9 +132,8 @@ static void pair_in_leaf(struct refine *r, enum decision t, int leaf)
 			    !same_shape(&r->d->v[a], &r->d->v[b]) ||
 			    winner(r, a, phase) == winner(r, b, phase))
 				continue;
-			const double far =
-			    part_distance(&r->d->v[a].part[phase].f, &r->d->v[b].part[phase].f,
-					  INFINITY);
+			const double far = part_distance(&r->d->v[a].part[phase].f,
+							 &r->d->v[b].part[phase].f, INFINITY);
 			if (far < least)
 				best.a = a, best.b = b, least = far;
 		}

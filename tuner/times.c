@@ -61,8 +61,7 @@ static int is_mixed(const struct measured *m)
 double cells_part_time(const struct data *d, int scenario, const struct cells of[2])
 {
 	const double part = cells_time(d, scenario, &of[0]);
-	return isfinite(part) || is_mixed(&d->v[scenario]) ? part
-							   : cells_time(d, scenario, &of[1]);
+	return isfinite(part) || is_mixed(&d->v[scenario]) ? part : cells_time(d, scenario, &of[1]);
 }
 
 double data_part_time(const struct data *d, int scenario, enum phase phase, int choice)

@@ -112,15 +112,15 @@ struct data {
 	struct scaffold *scaffold;
 	struct cell *cell;
 	int num_cells, *row;
-	int *key;               /* [num_cells] NUM_PASSES * choice + pass */
-	double *shift;          /* [n] median of B / A over cells that have both; 1 */
-	signed char *again;     /* [n][NUM_PHASES] whether pass B has a right result, and judges */
+	int *key;                /* [num_cells] NUM_PASSES * choice + pass */
+	double *shift;           /* [n] median of B / A over cells that have both; 1 */
+	signed char *again;      /* [n][NUM_PHASES] whether pass B has a right result, and judges */
 	struct fastest *fastest; /* see fastest.c */
 	struct family *family;
 	int num_families;
-	int *family_of;     /* [num_columns], -1: of none */
-	signed char *value; /* [num_columns] which member of its family it is, -1: none */
-	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
+	int *family_of;        /* [num_columns], -1: of none */
+	signed char *value;    /* [num_columns] which member of its family it is, -1: none */
+	signed char *means;    /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
 	struct basics *basics; /* see basics.c */
 	/* [n] by decision: the choice that is cheapest by prices, -1: none; NULL while there
 	 * are none. See prices.c. */
