@@ -16,29 +16,29 @@ int binaries_add(struct binaries *b, const struct choice *c, const attune_shape 
 {
 	char flags[MAX_FLAGS];
 	binary_flags(flags, sizeof flags, c->kernel, &c->config, shape);
-	for (int i = 0; i < b->n; i++)
-		if (b->v[i].kernel == c->kernel && !strcmp(b->v[i].flags, flags))
-			return i;
-	return binaries_add_source(b, c->kernel, NULL, flags) ? b->n - 1 : -1;
+	return binaries_add_source(b, c->kernel, NULL, flags);
 }
 
 int binaries_add_source(struct binaries *b, const struct kernel *kernel, const char *root,
 			const char *flags)
 {
+	for (int i = 0; i < b->n; i++)
+		if (b->v[i].kernel == kernel && b->v[i].root == root &&
+		    !strcmp(b->v[i].flags, flags))
+			return i;
 	if (b->n == b->room) {
 		int room = b->room ? 2 * b->room : 64;
 		struct built *v = realloc(b->v, (size_t)room * sizeof *v);
 		if (!v) {
 			complain("out of memory");
-			return 0;
+			return -1;
 		}
 		b->v = v;
 		b->room = room;
 	}
-	struct built *one = &b->v[b->n++];
-	*one = (struct built){ .kernel = kernel, .root = root, .status = NOT_BUILT };
-	snprintf(one->flags, sizeof one->flags, "%s", flags);
-	return 1;
+	b->v[b->n] = (struct built){ .kernel = kernel, .root = root, .status = NOT_BUILT };
+	snprintf(b->v[b->n].flags, sizeof b->v->flags, "%s", flags);
+	return b->n++;
 }
 
 int binaries_add_helpers(struct binaries *b, const struct choice *of, const attune_shape *shape,

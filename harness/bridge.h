@@ -41,7 +41,7 @@ struct old_source {
 	char arch[CODE_ARCH];
 	const char *root; /* a kernels folder that has it; NULL: none was found */
 	const char *tree; /* the name of that tree */
-	long long rows;
+	long long rows, provisional;
 	struct old_build *build;
 	struct flag_set *set;
 	int builds, sets;
@@ -66,12 +66,12 @@ void bridges_free(struct bridges *);
 
 /* How a source fared. */
 struct finding {
-	const char *how;          /* "code", "race" */
-	int equal, all;           /* flag sets */
-	int refused;              /* of these, by today's source */
-	int batches;              /* raced */
-	double mean, p95;         /* of a race; NaN */
-	long long bridged;        /* rows whose source it leads to today's */
+	const char *how;              /* "code", "race"; NULL: neither was tried */
+	int equal, refused;           /* flag sets; refused: today's source does not compile */
+	int batches;                  /* raced */
+	double mean, p95;             /* of today's time to the old one; as of store_bridge */
+	double floor_mean, floor_p95; /* of today's to its own */
+	long long bridged;            /* rows whose source it leads to today's */
 	const char *verdict;
 };
 
@@ -79,13 +79,32 @@ struct finding {
 int bridge_by_code(struct bridges *, struct old_source *, struct finding *);
 
 enum { MOST_RACES = 60, FEWEST_RACES = 30 };
+/* A batch that a source is raced on, with the fastest choice that the database has of it there. */
+struct pick {
+	struct scenario scenario;
+	enum phase phase;
+	struct choice choice;
+	double us;
+};
+struct picks {
+	struct pick *v;
+	int n, known; /* known: as many the database has */
+};
+/* `most` for each source, to picks[bridges->n], spread over head sizes, phases and times. 0 +
+ * complain. */
+int bridge_pick(struct bridges *, int most, struct picks *);
+void picks_free(struct picks *);
+
 struct race_options {
 	double budget_s;
 	int batches, rounds; /* at most; of each */
 	unsigned long long seed;
 };
-/* The sources that are left, against today's, on the device that is here. An exit code; findings
- * [bridges->n]. */
+/* Races the sources that are left against today's on the device that is here. An exit code;
+ * findings [bridges->n]. */
 int bridge_by_race(struct bridges *, const struct race_options *, struct finding *);
+/* What races say: ratio[n] of today's time to the old one, again[n] of today's to its own, n up
+ * to MOST_RACES. A bridge's verdict is "bridged". */
+void bridge_judge(struct finding *, const double *ratio, const double *again, int n);
 
 #endif

@@ -176,7 +176,8 @@ static void print(const struct request *r, const struct finding *f)
 	static const char *const columns[] = { "kernel",   "old",     "rows",     "builds",
 					       "tree",     "how",     "flag_sets", "equal",
 					       "refused",  "batches", "mean",     "p95",
-					       "rows_bridged", "verdict" };
+					       "floor_mean", "floor_p95", "rows_bridged",
+					       "verdict" };
 	struct table *t = table_new(r->format, columns, COUNT(columns));
 	for (int i = 0; i < r->bridges.n; i++) {
 		const struct old_source *s = &r->bridges.v[i];
@@ -187,11 +188,14 @@ static void print(const struct request *r, const struct finding *f)
 		table_text(t, s->tree);
 		table_text(t, f[i].how);
 		table_number(t, s->sets, 0);
-		table_number(t, f[i].how ? f[i].equal : NAN, 0);
-		table_number(t, f[i].how ? f[i].refused : NAN, 0);
+		const int by_code = f[i].how && !strcmp(f[i].how, "code");
+		table_number(t, by_code ? f[i].equal : NAN, 0);
+		table_number(t, by_code ? f[i].refused : NAN, 0);
 		table_number(t, f[i].batches ? f[i].batches : NAN, 0);
 		table_number(t, f[i].batches ? f[i].mean : NAN, 4);
 		table_number(t, f[i].batches ? f[i].p95 : NAN, 4);
+		table_number(t, f[i].batches ? f[i].floor_mean : NAN, 4);
+		table_number(t, f[i].batches ? f[i].floor_p95 : NAN, 4);
 		table_number(t, f[i].how ? (double)f[i].bridged : NAN, 0);
 		table_text(t, f[i].verdict);
 		table_end_row(t);
@@ -223,7 +227,7 @@ static int compare(struct request *r, struct finding *f)
 			code = interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
 		else
 			fprintf(stderr, "%s %.8s: %d of %d flag sets equal, %lld rows bridged\n",
-				s->name, s->identity, f[i].equal, f[i].all, f[i].bridged);
+				s->name, s->identity, f[i].equal, s->sets, f[i].bridged);
 	}
 	return code;
 }
@@ -254,7 +258,7 @@ static int run(struct request *r)
 int cmd_bridge(int argc, char **argv)
 {
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
-	struct request r = { .racing = { .budget_s = 480, .batches = 40, .seed = 1 } };
+	struct request r = { .racing = { .budget_s = 480, .batches = 40, .rounds = 32, .seed = 1 } };
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &r);
 	catch_signals();

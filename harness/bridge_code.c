@@ -9,8 +9,8 @@
 static int add_pairs(struct binaries *b, const struct old_source *s)
 {
 	for (int i = 0; i < s->sets; i++)
-		if (!binaries_add_source(b, s->kernel, s->root, s->set[i].flags) ||
-		    !binaries_add_source(b, s->kernel, NULL, s->set[i].flags))
+		if (binaries_add_source(b, s->kernel, s->root, s->set[i].flags) < 0 ||
+		    binaries_add_source(b, s->kernel, NULL, s->set[i].flags) < 0)
 			return 0;
 	return 1;
 }
@@ -72,7 +72,7 @@ static int store_equal(struct bridges *b, const struct old_source *s, struct fin
 {
 	int ok = 1;
 	f->bridged = 0;
-	if (f->equal == f->all) {
+	if (f->equal == s->sets) {
 		f->bridged = s->rows;
 		return store(b, s, "");
 	}
@@ -84,11 +84,23 @@ static int store_equal(struct bridges *b, const struct old_source *s, struct fin
 	return ok;
 }
 
+/* Where it does not, this complains once, which the threads of a pool would each do. */
+static int compiler_runs(const struct old_source *s)
+{
+	struct binary b;
+	if (!s->sets)
+		return 1;
+	if (jit_compile(&b, s->kernel, s->set[0].flags, s->arch) == NO_COMPILER)
+		return 0;
+	jit_free(&b);
+	return 1;
+}
+
 int bridge_by_code(struct bridges *b, struct old_source *s, struct finding *f)
 {
 	struct binaries pairs = { .arch = s->arch };
-	*f = (struct finding){ .how = "code", .all = s->sets, .mean = NAN, .p95 = NAN };
-	if (!add_pairs(&pairs, s) || !binaries_compile(&pairs)) {
+	*f = (struct finding){ .how = "code" };
+	if (!add_pairs(&pairs, s) || !compiler_runs(s) || !binaries_compile(&pairs)) {
 		binaries_free(&pairs);
 		return 0;
 	}
@@ -99,9 +111,9 @@ int bridge_by_code(struct bridges *b, struct old_source *s, struct finding *f)
 	}
 	binaries_free(&pairs);
 	f->verdict = !s->sets                ? "no flags are known"
-		     : f->equal == f->all    ? "bridged"
+		     : f->equal == s->sets    ? "bridged"
 		     : f->equal              ? "bridged in part"
-		     : f->refused == f->all  ? "no longer compiles"
+		     : f->refused == s->sets  ? "no longer compiles"
 					     : "differs";
 	return !f->equal || store_equal(b, s, f);
 }

@@ -478,6 +478,7 @@ struct store_cell {
 	int samples;                 /* kept; 0 without a time */
 	long long run;
 	enum freshness today;
+	const char *sources; /* as table `code` has them */
 	/* Equal ids mean equal scenarios and equal kernels and choices; 0: not known. Texts of a
 	 * cell with ids stay valid until the store is closed or written to. */
 	long long scenario_id, variant_id, race_id;

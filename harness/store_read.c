@@ -75,6 +75,7 @@ static int read_cell(struct store *s, const struct dict *d, const struct dict_sc
 	c->kernel = v->kernel;
 	c->choice = v->choice;
 	c->today = b->today;
+	c->sources = b->sources;
 	c->outcome = e->outcome;
 	c->stopped = *e->stopped ? e->stopped : NULL;
 	c->samples = sqlite3_column_int(st, 9);

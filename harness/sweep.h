@@ -44,8 +44,7 @@ int binaries_add(struct binaries *, const struct choice *, const attune_shape *)
 /* The same of the helpers that it takes; -1 of the others. 0 without memory. */
 int binaries_add_helpers(struct binaries *, const struct choice *, const attune_shape *,
 			 int helper[NUM_HELPERS]);
-/* Adds the kernel's source below `root`, NULL: today's, with these flags; the last one, whatever
- * there is. 0 without memory. */
+/* The same of the kernel's source below `root`, NULL: today's, with these flags. */
 int binaries_add_source(struct binaries *, const struct kernel *, const char *root,
 			const char *flags);
 /* Compiles all that are not yet, on several threads; what takes more than two minutes is
