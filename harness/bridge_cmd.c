@@ -7,8 +7,18 @@
 #include <string.h>
 
 enum { MOST_NAMES = 64 };
-enum { OPT_DB = 256, OPT_GPU, OPT_FROM, OPT_HISTORY, OPT_KERNEL, OPT_RACE, OPT_BUDGET, OPT_BATCHES,
-       OPT_DRY_RUN, OPT_FORMAT };
+enum {
+	OPT_DB = 256,
+	OPT_GPU,
+	OPT_FROM,
+	OPT_HISTORY,
+	OPT_KERNEL,
+	OPT_RACE,
+	OPT_BUDGET,
+	OPT_BATCHES,
+	OPT_DRY_RUN,
+	OPT_FORMAT
+};
 
 struct request {
 	struct bridges bridges;
@@ -23,9 +33,11 @@ struct request {
 static const struct argp_option options[] = {
 	{ "db", OPT_DB, "FILE", 0, "the database (required)", 0 },
 	{ "from", OPT_FROM, "REV|DIR", 0,
-	  "a revision of git, or a folder with kernels/, that may have old sources; again for more", 0 },
+	  "a revision of git, or a folder with kernels/, that may have old sources; again for more",
+	  0 },
 	{ "history", OPT_HISTORY, NULL, 0,
-	  "all commits that touch the kernels, until each old source is found (without --from)", 0 },
+	  "all commits that touch the kernels, until each old source is found (without --from)",
+	  0 },
 	{ "kernel", OPT_KERNEL, "NAME", 0, "only this kernel; again for more", 0 },
 	{ "gpu", OPT_GPU, "NAME", 0, "whose rows: h200, cpu ... (the database's only one)", 0 },
 	{ "race", OPT_RACE, NULL, 0,
@@ -126,8 +138,8 @@ static int find_gpu(struct request *r)
 {
 	if (*r->gpu)
 		return 1;
-	const int asked = store_query(r->bridges.store, "SELECT DISTINCT gpu FROM device ORDER BY id",
-				      keep_gpu, r);
+	const int asked = store_query(r->bridges.store,
+				      "SELECT DISTINCT gpu FROM device ORDER BY id", keep_gpu, r);
 	return asked && *r->gpu;
 }
 
@@ -173,11 +185,11 @@ static int open_all(struct request *r)
 
 static void print(const struct request *r, const struct finding *f)
 {
-	static const char *const columns[] = { "kernel",   "old",     "rows",     "builds",
-					       "tree",     "how",     "flag_sets", "equal",
-					       "refused",  "batches", "mean",     "p95",
-					       "floor_mean", "floor_p95", "rows_bridged",
-					       "verdict" };
+	static const char *const columns[] = {
+		"kernel",     "old",       "rows",         "builds",  "tree", "how",
+		"flag_sets",  "equal",     "refused",      "batches", "mean", "p95",
+		"floor_mean", "floor_p95", "rows_bridged", "verdict"
+	};
 	struct table *t = table_new(r->format, columns, COUNT(columns));
 	for (int i = 0; i < r->bridges.n; i++) {
 		const struct old_source *s = &r->bridges.v[i];
@@ -258,7 +270,8 @@ static int run(struct request *r)
 int cmd_bridge(int argc, char **argv)
 {
 	const struct argp argp = { .options = options, .parser = parse, .doc = about };
-	struct request r = { .racing = { .budget_s = 480, .batches = 40, .rounds = 32, .seed = 1 } };
+	struct request r = { .racing = {
+				 .budget_s = 480, .batches = 40, .rounds = 32, .seed = 1 } };
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &r);
 	catch_signals();

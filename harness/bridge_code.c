@@ -111,9 +111,9 @@ int bridge_by_code(struct bridges *b, struct old_source *s, struct finding *f)
 	}
 	binaries_free(&pairs);
 	f->verdict = !s->sets                ? "no flags are known"
-		     : f->equal == s->sets    ? "bridged"
+		     : f->equal == s->sets   ? "bridged"
 		     : f->equal              ? "bridged in part"
-		     : f->refused == s->sets  ? "no longer compiles"
+		     : f->refused == s->sets ? "no longer compiles"
 					     : "differs";
 	return !f->equal || store_equal(b, s, f);
 }

@@ -158,7 +158,8 @@ static void cannot(struct said *s, int who, enum outcome outcome, const char *te
 	snprintf(s->text, sizeof s->text, "%.190s", text);
 }
 
-static void measure(struct track *st, struct racing *racing, struct workload *work, struct said *out)
+static void measure(struct track *st, struct racing *racing, struct workload *work,
+		    struct said *out)
 {
 	struct racer racer[NUM_RACERS] = { { .call = NULL } };
 	struct verdict v;
@@ -316,7 +317,7 @@ static void stop(struct child *c)
 struct result {
 	struct store_bridge_race race[MOST_RACES];
 	double again[MOST_RACES]; /* ratio of today's source to itself */
-	int n, failed, lost; /* lost: too many are too far off, whatever else comes */
+	int n, failed, lost;      /* lost: too many are too far off, whatever else comes */
 	char why[200];
 };
 
@@ -344,8 +345,9 @@ static void note(struct result *r, const struct pick *p, const struct said *said
 {
 	if (said->outcome != OUTCOME_OK) {
 		r->failed++;
-		snprintf(r->why, sizeof r->why, "%s: %s: %.120s", said->who == OLD ? "old" : "today's",
-			 outcome_name(said->outcome), said->text);
+		snprintf(r->why, sizeof r->why, "%s: %s: %.120s",
+			 said->who == OLD ? "old" : "today's", outcome_name(said->outcome),
+			 said->text);
 		return;
 	}
 	choice_text(text, size, &p->choice);
@@ -371,8 +373,8 @@ void bridge_judge(struct finding *f, const double *ratio, const double *again, i
 	f->batches = n;
 	summarise(ratio, n, &f->mean, &f->p95);
 	summarise(again, n, &f->floor_mean, &f->floor_p95);
-	f->verdict = n < FEWEST_RACES          ? "too few batches"
-		     : f->floor_p95 > most_p95 ? "too noisy here"
+	f->verdict = n < FEWEST_RACES                                       ? "too few batches"
+		     : f->floor_p95 > most_p95                              ? "too noisy here"
 		     : fabs(f->mean - 1) <= most_mean && f->p95 <= most_p95 ? "bridged"
 									    : "differs";
 }
@@ -419,8 +421,7 @@ struct contest {
 };
 
 static int listen(struct contest *c, struct child *child, const struct old_source *s,
-		  const struct picks *picks, struct result *r,
-		  char text[MOST_RACES][MAX_PART_TEXT])
+		  const struct picks *picks, struct result *r, char text[MOST_RACES][MAX_PART_TEXT])
 {
 	struct device_said device;
 	struct said said;

@@ -255,8 +255,8 @@ int jit_compile_source(struct binary *b, const char *source_path, const char *fl
 	return compile_source(b, source_root(), source_path, flags, arch);
 }
 
-int jit_compile_below(struct binary *b, const char *root, const struct kernel *k,
-		      const char *flags, const char *arch)
+int jit_compile_below(struct binary *b, const char *root, const struct kernel *k, const char *flags,
+		      const char *arch)
 {
 	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
 	snprintf(path, sizeof path, "%s/%s", root, k->source);

@@ -261,7 +261,8 @@ static void feed_section(struct object *o, const Elf64_Shdr *s)
 		return;
 	}
 	/* NVIDIA's: the upper bits are registers, the others a symbol's number. */
-	feed_number(o, o->head.e_machine == EM_CUDA && begins(name, ".text") ? s->sh_info >> 24 : 0);
+	feed_number(o,
+		    o->head.e_machine == EM_CUDA && begins(name, ".text") ? s->sh_info >> 24 : 0);
 	feed_number(o, s->sh_addr - o->first_address);
 	feed_number(o, s->sh_size);
 	const void *bytes = s->sh_type == SHT_NOBITS ? NULL : contents(o, s);

@@ -109,9 +109,11 @@ static int add_races(struct store *s, long long id, const struct store_bridge *b
 {
 	for (int i = 0; b->race && i < b->batches; i++) {
 		const struct store_bridge_race *r = &b->race[i];
-		if (store_number(s, ADD_BRIDGE_RACE, "lssls" "ld", id, r->model, r->batch,
-				 store_phase_id(store_phase(r->phase)), r->choice,
-				 llround(r->old_us * 1e6), r->ratio) < 0)
+		if (store_number(s, ADD_BRIDGE_RACE,
+				 "lssls"
+				 "ld",
+				 id, r->model, r->batch, store_phase_id(store_phase(r->phase)),
+				 r->choice, llround(r->old_us * 1e6), r->ratio) < 0)
 			return 0;
 	}
 	return 1;
@@ -123,11 +125,10 @@ int store_add_bridge(struct store *s, const struct store_bridge *b)
 		return 0;
 	int ok = store_number(s, DROP_BRIDGE, "sssssss", b->kernel, b->old, b->today, b->arch,
 			      b->flags, b->how, b->gpu) >= 0;
-	const long long id =
-	    ok ? store_number(s, ADD_BRIDGE, "sssssssiddss", b->kernel, b->old, b->today, b->arch,
-			      b->flags, b->how, b->gpu, b->batches, b->mean, b->p95, b->toolkit,
-			      b->commit)
-	       : 0;
+	const long long id = ok ? store_number(s, ADD_BRIDGE, "sssssssiddss", b->kernel, b->old,
+					       b->today, b->arch, b->flags, b->how, b->gpu,
+					       b->batches, b->mean, b->p95, b->toolkit, b->commit)
+				: 0;
 	ok = store_end(s, id > 0 && add_races(s, id, b));
 	store_forget(s);
 	return ok;

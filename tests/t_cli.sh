@@ -23,7 +23,7 @@ run() {
 	code=$?
 }
 
-commands='devices scenarios sweep merge induce confirm eval refine show diff ladder plot bench'
+commands='devices scenarios sweep merge bridge induce confirm eval refine show diff ladder plot bench'
 
 for c in '' $commands; do
 	run "$c --help"
@@ -66,6 +66,10 @@ done <<'ROWS'
 2|unrecognized option|scenarios --nonsense
 2|unrecognized option|sweep --nonsense
 2|unrecognized option|merge --nonsense
+2|name the database|bridge
+2|a time such as|bridge --db $tmp/new.sqlite --race --budget soon
+2|1 to 60|bridge --db $tmp/new.sqlite --batches 0
+2|text.sqlite|bridge --db $tmp/text.sqlite
 2|unrecognized option|induce --nonsense
 2|unrecognized option|eval --nonsense
 2|unrecognized option|confirm --nonsense

@@ -142,7 +142,8 @@ static void real_pair(void **state)
 	snprintf(command, sizeof command, "cp -r '%s' kernels", source_root());
 	edit(command);
 	edit("sed -i 's/q_block_at/first_of_q_block/g' kernels/gpu/*.h kernels/gpu/*.cu");
-	edit("sed -i '$ a static __device__ int more(int x) { return x + 1; }' kernels/gpu/warpgroup.cu");
+	edit("sed -i '$ a static __device__ int more(int x) { return x + 1; }' "
+	     "kernels/gpu/warpgroup.cu");
 	config_default(&config, k->space);
 	binary_flags(flags, sizeof flags, k, &config, &shape);
 	assert_int_equal(jit_compile(&a, k, flags, "sm_90"), 0);
@@ -204,8 +205,10 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(host_pairs),   cmocka_unit_test(damaged),
-		cmocka_unit_test(device_pairs), cmocka_unit_test(real_pair),
+		cmocka_unit_test(host_pairs),
+		cmocka_unit_test(damaged),
+		cmocka_unit_test(device_pairs),
+		cmocka_unit_test(real_pair),
 	};
 	const int has_nvrtc = strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") != 0;
 	cmocka_set_message_output(CM_OUTPUT_TAP);
