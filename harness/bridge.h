@@ -48,7 +48,7 @@ struct old_source {
 };
 
 struct bridges {
-	struct store *store;
+	struct store *store, *into; /* into: where bridges go */
 	const char *db, *gpu;
 	char commit[48];
 	enum backend backend;

@@ -10,6 +10,7 @@ enum { MOST_NAMES = 64 };
 enum {
 	OPT_DB = 256,
 	OPT_GPU,
+	OPT_INTO,
 	OPT_FROM,
 	OPT_HISTORY,
 	OPT_KERNEL,
@@ -23,6 +24,7 @@ enum {
 struct request {
 	struct bridges bridges;
 	struct trees trees;
+	const char *into;
 	char *from[MOST_NAMES], *kernel[MOST_NAMES + 1];
 	int num_from, num_kernels, history, race, dry_run;
 	struct race_options racing;
@@ -32,6 +34,10 @@ struct request {
 
 static const struct argp_option options[] = {
 	{ "db", OPT_DB, "FILE", 0, "the database (required)", 0 },
+	{ "into", OPT_INTO, "FILE", 0,
+	  "stores bridges in this database, made when absent, and only reads --db; attune merge "
+	  "carries them over",
+	  0 },
 	{ "from", OPT_FROM, "REV|DIR", 0,
 	  "a revision of git, or a folder with kernels/, that may have old sources; again for more",
 	  0 },
@@ -64,7 +70,10 @@ static const char about[] =
     "Examples, after an edit that should not change the code; and all there is:\n"
     "  attune bridge --db results/h200.sqlite --from HEAD~1\n"
     "  attune bridge --db results/h200.sqlite\n"
-    "  attune bridge --db results/h200.sqlite --race --budget 8m\n";
+    "  attune bridge --db results/h200.sqlite --race --budget 8m\n\n"
+    "On a GPU's machine without git, and what it found brought back:\n"
+    "  attune bridge --db h200.sqlite --into bridges.sqlite --from old --race\n"
+    "  attune merge results/h200.sqlite bridges.sqlite\n";
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
@@ -92,6 +101,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct request *r = state->input;
 	switch (key) {
 	case OPT_DB: r->bridges.db = arg; return 0;
+	case OPT_INTO: r->into = arg; return 0;
 	case OPT_GPU: snprintf(r->gpu, sizeof r->gpu, "%s", arg); return 0;
 	case OPT_FROM: return add_name(state, r->from, &r->num_from, arg);
 	case OPT_KERNEL: return add_name(state, r->kernel, &r->num_kernels, arg);
@@ -167,8 +177,9 @@ static int find_trees(struct request *r)
 static int open_all(struct request *r)
 {
 	struct bridges *b = &r->bridges;
-	b->store = store_open(b->db, r->dry_run);
-	if (!b->store || !find_gpu(r))
+	b->store = store_open(b->db, r->dry_run || r->into);
+	b->into = r->into ? store_open(r->into, 0) : b->store;
+	if (!b->store || !b->into || !find_gpu(r))
 		return 0;
 	b->gpu = r->gpu;
 	b->backend = strcmp(r->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
@@ -278,6 +289,8 @@ int cmd_bridge(int argc, char **argv)
 	const int code = run(&r);
 	bridges_free(&r.bridges);
 	trees_free(&r.trees);
+	if (r.bridges.into != r.bridges.store)
+		store_close(r.bridges.into);
 	store_close(r.bridges.store);
 	return code;
 }

@@ -63,7 +63,7 @@ static int store(struct bridges *b, const struct old_source *s, const char *flag
 		.mean = NAN,
 		.p95 = NAN,
 	};
-	return store_add_bridge(b->store, &row);
+	return store_add_bridge(b->into, &row);
 }
 
 /* One bridge for all flags, else one for each build that has equal code. Plans, which name no

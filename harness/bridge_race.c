@@ -408,7 +408,7 @@ static int store(struct bridges *b, const struct old_source *s, const struct res
 					  .p95 = f->p95,
 					  .race = r->race };
 	f->bridged = s->rows;
-	return store_add_bridge(b->store, &row);
+	return store_add_bridge(b->into, &row);
 }
 
 /* ---- a source --------------------------------------------------------------------------------------- */

@@ -72,6 +72,22 @@ static void some_flags(void **state)
 			    "1;");
 }
 
+/* Bridges alone, in a database of their own, which merge carries over. */
+static void elsewhere(void **state)
+{
+	long long added;
+	(void)state;
+	store_close(measured_with("renamed", "read.sqlite", "cpu", "scalar"));
+	assert_int_equal(bridge(arguments("read.sqlite", "--into bridges.sqlite --from renamed")),
+			 0);
+	assert_string_equal(freshness_in("read.sqlite"), "000");
+	assert_string_equal(ask("bridges.sqlite", "SELECT count(*) FROM measurement"), "0;");
+	struct store *s = store_open(in_folder("read.sqlite"), 0);
+	assert_true(store_merge(s, in_folder("bridges.sqlite"), &added));
+	store_close(s);
+	assert_string_equal(freshness_in("read.sqlite"), "222");
+}
+
 static void no_tree(void **state)
 {
 	(void)state;
@@ -110,6 +126,7 @@ int main(void)
 		cmocka_unit_test(refused),    cmocka_unit_test(equal_code),
 		cmocka_unit_test(other_code), cmocka_unit_test(some_flags),
 		cmocka_unit_test(no_tree),    cmocka_unit_test(revisions),
+		cmocka_unit_test(elsewhere),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("bridge", tests, make_folder, remove_folder);
