@@ -61,6 +61,7 @@ static int add_code(struct binaries *b, const struct old_source *s, const struct
 
 struct device_said {
 	enum attune_status status;
+	int is_emulated;
 	char text[160], gpu[16], arch[16];
 };
 
@@ -234,6 +235,7 @@ static void open_device(struct track *st, const char *gpu, struct device_said *s
 		snprintf(said->text, sizeof said->text, "%.150s", attune_last_error());
 		return;
 	}
+	said->is_emulated = device_is_emulated(&st->dev.info);
 	snprintf(said->gpu, sizeof said->gpu, "%s", st->dev.info.gpu);
 	snprintf(said->arch, sizeof said->arch, "%s", st->dev.info.arch);
 	protocol_for(&st->protocol, &st->dev.info, "full");
@@ -486,6 +488,11 @@ static int find_device(struct contest *c)
 	if (!heard || said.status) {
 		complain("--race: %s", heard ? said.text : "the device could not be opened");
 		return EXIT_NO_DEVICE;
+	}
+	const char *asked = getenv("ATTUNE_EMULATED");
+	if (said.is_emulated && !(asked && !strcmp(asked, "1"))) {
+		complain("--race: this GPU is emulated, and nothing that it takes is a time");
+		return EXIT_USAGE;
 	}
 	memcpy(c->gpu, said.gpu, sizeof c->gpu);
 	memcpy(c->arch, said.arch, sizeof c->arch);
