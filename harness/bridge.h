@@ -4,6 +4,7 @@
  *   bridge.c        sources that are not today's, what was compiled of them, and where their text is
  *   bridge_code.c   bridges by equal machine code
  *   bridge_race.c   bridges by races of the old source against today's
+ *   bridge_racer.c  the process that races
  *   bridge_pick.c   what such races run
  *   trees.c         kernels folders of other versions
  *   machine_code.c  what of a binary decides what the processor executes
@@ -71,7 +72,7 @@ struct finding {
 	int batches;                  /* raced */
 	double mean, p95;             /* of today's time to the old one; as of store_bridge */
 	double floor_mean, floor_p95; /* of today's to its own */
-	long long bridged;            /* rows whose source it leads to today's */
+	long long bridged;            /* rows that it takes out of the stale ones */
 	const char *verdict;
 };
 

@@ -1,5 +1,5 @@
 /* t_bridge.c - rows of an older source count as today's where `attune bridge` finds equal machine
- * code: for all flags, for some, by the trees it is told of. On the CPU. */
+ * code: for all flags, for some, by the trees that are named. On the CPU. */
 #include "bridge_rows.h"
 
 /* First: no compiler was looked for yet. */

@@ -159,7 +159,7 @@ static void real_pair(void **state)
 	jit_free(&b);
 }
 
-/* Any bytes are refused or read, and nothing beside them is. */
+/* Any bytes are refused or read, and no byte outside of them is. */
 static void damaged(void **state)
 {
 	struct binary b;
