@@ -48,8 +48,12 @@ static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 {
 	const char *arch_flags = c == &compilers[CC] ? cpu_compile_flags(j->arch) : "";
 	char source[33];
-	const char *const said[] = { c->version(j->arch), c == &compilers[CC] ? cc_command() : "",
-				     j->arch, arch_flags ? arch_flags : "", j->flags, source };
+	const char *const said[] = { c->version(j->arch),
+				     c == &compilers[CC] ? cc_command() : "",
+				     j->arch,
+				     arch_flags ? arch_flags : "",
+				     j->flags,
+				     source };
 	XXH3_state_t *hash = XXH3_createState();
 	errno = 0;
 	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK &&

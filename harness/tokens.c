@@ -156,7 +156,8 @@ static void take_punctuator(struct lexer *l)
 	ahead[2] = ahead[1] ? *over_splices(over_splices(l->at + 1) + 1) : '\0';
 	size_t length = 1;
 	for (size_t i = 0; length == 1 && i < COUNT(longest_first); i++)
-		if (!strncmp(ahead, longest_first[i], strlen(longest_first[i])))
+		if (*ahead == *longest_first[i] &&
+		    !strncmp(ahead, longest_first[i], strlen(longest_first[i])))
 			length = strlen(longest_first[i]);
 	while (length--)
 		take(l);
