@@ -261,6 +261,10 @@ static int race_source(struct contest *c, struct old_source *s, const struct pic
 				s->identity, r->failed, r->why);
 		if (!strcmp(f->verdict, "bridged"))
 			ok = store(c->bridges, s, r, f, c->gpu);
+		/* The rows' own GPU contradicts another one. */
+		else if (!strcmp(f->verdict, "differs") && s->provisional &&
+			 !strcmp(c->gpu, c->bridges->gpu))
+			ok = store_drop_races(c->bridges->into, s->name, s->identity, s->arch);
 	}
 	binaries_free(&binaries);
 	free(r);

@@ -459,6 +459,8 @@ struct store_bridge {
 };
 /* One committed transaction; in the place of the same bridge. 0 + complain. */
 int store_add_bridge(struct store *, const struct store_bridge *);
+/* Forgets what races on any GPU said of a source. 0 + complain. */
+int store_drop_races(struct store *, const char *kernel, const char *old, const char *arch);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */

@@ -119,6 +119,7 @@ static const char *const queries[NUM_QUERIES] = {
 		" JOIN build AS b ON b.id = m.build GROUP BY 1, 2, 3 ORDER BY 1",
 	[DROP_BRIDGE] = "DELETE FROM bridge WHERE (kernel, old, new, arch, flags, how, gpu) ="
 		" (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	[DROP_RACES] = "DELETE FROM bridge WHERE (kernel, old, arch, how) = (?1, ?2, ?3, 'race')",
 	[ADD_BRIDGE] = "INSERT INTO bridge (kernel, old, new, arch, flags, how, gpu, batches, mean, p95,"
 		" toolkit, commit_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
 		" RETURNING id",

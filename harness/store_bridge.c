@@ -133,3 +133,11 @@ int store_add_bridge(struct store *s, const struct store_bridge *b)
 	store_forget(s);
 	return ok;
 }
+
+int store_drop_races(struct store *s, const char *kernel, const char *old, const char *arch)
+{
+	const int ok = store_begin(s) &&
+		       store_end(s, store_number(s, DROP_RACES, "sss", kernel, old, arch) == 0);
+	store_forget(s);
+	return ok;
+}

@@ -52,6 +52,7 @@ static const struct {
 	{ "changed", "s#1 / c->l.r.#2 / (2 * c->l[r])#" },
 	{ "changed_64",
 	  "s#1 / c->l.r.#(HEAD_SIZE == 64 ? 2 : 1) / ((HEAD_SIZE == 64 ? 2 : 1) * c->l[r])#" },
+	{ "slow", "/^void ENTRY/,/^{/ s/^{/{ for (volatile int i = 0; i < 100000; i++) ;/" },
 	{ "wrong", "s#1 / c->l.r.#3 / c->l[r]#" },
 };
 
@@ -166,9 +167,10 @@ UNUSED static void identity_in(const char *tree, char hex[33])
 	assert_true(source_identity_of(path, root, hex));
 }
 
-/* Rows of two head sizes that were measured with the tree's source; their store. */
-UNUSED static struct store *measured_with(const char *tree, const char *db, const char *gpu,
-					  const char *arch)
+/* Rows of two head sizes that were measured with the tree's source, and of `more` batches of
+ * the smaller one; their store. */
+UNUSED static struct store *measured_more(const char *tree, const char *db, const char *gpu,
+					  const char *arch, int more)
 {
 	struct run_info info = { .device = { .name = "a test's",
 					     .backend =
@@ -179,7 +181,7 @@ UNUSED static struct store *measured_with(const char *tree, const char *db, cons
 				 .toolkit = "cc 12",
 				 .protocol = "rounds-rotating",
 				 .command = "attune sweep" };
-	char old[33], today[33], sql[200];
+	char old[33], today[33], sql[200], batch[16];
 	snprintf(info.device.gpu, sizeof info.device.gpu, "%s", gpu);
 	snprintf(info.device.arch, sizeof info.device.arch, "%s", arch);
 	unlink(in_folder(db));
@@ -190,6 +192,10 @@ UNUSED static struct store *measured_with(const char *tree, const char *db, cons
 	add(s, run, "q40", 64);
 	add(s, run, "q40", 128);
 	add(s, run, "q100", 128);
+	for (int i = 0; i < more; i++) {
+		snprintf(batch, sizeof batch, "q%d", 9 + 2 * i);
+		add(s, run, batch, 64);
+	}
 	identity_in(tree, old);
 	assert_true(source_identity(kernel_find(BACKEND_CPU, "qblock"), today));
 	snprintf(sql, sizeof sql, "UPDATE code SET sources = replace(sources, '%s', '%s')", today,
@@ -199,6 +205,12 @@ UNUSED static struct store *measured_with(const char *tree, const char *db, cons
 	s = store_open(in_folder(db), 0);
 	assert_non_null(s);
 	return s;
+}
+
+UNUSED static struct store *measured_with(const char *tree, const char *db, const char *gpu,
+					  const char *arch)
+{
+	return measured_more(tree, db, gpu, arch, 0);
 }
 
 UNUSED static int keep_text(void *arg, int n, const char *const *names, const char *const *cells)

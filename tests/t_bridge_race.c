@@ -17,6 +17,36 @@ static void raced(void **state)
 	assert_string_equal(ask("raced.sqlite", "SELECT count(*) FROM bridge"), "0;");
 }
 
+/* Another GPU's race is forgotten when the rows' own device says otherwise. */
+static void slower(void **state)
+{
+	char old[33], today[33];
+	const struct choice c = qblock();
+	(void)state;
+	struct store *s = measured_more("slow", "slow.sqlite", "cpu", cpu_arch, 9);
+	identity_in("slow", old);
+	assert_true(source_identity(c.kernel, today));
+	const struct store_bridge b = { .kernel = "qblock",
+					.old = old,
+					.today = today,
+					.arch = cpu_arch,
+					.flags = "",
+					.how = "race",
+					.gpu = "other",
+					.toolkit = "cc",
+					.commit = "abc",
+					.mean = 1,
+					.p95 = 0.001 };
+	assert_true(store_add_bridge(s, &b));
+	assert_string_equal(freshness(s, "cpu"), "333333333333");
+	store_close(s);
+	assert_int_equal(bridge(arguments("slow.sqlite", "--race --batches 12 --from slow")), 0);
+	assert_string_equal(cell("verdict"), "differs");
+	assert_string_equal(cell("batches"), "10"); /* enough to know */
+	assert_true(atof(cell("mean")) < 0.99);
+	assert_string_equal(ask("slow.sqlite", "SELECT count(*) FROM bridge"), "0;");
+}
+
 /* Whoever is wrong is not raced. */
 static void wrong(void **state)
 {
@@ -133,8 +163,8 @@ static void counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(raced),  cmocka_unit_test(wrong),   cmocka_unit_test(no_device),
-		cmocka_unit_test(judged), cmocka_unit_test(counted),
+		cmocka_unit_test(raced),     cmocka_unit_test(slower), cmocka_unit_test(wrong),
+		cmocka_unit_test(no_device), cmocka_unit_test(judged), cmocka_unit_test(counted),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("bridge_race", tests, make_folder, remove_folder);
