@@ -79,15 +79,20 @@ struct newest {
 	int same;
 };
 
+/* A cell is NULL where the database is damaged. */
+static int is(const char *cell, const char *text)
+{
+	return cell && !strcmp(cell, text);
+}
+
 static int compare(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	struct newest *n = arg;
 	char units[16];
 	(void)columns, (void)names;
 	snprintf(units, sizeof units, "%d", n->mine->units);
-	n->same = !strcmp(cells[0], n->mine->name) && !strcmp(cells[1], n->mine->arch) &&
-		  !strcmp(cells[2], units) && !strcmp(cells[3], n->protocol->name) &&
-		  !strcmp(cells[4], n->machine);
+	n->same = is(cells[0], n->mine->name) && is(cells[1], n->mine->arch) &&
+		  is(cells[2], units) && is(cells[3], n->protocol->name) && is(cells[4], n->machine);
 	return 0;
 }
 
@@ -110,7 +115,7 @@ int provenance_same(struct store *store, const struct device_info *mine,
 static int keep_name(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	(void)columns, (void)names;
-	snprintf(arg, 32, "%s", cells[0]);
+	snprintf(arg, 32, "%s", cells[0] ? cells[0] : "?");
 	return 0;
 }
 

@@ -102,11 +102,24 @@ static int fill_work(struct store *s)
 	return ok;
 }
 
+/* SQL of ours is right; what it does not find is not there. */
+static int explain(struct store *s, int from)
+{
+	return sqlite3_errcode(s->db) == SQLITE_ERROR
+		   ? store_damaged(s, "its tables are not those of version %d", from)
+		   : store_explain(s);
+}
+
 int store_migrate(struct store *s, int from)
 {
 	int ok = 1;
 	for (size_t i = 0; ok && i < COUNT(steps); i++)
 		if (from >= steps[i].first && from <= steps[i].last)
-			ok = store_execute(s, steps[i].sql) || store_explain(s);
+			ok = store_execute(s, steps[i].sql) || explain(s, from);
 	return ok && (!from || fill_work(s));
+}
+
+int store_is_current(struct store *s)
+{
+	return store_has_tables(s, store_schema_sql);
 }
