@@ -185,7 +185,10 @@ int store_explain(struct store *s)
 		complain("%s: the disk is full; what was committed is kept", s->path);
 		break;
 	case SQLITE_READONLY:
-		complain("%s: cannot be written: the file or its folder is read-only", s->path);
+		complain(s->readonly ? "%s: its last writer was cut off, and reading it needs a folder "
+				       "that can be written; copy it to one, and the -wal file with it"
+				     : "%s: cannot be written: the file or its folder is read-only",
+			 s->path);
 		break;
 	case SQLITE_NOTADB: complain("%s: not an SQLite database", s->path); break;
 	case SQLITE_CORRUPT: store_damaged(s, "%s", text); break;
@@ -375,8 +378,10 @@ struct store *store_open(const char *path, int readonly)
 	if (!is_a_file(path))
 		return NULL;
 	struct store *s = calloc(1, sizeof *s);
-	if (s)
+	if (s) {
 		s->stage = "race";
+		s->readonly = readonly;
+	}
 	if (!s || !(s->path = strdup(path))) {
 		complain("%s: out of memory", path);
 		free(s);

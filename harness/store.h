@@ -43,7 +43,7 @@ struct store {
 	sqlite3 *db;
 	char *path;
 	sqlite3_stmt *st[NUM_QUERIES];
-	int wal;
+	int wal, readonly;
 	/* of the run begun by this handle; 0 and "" before */
 	long long device;
 	char gpu[16], protocol[32];
@@ -149,6 +149,8 @@ enum freshness store_freshness(struct store *, const char *gpu, const char *arch
 			       const char *flags, const char *sources);
 /* 32 digits of what is read of a device for headers (and, with all of it, for pictures). */
 int store_hash_device(struct store *, long long device, int with_all, char hex[33]);
+/* Reads all newest rows of a device. 0 + complain. */
+int store_can_read(struct store *, long long device);
 /* 0: none; -1: failure. */
 long long store_device_id(struct store *, const char *gpu);
 

@@ -143,18 +143,28 @@ static int passes(const struct store_filter *f, const struct store_cell *c)
 		      (!f->batch || !strcmp(f->batch, c->batch)));
 }
 
-int store_each(struct store *s, const char *gpu, const struct store_filter *filter,
-	       int (*each)(void *, const struct store_cell *), void *arg)
+static int each_of_device(struct store *s, long long device, const struct store_filter *filter,
+			  int (*each)(void *, const struct store_cell *), void *arg)
 {
-	const long long device = store_device_id(s, gpu);
-	if (device <= 0)
-		return device == 0;
 	const struct dict *d = store_dict(s, device);
 	int ok = d != NULL, more = 1;
 	for (long long i = 0; ok && more && i < d->scenarios; i++)
 		if (passes(filter, &d->scenario[i].cell))
 			ok = each_of(s, d, &d->scenario[i], each, arg, &more);
 	return ok;
+}
+
+int store_each(struct store *s, const char *gpu, const struct store_filter *filter,
+	       int (*each)(void *, const struct store_cell *), void *arg)
+{
+	const long long device = store_device_id(s, gpu);
+	return device > 0 ? each_of_device(s, device, filter, each, arg) : device == 0;
+}
+
+static int pass_over(void *arg, const struct store_cell *c)
+{
+	(void)arg, (void)c;
+	return 1;
 }
 
 /* float32, little-endian */
@@ -228,20 +238,33 @@ static void read_device(struct store *s, sqlite3_stmt *st, struct run_info *out)
 	d->backend = strcmp(d->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
 }
 
+/* 0: the device has no run with a measurement; -1 + complain. */
+static int read_newest_run(struct store *s, long long device, struct run_info *out)
+{
+	sqlite3_stmt *st = store_rows(s, DEVICE, "l", device);
+	const int rc = st ? sqlite3_step(st) : SQLITE_ERROR;
+	if (rc == SQLITE_ROW)
+		read_device(s, st, out);
+	else if (st && rc != SQLITE_DONE)
+		store_explain(s);
+	sqlite3_reset(st);
+	return s->is_damaged || (rc != SQLITE_ROW && rc != SQLITE_DONE) ? -1 : rc == SQLITE_ROW;
+}
+
 int store_device(struct store *s, const char *gpu, struct run_info *out)
 {
 	const long long device = store_device_id(s, gpu);
-	sqlite3_stmt *st = device > 0 ? store_rows(s, DEVICE, "l", device) : NULL;
-	const int rc = st ? sqlite3_step(st) : SQLITE_DONE;
 	memset(out, 0, sizeof *out);
-	if (rc == SQLITE_ROW)
-		read_device(s, st, out);
-	else if (rc != SQLITE_DONE)
-		store_explain(s);
-	else if (device == 0)
+	if (device == 0)
 		complain("%s: holds no measurement of %s", s->path, gpu);
-	sqlite3_reset(st);
-	return rc == SQLITE_ROW && !s->is_damaged;
+	return device > 0 && read_newest_run(s, device, out) > 0;
+}
+
+int store_can_read(struct store *s, long long device)
+{
+	struct run_info run;
+	return read_newest_run(s, device, &run) >= 0 &&
+	       each_of_device(s, device, NULL, pass_over, NULL);
 }
 
 struct callback {

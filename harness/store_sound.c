@@ -20,6 +20,11 @@ int store_damaged(struct store *s, const char *format, ...)
 	return 0;
 }
 
+int store_is_damaged(const struct store *s)
+{
+	return s->is_damaged;
+}
+
 /* ---- columns ---------------------------------------------------------------------------- */
 static void refuse(struct store *s, sqlite3_stmt *st, int column)
 {
@@ -168,14 +173,18 @@ int store_seal(struct store *s)
 	return ok;
 }
 
-/* Of a database with a seal. */
-static int is_as_sealed(struct store *s)
+/* A seal covers all values; without one, they must be such as attune writes. */
+static int is_as_written(struct store *s, int has_seal)
 {
 	sqlite3_stmt *st = store_rows(s, SEALS, "");
 	int rc = st ? SQLITE_ROW : SQLITE_ERROR, ok = st != NULL;
 	while (ok && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		char sealed[33], hash[33];
 		const long long device = store_int(s, st, 0, 1, INT64_MAX);
+		if (!has_seal) {
+			ok = store_can_read(s, device);
+			continue;
+		}
 		store_copy(s, st, 1, sealed, sizeof sealed);
 		ok = !s->is_damaged && store_hash_device(s, device, 1, hash) &&
 		     (!strcmp(sealed, hash) ||
@@ -208,7 +217,7 @@ int store_check(struct store *s)
 	if (!finds_nothing(s, "PRAGMA quick_check(1)", "%.*s"))
 		return 0;
 	const long long seals = store_number(s, COUNT_SEALS, "");
-	return seals > 0 ? is_as_sealed(s)
-			 : seals == 0 && finds_nothing(s, "PRAGMA foreign_key_check",
-						       "rows of '%.*s' name what is not there");
+	return seals >= 0 && (seals || finds_nothing(s, "PRAGMA foreign_key_check",
+						     "rows of '%.*s' name what is not there")) &&
+	       is_as_written(s, seals > 0);
 }

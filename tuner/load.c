@@ -126,7 +126,7 @@ static struct data *load(struct store *store, const char *db_path, const char *n
 	char gpu[16];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	const int known = store_device(store, gpu, &run); /* else it has said so */
-	if (known && !is_worth_reading(&run.device, db_path))
+	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
 		return NULL;
 	l.d = data_new(name, &run);
 	if (!l.d)
