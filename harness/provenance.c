@@ -92,7 +92,8 @@ static int compare(void *arg, int columns, const char *const *names, const char 
 	(void)columns, (void)names;
 	snprintf(units, sizeof units, "%d", n->mine->units);
 	n->same = is(cells[0], n->mine->name) && is(cells[1], n->mine->arch) &&
-		  is(cells[2], units) && is(cells[3], n->protocol->name) && is(cells[4], n->machine);
+		  is(cells[2], units) && is(cells[3], n->protocol->name) &&
+		  is(cells[4], n->machine);
 	return 0;
 }
 
@@ -103,12 +104,13 @@ int provenance_same(struct store *store, const struct device_info *mine,
 	char sql[400];
 	if (mine->backend == BACKEND_CPU)
 		machine_id(n.machine);
-	snprintf(sql, sizeof sql,
-		 "SELECT d.name, d.arch, d.units, r.protocol, d.machine FROM run AS r "
-		 "JOIN device AS d ON d.id = r.device WHERE d.gpu = '%s' AND EXISTS (SELECT 1 FROM race "
-		 "AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) ORDER BY r.id DESC "
-		 "LIMIT 1",
-		 mine->gpu);
+	snprintf(
+	    sql, sizeof sql,
+	    "SELECT d.name, d.arch, d.units, r.protocol, d.machine FROM run AS r "
+	    "JOIN device AS d ON d.id = r.device WHERE d.gpu = '%s' AND EXISTS (SELECT 1 FROM race "
+	    "AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) ORDER BY r.id DESC "
+	    "LIMIT 1",
+	    mine->gpu);
 	return store_query(store, sql, compare, &n) && n.same;
 }
 
@@ -123,12 +125,13 @@ int provenance_fits(struct store *store, const char *db, const struct device_inf
 		    const struct protocol *protocol)
 {
 	char sql[400], other[32] = "";
-	snprintf(sql, sizeof sql,
-		 "SELECT r.protocol FROM run AS r JOIN device AS d ON d.id = r.device "
-		 "WHERE d.gpu = '%s' AND r.protocol <> '%s' AND EXISTS "
-		 "(SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) "
-		 "LIMIT 1",
-		 mine->gpu, protocol->name);
+	snprintf(
+	    sql, sizeof sql,
+	    "SELECT r.protocol FROM run AS r JOIN device AS d ON d.id = r.device "
+	    "WHERE d.gpu = '%s' AND r.protocol <> '%s' AND EXISTS "
+	    "(SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) "
+	    "LIMIT 1",
+	    mine->gpu, protocol->name);
 	if (!store_query(store, sql, keep_name, other))
 		return 0;
 	if (*other)

@@ -185,9 +185,10 @@ int store_explain(struct store *s)
 		complain("%s: the disk is full; what was committed is kept", s->path);
 		break;
 	case SQLITE_READONLY:
-		complain(s->readonly ? "%s: its last writer was cut off, and reading it needs a folder "
-				       "that can be written; copy it to one, and the -wal file with it"
-				     : "%s: cannot be written: the file or its folder is read-only",
+		complain(s->readonly
+			     ? "%s: its last writer was cut off, and reading it needs a folder "
+			       "that can be written; copy it to one, and the -wal file with it"
+			     : "%s: cannot be written: the file or its folder is read-only",
 			 s->path);
 		break;
 	case SQLITE_NOTADB: complain("%s: not an SQLite database", s->path); break;

@@ -103,13 +103,15 @@ static int is_sound(struct store *s, const struct store_cell *c)
 		return store_damaged(s, "scenario %lld: %s", c->scenario_id, wrong);
 	if (strlen(c->model) >= sizeof none->model || strlen(c->set) >= sizeof none->set ||
 	    strlen(c->split) >= sizeof none->split)
-		return store_damaged(s, "scenario %lld has a name that is too long", c->scenario_id);
+		return store_damaged(s, "scenario %lld has a name that is too long",
+				     c->scenario_id);
 	if (strcasecmp(layout_names[layout_of(c->layout)], c->layout))
-		return store_damaged(s, "scenario %lld has layout '%.40s'", c->scenario_id, c->layout);
+		return store_damaged(s, "scenario %lld has layout '%.40s'", c->scenario_id,
+				     c->layout);
 	b = batch_parse(c->batch, error, sizeof error);
 	if (!b)
-		return store_damaged(s, "scenario %lld: batch '%.40s': %s", c->scenario_id, c->batch,
-				     error);
+		return store_damaged(s, "scenario %lld: batch '%.40s': %s", c->scenario_id,
+				     c->batch, error);
 	batch_free(b);
 	return 1;
 }
@@ -136,7 +138,8 @@ static int read_scenario(struct store *s, struct dict *d, sqlite3_stmt *st)
 	if (!to)
 		return 0;
 	struct store_cell *c = &to->cell;
-	const char **const texts[] = { &c->model, &c->batch, &c->dtype, &c->layout, &c->set, &c->split };
+	const char **const texts[] = { &c->model,  &c->batch, &c->dtype,
+				       &c->layout, &c->set,   &c->split };
 	const int columns[] = { 1, 2, 4, 6, 17, 18 };
 	int ok = 1;
 	c->scenario_id = id_of(s, st);
@@ -333,7 +336,8 @@ const struct dict *store_dict(struct store *s, long long device)
 	}
 	d->device = device;
 	if (read_device(s, d, device) && read_all(s, d, ALL_SCENARIOS, read_scenario) &&
-	    read_all(s, d, ALL_VARIANTS, read_variant) && read_all(s, d, ALL_ENDINGS, read_ending) &&
+	    read_all(s, d, ALL_VARIANTS, read_variant) &&
+	    read_all(s, d, ALL_ENDINGS, read_ending) &&
 	    (!device || read_all(s, d, ALL_BUILDS, read_build)))
 		return d;
 	store_forget(s);
@@ -348,7 +352,8 @@ void store_forget(struct store *s)
 		return;
 	for (long long i = 0; i < d->scenarios; i++) {
 		const struct store_cell *c = &d->scenario[i].cell;
-		const char *const texts[] = { c->model, c->batch, c->dtype, c->layout, c->set, c->split };
+		const char *const texts[] = { c->model,  c->batch, c->dtype,
+					      c->layout, c->set,   c->split };
 		for (size_t k = 0; k < COUNT(texts); k++)
 			free((char *)texts[k]);
 	}

@@ -74,11 +74,11 @@ static XXH128_hash_t of_scenario(struct key *k, const struct dict_scenario *of)
 {
 	const struct store_cell *c = &of->cell;
 	const attune_shape *h = &c->shape;
-	const char *const texts[] = { c->model, c->batch, c->dtype, dtype_name(h->kv_dtype),
-				      c->layout, c->set, c->split };
-	const long long numbers[] = { h->page_size, (long long)c->seed, h->num_query_heads,
-				      h->num_kv_heads, h->head_size, h->causal, h->window,
-				      h->has_sinks, h->has_alibi };
+	const char *const texts[] = { c->model,  c->batch, c->dtype, dtype_name(h->kv_dtype),
+				      c->layout, c->set,   c->split };
+	const long long numbers[] = { h->page_size,    (long long)c->seed, h->num_query_heads,
+				      h->num_kv_heads, h->head_size,       h->causal,
+				      h->window,       h->has_sinks,       h->has_alibi };
 	const double reals[] = { (double)h->scale, (double)h->softcap, c->weight, of->steps };
 	key_begin(k, "scenario");
 	for (size_t i = 0; i < COUNT(texts); i++)

@@ -64,17 +64,18 @@ int store_compact(struct store *s, struct compacted *gone)
 {
 	if (!store_begin(s))
 		return 0;
-	int ok = count(s, "SELECT count(*) FROM measurement WHERE newest = 0", &gone->superseded) &&
-		 count(s,
-		       "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
-		       "JOIN run AS r ON r.id = c.run WHERE r.sources IN ('modified', 'unknown')",
-		       &gone->modified) &&
-		 count(s, "SELECT count(*) FROM sample", &gone->samples) &&
-		 count(s,
-		       "SELECT count(*) FROM reading AS g JOIN race AS c ON c.id = g.race JOIN run AS r "
-		       "ON r.id = c.run WHERE r.protocol NOT LIKE '%-steady'",
-		       &gone->readings) &&
-		 (store_execute(s, store_compact_sql) || store_explain(s));
+	int ok =
+	    count(s, "SELECT count(*) FROM measurement WHERE newest = 0", &gone->superseded) &&
+	    count(s,
+		  "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
+		  "JOIN run AS r ON r.id = c.run WHERE r.sources IN ('modified', 'unknown')",
+		  &gone->modified) &&
+	    count(s, "SELECT count(*) FROM sample", &gone->samples) &&
+	    count(s,
+		  "SELECT count(*) FROM reading AS g JOIN race AS c ON c.id = g.race JOIN run AS r "
+		  "ON r.id = c.run WHERE r.protocol NOT LIKE '%-steady'",
+		  &gone->readings) &&
+	    (store_execute(s, store_compact_sql) || store_explain(s));
 	store_forget(s);
 	ok = store_end(s, ok && store_seal(s));
 	return ok && (store_execute(s, "VACUUM") || store_explain(s));

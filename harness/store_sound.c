@@ -76,9 +76,8 @@ double store_maybe(struct store *s, sqlite3_stmt *st, int column, double lo, dou
 
 const unsigned char *store_blob(struct store *s, sqlite3_stmt *st, int column, int *bytes)
 {
-	const unsigned char *blob = sqlite3_column_type(st, column) == SQLITE_BLOB
-					? sqlite3_column_blob(st, column)
-					: NULL;
+	const unsigned char *blob =
+	    sqlite3_column_type(st, column) == SQLITE_BLOB ? sqlite3_column_blob(st, column) : NULL;
 	*bytes = blob ? sqlite3_column_bytes(st, column) : 0;
 	if (!blob)
 		refuse(s, st, column);
@@ -217,7 +216,8 @@ int store_check(struct store *s)
 	if (!finds_nothing(s, "PRAGMA quick_check(1)", "%.*s"))
 		return 0;
 	const long long seals = store_number(s, COUNT_SEALS, "");
-	return seals >= 0 && (seals || finds_nothing(s, "PRAGMA foreign_key_check",
-						     "rows of '%.*s' name what is not there")) &&
+	return seals >= 0 &&
+	       (seals || finds_nothing(s, "PRAGMA foreign_key_check",
+				       "rows of '%.*s' name what is not there")) &&
 	       is_as_written(s, seals > 0);
 }
