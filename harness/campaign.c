@@ -283,7 +283,7 @@ enum heard campaign_excuse(struct campaign *c, const struct heat *h, enum heard 
 {
 	if (heard != HEARD_NOTHING)
 		return heard;
-	if (c->stage == STAGE_RACE || c->stage == STAGE_B) {
+	if (c->stage == STAGE_RACE || c->stage == STAGE_B || c->survey) { /* else it is said */
 		complain("%s %s is left out: %s", scenario_of(c, h)->model,
 			 scenario_of(c, h)->batch_text, worker_text(c->worker));
 		c->skipped++;

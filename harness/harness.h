@@ -518,8 +518,11 @@ struct compacted {
 	long long superseded, modified, samples, readings; /* rows that went */
 };
 int store_compact(struct store *, struct compacted *);
-/* Whether SQLite finds the file sound; 0 + complain. */
+/* Whether the file is sound, and its content as sealed; without a seal, whether all newest rows
+ * can be read. 0 + complain. */
 int store_check(struct store *);
+/* Whether a failed call has found, and said, that the database is damaged. */
+int store_is_damaged(const struct store *);
 /* Rows of any SQL as text (NULL: null) to `each`, until it returns 0. */
 int store_query(struct store *, const char *sql,
 		int (*each)(void *, int columns, const char *const *names,

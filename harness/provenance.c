@@ -83,15 +83,21 @@ struct newest {
 	int same;
 };
 
+/* A cell is NULL where the database is damaged. */
+static int is(const char *cell, const char *text)
+{
+	return cell && !strcmp(cell, text);
+}
+
 static int compare(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	struct newest *n = arg;
 	char units[16];
 	(void)columns, (void)names;
 	snprintf(units, sizeof units, "%d", n->mine->units);
-	n->same = !strcmp(cells[0], n->mine->name) && !strcmp(cells[1], n->mine->arch) &&
-		  !strcmp(cells[2], units) && !strcmp(cells[3], n->protocol->name) &&
-		  !strcmp(cells[4], n->machine);
+	n->same = is(cells[0], n->mine->name) && is(cells[1], n->mine->arch) &&
+		  is(cells[2], units) && is(cells[3], n->protocol->name) &&
+		  is(cells[4], n->machine);
 	return 0;
 }
 
@@ -102,19 +108,20 @@ int provenance_same(struct store *store, const struct device_info *mine,
 	char sql[400];
 	if (mine->backend == BACKEND_CPU)
 		machine_id(n.machine);
-	snprintf(sql, sizeof sql,
-		 "SELECT d.name, d.arch, d.units, r.protocol, d.machine FROM run AS r "
-		 "JOIN device AS d ON d.id = r.device WHERE d.gpu = '%s' AND EXISTS (SELECT 1 FROM race "
-		 "AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) ORDER BY r.id DESC "
-		 "LIMIT 1",
-		 mine->gpu);
+	snprintf(
+	    sql, sizeof sql,
+	    "SELECT d.name, d.arch, d.units, r.protocol, d.machine FROM run AS r "
+	    "JOIN device AS d ON d.id = r.device WHERE d.gpu = '%s' AND EXISTS (SELECT 1 FROM race "
+	    "AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) ORDER BY r.id DESC "
+	    "LIMIT 1",
+	    mine->gpu);
 	return store_query(store, sql, compare, &n) && n.same;
 }
 
 static int keep_name(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	(void)columns, (void)names;
-	snprintf(arg, 32, "%s", cells[0]);
+	snprintf(arg, 32, "%s", cells[0] ? cells[0] : "?");
 	return 0;
 }
 
@@ -122,12 +129,13 @@ int provenance_fits(struct store *store, const char *db, const struct device_inf
 		    const struct protocol *protocol)
 {
 	char sql[400], other[32] = "";
-	snprintf(sql, sizeof sql,
-		 "SELECT r.protocol FROM run AS r JOIN device AS d ON d.id = r.device "
-		 "WHERE d.gpu = '%s' AND r.protocol <> '%s' AND EXISTS "
-		 "(SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) "
-		 "LIMIT 1",
-		 mine->gpu, protocol->name);
+	snprintf(
+	    sql, sizeof sql,
+	    "SELECT r.protocol FROM run AS r JOIN device AS d ON d.id = r.device "
+	    "WHERE d.gpu = '%s' AND r.protocol <> '%s' AND EXISTS "
+	    "(SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) "
+	    "LIMIT 1",
+	    mine->gpu, protocol->name);
 	if (!store_query(store, sql, keep_name, other))
 		return 0;
 	if (*other)

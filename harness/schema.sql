@@ -273,6 +273,14 @@ CREATE TABLE bridge_race (
   PRIMARY KEY (bridge, model, batch, phase, choice)
 ) STRICT, WITHOUT ROWID;
 
+-- The hash of a device's content, by attune merge --compact. The next write by attune removes it.
+-- A database whose content has another hash is damaged. Who edits one by other programs, and
+-- means it: DELETE FROM seal.
+CREATE TABLE seal (
+  device INTEGER PRIMARY KEY REFERENCES device ON DELETE CASCADE,
+  hash   TEXT NOT NULL CHECK (length(hash) = 32)
+) STRICT;
+
 -- Every row, with its names.
 CREATE VIEW history AS
 SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,

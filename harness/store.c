@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { VERSION = 6 };
@@ -102,7 +103,7 @@ static const char *const queries[NUM_QUERIES] = {
 
 	[ALL_SCENARIOS] = "SELECT s.id, " IDENTITY ", set_name, split, weight,"
 		" (SELECT group_concat(w.phase || ' ' || w.bytes || ' ' || w.flops, ' ') FROM work AS w"
-		" WHERE w.scenario = s.id) FROM scenario AS s ORDER BY model, page_size, batch, dtype,"
+		" WHERE w.scenario = s.id), steps FROM scenario AS s ORDER BY model, page_size, batch, dtype,"
 		" kv_dtype, layout, \"window\", softcap, has_sinks, has_alibi, seed, head_size,"
 		" num_query_heads, num_kv_heads, causal, scale",
 	[ALL_VARIANTS] = "SELECT v.id, h.kernel, h.text, v.how, o.kernel, o.text FROM variant AS v"
@@ -124,11 +125,30 @@ static const char *const queries[NUM_QUERIES] = {
 		" toolkit, commit_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
 		" RETURNING id",
 	[ADD_BRIDGE_RACE] = "INSERT INTO bridge_race VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-	/* CROSS JOIN: in this order. */
+	[BRIDGES_OF] = "SELECT kernel, old, new, arch, flags, how, gpu, batches, mean, p95 FROM bridge"
+		" WHERE arch = ?1",
+	[CONTROLS] = "SELECT s.model, s.batch, c.phase, h.kernel, h.text, v.how, o.kernel, o.text,"
+		" r.protocol, a.median, a.ratio FROM control AS a JOIN race AS c ON c.id = a.race"
+		" JOIN run AS r ON r.id = c.run AND r.device = ?1 LEFT JOIN scenario AS s ON"
+		" s.id = c.scenario LEFT JOIN variant AS v ON v.id = a.variant LEFT JOIN choice AS h ON"
+		" h.id = v.choice LEFT JOIN choice AS o ON o.id = v.decode",
+	[DEVICE_LIMITS] = "SELECT gpu, name, arch, units, memory_gib, lanes, smem_per_block, smem_per_unit,"
+		" l2_bytes FROM device WHERE id = ?1",
+	[RUNS_OF] = "SELECT uid, card, driver, memory_bytes, clock_mhz, memory_clock_mhz, power_limit_w,"
+		" commit_id, sources, toolkit, protocol, command, dram_gbps, fma_tflops, started,"
+		" (SELECT machine FROM device WHERE id = ?1) FROM run WHERE device = ?1",
+	[CEILINGS_OF] = "SELECT r.uid, c.name, c.detail, c.value, c.unit FROM ceiling AS c JOIN run AS r"
+		" ON r.id = c.run WHERE r.device = ?1",
+	[UNSEAL] = "DELETE FROM seal",
+	[SEAL] = "INSERT OR REPLACE INTO seal VALUES (?1, ?2) RETURNING 1",
+	[SEALS] = "SELECT d.id, s.hash FROM device AS d LEFT JOIN seal AS s ON s.device = d.id"
+		" ORDER BY d.id",
+	[COUNT_SEALS] = "SELECT count(*) FROM seal",
+	/* CROSS JOIN: in this order. LEFT JOIN: a row whose stage is not there is damaged. */
 	[CELLS] = "SELECT c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build,"
 		" m.ending, m.samples, m.median, m.below, m.spread, m.ci, m.ratio,"
 		" iif(g.race IS NULL, c.power_w, g.power_w) FROM race AS c CROSS JOIN run AS r ON"
-		" r.id = c.run AND r.device = ?2 CROSS JOIN stage AS t ON t.id = c.stage"
+		" r.id = c.run AND r.device = ?2 LEFT JOIN stage AS t ON t.id = c.stage"
 		" CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
 		" LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant"
 		" WHERE c.scenario = ?1 ORDER BY c.phase, c.id, m.variant",
@@ -153,9 +173,20 @@ static const char *const queries[NUM_QUERIES] = {
 
 /* ---- statements ------------------------------------------------------------- */
 
+/* SQLite quotes SQL in its messages, line breaks included. */
+static const char *one_line(char text[160], const char *from)
+{
+	snprintf(text, 160, "%s", from);
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ')
+			*c = ' ';
+	return text;
+}
+
 int store_explain(struct store *s)
 {
-	const char *text = s->db ? sqlite3_errmsg(s->db) : "out of memory";
+	char line[160];
+	const char *text = one_line(line, s->db ? sqlite3_errmsg(s->db) : "out of memory");
 	switch (s->db ? sqlite3_errcode(s->db) & 0xff : SQLITE_NOMEM) {
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
@@ -166,12 +197,14 @@ int store_explain(struct store *s)
 		complain("%s: the disk is full; what was committed is kept", s->path);
 		break;
 	case SQLITE_READONLY:
-		complain("%s: cannot be written: the file or its folder is read-only", s->path);
+		complain(s->readonly
+			     ? "%s: its last writer was cut off, and reading it needs a folder "
+			       "that can be written; copy it to one, and the -wal file with it"
+			     : "%s: cannot be written: the file or its folder is read-only",
+			 s->path);
 		break;
 	case SQLITE_NOTADB: complain("%s: not an SQLite database", s->path); break;
-	case SQLITE_CORRUPT:
-		complain("%s: damaged (%s); take it from the last commit or a copy", s->path, text);
-		break;
+	case SQLITE_CORRUPT: store_damaged(s, "%s", text); break;
 	case SQLITE_CANTOPEN:
 		errno = sqlite3_system_errno(s->db);
 		complain("%s: cannot be opened: %s", s->path, errno ? strerror(errno) : text);
@@ -232,11 +265,11 @@ static long long number_v(struct store *s, enum query q, const char *kinds, va_l
 {
 	sqlite3_stmt *st = prepared(s, q, kinds, ap);
 	const int rc = st ? sqlite3_step(st) : SQLITE_ERROR;
-	long long n = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
-	if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+	long long n = rc == SQLITE_ROW ? store_int(s, st, 0, 0, INT64_MAX) : 0;
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
 		store_explain(s);
+	if ((rc != SQLITE_ROW && rc != SQLITE_DONE) || s->is_damaged)
 		n = -1;
-	}
 	sqlite3_reset(st);
 	return n;
 }
@@ -263,40 +296,6 @@ long long store_intern(struct store *s, enum query find, enum query add, const c
 	return id;
 }
 
-static void damaged(struct store *s, sqlite3_stmt *st, int column)
-{
-	if (!s->is_damaged)
-		complain("%s: damaged: '%s' of a row holds what no version wrote; take the file from "
-			 "the last commit or a copy",
-			 s->path, sqlite3_column_name(st, column));
-	s->is_damaged = 1;
-}
-
-const char *store_text(struct store *s, sqlite3_stmt *st, int column)
-{
-	const char *text = sqlite3_column_type(st, column) == SQLITE_TEXT
-			       ? (const char *)sqlite3_column_text(st, column)
-			       : NULL;
-	if (!text)
-		damaged(s, st, column);
-	return text ? text : "";
-}
-
-long long store_int(struct store *s, sqlite3_stmt *st, int column, long long lo, long long hi)
-{
-	const long long v = sqlite3_column_int64(st, column);
-	if (sqlite3_column_type(st, column) == SQLITE_INTEGER && v >= lo && v <= hi)
-		return v;
-	damaged(s, st, column);
-	return lo;
-}
-
-double store_real(sqlite3_stmt *st, int column)
-{
-	return sqlite3_column_type(st, column) == SQLITE_NULL ? NAN
-							      : sqlite3_column_double(st, column);
-}
-
 int store_execute(struct store *s, const char *sql)
 {
 	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK;
@@ -310,7 +309,7 @@ static int pragma(struct store *s, const char *sql)
 	int value = -1;
 	if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK &&
 	    sqlite3_step(st) == SQLITE_ROW)
-		value = sqlite3_column_int(st, 0);
+		value = (int)store_int(s, st, 0, INT32_MIN, INT32_MAX);
 	sqlite3_finalize(st);
 	return value;
 }
@@ -321,12 +320,14 @@ static int version_of(struct store *s)
 	const int version = pragma(s, "PRAGMA user_version");
 	const int application = pragma(s, "PRAGMA application_id");
 	const int objects = pragma(s, "SELECT count(*) FROM sqlite_schema");
-	if (version < 0 || application < 0 || objects < 0)
+	if (objects < 0) /* the other two may be negative */
 		return store_explain(s) - 1;
 	if (application != APPLICATION && (objects || version)) {
 		complain("%s: an SQLite database, but not one of attune's", s->path);
 		return -1;
 	}
+	if (version < 0)
+		return store_damaged(s, "its version is %d", version) - 1;
 	if (version > VERSION) {
 		complain("%s: has version %d, this attune knows up to %d; update attune", s->path,
 			 version, VERSION);
@@ -363,7 +364,7 @@ static int settle(struct store *s, int readonly)
 		return 0;
 	}
 	if (version == VERSION)
-		return 1;
+		return store_is_current(s);
 	if (!readonly)
 		return migrate(s);
 	complain("%s: has version %d, this attune reads %d; bring it up to date with: "
@@ -372,11 +373,28 @@ static int settle(struct store *s, int readonly)
 	return 0;
 }
 
+/* SQLite would wait for a pipe's other end. */
+static int is_a_file(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) || S_ISREG(st.st_mode))
+		return 1; /* absent: made, or refused by SQLite */
+	complain("%s: %s, not a database file", path,
+		 S_ISDIR(st.st_mode)    ? "a folder"
+		 : S_ISFIFO(st.st_mode) ? "a pipe"
+					: "a device or socket");
+	return 0;
+}
+
 struct store *store_open(const char *path, int readonly)
 {
+	if (!is_a_file(path))
+		return NULL;
 	struct store *s = calloc(1, sizeof *s);
-	if (s)
+	if (s) {
 		s->stage = "race";
+		s->readonly = readonly;
+	}
 	if (!s || !(s->path = strdup(path))) {
 		complain("%s: out of memory", path);
 		free(s);
@@ -428,11 +446,15 @@ int store_enter_wal(struct store *s)
 
 int store_begin(struct store *s)
 {
-	return store_enter_wal(s) && store_number(s, BEGIN, "") == 0;
+	const int ok = store_enter_wal(s) && store_number(s, BEGIN, "") == 0;
+	s->changes = sqlite3_total_changes64(s->db);
+	return ok;
 }
 
 int store_end(struct store *s, int ok)
 {
+	if (ok && sqlite3_total_changes64(s->db) != s->changes)
+		ok = store_number(s, UNSEAL, "") == 0;
 	if (ok && store_number(s, COMMIT, "") == 0)
 		return 1;
 	if (!sqlite3_get_autocommit(s->db))

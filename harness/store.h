@@ -11,7 +11,8 @@
  *   store_ceilings.c  what a device gives at most
  *   store_read.c      cells, noise, devices, free queries
  *   store_bridge.c    bridges, and what needs them
- *   store_hash.c      the hash of a database's content */
+ *   store_hash.c      the hash of a database's content
+ *   store_sound.c     whether a database holds what attune wrote */
 #ifndef STORE_H
 #define STORE_H
 
@@ -35,6 +36,7 @@ enum query {
 	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS,
 	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
+	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
 	NUM_QUERIES
 };
 // clang-format on
@@ -43,13 +45,14 @@ struct store {
 	sqlite3 *db;
 	char *path;
 	sqlite3_stmt *st[NUM_QUERIES];
-	int wal;
+	int wal, readonly;
 	/* of the run begun by this handle; 0 and "" before */
 	long long device;
 	char gpu[16], protocol[32];
 	const char *stage; /* of rows that are written, and of the pass asked for */
 	struct dict *dict; /* NULL until store_dict, and after a write that may change it */
-	int is_damaged;    /* a column held what the schema does not allow; it was said */
+	int is_damaged;    /* it holds what attune does not write; that was said */
+	long long changes; /* rows that this handle had changed when the transaction began */
 };
 
 /* One line for the handle's last error; returns 0. */
@@ -65,19 +68,34 @@ long long store_number(struct store *, enum query, const char *kinds, ...);
 /* The id of the row that `find` finds, or else of the one that `add` adds. */
 long long store_intern(struct store *, enum query find, enum query add, const char *kinds, ...);
 
-/* Columns of a row at hand. A text that is NULL, or a number outside of lo..hi, can only come
- * from a damaged file: says so once a handle, sets is_damaged and returns "" or lo. */
+/* ---- store_sound.c ------------------------------------------------------------------ */
+/* Says once a handle what only a damaged file has, and sets is_damaged; returns 0. */
+int store_damaged(struct store *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Columns of a row at hand: the only way to read one. What is NULL, of another type or outside
+ * of lo..hi is damaged, and is returned as "", lo or NaN. */
 const char *store_text(struct store *, sqlite3_stmt *, int column);
 long long store_int(struct store *, sqlite3_stmt *, int column, long long lo, long long hi);
-double store_real(sqlite3_stmt *, int column); /* NULL: NaN */
+double store_real(struct store *, sqlite3_stmt *, int column, double lo, double hi);
+/* The same of a column that may be NULL: then NaN. */
+double store_maybe(struct store *, sqlite3_stmt *, int column, double lo, double hi);
+const unsigned char *store_blob(struct store *, sqlite3_stmt *, int column, int *bytes);
+/* Copies a text; one that does not fit is damaged. */
+void store_copy(struct store *, sqlite3_stmt *, int column, char *to, size_t size);
+/* Whether all tables, views and indices are as `schema` makes them; comments and blanks aside.
+ * 0 + complain. */
+int store_has_tables(struct store *, const char *schema);
+/* Writes the hash of each device's content, within a transaction. 0 + complain. */
+int store_seal(struct store *);
 
 /* A write transaction, in WAL mode; `end` rolls back unless ok, and returns whether
- * the work is committed. */
+ * the work is committed. It removes the seal where rows have changed since `begin`. */
 int store_enter_wal(struct store *);
 int store_begin(struct store *);
 int store_end(struct store *, int ok);
 /* Brings the tables of version `from` to today's, within a transaction. 0 + complain. */
 int store_migrate(struct store *, int from);
+/* Whether its tables are today's. 0 + complain. */
+int store_is_current(struct store *);
 /* Makes the functions that SQL of ours calls. */
 int store_functions(struct store *);
 
@@ -104,6 +122,7 @@ enum { NUM_PHASE_IDS = 4 /* all, prefill, decode, plan */ };
 struct dict_scenario {
 	struct store_cell cell;                            /* its part of a cell */
 	double bytes[NUM_PHASE_IDS], flops[NUM_PHASE_IDS]; /* NaN: not known */
+	double steps;
 };
 struct dict_variant {
 	char *kernel, *choice; /* as of store_cell; NULL: there is none */
@@ -139,6 +158,10 @@ struct built_source {
 int next_source(const char **sources, struct built_source *);
 /* What it is to today's source of that kernel. */
 enum freshness store_source_today(struct store *, const struct built_source *);
+/* 32 digits of what is read of a device for headers (and, with all of it, for pictures). */
+int store_hash_device(struct store *, long long device, int with_all, char hex[33]);
+/* Reads all newest rows of a device. 0 + complain. */
+int store_can_read(struct store *, long long device);
 /* 0: none; -1: failure. */
 long long store_device_id(struct store *, const char *gpu);
 

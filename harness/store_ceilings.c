@@ -13,26 +13,21 @@ int store_ceilings(struct store *s, long long run, const struct ceiling *c, int 
 	return store_end(s, ok);
 }
 
-static const char *text(sqlite3_stmt *st, int column)
-{
-	return (const char *)sqlite3_column_text(st, column);
-}
-
 int store_each_ceiling(struct store *s, const char *gpu,
 		       int (*each)(void *, const struct ceiling *), void *arg)
 {
 	sqlite3_stmt *st = store_rows(s, CEILINGS, "s", gpu);
 	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
 	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		const struct ceiling c = { .name = text(st, 0),
-					   .detail = text(st, 1),
-					   .value = sqlite3_column_double(st, 2),
-					   .unit = text(st, 3) };
-		if (!each(arg, &c))
+		const struct ceiling c = { .name = store_text(s, st, 0),
+					   .detail = store_text(s, st, 1),
+					   .value = store_real(s, st, 2, 0, 1e12),
+					   .unit = store_text(s, st, 3) };
+		if (s->is_damaged || !each(arg, &c))
 			rc = SQLITE_DONE;
 	}
 	if (st && rc != SQLITE_DONE)
 		store_explain(s);
 	sqlite3_reset(st);
-	return rc == SQLITE_DONE;
+	return rc == SQLITE_DONE && !s->is_damaged;
 }

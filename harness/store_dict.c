@@ -1,9 +1,11 @@
 /* store_dict.c - the tables of names in memory, so that reading a row needs no join: scenarios in
  * the order of store_each, variants as text, and how fresh each build's code is. */
 #include "store.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static char *copy(struct store *s, const char *text)
 {
@@ -30,7 +32,7 @@ static long long grow(struct store *s, void *table, long long n, long long id, s
 	return room;
 }
 
-enum { MAX_ID = 1 << 26 /* larger ones are not ours */ };
+enum { MAX_ID = 1 << 22 /* larger ones are damaged: tables by id would take all memory */ };
 
 static long long id_of(struct store *s, sqlite3_stmt *st)
 {
@@ -38,70 +40,118 @@ static long long id_of(struct store *s, sqlite3_stmt *st)
 }
 
 /* ---- scenarios ------------------------------------------------------------------------ */
-static enum attune_dtype dtype_of(const char *name)
+static enum attune_dtype dtype_of(struct store *s, const char *name)
 {
-	enum attune_dtype t = ATTUNE_F32;
-	while (t < ATTUNE_E4M3 && strcmp(dtype_name(t), name))
+	int t = ATTUNE_F32;
+	while (t <= ATTUNE_E4M3 && strcmp(dtype_name((enum attune_dtype)t), name))
 		t++;
-	return t;
+	if (t > ATTUNE_E4M3)
+		store_damaged(s, "a scenario's type is '%.40s'", name);
+	return t > ATTUNE_E4M3 ? ATTUNE_F32 : (enum attune_dtype)t;
 }
 
 /* "0 BYTES FLOPS 1 BYTES FLOPS ..." */
-static void read_work(struct dict_scenario *to, const char *text)
+static void read_work(struct store *s, struct dict_scenario *to, const char *text)
 {
 	int phase, n;
 	double bytes, flops;
 	for (int i = 0; i < NUM_PHASE_IDS; i++)
 		to->bytes[i] = to->flops[i] = NAN;
-	while (sscanf(text, "%d %lf %lf%n", &phase, &bytes, &flops, &n) == 3) {
-		if (phase >= 0 && phase < NUM_PHASE_IDS) {
-			to->bytes[phase] = bytes;
-			to->flops[phase] = flops;
+	for (; sscanf(text, "%d %lf %lf%n", &phase, &bytes, &flops, &n) == 3; text += n) {
+		if (phase < 0 || phase >= NUM_PHASE_IDS || !(bytes >= 0 && bytes < INFINITY) ||
+		    !(flops >= 0 && flops < INFINITY)) {
+			store_damaged(s, "a row of 'work' has phase %d, %g bytes, %g flops", phase,
+				      bytes, flops);
+			return;
 		}
-		text += n;
+		to->bytes[phase] = bytes;
+		to->flops[phase] = flops;
 	}
+	if (*text)
+		store_damaged(s, "a row of 'work' has no number");
+}
+
+/* Columns 3, 5 and 7 to 16 of ALL_SCENARIOS. */
+static void read_shape(struct store *s, struct store_cell *c, sqlite3_stmt *st)
+{
+	attune_shape *h = &c->shape;
+	int *const small[] = { &h->num_query_heads, &h->num_kv_heads, &h->head_size, &h->causal,
+			       &h->window };
+	h->page_size = c->page_size = (int)store_int(s, st, 3, 1, INT32_MAX);
+	h->dtype = dtype_of(s, c->dtype);
+	h->kv_dtype = dtype_of(s, store_text(s, st, 5));
+	c->seed = (unsigned long long)store_int(s, st, 7, INT64_MIN, INT64_MAX);
+	for (size_t k = 0; k < COUNT(small); k++)
+		*small[k] = (int)store_int(s, st, 8 + (int)k, k < 3, k == 3 ? 1 : INT32_MAX);
+	h->scale = (float)store_real(s, st, 13, 0, (double)FLT_MAX);
+	h->softcap = (float)store_real(s, st, 14, 0, (double)FLT_MAX);
+	h->has_sinks = (int)store_int(s, st, 15, 0, 1);
+	h->has_alibi = (int)store_int(s, st, 16, 0, 1);
+	h->has_lse = model_gives_lse(c->model);
+	h->has_new_kv = 1; /* workloads always have them */
+	h->kv_layout = layout_kv(layout_of(c->layout));
+}
+
+/* Whether readers can make a scenario of it. */
+static int is_sound(struct store *s, const struct store_cell *c)
+{
+	char error[160];
+	const struct scenario *none = NULL;
+	struct batch *b;
+	const char *wrong = shape_error(&c->shape);
+	if (wrong)
+		return store_damaged(s, "scenario %lld: %s", c->scenario_id, wrong);
+	if (strlen(c->model) >= sizeof none->model || strlen(c->set) >= sizeof none->set ||
+	    strlen(c->split) >= sizeof none->split)
+		return store_damaged(s, "scenario %lld has a name that is too long",
+				     c->scenario_id);
+	if (strcasecmp(layout_names[layout_of(c->layout)], c->layout))
+		return store_damaged(s, "scenario %lld has layout '%.40s'", c->scenario_id,
+				     c->layout);
+	b = batch_parse(c->batch, error, sizeof error);
+	if (!b)
+		return store_damaged(s, "scenario %lld: batch '%.40s': %s", c->scenario_id,
+				     c->batch, error);
+	batch_free(b);
+	return 1;
+}
+
+static struct dict_scenario *new_scenario(struct store *s, struct dict *d)
+{
+	const size_t n = (size_t)d->scenarios;
+	if (!(n & (n - 1))) { /* grows in powers of two */
+		void *more = realloc(d->scenario, (n ? 2 * n : 1) * sizeof *d->scenario);
+		if (!more) {
+			complain("%s: out of memory", s->path);
+			return NULL;
+		}
+		d->scenario = more;
+	}
+	d->scenario[n] = (struct dict_scenario){ .steps = 0 };
+	return &d->scenario[d->scenarios++];
 }
 
 /* Columns in the order of ALL_SCENARIOS. */
 static int read_scenario(struct store *s, struct dict *d, sqlite3_stmt *st)
 {
-	struct dict_scenario *to;
-	const int i = (int)d->scenarios;
-	if (!(i & (i - 1))) {
-		to = realloc(d->scenario, (size_t)(i ? 2 * i : 1) * sizeof *to);
-		if (!to)
-			return store_explain(s);
-		d->scenario = to;
-	}
-	to = &d->scenario[d->scenarios++];
-	*to = (struct dict_scenario){ .cell.scenario_id = id_of(s, st) };
+	struct dict_scenario *to = new_scenario(s, d);
+	if (!to)
+		return 0;
 	struct store_cell *c = &to->cell;
-	attune_shape *h = &c->shape;
-	const char **const texts[] = { &c->model, &c->batch, &c->dtype, &c->layout, &c->set, &c->split };
+	const char **const texts[] = { &c->model,  &c->batch, &c->dtype,
+				       &c->layout, &c->set,   &c->split };
 	const int columns[] = { 1, 2, 4, 6, 17, 18 };
-	int *const small[] = { &h->num_query_heads, &h->num_kv_heads, &h->head_size, &h->causal,
-			       &h->window };
 	int ok = 1;
+	c->scenario_id = id_of(s, st);
 	for (size_t k = 0; k < COUNT(texts); k++)
 		ok &= (*texts[k] = copy(s, store_text(s, st, columns[k]))) != NULL;
-	h->page_size = c->page_size = (int)store_int(s, st, 3, 1, INT32_MAX);
-	h->dtype = dtype_of(c->dtype ? c->dtype : "");
-	h->kv_dtype = dtype_of(store_text(s, st, 5));
-	c->seed = (unsigned long long)store_int(s, st, 7, INT64_MIN, INT64_MAX);
-	for (size_t k = 0; k < COUNT(small); k++)
-		*small[k] = (int)store_int(s, st, 8 + (int)k, k < 3, INT32_MAX);
-	h->scale = (float)store_real(st, 13);
-	h->softcap = (float)store_real(st, 14);
-	h->has_sinks = (int)store_int(s, st, 15, 0, 1);
-	h->has_alibi = (int)store_int(s, st, 16, 0, 1);
-	c->weight = store_real(st, 19);
-	read_work(to, sqlite3_column_type(st, 20) == SQLITE_NULL ? "" : store_text(s, st, 20));
 	if (!ok)
 		return 0;
-	h->has_lse = model_gives_lse(c->model);
-	h->has_new_kv = 1; /* workloads always have them */
-	h->kv_layout = layout_kv(layout_of(c->layout));
-	return 1;
+	read_shape(s, c, st);
+	c->weight = store_real(s, st, 19, 0, 1e12);
+	read_work(s, to, sqlite3_column_type(st, 20) == SQLITE_NULL ? "" : store_text(s, st, 20));
+	to->steps = store_real(s, st, 21, 0, 1e12);
+	return !s->is_damaged && is_sound(s, c);
 }
 
 /* ---- variants and endings --------------------------------------------------------------- */
@@ -115,6 +165,8 @@ static int read_variant(struct store *s, struct dict *d, sqlite3_stmt *st)
 	if (!d->variants)
 		return 0;
 	struct dict_variant *v = &d->variant[id];
+	if (*how && strcmp(how, "|") && strcmp(how, "||"))
+		return store_damaged(s, "variant %lld runs its parts by '%.40s'", id, how);
 	if (*how) {
 		snprintf(prefill, sizeof prefill, "%s%s%s", kernel, *text ? " " : "", text);
 		kernel = store_text(s, st, 4), text = store_text(s, st, 5);
@@ -137,6 +189,11 @@ static int read_ending(struct store *s, struct dict *d, sqlite3_stmt *st)
 	struct dict_ending *e = &d->ending[id];
 	e->outcome = copy(s, store_text(s, st, 1));
 	e->stopped = copy(s, store_text(s, st, 2));
+	int known = 0;
+	for (int o = 0; e->outcome && o < NUM_OUTCOMES; o++)
+		known |= !strcmp(e->outcome, outcome_name((enum outcome)o));
+	if (e->outcome && !known)
+		store_damaged(s, "an outcome is '%.40s'", e->outcome);
 	return e->outcome && e->stopped;
 }
 
@@ -153,18 +210,23 @@ static struct step *steps_from(struct store *s, const struct built_source *b)
 	struct step *list = NULL;
 	sqlite3_stmt *st =
 	    store_rows(s, ALL_BRIDGES, "ssss", b->arch, b->kernel, b->hash, b->flags);
-	while (st && sqlite3_step(st) == SQLITE_ROW) {
+	int rc = st ? SQLITE_ROW : SQLITE_DONE;
+	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct step *one = malloc(sizeof *one);
 		const char *gpu = store_text(s, st, 4);
-		if (!one)
+		if (!one) {
+			complain("%s: out of memory", s->path);
 			break;
+		}
 		*one = (struct step){ .next = list };
-		snprintf(one->hash, sizeof one->hash, "%s", store_text(s, st, 2));
+		store_copy(s, st, 2, one->hash, sizeof one->hash);
 		one->is_provisional = *gpu && strcmp(gpu, b->gpu);
 		list = one;
 	}
-	if (st)
-		sqlite3_reset(st);
+	if (rc != SQLITE_DONE && rc != SQLITE_ROW)
+		store_explain(s);
+	s->is_damaged |= rc != SQLITE_DONE || !st; /* what was not read may be what counts */
+	sqlite3_reset(st);
 	return list;
 }
 
@@ -261,12 +323,14 @@ static int read_all(struct store *s, struct dict *d, enum query q,
 static int read_device(struct store *s, struct dict *d, long long device)
 {
 	sqlite3_stmt *st = device ? store_rows(s, DEVICE_NAMES, "l", device) : NULL;
-	const int found = st && sqlite3_step(st) == SQLITE_ROW;
+	const int rc = st ? sqlite3_step(st) : SQLITE_DONE;
+	const int found = rc == SQLITE_ROW, ok = found || (rc == SQLITE_DONE && (st || !device));
 	d->gpu = copy(s, found ? store_text(s, st, 0) : "");
 	d->arch = copy(s, found ? store_text(s, st, 1) : "");
-	if (st)
-		sqlite3_reset(st);
-	return d->gpu && d->arch && !s->is_damaged;
+	if (st && !ok)
+		store_explain(s);
+	sqlite3_reset(st);
+	return ok && d->gpu && d->arch && !s->is_damaged;
 }
 
 const struct dict *store_dict(struct store *s, long long device)
@@ -281,7 +345,8 @@ const struct dict *store_dict(struct store *s, long long device)
 	}
 	d->device = device;
 	if (read_device(s, d, device) && read_all(s, d, ALL_SCENARIOS, read_scenario) &&
-	    read_all(s, d, ALL_VARIANTS, read_variant) && read_all(s, d, ALL_ENDINGS, read_ending) &&
+	    read_all(s, d, ALL_VARIANTS, read_variant) &&
+	    read_all(s, d, ALL_ENDINGS, read_ending) &&
 	    (!device || read_all(s, d, ALL_BUILDS, read_build)))
 		return d;
 	store_forget(s);
@@ -296,7 +361,8 @@ void store_forget(struct store *s)
 		return;
 	for (long long i = 0; i < d->scenarios; i++) {
 		const struct store_cell *c = &d->scenario[i].cell;
-		const char *const texts[] = { c->model, c->batch, c->dtype, c->layout, c->set, c->split };
+		const char *const texts[] = { c->model,  c->batch, c->dtype,
+					      c->layout, c->set,   c->split };
 		for (size_t k = 0; k < COUNT(texts); k++)
 			free((char *)texts[k]);
 	}

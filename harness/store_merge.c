@@ -55,7 +55,7 @@ static int count(struct store *s, const char *sql, long long *n)
 	sqlite3_stmt *st = NULL;
 	const int ok = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK &&
 		       sqlite3_step(st) == SQLITE_ROW;
-	*n = ok ? sqlite3_column_int64(st, 0) : 0;
+	*n = ok ? store_int(s, st, 0, 0, INT64_MAX) : 0;
 	sqlite3_finalize(st);
 	return ok || store_explain(s);
 }
@@ -64,33 +64,19 @@ int store_compact(struct store *s, struct compacted *gone)
 {
 	if (!store_begin(s))
 		return 0;
-	int ok = count(s, "SELECT count(*) FROM measurement WHERE newest = 0", &gone->superseded) &&
-		 count(s,
-		       "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
-		       "JOIN run AS r ON r.id = c.run WHERE r.sources IN ('modified', 'unknown')",
-		       &gone->modified) &&
-		 count(s, "SELECT count(*) FROM sample", &gone->samples) &&
-		 count(s,
-		       "SELECT count(*) FROM reading AS g JOIN race AS c ON c.id = g.race JOIN run AS r "
-		       "ON r.id = c.run WHERE r.protocol NOT LIKE '%-steady'",
-		       &gone->readings) &&
-		 (store_execute(s, store_compact_sql) || store_explain(s));
-	ok = store_end(s, ok);
+	int ok =
+	    count(s, "SELECT count(*) FROM measurement WHERE newest = 0", &gone->superseded) &&
+	    count(s,
+		  "SELECT count(*) FROM measurement AS m JOIN race AS c ON c.id = m.race "
+		  "JOIN run AS r ON r.id = c.run WHERE r.sources IN ('modified', 'unknown')",
+		  &gone->modified) &&
+	    count(s, "SELECT count(*) FROM sample", &gone->samples) &&
+	    count(s,
+		  "SELECT count(*) FROM reading AS g JOIN race AS c ON c.id = g.race JOIN run AS r "
+		  "ON r.id = c.run WHERE r.protocol NOT LIKE '%-steady'",
+		  &gone->readings) &&
+	    (store_execute(s, store_compact_sql) || store_explain(s));
 	store_forget(s);
+	ok = store_end(s, ok && store_seal(s));
 	return ok && (store_execute(s, "VACUUM") || store_explain(s));
-}
-
-int store_check(struct store *s)
-{
-	sqlite3_stmt *st = NULL;
-	const char *found = NULL;
-	if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &st, NULL) == SQLITE_OK &&
-	    sqlite3_step(st) == SQLITE_ROW)
-		found = (const char *)sqlite3_column_text(st, 0);
-	const int sound = found && !strcmp(found, "ok");
-	if (!sound)
-		complain("%s: damaged (%s); take it from the last commit or a copy", s->path,
-			 found ? found : sqlite3_errmsg(s->db));
-	sqlite3_finalize(st);
-	return sound;
 }

@@ -17,10 +17,8 @@ static const struct {
 	int first, last;
 	const char *sql;
 } steps[] = {
-	{ 1, 1, store_migrate_1_sql },
-	{ 1, 3, store_migrate_3_sql },
-	{ 1, 5, store_migrate_aside_sql },
-	{ 0, 5, store_schema_sql },
+	{ 1, 1, store_migrate_1_sql },     { 1, 3, store_migrate_3_sql },
+	{ 1, 5, store_migrate_aside_sql }, { 0, 5, store_schema_sql },
 	{ 1, 5, store_migrate_rows_sql },
 };
 
@@ -51,7 +49,8 @@ static void sources_text(char text[CODE_TEXT], const struct legacy_source *part[
 	size_t n = 0, at = 0;
 	for (int p = 0; p < parts; p++)
 		for (size_t i = 0; i + 1 < COUNT(part[p]->binary) && part[p]->binary[i]; i += 2)
-			v[n++] = (struct named_source){ part[p]->binary[i], part[p]->binary[i + 1] };
+			v[n++] =
+			    (struct named_source){ part[p]->binary[i], part[p]->binary[i + 1] };
 	qsort(v, n, sizeof *v, by_kernel);
 	for (size_t i = 0; i < n && at < CODE_TEXT; i++)
 		if (!i || by_kernel(&v[i - 1], &v[i]))
@@ -102,11 +101,24 @@ static int fill_work(struct store *s)
 	return ok;
 }
 
+/* SQL of ours is right; what it does not find is not there. */
+static int explain(struct store *s, int from)
+{
+	return sqlite3_errcode(s->db) == SQLITE_ERROR
+		   ? store_damaged(s, "its tables are not those of version %d", from)
+		   : store_explain(s);
+}
+
 int store_migrate(struct store *s, int from)
 {
 	int ok = 1;
 	for (size_t i = 0; ok && i < COUNT(steps); i++)
 		if (from >= steps[i].first && from <= steps[i].last)
-			ok = store_execute(s, steps[i].sql) || store_explain(s);
+			ok = store_execute(s, steps[i].sql) || explain(s, from);
 	return ok && (!from || fill_work(s));
+}
+
+int store_is_current(struct store *s)
+{
+	return store_has_tables(s, store_schema_sql);
 }

@@ -110,7 +110,7 @@ static int dry_run(struct campaign *c)
 	int ok = 1;
 	if (!access(c->db, F_OK)) {
 		c->store = store_open(c->db, 1);
-		ok = c->store && (!is_newest_device(c) || recall(c));
+		ok = c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
 	}
 	if (ok)
 		print_plan(c);
@@ -183,7 +183,9 @@ static int run(struct campaign *c, struct survey *survey, const struct scenario_
 	if (!c->store || !store_check(c->store) ||
 	    !provenance_fits(c->store, c->db, &c->hello.info, &c->protocol))
 		return EXIT_USAGE;
-	if (!recall(c) || !label_scenarios(c))
+	if (!recall(c))
+		return EXIT_USAGE;
+	if (!label_scenarios(c))
 		return EXIT_CHECK;
 	if (!stages_left(c)) {
 		complain("nothing to do: all %d scenario parts are in %s", c->heats.n, c->db);

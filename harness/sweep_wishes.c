@@ -211,7 +211,11 @@ static int fulfil(struct list *l)
 		complain("nothing to do: all %d are in %s", wished, c->db);
 		return EXIT_DONE;
 	}
-	int code = campaign_remember(c) && recall(c) ? campaign_compile(c) : EXIT_CHECK;
+	if (!campaign_remember(c))
+		return EXIT_CHECK;
+	if (!recall(c))
+		return EXIT_USAGE;
+	const int code = campaign_compile(c);
 	if (code)
 		return code;
 	c->worker = worker_new(&setup);
@@ -244,7 +248,7 @@ int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 		l.c.store = store_open(l.c.db, 0);
 	if (l.c.store)
 		store_stage(l.c.store, stage);
-	if (l.c.store &&
+	if (l.c.store && store_check(l.c.store) &&
 	    (provenance_same(l.c.store, &hello->info, &l.c.protocol) || campaign_begin_run(&l.c)))
 		code = fulfil(&l);
 	free(l.grant);

@@ -133,8 +133,8 @@ done <<'ROWS'
 2|none.sqlite|refine --gpu cpu --db $tmp/none.sqlite
 2|budget|confirm --gpu cpu --budget soon
 2|limit|refine --gpu cpu --limit none
-1|no-such-split|eval --gpu cpu --split no-such-split
-1|no-such-split|confirm --gpu cpu --split no-such-split --dry-run
+2|heldout_traces|eval --gpu cpu --split no-such-split
+2|heldout_traces|confirm --gpu cpu --split no-such-split --dry-run
 2|model|eval --gpu cpu --trace $tmp/none.csv
 2|load|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1 --load much
 1|none.csv|eval --gpu cpu --trace $tmp/none.csv --model llama3.1-8b@1

@@ -377,7 +377,8 @@ int cmd_bench(int argc, char **argv)
 		code = bench_roofline(&st.dev, o.db ? o.db : db, o.read_mb, o.format);
 	} else if (!code) {
 		struct data *d = data_load(o.db ? o.db : db, st.dev.info.gpu);
-		code = d ? run(&st, d, &o, &protocol) : EXIT_USAGE;
+		const char *split = strcmp(o.split, "all") ? o.split : NULL;
+		code = d && split_known(d, split) ? run(&st, d, &o, &protocol) : EXIT_USAGE;
 		data_free(d);
 	}
 	stage_close(&st);

@@ -427,7 +427,7 @@ int cmd_confirm(int argc, char **argv)
 	struct data *d = data_load(sweep.db, gpu);
 	if (d && !d->n)
 		code = EXIT_CHECK;
-	else if (d && forest_load(&f, o.header ? o.header : header)) {
+	else if (d && split_known(d, o.split) && forest_load(&f, o.header ? o.header : header)) {
 		code = confirm(d, &f, &o, &sweep);
 		forest_free(&f);
 	}

@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct options {
 	const char *gpu, *db, *path[2];
@@ -67,7 +68,8 @@ static int is_database(const char *path)
 {
 	static const char magic[] = "SQLite format 3";
 	char head[sizeof magic] = "";
-	FILE *in = fopen(path, "rb");
+	struct stat st;
+	FILE *in = !stat(path, &st) && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
 	if (!in)
 		return 0;
 	const size_t n = fread(head, 1, sizeof head, in);

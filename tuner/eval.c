@@ -403,7 +403,7 @@ int cmd_eval(int argc, char **argv)
 	struct data *d = data_load(o.db, gpu);
 	if (d && !d->n)
 		code = EXIT_CHECK;
-	else if (d && find_forest(&f, d, o.header, header)) {
+	else if (d && split_known(d, o.split) && find_forest(&f, d, o.header, header)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
 		forest_free(&f);
 	}

@@ -160,7 +160,7 @@ static int induce(struct data *d, const struct options *o, const char *out)
 			 o->db, training, d->n - training);
 		return 0;
 	}
-	if (!data_hash(d, o->db) || !forest_induce(&f, d, &o->limits))
+	if (!forest_induce(&f, d, &o->limits))
 		return 0;
 	text = forest_emit_as(o->emit, &f, d);
 	if (text && o->check)
@@ -189,8 +189,10 @@ int cmd_induce(int argc, char **argv)
 	default_paths(gpu, db, out);
 	o.db = o.db ? o.db : db;
 	d = data_load(o.db, gpu);
-	if (!d)
+	if (!d || !data_hash(d, o.db)) {
+		data_free(d);
 		return EXIT_USAGE;
+	}
 	if (!o.out && !strcmp(o.emit, "c"))
 		o.out = out;
 	if (!o.out && o.check) {

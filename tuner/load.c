@@ -131,7 +131,7 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	char gpu[16];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	const int known = store_device(store, gpu, &run); /* else it has said so */
-	if (known && !is_worth_reading(&run.device, db_path))
+	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
 		return 0;
 	l->e4m3 = name[gpu_length(name)] != '\0';
 	for (int i = 0; i < 1 + both; i++)

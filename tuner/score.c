@@ -210,3 +210,19 @@ int data_splits(const struct data *d, const char *splits[MAX_SPLITS])
 	qsort(splits, (size_t)n, sizeof *splits, by_rank);
 	return n;
 }
+
+int split_known(const struct data *d, const char *asked)
+{
+	char legal[200] = "";
+	int known = !asked;
+	for (const char *const *s = scenario_splits; *s; s++) {
+		const size_t n = strlen(legal);
+		known |= asked && !strcmp(asked, *s);
+		snprintf(legal + n, sizeof legal - n, "%s%s", n ? ", " : "", *s);
+	}
+	for (int i = 0; !known && i < d->n; i++)
+		known = !strcmp(asked, d->v[i].split);
+	if (!known)
+		complain("--split '%s' should be one of %s", asked, legal);
+	return known;
+}

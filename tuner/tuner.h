@@ -591,5 +591,7 @@ int score_policy(const struct data *, enum policy, const struct forest *, const 
 enum { MAX_SPLITS = 12 };
 /* The splits that the scenarios name: train, peers, heldout (all of it), then by name. */
 int data_splits(const struct data *, const char *splits[MAX_SPLITS]);
+/* Whether scenarios may be of that split (NULL: of any); else says which there are. */
+int split_known(const struct data *, const char *asked);
 
 #endif
