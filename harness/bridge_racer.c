@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 enum { CHECK_ROWS = 16 };
+static const double longest_race_s = 6;
 
 struct track {
 	struct device dev;
@@ -174,6 +175,7 @@ static void open_device(struct track *st, const char *gpu, struct device_said *s
 	snprintf(said->gpu, sizeof said->gpu, "%s", st->dev.info.gpu);
 	snprintf(said->arch, sizeof said->arch, "%s", st->dev.info.arch);
 	protocol_for(&st->protocol, &st->dev.info, "full");
+	st->protocol.seconds = longest_race_s;
 }
 
 void bridge_racer(int pipe_end, const char *gpu, const struct race_options *o,
