@@ -425,9 +425,10 @@ int cmd_confirm(int argc, char **argv)
 					     .again = o.again,
 					     .seed = 1 };
 	struct data *d = data_load(sweep.db, gpu);
-	if (d && !d->n)
+	const int asks_right = d && split_known(d, o.split);
+	if (asks_right && !d->n)
 		code = EXIT_CHECK;
-	else if (d && split_known(d, o.split) && forest_load(&f, o.header ? o.header : header)) {
+	else if (asks_right && forest_load(&f, o.header ? o.header : header)) {
 		code = confirm(d, &f, &o, &sweep);
 		forest_free(&f);
 	}

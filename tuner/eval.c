@@ -401,9 +401,10 @@ int cmd_eval(int argc, char **argv)
 	default_paths(gpu, db, header);
 	o.db = o.db ? o.db : db;
 	struct data *d = data_load(o.db, gpu);
-	if (d && !d->n)
+	const int asks_right = d && split_known(d, o.split);
+	if (asks_right && !d->n)
 		code = EXIT_CHECK;
-	else if (d && split_known(d, o.split) && find_forest(&f, d, o.header, header)) {
+	else if (asks_right && find_forest(&f, d, o.header, header)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
 		forest_free(&f);
 	}
