@@ -197,7 +197,7 @@ UNUSED static const char *ask(struct store *s, const char *sql)
 	return all;
 }
 
-struct cells {
+struct kept_cells {
 	struct store_cell v[8];
 	char choice[8][300], batch[8][64], stage[8][16];
 	int n, stop_at;
@@ -205,7 +205,7 @@ struct cells {
 
 UNUSED static int keep_cell(void *arg, const struct store_cell *cell)
 {
-	struct cells *c = arg;
+	struct kept_cells *c = arg;
 	assert_true(c->n < 8);
 	snprintf(c->choice[c->n], sizeof c->choice[0], "%s %s", cell->kernel, cell->choice);
 	snprintf(c->batch[c->n], sizeof c->batch[0], "%s", cell->batch);

@@ -3,7 +3,7 @@
 #include "store_fixture.h"
 #include "../harness/store_ceilings.h"
 
-/* tuner.h has a struct cells, too */
+/* tuner.h has a struct kept_cells, too */
 int cmd_eval(int, char **);
 int cmd_show(int, char **);
 int cmd_induce(int, char **);

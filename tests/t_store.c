@@ -8,7 +8,7 @@ static void round_trip(void **state)
 	struct store *s = fresh("round.sqlite");
 	const long long run = store_begin_run(s, &h200);
 	struct scenario sc = scenario_of("q1s1k");
-	struct cells got = { 0 };
+	struct kept_cells got = { 0 };
 	assert_true(run > 0);
 	add(s, run, "q1s1k", "segmented", 0, measured(10));
 	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
@@ -192,7 +192,7 @@ static void plans(void **state)
 	struct store *s = fresh("plan.sqlite");
 	struct scenario sc = scenario_of("q100_q1s1k");
 	const struct measurement m = measured(50);
-	struct cells got = { 0 };
+	struct kept_cells got = { 0 };
 	const long long run = store_begin_run(s, &h200);
 	assert_int_equal(store_has_plan(s, "h200", &sc, plan), 0);
 	assert_int_equal(store_plan_measurement(s, run, &sc, plan, &m), 1);
@@ -218,7 +218,7 @@ static void newest_wins(void **state)
 	(void)state;
 	struct store *s = fresh("newest.sqlite");
 	struct run_info other = h200;
-	struct cells got = { 0 };
+	struct kept_cells got = { 0 };
 	long long run = store_begin_run(s, &h200);
 	add(s, run, "q1s1k", "segmented", 0, measured(10));
 	add(s, run, "q1s1k", "segmented", 0, measured(12));
@@ -232,14 +232,14 @@ static void newest_wins(void **state)
 	/* of one race the last, of two runs both */
 	assert_string_equal(ask(s, "SELECT median_us, newest FROM history ORDER BY 1"),
 			    "10.0 1;13.0 0;31.0 1;");
-	got = (struct cells){ .stop_at = 1 };
+	got = (struct kept_cells){ .stop_at = 1 };
 	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
 	assert_int_equal(got.n, 1);
 
 	/* another machine of the same short name is never mixed in */
 	other.device.units = 114;
 	add(s, store_begin_run(s, &other), "q1s1k", "segmented", 0, measured(50));
-	got = (struct cells){ 0 };
+	got = (struct kept_cells){ 0 };
 	store_each(s, "h200", NULL, keep_cell, &got);
 	assert_int_equal(got.n, 1);
 	assert_true(got.v[0].median_us == 51);
@@ -361,7 +361,7 @@ static void version_5(void **state)
 	(void)state;
 	struct store *s = store_open(older("v5.sqlite", "store_v5.sql", ""), 0);
 	struct store_cell c;
-	struct cells got = { 0 };
+	struct kept_cells got = { 0 };
 	assert_non_null(s);
 	assert_string_equal(ask(s, rows_of_5), are_rows_of_5);
 	same_schema(s);
@@ -444,7 +444,7 @@ static void passes(void **state)
 	struct store *s = fresh("passes.sqlite");
 	const struct choice c = choice_at("segmented", 0);
 	struct scenario sc = scenario_of("q1s1k");
-	struct cells got = { 0 };
+	struct kept_cells got = { 0 };
 	char text[400];
 	choice_text(text, sizeof text, &c);
 	long long run = store_begin_run(s, &h200);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct options {
@@ -111,19 +112,29 @@ static void report(const struct forest *f, const struct data *d)
 		table_print(t, stdout);
 }
 
-/* Written beside and moved over, so that no reader sees half of it. */
+static int write_to(const char *path, const char *text)
+{
+	FILE *out = fopen(path, "w");
+	const int done = out && fputs(text, out) >= 0;
+	return out && !fclose(out) && done;
+}
+
+/* A regular file is written aside and moved over, so that no reader sees half of it. A pipe or a
+ * device such as /dev/stdout is written to. */
 static int write_file(const char *path, const char *text)
 {
 	char *beside;
-	FILE *out;
+	struct stat st;
 	int done = 0;
+	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+		done = write_to(path, text);
+		if (!done)
+			complain("%s: %s", path, strerror(errno));
+		return done;
+	}
 	if (asprintf(&beside, "%s.%ld", path, (long)getpid()) < 0)
 		return 0;
-	out = fopen(beside, "w");
-	if (out) {
-		done = fputs(text, out) >= 0;
-		done = !fclose(out) && done && !rename(beside, path);
-	}
+	done = write_to(beside, text) && !rename(beside, path);
 	if (!done) {
 		complain("%s: %s", path, strerror(errno));
 		unlink(beside);
