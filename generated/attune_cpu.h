@@ -3,6 +3,7 @@
  *   device    AMD EPYC, avx512, 2 threads
  *   driver    Linux 6.18.44-fc-v657, toolkit cc 12.2.0
  *   database  615a0e0c71ea32a1cd209b8affe723ce, protocol rounds-rotating
+ *   stale     too few times of today's sources are left to remake this header
  *   learned   from 74 scenarios, 40 held out
  *   judged    by times of a second pass in 114 of 114 scenarios; it lacks 4 of the picks
  *   noise     6.47 % below 20 us, by 15 A/A pairs

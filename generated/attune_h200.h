@@ -2,43 +2,43 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  e079b1e7b43411163cb8c2010fca66b4, protocol graph-rotating
- *   learned   from 1204 scenarios, 207 held out
- *   judged    by times of a second pass in 317 of 1411 scenarios; it lacks 49 of the picks
+ *   database  30b74a7c9631a04741473f8bae1ea650, protocol graph-rotating
+ *   learned   from 1104 scenarios, 307 held out
+ *   judged    by times of a second pass in 300 of 1411 scenarios; it lacks 77 of the picks
  *   noise     0.62 % below 20 us, by 1411 A/A pairs
  *             0.81 % below 200 us, by 2775 A/A pairs
  *             0.60 % above, by 2689 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.124 1.060 1.037 1.030 1.025 1.021 1.018 1.015
- *             1.013 1.011 1.009 1.008
- *             trees of depth 3: 1.0367 at best, 1.0388 by look-ahead; this one 1.0383
- *   decode    best of 1, 2, ... choices: 1.039 1.034 1.033 1.033 1.033 1.033 1.033 1.033
- *             1.033
- *             trees of depth 3: 1.0419 at best, 1.0428 by look-ahead; this one 1.0392
+ *   prefill   best of 1, 2, ... choices: 1.117 1.055 1.031 1.025 1.020 1.016 1.013 1.010
+ *             1.008 1.007 1.006 1.005
+ *             trees of depth 3: 1.0314 at best, 1.0337 by look-ahead; this one 1.0216
+ *   decode    best of 1, 2, ... choices: 1.039 1.034 1.032 1.032 1.032 1.032 1.032 1.032
+ *             1.032
+ *             trees of depth 3: 1.0400 at best, 1.0424 by look-ahead; this one 1.0386
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      917    inf  1.302    inf   63.0
- *   tree        peers                       43  1.014  1.060  1.088   90.7
- *   tree        heldout                    207  1.039  1.175  1.288   72.0
- *   tree        heldout_blocked             44  1.023  1.113  1.175   81.8
+ *   tree        train                      917    inf  1.277    inf   67.7
+ *   tree        peers                       43    inf  1.088    inf   88.4
+ *   tree        heldout                    207    inf  1.222    inf   69.1
+ *   tree        heldout_blocked             44    inf  1.113    inf   79.5
  *   tree        heldout_extrapolated        14  1.051  1.222  1.222   64.3
- *   tree        heldout_offgrid             25  1.041  1.156  1.230   72.0
- *   tree        heldout_random              78  1.044  1.227  1.288   73.1
- *   tree        heldout_shape               22  1.044  1.149  1.213   68.2
- *   tree        heldout_traces              24  1.036  1.084  1.149   58.3
- *   tree        ways                       244  1.025  1.157  1.670   86.9
- *   best_fixed  train                      917    inf  3.394    inf   10.6
- *   best_fixed  peers                       43  1.271  1.892  1.958   32.6
- *   best_fixed  heldout                    207  1.443  2.270  5.132   10.1
- *   best_fixed  heldout_blocked             44  1.470  2.010  2.185    4.5
- *   best_fixed  heldout_extrapolated        14  1.318  4.578  4.578   35.7
- *   best_fixed  heldout_offgrid             25  1.545  2.278  5.132   20.0
- *   best_fixed  heldout_random              78  1.516  2.473  5.077    6.4
- *   best_fixed  heldout_shape               22  1.335  1.618  2.176    9.1
- *   best_fixed  heldout_traces              24  1.256  1.699  1.741    8.3
- *   best_fixed  ways                       244    inf    inf    inf    2.9
- *   vllm_rule   train                      917  3.738 15.840 151.901    0.7
+ *   tree        heldout_offgrid             25  1.053  1.230  1.336   72.0
+ *   tree        heldout_random              78  1.062  1.288  1.776   66.7
+ *   tree        heldout_shape               22  1.071  1.212  1.469   59.1
+ *   tree        heldout_traces              24  1.039  1.113  1.169   66.7
+ *   tree        ways                       244  1.019  1.106  1.670   89.3
+ *   best_fixed  train                      917    inf    inf    inf   13.8
+ *   best_fixed  peers                       43    inf    inf    inf   34.9
+ *   best_fixed  heldout                    207    inf    inf    inf   11.1
+ *   best_fixed  heldout_blocked             44    inf    inf    inf    4.5
+ *   best_fixed  heldout_extrapolated        14    inf    inf    inf   42.9
+ *   best_fixed  heldout_offgrid             25    inf    inf    inf   20.0
+ *   best_fixed  heldout_random              78    inf    inf    inf    6.4
+ *   best_fixed  heldout_shape               22    inf  2.060    inf    9.1
+ *   best_fixed  heldout_traces              24  1.245  1.705  1.743   12.5
+ *   best_fixed  ways                       244    inf    inf    inf    2.5
+ *   vllm_rule   train                      917    inf    inf    inf    0.5
  *   vllm_rule   peers                       43  2.214  7.935  8.552   16.3
  *   vllm_rule   heldout                    207  3.929 14.545 65.333    1.0
  *   vllm_rule   heldout_blocked             44  3.760  8.038 13.738    0.0
@@ -48,7 +48,7 @@
  *   vllm_rule   heldout_shape               22  5.278 17.696 30.905    0.0
  *   vllm_rule   heldout_traces              24  3.264  8.301 11.819    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      917  2.823  8.178 37.085    0.7
+ *   default     train                      917    inf    inf    inf    0.5
  *   default     peers                       43  2.066  6.742  7.260    9.3
  *   default     heldout                    207  2.824  7.465 12.041    1.0
  *   default     heldout_blocked             44  2.923  6.595 10.827    0.0
@@ -120,8 +120,8 @@
 #define ATTUNE_H200_ARCH "sm_90"
 #define ATTUNE_H200_KERNELS(KERNEL) \
 	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) \
-	KERNEL(gpu, qblock, 0x354b551aa7204c41ull) \
 	KERNEL(gpu, segmented, 0x1d2142b93d76e958ull) \
+	KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) \
 	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
 	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
 	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
@@ -133,61 +133,63 @@
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 2, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 3, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 5, qblock,    "BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2") \
-	CHOICE( 6, naive,     "NUM_WARPS=8") \
-	CHOICE( 7, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE( 8, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE( 9, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(10, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(11, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(14, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(17, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE(18, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 0, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE( 1, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 2, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 3, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,288,256,32)") \
+	CHOICE( 4, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 5, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 6, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 7, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 8, prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
+	CHOICE( 9, naive,     "NUM_WARPS=8") \
+	CHOICE(10, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(11, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
+	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(20, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(21, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode ,  6, 256,   1,   1, 0, 4,   0, 2122000000, 59260000, 0, 8407000, 87980, 3966000, 0, 0, 0) \
-	PRICE(decode ,  6, 128,   1,   1, 0, 6,  32, 636700000, 48770000, 0, 10160000, 37630, 1108000, 0, 0, 0) \
-	PRICE(decode ,  6,  64,   1,   1, 0, 5,   0, 2322000000, 43130000, 0, 7946000, 0, 1106000, 0, 0, 0) \
-	PRICE(decode ,  7, 256,  32,  32, 0, 2,  64, 0, 71400000, 0, 1565000, 0, 164900, 2200000000, 613600000, 517200) \
-	PRICE(decode ,  7, 128,  32,  32, 0, 4,  64, 1733000000, 33370000, 0, 5497000, 21780, 336900, 2529000000, 226300000, 438600) \
-	PRICE(decode ,  7,  64,  32,  32, 0, 6,  64, 1726000000, 23870000, 0, 3007000, 34010, 296600, 2310000000, 201900000, 179200) \
-	PRICE(decode ,  8, 256,  64,  64, 0, 1,  64, 1604000000, 45340000, 0, 3075000, 7438, 802900, 2417000000, 601200000, 449400) \
-	PRICE(decode ,  8, 128,  64,  64, 0, 2, 128, 1131000000, 21910000, 0, 6857000, 0, 472400, 2704000000, 219200000, 255300) \
-	PRICE(decode ,  8,  64,  64,  64, 0, 2, 128, 1492000000, 14980000, 0, 4223000, 0, 479600, 2201000000, 220000000, 128500) \
-	PRICE(decode ,  9, 256,   8,  16, 0, 1, 256, 2197000000, 6866000, 0, 7129000, 100800, 1147000, 191400000, 80320000, 1654000) \
-	PRICE(decode ,  9, 128,   8,  16, 0, 1,   0, 3453000000, 5672000, 0, 209300, 136100, 556500, 432700000, 60930000, 309600) \
-	PRICE(decode ,  9,  64,   8,  16, 0, 3,   0, 3317000000, 5450000, 0, 1047000, 132600, 344900, 495300000, 66580000, 215900) \
-	PRICE(decode , 10, 256,   8,  16, 0, 1, 128, 3076000000, 6389000, 0, 7906000, 101400, 1721000, 2619000000, 102900, 1675000) \
-	PRICE(decode , 10, 128,   8,  16, 0, 1,   0, 3434000000, 5173000, 0, 0, 143700, 845000, 2330000000, 1944000, 494200) \
-	PRICE(decode , 10,  64,   8,  16, 0, 3,   0, 3357000000, 4982000, 0, 1405000, 123000, 361700, 2103000000, 1846000, 268300) \
-	PRICE(decode , 11, 128,   8,  16, 0, 1, 512, 2435000000, 2648000, 0, 3071000, 134600, 222200, 303400000, 92290000, 1164000) \
-	PRICE(decode , 11,  64,   8,  16, 0, 1, 128, 3401000000, 2783000, 0, 342000, 135300, 258400, 487600000, 64960000, 127500) \
-	PRICE(decode , 12, 128,   8,  32, 0, 1, 512, 2300000000, 3078000, 0, 3681000, 117900, 239300, 399900000, 57040000, 958600) \
-	PRICE(decode , 12,  64,   8,  32, 0, 2, 512, 2266000000, 2499000, 0, 1987000, 121900, 445700, 401600000, 79340000, 340200) \
-	PRICE(decode , 13, 256,  16,  16, 0, 3,  32, 4535000000, 17460000, 0, 14170000, 69710, 1281000, 2271000000, 547000000, 758600) \
-	PRICE(decode , 13, 128,  16,  16, 0, 2,   0, 3960000000, 13070000, 0, 1696000, 100300, 412100, 2399000000, 205400000, 372600) \
-	PRICE(decode , 13,  64,  16,  16, 0, 4,   0, 4019000000, 13610000, 0, 704700, 103900, 198100, 1980000000, 169700000, 156800) \
-	PRICE(decode , 14, 256,  16,  16, 0, 1, 256, 2104000000, 10550000, 0, 8016000, 69310, 1091000, 245200000, 26450000, 1550000) \
-	PRICE(decode , 14, 128,  16,  16, 0, 1,   0, 3888000000, 7872000, 0, 0, 106900, 607600, 333900000, 75710000, 333400) \
-	PRICE(decode , 14,  64,  16,  16, 0, 4, 256, 2015000000, 6237000, 0, 1770000, 117100, 348600, 449200000, 75350000, 252200) \
-	PRICE(decode , 15, 256,  16,  16, 0, 1, 128, 3562000000, 9442000, 0, 9215000, 71940, 1854000, 2546000000, 0, 1679000) \
-	PRICE(decode , 15, 128,  16,  16, 0, 1,   0, 3851000000, 7609000, 0, 1264000, 88180, 754000, 2387000000, 994500, 530200) \
-	PRICE(decode , 15,  64,  16,  16, 0, 3,  32, 3300000000, 6348000, 0, 1519000, 95620, 738600, 2161000000, 2411000, 348800) \
-	PRICE(decode , 16, 128,  16,  32, 0, 1, 512, 2534000000, 3124000, 0, 5444000, 93570, 590700, 307800000, 52700000, 1053000) \
-	PRICE(decode , 16,  64,  16,  32, 0, 1,   0, 3646000000, 2741000, 0, 16910, 147000, 626500, 424900000, 68730000, 332500) \
-	PRICE(decode , 17, 256,   8,  16, 0, 1, 512, 7481000000, 377400, 0, 31130000, 0, 4411000, 0, 0, 0) \
-	PRICE(decode , 17, 128,   8,  16, 0, 3,   0, 7690000000, 254000, 0, 5209000, 146300, 971900, 0, 0, 0) \
-	PRICE(decode , 17,  64,   8,  16, 0, 6,   0, 5809000000, 185800, 0, 6642000, 29750, 1298000, 0, 0, 0)
+	PRICE(decode ,  9, 256,   1,   1, 0, 16,  32, 423800000, 55070000, 0, 16530000, 123000, 3717000, 0, 0, 0) \
+	PRICE(decode ,  9, 128,   1,   1, 0, 6,  32, 660000000, 48090000, 0, 10770000, 30790, 1028000, 0, 0, 0) \
+	PRICE(decode ,  9,  64,   1,   1, 0, 6,   0, 2346000000, 41510000, 0, 9793000, 339400, 906900, 0, 0, 0) \
+	PRICE(decode , 10, 256,  32,  32, 0, 2,  64, 0, 71060000, 0, 2153000, 0, 178900, 2138000000, 615800000, 517100) \
+	PRICE(decode , 10, 128,  32,  32, 0, 4,  64, 1693000000, 33730000, 0, 6038000, 13260, 319800, 2535000000, 226900000, 431800) \
+	PRICE(decode , 10,  64,  32,  32, 0, 6,  64, 1720000000, 23940000, 0, 3016000, 32880, 302400, 2314000000, 204800000, 181400) \
+	PRICE(decode , 11, 256,  64,  64, 0, 1,  64, 1600000000, 45210000, 0, 3194000, 9000, 812900, 2410000000, 605100000, 432700) \
+	PRICE(decode , 11, 128,  64,  64, 0, 2, 128, 1148000000, 21850000, 0, 7053000, 0, 458000, 2768000000, 214200000, 245500) \
+	PRICE(decode , 11,  64,  64,  64, 0, 2, 128, 1493000000, 15040000, 0, 4107000, 557, 504900, 2269000000, 215400000, 135000) \
+	PRICE(decode , 12, 256,   8,  16, 0, 1, 256, 2105000000, 6997000, 0, 6930000, 100300, 1203000, 206800000, 84130000, 1651000) \
+	PRICE(decode , 12, 128,   8,  16, 0, 1,   0, 3457000000, 5671000, 0, 269700, 135200, 538300, 429800000, 65250000, 302700) \
+	PRICE(decode , 12,  64,   8,  16, 0, 3,   0, 3280000000, 5475000, 0, 945500, 136200, 340500, 525500000, 63870000, 212700) \
+	PRICE(decode , 13, 256,   8,  16, 0, 1, 128, 3052000000, 6355000, 0, 7901000, 102300, 1735000, 2620000000, 386700, 1688000) \
+	PRICE(decode , 13, 128,   8,  16, 0, 1,   0, 3424000000, 5126000, 0, 0, 144300, 901000, 2360000000, 2028000, 486400) \
+	PRICE(decode , 13,  64,   8,  16, 0, 3,   0, 3302000000, 5019000, 0, 1395000, 122800, 400900, 2122000000, 2423000, 266800) \
+	PRICE(decode , 14, 128,   8,  16, 0, 1, 512, 2419000000, 2655000, 0, 3048000, 134700, 251800, 276400000, 105400000, 1153000) \
+	PRICE(decode , 14,  64,   8,  16, 0, 1, 128, 3367000000, 2830000, 0, 322700, 134200, 261800, 487700000, 65330000, 122100) \
+	PRICE(decode , 15, 128,   8,  32, 0, 1, 512, 2289000000, 3092000, 0, 3646000, 118100, 260300, 405400000, 66960000, 934300) \
+	PRICE(decode , 15,  64,   8,  32, 0, 2, 512, 2237000000, 2495000, 0, 1986000, 122000, 441200, 425500000, 75850000, 344600) \
+	PRICE(decode , 16, 256,  16,  16, 0, 2,  32, 4409000000, 19430000, 0, 10580000, 63890, 1425000, 2320000000, 543300000, 636100) \
+	PRICE(decode , 16, 128,  16,  16, 0, 2,   0, 3948000000, 13090000, 0, 1919000, 96660, 404400, 2448000000, 204600000, 357000) \
+	PRICE(decode , 16,  64,  16,  16, 0, 4,   0, 3954000000, 13630000, 0, 554800, 108600, 192600, 2044000000, 177800000, 145400) \
+	PRICE(decode , 17, 256,  16,  16, 0, 1, 256, 2040000000, 10660000, 0, 7849000, 69010, 1145000, 246200000, 27160000, 1558000) \
+	PRICE(decode , 17, 128,  16,  16, 0, 1,   0, 3892000000, 7903000, 0, 0, 106500, 594000, 330300000, 81640000, 329000) \
+	PRICE(decode , 17,  64,  16,  16, 0, 2,   0, 3474000000, 6935000, 0, 140500, 118800, 479400, 521100000, 78290000, 260300) \
+	PRICE(decode , 18, 256,  16,  16, 0, 1, 128, 3553000000, 9368000, 0, 9201000, 73160, 1842000, 2534000000, 0, 1706000) \
+	PRICE(decode , 18, 128,  16,  16, 0, 1,   0, 3850000000, 7569000, 0, 1268000, 88520, 774200, 2423000000, 795700, 524200) \
+	PRICE(decode , 18,  64,  16,  16, 0, 3,  32, 3272000000, 6345000, 0, 1516000, 96190, 647600, 2198000000, 2129000, 350800) \
+	PRICE(decode , 19, 128,  16,  32, 0, 1, 512, 2510000000, 3149000, 0, 5403000, 93950, 563700, 287900000, 67520000, 1008000) \
+	PRICE(decode , 19,  64,  16,  32, 0, 1,   0, 3594000000, 2782000, 0, 67260, 144100, 630400, 436300000, 71990000, 325200) \
+	PRICE(decode , 20, 128,   8,  16, 0, 1, 512, 8210000000, 132800, 0, 4780000, 154200, 1661000, 0, 0, 0) \
+	PRICE(decode , 20,  64,   8,  16, 0, 3, 256, 5804000000, 113300, 0, 6133000, 44380, 1989000, 0, 0, 0)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
@@ -196,8 +198,6 @@
 	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
 	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(qblock, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
@@ -210,6 +210,10 @@
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
+	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
+	BINARY(prefix_prefill, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
+	BINARY(prefix_prefill, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
@@ -240,24 +244,32 @@
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
@@ -282,123 +294,177 @@
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
-		if (f->keys_per_query <= 320) {
-			if (f->kv_kib <= 316) {
-				if (f->decode_seqs <= 1) {
-					return 1; /* 8 scenarios, 1.059, p95 1.255; next 4, 1.074; guarded */
-				} else {
-					return 5; /* 9 scenarios, 1.043, p95 1.300; next 1, 1.232; no better than the defaults for sure */
-				}
+		if (f->work <= 128) {
+			if (f->work <= 20) {
+				return 3; /* 37 scenarios, 1.073, p95 1.298; next 5, 1.115; guarded */
 			} else {
-				return 2; /* 51 scenarios, 1.069, p95 1.267; next 4, 1.097; guarded */
+				return 5; /* 23 scenarios, 1.050, p95 1.279; next 3, 1.075; guarded */
+			}
+		} else if (f->keys_per_query <= 1024) {
+			if (f->row_blocks <= 960) {
+				return 5; /* 5 scenarios, 1.022, p95 1.040; next 3, 1.032; guarded */
+			} else {
+				return 6; /* 12 scenarios, 1.000, p95 1.000; next 7, 1.065; guarded */
 			}
 		} else {
-			return 0; /* 51 scenarios, 1.059, p95 1.330; next 3, 1.098; guarded */
+			return 1; /* 26 scenarios, 1.023, p95 1.150; next 7, 1.093; guarded */
 		}
 	} else if (f->head_size <= 128) {
-		if (f->work <= 208) {
+		if (f->kv_tokens <= 2624) {
 			if (f->row_blocks <= 272) {
-				return 1; /* 139 scenarios, 1.051, p95 1.268; next 4, 1.067; guarded */
+				if (f->mean_seq <= 40) {
+					if (f->decode_seqs <= 4) {
+						return 8; /* 5 scenarios, 1.005, p95 1.026; next 0, 1.208 */
+					} else {
+						return 3; /* 6 scenarios, 1.008, p95 1.027; next 5, 1.017; guarded */
+					}
+				} else {
+					return 0; /* 100 scenarios, 1.020, p95 1.092; next 5, 1.049; guarded */
+				}
+			} else if (f->max_query <= 1024) {
+				return 5; /* 26 scenarios, 1.021, p95 1.167; next 7, 1.068; guarded */
 			} else {
-				return 4; /* 30 scenarios, 1.056, p95 1.353; next 3, 1.063; guarded */
+				return 2; /* 11 scenarios, 1.033, p95 1.151; next 7, 1.036; guarded */
 			}
+		} else if (f->row_blocks <= 240) {
+			if (f->rows <= 1920) {
+				if (f->keys_per_query <= 11264) {
+					return 3; /* 30 scenarios, 1.050, p95 1.132; next 7, 1.101; guarded */
+				} else {
+					return 1; /* 22 scenarios, 1.037, p95 1.119; next 7, 1.075; guarded */
+				}
+			} else if (f->rows <= 2048) {
+				return 6; /* 22 scenarios, 1.003, p95 1.012; next 3, 1.027; guarded */
+			} else {
+				return 1; /* 31 scenarios, 1.015, p95 1.122; next 7, 1.048; guarded */
+			}
+		} else if (f->work <= 4128) {
+			if (f->mean_seq <= 2304) {
+				return 1; /* 36 scenarios, 1.027, p95 1.190; next 4, 1.046; guarded */
+			} else if (f->decode_kv <= 49152) {
+				return 1; /* 23 scenarios, 1.038, p95 1.137; next 4, 1.056; guarded */
+			} else {
+				return 2; /* 88 scenarios, 1.001, p95 1.007; next 1, 1.022; guarded */
+			}
+		} else if (f->row_blocks <= 512) {
+			return 1; /* 29 scenarios, 1.012, p95 1.049; next 4, 1.045; guarded */
 		} else {
-			return 0; /* 347 scenarios, 1.029, p95 1.119; next 3, 1.072; guarded */
+			return 4; /* 63 scenarios, 1.014, p95 1.073; next 1, 1.033; guarded */
 		}
-	} else if (f->work <= 152) {
-		return 1; /* 75 scenarios, 1.018, p95 1.118; next 3, 1.344; guarded */
-	} else if (f->num_query_heads <= 8) {
-		return 1; /* 22 scenarios, 1.055, p95 1.312; next 3, 1.137; guarded */
+	} else if (f->rows <= 256) {
+		if (f->max_seq <= 64) {
+			return 8; /* 4 scenarios, 1.005, p95 1.022; next 0, 1.154 */
+		} else {
+			return 0; /* 30 scenarios, 1.018, p95 1.118; next 7, 1.325; guarded */
+		}
+	} else if (f->keys_per_query <= 896) {
+		return 0; /* 43 scenarios, 1.011, p95 1.059; next 7, 1.262; guarded */
+	} else if (f->kv_kib <= 12800) {
+		return 0; /* 11 scenarios, 1.039, p95 1.343; next 7, 1.168; guarded */
 	} else {
-		return 3; /* 35 scenarios, 1.022, p95 1.116; next 1, 1.170; guarded */
+		return 7; /* 25 scenarios, 1.017, p95 1.116; next 0, 1.230; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 913 scenarios, 1.039, p95 1.162 */
+	return -2; /* 839 scenarios, 1.039, p95 1.175 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return 1; /* 588 scenarios, 1.007, p95 1.011; next -2, 1.007 */
+	return 1; /* 521 scenarios, 1.002, p95 1.000; next -2, 1.002 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->kv_kib <= 159744) {
-		return -3; /* 256 scenarios, 1.017, p95 1.117 */
-	} else if (f->max_query <= 384) {
-		return -3; /* 54 scenarios, 1.010, p95 1.057 */
+	if (f->decode_kv <= 139520) {
+		return -3; /* 256 scenarios, 1.016, p95 1.107 */
+	} else if (f->max_query <= 448) {
+		return -3; /* 29 scenarios, 1.009, p95 1.048 */
 	} else {
-		return 18; /* 257 scenarios, 1.019, p95 1.108; guarded */
+		return 21; /* 218 scenarios, 1.013, p95 1.072; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 {
-	if (f->mean_seq <= 1023) {
-		if (f->num_kv_heads <= 2) {
-			return 1; /* 45 scenarios, 1.004, p95 1.022; next 0, 1.260 */
-		} else if (f->decode_seqs <= 3) {
-			return 1; /* 51 scenarios, 1.007, p95 1.043; next 0, 1.242 */
+	if (f->mean_seq <= 1152) {
+		if (f->heads_x_seqs <= 112) {
+			return 1; /* 97 scenarios, 1.011, p95 1.065; next 0, 1.277 */
 		} else {
-			return 2; /* 48 scenarios, 1.003, p95 1.008; next 1, 1.049 */
+			return 2; /* 45 scenarios, 1.004, p95 1.029; next 1, 1.036 */
 		}
-	} else if (f->heads_x_seqs <= 256) {
-		if (f->kv_kib <= 36864) {
-			return 1; /* 62 scenarios, 1.011, p95 1.053; next 0, 1.092 */
-		} else {
-			return 0; /* 143 scenarios, 1.007, p95 1.049; next 1, 1.031 */
-		}
-	} else if (f->work <= 288) {
-		return 2; /* 44 scenarios, 1.000, p95 1.000; next 0, 1.007 */
+	} else if (f->kv_kib <= 36864) {
+		return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */
 	} else {
-		return 0; /* 44 scenarios, 1.001, p95 1.007; next 1, 1.003 */
+		return 0; /* 115 scenarios, 1.007, p95 1.049; next 1, 1.033 */
 	}
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 1, .head_size = 0, .decode_seqs = 0, .kv_kib = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 1, .head_size = 64, .decode_seqs = 1, .kv_kib = 316, .keys_per_query = 320) \
-	VECTOR(prefill, 5, .head_size = 0, .decode_seqs = 2, .kv_kib = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 5, .head_size = 64, .decode_seqs = 2, .kv_kib = 316, .keys_per_query = 320) \
-	VECTOR(prefill, 2, .head_size = 0, .kv_kib = 317, .keys_per_query = 0) \
-	VECTOR(prefill, 2, .head_size = 64, .kv_kib = 317, .keys_per_query = 320) \
-	VECTOR(prefill, 0, .head_size = 0, .keys_per_query = 321) \
-	VECTOR(prefill, 0, .head_size = 64, .keys_per_query = 321) \
-	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 0, .work = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 272, .work = 208) \
-	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 273, .work = 0) \
-	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 273, .work = 208) \
-	VECTOR(prefill, 0, .head_size = 65, .work = 209) \
-	VECTOR(prefill, 0, .head_size = 128, .work = 209) \
-	VECTOR(prefill, 1, .head_size = 129, .work = 0) \
-	VECTOR(prefill, 1, .head_size = 129, .work = 152) \
-	VECTOR(prefill, 1, .num_query_heads = 0, .head_size = 129, .work = 153) \
-	VECTOR(prefill, 1, .num_query_heads = 8, .head_size = 129, .work = 153) \
-	VECTOR(prefill, 3, .num_query_heads = 9, .head_size = 129, .work = 153) \
+	VECTOR(prefill, 3, .head_size = 0, .work = 0) \
+	VECTOR(prefill, 3, .head_size = 64, .work = 20) \
+	VECTOR(prefill, 5, .head_size = 0, .work = 21) \
+	VECTOR(prefill, 5, .head_size = 64, .work = 128) \
+	VECTOR(prefill, 5, .head_size = 0, .row_blocks = 0, .work = 129, .keys_per_query = 0) \
+	VECTOR(prefill, 5, .head_size = 64, .row_blocks = 960, .work = 129, .keys_per_query = 1024) \
+	VECTOR(prefill, 6, .head_size = 0, .row_blocks = 961, .work = 129, .keys_per_query = 0) \
+	VECTOR(prefill, 6, .head_size = 64, .row_blocks = 961, .work = 129, .keys_per_query = 1024) \
+	VECTOR(prefill, 1, .head_size = 0, .work = 129, .keys_per_query = 1025) \
+	VECTOR(prefill, 1, .head_size = 64, .work = 129, .keys_per_query = 1025) \
+	VECTOR(prefill, 8, .head_size = 65, .row_blocks = 0, .kv_tokens = 0, .mean_seq = 0, .decode_seqs = 0) \
+	VECTOR(prefill, 8, .head_size = 128, .row_blocks = 272, .kv_tokens = 2624, .mean_seq = 40, .decode_seqs = 4) \
+	VECTOR(prefill, 3, .head_size = 65, .row_blocks = 0, .kv_tokens = 0, .mean_seq = 0, .decode_seqs = 5) \
+	VECTOR(prefill, 3, .head_size = 128, .row_blocks = 272, .kv_tokens = 2624, .mean_seq = 40, .decode_seqs = 5) \
+	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 0, .kv_tokens = 0, .mean_seq = 41) \
+	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 272, .kv_tokens = 2624, .mean_seq = 41) \
+	VECTOR(prefill, 5, .head_size = 65, .max_query = 0, .row_blocks = 273, .kv_tokens = 0) \
+	VECTOR(prefill, 5, .head_size = 128, .max_query = 1024, .row_blocks = 273, .kv_tokens = 2624) \
+	VECTOR(prefill, 2, .head_size = 65, .max_query = 1025, .row_blocks = 273, .kv_tokens = 0) \
+	VECTOR(prefill, 2, .head_size = 128, .max_query = 1025, .row_blocks = 273, .kv_tokens = 2624) \
+	VECTOR(prefill, 3, .head_size = 65, .rows = 0, .row_blocks = 0, .kv_tokens = 2625, .keys_per_query = 0) \
+	VECTOR(prefill, 3, .head_size = 128, .rows = 1920, .row_blocks = 240, .kv_tokens = 2625, .keys_per_query = 11264) \
+	VECTOR(prefill, 1, .head_size = 65, .rows = 0, .row_blocks = 0, .kv_tokens = 2625, .keys_per_query = 11265) \
+	VECTOR(prefill, 1, .head_size = 128, .rows = 1920, .row_blocks = 240, .kv_tokens = 2625, .keys_per_query = 11265) \
+	VECTOR(prefill, 6, .head_size = 65, .rows = 1921, .row_blocks = 0, .kv_tokens = 2625) \
+	VECTOR(prefill, 6, .head_size = 128, .rows = 2048, .row_blocks = 240, .kv_tokens = 2625) \
+	VECTOR(prefill, 1, .head_size = 65, .rows = 2049, .row_blocks = 0, .kv_tokens = 2625) \
+	VECTOR(prefill, 1, .head_size = 128, .rows = 2049, .row_blocks = 240, .kv_tokens = 2625) \
+	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 0, .work = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2304, .work = 4128) \
+	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2305, .work = 0, .decode_kv = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2305, .work = 4128, .decode_kv = 49152) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2305, .work = 0, .decode_kv = 49153) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2305, .work = 4128, .decode_kv = 49153) \
+	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 241, .kv_tokens = 2625, .work = 4129) \
+	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 512, .kv_tokens = 2625, .work = 4129) \
+	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 513, .kv_tokens = 2625, .work = 4129) \
+	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 513, .kv_tokens = 2625, .work = 4129) \
+	VECTOR(prefill, 8, .head_size = 129, .rows = 0, .max_seq = 0) \
+	VECTOR(prefill, 8, .head_size = 129, .rows = 256, .max_seq = 64) \
+	VECTOR(prefill, 0, .head_size = 129, .rows = 0, .max_seq = 65) \
+	VECTOR(prefill, 0, .head_size = 129, .rows = 256, .max_seq = 65) \
+	VECTOR(prefill, 0, .head_size = 129, .rows = 257, .keys_per_query = 0) \
+	VECTOR(prefill, 0, .head_size = 129, .rows = 257, .keys_per_query = 896) \
+	VECTOR(prefill, 0, .head_size = 129, .rows = 257, .kv_kib = 0, .keys_per_query = 897) \
+	VECTOR(prefill, 0, .head_size = 129, .rows = 257, .kv_kib = 12800, .keys_per_query = 897) \
+	VECTOR(prefill, 7, .head_size = 129, .rows = 257, .kv_kib = 12801, .keys_per_query = 897) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, 1, .units = 1) \
-	VECTOR(overlap, -3, .kv_kib = 0) \
-	VECTOR(overlap, -3, .kv_kib = 159744) \
-	VECTOR(overlap, -3, .max_query = 0, .kv_kib = 159745) \
-	VECTOR(overlap, -3, .max_query = 384, .kv_kib = 159745) \
-	VECTOR(overlap, 18, .max_query = 385, .kv_kib = 159745) \
-	VECTOR(early, 1, .num_kv_heads = 0, .mean_seq = 0) \
-	VECTOR(early, 1, .num_kv_heads = 2, .mean_seq = 1023) \
-	VECTOR(early, 1, .num_kv_heads = 3, .mean_seq = 0, .decode_seqs = 0) \
-	VECTOR(early, 1, .num_kv_heads = 3, .mean_seq = 1023, .decode_seqs = 3) \
-	VECTOR(early, 2, .num_kv_heads = 3, .mean_seq = 0, .decode_seqs = 4) \
-	VECTOR(early, 2, .num_kv_heads = 3, .mean_seq = 1023, .decode_seqs = 4) \
-	VECTOR(early, 1, .heads_x_seqs = 0, .mean_seq = 1024, .kv_kib = 0) \
-	VECTOR(early, 1, .heads_x_seqs = 256, .mean_seq = 1024, .kv_kib = 36864) \
-	VECTOR(early, 0, .heads_x_seqs = 0, .mean_seq = 1024, .kv_kib = 36865) \
-	VECTOR(early, 0, .heads_x_seqs = 256, .mean_seq = 1024, .kv_kib = 36865) \
-	VECTOR(early, 2, .heads_x_seqs = 257, .mean_seq = 1024, .work = 0) \
-	VECTOR(early, 2, .heads_x_seqs = 257, .mean_seq = 1024, .work = 288) \
-	VECTOR(early, 0, .heads_x_seqs = 257, .mean_seq = 1024, .work = 289)
+	VECTOR(overlap, -3, .decode_kv = 0) \
+	VECTOR(overlap, -3, .decode_kv = 139520) \
+	VECTOR(overlap, -3, .max_query = 0, .decode_kv = 139521) \
+	VECTOR(overlap, -3, .max_query = 448, .decode_kv = 139521) \
+	VECTOR(overlap, 21, .max_query = 449, .decode_kv = 139521) \
+	VECTOR(early, 1, .heads_x_seqs = 0, .mean_seq = 0) \
+	VECTOR(early, 1, .heads_x_seqs = 112, .mean_seq = 1152) \
+	VECTOR(early, 2, .heads_x_seqs = 113, .mean_seq = 0) \
+	VECTOR(early, 2, .heads_x_seqs = 113, .mean_seq = 1152) \
+	VECTOR(early, 1, .mean_seq = 1153, .kv_kib = 0) \
+	VECTOR(early, 1, .mean_seq = 1153, .kv_kib = 36864) \
+	VECTOR(early, 0, .mean_seq = 1153, .kv_kib = 36865)
 
 #endif

@@ -276,8 +276,10 @@ static int race_source(struct contest *c, struct old_source *s, const struct pic
 static int find_device(struct contest *c)
 {
 	struct device_said said = { .status = ATTUNE_DEVICE_ERROR };
+	struct run_info rows_of;
 	struct child child;
-	if (!start(&child, c->bridges->gpu, c->options, NULL, NULL, NULL))
+	if (!store_device(c->bridges->store, c->bridges->gpu, &rows_of) ||
+	    !start(&child, c->bridges->gpu, c->options, NULL, NULL, NULL))
 		return EXIT_CHECK;
 	const int heard = hear(&child, &said, sizeof said);
 	stop(&child);
@@ -290,7 +292,9 @@ static int find_device(struct contest *c)
 		complain("--race: this GPU is emulated, and nothing that it takes is a time");
 		return EXIT_USAGE;
 	}
-	memcpy(c->gpu, said.gpu, sizeof c->gpu);
+	/* All CPUs have one short name. */
+	const int is_other = c->bridges->backend == BACKEND_CPU && strcmp(said.name, rows_of.device.name);
+	snprintf(c->gpu, sizeof c->gpu, "%s", is_other ? "other_cpu" : said.gpu);
 	memcpy(c->arch, said.arch, sizeof c->arch);
 	return EXIT_DONE;
 }

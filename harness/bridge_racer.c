@@ -174,6 +174,7 @@ static void open_device(struct track *st, const char *gpu, struct device_said *s
 	said->is_emulated = device_is_emulated(&st->dev.info);
 	snprintf(said->gpu, sizeof said->gpu, "%s", st->dev.info.gpu);
 	snprintf(said->arch, sizeof said->arch, "%s", st->dev.info.arch);
+	snprintf(said->name, sizeof said->name, "%s", st->dev.info.name);
 	protocol_for(&st->protocol, &st->dev.info, "full");
 	st->protocol.seconds = longest_race_s;
 }

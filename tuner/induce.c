@@ -160,12 +160,57 @@ static int check_file(const char *path, const char *text)
 	return same;
 }
 
+/* ---- too little is left ----------------------------------------------------------------- */
+/* A header is not remade when more than one in so many of its scenarios cannot be learned from. */
+enum { MOST_LOST = 4 };
+static const char held_line[] =
+    " *   stale     too few times of today's sources are left to remake this header\n";
+
+static int is_too_little(const struct data *d, int training)
+{
+	return d->lost * MOST_LOST > training + d->lost;
+}
+
+/* The header with that line, behind the one of its database; NULL without memory. */
+static char *with_held_line(const char *text)
+{
+	const char *database = strstr(text, " *   database");
+	const char *end = database ? strchr(database, '\n') : NULL;
+	char *held;
+	if (!end || strstr(text, held_line))
+		return strdup(text);
+	const int n = asprintf(&held, "%.*s%s%s", (int)(end + 1 - text), text, held_line, end + 1);
+	return n < 0 ? NULL : held;
+}
+
+/* The header that is there stays, and says why. */
+static int hold(const struct data *d, const struct options *o, const char *out, int training)
+{
+	char *text = out ? file_text(out) : NULL, *held = text ? with_held_line(text) : NULL;
+	int done = 0;
+	complain("%s: %d of %d scenarios to learn from lost their fastest kernel's times to newer "
+		 "sources, which is too many to learn from the rest; %s stays until they are "
+		 "measured: attune sweep --gpu %s",
+		 o->db, d->lost, training + d->lost, out ? out : "the header", d->gpu);
+	if (!text)
+		complain("%s: there is no header to keep", out ? out : d->gpu);
+	else if (held && o->check)
+		done = check_file(out, held);
+	else if (held)
+		done = !strcmp(text, held) || write_file(out, held);
+	free(held);
+	free(text);
+	return done;
+}
+
 static int induce(struct data *d, const struct options *o, const char *out)
 {
 	struct forest f;
 	const int training = count_training(d);
 	char *text;
 	int done = 0;
+	if (is_too_little(d, training))
+		return hold(d, o, out, training);
 	if (!training || training == d->n) {
 		complain("%s has %d scenarios to learn from and %d held out; both are needed",
 			 o->db, training, d->n - training);

@@ -35,9 +35,10 @@ static void end_scenario(struct loading *l)
 {
 	const int lost = lost_end(&l->lost);
 	for (int i = 0; i < 2 && l->d[i]; i++) {
-		if (lost && l->d[i]->n > l->scenarios[i]) {
-			l->d[i]->v[l->d[i]->n - 1].lost_best = 1;
-			l->d[i]->lost++;
+		struct measured *m = l->d[i]->n > l->scenarios[i] ? &l->d[i]->v[l->d[i]->n - 1] : NULL;
+		if (lost && m) {
+			m->lost_best = 1;
+			l->d[i]->lost += !split_is_held_out(m->split);
 		}
 		l->scenarios[i] = l->d[i]->n;
 	}

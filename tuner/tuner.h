@@ -101,7 +101,7 @@ struct data {
 	int stale;   /* cells of older sources that no bridge carries to today's */
 	int noisy;   /* cells with too few clean samples */
 	int bridged; /* of those read: of older sources, carried by a bridge */
-	int lost;    /* scenarios with lost_best */
+	int lost;    /* scenarios that would be learned from but for lost_best */
 	struct noise noise;
 	int powered[POWER_ALONE + 1]; /* cells by whose power they have */
 	/* Whose times are asked for. PASS_B, as data_finish leaves it: where a scenario
