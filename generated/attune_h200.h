@@ -3,7 +3,7 @@
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  30b74a7c9631a04741473f8bae1ea650, protocol graph-rotating
- *   learned   from 1104 scenarios, 307 held out
+ *   learned   from 1104 scenarios, 250 held out
  *   judged    by times of a second pass in 300 of 1411 scenarios; it lacks 77 of the picks
  *   noise     0.62 % below 20 us, by 1411 A/A pairs
  *             0.81 % below 200 us, by 2775 A/A pairs

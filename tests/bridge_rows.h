@@ -18,7 +18,7 @@
 #define UNUSED __attribute__((unused))
 
 static char folder[] = "/tmp/t_bridge.XXXXXX";
-static char cpu_arch[16];
+static char cpu_arch[16], cpu_name[80];
 
 UNUSED static const char *in_folder(const char *name)
 {
@@ -184,6 +184,8 @@ UNUSED static struct store *measured_more(const char *tree, const char *db, cons
 	char old[33], today[33], sql[200], batch[16];
 	snprintf(info.device.gpu, sizeof info.device.gpu, "%s", gpu);
 	snprintf(info.device.arch, sizeof info.device.arch, "%s", arch);
+	if (!strcmp(gpu, "cpu"))
+		snprintf(info.device.name, sizeof info.device.name, "%s", cpu_name);
 	unlink(in_folder(db));
 	struct store *s = store_open(in_folder(db), 0);
 	assert_non_null(s);
@@ -299,6 +301,7 @@ UNUSED static int make_folder(void **state)
 	    device_open(&cpu, "cpu"))
 		return -1;
 	snprintf(cpu_arch, sizeof cpu_arch, "%s", cpu.info.arch);
+	snprintf(cpu_name, sizeof cpu_name, "%s", cpu.info.name);
 	device_close(&cpu);
 	setenv("ATTUNE_CACHE", in_folder("cache"), 1);
 	for (size_t i = 0; i < COUNT(trees); i++)

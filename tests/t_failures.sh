@@ -43,7 +43,7 @@ void ENTRY(const struct attune_args *a, int x, int y, int z)
 	static int calls;
 	sound(a, x, y, z);
 	if (BLOCK_M == 96 && TILE_SIZE == 256 && a->num_seqs == 11)
-		while (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) > 400)
+		while (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) > 60)
 			;
 #endif
 }
@@ -74,6 +74,8 @@ row "$([ "$(ask "SELECT count(*) FROM failures WHERE variant LIKE 'BLOCK_M=192%'
 
 sweep
 row "$(grep -q 'nothing to do' "$tmp/err"; echo $?)" "a failure is not measured again"
+# The form that is committed has no rows of modified sources, and this tree may be modified.
+ask "UPDATE run SET sources = 'committed'"
 "$attune" merge --compact "$tmp/db.sqlite" 2>"$tmp/err"
 row "$([ "$(ask 'SELECT count(DISTINCT outcome) FROM failures')" = 5 ]; echo $?)" \
 	"the committed form keeps failures"

@@ -145,7 +145,7 @@ static void wish_best(struct wishes *w, const struct data *d, int s, int scenari
 /* ---- which scenarios, in which order ------------------------------------------------------ */
 static int rank(const struct measured *m)
 {
-	return !data_is_training(m) ? 0 : !strcmp(m->split, "peers") ? 1 : 2;
+	return in_split(m, "heldout") ? 0 : !strcmp(m->split, "peers") ? 1 : 2;
 }
 
 static int by_need(const void *pa, const void *pb, void *arg)

@@ -41,9 +41,9 @@ int count_early(const struct data *d, const struct forest *f, struct earliness o
 	for (int i = 0; p && i < n; i++) {
 		const struct measured *m = &d->v[p[i].scenario];
 		double ratio[MOST_EARLY + 1];
-		if (ratios_of(d, &p[i], ratio))
-			count_one(ratio, forest_early(f, &m->part[p[i].phase].f),
-				  &out[!data_is_training(m)]);
+		const int side = data_side(m);
+		if (side >= 0 && ratios_of(d, &p[i], ratio))
+			count_one(ratio, forest_early(f, &m->part[p[i].phase].f), &out[side]);
 	}
 	for (int i = 0; i < 2; i++) {
 		double *const mean[] = { &out[i].tree, &out[i].oracle };

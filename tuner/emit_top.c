@@ -10,7 +10,7 @@ static int count_split(const struct data *d, int training)
 {
 	int n = 0;
 	for (int s = 0; s < d->n; s++)
-		n += data_is_training(&d->v[s]) == training;
+		n += training ? data_is_training(&d->v[s]) : split_is_held_out(d->v[s].split);
 	return n;
 }
 

@@ -149,9 +149,11 @@ int count_energy(const struct data *d, const struct forest *f, struct energy out
 	const int any = d->powered[POWER_ALONE] > 0;
 	const int done = picks && (!any || policy_picks(d, POLICY_TREE, f, picks));
 	out[0] = out[1] = (struct energy){ 0 };
-	for (int s = 0; done && any && s < d->n; s++)
-		energy_count(d, s, data_pick_cell(d, s, &picks[s]),
-			     &out[!data_is_training(&d->v[s])]);
+	for (int s = 0; done && any && s < d->n; s++) {
+		const int side = data_side(&d->v[s]);
+		if (side >= 0)
+			energy_count(d, s, data_pick_cell(d, s, &picks[s]), &out[side]);
+	}
 	for (int i = 0; i < 2; i++) {
 		out[i].to_fastest = exp(out[i].to_fastest / (out[i].n ? out[i].n : 1));
 		out[i].to_least = exp(out[i].to_least / (out[i].n ? out[i].n : 1));

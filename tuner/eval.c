@@ -406,6 +406,8 @@ int cmd_eval(int argc, char **argv)
 		code = EXIT_CHECK;
 	else if (asks_right && find_forest(&f, d, o.header, header)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
+		if (code == EXIT_DONE)
+			data_say_left_out(d, o.db);
 		forest_free(&f);
 	}
 	data_free(d);

@@ -209,6 +209,7 @@ static int induce(struct data *d, const struct options *o, const char *out)
 	const int training = count_training(d);
 	char *text;
 	int done = 0;
+	data_say_left_out(d, o->db);
 	if (is_too_little(d, training))
 		return hold(d, o, out, training);
 	if (!training || training == d->n) {

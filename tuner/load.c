@@ -142,12 +142,12 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	       (!both || data_finish(l->d[1]));
 }
 
-static void say_left_out(const struct data *d, const char *db_path, const char *gpu)
+void data_say_left_out(const struct data *d, const char *db_path)
 {
 	if (d->stale)
 		complain("%s: %d measurements are of older sources and left out; they are listed by: "
 			 "attune show --gpu %s --stale",
-			 db_path, d->stale, gpu);
+			 db_path, d->stale, d->gpu);
 	if (d->noisy)
 		complain("%s: %d measurements are too noisy and left out", db_path, d->noisy);
 	if (d->ignored)
@@ -164,8 +164,6 @@ static int load_from(struct loading *l, const char *db_path, const char *gpu, in
 	if (store)
 		store_close(store);
 	for (int i = 0; i < 2; i++) {
-		if (done && l->d[i])
-			say_left_out(l->d[i], db_path, gpu);
 		if (!done) {
 			data_free(l->d[i]);
 			l->d[i] = NULL;

@@ -63,10 +63,9 @@ void count_overlaps(const struct data *d, const struct forest *f, struct overlap
 	struct logs logs[2] = { 0 };
 	out[0] = out[1] = (struct overlaps){ 0 };
 	for (int s = 0; s < d->n; s++) {
-		const int held_out = !data_is_training(&d->v[s]);
-		if (!decision_is_of(DECIDE_OVERLAP, &d->v[s]))
-			continue;
-		count_one(d, f, s, &out[held_out], &logs[held_out]);
+		const int side = data_side(&d->v[s]);
+		if (side >= 0 && decision_is_of(DECIDE_OVERLAP, &d->v[s]))
+			count_one(d, f, s, &out[side], &logs[side]);
 	}
 	for (int i = 0; i < 2; i++) {
 		const int known = out[i].mixed - out[i].serial - out[i].unknown;

@@ -421,7 +421,7 @@ static int regret_rows(const struct plotted *p, enum policy policy, int training
 	int n = 0, all = 0;
 	for (int s = 0; v && p->pick[policy] && s < p->data->n; s++) {
 		const double best = data_oracle(p->data, s), us = plotted_time(p, policy, s);
-		if (data_is_training(&p->data->v[s]) != training || !isfinite(best))
+		if (data_side(&p->data->v[s]) != !training || !isfinite(best))
 			continue;
 		all++;
 		if (isfinite(us))

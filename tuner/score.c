@@ -204,7 +204,7 @@ int data_splits(const struct data *d, const char *splits[MAX_SPLITS])
 	int n = 0;
 	for (int s = 0; s < d->n; s++) {
 		n = add_split(splits, n, d->v[s].split);
-		if (!data_is_training(&d->v[s]))
+		if (in_split(&d->v[s], "heldout"))
 			n = add_split(splits, n, "heldout");
 	}
 	qsort(splits, (size_t)n, sizeof *splits, by_rank);

@@ -166,7 +166,8 @@ static void complain_nearest(const struct data *d, const struct show *o, const s
 		if (!s || strcmp(d->v[s].model, d->v[s - 1].model))
 			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", s ? ", " : "",
 					      d->v[s].model);
-	complain("no measurement of %s with batch %s on %s; %s: %s", o->model, o->batch, d->gpu,
+	complain("no measurement of %s with batch %s on %s%s; %s: %s", o->model, o->batch, d->gpu,
+		 d->stale ? " by today's sources (see --stale)" : "",
 		 known ? "nearest" : "models there are", text);
 }
 

@@ -9,6 +9,11 @@ int data_is_training(const struct measured *m)
 	return !split_is_held_out(m->split) && !m->lost_best;
 }
 
+int data_side(const struct measured *m)
+{
+	return data_is_training(m) ? 0 : in_split(m, "heldout") ? 1 : -1;
+}
+
 int noise_band(double us)
 {
 	return us < 20 ? 0 : us < 200 ? 1 : 2;

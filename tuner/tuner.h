@@ -147,6 +147,8 @@ struct data *data_load_batch(const char *db_path, const char *gpu, const char *m
 /* Finds data.hash, of all rows of the GPU in that database, which takes longer than all else of
  * loading. 0 + complain. */
 int data_hash(struct data *, const char *db_path);
+/* One line on stderr for each kind of rows that were read and do not count. */
+void data_say_left_out(const struct data *, const char *db_path);
 void data_free(struct data *);
 /* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
  * complaint when the cell does not belong (other GPU, other protocol, bad text). */
@@ -237,7 +239,10 @@ double data_noise(const struct data *, double us);
 /* The same for a part; of a batch of one phase the part is the whole, whichever
  * of the two names it was measured by. */
 double data_part_time(const struct data *, int scenario, enum phase, int choice);
-int data_is_training(const struct measured *); /* it is not held out: split_is_held_out */
+/* Not held out, and not one with lost_best. */
+int data_is_training(const struct measured *);
+/* What reports set side by side: 0 what was learned from, 1 the splits "heldout*", -1 neither. */
+int data_side(const struct measured *);
 
 /* What a policy picks for a scenario: indices into data.choice, -1: none. */
 struct pick {

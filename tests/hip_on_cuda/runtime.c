@@ -164,6 +164,11 @@ int hipDeviceTotalMem(size_t *bytes, int device)
 	return OF_DEVICE(cu.DeviceMemory(bytes, device));
 }
 
+int hipDeviceGetUuid(unsigned char uuid[16], int device)
+{
+	return OF_DEVICE(cu.DeviceUuid(uuid, device));
+}
+
 int hipDeviceGetPCIBusId(char *id, int size, int device)
 {
 	return OF_DEVICE(cu.DevicePci(id, size, device));
