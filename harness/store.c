@@ -24,6 +24,15 @@ enum { APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
 	" WHERE c.scenario = ?1 AND c.phase = ?2 AND r.device = ?4 AND ?5 IN ('', r.protocol)" \
 	" AND t.pass = (SELECT pass FROM stage WHERE name = ?6)"
 
+#define CELL_COLUMNS                                                               \
+	"c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build, "   \
+	"m.ending, m.samples, m.median, m.below, m.spread, m.ci, m.ratio"
+#define CELL_TABLES                                                                          \
+	" FROM race AS c CROSS JOIN run AS r ON r.id = c.run AND r.device = ?2"              \
+	" LEFT JOIN stage AS t ON t.id = c.stage CROSS JOIN measurement AS m ON m.race = c.id" \
+	" AND m.newest = 1"
+#define CELL_ORDER " WHERE c.scenario = ?1 ORDER BY c.phase, c.id, m.variant"
+
 // clang-format off
 static const char *const queries[NUM_QUERIES] = {
 	[BEGIN]    = "BEGIN IMMEDIATE",
@@ -145,13 +154,10 @@ static const char *const queries[NUM_QUERIES] = {
 		" ORDER BY d.id",
 	[COUNT_SEALS] = "SELECT count(*) FROM seal",
 	/* CROSS JOIN: in this order. LEFT JOIN: a row whose stage is not there is damaged. */
-	[CELLS] = "SELECT c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build,"
-		" m.ending, m.samples, m.median, m.below, m.spread, m.ci, m.ratio,"
-		" iif(g.race IS NULL, c.power_w, g.power_w) FROM race AS c CROSS JOIN run AS r ON"
-		" r.id = c.run AND r.device = ?2 LEFT JOIN stage AS t ON t.id = c.stage"
-		" CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
-		" LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant"
-		" WHERE c.scenario = ?1 ORDER BY c.phase, c.id, m.variant",
+	[CELLS] = "SELECT " CELL_COLUMNS ", c.power_w" CELL_TABLES CELL_ORDER,
+	[CELLS_READ] = "SELECT " CELL_COLUMNS ", iif(g.race IS NULL, c.power_w, g.power_w)" CELL_TABLES
+		" LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
+	[HAS_READINGS] = "SELECT EXISTS (SELECT 1 FROM reading)",
 	[NOISE] = "SELECT band, pairs, floor FROM noise WHERE device_id = ?1 AND protocol ="
 		" (SELECT r.protocol FROM run r WHERE r.device = ?1 AND EXISTS"
 		" (SELECT 1 FROM race c JOIN measurement m ON m.race = c.id WHERE c.run = r.id)"
@@ -401,7 +407,8 @@ struct store *store_open(const char *path, int readonly)
 		return NULL;
 	}
 	const int flags =
-	    readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+	    SQLITE_OPEN_NOMUTEX /* a handle is for one thread */ |
+	    (readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
 	if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK ||
 	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK || !store_functions(s) ||
 	    !store_execute(s, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL"))

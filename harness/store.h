@@ -34,7 +34,7 @@ enum query {
 	FIND_RACE, ADD_RACE, RACE_READING, SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
 	ADD_CONTROL, ADD_CEILING, CEILINGS, ADD_RESOURCES,
 	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
-	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS,
+	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS, CELLS_READ, HAS_READINGS,
 	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
 	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
 	NUM_QUERIES
@@ -141,6 +141,7 @@ struct dict {
 	struct dict_ending *ending;
 	long long scenarios, variants, builds, endings;
 	long long device; /* 0: none, builds are not read */
+	enum query cells; /* what reads a scenario's: without a join where no row has a reading */
 	char *gpu, *arch; /* of the device */
 };
 /* The names of a device's rows, read once; NULL + complain. */

@@ -344,6 +344,7 @@ const struct dict *store_dict(struct store *s, long long device)
 		return NULL;
 	}
 	d->device = device;
+	d->cells = store_number(s, HAS_READINGS, "") ? CELLS_READ : CELLS;
 	if (read_device(s, d, device) && read_all(s, d, ALL_SCENARIOS, read_scenario) &&
 	    read_all(s, d, ALL_VARIANTS, read_variant) &&
 	    read_all(s, d, ALL_ENDINGS, read_ending) &&

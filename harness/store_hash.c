@@ -148,7 +148,7 @@ static int add_scenario(struct store *s, const struct dict *d, const struct dict
 	XXH128_hash_t names = { 0 };
 	struct sum race = { 0, 0 };
 	long long id = 0;
-	sqlite3_stmt *st = store_rows(s, CELLS, "ll", of->cell.scenario_id, d->device);
+	sqlite3_stmt *st = store_rows(s, d->cells, "ll", of->cell.scenario_id, d->device);
 	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
 	while (rc == SQLITE_ROW && !s->is_damaged && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const long long its = store_int(s, st, 0, 1, INT64_MAX);

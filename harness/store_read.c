@@ -125,7 +125,7 @@ static int read_cell(struct store *s, const struct dict *d, const struct dict_sc
 static int each_of(struct store *s, const struct dict *d, const struct dict_scenario *of,
 		   int (*each)(void *, const struct store_cell *), void *arg, int *more)
 {
-	sqlite3_stmt *st = store_rows(s, CELLS, "ll", of->cell.scenario_id, d->device);
+	sqlite3_stmt *st = store_rows(s, d->cells, "ll", of->cell.scenario_id, d->device);
 	int rc = st ? SQLITE_ROW : SQLITE_ERROR, sound = st != NULL;
 	while (sound && *more && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct store_cell c;

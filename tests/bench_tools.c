@@ -27,12 +27,12 @@ static const struct tool {
 	const char *name, *args[MOST_ARGS];
 	double ratio, mb;
 } tools[] = {
-	{ "show",    { "show", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--model", "llama3.1-8b@1", "--batch", "32q1s16k" }, 3.95, 65 },
-	{ "eval",    { "eval", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--format", "json" }, 13.9, 101 },
-	{ "diff",    { "diff", "--gpu", "h200", "$RESULTS/h200.sqlite", "$RESULTS/h200.sqlite", "--format", "tsv" }, 9.4, 110 },
-	{ "plot",    { "plot", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--out", "$TMP" }, 14.3, 149 },
-	{ "confirm", { "confirm", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--dry-run" }, 8.4, 101 },
-	{ "induce",  { "induce", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--out", "$TMP/attune_h200.h" }, 227, 226 },
+	{ "show",    { "show", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--model", "llama3.1-8b@1", "--batch", "32q1s16k" }, 0.45, 18 },
+	{ "eval",    { "eval", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--format", "json" }, 7.5, 82 },
+	{ "diff",    { "diff", "--gpu", "h200", "$RESULTS/h200.sqlite", "$RESULTS/h200.sqlite", "--format", "tsv" }, 6.5, 95 },
+	{ "plot",    { "plot", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--out", "$TMP" }, 13.3, 121 },
+	{ "confirm", { "confirm", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--dry-run" }, 8.5, 82 },
+	{ "induce",  { "induce", "--gpu", "h200", "--db", "$RESULTS/h200.sqlite", "--out", "$TMP/attune_h200.h" }, 180, 166 },
 };
 // clang-format on
 
