@@ -293,7 +293,8 @@ static int find_device(struct contest *c)
 		return EXIT_USAGE;
 	}
 	/* All CPUs have one short name. */
-	const int is_other = c->bridges->backend == BACKEND_CPU && strcmp(said.name, rows_of.device.name);
+	const int is_other =
+	    c->bridges->backend == BACKEND_CPU && strcmp(said.name, rows_of.device.name);
 	snprintf(c->gpu, sizeof c->gpu, "%s", is_other ? "other_cpu" : said.gpu);
 	memcpy(c->arch, said.arch, sizeof c->arch);
 	return EXIT_DONE;

@@ -11,9 +11,9 @@ enum { COMPILED, REFUSED, IMPOSSIBLE }; /* as jit_compile returns them */
 /* One compilation. */
 struct job {
 	const char *source, *root, *flags, *arch; /* root: the kernels folder, or NULL */
-	char folder[PATH_MAX]; /* of the source */
-	char made[PATH_MAX];   /* where the compiler is to leave its result */
-	char *log;             /* what the compiler said */
+	char folder[PATH_MAX];                    /* of the source */
+	char made[PATH_MAX];                      /* where the compiler is to leave its result */
+	char *log;                                /* what the compiler said */
 };
 
 struct compiler {

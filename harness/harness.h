@@ -368,9 +368,9 @@ void store_close(struct store *);
 struct run_info { /* provenance of one invocation */
 	struct device_info device;
 	char commit[48], toolkit[64], protocol[32], command[256];
-	char sources[20]; /* "committed", "modified", "unknown": see schema.sql */
-	char card[17];    /* anonymous id of the GPU; "": not known */
-	char machine[17]; /* anonymous id of a CPU's machine; "" of a GPU */
+	char sources[20];             /* "committed", "modified", "unknown": see schema.sql */
+	char card[17];                /* anonymous id of the GPU; "": not known */
+	char machine[17];             /* anonymous id of a CPU's machine; "" of a GPU */
 	double dram_gbps, fma_tflops; /* measured ceilings; 0: not measured */
 };
 /* The run's id, from 1 up. From here on this handle's device is the run's. */
@@ -437,8 +437,9 @@ enum freshness {
 /* One binary's source, as newest rows of one build and scenario name it. */
 struct store_use {
 	const char *kernel, *identity;
-	const char *arch, *flags; /* of the build: the kernel's or, of a helper, its user's; "": a plan */
-	const char *plan;         /* its text; NULL: none */
+	const char *arch,
+	    *flags;       /* of the build: the kernel's or, of a helper, its user's; "": a plan */
+	const char *plan; /* its text; NULL: none */
 	const attune_shape *shape;
 	enum freshness today;
 	long long rows;
@@ -455,7 +456,7 @@ struct store_bridge {
 		const char *model, *batch, *choice;
 		enum phase phase;
 		double old_us, ratio; /* ratio: of the new source's time to the old one's */
-	} * race; /* [batches], of a race */
+	} * race;                     /* [batches], of a race */
 };
 /* One committed transaction; in the place of the same bridge. 0 + complain. */
 int store_add_bridge(struct store *, const struct store_bridge *);

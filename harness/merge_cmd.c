@@ -37,16 +37,17 @@ static const struct argp argp = {
 	.options = rows,
 	.parser = on_option,
 	.args_doc = "OUT [IN...]",
-	.doc = "Adds the measurements of the databases IN to OUT, which is made when absent.\v"
-	       "Nothing is added twice, so that merging again changes nothing. Of a cell measured "
-	       "in several, the database named last is the newest. Without IN, OUT is brought to "
-	       "this version's form.\n\n"
-	       "--compact keeps the newest row of each variant, scenario, phase and pass, failures "
-	       "too, with its median, least time, spread, interval and ratio. It drops raw samples, "
-	       "older rows, and runs on modified sources (results/ and generated/ aside).\n\n"
-	       "Example, three shards of a sweep on three machines:\n"
-	       "  attune merge results/h200.sqlite shard1.sqlite shard2.sqlite shard3.sqlite\n"
-	       "  attune merge --compact results/h200.sqlite\n",
+	.doc =
+	    "Adds the measurements of the databases IN to OUT, which is made when absent.\v"
+	    "Nothing is added twice, so that merging again changes nothing. Of a cell measured "
+	    "in several, the database named last is the newest. Without IN, OUT is brought to "
+	    "this version's form.\n\n"
+	    "--compact keeps the newest row of each variant, scenario, phase and pass, failures "
+	    "too, with its median, least time, spread, interval and ratio. It drops raw samples, "
+	    "older rows, and runs on modified sources (results/ and generated/ aside).\n\n"
+	    "Example, three shards of a sweep on three machines:\n"
+	    "  attune merge results/h200.sqlite shard1.sqlite shard2.sqlite shard3.sqlite\n"
+	    "  attune merge --compact results/h200.sqlite\n",
 };
 
 static int compact(struct store *s)

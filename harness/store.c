@@ -24,11 +24,11 @@ enum { APPLICATION = 0x6174746e /* "attn" */, PATIENCE_MS = 30000 };
 	" WHERE c.scenario = ?1 AND c.phase = ?2 AND r.device = ?4 AND ?5 IN ('', r.protocol)" \
 	" AND t.pass = (SELECT pass FROM stage WHERE name = ?6)"
 
-#define CELL_COLUMNS                                                               \
-	"c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build, "   \
+#define CELL_COLUMNS                                                             \
+	"c.id, m.variant, c.phase, t.name, t.pass, c.run, r.protocol, m.build, " \
 	"m.ending, m.samples, m.median, m.below, m.spread, m.ci, m.ratio"
-#define CELL_TABLES                                                                          \
-	" FROM race AS c CROSS JOIN run AS r ON r.id = c.run AND r.device = ?2"              \
+#define CELL_TABLES                                                                            \
+	" FROM race AS c CROSS JOIN run AS r ON r.id = c.run AND r.device = ?2"                \
 	" LEFT JOIN stage AS t ON t.id = c.stage CROSS JOIN measurement AS m ON m.race = c.id" \
 	" AND m.newest = 1"
 #define CELL_ORDER " WHERE c.scenario = ?1 ORDER BY c.phase, c.id, m.variant"

@@ -148,8 +148,8 @@ struct dict {
 const struct dict *store_dict(struct store *, long long device);
 void store_forget(struct store *); /* frees it */
 /* Of a build's code: as stale as its stalest source, as provisional as the most provisional. */
-enum freshness store_freshness(struct store *, const char *gpu, const char *arch,
-			       const char *flags, const char *sources);
+enum freshness store_freshness(struct store *, const char *gpu, const char *arch, const char *flags,
+			       const char *sources);
 /* The source of one binary of a build. */
 struct built_source {
 	char kernel[64], hash[64];

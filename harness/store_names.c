@@ -60,7 +60,8 @@ int store_work(struct store *s, long long id, const attune_shape *h, const attun
 		const double keys = (double)part_live_keys(h, b, phase);
 		const double pairs = (double)part_pairs(h, b, phase);
 		if (store_number(s, ADD_WORK, "lidd", id, i,
-				 2 * keys * h->num_kv_heads * h->head_size * dtype_bytes(h->kv_dtype),
+				 2 * keys * h->num_kv_heads * h->head_size *
+				     dtype_bytes(h->kv_dtype),
 				 4 * pairs * h->head_size * h->num_query_heads) < 0)
 			return 0;
 	}
@@ -72,7 +73,8 @@ long long store_choice_digest(const char *kernel, size_t length, const char *tex
 {
 	char whole[MAX_PART_TEXT + 64];
 	const int n = snprintf(whole, sizeof whole, "%.*s %s", (int)length, kernel, text);
-	return (long long)XXH3_64bits(whole, (size_t)n < sizeof whole ? (size_t)n : sizeof whole - 1);
+	return (long long)XXH3_64bits(whole,
+				      (size_t)n < sizeof whole ? (size_t)n : sizeof whole - 1);
 }
 
 static long long choice_id(struct store *s, const char *text, enum query add)
@@ -100,7 +102,9 @@ long long store_variant_id(struct store *s, const char *text, enum query add)
 	if (choice <= 0 || (is_plan && (decode = choice_id(s, part[1], of_choice)) <= 0))
 		return choice < 0 || decode < 0 ? -1 : 0;
 	return store_intern(s, FIND_VARIANT, add, "lls", choice, decode,
-			    !is_plan ? "" : how == ATTUNE_STREAMS ? "||" : "|");
+			    !is_plan                ? ""
+			    : how == ATTUNE_STREAMS ? "||"
+						    : "|");
 }
 
 static long long index_of(const char *word, const char *const *words, int n)
@@ -127,9 +131,9 @@ long long store_stage_id(const char *stage)
 
 const char *store_phase(enum phase phase)
 {
-	static const char *const names[] = { [PHASE_ALL] = "all",
-					     [PHASE_PREFILL] = "prefill",
-					     [PHASE_DECODE] = "decode" };
+	static const char *const names[] = {
+		[PHASE_ALL] = "all", [PHASE_PREFILL] = "prefill", [PHASE_DECODE] = "decode"
+	};
 	return names[phase];
 }
 

@@ -25,10 +25,9 @@ long long store_begin_run(struct store *s, const struct run_info *r)
 		return 0;
 	const int is_cpu = d->backend == BACKEND_CPU;
 	const long long gib = is_cpu ? 0 : llround((double)d->memory_bytes / 0x1p30);
-	const long long device =
-	    store_intern(s, FIND_DEVICE, ADD_DEVICE, "sssilsiiil", d->gpu, d->name, d->arch,
-			 d->units, gib, r->machine, d->lanes, d->smem_per_block, d->smem_per_unit,
-			 (long long)d->l2_bytes);
+	const long long device = store_intern(
+	    s, FIND_DEVICE, ADD_DEVICE, "sssilsiiil", d->gpu, d->name, d->arch, d->units, gib,
+	    r->machine, d->lanes, d->smem_per_block, d->smem_per_unit, (long long)d->l2_bytes);
 	long long run = -1;
 	if (device > 0)
 		run = store_number(s, ADD_RUN, "slssldddsssssdd", uid, device,
@@ -132,12 +131,11 @@ static int add_times(struct store *s, const struct row *r, const struct measurem
 	    store_intern(s, FIND_ENDING, ADD_ENDING, "ss", outcome_name(m->outcome), m->stopped);
 	const double median = timed ? picoseconds(m->median_us) : NAN;
 	const double iqr = timed && m->samples > 2 ? picoseconds(m->q75_us - m->q25_us) : NAN;
-	return ending > 0 &&
-	       store_number(s, ADD_MEASUREMENT, "lllldddddd", r->race, r->variant, r->build, ending,
-			    timed ? m->samples : NAN, median,
-			    timed ? median - picoseconds(m->min_us) : NAN, iqr,
-			    timed ? picoseconds(m->ci_us) : NAN,
-			    timed && m->ratio > 0 ? round(m->ratio * 1e8) : NAN) == 0;
+	return ending > 0 && store_number(s, ADD_MEASUREMENT, "lllldddddd", r->race, r->variant,
+					  r->build, ending, timed ? m->samples : NAN, median,
+					  timed ? median - picoseconds(m->min_us) : NAN, iqr,
+					  timed ? picoseconds(m->ci_us) : NAN,
+					  timed && m->ratio > 0 ? round(m->ratio * 1e8) : NAN) == 0;
 }
 
 /* What a row has that few rows have, in tables of their own. */
@@ -151,15 +149,13 @@ static int add_rest(struct store *s, const struct row *r, const struct measureme
 		complain("%s: row refused: a sample that is not a positive time", s->path);
 		return 0;
 	}
-	if (*m->detail &&
-	    store_number(s, ADD_FAILURE, "lls", r->race, r->variant, m->detail) < 0)
+	if (*m->detail && store_number(s, ADD_FAILURE, "lls", r->race, r->variant, m->detail) < 0)
 		return 0;
 	if (bytes && m->calls > 0 &&
 	    store_number(s, ADD_SAMPLE, "lliib", r->race, r->variant, m->calls, m->rejected,
 			 (const char *)samples, bytes) < 0)
 		return 0;
-	const long long same =
-	    store_number(s, RACE_READING, "lddd", r->race, before, after, watts);
+	const long long same = store_number(s, RACE_READING, "lddd", r->race, before, after, watts);
 	return same == 1 || (same == 0 && store_number(s, ADD_READING, "llddd", r->race, r->variant,
 						       before, after, watts) == 0);
 }
@@ -183,13 +179,12 @@ static int store_any(struct store *s, long long run, const struct scenario *sc, 
 	if (!store_begin(s))
 		return 0;
 	long long code = 0;
-	const int ok =
-	    (r.scenario = labelled_scenario(s, sc)) > 0 &&
-	    (r.variant = store_variant_id(s, text, ADD_VARIANT)) > 0 &&
-	    (code = store_intern(s, FIND_CODE, ADD_CODE, "s", sources)) > 0 &&
-	    (r.build = store_intern(s, FIND_BUILD, ADD_BUILD, "lslii", run, flags, code, registers,
-				    spill_bytes)) > 0 &&
-	    add_row(s, &r, m);
+	const int ok = (r.scenario = labelled_scenario(s, sc)) > 0 &&
+		       (r.variant = store_variant_id(s, text, ADD_VARIANT)) > 0 &&
+		       (code = store_intern(s, FIND_CODE, ADD_CODE, "s", sources)) > 0 &&
+		       (r.build = store_intern(s, FIND_BUILD, ADD_BUILD, "lslii", run, flags, code,
+					       registers, spill_bytes)) > 0 &&
+		       add_row(s, &r, m);
 	store_forget(s);
 	return store_end(s, ok);
 }

@@ -90,7 +90,8 @@ struct reader {
 
 static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
 {
-	return !strcmp(c->phase, store_phase(h->phase)) && cell_is_of(c, &all->scenarios[h->scenario]);
+	return !strcmp(c->phase, store_phase(h->phase)) &&
+	       cell_is_of(c, &all->scenarios[h->scenario]);
 }
 
 /* The recorded samples; of a database that keeps none, what its figures say of them: least,
@@ -175,10 +176,11 @@ static int keep_name(void *arg, int columns, const char *const *names, const cha
 /* Of the newest measurement. */
 static int newest_gpu(struct store *s, const char *path, char gpu[16])
 {
-	if (!store_query(s,
-			 "SELECT d.gpu FROM run AS r JOIN device AS d ON d.id = r.device "
-			 "WHERE EXISTS (SELECT 1 FROM race WHERE run = r.id) ORDER BY r.id DESC LIMIT 1",
-			 keep_name, gpu))
+	if (!store_query(
+		s,
+		"SELECT d.gpu FROM run AS r JOIN device AS d ON d.id = r.device "
+		"WHERE EXISTS (SELECT 1 FROM race WHERE run = r.id) ORDER BY r.id DESC LIMIT 1",
+		keep_name, gpu))
 		return 0;
 	if (!*gpu)
 		complain("%s holds no measurement", path);
@@ -209,8 +211,8 @@ static int load(struct campaign *c, struct reader *r, const struct sweep_options
 		ok = heats_add(&c->heats, &c->binaries, i, &field);
 	if (ok)
 		heats_spread(&c->heats);
-	ok = ok && make_records(r->replay) && store_each(s, gpu, NULL, read_cell, r) && !r->failed &&
-	     campaign_remember(c);
+	ok = ok && make_records(r->replay) && store_each(s, gpu, NULL, read_cell, r) &&
+	     !r->failed && campaign_remember(c);
 	for (int i = 0; ok && i < c->heats.n; i++)
 		sift(&c->heats.v[i], r->replay->of[i]);
 	store_close(s);

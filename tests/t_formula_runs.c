@@ -147,9 +147,8 @@ static void on_device(void **state)
 	int n = 0;
 	assert_int_equal(open_device(*state), ATTUNE_OK);
 	for (const struct kernel *k = attune_kernels; k->name; k++)
-		for (int i = 0;
-		     k->backend == dev.info.backend && i < k->space->num_formulas &&
-		     is_carried(k) && runs_all(k);
+		for (int i = 0; k->backend == dev.info.backend && i < k->space->num_formulas &&
+				is_carried(k) && runs_all(k);
 		     i++) {
 			assert_true(n < MOST_FORMULAS);
 			prepare(&r[n++], k, i);

@@ -347,12 +347,12 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest t[] = {
-		cmocka_unit_test(found_again),   cmocka_unit_test(changed_header),
-		cmocka_unit_test(refusal),       cmocka_unit_test(damaged_cache),
-		cmocka_unit_test(threads_cc),    cmocka_unit_test(no_way),
-		cmocka_unit_test(code_of_choices),
-		cmocka_unit_test(cubin),         cmocka_unit_test(spills),
-		cmocka_unit_test(cubin_refused), cmocka_unit_test(threads_nvrtc),
+		cmocka_unit_test(found_again),     cmocka_unit_test(changed_header),
+		cmocka_unit_test(refusal),         cmocka_unit_test(damaged_cache),
+		cmocka_unit_test(threads_cc),      cmocka_unit_test(no_way),
+		cmocka_unit_test(code_of_choices), cmocka_unit_test(cubin),
+		cmocka_unit_test(spills),          cmocka_unit_test(cubin_refused),
+		cmocka_unit_test(threads_nvrtc),
 	};
 	enum { NVRTC_ROWS = 4 };
 	const int nvrtc = strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") != 0;

@@ -54,11 +54,13 @@ static void columns(void **state)
 	add(s, run, "q1s1k", "segmented", 1, measured(19));
 	struct measurement bad = { .outcome = OUTCOME_WRONG, .detail = "out[3] = 1, want 2" };
 	add(s, run, "q1s1k", "segmented", 2, bad);
-	assert_string_equal(ask(s, "SELECT gpu, model, batch, kernel, outcome, median_us, min_us, "
-				   "ci_us, round(gbps, 1), round(tflops, 3), phase, page_size, dtype, split, protocol "
-				   "FROM timings WHERE outcome = 'ok' ORDER BY median_us LIMIT 1"),
-			    "h200 llama3.1-8b@1 q1s1k segmented ok 11.0 10.0 - 381.3 1.525 decode "
-			    "16 BF16 train graph-rotating;");
+	assert_string_equal(
+	    ask(s,
+		"SELECT gpu, model, batch, kernel, outcome, median_us, min_us, "
+		"ci_us, round(gbps, 1), round(tflops, 3), phase, page_size, dtype, split, protocol "
+		"FROM timings WHERE outcome = 'ok' ORDER BY median_us LIMIT 1"),
+	    "h200 llama3.1-8b@1 q1s1k segmented ok 11.0 10.0 - 381.3 1.525 decode "
+	    "16 BF16 train graph-rotating;");
 	assert_string_equal(ask(s, "SELECT count(*) FROM timings WHERE plan = "
 				   "'decode: ' || kernel || ' ' || variant"),
 			    "3;");
@@ -335,8 +337,9 @@ static void version_1(void **state)
 	struct store *s = store_open(older("v1.sqlite", "store_v1.sql", ""), 0);
 	assert_non_null(s);
 	assert_string_equal(
-	    ask(s, "SELECT batch, split, weight, steps, plan, outcome, median_us, iqr_us, ci_us, "
-		   "round(joules, 6), samples, stage, pass, detail FROM timings ORDER BY median_us"),
+	    ask(s,
+		"SELECT batch, split, weight, steps, plan, outcome, median_us, iqr_us, ci_us, "
+		"round(joules, 6), samples, stage, pass, detail FROM timings ORDER BY median_us"),
 	    "q1s1k train 2.5 0.0 segmented TILE_SIZE=16 wrong - - - - - race A out[3] = 1;"
 	    "q1s1k train 2.5 0.0 decode: segmented TILE_SIZE=16 ok 10.0 0.0 0.5 0.004 3 race A -;"
 	    "q1s1k train 2.5 0.0 decode: segmented TILE_SIZE=32 ok 20.0 - - - 1 race A -;");
@@ -352,7 +355,8 @@ static const char are_rows_of_5[] =
     "decode: ring BLOCK_M=8 SEGMENTS=4 ok 11.0 10.0 1.0 race A 0 400.0 1980.0 -;"
     "decode: naive wrong - - - race A 1 400.0 1980.0 out[3] = 1, want 2;"
     "decode: ring BLOCK_M=8 SEGMENTS=4 ok 10.5 10.0 0.75 complete A 1 300.0 1965.0 -;"
-    "prefill: qblock BLOCK_M=16 | decode: ring BLOCK_M=8 SEGMENTS=4 ok 100.0 100.0 1.0 race A 1 - - -;"
+    "prefill: qblock BLOCK_M=16 | decode: ring BLOCK_M=8 SEGMENTS=4 ok 100.0 100.0 1.0 race A 1 - "
+    "- -;"
     "prefill: naive || decode: ring BLOCK_M=8 SEGMENTS=4 ok 90.0 90.0 1.0 b B 1 - - -;"
     "decode: ring BLOCK_M=8 SEGMENTS=4 ok 8.0 8.0 1.0 early E 1 - 1980.0 -;";
 
@@ -388,7 +392,8 @@ static void version_5(void **state)
 /* Before version 5, times of sweep --early were of pass A; before 4, there were no ceilings. */
 static void versions_2_to_4(void **state)
 {
-	static const char early[] = "UPDATE measurement SET stage = 'refine' WHERE stage = 'early';";
+	static const char early[] =
+	    "UPDATE measurement SET stage = 'refine' WHERE stage = 'early';";
 	(void)state;
 	for (int version = 2; version <= 4; version++) {
 		char more[300], name[20];
@@ -425,8 +430,9 @@ static void compacting(void **state)
 	assert_int_equal(store_compact(s, &gone), 1);
 	assert_true(gone.superseded == 2 && gone.modified == 1 && gone.samples == 4);
 	assert_true(gone.readings == 2);
-	assert_string_equal(ask(s, "SELECT outcome, median_us, power_w, newest, detail FROM history "
-				   "ORDER BY median_us"),
+	assert_string_equal(ask(s,
+				"SELECT outcome, median_us, power_w, newest, detail FROM history "
+				"ORDER BY median_us"),
 			    "wrong - 400.0 1 out[3] = 1, want 2;ok 12.0 400.0 1 -;"
 			    "ok 21.0 400.0 1 -;");
 	assert_string_equal(ask(s, "SELECT count(*) FROM run"), "1;");
@@ -533,8 +539,9 @@ int main(void)
 		cmocka_unit_test(plans),           cmocka_unit_test(newest_wins),
 		cmocka_unit_test(labels),          cmocka_unit_test(versions),
 		cmocka_unit_test(not_ours),        cmocka_unit_test(version_1),
-		cmocka_unit_test(versions_2_to_4),       cmocka_unit_test(version_5), cmocka_unit_test(compacting),
-		cmocka_unit_test(passes),          cmocka_unit_test(noise),
+		cmocka_unit_test(versions_2_to_4), cmocka_unit_test(version_5),
+		cmocka_unit_test(compacting),      cmocka_unit_test(passes),
+		cmocka_unit_test(noise),
 	};
 	size_t n = 13;
 	for (size_t i = 0; i < COUNT(bad_rows); i++)

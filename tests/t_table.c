@@ -85,12 +85,11 @@ static void csv(void **arg)
 static void markdown(void **arg)
 {
 	(void)arg;
-	prints(FORMAT_MARKDOWN,
-	       "| name   | median_us | note                    |\n"
-	       "| ------ | --------: | ----------------------- |\n"
-	       "| qblock |     12.35 | tab\\\\there, \"quoted\" \\\\ |\n"
-	       "| gr\xc3\xb6\xc3\x9f   |           |                         |\n"
-	       "| short  |  -1234567 |                         |\n");
+	prints(FORMAT_MARKDOWN, "| name   | median_us | note                    |\n"
+				"| ------ | --------: | ----------------------- |\n"
+				"| qblock |     12.35 | tab\\\\there, \"quoted\" \\\\ |\n"
+				"| gr\xc3\xb6\xc3\x9f   |           |                         |\n"
+				"| short  |  -1234567 |                         |\n");
 }
 
 // clang-format off

@@ -108,10 +108,11 @@ static void wishes_come_true_once(void **state)
 			    "plan plan ok b B;"
 			    "prefill qblock ok b B;");
 	assert_string_equal(ask("SELECT count(*) FROM timings"), "0;");
-	assert_string_equal(ask("SELECT min(samples) > 1 AND min(samples) = max(samples) FROM "
-				"confirmed JOIN sample AS x ON x.race = race_id AND x.variant = variant_id "
-				"WHERE x.rejected = 0"),
-			    "1;");
+	assert_string_equal(
+	    ask("SELECT min(samples) > 1 AND min(samples) = max(samples) FROM "
+		"confirmed JOIN sample AS x ON x.race = race_id AND x.variant = variant_id "
+		"WHERE x.rejected = 0"),
+	    "1;");
 	assert_string_equal(ask("SELECT count(*) >= 2, min(t.name), max(t.name) FROM control "
 				"JOIN race AS c ON c.id = race JOIN stage AS t ON t.id = c.stage"),
 			    "1 b b;");
@@ -151,7 +152,8 @@ static void plans_race_with_the_whole(void **state)
 				"ORDER BY phase"),
 			    "all ok;plan ok;");
 	assert_string_equal(ask("SELECT count(*) FROM control JOIN race AS c ON c.id = race "
-				"WHERE c.stage = 3"), "1;");
+				"WHERE c.stage = 3"),
+			    "1;");
 }
 
 static void impossible_ones_are_refused(void **state)

@@ -35,7 +35,8 @@ static void end_scenario(struct loading *l)
 {
 	const int lost = lost_end(&l->lost);
 	for (int i = 0; i < 2 && l->d[i]; i++) {
-		struct measured *m = l->d[i]->n > l->scenarios[i] ? &l->d[i]->v[l->d[i]->n - 1] : NULL;
+		struct measured *m =
+		    l->d[i]->n > l->scenarios[i] ? &l->d[i]->v[l->d[i]->n - 1] : NULL;
 		if (lost && m) {
 			m->lost_best = 1;
 			l->d[i]->lost += !split_is_held_out(m->split);
@@ -145,9 +146,10 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 void data_say_left_out(const struct data *d, const char *db_path)
 {
 	if (d->stale)
-		complain("%s: %d measurements are of older sources and left out; they are listed by: "
-			 "attune show --gpu %s --stale",
-			 db_path, d->stale, d->gpu);
+		complain(
+		    "%s: %d measurements are of older sources and left out; they are listed by: "
+		    "attune show --gpu %s --stale",
+		    db_path, d->stale, d->gpu);
 	if (d->noisy)
 		complain("%s: %d measurements are too noisy and left out", db_path, d->noisy);
 	if (d->ignored)

@@ -16,7 +16,8 @@ void lost_note(struct lost *l, const struct store_cell *c)
 	if (i == MAX_KERNELS)
 		return;
 	if (i == l->kernels[phase]) {
-		v[l->kernels[phase]++] = (struct kernel_least){ .fresh = INFINITY, .stale = INFINITY };
+		v[l->kernels[phase]++] =
+		    (struct kernel_least){ .fresh = INFINITY, .stale = INFINITY };
 		snprintf(v[i].kernel, sizeof v[i].kernel, "%s", c->kernel);
 	}
 	double *least = c->today == STALE ? &v[i].stale : &v[i].fresh;
