@@ -43,7 +43,7 @@ void ENTRY(const struct attune_args *a, int x, int y, int z)
 	static int calls;
 	sound(a, x, y, z);
 	if (BLOCK_M == 96 && TILE_SIZE == 256 && a->num_seqs == 11)
-		while (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) > 60)
+		while (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) > 11)
 			;
 #endif
 }
