@@ -108,6 +108,7 @@ int store_work(struct store *, long long id, const attune_shape *, const attune_
  * FIND_VARIANT. 0: not there, -1 + complain. */
 long long store_variant_id(struct store *, const char *text, enum query add);
 long long store_phase_id(const char *phase); /* -1: none */
+const char *store_phase_text(long long id);  /* id: 0 to NUM_PHASE_IDS - 1 */
 const char *store_phase(enum phase);
 long long store_stage_id(const char *stage); /* 0: none */
 /* The sources of today that a choice or a plan as text runs, as table `code` has them:

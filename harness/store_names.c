@@ -115,10 +115,16 @@ static long long index_of(const char *word, const char *const *words, int n)
 	return -1;
 }
 
+static const char *const phase_names[NUM_PHASE_IDS] = { "all", "prefill", "decode", "plan" };
+
 long long store_phase_id(const char *phase)
 {
-	static const char *const names[NUM_PHASE_IDS] = { "all", "prefill", "decode", "plan" };
-	return index_of(phase, names, NUM_PHASE_IDS);
+	return index_of(phase, phase_names, NUM_PHASE_IDS);
+}
+
+const char *store_phase_text(long long id)
+{
+	return phase_names[id];
 }
 
 long long store_stage_id(const char *stage)
@@ -131,10 +137,7 @@ long long store_stage_id(const char *stage)
 
 const char *store_phase(enum phase phase)
 {
-	static const char *const names[] = {
-		[PHASE_ALL] = "all", [PHASE_PREFILL] = "prefill", [PHASE_DECODE] = "decode"
-	};
-	return names[phase];
+	return phase_names[phase];
 }
 
 /* ---- sources ------------------------------------------------------------------------ */

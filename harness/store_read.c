@@ -43,11 +43,6 @@ int store_has_plan(struct store *s, const char *gpu, const struct scenario *sc,
 }
 
 /* ---- each cell --------------------------------------------------------------------------- */
-static const char *phase_text(long long id)
-{
-	static const char *const names[NUM_PHASE_IDS] = { "all", "prefill", "decode", "plan" };
-	return names[id];
-}
 
 enum { MAX_RUN = 1 << 26 };
 static const double longest_ps = 1e18, most_watts = 1e6;
@@ -109,7 +104,7 @@ static int read_cell(struct store *s, const struct dict *d, const struct dict_sc
 	*c = of->cell;
 	c->gpu = d->gpu;
 	c->race_id = store_int(s, st, 0, 1, INT64_MAX);
-	c->phase = phase_text(phase);
+	c->phase = store_phase_text(phase);
 	c->stage = store_text(s, st, 3);
 	c->pass = *store_text(s, st, 4);
 	c->run = store_int(s, st, 5, 1, MAX_RUN);
