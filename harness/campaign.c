@@ -1,6 +1,7 @@
 /* campaign.c - races against the clock: who of those asked for has to run, what the race
  * brought, and what it took. Owns the database's handle and the memory of which entrants
  * are right; stages.c and sweep_wishes.c say what is raced. */
+#include "builders.h"
 #include "store.h"
 #include "sweep.h"
 #include <math.h>
@@ -35,7 +36,7 @@ static char *barred_at(const struct campaign *c, int entrant, int shape)
 
 double campaign_seconds(const struct campaign *c)
 {
-	return c->replay ? replay_seconds(c->replay) : now() - c->began;
+	return c->replay ? replay_seconds(c->replay) : now() - c->began - c->binaries.seconds;
 }
 
 double campaign_share(const struct campaign *c, double part)
@@ -162,6 +163,123 @@ static void on_heartbeat(void *arg)
 			 1);
 }
 
+/* ---- code ----------------------------------------------------------------------- */
+
+static void attach(struct campaign *c, struct entrant *e)
+{
+	const struct built *b = &c->binaries.v[e->built];
+	e->blob = &b->binary.blob;
+	e->flags = b->flags;
+	e->registers = b->binary.registers;
+	e->spill_bytes = b->binary.spill_bytes;
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (e->helper[h] >= 0)
+			e->helping[h] = &c->binaries.v[e->helper[h]].binary.blob;
+}
+
+/* Adds the binaries of an entrant to a list; how many are in it. */
+static int add_needed(const struct entrant *e, int *need, int n)
+{
+	need[n++] = e->built;
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (e->helper[h] >= 0)
+			need[n++] = e->helper[h];
+	return n;
+}
+
+static int helpers_compile(const struct campaign *c, const struct entrant *e)
+{
+	for (enum helper h = 0; h < NUM_HELPERS; h++) {
+		const struct built *b = e->helper[h] < 0 ? NULL : &c->binaries.v[e->helper[h]];
+		if (b && b->status != BUILT) {
+			complain("%s does not compile: %s", b->kernel->source, b->binary.log);
+			return 0;
+		}
+	}
+	return 1;
+}
+
+/* Waits for the code of these entrants. */
+static enum heard make_ready(struct campaign *c, const int *entrant, int n)
+{
+	int *need = calloc((size_t)n * (1 + NUM_HELPERS) + 1, sizeof *need), num = 0;
+	enum heard heard = need ? HEARD_ALL : HEARD_STOP;
+	for (int i = 0; need && i < n; i++)
+		num = add_needed(&c->heats.entrant[entrant[i]], need, num);
+	if (need && !c->replay && !binaries_need(&c->binaries, need, num))
+		heard = interrupted ? HEARD_INTERRUPT : HEARD_NO_COMPILER;
+	for (int i = 0; i < n && heard == HEARD_ALL && !c->replay; i++) {
+		attach(c, &c->heats.entrant[entrant[i]]);
+		if (!helpers_compile(c, &c->heats.entrant[entrant[i]]))
+			heard = HEARD_STOP;
+	}
+	free(need);
+	return heard;
+}
+
+static enum heard make_places_ready(struct campaign *c, const struct heat *h,
+				    const struct entries *e)
+{
+	int *entrant = malloc(((size_t)e->n + 2) * sizeof *entrant), n = 0;
+	enum heard heard = HEARD_STOP;
+	for (int k = e->only_these ? 0 : -1; entrant && k < e->n && h->n; k++) {
+		const int i = k < 0 ? 0 : e->place[k];
+		if (k < 0 || e->again || !h->stored[i])
+			entrant[n++] = h->entrant[i];
+	}
+	if (entrant)
+		heard = make_ready(c, entrant, n);
+	free(entrant);
+	return heard;
+}
+
+static enum heard make_lanes_ready(struct campaign *c, const struct lane *lane, int n)
+{
+	int *entrant = malloc((2 * (size_t)n + 1) * sizeof *entrant), num = 0;
+	enum heard heard = HEARD_STOP;
+	for (int i = 0; entrant && i < n; i++)
+		for (int part = 0; part < 2 && lane[i].heat[part] >= 0; part++)
+			entrant[num++] =
+			    c->heats.v[lane[i].heat[part]].entrant[lane[i].place[part]];
+	if (entrant)
+		heard = make_ready(c, entrant, num);
+	free(entrant);
+	return heard;
+}
+
+int campaign_ask(struct campaign *c, const struct heat *h, const struct entries *e)
+{
+	int asked = 0;
+	for (int k = 0; k < e->n; k++) {
+		const struct entrant *of = &c->heats.entrant[h->entrant[e->place[k]]];
+		if (h->stored[e->place[k]] && !e->again)
+			continue;
+		int need[1 + NUM_HELPERS];
+		const int n = add_needed(of, need, 0);
+		for (int i = 0; i < n; i++)
+			asked += binaries_ask(&c->binaries, need[i]);
+	}
+	return asked;
+}
+
+static void on_idle(void *arg)
+{
+	binaries_poll(&((struct campaign *)arg)->binaries);
+}
+
+struct worker *campaign_worker(struct campaign *c)
+{
+	const struct worker_setup setup = { .device = device_for(c->o->gpu),
+					    .heats = &c->heats,
+					    .protocol = c->protocol,
+					    .gate_s = 30,
+					    .sample_s = 10,
+					    .idle = on_idle,
+					    .idle_arg = c };
+	c->setup = setup;
+	return worker_new(&c->setup);
+}
+
 /* ---- one race ------------------------------------------------------------------- */
 
 /* What cannot run is entered without a race. 1: it is; -1: the database failed. */
@@ -238,9 +356,19 @@ static enum heard run(struct campaign *c, struct round *r, const struct order *o
 					   .passed = on_passed,
 					   .control = on_control,
 					   .beat = on_heartbeat };
+	const int on_cpu = c->hello.info.backend == BACKEND_CPU;
 	c->tally[c->stage].races++;
-	return c->replay ? replay_race(c->replay, order, &listener)
-			 : worker_race(c->worker, order, &listener);
+	if (c->replay)
+		return replay_race(c->replay, order, &listener);
+	const enum heard ready = make_lanes_ready(c, order->lane, order->n);
+	if (ready != HEARD_ALL)
+		return ready;
+	if (on_cpu)
+		binaries_hold(&c->binaries, 1);
+	const enum heard heard = worker_race(c->worker, order, &listener);
+	if (on_cpu)
+		binaries_hold(&c->binaries, 0);
+	return heard;
 }
 
 /* The first race of a sweep has one, so that even a short one knows its noise. */
@@ -258,9 +386,11 @@ enum heard campaign_race(struct campaign *c, struct heat *h, const struct entrie
 	const size_t room = (size_t)(e->n + e->num_plans + 1 + MAX_PLANS + 1);
 	struct lane *lane = calloc(room, sizeof *lane);
 	struct round round = { .c = c, .wanted = calloc(room, 1) };
-	enum heard heard = HEARD_ALL;
-	int n = lane && round.wanted ? line_up(c, h, e, lane, round.wanted) : -1;
-	if (n >= 0 && e->with_plans) {
+	enum heard heard = make_places_ready(c, h, e);
+	int n = heard != HEARD_ALL     ? 0
+		: lane && round.wanted ? line_up(c, h, e, lane, round.wanted)
+				       : -1;
+	if (n >= 0 && heard == HEARD_ALL && e->with_plans) {
 		const int with = add_plans(c, h, e, lane, round.wanted, n);
 		n = with ? with : n;
 	}
@@ -298,10 +428,11 @@ int campaign_code(const struct campaign *c, enum heard heard)
 	if (heard == HEARD_INTERRUPT)
 		complain("interrupted; all that was measured is kept, and the same command "
 			 "goes on from here");
-	return heard == HEARD_INTERRUPT   ? EXIT_INTERRUPTED
-	       : heard == HEARD_NO_DEVICE ? EXIT_NO_DEVICE
-	       : heard == HEARD_STOP      ? EXIT_CHECK
-					  : EXIT_DONE;
+	return heard == HEARD_INTERRUPT     ? EXIT_INTERRUPTED
+	       : heard == HEARD_NO_DEVICE   ? EXIT_NO_DEVICE
+	       : heard == HEARD_NO_COMPILER ? EXIT_USAGE
+	       : heard == HEARD_STOP        ? EXIT_CHECK
+					    : EXIT_DONE;
 }
 
 /* ---- beginning and end ---------------------------------------------------------- */
@@ -345,40 +476,7 @@ void campaign_make(struct campaign *c, const struct scenario_list *list)
 	c->heats.dram_gbps = sheet ? sheet->dram_gbps : c->hello.dram_gbps;
 	c->heats.tflops = sheet ? sheet->tflops : c->hello.fma_tflops;
 	c->binaries.arch = c->hello.info.arch;
-}
-
-static int attach_code(struct campaign *c)
-{
-	for (int i = 0; i < c->heats.num_entrants; i++) {
-		struct entrant *e = &c->heats.entrant[i];
-		const struct built *b = &c->binaries.v[e->built];
-		e->blob = &b->binary.blob;
-		e->flags = b->flags;
-		e->registers = b->binary.registers;
-		e->spill_bytes = b->binary.spill_bytes;
-		for (enum helper h = 0; h < NUM_HELPERS; h++) {
-			if (e->helper[h] < 0)
-				continue;
-			b = &c->binaries.v[e->helper[h]];
-			e->helping[h] = &b->binary.blob;
-			if (b->status != BUILT) {
-				complain("%s does not compile: %s", b->kernel->source,
-					 b->binary.log);
-				return 0;
-			}
-		}
-	}
-	return 1;
-}
-
-int campaign_compile(struct campaign *c)
-{
-	if (!binaries_compile(&c->binaries)) {
-		if (interrupted)
-			complain("interrupted while compiling; the same command goes on from here");
-		return interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
-	}
-	return attach_code(c) && campaign_begin_run(c) ? EXIT_DONE : EXIT_CHECK;
+	c->binaries.spare_cpu = c->hello.info.backend == BACKEND_GPU;
 }
 
 void campaign_free(struct campaign *c)

@@ -12,6 +12,7 @@
  * A survey runs the stage complete alone, on heats that were never raced.
  *
  * A stage may use the budget up to its share and what those before it have left. */
+#include "builders.h"
 #include "sweep.h"
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ enum {
 	SURVEY_ROUNDS = 3,
 	COLD_SHARE = 10 /* one in so many scenarios, the first ones */,
 	AUDIT_ODDS = 25,
-	AUDIT_LEAST = 10 /* scenarios; of fewer none is audited */
+	AUDIT_LEAST = 10 /* scenarios; of fewer none is audited */,
+	AHEAD = 128 /* binaries that wait for builders, at least, while there are as many */
 };
 static const double until[NUM_STAGES] = {
 	[STAGE_RACE] = 0.7, [STAGE_COMPLETE] = 0.88, [STAGE_COLD] = 0.94, [STAGE_AUDIT] = 1
@@ -234,12 +236,36 @@ static int left_in_stage(const struct campaign *c, const struct marks *m, int *p
 	return n;
 }
 
+static int most_places(const struct campaign *c)
+{
+	int n = 0;
+	for (int i = 0; i < c->heats.n; i++)
+		n = c->heats.v[i].n > n ? c->heats.v[i].n : n;
+	return n + 1;
+}
+
+/* Builders begin with what the next races need, as far as is known now. `next`: the first heat
+ * that was not looked at yet. */
+static void ask_ahead(struct campaign *c, const struct marks *m, int after, int *next)
+{
+	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->replay
+			 ? calloc((size_t)most_places(c), sizeof *place)
+			 : NULL;
+	struct entries e;
+	for (*next = *next > after ? *next : after + 1;
+	     place && *next < c->heats.n && binaries_waiting(&c->binaries) < AHEAD; ++*next) {
+		pick(c, &c->heats.v[*next], m, place, &e);
+		campaign_ask(c, &c->heats.v[*next], &e);
+	}
+	free(place);
+}
+
 static enum heard run_stage(struct campaign *c, const struct marks *m, int *place)
 {
 	enum heard heard = HEARD_ALL;
 	struct entries e;
 	double left;
-	int last = -1;
+	int last = -1, next = 0;
 	c->stage_done = 0;
 	c->stage_heats = left_in_stage(c, m, place, &left);
 	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++) {
@@ -252,6 +278,8 @@ static enum heard run_stage(struct campaign *c, const struct marks *m, int *plac
 		if (seconds <= 0)
 			break;
 		left -= work;
+		campaign_ask(c, h, &e);
+		ask_ahead(c, m, i, &next);
 		heard = campaign_race(c, h, &e, seconds);
 		c->tally[c->stage].scenarios += h->scenario != last;
 		last = h->scenario;
@@ -267,14 +295,6 @@ static int has_stage(const struct campaign *c, enum stage s)
 {
 	return c->survey ? s == STAGE_COMPLETE
 			 : s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
-}
-
-static int most_places(const struct campaign *c)
-{
-	int n = 0;
-	for (int i = 0; i < c->heats.n; i++)
-		n = c->heats.v[i].n > n ? c->heats.v[i].n : n;
-	return n + 1;
 }
 
 enum heard stages_run(struct campaign *c, enum stage from, enum stage to)

@@ -131,10 +131,10 @@ static void summary(struct campaign *c, enum heard heard)
 					      n ? ", " : " (", c->failed[i],
 					      outcome_name((enum outcome)i));
 	}
-	complain("%lld measured, %lld failed%s%s, in %.0f s after %.0f s of compiling (%d of %d "
-		 "binaries anew): %s",
+	complain("%lld measured, %lld failed%s%s, in %.0f s, of which %.0f s waiting for %d new "
+		 "binaries: %s",
 		 c->failed[OUTCOME_OK], failed, failures, n ? ")" : "", campaign_seconds(c),
-		 c->binaries.seconds, c->binaries.compiled, c->binaries.n, c->db);
+		 c->binaries.seconds, c->binaries.compiled, c->db);
 	const int left = heard == HEARD_ALL ? stages_left(c) - c->skipped : 0;
 	if (left > 0)
 		complain("the budget of %.0f s left %d races undone; the same command goes on "
@@ -144,15 +144,9 @@ static void summary(struct campaign *c, enum heard heard)
 
 static int measure_all(struct campaign *c)
 {
-	struct worker_setup setup = { .device = device_for(c->o->gpu),
-				      .heats = &c->heats,
-				      .protocol = c->protocol,
-				      .gate_s = 30,
-				      .sample_s = 10 };
-	const int code = campaign_compile(c);
-	if (code)
-		return code;
-	c->worker = worker_new(&setup);
+	if (!campaign_begin_run(c))
+		return EXIT_CHECK;
+	c->worker = campaign_worker(c);
 	if (!c->worker)
 		return EXIT_CHECK;
 	c->began = now();

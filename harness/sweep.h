@@ -1,7 +1,8 @@
 /* sweep.h - between the files of a sweep:
  *
  *   candidates.c    which choices of a kernel are tried on a shape
- *   binaries.c      their code, compiled in parallel before any device time
+ *   binaries.c      their code, each binary once
+ *   builders.c      processes that compile it, ahead of the races
  *   heats.c         (scenario, phase) pairs, and who may run in each
  *   spread.c        their order
  *   select.c        who is worth running there, by what is known of neighbours
@@ -31,13 +32,16 @@ struct built {
 	char flags[MAX_FLAGS];
 	struct binary binary;
 	int status;
+	char asked, tries; /* of builders.c: it is in the queue; builders that died over it */
 };
 struct binaries {
 	const char *arch;
 	struct built *v;
 	int n, room;
-	int compiled; /* anew, not from the cache */
-	double seconds;
+	int spare_cpu;             /* builders leave one CPU to the process that drives the GPU */
+	int compiled;              /* not from the cache */
+	double seconds;            /* that somebody waited for them */
+	struct builders *builders; /* NULL: none runs */
 };
 /* Where the binary of a choice for a shape is, or will be; -1: no memory. */
 int binaries_add(struct binaries *, const struct choice *, const attune_shape *);
@@ -47,8 +51,8 @@ int binaries_add_helpers(struct binaries *, const struct choice *, const attune_
 /* The same of the kernel's source below `root`, NULL: today's, with these flags. */
 int binaries_add_source(struct binaries *, const struct kernel *, const char *root,
 			const char *flags);
-/* Compiles all that are not yet, on several threads; what takes more than two minutes is
- * refused. 0 when there is no compiler or the user interrupted. */
+/* Compiles all that are not yet, in several processes (builders.h); what takes more than two
+ * minutes is refused. 0 when there is no compiler or the user interrupted. */
 int binaries_compile(struct binaries *);
 void binaries_free(struct binaries *);
 
@@ -229,8 +233,13 @@ struct worker_setup {
 	const struct heats *heats;
 	struct protocol protocol;
 	double gate_s, sample_s; /* patience beyond what a stage is expected to take */
+	void (*idle)(
+	    void *arg); /* called some twenty times a second while a race runs; NULL: nothing is */
+	void *idle_arg;
 };
 struct worker;
+/* One more than the largest number of a binary that entrants have. */
+int worker_binaries(const struct heats *);
 /* What the device said of itself, or why it could not be opened. */
 struct hello {
 	enum attune_status status;
@@ -262,9 +271,10 @@ struct listener {
 enum heard {
 	HEARD_ALL,
 	HEARD_INTERRUPT,
-	HEARD_NO_DEVICE, /* it opened once and does no more */
-	HEARD_NOTHING,   /* this heat cannot be run here; worker_text says why */
-	HEARD_STOP       /* a listener said so */
+	HEARD_NO_DEVICE,   /* it opened once and does no more */
+	HEARD_NO_COMPILER, /* that was said */
+	HEARD_NOTHING,     /* this heat cannot be run here; worker_text says why */
+	HEARD_STOP         /* a listener said so */
 };
 
 /* Nothing is started before it is needed; NULL: no memory. */
@@ -294,6 +304,7 @@ struct campaign {
 	char db[256];
 	struct store *store; /* NULL: nothing is kept */
 	long long run;
+	struct worker_setup setup;
 	struct worker *worker; /* NULL: races are replayed */
 	struct replay *replay;
 	const struct survey *survey; /* NULL: all stages are run */
@@ -314,12 +325,12 @@ void campaign_trust(struct campaign *);
 /* This entrant has passed the corner batches of a phase. */
 void campaign_pass(struct campaign *, int entrant, enum phase);
 void campaign_free(struct campaign *);
-/* Seconds since it began: of the clock, or of a replay's device. */
+/* Seconds since it began without those of waiting for compilers; or of a replay's device. */
 double campaign_seconds(const struct campaign *);
 /* Begins a run of the database unless there is one. */
 int campaign_begin_run(struct campaign *);
-/* Compiles, and starts what races need. EXIT_DONE, or an exit code. */
-int campaign_compile(struct campaign *);
+/* What runs its races; heats must be complete. NULL: no memory. */
+struct worker *campaign_worker(struct campaign *);
 struct entries {
 	const int *place; /* of the heat; the reference is added */
 	int n;
@@ -330,6 +341,8 @@ struct entries {
 	const struct lane *plan; /* these plans, or those that promise most */
 	int num_plans;
 };
+/* Lets builders begin with the code of what is to be raced later; how many binaries that are. */
+int campaign_ask(struct campaign *, const struct heat *, const struct entries *);
 /* One race of some of a heat, and what it takes and brings kept. `seconds`: at most. */
 enum heard campaign_race(struct campaign *, struct heat *, const struct entries *, double seconds);
 /* Seconds that a race may take which is this part (up to 1) of the work that is left. */

@@ -163,10 +163,23 @@ static enum heard race(struct list *l, int heat, int plans, double seconds)
 	return heard;
 }
 
+/* Builders begin with all of it, in the order of the races. */
+static void ask_all(struct list *l)
+{
+	for (int i = 0; i < l->n; i++)
+		for (int part = 0; part < 2 && l->grant[i].heat[part] >= 0; part++) {
+			const struct entries e = { .place = &l->grant[i].place[part],
+						   .n = 1,
+						   .again = 1 };
+			campaign_ask(&l->c, &l->c.heats.v[l->grant[i].heat[part]], &e);
+		}
+}
+
 static enum heard race_all(struct list *l)
 {
 	struct campaign *c = &l->c;
 	enum heard heard = HEARD_ALL;
+	ask_all(l);
 	c->stage_heats = c->heats.n;
 	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++, c->stage_done++) {
 		const double seconds = campaign_share(c, 1.0 / (c->heats.n - i));
@@ -201,11 +214,6 @@ static int recall(struct campaign *c)
 static int fulfil(struct list *l)
 {
 	struct campaign *c = &l->c;
-	struct worker_setup setup = { .device = device_for(c->o->gpu),
-				      .heats = &c->heats,
-				      .protocol = c->protocol,
-				      .gate_s = 30,
-				      .sample_s = 10 };
 	const int wished = l->n;
 	if (!drop_known(l)) {
 		complain("nothing to do: all %d are in %s", wished, c->db);
@@ -215,10 +223,9 @@ static int fulfil(struct list *l)
 		return EXIT_CHECK;
 	if (!recall(c))
 		return EXIT_USAGE;
-	const int code = campaign_compile(c);
-	if (code)
-		return code;
-	c->worker = worker_new(&setup);
+	if (!campaign_begin_run(c))
+		return EXIT_CHECK;
+	c->worker = campaign_worker(c);
 	if (!c->worker)
 		return EXIT_CHECK;
 	c->began = now();

@@ -79,7 +79,8 @@ static void measure_ceilings(struct life *l, int tries, double *dram_gbps, doubl
 	    !device_is_emulated(&l->dev.info) && gpu_ceilings(&l->dev, dram_gbps, fma_tflops))
 		complain("%s: no ceilings: %s", l->dev.info.gpu, attune_last_error());
 	if (l->dev.info.backend == BACKEND_CPU && tries == CEILING_TRIES && !(drams && fmas))
-		complain("%s: no ceilings: other programs never left the CPU alone", l->dev.info.gpu);
+		complain("%s: no ceilings: other programs never left the CPU alone",
+			 l->dev.info.gpu);
 }
 
 static void say_hello(struct life *l)
@@ -184,10 +185,10 @@ static enum attune_status load(struct life *l, const struct part_of_call *p)
 	struct loaded *to = &l->loaded[e->built];
 	enum attune_status status = ATTUNE_OK;
 	if (!to->code)
-		status = l->dev.ops->load(&l->dev, &to->code, e->blob);
+		status = l->dev.ops->load(&l->dev, &to->code, &l->code[e->built]);
 	for (enum helper h = 0; !status && h < NUM_HELPERS; h++)
-		if (e->helping[h] && !to->helper[h])
-			status = l->dev.ops->load(&l->dev, &to->helper[h], e->helping[h]);
+		if (e->helper[h] >= 0 && !to->helper[h])
+			status = l->dev.ops->load(&l->dev, &to->helper[h], &l->code[e->helper[h]]);
 	return status;
 }
 
@@ -344,6 +345,29 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	work_say(l, &said);
 }
 
+/* NULL for none, also without memory. */
+static void *receive_bytes(struct life *l, size_t n, int *ok)
+{
+	void *bytes = n && *ok ? malloc(n) : NULL;
+	*ok = *ok && (!n || (bytes && work_receive(l->socket, bytes, n)));
+	return bytes;
+}
+
+static int take_code(struct life *l)
+{
+	struct code_record r;
+	int ok = work_receive(l->socket, &r, sizeof r) && r.built >= 0 && r.built < l->num_codes;
+	if (!ok)
+		return 0;
+	struct blob *b = &l->code[r.built];
+	b->data = receive_bytes(l, r.size, &ok);
+	b->size = r.size;
+	b->path = receive_bytes(l, r.path, &ok);
+	b->entry = receive_bytes(l, r.entry, &ok);
+	b->cell = r.cell;
+	return ok;
+}
+
 static int take_task(struct life *l, const struct task *t)
 {
 	const size_t n = (size_t)t->n;
@@ -353,6 +377,8 @@ static int take_task(struct life *l, const struct task *t)
 	l->racer = calloc(n, sizeof *l->racer);
 	ok = n && entry && l->runner && l->racer &&
 	     work_receive(l->socket, entry, n * sizeof *entry);
+	for (int i = 0; i < t->codes && ok; i++)
+		ok = take_code(l);
 	if (ok)
 		run_task(l, t, entry);
 	free(entry);
@@ -366,15 +392,14 @@ void work(const struct worker_setup *setup, int socket)
 {
 	struct life l = { .setup = setup, .socket = socket, .made = -1 };
 	struct task task;
-	int binaries = 1;
 	say_hello(&l);
-	for (int i = 0; setup->heats && i < setup->heats->num_entrants; i++)
-		if (setup->heats->entrant[i].built >= binaries)
-			binaries = setup->heats->entrant[i].built + 1;
-	if (setup->heats)
-		l.loaded = calloc((size_t)binaries, sizeof *l.loaded);
-	l.passed = calloc((size_t)binaries, 3);
-	while (l.loaded && l.passed && work_receive(socket, &task, sizeof task) &&
+	l.num_codes = worker_binaries(setup->heats);
+	if (setup->heats) {
+		l.loaded = calloc((size_t)l.num_codes, sizeof *l.loaded);
+		l.code = calloc((size_t)l.num_codes, sizeof *l.code);
+	}
+	l.passed = calloc((size_t)l.num_codes, 3);
+	while (l.loaded && l.code && l.passed && work_receive(socket, &task, sizeof task) &&
 	       task.bytes == sizeof task && take_task(&l, &task))
 		;
 	_exit(0);

@@ -23,6 +23,8 @@ struct worker {
 	int socket;
 	struct hello hello;
 	char text[200];
+	char *has; /* [num_built] binaries that the process was sent */
+	int num_built;
 };
 
 static double now(void)
@@ -85,6 +87,7 @@ static int start(struct worker *w)
 {
 	int pair[2];
 	const pid_t parent = getpid();
+	memset(w->has, 0, (size_t)w->num_built);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
 		snprintf(w->text, sizeof w->text, "no socket: %s", strerror(errno));
 		return 0;
@@ -138,7 +141,9 @@ static enum hearing hear(struct worker *w, struct said *said, double deadline)
 		if (left <= 0)
 			return HEARING_SILENCE;
 		/* short waits: a signal between the test above and poll() is not lost */
-		int ready = poll(&p, 1, (int)fmin(1e3 * left + 1, 100));
+		int ready = poll(&p, 1, (int)fmin(1e3 * left + 1, 50));
+		if (w->setup->idle)
+			w->setup->idle(w->setup->idle_arg);
 		if (ready > 0)
 			break;
 	}
@@ -147,20 +152,39 @@ static enum hearing hear(struct worker *w, struct said *said, double deadline)
 	return HEARING_WORD;
 }
 
+int worker_binaries(const struct heats *heats)
+{
+	int n = 1;
+	for (int i = 0; heats && i < heats->num_entrants; i++) {
+		const struct entrant *e = &heats->entrant[i];
+		n = e->built >= n ? e->built + 1 : n;
+		for (enum helper h = 0; h < NUM_HELPERS; h++)
+			n = e->helper[h] >= n ? e->helper[h] + 1 : n;
+	}
+	return n;
+}
+
 struct worker *worker_new(const struct worker_setup *setup)
 {
 	struct worker *w = calloc(1, sizeof *w);
-	if (w)
+	if (w) {
 		w->setup = setup;
-	else
-		complain("out of memory");
-	return w;
+		w->num_built = worker_binaries(setup->heats);
+		w->has = calloc((size_t)w->num_built, 1);
+	}
+	if (w && w->has)
+		return w;
+	complain("out of memory");
+	free(w);
+	return NULL;
 }
 
 void worker_free(struct worker *w)
 {
-	if (w)
+	if (w) {
 		stop(w);
+		free(w->has);
+	}
 	free(w);
 }
 
@@ -211,10 +235,66 @@ static int remaining(const struct session *s)
 	return n;
 }
 
-static int send_task(const struct session *s)
+/* ---- code --------------------------------------------------------------------- */
+
+/* A binary that lanes of a task need. */
+struct needed {
+	int built;
+	const struct blob *blob;
+};
+enum { NEEDED_BY_LANE = 2 * (1 + NUM_HELPERS) };
+
+static void need(struct worker *w, struct needed *v, int *n, int built, const struct blob *blob)
+{
+	if (built < 0 || !blob || w->has[built])
+		return;
+	w->has[built] = 1;
+	v[(*n)++] = (struct needed){ built, blob };
+}
+
+/* Fills v with the binaries of the lanes that are left and that the process does not have. */
+static int list_needed(const struct session *s, struct needed *v)
+{
+	const struct heats *heats = s->w->setup->heats;
+	int n = 0;
+	for (int i = 0; i < s->order->n; i++)
+		for (int part = 0; part < 2 && !s->final[i]; part++) {
+			const struct lane *lane = &s->order->lane[i];
+			if (lane->heat[part] < 0)
+				continue;
+			const struct heat *heat = &heats->v[lane->heat[part]];
+			const struct entrant *e = &heats->entrant[heat->entrant[lane->place[part]]];
+			need(s->w, v, &n, e->built, e->blob);
+			for (enum helper h = 0; h < NUM_HELPERS; h++)
+				need(s->w, v, &n, e->helper[h], e->helping[h]);
+		}
+	return n;
+}
+
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+static int send_code(struct worker *w, const struct needed *of)
+{
+	const struct blob *b = of->blob;
+	const struct code_record r = { .built = of->built,
+				       .size = b->data ? b->size : 0,
+				       .path = text_bytes(b->path),
+				       .entry = text_bytes(b->entry),
+				       .cell = b->cell };
+	return work_send(w->socket, &r, sizeof r) && work_send(w->socket, b->data, r.size) &&
+	       work_send(w->socket, b->path, r.path) && work_send(w->socket, b->entry, r.entry);
+}
+
+/* ---- the task ------------------------------------------------------------------ */
+
+static int send_all(const struct session *s, struct needed *needed)
 {
 	const struct task task = { .bytes = sizeof task,
 				   .n = remaining(s),
+				   .codes = list_needed(s, needed),
 				   .fixed_rounds = s->order->fixed_rounds,
 				   .with_control = s->order->with_control,
 				   .seconds = s->order->seconds,
@@ -226,6 +306,16 @@ static int send_task(const struct session *s)
 		if (!s->final[i])
 			ok = work_send(s->w->socket, &entry, sizeof entry);
 	}
+	for (int i = 0; i < task.codes && ok; i++)
+		ok = send_code(s->w, &needed[i]);
+	return ok;
+}
+
+static int send_task(const struct session *s)
+{
+	struct needed *needed = calloc((size_t)s->order->n * NEEDED_BY_LANE + 1, sizeof *needed);
+	const int ok = needed && send_all(s, needed);
+	free(needed);
 	return ok;
 }
 

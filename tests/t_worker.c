@@ -203,7 +203,7 @@ static int begin(void **state)
 		f.entrant[i] = (struct entrant){ .choice.kernel = k,
 						 .blob = &f.blob[i],
 						 .built = i,
-						 .helper = { -1, -1 },
+						 .helper = { -1, -1, -1 },
 						 .flags = "" };
 		config_default(&f.entrant[i].choice.config, k->space);
 	}
