@@ -151,6 +151,13 @@ static int on_control(void *arg, const struct order *order, const struct control
 			     control->ratio);
 }
 
+static void on_spent(void *arg, const double seconds[NUM_SPENT])
+{
+	struct campaign *c = ((struct round *)arg)->c;
+	for (int i = 0; i < NUM_SPENT; i++)
+		c->spent_s[i] += seconds[i];
+}
+
 static void on_heartbeat(void *arg)
 {
 	const struct campaign *c = ((struct round *)arg)->c;
@@ -269,7 +276,7 @@ static void on_idle(void *arg)
 
 struct worker *campaign_worker(struct campaign *c)
 {
-	const struct worker_setup setup = { .device = device_for(c->o->gpu),
+	const struct worker_setup setup = { .device = sweep_device_name(c->o),
 					    .heats = &c->heats,
 					    .protocol = c->protocol,
 					    .gate_s = 30,
@@ -355,7 +362,8 @@ static enum heard run(struct campaign *c, struct round *r, const struct order *o
 					   .result = on_result,
 					   .passed = on_passed,
 					   .control = on_control,
-					   .beat = on_heartbeat };
+					   .beat = on_heartbeat,
+					   .spent = on_spent };
 	const int on_cpu = c->hello.info.backend == BACKEND_CPU;
 	c->tally[c->stage].races++;
 	if (c->replay)
@@ -477,6 +485,20 @@ void campaign_make(struct campaign *c, const struct scenario_list *list)
 	c->heats.tflops = sheet ? sheet->tflops : c->hello.fma_tflops;
 	c->binaries.arch = c->hello.info.arch;
 	c->binaries.spare_cpu = c->hello.info.backend == BACKEND_GPU;
+}
+
+void campaign_sum(struct campaign *c, struct sweep_sum *sum)
+{
+	c->spent_s[SPENT_COMPILING] = c->binaries.seconds;
+	for (int s = 0; s < NUM_STAGES; s++) {
+		c->spent_s[SPENT_DEVICE] += c->tally[s].device_s;
+		sum->races += c->tally[s].races;
+	}
+	for (int i = 0; i < NUM_SPENT; i++)
+		sum->spent_s[i] += c->spent_s[i];
+	for (int i = 0; i < NUM_OUTCOMES; i++)
+		sum->failed[i] += i == OUTCOME_OK ? 0 : c->failed[i];
+	sum->measured += c->failed[OUTCOME_OK];
 }
 
 void campaign_free(struct campaign *c)

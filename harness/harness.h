@@ -132,6 +132,11 @@ const char *models_name(const struct models *, int i); /* NULL after the last */
 void models_free(struct models *);
 int scenarios_load(struct scenario_list *, const char *path, const struct models *);
 void scenarios_free(struct scenario_list *);
+/* scenario_sets.c: the model's scenarios (NULL: of all) of several sets, each once. A set is the
+ * name of a file in `dir`, or a path. 0 after a complaint. */
+int scenario_sets_load(struct scenario_list *, const char *dir, const char *const *set, int n,
+		       const char *model, const struct models *);
+void scenarios_sift(struct scenario_list *, const char *model);
 /* What a batch asks of a machine, over all heads of one GPU. */
 struct facts {
 	int seqs, decodes; /* sequences with a query; of these, in the decode part */

@@ -256,6 +256,15 @@ struct order {
 	double seconds;
 	unsigned long long seed;
 };
+/* What the wall time of measuring goes to. */
+enum spent {
+	SPENT_COMPILING, /* races wait for builders */
+	SPENT_CHECKING,  /* against the reference */
+	SPENT_UPLOADING, /* buffers, references, code */
+	SPENT_RACING,    /* of that the device runs for SPENT_DEVICE */
+	SPENT_DEVICE,
+	NUM_SPENT
+};
 /* Told while the race runs, of lane i. At most one result of each; none when the budget
  * ended before it. */
 struct listener {
@@ -267,6 +276,7 @@ struct listener {
 	/* After the results: lane `of` ran twice. 0: stop. */
 	int (*control)(void *arg, const struct order *, const struct control *);
 	void (*beat)(void *arg); /* with each word of the worker */
+	void (*spent)(void *arg, const double seconds[NUM_SPENT]); /* at the end; or NULL */
 };
 enum heard {
 	HEARD_ALL,
@@ -287,6 +297,11 @@ enum heard worker_race(struct worker *, const struct order *, const struct liste
 const char *worker_text(const struct worker *);
 void worker_free(struct worker *);
 
+/* What several sweeps took together. */
+struct sweep_sum {
+	double spent_s[NUM_SPENT];
+	long long measured, failed[NUM_OUTCOMES], races;
+};
 /* ---- campaign.c ----------------------------------------------------------------- */
 /* What a stage has taken, and brought. */
 struct tally {
@@ -314,6 +329,7 @@ struct campaign {
 	int skipped;                 /* heats that cannot be run here */
 	struct tally tally[NUM_STAGES];
 	long long failed[NUM_OUTCOMES];
+	double spent_s[NUM_SPENT];
 };
 /* Heats, and what is known of entrants; the device and the protocol are there. */
 void campaign_make(struct campaign *, const struct scenario_list *);
@@ -324,6 +340,8 @@ int campaign_remember(struct campaign *);
 void campaign_trust(struct campaign *);
 /* This entrant has passed the corner batches of a phase. */
 void campaign_pass(struct campaign *, int entrant, enum phase);
+/* Adds what it took, once. */
+void campaign_sum(struct campaign *, struct sweep_sum *);
 void campaign_free(struct campaign *);
 /* Seconds since it began without those of waiting for compilers; or of a replay's device. */
 double campaign_seconds(const struct campaign *);
@@ -366,8 +384,10 @@ struct survey {
 	struct scenario_list list; /* that the database knows */
 	struct heats heats;        /* of these */
 	struct binaries binaries;
-	char *family[3]; /* by phase, of heats.family: in the portfolio */
-	int races;       /* finished */
+	char *family[3];           /* by phase, of heats.family: in the portfolio */
+	const struct choice *also; /* choices whose families are wanted in every phase */
+	int num_also;
+	int races; /* finished */
 };
 /* From the finished races of the campaign's database. 0 after a complaint, also when there
  * are none. */
@@ -411,9 +431,13 @@ int provenance_fits(struct store *, const char *db, const struct device_info *,
 		    const struct protocol *);
 
 /* ---- sweep.c -------------------------------------------------------------------- */
+/* The device that these ask for, as device_open takes it. */
+struct sweep_options;
+const char *sweep_device_name(const struct sweep_options *);
 struct sweep_options {
-	const char *gpu; /* "h200", "cpu"; NULL: what is here */
-	const char *db;  /* NULL: results/<gpu>.sqlite */
+	const char *gpu;    /* "h200", "cpu"; NULL: what is here */
+	const char *device; /* "cuda:1"; NULL: the first of that GPU */
+	const char *db;     /* NULL: results/<gpu>.sqlite */
 	const char *kernels, *phases, *command;
 	enum preset preset;
 	double budget_s;
@@ -422,6 +446,12 @@ struct sweep_options {
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
 	unsigned long long seed;
+	/* Of a survey: it learns from the races of another GPU, and measures these choices as well. */
+	const char *prior_db, *prior_gpu;
+	const struct choice *also;
+	int num_also;
+	struct sweep_sum
+	    *sum; /* NULL; or what this sweep took is added, and no report is printed */
 };
 /* An exact wish: that choice in that scenario, whatever it promises. Choices are concrete
  * (kernels/kernel.h: config_resolve); a wish with a formula is refused. */

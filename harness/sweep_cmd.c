@@ -35,6 +35,7 @@ enum {
 	OPT_SEED,
 	OPT_PROTOCOL,
 	OPT_REPLAY,
+	OPT_DEVICE,
 	OPT_FORMAT
 };
 
@@ -42,6 +43,7 @@ enum {
 static const struct argp_option argp_options[] = {
 	{ 0, 0, 0, 0, "What to measure on:", 1 },
 	{ "gpu",       'g',         "NAME",   0, "Refuse unless this machine has it; default: its GPU, else its CPU", 0 },
+	{ "device",    OPT_DEVICE,  "NAME",   0, "Of several GPUs this one: cuda:1, hip:0 (the first)", 0 },
 	{ "db",        OPT_DB,      "PATH",   0, "The database (results/<gpu>.sqlite)", 0 },
 	{ 0, 0, 0, 0, "Scenarios:", 2 },
 	{ "scenarios", 's',         "SETS",   0, "Sets, separated by commas: names in the scenarios folder, or paths (the device's own set)", 0 },
@@ -175,6 +177,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->phases = arg;
 		break;
 	case OPT_BATCH: add_name(state, r->batch, &r->num_batches, arg); break;
+	case OPT_DEVICE: o->device = arg; break;
 	case OPT_DB: o->db = arg; break;
 	case OPT_DIR: r->dir = arg; break;
 	case OPT_PRESET: preset_arg(state, o, arg); break;
@@ -214,51 +217,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* ---- scenarios ------------------------------------------------------------------ */
 
-static int load_set(struct scenario_list *list, const struct request *r, const char *name,
-		    const struct models *m)
-{
-	char path[MAX_PATH];
-	const size_t n = strlen(name);
-	if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json")))
-		return scenarios_load(list, name, m);
-	snprintf(path, sizeof path, "%s/%s.json", r->dir, name);
-	return scenarios_load(list, path, m);
-}
-
-/* Of two that differ in nothing that is measured the first stays. */
-static int is_double(const struct scenario_list *list, const struct scenario *s)
-{
-	for (int i = 0; i < list->n; i++) {
-		const struct scenario *o = &list->v[i];
-		if (!strcmp(o->model, s->model) && !strcmp(o->batch_text, s->batch_text) &&
-		    o->shape.page_size == s->shape.page_size && o->shape.dtype == s->shape.dtype &&
-		    o->shape.kv_dtype == s->shape.kv_dtype && o->layout == s->layout &&
-		    o->seed == s->seed)
-			return 1;
-	}
-	return 0;
-}
-
-static void drop(struct scenario *s)
-{
-	free(s->batch_text);
-	batch_free(s->batch);
-}
-
-/* Keeps the model's scenarios, each once. */
-static void sift(struct scenario_list *list, const char *model)
-{
-	struct scenario_list kept = { .v = list->v };
-	for (int i = 0; i < list->n; i++) {
-		struct scenario s = list->v[i];
-		if ((!model || !strcmp(s.model, model)) && !is_double(&kept, &s))
-			kept.v[kept.n++] = s;
-		else
-			drop(&s);
-	}
-	list->n = kept.n;
-}
-
 static int add_batch(struct scenario_list *list, const struct request *r, const char *text,
 		     const struct models *m)
 {
@@ -283,7 +241,8 @@ static int add_batch(struct scenario_list *list, const struct request *r, const 
 		complain(v && s.batch_text ? "--batch \"%s\" has no query token"
 					   : "--batch \"%s\": out of memory",
 			 text);
-		drop(&s);
+		free(s.batch_text);
+		batch_free(s.batch);
 		return 0;
 	}
 	list->v[list->n++] = s;
@@ -296,15 +255,12 @@ static int load(struct scenario_list *list, struct request *r)
 	snprintf(path, sizeof path, "%s/models.json", r->dir);
 	struct models *m = models_load(path);
 	attune_shape unused;
-	int ok = m && (!r->model || models_shape(m, r->model, &unused));
-	for (int i = 0; ok && i < r->num_sets; i++)
-		ok = load_set(list, r, r->set[i], m);
-	if (ok)
-		sift(list, r->model);
+	int ok = m && (!r->model || models_shape(m, r->model, &unused)) &&
+		 scenario_sets_load(list, r->dir, r->set, r->num_sets, r->model, m);
 	for (int i = 0; ok && i < r->num_batches; i++)
 		ok = add_batch(list, r, r->batch[i], m);
 	if (ok)
-		sift(list, NULL);
+		scenarios_sift(list, NULL);
 	if (ok && !list->n) {
 		complain("no scenario of %s in these sets", r->model);
 		ok = 0;
@@ -315,10 +271,15 @@ static int load(struct scenario_list *list, struct request *r)
 
 /* ---- the device ----------------------------------------------------------------- */
 
+const char *sweep_device_name(const struct sweep_options *o)
+{
+	return o->device ? o->device : device_for(o->gpu);
+}
+
 int sweep_device(const struct sweep_options *o, struct hello *hello)
 {
 	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
-	struct worker_setup setup = { .device = device_for(o->gpu) };
+	struct worker_setup setup = { .device = sweep_device_name(o) };
 	struct worker *probe = worker_new(&setup);
 	int known = probe && worker_hello(probe, hello);
 	worker_free(probe);

@@ -216,7 +216,8 @@ static int fulfil(struct list *l)
 	struct campaign *c = &l->c;
 	const int wished = l->n;
 	if (!drop_known(l)) {
-		complain("nothing to do: all %d are in %s", wished, c->db);
+		if (!c->o->sum)
+			complain("nothing to do: all %d are in %s", wished, c->db);
 		return EXIT_DONE;
 	}
 	if (!campaign_remember(c))
@@ -230,6 +231,10 @@ static int fulfil(struct list *l)
 		return EXIT_CHECK;
 	c->began = now();
 	const enum heard heard = race_all(l);
+	if (c->o->sum) {
+		campaign_sum(c, c->o->sum);
+		return campaign_code(c, heard);
+	}
 	const long long missing = l->n - c->failed[OUTCOME_OK];
 	complain("%lld of %d measured (%d were there), %lld A/A pairs, in %.0f s: %s",
 		 c->failed[OUTCOME_OK], l->n, wished - l->n, c->tally[c->stage].controls,

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* To look at an output takes longer than to time it. Each choice is looked at the first
@@ -13,6 +14,23 @@
  * small; and after it whenever it has come this near to the winner. */
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
 static const double finalist = 1.05, finalist_large = 1.01;
+
+/* ---- where the time goes ----------------------------------------------------- */
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Adds the seconds since *at, and begins again. */
+static void spend(struct life *l, enum spent what, double *at)
+{
+	const double t = now();
+	l->spent_s[what] += t - *at;
+	*at = t;
+}
 
 /* ---- saying --------------------------------------------------------------------- */
 
@@ -279,17 +297,21 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 	fill_runner(r, l, e);
 	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
 		     (!e->lane.gated || looks_at(l, seed, e->index));
+	double at = now();
 	work_stage(l, r->index, l->setup->gate_s);
-	if (load_all(l, r)) {
+	const enum attune_status loaded = load_all(l, r);
+	spend(l, SPENT_UPLOADING, &at);
+	if (loaded) {
 		work_failed(l, r->index, OUTCOME_RESOURCES, attune_last_error());
 		return;
 	}
-	if (r->parts == 1 && !work_pass_gate(l, r, e->lane.gated))
-		return;
-	if (r->checked && !work_pass_workload(l, r, &v)) {
+	const int passed = r->parts > 1 || work_pass_gate(l, r, e->lane.gated);
+	const int is_right = passed && (!r->checked || work_pass_workload(l, r, &v));
+	spend(l, SPENT_CHECKING, &at);
+	if (passed && !is_right)
 		work_judge(l, r->index, &v, "as timed");
+	if (!is_right)
 		return;
-	}
 	const double bytes = call_bytes(l, phase_of(r)), flops = call_flops(l, phase_of(r));
 	l->racer[l->num_racers++] = (struct racer){ .call = work_call,
 						    .arg = r,
@@ -321,7 +343,8 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	struct said said = { .word = SAYS_DONE, .index = -1 };
 	struct control control = { 0 };
 	const int scenario = l->setup->heats->v[entry[0].lane.heat[0]].scenario;
-	double dram, fma;
+	double dram, fma, at = now();
+	memset(l->spent_s, 0, sizeof l->spent_s);
 	l->scenario = &l->setup->heats->scenarios[scenario];
 	work_stage(l, -1, 60 + work_slow_call_s(l));
 	if (make_workload(l, scenario)) {
@@ -331,6 +354,7 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 		return;
 	}
 	measure_ceilings(l, 1, &dram, &fma);
+	spend(l, SPENT_UPLOADING, &at);
 	l->num_racers = 0;
 	for (int i = 0; i < t->n; i++)
 		enter(l, &entry[i], t->seed);
@@ -339,9 +363,12 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	race.sets = l->workload.sets;
 	race.fixed_rounds = t->fixed_rounds;
 	race.control = t->with_control ? &control : NULL;
+	at = now();
 	if (l->num_racers && measure_race(&l->dev, &race))
 		_exit(1);
+	spend(l, SPENT_RACING, &at);
 	say_control(l, &control);
+	memcpy(said.spent_s, l->spent_s, sizeof said.spent_s);
 	work_say(l, &said);
 }
 

@@ -27,8 +27,9 @@ struct said {
 			int failed_gate;
 			struct measurement m;
 		} result;
-		struct control control; /* of: not the lane's number */
-		char text[200];         /* of SAYS_CANNOT */
+		struct control control;    /* of: not the lane's number */
+		char text[200];            /* of SAYS_CANNOT */
+		double spent_s[NUM_SPENT]; /* of SAYS_DONE */
 	};
 };
 _Static_assert(sizeof(struct said) <= PIPE_BUF, "a record must be written in one piece");
@@ -82,7 +83,7 @@ struct life {
 	struct loaded *loaded;        /* by binary; code NULL: not yet */
 	struct blob *code;            /* by binary: what the parent sent */
 	int num_codes;
-	char *passed;                 /* [binary][phase]: the corner batches */
+	char *passed; /* [binary][phase]: the corner batches */
 	struct pool *pool, *check_pool;
 	struct workload workload;
 	int made; /* its scenario, -1: none */
@@ -93,6 +94,7 @@ struct life {
 	struct runner *runner;
 	struct racer *racer;
 	int num_racers;
+	double spent_s[NUM_SPENT];
 };
 
 /* work.c: words to the parent. */

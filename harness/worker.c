@@ -395,8 +395,12 @@ static int listen_to(struct session *s, enum heard *end)
 			snprintf(s->w->text, sizeof s->w->text, "%s", said.text);
 			*end = HEARD_NOTHING;
 			return 0;
-		case SAYS_HELLO:
-		case SAYS_DONE: *end = HEARD_ALL; return 0;
+		case SAYS_DONE:
+			if (s->listener->spent)
+				s->listener->spent(s->listener->arg, said.spent_s);
+			*end = HEARD_ALL;
+			return 0;
+		case SAYS_HELLO: *end = HEARD_ALL; return 0;
 		}
 		if (!more) {
 			*end = HEARD_STOP;
