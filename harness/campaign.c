@@ -36,7 +36,9 @@ static char *barred_at(const struct campaign *c, int entrant, int shape)
 
 double campaign_seconds(const struct campaign *c)
 {
-	return c->replay ? replay_seconds(c->replay) : now() - c->began - c->binaries.seconds;
+	if (c->replay)
+		return replay_seconds(c->replay);
+	return now() - c->began - (c->o->wall ? 0 : c->binaries.seconds);
 }
 
 double campaign_share(const struct campaign *c, double part)

@@ -22,6 +22,10 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * else one line every 30 s. done and total in any unit; ETA from them. */
 void progress(const char *what, double done, double total);
 void progress_end(void);
+void progress_off(void); /* this process shows none */
+/* The whole ends in so many seconds, whatever it is doing: the time left is that. 0: each part has
+ * an end of its own. */
+void progress_until(double seconds);
 extern volatile int interrupted; /* set by SIGINT and SIGTERM after catch_signals() */
 void catch_signals(void);
 

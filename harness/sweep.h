@@ -436,13 +436,14 @@ struct sweep_options;
 const char *sweep_device_name(const struct sweep_options *);
 struct sweep_options {
 	const char *gpu;    /* "h200", "cpu"; NULL: what is here */
-	const char *device; /* "cuda:1"; NULL: the first of that GPU */
+	const char *device; /* "cuda:1", or several: "cuda:0,cuda:1"; NULL: the first of that GPU */
 	const char *db;     /* NULL: results/<gpu>.sqlite */
 	const char *kernels, *phases, *command;
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */
 	int exhaustive, again, dry_run, steady, survey, early;
+	int wall;           /* the budget counts waiting for compilers, too */
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
 	unsigned long long seed;
@@ -473,6 +474,16 @@ int sweep_wishes(const struct sweep_options *, const struct hello *, const struc
 int sweep_device(const struct sweep_options *, struct hello *);
 /* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
+
+/* ---- many_devices.c --------------------------------------------------------------- */
+enum { MOST_DEVICES = 16, DEVICE_NAME = 24 };
+/* The devices of this machine that are that GPU, "cuda:0" ...; how many, 0 of a CPU. */
+int devices_find(const char *gpu, char device[MOST_DEVICES][DEVICE_NAME]);
+/* Runs a measuring command on every device that o->device names ("cuda:0,cuda:1"), each in a
+ * process of its own with its shard. `first`: what the first of them said. An exit code. */
+int on_each_device(const struct sweep_options *o, const struct hello *first,
+		   int (*run)(const struct sweep_options *, const struct hello *, void *),
+		   void *arg);
 
 /* The fastest choices that can begin early, in turn and early: sweep_early.c. An exit code. */
 int sweep_early(const struct sweep_options *, const struct hello *, const struct scenario_list *);

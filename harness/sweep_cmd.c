@@ -43,7 +43,7 @@ enum {
 static const struct argp_option argp_options[] = {
 	{ 0, 0, 0, 0, "What to measure on:", 1 },
 	{ "gpu",       'g',         "NAME",   0, "Refuse unless this machine has it; default: its GPU, else its CPU", 0 },
-	{ "device",    OPT_DEVICE,  "NAME",   0, "Of several GPUs this one: cuda:1, hip:0 (the first)", 0 },
+	{ "device",    OPT_DEVICE,  "NAME",   0, "Of several GPUs this one, or these together: cuda:1, or cuda:0,cuda:1 (the first)", 0 },
 	{ "db",        OPT_DB,      "PATH",   0, "The database (results/<gpu>.sqlite)", 0 },
 	{ 0, 0, 0, 0, "Scenarios:", 2 },
 	{ "scenarios", 's',         "SETS",   0, "Sets, separated by commas: names in the scenarios folder, or paths (the device's own set)", 0 },
@@ -271,6 +271,13 @@ static int load(struct scenario_list *list, struct request *r)
 
 /* ---- the device ----------------------------------------------------------------- */
 
+/* Of several the first. */
+static void first_device(const struct sweep_options *o, char name[DEVICE_NAME])
+{
+	const char *all = sweep_device_name(o);
+	snprintf(name, DEVICE_NAME, "%.*s", all ? (int)strcspn(all, ",") : 0, all ? all : "");
+}
+
 const char *sweep_device_name(const struct sweep_options *o)
 {
 	return o->device ? o->device : device_for(o->gpu);
@@ -279,7 +286,9 @@ const char *sweep_device_name(const struct sweep_options *o)
 int sweep_device(const struct sweep_options *o, struct hello *hello)
 {
 	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
-	struct worker_setup setup = { .device = sweep_device_name(o) };
+	char name[DEVICE_NAME];
+	first_device(o, name);
+	struct worker_setup setup = { .device = *name ? name : NULL };
 	struct worker *probe = worker_new(&setup);
 	int known = probe && worker_hello(probe, hello);
 	worker_free(probe);
@@ -349,6 +358,11 @@ static const char about[] =
     "or --budget, and judges what would have been picked by the recorded medians; cells at "
     "random and one by one get the same time. Nothing is written.\n";
 
+static int measure_part(const struct sweep_options *o, const struct hello *hello, void *list)
+{
+	return (o->early ? sweep_early : sweep)(o, hello, list);
+}
+
 static int measure(struct request *r)
 {
 	struct scenario_list list = { 0 };
@@ -363,7 +377,7 @@ static int measure(struct request *r)
 		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;
 	}
 	if (!code)
-		code = (r->o.early ? sweep_early : sweep)(&r->o, &hello, &list);
+		code = on_each_device(&r->o, &hello, measure_part, &list);
 	scenarios_free(&list);
 	return code;
 }

@@ -255,7 +255,8 @@ int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 	l.c.limit_s = o->budget_s;
 	l.grant = calloc((size_t)n + 1, sizeof *l.grant);
 	for (int i = 0; l.grant && i < n; i++)
-		ok &= grant(&l, &wish[i]);
+		if (wish[i].scenario % o->shards == o->shard)
+			ok &= grant(&l, &wish[i]);
 	if (ok && l.grant)
 		l.c.store = store_open(l.c.db, 0);
 	if (l.c.store)

@@ -24,8 +24,9 @@ enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
 enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_DRY, OPT_FILL };
 
 struct options {
-	const char *gpu, *db, *header, *split;
-	int limit, again, dry_run, fill;
+	const char *gpu, *db, *header;
+	struct confirm_asked asked;
+	int again;
 	double budget_s;
 };
 
@@ -158,13 +159,13 @@ static int by_need(const void *pa, const void *pb, void *arg)
 	return *(const int *)pa - *(const int *)pb;
 }
 
-static int is_asked(const struct measured *m, const struct options *o)
+static int is_asked(const struct measured *m, const struct confirm_asked *o)
 {
 	return in_split(m, o->split) && (!o->fill || data_is_training(m));
 }
 
 /* Indices of the data in the order they are measured; NULL without memory. */
-static int *order_scenarios(struct data *d, const struct options *o, int *n)
+static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *n)
 {
 	int *order = malloc(sizeof *order * (size_t)(d->n + 1));
 	*n = 0;
@@ -178,30 +179,43 @@ static int *order_scenarios(struct data *d, const struct options *o, int *n)
 	return order;
 }
 
-static int collect(struct wishes *w, const struct data *d, const struct forest *f, const int *order,
-		   int n)
+/* What a header picks, and what an overlap of it is to beat. */
+static void wish_forest(struct wishes *w, const struct data *d, const struct forest *f,
+			struct chooser *c, const struct measured *m, int scenario)
+{
+	struct made made;
+	chooser_make(c, m, -1, &made);
+	wish_made(w, scenario, m, &made);
+	forest_make_serial(d, f, m, &made);
+	wish_made(w, scenario, m, &made);
+}
+
+static int collect(struct wishes *w, const struct data *d, const struct forest *f,
+		   const struct forest *also, const int *order, int n)
 {
 	struct chooser *chooser[NUM_POLICIES];
+	struct chooser *other = also ? chooser_new(d, POLICY_TREE, also) : NULL;
 	for (int p = 0; p < NUM_POLICIES; p++)
 		chooser[p] = chooser_new(d, (enum policy)p, f);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		for (int p = 0; p < NUM_POLICIES; p++) {
 			struct made made;
-			if (!chooser[p])
+			if (!chooser[p] || p == POLICY_TREE)
 				continue;
 			/* -1: rules ask for the nearest legal choice, measured here or not. */
 			chooser_make(chooser[p], m, -1, &made);
 			wish_made(w, i, m, &made);
-			if (p != POLICY_TREE)
-				continue;
-			forest_make_serial(d, f, m, &made); /* what an overlap is to beat */
-			wish_made(w, i, m, &made);
 		}
+		if (chooser[POLICY_TREE])
+			wish_forest(w, d, f, chooser[POLICY_TREE], m, i);
+		if (other)
+			wish_forest(w, d, also, other, m, i);
 		wish_best(w, d, order[i], i);
 	}
 	for (int p = 0; p < NUM_POLICIES; p++)
 		chooser_free(chooser[p]);
+	chooser_free(other);
 	return !w->failed;
 }
 
@@ -305,18 +319,18 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
-	case 's': o->split = arg; return 0;
+	case 's': o->asked.split = arg; return 0;
 	case OPT_AGAIN: o->again = 1; return 0;
-	case OPT_DRY: o->dry_run = 1; return 0;
-	case OPT_FILL: o->fill = 1; return 0;
+	case OPT_DRY: o->asked.dry_run = 1; return 0;
+	case OPT_FILL: o->asked.fill = 1; return 0;
 	case OPT_BUDGET:
 		o->budget_s = budget_seconds(arg);
 		if (isnan(o->budget_s))
 			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
 		return 0;
 	case OPT_LIMIT:
-		o->limit = (int)strtol(arg, &end, 10);
-		if (*end || o->limit < 1)
+		o->asked.limit = (int)strtol(arg, &end, 10);
+		if (*end || o->asked.limit < 1)
 			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -338,24 +352,38 @@ static const struct argp help = {
 	NULL
 };
 
+struct asked_cells {
+	const struct wishes *w;
+	const struct scenario_list *list;
+	const char *stage;
+};
+
+static int measure_part(const struct sweep_options *o, const struct hello *hello, void *arg)
+{
+	const struct asked_cells *a = arg;
+	return sweep_wishes(o, hello, a->list, a->w->v, a->w->n, a->stage);
+}
+
 int wishes_measure(const struct wishes *w, const struct sweep_options *asked,
 		   const struct scenario_list *list, const char *stage)
 {
+	struct asked_cells a = { .w = w, .list = list, .stage = stage };
 	struct hello hello;
 	catch_signals();
 	const int code = sweep_device(asked, &hello);
-	return code ? code : sweep_wishes(asked, &hello, list, w->v, w->n, stage);
+	return code ? code : on_each_device(asked, &hello, measure_part, &a);
 }
 
-static int confirm(struct data *d, const struct forest *f, const struct options *o,
-		   const struct sweep_options *sweep)
+int confirm_run(struct data *d, const struct forest *f, const struct confirm_asked *o,
+		const struct sweep_options *sweep)
 {
 	struct wishes w = { 0 };
 	d->pass = PASS_A; /* what was best then is what is doubted */
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
 	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
-	const int done =
-	    order && list.v && n && (o->fill ? collect_holes : collect)(&w, d, f, order, n);
+	const int ready = order && list.v && n;
+	const int done = ready && (o->fill ? collect_holes(&w, d, f, order, n)
+					   : collect(&w, d, f, o->also, order, n));
 	for (int i = 0; done && i < n; i++)
 		scenario_again(&list.v[i], &d->v[order[i]]);
 	if (!done)
@@ -397,11 +425,11 @@ int cmd_confirm(int argc, char **argv)
 					     .again = o.again,
 					     .seed = 1 };
 	struct data *d = data_load(sweep.db, gpu);
-	const int asks_right = d && split_known(d, o.split);
+	const int asks_right = d && split_known(d, o.asked.split);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;
 	else if (asks_right && forest_load(&f, o.header ? o.header : header)) {
-		code = confirm(d, &f, &o, &sweep);
+		code = confirm_run(d, &f, &o.asked, &sweep);
 		forest_free(&f);
 	}
 	data_free(d);

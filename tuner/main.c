@@ -10,6 +10,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *about;
 } commands[] = {
+	{ "tune",      cmd_tune,      "rules of this machine, installed where they beat those in force" },
 	{ "devices",   cmd_devices,   "what is here: backends, names, limits, measured ceilings" },
 	{ "scenarios", cmd_scenarios, "lists or generates scenarios" },
 	{ "sweep",     cmd_sweep,     "measures kernels on scenarios into a database; resumes" },

@@ -25,6 +25,7 @@
 #include "../kernels/heuristics.h"
 
 /* ---- subcommands -------------------------------------------------------------- */
+int cmd_tune(int argc, char **argv);
 int cmd_induce(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_show(int argc, char **argv);

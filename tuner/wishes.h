@@ -20,6 +20,15 @@ void wish_made(struct wishes *, int scenario, const struct measured *, const str
  * exit code. */
 int wishes_measure(const struct wishes *, const struct sweep_options *,
 		   const struct scenario_list *, const char *stage);
+/* confirm.c: what is measured once more, and of which scenarios. */
+struct confirm_asked {
+	const char *split; /* NULL: all */
+	int limit;         /* 0: none */
+	int dry_run, fill;
+	const struct forest *also; /* NULL, or its picks as well */
+};
+int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,
+		const struct sweep_options *);
 /* Of "90s", "10m" or "1h"; NaN when it is none of these. */
 double budget_seconds(const char *text);
 
