@@ -110,8 +110,14 @@ struct scenario {
 	unsigned long long seed;
 };
 extern const char *const scenario_splits[]; /* the legal ones; ends with NULL */
-/* Nothing learns from "heldout*" and "peers": no tree, portfolio, price or threshold. */
+/* Nothing learns from "heldout*", "peers" and "gate": no tree, portfolio, price or threshold. */
 int split_is_held_out(const char *split);
+/* Of "gate": new rules are compared with old ones on these scenarios, and no report counts them
+ * as held out. */
+int split_is_gate(const char *split);
+/* Whether a tuning should move this scenario to "gate": one training scenario in six, by a hash of
+ * its model and batch. Scenarios that differ in page size, types or seed go together. */
+int gate_draws(const struct scenario *);
 
 /* What a layout is to the kernels. */
 enum attune_kv_layout layout_kv(enum layout);

@@ -71,6 +71,11 @@ void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
 			       .how = how });
 }
 
+void wish_again(struct wishes *w, const struct wish *one)
+{
+	wish(w, *one);
+}
+
 void wish_made(struct wishes *w, int scenario, const struct measured *m, const struct made *made)
 {
 	if (!m->has[PHASE_PREFILL])

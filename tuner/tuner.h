@@ -57,6 +57,7 @@ struct cell {
 	enum power_of power_of : 8; /* whose power joules are by */
 	unsigned censored : 1;      /* given up early: known to be slow, not how slow */
 	unsigned on_clock : 1;      /* us is by the clock of its scenario and phase (clock.c) */
+	unsigned translated : 1;    /* measured on the prior GPU, not here (transfer.c) */
 };
 
 /* A scenario as measured. part[phase] is valid where has[phase]. */
@@ -66,6 +67,7 @@ struct measured {
 	attune_shape shape;
 	unsigned long long seed;
 	int lost_best; /* a part's fastest time is stale, and its kernel has no other: not learned from */
+	int is_translated; /* every cell is (transfer.c) */
 	double weight;
 	struct batch *batch;
 	struct part part[NUM_PHASES];
@@ -86,6 +88,7 @@ enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
 struct data {
 	/* gpu: as it was asked for; hash: empty until data_hash */
 	char gpu[16], hash[33], protocol[32];
+	char prior[16], prior_hash[33]; /* of data_transfer: the other GPU; "": none */
 	struct run_info run;
 	struct measured *v; /* by model, page size, dtypes, layout, batch */
 	int n;

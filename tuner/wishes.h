@@ -14,6 +14,8 @@ struct wishes {
 void wish_part(struct wishes *, int scenario, enum phase, const struct choice *);
 void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
 	       const struct choice *decode, enum attune_how);
+/* The same cell or plan as another wish. */
+void wish_again(struct wishes *, const struct wish *);
 /* The plan, by the name that its time has in a batch of one phase or of two. */
 void wish_made(struct wishes *, int scenario, const struct measured *, const struct made *);
 /* Measures them within the budget, in that stage; wishes are in the order of scenarios. An

@@ -1,0 +1,557 @@
+/* translate.c - how much longer or shorter a choice takes on one GPU than on another.
+ *
+ * A pair is a choice and a scenario that both GPUs measured: r = log(own / prior). For a choice and
+ * a scenario that the prior alone measured, r is the sum of what several levels say, from coarse to
+ * fine; each is fitted to what the levels before it leave of the pairs:
+ *
+ *   all choices, its kernel, its family, the choice itself: each first everywhere, then near by
+ *   the scenario itself, where it has pairs
+ *
+ *   a level adds  sum w r / (sum w + shrink)     over the scenarios with pairs of that group
+ *   with  w = 1 everywhere,  w = exp(-distance / width) near by
+ *
+ * and r the mean of the group's pairs in a scenario. That is the posterior mean of a group's effect
+ * under normal noise, `shrink` being the ratio of both variances (partial pooling: Gelman and Hill
+ * 2007, Data Analysis Using Regression and Multilevel/Hierarchical Models, 12.2), with kernel
+ * weights for the near-by part (Nadaraya 1964; Watson 1964). So few pairs, or far ones, leave the
+ * coarser level as it is. Width and shrink are those of a small grid that predict scenarios best
+ * which were left out (cross-validation: Stone 1974). Distances are those of estimate.c.
+ *
+ * Whole batches with two parts, and plans, begin from what their parts come to. */
+#include "policy.h"
+#include "transfer.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLANS = NUM_PHASES, NUM_FIELDS, NUM_LEVELS = 4 /* groups: all, kernel, family, choice */ };
+enum { MOST_SITES = 128 /* that cross-validation looks at */ };
+static const double widths[] = { 1, 2, 4 }, shrinks[] = { 0.5, 2, 8 };
+
+struct pair {
+	int site, group[NUM_LEVELS];
+	double r; /* what the levels so far leave of it */
+};
+
+/* The mean of a group's pairs in a site. */
+struct mean {
+	int group, site, n;
+	double r;
+};
+
+struct level {
+	struct mean *v; /* by group, then by site */
+	int n, *first;  /* [groups + 1] */
+	int is_near;
+};
+
+/* The pairs of a phase. */
+struct field {
+	struct pair *pair;
+	int num_pairs, room;
+	int *site, num_sites; /* [num_sites] scenario of the prior */
+	double *far;          /* [num_sites][num_sites] */
+	struct level level[2 * NUM_LEVELS];
+	double width, shrink;
+	double *rest; /* [num_sites] what the last level adds */
+	int *pairs;   /* [num_sites] */
+};
+
+struct translation {
+	const struct data *own, *prior;
+	struct field field[NUM_FIELDS];
+	int groups[NUM_LEVELS];
+	int *kernel; /* [prior->num_choices] */
+	/* of translation_at */
+	int phase;
+	double *weight;    /* [most sites] */
+	double *of_kernel; /* [groups[1]] what the base and the levels of a kernel say */
+	double base;
+};
+
+static int is_mixed(const struct measured *m)
+{
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+}
+
+static double shrunk(double weighted, double weight, double shrink)
+{
+	return weighted / (weight + shrink);
+}
+
+/* ---- groups -------------------------------------------------------------------------- */
+/* Of a choice: all alike; its kernel; its family, else itself, behind the families; itself. */
+static void choice_groups(const struct translation *t, int choice, int group[NUM_LEVELS])
+{
+	const int family = t->prior->family_of[choice];
+	group[0] = 0;
+	group[1] = t->kernel[choice];
+	group[2] = family >= 0 ? family : t->prior->num_families + choice;
+	group[3] = choice;
+}
+
+/* Of a plan: how it runs; the units it spares by its prefill choice. */
+static void plan_groups(const struct translation *t, const struct composed *p,
+			int group[NUM_LEVELS])
+{
+	const int spares = choice_spares(&t->prior->choice[p->prefill]) > 0;
+	group[0] = 0;
+	group[1] = p->how != ATTUNE_SERIAL;
+	group[2] = p->how == ATTUNE_SERIAL ? 0 : spares ? 2 : 1;
+	group[3] = group[2];
+}
+
+static void number_kernels(struct translation *t)
+{
+	const struct data *d = t->prior;
+	int n = 0;
+	for (int c = 0; c < d->num_choices; c++) {
+		n += c && d->choice[c].kernel != d->choice[c - 1].kernel;
+		t->kernel[c] = n;
+	}
+	t->groups[0] = 1;
+	t->groups[1] = n + 2;
+	t->groups[2] = d->num_families + d->num_choices + 3;
+	t->groups[3] = d->num_choices + 3;
+}
+
+/* ---- pairs --------------------------------------------------------------------------- */
+static int add_pair(struct field *f, const struct pair *p)
+{
+	if (f->num_pairs == f->room) {
+		const int room = f->room ? 2 * f->room : 256;
+		struct pair *more = realloc(f->pair, sizeof *more * (size_t)room);
+		if (!more)
+			return 0;
+		f->pair = more;
+		f->room = room;
+	}
+	f->pair[f->num_pairs++] = *p;
+	return 1;
+}
+
+static int is_right(const struct cell *c)
+{
+	return c && c->outcome == OUTCOME_OK;
+}
+
+static int pair_cells(struct translation *t, int phase, int scenario, int own)
+{
+	struct field *f = &t->field[phase];
+	struct choice_iter i = choices_of(t->prior, scenario, (enum phase)phase, (enum phase)phase);
+	int done = 1;
+	while (done && choices_next(&i)) {
+		const struct cell *theirs = i.cells[0].of[PASS_A], *ours = NULL;
+		const int choice = data_find(t->own, &t->prior->choice[i.choice]);
+		struct pair p = { .site = scenario };
+		if (is_right(theirs) && choice >= 0)
+			ours = data_cell_in(t->own, PASS_A, own, (enum phase)phase, choice);
+		if (!is_right(ours))
+			continue;
+		p.r = log(ours->us / theirs->us);
+		choice_groups(t, i.choice, p.group);
+		done = add_pair(f, &p);
+	}
+	return done;
+}
+
+static int pair_plans(struct translation *t, int scenario, int own)
+{
+	const struct data *d = t->prior;
+	int done = 1;
+	for (int i = d->plan_at[scenario]; done && i < d->plan_at[scenario + 1]; i++) {
+		const struct composed *c = &d->plan[i];
+		const struct pick pick = { data_find(t->own, &d->choice[c->prefill]),
+					   data_find(t->own, &d->choice[c->decode]), 1, c->how };
+		const struct cell *ours = pick.prefill < 0 || pick.decode < 0 || c->pass != PASS_A
+					      ? NULL
+					      : data_plan_cell(t->own, PASS_A, own, &pick);
+		struct pair p = { .site = scenario };
+		if (!is_right(ours) || !is_right(&c->cell))
+			continue;
+		p.r = log(ours->us / c->cell.us);
+		plan_groups(t, c, p.group);
+		done = add_pair(&t->field[PLANS], &p);
+	}
+	return done;
+}
+
+/* Numbers the scenarios with pairs; they are in the order of scenarios. */
+static int list_sites(struct translation *t, int phase)
+{
+	struct field *f = &t->field[phase];
+	const enum phase of = phase == PLANS ? PHASE_ALL : (enum phase)phase;
+	f->site = malloc(sizeof *f->site * ((size_t)f->num_pairs + 1));
+	for (int i = 0; f->site && i < f->num_pairs; i++) {
+		const int scenario = f->pair[i].site;
+		if (!f->num_sites || f->site[f->num_sites - 1] != scenario)
+			f->site[f->num_sites++] = scenario;
+		f->pair[i].site = f->num_sites - 1;
+	}
+	const size_t n = (size_t)f->num_sites;
+	f->far = malloc(sizeof *f->far * (n * n + 1));
+	f->rest = calloc(n + 1, sizeof *f->rest);
+	f->pairs = calloc(n + 1, sizeof *f->pairs);
+	if (!f->site || !f->far || !f->rest || !f->pairs)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < n; k++)
+			f->far[i * n + k] =
+			    part_distance(&t->prior->v[f->site[i]].part[of].f,
+					  &t->prior->v[f->site[k]].part[of].f, INFINITY);
+	return 1;
+}
+
+/* ---- levels -------------------------------------------------------------------------- */
+static int by_group(const void *pa, const void *pb)
+{
+	const struct mean *a = pa, *b = pb;
+	return a->group != b->group ? a->group - b->group : a->site - b->site;
+}
+
+/* The means of what is left of the pairs. 0 without memory. */
+static int level_fill(struct level *l, const struct field *f, int group_at, int groups)
+{
+	l->v = malloc(sizeof *l->v * ((size_t)f->num_pairs + 1));
+	l->first = calloc((size_t)groups + 2, sizeof *l->first);
+	if (!l->v || !l->first)
+		return 0;
+	for (int i = 0; i < f->num_pairs; i++)
+		l->v[i] =
+		    (struct mean){ f->pair[i].group[group_at], f->pair[i].site, 1, f->pair[i].r };
+	qsort(l->v, (size_t)f->num_pairs, sizeof *l->v, by_group);
+	for (int i = 0; i < f->num_pairs; i++) {
+		struct mean *last = l->n ? &l->v[l->n - 1] : NULL;
+		if (last && !by_group(last, &l->v[i])) {
+			last->r += (l->v[i].r - last->r) / ++last->n;
+			continue;
+		}
+		l->v[l->n++] = l->v[i];
+		l->first[l->v[l->n - 1].group + 1]++;
+	}
+	for (int g = 0; g <= groups; g++)
+		l->first[g + 1] += l->first[g];
+	return 1;
+}
+
+/* What a level adds to a group at a place with these weights of sites, without one of them (-1:
+ * with all). */
+static double level_at(const struct level *l, int group, const double *weight, double shrink,
+		       int without)
+{
+	double sum = 0, weights = 0;
+	for (int i = l->first[group]; i < l->first[group + 1]; i++) {
+		const struct mean *m = &l->v[i];
+		const double w = m->site == without ? 0 : l->is_near ? weight[m->site] : 1;
+		sum += w * m->r;
+		weights += w;
+	}
+	return shrunk(sum, weights, shrink);
+}
+
+static void weigh(const struct field *f, const double *far, double *weight)
+{
+	for (int i = 0; i < f->num_sites; i++)
+		weight[i] = exp(-far[i] / f->width);
+}
+
+/* Takes from each pair what the level says of it. Pairs are by site. 0 without memory. */
+static int take_level(struct field *f, const struct level *l, int group_at, double *weight)
+{
+	double *r = malloc(sizeof *r * ((size_t)f->num_pairs + 1));
+	for (int i = 0; r && i < f->num_pairs; i++) {
+		const struct pair *p = &f->pair[i];
+		if (!i || p->site != f->pair[i - 1].site)
+			weigh(f, f->far + (size_t)p->site * (size_t)f->num_sites, weight);
+		r[i] = p->r - level_at(l, p->group[group_at], weight, f->shrink, -1);
+	}
+	for (int i = 0; r && i < f->num_pairs; i++)
+		f->pair[i].r = r[i];
+	free(r);
+	return r != NULL;
+}
+
+static void levels_free(struct field *f)
+{
+	for (int i = 0; i < 2 * NUM_LEVELS; i++) {
+		free(f->level[i].v);
+		free(f->level[i].first);
+		f->level[i] = (struct level){ 0 };
+	}
+}
+
+/* With the field's width and shrink; pairs keep what all levels leave. 0 without memory. */
+static int levels_fit(const struct translation *t, struct field *f, double *weight)
+{
+	levels_free(f);
+	for (int i = 0; i < 2 * NUM_LEVELS; i++) {
+		f->level[i].is_near = i % 2;
+		if (!level_fill(&f->level[i], f, i / 2, t->groups[i / 2]) ||
+		    !take_level(f, &f->level[i], i / 2, weight))
+			return 0;
+	}
+	return 1;
+}
+
+/* Sum over sites of the mean square of what is left of their pairs' r when the site is left out. r: of pairs,
+ * before any level. */
+static double left_out(const struct field *f, const double *r, double *weight)
+{
+	double sum = 0, of_site = 0;
+	int n = 0;
+	for (int i = 0; i < f->num_pairs; i++) {
+		const struct pair *p = &f->pair[i];
+		if (!i || p->site != f->pair[i - 1].site) {
+			weigh(f, f->far + (size_t)p->site * (size_t)f->num_sites, weight);
+			of_site = 0, n = 0;
+		}
+		double left = r[i];
+		for (int k = 0; k < 2 * NUM_LEVELS; k++)
+			left -= level_at(&f->level[k], p->group[k / 2], weight, f->shrink, p->site);
+		of_site += left * left;
+		n++;
+		if (i + 1 == f->num_pairs || f->pair[i + 1].site != p->site)
+			sum += of_site / n;
+	}
+	return sum;
+}
+
+/* Pairs of at most MOST_SITES scenarios, evenly spread: sites keep their numbers. 0 without
+ * memory. */
+static int copy_some(struct field *some, const struct field *f)
+{
+	const int every = (f->num_sites + MOST_SITES - 1) / MOST_SITES;
+	*some = (struct field){ .far = f->far, .num_sites = f->num_sites };
+	for (int i = 0; i < f->num_pairs; i++)
+		if (f->pair[i].site % every == 0 && !add_pair(some, &f->pair[i]))
+			return 0;
+	return 1;
+}
+
+static int try_one(const struct translation *t, struct field *f, const double *r, double *error)
+{
+	for (int i = 0; i < f->num_pairs; i++)
+		f->pair[i].r = r[i];
+	if (!levels_fit(t, f, t->weight))
+		return 0;
+	*error = left_out(f, r, t->weight);
+	return 1;
+}
+
+/* The width and shrink of least error. 0 without memory. */
+static int choose(const struct translation *t, struct field *f)
+{
+	struct field some;
+	double least = INFINITY, error = 0, *r = NULL;
+	int done = copy_some(&some, f) && (r = malloc(sizeof *r * (size_t)some.num_pairs));
+	f->width = widths[COUNT(widths) - 1];
+	f->shrink = shrinks[1];
+	for (int i = 0; done && i < some.num_pairs; i++)
+		r[i] = some.pair[i].r;
+	for (size_t i = 0; done && i < COUNT(widths) * COUNT(shrinks); i++) {
+		some.width = widths[i / COUNT(shrinks)];
+		some.shrink = shrinks[i % COUNT(shrinks)];
+		done = try_one(t, &some, r, &error);
+		if (done && error < least)
+			least = error, f->width = some.width, f->shrink = some.shrink;
+	}
+	levels_free(&some);
+	free(some.pair);
+	free(r);
+	return done;
+}
+
+static int field_fit(struct translation *t, struct field *f)
+{
+	const int done = !f->num_pairs || (choose(t, f) && levels_fit(t, f, t->weight));
+	for (int i = 0; done && i < f->num_pairs; i++) {
+		f->rest[f->pair[i].site] += f->pair[i].r;
+		f->pairs[f->pair[i].site]++;
+	}
+	for (int i = 0; done && i < f->num_sites; i++)
+		f->rest[i] = shrunk(f->rest[i], f->pairs[i], f->shrink);
+	return done;
+}
+
+/* ---- a place ------------------------------------------------------------------------- */
+static int site_of(const struct field *f, int scenario)
+{
+	for (int i = 0; i < f->num_sites; i++)
+		if (f->site[i] == scenario)
+			return i;
+	return -1;
+}
+
+static void weigh_place(struct translation *t, const struct field *f, int scenario, enum phase of)
+{
+	for (int i = 0; i < f->num_sites; i++)
+		t->weight[i] = exp(-part_distance(&t->prior->v[scenario].part[of].f,
+						  &t->prior->v[f->site[i]].part[of].f, INFINITY) /
+				   f->width);
+}
+
+/* Levels from..end of enum, coarse ones first. */
+static double sum_levels(const struct translation *t, const struct field *f,
+			 const int group[NUM_LEVELS], int from, int end)
+{
+	double sum = 0;
+	for (int k = 2 * from; f->num_pairs && k < 2 * end; k++)
+		sum += level_at(&f->level[k], group[k / 2], t->weight, f->shrink, -1);
+	return sum;
+}
+
+/* What the pairs of the scenario itself say beyond all levels. */
+static double rest_at(const struct field *f, int scenario)
+{
+	const int site = site_of(f, scenario);
+	return site < 0 ? 0 : f->rest[site];
+}
+
+/* Of any choice of a phase; of a phase without pairs what those of the other part say. */
+static double of_any(struct translation *t, int scenario, enum phase phase)
+{
+	static const int none[NUM_LEVELS] = { 0 };
+	const enum phase other = phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
+	const struct field *f = &t->field[phase];
+	if (!f->num_pairs && t->field[other].num_pairs) {
+		f = &t->field[other];
+		return level_at(&f->level[0], 0, NULL, f->shrink, -1);
+	}
+	weigh_place(t, f, scenario, phase);
+	return sum_levels(t, f, none, 0, 1) + rest_at(f, scenario);
+}
+
+/* Of both parts, one after the other, that take so long on the prior; us not finite: not known. */
+static double of_both(const double r[2], const double us[2])
+{
+	if (!isfinite(us[0]) || !isfinite(us[1]))
+		return isfinite(us[0]) ? r[0] : isfinite(us[1]) ? r[1] : (r[0] + r[1]) / 2;
+	return log((us[0] * exp(r[0]) + us[1] * exp(r[1])) / (us[0] + us[1]));
+}
+
+static double base_at(struct translation *t, int scenario, int phase)
+{
+	const struct measured *m = &t->prior->v[scenario];
+	double r[2] = { 0, 0 }, us[2] = { INFINITY, INFINITY };
+	int best;
+	if (phase == PHASE_PREFILL || phase == PHASE_DECODE)
+		return t->field[phase].num_pairs ? 0 : of_any(t, scenario, (enum phase)phase);
+	for (int p = 0; p < 2; p++) {
+		const enum phase part = p ? PHASE_DECODE : PHASE_PREFILL;
+		if (!m->has[part])
+			continue;
+		r[p] = of_any(t, scenario, part);
+		us[p] = data_best(t->prior, scenario, part, &best);
+		if (!is_mixed(m))
+			return r[p];
+	}
+	return of_both(r, us);
+}
+
+void translation_at(struct translation *t, int scenario, int phase)
+{
+	const struct field *f = &t->field[phase];
+	int group[NUM_LEVELS] = { 0 };
+	t->base = base_at(t, scenario, phase) + rest_at(f, scenario);
+	t->phase = phase;
+	weigh_place(t, f, scenario, phase == PLANS ? PHASE_ALL : (enum phase)phase);
+	t->base += sum_levels(t, f, group, 0, 1);
+	for (int k = 0; k < t->groups[1]; k++) {
+		group[1] = k;
+		t->of_kernel[k] = t->base + sum_levels(t, f, group, 1, 2);
+	}
+}
+
+static double of_groups(const struct translation *t, const int group[NUM_LEVELS])
+{
+	return t->of_kernel[group[1]] + sum_levels(t, &t->field[t->phase], group, 2, NUM_LEVELS);
+}
+
+double translation_of(const struct translation *t, int choice)
+{
+	int group[NUM_LEVELS];
+	choice_groups(t, choice, group);
+	return of_groups(t, group);
+}
+
+double translation_of_plan(const struct translation *t, const struct composed *plan)
+{
+	int group[NUM_LEVELS];
+	plan_groups(t, plan, group);
+	return of_groups(t, group);
+}
+
+/* ---- all of it ------------------------------------------------------------------------ */
+/* The parts' fields come first: the others' pairs begin from what they say. */
+static int fit_all(struct translation *t)
+{
+	static const int order[NUM_FIELDS] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL, PLANS };
+	for (int i = 0; i < NUM_FIELDS; i++) {
+		struct field *f = &t->field[order[i]];
+		if (!list_sites(t, order[i]))
+			return 0;
+		double base = 0;
+		for (int p = 0; i > 1 && p < f->num_pairs; p++) {
+			if (!p || f->pair[p].site != f->pair[p - 1].site)
+				base = base_at(t, f->site[f->pair[p].site], order[i]);
+			f->pair[p].r -= base;
+		}
+		if (!field_fit(t, f))
+			return 0;
+	}
+	return 1;
+}
+
+struct translation *translation_new(const struct data *own, const struct data *prior,
+				    const int *same)
+{
+	struct translation *t = calloc(1, sizeof *t);
+	if (!t)
+		return NULL;
+	*t = (struct translation){ .own = own, .prior = prior };
+	t->kernel = malloc(sizeof *t->kernel * ((size_t)prior->num_choices + 1));
+	t->weight = malloc(sizeof *t->weight * ((size_t)prior->n + 1));
+	t->of_kernel = malloc(sizeof *t->of_kernel * ((size_t)prior->num_choices + 3));
+	int done = t->kernel && t->weight && t->of_kernel;
+	if (done)
+		number_kernels(t);
+	for (int s = 0; done && s < prior->n; s++) {
+		if (same[s] < 0 || !data_is_training(&prior->v[s]) ||
+		    !data_is_training(&own->v[same[s]]))
+			continue;
+		for (int p = 0; done && p < NUM_PHASES; p++)
+			done = pair_cells(t, p, s, same[s]);
+		done = done && pair_plans(t, s, same[s]);
+	}
+	if (done && fit_all(t))
+		return t;
+	translation_free(t);
+	return NULL;
+}
+
+int translation_pairs(const struct translation *t)
+{
+	int n = 0;
+	for (int p = 0; p < NUM_FIELDS; p++)
+		n += t->field[p].num_pairs;
+	return n;
+}
+
+void translation_free(struct translation *t)
+{
+	for (int p = 0; t && p < NUM_FIELDS; p++) {
+		struct field *f = &t->field[p];
+		levels_free(f);
+		free(f->pair);
+		free(f->site);
+		free(f->far);
+		free(f->rest);
+		free(f->pairs);
+	}
+	if (t) {
+		free(t->kernel);
+		free(t->weight);
+		free(t->of_kernel);
+	}
+	free(t);
+}
