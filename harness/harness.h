@@ -22,6 +22,8 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * else one line every 30 s. done and total in any unit; ETA from them. */
 void progress(const char *what, double done, double total);
 void progress_end(void);
+/* What is under way, in front of what progress() says; NULL: nothing. */
+void progress_part(const char *name);
 void progress_off(void); /* this process shows none */
 /* The whole ends in so many seconds, whatever it is doing: the time left is that. 0: each part has
  * an end of its own. */
@@ -222,6 +224,8 @@ int jit_compile(struct binary *, const struct kernel *, const char *flags, const
 /* The same of another kernels folder. */
 int jit_compile_below(struct binary *, const char *root, const struct kernel *, const char *flags,
 		      const char *arch);
+/* Whether the cache has it. */
+int jit_has(const struct kernel *, const char *flags, const char *arch);
 void jit_free(struct binary *);
 /* The same for a source outside kernels/: ".cu" or ".c" says which compiler. */
 int jit_compile_source(struct binary *, const char *source_path, const char *flags,

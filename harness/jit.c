@@ -277,6 +277,21 @@ int jit_compile(struct binary *b, const struct kernel *k, const char *flags, con
 	return IMPOSSIBLE;
 }
 
+int jit_has(const struct kernel *k, const char *flags, const char *arch)
+{
+	char key[33], path[PATH_MAX + 256], txt[PATH_MAX + 64], code_arch[CODE_ARCH];
+	const char *root = source_root(), *cache = cache_root();
+	kernel_arch(code_arch, k, arch);
+	snprintf(path, sizeof path, "%s/%s", root ? root : "", k->source);
+	const struct job j = { .source = path, .root = root, .flags = flags, .arch = code_arch };
+	const char *dot = strrchr(k->source, '.');
+	const struct compiler *c = dot ? compiler_for(dot, code_arch) : NULL;
+	if (!root || !cache || !c || !*c->version(code_arch) || !make_key(key, c, &j))
+		return 0;
+	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
+	return access(txt, R_OK) == 0;
+}
+
 void jit_free(struct binary *b)
 {
 	free((void *)b->blob.data);

@@ -105,16 +105,33 @@ static void print_plan(struct campaign *c)
 }
 
 /* Writes nothing: a database that is not there yet is not made. */
+static int peek(struct campaign *c)
+{
+	if (access(c->db, F_OK))
+		return 1;
+	c->store = store_open(c->db, 1);
+	return c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
+}
+
 static int dry_run(struct campaign *c)
 {
-	int ok = 1;
-	if (!access(c->db, F_OK)) {
-		c->store = store_open(c->db, 1);
-		ok = c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
-	}
+	const int ok = peek(c);
 	if (ok)
 		print_plan(c);
 	return ok ? EXIT_DONE : EXIT_USAGE;
+}
+
+static void foresee(struct campaign *c, struct sweep_forecast *f)
+{
+	f->parts = c->heats.n;
+	f->races = stages_left(c);
+	for (int i = 0; i < c->binaries.n; i++) {
+		const struct built *b = &c->binaries.v[i];
+		f->binaries += !jit_has(b->kernel, b->flags, c->binaries.arch);
+	}
+	for (int i = 0; i < c->heats.n; i++)
+		for (int k = 0; k < c->heats.v[i].n; k++)
+			f->cells += !c->heats.v[i].stored[k];
 }
 
 /* ---- the sweep ---------------------------------------------------------------------- */
@@ -190,6 +207,24 @@ static int run(struct campaign *c, struct survey *survey, const struct scenario_
 		return EXIT_DONE;
 	}
 	return measure_all(c);
+}
+
+int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
+		  const struct scenario_list *list, struct sweep_forecast *f)
+{
+	struct campaign c = { .o = o, .hello = *hello };
+	struct survey survey = { 0 };
+	int code = EXIT_USAGE;
+	campaign_make(&c, list);
+	if (o->survey && survey_learn(&survey, &c))
+		c.survey = &survey;
+	if ((!o->survey || c.survey) && make_heats(&c, list) && peek(&c)) {
+		foresee(&c, f);
+		code = EXIT_DONE;
+	}
+	campaign_free(&c);
+	survey_free(&survey);
+	return code;
 }
 
 int sweep(const struct sweep_options *o, const struct hello *hello,

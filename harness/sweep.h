@@ -443,6 +443,7 @@ struct sweep_options {
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */
 	int exhaustive, again, dry_run, steady, survey, early;
+	int anyway;         /* although others use the machine */
 	int wall;           /* the budget counts waiting for compilers, too */
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
@@ -474,6 +475,14 @@ int sweep_wishes(const struct sweep_options *, const struct hello *, const struc
 int sweep_device(const struct sweep_options *, struct hello *);
 /* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
+
+/* What a sweep would have to do. An exit code. */
+struct sweep_forecast {
+	int parts, races, binaries; /* parts of scenarios; binaries that are not in the cache */
+	long long cells;
+};
+int sweep_foresee(const struct sweep_options *, const struct hello *, const struct scenario_list *,
+		  struct sweep_forecast *);
 
 /* ---- many_devices.c --------------------------------------------------------------- */
 enum { MOST_DEVICES = 16, DEVICE_NAME = 24 };

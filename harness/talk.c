@@ -17,6 +17,7 @@ static struct {
 	double began, shown; /* seconds */
 	int drawn;           /* a line without its newline stands on the terminal */
 	int off;
+	const char *part;    /* of the whole, or NULL */
 	double first, until; /* the whole: since when, and when it is over; 0: not known */
 } bar;
 
@@ -132,7 +133,8 @@ void progress(const char *what, double done, double total)
 		clock_text(left, sizeof left, (t - bar.began) * (1 - share) / share);
 	if (terminal)
 		fputs("\r\033[K", stderr);
-	fprintf(stderr, "%s %.0f%%, %s spent, %s left%s", bar.what, floor(100 * share), spent, left,
+	fprintf(stderr, "%s%s%s %.0f%%, %s spent, %s left%s", bar.part ? bar.part : "",
+		bar.part ? ": " : "", bar.what, floor(100 * share), spent, left,
 		terminal ? "" : "\n");
 	bar.drawn = terminal;
 	fflush(stderr);
@@ -142,6 +144,11 @@ void progress_until(double seconds)
 {
 	bar.first = now();
 	bar.until = seconds > 0 ? bar.first + seconds : 0;
+}
+
+void progress_part(const char *name)
+{
+	bar.part = name;
 }
 
 void progress_off(void)

@@ -122,7 +122,7 @@ static int write_to(const char *path, const char *text)
 
 /* A regular file is written aside and moved over, so that no reader sees half of it. A pipe or a
  * device such as /dev/stdout is written to. */
-static int write_file(const char *path, const char *text)
+int file_put(const char *path, const char *text)
 {
 	char *beside;
 	struct stat st;
@@ -198,7 +198,7 @@ static int hold(const struct data *d, const struct options *o, const char *out, 
 	else if (held && o->check)
 		done = check_file(out, held);
 	else if (held)
-		done = !strcmp(text, held) || write_file(out, held);
+		done = !strcmp(text, held) || file_put(out, held);
 	free(held);
 	free(text);
 	return done;
@@ -225,7 +225,7 @@ static int induce(struct data *d, const struct options *o, const char *out)
 		done = check_file(out, text);
 	else if (text && !out)
 		done = fputs(text, stdout) >= 0;
-	else if (text && write_file(out, text)) {
+	else if (text && file_put(out, text)) {
 		report(&f, d);
 		done = 1;
 	}

@@ -2,15 +2,16 @@
  *
  *   tune_cmd.c      options, and what is said before
  *   tune.c          the steps, each with its share of the time
- *   tune_devices.c  one step on all GPUs of the machine
  *   tune_here.c     which rules and databases count on this machine
  *   tune_sum.c      what is said in the end
  */
 #ifndef TUNE_H
 #define TUNE_H
 
-#include "wishes.h"
+#include "gate.h"
 #include <limits.h>
+
+enum { GPU_NAME = 64 };
 
 /* ---- tune_here.c ------------------------------------------------------------------ */
 enum rules_of { RULES_NONE, RULES_BORROWED, RULES_COMMITTED, RULES_LOCAL };
@@ -46,25 +47,35 @@ struct tune_options {
 	int dry_run, undo, anyway;
 	enum format format;
 };
-enum { MOST_DEVICES = 16 };
 struct tune {
 	const struct tune_options *o;
 	struct hello hello;
-	char device[MOST_DEVICES][24]; /* "cuda:0" */
-	int num_devices;
+	char devices[MOST_DEVICES * DEVICE_NAME]; /* "cuda:0,cuda:1"; "": the CPU */
 	struct here here;
 	struct scenario_list list;
-	struct forest incumbent; /* rules in force before; constant defaults where there are none */
-	struct forest fresh;     /* by what is measured now */
-	int has_fresh;
-	double began, deadline;
-	double learning_s; /* spent on trees */
+	struct forest incumbent; /* in force before; the kernels' defaults where nothing is */
+	struct forest fresh;     /* by all that is measured */
+	struct forest installed; /* of both, by the gate */
+	int has_fresh, has_installed;
+	int takes; /* decisions that are taken from fresh */
+	struct gate_report gate;
+	struct data *own, *prior, *merged; /* measured here; on the nearest GPU; to learn from */
+	double began, deadline, took_s;
+	double learning_s;
 	struct sweep_sum sum;
-	char header[2][33]; /* hashes of the rules before and after */
 };
+/* An exit code. */
 int tune(const struct tune_options *);
 
+/* What its first measuring step would have to do. An exit code. */
+int tune_forecast(struct tune *, struct sweep_forecast *);
+
 /* ---- tune_sum.c ------------------------------------------------------------------- */
-int tune_sum(struct tune *, const struct data *own, const struct forest *installed);
+/* One line before: how long it takes, and from what it starts. */
+void tune_say_plan(const struct tune *, double seconds);
+/* In place of a tune: what there would be to do. An exit code. */
+int tune_foretell(struct tune *, double seconds);
+/* What was found, in a few lines. An exit code. */
+int tune_sum(struct tune *);
 
 #endif

@@ -4,8 +4,19 @@
 #include <math.h>
 #include <string.h>
 
-enum { OPT_PRESET = 256, OPT_BUDGET, OPT_SETS, OPT_TRACE_SET, OPT_DIR, OPT_RESULTS, OPT_GENERATED,
-       OPT_DEVICE, OPT_DRY, OPT_UNDO, OPT_ANYWAY };
+enum {
+	OPT_PRESET = 256,
+	OPT_BUDGET,
+	OPT_SETS,
+	OPT_TRACE_SET,
+	OPT_DIR,
+	OPT_RESULTS,
+	OPT_GENERATED,
+	OPT_DEVICE,
+	OPT_DRY,
+	OPT_UNDO,
+	OPT_ANYWAY
+};
 
 // clang-format off
 static const struct argp_option rows[] = {
@@ -64,14 +75,17 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Measures kernels on this machine and installs rules that choose among them where they beat "
+	"Measures kernels on this machine and installs rules that choose among them where they "
+	"beat "
 	"the rules in force."
 	"\vIt starts from the rules of the nearest GPU, measures where they lose, learns rules of "
-	"its own, and runs both next to each other on scenarios that none of them learned from. Each "
+	"its own, and runs both next to each other on scenarios that none of them learned from. "
+	"Each "
 	"of the decisions (prefill, decode, mixed batches) is replaced only where the new one is "
 	"faster beyond noise. What it measures is in results/local, the rules in generated/local; "
 	"the same command goes on after an interrupt.\n\n"
-	"Examples:\n  attune tune --preset smoke\n  attune tune --budget 10m --model llama3.1-8b@1\n"
+	"Examples:\n  attune tune --preset smoke\n  attune tune --budget 10m --model "
+	"llama3.1-8b@1\n"
 	"  attune tune --undo",
 	NULL,
 	NULL,

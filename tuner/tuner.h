@@ -536,7 +536,8 @@ char *forest_emit_as(const char *language, const struct forest *, const struct d
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);
 int forest_load(struct forest *, const char *path);
-char *file_text(const char *path); /* NULL when it cannot be read */
+char *file_text(const char *path);                /* NULL when it cannot be read */
+int file_put(const char *path, const char *text); /* whole or not at all; 0 + complain */
 
 /* ---- difftext.c ------------------------------------------------------------------- */
 /* Lines that go ('-') and come ('+'), each change with its surroundings. */
