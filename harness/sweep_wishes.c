@@ -163,10 +163,25 @@ static enum heard race(struct list *l, int heat, int plans, double seconds)
 	return heard;
 }
 
+/* Leaves wishes whose time is not data. How many. */
+static int keep_noisy(struct list *l)
+{
+	int kept = 0;
+	for (int i = 0; i < l->n; i++) {
+		const struct grant *g = &l->grant[i];
+		const struct heat *h = &l->c.heats.v[g->heat[1] < 0 ? g->heat[0] : host_of(l, g)];
+		if (g->heat[1] < 0 ? h->noisy[g->place[0]] : h->noisy_plans)
+			l->grant[kept++] = *g;
+	}
+	l->n = kept;
+	return kept;
+}
+
 static enum heard race_all(struct list *l)
 {
 	struct campaign *c = &l->c;
 	enum heard heard = HEARD_ALL;
+	c->stage_done = 0;
 	c->stage_heats = c->heats.n;
 	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++, c->stage_done++) {
 		const double seconds = campaign_share(c, 1.0 / (c->heats.n - i));
@@ -222,11 +237,22 @@ static int fulfil(struct list *l)
 	if (!c->worker)
 		return EXIT_CHECK;
 	c->began = now();
-	const enum heard heard = race_all(l);
-	const long long missing = l->n - c->failed[OUTCOME_OK];
+	const int asked = l->n;
+	enum heard heard = race_all(l);
+	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && keep_noisy(l); k++) {
+		if (!campaign_quiet_again(c))
+			break;
+		heard = race_all(l);
+	}
+	const long long missing = asked - c->failed[OUTCOME_OK];
+	const int noisy = campaign_noisy(c);
 	complain("%lld of %d measured (%d were there), %lld A/A pairs, in %.0f s: %s",
-		 c->failed[OUTCOME_OK], l->n, wished - l->n, c->tally[c->stage].controls,
+		 c->failed[OUTCOME_OK], asked, wished - asked, c->tally[c->stage].controls,
 		 campaign_seconds(c), c->db);
+	if (noisy)
+		complain("%d are too noisy to judge by, and left out; the same command races them "
+			 "again",
+			 noisy);
 	if (missing > 0 && heard == HEARD_ALL && campaign_seconds(c) >= c->limit_s)
 		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);
 	return campaign_code(c, heard);
@@ -253,5 +279,5 @@ int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 		code = fulfil(&l);
 	free(l.grant);
 	campaign_free(&l.c);
-	return interrupted ? EXIT_INTERRUPTED : code;
+	return interrupted ? EXIT_INTERRUPTED : l.c.refused ? l.c.refused : code;
 }

@@ -31,7 +31,7 @@ static const struct {
 
 struct options {
 	const char *gpu, *db, *split, *preset;
-	int limit, replay, roofline, host;
+	int limit, replay, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
@@ -243,7 +243,8 @@ enum {
 	OPT_REPLAY,
 	OPT_ROOFLINE,
 	OPT_HOST,
-	OPT_READ
+	OPT_READ,
+	OPT_ANYWAY
 };
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
@@ -261,6 +262,7 @@ static const struct argp_option rows[] = {
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "memory, L2 cache and launches alone, instead", 0 },
 	{ "host", OPT_HOST, NULL, 0, "what calls cost the CPU, instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "of the roofline: MB of a read (1074)", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
 	{ "format", 'f', "NAME", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
@@ -282,6 +284,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_REPLAY: o->replay = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
 	case OPT_HOST: o->host = 1; return 0;
+	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_READ:
 		o->read_mb = strtod(arg, &end);
 		if (*end || !(o->read_mb >= 0.1 && o->read_mb <= 1e5))
@@ -367,6 +370,8 @@ int cmd_bench(int argc, char **argv)
 		complain("--preset %s: smoke, quick or full is expected", o.preset);
 		code = EXIT_USAGE;
 	}
+	if (!code)
+		code = device_ready_open(&st.dev, "bench", o.anyway);
 	if (!code)
 		default_paths(st.dev.info.gpu, db, header);
 	if (!code && o.replay) {
