@@ -20,16 +20,16 @@ static const struct {
 } most_unsure = { .disturbed = 0.1, .any = 0.2 };
 const double noise_most_control = 0.2;
 
-/* Half the width of the median's interval, as a share of it. Below six samples there is none;
- * their whole range stands for it. */
+/* Half the width of the median's interval, as a share of it. Below six samples there is no such
+ * interval, and the spread of the samples stands for it, of which one may be far out. */
 static double unsure(const struct measurement *m)
 {
-	double most = 0;
+	double us[MAX_SAMPLES];
 	if (m->ci_us >= 0)
 		return m->ci_us / m->median_us;
 	for (int i = 0; i < m->samples; i++)
-		most = fmax(most, fabs((double)m->us[i] - m->median_us));
-	return most / m->median_us;
+		us[i] = (double)m->us[i];
+	return mad(us, m->samples, m->median_us) / m->median_us;
 }
 
 static int ended_early(const struct measurement *m)
@@ -52,7 +52,7 @@ void noise_judge_time(struct measurement *m, int kept, double share)
 			 "%.0f %%",
 			 100 * off);
 	else if (!early && off > most_unsure.any)
-		snprintf(m->detail, sizeof m->detail, "the median is sure to %.0f %% only",
+		snprintf(m->detail, sizeof m->detail, "the median may be off by %.0f %%",
 			 100 * off);
 	else
 		return;
