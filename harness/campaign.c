@@ -121,13 +121,51 @@ static int keep(struct campaign *c, struct heat *h, int i, const struct measurem
 				 e->flags, m, e->registers, e->spill_bytes);
 }
 
+static int same_plan(const struct lane *a, const struct lane *b)
+{
+	return !memcmp(a->heat, b->heat, sizeof a->heat) &&
+	       !memcmp(a->place, b->place, sizeof a->place) && a->how == b->how &&
+	       a->spare == b->spare;
+}
+
+int campaign_is_noisy(const struct campaign *c, const struct lane *plan)
+{
+	for (int i = 0; i < c->num_noisy_plans; i++)
+		if (same_plan(&c->noisy_plan[i], plan))
+			return 1;
+	return 0;
+}
+
+/* 0: no memory. */
+static int note_plan(struct campaign *c, const struct lane *plan, int is_noisy)
+{
+	int n = 0;
+	for (int i = 0; i < c->num_noisy_plans; i++)
+		if (!same_plan(&c->noisy_plan[i], plan))
+			c->noisy_plan[n++] = c->noisy_plan[i];
+	c->num_noisy_plans = n;
+	if (!is_noisy)
+		return 1;
+	struct lane *more = realloc(c->noisy_plan, ((size_t)n + 1) * sizeof *more);
+	if (!more) {
+		complain("out of memory");
+		return 0;
+	}
+	c->noisy_plan = more;
+	more[c->num_noisy_plans++] = *plan;
+	return 1;
+}
+
 static int keep_plan(struct campaign *c, const struct lane *lane, const struct measurement *m)
 {
 	struct heat *h = &c->heats.v[lane->heat[0]];
 	struct heat *whole = heats_find(&c->heats, h->scenario, PHASE_ALL);
 	char text[MAX_PLAN_TEXT];
 	plan_text(text, &c->heats, lane);
-	(whole ? whole : h)->noisy_plans += m->outcome == OUTCOME_NOISY;
+	const int is_noisy = m->outcome == OUTCOME_NOISY;
+	(whole ? whole : h)->noisy_plans += is_noisy;
+	if (!note_plan(c, lane, is_noisy))
+		return 0;
 	count(c, m);
 	if (!c->store)
 		return 1;
@@ -449,4 +487,5 @@ void campaign_free(struct campaign *c)
 	binaries_free(&c->binaries);
 	free(c->gated);
 	free(c->barred);
+	free(c->noisy_plan);
 }

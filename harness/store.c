@@ -89,7 +89,7 @@ static const char *const queries[NUM_QUERIES] = {
 	[ADD_READING] = "INSERT INTO reading VALUES (?1, ?2, ?3, ?4, ?5)",
 	[ADD_FAILURE] = "INSERT INTO failure VALUES (?1, ?2, ?3)",
 	[ADD_SAMPLE]  = "INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5)",
-	[LAST_RACE] = "SELECT max(id) FROM race WHERE run = ?1",
+	[LAST_RACE] = "SELECT id FROM race WHERE run = ?1 ORDER BY id DESC LIMIT 1",
 	[ADD_NOISY_ENDINGS] = "INSERT OR IGNORE INTO ending (outcome, stopped) SELECT DISTINCT 'noisy',"
 		" e.stopped FROM race AS c JOIN measurement AS m ON m.race = c.id JOIN ending AS e ON"
 		" e.id = m.ending AND e.outcome = 'ok' WHERE c.run = ?1 AND c.id > ?2",

@@ -308,6 +308,8 @@ struct campaign {
 	int ran_out;                 /* of time: something was due and not begun */
 	struct tally tally[NUM_STAGES];
 	long long failed[NUM_OUTCOMES];
+	struct lane *noisy_plan; /* in this command, and not measured better since */
+	int num_noisy_plans;
 	int refused;             /* exit code of device_ready */
 	int bad_controls;        /* races in a row with a control that is not believed */
 	double worst_control;    /* of these, by what share */
@@ -331,6 +333,8 @@ int campaign_begin_run(struct campaign *);
 /* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or it is too late. */
 int campaign_quiet_again(const struct campaign *);
 enum { NOISY_RETRIES = 2 /* more races for cells whose time is not data, in one command */ };
+/* Whether this plan's newest time in this command is not data; cells of heats say it themselves. */
+int campaign_is_noisy(const struct campaign *, const struct lane *plan);
 /* Cells and plans whose newest time is not data. */
 int campaign_noisy(const struct campaign *);
 /* Compiles, and starts what races need. EXIT_DONE, or an exit code. */

@@ -156,6 +156,7 @@ static enum heard race(struct list *l, int heat, int plans, double seconds)
 				   .with_plans = num_plans > 0,
 				   .plan = plan,
 				   .num_plans = num_plans };
+	h->noisy_plans = num_plans ? 0 : h->noisy_plans;
 	if (n || num_plans)
 		heard = campaign_excuse(c, h, campaign_race(c, h, &e, seconds));
 	free(place);
@@ -169,8 +170,9 @@ static int keep_noisy(struct list *l)
 	int kept = 0;
 	for (int i = 0; i < l->n; i++) {
 		const struct grant *g = &l->grant[i];
-		const struct heat *h = &l->c.heats.v[g->heat[1] < 0 ? g->heat[0] : host_of(l, g)];
-		if (g->heat[1] < 0 ? h->noisy[g->place[0]] : h->noisy_plans)
+		const struct lane lane = lane_of(g);
+		if (g->heat[1] < 0 ? l->c.heats.v[g->heat[0]].noisy[g->place[0]]
+				   : campaign_is_noisy(&l->c, &lane))
 			l->grant[kept++] = *g;
 	}
 	l->n = kept;
@@ -250,8 +252,7 @@ static int fulfil(struct list *l)
 		 c->failed[OUTCOME_OK], asked, wished - asked, c->tally[c->stage].controls,
 		 campaign_seconds(c), c->db);
 	if (noisy)
-		complain("%d are too noisy to judge by, and left out; the same command races them "
-			 "again",
+		complain("too noisy to judge by, and left out: %d; the same command races them again",
 			 noisy);
 	if (missing > 0 && heard == HEARD_ALL && campaign_seconds(c) >= c->limit_s)
 		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);

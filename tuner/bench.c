@@ -351,6 +351,33 @@ static const struct argp help = {
 	NULL
 };
 
+static int measure_scenarios(struct bench_stage *st, const struct options *o,
+			     const struct protocol *protocol, const char *db)
+{
+	const char *split = strcmp(o->split, "all") ? o->split : NULL;
+	struct data *d = data_load(db, st->dev.info.gpu);
+	int code = d && split_known(d, split) ? device_ready_open(&st->dev, "bench", o->anyway)
+					      : EXIT_USAGE;
+	if (!code)
+		code = run(st, d, o, protocol);
+	data_free(d);
+	return code;
+}
+
+static int measure(struct bench_stage *st, const struct options *o,
+		   const struct protocol *protocol, const char *db)
+{
+	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* and says why */
+	if (!o->replay && !o->host && !o->roofline)
+		return measure_scenarios(st, o, protocol, db);
+	const int code = refuses ? EXIT_DONE : device_ready_open(&st->dev, "bench", o->anyway);
+	if (code)
+		return code;
+	return o->replay ? bench_replay(st, protocol, o->format)
+	       : o->host ? bench_host(st, o->format)
+			 : bench_roofline(&st->dev, db, o->read_mb, o->format);
+}
+
 int cmd_bench(int argc, char **argv)
 {
 	struct options o = { .split = "heldout",
@@ -371,21 +398,9 @@ int cmd_bench(int argc, char **argv)
 		code = EXIT_USAGE;
 	}
 	if (!code)
-		code = device_ready_open(&st.dev, "bench", o.anyway);
-	if (!code)
 		default_paths(st.dev.info.gpu, db, header);
-	if (!code && o.replay) {
-		code = bench_replay(&st, &protocol, o.format);
-	} else if (!code && o.host) {
-		code = bench_host(&st, o.format);
-	} else if (!code && o.roofline) {
-		code = bench_roofline(&st.dev, o.db ? o.db : db, o.read_mb, o.format);
-	} else if (!code) {
-		struct data *d = data_load(o.db ? o.db : db, st.dev.info.gpu);
-		const char *split = strcmp(o.split, "all") ? o.split : NULL;
-		code = d && split_known(d, split) ? run(&st, d, &o, &protocol) : EXIT_USAGE;
-		data_free(d);
-	}
+	if (!code)
+		code = measure(&st, &o, &protocol, o.db ? o.db : db);
 	stage_close(&st);
 	return code;
 }
