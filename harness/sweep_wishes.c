@@ -205,12 +205,19 @@ static enum stage stage_named(const char *name)
 	return s;
 }
 
-/* What pass A has found right need not pass the corner batches again. */
+/* What pass A has found right need not pass the corner batches again. Nothing else of it counts
+ * here. */
 static int recall(struct campaign *c)
 {
 	store_stage(c->store, stage_names[STAGE_RACE]);
 	const int ok = heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name);
 	campaign_trust(c);
+	for (int i = 0; i < c->heats.n; i++) {
+		struct heat *h = &c->heats.v[i];
+		memset(h->stored, 0, (size_t)h->n);
+		memset(h->noisy, 0, (size_t)h->n);
+		h->noisy_plans = 0;
+	}
 	store_stage(c->store, stage_names[c->stage]);
 	return ok;
 }

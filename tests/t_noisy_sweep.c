@@ -187,6 +187,9 @@ static void a_second_pass_races_noise_again(void **state)
 	const struct wish wish[] = { wish_of("qblock", 0), wish_of("segmented", 0),
 				     wish_of("qblock", 1) };
 	(void)state;
+	/* the first pass has times of all, which say nothing of the second */
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 3, "race"), EXIT_DONE);
+	fake.races = fake.lanes = 0;
 	fake.noisy_races = 1;
 	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 3, "b"), EXIT_DONE);
 	assert_int_equal(fake.races, 3);
