@@ -7,6 +7,7 @@ MODEL     ?=# e.g. llama3.1-8b@1; empty: all
 SCENARIOS ?=# a JSON file; empty: the GPU's own
 TRACE     ?=# a CSV of requests, to tune for that traffic too
 TRACE_OPTIONS ?=# of attune scenarios --trace: your engine's, say --max-batched-tokens 2048
+ANYWAY    ?=# 1: measure although other programs use the machine
 COMPILE_ONLY ?=# 1: compile what would be raced on GPU, which need not be here; say what it takes
 RESULTS   ?= results
 GENERATED ?= generated
@@ -118,7 +119,7 @@ $(addprefix $(B)/has_,library tool test):
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
-	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV COMPILE_ONLY=1 PREFIX=DIR'; \
+	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV COMPILE_ONLY=1 ANYWAY=1 PREFIX=DIR'; \
 	echo '       SAN=1 V=1 NVCC= HIPCC='
 
 deps: ## installs what building, tuning and testing need
@@ -130,6 +131,7 @@ deps: ## installs what building, tuning and testing need
 gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
 measured = $(or $(GPU),$(filter-out %_steady,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
 tool     = STALE=skip $(B)/attune
+anyway   = $(if $(ANYWAY),--anyway)
 export GPU
 
 # A GPU without sets of its own borrows the H200's; PRESET=full takes all kinds of them.
@@ -166,11 +168,11 @@ ifneq ($(TRACE),)
 		mv '$(trace_set).new' '$(trace_set)' || { rm -f '$(trace_set).new'; exit 2; }
 endif
 	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
-		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
+		$(anyway) $(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
 		--scenarios $(or $(SCENARIOS),$$sets)$(if $(TRACE),$(comma)$(trace_set))
 ifeq ($(PRESET)$(SCENARIOS),full)
 	$(Q)$(gpu); $(sets); test ! -e scenarios/dense_$$own.json || $(B)/attune sweep --gpu $$gpu --survey \
-		--db $(RESULTS)/$$gpu.sqlite --preset full --budget $(survey_s) --scenarios dense_$$own
+		--db $(RESULTS)/$$gpu.sqlite --preset full --budget $(survey_s) --scenarios dense_$$own $(anyway)
 endif
 	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu $(after_sweep) && $(MAKE) plot GPU=$$gpu && $(MAKE) all
 	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
@@ -180,7 +182,7 @@ endif
 confirm: ## a second pass over what was picked and its rivals: the times that judge; FILL=--fill
 	$(Q)$(MAKE) $(tool)
 	$(Q)$(gpu); $(B)/attune confirm --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
-		--header $(GENERATED)/attune_$$gpu.h $(FILL) $(if $(BUDGET),--budget $(BUDGET))
+		--header $(GENERATED)/attune_$$gpu.h $(FILL) $(anyway) $(if $(BUDGET),--budget $(BUDGET))
 
 # Binaries for GPUs that are neither here nor named, and for instruction sets that this machine has
 # better than, are not linked, but where `make` did so before: t_shipped.sh compiles some of them.
@@ -218,7 +220,7 @@ plot: ## results/ to pictures, SVG and PNG, for GPU= or all
 
 bench: ## the tuned library beside its baselines, on held-out scenarios
 	$(Q)$(MAKE) $(B)/attune
-	$(Q)$(gpu); $(B)/attune bench --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite
+	$(Q)$(gpu); $(B)/attune bench --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite $(anyway)
 
 bench-tools: ## CPU time and memory of the tools, beside what they took
 	$(Q)$(MAKE) $(B)/attune $(B)/bench_tools

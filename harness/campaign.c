@@ -9,7 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { CONTROL_ODDS = 12 /* one race in so many has an A/A control */ };
+enum {
+	CONTROL_ODDS = 12, /* one race in so many has an A/A control */
+	MOST_BAD_CONTROLS = 3 /* in a row, of races one after the other */
+};
 static const double generous = 1.5 /* most races end before their time */;
 
 static double now(void)
@@ -49,11 +52,42 @@ double campaign_share(const struct campaign *c, double part)
 
 /* ---- the database --------------------------------------------------------------- */
 
+/* No time can beat these. A data sheet knows better than a measurement. */
+static void know_ceilings(struct campaign *c)
+{
+	const struct gpu_model *sheet = gpu_model(c->hello.info.gpu);
+	c->heats.dram_gbps = sheet ? sheet->dram_gbps : c->hello.dram_gbps;
+	c->heats.tflops = sheet ? sheet->tflops : c->hello.fma_tflops;
+}
+
 int campaign_begin_run(struct campaign *c)
 {
-	if (c->run <= 0 && c->store)
-		c->run = provenance_run(c->store, &c->hello, &c->protocol, c->o->command);
-	return c->run > 0 || !c->store;
+	if (c->run > 0 || !c->store)
+		return 1;
+	c->refused = device_ready(c->o, &c->hello);
+	if (c->refused)
+		return 0;
+	know_ceilings(c);
+	c->run = provenance_run(c->store, &c->hello, &c->protocol, c->o->command);
+	return c->run > 0;
+}
+
+int campaign_quiet_again(const struct campaign *c)
+{
+	const double left = c->limit_s - campaign_seconds(c);
+	return c->replay || (left > 0 && !device_quiet(c->o, &c->hello, left));
+}
+
+int campaign_noisy(const struct campaign *c)
+{
+	int n = 0;
+	for (int i = 0; i < c->heats.n; i++) {
+		const struct heat *h = &c->heats.v[i];
+		n += h->noisy_plans;
+		for (int k = 0; k < h->n; k++)
+			n += h->noisy[k];
+	}
+	return n;
 }
 
 /* A set made by attune refine says so of all its rows. */
@@ -68,7 +102,8 @@ static void count(struct campaign *c, const struct measurement *m)
 	struct tally *t = &c->tally[c->stage];
 	t->device_s += m->device_us * 1e-6;
 	t->cells += m->outcome == OUTCOME_OK;
-	t->failed += m->outcome != OUTCOME_OK;
+	t->noisy += m->outcome == OUTCOME_NOISY;
+	t->failed += m->outcome != OUTCOME_OK && m->outcome != OUTCOME_NOISY;
 	c->failed[m->outcome]++;
 }
 
@@ -76,8 +111,11 @@ static int keep(struct campaign *c, struct heat *h, int i, const struct measurem
 {
 	const struct entrant *e = &c->heats.entrant[h->entrant[i]];
 	const enum stage stage = stage_of(c, h);
-	heats_note(h, i, m->outcome == OUTCOME_OK ? m->median_us : INFINITY, stage);
-	h->stored[i] = 1;
+	h->noisy[i] = m->outcome == OUTCOME_NOISY && !h->stored[i];
+	if (m->outcome != OUTCOME_NOISY) {
+		heats_note(h, i, m->outcome == OUTCOME_OK ? m->median_us : INFINITY, stage);
+		h->stored[i] = 1;
+	}
 	count(c, m);
 	if (!c->store)
 		return 1;
@@ -86,11 +124,51 @@ static int keep(struct campaign *c, struct heat *h, int i, const struct measurem
 				 e->flags, m, e->registers, e->spill_bytes);
 }
 
+static int same_plan(const struct lane *a, const struct lane *b)
+{
+	return !memcmp(a->heat, b->heat, sizeof a->heat) &&
+	       !memcmp(a->place, b->place, sizeof a->place) && a->how == b->how &&
+	       a->spare == b->spare;
+}
+
+int campaign_is_noisy(const struct campaign *c, const struct lane *plan)
+{
+	for (int i = 0; i < c->num_noisy_plans; i++)
+		if (same_plan(&c->noisy_plan[i], plan))
+			return 1;
+	return 0;
+}
+
+/* 0: no memory. */
+static int note_plan(struct campaign *c, const struct lane *plan, int is_noisy)
+{
+	int n = 0;
+	for (int i = 0; i < c->num_noisy_plans; i++)
+		if (!same_plan(&c->noisy_plan[i], plan))
+			c->noisy_plan[n++] = c->noisy_plan[i];
+	c->num_noisy_plans = n;
+	if (!is_noisy)
+		return 1;
+	struct lane *more = realloc(c->noisy_plan, ((size_t)n + 1) * sizeof *more);
+	if (!more) {
+		complain("out of memory");
+		return 0;
+	}
+	c->noisy_plan = more;
+	more[c->num_noisy_plans++] = *plan;
+	return 1;
+}
+
 static int keep_plan(struct campaign *c, const struct lane *lane, const struct measurement *m)
 {
-	const struct heat *h = &c->heats.v[lane->heat[0]];
+	struct heat *h = &c->heats.v[lane->heat[0]];
+	struct heat *whole = heats_find(&c->heats, h->scenario, PHASE_ALL);
 	char text[MAX_PLAN_TEXT];
 	plan_text(text, &c->heats, lane);
+	const int is_noisy = m->outcome == OUTCOME_NOISY;
+	(whole ? whole : h)->noisy_plans += is_noisy;
+	if (!note_plan(c, lane, is_noisy))
+		return 0;
 	count(c, m);
 	if (!c->store)
 		return 1;
@@ -131,6 +209,24 @@ static void on_passed(void *arg, const struct order *order, int i)
 	*gated_at(r->c, h->entrant[lane->place[0]], h->phase) = 1;
 }
 
+/* The race's times are noisy already, and how much so is no noise of the data. Where no race
+ * gets better nothing since the last good control can be believed. */
+static int on_bad_control(struct campaign *c, const struct control *control)
+{
+	c->bad_controls++;
+	c->worst_control = fmax(c->worst_control, noise_of_control(control));
+	if (c->bad_controls < MOST_BAD_CONTROLS)
+		return 1;
+	complain("the same choice twice differs by %.0f %%: the machine is not quiet. The sweep "
+		 "stops; nothing is learned from what was measured since the last such pair that "
+		 "agreed. The same command goes on when the machine is quiet",
+		 100 * c->worst_control);
+	c->refused = EXIT_BUSY;
+	if (c->store)
+		(void)store_disbelieve(c->store, c->run, c->believed_race); /* it has complained */
+	return 0;
+}
+
 static int on_control(void *arg, const struct order *order, const struct control *control)
 {
 	struct campaign *c = ((struct round *)arg)->c;
@@ -140,8 +236,12 @@ static int on_control(void *arg, const struct order *order, const struct control
 	char text[MAX_PLAN_TEXT];
 	c->tally[c->stage].controls++;
 	c->tally[c->stage].device_s += control->device_us * 1e-6;
+	if (noise_in_control(control))
+		return on_bad_control(c, control);
+	c->bad_controls = 0;
 	if (!c->store)
 		return 1;
+	c->believed_race = store_last_race(c->store, c->run);
 	if (is_plan)
 		plan_text(text, &c->heats, lane);
 	else
@@ -384,7 +484,7 @@ static enum heard run(struct campaign *c, struct round *r, const struct order *o
 /* The first race of a sweep has one, so that even a short one knows its noise. */
 static int has_control(const struct campaign *c, const struct heat *h)
 {
-	return h == c->heats.v || c->stage == STAGE_B ||
+	return h == c->heats.v || c->stage == STAGE_B || c->bad_controls ||
 	       heats_scramble((unsigned)(h - c->heats.v) * 0x9e3779b9ull + (unsigned)c->stage) %
 		       CONTROL_ODDS ==
 		   0;
@@ -441,7 +541,7 @@ int campaign_code(const struct campaign *c, enum heard heard)
 	return heard == HEARD_INTERRUPT     ? EXIT_INTERRUPTED
 	       : heard == HEARD_NO_DEVICE   ? EXIT_NO_DEVICE
 	       : heard == HEARD_NO_COMPILER ? EXIT_USAGE
-	       : heard == HEARD_STOP        ? EXIT_CHECK
+	       : heard == HEARD_STOP        ? (c->refused ? c->refused : EXIT_CHECK)
 					    : EXIT_DONE;
 }
 
@@ -473,7 +573,6 @@ void campaign_trust(struct campaign *c)
 
 void campaign_make(struct campaign *c, const struct scenario_list *list)
 {
-	const struct gpu_model *sheet = gpu_model(c->hello.info.gpu);
 	protocol_for(&c->protocol, &c->hello.info, preset_names[c->o->preset]);
 	if (c->o->steady)
 		protocol_steady(&c->protocol);
@@ -483,8 +582,7 @@ void campaign_make(struct campaign *c, const struct scenario_list *list)
 		snprintf(c->db, sizeof c->db, "%s", c->o->db);
 	c->heats.scenarios = list->v;
 	c->heats.device = c->hello.info;
-	c->heats.dram_gbps = sheet ? sheet->dram_gbps : c->hello.dram_gbps;
-	c->heats.tflops = sheet ? sheet->tflops : c->hello.fma_tflops;
+	know_ceilings(c);
 	c->binaries.arch = c->hello.info.arch;
 	c->binaries.spare_cpu = c->hello.info.backend == BACKEND_GPU;
 }
@@ -511,4 +609,5 @@ void campaign_free(struct campaign *c)
 	binaries_free(&c->binaries);
 	free(c->gated);
 	free(c->barred);
+	free(c->noisy_plan);
 }

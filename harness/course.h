@@ -47,9 +47,6 @@ struct course {
 	struct ruling ruling;
 };
 
-/* A sample whose threads had less than this share of the CPU was disturbed. */
-static const double clean_share = 0.985;
-
 /* ---- play.c ---- */
 double course_now(void); /* seconds */
 /* Of the budget; a simulated race spends simulated time. */

@@ -12,7 +12,14 @@
 #include <stdio.h>
 
 /* Exit codes of every subcommand. */
-enum { EXIT_DONE = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3, EXIT_INTERRUPTED = 130 };
+enum {
+	EXIT_DONE = 0,
+	EXIT_CHECK = 1,
+	EXIT_USAGE = 2,
+	EXIT_NO_DEVICE = 3,
+	EXIT_BUSY = 4, /* other programs use the machine, or another attune measures on the device */
+	EXIT_INTERRUPTED = 130
+};
 
 /* ---- talk.c: stderr is talk, stdout is data -------------------------------- */
 
@@ -313,7 +320,7 @@ struct measurement {
 	int rejected; /* samples thrown away: preempted or throttled */
 	/* Why it ended: "slow" in the first two looks, "beaten"; with the race: "tie" of all who
 	 * are left, "settled": more rounds would not pay, "rounds", "budget". "noisy": few
-	 * samples are clean. */
+	 * samples are clean. The outcome says whether the time is worth learning from. */
 	char stopped[16];
 	char detail[200]; /* of a failure */
 };
@@ -327,7 +334,7 @@ struct protocol {
 	double longest_us;   /* and of at most this, where one call allows */
 	int min_calls;       /* in a sample, where longest_us allows */
 	size_t cold_bytes;
-	double seconds;  /* budget for one scenario; two rounds are run whatever they take */
+	double seconds;  /* budget for one scenario; LEAST_SAMPLES rounds are run whatever they take */
 	double settle_s; /* before the first round, at least: until clock and power hold still */
 	double hold_s;   /* after the last one who is left runs alone so long, for its power */
 };
@@ -378,6 +385,21 @@ struct race {
  * others are not final. */
 enum attune_status measure_race(struct device *, const struct race *);
 
+/* ---- noise.c: which times are not data ------------------------------------------ */
+/* A sample whose threads had less than this share of the CPU was disturbed. */
+static const double clean_share = 0.985;
+enum { LEAST_SAMPLES = 3 /* of a time, unless the race ended early for its candidate */ };
+/* Makes an OK measurement NOISY, with the reason in `detail`, where its samples do not support
+ * a time. kept: samples of rounds that count; share: the least share of the CPU that one of
+ * them had. m->stopped still says how its race ended. */
+void noise_judge_time(struct measurement *m, int kept, double share);
+/* Whether the same choice twice differs by more than any quiet machine's did. */
+int noise_in_control(const struct control *);
+/* The same for a whole race: without a believable control no time of it counts. */
+void noise_judge_race(struct measurement *, const struct control *);
+double noise_of_control(const struct control *); /* by what share its two times differ */
+extern const double noise_most_control; /* the largest that is believed */
+
 /* ---- store*.c: the only files that know SQLite ---------------------------------- */
 struct store;
 /* Creates or migrates; NULL + complain on failure. `readonly` never writes. A handle
@@ -398,7 +420,8 @@ long long store_begin_run(struct store *, const struct run_info *);
  * it for each of its scenarios, so that edited labels arrive without measuring. */
 int store_scenario(struct store *, const struct scenario *);
 /* One committed transaction. Replaces nothing: a second measurement of a cell is a
- * second row; readers take the newest, whatever its outcome. Times are kept only of
+ * second row; readers take the newest, whatever its outcome. A noisy measurement of a cell
+ * that store_has is not entered. Times are kept only of
  * `ok` rows, and must be positive and finite. */
 int store_measurement(struct store *, long long run, const struct scenario *, enum phase,
 		      const struct choice *, const char *binary_flags, const struct measurement *,
@@ -414,7 +437,11 @@ void store_stage(struct store *, const char *stage);
  * the second to the first. */
 int store_control(struct store *, long long run, const struct scenario *, const char *phase,
 		  const char *choice_text, double median_us, double ratio);
-/* 1 when the cell has a row of any outcome by today's sources (and, once a run has
+/* Of a run, the race that was entered last; 0: it has none. */
+long long store_last_race(struct store *, long long run);
+/* Makes noisy what was right in the races of a run that are younger than `after`. 0 + complain. */
+int store_disbelieve(struct store *, long long run, long long after);
+/* 1 when the cell has a row of any outcome but noisy by today's sources (and, once a run has
  * begun, by its device and protocol). choice_text: "segmented BLOCK_M=16 ...". */
 int store_has(struct store *, const char *gpu, const struct scenario *, enum phase,
 	      const char *choice_text);

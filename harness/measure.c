@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST = 2 /* rounds, whatever they cost */, TIMES = 3 /* who is doubted runs again */ };
+enum { LEAST = LEAST_SAMPLES /* rounds, whatever they cost */, TIMES = 3 /* who is doubted runs again */ };
 
 static const double agrees = 1.1; /* the screen, with round 1 that a racer is behind */
 

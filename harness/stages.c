@@ -82,8 +82,8 @@ static int was_surveyed(const struct heat *h)
 static int due_in_race(const struct campaign *c, const struct heat *h)
 {
 	int unknown = 0;
-	for (int i = 0; c->o->exhaustive && i < h->n; i++)
-		unknown += !h->stored[i];
+	for (int i = 0; i < h->n; i++)
+		unknown += h->noisy[i] || (c->o->exhaustive && !h->stored[i]);
 	return !h->finished || unknown || wants_plans(c, h);
 }
 
@@ -183,6 +183,24 @@ static int pick_audit(const struct heat *h, int *place)
 	return n;
 }
 
+/* A race that is over, but for cells or plans whose time is not data. */
+static int is_over_but_noisy(const struct campaign *c, const struct heat *h)
+{
+	int noisy = h->noisy_plans;
+	for (int i = 0; i < h->n; i++)
+		noisy += h->noisy[i];
+	return noisy && h->finished && !c->o->exhaustive;
+}
+
+static int pick_noisy(const struct heat *h, int *place)
+{
+	int n = 0;
+	for (int i = 0; i < h->n; i++)
+		if (h->noisy[i])
+			place[n++] = i;
+	return n;
+}
+
 /* Entries of a heat in the stage under way; e->n 0: none. */
 static void pick(const struct campaign *c, const struct heat *h, const struct marks *m, int *place,
 		 struct entries *e)
@@ -192,7 +210,9 @@ static void pick(const struct campaign *c, const struct heat *h, const struct ma
 	case STAGE_RACE:
 		if (!due_in_race(c, h))
 			break;
-		e->n = heats_select(&c->heats, h, races_everyone(c), place);
+		e->n = is_over_but_noisy(c, h)
+			   ? pick_noisy(h, place)
+			   : heats_select(&c->heats, h, races_everyone(c), place);
 		e->again = was_surveyed(h);
 		e->with_plans = wants_plans(c, h);
 		break;
@@ -260,7 +280,8 @@ static void ask_ahead(struct campaign *c, const struct marks *m, int after, int 
 	free(place);
 }
 
-static enum heard run_stage(struct campaign *c, const struct marks *m, int *place)
+/* All that is due, once. */
+static enum heard run_heats(struct campaign *c, const struct marks *m, int *place)
 {
 	enum heard heard = HEARD_ALL;
 	struct entries e;
@@ -275,18 +296,38 @@ static enum heard run_stage(struct campaign *c, const struct marks *m, int *plac
 			continue;
 		const double work = work_of(c, h, &e);
 		const double seconds = campaign_share(c, fmin(1, work / fmax(left, work)));
-		if (seconds <= 0)
+		if (seconds <= 0) {
+			c->ran_out = 1;
 			break;
+		}
 		left -= work;
+		h->noisy_plans = e.with_plans ? 0 : h->noisy_plans;
 		campaign_ask(c, h, &e);
 		ask_ahead(c, m, i, &next);
 		heard = campaign_race(c, h, &e, seconds);
 		c->tally[c->stage].scenarios += h->scenario != last;
 		last = h->scenario;
-		if (heard == HEARD_ALL && c->stage == STAGE_RACE)
-			h->finished = h->planned = 1;
+		if (heard == HEARD_ALL && c->stage == STAGE_RACE) {
+			h->finished = 1;
+			h->planned = !h->noisy_plans;
+		}
 		heard = campaign_excuse(c, h, heard);
 		c->stage_done++;
+	}
+	return heard;
+}
+
+/* Noisy cells once more in the end, as long as there is time. */
+static enum heard run_stage(struct campaign *c, const struct marks *m, int *place)
+{
+	const long long *noisy = &c->tally[c->stage].noisy;
+	long long before = *noisy;
+	enum heard heard = run_heats(c, m, place);
+	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && *noisy > before; k++) {
+		if (!campaign_quiet_again(c))
+			break;
+		before = *noisy;
+		heard = run_heats(c, m, place);
 	}
 	return heard;
 }

@@ -141,19 +141,24 @@ static void summary(struct campaign *c, enum heard heard)
 	char failures[200] = "";
 	long long failed = 0;
 	size_t n = 0;
-	for (int i = OUTCOME_OK + 1; i < NUM_OUTCOMES; i++) {
+	for (int i = OUTCOME_OK + 1; i < OUTCOME_NOISY; i++) {
 		failed += c->failed[i];
 		if (c->failed[i] && n < sizeof failures)
 			n += (size_t)snprintf(failures + n, sizeof failures - n, "%s%lld %s",
 					      n ? ", " : " (", c->failed[i],
 					      outcome_name((enum outcome)i));
 	}
+	const int noisy = campaign_noisy(c);
 	complain("%lld measured, %lld failed%s%s, in %.0f s, of which %.0f s waiting for %d new "
 		 "binaries: %s",
 		 c->failed[OUTCOME_OK], failed, failures, n ? ")" : "", campaign_seconds(c),
 		 c->binaries.seconds, c->binaries.compiled, c->db);
+	if (c->failed[OUTCOME_NOISY])
+		complain("%lld times were too noisy to learn from, %d still are and are left out%s",
+			 c->failed[OUTCOME_NOISY], noisy,
+			 noisy ? "; the same command races them again" : "");
 	const int left = heard == HEARD_ALL ? stages_left(c) - c->skipped : 0;
-	if (left > 0)
+	if (left > 0 && (c->ran_out || !noisy))
 		complain("the budget of %.0f s left %d races undone; the same command goes on "
 			 "with them",
 			 c->o->budget_s, left);
@@ -168,13 +173,18 @@ static int measure_all(struct campaign *c)
 		return EXIT_CHECK;
 	c->began = now();
 	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
+	int believed = 1;
 	if (c->o->sum) {
 		campaign_sum(c, c->o->sum);
 	} else {
-		sweep_report(c);
+		believed = sweep_report(c);
 		summary(c, heard);
 	}
-	return campaign_code(c, heard);
+	if (heard == HEARD_ALL && c->failed[OUTCOME_NOISY] && !c->failed[OUTCOME_OK]) {
+		complain("no time is worth learning from: the machine is not quiet");
+		return EXIT_BUSY;
+	}
+	return heard == HEARD_ALL && !believed ? EXIT_CHECK : campaign_code(c, heard);
 }
 
 static int run(struct campaign *c, struct survey *survey, const struct scenario_list *list)
@@ -235,5 +245,5 @@ int sweep(const struct sweep_options *o, const struct hello *hello,
 	const int code = run(&c, &survey, list);
 	campaign_free(&c);
 	survey_free(&survey);
-	return interrupted ? EXIT_INTERRUPTED : code;
+	return interrupted ? EXIT_INTERRUPTED : c.refused ? c.refused : code;
 }

@@ -119,12 +119,14 @@ struct heat {
 	int *entrant; /* [0]: the reference */
 	char *near;   /* 2: what some formula gives; 1: within a factor of 2 of that; else 0 */
 	char *stored; /* the database has it */
+	char *noisy;  /* it was measured, and its time is not data: not stored, unless earlier */
 	char *stage;  /* enum stage of the row that `us` is of */
 	double *us;   /* median; INFINITY: failed; NaN: not measured */
 	int best;     /* the place with the least us; -1: none yet */
 	int finished; /* all that was to be raced was raced */
 	/* of a mixed batch as a whole: */
 	int planned; /* plans were raced with it */
+	int noisy_plans; /* of these, how many times are not data */
 };
 struct heats {
 	const struct scenario *scenarios;
@@ -233,8 +235,9 @@ struct worker_setup {
 	const struct heats *heats;
 	struct protocol protocol;
 	double gate_s, sample_s; /* patience beyond what a stage is expected to take */
-	void (*idle)(
-	    void *arg); /* called some twenty times a second while a race runs; NULL: nothing is */
+	int no_ceilings;         /* hello does not measure them */
+	/* Called some twenty times a second while a race runs; or NULL. */
+	void (*idle)(void *arg);
 	void *idle_arg;
 };
 struct worker;
@@ -246,6 +249,7 @@ struct hello {
 	char text[200];
 	struct device_info info;
 	double dram_gbps, fma_tflops; /* 0: not known */
+	struct device_use use;        /* when it was opened */
 };
 
 struct order {
@@ -305,7 +309,7 @@ struct sweep_sum {
 /* ---- campaign.c ----------------------------------------------------------------- */
 /* What a stage has taken, and brought. */
 struct tally {
-	long long races, scenarios, cells, failed, controls;
+	long long races, scenarios, cells, failed, noisy, controls;
 	double device_s; /* of the device's time, as far as plays are timed */
 };
 struct campaign {
@@ -327,9 +331,16 @@ struct campaign {
 	enum stage stage;
 	int stage_done, stage_heats; /* heats */
 	int skipped;                 /* heats that cannot be run here */
+	int ran_out;                 /* of time: something was due and not begun */
 	struct tally tally[NUM_STAGES];
 	long long failed[NUM_OUTCOMES];
 	double spent_s[NUM_SPENT];
+	struct lane *noisy_plan; /* in this command, and not measured better since */
+	int num_noisy_plans;
+	int refused;             /* exit code of device_ready */
+	int bad_controls;        /* races in a row with a control that is not believed */
+	double worst_control;    /* of these, by what share */
+	long long believed_race; /* id of the newest race until the last good control */
 };
 /* Heats, and what is known of entrants; the device and the protocol are there. */
 void campaign_make(struct campaign *, const struct scenario_list *);
@@ -345,10 +356,18 @@ void campaign_sum(struct campaign *, struct sweep_sum *);
 void campaign_free(struct campaign *);
 /* Seconds since it began without those of waiting for compilers; or of a replay's device. */
 double campaign_seconds(const struct campaign *);
-/* Begins a run of the database unless there is one. */
+/* Begins a run of the database unless there is one, after device_ready. 0: c->refused is an exit
+ * code, or else the database failed. */
 int campaign_begin_run(struct campaign *);
 /* What runs its races; heats must be complete. NULL: no memory. */
 struct worker *campaign_worker(struct campaign *);
+/* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or it is too late. */
+int campaign_quiet_again(const struct campaign *);
+enum { NOISY_RETRIES = 2 /* more races for cells whose time is not data, in one command */ };
+/* Whether this plan's newest time in this command is not data; cells of heats say it themselves. */
+int campaign_is_noisy(const struct campaign *, const struct lane *plan);
+/* Cells and plans whose newest time is not data. */
+int campaign_noisy(const struct campaign *);
 struct entries {
 	const int *place; /* of the heat; the reference is added */
 	int n;
@@ -402,8 +421,8 @@ int survey_trust(const struct survey *, struct campaign *);
 
 /* ---- sweep_report.c ------------------------------------------------------------- */
 /* Device seconds by stage, the share of what all legal cells would have taken, and what
- * the audit and the controls say. */
-void sweep_report(const struct campaign *);
+ * the audit and the controls say. 0: the controls of the database are not believed. */
+int sweep_report(const struct campaign *);
 /* Seconds that `rounds` samples of every legal cell take; a cell without a time takes the
  * median of its heat. */
 double exhaustive_seconds(const struct campaign *, int rounds);
@@ -443,7 +462,7 @@ struct sweep_options {
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */
 	int exhaustive, again, dry_run, steady, survey, early;
-	int anyway;         /* although others use the machine */
+	int anyway;         /* measures on a busy machine, too */
 	int wall;           /* the budget counts waiting for compilers, too */
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
@@ -470,8 +489,19 @@ struct wish {
  * row of that pass by today's sources and this device. An exit code. */
 int sweep_wishes(const struct sweep_options *, const struct hello *, const struct scenario_list *,
 		 const struct wish *, int n, const char *stage);
+/* ---- ready.c ---------------------------------------------------------------------- */
+/* Before anything is measured: takes the device's lock, waits for a quiet machine, measures the
+ * ceilings into *hello. Does all three once a process and device; the process keeps the lock. An
+ * exit code, and when not done it has said why. */
+int device_ready(const struct sweep_options *, struct hello *);
+/* The same without ceilings: of a device that this process has open, or that another opens. */
+int device_ready_open(struct device *, const char *command, int anyway);
+int device_ready_named(const char *device, const char *command, int anyway);
+/* Looks once more, and waits so long at most. An exit code; EXIT_DONE also with o->anyway. */
+int device_quiet(const struct sweep_options *, const struct hello *, double seconds);
+
 /* Asks the device of o->gpu who it is, in a process of its own; an exit code, and when not
- * done it has said why. */
+ * done it has said why. Ceilings are left to device_ready. */
 int sweep_device(const struct sweep_options *, struct hello *);
 /* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);

@@ -30,6 +30,7 @@ enum {
 	OPT_DRY_RUN,
 	OPT_EXHAUSTIVE,
 	OPT_AGAIN,
+	OPT_ANYWAY,
 	OPT_SURVEY,
 	OPT_EARLY,
 	OPT_SEED,
@@ -62,6 +63,7 @@ static const struct argp_option argp_options[] = {
 	{ "survey",    OPT_SURVEY,  0,        0, "Of scenarios that were never raced only the portfolio of the races that the database has, in three rounds", 0 },
 	{ "early",     OPT_EARLY,   0,        0, "Only the fastest choices that the database has, of kernels that can begin before the launch in front is over, again: in turn and early, and print both", 0 },
 	{ "again",     OPT_AGAIN,   0,        0, "Measure also what the database has", 0 },
+	{ "anyway",    OPT_ANYWAY,  0,        0, "Measure although other programs use the machine", 0 },
 	{ "seed",      OPT_SEED,    "N",      0, "Of samples of candidates and orders of rounds (1)", 0 },
 	{ 0, 0, 0, 0, "Other:", 4 },
 	{ "replay",    OPT_REPLAY,  "DB",     0, "Run the stages on the times that this database has recorded, and say what they cost and what they miss", 0 },
@@ -197,6 +199,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DRY_RUN: o->dry_run = 1; break;
 	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
 	case OPT_AGAIN: o->again = 1; break;
+	case OPT_ANYWAY: o->anyway = 1; break;
 	case OPT_SURVEY: o->survey = 1; break;
 	case OPT_EARLY: o->early = 1; break;
 	case OPT_FORMAT: format_option(&o->format, arg, state); break;
@@ -288,7 +291,7 @@ int sweep_device(const struct sweep_options *o, struct hello *hello)
 	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
 	char name[DEVICE_NAME];
 	first_device(o, name);
-	struct worker_setup setup = { .device = *name ? name : NULL };
+	const struct worker_setup setup = { .device = *name ? name : NULL, .no_ceilings = 1 };
 	struct worker *probe = worker_new(&setup);
 	int known = probe && worker_hello(probe, hello);
 	worker_free(probe);
@@ -354,6 +357,11 @@ static const char about[] =
     "Every choice is compared with the reference on corner batches before it is timed, and "
     "on the scenario itself if it comes near to winning. A choice that crashes or hangs takes "
     "a worker process down, is recorded, and the sweep goes on.\n\n"
+    "Before it measures it waits up to a minute until no other attune measures on the device, "
+    "and up to a minute until other programs leave the machine alone; then it refuses, with exit "
+    "status 4. --anyway measures on a busy machine, but never beside another attune. Times that "
+    "are too noisy to learn from are marked noisy and raced again: at most twice in the end of "
+    "their stage, and by the next sweep.\n\n"
     "--replay draws samples from those recorded, at 12 % of the time of an exhaustive sweep "
     "or --budget, and judges what would have been picked by the recorded medians; cells at "
     "random and one by one get the same time. Nothing is written.\n";

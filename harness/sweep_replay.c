@@ -118,6 +118,7 @@ static int read_cell(void *arg, const struct store_cell *c)
 	struct choice choice = { .kernel = kernel_find(all->device.backend, c->kernel) };
 	const char *where;
 	if (c->pass != 'A' || strcmp(c->protocol, r->protocol) || !choice.kernel ||
+	    !strcmp(c->outcome, outcome_name(OUTCOME_NOISY)) ||
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
 		return 1;
 	for (int k = 0; k < all->n; k++) {

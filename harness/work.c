@@ -110,7 +110,10 @@ static void say_hello(struct life *l)
 		snprintf(hello->text, sizeof hello->text, "%s", attune_last_error());
 	} else {
 		hello->info = l->dev.info;
-		measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
+		if (l->dev.ops->use)
+			l->dev.ops->use(&l->dev, &hello->use);
+		if (!l->setup->no_ceilings)
+			measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
 	}
 	work_say(l, &said);
 	if (hello->status)
@@ -252,11 +255,12 @@ static void after(void *arg, int i)
 	const struct measurement *m = &l->racer[i].m;
 	struct verdict v;
 	const double limit = l->workload.out_bytes > SMALL_OUTPUT ? finalist_large : finalist;
-	if (m->outcome == OUTCOME_OK && m->samples && !(m->lead > limit) && !r->checked &&
+	const int is_right = m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
+	if (is_right && m->samples && !(m->lead > limit) && !r->checked &&
 	    !work_pass_workload(l, r, &v))
 		work_judge(l, r->index, &v, "as timed");
 	else
-		say_result(l, r->index, m, m->outcome != OUTCOME_OK);
+		say_result(l, r->index, m, !is_right);
 }
 
 static int right(void *arg, int i)
@@ -323,8 +327,9 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 static void say_control(const struct life *l, const struct control *control)
 {
 	struct said said = { .word = SAYS_CONTROL, .control = *control };
+	const enum outcome outcome = l->racer[control->of].m.outcome;
 	if (!(control->rounds > 0 && control->ratio > 0) ||
-	    l->racer[control->of].m.outcome != OUTCOME_OK)
+	    (outcome != OUTCOME_OK && outcome != OUTCOME_NOISY))
 		return;
 	said.index = l->runner[control->of].index;
 	work_say(l, &said);

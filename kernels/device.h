@@ -52,6 +52,14 @@ struct conditions { /* now; 0: not known */
 	int throttled; /* a reason other than idle is set */
 };
 
+/* What others do with a GPU. */
+struct device_use {
+	double busy;  /* share of the last second, about, that any kernel ran; 0: not known */
+	int slowed;   /* by heat, or by a power supply that gives too little */
+	int pids[4];  /* of processes that have it open to compute, without this one */
+	int num_pids; /* of these, as many as are known */
+};
+
 struct code; /* a loaded kernel */
 struct tape;
 
@@ -145,6 +153,8 @@ struct device_ops {
 	/* Within a tape; NULL: this backend has no such thing. */
 	enum attune_status (*tape_switch)(struct device *, const struct tape_switch *);
 	void (*conditions)(struct device *, struct conditions *);
+	/* Takes too long to be asked between samples. NULL: this backend has no such thing. */
+	void (*use)(struct device *, struct device_use *);
 };
 
 extern const struct device_ops cpu_ops, cuda_ops, hip_ops;

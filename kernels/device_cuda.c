@@ -423,6 +423,12 @@ static void cuda_conditions(struct device *dev, struct conditions *now)
 	power_read(c->power, now);
 }
 
+static void cuda_use(struct device *dev, struct device_use *use)
+{
+	struct cuda *c = dev->state;
+	power_read_use(c->power, use);
+}
+
 const struct device_ops cuda_ops = {
 	.name = "cuda",
 	.open = cuda_open,
@@ -451,4 +457,5 @@ const struct device_ops cuda_ops = {
 	.tape_free = cuda_tape_free,
 	.tape_switch = cuda_tape_switch,
 	.conditions = cuda_conditions,
+	.use = cuda_use,
 };

@@ -5,6 +5,7 @@ B=${B:-build}
 attune=$B/attune
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
+export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 n=0
 
 row() { # CONDITION NAME

@@ -21,12 +21,12 @@
 #include <string.h>
 
 enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
-enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_DRY, OPT_FILL };
+enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL };
 
 struct options {
 	const char *gpu, *db, *header;
 	struct confirm_asked asked;
-	int again;
+	int again, anyway;
 	double budget_s;
 };
 
@@ -300,6 +300,7 @@ static const struct argp_option rows[] = {
 	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, compilation and all (10m)", 0 },
 	{ "again", OPT_AGAIN, NULL, 0, "also what this pass has measured already", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
 	{ "fill", OPT_FILL, NULL, 0,
 	  "instead complete the first pass: what prices would pick in training scenarios", 0 },
 	{ "dry-run", OPT_DRY, NULL, 0, "only say how much there is to measure", 0 },
@@ -326,6 +327,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'H': o->header = arg; return 0;
 	case 's': o->asked.split = arg; return 0;
 	case OPT_AGAIN: o->again = 1; return 0;
+	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_DRY: o->asked.dry_run = 1; return 0;
 	case OPT_FILL: o->asked.fill = 1; return 0;
 	case OPT_BUDGET:
@@ -423,11 +425,12 @@ int cmd_confirm(int argc, char **argv)
 	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
 	const struct sweep_options sweep = { .gpu = device,
 					     .db = o.db ? o.db : db,
-					     .command = "confirm",
+					     .command = o.anyway ? "confirm --anyway" : "confirm",
 					     .preset = PRESET_FULL,
 					     .budget_s = o.budget_s,
 					     .shards = 1,
 					     .again = o.again,
+					     .anyway = o.anyway,
 					     .seed = 1 };
 	struct data *d = data_load(sweep.db, gpu);
 	const int asks_right = d && split_known(d, o.asked.split);

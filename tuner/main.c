@@ -38,6 +38,7 @@ static void list(FILE *f)
 		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].about);
 	fputs("\n`attune COMMAND --help` has the options of a command, with examples.\n"
 	      "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
+	      "4 the machine is busy, "
 	      "130 interrupted.\n",
 	      f);
 }
