@@ -52,8 +52,7 @@ int store_get_basis(struct store *s, const char *header, struct store_basis *out
 		char **const texts[] = { &out->header, &out->incumbent, &out->rules, &out->prior };
 		for (size_t i = 0; i < COUNT(texts); i++)
 			*texts[i] = copied(s, st, (int)i);
-		if (!out->header || !out->incumbent || !out->rules || !out->prior ||
-		    s->is_damaged)
+		if (!out->header || !out->incumbent || !out->rules || !out->prior || s->is_damaged)
 			found = -1;
 	} else if (st && rc != SQLITE_DONE) {
 		store_explain(s);
@@ -86,10 +85,11 @@ int store_merge_basis(struct store *s)
 		return theirs == 0;
 	return (store_execute(s, store_basis_sql) &&
 		store_execute(
-		    s, "INSERT OR IGNORE INTO main.basis SELECT d.id, b.header, b.incumbent, b.rules,"
-		       " b.prior FROM src.basis AS b JOIN src.device AS o ON o.id = b.device"
-		       " JOIN main.device AS d"
-		       " ON (d.gpu, d.name, d.arch, d.units, d.memory_gib, d.machine)"
-		       "  = (o.gpu, o.name, o.arch, o.units, o.memory_gib, o.machine)")) ||
+		    s,
+		    "INSERT OR IGNORE INTO main.basis SELECT d.id, b.header, b.incumbent, b.rules,"
+		    " b.prior FROM src.basis AS b JOIN src.device AS o ON o.id = b.device"
+		    " JOIN main.device AS d"
+		    " ON (d.gpu, d.name, d.arch, d.units, d.memory_gib, d.machine)"
+		    "  = (o.gpu, o.name, o.arch, o.units, o.memory_gib, o.machine)")) ||
 	       store_explain(s);
 }

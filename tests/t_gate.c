@@ -322,17 +322,17 @@ static void test_judge(void **state)
 		struct truth truth;
 		int prefill, decode, mixed;
 	} rows[] = {
-		{ "all better", { 0.8, 0.8, 0.5, 0.1, 30, 0, 0 }, 1, 1, 1 },
-		{ "all worse", { 1.2, 1.3, 1.5, 0.1, 30, 0, 0 }, 0, 0, 0 },
-		{ "decode alone better", { 1.2, 0.8, 1.5, 0.1, 30, 0, 0 }, 0, 1, 0 },
-		{ "one launch alone better", { 1.2, 1.2, 0.5, 0.1, 30, 0, 0 }, 0, 0, 1 },
+		{ "all better", { 0.8, 0.8, 0.5, 0.1, 30, 0, 0, 0 }, 1, 1, 1 },
+		{ "all worse", { 1.2, 1.3, 1.5, 0.1, 30, 0, 0, 0 }, 0, 0, 0 },
+		{ "decode alone better", { 1.2, 0.8, 1.5, 0.1, 30, 0, 0, 0 }, 0, 1, 0 },
+		{ "one launch alone better", { 1.2, 1.2, 0.5, 0.1, 30, 0, 0, 0 }, 0, 0, 1 },
 		{ "parts that harm each other", { 0.9, 0.7, 2, 0.05, 30, 0, 0, 1.6 }, 0, 1, 0 },
-		{ "the same", { 1, 1, 1, 0, 30, 0, 0 }, 0, 0, 0 },
-		{ "better by less than noise", { 0.998, 0.998, 1, 0, 30, 0, 0 }, 0, 0, 0 },
-		{ "noisy", { 0.97, 0.97, 1.1, 0.5, 12, 0, 0 }, 0, 0, 0 },
-		{ "too few scenarios", { 0.8, 0.8, 0.5, 0.01, 4, 0, 0 }, 0, 0, 0 },
-		{ "fast and wrong", { 0.5, 0.5, 2, 0.1, 30, 1, 0 }, 0, 0, 0 },
-		{ "of other races", { 0.5, 0.5, 2, 0.1, 30, 0, 1 }, 0, 0, 0 },
+		{ "the same", { 1, 1, 1, 0, 30, 0, 0, 0 }, 0, 0, 0 },
+		{ "better by less than noise", { 0.998, 0.998, 1, 0, 30, 0, 0, 0 }, 0, 0, 0 },
+		{ "noisy", { 0.97, 0.97, 1.1, 0.5, 12, 0, 0, 0 }, 0, 0, 0 },
+		{ "too few scenarios", { 0.8, 0.8, 0.5, 0.01, 4, 0, 0, 0 }, 0, 0, 0 },
+		{ "fast and wrong", { 0.5, 0.5, 2, 0.1, 30, 1, 0, 0 }, 0, 0, 0 },
+		{ "of other races", { 0.5, 0.5, 2, 0.1, 30, 0, 1, 0 }, 0, 0, 0 },
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -354,7 +354,7 @@ static void test_judge(void **state)
 
 static void test_figures(void **state)
 {
-	const struct truth exact = { 0.8, 0.9, 2, 0, 30, 0, 0 };
+	const struct truth exact = { 0.8, 0.9, 2, 0, 30, 0, 0, 0 };
 	struct gate_report r;
 	int take[NUM_DECISIONS];
 	(void)state;

@@ -130,13 +130,15 @@ static int note(struct data *learned, const struct inheritance *i, const struct 
 	FILE *out = open_memstream(&learned->notes, &size);
 	if (!out)
 		return 0;
-	fprintf(out,
-		" *   began     from %s; new rules replace old ones group by group where they are\n"
-		" *             faster beyond noise on %d scenarios that neither was learned from:\n",
-		*i->basis.incumbent ? i->basis.incumbent : "the kernels' defaults", r->scenarios);
+	fprintf(
+	    out,
+	    " *   began     from %s; new rules replace old ones group by group where they are\n"
+	    " *             faster beyond noise on %d scenarios that neither was learned from:\n",
+	    *i->basis.incumbent ? i->basis.incumbent : "the kernels' defaults", r->scenarios);
 	gate_print(out, r, " *   gate      ");
 	if (r->scenarios)
-		fputs(" *             figures at leaves of old rules are those of their header\n", out);
+		fputs(" *             figures at leaves of old rules are those of their header\n",
+		      out);
 	return !fclose(out);
 }
 

@@ -30,14 +30,15 @@ static void emit_learned(const struct emitter *e)
 	const int learned = count_split(d, 1), held_out = count_split(d, 0);
 	const int translated = count_translated(d);
 	if (!d->prior[0])
-		fprintf(e->out, " *   learned   from %d scenarios, %d held out\n", learned, held_out);
+		fprintf(e->out, " *   learned   from %d scenarios, %d held out\n", learned,
+			held_out);
 	else
-		fprintf(e->out,
-			" *   learned   from %d scenarios measured here and %d of %s's, translated; "
-			"%d held out\n"
-			" *   prior     %s, database %s\n",
-			learned - translated, translated, d->prior, held_out, d->prior,
-			d->prior_hash);
+		fprintf(
+		    e->out,
+		    " *   learned   from %d scenarios measured here and %d of %s's, translated; "
+		    "%d held out\n"
+		    " *   prior     %s, database %s\n",
+		    learned - translated, translated, d->prior, held_out, d->prior, d->prior_hash);
 	if (d->notes)
 		fputs(d->notes, e->out);
 }
