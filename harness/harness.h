@@ -508,6 +508,18 @@ struct store_bridge {
 int store_add_bridge(struct store *, const struct store_bridge *);
 /* Forgets what races on any GPU said of a source. 0 + complain. */
 int store_drop_races(struct store *, const char *kernel, const char *old, const char *arch);
+/* The rules that a header began from: a row of table `basis` (basis.sql). */
+struct store_basis {
+	char *header;    /* whose: "h100", "h100_e4m3" */
+	char *incumbent; /* name of the header that was in use; "": the kernels' defaults */
+	char *rules;     /* its text, as attune induce wrote it; "": the kernels' defaults */
+	char *prior;     /* GPU whose times are learned from, too; "": none */
+};
+/* In the place of the header's row. Its device must have a run. 0 + complain. */
+int store_set_basis(struct store *, const struct store_basis *);
+/* 1: free it; 0: there is none; -1 + complain. */
+int store_get_basis(struct store *, const char *header, struct store_basis *);
+void store_basis_free(struct store_basis *);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */

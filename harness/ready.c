@@ -90,7 +90,7 @@ static int claim(const struct device_info *d, struct eyes *e, const char *comman
 
 static struct eyes eyes_for(const struct sweep_options *o, const struct device_info *d)
 {
-	return (struct eyes){ .device = d->backend == BACKEND_CPU ? NULL : device_for(o->gpu) };
+	return (struct eyes){ .device = d->backend == BACKEND_CPU ? NULL : sweep_device_name(o) };
 }
 
 int device_ready(const struct sweep_options *o, struct hello *hello)
@@ -103,7 +103,7 @@ int device_ready(const struct sweep_options *o, struct hello *hello)
 			return code;
 		mine.dram_gbps = hello->dram_gbps;
 		mine.fma_tflops = hello->fma_tflops;
-		if (!(mine.dram_gbps > 0) && ask_worker(device_for(o->gpu), 1, &measured)) {
+		if (!(mine.dram_gbps > 0) && ask_worker(sweep_device_name(o), 1, &measured)) {
 			mine.dram_gbps = measured.dram_gbps;
 			mine.fma_tflops = measured.fma_tflops;
 		}

@@ -150,6 +150,12 @@ static const char *const queries[NUM_QUERIES] = {
 		" toolkit, commit_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
 		" RETURNING id",
 	[ADD_BRIDGE_RACE] = "INSERT INTO bridge_race VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	[SET_BASIS] = "INSERT OR REPLACE INTO basis VALUES (?1, ?2, ?3, ?4, ?5) RETURNING 1",
+	[GET_BASIS] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1"
+		" AND header = ?2",
+	[HAS_BASIS] = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'basis'",
+	[SRC_HAS_BASIS] = "SELECT count(*) FROM src.sqlite_schema WHERE name = 'basis'",
+	[BASES_OF] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1",
 	[BRIDGES_OF] = "SELECT kernel, old, new, arch, flags, how, gpu, batches, mean, p95 FROM bridge"
 		" WHERE arch = ?1",
 	[CONTROLS] = "SELECT s.model, s.batch, c.phase, h.kernel, h.text, v.how, o.kernel, o.text,"

@@ -9,6 +9,7 @@
  *   store_merge.c     joining databases; the committed form
  *   store_resources.c what binaries take, where nothing was measured
  *   store_ceilings.c  what a device gives at most
+ *   store_basis.c     the rules that a device's header began from
  *   store_read.c      cells, noise, devices, free queries
  *   store_bridge.c    bridges, and what needs them
  *   store_hash.c      the hash of a database's content
@@ -37,6 +38,7 @@ enum query {
 	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS, CELLS_READ, HAS_READINGS,
 	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
+	SET_BASIS, GET_BASIS, HAS_BASIS, SRC_HAS_BASIS, BASES_OF,
 	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
 	NUM_QUERIES
 };
@@ -99,6 +101,12 @@ int store_migrate(struct store *, int from);
 int store_is_current(struct store *);
 /* Makes the functions that SQL of ours calls. */
 int store_functions(struct store *);
+
+/* ---- store_basis.c ------------------------------------------------------------------- */
+/* Whether the database has a table of bases; -1 + complain. */
+int store_has_basis(struct store *);
+/* Adds those of the attached database `src`. 0 + complain. */
+int store_merge_basis(struct store *);
 
 /* ---- names ------------------------------------------------------------------------ */
 /* add: ADD_SCENARIO, or FIND_SCENARIO to leave the database as it is. */

@@ -512,6 +512,7 @@ void data_free(struct data *d)
 	free(d->again);
 	free(d->fastest);
 	basics_free(d->basics);
+	free(d->notes);
 	free(d->family);
 	free(d->family_of);
 	free(d->value);

@@ -172,6 +172,9 @@ static void read_figures(struct reader *r, struct node *v)
 	const char *text = r->at + n;
 	const char *end = strstr(text, "*/"), *semicolon = strchr(text, ';');
 	text += *text == 's';
+	int here = 0;
+	sscanf(text, " (%*d here)%n", &here);
+	text += here;
 	const int figures = sscanf(text, ", %lf, p95 %lf", &mean, &p95);
 	if (figures >= 1)
 		v->cost = llround(1e6 * log(mean));

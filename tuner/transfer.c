@@ -338,6 +338,8 @@ static int take_own(struct joining *j)
 }
 
 /* ---- all of it ------------------------------------------------------------------------ */
+/* Noise is the prior's: most times are, and own A/A pairs are added by the gate, which must not change
+ * the rules that it judges. */
 static void copy_facts(struct data *d, const struct data *own, const struct data *prior)
 {
 	snprintf(d->prior, sizeof d->prior, "%s", prior->gpu);
@@ -351,9 +353,9 @@ static void copy_facts(struct data *d, const struct data *own, const struct data
 	d->bridged = own->bridged;
 	d->lost = own->lost;
 	for (int b = 0; b < NOISE_BANDS; b++) {
-		const struct noise *n = own->noise.pairs[b] ? &own->noise : &prior->noise;
+		const struct noise *n = prior->noise.pairs[b] ? &prior->noise : &own->noise;
 		d->noise.floor[b] = n->floor[b];
-		d->noise.pairs[b] = own->noise.pairs[b];
+		d->noise.pairs[b] = n->pairs[b];
 	}
 	memcpy(d->powered, own->powered, sizeof d->powered);
 }

@@ -10,7 +10,7 @@
  *   a level adds  sum w r / (sum w + shrink)     over the scenarios with pairs of that group
  *   with  w = 1 everywhere,  w = exp(-distance / width) near by
  *
- * and r the mean of the group's pairs in a scenario. That is the posterior mean of a group's effect
+ * and r the mean of the group's pairs in a scenario (of all choices that of its kernels' means). That is the posterior mean of a group's effect
  * under normal noise, `shrink` being the ratio of both variances (partial pooling: Gelman and Hill
  * 2007, Data Analysis Using Regression and Multilevel/Hierarchical Models, 12.2), with kernel
  * weights for the near-by part (Nadaraya 1964; Watson 1964). So few pairs, or far ones, leave the
@@ -209,26 +209,43 @@ static int by_group(const void *pa, const void *pb)
 	return a->group != b->group ? a->group - b->group : a->site - b->site;
 }
 
-/* The means of what is left of the pairs. 0 without memory. */
+/* Makes means of the same group and site one, each with the same say. */
+static void merge_means(struct level *l)
+{
+	int kept = 0;
+	if (l->n)
+		qsort(l->v, (size_t)l->n, sizeof *l->v, by_group);
+	for (int i = 0; i < l->n; i++) {
+		struct mean *last = kept ? &l->v[kept - 1] : NULL;
+		if (last && !by_group(last, &l->v[i])) {
+			last->r += (l->v[i].r - last->r) / ++last->n;
+			continue;
+		}
+		l->v[kept] = l->v[i];
+		l->v[kept++].n = 1;
+	}
+	l->n = kept;
+}
+
+/* The means of what is left of the pairs; of all choices the mean of the kernels' means, since a
+ * sweep measures many choices of some kernels and few of others. 0 without memory. */
 static int level_fill(struct level *l, const struct field *f, int group_at, int groups)
 {
 	l->v = malloc(sizeof *l->v * ((size_t)f->num_pairs + 1));
 	l->first = calloc((size_t)groups + 2, sizeof *l->first);
 	if (!l->v || !l->first)
 		return 0;
+	l->n = f->num_pairs;
 	for (int i = 0; i < f->num_pairs; i++)
-		l->v[i] =
-		    (struct mean){ f->pair[i].group[group_at], f->pair[i].site, 1, f->pair[i].r };
-	qsort(l->v, (size_t)f->num_pairs, sizeof *l->v, by_group);
-	for (int i = 0; i < f->num_pairs; i++) {
-		struct mean *last = l->n ? &l->v[l->n - 1] : NULL;
-		if (last && !by_group(last, &l->v[i])) {
-			last->r += (l->v[i].r - last->r) / ++last->n;
-			continue;
-		}
-		l->v[l->n++] = l->v[i];
-		l->first[l->v[l->n - 1].group + 1]++;
-	}
+		l->v[i] = (struct mean){ f->pair[i].group[group_at ? group_at : 1], f->pair[i].site,
+					 1, f->pair[i].r };
+	merge_means(l);
+	for (int i = 0; !group_at && i < l->n; i++)
+		l->v[i].group = 0;
+	if (!group_at)
+		merge_means(l);
+	for (int i = 0; i < l->n; i++)
+		l->first[l->v[i].group + 1]++;
 	for (int g = 0; g <= groups; g++)
 		l->first[g + 1] += l->first[g];
 	return 1;

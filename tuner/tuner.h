@@ -126,6 +126,7 @@ struct data {
 	signed char *value;    /* [num_columns] which member of its family it is, -1: none */
 	signed char *means;    /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
 	struct basics *basics; /* see basics.c */
+	char *notes;           /* lines for the comment of a header, or NULL; freed with the data */
 	/* [n] by decision: the choice that is cheapest by prices, -1: none; NULL while there
 	 * are none. See prices.c. */
 	const int *cheapest[2];
