@@ -9,20 +9,31 @@
 #include "transfer.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the databases --------------------------------------------------------------------- */
-/* Beside the own one, else in results/; the caller's to free. */
+static int is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Beside the own one, in the folder above (that of a machine's own is results/local), else in
+ * results/; the caller's to free. */
 static char *prior_path(const char *db_path, const char *prior)
 {
+	static const char *const above[] = { "", "../" };
 	const char *slash = strrchr(db_path, '/');
 	const int folder = slash ? (int)(slash + 1 - db_path) : 0;
 	char *path;
-	if (asprintf(&path, "%.*s%s.sqlite", folder, db_path, prior) < 0)
-		return NULL;
-	if (!access(path, R_OK))
-		return path;
-	free(path);
+	for (size_t i = 0; i < COUNT(above); i++) {
+		if (asprintf(&path, "%.*s%s%s.sqlite", folder, db_path, above[i], prior) < 0)
+			return NULL;
+		if (!access(path, R_OK) && !is_same_file(path, db_path))
+			return path;
+		free(path);
+	}
 	return asprintf(&path, "results/%s.sqlite", prior) < 0 ? NULL : path;
 }
 

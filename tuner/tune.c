@@ -10,7 +10,6 @@
  * All of it ends by one deadline: each step gets its share of the time that is left. What it
  * measures is kept, so that the same command goes on after an interrupt. */
 #include "tune.h"
-#include "transfer.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -56,8 +55,8 @@ static struct sweep_options survey_of(struct tune *t, double seconds)
 	o.survey = 1;
 	o.prior_db = t->here.prior_db;
 	o.prior_gpu = t->here.prior_gpu;
-	o.also = t->incumbent.choice;
-	o.num_also = t->incumbent.num_choices;
+	o.also = t->from.incumbent.choice;
+	o.num_also = t->from.incumbent.num_choices;
 	return o;
 }
 
@@ -82,21 +81,23 @@ static int load_own(struct tune *t)
 	return t->own && t->own->n;
 }
 
+static void forget(struct tune *t)
+{
+	if (t->has_fresh)
+		forest_free(&t->fresh);
+	data_free(t->learned);
+	t->learned = NULL;
+	t->has_fresh = 0;
+}
+
 /* The rules by all that is measured so far, and by the nearest GPU's times where little is. */
 static int learn(struct tune *t)
 {
 	const double began = now();
-	const struct data *from;
-	int done = load_own(t);
-	if (done && *t->here.prior_gpu && !t->prior)
-		t->prior = data_load(t->here.prior_db, t->here.prior_gpu);
-	data_free(t->merged);
-	t->merged = done && t->prior ? data_transfer(t->own, t->prior) : NULL;
-	from = t->prior ? t->merged : t->own;
-	if (t->has_fresh)
-		forest_free(&t->fresh);
+	forget(t);
 	progress("learning", 0, 1);
-	t->has_fresh = done && from && forest_induce(&t->fresh, from, &default_limits);
+	t->has_fresh = load_own(t) &&
+		       inheritance_learn(&t->from, t->own, &default_limits, &t->learned, &t->fresh);
 	t->learning_s += now() - began;
 	return t->has_fresh ? EXIT_DONE : EXIT_CHECK;
 }
@@ -133,7 +134,7 @@ static int gate(struct tune *t, double seconds)
 	struct wishes w = { 0 };
 	struct scenario_list list = { 0 };
 	int code = learn(t);
-	struct gate *g = code ? NULL : gate_open(&t->incumbent, &t->fresh);
+	struct gate *g = code ? NULL : gate_open(&t->from.incumbent, &t->fresh);
 	if (!code)
 		code = g && list_gate(t, g, &w, &list) ? EXIT_DONE : EXIT_CHECK;
 	const struct sweep_options o = sweep_of(t, seconds - (now() - began));
@@ -145,26 +146,42 @@ static int gate(struct tune *t, double seconds)
 	return code;
 }
 
-/* The judgement, and the rules that it puts in force. */
+static int keep_basis(const struct tune *t)
+{
+	struct store *store = store_open(t->here.db, 0);
+	const int done = store && store_set_basis(store, &t->from.basis);
+	store_close(store);
+	return done;
+}
+
+static int takes_any(const struct gate_report *r)
+{
+	int n = 0;
+	for (int g = 0; g < NUM_GATE_GROUPS; g++)
+		n += r->group[g].taken;
+	return n;
+}
+
+/* The judgement, and the rules that it puts in force. The database says how, so that `attune
+ * induce` makes the same header. */
 static int install(struct tune *t)
 {
 	const double began = now();
-	int take[NUM_DECISIONS] = { 0 }, done = load_own(t);
-	struct gate *g = done ? gate_open(&t->incumbent, &t->fresh) : NULL;
 	char *text = NULL;
-	if (g)
-		gate_judge(g, t->own, take, &t->gate);
-	for (int d = 0; d < NUM_DECISIONS; d++)
-		t->takes += take[d];
-	done = g && forest_combine(&t->installed, &t->incumbent, &t->fresh, take);
-	t->has_installed = done;
-	if (done && t->takes) {
-		text =
-		    forest_prove(&t->installed, t->own) ? forest_emit(&t->installed, t->own) : NULL;
+	if (t->has_installed)
+		forest_free(&t->installed);
+	int done = load_own(t) && keep_basis(t) && data_hash(t->own, t->here.db);
+	if (done)
+		memcpy(t->learned->hash, t->own->hash, sizeof t->own->hash);
+	t->has_installed = done && inheritance_judge(&t->from, t->own, t->learned, &t->fresh,
+						     &t->installed, &t->gate);
+	done = t->has_installed;
+	t->takes = done ? takes_any(&t->gate) : 0;
+	if (t->takes) {
+		text = forest_emit(&t->installed, t->learned);
 		done = text && here_install(&t->here, text);
 	}
 	free(text);
-	gate_close(g);
 	t->learning_s += now() - began;
 	return done ? EXIT_DONE : EXIT_CHECK;
 }
@@ -172,12 +189,12 @@ static int install(struct tune *t)
 static int judge(struct tune *t, double seconds)
 {
 	const double began = now();
-	const struct confirm_asked asked = { .split = "heldout", .also = &t->incumbent };
+	const struct confirm_asked asked = { .split = "heldout", .also = &t->from.incumbent };
 	int code = install(t);
 	const struct sweep_options o = sweep_of(t, seconds - (now() - began));
 	if (!code)
 		code = confirm_run(t->own, &t->installed, &asked, &o);
-	return code;
+	return code ? code : install(t); /* its header names the database with these times */
 }
 
 /* ---- the steps ------------------------------------------------------------------------------ */
@@ -295,10 +312,19 @@ static int load_scenarios(struct tune *t)
 	return done && t->list.n;
 }
 
+/* The rules in force as the basis of new ones. */
 static int load_incumbent(struct tune *t)
 {
-	return t->here.rules ? forest_load(&t->incumbent, t->here.rules_path)
-			     : forest_defaults(&t->incumbent, t->here.gpu);
+	char *text = t->here.rules ? file_text(t->here.rules_path) : strdup("");
+	const struct store_basis basis = { .header = t->here.gpu,
+					   .incumbent = t->here.rules ? t->here.rules_gpu : "",
+					   .rules = text,
+					   .prior = t->here.prior_gpu };
+	if (!text)
+		complain("%s: cannot be read", t->here.rules_path);
+	t->has_from = text && inheritance_of(&t->from, &basis, t->here.db);
+	free(text);
+	return t->has_from;
 }
 
 static void find_devices(struct tune *t)
@@ -331,14 +357,12 @@ static int begin(struct tune *t)
 static void end(struct tune *t)
 {
 	scenarios_free(&t->list);
-	forest_free(&t->incumbent);
-	if (t->has_fresh)
-		forest_free(&t->fresh);
+	forget(t);
 	if (t->has_installed)
 		forest_free(&t->installed);
+	if (t->has_from)
+		inheritance_close(&t->from);
 	data_free(t->own);
-	data_free(t->prior);
-	data_free(t->merged);
 }
 
 int tune_forecast(struct tune *t, struct sweep_forecast *f)

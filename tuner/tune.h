@@ -8,7 +8,7 @@
 #ifndef TUNE_H
 #define TUNE_H
 
-#include "gate.h"
+#include "basis.h"
 #include <limits.h>
 
 enum { GPU_NAME = 64 };
@@ -53,13 +53,14 @@ struct tune {
 	char devices[MOST_DEVICES * DEVICE_NAME]; /* "cuda:0,cuda:1"; "": the CPU */
 	struct here here;
 	struct scenario_list list;
-	struct forest incumbent; /* in force before; the kernels' defaults where nothing is */
+	struct inheritance from; /* rules in force before, and the nearest GPU's times */
+	struct data *own;        /* measured here */
+	struct data *learned;    /* what fresh was learned from */
 	struct forest fresh;     /* by all that is measured */
 	struct forest installed; /* of both, by the gate */
-	int has_fresh, has_installed;
-	int takes; /* decisions that are taken from fresh */
+	int has_from, has_fresh, has_installed;
+	int takes; /* groups of decisions that are taken from fresh */
 	struct gate_report gate;
-	struct data *own, *prior, *merged; /* measured here; on the nearest GPU; to learn from */
 	double began, deadline, took_s;
 	double learning_s;
 	struct sweep_sum sum;

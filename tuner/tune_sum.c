@@ -31,7 +31,7 @@ static int is_judged(const struct data *d, int s)
 static int pick_all(const struct tune *t, struct pick *picks[NUM_CONTENDERS])
 {
 	const struct forest *forest[NUM_CONTENDERS] = {
-		[INSTALLED] = &t->installed, [BEFORE] = &t->incumbent
+		[INSTALLED] = &t->installed, [BEFORE] = &t->from.incumbent
 	};
 	for (int c = 0; c < NUM_CONTENDERS; c++) {
 		picks[c] = calloc((size_t)t->own->n + 1, sizeof **picks);
