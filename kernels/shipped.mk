@@ -16,7 +16,7 @@ upper        = $(shell echo $(1) | tr a-z A-Z)
 skip_stale  := $(if $(filter skip,$(STALE)),--skip-stale)
 list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) \
 	--leave-out='$(LEAVE_OUT)' $(skip_stale)
-list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o recorded.o carried.o cpu_flags.o hip_chips.o) $(spaces)
+list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o gpu_names.o recorded.o carried.o cpu_flags.o hip_chips.o) $(spaces)
 gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/,args.h schedule.h recorded.h \
 	price.h price_terms.def part.h tree.h attune_features.h features.def)
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h

@@ -22,14 +22,14 @@ const char *phase_name(int phase)
 	return names[phase];
 }
 
-int gpu_or_own(const char *asked, char gpu[16])
+int gpu_or_own(const char *asked, char gpu[GPU_NAME])
 {
 	struct device dev;
 	if (!asked && device_open(&dev, NULL)) {
 		complain("%s; name a measured one with --gpu", attune_last_error());
 		return 0;
 	}
-	snprintf(gpu, 16, "%s", asked ? asked : dev.info.gpu);
+	snprintf(gpu, GPU_NAME, "%s", asked ? asked : dev.info.gpu);
 	if (!asked)
 		device_close(&dev);
 	return 1;

@@ -84,7 +84,7 @@ enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
 
 struct data {
 	/* gpu: as it was asked for; hash: empty until data_hash */
-	char gpu[16], hash[33], protocol[32];
+	char gpu[GPU_NAME], hash[33], protocol[32];
 	struct run_info run;
 	struct measured *v; /* by model, page size, dtypes, layout, batch */
 	int n;
@@ -158,7 +158,7 @@ int data_finish(struct data *);
 const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "plan" */
 /* `asked`, or when that is NULL the name of this machine's own device; 0 and a
  * complaint when there is none. */
-int gpu_or_own(const char *asked, char gpu[16]);
+int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
 /* "results/<gpu>.sqlite", "generated/attune_<gpu>.h" */
 void default_paths(const char *gpu, char db[256], char header[256]);
 
@@ -496,7 +496,7 @@ struct forest {
 	int num_choices;
 	struct selector_price price[2 * MAX_PRICES];
 	int num_prices;
-	char gpu[16];
+	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
