@@ -19,12 +19,25 @@ CFLAGS    ?= $(if $(SAN),-O1,-O2) -g
 ifeq ($(origin NVCC),undefined) # NVCC= builds without the GPU's binaries
 NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 endif
-ifeq ($(origin HIPCC),undefined) # HIPCC= builds without those of AMD's
-HIPCC := $(firstword $(wildcard $(or $(ROCM_PATH),/opt/rocm)/llvm/bin/clang) \
-	$(foreach c,clang-22 clang-21 clang-20 clang-19 hipcc,$(shell command -v $(c))))
+# Binaries for AMD's GPUs: where one is here, GPU= names one, AMD=1 or HIPCC= asks for them. A
+# compiler alone changes nothing. make test sets AMD=1 for what it builds.
+AMD       ?=# 1: by the compiler that is found; HIPCC=... names one
+ifeq ($(origin HIPCC),undefined)
+HIPCC := $(if $(AMD)$(filter mi%,$(GPU))$(wildcard /dev/kfd),$(firstword \
+	$(wildcard $(or $(ROCM_PATH),/opt/rocm)/llvm/bin/clang) \
+	$(foreach c,clang-22 clang-21 clang-20 clang-19 hipcc,$(shell command -v $(c)))))
 endif
 
 comma    := ,
+# Libraries in a prefix: CPATH and LIBRARY_PATH are the compiler's; of those that pkg-config finds there
+# what is built here finds the folders when it runs.
+ifneq ($(PKG_CONFIG_PATH),)
+prefix_flags := $(shell for p in sqlite3 jansson libxxhash cmocka pthreadpool; do \
+	pkg-config --exists $$p && pkg-config --cflags-only-I --libs-only-L $$p; done 2>/dev/null)
+endif
+override CPPFLAGS += $(sort $(filter -I%,$(prefix_flags)))
+override LDFLAGS  += $(foreach f,$(sort $(filter -L%,$(prefix_flags))),$(f) $(f:-L%=-Wl,-rpath,%))
+
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 sanitize := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 override CPPFLAGS += -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
@@ -33,6 +46,7 @@ LIBS     := -lpthreadpool -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
 VERSION  := $(shell sed -n 's/.*return "\([0-9.]*\)";.*/\1/p' kernels/status.c)
 
+deps    = CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(filter -I/%,$(CPPFLAGS))' sh harness/deps.sh
 Q      := $(if $(V),,@)
 say     = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 ifeq ($(MAKELEVEL),0)
@@ -44,7 +58,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help clean format deps test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := help clean format deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -110,7 +124,7 @@ $(B)/tuner/plot.o: $(wildcard tuner/plots/*.gp)
 $(B)/kernels/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
 $(addprefix $(B)/has_,library tool test):
 	@mkdir -p $(@D)
-	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh check $(@F:has_%=%)
+	@$(deps) check $(@F:has_%=%)
 	@touch $@
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
 
@@ -119,12 +133,15 @@ $(addprefix $(B)/has_,library tool test):
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV COMPILE_ONLY=1 PREFIX=DIR'; \
-	echo '       SAN=1 V=1 NVCC= HIPCC='
+	echo '       SAN=1 V=1 NVCC= HIPCC= AMD=1'
 
-deps: ## installs what building, tuning and testing need
-	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test \
-		$(and $(COMPILE_ONLY),$(filter mi%,$(GPU)),amd)
-	@sh harness/deps.sh install pictures >/dev/null 2>&1 || true # a font: nothing stops without it
+deps: deps-test ## installs what building, tuning, testing and pictures need
+	@$(deps) install font >/dev/null 2>&1 || true # nothing stops without it
+deps-tune:
+	@$(deps) install library tool
+	@$(if $(and $(COMPILE_ONLY),$(filter mi%,$(GPU))),$(deps) ask amd)
+deps-test:
+	@$(deps) install library tool test pictures
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
 gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
@@ -153,12 +170,12 @@ after_sweep = $(if $(filter smoke,$(PRESET)),,&& \
 
 # COMPILE_ONLY=1, for a GPU that is not here: what all that would be raced takes of it.
 ifneq ($(COMPILE_ONLY),)
-tune: deps
+tune: deps-tune
 	$(Q)$(MAKE) $(tool)
 	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --compile-only --preset $(PRESET) \
 		--db $(B)/compiled_$$gpu.sqlite $(if $(MODEL),--model $(MODEL)) --scenarios $(or $(SCENARIOS),$$sets)
 else
-tune: deps ## measures, learns, rebuilds the library with the new header, reports
+tune: deps-tune ## measures, learns, rebuilds the library with the new header, reports
 	$(Q)$(MAKE) $(tool)
 ifneq ($(TRACE),)
 	$(Q)$(gpu); $(trace_size); $(B)/attune scenarios $$small --model $(or $(MODEL),llama3.1-8b@1) \
@@ -197,7 +214,8 @@ not_here    = $(if $(nvidia_here)$(call was_linked,ptx),,nvidia) \
 long = $(addprefix tests/t_,committed.sh shipped.sh amd_tune.sh) \
 	$(addprefix $(B)/t_,simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
-test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
+test: export AMD := 1
+test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
 	$(Q)$(MAKE) all $(tests)
 	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) $(if $(SAN),TEST_SECONDS=900) \
@@ -215,6 +233,9 @@ plot: ## results/ to pictures, SVG and PNG, for GPU= or all
 	$(Q)$(MAKE) $(tool)
 	$(Q)for gpu in $(measured); do $(B)/attune plot --gpu $$gpu \
 		--db $(RESULTS)/$$gpu.sqlite --header $(GENERATED)/attune_$$gpu.h --out $(RESULTS) || exit; done
+
+plot-if-possible:
+	@! $(deps) check pictures || $(MAKE) plot
 
 bench: ## the tuned library beside its baselines, on held-out scenarios
 	$(Q)$(MAKE) $(B)/attune
@@ -246,4 +267,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/cdna/*.[ch] tests/hip/*.[ch] tests/hip_on_cuda/*.[ch])
 
-.PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test heuristics heuristics-check plot bench bench-tools install clean format
