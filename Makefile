@@ -234,8 +234,10 @@ plot: ## results/ to pictures, SVG and PNG, for GPU= or all
 	$(Q)for gpu in $(measured); do $(B)/attune plot --gpu $$gpu \
 		--db $(RESULTS)/$$gpu.sqlite --header $(GENERATED)/attune_$$gpu.h --out $(RESULTS) || exit; done
 
+# Without gnuplot one line says so.
 plot-if-possible:
-	@! $(deps) check pictures || $(MAKE) plot
+	@missing=$$($(deps) check pictures 2>&1) && $(MAKE) plot || \
+		{ [ -n "$$missing" ] && echo "no pictures: $${missing#attune: }"; }
 
 bench: ## the tuned library beside its baselines, on held-out scenarios
 	$(Q)$(MAKE) $(B)/attune

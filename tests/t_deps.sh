@@ -182,6 +182,10 @@ row "$([ "$(asks deps-tune GPU=mi300 COMPILE_ONLY=1)" = 'install library tool;as
 row "$([ "$(asks deps-test)" = 'install library tool test pictures;' ]; echo $?)" \
 	"testing asks for all that tests run, and for no font"
 
+printf '#!/bin/sh\necho "attune: missing gnuplot; to install: x" >&2; exit 1\n' >"$tmp/lacking"
+row "$([ "$(MAKEFLAGS='' ${MAKE:-make} -s plot-if-possible deps="sh $tmp/lacking" 2>&1)" = \
+	'no pictures: missing gnuplot; to install: x' ]; echo $?)" "without gnuplot pictures are left out, in one line"
+
 # A compiler for AMD's GPUs, and the builds that use it.
 mkdir "$tmp/clang"
 printf '#!/bin/sh\n' >"$tmp/clang/clang-22"
