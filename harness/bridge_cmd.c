@@ -30,7 +30,7 @@ struct request {
 	int num_from, num_kernels, history, race, dry_run;
 	struct race_options racing;
 	enum format format;
-	char gpu[16];
+	char gpu[GPU_NAME];
 };
 
 static const struct argp_option options[] = {
@@ -102,10 +102,14 @@ static double seconds(struct argp_state *state, const char *text)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct request *r = state->input;
+	const char *asked;
 	switch (key) {
 	case OPT_DB: r->bridges.db = arg; return 0;
 	case OPT_INTO: r->into = arg; return 0;
-	case OPT_GPU: snprintf(r->gpu, sizeof r->gpu, "%s", arg); return 0;
+	case OPT_GPU:
+		gpu_option(&asked, arg, state);
+		snprintf(r->gpu, sizeof r->gpu, "%s", asked);
+		return 0;
 	case OPT_FROM: return add_name(state, r->from, &r->num_from, arg);
 	case OPT_KERNEL: return add_name(state, r->kernel, &r->num_kernels, arg);
 	case OPT_HISTORY: r->history = 1; return 0;

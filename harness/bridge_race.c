@@ -211,7 +211,7 @@ struct contest {
 	struct bridges *bridges;
 	const struct race_options *options;
 	double until; /* of the clock */
-	char gpu[16], arch[16];
+	char gpu[GPU_NAME], arch[16];
 };
 
 static int listen(struct contest *c, struct child *child, const struct old_source *s,

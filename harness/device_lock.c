@@ -29,7 +29,7 @@ static void lock_path(char *path, size_t size, const struct device_info *d)
 {
 	static const unsigned char none[sizeof d->uuid];
 	const char *folder = getenv("ATTUNE_LOCKS");
-	char id[2 * sizeof d->uuid + 1];
+	char id[GPU_NAME + 1]; /* longer than a UUID in hex */
 	if (d->backend == BACKEND_CPU || !memcmp(d->uuid, none, sizeof none))
 		snprintf(id, sizeof id, "%s", d->gpu);
 	else

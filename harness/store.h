@@ -51,7 +51,7 @@ struct store {
 	int wal, readonly;
 	/* of the run begun by this handle; 0 and "" before */
 	long long device;
-	char gpu[16], protocol[32];
+	char gpu[GPU_NAME], protocol[32];
 	const char *stage; /* of rows that are written, and of the pass asked for */
 	struct dict *dict; /* NULL until store_dict, and after a write that may change it */
 	int is_damaged;    /* it holds what attune does not write; that was said */

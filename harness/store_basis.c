@@ -14,7 +14,7 @@ static int has_table(struct store *s)
 
 int store_set_basis(struct store *s, const struct store_basis *b)
 {
-	char gpu[16];
+	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(b->header), b->header);
 	const long long device = store_device_id(s, gpu);
 	if (device == 0)
@@ -38,7 +38,7 @@ static char *copied(struct store *s, sqlite3_stmt *st, int column)
 
 int store_get_basis(struct store *s, const char *header, struct store_basis *out)
 {
-	char gpu[16];
+	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(header), header);
 	*out = (struct store_basis){ 0 };
 	const long long device = store_device_id(s, gpu);

@@ -19,6 +19,7 @@
 #ifndef SWEEP_H
 #define SWEEP_H
 
+#include "../kernels/gpu_names.h"
 #include "harness.h"
 
 /* ---- binaries.c ----------------------------------------------------------------- */
@@ -455,6 +456,7 @@ struct sweep_options;
 const char *sweep_device_name(const struct sweep_options *);
 struct sweep_options {
 	const char *gpu;    /* "h200", "cpu"; NULL: what is here */
+	const char *arch;   /* of a GPU that is not in the table, to compile for; else NULL */
 	const char *device; /* "cuda:1", or several: "cuda:0,cuda:1"; NULL: the first of that GPU */
 	const char *db;     /* NULL: results/<gpu>.sqlite */
 	const char *kernels, *phases, *command;
@@ -541,15 +543,19 @@ struct json_out;
 void noise_json(struct json_out *, const struct noise *);
 
 /* ---- gpu_models.c --------------------------------------------------------------- */
-/* What is known of a GPU without one at hand; NULL for a name that is not listed. */
-struct gpu_model {
-	const char *gpu, *arch;
-	int units, smem_per_block, smem_per_unit, l2_mib, threads_per_unit, blocks_per_unit;
-	double dram_gbps, tflops; /* of the data sheet: no time can beat them */
+/* What each unit of an architecture has; NULL: kernels do not compile for it. */
+struct arch_limits {
+	const char *arch;
+	int smem_per_block, smem_per_unit; /* 0: the chip's, of AMD */
+	int threads_per_unit, blocks_per_unit;
 };
-const struct gpu_model *gpu_model(const char *gpu);
+const struct arch_limits *arch_limits(const char *arch);
+extern const char arch_names[]; /* for messages: "sm_80, sm_86, ..." */
+/* A GPU as it would be found here. */
 void gpu_describe(struct device_info *, const struct gpu_model *);
-extern const char gpu_names[]; /* for messages: "cpu, a100, h100 ..." */
+/* A row of the table by its name; else, named `gpu`, what the table has of that architecture; with
+ * neither 0 + complain. */
+int gpu_imagine(struct device_info *, const char *gpu, const char *arch);
 
 /* ---- resident.c ----------------------------------------------------------------- */
 struct resident { /* on one unit, at a time */
@@ -557,7 +563,7 @@ struct resident { /* on one unit, at a time */
 	int waves;    /* on AMD GPUs: of a SIMD, of at most 8; else 0 */
 	double share; /* of the threads that it could hold */
 };
-void gpu_resident(struct resident *, const struct gpu_model *, const struct binary *,
+void gpu_resident(struct resident *, const struct arch_limits *, const struct binary *,
 		  const struct geometry *);
 /* On a SIMD of AMD's, as far as registers tell. */
 int waves_by_registers(int vgprs, int sgprs);

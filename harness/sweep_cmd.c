@@ -27,6 +27,7 @@ enum {
 	OPT_PAGE,
 	OPT_SHARD,
 	OPT_COMPILE_ONLY,
+	OPT_ARCH,
 	OPT_DRY_RUN,
 	OPT_EXHAUSTIVE,
 	OPT_AGAIN,
@@ -68,6 +69,7 @@ static const struct argp_option argp_options[] = {
 	{ 0, 0, 0, 0, "Other:", 4 },
 	{ "replay",    OPT_REPLAY,  "DB",     0, "Run the stages on the times that this database has recorded, and say what they cost and what they miss", 0 },
 	{ "compile-only", OPT_COMPILE_ONLY, 0, 0, "Compile for --gpu, which need not be here, and print registers, spills, shared memory, occupancy", 0 },
+	{ "arch",      OPT_ARCH,    "NAME",   0, "Architecture of a --gpu that attune devices --known does not list: sm_89; described as the first of that architecture there", 0 },
 	{ "dry-run",   OPT_DRY_RUN, 0,        0, "Print what would be measured", 0 },
 	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of reports: " FORMAT_WORDS, 0 },
 	{ 0 }
@@ -160,11 +162,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct sweep_options *o = &r->o;
 	char *word;
 	switch (key) {
-	case 'g':
-		if (strcmp(arg, "cpu") && !gpu_model(arg))
-			argp_error(state, "--gpu is \"%s\"; it must be one of %s", arg, gpu_names);
-		o->gpu = arg;
-		break;
+	case 'g': gpu_option(&o->gpu, arg, state); break;
+	case OPT_ARCH: o->arch = arg; break;
 	case 's':
 		for (word = strtok(arg, ","); word; word = strtok(NULL, ","))
 			add_name(state, r->set, &r->num_sets, word);
@@ -204,6 +203,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_EARLY: o->early = 1; break;
 	case OPT_FORMAT: format_option(&o->format, arg, state); break;
 	case ARGP_KEY_END:
+		if (o->arch && !(r->compile_only && o->gpu))
+			argp_error(state, "--arch goes with --compile-only and --gpu alone");
 		if (o->survey && (o->exhaustive || o->again || o->replay || r->compile_only))
 			argp_error(state, "--survey goes with none of --exhaustive, --again, "
 					  "--replay and --compile-only");

@@ -170,12 +170,12 @@ static int make_records(struct replay *r)
 static int keep_name(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	(void)columns, (void)names;
-	snprintf(arg, 16, "%s", cells[0] ? cells[0] : "");
+	snprintf(arg, GPU_NAME, "%s", cells[0] ? cells[0] : "");
 	return 1;
 }
 
 /* Of the newest measurement. */
-static int newest_gpu(struct store *s, const char *path, char gpu[16])
+static int newest_gpu(struct store *s, const char *path, char gpu[GPU_NAME])
 {
 	if (!store_query(
 		s,
@@ -196,7 +196,7 @@ static int load(struct campaign *c, struct reader *r, const struct sweep_options
 				     .kernels = o->kernels,
 				     .seed = o->seed };
 	struct run_info run;
-	char gpu[16] = "";
+	char gpu[GPU_NAME] = "";
 	struct store *s = r->store = store_open(o->replay, 1);
 	snprintf(gpu, sizeof gpu, "%s", o->gpu ? o->gpu : "");
 	int ok = s && (*gpu || newest_gpu(s, o->replay, gpu)) && store_device(s, gpu, &run) &&

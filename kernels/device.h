@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GPU_NAME = 64 }; /* bytes of a name, gpu_names.h */
+
 struct device_info {
-	char name[80];   /* "NVIDIA H200", "AMD EPYC 9B14" */
-	char gpu[16];    /* what GPU= and the file names say: "h200", "cpu" */
-	char arch[16];   /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
-	char driver[48]; /* driver and API version, or the kernel's */
+	char name[80];      /* "NVIDIA H200", "AMD EPYC 9B14" */
+	char gpu[GPU_NAME]; /* what GPU= and the file names say: "h200", "cpu" */
+	char arch[16];      /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
+	char driver[48];    /* driver and API version, or the kernel's */
 	enum backend backend;
 	int units; /* SMs, or threads */
 	int lanes; /* threads of a warp, or floats of a vector */
@@ -175,11 +177,9 @@ const char *cpu_compile_flags(const char *arch);
 /* `which`: as in attune_open. On failure text is left and *dev is closed. */
 enum attune_status device_open(struct device *dev, const char *which);
 void device_close(struct device *dev);
-/* Short name for a device's marketing name: "NVIDIA H200" -> "h200". */
-const char *gpu_short_name(const char *name);
 /* A stand-in for tests that says so in its name: no time of it means anything. */
 int device_is_emulated(const struct device_info *);
-/* What device_open is told for a short name, "cpu" or NULL. */
+/* gpu_names.c: the argument of device_open for a GPU's name, "cpu" or NULL. */
 const char *device_for(const char *gpu);
 
 #endif

@@ -414,7 +414,7 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 int cmd_confirm(int argc, char **argv)
 {
 	struct options o = { .budget_s = 600 };
-	char gpu[16], device[16], db[256], header[256];
+	char gpu[GPU_NAME], device[GPU_NAME], db[256], header[256];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

@@ -8,6 +8,7 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct name { /* of a scenario or a choice, as found by tsearch */
 	char *text;
@@ -22,23 +23,33 @@ const char *phase_name(int phase)
 	return names[phase];
 }
 
-int gpu_or_own(const char *asked, char gpu[16])
+int gpu_or_own(const char *asked, char gpu[GPU_NAME])
 {
 	struct device dev;
 	if (!asked && device_open(&dev, NULL)) {
 		complain("%s; name a measured one with --gpu", attune_last_error());
 		return 0;
 	}
-	snprintf(gpu, 16, "%s", asked ? asked : dev.info.gpu);
+	snprintf(gpu, GPU_NAME, "%s", asked ? asked : dev.info.gpu);
 	if (!asked)
 		device_close(&dev);
 	return 1;
 }
 
+/* What was measured on this machine comes before what the project has. */
+static void prefer_local(char path[256], const char *folder, const char *format, const char *gpu)
+{
+	char name[128];
+	snprintf(name, sizeof name, format, gpu);
+	snprintf(path, 256, "%s/local/%s", folder, name);
+	if (access(path, R_OK))
+		snprintf(path, 256, "%s/%s", folder, name);
+}
+
 void default_paths(const char *gpu, char db[256], char header[256])
 {
-	snprintf(db, 256, "results/%s.sqlite", gpu);
-	snprintf(header, 256, "generated/attune_%s.h", gpu);
+	prefer_local(db, "results", "%s.sqlite", gpu);
+	prefer_local(header, "generated", "attune_%s.h", gpu);
 }
 
 struct data *data_new(const char *gpu, const struct run_info *run)

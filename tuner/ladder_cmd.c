@@ -311,7 +311,7 @@ static int ladder(const struct data *d, const struct forest *f, const struct opt
 int cmd_ladder(int argc, char **argv)
 {
 	struct options o = { .model = "llama3.1-8b@1", .budget_s = 600 };
-	char gpu[16], db[256], header[256];
+	char gpu[GPU_NAME], db[256], header[256];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

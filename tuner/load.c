@@ -130,7 +130,7 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 		int both, const struct wanted *w)
 {
 	struct run_info run = { 0 };
-	char gpu[16];
+	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	const int known = store_device(store, gpu, &run); /* else it has said so */
 	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
@@ -210,7 +210,7 @@ struct data *data_load_batch(const char *db_path, const char *gpu, const char *m
 int data_hash(struct data *d, const char *db_path)
 {
 	struct store *store = store_open(db_path, 1);
-	char gpu[16];
+	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(d->gpu), d->gpu);
 	const int done = store && store_check(store) && store_hash(store, gpu, d->hash);
 	if (store)

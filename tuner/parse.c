@@ -256,7 +256,7 @@ static int read_node(struct reader *r, struct tree *t, const struct actions *act
 
 static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 {
-	char head[80];
+	char head[GPU_NAME + 80];
 	snprintf(head, sizeof head, "ATTUNE_SELECT int attune_%s_%s(", f->gpu,
 		 decision_names[decision]);
 	if (decision == DECIDE_EARLY && !strstr(r->at, head))

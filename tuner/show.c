@@ -326,7 +326,7 @@ static int show_lists(const struct show *o, const char *db, const char *gpu, con
 int cmd_show(int argc, char **argv)
 {
 	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
-	char gpu[16], own_db[256], own_header[256];
+	char gpu[GPU_NAME], own_db[256], own_header[256];
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (o.what == SHOW_KERNELS)

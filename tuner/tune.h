@@ -11,7 +11,6 @@
 #include "basis.h"
 #include <limits.h>
 
-enum { GPU_NAME = 64 };
 
 /* ---- tune_here.c ------------------------------------------------------------------ */
 enum rules_of { RULES_NONE, RULES_BORROWED, RULES_COMMITTED, RULES_LOCAL };

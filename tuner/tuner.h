@@ -87,8 +87,8 @@ enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
 
 struct data {
 	/* gpu: as it was asked for; hash: empty until data_hash */
-	char gpu[16], hash[33], protocol[32];
-	char prior[16], prior_hash[33]; /* of data_transfer: the other GPU; "": none */
+	char gpu[GPU_NAME], hash[33], protocol[32];
+	char prior[GPU_NAME], prior_hash[33]; /* of data_transfer: the other GPU; "": none */
 	struct run_info run;
 	struct measured *v; /* by model, page size, dtypes, layout, batch */
 	int n;
@@ -163,8 +163,8 @@ int data_finish(struct data *);
 const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "plan" */
 /* `asked`, or when that is NULL the name of this machine's own device; 0 and a
  * complaint when there is none. */
-int gpu_or_own(const char *asked, char gpu[16]);
-/* "results/<gpu>.sqlite", "generated/attune_<gpu>.h" */
+int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
+/* results/local/<gpu>.sqlite, else results/<gpu>.sqlite; the header alike, in generated */
 void default_paths(const char *gpu, char db[256], char header[256]);
 
 /* ---- formulas.c: choices that say how to work out a value ----------------------- */
@@ -501,7 +501,7 @@ struct forest {
 	int num_choices;
 	struct selector_price price[2 * MAX_PRICES];
 	int num_prices;
-	char gpu[16];
+	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
