@@ -327,6 +327,11 @@ void binaries_poll(struct binaries *b)
 		poll_for(b, NULL, 0);
 }
 
+int binaries_too_late(const struct binaries *b)
+{
+	return b->until > 0 && now() >= b->until;
+}
+
 /* ---- waiting ------------------------------------------------------------------------------ */
 
 static int count_made(const struct binaries *b, const int *index, int n)
@@ -355,7 +360,7 @@ int binaries_need(struct binaries *b, const int *index, int n)
 	if (!s || made == n)
 		return s != NULL;
 	binaries_hold(b, 0);
-	while (made < n && !interrupted && !s->hopeless) {
+	while (made < n && !interrupted && !s->hopeless && !binaries_too_late(b)) {
 		poll_for(b, index, n);
 		made = count_made(b, index, n);
 		if (made < n) {

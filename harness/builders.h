@@ -13,9 +13,11 @@ int binaries_ask(struct binaries *, int index);
 int binaries_waiting(const struct binaries *);
 /* Hands out what is in the queue and takes back what is made, without waiting. */
 void binaries_poll(struct binaries *);
-/* Compiles these before all others and waits for them. 0: the user interrupted, or there is no
- * compiler, which is said. */
+/* Compiles these before all others and waits for them. 0: the user interrupted, it is too
+ * late, or there is no compiler, which is said. */
 int binaries_need(struct binaries *, const int *index, int n);
+/* Whether the time that it may wait is over, see struct binaries. */
+int binaries_too_late(const struct binaries *);
 /* Stops builders where they are (1) and lets them go on (0): what runs on the CPU is not timed
  * next to a compiler. */
 void binaries_hold(struct binaries *, int hold);

@@ -10,7 +10,7 @@
 #include <time.h>
 
 enum {
-	CONTROL_ODDS = 12, /* one race in so many has an A/A control */
+	CONTROL_ODDS = 12,    /* one race in so many has an A/A control */
 	MOST_BAD_CONTROLS = 3 /* in a row, of races one after the other */
 };
 static const double generous = 1.5 /* most races end before their time */;
@@ -316,7 +316,9 @@ static enum heard make_ready(struct campaign *c, const int *entrant, int n)
 	for (int i = 0; need && i < n; i++)
 		num = add_needed(&c->heats.entrant[entrant[i]], need, num);
 	if (need && !c->replay && !binaries_need(&c->binaries, need, num))
-		heard = interrupted ? HEARD_INTERRUPT : HEARD_NO_COMPILER;
+		heard = interrupted                       ? HEARD_INTERRUPT
+			: binaries_too_late(&c->binaries) ? HEARD_TOO_LATE
+							  : HEARD_NO_COMPILER;
 	for (int i = 0; i < n && heard == HEARD_ALL && !c->replay; i++) {
 		attach(c, &c->heats.entrant[entrant[i]]);
 		if (!helpers_compile(c, &c->heats.entrant[entrant[i]]))
@@ -521,6 +523,7 @@ enum heard campaign_race(struct campaign *c, struct heat *h, const struct entrie
 
 enum heard campaign_excuse(struct campaign *c, const struct heat *h, enum heard heard)
 {
+	c->ran_out |= heard == HEARD_TOO_LATE;
 	if (heard != HEARD_NOTHING)
 		return heard;
 	if (c->stage == STAGE_RACE || c->stage == STAGE_B || c->survey) { /* else it is said */

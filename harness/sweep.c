@@ -172,6 +172,7 @@ static int measure_all(struct campaign *c)
 	if (!c->worker)
 		return EXIT_CHECK;
 	c->began = now();
+	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
 	int believed = 1;
 	if (c->o->sum) {

@@ -42,6 +42,7 @@ struct binaries {
 	int spare_cpu;             /* builders leave one CPU to the process that drives the GPU */
 	int compiled;              /* not from the cache */
 	double seconds;            /* that somebody waited for them */
+	double until;              /* of CLOCK_MONOTONIC: nobody waits longer; 0: no limit */
 	struct builders *builders; /* NULL: none runs */
 };
 /* Where the binary of a choice for a shape is, or will be; -1: no memory. */
@@ -126,7 +127,7 @@ struct heat {
 	int best;     /* the place with the least us; -1: none yet */
 	int finished; /* all that was to be raced was raced */
 	/* of a mixed batch as a whole: */
-	int planned; /* plans were raced with it */
+	int planned;     /* plans were raced with it */
 	int noisy_plans; /* of these, how many times are not data */
 };
 struct heats {
@@ -288,6 +289,7 @@ enum heard {
 	HEARD_INTERRUPT,
 	HEARD_NO_DEVICE,   /* it opened once and does no more */
 	HEARD_NO_COMPILER, /* that was said */
+	HEARD_TOO_LATE,    /* the time is over before its code is compiled */
 	HEARD_NOTHING,     /* this heat cannot be run here; worker_text says why */
 	HEARD_STOP         /* a listener said so */
 };

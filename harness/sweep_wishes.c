@@ -254,6 +254,7 @@ static int fulfil(struct list *l)
 	if (!c->worker)
 		return EXIT_CHECK;
 	c->began = now();
+	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	const int asked = l->n;
 	enum heard heard = race_all(l);
 	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && keep_noisy(l); k++) {
