@@ -11,6 +11,7 @@ static const struct command {
 	const char *about;
 } commands[] = {
 	{ "tune",      cmd_tune,      "rules of this machine, installed where they beat those in force" },
+	{ "check",     cmd_check,     "whether the rules still fit after an update of the driver, say" },
 	{ "devices",   cmd_devices,   "what is here: backends, names, limits, measured ceilings" },
 	{ "scenarios", cmd_scenarios, "lists or generates scenarios" },
 	{ "sweep",     cmd_sweep,     "measures kernels on scenarios into a database; resumes" },

@@ -26,6 +26,7 @@
 
 /* ---- subcommands -------------------------------------------------------------- */
 int cmd_tune(int argc, char **argv);
+int cmd_check(int argc, char **argv);
 int cmd_induce(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_show(int argc, char **argv);
