@@ -6,17 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { CONTROL_ODDS = 12 /* one race in so many has an A/A control */ };
 static const double generous = 1.5 /* most races end before their time */;
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static const struct scenario *scenario_of(const struct campaign *c, const struct heat *h)
 {
@@ -35,7 +27,7 @@ static char *barred_at(const struct campaign *c, int entrant, int shape)
 
 double campaign_seconds(const struct campaign *c)
 {
-	return c->replay ? replay_seconds(c->replay) : now() - c->began;
+	return c->replay ? replay_seconds(c->replay) : budget_now() - c->began;
 }
 
 double campaign_share(const struct campaign *c, double part)
@@ -239,6 +231,7 @@ static enum heard run(struct campaign *c, struct round *r, const struct order *o
 					   .control = on_control,
 					   .beat = on_heartbeat };
 	c->tally[c->stage].races++;
+	budget_race();
 	return c->replay ? replay_race(c->replay, order, &listener)
 			 : worker_race(c->worker, order, &listener);
 }

@@ -278,6 +278,12 @@ double check_tolerance(const attune_shape *, double mass, double want);
  * they cannot be measured. */
 enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflops);
 
+/* ---- clock.c: see there -------------------------------------------------------- */
+double seconds_now(void);
+double budget_now(void); /* the same, unless a test holds it */
+void budget_race(void);	 /* a race was begun */
+void budget_play(void);	 /* a tape was played */
+
 /* ---- measure.c: times, in rounds --------------------------------------------- */
 struct measurement {
 	enum outcome outcome;

@@ -5,15 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what is there --------------------------------------------------------------- */
 
@@ -155,7 +147,7 @@ static int measure_all(struct campaign *c)
 	c->worker = worker_new(&setup);
 	if (!c->worker)
 		return EXIT_CHECK;
-	c->began = now();
+	c->began = budget_now();
 	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
 	sweep_report(c);
 	summary(c, heard);

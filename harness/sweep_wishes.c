@@ -4,7 +4,6 @@
 #include "sweep.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WISH_ROUNDS = 9 };
 
@@ -114,13 +113,6 @@ static int drop_known(struct list *l)
 
 /* ---- races -------------------------------------------------------------------------- */
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Lanes of plans belong to two heats. They are raced with the choices for the whole batch,
  * which they are rivals of; where there are none, alone, in the prefill part's heat. */
 static int host_of(struct list *l, const struct grant *g)
@@ -221,7 +213,7 @@ static int fulfil(struct list *l)
 	c->worker = worker_new(&setup);
 	if (!c->worker)
 		return EXIT_CHECK;
-	c->began = now();
+	c->began = budget_now();
 	const enum heard heard = race_all(l);
 	const long long missing = l->n - c->failed[OUTCOME_OK];
 	complain("%lld of %d measured (%d were there), %lld A/A pairs, in %.0f s: %s",

@@ -19,7 +19,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { BEST = 3, BEST_PLANS = 2, FUSED = 6, CHUNK_GPU = 64, CHUNK_CPU = 4 };
 enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_DRY, OPT_FILL };
@@ -339,13 +338,6 @@ static const struct argp help = {
 	NULL
 };
 
-static double seconds_since(const struct timespec *start)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
-}
-
 /* Some scenarios at a time, so that what is compiled, too, comes in the order of need and
  * out of the budget. */
 int wishes_measure(const struct wishes *w, const struct sweep_options *asked,
@@ -353,16 +345,15 @@ int wishes_measure(const struct wishes *w, const struct sweep_options *asked,
 {
 	const int step = strcmp(asked->gpu, "cpu") ? CHUNK_GPU : CHUNK_CPU;
 	struct sweep_options sweep = *asked;
-	struct timespec start;
 	struct hello hello;
 	catch_signals();
 	int code = sweep_device(asked, &hello), done = 0;
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	const double began = budget_now();
 	for (int last = step; !code && done < w->n; last += step) {
 		int end = done;
 		while (end < w->n && w->v[end].scenario < last)
 			end++;
-		sweep.budget_s = asked->budget_s - seconds_since(&start);
+		sweep.budget_s = asked->budget_s - (budget_now() - began);
 		if (sweep.budget_s <= 0) {
 			complain("the budget of %.0f s is spent after %d of %d scenarios; the same "
 				 "command goes on",
