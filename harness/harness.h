@@ -218,8 +218,9 @@ const char *jit_version(enum backend, const char *arch);
 /* The kernels folder: ATTUNE_SOURCE, else beside the executable's folder, else below
  * the working directory. NULL when there is none. */
 const char *source_root(void);
-/* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
- * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
+/* Where compiled binaries are kept, ATTUNE_CACHE_MB of them (cache_trim.c): ATTUNE_CACHE, else
+ * cache/ beside the executable, else ~/.cache/attune; made when absent. NULL + complain when it
+ * cannot be. */
 const char *cache_root(void);
 char *source_text(const char *path); /* the caller's to free; NULL when unreadable */
 
