@@ -218,7 +218,7 @@ test: export AMD := 1
 test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
 	$(Q)LOCAL=no $(MAKE) all $(tests)
-	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) $(if $(SAN),TEST_SECONDS=900) \
+	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(wildcard tests/t_*.sh) $(tests))
 
 heuristics: ## results/ to generated/, for GPU= or all

@@ -64,7 +64,7 @@ double course_median(const struct course *c, int i)
 
 static double mean_power(const struct course *c)
 {
-	double power[MAX_SAMPLES], seconds = course_now() - c->began;
+	double power[MAX_SAMPLES], seconds = seconds_now() - c->began;
 	memcpy(power, c->power, sizeof power);
 	const double centre = c->rounds ? median(power, c->rounds) : 0;
 	if (centre > 0)

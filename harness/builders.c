@@ -13,7 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A compilation that takes longer is refused; one whose builder dies is tried once more. */
@@ -39,13 +38,6 @@ struct builders {
 	int n, hopeless, held;
 	int *queue, next, last, room; /* indices in the order in which they were asked for */
 };
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- in the builder --------------------------------------------------------------- */
 
@@ -154,7 +146,7 @@ void binaries_hold(struct binaries *b, int hold)
 		if (s->v[i].pid)
 			kill(-s->v[i].pid, hold ? SIGSTOP : SIGCONT);
 	for (int i = 0; i < s->n && !hold; i++)
-		s->v[i].since = now();
+		s->v[i].since = seconds_now();
 }
 
 /* ---- what comes back ------------------------------------------------------------------- */
@@ -217,7 +209,7 @@ static void hear(struct binaries *b, struct builder *of)
 		take_back(b, index, &r);
 	} else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
 		lost(b, of);
-	} else if (!b->builders->held && now() - of->since > LIMIT_S) {
+	} else if (!b->builders->held && seconds_now() - of->since > LIMIT_S) {
 		give_up(b, of);
 	}
 }
@@ -289,7 +281,7 @@ static int hand_to(struct binaries *b, struct builder *of, int index)
 	    send(of->socket, &r, sizeof r, MSG_NOSIGNAL) != (ssize_t)sizeof r)
 		return 0;
 	of->at = index;
-	of->since = now();
+	of->since = seconds_now();
 	return 1;
 }
 
@@ -329,7 +321,7 @@ void binaries_poll(struct binaries *b)
 
 int binaries_too_late(const struct binaries *b)
 {
-	return b->until > 0 && now() >= b->until;
+	return b->until > 0 && budget_now() >= b->until;
 }
 
 /* ---- waiting ------------------------------------------------------------------------------ */
@@ -355,7 +347,7 @@ static void wait_a_moment(const struct builders *s)
 int binaries_need(struct binaries *b, const int *index, int n)
 {
 	struct builders *s = builders_of(b);
-	const double began = now();
+	const double began = seconds_now(), budget_began = budget_now();
 	int made = s ? count_made(b, index, n) : 0;
 	if (!s || made == n)
 		return s != NULL;
@@ -368,6 +360,7 @@ int binaries_need(struct binaries *b, const int *index, int n)
 			wait_a_moment(s);
 		}
 	}
-	b->seconds += now() - began;
+	b->seconds += seconds_now() - began;
+	b->budget_s += budget_now() - budget_began;
 	return made == n;
 }

@@ -7,20 +7,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	CONTROL_ODDS = 12,    /* one race in so many has an A/A control */
 	MOST_BAD_CONTROLS = 3 /* in a row, of races one after the other */
 };
 static const double generous = 1.5 /* most races end before their time */;
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static const struct scenario *scenario_of(const struct campaign *c, const struct heat *h)
 {
@@ -41,7 +33,7 @@ double campaign_seconds(const struct campaign *c)
 {
 	if (c->replay)
 		return replay_seconds(c->replay);
-	return now() - c->began - (c->o->wall ? 0 : c->binaries.seconds);
+	return budget_now() - c->began - (c->o->wall ? 0 : c->binaries.budget_s);
 }
 
 double campaign_share(const struct campaign *c, double part)
@@ -470,6 +462,7 @@ static enum heard run(struct campaign *c, struct round *r, const struct order *o
 					   .spent = on_spent };
 	const int on_cpu = c->hello.info.backend == BACKEND_CPU;
 	c->tally[c->stage].races++;
+	budget_race();
 	if (c->replay)
 		return replay_race(c->replay, order, &listener);
 	const enum heard ready = make_lanes_ready(c, order->lane, order->n);

@@ -244,8 +244,9 @@ const char *jit_version(enum backend, const char *arch);
 /* The kernels folder: ATTUNE_SOURCE, else beside the executable's folder, else below
  * the working directory. NULL when there is none. */
 const char *source_root(void);
-/* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
- * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
+/* Where compiled binaries are kept, ATTUNE_CACHE_MB of them (cache_trim.c): ATTUNE_CACHE, else
+ * cache/ beside the executable, else ~/.cache/attune; made when absent. NULL + complain when it
+ * cannot be. */
 const char *cache_root(void);
 char *source_text(const char *path); /* the caller's to free; NULL when unreadable */
 
@@ -303,6 +304,12 @@ double check_tolerance(const attune_shape *, double mass, double want);
 /* GB/s of a linear read, TFLOP/s of matrix steps from registers; 0 and a status where
  * they cannot be measured. */
 enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflops);
+
+/* ---- clock.c: see there -------------------------------------------------------- */
+double seconds_now(void);
+double budget_now(void); /* the same, unless a test holds it */
+void budget_race(void);	 /* a race was begun */
+void budget_play(void);	 /* a tape was played */
 
 /* ---- measure.c: times, in rounds --------------------------------------------- */
 struct measurement {

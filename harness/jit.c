@@ -6,13 +6,16 @@
  * The key is a hash of the compiler and its version, the architecture, the options and the
  * identity of the source. A file is written under another name and
  * renamed, the .txt last: it is there only when all is. Two who compile the same key
- * at once do the work twice and end with the same files. */
+ * at once do the work twice and end with the same files. cache_trim.c keeps it in bounds. */
 #include "code_object.h"
 #include "compile.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -206,21 +209,30 @@ static void no_compiler(const struct compiler *c, const char *arch)
 			 "folder in CUDA_HOME");
 }
 
+static void trim_once(void)
+{
+	cache_trim(cache_root());
+}
+
 static int through_cache(struct binary *b, const struct compiler *c, struct job *j)
 {
 	static atomic_uint count;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	char key[33], binary[PATH_MAX], txt[PATH_MAX];
 	const char *cache = cache_root();
 	if (!cache || !make_key(key, c, j))
 		return IMPOSSIBLE;
+	pthread_once(&once, trim_once);
 	snprintf(binary, sizeof binary, "%s/%s.%s", cache, key, c->suffix);
 	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
 	snprintf(j->made, sizeof j->made, "%s/%s.%d.%u", cache, key, (int)getpid(),
 		 atomic_fetch_add(&count, 1));
 	const int status = recall(b, txt);
 	b->cached = status == REFUSED || (status == COMPILED && take(b, c, binary));
-	if (b->cached)
+	if (b->cached) {
+		utimensat(AT_FDCWD, txt, NULL, 0); /* it is used now: see cache_trim.c */
 		return status;
+	}
 	free(b->log);
 	*b = nothing;
 	return compile(b, c, j, binary, txt);

@@ -244,7 +244,8 @@ enum attune_status measure_race(struct device *dev, const struct race *race)
 			    .race = race,
 			    .runners = race->n,
 			    .random = race->seed,
-			    .began = course_now() };
+			    .began = seconds_now(),
+			    .budget_began = budget_now() };
 	enum attune_status status;
 	if (race->control)
 		*race->control = (struct control){ 0 };

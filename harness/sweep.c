@@ -5,15 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what is there --------------------------------------------------------------- */
 
@@ -171,7 +163,7 @@ static int measure_all(struct campaign *c)
 	c->worker = campaign_worker(c);
 	if (!c->worker)
 		return EXIT_CHECK;
-	c->began = now();
+	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
 	int believed = 1;

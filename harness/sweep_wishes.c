@@ -4,7 +4,6 @@
 #include "sweep.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WISH_ROUNDS = 9 };
 
@@ -113,13 +112,6 @@ static int drop_known(struct list *l)
 }
 
 /* ---- races -------------------------------------------------------------------------- */
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Lanes of plans belong to two heats. They are raced with the choices for the whole batch,
  * which they are rivals of; where there are none, alone, in the prefill part's heat. */
@@ -253,7 +245,7 @@ static int fulfil(struct list *l)
 	c->worker = campaign_worker(c);
 	if (!c->worker)
 		return EXIT_CHECK;
-	c->began = now();
+	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	const int asked = l->n;
 	enum heard heard = race_all(l);

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* To look at an output takes longer than to time it. Each choice is looked at the first
@@ -17,17 +16,10 @@ static const double finalist = 1.05, finalist_large = 1.01;
 
 /* ---- where the time goes ----------------------------------------------------- */
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Adds the seconds since *at, and begins again. */
 static void spend(struct life *l, enum spent what, double *at)
 {
-	const double t = now();
+	const double t = seconds_now();
 	l->spent_s[what] += t - *at;
 	*at = t;
 }
@@ -301,7 +293,7 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 	fill_runner(r, l, e);
 	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
 		     (!e->lane.gated || looks_at(l, seed, e->index));
-	double at = now();
+	double at = seconds_now();
 	work_stage(l, r->index, l->setup->gate_s);
 	const enum attune_status loaded = load_all(l, r);
 	spend(l, SPENT_UPLOADING, &at);
@@ -348,7 +340,7 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	struct said said = { .word = SAYS_DONE, .index = -1 };
 	struct control control = { 0 };
 	const int scenario = l->setup->heats->v[entry[0].lane.heat[0]].scenario;
-	double dram, fma, at = now();
+	double dram, fma, at = seconds_now();
 	memset(l->spent_s, 0, sizeof l->spent_s);
 	l->scenario = &l->setup->heats->scenarios[scenario];
 	work_stage(l, -1, 60 + work_slow_call_s(l));
@@ -368,7 +360,7 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	race.sets = l->workload.sets;
 	race.fixed_rounds = t->fixed_rounds;
 	race.control = t->with_control ? &control : NULL;
-	at = now();
+	at = seconds_now();
 	if (l->num_racers && measure_race(&l->dev, &race))
 		_exit(1);
 	spend(l, SPENT_RACING, &at);

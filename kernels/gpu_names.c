@@ -90,23 +90,30 @@ static const struct gpu_model *model_of_slug(const char *slug)
 	return NULL;
 }
 
-/* The longest name of the table that `gpu` begins with, before a suffix that gpu_name writes. */
+/* What gpu_name writes behind the name of a whole GPU: "_mig_1g_18gb", "_38cu", "_38cu_24gb". */
+static int is_suffix(const char *text)
+{
+	int number, length;
+	char unit[3];
+	if (!strncmp(text, "_mig_", 5))
+		return 1;
+	for (; *text; text += length)
+		if (sscanf(text, "_%d%2[a-z]%n", &number, unit, &length) != 2 ||
+		    (strcmp(unit, "sm") && strcmp(unit, "cu") && strcmp(unit, "gb")))
+			return 0;
+	return 1;
+}
+
+/* Of the names that `gpu` begins with, before a suffix, the longest: its own if it has a row. */
 const struct gpu_model *gpu_whole(const char *gpu)
 {
-	const struct gpu_model *best = gpu_model(gpu);
-	size_t length = 0;
-	for (const struct gpu_model *m = gpu_models; m->gpu && !(best && !length); m++) {
+	const struct gpu_model *best = NULL;
+	size_t most = 0;
+	for (const struct gpu_model *m = gpu_models; m->gpu; m++) {
 		const size_t n = strlen(m->gpu);
-		int number, end = 0;
-		char unit[3];
-		if (strncmp(gpu, m->gpu, n) || gpu[n] != '_' || n <= length)
-			continue;
-		if (!strncmp(gpu + n, "_mig_", 5) ||
-		    (sscanf(gpu + n, "_%d%2[a-z]%n", &number, unit, &end) == 2 &&
-		     (!gpu[n + (size_t)end] || gpu[n + (size_t)end] == '_') &&
-		     (!strcmp(unit, "sm") || !strcmp(unit, "cu") || !strcmp(unit, "gb")))) {
+		if (n > most && !strncmp(gpu, m->gpu, n) && is_suffix(gpu + n)) {
 			best = m;
-			length = n;
+			most = n;
 		}
 	}
 	return best;

@@ -20,7 +20,7 @@ row() { # CONDITION NAME
 }
 
 run() {
-	eval "timeout 60 $attune $*" >"$tmp/out" 2>"$tmp/err" </dev/null
+	eval "timeout 1200 $attune $*" >"$tmp/out" 2>"$tmp/err" </dev/null
 	code=$?
 }
 

@@ -260,6 +260,29 @@ static void a_chip_without_a_name_is_told_by_units_and_memory(void **state)
 	}
 }
 
+static void parts_know_their_whole(void **state)
+{
+	static const struct {
+		const char *gpu, *whole; /* "": the table has none */
+	} r[] = { { "h200", "h200" },
+		  { "h200_nvl", "h200_nvl" },
+		  { "h200_mig_1g_18gb", "h200" },
+		  { "h200_nvl_mig_1g_18gb", "h200_nvl" },
+		  { "mi300_38cu_24gb", "mi300" },
+		  { "mi300a_38cu", "mi300a" },
+		  { "rtx3080_70sm_12gb", "rtx3080" },
+		  { "a100_sxm4_40gb", "a100_sxm4_40gb" },
+		  { "h100_64gb_hbm2", "" }, /* a GPU of its own */
+		  { "mi300x_hf", "" },
+		  { "h2000", "" },
+		  { "h200_", "" } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(r); i++) {
+		const struct gpu_model *m = gpu_whole(r[i].gpu);
+		assert_string_equal(m ? m->gpu : "", r[i].whole);
+	}
+}
+
 static void names_have_a_form(void **state)
 {
 	static const struct {
@@ -355,6 +378,7 @@ int main(void)
 		cmocka_unit_test(odd_names_become_valid),
 		cmocka_unit_test(long_names_differ),
 		cmocka_unit_test(a_chip_without_a_name_is_told_by_units_and_memory),
+		cmocka_unit_test(parts_know_their_whole),
 		cmocka_unit_test(names_have_a_form),
 		cmocka_unit_test(known_gpus_are_whole),
 		cmocka_unit_test(binaries_run_where_they_can),

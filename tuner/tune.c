@@ -12,15 +12,7 @@
 #include "tune.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what is measured ------------------------------------------------------------------- */
 
@@ -93,22 +85,22 @@ static void forget(struct tune *t)
 /* The rules by all that is measured so far, and by the nearest GPU's times where little is. */
 static int learn(struct tune *t)
 {
-	const double began = now();
+	const double began = budget_now();
 	forget(t);
 	progress("learning", 0, 1);
 	t->has_fresh = load_own(t) &&
 		       inheritance_learn(&t->from, t->own, &default_limits, &t->learned, &t->fresh);
-	t->learning_s += now() - began;
+	t->learning_s += budget_now() - began;
 	return t->has_fresh ? EXIT_DONE : EXIT_CHECK;
 }
 
 /* What those rules would pick in scenarios that are learned from, and nobody has measured. */
 static int fill(struct tune *t, double seconds)
 {
-	const double began = now();
+	const double began = budget_now();
 	const struct confirm_asked asked = { .fill = 1 };
 	const int code = learn(t);
-	const struct sweep_options o = sweep_of(t, seconds - (now() - began));
+	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
 	return code ? code : confirm_run(t->own, &t->fresh, &asked, &o);
 }
 
@@ -130,14 +122,14 @@ static int list_gate(struct tune *t, const struct gate *g, struct wishes *w,
 
 static int gate(struct tune *t, double seconds)
 {
-	const double began = now();
+	const double began = budget_now();
 	struct wishes w = { 0 };
 	struct scenario_list list = { 0 };
 	int code = learn(t);
 	struct gate *g = code ? NULL : gate_open(&t->from.incumbent, &t->fresh);
 	if (!code)
 		code = g && list_gate(t, g, &w, &list) ? EXIT_DONE : EXIT_CHECK;
-	const struct sweep_options o = sweep_of(t, seconds - (now() - began));
+	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
 	if (!code && w.n)
 		code = wishes_measure(&w, &o, &list, "b");
 	gate_close(g);
@@ -166,7 +158,7 @@ static int takes_any(const struct gate_report *r)
  * induce` makes the same header. */
 static int install(struct tune *t)
 {
-	const double began = now();
+	const double began = budget_now();
 	char *text = NULL;
 	if (t->has_installed)
 		forest_free(&t->installed);
@@ -182,16 +174,16 @@ static int install(struct tune *t)
 		done = text && here_install(&t->here, text);
 	}
 	free(text);
-	t->learning_s += now() - began;
+	t->learning_s += budget_now() - began;
 	return done ? EXIT_DONE : EXIT_CHECK;
 }
 
 static int judge(struct tune *t, double seconds)
 {
-	const double began = now();
+	const double began = budget_now();
 	const struct confirm_asked asked = { .split = "heldout", .also = &t->from.incumbent };
 	int code = install(t);
-	const struct sweep_options o = sweep_of(t, seconds - (now() - began));
+	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
 	if (!code)
 		code = confirm_run(t->own, &t->installed, &asked, &o);
 	return code ? code : install(t); /* its header names the database with these times */
@@ -229,7 +221,7 @@ static double seconds_for(const struct tune *t, size_t step)
 	double sum = 0;
 	for (size_t i = step; i < COUNT(steps); i++)
 		sum += share_of(t, i);
-	return (t->deadline - now()) * share_of(t, step) / sum;
+	return (t->deadline - budget_now()) * share_of(t, step) / sum;
 }
 
 static int run_steps(struct tune *t)
@@ -374,7 +366,7 @@ int tune_forecast(struct tune *t, struct sweep_forecast *f)
 
 int tune(const struct tune_options *o)
 {
-	struct tune t = { .o = o, .began = now() };
+	struct tune t = { .o = o, .began = budget_now() };
 	const double seconds = o->budget_s > 0 ? o->budget_s : whole_s[o->preset];
 	int code = begin(&t);
 	t.deadline = t.began + seconds;
@@ -386,7 +378,7 @@ int tune(const struct tune_options *o)
 		progress_until(seconds);
 		tune_say_plan(&t, seconds);
 		code = run_steps(&t);
-		t.took_s = now() - t.began;
+		t.took_s = budget_now() - t.began;
 		if (!code)
 			code = tune_sum(&t);
 	}
