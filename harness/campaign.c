@@ -69,6 +69,18 @@ int campaign_begin_run(struct campaign *c)
 	return c->run > 0;
 }
 
+struct worker_setup campaign_setup(const struct campaign *c)
+{
+	return (struct worker_setup){ .device = device_for(c->o->gpu),
+				      .heats = &c->heats,
+				      .protocol = c->protocol,
+				      .gate_s = 30,
+				      .sample_s = 10,
+				      .no_ceilings = 1, /* since the run has begun */
+				      .dram_gbps = c->hello.dram_gbps,
+				      .fma_tflops = c->hello.fma_tflops };
+}
+
 int campaign_quiet_again(const struct campaign *c)
 {
 	const double left = c->limit_s - campaign_seconds(c);

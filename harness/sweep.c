@@ -149,14 +149,11 @@ static void summary(struct campaign *c, enum heard heard)
 
 static int measure_all(struct campaign *c)
 {
-	struct worker_setup setup = { .device = device_for(c->o->gpu),
-				      .heats = &c->heats,
-				      .protocol = c->protocol,
-				      .gate_s = 30,
-				      .sample_s = 10 };
+	struct worker_setup setup;
 	const int code = campaign_compile(c);
 	if (code)
 		return code;
+	setup = campaign_setup(c);
 	c->worker = worker_new(&setup);
 	if (!c->worker)
 		return EXIT_CHECK;

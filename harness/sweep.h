@@ -231,7 +231,8 @@ struct worker_setup {
 	const struct heats *heats;
 	struct protocol protocol;
 	double gate_s, sample_s; /* patience beyond what a stage is expected to take */
-	int no_ceilings;         /* hello does not measure them */
+	int no_ceilings;         /* hello does not measure them, and says what is known: */
+	double dram_gbps, fma_tflops;
 };
 struct worker;
 /* What the device said of itself, or why it could not be opened. */
@@ -330,6 +331,8 @@ double campaign_seconds(const struct campaign *);
 /* Begins a run of the database unless there is one, after device_ready. 0: c->refused is an exit
  * code, or else the database failed. */
 int campaign_begin_run(struct campaign *);
+/* For the worker of its races; after campaign_begin_run. */
+struct worker_setup campaign_setup(const struct campaign *);
 /* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or it is too late. */
 int campaign_quiet_again(const struct campaign *);
 enum { NOISY_RETRIES = 2 /* more races for cells whose time is not data, in one command */ };

@@ -225,11 +225,7 @@ static int recall(struct campaign *c)
 static int fulfil(struct list *l)
 {
 	struct campaign *c = &l->c;
-	struct worker_setup setup = { .device = device_for(c->o->gpu),
-				      .heats = &c->heats,
-				      .protocol = c->protocol,
-				      .gate_s = 30,
-				      .sample_s = 10 };
+	struct worker_setup setup;
 	const int wished = l->n;
 	if (!drop_known(l)) {
 		complain("nothing to do: all %d are in %s", wished, c->db);
@@ -242,6 +238,7 @@ static int fulfil(struct list *l)
 	const int code = campaign_compile(c);
 	if (code)
 		return code;
+	setup = campaign_setup(c);
 	c->worker = worker_new(&setup);
 	if (!c->worker)
 		return EXIT_CHECK;
