@@ -103,7 +103,8 @@ static int keep(struct campaign *c, struct heat *h, int i, const struct measurem
 {
 	const struct entrant *e = &c->heats.entrant[h->entrant[i]];
 	const enum stage stage = stage_of(c, h);
-	h->noisy[i] = m->outcome == OUTCOME_NOISY && !h->stored[i];
+	/* A race is more than the survey that a time may be of. */
+	h->noisy[i] = m->outcome == OUTCOME_NOISY && (!h->stored[i] || stage == STAGE_RACE);
 	if (m->outcome != OUTCOME_NOISY) {
 		heats_note(h, i, m->outcome == OUTCOME_OK ? m->median_us : INFINITY, stage);
 		h->stored[i] = 1;
@@ -377,6 +378,9 @@ struct worker *campaign_worker(struct campaign *c)
 					    .protocol = c->protocol,
 					    .gate_s = 30,
 					    .sample_s = 10,
+					    .no_ceilings = 1,
+					    .dram_gbps = c->hello.dram_gbps,
+					    .fma_tflops = c->hello.fma_tflops,
 					    .idle = on_idle,
 					    .idle_arg = c };
 	c->setup = setup;

@@ -192,13 +192,14 @@ static int is_over_but_noisy(const struct campaign *c, const struct heat *h)
 	return noisy && h->finished && !c->o->exhaustive;
 }
 
-static int pick_noisy(const struct heat *h, int *place)
+/* Of a race that is over, the cells whose time is not data. */
+static void pick_noisy(const struct heat *h, int *place, struct entries *e)
 {
-	int n = 0;
 	for (int i = 0; i < h->n; i++)
-		if (h->noisy[i])
-			place[n++] = i;
-	return n;
+		if (h->noisy[i]) {
+			place[e->n++] = i;
+			e->again |= h->stored[i];
+		}
 }
 
 /* Entries of a heat in the stage under way; e->n 0: none. */
@@ -210,11 +211,13 @@ static void pick(const struct campaign *c, const struct heat *h, const struct ma
 	case STAGE_RACE:
 		if (!due_in_race(c, h))
 			break;
-		e->n = is_over_but_noisy(c, h)
-			   ? pick_noisy(h, place)
-			   : heats_select(&c->heats, h, races_everyone(c), place);
-		e->again = was_surveyed(h);
 		e->with_plans = wants_plans(c, h);
+		if (is_over_but_noisy(c, h)) {
+			pick_noisy(h, place, e);
+			break;
+		}
+		e->n = heats_select(&c->heats, h, races_everyone(c), place);
+		e->again = was_surveyed(h);
 		break;
 	case STAGE_COMPLETE: pick_complete(c, h, m->of[h->phase], place, e); break;
 	case STAGE_COLD:

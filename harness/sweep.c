@@ -173,7 +173,7 @@ static int measure_all(struct campaign *c)
 		believed = sweep_report(c);
 		summary(c, heard);
 	}
-	if (heard == HEARD_ALL && c->failed[OUTCOME_NOISY] && !c->failed[OUTCOME_OK]) {
+	if (heard == HEARD_ALL && campaign_noisy(c) && !c->failed[OUTCOME_OK]) {
 		complain("no time is worth learning from: the machine is not quiet");
 		return EXIT_BUSY;
 	}

@@ -42,7 +42,8 @@ struct binaries {
 	int spare_cpu;             /* builders leave one CPU to the process that drives the GPU */
 	int compiled;              /* not from the cache */
 	double seconds;            /* that somebody waited for them */
-	double until;              /* of CLOCK_MONOTONIC: nobody waits longer; 0: no limit */
+	double budget_s;           /* the same by budget_now */
+	double until;              /* of budget_now: nobody waits longer; 0: no limit */
 	struct builders *builders; /* NULL: none runs */
 };
 /* Where the binary of a choice for a shape is, or will be; -1: no memory. */
@@ -237,7 +238,8 @@ struct worker_setup {
 	const struct heats *heats;
 	struct protocol protocol;
 	double gate_s, sample_s; /* patience beyond what a stage is expected to take */
-	int no_ceilings;         /* hello does not measure them */
+	int no_ceilings;         /* hello does not measure them, and says what is known: */
+	double dram_gbps, fma_tflops;
 	/* Called some twenty times a second while a race runs; or NULL. */
 	void (*idle)(void *arg);
 	void *idle_arg;

@@ -104,6 +104,8 @@ static void say_hello(struct life *l)
 		hello->info = l->dev.info;
 		if (l->dev.ops->use)
 			l->dev.ops->use(&l->dev, &hello->use);
+		hello->dram_gbps = l->dram_gbps = l->setup->dram_gbps;
+		hello->fma_tflops = l->fma_tflops = l->setup->fma_tflops;
 		if (!l->setup->no_ceilings)
 			measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
 	}

@@ -434,6 +434,8 @@ int cmd_confirm(int argc, char **argv)
 					     .seed = 1 };
 	struct data *d = data_load(sweep.db, gpu);
 	const int asks_right = d && split_known(d, o.asked.split);
+	if (asks_right)
+		data_say_noisy(d, sweep.db);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;
 	else if (asks_right && forest_load(&f, o.header ? o.header : header)) {

@@ -143,6 +143,14 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	       (!both || data_finish(l->d[1]));
 }
 
+void data_say_noisy(const struct data *d, const char *db_path)
+{
+	if (d->noisy)
+		complain("%s: %d measurements are too noisy and left out; a sweep or attune confirm "
+			 "races them again",
+			 db_path, d->noisy);
+}
+
 void data_say_left_out(const struct data *d, const char *db_path)
 {
 	if (d->stale)
@@ -150,8 +158,7 @@ void data_say_left_out(const struct data *d, const char *db_path)
 		    "%s: %d measurements are of older sources and left out; they are listed by: "
 		    "attune show --gpu %s --stale",
 		    db_path, d->stale, d->gpu);
-	if (d->noisy)
-		complain("%s: %d measurements are too noisy and left out", db_path, d->noisy);
+	data_say_noisy(d, db_path);
 	if (d->ignored)
 		complain("%s: %d measurements name choices that today's .def tables do not list; "
 			 "ignored",

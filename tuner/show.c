@@ -256,6 +256,8 @@ static int show_scenario(const struct asked *a)
 	const struct show *o = a->o;
 	const int estimates = o->what == SHOW_WHY || (format_for_people(o->format) && !o->phase);
 	struct data *d = data_load_batch(a->db, a->gpu, o->model, a->text, a->f);
+	if (d)
+		data_say_noisy(d, a->db);
 	int code = d ? EXIT_CHECK : EXIT_USAGE;
 	const int s = d && d->n ? find_scenario(d, o, a->text) : -1;
 	if (s >= 0)

@@ -155,6 +155,7 @@ struct data *data_load_batch(const char *db_path, const char *gpu, const char *m
 int data_hash(struct data *, const char *db_path);
 /* One line on stderr for each kind of rows that were read and do not count. */
 void data_say_left_out(const struct data *, const char *db_path);
+void data_say_noisy(const struct data *, const char *db_path); /* of these, noisy ones alone */
 void data_free(struct data *);
 /* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
  * complaint when the cell does not belong (other GPU, other protocol, bad text). */
