@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum {
-	CONTROL_ODDS = 12, /* one race in so many has an A/A control */
+	CONTROL_ODDS = 12,    /* one race in so many has an A/A control */
 	MOST_BAD_CONTROLS = 3 /* in a row, of races one after the other */
 };
 static const double generous = 1.5 /* most races end before their time */;

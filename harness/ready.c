@@ -135,5 +135,6 @@ int device_ready_named(const char *device, const char *command, int anyway)
 int device_quiet(const struct sweep_options *o, const struct hello *hello, double seconds)
 {
 	struct eyes eyes = eyes_for(o, &hello->info);
-	return o->anyway ? EXIT_DONE : wait_quiet(&hello->info, &eyes, 0, fmin(seconds, patience()));
+	return o->anyway ? EXIT_DONE
+			 : wait_quiet(&hello->info, &eyes, 0, fmin(seconds, patience()));
 }

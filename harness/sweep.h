@@ -121,7 +121,7 @@ struct heat {
 	int best;     /* the place with the least us; -1: none yet */
 	int finished; /* all that was to be raced was raced */
 	/* of a mixed batch as a whole: */
-	int planned; /* plans were raced with it */
+	int planned;     /* plans were raced with it */
 	int noisy_plans; /* of these, how many times are not data */
 };
 struct heats {
@@ -428,7 +428,7 @@ struct sweep_options {
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */
 	int exhaustive, again, dry_run, steady, survey, early;
-	int anyway; /* measures on a busy machine, too */
+	int anyway;         /* measures on a busy machine, too */
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
 	unsigned long long seed;

@@ -79,7 +79,8 @@ static void measure_ceilings(struct life *l, int tries, double *dram_gbps, doubl
 	    !device_is_emulated(&l->dev.info) && gpu_ceilings(&l->dev, dram_gbps, fma_tflops))
 		complain("%s: no ceilings: %s", l->dev.info.gpu, attune_last_error());
 	if (l->dev.info.backend == BACKEND_CPU && tries == CEILING_TRIES && !(drams && fmas))
-		complain("%s: no ceilings: other programs never left the CPU alone", l->dev.info.gpu);
+		complain("%s: no ceilings: other programs never left the CPU alone",
+			 l->dev.info.gpu);
 }
 
 static void say_hello(struct life *l)
