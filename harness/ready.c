@@ -72,9 +72,8 @@ static int is_mine(const struct device_info *d)
 static int claim(const struct device_info *d, struct eyes *e, const char *command, int anyway)
 {
 	struct device_lock lock = { -1 };
-	if (device_is_emulated(d)) /* nothing that it takes is a time */
-		return EXIT_DONE;
-	int code = lock_take(&lock, d, command, patience());
+	/* nothing that an emulated device takes is a time */
+	int code = device_is_emulated(d) ? EXIT_DONE : lock_take(&lock, d, command, patience());
 	if (!code)
 		code = wait_quiet(d, e, anyway, patience());
 	if (code) {
