@@ -89,6 +89,12 @@ static int kept_samples(const struct runner *r, int rounds, double *share)
 	return kept;
 }
 
+/* Nothing that an emulated device takes is a time, so that none can be too noisy. */
+static int has_times(const struct course *c)
+{
+	return !c->dev || !device_is_emulated(&c->dev->info);
+}
+
 static void account(struct course *c, int i)
 {
 	struct runner *r = &c->runner[i];
@@ -112,7 +118,8 @@ static void account(struct course *c, int i)
 	m->sm_mhz_after = known(c->last.sm_mhz);
 	m->power_w = r->alone_w > 0 ? r->alone_w : mean_power(c);
 	m->joules = m->power_w * m->median_us * 1e-6;
-	noise_judge_time(m, kept, share);
+	if (has_times(c))
+		noise_judge_time(m, kept, share);
 	if (noisy)
 		snprintf(m->stopped, sizeof m->stopped, "noisy");
 }
@@ -185,7 +192,7 @@ void course_tell(struct course *c)
 		if (!c->runner[i].untold)
 			continue;
 		account(c, i);
-		if (race->control)
+		if (race->control && has_times(c))
 			noise_judge_race(&race->v[i].m, race->control);
 		if (race->after)
 			race->after(race->arg, i);

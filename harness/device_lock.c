@@ -115,8 +115,9 @@ int lock_take(struct device_lock *l, const struct device_info *d, const char *co
 	lock_path(path, sizeof path, d);
 	l->fd = open_file(path);
 	if (l->fd < 0) {
-		complain("%s cannot be opened: %s; ATTUNE_LOCKS names a folder for locks of devices",
-			 path, strerror(errno));
+		complain(
+		    "%s cannot be opened: %s; ATTUNE_LOCKS names a folder for locks of devices",
+		    path, strerror(errno));
 		return EXIT_USAGE;
 	}
 	const int code = wait_for(l->fd, d, patience_s);

@@ -17,7 +17,8 @@ enum {
 	EXIT_CHECK = 1,
 	EXIT_USAGE = 2,
 	EXIT_NO_DEVICE = 3,
-	EXIT_BUSY = 4, /* other programs use the machine, or another attune measures on the device */
+	EXIT_BUSY =
+	    4, /* other programs use the machine, or another attune measures on the device */
 	EXIT_INTERRUPTED = 130
 };
 
@@ -341,7 +342,8 @@ struct protocol {
 	double longest_us;   /* and of at most this, where one call allows */
 	int min_calls;       /* in a sample, where longest_us allows */
 	size_t cold_bytes;
-	double seconds;  /* budget for one scenario; LEAST_SAMPLES rounds are run whatever they take */
+	double
+	    seconds; /* budget for one scenario; LEAST_SAMPLES rounds are run whatever they take */
 	double settle_s; /* before the first round, at least: until clock and power hold still */
 	double hold_s;   /* after the last one who is left runs alone so long, for its power */
 };
@@ -405,7 +407,7 @@ int noise_in_control(const struct control *);
 /* The same for a whole race: without a believable control no time of it counts. */
 void noise_judge_race(struct measurement *, const struct control *);
 double noise_of_control(const struct control *); /* by what share its two times differ */
-extern const double noise_most_control; /* the largest that is believed */
+extern const double noise_most_control;          /* the largest that is believed */
 
 /* ---- store*.c: the only files that know SQLite ---------------------------------- */
 struct store;

@@ -74,6 +74,6 @@ void noise_judge_race(struct measurement *m, const struct control *c)
 	if (m->outcome != OUTCOME_OK || !m->samples || !noise_in_control(c))
 		return;
 	m->outcome = OUTCOME_NOISY;
-	snprintf(m->detail, sizeof m->detail, "in its race the same choice twice differs by %.0f %%",
-		 100 * noise_of_control(c));
+	snprintf(m->detail, sizeof m->detail,
+		 "in its race the same choice twice differs by %.0f %%", 100 * noise_of_control(c));
 }

@@ -53,9 +53,10 @@ static int parse_process(struct process *p, const char *line, double tick)
 		return 0;
 	*p = (struct process){ .pid = atoi(line) };
 	snprintf(p->command, sizeof p->command, "%.*s", (int)(close - open - 1), open + 1);
-	if (sscanf(close + 1,
-		   " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d %llu",
-		   &p->parent, &user, &system, &p->started) != 4)
+	if (sscanf(
+		close + 1,
+		" %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d %llu",
+		&p->parent, &user, &system, &p->started) != 4)
 		return 0;
 	p->seconds = (double)(user + system) * tick;
 	return p->pid > 0;
@@ -136,8 +137,7 @@ struct cpu_times *cpu_times_read(const char *root)
 	}
 	for (const struct dirent *e; ok && (e = readdir(dir));) {
 		struct process p;
-		if (isdigit((unsigned char)e->d_name[0]) &&
-		    read_process(&p, root, e->d_name, tick))
+		if (isdigit((unsigned char)e->d_name[0]) && read_process(&p, root, e->d_name, tick))
 			ok = add_process(t, &p);
 	}
 	if (dir)
@@ -233,8 +233,8 @@ static void name_process(char *text, size_t size, int pid)
 		command[strcspn(command, "\n")] = '\0';
 	if (f)
 		fclose(f);
-	snprintf(text, size, "%s (pid %d)", *command ? command : "a process that is not listed here",
-		 pid);
+	snprintf(text, size, "%s (pid %d)",
+		 *command ? command : "a process that is not listed here", pid);
 }
 
 static int gpu_obstacle(char *text, size_t size, const struct device_info *d,
@@ -263,7 +263,8 @@ static int cpu_obstacle(char *text, size_t size, const struct device_info *d,
 	if (u->cpus < 1 || free_cpus >= (needs < u->cpus ? needs : u->cpus) - limits.spare_cpus)
 		return 0;
 	if (u->busiest.pid && 2 * u->seen >= u->others)
-		snprintf(text, size, "other processes use %.1f of %d CPUs, %s (pid %d) most of all: %.1f",
+		snprintf(text, size,
+			 "other processes use %.1f of %d CPUs, %s (pid %d) most of all: %.1f",
 			 u->others, u->cpus, u->busiest.command, u->busiest.pid, u->busiest.cpus);
 	else
 		snprintf(text, size, "processes that are not listed here use %.1f of %d CPUs",

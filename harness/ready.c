@@ -72,9 +72,8 @@ static int is_mine(const struct device_info *d)
 static int claim(const struct device_info *d, struct eyes *e, const char *command, int anyway)
 {
 	struct device_lock lock = { -1 };
-	if (device_is_emulated(d)) /* nothing that it takes is a time */
-		return EXIT_DONE;
-	int code = lock_take(&lock, d, command, patience());
+	/* nothing that an emulated device takes is a time */
+	int code = device_is_emulated(d) ? EXIT_DONE : lock_take(&lock, d, command, patience());
 	if (!code)
 		code = wait_quiet(d, e, anyway, patience());
 	if (code) {
@@ -135,5 +134,6 @@ int device_ready_named(const char *device, const char *command, int anyway)
 int device_quiet(const struct sweep_options *o, const struct hello *hello, double seconds)
 {
 	struct eyes eyes = eyes_for(o, &hello->info);
-	return o->anyway ? EXIT_DONE : wait_quiet(&hello->info, &eyes, 0, fmin(seconds, patience()));
+	return o->anyway ? EXIT_DONE
+			 : wait_quiet(&hello->info, &eyes, 0, fmin(seconds, patience()));
 }

@@ -264,8 +264,9 @@ static int fulfil(struct list *l)
 		 c->failed[OUTCOME_OK], asked, wished - asked, c->tally[c->stage].controls,
 		 campaign_seconds(c), c->db);
 	if (noisy)
-		complain("too noisy to judge by, and left out: %d; the same command races them again",
-			 noisy);
+		complain(
+		    "too noisy to judge by, and left out: %d; the same command races them again",
+		    noisy);
 	if (missing > 0 && heard == HEARD_ALL && campaign_seconds(c) >= c->limit_s)
 		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);
 	return campaign_code(c, heard);

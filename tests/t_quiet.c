@@ -38,9 +38,8 @@ static void put_process(const char *root, int pid, int parent, const char *comma
 	snprintf(path, sizeof path, "%s/%d", root, pid);
 	assert_int_equal(mkdir(path, 0777), 0);
 	snprintf(name, sizeof name, "%d/stat", pid);
-	snprintf(line, sizeof line,
-		 "%d (%s) R %d 1 1 0 -1 0 0 0 0 0 %ld 0 0 0 20 0 1 0 77 0 0 0\n", pid, command,
-		 parent, ticks * hz / 100);
+	snprintf(line, sizeof line, "%d (%s) R %d 1 1 0 -1 0 0 0 0 0 %ld 0 0 0 20 0 1 0 77 0 0 0\n",
+		 pid, command, parent, ticks * hz / 100);
 	put(root, name, line);
 }
 

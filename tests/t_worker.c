@@ -497,7 +497,8 @@ int main(void)
 		RACE(no_device_is_said_so),
 		RACE(the_device_says_what_it_is),
 	};
-	kills = mmap(NULL, sizeof *kills, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	kills =
+	    mmap(NULL, sizeof *kills, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (kills == MAP_FAILED)
 		return 1;
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -364,8 +364,8 @@ static int measure_scenarios(struct bench_stage *st, const struct options *o,
 	return code;
 }
 
-static int measure(struct bench_stage *st, const struct options *o,
-		   const struct protocol *protocol, const char *db)
+static int measure(struct bench_stage *st, const struct options *o, const struct protocol *protocol,
+		   const char *db)
 {
 	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* and says why */
 	if (!o->replay && !o->host && !o->roofline)

@@ -146,9 +146,10 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 void data_say_noisy(const struct data *d, const char *db_path)
 {
 	if (d->noisy)
-		complain("%s: %d measurements are too noisy and left out; a sweep or attune confirm "
-			 "races them again",
-			 db_path, d->noisy);
+		complain(
+		    "%s: %d measurements are too noisy and left out; a sweep or attune confirm "
+		    "races them again",
+		    db_path, d->noisy);
 }
 
 void data_say_left_out(const struct data *d, const char *db_path)
