@@ -317,9 +317,13 @@ int matrix_keep(struct matrix *, const int *to, int cols);
 /* The same as a matrix of its own; NULL without memory. */
 struct matrix *matrix_columns(const struct matrix *, const int *to, int cols);
 int32_t cost_of(double us, double best_us);
-/* weight x cost; a forbidden cell weighs more than all others together. */
-long long matrix_at(const struct matrix *, int row, int col);
 #define FORBIDDEN_SUM (1ll << 46)
+/* weight x cost; a forbidden cell weighs more than all others together. */
+static inline long long matrix_at(const struct matrix *m, int row, int col)
+{
+	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)col];
+	return cost == COST_FORBIDDEN ? FORBIDDEN_SUM : (long long)m->weight[row] * cost;
+}
 
 /* ---- overlap.c: one after the other, or side by side ----------------------------- */
 /* Whether it is for the overlap decision alone. */
