@@ -27,6 +27,7 @@
 
 #include "../args_more.h"
 #include "paged.h"
+#include "softmax.h"
 #include "ring_nvidia.h"
 
 #define E4M3 3 /* beside F32 .. BF16 */
@@ -247,6 +248,12 @@ DEVICE void mask(const attune_args &a, const block &b, logits &s, const position
 	}
 }
 
+/* What weights are counted from where `top` is the largest score, in powers of two */
+DEVICE float base_of(float top, float unit)
+{
+	return rounded_product(top, unit) - P_SHIFT;
+}
+
 /* Running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). */
 DEVICE void soften(state &t, logits &s, float unit)
 {
@@ -260,12 +267,19 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 8));
 		m = fmaxf(m, shfl_xor(m, 16));
 		/* a row without any key so far: m = -infinity, every p is 0 */
-		const float safe = m == MINUS_INF ? 0.f : m * unit - P_SHIFT;
-		const float old = exp2_fast(t.m[n][e] * unit - P_SHIFT - safe);
+		const float top = m == MINUS_INF ? 0.f : m;
+		float base = base_of(top, unit), old = exp2_fast(base_of(t.m[n][e], unit) - base);
+		if (is_coarse(base)) {
+			old = exp2_fast((t.m[n][e] - top) * unit);
+			base = -P_SHIFT;
+			UNROLL for (int j = 0; j < STEPS; j++)
+			UNROLL for (int h = 0; h < 2; h++)
+				s[j][n][2 * h + e] -= top;
+		}
 		UNROLL for (int j = 0; j < STEPS; j++)
 		UNROLL for (int h = 0; h < 2; h++)
 		{
-			const float p = exp2_fast(fmaf(s[j][n][2 * h + e], unit, -safe));
+			const float p = exp2_fast(fmaf(s[j][n][2 * h + e], unit, -base));
 			s[j][n][2 * h + e] = p;
 			sum += p;
 		}

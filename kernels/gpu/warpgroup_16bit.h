@@ -17,7 +17,8 @@ DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &ma
 	_Pragma("unroll 1") for (int tile = i.last - 1; tile >= i.first; tile--)
 	{
 		const int key = tile * TILE_SIZE + ahead;
-		const int place = page_of(a, min(key, i.end - 1));
+		const int place = page_of(a, max(min(key, i.end - 1), i.begin));
+		const int is_seen = key < i.end && key + box_of(a) > i.begin;
 		const int page = ahead < TILE_SIZE ? pages[place] : 0;
 		const int group = page * groups + (key - place * a.page_size) / 8;
 		gate_wait(gate(empty, to.at), to.parity ^ 1);
@@ -26,7 +27,7 @@ DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &ma
 		__syncwarp();
 		if (ahead < TILE_SIZE)
 			box_copy(ring + to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), map, group,
-				 key < i.end ? head : a.num_kv_heads, gate(full, to.at));
+				 is_seen ? head : a.num_kv_heads, gate(full, to.at));
 		advance(to, NUM_STAGES);
 	}
 }

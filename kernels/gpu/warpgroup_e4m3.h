@@ -81,10 +81,12 @@ DEVICE const unsigned char *first_row(const attune_args &a, const feed &f, int k
 
 /* ---- keys and values ---------------------------------------------------------------------- */
 
-/* The first key of the lane's group, whose page there is: beyond the item's last key that one's. */
+/* The first key of the lane's group, whose page there is: before the item's first key that one's,
+ * beyond its last that one's. */
 DEVICE int group_key(const item &i, int tile)
 {
-	return min(tile * TILE_SIZE + min(lane_id(), TILE_SIZE / 8 - 1) * 8, (i.end - 1) & ~7);
+	const int key = tile * TILE_SIZE + min(lane_id(), TILE_SIZE / 8 - 1) * 8;
+	return max(min(key, (i.end - 1) & ~7), i.begin & ~7);
 }
 
 DEVICE int look_up(const attune_args &a, const item &i, const feed &f, int tile)
@@ -135,12 +137,13 @@ DEVICE void put_batch(const feed &f, u32 tile, int n, const batch &x)
 	}
 }
 
-/* The lane's rows beyond the item's last key: zeros, whatever they were */
+/* The lane's rows before the item's first key and beyond its last: zeros, whatever they were */
 DEVICE void clear_rows(const item &i, const feed &f, int tile, u32 to)
 {
 	for (int b = f.member; b < BATCHES; b += 2) {
 		const u32 at = to + b * (ROWS / 8 * GROUP_BYTES(HEAD_SIZE));
-		if (tile * TILE_SIZE + b * ROWS + own_row() < i.end)
+		const int key = tile * TILE_SIZE + b * ROWS + own_row();
+		if (key >= i.begin && key < i.end)
 			continue;
 		for (int p = 0; p < PIECES; p++) {
 			shared_clear16(at + p * PIECE_BYTES(PIECE));
@@ -169,7 +172,7 @@ DEVICE void bring_keys(const attune_args &a, const item &i, feed &f)
 			if (later < OWN_BATCHES || tile > i.first)
 				load_batch(f, later % OWN_BATCHES, x[n % DEPTH]);
 		}
-		if ((tile + 1) * TILE_SIZE > i.end)
+		if ((tile + 1) * TILE_SIZE > i.end || tile * TILE_SIZE < i.begin)
 			clear_rows(i, f, tile, to);
 		shared_written();
 		__syncwarp();

@@ -193,19 +193,47 @@ DEVICE float quad_max(float x)
 	return fmaxf(x, shfl_xor(x, 2));
 }
 
+/* What a row's weights are counted from where `top` is its largest score, in powers of two */
+DEVICE float base_of(const team &t, float top, int r)
+{
+	return rounded_product(top, t.unit[r]) - P_SHIFT;
+}
+
+/* Scores of rows whose base is coarse, less the largest, which then is not taken off again; was: the
+ * largest of the tiles before. */
+template <int KEYS>
+DEVICE void lower(team &t, scores &s, float (&base)[2], const float (&high)[2], const float (&was)[2])
+{
+	float by[2];
+	UNROLL for (int r = 0; r < 2; r++)
+	{
+		by[r] = is_coarse(base[r]) ? high[r] : 0;
+		if (is_coarse(base[r])) {
+			t.fade[r] = exp2_fast((was[r] - high[r]) * t.unit[r]);
+			base[r] = -P_SHIFT;
+		}
+	}
+	UNROLL for (int n = 0; n < KEYS / 2; n++)
+		s[n] -= by[ROW_OF(n)];
+}
+
 /* Scores to weights, by a maximum that grows. EDGE: a row may see nothing so far. */
 template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 {
-	float top[2] = { t.top[0], t.top[1] }, base[2], sum[2] = { 0, 0 };
+	const float was[2] = { t.top[0], t.top[1] };
+	float top[2] = { t.top[0], t.top[1] }, high[2], base[2], sum[2] = { 0, 0 };
 	UNROLL for (int n = 0; n < KEYS / 2; n += 2) /* pairs: half as many wait for each other */
 		top[ROW_OF(n)] = fmaxf(top[ROW_OF(n)], fmaxf(s[n], s[n + 1]));
 	UNROLL for (int r = 0; r < 2; r++)
 	{
 		top[r] = quad_max(top[r]);
-		base[r] = EDGE && top[r] == MINUS_INF ? 0 : top[r] * t.unit[r] - P_SHIFT;
-		t.fade[r] = exp2_fast(t.top[r] * t.unit[r] - P_SHIFT - base[r]);
+		high[r] = EDGE && top[r] == MINUS_INF ? 0 : top[r];
+		base[r] = base_of(t, high[r], r);
+		t.fade[r] = exp2_fast(base_of(t, was[r], r) - base[r]);
 		t.top[r] = top[r];
 	}
+	if (is_coarse(base[0]) || is_coarse(base[1]))
+		lower<KEYS>(t, s, base, high, was);
 	UNROLL for (int n = 0; n < KEYS / 2; n += 2)
 	{
 		s[n] = exp2_fast(fmaf(s[n], t.unit[ROW_OF(n)], -base[ROW_OF(n)]));
@@ -239,12 +267,9 @@ DEVICE void pack(weights &p, const scores &s)
 
 /* ---- an item ---------------------------------------------------------------------------- */
 
-/* Of the box that has the item's last key, V beyond the sequence: zeros, whatever it was. */
-DEVICE void clear_beyond(const attune_args &a, const team &t)
+/* Rows from .. to - 1 of the next tile of V: zeros, whatever they were */
+DEVICE void clear_values(const team &t, int from, int to)
 {
-	const int box = box_of(a), tile = (t.i.last - 1) * TILE_SIZE;
-	const int from = t.i.seq_len - tile;
-	const int to = KV_DTYPE == E4M3 ? 0 : (t.i.end - tile + box - 1) / box * box;
 	if (from >= to)
 		return;
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
@@ -254,6 +279,25 @@ DEVICE void clear_beyond(const attune_args &a, const team &t)
 	}
 	shared_written();
 	barrier(OWN(t.number), 128);
+}
+
+/* Of the box that has the item's last key, what lies beyond that one. Threads that copy E4M3 have
+ * done it. */
+DEVICE void clear_beyond(const attune_args &a, const team &t)
+{
+	const int box = box_of(a), from = t.i.end - (t.i.last - 1) * TILE_SIZE;
+	if (KV_DTYPE != E4M3)
+		clear_values(t, from, (from + box - 1) / box * box);
+}
+
+/* Of the box that has the item's first key, what lies before that one: once the last tile is next */
+DEVICE void clear_before(const attune_args &a, const team &t)
+{
+	if (KV_DTYPE == E4M3 || !a.window)
+		return;
+	const int box = box_of(a), to = t.h->slot[t.q.at].begin - t.i.first * TILE_SIZE;
+	if (to > 0)
+		clear_values(t, to / box * box, to);
 }
 
 DEVICE void put_held(team &t);
@@ -339,8 +383,9 @@ template <int EDGE> DEVICE void step(const attune_args &a, team &t, int tile)
 		t.o[n] *= t.fade[ROW_OF(n)];
 }
 
-DEVICE void last_step(team &t)
+DEVICE void last_step(const attune_args &a, team &t)
 {
+	clear_before(a, t);
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
 	issue_outputs<TILE_SIZE>(t);
 	products_wait<0>();
@@ -390,7 +435,7 @@ DEVICE void attend(const attune_args &a, team &t)
 			break;
 		step<1>(a, t, tile);
 	}
-	last_step(t);
+	last_step(a, t);
 }
 
 #include "warpgroup_out.h"
