@@ -208,6 +208,8 @@ typedef struct attune_plan {
 	enum attune_lengths lengths; /* yours to set; attune_plan_batch says PICKED */
 	enum attune_start start;     /* yours to set; attune_plan_batch says IN_TURN */
 	int early[2];                /* the op's own: what EARLY means for each part */
+	/* the op's own: the last sequence that has keys, and its pages */
+	int table_seq, table_pages;
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA

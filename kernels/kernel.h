@@ -232,7 +232,12 @@ long long span_rows(const attune_span *, const attune_shape *);
 long long part_live_keys(const attune_shape *, const attune_batch *, enum phase);
 long long part_pairs(const attune_shape *, const attune_batch *, enum phase);
 const char *shape_error(const attune_shape *); /* NULL when sound */
-const char *batch_error(const attune_batch *);
+/* For that shape; NULL: only what holds for all. */
+const char *batch_error(const attune_batch *, const attune_shape *);
+/* The window of kernels; 0: there is none, as where it is longer than any sequence. */
+int window_of(const attune_shape *);
+/* The last sequence that has keys, and its pages: as the block table ends. 0, 0: none has. */
+void batch_table(const attune_batch *, int page_size, int *seq, int *pages);
 unsigned page_magic(int page_size);
 
 /* reference.c: the definition, in fp64, on the host. Computes query token

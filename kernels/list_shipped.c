@@ -81,14 +81,29 @@ static void add(enum backend backend, const char *arch, const char *kernel, cons
 
 static int stands_in(const struct kernel *k)
 {
-	for (const char *const *name = attune_fallbacks; *name; name++)
-		if (!strcmp(*name, k->name))
+	for (const struct fallback *f = attune_fallbacks; f->kernel; f++)
+		if (!strcmp(f->kernel, k->name))
 			return 1;
 	return !k->selectable;
 }
 
 /* Page sizes that kernels which compile them in are carried for; others do not care. */
 static const int pages[] = { 16, 8, 32 };
+
+/* The first of the fallbacks by this kernel that is legal for the shape, a helper's defaults. */
+static int take_fallback(struct config *c, const struct kernel *k, const attune_shape *shape,
+			 const struct device_info *d)
+{
+	config_default(c, k->space);
+	int legal = !k->selectable && !k->space->why_illegal(c, shape, NULL, d);
+	for (const struct fallback *f = attune_fallbacks; f->kernel && !legal; f++) {
+		if (strcmp(f->kernel, k->name))
+			continue;
+		fallback_config(c, f, k->space);
+		legal = !k->space->why_illegal(c, shape, NULL, d);
+	}
+	return legal;
+}
 
 static void add_default_of(const struct kernel *k, const struct carried_shape *c,
 			   enum attune_dtype kv_dtype, int page_size, const char *arch,
@@ -107,8 +122,7 @@ static void add_default_of(const struct kernel *k, const struct carried_shape *c
 					     : (enum attune_kv_layout)k->space->kv_layout };
 	struct config config;
 	char flags[MAX_FLAGS];
-	config_default(&config, k->space);
-	if (k->space->why_illegal(&config, &shape, NULL, d))
+	if (!take_fallback(&config, k, &shape, d))
 		return;
 	binary_flags(flags, sizeof flags, k, &config, &shape);
 	add(k->backend, arch, k->name, flags);
@@ -276,13 +290,16 @@ static void add_e4m3(const struct selector *h, const struct selector_row *b)
 	add(BACKEND_GPU, h->arch, b->kernel, flags);
 }
 
-/* By the instructions of the GPU, which PTX for all is without. */
+/* By the instructions of the GPU, which PTX for all is without. Code for that chip alone may have all
+ * of its shared memory. */
 static void add_e4m3_defaults(const struct selector *h)
 {
+	const struct device_info own = measured(h->arch);
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
 			if (k->space->takes_more && k->selectable && stands_in(k))
-				add_default_of(k, c, ATTUNE_E4M3, pages[0], h->arch, &any);
+				add_default_of(k, c, ATTUNE_E4M3, pages[0], h->arch,
+					       k->space->is_arch_specific ? &own : &any);
 }
 
 /* Whether there is a compiler for what that header's GPU runs. */
