@@ -199,6 +199,11 @@ int config_parse(struct config *, const struct space *, const char *text, const 
 /* The compiler's arguments: GIVEN, then STATIC axes. */
 int binary_flags(char *text, size_t size, const struct kernel *, const struct config *,
 		 const attune_shape *);
+/* The name of a binary's entry, by which profilers tell kernels apart:
+ * "attune_ring_d128_bf16_bm8_tile16_warps4_stages2". Whoever compiles a binary passes it as -DENTRY=,
+ * and whoever loads one asks for it. Not part of the flags. */
+enum { ENTRY_TEXT = MAX_FLAGS + 64 };
+void entry_name(char text[ENTRY_TEXT], const char *kernel, const char *flags);
 void formula_text(char text[FORMULA_TEXT], const struct formula *);
 const char *dtype_name(enum attune_dtype); /* "F32" "F16" "BF16" "E4M3" */
 int dtype_bytes(enum attune_dtype);
