@@ -54,7 +54,7 @@ DEVICE int block_tokens(const attune_args &a)
 }
 
 struct span {
-	int low, high; /* levels low .. high - 1 */
+	int low, high; /* levels low .. high - 1, from 0 up, also where the query is longer than the sequence */
 };
 
 /* own: levels_of() the lane's first sequence, n = lane */
@@ -80,7 +80,7 @@ DEVICE span levels_of(const attune_args &a, const order &o, int n)
 	const int query_len = a.query_start[seq + 1] - first;
 	if (!((query_len >= a.min_query) & (query_len <= a.max_query) & (seq_len >= 0)))
 		return l; /* so that all are loaded at once */
-	l.low = whole_blocks(o, seq_len - query_len);
+	l.low = whole_blocks(o, max(seq_len - query_len, 0));
 	l.high = l.low + whole_blocks(o, query_len + block_tokens(a) - 1);
 	return l;
 }
