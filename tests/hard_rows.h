@@ -387,6 +387,7 @@ static void hard_row_passes(void **state)
 	const struct hard_row *r = *state;
 	const struct kernel *k = r->choice.kernel;
 	struct loaded l = { 0 };
+	release_guarded(); /* of a row that failed */
 	pose_for(r);
 	load_hard(&l.code, k, &r->choice.config, &r->of->s);
 	for (enum helper h = 0; h < NUM_HELPERS; h++) {
