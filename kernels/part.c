@@ -7,8 +7,9 @@
  * blocks of a grid are ints; bytes of all keys are long longs. */
 enum { MOST_HEADS = 65535, MOST_TOKENS = 1 << 29 };
 static const long long most_rows = 0x7fffffff, most_key_heads = 1ll << 48;
-/* Of a score: products of heads must stay finite. Of a cap: its tanh is right to 2^-23 */
-static const float most_scale = 65536, most_softcap = 1000, least_softcap = 1e-4f;
+/* Kernels multiply with scale times log2(e), and divide by softcap; tanh is right to 2^-23, and so is a
+ * score to 2^-23 of its cap. */
+static const float most_scale = 0x1p120f, most_softcap = 1000, least_softcap = 1e-4f;
 
 const char *shape_error(const attune_shape *s)
 {
@@ -33,13 +34,15 @@ const char *shape_error(const attune_shape *s)
 	if (s->window < 0)
 		return "window must be 0 (none) or more";
 	if (!(s->scale >= 0 && s->scale <= most_scale))
-		return "scale must be 0 (1 / sqrt(head_size)) to 65536";
+		return "scale must be 0 (1 / sqrt(head_size)) to 2^120";
 	if (!(s->softcap >= 0 && s->softcap <= most_softcap))
 		return "softcap must be 0 (none) to 1000";
 	if (s->scale > 0 && s->scale < FLT_MIN)
 		return "scale must not be below the least normal float, 1.2e-38";
 	if (s->softcap > 0 && s->softcap < least_softcap)
 		return "softcap must be 0 (none) or at least 1e-4";
+	if (s->softcap > 0 && s->scale / s->softcap > most_scale)
+		return "scale / softcap must be 2^120 or less";
 	return NULL;
 }
 
