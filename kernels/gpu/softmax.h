@@ -6,6 +6,9 @@
 #include "gpu.h"
 
 #define LARGEST 3.402823466e38f /* finite float */
+#if defined(__AMDGCN__) && !defined(__HIPCC_RTC__)
+#define fabsf(x) __builtin_fabsf(x)
+#endif
 
 /* The logit of a head's sink in powers of two. Sinks of up to LARGEST stay finite: infinity minus
  * infinity is NaN. */
