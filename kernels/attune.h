@@ -119,7 +119,8 @@ typedef struct attune_batch {
  *   - query_start has num_seqs + 1 entries, seq_lens num_seqs, sinks and alibi_slopes num_query_heads.
  *
  * What comes out. A row that sees no key gets zeros and an LSE of minus infinity, whatever its head's
- * sink. Products q . k, and these times scale, must be finite floats. Outputs are sums of V's elements by
+ * sink. Products q . k, and these times scale, must be finite floats; of queries of more than 8 tokens over
+ * an E4M3 cache scores must stay below 10^7 in size. Outputs are sums of V's elements by
  * weights: where an element is within a factor of 2 of the largest of its type, a sum may round to an
  * infinity although the mean is finite. Sinks are finite or minus infinity, which means none; the lowest
  * float means none, too.

@@ -178,9 +178,8 @@ DEVICE void soften(state &t, logits &s, float unit)
 		/* a row without any key so far: m = -infinity, every p is 0 */
 		const float top = m == MINUS_INF ? 0.f : m;
 		float base = rounded_product(top, unit), sum = 0;
-		float old = exp2_fast(rounded_product(t.m[f][h], unit) - base);
+		const float old = exp2_fast(rounded_product(t.m[f][h], unit) - base);
 		if (is_coarse(base)) {
-			old = exp2_fast((t.m[f][h] - top) * unit);
 			base = 0;
 			UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
 			UNROLL for (int e = 0; e < 2; e++)

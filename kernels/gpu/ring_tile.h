@@ -254,22 +254,19 @@ DEVICE float base_of(float top, float unit)
 	return rounded_product(top, unit) - P_SHIFT;
 }
 
-/* Of the lane's two rows of a matrix step: the largest score so far, the same or 0 where there is
- * none, what weights are counted from, what those of the tiles before are multiplied with */
+/* Of the lane's two rows of a matrix step: the largest score so far, what weights are counted from, what
+ * those of the tiles before are multiplied with */
 struct peaks {
-	float m[2], top[2], base[2], old[2];
+	float m[2], base[2], old[2];
 };
 
 /* Where a base is coarse: scores less the largest, which then is not taken off again. */
-DEVICE void lower(const state &t, logits &s, int n, float unit, peaks &p)
+DEVICE void lower(logits &s, int n, peaks &p)
 {
 	UNROLL for (int e = 0; e < 2; e++)
 	{
-		const float by = is_coarse(p.base[e]) ? p.top[e] : 0.f;
-		if (is_coarse(p.base[e])) {
-			p.old[e] = exp2_fast((t.m[n][e] - by) * unit);
-			p.base[e] = -P_SHIFT;
-		}
+		const float by = is_coarse(p.base[e]) ? p.m[e] : 0.f;
+		p.base[e] = is_coarse(p.base[e]) ? -P_SHIFT : p.base[e];
 		UNROLL for (int j = 0; j < STEPS; j++)
 		UNROLL for (int h = 0; h < 2; h++)
 			s[j][n][2 * h + e] -= by;
@@ -288,12 +285,11 @@ DEVICE void find_peaks(const state &t, logits &s, int n, float unit, peaks &p)
 		m = fmaxf(m, shfl_xor(m, 16));
 		/* a row without any key so far: every p is 0 */
 		p.m[e] = m;
-		p.top[e] = m == MINUS_INF ? 0.f : m;
-		p.base[e] = base_of(p.top[e], unit);
+		p.base[e] = base_of(m == MINUS_INF ? 0.f : m, unit);
 		p.old[e] = exp2_fast(base_of(t.m[n][e], unit) - p.base[e]);
 	}
 	if (is_coarse(p.base[0]) || is_coarse(p.base[1]))
-		lower(t, s, n, unit, p);
+		lower(s, n, p);
 }
 
 /* Running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). */

@@ -30,11 +30,12 @@ DEVICE float rounded_product(float x, float y)
 #endif
 }
 
-/* From 2^20 on a base is rounded by 2^-4 and more, and weights overflow with it. Scores of such a
- * row are subtracted before they are scaled. */
+/* All weights of a row have the factor that its base was rounded by, so that it cancels out. From 2^24
+ * on it may be 2 and more, and they overflow: then the largest score is taken off all others before
+ * they are scaled. Scores of that size are themselves not known better than to 1. */
 DEVICE int is_coarse(float base)
 {
-	return fabsf(base) >= 1048576.f;
+	return fabsf(base) >= 16777216.f;
 }
 
 #endif

@@ -25,11 +25,17 @@ struct item {
 	int token, head; /* of row 0, among all */
 	int position; /* of row 0 in the sequence */
 	int seq_len;
-	int begin, end; /* keys that some row sees; in these tiles to the end */
+	int end; /* of the keys that some row sees, in these tiles */
 	int first, last;
 	int segment;
 	int goes_to; /* of row 0: its token among all, or with several segments its partial's number */
 };
+
+/* The first key that some row sees, also where other tiles have it */
+DEVICE int begin_of(const attune_args &a, const item &i)
+{
+	return a.window ? max(i.position - a.window + 1, 0) : 0;
+}
 
 /* Of a row, counted from row 0's */
 struct place {
@@ -165,14 +171,15 @@ DEVICE void cut(const attune_args &a, const q_block &q, item &i)
 DEVICE void fill_item(const attune_args &a, const q_block &q, item &i)
 {
 	const int tokens = min(block_tokens(a), q.query_len - q.token);
+	int begin;
 	i.seq = q.seq;
 	i.rows = PACKED ? tokens * a.group : tokens;
 	i.token = i.goes_to = q.first_row + q.token;
 	i.position = q.seq_len - q.query_len + q.token;
 	i.seq_len = q.seq_len;
-	visible_keys(a, q, q.token, q.token + tokens - 1, i.begin, i.end);
-	i.first = i.begin / TILE_SIZE;
-	i.last = i.end > i.begin ? (i.end + TILE_SIZE - 1) / TILE_SIZE : i.first;
+	visible_keys(a, q, q.token, q.token + tokens - 1, begin, i.end);
+	i.first = begin / TILE_SIZE;
+	i.last = i.end > begin ? (i.end + TILE_SIZE - 1) / TILE_SIZE : i.first;
 }
 
 /* The block's item of that round: rounds go through all blocks, each second one backwards, so that

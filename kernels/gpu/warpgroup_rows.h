@@ -157,7 +157,7 @@ DEVICE void clear_before(const attune_args &a, const team &t)
 {
 	if (KV_DTYPE == E4M3 || !a.window)
 		return;
-	const int box = box_of(a), to = t.h->slot[t.q.at].begin - t.i.first * TILE_SIZE;
+	const int box = box_of(a), to = begin_of(a, t.i) - t.i.first * TILE_SIZE;
 	if (to > 0)
 		clear_values(t, to / box * box, to);
 }
