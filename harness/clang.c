@@ -123,6 +123,7 @@ int clang_compile(struct job *j)
 	if (j->root)
 		word(&w, "-I%s", j->root);
 	split(&w, j->flags);
+	word(&w, "-DENTRY=%s", j->entry);
 	word(&w, "%s", j->source);
 	word(&w, "-o%s", j->made);
 	const int result = run_compiler(&w, j, command);

@@ -196,6 +196,7 @@ static int cc_compile(struct job *j)
 	split(&w, cc_command());
 	split(&w, arch_flags);
 	split(&w, j->flags);
+	word(&w, "-DENTRY=%s", j->entry);
 	word(&w, "-iquote%s", j->folder);
 	if (j->root)
 		word(&w, "-iquote%s", j->root);

@@ -11,6 +11,7 @@ enum { COMPILED, REFUSED, IMPOSSIBLE }; /* as jit_compile returns them */
 /* One compilation. */
 struct job {
 	const char *source, *root, *flags, *arch; /* root: the kernels folder, or NULL */
+	char entry[ENTRY_TEXT];                   /* what the source's ENTRY is to be named */
 	char folder[PATH_MAX];                    /* of the source */
 	char made[PATH_MAX];                      /* where the compiler is to leave its result */
 	char *log;                                /* what the compiler said */

@@ -56,6 +56,7 @@ static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 				     j->arch,
 				     arch_flags ? arch_flags : "",
 				     j->flags,
+				     j->entry,
 				     source };
 	XXH3_state_t *hash = XXH3_createState();
 	errno = 0;
@@ -142,7 +143,7 @@ void *read_file(const char *path, size_t *size)
 static void describe(struct binary *b)
 {
 	struct code_object o;
-	code_object_read(&o, b->blob.data, b->blob.size, ENTRY_NAME);
+	code_object_read(&o, b->blob.data, b->blob.size, b->blob.entry);
 	b->registers = o.vgprs;
 	b->spill_bytes = o.scratch;
 	b->smem_static = o.lds;
@@ -152,9 +153,10 @@ static void describe(struct binary *b)
 }
 
 /* A shared object is loaded by its path, code of a GPU from memory. */
-static int take(struct binary *b, const struct compiler *c, const char *path)
+static int take(struct binary *b, const struct compiler *c, const struct job *j, const char *path)
 {
-	b->blob.entry = ENTRY_NAME;
+	if (!(b->blob.entry = strdup(j->entry)))
+		return 0;
 	if (c == &compilers[CC])
 		return access(path, R_OK) == 0 && (b->blob.path = strdup(path)) != NULL;
 	b->blob.data = read_file(path, &b->blob.size);
@@ -184,7 +186,7 @@ static int compile(struct binary *b, const struct compiler *c, struct job *j, co
 		complain("%s: cannot be kept: %s", binary, strerror(errno));
 		return IMPOSSIBLE;
 	}
-	if (!remember(b, j, status, txt) || (status == COMPILED && !take(b, c, binary)))
+	if (!remember(b, j, status, txt) || (status == COMPILED && !take(b, c, j, binary)))
 		return IMPOSSIBLE;
 	return status;
 }
@@ -228,14 +230,22 @@ static int through_cache(struct binary *b, const struct compiler *c, struct job 
 	snprintf(j->made, sizeof j->made, "%s/%s.%d.%u", cache, key, (int)getpid(),
 		 atomic_fetch_add(&count, 1));
 	const int status = recall(b, txt);
-	b->cached = status == REFUSED || (status == COMPILED && take(b, c, binary));
+	b->cached = status == REFUSED || (status == COMPILED && take(b, c, j, binary));
 	if (b->cached) {
 		utimensat(AT_FDCWD, txt, NULL, 0); /* it is used now: see cache_trim.c */
 		return status;
 	}
-	free(b->log);
-	*b = nothing;
+	jit_free(b);
 	return compile(b, c, j, binary, txt);
+}
+
+/* By the kernel, whose source is named as it is, and its flags. */
+static void name_entry(struct job *j)
+{
+	char kernel[64];
+	const char *slash = strrchr(j->source, '/'), *name = slash ? slash + 1 : j->source;
+	snprintf(kernel, sizeof kernel, "%.*s", (int)strcspn(name, "."), name);
+	entry_name(j->entry, kernel, j->flags);
 }
 
 static int compile_source(struct binary *b, const char *root, const char *source_path,
@@ -254,6 +264,7 @@ static int compile_source(struct binary *b, const char *root, const char *source
 		no_compiler(c, arch);
 		return IMPOSSIBLE;
 	}
+	name_entry(&j);
 	snprintf(j.folder, sizeof j.folder, "%.*s", slash ? (int)(slash - source_path) : 1,
 		 slash ? source_path : ".");
 	clock_gettime(CLOCK_MONOTONIC, &start);
@@ -308,6 +319,7 @@ void jit_free(struct binary *b)
 {
 	free((void *)b->blob.data);
 	free((void *)b->blob.path);
+	free((void *)b->blob.entry);
 	free(b->log);
 	*b = nothing;
 }

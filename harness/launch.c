@@ -43,6 +43,7 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 		return status;
 	call_from_tensors(&call, &s->shape, &w->tensors, s->batch->view.num_seqs);
 	call.args.block_table = w->block_tables[set];
+	batch_table(&s->batch->view, s->shape.page_size, &call.more.table_seq, &call.more.table_pages);
 	memcpy(l.helper, loaded->helper, sizeof l.helper);
 	return run_part(dev, &l, &s->shape, &part, &call, workspace, workspace_bytes, steps,
 			stream);

@@ -154,6 +154,7 @@ static void common_options(struct words *w, const struct job *j)
 	word(w, "-I%s", j->folder);
 	if (j->root)
 		word(w, "-I%s", j->root);
+	word(w, "-DENTRY=%s", j->entry);
 }
 
 static void nvrtc_options(struct words *w, const struct job *j)

@@ -166,7 +166,7 @@ static enum attune_status add_choices(attune_op *op)
 static int num_fallbacks(void)
 {
 	int n = 0;
-	while (attune_fallbacks[n])
+	while (attune_fallbacks[n].kernel)
 		n++;
 	return n;
 }
@@ -174,9 +174,10 @@ static int num_fallbacks(void)
 /* The defaults; on AMD GPUs, none of which is measured, with as many segments as give each CU
  * two blocks, where that is worth the reduction: by the first formula of a kernel that counts
  * on two. */
-static void take_default(struct config *c, const struct space *s, const struct device_info *d)
+static void take_default(struct config *c, const struct fallback *f, const struct space *s,
+			 const struct device_info *d)
 {
-	config_default(c, s);
+	fallback_config(c, f, s);
 	for (int i = 0; i < s->num_formulas && hip_chip(d->arch); i++)
 		if (s->formulas[i].slots == 2) {
 			c->v[s->formula_axis] = -1 - i;
@@ -188,12 +189,12 @@ static enum attune_status add_defaults(attune_op *op)
 {
 	enum attune_status status = ATTUNE_OK;
 	const enum backend backend = op->ctx->device.info.backend;
-	for (const char *const *name = attune_fallbacks; !status && *name; name++) {
-		const struct kernel *k = kernel_find(backend, *name);
+	for (const struct fallback *f = attune_fallbacks; !status && f->kernel; f++) {
+		const struct kernel *k = kernel_find(backend, f->kernel);
 		struct config c;
 		if (!k)
 			continue;
-		take_default(&c, k->space, &op->ctx->device.info);
+		take_default(&c, f, k->space, &op->ctx->device.info);
 		status = add_ready(op, k, &c);
 	}
 	return status;

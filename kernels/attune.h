@@ -71,7 +71,7 @@ typedef struct attune_op attune_op;
 
 /* What stays the same over all batches of a layer. */
 typedef struct attune_shape {
-	int num_query_heads; /* a multiple of num_kv_heads */
+	int num_query_heads; /* a multiple of num_kv_heads, 65535 at most */
 	int num_kv_heads;
 	int head_size;
 	int page_size;              /* tokens in a page, 1 or more */
@@ -79,8 +79,8 @@ typedef struct attune_shape {
 	enum attune_dtype kv_dtype; /* of the cache */
 	int causal;
 	int window;    /* keys a query sees, itself included; 0: all */
-	float scale;   /* 0: 1 / sqrt(head_size) */
-	float softcap; /* 0: none */
+	float scale;   /* 0: 1 / sqrt(head_size); else 2^-126 to 2^120 */
+	float softcap; /* 0: none; else 1e-4 to 1000, and scale / softcap 2^120 at most */
 	int has_sinks; /* tensors.sinks will be given */
 	int has_alibi; /* tensors.alibi_slopes will be given */
 	/* tensors.k_new and v_new will be given: K and V of this step's tokens, as they
@@ -90,7 +90,10 @@ typedef struct attune_shape {
 	int has_lse; /* tensors.lse will be given */
 } attune_shape;
 
-/* One step, on the host. query_start has num_seqs + 1 entries from 0 up. */
+/* One step, on the host. query_start has num_seqs + 1 entries from 0 up. Limits: queries and sequences
+ * of 2^29 tokens; query tokens and sequences together, times num_query_heads, below 2^31; all sequence
+ * lengths together, times num_kv_heads, 2^48. Where page_size is no power of two sequences may have to be
+ * shorter: 2^32 / (page_size - 2^32 % page_size) keys are always taken. */
 typedef struct attune_batch {
 	int num_seqs;
 	const int32_t *query_start;
@@ -98,7 +101,35 @@ typedef struct attune_batch {
 } attune_batch;
 
 /* One step, on the device (on the host for the CPU). Strides in elements;
- * shapes and meaning as in args.h. Not owned. */
+ * shapes and meaning as in args.h. Not owned.
+ *
+ * What is read. A slot is live where some query token of this step sees its key: it lies in the sequence,
+ * not behind the causal limit of the last token and not in front of the window of the first. A page is
+ * live if one of its slots is. Arrays need no bytes beyond their last element:
+ *
+ *   - Entries of block_table for live pages are trusted: they are not compared with the size of the
+ *     cache. Entries in front of the first live page or behind the last one may hold anything. The table
+ *     may end behind the last live page of the last sequence that has keys. In front of that end any
+ *     entry may be read, and nothing follows from what it holds. A graph's replay reads no entry behind
+ *     the end of the table as it was when its plan was made.
+ *   - Slots that are not live, also of live pages, may hold anything, NaN and infinities too: they do not
+ *     change any output. The same holds for pages that no entry names.
+ *   - A NaN or an infinity in a live slot may reach all rows of its sequence, also those that do not
+ *     see its key, since rows share matrix products.
+ *   - query_start has num_seqs + 1 entries, seq_lens num_seqs, sinks and alibi_slopes num_query_heads.
+ *
+ * What comes out. A row that sees no key gets zeros and an LSE of minus infinity, whatever its head's
+ * sink. Products q . k, and these times scale, must be finite floats; of queries of more than 8 tokens over
+ * an E4M3 cache scores must stay below 10^7 in size. Outputs are sums of V's elements by
+ * weights: where an element is within a factor of 2 of the largest of its type, a sum may round to an
+ * infinity although the mean is finite. Sinks are finite or minus infinity, which means none; the lowest
+ * float means none, too.
+ *
+ * On the CPU denormal floats count as zeros, in q, k and v and in what is computed from them.
+ *
+ * Same bits. The same plan on the same tensors gives the same bits, on the same device and version. What
+ * stands beside a sequence in a batch may change what runs it, how many segments its keys are cut into,
+ * and so the order of sums: rounding may then differ in the last bits. */
 typedef struct attune_tensors {
 	void *out;
 	const void *q;
@@ -197,7 +228,8 @@ enum attune_lengths {
  * used. */
 enum attune_start { ATTUNE_START_IN_TURN = 0, ATTUNE_START_EARLY };
 
-/* Plain data: copy it, keep it, compare it. */
+/* Plain data: copy it and keep it. attune_plan_serves compares two; where lengths differ, members that no
+ * launch depends on differ, too. Counts and words that attune_plan_batch does not give are refused. */
 typedef struct attune_plan {
 	int num_parts; /* 0 (nothing to do), 1, or 2: prefill, decode */
 	int num_seqs;
@@ -208,6 +240,8 @@ typedef struct attune_plan {
 	enum attune_lengths lengths; /* yours to set; attune_plan_batch says PICKED */
 	enum attune_start start;     /* yours to set; attune_plan_batch says IN_TURN */
 	int early[2];                /* the op's own: what EARLY means for each part */
+	/* the op's own: the last sequence that has keys, and its pages */
+	int table_seq, table_pages;
 } attune_plan;
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA
@@ -257,7 +291,11 @@ const char *attune_device_name(const attune_context *ctx);
  * defaults that rules in the kernels' sources give. Lives as long as ctx. */
 const char *attune_heuristic(const attune_context *ctx);
 
-/* Loads all that a plan for `shape` may name. Allocates and synchronises. */
+/* Loads all that a plan for `shape` may name. Allocates and synchronises. A shape that is taken here can be
+ * planned for all batches, but for three: queries of more than 8 tokens need a kernel that has them, and
+ * over an E4M3 cache these are for sm_90 at head sizes 64, 96, 128, 192 and 256, with LSE for sm_90 where
+ * the library carries warpgroup; decodes over an E4M3 cache are for pages of a multiple of 8 tokens; with
+ * the classic layout queries have 8 tokens at most. attune_plan_batch then says so. */
 enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **op);
 void attune_release(attune_op *op);
 

@@ -11,5 +11,23 @@ const struct carried_shape attune_carried_shapes[] = {
 	{ 0, ATTUNE_F32, 0 },
 };
 
-const char *const attune_fallbacks[] = { "qblock",     "ring_list", "classic_v1",
-					 "classic_v2", "segmented", NULL };
+/* The second of warpgroup is for head sizes at which an E4M3 cache leaves the first no registers. */
+const struct fallback attune_fallbacks[] = {
+	{ "qblock", NULL },
+	{ "ring_list", NULL },
+	{ "classic_v1", NULL },
+	{ "classic_v2", NULL },
+	{ "warpgroup", NULL },
+	{ "warpgroup",
+	  "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0" },
+	{ "segmented", NULL },
+	{ NULL, NULL },
+};
+
+void fallback_config(struct config *c, const struct fallback *f, const struct space *s)
+{
+	const char *where;
+	config_default(c, s);
+	if (f->values)
+		config_parse(c, s, f->values, &where);
+}

@@ -80,9 +80,8 @@ struct blob {
 	size_t size;
 	const char *path;
 	void (*cell)(const struct attune_args *, int x, int y, int z);
-	const char *entry; /* symbol; always ENTRY_NAME */
+	const char *entry; /* symbol: entry_name() of kernel and flags */
 };
-#define ENTRY_NAME "attune_kernel"
 
 struct device {
 	const struct device_ops *ops;

@@ -215,6 +215,46 @@ int binary_flags(char *text, size_t size, const struct kernel *k, const struct c
 	return (int)n;
 }
 
+/* What an entry's name has for a flag's; others are written out in lower case. */
+static const struct {
+	const char *flag, *word;
+} entry_words[] = {
+	{ "HEAD_SIZE", "d" },    { "DTYPE", "" },           { "KV_DTYPE", "kv" },
+	{ "BLOCK_M", "bm" },     { "TILE_SIZE", "tile" },   { "NUM_WARPS", "warps" },
+	{ "NUM_STAGES", "stages" },
+};
+
+/* Letters and digits as they may stand in a name, in lower case. Returns where the name goes on. */
+static char *put_word(char *to, const char *end, const char *from, size_t n)
+{
+	for (; n && to + 1 < end; n--, from++)
+		*to++ = (char)(isalnum((unsigned char)*from) ? tolower((unsigned char)*from) : '_');
+	return to;
+}
+
+static char *put_flag(char *to, const char *end, const char *name, size_t n)
+{
+	for (size_t i = 0; i < COUNT(entry_words); i++)
+		if (strlen(entry_words[i].flag) == n && !strncmp(entry_words[i].flag, name, n))
+			return put_word(to, end, entry_words[i].word, strlen(entry_words[i].word));
+	return put_word(to, end, name, n);
+}
+
+void entry_name(char text[ENTRY_TEXT], const char *kernel, const char *flags)
+{
+	const char *end = text + ENTRY_TEXT;
+	char *to = put_word(text, end, "attune_", 7);
+	to = put_word(to, end, kernel, strlen(kernel));
+	while ((flags = strstr(flags, "-D"))) {
+		const size_t name = strcspn(flags += 2, "= "), value = strcspn(flags + name, " ");
+		to = put_word(to, end, "_", 1);
+		to = put_flag(to, end, flags, name);
+		to = put_word(to, end, flags + name + 1, value ? value - 1 : 0);
+		flags += name + value;
+	}
+	*to = '\0';
+}
+
 const char *dtype_name(enum attune_dtype t)
 {
 	static const char *const names[] = { "F32", "F16", "BF16", "E4M3" };

@@ -199,6 +199,11 @@ int config_parse(struct config *, const struct space *, const char *text, const 
 /* The compiler's arguments: GIVEN, then STATIC axes. */
 int binary_flags(char *text, size_t size, const struct kernel *, const struct config *,
 		 const attune_shape *);
+/* The name of a binary's entry, by which profilers tell kernels apart:
+ * "attune_ring_d128_bf16_bm8_tile16_warps4_stages2". Whoever compiles a binary passes it as -DENTRY=,
+ * and whoever loads one asks for it. Not part of the flags. */
+enum { ENTRY_TEXT = MAX_FLAGS + 64 };
+void entry_name(char text[ENTRY_TEXT], const char *kernel, const char *flags);
 void formula_text(char text[FORMULA_TEXT], const struct formula *);
 const char *dtype_name(enum attune_dtype); /* "F32" "F16" "BF16" "E4M3" */
 int dtype_bytes(enum attune_dtype);
@@ -232,7 +237,12 @@ long long span_rows(const attune_span *, const attune_shape *);
 long long part_live_keys(const attune_shape *, const attune_batch *, enum phase);
 long long part_pairs(const attune_shape *, const attune_batch *, enum phase);
 const char *shape_error(const attune_shape *); /* NULL when sound */
-const char *batch_error(const attune_batch *);
+/* For that shape; NULL: only what holds for all. */
+const char *batch_error(const attune_batch *, const attune_shape *);
+/* The window of kernels; 0: there is none, as where it is longer than any sequence. */
+int window_of(const attune_shape *);
+/* The last sequence that has keys, and its pages: as the block table ends. 0, 0: none has. */
+void batch_table(const attune_batch *, int page_size, int *seq, int *pages);
 unsigned page_magic(int page_size);
 
 /* reference.c: the definition, in fp64, on the host. Computes query token

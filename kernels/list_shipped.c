@@ -18,12 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Named by what it is made of, so that a new header rebuilds only what is new. */
+/* Its file is named by what it is made of, so that a new header rebuilds only what is new. */
 struct row {
 	unsigned long long name;
 	int linked;
 	enum backend backend;
 	char arch[16], kernel[32], flags[MAX_FLAGS];
+	/* The CPU's are linked into one program, for each instruction set one */
+	char entry[ENTRY_TEXT + 16];
 };
 
 static struct row *rows;
@@ -58,6 +60,15 @@ static int is_left_out(enum backend backend, const char *arch)
 	return 0;
 }
 
+static void name_row(struct row *r)
+{
+	char entry[ENTRY_TEXT];
+	entry_name(entry, r->kernel, r->flags);
+	snprintf(r->entry, sizeof r->entry, "%s%s%s", entry, r->backend == BACKEND_CPU ? "_" : "",
+		 r->backend == BACKEND_CPU ? r->arch : "");
+	r->name = mix(mix(mix(mix(14695981039346656037ull, r->arch), r->kernel), r->flags), r->entry);
+}
+
 static void add(enum backend backend, const char *arch, const char *kernel, const char *flags)
 {
 	for (int i = 0; i < num_rows; i++)
@@ -75,20 +86,35 @@ static void add(enum backend backend, const char *arch, const char *kernel, cons
 	snprintf(rows[num_rows].arch, sizeof rows->arch, "%s", arch);
 	snprintf(rows[num_rows].kernel, sizeof rows->kernel, "%s", kernel);
 	snprintf(rows[num_rows].flags, sizeof rows->flags, "%s", flags);
-	rows[num_rows].name = mix(mix(mix(14695981039346656037ull, arch), kernel), flags);
+	name_row(&rows[num_rows]);
 	num_rows++;
 }
 
 static int stands_in(const struct kernel *k)
 {
-	for (const char *const *name = attune_fallbacks; *name; name++)
-		if (!strcmp(*name, k->name))
+	for (const struct fallback *f = attune_fallbacks; f->kernel; f++)
+		if (!strcmp(f->kernel, k->name))
 			return 1;
 	return !k->selectable;
 }
 
 /* Page sizes that kernels which compile them in are carried for; others do not care. */
 static const int pages[] = { 16, 8, 32 };
+
+/* The first of the fallbacks by this kernel that is legal for the shape, a helper's defaults. */
+static int take_fallback(struct config *c, const struct kernel *k, const attune_shape *shape,
+			 const struct device_info *d)
+{
+	config_default(c, k->space);
+	int legal = !k->selectable && !k->space->why_illegal(c, shape, NULL, d);
+	for (const struct fallback *f = attune_fallbacks; f->kernel && !legal; f++) {
+		if (strcmp(f->kernel, k->name))
+			continue;
+		fallback_config(c, f, k->space);
+		legal = !k->space->why_illegal(c, shape, NULL, d);
+	}
+	return legal;
+}
 
 static void add_default_of(const struct kernel *k, const struct carried_shape *c,
 			   enum attune_dtype kv_dtype, int page_size, const char *arch,
@@ -107,8 +133,7 @@ static void add_default_of(const struct kernel *k, const struct carried_shape *c
 					     : (enum attune_kv_layout)k->space->kv_layout };
 	struct config config;
 	char flags[MAX_FLAGS];
-	config_default(&config, k->space);
-	if (k->space->why_illegal(&config, &shape, NULL, d))
+	if (!take_fallback(&config, k, &shape, d))
 		return;
 	binary_flags(flags, sizeof flags, k, &config, &shape);
 	add(k->backend, arch, k->name, flags);
@@ -276,13 +301,16 @@ static void add_e4m3(const struct selector *h, const struct selector_row *b)
 	add(BACKEND_GPU, h->arch, b->kernel, flags);
 }
 
-/* By the instructions of the GPU, which PTX for all is without. */
+/* By the instructions of the GPU, which PTX for all is without. Code for that chip alone may have all
+ * of its shared memory. */
 static void add_e4m3_defaults(const struct selector *h)
 {
+	const struct device_info own = measured(h->arch);
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
 			if (k->space->takes_more && k->selectable && stands_in(k))
-				add_default_of(k, c, ATTUNE_E4M3, pages[0], h->arch, &any);
+				add_default_of(k, c, ATTUNE_E4M3, pages[0], h->arch,
+					       k->space->is_arch_specific ? &own : &any);
 }
 
 /* Whether there is a compiler for what that header's GPU runs. */
@@ -344,11 +372,11 @@ static void print_make(void)
 		const char *compile = r->backend == BACKEND_CPU ? cpu_compile_flags(r->arch) : "";
 		char arch[CODE_ARCH];
 		kernel_arch(arch, k, r->arch);
-		printf("$(eval $(call shipped_%s,%016llx,%s,kernels/%s,%s,%s))\n",
+		printf("$(eval $(call shipped_%s,%016llx,%s,kernels/%s,%s,%s,%s))\n",
 		       r->backend == BACKEND_CPU ? "cpu"
 		       : hip_chip(r->arch)       ? "hip"
 						 : "gpu",
-		       r->name, arch, k->source, r->flags, compile);
+		       r->name, arch, k->source, r->flags, compile, r->entry);
 		if (r->linked)
 			printf("linked_%s += %016llx\n",
 			       r->backend == BACKEND_CPU ? "cells" : "blobs", r->name);
@@ -360,16 +388,19 @@ static void print_table(void)
 	puts("#ifdef SYMBOLS");
 	for (int i = 0; i < num_rows; i++)
 		if (rows[i].linked && rows[i].backend == BACKEND_CPU)
-			printf("void attune_b%016llx(const struct attune_args *, int, int, int);\n",
-			       rows[i].name);
+			printf("void %s(const struct attune_args *, int, int, int);\n",
+			       rows[i].entry);
 		else if (rows[i].linked)
 			printf("extern const unsigned char attune_b%016llx[];\n", rows[i].name);
 	puts("#else");
 	for (int i = 0; i < num_rows; i++)
-		if (rows[i].linked)
-			printf("%s(\"%s\", \"%s\", \"%s\", attune_b%016llx)\n",
-			       rows[i].backend == BACKEND_CPU ? "CELL" : "BLOB", rows[i].arch,
-			       rows[i].kernel, rows[i].flags, rows[i].name);
+		if (rows[i].linked && rows[i].backend == BACKEND_CPU)
+			printf("CELL(\"%s\", \"%s\", \"%s\", %s)\n", rows[i].arch, rows[i].kernel,
+			       rows[i].flags, rows[i].entry);
+		else if (rows[i].linked)
+			printf("BLOB(\"%s\", \"%s\", \"%s\", \"%s\", attune_b%016llx)\n",
+			       rows[i].arch, rows[i].kernel, rows[i].flags, rows[i].entry,
+			       rows[i].name);
 	puts("#endif");
 }
 

@@ -36,4 +36,7 @@ struct attune_op {
 	struct recorder *recorder; /* NULL: records no steps */
 };
 
+/* plan_facts.c: whether the plan's counts and words are ones that attune_plan_batch gives. */
+int plan_is_sound(const attune_plan *);
+
 #endif

@@ -1,11 +1,22 @@
 /* part.c - batches, their parts, and the features that heuristics read. */
 #include "device.h"
+#include <float.h>
 #include <string.h>
+
+/* What kernels and features compute with: positions, and their differences with a window, are ints;
+ * blocks of a grid are ints; bytes of all keys are long longs. */
+enum { MOST_HEADS = 65535, MOST_TOKENS = 1 << 29 };
+static const long long most_rows = 0x7fffffff, most_key_heads = 1ll << 48;
+/* Kernels multiply with scale times log2(e), and divide by softcap; tanh is right to 2^-23, and so is a
+ * score to 2^-23 of its cap. */
+static const float most_scale = 0x1p120f, most_softcap = 1000, least_softcap = 1e-4f;
 
 const char *shape_error(const attune_shape *s)
 {
 	if (s->num_kv_heads < 1 || s->num_query_heads < 1)
 		return "num_query_heads and num_kv_heads must be 1 or more";
+	if (s->num_query_heads > MOST_HEADS)
+		return "num_query_heads must be 65535 or less";
 	if (s->num_query_heads % s->num_kv_heads)
 		return "num_query_heads must be a multiple of num_kv_heads";
 	if (s->head_size < 8 || s->head_size > 512)
@@ -22,12 +33,50 @@ const char *shape_error(const attune_shape *s)
 		return "a head of the classic layout must be a multiple of 16 bytes";
 	if (s->window < 0)
 		return "window must be 0 (none) or more";
-	if (!(s->scale >= 0) || !(s->softcap >= 0))
-		return "scale and softcap must be 0 or more";
+	if (!(s->scale >= 0 && s->scale <= most_scale))
+		return "scale must be 0 (1 / sqrt(head_size)) to 2^120";
+	if (!(s->softcap >= 0 && s->softcap <= most_softcap))
+		return "softcap must be 0 (none) to 1000";
+	if (s->scale > 0 && s->scale < FLT_MIN)
+		return "scale must not be below the least normal float, 1.2e-38";
+	if (s->softcap > 0 && s->softcap < least_softcap)
+		return "softcap must be 0 (none) or at least 1e-4";
+	if (s->softcap > 0 && s->scale / s->softcap > most_scale)
+		return "scale / softcap must be 2^120 or less";
 	return NULL;
 }
 
-const char *batch_error(const attune_batch *b)
+/* Page numbers are key * page_magic() >> 32, which is right for so many keys. */
+static long long most_keys(int page_size)
+{
+	const long long excess =
+	    page_size == 1 ? 0 : (long long)page_magic(page_size) * page_size - (1ll << 32);
+	const long long most = excess ? ((1ll << 32) - 1) / excess : MOST_TOKENS;
+	return most < MOST_TOKENS ? most : MOST_TOKENS;
+}
+
+static const char *size_error(const attune_batch *b, const attune_shape *s)
+{
+	const long long most = most_keys(s->page_size);
+	const long long rows = (long long)b->num_seqs + (b->num_seqs ? b->query_start[b->num_seqs] : 0);
+	long long keys = 0;
+	for (int i = 0; i < b->num_seqs; i++) {
+		if (b->seq_lens[i] > most)
+			return most == MOST_TOKENS
+				   ? "seq_lens must be 2^29 or less"
+				   : "seq_lens are too large for pages of this size: use a power of two";
+		if (b->query_start[i + 1] - b->query_start[i] > MOST_TOKENS)
+			return "a query has 2^29 tokens at most";
+		keys += b->seq_lens[i];
+	}
+	if (rows * s->num_query_heads > most_rows)
+		return "tokens and sequences together, times num_query_heads, must be below 2^31";
+	if (keys > most_key_heads / s->num_kv_heads)
+		return "all seq_lens together, times num_kv_heads, must be 2^48 or less";
+	return NULL;
+}
+
+const char *batch_error(const attune_batch *b, const attune_shape *s)
 {
 	if (b->num_seqs < 0)
 		return "num_seqs must be 0 or more";
@@ -41,7 +90,21 @@ const char *batch_error(const attune_batch *b)
 		if (b->seq_lens[i] < 0)
 			return "seq_lens must be 0 or more";
 	}
-	return NULL;
+	return s ? size_error(b, s) : NULL;
+}
+
+int window_of(const attune_shape *s)
+{
+	return s->window > MOST_TOKENS ? 0 : s->window;
+}
+
+void batch_table(const attune_batch *b, int page_size, int *seq, int *pages)
+{
+	int last = b->num_seqs - 1;
+	while (last >= 0 && !b->seq_lens[last])
+		last--;
+	*seq = last < 0 ? 0 : last;
+	*pages = last < 0 ? 0 : (b->seq_lens[last] - 1) / page_size + 1;
 }
 
 static int in_phase(enum phase phase, int query)
@@ -52,7 +115,7 @@ static int in_phase(enum phase phase, int query)
 static long long sum_over(const attune_shape *shape, const attune_batch *b, enum phase phase,
 			  long long (*of)(const struct part_shape *, int query, int seq))
 {
-	const struct part_shape s = { .causal = shape->causal, .window = shape->window };
+	const struct part_shape s = { .causal = shape->causal, .window = window_of(shape) };
 	long long sum = 0;
 	for (int i = 0; i < b->num_seqs; i++) {
 		int query = b->query_start[i + 1] - b->query_start[i];
@@ -76,14 +139,14 @@ void part_shape_of(struct part_shape *out, const attune_shape *s, const struct d
 {
 	*out = (struct part_shape){
 		.causal = s->causal,
-		.window = s->window,
+		.window = window_of(s),
 		.f = { .num_query_heads = s->num_query_heads,
 		       .num_kv_heads = s->num_kv_heads,
 		       .group = s->num_query_heads / s->num_kv_heads,
 		       .head_size = s->head_size,
 		       .page_size = s->page_size,
 		       .kv_bytes = dtype_bytes(s->kv_dtype),
-		       .window = s->window ? s->window : 1 << 30,
+		       .window = window_of(s) ? window_of(s) : 1 << 30,
 		       .units = d->units },
 	};
 }
@@ -173,9 +236,8 @@ long long span_rows(const attune_span *span, const attune_shape *s)
 	return (long long)span->seq_count * span->max_query * s->num_query_heads;
 }
 
-/* n / page_size == (n * magic) >> 32 for all n < 2^20 pages' worth that fit:
- * magic = ceil(2^32 / page_size) errs by less than 1 / page_size as long as
- * n * page_size < 2^32, which 65536 x 65536 tokens would just reach. */
+/* magic = ceil(2^32 / page_size): n / page_size == (n * magic) >> 32 as long as n times what magic *
+ * page_size has beyond 2^32 stays below 2^32; most_keys() is the limit. Powers of two have none. */
 unsigned page_magic(int page_size)
 {
 	return page_size == 1

@@ -72,7 +72,7 @@ static struct found wanted(const attune_op *op, const struct selection *s, int i
 	return f;
 }
 
-/* A default that can run the part. */
+/* A default that can run the part, else any choice that can. */
 static struct found fallback(const attune_op *op, const struct part *p)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
@@ -83,6 +83,9 @@ static struct found fallback(const attune_op *op, const struct part *p)
 		if (usable(op, at, p, &f.as))
 			f.id = at;
 	}
+	for (int i = 0; f.id < 0 && i < op->num_choices; i++)
+		if (usable(op, i, p, &f.as))
+			f.id = i;
 	return f;
 }
 
@@ -232,12 +235,13 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	const char *error;
 	if (!op || !batch || !plan)
 		return fail(ATTUNE_INVALID, "attune_plan_batch: an argument is NULL");
-	error = batch_error(batch);
+	error = batch_error(batch, &op->shape);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
 	memset(plan, 0, sizeof *plan);
 	plan->num_seqs = batch->num_seqs;
 	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
+	batch_table(batch, op->shape.page_size, &plan->table_seq, &plan->table_pages);
 	decide(op, batch, &d);
 	plan->how = d.how;
 	for (int i = 0; !status && i < d.s.num_parts; i++)
@@ -318,6 +322,8 @@ static size_t schedule_at(const attune_op *op, const attune_plan *plan, int part
 static int is_mine(const attune_op *op, const attune_plan *plan)
 {
 	struct config c;
+	if (!plan_is_sound(plan))
+		return 0;
 	for (int i = 0; i < plan->num_parts; i++)
 		if (!planned(op, plan, i, &c))
 			return 0;
@@ -331,7 +337,7 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 	const char *error;
 	if (!op || !plan || !batch || !words)
 		return fail(ATTUNE_INVALID, "attune_schedule: an argument is NULL");
-	error = batch_error(batch);
+	error = batch_error(batch, &op->shape);
 	if (error || batch->num_seqs != plan->num_seqs || !is_mine(op, plan))
 		return fail(ATTUNE_INVALID, "attune_schedule: %s",
 			    error ? error : "the plan is not of this op and batch");
@@ -388,13 +394,13 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	const char *error;
 	if (!op || !plan || !tensors)
 		return fail(ATTUNE_INVALID, "attune_run: an argument is NULL");
+	if (!is_mine(op, plan))
+		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
 	if (!plan->num_parts)
 		return ATTUNE_OK;
 	error = tensor_error(op, tensors);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_run: %s", error);
-	if (!is_mine(op, plan))
-		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
 	if (plan->lengths == ATTUNE_LENGTHS_VARY &&
 	    op->ctx->device.ops->capturing(&op->ctx->device, stream))
 		return record_in_run(op, plan, tensors, workspace, workspace_bytes, stream);
@@ -408,6 +414,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	run.schedule = tensors->schedule;
 	run.workspace = workspace;
 	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);
+	run.call.more.table_seq = plan->table_seq;
+	run.call.more.table_pages = plan->table_pages;
 	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);
 }
 
@@ -417,12 +425,11 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
 	char part[2][MAX_PART_TEXT] = { "", "" };
 	if (!op || !plan || !text || !size)
 		return fail(ATTUNE_INVALID, "attune_plan_text: an argument is NULL");
+	if (!is_mine(op, plan))
+		return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
 	for (int i = 0; i < plan->num_parts; i++) {
 		struct choice c;
-		const struct ready *r = planned(op, plan, i, &c.config);
-		if (!r)
-			return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
-		c.kernel = r->kernel;
+		c.kernel = planned(op, plan, i, &c.config)->kernel;
 		choice_text(part[i], sizeof part[i], &c);
 	}
 	const int n = plan->num_parts == 2 ? parts_text(text, size, part[0], part[1], plan->how)

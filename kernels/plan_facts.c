@@ -3,6 +3,13 @@
 #include "record.h"
 #include "run.h"
 
+int plan_is_sound(const attune_plan *p)
+{
+	return p->num_parts >= 0 && p->num_parts <= (int)COUNT(p->part) && p->num_seqs >= 0 &&
+	       (unsigned)p->how <= ATTUNE_STREAMS && (unsigned)p->lengths <= ATTUNE_LENGTHS_VARY &&
+	       (unsigned)p->start <= ATTUNE_START_EARLY;
+}
+
 static int same_span(const attune_span *a, const attune_span *b)
 {
 	return a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
@@ -21,7 +28,7 @@ static int serves(const attune_part *a, const attune_part *b)
 
 int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
 {
-	if (!captured || !wanted || captured->num_parts != wanted->num_parts ||
+	if (!captured || !wanted || !plan_is_sound(wanted) || captured->num_parts != wanted->num_parts ||
 	    captured->num_seqs != wanted->num_seqs || captured->how != wanted->how ||
 	    captured->lengths != wanted->lengths || captured->start != wanted->start)
 		return 0;

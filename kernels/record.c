@@ -410,7 +410,7 @@ enum attune_status attune_plan_recorded(const attune_op *op, const attune_bounds
 		return status;
 	if (!batch || !plan)
 		return fail(ATTUNE_INVALID, "attune_plan_recorded: an argument is NULL");
-	const char *error = batch_error(batch);
+	const char *error = batch_error(batch, &op->shape);
 	if (!error && batch->num_seqs != bounds->num_seqs)
 		error = "the batch must have the bounds' number of sequences";
 	if (error)

@@ -186,13 +186,9 @@ void reference_row_from(const struct kv_source *source, int seq, int token, int 
 	double m = -INFINITY, sum = 0, v[512], unused[512], not_wanted;
 	double *mass = source->mass ? source->mass : unused;
 	double *lse = source->lse ? source->lse : &not_wanted;
-	int begin = a->window ? r.position - a->window + 1 : 0;
-	int end = a->causal ? r.position + 1 : seq_len;
-
-	if (begin < 0)
-		begin = 0;
-	if (end > seq_len)
-		end = seq_len;
+	const long long from = a->window ? (long long)r.position - a->window + 1 : 0;
+	const long long to = a->causal ? (long long)r.position + 1 : seq_len;
+	const int begin = from > 0 ? (int)from : 0, end = to < seq_len ? (int)to : seq_len;
 	for (int d = 0; d < size; d++) {
 		r.q[d] =
 		    value_of(source->shape->dtype, a->q,

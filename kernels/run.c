@@ -73,7 +73,7 @@ void args_from_tensors(struct attune_args *a, const attune_shape *s, const attun
 		.group = s->num_query_heads / s->num_kv_heads,
 		.page_size = s->page_size,
 		.page_magic = page_magic(s->page_size),
-		.window = s->window,
+		.window = window_of(s),
 		.causal = s->causal,
 		.segments = 1,
 		.scale = s->scale > 0 ? s->scale : 1 / sqrtf((float)s->head_size),

@@ -14,9 +14,9 @@
 
 const struct shipped attune_shipped[] = {
 #define CELL(isa, kernel, flags, symbol) \
-	{ BACKEND_CPU, isa, kernel, flags, { .cell = symbol, .entry = ENTRY_NAME } },
-#define BLOB(isa, kernel, flags, symbol) \
-	{ BACKEND_GPU, isa, kernel, flags, { .data = symbol, .entry = ENTRY_NAME } },
+	{ BACKEND_CPU, isa, kernel, flags, { .cell = symbol, .entry = #symbol } },
+#define BLOB(isa, kernel, flags, name, symbol) \
+	{ BACKEND_GPU, isa, kernel, flags, { .data = symbol, .entry = name } },
 #ifndef NOTHING_SHIPPED
 #include "shipped.inc"
 #endif

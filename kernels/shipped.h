@@ -21,10 +21,13 @@ const struct shipped *shipped_find(const struct device_info *, const char *kerne
 const struct shipped *shipped_among(const struct shipped *list, int n, const struct device_info *,
 				    const char *kernel, const char *flags);
 
-/* Kernels whose default configuration stands in where no heuristic speaks, or what
- * it says is illegal: for many rows the first that is legal, for few the last.
- * NULL-terminated. */
-extern const char *const attune_fallbacks[];
+/* What stands in where no heuristic speaks, or what it says is illegal: for many rows the first
+ * that is legal, for few the last. Ends with a NULL kernel. */
+struct fallback {
+	const char *kernel, *values; /* of its tunables; NULL: the defaults */
+};
+extern const struct fallback attune_fallbacks[];
+void fallback_config(struct config *, const struct fallback *, const struct space *);
 
 /* Compile-time shapes for which these (and the helpers) are carried, whatever was
  * measured: (head size, dtype). For AMD GPUs, of which each has code of its own, only some. */

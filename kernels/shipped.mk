@@ -53,24 +53,24 @@ $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) 
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/kernels/shipped.o: $(B)/shipped.inc
 
-# $(call shipped_cpu,name,isa,source,flags,compiler flags)   $(call shipped_gpu,...)   ..._hip
+# $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip
 define shipped_cpu
 $(B)/shipped/b$(1).o: $(cpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,CC,$(2) $(3) $(4))
-	$$(Q)$$(CC) $(5) -fPIC -iquote kernels $(4) -DENTRY=attune_b$(1) -c $(3) -o $$@
+	$$(Q)$$(CC) $(5) -fPIC -iquote kernels $(4) -DENTRY=$(6) -c $(3) -o $$@
 endef
 define shipped_gpu
 $(B)/shipped/b$(1).bin: $(gpu_sources)
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$(2) $(3) $(4))
-	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
+	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) -DENTRY=$(6) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
 endef
 define shipped_hip
 $(B)/shipped/b$(1).bin: $(3)
 	@mkdir -p $$(@D)
 	$$(call say,HIPCC,$(2) $(3) $(4))
-	$$(Q)$$(HIPCC) $$(hip_flags) --offload-arch=$(2) -Ikernels $(4) -Wno-pass-failed $(3) -o $$@ \
+	$$(Q)$$(HIPCC) $$(hip_flags) --offload-arch=$(2) -Ikernels $(4) -DENTRY=$(6) -Wno-pass-failed $(3) -o $$@ \
 		$(addprefix -Xclang ,-dependency-file $$(@:.bin=.d) -MT $$@ -MP)
 endef
 ifneq ($(filter-out $(passive_goals),$(or $(MAKECMDGOALS),all)),)

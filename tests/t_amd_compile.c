@@ -174,7 +174,7 @@ static void the_roofline_compiles(void **state)
 /* The last registers that it takes are named in the flags. */
 static const char source[] =
     "extern \"C\" __attribute__((global, amdgpu_flat_work_group_size(256, 256))) void\n"
-    "attune_kernel(float *p)\n"
+    "ENTRY(float *p)\n"
     "{\n"
     "	static __attribute__((shared)) float s[LDS];\n"
     "	const int t = __builtin_amdgcn_workitem_id_x();\n"

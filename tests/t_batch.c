@@ -88,7 +88,7 @@ static void parses(void **arg)
 	char *text;
 	assert_string_equal(error, "");
 	assert_non_null(b);
-	assert_null(batch_error(&b->view));
+	assert_null(batch_error(&b->view, NULL));
 	for (int i = 0; i < b->view.num_seqs; i++)
 		kv += b->view.seq_lens[i];
 	assert_int_equal(b->view.num_seqs, row->seqs);
@@ -170,7 +170,7 @@ static void survive(const char *text)
 		assert_in_range(column, 1, strlen(text) + 1);
 		return;
 	}
-	assert_null(batch_error(&b->view));
+	assert_null(batch_error(&b->view, NULL));
 	canonical = batch_format(&b->view);
 	back = batch_parse(canonical, error, sizeof error);
 	assert_non_null(back);

@@ -224,7 +224,7 @@ static struct loaded loaded;
 static enum attune_status load(struct code **code,
 			       void (*cell)(const struct attune_args *, int, int, int))
 {
-	const struct blob blob = { .cell = cell, .entry = ENTRY_NAME };
+	const struct blob blob = { .cell = cell };
 	return cpu.ops->load(&cpu, code, &blob);
 }
 

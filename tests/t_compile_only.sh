@@ -33,8 +33,11 @@ case $last in
 -o*) ;;
 *) exec clang-22 "$@" ;;
 esac
-printf 'extern "C" __attribute__((global)) void attune_kernel(int *p)
-{ volatile int a[99]; a[p[0]] = 1; p[1] = a[p[2]]; }' >"${last#-o}.in"
+for word; do
+	case $word in -DENTRY=*) entry=${word#-DENTRY=} ;; esac
+done
+printf 'extern "C" __attribute__((global)) void %s(int *p)
+{ volatile int a[99]; a[p[0]] = 1; p[1] = a[p[2]]; }' "$entry" >"${last#-o}.in"
 clang-22 -x hip --offload-device-only --no-gpu-bundle-output -nogpuinc -nogpulib \
 	--offload-arch=gfx942 "${last#-o}.in" "$last"
 SCRIPT

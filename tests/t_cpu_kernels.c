@@ -430,7 +430,7 @@ static void ceilings_are_plausible(void **state)
 static void missing_library_is_told(void **state)
 {
 	struct device d = { .ops = &cpu_ops };
-	struct blob blob = { .path = "/nonexistent/kernel.so", .entry = ENTRY_NAME };
+	struct blob blob = { .path = "/nonexistent/kernel.so", .entry = "attune_kernel" };
 	struct code *code = NULL;
 	(void)state;
 	assert_int_equal(cpu_ops.open(&d, NULL), ATTUNE_OK);

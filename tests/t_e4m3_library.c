@@ -128,6 +128,24 @@ static void prefills_are_right(void **state)
 	}
 }
 
+/* A query head for each KV head, which no measured choice of some head sizes takes. */
+static void prefills_of_lone_heads_are_right(void **state)
+{
+	static const int head_sizes[] = { 64, 96, 128, 192, 256 };
+	(void)state;
+	for (size_t i = 0; i < COUNT(head_sizes) && has_warpgroups(&dev.info); i++) {
+		attune_shape s = e4m3;
+		struct call c;
+		s.num_query_heads = s.num_kv_heads;
+		s.head_size = head_sizes[i];
+		s.has_lse = 0;
+		if (call_make(&c, &s, "q140s170_2q1s40"))
+			fail_msg("head size %d: %s", head_sizes[i], attune_last_error());
+		run_right(c.op, &c.plan, &c.w);
+		call_free(&c);
+	}
+}
+
 /* No kernel has prefills of these at this head size. */
 static void prefills_are_refused(void **state)
 {
@@ -214,6 +232,7 @@ int main(void)
 		cmocka_unit_test(prefills_are_right),    cmocka_unit_test(prefills_are_refused),
 		cmocka_unit_test(tensors_are_looked_at), cmocka_unit_test(steps_are_not_recorded),
 		cmocka_unit_test(cpu_has_none),          cmocka_unit_test(shapes_are_looked_at),
+		cmocka_unit_test(prefills_of_lone_heads_are_right),
 	};
 	if (gpu_open(&dev)) {
 		printf("Bail out! %s\n", attune_last_error());

@@ -129,13 +129,14 @@ static void code_that_does_not_fit_is_one_line(void **state)
 	ok(device_open(&dev, "hip"));
 	compile(&others, strncmp(dev.info.arch, "gfx8", 4) ? "gfx8.0" : "gfx9.0");
 	compile(&own, dev.info.arch);
-	own.blob.entry = "attune_other";
+	free((void *)own.blob.entry);
+	own.blob.entry = strdup("attune_other");
 	const struct {
 		struct blob blob;
 		const char *words;
 		enum attune_status status;
 	} rows[] = {
-		{ { .data = nothing, .size = sizeof nothing, .entry = ENTRY_NAME },
+		{ { .data = nothing, .size = sizeof nothing, .entry = "attune_nothing" },
 		  "hip: load: ",
 		  ATTUNE_DEVICE_ERROR },
 		{ others.blob, "(error 209)", ATTUNE_UNSUPPORTED },

@@ -6,7 +6,7 @@
 
 static enum attune_status load(struct device *dev, struct code **code, const char *text)
 {
-	const struct blob blob = { .data = text, .size = strlen(text) + 1, .entry = ENTRY_NAME };
+	const struct blob blob = { .data = text, .size = strlen(text) + 1, .entry = "attune_add" };
 	*code = NULL;
 	return dev->ops->load(dev, code, &blob);
 }

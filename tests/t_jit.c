@@ -58,7 +58,7 @@ static int compile(const char *name, const char *flags, const char *arch, int *c
 }
 
 static const char answer_c[] =
-    "#include \"answer.h\"\nint attune_kernel(void) { return ANSWER; }\n";
+    "#include \"answer.h\"\nint ENTRY(void) { return ANSWER; }\n";
 
 static int loaded_answer(const char *flags)
 {
@@ -120,7 +120,7 @@ static void refusal(void **state)
 {
 	(void)state;
 	struct binary b;
-	source("wrong.c", "int attune_kernel(void) { return missing_thing; }\n");
+	source("wrong.c", "int ENTRY(void) { return missing_thing; }\n");
 	for (int cached = 0; cached < 2; cached++) {
 		assert_int_equal(jit_compile_source(&b, in_folder("wrong.c"), "", "scalar"), 1);
 		assert_non_null(strstr(b.log, "missing_thing"));
@@ -129,7 +129,7 @@ static void refusal(void **state)
 		jit_free(&b);
 	}
 	source("wrong.c",
-	       "int missing_thing;\nint attune_kernel(void) { return missing_thing; }\n");
+	       "int missing_thing;\nint ENTRY(void) { return missing_thing; }\n");
 	assert_int_equal(jit_compile_source(&b, in_folder("wrong.c"), "", "scalar"), 0);
 	assert_false(b.cached);
 	jit_free(&b);
@@ -142,7 +142,7 @@ static void damaged_cache(void **state)
 	struct binary b;
 	char txt[300];
 	int cached;
-	source("plain.c", "int attune_kernel(void) { return 7; }\n");
+	source("plain.c", "int ENTRY(void) { return 7; }\n");
 	assert_int_equal(jit_compile_source(&b, in_folder("plain.c"), "", "scalar"), 0);
 	assert_int_equal(unlink(b.blob.path), 0);
 	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
@@ -194,7 +194,7 @@ static void two_threads(char *name, char *arch)
 static void threads_cc(void **state)
 {
 	(void)state;
-	source("threads.c", "int attune_kernel(void) { return ANSWER; }\n");
+	source("threads.c", "int ENTRY(void) { return ANSWER; }\n");
 	two_threads("threads.c", "scalar");
 }
 
@@ -258,7 +258,7 @@ static void code_of_choices(void **state)
 /* ---- NVRTC ------------------------------------------------------------------------ */
 
 static const char kernel_cu[] = "#include \"answer.h\"\n"
-				"extern \"C\" __global__ void attune_kernel(float *p)\n"
+				"extern \"C\" __global__ void ENTRY(float *p)\n"
 				"{\n"
 				"	__shared__ float s[100];\n"
 				"	s[threadIdx.x] = p[threadIdx.x] + ANSWER;\n"
@@ -293,7 +293,7 @@ static void spills(void **state)
 {
 	(void)state;
 	struct binary b;
-	source("spill.cu", "extern \"C\" __global__ void __maxnreg__(24) attune_kernel(float *p)\n"
+	source("spill.cu", "extern \"C\" __global__ void __maxnreg__(24) ENTRY(float *p)\n"
 			   "{\n"
 			   "	float a[64];\n"
 			   "#pragma unroll\n"
@@ -314,7 +314,7 @@ static void cubin_refused(void **state)
 {
 	(void)state;
 	struct binary b;
-	source("wrong.cu", "extern \"C\" __global__ void attune_kernel() { missing_thing(); }\n");
+	source("wrong.cu", "extern \"C\" __global__ void ENTRY() { missing_thing(); }\n");
 	for (int cached = 0; cached < 2; cached++) {
 		assert_int_equal(jit_compile_source(&b, in_folder("wrong.cu"), "", "sm_90"), 1);
 		assert_non_null(strstr(b.log, "missing_thing"));
@@ -327,7 +327,7 @@ static void threads_nvrtc(void **state)
 {
 	(void)state;
 	source("threads.cu",
-	       "extern \"C\" __global__ void attune_kernel(int *p) { *p = ANSWER; }\n");
+	       "extern \"C\" __global__ void ENTRY(int *p) { *p = ANSWER; }\n");
 	two_threads("threads.cu", "sm_90");
 }
 

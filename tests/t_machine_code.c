@@ -53,35 +53,35 @@ static void compare(const struct pair *rows, size_t n, const char *old_name, con
 #define HOST(body) "#include <math.h>\n" body
 static const struct pair host_rows[] = {
 	{ "a comment, blanks and a local's name", "scalar",
-	  HOST("float attune_kernel(float x) { float y = x * 2; return y; }"),
-	  HOST("/* twice */ float attune_kernel(float of)\n{\n\tfloat twice = of * 2;\n\treturn twice; }"), 1 },
+	  HOST("float ENTRY(float x) { float y = x * 2; return y; }"),
+	  HOST("/* twice */ float ENTRY(float of)\n{\n\tfloat twice = of * 2;\n\treturn twice; }"), 1 },
 	{ "a static function's name", "scalar",
 	  HOST("__attribute__((noinline)) static float f(float x) { return x * x + 1; }\n"
-	       "float attune_kernel(float x) { return f(x) + f(x + 1); }"),
+	       "float ENTRY(float x) { return f(x) + f(x + 1); }"),
 	  HOST("__attribute__((noinline)) static float squared_and_more(float x) { return x * x + 1; }\n"
-	       "float attune_kernel(float x) { return squared_and_more(x) + squared_and_more(x + 1); }"), 1 },
+	       "float ENTRY(float x) { return squared_and_more(x) + squared_and_more(x + 1); }"), 1 },
 	{ "a function that nobody calls", "scalar",
-	  HOST("int attune_kernel(int x) { return x + 3; }"),
-	  HOST("static inline int more(int x) { return x + 4; }\nint attune_kernel(int x) { return x + 3; }"), 1 },
+	  HOST("int ENTRY(int x) { return x + 3; }"),
+	  HOST("static inline int more(int x) { return x + 4; }\nint ENTRY(int x) { return x + 3; }"), 1 },
 	{ "a constant", "scalar",
-	  HOST("int attune_kernel(int x) { return x + 3; }"),
-	  HOST("int attune_kernel(int x) { return x + 4; }"), 0 },
+	  HOST("int ENTRY(int x) { return x + 3; }"),
+	  HOST("int ENTRY(int x) { return x + 4; }"), 0 },
 	{ "a constant in memory", "scalar",
-	  HOST("double attune_kernel(double x) { return x * 0.1; }"),
-	  HOST("double attune_kernel(double x) { return x * 0.2; }"), 0 },
+	  HOST("double ENTRY(double x) { return x * 0.1; }"),
+	  HOST("double ENTRY(double x) { return x * 0.2; }"), 0 },
 	{ "a table's content", "scalar",
-	  HOST("static const int t[] = { 1, 5, 3, 9, 2, 8 };\nint attune_kernel(int x) { return t[x]; }"),
-	  HOST("static const int t[] = { 1, 5, 3, 9, 2, 7 };\nint attune_kernel(int x) { return t[x]; }"), 0 },
+	  HOST("static const int t[] = { 1, 5, 3, 9, 2, 8 };\nint ENTRY(int x) { return t[x]; }"),
+	  HOST("static const int t[] = { 1, 5, 3, 9, 2, 7 };\nint ENTRY(int x) { return t[x]; }"), 0 },
 	{ "the function of a library that is called", "scalar",
-	  HOST("float attune_kernel(float x) { return expf(x) + 1; }"),
-	  HOST("float attune_kernel(float x) { return logf(x) + 1; }"), 0 },
+	  HOST("float ENTRY(float x) { return expf(x) + 1; }"),
+	  HOST("float ENTRY(float x) { return logf(x) + 1; }"), 0 },
 	{ "bytes of zeros", "scalar",
-	  HOST("static int z[8];\nint *attune_kernel(int x) { return z + x; }"),
-	  HOST("static int z[16];\nint *attune_kernel(int x) { return z + x; }"), 0 },
+	  HOST("static int z[8];\nint *ENTRY(int x) { return z + x; }"),
+	  HOST("static int z[16];\nint *ENTRY(int x) { return z + x; }"), 0 },
 };
 
 #define DEVICE(before, params, body) \
-	before "extern \"C\" __global__ void attune_kernel(" params ")\n{\n" body "\n}\n"
+	before "extern \"C\" __global__ void ENTRY(" params ")\n{\n" body "\n}\n"
 #define ADDS DEVICE("", "float *p", "p[threadIdx.x] += 1;")
 #define CALLS(name) \
 	DEVICE("__device__ __noinline__ float " name "(float x, int n) {" \
@@ -101,20 +101,20 @@ static const struct pair device_rows[] = {
 	{ "static shared memory", "sm_90", SHARES("100"), SHARES("200"), 0 },
 	{ "parameters", "sm_90", ADDS, DEVICE("", "float *p, int n", "p[threadIdx.x] += 1;"), 0 },
 	{ "bounds of a launch", "sm_90", ADDS,
-	  "extern \"C\" __global__ void __launch_bounds__(128) attune_kernel(float *p) { p[threadIdx.x] += 1; }\n", 0 },
+	  "extern \"C\" __global__ void __launch_bounds__(128) ENTRY(float *p) { p[threadIdx.x] += 1; }\n", 0 },
 };
 // clang-format on
 
 static void host_pairs(void **state)
 {
 	(void)state;
-	compare(host_rows, COUNT(host_rows), "old.c", "new.c");
+	compare(host_rows, COUNT(host_rows), "old.c", "much_newer.c");
 }
 
 static void device_pairs(void **state)
 {
 	(void)state;
-	compare(device_rows, COUNT(device_rows), "old.cu", "new.cu");
+	compare(device_rows, COUNT(device_rows), "old.cu", "much_newer.cu");
 }
 
 static void edit(const char *command)
@@ -165,7 +165,7 @@ static void damaged(void **state)
 	struct binary b;
 	char hex[33];
 	(void)state;
-	assert_true(write_file(in_folder("cut.c"), "int attune_kernel;\n", 19));
+	assert_true(write_file(in_folder("cut.c"), "int attune_cut;\n", 16));
 	assert_int_equal(jit_compile_source(&b, in_folder("cut.c"), "", "scalar"), 0);
 	size_t size;
 	unsigned char *bytes = read_file(b.blob.path, &size);

@@ -75,9 +75,10 @@ static struct placed param_in_section(const unsigned char *at, const unsigned ch
 
 static struct placed param_in_cubin(const struct binary *b)
 {
-	static const char name[] = ".nv.info." ENTRY_NAME;
+	char name[ENTRY_TEXT + 16];
 	const unsigned char *file = b->blob.data;
 	Elf64_Ehdr head;
+	snprintf(name, sizeof name, ".nv.info.%s", b->blob.entry);
 	assert_true(b->blob.size > sizeof head);
 	memcpy(&head, file, sizeof head);
 	assert_memory_equal(head.e_ident, ELFMAG, SELFMAG);

@@ -58,9 +58,9 @@ static void subject_make(struct subject *s, const struct selector *h, attune_sha
 			r->price[t] = price_for(h->prices, h->num_prices, (enum decision)t, s->n,
 						shape.head_size);
 	}
-	for (const char *const *name = attune_fallbacks; *name; name++, s->n++) {
-		s->v[s->n].kernel = kernel_find(BACKEND_GPU, *name);
-		config_default(&s->v[s->n].config, s->v[s->n].kernel->space);
+	for (const struct fallback *f = attune_fallbacks; f->kernel; f++, s->n++) {
+		s->v[s->n].kernel = kernel_find(BACKEND_GPU, f->kernel);
+		fallback_config(&s->v[s->n].config, f, s->v[s->n].kernel->space);
 	}
 	if (how == ALONE) {
 		s->r.alone[RECORDED_PREFILL] = first_of(s, "warpgroup");

@@ -93,11 +93,11 @@ static const char *says_illegal(const struct proof *proof, int action, const att
 /* Whether one of the kernels' defaults can run there. */
 static int has_default(const struct data *d, const attune_shape *s, const struct part *p)
 {
-	for (const char *const *name = attune_fallbacks; *name; name++) {
-		struct choice c = { .kernel = kernel_find(d->run.device.backend, *name) };
+	for (const struct fallback *f = attune_fallbacks; f->kernel; f++) {
+		struct choice c = { .kernel = kernel_find(d->run.device.backend, f->kernel) };
 		if (!c.kernel)
 			continue;
-		config_default(&c.config, c.kernel->space);
+		fallback_config(&c.config, f, c.kernel->space);
 		if (!illegal(d, &c, s, p))
 			return 1;
 	}

@@ -24,6 +24,7 @@
  * vendor: attend_nvidia.h, attend_amd.h. Both have attend_block(), the steps that it
  * consists of, under the same names, and RING_BYTES and MERGE_BYTES of shared memory. */
 #include "paged.h"
+#include "softmax.h"
 
 #ifndef KV_HINT
 #define KV_HINT 0
@@ -140,7 +141,7 @@ struct copier {
 	int page[PASSES];
 #ifdef __AMDGCN__
 	u32x4 k_held[PASSES], v_held[PASSES]; /* of a tile on its way to shared memory */
-	int keys; /* rows of it before the end; others of V are to be cleared */
+	int front, keys; /* rows that are seen: [front, keys); others of V are to be cleared */
 #endif
 };
 
@@ -169,7 +170,7 @@ DEVICE float normaliser(const attune_args &a, int head, float m, float l)
 	if (l == 0)
 		return 0;
 	if (a.sinks) {
-		const float sink = a.sinks[head] * LOG2E, top = fmaxf(m, sink);
+		const float sink = sink_of(a, head), top = fmaxf(m, sink);
 		const float kept = exp2_fast(m - top);
 		return kept / (l * kept + exp2_fast(sink - top));
 	}

@@ -210,13 +210,18 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 16));
 		m = fmaxf(m, shfl_xor(m, 32));
 		/* a row without any key so far: m = -infinity, every p is 0 */
-		const float safe = m == MINUS_INF ? 0.f : m * unit;
-		const float old = exp2_fast(t.m[f] * unit - safe);
-		float sum = 0;
+		const float top = m == MINUS_INF ? 0.f : m;
+		float base = rounded_product(top, unit), sum = 0;
+		const float old = exp2_fast(rounded_product(t.m[f], unit) - base);
+		if (is_coarse(base)) {
+			base = 0;
+			UNROLL for (int j = 0; j < KEY_GROUPS; j++)
+				s[f][j] -= top;
+		}
 		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 		UNROLL for (int e = 0; e < 4; e++)
 		{
-			const float p = exp2_fast(fmaf(s[f][j][e], unit, -safe));
+			const float p = exp2_fast(fmaf(s[f][j][e], unit, -base));
 			s[f][j][e] = p;
 			sum += p;
 		}
@@ -267,6 +272,7 @@ DEVICE rows find_rows(const block &b, int warp_row)
 /* What a wave goes through its tiles with. */
 struct course {
 	int t0, t1; /* tiles */
+	int first; /* key that some row sees: tiles may begin before it */
 	int warp_row, warp_n, warp_key;
 	int bent;
 	float unit;
@@ -312,8 +318,8 @@ DEVICE void attend_direct(const attune_args &a, const block &b, const course &w,
 		direct_keys<EVEN>(a, c, key + TILE_SIZE);
 		adjust(a, b, w, s, tile, key);
 		soften(t, s, w.unit);
-		if (EVEN && key + WARP_KEYS > b.end)
-			direct_clear(b, c, key);
+		if (EVEN && (key + WARP_KEYS > b.end || key < w.first))
+			direct_clear(w.first, b.end, c, key);
 		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 			accumulate_of(t, s, j, c.v_held[j]);
 		direct_values<EVEN>(a, c, key + TILE_SIZE);
@@ -321,10 +327,12 @@ DEVICE void attend_direct(const attune_args &a, const block &b, const course &w,
 }
 
 /* A tile, and where the next one is */
-template <int EVEN> DEVICE void fetch(const attune_args &a, const block &b, copier &c, int tile)
+template <int EVEN>
+DEVICE void fetch(const attune_args &a, const block &b, const course &w, copier &c, int tile)
 {
 	if (EVEN) {
 		even_copy(a, b, c, tile);
+		c.front = w.first - b.begin - tile * TILE_SIZE;
 		even_pages(a, b, c, tile + 1);
 	} else {
 		copier_copy(a, b, c, tile, 0);
@@ -340,15 +348,15 @@ DEVICE void attend_shared(const attune_args &a, const block &b, const course &w,
 	copier_start(a, b, c);
 	if (w.t0 < w.t1) {
 		EVEN ? even_pages(a, b, c, w.t0) : copier_pages(a, b, c, w.t0);
-		fetch<EVEN>(a, b, c, w.t0);
+		fetch<EVEN>(a, b, w, c, w.t0);
 	}
 	for (int tile = w.t0; tile < w.t1; tile++) {
 		const shared_place stage = memory + (tile - w.t0) % SHARED_TILES * STAGE_BYTES;
-		if (EVEN && c.keys < TILE_SIZE)
+		if (EVEN && (c.keys < TILE_SIZE || c.front > 0))
 			even_clear(c);
 		stage_ready(c, stage);
 		if (tile + 1 < w.t1)
-			fetch<EVEN>(a, b, c, tile + 1);
+			fetch<EVEN>(a, b, w, c, tile + 1);
 		logits s;
 		scores(s, w.q, 0, 0, stage, w.warp_key);
 		adjust(a, b, w, s, tile, key_of(b, w, tile));
@@ -363,10 +371,11 @@ DEVICE void attend_block(const attune_args &a, const block &whole, unsigned char
 {
 	block b = whole;
 	if (has_even_pages(a))
-		b.begin &= ~15; /* in the same page; what no row sees is masked */
+		b.begin &= ~15; /* in the same page; what no row sees is masked, and cleared of V */
 	const int warp = uniform(BLOCK_THREAD / WARP);
 	const int tiles = (b.end - b.begin + TILE_SIZE - 1) / TILE_SIZE;
 	course w;
+	w.first = whole.begin;
 	w.t0 = PARTIALS ? (long long)tiles * b.segment / a.segments : 0;
 	w.t1 = PARTIALS ? (long long)tiles * (b.segment + 1) / a.segments : tiles;
 	w.warp_row = warp % WARPS_M * (MFRAGS * 16);

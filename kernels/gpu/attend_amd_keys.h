@@ -73,11 +73,11 @@ DEVICE void even_copy(const attune_args &a, const block &b, copier &c, int tile)
 	c.keys = b.end - b.begin - tile * TILE_SIZE;
 }
 
-/* What lies in slots beyond the end may be NaN, of which a weight of 0 makes no 0. */
+/* What lies in slots that no row sees may be NaN, of which a weight of 0 makes no 0. */
 DEVICE void even_clear(copier &c)
 {
 	UNROLL for (int i = 0; i < PASSES; i++)
-		if (c.row0 + i * ROWS_A_PASS >= c.keys)
+		if (c.row0 + i * ROWS_A_PASS >= c.keys || c.row0 + i * ROWS_A_PASS < c.front)
 			c.v_held[i] = u32x4{};
 }
 
@@ -242,12 +242,12 @@ template <int EVEN> DEVICE void direct_values(const attune_args &a, direct &c, i
 	}
 }
 
-/* as even_clear() */
-DEVICE void direct_clear(const block &b, direct &c, int first_key)
+/* as even_clear(); keys [begin, end) are seen */
+DEVICE void direct_clear(int begin, int end, direct &c, int first_key)
 {
 	UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 	UNROLL for (int e = 0; e < 4; e++)
 	UNROLL for (int i = 0; i < (FRAGMENTS + 1) / 2; i++)
-		if (v_key(first_key, j, e) >= b.end)
+		if (v_key(first_key, j, e) >= end || v_key(first_key, j, e) < begin)
 			c.v_held[j][e][i] = 0;
 }

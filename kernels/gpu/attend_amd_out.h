@@ -77,7 +77,7 @@ DEVICE void write(const attune_args &a, const block &b, state &t, int warp_row, 
 		  float unit, void *shared)
 {
 	UNROLL for (int f = 0; f < MFRAGS; f++)
-		t.m[f] *= unit;
+		t.m[f] = rounded_product(t.m[f], unit);
 	if (WARPS_N > 1) {
 		if (!KV_DIRECT)
 			BLOCK_BARRIER(); /* the last tile has been read */

@@ -176,13 +176,19 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 1));
 		m = fmaxf(m, shfl_xor(m, 2));
 		/* a row without any key so far: m = -infinity, every p is 0 */
-		const float safe = m == MINUS_INF ? 0.f : m * unit;
-		const float old = exp2_fast(t.m[f][h] * unit - safe);
-		float sum = 0;
+		const float top = m == MINUS_INF ? 0.f : m;
+		float base = rounded_product(top, unit), sum = 0;
+		const float old = exp2_fast(rounded_product(t.m[f][h], unit) - base);
+		if (is_coarse(base)) {
+			base = 0;
+			UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
+			UNROLL for (int e = 0; e < 2; e++)
+				s[f][j][2 * h + e] -= top;
+		}
 		UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
 		UNROLL for (int e = 0; e < 2; e++)
 		{
-			const float p = exp2_fast(fmaf(s[f][j][2 * h + e], unit, -safe));
+			const float p = exp2_fast(fmaf(s[f][j][2 * h + e], unit, -base));
 			s[f][j][2 * h + e] = p;
 			sum += p;
 		}
@@ -243,7 +249,8 @@ DEVICE void write_rows(const attune_args &a, const block &b, state &t, int warp_
 		const int row = warp_row + f * 16 + h * 8 + l / 4;
 		if (row >= b.rows)
 			continue;
-		const float m = t.m[f][h] * unit, factor = row_factor<PARTIAL>(a, b, row, m, t.l[f][h]);
+		const float m = rounded_product(t.m[f][h], unit);
+		const float factor = row_factor<PARTIAL>(a, b, row, m, t.l[f][h]);
 		if (!(l & 3))
 			put_sums<PARTIAL>(a, b, row, m, t.l[f][h]);
 		UNROLL for (int d = 0; d < HEAD_SIZE / 8; d++)
@@ -269,7 +276,8 @@ DEVICE void merge_and_write(const attune_args &a, const block &b, state &t, int 
 			*(float2 *)(row + d * 8 + 2 * (l & 3)) =
 				make_float2(t.o[f][d][2 * h], t.o[f][d][2 * h + 1]);
 		if (!(l & 3))
-			*(float2 *)(row + HEAD_SIZE) = make_float2(t.m[f][h] * unit, t.l[f][h]);
+			*(float2 *)(row + HEAD_SIZE) =
+				make_float2(rounded_product(t.m[f][h], unit), t.l[f][h]);
 	}
 	BLOCK_BARRIER();
 	for (int i = BLOCK_THREAD; i < b.rows * (HEAD_SIZE / 2); i += THREADS) {

@@ -16,6 +16,7 @@
 #define ATTUNE_GPU_CLASSIC_H
 
 #include "paged.h"
+#include "softmax.h"
 
 #define X 8 /* elements of 16 bytes */
 #define CHUNKS (HEAD_SIZE / X)
@@ -202,7 +203,7 @@ DEVICE void write_row(const attune_args &a, const q_block &b, int head, softmax 
 {
 	const long long row = (long long)(b.seq - a.seq_begin) * a.max_query + b.token;
 	const long long at = (row * a.num_query_heads + head) * a.segments + blockIdx.y;
-	const float sink = a.sinks ? a.sinks[head] * LOG2E : MINUS_INF, top = fmaxf(all.m, sink);
+	const float sink = a.sinks ? sink_of(a, head) : MINUS_INF, top = fmaxf(all.m, sink);
 	const float l = all.l * exp2_fast(all.m - top) + exp2_fast(sink - top);
 	const float factor = a.segments > 1 ? 1 / all.l : exp2_fast(all.m - top) / l;
 	half16 *out = (half16 *)a.out + (b.first_row + b.token) * a.out_token_stride +

@@ -2,6 +2,7 @@
  * starting point of the ladder. A warp takes every NUM_WARPS-th key, lanes share
  * a row; no key is used twice and no tensor core is used. */
 #include "paged.h"
+#include "softmax.h"
 
 #define PIECES ((HEAD_SIZE + WARP - 1) / WARP)
 
@@ -72,7 +73,7 @@ KERNEL(NUM_WARPS * WARP) ENTRY(const attune_args a)
 	}
 	__syncthreads();
 
-	const float sink = a.sinks ? a.sinks[head] * LOG2E : MINUS_INF;
+	const float sink = a.sinks ? sink_of(a, head) : MINUS_INF;
 	float top = sink;
 	for (int w = 0; w < NUM_WARPS; w++)
 		top = fmaxf(top, shared[w][HEAD_SIZE]);

@@ -17,6 +17,7 @@
  * VIRTUAL at once, each for DECODE_WARPS of its warps, with its own piece of the shared
  * memory and its own barrier. The last segment of a block to be done merges them all. */
 #include "paged.h"
+#include "softmax.h"
 
 #define PARTIALS   1
 #define NUM_STAGES 2

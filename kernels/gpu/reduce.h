@@ -5,6 +5,7 @@
 #define ATTUNE_GPU_REDUCE_H
 
 #include "paged.h"
+#include "softmax.h"
 
 #define PIECES ((HEAD_SIZE + WARP - 1) / WARP)
 
@@ -26,7 +27,7 @@ DEVICE void reduce_row(const attune_args &a, int row, int first, int token, int 
 	for (int s = lane; s < a.segments; s += WARP)
 		m = fmaxf(m, ml[2 * s]);
 	m = warp_max(m);
-	const float sink = a.sinks ? a.sinks[head] * LOG2E : MINUS_INF;
+	const float sink = a.sinks ? sink_of(a, head) : MINUS_INF;
 	const float top = fmaxf(m, sink), safe = top == MINUS_INF ? 0.f : top;
 	float sum = m == MINUS_INF ? 0.f : exp2_fast(sink - safe), o[PIECES];
 	UNROLL for (int i = 0; i < PIECES; i++)

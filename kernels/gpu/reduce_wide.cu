@@ -128,6 +128,6 @@ KERNEL(NUM_WARPS * WARP) ENTRY(const attune_args a)
 		half16 *out = (half16 *)a.out + (first + token) * a.out_token_stride +
 			      head * a.out_head_stride;
 		((u32 *)out)[threadIdx.x] =
-			join_shares(all, threadIdx.x, a.sinks ? a.sinks[head] * LOG2E : MINUS_INF);
+			join_shares(all, threadIdx.x, a.sinks ? sink_of(a, head) : MINUS_INF);
 	}
 }

@@ -7,8 +7,9 @@
  *                     this block's share of the rows }
  *
  * From launch to first copy a block works alone and in vain, so that is kept short: pages are
- * looked up with the lengths, not after them, as if the sequence were long; tiles go to segments
- * and warps in turn, so that where one's begin does not depend on lengths:
+ * looked up with the lengths, not after them, as if the sequence were long, among the entries that
+ * the table has for sure; tiles go to segments and warps in turn, so that where one's begin does not
+ * depend on lengths:
  *
  *   tiles                | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |
  *   segment.warp (2, 2)   0.0 0.1 1.0 1.1 0.0 0.1 1.0 1.1 0.0
@@ -47,24 +48,26 @@ DEVICE int find_place(const attune_args &a, block &b)
 }
 
 /* The warp's tiles, as far as lengths do not tell. */
-DEVICE void look_at_segment(const attune_args &a, const block &b, feed &f)
+DEVICE void look_at_segment(const attune_args &a, const block &b, feed &f, int entries)
 {
 	f.pages = pages_of(a, b.q.seq);
 	f.first = (blockIdx.y * NUM_WARPS + threadIdx.x / WARP) * TILE_SIZE;
 	f.step = gridDim.y * (NUM_WARPS * TILE_SIZE);
-	f.next = look_ahead(a, f);
+	f.next = look_ahead(a, f, entries);
 	start_feed(a, f);
 	aim_feed(a, b, f);
 }
 
-DEVICE void start_segment(const attune_args &a, const block &b, feed &f)
+/* `entries`: of the table's, those that were looked at. Pages of a window, which do not begin with
+ * key 0, and of a sequence that is longer than the plan knew are looked up here. */
+DEVICE void start_segment(const attune_args &a, const block &b, feed &f, int entries)
 {
 	const u32 tiles = count_tiles(b), before = f.first / TILE_SIZE;
 	f.num = tiles <= before ? 0 : by_segments(a, (tiles - before - 1) / NUM_WARPS) + 1;
-	if (a.window) { /* keys do not begin at 0 */
+	if (a.window)
 		f.first += b.begin & ~7;
+	if (a.window || (int)page_of(a, b.end - 1) >= entries)
 		f.next = f.num ? look_up(a, b, f, 0) : 0;
-	}
 }
 
 /* ---- segments ----------------------------------------------------------------------------- */
@@ -151,8 +154,8 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 	feed f;
 	if (early == 2)
 		let_next_begin();
-	const int token = find_place(a, b);
-	look_at_segment(a, b, f);
+	const int token = find_place(a, b), entries = a.window ? 0 : table_entries(c, b.q.seq);
+	look_at_segment(a, b, f, entries);
 	if (combine && !threadIdx.x)
 		parcels_begin(shared_address(BOX(FOUND(memory))));
 	if (!find_queries(a, b.q.seq, token, a.option[BLOCK_Q], b)) {
@@ -163,7 +166,7 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 	b.rows = b.tokens * b.row_heads;
 	if (combine)
 		cluster_arrive();
-	start_segment(a, b, f);
+	start_segment(a, b, f, entries);
 	take_scales(c.more, b);
 	attend(a, b, f, early, memory);
 	merge_warps(c, b, FOUND(memory), combine);

@@ -21,7 +21,7 @@ DEVICE void leave(const block &b, state &t, float unit, float *to)
 		UNROLL for (int h = 0; h < 2; h++)
 			row[dimension_of(d, h)] = scaled_value(b, t.o[d][n][2 * h + e]);
 		if (l < 4)
-			*(float2 *)(row + HEAD_SIZE) = make_float2(t.m[n][e] * unit - P_SHIFT, sum);
+			*(float2 *)(row + HEAD_SIZE) = make_float2(base_of(t.m[n][e], unit), sum);
 	}
 }
 
@@ -52,7 +52,7 @@ DEVICE void add_sink(const attune_args &a, int head, piece &p)
 {
 	if (!a.sinks || p.l == 0)
 		return;
-	const float sink = a.sinks[head] * LOG2E, m = fmaxf(p.m, sink);
+	const float sink = sink_of(a, head), m = fmaxf(p.m, sink);
 	const float kept = exp2_fast(p.m - m);
 	p.m = m;
 	p.l = p.l * kept + exp2_fast(sink - m);
@@ -60,12 +60,17 @@ DEVICE void add_sink(const attune_args &a, int head, piece &p)
 		p.o[k] *= kept;
 }
 
-/* The logarithm of what the row's weights add up to, to the base e. */
-DEVICE void put_lse(const attune_more &more, const block &b, int row, const piece &p)
+/* The logarithm of what the row's weights add up to, to the base e. It is not below the sink, which
+ * may be too large for powers of two. */
+DEVICE void put_lse(const attune_call &c, const block &b, int row, const piece &p)
 {
-	float *dst = more.lse + (b.q.first_row + row_token(b, row)) * more.lse_token_stride +
-		     row_head(b, row) * more.lse_head_stride;
-	*dst = p.l > 0 ? (p.m + log2_fast(p.l)) * LN2 : MINUS_INF;
+	const attune_more &more = c.more;
+	const int head = row_head(b, row);
+	float lse = (p.m + log2_fast(p.l)) * LN2;
+	if (c.args.sinks)
+		lse = fmaxf(lse, c.args.sinks[head]);
+	more.lse[(b.q.first_row + row_token(b, row)) * more.lse_token_stride +
+		 head * more.lse_head_stride] = p.l > 0 ? lse : MINUS_INF;
 }
 
 /* The output itself */
@@ -79,5 +84,5 @@ DEVICE void put_final(const attune_call &c, const block &b, int row, int column,
 	((u32 *)dst)[0] = pack2(p.o[0] * factor, p.o[1] * factor);
 	((u32 *)dst)[1] = pack2(p.o[2] * factor, p.o[3] * factor);
 	if (c.more.lse && !column)
-		put_lse(c.more, b, row, p);
+		put_lse(c, b, row, p);
 }

@@ -25,9 +25,10 @@
  * launch. Warpgroups need not: they have nothing to write before there are queries. The next
  * launch may begin when no item is left.
  *
- * A tile's keys that no row sees come as zeros, by whole boxes. What a box has beyond the end of
- * its sequence is anything, perhaps NaN: of K masked, of V overwritten with zeros. */
+ * A tile's keys that no row sees come as zeros, by whole boxes. Of a box that only some keys of are
+ * seen the others may be anything, perhaps NaN: of K they are masked, of V overwritten with zeros. */
 #include "paged.h"
+#include "softmax.h"
 
 #define E4M3 3 /* beside F32 .. BF16 */
 #ifndef KV_DTYPE

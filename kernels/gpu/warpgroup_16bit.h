@@ -12,12 +12,13 @@
 DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &map, int groups,
 		       u32 ring, unsigned long long *full, unsigned long long *empty, cursor &to)
 {
-	const int ahead = lane_id() * box_of(a), head = i.head / a.group;
+	const int ahead = lane_id() * box_of(a), head = i.head / a.group, begin = begin_of(a, i);
 	const int *pages = a.block_table + (long long)i.seq * a.block_table_stride;
 	_Pragma("unroll 1") for (int tile = i.last - 1; tile >= i.first; tile--)
 	{
 		const int key = tile * TILE_SIZE + ahead;
-		const int place = page_of(a, min(key, i.end - 1));
+		const int place = page_of(a, max(min(key, i.end - 1), begin));
+		const int is_seen = key < i.end && key + box_of(a) > begin;
 		const int page = ahead < TILE_SIZE ? pages[place] : 0;
 		const int group = page * groups + (key - place * a.page_size) / 8;
 		gate_wait(gate(empty, to.at), to.parity ^ 1);
@@ -26,7 +27,7 @@ DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &ma
 		__syncwarp();
 		if (ahead < TILE_SIZE)
 			box_copy(ring + to.at * TILE_BYTES + ahead * (HEAD_SIZE * 2), map, group,
-				 key < i.end ? head : a.num_kv_heads, gate(full, to.at));
+				 is_seen ? head : a.num_kv_heads, gate(full, to.at));
 		advance(to, NUM_STAGES);
 	}
 }

@@ -81,21 +81,23 @@ DEVICE const unsigned char *first_row(const attune_args &a, const feed &f, int k
 
 /* ---- keys and values ---------------------------------------------------------------------- */
 
-/* The first key of the lane's group, whose page there is: beyond the item's last key that one's. */
-DEVICE int group_key(const item &i, int tile)
+/* The first key of the lane's group, whose page there is: before the item's first key that one's,
+ * beyond its last that one's. */
+DEVICE int group_key(const attune_args &a, const item &i, int tile)
 {
-	return min(tile * TILE_SIZE + min(lane_id(), TILE_SIZE / 8 - 1) * 8, (i.end - 1) & ~7);
+	const int key = tile * TILE_SIZE + min(lane_id(), TILE_SIZE / 8 - 1) * 8;
+	return max(min(key, (i.end - 1) & ~7), begin_of(a, i) & ~7);
 }
 
 DEVICE int look_up(const attune_args &a, const item &i, const feed &f, int tile)
 {
-	return f.pages[page_of(a, group_key(i, tile))];
+	return f.pages[page_of(a, group_key(a, i, tile))];
 }
 
 /* The tile's pages are those that were looked up; the next one's are. */
 DEVICE void aim(const attune_args &a, const item &i, feed &f, int tile)
 {
-	const int key = group_key(i, tile), slot = key - page_of(a, key) * a.page_size;
+	const int key = group_key(a, i, tile), slot = key - page_of(a, key) * a.page_size;
 	f.group = f.is_v ? f.next * a.v_page_stride + slot * a.v_slot_stride :
 			   f.next * a.k_page_stride + slot * a.k_slot_stride;
 	if (tile > i.first)
@@ -135,12 +137,13 @@ DEVICE void put_batch(const feed &f, u32 tile, int n, const batch &x)
 	}
 }
 
-/* The lane's rows beyond the item's last key: zeros, whatever they were */
-DEVICE void clear_rows(const item &i, const feed &f, int tile, u32 to)
+/* The lane's rows before the item's first key and beyond its last: zeros, whatever they were */
+DEVICE void clear_rows(const attune_args &a, const item &i, const feed &f, int tile, u32 to)
 {
 	for (int b = f.member; b < BATCHES; b += 2) {
 		const u32 at = to + b * (ROWS / 8 * GROUP_BYTES(HEAD_SIZE));
-		if (tile * TILE_SIZE + b * ROWS + own_row() < i.end)
+		const int key = tile * TILE_SIZE + b * ROWS + own_row();
+		if (key >= begin_of(a, i) && key < i.end)
 			continue;
 		for (int p = 0; p < PIECES; p++) {
 			shared_clear16(at + p * PIECE_BYTES(PIECE));
@@ -169,8 +172,8 @@ DEVICE void bring_keys(const attune_args &a, const item &i, feed &f)
 			if (later < OWN_BATCHES || tile > i.first)
 				load_batch(f, later % OWN_BATCHES, x[n % DEPTH]);
 		}
-		if ((tile + 1) * TILE_SIZE > i.end)
-			clear_rows(i, f, tile, to);
+		if ((tile + 1) * TILE_SIZE > i.end || tile * TILE_SIZE < begin_of(a, i))
+			clear_rows(a, i, f, tile, to);
 		shared_written();
 		__syncwarp();
 		if (!lane_id())

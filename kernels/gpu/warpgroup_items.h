@@ -31,6 +31,12 @@ struct item {
 	int goes_to; /* of row 0: its token among all, or with several segments its partial's number */
 };
 
+/* The first key that some row sees, also where other tiles have it */
+DEVICE int begin_of(const attune_args &a, const item &i)
+{
+	return a.window ? max(i.position - a.window + 1, 0) : 0;
+}
+
 /* Of a row, counted from row 0's */
 struct place {
 	int token, head;
@@ -54,7 +60,7 @@ DEVICE int block_tokens(const attune_args &a)
 }
 
 struct span {
-	int low, high; /* levels low .. high - 1 */
+	int low, high; /* levels low .. high - 1, from 0 up, also where the query is longer than the sequence */
 };
 
 /* own: levels_of() the lane's first sequence, n = lane */
@@ -80,7 +86,7 @@ DEVICE span levels_of(const attune_args &a, const order &o, int n)
 	const int query_len = a.query_start[seq + 1] - first;
 	if (!((query_len >= a.min_query) & (query_len <= a.max_query) & (seq_len >= 0)))
 		return l; /* so that all are loaded at once */
-	l.low = whole_blocks(o, seq_len - query_len);
+	l.low = whole_blocks(o, max(seq_len - query_len, 0));
 	l.high = l.low + whole_blocks(o, query_len + block_tokens(a) - 1);
 	return l;
 }

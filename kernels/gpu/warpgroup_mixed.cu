@@ -37,6 +37,7 @@
 #include "../args_more.h"
 #include "../deal.h"
 #include "paged.h"
+#include "softmax.h"
 #include "ring_nvidia.h"
 #include "schedule.h"
 

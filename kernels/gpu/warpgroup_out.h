@@ -14,7 +14,7 @@ DEVICE float quad_sum(float x)
 /* What weights are counted from, in powers of two */
 DEVICE float peak(const team &t, int r)
 {
-	return t.top[r] * t.unit[r] - P_SHIFT;
+	return base_of(t, t.top[r], r);
 }
 
 /* What a row's outputs are to be multiplied with */
@@ -25,7 +25,7 @@ DEVICE float normaliser(const attune_args &a, const team &t, int r)
 		return 0;
 	if (!a.sinks)
 		return 1 / l;
-	const float sink = a.sinks[t.i.head + place_in(a, t, r).head] * LOG2E;
+	const float sink = sink_of(a, t.i.head + place_in(a, t, r).head);
 	const float m = peak(t, r), top = fmaxf(m, sink);
 	const float kept = exp2_fast(m - top);
 	return kept / (l * kept + exp2_fast(sink - top));
@@ -98,19 +98,19 @@ DEVICE void hold_nothing(team &t)
 	t.held.rows = 0;
 }
 
-/* The logarithm of what a row's weights add up to, to the base e. */
+/* The logarithm of what a row's weights add up to, to the base e. It is not below the sink, which
+ * may be too large for powers of two. */
 DEVICE float lse_of(const attune_args &a, const team &t, int r)
 {
 	const float l = quad_sum(t.sum[r]), m = peak(t, r);
-	float sum = l, top = m;
 	if (l == 0)
 		return MINUS_INF;
-	if (a.sinks) {
-		const float sink = a.sinks[t.i.head + place_in(a, t, r).head] * LOG2E;
-		top = fmaxf(m, sink);
-		sum = l * exp2_fast(m - top) + exp2_fast(sink - top);
-	}
-	return (top + log2_fast(sum)) * LN2;
+	if (!a.sinks)
+		return (m + log2_fast(l)) * LN2;
+	const int head = t.i.head + place_in(a, t, r).head;
+	const float sink = sink_of(a, head), top = fmaxf(m, sink);
+	const float sum = l * exp2_fast(m - top) + exp2_fast(sink - top);
+	return fmaxf((top + log2_fast(sum)) * LN2, a.sinks[head]);
 }
 
 DEVICE void put_lse(const attune_call &c, const team &t)

@@ -125,126 +125,13 @@ DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
 	advance(c, NUM_STAGES);
 }
 
-/* ---- scores ----------------------------------------------------------------------------- */
-
-/* Score n of a thread: its key beyond that of score 0, and which of the two rows */
-#define KEY_OF(n) (8 * ((n) / 4) + ((n) & 1))
-#define ROW_OF(n) ((n) >> 1 & 1)
-
-/* Of row r of this thread's two */
-DEVICE place place_in(const attune_args &a, const team &t, int r)
-{
-	return place_of(a, t.row + 8 * r);
-}
-
-/* Tokens from its first row to that one */
-DEVICE int down(const attune_args &a, const team &t, int r)
-{
-	return PACKED ? place_in(a, t, r).token - place_in(a, t, 0).token : 8 * r;
-}
-
-/* Softcap and ALiBi; then the unit is that of exponents. key: that of score 0. */
-template <int KEYS> DEVICE void bend(const attune_args &a, const team &t, scores &s, int key)
-{
-	const float cap = a.softcap;
-	float slope[2] = { 0, 0 }, before[2], inward[2];
-	UNROLL for (int r = 0; r < 2; r++)
-	{
-		const place p = place_in(a, t, r);
-		before[r] = key - t.i.position - p.token;
-		inward[r] = cap > 0 ? scale_of(a, t, r) / cap : 0;
-		if (a.alibi_slopes)
-			slope[r] = a.alibi_slopes[t.i.head + p.head];
-	}
-	if (cap > 0)
-		UNROLL for (int n = 0; n < KEYS / 2; n++)
-			s[n] = cap * tanh_exact(s[n] * inward[ROW_OF(n)]);
-	else
-		UNROLL for (int n = 0; n < KEYS / 2; n++)
-			s[n] *= scale_of(a, t, ROW_OF(n));
-	UNROLL for (int n = 0; n < KEYS / 2; n++)
-		s[n] = LOG2E * (s[n] + slope[ROW_OF(n)] * (before[ROW_OF(n)] + KEY_OF(n)));
-}
-
-template <int KEYS> DEVICE void mask(const attune_args &a, const team &t, scores &s, int key)
-{
-	const int position = t.i.position + place_in(a, t, 0).token - key;
-	const int last = t.i.seq_len - 1 - key;
-	int highest[2], lowest[2];
-	UNROLL for (int r = 0; r < 2; r++)
-	{
-		const int below = down(a, t, r);
-		highest[r] = a.causal ? min(position + below, last) : last;
-		lowest[r] = position + below - a.window + 1;
-	}
-	UNROLL for (int n = 0; n < KEYS / 2; n++)
-		if (KEY_OF(n) > highest[ROW_OF(n)])
-			s[n] = MINUS_INF;
-	if (!a.window)
-		return;
-	UNROLL for (int n = 0; n < KEYS / 2; n++)
-		if (KEY_OF(n) < lowest[ROW_OF(n)])
-			s[n] = MINUS_INF;
-}
-
-DEVICE float quad_max(float x)
-{
-	x = fmaxf(x, shfl_xor(x, 1));
-	return fmaxf(x, shfl_xor(x, 2));
-}
-
-/* Scores to weights, by a maximum that grows. EDGE: a row may see nothing so far. */
-template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
-{
-	float top[2] = { t.top[0], t.top[1] }, base[2], sum[2] = { 0, 0 };
-	UNROLL for (int n = 0; n < KEYS / 2; n += 2) /* pairs: half as many wait for each other */
-		top[ROW_OF(n)] = fmaxf(top[ROW_OF(n)], fmaxf(s[n], s[n + 1]));
-	UNROLL for (int r = 0; r < 2; r++)
-	{
-		top[r] = quad_max(top[r]);
-		base[r] = EDGE && top[r] == MINUS_INF ? 0 : top[r] * t.unit[r] - P_SHIFT;
-		t.fade[r] = exp2_fast(t.top[r] * t.unit[r] - P_SHIFT - base[r]);
-		t.top[r] = top[r];
-	}
-	UNROLL for (int n = 0; n < KEYS / 2; n += 2)
-	{
-		s[n] = exp2_fast(fmaf(s[n], t.unit[ROW_OF(n)], -base[ROW_OF(n)]));
-		s[n + 1] = exp2_fast(fmaf(s[n + 1], t.unit[ROW_OF(n)], -base[ROW_OF(n)]));
-		sum[ROW_OF(n)] += s[n] + s[n + 1];
-	}
-	UNROLL for (int r = 0; r < 2; r++)
-		t.sum[r] = t.sum[r] * t.fade[r] + sum[r];
-}
-
-/* Of the tile's first KEYS; other weights are zeros. EDGE 2: scores are straight, though. */
-template <int EDGE, int KEYS>
-DEVICE void weigh(const attune_args &a, team &t, scores &s, int tile)
-{
-	const int key = tile * TILE_SIZE + 2 * (lane_id() % 4);
-	if (EDGE) {
-		if (EDGE == 1 && t.bent)
-			bend<KEYS>(a, t, s, key);
-		mask<KEYS>(a, t, s, key);
-	}
-	soften<EDGE, KEYS>(t, s);
-	UNROLL for (int n = KEYS / 2; n < TILE_SIZE / 2; n++)
-		s[n] = 0;
-}
-
-DEVICE void pack(weights &p, const scores &s)
-{
-	UNROLL for (int n = 0; n < TILE_SIZE / 4; n++)
-		p[n] = pack_weights(s[2 * n], s[2 * n + 1]);
-}
+#include "warpgroup_scores.h"
 
 /* ---- an item ---------------------------------------------------------------------------- */
 
-/* Of the box that has the item's last key, V beyond the sequence: zeros, whatever it was. */
-DEVICE void clear_beyond(const attune_args &a, const team &t)
+/* Rows from .. to - 1 of the next tile of V: zeros, whatever they were */
+DEVICE void clear_values(const team &t, int from, int to)
 {
-	const int box = box_of(a), tile = (t.i.last - 1) * TILE_SIZE;
-	const int from = t.i.seq_len - tile;
-	const int to = KV_DTYPE == E4M3 ? 0 : (t.i.end - tile + box - 1) / box * box;
 	if (from >= to)
 		return;
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
@@ -254,6 +141,25 @@ DEVICE void clear_beyond(const attune_args &a, const team &t)
 	}
 	shared_written();
 	barrier(OWN(t.number), 128);
+}
+
+/* Of the box that has the item's last key, what lies beyond that one. Threads that copy E4M3 have
+ * done it. */
+DEVICE void clear_beyond(const attune_args &a, const team &t)
+{
+	const int box = box_of(a), from = t.i.end - (t.i.last - 1) * TILE_SIZE;
+	if (KV_DTYPE != E4M3)
+		clear_values(t, from, (from + box - 1) / box * box);
+}
+
+/* Of the box that has the item's first key, what lies before that one: once the last tile is next */
+DEVICE void clear_before(const attune_args &a, const team &t)
+{
+	if (KV_DTYPE == E4M3 || !a.window)
+		return;
+	const int box = box_of(a), to = begin_of(a, t.i) - t.i.first * TILE_SIZE;
+	if (to > 0)
+		clear_values(t, to / box * box, to);
 }
 
 DEVICE void put_held(team &t);
@@ -339,8 +245,9 @@ template <int EDGE> DEVICE void step(const attune_args &a, team &t, int tile)
 		t.o[n] *= t.fade[ROW_OF(n)];
 }
 
-DEVICE void last_step(team &t)
+DEVICE void last_step(const attune_args &a, team &t)
 {
+	clear_before(a, t);
 	gate_wait(gate(t.h->v_full, t.v.at), t.v.parity);
 	issue_outputs<TILE_SIZE>(t);
 	products_wait<0>();
@@ -390,7 +297,7 @@ DEVICE void attend(const attune_args &a, team &t)
 			break;
 		step<1>(a, t, tile);
 	}
-	last_step(t);
+	last_step(a, t);
 }
 
 #include "warpgroup_out.h"

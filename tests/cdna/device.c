@@ -52,7 +52,7 @@ static enum attune_status load(struct code **out, struct binary *b, int refused,
 		return status;
 	}
 	struct cdna_code *code =
-	    cdna_load(b->blob.data, b->blob.size, arch, ENTRY_NAME, error, sizeof error);
+	    cdna_load(b->blob.data, b->blob.size, arch, b->blob.entry, error, sizeof error);
 	jit_free(b);
 	if (!code)
 		return fail(ATTUNE_UNSUPPORTED, "%s %s: %s", name, flags, error);

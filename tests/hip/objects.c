@@ -1,7 +1,7 @@
 /* objects.c - handles, memory and code.
  *
  * A code object is a text, "code for <arch>: <kernel>", or one of fibers.c; its only function is
- * attune_kernel. What the library carries, an ELF file, is run by fibers, too; an empty text,
+ * attune_... What the library carries, an ELF file, is run by fibers, too; an empty text,
  * where nothing compiled it, loads and does not run. */
 #include "stand_in.h"
 #include <stdio.h>
@@ -224,7 +224,7 @@ int hipModuleGetFunction(void **function, void *module, const char *name)
 	if (!m)
 		return INVALID_HANDLE;
 	*function = m;
-	return m->kernel && !strcmp(name, "attune_kernel") ? 0 : failed(NOT_FOUND);
+	return m->kernel && !strncmp(name, "attune_", 7) ? 0 : failed(NOT_FOUND);
 }
 
 int hipFuncGetAttribute(int *value, int attribute, void *function)

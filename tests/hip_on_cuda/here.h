@@ -57,7 +57,7 @@ static inline int compile_text(struct binary *b, const char *text, const char *a
 
 /* Of struct add of hip/bench.h. */
 static const char add_text[] = "struct add { int *out; const int *in; int n, add; };\n"
-			       "extern \"C\" __global__ void attune_kernel(struct add a)\n"
+			       "extern \"C\" __global__ void ENTRY(struct add a)\n"
 			       "{\n"
 			       "	const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 			       "	if (i < a.n)\n"

@@ -154,6 +154,12 @@ static inline int __ffs(int x)
 {
 	return __builtin_ffs(x);
 }
+/* Nothing is fused here: -ffp-contract=off */
+static inline float __fmul_rn(float a, float b)
+{
+	return a * b;
+}
+
 static inline float __fdividef(float a, float b)
 {
 	return a / b;
