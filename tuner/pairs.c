@@ -163,7 +163,7 @@ static void list_levels(struct solver *s, const struct view *v, int g)
 }
 
 /* least: without and with minimum support. */
-static void take_least(const struct solver *s, int u, int side, int count, int64_t least[2])
+CLONES static void take_least(const struct solver *s, int u, int side, int count, int64_t least[2])
 {
 	const int *passed = &s->passed[side * s->room];
 	const int64_t *part = &s->least[2 * side * s->room];
