@@ -8,7 +8,7 @@
  *        -grow.c (solver.h), prune.c, fit.c (parallel.c), relabel.c-> trees; exact.c proves them
  *        -forest.c, leaves.c, number.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
- *   transfer.c, translate.c-> data of a GPU with few times of its own and another's, translated
+ *   transfer.c, translate.c (levels.c)-> data of a GPU with few times of its own and another's, translated
  *   combine.c, gate.c-> one forest of old and new rules; basis.c-> the same by `attune induce`
  *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
  *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
