@@ -7,6 +7,7 @@ MODEL     ?=# e.g. llama3.1-8b@1; empty: all
 SCENARIOS ?=# a JSON file; empty: the GPU's own
 TRACE     ?=# a CSV of requests, to tune for that traffic too
 TRACE_OPTIONS ?=# of attune scenarios --trace: your engine's, say --max-batched-tokens 2048
+ANYWAY    ?=# 1: measure although other programs use the machine
 COMPILE_ONLY ?=# 1: compile what would be raced on GPU, which need not be here; say what it takes
 RESULTS   ?= results
 GENERATED ?= generated
@@ -19,20 +20,36 @@ CFLAGS    ?= $(if $(SAN),-O1,-O2) -g
 ifeq ($(origin NVCC),undefined) # NVCC= builds without the GPU's binaries
 NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 endif
-ifeq ($(origin HIPCC),undefined) # HIPCC= builds without those of AMD's
-HIPCC := $(firstword $(wildcard $(or $(ROCM_PATH),/opt/rocm)/llvm/bin/clang) \
-	$(foreach c,clang-22 clang-21 clang-20 clang-19 hipcc,$(shell command -v $(c))))
+# Binaries for AMD's GPUs: where one is here, GPU= names one, AMD=1 or HIPCC= asks for them. A
+# compiler alone changes nothing. make test sets AMD=1 for what it builds.
+AMD       ?=# 1: by the compiler that is found; HIPCC=... names one
+ifeq ($(origin HIPCC),undefined)
+HIPCC := $(if $(AMD)$(filter mi%,$(GPU))$(wildcard /dev/kfd),$(firstword \
+	$(wildcard $(or $(ROCM_PATH),/opt/rocm)/llvm/bin/clang) \
+	$(foreach c,clang-22 clang-21 clang-20 clang-19 hipcc,$(shell command -v $(c)))))
 endif
 
 comma    := ,
+# Libraries in a prefix: CPATH and LIBRARY_PATH are the compiler's; of those that pkg-config finds there
+# what is built here finds the folders when it runs.
+ifneq ($(PKG_CONFIG_PATH),)
+prefix_flags := $(shell for p in sqlite3 jansson libxxhash cmocka pthreadpool; do \
+	pkg-config --exists $$p && pkg-config --cflags-only-I --libs-only-L $$p; done 2>/dev/null)
+endif
+override CPPFLAGS += $(sort $(filter -I%,$(prefix_flags)))
+override LDFLAGS  += $(foreach f,$(sort $(filter -L%,$(prefix_flags))),$(f) $(f:-L%=-Wl,-rpath,%))
+
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 sanitize := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+# Rules of this machine are in $(GENERATED)/local, before those of the project; LOCAL=no leaves them out.
+LOCAL     ?= yes
 override CPPFLAGS += -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
 override CFLAGS   += -std=c11 -fPIC $(WARN) $(sanitize)
 LIBS     := -lpthreadpool -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
 VERSION  := $(shell sed -n 's/.*return "\([0-9.]*\)";.*/\1/p' kernels/status.c)
 
+deps    = CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(filter -I/%,$(CPPFLAGS))' sh harness/deps.sh
 Q      := $(if $(V),,@)
 say     = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 ifeq ($(MAKELEVEL),0)
@@ -44,7 +61,7 @@ MAKEFLAGS += -r --no-print-directory
 .DELETE_ON_ERROR:
 
 # Targets that work before anything can be built, or call make again.
-passive_goals := help clean format deps test tune confirm heuristics heuristics-check plot bench bench-tools
+passive_goals := help clean format deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
 defs    := $(wildcard kernels/*/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
@@ -86,6 +103,16 @@ $(B)/attune.pc: kernels/status.c Makefile | $(B)/has_library
 $(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
+# The tool without shipped binaries, for what measures: the library is linked when its rules are
+# known.
+bare := $(B)/bare/attune
+$(B)/bare/shipped.o: kernels/shipped.c | $(B)/has_library
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DNOTHING_SHIPPED -c $< -o $@
+$(bare): $(B)/tuner/main.o $(B)/bare/shipped.o $(B)/inside.a | $(B)/has_tool
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
 # Kernels made for the host find the emulated GPU in the program that loads them.
 $(B)/t_%: tests/t_%.c $(B)/cdna.a $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has_test $(simt_text)
 	$(call say,CC,$<)
@@ -104,13 +131,13 @@ $(B)/%.o: %.c | $(B)/has_tool
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(addprefix $(B)/harness/store_,migrate.o merge.o resources.o): $(wildcard harness/*.sql) # inside them
+$(addprefix $(B)/harness/store_,migrate.o merge.o resources.o basis.o): $(wildcard harness/*.sql) # inside them
 $(B)/tuner/plot.o: $(wildcard tuner/plots/*.gp)
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
 $(B)/kernels/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
 $(addprefix $(B)/has_,library tool test):
 	@mkdir -p $(@D)
-	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh check $(@F:has_%=%)
+	@$(deps) check $(@F:has_%=%)
 	@touch $@
 -include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
 
@@ -118,69 +145,59 @@ $(addprefix $(B)/has_,library tool test):
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
-	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV COMPILE_ONLY=1 PREFIX=DIR'; \
-	echo '       SAN=1 V=1 NVCC= HIPCC='
+	@echo '  with GPU=h200 PRESET=smoke|quick|full BUDGET=10m MODEL=NAME@TP SCENARIOS=FILE TRACE=CSV DRY_RUN=1 UNDO=1'; \
+	echo '       ANYWAY=1 COMPILE_ONLY=1 PREFIX=DIR SAN=1 V=1 NVCC= HIPCC= AMD=1'
 
-deps: ## installs what building, tuning and testing need
-	@CC='$(CC)' CXX='$(CXX)' sh harness/deps.sh install library tool test \
-		$(and $(COMPILE_ONLY),$(filter mi%,$(GPU)),amd)
-	@sh harness/deps.sh install pictures >/dev/null 2>&1 || true # a font: nothing stops without it
+deps: deps-test ## installs what building, tuning, testing and pictures need
+	@$(deps) install font >/dev/null 2>&1 || true # nothing stops without it
+deps-tune:
+	@$(deps) install library tool
+	@$(if $(and $(COMPILE_ONLY),$(filter mi%,$(GPU))),$(deps) ask amd)
+deps-test:
+	@$(deps) install library tool test pictures
 
 # GPU, else the first device that the tool finds; and the GPUs that have results to learn from.
-gpu      = gpu=$${GPU:-$$($(B)/attune devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
+gpu      = gpu=$${GPU:-$$($(or $(wildcard $(B)/attune),$(bare)) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}
 measured = $(or $(GPU),$(filter-out %_steady,$(patsubst $(RESULTS)/%.sqlite,%,$(wildcard $(RESULTS)/*.sqlite))))
 tool     = STALE=skip $(B)/attune
+anyway   = $(if $(ANYWAY),--anyway)
 export GPU
 
-# A GPU without sets of its own borrows the H200's; PRESET=full takes all kinds of them.
-sets = own=$$gpu; test -e scenarios/$$own.json || own=h200; sets=$$own; \
-	for kind in $(if $(filter full,$(PRESET)),traces shapes peers ladder hybrid); do \
-		test ! -e scenarios/$${kind}_$$own.json || sets=$$sets,$${kind}_$$own; done
 # TRACE= as a set beside the others: its last third is held out. A CPU gets a small engine.
-trace_set  = scenarios/trace_$(basename $(notdir $(TRACE))).json
+trace_set  = $(RESULTS)/local/trace_$(basename $(notdir $(TRACE))).json
 trace_size = small='--max-seqs 8 --max-batched-tokens 512 --kv-tokens 32k --max-request 8k --max-gflop 4'; \
 	test $$gpu = cpu || small='--max-request 128k --max-gflop 8000'
 
-# What is behind the sweep; a smoke run has none of it. Of many more scenarios, if the GPU
-# has a set of them, what the sweep found good; then what the first header would pick where
-# it was not measured; and the second pass.
-survey_s  = 5m
-fill_s    = $(if $(filter full,$(PRESET)),2m,30s)
-confirm_s = $(if $(filter full,$(PRESET)),6m,75s)
-after_sweep = $(if $(filter smoke,$(PRESET)),,&& \
-	$(MAKE) confirm FILL=--fill GPU=$$gpu BUDGET=$(fill_s) && $(MAKE) heuristics GPU=$$gpu && \
-	$(MAKE) confirm GPU=$$gpu BUDGET=$(confirm_s) && $(MAKE) heuristics GPU=$$gpu)
-
 # COMPILE_ONLY=1, for a GPU that is not here: what all that would be raced takes of it.
 ifneq ($(COMPILE_ONLY),)
-tune: deps
-	$(Q)$(MAKE) $(tool)
-	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --compile-only --preset $(PRESET) \
-		--db $(B)/compiled_$$gpu.sqlite $(if $(MODEL),--model $(MODEL)) --scenarios $(or $(SCENARIOS),$$sets)
+tune: deps-tune
+	$(Q)STALE=skip $(MAKE) $(bare)
+	$(Q)$(bare) sweep --gpu $(or $(GPU),h200) --compile-only --preset $(PRESET) \
+		--db $(B)/compiled_$(or $(GPU),h200).sqlite $(if $(MODEL),--model $(MODEL)) \
+		$(if $(SCENARIOS),--scenarios $(SCENARIOS))
 else
-tune: deps ## measures, learns, rebuilds the library with the new header, reports
-	$(Q)$(MAKE) $(tool)
+tune: deps-tune ## rules of this machine, in the library where they are faster; UNDO=1 DRY_RUN=1
+	$(Q)STALE=skip $(MAKE) $(bare)
 ifneq ($(TRACE),)
-	$(Q)$(gpu); $(trace_size); $(B)/attune scenarios $$small --model $(or $(MODEL),llama3.1-8b@1) \
+	@mkdir -p $(RESULTS)/local
+	$(Q)gpu=$${GPU:-$$($(bare) devices --format tsv 2>/dev/null | awk 'NR == 2 { print $$2 }')}; $(trace_size); \
+		$(bare) scenarios $$small --model $(or $(MODEL),llama3.1-8b@1) \
 		--hold-out 0.33 $(TRACE_OPTIONS) --trace '$(TRACE)' >'$(trace_set).new' && \
 		mv '$(trace_set).new' '$(trace_set)' || { rm -f '$(trace_set).new'; exit 2; }
 endif
-	$(Q)$(gpu); $(sets); $(B)/attune sweep --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite --preset $(PRESET) \
-		$(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
-		--scenarios $(or $(SCENARIOS),$$sets)$(if $(TRACE),$(comma)$(trace_set))
-ifeq ($(PRESET)$(SCENARIOS),full)
-	$(Q)$(gpu); $(sets); test ! -e scenarios/dense_$$own.json || $(B)/attune sweep --gpu $$gpu --survey \
-		--db $(RESULTS)/$$gpu.sqlite --preset full --budget $(survey_s) --scenarios dense_$$own
+	$(Q)$(bare) tune --preset $(PRESET) --results $(RESULTS) --generated $(GENERATED) $(anyway) \
+		$(if $(GPU),--gpu $(GPU)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(MODEL),--model $(MODEL)) \
+		$(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(TRACE),--trace-set '$(trace_set)') \
+		$(if $(DRY_RUN),--dry-run) $(if $(UNDO),--undo)
+ifeq ($(DRY_RUN),)
+	$(Q)LEAVE_OUT='$(strip $(not_here))' $(MAKE) all
 endif
-	$(Q)$(gpu); $(MAKE) heuristics GPU=$$gpu $(after_sweep) && $(MAKE) plot GPU=$$gpu && $(MAKE) all
-	$(Q)$(gpu); $(B)/attune eval --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
-		--header $(GENERATED)/attune_$$gpu.h
 endif
 
 confirm: ## a second pass over what was picked and its rivals: the times that judge; FILL=--fill
-	$(Q)$(MAKE) $(tool)
-	$(Q)$(gpu); $(B)/attune confirm --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
-		--header $(GENERATED)/attune_$$gpu.h $(FILL) $(if $(BUDGET),--budget $(BUDGET))
+	$(Q)STALE=skip $(MAKE) $(bare)
+	$(Q)$(gpu); $(bare) confirm --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite \
+		--header $(GENERATED)/attune_$$gpu.h $(FILL) $(anyway) $(if $(BUDGET),--budget $(BUDGET))
 
 # Binaries for GPUs that are neither here nor named, and for instruction sets that this machine has
 # better than, are not linked, but where `make` did so before: t_shipped.sh compiles some of them.
@@ -197,10 +214,11 @@ not_here    = $(if $(nvidia_here)$(call was_linked,ptx),,nvidia) \
 long = $(addprefix tests/t_,committed.sh shipped.sh amd_tune.sh) \
 	$(addprefix $(B)/t_,simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
-test: deps ## builds and runs all that this machine can; GPU=h200 for the GPU's own
+test: export AMD := 1
+test: deps-test ## builds and runs all that this machine can; GPU=h200 for the GPU's own
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
-	$(Q)$(MAKE) all $(tests)
-	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) $(if $(SAN),TEST_SECONDS=900) \
+	$(Q)LOCAL=no $(MAKE) all $(tests)
+	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
 		sh tests/run.sh $(long) $(filter-out $(long),$(wildcard tests/t_*.sh) $(tests))
 
 heuristics: ## results/ to generated/, for GPU= or all
@@ -216,9 +234,15 @@ plot: ## results/ to pictures, SVG and PNG, for GPU= or all
 	$(Q)for gpu in $(measured); do $(B)/attune plot --gpu $$gpu \
 		--db $(RESULTS)/$$gpu.sqlite --header $(GENERATED)/attune_$$gpu.h --out $(RESULTS) || exit; done
 
+# Without gnuplot one line says so.
+plot-if-possible:
+	@missing=$$($(deps) check pictures 2>&1) && $(MAKE) plot || \
+		{ [ -n "$$missing" ] && echo "no pictures: $${missing#attune: }"; }
+
 bench: ## the tuned library beside its baselines, on held-out scenarios
 	$(Q)$(MAKE) $(B)/attune
-	$(Q)$(gpu); $(B)/attune bench --gpu $$gpu --db $(RESULTS)/$$gpu.sqlite
+	$(Q)$(gpu); db=$(RESULTS)/local/$$gpu.sqlite; test -e $$db || db=$(RESULTS)/$$gpu.sqlite; \
+		$(B)/attune bench --gpu $$gpu --db $$db $(anyway)
 
 bench-tools: ## CPU time and memory of the tools, beside what they took
 	$(Q)$(MAKE) $(B)/attune $(B)/bench_tools
@@ -246,4 +270,4 @@ clean: ## removes what was built
 format: ## clang-format over all C, tables excepted
 	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/cdna/*.[ch] tests/hip/*.[ch] tests/hip_on_cuda/*.[ch])
 
-.PHONY: all lib help deps tune confirm test heuristics heuristics-check plot bench bench-tools install clean format
+.PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test heuristics heuristics-check plot bench bench-tools install clean format

@@ -64,7 +64,7 @@ double course_median(const struct course *c, int i)
 
 static double mean_power(const struct course *c)
 {
-	double power[MAX_SAMPLES], seconds = course_now() - c->began;
+	double power[MAX_SAMPLES], seconds = seconds_now() - c->began;
 	memcpy(power, c->power, sizeof power);
 	const double centre = c->rounds ? median(power, c->rounds) : 0;
 	if (centre > 0)
@@ -74,13 +74,35 @@ static double mean_power(const struct course *c)
 	return NAN;
 }
 
+/* Samples of rounds that count, and the least share of the CPU that one of them had. */
+static int kept_samples(const struct runner *r, int rounds, double *share)
+{
+	double us[MAX_SAMPLES];
+	int kept = 0;
+	*share = 1;
+	(void)course_counted(r, rounds, us);
+	for (int k = 0; k < rounds; k++)
+		if (!isnan(us[k])) {
+			*share = fmin(*share, (double)r->share[k]);
+			kept++;
+		}
+	return kept;
+}
+
+/* Nothing that an emulated device takes is a time, so that none can be too noisy. */
+static int has_times(const struct course *c)
+{
+	return !c->dev || !device_is_emulated(&c->dev->info);
+}
+
 static void account(struct course *c, int i)
 {
 	struct runner *r = &c->runner[i];
 	const struct racer *racer = &c->race->v[r->of];
 	struct measurement *m = r->m;
-	double us[MAX_SAMPLES];
+	double us[MAX_SAMPLES], share;
 	int noisy;
+	const int kept = kept_samples(r, c->rounds, &share);
 	m->samples = collect(r, c->rounds, us, &noisy);
 	m->calls = r->calls;
 	for (int k = 0; k < m->samples; k++)
@@ -96,6 +118,8 @@ static void account(struct course *c, int i)
 	m->sm_mhz_after = known(c->last.sm_mhz);
 	m->power_w = r->alone_w > 0 ? r->alone_w : mean_power(c);
 	m->joules = m->power_w * m->median_us * 1e-6;
+	if (has_times(c))
+		noise_judge_time(m, kept, share);
 	if (noisy)
 		snprintf(m->stopped, sizeof m->stopped, "noisy");
 }
@@ -168,6 +192,8 @@ void course_tell(struct course *c)
 		if (!c->runner[i].untold)
 			continue;
 		account(c, i);
+		if (race->control && has_times(c))
+			noise_judge_race(&race->v[i].m, race->control);
 		if (race->after)
 			race->after(race->arg, i);
 	}

@@ -99,6 +99,7 @@ void picks_free(struct picks *);
 struct race_options {
 	double budget_s;
 	int batches, rounds; /* at most; of each */
+	int anyway;          /* on a busy machine, too */
 	unsigned long long seed;
 };
 /* Races the sources that are left against today's on the device that is here. An exit code;

@@ -17,6 +17,7 @@ enum {
 	OPT_RACE,
 	OPT_BUDGET,
 	OPT_BATCHES,
+	OPT_ANYWAY,
 	OPT_DRY_RUN,
 	OPT_FORMAT
 };
@@ -29,7 +30,7 @@ struct request {
 	int num_from, num_kernels, history, race, dry_run;
 	struct race_options racing;
 	enum format format;
-	char gpu[16];
+	char gpu[GPU_NAME];
 };
 
 static const struct argp_option options[] = {
@@ -51,6 +52,7 @@ static const struct argp_option options[] = {
 	  "races the old source against today's on this machine, where their code differs", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "of --race: 8m, 90s (8m)", 0 },
 	{ "batches", OPT_BATCHES, "N", 0, "of --race: races of each source, at least 30 (40)", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "of --race: although other programs use the machine", 0 },
 	{ "dry-run", OPT_DRY_RUN, NULL, 0, "lists what would be compared; stores nothing", 0 },
 	{ "format", OPT_FORMAT, "table|tsv|json", 0, "of the output (table)", 0 },
 	{ 0 }
@@ -100,14 +102,19 @@ static double seconds(struct argp_state *state, const char *text)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct request *r = state->input;
+	const char *asked;
 	switch (key) {
 	case OPT_DB: r->bridges.db = arg; return 0;
 	case OPT_INTO: r->into = arg; return 0;
-	case OPT_GPU: snprintf(r->gpu, sizeof r->gpu, "%s", arg); return 0;
+	case OPT_GPU:
+		gpu_option(&asked, arg, state);
+		snprintf(r->gpu, sizeof r->gpu, "%s", asked);
+		return 0;
 	case OPT_FROM: return add_name(state, r->from, &r->num_from, arg);
 	case OPT_KERNEL: return add_name(state, r->kernel, &r->num_kernels, arg);
 	case OPT_HISTORY: r->history = 1; return 0;
 	case OPT_RACE: r->race = 1; return 0;
+	case OPT_ANYWAY: r->racing.anyway = 1; return 0;
 	case OPT_BUDGET: r->racing.budget_s = seconds(state, arg); return 0;
 	case OPT_BATCHES:
 		r->racing.batches = atoi(arg);

@@ -211,7 +211,7 @@ struct contest {
 	struct bridges *bridges;
 	const struct race_options *options;
 	double until; /* of the clock */
-	char gpu[16], arch[16];
+	char gpu[GPU_NAME], arch[16];
 };
 
 static int listen(struct contest *c, struct child *child, const struct old_source *s,
@@ -297,7 +297,7 @@ static int find_device(struct contest *c)
 	    c->bridges->backend == BACKEND_CPU && strcmp(said.name, rows_of.device.name);
 	snprintf(c->gpu, sizeof c->gpu, "%s", is_other ? "other_cpu" : said.gpu);
 	memcpy(c->arch, said.arch, sizeof c->arch);
-	return EXIT_DONE;
+	return device_ready_named(device_for(c->bridges->gpu), "bridge", c->options->anyway);
 }
 
 static int race_all(struct contest *c, const struct picks *picks, struct finding *f)
@@ -323,8 +323,9 @@ static int race_all(struct contest *c, const struct picks *picks, struct finding
 
 int bridge_by_race(struct bridges *b, const struct race_options *o, struct finding *f)
 {
-	struct contest c = { .bridges = b, .options = o, .until = now() + o->budget_s };
+	struct contest c = { .bridges = b, .options = o };
 	int code = find_device(&c);
+	c.until = now() + o->budget_s;
 	struct picks *picks = code ? NULL : calloc((size_t)b->n + 1, sizeof *picks);
 	if (!code)
 		code = picks && bridge_pick(b, o->batches, picks) ? race_all(&c, picks, f)

@@ -16,7 +16,7 @@ struct code_set {
 struct device_said {
 	enum attune_status status;
 	int is_emulated;
-	char text[160], gpu[16], arch[16], name[80];
+	char text[160], gpu[GPU_NAME], arch[16], name[80];
 };
 
 /* Of a batch. */

@@ -24,7 +24,8 @@ UPDATE measurement SET newest = 1 WHERE (race, variant) IN (
     SELECT m.race, m.variant, m.newest,
            max(m.newest) OVER cell AS has_newest,
            row_number() OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass,
-                              m.variant ORDER BY c.run DESC, c.id DESC) AS age
+                              m.variant ORDER BY m.ending IN (SELECT id FROM ending
+                              WHERE outcome = 'noisy'), c.run DESC, c.id DESC) AS age
     FROM measurement AS m JOIN race AS c ON c.id = m.race JOIN run AS r ON r.id = c.run
     JOIN stage AS t ON t.id = c.stage
     WINDOW cell AS (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass, m.variant))

@@ -64,8 +64,7 @@ char *read_all(int fd)
 	return text;
 }
 
-/* Out of the terminal's process group: Ctrl-C stops attune, which lets a compiler
- * finish, rather than have its death look like a source that does not compile. */
+/* In the process group of whoever asks: a builder's group is stopped and killed as one. */
 static int spawn(pid_t *pid, char *const *argv, int out)
 {
 	posix_spawn_file_actions_t actions;
@@ -81,8 +80,7 @@ static int spawn(pid_t *pid, char *const *argv, int out)
 		posix_spawn_file_actions_destroy(&actions);
 		return ENOMEM;
 	}
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
-					    POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 	posix_spawnattr_setsigdefault(&attr, &dfl);
 	posix_spawnattr_setsigmask(&attr, &none);
 	int error = posix_spawn_file_actions_adddup2(&actions, out, 1);

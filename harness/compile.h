@@ -56,4 +56,7 @@ char *read_all(int fd);                                        /* to be freed */
 void *read_file(const char *path, size_t *size);               /* jit.c; to be freed */
 int write_file(const char *path, const void *bytes, size_t n); /* 0 + complain */
 
+/* cache_trim.c */
+void cache_trim(const char *root);
+
 #endif

@@ -7,14 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int describe(struct device_info *info, const char *gpu)
+static int describe(struct device_info *info, const char *gpu, const char *arch)
 {
-	const struct gpu_model *m = gpu ? gpu_model(gpu) : NULL;
 	struct device cpu;
-	if (m) {
-		gpu_describe(info, m);
-		return 1;
-	}
+	if (gpu && strcmp(gpu, "cpu"))
+		return gpu_imagine(info, gpu, arch);
 	/* the CPU's own instruction set is the only one known */
 	if (device_open(&cpu, "cpu")) {
 		complain("%s", attune_last_error());
@@ -83,7 +80,7 @@ static void take_compiled(double *n, const struct binary *b)
 	n[TAKES_SMEM_STATIC] = reported(b->smem_static);
 }
 
-static void take_launched(double *n, const struct gpu_model *m, const struct binary *b,
+static void take_launched(double *n, const struct arch_limits *m, const struct binary *b,
 			  const struct geometry *g)
 {
 	struct resident r;
@@ -102,7 +99,7 @@ static void judge(struct resources *r, const struct heats *h, const struct built
 	static const enum outcome outcomes[] = { [BUILT] = OUTCOME_OK,
 						 [REFUSED_BY_COMPILER] = OUTCOME_COMPILE,
 						 [USES_SCRATCH] = OUTCOME_RESOURCES };
-	const struct gpu_model *m = gpu_model(d->gpu);
+	const struct arch_limits *m = arch_limits(d->arch);
 	struct geometry g = { 0 };
 	*r = (struct resources){ b->kernel, b->flags, outcomes[b->status], "", { 0 } };
 	for (int n = 0; n < NUM_TAKES; n++)
@@ -190,7 +187,7 @@ static int tell(const struct sweep_options *o, const struct heats *h, const stru
 		count[v[i].outcome]++;
 	}
 	print(o->format, hip_chip(d->arch) ? of_amd : of_nvidia, v, b->n);
-	const int ok = !gpu_model(d->gpu) || keep(o, d, v, b->n);
+	const int ok = !arch_limits(d->arch) || keep(o, d, v, b->n);
 	free(v);
 	complain("%d binaries for %s (%s) by %s: %d refused by the compiler, %d use scratch memory",
 		 b->n, d->gpu, d->arch, jit_version(d->backend, d->arch), count[OUTCOME_COMPILE],
@@ -207,8 +204,8 @@ int compile_only(const struct sweep_options *o, const struct scenario_list *list
 		.device = &info, .preset = o->preset, .kernels = o->kernels, .seed = o->seed
 	};
 	int ok = 1, code = EXIT_USAGE;
-	if (!describe(&info, o->gpu))
-		return EXIT_NO_DEVICE;
+	if (!describe(&info, o->gpu, o->arch))
+		return o->gpu ? EXIT_USAGE : EXIT_NO_DEVICE;
 	catch_signals();
 	for (int i = o->shard; ok && i < list->n; i += o->shards)
 		ok = heats_add(&heats, &binaries, i, &field);

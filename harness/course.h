@@ -33,7 +33,7 @@ struct course {
 	int rounds; /* that count, so far */
 	int screening, next_set;
 	unsigned long long random;
-	double began, simulated_us;
+	double began, budget_began, simulated_us;
 	/* of each round */
 	double power[MAX_SAMPLES];
 	struct conditions first, last; /* after the first and the last round */
@@ -47,11 +47,7 @@ struct course {
 	struct ruling ruling;
 };
 
-/* A sample whose threads had less than this share of the CPU was disturbed. */
-static const double clean_share = 0.985;
-
 /* ---- play.c ---- */
-double course_now(void); /* seconds */
 /* Of the budget; a simulated race spends simulated time. */
 double course_spent(const struct course *);
 /* Tapes of so many calls for runner i: by all page sets, else by those used longest ago,

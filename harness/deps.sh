@@ -1,16 +1,20 @@
 #!/bin/sh
 # deps.sh - finds what a build lacks, and installs it where that is possible.
 #
-#   sh harness/deps.sh check|install GROUP...     GROUP: library tool test pictures amd
+#   sh harness/deps.sh check|install|ask GROUP...
 #
-# pictures, without which they are drawn all the same: a font as wide as those that texts were
-# laid out with, where Helvetica and Arial would be a wider one's.
-# amd, which nothing else needs: a compiler for AMD's GPUs; that of ROCm will do, or one that
-# HIPCC names.
+#   library   what libattune needs           pictures  what attune plot needs
+#   tool      what attune needs besides      font      as wide as those that texts in pictures were
+#   test      what make test needs besides             laid out with; they are drawn without it, too
+#   amd       a compiler for AMD's GPUs; ROCm's will do, or one that HIPCC names
 #
-# check: exit 0 when all is there, else one line on stderr and exit 1. install:
-# the same after the system's package manager has been asked, as root or by
-# sudo without a password. CC and CXX name the compilers (default: cc, c++).
+# check: exit 0 when all is there, else one line on stderr and exit 1. install: says in one line
+# what it installs and asks the system's package manager, as root or by sudo without a password;
+# exit 1 with the same line as check where that is not possible. ask: for what is large: installs
+# when somebody at a terminal says y; else that line and exit 2.
+#
+# CC and CXX name the compilers (default: cc, c++). What is in a prefix counts: CPATH is the
+# compiler's, CPPFLAGS may have more -I.
 set -u
 
 # group    what to look for   kind      apt                 dnf
@@ -21,12 +25,12 @@ library    pthreadpool.h      header    libpthreadpool-dev  pthreadpool-devel
 tool       sqlite3.h          header    libsqlite3-dev      sqlite-devel
 tool       jansson.h          header    libjansson-dev      jansson-devel
 tool       xxhash.h           header    libxxhash-dev       xxhash-devel
-tool       gnuplot            command   gnuplot-nox         gnuplot-minimal
 test       c++                command   g++                 gcc-c++
 test       cmocka.h           header    libcmocka-dev       libcmocka-devel
 test       prove              command   perl                perl-Test-Harness
 test       sqlite3            command   sqlite3             sqlite
-pictures   Liberation         font      fonts-liberation    liberation-sans-fonts
+pictures   gnuplot            command   gnuplot-nox         gnuplot-minimal
+font       Liberation         font      fonts-liberation    liberation-sans-fonts
 amd        clang-22           gfx942    clang-22            clang
 amd        lld-22             gfx942    lld-22              lld
 amd        llvm-objdump-22    gfx942    llvm-22             llvm
@@ -37,7 +41,7 @@ cc=${CC:-cc}
 present() {
 	case $1 in
 	header) printf '#include <stddef.h>\n#include <%s>\n' "$2" |
-		$cc -E -x c - >/dev/null 2>&1 ;;
+		$cc ${CPPFLAGS:-} -E -x c - >/dev/null 2>&1 ;;
 	font) ! command -v fc-list >/dev/null 2>&1 || fc-list | grep -qE "$2|Nimbus|Helvetica" ;;
 	gfx*) for clang in ${HIPCC:-"${ROCM_PATH:-/opt/rocm}/llvm/bin/clang" clang-22 clang-21 \
 			clang-20 clang-19 clang hipcc}; do
@@ -96,31 +100,51 @@ say_missing() {
 	else
 		echo "attune: missing $(column 1); Debian calls the packages $(column 2)" >&2
 	fi
-	exit 1
+	return 1
 }
 
 mode=${1:-}
 [ $# -gt 1 ] && shift || mode=
 lacking=$(missing "$@")
-case $mode in
-check) [ -z "$lacking" ] || say_missing ;;
-install)
-	[ -n "$lacking" ] || exit 0
-	manager || say_missing
-	[ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || say_missing
-	echo "attune: installing $packages" >&2
+
+install_lacking() { # GROUP...
+	manager || { say_missing; return 1; }
+	[ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || { say_missing; return 1; }
+	echo "attune: missing $(column 1); installing $packages" >&2
 	export DEBIAN_FRONTEND=noninteractive
-	# A machine whose lists are missing or old needs them first.
+	# A machine with absent or old lists needs them first.
 	# shellcheck disable=SC2086
 	as_root $install $packages >/dev/null 2>&1 || {
 		as_root $refresh >/dev/null 2>&1
-		as_root $install $packages >/dev/null
+		as_root $install $packages >/dev/null 2>&1
 	}
 	lacking=$(missing "$@")
 	[ -z "$lacking" ] || say_missing
+}
+
+# Standard input may be another's: make gives it to one of its jobs.
+somebody_agrees() {
+	manager && [ -t 2 ] && { : </dev/tty; } 2>/dev/null || return 1
+	printf 'attune: missing %s; install %s (clang and LLVM take 115 MB)? [y/N] ' "$(column 1)" \
+		"$packages" >&2
+	read -r answer </dev/tty
+	case $answer in [yY]*) ;; *) return 1 ;; esac
+}
+
+[ -n "$lacking" ] || [ -z "$mode" ] || exit 0
+case $mode in
+check) say_missing ;;
+install) install_lacking "$@" ;;
+ask)
+	if somebody_agrees; then
+		install_lacking "$@"
+	else
+		say_missing
+		exit 2
+	fi
 	;;
 *)
-	echo "usage: deps.sh check|install library|tool|test|amd..." >&2
+	echo "usage: deps.sh check|install|ask library|tool|test|pictures|font|amd..." >&2
 	exit 2
 	;;
 esac

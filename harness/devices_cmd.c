@@ -9,16 +9,32 @@
 
 enum { MOST_GPUS = 16 };
 
-static const char *const columns[] = {
-	"device",    "gpu",       "name",           "arch",          "driver",
-	"units",     "lanes",     "smem_per_block", "smem_per_unit", "last_cache_mb",
-	"memory_gb", "clock_mhz", "power_limit_w",  "dram_gbps",     "fma_tflops",
-	"compiler",  "heuristic"
-};
+static const char *const columns[] = { "device",        "gpu",
+				       "name",          "arch",
+				       "driver",        "units",
+				       "lanes",         "smem_per_block",
+				       "smem_per_unit", "last_cache_mb",
+				       "memory_gb",     "clock_mhz",
+				       "power_limit_w", "dram_gbps",
+				       "fma_tflops",    "compiler",
+				       "heuristic",     "why" };
+static const char *const known_columns[] = { "gpu",       "driver_name", "arch",
+					     "units",     "memory_gib",  "dram_gbps",
+					     "tflops_16", "heuristic",   "why" };
 
 static double known(double value)
 {
 	return value > 0 ? value : NAN;
+}
+
+/* Whose header chooses on that device, and why that one. */
+static void end_with_heuristic(struct table *t, const struct device_info *d)
+{
+	char why[160];
+	selector_why(why, sizeof why, attune_selectors, attune_num_selectors, d);
+	table_text(t, selector_name(d));
+	table_text(t, why);
+	table_end_row(t);
 }
 
 static void row(struct table *t, const char *which, const struct hello *h)
@@ -40,8 +56,24 @@ static void row(struct table *t, const char *which, const struct hello *h)
 	table_number(t, known(h->dram_gbps), 1);
 	table_number(t, known(h->fma_tflops), 3);
 	table_text(t, jit_version(d->backend, d->arch));
-	table_text(t, selector_name(d));
-	table_end_row(t);
+	end_with_heuristic(t, d);
+}
+
+/* The GPUs whose names are known, whether or not they are here. */
+static void list_known(struct table *t)
+{
+	for (const struct gpu_model *m = gpu_models; m->gpu; m++) {
+		struct device_info d;
+		gpu_describe(&d, m);
+		table_text(t, m->gpu);
+		table_text(t, m->slug);
+		table_text(t, m->arch);
+		table_number(t, m->units, 0);
+		table_number(t, m->memory_gib, 0);
+		table_number(t, m->dram_gbps, 0);
+		table_number(t, m->tflops, 0);
+		end_with_heuristic(t, &d);
+	}
 }
 
 /* 1: a row was added; 0: no such device, which is talked of only for the first. */
@@ -75,40 +107,58 @@ static int try_gpus(struct table *t, const char *vendor, int talk)
 	return n;
 }
 
+struct request {
+	enum format format;
+	int known;
+};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	enum format *format = state->input;
-	if (key == 'f')
-		format_option(format, arg, state);
-	if (key == ARGP_KEY_ARG)
-		argp_error(state, "\"%s\" is not an option; see --help", arg);
-	return key == 'f' ? 0 : ARGP_ERR_UNKNOWN;
+	struct request *r = state->input;
+	switch (key) {
+	case 'f': format_option(&r->format, arg, state); return 0;
+	case 'k': r->known = 1; return 0;
+	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
 }
 
-int cmd_devices(int argc, char **argv)
+static void try_all(struct table *t)
 {
-	static const struct argp_option options[] = {
-		{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 }, { 0 }
-	};
-	static const char about[] =
-	    "Lists the devices that can be measured: names, limits and measured ceilings (bytes "
-	    "a second from memory, FLOP a second of multiply-adds)."
-	    "\vExample:\n"
-	    "  attune devices --format json\n\n"
-	    "`gpu` is the name that --gpu and file names use. `heuristic`: by whose measurements "
-	    "the "
-	    "library chooses there; untuned: by nobody's, it takes the defaults.\n";
-	const struct argp argp = { .options = options, .parser = parse, .doc = about };
-	enum format format = FORMAT_TABLE;
-	argp_err_exit_status = EXIT_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &format);
-	catch_signals();
-	struct table *t = table_new(format, columns, COUNT(columns));
 	/* The first is what a tune without GPU= takes. */
 	const int nvidia = try_gpus(t, "cuda", 1);
 	try_gpus(t, "hip", !nvidia);
 	if (!interrupted)
 		try_device(t, "cpu", 1);
+}
+
+int cmd_devices(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "known", 'k', NULL, 0, "The GPUs whose names are known, here or not", 0 },
+		{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
+		{ 0 }
+	};
+	static const char about[] =
+	    "Lists the devices that can be measured: names, limits and measured ceilings (bytes "
+	    "a second from memory, FLOP a second of multiply-adds)."
+	    "\vExamples:\n"
+	    "  attune devices --format json\n"
+	    "  attune devices --known\n\n"
+	    "`gpu` is the name that --gpu and file names use: of a GPU that --known does not list, "
+	    "what its driver calls it, in lower case. `heuristic`: the GPU by the measurements of "
+	    "which the library chooses there, and why; untuned: it takes the defaults.\n";
+	const struct argp argp = { .options = options, .parser = parse, .doc = about };
+	struct request r = { FORMAT_TABLE, 0 };
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &r);
+	catch_signals();
+	struct table *t = r.known ? table_new(r.format, known_columns, COUNT(known_columns))
+				  : table_new(r.format, columns, COUNT(columns));
+	if (r.known)
+		list_known(t);
+	else
+		try_all(t);
 	table_print(t, stdout);
 	return interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
 }

@@ -12,7 +12,15 @@
 #include <stdio.h>
 
 /* Exit codes of every subcommand. */
-enum { EXIT_DONE = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3, EXIT_INTERRUPTED = 130 };
+enum {
+	EXIT_DONE = 0,
+	EXIT_CHECK = 1,
+	EXIT_USAGE = 2,
+	EXIT_NO_DEVICE = 3,
+	EXIT_BUSY =
+	    4, /* other programs use the machine, or another attune measures on the device */
+	EXIT_INTERRUPTED = 130
+};
 
 /* ---- talk.c: stderr is talk, stdout is data -------------------------------- */
 
@@ -22,6 +30,12 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * else one line every 30 s. done and total in any unit; ETA from them. */
 void progress(const char *what, double done, double total);
 void progress_end(void);
+/* What is under way, in front of what progress() says; NULL: nothing. */
+void progress_part(const char *name);
+void progress_off(void); /* this process shows none */
+/* The whole ends in so many seconds, whatever it is doing: the time left is that. 0: each part has
+ * an end of its own. */
+void progress_until(double seconds);
 extern volatile int interrupted; /* set by SIGINT and SIGTERM after catch_signals() */
 void catch_signals(void);
 
@@ -106,8 +120,14 @@ struct scenario {
 	unsigned long long seed;
 };
 extern const char *const scenario_splits[]; /* the legal ones; ends with NULL */
-/* Nothing learns from "heldout*" and "peers": no tree, portfolio, price or threshold. */
+/* Nothing learns from "heldout*", "peers" and "gate": no tree, portfolio, price or threshold. */
 int split_is_held_out(const char *split);
+/* Of "gate": new rules are compared with old ones on these scenarios, and no report counts them
+ * as held out. */
+int split_is_gate(const char *split);
+/* Whether a tuning should move this scenario to "gate": one training scenario in six, by a hash of
+ * its model and batch. Scenarios that differ in page size, types or seed go together. */
+int gate_draws(const struct scenario *);
 
 /* What a layout is to the kernels. */
 enum attune_kv_layout layout_kv(enum layout);
@@ -132,6 +152,11 @@ const char *models_name(const struct models *, int i); /* NULL after the last */
 void models_free(struct models *);
 int scenarios_load(struct scenario_list *, const char *path, const struct models *);
 void scenarios_free(struct scenario_list *);
+/* scenario_sets.c: the model's scenarios (NULL: of all) of several sets, each once. A set is the
+ * name of a file in `dir`, or a path. 0 after a complaint. */
+int scenario_sets_load(struct scenario_list *, const char *dir, const char *const *set, int n,
+		       const char *model, const struct models *);
+void scenarios_sift(struct scenario_list *, const char *model);
 /* What a batch asks of a machine, over all heads of one GPU. */
 struct facts {
 	int seqs, decodes; /* sequences with a query; of these, in the decode part */
@@ -207,6 +232,8 @@ int jit_compile(struct binary *, const struct kernel *, const char *flags, const
 /* The same of another kernels folder. */
 int jit_compile_below(struct binary *, const char *root, const struct kernel *, const char *flags,
 		      const char *arch);
+/* Whether the cache has it. */
+int jit_has(const struct kernel *, const char *flags, const char *arch);
 void jit_free(struct binary *);
 /* The same for a source outside kernels/: ".cu" or ".c" says which compiler. */
 int jit_compile_source(struct binary *, const char *source_path, const char *flags,
@@ -218,8 +245,9 @@ const char *jit_version(enum backend, const char *arch);
 /* The kernels folder: ATTUNE_SOURCE, else beside the executable's folder, else below
  * the working directory. NULL when there is none. */
 const char *source_root(void);
-/* Where compiled binaries are kept: ATTUNE_CACHE, else cache/ beside the executable,
- * else ~/.cache/attune; made when absent. NULL + complain when it cannot be. */
+/* Where compiled binaries are kept, ATTUNE_CACHE_MB of them (cache_trim.c): ATTUNE_CACHE, else
+ * cache/ beside the executable, else ~/.cache/attune; made when absent. NULL + complain when it
+ * cannot be. */
 const char *cache_root(void);
 char *source_text(const char *path); /* the caller's to free; NULL when unreadable */
 
@@ -278,6 +306,13 @@ double check_tolerance(const attune_shape *, double mass, double want);
  * they cannot be measured. */
 enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflops);
 
+/* ---- clock.c: see there -------------------------------------------------------- */
+double seconds_now(void);
+double budget_now(void); /* the same, unless a test holds it */
+int budget_is_held(void); /* by a test */
+void budget_race(void);	 /* a race was begun */
+void budget_play(void);	 /* a tape was played */
+
 /* ---- measure.c: times, in rounds --------------------------------------------- */
 struct measurement {
 	enum outcome outcome;
@@ -294,7 +329,7 @@ struct measurement {
 	int rejected; /* samples thrown away: preempted or throttled */
 	/* Why it ended: "slow" in the first two looks, "beaten"; with the race: "tie" of all who
 	 * are left, "settled": more rounds would not pay, "rounds", "budget". "noisy": few
-	 * samples are clean. */
+	 * samples are clean. The outcome says whether the time is worth learning from. */
 	char stopped[16];
 	char detail[200]; /* of a failure */
 };
@@ -308,7 +343,8 @@ struct protocol {
 	double longest_us;   /* and of at most this, where one call allows */
 	int min_calls;       /* in a sample, where longest_us allows */
 	size_t cold_bytes;
-	double seconds;  /* budget for one scenario; two rounds are run whatever they take */
+	double
+	    seconds; /* budget for one scenario; LEAST_SAMPLES rounds are run whatever they take */
 	double settle_s; /* before the first round, at least: until clock and power hold still */
 	double hold_s;   /* after the last one who is left runs alone so long, for its power */
 };
@@ -359,6 +395,21 @@ struct race {
  * others are not final. */
 enum attune_status measure_race(struct device *, const struct race *);
 
+/* ---- noise.c: which times are not data ------------------------------------------ */
+/* A sample whose threads had less than this share of the CPU was disturbed. */
+static const double clean_share = 0.985;
+enum { LEAST_SAMPLES = 3 /* of a time, unless the race ended early for its candidate */ };
+/* Makes an OK measurement NOISY, with the reason in `detail`, where its samples do not support
+ * a time. kept: samples of rounds that count; share: the least share of the CPU that one of
+ * them had. m->stopped still says how its race ended. */
+void noise_judge_time(struct measurement *m, int kept, double share);
+/* Whether the same choice twice differs by more than any quiet machine's did. */
+int noise_in_control(const struct control *);
+/* The same for a whole race: without a believable control no time of it counts. */
+void noise_judge_race(struct measurement *, const struct control *);
+double noise_of_control(const struct control *); /* by what share its two times differ */
+extern const double noise_most_control;          /* the largest that is believed */
+
 /* ---- store*.c: the only files that know SQLite ---------------------------------- */
 struct store;
 /* Creates or migrates; NULL + complain on failure. `readonly` never writes. A handle
@@ -379,7 +430,8 @@ long long store_begin_run(struct store *, const struct run_info *);
  * it for each of its scenarios, so that edited labels arrive without measuring. */
 int store_scenario(struct store *, const struct scenario *);
 /* One committed transaction. Replaces nothing: a second measurement of a cell is a
- * second row; readers take the newest, whatever its outcome. Times are kept only of
+ * second row; readers take the newest, whatever its outcome. A noisy measurement of a cell
+ * that store_has is not entered. Times are kept only of
  * `ok` rows, and must be positive and finite. */
 int store_measurement(struct store *, long long run, const struct scenario *, enum phase,
 		      const struct choice *, const char *binary_flags, const struct measurement *,
@@ -395,7 +447,11 @@ void store_stage(struct store *, const char *stage);
  * the second to the first. */
 int store_control(struct store *, long long run, const struct scenario *, const char *phase,
 		  const char *choice_text, double median_us, double ratio);
-/* 1 when the cell has a row of any outcome by today's sources (and, once a run has
+/* Of a run, the race that was entered last; 0: it has none. */
+long long store_last_race(struct store *, long long run);
+/* Makes noisy what was right in the races of a run that are younger than `after`. 0 + complain. */
+int store_disbelieve(struct store *, long long run, long long after);
+/* 1 when the cell has a row of any outcome but noisy by today's sources (and, once a run has
  * begun, by its device and protocol). choice_text: "segmented BLOCK_M=16 ...". */
 int store_has(struct store *, const char *gpu, const struct scenario *, enum phase,
 	      const char *choice_text);
@@ -462,6 +518,18 @@ struct store_bridge {
 int store_add_bridge(struct store *, const struct store_bridge *);
 /* Forgets what races on any GPU said of a source. 0 + complain. */
 int store_drop_races(struct store *, const char *kernel, const char *old, const char *arch);
+/* The rules that a header began from: a row of table `basis` (basis.sql). */
+struct store_basis {
+	char *header;    /* whose: "h100", "h100_e4m3" */
+	char *incumbent; /* name of the header that was in use; "": the kernels' defaults */
+	char *rules;     /* its text, as attune induce wrote it; "": the kernels' defaults */
+	char *prior;     /* GPU whose times are learned from, too; "": none */
+};
+/* In the place of the header's row. Its device must have a run. 0 + complain. */
+int store_set_basis(struct store *, const struct store_basis *);
+/* 1: free it; 0: there is none; -1 + complain. */
+int store_get_basis(struct store *, const char *header, struct store_basis *);
+void store_basis_free(struct store_basis *);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */

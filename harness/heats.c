@@ -143,9 +143,9 @@ int heat_enter(struct heat *h, int entrant)
 		h->entrant = e ? e : h->entrant;
 		double *us = realloc(h->us, room * sizeof *us);
 		h->us = us ? us : h->us;
-		char *bytes[3], **const at[3] = { &h->near, &h->stored, &h->stage };
+		char *bytes[4], **const at[4] = { &h->near, &h->stored, &h->noisy, &h->stage };
 		int ok = e && us;
-		for (int i = 0; i < 3; i++) {
+		for (size_t i = 0; i < COUNT(at); i++) {
 			bytes[i] = realloc(*at[i], room);
 			*at[i] = bytes[i] ? bytes[i] : *at[i];
 			ok &= bytes[i] != NULL;
@@ -157,7 +157,7 @@ int heat_enter(struct heat *h, int entrant)
 	}
 	h->entrant[h->n] = entrant;
 	h->us[h->n] = NAN;
-	h->near[h->n] = h->stored[h->n] = h->stage[h->n] = 0;
+	h->near[h->n] = h->stored[h->n] = h->noisy[h->n] = h->stage[h->n] = 0;
 	h->n = (int)n;
 	return h->n - 1;
 }
@@ -306,6 +306,7 @@ static void drop(struct heat *h)
 	free(h->entrant);
 	free(h->near);
 	free(h->stored);
+	free(h->noisy);
 	free(h->stage);
 	free(h->us);
 }

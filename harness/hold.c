@@ -39,18 +39,18 @@ static void look_at_counter(struct hold *h, double now, double joules)
 
 static enum attune_status hold(struct course *c, int i)
 {
-	struct hold h = { .begin = course_now(), .least = c->race->protocol->hold_s };
+	struct hold h = { .begin = seconds_now(), .least = c->race->protocol->hold_s };
 	const double every = fmax(rarely_s, c->look_s / looks_share);
 	enum attune_status status = ATTUNE_OK;
 	double next = h.begin, us;
 	while (!status && !h.over) {
 		struct conditions now;
 		status = course_play(c, i, &us);
-		if (status || course_now() < next)
+		if (status || seconds_now() < next)
 			continue;
 		c->dev->ops->conditions(c->dev, &now);
-		look_at_counter(&h, course_now(), now.joules);
-		next = course_now() + every;
+		look_at_counter(&h, seconds_now(), now.joules);
+		next = seconds_now() + every;
 	}
 	c->runner[i].alone_w = h.w;
 	return status;

@@ -6,13 +6,16 @@
  * The key is a hash of the compiler and its version, the architecture, the options and the
  * identity of the source. A file is written under another name and
  * renamed, the .txt last: it is there only when all is. Two who compile the same key
- * at once do the work twice and end with the same files. */
+ * at once do the work twice and end with the same files. cache_trim.c keeps it in bounds. */
 #include "code_object.h"
 #include "compile.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -206,21 +209,30 @@ static void no_compiler(const struct compiler *c, const char *arch)
 			 "folder in CUDA_HOME");
 }
 
+static void trim_once(void)
+{
+	cache_trim(cache_root());
+}
+
 static int through_cache(struct binary *b, const struct compiler *c, struct job *j)
 {
 	static atomic_uint count;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	char key[33], binary[PATH_MAX], txt[PATH_MAX];
 	const char *cache = cache_root();
 	if (!cache || !make_key(key, c, j))
 		return IMPOSSIBLE;
+	pthread_once(&once, trim_once);
 	snprintf(binary, sizeof binary, "%s/%s.%s", cache, key, c->suffix);
 	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
 	snprintf(j->made, sizeof j->made, "%s/%s.%d.%u", cache, key, (int)getpid(),
 		 atomic_fetch_add(&count, 1));
 	const int status = recall(b, txt);
 	b->cached = status == REFUSED || (status == COMPILED && take(b, c, binary));
-	if (b->cached)
+	if (b->cached) {
+		utimensat(AT_FDCWD, txt, NULL, 0); /* it is used now: see cache_trim.c */
 		return status;
+	}
 	free(b->log);
 	*b = nothing;
 	return compile(b, c, j, binary, txt);
@@ -275,6 +287,21 @@ int jit_compile(struct binary *b, const struct kernel *k, const char *flags, con
 	*b = nothing;
 	complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
 	return IMPOSSIBLE;
+}
+
+int jit_has(const struct kernel *k, const char *flags, const char *arch)
+{
+	char key[33], path[PATH_MAX + 256], txt[PATH_MAX + 64], code_arch[CODE_ARCH];
+	const char *root = source_root(), *cache = cache_root();
+	kernel_arch(code_arch, k, arch);
+	snprintf(path, sizeof path, "%s/%s", root ? root : "", k->source);
+	const struct job j = { .source = path, .root = root, .flags = flags, .arch = code_arch };
+	const char *dot = strrchr(k->source, '.');
+	const struct compiler *c = dot ? compiler_for(dot, code_arch) : NULL;
+	if (!root || !cache || !c || !*c->version(code_arch) || !make_key(key, c, &j))
+		return 0;
+	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
+	return access(txt, R_OK) == 0;
 }
 
 void jit_free(struct binary *b)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST = 2 /* rounds, whatever they cost */, TIMES = 3 /* who is doubted runs again */ };
+enum { LEAST = LEAST_SAMPLES /* rounds, whatever they cost */, TIMES = 3 /* who is doubted runs again */ };
 
 static const double agrees = 1.1; /* the screen, with round 1 that a racer is behind */
 
@@ -244,7 +244,8 @@ enum attune_status measure_race(struct device *dev, const struct race *race)
 			    .race = race,
 			    .runners = race->n,
 			    .random = race->seed,
-			    .began = course_now() };
+			    .began = seconds_now(),
+			    .budget_began = budget_now() };
 	enum attune_status status;
 	if (race->control)
 		*race->control = (struct control){ 0 };

@@ -136,11 +136,13 @@ INSERT OR IGNORE INTO control
 SELECT c.ours, v.ours, o.median, o.ratio FROM src.control AS o
 JOIN same_race AS c ON c.theirs = o.race JOIN same_variant AS v ON v.theirs = o.variant;
 
--- In the cells that were added to, the row of the last run is the newest.
+-- In the cells that were added to, the row of the last run is the newest, and a noisy row only
+-- where there is no other.
 CREATE TEMP TABLE aged AS
 SELECT m.race, m.variant, row_number() OVER (
          PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass, m.variant
-         ORDER BY c.run DESC, c.id DESC) AS age
+         ORDER BY m.ending IN (SELECT id FROM main.ending WHERE outcome = 'noisy'),
+                  c.run DESC, c.id DESC) AS age
 FROM main.measurement AS m JOIN main.race AS c ON c.id = m.race JOIN main.run AS r ON r.id = c.run
 JOIN main.stage AS t ON t.id = c.stage
 WHERE EXISTS (SELECT 1 FROM added);

@@ -24,16 +24,9 @@ static void wait_s(double seconds)
 	nanosleep(&t, NULL);
 }
 
-double course_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 double course_spent(const struct course *c)
 {
-	return c->race->draw ? c->simulated_us * 1e-6 : course_now() - c->began;
+	return c->race->draw ? c->simulated_us * 1e-6 : budget_now() - c->budget_began;
 }
 
 double course_share(const struct course *c)
@@ -64,13 +57,13 @@ static void failed(struct course *c, int i, int fatal)
 void course_record(struct course *c, int i, int calls, int most)
 {
 	struct runner *r = &c->runner[i];
-	const double begin = course_now();
+	const double begin = seconds_now();
 	tapes_free(&r->tapes, c->dev);
 	r->calls = calls;
 	if (!c->race->draw && tapes_record(&r->tapes, c->dev, &c->race->v[r->of], c->race->sets,
 					   most == INT_MAX ? 0 : c->next_set, calls, most))
 		failed(c, i, 0);
-	r->m->wall_us += c->race->draw ? 0 : (course_now() - begin) * 1e6;
+	r->m->wall_us += c->race->draw ? 0 : (seconds_now() - begin) * 1e6;
 }
 
 /* Without a device: what the caller says a call takes. */
@@ -92,7 +85,7 @@ static enum attune_status draw(struct course *c, int i, double *us)
 enum attune_status course_play(struct course *c, int i, double *us)
 {
 	struct runner *r = &c->runner[i];
-	const double begin = course_now();
+	const double begin = seconds_now();
 	double ns = 0;
 	if (c->race->draw)
 		return draw(c, i, us);
@@ -101,8 +94,9 @@ enum attune_status course_play(struct course *c, int i, double *us)
 	enum attune_status status =
 	    c->dev->ops->tape_play(c->dev, tapes_next(&r->tapes, c->race->sets, &c->next_set), &ns);
 	*us = ns / 1e3 / r->calls;
+	budget_play();
 	r->m->device_us += ns / 1e3;
-	r->m->wall_us += (course_now() - begin) * 1e6;
+	r->m->wall_us += (seconds_now() - begin) * 1e6;
 	if (!status && !(*us > 0))
 		status = fail(ATTUNE_DEVICE_ERROR, "a play of %d calls took no time", r->calls);
 	if (status)
@@ -112,11 +106,11 @@ enum attune_status course_play(struct course *c, int i, double *us)
 
 static void look(struct course *c, struct conditions *now)
 {
-	const double begin = course_now();
+	const double begin = seconds_now();
 	*now = (struct conditions){ 0 };
 	if (!c->race->draw)
 		c->dev->ops->conditions(c->dev, now);
-	c->look_s = course_now() - begin;
+	c->look_s = seconds_now() - begin;
 }
 
 static enum attune_status sample(struct course *c, int i)
@@ -228,7 +222,7 @@ static int same(double a, double b, double share)
 
 enum attune_status course_settle(struct course *c)
 {
-	const double least = c->race->protocol->settle_s, begin = course_now();
+	const double least = c->race->protocol->settle_s, begin = seconds_now();
 	enum attune_status status = ATTUNE_OK;
 	struct conditions before = { 0 }, now = { 0 };
 	double window = begin, us;
@@ -238,7 +232,7 @@ enum attune_status course_settle(struct course *c)
 	if (c->race->draw || !(least > 0))
 		return ATTUNE_OK;
 	for (int i = 0; n && !status; i = (i + 1) % n) {
-		const double at = course_now();
+		const double at = seconds_now();
 		if (at - begin > patience * least || (still && at - begin > least))
 			break;
 		if (at - window > fmin(window_s, least / 4)) {
@@ -246,7 +240,7 @@ enum attune_status course_settle(struct course *c)
 			still = windows++ && same(now.sm_mhz, before.sm_mhz, still_mhz) &&
 				same(now.power_w, before.power_w, still_w);
 			before = now;
-			window = course_now();
+			window = seconds_now();
 		}
 		status = course_play(c, c->order[i], &us);
 	}

@@ -105,7 +105,7 @@ int provenance_same(struct store *store, const struct device_info *mine,
 		    const struct protocol *protocol)
 {
 	struct newest n = { .mine = mine, .protocol = protocol };
-	char sql[400];
+	char sql[480];
 	if (mine->backend == BACKEND_CPU)
 		machine_id(n.machine);
 	snprintf(
@@ -128,7 +128,7 @@ static int keep_name(void *arg, int columns, const char *const *names, const cha
 int provenance_fits(struct store *store, const char *db, const struct device_info *mine,
 		    const struct protocol *protocol)
 {
-	char sql[400], other[32] = "";
+	char sql[480], other[32] = "";
 	snprintf(
 	    sql, sizeof sql,
 	    "SELECT r.protocol FROM run AS r JOIN device AS d ON d.id = r.device "

@@ -50,7 +50,9 @@ static void note(const struct heats *all, struct heat *h, const struct store_cel
 {
 	struct choice choice;
 	const char *where;
+	const int is_noisy = !strcmp(c->outcome, outcome_name(OUTCOME_NOISY));
 	if (!strcmp(c->phase, "plan")) {
+		h->noisy_plans += c->today && is_noisy;
 		h->planned |= c->today && is_last_plan(all, c->choice);
 		return;
 	}
@@ -60,6 +62,9 @@ static void note(const struct heats *all, struct heat *h, const struct store_cel
 		return;
 	const int place = heats_place(all, h, &choice);
 	if (place < 0)
+		return;
+	h->noisy[place] = (char)(c->today && is_noisy);
+	if (is_noisy)
 		return;
 	heats_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
 		   stage_of(c->stage));
@@ -87,7 +92,8 @@ static int is_finished(const struct heats *all, const struct heat *h)
 {
 	int finished = h->n && h->stored[0] && h->stage[0] != STAGE_COMPLETE;
 	for (int k = 0; k < h->n && h->phase != PHASE_ALL; k++)
-		finished &= all->entrant[h->entrant[k]].origin > FROM_BASELINE || h->stored[k];
+		finished &= all->entrant[h->entrant[k]].origin > FROM_BASELINE || h->stored[k] ||
+			    h->noisy[k];
 	return finished;
 }
 
@@ -96,8 +102,10 @@ int heats_recall(struct heats *all, struct store *store, const char *gpu, const 
 	struct recall r = { .heats = all, .protocol = protocol };
 	if (all->n && !store_each(store, gpu, NULL, recall_cell, &r))
 		return 0;
-	for (int i = 0; i < all->n; i++)
+	for (int i = 0; i < all->n; i++) {
 		all->v[i].finished = is_finished(all, &all->v[i]);
+		all->v[i].planned &= !all->v[i].noisy_plans;
+	}
 	return 1;
 }
 

@@ -15,7 +15,7 @@ static int up(int n, int granule)
 
 /* By threads, by registers (65536, given to warps in units of 256) and by shared memory (1 KiB
  * of it a block is the driver's). */
-static void on_nvidia(struct resident *r, const struct gpu_model *m, const struct binary *b,
+static void on_nvidia(struct resident *r, const struct arch_limits *m, const struct binary *b,
 		      const struct geometry *g)
 {
 	const int warps = up((int)g->threads, 32) / 32;
@@ -36,7 +36,7 @@ int waves_by_registers(int vgprs, int sgprs)
 }
 
 /* Blocks go to a CU whole, their waves to its SIMDs in turn. */
-static void on_amd(struct resident *r, const struct gpu_model *m, const struct hip_chip *chip,
+static void on_amd(struct resident *r, const struct arch_limits *m, const struct hip_chip *chip,
 		   const struct binary *b, const struct geometry *g)
 {
 	const int waves = up((int)g->threads, 64) / 64;
@@ -49,7 +49,7 @@ static void on_amd(struct resident *r, const struct gpu_model *m, const struct h
 	r->waves = (r->blocks * waves + SIMDS - 1) / SIMDS;
 }
 
-void gpu_resident(struct resident *r, const struct gpu_model *m, const struct binary *b,
+void gpu_resident(struct resident *r, const struct arch_limits *m, const struct binary *b,
 		  const struct geometry *g)
 {
 	const struct hip_chip *chip = hip_chip(m->arch);

@@ -5,6 +5,7 @@
 #include "input.h"
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* as enum attune_dtype */
 static const char *const dtypes[] = { "f32", "f16", "bf16", NULL };
@@ -20,11 +21,27 @@ const char *const scenario_splits[] = { "train",
 					"heldout_traces",
 					"heldout_shape",
 					"ways",
+					"gate",
 					NULL };
 
 int split_is_held_out(const char *split)
 {
-	return !strncmp(split, "heldout", 7) || !strcmp(split, "peers");
+	return !strncmp(split, "heldout", 7) || !strcmp(split, "peers") || split_is_gate(split);
+}
+
+int split_is_gate(const char *split)
+{
+	return !strcmp(split, "gate");
+}
+
+int gate_draws(const struct scenario *s)
+{
+	enum { ONE_IN = 6 };
+	char what[MODEL_NAME + 1];
+	const size_t n = (size_t)snprintf(what, sizeof what, "%s", s->model) + 1;
+	const XXH64_hash_t model = XXH3_64bits(what, n);
+	return !split_is_held_out(s->split) &&
+	       XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model) % ONE_IN == 0;
 }
 
 // clang-format off

@@ -12,6 +12,7 @@
  * A survey runs the stage complete alone, on heats that were never raced.
  *
  * A stage may use the budget up to its share and what those before it have left. */
+#include "builders.h"
 #include "sweep.h"
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ enum {
 	SURVEY_ROUNDS = 3,
 	COLD_SHARE = 10 /* one in so many scenarios, the first ones */,
 	AUDIT_ODDS = 25,
-	AUDIT_LEAST = 10 /* scenarios; of fewer none is audited */
+	AUDIT_LEAST = 10 /* scenarios; of fewer none is audited */,
+	AHEAD = 128 /* binaries that wait for builders, at least, while there are as many */
 };
 static const double until[NUM_STAGES] = {
 	[STAGE_RACE] = 0.7, [STAGE_COMPLETE] = 0.88, [STAGE_COLD] = 0.94, [STAGE_AUDIT] = 1
@@ -80,8 +82,8 @@ static int was_surveyed(const struct heat *h)
 static int due_in_race(const struct campaign *c, const struct heat *h)
 {
 	int unknown = 0;
-	for (int i = 0; c->o->exhaustive && i < h->n; i++)
-		unknown += !h->stored[i];
+	for (int i = 0; i < h->n; i++)
+		unknown += h->noisy[i] || (c->o->exhaustive && !h->stored[i]);
 	return !h->finished || unknown || wants_plans(c, h);
 }
 
@@ -181,6 +183,25 @@ static int pick_audit(const struct heat *h, int *place)
 	return n;
 }
 
+/* A race that is over, but for cells or plans whose time is not data. */
+static int is_over_but_noisy(const struct campaign *c, const struct heat *h)
+{
+	int noisy = h->noisy_plans;
+	for (int i = 0; i < h->n; i++)
+		noisy += h->noisy[i];
+	return noisy && h->finished && !c->o->exhaustive;
+}
+
+/* Of a race that is over, the cells whose time is not data. */
+static void pick_noisy(const struct heat *h, int *place, struct entries *e)
+{
+	for (int i = 0; i < h->n; i++)
+		if (h->noisy[i]) {
+			place[e->n++] = i;
+			e->again |= h->stored[i];
+		}
+}
+
 /* Entries of a heat in the stage under way; e->n 0: none. */
 static void pick(const struct campaign *c, const struct heat *h, const struct marks *m, int *place,
 		 struct entries *e)
@@ -190,9 +211,13 @@ static void pick(const struct campaign *c, const struct heat *h, const struct ma
 	case STAGE_RACE:
 		if (!due_in_race(c, h))
 			break;
+		e->with_plans = wants_plans(c, h);
+		if (is_over_but_noisy(c, h)) {
+			pick_noisy(h, place, e);
+			break;
+		}
 		e->n = heats_select(&c->heats, h, races_everyone(c), place);
 		e->again = was_surveyed(h);
-		e->with_plans = wants_plans(c, h);
 		break;
 	case STAGE_COMPLETE: pick_complete(c, h, m->of[h->phase], place, e); break;
 	case STAGE_COLD:
@@ -234,12 +259,37 @@ static int left_in_stage(const struct campaign *c, const struct marks *m, int *p
 	return n;
 }
 
-static enum heard run_stage(struct campaign *c, const struct marks *m, int *place)
+static int most_places(const struct campaign *c)
+{
+	int n = 0;
+	for (int i = 0; i < c->heats.n; i++)
+		n = c->heats.v[i].n > n ? c->heats.v[i].n : n;
+	return n + 1;
+}
+
+/* Builders begin with what the next races need, as far as is known now. `next`: the first heat
+ * that was not looked at yet. */
+static void ask_ahead(struct campaign *c, const struct marks *m, int after, int *next)
+{
+	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->replay
+			 ? calloc((size_t)most_places(c), sizeof *place)
+			 : NULL;
+	struct entries e;
+	for (*next = *next > after ? *next : after + 1;
+	     place && *next < c->heats.n && binaries_waiting(&c->binaries) < AHEAD; ++*next) {
+		pick(c, &c->heats.v[*next], m, place, &e);
+		campaign_ask(c, &c->heats.v[*next], &e);
+	}
+	free(place);
+}
+
+/* All that is due, once. */
+static enum heard run_heats(struct campaign *c, const struct marks *m, int *place)
 {
 	enum heard heard = HEARD_ALL;
 	struct entries e;
 	double left;
-	int last = -1;
+	int last = -1, next = 0;
 	c->stage_done = 0;
 	c->stage_heats = left_in_stage(c, m, place, &left);
 	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++) {
@@ -249,16 +299,38 @@ static enum heard run_stage(struct campaign *c, const struct marks *m, int *plac
 			continue;
 		const double work = work_of(c, h, &e);
 		const double seconds = campaign_share(c, fmin(1, work / fmax(left, work)));
-		if (seconds <= 0)
+		if (seconds <= 0) {
+			c->ran_out = 1;
 			break;
+		}
 		left -= work;
+		h->noisy_plans = e.with_plans ? 0 : h->noisy_plans;
+		campaign_ask(c, h, &e);
+		ask_ahead(c, m, i, &next);
 		heard = campaign_race(c, h, &e, seconds);
 		c->tally[c->stage].scenarios += h->scenario != last;
 		last = h->scenario;
-		if (heard == HEARD_ALL && c->stage == STAGE_RACE)
-			h->finished = h->planned = 1;
+		if (heard == HEARD_ALL && c->stage == STAGE_RACE) {
+			h->finished = 1;
+			h->planned = !h->noisy_plans;
+		}
 		heard = campaign_excuse(c, h, heard);
 		c->stage_done++;
+	}
+	return heard;
+}
+
+/* Noisy cells once more in the end, as long as there is time. */
+static enum heard run_stage(struct campaign *c, const struct marks *m, int *place)
+{
+	const long long *noisy = &c->tally[c->stage].noisy;
+	long long before = *noisy;
+	enum heard heard = run_heats(c, m, place);
+	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && *noisy > before; k++) {
+		if (!campaign_quiet_again(c))
+			break;
+		before = *noisy;
+		heard = run_heats(c, m, place);
 	}
 	return heard;
 }
@@ -267,14 +339,6 @@ static int has_stage(const struct campaign *c, enum stage s)
 {
 	return c->survey ? s == STAGE_COMPLETE
 			 : s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
-}
-
-static int most_places(const struct campaign *c)
-{
-	int n = 0;
-	for (int i = 0; i < c->heats.n; i++)
-		n = c->heats.v[i].n > n ? c->heats.v[i].n : n;
-	return n + 1;
 }
 
 enum heard stages_run(struct campaign *c, enum stage from, enum stage to)

@@ -89,6 +89,21 @@ static const char *const queries[NUM_QUERIES] = {
 	[ADD_READING] = "INSERT INTO reading VALUES (?1, ?2, ?3, ?4, ?5)",
 	[ADD_FAILURE] = "INSERT INTO failure VALUES (?1, ?2, ?3)",
 	[ADD_SAMPLE]  = "INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5)",
+	[LAST_RACE] = "SELECT id FROM race WHERE run = ?1 ORDER BY id DESC LIMIT 1",
+	[ADD_NOISY_ENDINGS] = "INSERT OR IGNORE INTO ending (outcome, stopped) SELECT DISTINCT 'noisy',"
+		" e.stopped FROM race AS c JOIN measurement AS m ON m.race = c.id JOIN ending AS e ON"
+		" e.id = m.ending AND e.outcome = 'ok' WHERE c.run = ?1 AND c.id > ?2",
+	[DISBELIEVE] = "UPDATE measurement SET ending = (SELECT n.id FROM ending AS o JOIN ending AS n"
+		" ON n.stopped = o.stopped AND n.outcome = 'noisy' WHERE o.id = measurement.ending)"
+		" WHERE race IN (SELECT id FROM race WHERE run = ?1 AND id > ?2)"
+		" AND ending IN (SELECT id FROM ending WHERE outcome = 'ok')",
+	/* as in merge.sql */
+	[UNSUPERSEDE] = "UPDATE measurement AS m SET newest = a.age = 1 FROM (SELECT m.race, m.variant,"
+		" row_number() OVER (PARTITION BY r.device, r.protocol, c.scenario, c.phase, t.pass,"
+		" m.variant ORDER BY m.ending IN (SELECT id FROM ending WHERE outcome = 'noisy'),"
+		" c.run DESC, c.id DESC) AS age FROM measurement AS m JOIN race AS c ON c.id = m.race"
+		" JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage) AS a"
+		" WHERE (a.race, a.variant) = (m.race, m.variant) AND m.newest <> (a.age = 1)",
 	[ADD_CONTROL] = "INSERT OR REPLACE INTO control VALUES (?1, ?2, ?3, ?4)",
 
 	[ADD_CEILING] = "INSERT INTO ceiling (run, name, detail, value, unit) VALUES"
@@ -107,6 +122,7 @@ static const char *const queries[NUM_QUERIES] = {
 		" r.id) ORDER BY r.id DESC LIMIT 1",
 	[HAS] = "SELECT b.arch, b.flags, k.sources FROM measurement AS m JOIN build AS b ON"
 		" b.id = m.build JOIN code AS k ON k.id = b.code WHERE m.newest = 1 AND m.variant = ?3"
+		" AND m.ending NOT IN (SELECT id FROM ending WHERE outcome = 'noisy')"
 		" AND m.race IN (SELECT c.id FROM " RACES_LIKE ")",
 	[SAMPLES] = "SELECT us FROM sample WHERE (race, variant) = (?1, ?2)",
 
@@ -134,6 +150,12 @@ static const char *const queries[NUM_QUERIES] = {
 		" toolkit, commit_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
 		" RETURNING id",
 	[ADD_BRIDGE_RACE] = "INSERT INTO bridge_race VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	[SET_BASIS] = "INSERT OR REPLACE INTO basis VALUES (?1, ?2, ?3, ?4, ?5) RETURNING 1",
+	[GET_BASIS] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1"
+		" AND header = ?2",
+	[HAS_BASIS] = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'basis'",
+	[SRC_HAS_BASIS] = "SELECT count(*) FROM src.sqlite_schema WHERE name = 'basis'",
+	[BASES_OF] = "SELECT header, incumbent, rules, prior FROM basis WHERE device = ?1",
 	[BRIDGES_OF] = "SELECT kernel, old, new, arch, flags, how, gpu, batches, mean, p95 FROM bridge"
 		" WHERE arch = ?1",
 	[CONTROLS] = "SELECT s.model, s.batch, c.phase, h.kernel, h.text, v.how, o.kernel, o.text,"

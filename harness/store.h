@@ -9,6 +9,7 @@
  *   store_merge.c     joining databases; the committed form
  *   store_resources.c what binaries take, where nothing was measured
  *   store_ceilings.c  what a device gives at most
+ *   store_basis.c     the rules that a device's header began from
  *   store_read.c      cells, noise, devices, free queries
  *   store_bridge.c    bridges, and what needs them
  *   store_hash.c      the hash of a database's content
@@ -32,10 +33,12 @@ enum query {
 	FIND_CHOICE, ADD_CHOICE, FIND_VARIANT, ADD_VARIANT,
 	FIND_CODE, ADD_CODE, FIND_BUILD, ADD_BUILD, FIND_ENDING, ADD_ENDING,
 	FIND_RACE, ADD_RACE, RACE_READING, SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
-	ADD_CONTROL, ADD_CEILING, CEILINGS, ADD_RESOURCES,
+	ADD_CONTROL, LAST_RACE, ADD_NOISY_ENDINGS, DISBELIEVE, UNSUPERSEDE, ADD_CEILING, CEILINGS,
+	ADD_RESOURCES,
 	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
 	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS, CELLS_READ, HAS_READINGS,
 	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
+	SET_BASIS, GET_BASIS, HAS_BASIS, SRC_HAS_BASIS, BASES_OF,
 	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
 	NUM_QUERIES
 };
@@ -48,7 +51,7 @@ struct store {
 	int wal, readonly;
 	/* of the run begun by this handle; 0 and "" before */
 	long long device;
-	char gpu[16], protocol[32];
+	char gpu[GPU_NAME], protocol[32];
 	const char *stage; /* of rows that are written, and of the pass asked for */
 	struct dict *dict; /* NULL until store_dict, and after a write that may change it */
 	int is_damaged;    /* it holds what attune does not write; that was said */
@@ -98,6 +101,12 @@ int store_migrate(struct store *, int from);
 int store_is_current(struct store *);
 /* Makes the functions that SQL of ours calls. */
 int store_functions(struct store *);
+
+/* ---- store_basis.c ------------------------------------------------------------------- */
+/* Whether the database has a table of bases; -1 + complain. */
+int store_has_basis(struct store *);
+/* Adds those of the attached database `src`. 0 + complain. */
+int store_merge_basis(struct store *);
 
 /* ---- names ------------------------------------------------------------------------ */
 /* add: ADD_SCENARIO, or FIND_SCENARIO to leave the database as it is. */

@@ -187,6 +187,14 @@ static int add_rows(struct store *s, sqlite3_stmt *st, const char *table, struct
 	return rc == SQLITE_DONE && !s->is_damaged;
 }
 
+/* A database without a basis has the hash that it had before there were any. */
+static int add_bases(struct store *s, const struct dict *d, struct key *k, struct sum *sum)
+{
+	const int has = store_has_basis(s);
+	return has == 0 ||
+	       (has > 0 && add_rows(s, store_rows(s, BASES_OF, "l", d->device), "basis", k, sum));
+}
+
 static int add_all(struct store *s, const struct dict *d, int with_all, struct key *k,
 		   struct sum *sum)
 {
@@ -195,6 +203,7 @@ static int add_all(struct store *s, const struct dict *d, int with_all, struct k
 		ok = add_scenario(s, d, &d->scenario[i], k, sum);
 	ok = ok && add_rows(s, store_rows(s, DEVICE_LIMITS, "l", d->device), "device", k, sum) &&
 	     add_rows(s, store_rows(s, BRIDGES_OF, "s", d->arch), "bridge", k, sum) &&
+	     add_bases(s, d, k, sum) &&
 	     add_rows(s, store_rows(s, CONTROLS, "l", d->device), "control", k, sum);
 	if (!ok || !with_all)
 		return ok;

@@ -195,6 +195,8 @@ int store_measurement(struct store *s, long long run, const struct scenario *sc,
 {
 	char text[MAX_PART_TEXT];
 	choice_text(text, sizeof text, c);
+	if (m->outcome == OUTCOME_NOISY && store_has(s, s->gpu, sc, phase, text))
+		return 1;
 	return store_any(s, run, sc, store_phase(phase), text, c->kernel->backend,
 			 binary_flags ? binary_flags : "", registers, spill_bytes, m);
 }
@@ -203,6 +205,8 @@ int store_plan_measurement(struct store *s, long long run, const struct scenario
 			   const char *plan_text, const struct measurement *m)
 {
 	const long long backend = store_number(s, RUN_IS_CPU, "l", run);
+	if (m->outcome == OUTCOME_NOISY && store_has_plan(s, s->gpu, sc, plan_text))
+		return 1;
 	return backend > 0 && store_any(s, run, sc, "plan", plan_text,
 					backend == 2 ? BACKEND_CPU : BACKEND_GPU, "", -1, -1, m);
 }
@@ -218,6 +222,23 @@ int store_control(struct store *s, long long run, const struct scenario *sc, con
 		       find_race(s, &r, NULL) &&
 		       store_number(s, ADD_CONTROL, "lldd", r.race, r.variant,
 				    picoseconds(median_us), ratio) == 0;
+	return store_end(s, ok);
+}
+
+long long store_last_race(struct store *s, long long run)
+{
+	const long long id = store_number(s, LAST_RACE, "l", run);
+	return id > 0 ? id : 0;
+}
+
+int store_disbelieve(struct store *s, long long run, long long after)
+{
+	if (!store_begin(s))
+		return 0;
+	const int ok = store_number(s, ADD_NOISY_ENDINGS, "ll", run, after) == 0 &&
+		       store_number(s, DISBELIEVE, "ll", run, after) == 0 &&
+		       store_number(s, UNSUPERSEDE, "") == 0;
+	store_forget(s);
 	return store_end(s, ok);
 }
 

@@ -23,7 +23,7 @@ static int read_races(struct survey *s, const struct campaign *c, struct store *
 				     .preset = PRESET_FULL,
 				     .kernels = c->o->kernels,
 				     .seed = c->o->seed };
-	const char *gpu = c->hello.info.gpu;
+	const char *gpu = c->o->prior_gpu ? c->o->prior_gpu : c->hello.info.gpu;
 	int ok = recall_scenarios(&s->list, store, gpu);
 	s->heats = (struct heats){ .scenarios = s->list.v, .device = c->hello.info };
 	s->binaries.arch = c->hello.info.arch;
@@ -37,18 +37,26 @@ static int read_races(struct survey *s, const struct campaign *c, struct store *
 	return ok;
 }
 
+/* Whether races of that database count: this device's own, or those of the GPU that is asked for. */
+static int counts(struct store *store, const struct campaign *c)
+{
+	return c->o->prior_gpu || provenance_same(store, &c->hello.info, &c->protocol);
+}
+
 int survey_learn(struct survey *s, const struct campaign *c)
 {
-	const int is_there = !access(c->db, F_OK);
-	struct store *store = is_there ? store_open(c->db, 1) : NULL;
-	int ok = !is_there || (store && (!provenance_same(store, &c->hello.info, &c->protocol) ||
-					 read_races(s, c, store)));
+	const char *db = c->o->prior_db ? c->o->prior_db : c->db;
+	const int is_there = !access(db, F_OK);
+	struct store *store = is_there ? store_open(db, 1) : NULL;
+	int ok = !is_there || (store && (!counts(store, c) || read_races(s, c, store)));
 	store_close(store);
-	if (ok && !s->races) {
+	s->also = c->o->also;
+	s->num_also = c->o->num_also;
+	if (ok && !s->races && !s->num_also) {
 		complain("--survey measures what races have found to be good, and %s has no "
 			 "finished race of this device and protocol; sweep some set without it "
 			 "first",
-			 c->db);
+			 db);
 		return 0;
 	}
 	for (enum phase p = PHASE_ALL; ok && p <= PHASE_DECODE; p++) {
@@ -75,6 +83,11 @@ int survey_wants(const struct survey *s, enum phase p, const struct choice *c)
 	for (int f = 0; f < s->heats.num_families; f++)
 		if (s->family[p][f] && choice_same(&s->heats.family[f], &first))
 			return 1;
+	for (int i = 0; i < s->num_also; i++) {
+		const struct choice other = choice_family(&s->also[i]);
+		if (choice_same(&other, &first))
+			return 1;
+	}
 	return 0;
 }
 
@@ -113,6 +126,8 @@ static int counterpart(const struct survey *s, const struct campaign *c, int ent
 
 int survey_trust(const struct survey *s, struct campaign *c)
 {
+	if (c->o->prior_gpu) /* right on another GPU says nothing of this one */
+		return 1;
 	const int unknown = -2;
 	int *other = malloc(((size_t)s->heats.num_entrants + 1) * sizeof *other);
 	for (int i = 0; other && i < s->heats.num_entrants; i++)

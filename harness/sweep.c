@@ -5,15 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what is there --------------------------------------------------------------- */
 
@@ -105,16 +97,33 @@ static void print_plan(struct campaign *c)
 }
 
 /* Writes nothing: a database that is not there yet is not made. */
+static int peek(struct campaign *c)
+{
+	if (access(c->db, F_OK))
+		return 1;
+	c->store = store_open(c->db, 1);
+	return c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
+}
+
 static int dry_run(struct campaign *c)
 {
-	int ok = 1;
-	if (!access(c->db, F_OK)) {
-		c->store = store_open(c->db, 1);
-		ok = c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
-	}
+	const int ok = peek(c);
 	if (ok)
 		print_plan(c);
 	return ok ? EXIT_DONE : EXIT_USAGE;
+}
+
+static void foresee(struct campaign *c, struct sweep_forecast *f)
+{
+	f->parts = c->heats.n;
+	f->races = stages_left(c);
+	for (int i = 0; i < c->binaries.n; i++) {
+		const struct built *b = &c->binaries.v[i];
+		f->binaries += !jit_has(b->kernel, b->flags, c->binaries.arch);
+	}
+	for (int i = 0; i < c->heats.n; i++)
+		for (int k = 0; k < c->heats.v[i].n; k++)
+			f->cells += !c->heats.v[i].stored[k];
 }
 
 /* ---- the sweep ---------------------------------------------------------------------- */
@@ -124,19 +133,24 @@ static void summary(struct campaign *c, enum heard heard)
 	char failures[200] = "";
 	long long failed = 0;
 	size_t n = 0;
-	for (int i = OUTCOME_OK + 1; i < NUM_OUTCOMES; i++) {
+	for (int i = OUTCOME_OK + 1; i < OUTCOME_NOISY; i++) {
 		failed += c->failed[i];
 		if (c->failed[i] && n < sizeof failures)
 			n += (size_t)snprintf(failures + n, sizeof failures - n, "%s%lld %s",
 					      n ? ", " : " (", c->failed[i],
 					      outcome_name((enum outcome)i));
 	}
-	complain("%lld measured, %lld failed%s%s, in %.0f s after %.0f s of compiling (%d of %d "
-		 "binaries anew): %s",
+	const int noisy = campaign_noisy(c);
+	complain("%lld measured, %lld failed%s%s, in %.0f s, of which %.0f s waiting for %d new "
+		 "binaries: %s",
 		 c->failed[OUTCOME_OK], failed, failures, n ? ")" : "", campaign_seconds(c),
-		 c->binaries.seconds, c->binaries.compiled, c->binaries.n, c->db);
+		 c->binaries.seconds, c->binaries.compiled, c->db);
+	if (c->failed[OUTCOME_NOISY])
+		complain("%lld times were too noisy to learn from, %d still are and are left out%s",
+			 c->failed[OUTCOME_NOISY], noisy,
+			 noisy ? "; the same command races them again" : "");
 	const int left = heard == HEARD_ALL ? stages_left(c) - c->skipped : 0;
-	if (left > 0)
+	if (left > 0 && (c->ran_out || !noisy))
 		complain("the budget of %.0f s left %d races undone; the same command goes on "
 			 "with them",
 			 c->o->budget_s, left);
@@ -144,22 +158,26 @@ static void summary(struct campaign *c, enum heard heard)
 
 static int measure_all(struct campaign *c)
 {
-	struct worker_setup setup = { .device = device_for(c->o->gpu),
-				      .heats = &c->heats,
-				      .protocol = c->protocol,
-				      .gate_s = 30,
-				      .sample_s = 10 };
-	const int code = campaign_compile(c);
-	if (code)
-		return code;
-	c->worker = worker_new(&setup);
+	if (!campaign_begin_run(c))
+		return EXIT_CHECK;
+	c->worker = campaign_worker(c);
 	if (!c->worker)
 		return EXIT_CHECK;
-	c->began = now();
+	c->began = budget_now();
+	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
-	sweep_report(c);
-	summary(c, heard);
-	return campaign_code(c, heard);
+	int believed = 1;
+	if (c->o->sum) {
+		campaign_sum(c, c->o->sum);
+	} else {
+		believed = sweep_report(c);
+		summary(c, heard);
+	}
+	if (heard == HEARD_ALL && campaign_noisy(c) && !c->failed[OUTCOME_OK]) {
+		complain("no time is worth learning from: the machine is not quiet");
+		return EXIT_BUSY;
+	}
+	return heard == HEARD_ALL && !believed ? EXIT_CHECK : campaign_code(c, heard);
 }
 
 static int run(struct campaign *c, struct survey *survey, const struct scenario_list *list)
@@ -194,6 +212,24 @@ static int run(struct campaign *c, struct survey *survey, const struct scenario_
 	return measure_all(c);
 }
 
+int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
+		  const struct scenario_list *list, struct sweep_forecast *f)
+{
+	struct campaign c = { .o = o, .hello = *hello };
+	struct survey survey = { 0 };
+	int code = EXIT_USAGE;
+	campaign_make(&c, list);
+	if (o->survey && survey_learn(&survey, &c))
+		c.survey = &survey;
+	if ((!o->survey || c.survey) && make_heats(&c, list) && peek(&c)) {
+		foresee(&c, f);
+		code = EXIT_DONE;
+	}
+	campaign_free(&c);
+	survey_free(&survey);
+	return code;
+}
+
 int sweep(const struct sweep_options *o, const struct hello *hello,
 	  const struct scenario_list *list)
 {
@@ -202,5 +238,5 @@ int sweep(const struct sweep_options *o, const struct hello *hello,
 	const int code = run(&c, &survey, list);
 	campaign_free(&c);
 	survey_free(&survey);
-	return interrupted ? EXIT_INTERRUPTED : code;
+	return interrupted ? EXIT_INTERRUPTED : c.refused ? c.refused : code;
 }

@@ -1,7 +1,8 @@
 /* sweep.h - between the files of a sweep:
  *
  *   candidates.c    which choices of a kernel are tried on a shape
- *   binaries.c      their code, compiled in parallel before any device time
+ *   binaries.c      their code, each binary once
+ *   builders.c      processes that compile it, ahead of the races
  *   heats.c         (scenario, phase) pairs, and who may run in each
  *   spread.c        their order
  *   select.c        who is worth running there, by what is known of neighbours
@@ -18,6 +19,7 @@
 #ifndef SWEEP_H
 #define SWEEP_H
 
+#include "../kernels/gpu_names.h"
 #include "harness.h"
 
 /* ---- binaries.c ----------------------------------------------------------------- */
@@ -31,13 +33,18 @@ struct built {
 	char flags[MAX_FLAGS];
 	struct binary binary;
 	int status;
+	char asked, tries; /* of builders.c: it is in the queue; builders that died over it */
 };
 struct binaries {
 	const char *arch;
 	struct built *v;
 	int n, room;
-	int compiled; /* anew, not from the cache */
-	double seconds;
+	int spare_cpu;             /* builders leave one CPU to the process that drives the GPU */
+	int compiled;              /* not from the cache */
+	double seconds;            /* that somebody waited for them */
+	double budget_s;           /* the same by budget_now */
+	double until;              /* of budget_now: nobody waits longer; 0: no limit */
+	struct builders *builders; /* NULL: none runs */
 };
 /* Where the binary of a choice for a shape is, or will be; -1: no memory. */
 int binaries_add(struct binaries *, const struct choice *, const attune_shape *);
@@ -47,8 +54,8 @@ int binaries_add_helpers(struct binaries *, const struct choice *, const attune_
 /* The same of the kernel's source below `root`, NULL: today's, with these flags. */
 int binaries_add_source(struct binaries *, const struct kernel *, const char *root,
 			const char *flags);
-/* Compiles all that are not yet, on several threads; what takes more than two minutes is
- * refused. 0 when there is no compiler or the user interrupted. */
+/* Compiles all that are not yet, in several processes (builders.h); what takes more than two
+ * minutes is refused. 0 when there is no compiler or the user interrupted. */
 int binaries_compile(struct binaries *);
 void binaries_free(struct binaries *);
 
@@ -115,12 +122,14 @@ struct heat {
 	int *entrant; /* [0]: the reference */
 	char *near;   /* 2: what some formula gives; 1: within a factor of 2 of that; else 0 */
 	char *stored; /* the database has it */
+	char *noisy;  /* it was measured, and its time is not data: not stored, unless earlier */
 	char *stage;  /* enum stage of the row that `us` is of */
 	double *us;   /* median; INFINITY: failed; NaN: not measured */
 	int best;     /* the place with the least us; -1: none yet */
 	int finished; /* all that was to be raced was raced */
 	/* of a mixed batch as a whole: */
-	int planned; /* plans were raced with it */
+	int planned;     /* plans were raced with it */
+	int noisy_plans; /* of these, how many times are not data */
 };
 struct heats {
 	const struct scenario *scenarios;
@@ -229,14 +238,22 @@ struct worker_setup {
 	const struct heats *heats;
 	struct protocol protocol;
 	double gate_s, sample_s; /* patience beyond what a stage is expected to take */
+	int no_ceilings;         /* hello does not measure them, and says what is known: */
+	double dram_gbps, fma_tflops;
+	/* Called some twenty times a second while a race runs; or NULL. */
+	void (*idle)(void *arg);
+	void *idle_arg;
 };
 struct worker;
+/* One more than the largest number of a binary that entrants have. */
+int worker_binaries(const struct heats *);
 /* What the device said of itself, or why it could not be opened. */
 struct hello {
 	enum attune_status status;
 	char text[200];
 	struct device_info info;
 	double dram_gbps, fma_tflops; /* 0: not known */
+	struct device_use use;        /* when it was opened */
 };
 
 struct order {
@@ -246,6 +263,15 @@ struct order {
 	int with_control; /* one of them runs twice */
 	double seconds;
 	unsigned long long seed;
+};
+/* What the wall time of measuring goes to. */
+enum spent {
+	SPENT_COMPILING, /* races wait for builders */
+	SPENT_CHECKING,  /* against the reference */
+	SPENT_UPLOADING, /* buffers, references, code */
+	SPENT_RACING,    /* of that the device runs for SPENT_DEVICE */
+	SPENT_DEVICE,
+	NUM_SPENT
 };
 /* Told while the race runs, of lane i. At most one result of each; none when the budget
  * ended before it. */
@@ -258,13 +284,16 @@ struct listener {
 	/* After the results: lane `of` ran twice. 0: stop. */
 	int (*control)(void *arg, const struct order *, const struct control *);
 	void (*beat)(void *arg); /* with each word of the worker */
+	void (*spent)(void *arg, const double seconds[NUM_SPENT]); /* at the end; or NULL */
 };
 enum heard {
 	HEARD_ALL,
 	HEARD_INTERRUPT,
-	HEARD_NO_DEVICE, /* it opened once and does no more */
-	HEARD_NOTHING,   /* this heat cannot be run here; worker_text says why */
-	HEARD_STOP       /* a listener said so */
+	HEARD_NO_DEVICE,   /* it opened once and does no more */
+	HEARD_NO_COMPILER, /* that was said */
+	HEARD_TOO_LATE,    /* the time is over before its code is compiled */
+	HEARD_NOTHING,     /* this heat cannot be run here; worker_text says why */
+	HEARD_STOP         /* a listener said so */
 };
 
 /* Nothing is started before it is needed; NULL: no memory. */
@@ -277,10 +306,15 @@ enum heard worker_race(struct worker *, const struct order *, const struct liste
 const char *worker_text(const struct worker *);
 void worker_free(struct worker *);
 
+/* What several sweeps took together. */
+struct sweep_sum {
+	double spent_s[NUM_SPENT];
+	long long measured, failed[NUM_OUTCOMES], races;
+};
 /* ---- campaign.c ----------------------------------------------------------------- */
 /* What a stage has taken, and brought. */
 struct tally {
-	long long races, scenarios, cells, failed, controls;
+	long long races, scenarios, cells, failed, noisy, controls;
 	double device_s; /* of the device's time, as far as plays are timed */
 };
 struct campaign {
@@ -294,6 +328,7 @@ struct campaign {
 	char db[256];
 	struct store *store; /* NULL: nothing is kept */
 	long long run;
+	struct worker_setup setup;
 	struct worker *worker; /* NULL: races are replayed */
 	struct replay *replay;
 	const struct survey *survey; /* NULL: all stages are run */
@@ -301,8 +336,16 @@ struct campaign {
 	enum stage stage;
 	int stage_done, stage_heats; /* heats */
 	int skipped;                 /* heats that cannot be run here */
+	int ran_out;                 /* of time: something was due and not begun */
 	struct tally tally[NUM_STAGES];
 	long long failed[NUM_OUTCOMES];
+	double spent_s[NUM_SPENT];
+	struct lane *noisy_plan; /* in this command, and not measured better since */
+	int num_noisy_plans;
+	int refused;             /* exit code of device_ready */
+	int bad_controls;        /* races in a row with a control that is not believed */
+	double worst_control;    /* of these, by what share */
+	long long believed_race; /* id of the newest race until the last good control */
 };
 /* Heats, and what is known of entrants; the device and the protocol are there. */
 void campaign_make(struct campaign *, const struct scenario_list *);
@@ -313,13 +356,23 @@ int campaign_remember(struct campaign *);
 void campaign_trust(struct campaign *);
 /* This entrant has passed the corner batches of a phase. */
 void campaign_pass(struct campaign *, int entrant, enum phase);
+/* Adds what it took, once. */
+void campaign_sum(struct campaign *, struct sweep_sum *);
 void campaign_free(struct campaign *);
-/* Seconds since it began: of the clock, or of a replay's device. */
+/* Seconds since it began without those of waiting for compilers; or of a replay's device. */
 double campaign_seconds(const struct campaign *);
-/* Begins a run of the database unless there is one. */
+/* Begins a run of the database unless there is one, after device_ready. 0: c->refused is an exit
+ * code, or else the database failed. */
 int campaign_begin_run(struct campaign *);
-/* Compiles, and starts what races need. EXIT_DONE, or an exit code. */
-int campaign_compile(struct campaign *);
+/* What runs its races; heats must be complete. NULL: no memory. */
+struct worker *campaign_worker(struct campaign *);
+/* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or it is too late. */
+int campaign_quiet_again(const struct campaign *);
+enum { NOISY_RETRIES = 2 /* more races for cells whose time is not data, in one command */ };
+/* Whether this plan's newest time in this command is not data; cells of heats say it themselves. */
+int campaign_is_noisy(const struct campaign *, const struct lane *plan);
+/* Cells and plans whose newest time is not data. */
+int campaign_noisy(const struct campaign *);
 struct entries {
 	const int *place; /* of the heat; the reference is added */
 	int n;
@@ -330,6 +383,8 @@ struct entries {
 	const struct lane *plan; /* these plans, or those that promise most */
 	int num_plans;
 };
+/* Lets builders begin with the code of what is to be raced later; how many binaries that are. */
+int campaign_ask(struct campaign *, const struct heat *, const struct entries *);
 /* One race of some of a heat, and what it takes and brings kept. `seconds`: at most. */
 enum heard campaign_race(struct campaign *, struct heat *, const struct entries *, double seconds);
 /* Seconds that a race may take which is this part (up to 1) of the work that is left. */
@@ -353,8 +408,10 @@ struct survey {
 	struct scenario_list list; /* that the database knows */
 	struct heats heats;        /* of these */
 	struct binaries binaries;
-	char *family[3]; /* by phase, of heats.family: in the portfolio */
-	int races;       /* finished */
+	char *family[3];           /* by phase, of heats.family: in the portfolio */
+	const struct choice *also; /* choices whose families are wanted in every phase */
+	int num_also;
+	int races; /* finished */
 };
 /* From the finished races of the campaign's database. 0 after a complaint, also when there
  * are none. */
@@ -369,8 +426,8 @@ int survey_trust(const struct survey *, struct campaign *);
 
 /* ---- sweep_report.c ------------------------------------------------------------- */
 /* Device seconds by stage, the share of what all legal cells would have taken, and what
- * the audit and the controls say. */
-void sweep_report(const struct campaign *);
+ * the audit and the controls say. 0: the controls of the database are not believed. */
+int sweep_report(const struct campaign *);
 /* Seconds that `rounds` samples of every legal cell take; a cell without a time takes the
  * median of its heat. */
 double exhaustive_seconds(const struct campaign *, int rounds);
@@ -398,17 +455,30 @@ int provenance_fits(struct store *, const char *db, const struct device_info *,
 		    const struct protocol *);
 
 /* ---- sweep.c -------------------------------------------------------------------- */
+/* The device that these ask for, as device_open takes it. */
+struct sweep_options;
+const char *sweep_device_name(const struct sweep_options *);
 struct sweep_options {
-	const char *gpu; /* "h200", "cpu"; NULL: what is here */
-	const char *db;  /* NULL: results/<gpu>.sqlite */
+	const char *gpu;    /* "h200", "cpu"; NULL: what is here */
+	const char *arch;   /* of a GPU that is not in the table, to compile for; else NULL */
+	const char *device; /* "cuda:1", or several: "cuda:0,cuda:1"; NULL: the first of that GPU */
+	const char *db;     /* NULL: results/<gpu>.sqlite */
 	const char *kernels, *phases, *command;
 	enum preset preset;
 	double budget_s;
 	int shard, shards; /* this one of so many, from 0 */
 	int exhaustive, again, dry_run, steady, survey, early;
+	int anyway;         /* measures on a busy machine, too */
+	int wall;           /* the budget counts waiting for compilers, too */
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
 	unsigned long long seed;
+	/* Of a survey: it learns from the races of another GPU, and measures these choices as well. */
+	const char *prior_db, *prior_gpu;
+	const struct choice *also;
+	int num_also;
+	struct sweep_sum
+	    *sum; /* NULL; or what this sweep took is added, and no report is printed */
 };
 /* An exact wish: that choice in that scenario, whatever it promises. Choices are concrete
  * (kernels/kernel.h: config_resolve); a wish with a formula is refused. */
@@ -425,11 +495,40 @@ struct wish {
  * row of that pass by today's sources and this device. An exit code. */
 int sweep_wishes(const struct sweep_options *, const struct hello *, const struct scenario_list *,
 		 const struct wish *, int n, const char *stage);
+/* ---- ready.c ---------------------------------------------------------------------- */
+/* Before anything is measured: takes the device's lock, waits for a quiet machine, measures the
+ * ceilings into *hello. Does all three once a process and device; the process keeps the lock. An
+ * exit code, and when not done it has said why. */
+int device_ready(const struct sweep_options *, struct hello *);
+/* The same without ceilings: of a device that this process has open, or that another opens. */
+int device_ready_open(struct device *, const char *command, int anyway);
+int device_ready_named(const char *device, const char *command, int anyway);
+/* Looks once more, and waits so long at most. An exit code; EXIT_DONE also with o->anyway. */
+int device_quiet(const struct sweep_options *, const struct hello *, double seconds);
+
 /* Asks the device of o->gpu who it is, in a process of its own; an exit code, and when not
- * done it has said why. */
+ * done it has said why. Ceilings are left to device_ready. */
 int sweep_device(const struct sweep_options *, struct hello *);
 /* An exit code. */
 int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
+
+/* What a sweep would have to do. An exit code. */
+struct sweep_forecast {
+	int parts, races, binaries; /* parts of scenarios; binaries that are not in the cache */
+	long long cells;
+};
+int sweep_foresee(const struct sweep_options *, const struct hello *, const struct scenario_list *,
+		  struct sweep_forecast *);
+
+/* ---- many_devices.c --------------------------------------------------------------- */
+enum { MOST_DEVICES = 16, DEVICE_NAME = 24 };
+/* The devices of this machine that are that GPU, "cuda:0" ...; how many, 0 of a CPU. */
+int devices_find(const char *gpu, char device[MOST_DEVICES][DEVICE_NAME]);
+/* Runs a measuring command on every device that o->device names ("cuda:0,cuda:1"), each in a
+ * process of its own with its shard. `first`: what the first of them said. An exit code. */
+int on_each_device(const struct sweep_options *o, const struct hello *first,
+		   int (*run)(const struct sweep_options *, const struct hello *, void *),
+		   void *arg);
 
 /* The fastest choices that can begin early, in turn and early: sweep_early.c. An exit code. */
 int sweep_early(const struct sweep_options *, const struct hello *, const struct scenario_list *);
@@ -448,15 +547,19 @@ struct json_out;
 void noise_json(struct json_out *, const struct noise *);
 
 /* ---- gpu_models.c --------------------------------------------------------------- */
-/* What is known of a GPU without one at hand; NULL for a name that is not listed. */
-struct gpu_model {
-	const char *gpu, *arch;
-	int units, smem_per_block, smem_per_unit, l2_mib, threads_per_unit, blocks_per_unit;
-	double dram_gbps, tflops; /* of the data sheet: no time can beat them */
+/* What each unit of an architecture has; NULL: kernels do not compile for it. */
+struct arch_limits {
+	const char *arch;
+	int smem_per_block, smem_per_unit; /* 0: the chip's, of AMD */
+	int threads_per_unit, blocks_per_unit;
 };
-const struct gpu_model *gpu_model(const char *gpu);
+const struct arch_limits *arch_limits(const char *arch);
+extern const char arch_names[]; /* for messages: "sm_80, sm_86, ..." */
+/* A GPU as it would be found here. */
 void gpu_describe(struct device_info *, const struct gpu_model *);
-extern const char gpu_names[]; /* for messages: "cpu, a100, h100 ..." */
+/* A row of the table by its name; else, named `gpu`, what the table has of that architecture; with
+ * neither 0 + complain. */
+int gpu_imagine(struct device_info *, const char *gpu, const char *arch);
 
 /* ---- resident.c ----------------------------------------------------------------- */
 struct resident { /* on one unit, at a time */
@@ -464,7 +567,7 @@ struct resident { /* on one unit, at a time */
 	int waves;    /* on AMD GPUs: of a SIMD, of at most 8; else 0 */
 	double share; /* of the threads that it could hold */
 };
-void gpu_resident(struct resident *, const struct gpu_model *, const struct binary *,
+void gpu_resident(struct resident *, const struct arch_limits *, const struct binary *,
 		  const struct geometry *);
 /* On a SIMD of AMD's, as far as registers tell. */
 int waves_by_registers(int vgprs, int sgprs);

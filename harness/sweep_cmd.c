@@ -27,14 +27,17 @@ enum {
 	OPT_PAGE,
 	OPT_SHARD,
 	OPT_COMPILE_ONLY,
+	OPT_ARCH,
 	OPT_DRY_RUN,
 	OPT_EXHAUSTIVE,
 	OPT_AGAIN,
+	OPT_ANYWAY,
 	OPT_SURVEY,
 	OPT_EARLY,
 	OPT_SEED,
 	OPT_PROTOCOL,
 	OPT_REPLAY,
+	OPT_DEVICE,
 	OPT_FORMAT
 };
 
@@ -42,6 +45,7 @@ enum {
 static const struct argp_option argp_options[] = {
 	{ 0, 0, 0, 0, "What to measure on:", 1 },
 	{ "gpu",       'g',         "NAME",   0, "Refuse unless this machine has it; default: its GPU, else its CPU", 0 },
+	{ "device",    OPT_DEVICE,  "NAME",   0, "Of several GPUs this one, or these together: cuda:1, or cuda:0,cuda:1 (the first)", 0 },
 	{ "db",        OPT_DB,      "PATH",   0, "The database (results/<gpu>.sqlite)", 0 },
 	{ 0, 0, 0, 0, "Scenarios:", 2 },
 	{ "scenarios", 's',         "SETS",   0, "Sets, separated by commas: names in the scenarios folder, or paths (the device's own set)", 0 },
@@ -60,10 +64,12 @@ static const struct argp_option argp_options[] = {
 	{ "survey",    OPT_SURVEY,  0,        0, "Of scenarios that were never raced only the portfolio of the races that the database has, in three rounds", 0 },
 	{ "early",     OPT_EARLY,   0,        0, "Only the fastest choices that the database has, of kernels that can begin before the launch in front is over, again: in turn and early, and print both", 0 },
 	{ "again",     OPT_AGAIN,   0,        0, "Measure also what the database has", 0 },
+	{ "anyway",    OPT_ANYWAY,  0,        0, "Measure although other programs use the machine", 0 },
 	{ "seed",      OPT_SEED,    "N",      0, "Of samples of candidates and orders of rounds (1)", 0 },
 	{ 0, 0, 0, 0, "Other:", 4 },
 	{ "replay",    OPT_REPLAY,  "DB",     0, "Run the stages on the times that this database has recorded, and say what they cost and what they miss", 0 },
 	{ "compile-only", OPT_COMPILE_ONLY, 0, 0, "Compile for --gpu, which need not be here, and print registers, spills, shared memory, occupancy", 0 },
+	{ "arch",      OPT_ARCH,    "NAME",   0, "Architecture of a --gpu that attune devices --known does not list: sm_89; described as the first of that architecture there", 0 },
 	{ "dry-run",   OPT_DRY_RUN, 0,        0, "Print what would be measured", 0 },
 	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of reports: " FORMAT_WORDS, 0 },
 	{ 0 }
@@ -156,11 +162,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct sweep_options *o = &r->o;
 	char *word;
 	switch (key) {
-	case 'g':
-		if (strcmp(arg, "cpu") && !gpu_model(arg))
-			argp_error(state, "--gpu is \"%s\"; it must be one of %s", arg, gpu_names);
-		o->gpu = arg;
-		break;
+	case 'g': gpu_option(&o->gpu, arg, state); break;
+	case OPT_ARCH: o->arch = arg; break;
 	case 's':
 		for (word = strtok(arg, ","); word; word = strtok(NULL, ","))
 			add_name(state, r->set, &r->num_sets, word);
@@ -175,6 +178,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->phases = arg;
 		break;
 	case OPT_BATCH: add_name(state, r->batch, &r->num_batches, arg); break;
+	case OPT_DEVICE: o->device = arg; break;
 	case OPT_DB: o->db = arg; break;
 	case OPT_DIR: r->dir = arg; break;
 	case OPT_PRESET: preset_arg(state, o, arg); break;
@@ -194,10 +198,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DRY_RUN: o->dry_run = 1; break;
 	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
 	case OPT_AGAIN: o->again = 1; break;
+	case OPT_ANYWAY: o->anyway = 1; break;
 	case OPT_SURVEY: o->survey = 1; break;
 	case OPT_EARLY: o->early = 1; break;
 	case OPT_FORMAT: format_option(&o->format, arg, state); break;
 	case ARGP_KEY_END:
+		if (o->arch && !(r->compile_only && o->gpu))
+			argp_error(state, "--arch goes with --compile-only and --gpu alone");
 		if (o->survey && (o->exhaustive || o->again || o->replay || r->compile_only))
 			argp_error(state, "--survey goes with none of --exhaustive, --again, "
 					  "--replay and --compile-only");
@@ -213,51 +220,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* ---- scenarios ------------------------------------------------------------------ */
-
-static int load_set(struct scenario_list *list, const struct request *r, const char *name,
-		    const struct models *m)
-{
-	char path[MAX_PATH];
-	const size_t n = strlen(name);
-	if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json")))
-		return scenarios_load(list, name, m);
-	snprintf(path, sizeof path, "%s/%s.json", r->dir, name);
-	return scenarios_load(list, path, m);
-}
-
-/* Of two that differ in nothing that is measured the first stays. */
-static int is_double(const struct scenario_list *list, const struct scenario *s)
-{
-	for (int i = 0; i < list->n; i++) {
-		const struct scenario *o = &list->v[i];
-		if (!strcmp(o->model, s->model) && !strcmp(o->batch_text, s->batch_text) &&
-		    o->shape.page_size == s->shape.page_size && o->shape.dtype == s->shape.dtype &&
-		    o->shape.kv_dtype == s->shape.kv_dtype && o->layout == s->layout &&
-		    o->seed == s->seed)
-			return 1;
-	}
-	return 0;
-}
-
-static void drop(struct scenario *s)
-{
-	free(s->batch_text);
-	batch_free(s->batch);
-}
-
-/* Keeps the model's scenarios, each once. */
-static void sift(struct scenario_list *list, const char *model)
-{
-	struct scenario_list kept = { .v = list->v };
-	for (int i = 0; i < list->n; i++) {
-		struct scenario s = list->v[i];
-		if ((!model || !strcmp(s.model, model)) && !is_double(&kept, &s))
-			kept.v[kept.n++] = s;
-		else
-			drop(&s);
-	}
-	list->n = kept.n;
-}
 
 static int add_batch(struct scenario_list *list, const struct request *r, const char *text,
 		     const struct models *m)
@@ -283,7 +245,8 @@ static int add_batch(struct scenario_list *list, const struct request *r, const 
 		complain(v && s.batch_text ? "--batch \"%s\" has no query token"
 					   : "--batch \"%s\": out of memory",
 			 text);
-		drop(&s);
+		free(s.batch_text);
+		batch_free(s.batch);
 		return 0;
 	}
 	list->v[list->n++] = s;
@@ -296,15 +259,12 @@ static int load(struct scenario_list *list, struct request *r)
 	snprintf(path, sizeof path, "%s/models.json", r->dir);
 	struct models *m = models_load(path);
 	attune_shape unused;
-	int ok = m && (!r->model || models_shape(m, r->model, &unused));
-	for (int i = 0; ok && i < r->num_sets; i++)
-		ok = load_set(list, r, r->set[i], m);
-	if (ok)
-		sift(list, r->model);
+	int ok = m && (!r->model || models_shape(m, r->model, &unused)) &&
+		 scenario_sets_load(list, r->dir, r->set, r->num_sets, r->model, m);
 	for (int i = 0; ok && i < r->num_batches; i++)
 		ok = add_batch(list, r, r->batch[i], m);
 	if (ok)
-		sift(list, NULL);
+		scenarios_sift(list, NULL);
 	if (ok && !list->n) {
 		complain("no scenario of %s in these sets", r->model);
 		ok = 0;
@@ -315,10 +275,24 @@ static int load(struct scenario_list *list, struct request *r)
 
 /* ---- the device ----------------------------------------------------------------- */
 
+/* Of several the first. */
+static void first_device(const struct sweep_options *o, char name[DEVICE_NAME])
+{
+	const char *all = sweep_device_name(o);
+	snprintf(name, DEVICE_NAME, "%.*s", all ? (int)strcspn(all, ",") : 0, all ? all : "");
+}
+
+const char *sweep_device_name(const struct sweep_options *o)
+{
+	return o->device ? o->device : device_for(o->gpu);
+}
+
 int sweep_device(const struct sweep_options *o, struct hello *hello)
 {
 	const int is_gpu = o->gpu && strcmp(o->gpu, "cpu");
-	struct worker_setup setup = { .device = device_for(o->gpu) };
+	char name[DEVICE_NAME];
+	first_device(o, name);
+	const struct worker_setup setup = { .device = *name ? name : NULL, .no_ceilings = 1 };
 	struct worker *probe = worker_new(&setup);
 	int known = probe && worker_hello(probe, hello);
 	worker_free(probe);
@@ -384,9 +358,19 @@ static const char about[] =
     "Every choice is compared with the reference on corner batches before it is timed, and "
     "on the scenario itself if it comes near to winning. A choice that crashes or hangs takes "
     "a worker process down, is recorded, and the sweep goes on.\n\n"
+    "Before it measures it waits up to a minute until no other attune measures on the device, "
+    "and up to a minute until other programs leave the machine alone; then it refuses, with exit "
+    "status 4. --anyway measures on a busy machine, but never beside another attune. Times that "
+    "are too noisy to learn from are marked noisy and raced again: at most twice in the end of "
+    "their stage, and by the next sweep.\n\n"
     "--replay draws samples from those recorded, at 12 % of the time of an exhaustive sweep "
     "or --budget, and judges what would have been picked by the recorded medians; cells at "
     "random and one by one get the same time. Nothing is written.\n";
+
+static int measure_part(const struct sweep_options *o, const struct hello *hello, void *list)
+{
+	return (o->early ? sweep_early : sweep)(o, hello, list);
+}
 
 static int measure(struct request *r)
 {
@@ -402,7 +386,7 @@ static int measure(struct request *r)
 		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;
 	}
 	if (!code)
-		code = (r->o.early ? sweep_early : sweep)(&r->o, &hello, &list);
+		code = on_each_device(&r->o, &hello, measure_part, &list);
 	scenarios_free(&list);
 	return code;
 }

@@ -118,6 +118,7 @@ static int read_cell(void *arg, const struct store_cell *c)
 	struct choice choice = { .kernel = kernel_find(all->device.backend, c->kernel) };
 	const char *where;
 	if (c->pass != 'A' || strcmp(c->protocol, r->protocol) || !choice.kernel ||
+	    !strcmp(c->outcome, outcome_name(OUTCOME_NOISY)) ||
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
 		return 1;
 	for (int k = 0; k < all->n; k++) {
@@ -169,12 +170,12 @@ static int make_records(struct replay *r)
 static int keep_name(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	(void)columns, (void)names;
-	snprintf(arg, 16, "%s", cells[0] ? cells[0] : "");
+	snprintf(arg, GPU_NAME, "%s", cells[0] ? cells[0] : "");
 	return 1;
 }
 
 /* Of the newest measurement. */
-static int newest_gpu(struct store *s, const char *path, char gpu[16])
+static int newest_gpu(struct store *s, const char *path, char gpu[GPU_NAME])
 {
 	if (!store_query(
 		s,
@@ -195,7 +196,7 @@ static int load(struct campaign *c, struct reader *r, const struct sweep_options
 				     .kernels = o->kernels,
 				     .seed = o->seed };
 	struct run_info run;
-	char gpu[16] = "";
+	char gpu[GPU_NAME] = "";
 	struct store *s = r->store = store_open(o->replay, 1);
 	snprintf(gpu, sizeof gpu, "%s", o->gpu ? o->gpu : "");
 	int ok = s && (*gpu || newest_gpu(s, o->replay, gpu)) && store_device(s, gpu, &run) &&

@@ -95,8 +95,8 @@ double audit_geomean(const struct audit *a, int which)
 
 static struct table *stages_table(const struct campaign *c, double all)
 {
-	static const char *const columns[] = { "stage",    "races",    "cells",        "failed",
-					       "controls", "device_s", "share_percent" };
+	static const char *const columns[] = { "stage", "races",    "cells",    "failed",
+					       "noisy", "controls", "device_s", "share_percent" };
 	struct table *t = table_new(c->o->format, columns, COUNT(columns));
 	for (int s = STAGE_RACE; s < NUM_STAGES; s++) {
 		const struct tally *y = &c->tally[s];
@@ -106,6 +106,7 @@ static struct table *stages_table(const struct campaign *c, double all)
 		table_number(t, (double)y->races, 0);
 		table_number(t, (double)y->cells, 0);
 		table_number(t, (double)y->failed, 0);
+		table_number(t, (double)y->noisy, 0);
 		table_number(t, (double)y->controls, 0);
 		table_number(t, y->device_s, 1);
 		table_number(t, all > 0 ? 100 * y->device_s / all : NAN, 2);
@@ -170,7 +171,23 @@ static void complain_survey(const struct campaign *c)
 		 c->survey->races);
 }
 
-void sweep_report(const struct campaign *c)
+/* The worst of the noise floors is one that a quiet machine can have. Pairs that are not believed
+ * are not entered, but older programs entered them. */
+static int is_believed(const struct campaign *c, const struct noise *noise)
+{
+	double most = 0;
+	for (size_t i = 0; i < COUNT(noise->floor); i++)
+		most = fmax(most, noise->floor[i]);
+	if (device_is_emulated(&c->hello.info))
+		return 1;
+	if (most > noise_most_control)
+		complain("%s: the same choice twice differs by %.0f %%: times in it are of a busy "
+			 "machine; start a new database",
+			 c->db, 100 * most);
+	return most <= noise_most_control;
+}
+
+int sweep_report(const struct campaign *c)
 {
 	const double all = c->survey ? 0 : exhaustive_seconds(c, EXHAUSTIVE_ROUNDS);
 	const struct audit a =
@@ -180,10 +197,10 @@ void sweep_report(const struct campaign *c)
 	for (int s = 0; s < NUM_STAGES; s++)
 		spent += c->tally[s].device_s;
 	if (!store_noise(c->store, c->hello.info.gpu, &noise))
-		return;
+		return 1;
 	if (c->o->format == FORMAT_JSON) {
 		print_json(c, all, spent, &a, &noise);
-		return;
+		return is_believed(c, &noise);
 	}
 	table_print(stages_table(c, all), c->o->format == FORMAT_TABLE ? stderr : stdout);
 	if (c->survey)
@@ -200,4 +217,5 @@ void sweep_report(const struct campaign *c)
 		 "200 us (%d), %.2f %% above (%d)",
 		 100 * noise.floor[0], noise.pairs[0], 100 * noise.floor[1], noise.pairs[1],
 		 100 * noise.floor[2], noise.pairs[2]);
+	return is_believed(c, &noise);
 }

@@ -4,7 +4,6 @@
 #include "sweep.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WISH_ROUNDS = 9 };
 
@@ -114,13 +113,6 @@ static int drop_known(struct list *l)
 
 /* ---- races -------------------------------------------------------------------------- */
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Lanes of plans belong to two heats. They are raced with the choices for the whole batch,
  * which they are rivals of; where there are none, alone, in the prefill part's heat. */
 static int host_of(struct list *l, const struct grant *g)
@@ -156,6 +148,7 @@ static enum heard race(struct list *l, int heat, int plans, double seconds)
 				   .with_plans = num_plans > 0,
 				   .plan = plan,
 				   .num_plans = num_plans };
+	h->noisy_plans = num_plans ? 0 : h->noisy_plans;
 	if (n || num_plans)
 		heard = campaign_excuse(c, h, campaign_race(c, h, &e, seconds));
 	free(place);
@@ -163,10 +156,39 @@ static enum heard race(struct list *l, int heat, int plans, double seconds)
 	return heard;
 }
 
+/* Builders begin with all of it, in the order of the races. */
+static void ask_all(struct list *l)
+{
+	for (int i = 0; i < l->n; i++)
+		for (int part = 0; part < 2 && l->grant[i].heat[part] >= 0; part++) {
+			const struct entries e = { .place = &l->grant[i].place[part],
+						   .n = 1,
+						   .again = 1 };
+			campaign_ask(&l->c, &l->c.heats.v[l->grant[i].heat[part]], &e);
+		}
+}
+
+/* Leaves wishes whose time is not data. How many. */
+static int keep_noisy(struct list *l)
+{
+	int kept = 0;
+	for (int i = 0; i < l->n; i++) {
+		const struct grant *g = &l->grant[i];
+		const struct lane lane = lane_of(g);
+		if (g->heat[1] < 0 ? l->c.heats.v[g->heat[0]].noisy[g->place[0]]
+				   : campaign_is_noisy(&l->c, &lane))
+			l->grant[kept++] = *g;
+	}
+	l->n = kept;
+	return kept;
+}
+
 static enum heard race_all(struct list *l)
 {
 	struct campaign *c = &l->c;
 	enum heard heard = HEARD_ALL;
+	ask_all(l);
+	c->stage_done = 0;
 	c->stage_heats = c->heats.n;
 	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++, c->stage_done++) {
 		const double seconds = campaign_share(c, 1.0 / (c->heats.n - i));
@@ -188,12 +210,19 @@ static enum stage stage_named(const char *name)
 	return s;
 }
 
-/* What pass A has found right need not pass the corner batches again. */
+/* What pass A has found right need not pass the corner batches again. Nothing else of it counts
+ * here. */
 static int recall(struct campaign *c)
 {
 	store_stage(c->store, stage_names[STAGE_RACE]);
 	const int ok = heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name);
 	campaign_trust(c);
+	for (int i = 0; i < c->heats.n; i++) {
+		struct heat *h = &c->heats.v[i];
+		memset(h->stored, 0, (size_t)h->n);
+		memset(h->noisy, 0, (size_t)h->n);
+		h->noisy_plans = 0;
+	}
 	store_stage(c->store, stage_names[c->stage]);
 	return ok;
 }
@@ -201,32 +230,43 @@ static int recall(struct campaign *c)
 static int fulfil(struct list *l)
 {
 	struct campaign *c = &l->c;
-	struct worker_setup setup = { .device = device_for(c->o->gpu),
-				      .heats = &c->heats,
-				      .protocol = c->protocol,
-				      .gate_s = 30,
-				      .sample_s = 10 };
 	const int wished = l->n;
 	if (!drop_known(l)) {
-		complain("nothing to do: all %d are in %s", wished, c->db);
+		if (!c->o->sum)
+			complain("nothing to do: all %d are in %s", wished, c->db);
 		return EXIT_DONE;
 	}
 	if (!campaign_remember(c))
 		return EXIT_CHECK;
 	if (!recall(c))
 		return EXIT_USAGE;
-	const int code = campaign_compile(c);
-	if (code)
-		return code;
-	c->worker = worker_new(&setup);
+	if (!campaign_begin_run(c))
+		return EXIT_CHECK;
+	c->worker = campaign_worker(c);
 	if (!c->worker)
 		return EXIT_CHECK;
-	c->began = now();
-	const enum heard heard = race_all(l);
-	const long long missing = l->n - c->failed[OUTCOME_OK];
+	c->began = budget_now();
+	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
+	const int asked = l->n;
+	enum heard heard = race_all(l);
+	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && keep_noisy(l); k++) {
+		if (!campaign_quiet_again(c))
+			break;
+		heard = race_all(l);
+	}
+	if (c->o->sum) {
+		campaign_sum(c, c->o->sum);
+		return campaign_code(c, heard);
+	}
+	const long long missing = asked - c->failed[OUTCOME_OK];
+	const int noisy = campaign_noisy(c);
 	complain("%lld of %d measured (%d were there), %lld A/A pairs, in %.0f s: %s",
-		 c->failed[OUTCOME_OK], l->n, wished - l->n, c->tally[c->stage].controls,
+		 c->failed[OUTCOME_OK], asked, wished - asked, c->tally[c->stage].controls,
 		 campaign_seconds(c), c->db);
+	if (noisy)
+		complain(
+		    "too noisy to judge by, and left out: %d; the same command races them again",
+		    noisy);
 	if (missing > 0 && heard == HEARD_ALL && campaign_seconds(c) >= c->limit_s)
 		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);
 	return campaign_code(c, heard);
@@ -243,7 +283,8 @@ int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 	l.c.limit_s = o->budget_s;
 	l.grant = calloc((size_t)n + 1, sizeof *l.grant);
 	for (int i = 0; l.grant && i < n; i++)
-		ok &= grant(&l, &wish[i]);
+		if (wish[i].scenario % o->shards == o->shard)
+			ok &= grant(&l, &wish[i]);
 	if (ok && l.grant)
 		l.c.store = store_open(l.c.db, 0);
 	if (l.c.store)
@@ -253,5 +294,5 @@ int sweep_wishes(const struct sweep_options *o, const struct hello *hello,
 		code = fulfil(&l);
 	free(l.grant);
 	campaign_free(&l.c);
-	return interrupted ? EXIT_INTERRUPTED : code;
+	return interrupted ? EXIT_INTERRUPTED : l.c.refused ? l.c.refused : code;
 }

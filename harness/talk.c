@@ -16,6 +16,9 @@ static struct {
 	char what[80];
 	double began, shown; /* seconds */
 	int drawn;           /* a line without its newline stands on the terminal */
+	int off;
+	const char *part;    /* of the whole, or NULL */
+	double first, until; /* the whole: since when, and when it is over; 0: not known */
 } bar;
 
 volatile int interrupted;
@@ -120,18 +123,37 @@ void progress(const char *what, double done, double total)
 		/* A terminal shows it at once; a log after its first 30 s. */
 		bar.shown = terminal ? 0 : t;
 	}
-	if (t - bar.shown < (terminal ? redraw_s : line_s))
+	if (bar.off || t - bar.shown < (terminal ? redraw_s : line_s))
 		return;
 	bar.shown = t;
-	clock_text(spent, sizeof spent, t - bar.began);
-	if (share > 0)
+	clock_text(spent, sizeof spent, t - (bar.until > 0 ? bar.first : bar.began));
+	if (bar.until > 0)
+		clock_text(left, sizeof left, fmax(bar.until - t, 0));
+	else if (share > 0)
 		clock_text(left, sizeof left, (t - bar.began) * (1 - share) / share);
 	if (terminal)
 		fputs("\r\033[K", stderr);
-	fprintf(stderr, "%s %.0f%%, %s spent, %s left%s", bar.what, floor(100 * share), spent, left,
+	fprintf(stderr, "%s%s%s %.0f%%, %s spent, %s left%s", bar.part ? bar.part : "",
+		bar.part ? ": " : "", bar.what, floor(100 * share), spent, left,
 		terminal ? "" : "\n");
 	bar.drawn = terminal;
 	fflush(stderr);
+}
+
+void progress_until(double seconds)
+{
+	bar.first = now();
+	bar.until = seconds > 0 ? bar.first + seconds : 0;
+}
+
+void progress_part(const char *name)
+{
+	bar.part = name;
+}
+
+void progress_off(void)
+{
+	bar.off = 1;
 }
 
 void progress_end(void)

@@ -14,6 +14,16 @@
 enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
 static const double finalist = 1.05, finalist_large = 1.01;
 
+/* ---- where the time goes ----------------------------------------------------- */
+
+/* Adds the seconds since *at, and begins again. */
+static void spend(struct life *l, enum spent what, double *at)
+{
+	const double t = seconds_now();
+	l->spent_s[what] += t - *at;
+	*at = t;
+}
+
 /* ---- saying --------------------------------------------------------------------- */
 
 void work_say(const struct life *l, struct said *said)
@@ -79,7 +89,8 @@ static void measure_ceilings(struct life *l, int tries, double *dram_gbps, doubl
 	    !device_is_emulated(&l->dev.info) && gpu_ceilings(&l->dev, dram_gbps, fma_tflops))
 		complain("%s: no ceilings: %s", l->dev.info.gpu, attune_last_error());
 	if (l->dev.info.backend == BACKEND_CPU && tries == CEILING_TRIES && !(drams && fmas))
-		complain("%s: no ceilings: other programs never left the CPU alone", l->dev.info.gpu);
+		complain("%s: no ceilings: other programs never left the CPU alone",
+			 l->dev.info.gpu);
 }
 
 static void say_hello(struct life *l)
@@ -91,7 +102,12 @@ static void say_hello(struct life *l)
 		snprintf(hello->text, sizeof hello->text, "%s", attune_last_error());
 	} else {
 		hello->info = l->dev.info;
-		measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
+		if (l->dev.ops->use)
+			l->dev.ops->use(&l->dev, &hello->use);
+		hello->dram_gbps = l->dram_gbps = l->setup->dram_gbps;
+		hello->fma_tflops = l->fma_tflops = l->setup->fma_tflops;
+		if (!l->setup->no_ceilings)
+			measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
 	}
 	work_say(l, &said);
 	if (hello->status)
@@ -184,10 +200,10 @@ static enum attune_status load(struct life *l, const struct part_of_call *p)
 	struct loaded *to = &l->loaded[e->built];
 	enum attune_status status = ATTUNE_OK;
 	if (!to->code)
-		status = l->dev.ops->load(&l->dev, &to->code, e->blob);
+		status = l->dev.ops->load(&l->dev, &to->code, &l->code[e->built]);
 	for (enum helper h = 0; !status && h < NUM_HELPERS; h++)
-		if (e->helping[h] && !to->helper[h])
-			status = l->dev.ops->load(&l->dev, &to->helper[h], e->helping[h]);
+		if (e->helper[h] >= 0 && !to->helper[h])
+			status = l->dev.ops->load(&l->dev, &to->helper[h], &l->code[e->helper[h]]);
 	return status;
 }
 
@@ -233,11 +249,12 @@ static void after(void *arg, int i)
 	const struct measurement *m = &l->racer[i].m;
 	struct verdict v;
 	const double limit = l->workload.out_bytes > SMALL_OUTPUT ? finalist_large : finalist;
-	if (m->outcome == OUTCOME_OK && m->samples && !(m->lead > limit) && !r->checked &&
+	const int is_right = m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
+	if (is_right && m->samples && !(m->lead > limit) && !r->checked &&
 	    !work_pass_workload(l, r, &v))
 		work_judge(l, r->index, &v, "as timed");
 	else
-		say_result(l, r->index, m, m->outcome != OUTCOME_OK);
+		say_result(l, r->index, m, !is_right);
 }
 
 static int right(void *arg, int i)
@@ -278,17 +295,21 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 	fill_runner(r, l, e);
 	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
 		     (!e->lane.gated || looks_at(l, seed, e->index));
+	double at = seconds_now();
 	work_stage(l, r->index, l->setup->gate_s);
-	if (load_all(l, r)) {
+	const enum attune_status loaded = load_all(l, r);
+	spend(l, SPENT_UPLOADING, &at);
+	if (loaded) {
 		work_failed(l, r->index, OUTCOME_RESOURCES, attune_last_error());
 		return;
 	}
-	if (r->parts == 1 && !work_pass_gate(l, r, e->lane.gated))
-		return;
-	if (r->checked && !work_pass_workload(l, r, &v)) {
+	const int passed = r->parts > 1 || work_pass_gate(l, r, e->lane.gated);
+	const int is_right = passed && (!r->checked || work_pass_workload(l, r, &v));
+	spend(l, SPENT_CHECKING, &at);
+	if (passed && !is_right)
 		work_judge(l, r->index, &v, "as timed");
+	if (!is_right)
 		return;
-	}
 	const double bytes = call_bytes(l, phase_of(r)), flops = call_flops(l, phase_of(r));
 	l->racer[l->num_racers++] = (struct racer){ .call = work_call,
 						    .arg = r,
@@ -300,8 +321,9 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 static void say_control(const struct life *l, const struct control *control)
 {
 	struct said said = { .word = SAYS_CONTROL, .control = *control };
+	const enum outcome outcome = l->racer[control->of].m.outcome;
 	if (!(control->rounds > 0 && control->ratio > 0) ||
-	    l->racer[control->of].m.outcome != OUTCOME_OK)
+	    (outcome != OUTCOME_OK && outcome != OUTCOME_NOISY))
 		return;
 	said.index = l->runner[control->of].index;
 	work_say(l, &said);
@@ -320,7 +342,8 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	struct said said = { .word = SAYS_DONE, .index = -1 };
 	struct control control = { 0 };
 	const int scenario = l->setup->heats->v[entry[0].lane.heat[0]].scenario;
-	double dram, fma;
+	double dram, fma, at = seconds_now();
+	memset(l->spent_s, 0, sizeof l->spent_s);
 	l->scenario = &l->setup->heats->scenarios[scenario];
 	work_stage(l, -1, 60 + work_slow_call_s(l));
 	if (make_workload(l, scenario)) {
@@ -330,6 +353,7 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 		return;
 	}
 	measure_ceilings(l, 1, &dram, &fma);
+	spend(l, SPENT_UPLOADING, &at);
 	l->num_racers = 0;
 	for (int i = 0; i < t->n; i++)
 		enter(l, &entry[i], t->seed);
@@ -338,10 +362,36 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 	race.sets = l->workload.sets;
 	race.fixed_rounds = t->fixed_rounds;
 	race.control = t->with_control ? &control : NULL;
+	at = seconds_now();
 	if (l->num_racers && measure_race(&l->dev, &race))
 		_exit(1);
+	spend(l, SPENT_RACING, &at);
 	say_control(l, &control);
+	memcpy(said.spent_s, l->spent_s, sizeof said.spent_s);
 	work_say(l, &said);
+}
+
+/* NULL for none, also without memory. */
+static void *receive_bytes(struct life *l, size_t n, int *ok)
+{
+	void *bytes = n && *ok ? malloc(n) : NULL;
+	*ok = *ok && (!n || (bytes && work_receive(l->socket, bytes, n)));
+	return bytes;
+}
+
+static int take_code(struct life *l)
+{
+	struct code_record r;
+	int ok = work_receive(l->socket, &r, sizeof r) && r.built >= 0 && r.built < l->num_codes;
+	if (!ok)
+		return 0;
+	struct blob *b = &l->code[r.built];
+	b->data = receive_bytes(l, r.size, &ok);
+	b->size = r.size;
+	b->path = receive_bytes(l, r.path, &ok);
+	b->entry = receive_bytes(l, r.entry, &ok);
+	b->cell = r.cell;
+	return ok;
 }
 
 static int take_task(struct life *l, const struct task *t)
@@ -353,6 +403,8 @@ static int take_task(struct life *l, const struct task *t)
 	l->racer = calloc(n, sizeof *l->racer);
 	ok = n && entry && l->runner && l->racer &&
 	     work_receive(l->socket, entry, n * sizeof *entry);
+	for (int i = 0; i < t->codes && ok; i++)
+		ok = take_code(l);
 	if (ok)
 		run_task(l, t, entry);
 	free(entry);
@@ -366,15 +418,14 @@ void work(const struct worker_setup *setup, int socket)
 {
 	struct life l = { .setup = setup, .socket = socket, .made = -1 };
 	struct task task;
-	int binaries = 1;
 	say_hello(&l);
-	for (int i = 0; setup->heats && i < setup->heats->num_entrants; i++)
-		if (setup->heats->entrant[i].built >= binaries)
-			binaries = setup->heats->entrant[i].built + 1;
-	if (setup->heats)
-		l.loaded = calloc((size_t)binaries, sizeof *l.loaded);
-	l.passed = calloc((size_t)binaries, 3);
-	while (l.loaded && l.passed && work_receive(socket, &task, sizeof task) &&
+	l.num_codes = worker_binaries(setup->heats);
+	if (setup->heats) {
+		l.loaded = calloc((size_t)l.num_codes, sizeof *l.loaded);
+		l.code = calloc((size_t)l.num_codes, sizeof *l.code);
+	}
+	l.passed = calloc((size_t)l.num_codes, 3);
+	while (l.loaded && l.code && l.passed && work_receive(socket, &task, sizeof task) &&
 	       task.bytes == sizeof task && take_task(&l, &task))
 		;
 	_exit(0);

@@ -27,22 +27,31 @@ struct said {
 			int failed_gate;
 			struct measurement m;
 		} result;
-		struct control control; /* of: not the lane's number */
-		char text[200];         /* of SAYS_CANNOT */
+		struct control control;    /* of: not the lane's number */
+		char text[200];            /* of SAYS_CANNOT */
+		double spent_s[NUM_SPENT]; /* of SAYS_DONE */
 	};
 };
 _Static_assert(sizeof(struct said) <= PIPE_BUF, "a record must be written in one piece");
 
-/* Followed by `n` entries. */
+/* Followed by `n` entries, and by the code of `codes` binaries that this worker does not have. */
 struct task {
 	unsigned bytes; /* sizeof (struct task) */
-	int n, fixed_rounds, with_control;
+	int n, codes, fixed_rounds, with_control;
 	double seconds;
 	unsigned long long seed;
 };
 struct entry {
 	int index;
 	struct lane lane;
+};
+
+/* Followed by its bytes, its path and its entry, of so many bytes each. Both ends are the same
+ * program, so that `cell` is the same function in both. */
+struct code_record {
+	int built;
+	size_t size, path, entry;
+	void (*cell)(const struct attune_args *, int x, int y, int z);
 };
 
 /* All or nothing; 0: the other end is gone. */
@@ -72,7 +81,9 @@ struct life {
 	struct device dev;
 	double dram_gbps, fma_tflops; /* the best seen, or a data sheet's; 0: not known */
 	struct loaded *loaded;        /* by binary; code NULL: not yet */
-	char *passed;                 /* [binary][phase]: the corner batches */
+	struct blob *code;            /* by binary: what the parent sent */
+	int num_codes;
+	char *passed; /* [binary][phase]: the corner batches */
 	struct pool *pool, *check_pool;
 	struct workload workload;
 	int made; /* its scenario, -1: none */
@@ -83,6 +94,7 @@ struct life {
 	struct runner *runner;
 	struct racer *racer;
 	int num_racers;
+	double spent_s[NUM_SPENT];
 };
 
 /* work.c: words to the parent. */

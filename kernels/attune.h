@@ -252,8 +252,8 @@ enum attune_status attune_open(attune_context **ctx, const char *device);
 void attune_close(attune_context *ctx);
 /* e.g. "NVIDIA H200 (sm_90, 132 SMs)"; lives as long as ctx. */
 const char *attune_device_name(const attune_context *ctx);
-/* By whose measurements plans are chosen: "h200", say, which may be another GPU of the same
- * architecture; the file that ATTUNE_HEURISTICS named; "untuned": nobody's, plans are the
+/* The GPU by whose measurements plans are chosen, "h200", which may be another one than this: the
+ * nearest whose binaries run here (`attune devices` says why); the file that ATTUNE_HEURISTICS named; "untuned": nobody's, plans are the
  * defaults that rules in the kernels' sources give. Lives as long as ctx. */
 const char *attune_heuristic(const attune_context *ctx);
 

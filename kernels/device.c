@@ -3,37 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What GPU= and file names call a device, by a part of its marketing name. The
- * first match wins, so longer names come first. */
-static const struct {
-	const char *part, *gpu;
-} short_names[] = {
-	{ "A100", "a100" },   { "H100", "h100" },   { "H200", "h200" },
-	{ "B200", "b200" },   { "L40S", "l40s" },   { "RTX 4090", "rtx4090" },
-	{ "MI250", "mi250" }, { "MI210", "mi210" }, { "MI300A", "mi300a" },
-	{ "MI300", "mi300" }, { "MI325", "mi325" }, { "MI350", "mi350" },
-	{ "MI355", "mi350" },
-};
-
-const char *gpu_short_name(const char *name)
-{
-	for (size_t i = 0; i < COUNT(short_names); i++)
-		if (strstr(name, short_names[i].part))
-			return short_names[i].gpu;
-	return "gpu";
-}
-
-int device_is_emulated(const struct device_info *info)
-{
-	return strstr(info->name, "(emulated)") != NULL;
-}
-
-/* AMD's names all begin alike. */
-const char *device_for(const char *gpu)
-{
-	return !gpu ? NULL : !strcmp(gpu, "cpu") ? "cpu" : !strncmp(gpu, "mi", 2) ? "hip" : "cuda";
-}
-
 /* In the order in which they are tried for whoever names none; the CPU always opens. */
 static const struct device_ops *const all_ops[] = { &cuda_ops, &hip_ops, &cpu_ops };
 

@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GPU_NAME = 64 }; /* bytes of a name, gpu_names.h */
+
 struct device_info {
-	char name[80];   /* "NVIDIA H200", "AMD EPYC 9B14" */
-	char gpu[16];    /* what GPU= and the file names say: "h200", "cpu" */
-	char arch[16];   /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
-	char driver[48]; /* driver and API version, or the kernel's */
+	char name[80];      /* "NVIDIA H200", "AMD EPYC 9B14" */
+	char gpu[GPU_NAME]; /* what GPU= and the file names say: "h200", "cpu" */
+	char arch[16];      /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
+	char driver[48];    /* driver and API version, or the kernel's */
 	enum backend backend;
 	int units; /* SMs, or threads */
 	int lanes; /* threads of a warp, or floats of a vector */
@@ -50,6 +52,14 @@ struct conditions { /* now; 0: not known */
 	double sm_mhz, power_w, temperature_c;
 	double joules; /* running counter */
 	int throttled; /* a reason other than idle is set */
+};
+
+/* What others do with a GPU. */
+struct device_use {
+	double busy;  /* share of the last second, about, that any kernel ran; 0: not known */
+	int slowed;   /* by heat, or by a power supply that gives too little */
+	int pids[4];  /* of processes that have it open to compute, without this one */
+	int num_pids; /* of these, as many as are known */
 };
 
 struct code; /* a loaded kernel */
@@ -145,6 +155,8 @@ struct device_ops {
 	/* Within a tape; NULL: this backend has no such thing. */
 	enum attune_status (*tape_switch)(struct device *, const struct tape_switch *);
 	void (*conditions)(struct device *, struct conditions *);
+	/* Takes too long to be asked between samples. NULL: this backend has no such thing. */
+	void (*use)(struct device *, struct device_use *);
 };
 
 extern const struct device_ops cpu_ops, cuda_ops, hip_ops;
@@ -165,11 +177,9 @@ const char *cpu_compile_flags(const char *arch);
 /* `which`: as in attune_open. On failure text is left and *dev is closed. */
 enum attune_status device_open(struct device *dev, const char *which);
 void device_close(struct device *dev);
-/* Short name for a device's marketing name: "NVIDIA H200" -> "h200". */
-const char *gpu_short_name(const char *name);
 /* A stand-in for tests that says so in its name: no time of it means anything. */
 int device_is_emulated(const struct device_info *);
-/* What device_open is told for a short name, "cpu" or NULL. */
+/* gpu_names.c: the argument of device_open for a GPU's name, "cpu" or NULL. */
 const char *device_for(const char *gpu);
 
 #endif

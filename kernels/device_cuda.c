@@ -3,6 +3,7 @@
  * context it retains, one stream, one pair of events and the streams of sides.h. */
 #include "cuda_map.h"
 #include "cuda_switch.h"
+#include "gpu_names.h"
 #include "power.h"
 #include "sides.h"
 #include <dlfcn.h>
@@ -83,7 +84,6 @@ static void describe(struct cuda *c, struct device_info *info)
 	c->cu.DevicePci(pci, sizeof pci, c->device);
 	c->cu.DriverVersion(&api);
 	c->power = power_open(pci, &info->power_limit_w, version);
-	snprintf(info->gpu, sizeof info->gpu, "%s", gpu_short_name(info->name));
 	snprintf(info->arch, sizeof info->arch, "sm_%d%d", attribute(c, ATTR_CC_MAJOR),
 		 attribute(c, ATTR_CC_MINOR));
 	snprintf(info->driver, sizeof info->driver, "%s, CUDA %d.%d", version, api / 1000,
@@ -99,6 +99,7 @@ static void describe(struct cuda *c, struct device_info *info)
 	c->cu.DeviceMemory(&info->memory_bytes, c->device);
 	if (c->cu.DeviceUuid && c->cu.DeviceUuid(info->uuid, c->device))
 		memset(info->uuid, 0, sizeof info->uuid);
+	gpu_name(info);
 }
 
 static enum attune_status choose(struct cuda *c, const char *which)
@@ -423,6 +424,12 @@ static void cuda_conditions(struct device *dev, struct conditions *now)
 	power_read(c->power, now);
 }
 
+static void cuda_use(struct device *dev, struct device_use *use)
+{
+	struct cuda *c = dev->state;
+	power_read_use(c->power, use);
+}
+
 const struct device_ops cuda_ops = {
 	.name = "cuda",
 	.open = cuda_open,
@@ -451,4 +458,5 @@ const struct device_ops cuda_ops = {
 	.tape_free = cuda_tape_free,
 	.tape_switch = cuda_tape_switch,
 	.conditions = cuda_conditions,
+	.use = cuda_use,
 };

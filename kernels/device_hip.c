@@ -383,6 +383,12 @@ static void hip_conditions(struct device *dev, struct conditions *now)
 	hip_sensors_read(&h->sensors, now);
 }
 
+static void hip_use(struct device *dev, struct device_use *use)
+{
+	const struct hip *h = dev->state;
+	hip_sensors_read_use(&h->sensors, use);
+}
+
 const struct device_ops hip_ops = {
 	.name = "hip",
 	.open = hip_open,
@@ -407,4 +413,5 @@ const struct device_ops hip_ops = {
 	.tape_play = hip_tape_play,
 	.tape_free = hip_tape_free,
 	.conditions = hip_conditions,
+	.use = hip_use,
 };

@@ -3,6 +3,8 @@
  * HEURISTIC(gpu, GPU) for each header that it finds, after including them all; and
  * trees.inc, their trees as nodes. */
 #include "heuristics.h"
+#include "gpu_names.h"
+#include <stdio.h>
 #include <string.h>
 
 #define HEADERS
@@ -89,28 +91,108 @@ int gpu_length(const char *name)
 	return (int)(n > suffix && !strcmp(name + n - suffix, E4M3_SUFFIX) ? n - suffix : n);
 }
 
-static const struct selector *among(const struct selector *list, int n, const struct device_info *d,
-				    int of_e4m3)
+/* How a header's GPU is related to a device, the better the later. */
+enum kinship {
+	UNRELATED, /* its binaries do not run here */
+	RUNS,      /* another architecture, whose binaries run here */
+	SAME_ARCH,
+	WHOLE, /* the GPU that the device is a slice or a partition of */
+	OWN
+};
+
+static enum kinship kinship_of(const char *gpu, const char *arch, const struct device_info *d)
 {
-	const struct selector *like = NULL;
+	const struct gpu_model *whole = gpu_whole(d->gpu);
+	if (!strcmp(gpu, d->gpu))
+		return OWN;
+	if (!arch_runs(d->arch, arch))
+		return UNRELATED;
+	if (whole && !strcmp(gpu, whole->gpu))
+		return WHOLE;
+	return strcmp(d->arch, arch) ? RUNS : SAME_ARCH;
+}
+
+static double apart(double a, double b)
+{
+	return a > b ? a / b : b / a;
+}
+
+/* Between two GPUs of one vendor: the product of how many times they differ in units, in DRAM
+ * bandwidth and in matrix rate. Of a GPU that is not in the table only the units of the device at
+ * hand are known, and one header among several of such GPUs is as near as the other. */
+static double distance(const char *gpu, const struct device_info *d)
+{
+	const struct gpu_model *a = gpu_whole(gpu), *b = gpu_whole(d->gpu);
+	if (!a)
+		return 1e9;
+	return apart(a->units, d->units > 0 ? d->units : a->units) *
+	       (b ? apart(a->dram_gbps, b->dram_gbps) * apart(a->tflops, b->tflops) : 1);
+}
+
+/* Of headers that are as near the first in the list stays. */
+static const struct selector *among(const struct selector *list, int n, const struct device_info *d,
+				    int of_e4m3, enum kinship *found)
+{
+	const struct selector *best = NULL;
+	double least = 0;
+	*found = UNRELATED;
 	for (int i = 0; i < n; i++) {
-		const char *gpu = list[i].gpu;
-		const int length = gpu_length(gpu);
-		if ((gpu[length] != '\0') != of_e4m3)
+		char gpu[GPU_NAME];
+		const int length = gpu_length(list[i].gpu);
+		if ((list[i].gpu[length] != '\0') != of_e4m3)
 			continue;
-		if ((int)strlen(d->gpu) == length && !strncmp(gpu, d->gpu, (size_t)length))
-			return &list[i];
-		if (!like && !strcmp(list[i].arch, d->arch))
-			like = &list[i];
+		snprintf(gpu, sizeof gpu, "%.*s", length, list[i].gpu);
+		const enum kinship kin = kinship_of(gpu, list[i].arch, d);
+		const double far = distance(gpu, d);
+		if (kin > *found || (best && kin == *found && far < least)) {
+			best = &list[i];
+			least = far;
+			*found = kin;
+		}
 	}
-	return like;
+	return best;
 }
 
 const struct selector *selector_among(const struct selector *list, int n,
 				      const struct device_info *d, enum attune_dtype kv_dtype)
 {
-	const struct selector *own = kv_dtype == ATTUNE_E4M3 ? among(list, n, d, 1) : NULL;
-	return own ? own : among(list, n, d, 0);
+	enum kinship kin;
+	const struct selector *own = kv_dtype == ATTUNE_E4M3 ? among(list, n, d, 1, &kin) : NULL;
+	return own ? own : among(list, n, d, 0, &kin);
+}
+
+static const char *units_of(const struct device_info *d)
+{
+	return d->backend == BACKEND_CPU ? "threads" : strncmp(d->arch, "gfx", 3) ? "SMs" : "CUs";
+}
+
+/* "borrowed from h200 (132 SMs; here 114)" */
+static int borrowed(char *text, size_t size, const struct selector *h, const struct device_info *d)
+{
+	const struct gpu_model *from = gpu_whole(h->gpu);
+	int n = snprintf(text, size, "borrowed from %s", h->gpu);
+	if (from && n >= 0 && (size_t)n < size)
+		n += snprintf(text + n, size - (size_t)n, " (%d %s; here %d)", from->units,
+			      units_of(d), d->units);
+	return n >= 0 && (size_t)n < size ? n : (int)size - 1;
+}
+
+void selector_why(char *text, size_t size, const struct selector *list, int n,
+		  const struct device_info *d)
+{
+	enum kinship kin;
+	const struct selector *h = among(list, n, d, 0, &kin);
+	const int at = kin == UNRELATED || kin == OWN ? 0 : borrowed(text, size, h, d);
+	const size_t room = size - (size_t)at;
+	switch (kin) {
+	case UNRELATED:
+		snprintf(text, room, "the defaults: no header's binaries run on %s", d->arch);
+		break;
+	case OWN: snprintf(text, room, "measured on %s", d->gpu); break;
+	case WHOLE: snprintf(text + at, room, ", of which this is a part"); break;
+	case SAME_ARCH: snprintf(text + at, room, ": the nearest of those for %s", d->arch); break;
+	case RUNS: snprintf(text + at, room, ": %s runs binaries for %s", d->arch, h->arch); break;
+	}
 }
 
 const struct selector *selector_for(const struct device_info *d, enum attune_dtype kv_dtype)

@@ -73,12 +73,18 @@ struct selector {
 extern const struct selector attune_selectors[];
 extern const int attune_num_selectors;
 
-/* The device's own heuristic, else one of the same architecture, else NULL. Of E4M3 caches first
- * what was learned of these, whose GPU is named "h200_e4m3": of others never that. */
+/* The header that chooses on a device, or NULL: its own; else that of the GPU of which the device
+ * is a slice or partition; else of those for the same architecture the nearest in units, DRAM
+ * bandwidth and matrix rate; else the nearest whose binaries the device executes. For E4M3 caches
+ * headers that were learned on these come first, whose GPU is named "h200_e4m3"; for others they
+ * never count. */
 #define E4M3_SUFFIX "_e4m3"
 const struct selector *selector_for(const struct device_info *, enum attune_dtype kv_dtype);
 const struct selector *selector_among(const struct selector *, int n, const struct device_info *,
 				      enum attune_dtype kv_dtype);
+/* Why the header for caches of 16 bits was chosen from the list, on one line. */
+void selector_why(char *text, size_t size, const struct selector *list, int n,
+		  const struct device_info *);
 /* Characters of a name before that suffix; of others all. */
 int gpu_length(const char *name);
 /* Its GPU; "untuned": there is none. */

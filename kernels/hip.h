@@ -44,5 +44,6 @@ struct hip_sensors {
 void hip_sensors_open(struct hip_sensors *, const char *folder);
 double hip_power_limit(const struct hip_sensors *); /* watts */
 void hip_sensors_read(const struct hip_sensors *, struct conditions *);
+void hip_sensors_read_use(const struct hip_sensors *, struct device_use *);
 
 #endif

@@ -1,5 +1,6 @@
 /* hip_info.c - what an AMD GPU is, from attributes alone: a struct of properties has another
  * form in each ROCm. */
+#include "gpu_names.h"
 #include "hip.h"
 #include <stdio.h>
 #include <string.h>
@@ -43,12 +44,13 @@ static int dies_of(const struct hip_chip *c, int units)
 /* A runtime without its list of names calls a GPU "" or "AMD Radeon Graphics". */
 static void name_gpu(struct device_info *info, const struct hip_chip *c)
 {
-	const char *gpu = gpu_short_name(info->name);
+	const int is_named = *info->name && !strstr(info->name, "Radeon Graphics");
 	if (!*info->name)
 		snprintf(info->name, sizeof info->name, "AMD %s", info->arch);
-	if (c && !strcmp(gpu, "gpu"))
-		gpu = c->gpu;
-	snprintf(info->gpu, sizeof info->gpu, "%s", gpu);
+	if (c && !is_named)
+		gpu_name_by_chip(info, c->gpu);
+	else
+		gpu_name(info);
 }
 
 void hip_describe(const struct hip_api *hip, int device, struct device_info *info)
@@ -63,7 +65,6 @@ void hip_describe(const struct hip_api *hip, int device, struct device_info *inf
 		snprintf(info->arch, sizeof info->arch, "%s", c->arch);
 	else
 		snprintf(info->arch, sizeof info->arch, "gfx%d.%d", major, minor);
-	name_gpu(info, c);
 	info->backend = BACKEND_GPU;
 	info->lanes = attribute(hip, device, ATTR_WAVE);
 	info->smem_per_block = attribute(hip, device, ATTR_LDS_BLOCK);
@@ -80,6 +81,7 @@ void hip_describe(const struct hip_api *hip, int device, struct device_info *inf
 		info->dies = c ? dies_of(c, info->units) : 0;
 	info->l2_bytes =
 	    c && c->last_cache ? c->last_cache : (size_t)attribute(hip, device, ATTR_L2);
+	name_gpu(info, c);
 }
 
 void hip_driver_text(char text[48], const struct hip_api *hip, const char *kernel_driver)

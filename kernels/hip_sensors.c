@@ -5,6 +5,7 @@
  *   hwmon/hwmon<n>/power1_average, or power1_input where it has no average; microwatts
  *   hwmon/hwmon<n>/power1_cap
  *   hwmon/hwmon<n>/temp2_input    of the hottest spot; temp1_input: at the edge; millidegrees
+ *   gpu_busy_percent              of the last moment
  *
  * Of a package with two devices one has the power of both and the other none. */
 #include "hip.h"
@@ -85,4 +86,19 @@ void hip_sensors_read(const struct hip_sensors *s, struct conditions *now)
 		now->sm_mhz = clock_of_star(s);
 	now->power_w = either(s, "power1_average", "power1_input") / 1e6;
 	now->temperature_c = either(s, "temp2_input", "temp1_input") / 1e3;
+}
+
+/* Which processes use it no file says. */
+void hip_sensors_read_use(const struct hip_sensors *s, struct device_use *use)
+{
+	char path[160];
+	double percent;
+	*use = (struct device_use){ 0 };
+	snprintf(path, sizeof path, "%s/gpu_busy_percent", s->folder);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fscanf(f, "%lf", &percent) == 1)
+		use->busy = percent / 1e2;
+	fclose(f);
 }

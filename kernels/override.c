@@ -53,7 +53,7 @@ static int read_version(struct reader *r)
 
 static int read_gpu(struct reader *r)
 {
-	char line[40];
+	char line[GPU_NAME + 8];
 	snprintf(line, sizeof line, "gpu %s", r->device->gpu);
 	reader_next_line(r);
 	if (!reader_expect(r, "gpu", line))

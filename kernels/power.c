@@ -3,11 +3,27 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CLOCK_SM = 1, SENSOR_GPU = 0 };
 /* Event reasons that are no throttling: idle (1), application clocks (2),
  * display clock (256), sync boost (16). */
 enum { REASONS_HARMLESS = 1 | 2 | 16 | 256 };
+
+/* Of these, the ones that slow a GPU down against its will: hardware slowdown (8), heat as
+ * software (32) and hardware (64) see it, power brake (128). */
+enum { REASONS_SLOWED = 8 | 32 | 64 | 128 };
+
+/* As NVML has them. */
+struct utilization {
+	unsigned gpu, memory; /* percent */
+};
+struct gpu_process {
+	unsigned pid;
+	unsigned long long memory;
+	unsigned gpu_instance, compute_instance;
+};
+enum { MOST_PROCESSES = 64 };
 
 struct power {
 	void *library, *device;
@@ -16,6 +32,8 @@ struct power {
 	int (*energy)(void *, unsigned long long *);
 	int (*temperature)(void *, int, unsigned *);
 	int (*reasons)(void *, unsigned long long *);
+	int (*utilization)(void *, struct utilization *);
+	int (*processes)(void *, unsigned *count, struct gpu_process *);
 	int (*shutdown)(void);
 };
 
@@ -49,6 +67,8 @@ struct power *power_open(const char *pci_id, double *limit_w, char driver[32])
 	find(p->library, "nvmlDeviceGetTotalEnergyConsumption", &p->energy);
 	find(p->library, "nvmlDeviceGetTemperature", &p->temperature);
 	find(p->library, "nvmlDeviceGetCurrentClocksThrottleReasons", &p->reasons);
+	find(p->library, "nvmlDeviceGetUtilizationRates", &p->utilization);
+	find(p->library, "nvmlDeviceGetComputeRunningProcesses_v3", &p->processes);
 	if (find(p->library, "nvmlDeviceGetEnforcedPowerLimit", &limit) &&
 	    !limit(p->device, &milliwatts))
 		*limit_w = milliwatts / 1e3;
@@ -79,6 +99,26 @@ void power_read(const struct power *p, struct conditions *c)
 		c->temperature_c = value;
 	if (p->reasons && !p->reasons(p->device, &wide))
 		c->throttled = (wide & ~(unsigned long long)REASONS_HARMLESS) != 0;
+}
+
+void power_read_use(const struct power *p, struct device_use *use)
+{
+	struct gpu_process process[MOST_PROCESSES];
+	struct utilization rate;
+	unsigned long long reasons;
+	unsigned n = MOST_PROCESSES;
+	memset(use, 0, sizeof *use);
+	if (!p)
+		return;
+	if (p->utilization && !p->utilization(p->device, &rate))
+		use->busy = rate.gpu / 1e2;
+	if (p->reasons && !p->reasons(p->device, &reasons))
+		use->slowed = (reasons & REASONS_SLOWED) != 0;
+	if (!p->processes || p->processes(p->device, &n, process))
+		return;
+	for (unsigned i = 0; i < n && use->num_pids < (int)COUNT(use->pids); i++)
+		if ((int)process[i].pid != (int)getpid())
+			use->pids[use->num_pids++] = (int)process[i].pid;
 }
 
 void power_close(struct power *p)

@@ -14,9 +14,12 @@ struct shipped {
 extern const struct shipped attune_shipped[];
 extern const int attune_num_shipped;
 
-/* For this very architecture, else the portable form; NULL when not carried. */
+/* For the device's architecture, else for an older one the binaries of which it executes
+ * (arch_runs), else the portable form; NULL when not carried. */
 const struct shipped *shipped_find(const struct device_info *, const char *kernel,
 				   const char *flags);
+const struct shipped *shipped_among(const struct shipped *list, int n, const struct device_info *,
+				    const char *kernel, const char *flags);
 
 /* Kernels whose default configuration stands in where no heuristic speaks, or what
  * it says is illegal: for many rows the first that is legal, for few the last.

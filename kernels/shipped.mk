@@ -10,13 +10,15 @@
 # STALE=skip leaves out headers that no longer fit the .def tables (for the
 # commands that regenerate them); otherwise such a header stops the build.
 
-headers     := $(sort $(wildcard $(GENERATED)/attune_*.h))
-gpus        := $(headers:$(GENERATED)/attune_%.h=%)
+local_gpus  := $(if $(filter no,$(LOCAL)),,$(patsubst $(GENERATED)/local/attune_%.h,%,$(wildcard $(GENERATED)/local/attune_*.h)))
+gpus        := $(sort $(local_gpus) $(patsubst $(GENERATED)/attune_%.h,%,$(wildcard $(GENERATED)/attune_*.h)))
+header_of    = $(if $(filter $(1),$(local_gpus)),local/)attune_$(1).h
+headers     := $(foreach g,$(gpus),$(GENERATED)/$(call header_of,$(g)))
 upper        = $(shell echo $(1) | tr a-z A-Z)
 skip_stale  := $(if $(filter skip,$(STALE)),--skip-stale)
 list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) \
 	--leave-out='$(LEAVE_OUT)' $(skip_stale)
-list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o recorded.o carried.o cpu_flags.o hip_chips.o) $(spaces)
+list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o gpu_names.o recorded.o carried.o cpu_flags.o hip_chips.o) $(spaces)
 gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/,args.h schedule.h recorded.h \
 	price.h price_terms.def part.h tree.h attune_features.h features.def)
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
@@ -25,7 +27,7 @@ cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
 # would change, so that what hangs on them is rebuilt only then.
 define heuristics_text
 #ifdef HEADERS
-$(foreach g,$(gpus),#include "attune_$(g).h"
+$(foreach g,$(gpus),#include "$(call header_of,$(g))"
 )#else
 $(foreach g,$(gpus),HEURISTIC($(g), $(call upper,$(g)))
 )#endif

@@ -303,6 +303,8 @@ UNUSED static int make_folder(void **state)
 	snprintf(cpu_arch, sizeof cpu_arch, "%s", cpu.info.arch);
 	snprintf(cpu_name, sizeof cpu_name, "%s", cpu.info.name);
 	device_close(&cpu);
+	setenv("ATTUNE_LOCKS", folder, 1);
+	setenv("ATTUNE_PROC", folder, 1); /* a machine without processes */
 	setenv("ATTUNE_CACHE", in_folder("cache"), 1);
 	for (size_t i = 0; i < COUNT(trees); i++)
 		shell("mkdir %s && cp -r '%s' %s/kernels && sed -i '%s' %s/kernels/cpu/qblock.c",

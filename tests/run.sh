@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh - runs test programs and scripts under prove and counts their rows.
 #
-#   B=build sh tests/run.sh TEST...        TEST_SECONDS: of one test, 600
+#   B=build sh tests/run.sh TEST...        TEST_SECONDS: of one test, 1800
 #
 # prove starts this file again for each of them, as `run.sh --one TEST`, which
 # leaves what the test said in $B/tap/, and what it said on stderr in $B/talk/: that
@@ -17,7 +17,7 @@ if [ "${1:-}" = --one ]; then
 	*.sh) set -- sh "$2" ;;
 	*) set -- "$2" ;;
 	esac
-	timeout -k 5 "${TEST_SECONDS:-600}" "$@" >"$B/tap/$name" 2>"$B/talk/$name"
+	timeout -k 5 "${TEST_SECONDS:-1800}" "$@" >"$B/tap/$name" 2>"$B/talk/$name"
 	code=$?
 	[ $code -eq 0 ] || echo "# exit code $code" >>"$B/tap/$name"
 	cat "$B/tap/$name"

@@ -86,7 +86,7 @@ static int fits(const struct row *r, const struct built *b, const struct gpu_mod
 	}
 	assert_true(part_make(&part, PHASE_ALL, s, &batch, d));
 	c->kernel->space->geometry(&c->config, s, &part, d, &g);
-	gpu_resident(&resident, m, &b->binary, &g);
+	gpu_resident(&resident, arch_limits(m->arch), &b->binary, &g);
 	const int matrices = count_matrices(&b->binary.blob);
 	if (b->binary.registers >= 0 && !b->binary.spill_bytes && matrices >= r->matrices &&
 	    resident.waves >= r->waves)
@@ -227,7 +227,7 @@ static void occupancy_is_the_compilers(void **state)
 			 "-DLAST=%s -DLDS=%d -Rpass-analysis=kernel-resource-usage", cases[i].last,
 			 cases[i].lds);
 		assert_int_equal(jit_compile_source(&b, path, flags, m->arch), 0);
-		gpu_resident(&r, m, &b, &g);
+		gpu_resident(&r, arch_limits(m->arch), &b, &g);
 		const int want = said(b.log, "Occupancy [waves/SIMD]: ");
 		if (r.waves != want || b.agprs != said(b.log, " AGPRs: ") ||
 		    b.sgprs != said(b.log, "SGPRs: ") ||

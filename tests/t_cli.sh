@@ -5,6 +5,7 @@ B=${B:-build}
 attune=$B/attune
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
+export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 n=0
 
 row() { # CONDITION NAME
@@ -19,7 +20,7 @@ row() { # CONDITION NAME
 }
 
 run() {
-	eval "timeout 60 $attune $*" >"$tmp/out" 2>"$tmp/err" </dev/null
+	eval "timeout 1200 $attune $*" >"$tmp/out" 2>"$tmp/err" </dev/null
 	code=$?
 }
 
@@ -46,6 +47,8 @@ echo '{ "scenarios": [ { "batch": "2q2k_32q" } ] }' >"$tmp/batch.json"
 echo '{ "scenarios": [ { "batch": "q1", "batchs": 1 } ] }' >"$tmp/key.json"
 printf '{ "scenarios": [\n  { "batch" "q1" } ] }\n' >"$tmp/json.json"
 printf '{ "\\u001b[2J": 1 }\n' >"$tmp/escape.json"
+cp results/cpu.sqlite "$tmp/a-b.sqlite"
+long=$(printf '%064d' 0)
 echo 'this is no database' >"$tmp/text.sqlite"
 echo '/* no header of ours */' >"$tmp/text.h"
 
@@ -85,10 +88,20 @@ done <<'ROWS'
 2|extra,Too many|eval extra
 2|extra,Too many|plot extra
 2|extra,Too many|bench extra
-2|1 to 15 of|show --gpu ../../tmp/x --stale
-2|1 to 15 of|eval --gpu h200h200h200h200
-2|1 to 15 of|induce --gpu H200
-2|1 to 15 of|plot --gpu \'\'
+2|1 to 63 of|show --gpu ../../tmp/x --stale
+2|1 to 63 of|eval --gpu $long
+2|1 to 63 of|induce --gpu H200
+2|1 to 63 of|plot --gpu \'\'
+2|1 to 63 of|sweep --gpu ../../tmp/x --compile-only --batch q1
+2|1 to 63 of|sweep --gpu $long --db $tmp/new.sqlite --batch q1
+2|1 to 63 of|bridge --db results/cpu.sqlite --gpu ../../tmp/x
+2|1 to 63 of|confirm --gpu ../../tmp/x --dry-run
+2|say --arch|sweep --gpu some_gpu --compile-only --batch q1
+2|must be one of sm_80|sweep --gpu some_gpu --arch sm_12 --compile-only --batch q1
+2|h200 is of sm_90|sweep --gpu h200 --arch sm_89 --compile-only --batch q1
+2|t4 is of sm_75|sweep --gpu t4 --compile-only --batch q1
+2|compile-only|sweep --gpu some_gpu --arch sm_89 --batch q1
+2|not named after a GPU|diff $tmp/a-b.sqlite results/cpu.sqlite
 2|x1b|scenarios --set $tmp/escape.json
 2|none.sqlite|show --gpu cpu --stale --db $tmp/none.sqlite
 2|json|devices --format xml
@@ -115,8 +128,9 @@ done <<'ROWS'
 2|early.*kernels|sweep --early --kernels ring
 2|none.sqlite|sweep --gpu cpu --db $tmp/none.sqlite --early --batch q1
 2|a part in --phases|sweep --gpu cpu --db $tmp/new.sqlite --batch 32q1s1k --phases prefill
+3|l4|sweep --gpu l4 --db $tmp/new.sqlite --batch q1
 3|mi300|sweep --gpu mi300 --db $tmp/new.sqlite --batch q1
-2|no-such-gpu|sweep --gpu no-such-gpu --db $tmp/new.sqlite --batch q1
+2|1 to 63 of|sweep --gpu no-such-gpu --db $tmp/new.sqlite --batch q1
 2|none.sqlite|induce --gpu cpu --db $tmp/none.sqlite --out $tmp/x.h
 2|none.sqlite|eval --gpu cpu --db $tmp/none.sqlite
 2|none.tsv|plot --gpu cpu --peers $tmp/none.tsv --out $tmp
@@ -156,6 +170,9 @@ for word in sweeep ''; do
 		"attune $word: exit 2, commands on stderr"
 done
 
+run devices --known --format tsv
+row "$([ $code -eq 0 ] && grep -q "^h100_pcie	h100_pcie	sm_90	114	.*	h200	borrowed from h200 (132 SMs; here 114)" \
+	"$tmp/out" && [ "$(wc -l <"$tmp/out")" -gt 50 ]; echo $?)" "known GPUs, with the header that each borrows"
 run scenarios --batch 2q2k_32q1s1k --format json
 row "$([ $code -eq 0 ] && grep -q '"seqs": *34' "$tmp/out"; echo $?)" "a batch as JSON"
 run scenarios --batch 2q2k_32q1s1k --format csv

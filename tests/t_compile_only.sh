@@ -18,7 +18,7 @@ row() { # CONDITION NAME
 }
 
 run() {
-	timeout 60 "$attune" sweep --gpu mi300 --compile-only --kernels naive --preset smoke \
+	timeout 1200 "$attune" sweep --gpu mi300 --compile-only --kernels naive --preset smoke \
 		--batch q1s64 --format tsv "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
 }
 

@@ -5,7 +5,9 @@ B=${B:-build}
 attune=$PWD/$B/attune
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
+export ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp" # a machine of its own: without processes
 n=0
+export ATTUNE_CLOCK=1 # a race takes a second of the budget, however long it takes
 export ATTUNE_SOURCE="$tmp/kernels" ATTUNE_CACHE="$tmp/cache"
 
 row() { # CONDITION NAME

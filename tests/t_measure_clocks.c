@@ -58,15 +58,93 @@ static void who_was_held_up_is_not_slow(void **state)
 	assert_true(racer[1].m.samples > 1);
 }
 
-static void only_disturbed_samples_are_better_than_none(void **state)
+static void disturbed_samples_are_no_data(void **state)
+{
+	static const struct {
+		double share;
+		enum outcome outcome;
+	} rows[] = { { 0.6, OUTCOME_NOISY }, { 0.89, OUTCOME_NOISY }, { 0.95, OUTCOME_OK } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct race race = race_of(2);
+		fake.share = rows[i].share; /* all samples agree, and all are too long alike */
+		measure_race(&dev, &race);
+		assert_int_equal(racer[1].m.outcome, rows[i].outcome);
+		assert_string_equal(racer[1].m.stopped, "noisy");
+		assert_int_equal(racer[1].m.rejected, 3 * racer[1].m.samples);
+	}
+}
+
+/* Every other program that the clock does not see: one sample in two takes twice as long, of
+ * each racer at other rounds. Racer 0 is still. */
+static double bimodal(int who, int nth)
+{
+	return who && (nth >> who) % 2 ? 210 : 100;
+}
+
+static void a_wide_interval_is_no_time(void **state)
 {
 	(void)state;
-	struct race race = race_of(2);
-	fake.share = 0.6;
+	struct race race = race_of(3);
+	fake.script = bimodal;
+	race.fixed_rounds = 12;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[1].m.outcome, OUTCOME_OK);
-	assert_string_equal(racer[1].m.stopped, "noisy");
-	assert_int_equal(racer[1].m.rejected, 3 * racer[1].m.samples);
+	assert_int_equal(racer[0].m.outcome, OUTCOME_OK);
+	for (int i = 1; i < 3; i++) {
+		assert_int_equal(racer[i].m.outcome, OUTCOME_NOISY);
+		assert_string_equal(racer[i].m.stopped, "rounds");
+		assert_non_null(strstr(racer[i].m.detail, "may be off by"));
+		assert_true(racer[i].m.samples == 12 && racer[i].m.median_us > 0);
+	}
+}
+
+/* Of two rounds, say, where the clock strayed in the others. */
+static void few_samples_are_no_time(void **state)
+{
+	static const struct {
+		const char *stopped;
+		int kept;
+		double share;
+		float us[3];
+		enum outcome outcome;
+	} rows[] = {
+		{ "tie", 3, 1, { 100, 101, 102 }, OUTCOME_OK },
+		{ "budget", 2, 1, { 100, 100, 0 }, OUTCOME_NOISY },
+		{ "rounds", 0, 1, { 100, 0, 0 }, OUTCOME_NOISY }, /* the screen's alone */
+		/* whoever is out early keeps a time that says so */
+		{ "slow", 0, 1, { 400, 0, 0 }, OUTCOME_OK },
+		{ "beaten", 2, 1, { 120, 121, 0 }, OUTCOME_OK },
+		{ "beaten", 2, 1, { 120, 200, 0 }, OUTCOME_OK },
+		/* unless it may have been another program that beat it */
+		{ "beaten", 2, 0.5, { 120, 121, 0 }, OUTCOME_NOISY },
+		{ "beaten", 2, 0.95, { 120, 121, 0 }, OUTCOME_OK },
+		{ "beaten", 2, 0.95, { 120, 200, 0 }, OUTCOME_NOISY },
+		{ "tie", 3, 0.95, { 100, 101, 102 }, OUTCOME_OK },
+		{ "tie", 3, 0.95, { 100, 120, 140 }, OUTCOME_NOISY },
+		{ "tie", 3, 1, { 100, 112, 124 }, OUTCOME_OK },
+		{ "tie", 3, 1, { 100, 150, 200 }, OUTCOME_NOISY },
+		{ "tie", 3, 1, { 100, 101, 500 }, OUTCOME_OK }, /* one far out */
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct measurement m = { .outcome = OUTCOME_OK, .ci_us = NAN };
+		double us[3];
+		while (m.samples < 3 && rows[i].us[m.samples] > 0) {
+			us[m.samples] = (double)rows[i].us[m.samples];
+			m.us[m.samples] = rows[i].us[m.samples];
+			m.samples++;
+		}
+		m.median_us = median(us, m.samples);
+		snprintf(m.stopped, sizeof m.stopped, "%s", rows[i].stopped);
+		noise_judge_time(&m, rows[i].kept, rows[i].share);
+		if (m.outcome != rows[i].outcome)
+			print_error("row %zu: %s\n", i, m.detail);
+		assert_int_equal(m.outcome, rows[i].outcome);
+		assert_int_equal(*m.detail != '\0', m.outcome == OUTCOME_NOISY);
+	}
+	struct measurement wrong = { .outcome = OUTCOME_WRONG, .samples = 1 };
+	noise_judge_time(&wrong, 0, 0.1);
+	assert_int_equal(wrong.outcome, OUTCOME_WRONG);
 }
 
 static void too_fast_is_wrong(void **state)
@@ -116,7 +194,8 @@ static void a_clock_that_lied_once_is_forgiven(void **state)
 		racer[1].bound_us = 90;
 		measure_race(&dev, &race);
 		assert_int_equal(fake.looked[1], 1);
-		assert_int_equal(racer[1].m.outcome, OUTCOME_OK);
+		/* of its rounds none is left, and one look is no time to learn from */
+		assert_int_equal(racer[1].m.outcome, later ? OUTCOME_NOISY : OUTCOME_OK);
 		assert_true(fabs(racer[1].m.median_us - 100) < 1e-6);
 	}
 }
@@ -171,6 +250,49 @@ static void the_fastest_runs_twice(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fake.told[i], 1);
 	assert_int_equal(fake.live_tapes, 0);
+}
+
+/* The fastest is racer 2. Its second runner gets plays 3, 5, 7 ... or 4, 6, 8 ... by the order of
+ * the round; the pairs of two differ by `factor` in any case. */
+static double factor;
+static double two_speeds(int who, int nth)
+{
+	return who == 2 ? (nth < 3 || nth % 2 ? 90 : 90 * factor) : 100;
+}
+
+static void a_race_whose_control_is_off_is_noise(void **state)
+{
+	static const struct {
+		double factor;
+		int is_noise;
+	} rows[] = { { 1, 0 }, { 1.19, 0 }, { 1.3, 1 }, { 116, 1 } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct race race = race_of(3);
+		struct protocol p = usual;
+		struct control control;
+		p.min_rounds = p.max_rounds = 3;
+		race.protocol = &p;
+		race.control = &control;
+		race.fixed_rounds = 3;
+		fake.script = two_speeds;
+		factor = rows[i].factor;
+		measure_race(&dev, &race);
+		assert_int_equal(control.of, 2);
+		assert_int_equal(noise_in_control(&control), rows[i].is_noise);
+		for (int k = 0; k < 3; k++) {
+			if (!rows[i].is_noise && k == 2)
+				continue; /* itself it has two speeds */
+			assert_int_equal(racer[k].m.outcome,
+					 rows[i].is_noise ? OUTCOME_NOISY : OUTCOME_OK);
+		}
+		if (rows[i].is_noise)
+			assert_non_null(strstr(racer[0].m.detail, "the same choice twice differs"));
+	}
+	const struct control none = { 0 }, half = { .rounds = 1, .ratio = 0.57 };
+	assert_false(noise_in_control(&none));
+	assert_true(noise_in_control(&half));
+	assert_float_equal(noise_of_control(&half), 1 / 0.57 - 1, 1e-9);
 }
 
 /* Racer 1 is the fastest in the screen and beaten later. */
@@ -316,7 +438,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(disturbed_samples_are_taken_again),
 		cmocka_unit_test(who_was_held_up_is_not_slow),
-		cmocka_unit_test(only_disturbed_samples_are_better_than_none),
+		cmocka_unit_test(disturbed_samples_are_no_data),
+		cmocka_unit_test(a_wide_interval_is_no_time),
+		cmocka_unit_test(few_samples_are_no_time),
+		cmocka_unit_test(a_race_whose_control_is_off_is_noise),
 		cmocka_unit_test(too_fast_is_wrong),
 		cmocka_unit_test(a_clock_that_lied_once_is_forgiven),
 		cmocka_unit_test(the_impossible_drives_nobody_out),

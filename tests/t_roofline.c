@@ -16,7 +16,7 @@ enum { PAGES = 11, SEEDS = 3, UNITS = 4, MOST_ROWS = 64, MOST_WARPS = 32 };
 enum { BYTES = PAGES * ROOFLINE_PAGE, WORDS = BYTES / 4 };
 
 static struct row {
-	char name[64];
+	char name[GPU_NAME + 64];
 	enum simt_gpu gpu;
 	struct ask ask;
 	struct code *code;

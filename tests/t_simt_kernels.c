@@ -159,7 +159,7 @@ static void has_no_row(void **state)
 static void name_gpu(struct row *r)
 {
 	char name[sizeof r->name];
-	snprintf(name, sizeof name, "%s: %.*s", dev.info.gpu, (int)sizeof name - 20, r->name);
+	snprintf(name, sizeof name, "%s: %.*s", dev.info.gpu, (int)sizeof name - GPU_NAME - 4, r->name);
 	memcpy(r->name, name, sizeof name);
 }
 

@@ -1,7 +1,5 @@
-/* t_wishes.c - exact wishes on the CPU: what was asked for is measured, in the stage asked
+/* t_wishes.c - exact wishes: what was asked for is measured, in the stage asked
  * for, once, with a control; what cannot be is refused before anything runs. */
-#include "../harness/sweep.h"
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -10,12 +8,12 @@
 #include <unistd.h>
 #include <cmocka.h>
 #undef fail
+#include "fake_worker.h"
 #include "heard.h"
 
 static char folder[] = "/tmp/t_wishes.XXXXXX", db[64];
 static struct scenario scenario;
 static struct scenario_list list = { &scenario, 1 };
-static struct hello hello;
 static struct sweep_options options = { .gpu = "cpu",
 					.db = db,
 					.command = "t_wishes",
@@ -27,7 +25,6 @@ static struct sweep_options options = { .gpu = "cpu",
 static int begin(void **state)
 {
 	char error[128];
-	const struct worker_setup setup = { .device = "cpu" };
 	(void)state;
 	setenv("ATTUNE_THREADS", "1", 1);
 	scenario = (struct scenario){ .model = "tiny@1",
@@ -43,13 +40,11 @@ static int begin(void **state)
 						 .causal = 1,
 						 .scale = 0.125f } };
 	scenario.batch = batch_parse(scenario.batch_text, error, sizeof error);
-	struct worker *w = worker_new(&setup);
-	const int known = w && worker_hello(w, &hello);
-	worker_free(w);
-	if (!mkdtemp(folder) || !known || !scenario.batch)
+	if (!mkdtemp(folder) || !fake_worker_begin() || !scenario.batch)
 		return -1;
 	snprintf(db, sizeof db, "%s/w.sqlite", folder);
-	return 0;
+	/* an empty folder is a machine without processes */
+	return setenv("ATTUNE_LOCKS", folder, 1) || setenv("ATTUNE_PROC", folder, 1);
 }
 
 static int end(void **state)
@@ -101,7 +96,7 @@ static void wishes_come_true_once(void **state)
 		{ .is_plan = 1, .choice = q, .decode = s, .how = ATTUNE_STREAMS },
 	};
 	(void)state;
-	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 6, "b"), EXIT_DONE);
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 6, "b"), EXIT_DONE);
 	assert_string_equal(ask("SELECT phase, kernel, outcome, stage, pass FROM confirmed "
 				"ORDER BY phase, kernel"),
 			    "decode qblock ok b B;decode segmented ok b B;plan plan ok b B;"
@@ -117,19 +112,19 @@ static void wishes_come_true_once(void **state)
 				"JOIN race AS c ON c.id = race JOIN stage AS t ON t.id = c.stage"),
 			    "1 b b;");
 	assert_string_equal(ask("SELECT count(*) FROM run"), "1;");
-	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 6, "b"), EXIT_DONE);
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 6, "b"), EXIT_DONE);
 	assert_string_equal(ask("SELECT count(*) FROM measurement"), "5;");
 	assert_string_equal(ask("SELECT variant LIKE '%qblock % || decode: segmented %' FROM "
 				"confirmed WHERE phase = 'plan' ORDER BY 1"),
 			    "0;1;");
 	assert_string_equal(ask("SELECT count(*) FROM run"), "1;");
 	options.again = 1;
-	assert_int_equal(sweep_wishes(&options, &hello, &list, wish + 2, 1, "b"), EXIT_DONE);
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish + 2, 1, "b"), EXIT_DONE);
 	options.again = 0;
 	assert_string_equal(ask("SELECT count(*) FROM measurement"), "6;");
-	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 1, "refine"), EXIT_DONE);
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 1, "refine"), EXIT_DONE);
 	assert_string_equal(ask("SELECT stage, pass FROM timings"), "refine A;");
-	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 1, "early"), EXIT_DONE);
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 1, "early"), EXIT_DONE);
 	assert_string_equal(
 	    ask("SELECT stage, pass FROM newest WHERE phase = 'prefill' ORDER BY 2"),
 	    "refine A;b B;early E;");
@@ -146,7 +141,7 @@ static void plans_race_with_the_whole(void **state)
 	};
 	(void)state;
 	options.again = 1;
-	assert_int_equal(sweep_wishes(&options, &hello, &list, wish, 2, "cold"), EXIT_DONE);
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 2, "cold"), EXIT_DONE);
 	options.again = 0;
 	assert_string_equal(ask("SELECT phase, outcome FROM timings WHERE stage = 'cold' "
 				"ORDER BY phase"),
@@ -164,12 +159,12 @@ static void impossible_ones_are_refused(void **state)
 	assert_true(axis >= 0);
 	wish.choice.config.v[axis] = -1;
 	listen_begin();
-	assert_int_equal(sweep_wishes(&options, &hello, &list, &wish, 1, "b"), EXIT_USAGE);
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, &wish, 1, "b"), EXIT_USAGE);
 	assert_non_null(strstr(heard(), "a formula stands for"));
 	wish.choice = choice_of("segmented");
 	wish.choice.config.v[axis] = 32; /* of 50 keys */
 	listen_begin();
-	assert_int_equal(sweep_wishes(&options, &hello, &list, &wish, 1, "b"), EXIT_USAGE);
+	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, &wish, 1, "b"), EXIT_USAGE);
 	assert_non_null(strstr(heard(), "tiny@1 q24_3q1s50: segmented"));
 }
 

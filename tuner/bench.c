@@ -31,7 +31,7 @@ static const struct {
 
 struct options {
 	const char *gpu, *db, *split, *preset;
-	int limit, replay, roofline, host;
+	int limit, replay, roofline, host, anyway;
 	double read_mb; /* of the roofline */
 	enum format format;
 	struct trace_options trace;
@@ -243,7 +243,8 @@ enum {
 	OPT_REPLAY,
 	OPT_ROOFLINE,
 	OPT_HOST,
-	OPT_READ
+	OPT_READ,
+	OPT_ANYWAY
 };
 static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
@@ -261,6 +262,7 @@ static const struct argp_option rows[] = {
 	{ "roofline", OPT_ROOFLINE, NULL, 0, "memory, L2 cache and launches alone, instead", 0 },
 	{ "host", OPT_HOST, NULL, 0, "what calls cost the CPU, instead", 0 },
 	{ "read-mb", OPT_READ, "X", 0, "of the roofline: MB of a read (1074)", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
 	{ "format", 'f', "NAME", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
@@ -282,6 +284,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_REPLAY: o->replay = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
 	case OPT_HOST: o->host = 1; return 0;
+	case OPT_ANYWAY: o->anyway = 1; return 0;
 	case OPT_READ:
 		o->read_mb = strtod(arg, &end);
 		if (*end || !(o->read_mb >= 0.1 && o->read_mb <= 1e5))
@@ -348,6 +351,33 @@ static const struct argp help = {
 	NULL
 };
 
+static int measure_scenarios(struct bench_stage *st, const struct options *o,
+			     const struct protocol *protocol, const char *db)
+{
+	const char *split = strcmp(o->split, "all") ? o->split : NULL;
+	struct data *d = data_load(db, st->dev.info.gpu);
+	int code = d && split_known(d, split) ? device_ready_open(&st->dev, "bench", o->anyway)
+					      : EXIT_USAGE;
+	if (!code)
+		code = run(st, d, o, protocol);
+	data_free(d);
+	return code;
+}
+
+static int measure(struct bench_stage *st, const struct options *o, const struct protocol *protocol,
+		   const char *db)
+{
+	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* and says why */
+	if (!o->replay && !o->host && !o->roofline)
+		return measure_scenarios(st, o, protocol, db);
+	const int code = refuses ? EXIT_DONE : device_ready_open(&st->dev, "bench", o->anyway);
+	if (code)
+		return code;
+	return o->replay ? bench_replay(st, protocol, o->format)
+	       : o->host ? bench_host(st, o->format)
+			 : bench_roofline(&st->dev, db, o->read_mb, o->format);
+}
+
 int cmd_bench(int argc, char **argv)
 {
 	struct options o = { .split = "heldout",
@@ -369,18 +399,8 @@ int cmd_bench(int argc, char **argv)
 	}
 	if (!code)
 		default_paths(st.dev.info.gpu, db, header);
-	if (!code && o.replay) {
-		code = bench_replay(&st, &protocol, o.format);
-	} else if (!code && o.host) {
-		code = bench_host(&st, o.format);
-	} else if (!code && o.roofline) {
-		code = bench_roofline(&st.dev, o.db ? o.db : db, o.read_mb, o.format);
-	} else if (!code) {
-		struct data *d = data_load(o.db ? o.db : db, st.dev.info.gpu);
-		const char *split = strcmp(o.split, "all") ? o.split : NULL;
-		code = d && split_known(d, split) ? run(&st, d, &o, &protocol) : EXIT_USAGE;
-		data_free(d);
-	}
+	if (!code)
+		code = measure(&st, &o, &protocol, o.db ? o.db : db);
 	stage_close(&st);
 	return code;
 }

@@ -19,14 +19,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { BEST = 3, BEST_PLANS = 2, FUSED = 6, CHUNK_GPU = 64, CHUNK_CPU = 4 };
-enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_DRY, OPT_FILL };
+enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
+enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL };
 
 struct options {
-	const char *gpu, *db, *header, *split;
-	int limit, again, dry_run, fill;
+	const char *gpu, *db, *header;
+	struct confirm_asked asked;
+	int again, anyway;
 	double budget_s;
 };
 
@@ -69,6 +69,11 @@ void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
 			       .choice = *prefill,
 			       .decode = *decode,
 			       .how = how });
+}
+
+void wish_again(struct wishes *w, const struct wish *one)
+{
+	wish(w, *one);
 }
 
 void wish_made(struct wishes *w, int scenario, const struct measured *m, const struct made *made)
@@ -159,13 +164,13 @@ static int by_need(const void *pa, const void *pb, void *arg)
 	return *(const int *)pa - *(const int *)pb;
 }
 
-static int is_asked(const struct measured *m, const struct options *o)
+static int is_asked(const struct measured *m, const struct confirm_asked *o)
 {
 	return in_split(m, o->split) && (!o->fill || data_is_training(m));
 }
 
 /* Indices of the data in the order they are measured; NULL without memory. */
-static int *order_scenarios(struct data *d, const struct options *o, int *n)
+static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *n)
 {
 	int *order = malloc(sizeof *order * (size_t)(d->n + 1));
 	*n = 0;
@@ -179,30 +184,43 @@ static int *order_scenarios(struct data *d, const struct options *o, int *n)
 	return order;
 }
 
-static int collect(struct wishes *w, const struct data *d, const struct forest *f, const int *order,
-		   int n)
+/* What a header picks, and what an overlap of it is to beat. */
+static void wish_forest(struct wishes *w, const struct data *d, const struct forest *f,
+			struct chooser *c, const struct measured *m, int scenario)
+{
+	struct made made;
+	chooser_make(c, m, -1, &made);
+	wish_made(w, scenario, m, &made);
+	forest_make_serial(d, f, m, &made);
+	wish_made(w, scenario, m, &made);
+}
+
+static int collect(struct wishes *w, const struct data *d, const struct forest *f,
+		   const struct forest *also, const int *order, int n)
 {
 	struct chooser *chooser[NUM_POLICIES];
+	struct chooser *other = also ? chooser_new(d, POLICY_TREE, also) : NULL;
 	for (int p = 0; p < NUM_POLICIES; p++)
 		chooser[p] = chooser_new(d, (enum policy)p, f);
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		for (int p = 0; p < NUM_POLICIES; p++) {
 			struct made made;
-			if (!chooser[p])
+			if (!chooser[p] || p == POLICY_TREE)
 				continue;
 			/* -1: rules ask for the nearest legal choice, measured here or not. */
 			chooser_make(chooser[p], m, -1, &made);
 			wish_made(w, i, m, &made);
-			if (p != POLICY_TREE)
-				continue;
-			forest_make_serial(d, f, m, &made); /* what an overlap is to beat */
-			wish_made(w, i, m, &made);
 		}
+		if (chooser[POLICY_TREE])
+			wish_forest(w, d, f, chooser[POLICY_TREE], m, i);
+		if (other)
+			wish_forest(w, d, also, other, m, i);
 		wish_best(w, d, order[i], i);
 	}
 	for (int p = 0; p < NUM_POLICIES; p++)
 		chooser_free(chooser[p]);
+	chooser_free(other);
 	return !w->failed;
 }
 
@@ -282,6 +300,7 @@ static const struct argp_option rows[] = {
 	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, compilation and all (10m)", 0 },
 	{ "again", OPT_AGAIN, NULL, 0, "also what this pass has measured already", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
 	{ "fill", OPT_FILL, NULL, 0,
 	  "instead complete the first pass: what prices would pick in training scenarios", 0 },
 	{ "dry-run", OPT_DRY, NULL, 0, "only say how much there is to measure", 0 },
@@ -306,18 +325,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'H': o->header = arg; return 0;
-	case 's': o->split = arg; return 0;
+	case 's': o->asked.split = arg; return 0;
 	case OPT_AGAIN: o->again = 1; return 0;
-	case OPT_DRY: o->dry_run = 1; return 0;
-	case OPT_FILL: o->fill = 1; return 0;
+	case OPT_ANYWAY: o->anyway = 1; return 0;
+	case OPT_DRY: o->asked.dry_run = 1; return 0;
+	case OPT_FILL: o->asked.fill = 1; return 0;
 	case OPT_BUDGET:
 		o->budget_s = budget_seconds(arg);
 		if (isnan(o->budget_s))
 			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
 		return 0;
 	case OPT_LIMIT:
-		o->limit = (int)strtol(arg, &end, 10);
-		if (*end || o->limit < 1)
+		o->asked.limit = (int)strtol(arg, &end, 10);
+		if (*end || o->asked.limit < 1)
 			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -339,51 +359,38 @@ static const struct argp help = {
 	NULL
 };
 
-static double seconds_since(const struct timespec *start)
+struct asked_cells {
+	const struct wishes *w;
+	const struct scenario_list *list;
+	const char *stage;
+};
+
+static int measure_part(const struct sweep_options *o, const struct hello *hello, void *arg)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+	const struct asked_cells *a = arg;
+	return sweep_wishes(o, hello, a->list, a->w->v, a->w->n, a->stage);
 }
 
-/* Some scenarios at a time, so that what is compiled, too, comes in the order of need and
- * out of the budget. */
 int wishes_measure(const struct wishes *w, const struct sweep_options *asked,
 		   const struct scenario_list *list, const char *stage)
 {
-	const int step = strcmp(asked->gpu, "cpu") ? CHUNK_GPU : CHUNK_CPU;
-	struct sweep_options sweep = *asked;
-	struct timespec start;
+	struct asked_cells a = { .w = w, .list = list, .stage = stage };
 	struct hello hello;
 	catch_signals();
-	int code = sweep_device(asked, &hello), done = 0;
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	for (int last = step; !code && done < w->n; last += step) {
-		int end = done;
-		while (end < w->n && w->v[end].scenario < last)
-			end++;
-		sweep.budget_s = asked->budget_s - seconds_since(&start);
-		if (sweep.budget_s <= 0) {
-			complain("the budget of %.0f s is spent after %d of %d scenarios; the same "
-				 "command goes on",
-				 asked->budget_s, last - step, list->n);
-			break;
-		}
-		code = sweep_wishes(&sweep, &hello, list, w->v + done, end - done, stage);
-		done = end;
-	}
-	return code;
+	const int code = sweep_device(asked, &hello);
+	return code ? code : on_each_device(asked, &hello, measure_part, &a);
 }
 
-static int confirm(struct data *d, const struct forest *f, const struct options *o,
-		   const struct sweep_options *sweep)
+int confirm_run(struct data *d, const struct forest *f, const struct confirm_asked *o,
+		const struct sweep_options *sweep)
 {
 	struct wishes w = { 0 };
 	d->pass = PASS_A; /* what was best then is what is doubted */
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
 	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
-	const int done =
-	    order && list.v && n && (o->fill ? collect_holes : collect)(&w, d, f, order, n);
+	const int ready = order && list.v && n;
+	const int done = ready && (o->fill ? collect_holes(&w, d, f, order, n)
+					   : collect(&w, d, f, o->also, order, n));
 	for (int i = 0; done && i < n; i++)
 		scenario_again(&list.v[i], &d->v[order[i]]);
 	if (!done)
@@ -407,7 +414,7 @@ static int confirm(struct data *d, const struct forest *f, const struct options 
 int cmd_confirm(int argc, char **argv)
 {
 	struct options o = { .budget_s = 600 };
-	char gpu[16], device[16], db[256], header[256];
+	char gpu[GPU_NAME], device[GPU_NAME], db[256], header[256];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
@@ -418,18 +425,21 @@ int cmd_confirm(int argc, char **argv)
 	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
 	const struct sweep_options sweep = { .gpu = device,
 					     .db = o.db ? o.db : db,
-					     .command = "confirm",
+					     .command = o.anyway ? "confirm --anyway" : "confirm",
 					     .preset = PRESET_FULL,
 					     .budget_s = o.budget_s,
 					     .shards = 1,
 					     .again = o.again,
+					     .anyway = o.anyway,
 					     .seed = 1 };
 	struct data *d = data_load(sweep.db, gpu);
-	const int asks_right = d && split_known(d, o.split);
+	const int asks_right = d && split_known(d, o.asked.split);
+	if (asks_right)
+		data_say_noisy(d, sweep.db);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;
 	else if (asks_right && forest_load(&f, o.header ? o.header : header)) {
-		code = confirm(d, &f, &o, &sweep);
+		code = confirm_run(d, &f, &o.asked, &sweep);
 		forest_free(&f);
 	}
 	data_free(d);

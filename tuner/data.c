@@ -8,6 +8,7 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct name { /* of a scenario or a choice, as found by tsearch */
 	char *text;
@@ -22,23 +23,33 @@ const char *phase_name(int phase)
 	return names[phase];
 }
 
-int gpu_or_own(const char *asked, char gpu[16])
+int gpu_or_own(const char *asked, char gpu[GPU_NAME])
 {
 	struct device dev;
 	if (!asked && device_open(&dev, NULL)) {
 		complain("%s; name a measured one with --gpu", attune_last_error());
 		return 0;
 	}
-	snprintf(gpu, 16, "%s", asked ? asked : dev.info.gpu);
+	snprintf(gpu, GPU_NAME, "%s", asked ? asked : dev.info.gpu);
 	if (!asked)
 		device_close(&dev);
 	return 1;
 }
 
+/* What was measured on this machine comes before what the project has. */
+static void prefer_local(char path[256], const char *folder, const char *format, const char *gpu)
+{
+	char name[128];
+	snprintf(name, sizeof name, format, gpu);
+	snprintf(path, 256, "%s/local/%s", folder, name);
+	if (access(path, R_OK))
+		snprintf(path, 256, "%s/%s", folder, name);
+}
+
 void default_paths(const char *gpu, char db[256], char header[256])
 {
-	snprintf(db, 256, "results/%s.sqlite", gpu);
-	snprintf(header, 256, "generated/attune_%s.h", gpu);
+	prefer_local(db, "results", "%s.sqlite", gpu);
+	prefer_local(header, "generated", "attune_%s.h", gpu);
 }
 
 struct data *data_new(const char *gpu, const struct run_info *run)
@@ -145,13 +156,19 @@ static int new_scenario(struct data *d, const struct store_cell *c)
 	return d->n++;
 }
 
+/* 0: learned from; a scenario goes to the higher of two splits. */
+static int split_distance(const char *split)
+{
+	return split_is_gate(split) ? 1 : split_is_held_out(split) ? 2 : 0;
+}
+
 /* A scenario that several sets list is held out as soon as one says so, and
  * weighs what the heaviest says. */
 static int join_sets(struct measured *m, const struct store_cell *c)
 {
 	if (c->weight > m->weight)
 		m->weight = c->weight;
-	if (!split_is_held_out(c->split) || split_is_held_out(m->split))
+	if (split_distance(c->split) <= split_distance(m->split))
 		return 1;
 	free(m->split);
 	m->split = strdup(c->split);
@@ -232,20 +249,30 @@ static int choice_index(struct data *d, const char *text, int *early)
 	return name->index = d->num_choices++;
 }
 
+int data_put_scenario(struct data *d, const struct store_cell *c)
+{
+	return scenario_index(d, c);
+}
+
 int data_add_scenario(struct data *d, const struct store_cell *c)
 {
 	return scenario_index(d, c) >= 0;
 }
 
-int data_add_choice(struct data *d, const struct choice *c)
+int data_put_choice(struct data *d, const struct choice *c)
 {
 	char text[MAX_CHOICE_TEXT];
 	int early;
+	choice_text(text, sizeof text, c);
+	return choice_index(d, text, &early);
+}
+
+int data_add_choice(struct data *d, const struct choice *c)
+{
 	for (int i = 0; i < d->num_choices; i++)
 		if (c->kernel && !choice_compare(&d->choice[i], c))
 			return 1;
-	return !c->kernel ||
-	       (choice_text(text, sizeof text, c), choice_index(d, text, &early) >= 0);
+	return !c->kernel || data_put_choice(d, c) >= 0;
 }
 
 static int phase_of(const char *word)
@@ -358,36 +385,48 @@ static struct cell cell_of(const struct store_cell *c)
 			      .race = (int)(c->run * (NUM_STAGES + 1)) + stage_of(c->stage) };
 }
 
+int data_put_plan(struct data *d, const struct composed *plan)
+{
+	if (!array_grow(&d->plan, d->num_plans, &d->scaffold->plan_room, sizeof *d->plan))
+		return 0;
+	d->plan[d->num_plans++] = *plan;
+	return 1;
+}
+
+int data_put_paced(struct data *d, const struct paced *paced)
+{
+	if (!array_grow(&d->paced, d->num_paced, &d->scaffold->paced_room, sizeof *d->paced))
+		return 0;
+	d->paced[d->num_paced++] = *paced;
+	return 1;
+}
+
+int data_put_cell(struct data *d, int scenario, int phase, int choice, enum pass pass,
+		  const struct cell *c)
+{
+	struct scaffold *s = d->scaffold;
+	if (!array_grow(&d->cell, d->num_cells, &s->cell_room, sizeof *d->cell) ||
+	    !array_grow(&s->place, d->num_cells, &s->place_room, sizeof *s->place))
+		return 0;
+	s->place[d->num_cells] =
+	    (struct place){ scenario * NUM_PHASES + phase, choice * NUM_PASSES + (int)pass };
+	d->cell[d->num_cells++] = *c;
+	return 1;
+}
+
 /* To the plans, to what begins early and the same in turn, or to the cells. What begins early
  * by itself was not asked for. */
 static int keep(struct data *d, const struct store_cell *from, int scenario, int phase,
 		const struct variant *v, const struct cell *c)
 {
-	struct scaffold *s = d->scaffold;
 	const enum pass pass = from->pass == 'B' ? PASS_B : PASS_A;
-	if (phase == PHASE_PLAN) {
-		if (!array_grow(&d->plan, d->num_plans, &s->plan_room, sizeof *d->plan))
-			return 0;
-		d->plan[d->num_plans++] =
-		    (struct composed){ scenario, v->choice, v->decode, v->how, pass, *c, 0 };
-		return 1;
-	}
-	if (from->pass == 'E') {
-		if (!array_grow(&d->paced, d->num_paced, &s->paced_room, sizeof *d->paced))
-			return 0;
-		d->paced[d->num_paced++] =
-		    (struct paced){ scenario, v->choice, v->early, (enum phase)phase, *c };
-		return 1;
-	}
-	if (v->early)
-		return 1;
-	if (!array_grow(&d->cell, d->num_cells, &s->cell_room, sizeof *d->cell) ||
-	    !array_grow(&s->place, d->num_cells, &s->place_room, sizeof *s->place))
-		return 0;
-	s->place[d->num_cells] =
-	    (struct place){ scenario * NUM_PHASES + phase, v->choice * NUM_PASSES + (int)pass };
-	d->cell[d->num_cells++] = *c;
-	return 1;
+	if (phase == PHASE_PLAN)
+		return data_put_plan(
+		    d, &(struct composed){ scenario, v->choice, v->decode, v->how, pass, *c, 0 });
+	if (from->pass == 'E')
+		return data_put_paced(
+		    d, &(struct paced){ scenario, v->choice, v->early, (enum phase)phase, *c });
+	return v->early || data_put_cell(d, scenario, phase, v->choice, pass, c);
 }
 
 int data_add(struct data *d, const struct store_cell *c)
@@ -423,6 +462,15 @@ int data_finish(struct data *d)
 	d->basics = basics_new();
 	const int done = d->basics && energy_mark(d) && data_order(d) && formulas_add(d) &&
 			 clocks_set(d) && passes_compare(d) && fastest_find(d);
+	d->pass = PASS_B;
+	return done;
+}
+
+int data_finish_again(struct data *d)
+{
+	d->basics = basics_new();
+	const int done =
+	    d->basics && data_order(d) && formulas_add(d) && passes_compare(d) && fastest_find(d);
 	d->pass = PASS_B;
 	return done;
 }
@@ -475,6 +523,7 @@ void data_free(struct data *d)
 	free(d->again);
 	free(d->fastest);
 	basics_free(d->basics);
+	free(d->notes);
 	free(d->family);
 	free(d->family_of);
 	free(d->value);

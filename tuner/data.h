@@ -31,6 +31,17 @@ void scaffold_free(struct data *);
 /* data.c: a scenario without cells, and a choice, each unless it is there; 0 + complain. */
 int data_add_scenario(struct data *, const struct store_cell *);
 int data_add_choice(struct data *, const struct choice *);
+/* The same; the index until data_order, -1 without memory. */
+int data_put_scenario(struct data *, const struct store_cell *);
+int data_put_choice(struct data *, const struct choice *);
+/* One more cell, plan or row of pass E, by such indices. 0 without memory. */
+struct paced;
+int data_put_cell(struct data *, int scenario, int phase, int choice, enum pass,
+		  const struct cell *);
+int data_put_plan(struct data *, const struct composed *);
+int data_put_paced(struct data *, const struct paced *);
+/* data_finish of cells that are of finished data: their clocks are set. */
+int data_finish_again(struct data *);
 /* load_scenarios.c: the scenarios that were measured on a GPU, as cells that have all but a time
  * and a choice. 0 + complain. */
 int scenarios_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),

@@ -1,6 +1,7 @@
 /* diff.c - `attune diff A B`: what changed between two headers (where they
  * choose otherwise) or between two databases (the same of what is learned from them, and
  * which cells moved), by how much, and whether that is more than noise. */
+#include "../kernels/gpu_names.h"
 #include "diff.h"
 #include <argp.h>
 #include <stdlib.h>
@@ -77,11 +78,16 @@ static int is_database(const char *path)
 	return n == sizeof head && !memcmp(head, magic, sizeof magic);
 }
 
-/* "results/h200.sqlite" -> "h200" */
-static void gpu_of_path(const char *path, char gpu[16])
+/* "results/h200.sqlite" -> "h200"; 0 + complain: a name of that form is no GPU's. */
+static int gpu_of_path(const char *path, char gpu[GPU_NAME])
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	snprintf(gpu, 16, "%.*s", (int)strcspn(name, "."), name);
+	const size_t n = strcspn(name, ".");
+	snprintf(gpu, GPU_NAME, "%.*s", (int)n, name);
+	if (n < GPU_NAME && gpu_name_is_valid(gpu))
+		return 1;
+	complain("%s: the file is not named after a GPU; name one with --gpu", path);
+	return 0;
 }
 
 static int load_both(struct forest f[2], const struct options *o)
@@ -146,7 +152,7 @@ static int diff_databases(const struct options *o, const char *gpu)
 int cmd_diff(int argc, char **argv)
 {
 	struct options o = { .format = FORMAT_TABLE };
-	char gpu[16];
+	char gpu[GPU_NAME];
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	const int databases = is_database(o.path[0]) + is_database(o.path[1]);
@@ -157,6 +163,7 @@ int cmd_diff(int argc, char **argv)
 	}
 	if (!databases)
 		return diff_headers(&o);
-	gpu_of_path(o.path[0], gpu);
+	if (!o.gpu && !gpu_of_path(o.path[0], gpu))
+		return EXIT_USAGE;
 	return diff_databases(&o, o.gpu ? o.gpu : gpu);
 }

@@ -73,7 +73,8 @@ static int is_known(long long cost, long long weight)
 	return weight > 0 && cost < FORBIDDEN_SUM;
 }
 
-static void emit_leaf(FILE *out, const struct node *v)
+/* here: scenarios of them that were measured on this GPU; -1: all were */
+static void emit_leaf(FILE *out, const struct node *v, int here)
 {
 	fprintf(out, "return %d;", v->action);
 	if (!v->support) {
@@ -81,6 +82,8 @@ static void emit_leaf(FILE *out, const struct node *v)
 		return;
 	}
 	fprintf(out, " /* %d scenario%s", v->support, v->support == 1 ? "" : "s");
+	if (here >= 0)
+		fprintf(out, " (%d here)", here);
 	if (is_known(v->cost, v->weight))
 		fprintf(out, ", %.3f, p95 %.3f", mean_slowdown(v->cost, v->weight),
 			exp(v->p95 / 1e6));
@@ -102,41 +105,59 @@ static void indent(FILE *out, int depth)
 		putc('\t', out);
 }
 
-/* `inside`: after "else ", on its line. */
-static void emit_node(FILE *out, const struct tree *t, int node, int depth, int inside)
+/* here: as of emit_leaf, by node; NULL: all were. `inside`: after "else ", on its line. */
+static void emit_node(FILE *out, const struct tree *t, const int *here, int node, int depth,
+		      int inside)
 {
 	const struct node *v = &t->v[node];
 	if (!inside)
 		indent(out, depth);
 	if (v->feature < 0) {
-		emit_leaf(out, v);
+		emit_leaf(out, v, here ? here[node] : -1);
 		return;
 	}
 	fprintf(out, "if (f->%s <= %lld) {\n", feature_names[v->feature], v->threshold);
-	emit_node(out, t, v->below, depth + 1, 0);
+	emit_node(out, t, here, v->below, depth + 1, 0);
 	indent(out, depth);
 	if (t->v[v->above].feature >= 0) {
 		fputs("} else ", out);
-		emit_node(out, t, v->above, depth, 1);
+		emit_node(out, t, here, v->above, depth, 1);
 		return;
 	}
 	fputs("} else {\n", out);
-	emit_node(out, t, v->above, depth + 1, 0);
+	emit_node(out, t, here, v->above, depth + 1, 0);
 	indent(out, depth);
 	fputs("}\n", out);
+}
+
+/* Of each node the training scenarios that end there and were measured on this GPU; NULL: of
+ * data without others, or without memory. The caller's to free. */
+static int *count_here(const struct emitter *e, enum decision decision)
+{
+	const struct tree *t = &e->f->tree[decision];
+	const struct data *d = e->d;
+	int *here = d->prior[0] ? calloc((size_t)t->n, sizeof *here) : NULL;
+	for (int s = 0; here && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		if (data_is_training(m) && !m->is_translated && decision_is_of(decision, m))
+			here[tree_leaf(t, &m->part[decision_phase(decision)].f)]++;
+	}
+	return here;
 }
 
 static void emit_trees(const struct emitter *e)
 {
 	for (int t = 0; t < forest_decisions(e->f); t++) {
 		const struct tree *tree = &e->f->tree[t];
+		int *here = count_here(e, (enum decision)t);
 		fprintf(e->out,
 			"ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n",
 			e->f->gpu, decision_names[t]);
 		if (tree->v[0].feature < 0)
 			fputs("\t(void)f;\n", e->out);
-		emit_node(e->out, tree, 0, 1, 0);
+		emit_node(e->out, tree, here, 0, 1, 0);
 		fputs("}\n\n", e->out);
+		free(here);
 	}
 }
 

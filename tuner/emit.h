@@ -9,7 +9,7 @@ struct emitter {
 	FILE *out;
 	const struct forest *f;
 	const struct data *d;
-	char upper[16]; /* H200 */
+	char upper[GPU_NAME]; /* H200 */
 };
 
 void emit_top(const struct emitter *);     /* emit_top.c */

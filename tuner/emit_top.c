@@ -10,8 +10,37 @@ static int count_split(const struct data *d, int training)
 {
 	int n = 0;
 	for (int s = 0; s < d->n; s++)
-		n += training ? data_is_training(&d->v[s]) : split_is_held_out(d->v[s].split);
+		n += training ? data_is_training(&d->v[s])
+			      : split_is_held_out(d->v[s].split) && !split_is_gate(d->v[s].split);
 	return n;
+}
+
+/* Learned from, and translated. */
+static int count_translated(const struct data *d)
+{
+	int n = 0;
+	for (int s = 0; s < d->n; s++)
+		n += data_is_training(&d->v[s]) && d->v[s].is_translated;
+	return n;
+}
+
+static void emit_learned(const struct emitter *e)
+{
+	const struct data *d = e->d;
+	const int learned = count_split(d, 1), held_out = count_split(d, 0);
+	const int translated = count_translated(d);
+	if (!d->prior[0])
+		fprintf(e->out, " *   learned   from %d scenarios, %d held out\n", learned,
+			held_out);
+	else
+		fprintf(
+		    e->out,
+		    " *   learned   from %d scenarios measured here and %d of %s's, translated; "
+		    "%d held out\n"
+		    " *   prior     %s, database %s\n",
+		    learned - translated, translated, d->prior, held_out, d->prior, d->prior_hash);
+	if (d->notes)
+		fputs(d->notes, e->out);
 }
 
 /* Bands as in noise_band. */
@@ -178,8 +207,7 @@ void emit_top(const struct emitter *e)
 		fputs(" *             nothing here is a time: for tests of the tools alone\n", out);
 	fprintf(out, " *   driver    %s, toolkit %s\n", dev->driver, run->toolkit);
 	fprintf(out, " *   database  %s, protocol %s\n", e->d->hash, e->d->protocol);
-	fprintf(out, " *   learned   from %d scenarios, %d held out\n", count_split(e->d, 1),
-		count_split(e->d, 0));
+	emit_learned(e);
 	emit_passes(e);
 	emit_noise(e);
 	emit_making(e);

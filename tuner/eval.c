@@ -163,7 +163,7 @@ static struct audit read_audit(const char *db, const char *gpu)
 				  "JOIN race c ON c.run = r.id WHERE d.gpu = '%.*s'";
 	struct audit a = { .worst = { 1, 1 } };
 	struct store *store = store_open(db, 1);
-	char text[sizeof sql + 16];
+	char text[sizeof sql + GPU_NAME];
 	long long run = 0;
 	snprintf(text, sizeof text, sql, gpu_length(gpu), gpu);
 	if (store && store_query(store, text, take_number, &run) && run)
@@ -391,7 +391,7 @@ static int find_forest(struct forest *f, const struct data *d, const char *which
 int cmd_eval(int argc, char **argv)
 {
 	struct options o = { .format = FORMAT_TABLE, .trace = trace_defaults };
-	char gpu[16], db[256], header[256];
+	char gpu[GPU_NAME], db[256], header[256];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

@@ -11,6 +11,7 @@
  *             most    least   fewest
  *   prefill   1.0956  1.1260  1.1114
  *   decode    1.0723  1.0746  1.0999      */
+#include "parallel.h"
 #include "tuner.h"
 #include <math.h>
 #include <stdlib.h>
@@ -99,26 +100,85 @@ static int split_rows(const struct matrix *m, const int *fold, int held, int *ro
 	return n;
 }
 
-/* Over the blockings first..last. */
-static int cross_validate(const struct matrix *m, const struct growth *how, int first, int last,
-			  struct losses *l)
+/* Trees that are grown at a time: each without one fold of a blocking, and one of all rows. */
+struct growing {
+	const struct matrix *m;
+	const struct growth *how;
+	struct losses *losses[NUM_BLOCKINGS]; /* of a blocking's folds, which share no rows */
+	int *fold[NUM_BLOCKINGS];
+	struct lot {
+		int blocking, held; /* blocking -1: all rows, to `whole` */
+	} lot[NUM_BLOCKINGS * FOLDS + 1];
+	int failed[NUM_BLOCKINGS * FOLDS + 1], n;
+	struct tree *whole;
+};
+
+static void grow_one(void *arg, size_t i)
 {
-	int *fold = malloc(sizeof *fold * (size_t)(m->rows + 1));
-	int *rows = malloc(sizeof *rows * (size_t)(m->rows + 1));
-	int done = fold && rows;
-	for (int b = first; done && b <= last; b++) {
-		const int folds = matrix_folds(m, b, fold);
-		for (int held = 0; done && held < folds; held++) {
-			struct tree t;
-			const int n = split_rows(m, fold, held, rows);
-			done = tree_grow(&t, m, rows, n, how);
-			done = done && judge(l, &t, m, rows, n);
-			l->folds++;
-			tree_free(&t);
-		}
+	struct growing *g = arg;
+	const struct lot *lot = &g->lot[i];
+	if (lot->blocking < 0) {
+		g->failed[i] = !tree_grow(g->whole, g->m, NULL, g->m->rows, g->how);
+		return;
 	}
-	free(fold);
+	int *rows = malloc(sizeof *rows * (size_t)(g->m->rows + 1));
+	struct tree t = { 0 };
+	const int n = rows ? split_rows(g->m, g->fold[lot->blocking], lot->held, rows) : 0;
+	g->failed[i] = !rows || !tree_grow(&t, g->m, rows, n, g->how) ||
+		       !judge(g->losses[lot->blocking], &t, g->m, rows, n);
+	tree_free(&t);
 	free(rows);
+}
+
+static struct losses *losses_new(const struct losses *like)
+{
+	struct losses *l = malloc(sizeof *l);
+	if (!l)
+		return NULL;
+	*l = *like;
+	l->v = calloc((size_t)l->rows + 1, ((size_t)l->leaves + 1) * sizeof *l->v);
+	if (l->v)
+		return l;
+	free(l);
+	return NULL;
+}
+
+/* Adds those of one blocking to those of all, and frees them. */
+static void losses_join(struct losses *all, struct losses *of)
+{
+	const size_t n = (size_t)all->rows * ((size_t)all->leaves + 1);
+	for (size_t i = 0; of && i < n; i++)
+		all->v[i] += of->v[i];
+	if (of)
+		free(of->v);
+	free(of);
+}
+
+/* Over the blockings first..last; and, unless that is NULL, the tree of all rows. */
+static int cross_validate(const struct matrix *m, const struct growth *how, int first, int last,
+			  struct losses *l, struct tree *whole)
+{
+	struct growing g = { .m = m, .how = how, .whole = whole };
+	int done = 1;
+	if (whole) /* the longest comes first */
+		g.lot[g.n++] = (struct lot){ -1, 0 };
+	for (int b = first; b <= last; b++) {
+		g.fold[b] = malloc(sizeof *g.fold[b] * (size_t)(m->rows + 1));
+		g.losses[b] = losses_new(l);
+		done = done && g.fold[b] && g.losses[b];
+		const int folds = g.fold[b] ? matrix_folds(m, b, g.fold[b]) : 0;
+		for (int held = 0; held < folds; held++)
+			g.lot[g.n++] = (struct lot){ b, held };
+		l->folds += folds;
+	}
+	if (done)
+		in_parallel(g.n, grow_one, &g);
+	for (int i = 0; i < g.n; i++)
+		done = done && !g.failed[i];
+	for (int b = first; b <= last; b++) {
+		losses_join(l, g.losses[b]);
+		free(g.fold[b]);
+	}
 	return done;
 }
 
@@ -174,8 +234,8 @@ int tree_fit(struct tree *t, const struct matrix *m, const struct growth *how)
 	int done;
 	l.leaves = how->max_leaves < MAX_LEAVES ? how->max_leaves : MAX_LEAVES;
 	l.v = calloc((size_t)m->rows + 1, ((size_t)l.leaves + 1) * sizeof *l.v);
-	done = l.v && tree_grow(t, m, NULL, m->rows, how) &&
-	       cross_validate(m, how, 0, NUM_BLOCKINGS - 1, &l) &&
+	*t = (struct tree){ 0 };
+	done = l.v && cross_validate(m, how, 0, NUM_BLOCKINGS - 1, &l, t) &&
 	       prune_to(t, m, l.folds ? best_leaves(&l, how->rule) : l.leaves) && tree_tidy(t);
 	free(l.v);
 	return done;
@@ -191,8 +251,7 @@ int tree_curve(const struct matrix *m, const struct growth *how, int blocking, l
 	int *rows = matrix_rows(m), done;
 	l.v = calloc(((size_t)m->rows + 1) * stride, sizeof *l.v);
 	own.v = calloc(((size_t)m->rows + 1) * stride, sizeof *own.v);
-	done = rows && l.v && own.v && cross_validate(m, how, blocking, blocking, &l) &&
-	       tree_grow(&t, m, NULL, m->rows, how);
+	done = rows && l.v && own.v && cross_validate(m, how, blocking, blocking, &l, &t);
 	for (int leaves = l.leaves; done && leaves > 0; leaves--) {
 		struct cut cut;
 		while (done && tree_leaves(&t) > leaves &&

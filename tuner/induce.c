@@ -1,6 +1,6 @@
 /* induce.c - `attune induce`: a database to its header, or a check that the
  * committed header is what the database says. */
-#include "tuner.h"
+#include "basis.h"
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
@@ -70,7 +70,9 @@ static const struct argp help = {
 	"Turn a database of measurements into generated/attune_GPU.h: choices by if-else."
 	"\vScenarios of 'peers' and of splits that begin with 'heldout' are not looked at until "
 	"the trees are made; all others are learned from. Times of older sources, which no bridge "
-	"carries to today's, do not count.\n\n"
+	"carries to today's, do not count. A database that says which rules its header began from "
+	"(attune tune) also learns from the times of the GPU that it names, and "
+	"keeps what scenarios of split 'gate' show no better rules for.\n\n"
 	"Example:\n  attune induce --gpu h200 --max-leaves 24\n  attune induce --gpu h200 --check",
 	NULL,
 	NULL,
@@ -121,7 +123,7 @@ static int write_to(const char *path, const char *text)
 
 /* A regular file is written aside and moved over, so that no reader sees half of it. A pipe or a
  * device such as /dev/stdout is written to. */
-static int write_file(const char *path, const char *text)
+int file_put(const char *path, const char *text)
 {
 	char *beside;
 	struct stat st;
@@ -197,19 +199,34 @@ static int hold(const struct data *d, const struct options *o, const char *out, 
 	else if (held && o->check)
 		done = check_file(out, held);
 	else if (held)
-		done = !strcmp(text, held) || write_file(out, held);
+		done = !strcmp(text, held) || file_put(out, held);
 	free(held);
 	free(text);
 	return done;
 }
 
-static int induce(struct data *d, const struct options *o, const char *out)
+/* learned: what the forest was learned from, whose own part is d. */
+static int deliver(const struct forest *f, const struct data *learned, const struct data *d,
+		   const struct options *o, const char *out)
+{
+	char *text = forest_emit_as(o->emit, f, learned);
+	int done = 0;
+	if (text && o->check)
+		done = check_file(out, text);
+	else if (text && !out)
+		done = fputs(text, stdout) >= 0;
+	else if (text && file_put(out, text)) {
+		report(f, d);
+		done = 1;
+	}
+	free(text);
+	return done;
+}
+
+static int induce_own(const struct data *d, const struct options *o, const char *out)
 {
 	struct forest f;
 	const int training = count_training(d);
-	char *text;
-	int done = 0;
-	data_say_left_out(d, o->db);
 	if (is_too_little(d, training))
 		return hold(d, o, out, training);
 	if (!training || training == d->n) {
@@ -219,24 +236,48 @@ static int induce(struct data *d, const struct options *o, const char *out)
 	}
 	if (!forest_induce(&f, d, &o->limits))
 		return 0;
-	text = forest_emit_as(o->emit, &f, d);
-	if (text && o->check)
-		done = check_file(out, text);
-	else if (text && !out)
-		done = fputs(text, stdout) >= 0;
-	else if (text && write_file(out, text)) {
-		report(&f, d);
-		done = 1;
-	}
-	free(text);
+	const int done = deliver(&f, d, d, o, out);
 	forest_free(&f);
+	return done;
+}
+
+/* Of a header that began from another one's rules. */
+static int induce_from(const struct inheritance *i, const struct data *d, const struct options *o,
+		       const char *out)
+{
+	struct forest fresh, f;
+	struct data *learned;
+	struct gate_report report;
+	if (!inheritance_learn(i, d, &o->limits, &learned, &fresh))
+		return 0;
+	int done = inheritance_judge(i, d, learned, &fresh, &f, &report);
+	if (done) {
+		if (!o->check && out)
+			gate_print(stdout, &report, "# gate: ");
+		done = deliver(&f, learned, d, o, out);
+		forest_free(&f);
+	}
+	forest_free(&fresh);
+	data_free(learned);
+	return done;
+}
+
+static int induce(const struct data *d, const struct options *o, const char *out)
+{
+	struct inheritance i;
+	data_say_left_out(d, o->db);
+	const int has_basis = inheritance_open(&i, d, o->db);
+	if (has_basis <= 0)
+		return has_basis == 0 && induce_own(d, o, out);
+	const int done = induce_from(&i, d, o, out);
+	inheritance_close(&i);
 	return done;
 }
 
 int cmd_induce(int argc, char **argv)
 {
 	struct options o = { .limits = default_limits, .emit = "c" };
-	char gpu[16], db[256], out[256];
+	char gpu[GPU_NAME], db[256], out[256];
 	struct data *d;
 	int done;
 	argp_err_exit_status = EXIT_USAGE;

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_MEASURE = 256, OPT_ALL, OPT_HYBRID, OPT_BUDGET, OPT_FORMAT, MAX_SETS = 8 };
+enum { OPT_MEASURE = 256, OPT_ALL, OPT_HYBRID, OPT_BUDGET, OPT_ANYWAY, OPT_FORMAT, MAX_SETS = 8 };
 enum { SHARES = 3 };
 static const int shares[SHARES] = { 0, 50, 100 };
 
 struct options {
 	const char *gpu, *db, *header, *model;
 	char *sets; /* NULL: the GPU's own */
-	int measure, all, hybrid;
+	int measure, all, hybrid, anyway;
 	double budget_s;
 	enum format format;
 };
@@ -210,11 +210,12 @@ static int measure(const struct ladder *l, const struct options *o, const char *
 {
 	const struct sweep_options sweep = { .gpu = o->gpu,
 					     .db = db,
-					     .command = "ladder",
+					     .command = o->anyway ? "ladder --anyway" : "ladder",
 					     .preset = PRESET_FULL,
 					     .budget_s = o->budget_s,
 					     .shards = 1,
 					     .again = 1,
+					     .anyway = o->anyway,
 					     .seed = 1 };
 	struct scenario_list list = { 0 };
 	struct wishes w = { 0 };
@@ -242,6 +243,7 @@ static const struct argp_option argp_options[] = {
 	{ "measure",   OPT_MEASURE, 0,        0, "First measure all rungs, of each batch in one race", 0 },
 	{ "scenarios", 's',         "SETS",   0, "Where batches to measure are: names in the scenarios folder, or paths (ladder_h200,peers_h200,h200)", 0 },
 	{ "budget",    OPT_BUDGET,  "TIME",   0, "Of --measure: 90s, 10m or 1h, compilation and all (10m)", 0 },
+	{ "anyway",    OPT_ANYWAY,  0,        0, "Of --measure: although other programs use the machine", 0 },
 	{ "format",    OPT_FORMAT,  "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
@@ -259,6 +261,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_ALL: o->all = 1; break;
 	case OPT_HYBRID: o->hybrid = 1; break;
 	case OPT_MEASURE: o->measure = 1; break;
+	case OPT_ANYWAY: o->anyway = 1; break;
 	case OPT_BUDGET:
 		o->budget_s = budget_seconds(arg);
 		if (isnan(o->budget_s))
@@ -308,7 +311,7 @@ static int ladder(const struct data *d, const struct forest *f, const struct opt
 int cmd_ladder(int argc, char **argv)
 {
 	struct options o = { .model = "llama3.1-8b@1", .budget_s = 600 };
-	char gpu[16], db[256], header[256];
+	char gpu[GPU_NAME], db[256], header[256];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;

@@ -130,7 +130,7 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 		int both, const struct wanted *w)
 {
 	struct run_info run = { 0 };
-	char gpu[16];
+	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	const int known = store_device(store, gpu, &run); /* else it has said so */
 	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
@@ -143,6 +143,15 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	       (!both || data_finish(l->d[1]));
 }
 
+void data_say_noisy(const struct data *d, const char *db_path)
+{
+	if (d->noisy)
+		complain(
+		    "%s: %d measurements are too noisy and left out; a sweep or attune confirm "
+		    "races them again",
+		    db_path, d->noisy);
+}
+
 void data_say_left_out(const struct data *d, const char *db_path)
 {
 	if (d->stale)
@@ -150,8 +159,7 @@ void data_say_left_out(const struct data *d, const char *db_path)
 		    "%s: %d measurements are of older sources and left out; they are listed by: "
 		    "attune show --gpu %s --stale",
 		    db_path, d->stale, d->gpu);
-	if (d->noisy)
-		complain("%s: %d measurements are too noisy and left out", db_path, d->noisy);
+	data_say_noisy(d, db_path);
 	if (d->ignored)
 		complain("%s: %d measurements name choices that today's .def tables do not list; "
 			 "ignored",
@@ -210,7 +218,7 @@ struct data *data_load_batch(const char *db_path, const char *gpu, const char *m
 int data_hash(struct data *d, const char *db_path)
 {
 	struct store *store = store_open(db_path, 1);
-	char gpu[16];
+	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(d->gpu), d->gpu);
 	const int done = store && store_check(store) && store_hash(store, gpu, d->hash);
 	if (store)

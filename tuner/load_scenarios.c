@@ -62,7 +62,7 @@ int scenarios_each(struct store *store, const char *gpu,
 		   int (*each)(void *, const struct store_cell *), void *arg)
 {
 	struct listing l = { each, arg };
-	char text[sizeof sql + 16];
+	char text[sizeof sql + GPU_NAME];
 	snprintf(text, sizeof text, sql, gpu);
 	return store_query(store, text, read_one, &l);
 }

@@ -95,12 +95,6 @@ int32_t cost_of(double us, double best_us)
 	return cost >= COST_CAP ? COST_CAP : cost <= 0 ? 0 : (int32_t)lround(cost);
 }
 
-long long matrix_at(const struct matrix *m, int row, int col)
-{
-	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)col];
-	return cost == COST_FORBIDDEN ? FORBIDDEN_SUM : (long long)m->weight[row] * cost;
-}
-
 struct timing {
 	double us, ci_us;
 	int vague; /* at least this slow: no tie with the best */

@@ -172,6 +172,9 @@ static void read_figures(struct reader *r, struct node *v)
 	const char *text = r->at + n;
 	const char *end = strstr(text, "*/"), *semicolon = strchr(text, ';');
 	text += *text == 's';
+	int here = 0;
+	sscanf(text, " (%*d here)%n", &here);
+	text += here;
 	const int figures = sscanf(text, ", %lf, p95 %lf", &mean, &p95);
 	if (figures >= 1)
 		v->cost = llround(1e6 * log(mean));
@@ -253,7 +256,7 @@ static int read_node(struct reader *r, struct tree *t, const struct actions *act
 
 static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 {
-	char head[80];
+	char head[GPU_NAME + 80];
 	snprintf(head, sizeof head, "ATTUNE_SELECT int attune_%s_%s(", f->gpu,
 		 decision_names[decision]);
 	if (decision == DECIDE_EARLY && !strstr(r->at, head))

@@ -261,7 +261,7 @@ int cmd_plot(int argc, char **argv)
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";
 	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
 	struct options o = { .out = "results" };
-	char gpu[16], db[256], header[256];
+	char gpu[GPU_NAME], db[256], header[256];
 	struct forest forest = { 0 };
 	struct plotted p = { 0 };
 	static struct peers peers;

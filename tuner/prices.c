@@ -1,6 +1,7 @@
 /* prices.c - what choices cost: picks the few among which the cheapest by estimate does best
  * (market.c fits the estimates). Leaves may then say so instead of naming a choice. */
 #include "market.h"
+#include "parallel.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,35 @@ static void list_prices(const struct market *k, const char *in, enum decision de
 	}
 }
 
+/* Offers, each fitted for itself. */
+struct fitting {
+	struct market *k;
+	int *failed; /* [num_offers] */
+};
+
+static void fit_offer(void *arg, size_t i)
+{
+	const struct fitting *f = arg;
+	const size_t cells = (size_t)f->k->m->rows * MAX_MEMBERS + 1;
+	struct cell_fit *cell = malloc(sizeof *cell * cells);
+	f->failed[i] = !cell || !market_fit(f->k, &f->k->offer[i], cell);
+	if (!f->failed[i])
+		market_appraise(f->k, &f->k->offer[i]);
+	free(cell);
+}
+
+static int fit_offers(struct market *k)
+{
+	struct fitting f = { k, calloc((size_t)k->num_offers + 1, sizeof *f.failed) };
+	int done = f.failed != NULL;
+	if (done)
+		in_parallel(k->num_offers, fit_offer, &f);
+	for (int i = 0; done && i < k->num_offers; i++)
+		done = !f.failed[i];
+	free(f.failed);
+	return done;
+}
+
 int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 	       enum decision decision, int most)
 {
@@ -148,12 +178,7 @@ int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 	char *in = NULL;
 	int done = cell && market_open(&k);
 	*out = (struct prices){ .unseen = malloc(sizeof *out->unseen * ((size_t)d->n + 1)) };
-	done = done && out->unseen;
-	for (int i = 0; done && i < k.num_offers; i++) {
-		done = market_fit(&k, &k.offer[i], cell);
-		if (done)
-			market_appraise(&k, &k.offer[i]);
-	}
+	done = done && out->unseen && fit_offers(&k);
 	in = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
 	done = in && choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED);
 	if (done)

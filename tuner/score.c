@@ -1,4 +1,4 @@
-/* score.c - how far picks are from the oracle. A pick that was not measured or
+/* score.c - how far picks are from the oracle, where something was measured on the GPU itself. A pick that was not measured or
  * failed counts as infinitely slow: leaving it out would reward it. One that pass B did
  * not measure can look faster than what it did, the oracle; it then counts as the oracle,
  * and as unconfirmed. */
@@ -140,7 +140,7 @@ int score_picks(const struct data *d, const struct pick *picks, const char *spli
 		return 0;
 	for (int i = 0; i < d->n; i++) {
 		const struct measured *m = &d->v[i];
-		if (!in_split(m, split))
+		if (!in_split(m, split) || m->is_translated)
 			continue;
 		const double oracle = data_oracle(d, i), us = data_plan_time(d, i, &picks[i]);
 		v[n++] = (struct judged){
@@ -155,7 +155,7 @@ int score_picks(const struct data *d, const struct pick *picks, const char *spli
 	}
 	done = summarize(v, n, s);
 	for (int i = 0; i < d->n; i++)
-		if (in_split(&d->v[i], split))
+		if (in_split(&d->v[i], split) && !d->v[i].is_translated)
 			s->unconfirmed += isfinite(data_plan_time(d, i, &picks[i])) &&
 					  !data_confirmed(d, i, &picks[i]);
 	free(v);

@@ -25,16 +25,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- search ------------------------------------------------------------------------- */
-double seconds_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* What a tree at (f, rank) may cost to be of use: as much as the best when it
  * would win the tie. */
 static int64_t limit_at(const struct search *x, int f, int rank)

@@ -256,6 +256,8 @@ static int show_scenario(const struct asked *a)
 	const struct show *o = a->o;
 	const int estimates = o->what == SHOW_WHY || (format_for_people(o->format) && !o->phase);
 	struct data *d = data_load_batch(a->db, a->gpu, o->model, a->text, a->f);
+	if (d)
+		data_say_noisy(d, a->db);
 	int code = d ? EXIT_CHECK : EXIT_USAGE;
 	const int s = d && d->n ? find_scenario(d, o, a->text) : -1;
 	if (s >= 0)
@@ -326,7 +328,7 @@ static int show_lists(const struct show *o, const char *db, const char *gpu, con
 int cmd_show(int argc, char **argv)
 {
 	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
-	char gpu[16], own_db[256], own_header[256];
+	char gpu[GPU_NAME], own_db[256], own_header[256];
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (o.what == SHOW_KERNELS)

@@ -16,8 +16,8 @@
 #include <pthread.h>
 
 enum {
-	LANES = 8, /* columns are padded to 1, 2 or a multiple of MAX_WIDTH times as many */
-	MAX_WIDTH = 4,
+	LANES = 4, /* columns are padded to a multiple of these: most trees have 3, 12 or 40 */
+	MAX_WIDTH = 8,
 	MAX_LOOK = MAX_EXACT_DEPTH
 };
 
@@ -134,7 +134,6 @@ struct search {
 struct answer solve(struct solver *, const int *rows, int n, int depth, int64_t budget);
 /* The same of x->v, to x->best. table: see search.c, NULL: not wanted. */
 void search_view(struct search *x, int depth, int64_t *table);
-double seconds_now(void);
 
 /* grow.c. The tree whose root is known to be solve()'s over all rows. */
 int tree_extract(struct tree *, struct solver *, const struct answer *root, int depth);

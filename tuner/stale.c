@@ -306,7 +306,7 @@ int show_stale(const char *db, const char *name, const struct show *o)
 {
 	struct stale s = { .all = o->all };
 	struct run_info run;
-	char gpu[16];
+	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	if (!source_root()) {
 		complain("the kernels' sources are not here: nothing can be said to be stale; "

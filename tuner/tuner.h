@@ -5,9 +5,11 @@
  *        -formulas.c, clock.c, passes.c, times.c, fastest.c-> times
  *        -matrix.c, columns.c-> costs of a decision
  *        -price_fit.c, market.c, prices.c-> what choices cost by features, the few to choose from
- *        -grow.c (solver.h), prune.c, fit.c, relabel.c-> trees; exact.c proves them
+ *        -grow.c (solver.h), prune.c, fit.c (parallel.c), relabel.c-> trees; exact.c proves them
  *        -forest.c, leaves.c, number.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
+ *   transfer.c, translate.c (levels.c)-> data of a GPU with few times of its own and another's, translated
+ *   combine.c, gate.c-> one forest of old and new rules; basis.c-> the same by `attune induce`
  *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
  *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
  *   nothing was measured; eval.c, show.c and diff.c answer people, energy.c of joules.
@@ -25,6 +27,8 @@
 #include "../kernels/heuristics.h"
 
 /* ---- subcommands -------------------------------------------------------------- */
+int cmd_tune(int argc, char **argv);
+int cmd_check(int argc, char **argv);
 int cmd_induce(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_show(int argc, char **argv);
@@ -56,6 +60,7 @@ struct cell {
 	enum power_of power_of : 8; /* whose power joules are by */
 	unsigned censored : 1;      /* given up early: known to be slow, not how slow */
 	unsigned on_clock : 1;      /* us is by the clock of its scenario and phase (clock.c) */
+	unsigned translated : 1;    /* measured on the prior GPU, not here (transfer.c) */
 };
 
 /* A scenario as measured. part[phase] is valid where has[phase]. */
@@ -65,6 +70,7 @@ struct measured {
 	attune_shape shape;
 	unsigned long long seed;
 	int lost_best; /* a part's fastest time is stale, and its kernel has no other: not learned from */
+	int is_translated; /* every cell is (transfer.c) */
 	double weight;
 	struct batch *batch;
 	struct part part[NUM_PHASES];
@@ -84,7 +90,8 @@ enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
 
 struct data {
 	/* gpu: as it was asked for; hash: empty until data_hash */
-	char gpu[16], hash[33], protocol[32];
+	char gpu[GPU_NAME], hash[33], protocol[32];
+	char prior[GPU_NAME], prior_hash[33]; /* of data_transfer: the other GPU; "": none */
 	struct run_info run;
 	struct measured *v; /* by model, page size, dtypes, layout, batch */
 	int n;
@@ -122,6 +129,7 @@ struct data {
 	signed char *value;    /* [num_columns] which member of its family it is, -1: none */
 	signed char *means;    /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
 	struct basics *basics; /* see basics.c */
+	char *notes;           /* lines for the comment of a header, or NULL; freed with the data */
 	/* [n] by decision: the choice that is cheapest by prices, -1: none; NULL while there
 	 * are none. See prices.c. */
 	const int *cheapest[2];
@@ -149,6 +157,7 @@ struct data *data_load_batch(const char *db_path, const char *gpu, const char *m
 int data_hash(struct data *, const char *db_path);
 /* One line on stderr for each kind of rows that were read and do not count. */
 void data_say_left_out(const struct data *, const char *db_path);
+void data_say_noisy(const struct data *, const char *db_path); /* of these, noisy ones alone */
 void data_free(struct data *);
 /* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
  * complaint when the cell does not belong (other GPU, other protocol, bad text). */
@@ -158,8 +167,8 @@ int data_finish(struct data *);
 const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "plan" */
 /* `asked`, or when that is NULL the name of this machine's own device; 0 and a
  * complaint when there is none. */
-int gpu_or_own(const char *asked, char gpu[16]);
-/* "results/<gpu>.sqlite", "generated/attune_<gpu>.h" */
+int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
+/* results/local/<gpu>.sqlite, else results/<gpu>.sqlite; the header alike, in generated */
 void default_paths(const char *gpu, char db[256], char header[256]);
 
 /* ---- formulas.c: choices that say how to work out a value ----------------------- */
@@ -310,9 +319,13 @@ int matrix_keep(struct matrix *, const int *to, int cols);
 /* The same as a matrix of its own; NULL without memory. */
 struct matrix *matrix_columns(const struct matrix *, const int *to, int cols);
 int32_t cost_of(double us, double best_us);
-/* weight x cost; a forbidden cell weighs more than all others together. */
-long long matrix_at(const struct matrix *, int row, int col);
 #define FORBIDDEN_SUM (1ll << 46)
+/* weight x cost; a forbidden cell weighs more than all others together. */
+static inline long long matrix_at(const struct matrix *m, int row, int col)
+{
+	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)col];
+	return cost == COST_FORBIDDEN ? FORBIDDEN_SUM : (long long)m->weight[row] * cost;
+}
 
 /* ---- overlap.c: one after the other, or side by side ----------------------------- */
 /* Whether it is for the overlap decision alone. */
@@ -496,7 +509,7 @@ struct forest {
 	int num_choices;
 	struct selector_price price[2 * MAX_PRICES];
 	int num_prices;
-	char gpu[16];
+	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
@@ -532,7 +545,8 @@ char *forest_emit_as(const char *language, const struct forest *, const struct d
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);
 int forest_load(struct forest *, const char *path);
-char *file_text(const char *path); /* NULL when it cannot be read */
+char *file_text(const char *path);                /* NULL when it cannot be read */
+int file_put(const char *path, const char *text); /* whole or not at all; 0 + complain */
 
 /* ---- difftext.c ------------------------------------------------------------------- */
 /* Lines that go ('-') and come ('+'), each change with its surroundings. */

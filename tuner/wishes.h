@@ -14,12 +14,23 @@ struct wishes {
 void wish_part(struct wishes *, int scenario, enum phase, const struct choice *);
 void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
 	       const struct choice *decode, enum attune_how);
+/* The same cell or plan as another wish. */
+void wish_again(struct wishes *, const struct wish *);
 /* The plan, by the name that its time has in a batch of one phase or of two. */
 void wish_made(struct wishes *, int scenario, const struct measured *, const struct made *);
 /* Measures them within the budget, in that stage; wishes are in the order of scenarios. An
  * exit code. */
 int wishes_measure(const struct wishes *, const struct sweep_options *,
 		   const struct scenario_list *, const char *stage);
+/* confirm.c: what is measured once more, and of which scenarios. */
+struct confirm_asked {
+	const char *split; /* NULL: all */
+	int limit;         /* 0: none */
+	int dry_run, fill;
+	const struct forest *also; /* NULL, or its picks as well */
+};
+int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,
+		const struct sweep_options *);
 /* Of "90s", "10m" or "1h"; NaN when it is none of these. */
 double budget_seconds(const char *text);
 

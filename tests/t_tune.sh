@@ -1,0 +1,78 @@
+#!/bin/sh
+# t_tune.sh - attune tune on the CPU, with rules and a database of another machine at hand: what it
+# starts from, where it writes, what it says, that it resumes, and that its header follows from its
+# database.
+B=${B:-build}
+attune=$PWD/$B/attune
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0
+export ATTUNE_CLOCK=0.2 ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp"
+
+row() { # CONDITION NAME
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		tail -n 5 "$tmp/out" "$tmp/err" | sed 's/^/# /'
+	fi
+}
+
+tune() {
+	timeout 1200 "$attune" tune --gpu cpu --preset quick --budget 5s --anyway --results "$tmp/results" \
+		--generated "$tmp/generated" --scenarios "$tmp/set.json" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+}
+
+ask() { # SQL
+	sqlite3 "$tmp/results/local/cpu.sqlite" "$1"
+}
+
+mkdir "$tmp/results" "$tmp/generated"
+cp results/cpu.sqlite "$tmp/results"
+cp generated/attune_cpu.h "$tmp/generated"
+printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [\n' >"$tmp/set.json"
+for i in 1 2 3 4 5 6; do
+	printf '{ "batch": "%dq1s%d" }, { "batch": "q%d" },\n' $i $((i * 37)) $((i * 9 + 2))
+done >>"$tmp/set.json"
+printf '{ "batch": "3q1s70", "split": "heldout" }, { "batch": "q33", "split": "heldout" } ] }' >>"$tmp/set.json"
+cp -r "$tmp/results/cpu.sqlite" "$tmp/before.sqlite"
+
+tune --dry-run
+row $? "a dry run"
+grep -q 'races of .* binaries to compile, .* MB on disk' "$tmp/out"
+row $? "says races, binaries, time and disk"
+row "$([ ! -e "$tmp/results/local/cpu.sqlite" ]; echo $?)" "and writes no database"
+
+tune
+row $? "a tune"
+cmp -s "$tmp/before.sqlite" "$tmp/results/cpu.sqlite" && cmp -s generated/attune_cpu.h "$tmp/generated/attune_cpu.h"
+row $? "leaves the project's database and header as they are"
+row "$([ "$(ask "SELECT count(DISTINCT gpu) FROM history")" = 1 ]; echo $?)" "measures into a database of its own"
+row "$([ "$(ask "SELECT count(*) FROM scenario WHERE split = 'gate'")" -gt 0 ]; echo $?)" \
+	"with scenarios for the gate"
+row "$([ "$(ask "SELECT incumbent || prior FROM basis")" = cpucpu ]; echo $?)" "that says what it began from"
+for word in 'scenarios measured on this machine' '^rules ' '^held out' '^time ' '^next '; do
+	grep -q "$word" "$tmp/out"
+	row $? "the summary has: $word"
+done
+row "$([ "$(wc -l <"$tmp/out")" -le 7 ]; echo $?)" "and is short"
+
+rows=$(ask 'SELECT count(*) FROM measurement')
+tune --format json
+row $? "again"
+row "$([ "$(ask 'SELECT count(*) FROM measurement')" -ge "$rows" ]; echo $?)" "and it goes on from there"
+python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["gpu"] == "cpu" and "gate" in d' \
+	"$tmp/out" 2>"$tmp/err"
+row $? "its summary as JSON"
+
+# Rules that win the gate are installed; here a header stands in for them.
+cp generated/attune_cpu.h "$tmp/generated/local/attune_cpu.h"
+echo old >"$tmp/generated/local/attune_cpu.h.before"
+tune --undo
+row "$([ "$(cat "$tmp/generated/local/attune_cpu.h")" = old ] &&
+	cmp -s generated/attune_cpu.h "$tmp/generated/local/attune_cpu.h.before"; echo $?)" "undo swaps them with those of before"
+rm "$tmp/generated/local/"*
+tune --undo
+row "$([ $? = 1 ] && grep -q 'no tune of this machine' "$tmp/err"; echo $?)" "undo without a tune says so"
+echo "1..$n"

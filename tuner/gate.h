@@ -1,0 +1,68 @@
+/* gate.h - new rules beside old ones: made of both (combine.c), and which of the two win (gate.c).
+ *
+ * A forest is taken over in three groups of decisions, each whole:
+ *
+ *   prefill   the prefill tree, its choices and prices, and the prices of one launch over whole
+ *             batches, which are of the same choices
+ *   decode    the decode tree, its choices and prices, and the early tree, which changes no plan
+ *   mixed     join and overlap: both were learned for the parts that stand beside them, and each
+ *             presumes the other (the overlap is of batches that the join keeps apart)
+ *
+ * Prefill and decode trees do not know each other: a part's costs are learned with the other part at
+ * its best. The mixed group does know them, so it is judged beside the two that are taken. */
+#ifndef GATE_H
+#define GATE_H
+
+#include "wishes.h"
+
+enum gate_group { GATE_PREFILL, GATE_DECODE, GATE_MIXED, NUM_GATE_GROUPS };
+extern const char *const gate_group_names[NUM_GATE_GROUPS];
+enum gate_group gate_group_of(enum decision);
+
+/* ---- combine.c --------------------------------------------------------------------------- */
+/* Each decision's tree, prices and choices of `fresh` where take[decision], else of the incumbent;
+ * the gpu's name is that of fresh. Ids are renumbered: those of fresh in its order, then those of the
+ * incumbent; choices that nothing names go. Call forest_prove before it is emitted. 0 + complain:
+ * decisions of a group are not taken together, more than MAX_IDS choices, or no memory. */
+int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
+		   const int take[NUM_DECISIONS]);
+/* The kernels' defaults for everything: the incumbent of a GPU that has none. 0 without memory. */
+int forest_defaults(struct forest *, const char *gpu);
+
+/* ---- gate.c ------------------------------------------------------------------------------ */
+/* Fresh rules against old ones on some scenarios. `ratio` and its interval: geometric mean of
+ * fresh / incumbent time, below 1: fresh is faster. */
+struct gate_figures {
+	int n;       /* scenarios where the two differ and were raced side by side in pass B */
+	int same;    /* where both would run the same */
+	int missing; /* where they differ and no race of pass B has both */
+	int failed;  /* where fresh gave no right result */
+	double ratio, low, high,
+	    worst;    /* interval: 95 % by Student's t over scenarios; NaN below 2 */
+	double floor; /* what A/A pairs of such times differ by, as a ratio */
+	int better;   /* than the incumbent beyond noise */
+	int taken;    /* with the other groups that are */
+};
+struct gate_report {
+	int scenarios; /* of split "gate" */
+	struct gate_figures group[NUM_GATE_GROUPS];
+	struct gate_figures all; /* what is taken, whole plans, against the incumbent */
+};
+
+/* Both forests and all that can be made of them, which must be outlived by them. NULL + complain. */
+struct gate;
+struct gate *gate_open(const struct forest *incumbent, const struct forest *fresh);
+void gate_close(struct gate *);
+/* What has to be measured in pass B for a judgement on scenario s of the data, which is `scenario`
+ * of the list that is measured: the plans of all that can be made of both, and the parts that
+ * differ. Nothing where all run the same. */
+void gate_wish(const struct gate *, struct wishes *, const struct data *, int s, int scenario);
+/* Which groups of fresh to take, as take[decision]: those that are faster than the incumbent's beyond
+ * noise on the scenarios of split "gate", by ratios of pass B alone, unless the combination loses on
+ * mixed batches. Of the GPU's own data, not of what data_transfer made. */
+void gate_judge(const struct gate *, const struct data *own, int take[NUM_DECISIONS],
+		struct gate_report *);
+/* One line a group and one for all, each behind `prefix`. */
+void gate_print(FILE *, const struct gate_report *, const char *prefix);
+
+#endif

@@ -1,0 +1,13 @@
+/* parallel.c - see parallel.h. */
+#include "parallel.h"
+#include <pthreadpool.h>
+
+void in_parallel(int n, void (*task)(void *arg, size_t i), void *arg)
+{
+	pthreadpool_t pool = n > 1 ? pthreadpool_create(0) : NULL;
+	if (pool)
+		pthreadpool_parallelize_1d(pool, task, arg, (size_t)n, 0);
+	for (int i = 0; !pool && i < n; i++)
+		task(arg, (size_t)i);
+	pthreadpool_destroy(pool);
+}

@@ -1,0 +1,258 @@
+/* tune_sum.c - what a tune says: one line before it begins, one summary of a few lines in the end.
+ * The tables behind it are `attune eval`'s. */
+#include "tune.h"
+#include "../harness/json_out.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- held-out scenarios ------------------------------------------------------------------ */
+
+enum contender { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };
+
+struct held_out {
+	int n;                           /* scenarios that pass B measured with all contenders */
+	double slowdown[NUM_CONTENDERS]; /* geomean of time / the fastest measured */
+	double worst;
+	int worst_at; /* scenario; -1: none */
+};
+
+/* Whether pass B has every part of the scenario. */
+static int is_judged(const struct data *d, int s)
+{
+	const struct measured *m = &d->v[s];
+	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
+		if (m->has[p] && !measured_again(d, s, p) && !measured_again(d, s, PHASE_ALL))
+			return 0;
+	return 1;
+}
+
+static int pick_all(const struct tune *t, struct pick *picks[NUM_CONTENDERS])
+{
+	const struct forest *forest[NUM_CONTENDERS] = {
+		[INSTALLED] = &t->installed, [BEFORE] = &t->from.incumbent
+	};
+	for (int c = 0; c < NUM_CONTENDERS; c++) {
+		picks[c] = calloc((size_t)t->own->n + 1, sizeof **picks);
+		if (!picks[c] || !policy_picks(t->own, c == DEFAULTS ? POLICY_DEFAULT : POLICY_TREE,
+					       forest[c], picks[c]))
+			return 0;
+	}
+	return 1;
+}
+
+static void add_scenario(struct held_out *h, const struct data *d, int s,
+			 struct pick *const picks[NUM_CONTENDERS])
+{
+	const double best = data_oracle(d, s);
+	double ratio[NUM_CONTENDERS];
+	for (int c = 0; c < NUM_CONTENDERS; c++) {
+		ratio[c] = data_plan_time(d, s, &picks[c][s]) / best;
+		if (!isfinite(ratio[c]))
+			return;
+	}
+	for (int c = 0; c < NUM_CONTENDERS; c++)
+		h->slowdown[c] += log(ratio[c]);
+	h->n++;
+	if (ratio[INSTALLED] > h->worst) {
+		h->worst = ratio[INSTALLED];
+		h->worst_at = s;
+	}
+}
+
+static int judge_held_out(const struct tune *t, struct held_out *h)
+{
+	struct pick *picks[NUM_CONTENDERS] = { NULL };
+	const int done = pick_all(t, picks);
+	*h = (struct held_out){ .worst_at = -1 };
+	t->own->pass = PASS_B;
+	for (int s = 0; done && s < t->own->n; s++)
+		if (in_split(&t->own->v[s], "heldout") && is_judged(t->own, s))
+			add_scenario(h, t->own, s, picks);
+	for (int c = 0; c < NUM_CONTENDERS; c++) {
+		h->slowdown[c] = h->n ? exp(h->slowdown[c] / h->n) : NAN;
+		free(picks[c]);
+	}
+	return done;
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+static const char *minutes(char text[32], double seconds)
+{
+	const long s = lround(seconds);
+	snprintf(text, 32, "%ld:%02ld", s / 60, s % 60);
+	return text;
+}
+
+static double percent(double ratio)
+{
+	return 100 * (1 / ratio - 1);
+}
+
+static void print_rules(const struct tune *t)
+{
+	char text[160];
+	here_say_rules(&t->here, text, sizeof text);
+	printf("%-10s", "rules");
+	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
+		const struct gate_figures *f = &t->gate.group[g];
+		printf("%s%s ", g ? ", " : "", gate_group_names[g]);
+		if (f->taken)
+			printf("new: %.1f %% faster (%.1f to %.1f, %d scenarios)",
+			       percent(f->ratio), percent(f->high), percent(f->low), f->n);
+		else if (f->n)
+			printf("kept: new %+.1f %% (%.1f to %.1f, %d scenarios)", percent(f->ratio),
+			       percent(f->high), percent(f->low), f->n);
+		else
+			printf("kept: %s", f->same ? "the same" : "not measured");
+	}
+	printf("\n%-10s%s; before: %s\n", "", t->takes ? t->here.header : "nothing was installed",
+	       text);
+}
+
+static void print_held_out(const struct tune *t, const struct held_out *h)
+{
+	printf("%-10s", "held out");
+	if (!h->n) {
+		printf("no scenario was judged; more time judges some\n");
+		return;
+	}
+	const struct measured *m = &t->own->v[h->worst_at];
+	printf("%.3f x the fastest measured, before %.3f, kernels' defaults %.2f (%d scenarios); "
+	       "worst %.2f: %s %s\n",
+	       h->slowdown[INSTALLED], h->slowdown[BEFORE], h->slowdown[DEFAULTS], h->n, h->worst,
+	       m->model, m->batch_text);
+}
+
+static void print_time(const struct tune *t)
+{
+	const double *s = t->sum.spent_s;
+	const double measuring = s[SPENT_CHECKING] + s[SPENT_UPLOADING] + s[SPENT_RACING];
+	char all[32];
+	printf("%-10s%s in all: waiting for compilers %.0f s, checking %.0f s, buffers %.0f s, "
+	       "races %.0f s, learning %.0f s; the device ran %.0f s, %.0f %% of measuring\n",
+	       "time", minutes(all, t->took_s), s[SPENT_COMPILING], s[SPENT_CHECKING],
+	       s[SPENT_UPLOADING], s[SPENT_RACING], t->learning_s, s[SPENT_DEVICE],
+	       measuring > 0 ? 100 * s[SPENT_DEVICE] / measuring : 0);
+}
+
+static void print_next(const struct tune *t)
+{
+	const int left = t->list.n - t->own->n;
+	printf("%-10s", "next");
+	if (left > 0)
+		printf("make tune%s measures some of the other %d scenarios; ",
+		       t->o->preset == PRESET_FULL ? " again" : " PRESET=full", left);
+	printf("attune eval --gpu %s has the tables%s\n", t->here.gpu,
+	       t->takes ? "; make tune UNDO=1 brings the rules of before back" : "");
+}
+
+static void print_json(const struct tune *t, const struct held_out *h)
+{
+	static const char *const names[] = { "installed", "before", "defaults" };
+	static const char *const spent[] = { "compiling", "checking", "uploading", "racing",
+					     "device" };
+	struct json_out *o = out_new();
+	out_object(o, NULL);
+	out_text(o, "gpu", t->here.gpu);
+	out_text(o, "database", t->here.db);
+	out_text(o, "header", t->takes ? t->here.header : NULL);
+	out_integer(o, "scenarios_measured", t->own->n);
+	out_integer(o, "scenarios", t->list.n);
+	out_object(o, "gate");
+	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
+		const struct gate_figures *f = &t->gate.group[g];
+		out_object(o, gate_group_names[g]);
+		out_integer(o, "taken", f->taken);
+		out_integer(o, "scenarios", f->n);
+		out_number(o, "ratio", f->ratio, 5);
+		out_number(o, "low", f->low, 5);
+		out_number(o, "high", f->high, 5);
+		out_end(o);
+	}
+	out_end(o);
+	out_object(o, "heldout");
+	out_integer(o, "scenarios", h->n);
+	for (int c = 0; c < NUM_CONTENDERS; c++)
+		out_number(o, names[c], h->slowdown[c], 5);
+	out_number(o, "worst", h->n ? h->worst : NAN, 5);
+	out_end(o);
+	out_object(o, "seconds");
+	for (int i = 0; i < NUM_SPENT; i++)
+		out_number(o, spent[i], t->sum.spent_s[i], 2);
+	out_number(o, "learning", t->learning_s, 2);
+	out_number(o, "all", t->took_s, 2);
+	out_end(o);
+	out_end(o);
+	out_print(o, 2, stdout);
+}
+
+int tune_sum(struct tune *t)
+{
+	struct held_out h;
+	long long failed = 0;
+	for (int i = 0; i < NUM_OUTCOMES; i++)
+		failed += t->sum.failed[i];
+	if (!judge_held_out(t, &h)) {
+		complain("out of memory");
+		return EXIT_CHECK;
+	}
+	if (t->o->format == FORMAT_JSON) {
+		print_json(t, &h);
+		return EXIT_DONE;
+	}
+	printf("%-10s%d of %d scenarios measured on this machine, %lld times, %lld failed: %s\n",
+	       t->here.gpu, t->own->n, t->list.n, t->sum.measured, failed, t->here.db);
+	print_rules(t);
+	print_held_out(t, &h);
+	print_time(t);
+	print_next(t);
+	return EXIT_DONE;
+}
+
+/* ---- before ---------------------------------------------------------------------------------- */
+
+static void count_splits(const struct tune *t, int *gate, int *held)
+{
+	*gate = *held = 0;
+	for (int i = 0; i < t->list.n; i++) {
+		const char *split = t->list.v[i].split;
+		*gate += split_is_gate(split);
+		*held += !split_is_gate(split) && split_is_held_out(split);
+	}
+}
+
+void tune_say_plan(const struct tune *t, double seconds)
+{
+	char text[160], time[32];
+	int gate, held;
+	here_say_rules(&t->here, text, sizeof text);
+	count_splits(t, &gate, &held);
+	complain(
+	    "%s (%s%s%s), %s, from %s; %d scenarios: %d to learn from, %d for the gate, %d held "
+	    "out",
+	    t->here.gpu, t->hello.info.name, *t->devices ? ", " : "", t->devices,
+	    minutes(time, seconds), text, t->list.n, t->list.n - gate - held, gate, held);
+}
+
+/* Bytes that a row of the database and a compiled kernel take, rounded up from those of the
+ * committed databases and of what is in the cache after a quick tune. */
+enum { ROW_BYTES = 100, CPU_BINARY_BYTES = 40000, GPU_BINARY_BYTES = 100000 };
+
+int tune_foretell(struct tune *t, double seconds)
+{
+	struct sweep_forecast f = { 0 };
+	char time[32];
+	const int on_cpu = t->hello.info.backend == BACKEND_CPU;
+	const int code = tune_forecast(t, &f);
+	if (code)
+		return code;
+	const double binary = on_cpu ? CPU_BINARY_BYTES : GPU_BINARY_BYTES;
+	printf("%s: at most %d races of %d scenario parts, %d binaries to compile, %s, %.0f MB on "
+	       "disk\n",
+	       t->here.gpu, f.races, f.parts, f.binaries, minutes(time, seconds),
+	       1e-6 * (f.binaries * binary + (double)f.cells * ROW_BYTES));
+	return EXIT_DONE;
+}
