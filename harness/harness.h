@@ -309,6 +309,7 @@ enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflo
 /* ---- clock.c: see there -------------------------------------------------------- */
 double seconds_now(void);
 double budget_now(void); /* the same, unless a test holds it */
+int budget_is_held(void); /* by a test */
 void budget_race(void);	 /* a race was begun */
 void budget_play(void);	 /* a tape was played */
 

@@ -40,7 +40,7 @@ static int ended_early(const struct measurement *m)
 void noise_judge_time(struct measurement *m, int kept, double share)
 {
 	const int early = ended_early(m), is_disturbed = share < clean_share;
-	if (m->outcome != OUTCOME_OK || !m->samples)
+	if (m->outcome != OUTCOME_OK || !m->samples || budget_is_held())
 		return;
 	const double off = is_disturbed ? fmax(unsure(m), 1 - share) : unsure(m);
 	if (kept < LEAST_SAMPLES && !early)
@@ -66,7 +66,7 @@ double noise_of_control(const struct control *c)
 
 int noise_in_control(const struct control *c)
 {
-	return noise_of_control(c) > noise_most_control;
+	return noise_of_control(c) > noise_most_control && !budget_is_held();
 }
 
 void noise_judge_race(struct measurement *m, const struct control *c)

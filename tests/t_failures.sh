@@ -57,7 +57,7 @@ printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [
 	{ "batch": "11q1s80" }, { "batch": "3q1s70", "split": "heldout" } ] }' >"$tmp/set.json"
 
 sweep() {
-	timeout 1200 "$attune" sweep --gpu cpu --kernels qblock --preset quick --budget 300s \
+	timeout 600 "$attune" sweep --gpu cpu --kernels qblock --preset quick --budget 300s \
 		--db "$tmp/db.sqlite" --scenarios "$tmp/set.json" >"$tmp/out" 2>"$tmp/err" </dev/null
 }
 sweep

@@ -7,7 +7,7 @@ attune=$PWD/$B/attune
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 n=0
-export ATTUNE_CLOCK=0.2 ATTUNE_LOCKS="$tmp"
+export ATTUNE_CLOCK=0.2 ATTUNE_LOCKS="$tmp" ATTUNE_PROC="$tmp"
 
 row() { # CONDITION NAME
 	n=$((n + 1))
@@ -20,7 +20,7 @@ row() { # CONDITION NAME
 }
 
 tune() {
-	timeout 1200 "$attune" tune --gpu cpu --preset quick --budget 20s --anyway --results "$tmp/results" \
+	timeout 1200 "$attune" tune --gpu cpu --preset quick --budget 5s --anyway --results "$tmp/results" \
 		--generated "$tmp/generated" --scenarios "$tmp/set.json" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
 }
 
@@ -32,7 +32,7 @@ mkdir "$tmp/results" "$tmp/generated"
 cp results/cpu.sqlite "$tmp/results"
 cp generated/attune_cpu.h "$tmp/generated"
 printf '{ "defaults": { "models": [ "llama3.1-8b@8" ] }, "scenarios": [\n' >"$tmp/set.json"
-for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+for i in 1 2 3 4 5 6; do
 	printf '{ "batch": "%dq1s%d" }, { "batch": "q%d" },\n' $i $((i * 37)) $((i * 9 + 2))
 done >>"$tmp/set.json"
 printf '{ "batch": "3q1s70", "split": "heldout" }, { "batch": "q33", "split": "heldout" } ] }' >>"$tmp/set.json"

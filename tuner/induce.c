@@ -69,8 +69,7 @@ static const struct argp help = {
 	NULL,
 	"Turn a database of measurements into generated/attune_GPU.h: choices by if-else."
 	"\vScenarios of 'peers' and of splits that begin with 'heldout' are not looked at until "
-	"the "
-	"trees are made; all others are learned from. Times of older sources, which no bridge "
+	"the trees are made; all others are learned from. Times of older sources, which no bridge "
 	"carries to today's, do not count. A database that says which rules its header began from "
 	"(attune tune) also learns from the times of the GPU that it names, and "
 	"keeps what scenarios of split 'gate' show no better rules for.\n\n"

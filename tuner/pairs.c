@@ -107,13 +107,19 @@ INLINE void sweep_columns(const struct sweep *s, int from, int width)
 
 CLONES static void sweep_levels(const struct sweep *s)
 {
-	if (s->d == LANES)
-		sweep_columns(s, 0, 1);
-	else if (s->d == 2 * LANES)
-		sweep_columns(s, 0, 2);
-	else
-		for (int from = 0; from < s->d; from += MAX_WIDTH * LANES)
-			sweep_columns(s, from, MAX_WIDTH);
+	int from = 0;
+	for (; from + MAX_WIDTH * LANES <= s->d; from += MAX_WIDTH * LANES)
+		sweep_columns(s, from, MAX_WIDTH);
+	switch ((s->d - from) / LANES) {
+	case 1: sweep_columns(s, from, 1); break;
+	case 2: sweep_columns(s, from, 2); break;
+	case 3: sweep_columns(s, from, 3); break;
+	case 4: sweep_columns(s, from, 4); break;
+	case 5: sweep_columns(s, from, 5); break;
+	case 6: sweep_columns(s, from, 6); break;
+	case 7: sweep_columns(s, from, 7); break;
+	default: break;
+	}
 }
 
 /* What each row of the smaller side stands for, 0 for the others; which side it is. */
@@ -157,7 +163,7 @@ static void list_levels(struct solver *s, const struct view *v, int g)
 }
 
 /* least: without and with minimum support. */
-static void take_least(const struct solver *s, int u, int side, int count, int64_t least[2])
+CLONES static void take_least(const struct solver *s, int u, int side, int count, int64_t least[2])
 {
 	const int *passed = &s->passed[side * s->room];
 	const int64_t *part = &s->least[2 * side * s->room];

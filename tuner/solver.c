@@ -168,10 +168,7 @@ static int fill_costs(struct solver *s, const int *rows, int n, const int *to)
 	for (int c = 0; c < m->cols; c++)
 		if (!is_dominated(m, rows, n, c))
 			column[cols++] = c;
-	s->d = cols <= LANES ? LANES
-	       : cols <= 2 * LANES
-		   ? 2 * LANES
-		   : (cols + MAX_WIDTH * LANES - 1) / (MAX_WIDTH * LANES) * (MAX_WIDTH * LANES);
+	s->d = (cols + LANES - 1) / LANES * LANES;
 	s->cost = calloc((size_t)s->n * (size_t)s->d, sizeof *s->cost);
 	for (int i = 0; s->cost && i < n; i++) {
 		int64_t *cost = &s->cost[(size_t)to[i] * (size_t)s->d];

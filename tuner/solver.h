@@ -16,8 +16,8 @@
 #include <pthread.h>
 
 enum {
-	LANES = 8, /* columns are padded to 1, 2 or a multiple of MAX_WIDTH times as many */
-	MAX_WIDTH = 4,
+	LANES = 4, /* columns are padded to a multiple of these: most trees have 3, 12 or 40 */
+	MAX_WIDTH = 8,
 	MAX_LOOK = MAX_EXACT_DEPTH
 };
 

@@ -15,7 +15,8 @@ enum {
 	OPT_DEVICE,
 	OPT_DRY,
 	OPT_UNDO,
-	OPT_ANYWAY
+	OPT_ANYWAY,
+	OPT_FORMAT
 };
 
 // clang-format off
@@ -33,6 +34,7 @@ static const struct argp_option rows[] = {
 	{ "dry-run",   OPT_DRY,       0,        0, "Say what would be measured, how long it takes and how much disk", 0 },
 	{ "undo",      OPT_UNDO,      0,        0, "Bring back the rules that the last tune replaced", 0 },
 	{ "anyway",    OPT_ANYWAY,    0,        0, "Measure although others use the machine", 0 },
+	{ "format",    OPT_FORMAT,    "FORMAT", 0, "Of the summary: table or json", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -66,6 +68,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_DRY: o->dry_run = 1; return 0;
 	case OPT_UNDO: o->undo = 1; return 0;
 	case OPT_ANYWAY: o->anyway = 1; return 0;
+	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}

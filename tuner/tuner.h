@@ -5,9 +5,11 @@
  *        -formulas.c, clock.c, passes.c, times.c, fastest.c-> times
  *        -matrix.c, columns.c-> costs of a decision
  *        -price_fit.c, market.c, prices.c-> what choices cost by features, the few to choose from
- *        -grow.c (solver.h), prune.c, fit.c, relabel.c-> trees; exact.c proves them
+ *        -grow.c (solver.h), prune.c, fit.c (parallel.c), relabel.c-> trees; exact.c proves them
  *        -forest.c, leaves.c, number.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
+ *   transfer.c, translate.c (levels.c)-> data of a GPU with few times of its own and another's, translated
+ *   combine.c, gate.c-> one forest of old and new rules; basis.c-> the same by `attune induce`
  *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
  *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
  *   nothing was measured; eval.c, show.c and diff.c answer people, energy.c of joules.
