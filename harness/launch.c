@@ -35,15 +35,17 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 {
 	const struct scenario *s = w->scenario;
 	/* The launch in front is of another choice or call, and writes its own output. */
-	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL }, 1 };
+	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL }, 1, NULL };
 	struct attune_call call;
 	struct part part;
 	enum attune_status status = find_part(&part, dev, c, s, phase);
+	int seq, pages;
 	if (status || !part.seq_count)
 		return status;
 	call_from_tensors(&call, &s->shape, &w->tensors, s->batch->view.num_seqs);
 	call.args.block_table = w->block_tables[set];
-	batch_table(&s->batch->view, s->shape.page_size, &call.more.table_seq, &call.more.table_pages);
+	batch_table(&s->batch->view, s->shape.page_size, &seq, &pages);
+	l.table_last = table_last(call.args.block_table, call.args.block_table_stride, seq, pages);
 	memcpy(l.helper, loaded->helper, sizeof l.helper);
 	return run_part(dev, &l, &s->shape, &part, &call, workspace, workspace_bytes, steps,
 			stream);

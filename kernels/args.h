@@ -91,7 +91,12 @@ struct attune_args {
 	long long k_new_token_stride, k_new_head_stride;
 	long long v_new_token_stride, v_new_head_stride;
 
-	const int *schedule; /* of persistent kernels; see schedule.h */
+	union {
+		/* The last page of the last sequence that has keys, as known when the batch was planned:
+		 * entries up to there may be read before lengths are. Null: none may. */
+		const int *table_last;
+		const int *schedule; /* of persistent kernels, instead; see schedule.h */
+	};
 	int option[4];       /* what else a launch says, as the kernel's .def has it */
 
 	struct attune_range prefill, decode; /* of the part; seq_count 0: none */

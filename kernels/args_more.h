@@ -5,10 +5,7 @@
  *   k_scale, v_scale  by sequence and KV head; a stride may be 0. A key is scale * what the
  *                     cache has, and so is a value
  *   lse               [num_tokens][num_query_heads], by token and head: log(sum of e^score), a
- *                     sink's logit with it; minus infinity where a row sees no key
- *   table_seq         the last sequence that has keys, and how many pages it has, both as known when
- *   table_pages       the batch was planned: entries of the block table up to there may be read before
- *                     lengths are. 0, 0: none may */
+ *                     sink's logit with it; minus infinity where a row sees no key */
 #ifndef ATTUNE_ARGS_MORE_H
 #define ATTUNE_ARGS_MORE_H
 
@@ -20,7 +17,6 @@ struct attune_more {
 	long long v_scale_seq_stride, v_scale_head_stride;
 	float *lse; /* null: not wanted */
 	long long lse_token_stride, lse_head_stride;
-	int table_seq, table_pages;
 };
 
 /* What such a kernel is launched with, by value. */

@@ -93,6 +93,7 @@ struct space {
 	int takes_more; /* launched with struct attune_call: reads E4M3 caches, gives the LSE */
 	int takes_maps; /* launched with struct attune_mapped */
 	int is_arch_specific;
+	int looks_ahead; /* reads the block table, up to args.table_last, before lengths are known */
 };
 
 struct kernel {

@@ -363,6 +363,7 @@ struct running {
 	const attune_plan *plan;
 	const int32_t *schedule; /* the caller's, of all parts */
 	struct attune_call call; /* its schedule is that of the part in hand */
+	const int *table_last;
 	char *workspace;
 	size_t at[2]; /* where a part's begins */
 };
@@ -376,7 +377,8 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 	const struct ready *r = planned(op, run->plan, i, &c);
 	const struct part part = bounds_of(p);
 	struct launchable l = {
-		r->kernel, &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY
+		r->kernel, &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY,
+		run->table_last
 	};
 	memcpy(l.helper, op->helper, sizeof op->helper);
 	if (run->schedule)
@@ -414,8 +416,8 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	run.schedule = tensors->schedule;
 	run.workspace = workspace;
 	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);
-	run.call.more.table_seq = plan->table_seq;
-	run.call.more.table_pages = plan->table_pages;
+	run.table_last = table_last(tensors->block_table, tensors->block_table_stride,
+				    plan->table_seq, plan->table_pages);
 	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);
 }
 

@@ -106,6 +106,11 @@ void call_from_tensors(struct attune_call *c, const attune_shape *s, const attun
 	};
 }
 
+const int *table_last(const int *block_table, int stride, int seq, int pages)
+{
+	return pages ? block_table + (long long)seq * stride + pages - 1 : NULL;
+}
+
 static enum attune_status run_helper(struct device *dev, const struct launchable *l,
 				     enum helper helper, const attune_shape *s,
 				     const struct part *p, const struct attune_args *a,
@@ -210,6 +215,8 @@ enum attune_status run_part(struct device *dev, const struct launchable *l, cons
 			    workspace ? workspace_bytes : 0, need);
 	c = *common;
 	part_args(&c.args, &g, s, p, workspace);
+	if (l->kernel->space->looks_ahead)
+		c.args.table_last = l->table_last;
 	if (steps & STEP_PREPARE && g.scratch_zeroed)
 		status = dev->ops->clear(dev, workspace, g.scratch, stream);
 	if (!status && steps & STEP_PREPARE && l->kernel->space->is_scheduled &&

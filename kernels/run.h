@@ -14,6 +14,7 @@ struct launchable {
 	/* The caller keeps the promise of ATTUNE_START_EARLY; else a choice that begins early
 	 * is run in turn, its early axis at 0. */
 	int may_begin_early;
+	const int *table_last; /* of args.h, for a kernel that looks ahead */
 };
 
 /* By whom segments are merged, if there are any. */
@@ -33,6 +34,8 @@ size_t part_workspace(const struct kernel *, const struct config *, const attune
 /* Fills the arguments that do not depend on the part: those of all kernels, and all. */
 void args_from_tensors(struct attune_args *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
+/* As batch_table() gives them; NULL: no sequence has keys. */
+const int *table_last(const int *block_table, int stride, int seq, int pages);
 void call_from_tensors(struct attune_call *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
 

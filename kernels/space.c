@@ -38,6 +38,7 @@
  *                                      ANY: none; without the word STRIDED
  *   TAKES_MORE(1)                      is launched with what args_more.h has, too: reads E4M3
  *                                      caches, gives the LSE
+ *   LOOKS_AHEAD(1)                     reads the block table before lengths are known: args.table_last
  *   MAPS(tokens)                       is launched with what args_maps.h has: maps of K and V by
  *                                      boxes of so many tokens; 0: none are made
  *   ARCH_SPECIFIC(1)                   its code is for the very chip that the rules ask for, and
@@ -273,6 +274,12 @@ enum {
 #include "each.inc"
 };
 
+#define LOOKS_AHEAD(yes) +yes
+enum {
+	IS_AHEAD = 0
+#include "each.inc"
+};
+
 #define MAPS(tokens) +1
 enum {
 	HAS_MAPS = 0
@@ -290,5 +297,5 @@ const struct space NAME = {
 	axes,         NUM_AXES, FORMULA_AXIS,    formulas,    COUNT(formulas) - 1,
 	why_illegal,  geometry, given,           rules,       IS_FUSED,
 	IS_SCHEDULED, LAYOUT,   REDUCES,         REDUCES_WIDE, block_heads, EARLY_AXIS,
-	HAS_MORE,     HAS_MAPS, IS_ARCH_SPECIFIC
+	HAS_MORE,     HAS_MAPS, IS_ARCH_SPECIFIC, IS_AHEAD
 };

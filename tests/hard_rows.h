@@ -339,16 +339,19 @@ static void run_phase(struct hard_world *w, const struct choice *choice, const s
 	const attune_shape *s = &w->of->s;
 	const attune_batch *b = &w->batch->view;
 	struct choice c = { .kernel = choice->kernel };
-	struct launchable launch = { c.kernel, &c.config, l->code, { NULL }, 0 };
+	struct launchable launch = { c.kernel, &c.config, l->code, { NULL }, 0, NULL };
 	struct attune_call call;
 	struct part part;
+	int table_seq, table_pages;
 	if (!is_legal(&c, choice, s, b, phase, &part))
 		return;
 	const size_t bytes = part_workspace(c.kernel, &c.config, s, &part, &dev.info);
 	void *workspace = guarded((bytes + 15) / 16 * 16);
 	memset(w->a[OUT].host, HARD_POISON, w->a[OUT].bytes);
 	call_from_tensors(&call, s, &w->device, b->num_seqs);
-	batch_table(b, s->page_size, &call.more.table_seq, &call.more.table_pages);
+	batch_table(b, s->page_size, &table_seq, &table_pages);
+	launch.table_last = table_last(call.args.block_table, call.args.block_table_stride, table_seq,
+				       table_pages);
 	memcpy(launch.helper, l->helper, sizeof launch.helper);
 	part.estimated = part_estimate(c.kernel, &c.config, s, &part, &dev.info);
 	if ((bytes && dev.ops->fill(&dev, workspace, HARD_POISON, bytes)) ||

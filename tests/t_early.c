@@ -97,7 +97,8 @@ static void launches(void **state)
 				      &c.config,
 				      (struct code *)code,
 				      { (struct code *)code, (struct code *)code },
-				      r->allowed };
+				      r->allowed,
+				      NULL };
 	const struct attune_call call = { .args.num_query_heads = 32 };
 	struct part part;
 	assert_true(part_make(&part, PHASE_DECODE, &llama, &s.batch->view, &dev.info));

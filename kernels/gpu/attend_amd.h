@@ -210,18 +210,13 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 16));
 		m = fmaxf(m, shfl_xor(m, 32));
 		/* a row without any key so far: m = -infinity, every p is 0 */
-		const float top = m == MINUS_INF ? 0.f : m;
-		float base = rounded_product(top, unit), sum = 0;
-		const float old = exp2_fast(rounded_product(t.m[f], unit) - base);
-		if (is_coarse(base)) {
-			base = 0;
-			UNROLL for (int j = 0; j < KEY_GROUPS; j++)
-				s[f][j] -= top;
-		}
+		const exponent x = exponent_of(m == MINUS_INF ? 0.f : m, unit, COARSE_16BIT, 0);
+		const float old = fade_of(x, t.m[f]);
+		float sum = 0;
 		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 		UNROLL for (int e = 0; e < 4; e++)
 		{
-			const float p = exp2_fast(fmaf(s[f][j][e], unit, -base));
+			const float p = weight_of(x, s[f][j][e]);
 			s[f][j][e] = p;
 			sum += p;
 		}

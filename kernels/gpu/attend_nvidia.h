@@ -176,19 +176,13 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 1));
 		m = fmaxf(m, shfl_xor(m, 2));
 		/* a row without any key so far: m = -infinity, every p is 0 */
-		const float top = m == MINUS_INF ? 0.f : m;
-		float base = rounded_product(top, unit), sum = 0;
-		const float old = exp2_fast(rounded_product(t.m[f][h], unit) - base);
-		if (is_coarse(base)) {
-			base = 0;
-			UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
-			UNROLL for (int e = 0; e < 2; e++)
-				s[f][j][2 * h + e] -= top;
-		}
+		const exponent x = exponent_of(m == MINUS_INF ? 0.f : m, unit, COARSE_16BIT, 0);
+		const float old = fade_of(x, t.m[f][h]);
+		float sum = 0;
 		UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
 		UNROLL for (int e = 0; e < 2; e++)
 		{
-			const float p = exp2_fast(fmaf(s[f][j][2 * h + e], unit, -base));
+			const float p = weight_of(x, s[f][j][2 * h + e]);
 			s[f][j][2 * h + e] = p;
 			sum += p;
 		}

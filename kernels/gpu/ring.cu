@@ -48,25 +48,25 @@ DEVICE int find_place(const attune_args &a, block &b)
 }
 
 /* The warp's tiles, as far as lengths do not tell. */
-DEVICE void look_at_segment(const attune_args &a, const block &b, feed &f, int entries)
+DEVICE void look_at_segment(const attune_args &a, const block &b, feed &f, int &is_beyond)
 {
 	f.pages = pages_of(a, b.q.seq);
 	f.first = (blockIdx.y * NUM_WARPS + threadIdx.x / WARP) * TILE_SIZE;
 	f.step = gridDim.y * (NUM_WARPS * TILE_SIZE);
-	f.next = look_ahead(a, f, entries);
+	f.next = look_ahead(a, f, is_beyond);
 	start_feed(a, f);
 	aim_feed(a, b, f);
 }
 
-/* `entries`: of the table's, those that were looked at. Pages of a window, which do not begin with
- * key 0, and of a sequence that is longer than the plan knew are looked up here. */
-DEVICE void start_segment(const attune_args &a, const block &b, feed &f, int entries)
+/* Looked up here: pages of a window, which do not begin with key 0, and those that are `is_beyond` the
+ * table that the plan knew, of a sequence that is longer now. */
+DEVICE void start_segment(const attune_args &a, const block &b, feed &f, int is_beyond)
 {
 	const u32 tiles = count_tiles(b), before = f.first / TILE_SIZE;
 	f.num = tiles <= before ? 0 : by_segments(a, (tiles - before - 1) / NUM_WARPS) + 1;
 	if (a.window)
 		f.first += b.begin & ~7;
-	if (a.window || (int)page_of(a, b.end - 1) >= entries)
+	if (a.window || (is_beyond && lane_key(f, 0) < b.end))
 		f.next = f.num ? look_up(a, b, f, 0) : 0;
 }
 
@@ -154,8 +154,9 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 	feed f;
 	if (early == 2)
 		let_next_begin();
-	const int token = find_place(a, b), entries = a.window ? 0 : table_entries(c, b.q.seq);
-	look_at_segment(a, b, f, entries);
+	int is_beyond;
+	const int token = find_place(a, b);
+	look_at_segment(a, b, f, is_beyond);
 	if (combine && !threadIdx.x)
 		parcels_begin(shared_address(BOX(FOUND(memory))));
 	if (!find_queries(a, b.q.seq, token, a.option[BLOCK_Q], b)) {
@@ -166,7 +167,7 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 	b.rows = b.tokens * b.row_heads;
 	if (combine)
 		cluster_arrive();
-	start_segment(a, b, f, entries);
+	start_segment(a, b, f, is_beyond);
 	take_scales(c.more, b);
 	attend(a, b, f, early, memory);
 	merge_warps(c, b, FOUND(memory), combine);

@@ -48,18 +48,13 @@ DEVICE int look_up(const attune_args &a, const block &b, const feed &f, int tile
 	return f.pages[page_of(a, min(lane_key(f, tile), b.end - 1))];
 }
 
-/* Entries of a sequence's row that are in the table for sure, whatever the lengths on the device
- * are. Behind the pages of the last sequence that has any the table may end. */
-DEVICE int table_entries(const attune_call &c, int seq)
+/* look_up() of the first tiles, before it is known how many keys there are. `is_beyond`: the table may
+ * end before that entry, which was not read. */
+DEVICE int look_ahead(const attune_args &a, const feed &f, int &is_beyond)
 {
-	return seq < c.more.table_seq ? c.args.block_table_stride :
-	       seq == c.more.table_seq ? c.more.table_pages : 0;
-}
-
-/* look_up() of the first tiles, before it is known how many keys there are. */
-DEVICE int look_ahead(const attune_args &a, const feed &f, int entries)
-{
-	return entries ? load_now(f.pages + min(page_of(a, lane_key(f, 0)), (u32)entries - 1)) : 0;
+	const int *at = f.pages + page_of(a, lane_key(f, 0));
+	is_beyond = at > a.table_last;
+	return is_beyond ? 0 : load_now(at);
 }
 
 /* Where the group of keys begins that begins with `key`. */

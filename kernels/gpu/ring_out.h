@@ -21,7 +21,7 @@ DEVICE void leave(const block &b, state &t, float unit, float *to)
 		UNROLL for (int h = 0; h < 2; h++)
 			row[dimension_of(d, h)] = scaled_value(b, t.o[d][n][2 * h + e]);
 		if (l < 4)
-			*(float2 *)(row + HEAD_SIZE) = make_float2(base_of(t.m[n][e], unit), sum);
+			*(float2 *)(row + HEAD_SIZE) = make_float2(rounded_product(t.m[n][e], unit) - P_SHIFT, sum);
 	}
 }
 

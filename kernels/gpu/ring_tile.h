@@ -248,74 +248,34 @@ DEVICE void mask(const attune_args &a, const block &b, logits &s, const position
 	}
 }
 
-/* What weights are counted from where `top` is the largest score, in powers of two */
-DEVICE float base_of(float top, float unit)
+/* Running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). */
+DEVICE void soften(state &t, logits &s, float unit)
 {
-	return rounded_product(top, unit) - P_SHIFT;
-}
-
-/* Of the lane's two rows of a matrix step: the largest score so far, what weights are counted from, what
- * those of the tiles before are multiplied with */
-struct peaks {
-	float m[2], base[2], old[2];
-};
-
-/* Where a base is coarse: scores less the largest, which then is not taken off again. */
-DEVICE void lower(logits &s, int n, peaks &p)
-{
+	UNROLL for (int n = 0; n < EIGHTS; n++)
 	UNROLL for (int e = 0; e < 2; e++)
 	{
-		const float by = is_coarse(p.base[e]) ? p.m[e] : 0.f;
-		p.base[e] = is_coarse(p.base[e]) ? -P_SHIFT : p.base[e];
-		UNROLL for (int j = 0; j < STEPS; j++)
-		UNROLL for (int h = 0; h < 2; h++)
-			s[j][n][2 * h + e] -= by;
-	}
-}
-
-DEVICE void find_peaks(const state &t, logits &s, int n, float unit, peaks &p)
-{
-	UNROLL for (int e = 0; e < 2; e++)
-	{
-		float m = t.m[n][e];
+		float m = t.m[n][e], sum = 0;
 		UNROLL for (int j = 0; j < STEPS; j++)
 			m = fmaxf(m, fmaxf(s[j][n][e], s[j][n][2 + e]));
 		m = fmaxf(m, shfl_xor(m, 4));
 		m = fmaxf(m, shfl_xor(m, 8));
 		m = fmaxf(m, shfl_xor(m, 16));
-		/* a row without any key so far: every p is 0 */
-		p.m[e] = m;
-		p.base[e] = base_of(m == MINUS_INF ? 0.f : m, unit);
-		p.old[e] = exp2_fast(base_of(t.m[n][e], unit) - p.base[e]);
-	}
-	if (is_coarse(p.base[0]) || is_coarse(p.base[1]))
-		lower(s, n, p);
-}
-
-/* Running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). */
-DEVICE void soften(state &t, logits &s, float unit)
-{
-	UNROLL for (int n = 0; n < EIGHTS; n++)
-	{
-		peaks top;
-		find_peaks(t, s, n, unit, top);
-		UNROLL for (int e = 0; e < 2; e++)
+		/* a row without any key so far: m = -infinity, every p is 0 */
+		const exponent x = exponent_of(m == MINUS_INF ? 0.f : m, unit, COARSE, P_SHIFT);
+		const float old = fade_of(x, t.m[n][e]);
+		UNROLL for (int j = 0; j < STEPS; j++)
+		UNROLL for (int h = 0; h < 2; h++)
 		{
-			float sum = 0;
-			UNROLL for (int j = 0; j < STEPS; j++)
-			UNROLL for (int h = 0; h < 2; h++)
-			{
-				const float p = exp2_fast(fmaf(s[j][n][2 * h + e], unit, -top.base[e]));
-				s[j][n][2 * h + e] = p;
-				sum += p;
-			}
-			t.l[n][e] = t.l[n][e] * top.old[e] + sum;
-			t.m[n][e] = top.m[e];
-			UNROLL for (int d = 0; d < DEPTH; d++)
-			{
-				t.o[d][n][e] *= top.old[e];
-				t.o[d][n][2 + e] *= top.old[e];
-			}
+			const float p = weight_of(x, s[j][n][2 * h + e]);
+			s[j][n][2 * h + e] = p;
+			sum += p;
+		}
+		t.l[n][e] = t.l[n][e] * old + sum;
+		t.m[n][e] = m;
+		UNROLL for (int d = 0; d < DEPTH; d++)
+		{
+			t.o[d][n][e] *= old;
+			t.o[d][n][2 + e] *= old;
 		}
 	}
 }

@@ -7,6 +7,7 @@
 #define COMERS_TO_TILES	  1 /* who come to `full` of a tile, and of Q */
 #define COMERS_TO_QUERIES 2
 #define P_SHIFT		  0.f
+#define COARSE		  COARSE_16BIT
 
 /* K of an item, or V: a box a lane. groups: of 8 slots, of a page. */
 DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &map, int groups,

@@ -19,6 +19,7 @@
 #define COMERS_TO_TILES	  2 /* who come to `full` of a tile, and of Q */
 #define COMERS_TO_QUERIES 4
 #define P_SHIFT		  15.f
+#define COARSE		  0.f /* scores are below 2^24 (attune.h): registers are short here */
 
 #define ROW_LANES   (PIECE / 16)
 #define ROWS	    (WARP / ROW_LANES)

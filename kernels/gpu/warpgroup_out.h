@@ -14,7 +14,7 @@ DEVICE float quad_sum(float x)
 /* What weights are counted from, in powers of two */
 DEVICE float peak(const team &t, int r)
 {
-	return base_of(t, t.top[r], r);
+	return rounded_product(t.top[r], t.unit[r]) - P_SHIFT;
 }
 
 /* What a row's outputs are to be multiplied with */

@@ -144,12 +144,12 @@ DEVICE void clear_values(const team &t, int from, int to)
 }
 
 /* Of the box that has the item's last key, what lies beyond that one. Threads that copy E4M3 have
- * done it. */
+ * done it: there `to` is 0, which the compiler (nvcc 13.0) must not know, since it spills up to 120 bytes
+ * more without the branch. */
 DEVICE void clear_beyond(const attune_args &a, const team &t)
 {
 	const int box = box_of(a), from = t.i.end - (t.i.last - 1) * TILE_SIZE;
-	if (KV_DTYPE != E4M3)
-		clear_values(t, from, (from + box - 1) / box * box);
+	clear_values(t, from, KV_DTYPE == E4M3 ? 0 : (from + box - 1) / box * box);
 }
 
 /* Of the box that has the item's first key, what lies before that one: once the last tile is next */

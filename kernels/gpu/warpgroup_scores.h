@@ -69,45 +69,24 @@ DEVICE float quad_max(float x)
 	return fmaxf(x, shfl_xor(x, 2));
 }
 
-/* What a row's weights are counted from where `top` is its largest score, in powers of two */
-DEVICE float base_of(const team &t, float top, int r)
-{
-	return rounded_product(top, t.unit[r]) - P_SHIFT;
-}
-
-/* Scores of rows whose base is coarse, less the largest, which then is not taken off again. */
-template <int KEYS> DEVICE void lower(const team &t, scores &s, float (&base)[2])
-{
-	float by[2];
-	UNROLL for (int r = 0; r < 2; r++)
-	{
-		by[r] = is_coarse(base[r]) ? t.top[r] : 0;
-		base[r] = is_coarse(base[r]) ? -P_SHIFT : base[r];
-	}
-	UNROLL for (int n = 0; n < KEYS / 2; n++)
-		s[n] -= by[ROW_OF(n)];
-}
-
 /* Scores to weights, by a maximum that grows. EDGE: a row may see nothing so far. */
 template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 {
-	float top[2] = { t.top[0], t.top[1] }, base[2], sum[2] = { 0, 0 };
+	float top[2] = { t.top[0], t.top[1] }, sum[2] = { 0, 0 };
+	exponent x[2];
 	UNROLL for (int n = 0; n < KEYS / 2; n += 2) /* pairs: half as many wait for each other */
 		top[ROW_OF(n)] = fmaxf(top[ROW_OF(n)], fmaxf(s[n], s[n + 1]));
 	UNROLL for (int r = 0; r < 2; r++)
 	{
 		top[r] = quad_max(top[r]);
-		base[r] = base_of(t, EDGE && top[r] == MINUS_INF ? 0 : top[r], r);
-		t.fade[r] = exp2_fast(base_of(t, t.top[r], r) - base[r]);
+		x[r] = exponent_of(EDGE && top[r] == MINUS_INF ? 0 : top[r], t.unit[r], COARSE, P_SHIFT);
+		t.fade[r] = fade_of(x[r], t.top[r]);
 		t.top[r] = top[r];
 	}
-	/* Of an E4M3 cache scores are below 2^24 (attune.h): what the branch takes, registers lack. */
-	if (KV_DTYPE != E4M3 && (is_coarse(base[0]) || is_coarse(base[1])))
-		lower<KEYS>(t, s, base);
 	UNROLL for (int n = 0; n < KEYS / 2; n += 2)
 	{
-		s[n] = exp2_fast(fmaf(s[n], t.unit[ROW_OF(n)], -base[ROW_OF(n)]));
-		s[n + 1] = exp2_fast(fmaf(s[n + 1], t.unit[ROW_OF(n)], -base[ROW_OF(n)]));
+		s[n] = weight_of(x[ROW_OF(n)], s[n]);
+		s[n + 1] = weight_of(x[ROW_OF(n)], s[n + 1]);
 		sum[ROW_OF(n)] += s[n] + s[n + 1];
 	}
 	UNROLL for (int r = 0; r < 2; r++)
