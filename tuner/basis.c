@@ -37,6 +37,19 @@ static char *prior_path(const char *db_path, const char *prior)
 	return asprintf(&path, "results/%s.sqlite", prior) < 0 ? NULL : path;
 }
 
+/* Times of older sources serve as a prior where there are no others. */
+static struct data *load_rows(const char *path, const char *name)
+{
+	struct data *d = data_load(path, name);
+	if (d && !d->n) {
+		data_free(d);
+		d = data_load_stale(path, name);
+	}
+	if (d && !d->n)
+		complain("%s: no times of %s to begin from", path, name);
+	return d;
+}
+
 static struct data *load_prior(const char *db_path, const char *name)
 {
 	char *path = prior_path(db_path, name);
@@ -45,7 +58,7 @@ static struct data *load_prior(const char *db_path, const char *name)
 		complain("%s: the header began from %s, whose database should be here or beside %s",
 			 path, name, db_path);
 	else if (path)
-		d = data_load(path, name);
+		d = load_rows(path, name);
 	if (d && (!d->n || !data_hash(d, path))) {
 		data_free(d);
 		d = NULL;

@@ -15,6 +15,7 @@ struct wanted {
 struct loading {
 	struct data *d[2]; /* [1]: the same rows and more, or NULL */
 	int all[2];        /* layouts, and what gives the LSE */
+	int stale;         /* times of older sources count */
 	int e4m3;          /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
 	int failed;
 	long long scenario; /* id of the one at hand */
@@ -46,9 +47,9 @@ static void end_scenario(struct loading *l)
 }
 
 /* Whether the row's time counts; what does not is counted. */
-static int counts(struct data *d, const struct store_cell *c)
+static int counts(const struct loading *l, struct data *d, const struct store_cell *c)
 {
-	if (c->today == STALE) {
+	if (c->today == STALE && !l->stale) {
 		d->stale++;
 		return 0;
 	}
@@ -68,7 +69,7 @@ static int add_one(void *arg, const struct store_cell *c)
 	l->scenario = c->scenario_id;
 	lost_note(&l->lost, c);
 	for (int i = 0; i < 2 && l->d[i]; i++)
-		if (belongs(l, i, &c->shape) && counts(l->d[i], c))
+		if (belongs(l, i, &c->shape) && counts(l, l->d[i], c))
 			l->failed |= !data_add(l->d[i], c);
 	return !l->failed;
 }
@@ -192,6 +193,13 @@ struct data *data_load(const char *db_path, const char *gpu)
 struct data *data_load_all(const char *db_path, const char *gpu)
 {
 	struct loading l = { .all = { 1 } };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
+}
+
+struct data *data_load_stale(const char *db_path, const char *gpu)
+{
+	struct loading l = { .stale = 1 };
 	load_from(&l, db_path, gpu, 0, NULL);
 	return l.d[0];
 }

@@ -140,7 +140,9 @@ struct data {
  * complaint, when it holds nothing of the GPU. Of "h200" caches of 16 and 32 bits, of "h200_e4m3"
  * those of E4M3 on an H200. */
 struct data *data_load(const char *db_path, const char *gpu);
-/* The same with other layouts of the cache and with what gives the LSE, too, which no feature
+/* With times of older sources. */
+struct data *data_load_stale(const char *db_path, const char *gpu);
+/* data_load() with other layouts of the cache and with what gives the LSE, too, which no feature
  * tells apart: a heuristic is of strided ones without LSE, and so are its scores. */
 struct data *data_load_all(const char *db_path, const char *gpu);
 /* What both of these give, read once. 0 and neither on failure. */
