@@ -14,10 +14,12 @@ int binaries_add(struct binaries *b, const struct choice *c, const attune_shape 
 int binaries_add_source(struct binaries *b, const struct kernel *kernel, const char *root,
 			const char *flags)
 {
-	for (int i = 0; i < b->n; i++)
+	for (int k = 0; k < b->n; k++) { /* choices of one binary follow one another */
+		const int i = (b->found + k) % b->n;
 		if (b->v[i].kernel == kernel && b->v[i].root == root &&
 		    !strcmp(b->v[i].flags, flags))
-			return i;
+			return b->found = i;
+	}
 	if (b->n == b->room) {
 		int room = b->room ? 2 * b->room : 64;
 		struct built *v = realloc(b->v, (size_t)room * sizeof *v);

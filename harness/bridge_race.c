@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SILENCE_S = 90, EARLIEST_END = 10 /* batches */ };
+enum { SILENCE_S = 90, EARLIEST_END = 10 /* batches */, MOST_SAID = 5 };
 static const double most_mean = 0.005, most_p95 = 0.01;
 
 static double now(void)
@@ -238,6 +238,23 @@ static int listen(struct contest *c, struct child *child, const struct old_sourc
 	return i == picks->n;
 }
 
+static int by_offset(const void *a, const void *b)
+{
+	const double x = fabs(((const struct store_bridge_race *)a)->ratio - 1);
+	const double y = fabs(((const struct store_bridge_race *)b)->ratio - 1);
+	return (x < y) - (x > y);
+}
+
+/* Where the sources differ most: whoever wrote the new one wants to know. */
+static void say_furthest(const struct old_source *s, struct result *r)
+{
+	qsort(r->race, (size_t)r->n, sizeof *r->race, by_offset);
+	for (int i = 0; i < r->n && i < MOST_SAID && fabs(r->race[i].ratio - 1) > most_p95; i++)
+		fprintf(stderr, "%s %.8s: %+.1f %% of %.1f us at %s, %s: %s\n", s->name,
+			s->identity, 100 * (r->race[i].ratio - 1), r->race[i].old_us,
+			r->race[i].model, r->race[i].batch, r->race[i].choice);
+}
+
 static int race_source(struct contest *c, struct old_source *s, const struct picks *picks,
 		       struct finding *f)
 {
@@ -261,8 +278,9 @@ static int race_source(struct contest *c, struct old_source *s, const struct pic
 				s->identity, r->failed, r->why);
 		if (!strcmp(f->verdict, "bridged"))
 			ok = store(c->bridges, s, r, f, c->gpu);
+		say_furthest(s, r);
 		/* The rows' own GPU contradicts another one. */
-		else if (!strcmp(f->verdict, "differs") && s->provisional &&
+		if (!strcmp(f->verdict, "differs") && s->provisional &&
 			 !strcmp(c->gpu, c->bridges->gpu))
 			ok = store_drop_races(c->bridges->into, s->name, s->identity, s->arch);
 	}

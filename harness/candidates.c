@@ -112,9 +112,10 @@ int baseline_nearest(struct config *c, const struct kernel *k, const attune_shap
 static int add(struct candidates *list, const struct kernel *k, const struct config *c,
 	       enum origin origin)
 {
-	for (int i = 0; i < list->n; i++)
-		if (list->v[i].choice.kernel == k &&
-		    !memcmp(&list->v[i].choice.config, c, sizeof *c))
+	const struct choice choice = { k, *c };
+	int *last = &list->by_choice.last[choice_chain(&choice)];
+	for (int i = *last; i; i = list->v[i - 1].next)
+		if (choice_same(&list->v[i - 1].choice, &choice))
 			return 1;
 	if (list->n == list->room) {
 		int room = list->room ? 2 * list->room : 64;
@@ -126,7 +127,8 @@ static int add(struct candidates *list, const struct kernel *k, const struct con
 		list->v = v;
 		list->room = room;
 	}
-	list->v[list->n++] = (struct candidate){ { k, *c }, origin };
+	list->v[list->n++] = (struct candidate){ choice, origin, *last };
+	*last = list->n;
 	return 1;
 }
 

@@ -151,6 +151,8 @@ const char *models_nearest(const struct models *, const char *name);
 const char *models_name(const struct models *, int i); /* NULL after the last */
 void models_free(struct models *);
 int scenarios_load(struct scenario_list *, const char *path, const struct models *);
+/* What it points to. */
+void scenario_drop(struct scenario *);
 void scenarios_free(struct scenario_list *);
 /* scenario_sets.c: the model's scenarios (NULL: of all) of several sets, each once. A set is the
  * name of a file in `dir`, or a path. 0 after a complaint. */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* The candidates of a shape, and an entrant for each. */
 struct shape_field {
@@ -44,6 +45,12 @@ int choice_same(const struct choice *a, const struct choice *b)
 	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
 }
 
+unsigned choice_chain(const struct choice *c)
+{
+	const unsigned long long kernel = (unsigned long long)(c->kernel - attune_kernels);
+	return (unsigned)XXH3_64bits_withSeed(&c->config, sizeof c->config, kernel) % NUM_CHAINS;
+}
+
 struct choice choice_family(const struct choice *c)
 {
 	struct choice first = *c;
@@ -70,8 +77,9 @@ static int family_of(struct heats *h, const struct choice *c)
 int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c,
 		  const attune_shape *shape)
 {
-	const int built = binaries_add(b, &c->choice, shape), family = family_of(h, &c->choice);
-	for (int i = 0; i < h->num_entrants; i++) {
+	const int built = binaries_add(b, &c->choice, shape);
+	int *last = &h->by_choice.last[choice_chain(&c->choice)];
+	for (int i = *last - 1; i >= 0; i = h->entrant[i].next - 1) {
 		struct entrant *e = &h->entrant[i];
 		if (e->built != built || !choice_same(&e->choice, &c->choice))
 			continue;
@@ -79,15 +87,20 @@ int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c
 			e->origin = c->origin;
 		return i;
 	}
+	const int family = family_of(h, &c->choice);
 	struct entrant *v = grow(h->entrant, h->num_entrants, &h->entrant_room, sizeof *v);
 	if (built < 0 || family < 0 || !v)
 		return -1;
 	h->entrant = v;
 	v += h->num_entrants;
 	*v = (struct entrant){
-		.choice = c->choice, .origin = c->origin, .family = family, .built = built
+		.choice = c->choice, .origin = c->origin, .family = family, .built = built,
+		.next = *last
 	};
-	return binaries_add_helpers(b, &v->choice, shape, v->helper) ? h->num_entrants++ : -1;
+	if (!binaries_add_helpers(b, &v->choice, shape, v->helper))
+		return -1;
+	*last = ++h->num_entrants;
+	return h->num_entrants - 1;
 }
 
 static int same_shape(const attune_shape *a, const attune_shape *b)
@@ -133,7 +146,7 @@ static int shape_index(struct heats *h, struct binaries *b, const attune_shape *
 
 int heat_enter(struct heat *h, int entrant)
 {
-	for (int i = 0; i < h->n; i++)
+	for (int i = 0; entrant <= h->top && i < h->n; i++)
 		if (h->entrant[i] == entrant)
 			return i;
 	const size_t n = (size_t)h->n + 1;
@@ -156,6 +169,7 @@ int heat_enter(struct heat *h, int entrant)
 		}
 	}
 	h->entrant[h->n] = entrant;
+	h->top = entrant > h->top ? entrant : h->top;
 	h->us[h->n] = NAN;
 	h->near[h->n] = h->stored[h->n] = h->noisy[h->n] = h->stage[h->n] = 0;
 	h->n = (int)n;

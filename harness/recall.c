@@ -12,6 +12,7 @@ struct recall {
 	struct heats *heats;
 	const char *protocol;
 	int last; /* cells of a heat follow one another */
+	long long unknown; /* a scenario of the database that no heat is of */
 };
 
 int cell_is_of(const struct store_cell *c, const struct scenario *s)
@@ -74,15 +75,20 @@ static void note(const struct heats *all, struct heat *h, const struct store_cel
 static int recall_cell(void *arg, const struct store_cell *c)
 {
 	struct recall *r = arg;
-	const int counts = c->pass == 'A' && !strcmp(c->protocol, r->protocol);
+	const int counts = c->pass == 'A' && c->scenario_id != r->unknown &&
+			   !strcmp(c->protocol, r->protocol);
+	int is_known = 0;
 	for (int k = 0; counts && k < r->heats->n; k++) {
 		int i = (r->last + k) % r->heats->n;
+		is_known |= cell_is_of(c, &r->heats->scenarios[r->heats->v[i].scenario]);
 		if (!is_of(r->heats, &r->heats->v[i], c))
 			continue;
 		note(r->heats, &r->heats->v[i], c);
 		r->last = i;
-		break;
+		return 1;
 	}
+	if (counts && !is_known)
+		r->unknown = c->scenario_id;
 	return 1;
 }
 
@@ -99,7 +105,7 @@ static int is_finished(const struct heats *all, const struct heat *h)
 
 int heats_recall(struct heats *all, struct store *store, const char *gpu, const char *protocol)
 {
-	struct recall r = { .heats = all, .protocol = protocol };
+	struct recall r = { .heats = all, .protocol = protocol, .unknown = -1 };
 	if (all->n && !store_each(store, gpu, NULL, recall_cell, &r))
 		return 0;
 	for (int i = 0; i < all->n; i++) {

@@ -96,7 +96,7 @@ enum attune_kv_layout layout_kv(enum layout l)
 	return l == LAYOUT_CLASSIC ? ATTUNE_KV_CLASSIC : ATTUNE_KV_STRIDED;
 }
 
-static void scenario_drop(struct scenario *s)
+void scenario_drop(struct scenario *s)
 {
 	free(s->batch_text);
 	batch_free(s->batch);

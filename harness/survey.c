@@ -16,6 +16,23 @@ static int was_raced(const struct heat *h)
 	return h->n && !isnan(h->us[0]) && h->stage[0] != STAGE_COMPLETE;
 }
 
+enum { MOST_READ = 200 };
+
+/* A portfolio needs not every race, and each takes time to read: those of scenarios at even distances,
+ * since sets follow one another. */
+static void thin_out(struct scenario_list *list)
+{
+	const int each = (list->n + MOST_READ - 1) / MOST_READ;
+	int n = 0;
+	for (int i = 0; i < list->n; i++) {
+		if (i % each)
+			scenario_drop(&list->v[i]);
+		else
+			list->v[n++] = list->v[i];
+	}
+	list->n = n;
+}
+
 /* 0 after a complaint. */
 static int read_races(struct survey *s, const struct campaign *c, struct store *store)
 {
@@ -25,6 +42,7 @@ static int read_races(struct survey *s, const struct campaign *c, struct store *
 				     .seed = c->o->seed };
 	const char *gpu = c->o->prior_gpu ? c->o->prior_gpu : c->hello.info.gpu;
 	int ok = recall_scenarios(&s->list, store, gpu);
+	thin_out(&s->list);
 	s->heats = (struct heats){ .scenarios = s->list.v, .device = c->hello.info };
 	s->binaries.arch = c->hello.info.arch;
 	for (int i = 0; ok && i < s->list.n; i++)

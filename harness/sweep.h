@@ -45,6 +45,7 @@ struct binaries {
 	double budget_s;           /* the same by budget_now */
 	double until;              /* of budget_now: nobody waits longer; 0: no limit */
 	struct builders *builders; /* NULL: none runs */
+	int found; /* the one that was asked for last */
 };
 /* Where the binary of a choice for a shape is, or will be; -1: no memory. */
 int binaries_add(struct binaries *, const struct choice *, const attune_shape *);
@@ -62,13 +63,23 @@ void binaries_free(struct binaries *);
 /* ---- candidates.c --------------------------------------------------------------- */
 enum origin { FROM_DEFAULT, FROM_BASELINE, FROM_NEIGHBOUR, FROM_SAMPLE, FROM_ALL };
 
+/* Finds items of an array by their choice: [hash] has the last one of a chain, + 1, and each item's `next`
+ * that before it, + 1. Zeros are an empty one. */
+enum { NUM_CHAINS = 4096 };
+struct chains {
+	int last[NUM_CHAINS];
+};
+unsigned choice_chain(const struct choice *); /* below NUM_CHAINS */
+
 struct candidate {
 	struct choice choice;
 	enum origin origin;
+	int next; /* of its chain */
 };
 struct candidates {
 	struct candidate *v;
 	int n, room;
+	struct chains by_choice;
 };
 enum preset { PRESET_SMOKE, PRESET_QUICK, PRESET_FULL, NUM_PRESETS };
 extern const char *const preset_names[NUM_PRESETS + 1]; /* ends with NULL */
@@ -93,6 +104,7 @@ struct entrant {
 	const struct blob *blob, *helping[NUM_HELPERS]; /* these, once compiled; helping: or NULL */
 	const char *flags;
 	int registers, spill_bytes; /* as the compiler said; -1: it did not */
+	int next; /* of its chain */
 };
 
 /* Why a cell was measured; what the database calls it is stage_names[]. */
@@ -119,6 +131,7 @@ struct heat {
 	double feature[HEAT_FEATURES];
 	double bytes, flops; /* that any choice must move and do */
 	int n;
+	int top;      /* the largest of: */
 	int *entrant; /* [0]: the reference */
 	char *near;   /* 2: what some formula gives; 1: within a factor of 2 of that; else 0 */
 	char *stored; /* the database has it */
@@ -139,6 +152,7 @@ struct heats {
 	int n, room;
 	struct entrant *entrant;
 	int num_entrants, entrant_room;
+	struct chains by_choice; /* entrants */
 	struct choice *family; /* the formula axis: first value */
 	int num_families, family_room;
 	struct shape_field *field; /* distinct shapes and their candidates */

@@ -33,7 +33,7 @@ static int heat_for(struct campaign *c, int scenario, enum phase phase)
 static const char *enter(struct campaign *c, const struct wish *w, const struct choice *choice,
 			 enum phase phase, int *heat, int *place)
 {
-	const struct candidate candidate = { *choice, FROM_ALL };
+	const struct candidate candidate = { .choice = *choice, .origin = FROM_ALL };
 	const attune_shape *shape = &c->heats.scenarios[w->scenario].shape;
 	*heat = heat_for(c, w->scenario, phase);
 	if (*heat < 0)

@@ -211,7 +211,7 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 32));
 		/* a row without any key so far: m = -infinity, every p is 0 */
 		const exponent x = exponent_of(m == MINUS_INF ? 0.f : m, unit, COARSE_16BIT, 0);
-		const float old = fade_of(x, t.m[f]);
+		const float old = fade_of(x, t.m[f], 0);
 		float sum = 0;
 		UNROLL for (int j = 0; j < KEY_GROUPS; j++)
 		UNROLL for (int e = 0; e < 4; e++)

@@ -177,7 +177,7 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 2));
 		/* a row without any key so far: m = -infinity, every p is 0 */
 		const exponent x = exponent_of(m == MINUS_INF ? 0.f : m, unit, COARSE_16BIT, 0);
-		const float old = fade_of(x, t.m[f][h]);
+		const float old = fade_of(x, t.m[f][h], 0);
 		float sum = 0;
 		UNROLL for (int j = 0; j < WARP_KEYS / 8; j++)
 		UNROLL for (int e = 0; e < 2; e++)

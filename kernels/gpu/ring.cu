@@ -66,7 +66,7 @@ DEVICE void start_segment(const attune_args &a, const block &b, feed &f, int is_
 	f.num = tiles <= before ? 0 : by_segments(a, (tiles - before - 1) / NUM_WARPS) + 1;
 	if (a.window)
 		f.first += b.begin & ~7;
-	if (a.window || (is_beyond && lane_key(f, 0) < b.end))
+	if (a.window || (is_beyond & (lane_key(f, 0) < b.end)))
 		f.next = f.num ? look_up(a, b, f, 0) : 0;
 }
 

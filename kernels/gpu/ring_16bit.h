@@ -3,7 +3,6 @@
 #define KV_BYTES     2
 #define DEPTH_LOADED 1 /* steps of the depth whose keys or values come by one load */
 #define P_SHIFT	     0.f
-#define COARSE	     COARSE_16BIT
 #define Q_FACTORS    0
 
 struct queries {

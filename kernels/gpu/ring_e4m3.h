@@ -17,7 +17,6 @@
 #define KV_BYTES     1
 #define DEPTH_LOADED 2
 #define P_SHIFT	     15.f
-#define COARSE	     COARSE_E4M3
 #define Q_FACTORS    (BLOCK_M * 4) /* bytes of shared memory, behind shared queries */
 
 struct queries {

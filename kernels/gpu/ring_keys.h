@@ -54,7 +54,7 @@ DEVICE int look_ahead(const attune_args &a, const feed &f, int &is_beyond)
 {
 	const int *at = f.pages + page_of(a, lane_key(f, 0));
 	is_beyond = at > a.table_last;
-	return is_beyond ? 0 : load_now(at);
+	return load_now(at, !is_beyond);
 }
 
 /* Where the group of keys begins that begins with `key`. */

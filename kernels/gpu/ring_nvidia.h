@@ -14,11 +14,15 @@ DEVICE long long shfl_long(long long v, int lane)
 	return (long long)((unsigned long long)high << 32 | low);
 }
 
-/* A load that begins here, in the order of the text. */
-DEVICE int load_now(const int *from)
+/* A load that begins here, in the order of the text; 0 where it is not wanted. */
+DEVICE int load_now(const int *from, int is_wanted)
 {
-	int v;
-	asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(from));
+	int v = 0;
+	asm volatile("{ .reg .pred p;\n"
+		     "setp.ne.s32 p, %2, 0;\n"
+		     "@p ld.global.b32 %0, [%1]; }"
+		     : "+r"(v)
+		     : "l"(from), "r"(is_wanted));
 	return v;
 }
 

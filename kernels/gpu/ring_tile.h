@@ -248,7 +248,8 @@ DEVICE void mask(const attune_args &a, const block &b, logits &s, const position
 	}
 }
 
-/* Running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). */
+/* Running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). The difference comes first, so that
+ * scores of any size do: a tile is small, and the same number of steps follow one another. */
 DEVICE void soften(state &t, logits &s, float unit)
 {
 	UNROLL for (int n = 0; n < EIGHTS; n++)
@@ -261,12 +262,12 @@ DEVICE void soften(state &t, logits &s, float unit)
 		m = fmaxf(m, shfl_xor(m, 8));
 		m = fmaxf(m, shfl_xor(m, 16));
 		/* a row without any key so far: m = -infinity, every p is 0 */
-		const exponent x = exponent_of(m == MINUS_INF ? 0.f : m, unit, COARSE, P_SHIFT);
-		const float old = fade_of(x, t.m[n][e]);
+		const float top = m == MINUS_INF ? 0.f : m;
+		const float old = exp2_fast((t.m[n][e] - top) * unit);
 		UNROLL for (int j = 0; j < STEPS; j++)
 		UNROLL for (int h = 0; h < 2; h++)
 		{
-			const float p = weight_of(x, s[j][n][2 * h + e]);
+			const float p = exp2_fast(fmaf(s[j][n][2 * h + e] - top, unit, P_SHIFT));
 			s[j][n][2 * h + e] = p;
 			sum += p;
 		}

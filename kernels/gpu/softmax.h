@@ -30,16 +30,15 @@ DEVICE float rounded_product(float x, float y)
 #endif
 }
 
-/* Weights of a row are 2^(score * unit - from), where `top` is the row's largest score: 2^shift at most.
+/* Weights of a row are 2^(score * unit - base), where `top` is the row's largest score: 2^shift at most.
  * All have the factor that the base was rounded by, so that it cancels out, but from `coarse` on (0: never)
  * it may be so large that weights overflow. There scores are so far apart that those below the largest
  * weigh next to nothing, and the unit may be a power of two: then the base is exact. */
 struct exponent {
-	float unit, shift, from;
+	float unit, base;
 };
 
 #define COARSE_16BIT 268435456.f /* 2^28, of weights of up to 1: rounded by up to 2^4 */
-#define COARSE_E4M3  16777216.f	 /* 2^24, of weights of up to 2^15: halves */
 
 DEVICE float power_above(float x)
 {
@@ -48,25 +47,24 @@ DEVICE float power_above(float x)
 
 DEVICE exponent exponent_of(float top, float unit, float coarse, float shift)
 {
-	const float base = rounded_product(top, unit);
-	exponent x = { unit, shift, base - shift };
-	if (coarse > 0 && fabsf(base) >= coarse) {
+	const float product = rounded_product(top, unit);
+	exponent x = { unit, product - shift };
+	if (coarse > 0 && fabsf(product) >= coarse) {
 		x.unit = power_above(unit);
-		x.shift = 0;
-		x.from = top * x.unit;
+		x.base = top * x.unit - shift;
 	}
 	return x;
 }
 
 /* What weights of the tiles before are to be multiplied with: `top` is the row's largest score there. */
-DEVICE float fade_of(const exponent &x, float top)
+DEVICE float fade_of(const exponent &x, float top, float shift)
 {
-	return exp2_fast(rounded_product(top, x.unit) - x.shift - x.from);
+	return exp2_fast(rounded_product(top, x.unit) - shift - x.base);
 }
 
 DEVICE float weight_of(const exponent &x, float score)
 {
-	return exp2_fast(fmaf(score, x.unit, -x.from));
+	return exp2_fast(fmaf(score, x.unit, -x.base));
 }
 
 #endif

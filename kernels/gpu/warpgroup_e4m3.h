@@ -138,13 +138,14 @@ DEVICE void put_batch(const feed &f, u32 tile, int n, const batch &x)
 	}
 }
 
-/* The lane's rows before the item's first key and beyond its last: zeros, whatever they were */
-DEVICE void clear_rows(const attune_args &a, const item &i, const feed &f, int tile, u32 to)
+/* The lane's rows before the sequence's first live key and beyond the item's last: zeros, whatever they
+ * were */
+DEVICE void clear_rows(const item &i, const feed &f, int tile, u32 to)
 {
 	for (int b = f.member; b < BATCHES; b += 2) {
 		const u32 at = to + b * (ROWS / 8 * GROUP_BYTES(HEAD_SIZE));
 		const int key = tile * TILE_SIZE + b * ROWS + own_row();
-		if (key >= begin_of(a, i) && key < i.end)
+		if (key >= i.dead && key < i.end)
 			continue;
 		for (int p = 0; p < PIECES; p++) {
 			shared_clear16(at + p * PIECE_BYTES(PIECE));
@@ -173,8 +174,8 @@ DEVICE void bring_keys(const attune_args &a, const item &i, feed &f)
 			if (later < OWN_BATCHES || tile > i.first)
 				load_batch(f, later % OWN_BATCHES, x[n % DEPTH]);
 		}
-		if ((tile + 1) * TILE_SIZE > i.end || tile * TILE_SIZE < begin_of(a, i))
-			clear_rows(a, i, f, tile, to);
+		if ((tile + 1) * TILE_SIZE > i.end || tile * TILE_SIZE < i.dead)
+			clear_rows(i, f, tile, to);
 		shared_written();
 		__syncwarp();
 		if (!lane_id())

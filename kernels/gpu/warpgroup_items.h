@@ -26,6 +26,7 @@ struct item {
 	int position; /* of row 0 in the sequence */
 	int seq_len;
 	int end; /* of the keys that some row sees, in these tiles */
+	int dead; /* keys in front of the window of the sequence's first token: slots may hold anything */
 	int first, last;
 	int segment;
 	int goes_to; /* of row 0: its token among all, or with several segments its partial's number */
@@ -177,6 +178,7 @@ DEVICE void fill_item(const attune_args &a, const q_block &q, item &i)
 	i.token = i.goes_to = q.first_row + q.token;
 	i.position = q.seq_len - q.query_len + q.token;
 	i.seq_len = q.seq_len;
+	i.dead = a.window ? max(q.seq_len - q.query_len - a.window + 1, 0) : 0;
 	visible_keys(a, q, q.token, q.token + tokens - 1, begin, i.end);
 	i.first = begin / TILE_SIZE;
 	i.last = i.end > begin ? (i.end + TILE_SIZE - 1) / TILE_SIZE : i.first;

@@ -143,21 +143,23 @@ DEVICE void clear_values(const team &t, int from, int to)
 	barrier(OWN(t.number), 128);
 }
 
-/* Of the box that has the item's last key, what lies beyond that one. Threads that copy E4M3 have
+/* Of the box that has the item's last key, what lies beyond the sequence. Threads that copy E4M3 have
  * done it: there `to` is 0, which the compiler (nvcc 13.0) must not know, since it spills up to 120 bytes
  * more without the branch. */
 DEVICE void clear_beyond(const attune_args &a, const team &t)
 {
-	const int box = box_of(a), from = t.i.end - (t.i.last - 1) * TILE_SIZE;
-	clear_values(t, from, KV_DTYPE == E4M3 ? 0 : (from + box - 1) / box * box);
+	const int box = box_of(a), tile = (t.i.last - 1) * TILE_SIZE;
+	clear_values(t, t.i.seq_len - tile,
+		     KV_DTYPE == E4M3 ? 0 : (t.i.end - tile + box - 1) / box * box);
 }
 
-/* Of the box that has the item's first key, what lies before that one: once the last tile is next */
+/* Of the box that has the sequence's first live key, what lies before that one: once the last tile is
+ * next. Few items have it; the item's place in shared memory spares the others a register. */
 DEVICE void clear_before(const attune_args &a, const team &t)
 {
 	if (KV_DTYPE == E4M3 || !a.window)
 		return;
-	const int box = box_of(a), to = begin_of(a, t.i) - t.i.first * TILE_SIZE;
+	const int box = box_of(a), to = t.h->slot[t.q.at].dead - t.i.first * TILE_SIZE;
 	if (to > 0)
 		clear_values(t, to / box * box, to);
 }

@@ -80,7 +80,7 @@ template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 	{
 		top[r] = quad_max(top[r]);
 		x[r] = exponent_of(EDGE && top[r] == MINUS_INF ? 0 : top[r], t.unit[r], COARSE, P_SHIFT);
-		t.fade[r] = fade_of(x[r], t.top[r]);
+		t.fade[r] = fade_of(x[r], t.top[r], P_SHIFT);
 		t.top[r] = top[r];
 	}
 	UNROLL for (int n = 0; n < KEYS / 2; n += 2)

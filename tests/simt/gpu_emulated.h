@@ -172,9 +172,9 @@ DEVICE void wait_for_last()
 
 /* ---- ring_nvidia.h ---------------------------------------------------------------------- */
 
-DEVICE int load_now(const int *from)
+DEVICE int load_now(const int *from, int is_wanted)
 {
-	return *from;
+	return is_wanted ? *from : 0;
 }
 
 DEVICE void keep(u32 &)
