@@ -79,7 +79,7 @@ struct finding {
 /* Compares, and stores what is equal. 0: interrupted, no compiler, or it cannot be stored. */
 int bridge_by_code(struct bridges *, struct old_source *, struct finding *);
 
-enum { MOST_RACES = 60, FEWEST_RACES = 30 };
+enum { MOST_RACES = 60, FEWEST_RACES = 30, FEWEST_ACCEPTED = 10 };
 /* A batch that a source is raced on, with the fastest choice that the database has of it there. */
 struct pick {
 	struct scenario scenario;
@@ -100,6 +100,7 @@ struct race_options {
 	double budget_s;
 	int batches, rounds; /* at most; of each */
 	int anyway;          /* on a busy machine, too */
+	int accept;          /* a bridge although times differ, by 2 % at most */
 	unsigned long long seed;
 };
 /* Races the sources that are left against today's on the device that is here. An exit code;

@@ -18,6 +18,7 @@ enum {
 	OPT_BUDGET,
 	OPT_BATCHES,
 	OPT_ANYWAY,
+	OPT_ACCEPT,
 	OPT_DRY_RUN,
 	OPT_FORMAT
 };
@@ -53,6 +54,10 @@ static const struct argp_option options[] = {
 	{ "budget", OPT_BUDGET, "TIME", 0, "of --race: 8m, 90s (8m)", 0 },
 	{ "batches", OPT_BATCHES, "N", 0, "of --race: races of each source, at least 30 (40)", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "of --race: although other programs use the machine", 0 },
+	{ "accept", OPT_ACCEPT, NULL, 0,
+	  "of --race: rows count although times differ, by 2 % at most in the mean of 10 batches or "
+	  "more",
+	  0 },
 	{ "dry-run", OPT_DRY_RUN, NULL, 0, "lists what would be compared; stores nothing", 0 },
 	{ "format", OPT_FORMAT, "table|tsv|json", 0, "of the output (table)", 0 },
 	{ 0 }
@@ -69,7 +74,9 @@ static const char about[] =
     "--race is for the sources that are left and have 30 right batches or more: both texts run in "
     "the same rounds on batches that span the source's use. They are a bridge if times differ by "
     "0.5 % at most in the geometric mean and by 1 % at the 95th percentile. Rows of another GPU of "
-    "the same architecture may be bridged so; they are marked until that GPU repeats the race.\n\n"
+    "the same architecture may be bridged so; they are marked until that GPU repeats the race. "
+    "--accept is for an edit that mends a fault and costs time: the figures stay with the "
+    "bridge.\n\n"
     "Examples, after an edit that should not change the code; and all there is:\n"
     "  attune bridge --db results/h200.sqlite --from HEAD~1\n"
     "  attune bridge --db results/h200.sqlite\n"
@@ -115,6 +122,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_HISTORY: r->history = 1; return 0;
 	case OPT_RACE: r->race = 1; return 0;
 	case OPT_ANYWAY: r->racing.anyway = 1; return 0;
+	case OPT_ACCEPT: r->racing.accept = 1; return 0;
 	case OPT_BUDGET: r->racing.budget_s = seconds(state, arg); return 0;
 	case OPT_BATCHES:
 		r->racing.batches = atoi(arg);

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { SILENCE_S = 90, EARLIEST_END = 10 /* batches */, MOST_SAID = 5 };
-static const double most_mean = 0.005, most_p95 = 0.01;
+static const double most_mean = 0.005, most_p95 = 0.01, accepted_mean = 0.02;
 
 static double now(void)
 {
@@ -173,13 +173,16 @@ void bridge_judge(struct finding *f, const double *ratio, const double *again, i
 									    : "differs";
 }
 
-static void judge_source(const struct result *r, struct finding *f, int all)
+static void judge_source(const struct result *r, struct finding *f, int all, int accept)
 {
 	double ratio[MOST_RACES];
 	for (int i = 0; i < r->n; i++)
 		ratio[i] = r->race[i].ratio;
 	bridge_judge(f, ratio, r->again, r->n);
-	if (r->n < FEWEST_RACES && r->failed)
+	if (accept && strcmp(f->verdict, "bridged") && r->n >= FEWEST_ACCEPTED &&
+	    fabs(f->mean - 1) <= accepted_mean)
+		f->verdict = "accepted";
+	else if (r->n < FEWEST_RACES && r->failed)
 		f->verdict = "does not run";
 	else if (r->n < FEWEST_RACES && !all)
 		f->verdict = r->lost ? "differs" : "out of time";
@@ -226,7 +229,7 @@ static int listen(struct contest *c, struct child *child, const struct old_sourc
 		heard = hear(child, &said, sizeof said);
 		if (heard)
 			note(r, &picks->v[i], &said, text[r->n], MAX_PART_TEXT);
-		r->lost = is_lost(r, picks->n);
+		r->lost = !c->options->accept && is_lost(r, picks->n);
 		progress(what, ++i, picks->n);
 	}
 	progress_end();
@@ -272,11 +275,11 @@ static int race_source(struct contest *c, struct old_source *s, const struct pic
 	if (ok) {
 		const int all = listen(c, &child, s, picks, r, text);
 		stop(&child);
-		judge_source(r, f, all);
+		judge_source(r, f, all, c->options->accept);
 		if (*r->why)
 			fprintf(stderr, "%s %.8s: %d batches could not be raced; %s\n", s->name,
 				s->identity, r->failed, r->why);
-		if (!strcmp(f->verdict, "bridged"))
+		if (!strcmp(f->verdict, "bridged") || !strcmp(f->verdict, "accepted"))
 			ok = store(c->bridges, s, r, f, c->gpu);
 		say_furthest(s, r);
 		/* The rows' own GPU contradicts another one. */
