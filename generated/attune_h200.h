@@ -2,59 +2,58 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  30b74a7c9631a04741473f8bae1ea650, protocol graph-rotating
- *   learned   from 1104 scenarios, 250 held out
- *   judged    by times of a second pass in 300 of 1411 scenarios; it lacks 77 of the picks
+ *   database  3a45b45dea52cc401e0c5da502244c85, protocol graph-rotating
+ *   learned   from 1042 scenarios, 250 held out
+ *   judged    by times of a second pass in 291 of 1411 scenarios; it lacks 74 of the picks
  *   noise     0.62 % below 20 us, by 1411 A/A pairs
  *             0.81 % below 200 us, by 2775 A/A pairs
  *             0.60 % above, by 2689 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.117 1.055 1.031 1.025 1.020 1.016 1.013 1.010
- *             1.008 1.007 1.006 1.005
- *             trees of depth 3: 1.0314 at best, 1.0337 by look-ahead; this one 1.0216
- *   decode    best of 1, 2, ... choices: 1.039 1.034 1.032 1.032 1.032 1.032 1.032 1.032
- *             1.032
- *             trees of depth 3: 1.0400 at best, 1.0424 by look-ahead; this one 1.0386
+ *   prefill   best of 1, 2, ... choices: 1.108 1.051 1.027 1.020 1.015 1.012 1.009 1.007
+ *             1.006 1.005 1.004 1.003
+ *             trees of depth 3: 1.0275 at best, 1.0296 by look-ahead; this one 1.0162
+ *   decode    best of 1, 2, ... choices: 1.037 1.029 1.029 1.029 1.028 1.028 1.028 1.028
+ *             trees of depth 3: 1.0371 at best, 1.0385 by look-ahead; this one 1.0365
  *
  * Slowdown against the fastest of all that was measured:
  *
  *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      917    inf  1.277    inf   67.7
- *   tree        peers                       43    inf  1.088    inf   88.4
- *   tree        heldout                    207    inf  1.222    inf   69.1
- *   tree        heldout_blocked             44    inf  1.113    inf   79.5
- *   tree        heldout_extrapolated        14  1.051  1.222  1.222   64.3
- *   tree        heldout_offgrid             25  1.053  1.230  1.336   72.0
- *   tree        heldout_random              78  1.062  1.288  1.776   66.7
- *   tree        heldout_shape               22  1.071  1.212  1.469   59.1
- *   tree        heldout_traces              24  1.039  1.113  1.169   66.7
- *   tree        ways                       244  1.019  1.106  1.670   89.3
- *   best_fixed  train                      917    inf    inf    inf   13.8
+ *   tree        train                      917    inf  1.329    inf   69.9
+ *   tree        peers                       43  1.018  1.061  1.238   90.7
+ *   tree        heldout                    207    inf  1.288    inf   70.5
+ *   tree        heldout_blocked             44    inf  1.175    inf   79.5
+ *   tree        heldout_extrapolated        14  1.030  1.192  1.192   78.6
+ *   tree        heldout_offgrid             25    inf  1.245    inf   80.0
+ *   tree        heldout_random              78    inf  1.280    inf   66.7
+ *   tree        heldout_shape               22    inf  1.440    inf   63.6
+ *   tree        heldout_traces              24    inf    inf    inf   58.3
+ *   tree        ways                       244    inf  1.105    inf   88.9
+ *   best_fixed  train                      917    inf    inf    inf   14.7
  *   best_fixed  peers                       43    inf    inf    inf   34.9
- *   best_fixed  heldout                    207    inf    inf    inf   11.1
+ *   best_fixed  heldout                    207    inf    inf    inf   12.1
  *   best_fixed  heldout_blocked             44    inf    inf    inf    4.5
  *   best_fixed  heldout_extrapolated        14    inf    inf    inf   42.9
- *   best_fixed  heldout_offgrid             25    inf    inf    inf   20.0
- *   best_fixed  heldout_random              78    inf    inf    inf    6.4
+ *   best_fixed  heldout_offgrid             25    inf    inf    inf   24.0
+ *   best_fixed  heldout_random              78    inf    inf    inf    7.7
  *   best_fixed  heldout_shape               22    inf  2.060    inf    9.1
  *   best_fixed  heldout_traces              24  1.245  1.705  1.743   12.5
  *   best_fixed  ways                       244    inf    inf    inf    2.5
- *   vllm_rule   train                      917    inf    inf    inf    0.5
+ *   vllm_rule   train                      917    inf    inf    inf    0.7
  *   vllm_rule   peers                       43  2.214  7.935  8.552   16.3
- *   vllm_rule   heldout                    207  3.929 14.545 65.333    1.0
+ *   vllm_rule   heldout                    207  3.924 14.545 65.333    1.0
  *   vllm_rule   heldout_blocked             44  3.760  8.038 13.738    0.0
  *   vllm_rule   heldout_extrapolated        14  2.592 17.948 17.948    7.1
- *   vllm_rule   heldout_offgrid             25  3.790 21.868 65.333    0.0
- *   vllm_rule   heldout_random              78  4.278 14.839 21.424    1.3
+ *   vllm_rule   heldout_offgrid             25  3.781 21.868 65.333    0.0
+ *   vllm_rule   heldout_random              78  4.266 14.839 21.424    1.3
  *   vllm_rule   heldout_shape               22  5.278 17.696 30.905    0.0
  *   vllm_rule   heldout_traces              24  3.264  8.301 11.819    0.0
  *   vllm_rule   ways                       244    inf    inf    inf    0.8
  *   default     train                      917    inf    inf    inf    0.5
  *   default     peers                       43  2.066  6.742  7.260    9.3
- *   default     heldout                    207  2.824  7.465 12.041    1.0
+ *   default     heldout                    207  2.821  7.465 12.041    1.0
  *   default     heldout_blocked             44  2.923  6.595 10.827    0.0
  *   default     heldout_extrapolated        14  3.112 10.829 10.829    7.1
- *   default     heldout_offgrid             25  2.789  7.732 11.658    0.0
- *   default     heldout_random              78  2.934  7.704 12.041    0.0
+ *   default     heldout_offgrid             25  2.782  7.732 11.658    0.0
+ *   default     heldout_random              78  2.926  7.704 12.041    0.0
  *   default     heldout_shape               22  2.732  6.323  6.724    4.5
  *   default     heldout_traces              24  2.311  5.718  6.289    0.0
  *   default     ways                       244    inf    inf    inf    0.0
@@ -119,9 +118,7 @@
 #define ATTUNE_H200_GPU "h200"
 #define ATTUNE_H200_ARCH "sm_90"
 #define ATTUNE_H200_KERNELS(KERNEL) \
-	KERNEL(gpu, naive, 0x00cf53ce0fcfad08ull) \
 	KERNEL(gpu, segmented, 0x1d2142b93d76e958ull) \
-	KERNEL(gpu, prefix_prefill, 0x7791f719f80833deull) \
 	KERNEL(gpu, ring, 0x3075d3602d2b0250ull) \
 	KERNEL(gpu, ring_list, 0x3f5e818f9a51f418ull) \
 	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
@@ -133,71 +130,67 @@
 
 /*     id  kernel     tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 1, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 0, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,384,0)") \
 	CHOICE( 2, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 3, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,288,256,32)") \
-	CHOICE( 4, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 5, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 3, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 5, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
 	CHOICE( 6, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 7, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 8, prefix_prefill, "BLOCK_M=64 BLOCK_N=32 NUM_WARPS=4 UNROLL_CONTEXT=1") \
-	CHOICE( 9, naive,     "NUM_WARPS=8") \
+	CHOICE( 7, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE( 8, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 9, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
 	CHOICE(10, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
 	CHOICE(11, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=0 SEGMENTS=1") \
-	CHOICE(17, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(20, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
-	CHOICE(21, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
+	CHOICE(16, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(17, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(20, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(21, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=3 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(22, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode ,  9, 256,   1,   1, 0, 16,  32, 423800000, 55070000, 0, 16530000, 123000, 3717000, 0, 0, 0) \
-	PRICE(decode ,  9, 128,   1,   1, 0, 6,  32, 660000000, 48090000, 0, 10770000, 30790, 1028000, 0, 0, 0) \
-	PRICE(decode ,  9,  64,   1,   1, 0, 6,   0, 2346000000, 41510000, 0, 9793000, 339400, 906900, 0, 0, 0) \
-	PRICE(decode , 10, 256,  32,  32, 0, 2,  64, 0, 71060000, 0, 2153000, 0, 178900, 2138000000, 615800000, 517100) \
-	PRICE(decode , 10, 128,  32,  32, 0, 4,  64, 1693000000, 33730000, 0, 6038000, 13260, 319800, 2535000000, 226900000, 431800) \
-	PRICE(decode , 10,  64,  32,  32, 0, 6,  64, 1720000000, 23940000, 0, 3016000, 32880, 302400, 2314000000, 204800000, 181400) \
-	PRICE(decode , 11, 256,  64,  64, 0, 1,  64, 1600000000, 45210000, 0, 3194000, 9000, 812900, 2410000000, 605100000, 432700) \
-	PRICE(decode , 11, 128,  64,  64, 0, 2, 128, 1148000000, 21850000, 0, 7053000, 0, 458000, 2768000000, 214200000, 245500) \
-	PRICE(decode , 11,  64,  64,  64, 0, 2, 128, 1493000000, 15040000, 0, 4107000, 557, 504900, 2269000000, 215400000, 135000) \
-	PRICE(decode , 12, 256,   8,  16, 0, 1, 256, 2105000000, 6997000, 0, 6930000, 100300, 1203000, 206800000, 84130000, 1651000) \
-	PRICE(decode , 12, 128,   8,  16, 0, 1,   0, 3457000000, 5671000, 0, 269700, 135200, 538300, 429800000, 65250000, 302700) \
-	PRICE(decode , 12,  64,   8,  16, 0, 3,   0, 3280000000, 5475000, 0, 945500, 136200, 340500, 525500000, 63870000, 212700) \
-	PRICE(decode , 13, 256,   8,  16, 0, 1, 128, 3052000000, 6355000, 0, 7901000, 102300, 1735000, 2620000000, 386700, 1688000) \
-	PRICE(decode , 13, 128,   8,  16, 0, 1,   0, 3424000000, 5126000, 0, 0, 144300, 901000, 2360000000, 2028000, 486400) \
-	PRICE(decode , 13,  64,   8,  16, 0, 3,   0, 3302000000, 5019000, 0, 1395000, 122800, 400900, 2122000000, 2423000, 266800) \
-	PRICE(decode , 14, 128,   8,  16, 0, 1, 512, 2419000000, 2655000, 0, 3048000, 134700, 251800, 276400000, 105400000, 1153000) \
-	PRICE(decode , 14,  64,   8,  16, 0, 1, 128, 3367000000, 2830000, 0, 322700, 134200, 261800, 487700000, 65330000, 122100) \
-	PRICE(decode , 15, 128,   8,  32, 0, 1, 512, 2289000000, 3092000, 0, 3646000, 118100, 260300, 405400000, 66960000, 934300) \
-	PRICE(decode , 15,  64,   8,  32, 0, 2, 512, 2237000000, 2495000, 0, 1986000, 122000, 441200, 425500000, 75850000, 344600) \
-	PRICE(decode , 16, 256,  16,  16, 0, 2,  32, 4409000000, 19430000, 0, 10580000, 63890, 1425000, 2320000000, 543300000, 636100) \
-	PRICE(decode , 16, 128,  16,  16, 0, 2,   0, 3948000000, 13090000, 0, 1919000, 96660, 404400, 2448000000, 204600000, 357000) \
-	PRICE(decode , 16,  64,  16,  16, 0, 4,   0, 3954000000, 13630000, 0, 554800, 108600, 192600, 2044000000, 177800000, 145400) \
-	PRICE(decode , 17, 256,  16,  16, 0, 1, 256, 2040000000, 10660000, 0, 7849000, 69010, 1145000, 246200000, 27160000, 1558000) \
-	PRICE(decode , 17, 128,  16,  16, 0, 1,   0, 3892000000, 7903000, 0, 0, 106500, 594000, 330300000, 81640000, 329000) \
-	PRICE(decode , 17,  64,  16,  16, 0, 2,   0, 3474000000, 6935000, 0, 140500, 118800, 479400, 521100000, 78290000, 260300) \
-	PRICE(decode , 18, 256,  16,  16, 0, 1, 128, 3553000000, 9368000, 0, 9201000, 73160, 1842000, 2534000000, 0, 1706000) \
-	PRICE(decode , 18, 128,  16,  16, 0, 1,   0, 3850000000, 7569000, 0, 1268000, 88520, 774200, 2423000000, 795700, 524200) \
-	PRICE(decode , 18,  64,  16,  16, 0, 3,  32, 3272000000, 6345000, 0, 1516000, 96190, 647600, 2198000000, 2129000, 350800) \
-	PRICE(decode , 19, 128,  16,  32, 0, 1, 512, 2510000000, 3149000, 0, 5403000, 93950, 563700, 287900000, 67520000, 1008000) \
-	PRICE(decode , 19,  64,  16,  32, 0, 1,   0, 3594000000, 2782000, 0, 67260, 144100, 630400, 436300000, 71990000, 325200) \
-	PRICE(decode , 20, 128,   8,  16, 0, 1, 512, 8210000000, 132800, 0, 4780000, 154200, 1661000, 0, 0, 0) \
-	PRICE(decode , 20,  64,   8,  16, 0, 3, 256, 5804000000, 113300, 0, 6133000, 44380, 1989000, 0, 0, 0)
+	PRICE(decode , 10, 256,  32,  32, 0, 2,  64, 281200000, 70960000, 0, 2124000, 0, 108100, 2037000000, 606600000, 527000) \
+	PRICE(decode , 10, 128,  32,  32, 0, 4,  64, 1862000000, 33380000, 0, 5629000, 20670, 301000, 2400000000, 228100000, 438700) \
+	PRICE(decode , 10,  64,  32,  32, 0, 6,  64, 1786000000, 23660000, 0, 2976000, 36080, 277700, 2316000000, 206100000, 182400) \
+	PRICE(decode , 11, 256,  64,  64, 0, 1,  64, 1763000000, 45180000, 0, 3609000, 5771, 743000, 2336000000, 598600000, 447500) \
+	PRICE(decode , 11, 128,  64,  64, 0, 2, 128, 1246000000, 21790000, 0, 7088000, 0, 445200, 2655000000, 220400000, 235400) \
+	PRICE(decode , 11,  64,  64,  64, 0, 2, 128, 1594000000, 14660000, 0, 3827000, 13060, 526800, 2359000000, 205400000, 187400) \
+	PRICE(decode , 12, 256,   8,  16, 0, 1,   0, 3995000000, 14070000, 0, 874800, 107300, 1117000, 834400000, 0, 393600) \
+	PRICE(decode , 12, 128,   8,  16, 0, 2,   0, 3653000000, 10900000, 0, 319900, 139500, 277500, 662200000, 11810000, 57850) \
+	PRICE(decode , 12,  64,   8,  16, 0, 5,   0, 3679000000, 11370000, 0, 287600, 146500, 115200, 294700000, 17550000, 123300) \
+	PRICE(decode , 13, 256,   8,  16, 0, 1, 256, 2183000000, 6841000, 0, 7147000, 100500, 1171000, 210100000, 87770000, 1623000) \
+	PRICE(decode , 13, 128,   8,  16, 0, 1,   0, 3547000000, 5636000, 0, 220100, 136400, 491300, 380200000, 58690000, 316800) \
+	PRICE(decode , 13,  64,   8,  16, 0, 3,   0, 3286000000, 5442000, 0, 973700, 137000, 340300, 534400000, 67150000, 184700) \
+	PRICE(decode , 14, 256,   8,  16, 0, 1, 128, 3060000000, 6353000, 0, 7814000, 103400, 1744000, 2645000000, 234100, 1671000) \
+	PRICE(decode , 14, 128,   8,  16, 0, 1,   0, 3545000000, 5089000, 0, 0, 144800, 787500, 2258000000, 1804000, 494200) \
+	PRICE(decode , 14,  64,   8,  16, 0, 3,  32, 3153000000, 4944000, 0, 1429000, 123500, 389800, 2176000000, 3029000, 216500) \
+	PRICE(decode , 15, 256,   8,  16, 0, 1, 128, 2667000000, 11330000, 0, 6093000, 77150, 1756000, 2175000000, 567800000, 606100) \
+	PRICE(decode , 15, 128,   8,  16, 0, 1,  32, 3421000000, 4998000, 0, 36330, 147000, 644200, 2367000000, 183600000, 395300) \
+	PRICE(decode , 15,  64,   8,  16, 0, 3,  32, 3300000000, 3637000, 0, 1593000, 138700, 408100, 1911000000, 155800000, 277300) \
+	PRICE(decode , 16, 128,   8,  16, 0, 1, 512, 2529000000, 2636000, 0, 3070000, 134600, 180100, 225000000, 95420000, 1184000) \
+	PRICE(decode , 16,  64,   8,  16, 0, 1, 128, 3377000000, 2835000, 0, 281500, 135900, 250100, 484400000, 69060000, 98700) \
+	PRICE(decode , 17, 128,   8,  32, 0, 1, 512, 2448000000, 3066000, 0, 3646000, 118500, 153100, 298300000, 57070000, 986800) \
+	PRICE(decode , 17,  64,   8,  32, 0, 2, 512, 2246000000, 2486000, 0, 1982000, 122800, 420500, 432600000, 73560000, 336700) \
+	PRICE(decode , 18, 256,  16,  16, 0, 1, 256, 2082000000, 10490000, 0, 8127000, 68970, 1215000, 264800000, 31180000, 1516000) \
+	PRICE(decode , 18, 128,  16,  16, 0, 1,   0, 3938000000, 7895000, 0, 0, 106500, 578400, 289800000, 80280000, 337200) \
+	PRICE(decode , 18,  64,  16,  16, 0, 2,   0, 3477000000, 6946000, 0, 110900, 119200, 481800, 509000000, 70670000, 276400) \
+	PRICE(decode , 19, 256,  16,  16, 0, 1, 128, 3490000000, 9496000, 0, 9023000, 74040, 1893000, 2588000000, 0, 1678000) \
+	PRICE(decode , 19, 128,  16,  16, 0, 1,   0, 3904000000, 7486000, 0, 1406000, 87700, 745500, 2382000000, 876900, 525200) \
+	PRICE(decode , 19,  64,  16,  16, 0, 5, 128, 2720000000, 5825000, 0, 1966000, 110100, 740900, 2188000000, 3391000, 307900) \
+	PRICE(decode , 20, 256,   8,  16, 0, 1, 512, 7975000000, 621100, 0, 30080000, 0, 3663000, 0, 0, 0) \
+	PRICE(decode , 20, 128,   8,  16, 0, 3,   0, 8271000000, 235400, 0, 4817000, 151900, 791400, 0, 0, 0) \
+	PRICE(decode , 20,  64,   8,  16, 0, 6,   0, 6002000000, 180000, 0, 6640000, 29990, 1223000, 0, 0, 0) \
+	PRICE(decode , 21, 128,   8,  16, 0, 1, 512, 8857000000, 138800, 0, 4248000, 162300, 1569000, 0, 0, 0) \
+	PRICE(decode , 21,  64,   8,  16, 0, 2, 512, 5899000000, 123200, 0, 6403000, 36540, 1924000, 0, 0, 0)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
-	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=64 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=128 -DDTYPE=F16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DNUM_WARPS=8") \
-	BINARY(naive, "-DHEAD_SIZE=256 -DDTYPE=F16 -DNUM_WARPS=8") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
@@ -210,55 +203,62 @@
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
-	BINARY(prefix_prefill, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=64 -DBLOCK_N=32 -DNUM_WARPS=4 -DUNROLL_CONTEXT=1") \
+	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
+	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
-	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "-DHEAD_SIZE=256 -DDTYPE=F16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=112 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=BF16 -DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=112 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=64 -DDTYPE=F16 -DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
@@ -266,6 +266,7 @@
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "-DHEAD_SIZE=128 -DDTYPE=F16 -DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
@@ -294,108 +295,112 @@
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
-		if (f->work <= 128) {
-			if (f->work <= 20) {
-				return 3; /* 37 scenarios, 1.073, p95 1.298; next 5, 1.115; guarded */
+		if (f->keys_per_query <= 728) {
+			if (f->num_query_heads <= 32) {
+				return 4; /* 21 scenarios, 1.030, p95 1.092; next 7, 1.045; guarded */
+			} else if (f->work <= 20) {
+				return 7; /* 14 scenarios, 1.034, p95 1.279; next 5, 1.113; guarded */
 			} else {
-				return 5; /* 23 scenarios, 1.050, p95 1.279; next 3, 1.075; guarded */
+				return 6; /* 13 scenarios, 1.000, p95 1.000; next 5, 1.073; guarded */
 			}
-		} else if (f->keys_per_query <= 1024) {
-			if (f->row_blocks <= 960) {
-				return 5; /* 5 scenarios, 1.022, p95 1.040; next 3, 1.032; guarded */
+		} else if (f->max_seq <= 2032) {
+			if (f->num_query_heads <= 32) {
+				return 9; /* 5 scenarios, 1.013, p95 1.066; next 7, 1.089; guarded */
 			} else {
-				return 6; /* 12 scenarios, 1.000, p95 1.000; next 7, 1.065; guarded */
+				return 6; /* 4 scenarios, 1.017, p95 1.063; next 0, 1.030; guarded */
 			}
 		} else {
-			return 1; /* 26 scenarios, 1.023, p95 1.150; next 7, 1.093; guarded */
+			return 0; /* 28 scenarios, 1.026, p95 1.150; next 5, 1.092; guarded */
 		}
 	} else if (f->head_size <= 128) {
-		if (f->kv_tokens <= 2624) {
+		if (f->kv_tokens <= 2432) {
 			if (f->row_blocks <= 272) {
-				if (f->mean_seq <= 40) {
-					if (f->decode_seqs <= 4) {
-						return 8; /* 5 scenarios, 1.005, p95 1.026; next 0, 1.208 */
-					} else {
-						return 3; /* 6 scenarios, 1.008, p95 1.027; next 5, 1.017; guarded */
-					}
+				if (f->heads_x_seqs <= 12) {
+					return 1; /* 78 scenarios, 1.010, p95 1.068; next 8, 1.024; guarded */
 				} else {
-					return 0; /* 100 scenarios, 1.020, p95 1.092; next 5, 1.049; guarded */
+					return 4; /* 16 scenarios, 1.009, p95 1.069; next 7, 1.025; guarded */
 				}
-			} else if (f->max_query <= 1024) {
-				return 5; /* 26 scenarios, 1.021, p95 1.167; next 7, 1.068; guarded */
+			} else if (f->mean_seq <= 624) {
+				return 4; /* 16 scenarios, 1.002, p95 1.020; next 2, 1.080; guarded */
 			} else {
-				return 2; /* 11 scenarios, 1.033, p95 1.151; next 7, 1.036; guarded */
+				return 5; /* 15 scenarios, 1.040, p95 1.122; next 2, 1.041; guarded */
 			}
-		} else if (f->row_blocks <= 240) {
-			if (f->rows <= 1920) {
-				if (f->keys_per_query <= 11264) {
-					return 3; /* 30 scenarios, 1.050, p95 1.132; next 7, 1.101; guarded */
+		} else if (f->row_blocks <= 232) {
+			if (f->rows <= 1792) {
+				if (f->mean_seq <= 5344) {
+					return 7; /* 20 scenarios, 1.037, p95 1.101; next 5, 1.108; guarded */
 				} else {
-					return 1; /* 22 scenarios, 1.037, p95 1.119; next 7, 1.075; guarded */
+					return 0; /* 31 scenarios, 1.049, p95 1.127; next 5, 1.077; guarded */
 				}
 			} else if (f->rows <= 2048) {
-				return 6; /* 22 scenarios, 1.003, p95 1.012; next 3, 1.027; guarded */
+				return 6; /* 22 scenarios, 1.003, p95 1.012; next 7, 1.027; guarded */
 			} else {
-				return 1; /* 31 scenarios, 1.015, p95 1.122; next 7, 1.048; guarded */
+				return 0; /* 29 scenarios, 1.009, p95 1.101; next 5, 1.041; guarded */
 			}
 		} else if (f->work <= 4128) {
-			if (f->mean_seq <= 2304) {
-				return 1; /* 36 scenarios, 1.027, p95 1.190; next 4, 1.046; guarded */
-			} else if (f->decode_kv <= 49152) {
-				return 1; /* 23 scenarios, 1.038, p95 1.137; next 4, 1.056; guarded */
+			if (f->mean_query <= 1152) {
+				if (f->row_blocks <= 256) {
+					return 2; /* 38 scenarios, 1.006, p95 1.101; next 0, 1.045; guarded */
+				} else {
+					return 0; /* 55 scenarios, 1.024, p95 1.119; next 3, 1.035; guarded */
+				}
 			} else {
-				return 2; /* 88 scenarios, 1.001, p95 1.007; next 1, 1.022; guarded */
+				return 2; /* 57 scenarios, 1.013, p95 1.073; next 0, 1.021; guarded */
 			}
 		} else if (f->row_blocks <= 512) {
-			return 1; /* 29 scenarios, 1.012, p95 1.049; next 4, 1.045; guarded */
+			return 0; /* 29 scenarios, 1.009, p95 1.037; next 2, 1.045; guarded */
 		} else {
-			return 4; /* 63 scenarios, 1.014, p95 1.073; next 1, 1.033; guarded */
+			return 3; /* 63 scenarios, 1.015, p95 1.073; next 0, 1.031; guarded */
 		}
-	} else if (f->rows <= 256) {
-		if (f->max_seq <= 64) {
-			return 8; /* 4 scenarios, 1.005, p95 1.022; next 0, 1.154 */
+	} else if (f->work <= 122) {
+		if (f->query_tokens <= 144) {
+			return 8; /* 21 scenarios, 1.001, p95 1.013; next 1, 1.037; guarded */
 		} else {
-			return 0; /* 30 scenarios, 1.018, p95 1.118; next 7, 1.325; guarded */
+			return 1; /* 34 scenarios, 1.003, p95 1.025; next 8, 1.021; guarded */
 		}
-	} else if (f->keys_per_query <= 896) {
-		return 0; /* 43 scenarios, 1.011, p95 1.059; next 7, 1.262; guarded */
-	} else if (f->kv_kib <= 12800) {
-		return 0; /* 11 scenarios, 1.039, p95 1.343; next 7, 1.168; guarded */
+	} else if (f->num_kv_heads <= 4) {
+		if (f->group <= 2) {
+			return 8; /* 11 scenarios, 1.008, p95 1.082; next 1, 1.058 */
+		} else {
+			return 5; /* 21 scenarios, 1.018, p95 1.107; next 8, 1.147; guarded */
+		}
 	} else {
-		return 7; /* 25 scenarios, 1.017, p95 1.116; next 0, 1.230; guarded */
+		return 5; /* 16 scenarios, 1.033, p95 1.189; next 1, 1.158; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 839 scenarios, 1.039, p95 1.175 */
+	return -2; /* 790 scenarios, 1.037, p95 1.157 */
 }
 
 ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
 {
 	(void)f;
-	return 1; /* 521 scenarios, 1.002, p95 1.000; next -2, 1.002 */
+	return 1; /* 473 scenarios, 1.003, p95 1.000; next -2, 1.003 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
 	if (f->decode_kv <= 139520) {
-		return -3; /* 256 scenarios, 1.016, p95 1.107 */
+		return -3; /* 214 scenarios, 1.019, p95 1.125 */
 	} else if (f->max_query <= 448) {
-		return -3; /* 29 scenarios, 1.009, p95 1.048 */
+		return -3; /* 26 scenarios, 1.009, p95 1.043 */
 	} else {
-		return 21; /* 218 scenarios, 1.013, p95 1.072; guarded */
+		return 22; /* 216 scenarios, 1.013, p95 1.061; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 {
 	if (f->mean_seq <= 1152) {
-		if (f->heads_x_seqs <= 112) {
-			return 1; /* 97 scenarios, 1.011, p95 1.065; next 0, 1.277 */
+		if (f->num_kv_heads <= 2) {
+			return 1; /* 41 scenarios, 1.004, p95 1.022; next 0, 1.246 */
+		} else if (f->decode_seqs <= 2) {
+			return 1; /* 32 scenarios, 1.003, p95 1.040; next 0, 1.201 */
 		} else {
-			return 2; /* 45 scenarios, 1.004, p95 1.029; next 1, 1.036 */
+			return 2; /* 58 scenarios, 1.003, p95 1.027; next 1, 1.041 */
 		}
 	} else if (f->kv_kib <= 36864) {
 		return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */
@@ -405,64 +410,66 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 }
 
 #define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 3, .head_size = 0, .work = 0) \
-	VECTOR(prefill, 3, .head_size = 64, .work = 20) \
-	VECTOR(prefill, 5, .head_size = 0, .work = 21) \
-	VECTOR(prefill, 5, .head_size = 64, .work = 128) \
-	VECTOR(prefill, 5, .head_size = 0, .row_blocks = 0, .work = 129, .keys_per_query = 0) \
-	VECTOR(prefill, 5, .head_size = 64, .row_blocks = 960, .work = 129, .keys_per_query = 1024) \
-	VECTOR(prefill, 6, .head_size = 0, .row_blocks = 961, .work = 129, .keys_per_query = 0) \
-	VECTOR(prefill, 6, .head_size = 64, .row_blocks = 961, .work = 129, .keys_per_query = 1024) \
-	VECTOR(prefill, 1, .head_size = 0, .work = 129, .keys_per_query = 1025) \
-	VECTOR(prefill, 1, .head_size = 64, .work = 129, .keys_per_query = 1025) \
-	VECTOR(prefill, 8, .head_size = 65, .row_blocks = 0, .kv_tokens = 0, .mean_seq = 0, .decode_seqs = 0) \
-	VECTOR(prefill, 8, .head_size = 128, .row_blocks = 272, .kv_tokens = 2624, .mean_seq = 40, .decode_seqs = 4) \
-	VECTOR(prefill, 3, .head_size = 65, .row_blocks = 0, .kv_tokens = 0, .mean_seq = 0, .decode_seqs = 5) \
-	VECTOR(prefill, 3, .head_size = 128, .row_blocks = 272, .kv_tokens = 2624, .mean_seq = 40, .decode_seqs = 5) \
-	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 0, .kv_tokens = 0, .mean_seq = 41) \
-	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 272, .kv_tokens = 2624, .mean_seq = 41) \
-	VECTOR(prefill, 5, .head_size = 65, .max_query = 0, .row_blocks = 273, .kv_tokens = 0) \
-	VECTOR(prefill, 5, .head_size = 128, .max_query = 1024, .row_blocks = 273, .kv_tokens = 2624) \
-	VECTOR(prefill, 2, .head_size = 65, .max_query = 1025, .row_blocks = 273, .kv_tokens = 0) \
-	VECTOR(prefill, 2, .head_size = 128, .max_query = 1025, .row_blocks = 273, .kv_tokens = 2624) \
-	VECTOR(prefill, 3, .head_size = 65, .rows = 0, .row_blocks = 0, .kv_tokens = 2625, .keys_per_query = 0) \
-	VECTOR(prefill, 3, .head_size = 128, .rows = 1920, .row_blocks = 240, .kv_tokens = 2625, .keys_per_query = 11264) \
-	VECTOR(prefill, 1, .head_size = 65, .rows = 0, .row_blocks = 0, .kv_tokens = 2625, .keys_per_query = 11265) \
-	VECTOR(prefill, 1, .head_size = 128, .rows = 1920, .row_blocks = 240, .kv_tokens = 2625, .keys_per_query = 11265) \
-	VECTOR(prefill, 6, .head_size = 65, .rows = 1921, .row_blocks = 0, .kv_tokens = 2625) \
-	VECTOR(prefill, 6, .head_size = 128, .rows = 2048, .row_blocks = 240, .kv_tokens = 2625) \
-	VECTOR(prefill, 1, .head_size = 65, .rows = 2049, .row_blocks = 0, .kv_tokens = 2625) \
-	VECTOR(prefill, 1, .head_size = 128, .rows = 2049, .row_blocks = 240, .kv_tokens = 2625) \
-	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 0, .work = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2304, .work = 4128) \
-	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2305, .work = 0, .decode_kv = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2305, .work = 4128, .decode_kv = 49152) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2305, .work = 0, .decode_kv = 49153) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 241, .kv_tokens = 2625, .mean_seq = 2305, .work = 4128, .decode_kv = 49153) \
-	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 241, .kv_tokens = 2625, .work = 4129) \
-	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 512, .kv_tokens = 2625, .work = 4129) \
-	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 513, .kv_tokens = 2625, .work = 4129) \
-	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 513, .kv_tokens = 2625, .work = 4129) \
-	VECTOR(prefill, 8, .head_size = 129, .rows = 0, .max_seq = 0) \
-	VECTOR(prefill, 8, .head_size = 129, .rows = 256, .max_seq = 64) \
-	VECTOR(prefill, 0, .head_size = 129, .rows = 0, .max_seq = 65) \
-	VECTOR(prefill, 0, .head_size = 129, .rows = 256, .max_seq = 65) \
-	VECTOR(prefill, 0, .head_size = 129, .rows = 257, .keys_per_query = 0) \
-	VECTOR(prefill, 0, .head_size = 129, .rows = 257, .keys_per_query = 896) \
-	VECTOR(prefill, 0, .head_size = 129, .rows = 257, .kv_kib = 0, .keys_per_query = 897) \
-	VECTOR(prefill, 0, .head_size = 129, .rows = 257, .kv_kib = 12800, .keys_per_query = 897) \
-	VECTOR(prefill, 7, .head_size = 129, .rows = 257, .kv_kib = 12801, .keys_per_query = 897) \
+	VECTOR(prefill, 4, .num_query_heads = 0, .head_size = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 4, .num_query_heads = 32, .head_size = 64, .keys_per_query = 728) \
+	VECTOR(prefill, 7, .num_query_heads = 33, .head_size = 0, .work = 0, .keys_per_query = 0) \
+	VECTOR(prefill, 7, .num_query_heads = 33, .head_size = 64, .work = 20, .keys_per_query = 728) \
+	VECTOR(prefill, 6, .num_query_heads = 33, .head_size = 0, .work = 21, .keys_per_query = 0) \
+	VECTOR(prefill, 6, .num_query_heads = 33, .head_size = 64, .work = 21, .keys_per_query = 728) \
+	VECTOR(prefill, 9, .num_query_heads = 0, .head_size = 0, .max_seq = 0, .keys_per_query = 729) \
+	VECTOR(prefill, 9, .num_query_heads = 32, .head_size = 64, .max_seq = 2032, .keys_per_query = 729) \
+	VECTOR(prefill, 6, .num_query_heads = 33, .head_size = 0, .max_seq = 0, .keys_per_query = 729) \
+	VECTOR(prefill, 6, .num_query_heads = 33, .head_size = 64, .max_seq = 2032, .keys_per_query = 729) \
+	VECTOR(prefill, 0, .head_size = 0, .max_seq = 2033, .keys_per_query = 729) \
+	VECTOR(prefill, 0, .head_size = 64, .max_seq = 2033, .keys_per_query = 729) \
+	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 0, .heads_x_seqs = 0, .kv_tokens = 0) \
+	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 272, .heads_x_seqs = 12, .kv_tokens = 2432) \
+	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 0, .heads_x_seqs = 13, .kv_tokens = 0) \
+	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 272, .heads_x_seqs = 13, .kv_tokens = 2432) \
+	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 273, .kv_tokens = 0, .mean_seq = 0) \
+	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 273, .kv_tokens = 2432, .mean_seq = 624) \
+	VECTOR(prefill, 5, .head_size = 65, .row_blocks = 273, .kv_tokens = 0, .mean_seq = 625) \
+	VECTOR(prefill, 5, .head_size = 128, .row_blocks = 273, .kv_tokens = 2432, .mean_seq = 625) \
+	VECTOR(prefill, 7, .head_size = 65, .rows = 0, .row_blocks = 0, .kv_tokens = 2433, .mean_seq = 0) \
+	VECTOR(prefill, 7, .head_size = 128, .rows = 1792, .row_blocks = 232, .kv_tokens = 2433, .mean_seq = 5344) \
+	VECTOR(prefill, 0, .head_size = 65, .rows = 0, .row_blocks = 0, .kv_tokens = 2433, .mean_seq = 5345) \
+	VECTOR(prefill, 0, .head_size = 128, .rows = 1792, .row_blocks = 232, .kv_tokens = 2433, .mean_seq = 5345) \
+	VECTOR(prefill, 6, .head_size = 65, .rows = 1793, .row_blocks = 0, .kv_tokens = 2433) \
+	VECTOR(prefill, 6, .head_size = 128, .rows = 2048, .row_blocks = 232, .kv_tokens = 2433) \
+	VECTOR(prefill, 0, .head_size = 65, .rows = 2049, .row_blocks = 0, .kv_tokens = 2433) \
+	VECTOR(prefill, 0, .head_size = 128, .rows = 2049, .row_blocks = 232, .kv_tokens = 2433) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 233, .kv_tokens = 2433, .work = 0, .mean_query = 0) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 256, .kv_tokens = 2433, .work = 4128, .mean_query = 1152) \
+	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 257, .kv_tokens = 2433, .work = 0, .mean_query = 0) \
+	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 257, .kv_tokens = 2433, .work = 4128, .mean_query = 1152) \
+	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 233, .kv_tokens = 2433, .work = 0, .mean_query = 1153) \
+	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 233, .kv_tokens = 2433, .work = 4128, .mean_query = 1153) \
+	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 233, .kv_tokens = 2433, .work = 4129) \
+	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 512, .kv_tokens = 2433, .work = 4129) \
+	VECTOR(prefill, 3, .head_size = 65, .row_blocks = 513, .kv_tokens = 2433, .work = 4129) \
+	VECTOR(prefill, 3, .head_size = 128, .row_blocks = 513, .kv_tokens = 2433, .work = 4129) \
+	VECTOR(prefill, 8, .head_size = 129, .query_tokens = 0, .work = 0) \
+	VECTOR(prefill, 8, .head_size = 129, .query_tokens = 144, .work = 122) \
+	VECTOR(prefill, 1, .head_size = 129, .query_tokens = 145, .work = 0) \
+	VECTOR(prefill, 1, .head_size = 129, .query_tokens = 145, .work = 122) \
+	VECTOR(prefill, 8, .num_kv_heads = 0, .group = 0, .head_size = 129, .work = 123) \
+	VECTOR(prefill, 8, .num_kv_heads = 4, .group = 2, .head_size = 129, .work = 123) \
+	VECTOR(prefill, 5, .num_kv_heads = 0, .group = 3, .head_size = 129, .work = 123) \
+	VECTOR(prefill, 5, .num_kv_heads = 4, .group = 3, .head_size = 129, .work = 123) \
+	VECTOR(prefill, 5, .num_kv_heads = 5, .head_size = 129, .work = 123) \
 	VECTOR(decode, -2, .units = 1) \
 	VECTOR(join, 1, .units = 1) \
 	VECTOR(overlap, -3, .decode_kv = 0) \
 	VECTOR(overlap, -3, .decode_kv = 139520) \
 	VECTOR(overlap, -3, .max_query = 0, .decode_kv = 139521) \
 	VECTOR(overlap, -3, .max_query = 448, .decode_kv = 139521) \
-	VECTOR(overlap, 21, .max_query = 449, .decode_kv = 139521) \
-	VECTOR(early, 1, .heads_x_seqs = 0, .mean_seq = 0) \
-	VECTOR(early, 1, .heads_x_seqs = 112, .mean_seq = 1152) \
-	VECTOR(early, 2, .heads_x_seqs = 113, .mean_seq = 0) \
-	VECTOR(early, 2, .heads_x_seqs = 113, .mean_seq = 1152) \
+	VECTOR(overlap, 22, .max_query = 449, .decode_kv = 139521) \
+	VECTOR(early, 1, .num_kv_heads = 0, .mean_seq = 0) \
+	VECTOR(early, 1, .num_kv_heads = 2, .mean_seq = 1152) \
+	VECTOR(early, 1, .num_kv_heads = 3, .mean_seq = 0, .decode_seqs = 0) \
+	VECTOR(early, 1, .num_kv_heads = 3, .mean_seq = 1152, .decode_seqs = 2) \
+	VECTOR(early, 2, .num_kv_heads = 3, .mean_seq = 0, .decode_seqs = 3) \
+	VECTOR(early, 2, .num_kv_heads = 3, .mean_seq = 1152, .decode_seqs = 3) \
 	VECTOR(early, 1, .mean_seq = 1153, .kv_kib = 0) \
 	VECTOR(early, 1, .mean_seq = 1153, .kv_kib = 36864) \
 	VECTOR(early, 0, .mean_seq = 1153, .kv_kib = 36865)

@@ -2,7 +2,7 @@
  *
  *   device    NVIDIA H200, sm_90, 132 SMs
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
- *   database  ee62fdae2293c120260d196f9e86ae98, protocol graph-rotating
+ *   database  5c62fdcfbab054f7f27e1ac1a3c44118, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
  *   judged    by times of a second pass in 89 of 116 scenarios; it lacks 34 of the picks
  *   noise     0.50 % below 20 us, by 42 A/A pairs
