@@ -28,7 +28,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 rm -rf "$B/tap" "$B/talk" && mkdir -p "$B/tap" "$B/talk" || exit 1
-prove -j "${JOBS:-$(nproc)}" -e "sh $0 --one" "$@"
+prove --timer -j "${JOBS:-$(nproc)}" -e "sh $0 --one" "$@"
 judged=$?
 
 for tap in "$B"/tap/*; do # what failed, with the reasons that follow it

@@ -91,6 +91,18 @@ static double percent(double ratio)
 	return 100 * (1 / ratio - 1);
 }
 
+/* Of new rules: "3.1 % faster (1.0 to 5.2, 12 scenarios)", "2.0 % slower (1 scenario)". */
+static void print_gain(const struct gate_figures *f)
+{
+	const int is_slower = f->ratio > 1, sign = is_slower ? -1 : 1;
+	printf("%s%.1f %% %s (", f->taken ? "" : "the new ones ", sign * percent(f->ratio),
+	       is_slower ? "slower" : "faster");
+	if (f->n > 1)
+		printf("%.1f to %.1f, ", sign * percent(is_slower ? f->low : f->high),
+		       sign * percent(is_slower ? f->high : f->low));
+	printf("%d scenario%s)", f->n, f->n == 1 ? "" : "s");
+}
+
 static void print_rules(const struct tune *t)
 {
 	char text[160];
@@ -98,15 +110,11 @@ static void print_rules(const struct tune *t)
 	printf("%-10s", "rules");
 	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
 		const struct gate_figures *f = &t->gate.group[g];
-		printf("%s%s ", g ? ", " : "", gate_group_names[g]);
-		if (f->taken)
-			printf("new: %.1f %% faster (%.1f to %.1f, %d scenarios)",
-			       percent(f->ratio), percent(f->high), percent(f->low), f->n);
-		else if (f->n)
-			printf("kept: new %+.1f %% (%.1f to %.1f, %d scenarios)", percent(f->ratio),
-			       percent(f->high), percent(f->low), f->n);
+		printf("%s%s %s: ", g ? ", " : "", gate_group_names[g], f->taken ? "new" : "kept");
+		if (f->n)
+			print_gain(f);
 		else
-			printf("kept: %s", f->same ? "the same" : "not measured");
+			fputs(f->same ? "the same" : "not measured", stdout);
 	}
 	printf("\n%-10s%s; before: %s\n", "", t->takes ? t->here.header : "nothing was installed",
 	       text);
