@@ -99,7 +99,7 @@ static void picks_were_measured(const struct data *d, const struct forest *f)
 		missing[learned] += !isfinite(data_plan_time(d, s, &pick));
 	}
 	assert_in_range(missing[1], 0, all[1] / 30);
-	assert_in_range(missing[0], 0, all[0] < 40 ? 1 : all[0] / 40);
+	assert_in_range(missing[0], 0, all[0] < 25 ? 1 : all[0] / 25);
 }
 
 static int has_row(const struct selector *h, const char *kernel)

@@ -190,10 +190,17 @@ static int hold(const struct data *d, const struct options *o, const char *out, 
 {
 	char *text = out ? file_text(out) : NULL, *held = text ? with_held_line(text) : NULL;
 	int done = 0;
-	complain("%s: %d of %d scenarios to learn from lost their fastest kernel's times to newer "
-		 "sources, which is too many to learn from the rest; %s stays until they are "
-		 "measured: attune sweep --gpu %s",
-		 o->db, d->lost, training + d->lost, out ? out : "the header", d->gpu);
+	if (!d->n)
+		complain("%s: all of its %d times are of older sources; %s stays until they are "
+			 "measured again: attune sweep --gpu %s",
+			 o->db, d->stale, out ? out : "the header", d->gpu);
+	else
+		complain(
+		    "%s: %d of %d scenarios to learn from lost their fastest kernel's times to "
+		    "newer "
+		    "sources, which is too many to learn from the rest; %s stays until they are "
+		    "measured: attune sweep --gpu %s",
+		    o->db, d->lost, training + d->lost, out ? out : "the header", d->gpu);
 	if (!text)
 		complain("%s: there is no header to keep", out ? out : d->gpu);
 	else if (held && o->check)
@@ -298,7 +305,10 @@ int cmd_induce(int argc, char **argv)
 		data_free(d);
 		return EXIT_USAGE;
 	}
-	done = d->n && (o.dump ? dump_matrices(d, o.dump, &o.limits) : induce(d, &o, o.out));
+	if (d->n)
+		done = o.dump ? dump_matrices(d, o.dump, &o.limits) : induce(d, &o, o.out);
+	else
+		done = d->stale && !o.dump && hold(d, &o, o.out, 0);
 	data_free(d);
 	return done ? EXIT_DONE : EXIT_CHECK;
 }
