@@ -155,9 +155,13 @@ int main(void)
 		printf("Bail out! %s\n", attune_last_error());
 		return 1;
 	}
-	for (size_t i = 0; i < COUNT(points); i++) {
+	/* Emulated, every second point, but with ATTUNE_SIMT=full. */
+	const char *how = getenv("ATTUNE_SIMT");
+	const size_t step = is_emulated(&dev) && !(how && !strcmp(how, "full")) ? 2 : 1;
+	size_t n = 0;
+	for (size_t i = 0; i < COUNT(points); i += step) {
 		const int legal = add(&points[i]);
-		tests[i] = (struct CMUnitTest){ legal ? rows[num_rows - 1].name : points[i].choice,
+		tests[n++] = (struct CMUnitTest){ legal ? rows[num_rows - 1].name : points[i].choice,
 						legal ? passes : is_illegal, NULL, NULL,
 						legal ? (void *)&rows[num_rows - 1]
 						      : (void *)(uintptr_t)points[i].choice };
@@ -165,7 +169,7 @@ int main(void)
 	if (is_emulated(&dev))
 		compile_all();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	const int failed = _cmocka_run_group_tests("e4m3", tests, COUNT(tests), NULL, NULL);
+	const int failed = _cmocka_run_group_tests("e4m3", tests, n, NULL, NULL);
 	pool_free(&dev, pool);
 	device_close(&dev);
 	return failed;

@@ -15,7 +15,7 @@ END {
 	for (i = 1; i <= n; i++) {
 		split(rows[i], word, ",")
 		if (word[2] in linked) continue
-		step = word[1] ~ /gpu/ && word[4] !~ /recorded/ ? 7 : 30
+		step = word[1] ~ /gpu/ && word[4] !~ /recorded/ ? 14 : 60
 		if (seen[word[3], word[4]]++ % step == 0)
 			print word[2] (word[1] ~ /cpu/ ? ".o" : ".bin"), word[3], word[4], word[5]
 	}
