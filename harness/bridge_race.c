@@ -180,7 +180,7 @@ static void judge_source(const struct result *r, struct finding *f, int all, int
 		ratio[i] = r->race[i].ratio;
 	bridge_judge(f, ratio, r->again, r->n);
 	if (accept && strcmp(f->verdict, "bridged") && r->n >= FEWEST_ACCEPTED &&
-	    fabs(f->mean - 1) <= accepted_mean)
+	    f->floor_p95 <= most_p95 && fabs(f->mean - 1) <= accepted_mean)
 		f->verdict = "accepted";
 	else if (r->n < FEWEST_RACES && r->failed)
 		f->verdict = "does not run";
@@ -248,7 +248,7 @@ static int by_offset(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Where the sources differ most: whoever wrote the new one wants to know. */
+/* The batches where the two sources differ most, for the author of the new one. */
 static void say_furthest(const struct old_source *s, struct result *r)
 {
 	qsort(r->race, (size_t)r->n, sizeof *r->race, by_offset);

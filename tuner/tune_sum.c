@@ -94,12 +94,16 @@ static double percent(double ratio)
 /* Of new rules: "3.1 % faster (1.0 to 5.2, 12 scenarios)", "2.0 % slower (1 scenario)". */
 static void print_gain(const struct gate_figures *f)
 {
-	const int is_slower = f->ratio > 1, sign = is_slower ? -1 : 1;
-	printf("%s%.1f %% %s (", f->taken ? "" : "the new ones ", sign * percent(f->ratio),
-	       is_slower ? "slower" : "faster");
-	if (f->n > 1)
-		printf("%.1f to %.1f, ", sign * percent(is_slower ? f->low : f->high),
-		       sign * percent(is_slower ? f->high : f->low));
+	const int is_slower = f->ratio > 1;
+	const char *who = f->taken ? "" : "the new ones ";
+	if (is_slower)
+		printf("%s%.1f %% slower (", who, 100 * (f->ratio - 1));
+	else
+		printf("%s%.1f %% faster (", who, percent(f->ratio));
+	if (f->n > 1 && is_slower)
+		printf("%.1f to %.1f, ", 100 * (f->low - 1), 100 * (f->high - 1));
+	else if (f->n > 1)
+		printf("%.1f to %.1f, ", percent(f->high), percent(f->low));
 	printf("%d scenario%s)", f->n, f->n == 1 ? "" : "s");
 }
 
