@@ -213,7 +213,7 @@ static const struct mutant {
 	  "",
 	  "warpgroup", E4M3 "group 4", "q100s600", 0 },
 	{ "warpgroup, 8 bits: V beyond the sequence stays", "warpgroup_e4m3.h",
-	  "if ((tile + 1) * TILE_SIZE > i.end || tile * TILE_SIZE < begin_of(a, i))",
+	  "if ((tile + 1) * TILE_SIZE > i.end || tile * TILE_SIZE < i.dead)",
 	  "if (0)",
 	  "warpgroup", E4M3 "group 4", "q17s257", 0 },
 	{ "warpgroup, 8 bits: a tile is overwritten while it is read", "warpgroup_e4m3.h",
