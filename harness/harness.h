@@ -532,6 +532,10 @@ int store_set_basis(struct store *, const struct store_basis *);
 /* 1: free it; 0: there is none; -1 + complain. */
 int store_get_basis(struct store *, const char *header, struct store_basis *);
 void store_basis_free(struct store_basis *);
+/* Whether the database has a table of bases; -1 + complain. */
+int store_has_basis(struct store *);
+/* Its headers begin from no other rules. 0 + complain. */
+int store_drop_basis(struct store *);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;
 	const char *phase;  /* "all" "prefill" "decode"; "plan": a composed plan as one */

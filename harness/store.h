@@ -103,8 +103,6 @@ int store_is_current(struct store *);
 int store_functions(struct store *);
 
 /* ---- store_basis.c ------------------------------------------------------------------- */
-/* Whether the database has a table of bases; -1 + complain. */
-int store_has_basis(struct store *);
 /* Adds those of the attached database `src`. 0 + complain. */
 int store_merge_basis(struct store *);
 

@@ -77,6 +77,11 @@ int store_has_basis(struct store *s)
 	return has_table(s);
 }
 
+int store_drop_basis(struct store *s)
+{
+	return store_execute(s, "DROP TABLE IF EXISTS basis") || store_explain(s);
+}
+
 /* Of database `src`; a row that is there already is left alone. */
 int store_merge_basis(struct store *s)
 {

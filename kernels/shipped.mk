@@ -24,7 +24,9 @@ gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
 
 # Files whose content depends on settings, not only on files: rewritten when it
-# would change, so that what hangs on them is rebuilt only then.
+# would change, so that what hangs on them is rebuilt only then. Each make writes aside to a name
+# of its own: tests run several at a time.
+aside := $(shell echo $$PPID)
 define heuristics_text
 #ifdef HEADERS
 $(foreach g,$(gpus),#include "$(call header_of,$(g))"
@@ -33,8 +35,8 @@ $(foreach g,$(gpus),HEURISTIC($(g), $(call upper,$(g)))
 )#endif
 endef
 $(B)/heuristics.inc: FORCE | $(B)/has_library
-	$(file >$@.new,$(heuristics_text))
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	$(file >$@.$(aside),$(heuristics_text))
+	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 $(B)/trees.inc: kernels/trees.awk $(headers) $(B)/heuristics.inc
 	@awk -f kernels/trees.awk $(headers) </dev/null >$@
 $(B)/kernels/heuristics.o: $(B)/heuristics.inc $(B)/trees.inc
@@ -49,8 +51,9 @@ $(hip_archs): $(wildcard $(lastword $(HIPCC))) | $(B)/has_library
 	@for a in gfx90a gfx942 gfx950; do ! $(HIPCC) $(hip_flags) --offload-arch=$$a /dev/null -o /dev/null \
 		2>/dev/null || printf ',%s' $$a; done | sed 's/^,//' >$@
 $(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) FORCE
-	@$(B)/list_shipped $(if $(filter %.mk,$@),--make,--table) $(list_flags) >$@.new || { rm -f $@.new; exit 1; }
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@$(B)/list_shipped $(if $(filter %.mk,$@),--make,--table) $(list_flags) >$@.$(aside) || \
+		{ rm -f $@.$(aside); exit 1; }
+	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
 $(B)/kernels/shipped.o: $(B)/shipped.inc
 
 # $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip

@@ -155,28 +155,22 @@ static char *make_databases(void)
 	return rules;
 }
 
-/* What the gate wishes for, at the times of the formula. */
-static void race(const struct inheritance *i, const struct data *own, const struct forest *fresh)
+/* What is wished for, in pass B, at the times of the formula. */
+static void measure(const struct wishes *w, const struct data *own)
 {
 	const struct run_info info = run_of(&second_gpu);
-	struct gate *g = gate_open(&i->incumbent, fresh);
-	struct wishes w = { 0 };
 	struct store *s = store_open(in_folder("h100.sqlite"), 0);
-	assert_non_null(g);
 	const long long run = store_begin_run(s, &info);
 	store_stage(s, "b");
-	for (int n = 0; n < own->n; n++)
-		if (split_is_gate(own->v[n].split))
-			gate_wish(g, &w, own, n, n);
-	assert_true(w.n > 10 && !w.failed);
-	for (int k = 0; k < w.n; k++) {
+	assert_true(w->n > 10 && !w->failed);
+	for (int k = 0; k < w->n; k++) {
 		struct scenario sc;
 		char one[MAX_CHOICE_TEXT], two[MAX_CHOICE_TEXT], both[2 * MAX_CHOICE_TEXT + 40];
-		const struct measured *m = &own->v[w.v[k].scenario];
-		const struct made made = { w.v[k].choice, w.v[k].decode, 1, w.v[k].how, 0 };
+		const struct measured *m = &own->v[w->v[k].scenario];
+		const struct made made = { w->v[k].choice, w->v[k].decode, 1, w->v[k].how, 0 };
 		scenario_again(&sc, m);
-		if (!w.v[k].is_plan) {
-			store_part(s, run, &sc, w.v[k].phase, &second_gpu, &w.v[k].choice);
+		if (!w->v[k].is_plan) {
+			store_part(s, run, &sc, w->v[k].phase, &second_gpu, &w->v[k].choice);
 			continue;
 		}
 		const struct measurement us = at(world_us(&second_gpu, m, &made));
@@ -186,8 +180,51 @@ static void race(const struct inheritance *i, const struct data *own, const stru
 		assert_int_equal(store_plan_measurement(s, run, &sc, both, &us), 1);
 	}
 	store_close(s);
+}
+
+static void race(const struct inheritance *i, const struct data *own, const struct forest *fresh)
+{
+	struct gate *g = gate_open(&i->incumbent, fresh);
+	struct wishes w = { 0 };
+	assert_non_null(g);
+	for (int n = 0; n < own->n; n++)
+		if (split_is_gate(own->v[n].split))
+			gate_wish(g, &w, own, n, n);
+	measure(&w, own);
 	free(w.v);
 	gate_close(g);
+}
+
+/* The plans of these rules and their parts on held-out scenarios, as attune confirm would. */
+static void race_held_out(const struct data *own, const struct forest *const *rules, int n)
+{
+	struct wishes w = { 0 };
+	for (int s = 0; s < own->n; s++)
+		for (int r = 0; in_split(&own->v[s], "heldout") && r < n; r++) {
+			struct made made;
+			forest_make(own, rules[r], &own->v[s], &made);
+			wish_made(&w, s, &own->v[s], &made);
+			for (enum phase p = PHASE_PREFILL; made.join && p <= PHASE_DECODE; p++)
+				if (own->v[s].has[p])
+					wish_part(&w, s, p,
+						  p == PHASE_DECODE ? &made.decode : &made.prefill);
+		}
+	measure(&w, own);
+	free(w.v);
+}
+
+/* A command's exit code; its tables go nowhere. */
+static int run(int (*command)(int, char **), int n, char **argv)
+{
+	fflush(stdout);
+	const int kept = dup(1), nowhere = open("/dev/null", O_WRONLY);
+	assert_true(kept >= 0 && nowhere >= 0 && dup2(nowhere, 1) == 1);
+	const int code = command(n, argv);
+	fflush(stdout);
+	dup2(kept, 1);
+	close(kept);
+	close(nowhere);
+	return code;
 }
 
 static int run_induce(const char *out, const char *check)
@@ -201,15 +238,55 @@ static int run_induce(const char *out, const char *check)
 			 (char *)out,
 			 (char *)check,
 			 NULL };
-	fflush(stdout);
-	const int kept = dup(1), nowhere = open("/dev/null", O_WRONLY);
-	assert_true(kept >= 0 && nowhere >= 0 && dup2(nowhere, 1) == 1);
-	const int code = cmd_induce(check ? 8 : 7, argv);
-	fflush(stdout);
-	dup2(kept, 1);
-	close(kept);
-	close(nowhere);
-	return code;
+	return run(cmd_induce, check ? 8 : 7, argv);
+}
+
+static int run_contribute(void)
+{
+	char *argv[] = { (char *)"attune",      (char *)"--gpu",
+			 (char *)"h100",        (char *)"--results",
+			 (char *)in_folder(""), (char *)"--generated",
+			 (char *)in_folder(""), NULL };
+	return run(cmd_contribute, 7, argv);
+}
+
+/* Results of the machine's own become the project's where they are good enough, whole or not at all. */
+static void test_contribution(const struct data *own, const struct forest *before,
+			      const struct forest *after)
+{
+	struct forest defaults;
+	assert_true(forest_defaults(&defaults, "h100"));
+	const struct forest *const rules[] = { before, after, &defaults };
+	unlink(in_folder("attune_h100.h"));
+	mkdir(in_folder("local"), 0777);
+	assert_int_equal(rename(in_folder("h100.sqlite"), in_folder("local/h100.sqlite")), 0);
+	quiet();
+	assert_int_equal(run_contribute(), EXIT_CHECK); /* held out, nothing was judged */
+	loud();
+	assert_non_null(strstr(said, "nothing was written"));
+	assert_int_not_equal(access(in_folder("h100.sqlite"), F_OK), 0);
+	assert_int_not_equal(access(in_folder("attune_h100.h"), F_OK), 0);
+
+	assert_int_equal(rename(in_folder("local/h100.sqlite"), in_folder("h100.sqlite")), 0);
+	race_held_out(own, rules, 3);
+	assert_int_equal(rename(in_folder("h100.sqlite"), in_folder("local/h100.sqlite")), 0);
+	quiet();
+	assert_int_equal(run_contribute(), EXIT_DONE);
+	loud();
+	assert_non_null(strstr(said, "attune_h100.h; next: make plot GPU=h100"));
+	assert_int_equal(run_induce(in_folder("attune_h100.h"), "--check"), EXIT_DONE);
+	assert_int_not_equal(access(in_folder("h100.new.sqlite"), F_OK), 0);
+
+	/* Another device's times do not join. */
+	struct store *s = store_open(in_folder("local/h100.sqlite"), 0);
+	struct run_info other = run_of(&second_gpu);
+	snprintf(other.device.name, sizeof other.device.name, "another card");
+	store_numbered(s, store_begin_run(s, &other), &second_gpu, 0, "train", 1);
+	store_close(s);
+	quiet();
+	assert_int_equal(run_contribute(), EXIT_CHECK);
+	loud();
+	forest_free(&defaults);
 }
 
 static void test_induce(void **state)
@@ -270,6 +347,7 @@ static void test_induce(void **state)
 	free(text);
 	free(path);
 	free(rules);
+	test_contribution(own, &i.incumbent, &f);
 	forest_free(&f);
 	forest_free(&fresh_rules);
 	data_free(learned);

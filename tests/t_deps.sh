@@ -186,12 +186,13 @@ printf '#!/bin/sh\necho "attune: missing gnuplot; to install: x" >&2; exit 1\n' 
 row "$([ "$(MAKEFLAGS='' ${MAKE:-make} -s plot-if-possible deps="sh $tmp/lacking" 2>&1)" = \
 	'no pictures: missing gnuplot; to install: x' ]; echo $?)" "without gnuplot pictures are left out, in one line"
 
-# A compiler for AMD's GPUs, and the builds that use it.
+# A compiler for AMD's GPUs, and the builds that use it. As for `make help`, the rules of the shipped
+# binaries are not made anew: they are those of the build that tests are running from.
 mkdir "$tmp/clang"
 printf '#!/bin/sh\n' >"$tmp/clang/clang-22"
 chmod +x "$tmp/clang/clang-22"
 hipcc() { # SETTING...
-	PATH=$tmp/clang:$PATH MAKEFLAGS='' ${MAKE:-make} -s --eval 'p:;@echo $(HIPCC)' p "$@" 2>"$tmp/err"
+	PATH=$tmp/clang:$PATH MAKEFLAGS='' ${MAKE:-make} -s --eval 'p:;@echo $(HIPCC)' p MAKECMDGOALS=help "$@" 2>"$tmp/err"
 }
 if [ -e /dev/kfd ]; then
 	row "$([ "$(hipcc)" = "$tmp/clang/clang-22" ]; echo $?)" "where such a GPU is, a build is for it"
@@ -209,7 +210,7 @@ if command -v pkg-config >/dev/null; then
 	printf 'Name: jansson\nDescription: x\nVersion: 2\nCflags: -I%s/i\nLibs: -L%s/l -ljansson\n' \
 		"$tmp" "$tmp" >"$tmp/prefix/jansson.pc"
 	flags=$(PKG_CONFIG_PATH=$tmp/prefix MAKEFLAGS='' ${MAKE:-make} -s --eval \
-		'p:;@echo $(CPPFLAGS) $(LDFLAGS); echo "$(deps)"' p 2>"$tmp/err")
+		'p:;@echo $(CPPFLAGS) $(LDFLAGS); echo "$(deps)"' p MAKECMDGOALS=help 2>"$tmp/err")
 	row "$(echo "$flags" | grep -q -e "-I$tmp/i .*-L$tmp/l -Wl,-rpath,$tmp/l" &&
 		echo "$flags" | grep -q "CPPFLAGS='-I$tmp/i'"; echo $?)" \
 		"what pkg-config finds in a prefix is compiled and linked with"

@@ -71,14 +71,17 @@ row "$([ "$(ask cut "SELECT group_concat(DISTINCT stage) FROM history")" = race 
 row "$([ "$(ask cut 'SELECT min(id) FROM run WHERE dram_gbps > 0 AND fma_tflops > 0')" = 1 ] ||
 	[ "$no_ceilings" -gt 0 ]; echo $?)" "a run has measured ceilings, or says why not"
 
+# The README's Slurm array, in which each task has its number and how many there are.
+task=$(sed -n "s/^ *sbatch --array=1-2 .* --wrap 'build\/attune sweep \(.*\)'$/\1/p" README.md)
 for i in 1 2; do
+	part=$(export SLURM_ARRAY_TASK_ID=$i SLURM_ARRAY_TASK_COUNT=2; eval "echo \"$task\"")
 	# shellcheck disable=SC2086
-	run $sweep --preset smoke --budget 300s --db "$tmp/part$i.sqlite" --shard $i/2
+	run $sweep --preset smoke --budget 300s $(echo "$part" | sed "s|--db |--db $tmp/|")
 done
-run merge "$tmp/whole.sqlite" "$tmp/part1.sqlite" "$tmp/part2.sqlite"
+run merge "$tmp/whole.sqlite" "$tmp/shard1.sqlite" "$tmp/shard2.sqlite"
 row "$([ "$(ask whole 'SELECT count(DISTINCT scenario_id) FROM history')" = 3 ]; echo $?)" \
 	"two shards are the whole"
-row "$([ "$(ask part1 'SELECT count(DISTINCT scenario_id) FROM history')" -lt 3 ]; echo $?)" \
+row "$([ "$(ask shard1 'SELECT count(DISTINCT scenario_id) FROM history')" -lt 3 ]; echo $?)" \
 	"and one is not"
 
 # shellcheck disable=SC2086

@@ -24,4 +24,17 @@ int inheritance_learn(const struct inheritance *, const struct data *own, const 
 int inheritance_judge(const struct inheritance *, const struct data *own, struct data *learned,
 		      const struct forest *fresh, struct forest *out, struct gate_report *);
 
+/* ---- induce.c --------------------------------------------------------------------------- */
+/* A database's header: from its own times, or from the rules that it began from. */
+struct induced {
+	struct forest f;
+	struct data *learned; /* what f was learned from; NULL: the own data */
+	struct gate_report gate;
+	int has_gate;
+	int too_little; /* of 0: too many times are of older sources; nothing was said */
+};
+/* db: where d is from. Free it before d. 0 + complain, but for too_little. */
+int induced_make(struct induced *, const struct data *d, const struct limits *, const char *db);
+void induced_free(struct induced *);
+
 #endif

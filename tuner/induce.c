@@ -230,54 +230,67 @@ static int deliver(const struct forest *f, const struct data *learned, const str
 	return done;
 }
 
-static int induce_own(const struct data *d, const struct options *o, const char *out)
+/* Learned from the GPU's own times alone. */
+static int induce_own(struct induced *r, const struct data *d, const struct limits *limits,
+		      const char *db)
 {
-	struct forest f;
 	const int training = count_training(d);
-	if (is_too_little(d, training))
-		return hold(d, o, out, training);
+	r->too_little = is_too_little(d, training);
+	if (r->too_little)
+		return 0;
 	if (!training || training == d->n) {
-		complain("%s has %d scenarios to learn from and %d held out; both are needed",
-			 o->db, training, d->n - training);
+		complain("%s has %d scenarios to learn from and %d held out; both are needed", db,
+			 training, d->n - training);
 		return 0;
 	}
-	if (!forest_induce(&f, d, &o->limits))
-		return 0;
-	const int done = deliver(&f, d, d, o, out);
-	forest_free(&f);
-	return done;
+	return forest_induce(&r->f, d, limits);
 }
 
 /* Of a header that began from another one's rules. */
-static int induce_from(const struct inheritance *i, const struct data *d, const struct options *o,
-		       const char *out)
+static int induce_from(struct induced *r, const struct inheritance *i, const struct data *d,
+		       const struct limits *limits)
 {
-	struct forest fresh, f;
-	struct data *learned;
-	struct gate_report report;
-	if (!inheritance_learn(i, d, &o->limits, &learned, &fresh))
+	struct forest fresh;
+	if (!inheritance_learn(i, d, limits, &r->learned, &fresh))
 		return 0;
-	int done = inheritance_judge(i, d, learned, &fresh, &f, &report);
-	if (done) {
-		if (!o->check && out)
-			gate_print(stdout, &report, "# gate: ");
-		done = deliver(&f, learned, d, o, out);
-		forest_free(&f);
-	}
+	const int done = inheritance_judge(i, d, r->learned, &fresh, &r->f, &r->gate);
 	forest_free(&fresh);
-	data_free(learned);
 	return done;
+}
+
+int induced_make(struct induced *r, const struct data *d, const struct limits *limits,
+		 const char *db)
+{
+	struct inheritance i;
+	*r = (struct induced){ .learned = NULL };
+	const int has_basis = inheritance_open(&i, d, db);
+	if (has_basis < 0)
+		return 0;
+	r->has_gate = has_basis;
+	const int done = has_basis ? induce_from(r, &i, d, limits) : induce_own(r, d, limits, db);
+	if (has_basis)
+		inheritance_close(&i);
+	if (!done)
+		data_free(r->learned);
+	return done;
+}
+
+void induced_free(struct induced *r)
+{
+	forest_free(&r->f);
+	data_free(r->learned);
 }
 
 static int induce(const struct data *d, const struct options *o, const char *out)
 {
-	struct inheritance i;
+	struct induced r;
 	data_say_left_out(d, o->db);
-	const int has_basis = inheritance_open(&i, d, o->db);
-	if (has_basis <= 0)
-		return has_basis == 0 && induce_own(d, o, out);
-	const int done = induce_from(&i, d, o, out);
-	inheritance_close(&i);
+	if (!induced_make(&r, d, &o->limits, o->db))
+		return r.too_little && hold(d, o, out, count_training(d));
+	if (r.has_gate && !o->check && out)
+		gate_print(stdout, &r.gate, "# gate: ");
+	const int done = deliver(&r.f, r.learned ? r.learned : d, d, o, out);
+	induced_free(&r);
 	return done;
 }
 

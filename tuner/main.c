@@ -12,6 +12,7 @@ static const struct command {
 } commands[] = {
 	{ "tune",      cmd_tune,      "rules of this machine, installed where they beat those in force" },
 	{ "check",     cmd_check,     "whether the rules still fit after an update of the driver, say" },
+	{ "contribute", cmd_contribute, "what this machine measured, checked, into the project's results" },
 	{ "devices",   cmd_devices,   "what is here: backends, names, limits, measured ceilings" },
 	{ "scenarios", cmd_scenarios, "lists or generates scenarios" },
 	{ "sweep",     cmd_sweep,     "measures kernels on scenarios into a database; resumes" },
@@ -36,7 +37,7 @@ static void list(FILE *f)
 	      "among them.\n\n",
 	      f);
 	for (size_t i = 0; i < COUNT(commands); i++)
-		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].about);
+		fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].about);
 	fputs("\n`attune COMMAND --help` has the options of a command, with examples.\n"
 	      "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
 	      "4 the machine is busy, "

@@ -3,7 +3,9 @@
  *   tune_cmd.c      options, and what is said before
  *   tune.c          the steps, each with its share of the time
  *   tune_here.c     which rules and databases count on this machine
+ *   held_out.c      how good the rules are where nothing was learned
  *   tune_sum.c      what is said in the end
+ *   contribute.c    results of this machine to the project's
  */
 #ifndef TUNE_H
 #define TUNE_H
@@ -69,6 +71,19 @@ int tune(const struct tune_options *);
 
 /* What its first measuring step would have to do. An exit code. */
 int tune_forecast(struct tune *, struct sweep_forecast *);
+
+/* ---- held_out.c ------------------------------------------------------------------- */
+enum contender { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };
+
+struct held_out {
+	int n;                           /* scenarios that pass B measured with all contenders */
+	double slowdown[NUM_CONTENDERS]; /* geomean of time / the fastest measured */
+	double worst;                    /* of installed */
+	int worst_at;                    /* scenario; -1: none */
+};
+/* 0 + complain. */
+int held_out_judge(struct data *, const struct forest *installed, const struct forest *before,
+		   struct held_out *);
 
 /* ---- tune_sum.c ------------------------------------------------------------------- */
 /* One line before: how long it takes, and from what it starts. */

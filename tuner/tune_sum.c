@@ -7,76 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- held-out scenarios ------------------------------------------------------------------ */
-
-enum contender { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };
-
-struct held_out {
-	int n;                           /* scenarios that pass B measured with all contenders */
-	double slowdown[NUM_CONTENDERS]; /* geomean of time / the fastest measured */
-	double worst;
-	int worst_at; /* scenario; -1: none */
-};
-
-/* Whether pass B has every part of the scenario. */
-static int is_judged(const struct data *d, int s)
-{
-	const struct measured *m = &d->v[s];
-	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
-		if (m->has[p] && !measured_again(d, s, p) && !measured_again(d, s, PHASE_ALL))
-			return 0;
-	return 1;
-}
-
-static int pick_all(const struct tune *t, struct pick *picks[NUM_CONTENDERS])
-{
-	const struct forest *forest[NUM_CONTENDERS] = {
-		[INSTALLED] = &t->installed, [BEFORE] = &t->from.incumbent
-	};
-	for (int c = 0; c < NUM_CONTENDERS; c++) {
-		picks[c] = calloc((size_t)t->own->n + 1, sizeof **picks);
-		if (!picks[c] || !policy_picks(t->own, c == DEFAULTS ? POLICY_DEFAULT : POLICY_TREE,
-					       forest[c], picks[c]))
-			return 0;
-	}
-	return 1;
-}
-
-static void add_scenario(struct held_out *h, const struct data *d, int s,
-			 struct pick *const picks[NUM_CONTENDERS])
-{
-	const double best = data_oracle(d, s);
-	double ratio[NUM_CONTENDERS];
-	for (int c = 0; c < NUM_CONTENDERS; c++) {
-		ratio[c] = data_plan_time(d, s, &picks[c][s]) / best;
-		if (!isfinite(ratio[c]))
-			return;
-	}
-	for (int c = 0; c < NUM_CONTENDERS; c++)
-		h->slowdown[c] += log(ratio[c]);
-	h->n++;
-	if (ratio[INSTALLED] > h->worst) {
-		h->worst = ratio[INSTALLED];
-		h->worst_at = s;
-	}
-}
-
-static int judge_held_out(const struct tune *t, struct held_out *h)
-{
-	struct pick *picks[NUM_CONTENDERS] = { NULL };
-	const int done = pick_all(t, picks);
-	*h = (struct held_out){ .worst_at = -1 };
-	t->own->pass = PASS_B;
-	for (int s = 0; done && s < t->own->n; s++)
-		if (in_split(&t->own->v[s], "heldout") && is_judged(t->own, s))
-			add_scenario(h, t->own, s, picks);
-	for (int c = 0; c < NUM_CONTENDERS; c++) {
-		h->slowdown[c] = h->n ? exp(h->slowdown[c] / h->n) : NAN;
-		free(picks[c]);
-	}
-	return done;
-}
-
 /* ---- words ---------------------------------------------------------------------------------- */
 
 static const char *minutes(char text[32], double seconds)
@@ -206,17 +136,17 @@ int tune_sum(struct tune *t)
 	struct held_out h;
 	long long failed = 0;
 	for (int i = 0; i < NUM_OUTCOMES; i++)
-		failed += t->sum.failed[i];
-	if (!judge_held_out(t, &h)) {
-		complain("out of memory");
+		failed += i == OUTCOME_NOISY ? 0 : t->sum.failed[i];
+	if (!held_out_judge(t->own, &t->installed, &t->from.incumbent, &h))
 		return EXIT_CHECK;
-	}
 	if (t->o->format == FORMAT_JSON) {
 		print_json(t, &h);
 		return EXIT_DONE;
 	}
-	printf("%-10s%d of %d scenarios measured on this machine, %lld times, %lld failed: %s\n",
-	       t->here.gpu, t->own->n, t->list.n, t->sum.measured, failed, t->here.db);
+	printf("%-10s%d of %d scenarios measured on this machine, %lld times, %lld noisy, %lld "
+	       "failed: %s\n",
+	       t->here.gpu, t->own->n, t->list.n, t->sum.measured,
+	       (long long)t->sum.failed[OUTCOME_NOISY], failed, t->here.db);
 	print_rules(t);
 	print_held_out(t, &h);
 	print_time(t);

@@ -29,6 +29,7 @@
 /* ---- subcommands -------------------------------------------------------------- */
 int cmd_tune(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_contribute(int argc, char **argv);
 int cmd_induce(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_show(int argc, char **argv);
