@@ -162,7 +162,7 @@ static int is_lost(const struct result *r, int planned)
 	return r->n >= EARLIEST_END && off > planned - (95 * planned + 99) / 100;
 }
 
-void bridge_judge(struct finding *f, const double *ratio, const double *again, int n)
+void bridge_judge(struct finding *f, const double *ratio, const double *again, int n, int accept)
 {
 	f->batches = n;
 	summarise(ratio, n, &f->mean, &f->p95);
@@ -171,6 +171,9 @@ void bridge_judge(struct finding *f, const double *ratio, const double *again, i
 		     : f->floor_p95 > most_p95                              ? "too noisy here"
 		     : fabs(f->mean - 1) <= most_mean && f->p95 <= most_p95 ? "bridged"
 									    : "differs";
+	if (accept && strcmp(f->verdict, "bridged") && n >= FEWEST_ACCEPTED &&
+	    f->floor_p95 <= most_p95 && fabs(f->mean - 1) <= accepted_mean)
+		f->verdict = "accepted";
 }
 
 static void judge_source(const struct result *r, struct finding *f, int all, int accept)
@@ -178,11 +181,10 @@ static void judge_source(const struct result *r, struct finding *f, int all, int
 	double ratio[MOST_RACES];
 	for (int i = 0; i < r->n; i++)
 		ratio[i] = r->race[i].ratio;
-	bridge_judge(f, ratio, r->again, r->n);
-	if (accept && strcmp(f->verdict, "bridged") && r->n >= FEWEST_ACCEPTED &&
-	    f->floor_p95 <= most_p95 && fabs(f->mean - 1) <= accepted_mean)
-		f->verdict = "accepted";
-	else if (r->n < FEWEST_RACES && r->failed)
+	bridge_judge(f, ratio, r->again, r->n, accept);
+	if (!strcmp(f->verdict, "accepted"))
+		return;
+	if (r->n < FEWEST_RACES && r->failed)
 		f->verdict = "does not run";
 	else if (r->n < FEWEST_RACES && !all)
 		f->verdict = r->lost ? "differs" : "out of time";

@@ -77,20 +77,28 @@ static void judged(void **state)
 		int n, off; /* so many of the batches are off by `by` */
 		double all, by, noise;
 		const char *verdict;
+		int accept;
 	} rows[] = {
-		{ 30, 0, 1.000, 0, 0.001, "bridged" },
-		{ 30, 0, 1.0049, 0, 0.001, "bridged" },
-		{ 30, 0, 0.9951, 0, 0.001, "bridged" },
-		{ 30, 0, 1.0051, 0, 0.001, "differs" },
-		{ 30, 0, 0.9949, 0, 0.001, "differs" },
-		{ 30, 1, 1.000, 1.02, 0.001,
-		  "bridged" }, /* one of 30 is beyond the 95th percentile */
-		{ 30, 2, 1.000, 1.02, 0.001, "differs" },
-		{ 60, 3, 1.000, 0.98, 0.001, "bridged" },
-		{ 60, 4, 1.000, 0.98, 0.001, "differs" },
-		{ 29, 0, 1.000, 0, 0.001, "too few batches" },
-		{ 30, 0, 1.000, 0, 0.02, "too noisy here" },
-		{ 0, 0, 1.000, 0, 0, "too few batches" },
+		{ 30, 0, 1.000, 0, 0.001, "bridged", 0 },
+		{ 30, 0, 1.0049, 0, 0.001, "bridged", 0 },
+		{ 30, 0, 0.9951, 0, 0.001, "bridged", 0 },
+		{ 30, 0, 1.0051, 0, 0.001, "differs", 0 },
+		{ 30, 0, 0.9949, 0, 0.001, "differs", 0 },
+		/* one of 30 is beyond the 95th percentile */
+		{ 30, 1, 1.000, 1.02, 0.001, "bridged", 0 },
+		{ 30, 2, 1.000, 1.02, 0.001, "differs", 0 },
+		{ 60, 3, 1.000, 0.98, 0.001, "bridged", 0 },
+		{ 60, 4, 1.000, 0.98, 0.001, "differs", 0 },
+		{ 29, 0, 1.000, 0, 0.001, "too few batches", 0 },
+		{ 30, 0, 1.000, 0, 0.02, "too noisy here", 0 },
+		{ 0, 0, 1.000, 0, 0, "too few batches", 0 },
+		{ 30, 0, 1.000, 0, 0.001, "bridged", 1 }, /* --accept */
+		{ 30, 0, 1.019, 0, 0.001, "accepted", 1 },
+		{ 30, 4, 1.000, 1.10, 0.001, "accepted", 1 },
+		{ 30, 0, 1.021, 0, 0.001, "differs", 1 },
+		{ 30, 0, 0.979, 0, 0.001, "differs", 1 },
+		{ 30, 0, 1.010, 0, 0.02, "too noisy here", 1 },
+		{ 3, 0, 1.000, 0, 0.001, "too few batches", 1 },
 	};
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		double ratio[MOST_RACES], again[MOST_RACES];
@@ -99,7 +107,7 @@ static void judged(void **state)
 			ratio[k] = k < rows[i].off ? rows[i].by : rows[i].all;
 			again[k] = 1 + (k % 2 ? rows[i].noise : -rows[i].noise);
 		}
-		bridge_judge(&f, ratio, again, rows[i].n);
+		bridge_judge(&f, ratio, again, rows[i].n, rows[i].accept);
 		if (strcmp(f.verdict, rows[i].verdict))
 			fail_msg("row %zu: %s, not %s", i, f.verdict, rows[i].verdict);
 	}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # t_shipped.sh - binaries that the library carries and `make test` does not link, since they
 # run elsewhere, compile by the rules of `make`: of each architecture and kernel the first, and
-# one of seven that are NVIDIA's, one of thirty of a CPU's; kernels of recorded steps take long.
+# one of 28 that are NVIDIA's, one of 120 of a CPU's; kernels of recorded steps take long.
 B=${B:-build}
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
@@ -15,7 +15,7 @@ END {
 	for (i = 1; i <= n; i++) {
 		split(rows[i], word, ",")
 		if (word[2] in linked) continue
-		step = word[1] ~ /gpu/ && word[4] !~ /recorded/ ? 14 : 60
+		step = word[1] ~ /gpu/ && word[4] !~ /recorded/ ? 28 : 120
 		if (seen[word[3], word[4]]++ % step == 0)
 			print word[2] (word[1] ~ /cpu/ ? ".o" : ".bin"), word[3], word[4], word[5]
 	}
