@@ -70,6 +70,8 @@ struct picked {
  * a complaint "file:line:column: ...". */
 int trace_load(struct trace *, const char *path, int max_requests, int max_request_tokens);
 void trace_free(struct trace *);
+/* Requests a second as they arrive; 0: all at a time. */
+double trace_rate(const struct trace *);
 /* Moves arrivals so that their mean rate becomes `per_s`; their pattern stays. */
 void trace_set_rate(struct trace *, double per_s);
 

@@ -128,10 +128,21 @@ void trace_free(struct trace *t)
 	*t = (struct trace){ 0 };
 }
 
+static double span_ms(const struct trace *t)
+{
+	return t->n ? t->v[t->n - 1].arrival_ms - t->v[0].arrival_ms : 0;
+}
+
+double trace_rate(const struct trace *t)
+{
+	const double span = span_ms(t);
+	return span > 0 ? 1e3 * t->n / span : 0;
+}
+
 void trace_set_rate(struct trace *t, double per_s)
 {
 	double first = t->n ? t->v[0].arrival_ms : 0;
-	double span = t->n ? t->v[t->n - 1].arrival_ms - first : 0;
+	double span = span_ms(t);
 	double wanted = 1e3 * t->n / per_s;
 	for (int i = 0; i < t->n; i++)
 		t->v[i].arrival_ms = span > 0 ? (t->v[i].arrival_ms - first) * wanted / span : 0;

@@ -134,15 +134,18 @@ int job_replay(struct replay *r, const struct job *job)
 	if (!trace_load(&trace, job->path, job->requests, longest))
 		return 0;
 	capacity = replay_capacity(&trace, &e);
+	const double own = trace_rate(&trace);
 	if (capacity > 0) {
 		trace_set_rate(&trace, job->load * capacity);
 		ok = replay_run(r, &trace, &e);
 	}
 	if (ok)
-		complain("%s: %d requests (%d left out), %.2f/s of %.2f/s, %d steps, %d "
-			 "preemptions",
-			 job->path, trace.n, trace.dropped, job->load * capacity, capacity,
-			 r->num_steps, r->preemptions);
+		complain("%s: %d requests (%d left out); their %.2f/s are taken as %.2f/s, load "
+			 "%.2f of an engine of %d sequences, %d tokens a step and a cache of %lld "
+			 "tokens; %d steps, %d preemptions",
+			 job->path, trace.n, trace.dropped, own, job->load * capacity, job->load,
+			 e.max_seqs, e.max_batched_tokens, e.kv_tokens, r->num_steps,
+			 r->preemptions);
 	else
 		complain("out of memory");
 	trace_free(&trace);

@@ -86,6 +86,8 @@ run --trace "$tmp/t.csv" --max-batched-tokens 256 --max-seqs 16 --pick 5 --load 
 	--trace "$tmp/t.csv" --split heldout --max-gflop 0.5
 mkdir "$tmp/sets" && cp "$tmp/out" "$tmp/sets/mine.json" && cp scenarios/models.json "$tmp/sets"
 ok "a trace: code 0" [ $code -eq 0 ]
+ok "a trace: says which rate and engine it assumed" grep -q \
+	'; their 1.00/s are taken as [0-9.]*/s, load 0.50 of an engine of 16 sequences, 256 tokens a step and a cache' "$tmp/err"
 run --dir "$tmp/sets" --format tsv
 ok "a trace: its set can be read" [ $code -eq 0 ]
 ok "a trace: both splits" [ "$(cut -f 1,2 "$tmp/out" | sort -u | tr '\t\n' '  ')" = \
