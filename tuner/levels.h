@@ -5,7 +5,7 @@
 
 #include "tuner.h"
 
-enum { NUM_LEVELS = 4 /* groups: all, kernel, family, choice */ };
+enum { NUM_LEVELS = 3 /* groups: all, kernel, family */ };
 
 struct pair {
 	int site, group[NUM_LEVELS];
