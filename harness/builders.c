@@ -29,7 +29,7 @@ struct reply {
 
 struct builder {
 	pid_t pid; /* 0: none */
-	int socket;
+	int socket, life;
 	int at; /* index of the binary that it makes; -1: none */
 	double since;
 };
@@ -47,24 +47,54 @@ static void die_with_all(int signal_number)
 	kill(0, SIGKILL);
 }
 
-static _Noreturn void build(int socket, pid_t parent)
+enum { SOCKET = STDERR_FILENO + 1, LIFE /* of the parent: hangs up with it */, NUM_KEPT };
+
+/* What is open in the parent, such as its lock on a device, must not outlive it in here. The parent
+ * says what is to be said. */
+static void keep_only(int socket, int life)
+{
+	const int silent = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	const int from[] = { fcntl(socket, F_DUPFD_CLOEXEC, NUM_KEPT),
+			     fcntl(life, F_DUPFD_CLOEXEC, NUM_KEPT) };
+	dup2(silent, STDERR_FILENO);
+	dup3(from[0], SOCKET, O_CLOEXEC);
+	dup3(from[1], LIFE, O_CLOEXEC);
+	close_range(NUM_KEPT, ~0u, 0);
+}
+
+/* A builder that is held cannot end by itself when its parent is killed: somebody outside of its group
+ * ends the group then. */
+static void watch_over(pid_t builder)
+{
+	struct pollfd life = { .fd = LIFE };
+	if (fork())
+		return;
+	setpgid(0, 0);
+	close(SOCKET);
+	while (poll(&life, 1, -1) < 0 && errno == EINTR)
+		;
+	kill(-builder, SIGKILL);
+	_exit(0);
+}
+
+static _Noreturn void build(int from_parent, int life, pid_t parent)
 {
 	struct request r;
-	const int silent = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, die_with_all);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(1);
-	dup2(silent, STDERR_FILENO); /* the parent says what is to be said */
-	while (recv(socket, &r, sizeof r, 0) == (ssize_t)sizeof r) {
+	keep_only(from_parent, life);
+	watch_over(getpid());
+	while (recv(SOCKET, &r, sizeof r, 0) == (ssize_t)sizeof r) {
 		struct binary b;
 		struct reply reply;
 		reply.status = *r.root ? jit_compile_below(&b, r.root, r.kernel, r.flags, r.arch)
 				       : jit_compile(&b, r.kernel, r.flags, r.arch);
 		reply.cached = reply.status != NO_COMPILER && b.cached;
 		jit_free(&b);
-		if (send(socket, &reply, sizeof reply, MSG_NOSIGNAL) != (ssize_t)sizeof reply)
+		if (send(SOCKET, &reply, sizeof reply, MSG_NOSIGNAL) != (ssize_t)sizeof reply)
 			break;
 	}
 	_exit(0);
@@ -74,25 +104,35 @@ static _Noreturn void build(int socket, pid_t parent)
 
 static int start(struct builder *b)
 {
-	int pair[2];
+	int pair[2], life[2];
 	const pid_t parent = getpid();
 	*b = (struct builder){ .at = -1 };
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return 0;
+	if (pipe2(life, O_CLOEXEC)) {
+		close(pair[0]);
+		close(pair[1]);
+		return 0;
+	}
 	fflush(NULL);
 	b->pid = fork();
 	if (!b->pid) {
 		setpgid(0, 0);
 		close(pair[0]);
-		build(pair[1], parent);
+		build(pair[1], life[0], parent);
 	}
 	close(pair[1]);
+	close(life[0]);
 	b->socket = pair[0];
-	if (b->pid > 0)
+	b->life = life[1];
+	if (b->pid > 0) {
 		setpgid(b->pid, b->pid);
-	else
-		close(b->socket), b->pid = 0;
-	return b->pid > 0;
+		return 1;
+	}
+	close(b->socket);
+	close(b->life);
+	b->pid = 0;
+	return 0;
 }
 
 static void stop(struct builder *b)
@@ -104,6 +144,7 @@ static void stop(struct builder *b)
 	while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	close(b->socket);
+	close(b->life);
 	b->pid = 0;
 }
 

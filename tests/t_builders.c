@@ -1,5 +1,6 @@
 /* t_builders.c - compiling while something else is done (harness/builders.h): what is needed comes
- * first, a builder that was killed is replaced once, held ones stand still, and ended ones are gone.
+ * first, a builder that was killed is replaced once, held ones stand still and end with their parent,
+ * and ended ones are gone.
  * The compiler is a script that notes what it is asked for, and waits while file `wait` is there. */
 #include "../harness/builders.h"
 #include <setjmp.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -179,6 +181,47 @@ static void held(void **state)
 	assert_int_equal(all.compiled, SIZES);
 }
 
+/* Whether a process is there, and is no more than an entry of a table. */
+static int is_alive(pid_t pid)
+{
+	char path[64], name[64], how = 'Z';
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	FILE *f = fopen(path, "r");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*d %63s %c", name, &how) != 2)
+		how = 'Z';
+	fclose(f);
+	return how != 'Z' && how != 'X';
+}
+
+static void parent_killed(void **state)
+{
+	pid_t builder = 0;
+	int end[2], status;
+	char how;
+	(void)state;
+	assert_int_equal(pipe(end), 0);
+	const pid_t parent = fork();
+	if (!parent) {
+		begin_all();
+		binaries_hold(&all, 1);
+		builder = a_child(&how);
+		if (write(end[1], &builder, sizeof builder) != (ssize_t)sizeof builder)
+			_exit(1);
+		pause();
+	}
+	close(end[1]);
+	assert_int_equal(read(end[0], &builder, sizeof builder), sizeof builder);
+	assert_true(builder > 0 && is_alive(builder));
+	assert_int_equal(kill(parent, SIGKILL), 0);
+	assert_int_equal(waitpid(parent, &status, 0), parent);
+	for (int i = 0; i < 1000 && is_alive(builder); i++)
+		usleep(10000);
+	assert_false(is_alive(builder));
+	close(end[0]);
+}
+
 static void ended(void **state)
 {
 	char how;
@@ -216,6 +259,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(needed_first, begin, end),
 		cmocka_unit_test_setup_teardown(once_more, begin, end),
 		cmocka_unit_test_setup_teardown(held, begin, end),
+		cmocka_unit_test_setup_teardown(parent_killed, begin, end),
 		cmocka_unit_test_setup_teardown(ended, begin, end),
 		cmocka_unit_test_setup_teardown(too_late, begin, end),
 		cmocka_unit_test_setup_teardown(refused, begin, end),
