@@ -6,18 +6,8 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <unistd.h>
+#include "folder.h"
 #include "heard.h"
-
-static char folder[] = "/tmp/t_attune.XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[8][128];
-	static int turn;
-	char *p = path[turn++ % 8];
-	snprintf(p, sizeof path[0], "%s/%s", folder, name);
-	return p;
-}
 
 static char printed[1 << 18];
 
@@ -142,14 +132,6 @@ static int make_folder(void **state)
 {
 	(void)state;
 	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[100];
-	(void)state;
-	snprintf(command, sizeof command, "rm -r %s", folder);
-	return system(command);
 }
 
 #endif

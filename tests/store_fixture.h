@@ -4,6 +4,7 @@
 #define STORE_FIXTURE_H
 
 #include "../harness/harness.h"
+#include "folder.h"
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -17,17 +18,6 @@
 #include <cmocka.h>
 
 #define UNUSED __attribute__((unused))
-
-static char folder[] = "/tmp/t_store.XXXXXX";
-
-UNUSED static const char *in_folder(const char *name)
-{
-	static char path[16][128]; /* valid for the next fifteen calls */
-	static int turn;
-	char *p = path[turn++ % 16];
-	snprintf(p, sizeof path[0], "%s/%s", folder, name);
-	return p;
-}
 
 UNUSED static struct store *fresh(const char *name)
 {
@@ -219,14 +209,6 @@ UNUSED static int make_folder(void **state)
 {
 	(void)state;
 	return mkdtemp(folder) ? 0 : -1;
-}
-
-UNUSED static int remove_folder(void **state)
-{
-	(void)state;
-	char command[80];
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	return system(command);
 }
 
 #endif

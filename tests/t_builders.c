@@ -3,6 +3,7 @@
  * and ended ones are gone.
  * The compiler is a script that notes what it is asked for, and waits while file `wait` is there. */
 #include "../harness/builders.h"
+#include "folder.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,18 +15,8 @@
 #include <cmocka.h>
 
 enum { SIZES = 6 };
-static char folder[] = "/tmp/t_builders.XXXXXX";
 static struct binaries all;
-static int size[SIZES]; /* indices of one kernel for so many head sizes */
-
-static const char *in_folder(const char *name)
-{
-	static char path[4][128];
-	static int turn;
-	char *p = path[turn++ % 4];
-	snprintf(p, sizeof path[0], "%s/%s", folder, name);
-	return p;
-}
+static int of_size[SIZES]; /* where `all` has the kernel's binary for head size 16, 32, ... */
 
 static int make_folder(void **state)
 {
@@ -43,14 +34,6 @@ static int make_folder(void **state)
 		return -1;
 	return chmod(in_folder("cc"), 0755) || setenv("ATTUNE_CACHE", in_folder("cache"), 1) ||
 	       setenv("CC", in_folder("cc"), 1);
-}
-
-static int remove_folder(void **state)
-{
-	char command[80];
-	(void)state;
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	return system(command);
 }
 
 static void put(const char *name)
@@ -78,9 +61,9 @@ static int begin(void **state)
 	all = (struct binaries){ .arch = "scalar" };
 	for (int i = 0; i < SIZES; i++) {
 		s.head_size = 16 * (i + 1);
-		size[i] = binaries_add(&all, &c, &s);
+		of_size[i] = binaries_add(&all, &c, &s);
 	}
-	return size[SIZES - 1] < 0;
+	return of_size[SIZES - 1] < 0;
 }
 
 static int end(void **state)
@@ -117,7 +100,7 @@ static void begin_all(void)
 {
 	put("wait");
 	for (int i = 0; i < SIZES; i++)
-		assert_true(binaries_ask(&all, size[i]));
+		assert_true(binaries_ask(&all, of_size[i]));
 	binaries_poll(&all);
 	for (int i = 0; i < 6000 && access(in_folder("asked"), F_OK); i++)
 		usleep(5000);
@@ -129,10 +112,10 @@ static void needed_first(void **state)
 	char first[4096];
 	(void)state;
 	for (int i = 0; i < SIZES; i++)
-		assert_true(binaries_ask(&all, size[i]));
+		assert_true(binaries_ask(&all, of_size[i]));
 	assert_int_equal(binaries_waiting(&all), SIZES);
-	assert_true(binaries_need(&all, &size[SIZES - 1], 1));
-	assert_int_equal(all.v[size[SIZES - 1]].status, BUILT);
+	assert_true(binaries_need(&all, &of_size[SIZES - 1], 1));
+	assert_int_equal(all.v[of_size[SIZES - 1]].status, BUILT);
 	/* Two may begin together, on two CPUs: the needed one is among them. */
 	FILE *f = fopen(in_folder("asked"), "r");
 	const int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -141,7 +124,7 @@ static void needed_first(void **state)
 		found = strstr(first, "-DHEAD_SIZE=96 ") != NULL;
 	fclose(f);
 	assert_true(found);
-	assert_true(binaries_need(&all, size, SIZES));
+	assert_true(binaries_need(&all, of_size, SIZES));
 	assert_int_equal(all.compiled, SIZES);
 	assert_int_equal(binaries_waiting(&all), 0);
 }
@@ -154,11 +137,11 @@ static void once_more(void **state)
 	const pid_t builder = a_child(&how);
 	assert_true(builder > 0 && !kill(builder, SIGKILL));
 	unlink(in_folder("wait"));
-	assert_true(binaries_need(&all, size, SIZES));
+	assert_true(binaries_need(&all, of_size, SIZES));
 	int tries = 0;
 	for (int i = 0; i < SIZES; i++) {
-		assert_int_equal(all.v[size[i]].status, BUILT);
-		tries += all.v[size[i]].tries;
+		assert_int_equal(all.v[of_size[i]].status, BUILT);
+		tries += all.v[of_size[i]].tries;
 	}
 	assert_int_equal(tries, 1);
 }
@@ -175,9 +158,9 @@ static void held(void **state)
 	assert_int_equal(how, 'T');
 	binaries_poll(&all);
 	for (int i = 0; i < SIZES; i++)
-		assert_int_equal(all.v[size[i]].status, NOT_BUILT);
+		assert_int_equal(all.v[of_size[i]].status, NOT_BUILT);
 	binaries_hold(&all, 0);
-	assert_true(binaries_need(&all, size, SIZES));
+	assert_true(binaries_need(&all, of_size, SIZES));
 	assert_int_equal(all.compiled, SIZES);
 }
 
@@ -230,9 +213,9 @@ static void ended(void **state)
 	binaries_end(&all);
 	assert_int_equal(a_child(&how), 0);
 	for (int i = 0; i < SIZES; i++)
-		assert_int_equal(all.v[size[i]].status, NOT_BUILT);
+		assert_int_equal(all.v[of_size[i]].status, NOT_BUILT);
 	unlink(in_folder("wait"));
-	assert_true(binaries_need(&all, size, SIZES)); /* begins anew */
+	assert_true(binaries_need(&all, of_size, SIZES)); /* builders start again */
 }
 
 static void too_late(void **state)
@@ -240,17 +223,17 @@ static void too_late(void **state)
 	(void)state;
 	begin_all();
 	all.until = 1e-9;
-	assert_false(binaries_need(&all, size, SIZES));
-	assert_int_equal(all.v[size[0]].status, NOT_BUILT);
+	assert_false(binaries_need(&all, of_size, SIZES));
+	assert_int_equal(all.v[of_size[0]].status, NOT_BUILT);
 }
 
 static void refused(void **state)
 {
 	(void)state;
 	put("fail");
-	assert_true(binaries_need(&all, size, 1));
-	assert_int_equal(all.v[size[0]].status, REFUSED_BY_COMPILER);
-	assert_non_null(strstr(all.v[size[0]].binary.log, "too hot"));
+	assert_true(binaries_need(&all, of_size, 1));
+	assert_int_equal(all.v[of_size[0]].status, REFUSED_BY_COMPILER);
+	assert_non_null(strstr(all.v[of_size[0]].binary.log, "too hot"));
 }
 
 int main(void)

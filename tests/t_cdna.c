@@ -3,6 +3,7 @@
  * emulated GPU. Skips itself without a compiler or a disassembler. Arguments: only these
  * kernels. ATTUNE_SIMT=full: all points that t_gpu_kernels has. */
 #include "../harness/sweep.h"
+#include "all_rows.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -265,7 +266,6 @@ static void add_kernel(const struct kernel *k, int is_full)
 /* Rows of that GPU; tests of kernels that have none. */
 static size_t add_rows(struct CMUnitTest *tests, const char *gpu, int num_asked, char **asked)
 {
-	const char *how = getenv("ATTUNE_SIMT");
 	const size_t first = num_rows;
 	size_t n = 0;
 	become(gpu);
@@ -274,7 +274,7 @@ static size_t add_rows(struct CMUnitTest *tests, const char *gpu, int num_asked,
 		if (k->backend != BACKEND_GPU || !k->selectable ||
 		    !is_asked(k->name, num_asked, asked))
 			continue;
-		add_kernel(k, how && !strcmp(how, "full"));
+		add_kernel(k, all_rows_asked());
 		if ((num_rows > before) != is_for_amd(k))
 			tests[n++] = (struct CMUnitTest){ k->name, has_no_row, NULL, NULL,
 							  (void *)(uintptr_t)k->name };

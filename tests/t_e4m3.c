@@ -2,6 +2,7 @@
  * size that lies otherwise in shared memory, pages, layouts, scales of each kind, which follow from
  * the seed, queries in registers and shared, of BF16 and of F16. On a GPU over all corner batches. */
 #include "../harness/harness.h"
+#include "all_rows.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -155,16 +156,15 @@ int main(void)
 		printf("Bail out! %s\n", attune_last_error());
 		return 1;
 	}
-	/* Emulated, every second point, but with ATTUNE_SIMT=full. */
-	const char *how = getenv("ATTUNE_SIMT");
-	const size_t step = is_emulated(&dev) && !(how && !strcmp(how, "full")) ? 2 : 1;
+	const size_t step = is_emulated(&dev) && !all_rows_asked() ? 2 : 1;
 	size_t n = 0;
 	for (size_t i = 0; i < COUNT(points); i += step) {
 		const int legal = add(&points[i]);
-		tests[n++] = (struct CMUnitTest){ legal ? rows[num_rows - 1].name : points[i].choice,
-						legal ? passes : is_illegal, NULL, NULL,
-						legal ? (void *)&rows[num_rows - 1]
-						      : (void *)(uintptr_t)points[i].choice };
+		tests[n++] =
+		    (struct CMUnitTest){ legal ? rows[num_rows - 1].name : points[i].choice,
+					 legal ? passes : is_illegal, NULL, NULL,
+					 legal ? (void *)&rows[num_rows - 1]
+					       : (void *)(uintptr_t)points[i].choice };
 	}
 	if (is_emulated(&dev))
 		compile_all();

@@ -1,6 +1,7 @@
 /* t_hard_simt.c - the GPU's kernels at the limits of the interface (hard_rows.h), by the emulated GPU
  * in both dialects. */
 #include "../harness/harness.h"
+#include "all_rows.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -56,12 +57,11 @@ static void compile_all(void)
 		dev.ops->unload(&dev, v[i]);
 }
 
-/* Every third row, but with ATTUNE_SIMT=full: those of a kernel follow one another. */
+/* Every third row: those of a kernel follow one another. */
 static void thin_out(void)
 {
-	const char *how = getenv("ATTUNE_SIMT");
 	int n = 0;
-	if (how && !strcmp(how, "full"))
+	if (all_rows_asked())
 		return;
 	for (int i = 0; i < num_hard_rows; i += 3)
 		hard_rows[n++] = hard_rows[i];

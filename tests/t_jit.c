@@ -2,6 +2,7 @@
  * anew, and what a refusal looks like. NVRTC's rows are here when NVRTC is. */
 #include "../harness/compile.h"
 #include "../harness/store.h"
+#include "folder.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -15,17 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char folder[] = "/tmp/t_jit.XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[4][128];
-	static int turn;
-	char *p = path[turn++ % 4];
-	snprintf(p, sizeof path[0], "%s/%s", folder, name);
-	return p;
-}
 
 static void source(const char *name, const char *text)
 {
@@ -460,14 +450,6 @@ static int make_folder(void **state)
 	if (!mkdtemp(folder))
 		return -1;
 	return setenv("ATTUNE_CACHE", in_folder("cache"), 1) || !cache_root();
-}
-
-static int remove_folder(void **state)
-{
-	(void)state;
-	char command[80];
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	return system(command);
 }
 
 int main(void)

@@ -2,22 +2,12 @@
  * when NVRTC is. */
 #include "../harness/compile.h"
 #include "../harness/machine_code.h"
+#include "folder.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-static char folder[] = "/tmp/t_machine_code.XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-	static char path[4][128];
-	static int turn;
-	char *p = path[turn++ % 4];
-	snprintf(p, sizeof path[0], "%s/%s", folder, name);
-	return p;
-}
 
 static void code_of(const char *name, const char *text, const char *arch, char hex[33])
 {
@@ -192,14 +182,6 @@ static int make_folder(void **state)
 {
 	(void)state;
 	return mkdtemp(folder) && setenv("ATTUNE_CACHE", in_folder("cache"), 1) == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[80];
-	(void)state;
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	return system(command);
 }
 
 int main(void)

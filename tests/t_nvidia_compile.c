@@ -6,13 +6,13 @@
  * that the driver is given. Skips itself without NVRTC. */
 #include "../harness/sweep.h"
 #include "../kernels/recorded.h"
+#include "all_rows.h"
 #include <elf.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -142,8 +142,7 @@ static void the_default_compiles(void **state)
 	static const int head_sizes[] = { FOR_ALL, 256, 64, 96, 192 };
 	const struct kernel *k = *state;
 	const int is_for_it = k->space->is_arch_specific;
-	const char *how = getenv("ATTUNE_SIMT");
-	const size_t sizes = how && !strcmp(how, "full") ? COUNT(head_sizes) : 2;
+	const size_t sizes = all_rows_asked() ? COUNT(head_sizes) : 2;
 	struct config c;
 	config_default(&c, k->space);
 	const int packs = is_for_it && config_value(&c, k->space, "PACKED", -1) >= 0;

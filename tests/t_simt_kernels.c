@@ -5,6 +5,7 @@
  * random point, and what stands below; each over a few corner batches, with turns in order and in two random ones.
  * ATTUNE_SIMT=full: all that t_gpu_kernels has, over all corner batches in each order; hours. */
 #include "../harness/harness.h"
+#include "all_rows.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -266,9 +267,8 @@ static void thin_out(void)
 int main(int argc, char **argv)
 {
 	static struct CMUnitTest tests[MAX_TESTS + 32];
-	const char *how = getenv("ATTUNE_SIMT");
 	size_t n = 0;
-	is_full = how && !strcmp(how, "full");
+	is_full = all_rows_asked();
 	if (simt_open(&dev, orders[MOST_UNITS].units, 0)) {
 		printf("Bail out! %s\n", attune_last_error());
 		return 1;

@@ -2,6 +2,7 @@
  * GPU, in order or in one of a few others. A mistake that is in no text any more fails its row:
  * give it another text, or take the row out with the code. */
 #include "../harness/harness.h"
+#include "all_rows.h"
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -458,12 +459,10 @@ static void is_noticed(void **state)
 			 now->text);
 }
 
-/* Every second, but with ATTUNE_SIMT=full. */
 int main(void)
 {
 	static struct CMUnitTest tests[COUNT(mutants)];
-	const char *how = getenv("ATTUNE_SIMT");
-	const size_t step = how && !strcmp(how, "full") ? 1 : 2;
+	const size_t step = all_rows_asked() ? 1 : 2;
 	size_t n = 0;
 	if (simt_open(&dev, UNITS, 0)) {
 		printf("Bail out! %s\n", attune_last_error());
