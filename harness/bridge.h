@@ -107,8 +107,8 @@ struct race_options {
  * findings [bridges->n]. */
 int bridge_by_race(struct bridges *, const struct race_options *, struct finding *);
 /* What races say: ratio[n] of today's time to the old one, again[n] of today's to its own, n up
- * to MOST_RACES. A bridge's verdict is "bridged"; with
- * --accept it may be "accepted": 10 batches or more, a quiet device, and a mean within 2 %. */
+ * to MOST_RACES. The verdict of sources that are equally fast is "bridged". With accept it may also be
+ * "accepted": 10 batches or more, a quiet device, and a mean within 2 %. */
 void bridge_judge(struct finding *, const double *ratio, const double *again, int n, int accept);
 
 #endif

@@ -29,8 +29,9 @@ struct reply {
 
 struct builder {
 	pid_t pid; /* 0: none */
-	int socket, life;
-	int at; /* index of the binary that it makes; -1: none */
+	int socket;
+	int life; /* a pipe's end that only the parent holds: it closes when the parent ends */
+	int at;   /* index of the binary that it makes; -1: none */
 	double since;
 };
 struct builders {
@@ -47,23 +48,25 @@ static void die_with_all(int signal_number)
 	kill(0, SIGKILL);
 }
 
-enum { SOCKET = STDERR_FILENO + 1, LIFE /* of the parent: hangs up with it */, NUM_KEPT };
+/* What a builder keeps open: its end of the socket, and the pipe that hangs up when the parent ends. */
+enum { SOCKET = STDERR_FILENO + 1, LIFE, NUM_KEPT };
 
-/* What is open in the parent, such as its lock on a device, must not outlive it in here. The parent
- * says what is to be said. */
+/* Closes all else, since a lock on a device is held for as long as any process has its file open. What
+ * a compiler prints is dropped: the parent reports errors. */
 static void keep_only(int socket, int life)
 {
 	const int silent = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	const int from[] = { fcntl(socket, F_DUPFD_CLOEXEC, NUM_KEPT),
 			     fcntl(life, F_DUPFD_CLOEXEC, NUM_KEPT) };
-	dup2(silent, STDERR_FILENO);
-	dup3(from[0], SOCKET, O_CLOEXEC);
-	dup3(from[1], LIFE, O_CLOEXEC);
+	if (dup2(silent, STDERR_FILENO) < 0 || dup3(from[0], SOCKET, O_CLOEXEC) < 0 ||
+	    dup3(from[1], LIFE, O_CLOEXEC) < 0)
+		_exit(1);
 	close_range(NUM_KEPT, ~0u, 0);
 }
 
-/* A builder that is held cannot end by itself when its parent is killed: somebody outside of its group
- * ends the group then. */
+/* A stopped builder (binaries_hold) does not get the signal that its parent was killed. So a process
+ * outside of its group waits for the parent's end and kills the group. Without it, for lack of
+ * processes, only the stopped ones would stay. */
 static void watch_over(pid_t builder)
 {
 	struct pollfd life = { .fd = LIFE };

@@ -310,10 +310,10 @@ enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflo
 
 /* ---- clock.c: see there -------------------------------------------------------- */
 double seconds_now(void);
-double budget_now(void); /* the same, unless a test holds it */
+double budget_now(void);  /* the same, unless a test holds it */
 int budget_is_held(void); /* by a test */
-void budget_race(void);	 /* a race was begun */
-void budget_play(void);	 /* a tape was played */
+void budget_race(void);   /* a race was begun */
+void budget_play(void);   /* a tape was played */
 
 /* ---- measure.c: times, in rounds --------------------------------------------- */
 struct measurement {
@@ -532,9 +532,9 @@ int store_set_basis(struct store *, const struct store_basis *);
 /* 1: free it; 0: there is none; -1 + complain. */
 int store_get_basis(struct store *, const char *header, struct store_basis *);
 void store_basis_free(struct store_basis *);
-/* Whether the database has a table of bases; -1 + complain. */
+/* Whether some header of the database began from other rules (basis.sql); -1 + complain. */
 int store_has_basis(struct store *);
-/* Its headers begin from no other rules. 0 + complain. */
+/* Removes that table: headers are then learned from the database's own times alone. 0 + complain. */
 int store_drop_basis(struct store *);
 struct store_cell {
 	const char *gpu, *model, *set, *split, *batch, *outcome, *protocol, *dtype, *layout;

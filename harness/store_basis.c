@@ -6,8 +6,7 @@
 
 EMBED(store_basis_sql, "harness/basis.sql")
 
-/* -1 + complain */
-static int has_table(struct store *s)
+int store_has_basis(struct store *s)
 {
 	return (int)store_number(s, HAS_BASIS, "");
 }
@@ -42,7 +41,7 @@ int store_get_basis(struct store *s, const char *header, struct store_basis *out
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(header), header);
 	*out = (struct store_basis){ 0 };
 	const long long device = store_device_id(s, gpu);
-	const int has = device > 0 ? has_table(s) : (int)device;
+	const int has = device > 0 ? store_has_basis(s) : (int)device;
 	if (has <= 0)
 		return has;
 	sqlite3_stmt *st = store_rows(s, GET_BASIS, "ls", device, header);
@@ -70,11 +69,6 @@ void store_basis_free(struct store_basis *b)
 	free(b->rules);
 	free(b->prior);
 	*b = (struct store_basis){ 0 };
-}
-
-int store_has_basis(struct store *s)
-{
-	return has_table(s);
 }
 
 int store_drop_basis(struct store *s)

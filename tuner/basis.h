@@ -29,11 +29,12 @@ int inheritance_judge(const struct inheritance *, const struct data *own, struct
 struct induced {
 	struct forest f;
 	struct data *learned; /* what f was learned from; NULL: the own data */
-	struct gate_report gate;
+	struct gate_report gate; /* where has_gate: it began from other rules */
 	int has_gate;
-	int too_little; /* of 0: too many times are of older sources; nothing was said */
+	int too_little; /* too many times are of older sources to learn from the rest */
 };
-/* db: where d is from. Free it before d. 0 + complain, but for too_little. */
+/* db: the database that d was loaded from. Free the result before d. 0 + complain; 0 without a
+ * complaint where too_little is set. */
 int induced_make(struct induced *, const struct data *d, const struct limits *, const char *db);
 void induced_free(struct induced *);
 

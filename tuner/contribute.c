@@ -1,6 +1,9 @@
-/* contribute.c - `attune contribute`: makes what this machine measured the project's, where that would
- * be of use to others. It is joined with what is committed, in a file beside it; that is checked;
- * the header is made of it; and only then both take their places. */
+/* contribute.c - `attune contribute`: from results/local to the project's results/.
+ *
+ *   results/local/<gpu>.sqlite  measured on this machine
+ *   results/<gpu>.sqlite        committed, if there is one
+ *     both -> results/<gpu>.new.sqlite -> checks -> a header -> checks
+ *     all passed: the new database and its header take their places; else nothing changes */
 #include "tune.h"
 #include <argp.h>
 #include <errno.h>
@@ -13,7 +16,7 @@
 
 static const double most_noisy = 0.05; /* of all times */
 static const double most_floor = 0.20; /* what two times of one choice may differ by */
-static const double worse_by = 1.002;  /* no slower than the rules before: but for this */
+static const double rounding = 1.002;  /* a slowdown below that is none */
 static const long long most_bytes = 25000000;
 enum { LEAST_LEARNED = 40, LEAST_HELD_OUT = 10 };
 
@@ -23,14 +26,13 @@ struct options {
 	enum format format;
 };
 
-/* A contribution while it is made. */
-struct gift {
+struct contribution {
 	const struct options *o;
 	char gpu[GPU_NAME];
-	char local[PATH_MAX];                /* what was measured here */
+	char local[PATH_MAX];                /* of this machine */
 	char db[PATH_MAX], header[PATH_MAX]; /* the project's */
-	char made[PATH_MAX];                 /* the database that would be committed */
-	struct compacted gone;
+	char joined[PATH_MAX];               /* both: what would be committed */
+	struct compacted gone;               /* rows that a committed database has none of */
 	struct data *d;
 	struct induced induced;
 	struct forest before; /* rules that the header would replace */
@@ -59,57 +61,57 @@ static int add(struct store *s, const char *path)
 	return store_merge(s, path, &added);
 }
 
-/* A committed database that began from no other rules goes on without. */
-static int join(struct gift *g)
+/* Where the committed header was learned from its own times alone, the joined one is, too. */
+static int join(struct contribution *c)
 {
-	const int is_known = is_there(g->db), began = is_known && has_basis(g->db);
-	struct store *s = store_open(g->made, 0);
-	const int done = s && (!is_known || add(s, g->db)) && add(s, g->local) &&
-			 (!is_known || began || store_drop_basis(s)) && store_compact(s, &g->gone);
+	const int is_known = is_there(c->db), began = is_known && has_basis(c->db);
+	struct store *s = store_open(c->joined, 0);
+	const int done = s && (!is_known || add(s, c->db)) && add(s, c->local) &&
+			 (!is_known || began || store_drop_basis(s)) && store_compact(s, &c->gone);
 	if (s)
 		store_close(s);
 	return done;
 }
 
-static int load(struct gift *g)
+static int load(struct contribution *c)
 {
-	g->d = data_load(g->made, g->gpu);
-	return g->d && g->d->n && data_hash(g->d, g->made);
+	c->d = data_load(c->joined, c->gpu);
+	return c->d && c->d->n && data_hash(c->d, c->joined);
 }
 
-static void remove_made(const struct gift *g)
+static void remove_joined(const struct contribution *c)
 {
 	static const char *const ends[] = { "", "-wal", "-shm" };
 	char path[PATH_MAX + 8];
 	for (size_t i = 0; i < COUNT(ends); i++) {
-		snprintf(path, sizeof path, "%s%s", g->made, ends[i]);
+		snprintf(path, sizeof path, "%s%s", c->joined, ends[i]);
 		unlink(path);
 	}
 }
 
 /* ---- the rules ----------------------------------------------------------------------------- */
 
-static int load_before(struct gift *g)
+static int load_before(struct contribution *c)
 {
 	struct inheritance i;
-	if (is_there(g->header))
-		return forest_load(&g->before, g->header);
-	const int has = inheritance_open(&i, g->d, g->made);
+	if (is_there(c->header))
+		return forest_load(&c->before, c->header);
+	const int has = inheritance_open(&i, c->d, c->joined);
 	if (has < 0)
 		return 0;
-	const int done = has && *i.basis.rules ? forest_parse(&g->before, i.basis.rules, g->made)
-					       : forest_defaults(&g->before, g->gpu);
+	const int done = has && *i.basis.rules ? forest_parse(&c->before, i.basis.rules, c->joined)
+					       : forest_defaults(&c->before, c->gpu);
 	if (has)
 		inheritance_close(&i);
 	return done;
 }
 
 /* 1 also where too little is there to make them of. */
-static int make_rules(struct gift *g)
+static int make_rules(struct contribution *c)
 {
-	g->has_induced = induced_make(&g->induced, g->d, &default_limits, g->made);
-	g->has_before = g->has_induced && load_before(g);
-	return g->has_before || g->induced.too_little;
+	c->has_induced = induced_make(&c->induced, c->d, &default_limits, c->joined);
+	c->has_before = c->has_induced && load_before(c);
+	return c->has_before || c->induced.too_little;
 }
 
 /* ---- checks -------------------------------------------------------------------------------- */
@@ -143,12 +145,13 @@ static int take_number(void *arg, int columns, const char *const *names, const c
 	return 0;
 }
 
-static double ask(const struct gift *g, const char *format)
+/* The number that a query gives, with the device's name for %.*s; NaN + complain. */
+static double ask(const struct contribution *c, const char *format)
 {
 	char sql[200];
 	double value = NAN;
-	struct store *s = store_open(g->made, 1);
-	snprintf(sql, sizeof sql, format, g->gpu);
+	struct store *s = store_open(c->joined, 1);
+	snprintf(sql, sizeof sql, format, gpu_length(c->gpu), c->gpu);
 	if (s) {
 		store_query(s, sql, take_number, &value);
 		store_close(s);
@@ -156,25 +159,25 @@ static double ask(const struct gift *g, const char *format)
 	return value;
 }
 
-static void check_device(const struct gift *g, struct report *r)
+static void check_device(const struct contribution *c, struct report *r)
 {
-	const double n = ask(g, "SELECT count(*) FROM device WHERE gpu = '%s'");
+	const double n = ask(c, "SELECT count(*) FROM device WHERE gpu = '%.*s'");
 	found(r, "devices", n == 1, "1: of one model, and of a CPU one machine", "%.0f: %s%s", n,
-	      g->d->run.device.name, n > 1 ? ", others" : "");
+	      c->d->run.device.name, n > 1 ? ", others" : "");
 }
 
-static void check_sources(const struct gift *g, struct report *r)
+static void check_sources(const struct contribution *c, struct report *r)
 {
-	found(r, "sources", !g->gone.modified, "all times by sources as they are in a commit",
-	      "%lld times by others", g->gone.modified);
+	found(r, "sources", !c->gone.modified, "all times by sources as they are in a commit",
+	      "%lld times by others", c->gone.modified);
 }
 
-static void check_noise(const struct gift *g, struct report *r)
+static void check_noise(const struct contribution *c, struct report *r)
 {
-	const double *floor = g->d->noise.floor;
-	const double all = ask(g, "SELECT count(*) FROM measurement");
+	const double *floor = c->d->noise.floor;
+	const double all = ask(c, "SELECT count(*) FROM measurement");
 	const double noisy =
-	    ask(g, "SELECT count(*) FROM measurement AS m JOIN ending AS e ON e.id = m.ending"
+	    ask(c, "SELECT count(*) FROM measurement AS m JOIN ending AS e ON e.id = m.ending"
 		   " WHERE e.outcome = 'noisy'");
 	int ok = noisy <= most_noisy * all;
 	for (int i = 0; i < NOISE_BANDS; i++)
@@ -194,58 +197,58 @@ static void check_gate(const struct gate_report *gate, struct report *r)
 }
 
 /* 0 + complain: they could not be made. */
-static int check_rules(struct gift *g, struct report *r)
+static int check_rules(struct contribution *c, struct report *r)
 {
 	struct held_out h;
 	int learned = 0;
-	if (!make_rules(g))
+	if (!make_rules(c))
 		return 0;
-	if (g->induced.too_little) {
+	if (c->induced.too_little) {
 		found(r, "rules", 0, "made from times of today's sources", "too few of these");
 		return 1;
 	}
-	if (!held_out_judge(g->d, &g->induced.f, &g->before, &h))
+	if (!held_out_judge(c->d, &c->induced.f, &c->before, &h))
 		return 0;
-	for (int s = 0; s < g->d->n; s++)
-		learned += data_is_training(&g->d->v[s]);
+	for (int s = 0; s < c->d->n; s++)
+		learned += data_is_training(&c->d->v[s]);
 	found(r, "scenarios", learned >= LEAST_LEARNED && h.n >= LEAST_HELD_OUT,
 	      "40 and 10: make tune PRESET=full measures more",
 	      "%d to learn from, %d held out and judged", learned, h.n);
-	found(r, "rules", h.n && h.slowdown[INSTALLED] <= worse_by * h.slowdown[BEFORE],
+	found(r, "rules", h.n && h.slowdown[INSTALLED] <= rounding * h.slowdown[BEFORE],
 	      "no slower than before", "%.3f x the fastest measured, before %.3f, defaults %.2f",
 	      h.slowdown[INSTALLED], h.slowdown[BEFORE], h.slowdown[DEFAULTS]);
-	if (g->induced.has_gate)
-		check_gate(&g->induced.gate, r);
+	if (c->induced.has_gate)
+		check_gate(&c->induced.gate, r);
 	return 1;
 }
 
-static void check_size(const struct gift *g, struct report *r)
+static void check_size(const struct contribution *c, struct report *r)
 {
 	struct stat st = { .st_size = 0 };
-	stat(g->made, &st);
+	stat(c->joined, &st);
 	found(r, "size", st.st_size > 0 && st.st_size <= most_bytes, "25 MB at most", "%.1f MB",
 	      1e-6 * (double)st.st_size);
 }
 
 /* How many of the checks failed; -1 + complain. Rules are made where what they need is there. */
-static int check(struct gift *g)
+static int check(struct contribution *c)
 {
 	const char *columns[] = { "check", "verdict", "found", "needed" };
-	struct report r = { .t = table_new(g->o->format, columns, (int)COUNT(columns)) };
+	struct report r = { .t = table_new(c->o->format, columns, (int)COUNT(columns)) };
 	if (!r.t)
 		return -1;
-	check_device(g, &r);
-	check_sources(g, &r);
-	check_noise(g, &r);
-	check_size(g, &r);
-	const int done = r.failed || check_rules(g, &r);
+	check_device(c, &r);
+	check_sources(c, &r);
+	check_noise(c, &r);
+	check_size(c, &r);
+	const int done = r.failed || check_rules(c, &r);
 	table_print(r.t, stdout);
 	return done ? r.failed : -1;
 }
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-/* Moves a file, aside or to its place. 0 + complain. */
+/* 0 + complain. */
 static int move(const char *from, const char *to)
 {
 	if (!rename(from, to))
@@ -254,36 +257,36 @@ static int move(const char *from, const char *to)
 	return 0;
 }
 
-static int give(const struct gift *g)
+static int put_in_place(const struct contribution *c)
 {
-	char *text = forest_emit(&g->induced.f, g->induced.learned ? g->induced.learned : g->d);
-	const int done = text && file_put(g->header, text) && move(g->made, g->db);
+	char *text = forest_emit(&c->induced.f, c->induced.learned ? c->induced.learned : c->d);
+	const int done = text && file_put(c->header, text) && move(c->joined, c->db);
 	free(text);
 	if (done)
 		fprintf(stderr,
 			"wrote %s and %s; next: make plot GPU=%s, make test, and a commit of what "
 			"changed in %s and %s\n",
-			g->db, g->header, g->gpu, g->o->results, g->o->generated);
+			c->db, c->header, c->gpu, c->o->results, c->o->generated);
 	return done;
 }
 
-static int contribute(struct gift *g)
+static int contribute(struct contribution *c)
 {
 	int code = EXIT_CHECK;
-	remove_made(g);
-	if (join(g) && load(g)) {
-		const int failed = check(g);
+	remove_joined(c);
+	if (join(c) && load(c)) {
+		const int failed = check(c);
 		if (failed > 0)
 			complain("%d of the checks failed; nothing was written", failed);
-		if (!failed && (g->o->dry_run || give(g)))
+		if (!failed && (c->o->dry_run || put_in_place(c)))
 			code = EXIT_DONE;
 	}
-	if (g->has_induced)
-		induced_free(&g->induced);
-	if (g->has_before)
-		forest_free(&g->before);
-	data_free(g->d);
-	remove_made(g);
+	if (c->has_induced)
+		induced_free(&c->induced);
+	if (c->has_before)
+		forest_free(&c->before);
+	data_free(c->d);
+	remove_joined(c);
 	return code;
 }
 
@@ -329,26 +332,26 @@ static const struct argp help = {
 	NULL
 };
 
-static int name_paths(struct gift *g)
+static int name_paths(struct contribution *c)
 {
-	const struct options *o = g->o;
-	snprintf(g->local, sizeof g->local, "%s/local/%s.sqlite", o->results, g->gpu);
-	snprintf(g->db, sizeof g->db, "%s/%s.sqlite", o->results, g->gpu);
-	snprintf(g->made, sizeof g->made, "%s/%s.new.sqlite", o->results, g->gpu);
-	snprintf(g->header, sizeof g->header, "%s/attune_%s.h", o->generated, g->gpu);
-	if (is_there(g->local))
+	const struct options *o = c->o;
+	snprintf(c->local, sizeof c->local, "%s/local/%s.sqlite", o->results, c->gpu);
+	snprintf(c->db, sizeof c->db, "%s/%s.sqlite", o->results, c->gpu);
+	snprintf(c->joined, sizeof c->joined, "%s/%s.new.sqlite", o->results, c->gpu);
+	snprintf(c->header, sizeof c->header, "%s/attune_%s.h", o->generated, c->gpu);
+	if (is_there(c->local))
 		return 1;
-	complain("%s: cannot be read; make tune GPU=%s writes it", g->local, g->gpu);
+	complain("%s: cannot be read; make tune GPU=%s writes it", c->local, c->gpu);
 	return 0;
 }
 
 int cmd_contribute(int argc, char **argv)
 {
 	struct options o = { .results = "results", .generated = "generated" };
-	struct gift g = { .o = &o };
+	struct contribution c = { .o = &o };
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
-	if (!gpu_or_own(o.gpu, g.gpu))
+	if (!gpu_or_own(o.gpu, c.gpu))
 		return EXIT_NO_DEVICE;
-	return name_paths(&g) ? contribute(&g) : EXIT_USAGE;
+	return name_paths(&c) ? contribute(&c) : EXIT_USAGE;
 }

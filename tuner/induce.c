@@ -197,9 +197,8 @@ static int hold(const struct data *d, const struct options *o, const char *out, 
 	else
 		complain(
 		    "%s: %d of %d scenarios to learn from lost their fastest kernel's times to "
-		    "newer "
-		    "sources, which is too many to learn from the rest; %s stays until they are "
-		    "measured: attune sweep --gpu %s",
+		    "newer sources, which is too many to learn from the rest; %s stays until "
+		    "they are measured: attune sweep --gpu %s",
 		    o->db, d->lost, training + d->lost, out ? out : "the header", d->gpu);
 	if (!text)
 		complain("%s: there is no header to keep", out ? out : d->gpu);
