@@ -24,7 +24,7 @@ run() {
 	code=$?
 }
 
-commands='devices scenarios sweep merge bridge induce confirm eval refine show diff ladder plot bench'
+commands='tune check contribute devices scenarios sweep merge bridge induce confirm eval refine show diff ladder plot bench'
 
 for c in '' $commands; do
 	run "$c --help"

@@ -12,7 +12,8 @@ row() { # row STATUS NAME
 for header in generated/attune_*.h; do
 	[ -e "$header" ] || continue
 	gpu=${header#generated/attune_} gpu=${gpu%.h}
-	"$B/attune" induce --gpu "$gpu" --check >"$B/check.diff" 2>&1
+	# not those of this machine, which a tune has left in results/local
+	"$B/attune" induce --gpu "$gpu" --db "results/$gpu.sqlite" --out "$header" --check >"$B/check.diff" 2>&1
 	status=$?
 	[ $status -eq 0 ] || sed 's/^/# /' "$B/check.diff" | head -40
 	row $status "$header is what results/$gpu.sqlite says"
