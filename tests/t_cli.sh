@@ -133,6 +133,7 @@ done <<'ROWS'
 2|1 to 63 of|sweep --gpu no-such-gpu --db $tmp/new.sqlite --batch q1
 2|none.sqlite|induce --gpu cpu --db $tmp/none.sqlite --out $tmp/x.h
 2|none.sqlite|eval --gpu cpu --db $tmp/none.sqlite
+1|no measurement of h200_e4m3|eval --gpu h200_e4m3 --db results/h200_steady.sqlite
 2|none.tsv|plot --gpu cpu --peers $tmp/none.tsv --out $tmp
 2|none.sqlite|plot --gpu cpu --db $tmp/none.sqlite --out $tmp
 2|none.sqlite|show --gpu cpu --db $tmp/none.sqlite --model llama3.1-8b@1 --batch q1
@@ -173,6 +174,9 @@ done
 run devices --known --format tsv
 row "$([ $code -eq 0 ] && grep -q "^h100_pcie	h100_pcie	sm_90	114	.*	h200	borrowed from h200 (132 SMs; here 114)" \
 	"$tmp/out" && [ "$(wc -l <"$tmp/out")" -gt 50 ]; echo $?)" "known GPUs, with the header that each borrows"
+run eval --gpu h100 --db results/parts/h100.sqlite --header committed --format tsv
+row "$([ $code -eq 0 ] && [ "$(head -1 "$tmp/err")" = "attune: h100 has no rules of its own: these are borrowed from h200" ] &&
+	grep -q '^tree	heldout	42	' "$tmp/out"; echo $?)" "a GPU without rules of its own: those that it borrows"
 run scenarios --batch 2q2k_32q1s1k --format json
 row "$([ $code -eq 0 ] && grep -q '"seqs": *34' "$tmp/out"; echo $?)" "a batch as JSON"
 run scenarios --batch 2q2k_32q1s1k --format csv

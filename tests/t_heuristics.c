@@ -137,7 +137,8 @@ static void library_says_what_the_database_says(void **state)
 	const struct selector *h = *state;
 	struct forest f;
 	char db[256], header[256];
-	default_paths(h->gpu, db, header);
+	db_path(db, NULL, h->gpu);
+	own_header(header, h->gpu);
 	kernels_are_known(h);
 	nodes_say_the_same(h);
 	struct data *d = data_load(db, h->gpu);

@@ -125,11 +125,11 @@ static void headers_mean_the_same_as_files(void **state)
 	for (int i = 0; i < attune_num_selectors; i++) {
 		const struct selector *h = &attune_selectors[i];
 		const struct device_info d = device_of(h->gpu);
-		char db[256], header[256];
+		char header[256];
 		struct override *o;
 		struct forest f;
 		FILE *out = fopen(path, "w");
-		default_paths(h->gpu, db, header);
+		own_header(header, h->gpu);
 		assert_int_equal(forest_load(&f, header), 1);
 		print_file(out, &f);
 		fclose(out);

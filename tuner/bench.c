@@ -386,7 +386,7 @@ int cmd_bench(int argc, char **argv)
 			     .trace = trace_defaults };
 	struct bench_stage st = { 0 };
 	struct protocol protocol;
-	char db[256], header[256];
+	char db[256];
 	int code;
 	o.trace.steps = TRACE_STEPS;
 	argp_err_exit_status = EXIT_USAGE;
@@ -398,9 +398,9 @@ int cmd_bench(int argc, char **argv)
 		code = EXIT_USAGE;
 	}
 	if (!code)
-		default_paths(st.dev.info.gpu, db, header);
+		db_path(db, o.db, st.dev.info.gpu);
 	if (!code)
-		code = measure(&st, &o, &protocol, o.db ? o.db : db);
+		code = measure(&st, &o, &protocol, db);
 	stage_close(&st);
 	return code;
 }

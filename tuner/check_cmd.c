@@ -259,7 +259,7 @@ static const struct argp_option rows[] = {
 	{ "gpu",    'g',        "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
 	{ "device", OPT_DEVICE, "NAME", 0, "Of several GPUs this one: cuda:1", 0 },
 	{ "db",     OPT_DB,     "FILE", 0, "Times of then (results/local/NAME.sqlite, else results/NAME.sqlite)", 0 },
-	{ "header", OPT_HEADER, "FILE", 0, "Rules (generated/local/attune_NAME.h, else generated/attune_NAME.h)", 0 },
+	{ "header", OPT_HEADER, "FILE", 0, "Rules (those in force: this machine's, NAME's, else the borrowed ones)", 0 },
 	{ "limit",  OPT_LIMIT,  "N",    0, "At most N parts of batches (20)", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, compilation and all (60s)", 0 },
 	{ "anyway", OPT_ANYWAY, 0,      0, "Measure although others use the machine", 0 },
@@ -319,12 +319,13 @@ int cmd_check(int argc, char **argv)
 	catch_signals();
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	default_paths(gpu, db, header);
+	db_path(db, o.db, gpu);
+	rules_path(header, o.header, gpu);
 	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
 	o.gpu = device;
-	o.db = o.db ? o.db : db;
+	o.db = db;
 	struct data *d = data_load(o.db, gpu);
-	if (d && forest_load(&f, o.header ? o.header : header)) {
+	if (d && forest_load(&f, header)) {
 		code = check(d, &f, &o);
 		forest_free(&f);
 	}

@@ -421,10 +421,11 @@ int cmd_confirm(int argc, char **argv)
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	default_paths(gpu, db, header);
+	db_path(db, o.db, gpu);
+	rules_path(header, o.header, gpu);
 	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
 	const struct sweep_options sweep = { .gpu = device,
-					     .db = o.db ? o.db : db,
+					     .db = db,
 					     .command = o.anyway ? "confirm --anyway" : "confirm",
 					     .preset = PRESET_FULL,
 					     .budget_s = o.budget_s,
@@ -438,7 +439,7 @@ int cmd_confirm(int argc, char **argv)
 		data_say_noisy(d, sweep.db);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;
-	else if (asks_right && forest_load(&f, o.header ? o.header : header)) {
+	else if (asks_right && forest_load(&f, header)) {
 		code = confirm_run(d, &f, &o.asked, &sweep);
 		forest_free(&f);
 	}

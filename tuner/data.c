@@ -2,6 +2,7 @@
  * cell for each pass of each. */
 #include "../harness/sweep.h"
 #include "../kernels/heuristics.h"
+#include "../kernels/gpu_names.h"
 #include "data.h"
 #include "early.h"
 #include <math.h>
@@ -46,10 +47,48 @@ static void prefer_local(char path[256], const char *folder, const char *format,
 		snprintf(path, 256, "%s/%s", folder, name);
 }
 
-void default_paths(const char *gpu, char db[256], char header[256])
+/* "": the library takes none for such a GPU, or no table knows it. */
+static const char *borrowed_from(const char *gpu)
 {
-	prefer_local(db, "results", "%s.sqlite", gpu);
-	prefer_local(header, "generated", "attune_%s.h", gpu);
+	const int length = gpu_length(gpu);
+	char whole[GPU_NAME];
+	struct device_info d;
+	snprintf(whole, sizeof whole, "%.*s", length, gpu);
+	const struct gpu_model *m = gpu_model(whole);
+	if (!m)
+		return "";
+	gpu_describe(&d, m);
+	const struct selector *s = selector_for(&d, gpu[length] ? ATTUNE_E4M3 : ATTUNE_BF16);
+	return s ? s->gpu : "";
+}
+
+void own_header(char path[256], const char *gpu)
+{
+	prefer_local(path, "generated", "attune_%s.h", gpu);
+}
+
+void db_path(char path[256], const char *asked, const char *gpu)
+{
+	if (asked)
+		snprintf(path, 256, "%s", asked);
+	else
+		prefer_local(path, "results", "%s.sqlite", gpu);
+}
+
+void rules_path(char path[256], const char *asked, const char *gpu)
+{
+	const char *from = "";
+	if (asked) {
+		snprintf(path, 256, "%s", asked);
+		return;
+	}
+	own_header(path, gpu);
+	if (access(path, R_OK))
+		from = borrowed_from(gpu);
+	if (*from) {
+		snprintf(path, 256, "generated/attune_%s.h", from);
+		complain("%s has no rules of its own: these are borrowed from %s", gpu, from);
+	}
 }
 
 struct data *data_new(const char *gpu, const struct run_info *run)

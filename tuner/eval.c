@@ -380,31 +380,33 @@ static int answer(const struct data *d, const struct forest *f, const struct opt
 	return evaluate(d, f, o);
 }
 
-static int find_forest(struct forest *f, const struct data *d, const char *which, const char *path)
+static int find_forest(struct forest *f, const struct data *d, const char *which)
 {
 	const struct limits limits = default_limits;
+	char path[256];
 	if (which && !strcmp(which, "induced"))
 		return forest_induce(f, d, &limits);
-	return forest_load(f, which && strcmp(which, "committed") ? which : path);
+	rules_path(path, which && strcmp(which, "committed") ? which : NULL, d->gpu);
+	return forest_load(f, path);
 }
 
 int cmd_eval(int argc, char **argv)
 {
 	struct options o = { .format = FORMAT_TABLE, .trace = trace_defaults };
-	char gpu[GPU_NAME], db[256], header[256];
+	char gpu[GPU_NAME], db[256];
 	struct forest f;
 	int code = EXIT_USAGE;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	default_paths(gpu, db, header);
-	o.db = o.db ? o.db : db;
+	db_path(db, o.db, gpu);
+	o.db = db;
 	struct data *d = data_load(o.db, gpu);
 	const int asks_right = d && split_known(d, o.split);
 	if (asks_right && !d->n)
 		code = EXIT_CHECK;
-	else if (asks_right && find_forest(&f, d, o.header, header)) {
+	else if (asks_right && find_forest(&f, d, o.header)) {
 		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
 		if (code == EXIT_DONE)
 			data_say_left_out(d, o.db);

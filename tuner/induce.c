@@ -303,8 +303,9 @@ int cmd_induce(int argc, char **argv)
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	default_paths(gpu, db, out);
-	o.db = o.db ? o.db : db;
+	db_path(db, o.db, gpu);
+	own_header(out, gpu);
+	o.db = db;
 	d = data_load(o.db, gpu);
 	if (!d || !data_hash(d, o.db)) {
 		data_free(d);

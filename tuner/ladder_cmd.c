@@ -318,12 +318,11 @@ int cmd_ladder(int argc, char **argv)
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	default_paths(gpu, db, header);
+	db_path(db, o.db, gpu);
+	rules_path(header, o.header, gpu);
 	o.gpu = gpu;
-	if (o.db)
-		snprintf(db, sizeof db, "%s", o.db);
 	struct data *d = data_load_all(db, gpu);
-	if (d && forest_load(&f, o.header ? o.header : header)) {
+	if (d && forest_load(&f, header)) {
 		code = EXIT_DONE;
 		if (o.measure) {
 			struct ladder l;

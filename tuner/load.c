@@ -140,8 +140,11 @@ static int load(struct loading *l, struct store *store, const char *db_path, con
 	for (int i = 0; i < 1 + both; i++)
 		if (!(l->d[i] = data_new(name, &run)))
 			return 0;
-	return (!known || read_rows(l, store, gpu, w)) && data_finish(l->d[0]) &&
-	       (!both || data_finish(l->d[1]));
+	const int done = (!known || read_rows(l, store, gpu, w)) && data_finish(l->d[0]) &&
+			 (!both || data_finish(l->d[1]));
+	if (done && known && !l->d[0]->n && !l->d[0]->stale && !l->d[0]->noisy)
+		complain("%s: holds no measurement of %s", db_path, name);
+	return done;
 }
 
 void data_say_noisy(const struct data *d, const char *db_path)

@@ -278,13 +278,14 @@ int cmd_plot(int argc, char **argv)
 	}
 	if (!peers_load(&peers, gpu, o.peers))
 		return EXIT_USAGE;
-	default_paths(gpu, db, header);
-	data_load_both(o.db ? o.db : db, o.gpu, &d, &all);
+	db_path(db, o.db, gpu);
+	rules_path(header, o.header, gpu);
+	data_load_both(db, o.gpu, &d, &all);
 	p.data = d;
 	p.all = all;
 	p.forest = &forest;
 	p.peers = &peers;
-	if (all && forest_load(&forest, o.header ? o.header : header)) {
+	if (all && forest_load(&forest, header)) {
 		if (choose_model(&p, o.model) && choose_picks(&p, &forest))
 			code = draw_all(&p, &o) ? EXIT_DONE : EXIT_CHECK;
 		for (int i = 0; i < NUM_POLICIES; i++)

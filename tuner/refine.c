@@ -394,11 +394,12 @@ int cmd_refine(int argc, char **argv)
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	default_paths(gpu, db, header);
-	struct data *d = data_load(o.db ? o.db : db, gpu);
+	db_path(db, o.db, gpu);
+	rules_path(header, o.header, gpu);
+	struct data *d = data_load(db, gpu);
 	if (d && !d->n)
 		code = EXIT_CHECK;
-	else if (d && forest_load(&f, o.header ? o.header : header)) {
+	else if (d && forest_load(&f, header)) {
 		code = refine(d, &f, o.limit) ? EXIT_DONE : EXIT_CHECK;
 		forest_free(&f);
 	}

@@ -270,8 +270,9 @@ static int show_scenario(const struct asked *a)
 }
 
 /* A ranking for machines does without the trees, but then it knows no pick. */
-static int show_batch(const struct show *o, const char *db, const char *gpu, const char *header)
+static int show_batch(const struct show *o, const char *db, const char *gpu)
 {
+	char header[256];
 	struct asked a = { .o = o, .db = db, .gpu = gpu };
 	struct forest f;
 	char error[200];
@@ -282,6 +283,7 @@ static int show_batch(const struct show *o, const char *db, const char *gpu, con
 		return EXIT_USAGE;
 	}
 	a.text = batch_format(&a.batch->view);
+	rules_path(header, o->header, gpu);
 	if (needed || !access(header, R_OK))
 		a.f = forest_load(&f, header) ? &f : NULL;
 	int code = EXIT_USAGE;
@@ -309,13 +311,15 @@ static int show_list(const struct data *d, const struct show *o, const struct fo
 	return show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
 }
 
-static int show_lists(const struct show *o, const char *db, const char *gpu, const char *header)
+static int show_lists(const struct show *o, const char *db, const char *gpu)
 {
 	struct forest f;
+	char header[256];
 	struct data *d = data_load_all(db, gpu);
 	int code = d ? EXIT_CHECK : EXIT_USAGE;
 	if (d && d->n) {
 		code = EXIT_USAGE;
+		rules_path(header, o->header, gpu);
 		if (forest_load(&f, header)) {
 			code = show_list(d, o, &f);
 			forest_free(&f);
@@ -328,20 +332,19 @@ static int show_lists(const struct show *o, const char *db, const char *gpu, con
 int cmd_show(int argc, char **argv)
 {
 	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
-	char gpu[GPU_NAME], own_db[256], own_header[256];
+	char gpu[GPU_NAME], db[256];
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&help, argc, argv, 0, NULL, &o);
 	if (o.what == SHOW_KERNELS)
 		return show_kernels(o.gpu, o.format) ? EXIT_DONE : EXIT_USAGE;
 	if (!gpu_or_own(o.gpu, gpu))
 		return EXIT_NO_DEVICE;
-	default_paths(gpu, own_db, own_header);
-	const char *db = o.db ? o.db : own_db, *header = o.header ? o.header : own_header;
+	db_path(db, o.db, gpu);
 	switch (o.what) {
 	case SHOW_CEILINGS: return show_ceilings(db, gpu, o.format);
 	case SHOW_STALE: return show_stale(db, gpu, &o);
 	case SHOW_BEST:
-	case SHOW_PEERS: return show_lists(&o, db, gpu, header);
-	default: return show_batch(&o, db, gpu, header);
+	case SHOW_PEERS: return show_lists(&o, db, gpu);
+	default: return show_batch(&o, db, gpu);
 	}
 }

@@ -171,8 +171,13 @@ const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "pla
 /* `asked`, or when that is NULL the name of this machine's own device; 0 and a
  * complaint when there is none. */
 int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
-/* results/local/<gpu>.sqlite, else results/<gpu>.sqlite; the header alike, in generated */
-void default_paths(const char *gpu, char db[256], char header[256]);
+/* generated/local/attune_<gpu>.h, else generated/attune_<gpu>.h */
+void own_header(char path[256], const char *gpu);
+/* What was asked for, unless that is NULL; results/local/<gpu>.sqlite, else results/<gpu>.sqlite. */
+void db_path(char path[256], const char *asked, const char *gpu);
+/* The same of the rules that the library takes for such a GPU: its own header, else the one that it
+ * borrows, which a line on stderr says. */
+void rules_path(char path[256], const char *asked, const char *gpu);
 
 /* ---- formulas.c: choices that say how to work out a value ----------------------- */
 enum { MAX_MEMBERS = 24 };
