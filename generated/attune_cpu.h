@@ -64,10 +64,10 @@
  * geomean of the next best id, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The join: 0 one launch over the whole batch by the prefill choice, 1 each part by
- * its own. The overlap, of those: -1 prefill part then decode part, -3 side by side
- * on two streams; an id: that for the prefill part, side by side, or, of a fused
- * kernel, for the whole batch. */
+ * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side
+ * by side on two streams, -4 one launch over the whole batch by the prefill choice; an
+ * id: that for the prefill part, side by side, or, of a fused kernel, for the whole
+ * batch. */
 #ifndef ATTUNE_CPU_H
 #define ATTUNE_CPU_H
 
@@ -229,12 +229,6 @@ ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
 	}
 }
 
-ATTUNE_SELECT int attune_cpu_join(const struct attune_features *f)
-{
-	(void)f;
-	return 1; /* 21 scenarios, 1.034, p95 1.012; next -2, 1.034 */
-}
-
 ATTUNE_SELECT int attune_cpu_overlap(const struct attune_features *f)
 {
 	(void)f;
@@ -284,7 +278,6 @@ ATTUNE_SELECT int attune_cpu_overlap(const struct attune_features *f)
 	VECTOR(decode, 3, .head_size = 129, .query_tokens = 0) \
 	VECTOR(decode, 3, .head_size = 129, .query_tokens = 8) \
 	VECTOR(decode, 1, .head_size = 129, .query_tokens = 9) \
-	VECTOR(join, 1, .units = 1) \
 	VECTOR(overlap, -1, .units = 1)
 
 #endif

@@ -93,8 +93,7 @@
  *                longest - mean (of prefills a quarter of it, over the waves)
  *
  * A leaf that says -2 means the choice of least estimate among those with a price
- * for the decision, its SEGMENTS at that legal value which makes least of it; of the
- * join, one launch where that is estimated a tenth below the sum of both parts.
+ * for the decision, its SEGMENTS at that legal value which makes least of it.
  *
  * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a
  * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.
@@ -105,10 +104,10 @@
  * geomean of the next best id, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The join: 0 one launch over the whole batch by the prefill choice, 1 each part by
- * its own. The overlap, of those: -1 prefill part then decode part, -3 side by side
- * on two streams; an id: that for the prefill part, side by side, or, of a fused
- * kernel, for the whole batch. The early: of a part whose choice has EARLY, its value
+ * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side
+ * by side on two streams, -4 one launch over the whole batch by the prefill choice; an
+ * id: that for the prefill part, side by side, or, of a fused kernel, for the whole
+ * batch. The early: of a part whose choice has EARLY, its value
  * where the caller lets launches begin early; slowdowns to the best value. */
 #ifndef ATTUNE_H200_H
 #define ATTUNE_H200_H
@@ -375,16 +374,10 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 	return -2; /* 790 scenarios, 1.037, p95 1.157 */
 }
 
-ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)
-{
-	(void)f;
-	return 1; /* 473 scenarios, 1.003, p95 1.000; next -2, 1.003 */
-}
-
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
 	if (f->decode_kv <= 139520) {
-		return -3; /* 214 scenarios, 1.019, p95 1.125 */
+		return -3; /* 224 scenarios, 1.024, p95 1.139 */
 	} else if (f->max_query <= 448) {
 		return -3; /* 26 scenarios, 1.009, p95 1.043 */
 	} else {
@@ -458,7 +451,6 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 	VECTOR(prefill, 5, .num_kv_heads = 4, .group = 3, .head_size = 129, .work = 123) \
 	VECTOR(prefill, 5, .num_kv_heads = 5, .head_size = 129, .work = 123) \
 	VECTOR(decode, -2, .units = 1) \
-	VECTOR(join, 1, .units = 1) \
 	VECTOR(overlap, -3, .decode_kv = 0) \
 	VECTOR(overlap, -3, .decode_kv = 139520) \
 	VECTOR(overlap, -3, .max_query = 0, .decode_kv = 139521) \

@@ -48,10 +48,10 @@
  * geomean of the next best id, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The join: 0 one launch over the whole batch by the prefill choice, 1 each part by
- * its own. The overlap, of those: -1 prefill part then decode part, -3 side by side
- * on two streams; an id: that for the prefill part, side by side, or, of a fused
- * kernel, for the whole batch. */
+ * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side
+ * by side on two streams, -4 one launch over the whole batch by the prefill choice; an
+ * id: that for the prefill part, side by side, or, of a fused kernel, for the whole
+ * batch. */
 #ifndef ATTUNE_H200_E4M3_H
 #define ATTUNE_H200_E4M3_H
 
@@ -185,12 +185,6 @@ ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 	}
 }
 
-ATTUNE_SELECT int attune_h200_e4m3_join(const struct attune_features *f)
-{
-	(void)f;
-	return 1; /* 13 scenarios, 1.000, p95 1.000; next -2, 1.000 */
-}
-
 ATTUNE_SELECT int attune_h200_e4m3_overlap(const struct attune_features *f)
 {
 	if (f->group <= 4) {
@@ -231,7 +225,6 @@ ATTUNE_SELECT int attune_h200_e4m3_overlap(const struct attune_features *f)
 	VECTOR(decode, 3, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 0) \
 	VECTOR(decode, 3, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 256) \
 	VECTOR(decode, 9, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 257) \
-	VECTOR(join, 1, .units = 1) \
 	VECTOR(overlap, -3, .group = 0) \
 	VECTOR(overlap, -3, .group = 4) \
 	VECTOR(overlap, -3, .group = 5, .num_seqs = 0) \

@@ -256,7 +256,7 @@ typedef struct attune_plan {
  * thing a line, blanks at will, '#' begins a comment; from `attune induce --emit
  * text`, or by hand:
  *
- *   attune heuristics 2          the format's version
+ *   attune heuristics 3          the format's version
  *   gpu h200                     as in generated/attune_h200.h
  *   rules 0xf4d15459196c6605     hash of the features and price terms
  *   kernel segmented 0x5d0...    hash of the tunables of each kernel that a choice names
@@ -271,12 +271,9 @@ typedef struct attune_plan {
  *   if kv_tokens <= 2048         a feature of kernels/features.def; two subtrees
  *     return 1                   follow: where it holds,
  *     return cheapest            and where it does not: of those with a price
- *   tree join                    for batches with both parts: 0 one launch by the
- *   return 1                     prefill choice, 1 prefill part then decode part,
- *                                cheapest: what estimates say
- *   tree overlap                 for those that run apart: -1 one after the other, streams
- *   return streams               side by side, an id as in kernels/heuristics.h; may be
- *                                left out
+ *   tree overlap                 for batches with both parts: -1 one after the other, streams
+ *   return streams               side by side, whole: one launch by the prefill choice, an id
+ *                                as in kernels/heuristics.h; may be left out
  *   tree early                   for parts whose choice has an axis EARLY: its value where
  *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out
  *

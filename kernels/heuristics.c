@@ -18,7 +18,6 @@
 #define NODE_ROW(feature, above, value) { feature, above, value },
 #define OF_prefill DECIDE_PREFILL
 #define OF_decode DECIDE_DECODE
-#define OF_join DECIDE_JOIN
 #define PRICE_ROW(decision, id, head_size, rows, tile, heads, slots, start, ...) \
 	{ OF_##decision, id, head_size, { rows, tile, heads, slots, start, { __VA_ARGS__ } } },
 /* Of prices there may be none, so that a last one stands for the end. */
@@ -33,8 +32,7 @@
 #include "heuristics.inc"
 #undef HEURISTIC
 
-const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "join", "overlap",
-						    "early" };
+const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "overlap", "early" };
 
 const char *const feature_names[ATTUNE_NUM_FEATURES] = {
 #define FEATURE(name, replay, meaning) #name,
@@ -57,10 +55,9 @@ const struct selector attune_selectors[] = {
 	  .nodes = name##_nodes,                                                               \
 	  .num_nodes = COUNT(name##_nodes),                                                    \
 	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,                 \
-		    ATTUNE_##NAME##_ROOT_join, ATTUNE_##NAME##_ROOT_overlap,                   \
-		    ATTUNE_##NAME##_ROOT_early },                                              \
+		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early },                \
 	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                                \
-	  .compiled = { attune_##name##_prefill, attune_##name##_decode, attune_##name##_join, \
+	  .compiled = { attune_##name##_prefill, attune_##name##_decode,                       \
 			attune_##name##_overlap } },
 #include "heuristics.inc"
 #undef HEURISTIC
@@ -259,6 +256,6 @@ void select_whole(struct selection *out, const struct selection *apart, const st
 		  const attune_batch *b)
 {
 	out->num_parts = part_of_batch(&out->part[0], PHASE_ALL, c, b);
-	out->decision[0] = DECIDE_JOIN;
+	out->decision[0] = DECIDE_PREFILL;
 	out->choice[0] = apart->choice[0];
 }

@@ -7,9 +7,8 @@
 #include "tree.h"
 
 /* One tree each (tree.h). Prefill and decode answer with the id of a choice or with one of
- * enum says, the join with 0: one launch over the whole batch by the prefill choice;
- * 1: the prefill part, then the decode part. Where the join keeps parts apart, overlap
- * answers how they share the device: SAYS_SERIAL, SAYS_STREAMS, or the id of a choice:
+ * enum says. Of a batch with both parts overlap answers how they share the device: SAYS_SERIAL,
+ * SAYS_STREAMS, SAYS_WHOLE, or the id of a choice:
  *
  *   of a fused kernel  one launch of it over the whole batch
  *   of any other       the prefill part by that one, which leaves units to others, and
@@ -23,12 +22,14 @@
 enum decision {
 	DECIDE_PREFILL,
 	DECIDE_DECODE,
-	DECIDE_JOIN,
 	DECIDE_OVERLAP,
 	DECIDE_EARLY,
 	NUM_DECISIONS
 };
 enum { NUM_PRICED = DECIDE_OVERLAP /* decisions that may have prices */ };
+/* Of the overlap, beside enum says: what the prefill tree names runs the whole batch in one launch.
+ * Not in that enum, which the sources of kernels include. */
+enum { SAYS_WHOLE = -4 };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
 _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
@@ -38,9 +39,8 @@ struct selector_row { /* of CHOICES: kernel and tunables; of BINARIES: kernel an
 	const char *kernel, *text;
 };
 
-/* Of PRICES: what a choice costs in the parts of one decision (of the join: in whole
- * batches of prefills and decodes) at one head size. Of a
- * priced choice the formula axis means nothing: the price says which value it takes. */
+/* Of PRICES: what a choice costs in the parts of one decision at one head size. Of a priced choice
+ * the formula axis means nothing: the price says which value it takes. */
 struct selector_price {
 	enum decision decision;
 	int id, head_size;
@@ -105,9 +105,8 @@ int priced_size(const struct selector_price *, int n, enum decision, int head_si
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 
 /* What a heuristic says of a batch: its parts, and what their decisions answer;
- * SAYS_DEFAULTS where there is no heuristic. In one launch, decision[0] is the join, and
- * choice[0] what the prefill tree answers. Whether the choice is legal and at hand is the
- * caller's to check. */
+ * SAYS_DEFAULTS where there is no heuristic. In one launch, part[0] is the whole batch and choice[0]
+ * what the prefill tree answers. Whether the choice is legal and at hand is the caller's to check. */
 struct selection {
 	int num_parts;
 	struct part part[2];

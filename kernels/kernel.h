@@ -164,11 +164,7 @@ int blocks_resident(const struct geometry *, const struct device_info *);
  * where it has no formula. NULL, else the reason why no value is legal. */
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
-/* price.c, beside price.h: whether one launch is to be preferred by estimates, each -1
- * where there is none: it must promise a tenth, for that is how far off they are of whole
- * batches. */
-int price_joins(long long whole, long long prefill, long long decode);
-/* How much there is of each term. */
+/* price.c, beside price.h: how much there is of each term. */
 void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
 		   const struct attune_features *, int segments);
 /* Of the values of the kernel's formula axis that are legal for the part the one of least

@@ -3,7 +3,7 @@
  *
  * The format, one thing a line; blank lines and what follows '#' mean nothing:
  *
- *   attune heuristics 2                 these three first, in this order
+ *   attune heuristics 3                 these three first, in this order
  *   gpu GPU                             the device's
  *   rules 0xHASH                        rules_hash(), of features and price terms
  *   kernel KERNEL 0xHASH                one for each kernel that a choice names, more at will:
@@ -11,17 +11,16 @@
  *   choice ID KERNEL AXIS=VALUE ...     any number of them, IDs from 0 up
  *   price DECISION ID HEAD_SIZE NUMBER ...   any number of them: the members of struct
  *                                       price, in their order
- *   tree prefill                        five trees in this order, each followed by
+ *   tree prefill                        four trees in this order, each followed by
  *   tree decode                         its nodes in preorder:
- *   tree join                             if FEATURE <= NUMBER
- *   tree overlap                          return ID
- *   tree early                          the last two may be left out, for "return -1"
+ *   tree overlap                          if FEATURE <= NUMBER
+ *   tree early                            return ID
+ *                                       the last two may be left out, for "return -1"
  *
  * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
  * -1 stands for the library's defaults, `cheapest` for the choice of least estimate among
- * those with a price for that decision; the join's are 0, 1 and `cheapest`, the overlap's
- * -1, `streams` and the choices (enum says); the early tree's -1 (`own`) and the values of early
- * axes.
+ * those with a price for that decision; the overlap's are -1, `streams`, `whole` and the choices
+ * (enum says); the early tree's -1 (`own`) and the values of early axes.
  * Limits: the first enum. */
 #include "heuristics.h"
 #include "override_words.h"
@@ -45,10 +44,10 @@ struct override {
 
 static int read_version(struct reader *r)
 {
-	static const char line[] = "attune heuristics 2";
+	static const char line[] = "attune heuristics 3";
 	reader_next_line(r);
 	return reader_expect(r, "attune", line) && reader_expect(r, "heuristics", line) &&
-	       reader_expect(r, "2", line) && reader_line_ends(r);
+	       reader_expect(r, "3", line) && reader_line_ends(r);
 }
 
 static int read_gpu(struct reader *r)
@@ -141,7 +140,7 @@ static int read_decision(struct reader *r, enum decision *out)
 			*out = (enum decision)t;
 			return 1;
 		}
-	return reader_wrong(r, found, "\"prefill\", \"decode\" or \"join\" is expected here");
+	return reader_wrong(r, found, "\"prefill\" or \"decode\" is expected here");
 }
 
 /* "DECISION ID HEAD_SIZE ROWS TILE HEADS SLOTS START PS ..." */
@@ -183,16 +182,20 @@ static int read_price(struct reader *r)
 }
 
 /* ---- trees -------------------------------------------------------------------------- */
+enum { MOST_WORDS = 2 };
 static const struct ids { /* that a leaf may return */
-	int least, most;  /* most -1: the last choice */
-	const char *word; /* and this, for what it says */
-	enum says says;
+	int least, most; /* most -1: the last choice */
+	struct {
+		const char *word;
+		int says;
+	} words[MOST_WORDS];
 } all_ids[NUM_DECISIONS] = {
-	[DECIDE_PREFILL] = { SAYS_DEFAULTS, -1, "cheapest", SAYS_CHEAPEST },
-	[DECIDE_DECODE] = { SAYS_DEFAULTS, -1, "cheapest", SAYS_CHEAPEST },
-	[DECIDE_JOIN] = { 0, 1, "cheapest", SAYS_CHEAPEST },
-	[DECIDE_OVERLAP] = { SAYS_SERIAL, -1, "streams", SAYS_STREAMS },
-	[DECIDE_EARLY] = { SAYS_OWN, MOST_EARLY, "own", SAYS_OWN },
+	[DECIDE_PREFILL] = { SAYS_DEFAULTS, -1, { { "cheapest", SAYS_CHEAPEST } } },
+	[DECIDE_DECODE] = { SAYS_DEFAULTS, -1, { { "cheapest", SAYS_CHEAPEST } } },
+	[DECIDE_OVERLAP] = { SAYS_SERIAL,
+			     -1,
+			     { { "streams", SAYS_STREAMS }, { "whole", SAYS_WHOLE } } },
+	[DECIDE_EARLY] = { SAYS_OWN, MOST_EARLY, { { "own", SAYS_OWN } } },
 };
 
 static int feature_of(const char *name)
@@ -233,6 +236,12 @@ static int read_if(struct reader *r, int depth, const struct ids *ids)
 	return read_node(r, depth + 1, ids);
 }
 
+static int is_word(const struct reader *r, const char *word)
+{
+	const size_t length = word ? strlen(word) : 0;
+	return word && strcspn(r->at, " ") == length && !strncmp(r->at, word, length);
+}
+
 static int read_node(struct reader *r, int depth, const struct ids *ids)
 {
 	reader_next_line(r);
@@ -245,11 +254,12 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 		    "\"if FEATURE <= NUMBER\" or \"return ID\" is expected: two subtrees "
 		    "follow each if");
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
-	const size_t length = strlen(ids->word);
 	n->feature = -1;
-	if (strcspn(r->at, " ") == length && !strncmp(r->at, ids->word, length)) {
+	for (int i = 0; i < MOST_WORDS; i++) {
+		if (!is_word(r, ids->words[i].word))
+			continue;
 		reader_word(r);
-		n->value = ids->says;
+		n->value = ids->words[i].says;
 		return reader_line_ends(r);
 	}
 	const int most = ids->most < 0 ? r->out->selector.num_choices - 1 : ids->most;

@@ -22,11 +22,10 @@ static int usable(const attune_op *op, int id, const struct part *p, struct conf
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
 }
 
-/* What runs a part, as what, and what it is estimated to take; -1: not known. */
+/* What runs a part, and as what. */
 struct found {
 	int id; /* -1: nothing */
 	struct config as;
-	long long fs;
 };
 
 /* Of the choices with a price the one of least estimate, of equals the first. */
@@ -35,40 +34,31 @@ static struct found cheapest(const attune_op *op, enum decision decision, const 
 	struct price_asked asked = { .shape = &op->shape,
 				     .part = p,
 				     .device = &op->ctx->device.info };
-	struct found best = { .id = -1, .fs = -1 };
+	struct found best = { .id = -1 };
+	long long least = LLONG_MAX;
 	for (int n = 0; n < op->num_priced[decision]; n++) {
 		const int i = op->priced[decision][n];
 		const struct ready *r = &op->ready[i];
-		const long long than = best.id < 0 ? LLONG_MAX : best.fs + (i < best.id);
+		const long long than = best.id < 0 ? least : least + (i < best.id);
 		struct config c;
 		const long long fs =
 		    config_cheaper(&c, &r->config, r->kernel, r->price[decision], &asked, than);
-		if (fs >= 0)
-			best = (struct found){ i, c, fs };
+		if (fs < 0)
+			continue;
+		least = fs;
+		best = (struct found){ i, c };
 	}
 	return best;
-}
-
-static long long estimate_of(const attune_op *op, int id, enum decision decision,
-			     const struct part *p, const struct config *c)
-{
-	const struct ready *r = &op->ready[id];
-	const int axis = r->kernel->space->formula_axis;
-	return r->price[decision]
-		   ? price_estimate(r->price[decision], &p->f, axis < 0 ? 1 : c->v[axis])
-		   : -1;
 }
 
 /* What the heuristic says, where it may be used. */
 static struct found wanted(const attune_op *op, const struct selection *s, int i)
 {
-	struct found f = { .id = -1, .fs = -1 };
+	struct found f = { .id = -1 };
 	if (s->choice[i] == SAYS_CHEAPEST)
 		return cheapest(op, s->decision[i], &s->part[i]);
-	if (!usable(op, s->choice[i], &s->part[i], &f.as))
-		return f;
-	f.id = s->choice[i];
-	f.fs = estimate_of(op, f.id, s->decision[i], &s->part[i], &f.as);
+	if (usable(op, s->choice[i], &s->part[i], &f.as))
+		f.id = s->choice[i];
 	return f;
 }
 
@@ -77,7 +67,7 @@ static struct found fallback(const attune_op *op, const struct part *p)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->num_choices;
-	struct found f = { .id = -1, .fs = -1 };
+	struct found f = { .id = -1 };
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->num_choices + (few_rows ? fallbacks - 1 - k : k);
 		if (usable(op, at, p, &f.as))
@@ -96,32 +86,26 @@ struct decided {
 	enum attune_how how;
 };
 
-/* Whether both parts should go in one launch, and then what that is. */
-static int joins(const attune_op *op, const struct decided *apart, const struct selection *whole,
-		 struct found *all)
-{
-	const int says = selector_says(op->heuristic, DECIDE_JOIN, &whole->part[0].f);
-	if (says == 1)
-		return 0;
-	*all = wanted(op, whole, 0);
-	return all->id >= 0 &&
-	       (says == 0 || price_joins(all->fs, apart->found[0].fs, apart->found[1].fs));
-}
-
 static void put_whole(struct decided *d, const struct selection *whole, struct found all)
 {
 	d->s = *whole;
 	d->found[0] = all;
 }
 
-/* How parts that run apart share the device. Both are what the trees said, or it is serial:
+/* How the parts of a mixed batch share the device. Both are what the trees said, or it is serial:
  * of the defaults nothing is known. */
 static void overlap(const attune_op *op, struct decided *d, const struct selection *whole)
 {
 	const int says = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->part[0].f);
 	const int fused =
 	    says >= 0 && says < op->num_choices && op->ready[says].kernel->space->is_fused;
-	struct found f = { .id = says, .fs = -1 };
+	struct found f = { .id = says };
+	if (says == SAYS_WHOLE) {
+		f = wanted(op, whole, 0);
+		if (f.id >= 0)
+			put_whole(d, whole, f);
+		return;
+	}
 	if (says == SAYS_SERIAL || (!fused && (d->found[0].id < 0 || d->found[1].id < 0)))
 		return;
 	if (says != SAYS_STREAMS &&
@@ -140,7 +124,6 @@ static void decide(const attune_op *op, const attune_batch *batch, struct decide
 {
 	struct batch_sums sums;
 	struct selection whole;
-	struct found all;
 	d->how = ATTUNE_SERIAL;
 	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
 	select_apart(&d->s, op->heuristic, &sums, batch);
@@ -149,10 +132,7 @@ static void decide(const attune_op *op, const attune_batch *batch, struct decide
 	if (d->s.num_parts < 2 || !op->heuristic)
 		return;
 	select_whole(&whole, &d->s, &sums, batch);
-	if (joins(op, d, &whole, &all))
-		put_whole(d, &whole, all);
-	else
-		overlap(op, d, &whole);
+	overlap(op, d, &whole);
 }
 
 /* What a plan's part runs: its choice, on the formula axis the value that attune_plan_batch

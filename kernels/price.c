@@ -10,11 +10,6 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
 	price_count(amount, p, f, &l, segments);
 }
 
-int price_joins(long long whole, long long prefill, long long decode)
-{
-	return whole >= 0 && prefill >= 0 && decode >= 0 && whole / 9 < (prefill + decode) / 10;
-}
-
 /* The load that the choice makes of the part: often that of the last one asked. */
 static void take_load(struct price_asked *a, const struct price *p)
 {

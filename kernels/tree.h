@@ -10,8 +10,7 @@ enum says {
 	SAYS_SERIAL = -1,  /* of the overlap */
 	SAYS_OWN = -1,     /* of the early tree: as the choice itself has it */
 	SAYS_STREAMS = -3, /* of the overlap: both parts as they are, on two streams */
-	/* Of the choices that have a price for that decision; of the join, one launch where
-	 * price_joins prefers the cheapest for the whole batch to both parts. */
+	/* Of the choices that have a price for that decision. */
 	SAYS_CHEAPEST = -2
 };
 

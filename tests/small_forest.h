@@ -23,7 +23,6 @@ static inline void small_forest(struct forest *f, const struct data *d)
 	for (int i = 0; i < NUM_DECISIONS; i++)
 		assert_int_equal(tree_new_node(&f->tree[i]), 0);
 	f->tree[DECIDE_PREFILL].v[0].action = -1;
-	f->tree[DECIDE_JOIN].v[0].action = 1;
 	f->tree[DECIDE_OVERLAP].v[0].action = SAYS_SERIAL;
 	f->tree[DECIDE_EARLY].v[0].action = SAYS_OWN;
 	t = &f->tree[DECIDE_DECODE];

@@ -94,7 +94,7 @@ run bench --roofline --gpu mi300 --db "$db" --read-mb 0.27 --format tsv &&
 	cmp "$tmp/out" "$tmp/measured" >>"$tmp/err"
 row $? "the roofline is measured, and read back the same"
 
-printf '#include "%s"\nint main(void) { struct attune_features f = { 0 }; return attune_mi300_join(&f) > 1; }\n' \
+printf '#include "%s"\nint main(void) { struct attune_features f = { 0 }; return attune_mi300_overlap(&f) > 64; }\n' \
 	"$header" >"$tmp/use.c"
 ${CC:-cc} -std=c11 -DATTUNE_EMULATED -iquote kernels "$tmp/use.c" -o "$tmp/use" >"$tmp/out" 2>"$tmp/err" &&
 	"$tmp/use"

@@ -26,8 +26,7 @@ static void make_few(const char *db, const char *header)
 	struct data *d = data_load(db, "h200");
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
-		f.tree[t].v[0].action = t == DECIDE_JOIN      ? 1
-					: t == DECIDE_OVERLAP ? SAYS_SERIAL
+		f.tree[t].v[0].action = t == DECIDE_OVERLAP ? SAYS_SERIAL
 					: t == DECIDE_EARLY   ? SAYS_OWN
 							      : 0;
 	}
@@ -150,8 +149,7 @@ static void make_passes(const char *db, const char *header)
 	store_close(st);
 	struct data *d = data_load(db, "h200");
 	for (int t = 0; t < NUM_DECISIONS; t++)
-		assert_true(tree_constant(&f.tree[t], t == DECIDE_JOIN      ? 1
-						      : t == DECIDE_OVERLAP ? SAYS_SERIAL
+		assert_true(tree_constant(&f.tree[t], t == DECIDE_OVERLAP ? SAYS_SERIAL
 						      : t == DECIDE_EARLY   ? SAYS_OWN
 									    : 0));
 	f.choice[0].kernel = kernel_find(BACKEND_GPU, "segmented");

@@ -29,7 +29,7 @@ static attune_context *open_with_segments(void)
 		c.config.v[c.kernel->space->formula_axis] = 4;
 	choice_text(text, sizeof text, &c);
 	snprintf(rules, sizeof rules,
-		 "choice 0 %s\ntree prefill\nreturn 0\ntree decode\nreturn 0\ntree join\nreturn 1\n"
+		 "choice 0 %s\ntree prefill\nreturn 0\ntree decode\nreturn 0\n"
 		 "tree overlap\nreturn streams\n",
 		 text);
 	return open_by_rules(rules);

@@ -97,9 +97,7 @@ static void rules_text(char text[MAX_TEXT], const char *leaf)
 	}
 	for (int d = 0; d < NUM_DECISIONS; d++)
 		n += sprintf(text + n, "tree %s\nreturn %s\n", decision_names[d],
-			     d >= DECIDE_OVERLAP                            ? "-1"
-			     : d == DECIDE_JOIN && strcmp(leaf, "cheapest") ? "1"
-									    : leaf);
+			     d >= DECIDE_OVERLAP ? "-1" : leaf);
 	assert_true(n < MAX_TEXT);
 }
 
@@ -149,33 +147,28 @@ static long long expected(enum decision decision, const struct part *p, struct c
 }
 
 struct seen {
-	int joined, apart, segments, kernels[2];
+	int both, segments, kernels[2];
 };
 
 static void expected_plan(char *text, size_t size, const attune_batch *b, struct seen *seen)
 {
 	struct choice c[NUM_PRICED];
 	struct part p[NUM_PRICED];
-	long long fs[NUM_PRICED];
 	int has[NUM_PRICED];
-	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL };
+	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE };
 	for (int d = 0; d < NUM_PRICED; d++) {
 		has[d] = part_make(&p[d], phases[d], &shape, b, &dev.info);
-		fs[d] = has[d] ? expected((enum decision)d, &p[d], &c[d]) : 0;
-		assert_true(fs[d] >= 0);
+		assert_true(!has[d] || expected((enum decision)d, &p[d], &c[d]) >= 0);
 	}
 	const int both = has[DECIDE_PREFILL] && has[DECIDE_DECODE];
-	const int join =
-	    both && fs[DECIDE_JOIN] < 0.9 * (double)(fs[DECIDE_PREFILL] + fs[DECIDE_DECODE]);
-	seen->joined += join;
-	seen->apart += both && !join;
+	seen->both += both;
 	text[0] = '\0';
 	for (int d = 0; d < NUM_PRICED; d++) {
-		if (!has[d] || join != (d == DECIDE_JOIN))
+		if (!has[d])
 			continue;
 		const size_t n = strlen(text);
 		const int k = snprintf(text + n, size - n, "%s%s", n ? " | " : "",
-				       !both || join         ? ""
+				       !both                 ? ""
 				       : d == DECIDE_PREFILL ? "prefill: "
 							     : "decode: ");
 		choice_text(text + n + k, size - n - (size_t)k, &c[d]);
@@ -232,8 +225,7 @@ static void plans_are_the_cheapest(void)
 			plan_and_run(op, batches[b], i < (is_emulated(&dev) ? 1 : RUN), &seen);
 		close_op(op, ctx);
 	}
-	assert_true(seen.joined && seen.apart && seen.segments && seen.kernels[0] &&
-		    seen.kernels[1]);
+	assert_true(seen.both && seen.segments && seen.kernels[0] && seen.kernels[1]);
 }
 
 /* Both take as long for 4096 keys, the second less for each of them. */

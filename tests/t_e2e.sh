@@ -80,7 +80,7 @@ echo '/* edited */' >>"$tmp/b.h"
 run induce --gpu cpu --db "$db" --out "$tmp/b.h" --check
 [ $? -eq 1 ]
 row $? "induce --check refuses an edited one"
-printf '#include "%s/a.h"\nint main(void) { struct attune_features f = { 0 }; return attune_cpu_join(&f) > 1; }\n' \
+printf '#include "%s/a.h"\nint main(void) { struct attune_features f = { 0 }; return attune_cpu_overlap(&f) > 64; }\n' \
 	"$tmp" >"$tmp/use.c"
 ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -iquote kernels "$tmp/use.c" -o "$tmp/use" \
 	>"$tmp/out" 2>"$tmp/err" && "$tmp/use"

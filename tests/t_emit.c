@@ -39,8 +39,7 @@ static const char golden_prices[] =
     " *                longest - mean (of prefills a quarter of it, over the waves)\n"
     " *\n"
     " * A leaf that says -2 means the choice of least estimate among those with a price\n"
-    " * for the decision, its SEGMENTS at that legal value which makes least of it; of the\n"
-    " * join, one launch where that is estimated a tenth below the sum of both parts.\n"
+    " * for the decision, its SEGMENTS at that legal value which makes least of it.\n"
     " *\n";
 
 static const char golden[] =
@@ -77,10 +76,10 @@ static const char golden[] =
     " * geomean of the next best id, and a remark. guarded: somewhere in the leaf's\n"
     " * box a rule of the choice is broken; the library asks it at run time and then\n"
     " * takes the defaults, which are legal there.\n"
-    " * The join: 0 one launch over the whole batch by the prefill choice, 1 each part by\n"
-    " * its own. The overlap, of those: -1 prefill part then decode part, -3 side by side\n"
-    " * on two streams; an id: that for the prefill part, side by side, or, of a fused\n"
-    " * kernel, for the whole batch. */\n"
+    " * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side\n"
+    " * by side on two streams, -4 one launch over the whole batch by the prefill choice; an\n"
+    " * id: that for the prefill part, side by side, or, of a fused kernel, for the whole\n"
+    " * batch. */\n"
     "#ifndef ATTUNE_H200_H\n"
     "#define ATTUNE_H200_H\n"
     "\n"
@@ -126,12 +125,6 @@ static const char golden[] =
     "\t}\n"
     "}\n"
     "\n"
-    "ATTUNE_SELECT int attune_h200_join(const struct attune_features *f)\n"
-    "{\n"
-    "\t(void)f;\n"
-    "\treturn 1; /* not measured */\n"
-    "}\n"
-    "\n"
     "ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)\n"
     "{\n"
     "\t(void)f;\n"
@@ -145,7 +138,6 @@ static const char golden[] =
     "\tVECTOR(decode, 1, .num_seqs = 9, .max_seq = 0) \\\n"
     "\tVECTOR(decode, 1, .num_seqs = 9, .max_seq = 4096) \\\n"
     "\tVECTOR(decode, 0, .num_seqs = 9, .max_seq = 4097) \\\n"
-    "\tVECTOR(join, 1, .units = 1) \\\n"
     "\tVECTOR(overlap, -1, .units = 1)\n"
     "\n"
     "#endif\n";
@@ -255,8 +247,7 @@ static const char wrapper[] = "#include \"attune_h200.h\"\n"
 			      "int decide(int d, const struct attune_features *f)\n"
 			      "{\n"
 			      "\treturn d == 0 ? attune_h200_prefill(f) :\n"
-			      "\t\td == 1 ? attune_h200_decode(f) :\n"
-			      "\t\td == 2 ? attune_h200_join(f) : attune_h200_overlap(f);\n"
+			      "\t\td == 1 ? attune_h200_decode(f) : attune_h200_overlap(f);\n"
 			      "}\n";
 
 static void test_compiles_in_all_its_languages(void **state)

@@ -54,7 +54,6 @@ static void test_induce_check_eval(void **state)
 	assert_true(json_array_size(member(o, "choices")) > 0);
 	assert_non_null(member(o, "prefill"));
 	assert_non_null(member(o, "decode"));
-	assert_non_null(member(o, "join"));
 	json_decref(o);
 }
 

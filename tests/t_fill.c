@@ -33,7 +33,7 @@ static void make_cells(const char *db)
 	store_close(st);
 }
 
-/* A header that prices both choices for the first `decisions` of prefill, decode, join. */
+/* A header that prices both choices for the first `decisions` of prefill, decode. */
 static void make_header(const char *db, const char *header, int decisions)
 {
 	struct data *d = data_load(db, "h200");
@@ -44,10 +44,9 @@ static void make_header(const char *db, const char *header, int decisions)
 		f.choice[id] = d->choice[id];
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
-		f.tree[t].v[0].action = t == DECIDE_JOIN      ? 1
-					: t == DECIDE_OVERLAP ? SAYS_SERIAL
-					: t == DECIDE_EARLY   ? SAYS_OWN
-							      : 0;
+		f.tree[t].v[0].action = t == DECIDE_OVERLAP ? SAYS_SERIAL
+					: t == DECIDE_EARLY ? SAYS_OWN
+							    : 0;
 		for (int id = 0; t < decisions && id < 2; id++) {
 			struct selector_price *p = &f.price[f.num_prices++];
 			*p = (struct selector_price){
@@ -74,8 +73,7 @@ static void test_holes(void **state)
 		{ 0, "", "2 cells and plans of 4 scenarios\n" },
 		{ 1, "", "3 cells and plans of 4 scenarios\n" },
 		{ 2, "", "4 cells and plans of 4 scenarios\n" },
-		{ 3, "", "5 cells and plans of 4 scenarios\n" },
-		{ 3, "--split train", "5 cells and plans of 4 scenarios\n" },
+		{ 2, "--split train", "4 cells and plans of 4 scenarios\n" },
 	};
 	const char *db = in_folder("fill.sqlite"), *header = in_folder("fill.h");
 	(void)state;

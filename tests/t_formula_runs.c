@@ -28,7 +28,7 @@ static attune_context *open_with(const struct choice *c)
 	choice_text(text, sizeof text, c);
 	dprintf(file,
 		"%schoice 0 %s\ntree prefill\n"
-		"return 0\ntree decode\nreturn 0\ntree join\nreturn 1\n",
+		"return 0\ntree decode\nreturn 0\n",
 		override_head(dev.info.gpu), text);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
 	setenv("ATTUNE_HEURISTICS", path, 1);

@@ -31,7 +31,7 @@ static attune_context *open_fused(void)
 	}
 	snprintf(rules, sizeof rules,
 		 "choice 0 %s\nchoice 1 %s\ntree prefill\nreturn 0\ntree decode\nreturn 0\n"
-		 "tree join\nreturn 1\ntree overlap\nreturn 1\n",
+		 "tree overlap\nreturn 1\n",
 		 text[0], text[1]);
 	return open_by_rules(rules);
 }

@@ -77,12 +77,12 @@ static void test_several_sets(void **state)
 /* All leaves; ids are of `kernels`. */
 struct rules {
 	const char *kernels[4][2];
-	int prefill, decode, join, overlap;
+	int prefill, decode, overlap;
 };
 
 static void make_forest(struct forest *f, const struct rules *s)
 {
-	const int action[NUM_DECISIONS] = { s->prefill, s->decode, s->join, s->overlap, SAYS_OWN };
+	const int action[NUM_DECISIONS] = { s->prefill, s->decode, s->overlap, SAYS_OWN };
 	assert_true(forest_defaults(f, "h200"));
 	for (int t = 0; t < NUM_DECISIONS; t++)
 		f->tree[t].v[0].action = action[t];
@@ -103,12 +103,11 @@ static void make_forest(struct forest *f, const struct rules *s)
 #define SPLIT_8 "BLOCK_M=16 TILE_SIZE=64 SEGMENTS=8"
 
 static const struct rules
-    old_rules = { { { "qblock", SMALL }, { "segmented", SPLIT_2 } }, 0, 1, 1, SAYS_SERIAL },
+    old_rules = { { { "qblock", SMALL }, { "segmented", SPLIT_2 } }, 0, 1, SAYS_SERIAL },
     new_rules = { { { "segmented", SPLIT_8 }, { "qblock", LARGE }, { "segmented", SPLIT_2 } },
 		  1,
 		  0,
-		  0,
-		  SAYS_SERIAL };
+		  SAYS_WHOLE };
 
 static const char *name_of_leaf(const struct forest *f, enum decision t, char text[300])
 {
@@ -125,35 +124,34 @@ static void test_combine(void **state)
 	make_forest(&old, &old_rules);
 	make_forest(&new, &new_rules);
 	new.price[new.num_prices++] = (struct selector_price){ DECIDE_DECODE, 0, 128, { 0 } };
-	new.price[new.num_prices++] = (struct selector_price){ DECIDE_JOIN, 1, 128, { 0 } };
-	old.price[old.num_prices++] = (struct selector_price){ DECIDE_JOIN, 0, 64, { 0 } };
+	new.price[new.num_prices++] = (struct selector_price){ DECIDE_PREFILL, 1, 128, { 0 } };
+	old.price[old.num_prices++] = (struct selector_price){ DECIDE_PREFILL, 0, 64, { 0 } };
 
-	const int decode_alone[NUM_DECISIONS] = { 0, 1, 0, 0, 1 };
+	const int decode_alone[NUM_DECISIONS] = { 0, 1, 0, 1 };
 	assert_true(forest_combine(&f, &old, &new, decode_alone));
 	assert_int_equal(f.num_choices, 2); /* segmented 8 of new, qblock of old */
 	assert_string_equal(name_of_leaf(&f, DECIDE_DECODE, text),
 			    name_of_leaf(&new, DECIDE_DECODE, wanted));
 	assert_string_equal(name_of_leaf(&f, DECIDE_PREFILL, text),
 			    name_of_leaf(&old, DECIDE_PREFILL, wanted));
-	assert_int_equal(f.tree[DECIDE_JOIN].v[0].action, 1);
+	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_SERIAL);
 	assert_int_equal(f.num_prices, 2);
-	for (int i = 0; i < f.num_prices; i++) { /* one launch is by the prefill choice */
-		const int is_join = f.price[i].decision == DECIDE_JOIN;
-		assert_int_equal(f.price[i].head_size, is_join ? 64 : 128);
-		assert_int_equal(f.price[i].id,
-				 f.tree[is_join ? DECIDE_PREFILL : DECIDE_DECODE].v[0].action);
+	for (int i = 0; i < f.num_prices; i++) {
+		const enum decision t = f.price[i].decision;
+		assert_int_equal(f.price[i].head_size, t == DECIDE_PREFILL ? 64 : 128);
+		assert_int_equal(f.price[i].id, f.tree[t].v[0].action);
 	}
 	forest_free(&f);
 
-	const int all[NUM_DECISIONS] = { 1, 1, 1, 1, 1 };
+	const int all[NUM_DECISIONS] = { 1, 1, 1, 1 };
 	assert_true(forest_combine(&f, &old, &new, all));
 	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, 1); /* as new numbers them */
-	assert_int_equal(f.tree[DECIDE_JOIN].v[0].action, 0);
+	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_WHOLE);
 	assert_int_equal(f.num_choices, 2); /* segmented 2, which no leaf names, is gone */
 	forest_free(&f);
 
-	const int join_alone[NUM_DECISIONS] = { 0, 0, 1, 0, 0 };
-	assert_false(forest_combine(&f, &old, &new, join_alone));
+	const int early_alone[NUM_DECISIONS] = { 0, 0, 0, 1 };
+	assert_false(forest_combine(&f, &old, &new, early_alone));
 	forest_free(&old);
 	forest_free(&new);
 }
@@ -189,7 +187,7 @@ static void many_choices(struct forest *f, int tile)
 static void test_too_many(void **state)
 {
 	struct forest old, new, f;
-	const int take[NUM_DECISIONS] = { 1, 0, 1, 1, 0 };
+	const int take[NUM_DECISIONS] = { 1, 0, 1, 0 };
 	(void)state;
 	many_choices(&old, 32);
 	many_choices(&new, 64);
@@ -343,7 +341,6 @@ static void test_judge(void **state)
 		assert_int_equal(take[DECIDE_PREFILL], rows[i].prefill);
 		assert_int_equal(take[DECIDE_DECODE], rows[i].decode);
 		assert_int_equal(take[DECIDE_EARLY], rows[i].decode);
-		assert_int_equal(take[DECIDE_JOIN], rows[i].mixed);
 		assert_int_equal(take[DECIDE_OVERLAP], rows[i].mixed);
 		for (int k = 0; k < NUM_GATE_GROUPS; k++) {
 			const struct gate_figures *f = &r.group[k];
@@ -377,7 +374,7 @@ static void test_nothing_raced(void **state)
 	struct data *d = data_new("h200", &h200_run);
 	struct gate_report r;
 	struct forest old, new;
-	int take[NUM_DECISIONS] = { 1, 1, 1, 1, 1 };
+	int take[NUM_DECISIONS] = { 1, 1, 1, 1 };
 	(void)state;
 	make_forest(&old, &old_rules);
 	make_forest(&new, &new_rules);

@@ -349,7 +349,7 @@ static attune_context *open_beside(const char *choice, const char *leaf, const c
 	assert_non_null(out);
 	fprintf(out,
 		"%schoice 0 segmented %s\n"
-		"tree prefill\nreturn 0\ntree decode\nreturn %s\ntree join\nreturn 1\n%s%s\n",
+		"tree prefill\nreturn 0\ntree decode\nreturn %s\n%s%s\n",
 		override_head("cpu"), choice, leaf, *overlap ? "tree overlap\nreturn " : "",
 		overlap);
 	fclose(out);

@@ -118,7 +118,7 @@ static void test_parts_cost_the_whole_plan(void **state)
 	assert_int_equal(cost(m, d, 1, "qblock", QBLOCK(32)), 405465); /* 30 against 20 */
 	matrix_free(m);
 	const struct pick picks[] = { { 1, 1, 1, ATTUNE_SERIAL }, { 0, 0, 1, ATTUNE_SERIAL } };
-	m = matrix_join(d, picks, NULL);
+	m = matrix_join(d, picks);
 	assert_int_equal(m->rows, 2);
 	assert_int_equal(m->cost[0], 95310); /* 110 against 100 */
 	assert_int_equal(m->cost[1], 0);

@@ -160,7 +160,7 @@ static void headers_mean_the_same_as_files(void **state)
 
 /* completed() puts hashes where it says HASH, and where it says PRICES a price for each term: 7, 14,
  * 21, ... */
-static const char good[] = "attune heuristics 2\n"
+static const char good[] = "attune heuristics 3\n"
 			   "gpu h200\n"
 			   "rules 0xHASH # of the features\n"
 			   "kernel qblock 0xHASH # of its tunables\n"
@@ -176,8 +176,8 @@ static const char good[] = "attune heuristics 2\n"
 			   "\t\treturn 0\n"
 			   "\t\treturn 1\n"
 			   "\treturn cheapest\n"
-			   "tree join\n"
-			   "return 1";
+			   "tree overlap\n"
+			   "return -1";
 
 /* A copy of `text` with `from` replaced by `to`; to be freed. */
 static char *edited(const char *text, const char *from, const char *to)
@@ -217,8 +217,8 @@ static const struct broken {
 	int line;
 	const char *found, *right;
 } broken[] = {
-	{ "another version",      "heuristics 2", "heuristics 1",      1, "\"1\"", "\"attune heuristics 2\"" },
-	{ "not this format",      "attune", "{\"gpu\":",               1, "{\"gpu\":", "\"attune heuristics 2\"" },
+	{ "another version",      "heuristics 3", "heuristics 2",      1, "\"2\"", "\"attune heuristics 3\"" },
+	{ "not this format",      "attune", "{\"gpu\":",               1, "{\"gpu\":", "\"attune heuristics 3\"" },
 	{ "another GPU",          "gpu h200", "gpu a100",              2, "\"a100\"", "the device in use is \"h200\"" },
 	{ "other features",       "rules 0x", "rules 0x1",             3, "0x1", "attune induce --gpu h200" },
 	{ "no hash of features",  "rules 0x", "#",                     4, "\"kernel\"", "\"rules 0xHASH\"" },
@@ -242,21 +242,21 @@ static const struct broken {
 	{ "more on the line",     "<= 256", "<= 256 and",             13, "\"and\"", "the line should end before it" },
 	{ "an id out of range",   "\t\treturn 1", "\t\treturn 2",     15, "\"2\"", "an id should be a number of -1 to 1" },
 	{ "a negative id",        "\t\treturn 1", "\t\treturn -2",    15, "\"-2\"", "an id should be a number of -1 to 1" },
-	{ "a join that is none",  "join\nreturn 1", "join\nreturn 2", 18, "\"2\"", "an id should be a number of 0 to 1" },
 	{ "a missing subtree",    "\treturn cheapest\ntree", "tree",         16, "\"tree\"", "two subtrees follow each if" },
-	{ "a subtree too many",   "tree join", "return 1\ntree join", 17, "\"return\"", "\"tree join\"" },
-	{ "trees out of turn",    "tree decode", "tree join",          11, "\"join\"", "\"tree decode\"" },
-	{ "the end in a tree",    "join\nreturn 1", "join",           17, "\"\"", "\"return ID\" is expected" },
-	{ "no join tree",         "tree join\nreturn 1", "",          16, "\"\"", "\"tree join\"" },
-	{ "text behind the trees","join\nreturn 1", "join\nreturn 1\nend", 19, "\"end\"", "\"tree overlap\", then \"tree early\"" },
-	{ "text behind the last", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn -1\nend", 21, "\"end\"", "and nothing else" },
-	{ "text behind the early", "join\nreturn 1", "join\nreturn 1\ntree early\nreturn 1\ntree overlap\nreturn -1", 21, "\"tree overlap\"", "and nothing else" },
-	{ "no value of EARLY",    "join\nreturn 1", "join\nreturn 1\ntree early\nreturn 3", 20, "\"3\"", "an id should be a number of -1 to 2" },
-	{ "an overlap that is none","join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn 2", 20, "\"2\"", "an id should be a number of -1 to 1" },
-	{ "the cheapest overlap", "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn cheapest", 20, "\"cheapest\"", "an id should be a number of -1 to 1" },
+	{ "a subtree too many",   "tree overlap", "return 1\ntree overlap", 17, "\"return 1\"", "\"tree overlap\", then" },
+	{ "trees out of turn",    "tree decode", "tree overlap",       11, "\"overlap\"", "\"tree decode\"" },
+	{ "the end in a tree",    "overlap\nreturn -1", "overlap",     17, "\"\"", "\"return ID\" is expected" },
+	{ "a tree of version 2",  "tree overlap\nreturn -1", "tree join\nreturn 1", 17, "\"tree join\"", "\"tree overlap\", then" },
+	{ "text behind the trees","overlap\nreturn -1", "overlap\nreturn -1\nend", 19, "\"end\"", "\"tree overlap\", then \"tree early\"" },
+	{ "text behind the last", "overlap\nreturn -1", "overlap\nreturn -1\ntree early\nreturn -1\nend", 21, "\"end\"", "and nothing else" },
+	{ "text behind the early", "overlap\nreturn -1", "overlap\nreturn -1\ntree early\nreturn 1\ntree overlap\nreturn -1", 21, "\"tree overlap\"", "and nothing else" },
+	{ "no value of EARLY",    "overlap\nreturn -1", "overlap\nreturn -1\ntree early\nreturn 3", 20, "\"3\"", "an id should be a number of -1 to 2" },
+	{ "an overlap that is none","overlap\nreturn -1", "overlap\nreturn 2", 18, "\"2\"", "an id should be a number of -1 to 1" },
+	{ "the cheapest overlap", "overlap\nreturn -1", "overlap\nreturn cheapest", 18, "\"cheapest\"", "an id should be a number of -1 to 1" },
 	{ "streams of a part",    "return cheapest", "return streams", 16, "\"streams\"", "an id should be a number" },
-	{ "prices of the overlap","price decode", "price overlap",      8, "\"overlap\"", "\"prefill\", \"decode\" or \"join\" is expected" },
-	{ "prices of no decision","price decode", "price all",          8, "\"all\"", "\"prefill\", \"decode\" or \"join\" is expected" },
+	{ "a whole part",         "return cheapest", "return whole",   16, "\"whole\"", "an id should be a number" },
+	{ "prices of the overlap","price decode", "price overlap",      8, "\"overlap\"", "\"prefill\" or \"decode\" is expected" },
+	{ "prices of no decision","price decode", "price all",          8, "\"all\"", "\"prefill\" or \"decode\" is expected" },
 	{ "an unlisted id",       "decode 1 128", "decode 2 128",       8, "\"2\"", "a choice listed above should be a number of 0 to 1" },
 	{ "a negative id of it",  "decode 1 128", "decode -1 128",      8, "\"-1\"", "a number of 0 to 1" },
 	{ "prices above choices", "choice 1", "price decode 1 128\nchoice 1", 7, "\"1\"", "a number of 0 to 0" },
@@ -276,8 +276,7 @@ static const struct broken {
 	{ "a word behind prices", " # to decode", " to decode",         8, "\"to decode\"", "the line should end before it" },
 	{ "half a word",          "return cheapest", "return cheap",   16, "\"cheap\"", "an id should be a number" },
 	{ "more than the cheapest","return cheapest", "return cheapest 1", 16, "\"1\"", "the line should end before it" },
-	{ "joining the defaults", "join\nreturn 1", "join\nreturn -1", 18, "\"-1\"", "an id should be a number of 0 to 1" },
-	{ "control characters",   "tree join", "tr\x01""e join",      17, "\"tr?e\"", "\"tree join\"" },
+	{ "control characters",   "tree overlap", "tr\x01""e overlap", 17, "\"tr?e overlap\"", "\"tree overlap\", then" },
 };
 // clang-format on
 
@@ -348,7 +347,7 @@ static void files_that_are_no_text(void **state)
 	struct override *o;
 	char *text = completed(good), *large = calloc(1, (1 << 20) + 1);
 	(void)state;
-	assert_non_null(strstr(refusal("", 0), ":0: \"\"; \"attune heuristics 2\" is expected"));
+	assert_non_null(strstr(refusal("", 0), ":0: \"\"; \"attune heuristics 3\" is expected"));
 	strchr(text, 'g')[0] = '\0';
 	assert_non_null(strstr(refusal(text, strlen(good)), ":2: a NUL byte"));
 	memset(large, '#', (1 << 20) + 1);
@@ -382,14 +381,12 @@ static void layout_does_not_matter(void **state)
 		{ "choice 0 qblock", "  choice  0\tqblock  " },
 		{ "return 0", "return -1" },
 		{ "return 0", "return \tcheapest # of none" },
-		{ "join\nreturn 1", "join\nreturn cheapest" },
-		{ "join\nreturn 1", "join\nreturn 1\ntree overlap\nreturn streams" },
-		{ "join\nreturn 1",
-		  "join\nreturn 1\ntree overlap\nif work <= 9\nreturn 0\nreturn -1" },
-		{ "join\nreturn 1",
-		  "join\nreturn 1\ntree early\nif num_seqs <= 4\nreturn 2\nreturn own" },
-		{ "join\nreturn 1",
-		  "join\nreturn 1\ntree overlap\nreturn streams\ntree early\nreturn 0" },
+		{ "overlap\nreturn -1", "overlap\nreturn streams" },
+		{ "overlap\nreturn -1", "overlap\nreturn whole" },
+		{ "tree overlap\nreturn -1", "" },
+		{ "overlap\nreturn -1", "overlap\nif work <= 9\nreturn 0\nreturn -1" },
+		{ "tree overlap\nreturn -1", "tree early\nif num_seqs <= 4\nreturn 2\nreturn own" },
+		{ "overlap\nreturn -1", "overlap\nreturn streams\ntree early\nreturn 0" },
 		{ "price decode 1 128", "\tprice\tdecode  1 128 " },
 	};
 	const struct device_info d = device_of("h200");
@@ -434,12 +431,9 @@ static void answers_are_ids(const struct selector *s)
 		random_features(&f);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
 			const int id = selector_says(s, (enum decision)d, &f);
-			assert_true(id >= (d == DECIDE_OVERLAP ? SAYS_STREAMS : SAYS_CHEAPEST));
+			assert_true(id >= (d == DECIDE_OVERLAP ? SAYS_WHOLE : SAYS_CHEAPEST));
 			assert_false(id == SAYS_CHEAPEST && d == DECIDE_OVERLAP);
-			assert_false(id == SAYS_DEFAULTS && d == DECIDE_JOIN);
-			assert_true(id < (d == DECIDE_JOIN    ? 2
-					  : d == DECIDE_EARLY ? MOST_EARLY + 1
-							      : s->num_choices));
+			assert_true(id < (d == DECIDE_EARLY ? MOST_EARLY + 1 : s->num_choices));
 			assert_false(id == SAYS_CHEAPEST && d == DECIDE_EARLY);
 		}
 	}

@@ -11,7 +11,7 @@
 static const struct {
 	const char *name, *from, *to, *wanted;
 } wrong_prices[] = {
-	{ "another decision",  "PRICE(decode ", "PRICE(all",    "prefill, decode or join" },
+	{ "another decision",  "PRICE(decode ", "PRICE(all",    "prefill or decode" },
 	{ "no decision",       "PRICE(decode ", "PRICE(",       "a name" },
 	{ "an unlisted id",    ",  1, 128,", ",  2, 128,",      "an id that CHOICES has" },
 	{ "a negative id",     ",  1, 128,", ", -1, 128,",      "another number" },

@@ -247,7 +247,7 @@ static struct cliff only_cliff(double ratio, int honest)
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		struct tree *tree = &f.tree[t];
 		assert_int_equal(tree_new_node(tree), 0);
-		tree->v[0].action = t == DECIDE_JOIN ? 1 : t >= DECIDE_OVERLAP ? -1 : 0;
+		tree->v[0].action = t >= DECIDE_OVERLAP ? -1 : 0;
 	}
 	struct tree *tree = &f.tree[DECIDE_DECODE];
 	const int below = tree_new_node(tree), above = tree_new_node(tree);

@@ -354,7 +354,6 @@ static void a_price_for_every_head_size(void **state)
 		{ DECIDE_DECODE, 2, 512, 0 },  { DECIDE_DECODE, 2, 16, 4 },
 		{ DECIDE_PREFILL, 3, 128, 3 }, { DECIDE_PREFILL, 3, 8, 3 },
 		{ DECIDE_PREFILL, 2, 96, 0 },  { DECIDE_DECODE, 1, 64, 0 },
-		{ DECIDE_JOIN, 3, 96, 0 },
 	};
 	struct selector_price turned[COUNT(list)];
 	(void)state;

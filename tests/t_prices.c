@@ -300,7 +300,7 @@ static int failures_kept_apart(const struct data *d, const struct forest *f, int
 		if (!isfinite(data_plan_time(d, s, &p)))
 			fail_msg("%s", m->batch_text);
 		*cheapest += t->v[tree_leaf(t, &m->part[PHASE_DECODE].f)].action == SAYS_CHEAPEST;
-		n += action_choice(d, f, DECIDE_DECODE, SAYS_CHEAPEST, m, &c, NULL) &&
+		n += action_choice(d, f, DECIDE_DECODE, PHASE_DECODE, SAYS_CHEAPEST, m, &c) &&
 		     !isfinite(data_time(d, s, PHASE_DECODE, data_find(d, &c)));
 	}
 	return n;

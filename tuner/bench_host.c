@@ -337,7 +337,6 @@ static void time_forced(struct host *h, const struct forced *f)
 	static const struct selector rules = { .nodes = nodes,
 					       .num_nodes = COUNT(nodes),
 					       .root = { [DECIDE_DECODE] = 1,
-							 [DECIDE_JOIN] = 1,
 							 [DECIDE_OVERLAP] = 2,
 							 [DECIDE_EARLY] = 2 } };
 	const struct kernel *reduce = kernel_helper(BACKEND_GPU, HELPER_REDUCE);

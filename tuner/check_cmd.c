@@ -174,7 +174,7 @@ static void print_parts(const struct part_again *v, int n, const struct data *d,
 	for (int i = 0; t && i < n; i++) {
 		const struct measured *m = &d->v[v[i].scenario];
 		table_text(t, m->model);
-		table_text(t, m->batch_text);
+		batch_cell(t, m->batch_text, format);
 		table_text(t, phase_name((int)v[i].phase));
 		table_number(t, v[i].then_us[0], 2);
 		table_number(t, v[i].now_us[0], 2);

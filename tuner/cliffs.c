@@ -63,8 +63,8 @@ static void action_text(const struct walk *w, int action, char text[MAX_CHOICE_T
 	says_words(w->f, w->decision, action, text);
 }
 
-/* Time of the whole plan with that action for the decision; the rest as the forest says for
- * a join, at its best for a part. */
+/* Time of the whole plan with that action for the decision; the rest as the forest says for the
+ * overlap, at its best for a part. */
 static double time_with(const struct walk *w, int s, int action)
 {
 	const struct measured *m = &w->d->v[s];
@@ -75,13 +75,10 @@ static double time_with(const struct walk *w, int s, int action)
 	int any;
 	if (w->decision == DECIDE_EARLY)
 		return early_ratio(w->d, s, phase, action == SAYS_OWN ? 0 : action);
-	if (w->decision >= DECIDE_JOIN) {
+	if (w->decision == DECIDE_OVERLAP) {
 		struct pick p;
 		forest_make_serial(w->d, w->f, m, &plan);
-		if (w->decision == DECIDE_JOIN)
-			plan.join = action_join(w->d, w->f, action, m);
-		else
-			overlap_made(w->d, w->f, action, m, &plan);
+		overlap_made(w->d, w->f, action, m, &plan);
 		made_pick(w->d, &plan, &p);
 		return data_plan_time(w->d, s, &p);
 	}

@@ -13,17 +13,12 @@ const char *const gate_group_names[NUM_GATE_GROUPS] = {
 enum gate_group gate_group_of(enum decision decision)
 {
 	static const enum gate_group groups[NUM_DECISIONS] = {
-		[DECIDE_PREFILL] = GATE_PREFILL, [DECIDE_DECODE] = GATE_DECODE,
-		[DECIDE_JOIN] = GATE_MIXED,      [DECIDE_OVERLAP] = GATE_MIXED,
+		[DECIDE_PREFILL] = GATE_PREFILL,
+		[DECIDE_DECODE] = GATE_DECODE,
+		[DECIDE_OVERLAP] = GATE_MIXED,
 		[DECIDE_EARLY] = GATE_DECODE,
 	};
 	return groups[decision];
-}
-
-/* Prices of one launch are of the prefill tree's choices. */
-static enum decision prices_go_with(enum decision decision)
-{
-	return decision == DECIDE_JOIN ? DECIDE_PREFILL : decision;
 }
 
 static int names_ids(enum decision decision)
@@ -58,7 +53,7 @@ static void mark_used(const struct forest *f, const int *take, int is_fresh, cha
 				used[v->action] = 1;
 		}
 	for (int i = 0; i < f->num_prices; i++)
-		if (!take[prices_go_with(f->price[i].decision)] == !is_fresh)
+		if (!take[f->price[i].decision] == !is_fresh)
 			used[f->price[i].id] = 1;
 }
 
@@ -127,10 +122,9 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 	}
 	for (int t = 0; done && t < NUM_DECISIONS; t++) {
 		const enum decision decision = (enum decision)t;
-		const int k = take[t] != 0, of_prices = take[prices_go_with(decision)] != 0;
-		done =
-		    copy_tree(&out->tree[t], &of[k]->tree[t], decision, to[k]) &&
-		    (t >= NUM_PRICED || take_prices(out, of[of_prices], decision, to[of_prices]));
+		const int k = take[t] != 0;
+		done = copy_tree(&out->tree[t], &of[k]->tree[t], decision, to[k]) &&
+		       (t >= NUM_PRICED || take_prices(out, of[k], decision, to[k]));
 		if (t <= DECIDE_DECODE)
 			out->making[t] = of[k]->making[t];
 	}
@@ -144,7 +138,6 @@ int forest_defaults(struct forest *f, const char *gpu)
 	static const int says[NUM_DECISIONS] = {
 		[DECIDE_PREFILL] = SAYS_DEFAULTS,
 		[DECIDE_DECODE] = SAYS_DEFAULTS,
-		[DECIDE_JOIN] = 1,
 		[DECIDE_OVERLAP] = SAYS_SERIAL,
 		[DECIDE_EARLY] = SAYS_OWN,
 	};

@@ -276,8 +276,8 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 		for (int t = 0; t < NUM_PRICED; t++) {
 			const enum phase phase = decision_phase((enum decision)t);
 			struct choice c;
-			if (!m->has[phase] || (t == DECIDE_JOIN && !is_mixed) ||
-			    !action_choice(d, f, (enum decision)t, SAYS_CHEAPEST, m, &c, NULL))
+			if (!m->has[phase] ||
+			    !action_choice(d, f, (enum decision)t, phase, SAYS_CHEAPEST, m, &c))
 				continue;
 			const int at = data_find(d, &c);
 			if (at < 0 || (!data_cell(d, order[i], phase, at) &&

@@ -63,7 +63,7 @@ static double time_with(const struct overlay *o, int which, int action, int s, d
 	*ci_us = 0;
 	if (o->decision == DECIDE_EARLY)
 		return early_ratio(d, s, phase, action == SAYS_OWN ? 0 : action);
-	if (o->decision >= DECIDE_JOIN) {
+	if (o->decision == DECIDE_OVERLAP) {
 		struct pick p;
 		forest_pick(d, o->f[which], s, &p);
 		return data_plan_time(d, s, &p);

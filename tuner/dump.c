@@ -72,7 +72,7 @@ static int dump(const struct matrix *m, const char *folder, enum decision decisi
 int dump_matrices(const struct data *d, const char *folder, const struct limits *limits)
 {
 	int done = 1;
-	for (int i = 0; done && i < DECIDE_JOIN; i++) {
+	for (int i = 0; done && i <= DECIDE_DECODE; i++) {
 		struct matrix *m = matrix_parts(d, (enum decision)i);
 		done = m != NULL;
 		if (m && m->rows && m->cols)

@@ -105,7 +105,7 @@ int emit_json(FILE *out, const struct forest *f, const struct data *d)
 {
 	struct json_out *o = out_new();
 	out_object(o, NULL);
-	out_text(o, "schema", "attune-heuristics-4");
+	out_text(o, "schema", "attune-heuristics-5");
 	out_text(o, "gpu", f->gpu);
 	out_text(o, "arch", d->run.device.arch);
 	out_text(o, "database", d->hash);

@@ -1,7 +1,7 @@
 /* emit_other.c - a forest for readers other than a C compiler. All hold what the
  * header holds of choices and trees.
  *
- * json, schema "attune-heuristics-4":
+ * json, schema "attune-heuristics-5":
  *
  *   { "schema", "gpu", "arch", "database": texts,
  *     "rules": text,                        hash of the features and price terms
@@ -15,20 +15,17 @@
  *     "prices": [{ "decision": name, "id": number, "head_size": number, "rows", "tile",
  *                  "heads", "slots", "start": numbers, "axis": NAME or null, "values": [numbers],
  *                  "fs": { term: number } }],
- *     "prefill": NODE, "decode": NODE, "join": NODE, "overlap": NODE,
- *     "early": NODE }
+ *     "prefill": NODE, "decode": NODE, "overlap": NODE, "early": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
  *         scenarios "slowdown", "p95", "remark"
  *
  * An action of prefill and decode is an id, -1 for the kernels' defaults, or -2 for the
  * choice of least estimate among those with a price for that decision, its axis at that one
- * of the values (kernels/price.h has the estimate); of join -2 (0 where the cheapest for the
- * whole batch, by prices of the join, is estimated a tenth below the sum of both parts), 0
- * (one launch by the prefill choice) or 1 (the prefill part, then the decode part); of
- * overlap, asked where join comes to 1, -1 (so it is), -3 (both side by side on two streams) or
- * an id (that for the prefill part, side by side; of a fused kernel, for the whole batch); of
- * early, asked of a part whose choice has an axis EARLY, its value where the caller lets the
+ * of the values (kernels/price.h has the estimate); of overlap, asked of batches with both parts,
+ * -1 (one after the other), -3 (side by side on two streams), -4 (one launch over the whole batch
+ * by the prefill choice) or an id (that for the prefill part, side by side; of a fused kernel, for
+ * the whole batch); of early, asked of a part whose choice has an axis EARLY, its value where the caller lets the
  * launch begin early, or -1 (as the choice has it).
  * guarded: a rule that the action may break in that leaf; who has no run-time check
  * takes the defaults there. The formula is in the header's comment.
@@ -212,7 +209,7 @@ static const char python_cheapest[] =
     "    \"\"\"(estimate, id, value of the price's axis), the least, of equals the first; or "
     "None.\n"
     "\n"
-    "    decision: \"prefill\", \"decode\" or, with the features of a whole batch, \"join\";\n"
+    "    decision: \"prefill\" or \"decode\";\n"
     "    legal: whether choice `id` may run with that value, or with 1 where it has no axis.\n"
     "    \"\"\"\n"
     "    best = None\n"
@@ -236,15 +233,10 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "%s, %s; database %s.\n"
 	    "f: a mapping from the names of kernels/features.def to integers. prefill and decode\n"
 	    "return an index into CHOICES (-1: the kernels' defaults, -2: what cheapest returns),\n"
-	    "join, of the whole batch, 0 (one launch by the prefill choice, or by what\n"
-	    "cheapest(\"join\", f) returns if that is a -2), 1 (the prefill part, then the decode\n"
-	    "part) or -2 (0 where the estimate of cheapest(\"join\", f) is a tenth below the sum "
-	    "of\n"
-	    "those of the parts, which have prices). overlap, of those that join keeps apart, "
-	    "returns\n"
-	    "-1 (so it is), -3 (both parts side by side on two streams) or an index into CHOICES\n"
-	    "(that for the prefill part, side by side, or of a fused kernel for the whole "
-	    "batch).\n"
+	    "overlap, of batches with both parts, -1 (one after the other), -3 (side by side on\n"
+	    "two streams), -4 (one launch over the whole batch by the prefill choice) or an index\n"
+	    "into CHOICES (that for the prefill part, side by side, or of a fused kernel for the\n"
+	    "whole batch).\n"
 	    "early, of a part whose choice has a tunable EARLY, returns its value where the\n"
 	    "caller lets launches begin early, or -1 (as the choice has it). A choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
@@ -280,12 +272,14 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 /* ---- text ------------------------------------------------------------------------------------- */
 static void text_node(FILE *out, const struct tree *t, int node, int depth)
 {
+	static const char *const words[] = { [-SAYS_CHEAPEST] = "cheapest",
+					     [-SAYS_STREAMS] = "streams",
+					     [-SAYS_WHOLE] = "whole" };
 	const struct node *v = &t->v[node];
 	fprintf(out, "%*s", 2 * depth, "");
 	if (v->feature < 0) {
-		if (v->action == SAYS_CHEAPEST || v->action == SAYS_STREAMS)
-			fprintf(out, "return %s",
-				v->action == SAYS_CHEAPEST ? "cheapest" : "streams");
+		if (v->action < SAYS_DEFAULTS)
+			fprintf(out, "return %s", words[-v->action]);
 		else
 			fprintf(out, "return %d", v->action);
 		if (has_figures(v))
@@ -305,7 +299,7 @@ static int emit_text(FILE *out, const struct forest *f, const struct data *d)
 	fprintf(out,
 		"# By `attune induce --gpu %s --emit text` from database %s: for\n"
 		"# ATTUNE_HEURISTICS=, and to be edited.\n"
-		"attune heuristics 2\ngpu %.*s\nrules 0x%016llx\n",
+		"attune heuristics 3\ngpu %.*s\nrules 0x%016llx\n",
 		f->gpu, d->hash, gpu_length(f->gpu), f->gpu, rules_hash());
 	for (const struct kernel *k = NULL; (k = forest_next_kernel(f, k)) != NULL;)
 		fprintf(out, "kernel %s 0x%016llx\n", k->name, kernel_hash(k));

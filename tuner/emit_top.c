@@ -145,9 +145,7 @@ static void emit_price_words(const struct emitter *e)
 	      " *                longest - mean (of prefills a quarter of it, over the waves)\n"
 	      " *\n"
 	      " * A leaf that says -2 means the choice of least estimate among those with a price\n"
-	      " * for the decision, its SEGMENTS at that legal value which makes least of it; of "
-	      "the\n"
-	      " * join, one launch where that is estimated a tenth below the sum of both parts.\n",
+	      " * for the decision, its SEGMENTS at that legal value which makes least of it.\n",
 	      e->out);
 }
 
@@ -227,11 +225,10 @@ void emit_top(const struct emitter *e)
 	    " * geomean of the next best id, and a remark. guarded: somewhere in the leaf's\n"
 	    " * box a rule of the choice is broken; the library asks it at run time and then\n"
 	    " * takes the defaults, which are legal there.\n"
-	    " * The join: 0 one launch over the whole batch by the prefill choice, 1 each part by\n"
-	    " * its own. The overlap, of those: -1 prefill part then decode part, -3 side by "
-	    "side\n"
-	    " * on two streams; an id: that for the prefill part, side by side, or, of a fused\n"
-	    " * kernel, for the whole batch.",
+	    " * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side\n"
+	    " * by side on two streams, -4 one launch over the whole batch by the prefill choice; an\n"
+	    " * id: that for the prefill part, side by side, or, of a fused kernel, for the whole\n"
+	    " * batch.",
 	    out);
 	if (forest_says_early(e->f))
 		fputs(" The early: of a part whose choice has EARLY, its value\n"

@@ -1,6 +1,5 @@
-/* forest.c - all trees together: the prefill and the decode tree first, then the join
- * over what those two pick, then how what it keeps apart overlaps; and the ids of the
- * choices that leaves name. */
+/* forest.c - all trees together: the prefill and the decode tree first, then how what those two pick
+ * overlaps; and the ids of the choices that leaves name. */
 #include "early.h"
 #include "phase_fit.h"
 #include <math.h>
@@ -87,8 +86,7 @@ static int fit_prices(struct phase_fit *fit, const struct matrix *m, enum decisi
 {
 	struct data first = fit->d;
 	first.pass = PASS_A;
-	return prices_fit(&fit->prices, &first, m, decision, most) &&
-	       (decision != DECIDE_PREFILL || prices_fit_whole(&fit->prices, &first));
+	return prices_fit(&fit->prices, &first, m, decision, most);
 }
 
 /* What the prices say of every scenario; of those they learn from, prices that have not seen it. */
@@ -103,7 +101,8 @@ static int find_cheapest(struct phase_fit *fit, enum decision decision)
 		fit->cheapest[s] = data_is_training(m) && p->unseen[s] >= 0 ? p->unseen[s]
 				   : m->has[decision_phase(decision)] &&
 					   prices_pick(p->choice, p->price, p->num_prices, decision,
-						       m, &d->run.device, &c) >= 0
+						       decision_phase(decision), m, &d->run.device,
+						       &c)
 				       ? data_find(d, &c)
 				       : -1;
 	}
@@ -268,42 +267,6 @@ static int finish_phase(struct phase_fit *fit, enum decision decision)
 	       leaves_describe(&fit->tree, fit->m) && note_cost(fit);
 }
 
-enum { BY_ESTIMATE = 2 /* the join's third column */ };
-
-static int fit_join(struct forest *f, const struct data *d, int leaves)
-{
-	struct tree *t = &f->tree[DECIDE_JOIN];
-	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
-	int *whole = malloc(sizeof *whole * (size_t)(d->n + 1));
-	struct matrix *m = NULL;
-	int done = 0;
-	if (picks && whole && tree_constant(&f->tree[DECIDE_OVERLAP], SAYS_SERIAL) &&
-	    tree_constant(t, 1)) { /* both parts, while the join is not known */
-		for (int s = 0; s < d->n; s++) {
-			forest_pick(d, f, s, &picks[s]);
-			picks[s].join = action_join(d, f, SAYS_CHEAPEST, &d->v[s]);
-			whole[s] = forest_whole(d, f, s);
-		}
-		m = matrix_join(d, picks, whole);
-		done = m && !m->rows;
-	}
-	if (m && m->rows) {
-		const struct growth how = { leaves,      MAX_DEPTH, 2 * min_support(m), 0, 0,
-					    SIZE_FEWEST, 0 };
-		tree_free(t);
-		done = tree_fit(t, m, &how) && leaves_describe(t, m);
-	}
-	for (int i = 0; done && i < t->n; i++) {
-		t->v[i].action = t->v[i].action == BY_ESTIMATE ? SAYS_CHEAPEST : t->v[i].action;
-		t->v[i].runner_up =
-		    t->v[i].runner_up == BY_ESTIMATE ? SAYS_CHEAPEST : t->v[i].runner_up;
-	}
-	matrix_free(m);
-	free(picks);
-	free(whole);
-	return done;
-}
-
 int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
 {
 	struct phase_fit fit[2] = { { .m = NULL } };
@@ -320,8 +283,7 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 		f->making[p] = fit[p].making;
 	}
 	done = done && number_choices(f, d, fit);
-	done = done && fit_join(f, d, limits->leaves) && fit_overlap(f, d, &side_by_side) &&
-	       fit_early(f, d, limits->leaves);
+	done = done && fit_overlap(f, d, &side_by_side) && fit_early(f, d, limits->leaves);
 	const int proven = !done || forest_prove(f, d); /* else it has said so */
 	for (int p = 0; p < 2; p++) {
 		tree_free(&fit[p].tree);

@@ -5,8 +5,7 @@
  *   prefill   the prefill tree, its choices and prices, and the prices of one launch over whole
  *             batches, which are of the same choices
  *   decode    the decode tree, its choices and prices, and the early tree, which changes no plan
- *   mixed     join and overlap: both were learned for the parts that stand beside them, and each
- *             presumes the other (the overlap is of batches that the join keeps apart)
+ *   mixed     the overlap, which was learned for the parts that stand beside it
  *
  * Prefill and decode trees do not know each other: a part's costs are learned with the other part at
  * its best. The mixed group does know them, so it is judged beside the two that are taken. */

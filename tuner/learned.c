@@ -22,7 +22,7 @@ struct learned {
 	enum policy policy;
 	const struct basics *basics[2]; /* of the prefill and the decode part */
 	struct matrix *join;            /* both ways, with what the parts would run */
-	struct tree tree[3];            /* no nodes: nothing was learned, or it is the nearest */
+	struct tree tree[2], join_tree; /* no nodes: nothing was learned, or it is the nearest */
 };
 
 /* ---- from one decision's costs ------------------------------------------------------ */
@@ -66,18 +66,18 @@ static int recall_join(const struct learned *l, const struct attune_features *f)
 	if (!l->join || !l->join->rows)
 		return -1;
 	if (l->policy != POLICY_NEAREST)
-		return tree_action(&l->tree[DECIDE_JOIN], f);
+		return tree_action(&l->join_tree, f);
 	const int row = nearest_row(l->join, f);
 	return matrix_at(l->join, row, 1) < matrix_at(l->join, row, 0);
 }
 
-static int grow(struct learned *l, enum decision t, const struct matrix *m)
+static int grow(const struct learned *l, struct tree *t, const struct matrix *m)
 {
 	const struct cart greedy = { CART_COST, default_limits.leaves, 30 };
 	const struct cart label = { CART_ENTROPY, LABEL_LEAVES, LABEL_DEPTH };
 	if (!m || !m->rows || l->policy == POLICY_NEAREST)
 		return 1;
-	return cart_grow(&l->tree[t], m, l->policy == POLICY_GREEDY ? &greedy : &label);
+	return cart_grow(t, m, l->policy == POLICY_GREEDY ? &greedy : &label);
 }
 
 struct learned *learned_new(const struct data *d, enum policy policy)
@@ -89,7 +89,7 @@ struct learned *learned_new(const struct data *d, enum policy policy)
 		*l = (struct learned){ .d = d, .policy = policy };
 	for (int t = DECIDE_PREFILL; done && t <= DECIDE_DECODE; t++) {
 		l->basics[t] = basics_of(d, (enum decision)t);
-		done = l->basics[t] && grow(l, (enum decision)t, columns_of(l, (enum decision)t));
+		done = l->basics[t] && grow(l, &l->tree[t], columns_of(l, (enum decision)t));
 	}
 	for (int s = 0; done && s < d->n; s++) {
 		struct made made;
@@ -97,8 +97,8 @@ struct learned *learned_new(const struct data *d, enum policy policy)
 		made_pick(d, &made, &picks[s]);
 	}
 	if (done) {
-		l->join = matrix_join(d, picks, NULL);
-		done = l->join && grow(l, DECIDE_JOIN, l->join);
+		l->join = matrix_join(d, picks);
+		done = l->join && grow(l, &l->join_tree, l->join);
 	}
 	free(picks);
 	if (done)
@@ -129,9 +129,11 @@ void learned_make(const struct learned *l, const struct measured *m, struct made
 
 void learned_free(struct learned *l)
 {
-	for (int t = 0; l && t < 3; t++)
+	if (!l)
+		return;
+	for (int t = 0; t < 2; t++)
 		tree_free(&l->tree[t]);
-	if (l)
-		matrix_free(l->join);
+	tree_free(&l->join_tree);
+	matrix_free(l->join);
 	free(l);
 }

@@ -54,7 +54,7 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 		const double us = data_plan_time(d, s, &pick);
 		table_text(t, m->model);
 		table_number(t, m->shape.page_size, 0);
-		table_text(t, m->batch_text);
+		batch_cell(t, m->batch_text, format);
 		table_text(t, m->split);
 		table_number(t, best, 3);
 		table_number(t, isfinite(us) ? us : NAN, 3);
@@ -67,19 +67,6 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 }
 
 /* ---- others' times ----------------------------------------------------------------- */
-/* As a table a long batch is its begin. */
-static void batch_cell(struct table *t, const struct measured *m, enum format format)
-{
-	enum { SHORT = 40 };
-	char text[SHORT + 40];
-	if (format != FORMAT_TABLE || strlen(m->batch_text) <= SHORT) {
-		table_text(t, m->batch_text);
-		return;
-	}
-	snprintf(text, sizeof text, "%.20s.. %d sequences", m->batch_text, m->batch->view.num_seqs);
-	table_text(t, text);
-}
-
 int show_peers(const struct data *d, const struct forest *f, const struct peers *peers,
 	       const char *model, enum format format)
 {
@@ -98,7 +85,7 @@ int show_peers(const struct data *d, const struct forest *f, const struct peers 
 		const double us = data_plan_time(d, s, &pick);
 		table_text(t, m->model);
 		table_number(t, m->shape.page_size, 0);
-		batch_cell(t, m, format);
+		batch_cell(t, m->batch_text, format);
 		table_number(t, data_oracle(d, s), 3);
 		table_number(t, isfinite(us) ? us : NAN, 3);
 		table_number(t, p->us, 3);

@@ -39,11 +39,6 @@ static int most_slots(const struct market *k, const struct offer *o, int head_si
 	return most;
 }
 
-static enum phase phase_at(const struct market *k, int row)
-{
-	return k->whole && k->whole[row] ? PHASE_ALL : k->phase;
-}
-
 /* Cells of a head size that are near their scenario's best. */
 static int list_cells(const struct market *k, const struct offer *o, int head_size,
 		      struct cell_fit *cell)
@@ -53,12 +48,11 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 		const int s = k->m->scenario[r];
 		if (k->m->f[r].head_size != head_size || (k->fold >= 0 && r % FOLDS == k->fold))
 			continue;
-		const enum phase phase = phase_at(k, r);
 		const double best = k->best_us[r];
 		for (int i = 0; i < o->num_members; i++) {
 			const double us = o->member[i] < 0
 					      ? INFINITY
-					      : data_part_time(k->d, s, phase, o->member[i]);
+					      : data_part_time(k->d, s, k->phase, o->member[i]);
 			if (us < near_best * best)
 				cell[n++] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
 							       best / us * best / us };
@@ -188,7 +182,7 @@ int market_open(struct market *k)
 	if (!k->column || !k->best_us)
 		return 0;
 	for (int r = 0; r < k->m->rows; r++)
-		k->best_us[r] = data_best(k->d, k->m->scenario[r], phase_at(k, r), &choice);
+		k->best_us[r] = data_best(k->d, k->m->scenario[r], k->phase, &choice);
 	for (int c = 0; c < k->d->num_choices; c++)
 		k->column[c] = -1; /* of no part alone: what only whole plans have run */
 	for (int c = 0; c < k->m->cols; c++)

@@ -22,16 +22,15 @@ struct market {
 	const struct data *d;
 	const struct matrix *m;
 	enum phase phase;
-	const char *whole; /* [rows] 1: of the whole batch instead; NULL: none is */
-	int *column;       /* [data.num_choices] of the matrix */
-	double *best_us;   /* [rows] the least of all choices' times there */
+	int *column;     /* [data.num_choices] of the matrix */
+	double *best_us; /* [rows] the least of all choices' times there */
 	int size[MAX_SIZES], num_sizes;
 	struct offer *offer;
 	int num_offers;
 	int fold; /* rows r with r % FOLDS == fold are not learned from; -1: all are */
 };
 
-/* Of d, m, phase and whole the rest. 0 without memory; close it either way. */
+/* Of d, m and phase the rest. 0 without memory; close it either way. */
 int market_open(struct market *);
 void market_close(struct market *);
 /* Its prices by head size, from all rows but the fold's. cell: room for MAX_MEMBERS a row. 0

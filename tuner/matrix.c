@@ -27,8 +27,7 @@ enum { MIN_COVERAGE = 80, WIDE_COVERAGE = 90, MIN_WEIGHT = 16, MAX_WEIGHT = 64, 
 
 enum phase decision_phase(enum decision decision)
 {
-	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL, PHASE_ALL,
-					     PHASE_DECODE };
+	static const enum phase phases[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL, PHASE_DECODE };
 	return phases[decision];
 }
 
@@ -573,20 +572,18 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 	return NULL;
 }
 
-/* Costs of both ways; 0 when neither was measured. whole: what one launch would run. */
-static int fill_join(const struct data *d, const struct pick *pick, int whole, int scenario,
-		     int32_t *cost)
+/* Costs of both ways; 0 when neither was measured. */
+static int fill_join(const struct data *d, const struct pick *pick, int scenario, int32_t *cost)
 {
+	const int whole = pick->prefill;
 	double us[2], best;
 	if (pick->prefill < 0 || pick->decode < 0)
 		return 0;
 	for (int join = 0; join < 2; join++) {
-		const struct pick p = { .prefill = join ? pick->prefill : whole,
-					.decode = pick->decode,
-					.join = join };
+		const struct pick p = { .prefill = whole, .decode = pick->decode, .join = join };
 		us[join] = data_plan_time(d, scenario, &p);
 	}
-	if (whole < 0 || !data_legal(d, scenario, PHASE_ALL, whole))
+	if (!data_legal(d, scenario, PHASE_ALL, whole))
 		us[0] = us[1]; /* the library then runs both parts */
 	else if (!data_cell(d, scenario, PHASE_ALL, whole))
 		us[0] = us[1] * (1 + COST_MISSING / 1e6); /* not known: no reason to */
@@ -601,24 +598,21 @@ static int fill_join(const struct data *d, const struct pick *pick, int whole, i
 	return isfinite(best);
 }
 
-struct matrix *matrix_join(const struct data *all, const struct pick *picks, const int *whole)
+struct matrix *matrix_join(const struct data *all, const struct pick *picks)
 {
+	enum { WAYS = 2 };
 	const struct data first = first_pass(all), *d = &first;
-	const int cols = whole ? 3 : 2;
-	struct matrix *m = matrix_new(d->n, cols);
+	struct matrix *m = matrix_new(d->n, WAYS);
 	if (!m)
 		return NULL;
 	m->rows = 0;
-	for (int c = 0; c < cols; c++)
+	for (int c = 0; c < WAYS; c++)
 		m->choice[c] = c;
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *v = &d->v[s];
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
-		    !fill_join(d, &picks[s], whole ? whole[s] : picks[s].prefill, s,
-			       &m->cost[m->rows * cols]))
+		    !fill_join(d, &picks[s], s, &m->cost[m->rows * WAYS]))
 			continue;
-		if (whole)
-			m->cost[m->rows * cols + 2] = m->cost[m->rows * cols + picks[s].join];
 		m->scenario[m->rows] = s;
 		m->fallback[m->rows] = COST_CAP;
 		matrix_describe_row(d, m, m->rows++, PHASE_ALL);

@@ -3,6 +3,7 @@
  *
  *   SAYS_SERIAL   A | B
  *   SAYS_STREAMS  A || B
+ *   SAYS_WHOLE    A over the whole batch
  *   a choice      of a fused kernel: one launch; else C || B, where C leaves units to B
  *
  * Times of a way count as ratios to the fastest serial way of the same race; while learning those
@@ -18,6 +19,9 @@
 #include <string.h>
 
 enum { MAX_BEHIND = 400000 /* as a cost */ };
+enum { NUM_SAYS = 3 /* ways that are no choice */ };
+/* A launch that nobody measured is that much slower than what was. */
+#define UNKNOWN 0.1
 /* A leaf may lose that share for fewer choices. */
 #define ENOUGH 0.005
 /* What is this share of another time was another plan, and not the clock. */
@@ -254,6 +258,7 @@ static int list_ways(const struct data *d, int *way)
 	int n = 0;
 	way[n++] = SAYS_SERIAL;
 	way[n++] = SAYS_STREAMS;
+	way[n++] = SAYS_WHOLE;
 	for (int i = 0; seen && i < d->num_plans; i++)
 		if (d->plan[i].how == ATTUNE_STREAMS && way_of(d, &d->plan[i]) >= 0)
 			seen[d->plan[i].prefill] = 1;
@@ -292,19 +297,61 @@ static double own_ratio(const struct data *d, int s, struct pick p)
 	return fmax(1, data_plan_time(d, s, &p) / data_serial(d, s));
 }
 
+/* The least time of one launch over the whole batch by anything that does not overlap. */
+static double least_whole(const struct data *d, int scenario)
+{
+	struct choice_iter i = choices_of(d, scenario, PHASE_ALL, PHASE_ALL);
+	double least = INFINITY;
+	while (choices_next(&i))
+		if (!choice_overlaps(&d->choice[i.choice]))
+			least = fmin(least, cells_time(d, scenario, &i.cells[0]));
+	return least;
+}
+
+/* One launch by `whole`, to the fastest serial way. Of a choice that was not measured it is taken to be
+ * slower than the parts and than all that were measured in one launch. */
+static double whole_ratio(const struct data *d, int s, int whole, double own)
+{
+	const double serial = data_serial(d, s);
+	if (whole < 0 || !data_legal(d, s, PHASE_ALL, whole))
+		return own;
+	if (data_cell(d, s, PHASE_ALL, whole))
+		return data_time(d, s, PHASE_ALL, whole) / serial;
+	const double least = least_whole(d, s) / serial;
+	return (isfinite(least) ? fmax(least, own) : own) * (1 + UNKNOWN);
+}
+
+static int is_known_way(const struct data *d, int s, const struct runs *all, int way,
+			const struct pick *p, int whole)
+{
+	return way == SAYS_WHOLE ? whole >= 0 && data_cell(d, s, PHASE_ALL, whole)
+				 : isfinite(learned_ratio(all, way, p));
+}
+
+/* What a column takes, to the fastest serial way; INFINITY: it was not measured. */
+static double column_ratio(const struct data *d, int s, const struct runs *all, int way,
+			   const struct pick *p, int whole, double own)
+{
+	const double ratio =
+	    way == SAYS_WHOLE ? whole_ratio(d, s, whole, own) : learned_ratio(all, way, p);
+	if (way == SAYS_WHOLE || (isfinite(ratio) && is_fused_way(d, way)))
+		return ratio;
+	if (!isfinite(ratio) && gains_nothing(d, s, way))
+		return own;
+	return is_fused_way(d, way) ? ratio : own * ratio;
+}
+
 /* 0: nothing but serial was measured. own: what the pick's parts take one after the other, which
  * is what those ways save that do without them. ratio: room for one of each column. */
 static int fill_row(const struct data *d, int s, const struct runs *all, const struct matrix *m,
-		    const struct pick *p, double own, double *ratio, int32_t *cost)
+		    const struct pick *p, int whole, double own, double *ratio, int32_t *cost)
 {
 	double best = own;
 	int others = 0;
 	for (int c = 0; c < m->cols; c++) {
-		ratio[c] = learned_ratio(all, m->choice[c], p);
-		others += c && isfinite(ratio[c]);
-		const int parts = !isfinite(ratio[c]) && gains_nothing(d, s, m->choice[c]);
-		if (parts || !is_fused_way(d, m->choice[c]))
-			ratio[c] = own * (parts ? 1 : ratio[c]);
+		const int way = m->choice[c];
+		others += way != SAYS_SERIAL && is_known_way(d, s, all, way, p, whole);
+		ratio[c] = column_ratio(d, s, all, way, p, whole, own);
 		best = fmin(best, ratio[c]);
 	}
 	for (int c = 0; c < m->cols; c++)
@@ -341,11 +388,11 @@ static void drop_rare(struct matrix *m)
 			sizeof *m->cost * (size_t)m->cols);
 }
 
-struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
+struct matrix *matrix_overlap(const struct data *all, const struct pick *picks, const int *whole)
 {
 	struct data first = *all;
-	struct matrix *m = matrix_new(all->n, all->num_choices + 2);
-	double *ratio = malloc(sizeof *ratio * (size_t)(all->num_choices + 2));
+	struct matrix *m = matrix_new(all->n, all->num_choices + NUM_SAYS);
+	double *ratio = malloc(sizeof *ratio * (size_t)(all->num_choices + NUM_SAYS));
 	first.pass = PASS_A;
 	if (!m || !ratio) {
 		matrix_free(m);
@@ -358,12 +405,12 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 		const struct measured *v = &all->v[s];
 		int32_t *cost = &m->cost[m->rows * m->cols];
 		struct runs runs = { 0 };
-		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE] ||
-		    !picks[s].join)
+		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE])
 			continue;
 		const double own = own_ratio(&first, s, picks[s]);
 		if (isfinite(own) && find_runs(&first, s, PASS_A, &runs) &&
-		    fill_row(all, s, &runs, m, &picks[s], own, ratio, cost)) {
+		    fill_row(&first, s, &runs, m, &picks[s], whole[s], own, ratio,
+			     cost)) {
 			m->scenario[m->rows] = s;
 			m->fallback[m->rows] = cost[0];
 			matrix_describe_row(&first, m, m->rows++, PHASE_ALL);
@@ -420,13 +467,16 @@ static void name_leaves(struct forest *f, const struct data *d, const struct mat
 int fit_overlap(struct forest *f, const struct data *d, const struct growth *how)
 {
 	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
+	int *whole = malloc(sizeof *whole * (size_t)(d->n + 1));
 	struct tree *t = &f->tree[DECIDE_OVERLAP];
 	struct matrix *m = NULL;
 	int done = 0;
-	if (picks && tree_constant(t, SAYS_SERIAL)) {
-		for (int s = 0; s < d->n; s++)
+	if (picks && whole && tree_constant(t, SAYS_SERIAL)) {
+		for (int s = 0; s < d->n; s++) {
 			forest_pick(d, f, s, &picks[s]);
-		m = matrix_overlap(d, picks);
+			whole[s] = forest_whole(d, f, s);
+		}
+		m = matrix_overlap(d, picks, whole);
 		done = m && !m->rows;
 	}
 	if (m && m->rows) {
@@ -440,6 +490,7 @@ int fit_overlap(struct forest *f, const struct data *d, const struct growth *how
 	}
 	matrix_free(m);
 	free(picks);
+	free(whole);
 	return done;
 }
 

@@ -126,7 +126,7 @@ static int read_price(struct reader *r, struct forest *f)
 	while (decision < NUM_PRICED && strcmp(name, decision_names[decision]))
 		decision++;
 	if (decision == NUM_PRICED)
-		return wrong(r, "prefill, decode or join");
+		return wrong(r, "prefill or decode");
 	for (size_t i = 0; i < COUNT(v); i++) {
 		if (!expect(r, ",") || !read_number(r, &v[i]))
 			return 0;
@@ -203,14 +203,15 @@ static void skip_comment(struct reader *r)
 		r->at = end + 2;
 }
 
-/* What a leaf may say: -1, an id, or `other`. */
+/* What a leaf may say: -1, an id, or one of `others`. */
 struct actions {
-	int ids, other;
+	int ids, others[2];
 };
 
 static int may_say(const struct actions *a, long long value)
 {
-	return value == a->other || (value >= SAYS_DEFAULTS && value < a->ids);
+	return value == a->others[0] || value == a->others[1] ||
+	       (value >= SAYS_DEFAULTS && value < a->ids);
 }
 
 /* A return, or an if with both of its branches; the node, or -1. */
@@ -264,14 +265,13 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	if (!seek(r, head) || !seek(r, "{"))
 		return 0;
 	next_is(r, "(void)f;");
-	static const struct actions fixed[] = {
-		[DECIDE_JOIN] = { 2, SAYS_CHEAPEST }, [DECIDE_EARLY] = { MOST_EARLY + 1, SAYS_OWN }
+	const struct actions actions[NUM_DECISIONS] = {
+		[DECIDE_PREFILL] = { f->num_choices, { SAYS_CHEAPEST, SAYS_CHEAPEST } },
+		[DECIDE_DECODE] = { f->num_choices, { SAYS_CHEAPEST, SAYS_CHEAPEST } },
+		[DECIDE_OVERLAP] = { f->num_choices, { SAYS_STREAMS, SAYS_WHOLE } },
+		[DECIDE_EARLY] = { MOST_EARLY + 1, { SAYS_OWN, SAYS_OWN } },
 	};
-	const struct actions by_id = { f->num_choices,
-				       decision == DECIDE_OVERLAP ? SAYS_STREAMS : SAYS_CHEAPEST };
-	const struct actions actions =
-	    decision == DECIDE_JOIN || decision == DECIDE_EARLY ? fixed[decision] : by_id;
-	return read_node(r, &f->tree[decision], &actions) == 0 && expect(r, "}");
+	return read_node(r, &f->tree[decision], &actions[decision]) == 0 && expect(r, "}");
 }
 
 int forest_parse(struct forest *f, const char *text, const char *path)

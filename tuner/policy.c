@@ -80,56 +80,25 @@ static int decide(const struct forest *f, enum decision decision, const struct m
 	return t->v[tree_leaf(t, &m->part[decision_phase(decision)].f)].action;
 }
 
-int action_choice(const struct data *d, const struct forest *f, enum decision decision, int action,
-		  const struct measured *m, struct choice *out, long long *fs)
+int action_choice(const struct data *d, const struct forest *f, enum decision decision,
+		  enum phase phase, int action, const struct measured *m, struct choice *out)
 {
-	const struct device_info *device = &d->run.device;
-	const enum phase phase = decision_phase(decision);
-	long long estimate = -1;
-	int found = 0;
-	if (action == SAYS_CHEAPEST) {
-		estimate =
-		    prices_pick(f->choice, f->price, f->num_prices, decision, m, device, out);
-		found = estimate >= 0;
-	} else if (action >= 0 && made_legal(d, m, phase, &f->choice[action], out)) {
-		const struct price *p =
-		    price_for(f->price, f->num_prices, decision, action, m->shape.head_size);
-		const int axis = out->kernel->space->formula_axis;
-		if (p)
-			estimate = price_estimate(p, &m->part[phase].f,
-						  axis < 0 ? 1 : out->config.v[axis]);
-		found = 1;
-	}
-	if (fs)
-		*fs = estimate;
-	return found;
+	if (action == SAYS_CHEAPEST)
+		return prices_pick(f->choice, f->price, f->num_prices, decision, phase, m,
+				   &d->run.device, out);
+	return action >= 0 && made_legal(d, m, phase, &f->choice[action], out);
 }
 
 int action_or_default(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *out)
 {
-	return action_choice(d, f, decision, action, m, out, NULL) ||
+	return action_choice(d, f, decision, decision_phase(decision), action, m, out) ||
 	       default_made(d, m, decision_phase(decision), out);
-}
-
-/* As joins() of kernels/plan.c. */
-int action_join(const struct data *d, const struct forest *f, int action, const struct measured *m)
-{
-	long long whole, prefill, decode;
-	struct choice c;
-	if (!m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE] || action == 1 ||
-	    !action_choice(d, f, DECIDE_JOIN, decide(f, DECIDE_PREFILL, m), m, &c, &whole))
-		return 1;
-	if (action == 0)
-		return 0;
-	action_choice(d, f, DECIDE_PREFILL, decide(f, DECIDE_PREFILL, m), m, &c, &prefill);
-	action_choice(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m, &c, &decode);
-	return !price_joins(whole, prefill, decode);
 }
 
 int decision_is_of(enum decision decision, const struct measured *m)
 {
-	return decision < DECIDE_JOIN || decision == DECIDE_EARLY
+	return decision < DECIDE_OVERLAP || decision == DECIDE_EARLY
 		   ? m->has[decision_phase(decision)]
 		   : m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
 }
@@ -138,7 +107,7 @@ int decision_is_of(enum decision decision, const struct measured *m)
 static void make_part(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *part, struct made *out)
 {
-	if (action_choice(d, f, decision, action, m, part, NULL))
+	if (action_choice(d, f, decision, decision_phase(decision), action, m, part))
 		return;
 	out->by_default = 1;
 	default_made(d, m, decision_phase(decision), part);
@@ -148,15 +117,18 @@ void forest_make_serial(const struct data *d, const struct forest *f, const stru
 			struct made *out)
 {
 	*out = (struct made){ .join = 1 };
-	const int prefill = m->has[PHASE_PREFILL] ? decide(f, DECIDE_PREFILL, m) : SAYS_DEFAULTS;
 	if (m->has[PHASE_PREFILL])
-		make_part(d, f, DECIDE_PREFILL, prefill, m, &out->prefill, out);
+		make_part(d, f, DECIDE_PREFILL, decide(f, DECIDE_PREFILL, m), m, &out->prefill,
+			  out);
 	if (m->has[PHASE_DECODE])
 		make_part(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m, &out->decode, out);
-	if (!action_join(d, f, decide(f, DECIDE_JOIN, m), m)) {
-		action_choice(d, f, DECIDE_JOIN, prefill, m, &out->prefill, NULL);
-		out->join = 0;
-	}
+}
+
+/* What the prefill tree names, over the whole batch. */
+static int whole_choice(const struct data *d, const struct forest *f, const struct measured *m,
+			struct choice *out)
+{
+	return action_choice(d, f, DECIDE_PREFILL, PHASE_ALL, decide(f, DECIDE_PREFILL, m), m, out);
 }
 
 /* As overlap() of kernels/plan.c. */
@@ -165,8 +137,13 @@ void overlap_made(const struct data *d, const struct forest *f, int action,
 {
 	const int fused = action >= 0 && f->choice[action].kernel->space->is_fused;
 	struct choice c;
-	if (!decision_is_of(DECIDE_OVERLAP, m) || !out->join || action == SAYS_SERIAL)
+	if (!decision_is_of(DECIDE_OVERLAP, m) || action == SAYS_SERIAL)
 		return;
+	if (action == SAYS_WHOLE) {
+		out->join = !whole_choice(d, f, m, &c);
+		out->prefill = out->join ? out->prefill : c;
+		return;
+	}
 	if (!fused && out->by_default)
 		return;
 	if (action >= 0 &&
@@ -192,8 +169,7 @@ int forest_whole(const struct data *d, const struct forest *f, int scenario)
 {
 	const struct measured *m = &d->v[scenario];
 	struct choice c;
-	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] &&
-		       action_choice(d, f, DECIDE_JOIN, decide(f, DECIDE_PREFILL, m), m, &c, NULL)
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && whole_choice(d, f, m, &c)
 		   ? data_find(d, &c)
 		   : -1;
 }
@@ -248,7 +224,7 @@ static int learn_fixed(struct chooser *c)
 		make_fixed(c, &c->d->v[s], &made);
 		made_pick(c->d, &made, &picks[s]);
 	}
-	m = picks ? matrix_join(c->d, picks, NULL) : NULL;
+	m = picks ? matrix_join(c->d, picks) : NULL;
 	for (int r = 0; m && r < m->rows; r++)
 		for (int join = 0; join < 2; join++)
 			sum[join] += matrix_at(m, r, join);

@@ -198,71 +198,13 @@ void prices_free(struct prices *p)
 	p->unseen = NULL;
 }
 
-/* Rows without costs: of training scenarios the prefill part and, where decodes stand
- * beside it, the whole batch too. The same code runs both, and of whole batches alone too
- * few times are known to say what it does elsewhere. */
-static struct matrix *whole_rows_too(const struct data *d, char *whole)
-{
-	struct matrix *m = matrix_new(2 * d->n, 0);
-	if (!m)
-		return NULL;
-	m->rows = 0;
-	for (int s = 0; s < d->n; s++) {
-		const struct measured *v = &d->v[s];
-		const int rows = !data_is_training(v) || !v->has[PHASE_PREFILL] ? 0
-				 : v->has[PHASE_DECODE]                         ? 2
-										: 1;
-		for (int i = 0; i < rows; i++) {
-			whole[m->rows] = (char)i;
-			m->scenario[m->rows] = s;
-			m->f[m->rows++] = v->part[i ? PHASE_ALL : PHASE_PREFILL].f;
-		}
-	}
-	return m;
-}
-
-static int find_choice(const struct prices *p, const struct choice *c)
-{
-	for (int i = 0; i < p->num_choices; i++)
-		if (p->choice[i].kernel == c->kernel &&
-		    !memcmp(&p->choice[i].config, &c->config, sizeof c->config))
-			return i;
-	return -1;
-}
-
-int prices_fit_whole(struct prices *out, const struct data *d)
-{
-	char *whole = calloc((size_t)d->n + 1, 2);
-	struct matrix *m = whole ? whole_rows_too(d, whole) : NULL;
-	struct market k = { .d = d, .m = m, .phase = PHASE_PREFILL, .whole = whole };
-	struct cell_fit *cell =
-	    m ? malloc(sizeof *cell * ((size_t)m->rows * MAX_MEMBERS + 1)) : NULL;
-	int done = cell && market_open(&k);
-	for (int i = 0; done && i < k.num_offers; i++) {
-		const int id = find_choice(out, &k.offer[i].choice);
-		if (id < 0)
-			continue;
-		done = market_fit(&k, &k.offer[i], cell);
-		for (int h = 0; done && h < k.num_sizes && out->num_prices < MAX_PRICES; h++)
-			if (k.offer[i].price[h].rows)
-				out->price[out->num_prices++] =
-				    (struct selector_price){ DECIDE_JOIN, id, k.size[h],
-							     k.offer[i].price[h] };
-	}
-	market_close(&k);
-	matrix_free(m);
-	free(cell);
-	free(whole);
-	return done;
-}
-
-long long prices_pick(const struct choice *choice, const struct selector_price *price,
-		      int num_prices, enum decision decision, const struct measured *m,
-		      const struct device_info *d, struct choice *out)
+int prices_pick(const struct choice *choice, const struct selector_price *price, int num_prices,
+		enum decision decision, enum phase phase, const struct measured *m,
+		const struct device_info *d, struct choice *out)
 {
 	const int size = priced_size(price, num_prices, decision, m->shape.head_size);
 	struct price_asked asked = { .shape = &m->shape,
-				     .part = &m->part[decision_phase(decision)],
+				     .part = &m->part[phase],
 				     .device = d };
 	long long least = LLONG_MAX;
 	int best = -1;
@@ -280,5 +222,5 @@ long long prices_pick(const struct choice *choice, const struct selector_price *
 		best = id;
 		*out = (struct choice){ choice[id].kernel, c };
 	}
-	return best < 0 ? -1 : least;
+	return best >= 0;
 }

@@ -29,8 +29,5 @@ void prices_free(struct prices *);
  * which has all concrete choices of d. 0 without memory. */
 int prices_fit(struct prices *, const struct data *, const struct matrix *, enum decision,
 	       int most);
-/* Adds what the same choices cost in one launch over whole batches of prefills and
- * decodes, as prices of the join. 0 without memory. */
-int prices_fit_whole(struct prices *, const struct data *);
 
 #endif

@@ -30,8 +30,7 @@ static int select_all(const struct data *d, decide_fn decide, const void *how)
 		if (m->has[PHASE_DECODE])
 			sum += decide(how, DECIDE_DECODE, &m->part[PHASE_DECODE].f);
 		if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])
-			sum += decide(how, DECIDE_JOIN, &m->part[PHASE_ALL].f) +
-			       decide(how, DECIDE_OVERLAP, &m->part[PHASE_ALL].f);
+			sum += decide(how, DECIDE_OVERLAP, &m->part[PHASE_ALL].f);
 	}
 	return sum;
 }

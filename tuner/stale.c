@@ -217,16 +217,6 @@ static int by_part(const void *pa, const void *pb)
 	return kernel ? kernel : strcmp(a->text[CHOICE], b->text[CHOICE]);
 }
 
-/* As a table a long batch is its beginning. */
-static void batch_cell(struct table *t, const char *batch, enum format format)
-{
-	enum { SHORT = 40 };
-	char text[SHORT + 3];
-	const int cut = format_for_people(format) && strlen(batch) > SHORT;
-	snprintf(text, sizeof text, "%.*s..", SHORT, batch);
-	table_text(t, cut ? text : batch);
-}
-
 static void print_rows(struct stale *s, enum format format)
 {
 	static const char *const columns[] = {

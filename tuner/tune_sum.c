@@ -2,7 +2,6 @@
  * The tables behind it are `attune eval`'s. */
 #include "tune.h"
 #include "../harness/json_out.h"
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,51 +54,20 @@ static void print_rules(const struct tune *t)
 	       text);
 }
 
-enum { LINE = 60 };
-
-static void print_range(const char *what, int least, int most)
-{
-	if (least == most)
-		printf(", %s %d", what, least);
-	else
-		printf(", %s %d to %d", what, least, most);
-}
-
-/* Its text, or what a long one comes to. */
-static void print_batch(const struct measured *m)
-{
-	const attune_batch *b = &m->batch->view;
-	int queries[2] = { INT_MAX, 0 }, keys[2] = { INT_MAX, 0 };
-	if (strlen(m->batch_text) <= LINE) {
-		puts(m->batch_text);
-		return;
-	}
-	for (int i = 0; i < b->num_seqs; i++) {
-		const int q = b->query_start[i + 1] - b->query_start[i], k = b->seq_lens[i];
-		queries[0] = q < queries[0] ? q : queries[0];
-		queries[1] = q > queries[1] ? q : queries[1];
-		keys[0] = k < keys[0] ? k : keys[0];
-		keys[1] = k > keys[1] ? k : keys[1];
-	}
-	printf("%d sequences", b->num_seqs);
-	print_range("query lengths", queries[0], queries[1]);
-	print_range("sequence lengths", keys[0], keys[1]);
-	putchar('\n');
-}
-
 static void print_held_out(const struct tune *t, const struct held_out *h)
 {
+	char batch[BATCH_WORDS];
 	printf("%-10s", "held out");
 	if (!h->n) {
 		printf("no scenario was judged; more time judges some\n");
 		return;
 	}
 	const struct measured *m = &t->own->v[h->worst_at];
+	batch_words(batch, m->batch_text);
 	printf("%.3f x the fastest measured, before %.3f, kernels' defaults %.2f (%d scenarios); "
-	       "worst %.2f: %s ",
+	       "worst %.2f: %s %s\n",
 	       h->slowdown[INSTALLED], h->slowdown[BEFORE], h->slowdown[DEFAULTS], h->n, h->worst,
-	       m->model);
-	print_batch(m);
+	       m->model, batch);
 }
 
 static void print_time(const struct tune *t)

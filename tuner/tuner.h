@@ -16,10 +16,9 @@
  *   confirm.c asks the harness for pass B of what was picked, refine.c for scenarios about
  *   thresholds. ladder*.c, hybrid.c and peers.c compare with what others have published.
  *
- * A batch is run by four decisions: what runs its decode part, what runs its
- * prefill part, how they are joined (0: one launch over the whole batch by
- * the prefill choice; 1: each by its own), and where they are kept apart how they
- * overlap (overlap.c). A fifth says which launches should begin early (early.c). */
+ * A batch is run by three decisions: what runs its decode part, what runs its prefill part, and
+ * where it has both how they share the device (overlap.c). A fourth says which launches should
+ * begin early (early.c). */
 #ifndef TUNER_H
 #define TUNER_H
 
@@ -167,6 +166,11 @@ void data_free(struct data *);
 struct data *data_new(const char *gpu, const struct run_info *);
 int data_add(struct data *, const struct store_cell *);
 int data_finish(struct data *);
+/* batch_words.c: the batch's text; of a long one how many sequences it has, and of which lengths. */
+enum { SHORT_BATCH = 60, BATCH_WORDS = 100 };
+void batch_words(char text[BATCH_WORDS], const char *batch);
+/* As a cell of a table for people; for machines the text. */
+void batch_cell(struct table *, const char *batch, enum format);
 const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "plan" */
 /* `asked`, or when that is NULL the name of this machine's own device; 0 and a
  * complaint when there is none. */
@@ -200,10 +204,10 @@ double family_time(const struct data *, int scenario, enum phase, int choice);
 /* ---- prices.c: the cheapest of several -------------------------------------------- */
 enum { MAX_PRICED = 16 /* choices of a decision */, MAX_PRICES = 256 };
 /* Of the choices with a price for the decision the one of least estimate, of equals the
- * first, without formulas; its estimate, -1: none is legal. */
-long long prices_pick(const struct choice *, const struct selector_price *, int num_prices,
-		      enum decision, const struct measured *, const struct device_info *,
-		      struct choice *out);
+ * first, without formulas; 0: none is legal. phase: over which part. */
+int prices_pick(const struct choice *, const struct selector_price *, int num_prices,
+		enum decision, enum phase, const struct measured *, const struct device_info *,
+		struct choice *out);
 /* The column of that rule. */
 int cheapest_column(const struct data *, enum decision);
 
@@ -300,7 +304,7 @@ enum {
 struct matrix {
 	int rows, cols;
 	int *scenario;             /* [rows] index into data.v */
-	int *choice;               /* [cols] index into data.choice; of the join: 0 and 1 */
+	int *choice;               /* [cols] index into data.choice, or what the matrix says */
 	int32_t *cost;             /* [rows][cols] */
 	int32_t *fallback;         /* [rows] cost of the kernels' default */
 	int32_t *weight;           /* [rows] 1 or more */
@@ -311,10 +315,9 @@ enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 /* Training rows of the prefill or the decode decision. */
 struct matrix *matrix_parts(const struct data *, enum decision);
-/* Training rows of the join: what both ways cost, given the picks [data->n] (whose own
- * join, that of the estimates, is a third column), and what one launch runs [data->n], -1:
- * nothing may. whole NULL: as the picks' prefill part, and two columns. */
-struct matrix *matrix_join(const struct data *, const struct pick *picks, const int *whole);
+/* Of mixed training scenarios what the picks [data->n] cost in one launch by their prefill choice (0)
+ * and in one of each part (1). */
+struct matrix *matrix_join(const struct data *, const struct pick *picks);
 /* Everything of a row but its costs. */
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 struct matrix *matrix_new(int rows, int cols);
@@ -346,9 +349,10 @@ double overlap_ratio(const struct data *, int scenario, int way, const struct pi
 /* At most so many fused choices, the one that gains most over the best serial plans of training
  * scenarios first, then what gains most beside those; how many. */
 int overlap_portfolio(const struct data *, int *choice, int most);
-/* Training rows of the decision, given the picks [data->n] without it: mixed scenarios that
- * run apart and were measured in another way than serial. Columns are ways. */
-struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
+/* Training rows of the decision, given the picks [data->n] without it and what one launch over the whole
+ * batch would run [data->n], -1: nothing may. Mixed scenarios that were measured in another way than
+ * serial. Columns are ways. */
+struct matrix *matrix_overlap(const struct data *, const struct pick *picks, const int *whole);
 struct forest;
 struct growth;
 /* Makes the last tree, of the others; may add choices. 0 without memory. */
@@ -512,7 +516,7 @@ struct making {
 };
 enum { CERTIFIED = 3 };
 struct forest {
-	struct tree tree[NUM_DECISIONS]; /* actions: ids or enum says; of the join: 0 and 1 */
+	struct tree tree[NUM_DECISIONS]; /* actions: ids or enum says */
 	struct choice choice[MAX_IDS];   /* by id: the most used first, then the overlap's */
 	int num_choices;
 	struct selector_price price[2 * MAX_PRICES];
@@ -564,7 +568,7 @@ void text_diff(FILE *, const char *before, const char *after);
 enum policy {
 	POLICY_TREE,
 	POLICY_ORACLE,
-	POLICY_BEST_FIXED, /* one choice a phase and one join for everything */
+	POLICY_BEST_FIXED, /* one choice a phase for everything, in one launch or two */
 	POLICY_VLLM_RULE,  /* the rule of vLLM's unified attention, nearest choices */
 	POLICY_AITER_RULE, /* that of AMD's aiter */
 	POLICY_NEAREST,    /* the best choice of the nearest training scenario */
@@ -578,14 +582,10 @@ extern const char *const policy_names[NUM_POLICIES];
  * backend, or picks nothing (POLICY_ORACLE: see data_oracle). The forest is for
  * POLICY_TREE only. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
-/* The choice of an action of the prefill or the decode tree for that part, or of the
- * prefill tree for the whole batch (the join), a formula or prices worked out; 0: there is
- * none that may run, so the library takes the defaults. fs: its estimate, -1 when it has no
- * price; or NULL. */
-int action_choice(const struct data *, const struct forest *, enum decision, int action,
-		  const struct measured *, struct choice *out, long long *fs);
-/* What the join's action comes to: 0 or 1. */
-int action_join(const struct data *, const struct forest *, int action, const struct measured *);
+/* The choice of an action of the prefill or the decode tree for the part of that phase, a formula or
+ * prices worked out; 0: there is none that may run, so the library takes the defaults. */
+int action_choice(const struct data *, const struct forest *, enum decision, enum phase, int action,
+		  const struct measured *, struct choice *out);
 /* Whether a scenario's batch has to do with the decision. */
 int decision_is_of(enum decision, const struct measured *);
 /* What the library would run: an illegal choice gives way to the defaults. */

@@ -27,9 +27,9 @@ void says_words(const struct forest *f, enum decision decision, int action,
 			 action == SAYS_OWN ? "as the choice has it" : early_words[action]);
 	else if (decision == DECIDE_OVERLAP && action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "%s",
-			 action == SAYS_STREAMS ? "side by side" : "one after the other");
-	else if (decision == DECIDE_JOIN)
-		snprintf(text, MAX_CHOICE_TEXT, "%s", action ? "two launches" : "one launch");
+			 action == SAYS_STREAMS ? "side by side"
+			 : action == SAYS_WHOLE ? "one launch by what runs the prefills"
+						: "one after the other");
 	else if (action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
 	else
@@ -168,20 +168,6 @@ static double plan_time(const struct why *w, const struct made *made)
 	return data_plan_time(w->d, w->scenario, &p);
 }
 
-static void join_rows(const struct why *w)
-{
-	static const char *const words[] = { "one launch over the whole batch",
-					     "the prefill part, then the decode part" };
-	const double best =
-	    w->scenario < 0 ? estimate_best(w->around) : data_oracle(w->d, w->scenario);
-	for (int i = 0; i < 2; i++) {
-		struct made made = w->serial;
-		made.join = i ? !made.join : made.join;
-		row(w, decision_names[DECIDE_JOIN], i ? "rival" : "picked", words[made.join],
-		    plan_time(w, &made), best);
-	}
-}
-
 /* The plan as it is, and as it would be one part after the other. */
 static void overlap_rows(const struct why *w)
 {
@@ -293,8 +279,6 @@ int show_why(const struct data *d, const struct forest *f, const struct measured
 	if (done && m->has[PHASE_DECODE] && w.made.join)
 		early_rows(&w, PHASE_DECODE, &w.made.decode);
 	if (done && m->has[PHASE_PREFILL] && m->has[PHASE_DECODE]) {
-		path_rows(&w, DECIDE_JOIN, PHASE_ALL);
-		join_rows(&w);
 		path_rows(&w, DECIDE_OVERLAP, PHASE_ALL);
 		overlap_rows(&w);
 	}
