@@ -55,19 +55,16 @@
  * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
  * max_seq.
  *
- * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a
- * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.
- * BINARY(kernel, flags): what the measured shapes make of those that can reach them.
- * VECTOR(decision, id, features...): two ends of every leaf, for tests.
+ * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what
+ * has a price. BINARY(kernel, flags): what the measured shapes make of those that can
+ * reach them.
  * At a leaf: training scenarios that end there, their geomean slowdown (of the
  * whole plan, the other part at its best) and what 95 % of them stay below, the
- * geomean of the next best id, and a remark. guarded: somewhere in the leaf's
+ * geomean of the next best, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side
- * by side on two streams, -4 one launch over the whole batch by the prefill choice; an
- * id: that for the prefill part, side by side, or, of a fused kernel, for the whole
- * batch. */
+ * The overlap is of batches with both parts. A choice there is for the prefill part,
+ * side by side with the other, or, of a fused kernel, for the whole batch. */
 #ifndef ATTUNE_CPU_H
 #define ATTUNE_CPU_H
 
@@ -82,21 +79,32 @@
 	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
 #define ATTUNE_CPU_OVERLAPS 0
 
-/*     id  kernel     tunables */
+/*     id  name, kernel, tunables */
 #define ATTUNE_CPU_CHOICES(CHOICE) \
-	CHOICE( 0, qblock,    "BLOCK_M=192 TILE_SIZE=256") \
-	CHOICE( 1, segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 2, segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=balance(1,0,0,0)") \
-	CHOICE( 3, segmented, "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=1") \
-	CHOICE( 4, segmented, "TILE_SIZE=32 STREAMS=8 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 5, qblock,    "BLOCK_M=384 TILE_SIZE=128") \
-	CHOICE( 6, segmented, "TILE_SIZE=32 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1") \
-	CHOICE( 7, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
-	CHOICE( 8, segmented, "TILE_SIZE=128 STREAMS=1 WHOLE_PAGES=1 SEGMENTS=1") \
-	CHOICE( 9, segmented, "TILE_SIZE=128 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
-	CHOICE(10, segmented, "TILE_SIZE=128 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
-	CHOICE(11, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
-	CHOICE(12, segmented, "TILE_SIZE=64 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1")
+	CHOICE( 0, qblock_192x256, qblock, "BLOCK_M=192 TILE_SIZE=256") \
+	CHOICE( 1, segmented_64_streams4_whole_pages, segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=1") \
+	CHOICE( 2, segmented_64_streams4, segmented, "TILE_SIZE=64 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=balance(1,0,0,0)") \
+	CHOICE( 3, segmented_128_streams8, segmented, "TILE_SIZE=128 STREAMS=8 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 4, segmented_32_streams8, segmented, "TILE_SIZE=32 STREAMS=8 WHOLE_PAGES=1 SEGMENTS=1") \
+	CHOICE( 5, qblock_384x128, qblock, "BLOCK_M=384 TILE_SIZE=128") \
+	CHOICE( 6, segmented_32_streams1, segmented, "TILE_SIZE=32 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 7, segmented_32_streams4, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE( 8, segmented_128_streams1, segmented, "TILE_SIZE=128 STREAMS=1 WHOLE_PAGES=1 SEGMENTS=1") \
+	CHOICE( 9, segmented_128_streams4, segmented, "TILE_SIZE=128 STREAMS=4 WHOLE_PAGES=0 SEGMENTS=1") \
+	CHOICE(10, segmented_128_streams4_whole_pages, segmented, "TILE_SIZE=128 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
+	CHOICE(11, segmented_32_streams4_whole_pages, segmented, "TILE_SIZE=32 STREAMS=4 WHOLE_PAGES=1 SEGMENTS=2") \
+	CHOICE(12, segmented_64_streams1, segmented, "TILE_SIZE=64 STREAMS=1 WHOLE_PAGES=0 SEGMENTS=1")
+
+enum attune_cpu_says {
+#define ATTUNE_CPU_SAYS(id, name, kernel, tunables) cpu_##name = id,
+	ATTUNE_CPU_CHOICES(ATTUNE_CPU_SAYS)
+#undef ATTUNE_CPU_SAYS
+	cpu_defaults = -1, /* the kernels' defaults */
+	cpu_cheapest = -2, /* the cheapest by estimate of those with a price */
+	cpu_serial = -1, /* the prefill part, then the decode part */
+	cpu_streams = -3, /* both side by side, on two streams */
+	cpu_whole = -4 /* one launch over the whole batch by the prefill choice */
+};
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_CPU_PRICES(PRICE)
@@ -157,7 +165,7 @@
 ATTUNE_SELECT int attune_cpu_prefill(const struct attune_features *f)
 {
 	(void)f;
-	return 0; /* 41 scenarios, 1.029, p95 1.224; no better than the defaults for sure */
+	return cpu_qblock_192x256; /* 41 scenarios, 1.029, p95 1.224; no better than the defaults for sure */
 }
 
 ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
@@ -165,119 +173,74 @@ ATTUNE_SELECT int attune_cpu_decode(const struct attune_features *f)
 	if (f->head_size <= 64) {
 		if (f->num_query_heads <= 16) {
 			if (f->max_seq <= 3584) {
-				return 4; /* 2 scenarios, 1.000, p95 1.000; next 1, 1.014; few */
+				return cpu_segmented_32_streams8; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_64_streams4_whole_pages, 1.014; few */
 			} else {
-				return 1; /* 3 scenarios, 1.016, p95 1.048; next 2, 1.073; no better than the defaults for sure */
+				return cpu_segmented_64_streams4_whole_pages; /* 3 scenarios, 1.016, p95 1.048; next cpu_segmented_64_streams4, 1.073; no better than the defaults for sure */
 			}
 		} else {
-			return 2; /* 3 scenarios, 1.081, p95 1.263; next 9, 1.088; no better than the defaults for sure */
+			return cpu_segmented_64_streams4; /* 3 scenarios, 1.081, p95 1.263; next cpu_segmented_128_streams4, 1.088; no better than the defaults for sure */
 		}
 	} else if (f->head_size <= 128) {
 		if (f->heads_x_seqs <= 12) {
 			if (f->heads_x_seqs <= 3) {
 				if (f->max_seq <= 256) {
-					return 12; /* 2 scenarios, 1.000, p95 1.000; next 3, 1.017; few */
+					return cpu_segmented_64_streams1; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams8, 1.017; few */
 				} else if (f->max_seq <= 4096) {
-					return 2; /* 3 scenarios, 1.013, p95 1.039; next 12, 1.175; no better than the defaults for sure */
+					return cpu_segmented_64_streams4; /* 3 scenarios, 1.013, p95 1.039; next cpu_segmented_64_streams1, 1.175; no better than the defaults for sure */
 				} else {
-					return 10; /* 2 scenarios, 1.000, p95 1.000; next 2, 1.233; few; guarded */
+					return cpu_segmented_128_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_64_streams4, 1.233; few; guarded */
 				}
 			} else if (f->query_tokens <= 8) {
 				if (f->max_seq <= 2048) {
-					return 2; /* 2 scenarios, 1.000, p95 1.000; next 6, 1.016; few */
+					return cpu_segmented_64_streams4; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_32_streams1, 1.016; few */
 				} else {
-					return 3; /* 4 scenarios, 1.000, p95 1.000; next 9, 1.020 */
+					return cpu_segmented_128_streams8; /* 4 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams4, 1.020 */
 				}
 			} else {
-				return 8; /* 2 scenarios, 1.000, p95 1.000; next 9, 1.023; few */
+				return cpu_segmented_128_streams1; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams4, 1.023; few */
 			}
 		} else if (f->kv_tokens <= 3072) {
 			if (f->kv_kib <= 3072) {
 				if (f->row_blocks <= 2) {
 					if (f->kv_tokens <= 512) {
-						return 1; /* 2 scenarios, 1.000, p95 1.000; next 4, 1.146; few */
+						return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_32_streams8, 1.146; few */
 					} else {
-						return 4; /* 4 scenarios, 1.000, p95 1.000; next 6, 1.093 */
+						return cpu_segmented_32_streams8; /* 4 scenarios, 1.000, p95 1.000; next cpu_segmented_32_streams1, 1.093 */
 					}
 				} else {
-					return 5; /* 2 scenarios, 1.023, p95 1.048; next 8, 1.073; few */
+					return cpu_qblock_384x128; /* 2 scenarios, 1.023, p95 1.048; next cpu_segmented_128_streams1, 1.073; few */
 				}
 			} else if (f->max_seq <= 1280) {
-				return 1; /* 7 scenarios, 1.000, p95 1.000; next 8, 1.046 */
+				return cpu_segmented_64_streams4_whole_pages; /* 7 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams1, 1.046 */
 			} else {
-				return 11; /* 2 scenarios, 1.000, p95 1.000; next 6, 1.040; few; guarded */
+				return cpu_segmented_32_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_32_streams1, 1.040; few; guarded */
 			}
 		} else if (f->kv_tokens <= 7680) {
 			if (f->max_seq <= 2048) {
-				return 6; /* 2 scenarios, 1.028, p95 1.057; next 2, 1.083; few */
+				return cpu_segmented_32_streams1; /* 2 scenarios, 1.028, p95 1.057; next cpu_segmented_64_streams4, 1.083; few */
 			} else {
-				return 7; /* 2 scenarios, 1.010, p95 1.020; next 6, 1.096; few */
+				return cpu_segmented_32_streams4; /* 2 scenarios, 1.010, p95 1.020; next cpu_segmented_32_streams1, 1.096; few */
 			}
 		} else if (f->num_seqs <= 12) {
 			if (f->max_seq <= 3072) {
-				return 2; /* 2 scenarios, 1.000, p95 1.000; next 9, 1.014; few */
+				return cpu_segmented_64_streams4; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams4, 1.014; few */
 			} else {
-				return 9; /* 2 scenarios, 1.000, p95 1.000; next 2, 1.014; few */
+				return cpu_segmented_128_streams4; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_64_streams4, 1.014; few */
 			}
 		} else {
-			return 1; /* 2 scenarios, 1.000, p95 1.000; next 2, 1.066; few */
+			return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_64_streams4, 1.066; few */
 		}
 	} else if (f->query_tokens <= 8) {
-		return 3; /* 2 scenarios, 1.000, p95 1.000; next 9, 1.014; few */
+		return cpu_segmented_128_streams8; /* 2 scenarios, 1.000, p95 1.000; next cpu_segmented_128_streams4, 1.014; few */
 	} else {
-		return 1; /* 2 scenarios, 1.017, p95 1.034; next 8, 1.032; few */
+		return cpu_segmented_64_streams4_whole_pages; /* 2 scenarios, 1.017, p95 1.034; next cpu_segmented_128_streams1, 1.032; few */
 	}
 }
 
 ATTUNE_SELECT int attune_cpu_overlap(const struct attune_features *f)
 {
 	(void)f;
-	return -1; /* not measured */
+	return cpu_serial; /* not measured */
 }
-
-#define ATTUNE_CPU_VECTORS(VECTOR) \
-	VECTOR(prefill, 0, .units = 1) \
-	VECTOR(decode, 4, .num_query_heads = 0, .head_size = 0, .max_seq = 0) \
-	VECTOR(decode, 4, .num_query_heads = 16, .head_size = 64, .max_seq = 3584) \
-	VECTOR(decode, 1, .num_query_heads = 0, .head_size = 0, .max_seq = 3585) \
-	VECTOR(decode, 1, .num_query_heads = 16, .head_size = 64, .max_seq = 3585) \
-	VECTOR(decode, 2, .num_query_heads = 17, .head_size = 0) \
-	VECTOR(decode, 2, .num_query_heads = 17, .head_size = 64) \
-	VECTOR(decode, 12, .head_size = 65, .heads_x_seqs = 0, .max_seq = 0) \
-	VECTOR(decode, 12, .head_size = 128, .heads_x_seqs = 3, .max_seq = 256) \
-	VECTOR(decode, 2, .head_size = 65, .heads_x_seqs = 0, .max_seq = 257) \
-	VECTOR(decode, 2, .head_size = 128, .heads_x_seqs = 3, .max_seq = 4096) \
-	VECTOR(decode, 10, .head_size = 65, .heads_x_seqs = 0, .max_seq = 4097) \
-	VECTOR(decode, 10, .head_size = 128, .heads_x_seqs = 3, .max_seq = 4097) \
-	VECTOR(decode, 2, .head_size = 65, .query_tokens = 0, .heads_x_seqs = 4, .max_seq = 0) \
-	VECTOR(decode, 2, .head_size = 128, .query_tokens = 8, .heads_x_seqs = 12, .max_seq = 2048) \
-	VECTOR(decode, 3, .head_size = 65, .query_tokens = 0, .heads_x_seqs = 4, .max_seq = 2049) \
-	VECTOR(decode, 3, .head_size = 128, .query_tokens = 8, .heads_x_seqs = 12, .max_seq = 2049) \
-	VECTOR(decode, 8, .head_size = 65, .query_tokens = 9, .heads_x_seqs = 4) \
-	VECTOR(decode, 8, .head_size = 128, .query_tokens = 9, .heads_x_seqs = 12) \
-	VECTOR(decode, 1, .head_size = 65, .row_blocks = 0, .heads_x_seqs = 13, .kv_tokens = 0, .kv_kib = 0) \
-	VECTOR(decode, 1, .head_size = 128, .row_blocks = 2, .heads_x_seqs = 13, .kv_tokens = 512, .kv_kib = 3072) \
-	VECTOR(decode, 4, .head_size = 65, .row_blocks = 0, .heads_x_seqs = 13, .kv_tokens = 513, .kv_kib = 0) \
-	VECTOR(decode, 4, .head_size = 128, .row_blocks = 2, .heads_x_seqs = 13, .kv_tokens = 3072, .kv_kib = 3072) \
-	VECTOR(decode, 5, .head_size = 65, .row_blocks = 3, .heads_x_seqs = 13, .kv_tokens = 0, .kv_kib = 0) \
-	VECTOR(decode, 5, .head_size = 128, .row_blocks = 3, .heads_x_seqs = 13, .kv_tokens = 3072, .kv_kib = 3072) \
-	VECTOR(decode, 1, .head_size = 65, .heads_x_seqs = 13, .max_seq = 0, .kv_tokens = 0, .kv_kib = 3073) \
-	VECTOR(decode, 1, .head_size = 128, .heads_x_seqs = 13, .max_seq = 1280, .kv_tokens = 3072, .kv_kib = 3073) \
-	VECTOR(decode, 11, .head_size = 65, .heads_x_seqs = 13, .max_seq = 1281, .kv_tokens = 0, .kv_kib = 3073) \
-	VECTOR(decode, 11, .head_size = 128, .heads_x_seqs = 13, .max_seq = 1281, .kv_tokens = 3072, .kv_kib = 3073) \
-	VECTOR(decode, 6, .head_size = 65, .heads_x_seqs = 13, .max_seq = 0, .kv_tokens = 3073) \
-	VECTOR(decode, 6, .head_size = 128, .heads_x_seqs = 13, .max_seq = 2048, .kv_tokens = 7680) \
-	VECTOR(decode, 7, .head_size = 65, .heads_x_seqs = 13, .max_seq = 2049, .kv_tokens = 3073) \
-	VECTOR(decode, 7, .head_size = 128, .heads_x_seqs = 13, .max_seq = 2049, .kv_tokens = 7680) \
-	VECTOR(decode, 2, .head_size = 65, .num_seqs = 0, .heads_x_seqs = 13, .max_seq = 0, .kv_tokens = 7681) \
-	VECTOR(decode, 2, .head_size = 128, .num_seqs = 12, .heads_x_seqs = 13, .max_seq = 3072, .kv_tokens = 7681) \
-	VECTOR(decode, 9, .head_size = 65, .num_seqs = 0, .heads_x_seqs = 13, .max_seq = 3073, .kv_tokens = 7681) \
-	VECTOR(decode, 9, .head_size = 128, .num_seqs = 12, .heads_x_seqs = 13, .max_seq = 3073, .kv_tokens = 7681) \
-	VECTOR(decode, 1, .head_size = 65, .num_seqs = 13, .heads_x_seqs = 13, .kv_tokens = 7681) \
-	VECTOR(decode, 1, .head_size = 128, .num_seqs = 13, .heads_x_seqs = 13, .kv_tokens = 7681) \
-	VECTOR(decode, 3, .head_size = 129, .query_tokens = 0) \
-	VECTOR(decode, 3, .head_size = 129, .query_tokens = 8) \
-	VECTOR(decode, 1, .head_size = 129, .query_tokens = 9) \
-	VECTOR(overlap, -1, .units = 1)
 
 #endif

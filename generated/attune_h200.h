@@ -14,49 +14,22 @@
  *   decode    best of 1, 2, ... choices: 1.037 1.029 1.029 1.029 1.028 1.028 1.028 1.028
  *             trees of depth 3: 1.0371 at best, 1.0385 by look-ahead; this one 1.0365
  *
- * Slowdown against the fastest of all that was measured:
+ * Slowdown against the fastest of all that was measured, of picks that have a time:
  *
- *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      917    inf  1.329    inf   69.9
- *   tree        peers                       43  1.018  1.061  1.238   90.7
- *   tree        heldout                    207    inf  1.288    inf   70.5
- *   tree        heldout_blocked             44    inf  1.175    inf   79.5
- *   tree        heldout_extrapolated        14  1.030  1.192  1.192   78.6
- *   tree        heldout_offgrid             25    inf  1.245    inf   80.0
- *   tree        heldout_random              78    inf  1.280    inf   66.7
- *   tree        heldout_shape               22    inf  1.440    inf   63.6
- *   tree        heldout_traces              24    inf    inf    inf   58.3
- *   tree        ways                       244    inf  1.105    inf   88.9
- *   best_fixed  train                      917    inf    inf    inf   14.7
- *   best_fixed  peers                       43    inf    inf    inf   34.9
- *   best_fixed  heldout                    207    inf    inf    inf   12.1
- *   best_fixed  heldout_blocked             44    inf    inf    inf    4.5
- *   best_fixed  heldout_extrapolated        14    inf    inf    inf   42.9
- *   best_fixed  heldout_offgrid             25    inf    inf    inf   24.0
- *   best_fixed  heldout_random              78    inf    inf    inf    7.7
- *   best_fixed  heldout_shape               22    inf  2.060    inf    9.1
- *   best_fixed  heldout_traces              24  1.245  1.705  1.743   12.5
- *   best_fixed  ways                       244    inf    inf    inf    2.5
- *   vllm_rule   train                      917    inf    inf    inf    0.7
- *   vllm_rule   peers                       43  2.214  7.935  8.552   16.3
- *   vllm_rule   heldout                    207  3.924 14.545 65.333    1.0
- *   vllm_rule   heldout_blocked             44  3.760  8.038 13.738    0.0
- *   vllm_rule   heldout_extrapolated        14  2.592 17.948 17.948    7.1
- *   vllm_rule   heldout_offgrid             25  3.781 21.868 65.333    0.0
- *   vllm_rule   heldout_random              78  4.266 14.839 21.424    1.3
- *   vllm_rule   heldout_shape               22  5.278 17.696 30.905    0.0
- *   vllm_rule   heldout_traces              24  3.264  8.301 11.819    0.0
- *   vllm_rule   ways                       244    inf    inf    inf    0.8
- *   default     train                      917    inf    inf    inf    0.5
- *   default     peers                       43  2.066  6.742  7.260    9.3
- *   default     heldout                    207  2.821  7.465 12.041    1.0
- *   default     heldout_blocked             44  2.923  6.595 10.827    0.0
- *   default     heldout_extrapolated        14  3.112 10.829 10.829    7.1
- *   default     heldout_offgrid             25  2.782  7.732 11.658    0.0
- *   default     heldout_random              78  2.926  7.704 12.041    0.0
- *   default     heldout_shape               22  2.732  6.323  6.724    4.5
- *   default     heldout_traces              24  2.311  5.718  6.289    0.0
- *   default     ways                       244    inf    inf    inf    0.0
+ *   policy      split                scenarios no time geomean     p95   worst within 5 %
+ *   tree        train                      917      28   1.046   1.233   1.972       69.9
+ *   tree        peers                       43       0   1.018   1.061   1.238       90.7
+ *   tree        heldout                    207       8   1.040   1.157   1.483       70.5
+ *   tree        heldout_blocked             44       2   1.020   1.112   1.175       79.5
+ *   tree        heldout_extrapolated        14       0   1.030   1.192   1.192       78.6
+ *   tree        heldout_offgrid             25       1   1.037   1.157   1.245       80.0
+ *   tree        heldout_random              78       1   1.050   1.278   1.483       66.7
+ *   tree        heldout_shape               22       1   1.056   1.203   1.440       63.6
+ *   tree        heldout_traces              24       3   1.036   1.113   1.149       58.3
+ *   tree        ways                       244       1   1.018   1.101   1.670       88.9
+ *   best_fixed  heldout                    207      38   1.384   2.247   2.350       12.1
+ *   vllm_rule   heldout                    207       0   3.924  14.545  65.333        1.0
+ *   default     heldout                    207       0   2.821   7.465  12.041        1.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
  * legal for the batch the one, the smallest of equals, that makes least of
@@ -92,22 +65,19 @@
  *   else         the larger of that and mean n / slots + what a last wave lacks +
  *                longest - mean (of prefills a quarter of it, over the waves)
  *
- * A leaf that says -2 means the choice of least estimate among those with a price
+ * A leaf that says cheapest means the choice of least estimate among those with a price
  * for the decision, its SEGMENTS at that legal value which makes least of it.
  *
- * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a
- * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.
- * BINARY(kernel, flags): what the measured shapes make of those that can reach them.
- * VECTOR(decision, id, features...): two ends of every leaf, for tests.
+ * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what
+ * has a price. BINARY(kernel, flags): what the measured shapes make of those that can
+ * reach them.
  * At a leaf: training scenarios that end there, their geomean slowdown (of the
  * whole plan, the other part at its best) and what 95 % of them stay below, the
- * geomean of the next best id, and a remark. guarded: somewhere in the leaf's
+ * geomean of the next best, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side
- * by side on two streams, -4 one launch over the whole batch by the prefill choice; an
- * id: that for the prefill part, side by side, or, of a fused kernel, for the whole
- * batch. The early: of a part whose choice has EARLY, its value
+ * The overlap is of batches with both parts. A choice there is for the prefill part,
+ * side by side with the other, or, of a fused kernel, for the whole batch. The early: of a part whose choice has EARLY, its value
  * where the caller lets launches begin early; slowdowns to the best value. */
 #ifndef ATTUNE_H200_H
 #define ATTUNE_H200_H
@@ -127,31 +97,42 @@
 	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
 #define ATTUNE_H200_OVERLAPS 1
 
-/*     id  kernel     tunables */
+/*     id  name, kernel, tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,384,0)") \
-	CHOICE( 2, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 3, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 4, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 5, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 6, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 7, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 8, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 9, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE(10, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(11, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(12, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(14, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(15, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE(16, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(17, ring,      "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(18, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(19, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(20, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE(21, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=3 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
-	CHOICE(22, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+	CHOICE( 0, warpgroup_128x128_packed_turns, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 1, warpgroup_64x64_blocks_per_sm1_segments_rule6, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,384,0)") \
+	CHOICE( 2, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 3, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 4, warpgroup_64x64_blocks_per_sm2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 5, warpgroup_128x80, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 6, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE( 7, warpgroup_64x64_packed, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE( 8, warpgroup_64x64_blocks_per_sm1_segments_rule11, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 9, warpgroup_64x112, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE(10, segmented_32x32, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
+	CHOICE(11, segmented_64x64, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
+	CHOICE(12, ring_8x16_warps2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(13, ring_8x16_warps4_stages2_combine1, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(14, ring_8x16_warps4_stages2_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(15, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
+	CHOICE(16, ring_8x16_warps8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(17, ring_8x32, ring, "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
+	CHOICE(18, ring_16x16_combine1, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
+	CHOICE(19, ring_16x16_combine2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
+	CHOICE(20, ring_list_8x16_warps4, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(21, ring_list_8x16_warps8, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=3 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
+	CHOICE(22, warpgroup_mixed, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
+
+enum attune_h200_says {
+#define ATTUNE_H200_SAYS(id, name, kernel, tunables) h200_##name = id,
+	ATTUNE_H200_CHOICES(ATTUNE_H200_SAYS)
+#undef ATTUNE_H200_SAYS
+	h200_defaults = -1, /* the kernels' defaults */
+	h200_cheapest = -2, /* the cheapest by estimate of those with a price */
+	h200_serial = -1, /* the prefill part, then the decode part */
+	h200_streams = -3, /* both side by side, on two streams */
+	h200_whole = -4 /* one launch over the whole batch by the prefill choice */
+};
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_PRICES(PRICE) \
@@ -296,92 +277,92 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 	if (f->head_size <= 64) {
 		if (f->keys_per_query <= 728) {
 			if (f->num_query_heads <= 32) {
-				return 4; /* 21 scenarios, 1.030, p95 1.092; next 7, 1.045; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 21 scenarios, 1.030, p95 1.092; next h200_warpgroup_64x64_packed, 1.045; guarded */
 			} else if (f->work <= 20) {
-				return 7; /* 14 scenarios, 1.034, p95 1.279; next 5, 1.113; guarded */
+				return h200_warpgroup_64x64_packed; /* 14 scenarios, 1.034, p95 1.279; next h200_warpgroup_128x80, 1.113; guarded */
 			} else {
-				return 6; /* 13 scenarios, 1.000, p95 1.000; next 5, 1.073; guarded */
+				return h200_warpgroup_192x64; /* 13 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.073; guarded */
 			}
 		} else if (f->max_seq <= 2032) {
 			if (f->num_query_heads <= 32) {
-				return 9; /* 5 scenarios, 1.013, p95 1.066; next 7, 1.089; guarded */
+				return h200_warpgroup_64x112; /* 5 scenarios, 1.013, p95 1.066; next h200_warpgroup_64x64_packed, 1.089; guarded */
 			} else {
-				return 6; /* 4 scenarios, 1.017, p95 1.063; next 0, 1.030; guarded */
+				return h200_warpgroup_192x64; /* 4 scenarios, 1.017, p95 1.063; next h200_warpgroup_128x128_packed_turns, 1.030; guarded */
 			}
 		} else {
-			return 0; /* 28 scenarios, 1.026, p95 1.150; next 5, 1.092; guarded */
+			return h200_warpgroup_128x128_packed_turns; /* 28 scenarios, 1.026, p95 1.150; next h200_warpgroup_128x80, 1.092; guarded */
 		}
 	} else if (f->head_size <= 128) {
 		if (f->kv_tokens <= 2432) {
 			if (f->row_blocks <= 272) {
 				if (f->heads_x_seqs <= 12) {
-					return 1; /* 78 scenarios, 1.010, p95 1.068; next 8, 1.024; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm1_segments_rule6; /* 78 scenarios, 1.010, p95 1.068; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule11, 1.024; guarded */
 				} else {
-					return 4; /* 16 scenarios, 1.009, p95 1.069; next 7, 1.025; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm2; /* 16 scenarios, 1.009, p95 1.069; next h200_warpgroup_64x64_packed, 1.025; guarded */
 				}
 			} else if (f->mean_seq <= 624) {
-				return 4; /* 16 scenarios, 1.002, p95 1.020; next 2, 1.080; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 16 scenarios, 1.002, p95 1.020; next h200_warpgroup_128x128, 1.080; guarded */
 			} else {
-				return 5; /* 15 scenarios, 1.040, p95 1.122; next 2, 1.041; guarded */
+				return h200_warpgroup_128x80; /* 15 scenarios, 1.040, p95 1.122; next h200_warpgroup_128x128, 1.041; guarded */
 			}
 		} else if (f->row_blocks <= 232) {
 			if (f->rows <= 1792) {
 				if (f->mean_seq <= 5344) {
-					return 7; /* 20 scenarios, 1.037, p95 1.101; next 5, 1.108; guarded */
+					return h200_warpgroup_64x64_packed; /* 20 scenarios, 1.037, p95 1.101; next h200_warpgroup_128x80, 1.108; guarded */
 				} else {
-					return 0; /* 31 scenarios, 1.049, p95 1.127; next 5, 1.077; guarded */
+					return h200_warpgroup_128x128_packed_turns; /* 31 scenarios, 1.049, p95 1.127; next h200_warpgroup_128x80, 1.077; guarded */
 				}
 			} else if (f->rows <= 2048) {
-				return 6; /* 22 scenarios, 1.003, p95 1.012; next 7, 1.027; guarded */
+				return h200_warpgroup_192x64; /* 22 scenarios, 1.003, p95 1.012; next h200_warpgroup_64x64_packed, 1.027; guarded */
 			} else {
-				return 0; /* 29 scenarios, 1.009, p95 1.101; next 5, 1.041; guarded */
+				return h200_warpgroup_128x128_packed_turns; /* 29 scenarios, 1.009, p95 1.101; next h200_warpgroup_128x80, 1.041; guarded */
 			}
 		} else if (f->work <= 4128) {
 			if (f->mean_query <= 1152) {
 				if (f->row_blocks <= 256) {
-					return 2; /* 38 scenarios, 1.006, p95 1.101; next 0, 1.045; guarded */
+					return h200_warpgroup_128x128; /* 38 scenarios, 1.006, p95 1.101; next h200_warpgroup_128x128_packed_turns, 1.045; guarded */
 				} else {
-					return 0; /* 55 scenarios, 1.024, p95 1.119; next 3, 1.035; guarded */
+					return h200_warpgroup_128x128_packed_turns; /* 55 scenarios, 1.024, p95 1.119; next h200_warpgroup_128x128_packed, 1.035; guarded */
 				}
 			} else {
-				return 2; /* 57 scenarios, 1.013, p95 1.073; next 0, 1.021; guarded */
+				return h200_warpgroup_128x128; /* 57 scenarios, 1.013, p95 1.073; next h200_warpgroup_128x128_packed_turns, 1.021; guarded */
 			}
 		} else if (f->row_blocks <= 512) {
-			return 0; /* 29 scenarios, 1.009, p95 1.037; next 2, 1.045; guarded */
+			return h200_warpgroup_128x128_packed_turns; /* 29 scenarios, 1.009, p95 1.037; next h200_warpgroup_128x128, 1.045; guarded */
 		} else {
-			return 3; /* 63 scenarios, 1.015, p95 1.073; next 0, 1.031; guarded */
+			return h200_warpgroup_128x128_packed; /* 63 scenarios, 1.015, p95 1.073; next h200_warpgroup_128x128_packed_turns, 1.031; guarded */
 		}
 	} else if (f->work <= 122) {
 		if (f->query_tokens <= 144) {
-			return 8; /* 21 scenarios, 1.001, p95 1.013; next 1, 1.037; guarded */
+			return h200_warpgroup_64x64_blocks_per_sm1_segments_rule11; /* 21 scenarios, 1.001, p95 1.013; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule6, 1.037; guarded */
 		} else {
-			return 1; /* 34 scenarios, 1.003, p95 1.025; next 8, 1.021; guarded */
+			return h200_warpgroup_64x64_blocks_per_sm1_segments_rule6; /* 34 scenarios, 1.003, p95 1.025; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule11, 1.021; guarded */
 		}
 	} else if (f->num_kv_heads <= 4) {
 		if (f->group <= 2) {
-			return 8; /* 11 scenarios, 1.008, p95 1.082; next 1, 1.058 */
+			return h200_warpgroup_64x64_blocks_per_sm1_segments_rule11; /* 11 scenarios, 1.008, p95 1.082; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule6, 1.058 */
 		} else {
-			return 5; /* 21 scenarios, 1.018, p95 1.107; next 8, 1.147; guarded */
+			return h200_warpgroup_128x80; /* 21 scenarios, 1.018, p95 1.107; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule11, 1.147; guarded */
 		}
 	} else {
-		return 5; /* 16 scenarios, 1.033, p95 1.189; next 1, 1.158; guarded */
+		return h200_warpgroup_128x80; /* 16 scenarios, 1.033, p95 1.189; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule6, 1.158; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return -2; /* 790 scenarios, 1.037, p95 1.157 */
+	return h200_cheapest; /* 790 scenarios, 1.037, p95 1.157 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
 	if (f->decode_kv <= 139520) {
-		return -3; /* 224 scenarios, 1.024, p95 1.139 */
+		return h200_streams; /* 224 scenarios, 1.024, p95 1.139 */
 	} else if (f->max_query <= 448) {
-		return -3; /* 26 scenarios, 1.009, p95 1.043 */
+		return h200_streams; /* 26 scenarios, 1.009, p95 1.043 */
 	} else {
-		return 22; /* 216 scenarios, 1.013, p95 1.061; guarded */
+		return h200_warpgroup_mixed; /* 216 scenarios, 1.013, p95 1.061; guarded */
 	}
 }
 
@@ -401,69 +382,5 @@ ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 		return 0; /* 115 scenarios, 1.007, p95 1.049; next 1, 1.033 */
 	}
 }
-
-#define ATTUNE_H200_VECTORS(VECTOR) \
-	VECTOR(prefill, 4, .num_query_heads = 0, .head_size = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 4, .num_query_heads = 32, .head_size = 64, .keys_per_query = 728) \
-	VECTOR(prefill, 7, .num_query_heads = 33, .head_size = 0, .work = 0, .keys_per_query = 0) \
-	VECTOR(prefill, 7, .num_query_heads = 33, .head_size = 64, .work = 20, .keys_per_query = 728) \
-	VECTOR(prefill, 6, .num_query_heads = 33, .head_size = 0, .work = 21, .keys_per_query = 0) \
-	VECTOR(prefill, 6, .num_query_heads = 33, .head_size = 64, .work = 21, .keys_per_query = 728) \
-	VECTOR(prefill, 9, .num_query_heads = 0, .head_size = 0, .max_seq = 0, .keys_per_query = 729) \
-	VECTOR(prefill, 9, .num_query_heads = 32, .head_size = 64, .max_seq = 2032, .keys_per_query = 729) \
-	VECTOR(prefill, 6, .num_query_heads = 33, .head_size = 0, .max_seq = 0, .keys_per_query = 729) \
-	VECTOR(prefill, 6, .num_query_heads = 33, .head_size = 64, .max_seq = 2032, .keys_per_query = 729) \
-	VECTOR(prefill, 0, .head_size = 0, .max_seq = 2033, .keys_per_query = 729) \
-	VECTOR(prefill, 0, .head_size = 64, .max_seq = 2033, .keys_per_query = 729) \
-	VECTOR(prefill, 1, .head_size = 65, .row_blocks = 0, .heads_x_seqs = 0, .kv_tokens = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .row_blocks = 272, .heads_x_seqs = 12, .kv_tokens = 2432) \
-	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 0, .heads_x_seqs = 13, .kv_tokens = 0) \
-	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 272, .heads_x_seqs = 13, .kv_tokens = 2432) \
-	VECTOR(prefill, 4, .head_size = 65, .row_blocks = 273, .kv_tokens = 0, .mean_seq = 0) \
-	VECTOR(prefill, 4, .head_size = 128, .row_blocks = 273, .kv_tokens = 2432, .mean_seq = 624) \
-	VECTOR(prefill, 5, .head_size = 65, .row_blocks = 273, .kv_tokens = 0, .mean_seq = 625) \
-	VECTOR(prefill, 5, .head_size = 128, .row_blocks = 273, .kv_tokens = 2432, .mean_seq = 625) \
-	VECTOR(prefill, 7, .head_size = 65, .rows = 0, .row_blocks = 0, .kv_tokens = 2433, .mean_seq = 0) \
-	VECTOR(prefill, 7, .head_size = 128, .rows = 1792, .row_blocks = 232, .kv_tokens = 2433, .mean_seq = 5344) \
-	VECTOR(prefill, 0, .head_size = 65, .rows = 0, .row_blocks = 0, .kv_tokens = 2433, .mean_seq = 5345) \
-	VECTOR(prefill, 0, .head_size = 128, .rows = 1792, .row_blocks = 232, .kv_tokens = 2433, .mean_seq = 5345) \
-	VECTOR(prefill, 6, .head_size = 65, .rows = 1793, .row_blocks = 0, .kv_tokens = 2433) \
-	VECTOR(prefill, 6, .head_size = 128, .rows = 2048, .row_blocks = 232, .kv_tokens = 2433) \
-	VECTOR(prefill, 0, .head_size = 65, .rows = 2049, .row_blocks = 0, .kv_tokens = 2433) \
-	VECTOR(prefill, 0, .head_size = 128, .rows = 2049, .row_blocks = 232, .kv_tokens = 2433) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 233, .kv_tokens = 2433, .work = 0, .mean_query = 0) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 256, .kv_tokens = 2433, .work = 4128, .mean_query = 1152) \
-	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 257, .kv_tokens = 2433, .work = 0, .mean_query = 0) \
-	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 257, .kv_tokens = 2433, .work = 4128, .mean_query = 1152) \
-	VECTOR(prefill, 2, .head_size = 65, .row_blocks = 233, .kv_tokens = 2433, .work = 0, .mean_query = 1153) \
-	VECTOR(prefill, 2, .head_size = 128, .row_blocks = 233, .kv_tokens = 2433, .work = 4128, .mean_query = 1153) \
-	VECTOR(prefill, 0, .head_size = 65, .row_blocks = 233, .kv_tokens = 2433, .work = 4129) \
-	VECTOR(prefill, 0, .head_size = 128, .row_blocks = 512, .kv_tokens = 2433, .work = 4129) \
-	VECTOR(prefill, 3, .head_size = 65, .row_blocks = 513, .kv_tokens = 2433, .work = 4129) \
-	VECTOR(prefill, 3, .head_size = 128, .row_blocks = 513, .kv_tokens = 2433, .work = 4129) \
-	VECTOR(prefill, 8, .head_size = 129, .query_tokens = 0, .work = 0) \
-	VECTOR(prefill, 8, .head_size = 129, .query_tokens = 144, .work = 122) \
-	VECTOR(prefill, 1, .head_size = 129, .query_tokens = 145, .work = 0) \
-	VECTOR(prefill, 1, .head_size = 129, .query_tokens = 145, .work = 122) \
-	VECTOR(prefill, 8, .num_kv_heads = 0, .group = 0, .head_size = 129, .work = 123) \
-	VECTOR(prefill, 8, .num_kv_heads = 4, .group = 2, .head_size = 129, .work = 123) \
-	VECTOR(prefill, 5, .num_kv_heads = 0, .group = 3, .head_size = 129, .work = 123) \
-	VECTOR(prefill, 5, .num_kv_heads = 4, .group = 3, .head_size = 129, .work = 123) \
-	VECTOR(prefill, 5, .num_kv_heads = 5, .head_size = 129, .work = 123) \
-	VECTOR(decode, -2, .units = 1) \
-	VECTOR(overlap, -3, .decode_kv = 0) \
-	VECTOR(overlap, -3, .decode_kv = 139520) \
-	VECTOR(overlap, -3, .max_query = 0, .decode_kv = 139521) \
-	VECTOR(overlap, -3, .max_query = 448, .decode_kv = 139521) \
-	VECTOR(overlap, 22, .max_query = 449, .decode_kv = 139521) \
-	VECTOR(early, 1, .num_kv_heads = 0, .mean_seq = 0) \
-	VECTOR(early, 1, .num_kv_heads = 2, .mean_seq = 1152) \
-	VECTOR(early, 1, .num_kv_heads = 3, .mean_seq = 0, .decode_seqs = 0) \
-	VECTOR(early, 1, .num_kv_heads = 3, .mean_seq = 1152, .decode_seqs = 2) \
-	VECTOR(early, 2, .num_kv_heads = 3, .mean_seq = 0, .decode_seqs = 3) \
-	VECTOR(early, 2, .num_kv_heads = 3, .mean_seq = 1152, .decode_seqs = 3) \
-	VECTOR(early, 1, .mean_seq = 1153, .kv_kib = 0) \
-	VECTOR(early, 1, .mean_seq = 1153, .kv_kib = 36864) \
-	VECTOR(early, 0, .mean_seq = 1153, .kv_kib = 36865)
 
 #endif

@@ -15,17 +15,14 @@
  *             1.012 1.010 1.008 1.006
  *             trees of depth 3: 1.0332 at best, 1.0418 by look-ahead; this one 1.0332
  *
- * Slowdown against the fastest of all that was measured:
+ * Slowdown against the fastest of all that was measured, of picks that have a time:
  *
- *   policy      split                scenarios geomean  p95  worst  within 5 %
- *   tree        train                      101  1.040  1.165  1.304   71.3
- *   tree        heldout                     15    inf    inf    inf   60.0
- *   best_fixed  train                      101  1.387  2.463  7.558    5.9
- *   best_fixed  heldout                     15  1.392  5.516  5.516    0.0
- *   vllm_rule   train                      101    inf    inf    inf    0.0
- *   vllm_rule   heldout                     15    inf    inf    inf    0.0
- *   default     train                      101    inf    inf    inf    0.0
- *   default     heldout                     15    inf    inf    inf    0.0
+ *   policy      split                scenarios no time geomean     p95   worst within 5 %
+ *   tree        train                      101       0   1.040   1.165   1.304       71.3
+ *   tree        heldout                     15       1   1.102   1.596   1.596       60.0
+ *   best_fixed  heldout                     15       0   1.392   5.516   5.516        0.0
+ *   vllm_rule   heldout                     15      15       -       -       -        0.0
+ *   default     heldout                     15      15       -       -       -        0.0
  *
  * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
  * legal for the batch the one, the smallest of equals, that makes least of
@@ -39,19 +36,16 @@
  * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
  * max_seq.
  *
- * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what has a
- * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.
- * BINARY(kernel, flags): what the measured shapes make of those that can reach them.
- * VECTOR(decision, id, features...): two ends of every leaf, for tests.
+ * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what
+ * has a price. BINARY(kernel, flags): what the measured shapes make of those that can
+ * reach them.
  * At a leaf: training scenarios that end there, their geomean slowdown (of the
  * whole plan, the other part at its best) and what 95 % of them stay below, the
- * geomean of the next best id, and a remark. guarded: somewhere in the leaf's
+ * geomean of the next best, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side
- * by side on two streams, -4 one launch over the whole batch by the prefill choice; an
- * id: that for the prefill part, side by side, or, of a fused kernel, for the whole
- * batch. */
+ * The overlap is of batches with both parts. A choice there is for the prefill part,
+ * side by side with the other, or, of a fused kernel, for the whole batch. */
 #ifndef ATTUNE_H200_E4M3_H
 #define ATTUNE_H200_E4M3_H
 
@@ -68,19 +62,30 @@
 	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
 #define ATTUNE_H200_E4M3_OVERLAPS 1
 
-/*     id  kernel     tunables */
+/*     id  name, kernel, tunables */
 #define ATTUNE_H200_E4M3_CHOICES(CHOICE) \
-	CHOICE( 0, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE( 1, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 2, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
-	CHOICE( 3, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
-	CHOICE( 4, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
-	CHOICE( 5, ring,      "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
-	CHOICE( 6, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 7, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 8, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
-	CHOICE( 9, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
-	CHOICE(10, ring,      "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6")
+	CHOICE( 0, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
+	CHOICE( 1, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 2, ring_8x16_warps8_combine1_segments8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
+	CHOICE( 3, ring_8x16_warps4_stages2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
+	CHOICE( 4, ring_8x16_warps8_combine1_segments4, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
+	CHOICE( 5, ring_8x16_warps8_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
+	CHOICE( 6, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 7, warpgroup_128x64, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 8, ring_16x16_segments2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
+	CHOICE( 9, ring_list_8x16, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
+	CHOICE(10, ring_16x16_segments6, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6")
+
+enum attune_h200_e4m3_says {
+#define ATTUNE_H200_E4M3_SAYS(id, name, kernel, tunables) h200_e4m3_##name = id,
+	ATTUNE_H200_E4M3_CHOICES(ATTUNE_H200_E4M3_SAYS)
+#undef ATTUNE_H200_E4M3_SAYS
+	h200_e4m3_defaults = -1, /* the kernels' defaults */
+	h200_e4m3_cheapest = -2, /* the cheapest by estimate of those with a price */
+	h200_e4m3_serial = -1, /* the prefill part, then the decode part */
+	h200_e4m3_streams = -3, /* both side by side, on two streams */
+	h200_e4m3_whole = -4 /* one launch over the whole batch by the prefill choice */
+};
 
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_E4M3_PRICES(PRICE)
@@ -139,12 +144,12 @@ ATTUNE_SELECT int attune_h200_e4m3_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 128) {
 		if (f->kv_kib <= 8192) {
-			return 1; /* 23 scenarios, 1.030, p95 1.104; next 6, 1.153; guarded */
+			return h200_e4m3_warpgroup_128x128_packed; /* 23 scenarios, 1.030, p95 1.104; next h200_e4m3_warpgroup_128x128, 1.153; guarded */
 		} else {
-			return 6; /* 8 scenarios, 1.040, p95 1.145; next 1, 1.230; guarded */
+			return h200_e4m3_warpgroup_128x128; /* 8 scenarios, 1.040, p95 1.145; next h200_e4m3_warpgroup_128x128_packed, 1.230; guarded */
 		}
 	} else {
-		return 7; /* 5 scenarios, 1.105, p95 1.310; guarded */
+		return h200_e4m3_warpgroup_128x64; /* 5 scenarios, 1.105, p95 1.310; guarded */
 	}
 }
 
@@ -154,81 +159,46 @@ ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 		if (f->heads_x_seqs <= 192) {
 			if (f->heads_x_seqs <= 24) {
 				if (f->max_seq <= 8192) {
-					return 2; /* 12 scenarios, 1.015, p95 1.098; next 5, 1.139; guarded */
+					return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 12 scenarios, 1.015, p95 1.098; next h200_e4m3_ring_8x16_warps8_combine2, 1.139; guarded */
 				} else {
-					return 5; /* 4 scenarios, 1.006, p95 1.023; next 2, 2.209; guarded */
+					return h200_e4m3_ring_8x16_warps8_combine2; /* 4 scenarios, 1.006, p95 1.023; next h200_e4m3_ring_8x16_warps8_combine1_segments8, 2.209; guarded */
 				}
 			} else if (f->heads_x_seqs <= 64) {
 				if (f->rows <= 8) {
-					return 4; /* 9 scenarios, 1.054, p95 1.270; next 5, 1.077; guarded */
+					return h200_e4m3_ring_8x16_warps8_combine1_segments4; /* 9 scenarios, 1.054, p95 1.270; next h200_e4m3_ring_8x16_warps8_combine2, 1.077; guarded */
 				} else {
-					return 10; /* 3 scenarios, 1.028, p95 1.072; next 5, 1.125; guarded */
+					return h200_e4m3_ring_16x16_segments6; /* 3 scenarios, 1.028, p95 1.072; next h200_e4m3_ring_8x16_warps8_combine2, 1.125; guarded */
 				}
 			} else if (f->work <= 32) {
-				return 3; /* 8 scenarios, 1.035, p95 1.117; next 5, 1.061; guarded */
+				return h200_e4m3_ring_8x16_warps4_stages2; /* 8 scenarios, 1.035, p95 1.117; next h200_e4m3_ring_8x16_warps8_combine2, 1.061; guarded */
 			} else if (f->max_seq <= 8192) {
-				return 8; /* 4 scenarios, 1.023, p95 1.026; next 10, 1.203; guarded */
+				return h200_e4m3_ring_16x16_segments2; /* 4 scenarios, 1.023, p95 1.026; next h200_e4m3_ring_16x16_segments6, 1.203; guarded */
 			} else {
-				return 2; /* 2 scenarios, 1.012, p95 1.024; next 5, 1.167; few */
+				return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 2 scenarios, 1.012, p95 1.024; next h200_e4m3_ring_8x16_warps8_combine2, 1.167; few */
 			}
 		} else if (f->max_seq <= 8192) {
-			return 0; /* 24 scenarios, 1.035, p95 1.165; next 9, 1.115 */
+			return h200_e4m3_ring_8x16_warps4_stages3; /* 24 scenarios, 1.035, p95 1.165; next h200_e4m3_ring_list_8x16, 1.115 */
 		} else {
-			return 9; /* 2 scenarios, 1.000, p95 1.000; next 0, 3.745; few; guarded */
+			return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next h200_e4m3_ring_8x16_warps4_stages3, 3.745; few; guarded */
 		}
 	} else if (f->num_seqs <= 32) {
-		return 5; /* 5 scenarios, 1.092, p95 1.162; next 2, 1.643; guarded */
+		return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.092, p95 1.162; next h200_e4m3_ring_8x16_warps8_combine1_segments8, 1.643; guarded */
 	} else if (f->heads_x_seqs <= 256) {
-		return 3; /* 3 scenarios, 1.015, p95 1.028; next 0, 1.106; guarded */
+		return h200_e4m3_ring_8x16_warps4_stages2; /* 3 scenarios, 1.015, p95 1.028; next h200_e4m3_ring_8x16_warps4_stages3, 1.106; guarded */
 	} else {
-		return 9; /* 2 scenarios, 1.047, p95 1.077; next 0, 1.115; few; guarded */
+		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.047, p95 1.077; next h200_e4m3_ring_8x16_warps4_stages3, 1.115; few; guarded */
 	}
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_overlap(const struct attune_features *f)
 {
 	if (f->group <= 4) {
-		return -3; /* 5 scenarios, 1.000, p95 1.000 */
+		return h200_e4m3_streams; /* 5 scenarios, 1.000, p95 1.000 */
 	} else if (f->num_seqs <= 48) {
-		return -3; /* 4 scenarios, 1.000, p95 1.000 */
+		return h200_e4m3_streams; /* 4 scenarios, 1.000, p95 1.000 */
 	} else {
-		return -1; /* 4 scenarios, 1.000, p95 1.000; next -3, 1.058 */
+		return h200_e4m3_serial; /* 4 scenarios, 1.000, p95 1.000; next h200_e4m3_streams, 1.058 */
 	}
 }
-
-#define ATTUNE_H200_E4M3_VECTORS(VECTOR) \
-	VECTOR(prefill, 1, .head_size = 0, .kv_kib = 0) \
-	VECTOR(prefill, 1, .head_size = 128, .kv_kib = 8192) \
-	VECTOR(prefill, 6, .head_size = 0, .kv_kib = 8193) \
-	VECTOR(prefill, 6, .head_size = 128, .kv_kib = 8193) \
-	VECTOR(prefill, 7, .head_size = 129) \
-	VECTOR(decode, 2, .head_size = 0, .heads_x_seqs = 0, .max_seq = 0) \
-	VECTOR(decode, 2, .head_size = 128, .heads_x_seqs = 24, .max_seq = 8192) \
-	VECTOR(decode, 5, .head_size = 0, .heads_x_seqs = 0, .max_seq = 8193) \
-	VECTOR(decode, 5, .head_size = 128, .heads_x_seqs = 24, .max_seq = 8193) \
-	VECTOR(decode, 4, .head_size = 0, .rows = 0, .heads_x_seqs = 25) \
-	VECTOR(decode, 4, .head_size = 128, .rows = 8, .heads_x_seqs = 64) \
-	VECTOR(decode, 10, .head_size = 0, .rows = 9, .heads_x_seqs = 25) \
-	VECTOR(decode, 10, .head_size = 128, .rows = 9, .heads_x_seqs = 64) \
-	VECTOR(decode, 3, .head_size = 0, .heads_x_seqs = 65, .work = 0) \
-	VECTOR(decode, 3, .head_size = 128, .heads_x_seqs = 192, .work = 32) \
-	VECTOR(decode, 8, .head_size = 0, .heads_x_seqs = 65, .max_seq = 0, .work = 33) \
-	VECTOR(decode, 8, .head_size = 128, .heads_x_seqs = 192, .max_seq = 8192, .work = 33) \
-	VECTOR(decode, 2, .head_size = 0, .heads_x_seqs = 65, .max_seq = 8193, .work = 33) \
-	VECTOR(decode, 2, .head_size = 128, .heads_x_seqs = 192, .max_seq = 8193, .work = 33) \
-	VECTOR(decode, 0, .head_size = 0, .heads_x_seqs = 193, .max_seq = 0) \
-	VECTOR(decode, 0, .head_size = 128, .heads_x_seqs = 193, .max_seq = 8192) \
-	VECTOR(decode, 9, .head_size = 0, .heads_x_seqs = 193, .max_seq = 8193) \
-	VECTOR(decode, 9, .head_size = 128, .heads_x_seqs = 193, .max_seq = 8193) \
-	VECTOR(decode, 5, .head_size = 129, .num_seqs = 0) \
-	VECTOR(decode, 5, .head_size = 129, .num_seqs = 32) \
-	VECTOR(decode, 3, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 0) \
-	VECTOR(decode, 3, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 256) \
-	VECTOR(decode, 9, .head_size = 129, .num_seqs = 33, .heads_x_seqs = 257) \
-	VECTOR(overlap, -3, .group = 0) \
-	VECTOR(overlap, -3, .group = 4) \
-	VECTOR(overlap, -3, .group = 5, .num_seqs = 0) \
-	VECTOR(overlap, -3, .group = 5, .num_seqs = 48) \
-	VECTOR(overlap, -1, .group = 5, .num_seqs = 49)
 
 #endif

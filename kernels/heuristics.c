@@ -12,7 +12,7 @@
 #undef HEADERS
 #include "trees.inc"
 
-#define ROW(id, kernel, text) { #kernel, text },
+#define ROW(id, name, kernel, text) { #kernel, text },
 #define KERNEL_ROW(where, kernel, hash) { #where, #kernel, hash },
 #define BINARY_ROW(kernel, flags) { #kernel, flags },
 #define NODE_ROW(feature, above, value) { feature, above, value },

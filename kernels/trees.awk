@@ -16,6 +16,7 @@ function flush_gpu(    i)
 {
 	if (gpu == "")
 		return
+	delete id
 	if (!has_early) {
 		printf "#define ATTUNE_%s_ROOT_early %d\n", gpu, count
 		add(-1, -1)
@@ -56,9 +57,18 @@ inside && /if \(f->/ {
 	open[depth++] = count
 	add("ATTUNE_FEATURE_" side[1], side[2])
 }
+/^\tCHOICE\(/ {
+	sub(/^\tCHOICE\( */, "")
+	split($0, part, ", ")
+	id[part[2]] = part[1]
+}
+/^\t[a-z0-9_]+ = -[0-9]+,? \/\*/ {
+	sub(/,$/, "", $3)
+	id[substr($1, length(gpu) + 2)] = $3
+}
 inside && $1 == "return" {
 	sub(/;.*/, "", $2)
-	add(-1, $2)
+	add(-1, $2 ~ /^-?[0-9]+$/ ? $2 : id[substr($2, length(gpu) + 2)])
 }
 /^}/ { inside = 0 }
 END { flush_gpu() }

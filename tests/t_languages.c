@@ -375,26 +375,6 @@ static void test_formulas_in_python(void **state)
 	free(text);
 }
 
-/* ---- vectors of the header --------------------------------------------------------------- */
-static void test_vectors(void **state)
-{
-	static const char source[] =
-	    "#include \"attune_h200.h\"\n"
-	    "#define VECTOR(decision, id, ...) { \\\n"
-	    "\tstruct attune_features f = { __VA_ARGS__ }; \\\n"
-	    "\twrong += attune_h200_##decision(&f) != id; n++; }\n"
-	    "int main(void)\n"
-	    "{ int wrong = 0, n = 0; ATTUNE_H200_VECTORS(VECTOR) return wrong || n < 40; }\n";
-	const struct fixture *x = *state;
-	char *text = emitted(x, "c"), command[900];
-	write_text("attune_h200.h", text);
-	write_text("vectors.c", source);
-	snprintf(command, sizeof command, "cc -std=c11 -Wall -Werror -Ikernels -I%s -o %s %s && %s",
-		 folder, in_folder("vectors"), in_folder("vectors.c"), in_folder("vectors"));
-	assert_int_equal(system(command), 0);
-	free(text);
-}
-
 static int begin(void **state)
 {
 	struct fixture *x = calloc(1, sizeof *x);
@@ -428,7 +408,6 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_python),
 		cmocka_unit_test(test_formulas_in_python),
-		cmocka_unit_test(test_vectors),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, begin, end);

@@ -1,5 +1,5 @@
 /* emit.c - a forest as generated/attune_<gpu>.h: provenance, the choices, the
- * binaries worth shipping, one function a decision, and vectors to test them with.
+ * binaries worth shipping, and one function a decision.
  * The text is a function of the database alone: no date, no path, rows in a fixed
  * order, integers wherever code is.
  *
@@ -7,7 +7,6 @@
 #include "early.h"
 #include "emit.h"
 #include <ctype.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,16 +30,37 @@ static void emit_defines(const struct emitter *e)
 static void emit_choices(const struct emitter *e)
 {
 	char text[MAX_CHOICE_TEXT];
-	fprintf(e->out, "/*     id  kernel     tunables */\n#define ATTUNE_%s_CHOICES(CHOICE)",
+	fprintf(e->out,
+		"/*     id  name, kernel, tunables */\n#define ATTUNE_%s_CHOICES(CHOICE)",
 		e->upper);
 	for (int i = 0; i < e->f->num_choices; i++) {
 		const struct choice *c = &e->f->choice[i];
 		config_text(text, sizeof text, &c->config, c->kernel->space);
-		fprintf(e->out, " \\\n\tCHOICE(%2d, %s,%*s\"%s\")", i, c->kernel->name,
-			(int)(strlen(c->kernel->name) < 10 ? 10 - strlen(c->kernel->name) : 1), "",
-			text);
+		fprintf(e->out, " \\\n\tCHOICE(%2d, %s, %s, \"%s\")", i, e->name[i],
+			c->kernel->name, text);
 	}
 	fputs("\n\n", e->out);
+}
+
+/* Names of the ids, and of what is said in place of one. */
+static void emit_enum(const struct emitter *e)
+{
+	const char *gpu = e->f->gpu;
+	fprintf(e->out,
+		"enum attune_%s_says {\n"
+		"#define ATTUNE_%s_SAYS(id, name, kernel, tunables) %s_##name = id,\n"
+		"\tATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)\n"
+		"#undef ATTUNE_%s_SAYS\n",
+		gpu, e->upper, gpu, e->upper, e->upper, e->upper);
+	fprintf(e->out,
+		"\t%s_defaults = %d, /* the kernels' defaults */\n"
+		"\t%s_cheapest = %d, /* the cheapest by estimate of those with a price */\n"
+		"\t%s_serial = %d, /* the prefill part, then the decode part */\n"
+		"\t%s_streams = %d, /* both side by side, on two streams */\n"
+		"\t%s_whole = %d /* one launch over the whole batch by the prefill choice */\n"
+		"};\n\n",
+		gpu, SAYS_DEFAULTS, gpu, SAYS_CHEAPEST, gpu, SAYS_SERIAL, gpu, SAYS_STREAMS, gpu,
+		SAYS_WHOLE);
 }
 
 static void emit_prices(const struct emitter *e)
@@ -73,10 +93,23 @@ static int is_known(long long cost, long long weight)
 	return weight > 0 && cost < FORBIDDEN_SUM;
 }
 
-/* here: scenarios of them that were measured on this GPU; -1: all were */
-static void emit_leaf(FILE *out, const struct node *v, int here)
+static void emit_action(const struct emitter *e, enum decision decision, int action)
 {
-	fprintf(out, "return %d;", v->action);
+	const char *word = says_word(decision, action);
+	if (decision == DECIDE_EARLY)
+		fprintf(e->out, "%d", action);
+	else
+		fprintf(e->out, "%s_%s", e->f->gpu, word ? word : e->name[action]);
+}
+
+/* here: scenarios of them that were measured on this GPU; -1: all were */
+static void emit_leaf(const struct emitter *e, enum decision decision, const struct node *v,
+		      int here)
+{
+	FILE *out = e->out;
+	fputs("return ", out);
+	emit_action(e, decision, v->action);
+	fputs(";", out);
 	if (!v->support) {
 		fputs(" /* not measured */\n", out);
 		return;
@@ -89,9 +122,11 @@ static void emit_leaf(FILE *out, const struct node *v, int here)
 			exp(v->p95 / 1e6));
 	else
 		fputs(", not legal in all of them: else the defaults", out);
-	if (v->runner_up != SAYS_DEFAULTS && is_known(v->runner_up_cost, v->weight))
-		fprintf(out, "; next %d, %.3f", v->runner_up,
-			mean_slowdown(v->runner_up_cost, v->weight));
+	if (v->runner_up != SAYS_DEFAULTS && is_known(v->runner_up_cost, v->weight)) {
+		fputs("; next ", out);
+		emit_action(e, decision, v->runner_up);
+		fprintf(out, ", %.3f", mean_slowdown(v->runner_up_cost, v->weight));
+	}
 	if (v->remark)
 		fprintf(out, "; %s", remark_words[v->remark]);
 	if (v->guarded)
@@ -106,26 +141,28 @@ static void indent(FILE *out, int depth)
 }
 
 /* here: as of emit_leaf, by node; NULL: all were. `inside`: after "else ", on its line. */
-static void emit_node(FILE *out, const struct tree *t, const int *here, int node, int depth,
-		      int inside)
+static void emit_node(const struct emitter *e, enum decision decision, const int *here, int node,
+		      int depth, int inside)
 {
+	const struct tree *t = &e->f->tree[decision];
 	const struct node *v = &t->v[node];
+	FILE *out = e->out;
 	if (!inside)
 		indent(out, depth);
 	if (v->feature < 0) {
-		emit_leaf(out, v, here ? here[node] : -1);
+		emit_leaf(e, decision, v, here ? here[node] : -1);
 		return;
 	}
 	fprintf(out, "if (f->%s <= %lld) {\n", feature_names[v->feature], v->threshold);
-	emit_node(out, t, here, v->below, depth + 1, 0);
+	emit_node(e, decision, here, v->below, depth + 1, 0);
 	indent(out, depth);
 	if (t->v[v->above].feature >= 0) {
 		fputs("} else ", out);
-		emit_node(out, t, here, v->above, depth, 1);
+		emit_node(e, decision, here, v->above, depth, 1);
 		return;
 	}
 	fputs("} else {\n", out);
-	emit_node(out, t, here, v->above, depth + 1, 0);
+	emit_node(e, decision, here, v->above, depth + 1, 0);
 	indent(out, depth);
 	fputs("}\n", out);
 }
@@ -155,56 +192,10 @@ static void emit_trees(const struct emitter *e)
 			e->f->gpu, decision_names[t]);
 		if (tree->v[0].feature < 0)
 			fputs("\t(void)f;\n", e->out);
-		emit_node(e->out, tree, here, 0, 1, 0);
+		emit_node(e, (enum decision)t, here, 0, 1, 0);
 		fputs("}\n\n", e->out);
 		free(here);
 	}
-}
-
-/* ---- vectors -------------------------------------------------------------------------- */
-struct vectors {
-	const struct emitter *e;
-	const struct tree *tree;
-	enum decision decision;
-};
-
-/* The features that the box bounds, all at their lower or all at their upper ends. */
-static void emit_vector(const struct vectors *v, int action, const struct box *b, int upper)
-{
-	fprintf(v->e->out, " \\\n\tVECTOR(%s, %d", decision_names[v->decision], action);
-	int n = 0;
-	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++) {
-		const int bounded = b->hi[i] < LLONG_MAX;
-		if (b->lo[i] > 0 || bounded)
-			fprintf(v->e->out, ", .%s = %lld", feature_names[i],
-				upper && bounded ? b->hi[i] : b->lo[i]),
-			    n++;
-	}
-	fputs(n ? ")" : ", .units = 1)", v->e->out);
-}
-
-static void emit_ends(void *arg, int leaf, const struct box *b)
-{
-	const struct vectors *v = arg;
-	const int action = v->tree->v[leaf].action;
-	int ends = 1;
-	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
-		if (b->hi[i] < LLONG_MAX && b->hi[i] > b->lo[i])
-			ends = 2;
-	for (int upper = 0; upper < ends; upper++)
-		emit_vector(v, action, b, upper);
-}
-
-static void emit_vectors(const struct emitter *e)
-{
-	struct box all;
-	box_all(&all);
-	fprintf(e->out, "#define ATTUNE_%s_VECTORS(VECTOR)", e->upper);
-	for (int t = 0; t < forest_decisions(e->f); t++) {
-		struct vectors v = { e, &e->f->tree[t], (enum decision)t };
-		tree_boxes(v.tree, &all, emit_ends, &v);
-	}
-	fputs("\n\n", e->out);
 }
 
 char *forest_emit(const struct forest *f, const struct data *d)
@@ -219,11 +210,12 @@ char *forest_emit(const struct forest *f, const struct data *d)
 		e.upper[i] = (char)toupper((unsigned char)f->gpu[i]);
 	emit_top(&e);
 	emit_defines(&e);
+	name_choices(f, e.name);
 	emit_choices(&e);
+	emit_enum(&e);
 	emit_prices(&e);
 	done = emit_binaries(&e);
 	emit_trees(&e);
-	emit_vectors(&e);
 	fputs("#endif\n", e.out);
 	done &= !ferror(e.out);
 	if (fclose(e.out) || !done) {

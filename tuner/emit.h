@@ -5,12 +5,19 @@
 #include "tuner.h"
 #include <stdio.h>
 
+enum { CHOICE_NAME = 96 };
 struct emitter {
 	FILE *out;
 	const struct forest *f;
 	const struct data *d;
 	char upper[GPU_NAME]; /* H200 */
+	char name[MAX_IDS][CHOICE_NAME];
 };
+
+/* emit_names.c: a name for each choice, [num_choices], an identifier that no other has. */
+void name_choices(const struct forest *, char (*name)[CHOICE_NAME]);
+/* What is said in place of a choice: "cheapest"; NULL: it is no such word. */
+const char *says_word(enum decision, int action);
 
 void emit_top(const struct emitter *);     /* emit_top.c */
 void emit_kernels(const struct emitter *); /* emit_kernels.c */

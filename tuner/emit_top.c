@@ -144,7 +144,7 @@ static void emit_price_words(const struct emitter *e)
 	      " *   else         the larger of that and mean n / slots + what a last wave lacks +\n"
 	      " *                longest - mean (of prefills a quarter of it, over the waves)\n"
 	      " *\n"
-	      " * A leaf that says -2 means the choice of least estimate among those with a price\n"
+	      " * A leaf that says cheapest means the choice of least estimate among those with a price\n"
 	      " * for the decision, its SEGMENTS at that legal value which makes least of it.\n",
 	      e->out);
 }
@@ -152,9 +152,9 @@ static void emit_price_words(const struct emitter *e)
 static void emit_slowdown(FILE *out, double v)
 {
 	if (isfinite(v))
-		fprintf(out, " %6.3f", v);
+		fprintf(out, " %7.3f", v);
 	else
-		fprintf(out, "    inf");
+		fprintf(out, "       -");
 }
 
 static void emit_score_row(const struct emitter *e, enum policy policy, const struct pick *picks,
@@ -163,11 +163,11 @@ static void emit_score_row(const struct emitter *e, enum policy policy, const st
 	struct score s;
 	if (!score_picks(e->d, picks, split, &s) || !s.n)
 		return;
-	fprintf(e->out, " *   %-11s %-20s %9d", policy_names[policy], split, s.n);
-	emit_slowdown(e->out, s.geomean);
-	emit_slowdown(e->out, s.p95);
-	emit_slowdown(e->out, s.worst);
-	fprintf(e->out, " %6.1f\n", 100 * s.within5);
+	fprintf(e->out, " *   %-11s %-20s %9d %7d", policy_names[policy], split, s.n, s.invalid);
+	emit_slowdown(e->out, s.timed.geomean);
+	emit_slowdown(e->out, s.timed.p95);
+	emit_slowdown(e->out, s.timed.worst);
+	fprintf(e->out, " %10.1f\n", 100 * s.within5);
 }
 
 /* Those that give the others a scale; `attune eval` has all. */
@@ -181,12 +181,14 @@ static void emit_scores(const struct emitter *e)
 	struct pick *picks = calloc((size_t)e->d->n + 1, sizeof *picks);
 	fprintf(
 	    e->out,
-	    " *\n * Slowdown against the fastest of all that was measured:\n *\n"
-	    " *   policy      split                scenarios geomean  p95  worst  within 5 %%\n");
+	    " *\n * Slowdown against the fastest of all that was measured, of picks that have a time:\n"
+	    " *\n"
+	    " *   policy      split                scenarios no time geomean     p95   worst within 5 %%\n");
 	for (size_t p = 0; picks && p < COUNT(shown); p++)
 		if (policy_picks(e->d, shown[p], e->f, picks))
 			for (int i = 0; i < n; i++)
-				emit_score_row(e, shown[p], picks, splits[i]);
+				if (shown[p] == POLICY_TREE || !strcmp(splits[i], "heldout"))
+					emit_score_row(e, shown[p], picks, splits[i]);
 	free(picks);
 }
 
@@ -214,21 +216,16 @@ void emit_top(const struct emitter *e)
 	emit_price_words(e);
 	fputs(
 	    " *\n"
-	    " * CHOICE(id, kernel, tunables): what leaves name, the most used first, and what "
-	    "has a\n"
-	    " * price. Leaves: an id; -1: the defaults; -2: the cheapest by estimate.\n"
-	    " * BINARY(kernel, flags): what the measured shapes make of those that can reach "
-	    "them.\n"
-	    " * VECTOR(decision, id, features...): two ends of every leaf, for tests.\n"
+	    " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what\n"
+	    " * has a price. BINARY(kernel, flags): what the measured shapes make of those that can\n"
+	    " * reach them.\n"
 	    " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
 	    " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"
-	    " * geomean of the next best id, and a remark. guarded: somewhere in the leaf's\n"
+	    " * geomean of the next best, and a remark. guarded: somewhere in the leaf's\n"
 	    " * box a rule of the choice is broken; the library asks it at run time and then\n"
 	    " * takes the defaults, which are legal there.\n"
-	    " * The overlap, of batches with both parts: -1 prefill part then decode part, -3 side\n"
-	    " * by side on two streams, -4 one launch over the whole batch by the prefill choice; an\n"
-	    " * id: that for the prefill part, side by side, or, of a fused kernel, for the whole\n"
-	    " * batch.",
+	    " * The overlap is of batches with both parts. A choice there is for the prefill part,\n"
+	    " * side by side with the other, or, of a fused kernel, for the whole batch.",
 	    out);
 	if (forest_says_early(e->f))
 		fputs(" The early: of a part whose choice has EARLY, its value\n"

@@ -2,6 +2,7 @@
  * generated header, so that evaluation, explanation and comparison work on the
  * text that is shipped and not on a second copy of it. */
 #include "early.h"
+#include "emit.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 struct reader {
 	const char *start, *at, *path;
 	int failed; /* already complained */
+	char name[MAX_IDS][CHOICE_NAME];
 };
 
 static int line_of(const struct reader *r)
@@ -89,10 +91,10 @@ static int seek(struct reader *r, const char *text)
 	return 1;
 }
 
-/* CHOICE(id, kernel, "tunables") */
+/* CHOICE(id, name, kernel, "tunables"); older headers have no names. */
 static int read_choice(struct reader *r, struct forest *f)
 {
-	char name[32], text[MAX_CHOICE_TEXT];
+	char name[CHOICE_NAME], text[MAX_CHOICE_TEXT];
 	const char *where;
 	long long id;
 	struct choice *c = &f->choice[f->num_choices];
@@ -100,8 +102,15 @@ static int read_choice(struct reader *r, struct forest *f)
 		return wrong(r, "an end of CHOICES");
 	if (!read_number(r, &id) || id != f->num_choices)
 		return wrong(r, "the next id");
-	if (!expect(r, ",") || !read_word(r, ", \t", name, sizeof name) || !expect(r, ",") ||
-	    !expect(r, "\"") || !read_word(r, "\"", text, sizeof text) || !expect(r, "\"") ||
+	if (!expect(r, ",") || !read_word(r, ", \t", name, sizeof name) || !expect(r, ","))
+		return 0;
+	skip_blank(r);
+	if (*r->at != '"') {
+		snprintf(r->name[id], CHOICE_NAME, "%s", name);
+		if (!read_word(r, ", \t", name, sizeof name) || !expect(r, ","))
+			return 0;
+	}
+	if (!expect(r, "\"") || !read_word(r, "\"", text, sizeof text) || !expect(r, "\"") ||
 	    !expect(r, ")"))
 		return 0;
 	c->kernel = kernel_find(strcmp(f->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, name);
@@ -160,9 +169,33 @@ static int feature_of(const char *name)
 	return -1;
 }
 
-/* "12 scenarios, 1.004, p95 1.020; next 3, 1.031; few; guarded": as a node of weight 1. */
-static void read_figures(struct reader *r, struct node *v)
+/* A number, or a name behind that of the GPU: of a choice, or in place of one. 0: neither. */
+static int action_named(const struct reader *r, const struct forest *f, enum decision decision,
+			const char *word, int *action)
 {
+	const size_t n = strlen(f->gpu);
+	char *end;
+	*action = (int)strtol(word, &end, 10);
+	if (end != word && !*end)
+		return 1;
+	if (strncmp(word, f->gpu, n) || word[n] != '_')
+		return 0;
+	for (int says = SAYS_DEFAULTS; says >= SAYS_WHOLE; says--)
+		if (says_word(decision, says) && !strcmp(says_word(decision, says), word + n + 1)) {
+			*action = says;
+			return 1;
+		}
+	for (*action = 0; *action < f->num_choices; ++*action)
+		if (!strcmp(r->name[*action], word + n + 1))
+			return 1;
+	return 0;
+}
+
+/* "12 scenarios, 1.004, p95 1.020; next h200_ring_8x16, 1.031; few; guarded": as a node of weight 1. */
+static void read_figures(struct reader *r, const struct forest *f, enum decision decision,
+			 struct node *v)
+{
+	char rival[GPU_NAME + CHOICE_NAME];
 	double mean, next, p95;
 	int n = 0;
 	v->runner_up = SAYS_DEFAULTS;
@@ -181,7 +214,8 @@ static void read_figures(struct reader *r, struct node *v)
 	if (figures == 2)
 		v->p95 = (int32_t)lround(1e6 * log(p95));
 	if (end && semicolon && semicolon < end &&
-	    sscanf(semicolon, "; next %d, %lf", &v->runner_up, &next) == 2)
+	    sscanf(semicolon, "; next %159[^,], %lf", rival, &next) == 2 &&
+	    action_named(r, f, decision, rival, &v->runner_up))
 		v->runner_up_cost = llround(1e6 * log(next));
 	for (int i = 1; end && i < NUM_REMARKS; i++) {
 		const char *found = strstr(text, remark_words[i]);
@@ -215,22 +249,27 @@ static int may_say(const struct actions *a, long long value)
 }
 
 /* A return, or an if with both of its branches; the node, or -1. */
-static int read_node(struct reader *r, struct tree *t, const struct actions *actions)
+static int read_node(struct reader *r, struct forest *f, enum decision decision,
+		     const struct actions *actions)
 {
-	char name[40];
+	struct tree *t = &f->tree[decision];
+	char name[GPU_NAME + CHOICE_NAME];
 	long long value;
 	const int at = tree_new_node(t);
 	if (at < 0)
 		return -1;
 	if (next_is(r, "return")) {
-		if (!read_number(r, &value) || !expect(r, ";"))
+		int action;
+		if (!read_word(r, ";", name, sizeof name))
 			return -1;
-		if (!may_say(actions, value)) {
+		if (!action_named(r, f, decision, name, &action) || !may_say(actions, action)) {
 			wrong(r, "an id that CHOICES has");
 			return -1;
 		}
-		t->v[at].action = (int)value;
-		read_figures(r, &t->v[at]);
+		if (!expect(r, ";"))
+			return -1;
+		t->v[at].action = action;
+		read_figures(r, f, decision, &t->v[at]);
 		skip_comment(r);
 		return at;
 	}
@@ -241,11 +280,11 @@ static int read_node(struct reader *r, struct tree *t, const struct actions *act
 		wrong(r, "a feature of features.def");
 		return -1;
 	}
-	const int below = read_node(r, t, actions);
+	const int below = read_node(r, f, decision, actions);
 	if (below < 0 || !expect(r, "}") || !expect(r, "else"))
 		return -1;
 	const int braced = next_is(r, "{");
-	const int above = read_node(r, t, actions);
+	const int above = read_node(r, f, decision, actions);
 	if (above < 0 || (braced && !expect(r, "}")))
 		return -1;
 	t->v[at].feature = feature_of(name);
@@ -271,7 +310,7 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 		[DECIDE_OVERLAP] = { f->num_choices, { SAYS_STREAMS, SAYS_WHOLE } },
 		[DECIDE_EARLY] = { MOST_EARLY + 1, { SAYS_OWN, SAYS_OWN } },
 	};
-	return read_node(r, &f->tree[decision], &actions[decision]) == 0 && expect(r, "}");
+	return read_node(r, f, decision, &actions[decision]) == 0 && expect(r, "}");
 }
 
 int forest_parse(struct forest *f, const char *text, const char *path)

@@ -89,6 +89,18 @@ static int interval(const struct judged *v, int n, struct score *s)
 }
 
 /* ---- one split ------------------------------------------------------------------------ */
+/* v: by slowdown, n of them finite. */
+static struct with_time time_of(const struct judged *v, int n)
+{
+	double logs = 0;
+	if (!n)
+		return (struct with_time){ NAN, NAN, NAN };
+	for (int i = 0; i < n; i++)
+		logs += log(v[i].slowdown);
+	return (struct with_time){ exp(logs / n), v[(95 * n + 99) / 100 - 1].slowdown,
+			       v[n - 1].slowdown };
+}
+
 static int summarize(struct judged *v, int n, struct score *s)
 {
 	double logs = 0, us = 0, oracle = 0;
@@ -104,6 +116,7 @@ static int summarize(struct judged *v, int n, struct score *s)
 		s->within2 += v[i].slowdown <= 1.02;
 		s->within5 += v[i].slowdown <= 1.05;
 	}
+	s->timed = time_of(v, n - s->invalid);
 	s->geomean = exp(logs / n);
 	s->p95 = v[(95 * n + 99) / 100 - 1].slowdown;
 	s->worst = v[n - 1].slowdown;

@@ -602,6 +602,9 @@ struct score {
 	int invalid;                /* not measured, or failed: infinitely slow */
 	int unconfirmed;            /* of pass A alone where the scenario has a pass B */
 	double geomean, p95, worst; /* time / oracle; INFINITY with an invalid pick */
+	struct with_time {
+		double geomean, p95, worst;
+	} timed;                    /* of the picks that have a time alone; NaN: none has */
 	double low, high;           /* 95 % interval of the geomean, over blocks */
 	double within2, within5;    /* shares */
 	double time_weighted;       /* sum of weight x time / sum of weight x oracle */
