@@ -14,7 +14,7 @@
 
 #define ROW(id, name, kernel, text) { #kernel, text },
 #define KERNEL_ROW(where, kernel, hash) { #where, #kernel, hash },
-#define BINARY_ROW(kernel, flags) { #kernel, flags },
+#define BINARY_ROW(kernel, sizes, types, tunables) { #kernel, sizes, types, tunables },
 #define NODE_ROW(feature, above, value) { feature, above, value },
 #define OF_prefill DECIDE_PREFILL
 #define OF_decode DECIDE_DECODE
@@ -28,7 +28,8 @@
 	static const struct selector_price gpu##_prices[] = { ATTUNE_##GPU##_PRICES(PRICE_ROW){ \
 	    .id = -1 } };                                                                       \
 	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };   \
-	static const struct selector_row gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(BINARY_ROW) };
+	static const struct selector_binaries gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(         \
+	    BINARY_ROW) };
 #include "heuristics.inc"
 #undef HEURISTIC
 
@@ -64,6 +65,54 @@ const struct selector attune_selectors[] = {
 	{ 0 }
 };
 const int attune_num_selectors = COUNT(attune_selectors) - 1;
+
+/* The n-th word of a list; its length, 0: there is none. */
+static int word_of(const char *list, int n, const char **word)
+{
+	for (; n; n--) {
+		list += strcspn(list, " ");
+		list += *list == ' ';
+	}
+	*word = list;
+	return (int)strcspn(list, " ");
+}
+
+static void write_flags(struct binary_walk *w, const struct selector_binaries *b)
+{
+	const char *size, *type;
+	const int digits = word_of(b->sizes, w->size, &size);
+	const int letters = word_of(b->types, w->type, &type);
+	const int query = (int)strcspn(type, "/ ");
+	if (!digits) {
+		snprintf(w->flags, sizeof w->flags, "%s", b->tunables);
+		return;
+	}
+	int n = snprintf(w->flags, sizeof w->flags, "-DHEAD_SIZE=%.*s -DDTYPE=%.*s", digits, size,
+			 query, type);
+	if (query < letters)
+		n += snprintf(w->flags + n, sizeof w->flags - (size_t)n, " -DKV_DTYPE=%.*s",
+			      letters - query - 1, type + query + 1);
+	if (*b->tunables)
+		snprintf(w->flags + n, sizeof w->flags - (size_t)n, " %s", b->tunables);
+}
+
+int selector_next_binary(const struct selector *h, struct binary_walk *w)
+{
+	const char *word;
+	if (w->row == h->num_binaries)
+		return 0;
+	const struct selector_binaries *b = &h->binaries[w->row];
+	w->kernel = b->kernel;
+	write_flags(w, b);
+	if (word_of(b->types, ++w->type, &word))
+		return 1;
+	w->type = 0;
+	if (word_of(b->sizes, ++w->size, &word))
+		return 1;
+	w->size = 0;
+	w->row++;
+	return 1;
+}
 
 int selector_kernel_is_stale(const struct selector_kernel *s)
 {

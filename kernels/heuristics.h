@@ -35,8 +35,15 @@ extern const char *const feature_names[ATTUNE_NUM_FEATURES];
 _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
 	       "features are read as an array");
 
-struct selector_row { /* of CHOICES: kernel and tunables; of BINARIES: kernel and flags */
+struct selector_row { /* of CHOICES: kernel and tunables */
 	const char *kernel, *text;
+};
+
+/* Of BINARIES: a kernel with these tunables compiled in, at each of the head sizes in each of the
+ * types, "BF16 F16", of a cache of another type "BF16/E4M3". Words are apart by one blank; no sizes:
+ * one binary for all. */
+struct selector_binaries {
+	const char *kernel, *sizes, *types, *tunables;
 };
 
 /* Of PRICES: what a choice costs in the parts of one decision at one head size. Of a priced choice
@@ -58,9 +65,10 @@ struct selector {
 	const char *gpu, *arch;
 	const struct selector_kernel *kernels;
 	int num_kernels;
-	const struct selector_row *choices, *binaries;
+	const struct selector_row *choices;
+	const struct selector_binaries *binaries;
 	const struct selector_price *prices;
-	int num_choices, num_binaries, num_prices;
+	int num_choices, num_binaries /* rows */, num_prices;
 	int overlaps; /* some leaf of that tree says other than serial */
 	/* A tree is the nodes from its root on; where it was compiled, that function too, but
 	 * of the early tree, which not every header has. */
@@ -101,6 +109,16 @@ const struct price *price_for(const struct selector_price *, int n, enum decisio
 			      int head_size);
 /* The head size whose prices those are; 0: the decision has none. */
 int priced_size(const struct selector_price *, int n, enum decision, int head_size);
+/* Goes through the binaries, with the flags of each as of binary_flags:
+ *
+ *   struct binary_walk w = { 0 };
+ *   while (selector_next_binary(h, &w)) ... w.kernel, w.flags */
+struct binary_walk {
+	const char *kernel;
+	char flags[MAX_FLAGS];
+	int row, size, type; /* private: what comes next */
+};
+int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 behind the last */
 /* What the tree of a decision answers. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 

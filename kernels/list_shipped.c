@@ -237,16 +237,17 @@ static void add_recorded(const struct selector *h)
 {
 	add(BACKEND_GPU, h->arch, "planner", "");
 	add(BACKEND_GPU, h->arch, "leaf", "");
-	for (int i = 0; i < h->num_binaries; i++) {
+	struct binary_walk w = { 0 };
+	while (selector_next_binary(h, &w)) {
 		attune_shape shape = { .num_query_heads = 1,
 				       .num_kv_heads = 1,
 				       .page_size = pages[0] };
 		char dtype[16], flags[MAX_FLAGS];
 		struct bodies bodies;
-		if (!strcmp(h->binaries[i].kernel, "ring_list"))
-			add(BACKEND_GPU, h->arch, "ring_list_recorded", h->binaries[i].text);
-		if (strcmp(h->binaries[i].kernel, "reduce") ||
-		    sscanf(h->binaries[i].text, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size,
+		if (!strcmp(w.kernel, "ring_list"))
+			add(BACKEND_GPU, h->arch, "ring_list_recorded", w.flags);
+		if (strcmp(w.kernel, "reduce") ||
+		    sscanf(w.flags, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size,
 			   dtype) != 2)
 			continue;
 		shape.dtype = strcmp(dtype, "F16") ? ATTUNE_BF16 : ATTUNE_F16;
@@ -287,18 +288,18 @@ static int takes_e4m3(const struct kernel *k, const char *flags, const char *arc
 }
 
 /* A choice for 16-bit caches serves E4M3 ones, too, where its rules allow that. */
-static void add_e4m3(const struct selector *h, const struct selector_row *b)
+static void add_e4m3(const struct selector *h, const char *kernel, const char *of_16_bits)
 {
-	const struct kernel *k = kernel_find(BACKEND_GPU, b->kernel);
-	const char *rest = strstr(b->text, "-DDTYPE=");
+	const struct kernel *k = kernel_find(BACKEND_GPU, kernel);
+	const char *rest = strstr(of_16_bits, "-DDTYPE=");
 	char flags[MAX_FLAGS];
-	if (!k || !k->space->takes_more || !rest || strstr(b->text, "-DKV_DTYPE=") ||
-	    !takes_e4m3(k, b->text, h->arch))
+	if (!k || !k->space->takes_more || !rest || strstr(of_16_bits, "-DKV_DTYPE=") ||
+	    !takes_e4m3(k, of_16_bits, h->arch))
 		return;
 	rest += strcspn(rest, " ");
-	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - b->text), b->text,
+	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - of_16_bits), of_16_bits,
 		 rest);
-	add(BACKEND_GPU, h->arch, b->kernel, flags);
+	add(BACKEND_GPU, h->arch, kernel, flags);
 }
 
 /* By the instructions of the GPU, which PTX for all is without. Code for that chip alone may have all
@@ -347,17 +348,17 @@ static void add_measured(const struct selector *h)
 		exit(1);
 	}
 	enum backend backend = strcmp(h->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
-	for (int i = 0; i < h->num_binaries; i++)
+	struct binary_walk w = { 0 }, again = { 0 };
+	while (selector_next_binary(h, &w))
 		if (backend == BACKEND_GPU)
-			add(backend, h->arch, h->binaries[i].kernel, h->binaries[i].text);
+			add(backend, h->arch, w.kernel, w.flags);
 		else
 			for (size_t isa = 0; isa < COUNT(cpu_isas) - 1; isa++)
-				add(backend, cpu_isas[isa], h->binaries[i].kernel,
-				    h->binaries[i].text);
+				add(backend, cpu_isas[isa], w.kernel, w.flags);
 	if (backend != BACKEND_GPU)
 		return;
-	for (int i = 0; i < h->num_binaries; i++)
-		add_e4m3(h, &h->binaries[i]);
+	while (selector_next_binary(h, &again))
+		add_e4m3(h, again.kernel, again.flags);
 	if (!hip_chip(h->arch))
 		add_e4m3_defaults(h);
 	if (!h->gpu[gpu_length(h->gpu)]) /* steps with such caches are not recorded */

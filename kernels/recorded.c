@@ -51,8 +51,9 @@ static int is_carried(const struct selector *h, const struct kernel *k, const st
 {
 	char flags[MAX_FLAGS];
 	binary_flags(flags, sizeof flags, k, c, shape);
-	for (int i = 0; i < h->num_binaries; i++)
-		if (!strcmp(h->binaries[i].kernel, k->name) && !strcmp(h->binaries[i].text, flags))
+	struct binary_walk w = { 0 };
+	while (selector_next_binary(h, &w))
+		if (!strcmp(w.kernel, k->name) && !strcmp(w.flags, flags))
 			return 1;
 	return 0;
 }

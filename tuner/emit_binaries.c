@@ -117,13 +117,97 @@ static int twin(const struct device_info *dev, const attune_shape *shape, attune
 	return 1;
 }
 
-static int binary_order(const void *pa, const void *pb, void *arg)
+/* ---- as rows: what differs in head size and types alone together --------------------------- */
+enum { TYPE = 24, WORDS = 128 };
+struct piece {
+	const struct kernel *kernel;
+	int size; /* 0: of any */
+	char type[TYPE];
+	const char *rest;
+};
+
+/* "-DHEAD_SIZE=64 -DDTYPE=BF16 [-DKV_DTYPE=E4M3] rest" */
+static struct piece piece_of(const struct kernel *k, const char *flags)
 {
-	const struct binaries *b = arg;
-	const int i = *(const int *)pa, j = *(const int *)pb;
-	if (b->kernel[i] != b->kernel[j])
-		return b->kernel[i] < b->kernel[j] ? -1 : 1;
-	return strverscmp(b->flags[i], b->flags[j]);
+	struct piece p = { .kernel = k, .rest = flags };
+	char cache[TYPE / 2] = "", type[TYPE / 2];
+	int n = 0;
+	if (sscanf(flags, "-DHEAD_SIZE=%d -DDTYPE=%11s%n", &p.size, type, &n) != 2)
+		return p;
+	int more = 0;
+	if (sscanf(flags + n, " -DKV_DTYPE=%11s%n", cache, &more) == 1)
+		n += more;
+	snprintf(p.type, sizeof p.type, "%s%s%s", type, *cache ? "/" : "", cache);
+	p.rest = flags + n + (flags[n] == ' ');
+	return p;
+}
+
+static int piece_order(const void *pa, const void *pb)
+{
+	const struct piece *a = pa, *b = pb;
+	if (a->kernel != b->kernel)
+		return a->kernel < b->kernel ? -1 : 1;
+	const int rest = strverscmp(a->rest, b->rest);
+	if (rest)
+		return rest;
+	return a->size != b->size ? a->size - b->size : strcmp(a->type, b->type);
+}
+
+static void add_word(char words[WORDS], const char *word)
+{
+	const size_t n = strlen(words);
+	snprintf(words + n, WORDS - n, "%s%s", n ? " " : "", word);
+}
+
+/* The types of the head size that p begins; how many pieces these are. */
+static int types_of(const struct piece *p, int n, char types[WORDS])
+{
+	int i = 0;
+	types[0] = '\0';
+	for (; i < n && p[i].size == p->size; i++)
+		add_word(types, p[i].type);
+	return i;
+}
+
+/* Of one kernel and rest, n pieces: a row for each set of types. */
+static void emit_rows(FILE *out, const struct piece *p, int n)
+{
+	char types[WORDS], other[WORDS], sizes[WORDS], size[12];
+	for (int i = 0, step; i < n; i += step) {
+		step = types_of(&p[i], n - i, types);
+		int is_first = 1;
+		for (int k = 0, s; k < i && is_first; k += s) {
+			s = types_of(&p[k], n - k, other);
+			is_first = strcmp(types, other) != 0;
+		}
+		sizes[0] = '\0';
+		for (int k = i, s; is_first && k < n; k += s) {
+			s = types_of(&p[k], n - k, other);
+			snprintf(size, sizeof size, "%d", p[k].size);
+			if (p[k].size && !strcmp(types, other))
+				add_word(sizes, size);
+		}
+		if (is_first)
+			fprintf(out, " \\\n\tBINARY(%s, \"%s\", \"%s\", \"%s\")", p->kernel->name,
+				sizes, types, p->rest);
+	}
+}
+
+static int print(const struct binaries *b, FILE *out)
+{
+	struct piece *p = malloc(sizeof *p * (size_t)(b->n + 1));
+	for (int i = 0; p && i < b->n; i++)
+		p[i] = piece_of(b->kernel[i], b->flags[i]);
+	if (p)
+		qsort(p, (size_t)b->n, sizeof *p, piece_order);
+	for (int i = 0, end; p && i < b->n; i = end) {
+		end = i;
+		while (end < b->n && p[end].kernel == p[i].kernel && !strcmp(p[end].rest, p[i].rest))
+			end++;
+		emit_rows(out, &p[i], end - i);
+	}
+	free(p);
+	return p != NULL;
 }
 
 int emit_binaries(const struct emitter *e)
@@ -135,19 +219,11 @@ int emit_binaries(const struct emitter *e)
 		if (twin(&e->d->run.device, &e->d->v[s].shape, &other))
 			add_shape(e, &b, &other);
 	}
-	int *order = malloc(sizeof *order * (size_t)(b.n + 1));
-	const int done = order && !b.failed;
-	if (done) {
-		for (int i = 0; i < b.n; i++)
-			order[i] = i;
-		qsort_r(order, (size_t)b.n, sizeof *order, binary_order, &b);
-		fprintf(e->out, "#define ATTUNE_%s_BINARIES(BINARY)", e->upper);
-		for (int i = 0; i < b.n; i++)
-			fprintf(e->out, " \\\n\tBINARY(%s, \"%s\")", b.kernel[order[i]]->name,
-				b.flags[order[i]]);
-		fputs("\n\n", e->out);
-	}
-	free(order);
+	fprintf(e->out, "/*     kernel, head sizes, types, what is compiled in */\n"
+			"#define ATTUNE_%s_BINARIES(BINARY)",
+		e->upper);
+	const int done = !b.failed && print(&b, e->out);
+	fputs("\n\n", e->out);
 	free(b.flags);
 	free(b.kernel);
 	return done;

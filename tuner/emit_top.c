@@ -217,8 +217,8 @@ void emit_top(const struct emitter *e)
 	fputs(
 	    " *\n"
 	    " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what\n"
-	    " * has a price. BINARY(kernel, flags): what the measured shapes make of those that can\n"
-	    " * reach them.\n"
+	    " * has a price. BINARY(kernel, head sizes, types, tunables): what the measured shapes\n"
+	    " * make of those that can reach them.\n"
 	    " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
 	    " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"
 	    " * geomean of the next best, and a remark. guarded: somewhere in the leaf's\n"
