@@ -109,7 +109,6 @@ enum attune_cpu_says {
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_CPU_PRICES(PRICE)
 
-/*     kernel, head sizes, types, what is compiled in */
 #define ATTUNE_CPU_BINARIES(BINARY) \
 	BINARY(qblock, "64 256", "BF16/BF16", "-DBLOCK_M=192 -DTILE_SIZE=256") \
 	BINARY(qblock, "128", "BF16/BF16 F16/F16 F32/F32", "-DBLOCK_M=192 -DTILE_SIZE=256") \

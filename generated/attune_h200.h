@@ -170,7 +170,6 @@ enum attune_h200_says {
 	PRICE(decode , 21, 128,   8,  16, 0, 1, 512, 8857000000, 138800, 0, 4248000, 162300, 1569000, 0, 0, 0) \
 	PRICE(decode , 21,  64,   8,  16, 0, 2, 512, 5899000000, 123200, 0, 6403000, 36540, 1924000, 0, 0, 0)
 
-/*     kernel, head sizes, types, what is compiled in */
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \

@@ -90,7 +90,6 @@ enum attune_h200_e4m3_says {
 /*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_E4M3_PRICES(PRICE)
 
-/*     kernel, head sizes, types, what is compiled in */
 #define ATTUNE_H200_E4M3_BINARIES(BINARY) \
 	BINARY(ring, "64 128 256", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "64 128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \

@@ -1,5 +1,6 @@
 /* t_choice.c - choices as text, and what launching one refuses. */
 #include "../harness/harness.h"
+#include "../kernels/heuristics.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -112,6 +113,33 @@ static void workspaces(void **state)
 	device_close(&cpu);
 }
 
+static void rows_of_binaries_are_gone_through(void **state)
+{
+	static const struct selector_binaries rows[] = {
+		{ "reduce", "64 128", "BF16 F16/E4M3", "-DNUM_WARPS=4" },
+		{ "planner", "", "", "" },
+		{ "qblock", "96", "F32/F32", "" },
+	};
+	static const char *const want[][2] = {
+		{ "reduce", "-DHEAD_SIZE=64 -DDTYPE=BF16 -DNUM_WARPS=4" },
+		{ "reduce", "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DNUM_WARPS=4" },
+		{ "reduce", "-DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=4" },
+		{ "reduce", "-DHEAD_SIZE=128 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DNUM_WARPS=4" },
+		{ "planner", "" },
+		{ "qblock", "-DHEAD_SIZE=96 -DDTYPE=F32 -DKV_DTYPE=F32" },
+	};
+	const struct selector h = { .binaries = rows, .num_binaries = COUNT(rows) };
+	struct binary_walk w = { 0 };
+	size_t n = 0;
+	(void)state;
+	for (; selector_next_binary(&h, &w); n++) {
+		assert_in_range(n, 0, COUNT(want) - 1);
+		assert_string_equal(w.kernel, want[n][0]);
+		assert_string_equal(w.flags, want[n][1]);
+	}
+	assert_int_equal(n, COUNT(want));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -120,6 +148,7 @@ int main(void)
 		cmocka_unit_test(blanks_do_not_matter),
 		cmocka_unit_test(a_short_buffer_is_no_overrun),
 		cmocka_unit_test(workspaces),
+		cmocka_unit_test(rows_of_binaries_are_gone_through),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("choice", tests, NULL, NULL);

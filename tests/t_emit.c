@@ -104,7 +104,6 @@ static const char golden[] =
     "#define ATTUNE_H200_PRICES(PRICE) \\\n"
     "\tPRICE(decode ,  1, 128,  32,  64, 8, 2,  96, %s)\n"
     "\n"
-    "/*     kernel, head sizes, types, what is compiled in */\n"
     "#define ATTUNE_H200_BINARIES(BINARY) \\\n"
     "\tBINARY(qblock, \"128\", \"BF16 F16\", \"%s\") \\\n"
     "\tBINARY(segmented, \"128\", \"BF16 F16\", \"%s\") \\\n"

@@ -219,9 +219,7 @@ int emit_binaries(const struct emitter *e)
 		if (twin(&e->d->run.device, &e->d->v[s].shape, &other))
 			add_shape(e, &b, &other);
 	}
-	fprintf(e->out, "/*     kernel, head sizes, types, what is compiled in */\n"
-			"#define ATTUNE_%s_BINARIES(BINARY)",
-		e->upper);
+	fprintf(e->out, "#define ATTUNE_%s_BINARIES(BINARY)", e->upper);
 	const int done = !b.failed && print(&b, e->out);
 	fputs("\n\n", e->out);
 	free(b.flags);
