@@ -2,6 +2,7 @@
  * to do. Each device is opened in a process of its own, so that a broken driver costs
  * one row. */
 #include "../kernels/heuristics.h"
+#include "device_lock.h"
 #include "sweep.h"
 #include <argp.h>
 #include <math.h>
@@ -76,15 +77,38 @@ static void list_known(struct table *t)
 	}
 }
 
+/* By a process of its own, with ceilings or without. */
+static int ask(const char *which, int ceilings, struct hello *hello)
+{
+	const struct worker_setup setup = { .device = which, .no_ceilings = !ceilings };
+	struct worker *w = worker_new(&setup);
+	*hello = (struct hello){ .status = ATTUNE_DEVICE_ERROR };
+	const int known_status = w && worker_hello(w, hello);
+	worker_free(w);
+	return known_status && !hello->status;
+}
+
+/* Ceilings are times, too: while another command measures there, neither would be right. */
+static void add_ceilings(const char *which, struct hello *hello)
+{
+	struct device_lock lock = { -1 };
+	struct hello with;
+	const int emulated = device_is_emulated(&hello->info);
+	if (!emulated && lock_take(&lock, &hello->info, "devices", 0)) {
+		complain("%s: ceilings are not measured meanwhile", which);
+		return;
+	}
+	if (ask(which, 1, &with))
+		*hello = with;
+	lock_free(&lock);
+}
+
 /* 1: a row was added; 0: no such device, which is talked of only for the first. */
 static int try_device(struct table *t, const char *which, int talk)
 {
-	const struct worker_setup setup = { .device = which };
-	struct worker *w = worker_new(&setup);
-	struct hello hello = { .status = ATTUNE_DEVICE_ERROR };
-	const int known_status = w && worker_hello(w, &hello);
-	worker_free(w);
-	if (known_status && !hello.status) {
+	struct hello hello;
+	if (ask(which, 0, &hello)) {
+		add_ceilings(which, &hello);
 		row(t, which, &hello);
 		return 1;
 	}

@@ -10,7 +10,11 @@
 # STALE=skip leaves out headers that no longer fit the .def tables (for the
 # commands that regenerate them); otherwise such a header stops the build.
 
-local_gpus  := $(if $(filter no,$(LOCAL)),,$(patsubst $(GENERATED)/local/attune_%.h,%,$(wildcard $(GENERATED)/local/attune_*.h)))
+# A machine's own header in the form of an older attune is left out, and make tune makes it anew.
+local_all   := $(if $(filter no,$(LOCAL)),,$(wildcard $(GENERATED)/local/attune_*.h))
+local_old   := $(if $(local_all),$(shell grep -L '^enum attune_[a-z0-9_]*_says' $(local_all)))
+$(if $(local_old),$(shell echo "attune: left out, since an older attune made it: $(local_old); make tune makes it anew" >&2))
+local_gpus  := $(patsubst $(GENERATED)/local/attune_%.h,%,$(filter-out $(local_old),$(local_all)))
 gpus        := $(sort $(local_gpus) $(patsubst $(GENERATED)/attune_%.h,%,$(wildcard $(GENERATED)/attune_*.h)))
 header_of    = $(if $(filter $(1),$(local_gpus)),local/)attune_$(1).h
 headers     := $(foreach g,$(gpus),$(GENERATED)/$(call header_of,$(g)))

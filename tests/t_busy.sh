@@ -72,5 +72,9 @@ if command -v flock >/dev/null; then
 			'attune: refused: another attune measures on cpu: pid 123 since today (attune sweep)' ]
 			echo $?)" "the device is held: exit 4${option:+, with --anyway, too}"
 	done
+	run devices --format tsv
+	row "$([ $? -eq 0 ] && grep -q '^attune: cpu: ceilings are not measured meanwhile' "$tmp/err" &&
+		awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } $1 == "cpu" { ok = $at["dram_gbps"] == "" && $at["units"] > 0 }
+			END { exit !ok }' "$tmp/out"; echo $?)" "meanwhile attune devices lists it without ceilings"
 fi
 echo "1..$n"

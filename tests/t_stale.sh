@@ -86,5 +86,13 @@ restore kernels/features.def
 
 list
 row $? "the same text again is fresh"
+
+# As before leaves named what runs: without the names, and so not to be compiled.
+mkdir -p "$tmp/generated/local"
+sed '/^enum attune_/,/^};/d' generated/attune_cpu.h >"$tmp/generated/local/attune_cpu.h"
+list && grep -q '^attune: left out, since an older attune made it: generated/local/attune_cpu.h; make tune' "$tmp/said" &&
+	! grep -q local "$tmp/$B/heuristics.inc"
+row $? "a machine's own header of an older attune is left out, and named"
+rm -r "$tmp/generated/local"
 echo "1..$n"
 exit $failed
