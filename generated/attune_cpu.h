@@ -106,7 +106,7 @@ enum attune_cpu_says {
 	cpu_whole = -4 /* one launch over the whole batch by the prefill choice */
 };
 
-/*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
+/*     decision, choice, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_CPU_PRICES(PRICE)
 
 #define ATTUNE_CPU_BINARIES(BINARY) \

@@ -87,7 +87,7 @@ enum attune_h200_e4m3_says {
 	h200_e4m3_whole = -4 /* one launch over the whole batch by the prefill choice */
 };
 
-/*     decision, id, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
+/*     decision, choice, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
 #define ATTUNE_H200_E4M3_PRICES(PRICE)
 
 #define ATTUNE_H200_E4M3_BINARIES(BINARY) \

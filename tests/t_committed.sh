@@ -28,6 +28,11 @@ for header in generated/attune_*.h; do
 	! grep -q '[^a-z]inf[^a-z]' "$header"
 	row $? "$header has figures of what has a time alone"
 done
+excerpt=$(sed -n '/ attune_h200_overlap(/,/^}/p' generated/attune_h200.h | expand -t4 | sed 's/^/    /')
+case "$(cat README.md)" in
+*"$excerpt"*) row 0 "README shows what the header says" ;;
+*) row 1 "README shows what the header says" ;;
+esac
 for db in results/*.sqlite; do
 	[ -e "$db" ] || continue
 	gpu=${db#results/} gpu=${gpu%.sqlite}

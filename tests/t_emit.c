@@ -16,7 +16,7 @@ static char folder[] = "/tmp/t_emit.XXXXXX";
 
 /* ---- a small one, by hand ---------------------------------------------------------- */
 static const char golden_prices[] =
-    " * PRICE(decision, id, head size, rows, tile, heads, slots, start, prices...): what a\n"
+    " * PRICE(decision, choice, head size, rows, tile, heads, slots, start, prices...): what a\n"
     " * choice takes in fs, fitted to the times of training scenarios: the sum of its\n"
     " * prices times\n"
     " *\n"
@@ -100,9 +100,9 @@ static const char golden[] =
     "\th200_whole = -4 /* one launch over the whole batch by the prefill choice */\n"
     "};\n"
     "\n"
-    "/*     decision, id, head size, rows, tile, heads, slots, start; fs of: %s */\n"
+    "/*     decision, choice, head size, rows, tile, heads, slots, start; fs of: %s */\n"
     "#define ATTUNE_H200_PRICES(PRICE) \\\n"
-    "\tPRICE(decode ,  1, 128,  32,  64, 8, 2,  96, %s)\n"
+    "\tPRICE(decode, h200_qblock_32x64, 128, 32, 64, 8, 2, 96, %s)\n"
     "\n"
     "#define ATTUNE_H200_BINARIES(BINARY) \\\n"
     "\tBINARY(qblock, \"128\", \"BF16 F16\", \"%s\") \\\n"

@@ -11,20 +11,20 @@
 static const struct {
 	const char *name, *from, *to, *wanted;
 } wrong_prices[] = {
-	{ "another decision",  "PRICE(decode ", "PRICE(all",    "prefill or decode" },
-	{ "no decision",       "PRICE(decode ", "PRICE(",       "a name" },
-	{ "an unlisted id",    ",  1, 128,", ",  2, 128,",      "an id that CHOICES has" },
-	{ "a negative id",     ",  1, 128,", ", -1, 128,",      "another number" },
-	{ "no head size",      ",  1, 128,", ",  1, 0,",        "another number" },
-	{ "no rows",           "128,  32,", "128,  0,",         "another number" },
+	{ "another decision",  "PRICE(decode,", "PRICE(all,",   "prefill or decode" },
+	{ "no decision",       "PRICE(decode,", "PRICE(,",      "a name" },
+	{ "an unlisted id",    "h200_qblock_32x64, 128,", "2, 128,", "an id that CHOICES has" },
+	{ "a negative id",     "h200_qblock_32x64, 128,", "-1, 128,", "an id that CHOICES has" },
+	{ "no head size",      "_32x64, 128,", "_32x64, 0,",  "another number" },
+	{ "no rows",           "128, 32,", "128, 0,",  "another number" },
 	{ "no slots",          " 8, 2,", " 8, 0,",              "another number" },
 	{ "negative heads",    " 8, 2,", " -8, 2,",             "another number" },
 	{ "too many slots",    " 8, 2,", " 8, 1025,",           "another number" },
-	{ "a negative price",  "  96, 0, 7", "  96, 0, -7",     "another number" },
-	{ "a huge price",      "  96, 0, 7", "  96, 99999999999999, 7", "another number" },
-	{ "no number",         "  96, 0, 7", "  96, none, 7",   "a number" },
-	{ "too few numbers",   "  96, 0, 7", "  96, 7",         "','" },
-	{ "too many numbers",  "  96, 0, 7", "  96, 0, 0, 7",   "')'" },
+	{ "a negative price",  " 96, 0, 7", " 96, 0, -7",     "another number" },
+	{ "a huge price",      " 96, 0, 7", " 96, 99999999999999, 7", "another number" },
+	{ "no number",         " 96, 0, 7", " 96, none, 7",   "a number" },
+	{ "too few numbers",   " 96, 0, 7", " 96, 7",         "','" },
+	{ "too many numbers",  " 96, 0, 7", " 96, 0, 0, 7",   "')'" },
 	{ "another row",       "\tPRICE(", "\tPRCE(",           "'#define'" },
 };
 // clang-format on

@@ -65,15 +65,16 @@ static void emit_enum(const struct emitter *e)
 
 static void emit_prices(const struct emitter *e)
 {
-	fprintf(e->out, "/*     decision, id, head size, rows, tile, heads, slots, start; fs of:");
+	fprintf(e->out, "/*     decision, choice, head size, rows, tile, heads, slots, start; fs of:");
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		fprintf(e->out, "%s%s", i ? ", " : " ", price_names[i]);
 	fprintf(e->out, " */\n#define ATTUNE_%s_PRICES(PRICE)", e->upper);
 	for (int i = 0; i < e->f->num_prices; i++) {
 		const struct selector_price *p = &e->f->price[i];
-		fprintf(e->out, " \\\n\tPRICE(%-7s, %2d, %3d, %3d, %3d, %d, %d, %3d",
-			decision_names[p->decision], p->id, p->head_size, p->price.rows,
-			p->price.tile, p->price.heads, p->price.slots, p->price.start);
+		fprintf(e->out, " \\\n\tPRICE(%s, %s_%s, %d, %d, %d, %d, %d, %d",
+			decision_names[p->decision], e->f->gpu, e->name[p->id], p->head_size,
+			p->price.rows, p->price.tile, p->price.heads, p->price.slots,
+			p->price.start);
 		for (int k = 0; k < NUM_PRICE_TERMS; k++)
 			fprintf(e->out, ", %lld", p->price.fs[k]);
 		fputs(")", e->out);

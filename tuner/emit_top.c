@@ -125,7 +125,7 @@ static void emit_price_words(const struct emitter *e)
 	if (!e->f->num_prices)
 		return;
 	fputs(" *\n"
-	      " * PRICE(decision, id, head size, rows, tile, heads, slots, start, prices...): what "
+	      " * PRICE(decision, choice, head size, rows, tile, heads, slots, start, prices...): what "
 	      "a\n"
 	      " * choice takes in fs, fitted to the times of training scenarios: the sum of its\n"
 	      " * prices times\n"

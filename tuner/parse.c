@@ -120,55 +120,6 @@ static int read_choice(struct reader *r, struct forest *f)
 	return 1;
 }
 
-/* PRICE(decision, id, head size, rows, tile, heads, slots, start, fs...) */
-static int read_price(struct reader *r, struct forest *f)
-{
-	char name[16];
-	enum { HEADS = 4, SLOTS, START, TERMS }; /* after id, head size, rows and tile */
-	long long v[TERMS + NUM_PRICE_TERMS];
-	int decision = 0;
-	struct selector_price *p = &f->price[f->num_prices];
-	if (f->num_prices == COUNT(f->price))
-		return wrong(r, "an end of PRICES");
-	if (!read_word(r, ", \t", name, sizeof name))
-		return 0;
-	while (decision < NUM_PRICED && strcmp(name, decision_names[decision]))
-		decision++;
-	if (decision == NUM_PRICED)
-		return wrong(r, "prefill or decode");
-	for (size_t i = 0; i < COUNT(v); i++) {
-		if (!expect(r, ",") || !read_number(r, &v[i]))
-			return 0;
-		const long long most = i == SLOTS  ? MAX_PRICE_SLOTS
-				       : i < TERMS ? MAX_PRICE_KEYS
-						   : price_limits[i - TERMS];
-		if (v[i] < ((i > 0 && i < HEADS) || i == SLOTS) || v[i] > most)
-			return wrong(r, "another number");
-	}
-	if (v[0] >= f->num_choices)
-		return wrong(r, "an id that CHOICES has");
-	*p = (struct selector_price){ .decision = (enum decision)decision,
-				      .id = (int)v[0],
-				      .head_size = (int)v[1],
-				      .price = { .rows = (int)v[2],
-						 .tile = (int)v[3],
-						 .heads = (int)v[HEADS],
-						 .slots = (int)v[SLOTS],
-						 .start = (int)v[START] } };
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		p->price.fs[i] = v[TERMS + i];
-	f->num_prices++;
-	return expect(r, ")");
-}
-
-static int feature_of(const char *name)
-{
-	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
-		if (!strcmp(feature_names[i], name))
-			return i;
-	return -1;
-}
-
 /* A number, or a name behind that of the GPU: of a choice, or in place of one. 0: neither. */
 static int action_named(const struct reader *r, const struct forest *f, enum decision decision,
 			const char *word, int *action)
@@ -189,6 +140,58 @@ static int action_named(const struct reader *r, const struct forest *f, enum dec
 		if (!strcmp(r->name[*action], word + n + 1))
 			return 1;
 	return 0;
+}
+
+/* PRICE(decision, choice, head size, rows, tile, heads, slots, start, fs...) */
+static int read_price(struct reader *r, struct forest *f)
+{
+	char name[GPU_NAME + CHOICE_NAME];
+	enum { HEADS = 3, SLOTS, START, TERMS }; /* after head size, rows and tile */
+	long long v[TERMS + NUM_PRICE_TERMS];
+	int decision = 0, id;
+	struct selector_price *p = &f->price[f->num_prices];
+	if (f->num_prices == COUNT(f->price))
+		return wrong(r, "an end of PRICES");
+	if (!read_word(r, ", \t", name, sizeof name))
+		return 0;
+	while (decision < NUM_PRICED && strcmp(name, decision_names[decision]))
+		decision++;
+	if (decision == NUM_PRICED)
+		return wrong(r, "prefill or decode");
+	if (!expect(r, ",") || !read_word(r, ", \t", name, sizeof name))
+		return 0;
+	if (!action_named(r, f, (enum decision)decision, name, &id) || id < 0 ||
+	    id >= f->num_choices)
+		return wrong(r, "an id that CHOICES has");
+	for (size_t i = 0; i < COUNT(v); i++) {
+		if (!expect(r, ",") || !read_number(r, &v[i]))
+			return 0;
+		const long long most = i == SLOTS  ? MAX_PRICE_SLOTS
+				       : i < TERMS ? MAX_PRICE_KEYS
+						   : price_limits[i - TERMS];
+		if (v[i] < (i < HEADS || i == SLOTS) || v[i] > most)
+			return wrong(r, "another number");
+	}
+	*p = (struct selector_price){ .decision = (enum decision)decision,
+				      .id = id,
+				      .head_size = (int)v[0],
+				      .price = { .rows = (int)v[1],
+						 .tile = (int)v[2],
+						 .heads = (int)v[HEADS],
+						 .slots = (int)v[SLOTS],
+						 .start = (int)v[START] } };
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		p->price.fs[i] = v[TERMS + i];
+	f->num_prices++;
+	return expect(r, ")");
+}
+
+static int feature_of(const char *name)
+{
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		if (!strcmp(feature_names[i], name))
+			return i;
+	return -1;
 }
 
 /* "12 scenarios, 1.004, p95 1.020; next h200_ring_8x16, 1.031; few; guarded": as a node of weight 1. */
