@@ -94,7 +94,7 @@ static const struct argp_option argp_options[] = {
 	  "No set, but what the steps are like: shares of steps and of time that only decode, and "
 	  "medians", 0 },
 	{ 0, 0, 0, 0, "Made-up batches, as JSON on stdout, alone or before those of traces:", 3 },
-	{ "grid", OPT_GRID, "NAME", 0, "h200, shapes_h200, dense_h200, hybrid_h200 or cpu: as in the committed sets", 0 },
+	{ "grid", OPT_GRID, "NAME", 0, "h200, shapes_h200, dense_h200, hybrid_h200, unseen_h200 or cpu: as in the committed sets", 0 },
 	{ 0 }
 };
 // clang-format on

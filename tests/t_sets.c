@@ -80,6 +80,7 @@ static const struct set {
 	{ "traces_h200", { 150,  0,   0,   24,    0,   0,    0,   24,     8 },     6000,    4e12,   3e14,  27 },
 	{ "peers_h200",  {   0, 43,   0,    0,    0,   0,    0,    0,     0 },    70000,    4e12,   3e14,  30 },
 	{ "hybrid_h200", {   0,  0,   0,   21,   24,   0,    0,    0,     0, 195 },    24000,    4e12,   3e14,   7 },
+	{ "unseen_h200", {   0,  0,   0,    0,    0,  96,    0,    0,    42 },     6000,    4e12,   3e14,  27 },
 	{ "ladder_h200", {   0,  0,   0,    0,    0,   0,    0,    0,     0, 49 },     6000,    4e12,   3e14,   8 },
 	{ "mixed_h200",  {  48,  0,   0,    0,    0,   0,    0,    0,     0 },     3000,    4e12,   3e14,   5 },
 	{ "e4m3_h200",   { 101,  0,   0,    0,    0,   0,    0,    0,     0 },     6000,    4e12,   3e14,   8 },
@@ -144,6 +145,7 @@ static void sets_are_disjoint(void **arg)
 	load_shipped(&list, "traces_h200");
 	load_shipped(&list, "peers_h200");
 	load_shipped(&list, "hybrid_h200");
+	load_shipped(&list, "unseen_h200");
 	load_shipped(&list, "ladder_h200");
 	for (int i = 0; i < list.n; i++)
 		for (int j = 0; j < i; j++)
@@ -369,9 +371,9 @@ int main(void)
 {
 	static const char *const gpu[] = { "h200",        "shapes_h200", "dense_h200",
 					   "traces_h200", "peers_h200",  "hybrid_h200",
-					   "ladder_h200", NULL };
+					   "unseen_h200", "ladder_h200", NULL };
 	static const char *const cpu[] = { "cpu", NULL };
-	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 14];
+	static struct CMUnitTest tests[COUNT(shapes) + COUNT(sets) + 15];
 	size_t n = 0;
 	int failed;
 	models = models_load("scenarios/models.json");
@@ -399,6 +401,8 @@ int main(void)
 	    (struct CMUnitTest){ "dense_h200 is remade", grid_is_remade, NULL, NULL, "dense_h200" };
 	tests[n++] = (struct CMUnitTest){ "hybrid_h200 is remade", grid_is_remade, NULL, NULL,
 					  "hybrid_h200" };
+	tests[n++] = (struct CMUnitTest){ "unseen_h200 is remade", grid_is_remade, NULL, NULL,
+					  "unseen_h200" };
 	tests[n++] = (struct CMUnitTest){ "cpu is remade", grid_is_remade, NULL, NULL, "cpu" };
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(peers_match);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(fp8_comes_in_pairs);
