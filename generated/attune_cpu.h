@@ -63,8 +63,9 @@
  * geomean of the next best, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The overlap is of batches with both parts. A choice there is for the prefill part,
- * side by side with the other, or, of a fused kernel, for the whole batch. */
+ * The overlap is asked of batches with prefills and decodes. A choice that it returns
+ * runs the prefills, side by side with the decodes; one of a fused kernel runs both.
+ */
 #ifndef ATTUNE_CPU_H
 #define ATTUNE_CPU_H
 

@@ -76,9 +76,12 @@
  * geomean of the next best, and a remark. guarded: somewhere in the leaf's
  * box a rule of the choice is broken; the library asks it at run time and then
  * takes the defaults, which are legal there.
- * The overlap is of batches with both parts. A choice there is for the prefill part,
- * side by side with the other, or, of a fused kernel, for the whole batch. The early: of a part whose choice has EARLY, its value
- * where the caller lets launches begin early; slowdowns to the best value. */
+ * The overlap is asked of batches with prefills and decodes. A choice that it returns
+ * runs the prefills, side by side with the decodes; one of a fused kernel runs both.
+ * The early function is asked of parts whose choice has a tunable EARLY. It returns
+ * the value for callers that let launches begin early. Its slowdowns are to the best
+ * value.
+ */
 #ifndef ATTUNE_H200_H
 #define ATTUNE_H200_H
 

@@ -95,7 +95,7 @@ static void add_ceilings(const char *which, struct hello *hello)
 	struct hello with;
 	const int emulated = device_is_emulated(&hello->info);
 	if (!emulated && lock_take(&lock, &hello->info, "devices", 0)) {
-		complain("%s: ceilings are not measured meanwhile", which);
+		complain("%s: listed without ceilings", which);
 		return;
 	}
 	if (ask(which, 1, &with))

@@ -92,23 +92,17 @@ static const struct family hybrid_families[] = {
 };
 /* What the sets above hold out too little of, none of it for training: prefills alone, pages other
  * than 16, shapes that nothing learned has. */
+#define PAGES(n) \
+	{ "pages of " #n, "heldout_offgrid", 4, ODD, DECODES(2, 128, 1, 1, 128, 32 K), SPREAD(0.8, 0), PREFILLS(1, 3, 65, 4 K, 0, 16 K), PAGE_SIZE(n) }, \
+	{ "pages of " #n ", decode", "heldout_offgrid", 3, ODD, DECODES(1, 250, 1, 1, 65, 64 K), SPREAD(0.8, 0), PAGE_SIZE(n) }, \
+	{ "pages of " #n ", prompts", "heldout_offgrid", 2, ODD, PREFILLS(1, 8, 65, 8 K, 0, 16 K), PAGE_SIZE(n) }
+#define PAGE_SIZE(n) .settings = "\"page_size\": " #n ", "
 static const struct family unseen_families[] = {
 	{ "prompts", "heldout_offgrid", 24, ODD,                                              PREFILLS(1, 24,  17, 16 K,  0, 0) },
 	{ "chunk", "heldout_offgrid", 20, ODD,                                                PREFILLS(1, 1,   17, 8 K,  65, 100 K) },
 	{ "extends", "heldout_offgrid", 16, ODD,                                              PREFILLS(1, 6,   17, 300, 513, 64 K) },
 
-	{ "pages of 8", "heldout_offgrid", 4, ODD, DECODES(2, 128,  1, 1, 128, 32 K),        SPREAD(0.8, 0), .settings = "\"page_size\": 8, ", PREFILLS(1, 3, 65, 4 K, 0, 16 K) },
-	{ "pages of 8, decode", "heldout_offgrid", 3, ODD, DECODES(1, 250, 1, 1, 65, 64 K),  SPREAD(0.8, 0), .settings = "\"page_size\": 8, " },
-	{ "pages of 8, prompts", "heldout_offgrid", 2, ODD, .settings = "\"page_size\": 8, ", PREFILLS(1, 8, 65, 8 K, 0, 16 K) },
-	{ "pages of 32", "heldout_offgrid", 4, ODD, DECODES(2, 128,  1, 1, 128, 32 K),        SPREAD(0.8, 0), .settings = "\"page_size\": 32, ", PREFILLS(1, 3, 65, 4 K, 0, 16 K) },
-	{ "pages of 32, decode", "heldout_offgrid", 3, ODD, DECODES(1, 250, 1, 1, 65, 64 K),  SPREAD(0.8, 0), .settings = "\"page_size\": 32, " },
-	{ "pages of 32, prompts", "heldout_offgrid", 2, ODD, .settings = "\"page_size\": 32, ", PREFILLS(1, 8, 65, 8 K, 0, 16 K) },
-	{ "pages of 64", "heldout_offgrid", 4, ODD, DECODES(2, 128,  1, 1, 128, 32 K),        SPREAD(0.8, 0), .settings = "\"page_size\": 64, ", PREFILLS(1, 3, 65, 4 K, 0, 16 K) },
-	{ "pages of 64, decode", "heldout_offgrid", 3, ODD, DECODES(1, 250, 1, 1, 65, 64 K),  SPREAD(0.8, 0), .settings = "\"page_size\": 64, " },
-	{ "pages of 64, prompts", "heldout_offgrid", 2, ODD, .settings = "\"page_size\": 64, ", PREFILLS(1, 8, 65, 8 K, 0, 16 K) },
-	{ "pages of 128", "heldout_offgrid", 4, ODD, DECODES(2, 128,  1, 1, 128, 32 K),        SPREAD(0.8, 0), .settings = "\"page_size\": 128, ", PREFILLS(1, 3, 65, 4 K, 0, 16 K) },
-	{ "pages of 128, decode", "heldout_offgrid", 3, ODD, DECODES(1, 250, 1, 1, 65, 64 K),  SPREAD(0.8, 0), .settings = "\"page_size\": 128, " },
-	{ "pages of 128, prompts", "heldout_offgrid", 2, ODD, .settings = "\"page_size\": 128, ", PREFILLS(1, 8, 65, 8 K, 0, 16 K) },
+	PAGES(8), PAGES(32), PAGES(64), PAGES(128),
 
 	{ "decode", "heldout_shape", 12, ROUND,  DECODES(1, 256,  1, 1,  64, 64 K),          SPREAD(0.8, 0) },
 	{ "drafts", "heldout_shape", 6, ROUND,   DECODES(1, 64,   2, 8, 128, 32 K),          SPREAD(0.8, 0) },
@@ -117,6 +111,8 @@ static const struct family unseen_families[] = {
 	{ "mixed", "heldout_shape", 12, ROUND,   DECODES(1, 200,  1, 1, 128, 16 K),          SPREAD(0.8, 0.1),  PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
 	{ 0 }
 };
+#undef PAGES
+#undef PAGE_SIZE
 // clang-format off
 static const struct family cpu_families[] = {
 	{ "decode", "train", 15, ROUND,          DECODES(1, 24,   1, 1,  32, 16 K) },
@@ -225,12 +221,13 @@ static const char *const hybrid_models[] = { "llama3.1-8b@1",
 					     NULL };
 
 /* Groups of 6, 12, 4 of head size 64, 16 of head size 256, 5 with a window, 4 with ten KV heads. */
-static const char *const unseen_others[] = { "mixtral-8x22b@1", "glm-4.5@1",          "granite-3-2b@1",
-					     "qwen3.5-397b@1",  "olmo-3-32b-local@1", "phi-4@1",
-					     NULL };
-static const char *const unseen_usual[] = { "llama3.1-8b@1",        "gpt-oss-120b-global@1",
-					    "llama3.1-70b@4",       "gemma-3-12b-global@1",
-					    "qwen3-14b@1",          NULL };
+static const char *const unseen_others[] = {
+	"mixtral-8x22b@1", "glm-4.5@1", "granite-3-2b@1", "qwen3.5-397b@1", "olmo-3-32b-local@1",
+	"phi-4@1",         NULL
+};
+static const char *const unseen_usual[] = { "llama3.1-8b@1",  "gpt-oss-120b-global@1",
+					    "llama3.1-70b@4", "gemma-3-12b-global@1",
+					    "qwen3-14b@1",    NULL };
 
 static const char *const cpu_models[] = { "llama3.1-8b@1",
 					  "llama3.1-8b@4",

@@ -28,7 +28,7 @@
 	static const struct selector_price gpu##_prices[] = { ATTUNE_##GPU##_PRICES(PRICE_ROW){ \
 	    .id = -1 } };                                                                       \
 	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };   \
-	static const struct selector_binaries gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(         \
+	static const struct selector_binaries gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(     \
 	    BINARY_ROW) };
 #include "heuristics.inc"
 #undef HEURISTIC
@@ -42,23 +42,23 @@ const char *const feature_names[ATTUNE_NUM_FEATURES] = {
 };
 
 const struct selector attune_selectors[] = {
-#define HEURISTIC(name, NAME)                                                                  \
-	{ .gpu = ATTUNE_##NAME##_GPU,                                                          \
-	  .arch = ATTUNE_##NAME##_ARCH,                                                        \
-	  .kernels = name##_kernels,                                                           \
-	  .num_kernels = COUNT(name##_kernels),                                                \
-	  .choices = name##_choices,                                                           \
-	  .prices = name##_prices,                                                             \
-	  .binaries = name##_binaries,                                                         \
-	  .num_choices = COUNT(name##_choices),                                                \
-	  .num_binaries = COUNT(name##_binaries),                                              \
-	  .num_prices = COUNT(name##_prices) - 1,                                              \
-	  .nodes = name##_nodes,                                                               \
-	  .num_nodes = COUNT(name##_nodes),                                                    \
-	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,                 \
-		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early },                \
-	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                                \
-	  .compiled = { attune_##name##_prefill, attune_##name##_decode,                       \
+#define HEURISTIC(name, NAME)                                                   \
+	{ .gpu = ATTUNE_##NAME##_GPU,                                           \
+	  .arch = ATTUNE_##NAME##_ARCH,                                         \
+	  .kernels = name##_kernels,                                            \
+	  .num_kernels = COUNT(name##_kernels),                                 \
+	  .choices = name##_choices,                                            \
+	  .prices = name##_prices,                                              \
+	  .binaries = name##_binaries,                                          \
+	  .num_choices = COUNT(name##_choices),                                 \
+	  .num_binaries = COUNT(name##_binaries),                               \
+	  .num_prices = COUNT(name##_prices) - 1,                               \
+	  .nodes = name##_nodes,                                                \
+	  .num_nodes = COUNT(name##_nodes),                                     \
+	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,  \
+		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early }, \
+	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                 \
+	  .compiled = { attune_##name##_prefill, attune_##name##_decode,        \
 			attune_##name##_overlap } },
 #include "heuristics.inc"
 #undef HEURISTIC

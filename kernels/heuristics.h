@@ -27,8 +27,8 @@ enum decision {
 	NUM_DECISIONS
 };
 enum { NUM_PRICED = DECIDE_OVERLAP /* decisions that may have prices */ };
-/* Of the overlap, beside enum says: what the prefill tree names runs the whole batch in one launch.
- * Not in that enum, which the sources of kernels include. */
+/* The overlap may also answer this: the choice of the prefill tree runs the whole batch in one launch.
+ * It is not in enum says, since kernels include that enum: their sources would count as changed. */
 enum { SAYS_WHOLE = -4 };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];

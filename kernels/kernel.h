@@ -164,7 +164,7 @@ int blocks_resident(const struct geometry *, const struct device_info *);
  * where it has no formula. NULL, else the reason why no value is legal. */
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
-/* price.c, beside price.h: how much there is of each term. */
+/* price.c. How much of each price term a batch has. */
 void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
 		   const struct attune_features *, int segments);
 /* Of the values of the kernel's formula axis that are legal for the part the one of least

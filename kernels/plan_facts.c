@@ -28,9 +28,10 @@ static int serves(const attune_part *a, const attune_part *b)
 
 int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
 {
-	if (!captured || !wanted || !plan_is_sound(wanted) || captured->num_parts != wanted->num_parts ||
-	    captured->num_seqs != wanted->num_seqs || captured->how != wanted->how ||
-	    captured->lengths != wanted->lengths || captured->start != wanted->start)
+	if (!captured || !wanted || !plan_is_sound(wanted) ||
+	    captured->num_parts != wanted->num_parts || captured->num_seqs != wanted->num_seqs ||
+	    captured->how != wanted->how || captured->lengths != wanted->lengths ||
+	    captured->start != wanted->start)
 		return 0;
 	for (int i = 0; i < wanted->num_parts; i++)
 		if (!serves(&captured->part[i], &wanted->part[i]) ||
@@ -48,8 +49,8 @@ static size_t most_partials(const attune_op *op, const struct ready *r, const st
 	const struct device_info *d = &op->ctx->device.info;
 	struct config c = r->config;
 	size_t most = 0;
-	if (s->formula_axis < 0 || (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] &&
-				    !r->price[DECIDE_DECODE]))
+	if (s->formula_axis < 0 ||
+	    (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] && !r->price[DECIDE_DECODE]))
 		return part_workspace(r->kernel, &c, &op->shape, p, d);
 	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
 		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];

@@ -73,7 +73,7 @@ if command -v flock >/dev/null; then
 			echo $?)" "the device is held: exit 4${option:+, with --anyway, too}"
 	done
 	run devices --format tsv
-	row "$([ $? -eq 0 ] && grep -q '^attune: cpu: ceilings are not measured meanwhile' "$tmp/err" &&
+	row "$([ $? -eq 0 ] && grep -q '^attune: cpu: listed without ceilings' "$tmp/err" &&
 		awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } $1 == "cpu" { ok = $at["dram_gbps"] == "" && $at["units"] > 0 }
 			END { exit !ok }' "$tmp/out"; echo $?)" "meanwhile attune devices lists it without ceilings"
 fi

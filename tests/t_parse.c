@@ -61,10 +61,46 @@ static void test_wrong_prices(void **state)
 	data_free(d);
 }
 
+/* Headers of older tools had one decision more, which all committed ones had at two launches. */
+static void test_old_joins(void **state)
+{
+	static const struct {
+		const char *says;
+		int is_read;
+	} rows[] = { { "\t(void)f;\n\treturn 1;", 1 }, { "\t(void)f;\n\treturn 0;", 0 } };
+	static const char overlap[] = "ATTUNE_SELECT int attune_h200_overlap(";
+	struct data *d = small_data();
+	struct forest f, back;
+	(void)state;
+	small_forest(&f, d);
+	char *text = forest_emit(&f, d), *old = malloc(strlen(text) + 300);
+	const char *at = strstr(text, overlap);
+	assert_non_null(at);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		sprintf(old,
+			"%.*sATTUNE_SELECT int attune_h200_join(const struct attune_features "
+			"*f)\n{\n%s\n}\n\n%s",
+			(int)(at - text), text, rows[i].says, at);
+		listen_begin();
+		const int is_read = forest_parse(&back, old, "text");
+		const char *said = heard();
+		assert_int_equal(is_read, rows[i].is_read);
+		if (is_read)
+			forest_free(&back);
+		else
+			assert_non_null(strstr(said, "a header without a join expected"));
+	}
+	free(old);
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wrong_prices),
+		cmocka_unit_test(test_old_joins),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("parse", tests, NULL, NULL);

@@ -35,7 +35,8 @@ static void print_long(FILE *out, const attune_batch *b)
 void batch_words(char text[BATCH_WORDS], const char *batch)
 {
 	char error[200];
-	struct batch *b = strlen(batch) > SHORT_BATCH ? batch_parse(batch, error, sizeof error) : NULL;
+	struct batch *b =
+	    strlen(batch) > SHORT_BATCH ? batch_parse(batch, error, sizeof error) : NULL;
 	FILE *out = b ? fmemopen(text, BATCH_WORDS, "w") : NULL;
 	if (out) {
 		print_long(out, &b->view);

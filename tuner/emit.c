@@ -30,8 +30,7 @@ static void emit_defines(const struct emitter *e)
 static void emit_choices(const struct emitter *e)
 {
 	char text[MAX_CHOICE_TEXT];
-	fprintf(e->out,
-		"/*     id  name, kernel, tunables */\n#define ATTUNE_%s_CHOICES(CHOICE)",
+	fprintf(e->out, "/*     id  name, kernel, tunables */\n#define ATTUNE_%s_CHOICES(CHOICE)",
 		e->upper);
 	for (int i = 0; i < e->f->num_choices; i++) {
 		const struct choice *c = &e->f->choice[i];
@@ -65,7 +64,8 @@ static void emit_enum(const struct emitter *e)
 
 static void emit_prices(const struct emitter *e)
 {
-	fprintf(e->out, "/*     decision, choice, head size, rows, tile, heads, slots, start; fs of:");
+	fprintf(e->out,
+		"/*     decision, choice, head size, rows, tile, heads, slots, start; fs of:");
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		fprintf(e->out, "%s%s", i ? ", " : " ", price_names[i]);
 	fprintf(e->out, " */\n#define ATTUNE_%s_PRICES(PRICE)", e->upper);

@@ -117,7 +117,7 @@ static int twin(const struct device_info *dev, const attune_shape *shape, attune
 	return 1;
 }
 
-/* ---- as rows: what differs in head size and types alone together --------------------------- */
+/* ---- rows: binaries that differ in head size and type alone are one row -------------------- */
 enum { TYPE = 24, WORDS = 128 };
 struct piece {
 	const struct kernel *kernel;
@@ -169,25 +169,30 @@ static int types_of(const struct piece *p, int n, char types[WORDS])
 	return i;
 }
 
-/* Of one kernel and rest, n pieces: a row for each set of types. */
+/* The head sizes among n pieces that have exactly these types, in order; the first of them. */
+static int sizes_of(const struct piece *p, int n, const char *types, char sizes[WORDS])
+{
+	char others[WORDS], size[12];
+	int first = 0;
+	sizes[0] = '\0';
+	for (int i = 0, step; i < n; i += step) {
+		step = types_of(&p[i], n - i, others);
+		if (!p[i].size || strcmp(types, others))
+			continue;
+		first = *sizes ? first : p[i].size;
+		snprintf(size, sizeof size, "%d", p[i].size);
+		add_word(sizes, size);
+	}
+	return first;
+}
+
+/* n pieces of one kernel and rest: a row for each set of types, at the first head size that has it. */
 static void emit_rows(FILE *out, const struct piece *p, int n)
 {
-	char types[WORDS], other[WORDS], sizes[WORDS], size[12];
+	char types[WORDS], sizes[WORDS];
 	for (int i = 0, step; i < n; i += step) {
 		step = types_of(&p[i], n - i, types);
-		int is_first = 1;
-		for (int k = 0, s; k < i && is_first; k += s) {
-			s = types_of(&p[k], n - k, other);
-			is_first = strcmp(types, other) != 0;
-		}
-		sizes[0] = '\0';
-		for (int k = i, s; is_first && k < n; k += s) {
-			s = types_of(&p[k], n - k, other);
-			snprintf(size, sizeof size, "%d", p[k].size);
-			if (p[k].size && !strcmp(types, other))
-				add_word(sizes, size);
-		}
-		if (is_first)
+		if (sizes_of(p, n, types, sizes) == p[i].size)
 			fprintf(out, " \\\n\tBINARY(%s, \"%s\", \"%s\", \"%s\")", p->kernel->name,
 				sizes, types, p->rest);
 	}
@@ -202,7 +207,8 @@ static int print(const struct binaries *b, FILE *out)
 		qsort(p, (size_t)b->n, sizeof *p, piece_order);
 	for (int i = 0, end; p && i < b->n; i = end) {
 		end = i;
-		while (end < b->n && p[end].kernel == p[i].kernel && !strcmp(p[end].rest, p[i].rest))
+		while (end < b->n && p[end].kernel == p[i].kernel &&
+		       !strcmp(p[end].rest, p[i].rest))
 			end++;
 		emit_rows(out, &p[i], end - i);
 	}

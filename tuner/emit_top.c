@@ -125,7 +125,8 @@ static void emit_price_words(const struct emitter *e)
 	if (!e->f->num_prices)
 		return;
 	fputs(" *\n"
-	      " * PRICE(decision, choice, head size, rows, tile, heads, slots, start, prices...): what "
+	      " * PRICE(decision, choice, head size, rows, tile, heads, slots, start, prices...): "
+	      "what "
 	      "a\n"
 	      " * choice takes in fs, fitted to the times of training scenarios: the sum of its\n"
 	      " * prices times\n"
@@ -144,7 +145,8 @@ static void emit_price_words(const struct emitter *e)
 	      " *   else         the larger of that and mean n / slots + what a last wave lacks +\n"
 	      " *                longest - mean (of prefills a quarter of it, over the waves)\n"
 	      " *\n"
-	      " * A leaf that says cheapest means the choice of least estimate among those with a price\n"
+	      " * A leaf that says cheapest means the choice of least estimate among those with a "
+	      "price\n"
 	      " * for the decision, its SEGMENTS at that legal value which makes least of it.\n",
 	      e->out);
 }
@@ -179,11 +181,11 @@ static void emit_scores(const struct emitter *e)
 	const char *splits[MAX_SPLITS];
 	const int n = data_splits(e->d, splits);
 	struct pick *picks = calloc((size_t)e->d->n + 1, sizeof *picks);
-	fprintf(
-	    e->out,
-	    " *\n * Slowdown against the fastest of all that was measured, of picks that have a time:\n"
-	    " *\n"
-	    " *   policy      split                scenarios no time geomean     p95   worst within 5 %%\n");
+	fprintf(e->out, " *\n * Slowdown against the fastest of all that was measured, of picks "
+			"that have a time:\n"
+			" *\n"
+			" *   policy      split                scenarios no time geomean     p95   "
+			"worst within 5 %%\n");
 	for (size_t p = 0; picks && p < COUNT(shown); p++)
 		if (policy_picks(e->d, shown[p], e->f, picks))
 			for (int i = 0; i < n; i++)
@@ -214,22 +216,28 @@ void emit_top(const struct emitter *e)
 	emit_scores(e);
 	emit_formulas(e);
 	emit_price_words(e);
-	fputs(
-	    " *\n"
-	    " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what\n"
-	    " * has a price. BINARY(kernel, head sizes, types, tunables): what the measured shapes\n"
-	    " * make of those that can reach them.\n"
-	    " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
-	    " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"
-	    " * geomean of the next best, and a remark. guarded: somewhere in the leaf's\n"
-	    " * box a rule of the choice is broken; the library asks it at run time and then\n"
-	    " * takes the defaults, which are legal there.\n"
-	    " * The overlap is of batches with both parts. A choice there is for the prefill part,\n"
-	    " * side by side with the other, or, of a fused kernel, for the whole batch.",
-	    out);
+	fputs(" *\n"
+	      " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and "
+	      "what\n"
+	      " * has a price. BINARY(kernel, head sizes, types, tunables): what the measured "
+	      "shapes\n"
+	      " * make of those that can reach them.\n"
+	      " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
+	      " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"
+	      " * geomean of the next best, and a remark. guarded: somewhere in the leaf's\n"
+	      " * box a rule of the choice is broken; the library asks it at run time and then\n"
+	      " * takes the defaults, which are legal there.\n"
+	      " * The overlap is asked of batches with prefills and decodes. A choice that it "
+	      "returns\n"
+	      " * runs the prefills, side by side with the decodes; one of a fused kernel runs "
+	      "both.\n",
+	      out);
 	if (forest_says_early(e->f))
-		fputs(" The early: of a part whose choice has EARLY, its value\n"
-		      " * where the caller lets launches begin early; slowdowns to the best value.",
+		fputs(" * The early function is asked of parts whose choice has a tunable EARLY. "
+		      "It returns\n"
+		      " * the value for callers that let launches begin early. Its slowdowns are "
+		      "to the best\n"
+		      " * value.\n",
 		      out);
 	fputs(" */\n", out);
 }

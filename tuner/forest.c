@@ -98,13 +98,13 @@ static int find_cheapest(struct phase_fit *fit, enum decision decision)
 	for (int s = 0; fit->cheapest && s < d->n; s++) {
 		const struct measured *m = &d->v[s];
 		struct choice c;
-		fit->cheapest[s] = data_is_training(m) && p->unseen[s] >= 0 ? p->unseen[s]
-				   : m->has[decision_phase(decision)] &&
-					   prices_pick(p->choice, p->price, p->num_prices, decision,
-						       decision_phase(decision), m, &d->run.device,
-						       &c)
-				       ? data_find(d, &c)
-				       : -1;
+		fit->cheapest[s] =
+		    data_is_training(m) && p->unseen[s] >= 0 ? p->unseen[s]
+		    : m->has[decision_phase(decision)] &&
+			    prices_pick(p->choice, p->price, p->num_prices, decision,
+					decision_phase(decision), m, &d->run.device, &c)
+			? data_find(d, &c)
+			: -1;
 	}
 	fit->d.cheapest[decision] = fit->cheapest;
 	return fit->cheapest != NULL;

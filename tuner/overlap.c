@@ -20,8 +20,6 @@
 
 enum { MAX_BEHIND = 400000 /* as a cost */ };
 enum { NUM_SAYS = 3 /* ways that are no choice */ };
-/* A launch that nobody measured is that much slower than what was. */
-#define UNKNOWN 0.1
 /* A leaf may lose that share for fewer choices. */
 #define ENOUGH 0.005
 /* What is this share of another time was another plan, and not the clock. */
@@ -318,7 +316,7 @@ static double whole_ratio(const struct data *d, int s, int whole, double own)
 	if (data_cell(d, s, PHASE_ALL, whole))
 		return data_time(d, s, PHASE_ALL, whole) / serial;
 	const double least = least_whole(d, s) / serial;
-	return (isfinite(least) ? fmax(least, own) : own) * (1 + UNKNOWN);
+	return (isfinite(least) ? fmax(least, own) : own) * (1 + COST_MISSING / 1e6);
 }
 
 static int is_known_way(const struct data *d, int s, const struct runs *all, int way,
@@ -409,8 +407,7 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks, 
 			continue;
 		const double own = own_ratio(&first, s, picks[s]);
 		if (isfinite(own) && find_runs(&first, s, PASS_A, &runs) &&
-		    fill_row(&first, s, &runs, m, &picks[s], whole[s], own, ratio,
-			     cost)) {
+		    fill_row(&first, s, &runs, m, &picks[s], whole[s], own, ratio, cost)) {
 			m->scenario[m->rows] = s;
 			m->fallback[m->rows] = cost[0];
 			matrix_describe_row(&first, m, m->rows++, PHASE_ALL);

@@ -316,13 +316,28 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	return read_node(r, f, decision, &actions[decision]) == 0 && expect(r, "}");
 }
 
+/* Headers of older tools have a function more, which said where both parts run in one launch. None
+ * that was committed ever did; one that does must not be read as if it did not. */
+static int has_no_join(struct reader *r)
+{
+	static const char never[] = "{\n\t(void)f;\n\treturn 1;";
+	const char *join = strstr(r->at, "_join(const struct attune_features *f)\n");
+	if (!join)
+		return 1;
+	r->at = strchr(join, '\n') + 1;
+	if (strncmp(r->at, never, sizeof never - 1))
+		return wrong(r, "a header without a join");
+	r->at = r->start;
+	return 1;
+}
+
 int forest_parse(struct forest *f, const char *text, const char *path)
 {
 	struct reader r = { .start = text, .at = text, .path = path };
 	int done;
 	*f = (struct forest){ 0 };
-	done = seek(&r, "_GPU \"") && read_word(&r, "\"", f->gpu, sizeof f->gpu) &&
-	       seek(&r, "_CHOICES(CHOICE)");
+	done = has_no_join(&r) && seek(&r, "_GPU \"") &&
+	       read_word(&r, "\"", f->gpu, sizeof f->gpu) && seek(&r, "_CHOICES(CHOICE)");
 	while (done && next_is(&r, "CHOICE("))
 		done = read_choice(&r, f);
 	done = done && seek(&r, "_PRICES(PRICE)");

@@ -205,8 +205,8 @@ double family_time(const struct data *, int scenario, enum phase, int choice);
 enum { MAX_PRICED = 16 /* choices of a decision */, MAX_PRICES = 256 };
 /* Of the choices with a price for the decision the one of least estimate, of equals the
  * first, without formulas; 0: none is legal. phase: over which part. */
-int prices_pick(const struct choice *, const struct selector_price *, int num_prices,
-		enum decision, enum phase, const struct measured *, const struct device_info *,
+int prices_pick(const struct choice *, const struct selector_price *, int num_prices, enum decision,
+		enum phase, const struct measured *, const struct device_info *,
 		struct choice *out);
 /* The column of that rule. */
 int cheapest_column(const struct data *, enum decision);
@@ -315,8 +315,8 @@ enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 /* Training rows of the prefill or the decode decision. */
 struct matrix *matrix_parts(const struct data *, enum decision);
-/* Of mixed training scenarios what the picks [data->n] cost in one launch by their prefill choice (0)
- * and in one of each part (1). */
+/* matrix_join.c: of mixed training scenarios what the picks [data->n] cost in one launch by their
+ * prefill choice (0) and in one of each part (1). */
 struct matrix *matrix_join(const struct data *, const struct pick *picks);
 /* Everything of a row but its costs. */
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
@@ -341,7 +341,8 @@ static inline long long matrix_at(const struct matrix *m, int row, int col)
 /* ---- overlap.c: one after the other, or side by side ----------------------------- */
 /* Whether it is for the overlap decision alone. */
 int choice_overlaps(const struct choice *);
-/* SAYS_SERIAL, SAYS_STREAMS or the index of a choice: the way that a pick goes. */
+/* SAYS_SERIAL, SAYS_STREAMS or the index of a choice: the way that a pick goes. One launch of a
+ * kernel that is not fused counts as serial. */
 int pick_way(const struct data *, const struct pick *);
 /* What a scenario takes in a way, to its fastest serial plan of the same race: of the pick's
  * own parts where they ran so, else (also with NULL) the least. INFINITY: not measured. */
@@ -604,10 +605,10 @@ struct score {
 	double geomean, p95, worst; /* time / oracle; INFINITY with an invalid pick */
 	struct with_time {
 		double geomean, p95, worst;
-	} timed;                    /* of the picks that have a time alone; NaN: none has */
-	double low, high;           /* 95 % interval of the geomean, over blocks */
-	double within2, within5;    /* shares */
-	double time_weighted;       /* sum of weight x time / sum of weight x oracle */
+	} timed;                 /* of the picks that have a time alone; NaN: none has */
+	double low, high;        /* 95 % interval of the geomean, over blocks */
+	double within2, within5; /* shares */
+	double time_weighted;    /* sum of weight x time / sum of weight x oracle */
 };
 /* "heldout": all splits that begin so; NULL: all; else that one. */
 int in_split(const struct measured *, const char *split);
