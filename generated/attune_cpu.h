@@ -55,9 +55,9 @@
  * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
  * max_seq.
  *
- * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what
- * has a price. BINARY(kernel, head sizes, types, tunables): what the measured shapes
- * make of those that can reach them.
+ * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.
+ * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those
+ * that can reach them.
  * At a leaf: training scenarios that end there, their geomean slowdown (of the
  * whole plan, the other part at its best) and what 95 % of them stay below, the
  * geomean of the next best, and a remark. guarded: somewhere in the leaf's
@@ -77,7 +77,7 @@
 	KERNEL(cpu, qblock, 0xcb59870910234e64ull) \
 	KERNEL(cpu, segmented, 0x1f52422e2311443full) \
 	KERNEL(cpu, reduce, 0xcbf29ce484222325ull) \
-	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
+	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_CPU_OVERLAPS 0
 
 /*     id  name, kernel, tunables */
@@ -101,14 +101,12 @@ enum attune_cpu_says {
 	ATTUNE_CPU_CHOICES(ATTUNE_CPU_SAYS)
 #undef ATTUNE_CPU_SAYS
 	cpu_defaults = -1, /* the kernels' defaults */
-	cpu_cheapest = -2, /* the cheapest by estimate of those with a price */
 	cpu_serial = -1, /* the prefill part, then the decode part */
 	cpu_streams = -3, /* both side by side, on two streams */
 	cpu_whole = -4 /* one launch over the whole batch by the prefill choice */
 };
 
-/*     decision, choice, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
-#define ATTUNE_CPU_PRICES(PRICE)
+#define ATTUNE_CPU_SEGMENTS(SEGMENTS)
 
 #define ATTUNE_CPU_BINARIES(BINARY) \
 	BINARY(qblock, "64 256", "BF16/BF16", "-DBLOCK_M=192 -DTILE_SIZE=256") \

@@ -97,7 +97,7 @@
 	KERNEL(gpu, warpgroup_mixed, 0x808b1e04d826b896ull) \
 	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
 	KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
-	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
+	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_H200_OVERLAPS 1
 
 /*     id  name, kernel, tunables */
@@ -131,47 +131,12 @@ enum attune_h200_says {
 	ATTUNE_H200_CHOICES(ATTUNE_H200_SAYS)
 #undef ATTUNE_H200_SAYS
 	h200_defaults = -1, /* the kernels' defaults */
-	h200_cheapest = -2, /* the cheapest by estimate of those with a price */
 	h200_serial = -1, /* the prefill part, then the decode part */
 	h200_streams = -3, /* both side by side, on two streams */
 	h200_whole = -4 /* one launch over the whole batch by the prefill choice */
 };
 
-/*     decision, choice, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
-#define ATTUNE_H200_PRICES(PRICE) \
-	PRICE(decode, h200_segmented_32x32, 256, 32, 32, 0, 2, 64, 281200000, 70960000, 0, 2124000, 0, 108100, 2037000000, 606600000, 527000) \
-	PRICE(decode, h200_segmented_32x32, 128, 32, 32, 0, 4, 64, 1862000000, 33380000, 0, 5629000, 20670, 301000, 2400000000, 228100000, 438700) \
-	PRICE(decode, h200_segmented_32x32, 64, 32, 32, 0, 6, 64, 1786000000, 23660000, 0, 2976000, 36080, 277700, 2316000000, 206100000, 182400) \
-	PRICE(decode, h200_segmented_64x64, 256, 64, 64, 0, 1, 64, 1763000000, 45180000, 0, 3609000, 5771, 743000, 2336000000, 598600000, 447500) \
-	PRICE(decode, h200_segmented_64x64, 128, 64, 64, 0, 2, 128, 1246000000, 21790000, 0, 7088000, 0, 445200, 2655000000, 220400000, 235400) \
-	PRICE(decode, h200_segmented_64x64, 64, 64, 64, 0, 2, 128, 1594000000, 14660000, 0, 3827000, 13060, 526800, 2359000000, 205400000, 187400) \
-	PRICE(decode, h200_ring_8x16_warps2, 256, 8, 16, 0, 1, 0, 3995000000, 14070000, 0, 874800, 107300, 1117000, 834400000, 0, 393600) \
-	PRICE(decode, h200_ring_8x16_warps2, 128, 8, 16, 0, 2, 0, 3653000000, 10900000, 0, 319900, 139500, 277500, 662200000, 11810000, 57850) \
-	PRICE(decode, h200_ring_8x16_warps2, 64, 8, 16, 0, 5, 0, 3679000000, 11370000, 0, 287600, 146500, 115200, 294700000, 17550000, 123300) \
-	PRICE(decode, h200_ring_8x16_warps4_stages2_combine1, 256, 8, 16, 0, 1, 256, 2183000000, 6841000, 0, 7147000, 100500, 1171000, 210100000, 87770000, 1623000) \
-	PRICE(decode, h200_ring_8x16_warps4_stages2_combine1, 128, 8, 16, 0, 1, 0, 3547000000, 5636000, 0, 220100, 136400, 491300, 380200000, 58690000, 316800) \
-	PRICE(decode, h200_ring_8x16_warps4_stages2_combine1, 64, 8, 16, 0, 3, 0, 3286000000, 5442000, 0, 973700, 137000, 340300, 534400000, 67150000, 184700) \
-	PRICE(decode, h200_ring_8x16_warps4_stages2_combine2, 256, 8, 16, 0, 1, 128, 3060000000, 6353000, 0, 7814000, 103400, 1744000, 2645000000, 234100, 1671000) \
-	PRICE(decode, h200_ring_8x16_warps4_stages2_combine2, 128, 8, 16, 0, 1, 0, 3545000000, 5089000, 0, 0, 144800, 787500, 2258000000, 1804000, 494200) \
-	PRICE(decode, h200_ring_8x16_warps4_stages2_combine2, 64, 8, 16, 0, 3, 32, 3153000000, 4944000, 0, 1429000, 123500, 389800, 2176000000, 3029000, 216500) \
-	PRICE(decode, h200_ring_8x16_warps4_stages3, 256, 8, 16, 0, 1, 128, 2667000000, 11330000, 0, 6093000, 77150, 1756000, 2175000000, 567800000, 606100) \
-	PRICE(decode, h200_ring_8x16_warps4_stages3, 128, 8, 16, 0, 1, 32, 3421000000, 4998000, 0, 36330, 147000, 644200, 2367000000, 183600000, 395300) \
-	PRICE(decode, h200_ring_8x16_warps4_stages3, 64, 8, 16, 0, 3, 32, 3300000000, 3637000, 0, 1593000, 138700, 408100, 1911000000, 155800000, 277300) \
-	PRICE(decode, h200_ring_8x16_warps8, 128, 8, 16, 0, 1, 512, 2529000000, 2636000, 0, 3070000, 134600, 180100, 225000000, 95420000, 1184000) \
-	PRICE(decode, h200_ring_8x16_warps8, 64, 8, 16, 0, 1, 128, 3377000000, 2835000, 0, 281500, 135900, 250100, 484400000, 69060000, 98700) \
-	PRICE(decode, h200_ring_8x32, 128, 8, 32, 0, 1, 512, 2448000000, 3066000, 0, 3646000, 118500, 153100, 298300000, 57070000, 986800) \
-	PRICE(decode, h200_ring_8x32, 64, 8, 32, 0, 2, 512, 2246000000, 2486000, 0, 1982000, 122800, 420500, 432600000, 73560000, 336700) \
-	PRICE(decode, h200_ring_16x16_combine1, 256, 16, 16, 0, 1, 256, 2082000000, 10490000, 0, 8127000, 68970, 1215000, 264800000, 31180000, 1516000) \
-	PRICE(decode, h200_ring_16x16_combine1, 128, 16, 16, 0, 1, 0, 3938000000, 7895000, 0, 0, 106500, 578400, 289800000, 80280000, 337200) \
-	PRICE(decode, h200_ring_16x16_combine1, 64, 16, 16, 0, 2, 0, 3477000000, 6946000, 0, 110900, 119200, 481800, 509000000, 70670000, 276400) \
-	PRICE(decode, h200_ring_16x16_combine2, 256, 16, 16, 0, 1, 128, 3490000000, 9496000, 0, 9023000, 74040, 1893000, 2588000000, 0, 1678000) \
-	PRICE(decode, h200_ring_16x16_combine2, 128, 16, 16, 0, 1, 0, 3904000000, 7486000, 0, 1406000, 87700, 745500, 2382000000, 876900, 525200) \
-	PRICE(decode, h200_ring_16x16_combine2, 64, 16, 16, 0, 5, 128, 2720000000, 5825000, 0, 1966000, 110100, 740900, 2188000000, 3391000, 307900) \
-	PRICE(decode, h200_ring_list_8x16_warps4, 256, 8, 16, 0, 1, 512, 7975000000, 621100, 0, 30080000, 0, 3663000, 0, 0, 0) \
-	PRICE(decode, h200_ring_list_8x16_warps4, 128, 8, 16, 0, 3, 0, 8271000000, 235400, 0, 4817000, 151900, 791400, 0, 0, 0) \
-	PRICE(decode, h200_ring_list_8x16_warps4, 64, 8, 16, 0, 6, 0, 6002000000, 180000, 0, 6640000, 29990, 1223000, 0, 0, 0) \
-	PRICE(decode, h200_ring_list_8x16_warps8, 128, 8, 16, 0, 1, 512, 8857000000, 138800, 0, 4248000, 162300, 1569000, 0, 0, 0) \
-	PRICE(decode, h200_ring_list_8x16_warps8, 64, 8, 16, 0, 2, 512, 5899000000, 123200, 0, 6403000, 36540, 1924000, 0, 0, 0)
+#define ATTUNE_H200_SEGMENTS(SEGMENTS)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
 	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
@@ -277,7 +242,7 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
 	(void)f;
-	return h200_cheapest; /* 790 scenarios, 1.037, p95 1.157 */
+	return h200_defaults; /* 790 scenarios, 1.037, p95 1.157 */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)

@@ -36,9 +36,9 @@
  * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
  * max_seq.
  *
- * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what
- * has a price. BINARY(kernel, head sizes, types, tunables): what the measured shapes
- * make of those that can reach them.
+ * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.
+ * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those
+ * that can reach them.
  * At a leaf: training scenarios that end there, their geomean slowdown (of the
  * whole plan, the other part at its best) and what 95 % of them stay below, the
  * geomean of the next best, and a remark. guarded: somewhere in the leaf's
@@ -60,7 +60,7 @@
 	KERNEL(gpu, warpgroup, 0xa2e3379171b61c48ull) \
 	KERNEL(gpu, reduce, 0x5131657ad9a48f6dull) \
 	KERNEL(gpu, reduce_wide, 0x5131657ad9a48f6dull) \
-	KERNEL(rules, features, 0x07fcdd15892e3e60ull)
+	KERNEL(rules, features, 0x184bbacce3cd5004ull)
 #define ATTUNE_H200_E4M3_OVERLAPS 1
 
 /*     id  name, kernel, tunables */
@@ -82,14 +82,12 @@ enum attune_h200_e4m3_says {
 	ATTUNE_H200_E4M3_CHOICES(ATTUNE_H200_E4M3_SAYS)
 #undef ATTUNE_H200_E4M3_SAYS
 	h200_e4m3_defaults = -1, /* the kernels' defaults */
-	h200_e4m3_cheapest = -2, /* the cheapest by estimate of those with a price */
 	h200_e4m3_serial = -1, /* the prefill part, then the decode part */
 	h200_e4m3_streams = -3, /* both side by side, on two streams */
 	h200_e4m3_whole = -4 /* one launch over the whole batch by the prefill choice */
 };
 
-/*     decision, choice, head size, rows, tile, heads, slots, start; fs of: launch, path, context, total, kib, rows, split, segments, merge */
-#define ATTUNE_H200_E4M3_PRICES(PRICE)
+#define ATTUNE_H200_E4M3_SEGMENTS(SEGMENTS)
 
 #define ATTUNE_H200_E4M3_BINARIES(BINARY) \
 	BINARY(ring, "64 128 256", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \

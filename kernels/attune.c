@@ -155,10 +155,8 @@ static enum attune_status add_choices(attune_op *op)
 				    "heuristic %s names an unknown variant: %s %s",
 				    op->heuristic->gpu, row->kernel, row->text);
 		status = add_ready(op, k, &c);
-		for (int t = 0; t < NUM_DECISIONS; t++)
-			op->ready[i].price[t] =
-			    price_for(op->heuristic->prices, op->heuristic->num_prices,
-				      (enum decision)t, i, op->shape.head_size);
+		op->ready[i].costs = costs_for(op->heuristic->costs, op->heuristic->num_costs, i,
+					       op->shape.head_size);
 	}
 	return status;
 }
@@ -222,41 +220,6 @@ static enum attune_status add_helpers(attune_op *op)
 	return status;
 }
 
-static int has_helpers(const attune_op *op, const struct ready *r)
-{
-	for (enum helper h = 0; h < NUM_HELPERS; h++)
-		if (kernel_may_take(r->kernel, &r->config, h) && !op->helper[h])
-			return 0;
-	return 1;
-}
-
-/* Behind the n ids that take as little for a key or less. */
-static void put_priced(const attune_op *op, enum decision d, int *ids, int n, int id)
-{
-	const long long key = op->ready[id].price[d]->fs[PRICE_path];
-	for (; n && op->ready[ids[n - 1]].price[d]->fs[PRICE_path] > key; n--)
-		ids[n] = ids[n - 1];
-	ids[n] = id;
-}
-
-static enum attune_status add_priced(attune_op *op)
-{
-	const size_t most = (size_t)(NUM_PRICED * op->num_choices);
-	int *ids = malloc(sizeof *ids * (most + 1));
-	if (!ids)
-		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
-	for (int d = 0; d < NUM_PRICED; d++) {
-		op->priced[d] = ids;
-		for (int i = 0; i < op->num_choices; i++) {
-			const struct ready *r = &op->ready[i];
-			if (r->price[d] && r->code && has_helpers(op, r))
-				put_priced(op, (enum decision)d, ids, op->num_priced[d]++, i);
-		}
-		ids += op->num_priced[d];
-	}
-	return ATTUNE_OK;
-}
-
 static int any_ready(const attune_op *op)
 {
 	for (int i = 0; i < op->num_ready; i++)
@@ -293,8 +256,6 @@ enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape
 	if (!status)
 		status = add_helpers(op);
 	if (!status)
-		status = add_priced(op);
-	if (!status)
 		status = recorder_make(op);
 	if (!status && !any_ready(op))
 		status = no_kernel(ctx, shape);
@@ -323,7 +284,6 @@ void attune_release(attune_op *op)
 	for (enum helper h = 0; h < NUM_HELPERS; h++)
 		if (op->helper[h])
 			ops->unload(&op->ctx->device, op->helper[h]);
-	free(op->priced[0]);
 	free(op->ready);
 	free(op);
 }

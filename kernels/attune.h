@@ -256,21 +256,21 @@ typedef struct attune_plan {
  * thing a line, blanks at will, '#' begins a comment; from `attune induce --emit
  * text`, or by hand:
  *
- *   attune heuristics 3          the format's version
+ *   attune heuristics 4          the format's version
  *   gpu h200                     as in generated/attune_h200.h
- *   rules 0xf4d15459196c6605     hash of the features and price terms
+ *   rules 0xf4d15459196c6605     hash of the features and segment costs
  *   kernel segmented 0x5d0...    hash of the tunables of each kernel that a choice names
  *   kernel qblock 0x6b2...
  *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,192,16)
  *   choice 1 qblock BLOCK_M=16 ...
- *   price decode 0 128 16 ...    what choice 0 costs in decode parts at head size 128;
- *                                kernels/override.c and price.h say of what
+ *   segments 1 128 2 96 ...      by what a choice of SEGMENTS=fitted is cut at head size 128;
+ *                                kernels/override.c and segments.h say how
  *   tree prefill                 the trees in this order, each in preorder
  *   return 1                     an id; -1: the defaults
  *   tree decode
  *   if kv_tokens <= 2048         a feature of kernels/features.def; two subtrees
  *     return 1                   follow: where it holds,
- *     return cheapest            and where it does not: of those with a price
+ *     return 0                   and where it does not
  *   tree overlap                 for batches with both parts: -1 one after the other, streams
  *   return streams               side by side, whole: one launch by the prefill choice, an id
  *                                as in kernels/heuristics.h; may be left out

@@ -23,7 +23,7 @@ static int refuse_kernel(enum backend backend, const char *found, char *error, s
 static void list_formulas(const struct space *s, char *right, size_t size)
 {
 	char formula[FORMULA_TEXT];
-	snprintf(right, size, "given once, and of:");
+	snprintf(right, size, "given once, and of: fitted");
 	for (int i = 0; i < s->num_formulas; i++) {
 		formula_text(formula, &s->formulas[i]);
 		snprintf(right + strlen(right), size - strlen(right), " %s", formula);

@@ -37,6 +37,8 @@ const char *config_resolve(struct config *out, const struct config *c, const str
 	const struct space *s = k->space;
 	const char *why = NULL, *first_why = NULL;
 	*out = *c;
+	if (config_is_fitted(c, s))
+		return "the header has no costs of its segments at that head size";
 	if (!config_is_formula(c, s))
 		return s->why_illegal(c, shape, p, d);
 	const struct axis *a = &s->axis[s->formula_axis];

@@ -16,17 +16,15 @@
 #define KERNEL_ROW(where, kernel, hash) { #where, #kernel, hash },
 #define BINARY_ROW(kernel, sizes, types, tunables) { #kernel, sizes, types, tunables },
 #define NODE_ROW(feature, above, value) { feature, above, value },
-#define OF_prefill DECIDE_PREFILL
-#define OF_decode DECIDE_DECODE
-#define PRICE_ROW(decision, id, head_size, rows, tile, heads, slots, start, ...) \
-	{ OF_##decision, id, head_size, { rows, tile, heads, slots, start, { __VA_ARGS__ } } },
-/* Of prices there may be none, so that a last one stands for the end. */
+#define COSTS_ROW(id, head_size, slots, start, path, split, segments, merge) \
+	{ id, head_size, { slots, start, path, split, segments, merge } },
+/* Of costs there may be none, so that a last row stands for the end. */
 #define HEURISTIC(gpu, GPU)                                                                     \
 	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(         \
 	    KERNEL_ROW) };                                                                      \
 	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };     \
-	static const struct selector_price gpu##_prices[] = { ATTUNE_##GPU##_PRICES(PRICE_ROW){ \
-	    .id = -1 } };                                                                       \
+	static const struct selector_costs gpu##_costs[] = { ATTUNE_##GPU##_SEGMENTS(           \
+	    COSTS_ROW){ .id = -1 } };                                                           \
 	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };   \
 	static const struct selector_binaries gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(     \
 	    BINARY_ROW) };
@@ -48,11 +46,11 @@ const struct selector attune_selectors[] = {
 	  .kernels = name##_kernels,                                            \
 	  .num_kernels = COUNT(name##_kernels),                                 \
 	  .choices = name##_choices,                                            \
-	  .prices = name##_prices,                                              \
+	  .costs = name##_costs,                                                \
 	  .binaries = name##_binaries,                                          \
 	  .num_choices = COUNT(name##_choices),                                 \
 	  .num_binaries = COUNT(name##_binaries),                               \
-	  .num_prices = COUNT(name##_prices) - 1,                               \
+	  .num_costs = COUNT(name##_costs) - 1,                                 \
 	  .nodes = name##_nodes,                                                \
 	  .num_nodes = COUNT(name##_nodes),                                     \
 	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,  \
@@ -258,26 +256,25 @@ int selector_says(const struct selector *h, enum decision decision, const struct
 				     : tree_says(h->nodes, h->root[decision], f);
 }
 
-int priced_size(const struct selector_price *list, int n, enum decision decision, int head_size)
+/* The head size whose costs stand for one; 0: the list has none. */
+static int fitted_size(const struct selector_costs *list, int n, int head_size)
 {
 	int best = 0;
 	for (int i = 0; i < n; i++) {
 		const int size = list[i].head_size;
-		if (list[i].decision != decision)
-			continue;
 		if (best < head_size ? size > best : size >= head_size && size < best)
 			best = size;
 	}
 	return best;
 }
 
-const struct price *price_for(const struct selector_price *list, int n, enum decision decision,
-			      int id, int head_size)
+const struct segment_costs *costs_for(const struct selector_costs *list, int n, int id,
+				      int head_size)
 {
-	const int size = priced_size(list, n, decision, head_size);
+	const int size = fitted_size(list, n, head_size);
 	for (int i = 0; i < n; i++)
-		if (list[i].decision == decision && list[i].id == id && list[i].head_size == size)
-			return &list[i].price;
+		if (list[i].id == id && list[i].head_size == size)
+			return &list[i].costs;
 	return NULL;
 }
 

@@ -26,7 +26,6 @@ enum decision {
 	DECIDE_EARLY,
 	NUM_DECISIONS
 };
-enum { NUM_PRICED = DECIDE_OVERLAP /* decisions that may have prices */ };
 /* The overlap may also answer this: the choice of the prefill tree runs the whole batch in one launch.
  * It is not in enum says, since kernels include that enum: their sources would count as changed. */
 enum { SAYS_WHOLE = -4 };
@@ -46,12 +45,10 @@ struct selector_binaries {
 	const char *kernel, *sizes, *types, *tunables;
 };
 
-/* Of PRICES: what a choice costs in the parts of one decision at one head size. Of a priced choice
- * the formula axis means nothing: the price says which value it takes. */
-struct selector_price {
-	enum decision decision;
+/* Of SEGMENTS: the costs by which a choice of SEGMENTS=fitted is cut, at one head size. */
+struct selector_costs {
 	int id, head_size;
-	struct price price;
+	struct segment_costs costs;
 };
 
 /* Of KERNELS: a kernel that the choices run, and its kernel_hash() when the header was made; in
@@ -67,8 +64,8 @@ struct selector {
 	int num_kernels;
 	const struct selector_row *choices;
 	const struct selector_binaries *binaries;
-	const struct selector_price *prices;
-	int num_choices, num_binaries /* rows */, num_prices;
+	const struct selector_costs *costs;
+	int num_choices, num_binaries /* rows */, num_costs;
 	int overlaps; /* some leaf of that tree says other than serial */
 	/* A tree is the nodes from its root on; where it was compiled, that function too, but
 	 * of the early tree, which not every header has. */
@@ -102,13 +99,9 @@ const char *selector_name(const struct device_info *);
 int selector_kernel_is_stale(const struct selector_kernel *);
 /* Whether one of its kernels is. */
 int selector_is_stale(const struct selector *);
-/* Of the choice in a list of n. For a head size that is not in it all choices of the
- * decision are priced as at the next larger one, else at the largest: prices of two sizes
- * do not compare. NULL: it has none there. */
-const struct price *price_for(const struct selector_price *, int n, enum decision, int id,
-			      int head_size);
-/* The head size whose prices those are; 0: the decision has none. */
-int priced_size(const struct selector_price *, int n, enum decision, int head_size);
+/* Of the choice in a list of n. For a head size that is not in the list those of the next larger one,
+ * else of the largest. NULL: it has none there. */
+const struct segment_costs *costs_for(const struct selector_costs *, int n, int id, int head_size);
 /* Goes through the binaries, with the flags of each as of binary_flags:
  *
  *   struct binary_walk w = { 0 };

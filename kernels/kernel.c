@@ -125,6 +125,8 @@ void formula_text(char text[FORMULA_TEXT], const struct formula *f)
 		 f->merge);
 }
 
+static const char fitted_word[] = "fitted";
+
 static int is_silent(const struct axis *a, int value)
 {
 	return a->is_option && value == a->dflt;
@@ -141,6 +143,8 @@ int config_text(char *text, size_t size, const struct config *c, const struct sp
 			continue;
 		if (i == s->formula_axis && c->v[i] < 0)
 			formula_text(value, &s->formulas[-1 - c->v[i]]);
+		else if (i == s->formula_axis && c->v[i] == SEGMENTS_FITTED)
+			snprintf(value, sizeof value, "%s", fitted_word);
 		else
 			snprintf(value, sizeof value, "%d", c->v[i]);
 		n += (size_t)snprintf(text + n, size - n, "%s%s=%s", n ? " " : "", s->axis[i].name,
@@ -149,7 +153,7 @@ int config_text(char *text, size_t size, const struct config *c, const struct sp
 	return (int)n;
 }
 
-/* A number of the axis's list or a formula of the space's, and nothing after it. */
+/* A number of the axis's list, a formula of the space's or the word for costs, and nothing after it. */
 static int parse_value(const struct space *s, int axis, const char *text, int *value,
 		       const char **end)
 {
@@ -167,6 +171,10 @@ static int parse_value(const struct space *s, int axis, const char *text, int *v
 			*value = -1 - i;
 			return 1;
 		}
+	}
+	if (axis == s->formula_axis && !strcmp(word, fitted_word)) {
+		*value = SEGMENTS_FITTED;
+		return 1;
 	}
 	const long v = strtol(word, &stop, 10);
 	*value = (int)v;
@@ -266,18 +274,6 @@ int dtype_bytes(enum attune_dtype t)
 	return t == ATTUNE_F32 ? 4 : t == ATTUNE_E4M3 ? 1 : 2;
 }
 
-const char *const price_names[NUM_PRICE_TERMS] = {
-#define TERM(name, bits, amount) #name,
-#include "price_terms.def"
-#undef TERM
-};
-
-const long long price_limits[NUM_PRICE_TERMS] = {
-#define TERM(name, bits, amount) (1ll << bits) - 1,
-#include "price_terms.def"
-#undef TERM
-};
-
 static unsigned long long mix(unsigned long long h, const char *text)
 {
 	for (; *text; text++)
@@ -310,7 +306,8 @@ unsigned long long rules_hash(void)
 #define FEATURE(name, replay, meaning) h = mix(h, #name);
 #include "features.def"
 #undef FEATURE
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		h = mix(h, price_names[i]);
+	static const char *const costs[] = { "slots", "start", "path", "split", "segments", "merge" };
+	for (size_t i = 0; i < COUNT(costs); i++)
+		h = mix(h, costs[i]);
 	return h;
 }

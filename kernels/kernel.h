@@ -16,7 +16,7 @@
 #include "args_maps.h"
 #include "args_more.h"
 #include "attune.h"
-#include "price.h"
+#include "segments.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -164,31 +164,17 @@ int blocks_resident(const struct geometry *, const struct device_info *);
  * where it has no formula. NULL, else the reason why no value is legal. */
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
-/* price.c. How much of each price term a batch has. */
-void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
-		   const struct attune_features *, int segments);
-/* Of the values of the kernel's formula axis that are legal for the part the one of least
- * estimate, of equals the smallest; c itself where the kernel has no such axis. The
- * estimate, or -1 when none is legal. */
-long long config_cheapest(struct config *out, const struct config *c, const struct kernel *,
-			  const struct price *, const attune_shape *, const struct part *,
+/* segments.c. On its formula axis a choice may say SEGMENTS_FITTED: by costs that its header has for the
+ * head size. */
+enum { SEGMENTS_FITTED = 0 };
+int config_is_fitted(const struct config *, const struct space *);
+void block_shape_of(struct block_shape *, const struct config *, const struct kernel *);
+/* As config_resolve, by these costs; NULL: there are none, and a choice that asks for them is illegal. */
+const char *config_fitted(struct config *out, const struct config *c, const struct kernel *,
+			  const struct segment_costs *, const attune_shape *, const struct part *,
 			  const struct device_info *);
-/* What choices are asked of, one after the other. The load is that of the last one, which the
- * next may share. */
-struct price_asked {
-	const attune_shape *shape;
-	const struct part *part;
-	const struct device_info *device;
-	int rows, tile, heads; /* that the load is of; 0: there is none yet */
-	struct price_load load;
-};
-/* The same of those below a bound: -1 also where none is. */
-long long config_cheaper(struct config *out, const struct config *c, const struct kernel *,
-			 const struct price *, struct price_asked *, long long than);
-extern const char *const price_names[NUM_PRICE_TERMS];
-extern const long long price_limits[NUM_PRICE_TERMS];
 /* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as
- * "SEGMENTS=balance(1,96,192,16)", the members of struct formula. */
+ * "SEGMENTS=balance(1,96,192,16)", the members of struct formula; by costs "SEGMENTS=fitted". */
 int config_text(char *text, size_t size, const struct config *, const struct space *);
 /* The inverse; a missing axis that is no option, an unknown one or a value or formula that the
  * .def does not list is an error: returns 0 and points *where at the offending text. */
@@ -207,7 +193,7 @@ int dtype_bytes(enum attune_dtype);
 /* Hash of a kernel's tunables: names and values of its axes, and its formulas, not defaults or
  * prose. What was learned of the kernel stays valid as long as this does. */
 unsigned long long kernel_hash(const struct kernel *);
-/* Hash of the names of features and of price terms, in which rules are written. */
+/* Hash of the names of features and of segment costs, in which rules are written. */
 unsigned long long rules_hash(void);
 
 /* part.c: batches, parts and features, beside part.h */

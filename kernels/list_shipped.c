@@ -332,7 +332,7 @@ static void complain_of_stale(const struct selector *h)
 		if (strcmp(k->where, "rules"))
 			fprintf(stderr, "kernel %s/%s has other tunables", k->where, k->name);
 		else
-			fprintf(stderr, "features or price terms are others");
+			fprintf(stderr, "features or segment costs are others");
 		fprintf(stderr,
 			" than when this was made; refresh it with: make heuristics GPU=%s\n",
 			h->gpu);

@@ -18,8 +18,7 @@ struct ready {
 	const struct kernel *kernel;
 	struct config config;
 	struct code *code; /* NULL: not carried, or illegal for the shape */
-	/* By decision, for the op's head size; NULL: not one of which the cheapest is taken. */
-	const struct price *price[NUM_DECISIONS];
+	const struct segment_costs *costs; /* for the op's head size; NULL: there are none */
 };
 
 struct attune_op {
@@ -30,9 +29,6 @@ struct attune_op {
 	int num_choices; /* of the heuristic; the defaults of attune_fallbacks follow */
 	int num_ready;
 	struct ready *ready;
-	/* Ids of the choices of which a decision may take the cheapest, those that take least for
-	 * a key first: by these the others are soon seen to be dearer. One allocation. */
-	int *priced[NUM_PRICED], num_priced[NUM_PRICED];
 	struct recorder *recorder; /* NULL: records no steps */
 };
 

@@ -3,14 +3,14 @@
  *
  * The format, one thing a line; blank lines and what follows '#' mean nothing:
  *
- *   attune heuristics 3                 these three first, in this order
+ *   attune heuristics 4                 these three first, in this order
  *   gpu GPU                             the device's
- *   rules 0xHASH                        rules_hash(), of features and price terms
+ *   rules 0xHASH                        rules_hash(), of features and segment costs
  *   kernel KERNEL 0xHASH                one for each kernel that a choice names, more at will:
  *                                       kernel_hash(), of the kernel's tunables
  *   choice ID KERNEL AXIS=VALUE ...     any number of them, IDs from 0 up
- *   price DECISION ID HEAD_SIZE NUMBER ...   any number of them: the members of struct
- *                                       price, in their order
+ *   segments ID HEAD_SIZE NUMBER ...    any number of them, of choices that say SEGMENTS=fitted:
+ *                                       the members of struct segment_costs, in their order
  *   tree prefill                        four trees in this order, each followed by
  *   tree decode                         its nodes in preorder:
  *   tree overlap                          if FEATURE <= NUMBER
@@ -18,8 +18,7 @@
  *                                       the last two may be left out, for "return -1"
  *
  * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
- * -1 stands for the library's defaults, `cheapest` for the choice of least estimate among
- * those with a price for that decision; the overlap's are -1, `streams`, `whole` and the choices
+ * -1 stands for the library's defaults; the overlap's are -1, `streams`, `whole` and the choices
  * (enum says); the early tree's -1 (`own`) and the values of early axes.
  * Limits: the first enum. */
 #include "heuristics.h"
@@ -28,14 +27,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KERNELS = 64, MAX_CHOICES = 256, MAX_PRICES = 4096, MAX_DEPTH = 64 };
+enum { MAX_KERNELS = 64, MAX_CHOICES = 256, MAX_COSTS = 4096, MAX_DEPTH = 64 };
 
 struct override {
 	struct selector selector;
 	char *text;
 	struct selector_kernel *kernels;
 	struct selector_row *choices;
-	struct selector_price *prices;
+	struct selector_costs *costs;
 	struct selector_node *nodes;
 	int num_nodes;
 };
@@ -44,10 +43,10 @@ struct override {
 
 static int read_version(struct reader *r)
 {
-	static const char line[] = "attune heuristics 3";
+	static const char line[] = "attune heuristics 4";
 	reader_next_line(r);
 	return reader_expect(r, "attune", line) && reader_expect(r, "heuristics", line) &&
-	       reader_expect(r, "3", line) && reader_line_ends(r);
+	       reader_expect(r, "4", line) && reader_line_ends(r);
 }
 
 static int read_gpu(struct reader *r)
@@ -83,7 +82,7 @@ static int read_rules(struct reader *r)
 {
 	reader_next_line(r);
 	return reader_expect(r, "rules", "rules 0xHASH") &&
-	       read_hash(r, "features and price terms", rules_hash());
+	       read_hash(r, "features and segment costs", rules_hash());
 }
 
 /* "KERNEL 0xHASH" */
@@ -132,52 +131,30 @@ static int read_choice(struct reader *r)
 	return 1;
 }
 
-static int read_decision(struct reader *r, enum decision *out)
-{
-	const char *found = reader_word(r);
-	for (int t = 0; t < NUM_PRICED; t++)
-		if (!strcmp(found, decision_names[t])) {
-			*out = (enum decision)t;
-			return 1;
-		}
-	return reader_wrong(r, found, "\"prefill\" or \"decode\" is expected here");
-}
-
-/* "DECISION ID HEAD_SIZE ROWS TILE HEADS SLOTS START PS ..." */
-static int read_price(struct reader *r)
+/* "ID HEAD_SIZE SLOTS START PATH SPLIT SEGMENTS MERGE" */
+static int read_costs(struct reader *r)
 {
 	struct selector *s = &r->out->selector;
-	struct selector_price *p = &r->out->prices[s->num_prices];
-	int *const member[] = { &p->price.rows, &p->price.tile, &p->price.heads, &p->price.slots,
-				&p->price.start };
-	static const struct {
-		const char *name;
-		int least, most;
-	} bound[] = {
-		{ "rows", 1, MAX_PRICE_KEYS },  { "tile", 1, MAX_PRICE_KEYS },
-		{ "heads", 0, MAX_PRICE_KEYS }, { "slots", 1, MAX_PRICE_SLOTS },
-		{ "start", 0, MAX_PRICE_KEYS },
-	};
-	long long value;
-	if (s->num_prices == MAX_PRICES)
-		return reader_wrong(r, r->at, "at most %d prices can be listed", MAX_PRICES);
-	if (!read_decision(r, &p->decision) ||
-	    !reader_number(r, "a choice listed above", 0, s->num_choices - 1, &value))
+	struct selector_costs *row = &r->out->costs[s->num_costs];
+	struct segment_costs *c = &row->costs;
+	long long id, size, slots, start;
+	if (s->num_costs == MAX_COSTS)
+		return reader_wrong(r, r->at, "at most %d lines of segments can be listed",
+				    MAX_COSTS);
+	if (!reader_number(r, "a choice listed above", 0, s->num_choices - 1, &id) ||
+	    !reader_number(r, "a head size", 1, 1 << 16, &size) ||
+	    !reader_number(r, "slots", 1, MOST_SLOTS, &slots) ||
+	    !reader_number(r, "start", 0, MOST_START, &start) ||
+	    !reader_number(r, "path", 0, MOST_OF_MANY, &c->path) ||
+	    !reader_number(r, "split", 0, MOST_OF_FEW, &c->split) ||
+	    !reader_number(r, "segments", 0, MOST_OF_FEW, &c->segments) ||
+	    !reader_number(r, "merge", 0, MOST_OF_MANY, &c->merge))
 		return 0;
-	p->id = (int)value;
-	if (!reader_number(r, "a head size", 1, 1 << 16, &value))
-		return 0;
-	p->head_size = (int)value;
-	for (size_t i = 0; i < COUNT(member); i++) {
-		if (!reader_number(r, bound[i].name, bound[i].least, bound[i].most, &value))
-			return 0;
-		*member[i] = (int)value;
-	}
-	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
-		if (!reader_number(r, price_names[i], 0, price_limits[i], &p->price.fs[i]))
-			return 0;
-	}
-	s->num_prices++;
+	row->id = (int)id;
+	row->head_size = (int)size;
+	c->slots = (int)slots;
+	c->start = (int)start;
+	s->num_costs++;
 	return reader_line_ends(r);
 }
 
@@ -190,8 +167,8 @@ static const struct ids { /* that a leaf may return */
 		int says;
 	} words[MOST_WORDS];
 } all_ids[NUM_DECISIONS] = {
-	[DECIDE_PREFILL] = { SAYS_DEFAULTS, -1, { { "cheapest", SAYS_CHEAPEST } } },
-	[DECIDE_DECODE] = { SAYS_DEFAULTS, -1, { { "cheapest", SAYS_CHEAPEST } } },
+	[DECIDE_PREFILL] = { SAYS_DEFAULTS, -1, { { "defaults", SAYS_DEFAULTS } } },
+	[DECIDE_DECODE] = { SAYS_DEFAULTS, -1, { { "defaults", SAYS_DEFAULTS } } },
 	[DECIDE_OVERLAP] = { SAYS_SERIAL,
 			     -1,
 			     { { "streams", SAYS_STREAMS }, { "whole", SAYS_WHOLE } } },
@@ -314,9 +291,9 @@ static int read_all(struct reader *r)
 		if (!read_choice(r))
 			return 0;
 	}
-	for (; !strncmp(r->at, "price ", 6); reader_next_line(r)) {
+	for (; !strncmp(r->at, "segments ", 9); reader_next_line(r)) {
 		reader_word(r);
-		if (!read_price(r))
+		if (!read_costs(r))
 			return 0;
 	}
 	for (int d = 0; d < DECIDE_OVERLAP; d++, reader_next_line(r))
@@ -350,13 +327,13 @@ static enum attune_status parse(struct override *o, const char *path, size_t siz
 			    count_lines(o->text, (size_t)(nul - o->text)));
 	o->kernels = calloc(MAX_KERNELS, sizeof *o->kernels);
 	o->choices = calloc(MAX_CHOICES, sizeof *o->choices);
-	o->prices = calloc(MAX_PRICES, sizeof *o->prices);
+	o->costs = calloc(MAX_COSTS, sizeof *o->costs);
 	o->nodes = calloc((size_t)lines + 1, sizeof *o->nodes); /* a node takes a line */
-	if (!o->kernels || !o->choices || !o->prices || !o->nodes)
+	if (!o->kernels || !o->choices || !o->costs || !o->nodes)
 		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
 	o->selector.kernels = o->kernels;
 	o->selector.choices = o->choices;
-	o->selector.prices = o->prices;
+	o->selector.costs = o->costs;
 	o->selector.nodes = o->nodes;
 	const int all = read_all(&r);
 	o->selector.num_nodes = o->num_nodes;
@@ -394,7 +371,7 @@ void override_close(struct override *o)
 		return;
 	free(o->kernels);
 	free(o->choices);
-	free(o->prices);
+	free(o->costs);
 	free(o->nodes);
 	free(o->text);
 	free(o);

@@ -2,11 +2,10 @@
  * answers what is asked of plans. */
 #include "record.h"
 #include "run.h"
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a choice can run a part, and as what: without formulas. */
+/* Whether a choice can run a part, and as what: its segments a number. */
 static int usable(const attune_op *op, int id, const struct part *p, struct config *as)
 {
 	const struct device_info *d = &op->ctx->device.info;
@@ -15,7 +14,7 @@ static int usable(const attune_op *op, int id, const struct part *p, struct conf
 	if (id < 0 || id >= op->num_ready)
 		return 0;
 	r = &op->ready[id];
-	if (!r->code || config_resolve(as, &r->config, r->kernel, &op->shape, p, d))
+	if (!r->code || config_fitted(as, &r->config, r->kernel, r->costs, &op->shape, p, d))
 		return 0;
 	r->kernel->space->geometry(as, &op->shape, p, d, &g);
 	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
@@ -28,35 +27,10 @@ struct found {
 	struct config as;
 };
 
-/* Of the choices with a price the one of least estimate, of equals the first. */
-static struct found cheapest(const attune_op *op, enum decision decision, const struct part *p)
-{
-	struct price_asked asked = { .shape = &op->shape,
-				     .part = p,
-				     .device = &op->ctx->device.info };
-	struct found best = { .id = -1 };
-	long long least = LLONG_MAX;
-	for (int n = 0; n < op->num_priced[decision]; n++) {
-		const int i = op->priced[decision][n];
-		const struct ready *r = &op->ready[i];
-		const long long than = best.id < 0 ? least : least + (i < best.id);
-		struct config c;
-		const long long fs =
-		    config_cheaper(&c, &r->config, r->kernel, r->price[decision], &asked, than);
-		if (fs < 0)
-			continue;
-		least = fs;
-		best = (struct found){ i, c };
-	}
-	return best;
-}
-
 /* What the heuristic says, where it may be used. */
 static struct found wanted(const attune_op *op, const struct selection *s, int i)
 {
 	struct found f = { .id = -1 };
-	if (s->choice[i] == SAYS_CHEAPEST)
-		return cheapest(op, s->decision[i], &s->part[i]);
 	if (usable(op, s->choice[i], &s->part[i], &f.as))
 		f.id = s->choice[i];
 	return f;

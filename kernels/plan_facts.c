@@ -49,8 +49,7 @@ static size_t most_partials(const attune_op *op, const struct ready *r, const st
 	const struct device_info *d = &op->ctx->device.info;
 	struct config c = r->config;
 	size_t most = 0;
-	if (s->formula_axis < 0 ||
-	    (!config_is_formula(&c, s) && !r->price[DECIDE_PREFILL] && !r->price[DECIDE_DECODE]))
+	if (!config_is_formula(&c, s) && !config_is_fitted(&c, s))
 		return part_workspace(r->kernel, &c, &op->shape, p, d);
 	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
 		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];

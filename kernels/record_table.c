@@ -40,7 +40,7 @@ static void set_teams(struct recorded_table *t, const struct recorder *r, const 
 		}
 }
 
-/* Which of its formula's or its own values; and what a formula needs of the device. */
+/* Its own value, costs or a formula; and what a formula needs of the device. */
 static void set_segments(struct recorded_choice *out, const struct ready *r,
 			 const attune_shape *shape, const struct device_info *d)
 {
@@ -50,7 +50,10 @@ static void set_segments(struct recorded_choice *out, const struct ready *r,
 		return;
 	out->num_values = s->axis[s->formula_axis].num_values;
 	out->value = r->config.v[s->formula_axis];
-	if (out->value > 0)
+	out->has_costs = config_is_fitted(&r->config, s);
+	if (out->has_costs)
+		out->costs = *r->costs;
+	if (out->value >= 0)
 		return;
 	out->formula = s->formulas[-1 - out->value];
 	out->value = 0;
@@ -73,18 +76,15 @@ static int set_choice(struct recorded_choice *out, const struct recorded_table *
 		      const struct recorder *r, const struct ready *ready, int id)
 {
 	int any = 0;
+	if (config_is_fitted(&ready->config, ready->kernel->space) && !ready->costs)
+		return 0;
 	*out = (struct recorded_choice){ .id = id };
 	for (int w = 0; w < NUM_RECORDED; w++) {
 		const int body = bodies_find(&r->bodies[w], ready->kernel, &ready->config);
-		const struct price *price = ready->price[decided[w]];
 		out->body[w] = body >= 0 && t->teams[w][body] ? body : -1;
-		out->priced[w] = price != NULL;
-		if (price)
-			out->price[w] = *price;
 		any |= out->body[w] >= 0;
 	}
-	out->rows = config_value(&ready->config, ready->kernel->space, "BLOCK_M", 16);
-	out->tile = config_value(&ready->config, ready->kernel->space, "TILE_SIZE", 16);
+	block_shape_of(&out->block, &ready->config, ready->kernel);
 	return any;
 }
 

@@ -87,9 +87,7 @@ static void add_choice(struct bodies *b, const struct selector *h, int which, in
 	struct config c;
 	if (!k || !has_body(k) || !config_parse(&c, k->space, row->text, &where))
 		return;
-	if ((is_named(h, decided[which], id) ||
-	     price_for(h->prices, h->num_prices, decided[which], id, shape->head_size)) &&
-	    is_carried(h, k, &c, shape))
+	if (is_named(h, decided[which], id) && is_carried(h, k, &c, shape))
 		add_body(b, k, &c);
 }
 

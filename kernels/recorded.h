@@ -17,8 +17,8 @@
  * shape, the library carries its code (for the first choice of it that the heuristic has, else
  * its default), and the longest query fits one of its Q blocks: of several each would read the
  * sequence's keys anew, which of speculative decodes on an H200 took up to 4.4 times as long as
- * the best body (results/h200.sqlite). Trees and prices are not asked: what they name for decodes
- * may be ring, which has no body.
+ * the best body (results/h200.sqlite). The tree is not asked: what it names for decodes may be ring,
+ * which has no body.
  *
  * A body is what the STATIC axes of qblock and segmented make; each part has its own
  * kernel, so that what is compiled in is what the part's heuristic may name. What is not
@@ -29,7 +29,7 @@
 #ifndef ATTUNE_RECORDED_H
 #define ATTUNE_RECORDED_H
 
-#include "price.h"
+#include "segments.h"
 #include "tree.h"
 
 enum { MAX_BODIES = 12, MAX_RECORDED = 48, MAX_RECORDED_VALUES = 16 };
@@ -40,13 +40,13 @@ struct recorded_choice {
 	int id;                   /* as in plans */
 	int body[NUM_RECORDED];   /* -1: that part's kernel lacks it */
 	int rank[NUM_RECORDED];   /* among the defaults, 0 the first to be taken; -1: none */
-	int priced[NUM_RECORDED]; /* whether it may be the cheapest */
-	int rows, tile;
-	int is_cut;             /* has segments */
-	int num_values;         /* of the table's list */
-	int value;              /* how many; 0: by its formula */
-	struct formula formula; /* its slots are never 0 here */
-	struct price price[NUM_RECORDED];
+	struct block_shape block;
+	int is_cut;                 /* has segments */
+	int num_values;             /* of the table's list */
+	int value;                  /* how many; 0: by its costs, if it has any, else by its formula */
+	int has_costs;
+	struct segment_costs costs;
+	struct formula formula;     /* its slots are never 0 here */
 };
 
 struct recorded_table {
@@ -117,7 +117,7 @@ BOTH_SIDES int offer_segments(const struct recorded_table *t, const struct part 
 		return -1;
 	if (!c->is_cut)
 		return v ? -1 : 1;
-	if (v >= c->num_values || !segments_have_tiles(t->values[v], c->tile, p) ||
+	if (v >= c->num_values || !segments_have_tiles(t->values[v], c->block.tile, p) ||
 	    !partials_fit(t->values[v], p))
 		return -1;
 	return t->values[v];
@@ -131,8 +131,6 @@ BOTH_SIDES long long offer_rank(const struct recorded_table *t, const struct par
 	const int segments = offer_segments(t, p, which, offer);
 	if (segments < 0)
 		return -1;
-	if (says == SAYS_CHEAPEST)
-		return c->priced[which] ? price_estimate(&c->price[which], &p->f, segments) : -1;
 	if (says == SAYS_DEFAULTS ? c->rank[which] < 0 : c->id != says)
 		return -1;
 	if (c->is_cut && c->value && c->value != segments)
@@ -141,7 +139,9 @@ BOTH_SIDES long long offer_rank(const struct recorded_table *t, const struct par
 		return c->rank[which];
 	if (!c->is_cut || c->value)
 		return 0;
-	return formula_estimate(&c->formula, &p->f, part_blocks(p, c->rows),
+	if (c->has_costs)
+		return segments_cost(&c->costs, &c->block, &p->f, segments);
+	return formula_estimate(&c->formula, &p->f, part_blocks(p, c->block.rows),
 				p->f.units * c->formula.slots, segments);
 }
 
@@ -191,7 +191,7 @@ BOTH_SIDES void recorded_put(struct recorded_part *out, const struct recorded_ta
 	out->segments = offer_segments(t, p, which, offer);
 	out->teams = t->teams[which][out->body];
 	out->team_bytes = t->team_bytes[which][out->body];
-	out->blocks = (int)part_blocks(p, c->rows);
+	out->blocks = (int)part_blocks(p, c->block.rows);
 }
 
 /* ---- the host alone --------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ struct bodies {
 	struct config config[MAX_BODIES]; /* of segmented; options at their values */
 };
 
-/* recorded.c. For the prices and trees of a compiled heuristic; with none, or for a shape
+/* recorded.c. For the trees of a compiled heuristic; with none, or for a shape
  * of which it carries no code: the default body alone. */
 void bodies_of(struct bodies *, const struct selector *, int which, const attune_shape *);
 /* "-DHEAD_SIZE=128 -DDTYPE=BF16 -DWARPS=12 -DB0=16064042 ..." */

@@ -12,7 +12,7 @@
 
 # A machine's own header in the form of an older attune is left out, and make tune makes it anew.
 local_all   := $(if $(filter no,$(LOCAL)),,$(wildcard $(GENERATED)/local/attune_*.h))
-local_old   := $(if $(local_all),$(shell grep -L '^enum attune_[a-z0-9_]*_says' $(local_all)))
+local_old   := $(if $(local_all),$(shell grep -L '^#define ATTUNE_[A-Z0-9_]*_SEGMENTS.SEGMENTS' $(local_all)))
 $(if $(local_old),$(shell echo "attune: left out, since an older attune made it: $(local_old); make tune makes it anew" >&2))
 local_gpus  := $(patsubst $(GENERATED)/local/attune_%.h,%,$(filter-out $(local_old),$(local_all)))
 gpus        := $(sort $(local_gpus) $(patsubst $(GENERATED)/attune_%.h,%,$(wildcard $(GENERATED)/attune_*.h)))
@@ -24,7 +24,7 @@ list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file 
 	--leave-out='$(LEAVE_OUT)' $(skip_stale)
 list_objs   := $(addprefix $(B)/kernels/,list_shipped.o kernel.o part.o status.o heuristics.o gpu_names.o recorded.o carried.o cpu_flags.o hip_chips.o) $(spaces)
 gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/,args.h schedule.h recorded.h \
-	price.h price_terms.def part.h tree.h attune_features.h features.def)
+	segments.h part.h tree.h attune_features.h features.def)
 cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
 
 # Files whose content depends on settings, not only on files: rewritten when it

@@ -146,7 +146,7 @@ static const char *why_illegal(const struct config *c, const attune_shape *s, co
 			       const struct device_info *d)
 {
 	(void)c, (void)s, (void)p, (void)d;
-	if (p && FORMULA_AXIS >= 0 && c->v[FORMULA_AXIS] < 0)
+	if (p && FORMULA_AXIS >= 0 && c->v[FORMULA_AXIS] <= 0)
 		return "a formula has no value before config_resolve";
 	if ((int)LAYOUT != KV_LAYOUT_ANY && (int)s->kv_layout != (int)LAYOUT)
 		return LAYOUT_WHY;

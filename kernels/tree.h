@@ -9,9 +9,7 @@ enum says {
 	SAYS_DEFAULTS = -1,
 	SAYS_SERIAL = -1,  /* of the overlap */
 	SAYS_OWN = -1,     /* of the early tree: as the choice itself has it */
-	SAYS_STREAMS = -3, /* of the overlap: both parts as they are, on two streams */
-	/* Of the choices that have a price for that decision. */
-	SAYS_CHEAPEST = -2
+	SAYS_STREAMS = -3  /* of the overlap: both parts as they are, on two streams */
 };
 
 /* Nodes in preorder, so that what lies below a threshold or at it is the next node. */

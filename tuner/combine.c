@@ -42,7 +42,7 @@ static int are_whole_groups(const int take[NUM_DECISIONS])
 	return 1;
 }
 
-/* used[id]: whether a taken tree or price of this forest names it. */
+/* used[id]: whether a taken tree of this forest names it. */
 static void mark_used(const struct forest *f, const int *take, int is_fresh, char used[MAX_IDS])
 {
 	memset(used, 0, MAX_IDS);
@@ -52,9 +52,6 @@ static void mark_used(const struct forest *f, const int *take, int is_fresh, cha
 			if (names_ids((enum decision)t) && v->feature < 0 && v->action >= 0)
 				used[v->action] = 1;
 		}
-	for (int i = 0; i < f->num_prices; i++)
-		if (!take[f->price[i].decision] == !is_fresh)
-			used[f->price[i].id] = 1;
 }
 
 /* Moves the used choices over: to[id] is the new id, -1 for others. 0 + complain. */
@@ -94,16 +91,26 @@ static int copy_tree(struct tree *out, const struct tree *t, enum decision decis
 	return 1;
 }
 
-static int take_prices(struct forest *out, const struct forest *f, enum decision decision,
-		       const int *to)
+static int has_costs(const struct forest *f, int n, int id)
 {
-	for (int i = 0; i < f->num_prices; i++) {
-		if (f->price[i].decision != decision)
+	for (int i = 0; i < n; i++)
+		if (f->costs[i].id == id)
+			return 1;
+	return 0;
+}
+
+/* Of choices that both forests have those of the first one stay. */
+static int take_costs(struct forest *out, const struct forest *f, const int *to)
+{
+	const int before = out->num_costs;
+	for (int i = 0; i < f->num_costs; i++) {
+		const int id = to[f->costs[i].id];
+		if (id < 0 || has_costs(out, before, id))
 			continue;
-		if (out->num_prices == (int)COUNT(out->price))
+		if (out->num_costs == MAX_COSTS)
 			return 0;
-		out->price[out->num_prices] = f->price[i];
-		out->price[out->num_prices++].id = to[f->price[i].id];
+		out->costs[out->num_costs] = f->costs[i];
+		out->costs[out->num_costs++].id = id;
 	}
 	return 1;
 }
@@ -118,13 +125,12 @@ int forest_combine(struct forest *out, const struct forest *incumbent, const str
 	snprintf(out->gpu, sizeof out->gpu, "%s", fresh->gpu);
 	for (int k = 1; done && k >= 0; k--) {
 		mark_used(of[k], take, k, used);
-		done = take_choices(out, of[k], used, to[k]);
+		done = take_choices(out, of[k], used, to[k]) && take_costs(out, of[k], to[k]);
 	}
 	for (int t = 0; done && t < NUM_DECISIONS; t++) {
 		const enum decision decision = (enum decision)t;
 		const int k = take[t] != 0;
-		done = copy_tree(&out->tree[t], &of[k]->tree[t], decision, to[k]) &&
-		       (t >= NUM_PRICED || take_prices(out, of[k], decision, to[k]));
+		done = copy_tree(&out->tree[t], &of[k]->tree[t], decision, to[k]);
 		if (t <= DECIDE_DECODE)
 			out->making[t] = of[k]->making[t];
 	}

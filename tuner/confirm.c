@@ -9,9 +9,8 @@
  * in one race each, with A/A controls (harness/sweep.h: sweep_wishes). Scenarios that judge
  * come first: held-out ones, peers, then the training ones by weight.
  *
- * With --fill it instead completes pass A: of training scenarios what the header's prices
- * say of each part, and of the whole batch in one launch, where the sweep had no reason to
- * measure it; and the ways to run both parts at a time, where the sweep raced none. What is
+ * With --fill it instead completes pass A: of training scenarios what the header
+ * says of each part, where the sweep had no reason to measure it; and the ways to run both parts at a time, where the sweep raced none. What is
  * learned next then guesses nothing about what it would pick. */
 #include "wishes.h"
 #include "data.h"
@@ -265,6 +264,16 @@ static void wish_ways(struct wishes *w, const struct data *d, const struct fores
 		wish_part(w, scenario, PHASE_ALL, missing[i]);
 }
 
+/* What runs a part, where it has no time there. */
+static void wish_hole(struct wishes *w, const struct data *d, int s, int scenario, enum phase phase,
+		      const struct choice *c)
+{
+	const int at = c->kernel ? data_find(d, c) : -1;
+	if (c->kernel && (at < 0 || (!data_cell(d, s, phase, at) &&
+				     !isfinite(data_part_time(d, s, phase, at)))))
+		wish_part(w, scenario, phase, c);
+}
+
 static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
 			 const int *order, int n)
 {
@@ -273,17 +282,10 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-		for (int t = 0; t < NUM_PRICED; t++) {
-			const enum phase phase = decision_phase((enum decision)t);
-			struct choice c;
-			if (!m->has[phase] ||
-			    !action_choice(d, f, (enum decision)t, phase, SAYS_CHEAPEST, m, &c))
-				continue;
-			const int at = data_find(d, &c);
-			if (at < 0 || (!data_cell(d, order[i], phase, at) &&
-				       !isfinite(data_part_time(d, order[i], phase, at))))
-				wish_part(w, i, phase, &c);
-		}
+		struct made made;
+		forest_make_serial(d, f, m, &made);
+		wish_hole(w, d, order[i], i, PHASE_PREFILL, &made.prefill);
+		wish_hole(w, d, order[i], i, PHASE_DECODE, &made.decode);
 		if (is_mixed && d->run.device.backend != BACKEND_CPU)
 			wish_ways(w, d, f, &ways, order[i], i);
 	}
@@ -302,7 +304,7 @@ static const struct argp_option rows[] = {
 	{ "again", OPT_AGAIN, NULL, 0, "also what this pass has measured already", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
 	{ "fill", OPT_FILL, NULL, 0,
-	  "instead complete the first pass: what prices would pick in training scenarios", 0 },
+	  "instead complete the first pass: what the header picks in training scenarios", 0 },
 	{ "dry-run", OPT_DRY, NULL, 0, "only say how much there is to measure", 0 },
 	{ 0 }
 };
@@ -397,7 +399,7 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 		complain(n ? "out of memory" : "%s has no scenario of split '%s' to confirm",
 			 d->gpu, o->split ? o->split : "any");
 	else if (o->fill && !w.n && !o->dry_run) {
-		complain("nothing to fill: what prices would pick was measured everywhere");
+		complain("nothing to fill: what the header picks was measured everywhere");
 		code = EXIT_DONE;
 	} else if (o->dry_run)
 		code = printf("%d cells and plans of %d scenarios\n", w.n, n) > 0 ? EXIT_DONE

@@ -53,31 +53,27 @@ static void emit_enum(const struct emitter *e)
 		gpu, e->upper, gpu, e->upper, e->upper, e->upper);
 	fprintf(e->out,
 		"\t%s_defaults = %d, /* the kernels' defaults */\n"
-		"\t%s_cheapest = %d, /* the cheapest by estimate of those with a price */\n"
 		"\t%s_serial = %d, /* the prefill part, then the decode part */\n"
 		"\t%s_streams = %d, /* both side by side, on two streams */\n"
 		"\t%s_whole = %d /* one launch over the whole batch by the prefill choice */\n"
 		"};\n\n",
-		gpu, SAYS_DEFAULTS, gpu, SAYS_CHEAPEST, gpu, SAYS_SERIAL, gpu, SAYS_STREAMS, gpu,
+		gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu, SAYS_STREAMS, gpu,
 		SAYS_WHOLE);
 }
 
-static void emit_prices(const struct emitter *e)
+static void emit_costs(const struct emitter *e)
 {
-	fprintf(e->out,
-		"/*     decision, choice, head size, rows, tile, heads, slots, start; fs of:");
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		fprintf(e->out, "%s%s", i ? ", " : " ", price_names[i]);
-	fprintf(e->out, " */\n#define ATTUNE_%s_PRICES(PRICE)", e->upper);
-	for (int i = 0; i < e->f->num_prices; i++) {
-		const struct selector_price *p = &e->f->price[i];
-		fprintf(e->out, " \\\n\tPRICE(%s, %s_%s, %d, %d, %d, %d, %d, %d",
-			decision_names[p->decision], e->f->gpu, e->name[p->id], p->head_size,
-			p->price.rows, p->price.tile, p->price.heads, p->price.slots,
-			p->price.start);
-		for (int k = 0; k < NUM_PRICE_TERMS; k++)
-			fprintf(e->out, ", %lld", p->price.fs[k]);
-		fputs(")", e->out);
+	if (e->f->num_costs)
+		fputs("/*       choice, head size, slots, start; fs of: path, split, segments, merge */\n",
+		      e->out);
+	fprintf(e->out, "#define ATTUNE_%s_SEGMENTS(SEGMENTS)", e->upper);
+	for (int i = 0; i < e->f->num_costs; i++) {
+		const struct selector_costs *row = &e->f->costs[i];
+		const struct segment_costs *c = &row->costs;
+		fprintf(e->out,
+			" \\\n\tSEGMENTS(%s_%s, %d, %d, %d, %lld, %lld, %lld, %lld)", e->f->gpu,
+			e->name[row->id], row->head_size, c->slots, c->start, c->path, c->split,
+			c->segments, c->merge);
 	}
 	fputs("\n\n", e->out);
 }
@@ -112,7 +108,7 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 	emit_action(e, decision, v->action);
 	fputs(";", out);
 	if (!v->support) {
-		fputs(" /* not measured */\n", out);
+		fputs(" /* no scenario: by estimate */\n", out);
 		return;
 	}
 	fprintf(out, " /* %d scenario%s", v->support, v->support == 1 ? "" : "s");
@@ -214,7 +210,7 @@ char *forest_emit(const struct forest *f, const struct data *d)
 	name_choices(f, e.name);
 	emit_choices(&e);
 	emit_enum(&e);
-	emit_prices(&e);
+	emit_costs(&e);
 	done = emit_binaries(&e);
 	emit_trees(&e);
 	fputs("#endif\n", e.out);

@@ -16,7 +16,7 @@ struct emitter {
 
 /* emit_names.c: a name for each choice, [num_choices], an identifier that no other has. */
 void name_choices(const struct forest *, char (*name)[CHOICE_NAME]);
-/* What is said in place of a choice: "cheapest"; NULL: it is no such word. */
+/* What is said in place of a choice: "streams"; NULL: it is no such word. */
 const char *says_word(enum decision, int action);
 
 void emit_top(const struct emitter *);     /* emit_top.c */
@@ -28,12 +28,11 @@ int emit_binaries(const struct emitter *); /* emit_binaries.c; 0 without memory 
 /* exp of what a unit of weight costs on average. */
 double mean_slowdown(long long cost, long long weight);
 
-/* emit_other.c: what is said of leaves, choices and prices in any language. */
+/* emit_other.c: what is said of leaves and choices in any language. */
 int has_figures(const struct node *);
-int formula_axis(const struct choice *); /* -1: no tunable is worked out by a formula */
-const struct formula *formula_of(const struct choice *);
-/* The axis whose value a price says; NULL: the choice has none. */
-const struct axis *priced_axis(const struct forest *, const struct selector_price *);
+/* The axis whose value is worked out for each batch; -1: none is. */
+int worked_out_axis(const struct choice *);
+const struct formula *formula_of(const struct choice *); /* NULL: it is by costs, or none is */
 /* emit_json.c; 0 + complain. */
 int emit_json(FILE *, const struct forest *, const struct data *);
 

@@ -34,8 +34,6 @@ static void add_binary(struct binaries *b, const struct kernel *k, const struct 
 
 struct reach {
 	const struct tree *tree;
-	const struct forest *f;
-	enum decision decision;
 	int *ids; /* 1 where reached */
 };
 
@@ -46,9 +44,6 @@ static void mark(void *arg, int leaf, const struct box *box)
 	(void)box;
 	if (id >= 0)
 		r->ids[id] = 1;
-	for (int i = 0; id == SAYS_CHEAPEST && i < r->f->num_prices; i++)
-		if (r->f->price[i].decision == r->decision)
-			r->ids[r->f->price[i].id] = 1;
 }
 
 /* Ids that some batch of this shape can reach. Only what is compiled in is taken
@@ -66,7 +61,7 @@ static void reachable(const struct emitter *e, const attune_shape *shape, int id
 	static const enum decision named[] = { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_OVERLAP };
 	for (size_t i = 0; i < COUNT(named); i++) {
 		const enum decision t = named[i];
-		struct reach r = { &e->f->tree[t], e->f, t, ids };
+		struct reach r = { &e->f->tree[t], ids };
 		tree_boxes(r.tree, &within, mark, &r);
 	}
 }

@@ -7,25 +7,27 @@
 static void json_axis_values(struct json_out *o, const struct axis *a)
 {
 	out_list(o, "values");
-	for (int i = 0; a && i < a->num_values; i++)
+	for (int i = 0; i < a->num_values; i++)
 		out_integer(o, NULL, a->values[i]);
 	out_end(o);
 }
 
 static void json_formula(struct json_out *o, const struct choice *c)
 {
-	const int axis = formula_axis(c);
+	const int axis = worked_out_axis(c);
+	const struct formula *f = formula_of(c);
 	if (axis < 0) {
 		out_text(o, "formula", NULL);
 		return;
 	}
-	const struct formula *f = formula_of(c);
 	out_object(o, "formula");
 	out_text(o, "axis", c->kernel->space->axis[axis].name);
-	out_integer(o, "slots", f->slots);
-	out_integer(o, "start", f->start);
-	out_integer(o, "launch", f->launch);
-	out_integer(o, "merge", f->merge);
+	if (f) {
+		out_integer(o, "slots", f->slots);
+		out_integer(o, "start", f->start);
+		out_integer(o, "launch", f->launch);
+		out_integer(o, "merge", f->merge);
+	}
 	json_axis_values(o, &c->kernel->space->axis[axis]);
 	out_end(o);
 }
@@ -41,7 +43,7 @@ static void json_choice(struct json_out *o, const struct choice *c, int id)
 	out_text(o, "text", text);
 	out_object(o, "tunables");
 	for (int i = 0; i < s->num_axes; i++)
-		if (i == formula_axis(c))
+		if (i == worked_out_axis(c))
 			out_text(o, s->axis[i].name, NULL);
 		else
 			out_integer(o, s->axis[i].name, c->config.v[i]);
@@ -50,25 +52,24 @@ static void json_choice(struct json_out *o, const struct choice *c, int id)
 	out_end(o);
 }
 
-static void json_price(struct json_out *o, const struct forest *f, const struct selector_price *p)
+static void json_costs(struct json_out *o, const struct forest *f, const struct selector_costs *row)
 {
-	const struct price *price = &p->price;
-	const struct axis *a = priced_axis(f, p);
+	const struct choice *choice = &f->choice[row->id];
+	const struct segment_costs *c = &row->costs;
+	struct block_shape block;
+	block_shape_of(&block, &choice->config, choice->kernel);
 	out_object(o, NULL);
-	out_text(o, "decision", decision_names[p->decision]);
-	out_integer(o, "id", p->id);
-	out_integer(o, "head_size", p->head_size);
-	out_integer(o, "rows", price->rows);
-	out_integer(o, "tile", price->tile);
-	out_integer(o, "heads", price->heads);
-	out_integer(o, "slots", price->slots);
-	out_integer(o, "start", price->start);
-	out_text(o, "axis", a ? a->name : NULL);
-	json_axis_values(o, a);
-	out_object(o, "fs");
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		out_integer(o, price_names[i], price->fs[i]);
-	out_end(o);
+	out_integer(o, "id", row->id);
+	out_integer(o, "head_size", row->head_size);
+	out_integer(o, "rows", block.rows);
+	out_integer(o, "tile", block.tile);
+	out_integer(o, "heads", block.heads);
+	out_integer(o, "slots", c->slots);
+	out_integer(o, "start", c->start);
+	out_integer(o, "path", c->path);
+	out_integer(o, "split", c->split);
+	out_integer(o, "segments", c->segments);
+	out_integer(o, "merge", c->merge);
 	out_end(o);
 }
 
@@ -105,7 +106,7 @@ int emit_json(FILE *out, const struct forest *f, const struct data *d)
 {
 	struct json_out *o = out_new();
 	out_object(o, NULL);
-	out_text(o, "schema", "attune-heuristics-5");
+	out_text(o, "schema", "attune-heuristics-6");
 	out_text(o, "gpu", f->gpu);
 	out_text(o, "arch", d->run.device.arch);
 	out_text(o, "database", d->hash);
@@ -122,9 +123,9 @@ int emit_json(FILE *out, const struct forest *f, const struct data *d)
 	for (int i = 0; i < f->num_choices; i++)
 		json_choice(o, &f->choice[i], i);
 	out_end(o);
-	out_list(o, "prices");
-	for (int i = 0; i < f->num_prices; i++)
-		json_price(o, f, &f->price[i]);
+	out_list(o, "segments");
+	for (int i = 0; i < f->num_costs; i++)
+		json_costs(o, f, &f->costs[i]);
 	out_end(o);
 	for (int t = 0; t < NUM_DECISIONS; t++)
 		json_node(o, decision_names[t], &f->tree[t], 0);

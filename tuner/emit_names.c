@@ -48,6 +48,8 @@ static void add_axis(char name[CHOICE_NAME], const struct axis *a, int value)
 		return;
 	else if (value < 0)
 		add(name, "_%s_rule%d", lower, -value);
+	else if (!strcmp(a->name, "SEGMENTS") && value == SEGMENTS_FITTED)
+		add(name, "_%s_fitted", lower);
 	else
 		add(name, "_%s%d", lower, value);
 }
@@ -108,8 +110,8 @@ void name_choices(const struct forest *f, char (*name)[CHOICE_NAME])
 const char *says_word(enum decision decision, int action)
 {
 	static const char *const words[NUM_DECISIONS][1 - SAYS_WHOLE] = {
-		[DECIDE_PREFILL] = { [-SAYS_DEFAULTS] = "defaults", [-SAYS_CHEAPEST] = "cheapest" },
-		[DECIDE_DECODE] = { [-SAYS_DEFAULTS] = "defaults", [-SAYS_CHEAPEST] = "cheapest" },
+		[DECIDE_PREFILL] = { [-SAYS_DEFAULTS] = "defaults" },
+		[DECIDE_DECODE] = { [-SAYS_DEFAULTS] = "defaults" },
 		[DECIDE_OVERLAP] = { [-SAYS_SERIAL] = "serial",
 				     [-SAYS_STREAMS] = "streams",
 				     [-SAYS_WHOLE] = "whole" },

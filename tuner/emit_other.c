@@ -1,34 +1,32 @@
 /* emit_other.c - a forest for readers other than a C compiler. All hold what the
  * header holds of choices and trees.
  *
- * json, schema "attune-heuristics-5":
+ * json, schema "attune-heuristics-6":
  *
  *   { "schema", "gpu", "arch", "database": texts,
- *     "rules": text,                        hash of the features and price terms
+ *     "rules": text,                        hash of the features and segment costs
  *     "kernels": { NAME: text },            hashes of the tunables of the kernels that choices run
  *     "features": [names],                  all integers, 0 or more
  *     "choices": [{ "id": number, "kernel": text, "text": all tunables as text,
  *                   "tunables": { NAME: number or null },
  *                   "formula": null, or what the null among them is worked out by:
  *                     { "axis": NAME, "slots", "start", "launch", "merge": numbers,
- *                       "values": [numbers] } }],
- *     "prices": [{ "decision": name, "id": number, "head_size": number, "rows", "tile",
- *                  "heads", "slots", "start": numbers, "axis": NAME or null, "values": [numbers],
- *                  "fs": { term: number } }],
+ *                       "values": [numbers] }, of SEGMENTS=fitted axis and values alone }],
+ *     "segments": [{ "id", "head_size", "rows", "tile", "heads", "slots", "start", "path", "split",
+ *                    "segments", "merge": numbers }],    what these are worked out by
  *     "prefill": NODE, "decode": NODE, "overlap": NODE, "early": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
  *         scenarios "slowdown", "p95", "remark"
  *
- * An action of prefill and decode is an id, -1 for the kernels' defaults, or -2 for the
- * choice of least estimate among those with a price for that decision, its axis at that one
- * of the values (kernels/price.h has the estimate); of overlap, asked of batches with both parts,
+ * An action of prefill and decode is an id or -1 for the kernels' defaults; of overlap, asked of
+ * batches with both parts,
  * -1 (one after the other), -3 (side by side on two streams), -4 (one launch over the whole batch
  * by the prefill choice) or an id (that for the prefill part, side by side; of a fused kernel, for
  * the whole batch); of early, asked of a part whose choice has an axis EARLY, its value where the caller lets the
  * launch begin early, or -1 (as the choice has it).
  * guarded: a rule that the action may break in that leaf; who has no run-time check
- * takes the defaults there. The formula is in the header's comment.
+ * takes the defaults there. The formulas are in the header's comment.
  *
  * python: the same as a module of pure functions. text: as kernels/override.c reads it. */
 #include "../kernels/heuristics.h"
@@ -43,22 +41,18 @@ int has_figures(const struct node *v)
 	return v->support && v->weight && v->cost < FORBIDDEN_SUM;
 }
 
-int formula_axis(const struct choice *c)
+int worked_out_axis(const struct choice *c)
 {
-	return config_is_formula(&c->config, c->kernel->space) ? c->kernel->space->formula_axis
-							       : -1;
+	const struct space *s = c->kernel->space;
+	return config_is_formula(&c->config, s) || config_is_fitted(&c->config, s) ? s->formula_axis
+										  : -1;
 }
 
 const struct formula *formula_of(const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
-	return &s->formulas[-1 - c->config.v[s->formula_axis]];
-}
-
-const struct axis *priced_axis(const struct forest *f, const struct selector_price *p)
-{
-	const struct space *s = f->choice[p->id].kernel->space;
-	return s->formula_axis < 0 ? NULL : &s->axis[s->formula_axis];
+	return config_is_formula(&c->config, s) ? &s->formulas[-1 - c->config.v[s->formula_axis]]
+						: NULL;
 }
 
 /* ---- Python ---------------------------------------------------------------------------------- */
@@ -68,7 +62,7 @@ static void tunables(FILE *out, const struct choice *c)
 	const struct space *s = c->kernel->space;
 	for (int i = 0; i < s->num_axes; i++) {
 		fprintf(out, "%s\"%s\": ", i ? ", " : "{", s->axis[i].name);
-		if (i == formula_axis(c))
+		if (i == worked_out_axis(c))
 			fputs("None", out);
 		else
 			fprintf(out, "%d", c->config.v[i]);
@@ -78,38 +72,35 @@ static void tunables(FILE *out, const struct choice *c)
 
 static void formula(FILE *out, const struct choice *c)
 {
-	const int axis = formula_axis(c);
+	const int axis = worked_out_axis(c);
 	if (axis < 0) {
 		fputs("None", out);
 		return;
 	}
 	const struct axis *a = &c->kernel->space->axis[axis];
 	const struct formula *f = formula_of(c);
-	fprintf(out,
-		"{\"axis\": \"%s\", \"slots\": %d, \"start\": %d, \"launch\": %d, \"merge\": %d, "
-		"\"values\": [",
-		a->name, f->slots, f->start, f->launch, f->merge);
+	fprintf(out, "{\"axis\": \"%s\", ", a->name);
+	if (f)
+		fprintf(out, "\"slots\": %d, \"start\": %d, \"launch\": %d, \"merge\": %d, ",
+			f->slots, f->start, f->launch, f->merge);
+	fputs("\"values\": [", out);
 	for (int i = 0; i < a->num_values; i++)
 		fprintf(out, "%s%d", i ? ", " : "", a->values[i]);
 	fputs("]}", out);
 }
 
-static void price(FILE *out, const struct forest *f, const struct selector_price *p)
+static void python_costs(FILE *out, const struct forest *f, const struct selector_costs *row)
 {
-	const struct axis *a = priced_axis(f, p);
+	const struct choice *choice = &f->choice[row->id];
+	const struct segment_costs *c = &row->costs;
+	struct block_shape block;
+	block_shape_of(&block, &choice->config, choice->kernel);
 	fprintf(out,
-		"{\"decision\": \"%s\", \"id\": %d, \"head_size\": %d, \"rows\": %d, \"tile\": %d, "
-		"\"heads\": %d, \"slots\": %d, \"start\": %d,\n   \"axis\": ",
-		decision_names[p->decision], p->id, p->head_size, p->price.rows, p->price.tile,
-		p->price.heads, p->price.slots, p->price.start);
-	fprintf(out, a ? "\"%s\"" : "%s", a ? a->name : "None");
-	fputs(", \"values\": [", out);
-	for (int i = 0; a && i < a->num_values; i++)
-		fprintf(out, "%s%d", i ? ", " : "", a->values[i]);
-	fputs("],\n   \"fs\": {", out);
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		fprintf(out, "%s\"%s\": %lld", i ? ", " : "", price_names[i], p->price.fs[i]);
-	fputs("}}", out);
+		"{\"id\": %d, \"head_size\": %d, \"rows\": %d, \"tile\": %d, \"heads\": %d, \"slots\": "
+		"%d, \"start\": %d,\n   \"path\": %lld, \"split\": %lld, \"segments\": %lld, "
+		"\"merge\": %lld}",
+		row->id, row->head_size, block.rows, block.tile, block.heads, c->slots, c->start,
+		c->path, c->split, c->segments, c->merge);
 }
 
 static void python_node(FILE *out, const struct tree *t, int node, int depth)
@@ -153,77 +144,49 @@ static const char python_resolve[] =
     "    return min(formula[\"values\"] if legal is None else legal,\n"
     "               key=lambda v: (estimate(v), v))\n";
 
-/* Line by line kernels/price.h. */
-static const char python_cheapest[] =
-    "def estimate(price, f, v):\n"
-    "    \"\"\"Femtoseconds that the part is expected to take with its keys in v segments.\"\"\"\n"
+/* Line by line kernels/segments.h. */
+static const char python_fitted[] =
+    "def segments_cost(costs, f, v):\n"
+    "    \"\"\"What v segments cost by a row of SEGMENTS, in fs.\"\"\"\n"
     "    def parts(n, of):\n"
     "        return -(-n // of)\n"
     "\n"
-    "    def q_blocks(seqs, tokens):\n"
-    "        return max(seqs, parts(2 * tokens + seqs * (block_q - 1), 2 * block_q))\n"
-    "\n"
-    "    tile, start, seqs, tokens = price[\"tile\"], price[\"start\"], f[\"num_seqs\"], "
-    "f[\"query_tokens\"]\n"
-    "    packed = min(price[\"heads\"] or f[\"group\"], f[\"group\"])\n"
-    "    block_q = max(price[\"rows\"] // packed, 1)\n"
+    "    tile, seqs, tokens = costs[\"tile\"], f[\"num_seqs\"], f[\"query_tokens\"]\n"
+    "    packed = min(costs[\"heads\"] or f[\"group\"], f[\"group\"])\n"
+    "    block_q = max(costs[\"rows\"] // packed, 1)\n"
     "    blocks, mean = seqs, f[\"keys_per_query\"]\n"
-    "    if f[\"max_query\"] > 8 and tokens > f[\"prefill_tokens\"]:\n"
-    "        decodes, prefill = max(f[\"decode_seqs\"], 1), max(f[\"prefill_tokens\"], 1)\n"
-    "        each = f[\"decode_kv\"] // decodes\n"
-    "        pairs = max(mean * tokens - each * (tokens - f[\"prefill_tokens\"]), 0)\n"
-    "        others = q_blocks(seqs - f[\"decode_seqs\"], prefill)\n"
-    "        blocks = max(others, 1) + decodes\n"
-    "        mean = (others * (pairs // prefill + block_q // 2) + decodes * each) // blocks\n"
-    "    elif f[\"max_query\"] > block_q:\n"
+    "    if f[\"max_query\"] > block_q:\n"
     "        mean += block_q // 2\n"
-    "        alike = f[\"mean_query\"] == f[\"max_query\"]\n"
-    "        blocks = seqs * parts(f[\"max_query\"], block_q) if alike else q_blocks(seqs, "
-    "tokens)\n"
-    "    blocks *= f[\"num_kv_heads\"] * parts(f[\"group\"], min(packed, price[\"rows\"]))\n"
+    "        blocks = max(seqs, parts(2 * tokens + seqs * (block_q - 1), 2 * block_q))\n"
+    "        if f[\"mean_query\"] == f[\"max_query\"]:\n"
+    "            blocks = seqs * parts(f[\"max_query\"], block_q)\n"
+    "    blocks *= f[\"num_kv_heads\"] * parts(f[\"group\"], min(packed, costs[\"rows\"]))\n"
     "    longest = min(f[\"max_seq\"], f[\"window\"] + block_q)\n"
-    "    mean = min(mean, longest)\n"
-    "    total = blocks * mean // f[\"units\"]\n"
+    "    mean = parts(parts(min(mean, longest), tile) * tile, v)\n"
     "    longest = parts(parts(longest, tile), v) * tile\n"
-    "    mean = parts(parts(mean, tile) * tile, v)\n"
-    "    slots, n = f[\"units\"] * price[\"slots\"], blocks * v\n"
-    "    one, more = mean + start, max(longest - mean, 0)\n"
-    "    path = longest + start\n"
+    "    slots, n = f[\"units\"] * costs[\"slots\"], blocks * v\n"
+    "    one, more = mean + costs[\"start\"], max(longest - mean, 0)\n"
+    "    path = longest + costs[\"start\"]\n"
     "    if n > slots:\n"
     "        idle = parts(n, slots) * slots - n\n"
-    "        tail = more if f[\"max_query\"] <= 8 else more * slots // (4 * n)\n"
     "        lacks = idle * one * one // max(one + 4 * more, 1)\n"
-    "        path = max((one * n + lacks) // slots + tail, path)\n"
-    "    keys, fresh = max(f[\"keys_per_query\"], 1), (f[\"mean_query\"] + f[\"max_query\"]) // 4\n"
-    "    context = 0 if f[\"max_query\"] <= 8 else max(keys - fresh, 0) * min(path, 1 << 27) // "
-    "keys\n"
-    "    rows, splits = tokens * f[\"num_query_heads\"], int(v > 1)\n"
-    "    amount = {\"launch\": 1, \"path\": path, \"context\": context, \"total\": "
-    "total,\n"
-    "              \"kib\": f[\"kv_kib\"], \"rows\": rows, \"split\": splits, \"segments\": splits "
-    "* v, \"merge\": splits * v * rows}\n"
-    "    return sum(price[\"fs\"][term] * min(amount[term], 1 << 27) for term in amount)\n"
+    "        path = max((one * n + lacks) // slots + more, path)\n"
+    "    cost = costs[\"path\"] * min(path, 1 << 27)\n"
+    "    if v > 1:\n"
+    "        rows = min(tokens * f[\"num_query_heads\"] * v, 1 << 27)\n"
+    "        cost += costs[\"split\"] + costs[\"segments\"] * v + costs[\"merge\"] * rows\n"
+    "    return cost\n"
     "\n"
     "\n"
-    "def cheapest(decision, f, legal=lambda id, v: True):\n"
-    "    \"\"\"(estimate, id, value of the price's axis), the least, of equals the first; or "
-    "None.\n"
-    "\n"
-    "    decision: \"prefill\" or \"decode\";\n"
-    "    legal: whether choice `id` may run with that value, or with 1 where it has no axis.\n"
-    "    \"\"\"\n"
-    "    best = None\n"
-    "    sizes = sorted({p[\"head_size\"] for p in PRICES if p[\"decision\"] == decision})\n"
+    "def fitted_segments(id, f, legal):\n"
+    "    \"\"\"Of the values `legal` the one that costs choice `id` least, of equals the smallest; None:\n"
+    "    SEGMENTS has no row of it for the head size.\"\"\"\n"
+    "    sizes = sorted({row[\"head_size\"] for row in SEGMENTS})\n"
     "    size = next((s for s in sizes if s >= f[\"head_size\"]), sizes[-1] if sizes else 0)\n"
-    "    for price in sorted(PRICES, key=lambda p: p[\"id\"]):\n"
-    "        if price[\"decision\"] != decision or price[\"head_size\"] != size:\n"
-    "            continue\n"
-    "        for v in price[\"values\"] or [1]:\n"
-    "            if legal(price[\"id\"], v):\n"
-    "                fs = estimate(price, f, v)\n"
-    "                if best is None or fs < best[0]:\n"
-    "                    best = (fs, price[\"id\"], v)\n"
-    "    return best\n";
+    "    for row in SEGMENTS:\n"
+    "        if row[\"id\"] == id and row[\"head_size\"] == size:\n"
+    "            return min(legal, key=lambda v: (segments_cost(row, f, v), v))\n"
+    "    return None\n";
 
 static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 {
@@ -232,7 +195,7 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "\"\"\"Generated by `attune induce --gpu %s --emit python`: do not edit.\n\n"
 	    "%s, %s; database %s.\n"
 	    "f: a mapping from the names of kernels/features.def to integers. prefill and decode\n"
-	    "return an index into CHOICES (-1: the kernels' defaults, -2: what cheapest returns),\n"
+	    "return an index into CHOICES (-1: the kernels' defaults),\n"
 	    "overlap, of batches with both parts, -1 (one after the other), -3 (side by side on\n"
 	    "two streams), -4 (one launch over the whole batch by the prefill choice) or an index\n"
 	    "into CHOICES (that for the prefill part, side by side, or of a fused kernel for the\n"
@@ -240,7 +203,7 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "early, of a part whose choice has a tunable EARLY, returns its value where the\n"
 	    "caller lets launches begin early, or -1 (as the choice has it). A choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
-	    "out by the formula. unless: a rule that the choice may break in that leaf; take the\n"
+	    "out by the formula, or where that has but axis and values for fitted_segments. unless: a rule that the choice may break in that leaf; take the\n"
 	    "defaults there.\n\"\"\"\n\n",
 	    f->gpu, d->run.device.name, d->run.device.arch, d->hash);
 	fprintf(out, "GPU = \"%s\"\nRULES = 0x%016llx\nKERNELS = {\n", f->gpu, rules_hash());
@@ -251,17 +214,17 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 		const struct choice *c = &f->choice[i];
 		fprintf(out, "    (\"%s\", ", c->kernel->name);
 		tunables(out, c);
-		fputs(formula_axis(c) < 0 ? ", " : ",\n     ", out);
+		fputs(worked_out_axis(c) < 0 ? ", " : ",\n     ", out);
 		formula(out, c);
 		fputs("),\n", out);
 	}
-	fputs("]\nPRICES = [\n", out);
-	for (int i = 0; i < f->num_prices; i++) {
+	fputs("]\nSEGMENTS = [\n", out);
+	for (int i = 0; i < f->num_costs; i++) {
 		fputs("  ", out);
-		price(out, f, &f->price[i]);
+		python_costs(out, f, &f->costs[i]);
 		fputs(",\n", out);
 	}
-	fprintf(out, "]\n\n\n%s\n\n%s", python_resolve, python_cheapest);
+	fprintf(out, "]\n\n\n%s\n\n%s", python_resolve, python_fitted);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		fprintf(out, "\n\ndef %s(f):\n", decision_names[t]);
 		python_node(out, &f->tree[t], 0, 1);
@@ -272,9 +235,7 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 /* ---- text ------------------------------------------------------------------------------------- */
 static void text_node(FILE *out, const struct tree *t, int node, int depth)
 {
-	static const char *const words[] = { [-SAYS_CHEAPEST] = "cheapest",
-					     [-SAYS_STREAMS] = "streams",
-					     [-SAYS_WHOLE] = "whole" };
+	static const char *const words[] = { [-SAYS_STREAMS] = "streams", [-SAYS_WHOLE] = "whole" };
 	const struct node *v = &t->v[node];
 	fprintf(out, "%*s", 2 * depth, "");
 	if (v->feature < 0) {
@@ -299,7 +260,7 @@ static int emit_text(FILE *out, const struct forest *f, const struct data *d)
 	fprintf(out,
 		"# By `attune induce --gpu %s --emit text` from database %s: for\n"
 		"# ATTUNE_HEURISTICS=, and to be edited.\n"
-		"attune heuristics 3\ngpu %.*s\nrules 0x%016llx\n",
+		"attune heuristics 4\ngpu %.*s\nrules 0x%016llx\n",
 		f->gpu, d->hash, gpu_length(f->gpu), f->gpu, rules_hash());
 	for (const struct kernel *k = NULL; (k = forest_next_kernel(f, k)) != NULL;)
 		fprintf(out, "kernel %s 0x%016llx\n", k->name, kernel_hash(k));
@@ -309,14 +270,11 @@ static int emit_text(FILE *out, const struct forest *f, const struct data *d)
 		config_text(text, sizeof text, &c->config, c->kernel->space);
 		fprintf(out, "choice %d %s %s\n", i, c->kernel->name, text);
 	}
-	for (int i = 0; i < f->num_prices; i++) {
-		const struct selector_price *p = &f->price[i];
-		fprintf(out, "price %s %d %d %d %d %d %d %d", decision_names[p->decision], p->id,
-			p->head_size, p->price.rows, p->price.tile, p->price.heads, p->price.slots,
-			p->price.start);
-		for (int k = 0; k < NUM_PRICE_TERMS; k++)
-			fprintf(out, " %lld", p->price.fs[k]);
-		putc('\n', out);
+	for (int i = 0; i < f->num_costs; i++) {
+		const struct selector_costs *row = &f->costs[i];
+		const struct segment_costs *c = &row->costs;
+		fprintf(out, "segments %d %d %d %d %lld %lld %lld %lld\n", row->id, row->head_size,
+			c->slots, c->start, c->path, c->split, c->segments, c->merge);
 	}
 	for (int t = 0; t < forest_decisions(f); t++) {
 		fprintf(out, "\ntree %s\n", decision_names[t]);

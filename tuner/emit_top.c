@@ -119,35 +119,25 @@ static void emit_formulas(const struct emitter *e)
 		    e->out);
 }
 
-/* What PRICE means, where there is one; kernels/price.h has the amounts. */
-static void emit_price_words(const struct emitter *e)
+/* What SEGMENTS=fitted means, where a choice has it; kernels/segments.h has the details. */
+static void emit_costs_words(const struct emitter *e)
 {
-	if (!e->f->num_prices)
+	if (!e->f->num_costs)
 		return;
 	fputs(" *\n"
-	      " * PRICE(decision, choice, head size, rows, tile, heads, slots, start, prices...): "
-	      "what "
-	      "a\n"
-	      " * choice takes in fs, fitted to the times of training scenarios: the sum of its\n"
-	      " * prices times\n"
-	      " *\n",
-	      e->out);
-#define TERM(name, bits, amount) fprintf(e->out, " *   %-9s %s\n", #name, amount);
-#include "price_terms.def"
-#undef TERM
-	fputs(" *\n"
-	      " * A Q block has `rows` rows of up to `heads` (0: all) query heads of a KV head.\n"
-	      " * Of n blocks of `mean` keys (of a Q block / segments, up to whole tiles; `start`\n"
-	      " * more each, the longest `longest`) the slot of units x slots that finishes last "
-	      "has\n"
+	      " * SEGMENTS=fitted: of the axis's values v that are legal for the batch the one, the\n"
+	      " * smallest of equals, that costs least by the choice's row of SEGMENTS at the head size\n"
+	      " * (of others the next larger one, else the largest):\n"
 	      " *\n"
-	      " *   n <= slots   longest\n"
-	      " *   else         the larger of that and mean n / slots + what a last wave lacks +\n"
-	      " *                longest - mean (of prefills a quarter of it, over the waves)\n"
+	      " *   path K(v) + (v > 1 ? split + segments v + merge v R : 0)\n"
 	      " *\n"
-	      " * A leaf that says cheapest means the choice of least estimate among those with a "
-	      "price\n"
-	      " * for the decision, its SEGMENTS at that legal value which makes least of it.\n",
+	      " * in fs, fitted to the times of training scenarios. R: query tokens x query heads. K(v):\n"
+	      " * keys of the slot that finishes last, of units x slots. With n blocks of `mean` keys\n"
+	      " * (of a Q block / v, up to whole tiles, and `start` more), the longest of `longest`:\n"
+	      " *\n"
+	      " *   n <= units slots   longest\n"
+	      " *   else               mean n / (units slots) + what a last wave lacks + longest - mean,\n"
+	      " *                      and no less than longest\n",
 	      e->out);
 }
 
@@ -215,13 +205,11 @@ void emit_top(const struct emitter *e)
 	emit_making(e);
 	emit_scores(e);
 	emit_formulas(e);
-	emit_price_words(e);
+	emit_costs_words(e);
 	fputs(" *\n"
-	      " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and "
-	      "what\n"
-	      " * has a price. BINARY(kernel, head sizes, types, tunables): what the measured "
-	      "shapes\n"
-	      " * make of those that can reach them.\n"
+	      " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.\n"
+	      " * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those\n"
+	      " * that can reach them.\n"
 	      " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
 	      " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"
 	      " * geomean of the next best, and a remark. guarded: somewhere in the leaf's\n"

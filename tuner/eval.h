@@ -9,7 +9,7 @@ struct json_out;
 /* select_ns.c: ns of one batch's decisions, by the compiled header where this program has
  * it and it is the one that is judged; *what: "compiled" or "interpreted". */
 double time_selection(const struct data *, const struct forest *, const char **what);
-/* The same with what leaves say made concrete, estimates and all; 0 without prices. */
+/* The same with what leaves say made concrete, segments and all; 0 without costs. */
 double time_estimates(const struct data *, const struct forest *);
 
 /* cliffs.c: what happens when a feature crosses a threshold of a tree. Beside it stand the

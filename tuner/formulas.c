@@ -207,8 +207,6 @@ int formula_is_legal(const struct data *d, int scenario, enum phase phase, int c
 
 int data_concrete(const struct data *d, int scenario, enum phase phase, int choice)
 {
-	if (choice >= d->num_columns)
-		return d->cheapest[choice - d->num_columns][scenario];
 	if (choice < d->num_choices)
 		return choice;
 	const int at = value_at(d, scenario, phase, choice);

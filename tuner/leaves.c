@@ -151,7 +151,7 @@ static void describe(struct node *v, const struct matrix *m, const int *rows, in
 		sorted[i] = row_cost(m, rows[i], v->action);
 	}
 	v->cost = cost_of_rows(m, rows, n, v->action);
-	v->runner_up = cheapest(m, rows, n, v->action);
+	v->runner_up = n ? cheapest(m, rows, n, v->action) : -1;
 	v->runner_up_cost = v->runner_up < 0 ? 0 : cost_of_rows(m, rows, n, v->runner_up);
 	if (!n)
 		return;

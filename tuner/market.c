@@ -1,5 +1,5 @@
-/* market.c - choices that might be priced: struct price (kernels/price.h says what is paid for)
- * fitted to the times of training scenarios.
+/* market.c - choices that might be priced: struct price (prices.h) fitted to the times of training
+ * scenarios.
  *
  * Each choice is fitted at each head size alone, since it is compiled for it. Times near
  * the scenario's best count most, for they are what estimates have to tell apart; but
@@ -25,14 +25,15 @@ static int value_of_axis(const struct offer *o, int member)
 static int most_slots(const struct market *k, const struct offer *o, int head_size)
 {
 	const struct device_info *d = &k->d->run.device;
+	const struct choice *first = &k->d->choice[o->index];
 	int most = 1;
 	for (int r = 0; r < k->m->rows; r++) {
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
 		struct geometry g;
 		if (m->shape.head_size != head_size)
 			continue;
-		o->choice.kernel->space->geometry(&o->choice.config, &m->shape, &m->part[k->phase],
-						  d, &g);
+		first->kernel->space->geometry(&first->config, &m->shape, &m->part[k->phase], d,
+					       &g);
 		const int fit = g.smem ? d->smem_per_unit / ((int)g.smem + 1024) : 1 << 16;
 		most = fit > most ? fit : most;
 	}
@@ -63,31 +64,53 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 
 int market_fit(const struct market *k, struct offer *o, struct cell_fit *cell)
 {
-	const struct space *s = o->choice.kernel->space;
-	/* Kernels without these axes: naive takes a row each, the CPU's segmented up to 64. */
-	const int tile = config_value(&o->choice.config, s, "BLOCK_N", 1);
-	const int whole_rows = o->choice.kernel->backend == BACKEND_CPU ? 64 : 1;
 	for (int h = 0; h < k->num_sizes; h++) {
 		struct price *p = &o->price[h];
 		const int n = list_cells(k, o, k->size[h], cell);
-		*p = (struct price){ .rows =
-					 config_value(&o->choice.config, s, "BLOCK_M", whole_rows),
-				     .tile = config_value(&o->choice.config, s, "TILE_SIZE", tile),
-				     .heads = s->block_heads(&o->choice.config) };
+		*p = (struct price){ .slots = 1 };
+		block_shape_of(&p->block, &o->choice.config, o->choice.kernel);
 		if (n < MIN_CELLS)
-			p->rows = 0;
+			p->block.rows = 0;
 		else if (!price_fit(p, cell, n, most_slots(k, o, k->size[h])))
 			return 0;
 	}
 	return 1;
 }
 
+/* As costs_for() stands in for a head size, over the sizes of all offers. */
 static const struct price *price_at(const struct market *k, const struct offer *o, int head_size)
 {
-	for (int h = 0; h < k->num_sizes; h++)
-		if (k->size[h] == head_size)
-			return o->price[h].rows ? &o->price[h] : NULL;
-	return NULL;
+	int best = -1;
+	for (int h = 0; h < k->num_sizes; h++) {
+		const int size = k->size[h], of = best < 0 ? 0 : k->size[best];
+		if (of < head_size ? size > of : size >= head_size && size < of)
+			best = h;
+	}
+	return best >= 0 && o->price[best].block.rows ? &o->price[best] : NULL;
+}
+
+long long offer_estimate(const struct market *k, const struct offer *o, const attune_shape *shape,
+			 const struct part *part, struct config *means)
+{
+	const struct price *p = price_at(k, o, shape->head_size);
+	if (!p)
+		return -1;
+	const struct segment_costs costs = price_costs(p);
+	if (config_fitted(means, &o->choice.config, o->choice.kernel, &costs, shape, part,
+			  &k->d->run.device))
+		return -1;
+	return price_estimate(p, &part->f,
+			      config_value(means, o->choice.kernel->space, "SEGMENTS", 1));
+}
+
+/* The least cost of its members in a row. */
+static long long best_member(const struct market *k, const struct offer *o, int row)
+{
+	long long best = FORBIDDEN_SUM;
+	for (int i = 0; i < o->num_members; i++)
+		if (o->member[i] >= 0 && k->column[o->member[i]] >= 0)
+			best = min_of(best, matrix_at(k->m, row, k->column[o->member[i]]));
+	return best;
 }
 
 void market_appraise(const struct market *k, struct offer *o)
@@ -95,25 +118,19 @@ void market_appraise(const struct market *k, struct offer *o)
 	for (int r = 0; r < k->m->rows; r++) {
 		const long long most = (long long)k->m->weight[r] * COST_CAP;
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
-		const struct price *p = price_at(k, o, m->shape.head_size);
 		struct choice as = { .kernel = o->choice.kernel };
-		o->estimate[r] = o->means[r] = -1;
-		o->cost[r] = o->best[r] = FORBIDDEN_SUM;
-		for (int i = 0; i < o->num_members; i++)
-			if (o->member[i] >= 0 && k->column[o->member[i]] >= 0 &&
-			    matrix_at(k->m, r, k->column[o->member[i]]) < o->best[r])
-				o->best[r] = matrix_at(k->m, r, k->column[o->member[i]]);
-		if (!p)
+		o->best[r] = best_member(k, o, r);
+		o->cost[r] = FORBIDDEN_SUM;
+		o->means[r] = -1;
+		o->estimate[r] =
+		    offer_estimate(k, o, &m->shape, &m->part[k->phase], &as.config);
+		if (o->estimate[r] < 0)
 			continue;
-		o->estimate[r] = config_cheapest(&as.config, &o->choice.config, as.kernel, p,
-						 &m->shape, &m->part[k->phase], &k->d->run.device);
-		const int at = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
+		const int at = data_find(k->d, &as);
 		o->means[r] = at;
-		if (o->estimate[r] >= 0)
-			o->cost[r] =
-			    at < 0 || k->column[at] < 0 ? most : matrix_at(k->m, r, k->column[at]);
-		if (o->estimate[r] >= 0 && o->cost[r] > most)
-			o->cost[r] = most;
+		o->cost[r] = at < 0 || k->column[at] < 0
+				 ? most
+				 : min_of(matrix_at(k->m, r, k->column[at]), most);
 	}
 }
 
@@ -158,6 +175,9 @@ static int list_offers(struct market *k)
 		if (first != c || !can_be_priced(k, &d->choice[c]))
 			continue;
 		o->choice = d->choice[c];
+		o->index = c;
+		if (o->choice.kernel->space->formula_axis >= 0)
+			o->choice.config.v[o->choice.kernel->space->formula_axis] = SEGMENTS_FITTED;
 		o->num_members = family < 0 ? 1 : d->family[family].num_members;
 		o->member[0] = c;
 		if (family >= 0)

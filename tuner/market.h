@@ -9,9 +9,10 @@ enum { MAX_SIZES = 16, FOLDS = 5 };
 
 /* A choice without its formula axis, and what is known of it. */
 struct offer {
-	struct choice choice;
+	struct choice choice;                 /* SEGMENTS=fitted, where it has the axis */
+	int index;                            /* of the first member that was measured */
 	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
-	struct price price[MAX_SIZES];        /* by head size; rows 0: too few cells */
+	struct price price[MAX_SIZES];        /* by head size; block.rows 0: too few cells */
 	/* [rows] of the matrix: the least estimate, -1: not legal; the cost there; and the
 	 * cost of the best member */
 	long long *estimate, *cost, *best;
@@ -39,5 +40,14 @@ int market_fit(const struct market *, struct offer *, struct cell_fit *cell);
 /* What the offer would run in each row, and what that costs: at most as much as what was
  * never measured, also where it failed, since leaves can keep such rows apart. */
 void market_appraise(const struct market *, struct offer *);
+/* The least estimate of a part, in fs, by the offer's prices at the shape's head size or those that stand
+ * for it; -1: it has none, or no value is legal. means: what makes it. */
+long long offer_estimate(const struct market *, const struct offer *, const attune_shape *,
+			 const struct part *, struct config *means);
+
+/* teach.c: a matrix whose columns are the n offers, by number of data.num_columns + index: rows of
+ * scenarios, at what the offers cost there, then made-up ones, by estimate. *measured: how many are of
+ * the first kind. Features are cut to few levels. NULL without memory. */
+struct matrix *teach(const struct market *, const struct offer *const *, int n, int *measured);
 
 #endif

@@ -14,8 +14,7 @@
  *                                         else the row's worst + COST_MISSING
  *   failed, wrong or illegal              COST_FORBIDDEN
  *
- * A choice with a formula costs what the choice costs that it comes to in that row, and so
- * does the last column, the cheapest by prices, where the data have prices.
+ * A choice with a formula costs what the choice costs that it comes to in that row.
  * Noise is what A/A pairs of that duration showed, more when the two intervals say
  * so, but never more than 2 %: a badly measured cell is not a good one. */
 #include "tuner.h"
@@ -556,7 +555,7 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 {
 	const enum phase phase = decision_phase(decision);
 	const struct data first = first_pass(all), *d = &first;
-	struct matrix *m = matrix_new(d->n, d->num_columns + 1);
+	struct matrix *m = matrix_new(d->n, d->num_columns);
 	if (!m)
 		return NULL;
 	m->rows = m->cols = 0;
@@ -564,8 +563,6 @@ struct matrix *matrix_parts(const struct data *all, enum decision decision)
 		if (is_row(d, s, phase))
 			m->scenario[m->rows++] = s;
 	int done = drop_all_unknowing(d, m, phase) && list_columns(d, m, phase);
-	if (done && d->cheapest[decision] && m->rows)
-		m->choice[m->cols++] = cheapest_column(d, decision);
 	if (done && fill_rows(d, m, phase))
 		return m;
 	matrix_free(m);

@@ -1,10 +1,10 @@
-/* number.c - ids of the choices that leaves name or take the cheapest of, the most used
- * first; both trees and all prices move over to them. */
+/* number.c - ids of the choices that leaves name, the most used first; both trees and the segment costs
+ * move over to them. */
 #include "phase_fit.h"
 #include <stdlib.h>
 
 struct use {
-	int choice; /* of data */
+	int choice; /* as columns of a matrix have it */
 	long long weight;
 };
 
@@ -27,54 +27,47 @@ static int count_use(struct use *use, int n, int choice, long long weight)
 	return n;
 }
 
-/* Whether the leaves of a tree ask for the cheapest. */
-static int asks_cheapest(const struct phase_fit *fit)
-{
-	for (int i = 0; i < fit->tree.n; i++) {
-		const struct node *v = &fit->tree.v[i];
-		if (v->feature < 0 && v->action >= 0 &&
-		    fit->m->choice[v->action] >= fit->d.num_columns)
-			return 1;
-	}
-	return 0;
-}
-
-/* Choices that leaves name, and those among which the cheapest is taken. */
+/* Choices that leaves name. */
 static int count_uses(const struct phase_fit *fit, struct use *use, int n)
 {
 	for (int i = 0; i < fit->tree.n; i++) {
 		const struct node *v = &fit->tree.v[i];
-		const int named = v->feature < 0 && v->action >= 0;
-		if (named && fit->m->choice[v->action] < fit->d.num_columns)
+		if (v->feature < 0 && v->action >= 0)
 			n = count_use(use, n, fit->m->choice[v->action], v->weight);
 	}
-	for (int i = 0; asks_cheapest(fit) && i < fit->prices.num_choices; i++)
-		n = count_use(use, n, data_find(&fit->d, &fit->prices.choice[i]), 0);
 	return n;
 }
 
 static int id_of(const struct use *use, int n, const struct phase_fit *fit, int column)
 {
 	int id = 0;
-	if (column < 0)
-		return SAYS_DEFAULTS;
-	if (fit->m->choice[column] >= fit->d.num_columns)
-		return SAYS_CHEAPEST;
-	while (id < n && use[id].choice != fit->m->choice[column])
+	while (column >= 0 && id < n && use[id].choice != fit->m->choice[column])
 		id++;
-	return id < n ? id : SAYS_DEFAULTS;
+	return column >= 0 && id < n ? id : SAYS_DEFAULTS;
 }
 
-static void number_prices(struct forest *f, const struct use *use, int n,
-			  const struct phase_fit *fit)
+/* From num_columns on: that choice with its segments by costs, where it has segments. */
+static struct choice choice_of(const struct data *d, int number)
 {
-	for (int i = 0; asks_cheapest(fit) && i < fit->prices.num_prices; i++) {
-		struct selector_price p = fit->prices.price[i];
-		const int choice = data_find(&fit->d, &fit->prices.choice[p.id]);
-		p.id = 0;
-		while (p.id < n && use[p.id].choice != choice)
-			p.id++;
-		f->price[f->num_prices++] = p;
+	if (number < d->num_columns)
+		return d->choice[number];
+	struct choice c = d->choice[number - d->num_columns];
+	if (c.kernel->space->formula_axis >= 0)
+		c.config.v[c.kernel->space->formula_axis] = SEGMENTS_FITTED;
+	return c;
+}
+
+/* Of choices that leaves name. */
+static void number_costs(struct forest *f, const struct phase_fit *fit)
+{
+	for (int i = 0; i < fit->prices.num_costs; i++) {
+		struct selector_costs row = fit->prices.costs[i];
+		const struct choice *of = &fit->prices.choice[row.id];
+		row.id = 0;
+		while (row.id < f->num_choices && choice_compare(&f->choice[row.id], of))
+			row.id++;
+		if (row.id < f->num_choices)
+			f->costs[f->num_costs++] = row;
 	}
 }
 
@@ -87,9 +80,10 @@ int number_choices(struct forest *f, const struct data *d, struct phase_fit fit[
 	qsort(use, (size_t)n, sizeof *use, by_use);
 	f->num_choices = n;
 	for (int i = 0; i < n; i++)
-		f->choice[i] = d->choice[use[i].choice];
+		f->choice[i] = choice_of(d, use[i].choice);
 	for (int p = 0; p < 2; p++) {
-		number_prices(f, use, n, &fit[p]);
+		if (fit[p].is_taught)
+			number_costs(f, &fit[p]);
 		for (int i = 0; i < fit[p].tree.n; i++) {
 			struct node *v = &fit[p].tree.v[i];
 			v->action = id_of(use, n, &fit[p], v->action);

@@ -157,6 +157,20 @@ static double streams_ratio(const struct runs *all, const struct pick *p)
 	return ratio;
 }
 
+double overlap_pairs(const struct data *d, int s)
+{
+	double least = INFINITY;
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
+		const struct composed *c = &d->plan[i];
+		if (c->pass > d->pass || c->cell.outcome != OUTCOME_OK ||
+		    way_of(d, c) != SAYS_STREAMS)
+			continue;
+		least = fmin(least, c->cell.us / (data_time(d, s, PHASE_PREFILL, c->prefill) +
+						  data_time(d, s, PHASE_DECODE, c->decode)));
+	}
+	return least > 0 ? least : INFINITY;
+}
+
 double overlap_ratio(const struct data *d, int s, int way, const struct pick *p)
 {
 	double ratio = INFINITY;

@@ -142,47 +142,32 @@ static int action_named(const struct reader *r, const struct forest *f, enum dec
 	return 0;
 }
 
-/* PRICE(decision, choice, head size, rows, tile, heads, slots, start, fs...) */
-static int read_price(struct reader *r, struct forest *f)
+/* SEGMENTS(choice, head size, slots, start, path, split, segments, merge) */
+static int read_costs(struct reader *r, struct forest *f)
 {
+	static const struct {
+		long long least, most;
+	} bound[] = { { 1, 1 << 16 },        { 1, MOST_SLOTS },     { 0, MOST_START },
+		      { 0, MOST_OF_MANY },   { 0, MOST_OF_FEW },    { 0, MOST_OF_FEW },
+		      { 0, MOST_OF_MANY } };
 	char name[GPU_NAME + CHOICE_NAME];
-	enum { HEADS = 3, SLOTS, START, TERMS }; /* after head size, rows and tile */
-	long long v[TERMS + NUM_PRICE_TERMS];
-	int decision = 0, id;
-	struct selector_price *p = &f->price[f->num_prices];
-	if (f->num_prices == COUNT(f->price))
-		return wrong(r, "an end of PRICES");
+	long long v[COUNT(bound)];
+	int id;
+	if (f->num_costs == MAX_COSTS)
+		return wrong(r, "an end of SEGMENTS");
 	if (!read_word(r, ", \t", name, sizeof name))
 		return 0;
-	while (decision < NUM_PRICED && strcmp(name, decision_names[decision]))
-		decision++;
-	if (decision == NUM_PRICED)
-		return wrong(r, "prefill or decode");
-	if (!expect(r, ",") || !read_word(r, ", \t", name, sizeof name))
-		return 0;
-	if (!action_named(r, f, (enum decision)decision, name, &id) || id < 0 ||
-	    id >= f->num_choices)
+	if (!action_named(r, f, DECIDE_DECODE, name, &id) || id < 0 || id >= f->num_choices)
 		return wrong(r, "an id that CHOICES has");
 	for (size_t i = 0; i < COUNT(v); i++) {
 		if (!expect(r, ",") || !read_number(r, &v[i]))
 			return 0;
-		const long long most = i == SLOTS  ? MAX_PRICE_SLOTS
-				       : i < TERMS ? MAX_PRICE_KEYS
-						   : price_limits[i - TERMS];
-		if (v[i] < (i < HEADS || i == SLOTS) || v[i] > most)
+		if (v[i] < bound[i].least || v[i] > bound[i].most)
 			return wrong(r, "another number");
 	}
-	*p = (struct selector_price){ .decision = (enum decision)decision,
-				      .id = id,
-				      .head_size = (int)v[0],
-				      .price = { .rows = (int)v[1],
-						 .tile = (int)v[2],
-						 .heads = (int)v[HEADS],
-						 .slots = (int)v[SLOTS],
-						 .start = (int)v[START] } };
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		p->price.fs[i] = v[TERMS + i];
-	f->num_prices++;
+	f->costs[f->num_costs++] = (struct selector_costs){
+		id, (int)v[0], { (int)v[1], (int)v[2], v[3], v[4], v[5], v[6] }
+	};
 	return expect(r, ")");
 }
 
@@ -308,27 +293,12 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 		return 0;
 	next_is(r, "(void)f;");
 	const struct actions actions[NUM_DECISIONS] = {
-		[DECIDE_PREFILL] = { f->num_choices, { SAYS_CHEAPEST, SAYS_CHEAPEST } },
-		[DECIDE_DECODE] = { f->num_choices, { SAYS_CHEAPEST, SAYS_CHEAPEST } },
+		[DECIDE_PREFILL] = { f->num_choices, { SAYS_DEFAULTS, SAYS_DEFAULTS } },
+		[DECIDE_DECODE] = { f->num_choices, { SAYS_DEFAULTS, SAYS_DEFAULTS } },
 		[DECIDE_OVERLAP] = { f->num_choices, { SAYS_STREAMS, SAYS_WHOLE } },
 		[DECIDE_EARLY] = { MOST_EARLY + 1, { SAYS_OWN, SAYS_OWN } },
 	};
 	return read_node(r, f, decision, &actions[decision]) == 0 && expect(r, "}");
-}
-
-/* Headers of older tools have a function more, which said where both parts run in one launch. None
- * that was committed ever did; one that does must not be read as if it did not. */
-static int has_no_join(struct reader *r)
-{
-	static const char never[] = "{\n\t(void)f;\n\treturn 1;";
-	const char *join = strstr(r->at, "_join(const struct attune_features *f)\n");
-	if (!join)
-		return 1;
-	r->at = strchr(join, '\n') + 1;
-	if (strncmp(r->at, never, sizeof never - 1))
-		return wrong(r, "a header without a join");
-	r->at = r->start;
-	return 1;
 }
 
 int forest_parse(struct forest *f, const char *text, const char *path)
@@ -336,13 +306,13 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	struct reader r = { .start = text, .at = text, .path = path };
 	int done;
 	*f = (struct forest){ 0 };
-	done = has_no_join(&r) && seek(&r, "_GPU \"") &&
+	done = seek(&r, "_GPU \"") &&
 	       read_word(&r, "\"", f->gpu, sizeof f->gpu) && seek(&r, "_CHOICES(CHOICE)");
 	while (done && next_is(&r, "CHOICE("))
 		done = read_choice(&r, f);
-	done = done && seek(&r, "_PRICES(PRICE)");
-	while (done && next_is(&r, "PRICE("))
-		done = read_price(&r, f);
+	done = done && seek(&r, "_SEGMENTS(SEGMENTS)");
+	while (done && next_is(&r, "SEGMENTS("))
+		done = read_costs(&r, f);
 	done = done && expect(&r, "#define"); /* else a row would be lost */
 	for (int t = 0; done && t < NUM_DECISIONS; t++)
 		done = read_tree(&r, f, (enum decision)t);

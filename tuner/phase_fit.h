@@ -5,15 +5,15 @@
 #include "prices.h"
 
 struct phase_fit {
-	struct data d; /* with what is cheapest */
-	int *cheapest;
+	const struct data *d;
 	struct prices prices;
+	int is_taught;    /* m is of prices, whose choices are columns from d->num_columns on */
 	struct matrix *m;
 	struct tree tree; /* actions: columns of m */
 	struct making making;
 };
 
-/* Numbers the choices of both trees and moves trees and prices over; the fits lose them.
+/* Numbers the choices of both trees and moves trees and segment costs over; the fits lose them.
  * 0: there is none, or too many. */
 int number_choices(struct forest *, const struct data *, struct phase_fit fit[2]);
 

@@ -80,19 +80,26 @@ static int decide(const struct forest *f, enum decision decision, const struct m
 	return t->v[tree_leaf(t, &m->part[decision_phase(decision)].f)].action;
 }
 
-int action_choice(const struct data *d, const struct forest *f, enum decision decision,
-		  enum phase phase, int action, const struct measured *m, struct choice *out)
+int action_choice(const struct data *d, const struct forest *f, enum phase phase, int action,
+		  const struct measured *m, struct choice *out)
 {
-	if (action == SAYS_CHEAPEST)
-		return prices_pick(f->choice, f->price, f->num_prices, decision, phase, m,
-				   &d->run.device, out);
-	return action >= 0 && made_legal(d, m, phase, &f->choice[action], out);
+	if (action < 0)
+		return 0;
+	const struct choice *c = &f->choice[action];
+	const struct segment_costs *costs =
+	    costs_for(f->costs, f->num_costs, action, m->shape.head_size);
+	struct choice made = { .kernel = c->kernel };
+	if (config_fitted(&made.config, &c->config, c->kernel, costs, &m->shape, &m->part[phase],
+			  &d->run.device))
+		return 0;
+	*out = made;
+	return 1;
 }
 
 int action_or_default(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *out)
 {
-	return action_choice(d, f, decision, decision_phase(decision), action, m, out) ||
+	return action_choice(d, f, decision_phase(decision), action, m, out) ||
 	       default_made(d, m, decision_phase(decision), out);
 }
 
@@ -107,7 +114,7 @@ int decision_is_of(enum decision decision, const struct measured *m)
 static void make_part(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *part, struct made *out)
 {
-	if (action_choice(d, f, decision, decision_phase(decision), action, m, part))
+	if (action_choice(d, f, decision_phase(decision), action, m, part))
 		return;
 	out->by_default = 1;
 	default_made(d, m, decision_phase(decision), part);
@@ -128,7 +135,7 @@ void forest_make_serial(const struct data *d, const struct forest *f, const stru
 static int whole_choice(const struct data *d, const struct forest *f, const struct measured *m,
 			struct choice *out)
 {
-	return action_choice(d, f, DECIDE_PREFILL, PHASE_ALL, decide(f, DECIDE_PREFILL, m), m, out);
+	return action_choice(d, f, PHASE_ALL, decide(f, DECIDE_PREFILL, m), m, out);
 }
 
 /* As overlap() of kernels/plan.c. */

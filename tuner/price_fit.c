@@ -5,7 +5,9 @@
  * coordinate descent; what lies far off counts less each time again (Beaton and Tukey
  * 1974). Slots and start are those of the least error. Doubles throughout, but none from
  * libm and none added up in an order that depends on the machine; what is kept has four
- * digits. */
+ * digits.
+ *
+ * Amounts and estimates are integers, so that all who ask agree. */
 #include "prices.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +17,50 @@ static const int slots_tried[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 16 };
 static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
 static const double trusted = 0.02, far_off = 0.2; /* relative errors */
 
+static const long long most_fs[NUM_PRICE_TERMS] = {
+	[PRICE_LAUNCH] = MOST_OF_FEW,   [PRICE_PATH] = MOST_OF_MANY, [PRICE_TOTAL] = MOST_OF_MANY,
+	[PRICE_KIB] = MOST_OF_MANY,     [PRICE_ROWS] = MOST_OF_MANY, [PRICE_SPLIT] = MOST_OF_FEW,
+	[PRICE_SEGMENTS] = MOST_OF_FEW, [PRICE_MERGE] = MOST_OF_MANY,
+};
+
+/* ---- amounts ---------------------------------------------------------------------------- */
+struct segment_costs price_costs(const struct price *p)
+{
+	return (struct segment_costs){ p->slots, p->start, p->fs[PRICE_PATH], p->fs[PRICE_SPLIT],
+				       p->fs[PRICE_SEGMENTS], p->fs[PRICE_MERGE] };
+}
+
+/* At most 2^27, so that sums do not overflow. */
+void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
+		   const struct attune_features *f, int segments)
+{
+	const struct segment_costs costs = price_costs(p);
+	const long long rows = f->query_tokens * f->num_query_heads;
+	const int splits = segments > 1;
+	struct segment_load l;
+	segment_load_of(&l, &p->block, f);
+	amount[PRICE_LAUNCH] = 1;
+	amount[PRICE_PATH] = segment_path(&costs, &l, p->block.tile, f->units, segments);
+	amount[PRICE_TOTAL] = l.blocks * l.mean / f->units;
+	amount[PRICE_KIB] = f->kv_kib;
+	amount[PRICE_ROWS] = rows;
+	amount[PRICE_SPLIT] = splits;
+	amount[PRICE_SEGMENTS] = splits * segments;
+	amount[PRICE_MERGE] = splits * segments * rows;
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		amount[i] = min_of(amount[i], 1 << 27);
+}
+
+long long price_estimate(const struct price *p, const struct attune_features *f, int segments)
+{
+	long long amount[NUM_PRICE_TERMS], sum = 0;
+	price_amounts(amount, p, f, segments);
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		sum += p->fs[i] * amount[i];
+	return sum;
+}
+
+/* ---- least squares ------------------------------------------------------------------------ */
 struct normal {
 	double gram[NUM_PRICE_TERMS][NUM_PRICE_TERMS], right[NUM_PRICE_TERMS];
 };
@@ -110,7 +156,7 @@ int price_fit(struct price *out, const struct cell_fit *cell, int n, int most_sl
 			least = error;
 			*out = p;
 			for (int i = 0; i < NUM_PRICE_TERMS; i++)
-				out->fs[i] = rounded(1e9 * x[i], price_limits[i]);
+				out->fs[i] = rounded(1e9 * x[i], most_fs[i]);
 		}
 	free(row);
 	return 1;

@@ -1,8 +1,9 @@
-/* prices.c - what choices cost: picks the few among which the cheapest by estimate does best
- * (market.c fits the estimates). Leaves may then say so instead of naming a choice. */
+/* prices.c - picks the few decode choices among which the cheapest by estimate does best (market.c fits
+ * the estimates): these a tree may name. */
 #include "market.h"
 #include "parallel.h"
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,7 @@ static int is_priced(const struct market *k, const struct offer *o)
 {
 	int n = 0;
 	for (int h = 0; h < k->num_sizes; h++)
-		n += o->price[h].rows > 0;
+		n += o->price[h].block.rows > 0;
 	return n > 0;
 }
 
@@ -104,10 +105,28 @@ static int choose_offers(const struct market *k, char *in, int most)
 	return set != NULL;
 }
 
-/* Learns the chosen anew without one fold after the other, and notes what they say of it.
- * Prices are left as of the last fold. */
-static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, int *unseen)
+/* What a row costs by what is cheapest there to prices that have not seen it. */
+struct unseen {
+	long long cost, weight;
+	int rows; /* in which it may run */
+};
+
+static void add_unseen(struct unseen *u, const struct market *k, const char *in, int row)
 {
+	const struct offer *o = stand_in_row(k, in, row).cheapest;
+	const int col = o && o->means[row] >= 0 ? k->column[o->means[row]] : -1;
+	const long long cost = col < 0 ? FORBIDDEN_SUM : matrix_at(k->m, row, col);
+	if (cost >= FORBIDDEN_SUM)
+		return;
+	u->cost += cost;
+	u->weight += k->m->weight[row];
+	u->rows++;
+}
+
+/* Learns the chosen anew without one fold after the other. Prices are left as of the last fold. */
+static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, double *mean)
+{
+	struct unseen u = { 0 };
 	for (k->fold = 0; k->fold < FOLDS; k->fold++) {
 		for (int i = 0; i < k->num_offers; i++) {
 			if (!in[i])
@@ -116,28 +135,37 @@ static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, in
 				return 0;
 			market_appraise(k, &k->offer[i]);
 		}
-		for (int r = k->fold; r < k->m->rows; r += FOLDS) {
-			const struct offer *o = stand_in_row(k, in, r).cheapest;
-			unseen[k->m->scenario[r]] = o ? o->means[r] : -1;
-		}
+		for (int r = k->fold; r < k->m->rows; r += FOLDS)
+			add_unseen(&u, k, in, r);
 	}
+	*mean = u.rows && 8 * u.rows >= 7 * k->m->rows
+		    ? exp((double)u.cost / (double)u.weight / 1e6)
+		    : INFINITY;
 	return 1;
 }
 
 /* ---- what leaves here ----------------------------------------------------------------------- */
-static void list_prices(const struct market *k, const char *in, enum decision decision,
-			struct prices *out)
+static void list_costs(const struct market *k, const struct offer *o, struct prices *out)
 {
+	for (int h = 0; h < k->num_sizes && out->num_costs < MAX_COSTS; h++)
+		if (o->choice.kernel->space->formula_axis >= 0 && o->price[h].block.rows)
+			out->costs[out->num_costs++] = (struct selector_costs){
+				out->num_choices, k->size[h], price_costs(&o->price[h])
+			};
+}
+
+static int list_chosen(const struct market *k, const char *in, struct prices *out)
+{
+	const struct offer *chosen[MAX_PRICED];
 	for (int i = 0; i < k->num_offers; i++) {
 		if (!in[i])
 			continue;
-		for (int h = 0; h < k->num_sizes && out->num_prices < MAX_PRICES; h++)
-			if (k->offer[i].price[h].rows)
-				out->price[out->num_prices++] =
-				    (struct selector_price){ decision, out->num_choices, k->size[h],
-							     k->offer[i].price[h] };
+		list_costs(k, &k->offer[i], out);
+		chosen[out->num_choices] = &k->offer[i];
 		out->choice[out->num_choices++] = k->offer[i].choice;
 	}
+	out->taught = teach(k, chosen, out->num_choices, &out->num_measured);
+	return out->taught != NULL;
 }
 
 /* Offers, each fitted for itself. */
@@ -169,23 +197,18 @@ static int fit_offers(struct market *k)
 	return done;
 }
 
-int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
-	       enum decision decision, int most)
+int prices_fit(struct prices *out, const struct data *d, const struct matrix *m, int most)
 {
-	struct market k = { .d = d, .m = m, .phase = decision_phase(decision) };
+	struct market k = { .d = d, .m = m, .phase = PHASE_DECODE };
 	size_t cells = (size_t)m->rows * MAX_MEMBERS + 1;
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
 	char *in = NULL;
 	int done = cell && market_open(&k);
-	*out = (struct prices){ .unseen = malloc(sizeof *out->unseen * ((size_t)d->n + 1)) };
-	done = done && out->unseen && fit_offers(&k);
+	*out = (struct prices){ .unseen = INFINITY };
+	done = done && fit_offers(&k);
 	in = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
-	done = in && choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED);
-	if (done)
-		list_prices(&k, in, decision, out);
-	for (int s = 0; done && s < d->n; s++)
-		out->unseen[s] = -1;
-	done = done && cross_fit(&k, in, cell, out->unseen);
+	done = in && choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED) &&
+	       list_chosen(&k, in, out) && cross_fit(&k, in, cell, &out->unseen);
 	market_close(&k);
 	free(in);
 	free(cell);
@@ -194,33 +217,6 @@ int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 
 void prices_free(struct prices *p)
 {
-	free(p->unseen);
-	p->unseen = NULL;
-}
-
-int prices_pick(const struct choice *choice, const struct selector_price *price, int num_prices,
-		enum decision decision, enum phase phase, const struct measured *m,
-		const struct device_info *d, struct choice *out)
-{
-	const int size = priced_size(price, num_prices, decision, m->shape.head_size);
-	struct price_asked asked = { .shape = &m->shape,
-				     .part = &m->part[phase],
-				     .device = d };
-	long long least = LLONG_MAX;
-	int best = -1;
-	for (int i = 0; i < num_prices; i++) {
-		const int id = price[i].id;
-		struct config c;
-		if (price[i].decision != decision || price[i].head_size != size)
-			continue;
-		const long long cost =
-		    config_cheaper(&c, &choice[id].config, choice[id].kernel, &price[i].price,
-				   &asked, best < 0 ? least : least + (id < best));
-		if (cost < 0)
-			continue;
-		least = cost;
-		best = id;
-		*out = (struct choice){ choice[id].kernel, c };
-	}
-	return best >= 0;
+	matrix_free(p->taught);
+	p->taught = NULL;
 }

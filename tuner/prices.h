@@ -1,17 +1,46 @@
-/* prices.h - choices of which the cheapest is taken; for price_fit.c, market.c, prices.c and forest.c. */
+/* prices.h - what decode choices take by estimate; for price_fit.c, market.c, teach.c, prices.c and
+ * forest.c. Prices say how a choice's keys are best cut into segments, which goes into the header, and
+ * teach the tree which choice is fast where nobody measured, which does not. */
 #ifndef PRICES_H
 #define PRICES_H
 
 #include "tuner.h"
 
+/* What a choice is paid for. A part takes the sum of prices times amounts. */
+enum price_term {
+	PRICE_LAUNCH,   /* 1 */
+	PRICE_PATH,     /* keys of the slot that finishes last (kernels/segments.h) */
+	PRICE_TOTAL,    /* keys of all blocks / units */
+	PRICE_KIB,      /* KiB of live K and V */
+	PRICE_ROWS,     /* query tokens x query heads */
+	PRICE_SPLIT,    /* 1 with more than one segment */
+	PRICE_SEGMENTS, /* segments, with more than one */
+	PRICE_MERGE,    /* rows x segments, with more than one */
+	NUM_PRICE_TERMS
+};
+struct price {
+	struct block_shape block;
+	int slots, start; /* as in struct segment_costs */
+	long long fs[NUM_PRICE_TERMS];
+};
+void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
+		   const struct attune_features *, int segments);
+/* In fs. */
+long long price_estimate(const struct price *, const struct attune_features *, int segments);
+/* What of it segments change. */
+struct segment_costs price_costs(const struct price *);
+
+enum { MAX_PRICED = 16 /* choices */ };
 struct prices {
-	struct choice choice[MAX_PRICED];
+	struct choice choice[MAX_PRICED]; /* SEGMENTS=fitted, where it has the axis */
 	int num_choices;
-	struct selector_price price[MAX_PRICES]; /* ids: of choice above */
-	int num_prices;
-	/* [data.n] for rows that were learned from, what prices say that have not seen the
-	 * row, a choice of the data or -1: as good as the rule is elsewhere. */
-	int *unseen;
+	struct selector_costs costs[MAX_COSTS]; /* ids: of choice above */
+	int num_costs;
+	/* Mean slowdown of the cheapest by prices that have not seen the row, over rows where that
+	 * may run; INFINITY when it may not in more than one row of eight. */
+	double unseen;
+	struct matrix *taught; /* what the tree learns from: teach.c */
+	int num_measured;      /* of its rows: those of scenarios come first, others were made up */
 };
 
 /* price_fit.c: one measured time, and what it counts. */
@@ -20,14 +49,13 @@ struct cell_fit {
 	int segments;
 	double us, weight;
 };
-/* Fills in all but rows and tile, with at most so many slots. 0: without memory. */
+/* Fills in all but the block, with at most so many slots. 0: without memory. */
 int price_fit(struct price *, const struct cell_fit *, int n, int most_slots);
 
 /* prices.c */
 void prices_free(struct prices *);
-/* At most `most` choices of one decision, and their prices, learned from the rows of m,
- * which has all concrete choices of d. 0 without memory. */
-int prices_fit(struct prices *, const struct data *, const struct matrix *, enum decision,
-	       int most);
+/* At most `most` choices for decodes, and their prices, learned from the rows of m, which has all
+ * concrete choices of d. 0 without memory. */
+int prices_fit(struct prices *, const struct data *, const struct matrix *, int most);
 
 #endif

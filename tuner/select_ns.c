@@ -1,5 +1,5 @@
 /* select_ns.c - how long a batch's decisions take, its features given: what the trees say,
- * and with it the estimates that a leaf may ask for. */
+ * and with it what segments follow. */
 #include "../kernels/heuristics.h"
 #include "eval.h"
 #include "policy.h"
@@ -42,8 +42,7 @@ static double now_ns(void)
 	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-/* The least of a few rounds: what interrupts a round only adds to it. */
-/* As the library does, but that it has looked up prices when an op was prepared. */
+/* As the library does, but that it has looked up costs when an op was prepared. */
 static int make_all(const struct data *d, const void *how)
 {
 	int sum = 0;
@@ -55,7 +54,7 @@ static int make_all(const struct data *d, const void *how)
 	return sum;
 }
 
-/* decide NULL: of make_all. */
+/* The least of a few rounds: what interrupts a round only adds to it. decide NULL: of make_all. */
 static double least_ns(const struct data *d, decide_fn decide, const void *how)
 {
 	enum { ROUNDS = 7, NS_OF_ROUND = 2000000 };
@@ -77,7 +76,7 @@ static double least_ns(const struct data *d, decide_fn decide, const void *how)
 
 double time_estimates(const struct data *d, const struct forest *f)
 {
-	return f->num_prices ? least_ns(d, NULL, f) : 0;
+	return f->num_costs ? least_ns(d, NULL, f) : 0;
 }
 
 double time_selection(const struct data *d, const struct forest *f, const char **what)

@@ -4,7 +4,8 @@
  *   results/<gpu>.sqlite -data.c, order.c, cells.c-> cells
  *        -formulas.c, clock.c, passes.c, times.c, fastest.c-> times
  *        -matrix.c, columns.c-> costs of a decision
- *        -price_fit.c, market.c, prices.c-> what choices cost by features, the few to choose from
+ *        -price_fit.c, market.c, prices.c-> what decodes cost by features, the few to choose from
+ *        -teach.c-> costs of measured and made-up batches
  *        -grow.c (solver.h), prune.c, fit.c (parallel.c), relabel.c-> trees; exact.c proves them
  *        -forest.c, leaves.c, number.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
@@ -130,9 +131,6 @@ struct data {
 	signed char *means;    /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
 	struct basics *basics; /* see basics.c */
 	char *notes;           /* lines for the comment of a header, or NULL; freed with the data */
-	/* [n] by decision: the choice that is cheapest by prices, -1: none; NULL while there
-	 * are none. See prices.c. */
-	const int *cheapest[2];
 };
 
 /* NULL and a complaint when the database cannot be read, mixes protocols or was made on an
@@ -200,16 +198,6 @@ int formula_is_legal(const struct data *, int scenario, enum phase, int choice);
 /* A cautious guess at the time of a choice that is legal and was not measured there,
  * by the members of its family that were; INFINITY when they do not say. */
 double family_time(const struct data *, int scenario, enum phase, int choice);
-
-/* ---- prices.c: the cheapest of several -------------------------------------------- */
-enum { MAX_PRICED = 16 /* choices of a decision */, MAX_PRICES = 256 };
-/* Of the choices with a price for the decision the one of least estimate, of equals the
- * first, without formulas; 0: none is legal. phase: over which part. */
-int prices_pick(const struct choice *, const struct selector_price *, int num_prices, enum decision,
-		enum phase, const struct measured *, const struct device_info *,
-		struct choice *out);
-/* The column of that rule. */
-int cheapest_column(const struct data *, enum decision);
 
 /* ---- cells.c: where the cells are --------------------------------------------- */
 /* Of the pass that is asked for, else of pass A; NULL when not measured. */
@@ -347,6 +335,9 @@ int pick_way(const struct data *, const struct pick *);
 /* What a scenario takes in a way, to its fastest serial plan of the same race: of the pick's
  * own parts where they ran so, else (also with NULL) the least. INFINITY: not measured. */
 double overlap_ratio(const struct data *, int scenario, int way, const struct pick *);
+/* Of pairs that ran on two streams there the least time, to that of the same parts one after the other;
+ * INFINITY: none did. */
+double overlap_pairs(const struct data *, int scenario);
 /* At most so many fused choices, the one that gains most over the best serial plans of training
  * scenarios first, then what gains most beside those; how many. */
 int overlap_portfolio(const struct data *, int *choice, int most);
@@ -507,7 +498,7 @@ struct limits;
 int dump_matrices(const struct data *, const char *folder, const struct limits *);
 
 /* ---- forest.c: the trees of all decisions, and what they may name ---------------- */
-enum { MAX_IDS = 64 };
+enum { MAX_IDS = 64, MAX_COSTS = 256 };
 /* How a tree came about: not in the header's code, but in its comments. */
 struct making {
 	struct portfolio portfolio;
@@ -520,8 +511,8 @@ struct forest {
 	struct tree tree[NUM_DECISIONS]; /* actions: ids or enum says */
 	struct choice choice[MAX_IDS];   /* by id: the most used first, then the overlap's */
 	int num_choices;
-	struct selector_price price[2 * MAX_PRICES];
-	int num_prices;
+	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
+	int num_costs;
 	char gpu[GPU_NAME];
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
@@ -583,9 +574,9 @@ extern const char *const policy_names[NUM_POLICIES];
  * backend, or picks nothing (POLICY_ORACLE: see data_oracle). The forest is for
  * POLICY_TREE only. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
-/* The choice of an action of the prefill or the decode tree for the part of that phase, a formula or
- * prices worked out; 0: there is none that may run, so the library takes the defaults. */
-int action_choice(const struct data *, const struct forest *, enum decision, enum phase, int action,
+/* The choice of that id for the part of that phase, its segments a number; 0 also of -1: there is none
+ * that may run, so the library takes the defaults. */
+int action_choice(const struct data *, const struct forest *, enum phase, int action,
 		  const struct measured *, struct choice *out);
 /* Whether a scenario's batch has to do with the decision. */
 int decision_is_of(enum decision, const struct measured *);

@@ -70,24 +70,16 @@ static const char *illegal(const struct data *d, const struct choice *c, const a
 	return config_resolve(&means, &c->config, c->kernel, s, p, &d->run.device);
 }
 
-/* Of the cheapest where no priced choice is legal: the rule that the last one breaks. */
+/* The rule that the choice breaks. */
 static const char *says_illegal(const struct proof *proof, int action, const attune_shape *s,
 				const struct part *p)
 {
 	const struct forest *f = proof->f;
-	const char *why = "no choice has a price";
-	if (action >= 0)
-		return illegal(proof->d, &f->choice[action], s, p);
-	for (int i = 0; i < f->num_prices && why; i++) {
-		struct choice c = f->choice[f->price[i].id];
-		const int axis = c.kernel->space->formula_axis;
-		if (f->price[i].decision != proof->decision)
-			continue;
-		if (axis >= 0)
-			c.config.v[axis] = c.kernel->space->axis[axis].values[0];
-		why = illegal(proof->d, &c, s, p);
-	}
-	return why;
+	const struct choice *c = &f->choice[action];
+	const struct segment_costs *costs =
+	    costs_for(f->costs, f->num_costs, action, s->head_size);
+	struct config means;
+	return config_fitted(&means, &c->config, c->kernel, costs, s, p, &proof->d->run.device);
 }
 
 /* Whether one of the kernels' defaults can run there. */

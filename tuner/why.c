@@ -20,9 +20,7 @@ static const char *const early_words[MOST_EARLY + 1] = { "in turn", "EARLY=1", "
 void says_words(const struct forest *f, enum decision decision, int action,
 		char text[MAX_CHOICE_TEXT])
 {
-	if (action == SAYS_CHEAPEST)
-		snprintf(text, MAX_CHOICE_TEXT, "the cheapest by estimate");
-	else if (decision == DECIDE_EARLY)
+	if (decision == DECIDE_EARLY)
 		snprintf(text, MAX_CHOICE_TEXT, "%s",
 			 action == SAYS_OWN ? "as the choice has it" : early_words[action]);
 	else if (decision == DECIDE_OVERLAP && action < 0)
@@ -89,53 +87,17 @@ static void path_rows(const struct why *w, enum decision t, enum phase phase)
 	leaf_rows(w, t, &tree->v[at]);
 }
 
-struct estimated {
-	struct choice choice;
-	long long fs;
-};
-
-static int by_estimate(const void *pa, const void *pb)
-{
-	const struct estimated *a = pa, *b = pb;
-	return (a->fs > b->fs) - (a->fs < b->fs);
-}
-
-/* The cheapest of the priced choices by estimate, each at its best value. */
-static void estimate_rows(const struct why *w, enum decision t)
-{
-	const struct part *p = &w->m->part[decision_phase(t)];
-	struct estimated v[MAX_IDS];
-	char text[MAX_CHOICE_TEXT];
-	int n = 0;
-	for (int id = 0; id < w->f->num_choices; id++) {
-		const struct price *price =
-		    price_for(w->f->price, w->f->num_prices, t, id, w->m->shape.head_size);
-		v[n].choice.kernel = w->f->choice[id].kernel;
-		v[n].fs = price ? config_cheapest(&v[n].choice.config, &w->f->choice[id].config,
-						  v[n].choice.kernel, price, &w->m->shape, p,
-						  &w->d->run.device)
-				: -1;
-		n += v[n].fs >= 0;
-	}
-	qsort(v, (size_t)n, sizeof *v, by_estimate);
-	for (int i = 0; i < n && i < ESTIMATES; i++) {
-		choice_words(&v[i].choice, text);
-		row(w, decision_names[t], "estimate", text, (double)v[i].fs / 1e9,
-		    (double)v[0].fs / 1e9);
-	}
-}
-
-/* Whether the leaf's choice has a formula: then what it says, for its value is shown. */
+/* What the leaf's choice says of segments, whose number is shown below: a formula, or by costs. */
 static void formula_row(const struct why *w, enum decision t)
 {
 	const struct tree *tree = &w->f->tree[t];
 	const int id = tree->v[tree_leaf(tree, &w->m->part[decision_phase(t)].f)].action;
+	const struct choice *c = id < 0 ? NULL : &w->f->choice[id];
 	char text[MAX_CHOICE_TEXT];
-	if (id == SAYS_CHEAPEST)
-		estimate_rows(w, t);
-	if (id < 0 || !config_is_formula(&w->f->choice[id].config, w->f->choice[id].kernel->space))
+	if (!c || (!config_is_formula(&c->config, c->kernel->space) &&
+		   !config_is_fitted(&c->config, c->kernel->space)))
 		return;
-	choice_words(&w->f->choice[id], text);
+	choice_words(c, text);
 	row(w, decision_names[t], "formula", text, NAN, NAN);
 }
 

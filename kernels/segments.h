@@ -1,0 +1,159 @@
+/* segments.h - how many segments the keys of a part are cut into: by costs that were fitted to
+ * measured times (struct segment_costs), or by one of a kernel's formulas (struct formula). Integers,
+ * and the same lines for C and device code: what the host would pick a kernel picks.
+ *
+ * Costs are of decodes. What they weigh is the path: the keys that the slot which finishes last works
+ * through. Blocks are dealt to units x slots in the order of the grid, the next one to whoever is free
+ * (Graham 1966, "Bounds for certain multiprocessing anomalies"):
+ *
+ *   slot 0  |####|####|##|          n blocks (of all segments), `mean` keys each, the
+ *   slot 1  |###|#####|             longest `longest`; each is `start` keys more
+ *   slot 2  |#####|###|###|
+ *
+ *   at most a wave   the longest block
+ *   more             (mean + start) n / slots           all are busy to the end
+ *                    + what a last wave lacks, the less the more blocks differ
+ *                    + how much longer than the mean the last one may be */
+#ifndef ATTUNE_SEGMENTS_H
+#define ATTUNE_SEGMENTS_H
+
+#include "part.h"
+
+/* What a choice takes that depends on how many segments there are. */
+struct segment_costs {
+	int slots; /* blocks that a unit runs at a time, to MOST_SLOTS */
+	int start; /* keys that a block's beginning and end are worth, to MOST_START */
+	/* femtoseconds: of a key of the path; of more than one segment at all; of each of these;
+	 * of merging one row of each */
+	long long path, split, segments, merge;
+};
+/* Amounts are at most 2^27, so that sums fit 63 bits. */
+enum { MOST_SLOTS = 1 << 10, MOST_START = 1 << 16 };
+#define MOST_OF_MANY ((1ll << 32) - 1) /* of path and merge */
+#define MOST_OF_FEW ((1ll << 40) - 1)  /* of split and segments */
+
+/* How a choice lays its Q blocks out. */
+struct block_shape {
+	int rows, tile; /* of a Q block, of a step along the keys */
+	int heads;      /* of one KV head that a Q block holds at most; 0: all that fit */
+};
+
+/* In keys, what v segments take by a formula:
+ *
+ *   ceil(blocks v / (units slots)) (mean / v + start)    waves, each as long as a block
+ *   + (longest - mean) / v                               the last block to finish
+ *   + (v > 1 ? launch : 0) + merge v                     the reduction
+ *
+ * blocks: of the launch at one segment; mean: the lesser of mean_seq and
+ * keys_per_query; longest: max_seq. All divisions but the first round down. */
+struct formula {
+	int slots;  /* blocks that a unit runs at a time; 0: what its shared memory holds */
+	int start;  /* what a block costs before its first key */
+	int launch; /* what a reduction costs at all */
+	int merge;  /* what it costs for each segment */
+};
+
+/* ---- when cutting is legal at all; the rules of kernels with SEGMENTS ------------------- */
+
+/* Partials of a segmented launch never take more than this. */
+enum { MAX_PARTIAL_BYTES = 256 << 20 };
+
+BOTH_SIDES int segments_have_tiles(int segments, int tile, const struct part *p)
+{
+	return segments == 1 || (long long)segments * tile < 2 * p->f.max_seq;
+}
+
+BOTH_SIDES long long partial_bytes(long long rows, long long query_heads, int segments,
+				   int head_size)
+{
+	return segments == 1 ? 0 : rows * query_heads * segments * (head_size + 2) * 4;
+}
+
+BOTH_SIDES int partials_fit(int segments, const struct part *p)
+{
+	return partial_bytes((long long)p->seq_count * p->max_query, p->f.num_query_heads, segments,
+			     (int)p->f.head_size) <= MAX_PARTIAL_BYTES;
+}
+
+/* ---- by costs --------------------------------------------------------------------------- */
+
+/* Blocks of one segment, and the keys that one works through: what follows from these for any
+ * number of segments is worked out once, since divisions take most of the time. */
+struct segment_load {
+	long long blocks;
+	long long tiles;       /* of the longest */
+	long long padded_mean; /* keys of the mean, to whole tiles */
+	long long mean;
+};
+
+BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape *b,
+				const struct attune_features *f)
+{
+	const long long packed = b->heads ? min_of(b->heads, f->group) : f->group;
+	const long long block_q = max_of(b->rows / packed, 1);
+	l->blocks = f->num_seqs;
+	l->mean = f->keys_per_query;
+	if (f->max_query > block_q) {
+		/* Of queries that differ, all last blocks are taken to be half full. */
+		const long long tokens = 2 * f->query_tokens + f->num_seqs * (block_q - 1);
+		l->mean += block_q / 2;
+		l->blocks = f->mean_query == f->max_query
+				? f->num_seqs * parts_of(f->max_query, block_q)
+				: max_of(f->num_seqs, parts_of(tokens, 2 * block_q));
+	}
+	l->blocks *= f->num_kv_heads * parts_of(f->group, min_of(packed, b->rows));
+	const long long longest = min_of(f->max_seq, f->window + block_q);
+	l->mean = min_of(l->mean, longest);
+	l->tiles = parts_of(longest, b->tile);
+	l->padded_mean = parts_of(l->mean, b->tile) * b->tile;
+}
+
+/* Of v segments. */
+BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct segment_load *l,
+				  long long tile, long long units, long long v)
+{
+	enum { SMOOTHING = 4 };
+	const long long slots = units * c->slots, n = l->blocks * v;
+	const long long longest = parts_of(l->tiles, v) * tile;
+	const long long mean = parts_of(l->padded_mean, v);
+	const long long one = mean + c->start, more = max_of(longest - mean, 0);
+	if (n <= slots)
+		return longest + c->start;
+	const long long idle = parts_of(n, slots) * slots - n;
+	const long long lacks = idle * one * one / max_of(one + SMOOTHING * more, 1);
+	return max_of((one * n + lacks) / slots + more, longest + c->start);
+}
+
+/* What v segments of so many rows cost, in fs. */
+BOTH_SIDES long long segment_cost(const struct segment_costs *c, long long path, long long rows,
+				  long long v)
+{
+	const long long most = 1 << 27;
+	const long long cuts =
+	    v > 1 ? c->split + c->segments * v + c->merge * min_of(rows * v, most) : 0;
+	return c->path * min_of(path, most) + cuts;
+}
+
+/* The same for a part. */
+BOTH_SIDES long long segments_cost(const struct segment_costs *c, const struct block_shape *b,
+				   const struct attune_features *f, long long v)
+{
+	struct segment_load l;
+	segment_load_of(&l, b, f);
+	return segment_cost(c, segment_path(c, &l, b->tile, f->units, v),
+			    f->query_tokens * f->num_query_heads, v);
+}
+
+/* ---- by a formula ----------------------------------------------------------------------- */
+
+/* Of a launch of so many blocks at one segment, `at_once` of which run at a time. */
+BOTH_SIDES long long formula_estimate(const struct formula *f, const struct attune_features *of,
+				      long long blocks, long long at_once, long long v)
+{
+	const long long mean = min_of(of->mean_seq, of->keys_per_query);
+	const long long waves = (blocks * v + at_once - 1) / at_once;
+	return waves * (mean / v + f->start) + (of->max_seq - mean) / v + (v > 1 ? f->launch : 0) +
+	       f->merge * v;
+}
+
+#endif
