@@ -4,29 +4,30 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  3a45b45dea52cc401e0c5da502244c85, protocol graph-rotating
  *   learned   from 1042 scenarios, 250 held out
- *   judged    by times of a second pass in 291 of 1411 scenarios; it lacks 74 of the picks
+ *   judged    by times of a second pass in 291 of 1411 scenarios; it lacks 91 of the picks
  *   noise     0.62 % below 20 us, by 1411 A/A pairs
  *             0.81 % below 200 us, by 2775 A/A pairs
  *             0.60 % above, by 2689 A/A pairs
  *   prefill   best of 1, 2, ... choices: 1.108 1.051 1.027 1.020 1.015 1.012 1.009 1.007
  *             1.006 1.005 1.004 1.003
  *             trees of depth 3: 1.0275 at best, 1.0296 by look-ahead; this one 1.0162
- *   decode    best of 1, 2, ... choices: 1.037 1.029 1.029 1.029 1.028 1.028 1.028 1.028
- *             trees of depth 3: 1.0371 at best, 1.0385 by look-ahead; this one 1.0365
+ *   decode    best of 1, 2, ... choices: 1.088 1.055 1.035 1.024 1.019 1.016 1.014 1.012
+ *             1.010 1.009 1.008 1.007
+ *             trees of depth 3: 1.0371 at best, 1.0385 by look-ahead; this one 1.0183
  *
  * Slowdown against the fastest of all that was measured, of picks that have a time:
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917      28   1.046   1.233   1.972       69.9
- *   tree        peers                       43       0   1.018   1.061   1.238       90.7
- *   tree        heldout                    207       8   1.040   1.157   1.483       70.5
- *   tree        heldout_blocked             44       2   1.020   1.112   1.175       79.5
- *   tree        heldout_extrapolated        14       0   1.030   1.192   1.192       78.6
- *   tree        heldout_offgrid             25       1   1.037   1.157   1.245       80.0
- *   tree        heldout_random              78       1   1.050   1.278   1.483       66.7
- *   tree        heldout_shape               22       1   1.056   1.203   1.440       63.6
- *   tree        heldout_traces              24       3   1.036   1.113   1.149       58.3
- *   tree        ways                       244       1   1.018   1.101   1.670       88.9
+ *   tree        train                      917       8   1.034   1.156   1.927       76.2
+ *   tree        peers                       43       0   1.016   1.061   1.222       93.0
+ *   tree        heldout                    207       2   1.036   1.185   1.483       75.8
+ *   tree        heldout_blocked             44       1   1.021   1.113   1.175       84.1
+ *   tree        heldout_extrapolated        14       0   1.020   1.076   1.076       85.7
+ *   tree        heldout_offgrid             25       0   1.053   1.245   1.332       76.0
+ *   tree        heldout_random              78       0   1.037   1.153   1.483       74.4
+ *   tree        heldout_shape               22       1   1.047   1.205   1.277       72.7
+ *   tree        heldout_traces              24       0   1.045   1.169   1.268       62.5
+ *   tree        ways                       244       1   1.014   1.076   1.181       90.6
  *   best_fixed  heldout                    207      38   1.384   2.247   2.350       12.1
  *   vllm_rule   heldout                    207       0   3.924  14.545  65.333        1.0
  *   default     heldout                    207       0   2.821   7.465  12.041        1.0
@@ -43,34 +44,23 @@
  * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
  * max_seq.
  *
- * PRICE(decision, choice, head size, rows, tile, heads, slots, start, prices...): what a
- * choice takes in fs, fitted to the times of training scenarios: the sum of its
- * prices times
+ * SEGMENTS=fitted: of the axis's values v that are legal for the batch the one, the
+ * smallest of equals, that costs least by the choice's row of SEGMENTS at the head size
+ * (of others the next larger one, else the largest):
  *
- *   launch    1
- *   path      keys of the slot that finishes last
- *   context   of those, keys that were there before the queries
- *   total     keys of all blocks / units
- *   kib       KiB of live K and V
- *   rows      query tokens x query heads
- *   split     1 with more than one segment
- *   segments  segments, with more than one
- *   merge     rows x segments, with more than one
+ *   path K(v) + (v > 1 ? split + segments v + merge v R : 0)
  *
- * A Q block has `rows` rows of up to `heads` (0: all) query heads of a KV head.
- * Of n blocks of `mean` keys (of a Q block / segments, up to whole tiles; `start`
- * more each, the longest `longest`) the slot of units x slots that finishes last has
+ * in fs, fitted to the times of training scenarios. R: query tokens x query heads. K(v):
+ * keys of the slot that finishes last, of units x slots. With n blocks of `mean` keys
+ * (of a Q block / v, up to whole tiles, and `start` more), the longest of `longest`:
  *
- *   n <= slots   longest
- *   else         the larger of that and mean n / slots + what a last wave lacks +
- *                longest - mean (of prefills a quarter of it, over the waves)
+ *   n <= units slots   longest
+ *   else               mean n / (units slots) + what a last wave lacks + longest - mean,
+ *                      and no less than longest
  *
- * A leaf that says cheapest means the choice of least estimate among those with a price
- * for the decision, its SEGMENTS at that legal value which makes least of it.
- *
- * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what
- * has a price. BINARY(kernel, head sizes, types, tunables): what the measured shapes
- * make of those that can reach them.
+ * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.
+ * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those
+ * that can reach them.
  * At a leaf: training scenarios that end there, their geomean slowdown (of the
  * whole plan, the other part at its best) and what 95 % of them stay below, the
  * geomean of the next best, and a remark. guarded: somewhere in the leaf's
@@ -102,27 +92,27 @@
 
 /*     id  name, kernel, tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
-	CHOICE( 0, warpgroup_128x128_packed_turns, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 1, warpgroup_64x64_blocks_per_sm1_segments_rule6, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,384,0)") \
-	CHOICE( 2, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 3, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 4, warpgroup_64x64_blocks_per_sm2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 5, warpgroup_128x80, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 6, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE( 7, warpgroup_64x64_packed, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE( 8, warpgroup_64x64_blocks_per_sm1_segments_rule11, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 9, warpgroup_64x112, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE(10, segmented_32x32, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=1") \
-	CHOICE(11, segmented_64x64, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=1") \
-	CHOICE(12, ring_8x16_warps2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(13, ring_8x16_warps4_stages2_combine1, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(14, ring_8x16_warps4_stages2_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(15, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE(16, ring_8x16_warps8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(17, ring_8x32, ring, "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=1") \
-	CHOICE(18, ring_16x16_combine1, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=1") \
-	CHOICE(19, ring_16x16_combine2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=1") \
-	CHOICE(20, ring_list_8x16_warps4, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE( 0, ring_8x16_warps4_stages2_combine1, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 1, warpgroup_128x128_packed_turns, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 2, ring_list_8x16_warps4, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE( 3, warpgroup_64x64_blocks_per_sm1_segments_rule6, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,384,0)") \
+	CHOICE( 4, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 5, ring_8x16_warps2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 6, ring_8x32, ring, "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 7, ring_8x16_warps4_stages2_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE( 8, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 9, warpgroup_64x64_blocks_per_sm2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE(10, warpgroup_128x80, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE(11, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
+	CHOICE(12, warpgroup_64x64_packed, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE(13, warpgroup_64x64_blocks_per_sm1_segments_rule11, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE(14, ring_16x16_combine2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(15, ring_8x16_warps8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(16, ring_16x16_combine1, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(17, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=fitted") \
+	CHOICE(18, segmented_32x32, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=fitted") \
+	CHOICE(19, segmented_64x64, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
+	CHOICE(20, warpgroup_64x112, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
 	CHOICE(21, ring_list_8x16_warps8, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=3 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
 	CHOICE(22, warpgroup_mixed, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
@@ -136,19 +126,48 @@ enum attune_h200_says {
 	h200_whole = -4 /* one launch over the whole batch by the prefill choice */
 };
 
-#define ATTUNE_H200_SEGMENTS(SEGMENTS)
+/*       choice, head size, slots, start; fs of: path, split, segments, merge */
+#define ATTUNE_H200_SEGMENTS(SEGMENTS) \
+	SEGMENTS(h200_segmented_32x32, 256, 2, 64, 70960000, 2037000000, 606600000, 527000) \
+	SEGMENTS(h200_segmented_32x32, 128, 4, 64, 33380000, 2400000000, 228100000, 438700) \
+	SEGMENTS(h200_segmented_32x32, 64, 6, 64, 23660000, 2316000000, 206100000, 182400) \
+	SEGMENTS(h200_segmented_64x64, 256, 1, 64, 45180000, 2336000000, 598600000, 447500) \
+	SEGMENTS(h200_segmented_64x64, 128, 2, 128, 21790000, 2655000000, 220400000, 235400) \
+	SEGMENTS(h200_segmented_64x64, 64, 2, 128, 14660000, 2359000000, 205400000, 187400) \
+	SEGMENTS(h200_ring_8x16_warps2, 256, 1, 0, 14070000, 834400000, 0, 393600) \
+	SEGMENTS(h200_ring_8x16_warps2, 128, 2, 0, 10900000, 662200000, 11810000, 57850) \
+	SEGMENTS(h200_ring_8x16_warps2, 64, 5, 0, 11370000, 294700000, 17550000, 123300) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 256, 1, 256, 6841000, 210100000, 87770000, 1623000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 128, 1, 0, 5636000, 380200000, 58690000, 316800) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine1, 64, 3, 0, 5442000, 534400000, 67150000, 184700) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 256, 1, 128, 6353000, 2645000000, 234100, 1671000) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 128, 1, 0, 5089000, 2258000000, 1804000, 494200) \
+	SEGMENTS(h200_ring_8x16_warps4_stages2_combine2, 64, 3, 32, 4944000, 2176000000, 3029000, 216500) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3, 256, 1, 128, 11330000, 2175000000, 567800000, 606100) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3, 128, 1, 32, 4998000, 2367000000, 183600000, 395300) \
+	SEGMENTS(h200_ring_8x16_warps4_stages3, 64, 3, 32, 3637000, 1911000000, 155800000, 277300) \
+	SEGMENTS(h200_ring_8x16_warps8, 128, 1, 512, 2636000, 225000000, 95420000, 1184000) \
+	SEGMENTS(h200_ring_8x16_warps8, 64, 1, 128, 2835000, 484400000, 69060000, 98700) \
+	SEGMENTS(h200_ring_8x32, 128, 1, 512, 3066000, 298300000, 57070000, 986800) \
+	SEGMENTS(h200_ring_8x32, 64, 2, 512, 2486000, 432600000, 73560000, 336700) \
+	SEGMENTS(h200_ring_16x16_combine1, 256, 1, 256, 10490000, 264800000, 31180000, 1516000) \
+	SEGMENTS(h200_ring_16x16_combine1, 128, 1, 0, 7895000, 289800000, 80280000, 337200) \
+	SEGMENTS(h200_ring_16x16_combine1, 64, 2, 0, 6946000, 509000000, 70670000, 276400) \
+	SEGMENTS(h200_ring_16x16_combine2, 256, 1, 128, 9496000, 2588000000, 0, 1678000) \
+	SEGMENTS(h200_ring_16x16_combine2, 128, 1, 0, 7486000, 2382000000, 876900, 525200) \
+	SEGMENTS(h200_ring_16x16_combine2, 64, 5, 128, 5825000, 2188000000, 3391000, 307900)
 
 #define ATTUNE_H200_BINARIES(BINARY) \
-	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
+	BINARY(segmented, "64 128", "BF16 F16", "-DBLOCK_M=32 -DTILE_SIZE=32 -DNUM_WARPS=2 -DNUM_STAGES=3") \
 	BINARY(segmented, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=2 -DNUM_STAGES=2") \
 	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
-	BINARY(ring, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
+	BINARY(ring, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
+	BINARY(ring, "128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=2") \
 	BINARY(ring, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=32 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(ring, "64 128 256", "BF16 F16", "-DBLOCK_M=16 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "64 128 256", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
-	BINARY(ring_list, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=3") \
+	BINARY(ring_list, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
+	BINARY(ring_list, "128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
 	BINARY(warpgroup, "64", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=112 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
@@ -241,18 +260,203 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 {
-	(void)f;
-	return h200_defaults; /* 790 scenarios, 1.037, p95 1.157 */
+	if (f->head_size <= 64) {
+		if (f->mean_seq <= 1152) {
+			if (f->row_blocks <= 18) {
+				if (f->max_seq <= 64) {
+					return h200_ring_8x16_warps4_stages3; /* 7 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_stages2_combine2, 1.021 */
+				} else {
+					return h200_ring_8x32; /* 26 scenarios, 1.009, p95 1.020; next h200_ring_8x16_warps4_stages2_combine1, 1.024 */
+				}
+			} else if (f->row_blocks <= 48) {
+				return h200_ring_8x16_warps4_stages2_combine1; /* 14 scenarios, 1.006, p95 1.073; next h200_ring_8x16_warps4_stages3, 1.052 */
+			} else {
+				return h200_ring_8x16_warps2; /* 20 scenarios, 1.003, p95 1.021; next h200_ring_8x16_warps4_stages2_combine1, 1.080 */
+			}
+		} else if (f->blocks_per_unit <= 24) {
+			if (f->kv_kib <= 98304) {
+				if (f->max_query <= 1) {
+					return h200_ring_8x32; /* 12 scenarios, 1.010, p95 1.041; next h200_ring_8x16_warps8, 1.015 */
+				} else {
+					return h200_ring_16x16_combine2; /* 3 scenarios, 1.139, p95 1.191; next h200_ring_8x16_warps4_stages2_combine1, 1.154; guarded */
+				}
+			} else if (f->max_query <= 4) {
+				return h200_ring_16x16_combine2; /* 4 scenarios, 1.024, p95 1.042; next h200_ring_8x16_warps4_stages2_combine2, 1.020; no better than the defaults for sure; guarded */
+			} else {
+				return h200_segmented_64x64; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.249; few */
+			}
+		} else if (f->max_query <= 1) {
+			if (f->max_seq <= 8192) {
+				return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.002, p95 1.009; next h200_ring_8x16_warps8, 1.006; no better than the defaults for sure */
+			} else {
+				return h200_ring_list_8x16_warps4; /* 10 scenarios, 1.028, p95 1.103; next h200_ring_8x32, 1.050; guarded */
+			}
+		} else if (f->max_query <= 4) {
+			if (f->max_query <= 2) {
+				return h200_ring_16x16_combine1; /* no scenario: by estimate */
+			} else {
+				return h200_segmented_32x32; /* 2 scenarios, 1.168, p95 1.258; next h200_ring_16x16_combine1, 1.346; few */
+			}
+		} else {
+			return h200_segmented_64x64; /* no scenario: by estimate */
+		}
+	} else if (f->head_size <= 128) {
+		if (f->blocks_per_unit <= 9) {
+			if (f->mean_seq <= 5632) {
+				if (f->rows <= 12) {
+					if (f->heads_x_seqs <= 9) {
+						if (f->max_seq <= 2048) {
+							return h200_ring_8x16_warps4_stages2_combine1; /* 18 scenarios, 1.013, p95 1.052; next h200_ring_8x32, 1.034 */
+						} else {
+							return h200_ring_8x16_warps8; /* 10 scenarios, 1.018, p95 1.082; next h200_ring_8x32, 1.050 */
+						}
+					} else if (f->max_seq <= 6656) {
+						return h200_ring_8x16_warps4_stages2_combine1; /* 81 scenarios, 1.019, p95 1.079; next h200_ring_8x16_warps8, 1.055 */
+					} else {
+						return h200_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.041, p95 1.140; next h200_ring_8x16_warps8, 1.083; guarded */
+					}
+				} else if (f->kv_kib <= 12288) {
+					return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.032, p95 1.098; next h200_ring_8x16_warps8, 1.059 */
+				} else if (f->skew <= 64) {
+					return h200_ring_16x16_combine1; /* 5 scenarios, 1.010, p95 1.049; next h200_ring_16x16_combine2, 1.165 */
+				} else {
+					return h200_ring_list_8x16_warps8; /* 2 scenarios, 1.077, p95 1.129; next h200_ring_8x16_warps4_stages2_combine2, 1.093; few; guarded */
+				}
+			} else if (f->prefill_tokens <= 448) {
+				if (f->rows <= 20) {
+					if (f->rows <= 8) {
+						if (f->kv_tokens <= 36864) {
+							return h200_ring_8x16_warps4_stages2_combine2; /* 7 scenarios, 1.053, p95 1.092; next h200_ring_16x16_combine2, 1.083; guarded */
+						} else if (f->max_seq <= 18432) {
+							return h200_ring_8x16_warps8; /* 4 scenarios, 1.024, p95 1.076; next h200_ring_8x32, 1.037 */
+						} else {
+							return h200_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.007, p95 1.031; next h200_ring_16x16_combine2, 1.034; guarded */
+						}
+					} else {
+						return h200_ring_16x16_combine2; /* 11 scenarios, 1.060, p95 1.200; next h200_ring_8x16_warps4_stages2_combine2, 1.321; guarded */
+					}
+				} else if (f->blocks_per_unit <= 1) {
+					return h200_ring_16x16_combine2; /* 4 scenarios, 1.120, p95 1.205; next h200_ring_8x16_warps4_stages2_combine2, 1.111; guarded */
+				} else if (f->kv_kib <= 65536) {
+					return h200_ring_16x16_combine1; /* no scenario: by estimate */
+				} else {
+					return h200_segmented_64x64; /* 1 scenario, 1.316, p95 1.316; next h200_segmented_32x32, 1.347; few */
+				}
+			} else if (f->kv_tokens <= 81920) {
+				if (f->mean_seq <= 10240) {
+					return h200_ring_8x16_warps4_stages3; /* 4 scenarios, 1.003, p95 1.007; next h200_ring_8x16_warps8, 1.007; no better than the defaults for sure */
+				} else {
+					return h200_ring_8x16_warps4_stages2_combine2; /* 6 scenarios, 1.004, p95 1.014; next h200_ring_16x16_combine2, 1.033; no better than the defaults for sure; guarded */
+				}
+			} else if (f->max_seq <= 32768) {
+				return h200_ring_8x16_warps4_stages2_combine1; /* 23 scenarios, 1.007, p95 1.020; next h200_ring_8x16_warps2, 1.022 */
+			} else {
+				return h200_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.004, p95 1.018; next h200_ring_16x16_combine2, 1.012; guarded */
+			}
+		} else if (f->rows <= 8) {
+			if (f->max_seq <= 3328) {
+				if (f->heads_x_seqs <= 384) {
+					return h200_ring_8x16_warps4_stages2_combine1; /* 45 scenarios, 1.022, p95 1.065; next h200_ring_8x16_warps4_stages3, 1.050 */
+				} else if (f->query_tokens <= 80) {
+					if (f->max_seq <= 768) {
+						return h200_ring_8x16_warps2; /* 6 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_stages2_combine1, 1.106 */
+					} else {
+						return h200_ring_8x16_warps8; /* 11 scenarios, 1.019, p95 1.084; next h200_ring_8x32, 1.026 */
+					}
+				} else if (f->prefill_tokens <= 8) {
+					if (f->kv_kib <= 458752) {
+						return h200_ring_8x16_warps2; /* 9 scenarios, 1.003, p95 1.015; next h200_ring_8x16_warps4_stages2_combine1, 1.222 */
+					} else {
+						return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.002, p95 1.006; next h200_ring_8x16_warps4_stages3, 1.002 */
+					}
+				} else if (f->max_seq <= 512) {
+					return h200_ring_8x16_warps2; /* 7 scenarios, 1.001, p95 1.006; next h200_ring_8x16_warps4_stages2_combine1, 1.032 */
+				} else {
+					return h200_ring_8x16_warps4_stages3; /* 7 scenarios, 1.010, p95 1.066; next h200_ring_8x16_warps4_stages2_combine1, 1.014 */
+				}
+			} else if (f->max_seq <= 12288) {
+				if (f->blocks_per_unit <= 36) {
+					return h200_ring_8x16_warps4_stages2_combine1; /* 49 scenarios, 1.011, p95 1.046; next h200_ring_8x16_warps8, 1.022 */
+				} else {
+					return h200_ring_list_8x16_warps4; /* 84 scenarios, 1.006, p95 1.028; next h200_ring_8x32, 1.022; guarded */
+				}
+			} else if (f->skew <= 24) {
+				return h200_ring_8x32; /* 46 scenarios, 1.009, p95 1.033; next h200_ring_8x16_warps8, 1.009 */
+			} else {
+				return h200_ring_list_8x16_warps4; /* 28 scenarios, 1.016, p95 1.059; next h200_ring_8x16_warps4_stages2_combine1, 1.026; guarded */
+			}
+		} else if (f->work <= 128) {
+			if (f->mean_seq <= 160) {
+				if (f->kv_kib <= 28672) {
+					return h200_ring_8x16_warps2; /* 6 scenarios, 1.021, p95 1.073; next h200_ring_16x16_combine1, 1.125 */
+				} else {
+					return h200_segmented_32x32; /* 1 scenario, 1.138, p95 1.138; next h200_segmented_64x64, 1.000; few */
+				}
+			} else if (f->blocks_per_unit <= 112) {
+				if (f->skew <= 80) {
+					return h200_ring_16x16_combine1; /* 13 scenarios, 1.057, p95 1.294; next h200_ring_8x16_warps4_stages2_combine1, 1.141 */
+				} else {
+					return h200_ring_list_8x16_warps4; /* 2 scenarios, 1.003, p95 1.008; next h200_ring_16x16_combine1, 1.125; few; guarded */
+				}
+			} else if (f->rows <= 32) {
+				return h200_segmented_32x32; /* 1 scenario, 1.118, p95 1.118; next h200_ring_16x16_combine1, 1.117; few */
+			} else {
+				return h200_segmented_64x64; /* no scenario: by estimate */
+			}
+		} else if (f->rows <= 16) {
+			return h200_ring_16x16_combine1; /* 3 scenarios, 1.052, p95 1.100; next h200_segmented_32x32, 1.183 */
+		} else if (f->rows <= 32) {
+			if (f->kv_kib <= 131072) {
+				return h200_ring_16x16_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.067; few */
+			} else {
+				return h200_segmented_32x32; /* 5 scenarios, 1.058, p95 1.205; next h200_segmented_64x64, 1.147 */
+			}
+		} else {
+			return h200_segmented_64x64; /* 3 scenarios, 1.000, p95 1.000; next h200_ring_16x16_combine1, 1.560 */
+		}
+	} else if (f->blocks_per_unit <= 22) {
+		if (f->mean_seq <= 3072) {
+			if (f->heads_x_seqs <= 36) {
+				if (f->query_tokens <= 3) {
+					return h200_ring_8x16_warps4_stages2_combine1; /* 17 scenarios, 1.008, p95 1.023; next h200_ring_8x16_warps2, 1.039 */
+				} else if (f->kv_kib <= 3840) {
+					return h200_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.006, p95 1.024; next h200_ring_8x16_warps4_stages2_combine2, 1.083 */
+				} else {
+					return h200_ring_8x16_warps2; /* 20 scenarios, 1.042, p95 1.118; next h200_ring_8x16_warps4_stages2_combine1, 1.107 */
+				}
+			} else if (f->max_query <= 4) {
+				return h200_ring_8x16_warps4_stages2_combine1; /* 29 scenarios, 1.032, p95 1.154; next h200_ring_8x16_warps4_stages2_combine2, 1.059 */
+			} else {
+				return h200_ring_16x16_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.000; few */
+			}
+		} else if (f->rows <= 8) {
+			return h200_ring_8x16_warps4_stages2_combine2; /* 18 scenarios, 1.015, p95 1.083; next h200_ring_16x16_combine2, 1.044; guarded */
+		} else {
+			return h200_ring_16x16_combine2; /* 7 scenarios, 1.033, p95 1.205; next h200_ring_8x16_warps4_stages2_combine2, 1.114; guarded */
+		}
+	} else if (f->max_query <= 4) {
+		if (f->max_seq <= 1280) {
+			return h200_ring_8x16_warps2; /* 22 scenarios, 1.013, p95 1.100; next h200_ring_8x16_warps4_stages2_combine1, 1.207 */
+		} else if (f->max_query <= 1) {
+			return h200_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.012, p95 1.044; next h200_ring_list_8x16_warps4, 1.104 */
+		} else {
+			return h200_ring_16x16_combine1; /* no scenario: by estimate */
+		}
+	} else if (f->group <= 2) {
+		return h200_ring_16x16_combine1; /* no scenario: by estimate */
+	} else {
+		return h200_segmented_64x64; /* 1 scenario, 1.006, p95 1.006; next h200_ring_16x16_combine1, 1.121; few */
+	}
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
 	if (f->decode_kv <= 139520) {
-		return h200_streams; /* 224 scenarios, 1.024, p95 1.139 */
+		return h200_streams; /* 236 scenarios, 1.022, p95 1.139 */
 	} else if (f->max_query <= 448) {
 		return h200_streams; /* 26 scenarios, 1.009, p95 1.043 */
 	} else {
-		return h200_warpgroup_mixed; /* 216 scenarios, 1.013, p95 1.061; guarded */
+		return h200_warpgroup_mixed; /* 216 scenarios, 1.013, p95 1.062; guarded */
 	}
 }
 

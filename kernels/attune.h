@@ -260,10 +260,10 @@ typedef struct attune_plan {
  *   gpu h200                     as in generated/attune_h200.h
  *   rules 0xf4d15459196c6605     hash of the features and segment costs
  *   kernel segmented 0x5d0...    hash of the tunables of each kernel that a choice names
- *   kernel qblock 0x6b2...
+ *   kernel ring 0x6b2...
  *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,192,16)
- *   choice 1 qblock BLOCK_M=16 ...
- *   segments 1 128 2 96 ...      by what a choice of SEGMENTS=fitted is cut at head size 128;
+ *   choice 1 ring BLOCK_M=8 ... SEGMENTS=fitted
+ *   segments 1 128 2 96 ...      what the segments of choice 1 cost at head size 128;
  *                                kernels/override.c and segments.h say how
  *   tree prefill                 the trees in this order, each in preorder
  *   return 1                     an id; -1: the defaults
