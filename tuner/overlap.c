@@ -114,14 +114,7 @@ static const struct run *serial_of(const struct runs *all, const struct run *run
 	return NULL;
 }
 
-/* Races ran pairs, too, of which neither part was any good: no way makes these fast. */
-static int has_good_parts(const struct runs *all, const struct run *run)
-{
-	const struct run *serial = serial_of(all, run);
-	return serial && GOOD * serial->cell->us <= all->serial_us;
-}
-
-/* The least ratio of a way; of the pick's own parts, where they ran so. */
+/* The least ratio of a way; beside the pick's own decodes, where these ran so. */
 static double ratio_in(const struct runs *all, int way, const struct pick *p)
 {
 	double best = INFINITY, own = INFINITY;
@@ -130,9 +123,8 @@ static double ratio_in(const struct runs *all, int way, const struct pick *p)
 		const double ratio = run->way == way ? ratio_of(all, run) : NAN;
 		if (isnan(ratio))
 			continue;
-		if (!p || way != SAYS_STREAMS || has_good_parts(all, run))
-			best = fmin(best, ratio);
-		if (p && run->decode == p->decode && (way >= 0 || run->prefill == p->prefill))
+		best = fmin(best, ratio);
+		if (p && run->decode == p->decode)
 			own = fmin(own, ratio);
 	}
 	return isfinite(own) ? own : best;
@@ -165,10 +157,12 @@ double overlap_pairs(const struct data *d, int s)
 		if (c->pass > d->pass || c->cell.outcome != OUTCOME_OK ||
 		    way_of(d, c) != SAYS_STREAMS)
 			continue;
-		least = fmin(least, c->cell.us / (data_time(d, s, PHASE_PREFILL, c->prefill) +
-						  data_time(d, s, PHASE_DECODE, c->decode)));
+		const double apart = data_time(d, s, PHASE_PREFILL, c->prefill) +
+				     data_time(d, s, PHASE_DECODE, c->decode);
+		if (isfinite(apart))
+			least = fmin(least, c->cell.us / apart);
 	}
-	return least > 0 ? least : INFINITY;
+	return least;
 }
 
 double overlap_ratio(const struct data *d, int s, int way, const struct pick *p)
