@@ -4,7 +4,7 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  3a45b45dea52cc401e0c5da502244c85, protocol graph-rotating
  *   learned   from 1042 scenarios, 250 held out
- *   judged    by times of a second pass in 291 of 1411 scenarios; it lacks 91 of the picks
+ *   judged    by times of a second pass in 291 of 1411 scenarios; it lacks 89 of the picks
  *   noise     0.62 % below 20 us, by 1411 A/A pairs
  *             0.81 % below 200 us, by 2775 A/A pairs
  *             0.60 % above, by 2689 A/A pairs
@@ -18,16 +18,16 @@
  * Slowdown against the fastest of all that was measured, of picks that have a time:
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917       8   1.034   1.156   1.927       76.2
- *   tree        peers                       43       0   1.016   1.061   1.222       93.0
- *   tree        heldout                    207       2   1.036   1.185   1.483       75.8
- *   tree        heldout_blocked             44       1   1.021   1.113   1.175       84.1
+ *   tree        train                      917       8   1.033   1.151   1.828       76.3
+ *   tree        peers                       43       0   1.015   1.061   1.176       93.0
+ *   tree        heldout                    207       4   1.031   1.151   1.362       75.8
+ *   tree        heldout_blocked             44       1   1.019   1.112   1.175       86.4
  *   tree        heldout_extrapolated        14       0   1.020   1.076   1.076       85.7
- *   tree        heldout_offgrid             25       0   1.053   1.245   1.332       76.0
- *   tree        heldout_random              78       0   1.037   1.153   1.483       74.4
- *   tree        heldout_shape               22       1   1.047   1.205   1.277       72.7
- *   tree        heldout_traces              24       0   1.045   1.169   1.268       62.5
- *   tree        ways                       244       1   1.014   1.076   1.181       90.6
+ *   tree        heldout_offgrid             25       1   1.035   1.185   1.233       76.0
+ *   tree        heldout_random              78       1   1.035   1.151   1.362       73.1
+ *   tree        heldout_shape               22       1   1.041   1.144   1.277       72.7
+ *   tree        heldout_traces              24       0   1.036   1.160   1.169       62.5
+ *   tree        ways                       244       1   1.015   1.087   1.181       90.2
  *   best_fixed  heldout                    207      38   1.384   2.247   2.350       12.1
  *   vllm_rule   heldout                    207       0   3.924  14.545  65.333        1.0
  *   default     heldout                    207       0   2.821   7.465  12.041        1.0

@@ -301,16 +301,30 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	return read_node(r, f, decision, &actions[decision]) == 0 && expect(r, "}");
 }
 
+/* What every header has since leaves name decodes. */
+static const char segments_head[] = "_SEGMENTS(SEGMENTS)";
+
+int header_is_older(const char *text)
+{
+	return strstr(text, "_CHOICES(CHOICE)") && !strstr(text, segments_head);
+}
+
 int forest_parse(struct forest *f, const char *text, const char *path)
 {
 	struct reader r = { .start = text, .at = text, .path = path };
 	int done;
 	*f = (struct forest){ 0 };
+	if (header_is_older(text)) {
+		complain("%s: these rules are in the form of an older attune; make tune makes them "
+			 "anew, make heuristics those of a committed database",
+			 path);
+		return 0;
+	}
 	done = seek(&r, "_GPU \"") &&
 	       read_word(&r, "\"", f->gpu, sizeof f->gpu) && seek(&r, "_CHOICES(CHOICE)");
 	while (done && next_is(&r, "CHOICE("))
 		done = read_choice(&r, f);
-	done = done && seek(&r, "_SEGMENTS(SEGMENTS)");
+	done = done && seek(&r, segments_head);
 	while (done && next_is(&r, "SEGMENTS("))
 		done = read_costs(&r, f);
 	done = done && expect(&r, "#define"); /* else a row would be lost */

@@ -2,6 +2,7 @@
 #include "tune.h"
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,13 +23,22 @@ static int make_folder(const char *parent, const char *name)
 	return 0;
 }
 
+/* A machine's own rules that this attune made, or one that wrote the same form. */
+static int has_own_rules(const struct here *h)
+{
+	char *text = is_there(h->header) ? file_text(h->header) : NULL;
+	const int has = text && !header_is_older(text);
+	free(text);
+	return has;
+}
+
 /* A CPU's rules are of instruction sets and a number of threads, a GPU's of its model: what is
  * local is of this machine, the rest of whichever the library takes for such a device. */
 static void find_rules(struct here *h, const struct device_info *d, const char *generated)
 {
 	const struct selector *s = selector_for(d, ATTUNE_BF16);
 	h->rules = RULES_NONE;
-	if (is_there(h->header)) {
+	if (has_own_rules(h)) {
 		h->rules = RULES_LOCAL;
 		snprintf(h->rules_gpu, sizeof h->rules_gpu, "%s", h->gpu);
 		snprintf(h->rules_path, sizeof h->rules_path, "%s", h->header);

@@ -546,6 +546,8 @@ int forest_prove(struct forest *, const struct data *);
 char *forest_emit(const struct forest *, const struct data *);
 /* emit_other.c: language "c", "json" or "python". NULL also for any other. */
 char *forest_emit_as(const char *language, const struct forest *, const struct data *);
+/* Whether that is the text of a header in a form that forest_parse no longer reads. */
+int header_is_older(const char *text);
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);
 int forest_load(struct forest *, const char *path);
