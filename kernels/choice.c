@@ -48,7 +48,8 @@ static int refuse_config(const struct kernel *k, const char *where, char *error,
 		for (int v = 0; v < a->num_values; v++)
 			snprintf(right + strlen(right), sizeof right - strlen(right), " %d",
 				 a->values[v]);
-		if (where[len + 1] == 'b' && i == k->space->formula_axis)
+		const char first = where[len + 1];
+		if (i == k->space->formula_axis && (first == 'b' || first == 'f'))
 			list_formulas(k->space, right, sizeof right);
 	}
 	return refuse(error, size, "cannot take", where, right);

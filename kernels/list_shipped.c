@@ -66,7 +66,8 @@ static void name_row(struct row *r)
 	entry_name(entry, r->kernel, r->flags);
 	snprintf(r->entry, sizeof r->entry, "%s%s%s", entry, r->backend == BACKEND_CPU ? "_" : "",
 		 r->backend == BACKEND_CPU ? r->arch : "");
-	r->name = mix(mix(mix(mix(14695981039346656037ull, r->arch), r->kernel), r->flags), r->entry);
+	r->name =
+	    mix(mix(mix(mix(14695981039346656037ull, r->arch), r->kernel), r->flags), r->entry);
 }
 
 static void add(enum backend backend, const char *arch, const char *kernel, const char *flags)
@@ -220,16 +221,19 @@ static void add_listed(const struct selector *h, const attune_shape *shape)
 	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list_recorded"), shape, &d);
 }
 
-/* The default body for launches of its own, where it is not carried for all: plans that
- * attune_plan_recorded makes can be run. */
+/* The default body for launches of its own, in one segment and in several, where it is not carried for
+ * all: plans that attune_plan_recorded makes can be run. */
 static void add_default_body(const struct selector *h, const attune_shape *shape)
 {
-	const struct kernel *k = kernel_find(BACKEND_GPU, "qblock");
+	static const char *const names[] = { "qblock", "segmented" };
 	const struct device_info d = measured(h->arch);
-	struct config c;
-	config_default(&c, k->space);
-	if (k->space->why_illegal(&c, shape, NULL, &any))
-		add_own_default(h, k, shape, &d);
+	for (size_t i = 0; i < COUNT(names); i++) {
+		const struct kernel *k = kernel_find(BACKEND_GPU, names[i]);
+		struct config c;
+		config_default(&c, k->space);
+		if (k->space->why_illegal(&c, shape, NULL, &any))
+			add_own_default(h, k, shape, &d);
+	}
 }
 
 /* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
@@ -247,8 +251,7 @@ static void add_recorded(const struct selector *h)
 		if (!strcmp(w.kernel, "ring_list"))
 			add(BACKEND_GPU, h->arch, "ring_list_recorded", w.flags);
 		if (strcmp(w.kernel, "reduce") ||
-		    sscanf(w.flags, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size,
-			   dtype) != 2)
+		    sscanf(w.flags, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size, dtype) != 2)
 			continue;
 		shape.dtype = strcmp(dtype, "F16") ? ATTUNE_BF16 : ATTUNE_F16;
 		shape.kv_dtype = shape.dtype;
@@ -297,8 +300,8 @@ static void add_e4m3(const struct selector *h, const char *kernel, const char *o
 	    !takes_e4m3(k, of_16_bits, h->arch))
 		return;
 	rest += strcspn(rest, " ");
-	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - of_16_bits), of_16_bits,
-		 rest);
+	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - of_16_bits),
+		 of_16_bits, rest);
 	add(BACKEND_GPU, h->arch, kernel, flags);
 }
 

@@ -120,7 +120,9 @@ BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct se
 	if (n <= slots)
 		return longest + c->start;
 	const long long idle = parts_of(n, slots) * slots - n;
-	const long long lacks = idle * one * one / max_of(one + SMOOTHING * more, 1);
+	/* idle * one * one / weight, in steps that fit 63 bits */
+	const long long weight = max_of(one + SMOOTHING * more, 1), square = one * one;
+	const long long lacks = idle * (square / weight) + idle * (square % weight) / weight;
 	return max_of((one * n + lacks) / slots + more, longest + c->start);
 }
 

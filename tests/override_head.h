@@ -14,7 +14,7 @@ static inline const char *override_head(const char *gpu)
 {
 	static char text[OVERRIDE_HEAD];
 	const enum backend backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
-	int n = snprintf(text, sizeof text, "attune heuristics 3\ngpu %s\nrules 0x%016llx\n", gpu,
+	int n = snprintf(text, sizeof text, "attune heuristics 4\ngpu %s\nrules 0x%016llx\n", gpu,
 			 rules_hash());
 	for (const struct kernel *k = attune_kernels; k->name; k++)
 		if (k->backend == backend)

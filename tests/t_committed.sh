@@ -21,7 +21,8 @@ for header in generated/attune_*.h; do
 		#include "$PWD/$header"
 		int main(void)
 		{ struct attune_features f = { 0 };
-		  return attune_${gpu}_prefill(&f) < ${gpu}_cheapest || attune_${gpu}_overlap(&f) < ${gpu}_whole; }
+		  return attune_${gpu}_prefill(&f) < ${gpu}_defaults || attune_${gpu}_decode(&f) < ${gpu}_defaults ||
+			 attune_${gpu}_overlap(&f) < ${gpu}_whole; }
 	END
 	${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -iquote kernels -o "$B/alone" "$B/alone.c" && "$B/alone"
 	row $? "$header serves a program of its own"

@@ -80,16 +80,16 @@ row $? "a new axis of $named, which a header names, is refused by name"
 restore "kernels/$named.def"
 
 echo 'FEATURE(extra, 0, "a feature more")' >>"$tmp/kernels/features.def"
-says "features or price terms are others"
+says "features or segment costs are others"
 row $? "a new feature is refused"
 restore kernels/features.def
 
 list
 row $? "the same text again is fresh"
 
-# As before leaves named what runs: without the names, and so not to be compiled.
+# As before choices could say SEGMENTS=fitted: with prices instead, and so not to be compiled.
 mkdir -p "$tmp/generated/local"
-sed '/^enum attune_/,/^};/d' generated/attune_cpu.h >"$tmp/generated/local/attune_cpu.h"
+sed 's/^\(#define ATTUNE_CPU_\)SEGMENTS(SEGMENTS)/\1PRICES(PRICE)/' generated/attune_cpu.h >"$tmp/generated/local/attune_cpu.h"
 list && grep -q '^attune: left out, since an older attune made it: generated/local/attune_cpu.h; make tune' "$tmp/said" &&
 	! grep -q local "$tmp/$B/heuristics.inc"
 row $? "a machine's own header of an older attune is left out, and named"
