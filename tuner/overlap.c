@@ -159,16 +159,20 @@ static double streams_ratio(const struct runs *all, const struct pick *p)
 
 double overlap_pairs(const struct data *d, int s)
 {
+	const int again = d->pass == PASS_B;
 	double least = INFINITY;
 	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 		const struct composed *c = &d->plan[i];
-		if (c->pass > d->pass || c->cell.outcome != OUTCOME_OK ||
+		if (c->pass > d->pass || (again && c->is_outdone) || c->cell.outcome != OUTCOME_OK ||
 		    way_of(d, c) != SAYS_STREAMS)
 			continue;
-		least = fmin(least, c->cell.us / (data_time(d, s, PHASE_PREFILL, c->prefill) +
-						  data_time(d, s, PHASE_DECODE, c->decode)));
+		const double shift = again && c->pass == PASS_A ? d->shift[s] : 1;
+		const double apart = data_time(d, s, PHASE_PREFILL, c->prefill) +
+				     data_time(d, s, PHASE_DECODE, c->decode);
+		if (isfinite(apart))
+			least = fmin(least, c->cell.us * shift / apart);
 	}
-	return least > 0 ? least : INFINITY;
+	return least;
 }
 
 double overlap_ratio(const struct data *d, int s, int way, const struct pick *p)
