@@ -89,6 +89,7 @@ struct making_of {
 	int wide;   /* WIDE is there, too */
 	int odd;    /* the cheapest is slow for 8 to 40 sequences, which no price tells */
 	int narrow; /* every third batch is of another head size, for which nobody measured UNCUT */
+	int mixed;  /* every fourth batch has a prefill, too */
 };
 
 static const struct making_of exactly = { .noise = 0 }, roughly = { .noise = 0.01 };
@@ -184,9 +185,11 @@ static inline void add_known(struct data *d, const struct batch_text *b,
 static inline void add_batch(struct data *d, const struct batch_text *b,
 			     const struct making_of *how, int number)
 {
-	char error[100];
-	struct batch *parsed = batch_parse(b->text, error, sizeof error);
-	struct store_cell like = cell_like(b->text, "decode", "", "", 1);
+	const int is_mixed = how->mixed && number % 4 == 1;
+	char error[100], text[60];
+	snprintf(text, sizeof text, "%s%s", is_mixed ? "q500_" : "", b->text);
+	struct batch *parsed = batch_parse(text, error, sizeof error);
+	struct store_cell like = cell_like(text, "decode", "", "", 1);
 	struct part p;
 	int segments = 1;
 	like.split = b->split;
@@ -196,6 +199,14 @@ static inline void add_batch(struct data *d, const struct batch_text *b,
 	}
 	assert_true(parsed &&
 		    part_make(&p, PHASE_DECODE, &like.shape, &parsed->view, &h200_run.device));
+	if (is_mixed) {
+		struct store_cell prefill = like;
+		prefill.phase = "prefill";
+		prefill.kernel = known[UNCUT].kernel;
+		prefill.choice = with(known[UNCUT].kernel, known[UNCUT].set);
+		prefill.median_us = 50;
+		assert_true(data_add(d, &prefill));
+	}
 	const int cheapest = cheapest_known(how, &like.shape, &p, &segments);
 	for (int i = 0; i < num_known(how); i++) {
 		const int k = how->turned ? num_known(how) - 1 - i : i;
