@@ -339,7 +339,9 @@ static void count_box(void *arg, int at, const struct box *b)
 
 static void test_budgets(void **state)
 {
-	static const struct limits rows[] = { { 1, 12 }, { 3, 2 }, { 12, 12 }, { 40, 3 } };
+	static const struct limits rows[] = {
+		{ 1, 12, 0 }, { 3, 2, 0 }, { 12, 12, 0 }, { 40, 3, 0 }
+	};
 	struct data *d = synthetic_data(0);
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {

@@ -179,6 +179,32 @@ static void what_failed_is_not_picked(void **state)
 	assert_true(taught > 10);
 }
 
+/* A budget holds for taught trees, too; by default they have more leaves than others. */
+static void taught_trees_keep_their_budget(void **state)
+{
+	static const struct {
+		struct limits limits;
+		int most;
+	} rows[] = { { { .leaves = 24, .variants = 12, .taught = 3 }, 3 },
+		     { { .leaves = 5, .variants = 12 }, 5 },
+		     { { .leaves = 1, .variants = 12, .taught = 1 }, 1 },
+		     { { .leaves = 3, .variants = 12, .taught = 64 }, 64 } };
+	struct data *d = make_priced(&exactly);
+	int most = 0;
+	(void)state;
+	assert_true(default_limits.taught > default_limits.leaves);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct forest f;
+		assert_true(forest_induce(&f, d, &rows[i].limits));
+		assert_true(f.num_costs > 0);
+		most = tree_leaves(&f.tree[DECIDE_DECODE]);
+		assert_in_range(most, 1, rows[i].most);
+		forest_free(&f);
+	}
+	assert_true(most > 10); /* of 3, but for the last limit */
+	data_free(d);
+}
+
 /* Of too few times there are no prices, and leaves name choices as they did. */
 static void few_times_have_no_price(void **state)
 {
@@ -264,6 +290,7 @@ int main(void)
 		cmocka_unit_test(times_without_a_price_teach_nothing),
 		cmocka_unit_test(same_cells_same_bytes),
 		cmocka_unit_test(what_failed_is_not_picked),
+		cmocka_unit_test(taught_trees_keep_their_budget),
 		cmocka_unit_test(few_times_have_no_price),
 		cmocka_unit_test(figures_are_of_scenarios_alone),
 	};
