@@ -1,5 +1,5 @@
 /* languages.h - a folder for what forests are emitted as, Python to read it with, and random
- * choices, prices and batches. Include after cmocka.h and synthetic.h. */
+ * choices, segment costs and batches. Include after cmocka.h and synthetic.h. */
 #ifndef LANGUAGES_H
 #define LANGUAGES_H
 
@@ -64,42 +64,60 @@ static inline int random_part(struct part *p, attune_shape *s, unsigned long lon
 	return part_make(p, PHASE_ALL, s, &b, &h200_run.device);
 }
 
+/* Every other one of qblock. Of the rest every other one has a formula, and the segments of the others,
+ * which lay out Q blocks in three ways, follow from costs. */
 static inline void random_choices(struct forest *f, unsigned long long *seed)
 {
-	static const char *const names[] = { "qblock", "segmented" };
+	static const char *const cut[] = { "segmented", "ring", "warpgroup" };
 	for (f->num_choices = 0; f->num_choices < CHOICES; f->num_choices++) {
-		struct choice *c = &f->choice[f->num_choices];
-		c->kernel = kernel_find(BACKEND_GPU, names[f->num_choices % 2]);
+		const int i = f->num_choices, is_fitted = i % 4 == 3;
+		struct choice *c = &f->choice[i];
+		c->kernel =
+		    kernel_find(BACKEND_GPU, i % 2 ? cut[is_fitted * (i / 4 % 3)] : "qblock");
 		const struct space *s = c->kernel->space;
 		config_default(&c->config, s);
-		c->config.v[0] = s->axis[0].values[f->num_choices / 2 % s->axis[0].num_values];
-		if (s->formula_axis >= 0 && f->num_choices % 4 == 1)
+		if (is_fitted) {
+			c->config.v[s->formula_axis] = SEGMENTS_FITTED;
+			continue;
+		}
+		c->config.v[0] = s->axis[0].values[i / 2 % s->axis[0].num_values];
+		if (s->formula_axis >= 0)
 			c->config.v[s->formula_axis] =
 			    -1 - (int)(next_random(seed) % (unsigned)s->num_formulas);
 	}
 }
 
-/* Of some choices for each decision and two head sizes; some terms cost nothing. */
-static inline void random_prices(struct forest *f, unsigned long long *seed)
+static inline long long random_cost(unsigned long long *seed, long long most)
 {
-	for (int d = 0; d < NUM_PRICED; d++)
-		for (int id = 0; id < f->num_choices; id++)
-			for (int size = 64; size <= 128 && below(seed, 3); size += 64) {
-				struct selector_price *p = &f->price[f->num_prices++];
-				*p = (struct selector_price){ (enum decision)d,
-							      id,
-							      size,
-							      { 1 << below(seed, 8),
-								32 << below(seed, 3),
-								below(seed, 5),
-								1 + below(seed, 4),
-								64 * below(seed, 9),
-								{ 0 } } };
-				for (int i = 0; i < NUM_PRICE_TERMS; i++)
-					if (below(seed, 3))
-						p->price.fs[i] = (long long)next_random(seed) %
-								 (price_limits[i] + 1);
-			}
+	const long long bits = (long long)next_random(seed) << 31 | next_random(seed);
+	return below(seed, 3) ? bits % (most + 1) : 0;
+}
+
+/* Of two head sizes, of which one choice lacks one; some costs are nothing. The first row is of the path
+ * alone, so that several values cost the same. */
+static inline void random_costs(struct forest *f, unsigned long long *seed)
+{
+	for (int id = 3; id < f->num_choices; id += 4)
+		for (int size = 64; size <= 128; size *= 2) {
+			struct segment_costs c = { .slots = 1 + below(seed, 4),
+						   .start = 64 * below(seed, 9) };
+			c.path = f->num_costs ? random_cost(seed, MOST_OF_MANY) : 1000;
+			c.split = f->num_costs ? random_cost(seed, MOST_OF_FEW) : 0;
+			c.segments = f->num_costs ? random_cost(seed, MOST_OF_FEW) : 0;
+			c.merge = f->num_costs ? random_cost(seed, MOST_OF_MANY) : 0;
+			if (id != 7 || size != 64)
+				f->costs[f->num_costs++] = (struct selector_costs){ id, size, c };
+		}
+}
+
+static inline void same_list(const struct forest *f, const struct selector_costs *v, int n)
+{
+	assert_int_equal(n, f->num_costs);
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(v[i].id, f->costs[i].id);
+		assert_int_equal(v[i].head_size, f->costs[i].head_size);
+		assert_memory_equal(&v[i].costs, &f->costs[i].costs, sizeof v->costs);
+	}
 }
 
 #endif

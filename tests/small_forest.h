@@ -1,4 +1,4 @@
-/* small_forest.h - data of two scenarios and a forest of four leaves over them, one price, for
+/* small_forest.h - data of two scenarios and a forest over them, one choice of which is cut by costs, for
  * tests that know its text. Include after cmocka.h and synthetic.h. */
 #ifndef SMALL_FOREST_H
 #define SMALL_FOREST_H
@@ -11,39 +11,44 @@ static inline void leaf(struct tree *t, int at, int action, int support, long lo
 	t->v[at].weight = support;
 }
 
+static inline void split(struct tree *t, int at, enum attune_feature feature, long long threshold,
+			 int below)
+{
+	t->v[at].feature = (int)feature;
+	t->v[at].threshold = threshold;
+	t->v[at].below = below;
+	t->v[at].above = below + 1;
+}
+
+/* The costs make 16 segments of both scenarios. */
 static inline void small_forest(struct forest *f, const struct data *d)
 {
 	struct tree *t;
-	*f = (struct forest){ .gpu = "h200", .num_choices = 2, .num_prices = 1 };
-	f->price[0] = (struct selector_price){ DECIDE_DECODE, 1, 128, { 32, 64, 8, 2, 96, { 0 } } };
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
-		f->price[0].price.fs[i] = 7 * i;
+	*f = (struct forest){ .gpu = "h200", .num_choices = 2, .num_costs = 1 };
+	f->costs[0] = (struct selector_costs){ 0, 128, { 5, 96, 7000, 14, 21, 28 } };
 	for (int c = 0; c < d->num_choices; c++)
 		f->choice[!strcmp(d->choice[c].kernel->name, "qblock")] = d->choice[c];
+	f->choice[0].config.v[f->choice[0].kernel->space->formula_axis] = SEGMENTS_FITTED;
 	for (int i = 0; i < NUM_DECISIONS; i++)
 		assert_int_equal(tree_new_node(&f->tree[i]), 0);
 	f->tree[DECIDE_PREFILL].v[0].action = -1;
 	f->tree[DECIDE_OVERLAP].v[0].action = SAYS_SERIAL;
 	f->tree[DECIDE_EARLY].v[0].action = SAYS_OWN;
 	t = &f->tree[DECIDE_DECODE];
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 6; i++)
 		tree_new_node(t);
-	t->v[0].feature = ATTUNE_FEATURE_num_seqs;
-	t->v[0].threshold = 8;
-	t->v[0].below = 1;
-	t->v[0].above = 2;
+	split(t, 0, ATTUNE_FEATURE_num_seqs, 8, 1);
 	leaf(t, 1, 0, 1, 0);
 	t->v[1].runner_up = 1;
 	t->v[1].runner_up_cost = cost_of(125, 100);
-	t->v[2].feature = ATTUNE_FEATURE_max_seq;
-	t->v[2].threshold = 4096;
-	t->v[2].below = 3;
-	t->v[2].above = 4;
+	split(t, 2, ATTUNE_FEATURE_max_seq, 4096, 3);
 	leaf(t, 3, 1, 5, 5 * 100000);
 	t->v[3].p95 = cost_of(150, 100);
 	t->v[3].remark = REMARK_UNSURE;
 	t->v[3].guarded = "a rule";
-	leaf(t, 4, 0, 2, FORBIDDEN_SUM + 7);
+	split(t, 4, ATTUNE_FEATURE_kv_tokens, 65536, 5);
+	leaf(t, 5, 0, 2, FORBIDDEN_SUM + 7);
+	leaf(t, 6, 1, 0, 0);
 }
 
 static inline struct data *small_data(void)
@@ -69,10 +74,10 @@ static inline struct data *small_data(void)
 	return d;
 }
 
-static inline void same_price(const struct selector_price *a, const struct selector_price *b)
+static inline void same_costs(const struct selector_costs *a, const struct selector_costs *b)
 {
-	assert_true(a->decision == b->decision && a->id == b->id && a->head_size == b->head_size);
-	assert_memory_equal(&a->price, &b->price, sizeof a->price);
+	assert_true(a->id == b->id && a->head_size == b->head_size);
+	assert_memory_equal(&a->costs, &b->costs, sizeof a->costs);
 }
 
 #endif

@@ -15,31 +15,20 @@
 static char folder[] = "/tmp/t_emit.XXXXXX";
 
 /* ---- a small one, by hand ---------------------------------------------------------- */
-static const char golden_prices[] =
-    " * PRICE(decision, choice, head size, rows, tile, heads, slots, start, prices...): what a\n"
-    " * choice takes in fs, fitted to the times of training scenarios: the sum of its\n"
-    " * prices times\n"
+static const char golden_costs[] =
+    " * SEGMENTS=fitted: of the axis's values v that are legal for the batch the one, the\n"
+    " * smallest of equals, that costs least by the choice's row of SEGMENTS at the head size\n"
+    " * (of others the next larger one, else the largest):\n"
     " *\n"
-    " *   launch    1\n"
-    " *   path      keys of the slot that finishes last\n"
-    " *   context   of those, keys that were there before the queries\n"
-    " *   total     keys of all blocks / units\n"
-    " *   kib       KiB of live K and V\n"
-    " *   rows      query tokens x query heads\n"
-    " *   split     1 with more than one segment\n"
-    " *   segments  segments, with more than one\n"
-    " *   merge     rows x segments, with more than one\n"
+    " *   path K(v) + (v > 1 ? split + segments v + merge v R : 0)\n"
     " *\n"
-    " * A Q block has `rows` rows of up to `heads` (0: all) query heads of a KV head.\n"
-    " * Of n blocks of `mean` keys (of a Q block / segments, up to whole tiles; `start`\n"
-    " * more each, the longest `longest`) the slot of units x slots that finishes last has\n"
+    " * in fs, fitted to the times of training scenarios. R: query tokens x query heads. K(v):\n"
+    " * keys of the slot that finishes last, of units x slots. With n blocks of `mean` keys\n"
+    " * (of a Q block / v, up to whole tiles, and `start` more), the longest of `longest`:\n"
     " *\n"
-    " *   n <= slots   longest\n"
-    " *   else         the larger of that and mean n / slots + what a last wave lacks +\n"
-    " *                longest - mean (of prefills a quarter of it, over the waves)\n"
-    " *\n"
-    " * A leaf that says cheapest means the choice of least estimate among those with a price\n"
-    " * for the decision, its SEGMENTS at that legal value which makes least of it.\n"
+    " *   n <= units slots   longest\n"
+    " *   else               mean n / (units slots) + what a last wave lacks + longest - mean,\n"
+    " *                      and no less than longest\n"
     " *\n";
 
 static const char golden[] =
@@ -64,9 +53,9 @@ static const char golden[] =
     " *   default     heldout                      1       1       -       -       -        0.0\n"
     " *\n"
     "%s"
-    " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first, and what\n"
-    " * has a price. BINARY(kernel, head sizes, types, tunables): what the measured shapes\n"
-    " * make of those that can reach them.\n"
+    " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.\n"
+    " * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those\n"
+    " * that can reach them.\n"
     " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
     " * whole plan, the other part at its best) and what 95 %% of them stay below, the\n"
     " * geomean of the next best, and a remark. guarded: somewhere in the leaf's\n"
@@ -95,15 +84,14 @@ static const char golden[] =
     "\tATTUNE_H200_CHOICES(ATTUNE_H200_SAYS)\n"
     "#undef ATTUNE_H200_SAYS\n"
     "\th200_defaults = -1, /* the kernels' defaults */\n"
-    "\th200_cheapest = -2, /* the cheapest by estimate of those with a price */\n"
     "\th200_serial = -1, /* the prefill part, then the decode part */\n"
     "\th200_streams = -3, /* both side by side, on two streams */\n"
     "\th200_whole = -4 /* one launch over the whole batch by the prefill choice */\n"
     "};\n"
     "\n"
-    "/*     decision, choice, head size, rows, tile, heads, slots, start; fs of: %s */\n"
-    "#define ATTUNE_H200_PRICES(PRICE) \\\n"
-    "\tPRICE(decode, h200_qblock_32x64, 128, 32, 64, 8, 2, 96, %s)\n"
+    "/*       choice, head size, slots, start; fs of: path, split, segments, merge */\n"
+    "#define ATTUNE_H200_SEGMENTS(SEGMENTS) \\\n"
+    "\tSEGMENTS(h200_segmented_16x64, 128, 5, 96, 7000, 14, 21, 28)\n"
     "\n"
     "#define ATTUNE_H200_BINARIES(BINARY) \\\n"
     "\tBINARY(qblock, \"128\", \"BF16 F16\", \"%s\") \\\n"
@@ -119,12 +107,17 @@ static const char golden[] =
     "ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)\n"
     "{\n"
     "\tif (f->num_seqs <= 8) {\n"
-    "\t\treturn h200_segmented_16x64; /* 1 scenario, 1.000, p95 1.000; next h200_qblock_32x64, 1.250 */\n"
+    "\t\treturn h200_segmented_16x64; /* 1 scenario, 1.000, p95 1.000; next h200_qblock_32x64, "
+    "1.250 */\n"
     "\t} else if (f->max_seq <= 4096) {\n"
-    "\t\treturn h200_qblock_32x64; /* 5 scenarios, 1.105, p95 1.500; no better than the defaults for sure; guarded "
+    "\t\treturn h200_qblock_32x64; /* 5 scenarios, 1.105, p95 1.500; no better than the defaults "
+    "for sure; guarded "
+    "*/\n"
+    "\t} else if (f->kv_tokens <= 65536) {\n"
+    "\t\treturn h200_segmented_16x64; /* 2 scenarios, not legal in all of them: else the defaults "
     "*/\n"
     "\t} else {\n"
-    "\t\treturn h200_segmented_16x64; /* 2 scenarios, not legal in all of them: else the defaults */\n"
+    "\t\treturn h200_qblock_32x64; /* no scenario: by estimate */\n"
     "\t}\n"
     "}\n"
     "\n"
@@ -171,17 +164,13 @@ static void test_every_byte(void **state)
 {
 	struct data *d = small_data();
 	struct forest f;
-	char want[10000], terms[300] = "", fs[100] = "";
-	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
-		sprintf(terms + strlen(terms), "%s%s", i ? ", " : "", price_names[i]);
-		sprintf(fs + strlen(fs), "%s%d", i ? ", " : "", 7 * i);
-	}
+	char want[10000];
 	(void)state;
 	small_forest(&f, d);
 	char *text = forest_emit(&f, d);
 	assert_non_null(text);
-	snprintf(want, sizeof want, golden, golden_prices, golden_kernels(),
-		 with("segmented", "SEGMENTS=16"), with("qblock", "BLOCK_M=32"), terms, fs,
+	snprintf(want, sizeof want, golden, golden_costs, golden_kernels(),
+		 with("segmented", "SEGMENTS=0"), with("qblock", "BLOCK_M=32"),
 		 compiled_in("qblock", "BLOCK_M=32"), compiled_in("segmented", ""),
 		 compiled_in("reduce", ""));
 	assert_string_equal(text, want);
@@ -317,9 +306,9 @@ static void test_read_back(void **state)
 	assert_string_equal(parsed.gpu, "h200");
 	assert_int_equal(parsed.num_choices, f.num_choices);
 	assert_memory_equal(parsed.choice, f.choice, sizeof *f.choice * (size_t)f.num_choices);
-	assert_int_equal(parsed.num_prices, f.num_prices);
-	for (int i = 0; i < f.num_prices; i++)
-		same_price(&parsed.price[i], &f.price[i]);
+	assert_int_equal(parsed.num_costs, f.num_costs);
+	for (int i = 0; i < f.num_costs; i++)
+		same_costs(&parsed.costs[i], &f.costs[i]);
 	for (int d = 0; d < NUM_DECISIONS; d++) {
 		assert_int_equal(tree_leaves(&parsed.tree[d]), tree_leaves(&f.tree[d]));
 		for (int i = 0; i < f.tree[d].n; i++)
@@ -350,7 +339,9 @@ static void count_box(void *arg, int at, const struct box *b)
 
 static void test_budgets(void **state)
 {
-	static const struct limits rows[] = { { 1, 12 }, { 3, 2 }, { 12, 12 }, { 40, 3 } };
+	static const struct limits rows[] = {
+		{ 1, 12, 0 }, { 3, 2, 0 }, { 12, 12, 0 }, { 40, 3, 0 }
+	};
 	struct data *d = synthetic_data(0);
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {

@@ -1,5 +1,5 @@
-/* t_fill.c - what `attune confirm --fill` would measure: of training scenarios, what prices
- * pick and the sweep left out. */
+/* t_fill.c - what `attune confirm --fill` would measure: of training scenarios, what the header
+ * picks and the sweep left out. */
 #include "synthetic.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,17 +7,18 @@
 #include <cmocka.h>
 #include "commands.h"
 
-/* By prices the first of the two is always the cheapest. */
+/* Choices 1 and 2 are of qblock, 4 is segmented with 2 segments. */
 static const struct synthetic cells[] = {
 	{ "4q1s4k", "decode", "train", 1, 10 },
 	{ "4q1s4k", "decode", "train", 2, 20 },
-	{ "8q1s4k", "decode", "train", 2, 20 }, /* a hole */
+	{ "8q1s4k", "decode", "train", 2, 20 }, /* a hole of 1 */
 	{ "16q1s4k", "decode", "train", 1, 0 }, /* it failed: no hole */
 	{ "16q1s4k", "decode", "train", 2, 20 },
+	{ "16q1s4k", "decode", "train", 4, 15 },
 	{ "32q1s4k", "decode", "heldout", 2, 20 },
 	{ "q500", "prefill", "peers", 1, 30 },
 	{ "q500", "prefill", "peers", 2, 40 },
-	/* a mixed one that lacks its prefill part and one launch */
+	/* a mixed one of which each choice lacks something */
 	{ "q200_2q1s1k", "decode", "train", 1, 10 },
 	{ "q200_2q1s1k", "prefill", "train", 2, 30 },
 	{ "q200_2q1s1k", "all", "train", 2, 40 },
@@ -33,27 +34,26 @@ static void make_cells(const char *db)
 	store_close(st);
 }
 
-/* A header that prices both choices for the first `decisions` of prefill, decode. */
-static void make_header(const char *db, const char *header, int decisions)
+/* Ids of a header are those of the data: 1 and 2 of the cells, and 4, cut by costs where it has any. */
+enum { FIRST, SECOND, CUT, NUM_IDS };
+
+static void make_header(const char *db, const char *header, int prefill, int decode, int has_costs)
 {
+	const int action[NUM_DECISIONS] = { prefill, decode, SAYS_SERIAL, SAYS_OWN };
 	struct data *d = data_load(db, "h200");
-	struct forest f = { .num_choices = 2, .gpu = "h200" };
+	struct forest f = { .num_choices = NUM_IDS, .gpu = "h200", .num_costs = has_costs };
 	assert_non_null(d);
-	assert_int_equal(d->num_choices, 2);
-	for (int id = 0; id < 2; id++)
+	assert_int_equal(d->num_choices, NUM_IDS);
+	for (int id = 0; id < NUM_IDS; id++)
 		f.choice[id] = d->choice[id];
+	struct choice *cut = &f.choice[CUT];
+	assert_string_equal(cut->kernel->name, "segmented");
+	cut->config.v[cut->kernel->space->formula_axis] = SEGMENTS_FITTED;
+	/* As many segments as two blocks an SM hold: 8 of 4 sequences, 4 of 8, 2 of 16. */
+	f.costs[0] = (struct selector_costs){ CUT, llama.head_size, { 2, 96, 1000, 0, 0, 0 } };
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
-		f.tree[t].v[0].action = t == DECIDE_OVERLAP ? SAYS_SERIAL
-					: t == DECIDE_EARLY ? SAYS_OWN
-							    : 0;
-		for (int id = 0; t < decisions && id < 2; id++) {
-			struct selector_price *p = &f.price[f.num_prices++];
-			*p = (struct selector_price){
-				(enum decision)t, id, llama.head_size, { 16, 32, 0, 1, 0, { 0 } }
-			};
-			p->price.fs[PRICE_launch] = 1000 + id;
-		}
+		f.tree[t].v[0].action = action[t];
 	}
 	char *text = forest_emit(&f, d);
 	FILE *out = fopen(header, "w");
@@ -66,26 +66,33 @@ static void make_header(const char *db, const char *header, int decisions)
 static void test_holes(void **state)
 {
 	static const struct {
-		int decisions;
-		const char *split, *want;
+		const char *split;
+		int prefill, decode, has_costs, want;
 	} rows[] = {
-		/* two are the mixed scenario's plan, serial and side by side; peers are held out */
-		{ 0, "", "2 cells and plans of 4 scenarios\n" },
-		{ 1, "", "3 cells and plans of 4 scenarios\n" },
-		{ 2, "", "4 cells and plans of 4 scenarios\n" },
-		{ 2, "--split train", "4 cells and plans of 4 scenarios\n" },
+		/* Two are the mixed scenario's plan, serial and side by side; peers are held out.
+		 * Beside them: */
+		{ "", SECOND, FIRST, 0, 3 }, /* 8q1s4k */
+		{ "", FIRST, FIRST, 0, 4 },  /* and the prefill part */
+		{ "--split train", FIRST, FIRST, 0, 4 },
+		{ "", SECOND, SECOND, 0, 3 }, /* the mixed one's decodes */
+		{ "", SECOND, CUT, 1, 5 },    /* all but 16q1s4k */
+		/* Without costs it runs nowhere; what the library takes instead was not measured. */
+		{ "", SECOND, CUT, 0, 6 },
+		{ "", SECOND, SAYS_DEFAULTS, 0, 6 },
 	};
 	const char *db = in_folder("fill.sqlite"), *header = in_folder("fill.h");
+	char want[80];
 	(void)state;
 	make_cells(db);
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		make_header(db, header, rows[i].decisions);
+		make_header(db, header, rows[i].prefill, rows[i].decode, rows[i].has_costs);
 		assert_int_equal(
 		    run_command(cmd_confirm, words("--gpu h200 --db %s --header %s --fill "
 						   "--dry-run %s",
 						   db, header, rows[i].split)),
 		    EXIT_DONE);
-		assert_string_equal(printed, rows[i].want);
+		snprintf(want, sizeof want, "%d cells and plans of 4 scenarios\n", rows[i].want);
+		assert_string_equal(printed, want);
 	}
 }
 

@@ -116,6 +116,14 @@ static const char *name_of_leaf(const struct forest *f, enum decision t, char te
 	return text;
 }
 
+static void cut_by_costs(struct forest *f, int id, int head_size, long long path)
+{
+	struct choice *c = &f->choice[id];
+	c->config.v[c->kernel->space->formula_axis] = SEGMENTS_FITTED;
+	f->costs[f->num_costs++] =
+	    (struct selector_costs){ id, head_size, { 2, 64, path, 1, 2, 3 } };
+}
+
 static void test_combine(void **state)
 {
 	struct forest old, new, f;
@@ -123,9 +131,6 @@ static void test_combine(void **state)
 	(void)state;
 	make_forest(&old, &old_rules);
 	make_forest(&new, &new_rules);
-	new.price[new.num_prices++] = (struct selector_price){ DECIDE_DECODE, 0, 128, { 0 } };
-	new.price[new.num_prices++] = (struct selector_price){ DECIDE_PREFILL, 1, 128, { 0 } };
-	old.price[old.num_prices++] = (struct selector_price){ DECIDE_PREFILL, 0, 64, { 0 } };
 
 	const int decode_alone[NUM_DECISIONS] = { 0, 1, 0, 1 };
 	assert_true(forest_combine(&f, &old, &new, decode_alone));
@@ -135,12 +140,7 @@ static void test_combine(void **state)
 	assert_string_equal(name_of_leaf(&f, DECIDE_PREFILL, text),
 			    name_of_leaf(&old, DECIDE_PREFILL, wanted));
 	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_SERIAL);
-	assert_int_equal(f.num_prices, 2);
-	for (int i = 0; i < f.num_prices; i++) {
-		const enum decision t = f.price[i].decision;
-		assert_int_equal(f.price[i].head_size, t == DECIDE_PREFILL ? 64 : 128);
-		assert_int_equal(f.price[i].id, f.tree[t].v[0].action);
-	}
+	assert_int_equal(f.num_costs, 0);
 	forest_free(&f);
 
 	const int all[NUM_DECISIONS] = { 1, 1, 1, 1 };
@@ -152,6 +152,71 @@ static void test_combine(void **state)
 
 	const int early_alone[NUM_DECISIONS] = { 0, 0, 0, 1 };
 	assert_false(forest_combine(&f, &old, &new, early_alone));
+	forest_free(&old);
+	forest_free(&new);
+}
+
+/* Costs go where the choice goes, under its new id: those that the combined trees were learned with. */
+static void test_combine_costs(void **state)
+{
+	static const struct {
+		int take[NUM_DECISIONS], num;
+		long long path[2]; /* of the decode leaf's choice at head sizes 64, 128; 0: none */
+	} rows[] = {
+		{ { 0, 1, 0, 1 }, 2, { 20, 21 } }, /* of new; what old's decodes had is gone */
+		{ { 1, 0, 1, 0 }, 1, { 0, 11 } },  /* of old; what new's had is gone */
+		{ { 1, 1, 1, 1 }, 2, { 20, 21 } },
+		{ { 0, 0, 0, 0 }, 1, { 0, 11 } },
+	};
+	struct forest old, new, f;
+	(void)state;
+	make_forest(&old, &old_rules);
+	make_forest(&new, &new_rules);
+	cut_by_costs(&old, 1, 128, 11);
+	cut_by_costs(&new, 2, 128, 31); /* which no leaf names */
+	cut_by_costs(&new, 0, 64, 20);
+	cut_by_costs(&new, 0, 128, 21);
+	/* Else both decode leaves would say the same. */
+	new.choice[0].config.v[0] = new.choice[0].kernel->space->axis[0].values[1];
+	assert_false(choice_same(&new.choice[0], &old.choice[1]));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		assert_true(forest_combine(&f, &old, &new, rows[i].take));
+		const int id = f.tree[DECIDE_DECODE].v[0].action;
+		const struct forest *from = rows[i].take[DECIDE_DECODE] ? &new : &old;
+		assert_true(choice_same(&f.choice[id],
+					&from->choice[from->tree[DECIDE_DECODE].v[0].action]));
+		assert_int_equal(f.num_costs, rows[i].num);
+		for (int k = 0; k < f.num_costs; k++) {
+			assert_int_equal(f.costs[k].id, id);
+			assert_true(f.costs[k].costs.path ==
+				    rows[i].path[f.costs[k].head_size == 128]);
+		}
+		forest_free(&f);
+	}
+	forest_free(&old);
+	forest_free(&new);
+}
+
+/* A choice that both forests name is there once, with one forest's costs: the new one's. */
+static void test_combine_same_choice(void **state)
+{
+	const int decode_alone[NUM_DECISIONS] = { 0, 1, 0, 1 };
+	struct forest old, new, f;
+	(void)state;
+	make_forest(&old, &old_rules);
+	make_forest(&new, &new_rules);
+	cut_by_costs(&old, 1, 128, 11);
+	cut_by_costs(&old, 1, 64, 10);
+	cut_by_costs(&new, 0, 128, 21);
+	old.tree[DECIDE_PREFILL].v[0].action = 1;
+	assert_true(choice_same(&old.choice[1], &new.choice[0]));
+	assert_true(forest_combine(&f, &old, &new, decode_alone));
+	assert_int_equal(f.num_choices, 1);
+	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, 0);
+	assert_int_equal(f.tree[DECIDE_DECODE].v[0].action, 0);
+	assert_int_equal(f.num_costs, 1);
+	assert_true(f.costs[0].costs.path == 21);
+	forest_free(&f);
 	forest_free(&old);
 	forest_free(&new);
 }
@@ -395,10 +460,11 @@ static void test_nothing_raced(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_draws),        cmocka_unit_test(test_split),
-		cmocka_unit_test(test_several_sets), cmocka_unit_test(test_combine),
-		cmocka_unit_test(test_too_many),     cmocka_unit_test(test_judge),
-		cmocka_unit_test(test_figures),      cmocka_unit_test(test_nothing_raced),
+		cmocka_unit_test(test_draws),         cmocka_unit_test(test_split),
+		cmocka_unit_test(test_several_sets),  cmocka_unit_test(test_combine),
+		cmocka_unit_test(test_combine_costs), cmocka_unit_test(test_combine_same_choice),
+		cmocka_unit_test(test_too_many),      cmocka_unit_test(test_judge),
+		cmocka_unit_test(test_figures),       cmocka_unit_test(test_nothing_raced),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

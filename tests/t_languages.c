@@ -2,7 +2,7 @@
  * here), Python (where there is one) and the text of override files (read by the
  * library) answer alike for a million feature vectors, and Python's formulas come to
  * what the library's do. The forests are random, with all that a header can hold; what
- * prices come to, t_languages_prices.c compares. */
+ * segment costs come to, t_languages_segments.c compares. */
 #include "../kernels/heuristics.h"
 #include "synthetic.h"
 #include <dlfcn.h>
@@ -14,24 +14,34 @@
 #include <cmocka.h>
 #include "languages.h"
 
-enum { VECTORS = 1000000, BATCHES = 100000, POOL = 64 };
+enum { VECTORS = 1000000, BATCHES = 100000, POOL = 64, DEPTH = 7 };
 
 /* ---- a forest, and vectors that walk all over it ---------------------------------------- */
-/* The root's index; thresholds over the whole range, some of them 0. */
-static int random_node(struct tree *t, int depth, int actions, unsigned long long *seed)
+/* Any that the decision has. */
+static int random_action(enum decision decision, unsigned long long *seed)
+{
+	static const int ways[] = { SAYS_SERIAL, SAYS_STREAMS, SAYS_WHOLE };
+	const int ids = decision == DECIDE_EARLY ? MOST_EARLY + 1 : CHOICES;
+	const int words = decision == DECIDE_OVERLAP ? (int)COUNT(ways) : 1;
+	const int r = below(seed, ids + words);
+	return r < ids ? r : ways[r - ids]; /* of the others -1, too */
+}
+
+/* The root's index; thresholds over the whole range, some of them 0. No leaf is near the root. */
+static int random_node(struct tree *t, int depth, enum decision decision, unsigned long long *seed)
 {
 	const int at = tree_new_node(t);
-	if (!depth || next_random(seed) % 8 == 0) {
-		t->v[at].action = (int)(next_random(seed) % (unsigned)(actions + 2)) - 2;
+	if (!depth || (depth < DEPTH - 1 && next_random(seed) % 8 == 0)) {
+		t->v[at].action = random_action(decision, seed);
 		return at;
 	}
 	const int feature = (int)(next_random(seed) % ATTUNE_NUM_FEATURES);
 	const long long threshold = (long long)(next_random(seed) >> next_random(seed) % 31);
-	const int below = random_node(t, depth - 1, actions, seed);
-	const int above = random_node(t, depth - 1, actions, seed);
+	const int holds = random_node(t, depth - 1, decision, seed);
+	const int above = random_node(t, depth - 1, decision, seed);
 	t->v[at].feature = feature;
 	t->v[at].threshold = threshold;
-	t->v[at].below = below;
+	t->v[at].below = holds;
 	t->v[at].above = above;
 	return at;
 }
@@ -41,16 +51,9 @@ static void random_forest(struct forest *f)
 	unsigned long long seed = 30;
 	*f = (struct forest){ .gpu = "h200" };
 	random_choices(f, &seed);
-	random_prices(f, &seed);
+	random_costs(f, &seed);
 	for (int t = 0; t < NUM_DECISIONS; t++) {
-		random_node(&f->tree[t], 7,
-			    t == DECIDE_EARLY ? MOST_EARLY : CHOICES, &seed);
-		for (int i = 0; t == DECIDE_OVERLAP && i < f->tree[t].n; i++)
-			if (f->tree[t].v[i].action == SAYS_CHEAPEST)
-				f->tree[t].v[i].action = i % 2 ? SAYS_STREAMS : SAYS_WHOLE;
-		for (int i = 0; t == DECIDE_EARLY && i < f->tree[t].n; i++)
-			if (f->tree[t].v[i].action == SAYS_CHEAPEST)
-				f->tree[t].v[i].action = MOST_EARLY;
+		random_node(&f->tree[t], DEPTH, (enum decision)t, &seed);
 		assert_true(tree_tidy(&f->tree[t]));
 		assert_true(tree_leaves(&f->tree[t]) > 12);
 	}
@@ -162,17 +165,6 @@ static char *emitted(const struct fixture *x, const char *language)
 	return text;
 }
 
-static void same_prices(const struct forest *f, const struct selector_price *p, int n)
-{
-	assert_int_equal(n, f->num_prices);
-	for (int i = 0; i < n; i++) {
-		assert_int_equal(p[i].decision, f->price[i].decision);
-		assert_int_equal(p[i].id, f->price[i].id);
-		assert_int_equal(p[i].head_size, f->price[i].head_size);
-		assert_memory_equal(&p[i].price, &f->price[i].price, sizeof p->price);
-	}
-}
-
 static void test_c_and_parsed(void **state)
 {
 	const struct fixture *x = *state;
@@ -183,7 +175,7 @@ static void test_c_and_parsed(void **state)
 	decide_fn decide = compile(text, &handle);
 	assert_true(forest_parse(&parsed, text, "text"));
 	assert_memory_equal(parsed.choice, x->f.choice, sizeof *parsed.choice * CHOICES);
-	same_prices(&x->f, parsed.price, parsed.num_prices);
+	same_list(&x->f, parsed.costs, parsed.num_costs);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
@@ -206,7 +198,7 @@ static void test_json(void **state)
 	json_t *o = json_loads(text, 0, &error);
 	if (!o)
 		fail_msg("%d:%d: %s", error.line, error.column, error.text);
-	assert_string_equal(json_string_value(json_object_get(o, "schema")), "attune-heuristics-5");
+	assert_string_equal(json_string_value(json_object_get(o, "schema")), "attune-heuristics-6");
 	assert_int_equal(json_array_size(json_object_get(o, "features")), ATTUNE_NUM_FEATURES);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);
@@ -218,7 +210,8 @@ static void test_json(void **state)
 	for (int i = 0; i < CHOICES; i++) {
 		const json_t *c = json_array_get(json_object_get(o, "choices"), (size_t)i);
 		const struct space *s = x->f.choice[i].kernel->space;
-		const int is_formula = config_is_formula(&x->f.choice[i].config, s);
+		const struct config *config = &x->f.choice[i].config;
+		const int is_formula = config_is_formula(config, s) || config_is_fitted(config, s);
 		const json_t *formula = json_object_get(c, "formula");
 		assert_int_equal(json_object_size(json_object_get(c, "tunables")), s->num_axes);
 		assert_true(is_formula ? json_is_object(formula) : json_is_null(formula));
@@ -244,7 +237,7 @@ static void test_text(void **state)
 		assert_string_equal(s->choices[i].kernel, c->kernel->name);
 		assert_string_equal(s->choices[i].text, words);
 	}
-	same_prices(&x->f, s->prices, s->num_prices);
+	same_list(&x->f, s->costs, s->num_costs);
 	for (int i = 0; i < VECTORS; i++) {
 		step(&w, (long long(*)[POOL])x->pool);
 		for (int d = 0; d < NUM_DECISIONS; d++)

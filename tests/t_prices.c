@@ -1,171 +1,76 @@
 /* t_prices.c - prices fitted to times that known prices made: estimates come back, also where
- * nothing was measured, leaves say the cheapest and are better for it, and never where what
- * is cheapest was seen to fail. */
+ * nothing was measured, and so do the numbers of segments that follow; what prices say of rows that they
+ * have not seen. t_taught.c has the trees that are taught by them. */
 #include "synthetic.h"
-#include "../tuner/prices.h"
+#include "../tuner/market.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "by_hand.h"
+#include "priced.h"
 
-enum { MAX_BATCHES = 220, MOST = 12 };
+/* ---- amounts ----------------------------------------------------------------------------- */
+static void part_of(struct part *p, const char *text)
+{
+	char error[100];
+	struct batch *b = batch_parse(text, error, sizeof error);
+	assert_true(b && part_make(p, PHASE_DECODE, &llama, &b->view, &h200_run.device));
+	batch_free(b);
+}
 
-/* In the order of price_terms.def; what is not named costs nothing. */
-#define FS(...)                                          \
-	{                                                \
-		[PRICE_launch] = 2500000000, __VA_ARGS__ \
+/* 4 sequences of 4096 keys, 8 KV heads of 4 query heads: 32 blocks, of which 132 SMs run two each. */
+static void amounts_by_hand(void **state)
+{
+	static const struct {
+		int segments;
+		long long amount[NUM_PRICE_TERMS];
+	} rows[] = {
+		{ 1, { 1, 4096 + 128, 32 * 4096 / 132, 65536, 128, 0, 0, 0 } },
+		{ 8, { 1, 512 + 128, 32 * 4096 / 132, 65536, 128, 1, 8, 1024 } },
+		/* 512 blocks of 384 with the start, in two waves of 264 that lack 16 */
+		{ 16, { 1, (384 * 512 + 16 * 384) / 264, 992, 65536, 128, 1, 16, 2048 } },
+	};
+	const struct price p = { { 16, 64, 0 }, 2, 128, { 3, 5, 7, 11, 13, 17, 19, 23 } };
+	struct part part;
+	(void)state;
+	part_of(&part, "4q1s4k");
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		long long amount[NUM_PRICE_TERMS], sum = 0;
+		price_amounts(amount, &p, &part.f, rows[i].segments);
+		for (int k = 0; k < NUM_PRICE_TERMS; k++) {
+			if (amount[k] != rows[i].amount[k])
+				fail_msg("%d segments, term %d: %lld", rows[i].segments, k,
+					 amount[k]);
+			sum += p.fs[k] * rows[i].amount[k];
+		}
+		assert_true(price_estimate(&p, &part.f, rows[i].segments) == sum);
 	}
-
-/* Families and what they cost: one that walks the keys fast and starts slowly, one the other
- * way round, and one without segments. */
-static const struct known {
-	const char *kernel, *set;
-	struct price price;
-} known[] = {
-	{ "segmented",
-	  "BLOCK_M=16 TILE_SIZE=64",
-	  { 16, 64, 0, 2, 128,
-	    FS([PRICE_path] = 12000000, [PRICE_split] = 2000000000, [PRICE_merge] = 150000) } },
-	{ "segmented",
-	  "BLOCK_M=16 TILE_SIZE=128",
-	  { 16, 128, 0, 1, 64,
-	    FS([PRICE_path] = 8000000, [PRICE_split] = 3000000000, [PRICE_merge] = 100000) } },
-	{ "qblock",
-	  "BLOCK_M=16 TILE_SIZE=32",
-	  { 16, 32, 0, 4, 0, FS([PRICE_path] = 17000000, [PRICE_rows] = 120000) } },
-};
-
-struct batch_text {
-	char text[40], split[10];
-};
-
-static int list_batches(struct batch_text v[MAX_BATCHES])
-{
-	static const int counts[] = { 1, 2, 3, 5, 8, 12, 16, 24, 40, 64, 100, 160 };
-	int n = 0;
-	for (size_t i = 0; i < COUNT(counts); i++)
-		for (int length = 200; length < 70000; length += length / 2 + 7 * counts[i])
-			if (counts[i] * length < 2000000 && n < MAX_BATCHES) {
-				snprintf(v[n].text, sizeof v->text, "%dq1s%d", counts[i], length);
-				strcpy(v[n].split, n % 5 == 2 ? "heldout" : "train");
-				n++;
-			}
-	return n;
+	part.f.kv_kib = 1ll << 40; /* sums must not overflow */
+	long long amount[NUM_PRICE_TERMS];
+	price_amounts(amount, &p, &part.f, 1);
+	assert_true(amount[PRICE_KIB] == 1 << 27);
 }
 
-static double noisy(double us, double noise, unsigned long long *seed)
+/* What of an estimate depends on segments is what the costs say that the header gets. */
+static void costs_are_what_segments_change(void **state)
 {
-	const double u = (double)(next_random(seed) % 2001) / 1000 - 1; /* -1 .. 1 */
-	return us * (1 + noise * u);
-}
-
-/* The same for the same batch, whatever the order. */
-static unsigned long long noise_seed(const char *text)
-{
-	unsigned long long h = 5381;
-	for (; *text; text++)
-		h = h * 33 + (unsigned char)*text;
-	return h * 1000;
-}
-
-struct making_of {
-	double noise;
-	int turned; /* cells in another order */
-	/* With at least as many sequences the cheapest's result is wrong, where it is of this
-	 * one of the known; 0: never. */
-	int wrong_seqs, wrong;
-};
-
-/* Of all families and values; the family's index. */
-static int cheapest_known(const struct part *p, int *segments)
-{
-	long long least = -1;
-	int best = 0;
-	for (int k = 0; k < (int)COUNT(known); k++) {
-		const struct kernel *kernel = kernel_find(BACKEND_GPU, known[k].kernel);
-		struct config c, at;
-		const char *where;
-		assert_true(
-		    config_parse(&c, kernel->space, with(known[k].kernel, known[k].set), &where));
-		const long long fs =
-		    config_cheapest(&at, &c, kernel, &known[k].price, &llama, p, &h200_run.device);
-		if (fs < 0 || (least >= 0 && fs >= least))
-			continue;
-		least = fs;
-		best = k;
-		*segments = config_value(&at, kernel->space, "SEGMENTS", 1);
-	}
-	return best;
-}
-
-/* The cells of a batch: all legal values of all families. */
-static void add_batch(struct data *d, const struct batch_text *b, const struct making_of *how)
-{
-	char error[100], set[120];
-	struct batch *parsed = batch_parse(b->text, error, sizeof error);
-	struct part p;
-	int segments = 1;
-	assert_true(parsed && part_make(&p, PHASE_DECODE, &llama, &parsed->view, &h200_run.device));
-	const int cheapest = cheapest_known(&p, &segments);
-	for (size_t k = 0; k < COUNT(known); k++) {
-		const struct known *one = &known[how->turned ? COUNT(known) - 1 - k : k];
-		const struct space *s = kernel_find(BACKEND_GPU, one->kernel)->space;
-		const int axis = s->formula_axis;
-		for (int i = 0; i < (axis < 0 ? 1 : s->axis[axis].num_values); i++) {
-			const int v = axis < 0 ? 1 : s->axis[axis].values[i];
-			const char *where;
-			struct config c;
-			snprintf(set, sizeof set, axis < 0 ? "%s" : "%s SEGMENTS=%d", one->set, v);
-			assert_true(config_parse(&c, s, with(one->kernel, set), &where));
-			if (s->why_illegal(&c, &llama, &p, &h200_run.device))
-				continue;
-			unsigned long long seed =
-			    noise_seed(b->text) + 100u * (unsigned)v + (unsigned)(one - known);
-			const double us = (double)price_estimate(&one->price, &p.f, v) / 1e9;
-			struct store_cell cell =
-			    cell_like(b->text, "decode", one->kernel, with(one->kernel, set),
-				      noisy(us, how->noise, &seed));
-			cell.split = b->split;
-			if (how->wrong_seqs && atoi(b->text) >= how->wrong_seqs &&
-			    cheapest == how->wrong && one - known == cheapest && v == segments) {
-				cell.outcome = "wrong";
-				cell.median_us = NAN;
-			}
-			assert_true(data_add(d, &cell));
+	static const char *const batches[] = { "1q1s60000", "7q1s3000", "33q1s900", "160q1s8000" };
+	(void)state;
+	for (size_t i = 0; i < COUNT(batches) * NUM_KNOWN; i++) {
+		const struct price *p = &known[i % NUM_KNOWN].price;
+		const struct segment_costs costs = price_costs(p);
+		struct part part;
+		part_of(&part, batches[i / NUM_KNOWN]);
+		for (int v = 2; v <= 64; v += 3) {
+			const long long more =
+			    price_estimate(p, &part.f, v) - price_estimate(p, &part.f, 1);
+			assert_true(more == segments_cost(&costs, &p->block, &part.f, v) -
+						segments_cost(&costs, &p->block, &part.f, 1));
 		}
 	}
-	batch_free(parsed);
 }
-
-static struct data *make(const struct making_of *how)
-{
-	static struct batch_text batch[MAX_BATCHES];
-	struct data *d = data_new("h200", &h200_run);
-	const int n = list_batches(batch);
-	assert_in_range(n, 120, MAX_BATCHES - 1);
-	for (int i = 0; i < n; i++)
-		add_batch(d, &batch[how->turned ? (i * 7 + 3) % n : i], how);
-	assert_true(data_finish(d));
-	assert_int_equal(d->n, n); /* 7 does not divide it */
-	snprintf(d->hash, sizeof d->hash, "%032d", 9);
-	return d;
-}
-
-static const struct making_of exactly = { .noise = 0 }, roughly = { .noise = 0.01 };
 
 /* ---- estimates --------------------------------------------------------------------------- */
-/* Which of the known a choice is of. */
-static const struct known *known_as(const struct choice *c)
-{
-	const int tile = config_value(&c->config, c->kernel->space, "TILE_SIZE", 0);
-	for (size_t k = 0; k < COUNT(known); k++)
-		if (!strcmp(known[k].kernel, c->kernel->name) && known[k].price.tile == tile)
-			return &known[k];
-	fail_msg("no such choice");
-	return NULL;
-}
-
 /* In a held-out scenario, at values that are of use there: the largest relative error. */
 static double worst_error(const struct data *d, int s, const struct price *fitted,
 			  const struct known *known_one, const struct choice *c)
@@ -190,30 +95,36 @@ static double worst_error(const struct data *d, int s, const struct price *fitte
 	return worst;
 }
 
+/* An offer's prices, against those that made its times. */
+static void same_estimates(const struct data *d, const struct offer *o)
+{
+	const struct known *of = known_as(&o->choice);
+	const struct price *fitted = &o->price[0];
+	assert_int_equal(fitted->block.rows, of->price.block.rows);
+	assert_int_equal(fitted->block.tile, of->price.block.tile);
+	assert_int_equal(fitted->block.heads, of->price.block.heads);
+	for (int s = 0; s < d->n; s++) {
+		const double error = worst_error(d, s, fitted, of, &o->choice);
+		if (!data_is_training(&d->v[s]) && error > 0.02)
+			fail_msg("%s %s, %s: %.4f", of->kernel, of->set, d->v[s].batch_text, error);
+	}
+}
+
 static void estimates_come_back(const struct making_of *how)
 {
-	static struct prices p;
-	struct data *d = make(how);
+	struct data *d = make_priced(how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	assert_true(prices_fit(&p, d, m, DECIDE_DECODE, MOST));
-	assert_true(p.num_choices >= 2);
-	assert_int_equal(p.num_prices, p.num_choices); /* one head size */
-	for (int i = 0; i < p.num_prices; i++) {
-		const struct known *of = known_as(&p.choice[p.price[i].id]);
-		const struct price *fitted = &p.price[i].price;
-		assert_int_equal(p.price[i].decision, DECIDE_DECODE);
-		assert_int_equal(p.price[i].head_size, llama.head_size);
-		assert_int_equal(fitted->rows, of->price.rows);
-		assert_int_equal(fitted->tile, of->price.tile);
-		for (int s = 0; s < d->n; s++) {
-			const double error =
-			    worst_error(d, s, fitted, of, &p.choice[p.price[i].id]);
-			if (!data_is_training(&d->v[s]) && error > 0.02)
-				fail_msg("%s %s, %s: %.4f", of->kernel, of->set, d->v[s].batch_text,
-					 error);
-		}
+	struct market k = { .d = d, .m = m, .phase = PHASE_DECODE };
+	struct cell_fit *cell = malloc(sizeof *cell * ((size_t)m->rows * MAX_MEMBERS + 1));
+	assert_true(cell && market_open(&k));
+	assert_int_equal(k.num_sizes, 1);
+	assert_int_equal(k.num_offers, num_known(how));
+	for (int i = 0; i < k.num_offers; i++) {
+		assert_true(market_fit(&k, &k.offer[i], cell));
+		same_estimates(d, &k.offer[i]);
 	}
-	prices_free(&p);
+	market_close(&k);
+	free(cell);
 	matrix_free(m);
 	data_free(d);
 }
@@ -230,130 +141,169 @@ static void estimates_of_rough_times(void **state)
 	estimates_come_back(&roughly);
 }
 
-/* ---- trees ------------------------------------------------------------------------------- */
-static int leaves_that_say(const struct tree *t, int action)
+/* ---- segments ---------------------------------------------------------------------------- */
+/* What a choice takes by its known price with the segments that its fitted costs say, to its best. */
+static double excess(const struct prices *p, int id, const struct measured *m)
 {
-	int n = 0;
-	for (int i = 0; i < t->n; i++)
-		n += t->v[i].feature < 0 && t->v[i].action == action;
-	return n;
+	const struct choice *c = &p->choice[id];
+	const struct known *of = known_as(c);
+	const struct part *part = &m->part[PHASE_DECODE];
+	const struct segment_costs *costs =
+	    costs_for(p->costs, p->num_costs, id, m->shape.head_size);
+	struct config at;
+	int best;
+	assert_null(
+	    config_fitted(&at, &c->config, c->kernel, costs, &m->shape, part, &h200_run.device));
+	return (double)price_estimate(&of->price, &part->f,
+				      config_value(&at, c->kernel->space, "SEGMENTS", 1)) /
+	       (double)known_least(of, &m->shape, part, &best);
 }
 
-static void leaves_say_the_cheapest(void **state)
+static void segments_come_back(void **state)
 {
-	struct data *d = make(&roughly);
-	struct score tree, fixed;
-	struct forest f;
+	static struct prices p;
+	struct data *d = make_priced(&roughly);
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	int cut = 0;
 	(void)state;
-	assert_true(forest_induce(&f, d, &default_limits));
-	assert_true(leaves_that_say(&f.tree[DECIDE_DECODE], SAYS_CHEAPEST) > 0);
-	assert_true(f.num_prices >= 2);
-	assert_true(score_policy(d, POLICY_TREE, &f, "heldout", &tree));
-	assert_true(score_policy(d, POLICY_BEST_FIXED, NULL, "heldout", &fixed));
-	assert_true(tree.n > 20);
-	assert_int_equal(tree.invalid, 0);
-	if (!(tree.geomean < 1.01 && fixed.geomean > 1.1))
-		fail_msg("%.4f, best constant %.4f", tree.geomean, fixed.geomean);
-	forest_free(&f);
+	assert_true(prices_fit(&p, d, m, MOST));
+	assert_true(p.num_choices >= 2);
+	for (int id = 0; id < p.num_choices; id++) {
+		const struct space *s = p.choice[id].kernel->space;
+		assert_int_equal(config_is_fitted(&p.choice[id].config, s), s->formula_axis >= 0);
+		cut += s->formula_axis >= 0;
+		for (int i = 0; i < d->n; i++)
+			if (!data_is_training(&d->v[i]) && excess(&p, id, &d->v[i]) > 1.03)
+				fail_msg("%s: %.4f", d->v[i].batch_text, excess(&p, id, &d->v[i]));
+	}
+	assert_int_equal(p.num_costs, cut); /* one head size */
+	for (int i = 0; i < p.num_costs; i++)
+		assert_int_equal(p.costs[i].head_size, llama.head_size);
+	prices_free(&p);
+	matrix_free(m);
 	data_free(d);
 }
 
-static char *header_of(const struct making_of *how)
+/* A choice without times at a head size has no costs of it. */
+static void sizes_that_were_measured_have_costs(void **state)
 {
-	struct data *d = make(how);
-	struct forest f;
-	assert_true(forest_induce(&f, d, &default_limits));
-	assert_true(f.num_prices > 0);
-	char *text = forest_emit(&f, d);
-	assert_non_null(text);
-	forest_free(&f);
-	data_free(d);
-	return text;
-}
-
-static void same_cells_same_bytes(void **state)
-{
-	struct making_of other = roughly;
-	char *first = header_of(&roughly), *again = header_of(&roughly);
-	other.turned = 1;
-	char *turned = header_of(&other);
+	static struct prices p;
+	const struct making_of how = { .noise = 0.01, .narrow = 1 };
+	struct data *d = make_priced(&how);
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	int seen[2] = { 0, 0 };
 	(void)state;
-	assert_string_equal(first, again);
-	assert_string_equal(first, turned);
-	free(first);
-	free(again);
-	free(turned);
+	assert_true(prices_fit(&p, d, m, MOST));
+	for (int i = 0; i < p.num_costs; i++) {
+		assert_true(p.costs[i].head_size == 64 || p.costs[i].head_size == 128);
+		seen[p.costs[i].head_size == 128]++;
+		assert_true(config_is_fitted(&p.choice[p.costs[i].id].config,
+					     p.choice[p.costs[i].id].kernel->space));
+	}
+	assert_true(seen[0] >= 2 && seen[0] == seen[1]);
+	prices_free(&p);
+	matrix_free(m);
+	data_free(d);
 }
 
-/* How often what is cheapest there failed; what is picked never did. */
-static int failures_kept_apart(const struct data *d, const struct forest *f, int *cheapest)
+/* ---- how good they are elsewhere ------------------------------------------------------------ */
+static double unseen_of(const struct making_of *how)
 {
-	const struct tree *t = &f->tree[DECIDE_DECODE];
-	int n = 0;
-	for (int s = 0; s < d->n; s++) {
-		const struct measured *m = &d->v[s];
-		struct choice c;
-		struct pick p;
-		if (!data_is_training(m))
+	static struct prices p;
+	struct data *d = make_priced(how);
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	assert_true(prices_fit(&p, d, m, MOST));
+	const double unseen = p.unseen;
+	prices_free(&p);
+	matrix_free(m);
+	data_free(d);
+	return unseen;
+}
+
+static void unseen_rows_judge_them(void **state)
+{
+	const struct making_of odd = { .noise = 0.01, .odd = 1 },
+			       seldom = { .wrong_each = 50, .wrong = TILE_64 };
+	(void)state;
+	assert_true(unseen_of(&exactly) < 1.001);
+	assert_in_range((int)(1e4 * unseen_of(&roughly)), 10000, 10050);
+	assert_true(unseen_of(&odd) > 1.05);
+	assert_true(unseen_of(&seldom) < 1.01);
+}
+
+/* Of another head size: each that is known in 1 to `segments`. */
+static void add_few(struct data *d, const char *batch, int segments)
+{
+	for (int i = 0; i < PLAIN * segments; i++) {
+		const struct known *k = &known[i % PLAIN];
+		char set[100];
+		if (k == &known[UNCUT] && i >= PLAIN)
 			continue;
-		forest_pick(d, f, s, &p);
-		if (!isfinite(data_plan_time(d, s, &p)))
-			fail_msg("%s", m->batch_text);
-		*cheapest += t->v[tree_leaf(t, &m->part[PHASE_DECODE].f)].action == SAYS_CHEAPEST;
-		n += action_choice(d, f, DECIDE_DECODE, PHASE_DECODE, SAYS_CHEAPEST, m, &c) &&
-		     !isfinite(data_time(d, s, PHASE_DECODE, data_find(d, &c)));
+		snprintf(set, sizeof set, "%s SEGMENTS=%d", k->set, 1 + i / PLAIN);
+		struct store_cell c =
+		    cell_like(batch, "decode", k->kernel, with(k->kernel, set), 10 + i);
+		c.model = "narrow@1";
+		c.shape.head_size = 64;
+		assert_true(data_add(d, &c));
 	}
-	return n;
 }
 
-static void what_failed_is_not_picked(void **state)
+/* Of 20 batches, and of others of that size. */
+static double unseen_beside(int others, int segments, int *num_costs)
 {
-	static const int least_seqs[] = { 16, 64, 100 };
-	int apart = 0, cheapest = 0;
-	(void)state;
-	for (int i = 0; i < 3 * (int)COUNT(known); i++) {
-		const struct making_of how = { 0.01, 0, least_seqs[i % 3], i / 3 };
-		struct data *d = make(&how);
-		struct forest f;
-		assert_true(forest_induce(&f, d, &default_limits));
-		apart += failures_kept_apart(d, &f, &cheapest);
-		forest_free(&f);
-		data_free(d);
-	}
-	assert_true(apart > 0); /* and so by leaves */
-	assert_true(cheapest > 0);
-}
-
-/* Of too few times there are no prices, and leaves name choices as they did. */
-static void few_times_have_no_price(void **state)
-{
+	static struct batch_text batch[MAX_BATCHES];
+	static struct prices p;
 	struct data *d = data_new("h200", &h200_run);
-	struct forest f;
-	char batch[40];
-	(void)state;
-	for (int i = 0; i < 8; i++) {
-		snprintf(batch, sizeof batch, "%dq1s4k", i < 4 ? 1 + i : 60 + i);
-		add(d, batch, "decode", "qblock", "", i < 4 ? 20 : 10);
-		add(d, batch, "decode", "segmented", "", i < 4 ? 10 : 20);
+	list_batches(batch);
+	for (int i = 0; i < 20; i++) {
+		strcpy(batch[6 * i].split, "train");
+		add_batch(d, &batch[6 * i], &exactly, 0);
 	}
+	for (int i = 0; i < others; i++)
+		add_few(d, batch[6 * i].text, segments);
 	assert_true(data_finish(d));
-	assert_true(forest_induce(&f, d, &default_limits));
-	assert_int_equal(f.num_prices, 0);
-	assert_int_equal(f.num_choices, 2);
-	assert_int_equal(tree_leaves(&f.tree[DECIDE_DECODE]), 2);
-	forest_free(&f);
+	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
+	assert_int_equal(m->rows, 20 + others);
+	assert_true(prices_fit(&p, d, m, MOST));
+	*num_costs = 0;
+	for (int i = 0; i < p.num_costs; i++)
+		*num_costs += p.costs[i].head_size == 64;
+	const double unseen = p.unseen;
+	prices_free(&p);
+	matrix_free(m);
 	data_free(d);
+	return unseen;
+}
+
+/* Prices need eight times. One row of eight may have nothing with a price, no more; and what has one thanks
+ * to the row that is judged has none. */
+static void unseen_where_few_have_prices(void **state)
+{
+	static const struct {
+		int others, segments, num_costs, is_known;
+	} rows[] = {
+		{ 0, 1, 0, 1 }, { 2, 1, 0, 1 }, { 3, 1, 0, 0 }, { 3, 3, 2, 0 }, { 2, 4, 2, 1 }
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		int num_costs;
+		const double unseen = unseen_beside(rows[i].others, rows[i].segments, &num_costs);
+		assert_int_equal(num_costs, rows[i].num_costs);
+		assert_true(rows[i].is_known ? unseen >= 1 && unseen < 1.05 : isinf(unseen));
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(amounts_by_hand),
+		cmocka_unit_test(costs_are_what_segments_change),
 		cmocka_unit_test(estimates_of_exact_times),
 		cmocka_unit_test(estimates_of_rough_times),
-		cmocka_unit_test(leaves_say_the_cheapest),
-		cmocka_unit_test(same_cells_same_bytes),
-		cmocka_unit_test(what_failed_is_not_picked),
-		cmocka_unit_test(few_times_have_no_price),
+		cmocka_unit_test(segments_come_back),
+		cmocka_unit_test(sizes_that_were_measured_have_costs),
+		cmocka_unit_test(unseen_rows_judge_them),
+		cmocka_unit_test(unseen_where_few_have_prices),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("prices", tests, NULL, NULL);

@@ -108,7 +108,8 @@ static void emit_leaf(const struct emitter *e, enum decision decision, const str
 	emit_action(e, decision, v->action);
 	fputs(";", out);
 	if (!v->support) {
-		fputs(" /* no scenario: by estimate */\n", out);
+		fprintf(out, " /* %s */\n",
+			v->action < 0 ? "not measured" : "no scenario: by estimate");
 		return;
 	}
 	fprintf(out, " /* %d scenario%s", v->support, v->support == 1 ? "" : "s");

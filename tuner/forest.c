@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where estimates fill in between scenarios, many leaves do not overfit. */
-enum { MAX_DEPTH = 9, TAUGHT_LEAVES = 64 };
+enum { MAX_DEPTH = 9 };
 
 /* A leaf may lose that share for fewer choices: less than noise. */
 #define EPSILON 0.003
 
-const struct limits default_limits = { .leaves = 24, .variants = 12 };
+/* Where estimates fill in between scenarios, many leaves do not overfit. */
+const struct limits default_limits = { .leaves = 24, .variants = 12, .taught = 64 };
 
 void forest_free(struct forest *f)
 {
@@ -97,8 +97,7 @@ static int try_prices(struct phase_fit *fit, const struct matrix *all, int most)
 /* Each head size is for itself: it is compiled apart, into code that behaves apart. */
 static int grow_phase(struct phase_fit *fit, enum decision decision, const struct limits *limits)
 {
-	const int leaves = fit->is_taught && limits->leaves < TAUGHT_LEAVES ? TAUGHT_LEAVES
-									    : limits->leaves;
+	const int leaves = fit->is_taught && limits->taught ? limits->taught : limits->leaves;
 	const struct growth how = { leaves, MAX_DEPTH, min_support(fit->m), 0,
 				    0,      SIZE_MOST, 1 + ATTUNE_FEATURE_head_size };
 	if (!fit->is_taught)

@@ -21,7 +21,7 @@ static const struct argp_option rows[] = {
 	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
 	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
 	{ "out", 'o', "FILE", 0, "header to write (generated/attune_NAME.h)", 0 },
-	{ "max-leaves", OPT_LEAVES, "N", 0, "of each of the three trees (24)", 0 },
+	{ "max-leaves", OPT_LEAVES, "N", 0, "of each tree (24; 64 where estimates teach, too)", 0 },
 	{ "max-variants", OPT_VARIANTS, "N", 0, "candidates a phase (12)", 0 },
 	{ "check", OPT_CHECK, NULL, 0, "write nothing; exit 1 with the diff when it would change",
 	  0 },
@@ -49,7 +49,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g': gpu_option(&o->gpu, arg, state); return 0;
 	case 'd': o->db = arg; return 0;
 	case 'o': o->out = arg; return 0;
-	case OPT_LEAVES: o->limits.leaves = count_arg(state, arg, 1, 200); return 0;
+	case OPT_LEAVES:
+		o->limits.leaves = o->limits.taught = count_arg(state, arg, 1, 200);
+		return 0;
 	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
 	case OPT_CHECK: o->check = 1; return 0;
 	case OPT_DUMP: o->dump = arg; return 0;
@@ -73,7 +75,7 @@ static const struct argp help = {
 	"carries to today's, do not count. A database that says which rules its header began from "
 	"(attune tune) also learns from the times of the GPU that it names, and "
 	"keeps what scenarios of split 'gate' show no better rules for.\n\n"
-	"Example:\n  attune induce --gpu h200 --max-leaves 24\n  attune induce --gpu h200 --check",
+	"Example:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 --check",
 	NULL,
 	NULL,
 	NULL

@@ -114,7 +114,14 @@ static const struct run *serial_of(const struct runs *all, const struct run *run
 	return NULL;
 }
 
-/* The least ratio of a way; beside the pick's own decodes, where these ran so. */
+/* Races ran pairs, too, of which neither part was any good: no way makes these fast. */
+static int has_good_parts(const struct runs *all, const struct run *run)
+{
+	const struct run *serial = serial_of(all, run);
+	return serial && GOOD * serial->cell->us <= all->serial_us;
+}
+
+/* The least ratio of a way; of the pick's own parts, where they ran so. */
 static double ratio_in(const struct runs *all, int way, const struct pick *p)
 {
 	double best = INFINITY, own = INFINITY;
@@ -123,8 +130,9 @@ static double ratio_in(const struct runs *all, int way, const struct pick *p)
 		const double ratio = run->way == way ? ratio_of(all, run) : NAN;
 		if (isnan(ratio))
 			continue;
-		best = fmin(best, ratio);
-		if (p && run->decode == p->decode)
+		if (!p || way != SAYS_STREAMS || has_good_parts(all, run))
+			best = fmin(best, ratio);
+		if (p && run->decode == p->decode && (way >= 0 || run->prefill == p->prefill))
 			own = fmin(own, ratio);
 	}
 	return isfinite(own) ? own : best;
@@ -151,16 +159,18 @@ static double streams_ratio(const struct runs *all, const struct pick *p)
 
 double overlap_pairs(const struct data *d, int s)
 {
+	const int again = d->pass == PASS_B;
 	double least = INFINITY;
 	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 		const struct composed *c = &d->plan[i];
-		if (c->pass > d->pass || c->cell.outcome != OUTCOME_OK ||
+		if (c->pass > d->pass || (again && c->is_outdone) || c->cell.outcome != OUTCOME_OK ||
 		    way_of(d, c) != SAYS_STREAMS)
 			continue;
+		const double shift = again && c->pass == PASS_A ? d->shift[s] : 1;
 		const double apart = data_time(d, s, PHASE_PREFILL, c->prefill) +
 				     data_time(d, s, PHASE_DECODE, c->decode);
 		if (isfinite(apart))
-			least = fmin(least, c->cell.us / apart);
+			least = fmin(least, c->cell.us * shift / apart);
 	}
 	return least;
 }

@@ -116,13 +116,20 @@ static void copy_row(struct matrix *to, int row, const struct matrix *from, int 
 		to->block[row * NUM_BLOCKINGS + b] = from->block[of * NUM_BLOCKINGS + b];
 }
 
+/* Whether what the offer would run there was seen to fail. */
+static int has_failed(const struct market *k, const struct offer *o, int row)
+{
+	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
+	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
+}
+
 static void measured_row(struct matrix *m, const struct market *k, const struct offer *const *v,
 			 int row)
 {
 	copy_row(m, row, k->m, row);
 	for (int c = 0; c < m->cols; c++)
 		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
-		    v[c]->cost[row] >= FORBIDDEN_SUM
+		    v[c]->cost[row] >= FORBIDDEN_SUM || has_failed(k, v[c], row)
 			? COST_FORBIDDEN
 			: (int32_t)(v[c]->cost[row] / k->m->weight[row]);
 	round_features(&m->f[row]);

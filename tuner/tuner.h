@@ -519,6 +519,7 @@ struct forest {
 struct limits {
 	int leaves;   /* of each tree */
 	int variants; /* choices of either phase */
+	int taught;   /* leaves of a decode tree that estimates teach, too; 0: no more than others */
 };
 extern const struct limits default_limits;
 int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */
