@@ -102,8 +102,7 @@ enum attune_cpu_says {
 #undef ATTUNE_CPU_SAYS
 	cpu_defaults = -1, /* the kernels' defaults */
 	cpu_serial = -1, /* the prefill part, then the decode part */
-	cpu_streams = -3, /* both side by side, on two streams */
-	cpu_whole = -4 /* one launch over the whole batch by the prefill choice */
+	cpu_streams = -3 /* both side by side, on two streams */
 };
 
 #define ATTUNE_CPU_SEGMENTS(SEGMENTS)

@@ -122,8 +122,7 @@ enum attune_h200_says {
 #undef ATTUNE_H200_SAYS
 	h200_defaults = -1, /* the kernels' defaults */
 	h200_serial = -1, /* the prefill part, then the decode part */
-	h200_streams = -3, /* both side by side, on two streams */
-	h200_whole = -4 /* one launch over the whole batch by the prefill choice */
+	h200_streams = -3 /* both side by side, on two streams */
 };
 
 /*       choice, head size, slots, start; fs of: path, split, segments, merge */

@@ -83,8 +83,7 @@ enum attune_h200_e4m3_says {
 #undef ATTUNE_H200_E4M3_SAYS
 	h200_e4m3_defaults = -1, /* the kernels' defaults */
 	h200_e4m3_serial = -1, /* the prefill part, then the decode part */
-	h200_e4m3_streams = -3, /* both side by side, on two streams */
-	h200_e4m3_whole = -4 /* one launch over the whole batch by the prefill choice */
+	h200_e4m3_streams = -3 /* both side by side, on two streams */
 };
 
 #define ATTUNE_H200_E4M3_SEGMENTS(SEGMENTS)

@@ -8,7 +8,7 @@
 
 /* One tree each (tree.h). Prefill and decode answer with the id of a choice or with one of
  * enum says. Of a batch with both parts overlap answers how they share the device: SAYS_SERIAL,
- * SAYS_STREAMS, SAYS_WHOLE, or the id of a choice:
+ * SAYS_STREAMS, or the id of a choice:
  *
  *   of a fused kernel  one launch of it over the whole batch
  *   of any other       the prefill part by that one, which leaves units to others, and
@@ -26,9 +26,6 @@ enum decision {
 	DECIDE_EARLY,
 	NUM_DECISIONS
 };
-/* The overlap may also answer this: the choice of the prefill tree runs the whole batch in one launch.
- * It is not in enum says, since kernels include that enum: their sources would count as changed. */
-enum { SAYS_WHOLE = -4 };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
 _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),

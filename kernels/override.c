@@ -18,7 +18,7 @@
  *                                       the last two may be left out, for "return -1"
  *
  * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
- * -1 stands for the library's defaults; the overlap's are -1, `streams`, `whole` and the choices
+ * -1 stands for the library's defaults; the overlap's are -1, `streams` and the choices
  * (enum says); the early tree's -1 (`own`) and the values of early axes.
  * Limits: the first enum. */
 #include "heuristics.h"
@@ -171,7 +171,7 @@ static const struct ids { /* that a leaf may return */
 	[DECIDE_DECODE] = { SAYS_DEFAULTS, -1, { { "defaults", SAYS_DEFAULTS } } },
 	[DECIDE_OVERLAP] = { SAYS_SERIAL,
 			     -1,
-			     { { "streams", SAYS_STREAMS }, { "whole", SAYS_WHOLE } } },
+			     { { "streams", SAYS_STREAMS } } },
 	[DECIDE_EARLY] = { SAYS_OWN, MOST_EARLY, { { "own", SAYS_OWN } } },
 };
 

@@ -60,12 +60,6 @@ struct decided {
 	enum attune_how how;
 };
 
-static void put_whole(struct decided *d, const struct selection *whole, struct found all)
-{
-	d->s = *whole;
-	d->found[0] = all;
-}
-
 /* How the parts of a mixed batch share the device. Both are what the trees said, or it is serial:
  * of the defaults nothing is known. */
 static void overlap(const attune_op *op, struct decided *d, const struct selection *whole)
@@ -74,24 +68,17 @@ static void overlap(const attune_op *op, struct decided *d, const struct selecti
 	const int fused =
 	    says >= 0 && says < op->num_choices && op->ready[says].kernel->space->is_fused;
 	struct found f = { .id = says };
-	if (says == SAYS_WHOLE) {
-		f = wanted(op, whole, 0);
-		if (f.id >= 0)
-			put_whole(d, whole, f);
-		return;
-	}
 	if (says == SAYS_SERIAL || (!fused && (d->found[0].id < 0 || d->found[1].id < 0)))
 		return;
 	if (says != SAYS_STREAMS &&
 	    !usable(op, says, fused ? &whole->part[0] : &d->s.part[0], &f.as))
 		return;
-	if (fused) {
-		put_whole(d, whole, f);
-		return;
-	}
+	if (fused)
+		d->s = *whole;
+	else
+		d->how = ATTUNE_STREAMS;
 	if (says != SAYS_STREAMS)
 		d->found[0] = f;
-	d->how = ATTUNE_STREAMS;
 }
 
 static void decide(const attune_op *op, const attune_batch *batch, struct decided *d)

@@ -54,11 +54,9 @@ static void emit_enum(const struct emitter *e)
 	fprintf(e->out,
 		"\t%s_defaults = %d, /* the kernels' defaults */\n"
 		"\t%s_serial = %d, /* the prefill part, then the decode part */\n"
-		"\t%s_streams = %d, /* both side by side, on two streams */\n"
-		"\t%s_whole = %d /* one launch over the whole batch by the prefill choice */\n"
+		"\t%s_streams = %d /* both side by side, on two streams */\n"
 		"};\n\n",
-		gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu, SAYS_STREAMS, gpu,
-		SAYS_WHOLE);
+		gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu, SAYS_STREAMS);
 }
 
 static void emit_costs(const struct emitter *e)

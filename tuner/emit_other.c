@@ -21,10 +21,9 @@
  *
  * An action of prefill and decode is an id or -1 for the kernels' defaults; of overlap, asked of
  * batches with both parts,
- * -1 (one after the other), -3 (side by side on two streams), -4 (one launch over the whole batch
- * by the prefill choice) or an id (that for the prefill part, side by side; of a fused kernel, for
- * the whole batch); of early, asked of a part whose choice has an axis EARLY, its value where the caller lets the
- * launch begin early, or -1 (as the choice has it).
+ * -1 (one after the other), -3 (side by side on two streams) or an id (that for the prefill part, side by
+ * side; of a fused kernel, for the whole batch); of early, asked of a part whose choice has an axis EARLY,
+ * its value where the caller lets the launch begin early, or -1 (as the choice has it).
  * guarded: a rule that the action may break in that leaf; who has no run-time check
  * takes the defaults there. The formulas are in the header's comment.
  *
@@ -197,9 +196,8 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "f: a mapping from the names of kernels/features.def to integers. prefill and decode\n"
 	    "return an index into CHOICES (-1: the kernels' defaults),\n"
 	    "overlap, of batches with both parts, -1 (one after the other), -3 (side by side on\n"
-	    "two streams), -4 (one launch over the whole batch by the prefill choice) or an index\n"
-	    "into CHOICES (that for the prefill part, side by side, or of a fused kernel for the\n"
-	    "whole batch).\n"
+	    "two streams) or an index into CHOICES (that for the prefill part, side by side, or of\n"
+	    "a fused kernel for the whole batch).\n"
 	    "early, of a part whose choice has a tunable EARLY, returns its value where the\n"
 	    "caller lets launches begin early, or -1 (as the choice has it). A choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
@@ -235,7 +233,7 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 /* ---- text ------------------------------------------------------------------------------------- */
 static void text_node(FILE *out, const struct tree *t, int node, int depth)
 {
-	static const char *const words[] = { [-SAYS_STREAMS] = "streams", [-SAYS_WHOLE] = "whole" };
+	static const char *const words[] = { [-SAYS_STREAMS] = "streams" };
 	const struct node *v = &t->v[node];
 	fprintf(out, "%*s", 2 * depth, "");
 	if (v->feature < 0) {

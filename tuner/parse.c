@@ -131,7 +131,7 @@ static int action_named(const struct reader *r, const struct forest *f, enum dec
 		return 1;
 	if (strncmp(word, f->gpu, n) || word[n] != '_')
 		return 0;
-	for (int says = SAYS_DEFAULTS; says >= SAYS_WHOLE; says--)
+	for (int says = SAYS_DEFAULTS; says >= SAYS_STREAMS; says--)
 		if (says_word(decision, says) && !strcmp(says_word(decision, says), word + n + 1)) {
 			*action = says;
 			return 1;
@@ -295,7 +295,7 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	const struct actions actions[NUM_DECISIONS] = {
 		[DECIDE_PREFILL] = { f->num_choices, { SAYS_DEFAULTS, SAYS_DEFAULTS } },
 		[DECIDE_DECODE] = { f->num_choices, { SAYS_DEFAULTS, SAYS_DEFAULTS } },
-		[DECIDE_OVERLAP] = { f->num_choices, { SAYS_STREAMS, SAYS_WHOLE } },
+		[DECIDE_OVERLAP] = { f->num_choices, { SAYS_STREAMS, SAYS_STREAMS } },
 		[DECIDE_EARLY] = { MOST_EARLY + 1, { SAYS_OWN, SAYS_OWN } },
 	};
 	return read_node(r, f, decision, &actions[decision]) == 0 && expect(r, "}");

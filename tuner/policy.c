@@ -131,13 +131,6 @@ void forest_make_serial(const struct data *d, const struct forest *f, const stru
 		make_part(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m, &out->decode, out);
 }
 
-/* What the prefill tree names, over the whole batch. */
-static int whole_choice(const struct data *d, const struct forest *f, const struct measured *m,
-			struct choice *out)
-{
-	return action_choice(d, f, PHASE_ALL, decide(f, DECIDE_PREFILL, m), m, out);
-}
-
 /* As overlap() of kernels/plan.c. */
 void overlap_made(const struct data *d, const struct forest *f, int action,
 		  const struct measured *m, struct made *out)
@@ -146,11 +139,6 @@ void overlap_made(const struct data *d, const struct forest *f, int action,
 	struct choice c;
 	if (!decision_is_of(DECIDE_OVERLAP, m) || action == SAYS_SERIAL)
 		return;
-	if (action == SAYS_WHOLE) {
-		out->join = !whole_choice(d, f, m, &c);
-		out->prefill = out->join ? out->prefill : c;
-		return;
-	}
 	if (!fused && out->by_default)
 		return;
 	if (action >= 0 &&
@@ -170,15 +158,6 @@ void forest_make(const struct data *d, const struct forest *f, const struct meas
 	forest_make_serial(d, f, m, out);
 	if (decision_is_of(DECIDE_OVERLAP, m))
 		overlap_made(d, f, decide(f, DECIDE_OVERLAP, m), m, out);
-}
-
-int forest_whole(const struct data *d, const struct forest *f, int scenario)
-{
-	const struct measured *m = &d->v[scenario];
-	struct choice c;
-	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && whole_choice(d, f, m, &c)
-		   ? data_find(d, &c)
-		   : -1;
 }
 
 void forest_pick(const struct data *d, const struct forest *f, int scenario, struct pick *p)

@@ -341,10 +341,9 @@ double overlap_pairs(const struct data *, int scenario);
 /* At most so many fused choices, the one that gains most over the best serial plans of training
  * scenarios first, then what gains most beside those; how many. */
 int overlap_portfolio(const struct data *, int *choice, int most);
-/* Training rows of the decision, given the picks [data->n] without it and what one launch over the whole
- * batch would run [data->n], -1: nothing may. Mixed scenarios that were measured in another way than
+/* Training rows of the decision, given the picks [data->n] without it. Mixed scenarios that were measured in another way than
  * serial. Columns are ways. */
-struct matrix *matrix_overlap(const struct data *, const struct pick *picks, const int *whole);
+struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
 struct forest;
 struct growth;
 /* Makes the last tree, of the others; may add choices. 0 without memory. */
@@ -585,9 +584,6 @@ int action_choice(const struct data *, const struct forest *, enum phase, int ac
 int decision_is_of(enum decision, const struct measured *);
 /* What the library would run: an illegal choice gives way to the defaults. */
 void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
-/* What the prefill tree's choice would run in one launch over the whole batch; -1: it
- * may not, the batch is not mixed, or that was never measured. */
-int forest_whole(const struct data *, const struct forest *, int scenario);
 /* The kernels' default that the library uses for a part; -1: none measured. */
 int default_choice(const struct data *, int scenario, enum phase);
 

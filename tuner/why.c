@@ -26,7 +26,6 @@ void says_words(const struct forest *f, enum decision decision, int action,
 	else if (decision == DECIDE_OVERLAP && action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "%s",
 			 action == SAYS_STREAMS ? "side by side"
-			 : action == SAYS_WHOLE ? "one launch by what runs the prefills"
 						: "one after the other");
 	else if (action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
