@@ -76,15 +76,16 @@ static int certify(struct phase_fit *fit)
 }
 
 /* ---- prices ------------------------------------------------------------------------------ */
-/* Learns prices of decode choices, of pass A as all that trees learn from. Where by prices that have not
+/* Learns prices of choices, of pass A as all that trees learn from. Where by prices that have not
  * seen a row the cheapest beats the best tree of CERTIFIED levels on rows that it has seen, the tree is
  * taught by them. all: the matrix of all choices. 0 without memory. */
-static int try_prices(struct phase_fit *fit, const struct matrix *all, int most)
+static int try_prices(struct phase_fit *fit, const struct matrix *all, enum decision decision)
 {
 	struct data first = *fit->d;
 	first.pass = PASS_A;
-	if (!prices_fit(&fit->prices, &first, all, most))
+	if (!prices_fit(&fit->prices, &first, all, fit->m, decision))
 		return 0;
+	if (getenv("PRICES")) fprintf(stderr, "%s: unseen %.4f exact %.4f\n", decision_names[decision], fit->prices.unseen, fit->making.exact);
 	if (!fit->prices.num_choices || fit->prices.unseen >= fit->making.exact)
 		return 1;
 	matrix_free(fit->m);
@@ -117,8 +118,7 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 	struct matrix *whole = matrix_copy(fit->m);
 	const int tried =
 	    whole && matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) &&
-	    certify(fit) &&
-	    (decision != DECIDE_DECODE || try_prices(fit, whole, limits->variants));
+	    certify(fit) && try_prices(fit, whole, decision);
 	matrix_free(whole);
 	return tried && grow_phase(fit, decision, limits);
 }

@@ -40,6 +40,19 @@ static int most_slots(const struct market *k, const struct offer *o, int head_si
 	return most;
 }
 
+/* Of prefills each batch is dealt out; decodes are by the closed form, as in plans. */
+static struct dealing dealing_of(const struct market *k, const struct offer *o,
+				 const attune_shape *shape, const attune_batch *batch,
+				 const struct part *part)
+{
+	const struct choice *c = &k->d->choice[o->index];
+	struct geometry g = { 0 };
+	if (k->phase != PHASE_PREFILL)
+		return (struct dealing){ .batch = NULL };
+	c->kernel->space->geometry(&c->config, shape, part, &k->d->run.device, &g);
+	return (struct dealing){ shape, batch, k->phase, g.at_once };
+}
+
 /* Cells of a head size that are near their scenario's best. */
 static int list_cells(const struct market *k, const struct offer *o, int head_size,
 		      struct cell_fit *cell)
@@ -55,8 +68,11 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 					      ? INFINITY
 					      : data_part_time(k->d, s, k->phase, o->member[i]);
 			if (us < near_best * best)
-				cell[n++] = (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
-							       best / us * best / us };
+				cell[n++] = (struct cell_fit){
+					&k->m->f[r], value_of_axis(o, i), us, best / us * best / us,
+					dealing_of(k, o, &k->d->v[s].shape, &k->d->v[s].batch->view,
+						   &k->d->v[s].part[k->phase])
+				};
 		}
 	}
 	return n;
@@ -90,7 +106,7 @@ static const struct price *price_at(const struct market *k, const struct offer *
 }
 
 long long offer_estimate(const struct market *k, const struct offer *o, const attune_shape *shape,
-			 const struct part *part, struct config *means)
+			 const attune_batch *batch, const struct part *part, struct config *means)
 {
 	const struct price *p = price_at(k, o, shape->head_size);
 	if (!p)
@@ -99,8 +115,10 @@ long long offer_estimate(const struct market *k, const struct offer *o, const at
 	if (config_fitted(means, &o->choice.config, o->choice.kernel, &costs, shape, part,
 			  &k->d->run.device))
 		return -1;
+	const struct dealing dealing = dealing_of(k, o, shape, batch, part);
 	return price_estimate(p, &part->f,
-			      config_value(means, o->choice.kernel->space, "SEGMENTS", 1));
+			      config_value(means, o->choice.kernel->space, "SEGMENTS", 1),
+			      dealing.batch ? &dealing : NULL);
 }
 
 /* The least cost of its members in a row. */
@@ -123,7 +141,7 @@ void market_appraise(const struct market *k, struct offer *o)
 		o->cost[r] = FORBIDDEN_SUM;
 		o->means[r] = -1;
 		o->estimate[r] =
-		    offer_estimate(k, o, &m->shape, &m->part[k->phase], &as.config);
+		    offer_estimate(k, o, &m->shape, &m->batch->view, &m->part[k->phase], &as.config);
 		if (o->estimate[r] < 0)
 			continue;
 		const int at = data_find(k->d, &as);
@@ -160,37 +178,69 @@ static int can_be_priced(const struct market *k, const struct choice *c)
 	return !g.items;
 }
 
-/* One for each family, and for each choice of a kernel without a formula axis. */
-static int list_offers(struct market *k)
+/* Of a choice, with or without a formula, whose family's first member that was measured is `first`. 0
+ * without memory. */
+static int add_offer(struct market *k, int number, int first)
 {
 	const struct data *d = k->d;
-	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
-	for (int c = 0; k->offer && c < d->num_choices; c++) {
-		const int family = d->family_of[c];
-		struct offer *o = &k->offer[k->num_offers];
-		int first = c;
-		for (int i = 0; family >= 0 && i < d->family[family].num_members; i++)
-			if (d->family[family].member[i] >= 0 && d->family[family].member[i] < first)
-				first = d->family[family].member[i];
-		if (first != c || !can_be_priced(k, &d->choice[c]))
+	const int family = d->family_of[first];
+	struct offer *o = &k->offer[k->num_offers++];
+	o->number = number;
+	o->index = first;
+	o->num_members = family < 0 ? 1 : d->family[family].num_members;
+	o->member[0] = first;
+	if (family >= 0)
+		memcpy(o->member, d->family[family].member, sizeof o->member);
+	o->estimate = calloc((size_t)k->m->rows + 1, sizeof *o->estimate);
+	o->cost = calloc((size_t)k->m->rows + 1, sizeof *o->cost);
+	o->best = calloc((size_t)k->m->rows + 1, sizeof *o->best);
+	o->means = calloc((size_t)k->m->rows + 1, sizeof *o->means);
+	return o->estimate && o->cost && o->best && o->means;
+}
+
+static int first_member(const struct data *d, int choice)
+{
+	const int family = d->family_of[choice];
+	int first = choice < d->num_choices ? choice : d->num_choices;
+	for (int i = 0; family >= 0 && i < d->family[family].num_members; i++)
+		if (d->family[family].member[i] >= 0 && d->family[family].member[i] < first)
+			first = d->family[family].member[i];
+	return first;
+}
+
+/* One for each family, and for each choice of a kernel without a formula axis. */
+static int list_families(struct market *k)
+{
+	const struct data *d = k->d;
+	for (int c = 0; c < d->num_choices; c++) {
+		if (first_member(d, c) != c || !can_be_priced(k, &d->choice[c]))
 			continue;
-		o->choice = d->choice[c];
-		o->index = c;
-		if (o->choice.kernel->space->formula_axis >= 0)
-			o->choice.config.v[o->choice.kernel->space->formula_axis] = SEGMENTS_FITTED;
-		o->num_members = family < 0 ? 1 : d->family[family].num_members;
-		o->member[0] = c;
-		if (family >= 0)
-			memcpy(o->member, d->family[family].member, sizeof o->member);
-		o->estimate = calloc((size_t)k->m->rows + 1, sizeof *o->estimate);
-		o->cost = calloc((size_t)k->m->rows + 1, sizeof *o->cost);
-		o->best = calloc((size_t)k->m->rows + 1, sizeof *o->best);
-		o->means = calloc((size_t)k->m->rows + 1, sizeof *o->means);
-		k->num_offers++;
-		if (!o->estimate || !o->cost || !o->best || !o->means)
+		if (!add_offer(k, d->num_columns + c, c))
 			return 0;
+		struct choice *fitted = &k->offer[k->num_offers - 1].choice;
+		*fitted = d->choice[c];
+		if (fitted->kernel->space->formula_axis >= 0)
+			fitted->config.v[fitted->kernel->space->formula_axis] = SEGMENTS_FITTED;
 	}
-	return k->offer != NULL;
+	return 1;
+}
+
+static int list_columns(struct market *k)
+{
+	for (int c = 0; c < k->few->cols; c++) {
+		const int number = k->few->choice[c];
+		if (!add_offer(k, number, first_member(k->d, number)))
+			return 0;
+		k->offer[k->num_offers - 1].choice = k->d->choice[number];
+	}
+	return 1;
+}
+
+static int list_offers(struct market *k)
+{
+	k->offer = calloc((size_t)(k->d->num_choices + (k->few ? k->few->cols : 0)) + 1,
+			  sizeof *k->offer);
+	return k->offer && (k->few ? list_columns(k) : list_families(k));
 }
 
 int market_open(struct market *k)

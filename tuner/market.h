@@ -9,8 +9,9 @@ enum { MAX_SIZES = 16, FOLDS = 5 };
 
 /* A choice without its formula axis, and what is known of it. */
 struct offer {
-	struct choice choice;                 /* SEGMENTS=fitted, where it has the axis */
-	int index;                            /* of the first member that was measured */
+	struct choice choice;                 /* of decodes SEGMENTS=fitted, where it has the axis */
+	int index;                            /* of a member that was measured */
+	int number;                           /* what the taught matrix calls it */
 	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
 	struct price price[MAX_SIZES];        /* by head size; block.rows 0: too few cells */
 	/* [rows] of the matrix: the least estimate, -1: not legal; the cost there; and the
@@ -21,7 +22,7 @@ struct offer {
 
 struct market {
 	const struct data *d;
-	const struct matrix *m;
+	const struct matrix *m, *few; /* few: for prefills, whose columns are the offers */
 	enum phase phase;
 	int *column;     /* [data.num_choices] of the matrix */
 	double *best_us; /* [rows] the least of all choices' times there */
@@ -31,7 +32,7 @@ struct market {
 	int fold; /* rows r with r % FOLDS == fold are not learned from; -1: all are */
 };
 
-/* Of d, m and phase the rest. 0 without memory; close it either way. */
+/* Of d, m, few and phase the rest. 0 without memory; close it either way. */
 int market_open(struct market *);
 void market_close(struct market *);
 /* Its prices by head size, from all rows but the fold's. cell: room for MAX_MEMBERS a row. 0
@@ -43,9 +44,9 @@ void market_appraise(const struct market *, struct offer *);
 /* The least estimate of a part, in fs, by the offer's prices at the shape's head size or those that stand
  * for it; -1: it has none, or no value is legal. means: what makes it. */
 long long offer_estimate(const struct market *, const struct offer *, const attune_shape *,
-			 const struct part *, struct config *means);
+			 const attune_batch *, const struct part *, struct config *means);
 
-/* teach.c: a matrix whose columns are the n offers, by number of data.num_columns + index: rows of
+/* teach.c: a matrix whose columns are the n offers, by their numbers: rows of
  * scenarios, at what the offers cost there, then made-up ones, by estimate. *measured: how many are of
  * the first kind. Features are cut to few levels. NULL without memory. */
 struct matrix *teach(const struct market *, const struct offer *const *, int n, int *measured);

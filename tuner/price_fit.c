@@ -32,7 +32,7 @@ struct segment_costs price_costs(const struct price *p)
 
 /* At most 2^27, so that sums do not overflow. */
 void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
-		   const struct attune_features *f, int segments)
+		   const struct attune_features *f, int segments, const struct dealing *dealing)
 {
 	const struct segment_costs costs = price_costs(p);
 	const long long rows = f->query_tokens * f->num_query_heads;
@@ -40,7 +40,8 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
 	struct segment_load l;
 	segment_load_of(&l, &p->block, f);
 	amount[PRICE_LAUNCH] = 1;
-	amount[PRICE_PATH] = segment_path(&costs, &l, p->block.tile, f->units, segments);
+	amount[PRICE_PATH] = dealing ? dealt_path(p, dealing, f->units, segments)
+				     : segment_path(&costs, &l, p->block.tile, f->units, segments);
 	amount[PRICE_TOTAL] = l.blocks * l.mean / f->units;
 	amount[PRICE_KIB] = f->kv_kib;
 	amount[PRICE_ROWS] = rows;
@@ -51,10 +52,11 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
 		amount[i] = min_of(amount[i], 1 << 27);
 }
 
-long long price_estimate(const struct price *p, const struct attune_features *f, int segments)
+long long price_estimate(const struct price *p, const struct attune_features *f, int segments,
+			 const struct dealing *dealing)
 {
 	long long amount[NUM_PRICE_TERMS], sum = 0;
-	price_amounts(amount, p, f, segments);
+	price_amounts(amount, p, f, segments, dealing);
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		sum += p->fs[i] * amount[i];
 	return sum;
@@ -108,7 +110,8 @@ static double solve(const struct price *p, const struct cell_fit *cell, int n,
 	double sum = 0, weights = 0;
 	for (int c = 0; c < n; c++) {
 		long long amount[NUM_PRICE_TERMS];
-		price_amounts(amount, p, cell[c].f, cell[c].segments);
+		price_amounts(amount, p, cell[c].f, cell[c].segments,
+			      cell[c].dealing.batch ? &cell[c].dealing : NULL);
 		for (int i = 0; i < NUM_PRICE_TERMS; i++)
 			row[c][i] = (double)amount[i] / cell[c].us;
 	}

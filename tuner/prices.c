@@ -1,5 +1,5 @@
-/* prices.c - picks the few decode choices among which the cheapest by estimate does best (market.c fits
- * the estimates): these a tree may name. */
+/* prices.c - what choices take by estimate (market.c fits that), and how far to trust it. Of decodes it also
+ * picks the few choices among which the cheapest by estimate does best: these a tree may name. */
 #include "market.h"
 #include "parallel.h"
 #include <limits.h>
@@ -160,7 +160,8 @@ static int list_chosen(const struct market *k, const char *in, struct prices *ou
 	for (int i = 0; i < k->num_offers; i++) {
 		if (!in[i])
 			continue;
-		list_costs(k, &k->offer[i], out);
+		if (k->phase == PHASE_DECODE)
+			list_costs(k, &k->offer[i], out);
 		chosen[out->num_choices] = &k->offer[i];
 		out->choice[out->num_choices++] = k->offer[i].choice;
 	}
@@ -197,9 +198,14 @@ static int fit_offers(struct market *k)
 	return done;
 }
 
-int prices_fit(struct prices *out, const struct data *d, const struct matrix *m, int most)
+int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
+	       const struct matrix *few, enum decision decision)
 {
-	struct market k = { .d = d, .m = m, .phase = PHASE_DECODE };
+	struct market k = { .d = d,
+			    .m = m,
+			    .few = decision == DECIDE_PREFILL ? few : NULL,
+			    .phase = decision_phase(decision) };
+	const int most = few->cols < MAX_PRICED ? few->cols : MAX_PRICED;
 	size_t cells = (size_t)m->rows * MAX_MEMBERS + 1;
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
 	char *in = NULL;
@@ -207,8 +213,10 @@ int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 	*out = (struct prices){ .unseen = INFINITY };
 	done = done && fit_offers(&k);
 	in = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
-	done = in && choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED) &&
-	       list_chosen(&k, in, out) && cross_fit(&k, in, cell, &out->unseen);
+	if (in && k.few)
+		memset(in, 1, (size_t)k.num_offers);
+	done = in && (k.few || choose_offers(&k, in, most)) && list_chosen(&k, in, out) &&
+	       cross_fit(&k, in, cell, &out->unseen);
 	market_close(&k);
 	free(in);
 	free(cell);

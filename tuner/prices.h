@@ -1,6 +1,6 @@
-/* prices.h - what decode choices take by estimate; for price_fit.c, market.c, teach.c, prices.c and
- * forest.c. Prices say how a choice's keys are best cut into segments, which goes into the header, and
- * teach the tree which choice is fast where nobody measured, which does not. */
+/* prices.h - what choices take by estimate; for price_fit.c, dealt.c, market.c, teach.c, prices.c and
+ * forest.c. Prices teach the tree which choice is fast where nobody measured. Those of decodes also say how
+ * a choice's keys are best cut into segments, which goes into the header. */
 #ifndef PRICES_H
 #define PRICES_H
 
@@ -23,18 +23,29 @@ struct price {
 	int slots, start; /* as in struct segment_costs */
 	long long fs[NUM_PRICE_TERMS];
 };
+/* A batch whose blocks are dealt out one by one. */
+struct dealing {
+	const attune_shape *shape;
+	const attune_batch *batch;
+	enum phase phase;
+	int at_once; /* blocks that run at a time; 0: units x slots of the price */
+};
+/* The path of such a batch (dealt.c): what the closed form of kernels/segments.h has on average. */
+long long dealt_path(const struct price *, const struct dealing *, long long units, int segments);
+/* dealing: NULL for the closed form. */
 void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
-		   const struct attune_features *, int segments);
+		   const struct attune_features *, int segments, const struct dealing *);
 /* In fs. */
-long long price_estimate(const struct price *, const struct attune_features *, int segments);
+long long price_estimate(const struct price *, const struct attune_features *, int segments,
+			 const struct dealing *);
 /* What of it segments change. */
 struct segment_costs price_costs(const struct price *);
 
-enum { MAX_PRICED = 16 /* choices */ };
+enum { MAX_PRICED = MAX_PORTFOLIO /* choices */ };
 struct prices {
-	struct choice choice[MAX_PRICED]; /* SEGMENTS=fitted, where it has the axis */
+	struct choice choice[MAX_PRICED]; /* of decodes SEGMENTS=fitted, where it has the axis */
 	int num_choices;
-	struct selector_costs costs[MAX_COSTS]; /* ids: of choice above */
+	struct selector_costs costs[MAX_COSTS]; /* of decodes; ids: of choice above */
 	int num_costs;
 	/* Mean slowdown of the cheapest by prices that have not seen the row, over rows where that
 	 * may run; INFINITY when it may not in more than one row of eight. */
@@ -48,14 +59,17 @@ struct cell_fit {
 	const struct attune_features *f;
 	int segments;
 	double us, weight;
+	struct dealing dealing; /* without a batch: the closed form */
 };
 /* Fills in all but the block, with at most so many slots. 0: without memory. */
 int price_fit(struct price *, const struct cell_fit *, int n, int most_slots);
 
 /* prices.c */
 void prices_free(struct prices *);
-/* At most `most` choices for decodes, and their prices, learned from the rows of m, which has all
- * concrete choices of d. 0 without memory. */
-int prices_fit(struct prices *, const struct data *, const struct matrix *, int most);
+/* Choices of the prefill or the decode decision, and their prices, learned from the rows of `all`, which has
+ * all concrete choices of d: for prefills the columns of `few`, for decodes as many, but others. 0 without
+ * memory. */
+int prices_fit(struct prices *, const struct data *, const struct matrix *all,
+	       const struct matrix *few, enum decision);
 
 #endif

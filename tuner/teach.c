@@ -1,14 +1,13 @@
-/* teach.c - what a decode tree learns from where choices have prices: the scenarios that were measured,
- * and between and around them batches that nobody ran, at what the prices estimate. Times tell which choice
- * wins where there are some; estimates say how far that goes. A tree of names that was taught by both is
- * better on batches it never saw than one of either alone, and than the cheapest by estimate
- * (results/README.md).
+/* teach.c - what a tree learns from where choices have prices: the scenarios that were measured, and between
+ * and around them batches that nobody ran, at what the prices estimate. Times tell which choice wins where
+ * there are some; estimates say how far that goes. A tree of names that was taught by both is better on
+ * batches it never saw than one of either alone, and than the cheapest by estimate (results/README.md).
  *
- * A made-up batch is the decodes of a scenario, drawn with replacement:
+ * A made-up batch is the decodes, or the prefills, of a scenario, drawn with replacement:
  *
  *   how many         times 0.42 to 2.38
- *   sequence lengths each times the same 0.35 to 2.83
- *   query length     3 in 10: another of 1 to 8
+ *   sequence lengths each times the same 0.35 to 2.83; of prefills the keys before the query
+ *   query length     of decodes 3 in 10: another of 1 to 8; of prefills times the same 0.35 to 2.83
  *   shape            half: that of another row
  *
  * All by integers, so that a database gives the same tree on any machine. */
@@ -21,6 +20,7 @@ enum {
 	MADE_WEIGHT = 8, /* of each; scenarios have MIN_WEIGHT or more */
 	MOST_MADE = 1024, /* sequences */
 	LONGEST_MADE = 1 << 18,
+	LONGEST_QUERY = 1 << 14,
 	LEADING_BITS = 4
 };
 
@@ -56,39 +56,64 @@ static const int steps_length[17] = { 362,  412,  470,  535,  609,  693,  789,  
 /* ---- a batch ---------------------------------------------------------------------------------- */
 struct made_up {
 	int32_t query_start[MOST_MADE + 1], seq_lens[MOST_MADE];
-	int *decode; /* of the scenario's sequences, those of its decode part */
+	int *of; /* of the scenario's sequences, those of the part */
 };
 
-/* The same factor for all lengths. */
-static long long length_factor(unsigned long long *state)
+/* What all sequences of a batch have in common: factors in 2^16ths. */
+struct change {
+	long long length, query;
+	int other; /* query length of decodes; 0: their own */
+};
+
+static struct change draw_change(enum phase phase, unsigned long long *state)
 {
-	return scaled(state, 1 << 16, steps_length);
+	struct change c = { .length = scaled(state, 1 << 16, steps_length), .query = 1 << 16 };
+	if (phase == PHASE_PREFILL)
+		c.query = scaled(state, 1 << 16, steps_length);
+	else
+		c.other = below(state, 10) < 3 ? 1 + (int)below(state, DECODE_MAX_QUERY) : 0;
+	return c;
 }
 
-static void make_batch(struct made_up *b, attune_batch *out, const attune_batch *like, int decodes,
-		       unsigned long long *state)
+static void change_decode(const struct change *c, long long *query, long long *seq)
 {
-	const int n = (int)min_of(scaled(state, decodes, steps_count), MOST_MADE);
-	const long long factor = length_factor(state);
-	const int other = below(state, 10) < 3 ? 1 + (int)below(state, DECODE_MAX_QUERY) : 0;
+	*query = c->other ? c->other : *query;
+	*seq = max_of(min_of(*seq * c->length >> 16, LONGEST_MADE), *query);
+}
+
+static void change_prefill(const struct change *c, long long *query, long long *seq)
+{
+	const long long context = (*seq - *query) * c->length >> 16;
+	*query = max_of(min_of(*query * c->query >> 16, LONGEST_QUERY), DECODE_MAX_QUERY + 1);
+	*seq = *query + min_of(context, LONGEST_MADE);
+}
+
+static void make_batch(struct made_up *b, attune_batch *out, const attune_batch *like, int seqs,
+		       enum phase phase, unsigned long long *state)
+{
+	const int n = (int)min_of(scaled(state, seqs, steps_count), MOST_MADE);
+	const struct change change = draw_change(phase, state);
 	b->query_start[0] = 0;
 	for (int i = 0; i < n; i++) {
-		const int from = b->decode[below(state, decodes)];
-		const int own = like->query_start[from + 1] - like->query_start[from];
-		const int query = other ? other : own;
-		const long long seq = like->seq_lens[from] * factor >> 16;
-		b->query_start[i + 1] = b->query_start[i] + query;
-		b->seq_lens[i] = (int32_t)max_of(min_of(seq, LONGEST_MADE), query);
+		const int from = b->of[below(state, seqs)];
+		long long query = like->query_start[from + 1] - like->query_start[from];
+		long long seq = like->seq_lens[from];
+		if (phase == PHASE_PREFILL)
+			change_prefill(&change, &query, &seq);
+		else
+			change_decode(&change, &query, &seq);
+		b->query_start[i + 1] = b->query_start[i] + (int)query;
+		b->seq_lens[i] = (int32_t)seq;
 	}
 	*out = (attune_batch){ .num_seqs = n, .query_start = b->query_start, .seq_lens = b->seq_lens };
 }
 
-static int list_decodes(int *decode, const attune_batch *b)
+static int list_sequences(int *of, const attune_batch *b, enum phase phase)
 {
 	int n = 0;
 	for (int i = 0; i < b->num_seqs; i++)
-		if (seq_phase(b->query_start[i + 1] - b->query_start[i]) == PHASE_DECODE)
-			decode[n++] = i;
+		if (seq_phase(b->query_start[i + 1] - b->query_start[i]) == phase)
+			of[n++] = i;
 	return n;
 }
 
@@ -123,15 +148,68 @@ static int has_failed(const struct market *k, const struct offer *o, int row)
 	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
 }
 
-static void measured_row(struct matrix *m, const struct market *k, const struct offer *const *v,
-			 int row)
+static void row_of_offers(struct matrix *m, const struct market *k, const struct offer *const *v,
+			  int row)
 {
-	copy_row(m, row, k->m, row);
 	for (int c = 0; c < m->cols; c++)
 		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
 		    v[c]->cost[row] >= FORBIDDEN_SUM || has_failed(k, v[c], row)
 			? COST_FORBIDDEN
 			: (int32_t)(v[c]->cost[row] / k->m->weight[row]);
+}
+
+/* Time of what a column means in a row; INFINITY: it was not measured. */
+static double time_of(const struct market *k, int column, int row)
+{
+	const int s = k->m->scenario[row];
+	const int c = data_concrete(k->d, s, k->phase, k->few->choice[column]);
+	return c < 0 ? INFINITY : data_part_time(k->d, s, k->phase, c);
+}
+
+/* What estimates of this row miss by, as a factor: the mean over columns that have both. */
+static double row_factor(const struct market *k, const struct offer *const *v, int row)
+{
+	double sum = 0;
+	int n = 0;
+	for (int c = 0; c < k->few->cols; c++) {
+		const double us = time_of(k, c, row);
+		if (isfinite(us) && v[c]->estimate[row] > 0) {
+			sum += log(us / (double)v[c]->estimate[row]);
+			n++;
+		}
+	}
+	return n ? exp(sum / n) : 0;
+}
+
+/* Costs of the columns; what was not measured costs what it is estimated to. */
+static void row_of_columns(struct matrix *m, const struct market *k, const struct offer *const *v,
+			   int row)
+{
+	const int s = k->m->scenario[row];
+	const struct measured *of = &k->d->v[s];
+	const enum phase other = k->phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
+	const double factor = row_factor(k, v, row);
+	int best;
+	const double beside = of->has[other] ? data_best(k->d, s, other, &best) : 0;
+	for (int c = 0; c < m->cols; c++) {
+		int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols + (size_t)c];
+		*cost = k->few->cost[(size_t)row * (size_t)m->cols + (size_t)c];
+		if (*cost == COST_FORBIDDEN || factor <= 0 || v[c]->estimate[row] <= 0 ||
+		    isfinite(time_of(k, c, row)) || !isfinite(beside))
+			continue;
+		*cost = cost_of(factor * (double)v[c]->estimate[row] + beside,
+				k->best_us[row] + beside);
+	}
+}
+
+static void measured_row(struct matrix *m, const struct market *k, const struct offer *const *v,
+			 int row)
+{
+	copy_row(m, row, k->m, row);
+	if (k->few)
+		row_of_columns(m, k, v, row);
+	else
+		row_of_offers(m, k, v, row);
 	round_features(&m->f[row]);
 }
 
@@ -141,19 +219,19 @@ static int made_up_row(struct matrix *m, const struct market *k, const struct of
 {
 	unsigned long long state = seed;
 	const struct measured *like = &k->d->v[k->m->scenario[of]];
-	const int decodes = list_decodes(b->decode, &like->batch->view);
+	const int seqs = list_sequences(b->of, &like->batch->view, k->phase);
 	const int shape_of = below(&state, 2) ? (int)below(&state, k->m->rows) : of;
 	const attune_shape *shape = &k->d->v[k->m->scenario[shape_of]].shape;
 	long long estimate[MAX_PRICED], least = -1;
 	attune_batch batch;
 	struct part part;
-	make_batch(b, &batch, &like->batch->view, decodes, &state);
+	make_batch(b, &batch, &like->batch->view, seqs, k->phase, &state);
 	if (batch_error(&batch, shape) ||
 	    !part_make(&part, k->phase, shape, &batch, &k->d->run.device))
 		return 0;
 	for (int c = 0; c < m->cols; c++) {
 		struct config means;
-		estimate[c] = offer_estimate(k, v[c], shape, &part, &means);
+		estimate[c] = offer_estimate(k, v[c], shape, &batch, &part, &means);
 		if (estimate[c] >= 0 && (least < 0 || estimate[c] < least))
 			least = estimate[c];
 	}
@@ -185,11 +263,11 @@ struct matrix *teach(const struct market *k, const struct offer *const *v, int n
 	const int rows = k->m->rows;
 	struct matrix *m = matrix_new(rows * (1 + MADE_UP), n);
 	struct made_up *b = malloc(sizeof *b);
-	int *decode = malloc(sizeof *decode * ((size_t)longest_batch(k) + 1)), at = rows;
-	if (m && b && decode) {
-		b->decode = decode;
+	int *of = malloc(sizeof *of * ((size_t)longest_batch(k) + 1)), at = rows;
+	if (m && b && of) {
+		b->of = of;
 		for (int c = 0; c < n; c++)
-			m->choice[c] = k->d->num_columns + v[c]->index;
+			m->choice[c] = v[c]->number;
 		for (int r = 0; r < rows; r++)
 			measured_row(m, k, v, r);
 		for (int i = 0; i < rows * MADE_UP; i++)
@@ -200,7 +278,7 @@ struct matrix *teach(const struct market *k, const struct offer *const *v, int n
 		matrix_free(m);
 		m = NULL;
 	}
-	free(decode);
+	free(of);
 	free(b);
 	return m;
 }
