@@ -2,8 +2,7 @@
  * measured times (struct segment_costs), or by one of a kernel's formulas (struct formula). Integers,
  * and the same lines for C and device code: what the host would pick a kernel picks.
  *
- * Costs are of decodes. What they weigh is the path: the keys that the slot which finishes last works
- * through. Blocks are dealt to units x slots in the order of the grid, the next one to whoever is free
+ * What costs weigh is the path: the keys that the slot which finishes last works through. Blocks are dealt to units x slots in the order of the grid, the next one to whoever is free
  * (Graham 1966, "Bounds for certain multiprocessing anomalies"):
  *
  *   slot 0  |####|####|##|          n blocks (of all segments), `mean` keys each, the
@@ -13,7 +12,9 @@
  *   at most a wave   the longest block
  *   more             (mean + start) n / slots           all are busy to the end
  *                    + what a last wave lacks, the less the more blocks differ
- *                    + how much longer than the mean the last one may be */
+ *                    + how much longer than the mean the last one may be: decodes come in any
+ *                      order, so all of it; of prompts the longest blocks are begun first, so a
+ *                      quarter of it, shared out among the waves */
 #ifndef ATTUNE_SEGMENTS_H
 #define ATTUNE_SEGMENTS_H
 
@@ -84,6 +85,7 @@ struct segment_load {
 	long long tiles;       /* of the longest */
 	long long padded_mean; /* keys of the mean, to whole tiles */
 	long long mean;
+	int longest_first; /* in which order blocks are begun */
 };
 
 BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape *b,
@@ -93,6 +95,7 @@ BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape
 	const long long block_q = max_of(b->rows / packed, 1);
 	l->blocks = f->num_seqs;
 	l->mean = f->keys_per_query;
+	l->longest_first = f->max_query > DECODE_MAX_QUERY;
 	if (f->max_query > block_q) {
 		/* Of queries that differ, all last blocks are taken to be half full. */
 		const long long tokens = 2 * f->query_tokens + f->num_seqs * (block_q - 1);
@@ -112,7 +115,7 @@ BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape
 BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct segment_load *l,
 				  long long tile, long long units, long long v)
 {
-	enum { SMOOTHING = 4 };
+	enum { SMOOTHING = 4, TAIL_SHARE = 4 };
 	const long long slots = units * c->slots, n = l->blocks * v;
 	const long long longest = parts_of(l->tiles, v) * tile;
 	const long long mean = parts_of(l->padded_mean, v);
@@ -123,7 +126,8 @@ BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct se
 	/* idle * one * one / weight, in steps that fit 63 bits */
 	const long long weight = max_of(one + SMOOTHING * more, 1), square = one * one;
 	const long long lacks = idle * (square / weight) + idle * (square % weight) / weight;
-	return max_of((one * n + lacks) / slots + more, longest + c->start);
+	const long long tail = l->longest_first ? more * slots / (TAIL_SHARE * n) : more;
+	return max_of((one * n + lacks) / slots + tail, longest + c->start);
 }
 
 /* What v segments of so many rows cost, in fs. */

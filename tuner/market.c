@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CELLS = 8 };
+enum { MIN_CELLS = 8, COST_UNSURE = 30000 };
 static const double near_best = 8; /* slower than that says nothing */
 
 /* ---- offers -------------------------------------------------------------------------- */
@@ -20,8 +20,8 @@ static int value_of_axis(const struct offer *o, int member)
 	return s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].values[member];
 }
 
-/* Blocks that the shared memory of a unit holds, beside each the 1 KiB that CUDA takes;
- * at least one. */
+/* Blocks that run on a unit at a time at most: what the kernel says, else what the unit's shared memory
+ * holds, beside each the 1 KiB that CUDA takes; at least one. */
 static int most_slots(const struct market *k, const struct offer *o, int head_size)
 {
 	const struct device_info *d = &k->d->run.device;
@@ -34,7 +34,9 @@ static int most_slots(const struct market *k, const struct offer *o, int head_si
 			continue;
 		first->kernel->space->geometry(&first->config, &m->shape, &m->part[k->phase], d,
 					       &g);
-		const int fit = g.smem ? d->smem_per_unit / ((int)g.smem + 1024) : 1 << 16;
+		const int fit = g.at_once ? g.at_once / d->units
+				: g.smem  ? d->smem_per_unit / ((int)g.smem + 1024)
+					  : 1 << 16;
 		most = fit > most ? fit : most;
 	}
 	return most;
@@ -89,6 +91,8 @@ int market_fit(const struct market *k, struct offer *o, struct cell_fit *cell)
 			p->block.rows = 0;
 		else if (!price_fit(p, cell, n, most_slots(k, o, k->size[h])))
 			return 0;
+		if (n >= MIN_CELLS && cell[0].dealing.at_once)
+			p->slots = max_of(cell[0].dealing.at_once / k->d->run.device.units, 1);
 	}
 	return 1;
 }
@@ -134,21 +138,76 @@ static long long best_member(const struct market *k, const struct offer *o, int 
 void market_appraise(const struct market *k, struct offer *o)
 {
 	for (int r = 0; r < k->m->rows; r++) {
-		const long long most = (long long)k->m->weight[r] * COST_CAP;
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
 		struct choice as = { .kernel = o->choice.kernel };
 		o->best[r] = best_member(k, o, r);
-		o->cost[r] = FORBIDDEN_SUM;
-		o->means[r] = -1;
-		o->estimate[r] =
-		    offer_estimate(k, o, &m->shape, &m->batch->view, &m->part[k->phase], &as.config);
-		if (o->estimate[r] < 0)
+		o->estimate[r] = offer_estimate(k, o, &m->shape, &m->batch->view,
+						&m->part[k->phase], &as.config);
+		o->means[r] = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
+	}
+}
+
+/* Time of what an offer runs in a row; INFINITY: it was not measured. */
+static double time_of(const struct market *k, const struct offer *o, int row)
+{
+	return o->means[row] < 0
+		   ? INFINITY
+		   : data_part_time(k->d, k->m->scenario[row], k->phase, o->means[row]);
+}
+
+/* us of a fs as estimated: what estimates of this row miss by on average, over offers that have both. */
+static double row_factor(const struct market *k, const char *in, int row)
+{
+	double sum = 0;
+	int both = 0;
+	for (int i = 0; i < k->num_offers; i++) {
+		const struct offer *o = &k->offer[i];
+		const double us = in[i] && o->estimate[row] > 0 ? time_of(k, o, row) : INFINITY;
+		if (!isfinite(us))
 			continue;
-		const int at = data_find(k->d, &as);
-		o->means[r] = at;
-		o->cost[r] = at < 0 || k->column[at] < 0
-				 ? most
-				 : min_of(matrix_at(k->m, r, k->column[at]), most);
+		sum += log(us / (double)o->estimate[row]);
+		both++;
+	}
+	return both ? exp(sum / both) : 1e-9;
+}
+
+/* What was not measured: by estimate, and more, since the estimate that is too low is the one that is
+ * picked. */
+static int32_t unmeasured_cost(const struct market *k, const struct offer *o, int row, double factor)
+{
+	const int s = k->m->scenario[row];
+	const enum phase other = k->phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
+	int best;
+	const double us = k->d->v[s].has[other] ? data_best(k->d, s, other, &best) : 0;
+	const double beside = isfinite(us) ? us : 0;
+	const int32_t cost = cost_of(factor * (double)o->estimate[row] + beside,
+				     k->best_us[row] + beside);
+	return cost < COST_CAP - COST_UNSURE ? cost + COST_UNSURE : COST_CAP;
+}
+
+/* Of decodes what was not measured costs what the matrix guesses by other numbers of segments, of which
+ * most were measured; of prefills few were. */
+static long long cost_in_row(const struct market *k, const struct offer *o, int row, double factor)
+{
+	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
+	const long long cost = col < 0 ? 0 : matrix_at(k->m, row, col);
+	const long long most = (long long)k->m->weight[row] * COST_CAP;
+	if (o->estimate[row] < 0 || cost >= FORBIDDEN_SUM)
+		return FORBIDDEN_SUM;
+	if (k->phase == PHASE_DECODE)
+		return col < 0 ? most : min_of(cost, most);
+	return isfinite(time_of(k, o, row))
+		   ? cost
+		   : (long long)k->m->weight[row] * unmeasured_cost(k, o, row, factor);
+}
+
+void market_settle(const struct market *k, const char *in)
+{
+	for (int r = 0; r < k->m->rows; r++) {
+		const double factor = row_factor(k, in, r);
+		for (int i = 0; i < k->num_offers; i++)
+			if (in[i])
+				k->offer[i].cost[r] = cost_in_row(k, &k->offer[i], r, factor);
 	}
 }
 
@@ -165,17 +224,13 @@ static void list_sizes(struct market *k)
 	}
 }
 
-/* A price counts waves of blocks, which those do not run in that go through a list, or take items
- * in turn; fused ones are for the overlap. */
-static int can_be_priced(const struct market *k, const struct choice *c)
+/* A price counts waves of blocks, which those do not run in that go through a list; fused ones are for the
+ * overlap. */
+static int can_be_priced(const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
-	struct geometry g = { 0 };
-	if (!c->kernel->selectable || s->is_scheduled || s->is_fused || !k->m->rows)
-		return 0;
-	const struct measured *m = &k->d->v[k->m->scenario[0]];
-	s->geometry(&c->config, &m->shape, &m->part[k->phase], &k->d->run.device, &g);
-	return !g.items;
+	return c->kernel->selectable && !s->is_scheduled && !s->is_fused && !choice_spares(c) &&
+	       !choice_early(c);
 }
 
 /* Of a choice, with or without a formula, whose family's first member that was measured is `first`. 0
@@ -208,12 +263,23 @@ static int first_member(const struct data *d, int choice)
 	return first;
 }
 
+/* Whether a column of the few is of the family that begins there. */
+static int is_among_few(const struct market *k, int first)
+{
+	for (int c = 0; k->few && c < k->few->cols; c++)
+		if (first_member(k->d, k->few->choice[c]) == first)
+			return 1;
+	return !k->few;
+}
+
 /* One for each family, and for each choice of a kernel without a formula axis. */
-static int list_families(struct market *k)
+static int list_offers(struct market *k)
 {
 	const struct data *d = k->d;
-	for (int c = 0; c < d->num_choices; c++) {
-		if (first_member(d, c) != c || !can_be_priced(k, &d->choice[c]))
+	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
+	for (int c = 0; k->offer && c < d->num_choices; c++) {
+		if (first_member(d, c) != c || !can_be_priced(&d->choice[c]) ||
+		    !is_among_few(k, c))
 			continue;
 		if (!add_offer(k, d->num_columns + c, c))
 			return 0;
@@ -222,26 +288,9 @@ static int list_families(struct market *k)
 		if (fitted->kernel->space->formula_axis >= 0)
 			fitted->config.v[fitted->kernel->space->formula_axis] = SEGMENTS_FITTED;
 	}
-	return 1;
+	return k->offer != NULL;
 }
 
-static int list_columns(struct market *k)
-{
-	for (int c = 0; c < k->few->cols; c++) {
-		const int number = k->few->choice[c];
-		if (!add_offer(k, number, first_member(k->d, number)))
-			return 0;
-		k->offer[k->num_offers - 1].choice = k->d->choice[number];
-	}
-	return 1;
-}
-
-static int list_offers(struct market *k)
-{
-	k->offer = calloc((size_t)(k->d->num_choices + (k->few ? k->few->cols : 0)) + 1,
-			  sizeof *k->offer);
-	return k->offer && (k->few ? list_columns(k) : list_families(k));
-}
 
 int market_open(struct market *k)
 {

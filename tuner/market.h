@@ -38,9 +38,10 @@ void market_close(struct market *);
 /* Its prices by head size, from all rows but the fold's. cell: room for MAX_MEMBERS a row. 0
  * without memory. */
 int market_fit(const struct market *, struct offer *, struct cell_fit *cell);
-/* What the offer would run in each row, and what that costs: at most as much as what was
- * never measured, also where it failed, since leaves can keep such rows apart. */
+/* What the offer would run in each row. */
 void market_appraise(const struct market *, struct offer *);
+/* What that costs, of those with in[offer]. */
+void market_settle(const struct market *, const char *in);
 /* The least estimate of a part, in fs, by the offer's prices at the shape's head size or those that stand
  * for it; -1: it has none, or no value is legal. means: what makes it. */
 long long offer_estimate(const struct market *, const struct offer *, const attune_shape *,

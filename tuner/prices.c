@@ -114,8 +114,7 @@ struct unseen {
 static void add_unseen(struct unseen *u, const struct market *k, const char *in, int row)
 {
 	const struct offer *o = stand_in_row(k, in, row).cheapest;
-	const int col = o && o->means[row] >= 0 ? k->column[o->means[row]] : -1;
-	const long long cost = col < 0 ? FORBIDDEN_SUM : matrix_at(k->m, row, col);
+	const long long cost = o ? o->cost[row] : FORBIDDEN_SUM;
 	if (cost >= FORBIDDEN_SUM)
 		return;
 	u->cost += cost;
@@ -135,6 +134,7 @@ static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, do
 				return 0;
 			market_appraise(k, &k->offer[i]);
 		}
+		market_settle(k, in);
 		for (int r = k->fold; r < k->m->rows; r += FOLDS)
 			add_unseen(&u, k, in, r);
 	}
@@ -160,8 +160,7 @@ static int list_chosen(const struct market *k, const char *in, struct prices *ou
 	for (int i = 0; i < k->num_offers; i++) {
 		if (!in[i])
 			continue;
-		if (k->phase == PHASE_DECODE)
-			list_costs(k, &k->offer[i], out);
+		list_costs(k, &k->offer[i], out);
 		chosen[out->num_choices] = &k->offer[i];
 		out->choice[out->num_choices++] = k->offer[i].choice;
 	}
@@ -213,9 +212,12 @@ int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 	*out = (struct prices){ .unseen = INFINITY };
 	done = done && fit_offers(&k);
 	in = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
-	if (in && k.few)
+	if (in) {
 		memset(in, 1, (size_t)k.num_offers);
-	done = in && (k.few || choose_offers(&k, in, most)) && list_chosen(&k, in, out) &&
+		market_settle(&k, in);
+		memset(in, 0, (size_t)k.num_offers);
+	}
+	done = in && choose_offers(&k, in, most) && list_chosen(&k, in, out) &&
 	       cross_fit(&k, in, cell, &out->unseen);
 	market_close(&k);
 	free(in);

@@ -141,75 +141,15 @@ static void copy_row(struct matrix *to, int row, const struct matrix *from, int 
 		to->block[row * NUM_BLOCKINGS + b] = from->block[of * NUM_BLOCKINGS + b];
 }
 
-/* Whether what the offer would run there was seen to fail. */
-static int has_failed(const struct market *k, const struct offer *o, int row)
-{
-	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
-	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
-}
-
-static void row_of_offers(struct matrix *m, const struct market *k, const struct offer *const *v,
-			  int row)
-{
-	for (int c = 0; c < m->cols; c++)
-		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
-		    v[c]->cost[row] >= FORBIDDEN_SUM || has_failed(k, v[c], row)
-			? COST_FORBIDDEN
-			: (int32_t)(v[c]->cost[row] / k->m->weight[row]);
-}
-
-/* Time of what a column means in a row; INFINITY: it was not measured. */
-static double time_of(const struct market *k, int column, int row)
-{
-	const int s = k->m->scenario[row];
-	const int c = data_concrete(k->d, s, k->phase, k->few->choice[column]);
-	return c < 0 ? INFINITY : data_part_time(k->d, s, k->phase, c);
-}
-
-/* What estimates of this row miss by, as a factor: the mean over columns that have both. */
-static double row_factor(const struct market *k, const struct offer *const *v, int row)
-{
-	double sum = 0;
-	int n = 0;
-	for (int c = 0; c < k->few->cols; c++) {
-		const double us = time_of(k, c, row);
-		if (isfinite(us) && v[c]->estimate[row] > 0) {
-			sum += log(us / (double)v[c]->estimate[row]);
-			n++;
-		}
-	}
-	return n ? exp(sum / n) : 0;
-}
-
-/* Costs of the columns; what was not measured costs what it is estimated to. */
-static void row_of_columns(struct matrix *m, const struct market *k, const struct offer *const *v,
-			   int row)
-{
-	const int s = k->m->scenario[row];
-	const struct measured *of = &k->d->v[s];
-	const enum phase other = k->phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
-	const double factor = row_factor(k, v, row);
-	int best;
-	const double beside = of->has[other] ? data_best(k->d, s, other, &best) : 0;
-	for (int c = 0; c < m->cols; c++) {
-		int32_t *cost = &m->cost[(size_t)row * (size_t)m->cols + (size_t)c];
-		*cost = k->few->cost[(size_t)row * (size_t)m->cols + (size_t)c];
-		if (*cost == COST_FORBIDDEN || factor <= 0 || v[c]->estimate[row] <= 0 ||
-		    isfinite(time_of(k, c, row)) || !isfinite(beside))
-			continue;
-		*cost = cost_of(factor * (double)v[c]->estimate[row] + beside,
-				k->best_us[row] + beside);
-	}
-}
-
 static void measured_row(struct matrix *m, const struct market *k, const struct offer *const *v,
 			 int row)
 {
 	copy_row(m, row, k->m, row);
-	if (k->few)
-		row_of_columns(m, k, v, row);
-	else
-		row_of_offers(m, k, v, row);
+	for (int c = 0; c < m->cols; c++)
+		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
+		    v[c]->cost[row] >= FORBIDDEN_SUM
+			? COST_FORBIDDEN
+			: (int32_t)(v[c]->cost[row] / k->m->weight[row]);
 	round_features(&m->f[row]);
 }
 
