@@ -22,12 +22,14 @@ for header in generated/attune_*.h; do
 		int main(void)
 		{ struct attune_features f = { 0 };
 		  return attune_${gpu}_prefill(&f) < ${gpu}_defaults || attune_${gpu}_decode(&f) < ${gpu}_defaults ||
-			 attune_${gpu}_overlap(&f) < ${gpu}_whole; }
+			 attune_${gpu}_overlap(&f) < ${gpu}_streams; }
 	END
 	${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -iquote kernels -o "$B/alone" "$B/alone.c" && "$B/alone"
 	row $? "$header serves a program of its own"
 	! grep -q '[^a-z]inf[^a-z]' "$header"
 	row $? "$header has figures of what has a time alone"
+	! grep -Eq "[^a-z0-9_]${gpu}_(whole|cheapest)[^a-z0-9_]" "$header"
+	row $? "$header says no word that the library does not know"
 done
 excerpt=$(sed -n '/ attune_h200_overlap(/,/^}/p' generated/attune_h200.h | expand -t4 | sed 's/^/    /')
 case "$(cat README.md)" in

@@ -327,9 +327,10 @@ static void shape_is_right(const struct row *row)
 		const struct kernel *k = choose(&c->config, choices[i]);
 		assert_null(k->space->why_illegal(&c->config, &row->s, NULL, &dev.info));
 		c->text = choices[i];
-		c->l = (struct launchable){
-			k, &c->config, load(k, &c->config, &row->s), { [HELPER_REDUCE] = reduce }
-		};
+		c->l = (struct launchable){ .kernel = k,
+					    .config = &c->config,
+					    .code = load(k, &c->config, &row->s),
+					    .helper = { [HELPER_REDUCE] = reduce } };
 	}
 	seed = 1;
 	for (int i = 0; batches[i]; i++)

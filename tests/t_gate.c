@@ -102,12 +102,17 @@ static void make_forest(struct forest *f, const struct rules *s)
 #define SPLIT_2 "BLOCK_M=16 TILE_SIZE=64 SEGMENTS=2"
 #define SPLIT_8 "BLOCK_M=16 TILE_SIZE=64 SEGMENTS=8"
 
-static const struct rules
-    old_rules = { { { "qblock", SMALL }, { "segmented", SPLIT_2 } }, 0, 1, SAYS_SERIAL },
-    new_rules = { { { "segmented", SPLIT_8 }, { "qblock", LARGE }, { "segmented", SPLIT_2 } },
-		  1,
-		  0,
-		  SAYS_WHOLE };
+static const struct rules old_rules = { { { "qblock", SMALL }, { "segmented", SPLIT_2 } },
+					0,
+					1,
+					SAYS_SERIAL },
+			  new_rules = { { { "segmented", SPLIT_8 },
+					  { "qblock", LARGE },
+					  { "segmented", SPLIT_2 },
+					  { "warpgroup_mixed", "" } },
+					1,
+					0,
+					3 };
 
 static const char *name_of_leaf(const struct forest *f, enum decision t, char text[300])
 {
@@ -146,8 +151,10 @@ static void test_combine(void **state)
 	const int all[NUM_DECISIONS] = { 1, 1, 1, 1 };
 	assert_true(forest_combine(&f, &old, &new, all));
 	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, 1); /* as new numbers them */
-	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, SAYS_WHOLE);
-	assert_int_equal(f.num_choices, 2); /* segmented 2, which no leaf names, is gone */
+	assert_string_equal(name_of_leaf(&f, DECIDE_OVERLAP, text),
+			    name_of_leaf(&new, DECIDE_OVERLAP, wanted));
+	assert_int_equal(f.tree[DECIDE_OVERLAP].v[0].action, 2);
+	assert_int_equal(f.num_choices, 3); /* segmented 2, which no leaf names, is gone */
 	forest_free(&f);
 
 	const int early_alone[NUM_DECISIONS] = { 0, 0, 0, 1 };

@@ -63,8 +63,6 @@ static void print_node(FILE *out, const struct tree *t, int node, int depth)
 	if (n->feature < 0) {
 		if (n->action == SAYS_STREAMS)
 			fputs("return streams", out);
-		else if (n->action == SAYS_WHOLE)
-			fputs("return whole", out);
 		else
 			fprintf(out, "return %d", n->action);
 		fprintf(out, " # %d scenarios\n", n->support);
@@ -285,7 +283,6 @@ static void layout_does_not_matter(void **state)
 		{ "return 0", "return \tdefaults # of the kernels" },
 		{ "return 2", "return defaults" },
 		{ "overlap\nreturn -1", "overlap\nreturn streams" },
-		{ "overlap\nreturn -1", "overlap\nreturn whole" },
 		{ "tree overlap\nreturn -1", "" },
 		{ "overlap\nreturn -1", "overlap\nif work <= 9\nreturn 0\nreturn -1" },
 		{ "tree overlap\nreturn -1", "tree early\nif num_seqs <= 4\nreturn 2\nreturn own" },
@@ -321,7 +318,6 @@ static void words_stand_for_numbers(void **state)
 		{ "return 2", "return defaults", DECIDE_DECODE, SAYS_DEFAULTS },
 		{ "return 2", "return 1", DECIDE_DECODE, 1 },
 		{ "return -1", "return streams", DECIDE_OVERLAP, SAYS_STREAMS },
-		{ "return -1", "return whole", DECIDE_OVERLAP, SAYS_WHOLE },
 		{ "return -1", "return 0\ntree early\nreturn own", DECIDE_EARLY, SAYS_OWN },
 	};
 	const struct device_info d = device_of("h200");
@@ -367,8 +363,7 @@ static void answers_are_ids(const struct selector *s)
 		random_features(&f);
 		for (int d = 0; d < NUM_DECISIONS; d++) {
 			const int id = selector_says(s, (enum decision)d, &f);
-			const int has_word = id == SAYS_STREAMS || id == SAYS_WHOLE;
-			assert_true(id >= -1 || (has_word && d == DECIDE_OVERLAP));
+			assert_true(id >= -1 || (id == SAYS_STREAMS && d == DECIDE_OVERLAP));
 			assert_true(id < (d == DECIDE_EARLY ? MOST_EARLY + 1 : s->num_choices));
 		}
 	}

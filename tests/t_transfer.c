@@ -177,33 +177,42 @@ static int knows(const struct data *d, struct choice c)
 	return found;
 }
 
-/* Slowdowns of held-out batches, by the formula. */
+/* Slowdowns of held-out batches, by the formula. Of so few choices and kinds of batches 20 scenarios of
+ * one's own tell nearly all; of four what is translated saves more than half of what is lost without. */
 static void test_few_scenarios(void **state)
 {
-	struct data *own = own_data(&second_gpu, FEW), *d = data_transfer(own, prior);
-	struct forest transferred, alone;
-	double worst;
+	static const struct {
+		int scenarios;
+		double alone; /* of what is lost by these alone it loses at most that share */
+	} rows[] = { { 4, 0.5 }, { FEW, 1 } };
 	(void)state;
-	assert_true(forest_induce(&transferred, d, &default_limits));
-	assert_true(forest_induce(&alone, own, &default_limits));
-	const double by_transfer =
-	    world_slowdown(&second_gpu, &world, own, &transferred, "heldout", &worst);
-	const double by_borrowing =
-	    world_slowdown(&second_gpu, &world, own, &borrowed, "heldout", NULL);
-	const double by_itself = world_slowdown(&second_gpu, &world, own, &alone, "heldout", NULL);
-	print_message("borrowed %.4f, alone %.4f, transfer %.4f, worst %.3f\n", by_borrowing,
-		      by_itself, by_transfer, worst);
-	assert_true(by_borrowing > 1.02);
-	assert_true(by_transfer - 1 < 0.5 * (by_borrowing - 1));
-	assert_true(by_transfer - 1 < 0.5 * (by_itself - 1));
-	for (int i = 0; i < transferred.num_choices; i++) {
-		const struct choice *c = &transferred.choice[i];
-		assert_true(knows(own, *c) || knows(prior, *c));
+	for (size_t r = 0; r < COUNT(rows); r++) {
+		struct data *own = own_data(&second_gpu, rows[r].scenarios);
+		struct data *d = data_transfer(own, prior);
+		struct forest transferred, alone;
+		double worst;
+		assert_true(forest_induce(&transferred, d, &default_limits));
+		assert_true(forest_induce(&alone, own, &default_limits));
+		const double by_transfer =
+		    world_slowdown(&second_gpu, &world, own, &transferred, "heldout", &worst);
+		const double by_borrowing =
+		    world_slowdown(&second_gpu, &world, own, &borrowed, "heldout", NULL);
+		const double by_itself =
+		    world_slowdown(&second_gpu, &world, own, &alone, "heldout", NULL);
+		print_message("borrowed %.4f, alone %.4f, transfer %.4f, worst %.3f\n",
+			      by_borrowing, by_itself, by_transfer, worst);
+		assert_true(by_borrowing > 1.02);
+		assert_true(by_transfer - 1 < 0.5 * (by_borrowing - 1));
+		assert_true(by_transfer - 1 < rows[r].alone * (by_itself - 1));
+		for (int i = 0; i < transferred.num_choices; i++) {
+			const struct choice *c = &transferred.choice[i];
+			assert_true(knows(own, *c) || knows(prior, *c));
+		}
+		forest_free(&transferred);
+		forest_free(&alone);
+		data_free(d);
+		data_free(own);
 	}
-	forest_free(&transferred);
-	forest_free(&alone);
-	data_free(d);
-	data_free(own);
 }
 
 static void test_header(void **state)

@@ -2,9 +2,9 @@
  *
  * A forest is taken over in three groups of decisions, each whole:
  *
- *   prefill   the prefill tree, its choices and prices, and the prices of one launch over whole
- *             batches, which are of the same choices
- *   decode    the decode tree, its choices and prices, and the early tree, which changes no plan
+ *   prefill   the prefill tree, its choices and their segment costs
+ *   decode    the decode tree, its choices and their segment costs, and the early tree, which
+ *             changes no plan
  *   mixed     the overlap, which was learned for the parts that stand beside it
  *
  * Prefill and decode trees do not know each other: a part's costs are learned with the other part at
@@ -19,7 +19,7 @@ extern const char *const gate_group_names[NUM_GATE_GROUPS];
 enum gate_group gate_group_of(enum decision);
 
 /* ---- combine.c --------------------------------------------------------------------------- */
-/* Each decision's tree, prices and choices of `fresh` where take[decision], else of the incumbent;
+/* Each decision's tree, segment costs and choices of `fresh` where take[decision], else of the incumbent;
  * the gpu's name is that of fresh. Ids are renumbered: those of fresh in its order, then those of the
  * incumbent; choices that nothing names go. Call forest_prove before it is emitted. 0 + complain:
  * decisions of a group are not taken together, more than MAX_IDS choices, or no memory. */

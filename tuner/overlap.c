@@ -117,7 +117,14 @@ static const struct run *serial_of(const struct runs *all, const struct run *run
 	return NULL;
 }
 
-/* The least ratio of a way; beside the pick's own decodes, where these ran so. */
+/* Races ran pairs, too, of which neither part was any good: no way makes these fast. */
+static int has_good_parts(const struct runs *all, const struct run *run)
+{
+	const struct run *serial = serial_of(all, run);
+	return serial && GOOD * serial->cell->us <= all->serial_us;
+}
+
+/* The least ratio of a way; of the pick's own parts, where they ran so. */
 static double ratio_in(const struct runs *all, int way, const struct pick *p)
 {
 	double best = INFINITY, own = INFINITY;
@@ -126,8 +133,9 @@ static double ratio_in(const struct runs *all, int way, const struct pick *p)
 		const double ratio = run->way == way ? ratio_of(all, run) : NAN;
 		if (isnan(ratio))
 			continue;
-		best = fmin(best, ratio);
-		if (p && run->decode == p->decode)
+		if (!p || way != SAYS_STREAMS || has_good_parts(all, run))
+			best = fmin(best, ratio);
+		if (p && run->decode == p->decode && (way >= 0 || run->prefill == p->prefill))
 			own = fmin(own, ratio);
 	}
 	return isfinite(own) ? own : best;
