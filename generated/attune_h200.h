@@ -4,13 +4,13 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  3a45b45dea52cc401e0c5da502244c85, protocol graph-rotating
  *   learned   from 1042 scenarios, 250 held out
- *   judged    by times of a second pass in 291 of 1411 scenarios; it lacks 89 of the picks
+ *   judged    by times of a second pass in 291 of 1411 scenarios; it lacks 80 of the picks
  *   noise     0.62 % below 20 us, by 1411 A/A pairs
  *             0.81 % below 200 us, by 2775 A/A pairs
  *             0.60 % above, by 2689 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.108 1.051 1.027 1.020 1.015 1.012 1.009 1.007
- *             1.006 1.005 1.004 1.003
- *             trees of depth 3: 1.0275 at best, 1.0296 by look-ahead; this one 1.0162
+ *   prefill   best of 1, 2, ... choices: 1.110 1.052 1.027 1.021 1.015 1.012 1.009 1.006
+ *             1.005 1.004 1.004 1.003
+ *             trees of depth 3: 1.0266 at best, 1.0277 by look-ahead; this one 1.0128
  *   decode    best of 1, 2, ... choices: 1.088 1.055 1.035 1.024 1.019 1.016 1.014 1.012
  *             1.010 1.009 1.008 1.007
  *             trees of depth 3: 1.0371 at best, 1.0385 by look-ahead; this one 1.0183
@@ -18,31 +18,19 @@
  * Slowdown against the fastest of all that was measured, of picks that have a time:
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      917       8   1.033   1.151   1.828       76.3
- *   tree        peers                       43       0   1.015   1.061   1.176       93.0
- *   tree        heldout                    207       4   1.031   1.151   1.362       75.8
- *   tree        heldout_blocked             44       1   1.019   1.112   1.175       86.4
- *   tree        heldout_extrapolated        14       0   1.020   1.076   1.076       85.7
- *   tree        heldout_offgrid             25       1   1.035   1.185   1.233       76.0
- *   tree        heldout_random              78       1   1.035   1.151   1.362       73.1
- *   tree        heldout_shape               22       1   1.041   1.144   1.277       72.7
- *   tree        heldout_traces              24       0   1.036   1.160   1.169       62.5
- *   tree        ways                       244       1   1.015   1.087   1.181       90.2
+ *   tree        train                      917      62   1.030   1.150   2.838       74.5
+ *   tree        peers                       43       0   1.011   1.043   1.072       95.3
+ *   tree        heldout                    207       9   1.031   1.131   1.490       74.4
+ *   tree        heldout_blocked             44       2   1.021   1.112   1.175       79.5
+ *   tree        heldout_extrapolated        14       2   1.015   1.076   1.076       78.6
+ *   tree        heldout_offgrid             25       0   1.031   1.185   1.233       84.0
+ *   tree        heldout_random              78       3   1.036   1.151   1.490       73.1
+ *   tree        heldout_shape               22       2   1.033   1.121   1.144       68.2
+ *   tree        heldout_traces              24       0   1.035   1.131   1.146       62.5
+ *   tree        ways                       244       5   1.015   1.083   1.205       88.5
  *   best_fixed  heldout                    207      38   1.384   2.247   2.350       12.1
  *   vllm_rule   heldout                    207       0   3.924  14.545  65.333        1.0
  *   default     heldout                    207       0   2.821   7.465  12.041        1.0
- *
- * SEGMENTS=balance(slots, start, launch, merge): of the axis's values v that are
- * legal for the batch the one, the smallest of equals, that makes least of
- *
- *   ceil(B v / (units slots)) (mean / v + start) + (longest - mean) / v
- *     + (v > 1 ? launch : 0) + merge v
- *
- * waves of blocks, each as long as the keys of a segment; the last block of the
- * longest sequence; the reduction. In keys, rounded down. B: blocks at v = 1;
- * slots: blocks that a unit runs at a time, 0: as many of this choice as its
- * shared memory holds; mean: the lesser of mean_seq and keys_per_query; longest:
- * max_seq.
  *
  * SEGMENTS=fitted: of the axis's values v that are legal for the batch the one, the
  * smallest of equals, that costs least by the choice's row of SEGMENTS at the head size
@@ -93,26 +81,26 @@
 /*     id  name, kernel, tunables */
 #define ATTUNE_H200_CHOICES(CHOICE) \
 	CHOICE( 0, ring_8x16_warps4_stages2_combine1, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE( 1, warpgroup_128x128_packed_turns, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 2, ring_list_8x16_warps4, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
-	CHOICE( 3, warpgroup_64x64_blocks_per_sm1_segments_rule6, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,384,0)") \
-	CHOICE( 4, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 1, warpgroup_128x128_packed_turns, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 2, warpgroup_64x64_blocks_per_sm1, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 3, ring_list_8x16_warps4, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 BLOCKS_PER_SM=2 START=256 LEAST=256 BESIDE=1") \
+	CHOICE( 4, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE( 5, ring_8x16_warps2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=2 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
 	CHOICE( 6, ring_8x32, ring, "BLOCK_M=8 TILE_SIZE=32 NUM_WARPS=4 NUM_STAGES=3 COMBINE=1 SEGMENTS=fitted") \
 	CHOICE( 7, ring_8x16_warps4_stages2_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE( 8, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 9, warpgroup_64x64_blocks_per_sm2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE(10, warpgroup_128x80, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE(11, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,256,256,16)") \
-	CHOICE(12, warpgroup_64x64_packed, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
-	CHOICE(13, warpgroup_64x64_blocks_per_sm1_segments_rule11, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE(14, ring_16x16_combine2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
-	CHOICE(15, ring_8x16_warps8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
-	CHOICE(16, ring_16x16_combine1, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE( 8, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE( 9, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(10, warpgroup_64x64_blocks_per_sm2, warpgroup, "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(11, warpgroup_128x80, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=80 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(12, ring_16x16_combine2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=2 SEGMENTS=fitted") \
+	CHOICE(13, ring_8x16_warps8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(14, warpgroup_64x64_packed, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=2 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(15, ring_16x16_combine1, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=fitted") \
+	CHOICE(16, warpgroup_64x96, warpgroup, "BLOCK_M=64 TILE_SIZE=96 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0 SEGMENTS=fitted") \
 	CHOICE(17, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=fitted") \
-	CHOICE(18, segmented_32x32, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=fitted") \
-	CHOICE(19, segmented_64x64, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
-	CHOICE(20, warpgroup_64x112, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=balance(1,384,512,16)") \
+	CHOICE(18, warpgroup_64x112, warpgroup, "BLOCK_M=64 PACKED=1 TILE_SIZE=112 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=0 HEADS=0 SEGMENTS=fitted") \
+	CHOICE(19, segmented_32x32, segmented, "BLOCK_M=32 TILE_SIZE=32 NUM_WARPS=2 NUM_STAGES=3 SEGMENTS=fitted") \
+	CHOICE(20, segmented_64x64, segmented, "BLOCK_M=64 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=2 SEGMENTS=fitted") \
 	CHOICE(21, ring_list_8x16_warps8, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=3 BLOCKS_PER_SM=1 START=256 LEAST=256 BESIDE=1") \
 	CHOICE(22, warpgroup_mixed, warpgroup_mixed, "PREFILL_TILE=128 DECODE_TILE=16 DECODE_WARPS=12 DECODE_STAGES=2 DECODE_UNITS=0 PREFILL_SEGMENTS=0")
 
@@ -127,6 +115,28 @@ enum attune_h200_says {
 
 /*       choice, head size, slots, start; fs of: path, split, segments, merge */
 #define ATTUNE_H200_SEGMENTS(SEGMENTS) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 256, 1, 64, 13230000, 1943000000, 663300000, 437800) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 128, 1, 128, 8449000, 2419000000, 193700000, 198100) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm1, 64, 1, 256, 5977000, 1870000000, 177600000, 128100) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 128, 2, 128, 7645000, 2265000000, 197300000, 216300) \
+	SEGMENTS(h200_warpgroup_64x64_blocks_per_sm2, 64, 2, 128, 8290000, 2046000000, 202400000, 153000) \
+	SEGMENTS(h200_warpgroup_64x96, 128, 1, 128, 7885000, 2066000000, 199300000, 224900) \
+	SEGMENTS(h200_warpgroup_64x96, 64, 1, 128, 6108000, 1525000000, 252400000, 202500) \
+	SEGMENTS(h200_warpgroup_64x64_packed, 128, 2, 128, 7349000, 1867000000, 224500000, 232600) \
+	SEGMENTS(h200_warpgroup_64x64_packed, 64, 2, 128, 6982000, 1257000000, 291900000, 175200) \
+	SEGMENTS(h200_warpgroup_64x112, 128, 1, 512, 7420000, 2262000000, 240100000, 175300) \
+	SEGMENTS(h200_warpgroup_64x112, 64, 1, 512, 5989000, 2022000000, 273800000, 112800) \
+	SEGMENTS(h200_warpgroup_128x128, 128, 1, 128, 9761000, 2367000000, 162300000, 226000) \
+	SEGMENTS(h200_warpgroup_128x128, 64, 1, 256, 8587000, 1593000000, 153100000, 133300) \
+	SEGMENTS(h200_warpgroup_128x80, 256, 1, 512, 17480000, 3180000000, 502600000, 290500) \
+	SEGMENTS(h200_warpgroup_128x80, 128, 1, 128, 11120000, 1651000000, 220300000, 230400) \
+	SEGMENTS(h200_warpgroup_128x80, 64, 1, 128, 9417000, 815900000, 295800000, 168200) \
+	SEGMENTS(h200_warpgroup_128x128_packed, 128, 1, 32, 11450000, 1899000000, 233900000, 272200) \
+	SEGMENTS(h200_warpgroup_128x128_packed, 64, 1, 256, 9316000, 1141000000, 273400000, 122000) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns, 128, 1, 256, 9082000, 1786000000, 236300000, 207700) \
+	SEGMENTS(h200_warpgroup_128x128_packed_turns, 64, 1, 256, 8664000, 1262000000, 286500000, 133000) \
+	SEGMENTS(h200_warpgroup_192x64, 128, 1, 256, 16370000, 2393000000, 207000000, 154300) \
+	SEGMENTS(h200_warpgroup_192x64, 64, 1, 128, 13090000, 1503000000, 216600000, 142900) \
 	SEGMENTS(h200_segmented_32x32, 256, 2, 64, 70960000, 2037000000, 606600000, 527000) \
 	SEGMENTS(h200_segmented_32x32, 128, 4, 64, 33380000, 2400000000, 228100000, 438700) \
 	SEGMENTS(h200_segmented_32x32, 64, 6, 64, 23660000, 2316000000, 206100000, 182400) \
@@ -168,9 +178,10 @@ enum attune_h200_says {
 	BINARY(ring_list, "64 128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=2") \
 	BINARY(ring_list, "128", "BF16 F16", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=8 -DNUM_STAGES=3") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
-	BINARY(warpgroup, "64", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=112 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
-	BINARY(warpgroup, "128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DPACKED=1 -DTILE_SIZE=112 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
+	BINARY(warpgroup, "64 128 256", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=2 -DTURNS=0") \
+	BINARY(warpgroup, "128", "BF16 F16", "-DBLOCK_M=64 -DTILE_SIZE=96 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "128 256", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=80 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "128", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(warpgroup, "64 128", "BF16 F16", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
@@ -183,78 +194,143 @@ enum attune_h200_says {
 ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 {
 	if (f->head_size <= 64) {
-		if (f->keys_per_query <= 728) {
-			if (f->num_query_heads <= 32) {
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 21 scenarios, 1.030, p95 1.092; next h200_warpgroup_64x64_packed, 1.045; guarded */
-			} else if (f->work <= 20) {
-				return h200_warpgroup_64x64_packed; /* 14 scenarios, 1.034, p95 1.279; next h200_warpgroup_128x80, 1.113; guarded */
-			} else {
-				return h200_warpgroup_192x64; /* 13 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.073; guarded */
+		if (f->keys_per_query <= 1152) {
+			if (f->heads_x_seqs <= 6) {
+				if (f->row_blocks <= 224)
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.024, p95 1.084; next h200_warpgroup_64x64_packed, 1.036; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 8 scenarios, 1.017, p95 1.065; next h200_warpgroup_64x64_packed, 1.042; guarded */
 			}
-		} else if (f->max_seq <= 2032) {
-			if (f->num_query_heads <= 32) {
-				return h200_warpgroup_64x112; /* 5 scenarios, 1.013, p95 1.066; next h200_warpgroup_64x64_packed, 1.089; guarded */
-			} else {
-				return h200_warpgroup_192x64; /* 4 scenarios, 1.017, p95 1.063; next h200_warpgroup_128x128_packed_turns, 1.030; guarded */
+			if (f->heads_x_seqs <= 24) {
+				if (f->mean_seq <= 448)
+					return h200_warpgroup_64x64_packed; /* 9 scenarios, 1.010, p95 1.048; next h200_warpgroup_64x64_blocks_per_sm2, 1.074; guarded */
+				if (f->blocks_per_unit <= 256)
+					return h200_warpgroup_64x64_packed; /* 3 scenarios, 1.013, p95 1.041; next h200_warpgroup_128x80, 1.105; guarded */
+				return h200_warpgroup_192x64; /* 15 scenarios, 1.009, p95 1.075; next h200_warpgroup_128x80, 1.059; guarded */
 			}
-		} else {
-			return h200_warpgroup_128x128_packed_turns; /* 28 scenarios, 1.026, p95 1.150; next h200_warpgroup_128x80, 1.092; guarded */
+			if (f->max_query <= 192)
+				return h200_warpgroup_64x64_packed; /* 6 scenarios, 1.011, p95 1.034; next h200_warpgroup_192x64, 1.091; guarded */
+			return h200_warpgroup_192x64; /* 7 scenarios, 1.015, p95 1.063; next h200_warpgroup_128x80, 1.067; guarded */
 		}
-	} else if (f->head_size <= 128) {
-		if (f->kv_tokens <= 2432) {
-			if (f->row_blocks <= 272) {
-				if (f->heads_x_seqs <= 12) {
-					return h200_warpgroup_64x64_blocks_per_sm1_segments_rule6; /* 78 scenarios, 1.010, p95 1.068; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule11, 1.024; guarded */
-				} else {
-					return h200_warpgroup_64x64_blocks_per_sm2; /* 16 scenarios, 1.009, p95 1.069; next h200_warpgroup_64x64_packed, 1.025; guarded */
-				}
-			} else if (f->mean_seq <= 624) {
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 16 scenarios, 1.002, p95 1.020; next h200_warpgroup_128x128, 1.080; guarded */
-			} else {
-				return h200_warpgroup_128x80; /* 15 scenarios, 1.040, p95 1.122; next h200_warpgroup_128x128, 1.041; guarded */
-			}
-		} else if (f->row_blocks <= 232) {
-			if (f->rows <= 1792) {
-				if (f->mean_seq <= 5344) {
-					return h200_warpgroup_64x64_packed; /* 20 scenarios, 1.037, p95 1.101; next h200_warpgroup_128x80, 1.108; guarded */
-				} else {
-					return h200_warpgroup_128x128_packed_turns; /* 31 scenarios, 1.049, p95 1.127; next h200_warpgroup_128x80, 1.077; guarded */
-				}
-			} else if (f->rows <= 2048) {
-				return h200_warpgroup_192x64; /* 22 scenarios, 1.003, p95 1.012; next h200_warpgroup_64x64_packed, 1.027; guarded */
-			} else {
-				return h200_warpgroup_128x128_packed_turns; /* 29 scenarios, 1.009, p95 1.101; next h200_warpgroup_128x80, 1.041; guarded */
-			}
-		} else if (f->work <= 4128) {
-			if (f->mean_query <= 1152) {
-				if (f->row_blocks <= 256) {
-					return h200_warpgroup_128x128; /* 38 scenarios, 1.006, p95 1.101; next h200_warpgroup_128x128_packed_turns, 1.045; guarded */
-				} else {
-					return h200_warpgroup_128x128_packed_turns; /* 55 scenarios, 1.024, p95 1.119; next h200_warpgroup_128x128_packed, 1.035; guarded */
-				}
-			} else {
-				return h200_warpgroup_128x128; /* 57 scenarios, 1.013, p95 1.073; next h200_warpgroup_128x128_packed_turns, 1.021; guarded */
-			}
-		} else if (f->row_blocks <= 512) {
-			return h200_warpgroup_128x128_packed_turns; /* 29 scenarios, 1.009, p95 1.037; next h200_warpgroup_128x128, 1.045; guarded */
-		} else {
-			return h200_warpgroup_128x128_packed; /* 63 scenarios, 1.015, p95 1.073; next h200_warpgroup_128x128_packed_turns, 1.031; guarded */
+		if (f->work <= 192) {
+			if (f->num_query_heads <= 32)
+				return h200_warpgroup_64x112; /* 4 scenarios, 1.002, p95 1.009; next h200_warpgroup_64x64_packed, 1.081; guarded */
+			if (f->work <= 64)
+				return h200_warpgroup_64x112; /* 1 scenario, 1.033, p95 1.033; next h200_warpgroup_64x64_blocks_per_sm2, 1.000; few; guarded */
+			return h200_warpgroup_192x64; /* 1 scenario, 1.011, p95 1.011; next h200_warpgroup_128x128, 1.000; few; guarded */
 		}
-	} else if (f->work <= 122) {
-		if (f->query_tokens <= 144) {
-			return h200_warpgroup_64x64_blocks_per_sm1_segments_rule11; /* 21 scenarios, 1.001, p95 1.013; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule6, 1.037; guarded */
-		} else {
-			return h200_warpgroup_64x64_blocks_per_sm1_segments_rule6; /* 34 scenarios, 1.003, p95 1.025; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule11, 1.021; guarded */
-		}
-	} else if (f->num_kv_heads <= 4) {
-		if (f->group <= 2) {
-			return h200_warpgroup_64x64_blocks_per_sm1_segments_rule11; /* 11 scenarios, 1.008, p95 1.082; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule6, 1.058 */
-		} else {
-			return h200_warpgroup_128x80; /* 21 scenarios, 1.018, p95 1.107; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule11, 1.147; guarded */
-		}
-	} else {
-		return h200_warpgroup_128x80; /* 16 scenarios, 1.033, p95 1.189; next h200_warpgroup_64x64_blocks_per_sm1_segments_rule6, 1.158; guarded */
+		if (f->query_tokens <= 64)
+			return h200_warpgroup_64x64_packed; /* 2 scenarios, 1.037, p95 1.043; next h200_warpgroup_64x112, 1.067; few; guarded */
+		return h200_warpgroup_128x128_packed_turns; /* 21 scenarios, 1.030, p95 1.087; next h200_warpgroup_128x128, 1.063; guarded */
 	}
+	if (f->head_size <= 128) {
+		if (f->max_seq <= 1152) {
+			if (f->row_blocks <= 192) {
+				if (f->blocks_per_unit <= 64) {
+					if (f->rows <= 576) {
+						if (f->blocks_per_unit <= 40)
+							return h200_warpgroup_64x64_blocks_per_sm1; /* 27 scenarios, 1.010, p95 1.061; next h200_warpgroup_64x64_blocks_per_sm2, 1.020; guarded */
+						return h200_warpgroup_64x64_blocks_per_sm2; /* 1 scenario, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.000; few; guarded */
+					}
+					if (f->keys_per_query <= 512)
+						return h200_warpgroup_64x64_blocks_per_sm1; /* 24 scenarios, 1.002, p95 1.016; next h200_warpgroup_64x64_blocks_per_sm2, 1.013; guarded */
+					return h200_warpgroup_64x96; /* 5 scenarios, 1.007, p95 1.024; next h200_warpgroup_64x112, 1.029; guarded */
+				}
+				if (f->max_seq <= 288) {
+					if (f->rows <= 384)
+						return h200_warpgroup_64x64_packed; /* 3 scenarios, 1.005, p95 1.014; next h200_warpgroup_128x80, 1.039; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm2; /* 8 scenarios, 1.005, p95 1.029; next h200_warpgroup_64x64_blocks_per_sm1, 1.027; guarded */
+				}
+				if (f->query_tokens <= 320) {
+					if (f->mean_seq <= 384)
+						return h200_warpgroup_64x64_blocks_per_sm1; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm2, 1.058; few; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm2; /* no scenario: by estimate */
+				}
+				if (f->keys_per_query <= 448)
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 6 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x96, 1.024; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 1 scenario, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.000; few; guarded */
+			}
+			if (f->work <= 104)
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 21 scenarios, 1.002, p95 1.012; next h200_warpgroup_64x64_packed, 1.070; guarded */
+			if (f->num_query_heads <= 16)
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 5 scenarios, 1.003, p95 1.019; next h200_warpgroup_128x128, 1.039; guarded */
+			return h200_warpgroup_128x80; /* 11 scenarios, 1.019, p95 1.051; next h200_warpgroup_128x128_packed_turns, 1.036; guarded */
+		}
+		if (f->num_query_heads <= 8) {
+			if (f->kv_tokens <= 18432) {
+				if (f->keys_per_query <= 1664) {
+					if (f->row_blocks <= 288)
+						return h200_warpgroup_64x96; /* 9 scenarios, 1.012, p95 1.036; next h200_warpgroup_64x64_blocks_per_sm1, 1.013; guarded */
+					return h200_warpgroup_128x128; /* 5 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x128_packed_turns, 1.023; guarded */
+				}
+				if (f->work <= 576) {
+					if (f->row_blocks <= 20)
+						return h200_warpgroup_64x96; /* 6 scenarios, 1.008, p95 1.025; next h200_warpgroup_64x112, 1.021; guarded */
+					return h200_warpgroup_64x112; /* 2 scenarios, 1.004, p95 1.007; next h200_warpgroup_64x64_packed, 1.015; few; guarded */
+				}
+				if (f->max_query <= 640) {
+					if (f->decode_seqs <= 2)
+						return h200_warpgroup_128x128; /* no scenario: by estimate */
+					return h200_warpgroup_192x64; /* 10 scenarios, 1.006, p95 1.041; next h200_warpgroup_64x64_packed, 1.016; guarded */
+				}
+				return h200_warpgroup_128x128_packed_turns; /* 29 scenarios, 1.004, p95 1.047; next h200_warpgroup_128x80, 1.031; guarded */
+			}
+			if (f->work <= 40960)
+				return h200_warpgroup_128x128_packed_turns; /* 14 scenarios, 1.032, p95 1.119; next h200_warpgroup_128x80, 1.055; guarded */
+			return h200_warpgroup_128x128_packed; /* 3 scenarios, 1.067, p95 1.214; next h200_warpgroup_128x128_packed_turns, 1.149; guarded */
+		}
+		if (f->decode_kv <= 147456) {
+			if (f->num_query_heads <= 16) {
+				if (f->work <= 144)
+					return h200_warpgroup_64x112; /* 9 scenarios, 1.035, p95 1.091; next h200_warpgroup_64x64_packed, 1.067; guarded */
+				return h200_warpgroup_128x128_packed_turns; /* 43 scenarios, 1.027, p95 1.074; next h200_warpgroup_128x128_packed, 1.064; guarded */
+			}
+			if (f->work <= 4608) {
+				if (f->row_blocks <= 256) {
+					if (f->work <= 52)
+						return h200_warpgroup_64x112; /* 1 scenario, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.000; few; guarded */
+					return h200_warpgroup_128x128_packed_turns; /* 21 scenarios, 1.044, p95 1.116; next h200_warpgroup_128x80, 1.069; guarded */
+				}
+				if (f->row_blocks <= 288)
+					return h200_warpgroup_192x64; /* 1 scenario, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm2, 1.062; few; guarded */
+				return h200_warpgroup_128x128_packed_turns; /* 42 scenarios, 1.014, p95 1.066; next h200_warpgroup_128x128_packed, 1.037; guarded */
+			}
+			if (f->decode_seqs <= 1)
+				return h200_warpgroup_128x128_packed_turns; /* 11 scenarios, 1.066, p95 1.433; next h200_warpgroup_128x128, 1.092; guarded */
+			return h200_warpgroup_128x128_packed; /* 15 scenarios, 1.010, p95 1.070; next h200_warpgroup_128x128_packed_turns, 1.034; guarded */
+		}
+		if (f->query_tokens <= 1024) {
+			if (f->num_query_heads <= 16) {
+				if (f->rows <= 2048)
+					return h200_warpgroup_192x64; /* 10 scenarios, 1.003, p95 1.027; next h200_warpgroup_64x112, 1.019; guarded */
+				return h200_warpgroup_128x128; /* 11 scenarios, 1.002, p95 1.012; next h200_warpgroup_128x128_packed_turns, 1.004; guarded */
+			}
+			return h200_warpgroup_128x128; /* 56 scenarios, 1.002, p95 1.020; next h200_warpgroup_128x128_packed_turns, 1.013; guarded */
+		}
+		if (f->rows <= 8192) {
+			if (f->max_seq <= 12288)
+				return h200_warpgroup_128x128; /* 25 scenarios, 1.004, p95 1.029; next h200_warpgroup_128x128_packed_turns, 1.009; guarded */
+			return h200_warpgroup_128x128_packed; /* 21 scenarios, 1.004, p95 1.017; next h200_warpgroup_128x128_packed_turns, 1.016; guarded */
+		}
+		return h200_warpgroup_128x128_packed; /* 11 scenarios, 1.005, p95 1.024; next h200_warpgroup_128x128_packed_turns, 1.019; guarded */
+	}
+	if (f->blocks_per_unit <= 44) {
+		if (f->num_kv_heads <= 2) {
+			if (f->num_query_heads <= 8) {
+				if (f->kv_tokens <= 16384)
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 19 scenarios, 1.010, p95 1.064; next h200_warpgroup_128x80, 1.428; guarded */
+				return h200_warpgroup_128x80; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.064; few; guarded */
+			}
+			if (f->work <= 176)
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.320; guarded */
+			return h200_warpgroup_128x80; /* 4 scenarios, 1.008, p95 1.030; next h200_warpgroup_64x64_blocks_per_sm1, 1.307; guarded */
+		}
+		if (f->work <= 480)
+			return h200_warpgroup_64x64_blocks_per_sm1; /* 25 scenarios, 1.013, p95 1.030; next h200_warpgroup_128x80, 1.261; guarded */
+		return h200_warpgroup_128x80; /* 3 scenarios, 1.008, p95 1.023; next h200_warpgroup_64x64_blocks_per_sm1, 1.157; guarded */
+	}
+	if (f->mean_seq <= 1536)
+		return h200_warpgroup_64x64_blocks_per_sm1; /* 20 scenarios, 1.009, p95 1.062; next h200_warpgroup_128x80, 1.203; guarded */
+	return h200_warpgroup_128x80; /* 21 scenarios, 1.013, p95 1.052; next h200_warpgroup_64x64_blocks_per_sm1, 1.184; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
@@ -262,218 +338,184 @@ ATTUNE_SELECT int attune_h200_decode(const struct attune_features *f)
 	if (f->head_size <= 64) {
 		if (f->mean_seq <= 1152) {
 			if (f->row_blocks <= 18) {
-				if (f->max_seq <= 64) {
+				if (f->max_seq <= 64)
 					return h200_ring_8x16_warps4_stages3; /* 7 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_stages2_combine2, 1.021 */
-				} else {
-					return h200_ring_8x32; /* 26 scenarios, 1.009, p95 1.020; next h200_ring_8x16_warps4_stages2_combine1, 1.024 */
-				}
-			} else if (f->row_blocks <= 48) {
+				return h200_ring_8x32; /* 26 scenarios, 1.009, p95 1.020; next h200_ring_8x16_warps4_stages2_combine1, 1.024 */
+			}
+			if (f->row_blocks <= 48)
 				return h200_ring_8x16_warps4_stages2_combine1; /* 14 scenarios, 1.006, p95 1.073; next h200_ring_8x16_warps4_stages3, 1.052 */
-			} else {
-				return h200_ring_8x16_warps2; /* 20 scenarios, 1.003, p95 1.021; next h200_ring_8x16_warps4_stages2_combine1, 1.080 */
-			}
-		} else if (f->blocks_per_unit <= 24) {
-			if (f->kv_kib <= 98304) {
-				if (f->max_query <= 1) {
-					return h200_ring_8x32; /* 12 scenarios, 1.010, p95 1.041; next h200_ring_8x16_warps8, 1.015 */
-				} else {
-					return h200_ring_16x16_combine2; /* 3 scenarios, 1.139, p95 1.191; next h200_ring_8x16_warps4_stages2_combine1, 1.154; guarded */
-				}
-			} else if (f->max_query <= 4) {
-				return h200_ring_16x16_combine2; /* 4 scenarios, 1.024, p95 1.042; next h200_ring_8x16_warps4_stages2_combine2, 1.020; no better than the defaults for sure; guarded */
-			} else {
-				return h200_segmented_64x64; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.249; few */
-			}
-		} else if (f->max_query <= 1) {
-			if (f->max_seq <= 8192) {
-				return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.002, p95 1.009; next h200_ring_8x16_warps8, 1.006; no better than the defaults for sure */
-			} else {
-				return h200_ring_list_8x16_warps4; /* 10 scenarios, 1.028, p95 1.103; next h200_ring_8x32, 1.050; guarded */
-			}
-		} else if (f->max_query <= 4) {
-			if (f->max_query <= 2) {
-				return h200_ring_16x16_combine1; /* no scenario: by estimate */
-			} else {
-				return h200_segmented_32x32; /* 2 scenarios, 1.168, p95 1.258; next h200_ring_16x16_combine1, 1.346; few */
-			}
-		} else {
-			return h200_segmented_64x64; /* no scenario: by estimate */
+			return h200_ring_8x16_warps2; /* 20 scenarios, 1.003, p95 1.021; next h200_ring_8x16_warps4_stages2_combine1, 1.080 */
 		}
-	} else if (f->head_size <= 128) {
+		if (f->blocks_per_unit <= 24) {
+			if (f->kv_kib <= 98304) {
+				if (f->max_query <= 1)
+					return h200_ring_8x32; /* 12 scenarios, 1.010, p95 1.041; next h200_ring_8x16_warps8, 1.015 */
+				return h200_ring_16x16_combine2; /* 3 scenarios, 1.139, p95 1.191; next h200_ring_8x16_warps4_stages2_combine1, 1.154; guarded */
+			}
+			if (f->max_query <= 4)
+				return h200_ring_16x16_combine2; /* 4 scenarios, 1.024, p95 1.042; next h200_ring_8x16_warps4_stages2_combine2, 1.020; no better than the defaults for sure; guarded */
+			return h200_segmented_64x64; /* 2 scenarios, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.249; few */
+		}
+		if (f->max_query <= 1) {
+			if (f->max_seq <= 8192)
+				return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.002, p95 1.009; next h200_ring_8x16_warps8, 1.006; no better than the defaults for sure */
+			return h200_ring_list_8x16_warps4; /* 10 scenarios, 1.028, p95 1.103; next h200_ring_8x32, 1.050; guarded */
+		}
+		if (f->max_query <= 4) {
+			if (f->max_query <= 2)
+				return h200_ring_16x16_combine1; /* no scenario: by estimate */
+			return h200_segmented_32x32; /* 2 scenarios, 1.168, p95 1.258; next h200_ring_16x16_combine1, 1.346; few */
+		}
+		return h200_segmented_64x64; /* no scenario: by estimate */
+	}
+	if (f->head_size <= 128) {
 		if (f->blocks_per_unit <= 9) {
 			if (f->mean_seq <= 5632) {
 				if (f->rows <= 12) {
 					if (f->heads_x_seqs <= 9) {
-						if (f->max_seq <= 2048) {
+						if (f->max_seq <= 2048)
 							return h200_ring_8x16_warps4_stages2_combine1; /* 18 scenarios, 1.013, p95 1.052; next h200_ring_8x32, 1.034 */
-						} else {
-							return h200_ring_8x16_warps8; /* 10 scenarios, 1.018, p95 1.082; next h200_ring_8x32, 1.050 */
-						}
-					} else if (f->max_seq <= 6656) {
-						return h200_ring_8x16_warps4_stages2_combine1; /* 81 scenarios, 1.019, p95 1.079; next h200_ring_8x16_warps8, 1.055 */
-					} else {
-						return h200_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.041, p95 1.140; next h200_ring_8x16_warps8, 1.083; guarded */
+						return h200_ring_8x16_warps8; /* 10 scenarios, 1.018, p95 1.082; next h200_ring_8x32, 1.050 */
 					}
-				} else if (f->kv_kib <= 12288) {
-					return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.032, p95 1.098; next h200_ring_8x16_warps8, 1.059 */
-				} else if (f->skew <= 64) {
-					return h200_ring_16x16_combine1; /* 5 scenarios, 1.010, p95 1.049; next h200_ring_16x16_combine2, 1.165 */
-				} else {
-					return h200_ring_list_8x16_warps8; /* 2 scenarios, 1.077, p95 1.129; next h200_ring_8x16_warps4_stages2_combine2, 1.093; few; guarded */
+					if (f->max_seq <= 6656)
+						return h200_ring_8x16_warps4_stages2_combine1; /* 81 scenarios, 1.019, p95 1.079; next h200_ring_8x16_warps8, 1.055 */
+					return h200_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.041, p95 1.140; next h200_ring_8x16_warps8, 1.083; guarded */
 				}
-			} else if (f->prefill_tokens <= 448) {
+				if (f->kv_kib <= 12288)
+					return h200_ring_8x16_warps4_stages2_combine1; /* 15 scenarios, 1.032, p95 1.098; next h200_ring_8x16_warps8, 1.059 */
+				if (f->skew <= 64)
+					return h200_ring_16x16_combine1; /* 5 scenarios, 1.010, p95 1.049; next h200_ring_16x16_combine2, 1.165 */
+				return h200_ring_list_8x16_warps8; /* 2 scenarios, 1.077, p95 1.129; next h200_ring_8x16_warps4_stages2_combine2, 1.093; few; guarded */
+			}
+			if (f->prefill_tokens <= 448) {
 				if (f->rows <= 20) {
 					if (f->rows <= 8) {
-						if (f->kv_tokens <= 36864) {
+						if (f->kv_tokens <= 36864)
 							return h200_ring_8x16_warps4_stages2_combine2; /* 7 scenarios, 1.053, p95 1.092; next h200_ring_16x16_combine2, 1.083; guarded */
-						} else if (f->max_seq <= 18432) {
+						if (f->max_seq <= 18432)
 							return h200_ring_8x16_warps8; /* 4 scenarios, 1.024, p95 1.076; next h200_ring_8x32, 1.037 */
-						} else {
-							return h200_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.007, p95 1.031; next h200_ring_16x16_combine2, 1.034; guarded */
-						}
-					} else {
-						return h200_ring_16x16_combine2; /* 11 scenarios, 1.060, p95 1.200; next h200_ring_8x16_warps4_stages2_combine2, 1.321; guarded */
+						return h200_ring_8x16_warps4_stages2_combine2; /* 14 scenarios, 1.007, p95 1.031; next h200_ring_16x16_combine2, 1.034; guarded */
 					}
-				} else if (f->blocks_per_unit <= 1) {
+					return h200_ring_16x16_combine2; /* 11 scenarios, 1.060, p95 1.200; next h200_ring_8x16_warps4_stages2_combine2, 1.321; guarded */
+				}
+				if (f->blocks_per_unit <= 1)
 					return h200_ring_16x16_combine2; /* 4 scenarios, 1.120, p95 1.205; next h200_ring_8x16_warps4_stages2_combine2, 1.111; guarded */
-				} else if (f->kv_kib <= 65536) {
+				if (f->kv_kib <= 65536)
 					return h200_ring_16x16_combine1; /* no scenario: by estimate */
-				} else {
-					return h200_segmented_64x64; /* 1 scenario, 1.316, p95 1.316; next h200_segmented_32x32, 1.347; few */
-				}
-			} else if (f->kv_tokens <= 81920) {
-				if (f->mean_seq <= 10240) {
+				return h200_segmented_64x64; /* 1 scenario, 1.316, p95 1.316; next h200_segmented_32x32, 1.347; few */
+			}
+			if (f->kv_tokens <= 81920) {
+				if (f->mean_seq <= 10240)
 					return h200_ring_8x16_warps4_stages3; /* 4 scenarios, 1.003, p95 1.007; next h200_ring_8x16_warps8, 1.007; no better than the defaults for sure */
-				} else {
-					return h200_ring_8x16_warps4_stages2_combine2; /* 6 scenarios, 1.004, p95 1.014; next h200_ring_16x16_combine2, 1.033; no better than the defaults for sure; guarded */
-				}
-			} else if (f->max_seq <= 32768) {
+				return h200_ring_8x16_warps4_stages2_combine2; /* 6 scenarios, 1.004, p95 1.014; next h200_ring_16x16_combine2, 1.033; no better than the defaults for sure; guarded */
+			}
+			if (f->max_seq <= 32768)
 				return h200_ring_8x16_warps4_stages2_combine1; /* 23 scenarios, 1.007, p95 1.020; next h200_ring_8x16_warps2, 1.022 */
-			} else {
-				return h200_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.004, p95 1.018; next h200_ring_16x16_combine2, 1.012; guarded */
-			}
-		} else if (f->rows <= 8) {
-			if (f->max_seq <= 3328) {
-				if (f->heads_x_seqs <= 384) {
-					return h200_ring_8x16_warps4_stages2_combine1; /* 45 scenarios, 1.022, p95 1.065; next h200_ring_8x16_warps4_stages3, 1.050 */
-				} else if (f->query_tokens <= 80) {
-					if (f->max_seq <= 768) {
-						return h200_ring_8x16_warps2; /* 6 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_stages2_combine1, 1.106 */
-					} else {
-						return h200_ring_8x16_warps8; /* 11 scenarios, 1.019, p95 1.084; next h200_ring_8x32, 1.026 */
-					}
-				} else if (f->prefill_tokens <= 8) {
-					if (f->kv_kib <= 458752) {
-						return h200_ring_8x16_warps2; /* 9 scenarios, 1.003, p95 1.015; next h200_ring_8x16_warps4_stages2_combine1, 1.222 */
-					} else {
-						return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.002, p95 1.006; next h200_ring_8x16_warps4_stages3, 1.002 */
-					}
-				} else if (f->max_seq <= 512) {
-					return h200_ring_8x16_warps2; /* 7 scenarios, 1.001, p95 1.006; next h200_ring_8x16_warps4_stages2_combine1, 1.032 */
-				} else {
-					return h200_ring_8x16_warps4_stages3; /* 7 scenarios, 1.010, p95 1.066; next h200_ring_8x16_warps4_stages2_combine1, 1.014 */
-				}
-			} else if (f->max_seq <= 12288) {
-				if (f->blocks_per_unit <= 36) {
-					return h200_ring_8x16_warps4_stages2_combine1; /* 49 scenarios, 1.011, p95 1.046; next h200_ring_8x16_warps8, 1.022 */
-				} else {
-					return h200_ring_list_8x16_warps4; /* 84 scenarios, 1.006, p95 1.028; next h200_ring_8x32, 1.022; guarded */
-				}
-			} else if (f->skew <= 24) {
-				return h200_ring_8x32; /* 46 scenarios, 1.009, p95 1.033; next h200_ring_8x16_warps8, 1.009 */
-			} else {
-				return h200_ring_list_8x16_warps4; /* 28 scenarios, 1.016, p95 1.059; next h200_ring_8x16_warps4_stages2_combine1, 1.026; guarded */
-			}
-		} else if (f->work <= 128) {
-			if (f->mean_seq <= 160) {
-				if (f->kv_kib <= 28672) {
-					return h200_ring_8x16_warps2; /* 6 scenarios, 1.021, p95 1.073; next h200_ring_16x16_combine1, 1.125 */
-				} else {
-					return h200_segmented_32x32; /* 1 scenario, 1.138, p95 1.138; next h200_segmented_64x64, 1.000; few */
-				}
-			} else if (f->blocks_per_unit <= 112) {
-				if (f->skew <= 80) {
-					return h200_ring_16x16_combine1; /* 13 scenarios, 1.057, p95 1.294; next h200_ring_8x16_warps4_stages2_combine1, 1.141 */
-				} else {
-					return h200_ring_list_8x16_warps4; /* 2 scenarios, 1.003, p95 1.008; next h200_ring_16x16_combine1, 1.125; few; guarded */
-				}
-			} else if (f->rows <= 32) {
-				return h200_segmented_32x32; /* 1 scenario, 1.118, p95 1.118; next h200_ring_16x16_combine1, 1.117; few */
-			} else {
-				return h200_segmented_64x64; /* no scenario: by estimate */
-			}
-		} else if (f->rows <= 16) {
-			return h200_ring_16x16_combine1; /* 3 scenarios, 1.052, p95 1.100; next h200_segmented_32x32, 1.183 */
-		} else if (f->rows <= 32) {
-			if (f->kv_kib <= 131072) {
-				return h200_ring_16x16_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.067; few */
-			} else {
-				return h200_segmented_32x32; /* 5 scenarios, 1.058, p95 1.205; next h200_segmented_64x64, 1.147 */
-			}
-		} else {
-			return h200_segmented_64x64; /* 3 scenarios, 1.000, p95 1.000; next h200_ring_16x16_combine1, 1.560 */
+			return h200_ring_8x16_warps4_stages2_combine2; /* 9 scenarios, 1.004, p95 1.018; next h200_ring_16x16_combine2, 1.012; guarded */
 		}
-	} else if (f->blocks_per_unit <= 22) {
+		if (f->rows <= 8) {
+			if (f->max_seq <= 3328) {
+				if (f->heads_x_seqs <= 384)
+					return h200_ring_8x16_warps4_stages2_combine1; /* 45 scenarios, 1.022, p95 1.065; next h200_ring_8x16_warps4_stages3, 1.050 */
+				if (f->query_tokens <= 80) {
+					if (f->max_seq <= 768)
+						return h200_ring_8x16_warps2; /* 6 scenarios, 1.000, p95 1.000; next h200_ring_8x16_warps4_stages2_combine1, 1.106 */
+					return h200_ring_8x16_warps8; /* 11 scenarios, 1.019, p95 1.084; next h200_ring_8x32, 1.026 */
+				}
+				if (f->prefill_tokens <= 8) {
+					if (f->kv_kib <= 458752)
+						return h200_ring_8x16_warps2; /* 9 scenarios, 1.003, p95 1.015; next h200_ring_8x16_warps4_stages2_combine1, 1.222 */
+					return h200_ring_8x16_warps4_stages2_combine1; /* 4 scenarios, 1.002, p95 1.006; next h200_ring_8x16_warps4_stages3, 1.002 */
+				}
+				if (f->max_seq <= 512)
+					return h200_ring_8x16_warps2; /* 7 scenarios, 1.001, p95 1.006; next h200_ring_8x16_warps4_stages2_combine1, 1.032 */
+				return h200_ring_8x16_warps4_stages3; /* 7 scenarios, 1.010, p95 1.066; next h200_ring_8x16_warps4_stages2_combine1, 1.014 */
+			}
+			if (f->max_seq <= 12288) {
+				if (f->blocks_per_unit <= 36)
+					return h200_ring_8x16_warps4_stages2_combine1; /* 49 scenarios, 1.011, p95 1.046; next h200_ring_8x16_warps8, 1.022 */
+				return h200_ring_list_8x16_warps4; /* 84 scenarios, 1.006, p95 1.028; next h200_ring_8x32, 1.022; guarded */
+			}
+			if (f->skew <= 24)
+				return h200_ring_8x32; /* 46 scenarios, 1.009, p95 1.033; next h200_ring_8x16_warps8, 1.009 */
+			return h200_ring_list_8x16_warps4; /* 28 scenarios, 1.016, p95 1.059; next h200_ring_8x16_warps4_stages2_combine1, 1.026; guarded */
+		}
+		if (f->work <= 128) {
+			if (f->mean_seq <= 160) {
+				if (f->kv_kib <= 28672)
+					return h200_ring_8x16_warps2; /* 6 scenarios, 1.021, p95 1.073; next h200_ring_16x16_combine1, 1.125 */
+				return h200_segmented_32x32; /* 1 scenario, 1.138, p95 1.138; next h200_segmented_64x64, 1.000; few */
+			}
+			if (f->blocks_per_unit <= 112) {
+				if (f->skew <= 80)
+					return h200_ring_16x16_combine1; /* 13 scenarios, 1.057, p95 1.294; next h200_ring_8x16_warps4_stages2_combine1, 1.141 */
+				return h200_ring_list_8x16_warps4; /* 2 scenarios, 1.003, p95 1.008; next h200_ring_16x16_combine1, 1.125; few; guarded */
+			}
+			if (f->rows <= 32)
+				return h200_segmented_32x32; /* 1 scenario, 1.118, p95 1.118; next h200_ring_16x16_combine1, 1.117; few */
+			return h200_segmented_64x64; /* no scenario: by estimate */
+		}
+		if (f->rows <= 16)
+			return h200_ring_16x16_combine1; /* 3 scenarios, 1.052, p95 1.100; next h200_segmented_32x32, 1.183 */
+		if (f->rows <= 32) {
+			if (f->kv_kib <= 131072)
+				return h200_ring_16x16_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.067; few */
+			return h200_segmented_32x32; /* 5 scenarios, 1.058, p95 1.205; next h200_segmented_64x64, 1.147 */
+		}
+		return h200_segmented_64x64; /* 3 scenarios, 1.000, p95 1.000; next h200_ring_16x16_combine1, 1.560 */
+	}
+	if (f->blocks_per_unit <= 22) {
 		if (f->mean_seq <= 3072) {
 			if (f->heads_x_seqs <= 36) {
-				if (f->query_tokens <= 3) {
+				if (f->query_tokens <= 3)
 					return h200_ring_8x16_warps4_stages2_combine1; /* 17 scenarios, 1.008, p95 1.023; next h200_ring_8x16_warps2, 1.039 */
-				} else if (f->kv_kib <= 3840) {
+				if (f->kv_kib <= 3840)
 					return h200_ring_8x16_warps4_stages2_combine1; /* 7 scenarios, 1.006, p95 1.024; next h200_ring_8x16_warps4_stages2_combine2, 1.083 */
-				} else {
-					return h200_ring_8x16_warps2; /* 20 scenarios, 1.042, p95 1.118; next h200_ring_8x16_warps4_stages2_combine1, 1.107 */
-				}
-			} else if (f->max_query <= 4) {
-				return h200_ring_8x16_warps4_stages2_combine1; /* 29 scenarios, 1.032, p95 1.154; next h200_ring_8x16_warps4_stages2_combine2, 1.059 */
-			} else {
-				return h200_ring_16x16_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.000; few */
+				return h200_ring_8x16_warps2; /* 20 scenarios, 1.042, p95 1.118; next h200_ring_8x16_warps4_stages2_combine1, 1.107 */
 			}
-		} else if (f->rows <= 8) {
+			if (f->max_query <= 4)
+				return h200_ring_8x16_warps4_stages2_combine1; /* 29 scenarios, 1.032, p95 1.154; next h200_ring_8x16_warps4_stages2_combine2, 1.059 */
+			return h200_ring_16x16_combine1; /* 1 scenario, 1.000, p95 1.000; next h200_ring_16x16_combine2, 1.000; few */
+		}
+		if (f->rows <= 8)
 			return h200_ring_8x16_warps4_stages2_combine2; /* 18 scenarios, 1.015, p95 1.083; next h200_ring_16x16_combine2, 1.044; guarded */
-		} else {
-			return h200_ring_16x16_combine2; /* 7 scenarios, 1.033, p95 1.205; next h200_ring_8x16_warps4_stages2_combine2, 1.114; guarded */
-		}
-	} else if (f->max_query <= 4) {
-		if (f->max_seq <= 1280) {
-			return h200_ring_8x16_warps2; /* 22 scenarios, 1.013, p95 1.100; next h200_ring_8x16_warps4_stages2_combine1, 1.207 */
-		} else if (f->max_query <= 1) {
-			return h200_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.012, p95 1.044; next h200_ring_list_8x16_warps4, 1.104 */
-		} else {
-			return h200_ring_16x16_combine1; /* no scenario: by estimate */
-		}
-	} else if (f->group <= 2) {
-		return h200_ring_16x16_combine1; /* no scenario: by estimate */
-	} else {
-		return h200_segmented_64x64; /* 1 scenario, 1.006, p95 1.006; next h200_ring_16x16_combine1, 1.121; few */
+		return h200_ring_16x16_combine2; /* 7 scenarios, 1.033, p95 1.205; next h200_ring_8x16_warps4_stages2_combine2, 1.114; guarded */
 	}
+	if (f->max_query <= 4) {
+		if (f->max_seq <= 1280)
+			return h200_ring_8x16_warps2; /* 22 scenarios, 1.013, p95 1.100; next h200_ring_8x16_warps4_stages2_combine1, 1.207 */
+		if (f->max_query <= 1)
+			return h200_ring_8x16_warps4_stages2_combine1; /* 5 scenarios, 1.012, p95 1.044; next h200_ring_list_8x16_warps4, 1.104 */
+		return h200_ring_16x16_combine1; /* no scenario: by estimate */
+	}
+	if (f->group <= 2)
+		return h200_ring_16x16_combine1; /* no scenario: by estimate */
+	return h200_segmented_64x64; /* 1 scenario, 1.006, p95 1.006; next h200_ring_16x16_combine1, 1.121; few */
 }
 
 ATTUNE_SELECT int attune_h200_overlap(const struct attune_features *f)
 {
-	if (f->decode_kv <= 139520) {
-		return h200_streams; /* 236 scenarios, 1.022, p95 1.139 */
-	} else if (f->max_query <= 448) {
-		return h200_streams; /* 26 scenarios, 1.009, p95 1.043 */
-	} else {
-		return h200_warpgroup_mixed; /* 216 scenarios, 1.013, p95 1.062; guarded */
-	}
+	if (f->kv_kib <= 77824)
+		return h200_streams; /* 124 scenarios, 1.008, p95 1.072 */
+	if (f->decode_kv <= 114688)
+		return h200_streams; /* 61 scenarios, 1.029, p95 1.121 */
+	if (f->work <= 480)
+		return h200_streams; /* 32 scenarios, 1.006, p95 1.043 */
+	return h200_warpgroup_mixed; /* 220 scenarios, 1.007, p95 1.043; next h200_streams, 1.127; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_early(const struct attune_features *f)
 {
 	if (f->mean_seq <= 1152) {
-		if (f->num_kv_heads <= 2) {
+		if (f->num_kv_heads <= 2)
 			return 1; /* 41 scenarios, 1.004, p95 1.022; next 0, 1.246 */
-		} else if (f->decode_seqs <= 2) {
+		if (f->decode_seqs <= 2)
 			return 1; /* 32 scenarios, 1.003, p95 1.040; next 0, 1.201 */
-		} else {
-			return 2; /* 58 scenarios, 1.003, p95 1.027; next 1, 1.041 */
-		}
-	} else if (f->kv_kib <= 36864) {
-		return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */
-	} else {
-		return 0; /* 115 scenarios, 1.007, p95 1.049; next 1, 1.033 */
+		return 2; /* 58 scenarios, 1.003, p95 1.027; next 1, 1.041 */
 	}
+	if (f->kv_kib <= 36864)
+		return 1; /* 40 scenarios, 1.014, p95 1.053; next 0, 1.104 */
+	return 0; /* 115 scenarios, 1.007, p95 1.049; next 1, 1.033 */
 }
 
 #endif

@@ -1,14 +1,12 @@
 # trees.awk - the trees of generated headers as data beside the functions, for kernels that
 # walk them: of attune_<gpu>_<decision>() the nodes in preorder, as struct selector_node.
 #
-#   if (f->max_seq <= 4096) {        NODE(ATTUNE_FEATURE_max_seq, 2, 4096)
+#   if (f->max_seq <= 4096)          NODE(ATTUNE_FEATURE_max_seq, 2, 4096)
 #           return 1;                NODE(-1, 0, 1)
-#   } else {
-#           return 0;                NODE(-1, 0, 0)
-#   }
+#   return 0;                        NODE(-1, 0, 0)
 #
-# A node's second number is where its else begins, the next node what is below or at it. Where a
-# header has no early tree a leaf stands for it, SAYS_OWN.
+# A node's second number is the node above the threshold, the next node what is below or at it. Nodes
+# stand in preorder, so that braces and else need not be read. Where a header has no early tree a leaf stands for it, SAYS_OWN.
 
 BEGIN { count = depth = 0 }
 
@@ -50,10 +48,10 @@ $1 == "ATTUNE_SELECT" && index($3, name) == 1 {
 	has_early = has_early || decision == "early"
 	inside = 1
 }
-inside && /^\t+} else/ { above[open[--depth]] = count }
 inside && /if \(f->/ {
 	match($0, /f->[a-z_]* <= -?[0-9]+/)
 	split(substr($0, RSTART + 3, RLENGTH - 3), side, " <= ")
+	has_below[depth] = 0
 	open[depth++] = count
 	add("ATTUNE_FEATURE_" side[1], side[2])
 }
@@ -69,6 +67,12 @@ inside && /if \(f->/ {
 inside && $1 == "return" {
 	sub(/;.*/, "", $2)
 	add(-1, $2 ~ /^-?[0-9]+$/ ? $2 : id[substr($2, length(gpu) + 2)])
+	while (depth && has_below[depth - 1])
+		depth--
+	if (depth) {
+		has_below[depth - 1] = 1
+		above[open[depth - 1]] = count
+	}
 }
 /^}/ { inside = 0 }
 END { flush_gpu() }

@@ -136,31 +136,28 @@ static void indent(FILE *out, int depth)
 		putc('\t', out);
 }
 
-/* here: as of emit_leaf, by node; NULL: all were. `inside`: after "else ", on its line. */
+/* What is above a threshold needs no else: all that is below returns. here: as of emit_leaf, by node; NULL:
+ * all were. */
 static void emit_node(const struct emitter *e, enum decision decision, const int *here, int node,
-		      int depth, int inside)
+		      int depth)
 {
 	const struct tree *t = &e->f->tree[decision];
 	const struct node *v = &t->v[node];
 	FILE *out = e->out;
-	if (!inside)
-		indent(out, depth);
+	indent(out, depth);
 	if (v->feature < 0) {
 		emit_leaf(e, decision, v, here ? here[node] : -1);
 		return;
 	}
-	fprintf(out, "if (f->%s <= %lld) {\n", feature_names[v->feature], v->threshold);
-	emit_node(e, decision, here, v->below, depth + 1, 0);
-	indent(out, depth);
-	if (t->v[v->above].feature >= 0) {
-		fputs("} else ", out);
-		emit_node(e, decision, here, v->above, depth, 1);
-		return;
+	const int braces = t->v[v->below].feature >= 0;
+	fprintf(out, "if (f->%s <= %lld)%s\n", feature_names[v->feature], v->threshold,
+		braces ? " {" : "");
+	emit_node(e, decision, here, v->below, depth + 1);
+	if (braces) {
+		indent(out, depth);
+		fputs("}\n", out);
 	}
-	fputs("} else {\n", out);
-	emit_node(e, decision, here, v->above, depth + 1, 0);
-	indent(out, depth);
-	fputs("}\n", out);
+	emit_node(e, decision, here, v->above, depth);
 }
 
 /* Of each node the training scenarios that end there and were measured on this GPU; NULL: of
@@ -188,7 +185,7 @@ static void emit_trees(const struct emitter *e)
 			e->f->gpu, decision_names[t]);
 		if (tree->v[0].feature < 0)
 			fputs("\t(void)f;\n", e->out);
-		emit_node(e, (enum decision)t, here, 0, 1, 0);
+		emit_node(e, (enum decision)t, here, 0, 1);
 		fputs("}\n\n", e->out);
 		free(here);
 	}

@@ -236,7 +236,7 @@ static int may_say(const struct actions *a, long long value)
 	       (value >= SAYS_DEFAULTS && value < a->ids);
 }
 
-/* A return, or an if with both of its branches; the node, or -1. */
+/* A return, or an if with both of its branches, the second with or without an else; the node, or -1. */
 static int read_node(struct reader *r, struct forest *f, enum decision decision,
 		     const struct actions *actions)
 {
@@ -262,16 +262,17 @@ static int read_node(struct reader *r, struct forest *f, enum decision decision,
 		return at;
 	}
 	if (!expect(r, "if (f->") || !read_word(r, " <", name, sizeof name) || !expect(r, "<=") ||
-	    !read_number(r, &value) || !expect(r, ") {"))
+	    !read_number(r, &value) || !expect(r, ")"))
 		return -1;
 	if (feature_of(name) < 0) {
 		wrong(r, "a feature of features.def");
 		return -1;
 	}
+	const int block = next_is(r, "{");
 	const int below = read_node(r, f, decision, actions);
-	if (below < 0 || !expect(r, "}") || !expect(r, "else"))
+	if (below < 0 || (block && !expect(r, "}")))
 		return -1;
-	const int braced = next_is(r, "{");
+	const int braced = next_is(r, "else") && next_is(r, "{");
 	const int above = read_node(r, f, decision, actions);
 	if (above < 0 || (braced && !expect(r, "}")))
 		return -1;
