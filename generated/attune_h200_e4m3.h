@@ -4,13 +4,13 @@
  *   driver    580.159.04, CUDA 13.0, toolkit nvrtc 13.0
  *   database  5c62fdcfbab054f7f27e1ac1a3c44118, protocol graph-rotating
  *   learned   from 101 scenarios, 15 held out
- *   judged    by times of a second pass in 89 of 116 scenarios; it lacks 34 of the picks
+ *   judged    by times of a second pass in 89 of 116 scenarios; it lacks 32 of the picks
  *   noise     0.50 % below 20 us, by 42 A/A pairs
  *             0.69 % below 200 us, by 148 A/A pairs
  *             1.80 % above, by 17 A/A pairs
- *   prefill   best of 1, 2, ... choices: 1.200 1.062 1.034 1.016 1.006 1.002 1.001 1.000
+ *   prefill   best of 1, 2, ... choices: 1.189 1.061 1.034 1.016 1.006 1.002 1.001 1.000
  *             1.000
- *             trees of depth 3: 1.0081 at best, 1.0113 by look-ahead; this one 1.0424
+ *             trees of depth 3: 1.0081 at best, 1.0113 by look-ahead; this one 1.0117
  *   decode    best of 1, 2, ... choices: 1.216 1.083 1.055 1.042 1.031 1.021 1.018 1.014
  *             1.012 1.010 1.008 1.006
  *             trees of depth 3: 1.0332 at best, 1.0418 by look-ahead; this one 1.0332
@@ -18,7 +18,7 @@
  * Slowdown against the fastest of all that was measured, of picks that have a time:
  *
  *   policy      split                scenarios no time geomean     p95   worst within 5 %
- *   tree        train                      101       0   1.040   1.165   1.304       71.3
+ *   tree        train                      101       0   1.030   1.132   1.304       79.2
  *   tree        heldout                     15       1   1.102   1.596   1.596       60.0
  *   best_fixed  heldout                     15       0   1.392   5.516   5.516        0.0
  *   vllm_rule   heldout                     15      15       -       -       -        0.0
@@ -66,16 +66,18 @@
 /*     id  name, kernel, tunables */
 #define ATTUNE_H200_E4M3_CHOICES(CHOICE) \
 	CHOICE( 0, ring_8x16_warps4_stages3, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 COMBINE=0 SEGMENTS=1") \
-	CHOICE( 1, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
-	CHOICE( 2, ring_8x16_warps8_combine1_segments8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
+	CHOICE( 1, ring_8x16_warps8_combine1_segments8, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=8") \
+	CHOICE( 2, warpgroup_128x128_packed, warpgroup, "BLOCK_M=128 PACKED=1 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
 	CHOICE( 3, ring_8x16_warps4_stages2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
-	CHOICE( 4, ring_8x16_warps8_combine1_segments4, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
-	CHOICE( 5, ring_8x16_warps8_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
-	CHOICE( 6, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
-	CHOICE( 7, warpgroup_128x64, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE( 4, warpgroup_128x128, warpgroup, "BLOCK_M=128 TILE_SIZE=128 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0") \
+	CHOICE( 5, ring_8x16_warps8_combine1_segments4, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=1 SEGMENTS=4") \
+	CHOICE( 6, ring_8x16_warps8_combine2, ring, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=8 NUM_STAGES=2 COMBINE=2 SEGMENTS=balance(1,384,64,4)") \
+	CHOICE( 7, warpgroup_192x64, warpgroup, "BLOCK_M=192 PACKED=1 TILE_SIZE=64 NUM_STAGES=3 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0") \
 	CHOICE( 8, ring_16x16_segments2, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=2") \
 	CHOICE( 9, ring_list_8x16, ring_list, "BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=3 BLOCKS_PER_SM=2 START=256 LEAST=64 BESIDE=1") \
-	CHOICE(10, ring_16x16_segments6, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6")
+	CHOICE(10, ring_16x16_segments6, ring, "BLOCK_M=16 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 COMBINE=1 SEGMENTS=6") \
+	CHOICE(11, warpgroup_128x64_segments_rule11, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=balance(1,768,128,32)") \
+	CHOICE(12, warpgroup_128x64_segments2, warpgroup, "BLOCK_M=128 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=1 PERSISTENT=1 HEADS=0 SEGMENTS=2")
 
 enum attune_h200_e4m3_says {
 #define ATTUNE_H200_E4M3_SAYS(id, name, kernel, tunables) h200_e4m3_##name = id,
@@ -96,21 +98,28 @@ enum attune_h200_e4m3_says {
 	BINARY(ring_list, "64 128 256", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4 -DNUM_STAGES=3") \
 	BINARY(warpgroup, "64 128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=128 -DPACKED=1 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
 	BINARY(warpgroup, "256", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=128 -DTILE_SIZE=64 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
-	BINARY(warpgroup, "64 128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=128 -DTILE_SIZE=128 -DNUM_STAGES=2 -DBLOCKS_PER_SM=1 -DTURNS=1") \
+	BINARY(warpgroup, "128", "BF16/E4M3 F16/E4M3", "-DBLOCK_M=192 -DPACKED=1 -DTILE_SIZE=64 -DNUM_STAGES=3 -DBLOCKS_PER_SM=1 -DTURNS=0") \
 	BINARY(reduce, "64 128 256", "BF16 F16", "-DNUM_WARPS=4") \
 	BINARY(reduce_wide, "64 128 256", "BF16 F16", "-DNUM_WARPS=4")
 
 ATTUNE_SELECT int attune_h200_e4m3_prefill(const struct attune_features *f)
 {
+	if (f->head_size <= 64)
+		return h200_e4m3_warpgroup_128x128_packed; /* 5 scenarios, 1.026, p95 1.104; next h200_e4m3_warpgroup_128x128, 1.067; guarded */
 	if (f->head_size <= 128) {
-		if (f->kv_kib <= 8192) {
-			return h200_e4m3_warpgroup_128x128_packed; /* 23 scenarios, 1.030, p95 1.104; next h200_e4m3_warpgroup_128x128, 1.153; guarded */
-		} else {
-			return h200_e4m3_warpgroup_128x128; /* 8 scenarios, 1.040, p95 1.145; next h200_e4m3_warpgroup_128x128_packed, 1.230; guarded */
+		if (f->max_query <= 1024) {
+			if (f->kv_kib <= 8192)
+				return h200_e4m3_warpgroup_128x128_packed; /* 9 scenarios, 1.004, p95 1.026; next h200_e4m3_warpgroup_128x64_segments_rule11, 1.158; guarded */
+			return h200_e4m3_warpgroup_128x128; /* 4 scenarios, 1.014, p95 1.055; next h200_e4m3_warpgroup_128x64_segments_rule11, 1.267; guarded */
 		}
-	} else {
-		return h200_e4m3_warpgroup_128x64; /* 5 scenarios, 1.105, p95 1.310; guarded */
+		if (f->blocks_per_unit <= 498)
+			return h200_e4m3_warpgroup_128x128; /* 6 scenarios, 1.012, p95 1.026; next h200_e4m3_warpgroup_128x128_packed, 1.030; guarded */
+		return h200_e4m3_warpgroup_192x64; /* 7 scenarios, 1.000, p95 1.000; next h200_e4m3_warpgroup_128x128_packed, 1.075; guarded */
 	}
+	if (f->max_query <= 1024)
+		return h200_e4m3_warpgroup_128x64_segments2; /* 2 scenarios, 1.051, p95 1.104; next h200_e4m3_warpgroup_128x64_segments_rule11, 1.263; few; guarded */
+	return h200_e4m3_warpgroup_128x64_segments_rule11; /* 3 scenarios, 1.011, p95 1.032; next h200_e4m3_warpgroup_128x64_segments2, 1.506; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
@@ -118,47 +127,39 @@ ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)
 	if (f->head_size <= 128) {
 		if (f->heads_x_seqs <= 192) {
 			if (f->heads_x_seqs <= 24) {
-				if (f->max_seq <= 8192) {
+				if (f->max_seq <= 8192)
 					return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 12 scenarios, 1.015, p95 1.098; next h200_e4m3_ring_8x16_warps8_combine2, 1.139; guarded */
-				} else {
-					return h200_e4m3_ring_8x16_warps8_combine2; /* 4 scenarios, 1.006, p95 1.023; next h200_e4m3_ring_8x16_warps8_combine1_segments8, 2.209; guarded */
-				}
-			} else if (f->heads_x_seqs <= 64) {
-				if (f->rows <= 8) {
-					return h200_e4m3_ring_8x16_warps8_combine1_segments4; /* 9 scenarios, 1.054, p95 1.270; next h200_e4m3_ring_8x16_warps8_combine2, 1.077; guarded */
-				} else {
-					return h200_e4m3_ring_16x16_segments6; /* 3 scenarios, 1.028, p95 1.072; next h200_e4m3_ring_8x16_warps8_combine2, 1.125; guarded */
-				}
-			} else if (f->work <= 32) {
-				return h200_e4m3_ring_8x16_warps4_stages2; /* 8 scenarios, 1.035, p95 1.117; next h200_e4m3_ring_8x16_warps8_combine2, 1.061; guarded */
-			} else if (f->max_seq <= 8192) {
-				return h200_e4m3_ring_16x16_segments2; /* 4 scenarios, 1.023, p95 1.026; next h200_e4m3_ring_16x16_segments6, 1.203; guarded */
-			} else {
-				return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 2 scenarios, 1.012, p95 1.024; next h200_e4m3_ring_8x16_warps8_combine2, 1.167; few */
+				return h200_e4m3_ring_8x16_warps8_combine2; /* 4 scenarios, 1.006, p95 1.023; next h200_e4m3_ring_8x16_warps8_combine1_segments8, 2.209; guarded */
 			}
-		} else if (f->max_seq <= 8192) {
-			return h200_e4m3_ring_8x16_warps4_stages3; /* 24 scenarios, 1.035, p95 1.165; next h200_e4m3_ring_list_8x16, 1.115 */
-		} else {
-			return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next h200_e4m3_ring_8x16_warps4_stages3, 3.745; few; guarded */
+			if (f->heads_x_seqs <= 64) {
+				if (f->rows <= 8)
+					return h200_e4m3_ring_8x16_warps8_combine1_segments4; /* 9 scenarios, 1.054, p95 1.270; next h200_e4m3_ring_8x16_warps8_combine2, 1.077; guarded */
+				return h200_e4m3_ring_16x16_segments6; /* 3 scenarios, 1.028, p95 1.072; next h200_e4m3_ring_8x16_warps8_combine2, 1.125; guarded */
+			}
+			if (f->work <= 32)
+				return h200_e4m3_ring_8x16_warps4_stages2; /* 8 scenarios, 1.035, p95 1.117; next h200_e4m3_ring_8x16_warps8_combine2, 1.061; guarded */
+			if (f->max_seq <= 8192)
+				return h200_e4m3_ring_16x16_segments2; /* 4 scenarios, 1.023, p95 1.026; next h200_e4m3_ring_16x16_segments6, 1.203; guarded */
+			return h200_e4m3_ring_8x16_warps8_combine1_segments8; /* 2 scenarios, 1.012, p95 1.024; next h200_e4m3_ring_8x16_warps8_combine2, 1.167; few */
 		}
-	} else if (f->num_seqs <= 32) {
-		return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.092, p95 1.162; next h200_e4m3_ring_8x16_warps8_combine1_segments8, 1.643; guarded */
-	} else if (f->heads_x_seqs <= 256) {
-		return h200_e4m3_ring_8x16_warps4_stages2; /* 3 scenarios, 1.015, p95 1.028; next h200_e4m3_ring_8x16_warps4_stages3, 1.106; guarded */
-	} else {
-		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.047, p95 1.077; next h200_e4m3_ring_8x16_warps4_stages3, 1.115; few; guarded */
+		if (f->max_seq <= 8192)
+			return h200_e4m3_ring_8x16_warps4_stages3; /* 24 scenarios, 1.035, p95 1.165; next h200_e4m3_ring_list_8x16, 1.115 */
+		return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.000, p95 1.000; next h200_e4m3_ring_8x16_warps4_stages3, 3.745; few; guarded */
 	}
+	if (f->num_seqs <= 32)
+		return h200_e4m3_ring_8x16_warps8_combine2; /* 5 scenarios, 1.092, p95 1.162; next h200_e4m3_ring_8x16_warps8_combine1_segments8, 1.643; guarded */
+	if (f->heads_x_seqs <= 256)
+		return h200_e4m3_ring_8x16_warps4_stages2; /* 3 scenarios, 1.015, p95 1.028; next h200_e4m3_ring_8x16_warps4_stages3, 1.106; guarded */
+	return h200_e4m3_ring_list_8x16; /* 2 scenarios, 1.047, p95 1.077; next h200_e4m3_ring_8x16_warps4_stages3, 1.115; few; guarded */
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_overlap(const struct attune_features *f)
 {
-	if (f->group <= 4) {
+	if (f->group <= 4)
 		return h200_e4m3_streams; /* 5 scenarios, 1.000, p95 1.000 */
-	} else if (f->num_seqs <= 48) {
+	if (f->num_seqs <= 48)
 		return h200_e4m3_streams; /* 4 scenarios, 1.000, p95 1.000 */
-	} else {
-		return h200_e4m3_serial; /* 4 scenarios, 1.000, p95 1.000; next h200_e4m3_streams, 1.058 */
-	}
+	return h200_e4m3_serial; /* 4 scenarios, 1.000, p95 1.000; next h200_e4m3_streams, 1.058 */
 }
 
 #endif

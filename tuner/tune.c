@@ -276,11 +276,11 @@ static int split_names(const char *list, char name[MOST_SETS][80])
 	return n;
 }
 
-/* One in six of those to learn from is kept for the gate. */
+/* One in three of those held out is for the gate. */
 static void draw_gate(struct scenario_list *list)
 {
 	for (int i = 0; i < list->n; i++)
-		if (!split_is_held_out(list->v[i].split) && gate_draws(&list->v[i]))
+		if (gate_draws(&list->v[i]))
 			snprintf(list->v[i].split, sizeof list->v[i].split, "gate");
 }
 
