@@ -3,9 +3,8 @@
  *
  * A cost is 1e6 x log of the slowdown of the whole plan. In a mixed batch the
  * other part is taken at its best: a decode choice that is twice too slow beside
- * a long prefill costs little, because it matters little. A prefill choice is
- * also tried on the whole batch, since that is what it runs when parts are not
- * kept apart.
+ * a long prefill costs little, because it matters little. What a choice takes for
+ * both parts in one launch does not count: no leaf can ask for that.
  *
  *   within the noise of the row's best    0
  *   slower                                1e6 x log(slowdown), at most COST_CAP
@@ -124,17 +123,13 @@ static struct timing part_timing(const struct data *d, int scenario, enum phase 
 	return t;
 }
 
-/* The plan with this choice for its part. Beside it the other part at its best;
- * a prefill choice may instead run the whole batch, where that is faster. */
+/* The plan with this choice for its part, the other part at its best. */
 static struct timing plan_with(const struct data *d, int scenario, enum phase phase, int choice,
 			       double beside)
 {
 	struct timing part = part_timing(d, scenario, phase, choice);
 	part.us += beside;
-	if (phase != PHASE_PREFILL || !is_mixed(&d->v[scenario]))
-		return part;
-	const struct timing whole = timing_of(d, scenario, PHASE_ALL, choice);
-	return whole.us < part.us ? whole : part;
+	return part;
 }
 
 /* How much slower than the best is no difference. */
@@ -442,7 +437,7 @@ static int drop_all_unknowing(const struct data *d, struct matrix *m, enum phase
 
 /* What rows have tried. */
 struct trials {
-	char *tried;     /* [num_choices] in the part or, for a prefill, in the whole batch */
+	char *tried;     /* [num_choices] in the part */
 	char *in_part;   /* [rows][num_choices / 8 + 1] a bit each: in the part, by that name */
 	char *of_family; /* [rows][num_families] some member, in the part */
 	int *rows;       /* [num_families] how many */
@@ -464,15 +459,13 @@ static void look_at_row(const struct data *d, int row, int scenario, enum phase 
 	struct choice_iter i = choices_of(d, scenario, phase, PHASE_ALL);
 	while (choices_next(&i)) {
 		const struct cells part[2] = { i.cells[0], { { NULL } } };
-		const struct cells whole[2] = { i.cells[1], i.cells[1] };
 		const int family = d->family_of[i.choice];
 		const int tried = cells_tried(d, scenario, i.cells);
 		if (cells_tried(d, scenario, part))
 			trial_bits(d, t, row)[i.choice / 8] |= (char)(1 << i.choice % 8);
 		if (tried && family >= 0)
 			trial_families(d, t, row)[family] = 1;
-		t->tried[i.choice] |=
-		    (char)(tried || (phase == PHASE_PREFILL && cells_tried(d, scenario, whole)));
+		t->tried[i.choice] |= (char)tried;
 	}
 	for (int f = 0; f < d->num_families; f++)
 		t->rows[f] += trial_families(d, t, row)[f];
