@@ -19,14 +19,14 @@
 #define COSTS_ROW(id, head_size, slots, start, path, split, segments, merge) \
 	{ id, head_size, { slots, start, path, split, segments, merge } },
 /* Of costs there may be none, so that a last row stands for the end. */
-#define HEURISTIC(gpu, GPU)                                                                     \
-	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(         \
-	    KERNEL_ROW) };                                                                      \
-	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };     \
-	static const struct selector_costs gpu##_costs[] = { ATTUNE_##GPU##_SEGMENTS(           \
-	    COSTS_ROW){ .id = -1 } };                                                           \
-	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };   \
-	static const struct selector_binaries gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(     \
+#define HEURISTIC(gpu, GPU)                                                                      \
+	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(          \
+	    KERNEL_ROW) };                                                                       \
+	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };      \
+	static const struct selector_costs gpu##_costs[] = { ATTUNE_##GPU##_SEGMENTS(COSTS_ROW){ \
+	    .id = -1 } };                                                                        \
+	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };    \
+	static const struct selector_binaries gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(      \
 	    BINARY_ROW) };
 #include "heuristics.inc"
 #undef HEURISTIC

@@ -161,7 +161,7 @@ static int read_costs(struct reader *r)
 /* ---- trees -------------------------------------------------------------------------- */
 enum { MOST_WORDS = 2 };
 static const struct ids { /* that a leaf may return */
-	int least, most; /* most -1: the last choice */
+	int least, most;  /* most -1: the last choice */
 	struct {
 		const char *word;
 		int says;
@@ -169,9 +169,7 @@ static const struct ids { /* that a leaf may return */
 } all_ids[NUM_DECISIONS] = {
 	[DECIDE_PREFILL] = { SAYS_DEFAULTS, -1, { { "defaults", SAYS_DEFAULTS } } },
 	[DECIDE_DECODE] = { SAYS_DEFAULTS, -1, { { "defaults", SAYS_DEFAULTS } } },
-	[DECIDE_OVERLAP] = { SAYS_SERIAL,
-			     -1,
-			     { { "streams", SAYS_STREAMS } } },
+	[DECIDE_OVERLAP] = { SAYS_SERIAL, -1, { { "streams", SAYS_STREAMS } } },
 	[DECIDE_EARLY] = { SAYS_OWN, MOST_EARLY, { { "own", SAYS_OWN } } },
 };
 

@@ -156,8 +156,8 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 		.seq_count = p->seq_count,
 		.min_query = p->min_query,
 		.max_query = p->max_query,
-		.resolved = k->space->formula_axis < 0 ? known.estimated
-						       : f.as.v[k->space->formula_axis],
+		.resolved =
+		    k->space->formula_axis < 0 ? known.estimated : f.as.v[k->space->formula_axis],
 		.range_tokens = p->range_tokens,
 		.prefill = p->prefill,
 		.decode = p->decode,
@@ -318,7 +318,7 @@ static enum attune_status run_one(void *arg, int i, int steps, void *stream)
 	const struct ready *r = planned(op, run->plan, i, &c);
 	const struct part part = bounds_of(p);
 	struct launchable l = {
-		r->kernel, &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY,
+		r->kernel,      &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY,
 		run->table_last
 	};
 	memcpy(l.helper, op->helper, sizeof op->helper);

@@ -36,8 +36,8 @@ const char *config_fitted(struct config *out, const struct config *c, const stru
 	for (int i = 0; i < a->num_values; i++) {
 		const int v = a->values[i];
 		const long long path = segment_path(costs, &load, block.tile, p->f.units, v);
-		const long long cost = segment_cost(
-		    costs, path, p->f.query_tokens * p->f.num_query_heads, v);
+		const long long cost =
+		    segment_cost(costs, path, p->f.query_tokens * p->f.num_query_heads, v);
 		if (least >= 0 && cost >= least)
 			continue;
 		at.v[s->formula_axis] = v;

@@ -92,9 +92,9 @@ static int is_held(const char *header)
 	return held;
 }
 
-/* One in 25 held-out picks and one in 30 others may not have been: costs of segments move with each time
- * that is added, and a header that names a new kernel is ahead of the second pass that fills in what it
- * picks. */
+/* One in 20 held-out picks and one in 15 others may not have been: costs of segments move with each time
+ * that is added, and a header that names a new kernel, or learns in a new way, is ahead of the second pass
+ * that fills in what it picks. */
 static void picks_were_measured(const struct data *d, const struct forest *f)
 {
 	int all[2] = { 0 }, missing[2] = { 0 };
@@ -107,8 +107,8 @@ static void picks_were_measured(const struct data *d, const struct forest *f)
 		all[learned]++;
 		missing[learned] += !isfinite(data_plan_time(d, s, &pick));
 	}
-	assert_in_range(missing[1], 0, all[1] / 30);
-	assert_in_range(missing[0], 0, all[0] < 25 ? 1 : all[0] / 25);
+	assert_in_range(missing[1], 0, all[1] / 15);
+	assert_in_range(missing[0], 0, all[0] < 20 ? 1 : all[0] / 20);
 }
 
 static int has_row(const struct selector *h, const char *kernel)

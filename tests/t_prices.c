@@ -36,18 +36,18 @@ static void amounts_by_hand(void **state)
 	part_of(&part, "4q1s4k");
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		long long amount[NUM_PRICE_TERMS], sum = 0;
-		price_amounts(amount, &p, &part.f, rows[i].segments);
+		price_amounts(amount, &p, &part.f, rows[i].segments, NULL);
 		for (int k = 0; k < NUM_PRICE_TERMS; k++) {
 			if (amount[k] != rows[i].amount[k])
 				fail_msg("%d segments, term %d: %lld", rows[i].segments, k,
 					 amount[k]);
 			sum += p.fs[k] * rows[i].amount[k];
 		}
-		assert_true(price_estimate(&p, &part.f, rows[i].segments) == sum);
+		assert_true(price_estimate(&p, &part.f, rows[i].segments, NULL) == sum);
 	}
 	part.f.kv_kib = 1ll << 40; /* sums must not overflow */
 	long long amount[NUM_PRICE_TERMS];
-	price_amounts(amount, &p, &part.f, 1);
+	price_amounts(amount, &p, &part.f, 1, NULL);
 	assert_true(amount[PRICE_KIB] == 1 << 27);
 }
 
@@ -63,7 +63,7 @@ static void costs_are_what_segments_change(void **state)
 		part_of(&part, batches[i / NUM_KNOWN]);
 		for (int v = 2; v <= 64; v += 3) {
 			const long long more =
-			    price_estimate(p, &part.f, v) - price_estimate(p, &part.f, 1);
+			    price_estimate(p, &part.f, v, NULL) - price_estimate(p, &part.f, 1, NULL);
 			assert_true(more == segments_cost(&costs, &p->block, &part.f, v) -
 						segments_cost(&costs, &p->block, &part.f, 1));
 		}
@@ -88,8 +88,8 @@ static double worst_error(const struct data *d, int s, const struct price *fitte
 		if (choice < 0 || !(data_time(d, s, PHASE_DECODE, choice) <
 				    1.5 * data_best(d, s, PHASE_DECODE, &best)))
 			continue;
-		const double want = (double)price_estimate(&known_one->price, f, v);
-		const double error = (double)price_estimate(fitted, f, v) / want - 1;
+		const double want = (double)price_estimate(&known_one->price, f, v, NULL);
+		const double error = (double)price_estimate(fitted, f, v, NULL) / want - 1;
 		worst = fmax(worst, fabs(error));
 	}
 	return worst;
@@ -155,7 +155,7 @@ static double excess(const struct prices *p, int id, const struct measured *m)
 	assert_null(
 	    config_fitted(&at, &c->config, c->kernel, costs, &m->shape, part, &h200_run.device));
 	return (double)price_estimate(&of->price, &part->f,
-				      config_value(&at, c->kernel->space, "SEGMENTS", 1)) /
+				      config_value(&at, c->kernel->space, "SEGMENTS", 1), NULL) /
 	       (double)known_least(of, &m->shape, part, &best);
 }
 
@@ -166,7 +166,7 @@ static void segments_come_back(void **state)
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	int cut = 0;
 	(void)state;
-	assert_true(prices_fit(&p, d, m, MOST));
+	assert_true(prices_fit(&p, d, m, NULL, MOST));
 	assert_true(p.num_choices >= 2);
 	for (int id = 0; id < p.num_choices; id++) {
 		const struct space *s = p.choice[id].kernel->space;
@@ -193,7 +193,7 @@ static void sizes_that_were_measured_have_costs(void **state)
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	int seen[2] = { 0, 0 };
 	(void)state;
-	assert_true(prices_fit(&p, d, m, MOST));
+	assert_true(prices_fit(&p, d, m, NULL, MOST));
 	for (int i = 0; i < p.num_costs; i++) {
 		assert_true(p.costs[i].head_size == 64 || p.costs[i].head_size == 128);
 		seen[p.costs[i].head_size == 128]++;
@@ -212,7 +212,7 @@ static double unseen_of(const struct making_of *how)
 	static struct prices p;
 	struct data *d = make_priced(how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	assert_true(prices_fit(&p, d, m, MOST));
+	assert_true(prices_fit(&p, d, m, NULL, MOST));
 	const double unseen = p.unseen;
 	prices_free(&p);
 	matrix_free(m);
@@ -264,7 +264,7 @@ static double unseen_beside(int others, int segments, int *num_costs)
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(m->rows, 20 + others);
-	assert_true(prices_fit(&p, d, m, MOST));
+	assert_true(prices_fit(&p, d, m, NULL, MOST));
 	*num_costs = 0;
 	for (int i = 0; i < p.num_costs; i++)
 		*num_costs += p.costs[i].head_size == 64;

@@ -70,7 +70,9 @@ static wide path_by_waves(const struct segment_costs *c, const struct segment_lo
 	const wide waves = fill(blocks, at_once);
 	const wide idle = waves * at_once - blocks;
 	const wide busy = one * blocks + (weight ? idle * one * one / weight : 0);
-	const wide path = busy / at_once + more;
+	/* of prompts a quarter of the tail, shared out among the waves */
+	const wide tail = l->longest_first ? more * at_once / (4 * blocks) : more;
+	const wide path = busy / at_once + tail;
 	return path < longest ? longest : path;
 }
 
@@ -189,13 +191,14 @@ static void the_largest_do_not_overflow(void **state)
  * The same in 4 segments: 3200 blocks of 752 keys, the longest of 32 tiles, 2048; 13 waves lack
  * 232: 232 x 880^2 / (880 + 4 x 1296) = 29627; (880 x 3200 + 29627) / 264 + 1296 = 12074.
  * A prompt of 1000: 63 Q blocks of 16, so 504; 500 + 8 keys are 8 tiles, the longest 16:
- * 24 are lacking, 24 x 576^2 / (576 + 4 x 512) = 3034; (576 x 504 + 3034) / 264 + 512 = 1623.
+ * 24 are lacking, 24 x 576^2 / (576 + 4 x 512) = 3034; of the 512 keys that the longest is longer
+ * 512 x 264 / (4 x 504) = 67 count; (576 x 504 + 3034) / 264 + 67 = 1178.
  * Three prompts of up to 200, 300 in all, window 512: (600 + 9) / 8 = 77 Q blocks of 4; 402 keys
  * are 13 tiles of 32, the longest, 516, 17: 44 are lacking in 132 slots, 44 x 416^2 / (416 + 4 x
- * 128) = 8205; (416 x 616 + 8205) / 132 + 128 = 2131.
+ * 128) = 8205; 128 x 132 / (4 x 616) = 6; (416 x 616 + 8205) / 132 + 6 = 2009.
  * A prompt of 1000 after 1000, blocks of 64 tokens of one head: 16 x 32 = 512; 1500 + 32 keys are
- * 24 tiles, the longest 32: 16 are lacking, 16 x 1600^2 / (1600 + 4 x 512) = 11228; (1600 x 512
- * + 11228) / 264 + 512 = 3657.
+ * 24 tiles, the longest 32: 16 are lacking, 16 x 1600^2 / (1600 + 4 x 512) = 11228; 512 x 264 / (4 x
+ * 512) = 66; (1600 x 512 + 11228) / 264 + 66 = 3211.
  * Five queries of 16 heads on each of 2 KV heads, blocks of 8 rows: 20; 700 keys are 44 tiles of
  * 16, 704, the longest 63; a third of these, 21 x 16 + 32, all at once. */
 static const struct {
@@ -212,43 +215,43 @@ static const struct {
 	  { 16, 64, 0 },
 	  { .slots = 2, .start = 128 },
 	  8,
-	  { 8, 64, 4096, 4096 },
+	  { 8, 64, 4096, 4096, 0 },
 	  640 },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 100, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 100, .max_seq = 8000, .keys_per_query = 3000 },
 	  { 16, 64, 0 },
 	  { .slots = 2, .start = 128 },
 	  1,
-	  { 800, 125, 3008, 3000 },
+	  { 800, 125, 3008, 3000, 0 },
 	  14907 },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 100, .max_query = 1, .mean_query = 1,
 	    .query_tokens = 100, .max_seq = 8000, .keys_per_query = 3000 },
 	  { 16, 64, 0 },
 	  { .slots = 2, .start = 128 },
 	  4,
-	  { 800, 125, 3008, 3000 },
+	  { 800, 125, 3008, 3000, 0 },
 	  12074 },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1000, .mean_query = 1000,
 	    .query_tokens = 1000, .max_seq = 1000, .keys_per_query = 500 },
 	  { 64, 64, 0 },
 	  { .slots = 2, .start = 64 },
 	  1,
-	  { 504, 16, 512, 508 },
-	  1623 },
+	  { 504, 16, 512, 508, 1 },
+	  1178 },
 	{ { SHAPE, .window = 512, .num_seqs = 3, .max_query = 200, .mean_query = 100,
 	    .query_tokens = 300, .max_seq = 700, .keys_per_query = 400 },
 	  { 16, 32, 0 },
 	  { .slots = 1, .start = 0 },
 	  1,
-	  { 616, 17, 416, 402 },
-	  2131 },
+	  { 616, 17, 416, 402, 1 },
+	  2009 },
 	{ { SHAPE, .window = 1 << 30, .num_seqs = 1, .max_query = 1000, .mean_query = 1000,
 	    .query_tokens = 1000, .max_seq = 2000, .keys_per_query = 1500 },
 	  { 64, 64, 1 },
 	  { .slots = 2, .start = 64 },
 	  1,
-	  { 512, 32, 1536, 1532 },
-	  3657 },
+	  { 512, 32, 1536, 1532, 1 },
+	  3211 },
 	{ { .num_query_heads = 32,
 	    .num_kv_heads = 2,
 	    .group = 16,
@@ -263,7 +266,7 @@ static const struct {
 	  { 8, 16, 0 },
 	  { .slots = 1, .start = 32 },
 	  3,
-	  { 20, 63, 704, 700 },
+	  { 20, 63, 704, 700, 0 },
 	  368 },
 #undef SHAPE
 };
@@ -276,7 +279,8 @@ static void some_by_hand(void **state)
 		struct segment_load l;
 		segment_load_of(&l, &by_hand[i].block, &by_hand[i].f);
 		if (l.blocks != want->blocks || l.tiles != want->tiles ||
-		    l.padded_mean != want->padded_mean || l.mean != want->mean)
+		    l.padded_mean != want->padded_mean || l.mean != want->mean ||
+		    l.longest_first != want->longest_first)
 			fail_msg("%zu: %lld blocks, %lld tiles, %lld and %lld keys", i, l.blocks,
 				 l.tiles, l.padded_mean, l.mean);
 		const long long path = segment_path(&by_hand[i].costs, &l, by_hand[i].block.tile,

@@ -66,7 +66,7 @@ static void what_is_not_named_goes(void **state)
 	struct forest f = { .num_choices = 0 };
 	int named = 0;
 	(void)state;
-	assert_true(prices_fit(p, d, m, MOST));
+	assert_true(prices_fit(p, d, m, NULL, MOST));
 	assert_int_equal(p->num_costs, 2);
 	while (p->costs[1].id != named)
 		named++;

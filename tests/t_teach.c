@@ -38,6 +38,9 @@ static void begin_lesson(struct lesson *l, const struct making_of *how)
 		l->offer[i] = &l->k.offer[i];
 	}
 	free(cell);
+	char in[MAX_PRICED];
+	memset(in, 1, sizeof in);
+	market_settle(&l->k, in);
 	l->taught = teach(&l->k, l->offer, l->k.num_offers, &l->measured);
 	assert_non_null(l->taught);
 	assert_int_equal(l->taught->cols, l->k.num_offers);
@@ -76,7 +79,7 @@ static struct matrix *taught_by(const struct making_of *how)
 	static struct prices p;
 	struct data *d = make_priced(how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	assert_true(prices_fit(&p, d, m, MOST));
+	assert_true(prices_fit(&p, d, m, NULL, MOST));
 	struct matrix *taught = matrix_copy(p.taught);
 	assert_in_range(p.num_measured, 100, taught->rows - 1);
 	prices_free(&p);
@@ -207,9 +210,9 @@ static double least_by(const struct known *k, const struct attune_features *f)
 {
 	static const int values[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 };
 	const int num = k == &known[UNCUT] ? 1 : (int)COUNT(values);
-	long long least = price_estimate(&k->price, f, 1);
+	long long least = price_estimate(&k->price, f, 1, NULL);
 	for (int i = 1; i < num && values[i] * k->price.block.tile < 2 * f->max_seq; i++)
-		least = min_of(least, price_estimate(&k->price, f, values[i]));
+		least = min_of(least, price_estimate(&k->price, f, values[i], NULL));
 	return (double)least;
 }
 

@@ -81,9 +81,8 @@ static long long last_slot(const struct deal *d, const struct price *p, int slot
 		return longest;
 	for (int i = 0; i < d->n; i++)
 		sum += d->copies * keys_of(d, i, p, segments);
-	long long *load = blocks < (long long)MANY * slots
-			      ? calloc((size_t)slots, sizeof *load)
-			      : NULL;
+	long long *load =
+	    blocks < (long long)MANY * slots ? calloc((size_t)slots, sizeof *load) : NULL;
 	if (!load)
 		return max_of(sum / slots + keys_of(d, d->n - 1, p, segments) / 2, longest);
 	for (int i = 0; i < d->n; i++)

@@ -62,16 +62,16 @@ static void emit_enum(const struct emitter *e)
 static void emit_costs(const struct emitter *e)
 {
 	if (e->f->num_costs)
-		fputs("/*       choice, head size, slots, start; fs of: path, split, segments, merge */\n",
+		fputs("/*       choice, head size, slots, start; fs of: path, split, segments, "
+		      "merge */\n",
 		      e->out);
 	fprintf(e->out, "#define ATTUNE_%s_SEGMENTS(SEGMENTS)", e->upper);
 	for (int i = 0; i < e->f->num_costs; i++) {
 		const struct selector_costs *row = &e->f->costs[i];
 		const struct segment_costs *c = &row->costs;
-		fprintf(e->out,
-			" \\\n\tSEGMENTS(%s_%s, %d, %d, %d, %lld, %lld, %lld, %lld)", e->f->gpu,
-			e->name[row->id], row->head_size, c->slots, c->start, c->path, c->split,
-			c->segments, c->merge);
+		fprintf(e->out, " \\\n\tSEGMENTS(%s_%s, %d, %d, %d, %lld, %lld, %lld, %lld)",
+			e->f->gpu, e->name[row->id], row->head_size, c->slots, c->start, c->path,
+			c->split, c->segments, c->merge);
 	}
 	fputs("\n\n", e->out);
 }

@@ -44,7 +44,7 @@ int worked_out_axis(const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
 	return config_is_formula(&c->config, s) || config_is_fitted(&c->config, s) ? s->formula_axis
-										  : -1;
+										   : -1;
 }
 
 const struct formula *formula_of(const struct choice *c)
@@ -94,12 +94,13 @@ static void python_costs(FILE *out, const struct forest *f, const struct selecto
 	const struct segment_costs *c = &row->costs;
 	struct block_shape block;
 	block_shape_of(&block, &choice->config, choice->kernel);
-	fprintf(out,
-		"{\"id\": %d, \"head_size\": %d, \"rows\": %d, \"tile\": %d, \"heads\": %d, \"slots\": "
-		"%d, \"start\": %d,\n   \"path\": %lld, \"split\": %lld, \"segments\": %lld, "
-		"\"merge\": %lld}",
-		row->id, row->head_size, block.rows, block.tile, block.heads, c->slots, c->start,
-		c->path, c->split, c->segments, c->merge);
+	fprintf(
+	    out,
+	    "{\"id\": %d, \"head_size\": %d, \"rows\": %d, \"tile\": %d, \"heads\": %d, \"slots\": "
+	    "%d, \"start\": %d,\n   \"path\": %lld, \"split\": %lld, \"segments\": %lld, "
+	    "\"merge\": %lld}",
+	    row->id, row->head_size, block.rows, block.tile, block.heads, c->slots, c->start,
+	    c->path, c->split, c->segments, c->merge);
 }
 
 static void python_node(FILE *out, const struct tree *t, int node, int depth)
@@ -179,7 +180,8 @@ static const char python_fitted[] =
     "\n"
     "\n"
     "def fitted_segments(id, f, legal):\n"
-    "    \"\"\"Of the values `legal` the one that costs choice `id` least, of equals the smallest; None:\n"
+    "    \"\"\"Of the values `legal` the one that costs choice `id` least, of equals the smallest; "
+    "None:\n"
     "    SEGMENTS has no row of it for the head size.\"\"\"\n"
     "    sizes = sorted({row[\"head_size\"] for row in SEGMENTS})\n"
     "    size = next((s for s in sizes if s >= f[\"head_size\"]), sizes[-1] if sizes else 0)\n"
@@ -197,12 +199,14 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "f: a mapping from the names of kernels/features.def to integers. prefill and decode\n"
 	    "return an index into CHOICES (-1: the kernels' defaults),\n"
 	    "overlap, of batches with both parts, -1 (one after the other), -3 (side by side on\n"
-	    "two streams) or an index into CHOICES (that for the prefill part, side by side, or of\n"
+	    "two streams) or an index into CHOICES (that for the prefill part, side by side, or "
+	    "of\n"
 	    "a fused kernel for the whole batch).\n"
 	    "early, of a part whose choice has a tunable EARLY, returns its value where the\n"
 	    "caller lets launches begin early, or -1 (as the choice has it). A choice is\n"
 	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
-	    "out by the formula, or where that has but axis and values for fitted_segments. unless: a rule that the choice may break in that leaf; take the\n"
+	    "out by the formula, or where that has but axis and values for fitted_segments. "
+	    "unless: a rule that the choice may break in that leaf; take the\n"
 	    "defaults there.\n\"\"\"\n\n",
 	    f->gpu, d->run.device.name, d->run.device.arch, d->hash);
 	fprintf(out, "GPU = \"%s\"\nRULES = 0x%016llx\nKERNELS = {\n", f->gpu, rules_hash());

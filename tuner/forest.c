@@ -79,13 +79,14 @@ static int certify(struct phase_fit *fit)
 /* Learns prices of choices, of pass A as all that trees learn from. Where by prices that have not
  * seen a row the cheapest beats the best tree of CERTIFIED levels on rows that it has seen, the tree is
  * taught by them. all: the matrix of all choices. 0 without memory. */
-static int try_prices(struct phase_fit *fit, const struct matrix *all, enum decision decision)
+static int try_prices(struct phase_fit *fit, const struct matrix *all, enum decision decision,
+		      int most)
 {
 	struct data first = *fit->d;
 	first.pass = PASS_A;
-	if (!prices_fit(&fit->prices, &first, all, fit->m, decision))
+	if (!prices_fit(&fit->prices, &first, all, decision == DECIDE_PREFILL ? fit->m : NULL,
+			most))
 		return 0;
-	if (getenv("PRICES")) fprintf(stderr, "%s: unseen %.4f exact %.4f\n", decision_names[decision], fit->prices.unseen, fit->making.exact);
 	if (!fit->prices.num_choices || fit->prices.unseen >= fit->making.exact)
 		return 1;
 	matrix_free(fit->m);
@@ -99,7 +100,7 @@ static int try_prices(struct phase_fit *fit, const struct matrix *all, enum deci
 static int grow_phase(struct phase_fit *fit, enum decision decision, const struct limits *limits)
 {
 	const int leaves = fit->is_taught && limits->taught ? limits->taught : limits->leaves;
-	const struct growth how = { leaves, MAX_DEPTH, min_support(fit->m), 0,
+	const struct growth how = { leaves, MAX_DEPTH, min_support(fit->m),         0,
 				    0,      SIZE_MOST, 1 + ATTUNE_FEATURE_head_size };
 	if (!fit->is_taught)
 		matrix_shun(fit->m, fit->d, decision_phase(decision), 1);
@@ -116,9 +117,9 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 	if (!fit->m->rows || !fit->m->cols)
 		return tree_constant(&fit->tree, -1);
 	struct matrix *whole = matrix_copy(fit->m);
-	const int tried =
-	    whole && matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) &&
-	    certify(fit) && try_prices(fit, whole, decision);
+	const int tried = whole &&
+			  matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) &&
+			  certify(fit) && try_prices(fit, whole, decision, limits->variants);
 	matrix_free(whole);
 	return tried && grow_phase(fit, decision, limits);
 }

@@ -173,16 +173,23 @@ static double row_factor(const struct market *k, const char *in, int row)
 
 /* What was not measured: by estimate, and more, since the estimate that is too low is the one that is
  * picked. */
-static int32_t unmeasured_cost(const struct market *k, const struct offer *o, int row, double factor)
+static int32_t unmeasured_cost(const struct market *k, const struct offer *o, int row,
+			       double factor)
 {
 	const int s = k->m->scenario[row];
 	const enum phase other = k->phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
 	int best;
 	const double us = k->d->v[s].has[other] ? data_best(k->d, s, other, &best) : 0;
 	const double beside = isfinite(us) ? us : 0;
-	const int32_t cost = cost_of(factor * (double)o->estimate[row] + beside,
-				     k->best_us[row] + beside);
+	const int32_t cost =
+	    cost_of(factor * (double)o->estimate[row] + beside, k->best_us[row] + beside);
 	return cost < COST_CAP - COST_UNSURE ? cost + COST_UNSURE : COST_CAP;
+}
+
+int offer_has_failed(const struct market *k, const struct offer *o, int row)
+{
+	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
+	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
 }
 
 /* Of decodes what was not measured costs what the matrix guesses by other numbers of segments, of which
@@ -192,9 +199,9 @@ static long long cost_in_row(const struct market *k, const struct offer *o, int 
 	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
 	const long long cost = col < 0 ? 0 : matrix_at(k->m, row, col);
 	const long long most = (long long)k->m->weight[row] * COST_CAP;
-	if (o->estimate[row] < 0 || cost >= FORBIDDEN_SUM)
+	if (o->estimate[row] < 0)
 		return FORBIDDEN_SUM;
-	if (k->phase == PHASE_DECODE)
+	if (k->phase == PHASE_DECODE || cost >= FORBIDDEN_SUM)
 		return col < 0 ? most : min_of(cost, most);
 	return isfinite(time_of(k, o, row))
 		   ? cost
@@ -278,8 +285,7 @@ static int list_offers(struct market *k)
 	const struct data *d = k->d;
 	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
 	for (int c = 0; k->offer && c < d->num_choices; c++) {
-		if (first_member(d, c) != c || !can_be_priced(&d->choice[c]) ||
-		    !is_among_few(k, c))
+		if (first_member(d, c) != c || !can_be_priced(&d->choice[c]) || !is_among_few(k, c))
 			continue;
 		if (!add_offer(k, d->num_columns + c, c))
 			return 0;
@@ -290,7 +296,6 @@ static int list_offers(struct market *k)
 	}
 	return k->offer != NULL;
 }
-
 
 int market_open(struct market *k)
 {

@@ -40,8 +40,11 @@ void market_close(struct market *);
 int market_fit(const struct market *, struct offer *, struct cell_fit *cell);
 /* What the offer would run in each row. */
 void market_appraise(const struct market *, struct offer *);
-/* What that costs, of those with in[offer]. */
+/* What that costs, of those with in[offer]: at most COST_CAP, also where it failed, since leaves can keep
+ * such rows apart. */
 void market_settle(const struct market *, const char *in);
+/* Whether what the offer would run there was seen to fail. */
+int offer_has_failed(const struct market *, const struct offer *, int row);
 /* The least estimate of a part, in fs, by the offer's prices at the shape's head size or those that stand
  * for it; -1: it has none, or no value is legal. means: what makes it. */
 long long offer_estimate(const struct market *, const struct offer *, const attune_shape *,

@@ -12,8 +12,8 @@
  * say two streams alone, since each had one scenario where the first pass had no luck with a
  * fused kernel: of 103 held-out mixed batches 21 % lost more than 5 % by it, and 14 % do now.
  *
- * Of a fused kernel only choices that divide the units between both parts by estimate (0 on such an
- * axis) may be named: a number that was best in a leaf's scenarios is 40 % too slow in others. Learned from
+ * Of a fused kernel only choices that divide the units between both parts by estimate (0, the default
+ * of such an axis) may be named: a number that was best in a leaf's scenarios is 40 % too slow in others. Learned from
  * an H100's times, numbers took 1.069 on 143 held-out mixed batches, and 1.041 without them. */
 #include "../harness/sweep.h"
 #include "tuner.h"
@@ -31,6 +31,24 @@ enum { NUM_SAYS = 2 /* ways that are no choice */ };
 enum { LEAST_SHARE = 40, LEAST = 3 };
 
 /* ---- what a way takes ----------------------------------------------------------------- */
+/* Whether a fused choice leaves to the kernel what it can: axes whose default is 0, by estimate. */
+static int is_by_estimate(const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	for (int i = 0; i < s->num_axes; i++)
+		if (!s->axis[i].is_static && i != s->early_axis && !s->axis[i].dflt &&
+		    c->config.v[i])
+			return 0;
+	return 1;
+}
+
+/* Fused ones that a leaf may name. */
+static int is_fused_way(const struct data *d, int way)
+{
+	const struct choice *c = way < 0 ? NULL : &d->choice[way];
+	return c && c->kernel->space->is_fused && c->kernel->selectable && is_by_estimate(c);
+}
+
 int choice_overlaps(const struct choice *c)
 {
 	return c->kernel->space->is_fused || choice_spares(c) > 0;
@@ -166,8 +184,8 @@ double overlap_pairs(const struct data *d, int s)
 	double least = INFINITY;
 	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 		const struct composed *c = &d->plan[i];
-		if (c->pass > d->pass || (again && c->is_outdone) || c->cell.outcome != OUTCOME_OK ||
-		    way_of(d, c) != SAYS_STREAMS)
+		if (c->pass > d->pass || (again && c->is_outdone) ||
+		    c->cell.outcome != OUTCOME_OK || way_of(d, c) != SAYS_STREAMS)
 			continue;
 		const double shift = again && c->pass == PASS_A ? d->shift[s] : 1;
 		const double apart = data_time(d, s, PHASE_PREFILL, c->prefill) +
@@ -211,7 +229,7 @@ static int gains_fill(struct gains *g, const struct data *d)
 {
 	g->choice = malloc(sizeof *g->choice * ((size_t)d->num_choices + 1));
 	for (int c = 0; g->choice && c < d->num_choices; c++)
-		if (d->choice[c].kernel->space->is_fused && d->choice[c].kernel->selectable)
+		if (is_fused_way(d, c))
 			g->choice[g->num_choices++] = c;
 	g->v = calloc((size_t)d->n + 1, ((size_t)g->num_choices + 1) * sizeof *g->v);
 	for (int s = 0; g->choice && g->v && s < d->n; s++) {
@@ -270,26 +288,6 @@ int overlap_portfolio(const struct data *all, int *choice, int most)
 }
 
 /* ---- costs ---------------------------------------------------------------------------- */
-/* Whether a fused choice leaves to the kernel what it can. */
-static int is_by_estimate(const struct choice *c)
-{
-	const struct space *s = c->kernel->space;
-	for (int i = 0; i < s->num_axes; i++) {
-		const struct axis *a = &s->axis[i];
-		int can = 0;
-		for (int v = 0; v < a->num_values && !a->is_static && i != s->early_axis; v++)
-			can |= a->values[v] == 0;
-		if (can && c->config.v[i])
-			return 0;
-	}
-	return 1;
-}
-
-static int is_fused_way(const struct data *d, int way)
-{
-	return way >= 0 && d->choice[way].kernel->space->is_fused;
-}
-
 /* Ways that some training scenario was run in; [0] is serial. How many. */
 static int list_ways(const struct data *d, int *way)
 {
@@ -301,8 +299,7 @@ static int list_ways(const struct data *d, int *way)
 		if (d->plan[i].how == ATTUNE_STREAMS && way_of(d, &d->plan[i]) >= 0)
 			seen[d->plan[i].prefill] = 1;
 	for (int c = 0; seen && c < d->num_choices; c++)
-		if (seen[c] || (is_fused_way(d, c) && d->choice[c].kernel->selectable &&
-				is_by_estimate(&d->choice[c])))
+		if (seen[c] || is_fused_way(d, c))
 			way[n++] = c;
 	free(seen);
 	return n;

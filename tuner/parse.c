@@ -147,8 +147,8 @@ static int read_costs(struct reader *r, struct forest *f)
 {
 	static const struct {
 		long long least, most;
-	} bound[] = { { 1, 1 << 16 },        { 1, MOST_SLOTS },     { 0, MOST_START },
-		      { 0, MOST_OF_MANY },   { 0, MOST_OF_FEW },    { 0, MOST_OF_FEW },
+	} bound[] = { { 1, 1 << 16 },      { 1, MOST_SLOTS },  { 0, MOST_START },
+		      { 0, MOST_OF_MANY }, { 0, MOST_OF_FEW }, { 0, MOST_OF_FEW },
 		      { 0, MOST_OF_MANY } };
 	char name[GPU_NAME + CHOICE_NAME];
 	long long v[COUNT(bound)];
@@ -321,8 +321,8 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 			 path);
 		return 0;
 	}
-	done = seek(&r, "_GPU \"") &&
-	       read_word(&r, "\"", f->gpu, sizeof f->gpu) && seek(&r, "_CHOICES(CHOICE)");
+	done = seek(&r, "_GPU \"") && read_word(&r, "\"", f->gpu, sizeof f->gpu) &&
+	       seek(&r, "_CHOICES(CHOICE)");
 	while (done && next_is(&r, "CHOICE("))
 		done = read_choice(&r, f);
 	done = done && seek(&r, segments_head);

@@ -18,16 +18,20 @@ static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
 static const double trusted = 0.02, far_off = 0.2; /* relative errors */
 
 static const long long most_fs[NUM_PRICE_TERMS] = {
-	[PRICE_LAUNCH] = MOST_OF_FEW,   [PRICE_PATH] = MOST_OF_MANY, [PRICE_TOTAL] = MOST_OF_MANY,
-	[PRICE_KIB] = MOST_OF_MANY,     [PRICE_ROWS] = MOST_OF_MANY, [PRICE_SPLIT] = MOST_OF_FEW,
+	[PRICE_LAUNCH] = MOST_OF_FEW,   [PRICE_PATH] = MOST_OF_MANY,  [PRICE_TOTAL] = MOST_OF_MANY,
+	[PRICE_KIB] = MOST_OF_MANY,     [PRICE_ROWS] = MOST_OF_MANY,  [PRICE_SPLIT] = MOST_OF_FEW,
 	[PRICE_SEGMENTS] = MOST_OF_FEW, [PRICE_MERGE] = MOST_OF_MANY,
 };
 
 /* ---- amounts ---------------------------------------------------------------------------- */
 struct segment_costs price_costs(const struct price *p)
 {
-	return (struct segment_costs){ p->slots, p->start, p->fs[PRICE_PATH], p->fs[PRICE_SPLIT],
-				       p->fs[PRICE_SEGMENTS], p->fs[PRICE_MERGE] };
+	return (struct segment_costs){ p->slots,
+				       p->start,
+				       p->fs[PRICE_PATH],
+				       p->fs[PRICE_SPLIT],
+				       p->fs[PRICE_SEGMENTS],
+				       p->fs[PRICE_MERGE] };
 }
 
 /* At most 2^27, so that sums do not overflow. */

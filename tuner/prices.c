@@ -114,7 +114,7 @@ struct unseen {
 static void add_unseen(struct unseen *u, const struct market *k, const char *in, int row)
 {
 	const struct offer *o = stand_in_row(k, in, row).cheapest;
-	const long long cost = o ? o->cost[row] : FORBIDDEN_SUM;
+	const long long cost = !o || offer_has_failed(k, o, row) ? FORBIDDEN_SUM : o->cost[row];
 	if (cost >= FORBIDDEN_SUM)
 		return;
 	u->cost += cost;
@@ -149,9 +149,9 @@ static void list_costs(const struct market *k, const struct offer *o, struct pri
 {
 	for (int h = 0; h < k->num_sizes && out->num_costs < MAX_COSTS; h++)
 		if (o->choice.kernel->space->formula_axis >= 0 && o->price[h].block.rows)
-			out->costs[out->num_costs++] = (struct selector_costs){
-				out->num_choices, k->size[h], price_costs(&o->price[h])
-			};
+			out->costs[out->num_costs++] =
+			    (struct selector_costs){ out->num_choices, k->size[h],
+						     price_costs(&o->price[h]) };
 }
 
 static int list_chosen(const struct market *k, const char *in, struct prices *out)
@@ -198,13 +198,11 @@ static int fit_offers(struct market *k)
 }
 
 int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
-	       const struct matrix *few, enum decision decision)
+	       const struct matrix *few, int most)
 {
-	struct market k = { .d = d,
-			    .m = m,
-			    .few = decision == DECIDE_PREFILL ? few : NULL,
-			    .phase = decision_phase(decision) };
-	const int most = few->cols < MAX_PRICED ? few->cols : MAX_PRICED;
+	struct market k = {
+		.d = d, .m = m, .few = few, .phase = few ? PHASE_PREFILL : PHASE_DECODE
+	};
 	size_t cells = (size_t)m->rows * MAX_MEMBERS + 1;
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
 	char *in = NULL;
@@ -217,8 +215,8 @@ int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 		market_settle(&k, in);
 		memset(in, 0, (size_t)k.num_offers);
 	}
-	done = in && choose_offers(&k, in, most) && list_chosen(&k, in, out) &&
-	       cross_fit(&k, in, cell, &out->unseen);
+	done = in && choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED) &&
+	       list_chosen(&k, in, out) && cross_fit(&k, in, cell, &out->unseen);
 	market_close(&k);
 	free(in);
 	free(cell);

@@ -66,10 +66,10 @@ int price_fit(struct price *, const struct cell_fit *, int n, int most_slots);
 
 /* prices.c */
 void prices_free(struct prices *);
-/* Choices of the prefill or the decode decision, and their prices, learned from the rows of `all`, which has
- * all concrete choices of d: for prefills the columns of `few`, for decodes as many, but others. 0 without
- * memory. */
+/* At most `most` choices of the prefill or the decode decision, and their prices, learned from the rows of
+ * `all`, which has all concrete choices of d. few: of prefills, some columns of it, of whose families these
+ * choices are; NULL: of decodes. 0 without memory. */
 int prices_fit(struct prices *, const struct data *, const struct matrix *all,
-	       const struct matrix *few, enum decision);
+	       const struct matrix *few, int most);
 
 #endif

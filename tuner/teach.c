@@ -16,8 +16,8 @@
 #include <stdlib.h>
 
 enum {
-	MADE_UP = 3,     /* batches a scenario */
-	MADE_WEIGHT = 8, /* of each; scenarios have MIN_WEIGHT or more */
+	MADE_UP = 3,      /* batches a scenario */
+	MADE_WEIGHT = 8,  /* of each; scenarios have MIN_WEIGHT or more */
 	MOST_MADE = 1024, /* sequences */
 	LONGEST_MADE = 1 << 18,
 	LONGEST_QUERY = 1 << 14,
@@ -105,7 +105,8 @@ static void make_batch(struct made_up *b, attune_batch *out, const attune_batch 
 		b->query_start[i + 1] = b->query_start[i] + (int)query;
 		b->seq_lens[i] = (int32_t)seq;
 	}
-	*out = (attune_batch){ .num_seqs = n, .query_start = b->query_start, .seq_lens = b->seq_lens };
+	*out =
+	    (attune_batch){ .num_seqs = n, .query_start = b->query_start, .seq_lens = b->seq_lens };
 }
 
 static int list_sequences(int *of, const attune_batch *b, enum phase phase)
@@ -147,7 +148,7 @@ static void measured_row(struct matrix *m, const struct market *k, const struct 
 	copy_row(m, row, k->m, row);
 	for (int c = 0; c < m->cols; c++)
 		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
-		    v[c]->cost[row] >= FORBIDDEN_SUM
+		    v[c]->cost[row] >= FORBIDDEN_SUM || offer_has_failed(k, v[c], row)
 			? COST_FORBIDDEN
 			: (int32_t)(v[c]->cost[row] / k->m->weight[row]);
 	round_features(&m->f[row]);

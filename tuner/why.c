@@ -25,8 +25,7 @@ void says_words(const struct forest *f, enum decision decision, int action,
 			 action == SAYS_OWN ? "as the choice has it" : early_words[action]);
 	else if (decision == DECIDE_OVERLAP && action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "%s",
-			 action == SAYS_STREAMS ? "side by side"
-						: "one after the other");
+			 action == SAYS_STREAMS ? "side by side" : "one after the other");
 	else if (action < 0)
 		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
 	else
