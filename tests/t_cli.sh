@@ -176,7 +176,7 @@ row "$([ $code -eq 0 ] && grep -q "^h100_pcie	h100_pcie	sm_90	114	.*	h200	borrow
 	"$tmp/out" && [ "$(wc -l <"$tmp/out")" -gt 50 ]; echo $?)" "known GPUs, with the header that each borrows"
 run eval --gpu h100 --db results/parts/h100.sqlite --header committed --format tsv
 row "$([ $code -eq 0 ] && [ "$(head -1 "$tmp/err")" = "attune: h100 has no rules of its own: these are borrowed from h200" ] &&
-	grep -q '^tree	heldout	55	' "$tmp/out"; echo $?)" "a GPU without rules of its own: those that it borrows"
+	grep -q '^tree	heldout	220	' "$tmp/out"; echo $?)" "a GPU without rules of its own: those that it borrows"
 run scenarios --batch 2q2k_32q1s1k --format json
 row "$([ $code -eq 0 ] && grep -q '"seqs": *34' "$tmp/out"; echo $?)" "a batch as JSON"
 run scenarios --batch 2q2k_32q1s1k --format csv
