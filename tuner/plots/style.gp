@@ -26,7 +26,7 @@ set ylabel textcolor rgb ink
 # legend: three lines above the plot.
 set label 1 at screen 0.02,0.95 left textcolor rgb ink font ',15'
 set label 2 at screen 0.02,0.89 left textcolor rgb faint
-set label 3 sprintf('medians, %s protocol; %s', protocol, noise_text) at screen 0.98,0.95 right textcolor rgb faint font ',9'
+set label 3 sprintf('medians, %s protocol; %s', protocol, noise_text) at screen 0.98,0.98 right textcolor rgb faint font ',9'
 what = sprintf('%s, %s, pages of %d', model, dtype, page_size)
 set key at screen 0.02,0.855 left top vertical maxrows 1 Left reverse noautotitle textcolor rgb ink samplen 2 width 2
 set tmargin at screen 0.78
