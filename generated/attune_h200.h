@@ -197,8 +197,8 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 		if (f->keys_per_query <= 1152) {
 			if (f->heads_x_seqs <= 6) {
 				if (f->row_blocks <= 224)
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.024, p95 1.084; next h200_warpgroup_64x64_packed, 1.036; guarded */
-				return h200_warpgroup_64x64_blocks_per_sm2; /* 8 scenarios, 1.017, p95 1.065; next h200_warpgroup_64x64_packed, 1.042; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 8 scenarios, 1.024, p95 1.084; next h200_warpgroup_64x64_packed, 1.036 */
+				return h200_warpgroup_64x64_blocks_per_sm2; /* 8 scenarios, 1.017, p95 1.065; next h200_warpgroup_64x64_packed, 1.042 */
 			}
 			if (f->heads_x_seqs <= 24) {
 				if (f->mean_seq <= 448)
@@ -317,19 +317,19 @@ ATTUNE_SELECT int attune_h200_prefill(const struct attune_features *f)
 		if (f->num_kv_heads <= 2) {
 			if (f->num_query_heads <= 8) {
 				if (f->kv_tokens <= 16384)
-					return h200_warpgroup_64x64_blocks_per_sm1; /* 19 scenarios, 1.010, p95 1.064; next h200_warpgroup_128x80, 1.428; guarded */
+					return h200_warpgroup_64x64_blocks_per_sm1; /* 19 scenarios, 1.010, p95 1.064; next h200_warpgroup_128x80, 1.428 */
 				return h200_warpgroup_128x80; /* 2 scenarios, 1.000, p95 1.000; next h200_warpgroup_64x64_blocks_per_sm1, 1.064; few; guarded */
 			}
 			if (f->work <= 176)
-				return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.320; guarded */
+				return h200_warpgroup_64x64_blocks_per_sm1; /* 9 scenarios, 1.000, p95 1.000; next h200_warpgroup_128x80, 1.320 */
 			return h200_warpgroup_128x80; /* 4 scenarios, 1.008, p95 1.030; next h200_warpgroup_64x64_blocks_per_sm1, 1.307; guarded */
 		}
 		if (f->work <= 480)
-			return h200_warpgroup_64x64_blocks_per_sm1; /* 25 scenarios, 1.013, p95 1.030; next h200_warpgroup_128x80, 1.261; guarded */
+			return h200_warpgroup_64x64_blocks_per_sm1; /* 25 scenarios, 1.013, p95 1.030; next h200_warpgroup_128x80, 1.261 */
 		return h200_warpgroup_128x80; /* 3 scenarios, 1.008, p95 1.023; next h200_warpgroup_64x64_blocks_per_sm1, 1.157; guarded */
 	}
 	if (f->mean_seq <= 1536)
-		return h200_warpgroup_64x64_blocks_per_sm1; /* 20 scenarios, 1.009, p95 1.062; next h200_warpgroup_128x80, 1.203; guarded */
+		return h200_warpgroup_64x64_blocks_per_sm1; /* 20 scenarios, 1.009, p95 1.062; next h200_warpgroup_128x80, 1.203 */
 	return h200_warpgroup_128x80; /* 21 scenarios, 1.013, p95 1.052; next h200_warpgroup_64x64_blocks_per_sm1, 1.184; guarded */
 }
 

@@ -119,7 +119,7 @@ ATTUNE_SELECT int attune_h200_e4m3_prefill(const struct attune_features *f)
 	}
 	if (f->max_query <= 1024)
 		return h200_e4m3_warpgroup_128x64_segments2; /* 2 scenarios, 1.051, p95 1.104; next h200_e4m3_warpgroup_128x64_segments_rule11, 1.263; few; guarded */
-	return h200_e4m3_warpgroup_128x64_segments_rule11; /* 3 scenarios, 1.011, p95 1.032; next h200_e4m3_warpgroup_128x64_segments2, 1.506; guarded */
+	return h200_e4m3_warpgroup_128x64_segments_rule11; /* 3 scenarios, 1.011, p95 1.032; next h200_e4m3_warpgroup_128x64_segments2, 1.506 */
 }
 
 ATTUNE_SELECT int attune_h200_e4m3_decode(const struct attune_features *f)

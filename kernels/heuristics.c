@@ -282,7 +282,6 @@ static void add(struct selection *out, const struct part *p, const struct select
 		enum decision decision)
 {
 	out->part[out->num_parts] = *p;
-	out->decision[out->num_parts] = decision;
 	out->choice[out->num_parts] = h ? selector_says(h, decision, &p->f) : SAYS_DEFAULTS;
 	out->num_parts++;
 }
@@ -296,12 +295,4 @@ void select_apart(struct selection *out, const struct selector *h, const struct 
 		add(out, &p, h, DECIDE_PREFILL);
 	if (part_of_batch(&p, PHASE_DECODE, c, b))
 		add(out, &p, h, DECIDE_DECODE);
-}
-
-void select_whole(struct selection *out, const struct selection *apart, const struct batch_sums *c,
-		  const attune_batch *b)
-{
-	out->num_parts = part_of_batch(&out->part[0], PHASE_ALL, c, b);
-	out->decision[0] = DECIDE_PREFILL;
-	out->choice[0] = apart->choice[0];
 }

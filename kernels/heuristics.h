@@ -113,18 +113,14 @@ int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 be
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 
 /* What a heuristic says of a batch: its parts, and what their decisions answer;
- * SAYS_DEFAULTS where there is no heuristic. In one launch, part[0] is the whole batch and choice[0]
- * what the prefill tree answers. Whether the choice is legal and at hand is the caller's to check. */
+ * SAYS_DEFAULTS where there is no heuristic. Whether the choice is legal and at hand is the caller's to
+ * check. */
 struct selection {
 	int num_parts;
 	struct part part[2];
-	enum decision decision[2];
 	int choice[2];
 };
 void select_apart(struct selection *, const struct selector *, const struct batch_sums *,
-		  const attune_batch *);
-/* The whole batch in one launch, where `apart` has two parts. */
-void select_whole(struct selection *, const struct selection *apart, const struct batch_sums *,
 		  const attune_batch *);
 
 /* override.c: reads the rules of a file, in the format that stands there. All of it

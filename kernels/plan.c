@@ -62,21 +62,23 @@ struct decided {
 
 /* How the parts of a mixed batch share the device. Both are what the trees said, or it is serial:
  * of the defaults nothing is known. */
-static void overlap(const attune_op *op, struct decided *d, const struct selection *whole)
+static void overlap(const attune_op *op, struct decided *d, const struct part *whole)
 {
-	const int says = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->part[0].f);
+	const int says = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->f);
 	const int fused =
 	    says >= 0 && says < op->num_choices && op->ready[says].kernel->space->is_fused;
 	struct found f = { .id = says };
 	if (says == SAYS_SERIAL || (!fused && (d->found[0].id < 0 || d->found[1].id < 0)))
 		return;
 	if (says != SAYS_STREAMS &&
-	    !usable(op, says, fused ? &whole->part[0] : &d->s.part[0], &f.as))
+	    !usable(op, says, fused ? whole : &d->s.part[0], &f.as))
 		return;
-	if (fused)
-		d->s = *whole;
-	else
+	if (fused) {
+		d->s.num_parts = 1;
+		d->s.part[0] = *whole;
+	} else {
 		d->how = ATTUNE_STREAMS;
+	}
 	if (says != SAYS_STREAMS)
 		d->found[0] = f;
 }
@@ -84,7 +86,7 @@ static void overlap(const attune_op *op, struct decided *d, const struct selecti
 static void decide(const attune_op *op, const attune_batch *batch, struct decided *d)
 {
 	struct batch_sums sums;
-	struct selection whole;
+	struct part whole;
 	d->how = ATTUNE_SERIAL;
 	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
 	select_apart(&d->s, op->heuristic, &sums, batch);
@@ -92,8 +94,8 @@ static void decide(const attune_op *op, const attune_batch *batch, struct decide
 		d->found[i] = wanted(op, &d->s, i);
 	if (d->s.num_parts < 2 || !op->heuristic)
 		return;
-	select_whole(&whole, &d->s, &sums, batch);
-	overlap(op, d, &whole);
+	if (part_of_batch(&whole, PHASE_ALL, &sums, batch))
+		overlap(op, d, &whole);
 }
 
 /* What a plan's part runs: its choice, on the formula axis the value that attune_plan_batch

@@ -156,10 +156,12 @@ static int check_file(const char *path, const char *text)
 		return 0;
 	}
 	same = !strcmp(committed, text);
-	if (!same)
+	if (!same) {
 		text_diff(stdout, committed, text);
-	else
+		complain("%s: not what the database says; without --check this writes it anew", path);
+	} else {
 		printf("# %s is what the database says\n", path);
+	}
 	free(committed);
 	return same;
 }

@@ -45,21 +45,24 @@ static void make_corner(const struct data *d, const long long v[COUNT(domain)], 
 			     .causal = 1,
 			     .has_new_kv = 1 };
 	s->dtype = s->kv_dtype = d->run.device.backend == BACKEND_CPU ? ATTUNE_F32 : ATTUNE_BF16;
+	/* as many rows as a batch may have at most (kernels/part.c) */
+	const long long rows = 0x7fffffff / s->num_query_heads;
+	const long long query = min_of(v[3], rows - 1), seqs = min_of(v[2], rows / (query + 1));
 	memset(p, 0, sizeof *p);
-	p->seq_count = (int)v[2];
-	p->min_query = p->max_query = (int)v[3];
-	p->range_tokens = v[2] * v[3];
+	p->seq_count = (int)seqs;
+	p->min_query = p->max_query = (int)query;
+	p->range_tokens = seqs * query;
 	p->f = (struct attune_features){ .num_query_heads = s->num_query_heads,
 					 .num_kv_heads = v[0],
 					 .group = v[1],
 					 .head_size = head_size,
 					 .units = d->run.device.units,
-					 .num_seqs = v[2],
-					 .max_query = v[3],
-					 .query_tokens = v[2] * v[3],
-					 .max_seq = v[4] < v[3] ? v[3] : v[4] };
+					 .num_seqs = seqs,
+					 .max_query = query,
+					 .query_tokens = seqs * query,
+					 .max_seq = max_of(v[4], query) };
 	p->f.mean_seq = p->f.max_seq;
-	p->f.kv_tokens = v[2] * p->f.max_seq;
+	p->f.kv_tokens = seqs * p->f.max_seq;
 	p->f.work = (p->f.query_tokens * p->f.max_seq + 4095) / 4096;
 }
 
