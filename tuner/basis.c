@@ -2,6 +2,7 @@
  *
  *   own database   -> own data, basis: the incumbent's rules, the prior's name
  *   prior database -> prior data -transfer.c-> what is learned from -forest.c-> fresh rules
+ *                                  (where own data are enough, these alone)
  *   own pass B on split "gate" -gate.c-> which groups of fresh replace the incumbent's -> header
  *
  * All of it follows from the two databases, so that `attune induce` remakes the header. */
@@ -115,14 +116,19 @@ void inheritance_close(struct inheritance *i)
 }
 
 /* ---- rules ------------------------------------------------------------------------------ */
-static int has_training(const struct data *d)
+static int count_training(const struct data *d)
 {
 	int n = 0;
 	for (int s = 0; s < d->n; s++)
 		n += data_is_training(&d->v[s]);
-	if (!n)
+	return n;
+}
+
+static int has_training(const struct data *d)
+{
+	if (!count_training(d))
 		complain("%s has no scenarios to learn from", d->gpu);
-	return n > 0;
+	return count_training(d) > 0;
 }
 
 /* Data that are nobody else's, without a prior. */
@@ -137,10 +143,18 @@ static struct data *copy_own(const struct data *own)
 	return d;
 }
 
+/* Whether own times say all that another GPU's could. With 1,112 scenarios of an H100 to learn from, and
+ * 1,161 of the H200, own ones alone took 1.029 on 211 held-out batches, and both together 1.037 on 188. */
+static int is_enough(const struct data *own, const struct data *prior)
+{
+	return 4 * count_training(own) >= 3 * count_training(prior);
+}
+
 int inheritance_learn(const struct inheritance *i, const struct data *own,
 		      const struct limits *limits, struct data **learned, struct forest *fresh)
 {
-	*learned = i->prior ? data_transfer(own, i->prior) : copy_own(own);
+	*learned = i->prior && !is_enough(own, i->prior) ? data_transfer(own, i->prior)
+							: copy_own(own);
 	if (*learned && has_training(*learned) && forest_induce(fresh, *learned, limits))
 		return 1;
 	data_free(*learned);
