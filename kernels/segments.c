@@ -33,11 +33,16 @@ const char *config_fitted(struct config *out, const struct config *c, const stru
 	const struct axis *a = &s->axis[s->formula_axis];
 	block_shape_of(&block, c, k);
 	segment_load_of(&load, &block, &p->f);
+	const long long rows = p->f.query_tokens * p->f.num_query_heads;
+	/* What no number of segments has less of: the keys of all blocks, evenly shared. Cuts cost the more,
+	 * the more there are, so that where both together are too dear, so is all that follows. */
+	const long long even = load.blocks * load.padded_mean / (p->f.units * costs->slots);
 	for (int i = 0; i < a->num_values; i++) {
 		const int v = a->values[i];
+		if (least >= 0 && segment_cost(costs, even, rows, v) >= least)
+			break;
 		const long long path = segment_path(costs, &load, block.tile, p->f.units, v);
-		const long long cost =
-		    segment_cost(costs, path, p->f.query_tokens * p->f.num_query_heads, v);
+		const long long cost = segment_cost(costs, path, rows, v);
 		if (least >= 0 && cost >= least)
 			continue;
 		at.v[s->formula_axis] = v;

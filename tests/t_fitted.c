@@ -391,9 +391,25 @@ static void no_point_of_a_space_is_fitted(void **state)
 	}
 }
 
+/* config_fitted() stops where all that follows is too dear. */
+static void more_segments_come_later(void **state)
+{
+	int axes = 0;
+	(void)state;
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		const int at = k->space->formula_axis;
+		const struct axis *a = at < 0 ? NULL : &k->space->axis[at];
+		axes += a != NULL;
+		for (int i = 1; a && i < a->num_values; i++)
+			assert_true(a->values[i] > a->values[i - 1]);
+	}
+	assert_true(axes > 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(more_segments_come_later),
 		cmocka_unit_test(the_value_is_the_least_of_all_legal_ones),
 		cmocka_unit_test(two_by_hand),
 		cmocka_unit_test(other_choices_are_resolved_as_before),
