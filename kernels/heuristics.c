@@ -256,26 +256,17 @@ int selector_says(const struct selector *h, enum decision decision, const struct
 				     : tree_says(h->nodes, h->root[decision], f);
 }
 
-/* The head size whose costs stand for one; 0: the list has none. */
-static int fitted_size(const struct selector_costs *list, int n, int head_size)
-{
-	int best = 0;
-	for (int i = 0; i < n; i++) {
-		const int size = list[i].head_size;
-		if (best < head_size ? size > best : size >= head_size && size < best)
-			best = size;
-	}
-	return best;
-}
-
 const struct segment_costs *costs_for(const struct selector_costs *list, int n, int id,
 				      int head_size)
 {
-	const int size = fitted_size(list, n, head_size);
-	for (int i = 0; i < n; i++)
-		if (list[i].id == id && list[i].head_size == size)
-			return &list[i].costs;
-	return NULL;
+	const struct selector_costs *best = NULL;
+	for (int i = 0; i < n; i++) {
+		const int size = list[i].head_size, of = best ? best->head_size : 0;
+		if (list[i].id == id &&
+		    (of < head_size ? size > of : size >= head_size && size < of))
+			best = &list[i];
+	}
+	return best ? &best->costs : NULL;
 }
 
 static void add(struct selection *out, const struct part *p, const struct selector *h,

@@ -96,8 +96,8 @@ const char *selector_name(const struct device_info *);
 int selector_kernel_is_stale(const struct selector_kernel *);
 /* Whether one of its kernels is. */
 int selector_is_stale(const struct selector *);
-/* Of the choice in a list of n. For a head size that is not in the list those of the next larger one,
- * else of the largest. NULL: it has none there. */
+/* Of the choice in a list of n. For a head size that it has no row of those of the next larger one, else of
+ * the largest. NULL: it has none. */
 const struct segment_costs *costs_for(const struct selector_costs *, int n, int id, int head_size);
 /* Goes through the binaries, with the flags of each as of binary_flags:
  *

@@ -37,6 +37,7 @@ struct override {
 	struct selector_costs *costs;
 	struct selector_node *nodes;
 	int num_nodes;
+	char is_fitted[MAX_CHOICES]; /* says SEGMENTS=fitted */
 };
 
 /* ---- what comes before the trees ---------------------------------------------------- */
@@ -127,6 +128,7 @@ static int read_choice(struct reader *r)
 	const char *name = reader_word(r);
 	if (!is_listed(s, c.kernel))
 		return reader_wrong(r, name, "a line \"kernel %s 0xHASH\" is expected above", name);
+	r->out->is_fitted[s->num_choices] = (char)config_is_fitted(&c.config, c.kernel->space);
 	r->out->choices[s->num_choices++] = (struct selector_row){ c.kernel->name, r->at };
 	return 1;
 }
@@ -137,6 +139,7 @@ static int read_costs(struct reader *r)
 	struct selector *s = &r->out->selector;
 	struct selector_costs *row = &r->out->costs[s->num_costs];
 	struct segment_costs *c = &row->costs;
+	const char *line = r->at;
 	long long id, size, slots, start;
 	if (s->num_costs == MAX_COSTS)
 		return reader_wrong(r, r->at, "at most %d lines of segments can be listed",
@@ -150,12 +153,33 @@ static int read_costs(struct reader *r)
 	    !reader_number(r, "segments", 0, MOST_OF_FEW, &c->segments) ||
 	    !reader_number(r, "merge", 0, MOST_OF_MANY, &c->merge))
 		return 0;
+	if (!r->out->is_fitted[id])
+		return reader_wrong(r, line, "choice %lld does not say SEGMENTS=fitted", id);
+	for (int i = 0; i < s->num_costs; i++)
+		if (r->out->costs[i].id == id && r->out->costs[i].head_size == size)
+			return reader_wrong(r, line,
+					    "choice %lld has another line above for head size %lld",
+					    id, size);
 	row->id = (int)id;
 	row->head_size = (int)size;
 	c->slots = (int)slots;
 	c->start = (int)start;
 	s->num_costs++;
 	return reader_line_ends(r);
+}
+
+/* A choice without costs could never run: the defaults would, and nobody would know why. */
+static int all_have_costs(struct reader *r)
+{
+	const struct selector *s = &r->out->selector;
+	for (int id = 0; id < s->num_choices; id++)
+		if (r->out->is_fitted[id] && !costs_for(s->costs, s->num_costs, id, 1))
+			return reader_wrong(
+			    r, r->at,
+			    "choice %d says SEGMENTS=fitted: a line \"segments %d HEAD_SIZE "
+			    "SLOTS START PATH SPLIT SEGMENTS MERGE\" is expected above",
+			    id, id);
+	return 1;
 }
 
 /* ---- trees -------------------------------------------------------------------------- */
@@ -294,6 +318,8 @@ static int read_all(struct reader *r)
 		if (!read_costs(r))
 			return 0;
 	}
+	if (!all_have_costs(r))
+		return 0;
 	for (int d = 0; d < DECIDE_OVERLAP; d++, reader_next_line(r))
 		if (!read_tree(r, (enum decision)d))
 			return 0;

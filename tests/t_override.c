@@ -231,8 +231,9 @@ static void limits_are_kept(void **state)
 	free(many);
 	const char *costs = strstr(text, "segments 2"), *stop = strstr(text, " # of head");
 	more[0] = '\0';
+	const int rest = (int)(stop - costs) - (int)strlen("segments 2 128");
 	for (int i = 1; i < COSTS; i++)
-		sprintf(more + strlen(more), "%.*s\n", (int)(stop - costs), costs);
+		sprintf(more + strlen(more), "segments 2 %d%.*s\n", 256 + i, rest, stop - rest);
 	char *dear = edited(text, "tree prefill", more);
 	assert_non_null(strstr(refusal(dear, strlen(dear)), "at most 4096 lines of segments"));
 	free(dear);

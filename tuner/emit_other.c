@@ -182,13 +182,12 @@ static const char python_fitted[] =
     "def fitted_segments(id, f, legal):\n"
     "    \"\"\"Of the values `legal` the one that costs choice `id` least, of equals the smallest; "
     "None:\n"
-    "    SEGMENTS has no row of it for the head size.\"\"\"\n"
-    "    sizes = sorted({row[\"head_size\"] for row in SEGMENTS})\n"
-    "    size = next((s for s in sizes if s >= f[\"head_size\"]), sizes[-1] if sizes else 0)\n"
-    "    for row in SEGMENTS:\n"
-    "        if row[\"id\"] == id and row[\"head_size\"] == size:\n"
-    "            return min(legal, key=lambda v: (segments_cost(row, f, v), v))\n"
-    "    return None\n";
+    "    SEGMENTS has no row of it.\"\"\"\n"
+    "    rows = sorted((row for row in SEGMENTS if row[\"id\"] == id), key=lambda row: "
+    "row[\"head_size\"])\n"
+    "    row = next((r for r in rows if r[\"head_size\"] >= f[\"head_size\"]), rows[-1] if rows else "
+    "None)\n"
+    "    return min(legal, key=lambda v: (segments_cost(row, f, v), v)) if row else None\n";
 
 static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 {
