@@ -260,6 +260,7 @@ static void on_device(void **state)
 	attune_context *ctx;
 	assert_int_equal(open_device(*state), ATTUNE_OK);
 	list_choices();
+	random_costs();
 	attune_op *defaults = open_op(-1, -1, shape.head_size, &ctx);
 	plans_are_cut_by_costs(defaults);
 	else_the_defaults_run(defaults);
