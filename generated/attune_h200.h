@@ -28,7 +28,7 @@
  *   tree        heldout_shape               22       2   1.033   1.121   1.144       68.2
  *   tree        heldout_traces              24       0   1.035   1.131   1.146       62.5
  *   tree        ways                       244       5   1.015   1.083   1.205       88.5
- *   best_fixed  heldout                    207      38   1.384   2.247   2.350       12.1
+ *   best_fixed  heldout                    207      38   1.337   2.157   2.332       17.4
  *   vllm_rule   heldout                    207       0   3.924  14.545  65.333        1.0
  *   default     heldout                    207       0   2.821   7.465  12.041        1.0
  *

@@ -21,8 +21,8 @@ struct learned {
 	const struct data *d;
 	enum policy policy;
 	const struct basics *basics[2]; /* of the prefill and the decode part */
-	struct matrix *join;            /* both ways, with what the parts would run */
-	struct tree tree[2], join_tree; /* no nodes: nothing was learned, or it is the nearest */
+	struct matrix *ways;            /* of mixed batches, with what the parts would run */
+	struct tree tree[2], way_tree;  /* no nodes: nothing was learned, or it is the nearest */
 };
 
 /* ---- from one decision's costs ------------------------------------------------------ */
@@ -60,15 +60,18 @@ static int recall(const struct learned *l, enum decision t, const struct attune_
 	return m->choice[tree_action(&l->tree[t], f)];
 }
 
-/* 0: in one launch, 1: each part in its own; -1 when nothing was learned. */
-static int recall_join(const struct learned *l, const struct attune_features *f)
+static enum baseline_way recall_way(const struct learned *l, const struct attune_features *f)
 {
-	if (!l->join || !l->join->rows)
-		return -1;
+	int best = BASELINE_SERIAL;
+	if (!l->ways || !l->ways->rows)
+		return BASELINE_SERIAL;
 	if (l->policy != POLICY_NEAREST)
-		return tree_action(&l->join_tree, f);
-	const int row = nearest_row(l->join, f);
-	return matrix_at(l->join, row, 1) < matrix_at(l->join, row, 0);
+		return (enum baseline_way)tree_action(&l->way_tree, f);
+	const int row = nearest_row(l->ways, f);
+	for (int w = 0; w < l->ways->cols; w++)
+		if (matrix_at(l->ways, row, w) < matrix_at(l->ways, row, best))
+			best = w;
+	return (enum baseline_way)best;
 }
 
 static int grow(const struct learned *l, struct tree *t, const struct matrix *m)
@@ -97,8 +100,8 @@ struct learned *learned_new(const struct data *d, enum policy policy)
 		made_pick(d, &made, &picks[s]);
 	}
 	if (done) {
-		l->join = matrix_join(d, picks);
-		done = l->join && grow(l, &l->join_tree, l->join);
+		l->ways = matrix_ways(d, picks);
+		done = l->ways && grow(l, &l->way_tree, l->ways);
 	}
 	free(picks);
 	if (done)
@@ -118,13 +121,8 @@ void learned_make(const struct learned *l, const struct measured *m, struct made
 			made_or_default(l->d, m, phase, choice < 0 ? NULL : &l->d->choice[choice],
 					p ? &out->decode : &out->prefill);
 	}
-	if (out->prefill.kernel && out->decode.kernel && !recall_join(l, &m->part[PHASE_ALL].f)) {
-		struct choice whole = { 0 };
-		if (made_or_default(l->d, m, PHASE_ALL, &out->prefill, &whole) &&
-		    whole.kernel == out->prefill.kernel &&
-		    !memcmp(&whole.config, &out->prefill.config, sizeof whole.config))
-			out->join = 0;
-	}
+	if (out->prefill.kernel && out->decode.kernel)
+		made_in_way(l->d, m, recall_way(l, &m->part[PHASE_ALL].f), out);
 }
 
 void learned_free(struct learned *l)
@@ -133,7 +131,7 @@ void learned_free(struct learned *l)
 		return;
 	for (int t = 0; t < 2; t++)
 		tree_free(&l->tree[t]);
-	tree_free(&l->join_tree);
-	matrix_free(l->join);
+	tree_free(&l->way_tree);
+	matrix_free(l->ways);
 	free(l);
 }

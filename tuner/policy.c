@@ -173,9 +173,19 @@ struct chooser {
 	enum policy policy;
 	const struct forest *forest;
 	struct choice fixed[2]; /* of the prefill and the decode part */
-	int join;
+	enum baseline_way way;
 	struct learned *learned;
 };
+
+void made_in_way(const struct data *d, const struct measured *m, enum baseline_way way,
+		 struct made *out)
+{
+	struct choice whole;
+	if (!out->prefill.kernel || !out->decode.kernel)
+		return;
+	out->join = way != BASELINE_WHOLE || !made_legal(d, m, PHASE_ALL, &out->prefill, &whole);
+	out->how = way == BASELINE_STREAMS ? ATTUNE_STREAMS : ATTUNE_SERIAL;
+}
 
 static void make_fixed(const struct chooser *c, const struct measured *m, struct made *out)
 {
@@ -186,19 +196,16 @@ static void make_fixed(const struct chooser *c, const struct measured *m, struct
 			made_or_default(c->d, m, phase, &c->fixed[p],
 					p ? &out->decode : &out->prefill);
 	}
-	struct choice whole;
-	if (out->prefill.kernel && out->decode.kernel &&
-	    made_legal(c->d, m, PHASE_ALL, &out->prefill, &whole))
-		out->join = c->join;
+	made_in_way(c->d, m, c->way, out);
 }
 
-/* One choice a phase and one join for everything. */
+/* One choice a phase and one way for everything. */
 static int learn_fixed(struct chooser *c)
 {
 	struct pick *picks = calloc((size_t)c->d->n + 1, sizeof *picks);
 	struct matrix *m = NULL;
-	long long sum[2] = { 0 };
-	c->join = 1;
+	long long sum[NUM_BASELINE_WAYS] = { 0 };
+	c->way = BASELINE_SERIAL;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
 		const struct basics *b = basics_of(c->d, (enum decision)t);
 		c->fixed[t].kernel = NULL;
@@ -210,12 +217,13 @@ static int learn_fixed(struct chooser *c)
 		make_fixed(c, &c->d->v[s], &made);
 		made_pick(c->d, &made, &picks[s]);
 	}
-	m = picks ? matrix_join(c->d, picks) : NULL;
+	m = picks ? matrix_ways(c->d, picks) : NULL;
 	for (int r = 0; m && r < m->rows; r++)
-		for (int join = 0; join < 2; join++)
-			sum[join] += matrix_at(m, r, join);
-	if (m && m->rows)
-		c->join = sum[1] < sum[0];
+		for (int w = 0; w < m->cols; w++)
+			sum[w] += matrix_at(m, r, w);
+	for (int w = 0; m && m->rows && w < m->cols; w++)
+		if (sum[w] < sum[c->way])
+			c->way = (enum baseline_way)w;
 	free(picks);
 	matrix_free(m);
 	return m != NULL;

@@ -71,6 +71,9 @@ struct basics {
 /* Of data without prices. Found when it is asked for the first time; NULL without memory. */
 const struct basics *basics_of(const struct data *, enum decision);
 
+/* Of a batch with both parts, so made: what may not run in one launch stays part after part. */
+void made_in_way(const struct data *, const struct measured *, enum baseline_way, struct made *);
+
 /* learned.c: what is learned of each decision by a baseline of its own kind. */
 struct learned;
 struct learned *learned_new(const struct data *, enum policy);

@@ -303,9 +303,15 @@ enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 /* Training rows of the prefill or the decode decision. */
 struct matrix *matrix_parts(const struct data *, enum decision);
-/* matrix_join.c: of mixed training scenarios what the picks [data->n] cost in one launch by their
- * prefill choice (0) and in one of each part (1). */
-struct matrix *matrix_join(const struct data *, const struct pick *picks);
+/* baseline_ways.c: how a baseline may run a mixed batch, CPUs but for the last. Of mixed training scenarios
+ * what the picks [data->n] cost in each way; columns are ways. */
+enum baseline_way {
+	BASELINE_WHOLE,  /* in one launch by the prefill choice */
+	BASELINE_SERIAL, /* part after part */
+	BASELINE_STREAMS,
+	NUM_BASELINE_WAYS
+};
+struct matrix *matrix_ways(const struct data *, const struct pick *picks);
 /* Everything of a row but its costs. */
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 struct matrix *matrix_new(int rows, int cols);
