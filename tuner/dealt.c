@@ -1,7 +1,8 @@
-/* dealt.c - keys that the slot which finishes last works through, of a batch at hand: its blocks are dealt
- * out one by one, the longest first, the next one to whoever is free (Graham 1969, "Bounds on
- * multiprocessing timing anomalies", section 5). Prompts differ, and a few blocks more than a wave holds
- * take twice as long: no closed form over features tells both. Too slow for a plan. */
+/* dealt.c - the path of one batch, in keys: how far the slot that finishes last has to go. The
+ * batch's blocks are dealt out one by one, the longest first, each to the slot that is free first
+ * (Graham 1969, "Bounds on multiprocessing timing anomalies", section 5). Prompts differ in length,
+ * and a few blocks more than one wave holds take twice as long; a closed form over features misses
+ * one or the other. Too slow for a plan: only the tuner deals. */
 #include "prices.h"
 #include <stdlib.h>
 
@@ -53,7 +54,7 @@ static int list_blocks(struct deal *out, const struct dealing *d, const struct b
 	return out->tiles != NULL;
 }
 
-/* Loads of slots as a heap, the least first: the first one gets `more`. */
+/* load: a heap of the slots' loads, the least first. The first slot gets `more`. */
 static void give(long long *load, int slots, long long more)
 {
 	long long mine = load[0] + more;
@@ -73,6 +74,7 @@ static long long keys_of(const struct deal *d, int i, const struct price *p, int
 	return parts_of(d->tiles[i], segments) * p->block.tile + p->start;
 }
 
+/* -1: without memory. */
 static long long last_slot(const struct deal *d, const struct price *p, int slots, int segments)
 {
 	const long long blocks = d->n * d->copies;
@@ -81,10 +83,11 @@ static long long last_slot(const struct deal *d, const struct price *p, int slot
 		return longest;
 	for (int i = 0; i < d->n; i++)
 		sum += d->copies * keys_of(d, i, p, segments);
-	long long *load =
-	    blocks < (long long)MANY * slots ? calloc((size_t)slots, sizeof *load) : NULL;
-	if (!load)
+	if (blocks >= (long long)MANY * slots)
 		return max_of(sum / slots + keys_of(d, d->n - 1, p, segments) / 2, longest);
+	long long *load = calloc((size_t)slots, sizeof *load);
+	if (!load)
+		return -1;
 	for (int i = 0; i < d->n; i++)
 		for (long long c = 0; c < d->copies; c++)
 			give(load, slots, keys_of(d, i, p, segments));
@@ -102,7 +105,7 @@ long long dealt_path(const struct price *p, const struct dealing *d, long long u
 	const long long heads = s->num_kv_heads * parts_of(group, min_of(packed, p->block.rows));
 	const int slots = d->at_once ? d->at_once : (int)units * p->slots;
 	struct deal deal = { .copies = heads * segments };
-	long long path = 0;
+	long long path = -1;
 	if (list_blocks(&deal, d, &p->block, max_of(p->block.rows / packed, 1)))
 		path = last_slot(&deal, p, slots, segments);
 	free(deal.tiles);

@@ -20,8 +20,8 @@ static int value_of_axis(const struct offer *o, int member)
 	return s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].values[member];
 }
 
-/* Blocks that run on a unit at a time at most: what the kernel says, else what the unit's shared memory
- * holds, beside each the 1 KiB that CUDA takes; at least one. */
+/* Blocks that run on a unit at a time at most: what the kernel says, else what the unit's shared
+ * memory holds, beside each the 1 KiB that CUDA takes; at least one. */
 static int most_slots(const struct market *k, const struct offer *o, int head_size)
 {
 	const struct device_info *d = &k->d->run.device;
@@ -114,15 +114,15 @@ long long offer_estimate(const struct market *k, const struct offer *o, const at
 {
 	const struct price *p = price_at(k, o, shape->head_size);
 	if (!p)
-		return -1;
+		return NO_ESTIMATE;
 	const struct segment_costs costs = price_costs(p);
 	if (config_fitted(means, &o->choice.config, o->choice.kernel, &costs, shape, part,
 			  &k->d->run.device))
-		return -1;
+		return NO_ESTIMATE;
 	const struct dealing dealing = dealing_of(k, o, shape, batch, part);
-	return price_estimate(p, &part->f,
-			      config_value(means, o->choice.kernel->space, "SEGMENTS", 1),
-			      dealing.batch ? &dealing : NULL);
+	const int segments = config_value(means, o->choice.kernel->space, "SEGMENTS", 1);
+	const long long fs = price_estimate(p, &part->f, segments, dealing.batch ? &dealing : NULL);
+	return fs < 0 ? NO_MEMORY : fs;
 }
 
 /* The least cost of its members in a row. */
@@ -135,7 +135,7 @@ static long long best_member(const struct market *k, const struct offer *o, int 
 	return best;
 }
 
-void market_appraise(const struct market *k, struct offer *o)
+int market_appraise(const struct market *k, struct offer *o)
 {
 	for (int r = 0; r < k->m->rows; r++) {
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
@@ -143,8 +143,11 @@ void market_appraise(const struct market *k, struct offer *o)
 		o->best[r] = best_member(k, o, r);
 		o->estimate[r] = offer_estimate(k, o, &m->shape, &m->batch->view,
 						&m->part[k->phase], &as.config);
+		if (o->estimate[r] == NO_MEMORY)
+			return 0;
 		o->means[r] = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
 	}
+	return 1;
 }
 
 /* Time of what an offer runs in a row; INFINITY: it was not measured. */
@@ -155,7 +158,8 @@ static double time_of(const struct market *k, const struct offer *o, int row)
 		   : data_part_time(k->d, k->m->scenario[row], k->phase, o->means[row]);
 }
 
-/* us of a fs as estimated: what estimates of this row miss by on average, over offers that have both. */
+/* us of a fs as estimated: what estimates of this row miss by on average, over offers that have
+ * both. */
 static double row_factor(const struct market *k, const char *in, int row)
 {
 	double sum = 0;
@@ -171,8 +175,8 @@ static double row_factor(const struct market *k, const char *in, int row)
 	return both ? exp(sum / both) : 1e-9;
 }
 
-/* What was not measured: by estimate, and more, since the estimate that is too low is the one that is
- * picked. */
+/* What was not measured: by estimate, and more, since the estimate that is too low is the one that
+ * is picked. */
 static int32_t unmeasured_cost(const struct market *k, const struct offer *o, int row,
 			       double factor)
 {
@@ -192,8 +196,8 @@ int offer_has_failed(const struct market *k, const struct offer *o, int row)
 	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
 }
 
-/* Of decodes what was not measured costs what the matrix guesses by other numbers of segments, of which
- * most were measured; of prefills few were. */
+/* Of decodes what was not measured costs what the matrix guesses by other numbers of segments, of
+ * which most were measured; of prefills few were. */
 static long long cost_in_row(const struct market *k, const struct offer *o, int row, double factor)
 {
 	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
@@ -231,8 +235,8 @@ static void list_sizes(struct market *k)
 	}
 }
 
-/* A price counts waves of blocks, which those do not run in that go through a list; fused ones are for the
- * overlap. */
+/* A price counts waves of blocks, which those do not run in that go through a list; fused ones are
+ * for the overlap. */
 static int can_be_priced(const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
@@ -240,8 +244,8 @@ static int can_be_priced(const struct choice *c)
 	       !choice_early(c);
 }
 
-/* Of a choice, with or without a formula, whose family's first member that was measured is `first`. 0
- * without memory. */
+/* Of a choice, with or without a formula, whose family's first member that was measured is `first`.
+ * 0 without memory. */
 static int add_offer(struct market *k, int number, int first)
 {
 	const struct data *d = k->d;

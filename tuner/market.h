@@ -9,9 +9,9 @@ enum { MAX_SIZES = 16, FOLDS = 5 };
 
 /* A choice without its formula axis, and what is known of it. */
 struct offer {
-	struct choice choice;                 /* of decodes SEGMENTS=fitted, where it has the axis */
-	int index;                            /* of a member that was measured */
-	int number;                           /* what the taught matrix calls it */
+	struct choice choice; /* of decodes SEGMENTS=fitted, where it has the axis */
+	int index;            /* of a member that was measured */
+	int number;           /* what the taught matrix calls it */
 	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
 	struct price price[MAX_SIZES];        /* by head size; block.rows 0: too few cells */
 	/* [rows] of the matrix: the least estimate, -1: not legal; the cost there; and the
@@ -38,21 +38,22 @@ void market_close(struct market *);
 /* Its prices by head size, from all rows but the fold's. cell: room for MAX_MEMBERS a row. 0
  * without memory. */
 int market_fit(const struct market *, struct offer *, struct cell_fit *cell);
-/* What the offer would run in each row. */
-void market_appraise(const struct market *, struct offer *);
-/* What that costs, of those with in[offer]: at most COST_CAP, also where it failed, since leaves can keep
- * such rows apart. */
+/* What the offer would run in each row. 0 without memory. */
+int market_appraise(const struct market *, struct offer *);
+/* What that costs, of those with in[offer]: at most COST_CAP, also where it failed, since leaves
+ * can keep such rows apart. */
 void market_settle(const struct market *, const char *in);
 /* Whether what the offer would run there was seen to fail. */
 int offer_has_failed(const struct market *, const struct offer *, int row);
-/* The least estimate of a part, in fs, by the offer's prices at the shape's head size or those that stand
- * for it; -1: it has none, or no value is legal. means: what makes it. */
+/* The least estimate of a part, in fs, by the offer's prices at the shape's head size or those
+ * that stand for it; else one of these. means: what makes it. */
+enum { NO_ESTIMATE = -1 /* no price, or no legal value */, NO_MEMORY = -2 };
 long long offer_estimate(const struct market *, const struct offer *, const attune_shape *,
 			 const attune_batch *, const struct part *, struct config *means);
 
-/* teach.c: a matrix whose columns are the n offers, by their numbers: rows of
- * scenarios, at what the offers cost there, then made-up ones, by estimate. *measured: how many are of
- * the first kind. Features are cut to few levels. NULL without memory. */
+/* teach.c: a matrix whose columns are the n offers, by their numbers. First come rows of scenarios,
+ * *measured of them, at what the offers cost there; then rows of made-up batches, by estimate.
+ * Features are rounded to few levels. NULL without memory. */
 struct matrix *teach(const struct market *, const struct offer *const *, int n, int *measured);
 
 #endif

@@ -35,8 +35,8 @@ struct segment_costs price_costs(const struct price *p)
 }
 
 /* At most 2^27, so that sums do not overflow. */
-void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
-		   const struct attune_features *f, int segments, const struct dealing *dealing)
+int price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
+		  const struct attune_features *f, int segments, const struct dealing *dealing)
 {
 	const struct segment_costs costs = price_costs(p);
 	const long long rows = f->query_tokens * f->num_query_heads;
@@ -54,13 +54,15 @@ void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
 	amount[PRICE_MERGE] = splits * segments * rows;
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		amount[i] = min_of(amount[i], 1 << 27);
+	return amount[PRICE_PATH] >= 0;
 }
 
 long long price_estimate(const struct price *p, const struct attune_features *f, int segments,
 			 const struct dealing *dealing)
 {
 	long long amount[NUM_PRICE_TERMS], sum = 0;
-	price_amounts(amount, p, f, segments, dealing);
+	if (!price_amounts(amount, p, f, segments, dealing))
+		return -1;
 	for (int i = 0; i < NUM_PRICE_TERMS; i++)
 		sum += p->fs[i] * amount[i];
 	return sum;
@@ -107,15 +109,17 @@ static double error_of(const double *row, const double *x)
 	return fabs(sum);
 }
 
-/* Prices in us for these slots and start; the mean error, weighted. row: scratch. */
+/* Prices in us for these slots and start; the mean error, weighted, or -1 without memory.
+ * row: scratch. */
 static double solve(const struct price *p, const struct cell_fit *cell, int n,
 		    double (*row)[NUM_PRICE_TERMS], double x[NUM_PRICE_TERMS])
 {
 	double sum = 0, weights = 0;
 	for (int c = 0; c < n; c++) {
 		long long amount[NUM_PRICE_TERMS];
-		price_amounts(amount, p, cell[c].f, cell[c].segments,
-			      cell[c].dealing.batch ? &cell[c].dealing : NULL);
+		if (!price_amounts(amount, p, cell[c].f, cell[c].segments,
+				   cell[c].dealing.batch ? &cell[c].dealing : NULL))
+			return -1;
 		for (int i = 0; i < NUM_PRICE_TERMS; i++)
 			row[c][i] = (double)amount[i] / cell[c].us;
 	}
@@ -158,6 +162,10 @@ int price_fit(struct price *out, const struct cell_fit *cell, int n, int most_sl
 			p.slots = slots_tried[s];
 			p.start = starts_tried[k];
 			const double error = solve(&p, cell, n, row, x);
+			if (error < 0) {
+				free(row);
+				return 0;
+			}
 			if (!(error < least))
 				continue;
 			least = error;

@@ -1,5 +1,5 @@
-/* prices.c - what choices take by estimate (market.c fits that), and how far to trust it. Of decodes it also
- * picks the few choices among which the cheapest by estimate does best: these a tree may name. */
+/* prices.c - which choices a taught tree may name, and how far their estimates can be trusted. The
+ * choices are those among which the cheapest by estimate does best; market.c fits the estimates. */
 #include "market.h"
 #include "parallel.h"
 #include <limits.h>
@@ -130,9 +130,8 @@ static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, do
 		for (int i = 0; i < k->num_offers; i++) {
 			if (!in[i])
 				continue;
-			if (!market_fit(k, &k->offer[i], cell))
+			if (!market_fit(k, &k->offer[i], cell) || !market_appraise(k, &k->offer[i]))
 				return 0;
-			market_appraise(k, &k->offer[i]);
 		}
 		market_settle(k, in);
 		for (int r = k->fold; r < k->m->rows; r += FOLDS)
@@ -179,9 +178,8 @@ static void fit_offer(void *arg, size_t i)
 	const struct fitting *f = arg;
 	const size_t cells = (size_t)f->k->m->rows * MAX_MEMBERS + 1;
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
-	f->failed[i] = !cell || !market_fit(f->k, &f->k->offer[i], cell);
-	if (!f->failed[i])
-		market_appraise(f->k, &f->k->offer[i]);
+	f->failed[i] = !cell || !market_fit(f->k, &f->k->offer[i], cell) ||
+		       !market_appraise(f->k, &f->k->offer[i]);
 	free(cell);
 }
 

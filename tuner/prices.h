@@ -1,6 +1,6 @@
-/* prices.h - what choices take by estimate; for price_fit.c, dealt.c, market.c, teach.c, prices.c and
- * forest.c. Prices teach the tree which choice is fast where nobody measured. Those of decodes also say how
- * a choice's keys are best cut into segments, which goes into the header. */
+/* prices.h - what choices take by estimate; for price_fit.c, dealt.c, market.c, teach.c, prices.c
+ * and forest.c. Prices teach the tree which choice is fast where nobody measured. Those of decodes
+ * also say how a choice's keys are best cut into segments, which goes into the header. */
 #ifndef PRICES_H
 #define PRICES_H
 
@@ -30,12 +30,13 @@ struct dealing {
 	enum phase phase;
 	int at_once; /* blocks that run at a time; 0: units x slots of the price */
 };
-/* The path of such a batch (dealt.c): what the closed form of kernels/segments.h has on average. */
+/* The path of such a batch (dealt.c), of which the closed form of kernels/segments.h knows the
+ * average; -1 without memory. */
 long long dealt_path(const struct price *, const struct dealing *, long long units, int segments);
-/* dealing: NULL for the closed form. */
-void price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
-		   const struct attune_features *, int segments, const struct dealing *);
-/* In fs. */
+/* dealing: NULL for the closed form. 0 without memory. */
+int price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *,
+		  const struct attune_features *, int segments, const struct dealing *);
+/* In fs; -1 without memory. */
 long long price_estimate(const struct price *, const struct attune_features *, int segments,
 			 const struct dealing *);
 /* What of it segments change. */
@@ -66,9 +67,9 @@ int price_fit(struct price *, const struct cell_fit *, int n, int most_slots);
 
 /* prices.c */
 void prices_free(struct prices *);
-/* At most `most` choices of the prefill or the decode decision, and their prices, learned from the rows of
- * `all`, which has all concrete choices of d. few: of prefills, some columns of it, of whose families these
- * choices are; NULL: of decodes. 0 without memory. */
+/* At most `most` choices of the prefill or the decode decision, and their prices, learned from the
+ * rows of `all`, which has all concrete choices of d. few: of prefills, some columns of it, of
+ * whose families these choices are; NULL: of decodes. 0 without memory. */
 int prices_fit(struct prices *, const struct data *, const struct matrix *all,
 	       const struct matrix *few, int most);
 

@@ -1,7 +1,9 @@
-/* teach.c - what a tree learns from where choices have prices: the scenarios that were measured, and between
- * and around them batches that nobody ran, at what the prices estimate. Times tell which choice wins where
- * there are some; estimates say how far that goes. A tree of names that was taught by both is better on
- * batches it never saw than one of either alone, and than the cheapest by estimate (results/README.md).
+/* teach.c - the rows from which a prefill or decode tree learns, where choices have prices.
+ *
+ * A scenario is a row, at its measured times. For each scenario there are also MADE_UP rows of
+ * batches that nobody ran, at what the prices estimate. Times are exact where there are any;
+ * estimates reach the batches between and around them. A tree that learns from both is better on
+ * unseen batches than one that learns from either alone (results/README.md).
  *
  * A made-up batch is the decodes, or the prefills, of a scenario, drawn with replacement:
  *
@@ -39,7 +41,8 @@ static long long below(unsigned long long *state, long long n)
 	return (long long)(next_bits(state) % (unsigned long long)n);
 }
 
-/* Times 2^-most to 2^most, all factors alike on a log scale: 1024ths by 17 steps, straight between. */
+/* v times a random factor. step: 17 factors in 1024ths, evenly spaced on a log scale; factors
+ * between two of them are interpolated. */
 static long long scaled(unsigned long long *state, long long v, const int step[17])
 {
 	enum { BETWEEN = 64 };
@@ -59,7 +62,7 @@ struct made_up {
 	int *of; /* of the scenario's sequences, those of the part */
 };
 
-/* What all sequences of a batch have in common: factors in 2^16ths. */
+/* Applied to all sequences of a batch; factors in 2^16ths. */
 struct change {
 	long long length, query;
 	int other; /* query length of decodes; 0: their own */
@@ -119,8 +122,8 @@ static int list_sequences(int *of, const attune_batch *b, enum phase phase)
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */
-/* Few levels make few thresholds, and round ones. Upwards, so that a threshold between two levels divides
- * all that was rounded as it divides what it was rounded to. */
+/* To LEADING_BITS bits, so that thresholds are few and round. Rounding is upwards: a threshold at a
+ * level then divides exact features just as it divides rounded ones. */
 static void round_features(struct attune_features *f)
 {
 	long long *v = (long long *)f;
@@ -154,7 +157,8 @@ static void measured_row(struct matrix *m, const struct market *k, const struct 
 	round_features(&m->f[row]);
 }
 
-/* Of a batch made up from a scenario's; 0: none of the offers is legal there. */
+/* Of a batch made up from a scenario's. How many rows that are: 0 where no offer is legal; -1
+ * without memory. */
 static int made_up_row(struct matrix *m, const struct market *k, const struct offer *const *v,
 		       int row, int of, struct made_up *b, unsigned long long seed)
 {
@@ -173,6 +177,8 @@ static int made_up_row(struct matrix *m, const struct market *k, const struct of
 	for (int c = 0; c < m->cols; c++) {
 		struct config means;
 		estimate[c] = offer_estimate(k, v[c], shape, &batch, &part, &means);
+		if (estimate[c] == NO_MEMORY)
+			return -1;
 		if (estimate[c] >= 0 && (least < 0 || estimate[c] < least))
 			least = estimate[c];
 	}
@@ -205,14 +211,18 @@ struct matrix *teach(const struct market *k, const struct offer *const *v, int n
 	struct matrix *m = matrix_new(rows * (1 + MADE_UP), n);
 	struct made_up *b = malloc(sizeof *b);
 	int *of = malloc(sizeof *of * ((size_t)longest_batch(k) + 1)), at = rows;
-	if (m && b && of) {
+	int done = m && b && of;
+	for (int c = 0; done && c < n; c++)
+		m->choice[c] = v[c]->number;
+	for (int r = 0; done && r < rows; r++)
+		measured_row(m, k, v, r);
+	for (int i = 0; done && i < rows * MADE_UP; i++) {
 		b->of = of;
-		for (int c = 0; c < n; c++)
-			m->choice[c] = v[c]->number;
-		for (int r = 0; r < rows; r++)
-			measured_row(m, k, v, r);
-		for (int i = 0; i < rows * MADE_UP; i++)
-			at += made_up_row(m, k, v, at, i / MADE_UP, b, (unsigned long long)i);
+		const int more = made_up_row(m, k, v, at, i / MADE_UP, b, (unsigned long long)i);
+		done = more >= 0;
+		at += more;
+	}
+	if (done) {
 		m->rows = at;
 		*measured = rows;
 	} else {
