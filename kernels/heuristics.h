@@ -36,13 +36,14 @@ struct selector_row { /* of CHOICES: kernel and tunables */
 };
 
 /* Of BINARIES: a kernel with these tunables compiled in, at each of the head sizes in each of the
- * types, "BF16 F16", of a cache of another type "BF16/E4M3". Words are apart by one blank; no sizes:
- * one binary for all. */
+ * types. Types are words such as "BF16 F16"; where the cache has another type, "BF16/E4M3". One
+ * blank divides words. No sizes: one binary for all. */
 struct selector_binaries {
 	const char *kernel, *sizes, *types, *tunables;
 };
 
-/* Of SEGMENTS: the costs by which a choice of SEGMENTS=fitted is cut, at one head size. */
+/* A row of SEGMENTS: for a choice that says SEGMENTS=fitted, and one head size, the costs by which
+ * the library finds the number of segments. */
 struct selector_costs {
 	int id, head_size;
 	struct segment_costs costs;
@@ -96,8 +97,8 @@ const char *selector_name(const struct device_info *);
 int selector_kernel_is_stale(const struct selector_kernel *);
 /* Whether one of its kernels is. */
 int selector_is_stale(const struct selector *);
-/* Of the choice in a list of n. For a head size that it has no row of those of the next larger one, else of
- * the largest. NULL: it has none. */
+/* The costs of a choice, from a list of n rows. Where the head size has no row, the next larger one
+ * stands for it, else the largest. NULL: the choice has no row. */
 const struct segment_costs *costs_for(const struct selector_costs *, int n, int id, int head_size);
 /* Goes through the binaries, with the flags of each as of binary_flags:
  *
@@ -112,9 +113,8 @@ int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 be
 /* What the tree of a decision answers. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 
-/* What a heuristic says of a batch: its parts, and what their decisions answer;
- * SAYS_DEFAULTS where there is no heuristic. Whether the choice is legal and at hand is the caller's to
- * check. */
+/* What a heuristic says of a batch: its parts, and what their decisions answer; SAYS_DEFAULTS where
+ * there is no heuristic. Whether the choice is legal and at hand is the caller's to check. */
 struct selection {
 	int num_parts;
 	struct part part[2];

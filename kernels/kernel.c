@@ -153,7 +153,7 @@ int config_text(char *text, size_t size, const struct config *c, const struct sp
 	return (int)n;
 }
 
-/* A number of the axis's list, a formula of the space's or the word for costs, and nothing after it. */
+/* A number that the axis lists, a formula of the space or "fitted", and nothing after it. */
 static int parse_value(const struct space *s, int axis, const char *text, int *value,
 		       const char **end)
 {

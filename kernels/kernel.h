@@ -164,12 +164,13 @@ int blocks_resident(const struct geometry *, const struct device_info *);
  * where it has no formula. NULL, else the reason why no value is legal. */
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
-/* segments.c. On its formula axis a choice may say SEGMENTS_FITTED: by costs that its header has for the
- * head size. */
+/* segments.c. A value of the formula axis: the number of segments follows from the costs that the
+ * header has for this choice and head size. */
 enum { SEGMENTS_FITTED = 0 };
 int config_is_fitted(const struct config *, const struct space *);
 void block_shape_of(struct block_shape *, const struct config *, const struct kernel *);
-/* As config_resolve, by these costs; NULL: there are none, and a choice that asks for them is illegal. */
+/* As config_resolve, by these costs. Without any (NULL) a choice that says SEGMENTS=fitted is
+ * illegal. */
 const char *config_fitted(struct config *out, const struct config *c, const struct kernel *,
 			  const struct segment_costs *, const attune_shape *, const struct part *,
 			  const struct device_info *);
@@ -183,8 +184,8 @@ int config_parse(struct config *, const struct space *, const char *text, const 
 int binary_flags(char *text, size_t size, const struct kernel *, const struct config *,
 		 const attune_shape *);
 /* The name of a binary's entry, by which profilers tell kernels apart:
- * "attune_ring_d128_bf16_bm8_tile16_warps4_stages2". Whoever compiles a binary passes it as -DENTRY=,
- * and whoever loads one asks for it. Not part of the flags. */
+ * "attune_ring_d128_bf16_bm8_tile16_warps4_stages2". Whoever compiles a binary passes it as
+ * -DENTRY=, and whoever loads one asks for it. Not part of the flags. */
 enum { ENTRY_TEXT = MAX_FLAGS + 64 };
 void entry_name(char text[ENTRY_TEXT], const char *kernel, const char *flags);
 void formula_text(char text[FORMULA_TEXT], const struct formula *);

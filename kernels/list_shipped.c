@@ -221,8 +221,8 @@ static void add_listed(const struct selector *h, const attune_shape *shape)
 	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list_recorded"), shape, &d);
 }
 
-/* The default body for launches of its own, in one segment and in several, where it is not carried for
- * all: plans that attune_plan_recorded makes can be run. */
+/* The default kernels of one segment and of several, where the library does not carry them for all
+ * GPUs, so that plans that attune_plan_recorded makes can be run. */
 static void add_default_body(const struct selector *h, const attune_shape *shape)
 {
 	static const char *const names[] = { "qblock", "segmented" };
@@ -305,8 +305,8 @@ static void add_e4m3(const struct selector *h, const char *kernel, const char *o
 	add(BACKEND_GPU, h->arch, kernel, flags);
 }
 
-/* By the instructions of the GPU, which PTX for all is without. Code for that chip alone may have all
- * of its shared memory. */
+/* By the instructions of the GPU, which PTX for all is without. Code for that chip alone may have
+ * all of its shared memory. */
 static void add_e4m3_defaults(const struct selector *h)
 {
 	const struct device_info own = measured(h->arch);

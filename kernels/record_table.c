@@ -40,7 +40,8 @@ static void set_teams(struct recorded_table *t, const struct recorder *r, const 
 		}
 }
 
-/* Its own value, costs or a formula; and what a formula needs of the device. */
+/* How a choice finds its number of segments: its own value, costs or a formula. A formula also needs
+ * to know what the device holds. */
 static void set_segments(struct recorded_choice *out, const struct ready *r,
 			 const attune_shape *shape, const struct device_info *d)
 {

@@ -12,13 +12,13 @@
  * and find them by the lengths in device memory: a launch for all sequences with more tokens than
  * a decode has. Its keys are not cut then, which a few tokens behind long contexts would want.
  *
- * ring_list deals keys to its fixed grid by the lengths that it finds, so that of its part the
- * plan says no more than which sequences are in it. It runs a decode part where it takes the
- * shape, the library carries its code (for the first choice of it that the heuristic has, else
- * its default), and the longest query fits one of its Q blocks: of several each would read the
- * sequence's keys anew, which of speculative decodes on an H200 took up to 4.4 times as long as
- * the best body (results/h200.sqlite). The tree is not asked: what it names for decodes may be ring,
- * which has no body.
+ * ring_list deals keys to its fixed grid by the lengths that it finds, so that of its part the plan
+ * says no more than which sequences are in it. It runs a decode part where it takes the shape, the
+ * library carries its code (for the first choice of it that the heuristic has, else its default),
+ * and the longest query fits one of its Q blocks: of several each would read the sequence's keys
+ * anew, which of speculative decodes on an H200 took up to 4.4 times as long as the best body
+ * (results/h200.sqlite). The tree is not asked: what it names for decodes may be ring, which has no
+ * body.
  *
  * A body is what the STATIC axes of qblock and segmented make; each part has its own
  * kernel, so that what is compiled in is what the part's heuristic may name. What is not
@@ -37,16 +37,16 @@ enum { RECORDED_PREFILL, RECORDED_DECODE, NUM_RECORDED };
 
 /* A choice of the op that at least one of the kernels can run. */
 struct recorded_choice {
-	int id;                   /* as in plans */
-	int body[NUM_RECORDED];   /* -1: that part's kernel lacks it */
-	int rank[NUM_RECORDED];   /* among the defaults, 0 the first to be taken; -1: none */
+	int id;                 /* as in plans */
+	int body[NUM_RECORDED]; /* -1: that part's kernel lacks it */
+	int rank[NUM_RECORDED]; /* among the defaults, 0 the first to be taken; -1: none */
 	struct block_shape block;
-	int is_cut;                 /* has segments */
-	int num_values;             /* of the table's list */
-	int value;                  /* how many; 0: by its costs, if it has any, else by its formula */
+	int is_cut;     /* has segments */
+	int num_values; /* of the table's list */
+	int value;      /* how many; 0: by its costs, if it has any, else by its formula */
 	int has_costs;
 	struct segment_costs costs;
-	struct formula formula;     /* its slots are never 0 here */
+	struct formula formula; /* its slots are never 0 here */
 };
 
 struct recorded_table {

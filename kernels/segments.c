@@ -1,4 +1,5 @@
-/* segments.c - choices whose segments follow from fitted costs (segments.h). */
+/* segments.c - the number of segments of a choice that says SEGMENTS=fitted, by its fitted costs
+ * (segments.h). */
 #include "device.h"
 
 int config_is_fitted(const struct config *c, const struct space *s)
@@ -34,8 +35,9 @@ const char *config_fitted(struct config *out, const struct config *c, const stru
 	block_shape_of(&block, c, k);
 	segment_load_of(&load, &block, &p->f);
 	const long long rows = p->f.query_tokens * p->f.num_query_heads;
-	/* What no number of segments has less of: the keys of all blocks, evenly shared. Cuts cost the more,
-	 * the more there are, so that where both together are too dear, so is all that follows. */
+	/* No number of segments has a shorter path than all keys shared evenly, and cuts cost more
+	 * with each segment. Once this path and the cuts together cost too much, all that follow
+	 * do. */
 	const long long even = load.blocks * load.padded_mean / (p->f.units * costs->slots);
 	for (int i = 0; i < a->num_values; i++) {
 		const int v = a->values[i];

@@ -1,26 +1,27 @@
 /* segments.h - how many segments the keys of a part are cut into: by costs that were fitted to
- * measured times (struct segment_costs), or by one of a kernel's formulas (struct formula). Integers,
- * and the same lines for C and device code: what the host would pick a kernel picks.
+ * measured times (struct segment_costs), or by one of a kernel's formulas (struct formula).
+ * All are integers, and host and device run the same lines, so that both pick the same number.
  *
- * What costs weigh is the path: the keys that the slot which finishes last works through. Blocks are dealt to units x slots in the order of the grid, the next one to whoever is free
- * (Graham 1966, "Bounds for certain multiprocessing anomalies"):
+ * What costs weigh is the path: the keys that the slot which finishes last works through. Blocks
+ * are dealt to units x slots in the order of the grid, the next one to whoever is free (Graham
+ * 1966, "Bounds for certain multiprocessing anomalies"):
  *
  *   slot 0  |####|####|##|          n blocks (of all segments), `mean` keys each, the
  *   slot 1  |###|#####|             longest `longest`; each is `start` keys more
  *   slot 2  |#####|###|###|
  *
- *   at most a wave   the longest block
- *   more             (mean + start) n / slots           all are busy to the end
- *                    + what a last wave lacks, the less the more blocks differ
- *                    + how much longer than the mean the last one may be: decodes come in any
- *                      order, so all of it; of prompts the longest blocks are begun first, so a
- *                      quarter of it, shared out among the waves */
+ *   n <= slots   the longest block
+ *   n > slots    (mean + start) n / slots, where all slots are busy to the end
+ *                + the idle slots of the last wave; less where blocks differ more
+ *                + how much longer than the mean the last block may be. Decodes come in any
+ *                  order: all of it. Prompts begin with the longest blocks: a quarter of it,
+ *                  divided by the number of waves. */
 #ifndef ATTUNE_SEGMENTS_H
 #define ATTUNE_SEGMENTS_H
 
 #include "part.h"
 
-/* What a choice takes that depends on how many segments there are. */
+/* The part of a choice's time that depends on the number of segments. */
 struct segment_costs {
 	int slots; /* blocks that a unit runs at a time, to MOST_SLOTS */
 	int start; /* keys that a block's beginning and end are worth, to MOST_START */
@@ -78,8 +79,8 @@ BOTH_SIDES int partials_fit(int segments, const struct part *p)
 
 /* ---- by costs --------------------------------------------------------------------------- */
 
-/* Blocks of one segment, and the keys that one works through: what follows from these for any
- * number of segments is worked out once, since divisions take most of the time. */
+/* Blocks at one segment, and the keys that a block works through. It is worked out once for all
+ * numbers of segments, since divisions take most of the time. */
 struct segment_load {
 	long long blocks;
 	long long tiles;       /* of the longest */
@@ -111,7 +112,7 @@ BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape
 	l->padded_mean = parts_of(l->mean, b->tile) * b->tile;
 }
 
-/* Of v segments. */
+/* The path at v segments. */
 BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct segment_load *l,
 				  long long tile, long long units, long long v)
 {
@@ -130,7 +131,7 @@ BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct se
 	return max_of((one * n + lacks) / slots + tail, longest + c->start);
 }
 
-/* What v segments of so many rows cost, in fs. */
+/* In fs, the cost of v segments; rows: query tokens x query heads. */
 BOTH_SIDES long long segment_cost(const struct segment_costs *c, long long path, long long rows,
 				  long long v)
 {
@@ -152,7 +153,7 @@ BOTH_SIDES long long segments_cost(const struct segment_costs *c, const struct b
 
 /* ---- by a formula ----------------------------------------------------------------------- */
 
-/* Of a launch of so many blocks at one segment, `at_once` of which run at a time. */
+/* In keys; blocks: of the launch at one segment; at_once: how many of them run at a time. */
 BOTH_SIDES long long formula_estimate(const struct formula *f, const struct attune_features *of,
 				      long long blocks, long long at_once, long long v)
 {

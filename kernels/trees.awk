@@ -5,8 +5,9 @@
 #           return 1;                NODE(-1, 0, 1)
 #   return 0;                        NODE(-1, 0, 0)
 #
-# A node's second number is the node above the threshold, the next node what is below or at it. Nodes
-# stand in preorder, so that braces and else need not be read. Where a header has no early tree a leaf stands for it, SAYS_OWN.
+# A node's second number is the node for features above the threshold; the next node is for those
+# at or below it. Nodes stand in preorder, so that braces and else need not be read. Where a header
+# has no early tree, one leaf stands for it: SAYS_OWN.
 
 BEGIN { count = depth = 0 }
 

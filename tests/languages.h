@@ -64,8 +64,8 @@ static inline int random_part(struct part *p, attune_shape *s, unsigned long lon
 	return part_make(p, PHASE_ALL, s, &b, &h200_run.device);
 }
 
-/* Every other one of qblock. Of the rest every other one has a formula, and the segments of the others,
- * which lay out Q blocks in three ways, follow from costs. */
+/* Every other one of qblock. Of the rest every other one has a formula, and the segments of the
+ * others, which lay out Q blocks in three ways, follow from costs. */
 static inline void random_choices(struct forest *f, unsigned long long *seed)
 {
 	static const char *const cut[] = { "segmented", "ring", "warpgroup" };
@@ -93,8 +93,8 @@ static inline long long random_cost(unsigned long long *seed, long long most)
 	return below(seed, 3) ? bits % (most + 1) : 0;
 }
 
-/* Of two head sizes, of which one choice lacks one; some costs are nothing. The first row is of the path
- * alone, so that several values cost the same. */
+/* Of two head sizes, of which one choice lacks one; some costs are nothing. The first row is of the
+ * path alone, so that several values cost the same. */
 static inline void random_costs(struct forest *f, unsigned long long *seed)
 {
 	for (int id = 3; id < f->num_choices; id += 4)

@@ -1,5 +1,5 @@
-/* priced.h - times of decodes that known prices made (tuner/prices.h), so that it is known what each choice
- * takes in any batch. Include after cmocka.h and synthetic.h. */
+/* priced.h - times of decodes that known prices made (tuner/prices.h), so that it is known what
+ * each choice takes in any batch. Include after cmocka.h and synthetic.h. */
 #ifndef PRICED_H
 #define PRICED_H
 
@@ -14,8 +14,8 @@ enum { MAX_BATCHES = 220, MOST = 12 };
 		[PRICE_LAUNCH] = 2500000000, __VA_ARGS__ \
 	}
 
-/* Families and what they cost: one that runs two blocks an SM, one that walks the keys faster with one,
- * one without segments; and one that is legal for few Q blocks alone, and best there. */
+/* Families and what they cost: one that runs two blocks an SM, one that walks the keys faster with
+ * one, one without segments; and one that is legal for few Q blocks alone, and best there. */
 enum { TILE_64, TILE_128, UNCUT, WIDE, NUM_KNOWN, PLAIN = WIDE };
 static const struct known {
 	const char *kernel, *set;
@@ -83,8 +83,8 @@ static inline unsigned long long noise_seed(const char *text)
 struct making_of {
 	double noise;
 	int turned; /* cells in another order */
-	/* The cheapest's result is wrong where it is of this one of the known, with at least as many
-	 * sequences, in every so many batches; 0: never. */
+	/* The cheapest's result is wrong where it is of this one of the known, with at least as
+	 * many sequences, in every so many batches; 0: never. */
 	int wrong_each, wrong_seqs, wrong;
 	int wide;   /* WIDE is there, too */
 	int odd;    /* the cheapest is slow for 8 to 40 sequences, which no price tells */

@@ -1,5 +1,5 @@
-/* small_forest.h - data of two scenarios and a forest over them, one choice of which is cut by costs, for
- * tests that know its text. Include after cmocka.h and synthetic.h. */
+/* small_forest.h - data of two scenarios and a forest over them, one choice of which is cut by
+ * costs, for tests that know its text. Include after cmocka.h and synthetic.h. */
 #ifndef SMALL_FOREST_H
 #define SMALL_FOREST_H
 

@@ -1,6 +1,7 @@
 /* t_beside_runs.c - plans of two parts side by side, on the CPU and on a GPU, if need be the
- * emulated one, which runs them one after the other: recorded and played as in a captured graph, and called, they are right, with
- * partials of both parts at once; and a workspace for one of them is refused. */
+ * emulated one, which runs them one after the other: recorded and played as in a captured graph,
+ * and called, they are right, with partials of both parts at once; and a workspace for one of them
+ * is refused. */
 #include "../harness/harness.h"
 #include "../kernels/run.h"
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* t_dealt.c - batches whose blocks are dealt out one by one: against a simulation that looks at every slot,
- * bounds that any such deal keeps, and cases by hand. */
+/* t_dealt.c - batches whose blocks are dealt out one by one: against a simulation that looks at
+ * every slot, bounds that any such deal keeps, and cases by hand. */
 #include "../tuner/prices.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -34,7 +34,8 @@ static void make_cells(const char *db)
 	store_close(st);
 }
 
-/* Ids of a header are those of the data: 1 and 2 of the cells, and 4, cut by costs where it has any. */
+/* Ids of a header are those of the data: 1 and 2 of the cells, and 4, cut by costs where it has
+ * any. */
 enum { FIRST, SECOND, CUT, NUM_IDS };
 
 static void make_header(const char *db, const char *header, int prefill, int decode, int has_costs)
@@ -76,7 +77,8 @@ static void test_holes(void **state)
 		{ "--split train", FIRST, FIRST, 0, 4 },
 		{ "", SECOND, SECOND, 0, 3 }, /* the mixed one's decodes */
 		{ "", SECOND, CUT, 1, 5 },    /* all but 16q1s4k */
-		/* Without costs it runs nowhere; what the library takes instead was not measured. */
+		/* Without costs it runs nowhere; what the library takes instead was not
+		 * measured. */
 		{ "", SECOND, CUT, 0, 6 },
 		{ "", SECOND, SAYS_DEFAULTS, 0, 6 },
 	};

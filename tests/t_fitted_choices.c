@@ -1,5 +1,5 @@
-/* t_fitted_choices.c - choices whose segments follow from costs (SEGMENTS=fitted): as text, as names of a header,
- * where they may run, and what show says of them. */
+/* t_fitted_choices.c - choices whose segments follow from costs (SEGMENTS=fitted): as text, as
+ * names of a header, where they may run, and what show says of them. */
 #include "../harness/sweep.h"
 #include "synthetic.h"
 #include "../tuner/policy.h"
@@ -117,7 +117,8 @@ static void costs_are_of_the_head_size(void **state)
 	data_free(d);
 }
 
-/* With costs it is legal wherever one of its values is; without any nowhere, and its leaf says so. */
+/* With costs it is legal wherever one of its values is; without any nowhere, and its leaf says
+ * so. */
 static void without_costs_it_is_guarded(void **state)
 {
 	const struct selector_costs costs = { 0, 128, { 2, 96, 1000, 0, 0, 0 } };

@@ -21,8 +21,8 @@ static const char *const batches[] = { "q1s4k",        "8q1s600",        "q300",
 /* Head sizes at which costs are listed: the shape's, and two others that stand for it. */
 static const int head_sizes[] = { 128, 256, 64 };
 
-/* 0: the default, fitted; 1: another that is carried, fitted; 2: a default as it is; 3: fitted, and not
- * carried. */
+/* 0: the default, fitted; 1: another that is carried, fitted; 2: a default as it is; 3: fitted, and
+ * not carried. */
 static struct choice choices[CHOICES];
 static struct segment_costs costs[CHOICES];
 enum { ALL_COSTS = 1 << 0 | 1 << 1 | 1 << 3 }; /* of fitted ones */

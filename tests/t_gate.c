@@ -163,7 +163,8 @@ static void test_combine(void **state)
 	forest_free(&new);
 }
 
-/* Costs go where the choice goes, under its new id: those that the combined trees were learned with. */
+/* Costs go where the choice goes, under its new id: those that the combined trees were learned
+ * with. */
 static void test_combine_costs(void **state)
 {
 	static const struct {
@@ -349,7 +350,8 @@ static void add_scenarios(struct data *d, int n)
 	}
 }
 
-/* Races all that the gate wishes for and has it judge. 1: one launch is what the mixed group says. */
+/* Races all that the gate wishes for and has it judge. 1: one launch is what the mixed group
+ * says. */
 static void judge(const struct truth *t, int take[NUM_DECISIONS], struct gate_report *r)
 {
 	struct data *empty = data_new("h200", &h200_run), *d = data_new("h200", &h200_run);

@@ -27,8 +27,8 @@ static void same_choices(const struct forest *f, const struct selector *h)
 	}
 }
 
-/* Those of choices that ask for them, and each of these has some: a fitted choice without costs never
- * runs. */
+/* Those of choices that ask for them, and each of these has some: a fitted choice without costs
+ * never runs. */
 static void same_costs(const struct forest *f, const struct selector *h)
 {
 	int fitted[MAX_IDS] = { 0 };
@@ -92,9 +92,9 @@ static int is_held(const char *header)
 	return held;
 }
 
-/* One in 20 held-out picks and one in 15 others may not have been: costs of segments move with each time
- * that is added, and a header that names a new kernel, or learns in a new way, is ahead of the second pass
- * that fills in what it picks. */
+/* One in 20 held-out picks and one in 15 others may not have been: costs of segments move with each
+ * time that is added, and a header that names a new kernel, or learns in a new way, is ahead of the
+ * second pass that fills in what it picks. */
 static void picks_were_measured(const struct data *d, const struct forest *f)
 {
 	int all[2] = { 0 }, missing[2] = { 0 };

@@ -1,5 +1,6 @@
-/* t_languages_segments.c - what segment costs come to, in Python and JSON as in the library: of random
- * costs and batches what some number of segments costs, and which of those that are legal is taken. */
+/* t_languages_segments.c - what segment costs come to, in Python and JSON as in the library: of
+ * random costs and batches what some number of segments costs, and which of those that are legal is
+ * taken. */
 #include "../kernels/heuristics.h"
 #include "synthetic.h"
 #include <jansson.h>
@@ -98,8 +99,8 @@ static void test_costs(void **state)
 }
 
 /* ---- which is taken ----------------------------------------------------------------------- */
-/* One line: the choice, the answer or -1 where there are no costs, features, and legal values. How many
- * of these there are. */
+/* One line: the choice, the answer or -1 where there are no costs, features, and legal values. How
+ * many of these there are. */
 static int ask_fitted(FILE *out, const struct forest *f, int id, const struct part *p,
 		      const attune_shape *shape)
 {

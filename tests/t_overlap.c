@@ -95,7 +95,8 @@ static void it_pays_where_it_was_seen_to(void **state)
 	data_free(d);
 }
 
-/* One launch by a kernel that is not made for it is no way, even where it would take 120 us in place of 200. */
+/* One launch by a kernel that is not made for it is no way, even where it would take 120 us in
+ * place of 200. */
 static void one_launch_is_for_fused_kernels(void **state)
 {
 	struct data *d = begin();

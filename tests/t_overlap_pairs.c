@@ -1,5 +1,5 @@
-/* t_overlap_pairs.c - what two parts are taken to take side by side on two streams where nobody ran them so,
- * but others. */
+/* t_overlap_pairs.c - what two parts are taken to take side by side on two streams where nobody ran
+ * them so, but others. */
 #include "synthetic.h"
 #include "../harness/sweep.h"
 #include <setjmp.h>
@@ -66,8 +66,8 @@ static double fast_pair(const struct data *d)
 	return data_plan_time(d, 0, &p);
 }
 
-/* Nobody ran both fast ones on two streams, nor any pair also one after the other. Times of pairs, the
- * prefill part first; 0: not measured. */
+/* Nobody ran both fast ones on two streams, nor any pair also one after the other. Times of pairs,
+ * the prefill part first; 0: not measured. */
 static const struct {
 	const char *name;
 	double fast_slow, slow_fast, slow_slow;
@@ -118,8 +118,8 @@ static void pairs_say_what_others_gain(void **state)
 	}
 }
 
-/* In pass B all took twice as long. A pair of pass A counts as what it would have been there, and not at
- * all where pass B has it. */
+/* In pass B all took twice as long. A pair of pass A counts as what it would have been there, and
+ * not at all where pass B has it. */
 static void pairs_of_both_passes(void **state)
 {
 	static const struct {

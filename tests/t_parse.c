@@ -1,5 +1,5 @@
-/* t_parse.c - generated headers whose segment costs were tampered with are refused by line, and so are
- * headers of older forms. */
+/* t_parse.c - generated headers whose segment costs were tampered with are refused by line, and so
+ * are headers of older forms. */
 #include "synthetic.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -112,8 +112,9 @@ static void test_leaf_without_scenarios(void **state)
 	data_free(d);
 }
 
-/* Headers of older tools had prices in the place of costs, leaves that said the cheapest by these, and
- * mixed batches in one launch by the prefill choice. None is read as if it said something else. */
+/* Headers of older tools had prices in the place of costs, leaves that said the cheapest by these,
+ * and mixed batches in one launch by the prefill choice. None is read as if it said something
+ * else. */
 static void test_older_forms(void **state)
 {
 	static const struct {

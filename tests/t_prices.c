@@ -1,6 +1,6 @@
 /* t_prices.c - prices fitted to times that known prices made: estimates come back, also where
- * nothing was measured, and so do the numbers of segments that follow; what prices say of rows that they
- * have not seen. t_taught.c has the trees that are taught by them. */
+ * nothing was measured, and so do the numbers of segments that follow; what prices say of rows that
+ * they have not seen. t_taught.c has the trees that are taught by them. */
 #include "synthetic.h"
 #include "../tuner/market.h"
 #include <setjmp.h>
@@ -18,7 +18,8 @@ static void part_of(struct part *p, const char *text)
 	batch_free(b);
 }
 
-/* 4 sequences of 4096 keys, 8 KV heads of 4 query heads: 32 blocks, of which 132 SMs run two each. */
+/* 4 sequences of 4096 keys, 8 KV heads of 4 query heads: 32 blocks, of which 132 SMs run two
+ * each. */
 static void amounts_by_hand(void **state)
 {
 	static const struct {
@@ -142,7 +143,8 @@ static void estimates_of_rough_times(void **state)
 }
 
 /* ---- segments ---------------------------------------------------------------------------- */
-/* What a choice takes by its known price with the segments that its fitted costs say, to its best. */
+/* What a choice takes by its known price with the segments that its fitted costs say, to its
+ * best. */
 static double excess(const struct prices *p, int id, const struct measured *m)
 {
 	const struct choice *c = &p->choice[id];
@@ -275,8 +277,8 @@ static double unseen_beside(int others, int segments, int *num_costs)
 	return unseen;
 }
 
-/* Prices need eight times. One row of eight may have nothing with a price, no more; and what has one thanks
- * to the row that is judged has none. */
+/* Prices need eight times. One row of eight may have nothing with a price, no more; and what has
+ * one thanks to the row that is judged has none. */
 static void unseen_where_few_have_prices(void **state)
 {
 	static const struct {

@@ -1,5 +1,6 @@
-/* t_taught.c - decode trees that were taught by times and by prices: they name choices that are cut by
- * costs and are better for it, but where times do not follow prices, and never what was seen to fail. */
+/* t_taught.c - decode trees that were taught by times and by prices: they name choices that are cut
+ * by costs and are better for it, but where times do not follow prices, and never what was seen to
+ * fail. */
 #include "synthetic.h"
 #include "../harness/sweep.h"
 #include "../tuner/phase_fit.h"
@@ -132,7 +133,8 @@ static void same_cells_same_bytes(void **state)
 	free(turned);
 }
 
-/* How often what a taught tree's choices would run failed, by each in turn; what is picked never did. */
+/* How often what a taught tree's choices would run failed, by each in turn; what is picked never
+ * did. */
 static int failures_kept_apart(const struct data *d, const struct forest *f)
 {
 	int n = 0;
@@ -233,7 +235,8 @@ struct figures {
 	long long cost;
 };
 
-/* What the header says of a leaf is of the scenarios that end there, and of no batch that was made up. */
+/* What the header says of a leaf is of the scenarios that end there, and of no batch that was made
+ * up. */
 static void figures_are_of_scenarios_alone(void **state)
 {
 	const struct making_of how = { .noise = 0.01, .wide = 1 };

@@ -1,5 +1,5 @@
-/* t_teach.c - what decode trees are taught (tuner/teach.c): scenarios at what they cost, then made-up
- * batches at what prices estimate, features rounded to few levels. */
+/* t_teach.c - what decode trees are taught (tuner/teach.c): scenarios at what they cost, then
+ * made-up batches at what prices estimate, features rounded to few levels. */
 #include "synthetic.h"
 #include "../tuner/market.h"
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 enum { LEADING_BITS = 4, MADE_UP = 3 };
 
-/* All that is known, taught as it comes: WIDE is not legal everywhere, UNCUT has no price for the narrow
- * shape, some results were wrong, and some batches have prefills, too. */
+/* All that is known, taught as it comes: WIDE is not legal everywhere, UNCUT has no price for the
+ * narrow shape, some results were wrong, and some batches have prefills, too. */
 struct lesson {
 	struct data *d;
 	struct matrix *all, *taught;
@@ -281,8 +281,8 @@ static int decodes_of(const struct measured *m)
 	return n;
 }
 
-/* Decodes alone, also of a scenario with prefills; 0.42 to 2.38 times as many, 0.35 to 2.83 times as long,
- * before they are rounded. */
+/* Decodes alone, also of a scenario with prefills; 0.42 to 2.38 times as many, 0.35 to 2.83 times
+ * as long, before they are rounded. */
 static void made_up_batches_lie_around_their_scenario(void **state)
 {
 	struct lesson l;
@@ -310,7 +310,8 @@ static void made_up_batches_lie_around_their_scenario(void **state)
 	}
 	assert_true(more > 50 && fewer > 50 && longer > 10 && shorter > 10);
 	assert_true(mixed > 10);
-	/* 3 in 10, of which one in eight is of one token as all are; half, of which some are the same */
+	/* 3 in 10, of which one in eight is of one token as all are; half, of which some are the
+	 * same */
 	const int made = l.taught->rows - l.measured;
 	assert_in_range(other_query, made / 6, made / 3);
 	assert_in_range(other_shape, made / 8, made / 3);
@@ -356,8 +357,8 @@ static void features_are_rounded_upwards(void **state)
 	end_lesson(&l);
 }
 
-/* A tree that was grown over levels: all its thresholds are levels, so that it takes features as they are
- * to the same leaves, also of scenarios that taught nothing. */
+/* A tree that was grown over levels: all its thresholds are levels, so that it takes features as
+ * they are to the same leaves, also of scenarios that taught nothing. */
 static void thresholds_divide_raw_features_alike(void **state)
 {
 	const struct growth how = { .max_leaves = 64, .max_depth = 9, .min_support = 2 };

@@ -1,5 +1,5 @@
-/* t_transfer.c - what a GPU with few times of its own learns from another's (tuner/transfer.h), on two
- * made-up GPUs. */
+/* t_transfer.c - what a GPU with few times of its own learns from another's (tuner/transfer.h), on
+ * two made-up GPUs. */
 #include "synthetic.h"
 #include "../tuner/data.h"
 #include <setjmp.h>
@@ -177,8 +177,9 @@ static int knows(const struct data *d, struct choice c)
 	return found;
 }
 
-/* Slowdowns of held-out batches, by the formula. Of so few choices and kinds of batches 20 scenarios of
- * one's own tell nearly all; of four what is translated saves more than half of what is lost without. */
+/* Slowdowns of held-out batches, by the formula. Of so few choices and kinds of batches 20
+ * scenarios of one's own tell nearly all; of four what is translated saves more than half of what
+ * is lost without. */
 static void test_few_scenarios(void **state)
 {
 	static const struct {

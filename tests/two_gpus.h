@@ -1,6 +1,6 @@
-/* two_gpus.h - two made-up GPUs whose times are a formula, so that it is known what is best on each. The
- * second has 0.7 of the first's bandwidth and the same matrix rate, and runs kernel `ring` 30 %
- * slower than that explains. Include after cmocka.h and synthetic.h. */
+/* two_gpus.h - two made-up GPUs whose times are a formula, so that it is known what is best on
+ * each. The second has 0.7 of the first's bandwidth and the same matrix rate, and runs kernel
+ * `ring` 30 % slower than that explains. Include after cmocka.h and synthetic.h. */
 #ifndef TWO_GPUS_H
 #define TWO_GPUS_H
 
@@ -59,8 +59,8 @@ static inline struct world world_of_choices(void)
 	return w;
 }
 
-/* Waves of blocks, two to a unit, each through its share of the keys at the slower of what memory and
- * what the matrix units give. */
+/* Waves of blocks, two to a unit, each through its share of the keys at the slower of what memory
+ * and what the matrix units give. */
 static inline double model_us(const struct made_up_gpu *g, const struct part *p,
 			      const struct choice *c)
 {
@@ -162,8 +162,8 @@ static inline double world_us(const struct made_up_gpu *g, const struct measured
 	       (m->has[PHASE_DECODE] ? model_us(g, &m->part[PHASE_DECODE], &made->decode) : 0);
 }
 
-/* The least that any rules can make of a batch: one launch over both parts is for fused kernels, and here
- * are none. */
+/* The least that any rules can make of a batch: one launch over both parts is for fused kernels,
+ * and here are none. */
 static inline double world_best(const struct made_up_gpu *g, const struct world *w,
 				const struct measured *m, const struct device_info *d)
 {
@@ -177,7 +177,8 @@ static inline double world_best(const struct made_up_gpu *g, const struct world 
 	       (m->has[PHASE_DECODE] ? best[PHASE_DECODE] : 0);
 }
 
-/* Geometric mean slowdown of a forest on the scenarios of a split, by the formula; worst: or NULL. */
+/* Geometric mean slowdown of a forest on the scenarios of a split, by the formula; worst: or
+ * NULL. */
 static inline double world_slowdown(const struct made_up_gpu *g, const struct world *w,
 				    const struct data *d, const struct forest *f, const char *split,
 				    double *worst)

@@ -1,5 +1,5 @@
-/* baseline_ways.c - for baselines: whether a mixed batch should run in one launch by the prefill choice, or
- * part after part, or both parts side by side. */
+/* baseline_ways.c - what each way of running a mixed batch costs a baseline: one launch by its
+ * prefill choice, part after part, or both parts on two streams. */
 #include "tuner.h"
 #include <math.h>
 
@@ -14,7 +14,7 @@ static double time_of_way(const struct data *d, const struct pick *pick, int s,
 	if (way == BASELINE_WHOLE && !data_legal(d, s, PHASE_ALL, whole))
 		return serial; /* the library then runs both parts */
 	if (way == BASELINE_WHOLE && !data_cell(d, s, PHASE_ALL, whole))
-		return serial * (1 + COST_MISSING / 1e6); /* not known: no reason to */
+		return serial * (1 + COST_MISSING / 1e6); /* not measured: never preferred */
 	p.join = way != BASELINE_WHOLE;
 	p.how = way == BASELINE_STREAMS ? ATTUNE_STREAMS : ATTUNE_SERIAL;
 	return data_plan_time(d, s, &p);

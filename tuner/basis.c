@@ -143,8 +143,9 @@ static struct data *copy_own(const struct data *own)
 	return d;
 }
 
-/* Whether own times say all that another GPU's could. With 1,112 scenarios of an H100 to learn from, and
- * 1,161 of the H200, own ones alone took 1.029 on 211 held-out batches, and both together 1.037 on 188. */
+/* Whether own times say all that another GPU's could. With 1,112 scenarios of an H100 to learn
+ * from, and 1,161 of the H200, own ones alone took 1.029 on 211 held-out batches, and both together
+ * 1.037 on 188. */
 static int is_enough(const struct data *own, const struct data *prior)
 {
 	return 4 * count_training(own) >= 3 * count_training(prior);

@@ -15,8 +15,8 @@ int inheritance_open(struct inheritance *, const struct data *own, const char *d
 void inheritance_close(struct inheritance *);
 /* The same of a basis that is at hand, which is copied. 0 + complain. */
 int inheritance_of(struct inheritance *, const struct store_basis *, const char *db_path);
-/* What to learn from (own times, and the prior's unless there are enough), and rules learned from it alone. *learned is the caller's data to free, after
- * the forest. 0 + complain. */
+/* What to learn from (own times, and the prior's unless there are enough), and rules learned from
+ * it alone. *learned is the caller's data to free, after the forest. 0 + complain. */
 int inheritance_learn(const struct inheritance *, const struct data *own, const struct limits *,
 		      struct data **learned, struct forest *fresh);
 /* The rules that the gate leaves, proven for own's device, with notes on it in `learned`. 0 +

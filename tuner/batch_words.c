@@ -1,4 +1,5 @@
-/* batch_words.c - a batch on a line of a table or a summary: its text, or what a long one comes to. */
+/* batch_words.c - a batch on a line of a table or a summary: its text, or what a long one comes
+ * to. */
 #include "tuner.h"
 #include <limits.h>
 #include <string.h>

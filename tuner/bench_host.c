@@ -334,11 +334,11 @@ static int make_ready(struct host *h, struct ready *r, const char *kernel, int s
 static void time_forced(struct host *h, const struct forced *f)
 {
 	static const struct selector_node nodes[] = { { -1, 0, 0 }, { -1, 0, 1 }, { -1, 0, -1 } };
-	static const struct selector rules = { .nodes = nodes,
-					       .num_nodes = COUNT(nodes),
-					       .root = { [DECIDE_DECODE] = 1,
-							 [DECIDE_OVERLAP] = 2,
-							 [DECIDE_EARLY] = 2 } };
+	static const struct selector rules = {
+		.nodes = nodes,
+		.num_nodes = COUNT(nodes),
+		.root = { [DECIDE_DECODE] = 1, [DECIDE_OVERLAP] = 2, [DECIDE_EARLY] = 2 }
+	};
 	const struct kernel *reduce = kernel_helper(BACKEND_GPU, HELPER_REDUCE);
 	struct ready ready[2];
 	struct config defaults;

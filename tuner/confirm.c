@@ -9,9 +9,9 @@
  * in one race each, with A/A controls (harness/sweep.h: sweep_wishes). Scenarios that judge
  * come first: held-out ones, peers, then the training ones by weight.
  *
- * With --fill it instead completes pass A: of training scenarios what the header
- * says of each part, where the sweep had no reason to measure it; and the ways to run both parts at a time, where the sweep raced none. What is
- * learned next then guesses nothing about what it would pick. */
+ * With --fill it instead completes pass A: of training scenarios what the header says of each part,
+ * where the sweep had no reason to measure it; and the ways to run both parts at a time, where the
+ * sweep raced none. What is learned next then guesses nothing about what it would pick. */
 #include "wishes.h"
 #include "data.h"
 #include <argp.h>

@@ -136,8 +136,8 @@ static void indent(FILE *out, int depth)
 		putc('\t', out);
 }
 
-/* What is above a threshold needs no else: all that is below returns. here: as of emit_leaf, by node; NULL:
- * all were. */
+/* What is above a threshold needs no else: all that is below returns. here: as of emit_leaf, by
+ * node; NULL: all were. */
 static void emit_node(const struct emitter *e, enum decision decision, const int *here, int node,
 		      int depth)
 {

@@ -181,7 +181,8 @@ static int sizes_of(const struct piece *p, int n, const char *types, char sizes[
 	return first;
 }
 
-/* n pieces of one kernel and rest: a row for each set of types, at the first head size that has it. */
+/* n pieces of one kernel and rest: a row for each set of types, at the first head size that has
+ * it. */
 static void emit_rows(FILE *out, const struct piece *p, int n)
 {
 	char types[WORDS], sizes[WORDS];

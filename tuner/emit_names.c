@@ -1,5 +1,5 @@
-/* emit_names.c - what choices are called in a header: the kernel, its tile, and as many of its other
- * tunables as tell the choices of the header apart.
+/* emit_names.c - what choices are called in a header: the kernel, its tile, and as many of its
+ * other tunables as tell the choices of the header apart.
  *
  *   warpgroup BLOCK_M=128 TILE_SIZE=80 ... PACKED=1    warpgroup_128x80_packed
  *   warpgroup BLOCK_M=128 TILE_SIZE=80 ... PACKED=0    warpgroup_128x80

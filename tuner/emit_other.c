@@ -20,12 +20,11 @@
  *         scenarios "slowdown", "p95", "remark"
  *
  * An action of prefill and decode is an id or -1 for the kernels' defaults; of overlap, asked of
- * batches with both parts,
- * -1 (one after the other), -3 (side by side on two streams) or an id (that for the prefill part, side by
- * side; of a fused kernel, for the whole batch); of early, asked of a part whose choice has an axis EARLY,
- * its value where the caller lets the launch begin early, or -1 (as the choice has it).
- * guarded: a rule that the action may break in that leaf; who has no run-time check
- * takes the defaults there. The formulas are in the header's comment.
+ * batches with both parts, -1 (one after the other), -3 (side by side on two streams) or an id
+ * (that for the prefill part, side by side; of a fused kernel, for the whole batch); of early,
+ * asked of a part whose choice has an axis EARLY, its value where the caller lets the launch begin
+ * early, or -1 (as the choice has it). guarded: a rule that the action may break in that leaf; who
+ * has no run-time check takes the defaults there. The formulas are in the header's comment.
  *
  * python: the same as a module of pure functions. text: as kernels/override.c reads it. */
 #include "../kernels/heuristics.h"

@@ -1,5 +1,5 @@
-/* forest.c - all trees together: the prefill and the decode tree first, then how what those two pick
- * overlaps; and the ids of the choices that leaves name. */
+/* forest.c - all trees together: the prefill and the decode tree first, then how what those two
+ * pick overlaps; and the ids of the choices that leaves name. */
 #include "early.h"
 #include "phase_fit.h"
 #include <math.h>
@@ -11,10 +11,10 @@ enum { MAX_DEPTH = 9 };
 /* A leaf may lose that share for fewer choices: less than noise. */
 #define EPSILON 0.003
 
-/* Estimates teach a tree if what is cheapest by them loses, in rows that they have not seen, less than so
- * many times what the best tree of CERTIFIED levels loses in rows that it has. Both together are better than
- * either: an H100's decodes take 1.025 held out by a tree that was taught by estimates of 1.028, where the
- * best tree has 1.022, and 1.043 by one that was not. */
+/* Estimates teach a tree if what is cheapest by them loses, in rows that they have not seen, less
+ * than so many times what the best tree of CERTIFIED levels loses in rows that it has. Both
+ * together are better than either: an H100's decodes take 1.025 held out by a tree that was taught
+ * by estimates of 1.028, where the best tree has 1.022, and 1.043 by one that was not. */
 #define TRUSTED 1.5
 
 /* Where estimates fill in between scenarios, many leaves do not overfit. */
@@ -82,8 +82,8 @@ static int certify(struct phase_fit *fit)
 }
 
 /* ---- prices ------------------------------------------------------------------------------ */
-/* Learns prices of choices, of pass A as all that trees learn from, and has the tree taught by them where
- * they can be trusted. all: the matrix of all choices. 0 without memory. */
+/* Learns prices of choices, of pass A as all that trees learn from, and has the tree taught by them
+ * where they can be trusted. all: the matrix of all choices. 0 without memory. */
 static int try_prices(struct phase_fit *fit, const struct matrix *all, enum decision decision,
 		      int most)
 {

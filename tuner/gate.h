@@ -7,8 +7,8 @@
  *             changes no plan
  *   mixed     the overlap, which was learned for the parts that stand beside it
  *
- * Prefill and decode trees do not know each other: a part's costs are learned with the other part at
- * its best. The mixed group does know them, so it is judged beside the two that are taken. */
+ * Prefill and decode trees do not know each other: a part's costs are learned with the other part
+ * at its best. The mixed group does know them, so it is judged beside the two that are taken. */
 #ifndef GATE_H
 #define GATE_H
 
@@ -19,10 +19,11 @@ extern const char *const gate_group_names[NUM_GATE_GROUPS];
 enum gate_group gate_group_of(enum decision);
 
 /* ---- combine.c --------------------------------------------------------------------------- */
-/* Each decision's tree, segment costs and choices of `fresh` where take[decision], else of the incumbent;
- * the gpu's name is that of fresh. Ids are renumbered: those of fresh in its order, then those of the
- * incumbent; choices that nothing names go. Call forest_prove before it is emitted. 0 + complain:
- * decisions of a group are not taken together, more than MAX_IDS choices, or no memory. */
+/* Each decision's tree, segment costs and choices of `fresh` where take[decision], else of the
+ * incumbent; the gpu's name is that of fresh. Ids are renumbered: those of fresh in its order, then
+ * those of the incumbent; choices that nothing names go. Call forest_prove before it is emitted. 0
+ * + complain: decisions of a group are not taken together, more than MAX_IDS choices, or no
+ * memory. */
 int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
 		   const int take[NUM_DECISIONS]);
 /* The kernels' defaults for everything: the incumbent of a GPU that has none. 0 without memory. */
@@ -48,7 +49,8 @@ struct gate_report {
 	struct gate_figures all; /* what is taken, whole plans, against the incumbent */
 };
 
-/* Both forests and all that can be made of them, which must be outlived by them. NULL + complain. */
+/* Both forests and all that can be made of them, which must be outlived by them. NULL +
+ * complain. */
 struct gate;
 struct gate *gate_open(const struct forest *incumbent, const struct forest *fresh);
 void gate_close(struct gate *);
@@ -56,9 +58,9 @@ void gate_close(struct gate *);
  * of the list that is measured: the plans of all that can be made of both, and the parts that
  * differ. Nothing where all run the same. */
 void gate_wish(const struct gate *, struct wishes *, const struct data *, int s, int scenario);
-/* Which groups of fresh to take, as take[decision]: those that are faster than the incumbent's beyond
- * noise on the scenarios of split "gate", by ratios of pass B alone, unless the combination loses on
- * mixed batches. Of the GPU's own data, not of what data_transfer made. */
+/* Which groups of fresh to take, as take[decision]: those that are faster than the incumbent's
+ * beyond noise on the scenarios of split "gate", by ratios of pass B alone, unless the combination
+ * loses on mixed batches. Of the GPU's own data, not of what data_transfer made. */
 void gate_judge(const struct gate *, const struct data *own, int take[NUM_DECISIONS],
 		struct gate_report *);
 /* One line a group and one for all, each behind `prefix`. */

@@ -1,5 +1,5 @@
-/* number.c - ids of the choices that leaves name, the most used first; both trees and the segment costs
- * move over to them. */
+/* number.c - ids of the choices that leaves name, the most used first; both trees and the segment
+ * costs move over to them. */
 #include "phase_fit.h"
 #include <stdlib.h>
 

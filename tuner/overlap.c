@@ -12,9 +12,10 @@
  * say two streams alone, since each had one scenario where the first pass had no luck with a
  * fused kernel: of 103 held-out mixed batches 21 % lost more than 5 % by it, and 14 % do now.
  *
- * Of a fused kernel only choices that divide the units between both parts by estimate (0, the default
- * of such an axis) may be named: a number that was best in a leaf's scenarios is 40 % too slow in others. Learned from
- * an H100's times, numbers took 1.069 on 143 held-out mixed batches, and 1.041 without them. */
+ * Of a fused kernel only choices that divide the units between both parts by estimate (0, the
+ * default of such an axis) may be named: a number that was best in a leaf's scenarios is 40 % too
+ * slow in others. Learned from an H100's times, numbers took 1.069 on 143 held-out mixed batches,
+ * and 1.041 without them. */
 #include "../harness/sweep.h"
 #include "tuner.h"
 #include <math.h>
@@ -27,7 +28,8 @@ enum { NUM_SAYS = 2 /* ways that are no choice */ };
 #define ENOUGH 0.005
 /* What is this share of another time was another plan, and not the clock. */
 #define GOOD 0.95
-/* A leaf has one in so many of the mixed scenarios, or three: one in ten always had one that loses. */
+/* A leaf has one in so many of the mixed scenarios, or three: one in ten always had one that
+ * loses. */
 enum { LEAST_SHARE = 40, LEAST = 3 };
 
 /* ---- what a way takes ----------------------------------------------------------------- */

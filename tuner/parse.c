@@ -179,7 +179,8 @@ static int feature_of(const char *name)
 	return -1;
 }
 
-/* "12 scenarios, 1.004, p95 1.020; next h200_ring_8x16, 1.031; few; guarded": as a node of weight 1. */
+/* "12 scenarios, 1.004, p95 1.020; next h200_ring_8x16, 1.031; few; guarded": as a node of weight
+ * 1. */
 static void read_figures(struct reader *r, const struct forest *f, enum decision decision,
 			 struct node *v)
 {
@@ -236,7 +237,8 @@ static int may_say(const struct actions *a, long long value)
 	       (value >= SAYS_DEFAULTS && value < a->ids);
 }
 
-/* A return, or an if with both of its branches, the second with or without an else; the node, or -1. */
+/* A return, or an if with both of its branches, the second with or without an else; the node, or
+ * -1. */
 static int read_node(struct reader *r, struct forest *f, enum decision decision,
 		     const struct actions *actions)
 {

@@ -1,7 +1,7 @@
-/* score.c - how far picks are from the oracle, where something was measured on the GPU itself. A pick that was not measured or
- * failed counts as infinitely slow: leaving it out would reward it. One that pass B did
- * not measure can look faster than what it did, the oracle; it then counts as the oracle,
- * and as unconfirmed. */
+/* score.c - how far picks are from the oracle, where something was measured on the GPU itself. A
+ * pick that was not measured or failed counts as infinitely slow: leaving it out would reward it.
+ * One that pass B did not measure can look faster than what it did, the oracle; it then counts as
+ * the oracle, and as unconfirmed. */
 #include "tuner.h"
 #include <math.h>
 #include <stdlib.h>

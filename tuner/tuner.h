@@ -164,7 +164,8 @@ void data_free(struct data *);
 struct data *data_new(const char *gpu, const struct run_info *);
 int data_add(struct data *, const struct store_cell *);
 int data_finish(struct data *);
-/* batch_words.c: the batch's text; of a long one how many sequences it has, and of which lengths. */
+/* batch_words.c: the batch's text; of a long one how many sequences it has, and of which
+ * lengths. */
 enum { SHORT_BATCH = 60, BATCH_WORDS = 100 };
 void batch_words(char text[BATCH_WORDS], const char *batch);
 /* As a cell of a table for people; for machines the text. */
@@ -175,7 +176,8 @@ const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "pla
 int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
 /* generated/local/attune_<gpu>.h, else generated/attune_<gpu>.h */
 void own_header(char path[256], const char *gpu);
-/* What was asked for, unless that is NULL; results/local/<gpu>.sqlite, else results/<gpu>.sqlite. */
+/* What was asked for, unless that is NULL; results/local/<gpu>.sqlite, else
+ * results/<gpu>.sqlite. */
 void db_path(char path[256], const char *asked, const char *gpu);
 /* The same of the rules that the library takes for such a GPU: its own header, else the one that it
  * borrows, which a line on stderr says. */
@@ -303,8 +305,8 @@ enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 /* Training rows of the prefill or the decode decision. */
 struct matrix *matrix_parts(const struct data *, enum decision);
-/* baseline_ways.c: how a baseline may run a mixed batch, CPUs but for the last. Of mixed training scenarios
- * what the picks [data->n] cost in each way; columns are ways. */
+/* baseline_ways.c: how a baseline may run a mixed batch, CPUs but for the last. Of mixed training
+ * scenarios what the picks [data->n] cost in each way; columns are ways. */
 enum baseline_way {
 	BASELINE_WHOLE,  /* in one launch by the prefill choice */
 	BASELINE_SERIAL, /* part after part */
@@ -341,14 +343,14 @@ int pick_way(const struct data *, const struct pick *);
 /* What a scenario takes in a way, to its fastest serial plan of the same race: of the pick's
  * own parts where they ran so, else (also with NULL) the least. INFINITY: not measured. */
 double overlap_ratio(const struct data *, int scenario, int way, const struct pick *);
-/* Of pairs that ran on two streams there the least time, to that of the same parts one after the other;
- * INFINITY: none did. */
+/* Of pairs that ran on two streams there the least time, to that of the same parts one after the
+ * other; INFINITY: none did. */
 double overlap_pairs(const struct data *, int scenario);
 /* At most so many fused choices, the one that gains most over the best serial plans of training
  * scenarios first, then what gains most beside those; how many. */
 int overlap_portfolio(const struct data *, int *choice, int most);
-/* Training rows of the decision, given the picks [data->n] without it. Mixed scenarios that were measured in another way than
- * serial. Columns are ways. */
+/* Training rows of the decision, given the picks [data->n] without it. Mixed scenarios that were
+ * measured in another way than serial. Columns are ways. */
 struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
 struct forest;
 struct growth;
@@ -582,8 +584,8 @@ extern const char *const policy_names[NUM_POLICIES];
  * backend, or picks nothing (POLICY_ORACLE: see data_oracle). The forest is for
  * POLICY_TREE only. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
-/* The choice of that id for the part of that phase, its segments a number; 0 also of -1: there is none
- * that may run, so the library takes the defaults. */
+/* The choice of that id for the part of that phase, its segments a number; 0 also of -1: there is
+ * none that may run, so the library takes the defaults. */
 int action_choice(const struct data *, const struct forest *, enum phase, int action,
 		  const struct measured *, struct choice *out);
 /* Whether a scenario's batch has to do with the decision. */
