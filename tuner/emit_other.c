@@ -202,10 +202,10 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 	    "a fused kernel for the whole batch).\n"
 	    "early, of a part whose choice has a tunable EARLY, returns its value where the\n"
 	    "caller lets launches begin early, or -1 (as the choice has it). A choice is\n"
-	    "(kernel, tunables, formula); a tunable that is None is for resolve_segments to work\n"
-	    "out by the formula, or where that has but axis and values for fitted_segments. "
-	    "unless: a rule that the choice may break in that leaf; take the\n"
-	    "defaults there.\n\"\"\"\n\n",
+	    "(kernel, tunables, formula). Where a tunable is None, resolve_segments works it out\n"
+	    "by the formula; where the formula has axis and values alone, fitted_segments does.\n"
+	    "unless: a rule that the choice may break in that leaf; take the defaults there.\n"
+	    "\"\"\"\n\n",
 	    f->gpu, d->run.device.name, d->run.device.arch, d->hash);
 	fprintf(out, "GPU = \"%s\"\nRULES = 0x%016llx\nKERNELS = {\n", f->gpu, rules_hash());
 	for (const struct kernel *k = NULL; (k = forest_next_kernel(f, k)) != NULL;)

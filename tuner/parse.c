@@ -91,10 +91,10 @@ static int seek(struct reader *r, const char *text)
 	return 1;
 }
 
-/* CHOICE(id, name, kernel, "tunables"); older headers have no names. */
+/* CHOICE(id, name, kernel, "tunables") */
 static int read_choice(struct reader *r, struct forest *f)
 {
-	char name[CHOICE_NAME], text[MAX_CHOICE_TEXT];
+	char kernel[CHOICE_NAME], text[MAX_CHOICE_TEXT];
 	const char *where;
 	long long id;
 	struct choice *c = &f->choice[f->num_choices];
@@ -102,18 +102,12 @@ static int read_choice(struct reader *r, struct forest *f)
 		return wrong(r, "an end of CHOICES");
 	if (!read_number(r, &id) || id != f->num_choices)
 		return wrong(r, "the next id");
-	if (!expect(r, ",") || !read_word(r, ", \t", name, sizeof name) || !expect(r, ","))
-		return 0;
-	skip_blank(r);
-	if (*r->at != '"') {
-		snprintf(r->name[id], CHOICE_NAME, "%s", name);
-		if (!read_word(r, ", \t", name, sizeof name) || !expect(r, ","))
-			return 0;
-	}
-	if (!expect(r, "\"") || !read_word(r, "\"", text, sizeof text) || !expect(r, "\"") ||
+	if (!expect(r, ",") || !read_word(r, ", \t", r->name[id], sizeof r->name[id]) ||
+	    !expect(r, ",") || !read_word(r, ", \t", kernel, sizeof kernel) || !expect(r, ",") ||
+	    !expect(r, "\"") || !read_word(r, "\"", text, sizeof text) || !expect(r, "\"") ||
 	    !expect(r, ")"))
 		return 0;
-	c->kernel = kernel_find(strcmp(f->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, name);
+	c->kernel = kernel_find(strcmp(f->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU, kernel);
 	if (!c->kernel || !config_parse(&c->config, c->kernel->space, text, &where))
 		return wrong(r, "a choice that today's .def tables list");
 	f->num_choices++;
@@ -226,19 +220,18 @@ static void skip_comment(struct reader *r)
 		r->at = end + 2;
 }
 
-/* What a leaf may say: -1, an id, or one of `others`. */
+/* What a leaf may say: -1, an id, or `also`. */
 struct actions {
-	int ids, others[2];
+	int ids, also;
 };
 
 static int may_say(const struct actions *a, long long value)
 {
-	return value == a->others[0] || value == a->others[1] ||
-	       (value >= SAYS_DEFAULTS && value < a->ids);
+	return value == a->also || (value >= SAYS_DEFAULTS && value < a->ids);
 }
 
-/* A return, or an if with both of its branches, the second with or without an else; the node, or
- * -1. */
+/* A return, or an if with both of its branches; headers of older tools have an else between these. The
+ * node, or -1. */
 static int read_node(struct reader *r, struct forest *f, enum decision decision,
 		     const struct actions *actions)
 {
@@ -296,10 +289,10 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 		return 0;
 	next_is(r, "(void)f;");
 	const struct actions actions[NUM_DECISIONS] = {
-		[DECIDE_PREFILL] = { f->num_choices, { SAYS_DEFAULTS, SAYS_DEFAULTS } },
-		[DECIDE_DECODE] = { f->num_choices, { SAYS_DEFAULTS, SAYS_DEFAULTS } },
-		[DECIDE_OVERLAP] = { f->num_choices, { SAYS_STREAMS, SAYS_STREAMS } },
-		[DECIDE_EARLY] = { MOST_EARLY + 1, { SAYS_OWN, SAYS_OWN } },
+		[DECIDE_PREFILL] = { f->num_choices, SAYS_DEFAULTS },
+		[DECIDE_DECODE] = { f->num_choices, SAYS_DEFAULTS },
+		[DECIDE_OVERLAP] = { f->num_choices, SAYS_STREAMS },
+		[DECIDE_EARLY] = { MOST_EARLY + 1, SAYS_OWN },
 	};
 	return read_node(r, f, decision, &actions[decision]) == 0 && expect(r, "}");
 }
