@@ -218,6 +218,7 @@ static int learn_fixed(struct chooser *c)
 		made_pick(c->d, &made, &picks[s]);
 	}
 	m = picks ? matrix_ways(c->d, picks) : NULL;
+	const int done = m != NULL;
 	for (int r = 0; m && r < m->rows; r++)
 		for (int w = 0; w < m->cols; w++)
 			sum[w] += matrix_at(m, r, w);
@@ -226,7 +227,7 @@ static int learn_fixed(struct chooser *c)
 			c->way = (enum baseline_way)w;
 	free(picks);
 	matrix_free(m);
-	return m != NULL;
+	return done;
 }
 
 static int learn(struct chooser *c)

@@ -4,7 +4,7 @@
  *   results/<gpu>.sqlite -data.c, order.c, cells.c-> cells
  *        -formulas.c, clock.c, passes.c, times.c, fastest.c-> times
  *        -matrix.c, columns.c-> costs of a decision
- *        -price_fit.c, market.c, prices.c-> what decodes cost by features, the few to choose from
+ *        -price_fit.c, market.c, prices.c-> what parts cost by features, the few to choose from
  *        -teach.c-> costs of measured and made-up batches
  *        -grow.c (solver.h), prune.c, fit.c (parallel.c), relabel.c-> trees; exact.c proves them
  *        -forest.c, leaves.c, number.c, validity.c-> struct forest
@@ -526,7 +526,7 @@ struct forest {
 struct limits {
 	int leaves;   /* of each tree */
 	int variants; /* choices of either phase */
-	int taught;   /* leaves of a decode tree that estimates teach, too; 0: no more than others */
+	int taught;   /* leaves of a tree that also learns from estimates; 0: as many as others */
 };
 extern const struct limits default_limits;
 int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */
@@ -570,7 +570,7 @@ void text_diff(FILE *, const char *before, const char *after);
 enum policy {
 	POLICY_TREE,
 	POLICY_ORACLE,
-	POLICY_BEST_FIXED, /* one choice a phase for everything, in one launch or two */
+	POLICY_BEST_FIXED, /* one choice a phase and one way (enum baseline_way) for everything */
 	POLICY_VLLM_RULE,  /* the rule of vLLM's unified attention, nearest choices */
 	POLICY_AITER_RULE, /* that of AMD's aiter */
 	POLICY_NEAREST,    /* the best choice of the nearest training scenario */
