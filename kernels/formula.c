@@ -6,6 +6,11 @@ int config_is_formula(const struct config *c, const struct space *s)
 	return s->formula_axis >= 0 && c->v[s->formula_axis] < 0;
 }
 
+int config_is_fitted(const struct config *c, const struct space *s)
+{
+	return s->formula_axis >= 0 && c->v[s->formula_axis] == SEGMENTS_FITTED;
+}
+
 /* Blocks that share a unit's shared memory, of which CUDA keeps RESERVED for itself
  * beside each; registers may bind earlier, but of them the host knows nothing. */
 int blocks_resident(const struct geometry *g, const struct device_info *d)

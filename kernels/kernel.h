@@ -156,6 +156,10 @@ int choice_early(const struct choice *);
  * decode: B". The length it takes, as snprintf; the inverse is 0 for other texts. */
 int parts_text(char *text, size_t size, const char *prefill, const char *decode, enum attune_how);
 int parts_parse(const char *text, char part[2][MAX_PART_TEXT], enum attune_how *);
+/* formula.c. A value of the formula axis: the number of segments follows from the costs that the
+ * header has for this choice and head size. */
+enum { SEGMENTS_FITTED = 0 };
+int config_is_fitted(const struct config *, const struct space *);
 int config_is_formula(const struct config *, const struct space *);
 /* Blocks of this geometry that a unit runs at a time, as far as shared memory tells. */
 int blocks_resident(const struct geometry *, const struct device_info *);
@@ -164,17 +168,14 @@ int blocks_resident(const struct geometry *, const struct device_info *);
  * where it has no formula. NULL, else the reason why no value is legal. */
 const char *config_resolve(struct config *out, const struct config *c, const struct kernel *,
 			   const attune_shape *, const struct part *, const struct device_info *);
-/* segments.c. A value of the formula axis: the number of segments follows from the costs that the
- * header has for this choice and head size. */
-enum { SEGMENTS_FITTED = 0 };
-int config_is_fitted(const struct config *, const struct space *);
+/* segments.c */
 void block_shape_of(struct block_shape *, const struct config *, const struct kernel *);
 /* As config_resolve, by these costs. Without any (NULL) a choice that says SEGMENTS=fitted is
  * illegal. */
 const char *config_fitted(struct config *out, const struct config *c, const struct kernel *,
 			  const struct segment_costs *, const attune_shape *, const struct part *,
 			  const struct device_info *);
-/* "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as
+/* kernel.c: "BLOCK_M=16 TILE_SIZE=64": all axes, in order, one blank between; a formula as
  * "SEGMENTS=balance(1,96,192,16)", the members of struct formula; by costs "SEGMENTS=fitted". */
 int config_text(char *text, size_t size, const struct config *, const struct space *);
 /* The inverse; a missing axis that is no option, an unknown one or a value or formula that the

@@ -2,11 +2,6 @@
  * (segments.h). */
 #include "device.h"
 
-int config_is_fitted(const struct config *c, const struct space *s)
-{
-	return s->formula_axis >= 0 && c->v[s->formula_axis] == SEGMENTS_FITTED;
-}
-
 void block_shape_of(struct block_shape *b, const struct config *c, const struct kernel *k)
 {
 	const struct space *s = k->space;
