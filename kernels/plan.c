@@ -70,8 +70,7 @@ static void overlap(const attune_op *op, struct decided *d, const struct part *w
 	struct found f = { .id = says };
 	if (says == SAYS_SERIAL || (!fused && (d->found[0].id < 0 || d->found[1].id < 0)))
 		return;
-	if (says != SAYS_STREAMS &&
-	    !usable(op, says, fused ? whole : &d->s.part[0], &f.as))
+	if (says != SAYS_STREAMS && !usable(op, says, fused ? whole : &d->s.part[0], &f.as))
 		return;
 	if (fused) {
 		d->s.num_parts = 1;
@@ -194,49 +193,6 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	return status;
 }
 
-/* 16-byte copies: GPU kernels move 8 elements of 16 bits at a time. */
-static const char *new_kv_error(const attune_op *op, const attune_tensors *t)
-{
-	const int64_t strides = t->k_new_token_stride | t->k_new_head_stride |
-				t->v_new_token_stride | t->v_new_head_stride;
-	if (!op->shape.has_new_kv)
-		return NULL;
-	if (!t->k_new || !t->v_new)
-		return "the shape announces k_new and v_new that are not given";
-	if (op->ctx->device.info.backend == BACKEND_CPU)
-		return NULL;
-	if (strides % 8 || ((uintptr_t)t->k_new | (uintptr_t)t->v_new) % 16)
-		return "on a GPU k_new and v_new must be 16-byte aligned, and their strides "
-		       "multiples of 8 elements";
-	return NULL;
-}
-
-const char *tensor_error(const attune_op *op, const attune_tensors *t)
-{
-	const int64_t rows =
-	    t->q_token_stride | t->q_head_stride | t->out_token_stride | t->out_head_stride;
-	const int64_t keys = t->k_page_stride | t->k_slot_stride | t->k_head_stride |
-			     t->v_page_stride | t->v_slot_stride | t->v_head_stride;
-	if (!t->out || !t->q || !t->k_cache || !t->v_cache || !t->block_table || !t->query_start ||
-	    !t->seq_lens)
-		return "out, q, k_cache, v_cache, block_table, query_start and seq_lens must be "
-		       "given";
-	if ((op->shape.has_sinks && !t->sinks) || (op->shape.has_alibi && !t->alibi_slopes))
-		return "the shape announces sinks or ALiBi slopes that are not given";
-	if (op->shape.has_lse && !t->lse)
-		return "the shape announces lse, which is not given";
-	if (op->ctx->device.info.backend == BACKEND_CPU)
-		return new_kv_error(op, t);
-	if ((rows | keys) % 8)
-		return "on a GPU all strides must be multiples of 8 elements";
-	if (keys * dtype_bytes(op->shape.kv_dtype) % 16)
-		return "on a GPU the strides of an E4M3 cache must be multiples of 16 elements";
-	if (((uintptr_t)t->out | (uintptr_t)t->q | (uintptr_t)t->k_cache | (uintptr_t)t->v_cache) %
-	    16)
-		return "on a GPU out, q, k_cache and v_cache must be 16-byte aligned";
-	return new_kv_error(op, t);
-}
-
 static struct part bounds_of(const attune_part *p)
 {
 	return (struct part){ .f.max_seq = p->max_seq,
@@ -343,7 +299,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
 	if (!plan->num_parts)
 		return ATTUNE_OK;
-	error = tensor_error(op, tensors);
+	error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_run: %s", error);
 	if (plan->lengths == ATTUNE_LENGTHS_VARY &&

@@ -318,7 +318,7 @@ enum attune_status attune_record_run(const attune_op *op, const attune_bounds *b
 		return status;
 	if (!plan || !tensors)
 		return fail(ATTUNE_INVALID, "attune_record_run: an argument is NULL");
-	const char *error = tensor_error(op, tensors);
+	const char *error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
 	if (error)
 		return fail(ATTUNE_INVALID, "attune_record_run: %s", error);
 	const size_t need = most_workspace(op, bounds);

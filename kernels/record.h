@@ -38,7 +38,4 @@ enum attune_status record_in_run(const attune_op *, const attune_plan *, const a
 /* Bytes that record_in_run needs; 0: it cannot. */
 size_t record_workspace(const attune_op *, const attune_bounds *);
 
-/* plan.c: NULL: sound. */
-const char *tensor_error(const attune_op *, const attune_tensors *);
-
 #endif

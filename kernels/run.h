@@ -39,6 +39,9 @@ const int *table_last(const int *block_table, int stride, int seq, int pages);
 void call_from_tensors(struct attune_call *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
 
+/* tensors.c: what is wrong with the tensors of a call; NULL: nothing. */
+const char *tensor_error(const attune_tensors *, const attune_shape *, enum backend);
+
 /* What comes before a part's own kernel, zeros and lists, and the kernel and what follows. */
 enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 

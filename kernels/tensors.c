@@ -1,0 +1,47 @@
+/* tensors.c - checks the tensors of a call: whether all that the shape needs are given, and whether
+ * they are aligned as GPU kernels need them. */
+#include "run.h"
+
+/* 16-byte copies: GPU kernels move 8 elements of 16 bits at a time. */
+static const char *new_kv_error(const attune_tensors *t, const attune_shape *shape,
+				enum backend backend)
+{
+	const int64_t strides = t->k_new_token_stride | t->k_new_head_stride |
+				t->v_new_token_stride | t->v_new_head_stride;
+	if (!shape->has_new_kv)
+		return NULL;
+	if (!t->k_new || !t->v_new)
+		return "the shape announces k_new and v_new that are not given";
+	if (backend == BACKEND_CPU)
+		return NULL;
+	if (strides % 8 || ((uintptr_t)t->k_new | (uintptr_t)t->v_new) % 16)
+		return "on a GPU k_new and v_new must be 16-byte aligned, and their strides "
+		       "multiples of 8 elements";
+	return NULL;
+}
+
+const char *tensor_error(const attune_tensors *t, const attune_shape *shape, enum backend backend)
+{
+	const int64_t rows =
+	    t->q_token_stride | t->q_head_stride | t->out_token_stride | t->out_head_stride;
+	const int64_t keys = t->k_page_stride | t->k_slot_stride | t->k_head_stride |
+			     t->v_page_stride | t->v_slot_stride | t->v_head_stride;
+	if (!t->out || !t->q || !t->k_cache || !t->v_cache || !t->block_table || !t->query_start ||
+	    !t->seq_lens)
+		return "out, q, k_cache, v_cache, block_table, query_start and seq_lens must be "
+		       "given";
+	if ((shape->has_sinks && !t->sinks) || (shape->has_alibi && !t->alibi_slopes))
+		return "the shape announces sinks or ALiBi slopes that are not given";
+	if (shape->has_lse && !t->lse)
+		return "the shape announces lse, which is not given";
+	if (backend == BACKEND_CPU)
+		return new_kv_error(t, shape, backend);
+	if ((rows | keys) % 8)
+		return "on a GPU all strides must be multiples of 8 elements";
+	if (keys * dtype_bytes(shape->kv_dtype) % 16)
+		return "on a GPU the strides of an E4M3 cache must be multiples of 16 elements";
+	if (((uintptr_t)t->out | (uintptr_t)t->q | (uintptr_t)t->k_cache | (uintptr_t)t->v_cache) %
+	    16)
+		return "on a GPU out, q, k_cache and v_cache must be 16-byte aligned";
+	return new_kv_error(t, shape, backend);
+}
