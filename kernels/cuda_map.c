@@ -7,6 +7,7 @@
  *
  * How many pages a cache has nobody says here: of groups there are as many as a map may have. */
 #include "cuda_map.h"
+#include "cuda_context.h"
 
 enum { TYPE_F16 = 6, TYPE_BF16 = 9, SWIZZLE_64 = 2, SWIZZLE_128 = 3, MOST_GROUPS = 0x7fffffff };
 enum { RANK = 5, ELEMENT = 2, ERROR_NOT_KNOWN = 801 };

@@ -2,7 +2,7 @@
 #ifndef ATTUNE_CUDA_MAP_H
 #define ATTUNE_CUDA_MAP_H
 
-#include "cuda_ways.h"
+#include "device.h"
 
 enum attune_status cuda_map(struct device *, struct attune_map *, const struct map_view *);
 

@@ -8,6 +8,7 @@
  * What the library does is `packed parameters` (cuda_launch.c), on its caller's stream, with the
  * context asked for (device_cuda.c). */
 #include "cuda_ways.h"
+#include "cuda_context.h"
 
 enum { IN_TURN, BY_POINTER, EX, PROGRAMMATIC };
 enum { PUSHED, ASKED, BOUND };

@@ -1,58 +1,20 @@
 /* device_cuda.c - NVIDIA GPUs through the driver API, opened at run time, so
  * that one binary runs on machines with and without a GPU. Owns the primary
  * context it retains, one stream, one pair of events and the streams of sides.h. */
+#include "cuda_context.h"
 #include "cuda_map.h"
 #include "cuda_switch.h"
+#include "cuda_ways.h"
 #include "gpu_names.h"
 #include "power.h"
-#include "sides.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct cuda {
-	struct cuda_api cu;
-	struct sides sides;
-	void *library, *ctx, *stream, *begin, *end;
-	struct power *power;
-	int device, recording;
-};
-
-struct code {
-	void *module;
-	struct cuda_function function;
-	int smem_allowed; /* dynamic shared memory granted so far */
-	int registers, spill_bytes, smem_static;
-};
-
 struct tape {
 	void *graph, *exec;
 };
-
-static enum attune_status check(const struct cuda *c, int error, const char *what)
-{
-	const char *text = NULL;
-	if (!error)
-		return ATTUNE_OK;
-	c->cu.ErrorString(error, &text);
-	return fail(error == ERROR_OUT_OF_MEMORY      ? ATTUNE_NO_MEMORY
-		    : error == ERROR_OUT_OF_RESOURCES ? ATTUNE_UNSUPPORTED
-						      : ATTUNE_DEVICE_ERROR,
-		    "cuda: %s: %s (error %d)", what, text ? text : "unknown", error);
-}
-
-/* Runs `call` with the device's context current. */
-#define IN_CONTEXT(c, call, what) leave(c, (c)->cu.CtxPush((c)->ctx) ? -1 : (call), what)
-
-static enum attune_status leave(const struct cuda *c, int error, const char *what)
-{
-	void *popped;
-	if (error == -1)
-		return fail(ATTUNE_DEVICE_ERROR, "cuda: %s: the context is gone", what);
-	c->cu.CtxPop(&popped);
-	return check(c, error, what);
-}
 
 static enum attune_status load_api(struct cuda *c)
 {
@@ -117,7 +79,7 @@ static enum attune_status choose(struct cuda *c, const char *which)
 			return fail(ATTUNE_NO_DEVICE, "cuda:%s: GPUs 0 to %d are here", which,
 				    count - 1);
 	}
-	return check(c, c->cu.DeviceGet(&c->device, ordinal), "device");
+	return cuda_check(c, c->cu.DeviceGet(&c->device, ordinal), "device");
 }
 
 static void cuda_close(struct device *dev)
@@ -153,7 +115,7 @@ static enum attune_status cuda_open(struct device *dev, const char *which)
 	dev->state = c;
 	if ((status = load_api(c)) || (status = choose(c, which)))
 		return status;
-	if ((status = check(c, c->cu.CtxRetain(&c->ctx, c->device), "context")))
+	if ((status = cuda_check(c, c->cu.CtxRetain(&c->ctx, c->device), "context")))
 		return status;
 	describe(c, &dev->info);
 	status = IN_CONTEXT(c, c->cu.StreamCreate(&c->stream, STREAM_NON_BLOCKING), "stream");
@@ -273,7 +235,7 @@ static enum attune_status launch(struct device *dev, const struct code *code,
 		return ATTUNE_OK;
 	void *now = NULL; /* a thread that has it bound needs no pushing and popping */
 	if (!c->cu.CtxGet(&now) && now == c->ctx)
-		return check(c, kind(&c->cu, &code->function, g, args, stream), "launch");
+		return cuda_check(c, kind(&c->cu, &code->function, g, args, stream), "launch");
 	return IN_CONTEXT(c, kind(&c->cu, &code->function, g, args, stream), "launch");
 }
 
@@ -291,17 +253,6 @@ static enum attune_status cuda_launch_early(struct device *dev, const struct cod
 {
 	(void)args_bytes;
 	return launch(dev, code, g, args, stream, launch_early);
-}
-
-struct cuda_view cuda_view(const struct device *dev, const struct code *code)
-{
-	const struct cuda *c = dev->state;
-	return (struct cuda_view){ &c->cu, c->ctx, c->stream, code ? &code->function : NULL };
-}
-
-enum attune_status cuda_status(const struct device *dev, int error, const char *what)
-{
-	return check(dev->state, error, what);
 }
 
 static enum attune_status cuda_fork(struct device *dev, void *stream, void **side)
