@@ -1,8 +1,9 @@
-/* op.h - what is behind the handles of attune.h: shared by attune.c, which makes
- * them, and plan.c, which uses them. */
+/* op.h - what is behind the handles of attune.h. attune.c makes contexts and ops; plan.c and
+ * record.c run them. */
 #ifndef ATTUNE_OP_H
 #define ATTUNE_OP_H
 
+#include "device.h"
 #include "heuristics.h"
 
 struct attune_context {
@@ -31,8 +32,5 @@ struct attune_op {
 	struct ready *ready;
 	struct recorder *recorder; /* NULL: records no steps */
 };
-
-/* plan_facts.c: whether the plan's counts and words are ones that attune_plan_batch gives. */
-int plan_is_sound(const attune_plan *);
 
 #endif

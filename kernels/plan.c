@@ -1,5 +1,6 @@
 /* plan.c - the public API's every step: which choices run a batch, and running them; plan_facts.c
  * answers what is asked of plans. */
+#include "plan.h"
 #include "record.h"
 #include "run.h"
 #include <stdio.h>

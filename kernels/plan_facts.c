@@ -1,5 +1,6 @@
 /* plan_facts.c - questions about plans that run nothing: whether one serves for another, and what
  * workspace any of a size may need. */
+#include "plan.h"
 #include "record.h"
 #include "run.h"
 
