@@ -7,46 +7,7 @@
 #ifndef ATTUNE_DEVICE_H
 #define ATTUNE_DEVICE_H
 
-#include "kernel.h"
-#include <stdlib.h>
-#include <string.h>
-
-enum { GPU_NAME = 64 }; /* bytes of a name, gpu_names.h */
-
-struct device_info {
-	char name[80];      /* "NVIDIA H200", "AMD EPYC 9B14" */
-	char gpu[GPU_NAME]; /* what GPU= and the file names say: "h200", "cpu" */
-	char arch[16];      /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
-	char driver[48];    /* driver and API version, or the kernel's */
-	enum backend backend;
-	int units; /* SMs, or threads */
-	int lanes; /* threads of a warp, or floats of a vector */
-	int smem_per_block, smem_per_unit;
-	size_t l2_bytes; /* the last cache before DRAM; on a CPU all L3 together */
-	size_t memory_bytes;
-	int clock_mhz, memory_clock_mhz; /* nominal; 0: not known */
-	double power_limit_w;            /* 0: not known */
-	int dies; /* compute dies (XCDs) that share the units, each with an L2; 0: not known */
-	unsigned char uuid[16]; /* of a GPU; zeros: not known */
-};
-
-/* Whether blocks of a launch can be clusters that share their memory. */
-static inline int has_clusters(const struct device_info *d)
-{
-	return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 90;
-}
-
-/* Whether warpgroups multiply together. */
-static inline int has_warpgroups(const struct device_info *d)
-{
-	return !strcmp(d->arch, "sm_90");
-}
-
-/* The most tokens that tiles and pages are whole numbers of. */
-static inline int box_tokens(int page_size, int tile)
-{
-	return tile ? box_tokens(tile, page_size % tile) : page_size;
-}
+#include "gpu_names.h"
 
 struct conditions { /* now; 0: not known */
 	double sm_mhz, power_w, temperature_c;
@@ -176,9 +137,5 @@ const char *cpu_compile_flags(const char *arch);
 /* `which`: as in attune_open. On failure text is left and *dev is closed. */
 enum attune_status device_open(struct device *dev, const char *which);
 void device_close(struct device *dev);
-/* A stand-in for tests that says so in its name: no time of it means anything. */
-int device_is_emulated(const struct device_info *);
-/* gpu_names.c: the argument of device_open for a GPU's name, "cpu" or NULL. */
-const char *device_for(const char *gpu);
 
 #endif

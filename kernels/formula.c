@@ -1,5 +1,5 @@
 /* formula.c - choices whose segment count is worked out for each batch. */
-#include "device.h"
+#include "device_info.h"
 
 int config_is_formula(const struct config *c, const struct space *s)
 {

@@ -3,7 +3,7 @@
 #ifndef ATTUNE_GPU_NAMES_H
 #define ATTUNE_GPU_NAMES_H
 
-#include "device.h"
+#include "device_info.h"
 
 /* A name is a slug of what the driver calls the GPU: "NVIDIA GeForce RTX 5090" is rtx5090. Some
  * GPUs have a shorter name by the table: "NVIDIA H100 80GB HBM3" is h100. What differs from its
@@ -35,5 +35,10 @@ _Static_assert(GPU_NAME == 64, "GPU_NAME_RULE says 63");
 /* Whether a GPU of architecture `arch` executes binaries for `code`: of the same architecture, or
  * of NVIDIA's desktop and server GPUs for a lower minor version of the same major one. */
 int arch_runs(const char *arch, const char *code);
+
+/* A stand-in for tests that says so in its name: no time of it means anything. */
+int device_is_emulated(const struct device_info *);
+/* The argument of device_open for a GPU's name, "cpu" or NULL. */
+const char *device_for(const char *gpu);
 
 #endif

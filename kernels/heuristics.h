@@ -3,7 +3,7 @@
 #ifndef ATTUNE_HEURISTICS_H
 #define ATTUNE_HEURISTICS_H
 
-#include "device.h"
+#include "device_info.h"
 #include "tree.h"
 
 /* One tree each (tree.h). Prefill and decode answer with the id of a choice or with one of

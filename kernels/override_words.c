@@ -1,6 +1,6 @@
 /* override_words.c - see override_words.h. */
 #include "override_words.h"
-#include "device.h"
+#include "device_info.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>

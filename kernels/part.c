@@ -1,5 +1,5 @@
 /* part.c - batches, their parts, and the features that heuristics read. */
-#include "device.h"
+#include "device_info.h"
 #include <float.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* segments.c - the number of segments of a choice that says SEGMENTS=fitted, by its fitted costs
  * (segments.h). */
-#include "device.h"
+#include "device_info.h"
 
 void block_shape_of(struct block_shape *b, const struct config *c, const struct kernel *k)
 {

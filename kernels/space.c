@@ -43,7 +43,7 @@
  *                                      boxes of so many tokens; 0: none are made
  *   ARCH_SPECIFIC(1)                   its code is for the very chip that the rules ask for, and
  *                                      is compiled so: kernel_arch() */
-#include "device.h"
+#include "device_info.h"
 #include "mixed.h"
 #include "schedule.h"
 #include <stdio.h>
