@@ -486,6 +486,17 @@ struct resources {
  * database has only where this was called. */
 int store_resources(struct store *, const struct device_info *, const char *compiler,
 		    const struct resources *, int n);
+/* What a device gives at most, without attention, asked for in some way: "read",
+ * "path=async kib=64 blocks=132", "GB/s" or "us". Texts are the database's while `each` runs. */
+struct ceiling {
+	const char *name, *detail, *unit;
+	double value;
+};
+/* All of them or none; 0 + complain. */
+int store_ceilings(struct store *, long long run, const struct ceiling *, int n);
+/* Those of the newest run that has measured some on a device of that short name. */
+int store_each_ceiling(struct store *, const char *gpu, int (*each)(void *, const struct ceiling *),
+		       void *arg);
 /* What a row's code is to the sources of today. */
 enum freshness {
 	STALE,

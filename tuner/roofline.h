@@ -7,7 +7,6 @@
 #define ROOFLINE_H
 
 #include "tuner.h"
-#include "../harness/store_ceilings.h"
 
 enum { ROOFLINE_TEXT = 64, MOST_CEILINGS = 1024, MOST_CODES = 64 };
 
