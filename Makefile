@@ -131,7 +131,7 @@ $(B)/%.o: %.c | $(B)/has_tool
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(addprefix $(B)/harness/store_,migrate.o merge.o resources.o basis.o): $(wildcard harness/*.sql) # inside them
+$(addprefix $(B)/harness/store_,migrate.o merge.o write.o basis.o): $(wildcard harness/*.sql) # inside them
 $(B)/tuner/plot.o: $(wildcard tuner/plots/*.gp)
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
 $(B)/kernels/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)

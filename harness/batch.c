@@ -173,6 +173,17 @@ void batch_free(struct batch *b)
 	free(b);
 }
 
+int batch_query_len(const attune_batch *b, int seq)
+{
+	return b->query_start[seq + 1] - b->query_start[seq];
+}
+
+int batch_is_of_phase(const attune_batch *b, enum phase phase, int seq)
+{
+	const int is_decode = batch_query_len(b, seq) <= DECODE_MAX_QUERY;
+	return phase == PHASE_ALL || (phase == PHASE_DECODE) == is_decode;
+}
+
 static void put_length(FILE *f, char letter, int n)
 {
 	if (n && n % 1024 == 0)

@@ -1,55 +1,11 @@
 /* check.c - a candidate is run, and its output held against the fp64 reference.
- *
- * Tolerance. q, K and V are the same bits on both sides, so rounding of inputs is not
- * an error. A kernel may round each weight p_j to the cache's type before it multiplies
- * V with it, and rounds its result to the type of out. With u the unit roundoff (2^-11
- * F16, 2^-8 BF16, 2^-24 F32), where l = sum p_j is taken before the rounding:
- *
- *   |sum p_j (1 + e_j) v_j / l - want| <= u_kv * sum p_j |v_j| / l     (the "mass")
- *   |rounded - exact|                  <= u_out * |exact|
- *
- * The rest is fp32: scores of up to some tens, whose error of a few 2^-20 the p_j
- * inherit, exp2 to 2 ulp, sums. 2^-13 of the mass stands for all that; the CPU's fp32
- * kernels use 2 % of it. F16 weights below 2^-14 lose bits one by one, and so do
- * outputs: 2^-24, times at most 4, which is the largest |v|.
- *
- * With an E4M3 cache weights are rounded to F16, since 3 bits of fraction are no type for sums.
- *
- * Leaving out one of n keys moves some element by a few masses / n: t_check.c has BF16
- * noticed by 36 rows at n = 4000. */
+ * tolerance.c says how far apart the two may be. */
 #include "../kernels/run.h"
 #include "workload.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *outcome_name(enum outcome o)
-{
-	static const char *const names[] = {
-		[OUTCOME_OK] = "ok",           [OUTCOME_WRONG] = "wrong",
-		[OUTCOME_NAN] = "nan",         [OUTCOME_RESOURCES] = "resources",
-		[OUTCOME_COMPILE] = "compile", [OUTCOME_TIMEOUT] = "timeout",
-		[OUTCOME_CRASH] = "crash",     [OUTCOME_ILLEGAL] = "illegal",
-		[OUTCOME_NOISY] = "noisy",
-	};
-	_Static_assert(COUNT(names) == NUM_OUTCOMES, "an outcome without a name");
-	return (unsigned)o < COUNT(names) ? names[o] : "?";
-}
-
-double check_tolerance(const attune_shape *s, double mass, double want)
-{
-	static const double roundoff[] = { [ATTUNE_F32] = 0x1p-24,
-					   [ATTUNE_F16] = 0x1p-11,
-					   [ATTUNE_BF16] = 0x1p-8,
-					   [ATTUNE_E4M3] = 0x1p-11 };
-	const double smallest =
-	    s->dtype == ATTUNE_F16 || s->kv_dtype == ATTUNE_F16 || s->kv_dtype == ATTUNE_E4M3
-		? 0x1p-22
-		: 0x1p-40;
-	return (roundoff[s->kv_dtype] + 0x1p-13) * mass + roundoff[s->dtype] * fabs(want) +
-	       smallest;
-}
 
 __attribute__((format(printf, 3, 4))) static void judge(struct verdict *v, enum outcome outcome,
 							const char *format, ...)
@@ -92,12 +48,6 @@ static size_t row_at(const struct output *o, int token, int head)
 	return GUARD + (size_t)(token * t->out_token_stride + head * t->out_head_stride) * o->size;
 }
 
-int is_of_phase(const struct workload *w, enum phase phase, int seq)
-{
-	const int is_decode = workload_query_len(w, seq) <= DECODE_MAX_QUERY;
-	return phase == PHASE_ALL || (phase == PHASE_DECODE) == is_decode;
-}
-
 static size_t first_touched(const struct output *o, size_t begin, size_t end)
 {
 	while (begin < end && o->bytes[begin] == POISON)
@@ -122,7 +72,7 @@ static void judge_touched(struct verdict *v, const struct output *o, size_t at)
 	while (b->query_start[seq + 1] <= token)
 		seq++;
 	judge(v, OUTCOME_WRONG,
-	      is_of_phase(o->w, o->phase, seq)
+	      batch_is_of_phase(b, o->phase, seq)
 		  ? "sequence %d, token %d, head %d: wrote behind the row"
 		  : "sequence %d, token %d, head %d: is not of the part, yet written",
 	      seq, token - b->query_start[seq], head);
@@ -135,7 +85,7 @@ static int is_clean_around(struct verdict *v, const struct output *o)
 	size_t at, clean = 0;
 	for (int seq = 0; seq < b->num_seqs; seq++)
 		for (int t = b->query_start[seq];
-		     is_of_phase(o->w, o->phase, seq) && t < b->query_start[seq + 1]; t++)
+		     batch_is_of_phase(b, o->phase, seq) && t < b->query_start[seq + 1]; t++)
 			for (int h = 0; h < o->shape->num_query_heads; h++) {
 				const size_t row = row_at(o, t, h);
 				at = first_touched(o, clean, row);
@@ -180,8 +130,8 @@ static int is_written(struct verdict *v, const struct output *o)
 	const attune_batch *b = &o->w->scenario->batch->view;
 	struct expected_row r;
 	for (r.seq = 0; r.seq < b->num_seqs; r.seq++)
-		for (r.token = 0; is_of_phase(o->w, o->phase, r.seq) &&
-				  r.token < workload_query_len(o->w, r.seq);
+		for (r.token = 0;
+		     batch_is_of_phase(b, o->phase, r.seq) && r.token < batch_query_len(b, r.seq);
 		     r.token++)
 			for (r.head = 0; r.head < o->shape->num_query_heads; r.head++) {
 				const unsigned char *row =
@@ -240,7 +190,7 @@ void check_output(struct verdict *v, struct workload *w, enum phase phase, int m
 		judge_status(v, w->dev->ops->get(w->dev, o.bytes, w->memory[0], w->out_bytes));
 	if (v->outcome == OUTCOME_OK && is_clean_around(v, &o) && is_written(v, &o))
 		for (int i = 0; i < e->num_rows; i++)
-			if (is_of_phase(w, phase, e->row[i].seq))
+			if (batch_is_of_phase(&w->scenario->batch->view, phase, e->row[i].seq))
 				compare_row(v, &o, e, i);
 	free(o.bytes);
 	if (v->outcome == OUTCOME_OK && o.shape->has_lse)

@@ -1,5 +1,5 @@
 /* compile.h - between jit.c, which keeps binaries, and compile.c, clang.c and rtc.c, which make
- * them. */
+ * them with process.c. */
 #ifndef COMPILE_H
 #define COMPILE_H
 
@@ -39,7 +39,7 @@ int clang_compile(struct job *);
 const char *nvrtc_version(const char *arch), *hiprtc_version(const char *arch);
 int nvrtc_compile(struct job *), hiprtc_compile(struct job *);
 
-/* ---- of compile.c, for the others ------------------------------------------------------------- */
+/* ---- process.c: child processes ---------------------------------------------------------------- */
 
 enum { MAX_WORDS = 64 };
 struct words { /* of a command line; freed by words_free */

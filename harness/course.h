@@ -1,5 +1,5 @@
-/* course.h - a race under way; between measure.c, which says who runs and who is out, and
- * play.c, which has them run. */
+/* course.h - a race under way; between measure.c, which says who runs and who is out, retire.c,
+ * which takes them out, and play.c, which has them run. */
 #ifndef COURSE_H
 #define COURSE_H
 
@@ -76,20 +76,24 @@ double course_median(const struct course *, int i); /* of those; NaN: there are 
  * told of yet. */
 void course_tell(struct course *);
 
+/* ---- retire.c ---- */
+/* No kernel beats the machine: a time that does means that work was left out, or that the
+ * clock lied. The output is looked at once more, and *us timed `times` more; if it stays so
+ * the outcome is WRONG. */
+enum attune_status course_doubt(struct course *, int i, double *us, int times);
+/* The same of all rounds so far, or of the screen before the first. */
+enum attune_status course_doubt_rounds(struct course *, int i);
+/* Takes no further part, nor does its twin; nobody is told yet. A time too good is doubted. */
+enum attune_status course_retire(struct course *, int i, const char *why);
+/* The same without a doubt. */
+void course_leave(struct course *, int i);
+/* The reference takes no more rounds, and is told of at the end. */
+void course_rest(struct course *);
+
 /* ---- screen.c ---- */
 /* All but the slow have tapes for rounds, and so has the twin. */
 enum attune_status course_screen(struct course *);
 /* The fastest in the screen, of those whose race is not over; INFINITY: nobody. */
 double course_best_probe(const struct course *, int *who);
-/* No kernel beats the machine: a time that does means that work was left out, or that the
- * clock lied. The output is looked at once more, and *us timed `times` more; if it stays so
- * the outcome is WRONG. */
-enum attune_status course_doubt(struct course *, int i, double *us, int times);
-
-/* ---- measure.c ---- */
-/* Takes no further part, nor does its twin; nobody is told yet. A time too good is doubted. */
-enum attune_status course_retire(struct course *, int i, const char *why);
-/* The same without a doubt. */
-void course_leave(struct course *, int i);
 
 #endif

@@ -32,11 +32,6 @@ static void drop_exams(struct exam **at)
 	}
 }
 
-void exams_free(struct pool *p)
-{
-	drop_exams(&p->exams);
-}
-
 static int is_for(const struct exam *x, const struct scenario *s)
 {
 	const attune_batch *a = &x->batch.view, *b = &s->batch->view;
@@ -125,4 +120,13 @@ enum attune_status exam_find(struct workload **w, struct device *dev, struct poo
 	if (!status)
 		*w = x ? &x->w : &p->exams->w;
 	return status;
+}
+
+void pool_free(struct device *dev, struct pool *p)
+{
+	if (!p)
+		return;
+	drop_exams(&p->exams);
+	pool_drop(dev, p);
+	free(p);
 }

@@ -1,6 +1,7 @@
 /* expect.c - which rows of a workload's output are looked at, and what the reference
  * says of them. Rows that share keys are computed together, by one of several threads,
  * so that those keys are decoded once. */
+#include "../kernels/run.h"
 #include "workload.h"
 #include <pthread.h>
 #include <sched.h>
@@ -41,11 +42,12 @@ static int list_seq(const struct workload *w, int seq, const unsigned char *mark
 		    struct expected_row *row)
 {
 	const attune_shape *s = &w->scenario->shape;
-	const int first = w->scenario->batch->view.query_start[seq];
+	const attune_batch *b = &w->scenario->batch->view;
+	const int first = b->query_start[seq];
 	const int heads = s->num_query_heads, group = heads / s->num_kv_heads;
 	int n = 0;
 	for (int kv = 0; kv < s->num_kv_heads; kv++)
-		for (int t = 0; t < workload_query_len(w, seq); t++)
+		for (int t = 0; t < batch_query_len(b, seq); t++)
 			for (int h = kv * group; h < (kv + 1) * group; h++)
 				if (mark[(size_t)(first + t) * (size_t)heads + (size_t)h])
 					row[n++] = (struct expected_row){ seq, t, h };
@@ -205,6 +207,21 @@ static void *write_q(const struct expected *e, const struct workload *w, struct 
 	return q;
 }
 
+/* The arguments as the reference wants them: host pointers, but no K, V and q. */
+static void host_args(const struct workload *w, struct attune_args *a)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const attune_batch *b = &w->scenario->batch->view;
+	args_from_tensors(a, s, &w->tensors, b->num_seqs);
+	a->out = NULL;
+	a->q = a->k_cache = a->v_cache = a->k_new = a->v_new = NULL;
+	a->block_table = w->host_table;
+	a->query_start = b->query_start;
+	a->seq_lens = b->seq_lens;
+	a->sinks = s->has_sinks ? w->sinks : NULL;
+	a->alibi_slopes = s->has_alibi ? w->slopes : NULL;
+}
+
 static int count_threads(void)
 {
 	cpu_set_t set;
@@ -218,7 +235,7 @@ static int compute_rows(struct expected *e, const struct workload *w)
 	atomic_int next_row = 0;
 	struct attune_args args;
 	int n = 0, started = 0;
-	workload_host_args(w, &args);
+	host_args(w, &args);
 	void *q = write_q(e, w, &args);
 	for (const int threads = count_threads(); q && n < threads; n++) {
 		struct reader *r = &reader[n];

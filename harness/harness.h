@@ -22,6 +22,10 @@ enum {
 	EXIT_INTERRUPTED = 130
 };
 
+/* ---- utf8.c ------------------------------------------------------------------ */
+/* A copy in which what is not UTF-8 is U+FFFD, the caller's to free; NULL without memory. */
+char *utf8_text(const char *text);
+
 /* ---- talk.c: stderr is talk, stdout is data -------------------------------- */
 
 /* "attune: <text>" on stderr. */
@@ -44,6 +48,7 @@ int complaints(void); /* how many lines complain has written */
  * what is not UTF-8. The caller's to free; NULL without memory. */
 char *shown_text(const char *text);
 
+/* ---- table.c --------------------------------------------------------------------- */
 /* A table for people and machines. Control characters are escaped in the forms that people
  * read (table, markdown); csv is quoted as in RFC 4180. */
 enum format { FORMAT_TABLE, FORMAT_TSV, FORMAT_CSV, FORMAT_MARKDOWN, FORMAT_JSON, NUM_FORMATS };
@@ -64,15 +69,15 @@ int format_parse(const char *word, enum format *); /* 0 when unknown */
 struct json_out;
 void table_json(struct table *, struct json_out *, const char *key);
 
-/* options.c: the values of --gpu and --format; what is wrong with one ends the program. */
+/* ---- options.c ------------------------------------------------------------------- */
+/* The values of --gpu and --format; what is wrong with one ends the program. */
 enum { SHOWN_ARGUMENT = 60 };
 struct argp_state;
 void gpu_option(const char **gpu, const char *arg, struct argp_state *);
 void format_option(enum format *, const char *arg, struct argp_state *);
 
-enum { MAX_SAMPLES = 64 }; /* of one racer */
-
 /* ---- stats.c: pure functions ------------------------------------------------ */
+enum { MAX_SAMPLES = 64 };       /* of one racer */
 double median(double *v, int n); /* sorts v */
 double quantile(const double *sorted, int n, double q);
 double mad(const double *v, int n, double centre); /* x 1.4826 */
@@ -89,6 +94,21 @@ double student_beyond(double z, double freedom);
 /* E max(0, X - z) of a standard normal X: what is lost by waiting for one at z. */
 double normal_loss(double z);
 
+/* ---- outcome.c: what becomes of a candidate ---------------------------------- */
+enum outcome {
+	OUTCOME_OK,
+	OUTCOME_WRONG,
+	OUTCOME_NAN,
+	OUTCOME_RESOURCES,
+	OUTCOME_COMPILE,
+	OUTCOME_TIMEOUT,
+	OUTCOME_CRASH,
+	OUTCOME_ILLEGAL,
+	OUTCOME_NOISY, /* right, but too few clean samples: not a time to learn from */
+	NUM_OUTCOMES
+};
+const char *outcome_name(enum outcome);
+
 /* ---- batch.c: vLLM's batch grammar ------------------------------------------ */
 /* (<count>)q<len>[k][s<len>[k]] joined by '_'. */
 struct batch {
@@ -100,8 +120,11 @@ struct batch *batch_parse(const char *text, char *error, size_t size);
 void batch_free(struct batch *);
 /* Shortest text that parses to the same batch (runs joined, k where exact). */
 char *batch_format(const attune_batch *);
+int batch_query_len(const attune_batch *, int seq);
+/* Whether the sequence's queries are of the phase. */
+int batch_is_of_phase(const attune_batch *, enum phase, int seq);
 
-/* ---- models.c, scenario.c: JSON input, read by input.c ------------------------- */
+/* ---- models.c, scenario.c, scenario_sets.c ------------------------------------- */
 enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
 extern const char *const layout_names[]; /* "nhd", ...; ends with NULL */
 enum layout layout_of(const char *name); /* in any case; of others LAYOUT_NHD */
@@ -155,7 +178,7 @@ int scenarios_load(struct scenario_list *, const char *path, const struct models
 /* What it points to. */
 void scenario_drop(struct scenario *);
 void scenarios_free(struct scenario_list *);
-/* scenario_sets.c: the model's scenarios (NULL: of all) of several sets, each once. A set is the
+/* The model's scenarios (NULL: of all) of several sets, each once. A set is the
  * name of a file in `dir`, or a path. 0 after a complaint. */
 int scenario_sets_load(struct scenario_list *, const char *dir, const char *const *set, int n,
 		       const char *model, const struct models *);
@@ -167,6 +190,12 @@ struct facts {
 	double kv_bytes, flops; /* KV read once; causal FLOPs of both products */
 };
 void scenario_facts(struct facts *, const attune_shape *, const attune_batch *);
+
+/* ---- corners.c ------------------------------------------------------------------ */
+/* The batches that every variant must pass for a shape before its time
+ * counts: length 1, page boundary +-1, empty sequences, query longer than context, odd
+ * sizes, mixed phases. NULL-terminated. */
+extern const char *const corner_batches[];
 
 /* ---- workload.c: a scenario made flesh -------------------------------------- */
 /* Pages are drawn from one pool; `sets` disjoint page sets rotate so that no call
@@ -199,9 +228,11 @@ struct workload {
 enum attune_status workload_make(struct workload *, struct device *, struct pool **,
 				 const struct scenario *, enum workload_kind, size_t cold_bytes);
 void workload_free(struct workload *);
-void pool_free(struct device *, struct pool *);
 /* Fills `out`, and the LSE, with NaN bytes. */
 enum attune_status workload_poison(struct workload *);
+
+/* ---- exam.c: the pool, and the check workloads that it keeps ------------------- */
+void pool_free(struct device *, struct pool *);
 
 /* ---- launch.c: a choice run on a part of a workload ------------------------- */
 /* Loaded code for a choice and a shape, from the cache or the compiler. */
@@ -263,21 +294,12 @@ int source_identity(const struct kernel *, char hex[33]);
  * includes them, then in `root`, which may be NULL. */
 int source_identity_of(const char *path, const char *root, char hex[33]);
 
-/* ---- check.c: candidate against the fp64 reference -------------------------- */
-enum outcome {
-	OUTCOME_OK,
-	OUTCOME_WRONG,
-	OUTCOME_NAN,
-	OUTCOME_RESOURCES,
-	OUTCOME_COMPILE,
-	OUTCOME_TIMEOUT,
-	OUTCOME_CRASH,
-	OUTCOME_ILLEGAL,
-	OUTCOME_NOISY, /* right, but too few clean samples: not a time to learn from */
-	NUM_OUTCOMES
-};
-const char *outcome_name(enum outcome);
+/* ---- tolerance.c --------------------------------------------------------------- */
+/* The largest error that an output element may have: `want` is right, and `mass` the
+ * same weighted mean over |v|. */
+double check_tolerance(const attune_shape *, double mass, double want);
 
+/* ---- check.c: candidate against the fp64 reference -------------------------- */
 struct verdict {
 	enum outcome outcome;
 	double worst;   /* largest error over its tolerance */
@@ -296,13 +318,6 @@ void check_workload(struct verdict *, struct workload *, const struct choice *,
 		    const struct loaded *, enum phase, int max_rows);
 /* The same of what a call of any kind has left in the output, poisoned before it. */
 void check_output(struct verdict *, struct workload *, enum phase, int max_rows);
-/* corners.c: the batches that every variant must pass for a shape before its time
- * counts: length 1, page boundary +-1, empty sequences, query longer than context, odd
- * sizes, mixed phases. NULL-terminated. */
-extern const char *const corner_batches[];
-/* The largest error that an output element may have: `want` is right, and `mass` the
- * same weighted mean over |v|. */
-double check_tolerance(const attune_shape *, double mass, double want);
 
 /* ---- ceilings.c ---------------------------------------------------------------- */
 /* GB/s of a linear read, TFLOP/s of matrix steps from registers; 0 and a status where
@@ -486,6 +501,17 @@ struct resources {
  * database has only where this was called. */
 int store_resources(struct store *, const struct device_info *, const char *compiler,
 		    const struct resources *, int n);
+/* What a device gives at most, without attention, asked for in some way: "read",
+ * "path=async kib=64 blocks=132", "GB/s" or "us". Texts are the database's while `each` runs. */
+struct ceiling {
+	const char *name, *detail, *unit;
+	double value;
+};
+/* All of them or none; 0 + complain. */
+int store_ceilings(struct store *, long long run, const struct ceiling *, int n);
+/* Those of the newest run that has measured some on a device of that short name. */
+int store_each_ceiling(struct store *, const char *gpu, int (*each)(void *, const struct ceiling *),
+		       void *arg);
 /* What a row's code is to the sources of today. */
 enum freshness {
 	STALE,
@@ -605,11 +631,13 @@ int store_query(struct store *, const char *sql,
 			    const char *const *cells),
 		void *arg);
 
-/* ---- sweep.c, worker.c -------------------------------------------------------- */
+/* ---- sweep_cmd.c, devices_cmd.c, scenarios_cmd.c, merge_cmd.c ------------------- */
 int cmd_sweep(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_scenarios(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
+
+/* ---- bridge_cmd.c -------------------------------------------------------------- */
 int cmd_bridge(int argc, char **argv);
 
 #endif

@@ -1,4 +1,5 @@
-/* input.c - JSON files, checked; this file and json_out.c are the only ones that know jansson. */
+/* input.c - JSON files, checked; this file, json_out.c and utf8.c are the only ones that know
+ * jansson. */
 #include "harness.h"
 #include "input.h"
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* json_out.h - JSON on its way out. jansson stays inside json_out.c: it escapes texts, checks
- * that they are UTF-8 and writes numbers; other files say what is in the document. */
+/* json_out.h - JSON on its way out. jansson stays inside json_out.c, which escapes texts and writes
+ * numbers, and utf8.c, which checks that texts are UTF-8; other files say what is in the
+ * document. */
 #ifndef JSON_OUT_H
 #define JSON_OUT_H
 
@@ -21,9 +22,8 @@ void out_number(struct json_out *, const char *key, double value, int decimals);
  * element a line, the others are on one line. 0 + complain. */
 int out_print(struct json_out *, int broken, FILE *);
 
-/* One text as a JSON string. What is not UTF-8 in it becomes U+FFFD, here and in documents. */
+/* One text as a JSON string. What is not UTF-8 in it becomes U+FFFD, here and in
+ * documents: utf8.c. */
 void out_quoted(FILE *, const char *text);
-/* A copy with that done, the caller's to free; NULL without memory. */
-char *utf8_text(const char *text);
 
 #endif

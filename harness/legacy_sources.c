@@ -1,6 +1,5 @@
 /* legacy_sources.c - old hashes of sources, of databases up to version 5, to identities. */
-#include "legacy_sources.h"
-#include "harness.h"
+#include "store.h"
 #include <string.h>
 #include <xxhash.h>
 

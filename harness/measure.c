@@ -3,7 +3,7 @@
  *   screen   A B C D E F   one call each; D: twice the best, gone (screen.c)
  *   round 1  B F A E C     each letter: one play of one tape, one sample (play.c)
  *                          E: behind again, and beyond screen_ratio, gone
- *   round 2  C F A B       F: beaten, gone (judge.c)
+ *   round 2  C F A B       F: beaten, gone (judge.c, retire.c)
  *   ...                    until the rest is tied, or more rounds would not pay
  *
  * All samples have the same number of calls, so that what a tape costs to start is the
@@ -13,50 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST = LEAST_SAMPLES /* rounds, whatever they cost */, TIMES = 3 /* who is doubted runs again */ };
+enum { LEAST = LEAST_SAMPLES /* rounds, whatever they cost */ };
 
 static const double agrees = 1.1; /* the screen, with round 1 that a racer is behind */
-
-/* Of rounds, or of the screen: a time too good is taken again. */
-static enum attune_status doubt_rounds(struct course *c, int i)
-{
-	struct runner *r = &c->runner[i];
-	const double first = course_median(c, i);
-	double us = first;
-	enum attune_status status = course_doubt(c, i, &us, TIMES);
-	if (status || !(us > first))
-		return status;
-	for (int k = 0; k < c->rounds; k++) /* the clock had lied */
-		r->by_round[k] = NAN;
-	r->probe_us = us;
-	r->m->lead = r->m->lead_low = NAN;
-	return ATTUNE_OK;
-}
-
-static struct runner *twin_of(const struct course *c, int i)
-{
-	struct runner *twin = c->runners > c->race->n ? &c->runner[c->race->n] : NULL;
-	return twin && twin->of == i && twin != &c->runner[i] ? twin : NULL;
-}
-
-void course_leave(struct course *c, int i)
-{
-	struct runner *r = &c->runner[i], *twin = twin_of(c, i);
-	r->alive = r->in = 0;
-	tapes_free(&r->tapes, c->dev);
-	if (twin)
-		course_leave(c, c->race->n);
-}
-
-enum attune_status course_retire(struct course *c, int i, const char *why)
-{
-	struct runner *r = &c->runner[i];
-	snprintf(r->m->stopped, sizeof r->m->stopped, "%s", why);
-	enum attune_status status = doubt_rounds(c, i);
-	if (!status && r->alive)
-		course_leave(c, i);
-	return status;
-}
 
 /* After round 1: far behind in two looks of different kinds. */
 static enum attune_status drop_slow(struct course *c)
@@ -102,17 +61,6 @@ static int is_look(int rounds)
 	return rounds == 2 || (rounds % 3 == 0 && !(rounds / 3 & (rounds / 3 - 1)));
 }
 
-/* The reference takes no more rounds, and is told of at the end. */
-static void rest(struct course *c)
-{
-	struct measurement *m = c->runner[0].m;
-	struct runner *twin = twin_of(c, 0);
-	c->runner[0].in = 0;
-	if (twin)
-		twin->in = 0;
-	snprintf(m->stopped, sizeof m->stopped, "beaten");
-}
-
 static enum attune_status drop_beaten(struct course *c)
 {
 	enum attune_status status = ATTUNE_OK;
@@ -122,7 +70,7 @@ static enum attune_status drop_beaten(struct course *c)
 		if (i)
 			status = course_retire(c, i, "beaten");
 		else
-			rest(c);
+			course_rest(c);
 	}
 	return status;
 }
@@ -194,7 +142,7 @@ static enum attune_status finish(struct course *c, const char *why)
 			continue;
 		if (!*m->stopped)
 			snprintf(m->stopped, sizeof m->stopped, "%s", why);
-		status = doubt_rounds(c, i);
+		status = course_doubt_rounds(c, i);
 	}
 	return status;
 }

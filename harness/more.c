@@ -5,8 +5,8 @@
  *           seed % 3 = 0: none; 1: one of K and one of V; 2: one for each sequence and KV head
  *   lse     guard | [num_tokens][num_query_heads], of a check with gaps as its rows | guard
  *
- * An LSE is a sum in fp32 of numbers that inherit the scores' error, of which check.c tells; then
- * a logarithm, to 2^-22. */
+ * An LSE is a sum in fp32 of numbers that inherit the scores' error, of which tolerance.c tells;
+ * then a logarithm, to 2^-22. */
 #include "workload.h"
 #include "../kernels/run.h"
 #include <math.h>
@@ -115,8 +115,8 @@ static void look_at_rows(struct written *x)
 	const attune_batch *b = &x->w->scenario->batch->view;
 	struct expected_row r;
 	for (r.seq = 0; r.seq < b->num_seqs; r.seq++)
-		for (r.token = 0; is_of_phase(x->w, x->phase, r.seq) &&
-				  r.token < workload_query_len(x->w, r.seq);
+		for (r.token = 0;
+		     batch_is_of_phase(b, x->phase, r.seq) && r.token < batch_query_len(b, r.seq);
 		     r.token++)
 			for (r.head = 0; r.head < x->w->scenario->shape.num_query_heads; r.head++) {
 				const size_t at =
@@ -142,12 +142,12 @@ static void look_around(struct written *x)
 
 static void compare(struct written *x, const struct expected *e)
 {
-	const int32_t *start = x->w->scenario->batch->view.query_start;
+	const attune_batch *b = &x->w->scenario->batch->view;
 	for (int i = 0; i < e->num_rows && x->v->outcome == OUTCOME_OK; i++) {
 		const struct expected_row *r = &e->row[i];
-		if (!is_of_phase(x->w, x->phase, r->seq))
+		if (!batch_is_of_phase(b, x->phase, r->seq))
 			continue;
-		const double got = x->row[place_of(x, start[r->seq] + r->token, r->head)];
+		const double got = x->row[place_of(x, b->query_start[r->seq] + r->token, r->head)];
 		const double want = e->lse[i], most = 0x1p-12 + 0x1p-18 * fabs(want);
 		char what[80];
 		if (got == want || fabs(got - want) <= most)

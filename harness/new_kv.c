@@ -39,7 +39,7 @@ static enum attune_status put_tokens(const struct workload *w, char *to, char *r
 	const attune_batch *b = &w->scenario->batch->view;
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < b->num_seqs; i++) {
-		const int query = workload_query_len(w, i), context = b->seq_lens[i] - query;
+		const int query = batch_query_len(b, i), context = b->seq_lens[i] - query;
 		for (int t = context < 0 ? -context : 0; !status && t < query; t++) {
 			write_token(w, row, is_v, i, context + t);
 			status = w->dev->ops->put(

@@ -187,7 +187,7 @@ static enum attune_status fill_device(struct device *dev, const struct pool *p)
 
 /* ---- the pool -------------------------------------------------------------------- */
 
-static void drop(struct device *dev, struct pool *p)
+void pool_drop(struct device *dev, struct pool *p)
 {
 	if (p->k)
 		dev->ops->release(dev, p->k);
@@ -207,7 +207,7 @@ enum attune_status pool_reserve(struct pool **pool, struct device *dev, size_t e
 	*pool = p;
 	if (p->dtype == dtype && p->elements >= elements)
 		return ATTUNE_OK;
-	drop(dev, p);
+	pool_drop(dev, p);
 	elements += dtype == ATTUNE_E4M3 ? -elements % 4 : elements % 2; /* whole words */
 	status = dev->ops->alloc(dev, &p->k, elements * (size_t)dtype_bytes(dtype));
 	if (!status)
@@ -221,15 +221,6 @@ enum attune_status pool_reserve(struct pool **pool, struct device *dev, size_t e
 		status = fill_device(dev, p);
 	}
 	if (status)
-		drop(dev, p);
+		pool_drop(dev, p);
 	return status;
-}
-
-void pool_free(struct device *dev, struct pool *p)
-{
-	if (!p)
-		return;
-	exams_free(p);
-	drop(dev, p);
-	free(p);
 }

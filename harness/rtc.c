@@ -261,7 +261,7 @@ static int compile_apart(const struct rtc *r, struct job *j)
 	}
 	const pid_t pid = fork();
 	if (!pid) {
-		setpgid(0, 0); /* as in spawn() of compile.c */
+		setpgid(0, 0); /* as in spawn() of process.c */
 		const int result = compile_here(r, j);
 		send_log(fd[1], j->log);
 		_exit(result);

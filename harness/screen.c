@@ -8,7 +8,6 @@
 enum { ATTEMPTS = 4, PLAYS = 4 };
 
 static const double first_drop = 2;
-static const double too_fast = 0.5; /* of the least that the ceilings allow */
 
 double course_best_probe(const struct course *c, int *who)
 {
@@ -19,35 +18,6 @@ double course_best_probe(const struct course *c, int *who)
 			*who = i;
 		}
 	return best;
-}
-
-enum attune_status course_doubt(struct course *c, int i, double *us, int times)
-{
-	struct runner *r = &c->runner[i];
-	struct measurement *m = r->m;
-	const double bound = c->race->v[r->of].bound_us, first = *us;
-	double again[MAX_SAMPLES];
-	if (!(first < too_fast * bound))
-		return ATTUNE_OK;
-	if (c->race->right && !c->race->right(c->race->arg, r->of)) {
-		m->outcome = OUTCOME_WRONG;
-		snprintf(m->detail, sizeof m->detail,
-			 "%.3f us, and its output is wrong when looked at again", first);
-		return ATTUNE_OK;
-	}
-	for (int k = 0; k < times; k++) {
-		enum attune_status status = course_play(c, i, &again[k]);
-		if (status || !r->alive)
-			return status;
-	}
-	*us = median(again, times);
-	if (*us < too_fast * bound) {
-		m->outcome = OUTCOME_WRONG;
-		snprintf(m->detail, sizeof m->detail,
-			 "%.3f us twice: the machine's ceilings allow no less than %.3f us", *us,
-			 bound);
-	}
-	return ATTUNE_OK;
 }
 
 /* How long one call takes, roughly: the start of a tape is in it, and the first play warms

@@ -1,19 +1,20 @@
 /* store.h - inside the store: its handle, its statements and how to run them. For
  * store*.c only; all others see harness.h.
  *
- *   store.c           opening, errors, statements
- *   store_migrate.c   databases of earlier versions
+ *   store_values.c    the values of a row's columns
+ *   store_statement.c the SQL of statements, errors, transactions
  *   store_names.c     scenarios, variants and sources as rows name them
  *   store_dict.c      the tables of names, in memory
- *   store_write.c     runs, scenarios, measurements
+ *   legacy_sources.c  old hashes of sources
+ *   store_migrate.c   today's tables, and databases of earlier versions
+ *   store_write.c     runs, scenarios, measurements, ceilings, what binaries take
  *   store_merge.c     joining databases; the committed form
- *   store_resources.c what binaries take, where nothing was measured
- *   store_ceilings.c  what a device gives at most
  *   store_basis.c     the rules that a device's header began from
- *   store_read.c      cells, noise, devices, free queries
+ *   store_read.c      cells, noise, devices, ceilings, free queries
  *   store_bridge.c    bridges, and what needs them
  *   store_hash.c      the hash of a database's content
- *   store_sound.c     whether a database holds what attune wrote */
+ *   store_sound.c     whether a database holds what attune wrote
+ *   store.c           opening and closing */
 #ifndef STORE_H
 #define STORE_H
 
@@ -44,6 +45,8 @@ enum query {
 };
 // clang-format on
 
+enum { PATIENCE_MS = 30000 /* with another process that writes */ };
+
 struct store {
 	sqlite3 *db;
 	char *path;
@@ -58,6 +61,21 @@ struct store {
 	long long changes; /* rows that this handle had changed when the transaction began */
 };
 
+/* ---- store_values.c ----------------------------------------------------------------- */
+/* Says once a handle what only a damaged file has, and sets is_damaged; returns 0. */
+int store_damaged(struct store *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Columns of a row at hand: the only way to read one. What is NULL, of another type or outside
+ * of lo..hi is damaged, and is returned as "", lo or NaN. */
+const char *store_text(struct store *, sqlite3_stmt *, int column);
+long long store_int(struct store *, sqlite3_stmt *, int column, long long lo, long long hi);
+double store_real(struct store *, sqlite3_stmt *, int column, double lo, double hi);
+/* The same of a column that may be NULL: then NaN. */
+double store_maybe(struct store *, sqlite3_stmt *, int column, double lo, double hi);
+const unsigned char *store_blob(struct store *, sqlite3_stmt *, int column, int *bytes);
+/* Copies a text; one that does not fit is damaged. */
+void store_copy(struct store *, sqlite3_stmt *, int column, char *to, size_t size);
+
+/* ---- store_statement.c -------------------------------------------------------------- */
 /* One line for the handle's last error; returns 0. */
 int store_explain(struct store *);
 int store_execute(struct store *, const char *sql);
@@ -71,42 +89,13 @@ long long store_number(struct store *, enum query, const char *kinds, ...);
 /* The id of the row that `find` finds, or else of the one that `add` adds. */
 long long store_intern(struct store *, enum query find, enum query add, const char *kinds, ...);
 
-/* ---- store_sound.c ------------------------------------------------------------------ */
-/* Says once a handle what only a damaged file has, and sets is_damaged; returns 0. */
-int store_damaged(struct store *, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Columns of a row at hand: the only way to read one. What is NULL, of another type or outside
- * of lo..hi is damaged, and is returned as "", lo or NaN. */
-const char *store_text(struct store *, sqlite3_stmt *, int column);
-long long store_int(struct store *, sqlite3_stmt *, int column, long long lo, long long hi);
-double store_real(struct store *, sqlite3_stmt *, int column, double lo, double hi);
-/* The same of a column that may be NULL: then NaN. */
-double store_maybe(struct store *, sqlite3_stmt *, int column, double lo, double hi);
-const unsigned char *store_blob(struct store *, sqlite3_stmt *, int column, int *bytes);
-/* Copies a text; one that does not fit is damaged. */
-void store_copy(struct store *, sqlite3_stmt *, int column, char *to, size_t size);
-/* Whether all tables, views and indices are as `schema` makes them; comments and blanks aside.
- * 0 + complain. */
-int store_has_tables(struct store *, const char *schema);
-/* Writes the hash of each device's content, within a transaction. 0 + complain. */
-int store_seal(struct store *);
-
 /* A write transaction, in WAL mode; `end` rolls back unless ok, and returns whether
  * the work is committed. It removes the seal where rows have changed since `begin`. */
 int store_enter_wal(struct store *);
 int store_begin(struct store *);
 int store_end(struct store *, int ok);
-/* Brings the tables of version `from` to today's, within a transaction. 0 + complain. */
-int store_migrate(struct store *, int from);
-/* Whether its tables are today's. 0 + complain. */
-int store_is_current(struct store *);
-/* Makes the functions that SQL of ours calls. */
-int store_functions(struct store *);
 
-/* ---- store_basis.c ------------------------------------------------------------------- */
-/* Adds those of the attached database `src`. 0 + complain. */
-int store_merge_basis(struct store *);
-
-/* ---- names ------------------------------------------------------------------------ */
+/* ---- store_names.c ------------------------------------------------------------------ */
 /* add: ADD_SCENARIO, or FIND_SCENARIO to leave the database as it is. */
 long long store_scenario_id(struct store *, const struct scenario *, enum query add);
 /* Enters what calls of the scenario's phases move and compute. */
@@ -167,11 +156,41 @@ struct built_source {
 int next_source(const char **sources, struct built_source *);
 /* What it is to today's source of that kernel. */
 enum freshness store_source_today(struct store *, const struct built_source *);
-/* 32 digits of what is read of a device for headers (and, with all of it, for pictures). */
-int store_hash_device(struct store *, long long device, int with_all, char hex[33]);
+
+/* ---- legacy_sources.c ------------------------------------------------------------------- */
+/* What an old hash of sources stands for (legacy_sources.def). */
+struct legacy_source {
+	const char *hash;
+	/* The kernel's and then its helpers' names and identities; NULL ends them. */
+	const char *binary[2 * (1 + NUM_HELPERS) + 1];
+};
+/* 1: the hash is of one choice, part[0]. 2: of a plan's prefill and decode parts. 0: not known. */
+int legacy_sources(const char *hash, const struct legacy_source *part[2]);
+
+/* ---- store_migrate.c --------------------------------------------------------------------- */
+/* Brings the tables of version `from` to today's, within a transaction. 0 + complain. */
+int store_migrate(struct store *, int from);
+/* Whether its tables are today's. 0 + complain. */
+int store_is_current(struct store *);
+/* Makes the functions that SQL of ours calls. */
+int store_functions(struct store *);
+
+/* ---- store_read.c ------------------------------------------------------------------------ */
 /* Reads all newest rows of a device. 0 + complain. */
 int store_can_read(struct store *, long long device);
 /* 0: none; -1: failure. */
 long long store_device_id(struct store *, const char *gpu);
+
+/* ---- store_basis.c ------------------------------------------------------------------- */
+/* Adds those of the attached database `src`. 0 + complain. */
+int store_merge_basis(struct store *);
+
+/* ---- store_hash.c ------------------------------------------------------------------------ */
+/* 32 digits of what is read of a device for headers (and, with all of it, for pictures). */
+int store_hash_device(struct store *, long long device, int with_all, char hex[33]);
+
+/* ---- store_sound.c ----------------------------------------------------------------------- */
+/* Writes the hash of each device's content, within a transaction. 0 + complain. */
+int store_seal(struct store *);
 
 #endif

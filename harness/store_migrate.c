@@ -1,23 +1,30 @@
-/* store_migrate.c - brings a database of an earlier version to today's schema. Its tables step
- * aside, schema.sql makes new ones, migrate_rows.sql copies the rows. */
-#include "legacy_sources.h"
+/* store_migrate.c - whether a database has today's tables, and how one of an earlier version gets
+ * them: its tables step aside, schema.sql makes new ones, migrate_rows.sql copies the rows. */
 #include "store.h"
 #include <stdlib.h>
 #include <string.h>
 
 EMBED(store_schema_sql, "harness/schema.sql")
 
-EMBED(store_migrate_1_sql, "harness/migrate_1.sql")
-EMBED(store_migrate_3_sql, "harness/migrate_3.sql")
 EMBED(store_migrate_aside_sql, "harness/migrate_aside.sql")
 EMBED(store_migrate_rows_sql, "harness/migrate_rows.sql")
+
+/* Version 1 only raced, without controls: what version 2 added. */
+static const char add_version_2[] =
+    "ALTER TABLE scenario ADD COLUMN steps REAL NOT NULL DEFAULT 0;"
+    "ALTER TABLE measurement ADD COLUMN stage TEXT NOT NULL DEFAULT 'race';"
+    "CREATE TABLE control (run INTEGER, scenario INTEGER, phase TEXT, variant INTEGER, stage TEXT,"
+    " median_us REAL, ratio REAL) STRICT;";
+/* What version 4 added. */
+static const char add_version_4[] =
+    "CREATE TABLE ceiling (run INTEGER, name TEXT, detail TEXT, value REAL, unit TEXT) STRICT;";
 
 /* A step, and the versions that take it. */
 static const struct {
 	int first, last;
 	const char *sql;
 } steps[] = {
-	{ 1, 1, store_migrate_1_sql },     { 1, 3, store_migrate_3_sql },
+	{ 1, 1, add_version_2 },           { 1, 3, add_version_4 },
 	{ 1, 5, store_migrate_aside_sql }, { 0, 5, store_schema_sql },
 	{ 1, 5, store_migrate_rows_sql },
 };
@@ -118,7 +125,79 @@ int store_migrate(struct store *s, int from)
 	return ok && (!from || fill_work(s));
 }
 
+/* ---- today's tables ---------------------------------------------------------------------- */
+/* The next character of SQL that is neither blank nor in a comment; 0 at the end. */
+static char next(const char **sql)
+{
+	const char *c = *sql;
+	for (;;)
+		if (*c == ' ' || *c == '\t' || *c == '\n' || *c == '\r')
+			c++;
+		else if (c[0] == '-' && c[1] == '-')
+			c += strcspn(c, "\n");
+		else
+			break;
+	*sql = c + !!*c;
+	return *c;
+}
+
+static int says_the_same(const char *a, const char *b)
+{
+	char x, y;
+	do {
+		x = next(&a);
+		y = next(&b);
+	} while (x == y && x);
+	return x == y;
+}
+
+static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *st = NULL;
+	return sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
+}
+
+/* model: name and SQL of what has to be there; found: SQL by that name. */
+static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
+{
+	int rc, ok = 1;
+	while (ok && (rc = sqlite3_step(model)) == SQLITE_ROW) {
+		const char *name = store_text(s, model, 0);
+		sqlite3_reset(found);
+		ok = sqlite3_bind_text(found, 1, name, -1, SQLITE_TRANSIENT) == SQLITE_OK;
+		rc = ok ? sqlite3_step(found) : SQLITE_ERROR;
+		if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+			return store_explain(s);
+		if (rc == SQLITE_DONE)
+			return store_damaged(s, "'%.40s' is missing, which its version has", name);
+		if (!says_the_same(store_text(s, found, 0), store_text(s, model, 1)))
+			return store_damaged(s, "'%.40s' is not as its version has it", name);
+	}
+	return ok && rc == SQLITE_DONE;
+}
+
+/* Whether all tables, views and indices are as `schema` makes them; comments and blanks aside.
+ * 0 + complain. */
+static int has_tables(struct store *s, const char *schema)
+{
+	sqlite3 *empty = NULL;
+	int ok = sqlite3_open(":memory:", &empty) == SQLITE_OK &&
+		 sqlite3_exec(empty, schema, NULL, NULL, NULL) == SQLITE_OK;
+	sqlite3_stmt *model =
+	    ok ? prepare(empty, "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL") : NULL;
+	sqlite3_stmt *found = prepare(s->db, "SELECT sql FROM sqlite_schema WHERE name = ?1");
+	if (!model)
+		complain("%s: its tables cannot be compared: %s", s->path, sqlite3_errmsg(empty));
+	else if (!found)
+		store_explain(s);
+	ok = model && found && compare(s, model, found);
+	sqlite3_finalize(model);
+	sqlite3_finalize(found);
+	sqlite3_close(empty);
+	return ok;
+}
+
 int store_is_current(struct store *s)
 {
-	return store_has_tables(s, store_schema_sql);
+	return has_tables(s, store_schema_sql);
 }

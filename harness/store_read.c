@@ -1,4 +1,5 @@
-/* store_read.c - the newest row of every cell, to callbacks; noise, devices, free queries. */
+/* store_read.c - the newest row of every cell, to callbacks; noise, devices, ceilings, free
+ * queries. */
 #include "store.h"
 #include <math.h>
 #include <stdlib.h>
@@ -261,6 +262,26 @@ int store_can_read(struct store *s, long long device)
 	struct run_info run;
 	return read_newest_run(s, device, &run) >= 0 &&
 	       each_of_device(s, device, NULL, pass_over, NULL);
+}
+
+/* Columns in the order of CEILINGS. */
+int store_each_ceiling(struct store *s, const char *gpu,
+		       int (*each)(void *, const struct ceiling *), void *arg)
+{
+	sqlite3_stmt *st = store_rows(s, CEILINGS, "s", gpu);
+	int rc = st ? SQLITE_ROW : SQLITE_ERROR;
+	while (rc == SQLITE_ROW && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const struct ceiling c = { .name = store_text(s, st, 0),
+					   .detail = store_text(s, st, 1),
+					   .value = store_real(s, st, 2, 0, 1e12),
+					   .unit = store_text(s, st, 3) };
+		if (s->is_damaged || !each(arg, &c))
+			rc = SQLITE_DONE;
+	}
+	if (st && rc != SQLITE_DONE)
+		store_explain(s);
+	sqlite3_reset(st);
+	return rc == SQLITE_DONE && !s->is_damaged;
 }
 
 struct callback {

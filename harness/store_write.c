@@ -1,10 +1,13 @@
-/* store_write.c - runs, scenarios and measurements, each one transaction. */
+/* store_write.c - runs, scenarios, measurements, ceilings and what binaries take, each one
+ * transaction. */
 #include "store.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+
+EMBED(store_resources_sql, "harness/resources.sql")
 
 static double known(double x)
 {
@@ -245,4 +248,44 @@ int store_disbelieve(struct store *s, long long run, long long after)
 void store_stage(struct store *s, const char *stage)
 {
 	s->stage = stage;
+}
+
+/* ---- ceilings: written whole with their run ------------------------------------------ */
+int store_ceilings(struct store *s, long long run, const struct ceiling *c, int n)
+{
+	int ok = store_begin(s);
+	if (!ok)
+		return 0;
+	for (int i = 0; ok && i < n; i++)
+		ok = store_number(s, ADD_CEILING, "lssds", run, c[i].name, c[i].detail, c[i].value,
+				  c[i].unit) > 0;
+	return store_end(s, ok);
+}
+
+/* ---- resources: a table that is there from its first rows on -------------------------- */
+static int add_resources(struct store *s, const struct device_info *d, const char *compiler,
+			 const struct resources *r)
+{
+	const double *t = r->takes;
+	char source[CODE_TEXT];
+	store_code(source, d->backend, r->kernel->name);
+	return store_number(s, ADD_RESOURCES,
+			    "ssssssss"
+			    "dddddddddd",
+			    d->gpu, d->arch, compiler, r->kernel->name, r->flags, source,
+			    outcome_name(r->outcome), *r->why ? r->why : NULL, t[TAKES_REGISTERS],
+			    t[TAKES_AGPRS], t[TAKES_SGPRS], t[TAKES_SPILLS], t[TAKES_SCRATCH],
+			    t[TAKES_SMEM_STATIC], t[TAKES_SMEM_DYNAMIC], t[TAKES_THREADS],
+			    t[TAKES_BLOCKS], t[TAKES_WAVES]) > 0;
+}
+
+int store_resources(struct store *s, const struct device_info *d, const char *compiler,
+		    const struct resources *r, int n)
+{
+	if (!store_begin(s))
+		return 0;
+	int ok = store_execute(s, store_resources_sql) || store_explain(s);
+	for (int i = 0; ok && i < n; i++)
+		ok = add_resources(s, d, compiler, &r[i]);
+	return store_end(s, ok);
 }

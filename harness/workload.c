@@ -25,24 +25,6 @@ static const uint32_t nans[] = { [ATTUNE_F32] = 0x7fc0dead,
 
 /* ---- pages ----------------------------------------------------------------------- */
 
-unsigned long long next_random(unsigned long long *state)
-{
-	return fill_mix(*state += 0x9e3779b97f4a7c15ull);
-}
-
-int32_t *permutation(int n, unsigned long long seed)
-{
-	unsigned long long state = fill_mix(seed);
-	int32_t *v = malloc(((size_t)n + 1) * sizeof *v);
-	for (int i = 0; v && i < n; i++) {
-		/* the high half times i + 1, a number below i + 1 once shifted */
-		const int j = (int)((next_random(&state) >> 32) * ((unsigned)i + 1) >> 32);
-		v[i] = v[j];
-		v[j] = i;
-	}
-	return v;
-}
-
 /* Pages of one sequence: [first, end) of its table hold tokens that some query may
  * look at. A check has them all: who reads too much is to meet numbers there. */
 struct pages {
@@ -52,8 +34,8 @@ struct pages {
 static struct pages pages_of(const struct workload *w, int seq)
 {
 	const attune_shape *s = &w->scenario->shape;
-	const int query = workload_query_len(w, seq);
-	const int len = w->scenario->batch->view.seq_lens[seq];
+	const attune_batch *b = &w->scenario->batch->view;
+	const int query = batch_query_len(b, seq), len = b->seq_lens[seq];
 	struct pages p = { 0, (len + s->page_size - 1) / s->page_size };
 	const int start = len - query - s->window + 1;
 	if (w->kind == WORKLOAD_CHECK)
@@ -63,12 +45,6 @@ static struct pages pages_of(const struct workload *w, int seq)
 	else if (s->window && start > 0)
 		p.first = start / s->page_size;
 	return p;
-}
-
-int workload_query_len(const struct workload *w, int seq)
-{
-	const int32_t *start = w->scenario->batch->view.query_start;
-	return start[seq + 1] - start[seq];
 }
 
 /* Counts pages, and settles the stride of tables. 0: too many to number. */
@@ -429,18 +405,4 @@ void workload_free(struct workload *w)
 	free(w->sinks);
 	free(w->scales);
 	memset(w, 0, sizeof *w);
-}
-
-void workload_host_args(const struct workload *w, struct attune_args *a)
-{
-	const attune_shape *s = &w->scenario->shape;
-	const attune_batch *b = &w->scenario->batch->view;
-	args_from_tensors(a, s, &w->tensors, b->num_seqs);
-	a->out = NULL;
-	a->q = a->k_cache = a->v_cache = a->k_new = a->v_new = NULL;
-	a->block_table = w->host_table;
-	a->query_start = b->query_start;
-	a->seq_lens = b->seq_lens;
-	a->sinks = s->has_sinks ? w->sinks : NULL;
-	a->alibi_slopes = s->has_alibi ? w->slopes : NULL;
 }

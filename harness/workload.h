@@ -1,11 +1,13 @@
 /* workload.h - between the files that make workloads and judge what became of them:
  *
+ *   random.c    seeded random numbers
  *   pool.c      values, and the K and V memory that timed workloads share
  *   workload.c  page tables, queries, guarded outputs
  *   new_kv.c    K and V of the new tokens, apart from the cache
  *   more.c      scales of an 8-bit cache, and the LSE
  *   expect.c    what the reference says of a workload's rows
- *   exam.c      check workloads that are kept
+ *   exam.c      check workloads that a pool keeps
+ *   tolerance.c how far apart the two may be
  *   check.c     a run, and its output against that */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
@@ -18,6 +20,12 @@ enum { POISON = 0xff };
 /* Bytes of it before and behind what a kernel may write. */
 enum { GUARD = 4096 };
 
+/* ---- random.c -------------------------------------------------------------------- */
+/* A stream of random numbers; state from a seed. */
+unsigned long long next_random(unsigned long long *state);
+/* 0 .. n-1 in an order that depends on the seed alone; the caller's to free. */
+int32_t *permutation(int n, unsigned long long seed);
+
 /* ---- pool.c ---------------------------------------------------------------------- */
 struct exam;
 struct pool {
@@ -29,6 +37,8 @@ struct pool {
 /* At least so many elements of each, with values; what is there may move. */
 enum attune_status pool_reserve(struct pool **, struct device *, size_t elements,
 				enum attune_dtype);
+/* Frees the memory of K and V. */
+void pool_drop(struct device *, struct pool *);
 
 unsigned long long k_stream(void), v_stream(void), q_stream(unsigned long long seed);
 /* n elements of a stream from `first` on. */
@@ -36,15 +46,6 @@ void write_values(void *to, unsigned long long stream, unsigned long long first,
 		  enum attune_dtype);
 void read_values(double *to, unsigned long long stream, unsigned long long first, size_t n,
 		 enum attune_dtype);
-
-/* ---- workload.c ------------------------------------------------------------------ */
-/* A stream of random numbers; state from a seed. */
-unsigned long long next_random(unsigned long long *state);
-/* 0 .. n-1 in an order that depends on the seed alone; the caller's to free. */
-int32_t *permutation(int n, unsigned long long seed);
-/* The arguments as the reference wants them: host pointers, but no K, V and q. */
-void workload_host_args(const struct workload *, struct attune_args *);
-int workload_query_len(const struct workload *, int seq);
 
 /* ---- new_kv.c -------------------------------------------------------------------- */
 /* Allocates *k and *v, and lets the tensors point there. After the page tables and the
@@ -80,10 +81,5 @@ void expected_free(struct expected *);
  * it is the pool's. */
 enum attune_status exam_find(struct workload **, struct device *, struct pool **,
 			     const struct scenario *);
-void exams_free(struct pool *);
-
-/* ---- check.c --------------------------------------------------------------------- */
-/* Whether the sequence's queries are of the phase. */
-int is_of_phase(const struct workload *, enum phase, int seq);
 
 #endif

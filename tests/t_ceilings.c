@@ -1,7 +1,7 @@
 /* t_ceilings.c - what a device gives at most, in the results database: rows come back as they
  * went in, bad ones are refused whole, and databases older than the table work as before. */
 #include "store_fixture.h"
-#include "../harness/store_ceilings.h"
+#include "../harness/harness.h"
 
 struct listed {
 	char text[400];

@@ -1,7 +1,7 @@
 /* t_damage.c - damaged databases: whatever a bit, a page or a value becomes, readers say so in a
  * line and return; nothing crashes, hangs or is read as something else. */
 #include "store_fixture.h"
-#include "../harness/store_ceilings.h"
+#include "../harness/harness.h"
 
 /* tuner.h has a struct kept_cells, too */
 int cmd_eval(int, char **);

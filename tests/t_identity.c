@@ -1,7 +1,6 @@
 /* t_identity.c - what is and what is not part of a source's identity, by pairs of small texts; and
  * what old hashes of sources stand for. */
-#include "../harness/harness.h"
-#include "../harness/legacy_sources.h"
+#include "../harness/store.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -441,7 +441,7 @@ static void rows_are_spread(void **state)
 	for (int i = 0; i < e->num_rows; i++) {
 		const struct expected_row *r = &e->row[i];
 		first[r->seq] += r->token == 0;
-		last[r->seq] += r->token == workload_query_len(&w, r->seq) - 1;
+		last[r->seq] += r->token == batch_query_len(&s.batch->view, r->seq) - 1;
 		heads[r->head]++;
 		per_quarter[(s.batch->view.query_start[r->seq] + r->token) / 100]++;
 	}

@@ -10,7 +10,6 @@
  *   default     the kernels' defaults */
 #include "bench.h"
 #include "eval.h"
-#include "roofline.h"
 #include <argp.h>
 #include <math.h>
 #include <stdlib.h>

@@ -43,6 +43,10 @@ int bench_race(struct bench_stage *, const struct measured *, const struct proto
 /* bench_host.c: `attune bench --host`; an exit code. */
 int bench_host(struct bench_stage *, enum format);
 
+/* bench_roofline.c: `attune bench --roofline`, into that database, by reads of at most so many MB;
+ * an exit code. */
+int bench_roofline(struct device *, const char *db, double read_mb, enum format);
+
 /* bench_replay.c: `attune bench --replay`; an exit code. */
 int bench_replay(struct bench_stage *, const struct protocol *, enum format);
 

@@ -1,9 +1,9 @@
 /* bench_roofline.c - `attune bench --roofline`: what this GPU gives at most, by microbenchmarks
  * of its memory, its L2 cache and its launches, into the database; and `attune show --ceilings`,
  * which reads them back. */
+#include "bench.h"
 #include "roofline.h"
 #include "show.h"
-#include "../harness/sweep.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,8 @@ static int decimals(const struct ceiling *c)
 	return !strcmp(c->unit, "us") ? 3 : 1;
 }
 
-int ceilings_print(const struct ceiling *v, int n, enum format format)
+/* In the format of people those that differ in `blocks` alone stand in one row. */
+static int ceilings_print(const struct ceiling *v, int n, enum format format)
 {
 	static const char *const columns[] = { "name", "detail", "value", "unit" };
 	int done = 0;

@@ -1,13 +1,12 @@
-/* roofline.h - inside `attune bench --roofline`: what a GPU gives at most, without attention.
+/* roofline.h - what a GPU gives at most, without attention; `attune bench --roofline` asks.
  *
- *   roofline_reads.c   ways to read memory, timed: read, cold, cached
- *   roofline_launch.c  what launches cost
- *   bench_roofline.c   the command: all of it, into a database; and as a table, read back */
+ *   roofline_results.c  times a tape, keeps what was measured
+ *   roofline_reads.c    ways to read memory, timed: read, cold, cached
+ *   roofline_launch.c   what launches cost */
 #ifndef ROOFLINE_H
 #define ROOFLINE_H
 
-#include "tuner.h"
-#include "../harness/store_ceilings.h"
+#include "../harness/harness.h"
 
 enum { ROOFLINE_TEXT = 64, MOST_CEILINGS = 1024, MOST_CODES = 64 };
 
@@ -40,13 +39,20 @@ struct roofline {
 	const char *failed; /* what could not be measured first, or NULL */
 };
 
-/* Memory of two reads, filled. 0 + complain. */
-int roofline_open(struct roofline *, struct device *, size_t bytes);
-void roofline_close(struct roofline *);
+/* ---- roofline_results.c ---- */
+/* Median of the plays of a tape, us a launch: what `record` launches, `launches` in all; NaN
+ * where it does not run. The tape is freed. */
+double roofline_us(struct device *, int launches,
+		   enum attune_status (*record)(void *arg, int i, void *stream), void *arg);
+/* Keeps it unless it is no positive number. */
 __attribute__((format(printf, 5, 6))) void roofline_add(struct roofline *, const char *name,
 							double value, const char *unit,
 							const char *format, ...);
 
+/* ---- roofline_reads.c ---- */
+/* Memory of two reads, filled. 0 + complain. */
+int roofline_open(struct roofline *, struct device *, size_t bytes);
+void roofline_close(struct roofline *);
 /* The -D flags of roofline.cu, and the dynamic shared memory of a block. */
 void ask_flags(char *text, size_t size, const struct ask *);
 unsigned ask_smem(const struct ask *, const struct device_info *);
@@ -58,16 +64,8 @@ int ask_nth(struct ask *, const struct device_info *, int i);
 void roofline_read(struct roofline *);
 void roofline_cold(struct roofline *);
 void roofline_cached(struct roofline *);
+
+/* ---- roofline_launch.c ---- */
 void roofline_launches(struct roofline *);
-
-/* Median of the plays of a tape, us a launch: what `record` launches, `launches` in all; NaN
- * where it does not run. The tape is freed. */
-double roofline_us(struct device *, int launches,
-		   enum attune_status (*record)(void *arg, int i, void *stream), void *arg);
-
-/* The command: into that database, by reads of at most so many MB; an exit code. */
-int bench_roofline(struct device *, const char *db, double read_mb, enum format);
-/* As a table; in the format of people those that differ in `blocks` alone stand in one row. */
-int ceilings_print(const struct ceiling *, int n, enum format);
 
 #endif

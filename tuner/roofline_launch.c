@@ -8,26 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { STEPS = 40, CALLS = 400, PLAYS = 7, WARM = 2 };
-
-double roofline_us(struct device *dev, int launches,
-		   enum attune_status (*record)(void *arg, int i, void *stream), void *arg)
-{
-	struct tape *tape = NULL;
-	double ns[PLAYS];
-	enum attune_status status = dev->ops->tape_begin(dev);
-	if (status)
-		return NAN;
-	for (int i = 0; i < launches && !status; i++)
-		status = record(arg, i, dev->ops->stream(dev));
-	const enum attune_status ended = dev->ops->tape_end(dev, &tape);
-	status = status ? status : ended;
-	for (int i = -WARM; i < PLAYS && !status; i++)
-		status = dev->ops->tape_play(dev, tape, &ns[i < 0 ? 0 : i]);
-	if (!ended)
-		dev->ops->tape_free(dev, tape);
-	return status ? NAN : median(ns, PLAYS) / launches / 1e3;
-}
+enum { STEPS = 40, CALLS = 400, TIMES = 7, WARM = 2 };
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
@@ -77,9 +58,9 @@ static double now_us(void)
 /* us of a call: what the host takes for it, and till all are done. */
 static int in_stream(struct steps *s, double *host, double *all)
 {
-	double hosts[PLAYS], alls[PLAYS];
+	double hosts[TIMES], alls[TIMES];
 	void *stream = s->dev->ops->stream(s->dev);
-	for (int p = -WARM; p < PLAYS; p++) {
+	for (int p = -WARM; p < TIMES; p++) {
 		const double begin = now_us();
 		for (int i = 0; i < CALLS; i++)
 			if (step(s, i, stream))
@@ -90,8 +71,8 @@ static int in_stream(struct steps *s, double *host, double *all)
 		hosts[p < 0 ? 0 : p] = (issued - begin) / CALLS;
 		alls[p < 0 ? 0 : p] = (now_us() - begin) / CALLS;
 	}
-	*host = median(hosts, PLAYS);
-	*all = median(alls, PLAYS);
+	*host = median(hosts, TIMES);
+	*all = median(alls, TIMES);
 	return 1;
 }
 

@@ -9,11 +9,10 @@
 #include "../kernels/roofline.h"
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLAYS = 7, READS = 4, NUM_KIB = 7, EIGHTHS = 8, L2_FILLS = 8, FILL = 0x5a };
+enum { READS = 4, NUM_KIB = 7, EIGHTHS = 8, L2_FILLS = 8, FILL = 0x5a };
 static const int kibs[NUM_KIB] = { 16, 32, 48, 64, 96, 128, 192 };
 static const size_t least_cold = 1 << 18, most_cold = 1 << 29; /* bytes */
 
@@ -373,17 +372,4 @@ void roofline_close(struct roofline *r)
 	ops->release(r->dev, r->memory);
 	ops->release(r->dev, r->pages);
 	ops->release(r->dev, r->sums);
-}
-
-void roofline_add(struct roofline *r, const char *name, double value, const char *unit,
-		  const char *format, ...)
-{
-	va_list ap;
-	if (!(value > 0) || isinf(value) || r->n == MOST_CEILINGS)
-		return;
-	struct measured_ceiling *m = &r->v[r->n++];
-	va_start(ap, format);
-	vsnprintf(m->detail, sizeof m->detail, format, ap);
-	va_end(ap);
-	m->c = (struct ceiling){ name, m->detail, unit, value };
 }
