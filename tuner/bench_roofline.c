@@ -1,8 +1,8 @@
 /* bench_roofline.c - `attune bench --roofline`: what this GPU gives at most, by microbenchmarks
  * of its memory, its L2 cache and its launches, into the database; and `attune show --ceilings`,
  * which reads them back. */
+#include "bench.h"
 #include "roofline.h"
-#include "show.h"
 #include "../harness/sweep.h"
 #include <math.h>
 #include <stdlib.h>
