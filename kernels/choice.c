@@ -98,6 +98,21 @@ int choice_early(const struct choice *c)
 	return axis < 0 ? 0 : c->config.v[axis];
 }
 
+int choice_overlaps(const struct choice *c)
+{
+	return c->kernel->space->is_fused || choice_spares(c) > 0;
+}
+
+int choice_compare(const struct choice *a, const struct choice *b)
+{
+	if (a->kernel != b->kernel)
+		return a->kernel < b->kernel ? -1 : 1;
+	for (int i = 0; i < MAX_AXES; i++)
+		if (a->config.v[i] != b->config.v[i])
+			return a->config.v[i] < b->config.v[i] ? -1 : 1;
+	return 0;
+}
+
 /* ---- plans ---------------------------------------------------------------------------- */
 static const char *const how_bars[] = { [ATTUNE_SERIAL] = " | ", [ATTUNE_STREAMS] = " || " };
 static const char prefill_word[] = "prefill: ", decode_word[] = "decode: ";

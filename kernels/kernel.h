@@ -152,6 +152,10 @@ int space_spares(const struct space *);
  * overlap: sweeps take it with --early alone, and only the early tree is made of them. */
 enum { MOST_EARLY = 2 /* of all early axes */ };
 int choice_early(const struct choice *);
+/* Whether it is for the overlap decision alone. */
+int choice_overlaps(const struct choice *);
+/* By kernel, then by values. */
+int choice_compare(const struct choice *, const struct choice *);
 /* A plan of two parts from theirs: "prefill: A | decode: B", side by side "prefill: A ||
  * decode: B". The length it takes, as snprintf; the inverse is 0 for other texts. */
 int parts_text(char *text, size_t size, const char *prefill, const char *decode, enum attune_how);

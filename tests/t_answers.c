@@ -1,6 +1,7 @@
 /* t_answers.c - what show, refine and diff say of a database, checked against what it is. */
 #include "synthetic.h"
 #include "../tuner/eval.h"
+#include "../tuner/wishes.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
 #include "synthetic.h"
 #include "../kernels/heuristics.h"
 #include "../tuner/early.h"
+#include "../tuner/eval.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /* t_matrix.c - from cells to integer costs: what is 0, what is missing, what is
  * forbidden, and that the order of insertion leaves no trace. */
+#include "../tuner/policy.h"
 #include "synthetic.h"
 #include <setjmp.h>
 #include <stdarg.h>

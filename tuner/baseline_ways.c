@@ -1,6 +1,6 @@
 /* baseline_ways.c - what each way of running a mixed batch costs a baseline: one launch by its
  * prefill choice, part after part, or both parts on two streams. */
-#include "tuner.h"
+#include "policy.h"
 #include <math.h>
 
 static double time_of_way(const struct data *d, const struct pick *pick, int s,
@@ -63,4 +63,14 @@ struct matrix *matrix_ways(const struct data *all, const struct pick *picks)
 		matrix_describe_row(d, m, m->rows++, PHASE_ALL);
 	}
 	return m;
+}
+
+void made_in_way(const struct data *d, const struct measured *m, enum baseline_way way,
+		 struct made *out)
+{
+	struct choice whole;
+	if (!out->prefill.kernel || !out->decode.kernel)
+		return;
+	out->join = way != BASELINE_WHOLE || !made_legal(d, m, PHASE_ALL, &out->prefill, &whole);
+	out->how = way == BASELINE_STREAMS ? ATTUNE_STREAMS : ATTUNE_SERIAL;
 }

@@ -1,6 +1,5 @@
 /* basics.c - what baselines learn from the costs of the prefill and of the decode decision:
  * several of them need the same, and there are millions of costs. */
-#include "data.h"
 #include "policy.h"
 #include <stdlib.h>
 
@@ -71,15 +70,34 @@ static int study(struct basics *b, const struct data *d, struct matrix *m)
 	return b->few != NULL;
 }
 
-struct basics *basics_new(void)
+static void basics_free(void *found)
 {
-	return calloc(2, sizeof(struct basics));
+	struct basics *b = found;
+	for (int i = 0; b && i < 2; i++) {
+		free(b[i].winner);
+		matrix_free(b[i].winners);
+		matrix_free(b[i].few);
+	}
+	free(b);
+}
+
+/* Those of both decisions are kept with the data. NULL without memory. */
+static struct basics *slot_of(const struct data *d, enum decision decision)
+{
+	struct found *f = d->basics;
+	if (!f->v) {
+		f->v = calloc(2, sizeof(struct basics));
+		f->free = basics_free;
+	}
+	return f->v ? &((struct basics *)f->v)[decision] : NULL;
 }
 
 const struct basics *basics_of(const struct data *d, enum decision decision)
 {
-	struct basics *b = &d->basics[decision];
-	struct matrix *m = b->known ? NULL : matrix_parts(d, decision);
+	struct basics *b = slot_of(d, decision);
+	struct matrix *m = !b || b->known ? NULL : matrix_parts(d, decision);
+	if (!b)
+		return NULL;
 	if (b->known)
 		return b;
 	b->fixed = -1;
@@ -90,14 +108,4 @@ const struct basics *basics_of(const struct data *d, enum decision decision)
 		b->known = study(b, d, m);
 	}
 	return b->known ? b : NULL;
-}
-
-void basics_free(struct basics *b)
-{
-	for (int i = 0; b && i < 2; i++) {
-		free(b[i].winner);
-		matrix_free(b[i].winners);
-		matrix_free(b[i].few);
-	}
-	free(b);
 }

@@ -1,4 +1,4 @@
-/* bench.h - inside `attune bench`. For bench*.c only. */
+/* bench.h - inside `attune bench`. For bench*.c only, but for show_ceilings. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -49,5 +49,8 @@ int bench_roofline(struct device *, const char *db, double read_mb, enum format)
 
 /* bench_replay.c: `attune bench --replay`; an exit code. */
 int bench_replay(struct bench_stage *, const struct protocol *, enum format);
+
+/* bench_roofline.c: what the newest `attune bench --roofline` has measured; an exit code. */
+int show_ceilings(const char *db, const char *gpu, enum format);
 
 #endif

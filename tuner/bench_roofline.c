@@ -3,7 +3,7 @@
  * which reads them back. */
 #include "bench.h"
 #include "roofline.h"
-#include "show.h"
+#include "../harness/sweep.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,18 +2,6 @@
  * pass (order.c), a few hundred for each scenario and phase of the thousands of choices that
  * there are. */
 #include "tuner.h"
-#include <string.h>
-
-/* ---- choices ------------------------------------------------------------------------ */
-int choice_compare(const struct choice *a, const struct choice *b)
-{
-	if (a->kernel != b->kernel)
-		return a->kernel < b->kernel ? -1 : 1;
-	for (int i = 0; i < MAX_AXES; i++)
-		if (a->config.v[i] != b->config.v[i])
-			return a->config.v[i] < b->config.v[i] ? -1 : 1;
-	return 0;
-}
 
 int data_find(const struct data *d, const struct choice *c)
 {

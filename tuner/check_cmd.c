@@ -3,6 +3,7 @@
  * of each in the same race. What counts is not how fast all of them are now, but whether the picks
  * are still the ones to pick. */
 #include "data.h"
+#include "policy.h"
 #include "wishes.h"
 #include "../harness/json_out.h"
 #include <argp.h>

@@ -1,9 +1,7 @@
 /* cliffs.c - `attune eval --cliffs`: walks every threshold of the three trees one step
  * below and one above, and says what the change of action costs there. */
-#include "early.h"
 #include "eval.h"
 #include "policy.h"
-#include "show.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

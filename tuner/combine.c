@@ -1,6 +1,6 @@
 /* combine.c - one forest of two: see gate.h for which decisions go together and why. */
-#include "gate.h"
-#include "early.h"
+#include "../harness/sweep.h"
+#include "tuner.h"
 #include <stdlib.h>
 #include <string.h>
 

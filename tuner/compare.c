@@ -2,7 +2,7 @@
  * timed in the same rounds. First times of several races are comparable where clock.c has put
  * them on one clock. Second times of two sessions are comparable but for the drift between
  * them. A first time and a second time never are. */
-#include "show.h"
+#include "tuner.h"
 #include <math.h>
 
 enum basis cells_compare(const struct cell *a, const struct cell *b, enum pass pass, double *ratio)

@@ -1,15 +1,11 @@
 /* data.c - what a database says of one GPU, in memory: scenarios, choices, and a
  * cell for each pass of each. */
 #include "../harness/sweep.h"
-#include "../kernels/heuristics.h"
-#include "../kernels/gpu_names.h"
 #include "data.h"
-#include "early.h"
 #include <math.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct name { /* of a scenario or a choice, as found by tsearch */
 	char *text;
@@ -22,73 +18,6 @@ const char *phase_name(int phase)
 {
 	static const char *const names[] = { "all", "prefill", "decode", "plan" };
 	return names[phase];
-}
-
-int gpu_or_own(const char *asked, char gpu[GPU_NAME])
-{
-	struct device dev;
-	if (!asked && device_open(&dev, NULL)) {
-		complain("%s; name a measured one with --gpu", attune_last_error());
-		return 0;
-	}
-	snprintf(gpu, GPU_NAME, "%s", asked ? asked : dev.info.gpu);
-	if (!asked)
-		device_close(&dev);
-	return 1;
-}
-
-/* What was measured on this machine comes before what the project has. */
-static void prefer_local(char path[256], const char *folder, const char *format, const char *gpu)
-{
-	char name[128];
-	snprintf(name, sizeof name, format, gpu);
-	snprintf(path, 256, "%s/local/%s", folder, name);
-	if (access(path, R_OK))
-		snprintf(path, 256, "%s/%s", folder, name);
-}
-
-/* "": the library takes none for such a GPU, or no table knows it. */
-static const char *borrowed_from(const char *gpu)
-{
-	const int length = gpu_length(gpu);
-	char whole[GPU_NAME];
-	struct device_info d;
-	snprintf(whole, sizeof whole, "%.*s", length, gpu);
-	const struct gpu_model *m = gpu_model(whole);
-	if (!m)
-		return "";
-	gpu_describe(&d, m);
-	const struct selector *s = selector_for(&d, gpu[length] ? ATTUNE_E4M3 : ATTUNE_BF16);
-	return s ? s->gpu : "";
-}
-
-void own_header(char path[256], const char *gpu)
-{
-	prefer_local(path, "generated", "attune_%s.h", gpu);
-}
-
-void db_path(char path[256], const char *asked, const char *gpu)
-{
-	if (asked)
-		snprintf(path, 256, "%s", asked);
-	else
-		prefer_local(path, "results", "%s.sqlite", gpu);
-}
-
-void rules_path(char path[256], const char *asked, const char *gpu)
-{
-	const char *from = "";
-	if (asked) {
-		snprintf(path, 256, "%s", asked);
-		return;
-	}
-	own_header(path, gpu);
-	if (access(path, R_OK))
-		from = borrowed_from(gpu);
-	if (*from) {
-		snprintf(path, 256, "generated/attune_%s.h", from);
-		complain("%s has no rules of its own: these are borrowed from %s", gpu, from);
-	}
 }
 
 struct data *data_new(const char *gpu, const struct run_info *run)
@@ -496,24 +425,6 @@ int data_add(struct data *d, const struct store_cell *c)
 	return v.choice >= 0 && keep(d, c, scenario, phase, &v, &cell);
 }
 
-int data_finish(struct data *d)
-{
-	d->basics = basics_new();
-	const int done = d->basics && energy_mark(d) && data_order(d) && formulas_add(d) &&
-			 clocks_set(d) && passes_compare(d) && fastest_find(d);
-	d->pass = PASS_B;
-	return done;
-}
-
-int data_finish_again(struct data *d)
-{
-	d->basics = basics_new();
-	const int done =
-	    d->basics && data_order(d) && formulas_add(d) && passes_compare(d) && fastest_find(d);
-	d->pass = PASS_B;
-	return done;
-}
-
 static void free_name(void *p)
 {
 	struct name *name = p;
@@ -533,6 +444,13 @@ void scaffold_free(struct data *d)
 	free(s->place);
 	free(s);
 	d->scaffold = NULL;
+}
+
+static void found_free(struct found *f)
+{
+	if (f && f->v)
+		f->free(f->v);
+	free(f);
 }
 
 void data_free(struct data *d)
@@ -561,7 +479,7 @@ void data_free(struct data *d)
 	free(d->shift);
 	free(d->again);
 	free(d->fastest);
-	basics_free(d->basics);
+	found_free(d->basics);
 	free(d->notes);
 	free(d->family);
 	free(d->family_of);

@@ -35,12 +35,11 @@ int data_add_choice(struct data *, const struct choice *);
 int data_put_scenario(struct data *, const struct store_cell *);
 int data_put_choice(struct data *, const struct choice *);
 /* One more cell, plan or row of pass E, by such indices. 0 without memory. */
-struct paced;
 int data_put_cell(struct data *, int scenario, int phase, int choice, enum pass,
 		  const struct cell *);
 int data_put_plan(struct data *, const struct composed *);
 int data_put_paced(struct data *, const struct paced *);
-/* data_finish of cells that are of finished data: their clocks are set. */
+/* order.c: data_finish of cells that are of finished data: their clocks are set. */
 int data_finish_again(struct data *);
 /* load_scenarios.c: the scenarios that were measured on a GPU, as cells that have all but a time
  * and a choice. 0 + complain. */
@@ -51,18 +50,13 @@ int scenarios_each(struct store *, const char *gpu, int (*each)(void *, const st
 int array_grow(void *array, int n, int *room, size_t size);
 
 /* All return 0 without memory. */
-/* energy.c: whose cells' power is their own. */
+/* power_source.c: whose cells' power is their own. */
 int energy_mark(struct data *);
-/* order.c: sorts all that was added; the scaffold goes. */
-int data_order(struct data *);
 /* clock.c: makes cells of several races comparable. */
 int clocks_set(struct data *);
 /* passes.c: finds data.shift and data.again. */
 int passes_compare(struct data *);
 /* fastest.c: the least times, which are asked for again and again. */
 int fastest_find(struct data *);
-/* basics.c: not known yet */
-struct basics *basics_new(void);
-void basics_free(struct basics *);
 
 #endif

@@ -2,7 +2,6 @@
  * features that one leaf of each covers; with data, those that hold a scenario. A change is
  * beyond noise when the mean log ratio of both times exceeds the floor that A/A controls set
  * for them and what their intervals leave open. */
-#include "early.h"
 #include "diff.h"
 #include "policy.h"
 #include "show.h"

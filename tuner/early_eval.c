@@ -1,7 +1,7 @@
 /* early_eval.c - for `attune eval`: what launches that begin early take to the same in turn, by
  * the header's tree, by one value for everything, and by the best value of each. */
+#include "eval.h"
 #include "../harness/json_out.h"
-#include "early.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

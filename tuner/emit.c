@@ -4,7 +4,6 @@
  * order, integers wherever code is.
  *
  * parse.c reads it back, so a change of form is a change of both. */
-#include "early.h"
 #include "emit.h"
 #include <ctype.h>
 #include <math.h>

@@ -5,7 +5,6 @@
 #include "tuner.h"
 #include <stdio.h>
 
-enum { CHOICE_NAME = 96 };
 struct emitter {
 	FILE *out;
 	const struct forest *f;
@@ -16,8 +15,6 @@ struct emitter {
 
 /* emit_names.c: a name for each choice, [num_choices], an identifier that no other has. */
 void name_choices(const struct forest *, char (*name)[CHOICE_NAME]);
-/* What is said in place of a choice: "streams"; NULL: it is no such word. */
-const char *says_word(enum decision, int action);
 
 void emit_top(const struct emitter *);     /* emit_top.c */
 void emit_kernels(const struct emitter *); /* emit_kernels.c */
@@ -28,7 +25,7 @@ int emit_binaries(const struct emitter *); /* emit_binaries.c; 0 without memory 
 /* exp of what a unit of weight costs on average. */
 double mean_slowdown(long long cost, long long weight);
 
-/* emit_other.c: what is said of leaves and choices in any language. */
+/* emit_facts.c: what is said of leaves and choices in any language. */
 int has_figures(const struct node *);
 /* The axis whose value is worked out for each batch; -1: none is. */
 int worked_out_axis(const struct choice *);

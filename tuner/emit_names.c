@@ -106,14 +106,3 @@ void name_choices(const struct forest *f, char (*name)[CHOICE_NAME])
 			if (!strcmp(name[before], name[i]))
 				add(name[i], "_%d", i);
 }
-
-const char *says_word(enum decision decision, int action)
-{
-	static const char *const words[NUM_DECISIONS][1 - SAYS_STREAMS] = {
-		[DECIDE_PREFILL] = { [-SAYS_DEFAULTS] = "defaults" },
-		[DECIDE_DECODE] = { [-SAYS_DEFAULTS] = "defaults" },
-		[DECIDE_OVERLAP] = { [-SAYS_SERIAL] = "serial",
-				     [-SAYS_STREAMS] = "streams" },
-	};
-	return action < 0 ? words[decision][-action] : NULL;
-}

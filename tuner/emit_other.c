@@ -28,30 +28,10 @@
  *
  * python: the same as a module of pure functions. text: as kernels/override.c reads it. */
 #include "../kernels/heuristics.h"
-#include "early.h"
 #include "emit.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-int has_figures(const struct node *v)
-{
-	return v->support && v->weight && v->cost < FORBIDDEN_SUM;
-}
-
-int worked_out_axis(const struct choice *c)
-{
-	const struct space *s = c->kernel->space;
-	return config_is_formula(&c->config, s) || config_is_fitted(&c->config, s) ? s->formula_axis
-										   : -1;
-}
-
-const struct formula *formula_of(const struct choice *c)
-{
-	const struct space *s = c->kernel->space;
-	return config_is_formula(&c->config, s) ? &s->formulas[-1 - c->config.v[s->formula_axis]]
-						: NULL;
-}
 
 /* ---- Python ---------------------------------------------------------------------------------- */
 /* {"BLOCK_M": 16, ...}, with None for what a formula works out. */

@@ -1,6 +1,5 @@
 /* emit_top.c - the comment that a header opens with: where it is from, how good it
  * is, and how to read it. */
-#include "early.h"
 #include "emit.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* eval.c - `attune eval`: how far a header's picks are from the fastest of all
  * that was measured, beside the baselines, by split. */
-#include "early.h"
 #include "eval.h"
 #include "../kernels/heuristics.h"
 #include "../harness/json_out.h"

@@ -34,9 +34,6 @@ extern const double cliff_limit; /* a crossing above it is flagged */
 int cliffs_find(const struct data *, const struct forest *, struct cliff **out, int *n);
 void cliffs_print(const struct data *, const struct cliff *, int n, enum format);
 
-/* refine.c: the batch so far (0..1) from a to b; NULL without memory. The caller's to free. */
-char *batch_between(const struct measured *a, const struct measured *b, double share);
-
 /* curve.c: held-out slowdown of trees with other budgets, made in memory. */
 int curve_print(const struct data *, enum format); /* 0 + complain */
 
@@ -68,6 +65,30 @@ struct overlaps {
 void count_overlaps(const struct data *, const struct forest *, struct overlaps out[2]);
 void overlaps_json(struct json_out *, const struct overlaps v[2]);
 void overlaps_print(const struct overlaps v[2]);
+
+/* early_eval.c: what launches that begin early take, by the tree and always alike. */
+struct earliness {
+	int n;                                       /* paces with all values */
+	double tree, always[MOST_EARLY + 1], oracle; /* geometric means, to in turn */
+	double worst;                                /* by the tree */
+};
+/* Of training scenarios, and of those held out. 0 without memory. */
+int count_early(const struct data *, const struct forest *, struct earliness out[2]);
+void early_json(struct json_out *, const struct earliness v[2]);
+void early_print(const struct earliness v[2]);
+
+/* held_out.c: how good rules are where nothing was learned. */
+enum contender { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };
+
+struct held_out {
+	int n;                           /* scenarios that pass B measured with all contenders */
+	double slowdown[NUM_CONTENDERS]; /* geomean of time / the fastest measured */
+	double worst;                    /* of installed */
+	int worst_at;                    /* scenario; -1: none */
+};
+/* 0 + complain. */
+int held_out_judge(struct data *, const struct forest *installed, const struct forest *before,
+		   struct held_out *);
 
 /* energy.c: joules of the picks whose power was read alone, to those of the fastest and of
  * the thriftiest such plan of the same scenario. */

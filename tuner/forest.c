@@ -17,35 +17,6 @@ enum { MAX_DEPTH = 9 };
  * by estimates of 1.028, where the best tree has 1.022, and 1.043 by one that was not. */
 #define TRUSTED 1.5
 
-/* Where estimates fill in between scenarios, many leaves do not overfit. */
-const struct limits default_limits = { .leaves = 24, .variants = 12, .taught = 64 };
-
-void forest_free(struct forest *f)
-{
-	for (int t = 0; t < NUM_DECISIONS; t++)
-		tree_free(&f->tree[t]);
-}
-
-int forest_leaves(const struct forest *f)
-{
-	int n = 0;
-	for (int t = 0; t < DECIDE_EARLY; t++)
-		n += tree_leaves(&f->tree[t]);
-	return n + (forest_says_early(f) ? tree_leaves(&f->tree[DECIDE_EARLY]) : 0);
-}
-
-int forest_kernels(const struct forest *f)
-{
-	int n = 0;
-	for (int i = 0; i < f->num_choices; i++) {
-		int seen = 0;
-		for (int j = 0; j < i; j++)
-			seen |= f->choice[j].kernel == f->choice[i].kernel;
-		n += !seen;
-	}
-	return n;
-}
-
 /* ---- one phase ------------------------------------------------------------------------ */
 /* Rows of a leaf: of few rows two must do. */
 static int min_support(const struct matrix *m)

@@ -187,8 +187,7 @@ static enum meaning meaning_of(const struct data *d, int scenario, enum phase ph
 	return value < 0 ? MEANS_NONE : MEANS_FIRST + (unsigned)value;
 }
 
-/* Which member of its family a choice is there, -1: none. */
-static int value_at(const struct data *d, int scenario, enum phase phase, int choice)
+int family_value(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	if (choice < d->num_choices)
 		return d->v[scenario].has[phase] ? d->value[choice] : -1;
@@ -202,44 +201,13 @@ static int value_at(const struct data *d, int scenario, enum phase phase, int ch
 
 int formula_is_legal(const struct data *d, int scenario, enum phase phase, int choice)
 {
-	return value_at(d, scenario, phase, choice) >= 0;
+	return family_value(d, scenario, phase, choice) >= 0;
 }
 
 int data_concrete(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	if (choice < d->num_choices)
 		return choice;
-	const int at = value_at(d, scenario, phase, choice);
+	const int at = family_value(d, scenario, phase, choice);
 	return at < 0 ? -1 : d->family[d->family_of[choice]].member[at];
-}
-
-/* Between two members that were measured the time is taken to be at most the larger
- * of theirs, since more segments first help and then hinder. Beyond the last of them
- * each step costs a tenth, and three steps are too far to tell. */
-double family_time(const struct data *d, int scenario, enum phase phase, int choice)
-{
-	enum { FAR = 3 };
-	double beside[2] = { INFINITY, INFINITY };
-	int steps[2] = { 0, 0 };
-	if (choice >= d->num_columns)
-		choice = data_concrete(d, scenario, phase, choice);
-	if (choice < 0)
-		return INFINITY;
-	const int family = d->family_of[choice];
-	const int at = family < 0 ? -1 : value_at(d, scenario, phase, choice);
-	if (at < 0)
-		return INFINITY;
-	const struct family *f = &d->family[family];
-	for (int side = 0; side < 2; side++)
-		for (int i = at; i >= 0 && i < f->num_members && !isfinite(beside[side]);
-		     i += side ? 1 : -1) {
-			steps[side] = abs(i - at);
-			beside[side] = f->member[i] < 0
-					   ? INFINITY
-					   : data_part_time(d, scenario, phase, f->member[i]);
-		}
-	if (isfinite(beside[0]) && isfinite(beside[1]))
-		return fmax(beside[0], beside[1]);
-	const int side = !isfinite(beside[0]);
-	return steps[side] < FAR ? beside[side] * (1 + 0.1 * steps[side]) : INFINITY;
 }

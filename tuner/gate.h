@@ -1,4 +1,4 @@
-/* gate.h - new rules beside old ones: made of both (combine.c), and which of the two win (gate.c).
+/* gate.h - new rules beside old ones: which of the two win.
  *
  * A forest is taken over in three groups of decisions, each whole:
  *
@@ -13,21 +13,6 @@
 #define GATE_H
 
 #include "wishes.h"
-
-enum gate_group { GATE_PREFILL, GATE_DECODE, GATE_MIXED, NUM_GATE_GROUPS };
-extern const char *const gate_group_names[NUM_GATE_GROUPS];
-enum gate_group gate_group_of(enum decision);
-
-/* ---- combine.c --------------------------------------------------------------------------- */
-/* Each decision's tree, segment costs and choices of `fresh` where take[decision], else of the
- * incumbent; the gpu's name is that of fresh. Ids are renumbered: those of fresh in its order, then
- * those of the incumbent; choices that nothing names go. Call forest_prove before it is emitted. 0
- * + complain: decisions of a group are not taken together, more than MAX_IDS choices, or no
- * memory. */
-int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
-		   const int take[NUM_DECISIONS]);
-/* The kernels' defaults for everything: the incumbent of a GPU that has none. 0 without memory. */
-int forest_defaults(struct forest *, const char *gpu);
 
 /* ---- gate.c ------------------------------------------------------------------------------ */
 /* Fresh rules against old ones on some scenarios. `ratio` and its interval: geometric mean of

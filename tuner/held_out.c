@@ -1,6 +1,6 @@
 /* held_out.c - installed rules, those of before and the kernels' defaults on the scenarios that
  * nothing learned from, where pass B has times of all three. */
-#include "tune.h"
+#include "eval.h"
 #include <math.h>
 #include <stdlib.h>
 

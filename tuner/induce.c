@@ -1,13 +1,10 @@
 /* induce.c - `attune induce`: a database to its header, or a check that the
  * committed header is what the database says. */
-#include "basis.h"
+#include "induce.h"
 #include <argp.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct options {
 	const char *gpu, *db, *out, *emit, *dump;
@@ -114,37 +111,6 @@ static void report(const struct forest *f, const struct data *d)
 	}
 	if (t)
 		table_print(t, stdout);
-}
-
-static int write_to(const char *path, const char *text)
-{
-	FILE *out = fopen(path, "w");
-	const int done = out && fputs(text, out) >= 0;
-	return out && !fclose(out) && done;
-}
-
-/* A regular file is written aside and moved over, so that no reader sees half of it. A pipe or a
- * device such as /dev/stdout is written to. */
-int file_put(const char *path, const char *text)
-{
-	char *beside;
-	struct stat st;
-	int done = 0;
-	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-		done = write_to(path, text);
-		if (!done)
-			complain("%s: %s", path, strerror(errno));
-		return done;
-	}
-	if (asprintf(&beside, "%s.%ld", path, (long)getpid()) < 0)
-		return 0;
-	done = write_to(beside, text) && !rename(beside, path);
-	if (!done) {
-		complain("%s: %s", path, strerror(errno));
-		unlink(beside);
-	}
-	free(beside);
-	return done;
 }
 
 static int check_file(const char *path, const char *text)

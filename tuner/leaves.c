@@ -9,13 +9,6 @@
 /* Fewer rows than that say little. */
 enum { FEW = 3, SHUNNED = 20000 };
 
-const char *const remark_words[NUM_REMARKS] = {
-	[REMARK_NONE] = "",
-	[REMARK_FEW] = "few",
-	[REMARK_UNSURE] = "no better than the defaults for sure",
-	[REMARK_UNSAFE] = "no choice is faster than the defaults",
-};
-
 /* ---- safe ------------------------------------------------------------------------- */
 static const struct cell *part_cell(const struct data *d, int s, enum phase phase, int choice)
 {

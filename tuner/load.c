@@ -1,14 +1,14 @@
 /* load.c - reads a database of one GPU into struct data. */
 #include "data.h"
 #include "lost.h"
-#include "policy.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* One batch of a model, and what a forest makes of it. */
+/* One batch of a model, and who adds choices for it. */
 struct wanted {
-	struct store_filter filter;
-	const struct forest *forest; /* NULL: nothing */
+	const struct store_filter *filter;
+	int (*add_choices)(struct data *, int scenario, const void *arg); /* NULL: nobody */
+	const void *arg;
 };
 
 /* Data to be filled, and which rows belong to them. */
@@ -94,20 +94,14 @@ static int add_scenario(void *arg, const struct store_cell *c)
 	return !l->failed;
 }
 
-/* What the forest makes of a batch are choices that may not have been measured there. */
-static int add_made(struct data *d, const struct wanted *w)
+static int add_choices(struct data *d, const struct wanted *w)
 {
-	for (int s = 0; w->forest && s < d->n; s++) {
+	for (int s = 0; w->add_choices && s < d->n; s++) {
 		const struct measured *m = &d->v[s];
-		struct made made[2];
-		if (strcmp(m->model, w->filter.model) || strcmp(m->batch_text, w->filter.batch))
+		if (strcmp(m->model, w->filter->model) || strcmp(m->batch_text, w->filter->batch))
 			continue;
-		forest_make(d, w->forest, m, &made[0]);
-		forest_make_serial(d, w->forest, m, &made[1]);
-		for (int i = 0; i < 2; i++)
-			if (!data_add_choice(d, &made[i].prefill) ||
-			    !data_add_choice(d, &made[i].decode))
-				return 0;
+		if (!w->add_choices(d, s, w->arg))
+			return 0;
 	}
 	return 1;
 }
@@ -116,14 +110,14 @@ static int add_made(struct data *d, const struct wanted *w)
 static int read_rows(struct loading *l, struct store *store, const char *gpu,
 		     const struct wanted *w)
 {
-	if (!store_each(store, gpu, w ? &w->filter : NULL, add_one, l) || l->failed)
+	if (!store_each(store, gpu, w ? w->filter : NULL, add_one, l) || l->failed)
 		return 0;
 	end_scenario(l);
 	for (int i = 0; i < 2 && l->d[i]; i++)
 		if (!store_noise(store, gpu, &l->d[i]->noise))
 			return 0;
-	return !w ||
-	       (scenarios_each(store, gpu, add_scenario, l) && !l->failed && add_made(l->d[0], w));
+	return !w || (scenarios_each(store, gpu, add_scenario, l) && !l->failed &&
+		      add_choices(l->d[0], w));
 }
 
 /* both: also, to l->d[1], with all layouts. */
@@ -216,11 +210,12 @@ int data_load_both(const char *db_path, const char *gpu, struct data **d, struct
 	return done;
 }
 
-struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
-			     const char *batch, const struct forest *f)
+struct data *data_load_one(const char *db_path, const char *gpu, const struct store_filter *filter,
+			   int (*add)(struct data *, int scenario, const void *arg),
+			   const void *arg)
 {
 	struct loading l = { .all = { 1 } };
-	const struct wanted w = { { model, batch }, f };
+	const struct wanted w = { filter, add, arg };
 	load_from(&l, db_path, gpu, 0, &w);
 	return l.d[0];
 }

@@ -1,8 +1,7 @@
-/* order.c - puts what was added into an order that does not depend on how the rows
- * were inserted: all that is generated from here must come out the same from the
- * same cells. */
+/* order.c - finishes data: puts what was added into an order that does not depend on how the rows
+ * were inserted, and finds what the times need. All that is generated from here must come out the
+ * same from the same cells. */
 #include "data.h"
-#include "early.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,7 +200,8 @@ static int order_paced(struct data *d, const int *scenario, const int *choice)
 	return rank != NULL;
 }
 
-int data_order(struct data *d)
+/* The scaffold goes. */
+static int data_order(struct data *d)
 {
 	int *scenario = sort_ranked(d, d->v, d->n, sizeof *d->v, scenario_order);
 	int *choice = sort_ranked(d, d->choice, d->num_choices, sizeof *d->choice, choice_order);
@@ -210,5 +210,24 @@ int data_order(struct data *d)
 	free(scenario);
 	free(choice);
 	scaffold_free(d);
+	return done;
+}
+
+/* ---- the steps ---------------------------------------------------------------------- */
+int data_finish(struct data *d)
+{
+	d->basics = calloc(1, sizeof *d->basics);
+	const int done = d->basics && energy_mark(d) && data_order(d) && formulas_add(d) &&
+			 clocks_set(d) && passes_compare(d) && fastest_find(d);
+	d->pass = PASS_B;
+	return done;
+}
+
+int data_finish_again(struct data *d)
+{
+	d->basics = calloc(1, sizeof *d->basics);
+	const int done =
+	    d->basics && data_order(d) && formulas_add(d) && passes_compare(d) && fastest_find(d);
+	d->pass = PASS_B;
 	return done;
 }

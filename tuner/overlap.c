@@ -17,7 +17,7 @@
  * slow in others. Learned from an H100's times, numbers took 1.069 on 143 held-out mixed batches,
  * and 1.041 without them. */
 #include "../harness/sweep.h"
-#include "tuner.h"
+#include "runs.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +26,11 @@ enum { MAX_BEHIND = 400000 /* as a cost */ };
 enum { NUM_SAYS = 2 /* ways that are no choice */ };
 /* A leaf may lose that share for fewer choices. */
 #define ENOUGH 0.005
-/* What is this share of another time was another plan, and not the clock. */
-#define GOOD 0.95
 /* A leaf has one in so many of the mixed scenarios, or three: one in ten always had one that
  * loses. */
 enum { LEAST_SHARE = 40, LEAST = 3 };
 
-/* ---- what a way takes ----------------------------------------------------------------- */
+/* ---- which may be named ------------------------------------------------------------------ */
 /* Whether a fused choice leaves to the kernel what it can: axes whose default is 0, by estimate. */
 static int is_by_estimate(const struct choice *c)
 {
@@ -49,173 +47,6 @@ static int is_fused_way(const struct data *d, int way)
 {
 	const struct choice *c = way < 0 ? NULL : &d->choice[way];
 	return c && c->kernel->space->is_fused && c->kernel->selectable && is_by_estimate(c);
-}
-
-int choice_overlaps(const struct choice *c)
-{
-	return c->kernel->space->is_fused || choice_spares(c) > 0;
-}
-
-/* A measured way to run a mixed scenario whole. */
-struct run {
-	const struct cell *cell;
-	int way;
-	int prefill, decode; /* of a plan; -1 */
-};
-
-struct runs {
-	struct run *v;
-	int n;
-	double serial_us; /* the least of all serial ways, in whatever race */
-};
-
-/* Also of those that the race gave up: the serial plan which another way has beaten is the
- * one to compare that with. */
-static void add_run(struct runs *r, const struct cell *cell, int way, int prefill, int decode)
-{
-	if (cell && cell->outcome == OUTCOME_OK)
-		r->v[r->n++] = (struct run){ cell, way, prefill, decode };
-}
-
-static int way_of(const struct data *d, const struct composed *c)
-{
-	if (c->how == ATTUNE_SERIAL)
-		return SAYS_SERIAL;
-	return choice_spares(&d->choice[c->prefill]) > 0 ? c->prefill : SAYS_STREAMS;
-}
-
-/* All of one pass. 0 without memory. */
-static int find_runs(const struct data *d, int s, enum pass pass, struct runs *r)
-{
-	const int row = s * NUM_PHASES + PHASE_ALL, plans = d->plan_at[s + 1] - d->plan_at[s];
-	const size_t most = (size_t)(plans + d->row[row + 1] - d->row[row]);
-	struct choice_iter i = choices_of(d, s, PHASE_ALL, PHASE_ALL);
-	*r = (struct runs){ .v = calloc(most + 1, sizeof *r->v), .serial_us = data_serial(d, s) };
-	for (int p = d->plan_at[s]; r->v && p < d->plan_at[s + 1]; p++) {
-		const struct composed *c = &d->plan[p];
-		if (c->pass == pass)
-			add_run(r, &c->cell, way_of(d, c), c->prefill, c->decode);
-	}
-	while (r->v && choices_next(&i)) {
-		const int is_fused = d->choice[i.choice].kernel->space->is_fused;
-		add_run(r, i.cells[0].of[pass], is_fused ? i.choice : SAYS_SERIAL, i.choice, -1);
-	}
-	return r->v != NULL;
-}
-
-static int is_paired(const struct cell *a, const struct cell *b)
-{
-	return a->race == b->race && a->ratio > 0 && b->ratio > 0;
-}
-
-/* To the fastest serial run of the same race. Where that race had none, or none that is any
- * good, to the fastest of all, be it the sum of parts that no race ran one after the other. */
-static double ratio_of(const struct runs *all, const struct run *run)
-{
-	double paired = NAN, us = INFINITY;
-	for (int i = 0; i < all->n; i++) {
-		const struct cell *serial = all->v[i].cell;
-		if (all->v[i].way != SAYS_SERIAL || !is_paired(run->cell, serial))
-			continue;
-		paired = fmax(run->cell->ratio / serial->ratio, isnan(paired) ? 0 : paired);
-		us = fmin(us, serial->us);
-	}
-	if (isnan(paired))
-		return isfinite(all->serial_us) ? run->cell->us / all->serial_us : NAN;
-	return all->serial_us < GOOD * us ? paired * us / all->serial_us : paired;
-}
-
-/* The same parts one after the other, in the same race; NULL: they did not run so. */
-static const struct run *serial_of(const struct runs *all, const struct run *run)
-{
-	for (int i = 0; i < all->n; i++) {
-		const struct run *serial = &all->v[i];
-		if (serial->way == SAYS_SERIAL && serial->prefill == run->prefill &&
-		    serial->decode == run->decode && is_paired(run->cell, serial->cell))
-			return serial;
-	}
-	return NULL;
-}
-
-/* Races ran pairs, too, of which neither part was any good: no way makes these fast. */
-static int has_good_parts(const struct runs *all, const struct run *run)
-{
-	const struct run *serial = serial_of(all, run);
-	return serial && GOOD * serial->cell->us <= all->serial_us;
-}
-
-/* The least ratio of a way; of the pick's own parts, where they ran so. */
-static double ratio_in(const struct runs *all, int way, const struct pick *p)
-{
-	double best = INFINITY, own = INFINITY;
-	for (int i = 0; i < all->n; i++) {
-		const struct run *run = &all->v[i];
-		const double ratio = run->way == way ? ratio_of(all, run) : NAN;
-		if (isnan(ratio))
-			continue;
-		if (!p || way != SAYS_STREAMS || has_good_parts(all, run))
-			best = fmin(best, ratio);
-		if (p && run->decode == p->decode && (way >= 0 || run->prefill == p->prefill))
-			own = fmin(own, ratio);
-	}
-	return isfinite(own) ? own : best;
-}
-
-/* What two streams take, to one after the other: hardly a matter of what the parts are. Told
- * by the pick's own parts, else by the fastest pair that ran both ways. */
-static double streams_ratio(const struct runs *all, const struct pick *p)
-{
-	double ratio = INFINITY, us = INFINITY;
-	for (int i = 0; i < all->n; i++) {
-		const struct run *run = &all->v[i];
-		const struct run *serial = run->way == SAYS_STREAMS ? serial_of(all, run) : NULL;
-		const double itself = serial ? run->cell->ratio / serial->cell->ratio : NAN;
-		if (run->way != SAYS_STREAMS)
-			continue;
-		if (run->prefill == p->prefill && run->decode == p->decode)
-			return serial ? itself : ratio_of(all, run);
-		if (serial && run->cell->us < us)
-			us = run->cell->us, ratio = itself;
-	}
-	return ratio;
-}
-
-double overlap_pairs(const struct data *d, int s)
-{
-	const int again = d->pass == PASS_B;
-	double least = INFINITY;
-	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
-		const struct composed *c = &d->plan[i];
-		if (c->pass > d->pass || (again && c->is_outdone) ||
-		    c->cell.outcome != OUTCOME_OK || way_of(d, c) != SAYS_STREAMS)
-			continue;
-		const double shift = again && c->pass == PASS_A ? d->shift[s] : 1;
-		const double apart = data_time(d, s, PHASE_PREFILL, c->prefill) +
-				     data_time(d, s, PHASE_DECODE, c->decode);
-		if (isfinite(apart))
-			least = fmin(least, c->cell.us * shift / apart);
-	}
-	return least;
-}
-
-double overlap_ratio(const struct data *d, int s, int way, const struct pick *p)
-{
-	double ratio = INFINITY;
-	for (int pass = (int)d->pass; pass >= PASS_A && !isfinite(ratio); pass--) {
-		struct runs all;
-		if (find_runs(d, s, (enum pass)pass, &all))
-			ratio = ratio_in(&all, way, p);
-		free(all.v);
-	}
-	return ratio;
-}
-
-int pick_way(const struct data *d, const struct pick *p)
-{
-	const struct choice *c = p->prefill < 0 ? NULL : &d->choice[p->prefill];
-	if (p->how == ATTUNE_STREAMS)
-		return c && choice_spares(c) > 0 ? p->prefill : SAYS_STREAMS;
-	return c && !p->join && c->kernel->space->is_fused ? p->prefill : SAYS_SERIAL;
 }
 
 /* ---- which are worth a try ------------------------------------------------------------- */
@@ -240,10 +71,10 @@ static int gains_fill(struct gains *g, const struct data *d)
 		struct runs runs = { 0 };
 		if (!data_is_training(m) || !m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE])
 			continue;
-		if (!find_runs(d, s, PASS_A, &runs))
+		if (!runs_find(d, s, PASS_A, &runs))
 			return 0;
 		for (int i = 0; i < g->num_choices; i++) {
-			const double ratio = ratio_in(&runs, g->choice[i], NULL);
+			const double ratio = runs_ratio(&runs, g->choice[i], NULL);
 			row[i] = ratio < 1 ? -log(ratio) : 0;
 		}
 		g->rows++;
@@ -298,7 +129,7 @@ static int list_ways(const struct data *d, int *way)
 	way[n++] = SAYS_SERIAL;
 	way[n++] = SAYS_STREAMS;
 	for (int i = 0; seen && i < d->num_plans; i++)
-		if (d->plan[i].how == ATTUNE_STREAMS && way_of(d, &d->plan[i]) >= 0)
+		if (d->plan[i].how == ATTUNE_STREAMS && composed_way(d, &d->plan[i]) >= 0)
 			seen[d->plan[i].prefill] = 1;
 	for (int c = 0; seen && c < d->num_choices; c++)
 		if (seen[c] || is_fused_way(d, c))
@@ -310,8 +141,8 @@ static int list_ways(const struct data *d, int *way)
 static double learned_ratio(const struct runs *all, int way, const struct pick *p)
 {
 	return way == SAYS_SERIAL    ? 1
-	       : way == SAYS_STREAMS ? streams_ratio(all, p)
-				     : ratio_in(all, way, p);
+	       : way == SAYS_STREAMS ? runs_streams(all, p)
+				     : runs_ratio(all, way, p);
 }
 
 /* Of a way that was not measured: where it is not legal the library runs the parts one after
@@ -406,7 +237,7 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE])
 			continue;
 		const double own = own_ratio(&first, s, picks[s]);
-		if (isfinite(own) && find_runs(&first, s, PASS_A, &runs) &&
+		if (isfinite(own) && runs_find(&first, s, PASS_A, &runs) &&
 		    fill_row(&first, s, &runs, m, &picks[s], own, ratio, cost)) {
 			m->scenario[m->rows] = s;
 			m->fallback[m->rows] = cost[0];
@@ -485,13 +316,4 @@ int fit_overlap(struct forest *f, const struct data *d, const struct growth *how
 	matrix_free(m);
 	free(picks);
 	return done;
-}
-
-int forest_overlaps(const struct forest *f)
-{
-	const struct tree *t = &f->tree[DECIDE_OVERLAP];
-	int says = 0;
-	for (int i = 0; i < t->n; i++)
-		says |= t->v[i].feature < 0 && t->v[i].action != SAYS_SERIAL;
-	return says;
 }

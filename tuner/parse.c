@@ -1,8 +1,7 @@
 /* parse.c - reads what emit.c wrote: the choices and the trees of a
  * generated header, so that evaluation, explanation and comparison work on the
  * text that is shipped and not on a second copy of it. */
-#include "early.h"
-#include "emit.h"
+#include "tuner.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -329,21 +328,6 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	if (!done)
 		forest_free(f);
 	return done;
-}
-
-char *file_text(const char *path)
-{
-	FILE *in = fopen(path, "r");
-	char *text = NULL;
-	size_t size = 0;
-	if (!in)
-		return NULL;
-	if (getdelim(&text, &size, '\0', in) < 0 || ferror(in)) {
-		free(text);
-		text = NULL;
-	}
-	fclose(in);
-	return text;
 }
 
 int forest_load(struct forest *f, const char *path)

@@ -3,20 +3,12 @@
  *
  *   chooser_new   learns what the policy needs from the training scenarios
  *   chooser_make  a batch -> concrete choices of a plan
- *   made_pick     those choices -> indices of measured ones, or -1 */
+ *
+ * made_pick (defaults.c) turns those choices into indices of measured ones. */
 #ifndef POLICY_H
 #define POLICY_H
 
 #include "tuner.h"
-
-/* Concrete choices; a part that the batch has not, or that nothing runs: kernel NULL.
- * join 0: the prefill choice runs the whole batch. */
-struct made {
-	struct choice prefill, decode;
-	int join;
-	enum attune_how how; /* of a join of 1 */
-	int by_default;      /* of a forest: some part is not by what its tree said */
-};
 
 struct chooser;
 /* NULL when there is no such policy on this backend, or no memory. The oracle has none:
@@ -26,23 +18,6 @@ struct chooser *chooser_new(const struct data *, enum policy, const struct fores
  * was measured there; -1: for the nearest legal one. */
 void chooser_make(const struct chooser *, const struct measured *, int scenario, struct made *out);
 void chooser_free(struct chooser *);
-void made_pick(const struct data *, const struct made *, struct pick *out);
-
-/* The choice made concrete for that part, where it is legal; else the library's default.
- * c: NULL for the default. 0: neither runs, out->kernel is NULL. */
-int made_or_default(const struct data *, const struct measured *, enum phase,
-		    const struct choice *c, struct choice *out);
-/* The same for what the prefill or the decode tree says. */
-int action_or_default(const struct data *, const struct forest *, enum decision, int action,
-		      const struct measured *, struct choice *out);
-/* What the library does with a forest; and without the overlap, or with another action of
- * it: an action that may not run leaves what is serial as it is. */
-void forest_make(const struct data *, const struct forest *, const struct measured *,
-		 struct made *out);
-void forest_make_serial(const struct data *, const struct forest *, const struct measured *,
-			struct made *out);
-void overlap_made(const struct data *, const struct forest *, int action, const struct measured *,
-		  struct made *serial);
 
 /* rules.c */
 void vllm_rule(const struct data *, const struct measured *, int scenario, struct made *out);
@@ -71,6 +46,15 @@ struct basics {
 /* Of data without prices. Found when it is asked for the first time; NULL without memory. */
 const struct basics *basics_of(const struct data *, enum decision);
 
+/* baseline_ways.c: how a baseline may run a mixed batch, CPUs but for the last. Of mixed training
+ * scenarios what the picks [data->n] cost in each way; columns are ways. */
+enum baseline_way {
+	BASELINE_WHOLE,  /* in one launch by the prefill choice */
+	BASELINE_SERIAL, /* part after part */
+	BASELINE_STREAMS,
+	NUM_BASELINE_WAYS
+};
+struct matrix *matrix_ways(const struct data *, const struct pick *picks);
 /* Of a batch with both parts, so made: what may not run in one launch stays part after part. */
 void made_in_way(const struct data *, const struct measured *, enum baseline_way, struct made *);
 
@@ -93,9 +77,6 @@ void measured_free(struct measured *);
 /* A measured scenario as the harness takes it, to be measured again; its texts and batch
  * stay the measured one's. */
 void scenario_again(struct scenario *, const struct measured *);
-/* Sum of |log| of ratios over the features that say what work there is; where that is `most` or
- * more, any number that is. */
-double part_distance(const struct attune_features *, const struct attune_features *, double most);
 /* A batch among the measured ones; both must outlive it. NULL: no memory. */
 struct around;
 struct around *around_new(const struct data *, const struct measured *);

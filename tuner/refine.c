@@ -12,6 +12,7 @@
 #include "../harness/json_out.h"
 #include "data.h"
 #include "eval.h"
+#include "wishes.h"
 #include <argp.h>
 #include <math.h>
 #include <stdlib.h>

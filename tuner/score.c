@@ -98,7 +98,7 @@ static struct with_time time_of(const struct judged *v, int n)
 	for (int i = 0; i < n; i++)
 		logs += log(v[i].slowdown);
 	return (struct with_time){ exp(logs / n), v[(95 * n + 99) / 100 - 1].slowdown,
-			       v[n - 1].slowdown };
+				   v[n - 1].slowdown };
 }
 
 static int summarize(struct judged *v, int n, struct score *s)
@@ -128,12 +128,6 @@ static int summarize(struct judged *v, int n, struct score *s)
 		return 1;
 	qsort(v, (size_t)n, sizeof *v, by_block);
 	return interval(v, n, s);
-}
-
-int in_split(const struct measured *m, const char *split)
-{
-	return !split || !strcmp(m->split, split) ||
-	       (!strcmp(split, "heldout") && !strncmp(m->split, split, strlen(split)));
 }
 
 static int floor_log2(long long v)
@@ -183,59 +177,4 @@ int score_policy(const struct data *d, enum policy policy, const struct forest *
 	    picks && policy_picks(d, policy, f, picks) && score_picks(d, picks, split, s);
 	free(picks);
 	return done;
-}
-
-/* ---- which splits there are -------------------------------------------------------------- */
-static int split_rank(const char *split)
-{
-	static const char *const first[] = { "train", "peers", "heldout" };
-	int i = 0;
-	while (i < (int)COUNT(first) && strcmp(split, first[i]))
-		i++;
-	return i;
-}
-
-static int by_rank(const void *pa, const void *pb)
-{
-	const char *a = *(const char *const *)pa, *b = *(const char *const *)pb;
-	const int d = split_rank(a) - split_rank(b);
-	return d ? d : strcmp(a, b);
-}
-
-static int add_split(const char *splits[MAX_SPLITS], int n, const char *split)
-{
-	int i = 0;
-	while (i < n && strcmp(splits[i], split))
-		i++;
-	if (i == n && n < MAX_SPLITS)
-		splits[n++] = split;
-	return n;
-}
-
-int data_splits(const struct data *d, const char *splits[MAX_SPLITS])
-{
-	int n = 0;
-	for (int s = 0; s < d->n; s++) {
-		n = add_split(splits, n, d->v[s].split);
-		if (in_split(&d->v[s], "heldout"))
-			n = add_split(splits, n, "heldout");
-	}
-	qsort(splits, (size_t)n, sizeof *splits, by_rank);
-	return n;
-}
-
-int split_known(const struct data *d, const char *asked)
-{
-	char legal[200] = "";
-	int known = !asked;
-	for (const char *const *s = scenario_splits; *s; s++) {
-		const size_t n = strlen(legal);
-		known |= asked && !strcmp(asked, *s);
-		snprintf(legal + n, sizeof legal - n, "%s%s", n ? ", " : "", *s);
-	}
-	for (int i = 0; !known && i < d->n; i++)
-		known = !strcmp(asked, d->v[i].split);
-	if (!known)
-		complain("--split '%s' should be one of %s", asked, legal);
-	return known;
 }

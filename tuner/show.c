@@ -1,6 +1,7 @@
 /* show.c - `attune show`: tables for a person. Which scenario is asked for, and who answers:
  * ways.c, why.c, lists.c. */
 #include "policy.h"
+#include "bench.h"
 #include "show.h"
 #include <argp.h>
 #include <math.h>

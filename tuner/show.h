@@ -23,18 +23,6 @@ struct show {
 	enum format format;
 };
 
-/* compare.c: on what basis two times of one pass can be compared. */
-enum basis {
-	BASIS_NONE,
-	BASIS_RACE,    /* one race, or several on one clock */
-	BASIS_SESSIONS /* two sessions of the second pass: there is drift between them */
-};
-/* *ratio: a's time to b's; NaN: none. Both of one scenario and of one phase, or of plans and single launches of a
- * whole batch, which race each other. */
-enum basis cells_compare(const struct cell *a, const struct cell *b, enum pass, double *ratio);
-/* "tie" within the noise of a time of so many us, else "slower" and so on. */
-const char *basis_words(const struct data *, enum basis, double ratio, double us);
-
 /* All return 0 without memory. */
 /* ways.c: what was measured of a scenario. */
 struct way {
@@ -76,13 +64,5 @@ int show_best(const struct data *, const struct forest *, const char *model, enu
 int show_peers(const struct data *, const struct forest *, const struct peers *, const char *model,
 	       enum format);
 int show_kernels(const char *gpu, enum format);
-
-/* bench_roofline.c: what the newest `attune bench --roofline` has measured; an exit code. */
-int show_ceilings(const char *db, const char *gpu, enum format);
-
-/* "segmented BLOCK_M=16 ..." */
-void choice_words(const struct choice *, char text[MAX_CHOICE_TEXT]);
-/* The same of what a leaf says. */
-void says_words(const struct forest *, enum decision, int action, char text[MAX_CHOICE_TEXT]);
 
 #endif

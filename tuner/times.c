@@ -1,18 +1,8 @@
-/* times.c - what the measured cells say about a scenario: what may run, how long
- * a plan takes, and what the fastest measured plan takes. */
+/* times.c - what the measured cells say about a scenario: which choices may run, and how long each
+ * takes. */
 #include "tuner.h"
 #include <math.h>
 #include <string.h>
-
-int data_is_training(const struct measured *m)
-{
-	return !split_is_held_out(m->split) && !m->lost_best;
-}
-
-int data_side(const struct measured *m)
-{
-	return data_is_training(m) ? 0 : in_split(m, "heldout") ? 1 : -1;
-}
 
 int noise_band(double us)
 {
@@ -82,118 +72,38 @@ int cells_confirmed(const struct data *d, int scenario, const struct cells of[2]
 	return is_ok(of[0].of[PASS_B]) || (!is_mixed(&d->v[scenario]) && is_ok(of[1].of[PASS_B]));
 }
 
-/* Whether the part's time is one of pass B. */
-static int is_confirmed(const struct data *d, int scenario, enum phase phase, int choice)
-{
-	const struct cells of[2] = { data_cells(d, scenario, phase, choice),
-				     data_cells(d, scenario, PHASE_ALL, choice) };
-	return cells_confirmed(d, scenario, of);
-}
-
 int measured_again(const struct data *d, int scenario, enum phase phase)
 {
 	return d->pass == PASS_B && d->again[scenario * NUM_PHASES + (int)phase];
 }
 
-/* ---- plans ------------------------------------------------------------------------ */
-const struct cell *data_plan_cell(const struct data *d, enum pass pass, int scenario,
-				  const struct pick *p)
+/* Between two members that were measured the time is taken to be at most the larger
+ * of theirs, since more segments first help and then hinder. Beyond the last of them
+ * each step costs a tenth, and three steps are too far to tell. */
+double family_time(const struct data *d, int scenario, enum phase phase, int choice)
 {
-	const int prefill =
-	    p->prefill < 0 ? -1 : data_concrete(d, scenario, PHASE_PREFILL, p->prefill);
-	const int decode = p->decode < 0 ? -1 : data_concrete(d, scenario, PHASE_DECODE, p->decode);
-	for (int i = d->plan_at[scenario]; i < d->plan_at[scenario + 1]; i++) {
-		const struct composed *c = &d->plan[i];
-		if (c->pass == pass && c->prefill == prefill && c->decode == decode &&
-		    c->how == p->how)
-			return &c->cell;
-	}
-	return NULL;
-}
-
-/* The time of a pair on two streams that was not measured. Streams are taken to save the share that
- * they saved the best pair measured in this scenario, but never so much that this pair becomes the
- * fastest of all. Where no pair was measured they save nothing. Over 328 pairs of an H200, each
- * left out in turn, this is 2.9 % off on average and 0.2 % too slow in the mean; without it times
- * would be 3.9 % too slow. */
-static double on_streams(const struct data *d, int scenario, const struct pick *p)
-{
-	const double apart = data_time(d, scenario, PHASE_PREFILL, p->prefill) +
-			     data_time(d, scenario, PHASE_DECODE, p->decode);
-	return fmin(apart, fmax(overlap_pairs(d, scenario) * apart, data_oracle(d, scenario)));
-}
-
-/* Of a plan side by side that was not measured: what others that go its way gain. */
-static double beside(const struct data *d, int scenario, const struct pick *p)
-{
-	const int way = pick_way(d, p);
-	return way == SAYS_STREAMS ? on_streams(d, scenario, p)
-				   : overlap_ratio(d, scenario, way, p) * data_serial(d, scenario);
-}
-
-/* Measured as one plan, else the parts one after the other. */
-static double both(const struct data *d, int scenario, const struct pick *p)
-{
-	const struct cell *again =
-	    d->pass == PASS_B ? data_plan_cell(d, PASS_B, scenario, p) : NULL;
-	const struct cell *first = data_plan_cell(d, PASS_A, scenario, p);
-	if (again)
-		return is_ok(again) ? again->median_us : INFINITY;
-	if (p->how == ATTUNE_STREAMS && (measured_again(d, scenario, PHASE_PREFILL) || !first))
-		return beside(d, scenario, p);
-	if (measured_again(d, scenario, PHASE_PREFILL) || !first)
-		return data_time(d, scenario, PHASE_PREFILL, p->prefill) +
-		       data_time(d, scenario, PHASE_DECODE, p->decode);
-	return is_ok(first) ? first->median_us * (d->pass == PASS_B ? d->shift[scenario] : 1)
-			    : INFINITY;
-}
-
-/* In one launch. A fused one that nobody tried there is taken to gain nothing, too. */
-static double whole(const struct data *d, int scenario, int choice)
-{
-	if (choice >= 0 && d->choice[choice].kernel->space->is_fused &&
-	    !data_cell(d, scenario, PHASE_ALL, choice))
-		return data_serial(d, scenario);
-	return data_time(d, scenario, PHASE_ALL, choice);
-}
-
-double data_plan_time(const struct data *d, int scenario, const struct pick *p)
-{
-	const struct measured *m = &d->v[scenario];
-	if (!m->has[PHASE_PREFILL])
-		return data_part_time(d, scenario, PHASE_DECODE, p->decode);
-	if (!m->has[PHASE_DECODE])
-		return data_part_time(d, scenario, PHASE_PREFILL, p->prefill);
-	return p->join ? both(d, scenario, p) : whole(d, scenario, p->prefill);
-}
-
-const struct cell *data_pick_cell(const struct data *d, int scenario, const struct pick *p)
-{
-	const struct measured *m = &d->v[scenario];
-	const enum phase phase = m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
-	const int choice = is_mixed(m) || !m->has[PHASE_DECODE] ? p->prefill : p->decode;
-	const struct cell *c = NULL;
-	if (is_mixed(m) && p->join) {
-		c = d->pass == PASS_B ? data_plan_cell(d, PASS_B, scenario, p) : NULL;
-		return c ? c : data_plan_cell(d, PASS_A, scenario, p);
-	}
-	if (!is_mixed(m))
-		c = data_cell(d, scenario, phase, choice);
-	return c ? c : data_cell(d, scenario, PHASE_ALL, choice);
-}
-
-int data_confirmed(const struct data *d, int scenario, const struct pick *p)
-{
-	const struct measured *m = &d->v[scenario];
-	const signed char *again = &d->again[scenario * NUM_PHASES];
-	if (!again[PHASE_ALL] && !again[PHASE_PREFILL] && !again[PHASE_DECODE])
-		return 1;
-	if (is_mixed(m) && !p->join)
-		return is_confirmed(d, scenario, PHASE_ALL, p->prefill);
-	if (is_mixed(m) && data_plan_cell(d, PASS_B, scenario, p))
-		return 1;
-	if (is_mixed(m) && p->how == ATTUNE_STREAMS)
-		return 0;
-	return (!m->has[PHASE_PREFILL] || is_confirmed(d, scenario, PHASE_PREFILL, p->prefill)) &&
-	       (!m->has[PHASE_DECODE] || is_confirmed(d, scenario, PHASE_DECODE, p->decode));
+	enum { FAR = 3 };
+	double beside[2] = { INFINITY, INFINITY };
+	int steps[2] = { 0, 0 };
+	if (choice >= d->num_columns)
+		choice = data_concrete(d, scenario, phase, choice);
+	if (choice < 0)
+		return INFINITY;
+	const int family = d->family_of[choice];
+	const int at = family < 0 ? -1 : family_value(d, scenario, phase, choice);
+	if (at < 0)
+		return INFINITY;
+	const struct family *f = &d->family[family];
+	for (int side = 0; side < 2; side++)
+		for (int i = at; i >= 0 && i < f->num_members && !isfinite(beside[side]);
+		     i += side ? 1 : -1) {
+			steps[side] = abs(i - at);
+			beside[side] = f->member[i] < 0
+					   ? INFINITY
+					   : data_part_time(d, scenario, phase, f->member[i]);
+		}
+	if (isfinite(beside[0]) && isfinite(beside[1]))
+		return fmax(beside[0], beside[1]);
+	const int side = !isfinite(beside[0]);
+	return steps[side] < FAR ? beside[side] * (1 + 0.1 * steps[side]) : INFINITY;
 }

@@ -1,7 +1,6 @@
 /* transfer.c - the data to learn from on a GPU with few times of its own: see transfer.h. */
 #include "transfer.h"
 #include "data.h"
-#include "early.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const remark_words[NUM_REMARKS] = {
+	[REMARK_NONE] = "",
+	[REMARK_FEW] = "few",
+	[REMARK_UNSURE] = "no better than the defaults for sure",
+	[REMARK_UNSAFE] = "no choice is faster than the defaults",
+};
+
 int tree_new_node(struct tree *t)
 {
 	if (t->n == t->room) {

@@ -357,11 +357,16 @@ static void end(struct tune *t)
 	data_free(t->own);
 }
 
-int tune_forecast(struct tune *t, struct sweep_forecast *f)
+/* What the first measuring step would have to do. */
+static int foretell(struct tune *t, double seconds)
 {
+	struct sweep_forecast f = { 0 };
 	struct sweep_options o = has_prior(t) ? survey_of(t, 0) : sweep_of(t, 0);
 	o.device = NULL;
-	return sweep_foresee(&o, &t->hello, &t->list, f);
+	const int code = sweep_foresee(&o, &t->hello, &t->list, &f);
+	if (!code)
+		tune_foretell(t, &f, seconds);
+	return code;
 }
 
 int tune(const struct tune_options *o)
@@ -373,7 +378,7 @@ int tune(const struct tune_options *o)
 	if (!code && o->undo)
 		code = here_undo(&t.here) ? EXIT_DONE : EXIT_CHECK;
 	if (!code && o->dry_run)
-		code = tune_foretell(&t, seconds);
+		code = foretell(&t, seconds);
 	if (!code && !o->undo && !o->dry_run) {
 		progress_until(seconds);
 		tune_say_plan(&t, seconds);

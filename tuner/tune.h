@@ -3,16 +3,15 @@
  *   tune_cmd.c      options, and what is said before
  *   tune.c          the steps, each with its share of the time
  *   tune_here.c     which rules and databases count on this machine
- *   held_out.c      how good the rules are where nothing was learned
  *   tune_sum.c      what is said in the end
  *   contribute.c    results of this machine to the project's
  */
 #ifndef TUNE_H
 #define TUNE_H
 
-#include "basis.h"
+#include "eval.h"
+#include "induce.h"
 #include <limits.h>
-
 
 /* ---- tune_here.c ------------------------------------------------------------------ */
 enum rules_of { RULES_NONE, RULES_BORROWED, RULES_COMMITTED, RULES_LOCAL };
@@ -69,27 +68,11 @@ struct tune {
 /* An exit code. */
 int tune(const struct tune_options *);
 
-/* What its first measuring step would have to do. An exit code. */
-int tune_forecast(struct tune *, struct sweep_forecast *);
-
-/* ---- held_out.c ------------------------------------------------------------------- */
-enum contender { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };
-
-struct held_out {
-	int n;                           /* scenarios that pass B measured with all contenders */
-	double slowdown[NUM_CONTENDERS]; /* geomean of time / the fastest measured */
-	double worst;                    /* of installed */
-	int worst_at;                    /* scenario; -1: none */
-};
-/* 0 + complain. */
-int held_out_judge(struct data *, const struct forest *installed, const struct forest *before,
-		   struct held_out *);
-
 /* ---- tune_sum.c ------------------------------------------------------------------- */
 /* One line before: how long it takes, and from what it starts. */
 void tune_say_plan(const struct tune *, double seconds);
-/* In place of a tune: what there would be to do. An exit code. */
-int tune_foretell(struct tune *, double seconds);
+/* In place of a tune: what there would be to do. */
+void tune_foretell(const struct tune *, const struct sweep_forecast *, double seconds);
 /* What was found, in a few lines. An exit code. */
 int tune_sum(struct tune *);
 

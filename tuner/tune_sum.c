@@ -185,18 +185,13 @@ void tune_say_plan(const struct tune *t, double seconds)
  * committed databases and of what is in the cache after a quick tune. */
 enum { ROW_BYTES = 100, CPU_BINARY_BYTES = 40000, GPU_BINARY_BYTES = 100000 };
 
-int tune_foretell(struct tune *t, double seconds)
+void tune_foretell(const struct tune *t, const struct sweep_forecast *f, double seconds)
 {
-	struct sweep_forecast f = { 0 };
 	char time[32];
 	const int on_cpu = t->hello.info.backend == BACKEND_CPU;
-	const int code = tune_forecast(t, &f);
-	if (code)
-		return code;
 	const double binary = on_cpu ? CPU_BINARY_BYTES : GPU_BINARY_BYTES;
 	printf("%s: at most %d races of %d scenario parts, %d binaries to compile, %s, %.0f MB on "
 	       "disk\n",
-	       t->here.gpu, f.races, f.parts, f.binaries, minutes(time, seconds),
-	       1e-6 * (f.binaries * binary + (double)f.cells * ROW_BYTES));
-	return EXIT_DONE;
+	       t->here.gpu, f->races, f->parts, f->binaries, minutes(time, seconds),
+	       1e-6 * (f->binaries * binary + (double)f->cells * ROW_BYTES));
 }

@@ -1,21 +1,22 @@
 /* tuner.h - from measured times to the code that chooses; the map of this
  * folder. Knows nothing of GPUs: all it reads is a database.
  *
- *   results/<gpu>.sqlite -data.c, order.c, cells.c-> cells
- *        -formulas.c, clock.c, passes.c, times.c, fastest.c-> times
+ *   results/<gpu>.sqlite -load.c, data.c, order.c, cells.c-> cells
+ *        -formulas.c, clock.c, passes.c, times.c, fastest.c-> times of choices
+ *        -overlap_times.c, plan_times.c, early_times.c-> times of plans
  *        -matrix.c, columns.c-> costs of a decision
  *        -price_fit.c, market.c, prices.c-> what parts cost by features, the few to choose from
  *        -teach.c-> costs of measured and made-up batches
  *        -grow.c (solver.h), prune.c, fit.c (parallel.c), relabel.c-> trees; exact.c proves them
- *        -forest.c, leaves.c, number.c, validity.c-> struct forest
+ *        -forest.c, overlap.c, early.c, leaves.c, number.c, validity.c-> struct forest
  *        -emit*.c-> generated/attune_<gpu>.h -parse.c-> the same struct forest
  *   transfer.c, translate.c (levels.c)-> data of a GPU with few times of its own and another's, translated
  *   combine.c, gate.c-> one forest of old and new rules; basis.c-> the same by `attune induce`
- *   policy.c says what a forest or a baseline picks for a scenario (rules.c, learned.c,
- *   cart.c), score.c how far that is from the oracle, estimate.c what to expect where
+ *   decide.c says what a forest picks for a scenario, policy.c what a baseline picks (rules.c,
+ *   learned.c, cart.c), score.c how far that is from the oracle, estimate.c what to expect where
  *   nothing was measured; eval.c, show.c and diff.c answer people, energy.c of joules.
- *   confirm.c asks the harness for pass B of what was picked, refine.c for scenarios about
- *   thresholds. ladder*.c, hybrid.c and peers.c compare with what others have published.
+ *   confirm.c asks the harness for pass B of what was picked (requests.c), refine.c for scenarios
+ *   about thresholds. ladder*.c, hybrid.c and peers.c compare with what others have published.
  *
  * A batch is run by three decisions: what runs its decode part, what runs its prefill part, and
  * where it has both how they share the device (overlap.c). A fourth says which launches should
@@ -49,7 +50,7 @@ enum { NUM_PHASES = 3 }; /* of enum phase */
 enum pass { PASS_A, PASS_B, NUM_PASSES };
 
 /* Whose power the sensor told: nobody's; of what ran around a burst, a second of many races;
- * of a steady race, in which all take turns; of the choice, which ran alone. See energy.c. */
+ * of a steady race, in which all take turns; of the choice, which ran alone. See power_source.c. */
 enum power_of { POWER_UNKNOWN, POWER_AROUND, POWER_RACE, POWER_ALONE };
 
 struct cell {
@@ -89,6 +90,20 @@ struct composed {
 
 enum { NOISE_BANDS = 3 }; /* of a time: below 20 us, below 200 us, above */
 
+/* What a user of the data has found once and keeps with them. */
+struct found {
+	void *v;
+	void (*free)(void *); /* frees v */
+};
+
+/* A part by a choice that begins early, or by the same in turn, in one race: rows of pass E, as
+ * `attune sweep --early` makes them. */
+struct paced {
+	int scenario, choice, value; /* choice: the same in turn; value: of its early axis */
+	enum phase phase;
+	struct cell cell;
+};
+
 struct data {
 	/* gpu: as it was asked for; hash: empty until data_hash */
 	char gpu[GPU_NAME], hash[33], protocol[32];
@@ -103,7 +118,7 @@ struct data {
 	/* By scenario: those of scenario s are plan[plan_at[s]] up to plan[plan_at[s + 1]]. */
 	struct composed *plan;
 	int num_plans, *plan_at;
-	struct paced *paced; /* by scenario and phase: what begins early, see early.h */
+	struct paced *paced; /* by scenario and phase: what begins early */
 	int num_paced;
 	int ignored; /* cells whose choice today's .def tables do not list */
 	int stale;   /* cells of older sources that no bridge carries to today's */
@@ -126,13 +141,49 @@ struct data {
 	struct fastest *fastest; /* see fastest.c */
 	struct family *family;
 	int num_families;
-	int *family_of;        /* [num_columns], -1: of none */
-	signed char *value;    /* [num_columns] which member of its family it is, -1: none */
-	signed char *means;    /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
-	struct basics *basics; /* see basics.c */
-	char *notes;           /* lines for the comment of a header, or NULL; freed with the data */
+	int *family_of;       /* [num_columns], -1: of none */
+	signed char *value;   /* [num_columns] which member of its family it is, -1: none */
+	signed char *means;   /* [n][NUM_PHASES][num_columns - num_choices] see formulas.c */
+	struct found *basics; /* what baselines learn, kept here by basics.c */
+	char *notes;          /* lines for the comment of a header, or NULL; freed with the data */
 };
 
+void data_free(struct data *);
+/* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
+ * complaint when the cell does not belong (other GPU, other protocol, bad text). */
+struct data *data_new(const char *gpu, const struct run_info *);
+int data_add(struct data *, const struct store_cell *);
+const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "plan" */
+
+/* ---- order.c: data in their final order ------------------------------------------------ */
+int data_finish(struct data *);
+
+/* ---- files.c: whole text files ------------------------------------------------------- */
+char *file_text(const char *path);                /* NULL when it cannot be read */
+int file_put(const char *path, const char *text); /* whole or not at all; 0 + complain */
+
+/* ---- paths.c: which GPU, and where its files are --------------------------------------- */
+/* `asked`, or when that is NULL the name of this machine's own device; 0 and a
+ * complaint when there is none. */
+int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
+/* generated/local/attune_<gpu>.h, else generated/attune_<gpu>.h */
+void own_header(char path[256], const char *gpu);
+/* What was asked for, unless that is NULL; results/local/<gpu>.sqlite, else
+ * results/<gpu>.sqlite. */
+void db_path(char path[256], const char *asked, const char *gpu);
+/* The same of the rules that the library takes for such a GPU: its own header, else the one that it
+ * borrows, which a line on stderr says. */
+void rules_path(char path[256], const char *asked, const char *gpu);
+
+/* ---- batch_words.c: batches for people ------------------------------------------------ */
+/* The batch's text; of a long one how many sequences it has, and of which
+ * lengths. */
+enum { SHORT_BATCH = 60, BATCH_WORDS = 100 };
+void batch_words(char text[BATCH_WORDS], const char *batch);
+/* As a cell of a table for people; for machines the text. */
+void batch_cell(struct table *, const char *batch, enum format);
+
+/* ---- load.c: a database read into data ------------------------------------------------ */
 /* NULL and a complaint when the database cannot be read, mixes protocols or was made on an
  * emulated device, which tests alone read (ATTUNE_EMULATED=1); one without scenarios, and a
  * complaint, when it holds nothing of the GPU. Of "h200" caches of 16 and 32 bits, of "h200_e4m3"
@@ -147,41 +198,18 @@ struct data *data_load_all(const char *db_path, const char *gpu);
 int data_load_both(const char *db_path, const char *gpu, struct data **, struct data **all);
 /* As data_load_all, but with the cells of one model's batch alone (in its canonical text, see
  * batch_format); all other scenarios are there without cells. What needs times of others
- * (estimates, trees) needs data_load_all. The choices that the forest makes for that batch are
- * columns, measured there or not; forest NULL: only measured ones are. */
-struct forest;
-struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
-			     const char *batch, const struct forest *);
+ * (estimates, trees) needs data_load_all. add_choices, unless NULL, is called for that batch's
+ * scenarios and adds the choices that are columns, measured there or not; it returns 0 on
+ * failure. */
+struct data *data_load_one(const char *db_path, const char *gpu, const struct store_filter *,
+			   int (*add_choices)(struct data *, int scenario, const void *arg),
+			   const void *arg);
 /* Finds data.hash, of all rows of the GPU in that database, which takes longer than all else of
  * loading. 0 + complain. */
 int data_hash(struct data *, const char *db_path);
 /* One line on stderr for each kind of rows that were read and do not count. */
 void data_say_left_out(const struct data *, const char *db_path);
 void data_say_noisy(const struct data *, const char *db_path); /* of these, noisy ones alone */
-void data_free(struct data *);
-/* The steps of data_load, for tests. data_add copies what it keeps; 0 and a
- * complaint when the cell does not belong (other GPU, other protocol, bad text). */
-struct data *data_new(const char *gpu, const struct run_info *);
-int data_add(struct data *, const struct store_cell *);
-int data_finish(struct data *);
-/* batch_words.c: the batch's text; of a long one how many sequences it has, and of which
- * lengths. */
-enum { SHORT_BATCH = 60, BATCH_WORDS = 100 };
-void batch_words(char text[BATCH_WORDS], const char *batch);
-/* As a cell of a table for people; for machines the text. */
-void batch_cell(struct table *, const char *batch, enum format);
-const char *phase_name(int phase); /* "all" "prefill" "decode"; NUM_PHASES: "plan" */
-/* `asked`, or when that is NULL the name of this machine's own device; 0 and a
- * complaint when there is none. */
-int gpu_or_own(const char *asked, char gpu[GPU_NAME]);
-/* generated/local/attune_<gpu>.h, else generated/attune_<gpu>.h */
-void own_header(char path[256], const char *gpu);
-/* What was asked for, unless that is NULL; results/local/<gpu>.sqlite, else
- * results/<gpu>.sqlite. */
-void db_path(char path[256], const char *asked, const char *gpu);
-/* The same of the rules that the library takes for such a GPU: its own header, else the one that it
- * borrows, which a line on stderr says. */
-void rules_path(char path[256], const char *asked, const char *gpu);
 
 /* ---- formulas.c: choices that say how to work out a value ----------------------- */
 enum { MAX_MEMBERS = 24 };
@@ -197,9 +225,8 @@ int formulas_add(struct data *);
 int data_concrete(const struct data *, int scenario, enum phase, int choice);
 /* Whether some value of a choice with a formula is legal there, measured or not. */
 int formula_is_legal(const struct data *, int scenario, enum phase, int choice);
-/* A cautious guess at the time of a choice that is legal and was not measured there,
- * by the members of its family that were; INFINITY when they do not say. */
-double family_time(const struct data *, int scenario, enum phase, int choice);
+/* Which member of its family a choice is there, -1: none. */
+int family_value(const struct data *, int scenario, enum phase, int choice);
 
 /* ---- cells.c: where the cells are --------------------------------------------- */
 /* Of the pass that is asked for, else of pass A; NULL when not measured. */
@@ -226,9 +253,7 @@ struct choice_iter {
 };
 struct choice_iter choices_of(const struct data *, int scenario, enum phase, enum phase or_phase);
 int choices_next(struct choice_iter *); /* 0 after the last */
-/* By kernel, then by values: the order of data.choice. */
-int choice_compare(const struct choice *, const struct choice *);
-/* Index of a choice, -1 when never measured. */
+/* Index of a choice, by choice_compare; -1 when never measured. */
 int data_find(const struct data *, const struct choice *);
 
 /* ---- times.c: what the cells say ----------------------------------------------- */
@@ -250,16 +275,72 @@ double data_noise(const struct data *, double us);
 /* The same for a part; of a batch of one phase the part is the whole, whichever
  * of the two names it was measured by. */
 double data_part_time(const struct data *, int scenario, enum phase, int choice);
+/* A cautious guess at the time of a choice that is legal and was not measured there,
+ * by the members of its family that were; INFINITY when they do not say. */
+double family_time(const struct data *, int scenario, enum phase, int choice);
+
+/* ---- splits.c: who is learned from, and who judges -------------------------------- */
 /* Not held out, and not one with lost_best. */
 int data_is_training(const struct measured *);
 /* What reports set side by side: 0 what was learned from, 1 the splits "heldout*", -1 neither. */
 int data_side(const struct measured *);
+/* "heldout": all splits that begin so; NULL: all; else that one. */
+int in_split(const struct measured *, const char *split);
+enum { MAX_SPLITS = 12 };
+/* The splits that the scenarios name: train, peers, heldout (all of it), then by name. */
+int data_splits(const struct data *, const char *splits[MAX_SPLITS]);
+/* Whether scenarios may be of that split (NULL: of any); else says which there are. */
+int split_known(const struct data *, const char *asked);
 
+/* ---- fastest.c: the least times of a scenario ------------------------------------- */
+/* The fastest choice of a phase; INFINITY and -1 when none is. In pass B only of
+ * those that it measured, where it measured any. */
+double data_best(const struct data *, int scenario, enum phase, int *choice);
+/* The least time of all measured ways to run the scenario; and of those where nothing
+ * overlaps. */
+double data_oracle(const struct data *, int scenario);
+double data_serial(const struct data *, int scenario);
+
+/* ---- defaults.c: the kernels' defaults, and decided plans --------------------------- */
+/* Concrete choices; a part that the batch has not, or that nothing runs: kernel NULL.
+ * join 0: the prefill choice runs the whole batch. */
+struct made {
+	struct choice prefill, decode;
+	int join;
+	enum attune_how how; /* of a join of 1 */
+	int by_default;      /* of a forest: some part is not by what its tree said */
+};
 /* What a policy picks for a scenario: indices into data.choice, -1: none. */
 struct pick {
 	int prefill, decode, join;
 	enum attune_how how; /* of a join of 1 */
 };
+/* The measured choices that the plan stands for, -1: none. */
+void made_pick(const struct data *, const struct made *, struct pick *out);
+/* The kernels' default that the library uses for a part; -1: none measured. */
+int default_choice(const struct data *, int scenario, enum phase);
+/* The same made concrete for a batch; 0: none runs, out->kernel is NULL. */
+int default_made(const struct data *, const struct measured *, enum phase, struct choice *out);
+/* What c means for that part of the batch, a formula worked out; 0: it may not run. */
+int made_legal(const struct data *, const struct measured *, enum phase, const struct choice *c,
+	       struct choice *out);
+/* The choice made concrete for that part, where it is legal; else the library's default.
+ * c: NULL for the default. 0: neither runs, out->kernel is NULL. */
+int made_or_default(const struct data *, const struct measured *, enum phase,
+		    const struct choice *c, struct choice *out);
+
+/* ---- overlap_times.c: what a way to overlap takes ------------------------------------ */
+/* SAYS_SERIAL, SAYS_STREAMS or the index of a choice: the way that a pick goes. One launch of a
+ * kernel that is not fused counts as serial. */
+int pick_way(const struct data *, const struct pick *);
+/* What a scenario takes in a way, to its fastest serial plan of the same race: of the pick's
+ * own parts where they ran so, else (also with NULL) the least. INFINITY: not measured. */
+double overlap_ratio(const struct data *, int scenario, int way, const struct pick *);
+/* Of pairs that ran on two streams there the least time, to that of the same parts one after the
+ * other; INFINITY: none did. */
+double overlap_pairs(const struct data *, int scenario);
+
+/* ---- plan_times.c: what a picked plan takes ----------------------------------------- */
 /* Time of the picked plan in us; INFINITY when some part of it was not measured
  * or failed. */
 double data_plan_time(const struct data *, int scenario, const struct pick *);
@@ -271,14 +352,35 @@ const struct cell *data_plan_cell(const struct data *, enum pass, int scenario,
 /* 0 when some part of the pick's time is of pass A though the scenario has pass B. */
 int data_confirmed(const struct data *, int scenario, const struct pick *);
 
-/* ---- fastest.c: the least times of a scenario ------------------------------------- */
-/* The fastest choice of a phase; INFINITY and -1 when none is. In pass B only of
- * those that it measured, where it measured any. */
-double data_best(const struct data *, int scenario, enum phase, int *choice);
-/* The least time of all measured ways to run the scenario; and of those where nothing
- * overlaps. */
-double data_oracle(const struct data *, int scenario);
-double data_serial(const struct data *, int scenario);
+/* ---- early_times.c: what beginning early takes --------------------------------------- */
+/* A part and a choice that have such times. */
+struct pace {
+	int scenario, choice;
+	enum phase phase;
+};
+/* All of them in the order of their members; NULL without memory. The caller's to free. */
+struct pace *paces_of(const struct data *, int *n);
+/* What it takes with that value to what it takes in turn, both of one race; NaN: not known. */
+double pace_ratio(const struct data *, const struct pace *, int value);
+/* The geometric mean of those of a part; NaN: of none it is known. */
+double early_ratio(const struct data *, int scenario, enum phase, int value);
+
+/* ---- compare.c: on what basis two times of one pass can be compared ------------------- */
+enum basis {
+	BASIS_NONE,
+	BASIS_RACE,    /* one race, or several on one clock */
+	BASIS_SESSIONS /* two sessions of the second pass: there is drift between them */
+};
+/* *ratio: a's time to b's; NaN: none. Both of one scenario and of one phase, or of plans and single
+ * launches of a whole batch, which race each other. */
+enum basis cells_compare(const struct cell *a, const struct cell *b, enum pass, double *ratio);
+/* "tie" within the noise of a time of so many us, else "slower" and so on. */
+const char *basis_words(const struct data *, enum basis, double ratio, double us);
+
+/* ---- distance.c: how far apart two parts are ------------------------------------------- */
+/* Sum of |log| of ratios over the features that say what work there is; where that is `most` or
+ * more, any number that is. */
+double part_distance(const struct attune_features *, const struct attune_features *, double most);
 
 /* ---- matrix.c: what each choice would cost in each scenario -------------------- */
 enum phase decision_phase(enum decision);
@@ -305,15 +407,6 @@ enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
 
 /* Training rows of the prefill or the decode decision. */
 struct matrix *matrix_parts(const struct data *, enum decision);
-/* baseline_ways.c: how a baseline may run a mixed batch, CPUs but for the last. Of mixed training
- * scenarios what the picks [data->n] cost in each way; columns are ways. */
-enum baseline_way {
-	BASELINE_WHOLE,  /* in one launch by the prefill choice */
-	BASELINE_SERIAL, /* part after part */
-	BASELINE_STREAMS,
-	NUM_BASELINE_WAYS
-};
-struct matrix *matrix_ways(const struct data *, const struct pick *picks);
 /* Everything of a row but its costs. */
 void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
 struct matrix *matrix_new(int rows, int cols);
@@ -333,31 +426,6 @@ static inline long long matrix_at(const struct matrix *m, int row, int col)
 	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)col];
 	return cost == COST_FORBIDDEN ? FORBIDDEN_SUM : (long long)m->weight[row] * cost;
 }
-
-/* ---- overlap.c: one after the other, or side by side ----------------------------- */
-/* Whether it is for the overlap decision alone. */
-int choice_overlaps(const struct choice *);
-/* SAYS_SERIAL, SAYS_STREAMS or the index of a choice: the way that a pick goes. One launch of a
- * kernel that is not fused counts as serial. */
-int pick_way(const struct data *, const struct pick *);
-/* What a scenario takes in a way, to its fastest serial plan of the same race: of the pick's
- * own parts where they ran so, else (also with NULL) the least. INFINITY: not measured. */
-double overlap_ratio(const struct data *, int scenario, int way, const struct pick *);
-/* Of pairs that ran on two streams there the least time, to that of the same parts one after the
- * other; INFINITY: none did. */
-double overlap_pairs(const struct data *, int scenario);
-/* At most so many fused choices, the one that gains most over the best serial plans of training
- * scenarios first, then what gains most beside those; how many. */
-int overlap_portfolio(const struct data *, int *choice, int most);
-/* Training rows of the decision, given the picks [data->n] without it. Mixed scenarios that were
- * measured in another way than serial. Columns are ways. */
-struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
-struct forest;
-struct growth;
-/* Makes the last tree, of the others; may add choices. 0 without memory. */
-int fit_overlap(struct forest *, const struct data *, const struct growth *);
-/* Whether some leaf says other than serial. */
-int forest_overlaps(const struct forest *);
 
 /* ---- columns.c: which choices are worth having ---------------------------------- */
 enum { MAX_PORTFOLIO = 32 };
@@ -497,14 +565,7 @@ int matrix_folds(const struct matrix *, int blocking, int *fold);
 int tree_curve(const struct matrix *, const struct growth *, int blocking, long long *trained,
 	       long long *held_out);
 
-struct limits;
-/* ---- dump.c: for other learners ----------------------------------------------------- */
-/* Writes <folder>/<decision>.tsv, a matrix with the folds by batch size, and
- * <folder>/<decision>_ours.tsv, the costs of our trees by number of leaves, for the
- * prefill and the decode decision. 0 + complain. */
-int dump_matrices(const struct data *, const char *folder, const struct limits *);
-
-/* ---- forest.c: the trees of all decisions, and what they may name ---------------- */
+/* ---- forest_base.c: the trees of all decisions, and what they may name ----------- */
 enum { MAX_IDS = 64, MAX_COSTS = 256 };
 /* How a tree came about: not in the header's code, but in its comments. */
 struct making {
@@ -529,10 +590,88 @@ struct limits {
 	int taught;   /* leaves of a tree that also learns from estimates; 0: as many as others */
 };
 extern const struct limits default_limits;
-int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */
 void forest_free(struct forest *);
 int forest_leaves(const struct forest *);
 int forest_kernels(const struct forest *); /* distinct ones among its choices */
+/* Whether some leaf says other than serial. */
+int forest_overlaps(const struct forest *);
+/* Whether the tree says anything; if not, headers and texts leave it out: of so many decisions
+ * they hold trees. */
+int forest_says_early(const struct forest *);
+int forest_decisions(const struct forest *);
+/* What that comes to for a part of a choice of trees, which in itself is in turn. */
+int forest_early(const struct forest *, const struct attune_features *);
+
+/* ---- words.c: choices and what leaves say, in words --------------------------------------- */
+/* "segmented BLOCK_M=16 ..." */
+void choice_words(const struct choice *, char text[MAX_CHOICE_TEXT]);
+/* The same of what a leaf says. */
+void says_words(const struct forest *, enum decision, int action, char text[MAX_CHOICE_TEXT]);
+enum { CHOICE_NAME = 96 }; /* room for a choice's name in a header */
+/* What is said in place of a choice: "streams"; NULL: it is no such word. */
+const char *says_word(enum decision, int action);
+
+/* ---- decide.c: what a forest decides for a batch ------------------------------------ */
+/* The choice of that id for the part of that phase, its segments a number; 0 also of -1: there is
+ * none that may run, so the library takes the defaults. */
+int action_choice(const struct data *, const struct forest *, enum phase, int action,
+		  const struct measured *, struct choice *out);
+/* Whether a scenario's batch has to do with the decision. */
+int decision_is_of(enum decision, const struct measured *);
+/* What the library would run: an illegal choice gives way to the defaults. */
+void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
+/* The same for what the prefill or the decode tree says. */
+int action_or_default(const struct data *, const struct forest *, enum decision, int action,
+		      const struct measured *, struct choice *out);
+/* What the library does with a forest; and without the overlap, or with another action of
+ * it: an action that may not run leaves what is serial as it is. */
+void forest_make(const struct data *, const struct forest *, const struct measured *,
+		 struct made *out);
+void forest_make_serial(const struct data *, const struct forest *, const struct measured *,
+			struct made *out);
+void overlap_made(const struct data *, const struct forest *, int action, const struct measured *,
+		  struct made *serial);
+
+/* ---- load_batch.c: the data of one batch ----------------------------------------------- */
+/* data_load_one() of that model's batch. The choices that the forest makes for it are columns,
+ * measured there or not; forest NULL: only measured ones are. */
+struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
+			     const char *batch, const struct forest *);
+
+/* ---- combine.c: one forest of two ----------------------------------------------------- */
+/* Groups of decisions that are taken over whole; see gate.h. */
+enum gate_group { GATE_PREFILL, GATE_DECODE, GATE_MIXED, NUM_GATE_GROUPS };
+extern const char *const gate_group_names[NUM_GATE_GROUPS];
+enum gate_group gate_group_of(enum decision);
+/* Each decision's tree, segment costs and choices of `fresh` where take[decision], else of the
+ * incumbent; the gpu's name is that of fresh. Ids are renumbered: those of fresh in its order, then
+ * those of the incumbent; choices that nothing names go. Call forest_prove before it is emitted. 0
+ * + complain: decisions of a group are not taken together, more than MAX_IDS choices, or no
+ * memory. */
+int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
+		   const int take[NUM_DECISIONS]);
+/* The kernels' defaults for everything: the incumbent of a GPU that has none. 0 without memory. */
+int forest_defaults(struct forest *, const char *gpu);
+
+/* ---- parse.c: a header read back into a forest ---------------------------------------- */
+/* Whether that is the text of a header in a form that forest_parse no longer reads. */
+int header_is_older(const char *text);
+/* Reads what forest_emit wrote; 0 + complain. */
+int forest_parse(struct forest *, const char *text, const char *path);
+int forest_load(struct forest *, const char *path);
+
+/* ---- forest.c: the trees of all decisions are made ----------------------------------- */
+int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */
+
+/* ---- overlap.c: one after the other, or side by side ----------------------------- */
+/* At most so many fused choices, the one that gains most over the best serial plans of training
+ * scenarios first, then what gains most beside those; how many. */
+int overlap_portfolio(const struct data *, int *choice, int most);
+/* Training rows of the decision, given the picks [data->n] without it. Mixed scenarios that were
+ * measured in another way than serial. Columns are ways. */
+struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
+/* Makes the last tree, of the others; may add choices. 0 without memory. */
+int fit_overlap(struct forest *, const struct data *, const struct growth *);
 
 /* ---- leaves.c: what each leaf should say, and is said of it ------------------------ */
 /* Whether that choice is slower there than the kernels' defaults, beyond noise. */
@@ -549,18 +688,19 @@ int leaves_describe(struct tree *, const struct matrix *);
  * an illegal choice are not legal either somewhere in the leaf's box. */
 int forest_prove(struct forest *, const struct data *);
 
-/* ---- emit.c, parse.c: a forest as a header and back ----------------------------- */
+/* ---- emit.c: a forest as a header ------------------------------------------------------- */
 /* Text of generated/attune_<gpu>.h; NULL without memory. The caller's to free. */
 char *forest_emit(const struct forest *, const struct data *);
-/* emit_other.c: language "c", "json" or "python". NULL also for any other. */
+
+/* ---- emit_other.c: a forest in other languages -------------------------------------- */
+/* Language "c", "json" or "python". NULL also for any other. */
 char *forest_emit_as(const char *language, const struct forest *, const struct data *);
-/* Whether that is the text of a header in a form that forest_parse no longer reads. */
-int header_is_older(const char *text);
-/* Reads what forest_emit wrote; 0 + complain. */
-int forest_parse(struct forest *, const char *text, const char *path);
-int forest_load(struct forest *, const char *path);
-char *file_text(const char *path);                /* NULL when it cannot be read */
-int file_put(const char *path, const char *text); /* whole or not at all; 0 + complain */
+
+/* ---- dump.c: for other learners ----------------------------------------------------- */
+/* Writes <folder>/<decision>.tsv, a matrix with the folds by batch size, and
+ * <folder>/<decision>_ours.tsv, the costs of our trees by number of leaves, for the
+ * prefill and the decode decision. 0 + complain. */
+int dump_matrices(const struct data *, const char *folder, const struct limits *);
 
 /* ---- difftext.c ------------------------------------------------------------------- */
 /* Lines that go ('-') and come ('+'), each change with its surroundings. */
@@ -584,16 +724,6 @@ extern const char *const policy_names[NUM_POLICIES];
  * backend, or picks nothing (POLICY_ORACLE: see data_oracle). The forest is for
  * POLICY_TREE only. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
-/* The choice of that id for the part of that phase, its segments a number; 0 also of -1: there is
- * none that may run, so the library takes the defaults. */
-int action_choice(const struct data *, const struct forest *, enum phase, int action,
-		  const struct measured *, struct choice *out);
-/* Whether a scenario's batch has to do with the decision. */
-int decision_is_of(enum decision, const struct measured *);
-/* What the library would run: an illegal choice gives way to the defaults. */
-void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
-/* The kernels' default that the library uses for a part; -1: none measured. */
-int default_choice(const struct data *, int scenario, enum phase);
 
 /* ---- score.c: how good that is ------------------------------------------------------ */
 struct score {
@@ -608,8 +738,6 @@ struct score {
 	double within2, within5; /* shares */
 	double time_weighted;    /* sum of weight x time / sum of weight x oracle */
 };
-/* "heldout": all splits that begin so; NULL: all; else that one. */
-int in_split(const struct measured *, const char *split);
 /* Over the scenarios of a split; 0 without memory. A scenario where nothing gave a right
  * result counts as an invalid pick: a crash never improves a score. The interval is that of
  * 1000 resamples of blocks, whole (model, power of two of sequences) at a time. */
@@ -617,10 +745,5 @@ int score_picks(const struct data *, const struct pick *, const char *split, str
 /* The same for a policy; 0 also when it does not exist here. */
 int score_policy(const struct data *, enum policy, const struct forest *, const char *split,
 		 struct score *);
-enum { MAX_SPLITS = 12 };
-/* The splits that the scenarios name: train, peers, heldout (all of it), then by name. */
-int data_splits(const struct data *, const char *splits[MAX_SPLITS]);
-/* Whether scenarios may be of that split (NULL: of any); else says which there are. */
-int split_known(const struct data *, const char *asked);
 
 #endif

@@ -1,5 +1,4 @@
 /* ways.c - `attune show` of one scenario: all ways that it was measured, fastest first. */
-#include "early.h"
 #include "show.h"
 #include <math.h>
 #include <stdlib.h>

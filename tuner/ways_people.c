@@ -1,6 +1,5 @@
 /* ways_people.c - `attune show` of one scenario, for people: what runs, how far to trust its
  * time, and what else was tried: the second pass first, then the first, never in one ranking. */
-#include "early.h"
 #include "policy.h"
 #include "show.h"
 #include <math.h>

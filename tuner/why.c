@@ -1,48 +1,12 @@
 /* why.c - why a batch is run as it is: its path through the trees, what the leaves say,
  * their rivals, and how much slower than the best that is expected to be. Of a batch that
  * was never measured, times are estimates (estimate.c). */
-#include "early.h"
 #include "policy.h"
 #include "show.h"
 #include "why.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-void choice_words(const struct choice *c, char text[MAX_CHOICE_TEXT])
-{
-	const int n = snprintf(text, MAX_CHOICE_TEXT, "%s ", c->kernel->name);
-	config_text(text + n, MAX_CHOICE_TEXT - (size_t)n, &c->config, c->kernel->space);
-}
-
-static const char *const early_words[MOST_EARLY + 1] = { "in turn", "EARLY=1", "EARLY=2" };
-
-void says_words(const struct forest *f, enum decision decision, int action,
-		char text[MAX_CHOICE_TEXT])
-{
-	if (decision == DECIDE_EARLY)
-		snprintf(text, MAX_CHOICE_TEXT, "%s",
-			 action == SAYS_OWN ? "as the choice has it" : early_words[action]);
-	else if (decision == DECIDE_OVERLAP && action < 0)
-		snprintf(text, MAX_CHOICE_TEXT, "%s",
-			 action == SAYS_STREAMS ? "side by side" : "one after the other");
-	else if (action < 0)
-		snprintf(text, MAX_CHOICE_TEXT, "the defaults");
-	else
-		choice_words(&f->choice[action], text);
-}
-
-void why_row(const struct why *w, const char *decision, const char *kind, const char *what,
-	     double us, double best, const char *pass)
-{
-	table_text(w->t, decision);
-	table_text(w->t, kind);
-	table_text(w->t, what);
-	table_number(w->t, isfinite(us) ? us : NAN, 3);
-	table_number(w->t, isfinite(us) && isfinite(best) ? us / best : NAN, 3);
-	table_text(w->t, pass);
-	table_end_row(w->t);
-}
 
 static void row(const struct why *w, const char *decision, const char *kind, const char *what,
 		double us, double best)
@@ -97,26 +61,6 @@ static void formula_row(const struct why *w, enum decision t)
 		return;
 	choice_words(c, text);
 	row(w, decision_names[t], "formula", text, NAN, NAN);
-}
-
-/* ---- times, measured or estimated ------------------------------------------------------ */
-double why_time(const struct why *w, enum phase phase, const struct choice *c)
-{
-	if (w->scenario < 0)
-		return estimate_part(w->around, phase, c);
-	return c->kernel ? data_part_time(w->d, w->scenario, phase, data_find(w->d, c)) : INFINITY;
-}
-
-double why_best(const struct why *w, enum phase phase)
-{
-	double best = INFINITY, far;
-	int choice;
-	if (w->scenario >= 0)
-		return data_best(w->d, w->scenario, phase, &choice);
-	const int at = around_nearest(w->around, phase, &far);
-	if (at >= 0 && isfinite(data_best(w->d, at, phase, &choice)))
-		best = estimate_part(w->around, phase, &w->d->choice[choice]);
-	return best;
 }
 
 static double plan_time(const struct why *w, const struct made *made)

@@ -1,9 +1,9 @@
-/* wishes.h - cells that are to be measured, on their way to the harness. For confirm.c and
- * what else asks for exact cells. */
+/* wishes.h - cells that are to be measured, on their way to the harness (requests.c); and the
+ * second pass (confirm.c). */
 #ifndef WISHES_H
 #define WISHES_H
 
-#include "policy.h"
+#include "tuner.h"
 #include "../harness/sweep.h"
 
 struct wishes {
@@ -31,6 +31,8 @@ struct confirm_asked {
 };
 int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,
 		const struct sweep_options *);
+/* refine.c: the batch so far (0..1) from a to b; NULL without memory. The caller's to free. */
+char *batch_between(const struct measured *a, const struct measured *b, double share);
 /* Of "90s", "10m" or "1h"; NaN when it is none of these. */
 double budget_seconds(const char *text);
 
