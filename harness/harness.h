@@ -88,6 +88,8 @@ double student_normal(double t, double freedom);
 double student_beyond(double z, double freedom);
 /* E max(0, X - z) of a standard normal X: what is lost by waiting for one at z. */
 double normal_loss(double z);
+/* A number that looks random and follows from this one. */
+unsigned long long heats_scramble(unsigned long long);
 
 /* ---- batch.c: vLLM's batch grammar ------------------------------------------ */
 /* (<count>)q<len>[k][s<len>[k]] joined by '_'. */
@@ -605,11 +607,13 @@ int store_query(struct store *, const char *sql,
 			    const char *const *cells),
 		void *arg);
 
-/* ---- sweep.c, worker.c -------------------------------------------------------- */
+/* ---- sweep_cmd.c, devices_cmd.c, scenarios_cmd.c, merge_cmd.c: subcommands ------- */
 int cmd_sweep(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_scenarios(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
+
+/* ---- bridge_cmd.c: a subcommand ------------------------------------------------ */
 int cmd_bridge(int argc, char **argv);
 
 #endif

@@ -152,6 +152,9 @@ int space_spares(const struct space *);
  * overlap: sweeps take it with --early alone, and only the early tree is made of them. */
 enum { MOST_EARLY = 2 /* of all early axes */ };
 int choice_early(const struct choice *);
+int choice_same(const struct choice *, const struct choice *);
+/* The first of its family: the formula axis at its first value. */
+struct choice choice_family(const struct choice *);
 /* A plan of two parts from theirs: "prefill: A | decode: B", side by side "prefill: A ||
  * decode: B". The length it takes, as snprintf; the inverse is 0 for other texts. */
 int parts_text(char *text, size_t size, const char *prefill, const char *decode, enum attune_how);
