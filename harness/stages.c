@@ -19,8 +19,6 @@
 #include <string.h>
 
 enum {
-	PORTFOLIO = 12 /* families a phase */,
-	PORTFOLIO_WHOLE = 3,
 	COMPLETE_ROUNDS = 5,
 	SURVEY_ROUNDS = 3,
 	COLD_SHARE = 10 /* one in so many scenarios, the first ones */,
@@ -37,11 +35,6 @@ static const double in_question = 1.03 /* of the best: raced again when it matte
 struct marks {
 	char *of[3];
 };
-
-int stages_portfolio(const struct heats *heats, enum phase p, char *family)
-{
-	return heats_portfolio(heats, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO, family);
-}
 
 static int marks_make(struct marks *m, const struct campaign *c)
 {
