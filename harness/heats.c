@@ -92,6 +92,16 @@ static int same_shape(const attune_shape *a, const attune_shape *b)
 	       a->kv_layout == b->kv_layout;
 }
 
+/* Leaves what the field keeps. */
+static void sift(struct candidates *list, const struct field *f)
+{
+	int n = 0;
+	for (int i = 0; i < list->n; i++)
+		if (f->keep(f->keep_arg, &list->v[i]))
+			list->v[n++] = list->v[i];
+	list->n = n;
+}
+
 /* Index of a shape, with its candidates where `f` is not NULL; -1: no memory. */
 static int shape_index(struct heats *h, struct binaries *b, const attune_shape *s,
 		       const struct field *f)
@@ -112,8 +122,8 @@ static int shape_index(struct heats *h, struct binaries *b, const attune_shape *
 		    named(f->kernels, k->name) &&
 		    !candidates_add(&v->list, k, s, f->device, f->preset, f->seed))
 			return -1;
-	if (f && f->survey)
-		survey_sift(f->survey, &v->list);
+	if (f && f->keep)
+		sift(&v->list, f);
 	v->entrant = calloc((size_t)v->list.n + 1, sizeof *v->entrant);
 	for (int i = 0; v->entrant && i < v->list.n; i++)
 		if ((v->entrant[i] = heats_entrant(h, b, &v->list.v[i], s)) < 0)

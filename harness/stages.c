@@ -63,7 +63,7 @@ static int races_everyone(const struct campaign *c)
 
 static int wants_plans(const struct campaign *c, const struct heat *h)
 {
-	return h->phase == PHASE_ALL && !h->planned && !c->replay;
+	return h->phase == PHASE_ALL && !h->planned && !c->runner.is_simulated;
 }
 
 /* The few rounds of a survey are no race: that is run as if they were not there. */
@@ -264,7 +264,7 @@ static int most_places(const struct campaign *c)
  * that was not looked at yet. */
 static void ask_ahead(struct campaign *c, const struct marks *m, int after, int *next)
 {
-	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->replay
+	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->runner.is_simulated
 			 ? calloc((size_t)most_places(c), sizeof *place)
 			 : NULL;
 	struct entries e;
