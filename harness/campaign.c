@@ -31,8 +31,8 @@ static char *barred_at(const struct campaign *c, int entrant, int shape)
 
 double campaign_seconds(const struct campaign *c)
 {
-	if (c->replay)
-		return replay_seconds(c->replay);
+	if (c->runner.seconds)
+		return c->runner.seconds(c->runner.arg);
 	return budget_now() - c->began - (c->o->wall ? 0 : c->binaries.budget_s);
 }
 
@@ -67,7 +67,7 @@ int campaign_begin_run(struct campaign *c)
 int campaign_quiet_again(const struct campaign *c)
 {
 	const double left = c->limit_s - campaign_seconds(c);
-	return c->replay || (left > 0 && !device_quiet(c->o, &c->hello, left));
+	return c->runner.is_simulated || (left > 0 && !device_quiet(c->o, &c->hello, left));
 }
 
 int campaign_noisy(const struct campaign *c)
@@ -258,7 +258,7 @@ static void on_heartbeat(void *arg)
 	const struct campaign *c = ((struct round *)arg)->c;
 	char what[40];
 	snprintf(what, sizeof what, "measuring (%s)", stage_names[c->stage]);
-	if (!c->replay)
+	if (!c->runner.is_simulated)
 		progress(what,
 			 fmax(c->stage_done / fmax(c->stage_heats, 1),
 			      campaign_seconds(c) / fmax(c->limit_s, 1e-9)),
@@ -308,11 +308,11 @@ static enum heard make_ready(struct campaign *c, const int *entrant, int n)
 	enum heard heard = need ? HEARD_ALL : HEARD_STOP;
 	for (int i = 0; need && i < n; i++)
 		num = add_needed(&c->heats.entrant[entrant[i]], need, num);
-	if (need && !c->replay && !binaries_need(&c->binaries, need, num))
+	if (need && !c->runner.is_simulated && !binaries_need(&c->binaries, need, num))
 		heard = interrupted                       ? HEARD_INTERRUPT
 			: binaries_too_late(&c->binaries) ? HEARD_TOO_LATE
 							  : HEARD_NO_COMPILER;
-	for (int i = 0; i < n && heard == HEARD_ALL && !c->replay; i++) {
+	for (int i = 0; i < n && heard == HEARD_ALL && !c->runner.is_simulated; i++) {
 		attach(c, &c->heats.entrant[entrant[i]]);
 		if (!helpers_compile(c, &c->heats.entrant[entrant[i]]))
 			heard = HEARD_STOP;
@@ -371,7 +371,28 @@ static void on_idle(void *arg)
 	binaries_poll(&((struct campaign *)arg)->binaries);
 }
 
-struct worker *campaign_worker(struct campaign *c)
+/* On the device: code first, and on a CPU no compiler beside the race. */
+static enum heard race_in_worker(void *arg, const struct order *order, const struct listener *l)
+{
+	struct campaign *c = arg;
+	const int on_cpu = c->hello.info.backend == BACKEND_CPU;
+	const enum heard ready = make_lanes_ready(c, order->lane, order->n);
+	if (ready != HEARD_ALL)
+		return ready;
+	if (on_cpu)
+		binaries_hold(&c->binaries, 1);
+	const enum heard heard = worker_race(c->worker, order, l);
+	if (on_cpu)
+		binaries_hold(&c->binaries, 0);
+	return heard;
+}
+
+static void free_worker(void *arg)
+{
+	worker_free(((struct campaign *)arg)->worker);
+}
+
+int campaign_worker(struct campaign *c)
 {
 	const struct worker_setup setup = { .device = sweep_device_name(c->o),
 					    .heats = &c->heats,
@@ -384,7 +405,9 @@ struct worker *campaign_worker(struct campaign *c)
 					    .idle = on_idle,
 					    .idle_arg = c };
 	c->setup = setup;
-	return worker_new(&c->setup);
+	c->runner = (struct race_runner){ .arg = c, .race = race_in_worker, .free = free_worker };
+	c->worker = worker_new(&c->setup);
+	return c->worker != NULL;
 }
 
 /* ---- one race ------------------------------------------------------------------- */
@@ -464,20 +487,9 @@ static enum heard run(struct campaign *c, struct round *r, const struct order *o
 					   .control = on_control,
 					   .beat = on_heartbeat,
 					   .spent = on_spent };
-	const int on_cpu = c->hello.info.backend == BACKEND_CPU;
 	c->tally[c->stage].races++;
 	budget_race();
-	if (c->replay)
-		return replay_race(c->replay, order, &listener);
-	const enum heard ready = make_lanes_ready(c, order->lane, order->n);
-	if (ready != HEARD_ALL)
-		return ready;
-	if (on_cpu)
-		binaries_hold(&c->binaries, 1);
-	const enum heard heard = worker_race(c->worker, order, &listener);
-	if (on_cpu)
-		binaries_hold(&c->binaries, 0);
-	return heard;
+	return c->runner.race(c->runner.arg, order, &listener);
 }
 
 /* The first race of a sweep has one, so that even a short one knows its noise. */
@@ -603,7 +615,8 @@ void campaign_sum(struct campaign *c, struct sweep_sum *sum)
 
 void campaign_free(struct campaign *c)
 {
-	worker_free(c->worker);
+	if (c->runner.free)
+		c->runner.free(c->runner.arg);
 	store_close(c->store);
 	heats_free(&c->heats);
 	binaries_free(&c->binaries);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 const char *const preset_names[] = { "smoke", "quick", "full", NULL };
 
@@ -109,6 +110,12 @@ int baseline_nearest(struct config *c, const struct kernel *k, const attune_shap
 }
 
 /* ---- lists ---------------------------------------------------------------------- */
+unsigned choice_chain(const struct choice *c)
+{
+	const unsigned long long kernel = (unsigned long long)(c->kernel - attune_kernels);
+	return (unsigned)XXH3_64bits_withSeed(&c->config, sizeof c->config, kernel) % NUM_CHAINS;
+}
+
 static int add(struct candidates *list, const struct kernel *k, const struct config *c,
 	       enum origin origin)
 {

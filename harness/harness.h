@@ -93,6 +93,8 @@ double student_normal(double t, double freedom);
 double student_beyond(double z, double freedom);
 /* E max(0, X - z) of a standard normal X: what is lost by waiting for one at z. */
 double normal_loss(double z);
+/* A number that looks random and follows from this one. */
+unsigned long long heats_scramble(unsigned long long);
 
 /* ---- outcome.c: what becomes of a candidate ---------------------------------- */
 enum outcome {

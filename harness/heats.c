@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* The candidates of a shape, and an entrant for each. */
 struct shape_field {
@@ -38,26 +37,6 @@ static int named(const char *list, const char *name)
 		if (strcspn(at, ",") == len && !strncmp(at, name, len))
 			return 1;
 	return !list;
-}
-
-int choice_same(const struct choice *a, const struct choice *b)
-{
-	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
-}
-
-unsigned choice_chain(const struct choice *c)
-{
-	const unsigned long long kernel = (unsigned long long)(c->kernel - attune_kernels);
-	return (unsigned)XXH3_64bits_withSeed(&c->config, sizeof c->config, kernel) % NUM_CHAINS;
-}
-
-struct choice choice_family(const struct choice *c)
-{
-	struct choice first = *c;
-	const int axis = c->kernel->space->formula_axis;
-	if (axis >= 0)
-		first.config.v[axis] = c->kernel->space->axis[axis].values[0];
-	return first;
 }
 
 static int family_of(struct heats *h, const struct choice *c)
@@ -113,6 +92,16 @@ static int same_shape(const attune_shape *a, const attune_shape *b)
 	       a->kv_layout == b->kv_layout;
 }
 
+/* Leaves what the field keeps. */
+static void sift(struct candidates *list, const struct field *f)
+{
+	int n = 0;
+	for (int i = 0; i < list->n; i++)
+		if (f->keep(f->keep_arg, &list->v[i]))
+			list->v[n++] = list->v[i];
+	list->n = n;
+}
+
 /* Index of a shape, with its candidates where `f` is not NULL; -1: no memory. */
 static int shape_index(struct heats *h, struct binaries *b, const attune_shape *s,
 		       const struct field *f)
@@ -133,8 +122,8 @@ static int shape_index(struct heats *h, struct binaries *b, const attune_shape *
 		    named(f->kernels, k->name) &&
 		    !candidates_add(&v->list, k, s, f->device, f->preset, f->seed))
 			return -1;
-	if (f && f->survey)
-		survey_sift(f->survey, &v->list);
+	if (f && f->keep)
+		sift(&v->list, f);
 	v->entrant = calloc((size_t)v->list.n + 1, sizeof *v->entrant);
 	for (int i = 0; v->entrant && i < v->list.n; i++)
 		if ((v->entrant[i] = heats_entrant(h, b, &v->list.v[i], s)) < 0)
@@ -245,12 +234,6 @@ static int fill(struct heats *all, struct heat *h, struct binaries *b, const str
 			h->near[place] = (char)is_near(&asked, &c.choice, &f->shape, &h->part, d);
 	}
 	return 1;
-}
-
-unsigned long long heats_scramble(unsigned long long z)
-{
-	z = (z ^ z >> 31) * 0xbf58476d1ce4e5b9ull;
-	return z ^ z >> 29;
 }
 
 struct turn {

@@ -16,14 +16,6 @@ enum { BEST = 2 /* choices of each part */ };
 static const int spares[] = { 16, 32, 48, 64, 80, 96, 112 };
 _Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all lanes");
 
-struct choice lane_choice(const struct heats *h, const struct lane *lane, int part)
-{
-	struct choice c = h->entrant[h->v[lane->heat[part]].entrant[lane->place[part]]].choice;
-	if (!part && lane->spare)
-		c.config.v[space_spares(c.kernel->space)] = lane->spare;
-	return c;
-}
-
 static int lists(const struct space *s, int axis, int value)
 {
 	int i = 0;
@@ -93,14 +85,4 @@ int plans_pick(const struct heats *all, int scenario, struct lane lane[MAX_PLANS
 	lane[n] = lane[0];
 	lane[n++].how = ATTUNE_STREAMS;
 	return n + add_split(all, lane[n - 1], lane + n);
-}
-
-void plan_text(char text[MAX_PLAN_TEXT], const struct heats *h, const struct lane *lane)
-{
-	char part[2][MAX_PART_TEXT];
-	for (int i = 0; i < 2; i++) {
-		const struct choice c = lane_choice(h, lane, i);
-		choice_text(part[i], sizeof part[i], &c);
-	}
-	parts_text(text, MAX_PLAN_TEXT, part[0], part[1], lane->how);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PORTFOLIO = 12 /* families a phase */, PORTFOLIO_WHOLE = 3 };
 static const double near_best = 0.02, no_help = 1.4; /* log units: no_help is 4 x */
 
 /* What the families cost in the heats of a phase: cost[family][heat] = log(time of its
@@ -121,4 +122,9 @@ int heats_portfolio(const struct heats *heats, enum phase phase, int most, char 
 	if (phase == PHASE_ALL && !add_phase(heats, PHASE_PREFILL, most, family))
 		return 0;
 	return add_phase(heats, phase, most, family);
+}
+
+int stages_portfolio(const struct heats *heats, enum phase p, char *family)
+{
+	return heats_portfolio(heats, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO, family);
 }

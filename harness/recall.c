@@ -5,23 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const stage_names[NUM_STAGES] = { "",       "race",  "complete", "cold",
-					      "refine", "audit", "b",        "early" };
-
 struct recall {
 	struct heats *heats;
 	const char *protocol;
-	int last; /* cells of a heat follow one another */
+	int last;          /* cells of a heat follow one another */
 	long long unknown; /* a scenario of the database that no heat is of */
 };
-
-int cell_is_of(const struct store_cell *c, const struct scenario *s)
-{
-	return c->page_size == s->shape.page_size && c->seed == s->seed &&
-	       !strcmp(c->model, s->model) && !strcmp(c->batch, s->batch_text) &&
-	       c->shape.dtype == s->shape.dtype && c->shape.kv_dtype == s->shape.kv_dtype &&
-	       layout_of(c->layout) == s->layout;
-}
 
 /* Plans belong to the heat of the whole batch. */
 static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
@@ -75,8 +64,8 @@ static void note(const struct heats *all, struct heat *h, const struct store_cel
 static int recall_cell(void *arg, const struct store_cell *c)
 {
 	struct recall *r = arg;
-	const int counts = c->pass == 'A' && c->scenario_id != r->unknown &&
-			   !strcmp(c->protocol, r->protocol);
+	const int counts =
+	    c->pass == 'A' && c->scenario_id != r->unknown && !strcmp(c->protocol, r->protocol);
 	int is_known = 0;
 	for (int k = 0; counts && k < r->heats->n; k++) {
 		int i = (r->last + k) % r->heats->n;

@@ -19,8 +19,6 @@
 #include <string.h>
 
 enum {
-	PORTFOLIO = 12 /* families a phase */,
-	PORTFOLIO_WHOLE = 3,
 	COMPLETE_ROUNDS = 5,
 	SURVEY_ROUNDS = 3,
 	COLD_SHARE = 10 /* one in so many scenarios, the first ones */,
@@ -37,11 +35,6 @@ static const double in_question = 1.03 /* of the best: raced again when it matte
 struct marks {
 	char *of[3];
 };
-
-int stages_portfolio(const struct heats *heats, enum phase p, char *family)
-{
-	return heats_portfolio(heats, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO, family);
-}
 
 static int marks_make(struct marks *m, const struct campaign *c)
 {
@@ -70,7 +63,7 @@ static int races_everyone(const struct campaign *c)
 
 static int wants_plans(const struct campaign *c, const struct heat *h)
 {
-	return h->phase == PHASE_ALL && !h->planned && !c->replay;
+	return h->phase == PHASE_ALL && !h->planned && !c->runner.is_simulated;
 }
 
 /* The few rounds of a survey are no race: that is run as if they were not there. */
@@ -271,7 +264,7 @@ static int most_places(const struct campaign *c)
  * that was not looked at yet. */
 static void ask_ahead(struct campaign *c, const struct marks *m, int after, int *next)
 {
-	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->replay
+	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->runner.is_simulated
 			 ? calloc((size_t)most_places(c), sizeof *place)
 			 : NULL;
 	struct entries e;

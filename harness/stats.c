@@ -1,5 +1,5 @@
-/* stats.c - order statistics of a handful of samples. Pure functions; of no
- * samples at all everything is NaN. */
+/* stats.c - order statistics of a handful of samples, and a number scrambled into another. Pure
+ * functions; of no samples at all everything is NaN. */
 #include "harness.h"
 #include <math.h>
 #include <stdlib.h>
@@ -141,4 +141,10 @@ double student_beyond(double z, double freedom)
 double normal_loss(double z)
 {
 	return exp(-z * z / 2) / sqrt(2 * acos(-1)) - z * erfc(z / sqrt(2)) / 2;
+}
+
+unsigned long long heats_scramble(unsigned long long z)
+{
+	z = (z ^ z >> 31) * 0xbf58476d1ce4e5b9ull;
+	return z ^ z >> 29;
 }

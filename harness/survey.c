@@ -109,17 +109,12 @@ int survey_wants(const struct survey *s, enum phase p, const struct choice *c)
 	return 0;
 }
 
-void survey_sift(const struct survey *s, struct candidates *list)
+int survey_keeps(const void *survey, const struct candidate *c)
 {
-	int n = 0;
-	for (int i = 0; i < list->n; i++) {
-		int wanted = list->v[i].origin <= FROM_BASELINE;
-		for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
-			wanted |= survey_wants(s, p, &list->v[i].choice);
-		if (wanted)
-			list->v[n++] = list->v[i];
-	}
-	list->n = n;
+	int wanted = c->origin <= FROM_BASELINE;
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
+		wanted |= survey_wants(survey, p, &c->choice);
+	return wanted;
 }
 
 /* ---- what is known to be right --------------------------------------------------------- */

@@ -55,7 +55,8 @@ static int make_heats(struct campaign *c, const struct scenario_list *list)
 				     .kernels = c->o->kernels,
 				     .phases = c->o->phases,
 				     .seed = c->o->seed,
-				     .survey = c->survey };
+				     .keep = c->survey ? survey_keeps : NULL,
+				     .keep_arg = c->survey };
 	for (int i = c->o->shard; i < list->n; i += c->o->shards)
 		if ((c->o->preset != PRESET_SMOKE || in_smoke(list, i)) &&
 		    !heats_add(&c->heats, &c->binaries, i, &field))
@@ -160,8 +161,7 @@ static int measure_all(struct campaign *c)
 {
 	if (!campaign_begin_run(c))
 		return EXIT_CHECK;
-	c->worker = campaign_worker(c);
-	if (!c->worker)
+	if (!campaign_worker(c))
 		return EXIT_CHECK;
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;

@@ -7,8 +7,13 @@
  *   spread.c        their order
  *   select.c        who is worth running there, by what is known of neighbours
  *   recall.c        what a database knows of them
+ *   store_cell.c    which stage and scenario a row of a database is of
  *   portfolio.c     the few choices that are worth knowing everywhere
+ *   contender.c     what one lane of a race runs
+ *   plans.c         which plans of two parts are worth a race
  *   worker.c        runs a race in a process that can be lost
+ *   sweep_device.c  the device that options ask for
+ *   ready.c         its lock, a quiet machine, its ceilings
  *   campaign.c      races against the clock: what they cost, what is kept of them
  *   stages.c        race, complete, cold, audit: what is raced when
  *   survey.c        the same portfolio on scenarios that were never raced
@@ -21,6 +26,24 @@
 
 #include "../kernels/gpu_names.h"
 #include "harness.h"
+
+/* ---- store_cell.c --------------------------------------------------------------- */
+/* Why a cell was measured; what the database calls it is stage_names[]. */
+enum stage {
+	STAGE_NONE,
+	STAGE_RACE,
+	STAGE_COMPLETE,
+	STAGE_COLD,
+	STAGE_REFINE,
+	STAGE_AUDIT,
+	STAGE_B,
+	STAGE_EARLY,
+	NUM_STAGES
+};
+extern const char *const stage_names[NUM_STAGES];
+
+/* Whether a row is of that scenario. */
+int cell_is_of(const struct store_cell *, const struct scenario *);
 
 /* ---- binaries.c ----------------------------------------------------------------- */
 /* USES_SCRATCH: built, but on an AMD GPU it would keep registers in memory, which is never
@@ -45,7 +68,7 @@ struct binaries {
 	double budget_s;           /* the same by budget_now */
 	double until;              /* of budget_now: nobody waits longer; 0: no limit */
 	struct builders *builders; /* NULL: none runs */
-	int found; /* the one that was asked for last */
+	int found;                 /* the one that was asked for last */
 };
 /* Where the binary of a choice for a shape is, or will be; -1: no memory. */
 int binaries_add(struct binaries *, const struct choice *, const attune_shape *);
@@ -104,22 +127,8 @@ struct entrant {
 	const struct blob *blob, *helping[NUM_HELPERS]; /* these, once compiled; helping: or NULL */
 	const char *flags;
 	int registers, spill_bytes; /* as the compiler said; -1: it did not */
-	int next; /* of its chain */
+	int next;                   /* of its chain */
 };
-
-/* Why a cell was measured; what the database calls it is stage_names[]. */
-enum stage {
-	STAGE_NONE,
-	STAGE_RACE,
-	STAGE_COMPLETE,
-	STAGE_COLD,
-	STAGE_REFINE,
-	STAGE_AUDIT,
-	STAGE_B,
-	STAGE_EARLY,
-	NUM_STAGES
-};
-extern const char *const stage_names[NUM_STAGES];
 
 enum { HEAT_FEATURES = 8 };
 
@@ -153,7 +162,7 @@ struct heats {
 	struct entrant *entrant;
 	int num_entrants, entrant_room;
 	struct chains by_choice; /* entrants */
-	struct choice *family; /* the formula axis: first value */
+	struct choice *family;   /* the formula axis: first value */
 	int num_families, family_room;
 	struct shape_field *field; /* distinct shapes and their candidates */
 	int num_shapes;
@@ -164,21 +173,14 @@ struct field { /* what to fill heats with */
 	const char *kernels; /* "qblock,segmented"; NULL: all */
 	const char *phases;  /* "prefill,all"; NULL: all */
 	unsigned long long seed;
-	const struct survey *survey; /* NULL; or defaults and what this one wants, alone */
+	/* Whether a candidate takes part; NULL: all do. */
+	int (*keep)(const void *keep_arg, const struct candidate *);
+	const void *keep_arg;
 };
 /* Heats of scenario `index`, unless none of our kernels can run it. 0: no memory. */
 int heats_add(struct heats *, struct binaries *, int index, const struct field *);
-/* spread.c: puts scenarios first that are far from all before them, heavy ones rather than
- * light ones, so that each later one has neighbours and an early end loses little. */
-void heats_spread(struct heats *);
-/* After heats_recall: scenarios that have times by older sources alone come first, else in the
- * order that they are in. */
-void heats_stale_first(struct heats *);
 /* A cell's time: INFINITY where it failed. */
 void heats_note(struct heat *, int place, double us, enum stage);
-int choice_same(const struct choice *, const struct choice *);
-/* The first of its family: the formula axis at its first value. */
-struct choice choice_family(const struct choice *);
 /* Place of a choice in a heat; -1: it is not legal there. */
 int heats_place(const struct heats *, const struct heat *, const struct choice *);
 /* The entrant of this choice for this shape, made when new; -1: no memory. */
@@ -189,11 +191,18 @@ int heats_entrant(struct heats *, struct binaries *, const struct candidate *,
 struct heat *heats_add_empty(struct heats *, int index, enum phase, const struct device_info *);
 /* Adds an entrant; its place, or -1: no memory. */
 int heat_enter(struct heat *, int entrant);
-double heats_apart(const struct heat *, const struct heat *);
 /* Of a scenario's heats the one of that phase, or NULL. */
 struct heat *heats_find(const struct heats *, int scenario, enum phase);
-unsigned long long heats_scramble(unsigned long long);
 void heats_free(struct heats *);
+
+/* ---- spread.c ------------------------------------------------------------------- */
+/* Puts scenarios first that are far from all before them, heavy ones rather than
+ * light ones, so that each later one has neighbours and an early end loses little. */
+void heats_spread(struct heats *);
+/* After heats_recall: scenarios that have times by older sources alone come first, else in the
+ * order that they are in. */
+void heats_stale_first(struct heats *);
+double heats_apart(const struct heat *, const struct heat *);
 
 /* ---- recall.c ------------------------------------------------------------------- */
 /* What the database knows by this protocol: of cells by today's sources `stored`, of all
@@ -201,8 +210,6 @@ void heats_free(struct heats *);
 int heats_recall(struct heats *, struct store *, const char *gpu, const char *protocol);
 /* Adds the scenarios that a database has cells of. 0: it failed, or no memory. */
 int recall_scenarios(struct scenario_list *, struct store *, const char *gpu);
-/* Whether a row is of that scenario. */
-int cell_is_of(const struct store_cell *, const struct scenario *);
 
 /* ---- select.c ------------------------------------------------------------------- */
 /* Who is worth racing, the most promising first: all while few heats of the phase are
@@ -226,7 +233,10 @@ double heats_bound(const struct heats *, const struct heat *, const struct choic
 /* Marks in family[num_families] those of a phase, `most` or fewer, that all its heats
  * should know. 0: no memory. */
 int heats_portfolio(const struct heats *, enum phase, int most, char *family);
+/* The same, as large as the stage complete measures it. */
+int stages_portfolio(const struct heats *, enum phase, char *family);
 
+/* ---- contender.c ---------------------------------------------------------------- */
 /* One runner of a race: an entrant of a heat, or of two, a composed plan: those of the
  * prefill and of the decode heat of a scenario. */
 struct lane {
@@ -235,17 +245,19 @@ struct lane {
 	enum attune_how how;   /* of a plan */
 	int spare;             /* SPARE_UNITS of a plan's prefill part; 0: the entrant's own */
 };
-
-/* ---- plans.c -------------------------------------------------------------------- */
-enum { MAX_PLANS = 12, MAX_PLAN_TEXT = 2 * MAX_PART_TEXT + 32 };
-/* Lanes of the plans of a mixed scenario that are worth a race; plans.c says which. 0: there
- * are none. */
-int plans_pick(const struct heats *, int scenario, struct lane lane[MAX_PLANS]);
+enum { MAX_PLAN_TEXT = 2 * MAX_PART_TEXT + 32 };
 /* What a lane runs: the whole, or of a plan one of its parts. */
 struct choice lane_choice(const struct heats *, const struct lane *, int part);
 /* "prefill: qblock ... | decode: segmented ...", by parts_text. */
 void plan_text(char text[MAX_PLAN_TEXT], const struct heats *, const struct lane *);
 
+/* ---- plans.c -------------------------------------------------------------------- */
+enum { MAX_PLANS = 12 };
+/* Lanes of the plans of a mixed scenario that are worth a race; plans.c says which. 0: there
+ * are none. */
+int plans_pick(const struct heats *, int scenario, struct lane lane[MAX_PLANS]);
+
+/* ---- worker.c ------------------------------------------------------------------- */
 /* All that a worker must know; it is forked, so these must not change afterwards. */
 struct worker_setup {
 	const char *device; /* as in device_open */
@@ -259,8 +271,6 @@ struct worker_setup {
 	void *idle_arg;
 };
 struct worker;
-/* One more than the largest number of a binary that entrants have. */
-int worker_binaries(const struct heats *);
 /* What the device said of itself, or why it could not be opened. */
 struct hello {
 	enum attune_status status;
@@ -320,16 +330,65 @@ enum heard worker_race(struct worker *, const struct order *, const struct liste
 const char *worker_text(const struct worker *);
 void worker_free(struct worker *);
 
+/* ---- sweep_device.c ------------------------------------------------------------- */
 /* What several sweeps took together. */
 struct sweep_sum {
 	double spent_s[NUM_SPENT];
 	long long measured, failed[NUM_OUTCOMES], races;
 };
+struct sweep_options {
+	const char *gpu;    /* "h200", "cpu"; NULL: what is here */
+	const char *arch;   /* of a GPU that is not in the table, to compile for; else NULL */
+	const char *device; /* "cuda:1", or several: "cuda:0,cuda:1"; NULL: the first of that GPU */
+	const char *db;     /* NULL: results/<gpu>.sqlite */
+	const char *kernels, *phases, *command;
+	enum preset preset;
+	double budget_s;
+	int shard, shards; /* this one of so many, from 0 */
+	int exhaustive, again, dry_run, steady, survey, early;
+	int anyway;         /* measures on a busy machine, too */
+	int wall;           /* the budget counts waiting for compilers, too */
+	const char *replay; /* a database to replay; NULL: a device is measured */
+	enum format format;
+	unsigned long long seed;
+	/* Of a survey: it learns from the races of another GPU, and measures these choices as well. */
+	const char *prior_db, *prior_gpu;
+	const struct choice *also;
+	int num_also;
+	struct sweep_sum
+	    *sum; /* NULL; or what this sweep took is added, and no report is printed */
+};
+enum { MOST_DEVICES = 16, DEVICE_NAME = 24 };
+/* The device that these ask for, as device_open takes it. */
+const char *sweep_device_name(const struct sweep_options *);
+/* Asks the device of o->gpu who it is, in a process of its own; an exit code, and when not
+ * done it has said why. Ceilings are left to device_ready. */
+int sweep_device(const struct sweep_options *, struct hello *);
+
+/* ---- ready.c -------------------------------------------------------------------- */
+/* Before anything is measured: takes the device's lock, waits for a quiet machine, measures the
+ * ceilings into *hello. Does all three once a process and device; the process keeps the lock. An
+ * exit code, and when not done it has said why. */
+int device_ready(const struct sweep_options *, struct hello *);
+/* The same without ceilings: of a device that this process has open, or that another opens. */
+int device_ready_open(struct device *, const char *command, int anyway);
+int device_ready_named(const char *device, const char *command, int anyway);
+/* Looks once more, and waits so long at most. An exit code; EXIT_DONE also with o->anyway. */
+int device_quiet(const struct sweep_options *, const struct hello *, double seconds);
+
 /* ---- campaign.c ----------------------------------------------------------------- */
 /* What a stage has taken, and brought. */
 struct tally {
 	long long races, scenarios, cells, failed, noisy, controls;
 	double device_s; /* of the device's time, as far as plays are timed */
+};
+/* What runs the races of a campaign: its worker, or a simulation of one. */
+struct race_runner {
+	void *arg;
+	enum heard (*race)(void *arg, const struct order *, const struct listener *);
+	double (*seconds)(const void *arg); /* that it took so far; NULL: the clock says it */
+	void (*free)(void *arg);            /* or NULL */
+	int is_simulated;                   /* needs no code, no quiet machine and no clock */
 };
 struct campaign {
 	const struct sweep_options *o;
@@ -343,8 +402,8 @@ struct campaign {
 	struct store *store; /* NULL: nothing is kept */
 	long long run;
 	struct worker_setup setup;
-	struct worker *worker; /* NULL: races are replayed */
-	struct replay *replay;
+	struct worker *worker; /* NULL: none yet, or races are simulated */
+	struct race_runner runner;
 	const struct survey *survey; /* NULL: all stages are run */
 	double began, limit_s;       /* of the stage under way, since `began` */
 	enum stage stage;
@@ -373,13 +432,13 @@ void campaign_pass(struct campaign *, int entrant, enum phase);
 /* Adds what it took, once. */
 void campaign_sum(struct campaign *, struct sweep_sum *);
 void campaign_free(struct campaign *);
-/* Seconds since it began without those of waiting for compilers; or of a replay's device. */
+/* Seconds since it began without those of waiting for compilers; or what the runner says. */
 double campaign_seconds(const struct campaign *);
 /* Begins a run of the database unless there is one, after device_ready. 0: c->refused is an exit
  * code, or else the database failed. */
 int campaign_begin_run(struct campaign *);
-/* What runs its races; heats must be complete. NULL: no memory. */
-struct worker *campaign_worker(struct campaign *);
+/* From here on a worker runs its races; heats must be complete. 0: no memory. */
+int campaign_worker(struct campaign *);
 /* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or it is too late. */
 int campaign_quiet_again(const struct campaign *);
 enum { NOISY_RETRIES = 2 /* more races for cells whose time is not data, in one command */ };
@@ -414,8 +473,6 @@ int stages_left(struct campaign *);
 enum heard stages_run(struct campaign *, enum stage from, enum stage to);
 /* Whether a scenario's heats are measured exhaustively, to audit the others. */
 int stages_audits(const struct campaign *, const struct heat *);
-/* heats_portfolio, as large as the stage complete measures it. */
-int stages_portfolio(const struct heats *, enum phase, char *family);
 
 /* ---- survey.c ------------------------------------------------------------------- */
 struct survey {
@@ -433,8 +490,8 @@ int survey_learn(struct survey *, const struct campaign *);
 void survey_free(struct survey *);
 /* Whether the choice's family is in the portfolio of that phase. */
 int survey_wants(const struct survey *, enum phase, const struct choice *);
-/* Leaves defaults, baselines, and what is in any portfolio. */
-void survey_sift(const struct survey *, struct candidates *);
+/* As `keep` of struct field: keeps defaults, baselines, and what is in any portfolio. */
+int survey_keeps(const void *survey, const struct candidate *);
 /* What the database has a time of has passed the corner batches before. 0: no memory. */
 int survey_trust(const struct survey *, struct campaign *);
 
@@ -446,13 +503,17 @@ int sweep_report(const struct campaign *);
  * median of its heat. */
 double exhaustive_seconds(const struct campaign *, int rounds);
 enum { EXHAUSTIVE_ROUNDS = 20 };
-
-/* ---- sweep_replay.c ------------------------------------------------------------- */
-/* The stages on the recorded times of o->replay. An exit code. */
-int sweep_replay(const struct sweep_options *);
-struct replay;
-enum heard replay_race(struct replay *, const struct order *, const struct listener *);
-double replay_seconds(const struct replay *); /* of the device, so far */
+/* [0], selection: what racing picked before the audit, by the audit's own times against the
+ * best that had been tried; [1], exploration: that against the best of all. */
+struct audit {
+	int n, near[2]; /* scenarios and phases; those within 2 % */
+	double logs[2], worst[2];
+};
+/* Over all audits of the device and protocol of that run. */
+struct audit audit_of(struct store *, long long run);
+double audit_geomean(const struct audit *, int which); /* 1 when n is 0 */
+struct json_out;
+void noise_json(struct json_out *, const struct noise *);
 
 /* ---- provenance.c --------------------------------------------------------------- */
 /* The commit of the working directory, "-dirty" behind it where it is modified; "": no git. */
@@ -469,31 +530,18 @@ int provenance_fits(struct store *, const char *db, const struct device_info *,
 		    const struct protocol *);
 
 /* ---- sweep.c -------------------------------------------------------------------- */
-/* The device that these ask for, as device_open takes it. */
-struct sweep_options;
-const char *sweep_device_name(const struct sweep_options *);
-struct sweep_options {
-	const char *gpu;    /* "h200", "cpu"; NULL: what is here */
-	const char *arch;   /* of a GPU that is not in the table, to compile for; else NULL */
-	const char *device; /* "cuda:1", or several: "cuda:0,cuda:1"; NULL: the first of that GPU */
-	const char *db;     /* NULL: results/<gpu>.sqlite */
-	const char *kernels, *phases, *command;
-	enum preset preset;
-	double budget_s;
-	int shard, shards; /* this one of so many, from 0 */
-	int exhaustive, again, dry_run, steady, survey, early;
-	int anyway;         /* measures on a busy machine, too */
-	int wall;           /* the budget counts waiting for compilers, too */
-	const char *replay; /* a database to replay; NULL: a device is measured */
-	enum format format;
-	unsigned long long seed;
-	/* Of a survey: it learns from the races of another GPU, and measures these choices as well. */
-	const char *prior_db, *prior_gpu;
-	const struct choice *also;
-	int num_also;
-	struct sweep_sum
-	    *sum; /* NULL; or what this sweep took is added, and no report is printed */
+/* An exit code. */
+int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
+
+/* What a sweep would have to do. An exit code. */
+struct sweep_forecast {
+	int parts, races, binaries; /* parts of scenarios; binaries that are not in the cache */
+	long long cells;
 };
+int sweep_foresee(const struct sweep_options *, const struct hello *, const struct scenario_list *,
+		  struct sweep_forecast *);
+
+/* ---- sweep_wishes.c ------------------------------------------------------------- */
 /* An exact wish: that choice in that scenario, whatever it promises. Choices are concrete
  * (kernels/kernel.h: config_resolve); a wish with a formula is refused. */
 struct wish {
@@ -509,33 +557,12 @@ struct wish {
  * row of that pass by today's sources and this device. An exit code. */
 int sweep_wishes(const struct sweep_options *, const struct hello *, const struct scenario_list *,
 		 const struct wish *, int n, const char *stage);
-/* ---- ready.c ---------------------------------------------------------------------- */
-/* Before anything is measured: takes the device's lock, waits for a quiet machine, measures the
- * ceilings into *hello. Does all three once a process and device; the process keeps the lock. An
- * exit code, and when not done it has said why. */
-int device_ready(const struct sweep_options *, struct hello *);
-/* The same without ceilings: of a device that this process has open, or that another opens. */
-int device_ready_open(struct device *, const char *command, int anyway);
-int device_ready_named(const char *device, const char *command, int anyway);
-/* Looks once more, and waits so long at most. An exit code; EXIT_DONE also with o->anyway. */
-int device_quiet(const struct sweep_options *, const struct hello *, double seconds);
 
-/* Asks the device of o->gpu who it is, in a process of its own; an exit code, and when not
- * done it has said why. Ceilings are left to device_ready. */
-int sweep_device(const struct sweep_options *, struct hello *);
-/* An exit code. */
-int sweep(const struct sweep_options *, const struct hello *, const struct scenario_list *);
+/* ---- sweep_early.c -------------------------------------------------------------- */
+/* The fastest choices that can begin early, in turn and early. An exit code. */
+int sweep_early(const struct sweep_options *, const struct hello *, const struct scenario_list *);
 
-/* What a sweep would have to do. An exit code. */
-struct sweep_forecast {
-	int parts, races, binaries; /* parts of scenarios; binaries that are not in the cache */
-	long long cells;
-};
-int sweep_foresee(const struct sweep_options *, const struct hello *, const struct scenario_list *,
-		  struct sweep_forecast *);
-
-/* ---- many_devices.c --------------------------------------------------------------- */
-enum { MOST_DEVICES = 16, DEVICE_NAME = 24 };
+/* ---- many_devices.c ------------------------------------------------------------- */
 /* The devices of this machine that are that GPU, "cuda:0" ...; how many, 0 of a CPU. */
 int devices_find(const char *gpu, char device[MOST_DEVICES][DEVICE_NAME]);
 /* Runs a measuring command on every device that o->device names ("cuda:0,cuda:1"), each in a
@@ -544,21 +571,9 @@ int on_each_device(const struct sweep_options *o, const struct hello *first,
 		   int (*run)(const struct sweep_options *, const struct hello *, void *),
 		   void *arg);
 
-/* The fastest choices that can begin early, in turn and early: sweep_early.c. An exit code. */
-int sweep_early(const struct sweep_options *, const struct hello *, const struct scenario_list *);
-
-/* ---- sweep_report.c: of the audit --------------------------------------------------- */
-/* [0], selection: what racing picked before the audit, by the audit's own times against the
- * best that had been tried; [1], exploration: that against the best of all. */
-struct audit {
-	int n, near[2]; /* scenarios and phases; those within 2 % */
-	double logs[2], worst[2];
-};
-/* Over all audits of the device and protocol of that run. */
-struct audit audit_of(struct store *, long long run);
-double audit_geomean(const struct audit *, int which); /* 1 when n is 0 */
-struct json_out;
-void noise_json(struct json_out *, const struct noise *);
+/* ---- sweep_replay.c ------------------------------------------------------------- */
+/* The stages on the recorded times of o->replay. An exit code. */
+int sweep_replay(const struct sweep_options *);
 
 /* ---- gpu_models.c --------------------------------------------------------------- */
 /* What each unit of an architecture has; NULL: kernels do not compile for it. */

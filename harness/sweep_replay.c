@@ -16,11 +16,6 @@
 
 static const double cost_share = 0.12 /* of the exhaustive time, without --budget */;
 
-double replay_seconds(const struct replay *r)
-{
-	return r->spent_s;
-}
-
 /* ---- races ------------------------------------------------------------------------ */
 
 static const struct record *record_of(const struct replay *r, int lane)
@@ -46,8 +41,9 @@ static void after(void *arg, int i)
 	r->more &= r->listener->result(r->listener->arg, r->order, i, m, 0);
 }
 
-enum heard replay_race(struct replay *r, const struct order *order, const struct listener *l)
+static enum heard run_race(void *arg, const struct order *order, const struct listener *l)
 {
+	struct replay *r = arg;
 	struct protocol protocol = r->c->protocol;
 	struct control control = { 0 };
 	struct race race = { .protocol = &protocol,
@@ -75,6 +71,12 @@ enum heard replay_race(struct replay *r, const struct order *order, const struct
 		r->more &= l->control(l->arg, order, &control);
 	free(race.v);
 	return !r->more ? HEARD_STOP : interrupted ? HEARD_INTERRUPT : HEARD_ALL;
+}
+
+/* What the device would have taken so far. */
+static double device_seconds(const void *replay)
+{
+	return ((const struct replay *)replay)->spent_s;
 }
 
 /* ---- from a database to heats ------------------------------------------------------- */
@@ -167,6 +169,17 @@ static int make_records(struct replay *r)
 	return r->of != NULL;
 }
 
+static void free_records(void *arg)
+{
+	const struct replay *r = arg;
+	for (int i = 0; r->of && i < r->c->heats.n; i++) {
+		for (int k = 0; r->of[i] && k < r->c->heats.v[i].n; k++)
+			free(r->of[i][k].us);
+		free(r->of[i]);
+	}
+	free(r->of);
+}
+
 static int keep_name(void *arg, int columns, const char *const *names, const char *const *cells)
 {
 	(void)columns, (void)names;
@@ -252,18 +265,6 @@ static int run(struct replay *r, const struct sweep_options *o, double all)
 	return ok;
 }
 
-static void free_all(struct replay *r, struct reader *reader)
-{
-	for (int i = 0; r->of && i < r->c->heats.n; i++) {
-		for (int k = 0; r->of[i] && k < r->c->heats.v[i].n; k++)
-			free(r->of[i][k].us);
-		free(r->of[i]);
-	}
-	free(r->of);
-	campaign_free(r->c);
-	scenarios_free(&reader->list);
-}
-
 /* The exhaustive time is that of the recorded times. */
 static double exhaustive(const struct replay *r)
 {
@@ -286,7 +287,11 @@ int sweep_replay(const struct sweep_options *asked)
 	struct reader reader = { .replay = &replay };
 	int ok;
 	o.preset = PRESET_FULL;
-	c.replay = &replay;
+	c.runner = (struct race_runner){ .arg = &replay,
+					 .race = run_race,
+					 .seconds = device_seconds,
+					 .free = free_records,
+					 .is_simulated = 1 };
 	ok = load(&c, &reader, &o);
 	if (ok) {
 		const double all = exhaustive(&replay);
@@ -294,6 +299,7 @@ int sweep_replay(const struct sweep_options *asked)
 			o.budget_s = cost_share * all;
 		ok = run(&replay, &o, all);
 	}
-	free_all(&replay, &reader);
+	campaign_free(&c);
+	scenarios_free(&reader.list);
 	return interrupted ? EXIT_INTERRUPTED : ok ? EXIT_DONE : EXIT_USAGE;
 }

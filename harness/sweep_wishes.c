@@ -242,8 +242,7 @@ static int fulfil(struct list *l)
 		return EXIT_USAGE;
 	if (!campaign_begin_run(c))
 		return EXIT_CHECK;
-	c->worker = campaign_worker(c);
-	if (!c->worker)
+	if (!campaign_worker(c))
 		return EXIT_CHECK;
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;

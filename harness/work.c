@@ -24,43 +24,6 @@ static void spend(struct life *l, enum spent what, double *at)
 	*at = t;
 }
 
-/* ---- saying --------------------------------------------------------------------- */
-
-void work_say(const struct life *l, struct said *said)
-{
-	said->bytes = sizeof *said;
-	if (!work_send(l->socket, said, sizeof *said))
-		_exit(0); /* the parent is gone */
-}
-
-void work_stage(const struct life *l, int index, double seconds)
-{
-	struct said said = { .word = SAYS_STAGE, .index = index, .patience_s = seconds };
-	work_say(l, &said);
-}
-
-static void say_result(const struct life *l, int index, const struct measurement *m,
-		       int failed_gate)
-{
-	struct said said = { .word = SAYS_RESULT, .index = index };
-	said.result.failed_gate = failed_gate;
-	said.result.m = *m;
-	work_say(l, &said);
-}
-
-void work_failed(const struct life *l, int index, enum outcome outcome, const char *text)
-{
-	struct measurement m = { .outcome = outcome };
-	snprintf(m.detail, sizeof m.detail, "%s", text);
-	say_result(l, index, &m, 1);
-}
-
-void work_die(const struct life *l, int index, const char *text)
-{
-	work_failed(l, index, OUTCOME_CRASH, text);
-	_exit(1);
-}
-
 /* ---- the device ----------------------------------------------------------------- */
 
 /* What is measured is left in *dram_gbps and *fma_tflops, else 0. The CPU's are taken as
@@ -121,20 +84,6 @@ static enum phase phase_of(const struct runner *r)
 	return r->parts > 1 ? PHASE_ALL : r->part[0].phase;
 }
 
-static double call_bytes(const struct life *l, enum phase phase)
-{
-	const attune_shape *s = &l->scenario->shape;
-	return 2.0 * (double)part_live_keys(s, &l->scenario->batch->view, phase) * s->num_kv_heads *
-	       s->head_size * dtype_bytes(s->kv_dtype);
-}
-
-static double call_flops(const struct life *l, enum phase phase)
-{
-	const attune_shape *s = &l->scenario->shape;
-	return 4.0 * (double)part_pairs(s, &l->scenario->batch->view, phase) * s->head_size *
-	       s->num_query_heads;
-}
-
 /* Microseconds below which the ceilings do not let it; 0 where they are not known. KV
  * that the last cache holds is not bound by memory. */
 static double bound_us(const struct life *l, double bytes, double flops)
@@ -145,14 +94,6 @@ static double bound_us(const struct life *l, double bytes, double flops)
 	if (l->fma_tflops > 0)
 		us = fmax(us, flops / l->fma_tflops / 1e6);
 	return us;
-}
-
-/* Seconds that even a very slow kernel needs no more than. */
-double work_slow_call_s(const struct life *l)
-{
-	const int cpu = l->dev.info.backend == BACKEND_CPU;
-	return call_flops(l, PHASE_ALL) / (cpu ? 5e8 : 5e10) +
-	       call_bytes(l, PHASE_ALL) / (cpu ? 1e8 : 1e10);
 }
 
 /* ---- preparing a task ------------------------------------------------------------- */
@@ -215,24 +156,6 @@ static enum attune_status load_all(struct life *l, struct runner *r)
 	return status ? status : reserve(l, r);
 }
 
-static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
-{
-	const struct runner *r = arg;
-	const struct part_of_call *p = &r->part[i];
-	struct life *l = r->life;
-	return choice_launch(&l->dev, &p->choice, p->loaded, &l->workload, r->set, p->phase,
-			     (char *)l->workspace + r->at[i], l->workspace_bytes - r->at[i], steps,
-			     stream);
-}
-
-enum attune_status work_call(void *arg, int set)
-{
-	struct runner *r = arg;
-	struct device *dev = &r->life->dev;
-	r->set = set;
-	return run_parts(dev, r->how, r->parts, launch_part, r, dev->ops->stream(dev));
-}
-
 /* ---- the race --------------------------------------------------------------------- */
 
 static void before(void *arg, int i, double seconds)
@@ -254,7 +177,7 @@ static void after(void *arg, int i)
 	    !work_pass_workload(l, r, &v))
 		work_judge(l, r->index, &v, "as timed");
 	else
-		say_result(l, r->index, m, !is_right);
+		work_result(l, r->index, m, !is_right);
 }
 
 static int right(void *arg, int i)
@@ -310,7 +233,8 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 		work_judge(l, r->index, &v, "as timed");
 	if (!is_right)
 		return;
-	const double bytes = call_bytes(l, phase_of(r)), flops = call_flops(l, phase_of(r));
+	const double bytes = work_call_bytes(l, phase_of(r)),
+		     flops = work_call_flops(l, phase_of(r));
 	l->racer[l->num_racers++] = (struct racer){ .call = work_call,
 						    .arg = r,
 						    .bytes = bytes,

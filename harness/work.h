@@ -54,6 +54,9 @@ struct code_record {
 	void (*cell)(const struct attune_args *, int x, int y, int z);
 };
 
+/* ---- pipe.c ---- */
+/* One more than the largest number of a binary that entrants have. */
+int worker_binaries(const struct heats *);
 /* All or nothing; 0: the other end is gone. */
 int work_send(int socket, const void *bytes, size_t n);
 int work_receive(int socket, void *bytes, size_t n);
@@ -97,23 +100,32 @@ struct life {
 	double spent_s[NUM_SPENT];
 };
 
-/* work.c: words to the parent. */
+/* ---- work_report.c: words to the parent ---- */
 void work_say(const struct life *, struct said *);
 void work_stage(const struct life *, int index, double seconds);
+void work_result(const struct life *, int index, const struct measurement *, int failed_gate);
 void work_failed(const struct life *, int index, enum outcome, const char *text);
 /* After a device error nothing that this process measures can be trusted. */
 void work_die(const struct life *, int index, const char *text);
+
+/* ---- work_call.c ---- */
 /* A call of a runner, as struct racer has it. */
 enum attune_status work_call(void *runner, int set);
+/* Of a call over this part of the scenario: KV bytes that it reads, and operations. */
+double work_call_bytes(const struct life *, enum phase);
+double work_call_flops(const struct life *, enum phase);
+/* Seconds that even a very slow kernel needs no more than. */
 double work_slow_call_s(const struct life *);
 
-/* work_gate.c: 0: it is wrong. work_judge says so to the parent; so does the gate, but not
+/* ---- work_gate.c ---- */
+/* 0: it is wrong. work_judge says so to the parent; so does the gate, but not
  * work_pass_workload. has_passed: before now, or in another process. */
 int work_judge(struct life *, int index, const struct verdict *, const char *batch);
 int work_pass_gate(struct life *, const struct runner *, int has_passed);
 int work_pass_workload(struct life *, struct runner *, struct verdict *);
 
-/* work.c: the life of a worker; its parent's end of the socket is closed. */
+/* ---- work.c ---- */
+/* The life of a worker; its parent's end of the socket is closed. */
 void work(const struct worker_setup *, int socket) __attribute__((noreturn));
 
 #endif

@@ -34,36 +34,6 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-int work_send(int socket, const void *bytes, size_t n)
-{
-	const char *at = bytes;
-	while (n) {
-		ssize_t sent = send(socket, at, n, MSG_NOSIGNAL);
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return 0;
-		at += sent;
-		n -= (size_t)sent;
-	}
-	return 1;
-}
-
-int work_receive(int socket, void *bytes, size_t n)
-{
-	char *at = bytes;
-	while (n) {
-		ssize_t got = recv(socket, at, n, 0);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return 0;
-		at += got;
-		n -= (size_t)got;
-	}
-	return 1;
-}
-
 /* ---- the process ---------------------------------------------------------------- */
 
 /* It outlives neither its parent nor, by leaving no core, its usefulness; and it dies of
@@ -150,18 +120,6 @@ static enum hearing hear(struct worker *w, struct said *said, double deadline)
 	if (!work_receive(w->socket, said, sizeof *said) || said->bytes != sizeof *said)
 		return HEARING_DEATH;
 	return HEARING_WORD;
-}
-
-int worker_binaries(const struct heats *heats)
-{
-	int n = 1;
-	for (int i = 0; heats && i < heats->num_entrants; i++) {
-		const struct entrant *e = &heats->entrant[i];
-		n = e->built >= n ? e->built + 1 : n;
-		for (enum helper h = 0; h < NUM_HELPERS; h++)
-			n = e->helper[h] >= n ? e->helper[h] + 1 : n;
-	}
-	return n;
 }
 
 struct worker *worker_new(const struct worker_setup *setup)

@@ -113,6 +113,20 @@ int choice_compare(const struct choice *a, const struct choice *b)
 	return 0;
 }
 
+int choice_same(const struct choice *a, const struct choice *b)
+{
+	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
+}
+
+struct choice choice_family(const struct choice *c)
+{
+	struct choice first = *c;
+	const int axis = c->kernel->space->formula_axis;
+	if (axis >= 0)
+		first.config.v[axis] = c->kernel->space->axis[axis].values[0];
+	return first;
+}
+
 /* ---- plans ---------------------------------------------------------------------------- */
 static const char *const how_bars[] = { [ATTUNE_SERIAL] = " | ", [ATTUNE_STREAMS] = " || " };
 static const char prefill_word[] = "prefill: ", decode_word[] = "decode: ";

@@ -156,6 +156,9 @@ int choice_early(const struct choice *);
 int choice_overlaps(const struct choice *);
 /* By kernel, then by values. */
 int choice_compare(const struct choice *, const struct choice *);
+int choice_same(const struct choice *, const struct choice *);
+/* The first of its family: the formula axis at its first value. */
+struct choice choice_family(const struct choice *);
 /* A plan of two parts from theirs: "prefill: A | decode: B", side by side "prefill: A ||
  * decode: B". The length it takes, as snprintf; the inverse is 0 for other texts. */
 int parts_text(char *text, size_t size, const char *prefill, const char *decode, enum attune_how);

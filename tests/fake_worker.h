@@ -1,7 +1,7 @@
 /* fake_worker.h - in the place of harness/worker.c: says what each lane of a race took, so that
  * nothing of a command that measures depends on this machine. It has all that worker.c has, so
  * that the linker leaves that out. */
-#include "../harness/work.h"
+#include "../harness/sweep.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -76,18 +76,6 @@ enum heard worker_race(struct worker *w, const struct order *order, const struct
 	if (order->with_control && !l->control(l->arg, order, &control))
 		return HEARD_STOP;
 	return HEARD_ALL;
-}
-
-int work_send(int socket, const void *bytes, size_t n)
-{
-	(void)socket, (void)bytes, (void)n;
-	return 0;
-}
-
-int work_receive(int socket, void *bytes, size_t n)
-{
-	(void)socket, (void)bytes, (void)n;
-	return 0;
 }
 
 /* What this machine's CPU is. 0: it cannot be opened. */
