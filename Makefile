@@ -13,7 +13,7 @@ RESULTS   ?= results
 GENERATED ?= generated
 PREFIX    ?= /usr/local
 CUDA_HOME ?= /usr/local/cuda
-LEAVE_OUT ?=# what is compiled and not linked, see kernels/shipped.mk
+LEAVE_OUT ?=# what is compiled and not linked, see kernels/ship/shipped.mk
 # SAN=1 checks addresses and undefined behaviour, V=1 shows whole commands.
 B         ?= build$(if $(SAN),/san)
 CFLAGS    ?= $(if $(SAN),-O1,-O2) -g
@@ -43,13 +43,13 @@ WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prot
 sanitize := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # Rules of this machine are in $(GENERATED)/local, before those of the project; LOCAL=no leaves them out.
 LOCAL     ?= yes
-override CPPFLAGS += -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
+override CPPFLAGS += -iquote . -iquote kernels -iquote $(GENERATED) -I$(B) -D_GNU_SOURCE -MMD -MP
 override CFLAGS   += -std=c11 -fPIC $(WARN) $(sanitize)
 LIBS     := -lpthreadpool -lpthread -ldl -lm
 TOOLLIBS := -lsqlite3 -ljansson -lxxhash
-VERSION  := $(shell sed -n 's/.*return "\([0-9.]*\)";.*/\1/p' kernels/status.c)
+VERSION  := $(shell sed -n 's/.*return "\([0-9.]*\)";.*/\1/p' kernels/spec/status.c)
 
-deps    = CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(filter -I/%,$(CPPFLAGS))' sh harness/deps.sh
+deps    = CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(filter -I/%,$(CPPFLAGS))' sh harness/commands/deps.sh
 Q      := $(if $(V),,@)
 say     = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 ifeq ($(MAKELEVEL),0)
@@ -63,16 +63,20 @@ MAKEFLAGS += -r --no-print-directory
 # Targets that work before anything can be built, or call make again.
 passive_goals := help clean format deps deps-tune deps-test plot-if-possible test tune confirm heuristics heuristics-check plot bench bench-tools
 
-defs    := $(wildcard kernels/*/*.def)
+defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
-libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/space.c kernels/list_shipped.c,$(wildcard kernels/*.c))) $(spaces)
-toolobj := $(patsubst %.c,$(B)/%.o,$(wildcard harness/*.c tuner/*.c))
-tests   := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/t_*.c))
+libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/spec/space.c kernels/ship/list_shipped.c,\
+	$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
+toolobj := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard harness/*/*.c tuner/*.c tuner/*/*.c)))
+sources := $(sort $(wildcard tests/*/t_*.c))
+tests   := $(patsubst %.c,$(B)/%,$(notdir $(sources)))
+scripts := $(sort $(wildcard tests/*/t_*.sh))
+vpath t_%.c $(sort $(dir $(sources)))
 
 all: $(B)/has_tool $(B)/attune lib ## the tool and the library (default)
 lib: $(B)/libattune.a $(B)/libattune.so $(B)/attune.pc ## the library alone: needs only pthreadpool
 
-include kernels/shipped.mk
+include kernels/ship/shipped.mk
 include tests/simt/simt.mk
 include tests/cdna/cdna.mk
 include tests/hip/hip.mk
@@ -96,7 +100,7 @@ $(B)/libattune.so: $(libobj) $(shipped_objs) $(B)/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libattune.so.0 -Wl,--version-script=$(B)/exports.map \
 		$(filter %.o,$^) -o $@ $(LIBS)
-$(B)/attune.pc: kernels/status.c Makefile | $(B)/has_library
+$(B)/attune.pc: kernels/spec/status.c Makefile | $(B)/has_library
 	$(Q)printf '%s\n' 'Name: attune' 'Description: paged attention chosen by measurement' \
 		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lattune' \
 		'Libs.private: $(LIBS)' >$@
@@ -106,7 +110,7 @@ $(B)/attune: $(B)/tuner/main.o $(B)/inside.a $(shipped_objs)
 # The tool without shipped binaries, for what measures: the library is linked when its rules are
 # known.
 bare := $(B)/bare/attune
-$(B)/bare/shipped.o: kernels/shipped.c | $(B)/has_library
+$(B)/bare/shipped.o: kernels/ship/shipped.c | $(B)/has_library
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DNOTHING_SHIPPED -c $< -o $@
@@ -114,15 +118,15 @@ $(bare): $(B)/tuner/main.o $(B)/bare/shipped.o $(B)/inside.a | $(B)/has_tool
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(TOOLLIBS) $(LIBS)
 # Kernels made for the host find the emulated GPU in the program that loads them.
-$(B)/t_%: tests/t_%.c $(B)/cdna.a $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has_test $(simt_text)
+$(B)/t_%: t_%.c $(B)/cdna.a $(B)/simt.a $(B)/inside.a $(shipped_objs) | $(B)/has_test $(simt_text)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -rdynamic $(filter %.c,$^) $(filter %.o,$^) \
 		$(filter %.a,$^) -o $@ -lcmocka $(TOOLLIBS) $(LIBS)
 
-$(B)/space/%.o: kernels/%.def kernels/space.c | $(B)/has_library
+$(B)/space/%.o: kernels/%.def kernels/spec/space.c | $(B)/has_library
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(subst /,_,$*)_space -c kernels/space.c -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(subst /,_,$*)_space -c kernels/spec/space.c -o $@
 $(B)/kernels/%.o: kernels/%.c | $(B)/has_library
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -131,15 +135,15 @@ $(B)/%.o: %.c | $(B)/has_tool
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(addprefix $(B)/harness/store_,migrate.o merge.o write.o basis.o): $(wildcard harness/*.sql) # inside them
-$(B)/tuner/plot.o: $(wildcard tuner/plots/*.gp)
+$(filter $(B)/harness/store/%,$(toolobj)): $(wildcard harness/store/*.sql) # inside them
+$(B)/tuner/plot/plot.o: $(wildcard tuner/plot/gnuplot/*.gp)
 # The machine's ceilings are measured by code as fast as the kernels', which SAN=1 leaves alone.
-$(B)/kernels/cpu_ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
+$(B)/kernels/device/cpu/ceilings.o: override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN)
 $(addprefix $(B)/has_,library tool test):
 	@mkdir -p $(@D)
 	@$(deps) check $(@F:has_%=%)
 	@touch $@
--include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
+-include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d $(B)/*/*/*/*.d)
 
 # ---- what people ask for ---------------------------------------------------------
 
@@ -211,7 +215,7 @@ not_here    = $(if $(nvidia_here)$(call was_linked,ptx),,nvidia) \
 	$(if $(amd_here)$(call was_linked,gfx90a),,gfx90a gfx950) \
 	$(if $(call was_linked,scalar),,$(other_isas))
 # A minute and more, begun first, so that no CPU is without work at the end.
-long = $(addprefix tests/t_,committed.sh shipped.sh amd_tune.sh) \
+long = $(filter %/t_committed.sh %/t_shipped.sh %/t_amd_tune.sh,$(scripts)) \
 	$(addprefix $(B)/t_,simt_kernels cpu_kernels cdna amd_compile)
 test: export LEAVE_OUT := $(strip $(not_here))
 test: export AMD := 1
@@ -219,7 +223,7 @@ test: deps-test ## builds and runs all that this machine can; GPU=h200 for the G
 	@test -z '$(LEAVE_OUT)' || echo 'linked without $(LEAVE_OUT): not for this machine; `make` links all'
 	$(Q)LOCAL=no $(MAKE) all $(tests)
 	$(Q)B=$(B) CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' ATTUNE_TEST_GPU=$(GPU) \
-		sh tests/run.sh $(long) $(filter-out $(long),$(wildcard tests/t_*.sh) $(tests))
+		sh tests/run.sh $(long) $(filter-out $(long),$(scripts) $(tests))
 
 heuristics: ## results/ to generated/, for GPU= or all
 	$(Q)$(MAKE) $(tool)
@@ -268,6 +272,6 @@ clean: ## removes what was built
 	rm -rf $(B)
 
 format: ## clang-format over all C, tables excepted
-	clang-format -i $(wildcard kernels/*.[ch] kernels/*/*.[ch] kernels/*/*.cu harness/*.[ch] tuner/*.[ch] tests/*.[ch] tests/simt/*.[ch] tests/cdna/*.[ch] tests/hip/*.[ch] tests/hip_on_cuda/*.[ch])
+	clang-format -i $$(find kernels harness tuner tests -name '*.[ch]' -o -name '*.cu')
 
 .PHONY: all lib help deps deps-tune deps-test plot-if-possible tune confirm test heuristics heuristics-check plot bench bench-tools install clean format

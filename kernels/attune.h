@@ -264,7 +264,7 @@ typedef struct attune_plan {
  *   choice 0 segmented BLOCK_M=16 TILE_SIZE=64 ... SEGMENTS=balance(1,96,192,16)
  *   choice 1 ring BLOCK_M=8 ... SEGMENTS=fitted
  *   segments 1 128 2 96 ...      what the segments of choice 1 cost at head size 128;
- *                                kernels/override.c and segments.h say how
+ *                                kernels/select/rules_file.c and segments.h say how
  *   tree prefill                 the trees in this order, each in preorder
  *   return 1                     an id; -1: the defaults
  *   tree decode
@@ -272,7 +272,7 @@ typedef struct attune_plan {
  *     return 1                   follow: where it holds,
  *     return 0                   and where it does not
  *   tree overlap                 for batches with both parts: -1 one after the other, streams
- *   return streams               side by side, an id as in kernels/heuristics.h; may be
+ *   return streams               side by side, an id as in kernels/select/selector.h; may be
  *                                left out
  *   tree early                   for parts whose choice has an axis EARLY: its value where
  *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out

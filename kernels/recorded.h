@@ -1,6 +1,6 @@
 /* recorded.h - steps of a captured graph that choose anew at each replay.
  *
- *   attune_prepare       recorded.c: which bodies the kernel has; record_table.c: the table, to
+ *   attune_prepare       bodies.c: which bodies the kernel has; table.c: the table, to
  *                        the device
  *   attune_record_plan   gpu/planner.cu: lengths on the device -> struct recorded_plan
  *   attune_record_run    gpu/recorded.cu, for the prefill and for the decode part: a
@@ -205,7 +205,7 @@ struct bodies {
 	struct config config[MAX_BODIES]; /* of segmented; options at their values */
 };
 
-/* recorded.c. For the trees of a compiled heuristic; with none, or for a shape
+/* bodies.c. For the trees of a compiled heuristic; with none, or for a shape
  * of which it carries no code: the default body alone. */
 void bodies_of(struct bodies *, const struct selector *, int which, const attune_shape *);
 /* "-DHEAD_SIZE=128 -DDTYPE=BF16 -DWARPS=12 -DB0=16064042 ..." */

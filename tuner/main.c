@@ -1,7 +1,11 @@
 /* main.c - attune: the table of subcommands. */
-#include "tuner.h"
+#include "commands.h"
+#include "harness/base/base.h"
+#include "harness/bridge/bridge.h"
+#include "harness/commands/commands.h"
 #include <argp.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 // clang-format off

@@ -2,8 +2,8 @@
  * that a compiler made, as a disassembler names them. Waves of a block take turns; registers,
  * LDS and scratch memory begin with bits that no code should rely on. Time, waits and hazards
  * do not exist here. */
-#ifndef CDNA_H
-#define CDNA_H
+#ifndef TESTS_CDNA_CDNA_H
+#define TESTS_CDNA_CDNA_H
 
 #include <stddef.h>
 #include <stdint.h>

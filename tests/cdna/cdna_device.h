@@ -1,9 +1,9 @@
 /* cdna_device.h - code objects, compiled as a sweep does, on the emulated GPU's
  * memory: see cdna.h and simt/simt_device.h. */
-#ifndef CDNA_DEVICE_H
-#define CDNA_DEVICE_H
+#ifndef TESTS_CDNA_CDNA_DEVICE_H
+#define TESTS_CDNA_CDNA_DEVICE_H
 
-#include "../../kernels/device.h"
+#include "kernels/device/device.h"
 
 /* Why none can be compiled or disassembled here; NULL: they can. */
 const char *cdna_why_not(const char *arch);

@@ -1,7 +1,7 @@
 /* device.c - see cdna_device.h. */
 #include "cdna_device.h"
-#include "../../harness/harness.h"
-#include "../simt/simt_device.h"
+#include "harness/compile/compile.h"
+#include "tests/simt/simt_device.h"
 #include "cdna.h"
 #include <string.h>
 

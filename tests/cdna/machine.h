@@ -11,10 +11,10 @@
  *   wave.c      whose turn it is; branches and barriers
  *
  * One launch at a time, in one OS thread. */
-#ifndef CDNA_MACHINE_H
-#define CDNA_MACHINE_H
+#ifndef TESTS_CDNA_MACHINE_H
+#define TESTS_CDNA_MACHINE_H
 
-#include "../simt/simt.h"
+#include "tests/simt/simt.h"
 #include "cdna.h"
 #include <setjmp.h>
 #include <stdint.h>

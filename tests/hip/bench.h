@@ -1,7 +1,7 @@
 /* bench.h - a device of HIP's with a kernel that adds, and what is to hold on it whatever the
  * runtime. The including test opens it. */
-#ifndef HIP_BENCH_H
-#define HIP_BENCH_H
+#ifndef TESTS_HIP_BENCH_H
+#define TESTS_HIP_BENCH_H
 
 #include "lines.h"
 

@@ -1,8 +1,8 @@
 /* fibers.c - the real kernels on the stand-in: what hipRTC would compile becomes a shared object of
  * the host in AMD's dialect (tests/simt/objects.h), and a launch runs it by fibers. */
-#include "../../kernels/shipped.h"
-#include "../simt/objects.h"
-#include "../simt/simt.h"
+#include "kernels/ship/shipped.h"
+#include "tests/simt/objects.h"
+#include "tests/simt/simt.h"
 #include "stand_in.h"
 #include <dlfcn.h>
 #include <elf.h>

@@ -1,9 +1,9 @@
 /* lines.h - for tests of a HIP runtime that is built beside them: to take it, and to hold what
  * is said of a failure to one line. */
-#ifndef HIP_LINES_H
-#define HIP_LINES_H
+#ifndef TESTS_HIP_LINES_H
+#define TESTS_HIP_LINES_H
 
-#include "../../kernels/hip.h"
+#include "kernels/device/hip/hip.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* stand_in.h - a library with the calls of kernels/hip_api.def and no GPU. Two kernels in C are
+/* stand_in.h - a library with the calls of kernels/device/hip/api.def and no GPU. Two kernels in C are
  * for t_hip_runs.c; those of kernels/gpu it runs by fibers (tests/simt), once its hipRTC has
  * compiled them, as t_amd_tune.sh has it. What it pretends comes from the environment, which
  * hipGetDeviceCount reads:
@@ -11,13 +11,13 @@
  *
  * Work is done as late as it may be: a stream's when someone waits for it, and then of other
  * streams no more than it waits for itself. So what nobody waited for is missing. */
-#ifndef STAND_IN_H
-#define STAND_IN_H
+#ifndef TESTS_HIP_STAND_IN_H
+#define TESTS_HIP_STAND_IN_H
 
 #include <stddef.h>
 
 #define HIP_FN(ours, symbol, arguments) int symbol arguments;
-#include "../../kernels/hip_api.def"
+#include "kernels/device/hip/api.def"
 #undef HIP_FN
 const char *hipGetErrorString(int error);
 

@@ -1,7 +1,7 @@
 /* stand_in_here.h - devices of the stand-in, for t_hip and t_hip_runs. A row fails that leaves
  * anything behind. */
-#ifndef STAND_IN_HERE_H
-#define STAND_IN_HERE_H
+#ifndef TESTS_HIP_STAND_IN_HERE_H
+#define TESTS_HIP_STAND_IN_HERE_H
 
 #include "lines.h"
 #include <stdio.h>

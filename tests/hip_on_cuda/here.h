@@ -1,11 +1,11 @@
 /* here.h - the HIP runtime that NVIDIA's driver stands behind, for t_hip_on_cuda*. Its hipRTC is
  * to compile: no clang is asked, and what it makes is kept in a folder that goes again. */
-#ifndef HIP_ON_CUDA_HERE_H
-#define HIP_ON_CUDA_HERE_H
+#ifndef TESTS_HIP_ON_CUDA_HERE_H
+#define TESTS_HIP_ON_CUDA_HERE_H
 
-#include "../../harness/harness.h"
-#include "../hip/lines.h"
-#include "../gpu_here.h"
+#include "harness/compile/compile.h"
+#include "tests/hip/lines.h"
+#include "tests/support/gpu_here.h"
 
 static char folder[] = "/tmp/t_hip_on_cuda.XXXXXX";
 

@@ -1,4 +1,4 @@
-/* runtime.c - the calls of kernels/hip_api.def by NVIDIA's driver, so that the host code for AMD's
+/* runtime.c - the calls of kernels/device/hip/api.def by NVIDIA's driver, so that the host code for AMD's
  * GPUs runs, as it is, on an NVIDIA one. HIP took its handles, its flags and the numbers of its
  * errors from CUDA's driver: they pass as they are. What differs stands here:
  *
@@ -10,13 +10,13 @@
  *
  * Such a GPU says of itself that it has 32 lanes, and its capability: to the host code sm_90 is
  * "gfx9.0", a chip that it does not know and that nothing was measured on. */
-#include "../../kernels/cuda_api.h"
+#include "kernels/device/cuda/api.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 
 #define HIP_FN(ours, symbol, arguments) int symbol arguments;
-#include "../../kernels/hip_api.def"
+#include "kernels/device/hip/api.def"
 #undef HIP_FN
 const char *hipGetErrorString(int error);
 
@@ -50,7 +50,7 @@ static void start(void)
 		cannot_start = INSUFFICIENT_DRIVER; \
 		return;                             \
 	}
-#include "../../kernels/cuda_api.def"
+#include "kernels/device/cuda/api.def"
 #undef CU_FN
 	cannot_start = cu.Init(0);
 }

@@ -1,6 +1,6 @@
 /* allocations.h - the emulated GPU's memory: the host's, between pages that nobody may touch. */
-#ifndef SIMT_ALLOCATIONS_H
-#define SIMT_ALLOCATIONS_H
+#ifndef TESTS_SIMT_ALLOCATIONS_H
+#define TESTS_SIMT_ALLOCATIONS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* cuda.h - what nvrtc gives device code without any include, on top of simt.h. */
-#ifndef SIMT_CUDA_H
-#define SIMT_CUDA_H
+#ifndef TESTS_SIMT_CUDA_H
+#define TESTS_SIMT_CUDA_H
 
 #include "simt.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* device.c - see simt_device.h. Memory is the host's, between pages that nobody may touch; a
  * launch is run before it returns, but on a tape, where it waits for tape_play. Code that the
  * library carries is known by where it lies, and then made anew of its source. */
-#include "../../kernels/shipped.h"
+#include "kernels/ship/shipped.h"
 #include "allocations.h"
 #include "objects.h"
 #include "simt.h"

@@ -1,6 +1,6 @@
 /* dialect_args.h - between t_simt.c and dialect.cu. */
-#ifndef DIALECT_ARGS_H
-#define DIALECT_ARGS_H
+#ifndef TESTS_SIMT_DIALECT_ARGS_H
+#define TESTS_SIMT_DIALECT_ARGS_H
 
 enum {
 	DIALECT_THREADS = 128,

@@ -1,7 +1,7 @@
 /* dialect_host.h - of tests that launch dialect.cu: what lies in its memory, and whether its
  * answers are right. Include after cmocka.h. */
-#ifndef DIALECT_HOST_H
-#define DIALECT_HOST_H
+#ifndef TESTS_SIMT_DIALECT_HOST_H
+#define TESTS_SIMT_DIALECT_HOST_H
 
 #include "dialect_args.h"
 #include "simt.h"

@@ -3,8 +3,8 @@
  *
  * The lanes that an exec mask would leave out are not known here: whatever reads other lanes
  * is a meeting of the whole wave, and lanes that come to different ones part ways. */
-#ifndef SIMT_HIP_H
-#define SIMT_HIP_H
+#ifndef TESTS_SIMT_HIP_H
+#define TESTS_SIMT_HIP_H
 
 #include "simt.h"
 #include <math.h>

@@ -10,8 +10,8 @@
  *   ends.c      what is said of a launch that cannot go on
  *
  * One launch at a time, in one OS thread. */
-#ifndef SIMT_MACHINE_H
-#define SIMT_MACHINE_H
+#ifndef TESTS_SIMT_MACHINE_H
+#define TESTS_SIMT_MACHINE_H
 
 #include "simt.h"
 

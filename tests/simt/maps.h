@@ -1,6 +1,6 @@
 /* maps.h - between the emulated device and maps.c. */
-#ifndef SIMT_MAPS_H
-#define SIMT_MAPS_H
+#ifndef TESTS_SIMT_MAPS_H
+#define TESTS_SIMT_MAPS_H
 
 #include "simt_device.h"
 

@@ -1,6 +1,8 @@
 /* objects.c - see objects.h. */
 #include "objects.h"
-#include "../../harness/harness.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include <stdio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

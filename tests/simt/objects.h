@@ -4,8 +4,8 @@
  *
  * KEY: a hash of the text with all that it includes, the dialect, the flags and the compiler's
  * command. What is there is not made again. */
-#ifndef SIMT_OBJECTS_H
-#define SIMT_OBJECTS_H
+#ifndef TESTS_SIMT_OBJECTS_H
+#define TESTS_SIMT_OBJECTS_H
 
 enum { SIMT_PATH = 1024, SIMT_FLAGS = 400 };
 

@@ -11,8 +11,8 @@
  * Some blocks are resident at a time, each with its own shared memory, which begins as NaNs.
  * Static shared memory is one section of the kernel's object and is swapped when another
  * block's thread goes on. Blocks take turns at simt_pause. */
-#ifndef SIMT_H
-#define SIMT_H
+#ifndef TESTS_SIMT_SIMT_H
+#define TESTS_SIMT_SIMT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -27,7 +27,7 @@ $(B)/simt/shipped.inc: $(B)/list_shipped FORCE
 		--leave-out='$(filter-out nvidia gfx%,$(LEAVE_OUT))' $(skip_stale) | \
 		sed 's/^extern const \(unsigned char attune_b[0-9a-f]*\)\[\]/static \1[1]/' >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/simt/shipped.o: kernels/shipped.c $(B)/simt/shipped.inc
+$(B)/simt/shipped.o: kernels/ship/shipped.c $(B)/simt/shipped.inc
 	$(Q)$(CC) -I$(B)/simt $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 ifeq ($(if $(filter nvidia,$(LEAVE_OUT)),,$(NVCC)),)
 $(addprefix $(B)/t_,gpu_replay beside_runs fused_runs fitted_runs formula_runs e4m3_library): $(B)/simt/shipped.o

@@ -1,8 +1,8 @@
 /* simt_device.h - the emulated GPU as a device: an H200 of few units, or an MI300X. */
-#ifndef SIMT_DEVICE_H
-#define SIMT_DEVICE_H
+#ifndef TESTS_SIMT_SIMT_DEVICE_H
+#define TESTS_SIMT_SIMT_DEVICE_H
 
-#include "../../kernels/device.h"
+#include "kernels/device/device.h"
 #include "simt.h"
 #include <stdint.h>
 

@@ -1,0 +1,235 @@
+/* json_in.c - JSON files, checked; this file, json_out.c and utf8.c are the only ones that know
+ * jansson. */
+#include "base.h"
+#include "json_in.h"
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading and refusing ------------------------------------------------------ */
+int input_bad(const struct input *r, const char *path, const char *key, const char *format, ...)
+{
+	char text[512];
+	int line, column;
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(text, sizeof text, format, ap);
+	va_end(ap);
+	json_place(r->text, path, key, &line, &column);
+	complain("%s:%d:%d: %s", r->file, line, column, text);
+	return 0;
+}
+
+static char *read_file(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rb"), *m;
+	char *text = NULL, block[4096];
+	size_t n;
+	if (!f || !(m = open_memstream(&text, size))) {
+		complain("%s: %s", path, strerror(errno));
+		if (f)
+			fclose(f);
+		return NULL;
+	}
+	while ((n = fread(block, 1, sizeof block, f)))
+		fwrite(block, 1, n, m);
+	n = (size_t)ferror(f);
+	fclose(f);
+	if (fclose(m) || n) {
+		complain("%s: %s", path, strerror(errno));
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+void input_close(struct input *r)
+{
+	json_decref(r->root);
+	free(r->text);
+}
+
+int input_open(struct input *r, const char *path)
+{
+	json_error_t error;
+	size_t size;
+	*r = (struct input){ .file = path, .text = read_file(path, &size) };
+	if (!r->text)
+		return 0;
+	r->root = json_loadb(r->text, size, JSON_REJECT_DUPLICATES, &error);
+	if (!r->root) {
+		complain("%s:%d:%d: %s; the file must hold one JSON object", path, error.line,
+			 error.column, error.text);
+		input_close(r);
+		return 0;
+	}
+	return 1;
+}
+
+/* ---- checking an object against its table of keys ------------------------------ */
+static void put_wanted(FILE *f, const struct key *k)
+{
+	switch (k->kind) {
+	case TEXT: fputs("a text", f); break;
+	case NOTES: fputs("a text or a list of texts", f); break;
+	case INTEGER: fprintf(f, "an integer from %lld to %lld", k->lo, k->hi); break;
+	case POSITIVE: fputs("a number above 0", f); break;
+	case NOT_NEGATIVE: fputs("a number of 0 or more", f); break;
+	case FLAG: fputs("true or false", f); break;
+	case LIST: fputs("a list with at least one element", f); break;
+	case OBJECT: fputs("an object", f); break;
+	case WORD:
+		for (const char *const *w = k->words; *w; w++)
+			fprintf(f, "%s\"%s\"", w == k->words ? "" : w[1] ? ", " : " or ", *w);
+	}
+}
+
+static void put_found(FILE *f, const json_t *v)
+{
+	switch (json_typeof(v)) {
+	case JSON_OBJECT: fputs("an object", f); break;
+	case JSON_ARRAY: fputs(json_array_size(v) ? "a list" : "an empty list", f); break;
+	case JSON_STRING: fprintf(f, "\"%.*s\"", INPUT_SHOWN, json_string_value(v)); break;
+	case JSON_INTEGER: fprintf(f, "%lld", (long long)json_integer_value(v)); break;
+	case JSON_REAL: fprintf(f, "%g", json_real_value(v)); break;
+	case JSON_TRUE: fputs("true", f); break;
+	case JSON_FALSE: fputs("false", f); break;
+	case JSON_NULL: fputs("null", f);
+	}
+}
+
+static int word_index(const char *const *words, const char *word)
+{
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(words[i], word))
+			return i;
+	return -1;
+}
+
+static int all_texts(const json_t *list)
+{
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (!json_is_string(json_array_get(list, i)))
+			return 0;
+	return json_is_array(list);
+}
+
+static int fits(const json_t *v, const struct key *k)
+{
+	long long n = json_integer_value(v);
+	switch (k->kind) {
+	case TEXT: return json_is_string(v);
+	case NOTES: return json_is_string(v) || all_texts(v);
+	case WORD: return json_is_string(v) && word_index(k->words, json_string_value(v)) >= 0;
+	case INTEGER: return json_is_integer(v) && n >= k->lo && n <= k->hi;
+	case POSITIVE: return json_is_number(v) && json_number_value(v) > 0;
+	case NOT_NEGATIVE: return json_is_number(v) && json_number_value(v) >= 0;
+	case FLAG: return json_is_boolean(v);
+	case LIST: return json_is_array(v) && json_array_size(v);
+	case OBJECT: return json_is_object(v);
+	}
+	return 0;
+}
+
+static int bad_value(const struct input *r, const char *path, const json_t *v, const struct key *k)
+{
+	char text[256] = "";
+	FILE *f = fmemopen(text, sizeof text, "w");
+	if (f) {
+		fprintf(f, "%s is ", k->name);
+		put_found(f, v);
+		fputs("; it must be ", f);
+		put_wanted(f, k);
+		fclose(f);
+	}
+	return input_bad(r, path, NULL, "%s", text);
+}
+
+static int unknown_key(const struct input *r, const char *path, const char *name,
+		       const struct key *keys)
+{
+	char known[256] = "";
+	for (const struct key *k = keys; k->name; k++) {
+		size_t n = strlen(known);
+		snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", k->name);
+	}
+	return input_bad(r, path, name, "unknown key \"%.*s\"; known here: %s", INPUT_SHOWN, name,
+			 known);
+}
+
+static const struct key *find_key(const struct key *keys, const char *name)
+{
+	for (; keys->name; keys++)
+		if (!strcmp(keys->name, name))
+			return keys;
+	return NULL;
+}
+
+int input_check(const struct input *r, const json_t *value, const char *path, const struct key *k)
+{
+	return fits(value, k) || bad_value(r, path, value, k);
+}
+
+int input_check_object(const struct input *r, const json_t *object, const char *path,
+		       const struct key *keys)
+{
+	static const struct key whole = { "this", .kind = OBJECT };
+	char below[INPUT_PATH];
+	if (!input_check(r, object, path, &whole))
+		return 0;
+	/* jansson's iterators want what they will not change */
+	for (void *i = json_object_iter((json_t *)object); i;
+	     i = json_object_iter_next((json_t *)object, i)) {
+		const char *name = json_object_iter_key(i);
+		const struct key *k = find_key(keys, name);
+		if (!k)
+			return unknown_key(r, path, name, keys);
+		snprintf(below, sizeof below, "%s%s%s", path, *path ? "/" : "", name);
+		if (!input_check(r, json_object_iter_value(i), below, k))
+			return 0;
+	}
+	for (const struct key *k = keys; k->name; k++)
+		if (k->required && !json_object_get(object, k->name))
+			return input_bad(r, path, NULL, "%s is missing; it must be given here",
+					 k->name);
+	return 1;
+}
+
+/* ---- values -------------------------------------------------------------------- */
+const json_t *input_member(const json_t *object, const char *key)
+{
+	return json_object_get(object, key);
+}
+
+const json_t *input_element(const json_t *list, size_t index)
+{
+	return json_array_get(list, index);
+}
+
+long long input_integer(const json_t *v, long long absent)
+{
+	return v ? json_integer_value(v) : absent;
+}
+
+double input_number(const json_t *v, double absent)
+{
+	return v ? json_number_value(v) : absent;
+}
+
+int input_flag(const json_t *v)
+{
+	return json_is_true(v);
+}
+
+const char *input_text(const json_t *v)
+{
+	return json_string_value(v);
+}
+
+int input_word(const json_t *v, const char *const *words, int absent)
+{
+	return v ? word_index(words, json_string_value(v)) : absent;
+}

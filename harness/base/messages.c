@@ -1,0 +1,181 @@
+/* messages.c - what tools say to people, on stderr: complaints and progress; and
+ * the wish to stop. stdout is left to data. */
+#include "base.h"
+#include "json_out.h"
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double redraw_s = 0.1, line_s = 30;
+
+static struct {
+	char what[80];
+	double began, shown; /* seconds */
+	int drawn;           /* a line without its newline stands on the terminal */
+	int off;
+	const char *part;    /* of the whole, or NULL */
+	double first, until; /* the whole: since when, and when it is over; 0: not known */
+} bar;
+
+volatile int interrupted;
+static int num_complaints;
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void erase(void)
+{
+	if (bar.drawn)
+		fputs("\r\033[K", stderr);
+	bar.drawn = 0;
+}
+
+/* Bytes of the control character at s, as ASCII or in two bytes as U+0080 to U+009F; 0: another
+ * one stands there. *code: which. */
+static int control(const unsigned char *s, int *code)
+{
+	const int is_wide = s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0;
+	*code = is_wide ? s[1] : s[0];
+	return is_wide ? 2 : s[0] < 0x20 || s[0] == 0x7f;
+}
+
+static int put_escaped(char *to, int code)
+{
+	static const char letters[] = "abtnvfr"; /* from 7 on */
+	if (code >= 7 && code < 14)
+		return sprintf(to, "\\%c", letters[code - 7]);
+	return sprintf(to, code < 0x80 ? "\\x%02x" : "\\u%04x", code);
+}
+
+char *shown_text(const char *text)
+{
+	enum { LONGEST = 4 /* characters for a byte of the text */ };
+	char *valid = utf8_text(text), *shown = valid ? malloc(LONGEST * strlen(valid) + 1) : NULL;
+	char *to = shown;
+	for (const char *s = valid; shown && *s;) {
+		int code;
+		const int n = control((const unsigned char *)s, &code);
+		if (n)
+			to += put_escaped(to, code);
+		else
+			*to++ = *s;
+		s += n ? n : 1;
+	}
+	free(valid);
+	if (shown)
+		*to = '\0';
+	return shown;
+}
+
+/* What files and arguments hold goes to a terminal: escaped, and on one line. */
+void complain(const char *format, ...)
+{
+	char *text = NULL, *shown = NULL;
+	va_list ap;
+	va_start(ap, format);
+	if (vasprintf(&text, format, ap) >= 0)
+		shown = shown_text(text);
+	else
+		text = NULL;
+	va_end(ap);
+	erase();
+	fprintf(stderr, "attune: %s\n", shown ? shown : "out of memory");
+	num_complaints++;
+	free(text);
+	free(shown);
+}
+
+int complaints(void)
+{
+	return num_complaints;
+}
+
+/* "8 s", "3:05", "2:00:07" */
+static const char *clock_text(char *text, size_t size, double seconds)
+{
+	long s = lround(seconds);
+	if (s < 60)
+		snprintf(text, size, "%ld s", s);
+	else if (s < 3600)
+		snprintf(text, size, "%ld:%02ld", s / 60, s % 60);
+	else
+		snprintf(text, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+	return text;
+}
+
+void progress(const char *what, double done, double total)
+{
+	double t = now(), share = total > 0 ? fmin(fmax(done / total, 0), 1) : 0;
+	char spent[32], left[32] = "?";
+	int terminal = isatty(STDERR_FILENO);
+	if (strncmp(bar.what, what, sizeof bar.what - 1)) {
+		erase();
+		snprintf(bar.what, sizeof bar.what, "%s", what);
+		bar.began = t;
+		/* A terminal shows it at once; a log after its first 30 s. */
+		bar.shown = terminal ? 0 : t;
+	}
+	if (bar.off || t - bar.shown < (terminal ? redraw_s : line_s))
+		return;
+	bar.shown = t;
+	clock_text(spent, sizeof spent, t - (bar.until > 0 ? bar.first : bar.began));
+	if (bar.until > 0)
+		clock_text(left, sizeof left, fmax(bar.until - t, 0));
+	else if (share > 0)
+		clock_text(left, sizeof left, (t - bar.began) * (1 - share) / share);
+	if (terminal)
+		fputs("\r\033[K", stderr);
+	fprintf(stderr, "%s%s%s %.0f%%, %s spent, %s left%s", bar.part ? bar.part : "",
+		bar.part ? ": " : "", bar.what, floor(100 * share), spent, left,
+		terminal ? "" : "\n");
+	bar.drawn = terminal;
+	fflush(stderr);
+}
+
+void progress_until(double seconds)
+{
+	bar.first = now();
+	bar.until = seconds > 0 ? bar.first + seconds : 0;
+}
+
+void progress_part(const char *name)
+{
+	bar.part = name;
+}
+
+void progress_off(void)
+{
+	bar.off = 1;
+}
+
+void progress_end(void)
+{
+	erase();
+	fflush(stderr);
+	bar.what[0] = '\0';
+}
+
+static void on_signal(int signal_number)
+{
+	(void)signal_number;
+	interrupted = 1;
+}
+
+/* The first signal asks; a second one of the same kind kills. No SA_RESTART, so
+ * that a blocking wait returns. */
+void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}

@@ -1,0 +1,16 @@
+/* outcome.c - the names of outcomes, as the database and tables have them. */
+#include "base.h"
+#include "kernels/kernel.h"
+
+const char *outcome_name(enum outcome o)
+{
+	static const char *const names[] = {
+		[OUTCOME_OK] = "ok",           [OUTCOME_WRONG] = "wrong",
+		[OUTCOME_NAN] = "nan",         [OUTCOME_RESOURCES] = "resources",
+		[OUTCOME_COMPILE] = "compile", [OUTCOME_TIMEOUT] = "timeout",
+		[OUTCOME_CRASH] = "crash",     [OUTCOME_ILLEGAL] = "illegal",
+		[OUTCOME_NOISY] = "noisy",
+	};
+	_Static_assert(COUNT(names) == NUM_OUTCOMES, "an outcome without a name");
+	return (unsigned)o < COUNT(names) ? names[o] : "?";
+}

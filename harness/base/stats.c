@@ -1,0 +1,150 @@
+/* stats.c - order statistics of a handful of samples, and a number scrambled into another. Pure
+ * functions; of no samples at all everything is NaN. */
+#include "base.h"
+#include <math.h>
+#include <stdlib.h>
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+double median(double *v, int n)
+{
+	if (n < 1)
+		return NAN;
+	qsort(v, (size_t)n, sizeof *v, by_value);
+	return quantile(v, n, 0.5);
+}
+
+/* Linear between the neighbours of place q * (n - 1), so that q = 0 is the
+ * smallest, q = 1 the largest, and q = 0.5 the usual median. */
+double quantile(const double *sorted, int n, double q)
+{
+	if (n < 1 || !(q >= 0 && q <= 1))
+		return NAN;
+	const double place = q * (n - 1);
+	const int low = (int)place;
+	if (low == n - 1)
+		return sorted[low];
+	return sorted[low] + (place - low) * (sorted[low + 1] - sorted[low]);
+}
+
+double mad(const double *v, int n, double centre)
+{
+	double *distance = n > 0 ? malloc((size_t)n * sizeof *distance) : NULL;
+	if (!distance)
+		return NAN;
+	for (int i = 0; i < n; i++)
+		distance[i] = fabs(v[i] - centre);
+	const double result = 1.4826 * median(distance, n);
+	free(distance);
+	return result;
+}
+
+/* The largest k with P(Binomial(n, 1/2) < k) <= 0.025: then [k-th smallest,
+ * k-th largest] covers the median with at least 95 %. 0 when even the extremes
+ * do not, which is so below six samples. */
+static int interval_rank(int n)
+{
+	if (n > 1000) /* 2^-n would leave the doubles; normal approximation */
+		return (int)floor((n - 1.96 * sqrt(n)) / 2);
+	double p = ldexp(1, -n), below = 0;
+	int k = 0;
+	while (below + p <= 0.025) {
+		below += p;
+		p *= (double)(n - k) / (k + 1);
+		k++;
+	}
+	return k;
+}
+
+double median_ci(const double *sorted, int n)
+{
+	const int k = n > 0 ? interval_rank(n) : 0;
+	return k ? (sorted[n - k] - sorted[k - 1]) / 2 : NAN;
+}
+
+/* The k-th smallest of v from 0 up, with nothing larger before it: Hoare (1961), FIND. */
+static double smallest(double *v, int n, int k)
+{
+	int low = 0, high = n - 1;
+	while (low < high) {
+		const double pivot = v[(low + high) / 2];
+		int i = low, j = high;
+		while (i <= j) {
+			while (v[i] < pivot)
+				i++;
+			while (v[j] > pivot)
+				j--;
+			if (i <= j) {
+				const double keep = v[i];
+				v[i++] = v[j];
+				v[j--] = keep;
+			}
+		}
+		if (k <= j)
+			high = j;
+		else if (k >= i)
+			low = i;
+		else
+			break;
+	}
+	return v[k];
+}
+
+/* Hodges and Lehmann (1963), "Estimates of location based on rank tests": the median of
+ * all pairs' means. Bears 29 % of outliers, and needs 5 % more samples than the mean
+ * where the median needs 57 % more. */
+double middle(const double *v, int n)
+{
+	double mean[MAX_SAMPLES * (MAX_SAMPLES + 1) / 2];
+	int pairs = 0;
+	if (n < 1 || n > MAX_SAMPLES)
+		return NAN;
+	for (int i = 0; i < n; i++)
+		for (int j = i; j < n; j++)
+			mean[pairs++] = (v[i] + v[j]) / 2;
+	const double upper = smallest(mean, pairs, pairs / 2);
+	if (pairs % 2)
+		return upper;
+	double lower = mean[0];
+	for (int i = 1; i < pairs / 2; i++)
+		lower = fmax(lower, mean[i]);
+	return (lower + upper) / 2;
+}
+
+/* Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.23: |error| < 4.5e-4. */
+double normal_beyond(double p)
+{
+	const double t = sqrt(-2 * log(fmin(p, 1 - p)));
+	const double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+				 (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+	return p <= 0.5 ? z : -z;
+}
+
+/* Wallace (1959), "Bounds on normal approximations to Student's and the chi-square
+ * distributions". */
+double student_normal(double t, double freedom)
+{
+	return copysign(sqrt(freedom * log1p(t * t / freedom)), t) * (8 * freedom + 1) /
+	       (8 * freedom + 3);
+}
+
+double student_beyond(double z, double freedom)
+{
+	const double scaled = z * (8 * freedom + 3) / (8 * freedom + 1);
+	return copysign(sqrt(freedom * expm1(scaled * scaled / freedom)), z);
+}
+
+double normal_loss(double z)
+{
+	return exp(-z * z / 2) / sqrt(2 * acos(-1)) - z * erfc(z / sqrt(2)) / 2;
+}
+
+unsigned long long heats_scramble(unsigned long long z)
+{
+	z = (z ^ z >> 31) * 0xbf58476d1ce4e5b9ull;
+	return z ^ z >> 29;
+}

@@ -1,0 +1,318 @@
+/* bridge_cmd.c - attune bridge: rows of sources that have changed count as today's where the
+ * change did not alter what the processor executes, or how fast it does. */
+#include "bridge.h"
+#include "kernel_trees.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/store/store.h"
+#include "harness/sweep/sweep.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NAMES = 64 };
+enum {
+	OPT_DB = 256,
+	OPT_GPU,
+	OPT_INTO,
+	OPT_FROM,
+	OPT_HISTORY,
+	OPT_KERNEL,
+	OPT_RACE,
+	OPT_BUDGET,
+	OPT_BATCHES,
+	OPT_ANYWAY,
+	OPT_ACCEPT,
+	OPT_DRY_RUN,
+	OPT_FORMAT
+};
+
+struct request {
+	struct bridges bridges;
+	struct trees trees;
+	const char *into;
+	char *from[MOST_NAMES], *kernel[MOST_NAMES + 1];
+	int num_from, num_kernels, history, race, dry_run;
+	struct race_options racing;
+	enum format format;
+	char gpu[GPU_NAME];
+};
+
+static const struct argp_option options[] = {
+	{ "db", OPT_DB, "FILE", 0, "the database (required)", 0 },
+	{ "into", OPT_INTO, "FILE", 0,
+	  "stores bridges in this database, made when absent, and only reads --db; attune merge "
+	  "carries them over",
+	  0 },
+	{ "from", OPT_FROM, "REV|DIR", 0,
+	  "a revision of git, or a folder with kernels/, that may have old sources; again for more",
+	  0 },
+	{ "history", OPT_HISTORY, NULL, 0,
+	  "all commits that touch the kernels, until each old source is found (without --from)",
+	  0 },
+	{ "kernel", OPT_KERNEL, "NAME", 0, "only this kernel; again for more", 0 },
+	{ "gpu", OPT_GPU, "NAME", 0, "rows of this GPU, or of cpu (the only one of the database)",
+	  0 },
+	{ "race", OPT_RACE, NULL, 0,
+	  "races the old source against today's on this machine, where their code differs", 0 },
+	{ "budget", OPT_BUDGET, "TIME", 0, "of --race: 8m, 90s (8m)", 0 },
+	{ "batches", OPT_BATCHES, "N", 0, "of --race: races of each source, at least 30 (40)", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "of --race: although other programs use the machine", 0 },
+	{ "accept", OPT_ACCEPT, NULL, 0,
+	  "of --race: rows count although times differ, by 2 % at most in the mean of 10 batches or "
+	  "more",
+	  0 },
+	{ "dry-run", OPT_DRY_RUN, NULL, 0, "lists what would be compared; stores nothing", 0 },
+	{ "format", OPT_FORMAT, "table|tsv|json", 0, "of the output (table)", 0 },
+	{ 0 }
+};
+
+static const char about[] =
+    "Lets rows count as today's although a kernel's source has changed since.\v"
+    "A row is stale when the source of one of its binaries is not today's. For each such source "
+    "the old text is looked for in the trees named; then both texts are compiled with the flags "
+    "that the database has. Where all machine code is equal, names and debug data aside, a bridge "
+    "is stored for the source, else one for each set of flags with equal code. This needs the "
+    "compiler, no GPU. What is compiled stays in the cache, and each bridge is stored when it is "
+    "found, so that an interrupted run goes on where it was.\n\n"
+    "--race is for the sources that are left and have 30 right batches or more: both texts run in "
+    "the same rounds on batches that span the source's use. They are a bridge if times differ by "
+    "0.5 % at most in the geometric mean and by 1 % at the 95th percentile. Rows of another GPU of "
+    "the same architecture may be bridged so; they are marked until that GPU repeats the race. "
+    "--accept is for an edit that mends a fault and costs time: the figures stay with the "
+    "bridge.\n\n"
+    "Examples, after an edit that should not change the code; and all there is:\n"
+    "  attune bridge --db results/h200.sqlite --from HEAD~1\n"
+    "  attune bridge --db results/h200.sqlite\n"
+    "  attune bridge --db results/h200.sqlite --race --budget 8m\n\n"
+    "On a GPU's machine without git, and what it found brought back:\n"
+    "  attune bridge --db h200.sqlite --into bridges.sqlite --from old --race\n"
+    "  attune merge results/h200.sqlite bridges.sqlite\n";
+
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+static error_t add_name(struct argp_state *state, char **names, int *n, char *name)
+{
+	if (*n == MOST_NAMES)
+		argp_error(state, "more than %d names", MOST_NAMES);
+	names[(*n)++] = name;
+	return 0;
+}
+
+/* "90", "90s", "8m" */
+static double seconds(struct argp_state *state, const char *text)
+{
+	char *end;
+	const double v = strtod(text, &end);
+	const double unit = !strcmp(end, "m") ? 60 : *end == '\0' || !strcmp(end, "s") ? 1 : 0;
+	if (!(v * unit > 0 && v * unit < 1e6))
+		argp_error(state, "--budget %s: a time such as 90s or 8m", text);
+	return v * unit;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct request *r = state->input;
+	const char *asked;
+	switch (key) {
+	case OPT_DB: r->bridges.db = arg; return 0;
+	case OPT_INTO: r->into = arg; return 0;
+	case OPT_GPU:
+		gpu_option(&asked, arg, state);
+		snprintf(r->gpu, sizeof r->gpu, "%s", asked);
+		return 0;
+	case OPT_FROM: return add_name(state, r->from, &r->num_from, arg);
+	case OPT_KERNEL: return add_name(state, r->kernel, &r->num_kernels, arg);
+	case OPT_HISTORY: r->history = 1; return 0;
+	case OPT_RACE: r->race = 1; return 0;
+	case OPT_ANYWAY: r->racing.anyway = 1; return 0;
+	case OPT_ACCEPT: r->racing.accept = 1; return 0;
+	case OPT_BUDGET: r->racing.budget_s = seconds(state, arg); return 0;
+	case OPT_BATCHES:
+		r->racing.batches = atoi(arg);
+		if (r->racing.batches < 1 || r->racing.batches > MOST_RACES)
+			argp_error(state, "--batches %s: 1 to %d", arg, MOST_RACES);
+		return 0;
+	case OPT_DRY_RUN: r->dry_run = 1; return 0;
+	case OPT_FORMAT:
+		if (!format_parse(arg, &r->format))
+			argp_error(state, "--format %s: table, tsv or json", arg);
+		return 0;
+	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is no option", arg); return 0;
+	case ARGP_KEY_END:
+		if (!r->bridges.db)
+			argp_error(state, "name the database with --db");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* ---- the GPU, the kernels, the trees ------------------------------------------------------------ */
+
+static int keep_gpu(void *arg, int n, const char *const *names, const char *const *cells)
+{
+	struct request *r = arg;
+	(void)n, (void)names;
+	if (*r->gpu) {
+		complain("%s: has rows of %s and %s; name one with --gpu", r->bridges.db, r->gpu,
+			 cells[0]);
+		*r->gpu = '\0';
+		return 0;
+	}
+	snprintf(r->gpu, sizeof r->gpu, "%s", cells[0]);
+	return 1;
+}
+
+/* 0 + complain, unless the database has one. */
+static int find_gpu(struct request *r)
+{
+	if (*r->gpu)
+		return 1;
+	const int asked = store_query(r->bridges.store,
+				      "SELECT DISTINCT gpu FROM device ORDER BY id", keep_gpu, r);
+	return asked && *r->gpu;
+}
+
+static int kernels_are_known(const struct request *r)
+{
+	for (int i = 0; i < r->num_kernels; i++)
+		if (!kernel_find(r->bridges.backend, r->kernel[i])) {
+			complain("--kernel %s: no kernel of the %s has that name", r->kernel[i],
+				 r->bridges.backend == BACKEND_CPU ? "CPU" : "GPU");
+			return 0;
+		}
+	return 1;
+}
+
+static int find_trees(struct request *r)
+{
+	int ok = 1;
+	for (int i = 0; i < r->num_from && ok; i++)
+		ok = trees_add(&r->trees, r->from[i]);
+	if (ok && (r->history || !r->num_from))
+		ok = trees_add_history(&r->trees);
+	return ok && bridges_find(&r->bridges, &r->trees);
+}
+
+static int open_all(struct request *r)
+{
+	struct bridges *b = &r->bridges;
+	b->store = store_open(b->db, r->dry_run || r->into);
+	b->into = r->into ? store_open(r->into, 0) : b->store;
+	if (!b->store || !b->into || !find_gpu(r))
+		return 0;
+	b->gpu = r->gpu;
+	b->backend = strcmp(r->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	provenance_commit(b->commit);
+	if (!source_root()) {
+		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
+		return 0;
+	}
+	return kernels_are_known(r) && bridges_read(b, r->num_kernels ? r->kernel : NULL) &&
+	       (!b->n || find_trees(r));
+}
+
+/* ---- what came of it ----------------------------------------------------------------------------- */
+
+static void print(const struct request *r, const struct finding *f)
+{
+	static const char *const columns[] = {
+		"kernel",     "old",       "rows",         "builds",  "tree", "how",
+		"flag_sets",  "equal",     "refused",      "batches", "mean", "p95",
+		"floor_mean", "floor_p95", "rows_bridged", "verdict"
+	};
+	struct table *t = table_new(r->format, columns, COUNT(columns));
+	for (int i = 0; i < r->bridges.n; i++) {
+		const struct old_source *s = &r->bridges.v[i];
+		table_text(t, s->name);
+		table_text(t, s->identity);
+		table_number(t, (double)s->rows, 0);
+		table_number(t, s->builds, 0);
+		table_text(t, s->tree);
+		table_text(t, f[i].how);
+		table_number(t, s->sets, 0);
+		const int by_code = f[i].how && !strcmp(f[i].how, "code");
+		table_number(t, by_code ? f[i].equal : NAN, 0);
+		table_number(t, by_code ? f[i].refused : NAN, 0);
+		table_number(t, f[i].batches ? f[i].batches : NAN, 0);
+		table_number(t, f[i].batches ? f[i].mean : NAN, 4);
+		table_number(t, f[i].batches ? f[i].p95 : NAN, 4);
+		table_number(t, f[i].batches ? f[i].floor_mean : NAN, 4);
+		table_number(t, f[i].batches ? f[i].floor_p95 : NAN, 4);
+		table_number(t, f[i].how ? (double)f[i].bridged : NAN, 0);
+		table_text(t, f[i].verdict);
+		table_end_row(t);
+	}
+	table_print(t, stdout);
+}
+
+/* What cannot be compared, and why. */
+static const char *obstacle(const struct old_source *s)
+{
+	if (!strcmp(s->name, "text"))
+		return "no commit explains it";
+	if (!s->kernel)
+		return "no such kernel today";
+	return s->root ? NULL : "no tree has it";
+}
+
+static int compare(struct request *r, struct finding *f)
+{
+	int code = EXIT_DONE;
+	for (int i = 0; i < r->bridges.n && !code; i++) {
+		struct old_source *s = &r->bridges.v[i];
+		f[i].verdict = obstacle(s);
+		if (f[i].verdict || r->dry_run) {
+			f[i].verdict = f[i].verdict ? f[i].verdict : "to compare";
+			continue;
+		}
+		if (!bridge_by_code(&r->bridges, s, &f[i]))
+			code = interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
+		else
+			fprintf(stderr, "%s %.8s: %d of %d flag sets equal, %lld rows bridged\n",
+				s->name, s->identity, f[i].equal, s->sets, f[i].bridged);
+	}
+	return code;
+}
+
+static int race(struct request *r, struct finding *f)
+{
+	for (int i = 0; i < r->bridges.n; i++)
+		f[i].verdict = obstacle(&r->bridges.v[i]);
+	return bridge_by_race(&r->bridges, &r->racing, f);
+}
+
+static int run(struct request *r)
+{
+	if (!open_all(r))
+		return interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
+	struct finding *f = calloc((size_t)r->bridges.n + 1, sizeof *f);
+	if (!f) {
+		complain("out of memory");
+		return EXIT_CHECK;
+	}
+	const int code = r->race && !r->dry_run ? race(r, f) : compare(r, f);
+	if (code == EXIT_DONE || code == EXIT_INTERRUPTED)
+		print(r, f);
+	free(f);
+	return code;
+}
+
+int cmd_bridge(int argc, char **argv)
+{
+	const struct argp argp = { .options = options, .parser = parse, .doc = about };
+	struct request r = { .racing = {
+				 .budget_s = 480, .batches = 40, .rounds = 32, .seed = 1 } };
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &r);
+	catch_signals();
+	const int code = run(&r);
+	bridges_free(&r.bridges);
+	trees_free(&r.trees);
+	if (r.bridges.into != r.bridges.store)
+		store_close(r.bridges.into);
+	store_close(r.bridges.store);
+	return code;
+}

@@ -1,0 +1,95 @@
+/* ceilings.c - what a GPU can do at most, measured: GB/s of a linear read, TFLOP/s of
+ * matrix steps out of registers. Those of the CPU are kernels/device/cpu/ceilings.c. */
+#include "ceilings.h"
+#include "kernel_args.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include <limits.h>
+#include <stdio.h>
+
+enum { PLAYS = 7, READ_BYTES = 1 << 30, READS = 4, STEPS = 4096 };
+
+static enum attune_status load_roof(struct device *dev, int roof, struct code **code)
+{
+	char path[PATH_MAX], flags[16];
+	struct binary binary = { 0 };
+	enum attune_status status;
+	if (!source_root())
+		return fail(ATTUNE_UNSUPPORTED, "the sources are not here; ATTUNE_SOURCE names "
+						"the kernels folder");
+	snprintf(path, sizeof path, "%s/../harness/ceilings.cu", source_root());
+	snprintf(flags, sizeof flags, "-DROOF=%d", roof);
+	if (jit_compile_source(&binary, path, flags, dev->info.arch))
+		status = fail(ATTUNE_UNSUPPORTED, "%s does not compile: %.300s", path,
+			      binary.log ? binary.log : "no compiler");
+	else
+		status = dev->ops->load(dev, code, &binary.blob);
+	jit_free(&binary);
+	return status;
+}
+
+/* Median time of one launch, of `launches` on a tape. */
+static enum attune_status time_launches(struct device *dev, const struct code *code,
+					const struct geometry *g, const struct ceiling_args *args,
+					int launches, double *ns)
+{
+	struct tape *tape = NULL;
+	double v[PLAYS];
+	enum attune_status ended, status = dev->ops->tape_begin(dev);
+	if (status)
+		return status;
+	for (int i = 0; i < launches && !status; i++)
+		status = dev->ops->launch(dev, code, g, args, sizeof *args, dev->ops->stream(dev));
+	ended = dev->ops->tape_end(dev, &tape);
+	status = status ? status : ended;
+	for (int i = -1; i < PLAYS && !status; i++) /* the first warms up */
+		status = dev->ops->tape_play(dev, tape, &v[i < 0 ? 0 : i]);
+	if (!ended)
+		dev->ops->tape_free(dev, tape);
+	*ns = status ? 0 : median(v, PLAYS) / launches;
+	return status;
+}
+
+/* Of a block: an MFMA is of twice as many columns as mma.sync, by twice as many lanes. */
+static double flops_of_step(const struct device *dev)
+{
+	const int columns = dev->info.lanes == 64 ? 16 : 8;
+	return 16. * columns * 16 * 2 * (CEILING_THREADS / dev->info.lanes);
+}
+
+enum attune_status gpu_ceilings(struct device *dev, double *dram_gbps, double *tflops)
+{
+	struct code *read = NULL, *multiply = NULL;
+	struct geometry g = { .x = 8 * (unsigned)dev->info.units,
+			      .y = 1,
+			      .z = 1,
+			      .threads = CEILING_THREADS,
+			      .segments = 1 };
+	struct ceiling_args args = { .words = READ_BYTES / 16, .steps = STEPS };
+	void *memory = NULL;
+	double ns;
+	enum attune_status status = load_roof(dev, 0, &read);
+	*dram_gbps = *tflops = 0;
+	if (!status)
+		status = load_roof(dev, 1, &multiply);
+	if (!status)
+		status = dev->ops->alloc(dev, &memory, READ_BYTES);
+	if (!status) /* random bits cost power that zeros do not; any will do for reading */
+		status = dev->ops->fill(dev, memory, 0x5a, READ_BYTES);
+	args.from = memory;
+	args.to = memory;
+	if (!status)
+		status = time_launches(dev, read, &g, &args, READS, &ns);
+	if (!status)
+		*dram_gbps = READ_BYTES / ns;
+	if (!status)
+		status = time_launches(dev, multiply, &g, &args, 1, &ns);
+	if (!status)
+		*tflops = flops_of_step(dev) * CEILING_CHAINS * STEPS * g.x / ns / 1e3;
+	dev->ops->release(dev, memory);
+	if (read)
+		dev->ops->unload(dev, read);
+	if (multiply)
+		dev->ops->unload(dev, multiply);
+	return status;
+}

@@ -1,0 +1,42 @@
+/* results.c - times a tape of launches, and keeps what was measured. */
+#include "suite.h"
+#include "harness/base/base.h"
+#include "harness/store/store.h"
+#include "kernels/device/device.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { PLAYS = 7, WARM = 2 };
+
+double roofline_us(struct device *dev, int launches,
+		   enum attune_status (*record)(void *arg, int i, void *stream), void *arg)
+{
+	struct tape *tape = NULL;
+	double ns[PLAYS];
+	enum attune_status status = dev->ops->tape_begin(dev);
+	if (status)
+		return NAN;
+	for (int i = 0; i < launches && !status; i++)
+		status = record(arg, i, dev->ops->stream(dev));
+	const enum attune_status ended = dev->ops->tape_end(dev, &tape);
+	status = status ? status : ended;
+	for (int i = -WARM; i < PLAYS && !status; i++)
+		status = dev->ops->tape_play(dev, tape, &ns[i < 0 ? 0 : i]);
+	if (!ended)
+		dev->ops->tape_free(dev, tape);
+	return status ? NAN : median(ns, PLAYS) / launches / 1e3;
+}
+
+void roofline_add(struct roofline *r, const char *name, double value, const char *unit,
+		  const char *format, ...)
+{
+	va_list ap;
+	if (!(value > 0) || isinf(value) || r->n == MOST_CEILINGS)
+		return;
+	struct measured_ceiling *m = &r->v[r->n++];
+	va_start(ap, format);
+	vsnprintf(m->detail, sizeof m->detail, format, ap);
+	va_end(ap);
+	m->c = (struct ceiling){ name, m->detail, unit, value };
+}

@@ -1,0 +1,259 @@
+/* check.c - a candidate is run, and its output held against the fp64 reference.
+ * tolerance.c says how far apart the two may be. */
+#include "check.h"
+#include "workload.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/launch/run.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((format(printf, 3, 4))) static void judge(struct verdict *v, enum outcome outcome,
+							const char *format, ...)
+{
+	va_list ap;
+	v->outcome = outcome;
+	va_start(ap, format);
+	vsnprintf(v->text, sizeof v->text, format, ap);
+	va_end(ap);
+}
+
+static void judge_status(struct verdict *v, enum attune_status status)
+{
+	static const enum outcome outcome[] = {
+		[ATTUNE_OK] = OUTCOME_OK,
+		[ATTUNE_INVALID] = OUTCOME_ILLEGAL,
+		[ATTUNE_UNSUPPORTED] = OUTCOME_RESOURCES,
+		[ATTUNE_NO_DEVICE] = OUTCOME_CRASH,
+		[ATTUNE_NO_MEMORY] = OUTCOME_RESOURCES,
+		[ATTUNE_TOO_SMALL] = OUTCOME_RESOURCES,
+		[ATTUNE_DEVICE_ERROR] = OUTCOME_CRASH,
+	};
+	judge(v, outcome[status], "%s", status ? attune_last_error() : "");
+}
+
+/* ---- the output ------------------------------------------------------------------ */
+
+/* A copy of all of the output, guards too. */
+struct output {
+	const struct workload *w;
+	const attune_shape *shape;
+	enum phase phase;
+	unsigned char *bytes;
+	size_t size; /* of an element */
+};
+
+static size_t row_at(const struct output *o, int token, int head)
+{
+	const attune_tensors *t = &o->w->tensors;
+	return GUARD + (size_t)(token * t->out_token_stride + head * t->out_head_stride) * o->size;
+}
+
+static size_t first_touched(const struct output *o, size_t begin, size_t end)
+{
+	while (begin < end && o->bytes[begin] == POISON)
+		begin++;
+	return begin;
+}
+
+static void judge_touched(struct verdict *v, const struct output *o, size_t at)
+{
+	const attune_tensors *t = &o->w->tensors;
+	const attune_batch *b = &o->w->scenario->batch->view;
+	const size_t end = o->w->out_bytes - GUARD;
+	int seq = 0;
+	if (at < GUARD || at >= end) {
+		judge(v, OUTCOME_WRONG, "wrote %zu bytes %s the output",
+		      at < GUARD ? GUARD - at : at - end + 1, at < GUARD ? "before" : "behind");
+		return;
+	}
+	const int64_t element = (int64_t)((at - GUARD) / o->size);
+	const int token = (int)(element / t->out_token_stride);
+	const int head = (int)(element % t->out_token_stride / t->out_head_stride);
+	while (b->query_start[seq + 1] <= token)
+		seq++;
+	judge(v, OUTCOME_WRONG,
+	      batch_is_of_phase(b, o->phase, seq)
+		  ? "sequence %d, token %d, head %d: wrote behind the row"
+		  : "sequence %d, token %d, head %d: is not of the part, yet written",
+	      seq, token - b->query_start[seq], head);
+}
+
+/* All between the rows of the phase must be as it was. */
+static int is_clean_around(struct verdict *v, const struct output *o)
+{
+	const attune_batch *b = &o->w->scenario->batch->view;
+	size_t at, clean = 0;
+	for (int seq = 0; seq < b->num_seqs; seq++)
+		for (int t = b->query_start[seq];
+		     batch_is_of_phase(b, o->phase, seq) && t < b->query_start[seq + 1]; t++)
+			for (int h = 0; h < o->shape->num_query_heads; h++) {
+				const size_t row = row_at(o, t, h);
+				at = first_touched(o, clean, row);
+				if (at < row) {
+					judge_touched(v, o, at);
+					return 0;
+				}
+				clean = row + (size_t)o->shape->head_size * o->size;
+			}
+	at = first_touched(o, clean, o->w->out_bytes);
+	if (at < o->w->out_bytes)
+		judge_touched(v, o, at);
+	return at == o->w->out_bytes;
+}
+
+static void judge_nan(struct verdict *v, const struct output *o, const struct expected_row *r,
+		      int dim, const void *element)
+{
+	static const unsigned char untouched[4] = { POISON, POISON, POISON, POISON };
+	if (memcmp(element, untouched, o->size))
+		judge(v, OUTCOME_NAN, "sequence %d, token %d, head %d, dim %d is not a number",
+		      r->seq, r->token, r->head, dim);
+	else
+		judge(v, OUTCOME_WRONG, "sequence %d, token %d, head %d, dim %d was not written",
+		      r->seq, r->token, r->head, dim);
+}
+
+/* Whether bits stand for infinity or NaN, which every row is searched for. */
+static int is_finite(const void *element, enum attune_dtype dtype)
+{
+	uint16_t half;
+	float wide;
+	memcpy(&wide, element, dtype == ATTUNE_F32 ? sizeof wide : 0);
+	memcpy(&half, element, sizeof half);
+	if (dtype == ATTUNE_F32)
+		return isfinite(wide);
+	return dtype == ATTUNE_F16 ? (half & 0x7c00) != 0x7c00 : (half & 0x7f80) != 0x7f80;
+}
+
+static int is_written(struct verdict *v, const struct output *o)
+{
+	const attune_batch *b = &o->w->scenario->batch->view;
+	struct expected_row r;
+	for (r.seq = 0; r.seq < b->num_seqs; r.seq++)
+		for (r.token = 0;
+		     batch_is_of_phase(b, o->phase, r.seq) && r.token < batch_query_len(b, r.seq);
+		     r.token++)
+			for (r.head = 0; r.head < o->shape->num_query_heads; r.head++) {
+				const unsigned char *row =
+				    o->bytes + row_at(o, b->query_start[r.seq] + r.token, r.head);
+				for (int d = 0; d < o->shape->head_size; d++, row += o->size)
+					if (!is_finite(row, o->shape->dtype)) {
+						judge_nan(v, o, &r, d, row);
+						return 0;
+					}
+			}
+	return 1;
+}
+
+static void compare_row(struct verdict *v, const struct output *o, const struct expected *e, int i)
+{
+	const struct expected_row *r = &e->row[i];
+	const int first = o->w->scenario->batch->view.query_start[r->seq];
+	const unsigned char *row = o->bytes + row_at(o, first + r->token, r->head);
+	for (int d = 0; d < o->shape->head_size; d++) {
+		const size_t at = (size_t)i * (size_t)o->shape->head_size + (size_t)d;
+		const double got = value_of(o->shape->dtype, row, d);
+		const double share = fabs(got - e->want[at]) / e->tolerance[at];
+		if (share <= v->worst)
+			continue;
+		v->worst = share;
+		if (share > 1)
+			judge(v, OUTCOME_WRONG,
+			      "sequence %d, token %d, head %d, dim %d: %g, %g +- %.2g is right",
+			      r->seq, r->token, r->head, d, got, e->want[at], e->tolerance[at]);
+	}
+}
+
+static const struct expected *expect(struct workload *w, int max_rows)
+{
+	if (w->expected && w->expected->max_rows != max_rows) {
+		expected_free(w->expected);
+		w->expected = NULL;
+	}
+	if (!w->expected)
+		w->expected = expected_make(w, max_rows);
+	return w->expected;
+}
+
+void check_output(struct verdict *v, struct workload *w, enum phase phase, int max_rows)
+{
+	const struct expected *e = expect(w, max_rows);
+	struct output o = { .w = w,
+			    .shape = &w->scenario->shape,
+			    .phase = phase,
+			    .size = (size_t)dtype_bytes(w->scenario->shape.dtype) };
+	*v = (struct verdict){ .outcome = OUTCOME_OK };
+	o.bytes = malloc(w->out_bytes);
+	if (!e || !o.bytes)
+		judge(v, OUTCOME_RESOURCES, "out of memory");
+	else
+		judge_status(v, w->dev->ops->get(w->dev, o.bytes, w->memory[0], w->out_bytes));
+	if (v->outcome == OUTCOME_OK && is_clean_around(v, &o) && is_written(v, &o))
+		for (int i = 0; i < e->num_rows; i++)
+			if (batch_is_of_phase(&w->scenario->batch->view, phase, e->row[i].seq))
+				compare_row(v, &o, e, i);
+	free(o.bytes);
+	if (v->outcome == OUTCOME_OK && o.shape->has_lse)
+		check_lse(v, w, (char *)w->tensors.lse - GUARD, e, phase);
+}
+
+/* ---- a run ----------------------------------------------------------------------- */
+
+/* What lies behind the workspace must be as it was. */
+static void look_behind(struct verdict *v, struct device *dev, const char *workspace, size_t bytes)
+{
+	unsigned char guard[GUARD];
+	int n = GUARD;
+	judge_status(v, dev->ops->get(dev, guard, workspace + bytes, GUARD));
+	while (n && guard[n - 1] == POISON)
+		n--;
+	if (v->outcome == OUTCOME_OK && n)
+		judge(v, OUTCOME_WRONG, "wrote %d bytes behind the workspace of %zu", n, bytes);
+}
+
+/* The workspace holds NaNs before, so that what is read there was written there. */
+void check_workload(struct verdict *v, struct workload *w, const struct choice *c,
+		    const struct loaded *loaded, enum phase phase, int max_rows)
+{
+	struct device *dev = w->dev;
+	void *workspace = NULL;
+	size_t bytes;
+	enum attune_status status = choice_workspace(dev, c, w->scenario, phase, &bytes);
+	*v = (struct verdict){ .outcome = OUTCOME_OK };
+	if (!status)
+		status = dev->ops->alloc(dev, &workspace, bytes + GUARD);
+	if (!status)
+		status = dev->ops->fill(dev, workspace, POISON, bytes + GUARD);
+	if (!status)
+		status = workload_poison(w);
+	if (!status)
+		status = choice_launch(dev, c, loaded, w, 0, phase, workspace, bytes, ALL_STEPS,
+				       dev->ops->stream(dev));
+	if (!status)
+		status = dev->ops->wait(dev, dev->ops->stream(dev));
+	if (status)
+		judge_status(v, status);
+	else
+		look_behind(v, dev, workspace, bytes);
+	if (v->outcome == OUTCOME_OK)
+		check_output(v, w, phase, max_rows);
+	if (workspace)
+		dev->ops->release(dev, workspace);
+}
+
+void check_choice(struct verdict *v, struct device *dev, struct pool **pool, const struct choice *c,
+		  const struct loaded *loaded, const struct scenario *s, enum phase phase,
+		  int max_rows)
+{
+	struct workload *w = NULL;
+	enum attune_status status = exam_find(&w, dev, pool, s);
+	*v = (struct verdict){ .outcome = OUTCOME_OK };
+	if (status)
+		judge_status(v, status);
+	else
+		check_workload(v, w, c, loaded, phase, max_rows);
+}

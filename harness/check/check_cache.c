@@ -1,0 +1,135 @@
+/* check_cache.c - check workloads that are kept, with what is right for them: hundreds of
+ * choices take the same corners of a shape, and the reference is slow. */
+#include "check.h"
+#include "workload.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/device/device.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_EXAM_BYTES = 512 << 20 };
+
+struct exam {
+	struct exam *next; /* an older one */
+	struct scenario scenario;
+	struct batch batch;
+	int32_t *lengths; /* query_start, then seq_lens */
+	struct workload w;
+	size_t bytes;
+};
+
+static void exam_free(struct exam *x)
+{
+	if (x->w.dev)
+		workload_free(&x->w);
+	free(x->lengths);
+	free(x);
+}
+
+static void drop_exams(struct exam **at)
+{
+	while (*at) {
+		struct exam *x = *at;
+		*at = x->next;
+		exam_free(x);
+	}
+}
+
+static int is_for(const struct exam *x, const struct scenario *s)
+{
+	const attune_batch *a = &x->batch.view, *b = &s->batch->view;
+	const size_t n = (size_t)b->num_seqs * sizeof *b->seq_lens;
+	return x->scenario.seed == s->seed && a->num_seqs == b->num_seqs &&
+	       (!n || (!memcmp(a->query_start + 1, b->query_start + 1, n) &&
+		       !memcmp(a->seq_lens, b->seq_lens, n)));
+}
+
+static int is_of_shape(const struct exam *x, const struct scenario *s)
+{
+	return x->scenario.layout == s->layout &&
+	       !memcmp(&x->scenario.shape, &s->shape, sizeof s->shape);
+}
+
+/* A copy of what the workload needs of a scenario that may not live long. */
+static struct exam *exam_new(const struct scenario *s)
+{
+	const attune_batch *b = &s->batch->view;
+	const size_t n = (size_t)b->num_seqs;
+	struct exam *x = calloc(1, sizeof *x);
+	if (x)
+		x->lengths = calloc(2 * n + 1, sizeof *x->lengths);
+	if (!x || !x->lengths) {
+		free(x);
+		return NULL;
+	}
+	if (n) {
+		memcpy(x->lengths, b->query_start, (n + 1) * sizeof *x->lengths);
+		memcpy(x->lengths + n + 1, b->seq_lens, n * sizeof *x->lengths);
+	}
+	x->batch.view = (attune_batch){ b->num_seqs, x->lengths, x->lengths + n + 1 };
+	x->scenario = (struct scenario){
+		.batch = &x->batch, .shape = s->shape, .layout = s->layout, .seed = s->seed
+	};
+	return x;
+}
+
+/* Keeps the newest, as far as they fit. */
+static void trim(struct pool *p)
+{
+	size_t bytes = 0;
+	for (struct exam **at = &p->exams; *at; at = &(*at)->next) {
+		bytes += (*at)->bytes;
+		if (bytes > MAX_EXAM_BYTES && at != &p->exams) {
+			drop_exams(at);
+			return;
+		}
+	}
+}
+
+static enum attune_status add_exam(struct pool *p, struct device *dev, const struct scenario *s)
+{
+	enum attune_status status;
+	struct exam *x = exam_new(s);
+	if (!x)
+		return fail(ATTUNE_NO_MEMORY, "out of memory");
+	status = workload_make(&x->w, dev, NULL, &x->scenario, WORKLOAD_CHECK, 0);
+	if (status) {
+		exam_free(x);
+		return status;
+	}
+	x->bytes = x->w.out_bytes + 2 * (size_t)(x->w.pages_per_set + x->w.spare_pages) *
+					(size_t)x->w.tensors.k_page_stride *
+					(size_t)dtype_bytes(s->shape.kv_dtype);
+	x->next = p->exams;
+	p->exams = x;
+	trim(p);
+	return ATTUNE_OK;
+}
+
+enum attune_status exam_find(struct workload **w, struct device *dev, struct pool **pool,
+			     const struct scenario *s)
+{
+	struct pool *p = *pool ? *pool : calloc(1, sizeof *p);
+	struct exam *x;
+	enum attune_status status;
+	if (!p)
+		return fail(ATTUNE_NO_MEMORY, "out of memory");
+	*pool = p;
+	if (p->exams && !is_of_shape(p->exams, s))
+		drop_exams(&p->exams);
+	for (x = p->exams; x && !is_for(x, s);)
+		x = x->next;
+	status = x ? ATTUNE_OK : add_exam(p, dev, s);
+	if (!status)
+		*w = x ? &x->w : &p->exams->w;
+	return status;
+}
+
+void pool_free(struct device *dev, struct pool *p)
+{
+	if (!p)
+		return;
+	drop_exams(&p->exams);
+	pool_drop(dev, p);
+	free(p);
+}

@@ -1,0 +1,300 @@
+/* expected.c - which rows of a workload's output are looked at, and what the reference
+ * says of them. Rows that share keys are computed together, by one of several threads,
+ * so that those keys are decoded once. */
+#include "check.h"
+#include "workload.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/launch/run.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_THREADS = 16, MEMO_BYTES = 64 << 20, SEQS = 4 };
+
+/* ---- which rows ------------------------------------------------------------------- */
+
+/* Marks, of all tokens x heads, what is looked at: max_rows at random in equal steps, and
+ * the first and last token of each sequence with some head; of more than SEQS x max_rows
+ * sequences those of one in so many, from a random one on. */
+static void mark_rows(const struct workload *w, unsigned char *mark, size_t total, int max_rows)
+{
+	const attune_batch *b = &w->scenario->batch->view;
+	const size_t heads = (size_t)w->scenario->shape.num_query_heads, wanted = (size_t)max_rows;
+	unsigned long long state = w->scenario->seed;
+	if (total <= wanted) {
+		memset(mark, 1, total);
+		return;
+	}
+	for (size_t i = 0; i < wanted; i++) {
+		const size_t begin = total * i / wanted, end = total * (i + 1) / wanted;
+		mark[begin + next_random(&state) % (end - begin)] = 1;
+	}
+	const int step = 1 + (b->num_seqs - 1) / (SEQS * max_rows + 1);
+	for (int i = (int)(next_random(&state) % (unsigned)step); i < b->num_seqs; i += step) {
+		if (b->query_start[i + 1] == b->query_start[i])
+			continue;
+		mark[(size_t)b->query_start[i] * heads + next_random(&state) % heads] = 1;
+		mark[(size_t)(b->query_start[i + 1] - 1) * heads + next_random(&state) % heads] = 1;
+	}
+}
+
+static int list_seq(const struct workload *w, int seq, const unsigned char *mark,
+		    struct expected_row *row)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const attune_batch *b = &w->scenario->batch->view;
+	const int first = b->query_start[seq];
+	const int heads = s->num_query_heads, group = heads / s->num_kv_heads;
+	int n = 0;
+	for (int kv = 0; kv < s->num_kv_heads; kv++)
+		for (int t = 0; t < batch_query_len(b, seq); t++)
+			for (int h = kv * group; h < (kv + 1) * group; h++)
+				if (mark[(size_t)(first + t) * (size_t)heads + (size_t)h])
+					row[n++] = (struct expected_row){ seq, t, h };
+	return n;
+}
+
+/* In the order of sequences and KV heads. 0: no memory. */
+static int list_rows(struct expected *e, const struct workload *w)
+{
+	const attune_batch *b = &w->scenario->batch->view;
+	const size_t tokens = b->num_seqs ? (size_t)b->query_start[b->num_seqs] : 0;
+	const size_t total = tokens * (size_t)w->scenario->shape.num_query_heads;
+	unsigned char *mark = calloc(total + 1, 1);
+	size_t n = 0;
+	if (!mark)
+		return 0;
+	mark_rows(w, mark, total, e->max_rows);
+	for (size_t i = 0; i < total; i++)
+		n += mark[i];
+	e->row = calloc(n + 1, sizeof *e->row);
+	for (int i = 0; e->row && i < b->num_seqs; i++)
+		e->num_rows += list_seq(w, i, mark, e->row + e->num_rows);
+	free(mark);
+	return e->row != NULL;
+}
+
+/* ---- what is right ---------------------------------------------------------------- */
+
+/* One thread's. Keys and values are remembered while rows share them. */
+struct reader {
+	struct kv_source source;
+	struct attune_args args;
+	struct attune_more more;
+	struct expected *e;
+	atomic_int *next_row;
+	pthread_t thread;
+	int *number;          /* of each page, its place in the sequence */
+	double *memo;         /* [2][keys][head_size], or NULL */
+	unsigned char *known; /* [2][keys] */
+	size_t keys;
+};
+
+static void read_row(const struct reader *r, int is_v, int page, int slot, int kv_head, double *row)
+{
+	const attune_shape *s = r->source.shape;
+	const struct kv_place at = kv_place(&r->args, s, is_v, page, slot, kv_head);
+	for (int d = 0; d < s->head_size; d += at.run)
+		read_values(row + d, is_v ? v_stream() : k_stream(),
+			    (unsigned long long)(at.first + d / at.run * at.step), (size_t)at.run,
+			    s->kv_dtype);
+}
+
+static void fetch(const struct kv_source *source, int is_v, int page, int slot, int kv_head,
+		  double *row)
+{
+	const struct reader *r = source->more;
+	const size_t size = (size_t)source->shape->head_size;
+	if (!r->memo) {
+		read_row(r, is_v, page, slot, kv_head, row);
+		return;
+	}
+	const size_t key = (size_t)r->number[page] * (size_t)r->args.page_size + (size_t)slot;
+	const size_t at = (is_v ? r->keys : 0) + key;
+	if (!r->known[at])
+		read_row(r, is_v, page, slot, kv_head, r->memo + at * size);
+	r->known[at] = 1;
+	memcpy(row, r->memo + at * size, size * sizeof *row);
+}
+
+static void begin_memo(struct reader *r, int seq)
+{
+	const size_t size = (size_t)r->source.shape->head_size;
+	const int page_size = r->args.page_size;
+	const int *table = r->args.block_table + (size_t)seq * (size_t)r->args.block_table_stride;
+	r->keys = (size_t)r->args.seq_lens[seq];
+	for (int j = 0; j * page_size < r->args.seq_lens[seq]; j++)
+		r->number[table[j]] = j;
+	if (r->keys * size * 2 * sizeof *r->memo > MEMO_BYTES)
+		return; /* too much to remember: each row decodes anew */
+	r->memo = malloc(2 * r->keys * size * sizeof *r->memo + 1);
+	r->known = calloc(2 * r->keys + 1, 1);
+	if (r->memo && r->known)
+		return;
+	free(r->memo);
+	r->memo = NULL;
+}
+
+static void end_memo(struct reader *r)
+{
+	free(r->memo);
+	free(r->known);
+	r->memo = NULL;
+	r->known = NULL;
+}
+
+static void compute_row(struct reader *r, int index)
+{
+	const struct expected_row *row = &r->e->row[index];
+	const size_t size = (size_t)r->source.shape->head_size, at = (size_t)index * size;
+	double out[512], mass[512], lse;
+	r->source.mass = mass;
+	r->source.lse = &lse;
+	reference_row_from(&r->source, row->seq, row->token, row->head, out);
+	r->e->lse[index] = (float)lse;
+	for (size_t d = 0; d < size; d++) {
+		r->e->want[at + d] = (float)out[d];
+		r->e->tolerance[at + d] = (float)check_tolerance(r->source.shape, mass[d], out[d]);
+	}
+}
+
+/* One past the last row that shares its keys with `first`. */
+static int end_of_share(const struct reader *r, int first)
+{
+	const struct expected_row *row = r->e->row;
+	int end = first + 1;
+	while (end < r->e->num_rows && row[end].seq == row[first].seq &&
+	       row[end].head / r->args.group == row[first].head / r->args.group)
+		end++;
+	return end;
+}
+
+/* Takes shares until there are none; shares that begin before *next_row are others'. */
+static void *work(void *p)
+{
+	struct reader *r = p;
+	int first = atomic_load(r->next_row);
+	while (first < r->e->num_rows) {
+		const int end = end_of_share(r, first);
+		if (!atomic_compare_exchange_strong(r->next_row, &first, end))
+			continue;
+		begin_memo(r, r->e->row[first].seq);
+		for (int i = first; i < end; i++)
+			compute_row(r, i);
+		end_memo(r);
+		first = atomic_load(r->next_row);
+	}
+	return NULL;
+}
+
+/* The rows of q that are needed, in memory of which the rest is never touched. */
+static void *write_q(const struct expected *e, const struct workload *w, struct attune_args *a)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const attune_batch *b = &w->scenario->batch->view;
+	const size_t size = (size_t)s->head_size, bytes = (size_t)dtype_bytes(s->dtype);
+	const size_t heads = (size_t)s->num_query_heads;
+	const size_t tokens = b->num_seqs ? (size_t)b->query_start[b->num_seqs] : 0;
+	char *q = calloc(tokens * heads + 1, size * bytes);
+	a->q_head_stride = s->head_size;
+	a->q_token_stride = a->q_head_stride * s->num_query_heads;
+	a->q = q;
+	for (int i = 0; q && i < e->num_rows; i++) {
+		const size_t token = (size_t)(b->query_start[e->row[i].seq] + e->row[i].token);
+		const size_t at = (token * heads + (size_t)e->row[i].head) * size;
+		write_values(q + at * bytes, q_stream(w->scenario->seed), at, size, s->dtype);
+	}
+	return q;
+}
+
+/* The arguments as the reference wants them: host pointers, but no K, V and q. */
+static void host_args(const struct workload *w, struct attune_args *a)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const attune_batch *b = &w->scenario->batch->view;
+	args_from_tensors(a, s, &w->tensors, b->num_seqs);
+	a->out = NULL;
+	a->q = a->k_cache = a->v_cache = a->k_new = a->v_new = NULL;
+	a->block_table = w->host_table;
+	a->query_start = b->query_start;
+	a->seq_lens = b->seq_lens;
+	a->sinks = s->has_sinks ? w->sinks : NULL;
+	a->alibi_slopes = s->has_alibi ? w->slopes : NULL;
+}
+
+static int count_threads(void)
+{
+	cpu_set_t set;
+	const int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+	return n < MAX_THREADS ? n : MAX_THREADS;
+}
+
+static int compute_rows(struct expected *e, const struct workload *w)
+{
+	struct reader reader[MAX_THREADS];
+	atomic_int next_row = 0;
+	struct attune_args args;
+	int n = 0, started = 0;
+	host_args(w, &args);
+	void *q = write_q(e, w, &args);
+	for (const int threads = count_threads(); q && n < threads; n++) {
+		struct reader *r = &reader[n];
+		memset(r, 0, sizeof *r);
+		r->args = args;
+		r->e = e;
+		r->next_row = &next_row;
+		workload_host_more(w, &r->more);
+		r->source = (struct kv_source){ .fetch = fetch,
+						.args = &r->args,
+						.shape = &w->scenario->shape,
+						.more = r,
+						.scales = &r->more };
+		r->number =
+		    calloc((size_t)w->sets * (size_t)w->pages_per_set + (size_t)w->spare_pages,
+			   sizeof *r->number);
+		if (!r->number)
+			break;
+	}
+	while (started + 1 < n &&
+	       !pthread_create(&reader[started].thread, NULL, work, &reader[started]))
+		started++;
+	if (n)
+		work(&reader[started]);
+	for (int i = 0; i < started; i++)
+		pthread_join(reader[i].thread, NULL);
+	for (int i = 0; i < n; i++)
+		free(reader[i].number);
+	free(q);
+	return n > 0;
+}
+
+struct expected *expected_make(const struct workload *w, int max_rows)
+{
+	struct expected *e = calloc(1, sizeof *e);
+	if (!e)
+		return NULL;
+	e->max_rows = max_rows;
+	int ok = list_rows(e, w);
+	const size_t n = (size_t)e->num_rows * (size_t)w->scenario->shape.head_size + 1;
+	e->want = calloc(n, sizeof *e->want);
+	e->tolerance = calloc(n, sizeof *e->tolerance);
+	e->lse = calloc((size_t)e->num_rows + 1, sizeof *e->lse);
+	ok = ok && e->want && e->tolerance && e->lse && compute_rows(e, w);
+	if (ok)
+		return e;
+	expected_free(e);
+	return NULL;
+}
+
+void expected_free(struct expected *e)
+{
+	if (!e)
+		return;
+	free(e->row);
+	free(e->want);
+	free(e->tolerance);
+	free(e->lse);
+	free(e);
+}

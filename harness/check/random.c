@@ -1,0 +1,22 @@
+/* random.c - seeded random numbers for the contents of workloads. */
+#include "fill.h"
+#include "workload.h"
+#include <stdlib.h>
+
+unsigned long long next_random(unsigned long long *state)
+{
+	return fill_mix(*state += 0x9e3779b97f4a7c15ull);
+}
+
+int32_t *permutation(int n, unsigned long long seed)
+{
+	unsigned long long state = fill_mix(seed);
+	int32_t *v = malloc(((size_t)n + 1) * sizeof *v);
+	for (int i = 0; v && i < n; i++) {
+		/* the high half times i + 1, a number below i + 1 once shifted */
+		const int j = (int)((next_random(&state) >> 32) * ((unsigned)i + 1) >> 32);
+		v[i] = v[j];
+		v[j] = i;
+	}
+	return v;
+}

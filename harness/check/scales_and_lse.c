@@ -1,0 +1,179 @@
+/* scales_and_lse.c - of a workload what kernels/args_more.h names: scales of an 8-bit cache, and a guarded
+ * place for the LSE, which is judged here.
+ *
+ *   scales  by the seed, so that they are part of what a scenario is known by:
+ *           seed % 3 = 0: none; 1: one of K and one of V; 2: one for each sequence and KV head
+ *   lse     guard | [num_tokens][num_query_heads], of a check with gaps as its rows | guard
+ *
+ * An LSE is a sum in fp32 of numbers that inherit the scores' error, of which tolerance.c tells;
+ * then a logarithm, to 2^-22. */
+#include "check.h"
+#include "workload.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/launch/run.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCALES_NONE, SCALES_ONE, SCALES_EACH, NUM_SCALES };
+
+static enum attune_status make_scales(struct workload *w, void **memory)
+{
+	const size_t heads = (size_t)w->scenario->shape.num_kv_heads;
+	const size_t seqs = (size_t)w->scenario->batch->view.num_seqs;
+	const unsigned kind = w->scenario->seed % NUM_SCALES;
+	const size_t n = kind == SCALES_EACH ? seqs * heads : 1, bytes = 2 * n * sizeof(float);
+	unsigned long long state = w->scenario->seed;
+	attune_tensors *t = &w->tensors;
+	enum attune_status status;
+	if (kind == SCALES_NONE || !n)
+		return ATTUNE_OK;
+	w->scales = malloc(bytes);
+	if (!w->scales)
+		return fail(ATTUNE_NO_MEMORY, "out of memory");
+	for (size_t i = 0; i < 2 * n; i++) /* 0.25 .. 1.25 */
+		w->scales[i] = (float)(next_random(&state) >> 40) / (1 << 24) + 0.25f;
+	status = w->dev->ops->alloc(w->dev, memory, bytes);
+	if (!status)
+		status = w->dev->ops->put(w->dev, *memory, w->scales, bytes);
+	t->k_scale = *memory;
+	t->v_scale = t->k_scale + n;
+	if (kind == SCALES_EACH) {
+		t->k_scale_seq_stride = t->v_scale_seq_stride = (int64_t)heads;
+		t->k_scale_head_stride = t->v_scale_head_stride = 1;
+	}
+	return status;
+}
+
+static enum attune_status make_lse(struct workload *w, void **memory)
+{
+	const attune_batch *b = &w->scenario->batch->view;
+	const size_t tokens = b->num_seqs ? (size_t)b->query_start[b->num_seqs] : 0;
+	const int64_t gap = w->tensors.q_head_stride - w->scenario->shape.head_size;
+	attune_tensors *t = &w->tensors;
+	t->lse_head_stride = gap ? 2 : 1;
+	t->lse_token_stride = w->scenario->shape.num_query_heads * t->lse_head_stride + gap;
+	w->lse_bytes = tokens * (size_t)t->lse_token_stride * sizeof(float) + 2 * GUARD;
+	const enum attune_status status = w->dev->ops->alloc(w->dev, memory, w->lse_bytes);
+	t->lse = (float *)((char *)*memory + GUARD);
+	return status;
+}
+
+enum attune_status more_make(struct workload *w, void **scales, void **lse)
+{
+	const attune_shape *s = &w->scenario->shape;
+	enum attune_status status = ATTUNE_OK;
+	if (s->kv_dtype == ATTUNE_E4M3)
+		status = make_scales(w, scales);
+	return status || !s->has_lse ? status : make_lse(w, lse);
+}
+
+void workload_host_more(const struct workload *w, struct attune_more *m)
+{
+	struct attune_call c;
+	call_from_tensors(&c, &w->scenario->shape, &w->tensors, 0);
+	*m = c.more;
+	if (m->k_scale) {
+		m->v_scale = w->scales + (m->v_scale - m->k_scale);
+		m->k_scale = w->scales;
+	}
+	m->lse = NULL;
+}
+
+/* ---- what was written ---------------------------------------------------------------------- */
+
+struct written {
+	struct verdict *v;
+	const struct workload *w;
+	enum phase phase;
+	const float *row;     /* behind the guard */
+	unsigned char *taken; /* of each float with the guards, whether it is a row's */
+};
+
+static int is_poison(const float *at)
+{
+	uint32_t bits;
+	memcpy(&bits, at, sizeof bits);
+	return bits == 0x01010101u * POISON;
+}
+
+static size_t place_of(const struct written *x, int token, int head)
+{
+	const attune_tensors *t = &x->w->tensors;
+	return (size_t)(token * t->lse_token_stride + head * t->lse_head_stride);
+}
+
+static void bad_row(const struct written *x, const struct expected_row *r, const char *what)
+{
+	x->v->outcome = OUTCOME_WRONG;
+	snprintf(x->v->text, sizeof x->v->text, "sequence %d, token %d, head %d: the LSE %s",
+		 r->seq, r->token, r->head, what);
+}
+
+/* Each row of the phase has a number, or minus infinity. */
+static void look_at_rows(struct written *x)
+{
+	const attune_batch *b = &x->w->scenario->batch->view;
+	struct expected_row r;
+	for (r.seq = 0; r.seq < b->num_seqs; r.seq++)
+		for (r.token = 0;
+		     batch_is_of_phase(b, x->phase, r.seq) && r.token < batch_query_len(b, r.seq);
+		     r.token++)
+			for (r.head = 0; r.head < x->w->scenario->shape.num_query_heads; r.head++) {
+				const size_t at =
+				    place_of(x, b->query_start[r.seq] + r.token, r.head);
+				x->taken[GUARD / sizeof(float) + at] = 1;
+				if (is_poison(&x->row[at]))
+					bad_row(x, &r, "was not written");
+				else if (isnan(x->row[at]) || x->row[at] == INFINITY)
+					bad_row(x, &r, "is not a number");
+			}
+}
+
+static void look_around(struct written *x)
+{
+	const float *first = x->row - GUARD / sizeof(float);
+	for (size_t i = 0; i < x->w->lse_bytes / sizeof(float); i++)
+		if (!x->taken[i] && !is_poison(&first[i])) {
+			x->v->outcome = OUTCOME_WRONG;
+			snprintf(x->v->text, sizeof x->v->text,
+				 "wrote between or around the rows of the LSE");
+		}
+}
+
+static void compare(struct written *x, const struct expected *e)
+{
+	const attune_batch *b = &x->w->scenario->batch->view;
+	for (int i = 0; i < e->num_rows && x->v->outcome == OUTCOME_OK; i++) {
+		const struct expected_row *r = &e->row[i];
+		if (!batch_is_of_phase(b, x->phase, r->seq))
+			continue;
+		const double got = x->row[place_of(x, b->query_start[r->seq] + r->token, r->head)];
+		const double want = e->lse[i], most = 0x1p-12 + 0x1p-18 * fabs(want);
+		char what[80];
+		if (got == want || fabs(got - want) <= most)
+			continue;
+		snprintf(what, sizeof what, "is %g, %g +- %.2g is right", got, want, most);
+		bad_row(x, r, what);
+	}
+}
+
+void check_lse(struct verdict *v, const struct workload *w, const void *memory,
+	       const struct expected *e, enum phase phase)
+{
+	float *bytes = malloc(w->lse_bytes);
+	struct written x = { v, w, phase, NULL, calloc(w->lse_bytes / sizeof(float), 1) };
+	if (!bytes || !x.taken || w->dev->ops->get(w->dev, bytes, memory, w->lse_bytes)) {
+		v->outcome = OUTCOME_RESOURCES;
+		snprintf(v->text, sizeof v->text, "the LSE cannot be read back");
+	} else {
+		x.row = bytes + GUARD / sizeof(float);
+		look_at_rows(&x);
+		look_around(&x);
+		compare(&x, e);
+	}
+	free(x.taken);
+	free(bytes);
+}

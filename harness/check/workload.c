@@ -1,0 +1,410 @@
+/* workload.c - a scenario as buffers on a device: page tables, queries, a guarded
+ * output, and a place for K and V.
+ *
+ *   pages   0 .. n-1 in a seeded order: the first pages_per_set are set 0's, in the
+ *           order of its sequences and their tokens, then set 1's ..., then spare ones
+ *   tables  [sets][num_seqs][stride]; entries without a page name a spare one
+ *   q, out  guard | rows | guard; K and V of new tokens: new_kv.c
+ *
+ * A timed workload's pages lie in the pool that all share. A check workload has its
+ * own, written from the host: slots that hold no token, and spare pages, are NaN. */
+#include "check.h"
+#include "workload.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/launch/run.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* of workload.memory */
+enum { OUT, Q, TABLES, BATCH, SINKS, SLOPES, K, V, K_NEW, V_NEW, SCALES, LSE };
+enum { MAX_SETS = 32, STAGING = 1 << 20, GAP = 8 };
+
+static const uint32_t nans[] = { [ATTUNE_F32] = 0x7fc0dead,
+				 [ATTUNE_F16] = 0x7ead,
+				 [ATTUNE_BF16] = 0x7fad,
+				 [ATTUNE_E4M3] = 0x7f };
+
+/* ---- pages ----------------------------------------------------------------------- */
+
+/* Pages of one sequence: [first, end) of its table hold tokens that some query may
+ * look at. A check has them all: who reads too much is to meet numbers there. */
+struct pages {
+	int first, end;
+};
+
+static struct pages pages_of(const struct workload *w, int seq)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const attune_batch *b = &w->scenario->batch->view;
+	const int query = batch_query_len(b, seq), len = b->seq_lens[seq];
+	struct pages p = { 0, (len + s->page_size - 1) / s->page_size };
+	const int start = len - query - s->window + 1;
+	if (w->kind == WORKLOAD_CHECK)
+		return p;
+	if (!query)
+		p.first = p.end;
+	else if (s->window && start > 0)
+		p.first = start / s->page_size;
+	return p;
+}
+
+/* Counts pages, and settles the stride of tables. 0: too many to number. */
+static int count_pages(struct workload *w)
+{
+	const attune_batch *b = &w->scenario->batch->view;
+	long long n = 0;
+	int most = 1;
+	for (int i = 0; i < b->num_seqs; i++) {
+		const struct pages p = pages_of(w, i);
+		n += p.end - p.first;
+		if (p.end > most)
+			most = p.end;
+	}
+	w->tensors.block_table_stride = w->kind == WORKLOAD_CHECK ? most + 2 : most;
+	w->spare_pages = w->kind == WORKLOAD_CHECK ? (int)(n / 8) + 2 : 1;
+	if (n * MAX_SETS > INT32_MAX / 2)
+		return 0;
+	w->pages_per_set = (int)n;
+	return 1;
+}
+
+static size_t page_elements(const attune_shape *s)
+{
+	return (size_t)s->page_size * (size_t)s->num_kv_heads * (size_t)s->head_size;
+}
+
+static size_t elements_for(const struct workload *w, int sets)
+{
+	return ((size_t)sets * (size_t)w->pages_per_set + (size_t)w->spare_pages) *
+	       page_elements(&w->scenario->shape);
+}
+
+static void fill_table(const struct workload *w, int32_t *table, const int32_t *page,
+		       const int32_t *spare)
+{
+	const int stride = w->tensors.block_table_stride;
+	for (int i = 0, at = 0, unused = 0; i < w->scenario->batch->view.num_seqs; i++) {
+		const struct pages p = pages_of(w, i);
+		for (int j = 0; j < stride; j++)
+			table[(size_t)i * (size_t)stride + (size_t)j] =
+			    j >= p.first && j < p.end ? page[at++]
+						      : spare[unused++ % w->spare_pages];
+	}
+}
+
+/* ---- memory of the device -------------------------------------------------------- */
+
+static enum attune_status take(struct workload *w, int which, size_t bytes)
+{
+	return w->dev->ops->alloc(w->dev, &w->memory[which], bytes ? bytes : 1);
+}
+
+static enum attune_status put(struct workload *w, int which, size_t at, const void *from,
+			      size_t bytes)
+{
+	return bytes ? w->dev->ops->put(w->dev, (char *)w->memory[which] + at, from, bytes)
+		     : ATTUNE_OK;
+}
+
+static enum attune_status make_tables(struct workload *w)
+{
+	const size_t n =
+	    (size_t)w->scenario->batch->view.num_seqs * (size_t)w->tensors.block_table_stride;
+	const int pages = w->sets * w->pages_per_set;
+	int32_t *order = permutation(pages + w->spare_pages, w->scenario->seed);
+	int32_t *table = malloc((n + 1) * sizeof *table);
+	enum attune_status status = ATTUNE_NO_MEMORY;
+	w->host_table = malloc((n + 1) * sizeof *table);
+	w->block_tables = calloc((size_t)w->sets, sizeof *w->block_tables);
+	if (!order || !table || !w->host_table || !w->block_tables)
+		fail(status, "out of memory");
+	else
+		status = take(w, TABLES, (size_t)w->sets * n * sizeof *table);
+	for (int set = 0; !status && set < w->sets; set++) {
+		const size_t at = (size_t)set * n;
+		fill_table(w, table, order + set * w->pages_per_set, order + pages);
+		if (!set)
+			memcpy(w->host_table, table, n * sizeof *table);
+		w->block_tables[set] = (const int32_t *)w->memory[TABLES] + at;
+		status = put(w, TABLES, at * sizeof *table, table, n * sizeof *table);
+	}
+	free(order);
+	free(table);
+	return status;
+}
+
+static enum attune_status make_batch(struct workload *w)
+{
+	const attune_batch *b = &w->scenario->batch->view;
+	const size_t n = (size_t)b->num_seqs, start = (n + 1) * sizeof *b->query_start;
+	const int32_t none = 0;
+	enum attune_status status = take(w, BATCH, start + n * sizeof *b->seq_lens);
+	if (!status)
+		status = put(w, BATCH, 0, n ? b->query_start : &none, start);
+	return status ? status : put(w, BATCH, start, b->seq_lens, n * sizeof *b->seq_lens);
+}
+
+/* One number a query head: sinks around 0, slopes as ALiBi's authors have them. */
+static enum attune_status make_heads(struct workload *w, int which, float *host)
+{
+	const int heads = w->scenario->shape.num_query_heads;
+	unsigned long long state = w->scenario->seed;
+	enum attune_status status = take(w, which, (size_t)heads * sizeof *host);
+	for (int i = 0; i < heads; i++)
+		host[i] = which == SLOPES ? exp2f(-8 * (float)(i + 1) / (float)heads)
+					  : (float)(next_random(&state) >> 40) / (1 << 22) - 2;
+	return status ? status : put(w, which, 0, host, (size_t)heads * sizeof *host);
+}
+
+/* ---- K and V --------------------------------------------------------------------- */
+
+static void set_kv_strides(attune_tensors *t, const attune_shape *s, enum layout layout)
+{
+	const int64_t head = s->head_size, heads = s->num_kv_heads, slots = s->page_size;
+	t->k_page_stride = t->v_page_stride = slots * heads * head;
+	t->k_slot_stride = t->v_slot_stride = layout == LAYOUT_HND ? head : heads * head;
+	t->k_head_stride = t->v_head_stride = layout == LAYOUT_NHD ? head : slots * head;
+	if (layout == LAYOUT_CLASSIC)
+		t->k_slot_stride = t->v_slot_stride = 0; /* has none */
+}
+
+static void forget_row(const struct workload *w, char *to, int which, int slot, int head)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t size = (size_t)dtype_bytes(s->kv_dtype);
+	struct attune_args a;
+	args_from_tensors(&a, s, &w->tensors, 0);
+	const struct kv_place at = kv_place(&a, s, which == V, 0, slot, head);
+	for (int d = 0; d < s->head_size; d++)
+		memcpy(to + (size_t)(at.first + d / at.run * at.step + d % at.run) * size,
+		       &nans[s->kv_dtype], size);
+}
+
+/* One page to `to`; slots from `live` on are NaN. */
+static void write_page(const struct workload *w, char *to, int which, int page, int live)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t n = page_elements(s);
+	write_values(to, which == K ? k_stream() : v_stream(), (size_t)page * n, n, s->kv_dtype);
+	for (int slot = live; slot < s->page_size; slot++)
+		for (int head = 0; head < s->num_kv_heads; head++)
+			forget_row(w, to, which, slot, head);
+}
+
+static enum attune_status write_pages(struct workload *w, int which, const int *live)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t bytes = page_elements(s) * (size_t)dtype_bytes(s->kv_dtype);
+	const int pages = w->pages_per_set + w->spare_pages;
+	const int step = bytes < STAGING ? (int)(STAGING / bytes) : 1;
+	char *staging = malloc((size_t)step * bytes);
+	enum attune_status status = ATTUNE_OK;
+	if (!staging)
+		return fail(ATTUNE_NO_MEMORY, "out of memory");
+	for (int page = 0; !status && page < pages; page += step) {
+		const int n = pages - page < step ? pages - page : step;
+		for (int i = 0; i < n; i++)
+			write_page(w, staging + (size_t)i * bytes, which, page + i, live[page + i]);
+		status = put(w, which, (size_t)page * bytes, staging, (size_t)n * bytes);
+	}
+	free(staging);
+	return status;
+}
+
+static enum attune_status make_own_pages(struct workload *w)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const attune_batch *b = &w->scenario->batch->view;
+	const size_t bytes = elements_for(w, 1) * (size_t)dtype_bytes(s->kv_dtype);
+	int *live = calloc((size_t)(w->pages_per_set + w->spare_pages), sizeof *live);
+	enum attune_status status = live ? take(w, K, bytes) : ATTUNE_NO_MEMORY;
+	if (!live)
+		return fail(status, "out of memory");
+	if (!status)
+		status = take(w, V, bytes);
+	for (int i = 0; i < b->num_seqs; i++)
+		for (int j = 0; j * s->page_size < b->seq_lens[i]; j++) {
+			const int rest = b->seq_lens[i] - j * s->page_size;
+			live[w->host_table[i * w->tensors.block_table_stride + j]] =
+			    rest < s->page_size ? rest : s->page_size;
+		}
+	if (!status)
+		status = write_pages(w, K, live);
+	if (!status)
+		status = write_pages(w, V, live);
+	free(live);
+	w->tensors.k_cache = w->memory[K];
+	w->tensors.v_cache = w->memory[V];
+	return status;
+}
+
+/* What one may take: other programs live on the host, and outputs and partials on both. */
+static size_t memory_limit(const struct device *dev)
+{
+	const size_t all = dev->info.memory_bytes;
+	return dev->info.backend == BACKEND_CPU ? all / 2 : all / 5 * 4;
+}
+
+/* Fewer sets where memory is short. */
+static enum attune_status take_pool(struct workload *w, struct pool **pool, size_t cold_bytes)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t size = (size_t)dtype_bytes(s->kv_dtype), limit = memory_limit(w->dev);
+	const size_t read = 2 * size * (size_t)s->num_kv_heads * (size_t)s->head_size *
+			    (size_t)part_live_keys(s, &w->scenario->batch->view, PHASE_ALL);
+	enum attune_status status = ATTUNE_NO_MEMORY;
+	w->sets = 1;
+	if (read && cold_bytes > read)
+		w->sets =
+		    cold_bytes / read < MAX_SETS ? (int)((cold_bytes + read - 1) / read) : MAX_SETS;
+	while (w->sets > 1 && 2 * size * elements_for(w, w->sets) > limit)
+		w->sets--;
+	if (2 * size * elements_for(w, w->sets) > limit)
+		return fail(status,
+			    "one set of pages takes %zu MiB of the %zu MiB that a "
+			    "workload may have on this device",
+			    2 * size * elements_for(w, 1) >> 20, limit >> 20);
+	for (;; w->sets = (w->sets + 1) / 2) {
+		status = pool_reserve(pool, w->dev, elements_for(w, w->sets), s->kv_dtype);
+		if (status != ATTUNE_NO_MEMORY || w->sets == 1)
+			break;
+	}
+	w->tensors.k_cache = *pool ? (*pool)->k : NULL;
+	w->tensors.v_cache = *pool ? (*pool)->v : NULL;
+	return status;
+}
+
+/* ---- q and out ------------------------------------------------------------------- */
+
+static size_t row_bytes(const struct workload *w) /* of all tokens */
+{
+	const attune_batch *b = &w->scenario->batch->view;
+	return b->num_seqs
+		   ? (size_t)b->query_start[b->num_seqs] * (size_t)w->tensors.q_token_stride *
+			 (size_t)dtype_bytes(w->scenario->shape.dtype)
+		   : 0;
+}
+
+/* A check of an odd number of tokens has gaps between rows: some corners have them and
+ * others do not, and a kernel that takes rows for contiguous fails. */
+static void set_row_strides(struct workload *w)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const attune_batch *b = &w->scenario->batch->view;
+	const int odd = b->num_seqs && b->query_start[b->num_seqs] % 2;
+	const int64_t gap = w->kind == WORKLOAD_CHECK && odd ? GAP : 0;
+	attune_tensors *t = &w->tensors;
+	t->q_head_stride = t->out_head_stride = s->head_size + gap;
+	t->q_token_stride = t->out_token_stride = s->num_query_heads * t->q_head_stride + 2 * gap;
+}
+
+static enum attune_status make_q(struct workload *w)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t size = (size_t)dtype_bytes(s->dtype), heads = (size_t)s->num_query_heads;
+	const size_t token = (size_t)w->tensors.q_token_stride * size, bytes = row_bytes(w);
+	const size_t head = (size_t)w->tensors.q_head_stride * size, dims = (size_t)s->head_size;
+	char *row = malloc(token);
+	enum attune_status status = row ? take(w, Q, bytes + 2 * GUARD) : ATTUNE_NO_MEMORY;
+	if (!row)
+		return fail(status, "out of memory");
+	if (!status)
+		status = w->dev->ops->fill(w->dev, w->memory[Q], POISON, bytes + 2 * GUARD);
+	memset(row, POISON, token);
+	for (size_t t = 0; !status && t * token < bytes; t++) {
+		for (size_t h = 0; h < heads; h++)
+			write_values(row + h * head, q_stream(w->scenario->seed),
+				     (t * heads + h) * dims, dims, s->dtype);
+		status = put(w, Q, GUARD + t * token, row, token);
+	}
+	free(row);
+	w->tensors.q = (char *)w->memory[Q] + GUARD;
+	return status;
+}
+
+static enum attune_status make_out(struct workload *w)
+{
+	enum attune_status status;
+	w->out_bytes = row_bytes(w) + 2 * GUARD;
+	status = take(w, OUT, w->out_bytes);
+	w->tensors.out = (char *)w->memory[OUT] + GUARD;
+	return status ? status : workload_poison(w);
+}
+
+/* Copies and fills are on the device's default stream, kernels on another. */
+enum attune_status workload_poison(struct workload *w)
+{
+	enum attune_status status = w->dev->ops->fill(w->dev, w->memory[OUT], POISON, w->out_bytes);
+	if (!status && w->memory[LSE])
+		status = w->dev->ops->fill(w->dev, w->memory[LSE], POISON, w->lse_bytes);
+	return status ? status : w->dev->ops->wait(w->dev, NULL);
+}
+
+/* ---- all together ---------------------------------------------------------------- */
+
+static enum attune_status make_rest(struct workload *w)
+{
+	const attune_shape *s = &w->scenario->shape;
+	const size_t heads = (size_t)s->num_query_heads;
+	enum attune_status status;
+	w->sinks = calloc(2 * heads, sizeof *w->sinks);
+	w->slopes = w->sinks + heads;
+	if (!w->sinks)
+		return fail(ATTUNE_NO_MEMORY, "out of memory");
+	set_row_strides(w);
+	status = make_batch(w);
+	if (!status)
+		status = make_heads(w, SINKS, w->sinks);
+	if (!status)
+		status = make_heads(w, SLOPES, w->slopes);
+	if (!status)
+		status = make_q(w);
+	if (!status)
+		status = new_kv_make(w, &w->memory[K_NEW], &w->memory[V_NEW]);
+	if (!status)
+		status = more_make(w, &w->memory[SCALES], &w->memory[LSE]);
+	if (!status)
+		status = make_out(w);
+	w->tensors.query_start = w->memory[BATCH];
+	w->tensors.seq_lens =
+	    (const int32_t *)w->memory[BATCH] + w->scenario->batch->view.num_seqs + 1;
+	w->tensors.sinks = s->has_sinks ? w->memory[SINKS] : NULL;
+	w->tensors.alibi_slopes = s->has_alibi ? w->memory[SLOPES] : NULL;
+	return status;
+}
+
+enum attune_status workload_make(struct workload *w, struct device *dev, struct pool **pool,
+				 const struct scenario *scenario, enum workload_kind kind,
+				 size_t cold_bytes)
+{
+	enum attune_status status;
+	*w = (struct workload){ .scenario = scenario, .dev = dev, .kind = kind, .sets = 1 };
+	if (!count_pages(w))
+		return fail(ATTUNE_NO_MEMORY, "the batch has more pages than can be numbered");
+	set_kv_strides(&w->tensors, &scenario->shape, scenario->layout);
+	status = kind == WORKLOAD_TIMED ? take_pool(w, pool, cold_bytes) : ATTUNE_OK;
+	if (!status)
+		status = make_tables(w);
+	if (!status && kind == WORKLOAD_CHECK)
+		status = make_own_pages(w);
+	if (!status)
+		status = make_rest(w);
+	w->tensors.block_table = w->block_tables ? w->block_tables[0] : NULL;
+	if (status)
+		workload_free(w);
+	return status;
+}
+
+void workload_free(struct workload *w)
+{
+	for (size_t i = 0; i < COUNT(w->memory); i++)
+		if (w->memory[i])
+			w->dev->ops->release(w->dev, w->memory[i]);
+	expected_free(w->expected);
+	free(w->block_tables);
+	free(w->host_table);
+	free(w->sinks);
+	free(w->scales);
+	memset(w, 0, sizeof *w);
+}

@@ -1,0 +1,93 @@
+/* workload.h - between the files that make workloads and judge what became of them:
+ *
+ *   random.c    seeded random numbers
+ *   kv_pool.c      values, and the K and V memory that timed workloads share
+ *   workload.c  page tables, queries, guarded outputs
+ *   new_kv.c    K and V of the new tokens, apart from the cache
+ *   scales_and_lse.c      scales of an 8-bit cache, and the LSE
+ *   expected.c    what the reference says of a workload's rows
+ *   check_cache.c      check workloads that a pool keeps
+ *   tolerance.c how far apart the two may be
+ *   check.c     a run, and its output against that */
+#ifndef HARNESS_CHECK_WORKLOAD_H
+#define HARNESS_CHECK_WORKLOAD_H
+
+#include "fill.h"
+#include "kernels/attune.h"
+#include "kernels/part.h"
+#include <stdint.h>
+
+struct attune_more;
+struct device;
+struct scenario;
+struct verdict;
+struct workload;
+
+/* What is not to be touched has this in every byte: a NaN in all types. */
+enum { POISON = 0xff };
+/* Bytes of it before and behind what a kernel may write. */
+enum { GUARD = 4096 };
+
+/* ---- random.c -------------------------------------------------------------------- */
+/* A stream of random numbers; state from a seed. */
+unsigned long long next_random(unsigned long long *state);
+/* 0 .. n-1 in an order that depends on the seed alone; the caller's to free. */
+int32_t *permutation(int n, unsigned long long seed);
+
+/* ---- kv_pool.c ---------------------------------------------------------------------- */
+struct exam;
+struct pool {
+	void *k, *v;
+	size_t elements; /* of each */
+	enum attune_dtype dtype;
+	struct exam *exams;
+};
+/* At least so many elements of each, with values; what is there may move. */
+enum attune_status pool_reserve(struct pool **, struct device *, size_t elements,
+				enum attune_dtype);
+/* Frees the memory of K and V. */
+void pool_drop(struct device *, struct pool *);
+
+unsigned long long k_stream(void), v_stream(void), q_stream(unsigned long long seed);
+/* n elements of a stream from `first` on. */
+void write_values(void *to, unsigned long long stream, unsigned long long first, size_t n,
+		  enum attune_dtype);
+void read_values(double *to, unsigned long long stream, unsigned long long first, size_t n,
+		 enum attune_dtype);
+
+/* ---- new_kv.c -------------------------------------------------------------------- */
+/* Allocates *k and *v, and lets the tensors point there. After the page tables and the
+ * rows of q are settled. */
+enum attune_status new_kv_make(struct workload *, void **k, void **v);
+
+/* ---- scales_and_lse.c ---------------------------------------------------------------------- */
+/* Allocates what the shape has of them, and lets the tensors point there; the same order. */
+enum attune_status more_make(struct workload *, void **scales, void **lse);
+/* The same on the host, but no LSE. */
+void workload_host_more(const struct workload *, struct attune_more *);
+struct expected;
+/* Of the LSE that lies there, guards and all; where it is right *v stays as it is. */
+void check_lse(struct verdict *v, const struct workload *, const void *memory,
+	       const struct expected *, enum phase);
+
+/* ---- expected.c -------------------------------------------------------------------- */
+struct expected_row {
+	int seq, token, head; /* token: of the sequence */
+};
+struct expected {
+	int max_rows, num_rows;
+	struct expected_row *row;
+	float *want, *tolerance; /* [num_rows][head_size] */
+	float *lse;              /* [num_rows] */
+};
+/* Of page set 0. NULL: no memory. */
+struct expected *expected_make(const struct workload *, int max_rows);
+void expected_free(struct expected *);
+
+/* ---- check_cache.c ---------------------------------------------------------------------- */
+/* The check workload of the scenario's shape, layout, lengths and seed, made or kept;
+ * it is the pool's. */
+enum attune_status exam_find(struct workload **, struct device *, struct pool **,
+			     const struct scenario *);
+
+#endif

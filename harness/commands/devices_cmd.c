@@ -1,0 +1,192 @@
+/* devices_cmd.c - attune devices: what is here, what it may do, and what it was seen
+ * to do. Each device is opened in a process of its own, so that a broken driver costs
+ * one row. */
+#include "commands.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/machine/device_lock.h"
+#include "harness/worker/worker.h"
+#include "kernels/select/selector.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_GPUS = 16 };
+
+static const char *const columns[] = { "device",        "gpu",
+				       "name",          "arch",
+				       "driver",        "units",
+				       "lanes",         "smem_per_block",
+				       "smem_per_unit", "last_cache_mb",
+				       "memory_gb",     "clock_mhz",
+				       "power_limit_w", "dram_gbps",
+				       "fma_tflops",    "compiler",
+				       "heuristic",     "why" };
+static const char *const known_columns[] = { "gpu",       "driver_name", "arch",
+					     "units",     "memory_gib",  "dram_gbps",
+					     "tflops_16", "heuristic",   "why" };
+
+static double known(double value)
+{
+	return value > 0 ? value : NAN;
+}
+
+/* Whose header chooses on that device, and why that one. */
+static void end_with_heuristic(struct table *t, const struct device_info *d)
+{
+	char why[160];
+	selector_why(why, sizeof why, attune_selectors, attune_num_selectors, d);
+	table_text(t, selector_name(d));
+	table_text(t, why);
+	table_end_row(t);
+}
+
+static void row(struct table *t, const char *which, const struct hello *h)
+{
+	const struct device_info *d = &h->info;
+	table_text(t, which);
+	table_text(t, d->gpu);
+	table_text(t, d->name);
+	table_text(t, d->arch);
+	table_text(t, d->driver);
+	table_number(t, d->units, 0);
+	table_number(t, d->lanes, 0);
+	table_number(t, known(d->smem_per_block), 0);
+	table_number(t, known(d->smem_per_unit), 0);
+	table_number(t, known((double)d->l2_bytes / 1e6), 1);
+	table_number(t, (double)d->memory_bytes / 1e9, 1);
+	table_number(t, known(d->clock_mhz), 0);
+	table_number(t, known(d->power_limit_w), 0);
+	table_number(t, known(h->dram_gbps), 1);
+	table_number(t, known(h->fma_tflops), 3);
+	table_text(t, jit_version(d->backend, d->arch));
+	end_with_heuristic(t, d);
+}
+
+/* The GPUs whose names are known, whether or not they are here. */
+static void list_known(struct table *t)
+{
+	for (const struct gpu_model *m = gpu_models; m->gpu; m++) {
+		struct device_info d;
+		gpu_describe(&d, m);
+		table_text(t, m->gpu);
+		table_text(t, m->slug);
+		table_text(t, m->arch);
+		table_number(t, m->units, 0);
+		table_number(t, m->memory_gib, 0);
+		table_number(t, m->dram_gbps, 0);
+		table_number(t, m->tflops, 0);
+		end_with_heuristic(t, &d);
+	}
+}
+
+/* By a process of its own, with ceilings or without. */
+static int ask(const char *which, int ceilings, struct hello *hello)
+{
+	const struct worker_setup setup = { .device = which, .no_ceilings = !ceilings };
+	struct worker *w = worker_new(&setup);
+	*hello = (struct hello){ .status = ATTUNE_DEVICE_ERROR };
+	const int known_status = w && worker_hello(w, hello);
+	worker_free(w);
+	return known_status && !hello->status;
+}
+
+/* Ceilings are times, too: while another command measures there, neither would be right. */
+static void add_ceilings(const char *which, struct hello *hello)
+{
+	struct device_lock lock = { -1 };
+	struct hello with;
+	const int emulated = device_is_emulated(&hello->info);
+	if (!emulated && lock_take(&lock, &hello->info, "devices", 0)) {
+		complain("%s: listed without ceilings", which);
+		return;
+	}
+	if (ask(which, 1, &with))
+		*hello = with;
+	lock_free(&lock);
+}
+
+/* 1: a row was added; 0: no such device, which is talked of only for the first. */
+static int try_device(struct table *t, const char *which, int talk)
+{
+	struct hello hello;
+	if (ask(which, 0, &hello)) {
+		add_ceilings(which, &hello);
+		row(t, which, &hello);
+		return 1;
+	}
+	if (talk && *hello.text)
+		complain("%s: %s", which, hello.text);
+	return 0;
+}
+
+/* How many there are. */
+static int try_gpus(struct table *t, const char *vendor, int talk)
+{
+	char which[24];
+	int n = 0;
+	while (n < MOST_GPUS && !interrupted) {
+		snprintf(which, sizeof which, "%s:%d", vendor, n);
+		if (!try_device(t, which, talk && !n))
+			break;
+		n++;
+	}
+	return n;
+}
+
+struct request {
+	enum format format;
+	int known;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct request *r = state->input;
+	switch (key) {
+	case 'f': format_option(&r->format, arg, state); return 0;
+	case 'k': r->known = 1; return 0;
+	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void try_all(struct table *t)
+{
+	/* The first is what a tune without GPU= takes. */
+	const int nvidia = try_gpus(t, "cuda", 1);
+	try_gpus(t, "hip", !nvidia);
+	if (!interrupted)
+		try_device(t, "cpu", 1);
+}
+
+int cmd_devices(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "known", 'k', NULL, 0, "The GPUs whose names are known, here or not", 0 },
+		{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
+		{ 0 }
+	};
+	static const char about[] =
+	    "Lists the devices that can be measured: names, limits and measured ceilings (bytes "
+	    "a second from memory, FLOP a second of multiply-adds)."
+	    "\vExamples:\n"
+	    "  attune devices --format json\n"
+	    "  attune devices --known\n\n"
+	    "`gpu` is the name that --gpu and file names use: of a GPU that --known does not list, "
+	    "what its driver calls it, in lower case. `heuristic`: the GPU by the measurements of "
+	    "which the library chooses there, and why; untuned: it takes the defaults.\n";
+	const struct argp argp = { .options = options, .parser = parse, .doc = about };
+	struct request r = { FORMAT_TABLE, 0 };
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &r);
+	catch_signals();
+	struct table *t = r.known ? table_new(r.format, known_columns, COUNT(known_columns))
+				  : table_new(r.format, columns, COUNT(columns));
+	if (r.known)
+		list_known(t);
+	else
+		try_all(t);
+	table_print(t, stdout);
+	return interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
+}

@@ -1,0 +1,90 @@
+/* merge_cmd.c - attune merge: joins results databases, such as the shards of a sweep. */
+#include "commands.h"
+#include "harness/base/base.h"
+#include "harness/store/store.h"
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct paths {
+	char **v;
+	int n, compact;
+};
+
+enum { OPT_COMPACT = 256 };
+static const struct argp_option rows[] = {
+	{ "compact", OPT_COMPACT, NULL, 0,
+	  "leaves in OUT what is committed to git, and says what went", 0 },
+	{ 0 }
+};
+
+static error_t on_option(int key, char *arg, struct argp_state *state)
+{
+	struct paths *p = state->input;
+	(void)arg;
+	if (key == OPT_COMPACT) {
+		p->compact = 1;
+		return 0;
+	}
+	if (key == ARGP_KEY_ARGS) {
+		p->v = state->argv + state->next;
+		p->n = state->argc - state->next;
+		return 0;
+	}
+	if (key == ARGP_KEY_NO_ARGS)
+		argp_error(state, "name the database to write, then those to add");
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp argp = {
+	.options = rows,
+	.parser = on_option,
+	.args_doc = "OUT [IN...]",
+	.doc =
+	    "Adds the measurements of the databases IN to OUT, which is made when absent.\v"
+	    "Nothing is added twice, so that merging again changes nothing. Of a cell measured "
+	    "in several, the database named last is the newest. Without IN, OUT is brought to "
+	    "this version's form.\n\n"
+	    "--compact keeps the newest row of each variant, scenario, phase and pass, failures "
+	    "too, with its median, least time, spread, interval and ratio. It drops raw samples, "
+	    "older rows, and runs on modified sources (results/ and generated/ aside).\n\n"
+	    "Example, three shards of a sweep on three machines:\n"
+	    "  attune merge results/h200.sqlite shard1.sqlite shard2.sqlite shard3.sqlite\n"
+	    "  attune merge --compact results/h200.sqlite\n",
+};
+
+static int compact(struct store *s)
+{
+	struct compacted gone;
+	if (!store_compact(s, &gone))
+		return 0;
+	fprintf(stderr,
+		"compact: %lld older rows, %lld rows of modified sources, %lld rows' samples and "
+		"%lld readings went\n",
+		gone.superseded, gone.modified, gone.samples, gone.readings);
+	return 1;
+}
+
+int cmd_merge(int argc, char **argv)
+{
+	struct paths p = { 0 };
+	int status = EXIT_DONE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &p))
+		return EXIT_USAGE;
+	struct store *out = store_open(p.v[0], 0);
+	if (!out)
+		return EXIT_USAGE;
+	if (!store_check(out))
+		status = EXIT_USAGE;
+	for (int i = 1; i < p.n && status == EXIT_DONE; i++) {
+		long long added;
+		if (store_merge(out, p.v[i], &added))
+			fprintf(stderr, "%s: %lld measurements added\n", p.v[i], added);
+		else
+			status = EXIT_USAGE;
+	}
+	if (p.compact && status == EXIT_DONE && !compact(out))
+		status = EXIT_USAGE;
+	store_close(out);
+	return status;
+}

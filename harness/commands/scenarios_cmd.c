@@ -1,0 +1,295 @@
+/* scenarios_cmd.c - attune scenarios: lists scenario sets and single batches with
+ * what they ask of a machine, and makes sets from request traces. */
+#include "commands.h"
+#include "harness/base/base.h"
+#include "harness/generate/engine_sim.h"
+#include "harness/scenario/scenario.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TRACES = 64, MAX_PATH = 512, MAX_PICK = 1000 };
+
+struct options {
+	struct listing list;
+	const char *grid;
+	int list_models, stats;
+	struct job job[MAX_TRACES + 1]; /* the first: what the others begin with */
+	int num_jobs;
+};
+
+enum {
+	OPT_BATCH = 256,
+	OPT_DIR,
+	OPT_FORMAT,
+	OPT_MODELS,
+	OPT_PAGE,
+	OPT_LOAD,
+	OPT_TOKENS,
+	OPT_SEQS,
+	OPT_KV,
+	OPT_PICK,
+	OPT_REQUESTS,
+	OPT_LONGEST,
+	OPT_GFLOP,
+	OPT_SEED,
+	OPT_SPLIT,
+	OPT_LEAVE_OUT,
+	OPT_CORNERS,
+	OPT_HOLD_OUT,
+	OPT_STATS,
+	OPT_CACHING,
+	OPT_DRAFTS,
+	OPT_ACCEPT,
+	OPT_COST,
+	OPT_GRID
+};
+
+// clang-format off
+static const struct argp_option argp_options[] = {
+	{ 0, 0, 0, 0, "What to list:", 1 },
+	{ "set", 's', "NAME", 0,
+	  "The set scenarios/NAME.json, or a path; may be repeated; default all", 0 },
+	{ "batch", OPT_BATCH, "TEXT", 0, "A batch by itself: 2q2k_32q1s1k", 0 },
+	{ "model", 'm', "NAME@N", 0,
+	  "Model and tensor-parallel degree of --batch (llama3.1-8b@1), or several for --trace, "
+	  "dealt to its picks: a@1,b@4; of a set, only its scenarios", 0 },
+	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
+	{ "models", OPT_MODELS, 0, 0, "The models and their shapes", 0 },
+	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
+	{ "format", OPT_FORMAT, "FORMAT", 0, FORMAT_WORDS, 0 },
+	{ 0, 0, 0, 0,
+	  "A new set from request traces, as JSON on stdout. Options after a --trace are its own "
+	  "and those of the traces behind it; before the first, those of all:", 2 },
+	{ "trace", 't', "CSV", 0,
+	  "Columns arrival_s, prompt_tokens, output_tokens; may be repeated", 0 },
+	{ "load", OPT_LOAD, "SHARE", 0,
+	  "Request rate as a share of what the engine can complete (0.95)", 0 },
+	{ "max-batched-tokens", OPT_TOKENS, "N", 0, "Token budget of a step (8192)", 0 },
+	{ "max-seqs", OPT_SEQS, "N", 0, "Sequences that run together (256)", 0 },
+	{ "kv-tokens", OPT_KV, "N", 0, "Tokens that the KV cache holds (400k)", 0 },
+	{ "prefix-caching", OPT_CACHING, "yes|no", 0,
+	  "Take column cached_prefix_tokens as computed when a request enters (no)", 0 },
+	{ "speculative", OPT_DRAFTS, "N", 0, "Draft tokens beside each decode's own, to 7 (0)", 0 },
+	{ "accept", OPT_ACCEPT, "TOKENS", 0,
+	  "Tokens that a decode with drafts advances, on average, up to N + 1 (1 + N / 2)", 0 },
+	{ "step-cost", OPT_COST, "MS,MS,MS", 0,
+	  "Of a step, of each query token, of each KV token (4,0.02,3e-5)", 0 },
+	{ "pick", OPT_PICK, "N", 0, "Steps to keep (24)", 0 },
+	{ "requests", OPT_REQUESTS, "N", 0, "Requests to replay (2500)", 0 },
+	{ "max-request", OPT_LONGEST, "N", 0,
+	  "Longer requests, prompt and output, are left out (64k)", 0 },
+	{ "max-gflop", OPT_GFLOP, "N", 0,
+	  "Steps of more attention work than this are not kept (no limit)", 0 },
+	{ "split", OPT_SPLIT, "NAME", 0, "train, peers, heldout, heldout_traces ... (train)", 0 },
+	{ "corners", OPT_CORNERS, "yes|no", 0,
+	  "Also keep the steps with the longest sequence, the most sequences and the most "
+	  "prefill (yes)", 0 },
+	{ "hold-out", OPT_HOLD_OUT, "SHARE", 0,
+	  "The last SHARE of the engine's time is held out, with as large a share of the picks (0)",
+	  0 },
+	{ "leave-out", OPT_LEAVE_OUT, "yes|no", 0,
+	  "Keep no step of the batch sizes and lengths that are held out as blocks, and hold out "
+	  "a tenth of the picks (no)", 0 },
+	{ "seed", OPT_SEED, "N", 0, "Draws the first step, and which drafts are accepted (1)", 0 },
+	{ "stats", OPT_STATS, 0, 0,
+	  "No set, but what the steps are like: shares of steps and of time that only decode, and "
+	  "medians", 0 },
+	{ 0, 0, 0, 0, "Made-up batches, as JSON on stdout, alone or before those of traces:", 3 },
+	{ "grid", OPT_GRID, "NAME", 0, "h200, shapes_h200, dense_h200, hybrid_h200, unseen_h200 or cpu: as in the committed sets", 0 },
+	{ 0 }
+};
+// clang-format on
+
+/* "400k" -> 409600, as in batches; refuses anything else. */
+static long long count_arg(struct argp_state *state, const char *option, const char *text)
+{
+	char *end;
+	double v = strtod(text, &end);
+	if (*end == 'k') {
+		v *= 1024;
+		end++;
+	}
+	if (end == text || *end || !(v >= 1 && v <= 1 << 30) || v != floor(v))
+		argp_error(state,
+			   "--%s is \"%s\"; it must be an integer of 1 or more, such as "
+			   "256 or 64k",
+			   option, text);
+	return (long long)v;
+}
+
+static double positive_arg(struct argp_state *state, const char *option, const char *text)
+{
+	char *end;
+	double v = strtod(text, &end);
+	if (end == text || *end || !(v > 0 && v < 1e18))
+		argp_error(state, "--%s is \"%s\"; it must be a number above 0", option, text);
+	return v;
+}
+
+static void add_set(struct argp_state *state, struct options *o, const char *name)
+{
+	if (o->list.num_sets == LISTING_SETS)
+		argp_error(state, "at most %d sets can be listed together", LISTING_SETS);
+	o->list.set[o->list.num_sets++] = name;
+}
+
+static void add_job(struct argp_state *state, struct options *o, const char *path)
+{
+	if (o->num_jobs == MAX_TRACES)
+		argp_error(state, "at most %d traces can be replayed together", MAX_TRACES);
+	o->job[o->num_jobs + 1] = o->job[o->num_jobs];
+	o->job[++o->num_jobs].path = path;
+}
+
+static int is_split(const char *name)
+{
+	for (const char *const *s = scenario_splits; *s; s++)
+		if (!strcmp(*s, name))
+			return 1;
+	return 0;
+}
+
+static int yes_arg(struct argp_state *state, const char *option, const char *text)
+{
+	if (strcmp(text, "yes") && strcmp(text, "no"))
+		argp_error(state, "--%s is \"%s\"; it must be yes or no", option, text);
+	return text[0] == 'y';
+}
+
+static void cost_arg(struct argp_state *state, struct job *job, const char *text)
+{
+	struct step_cost *c = &job->cost;
+	int end = 0;
+	if (sscanf(text, "%lf,%lf,%lf%n", &c->step_ms, &c->query_ms, &c->kv_ms, &end) < 3 ||
+	    text[end] || !(c->step_ms > 0 && c->query_ms >= 0 && c->kv_ms >= 0))
+		argp_error(state,
+			   "--step-cost is \"%s\"; it must be milliseconds of a step, of a query "
+			   "token and of a KV token, such as 4,0.02,3e-5",
+			   text);
+}
+
+static error_t parse_job(int key, char *arg, struct argp_state *state, struct job *job)
+{
+	char *end;
+	switch (key) {
+	case OPT_LOAD: job->load = positive_arg(state, "load", arg); break;
+	case OPT_GFLOP: job->max_gflop = positive_arg(state, "max-gflop", arg); break;
+	case OPT_TOKENS:
+		job->engine.max_batched_tokens = (int)count_arg(state, "max-batched-tokens", arg);
+		break;
+	case OPT_SEQS:
+		job->engine.max_seqs = (int)count_arg(state, "max-seqs", arg);
+		if (job->engine.max_seqs > 65536)
+			argp_error(state, "--max-seqs must be at most 65536");
+		break;
+	case OPT_KV: job->engine.kv_tokens = count_arg(state, "kv-tokens", arg); break;
+	case OPT_PICK:
+		job->pick = (int)count_arg(state, "pick", arg);
+		if (job->pick > MAX_PICK)
+			argp_error(state, "--pick must be at most %d", MAX_PICK);
+		break;
+	case OPT_REQUESTS: job->requests = (int)count_arg(state, "requests", arg); break;
+	case OPT_LONGEST: job->max_request = (int)count_arg(state, "max-request", arg); break;
+	case OPT_SEED: job->seed = (unsigned long long)count_arg(state, "seed", arg); break;
+	case OPT_SPLIT:
+		if (!is_split(arg))
+			argp_error(state,
+				   "--split is \"%s\"; it must be train, peers or one that "
+				   "begins with heldout, as in scenarios/README.md",
+				   arg);
+		job->split = arg;
+		break;
+	case OPT_HOLD_OUT:
+		job->hold_out = positive_arg(state, "hold-out", arg);
+		if (job->hold_out > 0.9)
+			argp_error(state, "--hold-out is \"%s\"; it must be a share of at most 0.9",
+				   arg);
+		break;
+	case OPT_CORNERS: job->corners = yes_arg(state, "corners", arg); break;
+	case OPT_CACHING: job->engine.prefix_caching = yes_arg(state, "prefix-caching", arg); break;
+	case OPT_DRAFTS:
+		job->engine.drafts = (int)strtol(arg, &end, 10);
+		if (end == arg || *end || job->engine.drafts < 0 ||
+		    job->engine.drafts >= DECODE_MAX_QUERY)
+			argp_error(state, "--speculative must be an integer from 0 to %d",
+				   DECODE_MAX_QUERY - 1);
+		break;
+	case OPT_ACCEPT: job->engine.accept = positive_arg(state, "accept", arg); break;
+	case OPT_COST: cost_arg(state, job, arg); break;
+	case OPT_LEAVE_OUT: job->leave_out = yes_arg(state, "leave-out", arg); break;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	switch (key) {
+	case 's': add_set(state, o, arg); break;
+	case 'm': o->list.model = o->job[o->num_jobs].models = arg; break;
+	case 't': add_job(state, o, arg); break;
+	case OPT_BATCH: o->list.batch = arg; break;
+	case OPT_STATS: o->stats = 1; break;
+	case OPT_GRID: o->grid = arg; break;
+	case OPT_DIR: o->list.dir = arg; break;
+	case OPT_MODELS: o->list_models = 1; break;
+	case OPT_PAGE: o->list.page_size = (int)count_arg(state, "page-size", arg); break;
+	case OPT_FORMAT: format_option(&o->list.format, arg, state); break;
+	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
+	default: return parse_job(key, arg, state, &o->job[o->num_jobs]);
+	}
+	return 0;
+}
+
+int cmd_scenarios(int argc, char **argv)
+{
+	static const char about[] =
+	    "Lists scenarios: each one's batch, and what it asks of a machine (KV megabytes to "
+	    "read, GFLOP of attention)."
+	    "\vExamples:\n"
+	    "  attune scenarios --set h200 --model llama3.1-70b@4\n"
+	    "  attune scenarios --batch 2q2k_32q1s1k --model llama3.1-8b@1\n"
+	    "  attune scenarios --trace code.csv --load 0.7 --pick 8 > scenarios/mine.json\n\n"
+	    "A batch is [count]q<query length>[s<sequence length>], joined by '_'; k is x 1024.";
+	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
+	struct options o = { .list = { .dir = "scenarios", .page_size = 16 },
+			     .job[0] = { .split = "train",
+					 .models = "llama3.1-8b@1",
+					 .load = 0.95,
+					 .max_gflop = INFINITY,
+					 .engine = { 8192, 256, 400 * 1024 },
+					 .pick = 24,
+					 .corners = 1,
+					 .requests = 2500,
+					 .max_request = 64 * 1024,
+					 .seed = 1 } };
+	char path[MAX_PATH];
+	struct recipe recipe;
+	struct models *m;
+	int code;
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	snprintf(path, sizeof path, "%s/models.json", o.list.dir);
+	recipe = (struct recipe){ o.grid, o.list.dir, o.job + 1, o.num_jobs };
+	m = models_load(path);
+	if (!m)
+		return EXIT_USAGE;
+	if (!o.list.model && o.list.batch)
+		o.list.model = "llama3.1-8b@1";
+	if (o.list_models)
+		code = list_models(m, o.list.format);
+	else if (o.list.batch)
+		code = list_batch(&o.list, m);
+	else if (!recipe.num_jobs && !recipe.grid)
+		code = list_sets(&o.list, m);
+	else if (o.stats)
+		code = traffic_print(o.job + 1, o.num_jobs, o.list.format, stdout) ? EXIT_DONE
+										   : EXIT_USAGE;
+	else
+		code = set_make(&recipe, m, stdout) ? EXIT_DONE : EXIT_USAGE;
+	models_free(m);
+	return code;
+}

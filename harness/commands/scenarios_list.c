@@ -1,0 +1,163 @@
+/* scenarios_list.c - scenario sets, single batches and models as tables, with what they
+ * ask of a machine. */
+#include "harness/base/base.h"
+#include "harness/generate/engine_sim.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/kernel.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PATH = 512, CUT = 44 };
+
+static const char *const columns[] = { "set",      "split",  "model",  "page_size", "dtype",
+				       "kv_dtype", "layout", "weight", "seqs",      "decode_share",
+				       "tokens",   "kv_mb",  "gflop",  "batch" };
+
+static void dtype_cell(struct table *t, enum attune_dtype dtype)
+{
+	static const char *const names[] = { "f32", "f16", "bf16", "e4m3" };
+	table_text(t, names[dtype]);
+}
+
+/* A batch from a trace has thousands of characters: whole only for machines. */
+static void batch_cell(struct table *t, const char *text, enum format format)
+{
+	char cut[CUT + 4];
+	if (format != FORMAT_TABLE || strlen(text) <= CUT) {
+		table_text(t, text);
+		return;
+	}
+	snprintf(cut, sizeof cut, "%.*s...", CUT, text);
+	table_text(t, cut);
+}
+
+static void scenario_row(struct table *t, const struct scenario *s, enum format format)
+{
+	struct facts f;
+	scenario_facts(&f, &s->shape, &s->batch->view);
+	table_text(t, s->set);
+	table_text(t, s->split);
+	table_text(t, s->model);
+	table_number(t, s->shape.page_size, 0);
+	dtype_cell(t, s->shape.dtype);
+	dtype_cell(t, s->shape.kv_dtype);
+	table_text(t, layout_names[s->layout]);
+	table_number(t, s->weight, 3);
+	table_number(t, f.seqs, 0);
+	table_number(t, f.seqs ? (double)f.decodes / f.seqs : 0, 3);
+	table_number(t, (double)f.query_tokens, 0);
+	table_number(t, f.kv_bytes / 1e6, 2);
+	table_number(t, f.flops / 1e9, 2);
+	batch_cell(t, s->batch_text, format);
+	table_end_row(t);
+}
+
+int list_models(const struct models *m, enum format format)
+{
+	static const char *const names[] = { "model",   "query_heads", "kv_heads",
+					     "group",   "head_size",   "window",
+					     "softcap", "sinks",       "scale" };
+	struct table *t = table_new(format, names, COUNT(names));
+	const char *name;
+	for (int i = 0; (name = models_name(m, i)); i++) {
+		const attune_shape *s = models_find(m, name);
+		table_text(t, name);
+		table_number(t, s->num_query_heads, 0);
+		table_number(t, s->num_kv_heads, 0);
+		table_number(t, s->num_query_heads / s->num_kv_heads, 0);
+		table_number(t, s->head_size, 0);
+		table_number(t, s->window, 0);
+		table_number(t, s->softcap, 0);
+		table_number(t, s->has_sinks, 0);
+		table_number(t, s->scale > 0 ? s->scale : 1 / sqrt(s->head_size), 4);
+		table_end_row(t);
+	}
+	table_print(t, stdout);
+	return EXIT_DONE;
+}
+
+int list_batch(const struct listing *o, const struct models *m)
+{
+	struct scenario s = { .split = "", .weight = 1, .seed = 1 };
+	char error[128];
+	struct table *t;
+	int code;
+	if (!models_shape(m, o->model, &s.shape))
+		return EXIT_USAGE;
+	s.shape.page_size = o->page_size;
+	if (shape_error(&s.shape)) {
+		complain("%s", shape_error(&s.shape));
+		return EXIT_USAGE;
+	}
+	snprintf(s.model, sizeof s.model, "%s", o->model);
+	s.batch = batch_parse(o->batch, error, sizeof error);
+	if (!s.batch) {
+		complain("--batch \"%s\": %s", o->batch, error);
+		return EXIT_USAGE;
+	}
+	s.batch_text = batch_format(&s.batch->view);
+	if (s.batch_text) {
+		t = table_new(o->format, columns, COUNT(columns));
+		scenario_row(t, &s, o->format);
+		table_print(t, stdout);
+	} else
+		complain("out of memory");
+	code = s.batch_text ? EXIT_DONE : EXIT_CHECK;
+	free(s.batch_text);
+	batch_free(s.batch);
+	return code;
+}
+
+static int is_set(const struct dirent *d)
+{
+	size_t n = strlen(d->d_name);
+	return n > 5 && !strcmp(d->d_name + n - 5, ".json") && strcmp(d->d_name, "models.json");
+}
+
+static int load_set(struct scenario_list *list, const struct listing *o, const char *name,
+		    const struct models *m)
+{
+	char path[MAX_PATH];
+	size_t n = strlen(name);
+	if (n > 5 && !strcmp(name + n - 5, ".json"))
+		return scenarios_load(list, name, m);
+	snprintf(path, sizeof path, "%s/%s.json", o->dir, name);
+	return scenarios_load(list, path, m);
+}
+
+static int load_all(struct scenario_list *list, const struct listing *o, const struct models *m)
+{
+	struct dirent **names;
+	int n = scandir(o->dir, &names, is_set, alphasort), ok = n >= 0;
+	for (int i = 0; i < n; i++) {
+		char path[MAX_PATH];
+		snprintf(path, sizeof path, "%s/%s", o->dir, names[i]->d_name);
+		ok = ok && scenarios_load(list, path, m);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+	return ok;
+}
+
+int list_sets(const struct listing *o, const struct models *m)
+{
+	struct scenario_list list = { 0 };
+	int ok = o->num_sets || load_all(&list, o, m);
+	for (int i = 0; ok && i < o->num_sets; i++)
+		ok = load_set(&list, o, o->set[i], m);
+	attune_shape unused;
+	ok = ok && (!o->model || models_shape(m, o->model, &unused));
+	if (ok) {
+		struct table *t = table_new(o->format, columns, COUNT(columns));
+		for (int i = 0; i < list.n; i++)
+			if (!o->model || !strcmp(o->model, list.v[i].model))
+				scenario_row(t, &list.v[i], o->format);
+		table_print(t, stdout);
+	}
+	scenarios_free(&list);
+	return ok ? EXIT_DONE : EXIT_USAGE;
+}

@@ -1,0 +1,393 @@
+/* sweep_cmd.c - attune sweep: options, and the scenarios they name. */
+#include "commands.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/simulate/simulate.h"
+#include "harness/store/handle.h"
+#include "harness/sweep/sweep.h"
+#include "harness/worker/worker.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_NAMES = 64, MAX_PATH = 512 };
+
+struct request {
+	struct sweep_options o;
+	const char *set[MAX_NAMES], *batch[MAX_NAMES];
+	int num_sets, num_batches;
+	const char *dir, *model;
+	int page_size, compile_only;
+};
+
+enum {
+	OPT_BATCH = 256,
+	OPT_DB,
+	OPT_DIR,
+	OPT_PRESET,
+	OPT_BUDGET,
+	OPT_PHASES,
+	OPT_PAGE,
+	OPT_SHARD,
+	OPT_COMPILE_ONLY,
+	OPT_ARCH,
+	OPT_DRY_RUN,
+	OPT_EXHAUSTIVE,
+	OPT_AGAIN,
+	OPT_ANYWAY,
+	OPT_SURVEY,
+	OPT_EARLY,
+	OPT_SEED,
+	OPT_PROTOCOL,
+	OPT_REPLAY,
+	OPT_DEVICE,
+	OPT_FORMAT
+};
+
+// clang-format off
+static const struct argp_option argp_options[] = {
+	{ 0, 0, 0, 0, "What to measure on:", 1 },
+	{ "gpu",       'g',         "NAME",   0, "Refuse unless this machine has it; default: its GPU, else its CPU", 0 },
+	{ "device",    OPT_DEVICE,  "NAME",   0, "Of several GPUs this one, or these together: cuda:1, or cuda:0,cuda:1 (the first)", 0 },
+	{ "db",        OPT_DB,      "PATH",   0, "The database (results/<gpu>.sqlite)", 0 },
+	{ 0, 0, 0, 0, "Scenarios:", 2 },
+	{ "scenarios", 's',         "SETS",   0, "Sets, separated by commas: names in the scenarios folder, or paths (the device's own set)", 0 },
+	{ "batch",     OPT_BATCH,   "TEXT",   0, "A batch by itself: 2q2k_32q1s1k; may be repeated", 0 },
+	{ "model",     'm',         "NAME@N", 0, "Model and tensor-parallel degree of --batch (llama3.1-8b@1); of sets, only its scenarios", 0 },
+	{ "page-size", OPT_PAGE,    "TOKENS", 0, "Page size of --batch (16)", 0 },
+	{ "dir",       OPT_DIR,     "DIR",    0, "Where the sets and models.json are (scenarios)", 0 },
+	{ "shard",     OPT_SHARD,   "I/N",    0, "Only the I-th of N parts of the scenarios; join them with attune merge", 0 },
+	{ 0, 0, 0, 0, "Candidates and time:", 3 },
+	{ "kernels",   'k',         "NAMES",  0, "Only these kernels, separated by commas", 0 },
+	{ "phases",    OPT_PHASES,  "NAMES",  0, "Only these parts of batches: prefill, decode, or all of a mixed one", 0 },
+	{ "preset",    OPT_PRESET,  "NAME",   0, "smoke: defaults and few others; quick: some forty choices of each kernel; full: all legal ones (quick)", 0 },
+	{ "budget",    OPT_BUDGET,  "TIME",   0, "Measure no longer than this: 90s, 10m, 2h (smoke 15s, quick 3m, full 15m)", 0 },
+	{ "protocol",  OPT_PROTOCOL, "NAME",  0, "burst: clocks as idle gaps leave them; steady: as long work does, into results/<gpu>_steady.sqlite (burst)", 0 },
+	{ "exhaustive", OPT_EXHAUSTIVE, 0,    0, "Every candidate on every scenario, also those that did badly nearby", 0 },
+	{ "survey",    OPT_SURVEY,  0,        0, "Of scenarios that were never raced only the portfolio of the races that the database has, in three rounds", 0 },
+	{ "early",     OPT_EARLY,   0,        0, "Only the fastest choices that the database has, of kernels that can begin before the launch in front is over, again: in turn and early, and print both", 0 },
+	{ "again",     OPT_AGAIN,   0,        0, "Measure also what the database has", 0 },
+	{ "anyway",    OPT_ANYWAY,  0,        0, "Measure although other programs use the machine", 0 },
+	{ "seed",      OPT_SEED,    "N",      0, "Of samples of candidates and orders of rounds (1)", 0 },
+	{ 0, 0, 0, 0, "Other:", 4 },
+	{ "replay",    OPT_REPLAY,  "DB",     0, "Run the stages on the times that this database has recorded, and say what they cost and what they miss", 0 },
+	{ "compile-only", OPT_COMPILE_ONLY, 0, 0, "Compile for --gpu, which need not be here, and print registers, spills, shared memory, occupancy", 0 },
+	{ "arch",      OPT_ARCH,    "NAME",   0, "Architecture of a --gpu that attune devices --known does not list: sm_89; described as the first of that architecture there", 0 },
+	{ "dry-run",   OPT_DRY_RUN, 0,        0, "Print what would be measured", 0 },
+	{ "format",    OPT_FORMAT,  "FORMAT", 0, "Of reports: " FORMAT_WORDS, 0 },
+	{ 0 }
+};
+// clang-format on
+
+static const double budgets[NUM_PRESETS] = {
+	[PRESET_SMOKE] = 15, [PRESET_QUICK] = 180, [PRESET_FULL] = 900
+};
+
+/* "90s", "10m", "2h", "90" */
+static double seconds_arg(struct argp_state *state, const char *text)
+{
+	char *end;
+	double v = strtod(text, &end);
+	const double unit = *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
+	if (end == text || (*end && (!strchr("smh", *end) || end[1])) || !(v > 0 && v < 1e7))
+		argp_error(state, "--budget is \"%s\"; it must be a time such as 90s, 10m or 2h",
+			   text);
+	return v * unit;
+}
+
+static long long integer_arg(struct argp_state *state, const char *option, const char *text,
+			     long long most)
+{
+	char *end;
+	long long v = strtoll(text, &end, 10);
+	if (end == text || *end || v < 1 || v > most)
+		argp_error(state, "--%s is \"%s\"; it must be an integer from 1 to %lld", option,
+			   text, most);
+	return v;
+}
+
+static void shard_arg(struct argp_state *state, struct sweep_options *o, const char *text)
+{
+	int end = 0;
+	if (sscanf(text, "%d/%d%n", &o->shard, &o->shards, &end) != 2 || text[end] ||
+	    o->shard < 1 || o->shard > o->shards)
+		argp_error(state, "--shard is \"%s\"; it must be I/N with I from 1 to N, as in 2/4",
+			   text);
+	o->shard--;
+}
+
+static void preset_arg(struct argp_state *state, struct sweep_options *o, const char *text)
+{
+	for (o->preset = 0; o->preset < NUM_PRESETS; o->preset++)
+		if (!strcmp(preset_names[o->preset], text))
+			return;
+	argp_error(state, "--preset is \"%s\"; it must be smoke, quick or full", text);
+}
+
+static void add_name(struct argp_state *state, const char **names, int *n, const char *name)
+{
+	if (*n == MAX_NAMES)
+		argp_error(state, "at most %d sets or batches can be swept together", MAX_NAMES);
+	names[(*n)++] = name;
+}
+
+static void kernels_arg(struct argp_state *state, const char *text)
+{
+	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
+		const size_t n = strcspn(at, ",");
+		int found = 0;
+		for (const struct kernel *k = attune_kernels; k->name; k++)
+			found |= k->selectable && strlen(k->name) == n && !strncmp(k->name, at, n);
+		if (!found)
+			argp_error(state,
+				   "--kernels: \"%.*s\" is no kernel; attune show --kernels "
+				   "lists them",
+				   (int)n, at);
+	}
+}
+
+static void phases_arg(struct argp_state *state, const char *text)
+{
+	for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
+		const size_t n = strcspn(at, ",");
+		int found = 0;
+		for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
+			found |= strlen(store_phase(p)) == n && !strncmp(store_phase(p), at, n);
+		if (!found)
+			argp_error(state, "--phases: \"%.*s\" is none of prefill, decode and all",
+				   (int)n, at);
+	}
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct request *r = state->input;
+	struct sweep_options *o = &r->o;
+	char *word;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); break;
+	case OPT_ARCH: o->arch = arg; break;
+	case 's':
+		for (word = strtok(arg, ","); word; word = strtok(NULL, ","))
+			add_name(state, r->set, &r->num_sets, word);
+		break;
+	case 'm': r->model = arg; break;
+	case 'k':
+		kernels_arg(state, arg);
+		o->kernels = arg;
+		break;
+	case OPT_PHASES:
+		phases_arg(state, arg);
+		o->phases = arg;
+		break;
+	case OPT_BATCH: add_name(state, r->batch, &r->num_batches, arg); break;
+	case OPT_DEVICE: o->device = arg; break;
+	case OPT_DB: o->db = arg; break;
+	case OPT_DIR: r->dir = arg; break;
+	case OPT_PRESET: preset_arg(state, o, arg); break;
+	case OPT_BUDGET: o->budget_s = seconds_arg(state, arg); break;
+	case OPT_PAGE: r->page_size = (int)integer_arg(state, "page-size", arg, 65536); break;
+	case OPT_SEED:
+		o->seed = (unsigned long long)integer_arg(state, "seed", arg, 1ll << 62);
+		break;
+	case OPT_SHARD: shard_arg(state, o, arg); break;
+	case OPT_PROTOCOL:
+		if (strcmp(arg, "burst") && strcmp(arg, "steady"))
+			argp_error(state, "--protocol is \"%s\"; it must be burst or steady", arg);
+		o->steady = !strcmp(arg, "steady");
+		break;
+	case OPT_REPLAY: o->replay = arg; break;
+	case OPT_COMPILE_ONLY: r->compile_only = 1; break;
+	case OPT_DRY_RUN: o->dry_run = 1; break;
+	case OPT_EXHAUSTIVE: o->exhaustive = 1; break;
+	case OPT_AGAIN: o->again = 1; break;
+	case OPT_ANYWAY: o->anyway = 1; break;
+	case OPT_SURVEY: o->survey = 1; break;
+	case OPT_EARLY: o->early = 1; break;
+	case OPT_FORMAT: format_option(&o->format, arg, state); break;
+	case ARGP_KEY_END:
+		if (o->arch && !(r->compile_only && o->gpu))
+			argp_error(state, "--arch goes with --compile-only and --gpu alone");
+		if (o->survey && (o->exhaustive || o->again || o->replay || r->compile_only))
+			argp_error(state, "--survey goes with none of --exhaustive, --again, "
+					  "--replay and --compile-only");
+		if (o->early && (o->survey || o->exhaustive || o->replay || r->compile_only ||
+				 o->kernels || o->phases))
+			argp_error(state, "--early goes with none of --survey, --exhaustive, "
+					  "--replay, --compile-only, --kernels and --phases");
+		break;
+	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); break;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+/* ---- scenarios ------------------------------------------------------------------ */
+
+static int add_batch(struct scenario_list *list, const struct request *r, const char *text,
+		     const struct models *m)
+{
+	struct scenario s = { .set = "batch", .split = "train", .weight = 1, .seed = 1 };
+	const char *name = r->model ? r->model : "llama3.1-8b@1";
+	char error[128];
+	if (!models_shape(m, name, &s.shape))
+		return 0;
+	snprintf(s.model, sizeof s.model, "%s", name);
+	s.shape.page_size = r->page_size;
+	s.shape.dtype = s.shape.kv_dtype = ATTUNE_BF16;
+	s.batch = batch_parse(text, error, sizeof error);
+	if (!s.batch) {
+		complain("--batch \"%s\": %s", text, error);
+		return 0;
+	}
+	s.batch_text = batch_format(&s.batch->view);
+	struct scenario *v = realloc(list->v, ((size_t)list->n + 1) * sizeof *v);
+	if (v)
+		list->v = v;
+	if (!v || !s.batch_text || !s.batch->view.query_start[s.batch->view.num_seqs]) {
+		complain(v && s.batch_text ? "--batch \"%s\" has no query token"
+					   : "--batch \"%s\": out of memory",
+			 text);
+		free(s.batch_text);
+		batch_free(s.batch);
+		return 0;
+	}
+	list->v[list->n++] = s;
+	return 1;
+}
+
+static int load(struct scenario_list *list, struct request *r)
+{
+	char path[MAX_PATH];
+	snprintf(path, sizeof path, "%s/models.json", r->dir);
+	struct models *m = models_load(path);
+	attune_shape unused;
+	int ok = m && (!r->model || models_shape(m, r->model, &unused)) &&
+		 scenario_sets_load(list, r->dir, r->set, r->num_sets, r->model, m);
+	for (int i = 0; ok && i < r->num_batches; i++)
+		ok = add_batch(list, r, r->batch[i], m);
+	if (ok)
+		scenarios_sift(list, NULL);
+	if (ok && !list->n) {
+		complain("no scenario of %s in these sets", r->model);
+		ok = 0;
+	}
+	models_free(m);
+	return ok;
+}
+
+/* ---- the command ---------------------------------------------------------------- */
+
+static char *joined(int argc, char **argv)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	for (int i = 0; f && i < argc; i++)
+		fprintf(f, "%s%s", i ? " " : "", argv[i]);
+	if (!f || fclose(f))
+		return NULL;
+	return text;
+}
+
+static const char about[] =
+    "Measures kernels on scenarios into a database. What is there already is not measured "
+    "again, so that the same command resumes an interrupted sweep."
+    "\vExamples:\n"
+    "  attune sweep --preset smoke\n"
+    "  attune sweep --gpu h200 --scenarios h200 --preset full --budget 20m\n"
+    "  attune sweep --batch 2q2k_32q1s1k --model llama3.1-70b@4 --kernels segmented\n"
+    "  attune sweep --gpu h200 --scenarios dense_h200 --survey --budget 10m\n"
+    "  attune sweep --gpu h200 --early\n"
+    "  attune sweep --gpu b200 --compile-only --batch 32q1s4k\n"
+    "  attune sweep --replay results/h200.sqlite\n\n"
+    "Time goes where it matters, in four stages. race: each part of each scenario, those "
+    "first that are unlike all before; who promises something by the machine's ceilings, by "
+    "the kernels' formulas and by what did well nearby is timed in rounds, one sample of each "
+    "a round, until it is certain who is behind. complete: the few choices that together are "
+    "nearly best everywhere, on all scenarios. cold: the first scenarios once more, with what "
+    "is known in the end. audit: every legal choice on one scenario in 25, which says what "
+    "racing missed. In one race of twelve a choice runs twice, under two names: how far the "
+    "two lie apart is the noise of the machine.\n\n"
+    "--survey is for scenarios to learn from, many at a short time each: of those that have "
+    "not been raced only the portfolio is measured, the few families that the database's races "
+    "show to be nearly best everywhere, with defaults and baselines, three rounds each and "
+    "nobody drops out. A later sweep without it races them as if they were new.\n\n"
+    "--early says what it is worth that a kernel begins before the launch in front of it is "
+    "over, where the caller allows it (attune.h). In a race calls follow one another on a "
+    "stream, so the time of one that begins early is what it adds to a chain of its own kind. "
+    "Trees and prices are made without such times.\n\n"
+    "The budget is for measuring; compiling comes before it, each binary once, on all CPUs, "
+    "and what takes more than two minutes is recorded as refused.\n\n"
+    "Every choice is compared with the reference on corner batches before it is timed, and "
+    "on the scenario itself if it comes near to winning. A choice that crashes or hangs takes "
+    "a worker process down, is recorded, and the sweep goes on.\n\n"
+    "Before it measures it waits up to a minute until no other attune measures on the device, "
+    "and up to a minute until other programs leave the machine alone; then it refuses, with exit "
+    "status 4. --anyway measures on a busy machine, but never beside another attune. Times that "
+    "are too noisy to learn from are marked noisy and raced again: at most twice in the end of "
+    "their stage, and by the next sweep.\n\n"
+    "--replay draws samples from those recorded, at 12 % of the time of an exhaustive sweep "
+    "or --budget, and judges what would have been picked by the recorded medians; cells at "
+    "random and one by one get the same time. Nothing is written.\n";
+
+static int measure_part(const struct sweep_options *o, const struct hello *hello, void *list)
+{
+	return (o->early ? sweep_early : sweep)(o, hello, list);
+}
+
+static int measure(struct request *r)
+{
+	struct scenario_list list = { 0 };
+	struct hello hello;
+	const int named = r->num_sets || r->num_batches;
+	int code = EXIT_USAGE;
+	catch_signals();
+	if (!named || load(&list, r))
+		code = sweep_device(&r->o, &hello);
+	if (!code && !named) {
+		r->set[r->num_sets++] = hello.info.gpu;
+		code = load(&list, r) ? EXIT_DONE : EXIT_USAGE;
+	}
+	if (!code)
+		code = on_each_device(&r->o, &hello, measure_part, &list);
+	scenarios_free(&list);
+	return code;
+}
+
+static int compile(struct request *r)
+{
+	struct scenario_list list = { 0 };
+	char own[MAX_PATH];
+	const char *gpu = r->o.gpu ? r->o.gpu : "cpu";
+	snprintf(own, sizeof own, "%s/%s.json", r->dir, gpu);
+	if (!r->num_sets && !r->num_batches) /* a GPU without sets of its own borrows the H200's */
+		r->set[r->num_sets++] = access(own, R_OK) ? "h200" : gpu;
+	const int code = load(&list, r) ? compile_only(&r->o, &list) : EXIT_USAGE;
+	scenarios_free(&list);
+	return code;
+}
+
+int cmd_sweep(int argc, char **argv)
+{
+	const struct argp argp = { .options = argp_options, .parser = parse, .doc = about };
+	struct request r = { .o = { .preset = PRESET_QUICK, .shards = 1, .seed = 1 },
+			     .dir = "scenarios",
+			     .page_size = 16 };
+	char *command = joined(argc, argv);
+	int code;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &r);
+	r.o.command = command ? command : "";
+	if (!r.o.budget_s && !r.o.replay)
+		r.o.budget_s = budgets[r.o.preset];
+	if (r.o.replay)
+		catch_signals();
+	code = r.o.replay ? sweep_replay(&r.o) : r.compile_only ? compile(&r) : measure(&r);
+	free(command);
+	return code;
+}

@@ -1,0 +1,107 @@
+/* gpu_models.c - GPUs that need not be here: what compiling for them takes. The GPUs are those of
+ * kernels/device/shared/gpu_names.c, AMD's chips those of kernels/device/hip/chips.c. */
+#include "compile.h"
+#include "harness/base/base.h"
+#include "kernels/device/hip/hip.h"
+#include "kernels/device/shared/gpu_names.h"
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+static const struct arch_limits limits[] = {
+/*	             block KiB  SM KiB     threads blocks */
+	{ "sm_80",   163 << 10, 164 << 10, 2048,   32 },
+	{ "sm_86",   99 << 10,  100 << 10, 1536,   16 },
+	{ "sm_87",   163 << 10, 164 << 10, 1536,   16 },
+	{ "sm_89",   99 << 10,  100 << 10, 1536,   24 },
+	{ "sm_90",   227 << 10, 228 << 10, 2048,   32 },
+	{ "sm_100",  227 << 10, 228 << 10, 2048,   32 },
+	{ "sm_103",  227 << 10, 228 << 10, 2048,   32 },
+	{ "sm_120",  99 << 10,  100 << 10, 1536,   24 },
+	{ "sm_121",  99 << 10,  100 << 10, 1536,   24 },
+	{ "gfx90a",  0,         0,         2048,   16 },
+	{ "gfx942",  0,         0,         2048,   16 },
+	{ "gfx950",  0,         0,         2048,   16 },
+};
+// clang-format on
+const char arch_names[] = "sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120, sm_121, "
+			  "gfx90a, gfx942, gfx950";
+
+const struct arch_limits *arch_limits(const char *arch)
+{
+	for (size_t i = 0; i < COUNT(limits); i++)
+		if (!strcmp(limits[i].arch, arch))
+			return &limits[i];
+	return NULL;
+}
+
+static void take_chip(struct device_info *info, const struct hip_chip *chip)
+{
+	info->lanes = 64;
+	info->smem_per_block = info->smem_per_unit = chip->lds;
+	info->dies = chip->die_units ? info->units / chip->die_units : 1;
+	if (chip->last_cache)
+		info->l2_bytes = chip->last_cache;
+}
+
+void gpu_describe(struct device_info *info, const struct gpu_model *m)
+{
+	const struct hip_chip *chip = hip_chip(m->arch);
+	const struct arch_limits *l = arch_limits(m->arch);
+	*info = (struct device_info){ .backend = BACKEND_GPU,
+				      .units = m->units,
+				      .lanes = 32,
+				      .smem_per_block = l ? l->smem_per_block : 0,
+				      .smem_per_unit = l ? l->smem_per_unit : 0,
+				      .l2_bytes = (size_t)m->l2_mib << 20 };
+	snprintf(info->name, sizeof info->name, "%s", m->gpu);
+	snprintf(info->gpu, sizeof info->gpu, "%s", m->gpu);
+	snprintf(info->arch, sizeof info->arch, "%s", m->arch);
+	if (chip)
+		take_chip(info, chip);
+}
+
+/* A row that describes `gpu`, of that architecture where one is said; NULL + complain. */
+static const struct gpu_model *row_for(const char *gpu, const char *arch)
+{
+	const struct gpu_model *m = gpu_whole(gpu);
+	if (arch && !arch_limits(arch)) {
+		complain("--arch is \"%s\"; it must be one of %s", arch, arch_names);
+		return NULL;
+	}
+	if (m && arch && strcmp(m->arch, arch)) {
+		complain("--gpu %s is of %s, not of %s: leave --arch away", gpu, m->arch, arch);
+		return NULL;
+	}
+	if (!m && arch)
+		for (m = gpu_models; m->gpu && strcmp(m->arch, arch); m++)
+			;
+	if (m && !arch_limits(m->arch)) {
+		complain("--gpu %s is of %s; kernels are for %s", gpu, m->arch, arch_names);
+		return NULL;
+	}
+	if (!m)
+		complain("--gpu %s is not among those of attune devices --known: say --arch, one "
+			 "of %s",
+			 gpu, arch_names);
+	return m;
+}
+
+int gpu_imagine(struct device_info *info, const char *gpu, const char *arch)
+{
+	const struct gpu_model *m = row_for(gpu, arch);
+	const size_t length = m ? strlen(m->gpu) : 0;
+	int units;
+	char unit[3];
+	if (!m)
+		return 0;
+	gpu_describe(info, m);
+	snprintf(info->gpu, sizeof info->gpu, "%s", gpu);
+	if (!strncmp(gpu, m->gpu, length) &&
+	    sscanf(gpu + length, "_%d%2[a-z]", &units, unit) == 2 && strcmp(unit, "gb") &&
+	    units > 0 && units < m->units)
+		info->units = units;
+	if (hip_chip(m->arch))
+		take_chip(info, hip_chip(m->arch));
+	return 1;
+}

@@ -1,0 +1,201 @@
+/* identity.c - what tells the source of one binary from another: the tokens of the source and of
+ * the files of ours that it includes, in the order in which a preprocessor reads them. Sources
+ * with the same tokens compile to the same code, but for line numbers and file names.
+ *
+ *   - `#include "x"` is replaced by the tokens of x. Where x is not found, or includes itself
+ *     without a guard, the directive counts.
+ *   - `#include <x>` does not count: the toolkit's version stands for its headers.
+ *   - Conditionals are not evaluated: they count, and so do all their branches.
+ *   - A file that may not have been read before is read again: one without a guard always, one
+ *     with a guard where the branch of the earlier include does not enclose this one.
+ *   - Blanks do not count, not even between tokens that a macro makes a string of. */
+#include "compile.h"
+#include "tokens.h"
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+enum { MOST_BRANCHES = 256 };
+
+/* What was read so far. */
+struct stream {
+	const char *root;
+	XXH3_state_t *hash;
+	int failed;
+	/* The branches that enclose the next token; branch 0 encloses all. Each has its number. */
+	int branch[MOST_BRANCHES], depth, last_branch;
+	/* Guarded files and the branches that included them. */
+	struct entered {
+		char *path;
+		int branch;
+	} * entered;
+	size_t num_entered;
+};
+
+/* The files above the one that is read. */
+struct above {
+	const char *path;
+	const struct above *up;
+};
+
+static void emit(struct stream *s, const char *token)
+{
+	s->failed |= XXH3_128bits_update(s->hash, token, strlen(token) + 1) != XXH_OK;
+}
+
+static void follow_branch(struct stream *s, const char *directive)
+{
+	const int step = directive_depth(directive);
+	s->depth += step > 0 || s->depth > 0 ? step : 0;
+	if (s->depth == MOST_BRANCHES) {
+		s->failed = 1;
+		s->depth = 0;
+	}
+	if (s->depth && (step > 0 || !strncmp(directive, "el", 2)))
+		s->branch[s->depth] = ++s->last_branch;
+}
+
+static int was_read(const struct stream *s, const char *path)
+{
+	for (size_t i = 0; i < s->num_entered; i++)
+		for (int b = 0; b <= s->depth; b++)
+			if (s->branch[b] == s->entered[i].branch &&
+			    !strcmp(s->entered[i].path, path))
+				return 1;
+	return 0;
+}
+
+static void note_read(struct stream *s, const char *path)
+{
+	struct entered *more = realloc(s->entered, (s->num_entered + 1) * sizeof *more);
+	char *copy = strdup(path);
+	s->entered = more ? more : s->entered;
+	if (!more || !copy) {
+		free(copy);
+		s->failed = 1;
+		return;
+	}
+	s->entered[s->num_entered++] =
+	    (struct entered){ .path = copy, .branch = s->branch[s->depth] };
+}
+
+static int enter(struct stream *s, const char *path, const struct above *up);
+
+/* Looks where compilers look: in the folder of the including file, then in the root. */
+static int enter_included(struct stream *s, const char *quoted, const struct above *up)
+{
+	char path[2 * PATH_MAX];
+	const int length = (int)strcspn(quoted + 1, "\"");
+	const int is_absolute = quoted[1] == '/';
+	const int folder = is_absolute ? 0 : (int)(strrchr(up->path, '/') + 1 - up->path);
+	snprintf(path, sizeof path, "%.*s%.*s", folder, up->path, length, quoted + 1);
+	const int read = enter(s, path, up);
+	if (read || is_absolute || !s->root)
+		return read > 0;
+	snprintf(path, sizeof path, "%s/%.*s", s->root, length, quoted + 1);
+	return enter(s, path, up) > 0;
+}
+
+static const char *behind_directive(const char *at)
+{
+	while (strcmp(at, TOKEN_END))
+		at = token_after(at);
+	return token_after(at);
+}
+
+/* Returns what comes next. */
+static const char *read_directive(struct stream *s, const char *at, const struct above *here)
+{
+	const char *name = token_after(at);
+	if (!strcmp(name, "include")) {
+		const char *what = token_after(name);
+		if (*what == '<' || (*what == '"' && enter_included(s, what, here)))
+			return behind_directive(at);
+	}
+	if (!strcmp(name, "pragma") && !strcmp(token_after(name), "once")) {
+		note_read(s, here->path);
+		return behind_directive(at);
+	}
+	follow_branch(s, name);
+	emit(s, at);
+	return name;
+}
+
+/* 0 when the file cannot be read, -1 when it includes itself. */
+static int enter(struct stream *s, const char *path, const struct above *up)
+{
+	char real[PATH_MAX];
+	const struct above here = { real, up };
+	struct token_file f;
+	const int depth = s->depth;
+	if (!realpath(path, real))
+		return 0;
+	if (was_read(s, real))
+		return 1;
+	for (const struct above *a = up; a; a = a->up)
+		if (!strcmp(a->path, real))
+			return -1;
+	if (!file_tokens(&f, real))
+		return 0;
+	if (f.guarded)
+		note_read(s, real);
+	for (const char *at = f.begin; at < f.end;)
+		if (strcmp(at, TOKEN_DIRECTIVE)) {
+			emit(s, at);
+			at = token_after(at);
+		} else {
+			at = read_directive(s, at, &here);
+		}
+	s->depth = depth;
+	free(f.text);
+	return 1;
+}
+
+int source_identity_of(const char *path, const char *root, char hex[33])
+{
+	struct stream s = { .root = root, .hash = XXH3_createState() };
+	const int ok = s.hash && XXH3_128bits_reset(s.hash) == XXH_OK &&
+		       enter(&s, path, NULL) > 0 && !s.failed;
+	if (ok) {
+		const XXH128_hash_t h = XXH3_128bits_digest(s.hash);
+		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
+			 (unsigned long long)h.low64);
+	}
+	for (size_t i = 0; i < s.num_entered; i++)
+		free(s.entered[i].path);
+	free(s.entered);
+	XXH3_freeState(s.hash);
+	return ok;
+}
+
+static int identity_of_kernel(const struct kernel *k, char hex[33])
+{
+	char path[PATH_MAX + 256];
+	if (!source_root())
+		return 0;
+	snprintf(path, sizeof path, "%s/%s", source_root(), k->source);
+	return source_identity_of(path, source_root(), hex);
+}
+
+/* Sources do not change while the program runs, and many rows ask for the same. */
+int source_identity(const struct kernel *k, char hex[33])
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct {
+		const struct kernel *kernel;
+		char hex[33];
+	} known[64];
+	size_t i = 0;
+	if (k != kernel_find(k->backend, k->name))
+		return identity_of_kernel(k, hex);
+	pthread_mutex_lock(&lock);
+	while (i < COUNT(known) - 1 && known[i].kernel && known[i].kernel != k)
+		i++;
+	const int ok = known[i].kernel == k || identity_of_kernel(k, known[i].hex);
+	known[i].kernel = ok ? k : NULL;
+	memcpy(hex, known[i].hex, ok ? 33 : 0);
+	pthread_mutex_unlock(&lock);
+	return ok;
+}

@@ -1,0 +1,328 @@
+/* jit.c - sources to binaries while the program runs, through a cache on disk:
+ *
+ *   <key>.cubin | .co | .so   what was made
+ *   <key>.txt                 how, and what the compiler said; also of what it refused
+ *
+ * The key is a hash of the compiler and its version, the architecture, the options and the
+ * identity of the source. A file is written under another name and
+ * renamed, the .txt last: it is there only when all is. Two who compile the same key
+ * at once do the work twice and end with the same files. cache_trim.c keeps it in bounds. */
+#include "code_object.h"
+#include "compile.h"
+#include "compilers.h"
+#include "harness/base/base.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+static const struct binary nothing = { .registers = -1,
+				       .spill_bytes = -1,
+				       .smem_static = -1,
+				       .agprs = -1,
+				       .sgprs = -1,
+				       .spills = -1 };
+
+/* The first whose source and GPU it is, and which is here; else the first whose it is. */
+static const struct compiler *compiler_for(const char *extension, const char *arch)
+{
+	const struct compiler *first = NULL;
+	for (const struct compiler *c = compilers; c < compilers + COUNT(compilers); c++) {
+		if (strcmp(extension, c->extension) || strncmp(arch, c->arch, strlen(c->arch)))
+			continue;
+		if (*c->version(arch))
+			return c;
+		first = first ? first : c;
+	}
+	return first;
+}
+
+const char *jit_version(enum backend b, const char *arch)
+{
+	const struct compiler *c = compiler_for(b == BACKEND_CPU ? ".c" : ".cu", arch);
+	return c && *c->version(arch) ? c->title(arch) : "none";
+}
+
+static int make_key(char hex[33], const struct compiler *c, const struct job *j)
+{
+	const char *arch_flags = c == &compilers[CC] ? cpu_compile_flags(j->arch) : "";
+	char source[33];
+	const char *const said[] = { c->version(j->arch),
+				     c == &compilers[CC] ? cc_command() : "",
+				     j->arch,
+				     arch_flags ? arch_flags : "",
+				     j->flags,
+				     j->entry,
+				     source };
+	XXH3_state_t *hash = XXH3_createState();
+	errno = 0;
+	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK &&
+		 source_identity_of(j->source, j->root, source);
+	for (size_t i = 0; ok && i < COUNT(said); i++)
+		ok = XXH3_128bits_update(hash, said[i], strlen(said[i]) + 1) == XXH_OK;
+	if (ok) {
+		const XXH128_hash_t h = XXH3_128bits_digest(hash);
+		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
+			 (unsigned long long)h.low64);
+	} else {
+		complain("%s: cannot be read: %s; ATTUNE_SOURCE names the kernels folder",
+			 j->source, strerror(errno));
+	}
+	XXH3_freeState(hash);
+	return ok;
+}
+
+/* Sum over all functions of the number before `words` in ptxas' report; -1: no report. */
+static int reported(const char *log, const char *words)
+{
+	int sum = -1;
+	for (const char *at = log; (at = strstr(at, words)); at += strlen(words)) {
+		const char *digit = at;
+		while (digit > log && digit[-1] == ' ')
+			digit--;
+		while (digit > log && digit[-1] >= '0' && digit[-1] <= '9')
+			digit--;
+		sum = (sum < 0 ? 0 : sum) + atoi(digit);
+	}
+	return sum;
+}
+
+/* A .txt: numbers, how it was made, and the compiler's words after LOG_MARK. */
+#define HEAD "attune binary 1\nstatus %d\nregisters %d\nspill_bytes %d\nsmem_static %d\n"
+#define LOG_MARK "\nlog\n"
+
+static int remember(const struct binary *b, const struct job *j, int status, const char *final)
+{
+	char temporary[PATH_MAX + 8];
+	char *text;
+	const char *log = b->log ? b->log : "";
+	const int n =
+	    asprintf(&text, HEAD "source %s\narch %s\nflags %s" LOG_MARK "%s", status, b->registers,
+		     b->spill_bytes, b->smem_static, j->source, j->arch, j->flags, log);
+	if (n < 0)
+		return 0;
+	snprintf(temporary, sizeof temporary, "%s.txt", j->made);
+	const int ok = write_file(temporary, text, (size_t)n);
+	free(text);
+	return ok && rename(temporary, final) == 0;
+}
+
+/* COMPILED or REFUSED as remembered, -1 when not. */
+static int recall(struct binary *b, const char *txt)
+{
+	int status = -1;
+	char *text = source_text(txt);
+	const char *log = text ? strstr(text, LOG_MARK) : NULL;
+	if (log &&
+	    sscanf(text, HEAD, &status, &b->registers, &b->spill_bytes, &b->smem_static) == 4)
+		b->log = strdup(log + strlen(LOG_MARK));
+	free(text);
+	return b->log && (status == COMPILED || status == REFUSED) ? status : -1;
+}
+
+void *read_file(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rbe");
+	long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+	char *bytes = n > 0 ? malloc((size_t)n) : NULL;
+	if (bytes && (fseek(f, 0, SEEK_SET) || fread(bytes, 1, (size_t)n, f) != (size_t)n)) {
+		free(bytes);
+		bytes = NULL;
+	}
+	if (f)
+		fclose(f);
+	*size = bytes ? (size_t)n : 0;
+	return bytes;
+}
+
+/* An AMD GPU's compiler leaves what it took in the code itself. */
+static void describe(struct binary *b)
+{
+	struct code_object o;
+	code_object_read(&o, b->blob.data, b->blob.size, b->blob.entry);
+	b->registers = o.vgprs;
+	b->spill_bytes = o.scratch;
+	b->smem_static = o.lds;
+	b->agprs = o.agprs;
+	b->sgprs = o.sgprs;
+	b->spills = o.spills;
+}
+
+/* A shared object is loaded by its path, code of a GPU from memory. */
+static int take(struct binary *b, const struct compiler *c, const struct job *j, const char *path)
+{
+	if (!(b->blob.entry = strdup(j->entry)))
+		return 0;
+	if (c == &compilers[CC])
+		return access(path, R_OK) == 0 && (b->blob.path = strdup(path)) != NULL;
+	b->blob.data = read_file(path, &b->blob.size);
+	if (b->blob.data && !strcmp(c->arch, "gfx"))
+		describe(b);
+	return b->blob.data != NULL;
+}
+
+static int compile(struct binary *b, const struct compiler *c, struct job *j, const char *binary,
+		   const char *txt)
+{
+	const int status = c->compile(j);
+	if (status == IMPOSSIBLE) {
+		free(j->log);
+		unlink(j->made);
+		return IMPOSSIBLE;
+	}
+	b->log = j->log ? j->log : strdup("");
+	if (status == COMPILED && c == &compilers[NVRTC]) {
+		b->registers = reported(b->log, " registers");
+		b->spill_bytes = reported(b->log, " bytes spill stores");
+		b->smem_static = reported(b->log, " bytes smem");
+		if (b->registers >= 0 && b->smem_static < 0)
+			b->smem_static = 0; /* ptxas leaves zeros out */
+	}
+	if (status == COMPILED && rename(j->made, binary)) {
+		complain("%s: cannot be kept: %s", binary, strerror(errno));
+		return IMPOSSIBLE;
+	}
+	if (!remember(b, j, status, txt) || (status == COMPILED && !take(b, c, j, binary)))
+		return IMPOSSIBLE;
+	return status;
+}
+
+static void no_compiler(const struct compiler *c, const char *arch)
+{
+	const char *hipcc = getenv("HIPCC");
+	if (c == &compilers[CC])
+		complain("no C compiler: \"%s\" does not run; install gcc, or name one in CC",
+			 cc_command());
+	else if (c == &compilers[CLANG] && hipcc && *hipcc)
+		complain(
+		    "HIPCC is \"%s\", which makes no code for %s, and there is no hipRTC: name "
+		    "a clang that does, such as clang-22 with lld-22",
+		    hipcc, arch);
+	else if (c == &compilers[CLANG])
+		complain("no compiler for %s: install clang-22 and lld-22 (Debian has them in its "
+			 "security updates) or ROCm, or name a clang in HIPCC",
+			 arch);
+	else
+		complain("no NVRTC (libnvrtc.so.13 or .12): install the CUDA toolkit, or name its "
+			 "folder in CUDA_HOME");
+}
+
+static void trim_once(void)
+{
+	cache_trim(cache_root());
+}
+
+static int through_cache(struct binary *b, const struct compiler *c, struct job *j)
+{
+	static atomic_uint count;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	char key[33], binary[PATH_MAX], txt[PATH_MAX];
+	const char *cache = cache_root();
+	if (!cache || !make_key(key, c, j))
+		return IMPOSSIBLE;
+	pthread_once(&once, trim_once);
+	snprintf(binary, sizeof binary, "%s/%s.%s", cache, key, c->suffix);
+	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
+	snprintf(j->made, sizeof j->made, "%s/%s.%d.%u", cache, key, (int)getpid(),
+		 atomic_fetch_add(&count, 1));
+	const int status = recall(b, txt);
+	b->cached = status == REFUSED || (status == COMPILED && take(b, c, j, binary));
+	if (b->cached) {
+		utimensat(AT_FDCWD, txt, NULL, 0); /* it is used now: see cache_trim.c */
+		return status;
+	}
+	jit_free(b);
+	return compile(b, c, j, binary, txt);
+}
+
+/* By the kernel, whose source is named as it is, and its flags. */
+static void name_entry(struct job *j)
+{
+	char kernel[64];
+	const char *slash = strrchr(j->source, '/'), *name = slash ? slash + 1 : j->source;
+	snprintf(kernel, sizeof kernel, "%.*s", (int)strcspn(name, "."), name);
+	entry_name(j->entry, kernel, j->flags);
+}
+
+static int compile_source(struct binary *b, const char *root, const char *source_path,
+			  const char *flags, const char *arch)
+{
+	struct job j = { .source = source_path, .root = root, .flags = flags, .arch = arch };
+	const char *slash = strrchr(source_path, '/'), *dot = strrchr(source_path, '.');
+	const struct compiler *c = dot ? compiler_for(dot, arch) : NULL;
+	struct timespec start, stop;
+	*b = nothing;
+	if (!c) {
+		complain("%s: neither a .c nor a .cu file", source_path);
+		return IMPOSSIBLE;
+	}
+	if (!*c->version(arch)) {
+		no_compiler(c, arch);
+		return IMPOSSIBLE;
+	}
+	name_entry(&j);
+	snprintf(j.folder, sizeof j.folder, "%.*s", slash ? (int)(slash - source_path) : 1,
+		 slash ? source_path : ".");
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	const int status = through_cache(b, c, &j);
+	clock_gettime(CLOCK_MONOTONIC, &stop);
+	b->seconds = (double)(stop.tv_sec - start.tv_sec) + 1e-9 * (stop.tv_nsec - start.tv_nsec);
+	if (status == IMPOSSIBLE)
+		jit_free(b);
+	return status;
+}
+
+int jit_compile_source(struct binary *b, const char *source_path, const char *flags,
+		       const char *arch)
+{
+	return compile_source(b, source_root(), source_path, flags, arch);
+}
+
+int jit_compile_below(struct binary *b, const char *root, const struct kernel *k, const char *flags,
+		      const char *arch)
+{
+	char path[PATH_MAX + 256], code_arch[CODE_ARCH];
+	snprintf(path, sizeof path, "%s/%s", root, k->source);
+	kernel_arch(code_arch, k, arch);
+	return compile_source(b, root, path, flags, code_arch);
+}
+
+int jit_compile(struct binary *b, const struct kernel *k, const char *flags, const char *arch)
+{
+	if (source_root())
+		return jit_compile_below(b, source_root(), k, flags, arch);
+	*b = nothing;
+	complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
+	return IMPOSSIBLE;
+}
+
+int jit_has(const struct kernel *k, const char *flags, const char *arch)
+{
+	char key[33], path[PATH_MAX + 256], txt[PATH_MAX + 64], code_arch[CODE_ARCH];
+	const char *root = source_root(), *cache = cache_root();
+	kernel_arch(code_arch, k, arch);
+	snprintf(path, sizeof path, "%s/%s", root ? root : "", k->source);
+	const struct job j = { .source = path, .root = root, .flags = flags, .arch = code_arch };
+	const char *dot = strrchr(k->source, '.');
+	const struct compiler *c = dot ? compiler_for(dot, code_arch) : NULL;
+	if (!root || !cache || !c || !*c->version(code_arch) || !make_key(key, c, &j))
+		return 0;
+	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
+	return access(txt, R_OK) == 0;
+}
+
+void jit_free(struct binary *b)
+{
+	free((void *)b->blob.data);
+	free((void *)b->blob.path);
+	free((void *)b->blob.entry);
+	free(b->log);
+	*b = nothing;
+}

@@ -1,0 +1,133 @@
+/* process.c - runs compilers as child processes: builds their command lines, collects what they
+ * print and reads their exit status; and writes what a compiler library returned to a file. */
+#include "compilers.h"
+#include "harness/base/base.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+void word(struct words *w, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	if (w->n == MAX_WORDS || vasprintf(&w->v[w->n], format, ap) < 0)
+		w->lost = 1;
+	else
+		w->v[++w->n] = NULL;
+	va_end(ap);
+}
+
+void split(struct words *w, const char *text)
+{
+	for (size_t n; *(text += strspn(text, " ")); text += n) {
+		n = strcspn(text, " ");
+		word(w, "%.*s", (int)n, text);
+	}
+}
+
+void words_free(struct words *w)
+{
+	for (int i = 0; i < w->n; i++)
+		free(w->v[i]);
+}
+
+char *read_all(int fd)
+{
+	char *text = NULL;
+	size_t n = 0, room = 0;
+	for (;;) {
+		if (room - n < 4096) {
+			char *more = realloc(text, room = 2 * room + 8192);
+			if (!more)
+				break;
+			text = more;
+		}
+		const ssize_t got = read(fd, text + n, room - n - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		n += (size_t)got;
+	}
+	if (text)
+		text[n] = '\0';
+	return text;
+}
+
+/* In the process group of whoever asks: a builder's group is stopped and killed as one. */
+static int spawn(pid_t *pid, char *const *argv, int out)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, dfl;
+	sigemptyset(&none);
+	sigemptyset(&dfl);
+	sigaddset(&dfl, SIGINT);
+	sigaddset(&dfl, SIGTERM);
+	if (posix_spawn_file_actions_init(&actions))
+		return ENOMEM;
+	if (posix_spawnattr_init(&attr)) {
+		posix_spawn_file_actions_destroy(&actions);
+		return ENOMEM;
+	}
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setsigdefault(&attr, &dfl);
+	posix_spawnattr_setsigmask(&attr, &none);
+	int error = posix_spawn_file_actions_adddup2(&actions, out, 1);
+	error = error ? error : posix_spawn_file_actions_adddup2(&actions, out, 2);
+	error = error ? error : posix_spawnp(pid, argv[0], &actions, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	return error;
+}
+
+int run_words(const struct words *w, char **output)
+{
+	int fd[2], status = -1;
+	pid_t pid;
+	*output = NULL;
+	if (pipe2(fd, O_CLOEXEC))
+		return -1;
+	const int error = spawn(&pid, w->v, fd[1]);
+	close(fd[1]);
+	if (!error) {
+		*output = read_all(fd[0]);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(fd[0]);
+	errno = error;
+	return error ? -1 : status;
+}
+
+int run_compiler(const struct words *w, struct job *j, const char *command)
+{
+	const int status = w->lost ? -1 : run_words(w, &j->log);
+	if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
+		return WEXITSTATUS(status) ? REFUSED : COMPILED;
+	complain("%s: %s could not run: %s", j->source, command,
+		 status == -1          ? strerror(errno)
+		 : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+				       : "its parts are missing");
+	return IMPOSSIBLE;
+}
+
+int write_file(const char *path, const void *bytes, size_t n)
+{
+	FILE *f = fopen(path, "wbe");
+	const int ok = f && fwrite(bytes, 1, n, f) == n;
+	if ((f && fclose(f)) || !ok) {
+		complain("%s: cannot write: %s", path, strerror(errno));
+		return 0;
+	}
+	return 1;
+}

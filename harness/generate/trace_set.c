@@ -1,0 +1,233 @@
+/* trace_set.c - from request traces to a scenario set: replay each, pick steps,
+ * write them as JSON that scenario.c reads. */
+#include "engine_sim.h"
+#include "set_writer.h"
+#include "harness/base/base.h"
+#include "harness/base/json_out.h"
+#include "harness/scenario/scenario.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIN_WEIGHT 0.05 /* what is rare in a trace still has a say */
+
+void trace_name(char *name, size_t size, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	snprintf(name, size, "%.*s", (int)strcspn(base, "."), base);
+}
+
+/* Number i, from the list's beginning again after its end. */
+static void dealt_model(char *name, size_t size, const char *list, int i)
+{
+	int n = 1;
+	for (const char *c = list; *c; c++)
+		n += *c == ',';
+	for (i %= n; i; i--)
+		list = strchr(list, ',') + 1;
+	snprintf(name, size, "%.*s", (int)strcspn(list, ","), list);
+}
+
+static int add_pick(struct made_set *set, const struct replay *r, const struct job *job,
+		    const struct picked *p, int picks, const char *split)
+{
+	const struct step *s = &r->steps[p->step];
+	struct made e = { .split = split,
+			  .settings = "",
+			  .weight = fmax(p->weight * picks, MIN_WEIGHT),
+			  .steps = p->steps,
+			  .batch = rows_text(&r->rows[s->first], s->num_rows) };
+	char name[64];
+	trace_name(name, sizeof name, job->path);
+	snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, p->step, r->num_steps,
+		 p->weight > 0 ? "" : ", corner");
+	dealt_model(e.model, sizeof e.model, job->models, set->n);
+	return e.batch && made_add(set, e);
+}
+
+/* Query-key pairs that the heaviest of the models may have; 0 after a complaint. */
+static double most_pairs(const struct job *job, const struct models *models)
+{
+	double width = 1;
+	const char *at = job->models;
+	for (int i = 0; at; i++) {
+		char name[64];
+		attune_shape shape;
+		dealt_model(name, sizeof name, job->models, i);
+		if (!models_shape(models, name, &shape))
+			return 0;
+		width = fmax(width, 4.0 * shape.num_query_heads * shape.head_size);
+		at = strchr(at, ',');
+		at = at ? at + 1 : NULL;
+	}
+	return job->max_gflop * 1e9 / width;
+}
+
+/* Where the last `share` of the rule's time begins. */
+static int cut_at(const struct replay *r, const struct pick_rule *rule, double share)
+{
+	double total = 0, sum = 0;
+	int i;
+	for (i = rule->first; i < rule->end; i++)
+		total += r->steps[i].ms;
+	for (i = rule->first; i < rule->end && sum < (1 - share) * total; i++)
+		sum += r->steps[i].ms;
+	return i;
+}
+
+/* Returns how many there are; -1: out of memory. */
+static int pick_from(struct made_set *set, const struct replay *r, const struct job *job,
+		     const struct pick_rule *rule, int wanted, const char *split)
+{
+	struct picked *p = calloc((size_t)wanted + REPLAY_CORNERS, sizeof *p);
+	int n = p ? replay_pick(r, rule, p, wanted) : -1, ok = n >= 0;
+	int corners = n > 0 && job->corners ? replay_corners(r, rule, p + n) : 0;
+	for (int i = 0; ok && i < n + corners; i++) {
+		const int is_drawn = job->leave_out && i < n && i % 10 == 5;
+		ok = add_pick(set, r, job, &p[i], n, is_drawn ? "heldout_random" : split);
+	}
+	free(p);
+	return ok ? n : -1;
+}
+
+static int pick_steps(struct made_set *set, const struct replay *r, const struct job *job,
+		      double pairs)
+{
+	struct pick_rule early = pick_all(r), late;
+	const int held = (int)lround(job->pick * job->hold_out);
+	int n, more = 0;
+	early.max_pairs = pairs;
+	early.leave_out = job->leave_out;
+	early.seed = job->seed;
+	late = early;
+	early.end = late.first = cut_at(r, &early, job->hold_out);
+	n = pick_from(set, r, job, &early, job->pick - held, job->split);
+	if (n > 0 && held)
+		more = pick_from(set, r, job, &late, held, "heldout_traces");
+	if (n < 0 || more < 0)
+		complain("out of memory");
+	else if (!n || (held && !more))
+		complain("%s: no step may be kept; raise --max-gflop or --requests", job->path);
+	return n > 0 && more >= (held > 0);
+}
+
+/* What the job leaves open is filled in. */
+static struct engine job_engine(const struct job *job)
+{
+	struct engine e = job->engine;
+	e.seed = job->seed;
+	e.cost = job->cost.step_ms > 0 ? &job->cost : NULL;
+	if (!(e.accept > 0))
+		e.accept = 1 + e.drafts / 2.;
+	return e;
+}
+
+int job_replay(struct replay *r, const struct job *job)
+{
+	const struct engine e = job_engine(job);
+	long long whole = e.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK - e.drafts;
+	int longest = whole < job->max_request ? (int)whole : job->max_request, ok = 0;
+	struct trace trace;
+	double capacity;
+	if (e.accept > e.drafts + 1) {
+		complain("%s: --accept %g with %d drafts; it must be at most %d", job->path,
+			 e.accept, e.drafts, e.drafts + 1);
+		return 0;
+	}
+	if (!trace_load(&trace, job->path, job->requests, longest))
+		return 0;
+	capacity = replay_capacity(&trace, &e);
+	const double own = trace_rate(&trace);
+	if (capacity > 0) {
+		trace_set_rate(&trace, job->load * capacity);
+		ok = replay_run(r, &trace, &e);
+	}
+	if (ok)
+		complain("%s: %d requests (%d left out); their %.2f/s are taken as %.2f/s, load "
+			 "%.2f of an engine of %d sequences, %d tokens a step and a cache of %lld "
+			 "tokens; %d steps, %d preemptions",
+			 job->path, trace.n, trace.dropped, own, job->load * capacity, job->load,
+			 e.max_seqs, e.max_batched_tokens, e.kv_tokens, r->num_steps,
+			 r->preemptions);
+	else
+		complain("out of memory");
+	trace_free(&trace);
+	return ok;
+}
+
+static int replay_job(struct made_set *set, const struct job *job, const struct models *models)
+{
+	const double pairs = most_pairs(job, models);
+	struct replay r;
+	int ok;
+	if (!pairs || !job_replay(&r, job))
+		return 0;
+	ok = pick_steps(set, &r, job, pairs);
+	replay_free(&r);
+	return ok;
+}
+
+/* Options that are seldom given. */
+static void print_extras(const struct job *j, char *text, size_t size)
+{
+	const struct engine e = job_engine(j);
+	size_t n = 0;
+	text[0] = '\0';
+	if (e.prefix_caching)
+		n += (size_t)snprintf(text + n, size - n, ", prefix caching");
+	if (e.drafts && n < size)
+		n += (size_t)snprintf(text + n, size - n, ", %d drafts of which %g advance",
+				      e.drafts, e.accept - 1);
+	if (j->hold_out > 0 && n < size)
+		n += (size_t)snprintf(text + n, size - n, ", the last %g held out", j->hold_out);
+	if (e.cost && n < size)
+		snprintf(text + n, size - n, ", %g ms + %g ms a query + %g ms a KV token",
+			 e.cost->step_ms, e.cost->query_ms, e.cost->kv_ms);
+}
+
+static void print_grid(const char *grid, FILE *f)
+{
+	char text[128];
+	snprintf(text, sizeof text, "made by attune scenarios --grid %s; README.md says how", grid);
+	fputs("\t\t", f);
+	out_quoted(f, text);
+}
+
+static void print_about(const struct job *j, FILE *f)
+{
+	char text[512], extras[160], name[64];
+	trace_name(name, sizeof name, j->path);
+	print_extras(j, extras, sizeof extras);
+	snprintf(text, sizeof text,
+		 "%s: load %g, budget %d, %d sequences, %lld KV tokens, first %d requests "
+		 "of at most %d tokens%s, %s, seed %llu",
+		 name, j->load, j->engine.max_batched_tokens, j->engine.max_seqs,
+		 j->engine.kv_tokens, j->requests, j->max_request, extras, j->split, j->seed);
+	fputs("\t\t", f);
+	out_quoted(f, text);
+}
+
+int set_make(const struct recipe *r, const struct models *models, FILE *f)
+{
+	struct made_set set = { 0 };
+	int ok = !r->grid || grid_add(&set, r->grid, r->dir, models);
+	for (int i = 0; ok && i < r->num_jobs; i++)
+		ok = replay_job(&set, &r->jobs[i], models);
+	if (ok) {
+		fputs("{\n\t\"about\": [\n", f);
+		if (r->grid) {
+			print_grid(r->grid, f);
+			fputs(r->num_jobs ? ",\n" : "\n", f);
+		}
+		for (int i = 0; i < r->num_jobs; i++) {
+			print_about(&r->jobs[i], f);
+			fputs(i + 1 < r->num_jobs ? ",\n" : "\n", f);
+		}
+		fputs("\t],\n", f);
+		made_print(&set, f);
+		fputs("}\n", f);
+	}
+	made_free(&set);
+	return ok;
+}

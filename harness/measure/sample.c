@@ -1,0 +1,255 @@
+/* sample.c - has racers run: plays tapes, takes samples again that were disturbed, and
+ * rounds in which the device had to slow down.
+ *
+ * Page sets rotate through a race as a whole: a play begins with the sets that were used
+ * longest ago, whoever used them, so that no call finds its keys in a cache. */
+#include "measure.h"
+#include "race.h"
+#include "sample_graph.h"
+#include "harness/base/base.h"
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { TRIES = 3 /* of a sample that was disturbed */, NAPS = 3 /* of a race, each longer */ };
+
+static const double cheap_look_s = 50e-6;
+static const double throttled = 0.75; /* of the clock that it should have */
+static const double stray = 0.03;     /* of a sample's clock from its round's */
+static const double nap_s = 0.05;
+static const double window_s = 0.25, still_mhz = 0.01, still_w = 0.02, patience = 5;
+
+static void wait_s(double seconds)
+{
+	const struct timespec t = { .tv_sec = (time_t)seconds,
+				    .tv_nsec = (long)(fmod(seconds, 1) * 1e9) };
+	nanosleep(&t, NULL);
+}
+
+double course_spent(const struct course *c)
+{
+	return c->race->draw ? c->simulated_us * 1e-6 : budget_now() - c->budget_began;
+}
+
+double course_share(const struct course *c)
+{
+	if (c->race->draw)
+		return 1;
+	if (c->race->share)
+		return c->race->share(c->dev);
+	return c->dev->info.backend == BACKEND_CPU ? cpu_last_play_share(c->dev) : 1;
+}
+
+static void failed(struct course *c, int i, int fatal)
+{
+	struct runner *r = &c->runner[i];
+	const int is_twin = i >= c->race->n;
+	struct measurement *m = fatal ? &c->race->v[r->of].m : r->m;
+	m->outcome = fatal ? OUTCOME_CRASH : OUTCOME_RESOURCES;
+	m->samples = 0;
+	snprintf(m->detail, sizeof m->detail, "%s", attune_last_error());
+	r->alive = r->in = r->untold = 0;
+	tapes_free(&r->tapes, c->dev);
+	if (!is_twin && c->runners > c->race->n && c->race->control->of == i)
+		c->runner[c->race->n].in = 0;
+	if (c->race->after && (fatal || !is_twin))
+		c->race->after(c->race->arg, r->of);
+}
+
+void course_record(struct course *c, int i, int calls, int most)
+{
+	struct runner *r = &c->runner[i];
+	const double begin = seconds_now();
+	tapes_free(&r->tapes, c->dev);
+	r->calls = calls;
+	if (!c->race->draw && tapes_record(&r->tapes, c->dev, &c->race->v[r->of], c->race->sets,
+					   most == INT_MAX ? 0 : c->next_set, calls, most))
+		failed(c, i, 0);
+	r->m->wall_us += c->race->draw ? 0 : (seconds_now() - begin) * 1e6;
+}
+
+/* Without a device: what the caller says a call takes. */
+static enum attune_status draw(struct course *c, int i, double *us)
+{
+	struct runner *r = &c->runner[i];
+	*us = c->race->draw(c->race->arg, r->of, c->screening ? 0 : c->rounds + 1);
+	if (!(*us > 0)) {
+		fail(ATTUNE_UNSUPPORTED, "no time was drawn");
+		failed(c, i, 0);
+		return ATTUNE_OK;
+	}
+	r->m->device_us += *us * r->calls;
+	r->m->wall_us += *us * r->calls;
+	c->simulated_us += *us * r->calls;
+	return ATTUNE_OK;
+}
+
+enum attune_status course_play(struct course *c, int i, double *us)
+{
+	struct runner *r = &c->runner[i];
+	const double begin = seconds_now();
+	double ns = 0;
+	if (c->race->draw)
+		return draw(c, i, us);
+	if (c->race->before)
+		c->race->before(c->race->arg, r->of, r->us * r->calls * 1e-6);
+	enum attune_status status =
+	    c->dev->ops->tape_play(c->dev, tapes_next(&r->tapes, c->race->sets, &c->next_set), &ns);
+	*us = ns / 1e3 / r->calls;
+	budget_play();
+	r->m->device_us += ns / 1e3;
+	r->m->wall_us += (seconds_now() - begin) * 1e6;
+	if (!status && !(*us > 0))
+		status = fail(ATTUNE_DEVICE_ERROR, "a play of %d calls took no time", r->calls);
+	if (status)
+		failed(c, i, 1);
+	return status;
+}
+
+static void look(struct course *c, struct conditions *now)
+{
+	const double begin = seconds_now();
+	*now = (struct conditions){ 0 };
+	if (!c->race->draw)
+		c->dev->ops->conditions(c->dev, now);
+	c->look_s = seconds_now() - begin;
+}
+
+static enum attune_status sample(struct course *c, int i)
+{
+	struct runner *r = &c->runner[i];
+	float *us = &r->by_round[c->rounds], *share = &r->share[c->rounds];
+	struct conditions now;
+	*share = 0;
+	for (int attempt = 0; attempt < TRIES && *share < clean_share && r->in; attempt++) {
+		double got;
+		enum attune_status status = course_play(c, i, &got);
+		if (status || !r->alive)
+			return status;
+		double clean = course_share(c);
+		r->m->rejected += clean < clean_share;
+		if (clean > *share || !attempt) {
+			*us = (float)got;
+			*share = (float)clean;
+		}
+	}
+	r->mhz = 0;
+	if (c->usual_mhz > 0 && c->look_s < cheap_look_s) {
+		look(c, &now);
+		r->mhz = now.sm_mhz;
+	}
+	return ATTUNE_OK;
+}
+
+static unsigned long long step(unsigned long long *state)
+{
+	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* Who is in, in an order of its own each time. */
+static int shuffle(struct course *c)
+{
+	int n = 0;
+	for (int i = 0; i < c->runners; i++)
+		if (c->runner[i].in)
+			c->order[n++] = i;
+	for (int i = n - 1; i > 0; i--) {
+		int j = (int)(step(&c->random) % (unsigned)(i + 1)), keep = c->order[i];
+		c->order[i] = c->order[j];
+		c->order[j] = keep;
+	}
+	return n;
+}
+
+/* Samples of this round that were taken at another clock than most. */
+static void drop_strays(struct course *c, int n)
+{
+	double *mhz = c->scratch;
+	int known = 0;
+	for (int i = 0; i < n; i++)
+		if (c->runner[c->order[i]].mhz > 0)
+			mhz[known++] = c->runner[c->order[i]].mhz;
+	const double usual = median(mhz, known);
+	for (int i = 0; i < n; i++) {
+		struct runner *r = &c->runner[c->order[i]];
+		if (r->mhz > 0 && fabs(r->mhz - usual) > stray * usual) {
+			r->by_round[c->rounds] = NAN;
+			r->m->rejected++;
+		}
+	}
+}
+
+/* Whether the round just played is to be played again, later. Who is throttled time and
+ * again is so for good, and is measured as it is. */
+static int must_cool(struct course *c, const struct conditions *now, int n)
+{
+	if (!(now->sm_mhz > 0 && now->sm_mhz < throttled * c->usual_mhz) || c->naps == NAPS)
+		return 0;
+	for (int i = 0; i < n; i++)
+		c->runner[c->order[i]].m->rejected++;
+	wait_s(ldexp(nap_s, c->naps++));
+	return 1;
+}
+
+enum attune_status course_round(struct course *c)
+{
+	enum attune_status status = ATTUNE_OK;
+	struct conditions now;
+	int n;
+	for (int i = 0; i < c->runners; i++)
+		c->runner[i].by_round[c->rounds] = NAN;
+	do {
+		n = shuffle(c);
+		for (int i = 0; i < n && !status; i++)
+			status = sample(c, c->order[i]);
+		look(c, &now);
+	} while (!status && must_cool(c, &now, n));
+	drop_strays(c, n);
+	c->power[c->rounds] = now.power_w;
+	if (!c->rounds)
+		c->first = now;
+	c->last = now;
+	c->rounds++;
+	return status;
+}
+
+/* Whether a reading is that of the window before, nearly; what is not known holds still. */
+static int same(double a, double b, double share)
+{
+	return !(fabs(a - b) > share * b);
+}
+
+enum attune_status course_settle(struct course *c)
+{
+	const double least = c->race->protocol->settle_s, begin = seconds_now();
+	enum attune_status status = ATTUNE_OK;
+	struct conditions before = { 0 }, now = { 0 };
+	double window = begin, us;
+	int still = 0, windows = 0, n = shuffle(c);
+	if (c->race->draw)
+		c->simulated_us += least * 1e6;
+	if (c->race->draw || !(least > 0))
+		return ATTUNE_OK;
+	for (int i = 0; n && !status; i = (i + 1) % n) {
+		const double at = seconds_now();
+		if (at - begin > patience * least || (still && at - begin > least))
+			break;
+		if (at - window > fmin(window_s, least / 4)) {
+			look(c, &now);
+			still = windows++ && same(now.sm_mhz, before.sm_mhz, still_mhz) &&
+				same(now.power_w, before.power_w, still_w);
+			before = now;
+			window = seconds_now();
+		}
+		status = course_play(c, c->order[i], &us);
+	}
+	look(c, &now);
+	if (c->usual_mhz > 0 && now.sm_mhz > 0)
+		c->usual_mhz = now.sm_mhz;
+	return status;
+}

@@ -1,0 +1,204 @@
+/* summarize.c - what is told of a racer: which of its samples count, and the figures that
+ * follow from them. */
+#include "elimination.h"
+#include "measure.h"
+#include "race.h"
+#include "harness/base/base.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ENOUGH = 3 /* clean samples */ };
+
+static const double counter_s = 0.1; /* energy counters tick every few ms */
+
+/* The share that a sample needs to count: where too few are clean, that of the least
+ * disturbed ones. */
+static float share_needed(const struct runner *r, int rounds, int *noisy)
+{
+	double share[MAX_SAMPLES];
+	int n = 0, clean = 0;
+	for (int k = 0; k < rounds; k++) {
+		if (isnan(r->by_round[k]))
+			continue;
+		share[n++] = -r->share[k];
+		clean += r->share[k] >= clean_share;
+	}
+	*noisy = clean < ENOUGH && clean < n;
+	if (!*noisy)
+		return (float)clean_share;
+	(void)median(share, n); /* sorts: the largest share first */
+	return (float)-share[n < ENOUGH ? n - 1 : ENOUGH - 1];
+}
+
+int course_counted(const struct runner *r, int rounds, double *us)
+{
+	int noisy;
+	const float needed = share_needed(r, rounds, &noisy);
+	for (int k = 0; k < rounds; k++)
+		us[k] = r->share[k] >= needed ? r->by_round[k] : NAN;
+	return noisy;
+}
+
+/* In order of rounds; the screen's where there is no other. */
+static int collect(const struct runner *r, int rounds, double *us, int *noisy)
+{
+	double by_round[MAX_SAMPLES];
+	int n = 0;
+	*noisy = course_counted(r, rounds, by_round);
+	for (int k = 0; k < rounds; k++)
+		if (!isnan(by_round[k]))
+			us[n++] = by_round[k];
+	if (!n && r->probe_us > 0)
+		us[n++] = r->probe_us;
+	return n;
+}
+
+static double known(double value)
+{
+	return value > 0 ? value : NAN;
+}
+
+double course_median(const struct course *c, int i)
+{
+	double us[MAX_SAMPLES];
+	int noisy, n = collect(&c->runner[i], c->rounds, us, &noisy);
+	return median(us, n);
+}
+
+static double mean_power(const struct course *c)
+{
+	double power[MAX_SAMPLES], seconds = seconds_now() - c->began;
+	memcpy(power, c->power, sizeof power);
+	const double centre = c->rounds ? median(power, c->rounds) : 0;
+	if (centre > 0)
+		return centre;
+	if (seconds > counter_s && c->last.joules > c->first.joules)
+		return (c->last.joules - c->first.joules) / seconds;
+	return NAN;
+}
+
+/* Samples of rounds that count, and the least share of the CPU that one of them had. */
+static int kept_samples(const struct runner *r, int rounds, double *share)
+{
+	double us[MAX_SAMPLES];
+	int kept = 0;
+	*share = 1;
+	(void)course_counted(r, rounds, us);
+	for (int k = 0; k < rounds; k++)
+		if (!isnan(us[k])) {
+			*share = fmin(*share, (double)r->share[k]);
+			kept++;
+		}
+	return kept;
+}
+
+/* Nothing that an emulated device takes is a time, so that none can be too noisy. */
+static int has_times(const struct course *c)
+{
+	return !c->dev || !device_is_emulated(&c->dev->info);
+}
+
+static void account(struct course *c, int i)
+{
+	struct runner *r = &c->runner[i];
+	const struct racer *racer = &c->race->v[r->of];
+	struct measurement *m = r->m;
+	double us[MAX_SAMPLES], share;
+	int noisy;
+	const int kept = kept_samples(r, c->rounds, &share);
+	m->samples = collect(r, c->rounds, us, &noisy);
+	m->calls = r->calls;
+	for (int k = 0; k < m->samples; k++)
+		m->us[k] = (float)us[k];
+	m->median_us = median(us, m->samples);
+	m->min_us = m->samples ? us[0] : NAN;
+	m->q25_us = quantile(us, m->samples, 0.25);
+	m->q75_us = quantile(us, m->samples, 0.75);
+	m->ci_us = median_ci(us, m->samples);
+	m->gbps = racer->bytes / m->median_us / 1e3;
+	m->tflops = racer->flops / m->median_us / 1e6;
+	m->sm_mhz_before = known(c->first.sm_mhz);
+	m->sm_mhz_after = known(c->last.sm_mhz);
+	m->power_w = r->alone_w > 0 ? r->alone_w : mean_power(c);
+	m->joules = m->power_w * m->median_us * 1e-6;
+	if (has_times(c))
+		noise_judge_time(m, kept, share);
+	if (noisy)
+		snprintf(m->stopped, sizeof m->stopped, "noisy");
+}
+
+/* The twin against its original in rounds of both: pairs, whatever the rest was like. */
+static void report_control(struct course *c)
+{
+	struct control *out = c->race->control;
+	const struct runner *twin = &c->runner[c->race->n], *original = &c->runner[out->of];
+	double us[MAX_SAMPLES], ratio[MAX_SAMPLES];
+	int noisy, n = collect(twin, c->rounds, us, &noisy);
+	for (int k = 0; k < c->rounds; k++)
+		if (!isnan(twin->by_round[k]) && !isnan(original->by_round[k]))
+			ratio[out->rounds++] =
+			    (double)twin->by_round[k] / (double)original->by_round[k];
+	out->median_us = median(us, n);
+	out->ratio = median(ratio, out->rounds);
+	out->device_us = c->twin.device_us;
+}
+
+/* The judge's leader, unless its output was wrong after all. */
+static int find_winner(const struct course *c, const double *level)
+{
+	int winner = c->ruling.leader;
+	if (winner >= 0 && c->race->v[winner].m.outcome == OUTCOME_OK)
+		return winner;
+	winner = -1;
+	for (int i = 0; i < c->race->n; i++)
+		if (c->runner[i].in && c->race->v[i].m.outcome == OUTCOME_OK &&
+		    (winner < 0 || level[i] < level[winner]))
+			winner = i;
+	return winner;
+}
+
+/* A survivor's lead is the judge's. Others met the winner in few rounds, or in none, and one
+ * sample far out there would place them wrongly: theirs is by their level. */
+static void place_all(struct course *c)
+{
+	const int n = c->runners;
+	double *level = c->scratch, *screen = level + n, *rest = screen + n;
+	for (int i = 0; i < n; i++) {
+		double *x = c->log_us + i * COLUMNS;
+		(void)course_counted(&c->runner[i], c->rounds, x);
+		for (int k = 0; k < c->rounds; k++)
+			x[k] = log(x[k]);
+		screen[i] = log(known(c->runner[i].probe_us));
+	}
+	levels(level, c->log_us, screen, n, c->rounds, rest);
+	const int winner = find_winner(c, level);
+	for (int i = 0; i < n; i++) {
+		struct measurement *m = c->runner[i].m;
+		const double lead = m->lead;
+		if (winner != c->ruling.leader || !c->runner[i].in || isnan(lead))
+			m->lead = winner < 0 ? NAN : exp(level[i] - level[winner]);
+		m->lead_low *= m->lead / lead;
+	}
+	for (int i = 0; i < n; i++)
+		c->runner[i].m->ratio = c->runner[i].m->lead / c->race->v[0].m.lead;
+}
+
+/* The reference comes last: who is told of it knows that the race is over. */
+void course_tell(struct course *c)
+{
+	const struct race *race = c->race;
+	if (race->n)
+		place_all(c);
+	if (c->runners > race->n)
+		report_control(c);
+	for (int i = race->n - 1; i >= 0; i--) {
+		if (!c->runner[i].untold)
+			continue;
+		account(c, i);
+		if (race->control && has_times(c))
+			noise_judge_race(&race->v[i].m, race->control);
+		if (race->after)
+			race->after(race->arg, i);
+	}
+}

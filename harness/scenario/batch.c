@@ -1,0 +1,222 @@
+/* batch.c - vLLM's batch grammar, text to batch and back.
+ *
+ *   batch = group { '_' group }
+ *   group = [count] 'q' length [ 's' length ]     s: the sequence length, default q
+ *   length = digits [ 'k' ]                       k: x 1024
+ *
+ * Also legal here, for tests: q0 (a sequence without work) and s below q (a query
+ * longer than what it may look at). scenario.c refuses the latter. */
+#include "scenario.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SEQS = 1 << 16, MAX_LEN = 1 << 24, MAX_TOKENS = 1 << 30 };
+
+struct cursor {
+	const char *text, *at;
+	char *error;
+	size_t size;
+};
+
+/* Always 0. `found`: what stands at `at`, or NULL for the character there. */
+static int refuse(struct cursor *c, const char *at, const char *expected, const char *found)
+{
+	char one[16];
+	unsigned char ch = (unsigned char)*at;
+	if (!found)
+		found = one;
+	if (!ch)
+		snprintf(one, sizeof one, "the end");
+	else if (ch < ' ' || ch > '~')
+		snprintf(one, sizeof one, "byte 0x%02x", ch);
+	else
+		snprintf(one, sizeof one, "'%c'", ch);
+	snprintf(c->error, c->size, "column %d: expected %s, found %s", (int)(at - c->text) + 1,
+		 expected, found);
+	return 0;
+}
+
+static int is_digit(char ch)
+{
+	return ch >= '0' && ch <= '9';
+}
+
+/* Digits, saturating: any value above every limit is as wrong as the next. */
+static long long digits(struct cursor *c)
+{
+	long long n = 0;
+	for (; is_digit(*c->at); c->at++)
+		n = n > 1ll << 40 ? n : n * 10 + (*c->at - '0');
+	return n;
+}
+
+static int length(struct cursor *c, const char *what, int *out)
+{
+	const char *start = c->at;
+	char expected[80];
+	long long n;
+	if (!is_digit(*c->at)) {
+		snprintf(expected, sizeof expected, "a %s length", what);
+		return refuse(c, c->at, expected, NULL);
+	}
+	n = digits(c);
+	if (*c->at == 'k') {
+		n *= 1024;
+		c->at++;
+	}
+	if (n > MAX_LEN) {
+		snprintf(expected, sizeof expected, "a %s length of at most %dk", what,
+			 MAX_LEN / 1024);
+		return refuse(c, start, expected, "more");
+	}
+	*out = (int)n;
+	return 1;
+}
+
+struct group {
+	int count, query, seq;
+};
+
+static int parse_group(struct cursor *c, struct group *g)
+{
+	const char *start = c->at;
+	long long count = 1;
+	int has_k, has_s;
+	if (is_digit(*c->at))
+		count = digits(c);
+	else if (*c->at != 'q')
+		return refuse(c, c->at, "a count or 'q'", NULL);
+	if (count < 1 || count > MAX_SEQS)
+		return refuse(c, start, "a count of 1 to 65536", count ? "more" : "0");
+	g->count = (int)count;
+	if (*c->at != 'q')
+		return refuse(c, c->at, "'q' and a query length", NULL);
+	c->at++;
+	if (!length(c, "query", &g->query))
+		return 0;
+	g->seq = g->query;
+	has_s = *c->at == 's';
+	if (has_s) {
+		c->at++;
+		if (!length(c, "sequence", &g->seq))
+			return 0;
+	}
+	has_k = c->at[-1] == 'k';
+	if (*c->at && *c->at != '_')
+		return refuse(c, c->at,
+			      has_s   ? has_k ? "'_' or the end" : "'k', '_' or the end"
+			      : has_k ? "'s', '_' or the end"
+				      : "'k', 's', '_' or the end",
+			      NULL);
+	return 1;
+}
+
+static int append(struct cursor *c, const char *start, struct batch *b, const struct group *g)
+{
+	int n = b->view.num_seqs, total = n + g->count;
+	int32_t *query_start, *seq_lens;
+	if (total > MAX_SEQS)
+		return refuse(c, start, "at most 65536 sequences in all", "more");
+	if (b->query_start[n] + (long long)g->count * g->query > MAX_TOKENS)
+		return refuse(c, start, "at most 1048576k query tokens in all", "more");
+	query_start = realloc(b->query_start, ((size_t)total + 1) * sizeof *query_start);
+	if (query_start)
+		b->query_start = query_start;
+	seq_lens = realloc(b->seq_lens, (size_t)total * sizeof *seq_lens);
+	if (seq_lens)
+		b->seq_lens = seq_lens;
+	if (!query_start || !seq_lens) {
+		snprintf(c->error, c->size, "out of memory");
+		return 0;
+	}
+	for (int i = n; i < total; i++) {
+		b->query_start[i + 1] = b->query_start[i] + g->query;
+		b->seq_lens[i] = g->seq;
+	}
+	b->view.num_seqs = total;
+	return 1;
+}
+
+struct batch *batch_parse(const char *text, char *error, size_t size)
+{
+	struct cursor c = { .text = text, .at = text, .error = error, .size = size };
+	struct batch *b = calloc(1, sizeof *b);
+	if (b)
+		b->query_start = calloc(1, sizeof *b->query_start);
+	if (!b || !b->query_start) {
+		snprintf(error, size, "out of memory");
+		batch_free(b);
+		return NULL;
+	}
+	for (;;) {
+		const char *start = c.at;
+		struct group g;
+		if (!parse_group(&c, &g) || !append(&c, start, b, &g)) {
+			batch_free(b);
+			return NULL;
+		}
+		if (!*c.at)
+			break;
+		c.at++; /* the '_' */
+	}
+	b->view.query_start = b->query_start;
+	b->view.seq_lens = b->seq_lens;
+	return b;
+}
+
+void batch_free(struct batch *b)
+{
+	if (!b)
+		return;
+	free(b->query_start);
+	free(b->seq_lens);
+	free(b);
+}
+
+int batch_query_len(const attune_batch *b, int seq)
+{
+	return b->query_start[seq + 1] - b->query_start[seq];
+}
+
+int batch_is_of_phase(const attune_batch *b, enum phase phase, int seq)
+{
+	const int is_decode = batch_query_len(b, seq) <= DECODE_MAX_QUERY;
+	return phase == PHASE_ALL || (phase == PHASE_DECODE) == is_decode;
+}
+
+static void put_length(FILE *f, char letter, int n)
+{
+	if (n && n % 1024 == 0)
+		fprintf(f, "%c%dk", letter, n / 1024);
+	else
+		fprintf(f, "%c%d", letter, n);
+}
+
+char *batch_format(const attune_batch *b)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	if (!f)
+		return NULL;
+	for (int i = 0, next; i < b->num_seqs; i = next) {
+		int query = b->query_start[i + 1] - b->query_start[i];
+		for (next = i + 1; next < b->num_seqs; next++)
+			if (b->query_start[next + 1] - b->query_start[next] != query ||
+			    b->seq_lens[next] != b->seq_lens[i])
+				break;
+		if (i)
+			fputc('_', f);
+		if (next - i > 1)
+			fprintf(f, "%d", next - i);
+		put_length(f, 'q', query);
+		if (b->seq_lens[i] != query)
+			put_length(f, 's', b->seq_lens[i]);
+	}
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -1,0 +1,235 @@
+/* models.c - model shapes by name and tensor-parallel degree, from
+ * scenarios/models.json; scenarios/README.md describes its keys. */
+#include "scenario.h"
+#include "harness/base/base.h"
+#include "harness/base/json_in.h"
+#include "harness/base/json_out.h"
+#include "kernels/kernel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct model {
+	char name[MODEL_NAME]; /* with @tp */
+	attune_shape shape;
+};
+
+struct models {
+	struct model *v;
+	int n;
+};
+
+/* Behind the name of a model whose attention gives the LSE: a scenario of its own, in the
+ * database as elsewhere. */
+#define LSE_SUFFIX "+lse"
+
+// clang-format off
+static const struct key models_keys[] = {
+	{ "about",       .kind = NOTES },
+	{ "models",      .kind = LIST, .required = 1 },
+	{ 0 }
+}, model_keys[] = {
+	{ "name",        .kind = TEXT, .required = 1 },
+	{ "query_heads", .kind = INTEGER, .required = 1, .lo = 1, .hi = 1024 },
+	{ "kv_heads",    .kind = INTEGER, .required = 1, .lo = 1, .hi = 1024 },
+	{ "head_size",   .kind = INTEGER, .required = 1, .lo = 8, .hi = 512 },
+	{ "tp",          .kind = LIST, .required = 1 },
+	{ "window",      .kind = INTEGER, .lo = 0, .hi = 1 << 30 },
+	{ "softcap",     .kind = NOT_NEGATIVE },
+	{ "sinks",       .kind = FLAG },
+	{ "scale",       .kind = NOT_NEGATIVE },
+	{ 0 }
+};
+// clang-format on
+
+static const struct model *find(const struct models *m, const char *name)
+{
+	for (int i = 0; i < m->n; i++)
+		if (!strcmp(m->v[i].name, name))
+			return &m->v[i];
+	return NULL;
+}
+
+static int append(struct models *m, const struct model *one)
+{
+	struct model *v = realloc(m->v, ((size_t)m->n + 1) * sizeof *v);
+	if (!v) {
+		complain("out of memory");
+		return 0;
+	}
+	m->v = v;
+	m->v[m->n++] = *one;
+	return 1;
+}
+
+/* The whole model, on one GPU. */
+static attune_shape base_shape(const struct json_t *entry)
+{
+	return (attune_shape){
+		.num_query_heads = (int)input_integer(input_member(entry, "query_heads"), 0),
+		.num_kv_heads = (int)input_integer(input_member(entry, "kv_heads"), 0),
+		.head_size = (int)input_integer(input_member(entry, "head_size"), 0),
+		.page_size = 16,
+		.dtype = ATTUNE_BF16,
+		.kv_dtype = ATTUNE_BF16,
+		.causal = 1,
+		.window = (int)input_integer(input_member(entry, "window"), 0),
+		.scale = (float)input_number(input_member(entry, "scale"), 0),
+		.softcap = (float)input_number(input_member(entry, "softcap"), 0),
+		.has_sinks = input_flag(input_member(entry, "sinks")),
+		.has_new_kv = 1,
+	};
+}
+
+/* vLLM's rule: query heads must divide; KV heads divide, or are replicated to one
+ * a GPU when there are fewer of them than GPUs. */
+static int split(const struct input *in, const char *path, attune_shape *s, int tp)
+{
+	if (s->num_query_heads % tp)
+		return input_bad(in, path, NULL,
+				 "tp %d does not divide the %d query heads; it must", tp,
+				 s->num_query_heads);
+	if (s->num_kv_heads % tp && tp % s->num_kv_heads)
+		return input_bad(in, path, NULL,
+				 "tp %d neither divides the %d KV heads nor is a multiple of them; "
+				 "it must be one of the two",
+				 tp, s->num_kv_heads);
+	s->num_query_heads /= tp;
+	s->num_kv_heads = s->num_kv_heads > tp ? s->num_kv_heads / tp : 1;
+	return 1;
+}
+
+static int load_entry(const struct input *in, struct models *m, const struct json_t *entry,
+		      size_t index)
+{
+	static const struct key degree = { "tp", .kind = INTEGER, .lo = 1, .hi = 1024 };
+	const struct json_t *list = input_member(entry, "tp"), *tp;
+	const char *name = input_text(input_member(entry, "name"));
+	attune_shape whole = base_shape(entry);
+	char path[INPUT_PATH];
+	snprintf(path, sizeof path, "models/%zu/name", index);
+	if (!*name || strlen(name) > 48 || strpbrk(name, "@/ \t\n"))
+		return input_bad(in, path, NULL,
+				 "name is \"%.*s\"; it must be 1 to 48 characters without '@', '/' "
+				 "and blanks",
+				 INPUT_SHOWN, name);
+	snprintf(path, sizeof path, "models/%zu", index);
+	if (shape_error(&whole))
+		return input_bad(in, path, NULL, "%s: %s", name, shape_error(&whole));
+	for (size_t i = 0; (tp = input_element(list, i)); i++) {
+		struct model one = { .shape = whole };
+		snprintf(path, sizeof path, "models/%zu/tp/%zu", index, i);
+		if (!input_check(in, tp, path, &degree))
+			return 0;
+		if (!split(in, path, &one.shape, (int)input_integer(tp, 1)))
+			return 0;
+		snprintf(one.name, sizeof one.name, "%s@%d", name, (int)input_integer(tp, 1));
+		if (find(m, one.name))
+			return input_bad(in, path, NULL,
+					 "%s is there already; a name and degree can be given once",
+					 one.name);
+		if (!append(m, &one))
+			return 0;
+	}
+	return 1;
+}
+
+struct models *models_load(const char *path)
+{
+	struct models *m = calloc(1, sizeof *m);
+	const struct json_t *list, *entry;
+	struct input in;
+	char place[INPUT_PATH];
+	int ok;
+	if (!m || !input_open(&in, path)) {
+		free(m);
+		return NULL;
+	}
+	ok = input_check_object(&in, in.root, "", models_keys);
+	list = input_member(in.root, "models");
+	for (size_t i = 0; ok && (entry = input_element(list, i)); i++) {
+		snprintf(place, sizeof place, "models/%zu", i);
+		ok = input_check_object(&in, entry, place, model_keys) &&
+		     load_entry(&in, m, entry, i);
+	}
+	input_close(&in);
+	if (ok)
+		return m;
+	models_free(m);
+	return NULL;
+}
+
+void models_free(struct models *m)
+{
+	if (m)
+		free(m->v);
+	free(m);
+}
+
+const attune_shape *models_find(const struct models *m, const char *name)
+{
+	const struct model *found = find(m, name);
+	return found ? &found->shape : NULL;
+}
+
+/* The one that begins most like `name`. */
+const char *models_nearest(const struct models *m, const char *name)
+{
+	const char *best = "none";
+	size_t most = 0;
+	for (int i = 0; i < m->n; i++) {
+		size_t same = 0;
+		while (name[same] && name[same] == m->v[i].name[same])
+			same++;
+		if (!i || same > most) {
+			most = same;
+			best = m->v[i].name;
+		}
+	}
+	return best;
+}
+
+static int base_length(const char *name)
+{
+	const size_t n = strlen(name), suffix = strlen(LSE_SUFFIX);
+	return (int)(n > suffix && !strcmp(name + n - suffix, LSE_SUFFIX) ? n - suffix : n);
+}
+
+int model_gives_lse(const char *name)
+{
+	return name[base_length(name)] != '\0';
+}
+
+void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse)
+{
+	snprintf(out, MODEL_NAME, "%s%s", name_at_tp, gives_lse ? LSE_SUFFIX : "");
+}
+
+void model_members(FILE *f, const char *name)
+{
+	char base[MODEL_NAME];
+	snprintf(base, sizeof base, "%.*s", base_length(name), name);
+	fputs("\"models\": [", f);
+	out_quoted(f, base);
+	fputs(model_gives_lse(name) ? "], \"lse\": true" : "]", f);
+}
+
+int models_shape(const struct models *m, const char *name, attune_shape *out)
+{
+	char base[MODEL_NAME];
+	snprintf(base, sizeof base, "%.*s", base_length(name), name);
+	const attune_shape *found = models_find(m, base);
+	if (found) {
+		*out = *found;
+		out->has_lse = model_gives_lse(name);
+	} else
+		complain("unknown model \"%.*s\"; the nearest is \"%s\", and attune scenarios "
+			 "--models lists all",
+			 INPUT_SHOWN, name, models_nearest(m, name));
+	return found != NULL;
+}
+
+const char *models_name(const struct models *m, int i)
+{
+	return i >= 0 && i < m->n ? m->v[i].name : NULL;
+}

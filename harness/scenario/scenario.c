@@ -1,0 +1,327 @@
+/* scenario.c - scenario sets: a JSON file to scenarios. scenarios/README.md
+ * describes the keys; the tables below are what is enforced. A file is taken whole
+ * or not at all. */
+#include "scenario.h"
+#include "harness/base/base.h"
+#include "harness/base/json_in.h"
+#include "kernels/kernel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* as enum attune_dtype */
+static const char *const dtypes[] = { "f32", "f16", "bf16", NULL };
+static const char *const kv_dtypes[] = { "f32", "f16", "bf16", "e4m3", NULL };
+const char *const layout_names[] = { "nhd", "hnd", "classic", NULL };
+const char *const scenario_splits[] = { "train",
+					"peers",
+					"heldout",
+					"heldout_random",
+					"heldout_blocked",
+					"heldout_offgrid",
+					"heldout_extrapolated",
+					"heldout_traces",
+					"heldout_shape",
+					"ways",
+					"gate",
+					NULL };
+
+int split_is_held_out(const char *split)
+{
+	return !strncmp(split, "heldout", 7) || !strcmp(split, "peers") || split_is_gate(split);
+}
+
+int split_is_gate(const char *split)
+{
+	return !strcmp(split, "gate");
+}
+
+int gate_draws(const struct scenario *s)
+{
+	enum { ONE_IN = 3 };
+	char what[MODEL_NAME + 1];
+	const size_t n = (size_t)snprintf(what, sizeof what, "%s", s->model) + 1;
+	const XXH64_hash_t model = XXH3_64bits(what, n);
+	return !strncmp(s->split, "heldout", 7) &&
+	       XXH3_64bits_withSeed(s->batch_text, strlen(s->batch_text), model) % ONE_IN == 0;
+}
+
+// clang-format off
+#define SETTINGS								\
+	{ "models",    .kind = LIST },						\
+	{ "page_size", .kind = INTEGER, .lo = 1, .hi = 65536 },			\
+	{ "dtype",     .kind = WORD, .words = dtypes },				\
+	{ "kv_dtype",  .kind = WORD, .words = kv_dtypes },			\
+	{ "layout",    .kind = WORD, .words = layout_names },			\
+	{ "lse",       .kind = FLAG },						\
+	{ "seed",      .kind = INTEGER, .lo = 0, .hi = 0x7fffffffffffffff },	\
+	{ "split",     .kind = WORD, .words = scenario_splits }
+
+static const struct key set_keys[] = {
+	{ "about",     .kind = NOTES },
+	{ "defaults",  .kind = OBJECT },
+	{ "scenarios", .kind = LIST, .required = 1 },
+	{ 0 }
+}, default_keys[] = {
+	SETTINGS,
+	{ 0 }
+}, scenario_keys[] = {
+	{ "batch",     .kind = TEXT, .required = 1 },
+	{ "weight",    .kind = POSITIVE },
+	{ "steps",     .kind = POSITIVE },
+	{ "from",      .kind = TEXT },
+	SETTINGS,
+	{ 0 }
+};
+// clang-format on
+
+/* A file on its way into the list. */
+struct loading {
+	struct input in;
+	const struct models *models;
+	struct scenario_list *list;
+	int first;                     /* index of the file's first scenario */
+	size_t *entry;                 /* of each scenario since: its place in the file */
+	const struct json_t *defaults; /* or NULL */
+};
+
+enum layout layout_of(const char *name)
+{
+	for (int i = 0; layout_names[i]; i++)
+		if (!strcasecmp(layout_names[i], name))
+			return (enum layout)i;
+	return LAYOUT_NHD;
+}
+
+enum attune_kv_layout layout_kv(enum layout l)
+{
+	return l == LAYOUT_CLASSIC ? ATTUNE_KV_CLASSIC : ATTUNE_KV_STRIDED;
+}
+
+void scenario_drop(struct scenario *s)
+{
+	free(s->batch_text);
+	batch_free(s->batch);
+}
+
+void scenarios_free(struct scenario_list *list)
+{
+	for (int i = 0; i < list->n; i++)
+		scenario_drop(&list->v[i]);
+	free(list->v);
+	*list = (struct scenario_list){ 0 };
+}
+
+/* What the entry says, else the defaults; NULL when neither does. */
+static const struct json_t *setting(const struct loading *l, const struct json_t *entry,
+				    const char *key)
+{
+	const struct json_t *v = input_member(entry, key);
+	return v ? v : input_member(l->defaults, key);
+}
+
+static int check_models(const struct loading *l, const struct json_t *list, const char *path)
+{
+	static const struct key model = { "model", .kind = TEXT };
+	const struct json_t *v;
+	char place[INPUT_PATH + 32];
+	for (size_t i = 0; (v = input_element(list, i)); i++) {
+		snprintf(place, sizeof place, "%s/models/%zu", path, i);
+		if (!input_check(&l->in, v, place, &model))
+			return 0;
+		if (!models_find(l->models, input_text(v)))
+			return input_bad(
+			    &l->in, place, NULL, "unknown model \"%.*s\"; the nearest is \"%s\"",
+			    INPUT_SHOWN, input_text(v), models_nearest(l->models, input_text(v)));
+	}
+	return 1;
+}
+
+/* Fills batch and batch_text; refuses what no engine would run. */
+static int take_batch(const struct loading *l, struct scenario *s, const char *text,
+		      const char *path)
+{
+	const attune_batch *b;
+	char error[128];
+	s->batch = batch_parse(text, error, sizeof error);
+	if (!s->batch)
+		return input_bad(&l->in, path, NULL, "batch \"%.*s\": %s", INPUT_SHOWN, text,
+				 error);
+	b = &s->batch->view;
+	for (int i = 0; i < b->num_seqs; i++) {
+		int query = b->query_start[i + 1] - b->query_start[i];
+		if (b->seq_lens[i] < query)
+			return input_bad(&l->in, path, NULL,
+					 "batch \"%.*s\": sequence length %d is below its query "
+					 "length %d; s counts the context and the query",
+					 INPUT_SHOWN, text, b->seq_lens[i], query);
+	}
+	if (!b->query_start[b->num_seqs])
+		return input_bad(&l->in, path, NULL,
+				 "batch \"%.*s\" has no query token; at least one q must be 1 or "
+				 "more",
+				 INPUT_SHOWN, text);
+	s->batch_text = batch_format(b);
+	if (!s->batch_text)
+		complain("out of memory");
+	return s->batch_text != NULL;
+}
+
+static int same(const struct scenario *a, const struct scenario *b)
+{
+	return !strcmp(a->model, b->model) && a->shape.page_size == b->shape.page_size &&
+	       a->shape.dtype == b->shape.dtype && a->shape.kv_dtype == b->shape.kv_dtype &&
+	       a->layout == b->layout && !strcmp(a->batch_text, b->batch_text);
+}
+
+static int refuse_double(const struct loading *l, const struct scenario *s, const char *path)
+{
+	for (int i = l->first; i < l->list->n; i++) {
+		char place[INPUT_PATH];
+		int line, column;
+		if (!same(s, &l->list->v[i]))
+			continue;
+		snprintf(place, sizeof place, "scenarios/%zu", l->entry[i - l->first]);
+		json_place(l->in.text, place, NULL, &line, &column);
+		return input_bad(
+		    &l->in, path, NULL,
+		    "%s %.*s is there already, at line %d; a scenario can be given once", s->model,
+		    INPUT_SHOWN, s->batch_text, line);
+	}
+	return 1;
+}
+
+/* Takes what `s` owns when it succeeds. */
+static int append(struct loading *l, const struct scenario *s, size_t index)
+{
+	struct scenario_list *list = l->list;
+	size_t n = (size_t)list->n;
+	struct scenario *v = realloc(list->v, (n + 1) * sizeof *v);
+	size_t *entry = realloc(l->entry, (n + 1 - (size_t)l->first) * sizeof *entry);
+	if (v)
+		list->v = v;
+	if (entry)
+		l->entry = entry;
+	if (!v || !entry) {
+		complain("out of memory");
+		return 0;
+	}
+	entry[n - (size_t)l->first] = index;
+	list->v[list->n++] = *s;
+	return 1;
+}
+
+/* What the settings make of a model's shape must be one. */
+static int check_shape(const struct loading *l, const attune_shape *s, const char *path)
+{
+	const char *error = shape_error(s);
+	return !error || input_bad(&l->in, path, NULL, "%s", error);
+}
+
+static int add_scenario(struct loading *l, const struct json_t *entry, const char *model,
+			size_t index)
+{
+	struct scenario s = { .shape = *models_find(l->models, model) };
+	char path[INPUT_PATH], text_path[INPUT_PATH];
+	int dtype = input_word(setting(l, entry, "dtype"), dtypes, ATTUNE_BF16);
+	snprintf(path, sizeof path, "scenarios/%zu", index);
+	snprintf(text_path, sizeof text_path, "scenarios/%zu/batch", index);
+	s.shape.has_lse = input_flag(setting(l, entry, "lse"));
+	model_name(s.model, model, s.shape.has_lse);
+	s.shape.dtype = (enum attune_dtype)dtype;
+	s.shape.kv_dtype =
+	    (enum attune_dtype)input_word(setting(l, entry, "kv_dtype"), kv_dtypes, dtype);
+	s.shape.page_size = (int)input_integer(setting(l, entry, "page_size"), 16);
+	s.layout = (enum layout)input_word(setting(l, entry, "layout"), layout_names, LAYOUT_NHD);
+	s.shape.kv_layout = layout_kv(s.layout);
+	s.seed = (unsigned long long)input_integer(setting(l, entry, "seed"), 1);
+	s.weight = input_number(input_member(entry, "weight"), 1);
+	s.steps = input_number(input_member(entry, "steps"), 0);
+	snprintf(s.split, sizeof s.split, "%s",
+		 scenario_splits[input_word(setting(l, entry, "split"), scenario_splits, 0)]);
+	if (check_shape(l, &s.shape, path) &&
+	    take_batch(l, &s, input_text(input_member(entry, "batch")), text_path) &&
+	    refuse_double(l, &s, path) && append(l, &s, index))
+		return 1;
+	scenario_drop(&s);
+	return 0;
+}
+
+static int load_entry(struct loading *l, const struct json_t *entry, size_t index)
+{
+	const struct json_t *list, *model;
+	char path[INPUT_PATH];
+	snprintf(path, sizeof path, "scenarios/%zu", index);
+	if (!input_check_object(&l->in, entry, path, scenario_keys) ||
+	    !check_models(l, input_member(entry, "models"), path))
+		return 0;
+	list = setting(l, entry, "models");
+	if (!list)
+		return input_bad(&l->in, path, NULL,
+				 "models is missing; it must be given here or in defaults");
+	for (size_t i = 0; (model = input_element(list, i)); i++)
+		if (!add_scenario(l, entry, input_text(model), index))
+			return 0;
+	return 1;
+}
+
+static int load(struct loading *l)
+{
+	const struct json_t *list, *entry;
+	if (!input_check_object(&l->in, l->in.root, "", set_keys))
+		return 0;
+	l->defaults = input_member(l->in.root, "defaults");
+	if (l->defaults && (!input_check_object(&l->in, l->defaults, "defaults", default_keys) ||
+			    !check_models(l, input_member(l->defaults, "models"), "defaults")))
+		return 0;
+	list = input_member(l->in.root, "scenarios");
+	for (size_t i = 0; (entry = input_element(list, i)); i++)
+		if (!load_entry(l, entry, i))
+			return 0;
+	return 1;
+}
+
+/* "scenarios/h200.json" -> "h200"; 0 when that is no name for a set. */
+static int set_name(char *name, size_t size, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	const char *dot = strrchr(base, '.');
+	size_t n = dot && !strcmp(dot, ".json") ? (size_t)(dot - base) : strlen(base);
+	snprintf(name, size, "%.*s", (int)n, base);
+	return n > 0 && n < size;
+}
+
+int scenarios_load(struct scenario_list *list, const char *path, const struct models *models)
+{
+	struct loading l = { .models = models, .list = list, .first = list->n };
+	char set[sizeof list->v->set];
+	int ok;
+	if (!set_name(set, sizeof set, path)) {
+		complain("%s: a set's name must have 1 to %zu characters", path, sizeof set - 1);
+		return 0;
+	}
+	if (!input_open(&l.in, path))
+		return 0;
+	ok = load(&l);
+	input_close(&l.in);
+	free(l.entry);
+	for (int i = l.first; i < list->n; i++)
+		memcpy(list->v[i].set, set, sizeof set);
+	while (!ok && list->n > l.first)
+		scenario_drop(&list->v[--list->n]);
+	return ok;
+}
+
+void scenario_facts(struct facts *out, const attune_shape *s, const attune_batch *b)
+{
+	*out = (struct facts){ .query_tokens = b->query_start[b->num_seqs] };
+	for (int i = 0; i < b->num_seqs; i++) {
+		int query = b->query_start[i + 1] - b->query_start[i];
+		out->seqs += query > 0;
+		out->decodes += query > 0 && query <= DECODE_MAX_QUERY;
+	}
+	out->kv_bytes = 2.0 * (double)part_live_keys(s, b, PHASE_ALL) * s->num_kv_heads *
+			s->head_size * dtype_bytes(s->kv_dtype);
+	out->flops = 4.0 * (double)part_pairs(s, b, PHASE_ALL) * s->num_query_heads * s->head_size;
+}

@@ -1,0 +1,89 @@
+/* plans.c - composed plans of a mixed batch: which prefill and decode choices are worth
+ * being raced together, once each was raced alone, and how they are put together:
+ *
+ *   A | B      serial: the best choices of each part in all pairs
+ *   A || B     the best pair on two streams
+ *   A' || B    the same with SMs left to B: A' is the best prefill choice whose kernel has
+ *              SPARE_UNITS, with each number of them that is worth a try
+ *
+ * They are one race together with the launches over the whole batch. On a CPU, where
+ * nothing runs side by side, there are only the first. */
+#include "harness/scenario/scenario.h"
+#include "search.h"
+#include <math.h>
+#include <string.h>
+
+enum { BEST = 2 /* choices of each part */ };
+static const int spares[] = { 16, 32, 48, 64, 80, 96, 112 };
+_Static_assert(BEST *BEST + 1 + COUNT(spares) == MAX_PLANS, "room for all lanes");
+
+static int lists(const struct space *s, int axis, int value)
+{
+	int i = 0;
+	while (i < s->axis[axis].num_values && s->axis[axis].values[i] != value)
+		i++;
+	return i < s->axis[axis].num_values;
+}
+
+/* Whether a choice of a prefill heat may leave so many units. */
+static int can_spare(const struct heats *all, const struct heat *h, int place, int spare)
+{
+	struct choice c = all->entrant[h->entrant[place]].choice;
+	const struct space *s = c.kernel->space;
+	const int axis = space_spares(s);
+	if (axis < 0 || !lists(s, axis, spare))
+		return 0;
+	c.config.v[axis] = spare;
+	return !s->why_illegal(&c.config, &all->scenarios[h->scenario].shape, &h->part,
+			       &all->device);
+}
+
+/* Places of the fastest, the fastest first; how many there are. `spare`: of those that can
+ * leave as many units to others. */
+static int fastest(const struct heats *all, const struct heat *h, int spare, int *place, int most)
+{
+	int n = 0;
+	for (int i = 0; i < h->n; i++) {
+		if (!isfinite(h->us[i]) || (spare && !can_spare(all, h, i, spare)))
+			continue;
+		int at = n < most ? n++ : most;
+		for (; at > 0 && h->us[place[at - 1]] > h->us[i]; at--)
+			if (at < most)
+				place[at] = place[at - 1];
+		if (at < most)
+			place[at] = i;
+	}
+	return n;
+}
+
+/* Plans that leave units to the decode part; how many. */
+static int add_split(const struct heats *all, struct lane from, struct lane *lane)
+{
+	int n = 0;
+	for (size_t i = 0; i < COUNT(spares); i++) {
+		from.spare = spares[i];
+		if (fastest(all, &all->v[from.heat[0]], spares[i], from.place, 1))
+			lane[n++] = from;
+	}
+	return n;
+}
+
+int plans_pick(const struct heats *all, int scenario, struct lane lane[MAX_PLANS])
+{
+	const struct heat *prefill = heats_find(all, scenario, PHASE_PREFILL);
+	const struct heat *decode = heats_find(all, scenario, PHASE_DECODE);
+	int a[BEST], b[BEST], n = 0;
+	const int num_a = prefill ? fastest(all, prefill, 0, a, BEST) : 0;
+	const int num_b = decode ? fastest(all, decode, 0, b, BEST) : 0;
+	for (int i = 0; i < num_a; i++)
+		for (int j = 0; j < num_b; j++)
+			lane[n++] = (struct lane){ .heat = { (int)(prefill - all->v),
+							     (int)(decode - all->v) },
+						   .place = { a[i], b[j] },
+						   .gated = 1 };
+	if (!n || all->device.backend == BACKEND_CPU)
+		return n;
+	lane[n] = lane[0];
+	lane[n++].how = ATTUNE_STREAMS;
+	return n + add_split(all, lane[n - 1], lane + n);
+}

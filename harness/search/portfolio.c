@@ -1,0 +1,131 @@
+/* portfolio.c - the few choices that are worth knowing everywhere. A race among
+ * candidates that differ from scenario to scenario leaves holes; what a heuristic may
+ * come to name must have none. Of each phase, families, of which the formulas or the
+ * heuristic say which member is meant:
+ *
+ *   - greedily, those that together come nearest to the fastest of every heat (a hole
+ *     counts as no help), as in a set cover;
+ *   - then those that were within 2 % of the fastest most often;
+ *   - for whole batches also the prefill part's, which a joined launch runs.
+ *
+ * What is held out has no say in it. */
+#include "search.h"
+#include "harness/scenario/scenario.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PORTFOLIO = 12 /* families a phase */, PORTFOLIO_WHOLE = 3 };
+static const double near_best = 0.02, no_help = 1.4; /* log units: no_help is 4 x */
+
+/* What the families cost in the heats of a phase: cost[family][heat] = log(time of its
+ * best member / fastest), NaN where not known. */
+struct grid {
+	const struct heats *heats;
+	int n, rows;
+	double *cost;
+};
+
+static void fill_row(struct grid *g, const struct heat *h, int row)
+{
+	for (int i = 0; i < g->n; i++)
+		g->cost[(size_t)i * (size_t)g->heats->n + (size_t)row] = NAN;
+	for (int k = 0; k < h->n; k++) {
+		const int family = g->heats->entrant[h->entrant[k]].family;
+		double *its = &g->cost[(size_t)family * (size_t)g->heats->n + (size_t)row];
+		if (h->us[k] > 0) /* NaN: not measured */
+			*its = fmin(*its, log(h->us[k] / h->us[h->best]));
+	}
+}
+
+static int grid_make(struct grid *g, const struct heats *heats, enum phase phase)
+{
+	*g = (struct grid){ .heats = heats, .n = heats->num_families };
+	g->cost = calloc(((size_t)g->n + 1) * (size_t)heats->n, sizeof *g->cost);
+	for (int i = 0; g->cost && i < heats->n; i++)
+		if (heats->v[i].phase == phase && heats->v[i].finished && heats->v[i].best >= 0 &&
+		    !split_is_held_out(heats->scenarios[heats->v[i].scenario].split))
+			fill_row(g, &heats->v[i], g->rows++);
+	return g->cost != NULL;
+}
+
+static void grid_free(struct grid *g)
+{
+	free(g->cost);
+}
+
+static const double *costs(const struct grid *g, int family)
+{
+	return g->cost + (size_t)family * (size_t)g->heats->n;
+}
+
+/* Adds the family that helps most; 0 when none helps by 0.05 % on average. */
+static int add_greedily(const struct grid *g, char *in, double *now)
+{
+	int best = -1;
+	double most = 5e-4 * g->rows;
+	for (int i = 0; i < g->n; i++) {
+		double gain = 0;
+		for (int r = 0; r < g->rows && !in[i]; r++)
+			if (costs(g, i)[r] < now[r])
+				gain += now[r] - costs(g, i)[r];
+		if (gain > most)
+			most = gain, best = i;
+	}
+	if (best < 0)
+		return 0;
+	in[best] = 1;
+	for (int r = 0; r < g->rows; r++)
+		now[r] = fmin(now[r], costs(g, best)[r]);
+	return 1;
+}
+
+/* Adds the one most often near the fastest; 0 when none is twice. */
+static int add_frequent(const struct grid *g, char *in)
+{
+	int best = -1, most = 1;
+	for (int i = 0; i < g->n; i++) {
+		int times = 0;
+		for (int r = 0; r < g->rows && !in[i]; r++)
+			times += costs(g, i)[r] <= near_best;
+		if (times > most)
+			most = times, best = i;
+	}
+	if (best >= 0)
+		in[best] = 1;
+	return best >= 0;
+}
+
+static int add_phase(const struct heats *heats, enum phase phase, int most, char *family)
+{
+	struct grid g;
+	int ok = grid_make(&g, heats, phase), n = 0;
+	double *now = calloc((size_t)heats->n + 1, sizeof *now);
+	char *in = calloc((size_t)heats->num_families + 1, 1);
+	ok = ok && now && in;
+	for (int r = 0; ok && r < g.rows; r++)
+		now[r] = no_help;
+	while (ok && n < most && add_greedily(&g, in, now))
+		n++;
+	while (ok && n < most && add_frequent(&g, in))
+		n++;
+	for (int f = 0; ok && f < g.n; f++)
+		family[f] |= in[f];
+	free(now);
+	free(in);
+	grid_free(&g);
+	return ok;
+}
+
+int heats_portfolio(const struct heats *heats, enum phase phase, int most, char *family)
+{
+	memset(family, 0, (size_t)heats->num_families);
+	if (phase == PHASE_ALL && !add_phase(heats, PHASE_PREFILL, most, family))
+		return 0;
+	return add_phase(heats, phase, most, family);
+}
+
+int stages_portfolio(const struct heats *heats, enum phase p, char *family)
+{
+	return heats_portfolio(heats, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO, family);
+}

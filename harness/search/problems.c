@@ -1,0 +1,402 @@
+/* problems.c - who may run where: the legal candidates of each scenario and phase. Shapes
+ * have their candidates once, binaries are shared. */
+#include "search.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/scenario/scenario.h"
+#include "harness/store/handle.h"
+#include "harness/store/store.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The candidates of a shape, and an entrant for each. */
+struct shape_field {
+	attune_shape shape;
+	struct candidates list;
+	int *entrant;
+};
+
+/* `v` with room for one more than n; NULL: no memory, and `v` is as it was. */
+static void *grow(void *v, int n, int *room, size_t size)
+{
+	if (n < *room)
+		return v;
+	int more = *room ? 2 * *room : 64;
+	void *bigger = realloc(v, (size_t)more * size);
+	if (bigger)
+		*room = more;
+	else
+		complain("out of memory");
+	return bigger;
+}
+
+/* ---- entrants ------------------------------------------------------------------- */
+
+/* Whether the list of names, separated by commas, holds `name`. */
+static int named(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+	for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+		if (strcspn(at, ",") == len && !strncmp(at, name, len))
+			return 1;
+	return !list;
+}
+
+static int family_of(struct heats *h, const struct choice *c)
+{
+	const struct choice first = choice_family(c);
+	for (int i = 0; i < h->num_families; i++)
+		if (choice_same(&h->family[i], &first))
+			return i;
+	struct choice *v = grow(h->family, h->num_families, &h->family_room, sizeof *v);
+	if (!v)
+		return -1;
+	h->family = v;
+	v[h->num_families] = first;
+	return h->num_families++;
+}
+
+int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c,
+		  const attune_shape *shape)
+{
+	const int built = binaries_add(b, &c->choice, shape);
+	int *last = &h->by_choice.last[choice_chain(&c->choice)];
+	for (int i = *last - 1; i >= 0; i = h->entrant[i].next - 1) {
+		struct entrant *e = &h->entrant[i];
+		if (e->built != built || !choice_same(&e->choice, &c->choice))
+			continue;
+		if (c->origin < e->origin)
+			e->origin = c->origin;
+		return i;
+	}
+	const int family = family_of(h, &c->choice);
+	struct entrant *v = grow(h->entrant, h->num_entrants, &h->entrant_room, sizeof *v);
+	if (built < 0 || family < 0 || !v)
+		return -1;
+	h->entrant = v;
+	v += h->num_entrants;
+	*v = (struct entrant){
+		.choice = c->choice, .origin = c->origin, .family = family, .built = built,
+		.next = *last
+	};
+	if (!binaries_add_helpers(b, &v->choice, shape, v->helper))
+		return -1;
+	*last = ++h->num_entrants;
+	return h->num_entrants - 1;
+}
+
+static int same_shape(const attune_shape *a, const attune_shape *b)
+{
+	return a->num_query_heads == b->num_query_heads && a->num_kv_heads == b->num_kv_heads &&
+	       a->head_size == b->head_size && a->page_size == b->page_size &&
+	       a->dtype == b->dtype && a->kv_dtype == b->kv_dtype && a->causal == b->causal &&
+	       a->window == b->window && a->softcap == b->softcap && a->has_sinks == b->has_sinks &&
+	       a->has_alibi == b->has_alibi && a->has_lse == b->has_lse &&
+	       a->kv_layout == b->kv_layout;
+}
+
+/* Leaves what the field keeps. */
+static void sift(struct candidates *list, const struct field *f)
+{
+	int n = 0;
+	for (int i = 0; i < list->n; i++)
+		if (f->keep(f->keep_arg, &list->v[i]))
+			list->v[n++] = list->v[i];
+	list->n = n;
+}
+
+/* Index of a shape, with its candidates where `f` is not NULL; -1: no memory. */
+static int shape_index(struct heats *h, struct binaries *b, const attune_shape *s,
+		       const struct field *f)
+{
+	for (int i = 0; i < h->num_shapes; i++)
+		if (same_shape(&h->field[i].shape, s))
+			return i;
+	struct shape_field *v = realloc(h->field, ((size_t)h->num_shapes + 1) * sizeof *v);
+	if (!v) {
+		complain("out of memory");
+		return -1;
+	}
+	h->field = v;
+	v += h->num_shapes++;
+	*v = (struct shape_field){ .shape = *s };
+	for (const struct kernel *k = attune_kernels; f && k->name; k++)
+		if (k->backend == f->device->backend && k->selectable &&
+		    named(f->kernels, k->name) &&
+		    !candidates_add(&v->list, k, s, f->device, f->preset, f->seed))
+			return -1;
+	if (f && f->keep)
+		sift(&v->list, f);
+	v->entrant = calloc((size_t)v->list.n + 1, sizeof *v->entrant);
+	for (int i = 0; v->entrant && i < v->list.n; i++)
+		if ((v->entrant[i] = heats_entrant(h, b, &v->list.v[i], s)) < 0)
+			return -1;
+	return v->entrant ? h->num_shapes - 1 : -1;
+}
+
+/* ---- filling ------------------------------------------------------------------ */
+
+int heat_enter(struct heat *h, int entrant)
+{
+	for (int i = 0; entrant <= h->top && i < h->n; i++)
+		if (h->entrant[i] == entrant)
+			return i;
+	const size_t n = (size_t)h->n + 1;
+	if (!(h->n & (h->n - 1))) { /* grows in powers of two */
+		const size_t room = h->n ? 2 * (size_t)h->n : 1;
+		int *e = realloc(h->entrant, room * sizeof *e);
+		h->entrant = e ? e : h->entrant;
+		double *us = realloc(h->us, room * sizeof *us);
+		h->us = us ? us : h->us;
+		char *bytes[4], **const at[4] = { &h->near, &h->stored, &h->noisy, &h->stage };
+		int ok = e && us;
+		for (size_t i = 0; i < COUNT(at); i++) {
+			bytes[i] = realloc(*at[i], room);
+			*at[i] = bytes[i] ? bytes[i] : *at[i];
+			ok &= bytes[i] != NULL;
+		}
+		if (!ok) {
+			complain("out of memory");
+			return -1;
+		}
+	}
+	h->entrant[h->n] = entrant;
+	h->top = entrant > h->top ? entrant : h->top;
+	h->us[h->n] = NAN;
+	h->near[h->n] = h->stored[h->n] = h->noisy[h->n] = h->stage[h->n] = 0;
+	h->n = (int)n;
+	return h->n - 1;
+}
+
+/* Values that the formulas of a kernel give where the others are as in `c`. */
+struct asked {
+	const struct kernel *kernel;
+	struct config others; /* the formula axis: 0 */
+	int value[16], n;
+};
+
+static void ask(struct asked *a, const struct choice *c, const attune_shape *s,
+		const struct part *p, const struct device_info *d)
+{
+	const struct space *space = c->kernel->space;
+	struct config others = c->config, out;
+	others.v[space->formula_axis] = 0;
+	if (a->kernel == c->kernel && !memcmp(&a->others, &others, sizeof others))
+		return;
+	*a = (struct asked){ .kernel = c->kernel, .others = others };
+	for (int i = 0; i < space->num_formulas && a->n < (int)COUNT(a->value); i++) {
+		struct config f = others;
+		f.v[space->formula_axis] = -1 - i;
+		if (!config_resolve(&out, &f, c->kernel, s, p, d))
+			a->value[a->n++] = out.v[space->formula_axis];
+	}
+}
+
+/* 2: a formula gives this value; 1: one within a factor of 2; 0: none does. */
+static int is_near(struct asked *a, const struct choice *c, const attune_shape *s,
+		   const struct part *p, const struct device_info *d)
+{
+	const int axis = c->kernel->space->formula_axis;
+	if (axis < 0)
+		return 2;
+	ask(a, c, s, p, d);
+	int near = !a->n;
+	for (int i = 0; i < a->n; i++) {
+		const int mine = c->config.v[axis], its = a->value[i];
+		if (mine == its)
+			return 2;
+		near |= mine <= 2 * its && its <= 2 * mine;
+	}
+	return near;
+}
+
+/* What is legal of the shape's candidates for this part; defaults and baselines that are
+ * not are replaced by the nearest that is. */
+static int fill(struct heats *all, struct heat *h, struct binaries *b, const struct device_info *d)
+{
+	const struct shape_field *f = &all->field[h->shape];
+	struct asked asked = { 0 };
+	for (int i = 0; i < f->list.n; i++) {
+		struct candidate c = f->list.v[i];
+		const struct kernel *k = c.choice.kernel;
+		int legal = !k->space->why_illegal(&c.choice.config, &f->shape, &h->part, d);
+		int entrant = f->entrant[i], place;
+		if (!legal && c.origin > FROM_BASELINE)
+			continue;
+		if (!legal) {
+			legal =
+			    c.origin == FROM_DEFAULT
+				? nearest_legal(&c.choice.config, k, &f->list.v[i].choice.config,
+						&f->shape, &h->part, d)
+				: baseline_nearest(&c.choice.config, k, &f->shape, &h->part, d);
+			entrant = legal ? heats_entrant(all, b, &c, &f->shape) : 0;
+		}
+		if (legal && (entrant < 0 || (place = heat_enter(h, entrant)) < 0))
+			return 0;
+		if (legal)
+			h->near[place] = (char)is_near(&asked, &c.choice, &f->shape, &h->part, d);
+	}
+	return 1;
+}
+
+struct turn {
+	unsigned long long at;
+	int entrant;
+	char near;
+};
+
+/* 0: the reference, the default of the kernel that was made for the phase; then other
+ * defaults and baselines; then the rest in no order, so that a race whose budget ends
+ * early leaves out no corner of the space. */
+static struct turn turn(const struct heats *all, const struct heat *h, int place)
+{
+	const struct entrant *e = &all->entrant[h->entrant[place]];
+	const char *kernel = h->phase == PHASE_DECODE ? "segmented" : "qblock";
+	struct turn t = { .entrant = h->entrant[place], .near = h->near[place] };
+	if (e->origin == FROM_DEFAULT && !strcmp(e->choice.kernel->name, kernel))
+		t.at = 0;
+	else if (e->origin <= FROM_BASELINE)
+		t.at = 1;
+	else
+		t.at = 2 + (heats_scramble((unsigned)h->entrant[place] + 1) >> 2);
+	return t;
+}
+
+static int by_turn(const void *a, const void *b)
+{
+	const struct turn *x = a, *y = b;
+	return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
+			      : (x->entrant > y->entrant) - (x->entrant < y->entrant);
+}
+
+static int put_in_order(const struct heats *all, struct heat *h)
+{
+	struct turn *t = calloc((size_t)h->n + 1, sizeof *t);
+	for (int i = 0; t && i < h->n; i++)
+		t[i] = turn(all, h, i);
+	if (t)
+		qsort(t, (size_t)h->n, sizeof *t, by_turn);
+	for (int i = 0; t && i < h->n; i++) {
+		h->entrant[i] = t[i].entrant;
+		h->near[i] = t[i].near;
+	}
+	free(t);
+	return t != NULL;
+}
+
+static void describe(struct heat *h, const struct scenario *s)
+{
+	const struct attune_features *f = &h->part.f;
+	const attune_shape *shape = &s->shape;
+	const double of[HEAT_FEATURES] = {
+		(double)f->num_seqs, (double)f->max_query, (double)f->query_tokens,
+		(double)f->max_seq,  (double)f->kv_tokens, (double)f->heads_x_seqs,
+		(double)f->group,    (double)f->head_size,
+	};
+	for (int i = 0; i < HEAT_FEATURES; i++)
+		h->feature[i] = log2(of[i] + 1);
+	h->bytes = 2.0 * (double)part_live_keys(shape, &s->batch->view, h->phase) *
+		   shape->num_kv_heads * shape->head_size * dtype_bytes(shape->kv_dtype);
+	h->flops = 4.0 * (double)part_pairs(shape, &s->batch->view, h->phase) * shape->head_size *
+		   shape->num_query_heads;
+}
+
+static void drop(struct heat *h)
+{
+	free(h->entrant);
+	free(h->near);
+	free(h->stored);
+	free(h->noisy);
+	free(h->stage);
+	free(h->us);
+}
+
+static struct heat *append(struct heats *all, const struct heat *h)
+{
+	struct heat *v = grow(all->v, all->n, &all->room, sizeof *v);
+	if (!v)
+		return NULL;
+	all->v = v;
+	v[all->n] = *h;
+	return &v[all->n++];
+}
+
+int heats_add(struct heats *all, struct binaries *b, int index, const struct field *f)
+{
+	const struct scenario *s = &all->scenarios[index];
+	const attune_batch *batch = &s->batch->view;
+	struct part part;
+	const int mixed = part_make(&part, PHASE_PREFILL, &s->shape, batch, f->device) &&
+			  part_make(&part, PHASE_DECODE, &s->shape, batch, f->device);
+	/* The whole comes after its parts: their best are raced with it, as plans. */
+	static const enum phase order[] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL };
+	const int shape = shape_index(all, b, &s->shape, f);
+	int ok = shape >= 0;
+	for (size_t i = 0; ok && i < COUNT(order); i++) {
+		struct heat h = {
+			.scenario = index, .shape = shape, .phase = order[i], .best = -1
+		};
+		if (!named(f->phases, store_phase(h.phase)) || (h.phase == PHASE_ALL && !mixed) ||
+		    !part_make(&h.part, h.phase, &s->shape, batch, f->device))
+			continue;
+		describe(&h, s);
+		ok = fill(all, &h, b, f->device) && put_in_order(all, &h);
+		if (!ok || !h.n || !(ok = append(all, &h) != NULL))
+			drop(&h);
+	}
+	return ok;
+}
+
+struct heat *heats_add_empty(struct heats *all, int index, enum phase phase,
+			     const struct device_info *d)
+{
+	const struct scenario *s = &all->scenarios[index];
+	struct heat h = { .scenario = index, .phase = phase, .best = -1 };
+	if (!part_make(&h.part, phase, &s->shape, &s->batch->view, d))
+		return NULL;
+	h.shape = shape_index(all, NULL, &s->shape, NULL);
+	describe(&h, s);
+	return h.shape < 0 ? NULL : append(all, &h);
+}
+
+void heats_note(struct heat *h, int place, double us, enum stage stage)
+{
+	h->us[place] = us;
+	h->stage[place] = (char)stage;
+	h->best = -1;
+	for (int i = 0; i < h->n; i++)
+		if (h->us[i] < INFINITY && (h->best < 0 || h->us[i] < h->us[h->best]))
+			h->best = i;
+}
+
+int heats_place(const struct heats *all, const struct heat *h, const struct choice *c)
+{
+	for (int i = 0; i < h->n; i++)
+		if (choice_same(&all->entrant[h->entrant[i]].choice, c))
+			return i;
+	return -1;
+}
+
+struct heat *heats_find(const struct heats *h, int scenario, enum phase phase)
+{
+	for (int i = 0; i < h->n; i++)
+		if (h->v[i].scenario == scenario && h->v[i].phase == phase)
+			return &h->v[i];
+	return NULL;
+}
+
+void heats_free(struct heats *h)
+{
+	for (int i = 0; i < h->n; i++)
+		drop(&h->v[i]);
+	for (int i = 0; i < h->num_shapes; i++) {
+		free(h->field[i].list.v);
+		free(h->field[i].entrant);
+	}
+	free(h->v);
+	free(h->entrant);
+	free(h->family);
+	free(h->field);
+	*h = (struct heats){ 0 };
+}

@@ -1,0 +1,154 @@
+/* resume.c - what a database knows of heats already, so that nothing is measured twice. */
+#include "search.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/store/handle.h"
+#include "harness/store/store.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct recall {
+	struct heats *heats;
+	const char *protocol;
+	int last;          /* cells of a heat follow one another */
+	long long unknown; /* a scenario of the database that no heat is of */
+};
+
+/* Plans belong to the heat of the whole batch. */
+static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
+{
+	const char *phase = strcmp(c->phase, "plan") ? c->phase : "all";
+	return !strcmp(phase, store_phase(h->phase)) && cell_is_of(c, &all->scenarios[h->scenario]);
+}
+
+static enum stage stage_of(const char *name)
+{
+	enum stage s = STAGE_RACE;
+	while (s < STAGE_B && strcmp(stage_names[s], name))
+		s++;
+	return s;
+}
+
+/* On a GPU plans were raced without lanes side by side once, and are to be raced again. */
+static int is_last_plan(const struct heats *all, const char *text)
+{
+	char part[2][MAX_PART_TEXT];
+	enum attune_how how;
+	return parts_parse(text, part, &how) &&
+	       (how == ATTUNE_STREAMS || all->device.backend == BACKEND_CPU);
+}
+
+static void note(const struct heats *all, struct heat *h, const struct store_cell *c)
+{
+	struct choice choice;
+	const char *where;
+	const int is_noisy = !strcmp(c->outcome, outcome_name(OUTCOME_NOISY));
+	if (!strcmp(c->phase, "plan")) {
+		h->noisy_plans += c->today && is_noisy;
+		h->planned |= c->today && is_last_plan(all, c->choice);
+		return;
+	}
+	choice.kernel = kernel_find(all->device.backend, c->kernel);
+	if (!choice.kernel ||
+	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
+		return;
+	const int place = heats_place(all, h, &choice);
+	if (place < 0)
+		return;
+	h->noisy[place] = (char)(c->today && is_noisy);
+	if (is_noisy)
+		return;
+	heats_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
+		   stage_of(c->stage));
+	h->stored[place] = (char)c->today;
+}
+
+static int recall_cell(void *arg, const struct store_cell *c)
+{
+	struct recall *r = arg;
+	const int counts =
+	    c->pass == 'A' && c->scenario_id != r->unknown && !strcmp(c->protocol, r->protocol);
+	int is_known = 0;
+	for (int k = 0; counts && k < r->heats->n; k++) {
+		int i = (r->last + k) % r->heats->n;
+		is_known |= cell_is_of(c, &r->heats->scenarios[r->heats->v[i].scenario]);
+		if (!is_of(r->heats, &r->heats->v[i], c))
+			continue;
+		note(r->heats, &r->heats->v[i], c);
+		r->last = i;
+		return 1;
+	}
+	if (counts && !is_known)
+		r->unknown = c->scenario_id;
+	return 1;
+}
+
+/* The reference is entered last: where it is, the race came to its end. One of the stage
+ * complete is of a survey, and the race is still to come. */
+static int is_finished(const struct heats *all, const struct heat *h)
+{
+	int finished = h->n && h->stored[0] && h->stage[0] != STAGE_COMPLETE;
+	for (int k = 0; k < h->n && h->phase != PHASE_ALL; k++)
+		finished &= all->entrant[h->entrant[k]].origin > FROM_BASELINE || h->stored[k] ||
+			    h->noisy[k];
+	return finished;
+}
+
+int heats_recall(struct heats *all, struct store *store, const char *gpu, const char *protocol)
+{
+	struct recall r = { .heats = all, .protocol = protocol, .unknown = -1 };
+	if (all->n && !store_each(store, gpu, NULL, recall_cell, &r))
+		return 0;
+	for (int i = 0; i < all->n; i++) {
+		all->v[i].finished = is_finished(all, &all->v[i]);
+		all->v[i].planned &= !all->v[i].noisy_plans;
+	}
+	return 1;
+}
+
+/* ---- its scenarios ------------------------------------------------------------------ */
+
+struct reader {
+	struct scenario_list *list;
+	int failed;
+};
+
+static int add_scenario(struct scenario_list *list, const struct store_cell *c)
+{
+	char error[128];
+	struct scenario *v = realloc(list->v, ((size_t)list->n + 1) * sizeof *v);
+	if (!v)
+		return 0;
+	list->v = v;
+	v += list->n;
+	*v = (struct scenario){ .shape = c->shape,
+				.layout = layout_of(c->layout),
+				.weight = c->weight,
+				.seed = c->seed };
+	snprintf(v->model, sizeof v->model, "%s", c->model);
+	snprintf(v->set, sizeof v->set, "%s", c->set);
+	snprintf(v->split, sizeof v->split, "%s", c->split);
+	v->batch = batch_parse(c->batch, error, sizeof error);
+	v->batch_text = strdup(c->batch);
+	list->n += v->batch && v->batch_text;
+	return v->batch && v->batch_text;
+}
+
+/* Cells of a scenario follow one another, but for those of other types and layouts. */
+static int read_scenario(void *arg, const struct store_cell *c)
+{
+	struct reader *r = arg;
+	for (int i = r->list->n - 1; i >= 0 && i > r->list->n - 8; i--)
+		if (cell_is_of(c, &r->list->v[i]))
+			return 1;
+	r->failed = !add_scenario(r->list, c);
+	return !r->failed;
+}
+
+int recall_scenarios(struct scenario_list *list, struct store *store, const char *gpu)
+{
+	struct reader r = { .list = list };
+	return store_each(store, gpu, NULL, read_scenario, &r) && !r.failed;
+}

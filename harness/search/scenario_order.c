@@ -1,0 +1,103 @@
+/* scenario_order.c - the order of scenarios: each is as far as can be from all before it. */
+#include "harness/scenario/scenario.h"
+#include "search.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double heats_apart(const struct heat *a, const struct heat *b)
+{
+	double sum = 0;
+	for (int i = 0; i < HEAT_FEATURES; i++)
+		sum += (a->feature[i] - b->feature[i]) * (a->feature[i] - b->feature[i]);
+	return sqrt(sum);
+}
+
+/* The number of heats from i on that are of one scenario. */
+static int together(const struct heats *h, int i)
+{
+	int n = 1;
+	while (i + n < h->n && h->v[i + n].scenario == h->v[i].scenario)
+		n++;
+	return n;
+}
+
+/* Moves the n heats at `from` to `to`, before which they lie. */
+static void bring(struct heats *h, int from, int to, int n)
+{
+	struct heat moved[3];
+	memcpy(moved, &h->v[from], (size_t)n * sizeof *moved);
+	memmove(&h->v[to + n], &h->v[to], (size_t)(from - to) * sizeof *h->v);
+	memcpy(&h->v[to], moved, (size_t)n * sizeof *moved);
+}
+
+/* A scenario stands where its last heat does: that of the whole batch, if mixed. */
+static const struct heat *stand(const struct heats *h, int i)
+{
+	return &h->v[i + together(h, i) - 1];
+}
+
+/* Of two that are as far the heavier one; ten times the weight is worth half a doubling of
+ * one feature. */
+static double pull(const struct heats *h, int scenario, double near, double mean_weight)
+{
+	return near + 0.5 * log10((h->scenarios[scenario].weight + 1e-3 * mean_weight) /
+				  (mean_weight > 0 ? mean_weight : 1));
+}
+
+void heats_spread(struct heats *h)
+{
+	double *near = malloc((size_t)(h->n + 1) * sizeof *near), mean = 0; /* by scenario */
+	int most = 0;
+	for (int i = 0; i < h->n; i++) {
+		most = h->v[i].scenario > most ? h->v[i].scenario : most;
+		mean += h->scenarios[h->v[i].scenario].weight / h->n;
+	}
+	double *more = near ? realloc(near, (size_t)(most + 1) * sizeof *near) : NULL;
+	near = more ? more : near;
+	for (int i = 0; more && i <= most; i++)
+		near[i] = 1e6;
+	for (int done = 0, next; more && done < h->n;) {
+		double farthest = -INFINITY;
+		next = done;
+		for (int i = done; i < h->n; i += together(h, i)) {
+			const double d = pull(h, h->v[i].scenario, near[h->v[i].scenario], mean);
+			if (d > farthest) {
+				farthest = d;
+				next = i;
+			}
+		}
+		const int n = together(h, next);
+		bring(h, next, done, n);
+		for (int i = done + n; i < h->n; i += together(h, i)) {
+			double *its = &near[h->v[i].scenario];
+			*its = fmin(*its, heats_apart(stand(h, done), stand(h, i)));
+		}
+		done += n;
+	}
+	free(near);
+}
+
+/* Whether it has a time by older sources, and none by today's in its place. */
+static int is_stale(const struct heat *h)
+{
+	for (int k = 0; k < h->n; k++)
+		if (!isnan(h->us[k]) && !h->stored[k])
+			return 1;
+	return 0;
+}
+
+void heats_stale_first(struct heats *h)
+{
+	for (int i = 0, done = 0; i < h->n;) {
+		const int n = together(h, i);
+		int stale = 0;
+		for (int k = 0; k < n; k++)
+			stale |= is_stale(&h->v[i + k]);
+		if (stale) {
+			bring(h, i, done, n);
+			done += n;
+		}
+		i += n;
+	}
+}

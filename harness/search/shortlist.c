@@ -1,0 +1,346 @@
+/* shortlist.c - who is worth racing in a heat, by the ceilings of the machine, by the
+ * formulas of the kernels, and by what finished heats nearby have shown. Choices that differ in the formula axis alone are one family: which of its values is good
+ * changes from batch to batch, and the formulas say which are worth a look. */
+#include "search.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	NEAREST = 6,
+	ENOUGH = 16 /* finished heats of a phase, before any candidate is left out */,
+	WINS = 2,
+	ODDS = 32 /* one in so many runs whatever is known of it */,
+	MANY_FUSED = 40,
+	FEW_FUSED = 8 /* by chance */,
+	FAMILY_ODDS = 10 /* of families, and there what formulas ask for */,
+	WHOLE_BEST = 3 /* of the prefill part, run on a whole batch */
+};
+static const double near_best = 0.06, per_distance = 0.02;
+static const double by_chance = 1.04, sure_thing = 1.02;
+static const double hopeless = 1.5 /* a bound, to the best that neighbours promise */;
+static const double unit_share = 3 /* of the memory's rate that one unit can draw */;
+
+/* ---- the ceilings --------------------------------------------------------------- */
+
+static double roofline(const struct heats *all, const struct heat *h, double memory, double math)
+{
+	double us = 0;
+	if (all->dram_gbps > 0)
+		us = h->bytes / (all->dram_gbps * memory) / 1e3;
+	if (all->tflops > 0)
+		us = fmax(us, h->flops / (all->tflops * math) / 1e6);
+	return us;
+}
+
+double heats_roofline(const struct heats *all, const struct heat *h)
+{
+	return roofline(all, h, 1, 1);
+}
+
+double heats_bound(const struct heats *all, const struct heat *h, const struct choice *c)
+{
+	struct geometry g;
+	c->kernel->space->geometry(&c->config, &all->scenarios[h->scenario].shape, &h->part,
+				   &all->device, &g);
+	const double blocks = fmin((double)g.x * g.y * g.z, (double)geometry_items(&g));
+	const double busy = fmin(1, blocks / all->device.units);
+	return roofline(all, h, fmin(1, unit_share * busy), busy);
+}
+
+/* ---- neighbours ----------------------------------------------------------------- */
+
+struct neighbour {
+	const struct heat *heat;
+	double apart;
+};
+
+/* Finished heats of the same phase nearest to `h`, the nearest first; how many of
+ * NEAREST. *finished: how many there are in all. */
+static int find_nearest(const struct heats *all, const struct heat *h, struct neighbour *out,
+			int *finished)
+{
+	int n = 0;
+	*finished = 0;
+	for (int i = 0; i < all->n; i++) {
+		const struct heat *o = &all->v[i];
+		if (o == h || !o->finished || o->phase != h->phase || o->best < 0)
+			continue;
+		++*finished;
+		const double d = heats_apart(o, h);
+		int at = n < NEAREST ? n++ : NEAREST;
+		for (; at > 0 && out[at - 1].apart > d; at--)
+			if (at < NEAREST)
+				out[at] = out[at - 1];
+		if (at < NEAREST)
+			out[at] = (struct neighbour){ o, d };
+	}
+	return n;
+}
+
+static int family_at(const struct heats *all, const struct heat *h, int place)
+{
+	return all->entrant[h->entrant[place]].family;
+}
+
+/* How well each family did nearby: the least time / best over the neighbours in which it
+ * was near the best, INFINITY where it was in none; of all heats of the phase, wins. */
+static void learn(const struct heats *all, const struct heat *h, const struct neighbour *near,
+		  int n, double *promise, int *wins)
+{
+	for (int f = 0; f < all->num_families; f++)
+		promise[f] = INFINITY;
+	for (int i = 0; i < n; i++) {
+		const struct heat *o = near[i].heat;
+		const double limit = 1 + near_best + per_distance * near[i].apart;
+		for (int k = 0; k < o->n; k++) {
+			const double ratio = o->us[k] / o->us[o->best];
+			double *its = &promise[family_at(all, o, k)];
+			if (ratio <= limit)
+				*its = fmin(*its, ratio);
+		}
+	}
+	for (int i = 0; i < all->n; i++) {
+		const struct heat *o = &all->v[i];
+		if (o != h && o->finished && o->phase == h->phase && o->best >= 0)
+			wins[family_at(all, o, o->best)]++;
+	}
+}
+
+/* What the best may take here, by how far from the roofline neighbours are. */
+static double expected(const struct heats *all, const struct heat *h, const struct neighbour *near,
+		       int n)
+{
+	double most = 0;
+	for (int i = 0; i < n; i++) {
+		const struct heat *o = near[i].heat;
+		const double least = heats_roofline(all, o);
+		most = fmax(most, least > 0 ? o->us[o->best] / least : INFINITY);
+	}
+	return most > 0 ? most * heats_roofline(all, h) : INFINITY;
+}
+
+/* ---- selection ------------------------------------------------------------------ */
+
+/* The same ones each time, and others in each scenario. */
+static unsigned long long draw(const struct heats *all, const struct heat *h, int number)
+{
+	const struct scenario *s = &all->scenarios[h->scenario];
+	unsigned long long z = s->seed + (unsigned)h->phase;
+	for (const char *c = s->batch_text; *c; c++)
+		z = heats_scramble(z * 31 + (unsigned char)*c);
+	return heats_scramble(z * 0x9e3779b97f4a7c15ull + (unsigned)number) >> 20;
+}
+
+struct pick {
+	double promise; /* the less, the better; INFINITY: not worth it */
+	int place;
+};
+
+static int by_promise(const void *a, const void *b)
+{
+	const struct pick *x = a, *y = b;
+	return x->promise != y->promise ? (x->promise > y->promise) - (x->promise < y->promise)
+					: (x->place > y->place) - (x->place < y->place);
+}
+
+static int is_given(const struct heats *all, const struct heat *h, int place)
+{
+	return !place || all->entrant[h->entrant[place]].origin <= FROM_BASELINE;
+}
+
+static void weigh(const struct heats *all, const struct heat *h, const struct neighbour *near,
+		  int n, int open, struct pick *pick)
+{
+	double *promise = malloc((size_t)(all->num_families + 1) * sizeof *promise);
+	int *wins = calloc((size_t)all->num_families + 1, sizeof *wins);
+	const double best = expected(all, h, near, n);
+	if (promise && wins)
+		learn(all, h, near, n, promise, wins);
+	for (int i = 0; i < h->n; i++) {
+		const int f = family_at(all, h, i);
+		const struct choice *c = &all->entrant[h->entrant[i]].choice;
+		pick[i] = (struct pick){ INFINITY, i };
+		if (is_given(all, h, i) || !promise || !wins)
+			pick[i].promise = i ? 0.5 : 0;
+		else if (draw(all, h, i) % ODDS == 0 ||
+			 (h->near[i] >= 2 && draw(all, h, -1 - f) % FAMILY_ODDS == 0))
+			pick[i].promise = by_chance; /* in front of some, lest none ever runs */
+		else if (!h->near[i])
+			continue;
+		else if (open)
+			pick[i].promise = 3;
+		else if (heats_bound(all, h, c) > hopeless * best)
+			continue;
+		else if (promise[f] < INFINITY)
+			pick[i].promise = promise[f];
+		else if (wins[f] >= WINS)
+			pick[i].promise = 2;
+		if (i && h->near[i] == 1 && pick[i].promise != by_chance)
+			pick[i].promise += 0.5;
+	}
+	free(promise);
+	free(wins);
+}
+
+static int is_fused(const struct heats *all, const struct heat *h, int place)
+{
+	return all->entrant[h->entrant[place]].choice.kernel->space->is_fused;
+}
+
+/* The least time of a fused kernel; INFINITY: none has run. */
+static double best_fused(const struct heats *all, const struct heat *h)
+{
+	double best = INFINITY;
+	for (int i = 0; i < h->n; i++)
+		if (is_fused(all, h, i) && h->us[i] < best)
+			best = h->us[i];
+	return best;
+}
+
+/* Fused kernels run nowhere else, and are judged among themselves: the defaults, what was
+ * nearly their best nearby, and some by chance, more while little is known. */
+static void weigh_fused(const struct heats *all, const struct heat *h, const struct neighbour *near,
+			int n, int open, struct pick *pick)
+{
+	int fused = 0;
+	for (int i = 0; i < h->n; i++)
+		fused += is_fused(all, h, i);
+	const unsigned odds = 1 + (unsigned)fused / (open ? MANY_FUSED : FEW_FUSED);
+	for (int i = 0; i < h->n; i++) {
+		if (!is_fused(all, h, i))
+			continue;
+		if (is_given(all, h, i))
+			pick[i].promise = 0.5;
+		else if (draw(all, h, i) % odds == 0)
+			pick[i].promise = 6;
+	}
+	for (int k = 0; k < n; k++) {
+		const struct heat *o = near[k].heat;
+		const double limit = best_fused(all, o) * (1 + near_best);
+		for (int i = 0; i < o->n; i++) {
+			if (!is_fused(all, o, i) || !(o->us[i] <= limit))
+				continue;
+			const int place = heats_place(all, h, &all->entrant[o->entrant[i]].choice);
+			if (place >= 0)
+				pick[place].promise = fmin(pick[place].promise, 4);
+		}
+	}
+}
+
+/* The whole of a mixed batch in one launch seldom wins, but by a kernel made for it: the
+ * default, what is best for its prefill part, and what has won so before. */
+static void weigh_whole(const struct heats *all, const struct heat *h, const struct neighbour *near,
+			int n, struct pick *pick)
+{
+	const struct heat *prefill = heats_find(all, h->scenario, PHASE_PREFILL);
+	for (int i = 0; i < h->n; i++)
+		pick[i] = (struct pick){ i ? INFINITY : 0, i };
+	for (int k = 0; prefill && k < WHOLE_BEST; k++) {
+		int best = -1, place;
+		for (int i = 0; i < prefill->n; i++) {
+			place = prefill->us[i] < INFINITY
+				    ? heats_place(all, h, &all->entrant[prefill->entrant[i]].choice)
+				    : -1;
+			if (place >= 0 && isinf(pick[place].promise) &&
+			    (best < 0 || prefill->us[i] < prefill->us[best]))
+				best = i;
+		}
+		place = best < 0
+			    ? -1
+			    : heats_place(all, h, &all->entrant[prefill->entrant[best]].choice);
+		if (place >= 0)
+			pick[place].promise = 1 + k;
+	}
+	for (int k = 0; k < n; k++) {
+		const struct heat *o = near[k].heat;
+		const int place = heats_place(all, h, &all->entrant[o->entrant[o->best]].choice);
+		if (place >= 0)
+			pick[place].promise = fmin(pick[place].promise, 5 + k);
+	}
+}
+
+int heats_select(const struct heats *all, const struct heat *h, int everyone, int *out)
+{
+	struct neighbour near[NEAREST];
+	int finished, kept = 0;
+	const int n = find_nearest(all, h, near, &finished);
+	struct pick *pick = calloc((size_t)h->n + 1, sizeof *pick);
+	if (pick && everyone)
+		for (int i = 0; i < h->n; i++)
+			pick[i].place = i;
+	else if (pick && h->phase == PHASE_ALL) {
+		weigh_whole(all, h, near, n, pick);
+		weigh_fused(all, h, near, n, finished < ENOUGH, pick);
+	} else if (pick)
+		weigh(all, h, near, n, finished < ENOUGH, pick);
+	if (pick)
+		qsort(pick, (size_t)h->n, sizeof *pick, by_promise);
+	for (int i = 0; pick && i < h->n; i++)
+		if (pick[i].promise < INFINITY)
+			out[kept++] = pick[i].place;
+	free(pick);
+	return kept;
+}
+
+/* ---- what a portfolio means here ---------------------------------------------------- */
+
+static int add_place(int *out, int n, int place)
+{
+	for (int i = 0; i < n; i++)
+		if (out[i] == place)
+			return n;
+	out[n] = place;
+	return n + (place >= 0);
+}
+
+int heats_meant(const struct heats *all, const struct heat *h, const char *family, int *out)
+{
+	const attune_shape *s = &all->scenarios[h->scenario].shape;
+	int n = 0;
+	for (int f = 0; f < all->num_families; f++) {
+		struct choice c = all->family[f], asked = c;
+		const struct space *space = c.kernel->space;
+		if (!family[f])
+			continue;
+		if (space->formula_axis < 0)
+			n = add_place(out, n, heats_place(all, h, &c));
+		for (int i = 0; space->formula_axis >= 0 && i < space->num_formulas; i++) {
+			asked.config.v[space->formula_axis] = -1 - i;
+			if (!config_resolve(&c.config, &asked.config, c.kernel, s, &h->part,
+					    &all->device))
+				n = add_place(out, n, heats_place(all, h, &c));
+		}
+	}
+	return n;
+}
+
+int heats_overlooked(const struct heats *all, const struct heat *h)
+{
+	struct neighbour near[NEAREST];
+	int finished, n = find_nearest(all, h, near, &finished), found = 0;
+	struct pick *pick = calloc((size_t)h->n + 1, sizeof *pick);
+	if (pick)
+		weigh(all, h, near, n, finished < ENOUGH, pick);
+	for (int i = 0; pick && i < h->n; i++)
+		found += pick[i].promise <= sure_thing && pick[i].promise >= 1 && isnan(h->us[i]);
+	free(pick);
+	return found;
+}
+
+int heats_disputed(const struct heats *all, const struct heat *h)
+{
+	struct neighbour near[NEAREST];
+	int finished, families = 0;
+	const int n = find_nearest(all, h, near, &finished);
+	for (int i = 0; i < n; i++) {
+		const int f = family_at(all, near[i].heat, near[i].heat->best);
+		int again = 0;
+		for (int j = 0; j < i; j++)
+			again |= family_at(all, near[j].heat, near[j].heat->best) == f;
+		families += !again;
+	}
+	return n == NEAREST && families == NEAREST;
+}

@@ -1,0 +1,153 @@
+/* score.c - what a schedule of a replayed sweep would have picked, by the recorded
+ * medians of all cells; and schedules that anybody could think of, at the same cost. */
+#include "simulate.h"
+#include "harness/base/base.h"
+#include "harness/measure/sample_graph.h"
+#include "harness/search/search.h"
+#include "harness/sweep/sweep.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { RANDOM_ROUNDS = 7, WARM = 2 /* plays before, as races have them */ };
+
+unsigned long long replay_dice(unsigned long long a, unsigned long long b)
+{
+	return heats_scramble(heats_scramble(a * 0x9e3779b97f4a7c15ull + b) + b) >> 8;
+}
+
+double replay_drawn(const struct record *r, unsigned long long dice)
+{
+	return r->n ? (double)r->us[dice % (unsigned)r->n] : r->median;
+}
+
+static double best_of(const struct replay *r, int heat)
+{
+	double best = INFINITY;
+	for (int k = 0; k < r->c->heats.v[heat].n; k++)
+		best = fmin(best, r->of[heat][k].median);
+	return best;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+void replay_judge(const struct replay *r, struct table *t, const char *name, double spent,
+		  double all, long long cells, const int *pick)
+{
+	const struct heats *heats = &r->c->heats;
+	double *ratio = calloc((size_t)heats->n + 1, sizeof *ratio), logs = 0;
+	int n = 0, near = 0;
+	for (int i = 0; ratio && i < heats->n; i++) {
+		const struct heat *h = &heats->v[i];
+		if (h->phase == PHASE_ALL || !h->n || !(best_of(r, i) < INFINITY))
+			continue;
+		ratio[n] = r->of[i][pick[i] < 0 ? 0 : pick[i]].median / best_of(r, i);
+		logs += log(ratio[n]);
+		near += ratio[n++] <= 1.02;
+	}
+	if (n)
+		qsort(ratio, (size_t)n, sizeof *ratio, by_value);
+	table_text(t, name);
+	table_number(t, n, 0);
+	table_number(t, (double)cells, 0);
+	table_number(t, spent, 3);
+	table_number(t, 100 * spent / all, 2);
+	table_number(t, n ? exp(logs / n) : NAN, 5);
+	table_number(t, n ? quantile(ratio, n, 0.95) : NAN, 4);
+	table_number(t, n ? ratio[n - 1] : NAN, 4);
+	table_number(t, n ? 100.0 * near / n : NAN, 1);
+	table_end_row(t);
+	free(ratio);
+}
+
+/* ---- baselines ------------------------------------------------------------------------ */
+
+struct baseline {
+	int *pick; /* of each heat */
+	double *us;
+	double spent_s;
+	long long cells;
+};
+
+/* A cell measured by itself, so many samples one after the other. */
+static void visit(const struct replay *r, struct baseline *b, int heat, int place, int rounds)
+{
+	const struct record *record = &r->of[heat][place];
+	double us[MAX_SAMPLES];
+	b->cells++;
+	if (!(record->median < INFINITY))
+		return;
+	for (int i = 0; i < rounds; i++)
+		us[i] = replay_drawn(
+		    record,
+		    replay_dice(r->c->o->seed + (unsigned)(heat * 4099 + place), (unsigned)i + 77));
+	const double middle = median(us, rounds);
+	const int calls = tapes_plan(&r->c->protocol, 1, record->median);
+	b->spent_s += (rounds * calls + WARM * (1 + calls)) * record->median * 1e-6;
+	if (b->pick[heat] < 0 || middle < b->us[heat]) {
+		b->pick[heat] = place;
+		b->us[heat] = middle;
+	}
+}
+
+static unsigned common_divisor(unsigned a, unsigned b)
+{
+	return b ? common_divisor(b, a % b) : a;
+}
+
+/* Cells of all heats in turn, each heat's from a random one on in random strides. */
+static void at_random(const struct replay *r, struct baseline *b, double budget_s)
+{
+	const struct heats *all = &r->c->heats;
+	int more = 1;
+	for (unsigned turn = 0; more; turn++) {
+		more = 0;
+		for (int i = 0; i < all->n && b->spent_s < budget_s; i++) {
+			const struct heat *h = &all->v[i];
+			if (turn >= (unsigned)h->n)
+				continue;
+			const unsigned long long roll =
+			    replay_dice(r->c->o->seed + 5, (unsigned)(i + 1));
+			unsigned step = 1 + (unsigned)(roll % 1000003) % (unsigned)h->n;
+			while (common_divisor(step, (unsigned)h->n) > 1)
+				step++;
+			visit(r, b, i, (int)((roll + turn * step) % (unsigned)h->n), RANDOM_ROUNDS);
+			more = 1;
+		}
+	}
+}
+
+static void one_by_one(const struct replay *r, struct baseline *b, double budget_s)
+{
+	for (int i = 0; i < r->c->heats.n; i++)
+		for (int k = 0; k < r->c->heats.v[i].n && b->spent_s < budget_s; k++)
+			visit(r, b, i, k, EXHAUSTIVE_ROUNDS);
+}
+
+static int compare(const struct replay *r, struct table *t, const char *name, double all,
+		   double budget_s,
+		   void (*run)(const struct replay *, struct baseline *, double budget_s))
+{
+	const size_t n = (size_t)r->c->heats.n + 1;
+	struct baseline b = { .pick = malloc(n * sizeof *b.pick), .us = calloc(n, sizeof *b.us) };
+	const int ok = b.pick && b.us;
+	for (size_t i = 0; ok && i < n; i++)
+		b.pick[i] = -1;
+	if (ok) {
+		run(r, &b, budget_s);
+		replay_judge(r, t, name, b.spent_s, all, b.cells, b.pick);
+	}
+	free(b.pick);
+	free(b.us);
+	return ok;
+}
+
+int replay_baselines(const struct replay *r, struct table *t, double all, double spent_s)
+{
+	return compare(r, t, "random order", all, spent_s, at_random) &&
+	       compare(r, t, "one by one", all, spent_s, one_by_one) &&
+	       compare(r, t, "one by one, to the end", all, INFINITY, one_by_one);
+}

@@ -1,0 +1,202 @@
+/* handle.h - inside the store: its handle, its statements and how to run them. For
+ * store*.c only; all others see harness.h.
+ *
+ *   store_values.c    the values of a row's columns
+ *   store_statement.c the SQL of statements, errors, transactions
+ *   store_names.c     scenarios, variants and sources as rows name them
+ *   store_dict.c      the tables of names, in memory
+ *   legacy_sources.c  old hashes of sources
+ *   store_migrate.c   today's tables, and databases of earlier versions
+ *   store_write.c     runs, scenarios, measurements, ceilings, what binaries take
+ *   store_merge.c     joining databases; the committed form
+ *   store_basis.c     the rules that a device's header began from
+ *   store_read.c      cells, noise, devices, ceilings, free queries
+ *   store_bridge.c    bridges, and what needs them
+ *   store_hash.c      the hash of a database's content
+ *   store_sound.c     whether a database holds what attune wrote
+ *   store.c           opening and closing */
+#ifndef HARNESS_STORE_HANDLE_H
+#define HARNESS_STORE_HANDLE_H
+
+#include "store.h"
+#include "kernels/kernel.h"
+#include "kernels/spec/device_info.h"
+#include <sqlite3.h>
+#include <stdio.h>
+
+struct dict;
+struct scenario;
+
+/* The text of a file as a string; paths are from the repository's root. */
+#define EMBED(name, file)                                                                          \
+	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n"); \
+	extern const char name[];
+
+// clang-format off
+enum query {
+	BEGIN, COMMIT, ROLLBACK,
+	FIND_DEVICE, ADD_DEVICE, ADD_RUN,
+	FIND_SCENARIO, ADD_SCENARIO, LABEL_SCENARIO, ADD_WORK,
+	FIND_CHOICE, ADD_CHOICE, FIND_VARIANT, ADD_VARIANT,
+	FIND_CODE, ADD_CODE, FIND_BUILD, ADD_BUILD, FIND_ENDING, ADD_ENDING,
+	FIND_RACE, ADD_RACE, RACE_READING, SUPERSEDE, ADD_MEASUREMENT, ADD_READING, ADD_FAILURE, ADD_SAMPLE,
+	ADD_CONTROL, LAST_RACE, ADD_NOISY_ENDINGS, DISBELIEVE, UNSUPERSEDE, ADD_CEILING, CEILINGS,
+	ADD_RESOURCES,
+	RUN_IS_CPU, NEWEST, HAS, SAMPLES, NOISE, DEVICE, DEVICE_NAMES, COUNT_ROWS,
+	ALL_SCENARIOS, ALL_VARIANTS, ALL_BUILDS, ALL_ENDINGS, ALL_BRIDGES, CELLS, CELLS_READ, HAS_READINGS,
+	BUILD_USES, DROP_BRIDGE, DROP_RACES, ADD_BRIDGE, ADD_BRIDGE_RACE,
+	SET_BASIS, GET_BASIS, HAS_BASIS, SRC_HAS_BASIS, BASES_OF,
+	BRIDGES_OF, CONTROLS, DEVICE_LIMITS, RUNS_OF, CEILINGS_OF, UNSEAL, SEAL, SEALS, COUNT_SEALS,
+	NUM_QUERIES
+};
+// clang-format on
+
+enum { PATIENCE_MS = 30000 /* with another process that writes */ };
+
+struct store {
+	sqlite3 *db;
+	char *path;
+	sqlite3_stmt *st[NUM_QUERIES];
+	int wal, readonly;
+	/* of the run begun by this handle; 0 and "" before */
+	long long device;
+	char gpu[GPU_NAME], protocol[32];
+	const char *stage; /* of rows that are written, and of the pass asked for */
+	struct dict *dict; /* NULL until store_dict, and after a write that may change it */
+	int is_damaged;    /* it holds what attune does not write; that was said */
+	long long changes; /* rows that this handle had changed when the transaction began */
+};
+
+/* ---- store_values.c ----------------------------------------------------------------- */
+/* Says once a handle what only a damaged file has, and sets is_damaged; returns 0. */
+int store_damaged(struct store *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Columns of a row at hand: the only way to read one. What is NULL, of another type or outside
+ * of lo..hi is damaged, and is returned as "", lo or NaN. */
+const char *store_text(struct store *, sqlite3_stmt *, int column);
+long long store_int(struct store *, sqlite3_stmt *, int column, long long lo, long long hi);
+double store_real(struct store *, sqlite3_stmt *, int column, double lo, double hi);
+/* The same of a column that may be NULL: then NaN. */
+double store_maybe(struct store *, sqlite3_stmt *, int column, double lo, double hi);
+const unsigned char *store_blob(struct store *, sqlite3_stmt *, int column, int *bytes);
+/* Copies a text; one that does not fit is damaged. */
+void store_copy(struct store *, sqlite3_stmt *, int column, char *to, size_t size);
+
+/* ---- store_statement.c -------------------------------------------------------------- */
+/* One line for the handle's last error; returns 0. */
+int store_explain(struct store *);
+int store_execute(struct store *, const char *sql);
+
+/* A statement with its values. kinds: s text, i int, l long long, d double (NaN: NULL),
+ * b bytes and their number (0: NULL); values that the statement has no place for are
+ * left out. NULL + complain on failure; reset it when done. */
+sqlite3_stmt *store_rows(struct store *, enum query, const char *kinds, ...);
+/* The first column of the first row; 0 when there is none, -1 + complain on failure. */
+long long store_number(struct store *, enum query, const char *kinds, ...);
+/* The id of the row that `find` finds, or else of the one that `add` adds. */
+long long store_intern(struct store *, enum query find, enum query add, const char *kinds, ...);
+
+/* A write transaction, in WAL mode; `end` rolls back unless ok, and returns whether
+ * the work is committed. It removes the seal where rows have changed since `begin`. */
+int store_enter_wal(struct store *);
+int store_begin(struct store *);
+int store_end(struct store *, int ok);
+
+/* ---- store_names.c ------------------------------------------------------------------ */
+/* add: ADD_SCENARIO, or FIND_SCENARIO to leave the database as it is. */
+long long store_scenario_id(struct store *, const struct scenario *, enum query add);
+/* Enters what calls of the scenario's phases move and compute. */
+int store_work(struct store *, long long id, const attune_shape *, const attune_batch *);
+/* "qblock" and "BLOCK_M=16 ..."; or a plan, "prefill: ... | decode: ...". add: ADD_VARIANT or
+ * FIND_VARIANT. 0: not there, -1 + complain. */
+long long store_variant_id(struct store *, const char *text, enum query add);
+long long store_phase_id(const char *phase); /* -1: none */
+const char *store_phase_text(long long id);  /* id: 0 to NUM_PHASE_IDS - 1 */
+const char *store_phase(enum phase);
+long long store_stage_id(const char *stage); /* 0: none */
+/* The sources of today that a choice or a plan as text runs, as table `code` has them:
+ * "reduce:HASH ring:HASH". */
+enum { CODE_TEXT = 400 };
+void store_code(char text[CODE_TEXT], enum backend, const char *choice);
+/* XXH3-64 of "kernel text". */
+long long store_choice_digest(const char *kernel, size_t length, const char *text);
+
+/* ---- store_dict.c ------------------------------------------------------------------- */
+enum { NUM_PHASE_IDS = 4 /* all, prefill, decode, plan */ };
+struct dict_scenario {
+	struct store_cell cell;                            /* its part of a cell */
+	double bytes[NUM_PHASE_IDS], flops[NUM_PHASE_IDS]; /* NaN: not known */
+	double steps;
+};
+struct dict_variant {
+	char *kernel, *choice; /* as of store_cell; NULL: there is none */
+};
+struct dict_build {
+	char *arch, *flags, *sources; /* NULL: there is none */
+	enum freshness today;
+};
+struct dict_ending {
+	char *outcome, *stopped; /* NULL: there is none; stopped "": not said */
+};
+struct dict {
+	struct dict_scenario *scenario; /* [scenarios] as store_each orders them */
+	struct dict_variant *variant;   /* [variants] by id, and so are the others */
+	struct dict_build *build;
+	struct dict_ending *ending;
+	long long scenarios, variants, builds, endings;
+	long long device; /* 0: none, builds are not read */
+	enum query cells; /* what reads a scenario's: without a join where no row has a reading */
+	char *gpu, *arch; /* of the device */
+};
+/* The names of a device's rows, read once; NULL + complain. */
+const struct dict *store_dict(struct store *, long long device);
+void store_forget(struct store *); /* frees it */
+/* Of a build's code: as stale as its stalest source, as provisional as the most provisional. */
+enum freshness store_freshness(struct store *, const char *gpu, const char *arch, const char *flags,
+			       const char *sources);
+/* The source of one binary of a build. */
+struct built_source {
+	char kernel[64], hash[64];
+	const char *flags, *arch, *gpu; /* the build's */
+};
+/* The next of "reduce:HASH ring:HASH"; 0 after the last. */
+int next_source(const char **sources, struct built_source *);
+/* What it is to today's source of that kernel. */
+enum freshness store_source_today(struct store *, const struct built_source *);
+
+/* ---- legacy_sources.c ------------------------------------------------------------------- */
+/* What an old hash of sources stands for (legacy_sources.def). */
+struct legacy_source {
+	const char *hash;
+	/* The kernel's and then its helpers' names and identities; NULL ends them. */
+	const char *binary[2 * (1 + NUM_HELPERS) + 1];
+};
+/* 1: the hash is of one choice, part[0]. 2: of a plan's prefill and decode parts. 0: not known. */
+int legacy_sources(const char *hash, const struct legacy_source *part[2]);
+
+/* ---- store_migrate.c --------------------------------------------------------------------- */
+/* Brings the tables of version `from` to today's, within a transaction. 0 + complain. */
+int store_migrate(struct store *, int from);
+/* Whether its tables are today's. 0 + complain. */
+int store_is_current(struct store *);
+/* Makes the functions that SQL of ours calls. */
+int store_functions(struct store *);
+
+/* ---- store_read.c ------------------------------------------------------------------------ */
+/* Reads all newest rows of a device. 0 + complain. */
+int store_can_read(struct store *, long long device);
+/* 0: none; -1: failure. */
+long long store_device_id(struct store *, const char *gpu);
+
+/* ---- store_basis.c ------------------------------------------------------------------- */
+/* Adds those of the attached database `src`. 0 + complain. */
+int store_merge_basis(struct store *);
+
+/* ---- store_hash.c ------------------------------------------------------------------------ */
+/* 32 digits of what is read of a device for headers (and, with all of it, for pictures). */
+int store_hash_device(struct store *, long long device, int with_all, char hex[33]);
+
+/* ---- store_sound.c ----------------------------------------------------------------------- */
+/* Writes the hash of each device's content, within a transaction. 0 + complain. */
+int store_seal(struct store *);
+
+#endif

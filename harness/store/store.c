@@ -1,0 +1,143 @@
+/* store.c - every measurement, in SQLite, which store*.c alone know: opening and closing.
+ *
+ * schema.sql is the database, store_migrate.c brings older ones to it, merge.sql joins two.
+ * Writing, a database is in WAL mode, so that each measurement is one committed
+ * transaction that a kill cannot take back and that readers need not wait for; closed, it
+ * is a single file again. */
+#include "handle.h"
+#include "store.h"
+#include "harness/base/base.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { VERSION = 6 };
+enum { APPLICATION = 0x6174746e /* "attn" */ };
+
+static int pragma(struct store *s, const char *sql)
+{
+	sqlite3_stmt *st = NULL;
+	int value = -1;
+	if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK &&
+	    sqlite3_step(st) == SQLITE_ROW)
+		value = (int)store_int(s, st, 0, INT32_MIN, INT32_MAX);
+	sqlite3_finalize(st);
+	return value;
+}
+
+/* The version, 0 of an empty file; -1 + complain when it is none of ours. */
+static int version_of(struct store *s)
+{
+	const int version = pragma(s, "PRAGMA user_version");
+	const int application = pragma(s, "PRAGMA application_id");
+	const int objects = pragma(s, "SELECT count(*) FROM sqlite_schema");
+	if (objects < 0) /* the other two may be negative */
+		return store_explain(s) - 1;
+	if (application != APPLICATION && (objects || version)) {
+		complain("%s: an SQLite database, but not one of attune's", s->path);
+		return -1;
+	}
+	if (version < 0)
+		return store_damaged(s, "its version is %d", version) - 1;
+	if (version > VERSION) {
+		complain("%s: has version %d, this attune knows up to %d; update attune", s->path,
+			 version, VERSION);
+		return -1;
+	}
+	return version;
+}
+
+/* One transaction, so a concurrent migration sees the finished version. Foreign keys are off
+ * meanwhile: what is copied refers to tables that are not full yet. */
+static int migrate(struct store *s)
+{
+	char stamp[96];
+	snprintf(stamp, sizeof stamp, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+		 APPLICATION, VERSION);
+	if (!store_execute(s, "PRAGMA foreign_keys = OFF") || store_number(s, BEGIN, "") < 0)
+		return store_explain(s);
+	const int from = version_of(s);
+	int ok = from >= 0 && (from == VERSION || store_migrate(s, from)) &&
+		 (store_execute(s, stamp) || store_explain(s));
+	ok = store_number(s, ok ? COMMIT : ROLLBACK, "") == 0 && ok;
+	if (ok && from > 0 && from < VERSION) /* dropped tables leave free pages */
+		store_execute(s, "VACUUM");
+	return store_execute(s, "PRAGMA foreign_keys = ON") && ok;
+}
+
+static int settle(struct store *s, int readonly)
+{
+	const int version = version_of(s);
+	if (version < 0)
+		return 0;
+	if (!readonly && sqlite3_db_readonly(s->db, "main") == 1) {
+		complain("%s: cannot be written: the file or its folder is read-only", s->path);
+		return 0;
+	}
+	if (version == VERSION)
+		return store_is_current(s);
+	if (!readonly)
+		return migrate(s);
+	complain("%s: has version %d, this attune reads %d; bring it up to date with: "
+		 "attune merge %s",
+		 s->path, version, VERSION, s->path);
+	return 0;
+}
+
+/* SQLite would wait for a pipe's other end. */
+static int is_a_file(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) || S_ISREG(st.st_mode))
+		return 1; /* absent: made, or refused by SQLite */
+	complain("%s: %s, not a database file", path,
+		 S_ISDIR(st.st_mode)    ? "a folder"
+		 : S_ISFIFO(st.st_mode) ? "a pipe"
+					: "a device or socket");
+	return 0;
+}
+
+struct store *store_open(const char *path, int readonly)
+{
+	if (!is_a_file(path))
+		return NULL;
+	struct store *s = calloc(1, sizeof *s);
+	if (s) {
+		s->stage = "race";
+		s->readonly = readonly;
+	}
+	if (!s || !(s->path = strdup(path))) {
+		complain("%s: out of memory", path);
+		free(s);
+		return NULL;
+	}
+	const int flags =
+	    SQLITE_OPEN_NOMUTEX /* a handle is for one thread */ |
+	    (readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+	if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK ||
+	    sqlite3_busy_timeout(s->db, PATIENCE_MS) != SQLITE_OK || !store_functions(s) ||
+	    !store_execute(s, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL"))
+		store_explain(s);
+	else if (settle(s, readonly))
+		return s;
+	store_close(s);
+	return NULL;
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	store_forget(s);
+	for (int i = 0; i < NUM_QUERIES; i++)
+		sqlite3_finalize(s->st[i]);
+	/* Fails while others have it open; then the last of them does it. */
+	if (s->wal) {
+		sqlite3_busy_timeout(s->db, 0);
+		store_execute(s, "PRAGMA journal_mode = DELETE");
+	}
+	sqlite3_close(s->db);
+	free(s->path);
+	free(s);
+}

@@ -1,0 +1,145 @@
+/* store_bridge.c - sources that are not today's, and the bridges that lead from them to today's. */
+#include "handle.h"
+#include "store.h"
+#include "harness/base/base.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what needs a bridge -------------------------------------------------------------- */
+
+struct place {
+	long long id, at; /* of dict->scenario */
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const long long x = ((const struct place *)a)->id, y = ((const struct place *)b)->id;
+	return (x > y) - (x < y);
+}
+
+static struct place *places_of(const struct dict *d)
+{
+	struct place *p = calloc((size_t)d->scenarios + 1, sizeof *p);
+	for (long long i = 0; p && i < d->scenarios; i++)
+		p[i] = (struct place){ d->scenario[i].cell.scenario_id, i };
+	if (p)
+		qsort(p, (size_t)d->scenarios, sizeof *p, by_id);
+	return p;
+}
+
+/* The sources of a build that a bridge is wanted for. */
+enum { MOST_SOURCES = 8 };
+struct wanting {
+	long long build;
+	struct built_source v[MOST_SOURCES];
+	enum freshness today[MOST_SOURCES];
+	int n;
+};
+
+static void want(struct store *s, struct wanting *w, const struct dict *d, long long build)
+{
+	const struct dict_build *b = &d->build[build];
+	const char *sources = b->sources;
+	struct built_source one = { .flags = b->flags, .arch = b->arch, .gpu = d->gpu };
+	*w = (struct wanting){ .build = build };
+	while (b->today != TODAY && b->today != BRIDGED && w->n < MOST_SOURCES &&
+	       next_source(&sources, &one)) {
+		const enum freshness today = store_source_today(s, &one);
+		if (today == TODAY || today == BRIDGED)
+			continue;
+		w->today[w->n] = today;
+		w->v[w->n++] = one;
+	}
+}
+
+static int each_source(const struct dict *d, const struct wanting *w, const struct place *place,
+		       long long variant, long long rows,
+		       int (*each)(void *, const struct store_use *), void *arg)
+{
+	int more = 1;
+	for (int i = 0; i < w->n && more; i++) {
+		const struct store_use use = {
+			.kernel = w->v[i].kernel,
+			.identity = w->v[i].hash,
+			.arch = w->v[i].arch,
+			.flags = w->v[i].flags,
+			.plan = variant ? d->variant[variant].choice : NULL,
+			.shape = &d->scenario[place->at].cell.shape,
+			.today = w->today[i],
+			.rows = rows,
+		};
+		more = each(arg, &use);
+	}
+	return more;
+}
+
+int store_uses(struct store *s, const char *gpu, int (*each)(void *, const struct store_use *),
+	       void *arg)
+{
+	const long long device = store_device_id(s, gpu);
+	const struct dict *d = device > 0 ? store_dict(s, device) : NULL;
+	struct place *places = d ? places_of(d) : NULL;
+	sqlite3_stmt *st = places ? store_rows(s, BUILD_USES, "l", device) : NULL;
+	struct wanting w = { 0 };
+	int rc = st ? SQLITE_ROW : SQLITE_ERROR, more = 1;
+	while (more && st && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const long long build = store_int(s, st, 0, 1, d->builds - 1);
+		const struct place key = { .id = store_int(s, st, 1, 1, INT64_MAX) };
+		const struct place *place =
+		    bsearch(&key, places, (size_t)d->scenarios, sizeof *places, by_id);
+		const long long variant = store_int(s, st, 2, 0, d->variants - 1);
+		if (s->is_damaged || !place || !d->build[build].sources)
+			break;
+		if (build != w.build)
+			want(s, &w, d, build);
+		more = each_source(d, &w, place, variant, sqlite3_column_int64(st, 3), each, arg);
+	}
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE && st)
+		store_explain(s);
+	if (device == 0)
+		complain("%s: holds no measurement of %s", s->path, gpu);
+	if (st)
+		sqlite3_reset(st);
+	free(places);
+	return rc == SQLITE_DONE || !more;
+}
+
+/* ---- bridges ------------------------------------------------------------------------------ */
+
+static int add_races(struct store *s, long long id, const struct store_bridge *b)
+{
+	for (int i = 0; b->race && i < b->batches; i++) {
+		const struct store_bridge_race *r = &b->race[i];
+		if (store_number(s, ADD_BRIDGE_RACE,
+				 "lssls"
+				 "ld",
+				 id, r->model, r->batch, store_phase_id(store_phase(r->phase)),
+				 r->choice, llround(r->old_us * 1e6), r->ratio) < 0)
+			return 0;
+	}
+	return 1;
+}
+
+int store_add_bridge(struct store *s, const struct store_bridge *b)
+{
+	if (!store_begin(s))
+		return 0;
+	int ok = store_number(s, DROP_BRIDGE, "sssssss", b->kernel, b->old, b->today, b->arch,
+			      b->flags, b->how, b->gpu) >= 0;
+	const long long id = ok ? store_number(s, ADD_BRIDGE, "sssssssiddss", b->kernel, b->old,
+					       b->today, b->arch, b->flags, b->how, b->gpu,
+					       b->batches, b->mean, b->p95, b->toolkit, b->commit)
+				: 0;
+	ok = store_end(s, id > 0 && add_races(s, id, b));
+	store_forget(s);
+	return ok;
+}
+
+int store_drop_races(struct store *s, const char *kernel, const char *old, const char *arch)
+{
+	const int ok = store_begin(s) &&
+		       store_end(s, store_number(s, DROP_RACES, "sss", kernel, old, arch) == 0);
+	store_forget(s);
+	return ok;
+}

@@ -1,0 +1,207 @@
+/* store_migrate.c - whether a database has today's tables, and how one of an earlier version gets
+ * them: its tables step aside, schema.sql makes new ones, migrate_rows.sql copies the rows. */
+#include "handle.h"
+#include "store.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+EMBED(store_schema_sql, "harness/store/schema.sql")
+
+EMBED(store_migrate_aside_sql, "harness/store/migrate_aside.sql")
+EMBED(store_migrate_rows_sql, "harness/store/migrate_rows.sql")
+
+/* Version 1 only raced, without controls: what version 2 added. */
+static const char add_version_2[] =
+    "ALTER TABLE scenario ADD COLUMN steps REAL NOT NULL DEFAULT 0;"
+    "ALTER TABLE measurement ADD COLUMN stage TEXT NOT NULL DEFAULT 'race';"
+    "CREATE TABLE control (run INTEGER, scenario INTEGER, phase TEXT, variant INTEGER, stage TEXT,"
+    " median_us REAL, ratio REAL) STRICT;";
+/* What version 4 added. */
+static const char add_version_4[] =
+    "CREATE TABLE ceiling (run INTEGER, name TEXT, detail TEXT, value REAL, unit TEXT) STRICT;";
+
+/* A step, and the versions that take it. */
+static const struct {
+	int first, last;
+	const char *sql;
+} steps[] = {
+	{ 1, 1, add_version_2 },           { 1, 3, add_version_4 },
+	{ 1, 5, store_migrate_aside_sql }, { 0, 5, store_schema_sql },
+	{ 1, 5, store_migrate_rows_sql },
+};
+
+static void sql_digest(sqlite3_context *to, int n, sqlite3_value **v)
+{
+	const char *kernel = (const char *)sqlite3_value_text(v[0]);
+	const char *text = (const char *)sqlite3_value_text(v[1]);
+	(void)n;
+	if (kernel && text)
+		sqlite3_result_int64(to, store_choice_digest(kernel, strlen(kernel), text));
+}
+
+struct named_source {
+	const char *kernel, *identity;
+};
+
+static int by_kernel(const void *a, const void *b)
+{
+	const struct named_source *x = a, *y = b;
+	const int order = strcmp(x->kernel, y->kernel);
+	return order ? order : strcmp(x->identity, y->identity);
+}
+
+/* As table `code` has it: sorted, each once. */
+static void sources_text(char text[CODE_TEXT], const struct legacy_source *part[2], int parts)
+{
+	struct named_source v[2 * COUNT(part[0]->binary)];
+	size_t n = 0, at = 0;
+	for (int p = 0; p < parts; p++)
+		for (size_t i = 0; i + 1 < COUNT(part[p]->binary) && part[p]->binary[i]; i += 2)
+			v[n++] =
+			    (struct named_source){ part[p]->binary[i], part[p]->binary[i + 1] };
+	qsort(v, n, sizeof *v, by_kernel);
+	for (size_t i = 0; i < n && at < CODE_TEXT; i++)
+		if (!i || by_kernel(&v[i - 1], &v[i]))
+			at += (size_t)snprintf(text + at, CODE_TEXT - at, "%s%s:%s", i ? " " : "",
+					       v[i].kernel, v[i].identity);
+}
+
+static void sql_code(sqlite3_context *to, int n, sqlite3_value **v)
+{
+	char text[CODE_TEXT];
+	const struct legacy_source *part[2];
+	const char *old = (const char *)sqlite3_value_text(v[0]);
+	const int parts = legacy_sources(old ? old : "", part);
+	(void)n;
+	if (parts)
+		sources_text(text, part, parts);
+	else
+		snprintf(text, sizeof text, "text:%s", old && *old ? old : "none");
+	sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
+}
+
+int store_functions(struct store *s)
+{
+	const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
+	return sqlite3_create_function(s->db, "choice_digest", 2, flags, NULL, sql_digest, NULL,
+				       NULL) == SQLITE_OK &&
+	       sqlite3_create_function(s->db, "old_code", 1, flags, NULL, sql_code, NULL, NULL) ==
+		   SQLITE_OK;
+}
+
+/* Earlier versions kept rates; today's keep what they follow from. */
+static int fill_work(struct store *s)
+{
+	const struct dict *d = store_dict(s, 0);
+	char error[200];
+	int ok = d != NULL;
+	for (long long i = 0; ok && i < d->scenarios; i++) {
+		const struct store_cell *c = &d->scenario[i].cell;
+		struct batch *b = batch_parse(c->batch, error, sizeof error);
+		ok = b && store_work(s, c->scenario_id, &c->shape, &b->view);
+		if (!b)
+			complain("%s: scenario %lld, batch '%s': %s", s->path, c->scenario_id,
+				 c->batch, error);
+		if (b)
+			batch_free(b);
+	}
+	store_forget(s);
+	return ok;
+}
+
+/* SQL of ours is right; what it does not find is not there. */
+static int explain(struct store *s, int from)
+{
+	return sqlite3_errcode(s->db) == SQLITE_ERROR
+		   ? store_damaged(s, "its tables are not those of version %d", from)
+		   : store_explain(s);
+}
+
+int store_migrate(struct store *s, int from)
+{
+	int ok = 1;
+	for (size_t i = 0; ok && i < COUNT(steps); i++)
+		if (from >= steps[i].first && from <= steps[i].last)
+			ok = store_execute(s, steps[i].sql) || explain(s, from);
+	return ok && (!from || fill_work(s));
+}
+
+/* ---- today's tables ---------------------------------------------------------------------- */
+/* The next character of SQL that is neither blank nor in a comment; 0 at the end. */
+static char next(const char **sql)
+{
+	const char *c = *sql;
+	for (;;)
+		if (*c == ' ' || *c == '\t' || *c == '\n' || *c == '\r')
+			c++;
+		else if (c[0] == '-' && c[1] == '-')
+			c += strcspn(c, "\n");
+		else
+			break;
+	*sql = c + !!*c;
+	return *c;
+}
+
+static int says_the_same(const char *a, const char *b)
+{
+	char x, y;
+	do {
+		x = next(&a);
+		y = next(&b);
+	} while (x == y && x);
+	return x == y;
+}
+
+static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *st = NULL;
+	return sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
+}
+
+/* model: name and SQL of what has to be there; found: SQL by that name. */
+static int compare(struct store *s, sqlite3_stmt *model, sqlite3_stmt *found)
+{
+	int rc, ok = 1;
+	while (ok && (rc = sqlite3_step(model)) == SQLITE_ROW) {
+		const char *name = store_text(s, model, 0);
+		sqlite3_reset(found);
+		ok = sqlite3_bind_text(found, 1, name, -1, SQLITE_TRANSIENT) == SQLITE_OK;
+		rc = ok ? sqlite3_step(found) : SQLITE_ERROR;
+		if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+			return store_explain(s);
+		if (rc == SQLITE_DONE)
+			return store_damaged(s, "'%.40s' is missing, which its version has", name);
+		if (!says_the_same(store_text(s, found, 0), store_text(s, model, 1)))
+			return store_damaged(s, "'%.40s' is not as its version has it", name);
+	}
+	return ok && rc == SQLITE_DONE;
+}
+
+/* Whether all tables, views and indices are as `schema` makes them; comments and blanks aside.
+ * 0 + complain. */
+static int has_tables(struct store *s, const char *schema)
+{
+	sqlite3 *empty = NULL;
+	int ok = sqlite3_open(":memory:", &empty) == SQLITE_OK &&
+		 sqlite3_exec(empty, schema, NULL, NULL, NULL) == SQLITE_OK;
+	sqlite3_stmt *model =
+	    ok ? prepare(empty, "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL") : NULL;
+	sqlite3_stmt *found = prepare(s->db, "SELECT sql FROM sqlite_schema WHERE name = ?1");
+	if (!model)
+		complain("%s: its tables cannot be compared: %s", s->path, sqlite3_errmsg(empty));
+	else if (!found)
+		store_explain(s);
+	ok = model && found && compare(s, model, found);
+	sqlite3_finalize(model);
+	sqlite3_finalize(found);
+	sqlite3_close(empty);
+	return ok;
+}
+
+int store_is_current(struct store *s)
+{
+	return has_tables(s, store_schema_sql);
+}

@@ -1,0 +1,258 @@
+/* early_launch.c - `attune sweep --early`: what it is worth that a kernel begins before the launch
+ * in front of it is over (attune.h: ATTUNE_START_EARLY). The fastest choices in turn that the
+ * database has of each part of a batch run again, in one race with the same that begin early.
+ *
+ *   time of a call = of a tape of calls, one after the other on a stream, / how many they are
+ *
+ * each of other pages, as all times of this harness are. So a call that begins early begins
+ * beside the end of one of its own kind, and its time is what it adds to a chain of these. It
+ * is worth comparing with the other times of its race. An engine has another kernel in front,
+ * which is where the promise comes from, and may have more or less to overlap.
+ *
+ * Rows go to the same database, in a pass of their own. Trees of choices and prices are made
+ * without them, and so are other sweeps: not every caller can let a call begin early, and times in
+ * turn of the fastest alone, in another session, would make these slower or faster than those that
+ * they were raced with. The tree that says where it pays is made of them alone (tuner/induce/early_decision.c). */
+#include "sweep.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/store/handle.h"
+#include "harness/store/store.h"
+#include "harness/worker/worker.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FASTEST = 2 /* of a part */, MOST_VALUES = 3 /* of an early axis */ };
+
+/* A choice in turn, and what is known of it by the value of its early axis. */
+struct pace {
+	int scenario;
+	enum phase phase;
+	struct choice choice;
+	double raced_us;        /* in turn, by a race of pass A */
+	double us[MOST_VALUES]; /* by an early one; NaN: no time */
+	int today[MOST_VALUES];
+};
+
+struct early {
+	const struct scenario_list *list;
+	const struct campaign *c;
+	struct pace *v;
+	int n, room;
+};
+
+/* ---- what the database has ----------------------------------------------------------- */
+
+static int value_at(const struct choice *c)
+{
+	const struct axis *a = &c->kernel->space->axis[c->kernel->space->early_axis];
+	int i = 0;
+	while (a->values[i] != choice_early(c))
+		i++;
+	return i;
+}
+
+static struct choice in_turn(const struct choice *c)
+{
+	struct choice turn = *c;
+	turn.config.v[c->kernel->space->early_axis] = 0;
+	return turn;
+}
+
+static struct pace *find(struct early *e, int scenario, enum phase phase, const struct choice *c)
+{
+	for (int i = e->n - 1; i >= 0; i--)
+		if (e->v[i].scenario == scenario && e->v[i].phase == phase &&
+		    choice_same(&e->v[i].choice, c))
+			return &e->v[i];
+	if (e->n == e->room) {
+		const int room = e->room ? 2 * e->room : 256;
+		struct pace *v = realloc(e->v, (size_t)room * sizeof *v);
+		if (!v)
+			return NULL;
+		e->v = v;
+		e->room = room;
+	}
+	e->v[e->n] = (struct pace){ .scenario = scenario, .phase = phase, .choice = *c };
+	for (int i = 0; i < MOST_VALUES; i++)
+		e->v[e->n].us[i] = NAN;
+	e->v[e->n].raced_us = NAN;
+	return &e->v[e->n++];
+}
+
+static int scenario_of(const struct early *e, const struct store_cell *cell)
+{
+	int i = e->list->n - 1;
+	while (i >= 0 && !cell_is_of(cell, &e->list->v[i]))
+		i--;
+	return i;
+}
+
+/* By today's rules, which may be younger than a time */
+static int is_legal(const struct early *e, int scenario, enum phase phase, const struct choice *c)
+{
+	const struct scenario *s = &e->list->v[scenario];
+	struct part part;
+	return part_make(&part, phase, &s->shape, &s->batch->view, &e->c->hello.info) &&
+	       !c->kernel->space->why_illegal(&c->config, &s->shape, &part, &e->c->hello.info);
+}
+
+static int read_cell(void *arg, const struct store_cell *cell)
+{
+	struct early *e = arg;
+	struct choice c = { .kernel = kernel_find(e->c->hello.info.backend, cell->kernel) };
+	const char *where;
+	enum phase phase = PHASE_ALL;
+	if (!c.kernel || c.kernel->space->early_axis < 0 || cell->pass == 'B' ||
+	    strcmp(cell->protocol, e->c->protocol.name) ||
+	    !config_parse(&c.config, c.kernel->space, cell->choice, &where))
+		return 1;
+	const int scenario = scenario_of(e, cell);
+	while (phase < PHASE_DECODE && strcmp(store_phase(phase), cell->phase))
+		phase++;
+	if (scenario < 0 || !is_legal(e, scenario, phase, &c))
+		return 1;
+	const struct choice turn = in_turn(&c);
+	struct pace *p = find(e, scenario, phase, &turn);
+	if (!p) {
+		complain("out of memory");
+		return 0;
+	}
+	const double us = strcmp(cell->outcome, "ok") ? NAN : cell->median_us;
+	if (cell->pass == 'A' && !choice_early(&c))
+		p->raced_us = us;
+	if (cell->pass != 'E')
+		return 1;
+	p->us[value_at(&c)] = us;
+	p->today[value_at(&c)] = cell->today;
+	return 1;
+}
+
+/* By scenario and phase, the fastest in turn first; those without such a time last. */
+static int by_time(const void *x, const void *y)
+{
+	const struct pace *a = x, *b = y;
+	if (a->scenario != b->scenario)
+		return a->scenario < b->scenario ? -1 : 1;
+	if (a->phase != b->phase)
+		return a->phase < b->phase ? -1 : 1;
+	if (isnan(a->raced_us) || isnan(b->raced_us))
+		return isnan(a->raced_us) - isnan(b->raced_us);
+	return (a->raced_us > b->raced_us) - (a->raced_us < b->raced_us);
+}
+
+/* Of each part the few that count. 0 after a complaint. */
+static int read_all(struct early *e)
+{
+	struct store *s = store_open(e->c->db, 1);
+	e->n = 0;
+	const int ok = s && store_each(s, e->c->hello.info.gpu, NULL, read_cell, e);
+	int kept = 0, rank = 0;
+	store_close(s);
+	if (e->n)
+		qsort(e->v, (size_t)e->n, sizeof *e->v, by_time);
+	for (int i = 0; i < e->n; i++) {
+		const struct pace p = e->v[i];
+		const struct pace *last = kept ? &e->v[kept - 1] : NULL;
+		const int goes_on = last && last->scenario == p.scenario && last->phase == p.phase;
+		rank = goes_on ? rank + 1 : 0;
+		if (rank < FASTEST && !isnan(p.raced_us))
+			e->v[kept++] = p;
+	}
+	e->n = kept;
+	return ok;
+}
+
+/* ---- races --------------------------------------------------------------------------- */
+
+static int num_values(const struct pace *p)
+{
+	return p->choice.kernel->space->axis[p->choice.kernel->space->early_axis].num_values;
+}
+
+static int is_done(const struct pace *p, const struct sweep_options *o)
+{
+	int done = !o->again;
+	for (int i = 1; i < num_values(p); i++)
+		done &= p->today[i];
+	return done;
+}
+
+/* All values of the early axis, those in turn too: times are compared within a race. */
+static int wish_all(struct wish *wish, const struct early *e)
+{
+	int n = 0;
+	for (int k = 0; k < e->n; k++)
+		for (int i = 0; i < num_values(&e->v[k]) && !is_done(&e->v[k], e->c->o); i++) {
+			const struct space *s = e->v[k].choice.kernel->space;
+			struct wish *w = &wish[n++];
+			*w = (struct wish){ .scenario = e->v[k].scenario,
+					    .phase = e->v[k].phase,
+					    .choice = e->v[k].choice };
+			w->choice.config.v[s->early_axis] = s->axis[s->early_axis].values[i];
+		}
+	return n;
+}
+
+static int print(const struct early *e)
+{
+	static const char *const columns[] = { "model",       "batch",      "phase", "turn_us",
+					       "last_key_us", "at_once_us", "choice" };
+	struct table *t = table_new(e->c->o->format, columns, COUNT(columns));
+	char text[MAX_CHOICE_TEXT];
+	if (!t)
+		return 0;
+	for (int k = 0; k < e->n; k++) {
+		const struct pace *p = &e->v[k];
+		table_text(t, e->list->v[p->scenario].model);
+		table_text(t, e->list->v[p->scenario].batch_text);
+		table_text(t, store_phase(p->phase));
+		for (int i = 0; i < MOST_VALUES; i++)
+			table_number(t, p->us[i], 2);
+		choice_text(text, sizeof text, &p->choice);
+		table_text(t, text);
+		table_end_row(t);
+	}
+	table_print(t, stdout);
+	return 1;
+}
+
+/* ---- the command ----------------------------------------------------------------------- */
+
+static int race(const struct early *e)
+{
+	struct sweep_options o = *e->c->o;
+	struct wish *wish = calloc((size_t)e->n * MOST_VALUES + 1, sizeof *wish);
+	int code = wish ? EXIT_DONE : EXIT_CHECK;
+	const int n = wish ? wish_all(wish, e) : 0;
+	o.again = 1;
+	complain("%d choices that can begin early, %d times to be measured", e->n, n);
+	if (n && !o.dry_run)
+		code = sweep_wishes(&o, &e->c->hello, e->list, wish, n, stage_names[STAGE_EARLY]);
+	free(wish);
+	return code;
+}
+
+int sweep_early(const struct sweep_options *o, const struct hello *hello,
+		const struct scenario_list *list)
+{
+	struct campaign c = { .o = o, .hello = *hello };
+	struct early e = { .list = list, .c = &c };
+	int code = EXIT_USAGE;
+	campaign_make(&c, list);
+	const int ok = read_all(&e);
+	if (ok && !e.n)
+		complain("--early runs the fastest choices again that can begin early, and %s has "
+			 "times of none for these scenarios; sweep them without it first",
+			 c.db);
+	if (ok && e.n)
+		code = race(&e);
+	if (!code && ok && e.n)
+		code = read_all(&e) && print(&e) ? EXIT_DONE : EXIT_CHECK;
+	free(e.v);
+	campaign_free(&c);
+	return code;
+}

@@ -1,0 +1,152 @@
+/* provenance.c - who measured, with what, on which device: a run's row, and whether a
+ * database is of this device. */
+#include "sweep.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/measure/measure.h"
+#include "harness/store/store.h"
+#include "harness/worker/worker.h"
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+static void read_line(const char *command, char *line, size_t size)
+{
+	FILE *f = popen(command, "r");
+	line[0] = '\0';
+	if (f && fgets(line, (int)size, f))
+		line[strcspn(line, "\n")] = '\0';
+	if (f)
+		pclose(f);
+}
+
+/* An id that names one and the same thing again and tells nothing else of it. */
+static void anonymous(char id[17], const void *bytes, size_t n)
+{
+	snprintf(id, 17, "%016llx", (unsigned long long)XXH3_64bits(bytes, n));
+}
+
+/* Of this machine, for a CPU's rows; "" where the system has no id of its own. */
+static void machine_id(char id[17])
+{
+	char text[64];
+	FILE *f = fopen("/etc/machine-id", "re");
+	id[0] = '\0';
+	if (f && fgets(text, sizeof text, f) && strlen(text) >= 32)
+		anonymous(id, text, 32);
+	if (f)
+		fclose(f);
+}
+
+static void card_id(char id[17], const struct device_info *d)
+{
+	static const unsigned char none[sizeof d->uuid];
+	id[0] = '\0';
+	if (memcmp(d->uuid, none, sizeof none))
+		anonymous(id, d->uuid, sizeof d->uuid);
+}
+
+/* results/ and generated/ are what a tuning writes. */
+static const char *state_of_sources(void)
+{
+	char line[64];
+	read_line("git rev-parse --is-inside-work-tree 2>/dev/null", line, sizeof line);
+	if (strcmp(line, "true"))
+		return "unknown";
+	read_line("git status --porcelain --untracked-files=no -- ':/' ':(top,exclude)results' "
+		  "':(top,exclude)generated' 2>/dev/null",
+		  line, sizeof line);
+	return *line ? "modified" : "committed";
+}
+
+void provenance_commit(char commit[48])
+{
+	read_line("git describe --always --dirty --abbrev=12 2>/dev/null", commit, 48);
+}
+
+long long provenance_run(struct store *store, const struct hello *hello,
+			 const struct protocol *protocol, const char *command)
+{
+	struct run_info run = { .device = hello->info,
+				.dram_gbps = hello->dram_gbps,
+				.fma_tflops = hello->fma_tflops };
+	provenance_commit(run.commit);
+	snprintf(run.toolkit, sizeof run.toolkit, "%s",
+		 jit_version(hello->info.backend, hello->info.arch));
+	snprintf(run.protocol, sizeof run.protocol, "%s", protocol->name);
+	snprintf(run.command, sizeof run.command, "%s", command);
+	snprintf(run.sources, sizeof run.sources, "%s", state_of_sources());
+	card_id(run.card, &hello->info);
+	if (hello->info.backend == BACKEND_CPU)
+		machine_id(run.machine);
+	return store_begin_run(store, &run);
+}
+
+struct newest {
+	const struct device_info *mine;
+	const struct protocol *protocol;
+	char machine[17];
+	int same;
+};
+
+/* A cell is NULL where the database is damaged. */
+static int is(const char *cell, const char *text)
+{
+	return cell && !strcmp(cell, text);
+}
+
+static int compare(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	struct newest *n = arg;
+	char units[16];
+	(void)columns, (void)names;
+	snprintf(units, sizeof units, "%d", n->mine->units);
+	n->same = is(cells[0], n->mine->name) && is(cells[1], n->mine->arch) &&
+		  is(cells[2], units) && is(cells[3], n->protocol->name) &&
+		  is(cells[4], n->machine);
+	return 0;
+}
+
+int provenance_same(struct store *store, const struct device_info *mine,
+		    const struct protocol *protocol)
+{
+	struct newest n = { .mine = mine, .protocol = protocol };
+	char sql[480];
+	if (mine->backend == BACKEND_CPU)
+		machine_id(n.machine);
+	snprintf(
+	    sql, sizeof sql,
+	    "SELECT d.name, d.arch, d.units, r.protocol, d.machine FROM run AS r "
+	    "JOIN device AS d ON d.id = r.device WHERE d.gpu = '%s' AND EXISTS (SELECT 1 FROM race "
+	    "AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) ORDER BY r.id DESC "
+	    "LIMIT 1",
+	    mine->gpu);
+	return store_query(store, sql, compare, &n) && n.same;
+}
+
+static int keep_name(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	(void)columns, (void)names;
+	snprintf(arg, 32, "%s", cells[0] ? cells[0] : "?");
+	return 0;
+}
+
+int provenance_fits(struct store *store, const char *db, const struct device_info *mine,
+		    const struct protocol *protocol)
+{
+	char sql[480], other[32] = "";
+	snprintf(
+	    sql, sizeof sql,
+	    "SELECT r.protocol FROM run AS r JOIN device AS d ON d.id = r.device "
+	    "WHERE d.gpu = '%s' AND r.protocol <> '%s' AND EXISTS "
+	    "(SELECT 1 FROM race AS c JOIN measurement AS m ON m.race = c.id WHERE c.run = r.id) "
+	    "LIMIT 1",
+	    mine->gpu, protocol->name);
+	if (!store_query(store, sql, keep_name, other))
+		return 0;
+	if (*other)
+		complain("%s holds times by protocol '%s', which those by '%s' cannot be compared "
+			 "with; --db names another database",
+			 db, other, protocol->name);
+	return !*other;
+}

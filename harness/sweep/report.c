@@ -1,0 +1,226 @@
+/* report.c - what a sweep took and what it is worth: device seconds by stage, their
+ * share of an exhaustive sweep's, what the audit found that racing had missed, and how
+ * far two times of the same choice lie apart. */
+#include "sweep.h"
+#include "harness/base/base.h"
+#include "harness/base/json_out.h"
+#include "harness/measure/measure.h"
+#include "harness/measure/sample_graph.h"
+#include "harness/search/search.h"
+#include "harness/store/store.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the exhaustive estimate ------------------------------------------------------- */
+
+static double sample_seconds(const struct protocol *p, double us)
+{
+	return us > 0 && us < INFINITY ? tapes_plan(p, 1, us) * us * 1e-6 : 0;
+}
+
+double exhaustive_seconds(const struct campaign *c, int rounds)
+{
+	double sum = 0;
+	for (int i = 0; i < c->heats.n; i++) {
+		const struct heat *h = &c->heats.v[i];
+		double *us = malloc(((size_t)h->n + 1) * sizeof *us), middle;
+		int n = 0, unknown = 0;
+		for (int k = 0; us && k < h->n; k++) {
+			unknown += isnan(h->us[k]);
+			if (h->us[k] < INFINITY)
+				us[n++] = h->us[k];
+		}
+		for (int k = 0; us && k < n; k++)
+			sum += rounds * sample_seconds(&c->protocol, us[k]);
+		middle = us && n ? median(us, n) : 0;
+		sum += rounds * unknown * sample_seconds(&c->protocol, middle);
+		free(us);
+	}
+	return sum;
+}
+
+/* ---- the audit --------------------------------------------------------------------- */
+
+/* What was picked before the audit, and by the audit's own times: how much slower it is
+ * than the best that had been tried (selection), and that than the best of all
+ * (exploration). */
+static const char audit_sql[] =
+    "WITH cell AS (SELECT c.scenario, c.phase, m.variant, m.median AS median_us,"
+    "  t.name = 'audit' AS late,"
+    "  row_number() OVER (PARTITION BY c.scenario, c.phase, m.variant, t.name = 'audit'"
+    "  ORDER BY c.run DESC, c.id DESC) AS age"
+    "  FROM race AS c JOIN run AS r ON r.id = c.run JOIN run AS mine ON mine.id = %lld"
+    "  AND mine.device = r.device AND mine.protocol = r.protocol"
+    "  JOIN stage AS t ON t.id = c.stage AND t.pass = 'A'"
+    "  CROSS JOIN measurement AS m ON m.race = c.id"
+    "  AND m.ending IN (SELECT id FROM ending WHERE outcome = 'ok')"
+    "  WHERE c.phase <> 3 AND c.scenario IN (SELECT x.scenario FROM race AS x"
+    "  JOIN stage AS y ON y.id = x.stage WHERE y.name = 'audit')),"
+    " early AS (SELECT * FROM cell WHERE age = 1 AND NOT late),"
+    " late AS (SELECT * FROM cell WHERE age = 1 AND late),"
+    " picked AS (SELECT scenario, phase, variant, min(median_us) FROM early GROUP BY 1, 2),"
+    " tried AS (SELECT l.scenario, l.phase, min(l.median_us) AS us FROM late l JOIN early e"
+    "  USING (scenario, phase, variant) GROUP BY 1, 2),"
+    " best AS (SELECT scenario, phase, min(median_us) AS us FROM late GROUP BY 1, 2)"
+    " SELECT l.median_us / t.us, t.us / b.us FROM picked p"
+    " JOIN late l USING (scenario, phase, variant) JOIN tried t USING (scenario, phase)"
+    " JOIN best b USING (scenario, phase)";
+
+static int add_audit(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	struct audit *a = arg;
+	(void)names;
+	for (int i = 0; i < columns && i < 2; i++) {
+		const double ratio = cells[i] ? strtod(cells[i], NULL) : 1;
+		a->logs[i] += log(ratio);
+		a->near[i] += ratio <= 1.02;
+		a->worst[i] = fmax(a->worst[i], ratio);
+	}
+	a->n++;
+	return 1;
+}
+
+struct audit audit_of(struct store *store, long long run)
+{
+	struct audit a = { .worst = { 1, 1 } };
+	char sql[sizeof audit_sql + 32];
+	snprintf(sql, sizeof sql, audit_sql, run);
+	store_query(store, sql, add_audit, &a);
+	return a;
+}
+
+double audit_geomean(const struct audit *a, int which)
+{
+	return a->n ? exp(a->logs[which] / a->n) : 1;
+}
+
+/* ---- the report ---------------------------------------------------------------------- */
+
+static struct table *stages_table(const struct campaign *c, double all)
+{
+	static const char *const columns[] = { "stage", "races",    "cells",    "failed",
+					       "noisy", "controls", "device_s", "share_percent" };
+	struct table *t = table_new(c->o->format, columns, COUNT(columns));
+	for (int s = STAGE_RACE; s < NUM_STAGES; s++) {
+		const struct tally *y = &c->tally[s];
+		if (!y->races)
+			continue;
+		table_text(t, stage_names[s]);
+		table_number(t, (double)y->races, 0);
+		table_number(t, (double)y->cells, 0);
+		table_number(t, (double)y->failed, 0);
+		table_number(t, (double)y->noisy, 0);
+		table_number(t, (double)y->controls, 0);
+		table_number(t, y->device_s, 1);
+		table_number(t, all > 0 ? 100 * y->device_s / all : NAN, 2);
+		table_end_row(t);
+	}
+	return t;
+}
+
+void noise_json(struct json_out *o, const struct noise *noise)
+{
+	out_list(o, "noise");
+	for (size_t i = 0; i < COUNT(noise->pairs); i++) {
+		out_object(o, NULL);
+		out_integer(o, "pairs", noise->pairs[i]);
+		out_number(o, "floor", noise->floor[i], 4);
+		out_end(o);
+	}
+	out_end(o);
+}
+
+static void audit_json(struct json_out *o, const struct audit *a)
+{
+	static const char *const names[] = { "selection", "exploration" };
+	out_object(o, "audit");
+	out_integer(o, "n", a->n);
+	for (int i = 0; i < 2; i++) {
+		out_object(o, names[i]);
+		out_number(o, "geomean", audit_geomean(a, i), 5);
+		out_number(o, "worst", a->worst[i], 4);
+		out_number(o, "within2", a->n ? (double)a->near[i] / a->n : 1, 3);
+		out_end(o);
+	}
+	out_end(o);
+}
+
+static void print_json(const struct campaign *c, double all, double spent, const struct audit *a,
+		       const struct noise *noise)
+{
+	struct json_out *o = out_new();
+	out_object(o, NULL);
+	if (c->survey)
+		out_integer(o, "scenarios", c->tally[STAGE_COMPLETE].scenarios);
+	else
+		out_number(o, "exhaustive_s", all, 1);
+	out_number(o, "device_s", spent, 1);
+	if (!c->survey)
+		out_number(o, "share", all > 0 ? spent / all : 0, 4);
+	table_json(stages_table(c, all), o, "stages");
+	audit_json(o, a);
+	noise_json(o, noise);
+	out_end(o);
+	out_print(o, 2, stdout);
+}
+
+static void complain_survey(const struct campaign *c)
+{
+	const struct tally *t = &c->tally[STAGE_COMPLETE];
+	const double n = t->scenarios > 0 ? (double)t->scenarios : 1;
+	complain("%lld scenarios surveyed: %.1f rows and %.3f s of device time each; the portfolio "
+		 "is of %d races",
+		 t->scenarios, (double)(t->cells + t->failed) / n, t->device_s / n,
+		 c->survey->races);
+}
+
+/* The worst of the noise floors is one that a quiet machine can have. Pairs that are not believed
+ * are not entered, but older programs entered them. */
+static int is_believed(const struct campaign *c, const struct noise *noise)
+{
+	double most = 0;
+	for (size_t i = 0; i < COUNT(noise->floor); i++)
+		most = fmax(most, noise->floor[i]);
+	if (device_is_emulated(&c->hello.info) || budget_is_held())
+		return 1;
+	if (most > noise_most_control)
+		complain("%s: the same choice twice differs by %.0f %%: times in it are of a busy "
+			 "machine; start a new database",
+			 c->db, 100 * most);
+	return most <= noise_most_control;
+}
+
+int sweep_report(const struct campaign *c)
+{
+	const double all = c->survey ? 0 : exhaustive_seconds(c, EXHAUSTIVE_ROUNDS);
+	const struct audit a =
+	    c->store ? audit_of(c->store, c->run) : (struct audit){ .worst = { 1, 1 } };
+	struct noise noise = { 0 };
+	double spent = 0;
+	for (int s = 0; s < NUM_STAGES; s++)
+		spent += c->tally[s].device_s;
+	if (!store_noise(c->store, c->hello.info.gpu, &noise))
+		return 1;
+	if (c->o->format == FORMAT_JSON) {
+		print_json(c, all, spent, &a, &noise);
+		return is_believed(c, &noise);
+	}
+	table_print(stages_table(c, all), c->o->format == FORMAT_TABLE ? stderr : stdout);
+	if (c->survey)
+		complain_survey(c);
+	else
+		complain("%.1f s of device time in this run; %d samples of every legal choice "
+			 "would take %.0f s: %.1f %%",
+			 spent, EXHAUSTIVE_ROUNDS, all, all > 0 ? 100 * spent / all : 0);
+	if (a.n)
+		complain("audit of %d scenario parts: what racing picked is %.4f x the best it "
+			 "tried (worst %.3f), and that %.4f x the best of all (worst %.3f)",
+			 a.n, audit_geomean(&a, 0), a.worst[0], audit_geomean(&a, 1), a.worst[1]);
+	complain("the same choice twice: within %.2f %% below 20 us (%d pairs), %.2f %% below "
+		 "200 us (%d), %.2f %% above (%d)",
+		 100 * noise.floor[0], noise.pairs[0], 100 * noise.floor[1], noise.pairs[1],
+		 100 * noise.floor[2], noise.pairs[2]);
+	return is_believed(c, &noise);
+}

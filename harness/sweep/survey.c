@@ -1,0 +1,167 @@
+/* survey.c - what a survey knows before it begins. It measures on many scenarios the few
+ * choices that races on others have found to be worth knowing everywhere: the portfolio of
+ * each phase, learned from all finished races of a database. What those races have found
+ * right need not pass the corner batches again. */
+#include "sweep.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/store/store.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what the database has --------------------------------------------------------- */
+
+/* Raced to its end, by today's sources or others: the reference is entered last. */
+static int was_raced(const struct heat *h)
+{
+	return h->n && !isnan(h->us[0]) && h->stage[0] != STAGE_COMPLETE;
+}
+
+enum { MOST_READ = 200 };
+
+/* A portfolio needs not every race, and each takes time to read: those of scenarios at even distances,
+ * since sets follow one another. */
+static void thin_out(struct scenario_list *list)
+{
+	const int each = (list->n + MOST_READ - 1) / MOST_READ;
+	int n = 0;
+	for (int i = 0; i < list->n; i++) {
+		if (i % each)
+			scenario_drop(&list->v[i]);
+		else
+			list->v[n++] = list->v[i];
+	}
+	list->n = n;
+}
+
+/* 0 after a complaint. */
+static int read_races(struct survey *s, const struct campaign *c, struct store *store)
+{
+	const struct field field = { .device = &c->hello.info,
+				     .preset = PRESET_FULL,
+				     .kernels = c->o->kernels,
+				     .seed = c->o->seed };
+	const char *gpu = c->o->prior_gpu ? c->o->prior_gpu : c->hello.info.gpu;
+	int ok = recall_scenarios(&s->list, store, gpu);
+	thin_out(&s->list);
+	s->heats = (struct heats){ .scenarios = s->list.v, .device = c->hello.info };
+	s->binaries.arch = c->hello.info.arch;
+	for (int i = 0; ok && i < s->list.n; i++)
+		ok = heats_add(&s->heats, &s->binaries, i, &field);
+	ok = ok && heats_recall(&s->heats, store, gpu, c->protocol.name);
+	for (int i = 0; ok && i < s->heats.n; i++) {
+		s->heats.v[i].finished = was_raced(&s->heats.v[i]);
+		s->races += s->heats.v[i].finished;
+	}
+	return ok;
+}
+
+/* Whether races of that database count: this device's own, or those of the GPU that is asked for. */
+static int counts(struct store *store, const struct campaign *c)
+{
+	return c->o->prior_gpu || provenance_same(store, &c->hello.info, &c->protocol);
+}
+
+int survey_learn(struct survey *s, const struct campaign *c)
+{
+	const char *db = c->o->prior_db ? c->o->prior_db : c->db;
+	const int is_there = !access(db, F_OK);
+	struct store *store = is_there ? store_open(db, 1) : NULL;
+	int ok = !is_there || (store && (!counts(store, c) || read_races(s, c, store)));
+	store_close(store);
+	s->also = c->o->also;
+	s->num_also = c->o->num_also;
+	if (ok && !s->races && !s->num_also) {
+		complain("--survey measures what races have found to be good, and %s has no "
+			 "finished race of this device and protocol; sweep some set without it "
+			 "first",
+			 db);
+		return 0;
+	}
+	for (enum phase p = PHASE_ALL; ok && p <= PHASE_DECODE; p++) {
+		s->family[p] = calloc((size_t)s->heats.num_families + 1, 1);
+		ok = s->family[p] && stages_portfolio(&s->heats, p, s->family[p]);
+	}
+	return ok;
+}
+
+void survey_free(struct survey *s)
+{
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
+		free(s->family[p]);
+	heats_free(&s->heats);
+	binaries_free(&s->binaries);
+	scenarios_free(&s->list);
+}
+
+/* ---- what is to be measured ---------------------------------------------------------- */
+
+int survey_wants(const struct survey *s, enum phase p, const struct choice *c)
+{
+	const struct choice first = choice_family(c);
+	for (int f = 0; f < s->heats.num_families; f++)
+		if (s->family[p][f] && choice_same(&s->heats.family[f], &first))
+			return 1;
+	for (int i = 0; i < s->num_also; i++) {
+		const struct choice other = choice_family(&s->also[i]);
+		if (choice_same(&other, &first))
+			return 1;
+	}
+	return 0;
+}
+
+int survey_keeps(const void *survey, const struct candidate *c)
+{
+	int wanted = c->origin <= FROM_BASELINE;
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
+		wanted |= survey_wants(survey, p, &c->choice);
+	return wanted;
+}
+
+/* ---- what is known to be right --------------------------------------------------------- */
+
+static int same_code(const struct built *a, const struct built *b)
+{
+	return a->kernel == b->kernel && !strcmp(a->flags, b->flags);
+}
+
+/* The campaign's entrant that is this one; -1: it has none. */
+static int counterpart(const struct survey *s, const struct campaign *c, int entrant)
+{
+	const struct entrant *e = &s->heats.entrant[entrant];
+	for (int i = 0; i < c->heats.num_entrants; i++) {
+		const struct entrant *o = &c->heats.entrant[i];
+		if (choice_same(&o->choice, &e->choice) &&
+		    same_code(&c->binaries.v[o->built], &s->binaries.v[e->built]))
+			return i;
+	}
+	return -1;
+}
+
+int survey_trust(const struct survey *s, struct campaign *c)
+{
+	if (c->o->prior_gpu) /* right on another GPU says nothing of this one */
+		return 1;
+	const int unknown = -2;
+	int *other = malloc(((size_t)s->heats.num_entrants + 1) * sizeof *other);
+	for (int i = 0; other && i < s->heats.num_entrants; i++)
+		other[i] = unknown;
+	for (int i = 0; other && i < s->heats.n; i++) {
+		const struct heat *h = &s->heats.v[i];
+		for (int k = 0; k < h->n; k++) {
+			int *its = &other[h->entrant[k]];
+			if (!h->stored[k] || !(h->us[k] < INFINITY))
+				continue;
+			if (*its == unknown)
+				*its = counterpart(s, c, h->entrant[k]);
+			if (*its >= 0)
+				campaign_pass(c, *its, h->phase);
+		}
+	}
+	free(other);
+	return other != NULL;
+}

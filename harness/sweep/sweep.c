@@ -1,0 +1,249 @@
+/* sweep.c - a sweep that fills a database: which scenarios, what is there already, the
+ * stages, and what is said in the end. What touches the device happens in a worker. */
+#include "sweep.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/store/handle.h"
+#include "harness/store/store.h"
+#include "harness/worker/worker.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what is there --------------------------------------------------------------- */
+
+static int is_newest_device(const struct campaign *c)
+{
+	return provenance_same(c->store, &c->hello.info, &c->protocol);
+}
+
+/* Results of this very device are asked for before a run is begun, so that a sweep
+ * with nothing to do leaves no trace; any others' only by the run. */
+static int recall(struct campaign *c)
+{
+	if (c->o->again)
+		return 1;
+	if ((!is_newest_device(c) && !campaign_begin_run(c)) ||
+	    !heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name))
+		return 0;
+	heats_stale_first(&c->heats);
+	campaign_trust(c);
+	return 1;
+}
+
+/* A smoke sweep takes the lightest scenarios of each split, few enough for its time
+ * and with some held out, so that a header can be made of them. */
+static int in_smoke(const struct scenario_list *list, int index)
+{
+	const struct scenario *s = &list->v[index];
+	const int most = split_is_held_out(s->split) ? 2 : 6;
+	struct facts mine, other;
+	int lighter = 0;
+	scenario_facts(&mine, &s->shape, &s->batch->view);
+	for (int i = 0; i < list->n; i++) {
+		const double heavy = mine.kv_bytes * 20 + mine.flops;
+		if (strcmp(list->v[i].split, s->split))
+			continue;
+		scenario_facts(&other, &list->v[i].shape, &list->v[i].batch->view);
+		const double its = other.kv_bytes * 20 + other.flops;
+		lighter += its < heavy || (its == heavy && i < index);
+	}
+	return lighter < most;
+}
+
+static int make_heats(struct campaign *c, const struct scenario_list *list)
+{
+	const struct field field = { .device = &c->hello.info,
+				     .preset = c->survey ? PRESET_FULL : c->o->preset,
+				     .kernels = c->o->kernels,
+				     .phases = c->o->phases,
+				     .seed = c->o->seed,
+				     .keep = c->survey ? survey_keeps : NULL,
+				     .keep_arg = c->survey };
+	for (int i = c->o->shard; i < list->n; i += c->o->shards)
+		if ((c->o->preset != PRESET_SMOKE || in_smoke(list, i)) &&
+		    !heats_add(&c->heats, &c->binaries, i, &field))
+			return 0;
+	heats_spread(&c->heats);
+	return campaign_remember(c) && (!c->survey || survey_trust(c->survey, c));
+}
+
+static int label_scenarios(struct campaign *c)
+{
+	for (int i = 0; i < c->heats.n; i++)
+		if (!store_scenario(c->store, &c->heats.scenarios[c->heats.v[i].scenario]))
+			return 0;
+	return 1;
+}
+
+/* ---- a dry run -------------------------------------------------------------------- */
+
+static void print_plan(struct campaign *c)
+{
+	static const char *const columns[] = { "model", "batch", "phase", "candidates", "stored" };
+	struct table *t = table_new(c->o->format, columns, COUNT(columns));
+	for (int i = 0; i < c->heats.n; i++) {
+		const struct heat *h = &c->heats.v[i];
+		const struct scenario *s = &c->heats.scenarios[h->scenario];
+		int stored = 0;
+		for (int k = 0; k < h->n; k++)
+			stored += h->stored[k];
+		table_text(t, s->model);
+		table_text(t, s->batch_text);
+		table_text(t, store_phase(h->phase));
+		table_number(t, h->n, 0);
+		table_number(t, stored, 0);
+		table_end_row(t);
+	}
+	table_print(t, stdout);
+	complain("%d scenario parts, %d races to run, %d binaries", c->heats.n, stages_left(c),
+		 c->binaries.n);
+}
+
+/* Writes nothing: a database that is not there yet is not made. */
+static int peek(struct campaign *c)
+{
+	if (access(c->db, F_OK))
+		return 1;
+	c->store = store_open(c->db, 1);
+	return c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
+}
+
+static int dry_run(struct campaign *c)
+{
+	const int ok = peek(c);
+	if (ok)
+		print_plan(c);
+	return ok ? EXIT_DONE : EXIT_USAGE;
+}
+
+static void foresee(struct campaign *c, struct sweep_forecast *f)
+{
+	f->parts = c->heats.n;
+	f->races = stages_left(c);
+	for (int i = 0; i < c->binaries.n; i++) {
+		const struct built *b = &c->binaries.v[i];
+		f->binaries += !jit_has(b->kernel, b->flags, c->binaries.arch);
+	}
+	for (int i = 0; i < c->heats.n; i++)
+		for (int k = 0; k < c->heats.v[i].n; k++)
+			f->cells += !c->heats.v[i].stored[k];
+}
+
+/* ---- the sweep ---------------------------------------------------------------------- */
+
+static void summary(struct campaign *c, enum heard heard)
+{
+	char failures[200] = "";
+	long long failed = 0;
+	size_t n = 0;
+	for (int i = OUTCOME_OK + 1; i < OUTCOME_NOISY; i++) {
+		failed += c->failed[i];
+		if (c->failed[i] && n < sizeof failures)
+			n += (size_t)snprintf(failures + n, sizeof failures - n, "%s%lld %s",
+					      n ? ", " : " (", c->failed[i],
+					      outcome_name((enum outcome)i));
+	}
+	const int noisy = campaign_noisy(c);
+	complain("%lld measured, %lld failed%s%s, in %.0f s, of which %.0f s waiting for %d new "
+		 "binaries: %s",
+		 c->failed[OUTCOME_OK], failed, failures, n ? ")" : "", campaign_seconds(c),
+		 c->binaries.seconds, c->binaries.compiled, c->db);
+	if (c->failed[OUTCOME_NOISY])
+		complain("%lld times were too noisy to learn from, %d still are and are left out%s",
+			 c->failed[OUTCOME_NOISY], noisy,
+			 noisy ? "; the same command races them again" : "");
+	const int left = heard == HEARD_ALL ? stages_left(c) - c->skipped : 0;
+	if (left > 0 && (c->ran_out || !noisy))
+		complain("the budget of %.0f s left %d races undone; the same command goes on "
+			 "with them",
+			 c->o->budget_s, left);
+}
+
+static int measure_all(struct campaign *c)
+{
+	if (!campaign_begin_run(c))
+		return EXIT_CHECK;
+	if (!campaign_worker(c))
+		return EXIT_CHECK;
+	c->began = budget_now();
+	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
+	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
+	int believed = 1;
+	if (c->o->sum) {
+		campaign_sum(c, c->o->sum);
+	} else {
+		believed = sweep_report(c);
+		summary(c, heard);
+	}
+	if (heard == HEARD_ALL && campaign_noisy(c) && !c->failed[OUTCOME_OK]) {
+		complain("no time is worth learning from: the machine is not quiet");
+		return EXIT_BUSY;
+	}
+	return heard == HEARD_ALL && !believed ? EXIT_CHECK : campaign_code(c, heard);
+}
+
+static int run(struct campaign *c, struct survey *survey, const struct scenario_list *list)
+{
+	campaign_make(c, list);
+	if (c->o->survey && !survey_learn(survey, c))
+		return EXIT_USAGE;
+	if (c->o->survey)
+		c->survey = survey;
+	if (!make_heats(c, list))
+		return EXIT_CHECK;
+	if (!c->heats.n) {
+		complain("no kernel%s runs %s of the %d scenarios on %s",
+			 c->o->kernels ? " of --kernels" : "",
+			 c->o->phases ? "a part in --phases" : "any", list->n, c->hello.info.gpu);
+		return EXIT_USAGE;
+	}
+	if (c->o->dry_run)
+		return dry_run(c);
+	c->store = store_open(c->db, 0);
+	if (!c->store || !store_check(c->store) ||
+	    !provenance_fits(c->store, c->db, &c->hello.info, &c->protocol))
+		return EXIT_USAGE;
+	if (!recall(c))
+		return EXIT_USAGE;
+	if (!label_scenarios(c))
+		return EXIT_CHECK;
+	if (!stages_left(c)) {
+		complain("nothing to do: all %d scenario parts are in %s", c->heats.n, c->db);
+		return EXIT_DONE;
+	}
+	return measure_all(c);
+}
+
+int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
+		  const struct scenario_list *list, struct sweep_forecast *f)
+{
+	struct campaign c = { .o = o, .hello = *hello };
+	struct survey survey = { 0 };
+	int code = EXIT_USAGE;
+	campaign_make(&c, list);
+	if (o->survey && survey_learn(&survey, &c))
+		c.survey = &survey;
+	if ((!o->survey || c.survey) && make_heats(&c, list) && peek(&c)) {
+		foresee(&c, f);
+		code = EXIT_DONE;
+	}
+	campaign_free(&c);
+	survey_free(&survey);
+	return code;
+}
+
+int sweep(const struct sweep_options *o, const struct hello *hello,
+	  const struct scenario_list *list)
+{
+	struct campaign c = { .o = o, .hello = *hello };
+	struct survey survey = { 0 };
+	const int code = run(&c, &survey, list);
+	campaign_free(&c);
+	survey_free(&survey);
+	return interrupted ? EXIT_INTERRUPTED : c.refused ? c.refused : code;
+}

@@ -1,0 +1,100 @@
+/* worker_check.c - a worker's judgement: the corner batches before a choice is timed at all,
+ * and some rows of the very workload that is timed. */
+#include "records.h"
+#include "harness/base/base.h"
+#include "harness/check/check.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { CHECK_ROWS = 64, WORKLOAD_ROWS = 8 };
+/* A binary passes the corner batches once, and again once in so many of its other launch
+ * arguments. */
+enum { GATE_ODDS = 8 };
+
+/* The scenario of this model with a corner batch in place of its own; 0 when the
+ * choice has nothing to do there or does not support it. */
+static int corner_scenario(const struct life *l, struct scenario *s, const struct part_of_call *p,
+			   const char *text)
+{
+	const struct space *space = p->choice.kernel->space;
+	char error[128];
+	struct part part;
+	*s = *l->scenario;
+	s->batch_text = (char *)(uintptr_t)text;
+	s->batch = batch_parse(text, error, sizeof error);
+	if (s->batch && part_make(&part, p->phase, &s->shape, &s->batch->view, &l->dev.info) &&
+	    !space->why_illegal(&p->choice.config, &s->shape, &part, &l->dev.info))
+		return 1;
+	batch_free(s->batch);
+	return 0;
+}
+
+/* 0: it failed, and that is said here. */
+int work_judge(struct life *l, int index, const struct verdict *v, const char *batch)
+{
+	char text[sizeof v->text + 80];
+	snprintf(text, sizeof text, "%.70s: %s", batch, v->text);
+	if (v->outcome == OUTCOME_CRASH)
+		work_die(l, index, text);
+	if (v->outcome != OUTCOME_OK)
+		work_failed(l, index, v->outcome, text);
+	return v->outcome == OUTCOME_OK;
+}
+
+int work_pass_gate(struct life *l, const struct runner *r, int has_passed)
+{
+	const struct part_of_call *p = &r->part[0];
+	struct said said = { .word = SAYS_PASSED, .index = r->index };
+	const struct entrant *e = &l->setup->heats->entrant[p->entrant];
+	char *passed = &l->passed[e->built * 3 + (int)p->phase];
+	if (has_passed)
+		return *passed = 1;
+	const int excused =
+	    *passed && heats_scramble((unsigned)p->entrant * 0x9e3779b9ull) % GATE_ODDS;
+	for (int i = 0; corner_batches[i] && !excused; i++) {
+		struct scenario s;
+		struct verdict v;
+		if (!corner_scenario(l, &s, p, corner_batches[i]))
+			continue;
+		work_stage(l, r->index, l->setup->gate_s);
+		check_choice(&v, &l->dev, &l->check_pool, &p->choice, p->loaded, &s, p->phase,
+			     CHECK_ROWS);
+		batch_free(s.batch);
+		if (!work_judge(l, r->index, &v, corner_batches[i]))
+			return 0;
+	}
+	*passed = 1;
+	work_say(l, &said);
+	return 1;
+}
+
+/* What a plan as a whole leaves in the output. */
+static void check_plan(struct verdict *v, struct life *l, struct runner *r)
+{
+	enum attune_status status = workload_poison(&l->workload);
+	if (!status)
+		status = work_call(r, 0);
+	if (!status)
+		status = l->dev.ops->wait(&l->dev, l->dev.ops->stream(&l->dev));
+	if (!status) {
+		check_output(v, &l->workload, PHASE_ALL, WORKLOAD_ROWS);
+		return;
+	}
+	v->outcome = status == ATTUNE_DEVICE_ERROR ? OUTCOME_CRASH : OUTCOME_RESOURCES;
+	snprintf(v->text, sizeof v->text, "%.190s", attune_last_error());
+}
+
+/* Some rows of the very workload that is timed. */
+int work_pass_workload(struct life *l, struct runner *r, struct verdict *v)
+{
+	*v = (struct verdict){ .outcome = OUTCOME_OK };
+	work_stage(l, r->index, l->setup->gate_s + work_slow_call_s(l));
+	if (r->parts > 1)
+		check_plan(v, l, r);
+	else
+		check_workload(v, &l->workload, &r->part[0].choice, r->part[0].loaded,
+			       r->part[0].phase, WORKLOAD_ROWS);
+	return v->outcome == OUTCOME_OK;
+}

@@ -1,0 +1,364 @@
+/* worker_main.c - the life of a worker: opens the device, and for each task makes the
+ * scenario's buffers, loads code, has it checked, races it, and says what it found.
+ * Before anything that may not come back it says what it is about to do. */
+#include "harness/scenario/scenario.h"
+#include "records.h"
+#include "worker.h"
+#include "harness/base/base.h"
+#include "harness/ceilings/ceilings.h"
+#include "harness/check/check.h"
+#include "harness/measure/measure.h"
+#include "harness/search/search.h"
+#include "kernels/launch/run.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* To look at an output takes longer than to time it. Each choice is looked at the first
+ * time that it runs; after that before the race once in LOOK_ODDS times, where the output is
+ * small; and after it whenever it has come this near to the winner. */
+enum { CEILING_TRIES = 5, LOOK_ODDS = 16, SMALL_OUTPUT = 16 << 20 };
+static const double finalist = 1.05, finalist_large = 1.01;
+
+/* ---- where the time goes ----------------------------------------------------- */
+
+/* Adds the seconds since *at, and begins again. */
+static void spend(struct life *l, enum spent what, double *at)
+{
+	const double t = seconds_now();
+	l->spent_s[what] += t - *at;
+	*at = t;
+}
+
+/* ---- the device ----------------------------------------------------------------- */
+
+/* What is measured is left in *dram_gbps and *fma_tflops, else 0. The CPU's are taken as
+ * often as `tries`, the medians of those that are known; a GPU's once, at the start, and
+ * its bounds are the data sheet's. */
+static void measure_ceilings(struct life *l, int tries, double *dram_gbps, double *fma_tflops)
+{
+	double dram[CEILING_TRIES], fma[CEILING_TRIES];
+	int drams = 0, fmas = 0;
+	const struct gpu_model *sheet = gpu_model(l->dev.info.gpu);
+	if (sheet) {
+		l->dram_gbps = sheet->dram_gbps;
+		l->fma_tflops = sheet->tflops;
+	}
+	for (int i = 0; i < tries && l->dev.info.backend == BACKEND_CPU; i++) {
+		dram[drams] = cpu_dram_gbps(&l->dev);
+		fma[fmas] = cpu_fma_gflops(&l->dev) / 1e3;
+		l->dram_gbps = fmax(l->dram_gbps, dram[drams]);
+		l->fma_tflops = fmax(l->fma_tflops, fma[fmas]);
+		drams += dram[drams] > 0;
+		fmas += fma[fmas] > 0;
+	}
+	*dram_gbps = drams ? median(dram, drams) : 0;
+	*fma_tflops = fmas ? median(fma, fmas) : 0;
+	if (l->dev.info.backend == BACKEND_GPU && tries == CEILING_TRIES &&
+	    !device_is_emulated(&l->dev.info) && gpu_ceilings(&l->dev, dram_gbps, fma_tflops))
+		complain("%s: no ceilings: %s", l->dev.info.gpu, attune_last_error());
+	if (l->dev.info.backend == BACKEND_CPU && tries == CEILING_TRIES && !(drams && fmas))
+		complain("%s: no ceilings: other programs never left the CPU alone",
+			 l->dev.info.gpu);
+}
+
+static void say_hello(struct life *l)
+{
+	struct said said = { .word = SAYS_HELLO, .index = -1 };
+	struct hello *hello = &said.hello;
+	hello->status = device_open(&l->dev, l->setup->device);
+	if (hello->status) {
+		snprintf(hello->text, sizeof hello->text, "%s", attune_last_error());
+	} else {
+		hello->info = l->dev.info;
+		if (l->dev.ops->use)
+			l->dev.ops->use(&l->dev, &hello->use);
+		hello->dram_gbps = l->dram_gbps = l->setup->dram_gbps;
+		hello->fma_tflops = l->fma_tflops = l->setup->fma_tflops;
+		if (!l->setup->no_ceilings)
+			measure_ceilings(l, CEILING_TRIES, &hello->dram_gbps, &hello->fma_tflops);
+	}
+	work_say(l, &said);
+	if (hello->status)
+		_exit(0);
+}
+
+/* ---- what a call costs at least --------------------------------------------------- */
+
+static enum phase phase_of(const struct runner *r)
+{
+	return r->parts > 1 ? PHASE_ALL : r->part[0].phase;
+}
+
+/* Microseconds below which the ceilings do not let it; 0 where they are not known. KV
+ * that the last cache holds is not bound by memory. */
+static double bound_us(const struct life *l, double bytes, double flops)
+{
+	double us = 0;
+	if (l->dram_gbps > 0 && bytes * l->workload.sets > 1.5 * (double)l->dev.info.l2_bytes)
+		us = bytes / l->dram_gbps / 1e3;
+	if (l->fma_tflops > 0)
+		us = fmax(us, flops / l->fma_tflops / 1e6);
+	return us;
+}
+
+/* ---- preparing a task ------------------------------------------------------------- */
+
+static enum attune_status make_workload(struct life *l, int scenario)
+{
+	enum attune_status status;
+	if (l->made == scenario)
+		return ATTUNE_OK;
+	if (l->made >= 0)
+		workload_free(&l->workload);
+	l->made = -1;
+	status = workload_make(&l->workload, &l->dev, &l->pool, l->scenario, WORKLOAD_TIMED,
+			       l->setup->protocol.cold_bytes);
+	if (!status)
+		l->made = scenario;
+	return status;
+}
+
+static enum attune_status reserve(struct life *l, struct runner *r)
+{
+	size_t part[2], bytes;
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < r->parts && !status; i++)
+		status = choice_workspace(&l->dev, &r->part[i].choice, l->scenario,
+					  r->part[i].phase, &part[i]);
+	if (status)
+		return status;
+	bytes = parts_workspace(r->how, part, r->parts, r->at);
+	if (bytes <= l->workspace_bytes)
+		return ATTUNE_OK;
+	if (l->workspace)
+		l->dev.ops->release(&l->dev, l->workspace);
+	l->workspace = NULL;
+	l->workspace_bytes = 0;
+	status = l->dev.ops->alloc(&l->dev, &l->workspace, bytes);
+	if (!status)
+		l->workspace_bytes = bytes;
+	return status;
+}
+
+static enum attune_status load(struct life *l, const struct part_of_call *p)
+{
+	const struct entrant *e = &l->setup->heats->entrant[p->entrant];
+	struct loaded *to = &l->loaded[e->built];
+	enum attune_status status = ATTUNE_OK;
+	if (!to->code)
+		status = l->dev.ops->load(&l->dev, &to->code, &l->code[e->built]);
+	for (enum helper h = 0; !status && h < NUM_HELPERS; h++)
+		if (e->helper[h] >= 0 && !to->helper[h])
+			status = l->dev.ops->load(&l->dev, &to->helper[h], &l->code[e->helper[h]]);
+	return status;
+}
+
+static enum attune_status load_all(struct life *l, struct runner *r)
+{
+	enum attune_status status = ATTUNE_OK;
+	for (int i = 0; i < r->parts && !status; i++)
+		status = load(l, &r->part[i]);
+	return status ? status : reserve(l, r);
+}
+
+/* ---- the race --------------------------------------------------------------------- */
+
+static void before(void *arg, int i, double seconds)
+{
+	const struct life *l = arg;
+	double longest = seconds > 0 ? 20 * seconds : work_slow_call_s(l);
+	work_stage(l, l->runner[i].index, l->setup->sample_s + longest);
+}
+
+static void after(void *arg, int i)
+{
+	struct life *l = arg;
+	struct runner *r = &l->runner[i];
+	const struct measurement *m = &l->racer[i].m;
+	struct verdict v;
+	const double limit = l->workload.out_bytes > SMALL_OUTPUT ? finalist_large : finalist;
+	const int is_right = m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
+	if (is_right && m->samples && !(m->lead > limit) && !r->checked &&
+	    !work_pass_workload(l, r, &v))
+		work_judge(l, r->index, &v, "as timed");
+	else
+		work_result(l, r->index, m, !is_right);
+}
+
+static int right(void *arg, int i)
+{
+	struct life *l = arg;
+	struct verdict v;
+	return work_pass_workload(l, &l->runner[i], &v);
+}
+
+static void fill_runner(struct runner *r, struct life *l, const struct entry *e)
+{
+	const struct heats *h = l->setup->heats;
+	*r = (struct runner){ .life = l, .index = e->index, .how = e->lane.how };
+	while (r->parts < 2 && e->lane.heat[r->parts] >= 0) {
+		const struct heat *heat = &h->v[e->lane.heat[r->parts]];
+		const int entrant = heat->entrant[e->lane.place[r->parts]];
+		r->part[r->parts] =
+		    (struct part_of_call){ .choice = lane_choice(h, &e->lane, r->parts),
+					   .loaded = &l->loaded[h->entrant[entrant].built],
+					   .phase = heat->phase,
+					   .entrant = entrant };
+		r->parts++;
+	}
+}
+
+static int looks_at(const struct life *l, unsigned long long seed, int index)
+{
+	return heats_scramble(seed * 0x9e3779b97f4a7c15ull + (unsigned)(index + l->made)) %
+		   LOOK_ODDS ==
+	       0;
+}
+
+/* Whoever is right so far takes part. */
+static void enter(struct life *l, const struct entry *e, unsigned long long seed)
+{
+	struct runner *r = &l->runner[l->num_racers];
+	struct verdict v;
+	fill_runner(r, l, e);
+	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
+		     (!e->lane.gated || looks_at(l, seed, e->index));
+	double at = seconds_now();
+	work_stage(l, r->index, l->setup->gate_s);
+	const enum attune_status loaded = load_all(l, r);
+	spend(l, SPENT_UPLOADING, &at);
+	if (loaded) {
+		work_failed(l, r->index, OUTCOME_RESOURCES, attune_last_error());
+		return;
+	}
+	const int passed = r->parts > 1 || work_pass_gate(l, r, e->lane.gated);
+	const int is_right = passed && (!r->checked || work_pass_workload(l, r, &v));
+	spend(l, SPENT_CHECKING, &at);
+	if (passed && !is_right)
+		work_judge(l, r->index, &v, "as timed");
+	if (!is_right)
+		return;
+	const double bytes = work_call_bytes(l, phase_of(r)),
+		     flops = work_call_flops(l, phase_of(r));
+	l->racer[l->num_racers++] = (struct racer){ .call = work_call,
+						    .arg = r,
+						    .bytes = bytes,
+						    .flops = flops,
+						    .bound_us = bound_us(l, bytes, flops) };
+}
+
+static void say_control(const struct life *l, const struct control *control)
+{
+	struct said said = { .word = SAYS_CONTROL, .control = *control };
+	const enum outcome outcome = l->racer[control->of].m.outcome;
+	if (!(control->rounds > 0 && control->ratio > 0) ||
+	    (outcome != OUTCOME_OK && outcome != OUTCOME_NOISY))
+		return;
+	said.index = l->runner[control->of].index;
+	work_say(l, &said);
+}
+
+static void run_task(struct life *l, const struct task *t, const struct entry *entry)
+{
+	struct protocol protocol = l->setup->protocol;
+	struct race race = { .protocol = &protocol,
+			     .v = l->racer,
+			     .seed = t->seed,
+			     .arg = l,
+			     .before = before,
+			     .after = after,
+			     .right = right };
+	struct said said = { .word = SAYS_DONE, .index = -1 };
+	struct control control = { 0 };
+	const int scenario = l->setup->heats->v[entry[0].lane.heat[0]].scenario;
+	double dram, fma, at = seconds_now();
+	memset(l->spent_s, 0, sizeof l->spent_s);
+	l->scenario = &l->setup->heats->scenarios[scenario];
+	work_stage(l, -1, 60 + work_slow_call_s(l));
+	if (make_workload(l, scenario)) {
+		said.word = SAYS_CANNOT;
+		snprintf(said.text, sizeof said.text, "%.190s", attune_last_error());
+		work_say(l, &said);
+		return;
+	}
+	measure_ceilings(l, 1, &dram, &fma);
+	spend(l, SPENT_UPLOADING, &at);
+	l->num_racers = 0;
+	for (int i = 0; i < t->n; i++)
+		enter(l, &entry[i], t->seed);
+	protocol.seconds = t->seconds;
+	race.n = l->num_racers;
+	race.sets = l->workload.sets;
+	race.fixed_rounds = t->fixed_rounds;
+	race.control = t->with_control ? &control : NULL;
+	at = seconds_now();
+	if (l->num_racers && measure_race(&l->dev, &race))
+		_exit(1);
+	spend(l, SPENT_RACING, &at);
+	say_control(l, &control);
+	memcpy(said.spent_s, l->spent_s, sizeof said.spent_s);
+	work_say(l, &said);
+}
+
+/* NULL for none, also without memory. */
+static void *receive_bytes(struct life *l, size_t n, int *ok)
+{
+	void *bytes = n && *ok ? malloc(n) : NULL;
+	*ok = *ok && (!n || (bytes && work_receive(l->socket, bytes, n)));
+	return bytes;
+}
+
+static int take_code(struct life *l)
+{
+	struct code_record r;
+	int ok = work_receive(l->socket, &r, sizeof r) && r.built >= 0 && r.built < l->num_codes;
+	if (!ok)
+		return 0;
+	struct blob *b = &l->code[r.built];
+	b->data = receive_bytes(l, r.size, &ok);
+	b->size = r.size;
+	b->path = receive_bytes(l, r.path, &ok);
+	b->entry = receive_bytes(l, r.entry, &ok);
+	b->cell = r.cell;
+	return ok;
+}
+
+static int take_task(struct life *l, const struct task *t)
+{
+	const size_t n = (size_t)t->n;
+	struct entry *entry = calloc(n, sizeof *entry);
+	int ok;
+	l->runner = calloc(n, sizeof *l->runner);
+	l->racer = calloc(n, sizeof *l->racer);
+	ok = n && entry && l->runner && l->racer &&
+	     work_receive(l->socket, entry, n * sizeof *entry);
+	for (int i = 0; i < t->codes && ok; i++)
+		ok = take_code(l);
+	if (ok)
+		run_task(l, t, entry);
+	free(entry);
+	free(l->runner);
+	free(l->racer);
+	return ok;
+}
+
+/* Ends when the parent closes its end; memory and device go with the process. */
+void work(const struct worker_setup *setup, int socket)
+{
+	struct life l = { .setup = setup, .socket = socket, .made = -1 };
+	struct task task;
+	say_hello(&l);
+	l.num_codes = worker_binaries(setup->heats);
+	if (setup->heats) {
+		l.loaded = calloc((size_t)l.num_codes, sizeof *l.loaded);
+		l.code = calloc((size_t)l.num_codes, sizeof *l.code);
+	}
+	l.passed = calloc((size_t)l.num_codes, 3);
+	while (l.loaded && l.code && l.passed && work_receive(socket, &task, sizeof task) &&
+	       task.bytes == sizeof task && take_task(&l, &task))
+		;
+	_exit(0);
+}

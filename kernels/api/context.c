@@ -1,0 +1,289 @@
+/* context.c - the public API: contexts and prepared ops. */
+#include "kernels/device/hip/hip.h"
+#include "kernels/replan/replan.h"
+#include "kernels/launch/run.h"
+#include "kernels/ship/shipped.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void name_context(attune_context *ctx)
+{
+	const struct device_info *d = &ctx->device.info;
+	snprintf(ctx->name, sizeof ctx->name, "%s (%s, %d %s)", d->name, d->arch, d->units,
+		 d->backend == BACKEND_CPU         ? "threads"
+		 : strncmp(d->arch, "gfx", 3) == 0 ? "CUs"
+						   : "SMs");
+}
+
+/* The device is open: names the context and reads what overrides its heuristic. */
+static enum attune_status finish_open(attune_context *ctx, attune_context **out)
+{
+	const char *path = getenv("ATTUNE_HEURISTICS");
+	enum attune_status status = ATTUNE_OK;
+	name_context(ctx);
+	if (path && *path)
+		status = override_open(&ctx->override, path, &ctx->device.info);
+	snprintf(ctx->heuristic, sizeof ctx->heuristic, "%s",
+		 ctx->override ? path : selector_name(&ctx->device.info));
+	if (status)
+		attune_close(ctx);
+	else
+		*out = ctx;
+	return status;
+}
+
+enum attune_status attune_open(attune_context **out, const char *device)
+{
+	enum attune_status status;
+	attune_context *ctx;
+	if (!out)
+		return fail(ATTUNE_INVALID, "attune_open: ctx is NULL");
+	*out = NULL;
+	ctx = calloc(1, sizeof *ctx);
+	if (!ctx)
+		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
+	status = device_open(&ctx->device, device);
+	if (status) {
+		free(ctx);
+		return status;
+	}
+	return finish_open(ctx, out);
+}
+
+enum attune_status attune_adopt(attune_context **out, const struct device *dev)
+{
+	attune_context *ctx = calloc(1, sizeof *ctx);
+	*out = NULL;
+	if (!ctx)
+		return fail(ATTUNE_NO_MEMORY, "attune_adopt: out of memory");
+	ctx->device = *dev;
+	ctx->adopted = 1;
+	return finish_open(ctx, out);
+}
+
+void attune_close(attune_context *ctx)
+{
+	if (!ctx)
+		return;
+	override_close(ctx->override);
+	if (!ctx->adopted)
+		device_close(&ctx->device);
+	free(ctx);
+}
+
+const char *attune_device_name(const attune_context *ctx)
+{
+	return ctx->name;
+}
+
+const char *attune_heuristic(const attune_context *ctx)
+{
+	return ctx->heuristic;
+}
+
+/* Whether any of the library's kernels is for this device, whatever the shape. */
+static int carries_code_for(const struct device_info *d)
+{
+	for (int i = 0; i < attune_num_shipped; i++) {
+		const struct shipped *s = &attune_shipped[i];
+		if (shipped_find(d, s->kernel, s->flags))
+			return 1;
+	}
+	return 0;
+}
+
+static enum attune_status no_kernel(const attune_context *ctx, const attune_shape *shape)
+{
+	const struct device_info *d = &ctx->device.info;
+	if (!carries_code_for(d))
+		return fail(ATTUNE_UNSUPPORTED, "no kernel is carried for %s (%s)", d->arch,
+			    d->name);
+	return fail(ATTUNE_UNSUPPORTED,
+		    "no kernel for head size %d, %s queries and %s cache%s%s on %s",
+		    shape->head_size, dtype_name(shape->dtype), dtype_name(shape->kv_dtype),
+		    shape->kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "",
+		    shape->has_lse ? ", with LSE," : "", ctx->name);
+}
+
+/* Loads the binary of a choice; one that is not carried stays NULL. */
+static enum attune_status load(struct device *dev, const struct kernel *k, const struct config *c,
+			       const attune_shape *shape, struct code **code)
+{
+	char flags[MAX_FLAGS];
+	const struct shipped *s;
+	if (k->space->why_illegal(c, shape, NULL, &dev->info))
+		return ATTUNE_OK;
+	binary_flags(flags, sizeof flags, k, c, shape);
+	s = shipped_find(&dev->info, k->name, flags);
+	return s ? dev->ops->load(dev, code, &s->blob) : ATTUNE_OK;
+}
+
+/* Choices that differ only in launch-time tunables share their code. */
+static struct code *loaded_already(const attune_op *op, const struct ready *r)
+{
+	char mine[MAX_FLAGS], other[MAX_FLAGS];
+	binary_flags(mine, sizeof mine, r->kernel, &r->config, &op->shape);
+	for (const struct ready *o = op->ready; o < r; o++) {
+		binary_flags(other, sizeof other, o->kernel, &o->config, &op->shape);
+		if (o->code && o->kernel == r->kernel && !strcmp(mine, other))
+			return o->code;
+	}
+	return NULL;
+}
+
+static enum attune_status add_ready(attune_op *op, const struct kernel *k, const struct config *c)
+{
+	struct ready *r = &op->ready[op->num_ready++];
+	r->kernel = k;
+	r->config = *c;
+	r->code = loaded_already(op, r);
+	return r->code ? ATTUNE_OK : load(&op->ctx->device, k, c, &op->shape, &r->code);
+}
+
+static enum attune_status add_choices(attune_op *op)
+{
+	enum attune_status status = ATTUNE_OK;
+	const enum backend backend = op->ctx->device.info.backend;
+	for (int i = 0; !status && i < op->num_choices; i++) {
+		const struct selector_row *row = &op->heuristic->choices[i];
+		const struct kernel *k = kernel_find(backend, row->kernel);
+		const char *where;
+		struct config c;
+		if (!k || !config_parse(&c, k->space, row->text, &where))
+			return fail(ATTUNE_DEVICE_ERROR,
+				    "heuristic %s names an unknown variant: %s %s",
+				    op->heuristic->gpu, row->kernel, row->text);
+		status = add_ready(op, k, &c);
+		op->ready[i].costs = costs_for(op->heuristic->costs, op->heuristic->num_costs, i,
+					       op->shape.head_size);
+	}
+	return status;
+}
+
+static int num_fallbacks(void)
+{
+	int n = 0;
+	while (attune_fallbacks[n].kernel)
+		n++;
+	return n;
+}
+
+/* The defaults; on AMD GPUs, none of which is measured, with as many segments as give each CU
+ * two blocks, where that is worth the reduction: by the first formula of a kernel that counts
+ * on two. */
+static void take_default(struct config *c, const struct fallback *f, const struct space *s,
+			 const struct device_info *d)
+{
+	fallback_config(c, f, s);
+	for (int i = 0; i < s->num_formulas && hip_chip(d->arch); i++)
+		if (s->formulas[i].slots == 2) {
+			c->v[s->formula_axis] = -1 - i;
+			return;
+		}
+}
+
+static enum attune_status add_defaults(attune_op *op)
+{
+	enum attune_status status = ATTUNE_OK;
+	const enum backend backend = op->ctx->device.info.backend;
+	for (const struct fallback *f = attune_fallbacks; !status && f->kernel; f++) {
+		const struct kernel *k = kernel_find(backend, f->kernel);
+		struct config c;
+		if (!k)
+			continue;
+		take_default(&c, f, k->space, &op->ctx->device.info);
+		status = add_ready(op, k, &c);
+	}
+	return status;
+}
+
+static int takes(const attune_op *op, enum helper h)
+{
+	for (int i = 0; i < op->num_ready; i++)
+		if (op->ready[i].code && kernel_may_take(op->ready[i].kernel, &op->ready[i].config, h))
+			return 1;
+	return 0;
+}
+
+static enum attune_status add_helpers(attune_op *op)
+{
+	enum attune_status status = ATTUNE_OK;
+	for (enum helper h = 0; !status && h < NUM_HELPERS; h++) {
+		const struct kernel *k = kernel_helper(op->ctx->device.info.backend, h);
+		struct config c;
+		if (!k || !takes(op, h))
+			continue;
+		config_default(&c, k->space);
+		status = load(&op->ctx->device, k, &c, &op->shape, &op->helper[h]);
+	}
+	return status;
+}
+
+static int any_ready(const attune_op *op)
+{
+	for (int i = 0; i < op->num_ready; i++)
+		if (op->ready[i].code)
+			return 1;
+	return 0;
+}
+
+enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **out)
+{
+	enum attune_status status;
+	const char *error;
+	attune_op *op;
+	if (!ctx || !shape || !out)
+		return fail(ATTUNE_INVALID, "attune_prepare: an argument is NULL");
+	*out = NULL;
+	error = shape_error(shape);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_prepare: %s", error);
+	op = calloc(1, sizeof *op);
+	if (!op)
+		return fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
+	op->ctx = ctx;
+	op->shape = *shape;
+	op->heuristic = ctx->override ? override_selector(ctx->override)
+				      : selector_for(&ctx->device.info, shape->kv_dtype);
+	op->num_choices = op->heuristic ? op->heuristic->num_choices : 0;
+	op->ready = calloc((size_t)(op->num_choices + num_fallbacks()), sizeof *op->ready);
+	status = op->ready ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "attune_prepare: out of memory");
+	if (!status)
+		status = add_choices(op);
+	if (!status)
+		status = add_defaults(op);
+	if (!status)
+		status = add_helpers(op);
+	if (!status)
+		status = recorder_make(op);
+	if (!status && !any_ready(op))
+		status = no_kernel(ctx, shape);
+	if (status) {
+		attune_release(op);
+		return status;
+	}
+	*out = op;
+	return ATTUNE_OK;
+}
+
+void attune_release(attune_op *op)
+{
+	if (!op)
+		return;
+	const struct device_ops *ops = op->ctx->device.ops;
+	recorder_free(op);
+	for (int i = 0; i < op->num_ready; i++) {
+		struct code *code = op->ready[i].code;
+		for (int j = i + 1; j < op->num_ready; j++)
+			if (op->ready[j].code == code)
+				op->ready[j].code = NULL;
+		if (code)
+			ops->unload(&op->ctx->device, code);
+	}
+	for (enum helper h = 0; h < NUM_HELPERS; h++)
+		if (op->helper[h])
+			ops->unload(&op->ctx->device, op->helper[h]);
+	free(op->ready);
+	free(op);
+}

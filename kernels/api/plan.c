@@ -1,0 +1,342 @@
+/* plan.c - the public API's every step: which choices run a batch, and running them; plan_query.c
+ * answers what is asked of plans. */
+#include "plan.h"
+#include "kernels/replan/replan.h"
+#include "kernels/launch/run.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Whether a choice can run a part, and as what: its segments a number. */
+static int usable(const attune_op *op, int id, const struct part *p, struct config *as)
+{
+	const struct device_info *d = &op->ctx->device.info;
+	const struct ready *r;
+	struct geometry g;
+	if (id < 0 || id >= op->num_ready)
+		return 0;
+	r = &op->ready[id];
+	if (!r->code || config_fitted(as, &r->config, r->kernel, r->costs, &op->shape, p, d))
+		return 0;
+	r->kernel->space->geometry(as, &op->shape, p, d, &g);
+	return (g.segments <= 1 || op->helper[reduction_of(&g)]) &&
+	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
+}
+
+/* What runs a part, and as what. */
+struct found {
+	int id; /* -1: nothing */
+	struct config as;
+};
+
+/* What the heuristic says, where it may be used. */
+static struct found wanted(const attune_op *op, const struct selection *s, int i)
+{
+	struct found f = { .id = -1 };
+	if (usable(op, s->choice[i], &s->part[i], &f.as))
+		f.id = s->choice[i];
+	return f;
+}
+
+/* A default that can run the part, else any choice that can. */
+static struct found fallback(const attune_op *op, const struct part *p)
+{
+	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
+	const int fallbacks = op->num_ready - op->num_choices;
+	struct found f = { .id = -1 };
+	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
+		const int at = op->num_choices + (few_rows ? fallbacks - 1 - k : k);
+		if (usable(op, at, p, &f.as))
+			f.id = at;
+	}
+	for (int i = 0; f.id < 0 && i < op->num_choices; i++)
+		if (usable(op, i, p, &f.as))
+			f.id = i;
+	return f;
+}
+
+/* What runs a batch: parts, and by what. */
+struct decided {
+	struct selection s;
+	struct found found[2];
+	enum attune_how how;
+};
+
+/* How the parts of a mixed batch share the device. Both are what the trees said, or it is serial:
+ * of the defaults nothing is known. */
+static void overlap(const attune_op *op, struct decided *d, const struct part *whole)
+{
+	const int says = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->f);
+	const int fused =
+	    says >= 0 && says < op->num_choices && op->ready[says].kernel->space->is_fused;
+	struct found f = { .id = says };
+	if (says == SAYS_SERIAL || (!fused && (d->found[0].id < 0 || d->found[1].id < 0)))
+		return;
+	if (says != SAYS_STREAMS && !usable(op, says, fused ? whole : &d->s.part[0], &f.as))
+		return;
+	if (fused) {
+		d->s.num_parts = 1;
+		d->s.part[0] = *whole;
+	} else {
+		d->how = ATTUNE_STREAMS;
+	}
+	if (says != SAYS_STREAMS)
+		d->found[0] = f;
+}
+
+static void decide(const attune_op *op, const attune_batch *batch, struct decided *d)
+{
+	struct batch_sums sums;
+	struct part whole;
+	d->how = ATTUNE_SERIAL;
+	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
+	select_apart(&d->s, op->heuristic, &sums, batch);
+	for (int i = 0; i < d->s.num_parts; i++)
+		d->found[i] = wanted(op, &d->s, i);
+	if (d->s.num_parts < 2 || !op->heuristic)
+		return;
+	if (part_of_batch(&whole, PHASE_ALL, &sums, batch))
+		overlap(op, d, &whole);
+}
+
+/* What a plan's part runs: its choice, on the formula axis the value that attune_plan_batch
+ * worked out, and on the early axis, if the caller lets it begin early, that of the tree.
+ * NULL: not a part of this op's plans. */
+static const struct ready *planned(const attune_op *op, const attune_plan *plan, int i,
+				   struct config *c)
+{
+	const attune_part *p = &plan->part[i];
+	const int early = plan->early[i];
+	if (p->choice < 0 || p->choice >= op->num_ready || !op->ready[p->choice].code)
+		return NULL;
+	const struct ready *r = &op->ready[p->choice];
+	const struct space *s = r->kernel->space;
+	*c = r->config;
+	if (s->early_axis >= 0 && plan->start == ATTUNE_START_EARLY)
+		c->v[s->early_axis] = early;
+	if (s->formula_axis >= 0)
+		c->v[s->formula_axis] = p->resolved;
+	return early >= 0 && early <= MOST_EARLY && (s->formula_axis < 0 || p->resolved > 0) ? r
+											     : NULL;
+}
+
+/* The value of the early axis for the part, where the caller lets it begin early. */
+static int early_of(const attune_op *op, const struct kernel *k, const struct config *as,
+		    const struct part *p)
+{
+	const int axis = k->space->early_axis;
+	struct config c = *as;
+	if (axis < 0)
+		return 0;
+	const int says =
+	    op->heuristic ? selector_says(op->heuristic, DECIDE_EARLY, &p->f) : SAYS_OWN;
+	if (says == SAYS_OWN)
+		return as->v[axis];
+	c.v[axis] = says;
+	return k->space->why_illegal(&c, &op->shape, p, &op->ctx->device.info) ? as->v[axis] : says;
+}
+
+static enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
+				   struct found f)
+{
+	attune_part *out = &plan->part[plan->num_parts];
+	if (f.id < 0)
+		f = fallback(op, p);
+	if (f.id < 0)
+		return fail(
+		    ATTUNE_UNSUPPORTED,
+		    "no kernel can run queries of %d tokens over %lld keys%s%s%s", p->max_query,
+		    p->f.max_seq, op->shape.kv_dtype == ATTUNE_E4M3 ? " of an E4M3 cache" : "",
+		    op->shape.kv_layout == ATTUNE_KV_CLASSIC ? " in the classic layout" : "",
+		    op->shape.has_lse ? " and give their LSE" : "");
+	const struct kernel *k = op->ready[f.id].kernel;
+	plan->early[plan->num_parts] = early_of(op, k, &f.as, p);
+	struct part known = *p;
+	known.estimated = part_estimate(k, &f.as, &op->shape, p, &op->ctx->device.info);
+	*out = (attune_part){
+		.choice = f.id,
+		.seq_begin = p->seq_begin,
+		.seq_count = p->seq_count,
+		.min_query = p->min_query,
+		.max_query = p->max_query,
+		.resolved =
+		    k->space->formula_axis < 0 ? known.estimated : f.as.v[k->space->formula_axis],
+		.range_tokens = p->range_tokens,
+		.prefill = p->prefill,
+		.decode = p->decode,
+		.max_seq = k->space->kv_layout == ATTUNE_KV_CLASSIC ? p->f.max_seq : 0,
+		.workspace = part_workspace(k, &f.as, &op->shape, &known, &op->ctx->device.info),
+	};
+	plan->num_parts++;
+	return ATTUNE_OK;
+}
+
+enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
+				     attune_plan *plan)
+{
+	struct decided d;
+	enum attune_status status = ATTUNE_OK;
+	const char *error;
+	if (!op || !batch || !plan)
+		return fail(ATTUNE_INVALID, "attune_plan_batch: an argument is NULL");
+	error = batch_error(batch, &op->shape);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_plan_batch: %s", error);
+	memset(plan, 0, sizeof *plan);
+	plan->num_seqs = batch->num_seqs;
+	plan->num_tokens = batch->num_seqs ? batch->query_start[batch->num_seqs] : 0;
+	batch_table(batch, op->shape.page_size, &plan->table_seq, &plan->table_pages);
+	decide(op, batch, &d);
+	plan->how = d.how;
+	for (int i = 0; !status && i < d.s.num_parts; i++)
+		status = add_part(op, plan, &d.s.part[i], d.found[i]);
+	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
+	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
+	return status;
+}
+
+static struct part bounds_of(const attune_part *p)
+{
+	return (struct part){ .f.max_seq = p->max_seq,
+			      .seq_begin = p->seq_begin,
+			      .seq_count = p->seq_count,
+			      .min_query = p->min_query,
+			      .max_query = p->max_query,
+			      .range_tokens = p->range_tokens,
+			      .prefill = p->prefill,
+			      .decode = p->decode,
+			      .estimated = p->resolved }; /* of those with a formula nobody asks */
+}
+
+/* Words of the lists of the parts before `part`, which lie one after the other. */
+static size_t schedule_at(const attune_op *op, const attune_plan *plan, int part)
+{
+	size_t at = 0;
+	for (int i = 0; i < part; i++) {
+		const struct part p = bounds_of(&plan->part[i]);
+		at += part_schedule_words(op->ready[plan->part[i].choice].kernel, &p);
+	}
+	return at;
+}
+
+/* Whether all of the plan's parts are this op's. */
+static int is_mine(const attune_op *op, const attune_plan *plan)
+{
+	struct config c;
+	if (!plan_is_sound(plan))
+		return 0;
+	for (int i = 0; i < plan->num_parts; i++)
+		if (!planned(op, plan, i, &c))
+			return 0;
+	return 1;
+}
+
+enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
+				   const attune_batch *batch, int32_t *schedule, size_t room,
+				   size_t *words)
+{
+	const char *error;
+	if (!op || !plan || !batch || !words)
+		return fail(ATTUNE_INVALID, "attune_schedule: an argument is NULL");
+	error = batch_error(batch, &op->shape);
+	if (error || batch->num_seqs != plan->num_seqs || !is_mine(op, plan))
+		return fail(ATTUNE_INVALID, "attune_schedule: %s",
+			    error ? error : "the plan is not of this op and batch");
+	*words = schedule_at(op, plan, plan->num_parts);
+	if (!schedule)
+		return ATTUNE_OK;
+	if (room < *words)
+		return fail(ATTUNE_TOO_SMALL, "attune_schedule: room for %zu words, %zu are needed",
+			    room, *words);
+	for (int i = 0; i < plan->num_parts; i++) {
+		const struct part p = bounds_of(&plan->part[i]);
+		struct config c;
+		const struct ready *r = planned(op, plan, i, &c);
+		if (r->kernel->space->is_scheduled)
+			part_schedule(schedule + schedule_at(op, plan, i), r->kernel, &c,
+				      &op->shape, &p, &op->ctx->device.info, batch->query_start);
+	}
+	return ATTUNE_OK;
+}
+
+struct running {
+	const attune_op *op;
+	const attune_plan *plan;
+	const int32_t *schedule; /* the caller's, of all parts */
+	struct attune_call call; /* its schedule is that of the part in hand */
+	const int *table_last;
+	char *workspace;
+	size_t at[2]; /* where a part's begins */
+};
+
+static enum attune_status run_one(void *arg, int i, int steps, void *stream)
+{
+	struct running *run = arg;
+	const attune_op *op = run->op;
+	const attune_part *p = &run->plan->part[i];
+	struct config c;
+	const struct ready *r = planned(op, run->plan, i, &c);
+	const struct part part = bounds_of(p);
+	struct launchable l = {
+		r->kernel,      &c, r->code, { NULL }, run->plan->start == ATTUNE_START_EARLY,
+		run->table_last
+	};
+	memcpy(l.helper, op->helper, sizeof op->helper);
+	if (run->schedule)
+		run->call.args.schedule = run->schedule + schedule_at(op, run->plan, i);
+	return run_part(&op->ctx->device, &l, &op->shape, &part, &run->call,
+			run->workspace ? run->workspace + run->at[i] : NULL, p->workspace, steps,
+			stream);
+}
+
+enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
+			      const attune_tensors *tensors, void *workspace,
+			      size_t workspace_bytes, void *stream)
+{
+	struct running run; /* filled below: it is large */
+	const char *error;
+	if (!op || !plan || !tensors)
+		return fail(ATTUNE_INVALID, "attune_run: an argument is NULL");
+	if (!is_mine(op, plan))
+		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
+	if (!plan->num_parts)
+		return ATTUNE_OK;
+	error = tensor_error(tensors, &op->shape, op->ctx->device.info.backend);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_run: %s", error);
+	if (plan->lengths == ATTUNE_LENGTHS_VARY &&
+	    op->ctx->device.ops->capturing(&op->ctx->device, stream))
+		return record_in_run(op, plan, tensors, workspace, workspace_bytes, stream);
+	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
+	const size_t need = parts_workspace(plan->how, part, plan->num_parts, run.at);
+	if (need > workspace_bytes || (need && !workspace))
+		return fail(ATTUNE_TOO_SMALL, "workspace has %zu bytes, %zu are needed",
+			    workspace ? workspace_bytes : 0, need);
+	run.op = op;
+	run.plan = plan;
+	run.schedule = tensors->schedule;
+	run.workspace = workspace;
+	call_from_tensors(&run.call, &op->shape, tensors, plan->num_seqs);
+	run.table_last = table_last(tensors->block_table, tensors->block_table_stride,
+				    plan->table_seq, plan->table_pages);
+	return run_parts(&op->ctx->device, plan->how, plan->num_parts, run_one, &run, stream);
+}
+
+enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
+				    size_t size)
+{
+	char part[2][MAX_PART_TEXT] = { "", "" };
+	if (!op || !plan || !text || !size)
+		return fail(ATTUNE_INVALID, "attune_plan_text: an argument is NULL");
+	if (!is_mine(op, plan))
+		return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
+	for (int i = 0; i < plan->num_parts; i++) {
+		struct choice c;
+		c.kernel = planned(op, plan, i, &c.config)->kernel;
+		choice_text(part[i], sizeof part[i], &c);
+	}
+	const int n = plan->num_parts == 2 ? parts_text(text, size, part[0], part[1], plan->how)
+					   : snprintf(text, size, "%s", part[0]);
+	return (size_t)n < size
+		   ? ATTUNE_OK
+		   : fail(ATTUNE_TOO_SMALL, "attune_plan_text: the buffer is too small");
+}

@@ -1,0 +1,96 @@
+/* plan_query.c - questions about plans that run nothing: whether one serves for another, and what
+ * workspace any of a size may need. */
+#include "plan.h"
+#include "kernels/replan/replan.h"
+#include "kernels/launch/run.h"
+
+int plan_is_sound(const attune_plan *p)
+{
+	return p->num_parts >= 0 && p->num_parts <= (int)COUNT(p->part) && p->num_seqs >= 0 &&
+	       (unsigned)p->how <= ATTUNE_STREAMS && (unsigned)p->lengths <= ATTUNE_LENGTHS_VARY &&
+	       (unsigned)p->start <= ATTUNE_START_EARLY;
+}
+
+static int same_span(const attune_span *a, const attune_span *b)
+{
+	return a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
+	       a->min_query == b->min_query && a->max_query == b->max_query &&
+	       a->range_tokens == b->range_tokens;
+}
+
+static int serves(const attune_part *a, const attune_part *b)
+{
+	return a->choice == b->choice && a->resolved == b->resolved &&
+	       a->seq_begin == b->seq_begin && a->seq_count == b->seq_count &&
+	       a->min_query == b->min_query && a->max_query == b->max_query &&
+	       a->range_tokens == b->range_tokens && a->max_seq >= b->max_seq &&
+	       same_span(&a->prefill, &b->prefill) && same_span(&a->decode, &b->decode);
+}
+
+int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
+{
+	if (!captured || !wanted || !plan_is_sound(wanted) ||
+	    captured->num_parts != wanted->num_parts || captured->num_seqs != wanted->num_seqs ||
+	    captured->how != wanted->how || captured->lengths != wanted->lengths ||
+	    captured->start != wanted->start)
+		return 0;
+	for (int i = 0; i < wanted->num_parts; i++)
+		if (!serves(&captured->part[i], &wanted->part[i]) ||
+		    (wanted->start == ATTUNE_START_EARLY && captured->early[i] != wanted->early[i]))
+			return 0;
+	return 1;
+}
+
+enum { LONGEST = 1 << 24 }; /* keys of a sequence, where nobody says */
+
+/* Where the value is worked out: for the one that needs most. */
+static size_t most_partials(const attune_op *op, const struct ready *r, const struct part *p)
+{
+	const struct space *s = r->kernel->space;
+	const struct device_info *d = &op->ctx->device.info;
+	struct config c = r->config;
+	size_t most = 0;
+	if (!config_is_formula(&c, s) && !config_is_fitted(&c, s))
+		return part_workspace(r->kernel, &c, &op->shape, p, d);
+	for (int i = 0; i < s->axis[s->formula_axis].num_values; i++) {
+		c.v[s->formula_axis] = s->axis[s->formula_axis].values[i];
+		const size_t need = part_workspace(r->kernel, &c, &op->shape, p, d);
+		most = need > most ? need : most;
+	}
+	return most;
+}
+
+/* By whichever choice. */
+static size_t most_of_all(const attune_op *op, const struct part *p)
+{
+	size_t most = 0;
+	for (int i = 0; i < op->num_ready; i++) {
+		const size_t need = op->ready[i].code ? most_partials(op, &op->ready[i], p) : 0;
+		most = need > most ? need : most;
+	}
+	return most < MAX_PARTIAL_BYTES ? most : MAX_PARTIAL_BYTES;
+}
+
+enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
+					size_t *bytes)
+{
+	if (!op || !bytes || max_seqs < 0 || max_tokens < 0)
+		return fail(ATTUNE_INVALID, "attune_max_workspace: sizes must be 0 or more");
+	const struct part p = { .f.max_seq = LONGEST, /* what it may be was not said */
+				.seq_count = max_seqs,
+				.max_query = max_tokens,
+				.range_tokens = max_tokens,
+				.estimated = MOST_ESTIMATE,
+				.prefill = { 0, max_seqs, 1, max_tokens, max_tokens },
+				.decode = { 0, max_seqs, 1, DECODE_MAX_QUERY, max_tokens } };
+	struct part decode = p;
+	if (decode.max_query > DECODE_MAX_QUERY)
+		decode.max_query = DECODE_MAX_QUERY;
+	const size_t part[] = { most_of_all(op, &p), most_of_all(op, &decode) };
+	const int beside = op->heuristic && op->heuristic->overlaps;
+	*bytes = parts_workspace(beside ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
+	const attune_bounds bounds = { max_seqs, max_tokens, max_tokens };
+	const size_t recorded = record_workspace(op, &bounds);
+	*bytes = recorded > *bytes ? recorded : *bytes;
+	return ATTUNE_OK;
+}

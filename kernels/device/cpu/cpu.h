@@ -1,0 +1,37 @@
+/* cpu.h - what the files of the CPU device share. */
+#ifndef KERNELS_DEVICE_CPU_CPU_H
+#define KERNELS_DEVICE_CPU_CPU_H
+
+#include "kernels/device/device.h"
+#include <stdatomic.h>
+#include <time.h>
+
+struct pthreadpool;
+
+/* The state of an open CPU. */
+struct cpu {
+	struct pthreadpool *pool;
+	int threads;
+	clockid_t *worker_clock; /* [num_workers] CPU time of the pool's own threads */
+	int num_workers;         /* threads - 1: the caller works too */
+	struct tape *recording;  /* between tape_begin and tape_end */
+	double last_share;       /* of the last tape_play */
+	void *stream_buffer;     /* of cpu_dram_gbps, made at its first call */
+	size_t stream_bytes;
+};
+
+/* info.c: what the machine is. */
+enum isa { ISA_AVX512, ISA_AVX2, ISA_NEON, ISA_SCALAR, NUM_ISAS };
+extern const char *const isa_names[NUM_ISAS];
+int isa_lanes(enum isa isa);
+int isa_present(enum isa isa);
+void cpu_describe(struct device_info *info, enum isa isa, int threads);
+void cpu_conditions(struct conditions *now);
+
+/* cpu.c: runs work(arg, i) once for each i below n on all threads; cells
+ * are started in order of i. */
+void cpu_parallel(struct cpu *cpu, void (*work)(void *arg, size_t i), void *arg, size_t n);
+/* Seconds that body(arg) took; *share: see cpu_last_play_share. */
+double cpu_timed(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg, double *share);
+
+#endif

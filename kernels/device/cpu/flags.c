@@ -1,0 +1,26 @@
+/* flags.c - how a CPU kernel is compiled for an instruction set. Apart from
+ * the device, since the build asks too. */
+#include "kernels/device/device.h"
+#include <string.h>
+
+/* Infinities stand for masked scores, so the part of -ffast-math that denies
+ * them is left out. */
+#define CPU_FLAGS "-std=c11 -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast"
+
+static const struct {
+	const char *arch, *flags;
+} rows[] = {
+	{ "avx512", CPU_FLAGS " -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c"
+			      " -mprefer-vector-width=512" },
+	{ "avx2", CPU_FLAGS " -mavx2 -mfma -mf16c" },
+	{ "neon", CPU_FLAGS },
+	{ "scalar", CPU_FLAGS " -DSIMD_SCALAR" },
+};
+
+const char *cpu_compile_flags(const char *arch)
+{
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (!strcmp(arch, rows[i].arch))
+			return rows[i].flags;
+	return NULL;
+}

@@ -1,0 +1,15 @@
+/* nvml.h - clocks, power and energy of an NVIDIA GPU, where its management
+ * library is installed; all zero where it is not. Reads only: attune never
+ * changes a machine's settings. */
+#ifndef KERNELS_DEVICE_CUDA_NVML_H
+#define KERNELS_DEVICE_CUDA_NVML_H
+
+#include "kernels/device/device.h"
+
+struct power;
+struct power *power_open(const char *pci_id, double *limit_w, char driver[32]); /* or NULL */
+void power_read(const struct power *, struct conditions *);
+void power_read_use(const struct power *, struct device_use *);
+void power_close(struct power *);
+
+#endif

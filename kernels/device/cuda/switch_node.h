@@ -1,0 +1,15 @@
+/* switch_node.h - a SWITCH node in a graph that is being captured. */
+#ifndef KERNELS_DEVICE_CUDA_SWITCH_NODE_H
+#define KERNELS_DEVICE_CUDA_SWITCH_NODE_H
+
+#include "api.h"
+#include "kernels/device/device.h"
+
+/* Whether the driver has the calls; it may still refuse. */
+int switch_is_known(const struct cuda_api *);
+/* With the device's context current; errors are the driver's. failed: what decide or a body said,
+ * whose message stands. */
+int switch_record(const struct cuda_api *, void *ctx, void *stream, const struct tape_switch *,
+		  enum attune_status *failed);
+
+#endif

@@ -1,0 +1,41 @@
+/* tensor_map.c - maps of tensors (CUDA 12, for sm_90). The driver packs them into 128 bytes, for
+ * the context that is current; what they say is in args_maps.h.
+ *
+ *   dimension  columns of a piece | slots of a group | pieces | groups          | KV heads
+ *   stride     1                  | slot             | piece  | 8 slots         | head
+ *   box        all                | all              | all    | tokens / 8      | one
+ *
+ * How many pages a cache has nobody says here: of groups there are as many as a map may have. */
+#include "tensor_map.h"
+#include "context.h"
+
+enum { TYPE_F16 = 6, TYPE_BF16 = 9, SWIZZLE_64 = 2, SWIZZLE_128 = 3, MOST_GROUPS = 0x7fffffff };
+enum { RANK = 5, ELEMENT = 2, ERROR_NOT_KNOWN = 801 };
+
+static int encode(const struct cuda_api *cu, struct attune_map *map, const struct map_view *v)
+{
+	typedef unsigned long long size;
+	const unsigned piece = MAP_PIECE(v->head_size), pieces = (unsigned)v->head_size / piece;
+	const size slot = (size)v->slot_stride * ELEMENT, head = (size)v->head_stride * ELEMENT;
+	const size sizes[RANK] = { piece, 8, pieces, MOST_GROUPS, (size)v->num_heads };
+	const size strides[RANK - 1] = { slot, piece * ELEMENT, 8 * slot, head };
+	const unsigned box[RANK] = { piece, 8, pieces, (unsigned)v->box / 8, 1 };
+	const unsigned steps[RANK] = { 1, 1, 1, 1, 1 };
+	if (!cu->MapTiled)
+		return ERROR_NOT_KNOWN;
+	return cu->MapTiled(map, v->dtype == ATTUNE_BF16 ? TYPE_BF16 : TYPE_F16, RANK,
+			    (void *)(uintptr_t)v->base, sizes, strides, box, steps, 0,
+			    piece == 64 ? SWIZZLE_128 : SWIZZLE_64, 0, 0);
+}
+
+enum attune_status cuda_map(struct device *dev, struct attune_map *map, const struct map_view *v)
+{
+	const struct cuda_view view = cuda_view(dev, NULL);
+	void *popped;
+	int error = view.cu->CtxPush(view.ctx);
+	if (error)
+		return cuda_status(dev, error, "context");
+	error = encode(view.cu, map, v);
+	view.cu->CtxPop(&popped);
+	return cuda_status(dev, error, "map of K or V");
+}

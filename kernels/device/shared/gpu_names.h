@@ -1,0 +1,44 @@
+/* gpu_names.h - what a GPU is called on the command line, in file names and in generated code,
+ * and what the data sheets say of the known ones. */
+#ifndef KERNELS_DEVICE_SHARED_GPU_NAMES_H
+#define KERNELS_DEVICE_SHARED_GPU_NAMES_H
+
+#include "kernels/spec/device_info.h"
+
+/* A name is a slug of what the driver calls the GPU: "NVIDIA GeForce RTX 5090" is rtx5090. Some
+ * GPUs have a shorter name by the table: "NVIDIA H100 80GB HBM3" is h100. What differs from its
+ * row of the table in units or in memory gets these as suffixes: one of the eight partitions of an
+ * MI300X is mi300_38cu_24gb. MIG slices have their profile: h200_mig_1g_18gb. */
+struct gpu_model {
+	const char *slug; /* of the driver's name */
+	const char *gpu, *arch;
+	int units, memory_gib, l2_mib; /* l2_mib 0: the chip's, of AMD */
+	double dram_gbps, tflops;      /* of dense products of 16 bits: no time can beat them */
+};
+extern const struct gpu_model gpu_models[]; /* ends with a NULL gpu */
+
+/* NULL: no row has that name. */
+const struct gpu_model *gpu_model(const char *gpu);
+/* The same, and for a slice or partition the whole GPU. */
+const struct gpu_model *gpu_whole(const char *gpu);
+
+/* d->gpu, from the driver's name, arch, units and memory. */
+void gpu_name(struct device_info *d);
+/* Of a GPU that the driver does not name. */
+void gpu_name_by_chip(struct device_info *d, const char *chip);
+
+/* Whether a text can be a name: 1 to GPU_NAME - 1 of a-z, 0-9 and _. */
+int gpu_name_is_valid(const char *gpu);
+#define GPU_NAME_RULE "1 to 63 of a-z, 0-9 and _, as in h200"
+_Static_assert(GPU_NAME == 64, "GPU_NAME_RULE says 63");
+
+/* Whether a GPU of architecture `arch` executes binaries for `code`: of the same architecture, or
+ * of NVIDIA's desktop and server GPUs for a lower minor version of the same major one. */
+int arch_runs(const char *arch, const char *code);
+
+/* A stand-in for tests that says so in its name: no time of it means anything. */
+int device_is_emulated(const struct device_info *);
+/* The argument of device_open for a GPU's name, "cpu" or NULL. */
+const char *device_for(const char *gpu);
+
+#endif

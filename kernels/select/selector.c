@@ -1,0 +1,289 @@
+/* selector.c - what heuristics say of a batch. Compiles every
+ * generated/attune_<gpu>.h into one table. The Makefile writes heuristics.inc:
+ * HEURISTIC(gpu, GPU) for each header that it finds, after including them all; and
+ * trees.inc, their trees as nodes. */
+#include "selector.h"
+#include "kernels/device/shared/gpu_names.h"
+#include <stdio.h>
+#include <string.h>
+
+#define HEADERS
+#include "heuristics.inc"
+#undef HEADERS
+#include "trees.inc"
+
+#define ROW(id, name, kernel, text) { #kernel, text },
+#define KERNEL_ROW(where, kernel, hash) { #where, #kernel, hash },
+#define BINARY_ROW(kernel, sizes, types, tunables) { #kernel, sizes, types, tunables },
+#define NODE_ROW(feature, above, value) { feature, above, value },
+#define COSTS_ROW(id, head_size, slots, start, path, split, segments, merge) \
+	{ id, head_size, { slots, start, path, split, segments, merge } },
+/* Of costs there may be none, so that a last row stands for the end. */
+#define HEURISTIC(gpu, GPU)                                                                      \
+	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(          \
+	    KERNEL_ROW) };                                                                       \
+	static const struct selector_row gpu##_choices[] = { ATTUNE_##GPU##_CHOICES(ROW) };      \
+	static const struct selector_costs gpu##_costs[] = { ATTUNE_##GPU##_SEGMENTS(COSTS_ROW){ \
+	    .id = -1 } };                                                                        \
+	static const struct selector_node gpu##_nodes[] = { ATTUNE_##GPU##_NODES(NODE_ROW) };    \
+	static const struct selector_binaries gpu##_binaries[] = { ATTUNE_##GPU##_BINARIES(      \
+	    BINARY_ROW) };
+#include "heuristics.inc"
+#undef HEURISTIC
+
+const char *const decision_names[NUM_DECISIONS] = { "prefill", "decode", "overlap", "early" };
+
+const char *const feature_names[ATTUNE_NUM_FEATURES] = {
+#define FEATURE(name, replay, meaning) #name,
+#include "kernels/features.def"
+#undef FEATURE
+};
+
+const struct selector attune_selectors[] = {
+#define HEURISTIC(name, NAME)                                                   \
+	{ .gpu = ATTUNE_##NAME##_GPU,                                           \
+	  .arch = ATTUNE_##NAME##_ARCH,                                         \
+	  .kernels = name##_kernels,                                            \
+	  .num_kernels = COUNT(name##_kernels),                                 \
+	  .choices = name##_choices,                                            \
+	  .costs = name##_costs,                                                \
+	  .binaries = name##_binaries,                                          \
+	  .num_choices = COUNT(name##_choices),                                 \
+	  .num_binaries = COUNT(name##_binaries),                               \
+	  .num_costs = COUNT(name##_costs) - 1,                                 \
+	  .nodes = name##_nodes,                                                \
+	  .num_nodes = COUNT(name##_nodes),                                     \
+	  .root = { ATTUNE_##NAME##_ROOT_prefill, ATTUNE_##NAME##_ROOT_decode,  \
+		    ATTUNE_##NAME##_ROOT_overlap, ATTUNE_##NAME##_ROOT_early }, \
+	  .overlaps = ATTUNE_##NAME##_OVERLAPS,                                 \
+	  .compiled = { attune_##name##_prefill, attune_##name##_decode,        \
+			attune_##name##_overlap } },
+#include "heuristics.inc"
+#undef HEURISTIC
+	{ 0 }
+};
+const int attune_num_selectors = COUNT(attune_selectors) - 1;
+
+/* The n-th word of a list; its length, 0: there is none. */
+static int word_of(const char *list, int n, const char **word)
+{
+	for (; n; n--) {
+		list += strcspn(list, " ");
+		list += *list == ' ';
+	}
+	*word = list;
+	return (int)strcspn(list, " ");
+}
+
+static void write_flags(struct binary_walk *w, const struct selector_binaries *b)
+{
+	const char *size, *type;
+	const int digits = word_of(b->sizes, w->size, &size);
+	const int letters = word_of(b->types, w->type, &type);
+	const int query = (int)strcspn(type, "/ ");
+	if (!digits) {
+		snprintf(w->flags, sizeof w->flags, "%s", b->tunables);
+		return;
+	}
+	int n = snprintf(w->flags, sizeof w->flags, "-DHEAD_SIZE=%.*s -DDTYPE=%.*s", digits, size,
+			 query, type);
+	if (query < letters)
+		n += snprintf(w->flags + n, sizeof w->flags - (size_t)n, " -DKV_DTYPE=%.*s",
+			      letters - query - 1, type + query + 1);
+	if (*b->tunables)
+		snprintf(w->flags + n, sizeof w->flags - (size_t)n, " %s", b->tunables);
+}
+
+int selector_next_binary(const struct selector *h, struct binary_walk *w)
+{
+	const char *word;
+	if (w->row == h->num_binaries)
+		return 0;
+	const struct selector_binaries *b = &h->binaries[w->row];
+	w->kernel = b->kernel;
+	write_flags(w, b);
+	if (word_of(b->types, ++w->type, &word))
+		return 1;
+	w->type = 0;
+	if (word_of(b->sizes, ++w->size, &word))
+		return 1;
+	w->size = 0;
+	w->row++;
+	return 1;
+}
+
+int selector_kernel_is_stale(const struct selector_kernel *s)
+{
+	const enum backend backend = strcmp(s->where, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	if (!strcmp(s->where, "rules"))
+		return s->hash != rules_hash();
+	const struct kernel *k = kernel_find(backend, s->name);
+	return !k || s->hash != kernel_hash(k);
+}
+
+int selector_is_stale(const struct selector *h)
+{
+	for (int i = 0; i < h->num_kernels; i++)
+		if (selector_kernel_is_stale(&h->kernels[i]))
+			return 1;
+	return 0;
+}
+
+int gpu_length(const char *name)
+{
+	const size_t n = strlen(name), suffix = strlen(E4M3_SUFFIX);
+	return (int)(n > suffix && !strcmp(name + n - suffix, E4M3_SUFFIX) ? n - suffix : n);
+}
+
+/* How a header's GPU is related to a device, the better the later. */
+enum kinship {
+	UNRELATED, /* its binaries do not run here */
+	RUNS,      /* another architecture, whose binaries run here */
+	SAME_ARCH,
+	WHOLE, /* the GPU that the device is a slice or a partition of */
+	OWN
+};
+
+static enum kinship kinship_of(const char *gpu, const char *arch, const struct device_info *d)
+{
+	const struct gpu_model *whole = gpu_whole(d->gpu);
+	if (!strcmp(gpu, d->gpu))
+		return OWN;
+	if (!arch_runs(d->arch, arch))
+		return UNRELATED;
+	if (whole && !strcmp(gpu, whole->gpu))
+		return WHOLE;
+	return strcmp(d->arch, arch) ? RUNS : SAME_ARCH;
+}
+
+static double apart(double a, double b)
+{
+	return a > b ? a / b : b / a;
+}
+
+/* Between two GPUs of one vendor: the product of how many times they differ in units, in DRAM
+ * bandwidth and in matrix rate. Of a GPU that is not in the table only the units of the device at
+ * hand are known, and one header among several of such GPUs is as near as the other. */
+static double distance(const char *gpu, const struct device_info *d)
+{
+	const struct gpu_model *a = gpu_whole(gpu), *b = gpu_whole(d->gpu);
+	if (!a)
+		return 1e9;
+	return apart(a->units, d->units > 0 ? d->units : a->units) *
+	       (b ? apart(a->dram_gbps, b->dram_gbps) * apart(a->tflops, b->tflops) : 1);
+}
+
+/* Of headers that are as near the first in the list stays. */
+static const struct selector *among(const struct selector *list, int n, const struct device_info *d,
+				    int of_e4m3, enum kinship *found)
+{
+	const struct selector *best = NULL;
+	double least = 0;
+	*found = UNRELATED;
+	for (int i = 0; i < n; i++) {
+		char gpu[GPU_NAME];
+		const int length = gpu_length(list[i].gpu);
+		if ((list[i].gpu[length] != '\0') != of_e4m3)
+			continue;
+		snprintf(gpu, sizeof gpu, "%.*s", length, list[i].gpu);
+		const enum kinship kin = kinship_of(gpu, list[i].arch, d);
+		const double far = distance(gpu, d);
+		if (kin > *found || (best && kin == *found && far < least)) {
+			best = &list[i];
+			least = far;
+			*found = kin;
+		}
+	}
+	return best;
+}
+
+const struct selector *selector_among(const struct selector *list, int n,
+				      const struct device_info *d, enum attune_dtype kv_dtype)
+{
+	enum kinship kin;
+	const struct selector *own = kv_dtype == ATTUNE_E4M3 ? among(list, n, d, 1, &kin) : NULL;
+	return own ? own : among(list, n, d, 0, &kin);
+}
+
+static const char *units_of(const struct device_info *d)
+{
+	return d->backend == BACKEND_CPU ? "threads" : strncmp(d->arch, "gfx", 3) ? "SMs" : "CUs";
+}
+
+/* "borrowed from h200 (132 SMs; here 114)" */
+static int borrowed(char *text, size_t size, const struct selector *h, const struct device_info *d)
+{
+	const struct gpu_model *from = gpu_whole(h->gpu);
+	int n = snprintf(text, size, "borrowed from %s", h->gpu);
+	if (from && n >= 0 && (size_t)n < size)
+		n += snprintf(text + n, size - (size_t)n, " (%d %s; here %d)", from->units,
+			      units_of(d), d->units);
+	return n >= 0 && (size_t)n < size ? n : (int)size - 1;
+}
+
+void selector_why(char *text, size_t size, const struct selector *list, int n,
+		  const struct device_info *d)
+{
+	enum kinship kin;
+	const struct selector *h = among(list, n, d, 0, &kin);
+	const int at = kin == UNRELATED || kin == OWN ? 0 : borrowed(text, size, h, d);
+	const size_t room = size - (size_t)at;
+	switch (kin) {
+	case UNRELATED:
+		snprintf(text, room, "the defaults: no header's binaries run on %s", d->arch);
+		break;
+	case OWN: snprintf(text, room, "measured on %s", d->gpu); break;
+	case WHOLE: snprintf(text + at, room, ", of which this is a part"); break;
+	case SAME_ARCH: snprintf(text + at, room, ": the nearest of those for %s", d->arch); break;
+	case RUNS: snprintf(text + at, room, ": %s runs binaries for %s", d->arch, h->arch); break;
+	}
+}
+
+const struct selector *selector_for(const struct device_info *d, enum attune_dtype kv_dtype)
+{
+	return selector_among(attune_selectors, attune_num_selectors, d, kv_dtype);
+}
+
+const char *selector_name(const struct device_info *d)
+{
+	const struct selector *h = selector_for(d, ATTUNE_BF16);
+	return h ? h->gpu : "untuned";
+}
+
+int selector_says(const struct selector *h, enum decision decision, const struct attune_features *f)
+{
+	return h->compiled[decision] ? h->compiled[decision](f)
+				     : tree_says(h->nodes, h->root[decision], f);
+}
+
+const struct segment_costs *costs_for(const struct selector_costs *list, int n, int id,
+				      int head_size)
+{
+	const struct selector_costs *best = NULL;
+	for (int i = 0; i < n; i++) {
+		const int size = list[i].head_size, of = best ? best->head_size : 0;
+		if (list[i].id == id &&
+		    (of < head_size ? size > of : size >= head_size && size < of))
+			best = &list[i];
+	}
+	return best ? &best->costs : NULL;
+}
+
+static void add(struct selection *out, const struct part *p, const struct selector *h,
+		enum decision decision)
+{
+	out->part[out->num_parts] = *p;
+	out->choice[out->num_parts] = h ? selector_says(h, decision, &p->f) : SAYS_DEFAULTS;
+	out->num_parts++;
+}
+
+void select_apart(struct selection *out, const struct selector *h, const struct batch_sums *c,
+		  const attune_batch *b)
+{
+	struct part p;
+	out->num_parts = 0;
+	if (part_of_batch(&p, PHASE_PREFILL, c, b))
+		add(out, &p, h, DECIDE_PREFILL);
+	if (part_of_batch(&p, PHASE_DECODE, c, b))
+		add(out, &p, h, DECIDE_DECODE);
+}

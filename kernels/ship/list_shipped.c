@@ -1,0 +1,444 @@
+/* list_shipped.c - a build tool: says which binaries the library is to carry, as
+ * make rules (--make) and as the table that names them (--table).
+ *
+ * Carried are: for each measured GPU the BINARIES of its header; and the default
+ * configuration of every kernel for the shapes of untuned_shapes.c, on the CPU for
+ * each instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd, those
+ * that the build has a compiler for. Of kernels that read E4M3 caches the same for these, on
+ * measured GPUs by their own instructions, too. Without a CUDA compiler (--no-cuda) the rows of
+ * NVIDIA GPUs are left out. Rows of what --leave-out names have rules and are not linked.
+ *
+ *   build/list_shipped --make|--table [--no-cuda] [--amd=gfx90a,gfx942]
+ *                      [--leave-out='nvidia gfx90a avx2'] [--skip-stale] */
+#include "kernels/select/selector.h"
+#include "kernels/device/hip/hip.h"
+#include "kernels/recorded.h"
+#include "shipped.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Its file is named by what it is made of, so that a new header rebuilds only what is new. */
+struct row {
+	unsigned long long name;
+	int linked;
+	enum backend backend;
+	char arch[16], kernel[32], flags[MAX_FLAGS];
+	/* The CPU's are linked into one program, for each instruction set one */
+	char entry[ENTRY_TEXT + 16];
+};
+
+static struct row *rows;
+static int num_rows, skip_stale, cuda = 1;
+static const char *amd = ""; /* chips, separated by commas */
+static const char *leave_out = "";
+
+static const char *const cpu_isas[] = {
+#if defined(__x86_64__)
+	"avx512",
+	"avx2",
+#elif defined(__aarch64__)
+	"neon",
+#endif
+	"scalar",
+};
+
+static unsigned long long mix(unsigned long long h, const char *text)
+{
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 1099511628211ull;
+	return (h ^ '\n') * 1099511628211ull;
+}
+
+static int is_left_out(enum backend backend, const char *arch)
+{
+	const char *word = backend == BACKEND_GPU && !hip_chip(arch) ? "nvidia" : arch;
+	const size_t length = strlen(word);
+	for (const char *at = leave_out; *at; at += strcspn(at, " "), at += *at == ' ')
+		if (strcspn(at, " ") == length && !strncmp(at, word, length))
+			return 1;
+	return 0;
+}
+
+static void name_row(struct row *r)
+{
+	char entry[ENTRY_TEXT];
+	entry_name(entry, r->kernel, r->flags);
+	snprintf(r->entry, sizeof r->entry, "%s%s%s", entry, r->backend == BACKEND_CPU ? "_" : "",
+		 r->backend == BACKEND_CPU ? r->arch : "");
+	r->name =
+	    mix(mix(mix(mix(14695981039346656037ull, r->arch), r->kernel), r->flags), r->entry);
+}
+
+static void add(enum backend backend, const char *arch, const char *kernel, const char *flags)
+{
+	for (int i = 0; i < num_rows; i++)
+		if (!strcmp(rows[i].arch, arch) && !strcmp(rows[i].kernel, kernel) &&
+		    !strcmp(rows[i].flags, flags))
+			return;
+	struct row *more = realloc(rows, (size_t)(num_rows + 1) * sizeof *rows);
+	if (!more) {
+		fputs("list_shipped: out of memory\n", stderr);
+		exit(1);
+	}
+	rows = more;
+	rows[num_rows].backend = backend;
+	rows[num_rows].linked = !is_left_out(backend, arch);
+	snprintf(rows[num_rows].arch, sizeof rows->arch, "%s", arch);
+	snprintf(rows[num_rows].kernel, sizeof rows->kernel, "%s", kernel);
+	snprintf(rows[num_rows].flags, sizeof rows->flags, "%s", flags);
+	name_row(&rows[num_rows]);
+	num_rows++;
+}
+
+static int stands_in(const struct kernel *k)
+{
+	for (const struct fallback *f = attune_fallbacks; f->kernel; f++)
+		if (!strcmp(f->kernel, k->name))
+			return 1;
+	return !k->selectable;
+}
+
+/* Page sizes that kernels which compile them in are carried for; others do not care. */
+static const int pages[] = { 16, 8, 32 };
+
+/* The first of the fallbacks by this kernel that is legal for the shape, a helper's defaults. */
+static int take_fallback(struct config *c, const struct kernel *k, const attune_shape *shape,
+			 const struct device_info *d)
+{
+	config_default(c, k->space);
+	int legal = !k->selectable && !k->space->why_illegal(c, shape, NULL, d);
+	for (const struct fallback *f = attune_fallbacks; f->kernel && !legal; f++) {
+		if (strcmp(f->kernel, k->name))
+			continue;
+		fallback_config(c, f, k->space);
+		legal = !k->space->why_illegal(c, shape, NULL, d);
+	}
+	return legal;
+}
+
+static void add_default_of(const struct kernel *k, const struct carried_shape *c,
+			   enum attune_dtype kv_dtype, int page_size, const char *arch,
+			   const struct device_info *d)
+{
+	const attune_shape shape = { .num_query_heads = 8,
+				     .num_kv_heads = 1,
+				     .head_size = c->head_size,
+				     .page_size = page_size,
+				     .dtype = c->dtype,
+				     .kv_dtype = kv_dtype,
+				     .causal = 1,
+				     .kv_layout =
+					 k->space->kv_layout == KV_LAYOUT_ANY
+					     ? ATTUNE_KV_STRIDED
+					     : (enum attune_kv_layout)k->space->kv_layout };
+	struct config config;
+	char flags[MAX_FLAGS];
+	if (!take_fallback(&config, k, &shape, d))
+		return;
+	binary_flags(flags, sizeof flags, k, &config, &shape);
+	add(k->backend, arch, k->name, flags);
+}
+
+/* The defaults of one kernel for one shape on some device. */
+static void add_default(const struct kernel *k, const struct carried_shape *c, int page_size,
+			const char *arch, const struct device_info *d)
+{
+	add_default_of(k, c, c->dtype, page_size, arch, d);
+	if (k->space->takes_more)
+		add_default_of(k, c, ATTUNE_E4M3, page_size, arch, d);
+}
+
+/* The same on all chips that are asked for. */
+static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
+{
+	char arch[16];
+	for (const char *at = amd; *at; at += strcspn(at, ","), at += *at == ',') {
+		snprintf(arch, sizeof arch, "%.*s", (int)strcspn(at, ","), at);
+		const struct hip_chip *chip = hip_chip(arch);
+		if (!chip) {
+			fprintf(stderr, "list_shipped: --amd=%s: \"%s\" is no chip of AMD's\n", amd,
+				arch);
+			exit(2);
+		}
+		const struct device_info d = { .smem_per_block = chip->lds,
+					       .smem_per_unit = chip->lds,
+					       .lanes = 64,
+					       .units = 1 };
+		add_default(k, c, pages[0], arch, &d);
+	}
+}
+
+/* As small as any NVIDIA GPU from sm_80 on */
+static const struct device_info any = {
+	.smem_per_block = 99 << 10, .smem_per_unit = 100 << 10, .lanes = 32, .units = 1
+};
+
+/* Where one kernel stands in for what was not measured, on all architectures. */
+static void add_defaults(const struct kernel *k, const struct carried_shape *c)
+{
+	for (size_t i = 0; i < COUNT(pages); i++) {
+		if (k->backend == BACKEND_GPU && cuda)
+			add_default(k, c, pages[i], "ptx", &any);
+		for (size_t isa = 0; k->backend == BACKEND_CPU && isa < COUNT(cpu_isas); isa++)
+			add_default(k, c, pages[i], cpu_isas[isa], &any);
+	}
+	if (k->backend == BACKEND_GPU && c->on_amd)
+		add_on_amd(k, c);
+}
+
+/* What a GPU of that architecture has */
+static struct device_info measured(const char *arch)
+{
+	struct device_info d = any;
+	snprintf(d.arch, sizeof d.arch, "%s", arch);
+	if (!strcmp(arch, "sm_90")) {
+		d.smem_per_block = 227 << 10;
+		d.smem_per_unit = 228 << 10;
+		d.units = 132;
+	}
+	return d;
+}
+
+static void add_own_default(const struct selector *h, const struct kernel *k,
+			    const attune_shape *shape, const struct device_info *d)
+{
+	char flags[MAX_FLAGS];
+	struct config c;
+	config_default(&c, k->space);
+	if (k->space->why_illegal(&c, shape, NULL, d))
+		return;
+	binary_flags(flags, sizeof flags, k, &c, shape);
+	add(BACKEND_GPU, h->arch, k->name, flags);
+}
+
+/* Kernels that run decodes of recorded steps by ring_list: its default, and the same for launches
+ * of its own; on a GPU that has more shared memory than any has, those that take it, too. */
+static void add_listed(const struct selector *h, const attune_shape *shape)
+{
+	const struct device_info d = measured(h->arch);
+	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list"), shape, &d);
+	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list_recorded"), shape, &d);
+}
+
+/* The default kernels of one segment and of several, where the library does not carry them for all
+ * GPUs, so that plans that attune_plan_recorded makes can be run. */
+static void add_default_body(const struct selector *h, const attune_shape *shape)
+{
+	static const char *const names[] = { "qblock", "segmented" };
+	const struct device_info d = measured(h->arch);
+	for (size_t i = 0; i < COUNT(names); i++) {
+		const struct kernel *k = kernel_find(BACKEND_GPU, names[i]);
+		struct config c;
+		config_default(&c, k->space);
+		if (k->space->why_illegal(&c, shape, NULL, &any))
+			add_own_default(h, k, shape, &d);
+	}
+}
+
+/* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
+static void add_recorded(const struct selector *h)
+{
+	add(BACKEND_GPU, h->arch, "planner", "");
+	add(BACKEND_GPU, h->arch, "leaf", "");
+	struct binary_walk w = { 0 };
+	while (selector_next_binary(h, &w)) {
+		attune_shape shape = { .num_query_heads = 1,
+				       .num_kv_heads = 1,
+				       .page_size = pages[0] };
+		char dtype[16], flags[MAX_FLAGS];
+		struct bodies bodies;
+		if (!strcmp(w.kernel, "ring_list"))
+			add(BACKEND_GPU, h->arch, "ring_list_recorded", w.flags);
+		if (strcmp(w.kernel, "reduce") ||
+		    sscanf(w.flags, "-DHEAD_SIZE=%d -DDTYPE=%15s", &shape.head_size, dtype) != 2)
+			continue;
+		shape.dtype = strcmp(dtype, "F16") ? ATTUNE_BF16 : ATTUNE_F16;
+		shape.kv_dtype = shape.dtype;
+		add_listed(h, &shape);
+		add_default_body(h, &shape);
+		for (int which = 0; which < NUM_RECORDED; which++) {
+			bodies_of(&bodies, h, which, &shape);
+			bodies_flags(flags, sizeof flags, &bodies, &shape);
+			if (bodies.n > 1)
+				add(BACKEND_GPU, h->arch, "recorded", flags);
+		}
+	}
+}
+
+/* Whether the kernel takes E4M3 caches by the STATIC axes that these flags name. */
+static int takes_e4m3(const struct kernel *k, const char *flags, const char *arch)
+{
+	const struct device_info d = measured(arch);
+	attune_shape shape = { .num_query_heads = 8,
+			       .num_kv_heads = 1,
+			       .page_size = pages[0],
+			       .dtype = strstr(flags, "-DDTYPE=F16") ? ATTUNE_F16 : ATTUNE_BF16,
+			       .kv_dtype = ATTUNE_E4M3,
+			       .causal = 1 };
+	struct config c;
+	config_default(&c, k->space);
+	if (sscanf(flags, "-DHEAD_SIZE=%d", &shape.head_size) != 1)
+		return 0;
+	for (int i = 0; i < k->space->num_axes; i++) {
+		char name[40];
+		snprintf(name, sizeof name, "-D%s=", k->space->axis[i].name);
+		const char *at = strstr(flags, name);
+		if (at)
+			c.v[i] = atoi(at + strlen(name));
+	}
+	return !k->space->why_illegal(&c, &shape, NULL, &d);
+}
+
+/* A choice for 16-bit caches serves E4M3 ones, too, where its rules allow that. */
+static void add_e4m3(const struct selector *h, const char *kernel, const char *of_16_bits)
+{
+	const struct kernel *k = kernel_find(BACKEND_GPU, kernel);
+	const char *rest = strstr(of_16_bits, "-DDTYPE=");
+	char flags[MAX_FLAGS];
+	if (!k || !k->space->takes_more || !rest || strstr(of_16_bits, "-DKV_DTYPE=") ||
+	    !takes_e4m3(k, of_16_bits, h->arch))
+		return;
+	rest += strcspn(rest, " ");
+	snprintf(flags, sizeof flags, "%.*s -DKV_DTYPE=E4M3%s", (int)(rest - of_16_bits),
+		 of_16_bits, rest);
+	add(BACKEND_GPU, h->arch, kernel, flags);
+}
+
+/* By the instructions of the GPU, which PTX for all is without. Code for that chip alone may have
+ * all of its shared memory. */
+static void add_e4m3_defaults(const struct selector *h)
+{
+	const struct device_info own = measured(h->arch);
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		for (const struct carried_shape *c = attune_carried_shapes; c->head_size; c++)
+			if (k->space->takes_more && k->selectable && stands_in(k))
+				add_default_of(k, c, ATTUNE_E4M3, pages[0], h->arch,
+					       k->space->is_arch_specific ? &own : &any);
+}
+
+/* Whether there is a compiler for what that header's GPU runs. */
+static int compiles_for(const struct selector *h)
+{
+	if (!strcmp(h->gpu, "cpu"))
+		return 1;
+	return hip_chip(h->arch) ? strstr(amd, h->arch) != NULL : cuda;
+}
+
+static void complain_of_stale(const struct selector *h)
+{
+	for (int i = 0; i < h->num_kernels; i++) {
+		const struct selector_kernel *k = &h->kernels[i];
+		if (!selector_kernel_is_stale(k))
+			continue;
+		fprintf(stderr, "generated/attune_%s.h: ", h->gpu);
+		if (strcmp(k->where, "rules"))
+			fprintf(stderr, "kernel %s/%s has other tunables", k->where, k->name);
+		else
+			fprintf(stderr, "features or segment costs are others");
+		fprintf(stderr,
+			" than when this was made; refresh it with: make heuristics GPU=%s\n",
+			h->gpu);
+	}
+}
+
+static void add_measured(const struct selector *h)
+{
+	if (selector_is_stale(h)) {
+		if (skip_stale)
+			return;
+		complain_of_stale(h);
+		exit(1);
+	}
+	enum backend backend = strcmp(h->gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	struct binary_walk w = { 0 }, again = { 0 };
+	while (selector_next_binary(h, &w))
+		if (backend == BACKEND_GPU)
+			add(backend, h->arch, w.kernel, w.flags);
+		else
+			for (size_t isa = 0; isa < COUNT(cpu_isas) - 1; isa++)
+				add(backend, cpu_isas[isa], w.kernel, w.flags);
+	if (backend != BACKEND_GPU)
+		return;
+	while (selector_next_binary(h, &again))
+		add_e4m3(h, again.kernel, again.flags);
+	if (!hip_chip(h->arch))
+		add_e4m3_defaults(h);
+	if (!h->gpu[gpu_length(h->gpu)]) /* steps with such caches are not recorded */
+		add_recorded(h);
+}
+
+static void print_make(void)
+{
+	for (int i = 0; i < num_rows; i++) {
+		const struct row *r = &rows[i];
+		const struct kernel *k = kernel_find(r->backend, r->kernel);
+		const char *compile = r->backend == BACKEND_CPU ? cpu_compile_flags(r->arch) : "";
+		char arch[CODE_ARCH];
+		kernel_arch(arch, k, r->arch);
+		printf("$(eval $(call shipped_%s,%016llx,%s,kernels/%s,%s,%s,%s))\n",
+		       r->backend == BACKEND_CPU ? "cpu"
+		       : hip_chip(r->arch)       ? "hip"
+						 : "gpu",
+		       r->name, arch, k->source, r->flags, compile, r->entry);
+		if (r->linked)
+			printf("linked_%s += %016llx\n",
+			       r->backend == BACKEND_CPU ? "cells" : "blobs", r->name);
+	}
+}
+
+static void print_table(void)
+{
+	puts("#ifdef SYMBOLS");
+	for (int i = 0; i < num_rows; i++)
+		if (rows[i].linked && rows[i].backend == BACKEND_CPU)
+			printf("void %s(const struct attune_args *, int, int, int);\n",
+			       rows[i].entry);
+		else if (rows[i].linked)
+			printf("extern const unsigned char attune_b%016llx[];\n", rows[i].name);
+	puts("#else");
+	for (int i = 0; i < num_rows; i++)
+		if (rows[i].linked && rows[i].backend == BACKEND_CPU)
+			printf("CELL(\"%s\", \"%s\", \"%s\", %s)\n", rows[i].arch, rows[i].kernel,
+			       rows[i].flags, rows[i].entry);
+		else if (rows[i].linked)
+			printf("BLOB(\"%s\", \"%s\", \"%s\", \"%s\", attune_b%016llx)\n",
+			       rows[i].arch, rows[i].kernel, rows[i].flags, rows[i].entry,
+			       rows[i].name);
+	puts("#endif");
+}
+
+int main(int argc, char **argv)
+{
+	int make = 0, table = 0;
+	for (int i = 1; i < argc; i++) {
+		make |= !strcmp(argv[i], "--make");
+		table |= !strcmp(argv[i], "--table");
+		skip_stale |= !strcmp(argv[i], "--skip-stale");
+		if (!strcmp(argv[i], "--no-cuda"))
+			cuda = 0;
+		if (!strncmp(argv[i], "--amd=", 6))
+			amd = argv[i] + 6;
+		if (!strncmp(argv[i], "--leave-out=", 12))
+			leave_out = argv[i] + 12;
+	}
+	if (make == table) {
+		fputs("usage: list_shipped --make|--table [--no-cuda] [--amd=CHIPS] "
+		      "[--leave-out=WORDS] [--skip-stale]\n",
+		      stderr);
+		return 2;
+	}
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		for (const struct carried_shape *c = attune_carried_shapes;
+		     stands_in(k) && c->head_size; c++)
+			add_defaults(k, c);
+	for (int i = 0; i < attune_num_selectors; i++)
+		if (compiles_for(&attune_selectors[i]))
+			add_measured(&attune_selectors[i]);
+	if (make)
+		print_make();
+	else
+		print_table();
+	free(rows);
+	return ferror(stdout) ? 1 : 0;
+}

@@ -1,0 +1,100 @@
+# shipped.mk - the binaries that libattune carries, included by the Makefile.
+#
+#   generated/attune_<gpu>.h -> heuristics.inc, trees.inc -> list_shipped
+#     list_shipped --make  -> shipped.mk:  one rule a binary (the two below)
+#     list_shipped --table -> shipped.inc: the table that names them
+#
+# There is a rule for each binary that there is a compiler for; linked are those whose
+# architecture LEAVE_OUT does not name: nvidia gfx90a gfx942 gfx950 avx512 avx2 neon scalar.
+#
+# STALE=skip leaves out headers that no longer fit the .def tables (for the
+# commands that regenerate them); otherwise such a header stops the build.
+
+# A machine's own header in the form of an older attune is left out, and make tune makes it anew.
+local_all   := $(if $(filter no,$(LOCAL)),,$(wildcard $(GENERATED)/local/attune_*.h))
+local_old   := $(if $(local_all),$(shell grep -L '^#define ATTUNE_[A-Z0-9_]*_SEGMENTS.SEGMENTS' $(local_all)))
+$(if $(local_old),$(shell echo "attune: left out, since an older attune made it: $(local_old); make tune makes it anew" >&2))
+local_gpus  := $(patsubst $(GENERATED)/local/attune_%.h,%,$(filter-out $(local_old),$(local_all)))
+gpus        := $(sort $(local_gpus) $(patsubst $(GENERATED)/attune_%.h,%,$(wildcard $(GENERATED)/attune_*.h)))
+header_of    = $(if $(filter $(1),$(local_gpus)),local/)attune_$(1).h
+headers     := $(foreach g,$(gpus),$(GENERATED)/$(call header_of,$(g)))
+upper        = $(shell echo $(1) | tr a-z A-Z)
+skip_stale  := $(if $(filter skip,$(STALE)),--skip-stale)
+list_flags   = $(if $(NVCC),,--no-cuda) $(if $(HIPCC),$(addprefix --amd=,$(file <$(hip_archs)))) \
+	--leave-out='$(LEAVE_OUT)' $(skip_stale)
+list_objs   := $(addprefix $(B)/kernels/,ship/list_shipped.o spec/kernel.o spec/part.o spec/status.o \
+	select/selector.o device/shared/gpu_names.o ship/bodies.o ship/untuned_shapes.o device/cpu/flags.o \
+	device/hip/chips.o) $(spaces)
+gpu_sources := $(wildcard kernels/gpu/*.h kernels/gpu/*.cu) $(addprefix kernels/,args.h schedule.h recorded.h \
+	segments.h part.h tree.h attune_features.h features.def)
+cpu_sources := $(wildcard kernels/cpu/*.h kernels/cpu/*.c) kernels/args.h
+
+# Files whose content depends on settings, not only on files: rewritten when it
+# would change, so that what hangs on them is rebuilt only then. Each make writes aside to a name
+# of its own: tests run several at a time.
+aside := $(shell echo $$PPID)
+define heuristics_text
+#ifdef HEADERS
+$(foreach g,$(gpus),#include "$(call header_of,$(g))"
+)#else
+$(foreach g,$(gpus),HEURISTIC($(g), $(call upper,$(g)))
+)#endif
+endef
+$(B)/heuristics.inc: FORCE | $(B)/has_library
+	$(file >$@.$(aside),$(heuristics_text))
+	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
+$(B)/trees.inc: kernels/select/trees.awk $(headers) $(B)/heuristics.inc
+	@awk -f kernels/select/trees.awk $(headers) </dev/null >$@
+$(B)/kernels/select/selector.o: $(B)/heuristics.inc $(B)/trees.inc
+
+$(B)/list_shipped: $(list_objs)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
+# The chips that a compiler takes, asked once: older ones know fewer.
+hip_flags := -x hip --offload-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -O3 -mcode-object-version=5 -std=c++17
+hip_archs := $(B)/archs$(subst /,_,$(lastword $(HIPCC)))
+$(hip_archs): $(wildcard $(lastword $(HIPCC))) | $(B)/has_library
+	@for a in gfx90a gfx942 gfx950; do ! $(HIPCC) $(hip_flags) --offload-arch=$$a /dev/null -o /dev/null \
+		2>/dev/null || printf ',%s' $$a; done | sed 's/^,//' >$@
+$(B)/shipped.inc $(B)/shipped.mk: $(B)/list_shipped $(if $(HIPCC),$(hip_archs)) FORCE
+	@$(B)/list_shipped $(if $(filter %.mk,$@),--make,--table) $(list_flags) >$@.$(aside) || \
+		{ rm -f $@.$(aside); exit 1; }
+	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
+$(B)/kernels/ship/shipped.o: $(B)/shipped.inc
+
+# $(call shipped_cpu,name,isa,source,flags,compiler flags,entry)   $(call shipped_gpu,...)   ..._hip
+define shipped_cpu
+$(B)/shipped/b$(1).o: $(cpu_sources)
+	@mkdir -p $$(@D)
+	$$(call say,CC,$(2) $(3) $(4))
+	$$(Q)$$(CC) $(5) -fPIC -iquote kernels $(4) -DENTRY=$(6) -c $(3) -o $$@
+endef
+define shipped_gpu
+$(B)/shipped/b$(1).bin: $(gpu_sources)
+	@mkdir -p $$(@D)
+	$$(call say,NVCC,$(2) $(3) $(4))
+	$$(Q)$$(NVCC) -std=c++17 -Ikernels $(4) -DENTRY=$(6) $(if $(filter ptx,$(2)),-fatbin -gencode arch=compute_80$(comma)code=compute_80,-cubin -arch=$(2)) $(3) -o $$@
+endef
+define shipped_hip
+$(B)/shipped/b$(1).bin: $(3)
+	@mkdir -p $$(@D)
+	$$(call say,HIPCC,$(2) $(3) $(4))
+	$$(Q)$$(HIPCC) $$(hip_flags) --offload-arch=$(2) -Ikernels $(4) -DENTRY=$(6) -Wno-pass-failed $(3) -o $$@ \
+		$(addprefix -Xclang ,-dependency-file $$(@:.bin=.d) -MT $$@ -MP)
+endef
+ifneq ($(filter-out $(passive_goals),$(or $(MAKECMDGOALS),all)),)
+-include $(B)/shipped.mk
+endif
+shipped_objs  := $(linked_cells:%=$(B)/shipped/b%.o) $(B)/shipped/blobs.o
+shipped_blobs := $(linked_blobs:%=$(B)/shipped/b%.bin)
+
+# all GPU binaries in one object
+$(B)/shipped/blobs.S: $(B)/shipped.mk
+	@mkdir -p $(@D)
+	@{ echo '.section .rodata'; for b in $(basename $(notdir $(shipped_blobs))); do \
+		printf '.balign 64\n.global attune_%s\nattune_%s: .incbin "$(@D)/%s.bin"\n' $$b $$b $$b; done; \
+		echo '.section .note.GNU-stack'; } >$@
+$(B)/shipped/blobs.o: $(B)/shipped/blobs.S $(shipped_blobs)
+	$(Q)$(CC) -c $< -o $@
+FORCE:
+.PHONY: FORCE

@@ -1,0 +1,33 @@
+/* untuned_shapes.c - the kernels and shapes that work out of the box, measured or not. */
+#include "shipped.h"
+
+const struct carried_shape attune_carried_shapes[] = {
+	{ 64, ATTUNE_BF16, 1 },  { 64, ATTUNE_F16, 1 },  { 64, ATTUNE_F32, 0 },
+	{ 80, ATTUNE_BF16, 0 },  { 80, ATTUNE_F16, 0 },  { 80, ATTUNE_F32, 0 },
+	{ 96, ATTUNE_BF16, 0 },  { 96, ATTUNE_F16, 0 },  { 96, ATTUNE_F32, 0 },
+	{ 128, ATTUNE_BF16, 1 }, { 128, ATTUNE_F16, 1 }, { 128, ATTUNE_F32, 0 },
+	{ 192, ATTUNE_BF16, 0 }, { 192, ATTUNE_F16, 0 }, { 192, ATTUNE_F32, 0 },
+	{ 256, ATTUNE_BF16, 1 }, { 256, ATTUNE_F16, 1 }, { 256, ATTUNE_F32, 0 },
+	{ 0, ATTUNE_F32, 0 },
+};
+
+/* The second of warpgroup is for head sizes at which an E4M3 cache leaves the first no registers. */
+const struct fallback attune_fallbacks[] = {
+	{ "qblock", NULL },
+	{ "ring_list", NULL },
+	{ "classic_v1", NULL },
+	{ "classic_v2", NULL },
+	{ "warpgroup", NULL },
+	{ "warpgroup",
+	  "BLOCK_M=64 TILE_SIZE=64 NUM_STAGES=2 BLOCKS_PER_SM=1 TURNS=0 PERSISTENT=1 HEADS=0" },
+	{ "segmented", NULL },
+	{ NULL, NULL },
+};
+
+void fallback_config(struct config *c, const struct fallback *f, const struct space *s)
+{
+	const char *where;
+	config_default(c, s);
+	if (f->values)
+		config_parse(c, s, f->values, &where);
+}

@@ -1,0 +1,46 @@
+/* device_info.h - a device as data: its name, architecture and sizes. */
+#ifndef KERNELS_SPEC_DEVICE_INFO_H
+#define KERNELS_SPEC_DEVICE_INFO_H
+
+#include "kernels/kernel.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPU_NAME = 64 }; /* bytes of a name, gpu_names.h */
+
+struct device_info {
+	char name[80];      /* "NVIDIA H200", "AMD EPYC 9B14" */
+	char gpu[GPU_NAME]; /* what GPU= and the file names say: "h200", "cpu" */
+	char arch[16];      /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
+	char driver[48];    /* driver and API version, or the kernel's */
+	enum backend backend;
+	int units; /* SMs, or threads */
+	int lanes; /* threads of a warp, or floats of a vector */
+	int smem_per_block, smem_per_unit;
+	size_t l2_bytes; /* the last cache before DRAM; on a CPU all L3 together */
+	size_t memory_bytes;
+	int clock_mhz, memory_clock_mhz; /* nominal; 0: not known */
+	double power_limit_w;            /* 0: not known */
+	int dies; /* compute dies (XCDs) that share the units, each with an L2; 0: not known */
+	unsigned char uuid[16]; /* of a GPU; zeros: not known */
+};
+
+/* Whether blocks of a launch can be clusters that share their memory. */
+static inline int has_clusters(const struct device_info *d)
+{
+	return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 90;
+}
+
+/* Whether warpgroups multiply together. */
+static inline int has_warpgroups(const struct device_info *d)
+{
+	return !strcmp(d->arch, "sm_90");
+}
+
+/* The most tokens that tiles and pages are whole numbers of. */
+static inline int box_tokens(int page_size, int tile)
+{
+	return tile ? box_tokens(tile, page_size % tile) : page_size;
+}
+
+#endif

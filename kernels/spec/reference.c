@@ -1,0 +1,230 @@
+/* reference.c - what attention over a paged cache is, in fp64 and as plainly as it
+ * can be said. With i the query token's position, the keys it sees are
+ *
+ *   j in [ i - window + 1 if window else 0,  i if causal else seq_len - 1 ]
+ *
+ *   s_j = scale * (q . k_j);  softcap: s_j = cap * tanh(s_j / cap);
+ *   alibi: s_j += slope * (j - i)
+ *   o   = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m)),
+ *   m   = max(all s_j, sink)
+ *
+ * and zeros when it sees none. The sink's term stands only where there is one. k_j and v_j are
+ * what the cache has times its scales, and the row's LSE is m + log(of what o is divided by),
+ * minus infinity when it sees none. */
+#include "kernels/kernel.h"
+#include <math.h>
+#include <string.h>
+
+static double float_value(uint32_t bits)
+{
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+static double half_value(unsigned bits)
+{
+	const unsigned exponent = bits >> 10 & 31, fraction = bits & 1023;
+	const double sign = bits >> 15 ? -1 : 1;
+	if (exponent == 31)
+		return fraction ? NAN : sign * INFINITY;
+	if (!exponent)
+		return sign * fraction * 0x1p-24;
+	return sign * float_value((exponent + 127 - 15) << 23 | fraction << 13);
+}
+
+/* 0x7f and 0xff: NaN; without infinities these are the only ones. */
+static double e4m3_value(unsigned bits)
+{
+	const unsigned exponent = bits >> 3 & 15, fraction = bits & 7;
+	const double sign = bits >> 7 ? -1 : 1;
+	if ((bits & 127) == 127)
+		return NAN;
+	if (!exponent)
+		return sign * fraction * 0x1p-9;
+	return sign * float_value((exponent + 127 - 7) << 23 | fraction << 20);
+}
+
+double value_of(enum attune_dtype type, const void *array, long long index)
+{
+	const uint16_t *narrow = array;
+	if (type == ATTUNE_F32)
+		return ((const float *)array)[index];
+	if (type == ATTUNE_F16)
+		return half_value(narrow[index]);
+	if (type == ATTUNE_E4M3)
+		return e4m3_value(((const uint8_t *)array)[index]);
+	return float_value((uint32_t)narrow[index] << 16);
+}
+
+static uint16_t to_bf16(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	if (isnan(value))
+		return (uint16_t)(bits >> 16 | 0x40);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static uint16_t to_f16(float value)
+{
+	const uint16_t sign = signbit(value) ? 0x8000 : 0;
+	const double size = fabs((double)value);
+	int exponent;
+	if (isnan(value))
+		return 0x7e00;
+	if (size >= 65520) /* half way to the first that does not fit */
+		return sign | 0x7c00;
+	if (!size)
+		return sign;
+	frexp(size, &exponent); /* size = 0.5..1 x 2^exponent; 11 bits are kept */
+	const int shift = exponent < -13 ? 24 : 11 - exponent;
+	const long kept = lrint(ldexp(size, shift)); /* nearest, ties to even */
+	/* kept carries into the exponent by itself when it rounds up to 2048 */
+	return (uint16_t)(sign | (shift == 24 ? kept : ((24 - shift) << 10) + kept));
+}
+
+/* Beyond 448, the largest, NaN, as there is no infinity. */
+static uint8_t to_e4m3(float value)
+{
+	const uint8_t sign = signbit(value) ? 0x80 : 0;
+	const double size = fabs((double)value);
+	int exponent;
+	if (!(size <= 464)) /* half way to the first that does not fit, which is even */
+		return sign | 0x7f;
+	if (!size)
+		return sign;
+	frexp(size, &exponent); /* size = 0.5..1 x 2^exponent; 4 bits are kept */
+	const int shift = exponent < -5 ? 9 : 4 - exponent;
+	const long kept = lrint(ldexp(size, shift)); /* nearest, ties to even */
+	/* kept carries into the exponent by itself when it rounds up to 16 */
+	return (uint8_t)(sign | (shift == 9 ? kept : ((9 - shift) << 3) + kept));
+}
+
+void value_put(enum attune_dtype type, void *array, long long index, float value)
+{
+	if (type == ATTUNE_F32)
+		((float *)array)[index] = value;
+	else if (type == ATTUNE_E4M3)
+		((uint8_t *)array)[index] = to_e4m3(value);
+	else
+		((uint16_t *)array)[index] = type == ATTUNE_F16 ? to_f16(value) : to_bf16(value);
+}
+
+struct kv_place kv_place(const struct attune_args *a, const attune_shape *s, int is_v, int page,
+			 int slot, int kv_head)
+{
+	const long long head = is_v ? page * a->v_page_stride + kv_head * a->v_head_stride
+				    : page * a->k_page_stride + kv_head * a->k_head_stride;
+	const int run = is_v ? 1 : 16 / dtype_bytes(s->kv_dtype);
+	if (s->kv_layout == ATTUNE_KV_CLASSIC)
+		return (struct kv_place){ head + slot * run, run, s->page_size * run };
+	return (struct kv_place){ head + slot * (is_v ? a->v_slot_stride : a->k_slot_stride),
+				  s->head_size, 0 };
+}
+
+static void fetch_from_memory(const struct kv_source *source, int is_v, int page, int slot,
+			      int kv_head, double *row)
+{
+	const void *cache = is_v ? source->args->v_cache : source->args->k_cache;
+	const struct kv_place at = kv_place(source->args, source->shape, is_v, page, slot, kv_head);
+	for (int d = 0; d < source->shape->head_size; d++)
+		row[d] = value_of(source->shape->kv_dtype, cache,
+				  at.first + d / at.run * at.step + d % at.run);
+}
+
+struct row {
+	const struct kv_source *source;
+	int seq, head, kv_head, position;
+	double q[512], k[512];
+};
+
+static double scale_of(const struct row *r, int is_v)
+{
+	const struct attune_more *m = r->source->scales;
+	const float *scale = !m ? NULL : is_v ? m->v_scale : m->k_scale;
+	if (!scale)
+		return 1;
+	return is_v ? scale[r->seq * m->v_scale_seq_stride + r->kv_head * m->v_scale_head_stride]
+		    : scale[r->seq * m->k_scale_seq_stride + r->kv_head * m->k_scale_head_stride];
+}
+
+static void fetch(struct row *r, int is_v, int key, double *out)
+{
+	const struct attune_args *a = r->source->args;
+	const int page =
+	    a->block_table[(long long)r->seq * a->block_table_stride + key / a->page_size];
+	r->source->fetch(r->source, is_v, page, key % a->page_size, r->kv_head, out);
+	const double scale = scale_of(r, is_v);
+	for (int d = 0; scale != 1 && d < r->source->shape->head_size; d++)
+		out[d] *= scale;
+}
+
+static double score(struct row *r, int key)
+{
+	const struct attune_args *a = r->source->args;
+	double s = 0;
+	fetch(r, 0, key, r->k);
+	for (int d = 0; d < r->source->shape->head_size; d++)
+		s += r->q[d] * r->k[d];
+	s *= a->scale;
+	if (a->softcap > 0)
+		s = a->softcap * tanh(s / a->softcap);
+	if (a->alibi_slopes)
+		s += (double)a->alibi_slopes[r->head] * (key - r->position);
+	return s;
+}
+
+void reference_row_from(const struct kv_source *source, int seq, int token, int head, double *out)
+{
+	const struct attune_args *a = source->args;
+	const int size = source->shape->head_size, first = a->query_start[seq];
+	const int query = a->query_start[seq + 1] - first, seq_len = a->seq_lens[seq];
+	struct row r = {
+		source, seq, head, head / a->group, seq_len - query + token, { 0 }, { 0 }
+	};
+	double m = -INFINITY, sum = 0, v[512], unused[512], not_wanted;
+	double *mass = source->mass ? source->mass : unused;
+	double *lse = source->lse ? source->lse : &not_wanted;
+	const long long from = a->window ? (long long)r.position - a->window + 1 : 0;
+	const long long to = a->causal ? (long long)r.position + 1 : seq_len;
+	const int begin = from > 0 ? (int)from : 0, end = to < seq_len ? (int)to : seq_len;
+	for (int d = 0; d < size; d++) {
+		r.q[d] =
+		    value_of(source->shape->dtype, a->q,
+			     (first + token) * a->q_token_stride + head * a->q_head_stride + d);
+		out[d] = mass[d] = 0;
+	}
+	*lse = -INFINITY;
+	if (begin >= end)
+		return;
+	for (int key = begin; key < end; key++)
+		m = fmax(m, score(&r, key));
+	if (a->sinks) {
+		m = fmax(m, a->sinks[head]);
+		sum = exp(a->sinks[head] - m);
+	}
+	for (int key = begin; key < end; key++) {
+		const double p = exp(score(&r, key) - m);
+		fetch(&r, 1, key, v);
+		sum += p;
+		for (int d = 0; d < size; d++) {
+			out[d] += p * v[d];
+			mass[d] += p * fabs(v[d]);
+		}
+	}
+	*lse = m + log(sum);
+	for (int d = 0; d < size; d++) {
+		out[d] /= sum;
+		mass[d] /= sum;
+	}
+}
+
+void reference_row(const struct attune_args *args, const attune_shape *shape, int seq, int token,
+		   int head, double *out)
+{
+	const struct kv_source memory = { .fetch = fetch_from_memory,
+					  .args = args,
+					  .shape = shape };
+	reference_row_from(&memory, seq, token, head, out);
+}

@@ -1,0 +1,39 @@
+/* status.c - status codes as text, and the last failure of each thread. */
+#include "kernels/kernel.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char last_error[1024];
+
+enum attune_status fail(enum attune_status status, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(last_error, sizeof last_error, format, ap);
+	va_end(ap);
+	return status;
+}
+
+const char *attune_last_error(void)
+{
+	return last_error;
+}
+
+const char *attune_status_text(enum attune_status status)
+{
+	switch (status) {
+	case ATTUNE_OK: return "ok";
+	case ATTUNE_INVALID: return "invalid argument";
+	case ATTUNE_UNSUPPORTED: return "not supported by this backend";
+	case ATTUNE_NO_DEVICE: return "no such device";
+	case ATTUNE_NO_MEMORY: return "out of memory";
+	case ATTUNE_TOO_SMALL: return "buffer too small";
+	case ATTUNE_DEVICE_ERROR: return "device error";
+	}
+	return "unknown status";
+}
+
+const char *attune_version(void)
+{
+	return "0.1.0";
+}

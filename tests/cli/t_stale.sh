@@ -1,0 +1,98 @@
+#!/bin/sh
+# t_stale.sh - what makes a generated header stale: a change of the tunables of a kernel that it
+# names, or of the features, and nothing else. The build then says which.
+B=${B:-build}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0 failed=0
+
+row() { # RC NAME
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		sed 's/^/# /' "$tmp/said"
+		failed=1
+	fi
+}
+
+# A copy of what list_shipped is made from, with the objects that there are.
+copy() {
+	mkdir -p "$tmp/$B" "$tmp/tests" "$tmp/harness"
+	cp -Rp Makefile kernels generated "$tmp"
+	cp -p harness/commands/deps.sh "$tmp/harness"
+	for mk in tests/*/*.mk; do
+		mkdir -p "$tmp/$(dirname "$mk")"
+		cp -p "$mk" "$tmp/$mk"
+	done
+	cp -Rp "$B/kernels" "$B/space" "$B"/*.inc "$B"/has_library "$tmp/$B"
+}
+
+list() { # the rules of the build; 0 when no header is stale
+	(cd "$tmp" && MAKEFLAGS='' ${MAKE:-make} -s NVCC= HIPCC= B="$B" SAN="${SAN:-}" \
+		"$B/list_shipped" && "$B/list_shipped" --make >/dev/null) >"$tmp/said" 2>&1
+}
+
+restore() { # FILE
+	cp "$1" "$tmp/$1"
+}
+
+first=$(sed -n 's/.*KERNEL(\([cg]pu\), \([a-z_0-9]*\), 0x.*/\1 \2/p' generated/attune_*.h | head -1)
+if [ -z "$first" ]; then
+	echo "1..0 # SKIP no header is generated"
+	exit 0
+fi
+named=$(echo "$first" | tr ' ' /)
+unnamed=$(sed -n 's/^KERNEL( *\([cg]pu\), *\([a-z_0-9]*\),.*/\1, \2/p' kernels/kernels.def |
+	while read -r kernel; do
+		grep -q "KERNEL($kernel, " generated/attune_*.h || echo "$kernel"
+	done | sed 's/, /\//' | head -1)
+
+copy
+list
+row $? "the committed headers are fresh"
+
+cp kernels/cpu/qblock.c "$tmp/kernels/cpu/another.c"
+cp kernels/cpu/qblock.def "$tmp/kernels/cpu/another.def"
+echo 'KERNEL( cpu, another, 1, "a kernel more")' >>"$tmp/kernels/kernels.def"
+list
+row $? "a new CPU kernel leaves them fresh"
+rm "$tmp"/kernels/cpu/another.*
+restore kernels/kernels.def
+
+axis='STATIC( EXTRA, 1, "an axis more", 1, 2)'
+if [ -n "$unnamed" ]; then
+	echo "$axis" >>"$tmp/kernels/$unnamed.def"
+	list
+	row $? "a new axis of $unnamed, which no header names, leaves them fresh"
+	restore "kernels/$unnamed.def"
+fi
+
+says() { # TEXT: that the build stopped, with this on a line
+	! list && grep -q "^generated/attune_[a-z0-9_]*.h: $1 than when this was made; refresh it with: make heuristics GPU=" \
+		"$tmp/said"
+}
+
+echo "$axis" >>"$tmp/kernels/$named.def"
+says "kernel $named has other tunables"
+row $? "a new axis of $named, which a header names, is refused by name"
+restore "kernels/$named.def"
+
+echo 'FEATURE(extra, 0, "a feature more")' >>"$tmp/kernels/features.def"
+says "features or segment costs are others"
+row $? "a new feature is refused"
+restore kernels/features.def
+
+list
+row $? "the same text again is fresh"
+
+# As before choices could say SEGMENTS=fitted: with prices instead, and so not to be compiled.
+mkdir -p "$tmp/generated/local"
+sed 's/^\(#define ATTUNE_CPU_\)SEGMENTS(SEGMENTS)/\1PRICES(PRICE)/' generated/attune_cpu.h >"$tmp/generated/local/attune_cpu.h"
+list && grep -q '^attune: left out, since an older attune made it: generated/local/attune_cpu.h; make tune' "$tmp/said" &&
+	! grep -q local "$tmp/$B/heuristics.inc"
+row $? "a machine's own header of an older attune is left out, and named"
+rm -r "$tmp/generated/local"
+echo "1..$n"
+exit $failed

@@ -1,0 +1,210 @@
+/* t_bounds.c - shapes, batches and plans at the ends of what is taken: beyond them each is refused in
+ * one line. */
+#include "kernels/attune.h"
+#include "kernels/kernel.h"
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const attune_shape good = { .num_query_heads = 4,
+				   .num_kv_heads = 2,
+				   .head_size = 64,
+				   .page_size = 16,
+				   .dtype = ATTUNE_BF16,
+				   .kv_dtype = ATTUNE_BF16,
+				   .causal = 1 };
+
+/* words: of what is said; NULL: it is taken. */
+static void shapes(void **state)
+{
+	static const struct {
+		int query_heads, window;
+		float scale, softcap;
+		const char *words;
+	} rows[] = {
+		{ 65534, 0, 0, 0, NULL },
+		{ 65536, 0, 0, 0, "num_query_heads must be 65535 or less" },
+		{ INT_MAX - 1, 0, 0, 0, "num_query_heads must be 65535 or less" },
+		{ 4, INT_MAX, 0, 0, NULL },
+		{ 4, INT_MIN, 0, 0, "window must be 0 (none) or more" },
+		{ 4, 0, 0x1p120f, 0, NULL },
+		{ 4, 0, 3e38f, 0, "scale must be 0 (1 / sqrt(head_size)) to 2^120" },
+		{ 4, 0, INFINITY, 0, "scale must be 0 (1 / sqrt(head_size)) to 2^120" },
+		{ 4, 0, NAN, 0, "scale must be 0 (1 / sqrt(head_size)) to 2^120" },
+		{ 4, 0, -1, 0, "scale must be 0 (1 / sqrt(head_size)) to 2^120" },
+		{ 4, 0, 1e-40f, 0, "scale must not be below the least normal float, 1.2e-38" },
+		{ 4, 0, 0, 1000, NULL },
+		{ 4, 0, 0, 1e4f, "softcap must be 0 (none) to 1000" },
+		{ 4, 0, 0, INFINITY, "softcap must be 0 (none) to 1000" },
+		{ 4, 0, 0, NAN, "softcap must be 0 (none) to 1000" },
+		{ 4, 0, 0, 1e-6f, "softcap must be 0 (none) or at least 1e-4" },
+		{ 4, 0, 0x1p110f, 1e-4f, "scale / softcap must be 2^120 or less" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		attune_shape s = good;
+		s.num_query_heads = rows[i].query_heads;
+		s.window = rows[i].window;
+		s.scale = rows[i].scale;
+		s.softcap = rows[i].softcap;
+		const char *said = shape_error(&s);
+		if (said != rows[i].words && (!said || !rows[i].words || strcmp(said, rows[i].words)))
+			fail_msg("row %zu: %s; %s is right", i, said ? said : "taken",
+				 rows[i].words ? rows[i].words : "taken");
+	}
+}
+
+static void batches(void **state)
+{
+	static const struct {
+		int query, seq, page_size, heads;
+		const char *words;
+	} rows[] = {
+		{ 1, 1 << 29, 16, 4, NULL },
+		{ 1, (1 << 29) + 1, 16, 4, "seq_lens must be 2^29 or less" },
+		{ 1, INT_MAX, 16, 4, "seq_lens must be 2^29 or less" },
+		{ 1 << 29, 5, 16, 2, NULL },
+		{ (1 << 29) + 1, 5, 16, 2, "a query has 2^29 tokens at most" },
+		{ 1 << 29, 5, 16, 4,
+		  "tokens and sequences together, times num_query_heads, must be below 2^31" },
+		/* 2^32 % 1056 is 832: pages are numbered right up to key 2^32 / 224 */
+		{ 1, 1 << 24, 1056, 4, NULL },
+		{ 1, 1 << 25, 1056, 4,
+		  "seq_lens are too large for pages of this size: use a power of two" },
+		{ 1, 1 << 29, 65536, 4, NULL },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const int32_t starts[] = { 0, rows[i].query }, seqs[] = { rows[i].seq };
+		const attune_batch b = { 1, starts, seqs };
+		attune_shape s = good;
+		s.page_size = rows[i].page_size;
+		s.num_query_heads = rows[i].heads;
+		const char *said = batch_error(&b, &s);
+		if (said != rows[i].words && (!said || !rows[i].words || strcmp(said, rows[i].words)))
+			fail_msg("row %zu: %s; %s is right", i, said ? said : "taken",
+				 rows[i].words ? rows[i].words : "taken");
+	}
+}
+
+/* By the magic number each key is on its page, up to the longest sequence that is taken. */
+static void pages_are_numbered_right(void **state)
+{
+	static const int sizes[] = { 1, 3, 7, 16, 48, 544, 1056, 4095, 65535, 65536 };
+	(void)state;
+	for (size_t i = 0; i < COUNT(sizes); i++) {
+		const unsigned size = (unsigned)sizes[i], magic = page_magic(sizes[i]);
+		const int32_t starts[] = { 0, 1 };
+		int32_t most = 1 << 29;
+		attune_shape s = good;
+		s.page_size = sizes[i];
+		for (const attune_batch b = { 1, starts, &most }; batch_error(&b, &s); most -= 1 + most / 4096)
+			assert_true(most > 1);
+		for (unsigned key = (unsigned)most; key > 0 && key + 3 * size > (unsigned)most; key--) {
+			const unsigned page =
+			    magic ? (unsigned)((unsigned long long)(key - 1) * magic >> 32) : key - 1;
+			assert_int_equal(page, (key - 1) / size);
+		}
+	}
+}
+
+static void longest_windows_are_none(void **state)
+{
+	attune_shape s = good;
+	(void)state;
+	s.window = INT_MAX;
+	assert_int_equal(window_of(&s), 0);
+	s.window = 1 << 29;
+	assert_int_equal(window_of(&s), 1 << 29);
+}
+
+static void tables_end(void **state)
+{
+	static const int32_t starts[] = { 0, 1, 2, 3 };
+	static const int32_t lens[][3] = { { 1, 40, 0 }, { 16, 0, 17 }, { 0, 0, 0 } };
+	static const int ends[][2] = { { 1, 3 }, { 2, 2 }, { 0, 0 } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(lens); i++) {
+		const attune_batch b = { 3, starts, lens[i] };
+		int seq, pages;
+		batch_table(&b, 16, &seq, &pages);
+		assert_int_equal(seq, ends[i][0]);
+		assert_int_equal(pages, ends[i][1]);
+	}
+}
+
+/* A plan that no attune_plan_batch made: each call says so, and nothing beside it is read. */
+static void plans_are_looked_at(void **state)
+{
+	static const int32_t starts[] = { 0, 1 }, lens[] = { 5 };
+	const attune_batch batch = { 1, starts, lens };
+	attune_context *ctx;
+	attune_op *op;
+	attune_plan sound;
+	(void)state;
+	assert_int_equal(attune_open(&ctx, "cpu"), ATTUNE_OK);
+	assert_int_equal(attune_prepare(ctx, &good, &op), ATTUNE_OK);
+	assert_int_equal(attune_plan_batch(op, &batch, &sound), ATTUNE_OK);
+	for (int i = 0; i < 6; i++) {
+		attune_plan p = sound;
+		attune_tensors t = { 0 };
+		char text[64];
+		size_t words;
+		if (i < 3)
+			p.num_parts = i == 0 ? 3 : i == 1 ? -1 : INT_MAX;
+		else
+			p.how = (enum attune_how)(i == 3 ? 7 : i == 4 ? -1 : INT_MAX);
+		assert_int_equal(attune_run(op, &p, &t, NULL, 0, NULL), ATTUNE_INVALID);
+		assert_string_equal(attune_last_error(), "attune_run: the plan is not of this op");
+		assert_int_equal(attune_plan_text(op, &p, text, sizeof text), ATTUNE_INVALID);
+		assert_int_equal(attune_schedule(op, &p, &batch, NULL, 0, &words), ATTUNE_INVALID);
+		assert_int_equal(attune_plan_serves(&p, &p), 0);
+	}
+	assert_int_equal(attune_plan_serves(&sound, &sound), 1);
+	attune_release(op);
+	attune_close(ctx);
+}
+
+/* Entries by which profilers tell kernels apart. */
+static void entries_have_names(void **state)
+{
+	static const struct {
+		const char *kernel, *flags, *name;
+	} rows[] = {
+		{ "ring", "-DHEAD_SIZE=128 -DDTYPE=BF16 -DBLOCK_M=8 -DTILE_SIZE=16 -DNUM_WARPS=4",
+		  "attune_ring_d128_bf16_bm8_tile16_warps4" },
+		{ "warpgroup", "-DHEAD_SIZE=64 -DDTYPE=F16 -DKV_DTYPE=E4M3 -DPACKED=1",
+		  "attune_warpgroup_d64_f16_kve4m3_packed1" },
+		{ "planner", "", "attune_planner" },
+		{ "recorded", "-DB0=16064042 -DH0=120", "attune_recorded_b016064042_h0120" },
+	};
+	char name[ENTRY_TEXT], longest[2 * ENTRY_TEXT + 8] = "-DX=";
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		entry_name(name, rows[i].kernel, rows[i].flags);
+		assert_string_equal(name, rows[i].name);
+	}
+	memset(longest + 4, '7', 2 * ENTRY_TEXT);
+	entry_name(name, "ring", longest);
+	assert_int_equal(strlen(name), ENTRY_TEXT - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shapes),
+		cmocka_unit_test(batches),
+		cmocka_unit_test(pages_are_numbered_right),
+		cmocka_unit_test(longest_windows_are_none),
+		cmocka_unit_test(tables_end),
+		cmocka_unit_test(plans_are_looked_at),
+		cmocka_unit_test(entries_have_names),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("bounds", tests, NULL, NULL);
+}

@@ -1,0 +1,525 @@
+/* t_heats.c - which choices are tried where: candidates of a kernel, scenarios spread
+ * out, and who is left in once neighbours are known. */
+#include "harness/compile/compile.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/store/store.h"
+#include <stdio.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#undef fail
+
+static const struct device_info cpu = {
+	.backend = BACKEND_CPU, .gpu = "cpu", .units = 4, .l2_bytes = 32 << 20
+};
+static const struct device_info gpu = { .backend = BACKEND_GPU,
+					.gpu = "h200",
+					.arch = "sm_90",
+					.units = 132,
+					.lanes = 32,
+					.smem_per_block = 227 << 10,
+					.smem_per_unit = 228 << 10,
+					.l2_bytes = 50 << 20 };
+static const attune_shape llama = { .num_query_heads = 32,
+				    .num_kv_heads = 8,
+				    .head_size = 128,
+				    .page_size = 16,
+				    .dtype = ATTUNE_BF16,
+				    .kv_dtype = ATTUNE_BF16,
+				    .causal = 1,
+				    .has_new_kv = 1 };
+
+/* ---- candidates ----------------------------------------------------------------------- */
+
+static int count_legal(const struct kernel *k, const attune_shape *s, const struct device_info *d)
+{
+	struct config c;
+	int n = 0;
+	config_first(&c, k->space, 32);
+	do
+		n += !choice_spares(&(struct choice){ k, c }) &&
+		     !choice_early(&(struct choice){ k, c }) &&
+		     !k->space->why_illegal(&c, s, NULL, d);
+	while (config_next(&c, k->space, 32));
+	return n;
+}
+
+static void expect_sound(const struct candidates *list, const attune_shape *s,
+			 const struct device_info *d)
+{
+	for (int i = 0; i < list->n; i++) {
+		const struct choice *c = &list->v[i].choice;
+		assert_null(c->kernel->space->why_illegal(&c->config, s, NULL, d));
+		for (int j = 0; j < i; j++)
+			assert_true(
+			    c->kernel != list->v[j].choice.kernel ||
+			    memcmp(&c->config, &list->v[j].choice.config, sizeof c->config));
+	}
+}
+
+/* Those whose axes that no sweep goes through are at their defaults. */
+static int count_plain(const struct candidates *list, const struct device_info *d)
+{
+	int n = 0;
+	for (int i = 0; i < list->n; i++) {
+		const struct choice *c = &list->v[i].choice;
+		int plain = 1;
+		for (int a = 0; a < c->kernel->space->num_axes; a++)
+			plain &= axis_is_swept(&c->kernel->space->axis[a], d->lanes) ||
+				 c->config.v[a] == c->kernel->space->axis[a].dflt;
+		n += plain;
+	}
+	return n;
+}
+
+static void presets_grow(void **state)
+{
+	(void)state;
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		const struct device_info *d = k->backend == BACKEND_GPU ? &gpu : &cpu;
+		attune_shape s = llama;
+		int last = 0;
+		if (!k->selectable)
+			continue;
+		s.kv_layout = (enum attune_kv_layout)k->space->kv_layout;
+		for (enum preset p = 0; p < NUM_PRESETS; p++) {
+			struct candidates list = { 0 };
+			assert_true(candidates_add(&list, k, &s, d, p, 1));
+			expect_sound(&list, &s, d);
+			assert_true(list.n >= last);
+			assert_int_equal(list.v[0].origin, FROM_DEFAULT);
+			last = list.n;
+			if (p == PRESET_SMOKE)
+				assert_true(list.n <= 4);
+			if (p == PRESET_FULL)
+				assert_int_equal(count_plain(&list, d), count_legal(k, &s, d));
+			free(list.v);
+		}
+	}
+}
+
+static void the_same_seed_gives_the_same(void **state)
+{
+	struct candidates a = { 0 }, b = { 0 };
+	const struct kernel *k = kernel_find(BACKEND_CPU, "segmented");
+	(void)state;
+	assert_true(candidates_add(&a, k, &llama, &cpu, PRESET_QUICK, 5));
+	assert_true(candidates_add(&b, k, &llama, &cpu, PRESET_QUICK, 5));
+	assert_int_equal(a.n, b.n);
+	for (int i = 0; i < a.n; i++)
+		assert_memory_equal(&a.v[i].choice.config, &b.v[i].choice.config,
+				    sizeof a.v[i].choice.config);
+	free(a.v);
+	free(b.v);
+}
+
+/* Of each axis some choice has every legal value. */
+static void a_sample_covers_all_values(void **state)
+{
+	struct candidates list = { 0 };
+	const struct kernel *k = kernel_find(BACKEND_CPU, "segmented");
+	(void)state;
+	assert_true(candidates_add(&list, k, &llama, &cpu, PRESET_QUICK, 1));
+	for (int i = 0; i < k->space->num_axes; i++)
+		for (int j = 0; j < k->space->axis[i].num_values; j++) {
+			int found = 0;
+			for (int n = 0; n < list.n; n++)
+				found |=
+				    list.v[n].choice.config.v[i] == k->space->axis[i].values[j];
+			assert_true(found);
+		}
+	free(list.v);
+}
+
+static void baselines_are_vllms(void **state)
+{
+	struct config c;
+	attune_shape s = llama;
+	const struct kernel *k = kernel_find(BACKEND_GPU, "qblock");
+	(void)state;
+	assert_true(baseline_nearest(&c, k, &s, NULL, &gpu));
+	assert_int_equal(config_value(&c, k->space, "BLOCK_M", 0), 16);
+	assert_int_equal(config_value(&c, k->space, "TILE_SIZE", 0), 32);
+	assert_null(k->space->why_illegal(&c, &s, NULL, &gpu));
+	s.num_query_heads = 40; /* group 20 */
+	s.num_kv_heads = 2;
+	assert_true(baseline_nearest(&c, k, &s, NULL, &gpu));
+	assert_int_equal(config_value(&c, k->space, "BLOCK_M", 0), 32);
+	assert_false(baseline_nearest(&c, kernel_find(BACKEND_CPU, "qblock"), &s, NULL, &cpu));
+}
+
+static void the_nearest_legal_is_itself_when_legal(void **state)
+{
+	(void)state;
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		const struct device_info *d = k->backend == BACKEND_GPU ? &gpu : &cpu;
+		struct config c, near;
+		config_first(&c, k->space, 32);
+		do {
+			if (k->space->why_illegal(&c, &llama, NULL, d))
+				continue;
+			assert_true(nearest_legal(&near, k, &c, &llama, NULL, d));
+			assert_memory_equal(&near, &c, sizeof c);
+		} while (config_next(&c, k->space, 32));
+	}
+}
+
+/* ---- heats ---------------------------------------------------------------------------- */
+
+enum { MOST = 24, KNOWN = 18 /* enough for filters */ };
+static struct scenario scenarios[MOST];
+static struct heats heats;
+static struct binaries binaries;
+
+static const struct device_info *field_device = &cpu;
+
+static void add(int i, const char *text)
+{
+	char error[128];
+	const struct field field = { .device = field_device, .preset = PRESET_QUICK, .seed = 1 };
+	scenarios[i] = (struct scenario){ .model = "llama@1",
+					  .set = "t",
+					  .split = "train",
+					  .weight = 1,
+					  .seed = 1,
+					  .shape = llama };
+	scenarios[i].batch = batch_parse(text, error, sizeof error);
+	scenarios[i].batch_text = strdup(text);
+	assert_non_null(scenarios[i].batch);
+	heats.scenarios = scenarios;
+	assert_true(heats_add(&heats, &binaries, i, &field));
+}
+
+static int clear(void **state)
+{
+	(void)state;
+	for (int i = 0; i < MOST; i++) {
+		free(scenarios[i].batch_text);
+		batch_free(scenarios[i].batch);
+	}
+	memset(scenarios, 0, sizeof scenarios);
+	heats_free(&heats);
+	binaries_free(&binaries);
+	return 0;
+}
+
+static void phases_follow_from_the_batch(void **state)
+{
+	(void)state;
+	add(0, "4q1s1k");
+	add(1, "q512");
+	add(2, "q512_4q1s1k");
+	assert_int_equal(heats.n, 5);
+	assert_int_equal(heats.v[0].phase, PHASE_DECODE);
+	assert_int_equal(heats.v[1].phase, PHASE_PREFILL);
+	for (int i = 2; i < 5; i++)
+		assert_int_equal(heats.v[i].scenario, 2);
+	for (int i = 0; i < heats.n; i++) {
+		const struct heat *h = &heats.v[i];
+		const struct entrant *first = &heats.entrant[h->entrant[0]];
+		assert_int_equal(first->origin, FROM_DEFAULT);
+		assert_string_equal(first->choice.kernel->name,
+				    h->phase == PHASE_DECODE ? "segmented" : "qblock");
+		for (int k = 0; k < h->n; k++) {
+			const struct entrant *e = &heats.entrant[h->entrant[k]];
+			assert_null(e->choice.kernel->space->why_illegal(&e->choice.config, &llama,
+									 &h->part, &cpu));
+			assert_true(isnan(h->us[k]));
+		}
+	}
+}
+
+static void binaries_are_shared(void **state)
+{
+	(void)state;
+	add(0, "4q1s4k");
+	const int before = binaries.n;
+	add(1, "4q1s4k_q1s4k");
+	assert_int_equal(binaries.n, before);
+	for (int i = 0; i < binaries.n; i++)
+		for (int j = 0; j < i; j++)
+			assert_true(binaries.v[i].kernel != binaries.v[j].kernel ||
+				    strcmp(binaries.v[i].flags, binaries.v[j].flags));
+}
+
+static void far_ones_come_first(void **state)
+{
+	static const char *const texts[] = { "q1s128",  "q1s129",     "q1s130", "q1s32k",
+					     "64q1s1k", "q512_q1s1k", "q1s131" };
+	int at[7];
+	(void)state;
+	for (int i = 0; i < 7; i++)
+		add(i, texts[i]);
+	heats_spread(&heats);
+	assert_int_equal(heats.n, 9);
+	for (int i = 0; i < heats.n; i++)
+		at[heats.v[i].scenario] = i;
+	for (int near = 1; near < 7; near++)
+		for (int far = 3; far < 6; far++)
+			if (near < 3 || near == 6)
+				assert_true(at[far] < at[near]);
+	for (int i = 0, last = -1; i < heats.n; last = heats.v[i++].scenario)
+		if (i && heats.v[i].scenario != last)
+			for (int j = 0; j < i; j++)
+				assert_int_not_equal(heats.v[j].scenario, heats.v[i].scenario);
+}
+
+static void all_run_until_enough_is_known(void **state)
+{
+	int place[4096];
+	(void)state;
+	for (int i = 0; i <= KNOWN; i++) {
+		char text[32];
+		snprintf(text, sizeof text, "%dq1s%dk", i + 1, i + 1);
+		add(i, text);
+	}
+	const struct heat *h = &heats.v[KNOWN];
+	assert_true(heats_select(&heats, h, 0, place) > h->n / 2);
+	for (int i = 0; i < KNOWN; i++) {
+		heats.v[i].finished = 1;
+		for (int k = 0; k < heats.v[i].n; k++)
+			heats_note(&heats.v[i], k, 100 + 10 * k, STAGE_RACE);
+	}
+	const int n = heats_select(&heats, h, 0, place);
+	assert_true(n > 0 && n < h->n);
+	assert_int_equal(place[0], 0);
+	for (int k = 0; k < h->n; k++) {
+		int in = 0;
+		for (int j = 0; j < n; j++)
+			in |= place[j] == k;
+		if (heats.entrant[h->entrant[k]].origin <= FROM_BASELINE)
+			assert_true(in);
+	}
+	assert_int_equal(heats_select(&heats, h, 1, place), h->n);
+}
+
+static int selected(const struct heat *h, int which)
+{
+	int place[4096], in = 0;
+	const int n = heats_select(&heats, h, 0, place);
+	for (int j = 0; j < n; j++)
+		in |= place[j] == which;
+	return in;
+}
+
+static void many_alike(void)
+{
+	for (int i = 0; i <= KNOWN; i++) {
+		char text[32];
+		snprintf(text, sizeof text, "16q1s%dk", i + 1);
+		add(i, text);
+	}
+	for (int i = 0; i < KNOWN; i++) {
+		heats.v[i].finished = 1;
+		for (int k = 0; k < heats.v[i].n; k++)
+			heats_note(&heats.v[i], k, k ? 1000 : 100, STAGE_RACE);
+	}
+}
+
+/* One that nothing but its own deeds brings in. */
+static int outsider(const struct heat *h)
+{
+	int which = h->n - 1;
+	while (which > 0 && (heats.entrant[h->entrant[which]].origin <= FROM_BASELINE ||
+			     !h->near[which] || selected(h, which)))
+		which--;
+	assert_true(which > 0);
+	return which;
+}
+
+static void winners_nearby_are_tried(void **state)
+{
+	(void)state;
+	many_alike();
+	struct heat *h = &heats.v[KNOWN], *o = &heats.v[KNOWN - 1];
+	const int which = outsider(h);
+	const int there = heats_place(&heats, o, &heats.entrant[h->entrant[which]].choice);
+	assert_true(there > 0);
+	heats_note(o, there, 150, STAGE_RACE);
+	assert_false(selected(h, which));
+	heats_note(o, there, 105, STAGE_RACE);
+	assert_true(selected(h, which));
+}
+
+/* Whoever won twice anywhere in the phase is tried, however far away that was. */
+static void winners_anywhere_are_tried(void **state)
+{
+	(void)state;
+	many_alike();
+	const int which = outsider(&heats.v[KNOWN]);
+	const struct choice c = heats.entrant[heats.v[KNOWN].entrant[which]].choice;
+	for (int i = KNOWN + 1; i < KNOWN + 3; i++) {
+		add(i, i == KNOWN + 1 ? "q1s512" : "q1s600");
+		struct heat *far = &heats.v[heats.n - 1];
+		const int there = heats_place(&heats, far, &c);
+		far->finished = 1;
+		for (int k = 0; k < far->n; k++)
+			heats_note(far, k, 50, STAGE_RACE);
+		assert_true(there >= 0);
+		heats_note(far, there, 10, STAGE_RACE);
+		assert_int_equal(selected(&heats.v[KNOWN], which), i == KNOWN + 2);
+	}
+}
+
+static void the_best_is_kept_up_to_date(void **state)
+{
+	(void)state;
+	add(0, "4q1s4k");
+	struct heat *h = &heats.v[0];
+	assert_int_equal(h->best, -1);
+	heats_note(h, 1, INFINITY, STAGE_RACE);
+	assert_int_equal(h->best, -1);
+	heats_note(h, 2, 20, STAGE_RACE);
+	heats_note(h, 3, 10, STAGE_RACE);
+	assert_int_equal(h->best, 3);
+	heats_note(h, 3, 30, STAGE_COLD);
+	assert_int_equal(h->best, 2);
+	heats_note(h, 2, INFINITY, STAGE_COLD);
+	assert_int_equal(h->best, 3);
+}
+
+/* ---- formulas and ceilings --------------------------------------------------------------- */
+
+static void add_gpu(int i, const char *text)
+{
+	const struct device_info *keep = field_device;
+	field_device = &gpu;
+	heats.device = gpu;
+	heats.dram_gbps = 4800;
+	heats.tflops = 990;
+	add(i, text);
+	field_device = keep;
+}
+
+static int asked_for(const struct heat *h, const struct choice *c, int factor)
+{
+	const struct space *s = c->kernel->space;
+	struct config out, f = c->config;
+	for (int i = 0; i < s->num_formulas; i++) {
+		f.v[s->formula_axis] = -1 - i;
+		if (config_resolve(&out, &f, c->kernel, &llama, &h->part, &gpu))
+			continue;
+		const int want = out.v[s->formula_axis], have = c->config.v[s->formula_axis];
+		if (have <= factor * want && want <= factor * have)
+			return 1;
+	}
+	return 0;
+}
+
+/* Of a kernel with a formula only values near what its formulas give are open to a race,
+ * and what a portfolio means is what they give. */
+static void formulas_bound_their_axis(void **state)
+{
+	static const char *const texts[] = { "q1s32k", "8q1s8k", "64q1s2k", "4q1s64k_16q1s300" };
+	char *family;
+	int place[4096];
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		add_gpu(i, texts[i]);
+	family = malloc((size_t)heats.num_families);
+	for (int i = 0; i < heats.n; i++) {
+		const struct heat *h = &heats.v[i];
+		int near = 0, far = 0;
+		for (int k = 0; k < h->n; k++) {
+			const struct choice *c = &heats.entrant[h->entrant[k]].choice;
+			const int formula = c->kernel->space->formula_axis >= 0;
+			assert_int_equal(h->near[k] > 0, !formula || asked_for(h, c, 2));
+			assert_int_equal(h->near[k] > 1, !formula || asked_for(h, c, 1));
+			near += h->near[k] > 0;
+			far += !h->near[k];
+		}
+		assert_true(near > 0 && far > 0);
+		memset(family, 1, (size_t)heats.num_families);
+		const int n = heats_meant(&heats, h, family, place);
+		assert_true(n > 0 && n < h->n);
+		for (int k = 0; k < n; k++) {
+			const struct choice *c = &heats.entrant[h->entrant[place[k]]].choice;
+			assert_true(c->kernel->space->formula_axis < 0 || asked_for(h, c, 1));
+			for (int j = 0; j < k; j++)
+				assert_int_not_equal(place[j], place[k]);
+		}
+	}
+	free(family);
+}
+
+/* The first heats run all that formulas allow; nothing else, but for chance and defaults. */
+static void open_heats_keep_to_formulas(void **state)
+{
+	int place[4096], far = 0;
+	(void)state;
+	add_gpu(0, "8q1s8k");
+	const struct heat *h = &heats.v[0];
+	const int n = heats_select(&heats, h, 0, place);
+	assert_int_equal(place[0], 0);
+	for (int i = 0; i < n; i++)
+		far += !h->near[place[i]];
+	assert_true(n < h->n && far < n / 4);
+	for (int k = 0; k < h->n; k++)
+		assert_true(!h->near[k] || selected(h, k));
+}
+
+static void a_bound_knows_idle_units(void **state)
+{
+	double least = INFINITY, most = 0;
+	(void)state;
+	add_gpu(0, "q1s64k");
+	const struct heat *h = &heats.v[0];
+	const double roof = 2.0 * 65536 * 8 * 128 * 2 / 4800e9 * 1e6;
+	for (int k = 0; k < h->n; k++) {
+		const double us = heats_bound(&heats, h, &heats.entrant[h->entrant[k]].choice);
+		least = fmin(least, us);
+		most = fmax(most, us);
+	}
+	assert_true(fabs(least / roof - 1) < 1e-6);
+	assert_true(most > 4 * roof); /* 8 blocks for 132 units */
+}
+
+static void few_run_the_whole_of_a_mixed_batch(void **state)
+{
+	int place[4096];
+	(void)state;
+	add_gpu(0, "q2k_16q1s4k");
+	assert_int_equal(heats.n, 3);
+	struct heat *prefill = heats_find(&heats, 0, PHASE_PREFILL);
+	struct heat *all = heats_find(&heats, 0, PHASE_ALL);
+	for (int k = 0; k < prefill->n; k++)
+		heats_note(prefill, k, 1000 - k, STAGE_RACE);
+	const int n = heats_select(&heats, all, 0, place);
+	int fused = 0;
+	for (int i = 0; i < n; i++)
+		fused += heats.entrant[all->entrant[place[i]]].choice.kernel->space->is_fused;
+	assert_true(n - fused > 1 && n - fused < 8);
+	assert_true(fused > 0 && fused < 64);
+	const int best =
+	    heats_place(&heats, all, &heats.entrant[prefill->entrant[prefill->best]].choice);
+	assert_true(best < 0 || selected(all, best));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(presets_grow),
+		cmocka_unit_test(the_same_seed_gives_the_same),
+		cmocka_unit_test(a_sample_covers_all_values),
+		cmocka_unit_test(baselines_are_vllms),
+		cmocka_unit_test(the_nearest_legal_is_itself_when_legal),
+		cmocka_unit_test_teardown(phases_follow_from_the_batch, clear),
+		cmocka_unit_test_teardown(binaries_are_shared, clear),
+		cmocka_unit_test_teardown(far_ones_come_first, clear),
+		cmocka_unit_test_teardown(all_run_until_enough_is_known, clear),
+		cmocka_unit_test_teardown(winners_nearby_are_tried, clear),
+		cmocka_unit_test_teardown(winners_anywhere_are_tried, clear),
+		cmocka_unit_test_teardown(the_best_is_kept_up_to_date, clear),
+		cmocka_unit_test_teardown(formulas_bound_their_axis, clear),
+		cmocka_unit_test_teardown(open_heats_keep_to_formulas, clear),
+		cmocka_unit_test_teardown(a_bound_knows_idle_units, clear),
+		cmocka_unit_test_teardown(few_run_the_whole_of_a_mixed_batch, clear),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

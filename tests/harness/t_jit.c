@@ -1,0 +1,480 @@
+/* t_jit.c - sources to binaries, through the cache: what is found again, what is made
+ * anew, and what a refusal looks like. NVRTC's rows are here when NVRTC is. */
+#include "harness/compile/compile.h"
+#include "harness/compile/compilers.h"
+#include "harness/store/handle.h"
+#include "tests/support/folder.h"
+#include <stdio.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static void source(const char *name, const char *text)
+{
+	FILE *f = fopen(in_folder(name), "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int files_in_cache(const char *suffix)
+{
+	int n = 0;
+	DIR *d = opendir(in_folder("cache"));
+	assert_non_null(d);
+	for (struct dirent *e; (e = readdir(d));) {
+		const size_t len = strlen(e->d_name), end = strlen(suffix);
+		n += e->d_name[0] != '.' && len > end && !strcmp(e->d_name + len - end, suffix);
+	}
+	closedir(d);
+	return n;
+}
+
+static int compile(const char *name, const char *flags, const char *arch, int *cached)
+{
+	struct binary b;
+	const int status = jit_compile_source(&b, in_folder(name), flags, arch);
+	*cached = b.cached;
+	jit_free(&b);
+	return status;
+}
+
+static const char answer_c[] =
+    "#include \"answer.h\"\nint ENTRY(void) { return ANSWER; }\n";
+
+static int loaded_answer(const char *flags)
+{
+	struct binary b;
+	assert_int_equal(jit_compile_source(&b, in_folder("answer.c"), flags, "scalar"), 0);
+	assert_non_null(b.blob.path);
+	assert_int_equal(b.registers, -1);
+	void *library = dlopen(b.blob.path, RTLD_NOW);
+	assert_non_null(library);
+	void *symbol = dlsym(library, b.blob.entry);
+	assert_non_null(symbol);
+	int (*function)(void);
+	memcpy(&function, &symbol, sizeof function);
+	const int answer = function();
+	dlclose(library);
+	jit_free(&b);
+	return answer;
+}
+
+static void found_again(void **state)
+{
+	(void)state;
+	int cached;
+	source("answer.h", "#define ANSWER (40 + MORE)\n");
+	source("answer.c", answer_c);
+	const int before = files_in_cache(".so");
+	assert_int_equal(loaded_answer("-DMORE=2"), 42);
+	assert_int_equal(compile("answer.c", "-DMORE=2", "scalar", &cached), 0);
+	assert_true(cached);
+	assert_int_equal(loaded_answer("-DMORE=2"), 42);
+	assert_int_equal(files_in_cache(".so"), before + 1);
+	assert_int_equal(compile("answer.c", "-DMORE=3", "scalar", &cached), 0);
+	assert_false(cached);
+	assert_int_equal(loaded_answer("-DMORE=3"), 43);
+	assert_int_equal(files_in_cache(".so"), before + 2);
+	assert_int_equal(files_in_cache(".so") + files_in_cache(".cubin"), files_in_cache(".txt"));
+}
+
+static void changed_header(void **state)
+{
+	(void)state;
+	int cached;
+	source("answer.c", answer_c);
+	source("answer.h", "  #  include \"deeper.h\"\n#include \"answer.h\"\n");
+	source("deeper.h", "#ifndef ANSWER\n#define ANSWER 1\n#endif\n");
+	assert_int_equal(compile("answer.c", "", "scalar", &cached), 1); /* includes itself */
+	source("answer.h", "  #  include \"deeper.h\"\n");
+	assert_int_equal(loaded_answer(""), 1);
+	source("deeper.h", "#define ANSWER 2 /* a comment, then another */\n");
+	assert_int_equal(compile("answer.c", "", "scalar", &cached), 0);
+	assert_false(cached);
+	assert_int_equal(loaded_answer(""), 2);
+	source("deeper.h", "// prose alone\n\n#define   ANSWER 2\n");
+	assert_int_equal(compile("answer.c", "", "scalar", &cached), 0);
+	assert_true(cached);
+}
+
+static void refusal(void **state)
+{
+	(void)state;
+	struct binary b;
+	source("wrong.c", "int ENTRY(void) { return missing_thing; }\n");
+	for (int cached = 0; cached < 2; cached++) {
+		assert_int_equal(jit_compile_source(&b, in_folder("wrong.c"), "", "scalar"), 1);
+		assert_non_null(strstr(b.log, "missing_thing"));
+		assert_int_equal(b.cached, cached);
+		assert_null(b.blob.path);
+		jit_free(&b);
+	}
+	source("wrong.c",
+	       "int missing_thing;\nint ENTRY(void) { return missing_thing; }\n");
+	assert_int_equal(jit_compile_source(&b, in_folder("wrong.c"), "", "scalar"), 0);
+	assert_false(b.cached);
+	jit_free(&b);
+}
+
+/* A binary that was deleted, or a .txt cut short, is made again. */
+static void damaged_cache(void **state)
+{
+	(void)state;
+	struct binary b;
+	char txt[300];
+	int cached;
+	source("plain.c", "int ENTRY(void) { return 7; }\n");
+	assert_int_equal(jit_compile_source(&b, in_folder("plain.c"), "", "scalar"), 0);
+	assert_int_equal(unlink(b.blob.path), 0);
+	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
+	assert_false(cached);
+	snprintf(txt, sizeof txt, "%s", b.blob.path);
+	strcpy(strrchr(txt, '.'), ".txt");
+	assert_int_equal(truncate(txt, 30), 0);
+	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
+	assert_false(cached);
+	assert_int_equal(compile("plain.c", "", "scalar", &cached), 0);
+	assert_true(cached);
+	jit_free(&b);
+}
+
+static void *compile_many(void *arg)
+{
+	long bad = 0;
+	for (int i = 0; i < 6; i++) {
+		struct binary b;
+		char flags[32];
+		snprintf(flags, sizeof flags, "-DANSWER=%d", i);
+		bad += jit_compile_source(&b, ((char **)arg)[0], flags, ((char **)arg)[1]) != 0;
+		jit_free(&b);
+	}
+	return (void *)bad;
+}
+
+static void two_threads(char *name, char *arch)
+{
+	pthread_t t[2];
+	char path[128];
+	char *arg[2] = { path, arch };
+	snprintf(path, sizeof path, "%s", in_folder(name));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, compile_many, arg), 0);
+	for (int i = 0; i < 2; i++) {
+		void *bad;
+		assert_int_equal(pthread_join(t[i], &bad), 0);
+		assert_null(bad);
+	}
+	for (int cached, i = 0; i < 6; i++) {
+		char flags[32];
+		snprintf(flags, sizeof flags, "-DANSWER=%d", i);
+		assert_int_equal(compile(name, flags, arch, &cached), 0);
+		assert_true(cached);
+	}
+}
+
+static void threads_cc(void **state)
+{
+	(void)state;
+	source("threads.c", "int ENTRY(void) { return ANSWER; }\n");
+	two_threads("threads.c", "scalar");
+}
+
+/* Complaints are one line; `compile` returns 2. */
+static void no_way(void **state)
+{
+	(void)state;
+	struct binary b;
+	static const struct {
+		const char *name, *arch, *says;
+	} rows[] = {
+		{ "absent.c", "scalar", "absent.c: cannot be read" },
+		{ "plain.c", "pdp11", "pdp11" },
+		{ "plain.txt", "scalar", "neither" },
+	};
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char said[500] = "";
+		const int kept = dup(2),
+			  fd = open(in_folder("stderr"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+		assert_true(kept >= 0 && fd >= 0 && dup2(fd, 2) == 2);
+		const int status =
+		    jit_compile_source(&b, in_folder(rows[i].name), "", rows[i].arch);
+		dup2(kept, 2);
+		assert_true(pread(fd, said, sizeof said - 1, 0) > 0);
+		close(kept);
+		close(fd);
+		jit_free(&b);
+		assert_int_equal(status, 2);
+		assert_non_null(strstr(said, rows[i].says));
+		assert_true(strchr(said, '\n') == said + strlen(said) - 1);
+	}
+}
+
+/* A row names each binary of its choice: a helper's too, whatever the number of segments. */
+static void code_of_choices(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *choice, *helper;
+	} rows[] = {
+		{ "COMBINE=0 SEGMENTS=8", "reduce:" },
+		{ "COMBINE=0 SEGMENTS=1", "reduce:" },
+		{ "COMBINE=2 SEGMENTS=8", "reduce_wide:" },
+		{ "COMBINE=2 SEGMENTS=1", "reduce_wide:" },
+	};
+	char text[200], code[CODE_TEXT], hash[33], want[100];
+	const struct kernel *ring = kernel_find(BACKEND_GPU, "ring");
+	assert_int_equal(source_identity(ring, hash), 1);
+	snprintf(want, sizeof want, " ring:%s", hash);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		snprintf(text, sizeof text,
+			 "ring BLOCK_M=8 TILE_SIZE=16 NUM_WARPS=4 NUM_STAGES=2 %s", rows[i].choice);
+		store_code(code, BACKEND_GPU, text);
+		assert_int_equal(strncmp(code, rows[i].helper, strlen(rows[i].helper)), 0);
+		assert_string_equal(strchr(code, ' '), want);
+	}
+	store_code(code, BACKEND_GPU, "no_such_kernel A=1");
+	assert_string_equal(code, "none");
+}
+
+/* ---- NVRTC ------------------------------------------------------------------------ */
+
+static const char kernel_cu[] = "#include \"answer.h\"\n"
+				"extern \"C\" __global__ void ENTRY(float *p)\n"
+				"{\n"
+				"	__shared__ float s[100];\n"
+				"	s[threadIdx.x] = p[threadIdx.x] + ANSWER;\n"
+				"	__syncthreads();\n"
+				"	p[threadIdx.x] = s[threadIdx.x ^ 1];\n"
+				"}\n";
+
+static void cubin(void **state)
+{
+	(void)state;
+	struct binary b;
+	int cached;
+	source("answer.h", "#define ANSWER 1\n");
+	source("kernel.cu", kernel_cu);
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(jit_compile_source(&b, in_folder("kernel.cu"), "", "sm_90"), 0);
+		assert_int_equal(b.cached, again);
+		assert_true(b.blob.size > 64 && !memcmp(b.blob.data, "\177ELF", 4));
+		assert_true(b.registers > 0 && b.registers < 64);
+		assert_int_equal(b.spill_bytes, 0);
+		assert_int_equal(b.smem_static, 400);
+		jit_free(&b);
+	}
+	assert_int_equal(compile("kernel.cu", "", "sm_90a", &cached), 0);
+	assert_false(cached);
+	source("answer.h", "#define ANSWER 2\n");
+	assert_int_equal(compile("kernel.cu", "", "sm_90", &cached), 0);
+	assert_false(cached);
+}
+
+static void spills(void **state)
+{
+	(void)state;
+	struct binary b;
+	source("spill.cu", "extern \"C\" __global__ void __maxnreg__(24) ENTRY(float *p)\n"
+			   "{\n"
+			   "	float a[64];\n"
+			   "#pragma unroll\n"
+			   "	for (int i = 0; i < 64; i++)\n"
+			   "		a[i] = p[i * 33];\n"
+			   "	__syncthreads();\n"
+			   "#pragma unroll\n"
+			   "	for (int i = 0; i < 64; i++)\n"
+			   "		p[(i * 7) % 64] = a[i] * a[63 - i];\n"
+			   "}\n");
+	assert_int_equal(jit_compile_source(&b, in_folder("spill.cu"), "", "sm_90"), 0);
+	assert_int_equal(b.registers, 24);
+	assert_true(b.spill_bytes > 0);
+	jit_free(&b);
+}
+
+static void cubin_refused(void **state)
+{
+	(void)state;
+	struct binary b;
+	source("wrong.cu", "extern \"C\" __global__ void ENTRY() { missing_thing(); }\n");
+	for (int cached = 0; cached < 2; cached++) {
+		assert_int_equal(jit_compile_source(&b, in_folder("wrong.cu"), "", "sm_90"), 1);
+		assert_non_null(strstr(b.log, "missing_thing"));
+		assert_int_equal(b.cached, cached);
+		jit_free(&b);
+	}
+}
+
+static void threads_nvrtc(void **state)
+{
+	(void)state;
+	source("threads.cu",
+	       "extern \"C\" __global__ void ENTRY(int *p) { *p = ANSWER; }\n");
+	two_threads("threads.cu", "sm_90");
+}
+
+/* ---- the folder's bounds ------------------------------------------------------------- */
+
+/* In "bounded": so large, and not touched for so long. A letter stands for 32 in the name. */
+static void left(const char *name, long long bytes, double hours)
+{
+	char path[256], key[33];
+	memset(key, name[0], 32);
+	key[32] = '\0';
+	snprintf(path, sizeof path, "%s/%s%s", in_folder("bounded"),
+		 strchr("0123456789abcdef", name[0]) ? key : name, name + 1);
+	const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+	const time_t then = time(NULL) - (time_t)(3600 * hours);
+	const struct timespec times[2] = { { .tv_sec = then }, { .tv_sec = then } };
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, bytes), 0);
+	assert_int_equal(futimens(fd, times), 0);
+	assert_int_equal(close(fd), 0);
+}
+
+static int is_left(const char *name)
+{
+	char path[256], key[33];
+	memset(key, name[0], 32);
+	key[32] = '\0';
+	snprintf(path, sizeof path, "%s/%s%s", in_folder("bounded"),
+		 strchr("0123456789abcdef", name[0]) ? key : name, name + 1);
+	return access(path, F_OK) == 0;
+}
+
+static void trim(const char *most_mb)
+{
+	setenv("ATTUNE_CACHE_MB", most_mb, 1);
+	cache_trim(in_folder("bounded"));
+	unsetenv("ATTUNE_CACHE_MB");
+}
+
+/* A process that was here and is gone. */
+static int dead_pid(void)
+{
+	const pid_t pid = fork();
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	return pid;
+}
+
+static void leftovers_are_removed(void **state)
+{
+	char gone[40], fresh[40], gone_text[48], mine[40];
+	const int pid = dead_pid();
+	(void)state;
+	snprintf(gone, sizeof gone, "a.%d.7", pid);
+	snprintf(gone_text, sizeof gone_text, "a.%d.7.txt", pid);
+	snprintf(fresh, sizeof fresh, "b.%d.8", pid);
+	snprintf(mine, sizeof mine, "c.%d.9", (int)getpid());
+	assert_int_equal(mkdir(in_folder("bounded"), 0777), 0);
+	left(gone, 10, 1);
+	left(gone_text, 10, 1);
+	left(fresh, 10, 0.1); /* of another machine, maybe, which compiles it */
+	left(mine, 10, 1);
+	left("d.so", 10, 1000);
+	left("d.txt", 10, 1000);
+	left("x.1.2", 10, 1000); /* no file of the cache */
+	trim("2048");
+	assert_false(is_left(gone));
+	assert_false(is_left(gone_text));
+	assert_true(is_left(fresh));
+	assert_true(is_left(mine));
+	assert_true(is_left("d.so") && is_left("d.txt") && is_left("x.1.2"));
+}
+
+/* By the newest file of a key, whole keys, and none that was used within a day. */
+static void what_was_not_used_for_longest_goes(void **state)
+{
+	(void)state;
+	left("0.so", 3 << 20, 100);
+	left("0.txt", 10, 50);
+	left("1.cubin", 3 << 20, 80);
+	left("1.txt", 10, 80);
+	left("2.co", 3 << 20, 60);
+	left("2.txt", 10, 60);
+	left("3.txt", 10, 90); /* of a refusal */
+	left("4.so", 3 << 20, 2);
+	left("4.txt", 10, 2);
+	trim("13");
+	assert_true(is_left("0.so") && is_left("1.cubin") && is_left("2.co") && is_left("4.so"));
+	trim("10"); /* the fewest that make room: 12 MB are there */
+	assert_false(is_left("3.txt") || is_left("1.cubin") || is_left("1.txt"));
+	assert_true(is_left("0.so") && is_left("0.txt") && is_left("2.co") && is_left("4.so"));
+	trim("1");
+	assert_false(is_left("0.so") || is_left("0.txt") || is_left("2.co") || is_left("2.txt"));
+	assert_true(is_left("4.so") && is_left("4.txt"));
+}
+
+/* What is found in the cache counts as used. */
+static void a_hit_is_a_use(void **state)
+{
+	const struct timespec old[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	char path[400];
+	int cached, texts = 0;
+	(void)state;
+	source("used.c", "int attune_kernel(void) { return 7; }\n");
+	assert_int_equal(compile("used.c", "", "scalar", &cached), 0);
+	for (int round = 0; round < 2; round++) {
+		DIR *d = opendir(in_folder("cache"));
+		assert_non_null(d);
+		texts = 0;
+		for (struct dirent *e; (e = readdir(d));) {
+			struct stat s;
+			snprintf(path, sizeof path, "%s/%s", in_folder("cache"), e->d_name);
+			if (!strstr(e->d_name, ".txt") || stat(path, &s))
+				continue;
+			texts += s.st_mtime > 1000;
+			if (!round)
+				assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+		}
+		closedir(d);
+		assert_int_equal(compile("used.c", "", "scalar", &cached), 0);
+		assert_true(cached);
+	}
+	assert_int_equal(texts, 1);
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	return setenv("ATTUNE_CACHE", in_folder("cache"), 1) || !cache_root();
+}
+
+int main(void)
+{
+	const struct CMUnitTest t[] = {
+		cmocka_unit_test(found_again),
+		cmocka_unit_test(changed_header),
+		cmocka_unit_test(refusal),
+		cmocka_unit_test(damaged_cache),
+		cmocka_unit_test(threads_cc),
+		cmocka_unit_test(no_way),
+		cmocka_unit_test(leftovers_are_removed),
+		cmocka_unit_test(what_was_not_used_for_longest_goes),
+		cmocka_unit_test(a_hit_is_a_use),
+		cmocka_unit_test(code_of_choices),
+		cmocka_unit_test(cubin),
+		cmocka_unit_test(spills),
+		cmocka_unit_test(cubin_refused),
+		cmocka_unit_test(threads_nvrtc),
+	};
+	enum { NVRTC_ROWS = 4 };
+	const int nvrtc = strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") != 0;
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("jit", t, COUNT(t) - (nvrtc ? 0 : NVRTC_ROWS), make_folder,
+				       remove_folder);
+}

@@ -1,0 +1,26 @@
+/* override_head.h - the first lines of an override file, for rules that a test writes. */
+#ifndef TESTS_LIBRARY_OVERRIDE_HEAD_H
+#define TESTS_LIBRARY_OVERRIDE_HEAD_H
+
+#include "kernels/kernel.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { OVERRIDE_HEAD = 4000 };
+
+/* The version, the GPU and the hashes of this library: of features, and of all kernels that such a
+ * device has. */
+static inline const char *override_head(const char *gpu)
+{
+	static char text[OVERRIDE_HEAD];
+	const enum backend backend = strcmp(gpu, "cpu") ? BACKEND_GPU : BACKEND_CPU;
+	int n = snprintf(text, sizeof text, "attune heuristics 4\ngpu %s\nrules 0x%016llx\n", gpu,
+			 rules_hash());
+	for (const struct kernel *k = attune_kernels; k->name; k++)
+		if (k->backend == backend)
+			n += snprintf(text + n, sizeof text - (size_t)n, "kernel %s 0x%016llx\n",
+				      k->name, kernel_hash(k));
+	return text;
+}
+
+#endif

@@ -1,0 +1,411 @@
+/* t_languages.c - one forest in four languages: the C header (compiled), JSON (walked
+ * here), Python (where there is one) and the text of override files (read by the
+ * library) answer alike for a million feature vectors, and Python's formulas come to
+ * what the library's do. The forests are random, with all that a header can hold; what
+ * segment costs come to, t_languages_segments.c compares. */
+#include "tuner/emit/emit.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include "kernels/select/selector.h"
+#include "tests/support/synthetic.h"
+#include <stdio.h>
+#include <dlfcn.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "languages.h"
+
+enum { VECTORS = 1000000, BATCHES = 100000, POOL = 64, DEPTH = 7 };
+
+/* ---- a forest, and vectors that walk all over it ---------------------------------------- */
+/* Any that the decision has. */
+static int random_action(enum decision decision, unsigned long long *seed)
+{
+	static const int ways[] = { SAYS_SERIAL, SAYS_STREAMS };
+	const int ids = decision == DECIDE_EARLY ? MOST_EARLY + 1 : CHOICES;
+	const int words = decision == DECIDE_OVERLAP ? (int)COUNT(ways) : 1;
+	const int r = below(seed, ids + words);
+	return r < ids ? r : ways[r - ids]; /* of the others -1, too */
+}
+
+/* The root's index; thresholds over the whole range, some of them 0. No leaf is near the root. */
+static int random_node(struct tree *t, int depth, enum decision decision, unsigned long long *seed)
+{
+	const int at = tree_new_node(t);
+	if (!depth || (depth < DEPTH - 1 && next_random(seed) % 8 == 0)) {
+		t->v[at].action = random_action(decision, seed);
+		return at;
+	}
+	const int feature = (int)(next_random(seed) % ATTUNE_NUM_FEATURES);
+	const long long threshold = (long long)(next_random(seed) >> next_random(seed) % 31);
+	const int holds = random_node(t, depth - 1, decision, seed);
+	const int above = random_node(t, depth - 1, decision, seed);
+	t->v[at].feature = feature;
+	t->v[at].threshold = threshold;
+	t->v[at].below = holds;
+	t->v[at].above = above;
+	return at;
+}
+
+static void random_forest(struct forest *f)
+{
+	unsigned long long seed = 30;
+	*f = (struct forest){ .gpu = "h200" };
+	random_choices(f, &seed);
+	random_costs(f, &seed);
+	for (int t = 0; t < NUM_DECISIONS; t++) {
+		random_node(&f->tree[t], DEPTH, (enum decision)t, &seed);
+		assert_true(tree_tidy(&f->tree[t]));
+		assert_true(tree_leaves(&f->tree[t]) > 12);
+	}
+}
+
+/* pool[feature]: thresholds and their neighbours, extremes, and what lies between. */
+static void fill_pool(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES][POOL])
+{
+	unsigned long long seed = 3;
+	int n[ATTUNE_NUM_FEATURES] = { 0 };
+	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++) {
+		pool[k][n[k]++] = 0;
+		pool[k][n[k]++] = 1ll << 62;
+	}
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		for (int i = 0; i < f->tree[t].n; i++) {
+			const struct node *v = &f->tree[t].v[i];
+			for (int d = -1; d <= 1 && v->feature >= 0; d++)
+				if (v->threshold + d >= 0 && n[v->feature] < POOL)
+					pool[v->feature][n[v->feature]++] = v->threshold + d;
+		}
+	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++)
+		while (n[k] < POOL)
+			pool[k][n[k]++] =
+			    (long long)(next_random(&seed) >> next_random(&seed) % 31);
+}
+
+/* Vector i + 1 is vector i with one feature changed, by this recipe in C and Python. */
+struct walk {
+	unsigned long long state;
+	struct attune_features f;
+};
+
+static void step(struct walk *w, long long pool[ATTUNE_NUM_FEATURES][POOL])
+{
+	const unsigned r = next_random(&w->state);
+	((long long *)&w->f)[r / POOL % ATTUNE_NUM_FEATURES] =
+	    pool[r / POOL % ATTUNE_NUM_FEATURES][r % POOL];
+}
+
+static int walk_json(const json_t *node, const struct attune_features *f)
+{
+	const json_t *feature;
+	while ((feature = json_object_get(node, "feature")) != NULL) {
+		int k = 0;
+		while (strcmp(feature_names[k], json_string_value(feature)))
+			k++;
+		const long long limit = json_integer_value(json_object_get(node, "at_most"));
+		node =
+		    json_object_get(node, ((const long long *)f)[k] <= limit ? "below" : "above");
+	}
+	return (int)json_integer_value(json_object_get(node, "action"));
+}
+
+static int says(const struct forest *f, int decision, const struct attune_features *x)
+{
+	const struct tree *t = &f->tree[decision];
+	return t->v[tree_leaf(t, x)].action;
+}
+
+typedef int (*decide_fn)(int, const struct attune_features *);
+
+static decide_fn compile(const char *header, void **handle)
+{
+	static const char wrapper[] = "#include \"attune_h200.h\"\n"
+				      "int decide(int d, const struct attune_features *f);\n"
+				      "int decide(int d, const struct attune_features *f)\n"
+				      "{ return d == 0 ? attune_h200_prefill(f) : d == 1 ?\n"
+				      "attune_h200_decode(f) : d == 2 ? "
+				      "attune_h200_overlap(f) : attune_h200_early(f); }\n";
+	char command[900];
+	decide_fn decide;
+	write_text("attune_h200.h", header);
+	write_text("wrap.c", wrapper);
+	snprintf(command, sizeof command, "cc -O1 -shared -fPIC -Ikernels -I%s -o %s %s", folder,
+		 in_folder("wrap.so"), in_folder("wrap.c"));
+	assert_int_equal(system(command), 0);
+	*handle = dlopen(in_folder("wrap.so"), RTLD_NOW);
+	assert_non_null(*handle);
+	*(void **)&decide = dlsym(*handle, "decide");
+	return decide;
+}
+
+/* What the forest itself says of every vector, as bytes; the others must say it too. */
+static signed char *expected(const struct forest *f, long long pool[ATTUNE_NUM_FEATURES][POOL])
+{
+	signed char *out = malloc((size_t)VECTORS * NUM_DECISIONS);
+	struct walk w = { .state = 5 };
+	assert_non_null(out);
+	for (int i = 0; i < VECTORS; i++) {
+		step(&w, pool);
+		for (int d = 0; d < NUM_DECISIONS; d++)
+			out[i * NUM_DECISIONS + d] = (signed char)says(f, d, &w.f);
+	}
+	return out;
+}
+
+struct fixture {
+	struct data *d;
+	struct forest f;
+	long long pool[ATTUNE_NUM_FEATURES][POOL];
+	signed char *want;
+};
+
+static char *emitted(const struct fixture *x, const char *language)
+{
+	char *text = forest_emit_as(language, &x->f, x->d);
+	assert_non_null(text);
+	return text;
+}
+
+static void test_c_and_parsed(void **state)
+{
+	const struct fixture *x = *state;
+	struct walk w = { .state = 5 };
+	struct forest parsed;
+	void *handle;
+	char *text = emitted(x, "c");
+	decide_fn decide = compile(text, &handle);
+	assert_true(forest_parse(&parsed, text, "text"));
+	assert_memory_equal(parsed.choice, x->f.choice, sizeof *parsed.choice * CHOICES);
+	same_list(&x->f, parsed.costs, parsed.num_costs);
+	for (int i = 0; i < VECTORS; i++) {
+		step(&w, (long long(*)[POOL])x->pool);
+		for (int d = 0; d < NUM_DECISIONS; d++) {
+			const int want = x->want[i * NUM_DECISIONS + d];
+			if (decide(d, &w.f) != want || says(&parsed, d, &w.f) != want)
+				fail_msg("vector %d, %s", i, decision_names[d]);
+		}
+	}
+	forest_free(&parsed);
+	dlclose(handle);
+	free(text);
+}
+
+static void test_json(void **state)
+{
+	const struct fixture *x = *state;
+	struct walk w = { .state = 5 };
+	char *text = emitted(x, "json");
+	json_error_t error;
+	json_t *o = json_loads(text, 0, &error);
+	if (!o)
+		fail_msg("%d:%d: %s", error.line, error.column, error.text);
+	assert_string_equal(json_string_value(json_object_get(o, "schema")), "attune-heuristics-6");
+	assert_int_equal(json_array_size(json_object_get(o, "features")), ATTUNE_NUM_FEATURES);
+	for (int i = 0; i < VECTORS; i++) {
+		step(&w, (long long(*)[POOL])x->pool);
+		for (int d = 0; d < NUM_DECISIONS; d++)
+			if (walk_json(json_object_get(o, decision_names[d]), &w.f) !=
+			    x->want[i * NUM_DECISIONS + d])
+				fail_msg("vector %d, %s", i, decision_names[d]);
+	}
+	for (int i = 0; i < CHOICES; i++) {
+		const json_t *c = json_array_get(json_object_get(o, "choices"), (size_t)i);
+		const struct space *s = x->f.choice[i].kernel->space;
+		const struct config *config = &x->f.choice[i].config;
+		const int is_formula = config_is_formula(config, s) || config_is_fitted(config, s);
+		const json_t *formula = json_object_get(c, "formula");
+		assert_int_equal(json_object_size(json_object_get(c, "tunables")), s->num_axes);
+		assert_true(is_formula ? json_is_object(formula) : json_is_null(formula));
+	}
+	json_decref(o);
+	free(text);
+}
+
+static void test_text(void **state)
+{
+	const struct fixture *x = *state;
+	struct walk w = { .state = 5 };
+	struct override *o;
+	char *text = emitted(x, "text"), words[MAX_CHOICE_TEXT];
+	write_text("rules.txt", text);
+	if (override_open(&o, in_folder("rules.txt"), &h200_run.device))
+		fail_msg("%s", attune_last_error());
+	const struct selector *s = override_selector(o);
+	assert_int_equal(s->num_choices, CHOICES);
+	for (int i = 0; i < CHOICES; i++) {
+		const struct choice *c = &x->f.choice[i];
+		config_text(words, sizeof words, &c->config, c->kernel->space);
+		assert_string_equal(s->choices[i].kernel, c->kernel->name);
+		assert_string_equal(s->choices[i].text, words);
+	}
+	same_list(&x->f, s->costs, s->num_costs);
+	for (int i = 0; i < VECTORS; i++) {
+		step(&w, (long long(*)[POOL])x->pool);
+		for (int d = 0; d < NUM_DECISIONS; d++)
+			if (selector_says(s, (enum decision)d, &w.f) !=
+			    x->want[i * NUM_DECISIONS + d])
+				fail_msg("vector %d, %s", i, decision_names[d]);
+	}
+	override_close(o);
+	free(text);
+}
+
+static const char ask[] =
+    "import sys\n"
+    "sys.path.insert(0, sys.argv[1])\n"
+    "from rules import *\n"
+    "names, pool, n = eval(open(sys.argv[1] + '/pool').read())\n"
+    "f, out, state, m = dict.fromkeys(names, 0), bytearray(), 5, 2 ** 64 - 1\n"
+    "for i in range(n):\n"
+    "    state = state * 6364136223846793005 + 1442695040888963407 & m\n"
+    "    r = state >> 33\n"
+    "    k = r // 64 % len(names)\n"
+    "    f[names[k]] = pool[k][r % 64]\n"
+    "    out.append(prefill(f) & 255)\n"
+    "    out.append(decode(f) & 255)\n"
+    "    out.append(overlap(f) & 255)\n"
+    "    out.append(early(f) & 255)\n"
+    "open(sys.argv[1] + '/answers', 'wb').write(out)\n";
+
+static void write_pool(const struct fixture *x)
+{
+	FILE *out = fopen(in_folder("pool"), "w");
+	assert_non_null(out);
+	fputs("[", out);
+	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++)
+		fprintf(out, "'%s', ", feature_names[k]);
+	fputs("], [", out);
+	for (int k = 0; k < ATTUNE_NUM_FEATURES; k++) {
+		for (int i = 0; i < POOL; i++)
+			fprintf(out, "%s%lld", i ? ", " : "[", x->pool[k][i]);
+		fputs("], ", out);
+	}
+	fprintf(out, "], %d\n", VECTORS);
+	assert_int_equal(fclose(out), 0);
+}
+
+static void test_python(void **state)
+{
+	const struct fixture *x = *state;
+	signed char *got = malloc((size_t)VECTORS * NUM_DECISIONS);
+	char *text = emitted(x, "python");
+	if (has_python()) {
+		write_text("rules.py", text);
+		write_pool(x);
+		run_python("ask.py", ask);
+		FILE *in = fopen(in_folder("answers"), "rb");
+		assert_non_null(in);
+		assert_int_equal(fread(got, NUM_DECISIONS, VECTORS, in), VECTORS);
+		fclose(in);
+		for (int i = 0; i < VECTORS * NUM_DECISIONS; i++)
+			if (got[i] != x->want[i])
+				fail_msg("vector %d, %s", i / NUM_DECISIONS,
+					 decision_names[i % NUM_DECISIONS]);
+	}
+	free(got);
+	free(text);
+}
+
+/* ---- formulas --------------------------------------------------------------------------- */
+/* One line: choice, blocks, mean, longest, units, resident, the answer, and the legal values. */
+static void ask_formula(FILE *out, const struct forest *f, int id, const struct part *p,
+			const attune_shape *s)
+{
+	const struct device_info *d = &h200_run.device;
+	const struct choice *c = &f->choice[id];
+	const struct space *space = c->kernel->space;
+	const struct axis *a = &space->axis[space->formula_axis];
+	struct config at = c->config, means;
+	struct geometry g;
+	const long long mean = p->f.keys_per_query;
+	int resident;
+	if (config_resolve(&means, &c->config, c->kernel, s, p, d))
+		return;
+	at.v[space->formula_axis] = 1;
+	space->geometry(&at, s, p, d, &g);
+	resident = d->smem_per_unit / ((int)g.smem + 1024);
+	fprintf(out, "%d %lld %lld %lld %d %d %d", id, (long long)g.x * g.y * g.z,
+		mean < p->f.mean_seq ? mean : p->f.mean_seq, p->f.max_seq, d->units,
+		resident > 1 ? resident : 1, means.v[space->formula_axis]);
+	for (int i = 0; i < a->num_values; i++) {
+		at.v[space->formula_axis] = a->values[i];
+		if (!space->why_illegal(&at, s, p, d))
+			fprintf(out, " %d", a->values[i]);
+	}
+	putc('\n', out);
+}
+
+static const char ask_formulas[] =
+    "import sys\n"
+    "sys.path.insert(0, sys.argv[1])\n"
+    "from rules import *\n"
+    "n = 0\n"
+    "for line in open(sys.argv[1] + '/batches'):\n"
+    "    id, blocks, mean, longest, units, resident, want, *legal = map(int, line.split())\n"
+    "    got = resolve_segments(CHOICES[id][2], blocks, mean, longest, units, resident, legal)\n"
+    "    assert got == want, (line, got)\n"
+    "    n += 1\n"
+    "assert n > 90000, n\n";
+
+static void test_formulas_in_python(void **state)
+{
+	const struct fixture *x = *state;
+	unsigned long long seed = 41;
+	FILE *out = fopen(in_folder("batches"), "w");
+	char *text = emitted(x, "python");
+	assert_non_null(out);
+	const int python = has_python();
+	for (int i = 0; python && i < BATCHES; i++) {
+		attune_shape s;
+		struct part p;
+		assert_true(random_part(&p, &s, &seed));
+		ask_formula(out, &x->f, 1 + 4 * (i % (CHOICES / 4)), &p, &s);
+	}
+	assert_int_equal(fclose(out), 0);
+	if (python) {
+		write_text("rules.py", text);
+		run_python("formulas.py", ask_formulas);
+	}
+	free(text);
+}
+
+static int begin(void **state)
+{
+	struct fixture *x = calloc(1, sizeof *x);
+	if (!mkdtemp(folder) || !x)
+		return -1;
+	x->d = synthetic_data(0);
+	random_forest(&x->f);
+	fill_pool(&x->f, x->pool);
+	x->want = expected(&x->f, x->pool);
+	*state = x;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct fixture *x = *state;
+	char command[300];
+	forest_free(&x->f);
+	data_free(x->d);
+	free(x->want);
+	free(x);
+	snprintf(command, sizeof command, "rm -r %s", folder);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_c_and_parsed),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_python),
+		cmocka_unit_test(test_formulas_in_python),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, begin, end);
+}

@@ -1,0 +1,444 @@
+/* t_answers.c - what show, refine and diff say of a database, checked against what it is. */
+#include "harness/measure/measure.h"
+#include "tuner/commands.h"
+#include "tuner/emit/emit.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include "tests/support/synthetic.h"
+#include "tuner/eval/eval.h"
+#include "tuner/remeasure/requests.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "tests/support/commands.h"
+
+/* Three decode scenarios, one of them held out, and a header that tells them apart by
+ * num_seqs <= 8. */
+static void make_few(const char *db, const char *header)
+{
+	static const struct synthetic cells[] = { { "4q1s4k", "decode", "train", 0, 10 },
+						  { "4q1s4k", "decode", "train", 1, 20 },
+						  { "16q1s4k", "decode", "train", 0, 20 },
+						  { "16q1s4k", "decode", "train", 1, 10 },
+						  { "8q1s4k", "decode", "heldout_blocked", 0,
+						    10 } };
+	struct store *st = store_open(db, 0);
+	struct forest f = { .num_choices = 2, .gpu = "h200" };
+	const long long run = store_begin_run(st, &h200_run);
+	for (size_t i = 0; i < COUNT(cells); i++)
+		put(st, run, &cells[i]);
+	store_close(st);
+	struct data *d = data_load(db, "h200");
+	for (int t = 0; t < NUM_DECISIONS; t++) {
+		assert_int_equal(tree_new_node(&f.tree[t]), 0);
+		f.tree[t].v[0].action = t == DECIDE_OVERLAP ? SAYS_SERIAL
+					: t == DECIDE_EARLY   ? SAYS_OWN
+							      : 0;
+	}
+	struct tree *t = &f.tree[DECIDE_DECODE];
+	const int below = tree_new_node(t), above = tree_new_node(t);
+	t->v[0].feature = ATTUNE_FEATURE_num_seqs;
+	t->v[0].threshold = 8;
+	t->v[0].below = below;
+	t->v[0].above = above;
+	t->v[above].action = 1;
+	t->v[below].support = 1, t->v[below].weight = 1;
+	t->v[above].support = 2, t->v[above].weight = 2;
+	f.choice[0] = d->choice[0];
+	f.choice[1] = d->choice[1];
+	char *text = forest_emit(&f, d);
+	FILE *out = fopen(header, "w");
+	assert_true(text && out && fputs(text, out) >= 0 && !fclose(out));
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
+static void test_show_explains(void **state)
+{
+	const char *db = in_folder("few.sqlite"), *header = in_folder("few.h");
+	struct forest f;
+	struct measured m;
+	char text[MAX_CHOICE_TEXT];
+	(void)state;
+	make_few(db, header);
+	assert_true(forest_load(&f, header));
+	struct data *d = data_load(db, "h200");
+	assert_non_null(d);
+	/* Never measured, and beyond what was learned from. */
+	assert_true(measured_make(&m, d, "llama3.1-8b@1", &llama, "200q1s64k"));
+	assert_int_equal(run_command(cmd_show, words("--gpu h200 --db %s --header %s --model "
+						     "llama3.1-8b@1 --batch 200q1s64k --why "
+						     "--format json",
+						     db, header)),
+			 EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL), *row;
+	int tests = 0, picked = 0, outside = 0, expected = 0, leaves = 0, at = 0;
+	size_t i;
+	const struct tree *t = &f.tree[DECIDE_DECODE];
+	json_array_foreach(o, i, row)
+	{
+		const char *what = json_string_value(member(row, "what"));
+		const char *is = json_string_value(member(row, "is"));
+		if (!strcmp(what, "test")) { /* in the order of the walk */
+			const int feature = t->v[at].feature;
+			assert_true(feature >= 0);
+			assert_non_null(strstr(is, feature_names[feature]));
+			at = feature_value(&m.part[PHASE_DECODE].f, feature) <= t->v[at].threshold
+				 ? t->v[at].below
+				 : t->v[at].above;
+			tests++;
+		} else if (!strcmp(what, "picked")) {
+			struct made made;
+			forest_make(d, &f, &m, &made);
+			choice_text(text, sizeof text, &made.decode);
+			assert_string_equal(is, text);
+			picked++;
+		}
+		if (!strcmp(what, "leaf")) {
+			assert_int_equal(t->v[at].feature, -1);
+			assert_int_equal(atoi(is), t->v[at].support);
+			leaves++;
+		}
+		outside += !strcmp(what, "outside") && strstr(is, "max_seq");
+		expected += !strcmp(what, "expected") && strstr(is, "estimated");
+	}
+	json_decref(o);
+	assert_int_equal(at, tree_leaf(t, &m.part[PHASE_DECODE].f));
+	assert_int_equal(t->v[at].feature, -1);
+	assert_true(tests > 0);
+	assert_int_equal(leaves, 1);
+	assert_int_equal(picked, 1);
+	assert_int_equal(outside, 1);
+	assert_int_equal(expected, 1);
+	measured_free(&m);
+	forest_free(&f);
+	data_free(d);
+}
+
+/* ---- what was measured of one batch ------------------------------------------------------ */
+enum { NUM_FIRST = 24, PICK = 1 };
+
+static const char *segmented(int i)
+{
+	static const int segments[] = { 2, 3, 4, 6, 8, 12 };
+	char set[80];
+	snprintf(set, sizeof set, "BLOCK_M=%d TILE_SIZE=%d SEGMENTS=%d", i % 2 ? 16 : 32,
+		 i / 2 % 2 ? 32 : 64, segments[i / 4]);
+	return with("segmented", set);
+}
+
+/* A decode batch. First pass: 24 choices, of which number 0 takes the least, by luck. Second pass:
+ * the pick, number 4 as fast within noise, number 5 a fifth slower. The header picks number 1. */
+static void make_passes(const char *db, const char *header)
+{
+	static const struct {
+		int choice;
+		double us;
+	} again[] = { { PICK, 102 }, { 4, 102.1 }, { 5, 122.4 } };
+	struct synthetic v = { "8q1s4k", "decode", "train", 0, 0 };
+	struct forest f = { .num_choices = 1, .gpu = "h200" };
+	struct store *st = store_open(db, 0);
+	const long long first = store_begin_run(st, &h200_run);
+	const char *where;
+	for (int i = 0; i < NUM_FIRST; i++) {
+		v.us = i ? 100 + i : 95;
+		put_choice(st, first, &v, "segmented", segmented(i));
+	}
+	const long long second = store_begin_run(st, &h200_run);
+	store_stage(st, "b");
+	for (size_t i = 0; i < COUNT(again); i++) {
+		v.us = again[i].us;
+		put_choice(st, second, &v, "segmented", segmented(again[i].choice));
+	}
+	store_close(st);
+	struct data *d = data_load(db, "h200");
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		assert_true(tree_constant(&f.tree[t], t == DECIDE_OVERLAP ? SAYS_SERIAL
+						      : t == DECIDE_EARLY   ? SAYS_OWN
+									    : 0));
+	f.choice[0].kernel = kernel_find(BACKEND_GPU, "segmented");
+	assert_true(
+	    config_parse(&f.choice[0].config, f.choice[0].kernel->space, segmented(PICK), &where));
+	char *text = forest_emit(&f, d);
+	FILE *out = fopen(header, "w");
+	assert_true(text && out && fputs(text, out) >= 0 && !fclose(out));
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
+static int show_passes_as(const char *options)
+{
+	return run_command(cmd_show,
+			   words("--gpu h200 --db %s --header %s --model llama3.1-8b@1 --batch "
+				 "8q1s4k %s",
+				 in_folder("passes.sqlite"), in_folder("passes.h"), options));
+}
+
+/* The row of that choice; borrowed. */
+static json_t *row_of(json_t *rows, int choice)
+{
+	json_t *row, *found = NULL;
+	size_t i;
+	json_array_foreach(rows, i, row)
+	{
+		if (!strcmp(json_string_value(member(row, "variant")), segmented(choice)))
+			found = row;
+	}
+	assert_non_null(found);
+	return found;
+}
+
+static void test_show_keeps_passes_apart(void **state)
+{
+	static const struct {
+		int choice;
+		const char *pass, *vs_pick;
+		double ratio; /* to the pick's time of that pass, 102 or 101 us */
+	} want[] = {
+		{ PICK, "B", "pick", 1 },          { 4, "B", "tie", 102.1 / 102 },
+		{ 5, "B", "slower", 122.4 / 102 }, { 0, "A", "faster", 95. / 101 },
+		{ 6, "A", "slower", 106. / 101 },
+	};
+	json_t *row;
+	size_t i;
+	int rivals = 0;
+	(void)state;
+	make_passes(in_folder("passes.sqlite"), in_folder("passes.h"));
+	assert_int_equal(show_passes_as("--format json"), EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), NUM_FIRST);
+	for (i = 0; i < COUNT(want); i++) {
+		row = row_of(o, want[i].choice);
+		assert_string_equal(json_string_value(member(row, "pass")), want[i].pass);
+		assert_string_equal(json_string_value(member(row, "vs_pick")), want[i].vs_pick);
+		assert_true(fabs(json_real_value(member(row, "ratio")) - want[i].ratio) < 1e-4);
+	}
+	json_decref(o);
+	/* No first time is a rival of a second one. */
+	assert_int_equal(show_passes_as("--why --format json"), EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	json_array_foreach(o, i, row)
+	{
+		if (strcmp(json_string_value(member(row, "what")), "rival") ||
+		    strcmp(json_string_value(member(row, "decision")), "decode"))
+			continue;
+		assert_string_equal(json_string_value(member(row, "pass")), "B");
+		assert_true(json_number_value(member(row, "ratio")) > 1);
+		rivals++;
+	}
+	assert_int_equal(rivals, 2);
+	json_decref(o);
+}
+
+/* Lines that begin with a rank. */
+static int ranked_lines(const char *text)
+{
+	int n = 0;
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		const size_t blanks = strspn(line, " |");
+		n += blanks && line[blanks] >= '1' && line[blanks] <= '9';
+	}
+	return n;
+}
+
+static void test_show_for_people(void **state)
+{
+	(void)state;
+	make_passes(in_folder("passes.sqlite"), in_folder("passes.h"));
+	assert_int_equal(show_passes_as(""), EXIT_DONE);
+	const char *second = strstr(printed, "# Second pass"),
+		   *first = strstr(printed, "# First pass");
+	assert_true(second && first && second < first);
+	assert_non_null(strstr(printed, "# takes: 102.000 us"));
+	/* 3 of the second pass; 21 of the first alone and the pick's first time */
+	assert_int_equal(ranked_lines(second), 20);
+	assert_non_null(strstr(first, "pick  "));
+	assert_non_null(strstr(first, "# 5 more: --all"));
+	assert_int_equal(show_passes_as("--all"), EXIT_DONE);
+	assert_int_equal(ranked_lines(strstr(printed, "# Second pass")), NUM_FIRST + 1);
+	assert_null(strstr(printed, "more: --all"));
+	assert_int_equal(show_passes_as("--format markdown"), EXIT_DONE);
+	second = strstr(printed, "\n\nSecond pass");
+	assert_non_null(second);
+	assert_non_null(strstr(second, "| ---: | "));
+	assert_int_equal(ranked_lines(second), 20);
+	assert_int_equal(show_passes_as("--format csv"), EXIT_DONE);
+	int lines = 0;
+	for (const char *c = printed; *c; c++)
+		lines += *c == '\n';
+	assert_int_equal(lines, NUM_FIRST + 1);
+	assert_int_equal(strncmp(printed, "plan,kernel,variant,", 20), 0);
+}
+
+/* Rows of an older source: all that qblock (choice 0) has, one of them the fastest of its part;
+ * segmented (choice 4) is of today's. */
+static void test_show_stale(void **state)
+{
+	const char *db = in_folder("stale.sqlite");
+	static const struct synthetic cells[] = { { "4q1s4k", "decode", "train", 0, 10 },
+						  { "4q1s4k", "decode", "train", 4, 20 },
+						  { "16q1s4k", "decode", "train", 0, 20 },
+						  { "16q1s4k", "decode", "train", 4, 10 },
+						  { "8q1s4k", "decode", "heldout", 4, 10 } };
+	(void)state;
+	struct store *st = store_open(db, 0);
+	const long long run = store_begin_run(st, &h200_run);
+	for (size_t i = 0; i < COUNT(cells); i++)
+		if (!cells[i].choice)
+			put(st, run, &cells[i]);
+	assert_true(store_query(st, "UPDATE code SET sources = 'qblock:edited' || id", NULL, NULL));
+	for (size_t i = 0; i < COUNT(cells); i++)
+		if (cells[i].choice)
+			put(st, run, &cells[i]);
+	store_close(st);
+	assert_int_equal(
+	    run_command(cmd_show, words("--gpu h200 --db %s --stale --format json", db)),
+	    EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), 1);
+	json_t *row = json_array_get(o, 0);
+	assert_string_equal(json_string_value(member(row, "kernel")), "qblock");
+	assert_int_equal(json_integer_value(member(row, "rows")), 2);
+	assert_int_equal(json_integer_value(member(row, "stale")), 2);
+	assert_int_equal(json_integer_value(member(row, "fastest")), 1); /* of 4q1s4k */
+	assert_int_equal(json_integer_value(member(row, "rows_of_these")), 1);
+	json_decref(o);
+	assert_int_equal(
+	    run_command(cmd_show, words("--gpu h200 --db %s --stale --all --format json", db)),
+	    EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), 2);
+	row = json_array_get(o, 0); /* what decides comes first */
+	assert_string_equal(json_string_value(member(row, "batch")), "4q1s4k");
+	assert_string_equal(json_string_value(member(row, "fastest")), "yes");
+	json_decref(o);
+}
+
+static void test_refine(void **state)
+{
+	const char *db = in_folder("whole.sqlite"), *header = in_folder("explain.h"),
+		   *set = in_folder("refine_h200.json");
+	struct models *models = models_load("scenarios/models.json");
+	struct scenario_list list = { 0 };
+	(void)state;
+	make_database_of(db, NULL, 1, 1);
+	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
+			 EXIT_DONE);
+	assert_int_equal(
+	    run_command(cmd_refine, words("--gpu h200 --db %s --header %s --limit 12", db, header)),
+	    EXIT_DONE);
+	char *first = strdup(printed);
+	assert_int_equal(
+	    run_command(cmd_refine, words("--gpu h200 --db %s --header %s --limit 12", db, header)),
+	    EXIT_DONE);
+	assert_string_equal(printed, first);
+	FILE *out = fopen(set, "w");
+	assert_true(out && fputs(first, out) >= 0 && !fclose(out));
+	free(first);
+	assert_true(models && scenarios_load(&list, set, models));
+	assert_true(list.n > 0 && list.n <= 12);
+	struct data *d = data_load(db, "h200");
+	for (int i = 0; i < list.n; i++) {
+		assert_string_equal(list.v[i].split, "train");
+		for (int s = 0; s < d->n; s++) { /* none is known, held out or not */
+			char *text = batch_format(&d->v[s].batch->view);
+			assert_string_not_equal(text, list.v[i].batch_text);
+			free(text);
+		}
+	}
+	scenarios_free(&list);
+	models_free(models);
+	/* Between: as many sequences as the geometric mean, lengths at equal quantiles. */
+	struct measured a, b;
+	assert_true(measured_make(&a, d, "m", &llama, "2q1s1k_2q1s4k"));
+	assert_true(measured_make(&b, d, "m", &llama, "8q1s4k_8q1s16k"));
+	char *text = batch_between(&a, &b, 0.5);
+	assert_string_equal(text, "4q1s2k_4q1s8k");
+	free(text);
+	measured_free(&a);
+	measured_free(&b);
+	assert_true(measured_make(&a, d, "m", &llama, "q1s1k_q1s2k_q1s4k_q1s8k"));
+	assert_true(measured_make(&b, d, "m", &llama, "q1s4k"));
+	text = batch_between(&a, &b, 0.5);
+	assert_string_equal(text, "q1s2896_q1s5793");
+	free(text);
+	measured_free(&a);
+	measured_free(&b);
+	data_free(d);
+}
+
+/* Half-way between the two lies a held-out batch: it must not be made a training one. */
+static void test_refine_leaves_held_out_batches(void **state)
+{
+	const char *db = in_folder("few.sqlite"), *header = in_folder("few.h");
+	(void)state;
+	make_few(db, header);
+	assert_int_equal(
+	    run_command(cmd_refine, words("--gpu h200 --db %s --header %s", db, header)),
+	    EXIT_DONE);
+	assert_null(strstr(printed, "\"8q1s4k\""));
+	assert_non_null(strstr(printed, "\"6q1s4k\"")); /* a third of the way */
+	assert_non_null(strstr(printed, "\"10q1s4k\""));
+}
+
+/* A change that every scenario of a region feels is beyond noise; one of 0.1 % is not. */
+static void test_diff_says_whether_it_is_noise(void **state)
+{
+	const char *db = in_folder("whole.sqlite"), *near = in_folder("near.sqlite"),
+		   *header = in_folder("explain.h"), *other = in_folder("b.h");
+	json_t *o, *row;
+	size_t i;
+	int slower = 0;
+	(void)state;
+	make_database_of(near, NULL, 1.001, 1);
+	assert_int_equal(
+	    run_command(cmd_induce, words("--gpu h200 --db %s --out %s --max-leaves 1", db, other)),
+	    EXIT_DONE);
+	assert_int_equal(run_command(cmd_diff, words("--gpu h200 %s %s --format json", db, near)),
+			 EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), 0);
+	json_decref(o);
+	assert_int_equal(run_command(cmd_diff, words("--gpu h200 %s %s --db %s --format json",
+						     header, other, db)),
+			 EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	json_array_foreach(o, i, row)
+	{
+		const double ratio = json_number_value(member(row, "ratio"));
+		const char *change = json_string_value(member(row, "change"));
+		assert_true(json_integer_value(member(row, "scenarios")) > 0);
+		if (!strcmp(change, "slower"))
+			assert_true(ratio > 1.005), slower++;
+		else
+			assert_true(strcmp(change, "noise") || fabs(ratio - 1) <= 0.0051);
+	}
+	assert_true(slower > 0); /* one leaf a tree is worse than many */
+	json_decref(o);
+	assert_int_equal(
+	    run_command(cmd_diff, words("--gpu h200 %s %s --leaves --format json", db, near)),
+	    EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_true(json_is_array(o));
+	json_decref(o);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_show_explains),
+		cmocka_unit_test(test_show_keeps_passes_apart),
+		cmocka_unit_test(test_show_for_people),
+		cmocka_unit_test(test_show_stale),
+		cmocka_unit_test(test_refine),
+		cmocka_unit_test(test_refine_leaves_held_out_batches),
+		cmocka_unit_test(test_diff_says_whether_it_is_noise),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

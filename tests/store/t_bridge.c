@@ -1,0 +1,137 @@
+/* t_bridge.c - rows of an older source count as today's where `attune bridge` finds equal machine
+ * code: for all flags, for some, by the trees that are named. On the CPU. */
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/measure/measure.h"
+#include "harness/store/store.h"
+#include "bridge_rows.h"
+
+/* First: no compiler was looked for yet. */
+static void refused(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *arguments, *said;
+		int code;
+	} rows[] = {
+		{ "--from no-such-revision", "neither a folder nor a revision", 2 },
+		{ "--from /", "has no kernels", 2 },
+		{ "--kernel qblok --from renamed", "no kernel of the CPU", 2 },
+		{ "--from renamed", "no C compiler", 2 },
+	};
+	store_close(measured_with("renamed", "refused.sqlite", "cpu", "scalar"));
+	setenv("CC", "/nonexistent/cc", 1);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		assert_int_equal(bridge(arguments("refused.sqlite", rows[i].arguments)),
+				 rows[i].code);
+		assert_non_null(strstr(err, rows[i].said));
+		assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1); /* one line */
+		assert_string_equal(out, "");
+	}
+	unsetenv("CC");
+	assert_string_equal(ask("refused.sqlite", "SELECT count(*) FROM bridge"), "0;");
+}
+
+static void equal_code(void **state)
+{
+	(void)state;
+	store_close(measured_with("renamed", "equal.sqlite", "cpu", "scalar"));
+	assert_string_equal(freshness_in("equal.sqlite"), "000");
+	assert_false(is_stored("equal.sqlite", 64));
+	assert_int_equal(bridge(arguments("equal.sqlite", from("renamed"))), 0);
+	assert_string_equal(cell("verdict"), "bridged");
+	assert_string_equal(cell("flag_sets"), "2");
+	assert_string_equal(cell("equal"), "2");
+	assert_string_equal(cell("rows_bridged"), "3");
+	assert_string_equal(freshness_in("equal.sqlite"), "222");
+	assert_true(is_stored("equal.sqlite", 64) && is_stored("equal.sqlite", 128));
+	assert_string_equal(ask("equal.sqlite", "SELECT kernel, arch, flags, how, gpu FROM bridge"),
+			    "qblock scalar  code ;");
+	assert_string_equal(ask("equal.sqlite", "SELECT DISTINCT bridged FROM newest"), "code;");
+	assert_int_equal(bridge(arguments("equal.sqlite", from("renamed"))), 0);
+	assert_string_equal(cell("verdict"), ""); /* nothing is stale any more */
+}
+
+static void other_code(void **state)
+{
+	(void)state;
+	store_close(measured_with("changed", "other.sqlite", "cpu", "scalar"));
+	assert_int_equal(bridge(arguments("other.sqlite", from("changed"))), 0);
+	assert_string_equal(cell("verdict"), "differs");
+	assert_string_equal(cell("equal"), "0");
+	assert_string_equal(freshness_in("other.sqlite"), "000");
+	assert_string_equal(ask("other.sqlite", "SELECT count(*) FROM bridge"), "0;");
+}
+
+static void some_flags(void **state)
+{
+	(void)state;
+	store_close(measured_with("changed_64", "flags.sqlite", "cpu", "scalar"));
+	assert_int_equal(bridge(arguments("flags.sqlite", from("changed_64"))), 0);
+	assert_string_equal(cell("verdict"), "bridged in part");
+	assert_string_equal(cell("equal"), "1");
+	assert_string_equal(cell("rows_bridged"), "2");
+	assert_string_equal(freshness_in("flags.sqlite"), "220");
+	assert_string_equal(ask("flags.sqlite", "SELECT flags LIKE '%HEAD_SIZE=128 %' FROM bridge"),
+			    "1;");
+}
+
+/* Bridges alone, in a database of their own, which merge carries over. */
+static void elsewhere(void **state)
+{
+	long long added;
+	(void)state;
+	store_close(measured_with("renamed", "read.sqlite", "cpu", "scalar"));
+	assert_int_equal(bridge(arguments("read.sqlite", "--into bridges.sqlite --from renamed")),
+			 0);
+	assert_string_equal(freshness_in("read.sqlite"), "000");
+	assert_string_equal(ask("bridges.sqlite", "SELECT count(*) FROM measurement"), "0;");
+	struct store *s = store_open(in_folder("read.sqlite"), 0);
+	assert_true(store_merge(s, in_folder("bridges.sqlite"), &added));
+	store_close(s);
+	assert_string_equal(freshness_in("read.sqlite"), "222");
+}
+
+static void no_tree(void **state)
+{
+	(void)state;
+	store_close(measured_with("renamed", "none.sqlite", "cpu", "scalar"));
+	assert_int_equal(bridge(arguments("none.sqlite", from("changed"))), 0);
+	assert_string_equal(cell("verdict"), "no tree has it");
+	assert_string_equal(freshness_in("none.sqlite"), "000");
+	assert_int_equal(bridge(arguments("none.sqlite", "--dry-run --from renamed")), 0);
+	assert_string_equal(cell("verdict"), "to compare");
+	assert_string_equal(freshness_in("none.sqlite"), "000");
+}
+
+/* ATTUNE_SOURCE is a checkout: the text before an edit is that of a revision. */
+static void revisions(void **state)
+{
+	(void)state;
+	static const char commit[] = "git -c user.name=t -c user.email=t@localhost commit -qm";
+	store_close(measured_with("renamed", "git.sqlite", "cpu", "scalar"));
+	shell("cp today/kernels/cpu/qblock.c kept.c && cp renamed/kernels/cpu/qblock.c "
+	      "today/kernels/cpu && "
+	      "cd today && git init -q . && git add . && %s renamed && "
+	      "cp ../kept.c kernels/cpu/qblock.c && git add . && %s today",
+	      commit, commit);
+	assert_int_equal(bridge(arguments("git.sqlite", "--from HEAD")), 0);
+	assert_string_equal(cell("verdict"), "no tree has it");
+	assert_int_equal(bridge(arguments("git.sqlite", "--dry-run --from HEAD~1")), 0);
+	assert_string_equal(cell("tree"), "HEAD~1");
+	assert_int_equal(bridge(arguments("git.sqlite", "")), 0);
+	assert_string_equal(cell("verdict"), "bridged");
+	assert_string_equal(freshness_in("git.sqlite"), "222");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refused),    cmocka_unit_test(equal_code),
+		cmocka_unit_test(other_code), cmocka_unit_test(some_flags),
+		cmocka_unit_test(no_tree),    cmocka_unit_test(revisions),
+		cmocka_unit_test(elsewhere),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("bridge", tests, make_folder, remove_folder);
+}

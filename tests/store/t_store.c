@@ -1,0 +1,552 @@
+/* t_store.c - what the results database promises of its rows: they come back as they
+ * went in, bad ones are refused, the newest is read, and versions are told apart. */
+#include <stdio.h>
+#include "store_fixture.h"
+
+static void round_trip(void **state)
+{
+	(void)state;
+	struct store *s = fresh("round.sqlite");
+	const long long run = store_begin_run(s, &h200);
+	struct scenario sc = scenario_of("q1s1k");
+	struct kept_cells got = { 0 };
+	assert_true(run > 0);
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(got.n, 1);
+	const struct store_cell *c = &got.v[0];
+	assert_memory_equal(&c->shape, &sc.shape, sizeof sc.shape);
+	assert_true(c->seed == sc.seed && c->weight == 2.5 && c->page_size == 16);
+	assert_true(c->median_us == 11 && c->min_us == 10 && isnan(c->ci_us));
+	/* 1024 keys of 8 heads, K and V, two bytes; 32 query heads, two products */
+	assert_true(fabs(c->gbps - 2 * 1024 * 8 * 128 * 2 / 11e3) < 1e-6);
+	assert_true(fabs(c->tflops - 4.0 * 1024 * 32 * 128 / 11e6) < 1e-9);
+	assert_true(fabs(c->joules - 0.0044) < 1e-9);
+	assert_true(c->pass == 'A' && !strcmp(got.stage[0], "race") && c->ratio == 1);
+	assert_true(c->iqr_us == 1);
+	assert_int_equal(c->samples, 3);
+	float us[MAX_SAMPLES];
+	assert_int_equal(store_samples(s, c, us), 3);
+	assert_true(us[0] == 10 && us[1] == 11 && us[2] == 12);
+	assert_true(c->run == run);
+	assert_non_null(strstr(got.choice[0], "segmented BLOCK_M="));
+	assert_string_equal(got.batch[0], "q1s1k");
+	assert_string_equal(ask(s, "SELECT set_name, split, kv_dtype, layout, samples, stopped, "
+				   "power_w, sm_mhz_after FROM timings"),
+			    "steps train F16 HND 3 interval 400.0 -;");
+	scenario_done(&sc);
+	store_close(s);
+	struct run_info back;
+	s = store_open(in_folder("round.sqlite"), 1);
+	assert_non_null(s);
+	assert_int_equal(store_device(s, "h200", &back), 1);
+	struct run_info want = h200; /* a card is of a run, a device has had several */
+	memset(want.card, 0, sizeof want.card);
+	assert_memory_equal(&back, &want, sizeof back);
+	store_close(s);
+}
+
+static void columns(void **state)
+{
+	(void)state;
+	struct store *s = fresh("columns.sqlite");
+	const long long run = store_begin_run(s, &h200);
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	add(s, run, "q1s1k", "segmented", 1, measured(19));
+	struct measurement bad = { .outcome = OUTCOME_WRONG, .detail = "out[3] = 1, want 2" };
+	add(s, run, "q1s1k", "segmented", 2, bad);
+	assert_string_equal(
+	    ask(s,
+		"SELECT gpu, model, batch, kernel, outcome, median_us, min_us, "
+		"ci_us, round(gbps, 1), round(tflops, 3), phase, page_size, dtype, split, protocol "
+		"FROM timings WHERE outcome = 'ok' ORDER BY median_us LIMIT 1"),
+	    "h200 llama3.1-8b@1 q1s1k segmented ok 11.0 10.0 - 381.3 1.525 decode "
+	    "16 BF16 train graph-rotating;");
+	assert_string_equal(ask(s, "SELECT count(*) FROM timings WHERE plan = "
+				   "'decode: ' || kernel || ' ' || variant"),
+			    "3;");
+	assert_string_equal(ask(s, "SELECT round(share_of_dram, 4) FROM best"), "0.0953;");
+	assert_string_equal(ask(s, "SELECT gpu, batch, median_us FROM best"), "h200 q1s1k 11.0;");
+	assert_string_equal(ask(s, "SELECT median_us, best_us FROM regret ORDER BY 1"),
+			    "11.0 11.0;20.0 11.0;");
+	assert_string_equal(ask(s, "SELECT outcome, detail FROM failures"),
+			    "wrong out[3] = 1, want 2;");
+	store_close(s);
+}
+
+static struct bad {
+	const char *name;
+	double median_us, min_us;
+	int samples;
+	float sample;
+} bad_rows[] = {
+	{ "refused: NaN median", NAN, 10, 3, 10 },
+	{ "refused: infinite median", INFINITY, 10, 3, 10 },
+	{ "refused: negative median", -11, 10, 3, 10 },
+	{ "refused: zero median", 0, 10, 3, 10 },
+	{ "refused: NaN minimum", 11, NAN, 3, 10 },
+	{ "refused: minimum above the median", 11, 12, 3, 10 },
+	{ "refused: no sample", 11, 10, 0, 10 },
+	{ "refused: NaN sample", 11, 10, 3, NAN },
+	{ "refused: zero sample", 11, 10, 3, 0 },
+};
+
+static void refused(void **state)
+{
+	const struct bad *b = *state;
+	struct store *s = fresh("bad.sqlite");
+	const long long run = store_begin_run(s, &h200);
+	struct scenario sc = scenario_of("q1s1k");
+	const struct choice c = choice_at("segmented", 0);
+	struct measurement m = measured(10);
+	assert_int_equal(store_measurement(s, run, &sc, PHASE_ALL, &c, "", &m, -1, -1), 1);
+	m.median_us = b->median_us;
+	m.min_us = b->min_us;
+	m.samples = b->samples;
+	m.us[1] = b->sample;
+	quiet();
+	const int stored = store_measurement(s, run, &sc, PHASE_DECODE, &c, "", &m, -1, -1);
+	assert_int_equal(loud(), 1);
+	assert_int_equal(stored, 0);
+	assert_non_null(strstr(said, "bad.sqlite: row refused: "));
+	assert_string_equal(ask(s, "SELECT count(*) FROM measurement"), "1;");
+	scenario_done(&sc);
+	store_close(s);
+}
+
+/* What no code of ours would write, a hand might. */
+static void refused_by_hand(void **state)
+{
+	(void)state;
+	static const char *const sql[] = {
+		"UPDATE ending SET outcome = 'fast'",
+		"UPDATE race SET phase = 9",
+		"UPDATE measurement SET median = NULL",
+		"UPDATE measurement SET median = -1",
+		"UPDATE measurement SET below = median",
+		"UPDATE measurement SET median = 'fast'",
+		"UPDATE measurement SET newest = 2",
+		"UPDATE sample SET us = x'0102'",
+		"UPDATE race SET run = 77",
+		"DELETE FROM scenario",
+		"DELETE FROM variant",
+		"UPDATE scenario SET page_size = 0",
+		"INSERT INTO variant (choice, decode, how) SELECT choice, decode, how FROM variant",
+		"INSERT INTO choice (kernel, text, digest) SELECT kernel, text, digest FROM choice",
+	};
+	struct store *s = fresh("hand.sqlite");
+	add(s, store_begin_run(s, &h200), "q1s1k", "segmented", 0, measured(10));
+	for (size_t i = 0; i < COUNT(sql); i++) {
+		quiet();
+		const int done = store_query(s, sql[i], NULL, NULL);
+		loud();
+		if (done)
+			fail_msg("accepted: %s", sql[i]);
+	}
+	store_close(s);
+}
+
+static void resume(void **state)
+{
+	(void)state;
+	struct store *s = fresh("resume.sqlite");
+	struct run_info other = h200;
+	const struct choice c = choice_at("segmented", 0), d = choice_at("segmented", 1);
+	struct scenario sc = scenario_of("q1s1k"), more = scenario_of("2q1s1k");
+	struct measurement m = { .outcome = OUTCOME_COMPILE, .detail = "error: no" };
+	char text[400] = "segmented ";
+	config_text(text + 10, sizeof text - 10, &c.config, c.kernel->space);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 0);
+	const long long run = store_begin_run(s, &h200);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 0);
+	assert_int_equal(store_measurement(s, run, &sc, PHASE_DECODE, &c, "", &m, -1, -1), 1);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 1);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_ALL, text), 0);
+	assert_int_equal(store_has(s, "h200", &more, PHASE_DECODE, text), 0);
+	assert_int_equal(store_has(s, "h100", &sc, PHASE_DECODE, text), 0);
+	more.batch_text[0] = '3'; /* only the number of sequences differs */
+	assert_int_equal(store_has(s, "h200", &more, PHASE_DECODE, text), 0);
+	config_text(text + 10, sizeof text - 10, &d.config, d.kernel->space);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 0);
+	config_text(text + 10, sizeof text - 10, &c.config, c.kernel->space);
+	store_close(s);
+
+	s = store_open(in_folder("resume.sqlite"), 0);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 1);
+	strcpy(other.protocol, "stream-warm");
+	assert_true(store_begin_run(s, &other) > run);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 0);
+	assert_true(store_begin_run(s, &h200) > run);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 1);
+	assert_true(store_query(s, "UPDATE code SET sources = 'segmented:edited'", NULL, NULL));
+	store_close(s);
+	s = store_open(in_folder("resume.sqlite"), 0);
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 0);
+	scenario_done(&sc);
+	scenario_done(&more);
+	store_close(s);
+}
+
+static void plans(void **state)
+{
+	(void)state;
+	static const char plan[] = "prefill: qblock A=1 | decode: segmented B=2";
+	static const char beside[] = "prefill: qblock A=1 || decode: segmented B=2";
+	struct store *s = fresh("plan.sqlite");
+	struct scenario sc = scenario_of("q100_q1s1k");
+	const struct measurement m = measured(50);
+	struct kept_cells got = { 0 };
+	const long long run = store_begin_run(s, &h200);
+	assert_int_equal(store_has_plan(s, "h200", &sc, plan), 0);
+	assert_int_equal(store_plan_measurement(s, run, &sc, plan, &m), 1);
+	assert_int_equal(store_has_plan(s, "h200", &sc, plan), 1);
+	assert_int_equal(store_has_plan(s, "h200", &sc, "prefill: qblock A=1"), 0);
+	assert_string_equal(ask(s, "SELECT phase, kernel, plan = variant FROM timings"),
+			    "plan plan 1;");
+	/* every binary of both parts, once */
+	assert_string_equal(ask(s, "SELECT sources GLOB 'qblock:* reduce:* segmented:*' FROM code"),
+			    "1;");
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_string_equal(got.choice[0] + 5, plan);
+	assert_int_equal(store_has_plan(s, "h200", &sc, beside), 0);
+	assert_int_equal(store_plan_measurement(s, run, &sc, beside, &m), 1);
+	assert_int_equal(store_has_plan(s, "h200", &sc, beside), 1);
+	assert_string_equal(ask(s, "SELECT count(*) FROM code"), "1;");
+	scenario_done(&sc);
+	store_close(s);
+}
+
+static void newest_wins(void **state)
+{
+	(void)state;
+	struct store *s = fresh("newest.sqlite");
+	struct run_info other = h200;
+	struct kept_cells got = { 0 };
+	long long run = store_begin_run(s, &h200);
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	add(s, run, "q1s1k", "segmented", 0, measured(12));
+	add(s, run, "8q1s2k", "segmented", 0, measured(9));
+	run = store_begin_run(s, &h200);
+	add(s, run, "q1s1k", "segmented", 0, measured(30));
+	store_each(s, "h200", NULL, keep_cell, &got);
+	assert_int_equal(got.n, 2);
+	assert_string_equal(got.batch[0], "8q1s2k");
+	assert_true(got.v[0].median_us == 10 && got.v[1].median_us == 31);
+	/* of one race the last, of two runs both */
+	assert_string_equal(ask(s, "SELECT median_us, newest FROM history ORDER BY 1"),
+			    "10.0 1;13.0 0;31.0 1;");
+	got = (struct kept_cells){ .stop_at = 1 };
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(got.n, 1);
+
+	/* another machine of the same short name is never mixed in */
+	other.device.units = 114;
+	add(s, store_begin_run(s, &other), "q1s1k", "segmented", 0, measured(50));
+	got = (struct kept_cells){ 0 };
+	store_each(s, "h200", NULL, keep_cell, &got);
+	assert_int_equal(got.n, 1);
+	assert_true(got.v[0].median_us == 51);
+	assert_string_equal(ask(s, "SELECT count(*) FROM best WHERE batch = 'q1s1k'"), "2;");
+	store_close(s);
+}
+
+static void labels(void **state)
+{
+	(void)state;
+	struct store *s = fresh("labels.sqlite");
+	struct scenario sc = scenario_of("q1s1k");
+	add(s, store_begin_run(s, &h200), "q1s1k", "segmented", 0, measured(10));
+	strcpy(sc.split, "heldout");
+	assert_int_equal(store_scenario(s, &sc), 1);
+	assert_string_equal(ask(s, "SELECT split FROM timings"), "heldout;");
+	sc.shape.window = 0;
+	assert_int_equal(store_scenario(s, &sc), 1);
+	assert_string_equal(ask(s, "SELECT count(*), count(DISTINCT \"window\") FROM scenario"),
+			    "2 2;");
+	scenario_done(&sc);
+	store_close(s);
+}
+
+static void versions(void **state)
+{
+	(void)state;
+	const char *path = in_folder("version.sqlite");
+	fclose(fopen(path, "w")); /* version 0: an empty file */
+	quiet();
+	assert_null(store_open(path, 1));
+	assert_int_equal(loud(), 1);
+	struct store *s = store_open(path, 0);
+	assert_non_null(s);
+	assert_string_equal(ask(s, "PRAGMA user_version"), "6;");
+	assert_true(store_query(s, "PRAGMA user_version = 7", NULL, NULL));
+	store_close(s);
+	for (int readonly = 0; readonly < 2; readonly++) {
+		quiet();
+		assert_null(store_open(path, readonly));
+		assert_int_equal(loud(), 1);
+		assert_non_null(strstr(said, "version 7"));
+	}
+}
+
+static int keep_long(void *arg, int n, const char *const *names, const char *const *cells)
+{
+	(void)n, (void)names;
+	snprintf(arg, 40000, "%s", cells[0]);
+	return 1;
+}
+
+static void long_text(struct store *s, const char *sql, char text[40000])
+{
+	assert_true(store_query(s, sql, keep_long, text));
+}
+
+/* An older database from a text; `more` changes it further. It is refused for reading, with the
+ * command that brings it up to date. */
+static const char *older(const char *name, const char *text, const char *more)
+{
+	const char *path = in_folder(name);
+	char command[900];
+	snprintf(command, sizeof command, "sqlite3 %s <tests/%s && sqlite3 %s \"%s\"", path, text,
+		 path, more);
+	assert_int_equal(system(command), 0);
+	quiet();
+	assert_null(store_open(path, 1));
+	assert_int_equal(loud(), 1);
+	assert_non_null(strstr(said, "bring it up to date with: attune merge"));
+	return path;
+}
+
+static void same_schema(struct store *s)
+{
+	static const char all[] = "SELECT group_concat(sql, '') FROM (SELECT sql FROM "
+				  "sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name)";
+	char schema[2][40000];
+	struct store *t = fresh("new.sqlite");
+	long_text(s, all, schema[0]);
+	long_text(t, all, schema[1]);
+	assert_string_equal(schema[0], schema[1]);
+	store_close(t);
+	assert_string_equal(ask(s, "PRAGMA user_version"), "6;");
+	assert_string_equal(ask(s, "PRAGMA foreign_key_check"), "");
+	assert_string_equal(ask(s, "PRAGMA integrity_check"), "ok;");
+	assert_string_equal(ask(s, "PRAGMA foreign_keys"), "1;");
+}
+
+static void version_1(void **state)
+{
+	(void)state;
+	struct store *s = store_open(older("v1.sqlite", "store_v1.sql", ""), 0);
+	assert_non_null(s);
+	assert_string_equal(
+	    ask(s,
+		"SELECT batch, split, weight, steps, plan, outcome, median_us, iqr_us, ci_us, "
+		"round(joules, 6), samples, stage, pass, detail FROM timings ORDER BY median_us"),
+	    "q1s1k train 2.5 0.0 segmented TILE_SIZE=16 wrong - - - - - race A out[3] = 1;"
+	    "q1s1k train 2.5 0.0 decode: segmented TILE_SIZE=16 ok 10.0 0.0 0.5 0.004 3 race A -;"
+	    "q1s1k train 2.5 0.0 decode: segmented TILE_SIZE=32 ok 20.0 - - - 1 race A -;");
+	assert_string_equal(ask(s, "SELECT DISTINCT source FROM history"), "text:f00d;");
+	same_schema(s);
+	store_close(s);
+}
+
+static const char rows_of_5[] =
+    "SELECT plan, outcome, median_us, min_us, ratio, stage, pass, newest, power_w, sm_mhz_after, "
+    "detail FROM history ORDER BY run_id, race_id, variant_id";
+static const char are_rows_of_5[] =
+    "decode: ring BLOCK_M=8 SEGMENTS=4 ok 11.0 10.0 1.0 race A 0 400.0 1980.0 -;"
+    "decode: naive wrong - - - race A 1 400.0 1980.0 out[3] = 1, want 2;"
+    "decode: ring BLOCK_M=8 SEGMENTS=4 ok 10.5 10.0 0.75 complete A 1 300.0 1965.0 -;"
+    "prefill: qblock BLOCK_M=16 | decode: ring BLOCK_M=8 SEGMENTS=4 ok 100.0 100.0 1.0 race A 1 - "
+    "- -;"
+    "prefill: naive || decode: ring BLOCK_M=8 SEGMENTS=4 ok 90.0 90.0 1.0 b B 1 - - -;"
+    "decode: ring BLOCK_M=8 SEGMENTS=4 ok 8.0 8.0 1.0 early E 1 - 1980.0 -;";
+
+static void version_5(void **state)
+{
+	(void)state;
+	struct store *s = store_open(older("v5.sqlite", "store_v5.sql", ""), 0);
+	struct store_cell c;
+	struct kept_cells got = { 0 };
+	assert_non_null(s);
+	assert_string_equal(ask(s, rows_of_5), are_rows_of_5);
+	same_schema(s);
+	/* the hashes of commit decedb2's text are known, of one kernel and of a pair */
+	assert_string_equal(ask(s, "SELECT sources GLOB 'reduce:* ring:*', "
+				   "sources GLOB 'qblock:* reduce:* ring:*', "
+				   "sources = 'text:ffffffffffffffffffffffffffffffff' FROM code "
+				   "ORDER BY sources GLOB 'text*', sources GLOB 'qblock*'"),
+			    "1 0 0;0 1 0;0 0 1;");
+	assert_string_equal(ask(s, "SELECT commit_id, sources FROM run ORDER BY id"),
+			    "0123abcd-dirty modified before 6;0123abcd committed;");
+	assert_string_equal(ask(s, "SELECT gpu, memory_gib, machine FROM device"), "h200 140 ;");
+	assert_string_equal(ask(s, "SELECT median, ratio FROM control"), "11000000 1.01;");
+	assert_string_equal(ask(s, "SELECT calls, rejected, length(us) FROM sample LIMIT 1"),
+			    "10 1 12;");
+	assert_string_equal(ask(s, "SELECT name, value FROM ceiling"), "read 4000.0;");
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(got.n, 5);
+	c = got.v[1];
+	assert_true(c.gbps > 0 && c.scenario_id == 3);
+	store_close(s);
+}
+
+/* Before version 5, times of sweep --early were of pass A; before 4, there were no ceilings. */
+static void versions_2_to_4(void **state)
+{
+	static const char early[] =
+	    "UPDATE measurement SET stage = 'refine' WHERE stage = 'early';";
+	(void)state;
+	for (int version = 2; version <= 4; version++) {
+		char more[300], name[20];
+		snprintf(name, sizeof name, "v%d.sqlite", version);
+		snprintf(more, sizeof more, "%s %s PRAGMA user_version = %d", early,
+			 version < 4 ? "DROP TABLE ceiling;" : "", version);
+		struct store *s = store_open(older(name, "store_v5.sql", more), 0);
+		assert_non_null(s);
+		assert_string_equal(ask(s, rows_of_5), are_rows_of_5);
+		assert_string_equal(ask(s, "SELECT count(*) FROM ceiling"),
+				    version < 4 ? "0;" : "1;");
+		same_schema(s);
+		store_close(s);
+	}
+}
+
+/* The committed form: what the rule of compact.sql keeps, and nothing else. */
+static void compacting(void **state)
+{
+	(void)state;
+	struct store *s = fresh("compact.sqlite");
+	struct run_info edited = h200;
+	struct compacted gone;
+	struct measurement bad = { .outcome = OUTCOME_WRONG, .detail = "out[3] = 1, want 2" };
+	struct measurement warm = measured(20);
+	snprintf(edited.sources, sizeof edited.sources, "modified");
+	warm.power_w = 500;
+	add(s, store_begin_run(s, &h200), "q1s1k", "segmented", 0, measured(10));
+	const long long second = store_begin_run(s, &h200);
+	add(s, second, "q1s1k", "segmented", 0, measured(11));
+	add(s, second, "q1s1k", "segmented", 1, warm);
+	add(s, second, "q1s1k", "segmented", 2, bad);
+	add(s, store_begin_run(s, &edited), "q1s1k", "segmented", 0, measured(5));
+	assert_int_equal(store_compact(s, &gone), 1);
+	assert_true(gone.superseded == 2 && gone.modified == 1 && gone.samples == 4);
+	assert_true(gone.readings == 2);
+	assert_string_equal(ask(s,
+				"SELECT outcome, median_us, power_w, newest, detail FROM history "
+				"ORDER BY median_us"),
+			    "wrong - 400.0 1 out[3] = 1, want 2;ok 12.0 400.0 1 -;"
+			    "ok 21.0 400.0 1 -;");
+	assert_string_equal(ask(s, "SELECT count(*) FROM run"), "1;");
+	assert_string_equal(ask(s, "SELECT count(*) FROM sample"), "0;");
+	same_schema(s);
+	assert_int_equal(store_compact(s, &gone), 1);
+	assert_true(!gone.superseded && !gone.modified && !gone.samples && !gone.readings);
+	store_close(s);
+}
+
+/* Of a cell both passes are read, each its newest row. */
+static void passes(void **state)
+{
+	(void)state;
+	struct store *s = fresh("passes.sqlite");
+	const struct choice c = choice_at("segmented", 0);
+	struct scenario sc = scenario_of("q1s1k");
+	struct kept_cells got = { 0 };
+	char text[400];
+	choice_text(text, sizeof text, &c);
+	long long run = store_begin_run(s, &h200);
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	store_stage(s, "b");
+	assert_int_equal(store_has(s, "h200", &sc, PHASE_DECODE, text), 0);
+	run = store_begin_run(s, &h200);
+	add(s, run, "q1s1k", "segmented", 0, measured(20));
+	add(s, run, "q1s1k", "segmented", 0, measured(30));
+	store_stage(s, "complete");
+	add(s, run, "q1s1k", "segmented", 0, measured(12));
+	assert_int_equal(store_each(s, "h200", NULL, keep_cell, &got), 1);
+	assert_int_equal(got.n, 2);
+	assert_true(got.v[0].pass == 'A' && got.v[0].median_us == 13);
+	assert_true(got.v[1].pass == 'B' && got.v[1].median_us == 31);
+	assert_string_equal(got.stage[0], "complete");
+	assert_string_equal(got.stage[1], "b");
+	assert_string_equal(ask(s, "SELECT median_us FROM timings"), "13.0;");
+	assert_string_equal(ask(s, "SELECT median_us FROM confirmed"), "31.0;");
+	assert_string_equal(ask(s, "SELECT median_us FROM best"), "13.0;");
+	quiet();
+	store_stage(s, "guess");
+	assert_int_equal(put(s, run, "q1s1k", "segmented", 0, measured(1)), 0);
+	assert_int_equal(loud(), 1);
+	scenario_done(&sc);
+	store_close(s);
+}
+
+/* Shares off by 0.1 % .. 2 % at 10 us, one of 30 % at 100 us, none above. */
+static void noise(void **state)
+{
+	(void)state;
+	struct store *s = fresh("noise.sqlite");
+	struct scenario sc = scenario_of("q1s1k");
+	struct noise n;
+	const long long run = store_begin_run(s, &h200);
+	static const char text[] = "segmented TILE_SIZE=16";
+	add(s, run, "q1s1k", "segmented", 0, measured(10));
+	assert_int_equal(store_noise(s, "h200", &n), 1);
+	assert_true(n.floor[0] == 0.005 && n.floor[2] == 0.005 && !n.pairs[0]);
+	for (int i = 1; i <= 20; i++) { /* one pair a race */
+		const long long next = store_begin_run(s, &h200);
+		assert_int_equal(store_control(s, next, &sc, "decode", text, 10,
+					       i % 2 ? 1 + i * 0.001 : 1 - i * 0.001),
+				 1);
+	}
+	assert_int_equal(store_control(s, run, &sc, "plan", "prefill: x | decode: y", 100, 0.7), 1);
+	assert_int_equal(store_noise(s, "h200", &n), 1);
+	assert_true(n.pairs[0] == 20 && n.pairs[1] == 1 && n.pairs[2] == 0);
+	assert_true(fabs(n.floor[0] - 0.019) < 1e-9 && fabs(n.floor[1] - 0.3) < 1e-9);
+	assert_true(n.floor[2] == 0.005);
+	assert_string_equal(ask(s, "SELECT band, pairs FROM noise"), "< 20 us 20;< 200 us 1;");
+	quiet();
+	assert_int_equal(store_control(s, run, &sc, "decode", text, 10, -1), 0);
+	assert_int_equal(loud(), 1);
+	scenario_done(&sc);
+	store_close(s);
+}
+
+static void not_ours(void **state)
+{
+	(void)state;
+	const char *path = in_folder("not_ours.sqlite");
+	FILE *f = fopen(path, "w");
+	for (int i = 0; i < 100; i++)
+		fputs("this is no database at all\n", f);
+	fclose(f);
+	quiet();
+	assert_null(store_open(path, 0));
+	assert_int_equal(loud(), 1);
+	assert_non_null(strstr(said, "not an SQLite database"));
+	quiet();
+	assert_null(store_open(in_folder("absent.sqlite"), 1));
+	assert_int_equal(loud(), 1);
+	assert_non_null(strstr(said, "No such file"));
+	quiet();
+	assert_null(store_open("/nowhere/at/all.sqlite", 0));
+	assert_int_equal(loud(), 1);
+}
+
+int main(void)
+{
+	struct CMUnitTest t[40] = {
+		cmocka_unit_test(round_trip),      cmocka_unit_test(columns),
+		cmocka_unit_test(refused_by_hand), cmocka_unit_test(resume),
+		cmocka_unit_test(plans),           cmocka_unit_test(newest_wins),
+		cmocka_unit_test(labels),          cmocka_unit_test(versions),
+		cmocka_unit_test(not_ours),        cmocka_unit_test(version_1),
+		cmocka_unit_test(versions_2_to_4), cmocka_unit_test(version_5),
+		cmocka_unit_test(compacting),      cmocka_unit_test(passes),
+		cmocka_unit_test(noise),
+	};
+	size_t n = 13;
+	for (size_t i = 0; i < COUNT(bad_rows); i++)
+		t[n++] = (struct CMUnitTest){ bad_rows[i].name, refused, 0, 0, &bad_rows[i] };
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("store", t, n, make_folder, remove_folder);
+}

@@ -1,0 +1,192 @@
+/* fake_race.h - a device whose plays take what a script says, and races on it; with cmocka. */
+#include "harness/measure/race.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#undef fail
+
+enum { MOST_PLAYS = 4000, MOST_CALLS = 512 };
+
+struct tape {
+	int who, calls, set[MOST_CALLS];
+};
+
+/* What happened, in order, and the script. */
+static struct {
+	struct tape *recording;
+	int live_tapes;
+	struct {
+		int who, calls, first_set;
+	} play[MOST_PLAYS];
+	int plays;
+	double us[8];                       /* of a call of each racer */
+	double (*script)(int who, int nth); /* or by this */
+	int nth[8];                         /* plays of each */
+	int lost;                           /* this racer's plays fail; -1: none */
+	double share;
+	int looked[8], right;
+	int told[8], order_told[8], num_told;
+	double longest_told;
+	int looks;                               /* at the conditions, so far */
+	int slow_looks, odd_look, warming_looks; /* these find something */
+	double watts[8], joules, since;          /* the counter: of whoever played last */
+	int last;
+} fake;
+
+static inline enum attune_status begin(struct device *dev)
+{
+	(void)dev;
+	fake.recording = calloc(1, sizeof *fake.recording);
+	fake.live_tapes++;
+	return ATTUNE_OK;
+}
+
+static inline enum attune_status end(struct device *dev, struct tape **tape)
+{
+	(void)dev;
+	*tape = fake.recording;
+	return ATTUNE_OK;
+}
+
+static inline enum attune_status play(struct device *dev, struct tape *tape, double *ns)
+{
+	(void)dev;
+	int who = tape->who;
+	if (who == fake.lost)
+		return fail(ATTUNE_DEVICE_ERROR, "an illegal address");
+	double us = fake.script ? fake.script(who, fake.nth[who]) : fake.us[who];
+	fake.nth[who]++;
+	fake.last = who;
+	const int at = fake.plays++;
+	if (at < MOST_PLAYS) {
+		fake.play[at].who = who;
+		fake.play[at].calls = tape->calls;
+		fake.play[at].first_set = tape->set[0];
+	}
+	*ns = us * 1e3 * tape->calls;
+	return ATTUNE_OK;
+}
+
+static inline void release(struct device *dev, struct tape *tape)
+{
+	(void)dev;
+	fake.live_tapes--;
+	free(tape);
+}
+
+static inline void conditions(struct device *dev, struct conditions *now)
+{
+	(void)dev;
+	const int nth = ++fake.looks;
+	const double s = seconds_now();
+	fake.joules += fake.watts[fake.last] * (s - fake.since);
+	fake.since = s;
+	*now = (struct conditions){ .sm_mhz = 1500, .power_w = 600, .joules = fake.joules };
+	if (nth <= fake.slow_looks)
+		now->sm_mhz = 1000;
+	if (nth == fake.odd_look)
+		now->sm_mhz = 1400;
+	if (nth <= fake.warming_looks)
+		now->power_w = 100 * nth;
+}
+
+static const struct device_ops fake_ops = {
+	.name = "fake",
+	.tape_begin = begin,
+	.tape_end = end,
+	.tape_play = play,
+	.tape_free = release,
+	.conditions = conditions,
+};
+
+static struct device dev = { .ops = &fake_ops, .info.backend = BACKEND_GPU };
+static int ids[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+
+static inline enum attune_status call(void *arg, int set)
+{
+	struct tape *t = fake.recording;
+	t->who = *(int *)arg;
+	assert_true(t->calls < MOST_CALLS);
+	t->set[t->calls++] = set;
+	return ATTUNE_OK;
+}
+
+static inline enum attune_status refuse(void *arg, int set)
+{
+	(void)arg, (void)set;
+	return fail(ATTUNE_UNSUPPORTED, "too much shared memory");
+}
+
+static inline void before(void *arg, int i, double seconds)
+{
+	(void)arg, (void)i;
+	fake.longest_told = fmax(fake.longest_told, seconds);
+}
+
+static inline void after(void *arg, int i)
+{
+	(void)arg;
+	fake.told[i]++;
+	fake.order_told[fake.num_told++] = i;
+}
+
+static inline int look_again(void *arg, int i)
+{
+	(void)arg;
+	fake.looked[i]++;
+	return fake.right;
+}
+
+static inline double share(const struct device *d)
+{
+	(void)d;
+	return fake.share;
+}
+
+/* Calls of 100 us make samples of 10 calls. */
+static const struct protocol usual = {
+	.name = "test",
+	.min_rounds = 6,
+	.max_rounds = 12,
+	.tie = 0.01,
+	.regret = 0.002,
+	.sample_us = 1000,
+	.longest_us = 20000,
+	.min_calls = 1,
+	.screen_ratio = 1.3,
+	.seconds = 60,
+};
+
+static struct racer racer[8];
+
+static inline struct race race_of(int n)
+{
+	memset(&fake, 0, sizeof fake);
+	fake.lost = -1;
+	fake.share = 1;
+	memset(racer, 0, sizeof racer);
+	for (int i = 0; i < n; i++) {
+		racer[i] = (struct racer){ .call = call, .arg = &ids[i] };
+		fake.us[i] = 100;
+	}
+	return (struct race){ .protocol = &usual,
+			      .v = racer,
+			      .n = n,
+			      .sets = 1,
+			      .seed = 7,
+			      .before = before,
+			      .after = after,
+			      .right = look_again,
+			      .share = share };
+}
+
+/* The number of plays before the rounds: two calls of each, and one sample of the best to
+ * see how many calls it should have. */
+static inline int first_of_rounds(int n)
+{
+	return 2 * n + 1;
+}

@@ -1,0 +1,127 @@
+/* run_plan.h - a plan by the library on a device, against the reference. Include after
+ * cmocka.h, with MOST_ROWS: output rows that are compared. */
+#ifndef TESTS_SUPPORT_RUN_PLAN_H
+#define TESTS_SUPPORT_RUN_PLAN_H
+
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "gpu_here.h"
+#include "tests/library/override_head.h"
+
+static const attune_shape shape = { .num_query_heads = 8,
+				    .num_kv_heads = 2,
+				    .head_size = 128,
+				    .page_size = 16,
+				    .dtype = ATTUNE_BF16,
+				    .kv_dtype = ATTUNE_BF16,
+				    .causal = 1 };
+
+static struct device dev;
+static struct pool *pool;
+
+static void run_right(const attune_op *op, const attune_plan *plan, struct workload *w)
+{
+	const char *text = w->scenario->batch_text;
+	void *workspace = NULL;
+	struct verdict v;
+	struct tape *tape;
+	double ns;
+	if (workload_poison(w) || dev.ops->alloc(&dev, &workspace, plan->workspace + 16) ||
+	    dev.ops->tape_begin(&dev) ||
+	    attune_run(op, plan, &w->tensors, workspace, plan->workspace, dev.ops->stream(&dev)) ||
+	    dev.ops->tape_end(&dev, &tape) || dev.ops->tape_play(&dev, tape, &ns))
+		fail_msg("%s: %s", text, attune_last_error());
+	check_output(&v, w, PHASE_ALL, MOST_ROWS);
+	if (v.outcome != OUTCOME_OK)
+		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
+	dev.ops->tape_free(&dev, tape);
+	dev.ops->release(&dev, workspace);
+}
+
+/* The library's own plan of a batch, on the device as `adopted` describes it. */
+static inline void run_planned(const struct device *adopted, const char *text)
+{
+	char error[160];
+	struct scenario s = { .batch_text = (char *)(uintptr_t)text,
+			      .batch = batch_parse(text, error, sizeof error),
+			      .shape = shape,
+			      .seed = 5 };
+	attune_context *ctx = NULL;
+	attune_op *op = NULL;
+	attune_plan plan;
+	struct workload w;
+	assert_non_null(s.batch);
+	if (attune_adopt(&ctx, adopted) || attune_prepare(ctx, &shape, &op) ||
+	    workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0) ||
+	    attune_plan_batch(op, &s.batch->view, &plan))
+		fail_msg("%s: %s", text, attune_last_error());
+	run_right(op, &plan, &w);
+	workload_free(&w);
+	batch_free(s.batch);
+	attune_release(op);
+	attune_close(ctx);
+}
+
+static inline enum attune_status open_device(const char *which)
+{
+	return strcmp(which, "cpu") ? gpu_open(&dev) : device_open(&dev, which);
+}
+
+/* The context of a library that goes by these rules, in the words of ATTUNE_HEURISTICS from the
+ * first choice on. */
+static inline attune_context *open_by_rules(const char *rules)
+{
+	char path[40];
+	attune_context *ctx = NULL;
+	const int file = memfd_create("rules", 0);
+	assert_true(file >= 0);
+	dprintf(file, "%s%s", override_head(dev.info.gpu), rules);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	setenv("ATTUNE_HEURISTICS", path, 1);
+	if (attune_adopt(&ctx, &dev))
+		fail_msg("%s", attune_last_error());
+	unsetenv("ATTUNE_HEURISTICS");
+	close(file);
+	return ctx;
+}
+
+/* One of each pair of batches: of a GPU that is here the first, of an emulated one the second. */
+static inline void each_batch(attune_context *ctx, const char *const (*batches)[2], size_t n,
+			      void (*run)(const attune_op *, struct workload *,
+					  const attune_batch *))
+{
+	attune_op *op;
+	if (attune_prepare(ctx, &shape, &op))
+		fail_msg("%s", attune_last_error());
+	for (size_t i = 0; i < n; i++) {
+		const char *text = batches[i][is_emulated(&dev)];
+		char error[160];
+		struct scenario s = { .batch_text = (char *)(uintptr_t)text,
+				      .batch = batch_parse(text, error, sizeof error),
+				      .shape = shape,
+				      .seed = 5 };
+		struct workload w;
+		assert_non_null(s.batch);
+		assert_int_equal(workload_make(&w, &dev, &pool, &s, WORKLOAD_CHECK, 0), ATTUNE_OK);
+		run(op, &w, &s.batch->view);
+		workload_free(&w);
+		batch_free(s.batch);
+	}
+	attune_release(op);
+	attune_close(ctx);
+	pool_free(&dev, pool);
+	pool = NULL;
+	device_close(&dev);
+}
+
+/* The test once on the CPU, and once on a GPU. */
+static inline int run_on_devices(const char *name, CMUnitTestFunction on_device)
+{
+	struct CMUnitTest tests[] = { { "cpu", on_device, NULL, NULL, "cpu" },
+				      { "gpu", on_device, NULL, NULL, "gpu" } };
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests(name, tests, COUNT(tests), NULL, NULL);
+}
+
+#endif

@@ -1,0 +1,287 @@
+/* t_eval.c - the tuner's subcommands on a database, by what they print and return. */
+#include "harness/measure/measure.h"
+#include "tuner/base/base.h"
+#include "tuner/commands.h"
+#include "tests/support/synthetic.h"
+#include "tuner/eval/eval.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "tests/support/commands.h"
+
+static int close_to(double a, double b)
+{
+	return fabs(a - b) < 1e-9;
+}
+
+static void test_induce_check_eval(void **state)
+{
+	const char *db = in_folder("h200.sqlite"), *header = in_folder("attune_h200.h");
+	(void)state;
+	make_database(db, NULL, 1);
+	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
+			 EXIT_DONE);
+	assert_non_null(strstr(printed, "heldout"));
+	assert_int_equal(
+	    run_command(cmd_induce, words("--gpu h200 --db %s --out %s --check", db, header)),
+	    EXIT_DONE);
+	assert_int_equal(run_command(cmd_eval, words("--gpu h200 --db %s --header %s --format json",
+						     db, header)),
+			 EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	assert_non_null(o);
+	assert_int_equal(json_object_size(o), 13);
+	assert_int_equal(json_object_size(member(member(o, "overlap"), "train")), 9);
+	assert_int_equal(json_integer_value(member(member(member(o, "early"), "train"), "n")), 0);
+	assert_int_equal(json_integer_value(member(member(o, "audit"), "n")), 0);
+	assert_int_equal(json_array_size(member(o, "noise")), 3);
+	json_t *train = member(member(o, "splits"), "train");
+	assert_int_equal(json_object_size(train), 11);
+	assert_true(json_number_value(member(train, "geomean")) >= 1);
+	assert_true(json_number_value(member(train, "geomean")) <=
+		    json_number_value(member(train, "worst")));
+	assert_int_equal(json_integer_value(member(train, "invalid")), 0);
+	assert_true(json_integer_value(member(member(member(o, "splits"), "heldout"), "n")) > 0);
+	json_t *baselines = member(o, "baselines");
+	assert_int_equal(json_object_size(baselines), NUM_POLICIES - 2);
+	json_t *fixed = member(member(baselines, "best_fixed"), "train");
+	assert_true(json_number_value(member(fixed, "geomean")) >=
+		    json_number_value(member(train, "geomean")));
+	assert_true(json_integer_value(member(o, "leaves")) >= 3);
+	assert_true(json_number_value(member(o, "select_ns")) > 0);
+	json_decref(o);
+	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --emit json", db)),
+			 EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_true(json_array_size(member(o, "choices")) > 0);
+	assert_non_null(member(o, "prefill"));
+	assert_non_null(member(o, "decode"));
+	json_decref(o);
+}
+
+static void test_check_fails_with_the_diff(void **state)
+{
+	const char *db = in_folder("h200.sqlite"), *header = in_folder("attune_h200.h");
+	char *text = file_text(header), *leaf = text ? strstr(text, "return ") : NULL;
+	(void)state;
+	assert_non_null(leaf);
+	leaf[7] = '5';
+	FILE *out = fopen(header, "w");
+	assert_non_null(out);
+	assert_true(fputs(text, out) >= 0 && !fclose(out));
+	free(text);
+	assert_int_equal(
+	    run_command(cmd_induce, words("--gpu h200 --db %s --out %s --check", db, header)),
+	    EXIT_CHECK);
+	assert_non_null(strstr(printed, "return 5200_"));
+	assert_non_null(strstr(printed, "\n+\t"));
+}
+
+static void test_nothing_to_judge_is_a_failure(void **state)
+{
+	const char *empty = in_folder("empty.sqlite"), *all = in_folder("all.sqlite");
+	(void)state;
+	store_close(store_open(empty, 0));
+	listen_begin();
+	assert_int_equal(run_command(cmd_eval, words("--gpu h200 --db %s --header induced", empty)),
+			 EXIT_CHECK);
+	assert_non_null(strstr(heard(), "h200"));
+	listen_begin();
+	assert_int_equal(
+	    run_command(cmd_induce, words("--gpu h200 --db %s --out /dev/null", empty)),
+	    EXIT_CHECK);
+	assert_non_null(strstr(heard(), "h200"));
+	make_database(all, "heldout", 1);
+	listen_begin();
+	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out /dev/null", all)),
+			 EXIT_CHECK);
+	assert_non_null(strstr(heard(), "has 0 scenarios to learn from"));
+}
+
+static void test_show_one_scenario(void **state)
+{
+	const char *db = in_folder("h200.sqlite");
+	double last = 0;
+	(void)state;
+	assert_int_equal(run_command(cmd_show, words("--gpu h200 --db %s --model llama3.1-8b@1 "
+						     "--batch 8q1s4k --format json",
+						     db)),
+			 EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL), *row;
+	size_t i;
+	assert_int_equal(json_array_size(o), COUNT(synthetic_choices));
+	json_array_foreach(o, i, row)
+	{
+		assert_int_equal(json_object_size(row), 15);
+		assert_true(json_number_value(member(row, "median_us")) >= last);
+		last = json_number_value(member(row, "median_us"));
+		assert_true(json_is_null(member(row, "mj")));
+	}
+	json_decref(o);
+	listen_begin();
+	assert_int_equal(run_command(cmd_show, words("--gpu h200 --db %s --model llama3.1-8b@1 "
+						     "--batch 7q1s4k --format tsv",
+						     db)),
+			 EXIT_CHECK);
+	const char *said = heard();
+	assert_non_null(strstr(said, "nearest: "));
+	assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
+}
+
+static void test_show_mixed_lists_plans(void **state)
+{
+	const char *db = in_folder("h200.sqlite");
+	(void)state;
+	assert_int_equal(run_command(cmd_show, words("--gpu h200 --db %s --model llama3.1-8b@1 "
+						     "--batch q512_8q1s4k --format json",
+						     db)),
+			 EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL), *row;
+	int whole = 0, summed = 0;
+	size_t i;
+	json_array_foreach(o, i, row)
+	{
+		const char *plan = json_string_value(member(row, "plan"));
+		summed += !strcmp(plan, "prefill, then decode: summed");
+		whole += !strcmp(plan, "one launch");
+	}
+	assert_true(whole > 0 && summed > 0);
+	assert_int_equal(whole + summed, json_array_size(o));
+	json_decref(o);
+	assert_int_equal(run_command(cmd_show, "--kernels --format json"), EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_true(json_array_size(o) > 20);
+	json_decref(o);
+}
+
+static void test_diff(void **state)
+{
+	const char *db = in_folder("h200.sqlite"), *slow = in_folder("slow.sqlite"),
+		   *header = in_folder("a.h"), *other = in_folder("b.h");
+	(void)state;
+	make_database(slow, NULL, 1.5);
+	assert_int_equal(run_command(cmd_diff, words("--gpu h200 %s %s --format json", db, db)),
+			 EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), 0);
+	json_decref(o);
+	assert_int_equal(run_command(cmd_diff, words("--gpu h200 %s %s --format json", db, slow)),
+			 EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_true(json_array_size(o) > 0);
+	assert_true(close_to(json_number_value(member(json_array_get(o, 0), "ratio")), 1.5));
+	json_decref(o);
+	assert_int_equal(run_command(cmd_induce, words("--gpu h200 --db %s --out %s", db, header)),
+			 EXIT_DONE);
+	/* one that leaves what the first choice was for to the defaults */
+	assert_int_equal(system(words("sed 's/return h200_[a-z]*_[0-9]*x[a-z0-9_]*;/return h200_defaults;/' %s >%s", header, other)), 0);
+	assert_int_equal(run_command(cmd_diff, words("%s %s", header, header)), EXIT_DONE);
+	assert_non_null(strstr(printed, " 0 of "));
+	assert_int_equal(run_command(cmd_diff, words("%s %s", header, other)), EXIT_DONE);
+	assert_null(strstr(printed, " 0 of "));
+}
+
+/* ---- what more there is to ask ----------------------------------------------------------- */
+static void test_eval_of_one_split(void **state)
+{
+	const char *db = in_folder("h200.sqlite");
+	(void)state;
+	assert_int_equal(run_command(cmd_eval, words("--gpu h200 --db %s --header induced --split "
+						     "heldout --format json",
+						     db)),
+			 EXIT_DONE);
+	json_t *o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_object_size(member(o, "splits")), 1);
+	json_decref(o);
+	listen_begin();
+	assert_int_equal(run_command(cmd_eval, words("--gpu h200 --db %s --header induced --split "
+						     "heldout_traces",
+						     db)),
+			 EXIT_CHECK);
+	assert_non_null(strstr(heard(), "heldout_traces"));
+	assert_string_equal(printed, "");
+}
+
+static void test_cliffs_and_curve(void **state)
+{
+	const char *db = in_folder("whole.sqlite");
+	json_t *o, *row;
+	size_t i;
+	(void)state;
+	make_database_of(db, NULL, 1, 1);
+	assert_int_equal(
+	    run_command(cmd_eval,
+			words("--gpu h200 --db %s --header induced --cliffs --format json", db)),
+	    EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_true(json_array_size(o) > 0);
+	json_array_foreach(o, i, row)
+	{
+		const double crossing = json_number_value(member(row, "crossing"));
+		const char *flag = json_string_value(member(row, "flag"));
+		assert_int_equal(!strcmp(flag, "cliff"), crossing > 1.05);
+	}
+	json_decref(o);
+	assert_int_equal(
+	    run_command(cmd_eval,
+			words("--gpu h200 --db %s --header induced --curve --format json", db)),
+	    EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), 15);
+	json_array_foreach(o, i, row) /* max_leaves: of each tree */
+	    assert_true(json_integer_value(member(row, "leaves")) <=
+			NUM_DECISIONS * json_integer_value(member(row, "max_leaves")));
+	json_decref(o);
+}
+
+static void test_trace(void **state)
+{
+	const char *db = in_folder("h200.sqlite"), *csv = in_folder("trace.csv");
+	FILE *f = fopen(csv, "w");
+	json_t *o, *row;
+	size_t i;
+	(void)state;
+	assert_non_null(f);
+	fputs("arrival_s,prompt_tokens,output_tokens\n", f);
+	for (int r = 0; r < 40; r++)
+		fprintf(f, "%d,%d,%d\n", r, 200 + 37 * r, 20 + r % 7);
+	assert_false(fclose(f));
+	assert_int_equal(run_command(cmd_eval, words("--gpu h200 --db %s --header induced --trace "
+						     "%s --model llama3.1-8b@1 --format json",
+						     db, csv)),
+			 EXIT_DONE);
+	o = json_loads(printed, 0, NULL);
+	assert_int_equal(json_array_size(o), NUM_POLICIES);
+	json_array_foreach(o, i, row)
+	{
+		assert_int_equal(json_integer_value(member(row, "unknown")), 0);
+		assert_true(json_number_value(member(row, "attention_ms")) > 0);
+		assert_true(json_number_value(member(row, "ratio_to_oracle")) >= 0.999);
+	}
+	json_decref(o);
+	listen_begin();
+	assert_int_equal(run_command(cmd_eval, words("--gpu h200 --db %s --header induced --trace "
+						     "%s --model no-such-model@1",
+						     db, csv)),
+			 EXIT_CHECK);
+	assert_non_null(strstr(heard(), "no-such-model"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_induce_check_eval),
+		cmocka_unit_test(test_check_fails_with_the_diff),
+		cmocka_unit_test(test_nothing_to_judge_is_a_failure),
+		cmocka_unit_test(test_show_one_scenario),
+		cmocka_unit_test(test_show_mixed_lists_plans),
+		cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_eval_of_one_split),
+		cmocka_unit_test(test_cliffs_and_curve),
+		cmocka_unit_test(test_trace),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

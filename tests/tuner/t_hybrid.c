@@ -1,0 +1,101 @@
+/* t_hybrid.c - batches of one chunk beside decodes: which they are, and what each way to run
+ * them is worth against the best serial plan. */
+#include "tests/support/synthetic.h"
+#include "tuner/compare/hybrid.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static void add(struct data *d, const char *batch, const char *phase, const char *kernel,
+		const char *choice, double us)
+{
+	struct store_cell c = cell_like(batch, phase, kernel, choice, us);
+	assert_true(data_add(d, &c));
+}
+
+static void add_plan(struct data *d, const char *batch, const char *prefill, const char *between,
+		     double us)
+{
+	char text[400];
+	snprintf(text, sizeof text, "prefill: %s %sdecode: segmented %s", prefill, between,
+		 with("segmented", "SEGMENTS=4"));
+	add(d, batch, "plan", "plan", text, us);
+}
+
+/* 100 us in a row; a part of it that no serial plan counts. */
+static void add_batch(struct data *d, const char *batch, double streams, double split)
+{
+	char serial[200], spare[200];
+	snprintf(serial, sizeof serial, "qblock %s", with("qblock", ""));
+	snprintf(spare, sizeof spare, "qblock_static %s", with("qblock_static", "SPARE_UNITS=32"));
+	add(d, batch, "prefill", "qblock", with("qblock", ""), 30);
+	add(d, batch, "decode", "segmented", with("segmented", "SEGMENTS=4"), 90);
+	add(d, batch, "all", "qblock", with("qblock", ""), 200);
+	add(d, batch, "all", "pod", with("pod", ""), 80);
+	add_plan(d, batch, serial, "| ", 100);
+	add_plan(d, batch, serial, "|| ", streams);
+	add_plan(d, batch, spare, "|| ", split);
+}
+
+static void ways_are_told_apart(void **state)
+{
+	struct data *d = data_new("h200", &h200_run);
+	double v[3];
+	int n;
+	(void)state;
+	add_batch(d, "32q1s8k_q512s8k", 95, 80);
+	add_batch(d, "64q1s4k_q1ks12k", 110, 50);
+	add_batch(d, "8q1s8k_q512s8k", 95, 10);         /* few decodes */
+	add_batch(d, "32q1s8k_q512", 95, 10);           /* no context */
+	add_batch(d, "32q1s8k_q512s8k_q1ks8k", 95, 10); /* two chunks */
+	assert_true(data_finish(d));
+	struct hybrid *h = hybrids_find(d, NULL, &n);
+	assert_non_null(h);
+	assert_int_equal(n, 2);
+	assert_true(fabs(h[0].prefill_share - 25) < 1e-9);
+	assert_int_equal(hybrids_gains(h, n, WAY_STREAMS, v), 2);
+	assert_true(fabs(v[0] - 100. / 110) < 1e-9 && fabs(v[1] - 100. / 95) < 1e-9);
+	assert_int_equal(hybrids_gains(h, n, WAY_SPLIT, v), 2);
+	assert_true(fabs(v[0] - 1.25) < 1e-9 && fabs(v[1] - 2) < 1e-9);
+	assert_true(fabs(gains_mean(v, 2) - sqrt(2.5)) < 1e-9);
+	assert_int_equal(hybrids_gains(h, n, WAY_ONE_LAUNCH, v), 2);
+	assert_true(fabs(v[0] - 0.5) < 1e-9);
+	assert_int_equal(hybrids_gains(h, n, WAY_FUSED, v), 2);
+	assert_true(fabs(v[0] - 1.25) < 1e-9);
+	assert_int_equal(hybrids_gains(h, n, WAY_TUNED, v), 0);
+	free(h);
+	data_free(d);
+}
+
+/* Parts that were raced alone may beat every serial plan of a race. */
+static void best_serial_plan_is_of_all_races(void **state)
+{
+	struct data *d = data_new("h200", &h200_run);
+	double v[1];
+	int n;
+	(void)state;
+	add_batch(d, "32q1s8k_q512s8k", 95, 80);
+	add(d, "32q1s8k_q512s8k", "prefill", "qblock", with("qblock", "TILE_SIZE=32"), 10);
+	add(d, "32q1s8k_q512s8k", "decode", "segmented", with("segmented", "SEGMENTS=8"), 66);
+	add(d, "64q1s4k_q1ks12k", "all", "qblock", with("qblock", ""), 200); /* nothing overlaps */
+	assert_true(data_finish(d));
+	struct hybrid *h = hybrids_find(d, NULL, &n);
+	assert_non_null(h);
+	assert_int_equal(n, 1);
+	assert_int_equal(hybrids_gains(h, n, WAY_STREAMS, v), 1);
+	assert_true(fabs(v[0] - 76. / 95) < 1e-9);
+	free(h);
+	data_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ways_are_told_apart),
+		cmocka_unit_test(best_serial_plan_is_of_all_races),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("hybrid", tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* t_parse.c - generated headers whose segment costs were tampered with are refused by line, and so
+ * are headers of older forms. */
+#include "tuner/emit/emit.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include "tests/support/synthetic.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "tests/support/heard.h"
+#include "small_forest.h"
+
+// clang-format off
+static const struct {
+	const char *name, *from, *to, *wanted; /* NULL: it is read */
+} changed_costs[] = {
+	{ "no choice",           "SEGMENTS(h200_segmented_16x64", "SEGMENTS(",  "a name" },
+	{ "an unknown name",     "(h200_segmented_16x64", "(h200_segmented_8",  "an id that CHOICES has" },
+	{ "no choice's name",    "(h200_segmented_16x64", "(h200_defaults",     "an id that CHOICES has" },
+	{ "another GPU's name",  "(h200_segmented_16x64", "(h100_segmented_16x64", "an id that CHOICES has" },
+	{ "an unlisted id",      "(h200_segmented_16x64", "(2",                 "an id that CHOICES has" },
+	{ "a negative id",       "(h200_segmented_16x64", "(-1",                "an id that CHOICES has" },
+	{ "the choice's number", "(h200_segmented_16x64", "(0",                 NULL },
+	{ "no head size",        " 128, 5,",  " 0, 5,",             "another number" },
+	{ "a huge head size",    " 128, 5,",  " 65537, 5,",         "another number" },
+	{ "no slots",            " 5, 96,",   " 0, 96,",            "another number" },
+	{ "too many slots",      " 5, 96,",   " 1025, 96,",         "another number" },
+	{ "a negative start",    " 96, 7000,", " -96, 7000,",       "another number" },
+	{ "a late start",        " 96, 7000,", " 65537, 7000,",     "another number" },
+	{ "a negative path",     " 7000, 14,", " -7000, 14,",       "another number" },
+	{ "a huge path",         " 7000, 14,", " 4294967296, 14,",  "another number" },
+	{ "a negative split",    " 14, 21,",  " -14, 21,",          "another number" },
+	{ "a huge split",        " 14, 21,",  " 1099511627776, 21,", "another number" },
+	{ "negative segments",   " 21, 28)",  " -21, 28)",          "another number" },
+	{ "huge segments",       " 21, 28)",  " 1099511627776, 28)", "another number" },
+	{ "a negative merge",    " 21, 28)",  " 21, -28)",          "another number" },
+	{ "a huge merge",        " 21, 28)",  " 21, 4294967296)",   "another number" },
+	{ "the most of each",    " 5, 96, 7000, 14, 21, 28)",
+	  " 1024, 65536, 4294967295, 1099511627775, 1099511627775, 4294967295)", NULL },
+	{ "the least of each",   " 128, 5, 96, 7000, 14, 21, 28)", " 1, 1, 0, 0, 0, 0, 0)", NULL },
+	{ "no number",           " 7000, 14,", " none, 14,",        "a number" },
+	{ "too few numbers",     ", 28)",     ")",                  "','" },
+	{ "too many numbers",    ", 28)",     ", 28, 35)",          "')'" },
+	{ "another row",         "\tSEGMENTS(", "\tSEGMENT(",       "'#define'" },
+};
+// clang-format on
+
+/* The text with the first `from` in it replaced; to be freed. */
+static char *replaced(const char *text, const char *from, const char *to)
+{
+	const char *at = strstr(text, from);
+	char *out = malloc(strlen(text) + strlen(to) + 1);
+	assert_true(out && at);
+	sprintf(out, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+	return out;
+}
+
+static void test_changed_costs(void **state)
+{
+	struct data *d = small_data();
+	struct forest f, parsed;
+	int line = 1;
+	char where[20];
+	(void)state;
+	small_forest(&f, d);
+	char *text = forest_emit(&f, d);
+	assert_true(forest_parse(&parsed, text, "text"));
+	assert_int_equal(parsed.num_costs, 1);
+	same_costs(parsed.costs, f.costs);
+	assert_memory_equal(parsed.choice, f.choice, sizeof *f.choice * 2);
+	forest_free(&parsed);
+	for (const char *c = text; c < strstr(text, "SEGMENTS(h200"); c++)
+		line += *c == '\n';
+	snprintf(where, sizeof where, "text:%d: ", line);
+	for (size_t i = 0; i < COUNT(changed_costs); i++) {
+		const char *wanted = changed_costs[i].wanted;
+		char *changed = replaced(text, changed_costs[i].from, changed_costs[i].to);
+		listen_begin();
+		const int read = forest_parse(&parsed, changed, "text");
+		const char *said = heard();
+		if (read != !wanted || (wanted && (!strstr(said, where) || !strstr(said, wanted))))
+			fail_msg("%s: %s", changed_costs[i].name, said);
+		if (read)
+			forest_free(&parsed);
+		free(changed);
+	}
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
+/* A leaf that no scenario ends in says so in the place of figures. */
+static void test_leaf_without_scenarios(void **state)
+{
+	struct data *d = small_data();
+	struct forest f, parsed;
+	struct attune_features x = { .num_seqs = 9, .max_seq = 5000, .kv_tokens = 70000 };
+	(void)state;
+	small_forest(&f, d);
+	char *text = forest_emit(&f, d);
+	assert_true(forest_parse(&parsed, text, "text"));
+	const struct tree *t = &parsed.tree[DECIDE_DECODE];
+	assert_int_equal(t->v[tree_leaf(t, &x)].action, 1);
+	assert_int_equal(t->v[tree_leaf(t, &x)].support, 0);
+	x.kv_tokens = 65536;
+	assert_int_equal(t->v[tree_leaf(t, &x)].action, 0);
+	assert_int_equal(t->v[tree_leaf(t, &x)].support, 2);
+	char *again = forest_emit(&parsed, d);
+	assert_non_null(strstr(again, "return h200_qblock_32x64; /* no scenario: by estimate */"));
+	free(again);
+	free(text);
+	forest_free(&parsed);
+	forest_free(&f);
+	data_free(d);
+}
+
+/* Headers of older tools had prices in the place of costs, leaves that said the cheapest by these,
+ * and mixed batches in one launch by the prefill choice. None is read as if it said something
+ * else. */
+static void test_older_forms(void **state)
+{
+	static const struct {
+		const char *from, *to, *wanted;
+	} rows[] = {
+		{ "_SEGMENTS(SEGMENTS)", "_PRICES(PRICE)", "in the form of an older attune" },
+		{ "return h200_qblock_32x64;", "return h200_cheapest;", "an id that CHOICES has" },
+		{ "return h200_qblock_32x64;", "return -2;", "an id that CHOICES has" },
+		{ "return h200_serial;", "return h200_whole;", "an id that CHOICES has" },
+		{ "return h200_serial;", "return -4;", "an id that CHOICES has" },
+	};
+	struct data *d = small_data();
+	struct forest f, parsed;
+	(void)state;
+	small_forest(&f, d);
+	char *text = forest_emit(&f, d);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char *old = replaced(text, rows[i].from, rows[i].to);
+		listen_begin();
+		const int read = forest_parse(&parsed, old, "text");
+		const char *said = heard();
+		const char *end = strchr(said, '\n');
+		if (read || !strstr(said, rows[i].wanted) || (end && end[1]))
+			fail_msg("%s: %s", rows[i].to, said);
+		free(old);
+	}
+	free(text);
+	forest_free(&f);
+	data_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_changed_costs),
+		cmocka_unit_test(test_leaf_without_scenarios),
+		cmocka_unit_test(test_older_forms),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("parse", tests, NULL, NULL);
+}

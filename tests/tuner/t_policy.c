@@ -1,0 +1,304 @@
+/* t_policy.c - what the baselines pick, on small data where it is known. */
+#include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include "tuner/tree/tree.h"
+#include "tests/support/synthetic.h"
+#include "tuner/eval/eval.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "tests/support/by_hand.h"
+
+static void test_vllm_rule(void **state)
+{
+	static const struct {
+		const char *batch, *kernel;
+		int segments;
+	} rows[] = { { "16q1s4k", "segmented", 16 }, /* 128 / 8 KV heads */
+		     { "17q1s4k", "qblock", 1 },
+		     { "4q2s4k", "qblock", 1 } };
+	struct data *d = data_new("h200", &h200_run);
+	struct pick picks[3];
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		add(d, rows[i].batch, "decode", "qblock", "TILE_SIZE=32 NUM_WARPS=2", 10);
+		add(d, rows[i].batch, "decode", "qblock", "TILE_SIZE=128", 1);
+		add(d, rows[i].batch, "decode", "segmented", "SEGMENTS=16", 10);
+		add(d, rows[i].batch, "decode", "segmented", "SEGMENTS=4", 1);
+	}
+	assert_true(data_finish(d));
+	assert_true(policy_picks(d, POLICY_VLLM_RULE, NULL, picks));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct choice *c = &d->choice[picks[scenario_named(d, rows[i].batch)].decode];
+		assert_string_equal(c->kernel->name, rows[i].kernel);
+		assert_int_equal(config_value(&c->config, c->kernel->space, "SEGMENTS", 1),
+				 rows[i].segments);
+		assert_int_not_equal(config_value(&c->config, c->kernel->space, "TILE_SIZE", 0),
+				     128);
+	}
+	data_free(d);
+}
+
+/* 4 programs on each of 132 units: 528 of 8 heads x sequences. */
+static void test_aiter_rule(void **state)
+{
+	static const struct {
+		const char *batch, *phase, *kernel;
+		int segments, block_m;
+	} rows[] = {
+		{ "1q1s8k", "decode", "segmented", 64, 16 }, /* 528 / 8 = 66, as 128 */
+		{ "16q1s8k", "decode", "segmented", 8, 16 }, /* 528 / 128 = 5, as 8 */
+		{ "66q1s8k", "decode", "segmented", 8, 16 }, /* 528 programs: 1, at least 8 */
+		{ "67q1s8k", "decode", "qblock", 1, 16 },    /* more than 528 */
+		{ "1q1s512", "decode", "qblock", 1, 16 },    /* few keys */
+		{ "2q2k", "prefill", "qblock", 1, 128 },     /* long queries */
+	};
+	struct data *d = data_new("h200", &h200_run);
+	struct pick picks[COUNT(rows)];
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		add(d, rows[i].batch, rows[i].phase, "qblock", "BLOCK_M=16", 10);
+		add(d, rows[i].batch, rows[i].phase, "qblock", "BLOCK_M=128 NUM_WARPS=4", 10);
+		if (strcmp(rows[i].phase, "decode"))
+			continue;
+		add(d, rows[i].batch, rows[i].phase, "segmented", "SEGMENTS=8", 10);
+		if (!strstr(rows[i].batch, "s512"))
+			add(d, rows[i].batch, rows[i].phase, "segmented", "SEGMENTS=64", 10);
+	}
+	assert_true(data_finish(d));
+	assert_true(policy_picks(d, POLICY_AITER_RULE, NULL, picks));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct pick *p = &picks[scenario_named(d, rows[i].batch)];
+		const struct choice *c = &d->choice[p->decode < 0 ? p->prefill : p->decode];
+		assert_string_equal(c->kernel->name, rows[i].kernel);
+		assert_int_equal(config_value(&c->config, c->kernel->space, "SEGMENTS", 1),
+				 rows[i].segments);
+		assert_int_equal(config_value(&c->config, c->kernel->space, "BLOCK_M", 0),
+				 rows[i].block_m);
+	}
+	data_free(d);
+}
+
+/* Two training scenarios that different choices win, and held-out ones near either. */
+static void test_nearest_neighbour(void **state)
+{
+	struct data *d = data_new("h200", &h200_run);
+	struct pick picks[4];
+	static const struct {
+		const char *batch, *split;
+		double us[2];
+	} rows[] = { { "2q1s1k", "train", { 10, 20 } },
+		     { "64q1s16k", "train", { 200, 100 } },
+		     { "3q1s1k", "heldout", { 10, 20 } },
+		     { "48q1s12k", "heldout", { 200, 100 } } };
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++)
+		for (int c = 0; c < 2; c++) {
+			struct store_cell cell = cell_like(
+			    rows[i].batch, "decode", "qblock",
+			    with("qblock", c ? "BLOCK_M=32" : "BLOCK_M=16"), rows[i].us[c]);
+			cell.split = rows[i].split;
+			assert_true(data_add(d, &cell));
+		}
+	assert_true(data_finish(d));
+	assert_true(policy_picks(d, POLICY_NEAREST, NULL, picks));
+	for (size_t i = 0; i < COUNT(rows); i++)
+		assert_int_equal(picks[scenario_named(d, rows[i].batch)].decode,
+				 rows[i].us[1] < rows[i].us[0]);
+	data_free(d);
+}
+
+/* Rows by num_seqs 1, 2, 4, ...; column 1 hardly wins most rows, and loses one by far. */
+static struct matrix *lopsided(int rows)
+{
+	struct matrix *m = matrix_new(rows, 2);
+	assert_non_null(m);
+	for (int r = 0; r < rows; r++) {
+		m->weight[r] = 1;
+		m->choice[0] = 0, m->choice[1] = 1;
+		m->f[r].num_seqs = 1 << r;
+		m->cost[2 * r] = r ? 10 : 0;
+		m->cost[2 * r + 1] = r ? 0 : 1000;
+	}
+	return m;
+}
+
+static void test_cart(void **state)
+{
+	struct matrix *m = lopsided(6);
+	struct tree t;
+	(void)state;
+	/* One leaf: the least cost in all, and the most common label. */
+	assert_true(cart_grow(&t, m, &(struct cart){ CART_COST, 1, 9 }));
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.v[0].action, 0);
+	tree_free(&t);
+	assert_true(cart_grow(&t, m, &(struct cart){ CART_ENTROPY, 1, 9 }));
+	assert_int_equal(t.v[0].action, 1);
+	tree_free(&t);
+	/* Two leaves are all that is needed; more are not made. */
+	for (enum criterion c = CART_COST; c <= CART_ENTROPY; c++) {
+		assert_true(cart_grow(&t, m, &(struct cart){ c, 8, 9 }));
+		assert_int_equal(tree_leaves(&t), 2);
+		assert_int_equal(t.v[0].feature, ATTUNE_FEATURE_num_seqs);
+		assert_int_equal(t.v[0].threshold, 1);
+		assert_int_equal(t.v[t.v[0].below].action, 0);
+		assert_int_equal(t.v[t.v[0].above].action, 1);
+		tree_free(&t);
+	}
+	/* Costs alternate: each split gains, until leaves or depth run out. */
+	for (int r = 0; r < m->rows; r++)
+		m->cost[2 * r] = r % 2 ? 0 : 100 + r, m->cost[2 * r + 1] = r % 2 ? 100 + r : 0;
+	assert_true(cart_grow(&t, m, &(struct cart){ CART_COST, 3, 9 }));
+	assert_int_equal(tree_leaves(&t), 3);
+	tree_free(&t);
+	assert_true(cart_grow(&t, m, &(struct cart){ CART_COST, 64, 1 }));
+	assert_int_equal(tree_leaves(&t), 2);
+	tree_free(&t);
+	assert_true(cart_grow(&t, m, &(struct cart){ CART_COST, 64, 9 }));
+	assert_int_equal(tree_leaves(&t), 6);
+	tree_free(&t);
+	matrix_free(m);
+}
+
+/* All baselines that learn pick something that runs, everywhere, on smooth data. */
+static void test_learned_picks_are_legal(void **state)
+{
+	struct data *d = synthetic_data(0);
+	struct forest f;
+	const struct limits limits = default_limits;
+	(void)state;
+	assert_true(forest_induce(&f, d, &limits));
+	for (enum policy p = POLICY_BEST_FIXED; p < NUM_POLICIES; p++) {
+		struct chooser *c = chooser_new(d, p, &f);
+		assert_non_null(c);
+		for (int s = 0; s < d->n; s++) {
+			const struct measured *m = &d->v[s];
+			const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+			struct made made;
+			chooser_make(c, m, -1, &made);
+			const struct choice *k =
+			    m->has[PHASE_PREFILL] ? &made.prefill : &made.decode;
+			const enum phase phase = mixed && !made.join     ? PHASE_ALL
+						 : m->has[PHASE_PREFILL] ? PHASE_PREFILL
+									 : PHASE_DECODE;
+			assert_non_null(k->kernel);
+			assert_null(k->kernel->space->why_illegal(&k->config, &m->shape,
+								  &m->part[phase], &d->run.device));
+			assert_true(!mixed || !made.join || made.decode.kernel);
+		}
+		chooser_free(c);
+	}
+	forest_free(&f);
+	data_free(d);
+}
+
+/* ---- estimates ------------------------------------------------------------------------- */
+static void test_estimates(void **state)
+{
+	struct data *d = synthetic_data(0);
+	struct measured m;
+	struct around *a;
+	double far;
+	(void)state;
+	/* Of a measured batch: what was measured. */
+	const int s = scenario_named(d, "8q1s4096");
+	a = around_new(d, &d->v[s]);
+	assert_int_equal(around_nearest(a, PHASE_DECODE, &far), s);
+	assert_true(far == 0);
+	for (int c = 0; c < d->num_choices; c++) {
+		const double us = data_part_time(d, s, PHASE_DECODE, c);
+		if (isfinite(us))
+			assert_true(fabs(estimate_part(a, PHASE_DECODE, &d->choice[c]) / us - 1) <
+				    1e-9);
+	}
+	around_free(a);
+	/* Of one between: within what the model says by a quarter. */
+	assert_true(measured_make(&m, d, "llama3.1-8b@1", &llama, "10q1s4096"));
+	a = around_new(d, &m);
+	for (int c = 0; c < d->num_choices; c++) {
+		char text[MAX_CHOICE_TEXT];
+		choice_text(text, sizeof text, &d->choice[c]);
+		const double is = synthetic_us(&m.part[PHASE_DECODE], text);
+		const double us = estimate_part(a, PHASE_DECODE, &d->choice[c]);
+		assert_true(us > is / 1.5 && us < is * 1.5);
+	}
+	around_free(a);
+	measured_free(&m);
+	data_free(d);
+}
+
+/* ---- cliffs ------------------------------------------------------------------------------ */
+/* One threshold on num_seqs between two choices whose times are `ratio` apart at it, the
+ * one above slower on both sides, or a crossover there where `honest`. */
+static struct cliff only_cliff(double ratio, int honest)
+{
+	struct data *d = data_new("h200", &h200_run);
+	struct forest f = { .num_choices = 2, .gpu = "h200" };
+	struct cliff *cliff, one;
+	int n;
+	for (int i = 0; i < 6; i++) {
+		char batch[20];
+		snprintf(batch, sizeof batch, "%dq1s4k", 1 << i);
+		/* Threshold 5: between 4 and 8. */
+		const double above = honest ? exp((2.37 - i) * log(ratio)) : ratio;
+		add(d, batch, "decode", "qblock", "BLOCK_M=16", 100);
+		add(d, batch, "decode", "qblock", "BLOCK_M=32", 100 * above);
+	}
+	assert_true(data_finish(d));
+	for (int t = 0; t < NUM_DECISIONS; t++) {
+		struct tree *tree = &f.tree[t];
+		assert_int_equal(tree_new_node(tree), 0);
+		tree->v[0].action = t >= DECIDE_OVERLAP ? -1 : 0;
+	}
+	struct tree *tree = &f.tree[DECIDE_DECODE];
+	const int below = tree_new_node(tree), above = tree_new_node(tree);
+	tree->v[0].feature = ATTUNE_FEATURE_num_seqs;
+	tree->v[0].threshold = 5;
+	tree->v[0].below = below;
+	tree->v[0].above = above;
+	tree->v[above].action = 1;
+	f.choice[0] = d->choice[0];
+	f.choice[1] = d->choice[1];
+	assert_true(cliffs_find(d, &f, &cliff, &n));
+	assert_int_equal(n, 1);
+	one = cliff[0];
+	assert_int_equal(d->v[one.scenario[0]].part[PHASE_DECODE].f.num_seqs, 4);
+	assert_int_equal(d->v[one.scenario[1]].part[PHASE_DECODE].f.num_seqs, 8);
+	free(cliff);
+	forest_free(&f);
+	data_free(d);
+	return one;
+}
+
+static void test_cliffs(void **state)
+{
+	struct cliff c = only_cliff(1.3, 0);
+	(void)state;
+	assert_int_equal(c.decision, DECIDE_DECODE);
+	assert_int_equal(c.threshold, 5);
+	assert_non_null(strstr(c.below, "BLOCK_M=16"));
+	assert_non_null(strstr(c.above, "BLOCK_M=32"));
+	assert_true(close_to(c.ratio[0], 1.3) && close_to(c.ratio[1], 1.3));
+	assert_true(close_to(c.crossing, 1.3) && c.crossing > cliff_limit);
+	c = only_cliff(1.3, 1); /* 10 % faster on one side, 18 % slower on the other */
+	assert_true(c.ratio[0] > 1.05 && c.ratio[1] < 0.95);
+	assert_true(c.crossing < cliff_limit);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_vllm_rule),
+		cmocka_unit_test(test_aiter_rule),
+		cmocka_unit_test(test_nearest_neighbour),
+		cmocka_unit_test(test_cart),
+		cmocka_unit_test(test_learned_picks_are_legal),
+		cmocka_unit_test(test_estimates),
+		cmocka_unit_test(test_cliffs),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+/* paths.c - which GPU is meant, and where its database and its rules are. */
+#include "base.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "kernels/device/shared/gpu_names.h"
+#include "kernels/select/selector.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int gpu_or_own(const char *asked, char gpu[GPU_NAME])
+{
+	struct device dev;
+	if (!asked && device_open(&dev, NULL)) {
+		complain("%s; name a measured one with --gpu", attune_last_error());
+		return 0;
+	}
+	snprintf(gpu, GPU_NAME, "%s", asked ? asked : dev.info.gpu);
+	if (!asked)
+		device_close(&dev);
+	return 1;
+}
+
+/* What was measured on this machine comes before what the project has. */
+static void prefer_local(char path[256], const char *folder, const char *format, const char *gpu)
+{
+	char name[128];
+	snprintf(name, sizeof name, format, gpu);
+	snprintf(path, 256, "%s/local/%s", folder, name);
+	if (access(path, R_OK))
+		snprintf(path, 256, "%s/%s", folder, name);
+}
+
+/* "": the library takes none for such a GPU, or no table knows it. */
+static const char *borrowed_from(const char *gpu)
+{
+	const int length = gpu_length(gpu);
+	char whole[GPU_NAME];
+	struct device_info d;
+	snprintf(whole, sizeof whole, "%.*s", length, gpu);
+	const struct gpu_model *m = gpu_model(whole);
+	if (!m)
+		return "";
+	gpu_describe(&d, m);
+	const struct selector *s = selector_for(&d, gpu[length] ? ATTUNE_E4M3 : ATTUNE_BF16);
+	return s ? s->gpu : "";
+}
+
+void own_header(char path[256], const char *gpu)
+{
+	prefer_local(path, "generated", "attune_%s.h", gpu);
+}
+
+void db_path(char path[256], const char *asked, const char *gpu)
+{
+	if (asked)
+		snprintf(path, 256, "%s", asked);
+	else
+		prefer_local(path, "results", "%s.sqlite", gpu);
+}
+
+void rules_path(char path[256], const char *asked, const char *gpu)
+{
+	const char *from = "";
+	if (asked) {
+		snprintf(path, 256, "%s", asked);
+		return;
+	}
+	own_header(path, gpu);
+	if (access(path, R_OK))
+		from = borrowed_from(gpu);
+	if (*from) {
+		snprintf(path, 256, "generated/attune_%s.h", from);
+		complain("%s has no rules of its own: these are borrowed from %s", gpu, from);
+	}
+}

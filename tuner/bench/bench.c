@@ -1,0 +1,415 @@
+/* bench.c - `attune bench`: the tuned library and its baselines side by side on
+ * scenarios of the database, or on steps of a replayed trace, measured now, in one race a
+ * batch.
+ *
+ *   attune      what libattune does: attune_plan_batch, attune_run
+ *   oracle      the plan that the database calls fastest; the reference of ratios. Of a
+ *               trace's step nobody knows it: there the reference is attune
+ *   best_fixed  one choice a phase for everything
+ *   vllm_rule, aiter_rule  those engines' constants, nearest choices, one launch
+ *   default     the kernels' defaults */
+#include "bench.h"
+#include "harness/base/base.h"
+#include "harness/compile/compile.h"
+#include "harness/measure/measure.h"
+#include "harness/scenario/scenario.h"
+#include "harness/sweep/sweep.h"
+#include "tuner/base/base.h"
+#include "tuner/commands.h"
+#include "tuner/data/data.h"
+#include "tuner/eval/eval.h"
+#include "tuner/policy/policy.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RACE_ORACLE, RACE_LIBRARY, RACE_FIXED, RACE_VLLM, RACE_AITER, RACE_DEFAULT, NUM_RACERS };
+static const struct {
+	const char *name;
+	enum policy policy;
+} entries[NUM_RACERS] = {
+	[RACE_ORACLE] = { "oracle", POLICY_ORACLE },
+	[RACE_LIBRARY] = { "attune", POLICY_TREE },
+	[RACE_FIXED] = { "best_fixed", POLICY_BEST_FIXED },
+	[RACE_VLLM] = { "vllm_rule", POLICY_VLLM_RULE },
+	[RACE_AITER] = { "aiter_rule", POLICY_AITER_RULE },
+	[RACE_DEFAULT] = { "default", POLICY_DEFAULT },
+};
+
+struct options {
+	const char *gpu, *db, *split, *preset;
+	int limit, replay, roofline, host, anyway;
+	double read_mb; /* of the roofline */
+	enum format format;
+	struct trace_options trace;
+};
+
+struct bench {
+	struct bench_stage *stage;
+	const struct data *d;
+	const struct protocol *protocol;
+	struct chooser *chooser[NUM_RACERS]; /* NULL: not here, or not by a chooser */
+	struct table *table;
+	double sum[NUM_RACERS]; /* of log ratios; of a trace's us */
+	int count[NUM_RACERS], done, failed, total;
+	attune_shape shape; /* of a trace's model */
+	const char *model;
+};
+
+/* The fastest of what was measured. */
+static struct made oracle_made(const struct data *d, int s)
+{
+	struct made made = { .join = 1 };
+	int all, prefill = -1, decode = -1;
+	double parts = 0;
+	const double whole = data_best(d, s, PHASE_ALL, &all);
+	if (d->v[s].has[PHASE_PREFILL])
+		parts += data_best(d, s, PHASE_PREFILL, &prefill);
+	if (d->v[s].has[PHASE_DECODE])
+		parts += data_best(d, s, PHASE_DECODE, &decode);
+	if (d->v[s].has[PHASE_PREFILL] && d->v[s].has[PHASE_DECODE] && whole < parts)
+		made.join = 0, prefill = all;
+	if (prefill >= 0)
+		made.prefill = d->choice[prefill];
+	if (decode >= 0)
+		made.decode = d->choice[decode];
+	return made;
+}
+
+/* scenario -1: of no database; then there is no oracle. */
+static void fill_entries(const struct bench *b, const struct measured *m, int scenario,
+			 struct entry entry[NUM_RACERS])
+{
+	for (int i = 0; i < NUM_RACERS; i++) {
+		entry[i] = (struct entry){ .runs = b->chooser[i] || i == RACE_LIBRARY,
+					   .is_library = i == RACE_LIBRARY };
+		if (b->chooser[i])
+			chooser_make(b->chooser[i], m, scenario, &entry[i].made);
+	}
+	if (scenario >= 0) {
+		entry[RACE_ORACLE].made = oracle_made(b->d, scenario);
+		entry[RACE_ORACLE].runs = 1;
+	}
+}
+
+/* ---- scenarios ------------------------------------------------------------------------ */
+static void race_scenario(struct bench *b, int s)
+{
+	const struct measured *m = &b->d->v[s];
+	struct entry entry[NUM_RACERS];
+	fill_entries(b, m, s, entry);
+	if (!bench_race(b->stage, m, b->protocol, entry, NUM_RACERS, (unsigned)s + 1)) {
+		b->failed++;
+		return;
+	}
+	const double oracle = entry[RACE_ORACLE].us;
+	b->done++;
+	for (int i = 0; i < NUM_RACERS; i++) {
+		if (!entry[i].runs)
+			continue;
+		table_text(b->table, m->batch_text);
+		table_text(b->table, m->model);
+		table_number(b->table, m->shape.page_size, 0);
+		table_text(b->table, entries[i].name);
+		table_number(b->table, entry[i].us, 2);
+		table_number(b->table, entry[i].us / oracle, 4);
+		table_end_row(b->table);
+		if (entry[i].us > 0 && oracle > 0)
+			b->sum[i] += log(entry[i].us / oracle), b->count[i]++;
+	}
+}
+
+static int is_asked(const struct measured *m, const char *split)
+{
+	return !strcmp(split, "all") || in_split(m, split);
+}
+
+/* Of all races, on all CPUs at a time; they then find it in the cache. */
+static void compile_ahead(struct bench *b, const struct options *o)
+{
+	struct binaries all = { .arch = b->stage->dev.info.arch };
+	int ok = 1;
+	for (int s = 0, n = 0; ok && s < b->d->n && n < b->total; s++) {
+		struct entry entry[NUM_RACERS];
+		if (!is_asked(&b->d->v[s], o->split))
+			continue;
+		n++;
+		fill_entries(b, &b->d->v[s], s, entry);
+		for (int i = 0; ok && i < NUM_RACERS; i++)
+			ok = bench_foresee(&all, &b->d->v[s], &entry[i]);
+	}
+	if (ok)
+		binaries_compile(&all);
+	binaries_free(&all);
+}
+
+static void race_scenarios(struct bench *b, const struct options *o)
+{
+	for (int s = 0; s < b->d->n; s++)
+		b->total += is_asked(&b->d->v[s], o->split);
+	if (o->limit && b->total > o->limit)
+		b->total = o->limit;
+	compile_ahead(b, o);
+	for (int s = 0; s < b->d->n && b->done + b->failed < b->total && !interrupted; s++) {
+		if (!is_asked(&b->d->v[s], o->split))
+			continue;
+		progress("bench", b->done + b->failed, b->total);
+		race_scenario(b, s);
+	}
+	progress_end();
+	table_print(b->table, stdout);
+	for (int i = 0; i < NUM_RACERS; i++)
+		if (b->count[i])
+			fprintf(stderr, "# %-10s %.4f x oracle, geometric mean of %d scenarios\n",
+				entries[i].name, exp(b->sum[i] / b->count[i]), b->count[i]);
+	if (!b->done)
+		complain("no scenario of split '%s' could be run", o->split);
+}
+
+/* ---- a trace --------------------------------------------------------------------------- */
+/* Steps count where all racers ran: sums over different steps compare nothing. */
+static int race_step(void *arg, int step, const attune_batch *view)
+{
+	struct bench *b = arg;
+	struct entry entry[NUM_RACERS];
+	struct measured m = { 0 };
+	char *text = batch_format(view);
+	int all = text && measured_make(&m, b->d, b->model, &b->shape, text);
+	free(text);
+	if (!all)
+		return 0;
+	fill_entries(b, &m, -1, entry);
+	progress("bench", b->done + b->failed, b->total);
+	all = bench_race(b->stage, &m, b->protocol, entry + 1, NUM_RACERS - 1, (unsigned)step + 1);
+	for (int i = RACE_LIBRARY; all && i < NUM_RACERS; i++)
+		all = !entry[i].runs || entry[i].us > 0;
+	b->done += all;
+	b->failed += !all;
+	for (int i = RACE_LIBRARY; all && i < NUM_RACERS; i++)
+		if (entry[i].runs)
+			b->sum[i] += entry[i].us, b->count[i]++;
+	measured_free(&m);
+	return !interrupted;
+}
+
+static void race_trace(struct bench *b, const struct options *o)
+{
+	int all = 0;
+	b->model = o->trace.model;
+	b->total = o->trace.steps;
+	if (shape_of_model(&b->shape, b->d, b->model, 0))
+		trace_steps(&o->trace, o->trace.steps, race_step, b, &all);
+	progress_end();
+	for (int i = RACE_LIBRARY; i < NUM_RACERS; i++) {
+		if (!b->count[i])
+			continue;
+		table_text(b->table, entries[i].name);
+		table_number(b->table, b->count[i], 0);
+		table_number(b->table, b->sum[i] / 1e3, 3);
+		table_number(b->table, b->sum[i] / b->sum[RACE_LIBRARY], 4);
+		table_end_row(b->table);
+	}
+	table_print(b->table, stdout);
+	fprintf(stderr, "# %d of %d steps, evenly spaced; %d could not be run\n", b->done, all,
+		b->failed);
+	if (!b->done)
+		complain("no step of %s could be run", o->trace.path);
+}
+
+static int run(struct bench_stage *st, const struct data *d, const struct options *o,
+	       const struct protocol *protocol)
+{
+	static const char *const columns[] = { "batch",  "model",     "page_size",
+					       "policy", "median_us", "ratio_to_oracle" };
+	static const char *const of_trace[] = { "policy", "steps", "attention_ms", "ratio" };
+	struct bench b = { .stage = st, .d = d, .protocol = protocol };
+	b.table = o->trace.path ? table_new(o->format, of_trace, COUNT(of_trace))
+				: table_new(o->format, columns, COUNT(columns));
+	if (!b.table) {
+		complain("out of memory");
+		return EXIT_CHECK;
+	}
+	for (int i = RACE_FIXED; i < NUM_RACERS; i++)
+		b.chooser[i] = chooser_new(d, entries[i].policy, NULL);
+	if (o->trace.path)
+		race_trace(&b, o);
+	else
+		race_scenarios(&b, o);
+	for (int i = 0; i < NUM_RACERS; i++)
+		chooser_free(b.chooser[i]);
+	return interrupted ? EXIT_INTERRUPTED : b.done && !b.failed ? EXIT_DONE : EXIT_CHECK;
+}
+
+enum { TRACE_STEPS = 100 };
+enum {
+	OPT_LIMIT = 256,
+	OPT_PRESET,
+	OPT_TRACE,
+	OPT_STEPS,
+	OPT_LOAD,
+	OPT_REPLAY,
+	OPT_ROOFLINE,
+	OPT_HOST,
+	OPT_READ,
+	OPT_ANYWAY
+};
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "split", 's', "NAME", 0, "heldout (default: all that begin so), train, peers, all ...",
+	  0 },
+	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios", 0 },
+	{ "preset", OPT_PRESET, "NAME", 0, "rounds as in a smoke, quick (default) or full sweep",
+	  0 },
+	{ "trace", OPT_TRACE, "FILE", 0, "steps of a replayed trace (CSV) instead", 0 },
+	{ "model", 'm', "NAME@TP", 0, "of the trace, as in llama3.1-8b@1", 0 },
+	{ "steps", OPT_STEPS, "N", 0, "of the trace: N steps, evenly spaced (100)", 0 },
+	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
+	{ "replay", OPT_REPLAY, NULL, 0, "graphs replayed for other lengths, instead", 0 },
+	{ "roofline", OPT_ROOFLINE, NULL, 0, "memory, L2 cache and launches alone, instead", 0 },
+	{ "host", OPT_HOST, NULL, 0, "what calls cost the CPU, instead", 0 },
+	{ "read-mb", OPT_READ, "X", 0, "of the roofline: MB of a read (1074)", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
+	{ "format", 'f', "NAME", 0, FORMAT_WORDS, 0 },
+	{ 0 }
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	char *end;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
+	case 'd': o->db = arg; return 0;
+	case 's': o->split = arg; return 0;
+	case OPT_PRESET: o->preset = arg; return 0;
+	case OPT_LIMIT:
+		o->limit = (int)strtol(arg, &end, 10);
+		if (*end || o->limit < 1)
+			argp_error(state, "'%s' should be a number of scenarios, 1 or more", arg);
+		return 0;
+	case OPT_REPLAY: o->replay = 1; return 0;
+	case OPT_ROOFLINE: o->roofline = 1; return 0;
+	case OPT_HOST: o->host = 1; return 0;
+	case OPT_ANYWAY: o->anyway = 1; return 0;
+	case OPT_READ:
+		o->read_mb = strtod(arg, &end);
+		if (*end || !(o->read_mb >= 0.1 && o->read_mb <= 1e5))
+			argp_error(state, "--read-mb '%s' should be a number of MB, 0.1 or more",
+				   arg);
+		return 0;
+	case 'm': o->trace.model = arg; return 0;
+	case OPT_TRACE: o->trace.path = arg; return 0;
+	case OPT_STEPS:
+		o->trace.steps = (int)strtol(arg, &end, 10);
+		if (*end || o->trace.steps < 1)
+			argp_error(state, "--steps '%s' should be a number, 1 or more", arg);
+		return 0;
+	case OPT_LOAD:
+		o->trace.load = strtod(arg, &end);
+		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
+			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (o->trace.path && !o->trace.model)
+			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
+		return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"Measure the tuned library against its baselines, side by side on this machine."
+	"\vOf a trace: the sum of the attention times of its steps under each policy, for one "
+	"layer, and its ratio to the library's.\n\n"
+	"--replay: steps of 32 layers as captured graphs, replayed for 24 sets of lengths from 256 "
+	"to 16k, of Llama 3.1 8B: recaptured for each set (the reference), frozen at capture, "
+	"picked by the host among graphs by plan, planned on the device (what attune_run does "
+	"while a graph is captured), and by a SWITCH node of CUDA 12.8. step_us: the mean over "
+	"sets of the median of five plays, on the device; layer_us: above the reference, for a "
+	"layer; host_us: what the host needs to pick.\n\n"
+	"--roofline: what the GPU gives at most, without attention, into the database, from where "
+	"attune show --ceilings reads it. read: GB/s by path (16-byte loads to registers; "
+	"asynchronous copies of 16 bytes; bulk copies of 256 bytes or 4 KiB), KiB under way in a "
+	"block and blocks, one a unit. cold: us of the fastest way to read so many MiB that no "
+	"cache "
+	"has. cached: out of the L2 cache. launch: us of a launch, in a stream or as a step of a "
+	"chain of 40 in a graph; early: by programmatic dependent launch, whose kernels let the "
+	"next one begin at their end or at their top; idle: its kernel finds that it has nothing "
+	"to do. Medians of 7 plays.\n\n"
+	"--host: ns of a call on the CPU that makes it, of 2500 calls each by itself, for batches "
+	"of "
+	"1 to 256 decodes, alone and beside a prefill, of Llama 3.1 8B: plan, attune_plan_batch; "
+	"own, attune_run but for the driver; run, all of attune_run; by the library's own plans "
+	"and "
+	"on GPUs by plans of few launches. launch: an empty kernel's, by ways to ask for it. What "
+	"the clock takes is subtracted. On CPUs run is left out, since it is the attention "
+	"itself.\n\n"
+	"Example:\n  attune bench --gpu h200 --split heldout --format json\n"
+	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
+	"  attune bench --gpu h200 --replay --format tsv\n"
+	"  attune bench --gpu h200 --roofline\n  attune bench --gpu h200 --host --format tsv",
+	NULL,
+	NULL,
+	NULL
+};
+
+static int measure_scenarios(struct bench_stage *st, const struct options *o,
+			     const struct protocol *protocol, const char *db)
+{
+	const char *split = strcmp(o->split, "all") ? o->split : NULL;
+	struct data *d = data_load(db, st->dev.info.gpu);
+	int code = d && split_known(d, split) ? device_ready_open(&st->dev, "bench", o->anyway)
+					      : EXIT_USAGE;
+	if (!code)
+		code = run(st, d, o, protocol);
+	data_free(d);
+	return code;
+}
+
+static int measure(struct bench_stage *st, const struct options *o, const struct protocol *protocol,
+		   const char *db)
+{
+	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* and says why */
+	if (!o->replay && !o->host && !o->roofline)
+		return measure_scenarios(st, o, protocol, db);
+	const int code = refuses ? EXIT_DONE : device_ready_open(&st->dev, "bench", o->anyway);
+	if (code)
+		return code;
+	return o->replay ? bench_replay(st, protocol, o->format)
+	       : o->host ? bench_host(st, o->format)
+			 : bench_roofline(&st->dev, db, o->read_mb, o->format);
+}
+
+int cmd_bench(int argc, char **argv)
+{
+	struct options o = { .split = "heldout",
+			     .preset = "quick",
+			     .read_mb = 1073.741824,
+			     .trace = trace_defaults };
+	struct bench_stage st = { 0 };
+	struct protocol protocol;
+	char db[256];
+	int code;
+	o.trace.steps = TRACE_STEPS;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	catch_signals();
+	code = stage_open(&st, o.gpu);
+	if (!code && !protocol_for(&protocol, &st.dev.info, o.preset)) {
+		complain("--preset %s: smoke, quick or full is expected", o.preset);
+		code = EXIT_USAGE;
+	}
+	if (!code)
+		db_path(db, o.db, st.dev.info.gpu);
+	if (!code)
+		code = measure(&st, &o, &protocol, db);
+	stage_close(&st);
+	return code;
+}

@@ -1,0 +1,64 @@
+/* bench.h - inside `attune bench`. For bench*.c only, but for show_ceilings. */
+#ifndef TUNER_BENCH_BENCH_H
+#define TUNER_BENCH_BENCH_H
+
+#include "harness/base/base.h"
+#include "kernels/device/device.h"
+#include "kernels/kernel.h"
+#include "tuner/data/data.h"
+#include "tuner/policy/policy.h"
+
+struct binaries;
+struct kept;
+struct pool;
+struct protocol;
+
+struct bench_stage {
+	struct device dev;
+	attune_context *ctx;
+	struct pool *pool;
+	struct kept { /* code by binary */
+		char key[MAX_FLAGS + 32];
+		struct code *code;
+	} * kept;
+	int num_kept;
+	void *workspace;
+	size_t workspace_bytes;
+};
+/* This machine's device, which must be `gpu` unless that is NULL; an exit code. */
+int stage_open(struct bench_stage *, const char *gpu);
+void stage_close(struct bench_stage *);
+/* Of a choice or a helper, compiled once and kept; NULL + complain. The stage's. */
+struct code *stage_code(struct bench_stage *, const struct kernel *, const struct config *,
+			const attune_shape *);
+
+/* A way to run a batch: what libattune does (attune_plan_batch, attune_run), or a plan of
+ * concrete choices. */
+struct entry {
+	int runs; /* 0: there is no such way here */
+	int is_library;
+	struct made made;
+	double us; /* out: median; NaN: it did not run, or was not measured */
+};
+/* Adds the code of an entry that is not the library, for binaries_compile. 0 without memory. */
+int bench_foresee(struct binaries *, const struct measured *, const struct entry *);
+
+/* Races the entries on a batch (m->batch is needed); the first is the reference. 0 when it
+ * could not be done, and it has complained. */
+int bench_race(struct bench_stage *, const struct measured *, const struct protocol *,
+	       struct entry *, int n, unsigned long long seed);
+
+/* bench_host.c: `attune bench --host`; an exit code. */
+int bench_host(struct bench_stage *, enum format);
+
+/* bench_roofline.c: `attune bench --roofline`, into that database, by reads of at most so many MB;
+ * an exit code. */
+int bench_roofline(struct device *, const char *db, double read_mb, enum format);
+
+/* bench_graphs.c: `attune bench --replay`; an exit code. */
+int bench_replay(struct bench_stage *, const struct protocol *, enum format);
+
+/* bench_roofline.c: what the newest `attune bench --roofline` has measured; an exit code. */
+int show_ceilings(const char *db, const char *gpu, enum format);
+
+#endif

@@ -1,0 +1,236 @@
+/* bench_race.c - several ways to run one batch, side by side in one race on this machine.
+ * Racers launch through the same device and tape, and rotate through the same page sets
+ * (harness/measure/race.c). Code that the library does not carry comes from the run-time
+ * compiler, once for the whole run. */
+#include "bench.h"
+#include "harness/base/base.h"
+#include "harness/check/check.h"
+#include "harness/compile/compile.h"
+#include "harness/measure/measure.h"
+#include "harness/scenario/scenario.h"
+#include "kernels/launch/run.h"
+#include "tuner/data/data.h"
+#include "tuner/policy/policy.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One racer: the library's plan, or a plan by hand. */
+struct call {
+	struct bench_stage *stage;
+	const struct workload *work;
+	attune_op *op;
+	attune_plan plan;
+	struct {
+		struct choice choice;
+		struct loaded loaded;
+		enum phase phase;
+	} part[2];
+	int num_parts, set;
+	enum attune_how how;
+	size_t at[2]; /* where a part's workspace begins */
+};
+
+static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
+{
+	const struct call *c = arg;
+	struct bench_stage *st = c->stage;
+	return choice_launch(&st->dev, &c->part[i].choice, &c->part[i].loaded, c->work, c->set,
+			     c->part[i].phase, (char *)st->workspace + c->at[i],
+			     st->workspace_bytes - c->at[i], steps, stream);
+}
+
+static enum attune_status launch(void *arg, int set)
+{
+	struct call *c = arg;
+	struct bench_stage *st = c->stage;
+	if (c->op) {
+		attune_tensors t = c->work->tensors;
+		t.block_table = c->work->block_tables[set];
+		return attune_run(c->op, &c->plan, &t, st->workspace, st->workspace_bytes,
+				  st->dev.ops->stream(&st->dev));
+	}
+	c->set = set;
+	return run_parts(&st->dev, c->how, c->num_parts, launch_part, c,
+			 st->dev.ops->stream(&st->dev));
+}
+
+struct code *stage_code(struct bench_stage *st, const struct kernel *k, const struct config *config,
+			const attune_shape *shape)
+{
+	char flags[MAX_FLAGS], key[MAX_FLAGS + 32];
+	struct binary binary;
+	struct code *code = NULL;
+	binary_flags(flags, sizeof flags, k, config, shape);
+	snprintf(key, sizeof key, "%s %s", k->name, flags);
+	for (int i = 0; i < st->num_kept; i++)
+		if (!strcmp(st->kept[i].key, key))
+			return st->kept[i].code;
+	if (jit_compile(&binary, k, flags, st->dev.info.arch)) {
+		complain("%s: does not compile", key);
+		return NULL;
+	}
+	if (st->dev.ops->load(&st->dev, &code, &binary.blob))
+		complain("%s: %s", key, attune_last_error());
+	jit_free(&binary);
+	struct kept *more = realloc(st->kept, (size_t)(st->num_kept + 1) * sizeof *more);
+	if (!code || !more) {
+		if (code)
+			st->dev.ops->unload(&st->dev, code);
+		return NULL;
+	}
+	st->kept = more;
+	snprintf(more[st->num_kept].key, sizeof more->key, "%s", key);
+	more[st->num_kept++].code = code;
+	return code;
+}
+
+static int add_part(struct call *c, const struct choice *choice, enum phase phase,
+		    const attune_shape *shape)
+{
+	struct config config;
+	struct loaded *l = &c->part[c->num_parts].loaded;
+	c->part[c->num_parts].choice = *choice;
+	c->part[c->num_parts++].phase = phase;
+	l->code = stage_code(c->stage, choice->kernel, &choice->config, shape);
+	for (enum helper h = 0; h < NUM_HELPERS; h++) {
+		const struct kernel *k = kernel_helper(choice->kernel->backend, h);
+		if (!k || !kernel_takes(choice->kernel, &choice->config, h))
+			continue;
+		config_default(&config, k->space);
+		l->helper[h] = stage_code(c->stage, k, &config, shape);
+		if (!l->helper[h])
+			return 0;
+	}
+	return l->code != NULL;
+}
+
+/* 0: the plan cannot be run. */
+static int call_made(struct call *c, const struct measured *m, const struct made *made)
+{
+	c->how = made->how;
+	c->at[1] = made->how == ATTUNE_STREAMS ? c->stage->workspace_bytes / 2 : 0;
+	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !made->join)
+		return made->prefill.kernel && add_part(c, &made->prefill, PHASE_ALL, &m->shape);
+	if (m->has[PHASE_PREFILL] &&
+	    (!made->prefill.kernel || !add_part(c, &made->prefill, PHASE_PREFILL, &m->shape)))
+		return 0;
+	if (m->has[PHASE_DECODE] &&
+	    (!made->decode.kernel || !add_part(c, &made->decode, PHASE_DECODE, &m->shape)))
+		return 0;
+	return c->num_parts > 0;
+}
+
+static int foresee_part(struct binaries *b, const struct choice *choice, const attune_shape *shape)
+{
+	int helper[NUM_HELPERS];
+	return !choice->kernel || (binaries_add(b, choice, shape) >= 0 &&
+				   binaries_add_helpers(b, choice, shape, helper));
+}
+
+int bench_foresee(struct binaries *b, const struct measured *m, const struct entry *e)
+{
+	const int is_whole = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !e->made.join;
+	if (!e->runs || e->is_library)
+		return 1;
+	return (!m->has[PHASE_PREFILL] || foresee_part(b, &e->made.prefill, &m->shape)) &&
+	       (!m->has[PHASE_DECODE] || is_whole || foresee_part(b, &e->made.decode, &m->shape));
+}
+
+/* The library's own plan, or the entry's. */
+static int enter(struct call *c, const struct measured *m, const struct entry *e)
+{
+	if (!e->is_library)
+		return call_made(c, m, &e->made);
+	if (!attune_prepare(c->stage->ctx, &m->shape, &c->op) &&
+	    !attune_plan_batch(c->op, &m->batch->view, &c->plan))
+		return 1;
+	complain("%s %s: %s", m->model, m->batch_text, attune_last_error());
+	return 0;
+}
+
+int bench_race(struct bench_stage *st, const struct measured *m, const struct protocol *protocol,
+	       struct entry *entry, int n, unsigned long long seed)
+{
+	struct scenario scenario;
+	struct workload work;
+	struct call *call = calloc((size_t)n, sizeof *call);
+	struct racer *racer = calloc((size_t)n, sizeof *racer);
+	int *who = calloc((size_t)n, sizeof *who), racers = 0, done = 0;
+	struct facts facts;
+	scenario_again(&scenario, m);
+	if (!call || !racer || !who ||
+	    workload_make(&work, &st->dev, &st->pool, &scenario, WORKLOAD_TIMED,
+			  protocol->cold_bytes)) {
+		complain("%s %s: %s", m->model, m->batch_text,
+			 call && racer && who ? attune_last_error() : "out of memory");
+		goto out;
+	}
+	scenario_facts(&facts, &m->shape, &m->batch->view);
+	for (int i = 0; i < n; i++) {
+		entry[i].us = NAN;
+		call[i] = (struct call){ .stage = st, .work = &work };
+		if (!entry[i].runs || !enter(&call[i], m, &entry[i]))
+			continue;
+		who[racers] = i;
+		racer[racers++] = (struct racer){ .call = launch,
+						  .arg = &call[i],
+						  .bytes = facts.kv_bytes,
+						  .flops = facts.flops };
+	}
+	const struct race race = {
+		.protocol = protocol, .v = racer, .n = racers, .sets = work.sets, .seed = seed
+	};
+	done = racers && !measure_race(&st->dev, &race);
+	for (int i = 0; done && i < racers; i++) {
+		if (racer[i].m.samples)
+			entry[who[i]].us = racer[i].m.median_us;
+		else
+			complain("%s %s: not measured: %s", m->model, m->batch_text,
+				 racer[i].m.detail);
+	}
+	for (int i = 0; i < n; i++)
+		attune_release(call[i].op);
+	workload_free(&work);
+out:
+	free(call);
+	free(racer);
+	free(who);
+	return done;
+}
+
+int stage_open(struct bench_stage *st, const char *gpu)
+{
+	enum attune_status status = device_open(&st->dev, device_for(gpu));
+	if (status) {
+		complain("%s", attune_last_error());
+		return EXIT_NO_DEVICE;
+	}
+	if (gpu && strcmp(gpu, st->dev.info.gpu)) {
+		complain("--gpu %s: this machine has %s (%s); name that, or run on the other", gpu,
+			 st->dev.info.gpu, st->dev.info.name);
+		return EXIT_NO_DEVICE;
+	}
+	st->workspace_bytes = 2 * (size_t)MAX_PARTIAL_BYTES; /* for parts side by side */
+	if (attune_adopt(&st->ctx, &st->dev) ||
+	    st->dev.ops->alloc(&st->dev, &st->workspace, st->workspace_bytes)) {
+		complain("%s", attune_last_error());
+		return EXIT_CHECK;
+	}
+	return EXIT_DONE;
+}
+
+void stage_close(struct bench_stage *st)
+{
+	if (!st->dev.ops)
+		return;
+	for (int i = 0; i < st->num_kept; i++)
+		st->dev.ops->unload(&st->dev, st->kept[i].code);
+	free(st->kept);
+	pool_free(&st->dev, st->pool);
+	if (st->workspace)
+		st->dev.ops->release(&st->dev, st->workspace);
+	attune_close(st->ctx);
+	device_close(&st->dev);
+}

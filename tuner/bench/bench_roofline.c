@@ -1,0 +1,206 @@
+/* bench_roofline.c - `attune bench --roofline`: what this GPU gives at most, by microbenchmarks
+ * of its memory, its L2 cache and its launches, into the database; and `attune show --ceilings`,
+ * which reads them back. */
+#include "bench.h"
+#include "harness/base/base.h"
+#include "harness/ceilings/suite.h"
+#include "harness/compile/compile.h"
+#include "harness/measure/measure.h"
+#include "harness/store/store.h"
+#include "harness/sweep/sweep.h"
+#include "harness/worker/worker.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- as a table ---------------------------------------------------------------------------- */
+
+enum { MOST_COLUMNS = 32 };
+static const char *const last_words[] = { " blocks=", " units=" };
+
+/* How much of the detail comes before its last word, a number of blocks or of units; 0: another */
+static size_t stem(const struct ceiling *c)
+{
+	const char *at = strrchr(c->detail, ' ');
+	for (size_t i = 0; at && i < COUNT(last_words); i++)
+		if (!strncmp(at, last_words[i], strlen(last_words[i])))
+			return (size_t)(at - c->detail);
+	return 0;
+}
+
+/* All but the number alike */
+static int same_row(const struct ceiling *a, const struct ceiling *b)
+{
+	const size_t n = stem(a), same = n ? strcspn(a->detail + n, "=") + n : 0;
+	return n && n == stem(b) && !strncmp(a->detail, b->detail, same + 1) &&
+	       !strcmp(a->name, b->name) && !strcmp(a->unit, b->unit);
+}
+
+/* Rows from v on that differ in that number alone. */
+static int run_of(const struct ceiling *v, int n)
+{
+	int same = 1;
+	while (same < n && same_row(v, v + same))
+		same++;
+	return same;
+}
+
+/* Several numbers of blocks, or units, side by side: name, way, unit, one column each. */
+static int print_wide(const struct ceiling *v, int n)
+{
+	const int wide = run_of(v, n);
+	const char *columns[MOST_COLUMNS + 3] = { "name", "way", "unit" };
+	char way[160];
+	if (wide > MOST_COLUMNS)
+		return 0;
+	for (int i = 0; i < wide; i++)
+		columns[3 + i] = v[i].detail + stem(&v[i]) + 1;
+	struct table *t = table_new(FORMAT_TABLE, columns, 3 + wide);
+	int done = 0;
+	while (t && done < n && run_of(v + done, n - done) == wide &&
+	       !strcmp(v[done].name, v->name) &&
+	       !strcmp(v[done].detail + stem(&v[done]), v->detail + stem(v))) {
+		snprintf(way, sizeof way, "%.*s", (int)stem(&v[done]), v[done].detail);
+		table_text(t, v[done].name);
+		table_text(t, way);
+		table_text(t, v[done].unit);
+		for (int i = 0; i < wide; i++)
+			table_number(t, v[done + i].value, 0);
+		table_end_row(t);
+		done += wide;
+	}
+	if (t)
+		table_print(t, stdout);
+	puts("");
+	return done;
+}
+
+static int decimals(const struct ceiling *c)
+{
+	return !strcmp(c->unit, "us") ? 3 : 1;
+}
+
+/* In the format of people those that differ in `blocks` alone stand in one row. */
+static int ceilings_print(const struct ceiling *v, int n, enum format format)
+{
+	static const char *const columns[] = { "name", "detail", "value", "unit" };
+	int done = 0;
+	while (format == FORMAT_TABLE && done < n && run_of(v + done, n - done) > 1) {
+		const int more = print_wide(v + done, n - done);
+		if (!more)
+			break;
+		done += more;
+	}
+	struct table *t = table_new(format, columns, COUNT(columns));
+	for (; t && done < n; done++) {
+		table_text(t, v[done].name);
+		table_text(t, v[done].detail);
+		table_number(t, v[done].value, decimals(&v[done]));
+		table_text(t, v[done].unit);
+		table_end_row(t);
+	}
+	if (t)
+		table_print(t, stdout);
+	return t != NULL;
+}
+
+/* ---- measured ------------------------------------------------------------------------------ */
+
+static const struct ceiling *listed(const struct roofline *r)
+{
+	static struct ceiling v[MOST_CEILINGS];
+	for (int i = 0; i < r->n; i++)
+		v[i] = r->v[i].c;
+	return v;
+}
+
+static int keep(const struct roofline *r, struct store *s)
+{
+	const struct hello hello = { .info = r->dev->info };
+	const struct protocol protocol = { .name = "roofline" };
+	const long long run = provenance_run(s, &hello, &protocol, "attune bench --roofline");
+	return run > 0 && store_ceilings(s, run, listed(r), r->n);
+}
+
+static int measure(struct roofline *r)
+{
+	static void (*const all[])(struct roofline *) = { roofline_read, roofline_cold,
+							  roofline_cached, roofline_launches };
+	for (size_t i = 0; i < COUNT(all) && !interrupted; i++)
+		all[i](r);
+	progress_end();
+	return !interrupted;
+}
+
+int bench_roofline(struct device *dev, const char *db, double read_mb, enum format format)
+{
+	static struct roofline r;
+	const struct device_info *d = &dev->info;
+	const double share = (double)d->memory_bytes / 8;
+	if (d->backend == BACKEND_CPU) {
+		complain("--roofline is of GPUs; what this CPU reads from memory `attune devices` "
+			 "says");
+		return EXIT_NO_DEVICE;
+	}
+	if (!source_root()) {
+		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
+		return EXIT_USAGE;
+	}
+	const char *asked = getenv("ATTUNE_EMULATED");
+	if (device_is_emulated(d) && !(asked && !strcmp(asked, "1"))) {
+		complain("%s is made on an emulated device, %s: nothing of it is a time", db,
+			 d->name);
+		return EXIT_USAGE;
+	}
+	struct store *s = store_open(db, 0); /* before what takes a minute */
+	if (!s)
+		return EXIT_USAGE;
+	int code = EXIT_CHECK;
+	if (roofline_open(&r, dev, (size_t)fmin(read_mb * 1e6, share)) && measure(&r) &&
+	    ceilings_print(listed(&r), r.n, format) && keep(&r, s) && !r.failed)
+		code = EXIT_DONE;
+	if (code && r.failed)
+		complain("%s: not measured, see above; the others are", r.failed);
+	roofline_close(&r);
+	store_close(s);
+	return interrupted ? EXIT_INTERRUPTED : code;
+}
+
+/* ---- read back ----------------------------------------------------------------------------- */
+
+struct known {
+	struct ceiling v[MOST_CEILINGS];
+	int n;
+};
+
+static int take(void *arg, const struct ceiling *c)
+{
+	struct known *k = arg;
+	struct ceiling *to = &k->v[k->n];
+	*to = (struct ceiling){ strdup(c->name), strdup(c->detail), strdup(c->unit), c->value };
+	k->n += to->name && to->detail && to->unit;
+	return k->n < MOST_CEILINGS;
+}
+
+int show_ceilings(const char *db, const char *gpu, enum format format)
+{
+	struct store *s = store_open(db, 1);
+	struct known *k = calloc(1, sizeof *k);
+	const int done = s && k && store_each_ceiling(s, gpu, take, k);
+	int code = EXIT_USAGE;
+	if (done && !k->n)
+		complain(
+		    "%s has no ceilings of %s; attune bench --roofline measures them, on a GPU", db,
+		    gpu);
+	if (done)
+		code = k->n && ceilings_print(k->v, k->n, format) ? EXIT_DONE : EXIT_CHECK;
+	for (int i = 0; k && i < k->n; i++) {
+		free((char *)(uintptr_t)k->v[i].name);
+		free((char *)(uintptr_t)k->v[i].detail);
+		free((char *)(uintptr_t)k->v[i].unit);
+	}
+	free(k);
+	store_close(s);
+	return code;
+}

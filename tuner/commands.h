@@ -1,0 +1,19 @@
+/* commands.h - subcommands of the tool, one row each in main.c. */
+#ifndef TUNER_COMMANDS_H
+#define TUNER_COMMANDS_H
+
+/* ---- subcommands -------------------------------------------------------------- */
+int cmd_tune(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_contribute(int argc, char **argv);
+int cmd_induce(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
+int cmd_show(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_confirm(int argc, char **argv);
+int cmd_refine(int argc, char **argv);
+int cmd_ladder(int argc, char **argv);
+
+#endif

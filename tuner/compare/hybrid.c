@@ -1,0 +1,123 @@
+/* hybrid.c - how batches of one chunk beside many decodes are run best. */
+#include "harness/scenario/scenario.h"
+#include "hybrid.h"
+#include "harness/base/base.h"
+#include "tuner/data/data.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { LEAST_CHUNK = 512, MOST_CHUNK = 2048, LEAST_DECODES = 16 };
+
+const char *const way_names[NUM_WAYS] = {
+	"one launch", "one fused kernel", "two streams", "SMs split in two", "tuned choice",
+};
+
+static int is_hybrid(const struct measured *m)
+{
+	const attune_batch *b = &m->batch->view;
+	int chunks = 0;
+	if (!m->has[PHASE_PREFILL] || m->part[PHASE_ALL].f.decode_seqs < LEAST_DECODES)
+		return 0;
+	for (int i = 0; i < b->num_seqs; i++) {
+		const int query = b->query_start[i + 1] - b->query_start[i];
+		if (query <= DECODE_MAX_QUERY)
+			continue;
+		if (query < LEAST_CHUNK || query > MOST_CHUNK || b->seq_lens[i] <= query)
+			return 0;
+		chunks++;
+	}
+	return chunks == 1;
+}
+
+/* Plans that were measured again are compared with such alone. */
+static enum pass pass_of_plans(const struct data *d, int s)
+{
+	enum pass pass = PASS_A;
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
+		if (d->plan[i].pass > pass)
+			pass = d->plan[i].pass;
+	return pass;
+}
+
+static double *time_of_plan(struct hybrid *h, const struct data *d, const struct composed *c)
+{
+	const struct choice *prefill = &d->choice[c->prefill];
+	return config_value(&prefill->config, prefill->kernel->space, "SPARE_UNITS", 0)
+		   ? &h->us[WAY_SPLIT]
+		   : &h->us[WAY_STREAMS];
+}
+
+/* All of one pass, and against the best serial plan of all its races: one race alone may have
+ * had no good one. */
+void hybrid_look(const struct data *all, enum pass pass, int s, const struct pick *tuned,
+		 struct hybrid *h)
+{
+	struct data of_pass = *all, *d = &of_pass;
+	int choice;
+	d->pass = pass;
+	h->serial = data_serial(d, s);
+	for (int i = 0; i < NUM_WAYS; i++)
+		h->us[i] = INFINITY;
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
+		const struct composed *c = &d->plan[i];
+		if (c->pass != d->pass || c->how == ATTUNE_SERIAL || c->cell.outcome != OUTCOME_OK)
+			continue;
+		double *us = time_of_plan(h, d, c);
+		*us = fmin(*us, c->cell.median_us);
+	}
+	struct choice_iter i = choices_of(d, s, PHASE_ALL, PHASE_ALL);
+	while (choices_next(&i)) {
+		const int fused = d->choice[i.choice].kernel->space->is_fused;
+		double *us = &h->us[fused ? WAY_FUSED : WAY_ONE_LAUNCH];
+		*us = fmin(*us, cells_time(d, s, &i.cells[0]));
+	}
+	if (tuned)
+		h->us[WAY_TUNED] = data_plan_time(d, s, tuned);
+	const double prefill = data_best(d, s, PHASE_PREFILL, &choice);
+	const double decode = data_best(d, s, PHASE_DECODE, &choice);
+	h->prefill_share = 100 * prefill / (prefill + decode);
+}
+
+static int was_compared(const struct hybrid *h)
+{
+	return isfinite(h->us[WAY_FUSED]) || isfinite(h->us[WAY_STREAMS]) ||
+	       isfinite(h->us[WAY_SPLIT]);
+}
+
+struct hybrid *hybrids_find(const struct data *d, const struct pick *picks, int *n)
+{
+	struct hybrid *h = malloc(sizeof *h * ((size_t)d->n + 1));
+	*n = 0;
+	for (int s = 0; h && s < d->n; s++) {
+		if (!is_hybrid(&d->v[s]))
+			continue;
+		hybrid_look(d, pass_of_plans(d, s), s, picks ? &picks[s] : NULL, &h[*n]);
+		*n += isfinite(h[*n].serial) && was_compared(&h[*n]);
+	}
+	return h;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+int hybrids_gains(const struct hybrid *h, int n, enum way way, double *v)
+{
+	int found = 0;
+	for (int i = 0; i < n; i++)
+		if (isfinite(h[i].us[way]))
+			v[found++] = h[i].serial / h[i].us[way];
+	if (found)
+		qsort(v, (size_t)found, sizeof *v, by_value);
+	return found;
+}
+
+double gains_mean(const double *v, int n)
+{
+	double sum = 0;
+	for (int i = 0; i < n; i++)
+		sum += log(v[i]);
+	return exp(sum / n);
+}

@@ -1,0 +1,178 @@
+/* least_squares.c - the prices of one choice at one head size, from measured times.
+ *
+ * For given slots and start, prices are those of least squares over relative errors, none
+ * below 0 (Lawson and Hanson 1974, "Solving least squares problems", chapter 23), by
+ * coordinate descent; what lies far off counts less each time again (Beaton and Tukey
+ * 1974). Slots and start are those of the least error. Doubles throughout, but none from
+ * libm and none added up in an order that depends on the machine; what is kept has four
+ * digits.
+ *
+ * Amounts and estimates are integers, so that all who ask agree. */
+#include "costmodel.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { SWEEPS = 2000, REWEIGHTS = 3 };
+static const int slots_tried[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 16 };
+static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
+static const double trusted = 0.02, far_off = 0.2; /* relative errors */
+
+static const long long most_fs[NUM_PRICE_TERMS] = {
+	[PRICE_LAUNCH] = MOST_OF_FEW,   [PRICE_PATH] = MOST_OF_MANY,  [PRICE_TOTAL] = MOST_OF_MANY,
+	[PRICE_KIB] = MOST_OF_MANY,     [PRICE_ROWS] = MOST_OF_MANY,  [PRICE_SPLIT] = MOST_OF_FEW,
+	[PRICE_SEGMENTS] = MOST_OF_FEW, [PRICE_MERGE] = MOST_OF_MANY,
+};
+
+/* ---- amounts ---------------------------------------------------------------------------- */
+struct segment_costs price_costs(const struct price *p)
+{
+	return (struct segment_costs){ p->slots,
+				       p->start,
+				       p->fs[PRICE_PATH],
+				       p->fs[PRICE_SPLIT],
+				       p->fs[PRICE_SEGMENTS],
+				       p->fs[PRICE_MERGE] };
+}
+
+/* At most 2^27, so that sums do not overflow. */
+int price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
+		  const struct attune_features *f, int segments, const struct dealing *dealing)
+{
+	const struct segment_costs costs = price_costs(p);
+	const long long rows = f->query_tokens * f->num_query_heads;
+	const int splits = segments > 1;
+	struct segment_load l;
+	segment_load_of(&l, &p->block, f);
+	amount[PRICE_LAUNCH] = 1;
+	amount[PRICE_PATH] = dealing ? dealt_path(p, dealing, f->units, segments)
+				     : segment_path(&costs, &l, p->block.tile, f->units, segments);
+	amount[PRICE_TOTAL] = l.blocks * l.mean / f->units;
+	amount[PRICE_KIB] = f->kv_kib;
+	amount[PRICE_ROWS] = rows;
+	amount[PRICE_SPLIT] = splits;
+	amount[PRICE_SEGMENTS] = splits * segments;
+	amount[PRICE_MERGE] = splits * segments * rows;
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		amount[i] = min_of(amount[i], 1 << 27);
+	return amount[PRICE_PATH] >= 0;
+}
+
+long long price_estimate(const struct price *p, const struct attune_features *f, int segments,
+			 const struct dealing *dealing)
+{
+	long long amount[NUM_PRICE_TERMS], sum = 0;
+	if (!price_amounts(amount, p, f, segments, dealing))
+		return -1;
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		sum += p->fs[i] * amount[i];
+	return sum;
+}
+
+/* ---- least squares ------------------------------------------------------------------------ */
+struct normal {
+	double gram[NUM_PRICE_TERMS][NUM_PRICE_TERMS], right[NUM_PRICE_TERMS];
+};
+
+/* Minimises x' G x / 2 - b' x over x >= 0, one member at a time. */
+static void descend(const struct normal *n, double x[NUM_PRICE_TERMS])
+{
+	double moved = 1;
+	for (int sweep = 0; sweep < SWEEPS && moved > 1e-12; sweep++) {
+		moved = 0;
+		for (int i = 0; i < NUM_PRICE_TERMS; i++) {
+			double slope = n->right[i];
+			for (int k = 0; k < NUM_PRICE_TERMS; k++)
+				slope -= n->gram[i][k] * x[k];
+			const double to =
+			    n->gram[i][i] > 0 ? fmax(0, x[i] + slope / n->gram[i][i]) : 0;
+			moved += (to - x[i]) * (to - x[i]) * n->gram[i][i];
+			x[i] = to;
+		}
+	}
+}
+
+/* A row is the amounts / us; what it should add up to is 1. */
+static void add_row(struct normal *n, const double *row, double weight)
+{
+	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
+		for (int k = 0; k < NUM_PRICE_TERMS; k++)
+			n->gram[i][k] += weight * row[i] * row[k];
+		n->right[i] += weight * row[i];
+	}
+}
+
+static double error_of(const double *row, const double *x)
+{
+	double sum = -1;
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		sum += row[i] * x[i];
+	return fabs(sum);
+}
+
+/* Prices in us for these slots and start; the mean error, weighted, or -1 without memory.
+ * row: scratch. */
+static double solve(const struct price *p, const struct cell_fit *cell, int n,
+		    double (*row)[NUM_PRICE_TERMS], double x[NUM_PRICE_TERMS])
+{
+	double sum = 0, weights = 0;
+	for (int c = 0; c < n; c++) {
+		long long amount[NUM_PRICE_TERMS];
+		if (!price_amounts(amount, p, cell[c].f, cell[c].segments,
+				   cell[c].dealing.batch ? &cell[c].dealing : NULL))
+			return -1;
+		for (int i = 0; i < NUM_PRICE_TERMS; i++)
+			row[c][i] = (double)amount[i] / cell[c].us;
+	}
+	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		x[i] = 0;
+	for (int pass = 0; pass < REWEIGHTS; pass++) {
+		struct normal normal = { 0 };
+		for (int c = 0; c < n; c++)
+			add_row(&normal, row[c],
+				pass ? cell[c].weight / (error_of(row[c], x) + trusted)
+				     : cell[c].weight);
+		descend(&normal, x);
+	}
+	for (int c = 0; c < n; c++) {
+		sum += cell[c].weight * fmin(error_of(row[c], x), far_off);
+		weights += cell[c].weight;
+	}
+	return sum / weights;
+}
+
+/* To four digits. */
+static long long rounded(double fs, long long limit)
+{
+	double unit = 1;
+	while (fs >= 1e4 * unit)
+		unit *= 10;
+	const double v = floor(fs / unit + 0.5) * unit;
+	return v < (double)limit ? (long long)v : limit;
+}
+
+int price_fit(struct price *out, const struct cell_fit *cell, int n, int most_slots)
+{
+	double(*row)[NUM_PRICE_TERMS] = malloc(sizeof *row * (size_t)(n + 1));
+	double least = INFINITY, x[NUM_PRICE_TERMS];
+	struct price p = *out;
+	if (!row)
+		return 0;
+	for (size_t s = 0; s < COUNT(slots_tried) && slots_tried[s] <= most_slots; s++)
+		for (size_t k = 0; k < COUNT(starts_tried); k++) {
+			p.slots = slots_tried[s];
+			p.start = starts_tried[k];
+			const double error = solve(&p, cell, n, row, x);
+			if (error < 0) {
+				free(row);
+				return 0;
+			}
+			if (!(error < least))
+				continue;
+			least = error;
+			*out = p;
+			for (int i = 0; i < NUM_PRICE_TERMS; i++)
+				out->fs[i] = rounded(1e9 * x[i], most_fs[i]);
+		}
+	free(row);
+	return 1;
+}

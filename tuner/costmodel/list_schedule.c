@@ -1,0 +1,113 @@
+/* list_schedule.c - the path of one batch, in keys: how far the slot that finishes last has to go. The
+ * batch's blocks are dealt out one by one, the longest first, each to the slot that is free first
+ * (Graham 1969, "Bounds on multiprocessing timing anomalies", section 5). Prompts differ in length,
+ * and a few blocks more than one wave holds take twice as long; a closed form over features misses
+ * one or the other. Too slow for a plan: only the tuner deals. */
+#include "costmodel.h"
+#include <stdlib.h>
+
+/* Where every slot has so many blocks, the last one hardly matters. */
+enum { MANY = 16 };
+
+struct deal {
+	int *tiles; /* of each Q block of one head, longest first */
+	int n;
+	long long copies; /* heads x segments, alike */
+};
+
+static int longer_first(const void *a, const void *b)
+{
+	const int x = *(const int *)a, y = *(const int *)b;
+	return (x < y) - (x > y);
+}
+
+/* Tiles that query tokens from..to - 1 of a sequence see. */
+static int tiles_of(const struct dealing *d, int tile, long long context, long long from,
+		    long long to, long long seq)
+{
+	const long long end = d->shape->causal ? context + to : seq;
+	const int window = window_of(d->shape);
+	const long long begin = window ? max_of(context + from + 1 - window, 0) : 0;
+	return (int)max_of(parts_of(end, tile) - begin / tile, 1);
+}
+
+static int list_blocks(struct deal *out, const struct dealing *d, const struct block_shape *b,
+		       long long block_q)
+{
+	const attune_batch *batch = d->batch;
+	size_t most = 0;
+	for (int i = 0; i < batch->num_seqs; i++)
+		most += (size_t)((batch->query_start[i + 1] - batch->query_start[i]) / block_q + 1);
+	out->tiles = malloc(sizeof *out->tiles * (most + 1));
+	out->n = 0;
+	for (int i = 0; out->tiles && i < batch->num_seqs; i++) {
+		const long long query = batch->query_start[i + 1] - batch->query_start[i];
+		if (seq_phase((int)query) != d->phase)
+			continue;
+		for (long long at = 0; at < query; at += block_q)
+			out->tiles[out->n++] =
+			    tiles_of(d, b->tile, batch->seq_lens[i] - query, at,
+				     min_of(at + block_q, query), batch->seq_lens[i]);
+	}
+	if (out->tiles)
+		qsort(out->tiles, (size_t)out->n, sizeof *out->tiles, longer_first);
+	return out->tiles != NULL;
+}
+
+/* load: a heap of the slots' loads, the least first. The first slot gets `more`. */
+static void give(long long *load, int slots, long long more)
+{
+	long long mine = load[0] + more;
+	int at = 0;
+	for (int child = 1; child < slots; child = 2 * at + 1) {
+		child += child + 1 < slots && load[child + 1] < load[child];
+		if (load[child] >= mine)
+			break;
+		load[at] = load[child];
+		at = child;
+	}
+	load[at] = mine;
+}
+
+static long long keys_of(const struct deal *d, int i, const struct price *p, int segments)
+{
+	return parts_of(d->tiles[i], segments) * p->block.tile + p->start;
+}
+
+/* -1: without memory. */
+static long long last_slot(const struct deal *d, const struct price *p, int slots, int segments)
+{
+	const long long blocks = d->n * d->copies;
+	long long sum = 0, longest = d->n ? keys_of(d, 0, p, segments) : 0, last = 0;
+	if (blocks <= slots)
+		return longest;
+	for (int i = 0; i < d->n; i++)
+		sum += d->copies * keys_of(d, i, p, segments);
+	if (blocks >= (long long)MANY * slots)
+		return max_of(sum / slots + keys_of(d, d->n - 1, p, segments) / 2, longest);
+	long long *load = calloc((size_t)slots, sizeof *load);
+	if (!load)
+		return -1;
+	for (int i = 0; i < d->n; i++)
+		for (long long c = 0; c < d->copies; c++)
+			give(load, slots, keys_of(d, i, p, segments));
+	for (int s = 0; s < slots; s++)
+		last = max_of(last, load[s]);
+	free(load);
+	return last;
+}
+
+long long dealt_path(const struct price *p, const struct dealing *d, long long units, int segments)
+{
+	const attune_shape *s = d->shape;
+	const long long group = s->num_query_heads / s->num_kv_heads;
+	const long long packed = p->block.heads ? min_of(p->block.heads, group) : group;
+	const long long heads = s->num_kv_heads * parts_of(group, min_of(packed, p->block.rows));
+	const int slots = d->at_once ? d->at_once : (int)units * p->slots;
+	struct deal deal = { .copies = heads * segments };
+	long long path = -1;
+	if (list_blocks(&deal, d, &p->block, max_of(p->block.rows / packed, 1)))
+		path = last_slot(&deal, p, slots, segments);
+	free(deal.tiles);
+	return path;
+}

@@ -1,0 +1,238 @@
+/* made_up_batches.c - the rows from which a prefill or decode tree learns, where choices have prices.
+ *
+ * A scenario is a row, at its measured times. For each scenario there are also MADE_UP rows of
+ * batches that nobody ran, at what the prices estimate. Times are exact where there are any;
+ * estimates reach the batches between and around them. A tree that learns from both is better on
+ * unseen batches than one that learns from either alone (results/README.md).
+ *
+ * A made-up batch is the decodes, or the prefills, of a scenario, drawn with replacement:
+ *
+ *   how many         times 0.42 to 2.38
+ *   sequence lengths each times the same 0.35 to 2.83; of prefills the keys before the query
+ *   query length     of decodes 3 in 10: another of 1 to 8; of prefills times the same 0.35 to 2.83
+ *   shape            half: that of another row
+ *
+ * All by integers, so that a database gives the same tree on any machine. */
+#include "harness/scenario/scenario.h"
+#include "costmodel.h"
+#include "offers.h"
+#include "tuner/data/data.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+	MADE_UP = 3,      /* batches a scenario */
+	MADE_WEIGHT = 8,  /* of each; scenarios have MIN_WEIGHT or more */
+	MOST_MADE = 1024, /* sequences */
+	LONGEST_MADE = 1 << 18,
+	LONGEST_QUERY = 1 << 14,
+	LEADING_BITS = 4
+};
+
+/* ---- chance --------------------------------------------------------------------------------- */
+/* Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators", figure 17. */
+static unsigned long long next_bits(unsigned long long *state)
+{
+	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static long long below(unsigned long long *state, long long n)
+{
+	return (long long)(next_bits(state) % (unsigned long long)n);
+}
+
+/* v times a random factor. step: 17 factors in 1024ths, evenly spaced on a log scale; factors
+ * between two of them are interpolated. */
+static long long scaled(unsigned long long *state, long long v, const int step[17])
+{
+	enum { BETWEEN = 64 };
+	const long long at = below(state, 16 * BETWEEN), i = at / BETWEEN, part = at % BETWEEN;
+	const long long factor = step[i] * (BETWEEN - part) + step[i + 1] * part;
+	return max_of(v * factor / (1024 * BETWEEN), 1);
+}
+
+static const int steps_count[17] = { 431,  480,  535,  596,  664,  740,  825,  919, 1024,
+				     1141, 1272, 1417, 1579, 1760, 1961, 2185, 2435 };
+static const int steps_length[17] = { 362,  412,  470,  535,  609,  693,  789,  899, 1024,
+				      1166, 1328, 1512, 1722, 1961, 2233, 2543, 2896 };
+
+/* ---- a batch ---------------------------------------------------------------------------------- */
+struct made_up {
+	int32_t query_start[MOST_MADE + 1], seq_lens[MOST_MADE];
+	int *of; /* of the scenario's sequences, those of the part */
+};
+
+/* Applied to all sequences of a batch; factors in 2^16ths. */
+struct change {
+	long long length, query;
+	int other; /* query length of decodes; 0: their own */
+};
+
+static struct change draw_change(enum phase phase, unsigned long long *state)
+{
+	struct change c = { .length = scaled(state, 1 << 16, steps_length), .query = 1 << 16 };
+	if (phase == PHASE_PREFILL)
+		c.query = scaled(state, 1 << 16, steps_length);
+	else
+		c.other = below(state, 10) < 3 ? 1 + (int)below(state, DECODE_MAX_QUERY) : 0;
+	return c;
+}
+
+static void change_decode(const struct change *c, long long *query, long long *seq)
+{
+	*query = c->other ? c->other : *query;
+	*seq = max_of(min_of(*seq * c->length >> 16, LONGEST_MADE), *query);
+}
+
+static void change_prefill(const struct change *c, long long *query, long long *seq)
+{
+	const long long context = (*seq - *query) * c->length >> 16;
+	*query = max_of(min_of(*query * c->query >> 16, LONGEST_QUERY), DECODE_MAX_QUERY + 1);
+	*seq = *query + min_of(context, LONGEST_MADE);
+}
+
+static void make_batch(struct made_up *b, attune_batch *out, const attune_batch *like, int seqs,
+		       enum phase phase, unsigned long long *state)
+{
+	const int n = (int)min_of(scaled(state, seqs, steps_count), MOST_MADE);
+	const struct change change = draw_change(phase, state);
+	b->query_start[0] = 0;
+	for (int i = 0; i < n; i++) {
+		const int from = b->of[below(state, seqs)];
+		long long query = like->query_start[from + 1] - like->query_start[from];
+		long long seq = like->seq_lens[from];
+		if (phase == PHASE_PREFILL)
+			change_prefill(&change, &query, &seq);
+		else
+			change_decode(&change, &query, &seq);
+		b->query_start[i + 1] = b->query_start[i] + (int)query;
+		b->seq_lens[i] = (int32_t)seq;
+	}
+	*out =
+	    (attune_batch){ .num_seqs = n, .query_start = b->query_start, .seq_lens = b->seq_lens };
+}
+
+static int list_sequences(int *of, const attune_batch *b, enum phase phase)
+{
+	int n = 0;
+	for (int i = 0; i < b->num_seqs; i++)
+		if (seq_phase(b->query_start[i + 1] - b->query_start[i]) == phase)
+			of[n++] = i;
+	return n;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+/* To LEADING_BITS bits, so that thresholds are few and round. Rounding is upwards: a threshold at a
+ * level then divides exact features just as it divides rounded ones. */
+static void round_features(struct attune_features *f)
+{
+	long long *v = (long long *)f;
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++) {
+		int shift = 0;
+		while (v[i] >> shift >= 1 << LEADING_BITS)
+			shift++;
+		v[i] = parts_of(v[i], 1ll << shift) << shift;
+	}
+}
+
+static void copy_row(struct matrix *to, int row, const struct matrix *from, int of)
+{
+	to->scenario[row] = from->scenario[of];
+	to->weight[row] = from->weight[of];
+	to->fallback[row] = from->fallback[of];
+	to->f[row] = from->f[of];
+	for (int b = 0; b < NUM_BLOCKINGS; b++)
+		to->block[row * NUM_BLOCKINGS + b] = from->block[of * NUM_BLOCKINGS + b];
+}
+
+static void measured_row(struct matrix *m, const struct market *k, const struct offer *const *v,
+			 int row)
+{
+	copy_row(m, row, k->m, row);
+	for (int c = 0; c < m->cols; c++)
+		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
+		    v[c]->cost[row] >= FORBIDDEN_SUM || offer_has_failed(k, v[c], row)
+			? COST_FORBIDDEN
+			: (int32_t)(v[c]->cost[row] / k->m->weight[row]);
+	round_features(&m->f[row]);
+}
+
+/* Of a batch made up from a scenario's. How many rows that are: 0 where no offer is legal; -1
+ * without memory. */
+static int made_up_row(struct matrix *m, const struct market *k, const struct offer *const *v,
+		       int row, int of, struct made_up *b, unsigned long long seed)
+{
+	unsigned long long state = seed;
+	const struct measured *like = &k->d->v[k->m->scenario[of]];
+	const int seqs = list_sequences(b->of, &like->batch->view, k->phase);
+	const int shape_of = below(&state, 2) ? (int)below(&state, k->m->rows) : of;
+	const attune_shape *shape = &k->d->v[k->m->scenario[shape_of]].shape;
+	long long estimate[MAX_PRICED], least = -1;
+	attune_batch batch;
+	struct part part;
+	make_batch(b, &batch, &like->batch->view, seqs, k->phase, &state);
+	if (batch_error(&batch, shape) ||
+	    !part_make(&part, k->phase, shape, &batch, &k->d->run.device))
+		return 0;
+	for (int c = 0; c < m->cols; c++) {
+		struct config means;
+		estimate[c] = offer_estimate(k, v[c], shape, &batch, &part, &means);
+		if (estimate[c] == NO_MEMORY)
+			return -1;
+		if (estimate[c] >= 0 && (least < 0 || estimate[c] < least))
+			least = estimate[c];
+	}
+	if (least <= 0)
+		return 0;
+	copy_row(m, row, k->m, of);
+	m->f[row] = part.f;
+	m->weight[row] = MADE_WEIGHT;
+	m->fallback[row] = COST_CAP;
+	for (int c = 0; c < m->cols; c++)
+		m->cost[(size_t)row * (size_t)m->cols + (size_t)c] =
+		    estimate[c] < 0 ? COST_FORBIDDEN : cost_of((double)estimate[c], (double)least);
+	round_features(&m->f[row]);
+	return 1;
+}
+
+static int longest_batch(const struct market *k)
+{
+	int most = 0;
+	for (int r = 0; r < k->m->rows; r++) {
+		const int n = k->d->v[k->m->scenario[r]].batch->view.num_seqs;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+struct matrix *teach(const struct market *k, const struct offer *const *v, int n, int *measured)
+{
+	const int rows = k->m->rows;
+	struct matrix *m = matrix_new(rows * (1 + MADE_UP), n);
+	struct made_up *b = malloc(sizeof *b);
+	int *of = malloc(sizeof *of * ((size_t)longest_batch(k) + 1)), at = rows;
+	int done = m && b && of;
+	for (int c = 0; done && c < n; c++)
+		m->choice[c] = v[c]->number;
+	for (int r = 0; done && r < rows; r++)
+		measured_row(m, k, v, r);
+	for (int i = 0; done && i < rows * MADE_UP; i++) {
+		b->of = of;
+		const int more = made_up_row(m, k, v, at, i / MADE_UP, b, (unsigned long long)i);
+		done = more >= 0;
+		at += more;
+	}
+	if (done) {
+		m->rows = at;
+		*measured = rows;
+	} else {
+		matrix_free(m);
+		m = NULL;
+	}
+	free(of);
+	free(b);
+	return m;
+}

@@ -1,0 +1,337 @@
+/* offers.c - choices that might be priced: struct price (costmodel.h) fitted to the times of training
+ * scenarios.
+ *
+ * Each choice is fitted at each head size alone, since it is compiled for it. Times near
+ * the scenario's best count most, for they are what estimates have to tell apart; but
+ * those of up to near_best times the best are needed too, or what is wrong there goes
+ * unpunished. */
+#include "harness/scenario/scenario.h"
+#include "costmodel.h"
+#include "offers.h"
+#include "tuner/data/data.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_CELLS = 8, COST_UNSURE = 30000 };
+static const double near_best = 8; /* slower than that says nothing */
+
+/* ---- offers -------------------------------------------------------------------------- */
+static int value_of_axis(const struct offer *o, int member)
+{
+	const struct space *s = o->choice.kernel->space;
+	return s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].values[member];
+}
+
+/* Blocks that run on a unit at a time at most: what the kernel says, else what the unit's shared
+ * memory holds, beside each the 1 KiB that CUDA takes; at least one. */
+static int most_slots(const struct market *k, const struct offer *o, int head_size)
+{
+	const struct device_info *d = &k->d->run.device;
+	const struct choice *first = &k->d->choice[o->index];
+	int most = 1;
+	for (int r = 0; r < k->m->rows; r++) {
+		const struct measured *m = &k->d->v[k->m->scenario[r]];
+		struct geometry g;
+		if (m->shape.head_size != head_size)
+			continue;
+		first->kernel->space->geometry(&first->config, &m->shape, &m->part[k->phase], d,
+					       &g);
+		const int fit = g.at_once ? g.at_once / d->units
+				: g.smem  ? d->smem_per_unit / ((int)g.smem + 1024)
+					  : 1 << 16;
+		most = fit > most ? fit : most;
+	}
+	return most;
+}
+
+/* Of prefills each batch is dealt out; decodes are by the closed form, as in plans. */
+static struct dealing dealing_of(const struct market *k, const struct offer *o,
+				 const attune_shape *shape, const attune_batch *batch,
+				 const struct part *part)
+{
+	const struct choice *c = &k->d->choice[o->index];
+	struct geometry g = { 0 };
+	if (k->phase != PHASE_PREFILL)
+		return (struct dealing){ .batch = NULL };
+	c->kernel->space->geometry(&c->config, shape, part, &k->d->run.device, &g);
+	return (struct dealing){ shape, batch, k->phase, g.at_once };
+}
+
+/* Cells of a head size that are near their scenario's best. */
+static int list_cells(const struct market *k, const struct offer *o, int head_size,
+		      struct cell_fit *cell)
+{
+	int n = 0;
+	for (int r = 0; r < k->m->rows; r++) {
+		const int s = k->m->scenario[r];
+		if (k->m->f[r].head_size != head_size || (k->fold >= 0 && r % FOLDS == k->fold))
+			continue;
+		const double best = k->best_us[r];
+		for (int i = 0; i < o->num_members; i++) {
+			const double us = o->member[i] < 0
+					      ? INFINITY
+					      : data_part_time(k->d, s, k->phase, o->member[i]);
+			if (us < near_best * best)
+				cell[n++] = (struct cell_fit){
+					&k->m->f[r], value_of_axis(o, i), us, best / us * best / us,
+					dealing_of(k, o, &k->d->v[s].shape, &k->d->v[s].batch->view,
+						   &k->d->v[s].part[k->phase])
+				};
+		}
+	}
+	return n;
+}
+
+int market_fit(const struct market *k, struct offer *o, struct cell_fit *cell)
+{
+	for (int h = 0; h < k->num_sizes; h++) {
+		struct price *p = &o->price[h];
+		const int n = list_cells(k, o, k->size[h], cell);
+		*p = (struct price){ .slots = 1 };
+		block_shape_of(&p->block, &o->choice.config, o->choice.kernel);
+		if (n < MIN_CELLS)
+			p->block.rows = 0;
+		else if (!price_fit(p, cell, n, most_slots(k, o, k->size[h])))
+			return 0;
+		if (n >= MIN_CELLS && cell[0].dealing.at_once)
+			p->slots = max_of(cell[0].dealing.at_once / k->d->run.device.units, 1);
+	}
+	return 1;
+}
+
+/* As costs_for() stands in for a head size, over the sizes of all offers. */
+static const struct price *price_at(const struct market *k, const struct offer *o, int head_size)
+{
+	int best = -1;
+	for (int h = 0; h < k->num_sizes; h++) {
+		const int size = k->size[h], of = best < 0 ? 0 : k->size[best];
+		if (of < head_size ? size > of : size >= head_size && size < of)
+			best = h;
+	}
+	return best >= 0 && o->price[best].block.rows ? &o->price[best] : NULL;
+}
+
+long long offer_estimate(const struct market *k, const struct offer *o, const attune_shape *shape,
+			 const attune_batch *batch, const struct part *part, struct config *means)
+{
+	const struct price *p = price_at(k, o, shape->head_size);
+	if (!p)
+		return NO_ESTIMATE;
+	const struct segment_costs costs = price_costs(p);
+	if (config_fitted(means, &o->choice.config, o->choice.kernel, &costs, shape, part,
+			  &k->d->run.device))
+		return NO_ESTIMATE;
+	const struct dealing dealing = dealing_of(k, o, shape, batch, part);
+	const int segments = config_value(means, o->choice.kernel->space, "SEGMENTS", 1);
+	const long long fs = price_estimate(p, &part->f, segments, dealing.batch ? &dealing : NULL);
+	return fs < 0 ? NO_MEMORY : fs;
+}
+
+/* The least cost of its members in a row. */
+static long long best_member(const struct market *k, const struct offer *o, int row)
+{
+	long long best = FORBIDDEN_SUM;
+	for (int i = 0; i < o->num_members; i++)
+		if (o->member[i] >= 0 && k->column[o->member[i]] >= 0)
+			best = min_of(best, matrix_at(k->m, row, k->column[o->member[i]]));
+	return best;
+}
+
+int market_appraise(const struct market *k, struct offer *o)
+{
+	for (int r = 0; r < k->m->rows; r++) {
+		const struct measured *m = &k->d->v[k->m->scenario[r]];
+		struct choice as = { .kernel = o->choice.kernel };
+		o->best[r] = best_member(k, o, r);
+		o->estimate[r] = offer_estimate(k, o, &m->shape, &m->batch->view,
+						&m->part[k->phase], &as.config);
+		if (o->estimate[r] == NO_MEMORY)
+			return 0;
+		o->means[r] = o->estimate[r] < 0 ? -1 : data_find(k->d, &as);
+	}
+	return 1;
+}
+
+/* Time of what an offer runs in a row; INFINITY: it was not measured. */
+static double time_of(const struct market *k, const struct offer *o, int row)
+{
+	return o->means[row] < 0
+		   ? INFINITY
+		   : data_part_time(k->d, k->m->scenario[row], k->phase, o->means[row]);
+}
+
+/* us of a fs as estimated: what estimates of this row miss by on average, over offers that have
+ * both. */
+static double row_factor(const struct market *k, const char *in, int row)
+{
+	double sum = 0;
+	int both = 0;
+	for (int i = 0; i < k->num_offers; i++) {
+		const struct offer *o = &k->offer[i];
+		const double us = in[i] && o->estimate[row] > 0 ? time_of(k, o, row) : INFINITY;
+		if (!isfinite(us))
+			continue;
+		sum += log(us / (double)o->estimate[row]);
+		both++;
+	}
+	return both ? exp(sum / both) : 1e-9;
+}
+
+/* What was not measured: by estimate, and more, since the estimate that is too low is the one that
+ * is picked. */
+static int32_t unmeasured_cost(const struct market *k, const struct offer *o, int row,
+			       double factor)
+{
+	const int s = k->m->scenario[row];
+	const enum phase other = k->phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
+	int best;
+	const double us = k->d->v[s].has[other] ? data_best(k->d, s, other, &best) : 0;
+	const double beside = isfinite(us) ? us : 0;
+	const int32_t cost =
+	    cost_of(factor * (double)o->estimate[row] + beside, k->best_us[row] + beside);
+	return cost < COST_CAP - COST_UNSURE ? cost + COST_UNSURE : COST_CAP;
+}
+
+int offer_has_failed(const struct market *k, const struct offer *o, int row)
+{
+	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
+	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
+}
+
+/* Of decodes what was not measured costs what the matrix guesses by other numbers of segments, of
+ * which most were measured; of prefills few were. */
+static long long cost_in_row(const struct market *k, const struct offer *o, int row, double factor)
+{
+	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
+	const long long cost = col < 0 ? 0 : matrix_at(k->m, row, col);
+	const long long most = (long long)k->m->weight[row] * COST_CAP;
+	if (o->estimate[row] < 0)
+		return FORBIDDEN_SUM;
+	if (k->phase == PHASE_DECODE || cost >= FORBIDDEN_SUM)
+		return col < 0 ? most : min_of(cost, most);
+	return isfinite(time_of(k, o, row))
+		   ? cost
+		   : (long long)k->m->weight[row] * unmeasured_cost(k, o, row, factor);
+}
+
+void market_settle(const struct market *k, const char *in)
+{
+	for (int r = 0; r < k->m->rows; r++) {
+		const double factor = row_factor(k, in, r);
+		for (int i = 0; i < k->num_offers; i++)
+			if (in[i])
+				k->offer[i].cost[r] = cost_in_row(k, &k->offer[i], r, factor);
+	}
+}
+
+/* ---- the market -------------------------------------------------------------------------- */
+static void list_sizes(struct market *k)
+{
+	for (int r = 0; r < k->m->rows; r++) {
+		const int size = (int)k->m->f[r].head_size;
+		int i = 0;
+		while (i < k->num_sizes && k->size[i] != size)
+			i++;
+		if (i == k->num_sizes && i < MAX_SIZES)
+			k->size[k->num_sizes++] = size;
+	}
+}
+
+/* A price counts waves of blocks, which those do not run in that go through a list; fused ones are
+ * for the overlap. */
+static int can_be_priced(const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	return c->kernel->selectable && !s->is_scheduled && !s->is_fused && !choice_spares(c) &&
+	       !choice_early(c);
+}
+
+/* Of a choice, with or without a formula, whose family's first member that was measured is `first`.
+ * 0 without memory. */
+static int add_offer(struct market *k, int number, int first)
+{
+	const struct data *d = k->d;
+	const int family = d->family_of[first];
+	struct offer *o = &k->offer[k->num_offers++];
+	o->number = number;
+	o->index = first;
+	o->num_members = family < 0 ? 1 : d->family[family].num_members;
+	o->member[0] = first;
+	if (family >= 0)
+		memcpy(o->member, d->family[family].member, sizeof o->member);
+	o->estimate = calloc((size_t)k->m->rows + 1, sizeof *o->estimate);
+	o->cost = calloc((size_t)k->m->rows + 1, sizeof *o->cost);
+	o->best = calloc((size_t)k->m->rows + 1, sizeof *o->best);
+	o->means = calloc((size_t)k->m->rows + 1, sizeof *o->means);
+	return o->estimate && o->cost && o->best && o->means;
+}
+
+static int first_member(const struct data *d, int choice)
+{
+	const int family = d->family_of[choice];
+	int first = choice < d->num_choices ? choice : d->num_choices;
+	for (int i = 0; family >= 0 && i < d->family[family].num_members; i++)
+		if (d->family[family].member[i] >= 0 && d->family[family].member[i] < first)
+			first = d->family[family].member[i];
+	return first;
+}
+
+/* Whether a column of the few is of the family that begins there. */
+static int is_among_few(const struct market *k, int first)
+{
+	for (int c = 0; k->few && c < k->few->cols; c++)
+		if (first_member(k->d, k->few->choice[c]) == first)
+			return 1;
+	return !k->few;
+}
+
+/* One for each family, and for each choice of a kernel without a formula axis. */
+static int list_offers(struct market *k)
+{
+	const struct data *d = k->d;
+	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
+	for (int c = 0; k->offer && c < d->num_choices; c++) {
+		if (first_member(d, c) != c || !can_be_priced(&d->choice[c]) || !is_among_few(k, c))
+			continue;
+		if (!add_offer(k, d->num_columns + c, c))
+			return 0;
+		struct choice *fitted = &k->offer[k->num_offers - 1].choice;
+		*fitted = d->choice[c];
+		if (fitted->kernel->space->formula_axis >= 0)
+			fitted->config.v[fitted->kernel->space->formula_axis] = SEGMENTS_FITTED;
+	}
+	return k->offer != NULL;
+}
+
+int market_open(struct market *k)
+{
+	int choice;
+	k->fold = -1;
+	k->column = malloc(sizeof *k->column * (size_t)(k->d->num_choices + 1));
+	k->best_us = malloc(sizeof *k->best_us * (size_t)(k->m->rows + 1));
+	if (!k->column || !k->best_us)
+		return 0;
+	for (int r = 0; r < k->m->rows; r++)
+		k->best_us[r] = data_best(k->d, k->m->scenario[r], k->phase, &choice);
+	for (int c = 0; c < k->d->num_choices; c++)
+		k->column[c] = -1; /* of no part alone: what only whole plans have run */
+	for (int c = 0; c < k->m->cols; c++)
+		if (k->m->choice[c] < k->d->num_choices)
+			k->column[k->m->choice[c]] = c;
+	list_sizes(k);
+	return list_offers(k);
+}
+
+void market_close(struct market *k)
+{
+	for (int i = 0; i < k->num_offers; i++) {
+		free(k->offer[i].estimate);
+		free(k->offer[i].cost);
+		free(k->offer[i].best);
+		free(k->offer[i].means);
+	}
+	free(k->offer);
+	free(k->column);
+	free(k->best_us);
+}

@@ -1,0 +1,58 @@
+/* defaults.c - the defaults of the kernels, which the library runs where nothing else may run;
+ * and the measured choices that a decided plan stands for. */
+#include "data.h"
+
+/* In the library's order (kernels/api/context.c): few rows ask from the end. */
+static const char *const default_order[] = { "qblock", "segmented" };
+
+/* What c means for that part of the batch, a formula worked out; 0: it may not run. */
+int made_legal(const struct data *d, const struct measured *m, enum phase phase,
+	       const struct choice *c, struct choice *out)
+{
+	struct choice made = { .kernel = c->kernel };
+	if (config_resolve(&made.config, &c->config, c->kernel, &m->shape, &m->part[phase],
+			   &d->run.device) ||
+	    c->kernel->space->why_illegal(&made.config, &m->shape, &m->part[phase], &d->run.device))
+		return 0;
+	*out = made;
+	return 1;
+}
+
+int default_made(const struct data *d, const struct measured *m, enum phase phase,
+		 struct choice *out)
+{
+	const int n = (int)COUNT(default_order);
+	const int few = m->part[phase].max_query <= DECODE_MAX_QUERY;
+	for (int i = 0; i < n; i++) {
+		struct choice c;
+		c.kernel = kernel_find(d->run.device.backend, default_order[few ? n - 1 - i : i]);
+		if (!c.kernel)
+			continue;
+		config_default(&c.config, c.kernel->space);
+		if (made_legal(d, m, phase, &c, out))
+			return 1;
+	}
+	out->kernel = NULL;
+	return 0;
+}
+
+int default_choice(const struct data *d, int scenario, enum phase phase)
+{
+	struct choice c;
+	return default_made(d, &d->v[scenario], phase, &c) ? data_find(d, &c) : -1;
+}
+
+int made_or_default(const struct data *d, const struct measured *m, enum phase phase,
+		    const struct choice *c, struct choice *out)
+{
+	return (c && c->kernel && made_legal(d, m, phase, c, out)) ||
+	       default_made(d, m, phase, out);
+}
+
+void made_pick(const struct data *d, const struct made *made, struct pick *out)
+{
+	out->prefill = made->prefill.kernel ? data_find(d, &made->prefill) : -1;
+	out->decode = made->decode.kernel ? data_find(d, &made->decode) : -1;
+	out->join = made->join;
+	out->how = made->how;
+}

@@ -1,0 +1,240 @@
+/* load.c - reads a database of one GPU into struct data. */
+#include "data.h"
+#include "filling.h"
+#include "lost_kernels.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/store/store.h"
+#include "kernels/device/shared/gpu_names.h"
+#include "tuner/base/base.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One batch of a model, and who adds choices for it. */
+struct wanted {
+	const struct store_filter *filter;
+	int (*add_choices)(struct data *, int scenario, const void *arg); /* NULL: nobody */
+	const void *arg;
+};
+
+/* Data to be filled, and which rows belong to them. */
+struct loading {
+	struct data *d[2]; /* [1]: the same rows and more, or NULL */
+	int all[2];        /* layouts, and what gives the LSE */
+	int stale;         /* times of older sources count */
+	int e4m3;          /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
+	int failed;
+	long long scenario; /* id of the one at hand */
+	int scenarios[2];   /* that data had before it */
+	struct lost lost;
+};
+
+static int belongs(const struct loading *l, int i, const attune_shape *shape)
+{
+	const int is_e4m3 = shape->kv_dtype == ATTUNE_E4M3;
+	if (!l->all[i] && (shape->kv_layout != ATTUNE_KV_STRIDED || shape->has_lse))
+		return 0;
+	return l->e4m3 ? is_e4m3 : !is_e4m3 || l->all[i];
+}
+
+/* The cells of the scenario at hand are all there. */
+static void end_scenario(struct loading *l)
+{
+	const int lost = lost_end(&l->lost);
+	for (int i = 0; i < 2 && l->d[i]; i++) {
+		struct measured *m =
+		    l->d[i]->n > l->scenarios[i] ? &l->d[i]->v[l->d[i]->n - 1] : NULL;
+		if (lost && m) {
+			m->lost_best = 1;
+			l->d[i]->lost += !split_is_held_out(m->split);
+		}
+		l->scenarios[i] = l->d[i]->n;
+	}
+}
+
+/* Whether the row's time counts; what does not is counted. */
+static int counts(const struct loading *l, struct data *d, const struct store_cell *c)
+{
+	if (c->today == STALE && !l->stale) {
+		d->stale++;
+		return 0;
+	}
+	if (!strcmp(c->outcome, outcome_name(OUTCOME_NOISY))) {
+		d->noisy++;
+		return 0;
+	}
+	d->bridged += c->today > TODAY;
+	return 1;
+}
+
+static int add_one(void *arg, const struct store_cell *c)
+{
+	struct loading *l = arg;
+	if (c->scenario_id != l->scenario)
+		end_scenario(l);
+	l->scenario = c->scenario_id;
+	lost_note(&l->lost, c);
+	for (int i = 0; i < 2 && l->d[i]; i++)
+		if (belongs(l, i, &c->shape) && counts(l, l->d[i], c))
+			l->failed |= !data_add(l->d[i], c);
+	return !l->failed;
+}
+
+/* What tests make of a stand-in is read by tests alone. */
+static int is_worth_reading(const struct device_info *d, const char *db_path)
+{
+	const char *asked = getenv("ATTUNE_EMULATED");
+	if (!device_is_emulated(d) || (asked && !strcmp(asked, "1")))
+		return 1;
+	complain("%s: this database was made on an emulated device, %s: nothing in it is a time",
+		 db_path, d->name);
+	return 0;
+}
+
+/* ---- one batch ------------------------------------------------------------------------ */
+static int add_scenario(void *arg, const struct store_cell *c)
+{
+	struct loading *l = arg;
+	if (belongs(l, 0, &c->shape))
+		l->failed |= !data_add_scenario(l->d[0], c);
+	return !l->failed;
+}
+
+static int add_choices(struct data *d, const struct wanted *w)
+{
+	for (int s = 0; w->add_choices && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		if (strcmp(m->model, w->filter->model) || strcmp(m->batch_text, w->filter->batch))
+			continue;
+		if (!w->add_choices(d, s, w->arg))
+			return 0;
+	}
+	return 1;
+}
+
+/* ---- the database ---------------------------------------------------------------------- */
+static int read_rows(struct loading *l, struct store *store, const char *gpu,
+		     const struct wanted *w)
+{
+	if (!store_each(store, gpu, w ? w->filter : NULL, add_one, l) || l->failed)
+		return 0;
+	end_scenario(l);
+	for (int i = 0; i < 2 && l->d[i]; i++)
+		if (!store_noise(store, gpu, &l->d[i]->noise))
+			return 0;
+	return !w || (scenarios_each(store, gpu, add_scenario, l) && !l->failed &&
+		      add_choices(l->d[0], w));
+}
+
+/* both: also, to l->d[1], with all layouts. */
+static int load(struct loading *l, struct store *store, const char *db_path, const char *name,
+		int both, const struct wanted *w)
+{
+	struct run_info run = { 0 };
+	char gpu[GPU_NAME];
+	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
+	const int known = store_device(store, gpu, &run); /* else it has said so */
+	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
+		return 0;
+	l->e4m3 = name[gpu_length(name)] != '\0';
+	for (int i = 0; i < 1 + both; i++)
+		if (!(l->d[i] = data_new(name, &run)))
+			return 0;
+	const int done = (!known || read_rows(l, store, gpu, w)) && data_finish(l->d[0]) &&
+			 (!both || data_finish(l->d[1]));
+	if (done && known && !l->d[0]->n && !l->d[0]->stale && !l->d[0]->noisy)
+		complain("%s: holds no measurement of %s", db_path, name);
+	return done;
+}
+
+void data_say_noisy(const struct data *d, const char *db_path)
+{
+	if (d->noisy)
+		complain(
+		    "%s: %d measurements are too noisy and left out; a sweep or attune confirm "
+		    "races them again",
+		    db_path, d->noisy);
+}
+
+void data_say_left_out(const struct data *d, const char *db_path)
+{
+	if (d->stale)
+		complain(
+		    "%s: %d measurements are of older sources and left out; they are listed by: "
+		    "attune show --gpu %s --stale",
+		    db_path, d->stale, d->gpu);
+	data_say_noisy(d, db_path);
+	if (d->ignored)
+		complain("%s: %d measurements name choices that today's .def tables do not list; "
+			 "ignored",
+			 db_path, d->ignored);
+}
+
+static int load_from(struct loading *l, const char *db_path, const char *gpu, int both,
+		     const struct wanted *w)
+{
+	struct store *store = store_open(db_path, 1);
+	const int done = store && load(l, store, db_path, gpu, both, w);
+	if (store)
+		store_close(store);
+	for (int i = 0; i < 2; i++) {
+		if (!done) {
+			data_free(l->d[i]);
+			l->d[i] = NULL;
+		}
+	}
+	return done;
+}
+
+struct data *data_load(const char *db_path, const char *gpu)
+{
+	struct loading l = { .failed = 0 };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
+}
+
+struct data *data_load_all(const char *db_path, const char *gpu)
+{
+	struct loading l = { .all = { 1 } };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
+}
+
+struct data *data_load_stale(const char *db_path, const char *gpu)
+{
+	struct loading l = { .stale = 1 };
+	load_from(&l, db_path, gpu, 0, NULL);
+	return l.d[0];
+}
+
+int data_load_both(const char *db_path, const char *gpu, struct data **d, struct data **all)
+{
+	struct loading l = { .all = { 0, 1 } };
+	const int done = load_from(&l, db_path, gpu, 1, NULL);
+	*d = l.d[0];
+	*all = l.d[1];
+	return done;
+}
+
+struct data *data_load_one(const char *db_path, const char *gpu, const struct store_filter *filter,
+			   int (*add)(struct data *, int scenario, const void *arg),
+			   const void *arg)
+{
+	struct loading l = { .all = { 1 } };
+	const struct wanted w = { filter, add, arg };
+	load_from(&l, db_path, gpu, 0, &w);
+	return l.d[0];
+}
+
+/* A header is made of it, so that a damaged file must not pass. */
+int data_hash(struct data *d, const char *db_path)
+{
+	struct store *store = store_open(db_path, 1);
+	char gpu[GPU_NAME];
+	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(d->gpu), d->gpu);
+	const int done = store && store_check(store) && store_hash(store, gpu, d->hash);
+	if (store)
+		store_close(store);
+	return done;
+}

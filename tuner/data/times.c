@@ -1,0 +1,110 @@
+/* times.c - what the measured cells say about a scenario: which choices may run, and how long each
+ * takes. */
+#include "data.h"
+#include "harness/base/base.h"
+#include <math.h>
+#include <string.h>
+
+int noise_band(double us)
+{
+	return us < 20 ? 0 : us < 200 ? 1 : 2;
+}
+
+double data_noise(const struct data *d, double us)
+{
+	return d->noise.floor[noise_band(us)];
+}
+
+/* ---- cells ------------------------------------------------------------------------ */
+static int is_ok(const struct cell *c)
+{
+	return c && c->outcome == OUTCOME_OK;
+}
+
+double cells_time(const struct data *d, int scenario, const struct cells *c)
+{
+	const struct cell *a = c->of[PASS_A], *b = c->of[PASS_B];
+	if (d->pass == PASS_B && b)
+		return is_ok(b) ? b->median_us : INFINITY;
+	return is_ok(a) ? a->us * (d->pass == PASS_B ? d->shift[scenario] : 1) : INFINITY;
+}
+
+int data_legal(const struct data *d, int scenario, enum phase phase, int choice)
+{
+	const struct measured *m = &d->v[scenario];
+	if (choice >= d->num_columns)
+		return data_concrete(d, scenario, phase, choice) >= 0;
+	const struct choice *c = &d->choice[choice];
+	if (!c->kernel->selectable)
+		return 0;
+	if (choice >= d->num_choices)
+		return formula_is_legal(d, scenario, phase, choice);
+	return !c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[phase],
+					      &d->run.device);
+}
+
+double data_time(const struct data *d, int scenario, enum phase phase, int choice)
+{
+	const struct cells c = data_cells(d, scenario, phase, choice);
+	return cells_time(d, scenario, &c);
+}
+
+static int is_mixed(const struct measured *m)
+{
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+}
+
+double cells_part_time(const struct data *d, int scenario, const struct cells of[2])
+{
+	const double part = cells_time(d, scenario, &of[0]);
+	return isfinite(part) || is_mixed(&d->v[scenario]) ? part : cells_time(d, scenario, &of[1]);
+}
+
+double data_part_time(const struct data *d, int scenario, enum phase phase, int choice)
+{
+	const double part = data_time(d, scenario, phase, choice);
+	if (isfinite(part) || is_mixed(&d->v[scenario]))
+		return part;
+	return data_time(d, scenario, PHASE_ALL, choice);
+}
+
+int cells_confirmed(const struct data *d, int scenario, const struct cells of[2])
+{
+	return is_ok(of[0].of[PASS_B]) || (!is_mixed(&d->v[scenario]) && is_ok(of[1].of[PASS_B]));
+}
+
+int measured_again(const struct data *d, int scenario, enum phase phase)
+{
+	return d->pass == PASS_B && d->again[scenario * NUM_PHASES + (int)phase];
+}
+
+/* Between two members that were measured the time is taken to be at most the larger
+ * of theirs, since more segments first help and then hinder. Beyond the last of them
+ * each step costs a tenth, and three steps are too far to tell. */
+double family_time(const struct data *d, int scenario, enum phase phase, int choice)
+{
+	enum { FAR = 3 };
+	double beside[2] = { INFINITY, INFINITY };
+	int steps[2] = { 0, 0 };
+	if (choice >= d->num_columns)
+		choice = data_concrete(d, scenario, phase, choice);
+	if (choice < 0)
+		return INFINITY;
+	const int family = d->family_of[choice];
+	const int at = family < 0 ? -1 : family_value(d, scenario, phase, choice);
+	if (at < 0)
+		return INFINITY;
+	const struct family *f = &d->family[family];
+	for (int side = 0; side < 2; side++)
+		for (int i = at; i >= 0 && i < f->num_members && !isfinite(beside[side]);
+		     i += side ? 1 : -1) {
+			steps[side] = abs(i - at);
+			beside[side] = f->member[i] < 0
+					   ? INFINITY
+					   : data_part_time(d, scenario, phase, f->member[i]);
+		}
+	if (isfinite(beside[0]) && isfinite(beside[1]))
+		return fmax(beside[0], beside[1]);
+	const int side = !isfinite(beside[0]);
+	return steps[side] < FAR ? beside[side] * (1 + 0.1 * steps[side]) : INFINITY;
+}

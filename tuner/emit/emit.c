@@ -1,0 +1,224 @@
+/* emit.c - a forest as generated/attune_<gpu>.h: provenance, the choices, the
+ * binaries worth shipping, and one function a decision.
+ * The text is a function of the database alone: no date, no path, rows in a fixed
+ * order, integers wherever code is.
+ *
+ * parse.c reads it back, so a change of form is a change of both. */
+#include "emit.h"
+#include "writing.h"
+#include "kernels/device/shared/gpu_names.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- choices --------------------------------------------------------- */
+static void emit_defines(const struct emitter *e)
+{
+	fprintf(e->out, "#ifndef ATTUNE_%s_H\n#define ATTUNE_%s_H\n\n", e->upper, e->upper);
+	if (device_is_emulated(&e->d->run.device))
+		fprintf(e->out,
+			"#ifndef ATTUNE_EMULATED\n#error \"attune_%s.h was made on an emulated "
+			"device: nothing in it is a time\"\n#endif\n\n",
+			e->f->gpu);
+	fprintf(e->out, "#include \"attune_features.h\"\n\n");
+	fprintf(e->out, "#define ATTUNE_%s_GPU \"%s\"\n", e->upper, e->f->gpu);
+	fprintf(e->out, "#define ATTUNE_%s_ARCH \"%s\"\n", e->upper, e->d->run.device.arch);
+	emit_kernels(e);
+	fprintf(e->out, "#define ATTUNE_%s_OVERLAPS %d\n\n", e->upper, forest_overlaps(e->f));
+}
+
+static void emit_choices(const struct emitter *e)
+{
+	char text[MAX_CHOICE_TEXT];
+	fprintf(e->out, "/*     id  name, kernel, tunables */\n#define ATTUNE_%s_CHOICES(CHOICE)",
+		e->upper);
+	for (int i = 0; i < e->f->num_choices; i++) {
+		const struct choice *c = &e->f->choice[i];
+		config_text(text, sizeof text, &c->config, c->kernel->space);
+		fprintf(e->out, " \\\n\tCHOICE(%2d, %s, %s, \"%s\")", i, e->name[i],
+			c->kernel->name, text);
+	}
+	fputs("\n\n", e->out);
+}
+
+/* Names of the ids, and of what is said in place of one. */
+static void emit_enum(const struct emitter *e)
+{
+	const char *gpu = e->f->gpu;
+	fprintf(e->out,
+		"enum attune_%s_says {\n"
+		"#define ATTUNE_%s_SAYS(id, name, kernel, tunables) %s_##name = id,\n"
+		"\tATTUNE_%s_CHOICES(ATTUNE_%s_SAYS)\n"
+		"#undef ATTUNE_%s_SAYS\n",
+		gpu, e->upper, gpu, e->upper, e->upper, e->upper);
+	fprintf(e->out,
+		"\t%s_defaults = %d, /* the kernels' defaults */\n"
+		"\t%s_serial = %d, /* the prefill part, then the decode part */\n"
+		"\t%s_streams = %d /* both side by side, on two streams */\n"
+		"};\n\n",
+		gpu, SAYS_DEFAULTS, gpu, SAYS_SERIAL, gpu, SAYS_STREAMS);
+}
+
+static void emit_costs(const struct emitter *e)
+{
+	if (e->f->num_costs)
+		fputs("/*       choice, head size, slots, start; fs of: path, split, segments, "
+		      "merge */\n",
+		      e->out);
+	fprintf(e->out, "#define ATTUNE_%s_SEGMENTS(SEGMENTS)", e->upper);
+	for (int i = 0; i < e->f->num_costs; i++) {
+		const struct selector_costs *row = &e->f->costs[i];
+		const struct segment_costs *c = &row->costs;
+		fprintf(e->out, " \\\n\tSEGMENTS(%s_%s, %d, %d, %d, %lld, %lld, %lld, %lld)",
+			e->f->gpu, e->name[row->id], row->head_size, c->slots, c->start, c->path,
+			c->split, c->segments, c->merge);
+	}
+	fputs("\n\n", e->out);
+}
+
+/* ---- trees -------------------------------------------------------------------------- */
+double mean_slowdown(long long cost, long long weight)
+{
+	return exp((double)cost / (double)weight / 1e6);
+}
+
+/* Costs of the defaults where a choice is not legal are not in the sums. */
+static int is_known(long long cost, long long weight)
+{
+	return weight > 0 && cost < FORBIDDEN_SUM;
+}
+
+static void emit_action(const struct emitter *e, enum decision decision, int action)
+{
+	const char *word = says_word(decision, action);
+	if (decision == DECIDE_EARLY)
+		fprintf(e->out, "%d", action);
+	else
+		fprintf(e->out, "%s_%s", e->f->gpu, word ? word : e->name[action]);
+}
+
+/* here: scenarios of them that were measured on this GPU; -1: all were */
+static void emit_leaf(const struct emitter *e, enum decision decision, const struct node *v,
+		      int here)
+{
+	FILE *out = e->out;
+	fputs("return ", out);
+	emit_action(e, decision, v->action);
+	fputs(";", out);
+	if (!v->support) {
+		fprintf(out, " /* %s */\n",
+			v->action < 0 ? "not measured" : "no scenario: by estimate");
+		return;
+	}
+	fprintf(out, " /* %d scenario%s", v->support, v->support == 1 ? "" : "s");
+	if (here >= 0)
+		fprintf(out, " (%d here)", here);
+	if (is_known(v->cost, v->weight))
+		fprintf(out, ", %.3f, p95 %.3f", mean_slowdown(v->cost, v->weight),
+			exp(v->p95 / 1e6));
+	else
+		fputs(", not legal in all of them: else the defaults", out);
+	if (v->runner_up != SAYS_DEFAULTS && is_known(v->runner_up_cost, v->weight)) {
+		fputs("; next ", out);
+		emit_action(e, decision, v->runner_up);
+		fprintf(out, ", %.3f", mean_slowdown(v->runner_up_cost, v->weight));
+	}
+	if (v->remark)
+		fprintf(out, "; %s", remark_words[v->remark]);
+	if (v->guarded)
+		fputs("; guarded", out);
+	fputs(" */\n", out);
+}
+
+static void indent(FILE *out, int depth)
+{
+	while (depth--)
+		putc('\t', out);
+}
+
+/* What is above a threshold needs no else: all that is below returns. here: as of emit_leaf, by
+ * node; NULL: all were. */
+static void emit_node(const struct emitter *e, enum decision decision, const int *here, int node,
+		      int depth)
+{
+	const struct tree *t = &e->f->tree[decision];
+	const struct node *v = &t->v[node];
+	FILE *out = e->out;
+	indent(out, depth);
+	if (v->feature < 0) {
+		emit_leaf(e, decision, v, here ? here[node] : -1);
+		return;
+	}
+	const int braces = t->v[v->below].feature >= 0;
+	fprintf(out, "if (f->%s <= %lld)%s\n", feature_names[v->feature], v->threshold,
+		braces ? " {" : "");
+	emit_node(e, decision, here, v->below, depth + 1);
+	if (braces) {
+		indent(out, depth);
+		fputs("}\n", out);
+	}
+	emit_node(e, decision, here, v->above, depth);
+}
+
+/* Of each node the training scenarios that end there and were measured on this GPU; NULL: of
+ * data without others, or without memory. The caller's to free. */
+static int *count_here(const struct emitter *e, enum decision decision)
+{
+	const struct tree *t = &e->f->tree[decision];
+	const struct data *d = e->d;
+	int *here = d->prior[0] ? calloc((size_t)t->n, sizeof *here) : NULL;
+	for (int s = 0; here && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		if (data_is_training(m) && !m->is_translated && decision_is_of(decision, m))
+			here[tree_leaf(t, &m->part[decision_phase(decision)].f)]++;
+	}
+	return here;
+}
+
+static void emit_trees(const struct emitter *e)
+{
+	for (int t = 0; t < forest_decisions(e->f); t++) {
+		const struct tree *tree = &e->f->tree[t];
+		int *here = count_here(e, (enum decision)t);
+		fprintf(e->out,
+			"ATTUNE_SELECT int attune_%s_%s(const struct attune_features *f)\n{\n",
+			e->f->gpu, decision_names[t]);
+		if (tree->v[0].feature < 0)
+			fputs("\t(void)f;\n", e->out);
+		emit_node(e, (enum decision)t, here, 0, 1);
+		fputs("}\n\n", e->out);
+		free(here);
+	}
+}
+
+char *forest_emit(const struct forest *f, const struct data *d)
+{
+	char *text = NULL;
+	size_t size;
+	struct emitter e = { .out = open_memstream(&text, &size), .f = f, .d = d };
+	int done;
+	if (!e.out)
+		return NULL;
+	for (int i = 0; f->gpu[i]; i++)
+		e.upper[i] = (char)toupper((unsigned char)f->gpu[i]);
+	emit_top(&e);
+	emit_defines(&e);
+	name_choices(f, e.name);
+	emit_choices(&e);
+	emit_enum(&e);
+	emit_costs(&e);
+	done = emit_binaries(&e);
+	emit_trees(&e);
+	fputs("#endif\n", e.out);
+	done &= !ferror(e.out);
+	if (fclose(e.out) || !done) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

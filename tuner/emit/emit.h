@@ -1,0 +1,30 @@
+/* emit.h - a forest as C, JSON, Python and text; the command induce.
+ * Includes eval. */
+#ifndef TUNER_EMIT_EMIT_H
+#define TUNER_EMIT_EMIT_H
+
+#include <stdio.h>
+
+struct data;
+struct forest;
+struct limits;
+
+/* ---- emit.c: a forest as a header ------------------------------------------------------- */
+/* Text of generated/attune_<gpu>.h; NULL without memory. The caller's to free. */
+char *forest_emit(const struct forest *, const struct data *);
+
+/* ---- emit_text.c: a forest in other languages -------------------------------------- */
+/* Language "c", "json" or "python". NULL also for any other. */
+char *forest_emit_as(const char *language, const struct forest *, const struct data *);
+
+/* ---- emit_matrices.c: for other learners ----------------------------------------------------- */
+/* Writes <folder>/<decision>.tsv, a matrix with the folds by batch size, and
+ * <folder>/<decision>_ours.tsv, the costs of our trees by number of leaves, for the
+ * prefill and the decode decision. 0 + complain. */
+int dump_matrices(const struct data *, const char *folder, const struct limits *);
+
+/* ---- text_diff.c ------------------------------------------------------------------- */
+/* Lines that go ('-') and come ('+'), each change with its surroundings. */
+void text_diff(FILE *, const char *before, const char *after);
+
+#endif

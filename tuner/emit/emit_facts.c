@@ -1,0 +1,23 @@
+/* emit_facts.c - what all written forms of a forest ask about its leaves and choices. */
+#include "writing.h"
+#include "tuner/data/data.h"
+#include "tuner/tree/tree.h"
+
+int has_figures(const struct node *v)
+{
+	return v->support && v->weight && v->cost < FORBIDDEN_SUM;
+}
+
+int worked_out_axis(const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	return config_is_formula(&c->config, s) || config_is_fitted(&c->config, s) ? s->formula_axis
+										   : -1;
+}
+
+const struct formula *formula_of(const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	return config_is_formula(&c->config, s) ? &s->formulas[-1 - c->config.v[s->formula_axis]]
+						: NULL;
+}

@@ -1,0 +1,138 @@
+/* emit_json.c - a forest as JSON: the schema stands in emit_text.c. */
+#include "writing.h"
+#include "harness/base/json_out.h"
+#include "kernels/select/selector.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include <math.h>
+#include <stdio.h>
+
+static void json_axis_values(struct json_out *o, const struct axis *a)
+{
+	out_list(o, "values");
+	for (int i = 0; i < a->num_values; i++)
+		out_integer(o, NULL, a->values[i]);
+	out_end(o);
+}
+
+static void json_formula(struct json_out *o, const struct choice *c)
+{
+	const int axis = worked_out_axis(c);
+	const struct formula *f = formula_of(c);
+	if (axis < 0) {
+		out_text(o, "formula", NULL);
+		return;
+	}
+	out_object(o, "formula");
+	out_text(o, "axis", c->kernel->space->axis[axis].name);
+	if (f) {
+		out_integer(o, "slots", f->slots);
+		out_integer(o, "start", f->start);
+		out_integer(o, "launch", f->launch);
+		out_integer(o, "merge", f->merge);
+	}
+	json_axis_values(o, &c->kernel->space->axis[axis]);
+	out_end(o);
+}
+
+static void json_choice(struct json_out *o, const struct choice *c, int id)
+{
+	const struct space *s = c->kernel->space;
+	char text[MAX_CHOICE_TEXT];
+	config_text(text, sizeof text, &c->config, s);
+	out_object(o, NULL);
+	out_integer(o, "id", id);
+	out_text(o, "kernel", c->kernel->name);
+	out_text(o, "text", text);
+	out_object(o, "tunables");
+	for (int i = 0; i < s->num_axes; i++)
+		if (i == worked_out_axis(c))
+			out_text(o, s->axis[i].name, NULL);
+		else
+			out_integer(o, s->axis[i].name, c->config.v[i]);
+	out_end(o);
+	json_formula(o, c);
+	out_end(o);
+}
+
+static void json_costs(struct json_out *o, const struct forest *f, const struct selector_costs *row)
+{
+	const struct choice *choice = &f->choice[row->id];
+	const struct segment_costs *c = &row->costs;
+	struct block_shape block;
+	block_shape_of(&block, &choice->config, choice->kernel);
+	out_object(o, NULL);
+	out_integer(o, "id", row->id);
+	out_integer(o, "head_size", row->head_size);
+	out_integer(o, "rows", block.rows);
+	out_integer(o, "tile", block.tile);
+	out_integer(o, "heads", block.heads);
+	out_integer(o, "slots", c->slots);
+	out_integer(o, "start", c->start);
+	out_integer(o, "path", c->path);
+	out_integer(o, "split", c->split);
+	out_integer(o, "segments", c->segments);
+	out_integer(o, "merge", c->merge);
+	out_end(o);
+}
+
+static void json_node(struct json_out *o, const char *key, const struct tree *t, int node)
+{
+	const struct node *v = &t->v[node];
+	out_object(o, key);
+	if (v->feature >= 0) {
+		out_text(o, "feature", feature_names[v->feature]);
+		out_integer(o, "at_most", v->threshold);
+		json_node(o, "below", t, v->below);
+		json_node(o, "above", t, v->above);
+	} else {
+		out_integer(o, "action", v->action);
+		out_integer(o, "scenarios", v->support);
+		out_text(o, "guarded", v->guarded);
+	}
+	if (v->feature < 0 && has_figures(v)) {
+		out_number(o, "slowdown", mean_slowdown(v->cost, v->weight), 3);
+		out_number(o, "p95", exp(v->p95 / 1e6), 3);
+		out_text(o, "remark", remark_words[v->remark]);
+	}
+	out_end(o);
+}
+
+static void json_hash(struct json_out *o, const char *key, unsigned long long hash)
+{
+	char text[17];
+	snprintf(text, sizeof text, "%016llx", hash);
+	out_text(o, key, text);
+}
+
+int emit_json(FILE *out, const struct forest *f, const struct data *d)
+{
+	struct json_out *o = out_new();
+	out_object(o, NULL);
+	out_text(o, "schema", "attune-heuristics-6");
+	out_text(o, "gpu", f->gpu);
+	out_text(o, "arch", d->run.device.arch);
+	out_text(o, "database", d->hash);
+	json_hash(o, "rules", rules_hash());
+	out_object(o, "kernels");
+	for (const struct kernel *k = NULL; (k = forest_next_kernel(f, k)) != NULL;)
+		json_hash(o, k->name, kernel_hash(k));
+	out_end(o);
+	out_list(o, "features");
+	for (int i = 0; i < ATTUNE_NUM_FEATURES; i++)
+		out_text(o, NULL, feature_names[i]);
+	out_end(o);
+	out_list(o, "choices");
+	for (int i = 0; i < f->num_choices; i++)
+		json_choice(o, &f->choice[i], i);
+	out_end(o);
+	out_list(o, "segments");
+	for (int i = 0; i < f->num_costs; i++)
+		json_costs(o, f, &f->costs[i]);
+	out_end(o);
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		json_node(o, decision_names[t], &f->tree[t], 0);
+	out_end(o);
+	return out_print(o, 2, out);
+}

@@ -1,0 +1,110 @@
+/* emit_names.c - what choices are called in a header: the kernel, its tile, and as many of its
+ * other tunables as tell the choices of the header apart.
+ *
+ *   warpgroup BLOCK_M=128 TILE_SIZE=80 ... PACKED=1    warpgroup_128x80_packed
+ *   warpgroup BLOCK_M=128 TILE_SIZE=80 ... PACKED=0    warpgroup_128x80
+ *   ring BLOCK_M=8 TILE_SIZE=16 ...                    ring_8x16 */
+#include "writing.h"
+#include "tuner/forest/forest.h"
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static int axis_of(const struct space *s, const char *name)
+{
+	int i = 0;
+	while (i < s->num_axes && strcmp(s->axis[i].name, name))
+		i++;
+	return i < s->num_axes ? i : -1;
+}
+
+__attribute__((format(printf, 2, 3))) static void add(char name[CHOICE_NAME], const char *format,
+						      ...)
+{
+	const size_t n = strlen(name);
+	va_list args;
+	va_start(args, format);
+	vsnprintf(name + n, CHOICE_NAME - n, format, args);
+	va_end(args);
+}
+
+static int is_switch(const struct axis *a)
+{
+	return a->num_values == 2 && a->values[0] == 0 && a->values[1] == 1;
+}
+
+/* "NUM_WARPS" 4: "_warps4"; of a formula its number: "_segments_rule2"; of a switch that is on
+ * "_packed", and nothing of one that is off. */
+static void add_axis(char name[CHOICE_NAME], const struct axis *a, int value)
+{
+	const char *of = strncmp(a->name, "NUM_", 4) ? a->name : a->name + 4;
+	char lower[40];
+	size_t i = 0;
+	for (; of[i] && i + 1 < sizeof lower; i++)
+		lower[i] = (char)tolower((unsigned char)of[i]);
+	lower[i] = '\0';
+	if (is_switch(a) && value)
+		add(name, "_%s", lower);
+	else if (is_switch(a))
+		return;
+	else if (value < 0)
+		add(name, "_%s_rule%d", lower, -value);
+	else if (!strcmp(a->name, "SEGMENTS") && value == SEGMENTS_FITTED)
+		add(name, "_%s_fitted", lower);
+	else
+		add(name, "_%s%d", lower, value);
+}
+
+static void add_tile(char name[CHOICE_NAME], const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	const int rows = axis_of(s, "BLOCK_M"), tile = axis_of(s, "TILE_SIZE");
+	if (rows >= 0 && tile >= 0)
+		add(name, "_%dx%d", c->config.v[rows], c->config.v[tile]);
+	else if (rows >= 0 || tile >= 0)
+		add(name, "_%d", c->config.v[rows >= 0 ? rows : tile]);
+}
+
+/* Whether a choice of the same name so far has another value there. */
+static int tells_apart(const struct forest *f, char (*name)[CHOICE_NAME], int id, int axis)
+{
+	for (int i = 0; i < f->num_choices; i++)
+		if (f->choice[i].kernel == f->choice[id].kernel && !strcmp(name[i], name[id]) &&
+		    f->choice[i].config.v[axis] != f->choice[id].config.v[axis])
+			return 1;
+	return 0;
+}
+
+static int most_axes(const struct forest *f)
+{
+	int most = 0;
+	for (int i = 0; i < f->num_choices; i++)
+		most = f->choice[i].kernel->space->num_axes > most
+			   ? f->choice[i].kernel->space->num_axes
+			   : most;
+	return most;
+}
+
+void name_choices(const struct forest *f, char (*name)[CHOICE_NAME])
+{
+	char longer[MAX_IDS][CHOICE_NAME];
+	for (int i = 0; i < f->num_choices; i++) {
+		snprintf(name[i], CHOICE_NAME, "%s", f->choice[i].kernel->name);
+		add_tile(name[i], &f->choice[i]);
+	}
+	/* All choices at once, so that of two which differ both say in what. */
+	for (int axis = 0; axis < most_axes(f); axis++) {
+		memcpy(longer, name, sizeof longer[0] * (size_t)f->num_choices);
+		for (int i = 0; i < f->num_choices; i++)
+			if (axis < f->choice[i].kernel->space->num_axes &&
+			    tells_apart(f, name, i, axis))
+				add_axis(longer[i], &f->choice[i].kernel->space->axis[axis],
+					 f->choice[i].config.v[axis]);
+		memcpy(name, longer, sizeof longer[0] * (size_t)f->num_choices);
+	}
+	for (int i = 1; i < f->num_choices; i++) /* a choice that is listed twice */
+		for (int before = 0; before < i; before++)
+			if (!strcmp(name[before], name[i]))
+				add(name[i], "_%d", i);
+}

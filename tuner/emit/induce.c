@@ -1,0 +1,309 @@
+/* induce.c - `attune induce`: a database to its header, or a check that the
+ * committed header is what the database says. */
+#include "emit.h"
+#include "induce.h"
+#include "harness/base/base.h"
+#include "tuner/base/base.h"
+#include "tuner/commands.h"
+#include "tuner/data/data.h"
+#include "tuner/eval/eval.h"
+#include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include "tuner/policy/policy.h"
+#include "tuner/transfer/basis.h"
+#include "tuner/transfer/gate.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+	const char *gpu, *db, *out, *emit, *dump;
+	struct limits limits;
+	int check;
+};
+
+enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS, OPT_EMIT, OPT_DUMP };
+
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "out", 'o', "FILE", 0, "header to write (generated/attune_NAME.h)", 0 },
+	{ "max-leaves", OPT_LEAVES, "N", 0, "of each tree (24; 64 where estimates teach, too)", 0 },
+	{ "max-variants", OPT_VARIANTS, "N", 0, "candidates a phase (12)", 0 },
+	{ "check", OPT_CHECK, NULL, 0, "write nothing; exit 1 with the diff when it would change",
+	  0 },
+	{ "dump-matrices", OPT_DUMP, "FOLDER", 0,
+	  "write the cost matrices as TSV, for other learners, and nothing else", 0 },
+	{ "emit", OPT_EMIT, "LANGUAGE", 0,
+	  "c, json, python or text (for ATTUNE_HEURISTICS); all but c to --out, else printed", 0 },
+
+	{ 0 }
+};
+
+static int count_arg(struct argp_state *state, const char *arg, int least, int most)
+{
+	char *end;
+	const long v = strtol(arg, &end, 10);
+	if (*end || end == arg || v < least || v > most)
+		argp_error(state, "'%s' should be a number of %d to %d", arg, least, most);
+	return (int)v;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
+	case 'd': o->db = arg; return 0;
+	case 'o': o->out = arg; return 0;
+	case OPT_LEAVES:
+		o->limits.leaves = o->limits.taught = count_arg(state, arg, 1, 200);
+		return 0;
+	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
+	case OPT_CHECK: o->check = 1; return 0;
+	case OPT_DUMP: o->dump = arg; return 0;
+	case OPT_EMIT:
+		if (strcmp(arg, "c") && strcmp(arg, "json") && strcmp(arg, "python") &&
+		    strcmp(arg, "text"))
+			argp_error(state, "--emit '%s' should be c, json, python or text", arg);
+		o->emit = arg;
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"Turn a database of measurements into generated/attune_GPU.h: choices by if-else."
+	"\vScenarios of 'peers' and of splits that begin with 'heldout' are not looked at until "
+	"the trees are made; all others are learned from. Times of older sources, which no bridge "
+	"carries to today's, do not count. A database that says which rules its header began from "
+	"(attune tune) also learns from the times of the GPU that it names, and "
+	"keeps what scenarios of split 'gate' show no better rules for.\n\n"
+	"Example:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 --check",
+	NULL,
+	NULL,
+	NULL
+};
+
+static int count_training(const struct data *d)
+{
+	int n = 0;
+	for (int s = 0; s < d->n; s++)
+		n += data_is_training(&d->v[s]);
+	return n;
+}
+
+static void report(const struct forest *f, const struct data *d)
+{
+	const char *columns[] = { "split", "scenarios", "geomean", "p95",
+				  "worst", "within2",   "within5", "invalid" };
+	const char *splits[MAX_SPLITS];
+	struct table *t = table_new(FORMAT_TABLE, columns, (int)COUNT(columns));
+	const int n = data_splits(d, splits);
+	printf("# %s: %d leaves, %d choices of %d kernels\n", f->gpu, forest_leaves(f),
+	       f->num_choices, forest_kernels(f));
+	for (int i = 0; t && i < n; i++) {
+		struct score s;
+		if (!score_policy(d, POLICY_TREE, f, splits[i], &s))
+			continue;
+		table_text(t, splits[i]);
+		table_number(t, s.n, 0);
+		table_number(t, s.geomean, 4);
+		table_number(t, s.p95, 3);
+		table_number(t, s.worst, 3);
+		table_number(t, s.within2, 3);
+		table_number(t, s.within5, 3);
+		table_number(t, s.invalid, 0);
+		table_end_row(t);
+	}
+	if (t)
+		table_print(t, stdout);
+}
+
+static int check_file(const char *path, const char *text)
+{
+	char *committed = file_text(path);
+	int same;
+	if (!committed) {
+		complain("%s: cannot be read; `attune induce` writes it", path);
+		return 0;
+	}
+	same = !strcmp(committed, text);
+	if (!same) {
+		text_diff(stdout, committed, text);
+		complain("%s: not what the database says; without --check this writes it anew", path);
+	} else {
+		printf("# %s is what the database says\n", path);
+	}
+	free(committed);
+	return same;
+}
+
+/* ---- too little is left ----------------------------------------------------------------- */
+/* A header is not remade when more than one in so many of its scenarios cannot be learned from. */
+enum { MOST_LOST = 4 };
+static const char held_line[] =
+    " *   stale     too few times of today's sources are left to remake this header\n";
+
+static int is_too_little(const struct data *d, int training)
+{
+	return d->lost * MOST_LOST > training + d->lost;
+}
+
+/* The header with that line, behind the one of its database; NULL without memory. */
+static char *with_held_line(const char *text)
+{
+	const char *database = strstr(text, " *   database");
+	const char *end = database ? strchr(database, '\n') : NULL;
+	char *held;
+	if (!end || strstr(text, held_line))
+		return strdup(text);
+	const int n = asprintf(&held, "%.*s%s%s", (int)(end + 1 - text), text, held_line, end + 1);
+	return n < 0 ? NULL : held;
+}
+
+/* The header that is there stays, and says why. */
+static int hold(const struct data *d, const struct options *o, const char *out, int training)
+{
+	char *text = out ? file_text(out) : NULL, *held = text ? with_held_line(text) : NULL;
+	int done = 0;
+	if (!d->n)
+		complain("%s: all of its %d times are of older sources; %s stays until they are "
+			 "measured again: attune sweep --gpu %s",
+			 o->db, d->stale, out ? out : "the header", d->gpu);
+	else
+		complain(
+		    "%s: %d of %d scenarios to learn from lost their fastest kernel's times to "
+		    "newer sources, which is too many to learn from the rest; %s stays until "
+		    "they are measured: attune sweep --gpu %s",
+		    o->db, d->lost, training + d->lost, out ? out : "the header", d->gpu);
+	if (!text)
+		complain("%s: there is no header to keep", out ? out : d->gpu);
+	else if (held && o->check)
+		done = check_file(out, held);
+	else if (held)
+		done = !strcmp(text, held) || file_put(out, held);
+	free(held);
+	free(text);
+	return done;
+}
+
+/* learned: what the forest was learned from, whose own part is d. */
+static int deliver(const struct forest *f, const struct data *learned, const struct data *d,
+		   const struct options *o, const char *out)
+{
+	char *text = forest_emit_as(o->emit, f, learned);
+	int done = 0;
+	if (text && o->check)
+		done = check_file(out, text);
+	else if (text && !out)
+		done = fputs(text, stdout) >= 0;
+	else if (text && file_put(out, text)) {
+		report(f, d);
+		done = 1;
+	}
+	free(text);
+	return done;
+}
+
+/* Learned from the GPU's own times alone. */
+static int induce_own(struct induced *r, const struct data *d, const struct limits *limits,
+		      const char *db)
+{
+	const int training = count_training(d);
+	r->too_little = is_too_little(d, training);
+	if (r->too_little)
+		return 0;
+	if (!training || training == d->n) {
+		complain("%s has %d scenarios to learn from and %d held out; both are needed", db,
+			 training, d->n - training);
+		return 0;
+	}
+	return forest_induce(&r->f, d, limits);
+}
+
+/* Of a header that began from another one's rules. */
+static int induce_from(struct induced *r, const struct inheritance *i, const struct data *d,
+		       const struct limits *limits)
+{
+	struct forest fresh;
+	if (!inheritance_learn(i, d, limits, &r->learned, &fresh))
+		return 0;
+	const int done = inheritance_judge(i, d, r->learned, &fresh, &r->f, &r->gate);
+	forest_free(&fresh);
+	return done;
+}
+
+int induced_make(struct induced *r, const struct data *d, const struct limits *limits,
+		 const char *db)
+{
+	struct inheritance i;
+	*r = (struct induced){ .learned = NULL };
+	const int has_basis = inheritance_open(&i, d, db);
+	if (has_basis < 0)
+		return 0;
+	r->has_gate = has_basis;
+	const int done = has_basis ? induce_from(r, &i, d, limits) : induce_own(r, d, limits, db);
+	if (has_basis)
+		inheritance_close(&i);
+	if (!done)
+		data_free(r->learned);
+	return done;
+}
+
+void induced_free(struct induced *r)
+{
+	forest_free(&r->f);
+	data_free(r->learned);
+}
+
+static int induce(const struct data *d, const struct options *o, const char *out)
+{
+	struct induced r;
+	data_say_left_out(d, o->db);
+	if (!induced_make(&r, d, &o->limits, o->db))
+		return r.too_little && hold(d, o, out, count_training(d));
+	if (r.has_gate && !o->check && out)
+		gate_print(stdout, &r.gate, "# gate: ");
+	const int done = deliver(&r.f, r.learned ? r.learned : d, d, o, out);
+	induced_free(&r);
+	return done;
+}
+
+int cmd_induce(int argc, char **argv)
+{
+	struct options o = { .limits = default_limits, .emit = "c" };
+	char gpu[GPU_NAME], db[256], out[256];
+	struct data *d;
+	int done;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	db_path(db, o.db, gpu);
+	own_header(out, gpu);
+	o.db = db;
+	d = data_load(o.db, gpu);
+	if (!d || !data_hash(d, o.db)) {
+		data_free(d);
+		return EXIT_USAGE;
+	}
+	if (!o.out && !strcmp(o.emit, "c"))
+		o.out = out;
+	if (!o.out && o.check) {
+		complain("--check of %s needs --out: there is no usual place for it", o.emit);
+		data_free(d);
+		return EXIT_USAGE;
+	}
+	if (d->n)
+		done = o.dump ? dump_matrices(d, o.dump, &o.limits) : induce(d, &o, o.out);
+	else
+		done = d->stale && !o.dump && hold(d, &o, o.out, 0);
+	data_free(d);
+	return done ? EXIT_DONE : EXIT_CHECK;
+}

@@ -1,0 +1,425 @@
+/* eval.c - `attune eval`: how far a header's picks are from the fastest of all
+ * that was measured, beside the baselines, by split. */
+#include "eval.h"
+#include "harness/base/base.h"
+#include "harness/base/json_out.h"
+#include "harness/store/store.h"
+#include "harness/sweep/sweep.h"
+#include "kernels/select/selector.h"
+#include "tuner/base/base.h"
+#include "tuner/commands.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include "tuner/policy/policy.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_CLIFFS = 256, OPT_CURVE, OPT_TRACE, OPT_LOAD, OPT_STEPS, OPT_REQUESTS, OPT_BATCHED };
+
+struct options {
+	const char *gpu, *db, *header, *split;
+	enum format format;
+	int cliffs, curve;
+	struct trace_options trace;
+};
+
+// clang-format off
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "WHICH", 0,
+	  "committed (generated/attune_NAME.h), induced (made now, not written) or a file", 0 },
+	{ "split", 's', "NAME", 0, "this split alone: train, heldout (all of it), heldout_blocked ...", 0 },
+	{ "cliffs", OPT_CLIFFS, NULL, 0, "what crossing each threshold of the trees costs", 0 },
+	{ "curve", OPT_CURVE, NULL, 0, "what other numbers of leaves, variants and scenarios would give", 0 },
+	{ "trace", OPT_TRACE, "FILE", 0, "attention time of a replayed trace by policy (CSV)", 0 },
+	{ "model", 'm', "NAME@TP", 0, "of the trace, as in llama3.1-8b@1", 0 },
+	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
+	{ "steps", OPT_STEPS, "N", 0, "of the trace: at most N steps, evenly spaced (2000)", 0 },
+	{ "requests", OPT_REQUESTS, "N", 0, "of the trace: its first N requests (2000)", 0 },
+	{ "max-batched-tokens", OPT_BATCHED, "N", 0, "of the simulated engine (8192)", 0 },
+	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
+	{ 0 }
+};
+// clang-format on
+
+static int whole(const char *arg, struct argp_state *state, const char *what)
+{
+	char *end;
+	const long v = strtol(arg, &end, 10);
+	if (*end || v < 1 || v > 1000000000)
+		argp_error(state, "--%s '%s' should be a whole number, 1 or more", what, arg);
+	return (int)v;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	char *end;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
+	case 'd': o->db = arg; return 0;
+	case 'H': o->header = arg; return 0;
+	case 's': o->split = arg; return 0;
+	case 'm': o->trace.model = arg; return 0;
+	case OPT_CLIFFS: o->cliffs = 1; return 0;
+	case OPT_CURVE: o->curve = 1; return 0;
+	case OPT_TRACE: o->trace.path = arg; return 0;
+	case OPT_STEPS: o->trace.steps = whole(arg, state, "steps"); return 0;
+	case OPT_REQUESTS: o->trace.requests = whole(arg, state, "requests"); return 0;
+	case OPT_BATCHED: o->trace.max_batched = whole(arg, state, "max-batched-tokens"); return 0;
+	case OPT_LOAD:
+		o->trace.load = strtod(arg, &end);
+		if (*end || !(o->trace.load > 0 && o->trace.load <= 10))
+			argp_error(state, "--load '%s' should be a share as in 0.95", arg);
+		return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
+	case ARGP_KEY_END:
+		if (o->trace.path && !o->trace.model)
+			argp_error(state, "--trace needs --model, as in llama3.1-8b@1");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"Slowdown of a header's picks against the fastest of everything measured."
+	"\vA pick that was not measured or failed counts as infinitely slow (invalid); geomean, "
+	"p95 and worst are then infinite, in JSON null. low and high are the 95 % interval of the "
+	"geomean, by resampling blocks of one model and batch size. time_weighted is the weighted "
+	"time of all picks over that of all oracles. unconfirmed picks have no time of the second "
+	"pass, where their scenario has one. select_ns is the time of one batch's decisions, its "
+	"features given, estimates_ns with the estimates that they ask for.\n\n"
+	"Example:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
+	"json\n  attune eval --gpu h200 --cliffs --split heldout\n  attune eval --gpu h200 "
+	"--trace mine.csv --model llama3.1-8b@1 --load 0.9",
+	NULL,
+	NULL,
+	NULL
+};
+
+/* ---- every policy on every split ----------------------------------------------------------- */
+struct report {
+	const char *split[MAX_SPLITS];
+	int splits;
+	int exists[NUM_POLICIES];
+	struct score score[NUM_POLICIES][MAX_SPLITS];
+};
+
+/* The oracle's own row says what the scale is: 1 everywhere, or nothing worked. */
+static int judge_oracle(const struct data *d, struct report *r, int i)
+{
+	struct score *s = &r->score[POLICY_ORACLE][i];
+	*s = (struct score){ .geomean = 1,
+			     .p95 = 1,
+			     .worst = 1,
+			     .low = 1,
+			     .high = 1,
+			     .within2 = 1,
+			     .within5 = 1,
+			     .time_weighted = 1 };
+	for (int m = 0; m < d->n; m++)
+		s->n += in_split(&d->v[m], r->split[i]) && isfinite(data_oracle(d, m));
+	return 1;
+}
+
+static int judge(const struct data *d, const struct forest *f, struct report *r)
+{
+	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
+	int done = picks != NULL;
+	for (int p = 0; done && p < NUM_POLICIES; p++) {
+		r->exists[p] = p == POLICY_ORACLE || policy_picks(d, (enum policy)p, f, picks);
+		for (int i = 0; done && r->exists[p] && i < r->splits; i++)
+			done = p == POLICY_ORACLE
+				   ? judge_oracle(d, r, i)
+				   : score_picks(d, picks, r->split[i], &r->score[p][i]);
+	}
+	free(picks);
+	return done;
+}
+
+/* ---- what else belongs to the report ------------------------------------------------------- */
+struct extras {
+	struct overlaps overlaps[2]; /* of training scenarios, and of those held out */
+	struct earliness early[2];
+	struct energy energy[2];
+	double ns, plan_ns;
+	const char *timed; /* "compiled" or "interpreted" */
+	int thresholds, cliffs;
+	double steepest;
+	struct audit audit;
+};
+
+static int take_number(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	(void)columns, (void)names;
+	*(long long *)arg = cells[0] ? strtoll(cells[0], NULL, 10) : 0;
+	return 0;
+}
+
+/* Audits of the GPU's newest device. */
+static struct audit read_audit(const char *db, const char *gpu)
+{
+	static const char sql[] = "SELECT max(r.id) FROM run r JOIN device d ON d.id = r.device "
+				  "JOIN race c ON c.run = r.id WHERE d.gpu = '%.*s'";
+	struct audit a = { .worst = { 1, 1 } };
+	struct store *store = store_open(db, 1);
+	char text[sizeof sql + GPU_NAME];
+	long long run = 0;
+	snprintf(text, sizeof text, sql, gpu_length(gpu), gpu);
+	if (store && store_query(store, text, take_number, &run) && run)
+		a = audit_of(store, run);
+	if (store)
+		store_close(store);
+	return a;
+}
+
+static int gather(struct extras *x, const struct data *d, const struct forest *f, const char *db)
+{
+	struct cliff *cliff = NULL;
+	x->ns = time_selection(d, f, &x->timed);
+	x->plan_ns = time_estimates(d, f);
+	x->audit = read_audit(db, d->gpu);
+	count_overlaps(d, f, x->overlaps);
+	x->steepest = 1;
+	if (!count_early(d, f, x->early) || !count_energy(d, f, x->energy) ||
+	    !cliffs_find(d, f, &cliff, &x->thresholds))
+		return 0;
+	for (int i = 0; i < x->thresholds; i++) {
+		x->cliffs += cliff[i].crossing > cliff_limit;
+		if (cliff[i].crossing > x->steepest)
+			x->steepest = cliff[i].crossing;
+	}
+	free(cliff);
+	return 1;
+}
+
+/* ---- output ------------------------------------------------------------------------------ */
+static void json_splits(struct json_out *o, const char *key, const struct report *r, int policy)
+{
+	out_object(o, key);
+	for (int i = 0; i < r->splits; i++) {
+		const struct score *s = &r->score[policy][i];
+		const struct {
+			const char *name;
+			double value;
+		} figure[] = { { "geomean", s->geomean }, { "low", s->low },
+			       { "high", s->high },       { "p95", s->p95 },
+			       { "worst", s->worst },     { "within2", s->within2 },
+			       { "within5", s->within5 }, { "time_weighted", s->time_weighted } };
+		out_object(o, r->split[i]);
+		out_integer(o, "n", s->n);
+		for (size_t k = 0; k < COUNT(figure); k++)
+			out_number(o, figure[k].name, s->n ? figure[k].value : NAN, 5);
+		out_integer(o, "unconfirmed", s->unconfirmed);
+		out_integer(o, "invalid", s->invalid);
+		out_end(o);
+	}
+	out_end(o);
+}
+
+static void json_audit(struct json_out *o, const struct audit *a)
+{
+	static const char *const names[] = { "selection", "exploration" };
+	out_object(o, "audit");
+	out_integer(o, "n", a->n);
+	for (int i = 0; i < 2 && a->n; i++) {
+		out_object(o, names[i]);
+		out_number(o, "geomean", audit_geomean(a, i), 5);
+		out_number(o, "worst", a->worst[i], 5);
+		out_number(o, "within2", (double)a->near[i] / a->n, 5);
+		out_end(o);
+	}
+	out_end(o);
+}
+
+static void json_extras(struct json_out *o, const struct data *d, const struct extras *x)
+{
+	noise_json(o, &d->noise);
+	out_object(o, "cliffs");
+	out_integer(o, "thresholds", x->thresholds);
+	out_integer(o, "flagged", x->cliffs);
+	out_number(o, "worst", x->steepest, 5);
+	out_end(o);
+	json_audit(o, &x->audit);
+	overlaps_json(o, x->overlaps);
+	early_json(o, x->early);
+	energy_json(o, d, x->energy);
+	out_number(o, "select_ns", x->ns, 1);
+	out_number(o, "estimates_ns", x->plan_ns, 1);
+}
+
+static int print_json(const struct report *r, const struct data *d, const struct forest *f,
+		      const struct extras *x)
+{
+	struct json_out *o = out_new();
+	out_object(o, NULL);
+	json_splits(o, "splits", r, POLICY_TREE);
+	out_object(o, "baselines");
+	for (int p = POLICY_BEST_FIXED; p < NUM_POLICIES; p++)
+		if (r->exists[p])
+			json_splits(o, policy_names[p], r, p);
+	out_end(o);
+	out_integer(o, "leaves", forest_leaves(f));
+	out_integer(o, "kernels", forest_kernels(f));
+	out_integer(o, "variants", f->num_choices);
+	json_extras(o, d, x);
+	out_end(o);
+	return out_print(o, 0, stdout);
+}
+
+static void print_heading(const struct data *d, const struct forest *f, const struct extras *x)
+{
+	const struct noise *n = &d->noise;
+	printf("# %s: %d scenarios, %d leaves, %d choices of %d kernels, select %.1f ns (%s)",
+	       f->gpu, d->n, forest_leaves(f), f->num_choices, forest_kernels(f), x->ns, x->timed);
+	if (x->plan_ns > 0)
+		printf(", %.1f us with estimates", x->plan_ns / 1e3);
+	putchar('\n');
+	printf("# noise floor %.1f %% below 20 us, %.1f %% below 200 us, %.1f %% above (%d, %d, %d "
+	       "A/A "
+	       "pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
+	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
+	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
+	overlaps_print(x->overlaps);
+	early_print(x->early);
+	energy_print(d, x->energy);
+	if (x->audit.n)
+		printf("# audit of %d parts: selection %.4f (worst %.3f), exploration %.4f (worst "
+		       "%.3f)\n",
+		       x->audit.n, audit_geomean(&x->audit, 0), x->audit.worst[0],
+		       audit_geomean(&x->audit, 1), x->audit.worst[1]);
+}
+
+static void print_rows(const struct report *r, enum format format)
+{
+	const char *columns[] = { "policy",        "split",       "n",      "geomean", "low",
+				  "high",          "p95",         "worst",  "within2", "within5",
+				  "time_weighted", "unconfirmed", "invalid" };
+	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	for (int p = 0; t && p < NUM_POLICIES; p++)
+		for (int i = 0; r->exists[p] && i < r->splits; i++) {
+			const struct score *s = &r->score[p][i];
+			if (!s->n)
+				continue;
+			table_text(t, policy_names[p]);
+			table_text(t, r->split[i]);
+			table_number(t, s->n, 0);
+			table_number(t, s->geomean, 4);
+			table_number(t, s->low, 4);
+			table_number(t, s->high, 4);
+			table_number(t, s->p95, 3);
+			table_number(t, s->worst, 3);
+			table_number(t, s->within2, 3);
+			table_number(t, s->within5, 3);
+			table_number(t, s->time_weighted, 4);
+			table_number(t, s->unconfirmed, 0);
+			table_number(t, s->invalid, 0);
+			table_end_row(t);
+		}
+	if (t)
+		table_print(t, stdout);
+}
+
+static int choose_splits(const struct data *d, const char *asked, struct report *r)
+{
+	r->splits = data_splits(d, r->split);
+	if (asked) {
+		r->split[0] = asked;
+		r->splits = 1;
+	}
+	for (int s = 0; s < d->n; s++)
+		if (in_split(&d->v[s], asked))
+			return 1;
+	complain("%s has no scenario of split '%s': nothing was evaluated", d->gpu,
+		 asked ? asked : "any");
+	return 0;
+}
+
+static int evaluate(const struct data *d, const struct forest *f, const struct options *o)
+{
+	struct report *r = calloc(1, sizeof *r);
+	struct extras x = { 0 };
+	int done = r && choose_splits(d, o->split, r) && judge(d, f, r), right = 0;
+	for (int i = 0; done && i < r->splits; i++)
+		right += r->score[POLICY_ORACLE][i].n;
+	if (done && !right) {
+		complain("no scenario of %s has a right result: nothing was evaluated", d->gpu);
+		done = 0;
+	}
+	done = done && gather(&x, d, f, o->db);
+	if (done && o->format == FORMAT_JSON) {
+		done = print_json(r, d, f, &x);
+	} else if (done) {
+		if (format_has_notes(o->format))
+			print_heading(d, f, &x);
+		print_rows(r, o->format);
+	}
+	free(r);
+	return done;
+}
+
+static int walk_cliffs(const struct data *d, const struct forest *f, enum format format)
+{
+	struct cliff *cliff = NULL;
+	int n;
+	const int done = cliffs_find(d, f, &cliff, &n);
+	if (done)
+		cliffs_print(d, cliff, n, format);
+	free(cliff);
+	return done;
+}
+
+static int answer(const struct data *d, const struct forest *f, const struct options *o)
+{
+	if (o->trace.path)
+		return trace_print(d, f, &o->trace, o->format);
+	if (o->curve)
+		return curve_print(d, o->format);
+	if (o->cliffs)
+		return walk_cliffs(d, f, o->format);
+	return evaluate(d, f, o);
+}
+
+static int find_forest(struct forest *f, const struct data *d, const char *which)
+{
+	const struct limits limits = default_limits;
+	char path[256];
+	if (which && !strcmp(which, "induced"))
+		return forest_induce(f, d, &limits);
+	rules_path(path, which && strcmp(which, "committed") ? which : NULL, d->gpu);
+	return forest_load(f, path);
+}
+
+int cmd_eval(int argc, char **argv)
+{
+	struct options o = { .format = FORMAT_TABLE, .trace = trace_defaults };
+	char gpu[GPU_NAME], db[256];
+	struct forest f;
+	int code = EXIT_USAGE;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	db_path(db, o.db, gpu);
+	o.db = db;
+	struct data *d = data_load(o.db, gpu);
+	const int asks_right = d && split_known(d, o.split);
+	if (asks_right && !d->n)
+		code = EXIT_CHECK;
+	else if (asks_right && find_forest(&f, d, o.header)) {
+		code = answer(d, &f, &o) ? EXIT_DONE : EXIT_CHECK;
+		if (code == EXIT_DONE)
+			data_say_left_out(d, o.db);
+		forest_free(&f);
+	}
+	data_free(d);
+	return code;
+}

@@ -1,0 +1,183 @@
+/* score.c - how far picks are from the oracle, where something was measured on the GPU itself. A
+ * pick that was not measured or failed counts as infinitely slow: leaving it out would reward it.
+ * One that pass B did not measure can look faster than what it did, the oracle; it then counts as
+ * the oracle, and as unconfirmed. */
+#include "eval.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/policy/policy.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RESAMPLES = 1000 };
+
+struct judged { /* one scenario */
+	double slowdown, us, oracle_us, weight;
+	const char *model;
+	int size; /* power of two of its sequences */
+};
+
+static int by_slowdown(const void *a, const void *b)
+{
+	const double x = ((const struct judged *)a)->slowdown;
+	const double y = ((const struct judged *)b)->slowdown;
+	return (x > y) - (x < y);
+}
+
+static int by_block(const void *pa, const void *pb)
+{
+	const struct judged *a = pa, *b = pb;
+	const int d = strcmp(a->model, b->model);
+	if (d)
+		return d;
+	return a->size != b->size ? a->size - b->size : by_slowdown(pa, pb);
+}
+
+/* ---- bootstrap over blocks (Davison and Hinkley, Bootstrap Methods, 1997, 3.8) -------- */
+static unsigned long long next(unsigned long long *state) /* splitmix64 */
+{
+	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+struct block {
+	double logs;
+	int n;
+};
+
+static int make_blocks(const struct judged *v, int n, struct block *block)
+{
+	int blocks = 0;
+	for (int i = 0; i < n; i++) {
+		if (!i || strcmp(v[i].model, v[i - 1].model) || v[i].size != v[i - 1].size)
+			block[blocks++] = (struct block){ 0 };
+		block[blocks - 1].logs += log(v[i].slowdown);
+		block[blocks - 1].n++;
+	}
+	return blocks;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* v: in the order of blocks, all finite. */
+static int interval(const struct judged *v, int n, struct score *s)
+{
+	struct block *block = malloc(sizeof *block * (size_t)n);
+	double mean[RESAMPLES];
+	unsigned long long state = 1;
+	const int blocks = block ? make_blocks(v, n, block) : 0;
+	for (int r = 0; blocks && r < RESAMPLES; r++) {
+		struct block sum = { 0 };
+		for (int i = 0; i < blocks; i++) {
+			const struct block *b = &block[next(&state) % (unsigned)blocks];
+			sum.logs += b->logs;
+			sum.n += b->n;
+		}
+		mean[r] = sum.logs / sum.n;
+	}
+	if (blocks) {
+		qsort(mean, RESAMPLES, sizeof *mean, by_size);
+		s->low = exp(mean[RESAMPLES / 40]);
+		s->high = exp(mean[RESAMPLES - 1 - RESAMPLES / 40]);
+	}
+	free(block);
+	return blocks > 0;
+}
+
+/* ---- one split ------------------------------------------------------------------------ */
+/* v: by slowdown, n of them finite. */
+static struct with_time time_of(const struct judged *v, int n)
+{
+	double logs = 0;
+	if (!n)
+		return (struct with_time){ NAN, NAN, NAN };
+	for (int i = 0; i < n; i++)
+		logs += log(v[i].slowdown);
+	return (struct with_time){ exp(logs / n), v[(95 * n + 99) / 100 - 1].slowdown,
+				   v[n - 1].slowdown };
+}
+
+static int summarize(struct judged *v, int n, struct score *s)
+{
+	double logs = 0, us = 0, oracle = 0;
+	s->n = n;
+	if (!n)
+		return 1;
+	qsort(v, (size_t)n, sizeof *v, by_slowdown);
+	for (int i = 0; i < n; i++) {
+		logs += log(v[i].slowdown);
+		us += v[i].weight * v[i].us;
+		oracle += v[i].weight * v[i].oracle_us;
+		s->invalid += !isfinite(v[i].slowdown);
+		s->within2 += v[i].slowdown <= 1.02;
+		s->within5 += v[i].slowdown <= 1.05;
+	}
+	s->timed = time_of(v, n - s->invalid);
+	s->geomean = exp(logs / n);
+	s->p95 = v[(95 * n + 99) / 100 - 1].slowdown;
+	s->worst = v[n - 1].slowdown;
+	s->within2 /= n;
+	s->within5 /= n;
+	s->time_weighted = s->invalid ? INFINITY : us / oracle;
+	s->low = s->high = INFINITY;
+	if (s->invalid)
+		return 1;
+	qsort(v, (size_t)n, sizeof *v, by_block);
+	return interval(v, n, s);
+}
+
+static int floor_log2(long long v)
+{
+	int n = 0;
+	while (v >>= 1)
+		n++;
+	return n;
+}
+
+int score_picks(const struct data *d, const struct pick *picks, const char *split, struct score *s)
+{
+	struct judged *v = malloc(sizeof *v * (size_t)(d->n + 1));
+	int n = 0, done;
+	*s = (struct score){ 0 };
+	if (!v)
+		return 0;
+	for (int i = 0; i < d->n; i++) {
+		const struct measured *m = &d->v[i];
+		if (!in_split(m, split) || m->is_translated)
+			continue;
+		const double oracle = data_oracle(d, i), us = data_plan_time(d, i, &picks[i]);
+		v[n++] = (struct judged){
+			.slowdown =
+			    isfinite(us) && isfinite(oracle) ? fmax(us / oracle, 1) : INFINITY,
+			.us = us,
+			.oracle_us = oracle,
+			.weight = m->weight,
+			.model = m->model,
+			.size = floor_log2(m->part[PHASE_ALL].f.num_seqs),
+		};
+	}
+	done = summarize(v, n, s);
+	for (int i = 0; i < d->n; i++)
+		if (in_split(&d->v[i], split) && !d->v[i].is_translated)
+			s->unconfirmed += isfinite(data_plan_time(d, i, &picks[i])) &&
+					  !data_confirmed(d, i, &picks[i]);
+	free(v);
+	return done;
+}
+
+int score_policy(const struct data *d, enum policy policy, const struct forest *f,
+		 const char *split, struct score *s)
+{
+	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
+	const int done =
+	    picks && policy_picks(d, policy, f, picks) && score_picks(d, picks, split, s);
+	free(picks);
+	return done;
+}

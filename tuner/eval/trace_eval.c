@@ -1,0 +1,219 @@
+/* trace_eval.c - `attune eval --trace`: the attention time of a whole simulated trace under
+ * each policy. Nothing is measured: what a step's plan takes is estimated from the scenarios
+ * of the database (nearest_estimate.c), so the ratios are worth more than the milliseconds;
+ * `attune bench --trace` measures steps. The oracle's row is the best time of the
+ * nearest scenario for each part, or for one launch over all. */
+#include "eval.h"
+#include "harness/base/base.h"
+#include "harness/generate/engine_sim.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/policy/policy.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct trace_options trace_defaults = { .load = 0.95,
+					      .max_batched = 8192,
+					      .max_seqs = 256,
+					      .requests = 2000,
+					      .steps = 2000,
+					      .kv_tokens = 400 << 10 };
+enum { LONGEST_REQUEST = 64 << 10 };
+
+/* The rows of a step as a batch; buffer: room for 2 x rows + 1. */
+static attune_batch step_view(const struct replay *r, const struct step *s, int32_t *buffer)
+{
+	attune_batch b = { .num_seqs = s->num_rows, .query_start = buffer };
+	int32_t *lens = buffer + s->num_rows + 1;
+	buffer[0] = 0;
+	for (int i = 0; i < s->num_rows; i++) {
+		const struct row *row = &r->rows[s->first + (size_t)i];
+		buffer[i + 1] = buffer[i] + row->query;
+		lens[i] = row->seq;
+	}
+	b.seq_lens = lens;
+	return b;
+}
+
+static int each_step(const struct replay *r, int limit,
+		     int (*each)(void *, int step, const attune_batch *), void *arg)
+{
+	const int steps = r->busy_steps > 0 ? r->busy_steps : r->num_steps;
+	const int n = limit && limit < steps ? limit : steps;
+	int most = 0, done = 1;
+	for (int i = 0; i < steps; i++)
+		most = r->steps[i].num_rows > most ? r->steps[i].num_rows : most;
+	int32_t *buffer = malloc(sizeof *buffer * (2 * (size_t)most + 1));
+	for (int i = 0; buffer && done && i < n && !interrupted; i++) {
+		const int at = (int)((2 * (long long)i + 1) * steps / (2 * n));
+		const attune_batch view = step_view(r, &r->steps[at], buffer);
+		done = !view.num_seqs || each(arg, at, &view);
+	}
+	free(buffer);
+	return buffer && done;
+}
+
+int trace_steps(const struct trace_options *o, int limit,
+		int (*each)(void *, int step, const attune_batch *), void *arg, int *all)
+{
+	const struct engine engine = { .max_batched_tokens = o->max_batched,
+				       .max_seqs = o->max_seqs,
+				       .kv_tokens = o->kv_tokens };
+	const long long fits = engine.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK;
+	struct trace trace;
+	struct replay r;
+	int done = 0;
+	if (!trace_load(&trace, o->path, o->requests,
+			fits < LONGEST_REQUEST ? (int)fits : LONGEST_REQUEST))
+		return 0;
+	const double capacity = replay_capacity(&trace, &engine);
+	if (capacity > 0) {
+		trace_set_rate(&trace, o->load * capacity);
+		done = replay_run(&r, &trace, &engine);
+	}
+	if (done) {
+		*all = r.busy_steps > 0 ? r.busy_steps : r.num_steps;
+		done = each_step(&r, limit, each, arg);
+		replay_free(&r);
+	} else {
+		complain("out of memory");
+	}
+	trace_free(&trace);
+	return done;
+}
+
+/* ---- where the tree loses -------------------------------------------------------------- */
+enum { MAX_LOSSES = 64, SHOWN_LOSSES = 3 };
+
+struct loss { /* of one plan, over all steps in which the tree picks it */
+	char plan[2 * MAX_CHOICE_TEXT + 40];
+	double us; /* beyond the oracle */
+	int steps;
+};
+
+static void plan_words(const struct made *made, char *text, size_t size)
+{
+	char part[2][MAX_CHOICE_TEXT] = { "", "" };
+	if (made->prefill.kernel)
+		choice_text(part[0], MAX_CHOICE_TEXT, &made->prefill);
+	if (made->decode.kernel && (made->join || !made->prefill.kernel))
+		choice_text(part[1], MAX_CHOICE_TEXT, &made->decode);
+	snprintf(text, size, "%s%s%s%s%s", made->join ? "" : "in one launch: ", part[0],
+		 *part[0] && *part[1] ? made->how == ATTUNE_STREAMS ? ", beside " : ", then " : "",
+		 *part[1] ? "decode " : "", part[1]);
+}
+
+static void add_loss(struct loss loss[MAX_LOSSES], const struct made *made, double us)
+{
+	char text[sizeof loss->plan];
+	int i = 0;
+	plan_words(made, text, sizeof text);
+	while (i < MAX_LOSSES && *loss[i].plan && strcmp(loss[i].plan, text))
+		i++;
+	if (i == MAX_LOSSES || !isfinite(us))
+		return;
+	snprintf(loss[i].plan, sizeof loss[i].plan, "%s", text);
+	loss[i].us += us;
+	loss[i].steps++;
+}
+
+static int by_loss(const void *pa, const void *pb)
+{
+	const struct loss *a = pa, *b = pb;
+	return a->us != b->us ? a->us > b->us ? -1 : 1 : strcmp(a->plan, b->plan);
+}
+
+static void print_losses(struct loss loss[MAX_LOSSES])
+{
+	qsort(loss, MAX_LOSSES, sizeof *loss, by_loss);
+	for (int i = 0; i < SHOWN_LOSSES && loss[i].us > 0; i++)
+		printf("# the tree loses %.3f ms in %d steps by %s\n", loss[i].us / 1e3,
+		       loss[i].steps, loss[i].plan);
+}
+
+/* ---- by estimate ---------------------------------------------------------------------- */
+struct tally {
+	const struct data *d;
+	attune_shape shape;
+	struct chooser *chooser[NUM_POLICIES]; /* NULL: not here */
+	double us[NUM_POLICIES], far;
+	int steps, unknown[NUM_POLICIES];
+	struct loss loss[MAX_LOSSES];
+};
+
+static int tally_step(void *arg, int step, const attune_batch *view)
+{
+	struct tally *t = arg;
+	struct measured m;
+	struct around *a;
+	double far;
+	(void)step;
+	if (!measured_make_view(&m, t->d, &t->shape, view))
+		return 1;
+	a = around_new(t->d, &m);
+	if (!a)
+		return 0;
+	for (int p = 0; p < NUM_POLICIES; p++) {
+		struct made made;
+		double us = INFINITY;
+		if (p == POLICY_ORACLE) {
+			us = estimate_best(a);
+		} else if (t->chooser[p]) {
+			chooser_make(t->chooser[p], &m, -1, &made);
+			us = estimate_plan(a, &made);
+			if (p == POLICY_TREE)
+				add_loss(t->loss, &made, us - estimate_best(a));
+		}
+		t->us[p] += us;
+		t->unknown[p] += !isfinite(us);
+	}
+	around_nearest(a, m.has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL, &far);
+	t->far += far;
+	t->steps++;
+	around_free(a);
+	return 1;
+}
+
+static void print_tally(struct tally *t, int all, enum format format)
+{
+	const char *columns[] = { "policy", "attention_ms", "ratio", "ratio_to_oracle", "unknown" };
+	struct table *table = table_new(format, columns, (int)COUNT(columns));
+	if (format_has_notes(format)) {
+		printf(
+		    "# %d of %d steps, estimated from the nearest measured scenarios, on average "
+		    "%.2f away (sum of log ratios); times are of all steps\n",
+		    t->steps, all, t->far / t->steps);
+		print_losses(t->loss);
+	}
+	for (int p = 0; table && p < NUM_POLICIES; p++) {
+		if (!t->chooser[p] && p != POLICY_ORACLE)
+			continue;
+		table_text(table, policy_names[p]);
+		table_number(table, isfinite(t->us[p]) ? t->us[p] / 1e3 * all / t->steps : NAN, 3);
+		table_number(table, isfinite(t->us[p]) ? t->us[p] / t->us[POLICY_TREE] : NAN, 4);
+		table_number(table, isfinite(t->us[p]) ? t->us[p] / t->us[POLICY_ORACLE] : NAN, 4);
+		table_number(table, t->unknown[p], 0);
+		table_end_row(table);
+	}
+	if (table)
+		table_print(table, stdout);
+}
+
+int trace_print(const struct data *d, const struct forest *f, const struct trace_options *o,
+		enum format format)
+{
+	struct tally t = { .d = d };
+	int done = shape_of_model(&t.shape, d, o->model, 0), all = 0;
+	for (int p = 0; done && p < NUM_POLICIES; p++)
+		t.chooser[p] = chooser_new(d, (enum policy)p, f);
+	done = done && trace_steps(o, o->steps, tally_step, &t, &all);
+	if (done && !t.steps)
+		complain("%s: no step to judge", o->path);
+	if (done && t.steps)
+		print_tally(&t, all, format);
+	for (int p = 0; p < NUM_POLICIES; p++)
+		chooser_free(t.chooser[p]);
+	return done && t.steps;
+}

@@ -1,0 +1,160 @@
+/* combine.c - one forest of two: see gate.h for which decisions go together and why. */
+#include "forest.h"
+#include "harness/base/base.h"
+#include "tuner/tree/tree.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const gate_group_names[NUM_GATE_GROUPS] = {
+	[GATE_PREFILL] = "prefill",
+	[GATE_DECODE] = "decode",
+	[GATE_MIXED] = "mixed",
+};
+
+enum gate_group gate_group_of(enum decision decision)
+{
+	static const enum gate_group groups[NUM_DECISIONS] = {
+		[DECIDE_PREFILL] = GATE_PREFILL,
+		[DECIDE_DECODE] = GATE_DECODE,
+		[DECIDE_OVERLAP] = GATE_MIXED,
+		[DECIDE_EARLY] = GATE_DECODE,
+	};
+	return groups[decision];
+}
+
+static int names_ids(enum decision decision)
+{
+	return decision == DECIDE_PREFILL || decision == DECIDE_DECODE ||
+	       decision == DECIDE_OVERLAP;
+}
+
+static int are_whole_groups(const int take[NUM_DECISIONS])
+{
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		for (int other = 0; other < t; other++)
+			if (gate_group_of((enum decision)t) ==
+				gate_group_of((enum decision)other) &&
+			    !take[t] != !take[other]) {
+				complain("rules for %s and %s depend on each other: both must be "
+					 "taken from one header",
+					 decision_names[other], decision_names[t]);
+				return 0;
+			}
+	return 1;
+}
+
+/* used[id]: whether a taken tree of this forest names it. */
+static void mark_used(const struct forest *f, const int *take, int is_fresh, char used[MAX_IDS])
+{
+	memset(used, 0, MAX_IDS);
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		for (int i = 0; !take[t] == !is_fresh && i < f->tree[t].n; i++) {
+			const struct node *v = &f->tree[t].v[i];
+			if (names_ids((enum decision)t) && v->feature < 0 && v->action >= 0)
+				used[v->action] = 1;
+		}
+}
+
+/* Moves the used choices over: to[id] is the new id, -1 for others. 0 + complain. */
+static int take_choices(struct forest *out, const struct forest *f, const char *used, int *to)
+{
+	for (int id = 0; id < f->num_choices; id++) {
+		int at = 0;
+		to[id] = -1;
+		if (!used[id])
+			continue;
+		while (at < out->num_choices && !choice_same(&out->choice[at], &f->choice[id]))
+			at++;
+		if (at == MAX_IDS) {
+			complain("%s: the rules of two headers name more than %d choices", out->gpu,
+				 MAX_IDS);
+			return 0;
+		}
+		if (at == out->num_choices)
+			out->choice[out->num_choices++] = f->choice[id];
+		to[id] = at;
+	}
+	return 1;
+}
+
+/* A runner-up that is no choice of the new forest is not named. */
+static int copy_tree(struct tree *out, const struct tree *t, enum decision decision, const int *to)
+{
+	*out = (struct tree){ .v = malloc(sizeof *out->v * (size_t)t->n), .n = t->n, .room = t->n };
+	if (!out->v)
+		return 0;
+	memcpy(out->v, t->v, sizeof *out->v * (size_t)t->n);
+	for (int i = 0; names_ids(decision) && i < t->n; i++) {
+		struct node *v = &out->v[i];
+		v->action = v->action >= 0 ? to[v->action] : v->action;
+		v->runner_up = v->runner_up >= 0 ? to[v->runner_up] : v->runner_up;
+	}
+	return 1;
+}
+
+static int has_costs(const struct forest *f, int n, int id)
+{
+	for (int i = 0; i < n; i++)
+		if (f->costs[i].id == id)
+			return 1;
+	return 0;
+}
+
+/* Of choices that both forests have those of the first one stay. */
+static int take_costs(struct forest *out, const struct forest *f, const int *to)
+{
+	const int before = out->num_costs;
+	for (int i = 0; i < f->num_costs; i++) {
+		const int id = to[f->costs[i].id];
+		if (id < 0 || has_costs(out, before, id))
+			continue;
+		if (out->num_costs == MAX_COSTS)
+			return 0;
+		out->costs[out->num_costs] = f->costs[i];
+		out->costs[out->num_costs++].id = id;
+	}
+	return 1;
+}
+
+int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
+		   const int take[NUM_DECISIONS])
+{
+	const struct forest *of[2] = { incumbent, fresh };
+	int to[2][MAX_IDS], done = are_whole_groups(take);
+	char used[MAX_IDS];
+	*out = (struct forest){ 0 };
+	snprintf(out->gpu, sizeof out->gpu, "%s", fresh->gpu);
+	for (int k = 1; done && k >= 0; k--) {
+		mark_used(of[k], take, k, used);
+		done = take_choices(out, of[k], used, to[k]) && take_costs(out, of[k], to[k]);
+	}
+	for (int t = 0; done && t < NUM_DECISIONS; t++) {
+		const enum decision decision = (enum decision)t;
+		const int k = take[t] != 0;
+		done = copy_tree(&out->tree[t], &of[k]->tree[t], decision, to[k]);
+		if (t <= DECIDE_DECODE)
+			out->making[t] = of[k]->making[t];
+	}
+	if (!done)
+		forest_free(out);
+	return done;
+}
+
+int forest_defaults(struct forest *f, const char *gpu)
+{
+	static const int says[NUM_DECISIONS] = {
+		[DECIDE_PREFILL] = SAYS_DEFAULTS,
+		[DECIDE_DECODE] = SAYS_DEFAULTS,
+		[DECIDE_OVERLAP] = SAYS_SERIAL,
+		[DECIDE_EARLY] = SAYS_OWN,
+	};
+	int done = 1;
+	*f = (struct forest){ 0 };
+	snprintf(f->gpu, sizeof f->gpu, "%s", gpu);
+	for (int t = 0; done && t < NUM_DECISIONS; t++)
+		done = tree_constant(&f->tree[t], says[t]);
+	if (!done)
+		forest_free(f);
+	return done;
+}

@@ -1,0 +1,98 @@
+/* decide.c - what a forest decides for a batch, as the library does it (kernels/api/plan.c). */
+#include "forest.h"
+#include "tuner/data/data.h"
+#include "tuner/tree/tree.h"
+
+/* ---- a forest ------------------------------------------------------------------------ */
+static int decide(const struct forest *f, enum decision decision, const struct measured *m)
+{
+	const struct tree *t = &f->tree[decision];
+	return t->v[tree_leaf(t, &m->part[decision_phase(decision)].f)].action;
+}
+
+int action_choice(const struct data *d, const struct forest *f, enum phase phase, int action,
+		  const struct measured *m, struct choice *out)
+{
+	if (action < 0)
+		return 0;
+	const struct choice *c = &f->choice[action];
+	const struct segment_costs *costs =
+	    costs_for(f->costs, f->num_costs, action, m->shape.head_size);
+	struct choice made = { .kernel = c->kernel };
+	if (config_fitted(&made.config, &c->config, c->kernel, costs, &m->shape, &m->part[phase],
+			  &d->run.device))
+		return 0;
+	*out = made;
+	return 1;
+}
+
+int action_or_default(const struct data *d, const struct forest *f, enum decision decision,
+		      int action, const struct measured *m, struct choice *out)
+{
+	return action_choice(d, f, decision_phase(decision), action, m, out) ||
+	       default_made(d, m, decision_phase(decision), out);
+}
+
+int decision_is_of(enum decision decision, const struct measured *m)
+{
+	return decision < DECIDE_OVERLAP || decision == DECIDE_EARLY
+		   ? m->has[decision_phase(decision)]
+		   : m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+}
+
+/* What the tree of a part says, else the default. */
+static void make_part(const struct data *d, const struct forest *f, enum decision decision,
+		      int action, const struct measured *m, struct choice *part, struct made *out)
+{
+	if (action_choice(d, f, decision_phase(decision), action, m, part))
+		return;
+	out->by_default = 1;
+	default_made(d, m, decision_phase(decision), part);
+}
+
+void forest_make_serial(const struct data *d, const struct forest *f, const struct measured *m,
+			struct made *out)
+{
+	*out = (struct made){ .join = 1 };
+	if (m->has[PHASE_PREFILL])
+		make_part(d, f, DECIDE_PREFILL, decide(f, DECIDE_PREFILL, m), m, &out->prefill,
+			  out);
+	if (m->has[PHASE_DECODE])
+		make_part(d, f, DECIDE_DECODE, decide(f, DECIDE_DECODE, m), m, &out->decode, out);
+}
+
+/* As overlap() of kernels/api/plan.c. */
+void overlap_made(const struct data *d, const struct forest *f, int action,
+		  const struct measured *m, struct made *out)
+{
+	const int fused = action >= 0 && f->choice[action].kernel->space->is_fused;
+	struct choice c;
+	if (!decision_is_of(DECIDE_OVERLAP, m) || action == SAYS_SERIAL)
+		return;
+	if (!fused && out->by_default)
+		return;
+	if (action >= 0 &&
+	    !made_legal(d, m, fused ? PHASE_ALL : PHASE_PREFILL, &f->choice[action], &c))
+		return;
+	if (action >= 0)
+		out->prefill = c;
+	if (fused)
+		out->join = 0;
+	else
+		out->how = ATTUNE_STREAMS;
+}
+
+void forest_make(const struct data *d, const struct forest *f, const struct measured *m,
+		 struct made *out)
+{
+	forest_make_serial(d, f, m, out);
+	if (decision_is_of(DECIDE_OVERLAP, m))
+		overlap_made(d, f, decide(f, DECIDE_OVERLAP, m), m, out);
+}
+
+void forest_pick(const struct data *d, const struct forest *f, int scenario, struct pick *p)
+{
+	struct made made;
+	forest_make(d, f, &d->v[scenario], &made);
+	made_pick(d, &made, p);
+}

@@ -1,0 +1,60 @@
+/* forest.c - a forest: how large it may be, what it is made of, and what its trees say at
+ * all. */
+#include "forest.h"
+#include "tuner/tree/tree.h"
+
+/* Where estimates fill in between scenarios, many leaves do not overfit. */
+const struct limits default_limits = { .leaves = 24, .variants = 12, .taught = 64 };
+
+void forest_free(struct forest *f)
+{
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		tree_free(&f->tree[t]);
+}
+
+int forest_leaves(const struct forest *f)
+{
+	int n = 0;
+	for (int t = 0; t < DECIDE_EARLY; t++)
+		n += tree_leaves(&f->tree[t]);
+	return n + (forest_says_early(f) ? tree_leaves(&f->tree[DECIDE_EARLY]) : 0);
+}
+
+int forest_kernels(const struct forest *f)
+{
+	int n = 0;
+	for (int i = 0; i < f->num_choices; i++) {
+		int seen = 0;
+		for (int j = 0; j < i; j++)
+			seen |= f->choice[j].kernel == f->choice[i].kernel;
+		n += !seen;
+	}
+	return n;
+}
+
+int forest_overlaps(const struct forest *f)
+{
+	const struct tree *t = &f->tree[DECIDE_OVERLAP];
+	int says = 0;
+	for (int i = 0; i < t->n; i++)
+		says |= t->v[i].feature < 0 && t->v[i].action != SAYS_SERIAL;
+	return says;
+}
+
+int forest_says_early(const struct forest *f)
+{
+	const struct node *root = &f->tree[DECIDE_EARLY].v[0];
+	return root->feature >= 0 || root->action != SAYS_OWN;
+}
+
+int forest_decisions(const struct forest *f)
+{
+	return forest_says_early(f) ? NUM_DECISIONS : DECIDE_EARLY;
+}
+
+int forest_early(const struct forest *f, const struct attune_features *x)
+{
+	const struct tree *t = &f->tree[DECIDE_EARLY];
+	const int says = t->v[tree_leaf(t, x)].action;
+	return says == SAYS_OWN ? 0 : says;
+}

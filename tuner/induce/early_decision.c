@@ -1,0 +1,84 @@
+/* early_decision.c - the early decision: with which value of its early axis a choice is launched where
+ * the caller lets it begin early. One tree for all choices that have such an axis, asked by
+ * the features of the part.
+ *
+ *   cost of a value = time with it / time of the same choice in turn, both of one race
+ *
+ * So a row is a part and a choice, and how fast the choice is does not matter to it. Where
+ * in turn is as fast as any, a leaf says 0. What failed in a row no leaf over it may say. */
+#include "early_decision.h"
+#include "induce.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LEAVES = 8, MAX_DEPTH = 4 };
+/* A leaf may lose that share for fewer values. */
+#define ENOUGH 0.005
+/* A leaf has one in so many of the rows, or three. */
+enum { LEAST_SHARE = 10, LEAST = 3 };
+
+/* ---- costs ---------------------------------------------------------------------------- */
+/* 0: no value but 0 has a time. */
+static int fill_row(const struct data *d, const struct pace *p, int32_t cost[MOST_EARLY + 1])
+{
+	double ratio[MOST_EARLY + 1], best = 1;
+	int others = 0;
+	for (int v = 0; v <= MOST_EARLY; v++) {
+		ratio[v] = v ? pace_ratio(d, p, v) : 1;
+		others += v && !isnan(ratio[v]);
+		best = fmin(best, ratio[v]);
+	}
+	for (int v = 0; v <= MOST_EARLY; v++)
+		cost[v] = isnan(ratio[v])                              ? COST_FORBIDDEN
+			  : ratio[v] <= best * (1 + NOISE_FLOOR / 1e6) ? 0
+								       : cost_of(ratio[v], best);
+	return others;
+}
+
+struct matrix *matrix_early(const struct data *d)
+{
+	int n;
+	struct pace *p = paces_of(d, &n);
+	struct matrix *m = p ? matrix_new(n, MOST_EARLY + 1) : NULL;
+	if (m)
+		m->rows = 0;
+	for (int v = 0; m && v <= MOST_EARLY; v++)
+		m->choice[v] = v;
+	for (int i = 0; m && i < n; i++) {
+		int32_t *cost = &m->cost[m->rows * m->cols];
+		if (!data_is_training(&d->v[p[i].scenario]) || !fill_row(d, &p[i], cost))
+			continue;
+		m->scenario[m->rows] = p[i].scenario;
+		m->fallback[m->rows] = cost[0];
+		matrix_describe_row(d, m, m->rows++, p[i].phase);
+	}
+	free(p);
+	return m;
+}
+
+/* ---- the tree ------------------------------------------------------------------------- */
+int fit_early(struct forest *f, const struct data *d, int leaves)
+{
+	struct tree *t = &f->tree[DECIDE_EARLY];
+	struct matrix *m = matrix_early(d);
+	const int least = m && m->rows / LEAST_SHARE > LEAST ? m->rows / LEAST_SHARE : LEAST;
+	const struct growth how = { .max_leaves = leaves < MOST_LEAVES ? leaves : MOST_LEAVES,
+				    .max_depth = MAX_DEPTH,
+				    .min_support = least,
+				    .rule = SIZE_FEWEST };
+	int done = m != NULL;
+	if (done && !m->rows)
+		done = tree_constant(t, SAYS_OWN);
+	else if (done)
+		done = tree_fit(t, m, &how) && tree_relabel(t, m, ENOUGH, NULL) && tree_tidy(t) &&
+		       leaves_describe(t, m);
+	for (int i = 0; done && i < t->n; i++)
+		if (t->v[i].action <= 0)
+			t->v[i].remark = REMARK_NONE;
+	matrix_free(m);
+	return done;
+}

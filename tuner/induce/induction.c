@@ -1,0 +1,187 @@
+/* induction.c - all trees together: the prefill and the decode tree first, then how what those two
+ * pick overlaps; and the ids of the choices that leaves name. */
+#include "early_decision.h"
+#include "induce.h"
+#include "phase_fit.h"
+#include "harness/base/base.h"
+#include "tuner/costmodel/costmodel.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 9 };
+
+/* A leaf may lose that share for fewer choices: less than noise. */
+#define EPSILON 0.003
+
+/* Estimates teach a tree if what is cheapest by them loses, in rows that they have not seen, less
+ * than so many times what the best tree of CERTIFIED levels loses in rows that it has. Both
+ * together are better than either: an H100's decodes take 1.025 held out by a tree that was taught
+ * by estimates of 1.028, where the best tree has 1.022, and 1.043 by one that was not. */
+#define TRUSTED 1.5
+
+/* ---- one phase ------------------------------------------------------------------------ */
+/* Rows of a leaf: of few rows two must do. */
+static int min_support(const struct matrix *m)
+{
+	return m->rows < 80 ? 2 : m->rows < 160 ? 3 : 4;
+}
+
+static double per_weight(const struct matrix *m, long long cost)
+{
+	long long weight = 0;
+	for (int r = 0; r < m->rows; r++)
+		weight += m->weight[r];
+	return exp((double)cost / (double)weight / 1e6);
+}
+
+/* How good the method is where the best tree is known. */
+static int certify(struct phase_fit *fit)
+{
+	const struct exact_options best = { .depth = CERTIFIED,
+					    .min_support = min_support(fit->m) };
+	const struct growth how = { 1 << CERTIFIED, CERTIFIED, min_support(fit->m), 0, 0,
+				    SIZE_MOST,      0 };
+	struct certificate certificate;
+	struct tree t = { 0 };
+	int done = tree_exact(&t, fit->m, &best, &certificate);
+	tree_free(&t);
+	if (done)
+		fit->making.exact = per_weight(fit->m, certificate.cost);
+	done = done && tree_grow(&t, fit->m, NULL, fit->m->rows, &how);
+	if (done)
+		fit->making.method = per_weight(fit->m, tree_cost(&t, 0));
+	tree_free(&t);
+	return done;
+}
+
+/* ---- prices ------------------------------------------------------------------------------ */
+/* Learns prices of choices, of pass A as all that trees learn from, and has the tree taught by them
+ * where they can be trusted. all: the matrix of all choices. 0 without memory. */
+static int try_prices(struct phase_fit *fit, const struct matrix *all, enum decision decision,
+		      int most)
+{
+	struct data first = *fit->d;
+	first.pass = PASS_A;
+	if (!prices_fit(&fit->prices, &first, all, decision == DECIDE_PREFILL ? fit->m : NULL,
+			most))
+		return 0;
+	if (!fit->prices.num_choices ||
+	    log(fit->prices.unseen) >= TRUSTED * log(fit->making.exact))
+		return 1;
+	matrix_free(fit->m);
+	fit->m = fit->prices.taught;
+	fit->prices.taught = NULL;
+	fit->is_taught = 1;
+	return 1;
+}
+
+/* Each head size is for itself: it is compiled apart, into code that behaves apart. */
+static int grow_phase(struct phase_fit *fit, enum decision decision, const struct limits *limits)
+{
+	const int leaves = fit->is_taught && limits->taught ? limits->taught : limits->leaves;
+	const struct growth how = { leaves, MAX_DEPTH, min_support(fit->m),         0,
+				    0,      SIZE_MOST, 1 + ATTUNE_FEATURE_head_size };
+	if (!fit->is_taught)
+		matrix_shun(fit->m, fit->d, decision_phase(decision), 1);
+	return tree_fit(&fit->tree, fit->m, &how);
+}
+
+static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision decision,
+		     const struct limits *limits)
+{
+	fit->d = d;
+	fit->m = matrix_parts(d, decision);
+	if (!fit->m)
+		return 0;
+	if (!fit->m->rows || !fit->m->cols)
+		return tree_constant(&fit->tree, -1);
+	struct matrix *whole = matrix_copy(fit->m);
+	const int tried = whole &&
+			  matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) &&
+			  certify(fit) && try_prices(fit, whole, decision, limits->variants);
+	matrix_free(whole);
+	return tried && grow_phase(fit, decision, limits);
+}
+
+/* Leaves only the columns that some leaf names, so that a runner-up is one that
+ * the header has; actions follow. */
+static int keep_used(struct phase_fit *fit)
+{
+	struct matrix *m = fit->m;
+	int *to = malloc(sizeof *to * (size_t)(m->cols + 1)), kept = 0, done;
+	if (!to)
+		return 0;
+	for (int c = 0; c < m->cols; c++) {
+		to[c] = -1;
+		for (int i = 0; i < fit->tree.n; i++)
+			if (fit->tree.v[i].feature < 0 && fit->tree.v[i].action == c)
+				to[c] = kept;
+		kept += to[c] >= 0;
+	}
+	for (int i = 0; i < fit->tree.n; i++) {
+		struct node *v = &fit->tree.v[i];
+		v->action = v->action < 0 ? -1 : to[v->action];
+		v->runner_up = -1;
+	}
+	done = !m->rows || matrix_keep(m, to, kept);
+	free(to);
+	return done;
+}
+
+static int note_cost(struct phase_fit *fit)
+{
+	fit->making.made = per_weight(fit->m, tree_cost(&fit->tree, 0));
+	return 1;
+}
+
+/* What the leaves say in the end. */
+static int finish_phase(struct phase_fit *fit, enum decision decision)
+{
+	if (!fit->m->rows)
+		return 1;
+	if (!tree_relabel(&fit->tree, fit->m, EPSILON, NULL))
+		return 0;
+	if (fit->is_taught) /* figures are of scenarios alone */
+		fit->m->rows = fit->prices.num_measured;
+	else
+		matrix_shun(fit->m, fit->d, decision_phase(decision), -1);
+	return leaves_make_safe(&fit->tree, fit->m) && tree_tidy(&fit->tree) && keep_used(fit) &&
+	       leaves_describe(&fit->tree, fit->m) && note_cost(fit);
+}
+
+int forest_induce(struct forest *f, const struct data *d, const struct limits *limits)
+{
+	struct phase_fit fit[2] = { { .m = NULL } };
+	const struct growth side_by_side = { .max_leaves = limits->leaves,
+					     .max_depth = MAX_DEPTH,
+					     .rule = SIZE_FEWEST };
+	int done = 1;
+	*f = (struct forest){ 0 };
+	snprintf(f->gpu, sizeof f->gpu, "%s", d->gpu);
+	for (int p = 0; p < 2 && done; p++)
+		done = fit_phase(&fit[p], d, (enum decision)p, limits);
+	for (int p = 0; p < 2 && done; p++) {
+		done = finish_phase(&fit[p], (enum decision)p);
+		f->making[p] = fit[p].making;
+	}
+	done = done && number_choices(f, d, fit);
+	done = done && fit_overlap(f, d, &side_by_side) && fit_early(f, d, limits->leaves);
+	const int proven = !done || forest_prove(f, d); /* else it has said so */
+	for (int p = 0; p < 2; p++) {
+		tree_free(&fit[p].tree);
+		matrix_free(fit[p].m);
+		prices_free(&fit[p].prices);
+	}
+	if (!done || !proven)
+		forest_free(f);
+	if (!done)
+		complain("no trees could be made for %s: no training scenario with a right result, "
+			 "more than %d choices, or no memory",
+			 d->gpu, MAX_IDS);
+	return done && proven;
+}

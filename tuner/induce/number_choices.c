@@ -1,0 +1,99 @@
+/* number_choices.c - ids of the choices that leaves name, the most used first; both trees and the segment
+ * costs move over to them. */
+#include "phase_fit.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include <stdlib.h>
+
+struct use {
+	int choice; /* as columns of a matrix have it */
+	long long weight;
+};
+
+static int by_use(const void *pa, const void *pb)
+{
+	const struct use *a = pa, *b = pb;
+	if (a->weight != b->weight)
+		return a->weight > b->weight ? -1 : 1;
+	return a->choice - b->choice;
+}
+
+static int count_use(struct use *use, int n, int choice, long long weight)
+{
+	int i = 0;
+	while (i < n && use[i].choice != choice)
+		i++;
+	if (i == n)
+		use[n++] = (struct use){ choice, 0 };
+	use[i].weight += weight;
+	return n;
+}
+
+/* Choices that leaves name. */
+static int count_uses(const struct phase_fit *fit, struct use *use, int n)
+{
+	for (int i = 0; i < fit->tree.n; i++) {
+		const struct node *v = &fit->tree.v[i];
+		if (v->feature < 0 && v->action >= 0)
+			n = count_use(use, n, fit->m->choice[v->action], v->weight);
+	}
+	return n;
+}
+
+static int id_of(const struct use *use, int n, const struct phase_fit *fit, int column)
+{
+	int id = 0;
+	while (column >= 0 && id < n && use[id].choice != fit->m->choice[column])
+		id++;
+	return column >= 0 && id < n ? id : SAYS_DEFAULTS;
+}
+
+/* From num_columns on: that choice with its segments by costs, where it has segments. */
+static struct choice choice_of(const struct data *d, int number)
+{
+	if (number < d->num_columns)
+		return d->choice[number];
+	struct choice c = d->choice[number - d->num_columns];
+	if (c.kernel->space->formula_axis >= 0)
+		c.config.v[c.kernel->space->formula_axis] = SEGMENTS_FITTED;
+	return c;
+}
+
+/* Of choices that leaves name. */
+static void number_costs(struct forest *f, const struct phase_fit *fit)
+{
+	for (int i = 0; i < fit->prices.num_costs; i++) {
+		struct selector_costs row = fit->prices.costs[i];
+		const struct choice *of = &fit->prices.choice[row.id];
+		row.id = 0;
+		while (row.id < f->num_choices && choice_compare(&f->choice[row.id], of))
+			row.id++;
+		if (row.id < f->num_choices)
+			f->costs[f->num_costs++] = row;
+	}
+}
+
+int number_choices(struct forest *f, const struct data *d, struct phase_fit fit[2])
+{
+	struct use use[MAX_IDS] = { 0 };
+	int n = 0;
+	for (int p = 0; p < 2; p++)
+		n = count_uses(&fit[p], use, n);
+	qsort(use, (size_t)n, sizeof *use, by_use);
+	f->num_choices = n;
+	for (int i = 0; i < n; i++)
+		f->choice[i] = choice_of(d, use[i].choice);
+	for (int p = 0; p < 2; p++) {
+		if (fit[p].is_taught)
+			number_costs(f, &fit[p]);
+		for (int i = 0; i < fit[p].tree.n; i++) {
+			struct node *v = &fit[p].tree.v[i];
+			v->action = id_of(use, n, &fit[p], v->action);
+			v->runner_up = id_of(use, n, &fit[p], v->runner_up);
+		}
+		f->tree[p] = fit[p].tree;
+		fit[p].tree = (struct tree){ 0 };
+	}
+	return n > 0;
+}

@@ -1,0 +1,322 @@
+/* overlap_decision.c - the overlap decision: whether parts that run apart do so one after the other
+ * or side by side, and in which way. Ways are, as in enum says of kernels/select/selector.h:
+ *
+ *   SAYS_SERIAL   A | B
+ *   SAYS_STREAMS  A || B
+ *   a choice      of a fused kernel: one launch; else C || B, where C leaves units to B
+ *
+ * Times of a way count as ratios to the fastest serial way of the same race; while learning those
+ * of two streams to the same parts one after the other, and the pick's own parts for what they
+ * are. What takes half as long again as these, or was not measured, no leaf over that scenario may
+ * say, but two streams, and what is not legal there. With a limit of 2 % instead most leaves could
+ * say two streams alone, since each had one scenario where the first pass had no luck with a
+ * fused kernel: of 103 held-out mixed batches 21 % lost more than 5 % by it, and 14 % do now.
+ *
+ * Of a fused kernel only choices that divide the units between both parts by estimate (0, the
+ * default of such an axis) may be named: a number that was best in a leaf's scenarios is 40 % too
+ * slow in others. Learned from an H100's times, numbers took 1.069 on 143 held-out mixed batches,
+ * and 1.041 without them. */
+#include "induce.h"
+#include "tuner/data/data.h"
+#include "tuner/data/runs.h"
+#include "tuner/forest/forest.h"
+#include "tuner/tree/tree.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BEHIND = 400000 /* as a cost */ };
+enum { NUM_SAYS = 2 /* ways that are no choice */ };
+/* A leaf may lose that share for fewer choices. */
+#define ENOUGH 0.005
+/* A leaf has one in so many of the mixed scenarios, or three: one in ten always had one that
+ * loses. */
+enum { LEAST_SHARE = 40, LEAST = 3 };
+
+/* ---- which may be named ------------------------------------------------------------------ */
+/* Whether a fused choice leaves to the kernel what it can: axes whose default is 0, by estimate. */
+static int is_by_estimate(const struct choice *c)
+{
+	const struct space *s = c->kernel->space;
+	for (int i = 0; i < s->num_axes; i++)
+		if (!s->axis[i].is_static && i != s->early_axis && !s->axis[i].dflt &&
+		    c->config.v[i])
+			return 0;
+	return 1;
+}
+
+/* Fused ones that a leaf may name. */
+static int is_fused_way(const struct data *d, int way)
+{
+	const struct choice *c = way < 0 ? NULL : &d->choice[way];
+	return c && c->kernel->space->is_fused && c->kernel->selectable && is_by_estimate(c);
+}
+
+/* ---- which are worth a try ------------------------------------------------------------- */
+/* Of fused choices, by rows: what they gain over the best serial plan, as a log; 0: nothing,
+ * or not measured. */
+struct gains {
+	int *choice, num_choices;
+	double *v; /* [rows][num_choices] */
+	int rows;
+};
+
+static int gains_fill(struct gains *g, const struct data *d)
+{
+	g->choice = malloc(sizeof *g->choice * ((size_t)d->num_choices + 1));
+	for (int c = 0; g->choice && c < d->num_choices; c++)
+		if (is_fused_way(d, c))
+			g->choice[g->num_choices++] = c;
+	g->v = calloc((size_t)d->n + 1, ((size_t)g->num_choices + 1) * sizeof *g->v);
+	for (int s = 0; g->choice && g->v && s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		double *row = &g->v[(size_t)g->rows * (size_t)g->num_choices];
+		struct runs runs = { 0 };
+		if (!data_is_training(m) || !m->has[PHASE_PREFILL] || !m->has[PHASE_DECODE])
+			continue;
+		if (!runs_find(d, s, PASS_A, &runs))
+			return 0;
+		for (int i = 0; i < g->num_choices; i++) {
+			const double ratio = runs_ratio(&runs, g->choice[i], NULL);
+			row[i] = ratio < 1 ? -log(ratio) : 0;
+		}
+		g->rows++;
+		free(runs.v);
+	}
+	return g->choice && g->v;
+}
+
+/* What column `i` gains beyond what each row has. */
+static double gain_of(const struct gains *g, int i, const double *has)
+{
+	double sum = 0;
+	for (int r = 0; r < g->rows; r++)
+		sum += fmax(0, g->v[(size_t)r * (size_t)g->num_choices + (size_t)i] - has[r]);
+	return sum;
+}
+
+int overlap_portfolio(const struct data *all, int *choice, int most)
+{
+	struct data first = *all;
+	struct gains g = { 0 };
+	double *has = calloc((size_t)all->n + 1, sizeof *has);
+	int n = 0;
+	first.pass = PASS_A;
+	for (int done = has && gains_fill(&g, &first); done && n < most; n++) {
+		int best = -1;
+		double gain = 0;
+		for (int i = 0; i < g.num_choices; i++) {
+			const double more = gain_of(&g, i, has);
+			if (more > gain)
+				best = i, gain = more;
+		}
+		if (best < 0)
+			break;
+		choice[n] = g.choice[best];
+		for (int r = 0; r < g.rows; r++)
+			has[r] =
+			    fmax(has[r], g.v[(size_t)r * (size_t)g.num_choices + (size_t)best]);
+	}
+	free(g.choice);
+	free(g.v);
+	free(has);
+	return n;
+}
+
+/* ---- costs ---------------------------------------------------------------------------- */
+/* Ways that some training scenario was run in; [0] is serial. How many. */
+static int list_ways(const struct data *d, int *way)
+{
+	char *seen = calloc((size_t)d->num_choices + 1, 1);
+	int n = 0;
+	way[n++] = SAYS_SERIAL;
+	way[n++] = SAYS_STREAMS;
+	for (int i = 0; seen && i < d->num_plans; i++)
+		if (d->plan[i].how == ATTUNE_STREAMS && composed_way(d, &d->plan[i]) >= 0)
+			seen[d->plan[i].prefill] = 1;
+	for (int c = 0; seen && c < d->num_choices; c++)
+		if (seen[c] || is_fused_way(d, c))
+			way[n++] = c;
+	free(seen);
+	return n;
+}
+
+static double learned_ratio(const struct runs *all, int way, const struct pick *p)
+{
+	return way == SAYS_SERIAL    ? 1
+	       : way == SAYS_STREAMS ? runs_streams(all, p)
+				     : runs_ratio(all, way, p);
+}
+
+/* Of a way that was not measured: where it is not legal the library runs the parts one after
+ * the other, and two streams are taken to (times.c). */
+static int gains_nothing(const struct data *d, int s, int way)
+{
+	return way < 0 || !data_legal(d, s, is_fused_way(d, way) ? PHASE_ALL : PHASE_PREFILL, way);
+}
+
+/* Both parts of the pick, one after the other, to the fastest serial way. Infinite where they have
+ * no time: ways are then told by plans of other parts alone, which may have been slow ones. */
+static double own_ratio(const struct data *d, int s, struct pick p)
+{
+	p.how = ATTUNE_SERIAL;
+	return fmax(1, data_plan_time(d, s, &p) / data_serial(d, s));
+}
+
+/* What a column takes, to the fastest serial way; INFINITY: it was not measured. */
+static double column_ratio(const struct data *d, int s, const struct runs *all, int way,
+			   const struct pick *p, double own)
+{
+	const double ratio = learned_ratio(all, way, p);
+	if (!isfinite(ratio) && gains_nothing(d, s, way))
+		return own;
+	return is_fused_way(d, way) ? ratio : own * ratio;
+}
+
+/* 0: nothing but serial was measured. own: what the pick's parts take one after the other, which
+ * is what those ways save that do without them. ratio: room for one of each column. */
+static int fill_row(const struct data *d, int s, const struct runs *all, const struct matrix *m,
+		    const struct pick *p, double own, double *ratio, int32_t *cost)
+{
+	double best = own;
+	int others = 0;
+	for (int c = 0; c < m->cols; c++) {
+		const int way = m->choice[c];
+		others += way != SAYS_SERIAL && isfinite(learned_ratio(all, way, p));
+		ratio[c] = column_ratio(d, s, all, way, p, own);
+		best = fmin(best, ratio[c]);
+	}
+	for (int c = 0; c < m->cols; c++)
+		cost[c] = !isfinite(ratio[c]) || ratio[c] > own * exp(MAX_BEHIND / 1e6)
+			      ? COST_FORBIDDEN
+			  : ratio[c] <= best * (1 + NOISE_FLOOR / 1e6) ? 0
+								       : cost_of(ratio[c], best);
+	return others;
+}
+
+static int least_rows(const struct matrix *m)
+{
+	return m->rows / LEAST_SHARE > LEAST ? m->rows / LEAST_SHARE : LEAST;
+}
+
+/* Drops ways that no leaf can say: those allowed in fewer rows than a leaf has. Sweeps try
+ * hundreds of pairs of which each ran in a few scenarios. */
+static void drop_rare(struct matrix *m)
+{
+	const int before = m->cols, least = least_rows(m);
+	m->cols = 0;
+	for (int c = 0; c < before; c++) {
+		int allowed = 0;
+		for (int r = 0; r < m->rows; r++)
+			allowed += m->cost[r * before + c] < COST_FORBIDDEN;
+		if (m->choice[c] < 0 || allowed >= least) {
+			for (int r = 0; r < m->rows; r++)
+				m->cost[r * before + m->cols] = m->cost[r * before + c];
+			m->choice[m->cols++] = m->choice[c];
+		}
+	}
+	for (int r = 0; r < m->rows; r++)
+		memmove(&m->cost[r * m->cols], &m->cost[r * before],
+			sizeof *m->cost * (size_t)m->cols);
+}
+
+struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
+{
+	struct data first = *all;
+	struct matrix *m = matrix_new(all->n, all->num_choices + NUM_SAYS);
+	double *ratio = malloc(sizeof *ratio * (size_t)(all->num_choices + NUM_SAYS));
+	first.pass = PASS_A;
+	if (!m || !ratio) {
+		matrix_free(m);
+		free(ratio);
+		return NULL;
+	}
+	m->rows = 0;
+	m->cols = list_ways(all, m->choice);
+	for (int s = 0; s < all->n; s++) {
+		const struct measured *v = &all->v[s];
+		int32_t *cost = &m->cost[m->rows * m->cols];
+		struct runs runs = { 0 };
+		if (!data_is_training(v) || !v->has[PHASE_PREFILL] || !v->has[PHASE_DECODE])
+			continue;
+		const double own = own_ratio(&first, s, picks[s]);
+		if (isfinite(own) && runs_find(&first, s, PASS_A, &runs) &&
+		    fill_row(&first, s, &runs, m, &picks[s], own, ratio, cost)) {
+			m->scenario[m->rows] = s;
+			m->fallback[m->rows] = cost[0];
+			matrix_describe_row(&first, m, m->rows++, PHASE_ALL);
+		}
+		free(runs.v);
+	}
+	free(ratio);
+	drop_rare(m);
+	return m;
+}
+
+/* ---- the tree ------------------------------------------------------------------------- */
+/* What a leaf says of a column: the ids of choices that no other tree names follow. */
+static int id_of(struct forest *f, const struct data *d, const struct matrix *m, int column)
+{
+	const int way = column < 0 ? SAYS_SERIAL : m->choice[column];
+	int id = 0;
+	if (way < 0)
+		return way;
+	while (id < f->num_choices && !choice_same(&f->choice[id], &d->choice[way]))
+		id++;
+	if (id == MAX_IDS)
+		return SAYS_SERIAL;
+	if (id == f->num_choices)
+		f->choice[f->num_choices++] = d->choice[way];
+	return id;
+}
+
+/* Runners-up are named only where a leaf needs their code anyway. */
+static int known_id(struct forest *f, const struct data *d, const struct matrix *m, int column)
+{
+	const int before = f->num_choices;
+	const int id = id_of(f, d, m, column);
+	f->num_choices = before;
+	return id < before ? id : SAYS_SERIAL;
+}
+
+static void name_leaves(struct forest *f, const struct data *d, const struct matrix *m)
+{
+	struct tree *t = &f->tree[DECIDE_OVERLAP];
+	for (int i = 0; i < t->n; i++) {
+		struct node *v = &t->v[i];
+		if (v->feature >= 0)
+			continue;
+		v->remark = m->choice[v->action] == SAYS_SERIAL ? REMARK_NONE : v->remark;
+		v->action = id_of(f, d, m, v->action);
+	}
+	for (int i = 0; i < t->n; i++) {
+		t->v[i].runner_up = known_id(f, d, m, t->v[i].runner_up);
+		t->v[i].action = t->v[i].feature < 0 ? t->v[i].action : SAYS_SERIAL;
+	}
+}
+
+int fit_overlap(struct forest *f, const struct data *d, const struct growth *how)
+{
+	struct pick *picks = malloc(sizeof *picks * (size_t)(d->n + 1));
+	struct tree *t = &f->tree[DECIDE_OVERLAP];
+	struct matrix *m = NULL;
+	int done = 0;
+	if (picks && tree_constant(t, SAYS_SERIAL)) {
+		for (int s = 0; s < d->n; s++)
+			forest_pick(d, f, s, &picks[s]);
+		m = matrix_overlap(d, picks);
+		done = m && !m->rows;
+	}
+	if (m && m->rows) {
+		struct growth enough = *how;
+		enough.min_support = least_rows(m);
+		tree_free(t);
+		done = tree_fit(t, m, &enough) && tree_relabel(t, m, ENOUGH, NULL) &&
+		       tree_tidy(t) && leaves_describe(t, m);
+		if (done)
+			name_leaves(f, d, m);
+	}
+	matrix_free(m);
+	free(picks);
+	return done;
+}

@@ -1,0 +1,228 @@
+/* nearest_estimate.c - what plans are expected to take on batches that were never measured.
+ *
+ * A part's work is the time that it would take at the device's measured ceilings, the
+ * larger of bytes / bandwidth and FLOPs / rate, and LAUNCH_US. The best time of the nearest
+ * measured scenario is scaled by the ratio of both works; the choice in question is as much
+ * slower than the best as it was in the nearest scenario where it was measured. The parts
+ * of a plan run one after the other. Nothing here is random; ties go to the scenario that
+ * comes first in the order of the data. */
+#include "policy.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/store/store.h"
+#include "tuner/data/data.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a device has no measured ceilings only the ratio of the two counts. */
+enum { LAUNCH_US = 4, SOME_GBPS = 1000, SOME_TFLOPS = 100 };
+
+int shape_of_model(attune_shape *out, const struct data *d, const char *model, int page_size)
+{
+	const struct measured *like = NULL;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		const int page = page_size ? page_size : 16;
+		if (!strcmp(m->model, model) && m->shape.kv_layout == ATTUNE_KV_STRIDED &&
+		    (!like || (m->shape.page_size == page && like->shape.page_size != page)))
+			like = m;
+	}
+	if (like) {
+		*out = like->shape;
+	} else {
+		struct models *models = models_load("scenarios/models.json");
+		const int found = models && models_shape(models, model, out);
+		models_free(models);
+		if (!found)
+			return 0;
+		out->dtype = d->v[0].shape.dtype;
+		out->kv_dtype = d->v[0].shape.kv_dtype;
+		out->page_size = 16;
+	}
+	if (page_size)
+		out->page_size = page_size;
+	return 1;
+}
+
+int measured_make_view(struct measured *out, const struct data *d, const attune_shape *shape,
+		       const attune_batch *view)
+{
+	*out = (struct measured){ .shape = *shape, .weight = 1 };
+	for (int p = 0; p < NUM_PHASES; p++)
+		out->has[p] = part_make(&out->part[p], (enum phase)p, shape, view, &d->run.device);
+	return out->has[PHASE_ALL];
+}
+
+int measured_make(struct measured *out, const struct data *d, const char *model,
+		  const attune_shape *shape, const char *text)
+{
+	char error[200];
+	struct batch *b = batch_parse(text, error, sizeof error);
+	if (!b) {
+		complain("--batch %s: %s", text, error);
+		return 0;
+	}
+	if (!measured_make_view(out, d, shape, &b->view)) {
+		complain("--batch %s: no sequence has a query", text);
+		batch_free(b);
+		return 0;
+	}
+	out->batch = b;
+	out->model = strdup(model);
+	out->batch_text = strdup(text);
+	out->layout = strdup(shape->kv_layout == ATTUNE_KV_CLASSIC ? "classic" : "nhd");
+	out->set = strdup("asked");
+	out->split = strdup("train");
+	out->seed = 1;
+	return out->model && out->batch_text && out->layout && out->set && out->split;
+}
+
+void measured_free(struct measured *m)
+{
+	free(m->model);
+	free(m->batch_text);
+	free(m->layout);
+	free(m->set);
+	free(m->split);
+	batch_free(m->batch);
+}
+
+void scenario_again(struct scenario *out, const struct measured *m)
+{
+	*out = (struct scenario){ .batch_text = m->batch_text,
+				  .batch = m->batch,
+				  .shape = m->shape,
+				  .layout = layout_of(m->layout),
+				  .weight = m->weight,
+				  .seed = m->seed };
+	snprintf(out->model, sizeof out->model, "%s", m->model);
+	snprintf(out->set, sizeof out->set, "%s", m->set);
+	snprintf(out->split, sizeof out->split, "%s", m->split);
+}
+
+/* Times of a phase count where it is a part of both, or the whole of both. */
+static int alike(const struct measured *a, const struct measured *b, enum phase phase)
+{
+	return a->has[phase] && b->has[phase] && a->shape.kv_layout == b->shape.kv_layout &&
+	       a->shape.has_lse == b->shape.has_lse &&
+	       (phase != PHASE_ALL || (a->has[PHASE_PREFILL] == b->has[PHASE_PREFILL] &&
+				       a->has[PHASE_DECODE] == b->has[PHASE_DECODE]));
+}
+
+/* Us at the ceilings; from the features, which every batch has. */
+static double work_us(const struct data *d, const struct measured *m, enum phase phase)
+{
+	const struct run_info *r = &d->run;
+	const struct attune_features *f = &m->part[phase].f;
+	const double gbps = r->dram_gbps > 0 ? r->dram_gbps : SOME_GBPS;
+	const double tflops = r->fma_tflops > 0 ? r->fma_tflops : SOME_TFLOPS;
+	const double bytes = 2.0 * (double)f->kv_tokens * (double)f->num_kv_heads *
+			     (double)f->head_size * (double)f->kv_bytes;
+	const double flops =
+	    4.0 * 4096 * (double)f->work * (double)f->num_query_heads * (double)f->head_size;
+	return LAUNCH_US + fmax(bytes / gbps / 1e3, flops / tflops / 1e6);
+}
+
+/* Of one batch: how far every scenario is, by phase, and what the nearest one's best time
+ * says of it. */
+struct around {
+	const struct data *d;
+	const struct measured *m;
+	double *far[NUM_PHASES]; /* [d->n]; INFINITY: not alike */
+	int nearest[NUM_PHASES]; /* with a right result; -1: none */
+	double us[NUM_PHASES];   /* the best time expected; INFINITY: unknown */
+};
+
+static void look_around(struct around *a, enum phase phase)
+{
+	const struct data *d = a->d;
+	double least = INFINITY, best = INFINITY;
+	int any;
+	a->nearest[phase] = -1;
+	a->us[phase] = INFINITY;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *v = &d->v[s];
+		a->far[phase][s] =
+		    alike(a->m, v, phase)
+			? part_distance(&a->m->part[phase].f, &v->part[phase].f, INFINITY)
+			: INFINITY;
+		if (a->far[phase][s] >= least)
+			continue;
+		const double us = data_best(d, s, phase, &any);
+		if (isfinite(us))
+			a->nearest[phase] = s, least = a->far[phase][s], best = us;
+	}
+	if (a->nearest[phase] >= 0)
+		a->us[phase] =
+		    best * work_us(d, a->m, phase) / work_us(d, &d->v[a->nearest[phase]], phase);
+}
+
+struct around *around_new(const struct data *d, const struct measured *m)
+{
+	struct around *a = calloc(1, sizeof *a);
+	if (!a)
+		return NULL;
+	*a = (struct around){ .d = d, .m = m };
+	for (int p = 0; p < NUM_PHASES; p++) {
+		a->far[p] = malloc(sizeof **a->far * (size_t)(d->n + 1));
+		if (!a->far[p]) {
+			around_free(a);
+			return NULL;
+		}
+		look_around(a, (enum phase)p);
+	}
+	return a;
+}
+
+void around_free(struct around *a)
+{
+	for (int p = 0; a && p < NUM_PHASES; p++)
+		free(a->far[p]);
+	free(a);
+}
+
+int around_nearest(const struct around *a, enum phase phase, double *far)
+{
+	*far = a->nearest[phase] < 0 ? INFINITY : a->far[phase][a->nearest[phase]];
+	return a->nearest[phase];
+}
+
+double estimate_part(const struct around *a, enum phase phase, const struct choice *c)
+{
+	const int choice = c->kernel ? data_find(a->d, c) : -1;
+	int seen = -1, any;
+	for (int s = 0; choice >= 0 && s < a->d->n; s++)
+		if (isfinite(a->far[phase][s]) &&
+		    (seen < 0 || a->far[phase][s] < a->far[phase][seen]) &&
+		    isfinite(data_part_time(a->d, s, phase, choice)))
+			seen = s;
+	if (seen < 0)
+		return INFINITY;
+	return a->us[phase] * data_part_time(a->d, seen, phase, choice) /
+	       data_best(a->d, seen, phase, &any);
+}
+
+double estimate_plan(const struct around *a, const struct made *made)
+{
+	const struct measured *m = a->m;
+	double us = 0;
+	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && !made->join)
+		return estimate_part(a, PHASE_ALL, &made->prefill);
+	if (m->has[PHASE_PREFILL])
+		us += estimate_part(a, PHASE_PREFILL, &made->prefill);
+	if (m->has[PHASE_DECODE])
+		us += estimate_part(a, PHASE_DECODE, &made->decode);
+	return us;
+}
+
+double estimate_best(const struct around *a)
+{
+	const struct measured *m = a->m;
+	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	double parts = 0;
+	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
+		parts += m->has[p] ? a->us[p] : 0;
+	return mixed ? fmin(parts, a->us[PHASE_ALL]) : parts;
+}

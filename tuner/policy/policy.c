@@ -1,0 +1,149 @@
+/* policy.c - what each policy picks for a scenario: the forest (decide.c), and the baselines that
+ * it is judged against. */
+#include "policy.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const policy_names[NUM_POLICIES] = {
+	[POLICY_TREE] = "tree",
+	[POLICY_ORACLE] = "oracle",
+	[POLICY_BEST_FIXED] = "best_fixed",
+	[POLICY_VLLM_RULE] = "vllm_rule",
+	[POLICY_AITER_RULE] = "aiter_rule",
+	[POLICY_NEAREST] = "nearest_neighbour",
+	[POLICY_GREEDY] = "greedy_tree",
+	[POLICY_LABEL] = "label_tree",
+	[POLICY_DEFAULT] = "default",
+};
+
+/* ---- any policy ------------------------------------------------------------------------ */
+struct chooser {
+	const struct data *d;
+	enum policy policy;
+	const struct forest *forest;
+	struct choice fixed[2]; /* of the prefill and the decode part */
+	enum baseline_way way;
+	struct learned *learned;
+};
+
+static void make_fixed(const struct chooser *c, const struct measured *m, struct made *out)
+{
+	*out = (struct made){ .join = 1 };
+	for (int p = 0; p < 2; p++) {
+		const enum phase phase = decision_phase((enum decision)p);
+		if (m->has[phase])
+			made_or_default(c->d, m, phase, &c->fixed[p],
+					p ? &out->decode : &out->prefill);
+	}
+	made_in_way(c->d, m, c->way, out);
+}
+
+/* One choice a phase and one way for everything. */
+static int learn_fixed(struct chooser *c)
+{
+	struct pick *picks = calloc((size_t)c->d->n + 1, sizeof *picks);
+	struct matrix *m = NULL;
+	long long sum[NUM_BASELINE_WAYS] = { 0 };
+	c->way = BASELINE_SERIAL;
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		const struct basics *b = basics_of(c->d, (enum decision)t);
+		c->fixed[t].kernel = NULL;
+		if (b && b->fixed >= 0)
+			c->fixed[t] = c->d->choice[b->fixed];
+	}
+	for (int s = 0; picks && s < c->d->n; s++) {
+		struct made made;
+		make_fixed(c, &c->d->v[s], &made);
+		made_pick(c->d, &made, &picks[s]);
+	}
+	m = picks ? matrix_ways(c->d, picks) : NULL;
+	const int done = m != NULL;
+	for (int r = 0; m && r < m->rows; r++)
+		for (int w = 0; w < m->cols; w++)
+			sum[w] += matrix_at(m, r, w);
+	for (int w = 0; m && m->rows && w < m->cols; w++)
+		if (sum[w] < sum[c->way])
+			c->way = (enum baseline_way)w;
+	free(picks);
+	matrix_free(m);
+	return done;
+}
+
+static int learn(struct chooser *c)
+{
+	const int gpu = c->d->run.device.backend != BACKEND_CPU;
+	switch (c->policy) {
+	case POLICY_TREE: return c->forest != NULL;
+	case POLICY_BEST_FIXED: return learn_fixed(c);
+	case POLICY_VLLM_RULE:
+	case POLICY_AITER_RULE: return gpu;
+	case POLICY_NEAREST:
+	case POLICY_GREEDY:
+	case POLICY_LABEL: c->learned = learned_new(c->d, c->policy); return c->learned != NULL;
+	case POLICY_DEFAULT: return 1;
+	case POLICY_ORACLE:
+	case NUM_POLICIES: break;
+	}
+	return 0;
+}
+
+struct chooser *chooser_new(const struct data *d, enum policy policy, const struct forest *f)
+{
+	struct chooser *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	*c = (struct chooser){ .d = d, .policy = policy, .forest = f };
+	if (learn(c))
+		return c;
+	free(c);
+	return NULL;
+}
+
+void chooser_free(struct chooser *c)
+{
+	if (c)
+		learned_free(c->learned);
+	free(c);
+}
+
+static void make_default(const struct data *d, const struct measured *m, struct made *out)
+{
+	*out = (struct made){ .join = 1 };
+	if (m->has[PHASE_PREFILL])
+		default_made(d, m, PHASE_PREFILL, &out->prefill);
+	if (m->has[PHASE_DECODE])
+		default_made(d, m, PHASE_DECODE, &out->decode);
+}
+
+void chooser_make(const struct chooser *c, const struct measured *m, int scenario, struct made *out)
+{
+	*out = (struct made){ .join = 1 };
+	switch (c->policy) {
+	case POLICY_TREE: forest_make(c->d, c->forest, m, out); break;
+	case POLICY_BEST_FIXED: make_fixed(c, m, out); break;
+	case POLICY_VLLM_RULE: vllm_rule(c->d, m, scenario, out); break;
+	case POLICY_AITER_RULE: aiter_rule(c->d, m, scenario, out); break;
+	case POLICY_NEAREST:
+	case POLICY_GREEDY:
+	case POLICY_LABEL: learned_make(c->learned, m, out); break;
+	case POLICY_DEFAULT: make_default(c->d, m, out); break;
+	case POLICY_ORACLE:
+	case NUM_POLICIES: break;
+	}
+}
+
+int policy_picks(const struct data *d, enum policy policy, const struct forest *f,
+		 struct pick *picks)
+{
+	struct chooser *c = chooser_new(d, policy, f);
+	for (int s = 0; c && s < d->n; s++) {
+		struct made made;
+		chooser_make(c, &d->v[s], s, &made);
+		made_pick(d, &made, &picks[s]);
+	}
+	chooser_free(c);
+	return c != NULL;
+}

@@ -1,0 +1,344 @@
+/* check_cmd.c - attune check: whether the rules still fit. After an update of the driver, the
+ * toolkit or the firmware it times a few of what the rules pick again, and the two fastest rivals
+ * of each in the same race. What counts is not how fast all of them are now, but whether the picks
+ * are still the ones to pick. */
+#include "requests.h"
+#include "harness/base/base.h"
+#include "harness/base/json_out.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/sweep/sweep.h"
+#include "tuner/base/base.h"
+#include "tuner/commands.h"
+#include "tuner/data/data.h"
+#include "tuner/data/filling.h"
+#include "tuner/forest/forest.h"
+#include "tuner/policy/policy.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RIVALS = 2, CONTENDERS = 1 + RIVALS, USUAL_PARTS = 20 };
+/* A new tune pays where picks have lost more than this against their rivals. */
+static const double worth = 0.01;
+static const double heavy_us = 20000; /* parts that take longer are left out */
+
+struct options {
+	const char *gpu, *device, *db, *header;
+	int limit, anyway;
+	double budget_s;
+	enum format format;
+};
+
+/* A part of a scenario: the pick first. Times of then and of now. */
+struct part_again {
+	int scenario;
+	enum phase phase;
+	struct choice choice[CONTENDERS];
+	int n;
+	double then_us[CONTENDERS], now_us[CONTENDERS];
+	unsigned long long turn;
+};
+
+/* ---- what is timed again ------------------------------------------------------------------ */
+
+static void add_rivals(struct part_again *p, const struct data *d, int pick)
+{
+	struct choice_iter i = choices_of(d, p->scenario, p->phase, PHASE_ALL);
+	while (choices_next(&i)) {
+		const double us = data_part_time(d, p->scenario, p->phase, i.choice);
+		int at = p->n;
+		if (i.choice == pick || !isfinite(us) ||
+		    !data_legal(d, p->scenario, p->phase, i.choice) ||
+		    (p->n == CONTENDERS && us >= p->then_us[CONTENDERS - 1]))
+			continue;
+		at = at == CONTENDERS ? CONTENDERS - 1 : at;
+		for (; at > 1 && p->then_us[at - 1] > us; at--) {
+			p->then_us[at] = p->then_us[at - 1];
+			p->choice[at] = p->choice[at - 1];
+		}
+		p->then_us[at] = us;
+		p->choice[at] = d->choice[i.choice];
+		p->n += p->n < CONTENDERS;
+	}
+}
+
+/* 0: the part is not there, too heavy, or has no rival. */
+static int fill_part(struct part_again *p, const struct data *d, const struct pick *pick, int s,
+		     enum phase phase)
+{
+	const int choice = phase == PHASE_PREFILL ? pick->prefill : pick->decode;
+	if (!d->v[s].has[phase] || choice < 0)
+		return 0;
+	*p = (struct part_again){ .scenario = s, .phase = phase, .n = 1 };
+	p->choice[0] = d->choice[choice];
+	p->then_us[0] = data_part_time(d, s, phase, choice);
+	if (!(p->then_us[0] < heavy_us))
+		return 0;
+	add_rivals(p, d, choice);
+	p->turn = heats_scramble((unsigned)(2 * s + (phase == PHASE_DECODE)) * 0x9e3779b9ull);
+	return p->n > 1;
+}
+
+static int by_turn(const void *a, const void *b)
+{
+	const struct part_again *x = a, *y = b;
+	return (x->turn > y->turn) - (x->turn < y->turn);
+}
+
+/* Some parts, drawn; as many prefills as decodes as the database has. NULL without memory. */
+static struct part_again *draw(const struct data *d, const struct forest *f, int limit, int *n)
+{
+	struct part_again *v = calloc(2 * (size_t)d->n + 1, sizeof *v);
+	struct pick *picks = calloc((size_t)d->n + 1, sizeof *picks);
+	const int done = v && picks && policy_picks(d, POLICY_TREE, f, picks);
+	*n = 0;
+	for (int s = 0; done && s < d->n; s++)
+		for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
+			*n += fill_part(&v[*n], d, &picks[s], s, p);
+	free(picks);
+	if (!done) {
+		free(v);
+		return NULL;
+	}
+	qsort(v, (size_t)*n, sizeof *v, by_turn);
+	*n = *n > limit ? limit : *n;
+	return v;
+}
+
+/* ---- timing ----------------------------------------------------------------------------------- */
+
+static int time_again(const struct data *d, const struct part_again *v, int n,
+		      const struct options *o, const char *db)
+{
+	struct scenario_list list = { .v = calloc((size_t)n + 1, sizeof *list.v), .n = n };
+	struct wishes w = { 0 };
+	struct sweep_sum sum = { 0 };
+	const struct sweep_options sweep = { .gpu = o->gpu,
+					     .device = o->device,
+					     .db = db,
+					     .command = "check",
+					     .preset = PRESET_FULL,
+					     .budget_s = o->budget_s,
+					     .shards = 1,
+					     .seed = 1,
+					     .anyway = o->anyway,
+					     .wall = 1,
+					     .sum = &sum };
+	for (int i = 0; list.v && i < n; i++) {
+		scenario_again(&list.v[i], &d->v[v[i].scenario]);
+		for (int k = 0; k < v[i].n; k++)
+			wish_part(&w, i, v[i].phase, &v[i].choice[k]);
+	}
+	progress_until(o->budget_s);
+	const int code = list.v && !w.failed ? wishes_measure(&w, &sweep, &list, "b") : EXIT_CHECK;
+	free(list.v);
+	free(w.v);
+	return code;
+}
+
+static int same_scenario(const struct measured *a, const struct measured *b)
+{
+	return !strcmp(a->key, b->key);
+}
+
+/* Parts that have no time now are dropped; how many are left. */
+static int read_times(struct part_again *v, int n, const struct data *then, struct data *now)
+{
+	int kept = 0;
+	for (int i = 0; i < n; i++) {
+		int s = 0, known = 0;
+		while (s < now->n && !same_scenario(&now->v[s], &then->v[v[i].scenario]))
+			s++;
+		for (int k = 0; s < now->n && k < v[i].n; k++) {
+			const int c = data_find(now, &v[i].choice[k]);
+			v[i].now_us[k] = c < 0 ? INFINITY : data_part_time(now, s, v[i].phase, c);
+			known += isfinite(v[i].now_us[k]);
+		}
+		if (known == v[i].n)
+			v[kept++] = v[i];
+	}
+	return kept;
+}
+
+/* ---- the answer ---------------------------------------------------------------------------------- */
+
+static double lost(const double us[CONTENDERS], int n)
+{
+	double best = us[0];
+	for (int k = 1; k < n; k++)
+		best = fmin(best, us[k]);
+	return us[0] / best;
+}
+
+static void print_parts(const struct part_again *v, int n, const struct data *d, enum format format)
+{
+	static const char *const columns[] = { "model",          "batch",  "phase",
+					       "then_us",        "now_us", "then_lost_ratio",
+					       "now_lost_ratio", "pick" };
+	struct table *t = table_new(format, columns, COUNT(columns));
+	char text[MAX_CHOICE_TEXT];
+	for (int i = 0; t && i < n; i++) {
+		const struct measured *m = &d->v[v[i].scenario];
+		table_text(t, m->model);
+		batch_cell(t, m->batch_text, format);
+		table_text(t, phase_name((int)v[i].phase));
+		table_number(t, v[i].then_us[0], 2);
+		table_number(t, v[i].now_us[0], 2);
+		table_number(t, lost(v[i].then_us, v[i].n), 4);
+		table_number(t, lost(v[i].now_us, v[i].n), 4);
+		choice_text(text, sizeof text, &v[i].choice[0]);
+		table_text(t, text);
+		table_end_row(t);
+	}
+	if (t)
+		table_print(t, stdout);
+}
+
+static int answer(const struct part_again *v, int n, const char *gpu)
+{
+	double speed = 0, then = 0, now = 0;
+	for (int i = 0; i < n; i++) {
+		speed += log(v[i].now_us[0] / v[i].then_us[0]) / n;
+		then += log(lost(v[i].then_us, v[i].n)) / n;
+		now += log(lost(v[i].now_us, v[i].n)) / n;
+	}
+	const int pays = now - then > worth;
+	complain("%s: %d picks take %.3f x what they took; against their fastest rivals they lose "
+		 "%.1f %%, and lost %.1f %%: %s",
+		 gpu, n, exp(speed), 100 * (exp(now) - 1), 100 * (exp(then) - 1),
+		 pays ? "a new tune pays: make tune" : "the rules still fit");
+	return pays ? EXIT_CHECK : EXIT_DONE;
+}
+
+static int check_with(struct data *d, const struct forest *f, const struct options *o,
+		      const char *db)
+{
+	int n = 0, code;
+	struct part_again *v = draw(d, f, o->limit, &n);
+	if (!v || !n) {
+		complain(v ? "%s: no pick of these rules has a time and a rival to compare with"
+			   : "%s: out of memory",
+			 o->db);
+		free(v);
+		return EXIT_CHECK;
+	}
+	code = time_again(d, v, n, o, db);
+	struct data *now = code ? NULL : data_load(db, d->gpu);
+	if (!code) {
+		n = now ? read_times(v, n, d, now) : 0;
+		print_parts(v, n, d, o->format);
+		code = n ? answer(v, n, d->gpu) : EXIT_CHECK;
+	}
+	data_free(now);
+	free(v);
+	return code;
+}
+
+static int check(struct data *d, const struct forest *f, const struct options *o)
+{
+	const char *folder = getenv("TMPDIR");
+	char path[256], side[264];
+	snprintf(path, sizeof path, "%.200s/attune_check.XXXXXX",
+		 folder && *folder ? folder : "/tmp");
+	const int fd = mkstemp(path);
+	if (fd < 0) {
+		complain("%s: a database for the new times cannot be made", path);
+		return EXIT_CHECK;
+	}
+	close(fd);
+	unlink(path); /* the store makes it anew */
+	const int code = check_with(d, f, o, path);
+	static const char *const behind[] = { "", "-wal", "-shm" };
+	for (size_t i = 0; i < COUNT(behind); i++) {
+		snprintf(side, sizeof side, "%s%s", path, behind[i]);
+		unlink(side);
+	}
+	return code;
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+enum { OPT_DEVICE = 256, OPT_DB, OPT_HEADER, OPT_LIMIT, OPT_BUDGET, OPT_ANYWAY, OPT_FORMAT };
+
+// clang-format off
+static const struct argp_option rows[] = {
+	{ "gpu",    'g',        "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
+	{ "device", OPT_DEVICE, "NAME", 0, "Of several GPUs this one: cuda:1", 0 },
+	{ "db",     OPT_DB,     "FILE", 0, "Times of then (results/local/NAME.sqlite, else results/NAME.sqlite)", 0 },
+	{ "header", OPT_HEADER, "FILE", 0, "Rules (those in force: this machine's, NAME's, else the borrowed ones)", 0 },
+	{ "limit",  OPT_LIMIT,  "N",    0, "At most N parts of batches (20)", 0 },
+	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, compilation and all (60s)", 0 },
+	{ "anyway", OPT_ANYWAY, 0,      0, "Measure although others use the machine", 0 },
+	{ "format", OPT_FORMAT, "FORMAT", 0, FORMAT_WORDS, 0 },
+	{ 0 }
+};
+// clang-format on
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	char *end;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
+	case OPT_DEVICE: o->device = arg; return 0;
+	case OPT_DB: o->db = arg; return 0;
+	case OPT_HEADER: o->header = arg; return 0;
+	case OPT_ANYWAY: o->anyway = 1; return 0;
+	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
+	case OPT_BUDGET:
+		o->budget_s = budget_seconds(arg);
+		if (isnan(o->budget_s))
+			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
+		return 0;
+	case OPT_LIMIT:
+		o->limit = (int)strtol(arg, &end, 10);
+		if (*end || end == arg || o->limit < 1)
+			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
+		return 0;
+	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"Times some of what the rules pick again, next to the fastest rivals, and says whether a "
+	"new "
+	"tune pays: after an update of the driver or the toolkit, say."
+	"\vNothing is kept. Exit status: 0 the rules still fit, 1 a new tune pays.\n\n"
+	"Example:\n  attune check --gpu h200",
+	NULL,
+	NULL,
+	NULL
+};
+
+int cmd_check(int argc, char **argv)
+{
+	struct options o = { .limit = USUAL_PARTS, .budget_s = 60 };
+	char gpu[GPU_NAME], device[GPU_NAME], db[256], header[256];
+	struct forest f;
+	int code = EXIT_USAGE;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	catch_signals();
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	db_path(db, o.db, gpu);
+	rules_path(header, o.header, gpu);
+	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
+	o.gpu = device;
+	o.db = db;
+	struct data *d = data_load(o.db, gpu);
+	if (d && forest_load(&f, header)) {
+		code = check(d, &f, &o);
+		forest_free(&f);
+	}
+	data_free(d);
+	return code;
+}

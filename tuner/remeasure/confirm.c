@@ -1,0 +1,382 @@
+/* confirm.c - `attune confirm`: pass B. What was learned from must not also judge: the best
+ * of many noisy times is too good (the winner's curse), for the oracle and for the picks. So
+ * in a session of its own this measures again, for each scenario,
+ *
+ *   what the header picks, and each baseline
+ *   the best three choices of each part and of one launch over all
+ *   the best composed plans: the best two measured as such, and the best two of each part
+ *
+ * in one race each, with A/A controls (harness/sweep/sweep.h: sweep_wishes). Scenarios that judge
+ * come first: held-out ones, peers, then the training ones by weight.
+ *
+ * With --fill it instead completes pass A: of training scenarios what the header says of each part,
+ * where the sweep had no reason to measure it; and the ways to run both parts at a time, where the
+ * sweep raced none. What is learned next then guesses nothing about what it would pick. */
+#include "requests.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/store/store.h"
+#include "harness/sweep/sweep.h"
+#include "tuner/base/base.h"
+#include "tuner/commands.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include "tuner/policy/policy.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BEST = 3, BEST_PLANS = 2, FUSED = 6 };
+enum { OPT_LIMIT = 256, OPT_BUDGET, OPT_AGAIN, OPT_ANYWAY, OPT_DRY, OPT_FILL };
+
+struct options {
+	const char *gpu, *db, *header;
+	struct confirm_asked asked;
+	int again, anyway;
+	double budget_s;
+};
+
+/* ---- the best so far --------------------------------------------------------------------- */
+/* The choices of least time, fastest first, without those that a younger rule refuses; how many
+ * there are. */
+static int best_choices(const struct data *d, int s, enum phase phase, int best[BEST])
+{
+	double us[BEST];
+	int n = 0;
+	struct choice_iter i = choices_of(d, s, phase, phase);
+	while (choices_next(&i)) {
+		const double t = cells_time(d, s, &i.cells[0]);
+		int at = n < BEST ? n : BEST - 1;
+		if (!isfinite(t) || (n == BEST && t >= us[BEST - 1]) ||
+		    !data_legal(d, s, phase, i.choice))
+			continue;
+		for (; at && us[at - 1] > t; at--)
+			us[at] = us[at - 1], best[at] = best[at - 1];
+		us[at] = t;
+		best[at] = i.choice;
+		n += n < BEST;
+	}
+	return n;
+}
+
+/* Of the plans that were measured whole. */
+static void wish_best_plans(struct wishes *w, const struct data *d, int s, int scenario)
+{
+	double last = 0;
+	for (int k = 0; k < BEST_PLANS; k++) {
+		int best = -1;
+		for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
+			const struct composed *p = &d->plan[i];
+			if (p->cell.outcome == OUTCOME_OK && p->cell.median_us > last &&
+			    data_legal(d, s, PHASE_PREFILL, p->prefill) &&
+			    data_legal(d, s, PHASE_DECODE, p->decode) &&
+			    (best < 0 || p->cell.median_us < d->plan[best].cell.median_us))
+				best = i;
+		}
+		if (best < 0)
+			return;
+		last = d->plan[best].cell.median_us;
+		wish_plan(w, scenario, &d->choice[d->plan[best].prefill],
+			  &d->choice[d->plan[best].decode], d->plan[best].how);
+	}
+}
+
+static void wish_best(struct wishes *w, const struct data *d, int s, int scenario)
+{
+	int best[NUM_PHASES][BEST], n[NUM_PHASES];
+	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
+		n[p] = best_choices(d, s, p, best[p]);
+		for (int i = 0; i < n[p]; i++)
+			wish_part(w, scenario, p, &d->choice[best[p][i]]);
+	}
+	wish_best_plans(w, d, s, scenario);
+	for (int i = 0; i < n[PHASE_PREFILL] && i < BEST_PLANS; i++)
+		for (int k = 0; k < n[PHASE_DECODE] && k < BEST_PLANS; k++)
+			wish_plan(w, scenario, &d->choice[best[PHASE_PREFILL][i]],
+				  &d->choice[best[PHASE_DECODE][k]], ATTUNE_SERIAL);
+}
+
+/* ---- which scenarios, in which order ------------------------------------------------------ */
+static int rank(const struct measured *m)
+{
+	return in_split(m, "heldout") ? 0 : !strcmp(m->split, "peers") ? 1 : 2;
+}
+
+static int by_need(const void *pa, const void *pb, void *arg)
+{
+	const struct data *d = arg;
+	const struct measured *a = &d->v[*(const int *)pa], *b = &d->v[*(const int *)pb];
+	if (rank(a) != rank(b))
+		return rank(a) - rank(b);
+	if (a->weight != b->weight)
+		return a->weight > b->weight ? -1 : 1;
+	return *(const int *)pa - *(const int *)pb;
+}
+
+static int is_asked(const struct measured *m, const struct confirm_asked *o)
+{
+	return in_split(m, o->split) && (!o->fill || data_is_training(m));
+}
+
+/* Indices of the data in the order they are measured; NULL without memory. */
+static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *n)
+{
+	int *order = malloc(sizeof *order * (size_t)(d->n + 1));
+	*n = 0;
+	for (int s = 0; order && s < d->n; s++)
+		if (is_asked(&d->v[s], o))
+			order[(*n)++] = s;
+	if (order)
+		qsort_r(order, (size_t)*n, sizeof *order, by_need, d);
+	if (o->limit && *n > o->limit)
+		*n = o->limit;
+	return order;
+}
+
+/* What a header picks, and what an overlap of it is to beat. */
+static void wish_forest(struct wishes *w, const struct data *d, const struct forest *f,
+			struct chooser *c, const struct measured *m, int scenario)
+{
+	struct made made;
+	chooser_make(c, m, -1, &made);
+	wish_made(w, scenario, m, &made);
+	forest_make_serial(d, f, m, &made);
+	wish_made(w, scenario, m, &made);
+}
+
+static int collect(struct wishes *w, const struct data *d, const struct forest *f,
+		   const struct forest *also, const int *order, int n)
+{
+	struct chooser *chooser[NUM_POLICIES];
+	struct chooser *other = also ? chooser_new(d, POLICY_TREE, also) : NULL;
+	for (int p = 0; p < NUM_POLICIES; p++)
+		chooser[p] = chooser_new(d, (enum policy)p, f);
+	for (int i = 0; i < n; i++) {
+		const struct measured *m = &d->v[order[i]];
+		for (int p = 0; p < NUM_POLICIES; p++) {
+			struct made made;
+			if (!chooser[p] || p == POLICY_TREE)
+				continue;
+			/* -1: rules ask for the nearest legal choice, measured here or not. */
+			chooser_make(chooser[p], m, -1, &made);
+			wish_made(w, i, m, &made);
+		}
+		if (chooser[POLICY_TREE])
+			wish_forest(w, d, f, chooser[POLICY_TREE], m, i);
+		if (other)
+			wish_forest(w, d, also, other, m, i);
+		wish_best(w, d, order[i], i);
+	}
+	for (int p = 0; p < NUM_POLICIES; p++)
+		chooser_free(chooser[p]);
+	chooser_free(other);
+	return !w->failed;
+}
+
+/* Whether these two parts were run side by side. */
+static int has_streams(const struct data *d, int s, const struct made *made)
+{
+	const int prefill = data_find(d, &made->prefill), decode = data_find(d, &made->decode);
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
+		if (d->plan[i].how == ATTUNE_STREAMS && d->plan[i].prefill == prefill &&
+		    d->plan[i].decode == decode)
+			return 1;
+	return 0;
+}
+
+/* Ways to run both parts at a time that are to be known wherever parts are mixed, since no
+ * leaf says one over a scenario where it is not. */
+struct ways {
+	int fused[FUSED], num_fused;
+};
+
+/* Those that are not, beside the header's serial plan, which they are compared with. */
+static void wish_ways(struct wishes *w, const struct data *d, const struct forest *f,
+		      const struct ways *ways, int s, int scenario)
+{
+	const struct measured *m = &d->v[s];
+	const struct choice *missing[FUSED];
+	struct made made;
+	int n = 0;
+	forest_make_serial(d, f, m, &made);
+	for (int i = 0; i < ways->num_fused; i++) {
+		const struct choice *c = &d->choice[ways->fused[i]];
+		if (!data_cell(d, s, PHASE_ALL, ways->fused[i]) &&
+		    !c->kernel->space->why_illegal(&c->config, &m->shape, &m->part[PHASE_ALL],
+						   &d->run.device))
+			missing[n++] = c;
+	}
+	if (!made.join || (!n && has_streams(d, s, &made)))
+		return;
+	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_SERIAL);
+	wish_plan(w, scenario, &made.prefill, &made.decode, ATTUNE_STREAMS);
+	for (int i = 0; i < n; i++)
+		wish_part(w, scenario, PHASE_ALL, missing[i]);
+}
+
+/* What runs a part, where it has no time there. */
+static void wish_hole(struct wishes *w, const struct data *d, int s, int scenario, enum phase phase,
+		      const struct choice *c)
+{
+	const int at = c->kernel ? data_find(d, c) : -1;
+	if (c->kernel && (at < 0 || (!data_cell(d, s, phase, at) &&
+				     !isfinite(data_part_time(d, s, phase, at)))))
+		wish_part(w, scenario, phase, c);
+}
+
+static int collect_holes(struct wishes *w, const struct data *d, const struct forest *f,
+			 const int *order, int n)
+{
+	struct ways ways;
+	ways.num_fused = overlap_portfolio(d, ways.fused, FUSED);
+	for (int i = 0; i < n; i++) {
+		const struct measured *m = &d->v[order[i]];
+		const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+		struct made made;
+		forest_make_serial(d, f, m, &made);
+		wish_hole(w, d, order[i], i, PHASE_PREFILL, &made.prefill);
+		wish_hole(w, d, order[i], i, PHASE_DECODE, &made.decode);
+		if (is_mixed && d->run.device.backend != BACKEND_CPU)
+			wish_ways(w, d, f, &ways, order[i], i);
+	}
+	return !w->failed;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+// clang-format off
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE", 0, "whose picks (generated/attune_NAME.h)", 0 },
+	{ "split", 's', "NAME", 0, "only this split: heldout (all of it), train, peers ...", 0 },
+	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios", 0 },
+	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, compilation and all (10m)", 0 },
+	{ "again", OPT_AGAIN, NULL, 0, "also what this pass has measured already", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
+	{ "fill", OPT_FILL, NULL, 0,
+	  "instead complete the first pass: what the header picks in training scenarios", 0 },
+	{ "dry-run", OPT_DRY, NULL, 0, "only say how much there is to measure", 0 },
+	{ 0 }
+};
+// clang-format on
+
+double budget_seconds(const char *text)
+{
+	char *end;
+	double v = strtod(text, &end);
+	const double unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
+	end += *end == 'h' || *end == 'm' || *end == 's';
+	return end == text || *end || !(v > 0 && v < 1e6) ? NAN : v * unit;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	char *end;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
+	case 'd': o->db = arg; return 0;
+	case 'H': o->header = arg; return 0;
+	case 's': o->asked.split = arg; return 0;
+	case OPT_AGAIN: o->again = 1; return 0;
+	case OPT_ANYWAY: o->anyway = 1; return 0;
+	case OPT_DRY: o->asked.dry_run = 1; return 0;
+	case OPT_FILL: o->asked.fill = 1; return 0;
+	case OPT_BUDGET:
+		o->budget_s = budget_seconds(arg);
+		if (isnan(o->budget_s))
+			argp_error(state, "--budget '%s' should be as in 90s, 10m or 1h", arg);
+		return 0;
+	case OPT_LIMIT:
+		o->asked.limit = (int)strtol(arg, &end, 10);
+		if (*end || o->asked.limit < 1)
+			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"Measure what was picked once more, in a session of its own: the times that judge."
+	"\vFor every scenario: the header's picks, the baselines', and the best that the sweep "
+	"found. `attune eval` then counts these times alone where a scenario has them. What is "
+	"there already is skipped, so that the same command resumes.\n\n"
+	"Example:\n  attune confirm --gpu h200 --budget 10m\n"
+	"  attune confirm --gpu h200 --split heldout --dry-run",
+	NULL,
+	NULL,
+	NULL
+};
+
+int confirm_run(struct data *d, const struct forest *f, const struct confirm_asked *o,
+		const struct sweep_options *sweep)
+{
+	struct wishes w = { 0 };
+	d->pass = PASS_A; /* what was best then is what is doubted */
+	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
+	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
+	const int ready = order && list.v && n;
+	const int done = ready && (o->fill ? collect_holes(&w, d, f, order, n)
+					   : collect(&w, d, f, o->also, order, n));
+	for (int i = 0; done && i < n; i++)
+		scenario_again(&list.v[i], &d->v[order[i]]);
+	if (!done)
+		complain(n ? "out of memory" : "%s has no scenario of split '%s' to confirm",
+			 d->gpu, o->split ? o->split : "any");
+	else if (o->fill && !w.n && !o->dry_run) {
+		complain("nothing to fill: what the header picks was measured everywhere");
+		code = EXIT_DONE;
+	} else if (o->dry_run)
+		code = printf("%d cells and plans of %d scenarios\n", w.n, n) > 0 ? EXIT_DONE
+										  : EXIT_CHECK;
+	else
+		code =
+		    wishes_measure(&w, sweep, &list, o->fill ? stage_names[STAGE_COMPLETE] : "b");
+	free(w.v);
+	free(list.v); /* texts and batches are the data's */
+	free(order);
+	return code;
+}
+
+int cmd_confirm(int argc, char **argv)
+{
+	struct options o = { .budget_s = 600 };
+	char gpu[GPU_NAME], device[GPU_NAME], db[256], header[256];
+	struct forest f;
+	int code = EXIT_USAGE;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	db_path(db, o.db, gpu);
+	rules_path(header, o.header, gpu);
+	snprintf(device, sizeof device, "%.*s", gpu_length(gpu), gpu);
+	const struct sweep_options sweep = { .gpu = device,
+					     .db = db,
+					     .command = o.anyway ? "confirm --anyway" : "confirm",
+					     .preset = PRESET_FULL,
+					     .budget_s = o.budget_s,
+					     .shards = 1,
+					     .again = o.again,
+					     .anyway = o.anyway,
+					     .seed = 1 };
+	struct data *d = data_load(sweep.db, gpu);
+	const int asks_right = d && split_known(d, o.asked.split);
+	if (asks_right)
+		data_say_noisy(d, sweep.db);
+	if (asks_right && !d->n)
+		code = EXIT_CHECK;
+	else if (asks_right && forest_load(&f, header)) {
+		code = confirm_run(d, &f, &o.asked, &sweep);
+		forest_free(&f);
+	}
+	data_free(d);
+	return code;
+}

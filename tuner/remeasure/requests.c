@@ -1,0 +1,88 @@
+/* requests.c - lists of cells and plans that are to be measured, each once; and the measuring. */
+#include "requests.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/sweep/sweep.h"
+#include "harness/worker/worker.h"
+#include "tuner/data/data.h"
+#include "tuner/data/filling.h"
+#include <string.h>
+
+static int same_choice(const struct choice *a, const struct choice *b)
+{
+	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
+}
+
+static int same_wish(const struct wish *a, const struct wish *b)
+{
+	return a->scenario == b->scenario && a->is_plan == b->is_plan &&
+	       (a->is_plan || a->phase == b->phase) && same_choice(&a->choice, &b->choice) &&
+	       (!a->is_plan || (same_choice(&a->decode, &b->decode) && a->how == b->how));
+}
+
+static void wish(struct wishes *w, struct wish one)
+{
+	if (!one.choice.kernel || (one.is_plan && !one.decode.kernel))
+		return;
+	for (int i = w->n - 1; i >= 0 && w->v[i].scenario == one.scenario; i--)
+		if (same_wish(&w->v[i], &one))
+			return;
+	if (array_grow(&w->v, w->n, &w->room, sizeof *w->v))
+		w->v[w->n++] = one;
+	else
+		w->failed = 1;
+}
+
+void wish_part(struct wishes *w, int scenario, enum phase phase, const struct choice *c)
+{
+	wish(w, (struct wish){ .scenario = scenario, .phase = phase, .choice = *c });
+}
+
+void wish_plan(struct wishes *w, int scenario, const struct choice *prefill,
+	       const struct choice *decode, enum attune_how how)
+{
+	wish(w, (struct wish){ .scenario = scenario,
+			       .is_plan = 1,
+			       .choice = *prefill,
+			       .decode = *decode,
+			       .how = how });
+}
+
+void wish_again(struct wishes *w, const struct wish *one)
+{
+	wish(w, *one);
+}
+
+void wish_made(struct wishes *w, int scenario, const struct measured *m, const struct made *made)
+{
+	if (!m->has[PHASE_PREFILL])
+		wish_part(w, scenario, PHASE_DECODE, &made->decode);
+	else if (!m->has[PHASE_DECODE])
+		wish_part(w, scenario, PHASE_PREFILL, &made->prefill);
+	else if (made->join)
+		wish_plan(w, scenario, &made->prefill, &made->decode, made->how);
+	else
+		wish_part(w, scenario, PHASE_ALL, &made->prefill);
+}
+
+struct asked_cells {
+	const struct wishes *w;
+	const struct scenario_list *list;
+	const char *stage;
+};
+
+static int measure_part(const struct sweep_options *o, const struct hello *hello, void *arg)
+{
+	const struct asked_cells *a = arg;
+	return sweep_wishes(o, hello, a->list, a->w->v, a->w->n, a->stage);
+}
+
+int wishes_measure(const struct wishes *w, const struct sweep_options *asked,
+		   const struct scenario_list *list, const char *stage)
+{
+	struct asked_cells a = { .w = w, .list = list, .stage = stage };
+	struct hello hello;
+	catch_signals();
+	const int code = sweep_device(asked, &hello);
+	return code ? code : on_each_device(asked, &hello, measure_part, &a);
+}

@@ -1,0 +1,175 @@
+/* diff.c - `attune diff A B`: what changed between two headers (where they
+ * choose otherwise) or between two databases (the same of what is learned from them, and
+ * which cells moved), by how much, and whether that is more than noise. */
+#include "diff.h"
+#include "harness/base/base.h"
+#include "kernels/device/shared/gpu_names.h"
+#include "tuner/commands.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct options {
+	const char *gpu, *db, *path[2];
+	int paths, leaves;
+	enum format format;
+};
+
+enum { OPT_LEAVES = 256 };
+
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "of two databases: whose cells (the first file's name)", 0 },
+	{ "db", 'd', "FILE", 0, "of two headers: judge both by the scenarios of this database", 0 },
+	{ "leaves", OPT_LEAVES, NULL, 0, "of two databases: only what is learned from them", 0 },
+	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
+	{ 0 }
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
+	case 'd': o->db = arg; return 0;
+	case OPT_LEAVES: o->leaves = 1; return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
+	case ARGP_KEY_ARG:
+		if (o->paths == 2)
+			argp_error(state, "two files are compared, '%s' is a third", arg);
+		o->path[o->paths++] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (o->paths < 2)
+			argp_error(state, "two headers or two databases are needed");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	"A B",
+	"What changed from A to B: two generated headers, or two databases."
+	"\vOf headers: every region of features in which they choose otherwise, with the slowdown "
+	"that each noted at its leaf; with --db also the scenarios in it, the geometric mean of "
+	"their times' ratio, and whether that is beyond noise: the floor of A/A controls, and the "
+	"times' intervals. Of databases: the same of the trees learned from both, judged by the "
+	"second; then cells whose times differ beyond noise, or whose outcome changed. tsv and "
+	"json "
+	"have the cells alone, or with --leaves the regions.\n\n"
+	"Example:\n  attune diff old/attune_h200.h generated/attune_h200.h\n"
+	"  attune diff old/attune_h200.h generated/attune_h200.h --db results/h200.sqlite\n"
+	"  attune diff --gpu h200 old.sqlite results/h200.sqlite",
+	NULL,
+	NULL,
+	NULL
+};
+
+static int is_database(const char *path)
+{
+	static const char magic[] = "SQLite format 3";
+	char head[sizeof magic] = "";
+	struct stat st;
+	FILE *in = !stat(path, &st) && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+	if (!in)
+		return 0;
+	const size_t n = fread(head, 1, sizeof head, in);
+	fclose(in);
+	return n == sizeof head && !memcmp(head, magic, sizeof magic);
+}
+
+/* "results/h200.sqlite" -> "h200"; 0 + complain: a name of that form is no GPU's. */
+static int gpu_of_path(const char *path, char gpu[GPU_NAME])
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const size_t n = strcspn(name, ".");
+	snprintf(gpu, GPU_NAME, "%.*s", (int)n, name);
+	if (n < GPU_NAME && gpu_name_is_valid(gpu))
+		return 1;
+	complain("%s: the file is not named after a GPU; name one with --gpu", path);
+	return 0;
+}
+
+static int load_both(struct forest f[2], const struct options *o)
+{
+	if (!forest_load(&f[0], o->path[0]))
+		return 0;
+	if (forest_load(&f[1], o->path[1]))
+		return 1;
+	forest_free(&f[0]);
+	return 0;
+}
+
+static int diff_headers(const struct options *o)
+{
+	struct forest f[2];
+	struct data *d = NULL;
+	int code = EXIT_USAGE;
+	if (!load_both(f, o))
+		return EXIT_USAGE;
+	if (o->db)
+		d = data_load(o->db, o->gpu ? o->gpu : f[1].gpu);
+	if (!o->db || (d && d->n))
+		code = diff_leaves(&f[0], &f[1], d, o->format) ? EXIT_DONE : EXIT_CHECK;
+	data_free(d);
+	forest_free(&f[0]);
+	forest_free(&f[1]);
+	return code;
+}
+
+static int diff_learned(const struct data *a, const struct data *b, enum format format)
+{
+	const struct limits limits = default_limits;
+	struct forest f[2];
+	int done = 0;
+	if (!forest_induce(&f[0], a, &limits))
+		return 0;
+	if (forest_induce(&f[1], b, &limits)) {
+		done = diff_leaves(&f[0], &f[1], b, format);
+		forest_free(&f[1]);
+	}
+	forest_free(&f[0]);
+	return done;
+}
+
+static int diff_databases(const struct options *o, const char *gpu)
+{
+	struct data *a = data_load(o->path[0], gpu), *b = a ? data_load(o->path[1], gpu) : NULL;
+	int code = EXIT_USAGE;
+	if (b && a->n && b->n) {
+		int done = 1;
+		if (o->leaves || o->format == FORMAT_TABLE)
+			done = diff_learned(a, b, o->format);
+		if (done && !o->leaves)
+			done = diff_cells(a, b, o->format);
+		code = done ? EXIT_DONE : EXIT_CHECK;
+	}
+	data_free(a);
+	data_free(b);
+	return code;
+}
+
+int cmd_diff(int argc, char **argv)
+{
+	struct options o = { .format = FORMAT_TABLE };
+	char gpu[GPU_NAME];
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	const int databases = is_database(o.path[0]) + is_database(o.path[1]);
+	if (databases == 1) {
+		complain("%s and %s: two headers or two databases are needed", o.path[0],
+			 o.path[1]);
+		return EXIT_USAGE;
+	}
+	if (!databases)
+		return diff_headers(&o);
+	if (!o.gpu && !gpu_of_path(o.path[0], gpu))
+		return EXIT_USAGE;
+	return diff_databases(&o, o.gpu ? o.gpu : gpu);
+}

@@ -1,0 +1,210 @@
+/* diff_leaves.c - where two forests choose otherwise, and what that changes: every region of
+ * features that one leaf of each covers; with data, those that hold a scenario. A change is
+ * beyond noise when the mean log ratio of both times exceeds the floor that A/A controls set
+ * for them and what their intervals leave open. */
+#include "diff.h"
+#include "show.h"
+#include "harness/base/base.h"
+#include "tuner/data/data.h"
+#include "tuner/eval/eval.h"
+#include "tuner/forest/forest.h"
+#include "tuner/policy/policy.h"
+#include "tuner/tree/tree.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct overlay {
+	const struct forest *f[2];
+	enum decision decision;
+	const struct data *d; /* NULL: none */
+	struct table *t;
+	int leaf; /* of f[0]; the boxes of f[1] are within its box */
+	int regions, differ, empty, beyond;
+};
+
+/* "num_seqs 9..16, max_seq > 4096"; "everywhere" */
+static void box_words(const struct box *b, char *text, size_t size)
+{
+	size_t n = 0;
+	struct box all;
+	box_all(&all);
+	snprintf(text, size, "everywhere");
+	for (int i = 0; i < ATTUNE_NUM_FEATURES && n < size; i++) {
+		const char *name = feature_names[i], *comma = n ? ", " : "";
+		const int low = b->lo[i] > all.lo[i], high = b->hi[i] < all.hi[i];
+		if (low && high)
+			n += (size_t)snprintf(text + n, size - n, "%s%s %lld..%lld", comma, name,
+					      b->lo[i], b->hi[i]);
+		else if (low)
+			n += (size_t)snprintf(text + n, size - n, "%s%s > %lld", comma, name,
+					      b->lo[i] - 1);
+		else if (high)
+			n += (size_t)snprintf(text + n, size - n, "%s%s <= %lld", comma, name,
+					      b->hi[i]);
+	}
+}
+
+static void slowdown_cell(struct table *t, const struct node *v)
+{
+	table_number(
+	    t, v->support && v->weight ? exp((double)v->cost / (double)v->weight / 1e6) : NAN, 3);
+}
+
+/* ---- what a change does ---------------------------------------------------------------- */
+struct effect {
+	int n, unknown; /* scenarios of the region; those where a time is missing */
+	double logs, variance, floor;
+};
+
+/* Time of the whole plan with that forest's action for the decision, and its interval. */
+static double time_with(const struct overlay *o, int which, int action, int s, double *ci_us)
+{
+	const struct data *d = o->d;
+	const struct measured *m = &d->v[s];
+	const enum phase phase = decision_phase(o->decision);
+	struct choice made;
+	*ci_us = 0;
+	if (o->decision == DECIDE_EARLY)
+		return early_ratio(d, s, phase, action == SAYS_OWN ? 0 : action);
+	if (o->decision == DECIDE_OVERLAP) {
+		struct pick p;
+		forest_pick(d, o->f[which], s, &p);
+		return data_plan_time(d, s, &p);
+	}
+	if (!action_or_default(d, o->f[which], o->decision, action, m, &made))
+		return INFINITY;
+	const int choice = data_find(d, &made);
+	const struct cell *cell = choice < 0 ? NULL : data_cell(d, s, phase, choice);
+	if (cell && isfinite(cell->ci_us))
+		*ci_us = cell->ci_us;
+	return choice < 0 ? INFINITY : data_part_time(d, s, phase, choice);
+}
+
+static void add_scenario(const struct overlay *o, const struct node *const v[2], int s,
+			 struct effect *e)
+{
+	double us[2], ci_us[2];
+	for (int i = 0; i < 2; i++)
+		us[i] = time_with(o, i, v[i]->action, s, &ci_us[i]);
+	e->n++;
+	if (!isfinite(us[0]) || !isfinite(us[1])) {
+		e->unknown++;
+		return;
+	}
+	e->logs += log(us[1] / us[0]);
+	e->variance += pow(ci_us[0] / us[0], 2) + pow(ci_us[1] / us[1], 2);
+	e->floor = fmax(e->floor, data_noise(o->d, fmin(us[0], us[1])));
+}
+
+static struct effect effect_of(const struct overlay *o, const struct node *const v[2], int leaf)
+{
+	const enum phase phase = decision_phase(o->decision);
+	struct effect e = { 0 };
+	for (int s = 0; o->d && s < o->d->n; s++) {
+		const struct measured *m = &o->d->v[s];
+		const struct attune_features *f = &m->part[phase].f;
+		if (!decision_is_of(o->decision, m))
+			continue;
+		if (tree_leaf(&o->f[0]->tree[o->decision], f) == o->leaf &&
+		    tree_leaf(&o->f[1]->tree[o->decision], f) == leaf)
+			add_scenario(o, v, s, &e);
+	}
+	return e;
+}
+
+static void effect_cells(struct overlay *o, const struct effect *e)
+{
+	const int known = e->n - e->unknown;
+	const double mean = known ? e->logs / known : NAN;
+	const double noise = known ? fmax(log(1 + e->floor), sqrt(e->variance) / known) : NAN;
+	const int beyond = fabs(mean) > noise;
+	o->beyond += beyond;
+	table_number(o->t, e->n, 0);
+	table_number(o->t, exp(mean), 4);
+	table_number(o->t, exp(noise) - 1, 4);
+	table_text(o->t, !known   ? "not measured"
+			 : beyond ? mean > 0 ? "slower" : "faster"
+				  : "noise");
+}
+
+static void compare_leaves(void *arg, int leaf, const struct box *b)
+{
+	struct overlay *o = arg;
+	const struct node *const v[2] = { &o->f[0]->tree[o->decision].v[o->leaf],
+					  &o->f[1]->tree[o->decision].v[leaf] };
+	char words[2][MAX_CHOICE_TEXT], where[400];
+	for (int i = 0; i < 2; i++)
+		says_words(o->f[i], o->decision, v[i]->action, words[i]);
+	o->regions++;
+	if (!strcmp(words[0], words[1]))
+		return;
+	o->differ++;
+	const struct effect e = effect_of(o, v, leaf);
+	if (o->d && !e.n) {
+		o->empty++;
+		return;
+	}
+	box_words(b, where, sizeof where);
+	table_text(o->t, decision_names[o->decision]);
+	table_text(o->t, where);
+	table_text(o->t, words[0]);
+	table_text(o->t, words[1]);
+	slowdown_cell(o->t, v[0]);
+	slowdown_cell(o->t, v[1]);
+	if (o->d)
+		effect_cells(o, &e);
+	table_end_row(o->t);
+}
+
+static void overlay_leaf(void *arg, int leaf, const struct box *b)
+{
+	struct overlay *o = arg;
+	o->leaf = leaf;
+	tree_boxes(&o->f[1]->tree[o->decision], b, compare_leaves, o);
+}
+
+static void print_regret(const struct overlay *o)
+{
+	static const char *const splits[] = { "train", "heldout" };
+	for (size_t i = 0; i < COUNT(splits); i++) {
+		struct score s[2];
+		if (score_policy(o->d, POLICY_TREE, o->f[0], splits[i], &s[0]) &&
+		    score_policy(o->d, POLICY_TREE, o->f[1], splits[i], &s[1]) && s[0].n)
+			printf(
+			    "# %s, %d scenarios: slowdown %.4f (%.4f to %.4f) was, %.4f (%.4f to "
+			    "%.4f) is\n",
+			    splits[i], s[0].n, s[0].geomean, s[0].low, s[0].high, s[1].geomean,
+			    s[1].low, s[1].high);
+	}
+}
+
+int diff_leaves(const struct forest *was, const struct forest *is, const struct data *d,
+		enum format format)
+{
+	const char *columns[] = { "decision",    "where",     "was",   "is",    "was_slowdown",
+				  "is_slowdown", "scenarios", "ratio", "noise", "change" };
+	struct overlay o = { .f = { was, is }, .d = d };
+	struct box all;
+	o.t = table_new(format, columns, d ? (int)COUNT(columns) : (int)COUNT(columns) - 4);
+	box_all(&all);
+	for (int t = 0; o.t && t < NUM_DECISIONS; t++) {
+		o.decision = (enum decision)t;
+		tree_boxes(&was->tree[t], &all, overlay_leaf, &o);
+	}
+	if (!o.t)
+		return 0;
+	if (format_has_notes(format)) {
+		printf("# %d and %d leaves; %d of %d regions choose otherwise", forest_leaves(was),
+		       forest_leaves(is), o.differ, o.regions);
+		if (d)
+			printf(", %d of them without a scenario, %d beyond noise", o.empty,
+			       o.beyond);
+		puts("");
+		if (d)
+			print_regret(&o);
+	}
+	table_print(o.t, stdout);
+	return 1;
+}

@@ -1,0 +1,159 @@
+/* lists.c - `attune show --best`, `--peers` and `--kernels`. */
+#include "show.h"
+#include "harness/base/base.h"
+#include "tuner/base/base.h"
+#include "tuner/compare/peers.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- every scenario's fastest plan, and what the header makes of it ---------------- */
+/* The plan that took data_oracle's time, in words. */
+static double fastest_words(const struct data *d, int s, char *text, size_t size)
+{
+	char a[MAX_CHOICE_TEXT] = "", b[MAX_CHOICE_TEXT] = "";
+	const struct measured *m = &d->v[s];
+	const double best = data_oracle(d, s);
+	enum attune_how how = ATTUNE_SERIAL;
+	int all, prefill = -1, decode = -1;
+	for (int i = 0; i < d->num_plans; i++)
+		if (d->plan[i].scenario == s && d->plan[i].cell.outcome == OUTCOME_OK &&
+		    d->plan[i].cell.median_us <= best)
+			prefill = d->plan[i].prefill, decode = d->plan[i].decode,
+			how = d->plan[i].how;
+	if (prefill < 0 && data_best(d, s, PHASE_ALL, &all) <= best) {
+		choice_words(&d->choice[all], text);
+		return best;
+	}
+	if (prefill < 0 && m->has[PHASE_PREFILL])
+		data_best(d, s, PHASE_PREFILL, &prefill);
+	if (decode < 0 && m->has[PHASE_DECODE])
+		data_best(d, s, PHASE_DECODE, &decode);
+	if (prefill >= 0)
+		choice_words(&d->choice[prefill], a);
+	if (decode >= 0)
+		choice_words(&d->choice[decode], b);
+	if (*a && *b)
+		parts_text(text, size, a, b, how);
+	else
+		snprintf(text, size, "%s%s%s", *a ? "prefill: " : "decode: ", a, b);
+	return best;
+}
+
+int show_best(const struct data *d, const struct forest *f, const char *model, enum format format)
+{
+	const char *columns[] = { "model",   "page_size", "batch", "split",
+				  "best_us", "header_us", "ratio", "best" };
+	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	if (!t)
+		return 0;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		char words[2 * MAX_CHOICE_TEXT + 32];
+		struct pick pick;
+		if ((model && strcmp(model, m->model)) || !isfinite(data_oracle(d, s)))
+			continue;
+		const double best = fastest_words(d, s, words, sizeof words);
+		forest_pick(d, f, s, &pick);
+		const double us = data_plan_time(d, s, &pick);
+		table_text(t, m->model);
+		table_number(t, m->shape.page_size, 0);
+		batch_cell(t, m->batch_text, format);
+		table_text(t, m->split);
+		table_number(t, best, 3);
+		table_number(t, isfinite(us) ? us : NAN, 3);
+		table_number(t, isfinite(us) ? us / best : NAN, 3);
+		table_text(t, words);
+		table_end_row(t);
+	}
+	table_print(t, stdout);
+	return 1;
+}
+
+/* ---- others' times ----------------------------------------------------------------- */
+int show_peers(const struct data *d, const struct forest *f, const struct peers *peers,
+	       const char *model, enum format format)
+{
+	const char *columns[] = { "model",   "page_size", "batch",    "best_us", "header_us",
+				  "peer_us", "peer",      "protocol", "ratio" };
+	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	if (!t)
+		return 0;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		const struct peer_time *p = peers_fastest(peers, m, -1);
+		struct pick pick;
+		if (!p || (model && strcmp(model, m->model)) || !isfinite(data_oracle(d, s)))
+			continue;
+		forest_pick(d, f, s, &pick);
+		const double us = data_plan_time(d, s, &pick);
+		table_text(t, m->model);
+		table_number(t, m->shape.page_size, 0);
+		batch_cell(t, m->batch_text, format);
+		table_number(t, data_oracle(d, s), 3);
+		table_number(t, isfinite(us) ? us : NAN, 3);
+		table_number(t, p->us, 3);
+		table_text(t, peers->name[p->peer]);
+		table_text(t, p->protocol);
+		table_number(t, isfinite(us) ? p->us / us : NAN, 3);
+		table_end_row(t);
+	}
+	table_print(t, stdout);
+	return 1;
+}
+
+/* ---- every kernel with what it may be asked ------------------------------------------- */
+static void kernel_row(struct table *t, const struct kernel *k, const char *kind, const char *name,
+		       const char *values, const char *meaning)
+{
+	table_text(t, k->backend == BACKEND_CPU ? "cpu" : "gpu");
+	table_text(t, k->name);
+	table_text(t, kind);
+	table_text(t, name);
+	table_text(t, values);
+	table_text(t, meaning);
+	table_end_row(t);
+}
+
+static void axis_row(struct table *t, const struct kernel *k, const struct axis *a)
+{
+	char values[160];
+	size_t n = 0;
+	for (int i = 0; i < a->num_values && n < sizeof values; i++)
+		n += (size_t)snprintf(values + n, sizeof values - n, "%s%d%s", i ? " " : "",
+				      a->values[i], a->values[i] == a->dflt ? "*" : "");
+	kernel_row(t, k, a->is_static ? "compiled in" : "at launch", a->name, values, a->about);
+}
+
+static void formula_rows(struct table *t, const struct kernel *k)
+{
+	const struct space *s = k->space;
+	char text[FORMULA_TEXT];
+	for (int i = 0; i < s->num_formulas; i++) {
+		formula_text(text, &s->formulas[i]);
+		kernel_row(t, k, "formula", s->axis[s->formula_axis].name, text,
+			   "worked out for each batch: slots, start, launch, merge");
+	}
+}
+
+int show_kernels(const char *gpu, enum format format)
+{
+	const char *columns[] = { "backend", "kernel", "kind", "name", "values", "meaning" };
+	struct table *t = table_new(format, columns, (int)COUNT(columns));
+	if (!t)
+		return 0;
+	for (const struct kernel *k = attune_kernels; k->name; k++) {
+		if (gpu && (k->backend == BACKEND_CPU) != !strcmp(gpu, "cpu"))
+			continue;
+		kernel_row(t, k, k->selectable ? "kernel" : "helper", NULL, NULL, k->about);
+		for (int i = 0; i < k->space->num_axes; i++)
+			axis_row(t, k, &k->space->axis[i]);
+		formula_rows(t, k);
+		for (const char *const *r = k->space->rules; *r; r++)
+			kernel_row(t, k, "rule", NULL, NULL, *r);
+	}
+	table_print(t, stdout);
+	return 1;
+}

@@ -1,0 +1,346 @@
+/* ranking.c - `attune show` of one scenario: all ways that it was measured, fastest first. */
+#include "show.h"
+#include "harness/base/base.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Cells of one pass, as struct way has them; of[0] NULL: not measured in it. */
+struct timed {
+	const struct cell *of[2];
+	enum phase phase;
+};
+
+static struct way *new_way(struct ways *w)
+{
+	if (w->n == w->room) {
+		const int room = 2 * w->room + 64;
+		struct way *v = realloc(w->v, sizeof *v * (size_t)room);
+		if (!v)
+			return NULL;
+		w->v = v;
+		w->room = room;
+	}
+	return &w->v[w->n++];
+}
+
+static const char *const pass_letters[NUM_PASSES] = { [PASS_A] = "A", [PASS_B] = "B" };
+
+static enum pass pass_of(const struct data *d, const struct cells *c)
+{
+	return d->pass == PASS_B && c->of[PASS_B] ? PASS_B : PASS_A;
+}
+
+static int add_one(struct ways *w, const char *plan, const struct choice *c,
+		   const struct timed *timed, const char *pass)
+{
+	struct way *way = new_way(w);
+	if (!way)
+		return 0;
+	*way = (struct way){
+		.plan = plan, .of = { timed->of[0] }, .phase = timed->phase, .ratio = NAN
+	};
+	way->cell = *timed->of[0];
+	snprintf(way->pass, sizeof way->pass, "%s", pass);
+	snprintf(way->kernel, sizeof way->kernel, "%s", c->kernel->name);
+	config_text(way->variant, sizeof way->variant, &c->config, c->kernel->space);
+	return 1;
+}
+
+static int add_two(struct ways *w, const char *plan, const struct choice *a, const struct choice *b,
+		   const struct timed *timed)
+{
+	char tunables[2][MAX_CHOICE_TEXT];
+	struct way *way = new_way(w);
+	if (!way)
+		return 0;
+	config_text(tunables[0], MAX_CHOICE_TEXT, &a->config, a->kernel->space);
+	config_text(tunables[1], MAX_CHOICE_TEXT, &b->config, b->kernel->space);
+	*way = (struct way){ .plan = plan,
+			     .of = { timed->of[0], timed->of[1] },
+			     .phase = timed->phase,
+			     .cell = *timed->of[0],
+			     .ratio = NAN };
+	snprintf(way->kernel, sizeof way->kernel, "%s | %s", a->kernel->name, b->kernel->name);
+	snprintf(way->variant, sizeof way->variant, "%.*s | %.*s", MAX_CHOICE_TEXT - 2, tunables[0],
+		 MAX_CHOICE_TEXT - 2, tunables[1]);
+	return 1;
+}
+
+static int add_cells(struct ways *w, const struct data *d, int scenario, enum phase phase,
+		     const char *plan)
+{
+	struct choice_iter i = choices_of(d, scenario, phase, phase);
+	int done = 1;
+	while (done && choices_next(&i)) {
+		const enum pass pass = pass_of(d, &i.cells[0]);
+		const struct timed timed = { { i.cells[0].of[pass] }, phase };
+		done = !timed.of[0] ||
+		       add_one(w, plan, &d->choice[i.choice], &timed, pass_letters[pass]);
+	}
+	for (int k = 0; done && k < d->num_paced; k++) {
+		const struct paced *p = &d->paced[k];
+		struct choice c = d->choice[p->choice];
+		const struct timed timed = { { &p->cell }, phase };
+		if (p->scenario != scenario || p->phase != phase || !p->value)
+			continue;
+		c.config.v[c.kernel->space->early_axis] = p->value;
+		const struct pace pace = { scenario, p->choice, phase };
+		done = add_one(w, "early launch", &c, &timed, "E");
+		if (done)
+			w->v[w->n - 1].ratio = pace_ratio(d, &pace, p->value);
+	}
+	return done;
+}
+
+/* Two cells, one after the other. */
+static struct cell sum_of(const struct cell *a, const struct cell *b)
+{
+	const double us = a->median_us + b->median_us;
+	return (struct cell){
+		.outcome = OUTCOME_OK,
+		.median_us = us,
+		.min_us = a->min_us + b->min_us,
+		.ci_us = hypot(a->ci_us, b->ci_us),
+		.gbps = (a->gbps * a->median_us + b->gbps * b->median_us) / us,
+		.tflops = (a->tflops * a->median_us + b->tflops * b->median_us) / us,
+		.joules = a->joules + b->joules,
+		.power_of = a->power_of < b->power_of ? a->power_of : b->power_of,
+	};
+}
+
+static int add_sum(struct ways *w, const struct data *d, int s, int prefill, int decode)
+{
+	const struct cells a = data_cells(d, s, PHASE_PREFILL, prefill);
+	const struct cells b = data_cells(d, s, PHASE_DECODE, decode);
+	const enum pass pass[2] = { pass_of(d, &a), pass_of(d, &b) };
+	const struct timed timed = { { a.of[pass[0]], b.of[pass[1]] }, PHASE_PREFILL };
+	if (!timed.of[0] || !timed.of[1] || timed.of[0]->outcome != OUTCOME_OK ||
+	    timed.of[1]->outcome != OUTCOME_OK)
+		return 1;
+	if (!add_two(w, "prefill, then decode: summed", &d->choice[prefill], &d->choice[decode],
+		     &timed))
+		return 0;
+	struct way *way = &w->v[w->n - 1];
+	way->cell = sum_of(timed.of[0], timed.of[1]);
+	snprintf(way->pass, sizeof way->pass, "%s%s%s", pass_letters[pass[0]],
+		 pass[0] == pass[1] ? "" : "+", pass[0] == pass[1] ? "" : pass_letters[pass[1]]);
+	return 1;
+}
+
+static int add_plans(struct ways *w, const struct data *d, int s)
+{
+	int done = 1;
+	for (int i = d->plan_at[s]; done && i < d->plan_at[s + 1]; i++) {
+		const struct composed *p = &d->plan[i];
+		const struct timed timed = { { &p->cell }, PHASE_ALL };
+		done = add_two(
+		    w, p->how == ATTUNE_STREAMS ? "prefill beside decode" : "prefill, then decode",
+		    &d->choice[p->prefill], &d->choice[p->decode], &timed);
+		if (done)
+			strcpy(w->v[w->n - 1].pass, pass_letters[p->pass]);
+	}
+	return done;
+}
+
+/* Each prefill choice with the fastest decode choice, and the other way round. */
+static int add_sums(struct ways *w, const struct data *d, int s)
+{
+	int prefill, decode, done = 1;
+	data_best(d, s, PHASE_PREFILL, &prefill);
+	data_best(d, s, PHASE_DECODE, &decode);
+	for (int c = 0; done && prefill >= 0 && decode >= 0 && c < d->num_choices; c++)
+		done = add_sum(w, d, s, c, decode) && (c == decode || add_sum(w, d, s, prefill, c));
+	return done;
+}
+
+/* ---- the pick, and how the others compare with it ------------------------------------------ */
+static const struct cell *cell_in(const struct data *d, enum pass pass, int s, enum phase phase,
+				  int choice)
+{
+	return choice < 0 ? NULL : data_cell_in(d, pass, s, phase, choice);
+}
+
+/* phase: the part that is asked for; PHASE_ALL: the batch. */
+static struct timed pick_in(const struct data *d, enum pass pass, int s, const struct pick *p,
+			    enum phase phase)
+{
+	const struct measured *m = &d->v[s];
+	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	const enum phase own = m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL;
+	struct timed t = { { NULL }, phase == PHASE_ALL && !mixed ? own : phase };
+	if (t.phase != PHASE_ALL) {
+		const int choice = t.phase == PHASE_DECODE ? p->decode : p->prefill;
+		t.of[0] = cell_in(d, pass, s, t.phase, choice);
+		if (t.of[0] || mixed)
+			return t;
+		return (struct timed){ { cell_in(d, pass, s, PHASE_ALL, choice) }, PHASE_ALL };
+	}
+	if (!p->join)
+		return (struct timed){ { cell_in(d, pass, s, PHASE_ALL, p->prefill) }, PHASE_ALL };
+	t = (struct timed){ { data_plan_cell(d, pass, s, p) }, PHASE_ALL };
+	if (t.of[0] || p->how != ATTUNE_SERIAL)
+		return t;
+	t = (struct timed){ { cell_in(d, pass, s, PHASE_PREFILL, p->prefill),
+			      cell_in(d, pass, s, PHASE_DECODE, p->decode) },
+			    PHASE_PREFILL };
+	return t.of[0] && t.of[1] ? t : (struct timed){ { NULL }, PHASE_PREFILL };
+}
+
+/* Of a sum: part by part, each on its basis. */
+static void compare(const struct data *d, struct way *way, const struct timed *pick, enum pass pass)
+{
+	enum basis basis = BASIS_RACE;
+	double us = 0, own = 0;
+	if (!pick->of[0] || pick->of[0]->outcome != OUTCOME_OK)
+		return;
+	const int alike = way->phase == pick->phase && !way->of[1] == !pick->of[1];
+	for (int i = 0; i < 2 && pick->of[i]; i++) {
+		double ratio = NAN;
+		const enum basis b =
+		    alike ? cells_compare(way->of[i], pick->of[i], pass, &ratio) : BASIS_NONE;
+		basis = b == BASIS_NONE || basis == BASIS_NONE ? BASIS_NONE : b > basis ? b : basis;
+		own += pick->of[i]->median_us;
+		us += ratio * pick->of[i]->median_us;
+	}
+	way->ratio = basis == BASIS_NONE ? NAN : us / own;
+	way->word = basis_words(d, basis, way->ratio, own);
+}
+
+static int is_same(const struct way *way, const struct timed *pick)
+{
+	return pick->of[0] == way->of[0] && pick->of[1] == way->of[1];
+}
+
+static void judge(const struct data *d, struct ways *w, const struct timed pick[NUM_PASSES])
+{
+	for (int i = 0; i < w->n; i++) {
+		struct way *way = &w->v[i];
+		const enum pass pass = *way->pass == 'B' ? PASS_B : PASS_A;
+		if (*way->pass == 'E' || way->pass[1] || way->cell.outcome != OUTCOME_OK)
+			continue;
+		if (is_same(way, &pick[pass]))
+			way->word = "pick", way->ratio = 1;
+		else
+			compare(d, way, &pick[pass], pass);
+	}
+}
+
+/* The pick's first time beside its second. */
+static int add_first(struct ways *w, const struct timed pick[NUM_PASSES])
+{
+	for (int i = 0; pick[PASS_A].of[0] && i < w->n; i++)
+		if (is_same(&w->v[i], &pick[PASS_B])) {
+			struct way *way = new_way(w);
+			if (!way)
+				return 0;
+			*way = w->v[i];
+			way->of[0] = pick[PASS_A].of[0], way->of[1] = pick[PASS_A].of[1];
+			way->cell = way->of[1] ? sum_of(way->of[0], way->of[1]) : *way->of[0];
+			strcpy(way->pass, "A");
+			return 1;
+		}
+	return 1;
+}
+
+static int judge_by(const struct data *d, const struct forest *f, struct ways *w, int s,
+		    enum phase phase, int first_too)
+{
+	struct timed timed[NUM_PASSES];
+	struct pick pick;
+	forest_pick(d, f, s, &pick);
+	for (int p = 0; p < NUM_PASSES; p++)
+		timed[p] = pick_in(d, (enum pass)p, s, &pick, phase);
+	if (first_too && !add_first(w, timed))
+		return 0;
+	judge(d, w, timed);
+	return 1;
+}
+
+/* ---- in order ------------------------------------------------------------------------------- */
+static int by_time(const void *pa, const void *pb)
+{
+	const struct way *a = pa, *b = pb;
+	if ((a->cell.outcome == OUTCOME_OK) != (b->cell.outcome == OUTCOME_OK))
+		return a->cell.outcome == OUTCOME_OK ? -1 : 1;
+	if (a->cell.outcome == OUTCOME_OK && a->cell.median_us != b->cell.median_us)
+		return a->cell.median_us < b->cell.median_us ? -1 : 1;
+	const int kernel = strcmp(a->kernel, b->kernel);
+	return kernel ? kernel : strverscmp(a->variant, b->variant);
+}
+
+static const char *const power_words[] = {
+	[POWER_AROUND] = "around", [POWER_RACE] = "race", [POWER_ALONE] = "alone"
+};
+
+static int collect(struct ways *w, const struct data *d, int s, enum phase part)
+{
+	const struct measured *m = &d->v[s];
+	const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+	if (part != PHASE_ALL && mixed)
+		return add_cells(w, d, s, part,
+				 part == PHASE_DECODE ? "decode part" : "prefill part");
+	if (!add_cells(w, d, s, PHASE_ALL, "one launch"))
+		return 0;
+	if (mixed)
+		return add_plans(w, d, s) && add_sums(w, d, s);
+	return add_cells(w, d, s, m->has[PHASE_DECODE] ? PHASE_DECODE : PHASE_PREFILL,
+			 "one launch");
+}
+
+int ways_of(struct ways *w, const struct data *d, const struct forest *f, const struct show *o,
+	    int s, int first_too)
+{
+	const struct measured *m = &d->v[s];
+	*w = (struct ways){ 0 };
+	if (o->phase != PHASE_ALL && !m->has[o->phase]) {
+		complain("batch %s has no %s part", o->batch, phase_name(o->phase));
+		return 0;
+	}
+	int done = collect(w, d, s, o->phase);
+	done = done && (!f || judge_by(d, f, w, s, o->phase, first_too));
+	if (!done)
+		complain("out of memory");
+	else if (w->n)
+		qsort(w->v, (size_t)w->n, sizeof *w->v, by_time);
+	return done;
+}
+
+int show_ways(const struct data *d, const struct forest *f, const struct show *o, int s)
+{
+	static const char *const columns[] = { "plan",      "kernel",  "variant",  "outcome",
+					       "median_us", "min_us",  "ci_us",    "gbps",
+					       "tflops",    "power_w", "power_of", "mj",
+					       "pass",      "ratio",   "vs_pick" };
+	struct ways w;
+	const int done = ways_of(&w, d, f, o, s, 0);
+	struct table *t = done ? table_new(o->format, columns, COUNT(columns)) : NULL;
+	for (int i = 0; t && i < w.n; i++) {
+		const struct way *way = &w.v[i];
+		const struct cell *c = &way->cell;
+		const int ok = c->outcome == OUTCOME_OK;
+		table_text(t, way->plan);
+		table_text(t, way->kernel);
+		table_text(t, way->variant);
+		table_text(t, outcome_name(c->outcome));
+		table_number(t, ok ? c->median_us : NAN, 3);
+		table_number(t, ok ? c->min_us : NAN, 3);
+		table_number(t, ok ? c->ci_us : NAN, 3);
+		table_number(t, ok ? c->gbps : NAN, 1);
+		table_number(t, ok ? c->tflops : NAN, 3);
+		table_number(t, ok ? 1e6 * c->joules / c->median_us : NAN, 1);
+		table_text(t, ok ? power_words[c->power_of] : NULL);
+		table_number(t, c->power_of > POWER_AROUND ? 1e3 * c->joules : NAN, 4);
+		table_text(t, way->pass);
+		table_number(t, way->ratio, 4);
+		table_text(t, way->word);
+		table_end_row(t);
+	}
+	if (t)
+		table_print(t, stdout);
+	free(w.v);
+	return t != NULL;
+}

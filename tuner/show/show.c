@@ -1,0 +1,359 @@
+/* show.c - `attune show`: tables for a person. Which scenario is asked for, and who answers:
+ * ranking.c, explain.c, lists.c. */
+#include "show.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "tuner/base/base.h"
+#include "tuner/bench/bench.h"
+#include "tuner/commands.h"
+#include "tuner/compare/peers.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/policy/policy.h"
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	OPT_KERNELS = 256,
+	OPT_BEST,
+	OPT_WHY,
+	OPT_PAGE,
+	OPT_PHASE,
+	OPT_CEILINGS,
+	OPT_PEERS,
+	OPT_STALE,
+	OPT_ALL
+};
+
+static const struct argp_option rows[] = {
+	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE", 0, "header that --why, --best and --peers explain", 0 },
+	{ "model", 'm', "NAME@TP", 0, "model shape, as in llama3.1-8b@1", 0 },
+	{ "batch", 'b', "BATCH", 0, "as in 2q2k_32q1s1k", 0 },
+	{ "page-size", OPT_PAGE, "N", 0, "tokens of a page, where several were measured", 0 },
+	{ "phase", OPT_PHASE, "PHASE", 0, "only one part's variants: prefill or decode", 0 },
+	{ "why", OPT_WHY, NULL, 0, "only why the header picks what it picks, in any format", 0 },
+	{ "best", OPT_BEST, NULL, 0, "every scenario's fastest plan beside the header's", 0 },
+	{ "peers", OPT_PEERS, "FILE", OPTION_ARG_OPTIONAL,
+	  "others' times beside the header's (scenarios/peers_NAME.tsv)", 0 },
+	{ "kernels", OPT_KERNELS, NULL, 0, "kernels with their tunables and rules", 0 },
+	{ "ceilings", OPT_CEILINGS, NULL, 0, "what the device gives at most, as it was measured",
+	  0 },
+	{ "stale", OPT_STALE, NULL, 0,
+	  "what was measured with older sources than today's, and what it decides", 0 },
+	{ "all", OPT_ALL, NULL, 0, "all rows in tables, of --stale each cell", 0 },
+	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
+	{ 0 }
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct show *o = state->input;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
+	case 'd': o->db = arg; return 0;
+	case 'H': o->header = arg; return 0;
+	case 'm': o->model = arg; return 0;
+	case 'b': o->batch = arg; return 0;
+	case OPT_PAGE:
+		o->page_size = atoi(arg);
+		if (o->page_size < 1)
+			argp_error(state, "--page-size '%s' should be 1 or more", arg);
+		return 0;
+	case OPT_PHASE:
+		o->phase = !strcmp(arg, "prefill") ? PHASE_PREFILL : PHASE_DECODE;
+		if (strcmp(arg, phase_name(o->phase)))
+			argp_error(state, "--phase '%s' should be prefill or decode", arg);
+		return 0;
+	case OPT_WHY: o->what = SHOW_WHY; return 0;
+	case OPT_BEST: o->what = SHOW_BEST; return 0;
+	case OPT_PEERS:
+		o->what = SHOW_PEERS;
+		o->peers = arg;
+		return 0;
+	case OPT_KERNELS: o->what = SHOW_KERNELS; return 0;
+	case OPT_CEILINGS: o->what = SHOW_CEILINGS; return 0;
+	case OPT_STALE: o->what = SHOW_STALE; return 0;
+	case OPT_ALL: o->all = 1; return 0;
+	case 'f': format_option(&o->format, arg, state); return 0;
+	case ARGP_KEY_END:
+		if (o->what == SHOW_SCENARIO || o->what == SHOW_WHY)
+			if (!o->model || !o->batch)
+				argp_error(state, "--model and --batch say which scenario");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"What was measured, and why the header picks what it picks."
+	"\vAs a table or in markdown a batch is explained first: each comparison on its path "
+	"through "
+	"the trees with the value at hand, the action with what its formula comes to, runners-up, "
+	"whether a feature lies outside of what was learned from, and the slowdown to expect. That "
+	"works for batches that were never measured, by estimates. Then comes what was measured, "
+	"fastest first, 20 rows unless --all is given. Times of the second pass stand apart from "
+	"those of the first (pass B and A; E: launches that begin early), and a ratio is to the "
+	"pick's time of the same pass, of E to the same in turn: vs_pick is tie "
+	"where the difference is within the noise of two times of one choice, other race where "
+	"first times have no clock in common, other session where second times are of two "
+	"sessions, "
+	"between which there is drift. tsv, csv and json have one row for each way, of the second "
+	"pass where there is one, and nothing else unless --why is given. A mixed batch is "
+	"listed as one launch, as composed plans measured whole, and as the sum "
+	"of its parts measured apart (each prefill variant with the best decode variant and the "
+	"other way round). mj is power_w x median_us, "
+	"where power_of is alone, the choice's own, or race, shared by all of a steady race, so "
+	"that it ranks as time does. Power read around a burst is not that of any kernel. --peers "
+	"lays the header's times beside the fastest that a table of others' kernels has for the "
+	"same batches: figures of other sessions, by the protocol that the table names. --stale "
+	"lists by kernel, set and split what older sources were measured for; first what decides "
+	"most: parts of batches whose fastest time is such a row.\n\n"
+	"Example:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
+	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
+	"  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"
+	"  attune show --gpu h200 --stale\n  attune show --kernels\n"
+	"  attune show --gpu h200 --ceilings",
+	NULL,
+	NULL,
+	NULL
+};
+
+/* ---- which scenario ------------------------------------------------------------------------ */
+static double log_ratio(double a, double b)
+{
+	return fabs(log((a + 1) / (b + 1)));
+}
+
+static double batch_distance(const struct attune_features *a, const struct attune_features *b)
+{
+	return log_ratio((double)a->num_seqs, (double)b->num_seqs) +
+	       log_ratio((double)a->query_tokens, (double)b->query_tokens) +
+	       log_ratio((double)a->kv_tokens, (double)b->kv_tokens) +
+	       log_ratio((double)a->prefill_tokens, (double)b->prefill_tokens);
+}
+
+/* Models when this one is not there, else its three nearest batches. */
+static void complain_nearest(const struct data *d, const struct show *o, const struct batch *b)
+{
+	enum { NEAREST = 3 };
+	char text[600] = "";
+	size_t n = 0;
+	int known = 0;
+	for (int s = 0; s < d->n; s++)
+		known |= !strcmp(d->v[s].model, o->model);
+	double last = -1;
+	int last_scenario = -1;
+	for (int k = 0; known && k < NEAREST && n < sizeof text; k++) {
+		int best = -1;
+		double least = INFINITY;
+		for (int s = 0; s < d->n; s++) {
+			struct part p;
+			if (strcmp(d->v[s].model, o->model) ||
+			    !part_make(&p, PHASE_ALL, &d->v[s].shape, &b->view, &d->run.device))
+				continue;
+			const double far = batch_distance(&p.f, &d->v[s].part[PHASE_ALL].f);
+			if (far < least && (far > last || (far == last && s > last_scenario)))
+				least = far, best = s;
+		}
+		if (best < 0)
+			break;
+		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s (page %d)", k ? ", " : "",
+				      d->v[best].batch_text, d->v[best].shape.page_size);
+		last = least;
+		last_scenario = best;
+	}
+	for (int s = 0; !known && s < d->n && n < sizeof text; s++)
+		if (!s || strcmp(d->v[s].model, d->v[s - 1].model))
+			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", s ? ", " : "",
+					      d->v[s].model);
+	complain("no measurement of %s with batch %s on %s%s; %s: %s", o->model, o->batch, d->gpu,
+		 d->stale ? " by today's sources (see --stale)" : "",
+		 known ? "nearest" : "models there are", text);
+}
+
+static int rank(const struct measured *m)
+{
+	return 2 * (m->shape.kv_layout == ATTUNE_KV_STRIDED) + (m->shape.page_size == 16);
+}
+
+static int has_times(const struct data *d, int s)
+{
+	return d->row[NUM_PHASES * s] < d->row[NUM_PHASES * (s + 1)] ||
+	       d->plan_at[s] < d->plan_at[s + 1];
+}
+
+/* Of several that differ in page size, dtype or layout: one of a strided cache, page size
+ * 16, else the first; the others are named. text: the batch in canonical form. */
+static int find_scenario(const struct data *d, const struct show *o, const char *text)
+{
+	int found = -1, others = 0;
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		if (strcmp(m->model, o->model) || !has_times(d, s) ||
+		    (o->page_size && o->page_size != m->shape.page_size))
+			continue;
+		char *its = batch_format(&m->batch->view);
+		const int same = its && !strcmp(its, text);
+		free(its);
+		others += same && found >= 0;
+		if (same && (found < 0 || rank(m) > rank(&d->v[found])))
+			found = s;
+	}
+	if (others)
+		complain("shown: page size %d, %s, %s; %d more of this batch differ in that",
+			 d->v[found].shape.page_size, dtype_name(d->v[found].shape.dtype),
+			 d->v[found].layout, others);
+	return found;
+}
+
+/* ---- what is shown ------------------------------------------------------------------------- */
+/* What is asked of one batch, and where the answer comes from. */
+struct asked {
+	const struct show *o;
+	const char *db, *gpu;
+	const struct forest *f; /* NULL: there is none, and none is needed */
+	struct batch *batch;
+	char *text; /* of the batch in canonical form */
+};
+
+static int explain_estimated(const struct asked *a)
+{
+	const struct show *o = a->o;
+	struct data *d = data_load_all(a->db, a->gpu);
+	struct measured m;
+	attune_shape shape;
+	int code = EXIT_USAGE;
+	if (d && d->n && shape_of_model(&shape, d, o->model, o->page_size) &&
+	    measured_make(&m, d, o->model, &shape, o->batch)) {
+		if (format_for_people(o->format))
+			show_note(o->format, "never measured: times are estimates");
+		code = show_why(d, a->f, &m, -1, o->format) ? EXIT_DONE : EXIT_CHECK;
+		measured_free(&m);
+	}
+	data_free(d);
+	return code;
+}
+
+/* People get what runs, the reasons and the ranking; machines what they ask for. */
+static int show_measured(const struct asked *a, const struct data *d, int s)
+{
+	const struct show *o = a->o;
+	const int people = format_for_people(o->format);
+	int done = 1;
+	if (o->what == SHOW_WHY)
+		return show_why(d, a->f, &d->v[s], s, o->format);
+	if (!people)
+		return show_ways(d, a->f, o, s);
+	if (!o->phase) {
+		show_summary(d, a->f, o, s);
+		done = show_why(d, a->f, &d->v[s], s, o->format);
+	}
+	return done && show_passes(d, a->f, o, s);
+}
+
+static int show_scenario(const struct asked *a)
+{
+	const struct show *o = a->o;
+	const int estimates = o->what == SHOW_WHY || (format_for_people(o->format) && !o->phase);
+	struct data *d = data_load_batch(a->db, a->gpu, o->model, a->text, a->f);
+	if (d)
+		data_say_noisy(d, a->db);
+	int code = d ? EXIT_CHECK : EXIT_USAGE;
+	const int s = d && d->n ? find_scenario(d, o, a->text) : -1;
+	if (s >= 0)
+		code = show_measured(a, d, s) ? EXIT_DONE : EXIT_CHECK;
+	else if (d && d->n && !estimates)
+		complain_nearest(d, o, a->batch);
+	const int unknown = d && d->n && s < 0 && estimates;
+	data_free(d);
+	return unknown ? explain_estimated(a) : code;
+}
+
+/* A ranking for machines does without the trees, but then it knows no pick. */
+static int show_batch(const struct show *o, const char *db, const char *gpu)
+{
+	char header[256];
+	struct asked a = { .o = o, .db = db, .gpu = gpu };
+	struct forest f;
+	char error[200];
+	const int needed = o->what == SHOW_WHY || format_for_people(o->format) || o->header;
+	a.batch = batch_parse(o->batch, error, sizeof error);
+	if (!a.batch) {
+		complain("--batch %s: %s", o->batch, error);
+		return EXIT_USAGE;
+	}
+	a.text = batch_format(&a.batch->view);
+	rules_path(header, o->header, gpu);
+	if (needed || !access(header, R_OK))
+		a.f = forest_load(&f, header) ? &f : NULL;
+	int code = EXIT_USAGE;
+	if (a.text && (a.f || !needed))
+		code = show_scenario(&a);
+	if (a.f)
+		forest_free(&f);
+	free(a.text);
+	batch_free(a.batch);
+	return code;
+}
+
+static int show_list(const struct data *d, const struct show *o, const struct forest *f)
+{
+	static struct peers peers;
+	if (o->what == SHOW_BEST)
+		return show_best(d, f, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+	if (!peers_load(&peers, d->gpu, o->peers))
+		return EXIT_USAGE;
+	if (!peers.n) {
+		complain("no times of others: scenarios/peers_%s.tsv is not there, or empty",
+			 d->gpu);
+		return EXIT_USAGE;
+	}
+	return show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;
+}
+
+static int show_lists(const struct show *o, const char *db, const char *gpu)
+{
+	struct forest f;
+	char header[256];
+	struct data *d = data_load_all(db, gpu);
+	int code = d ? EXIT_CHECK : EXIT_USAGE;
+	if (d && d->n) {
+		code = EXIT_USAGE;
+		rules_path(header, o->header, gpu);
+		if (forest_load(&f, header)) {
+			code = show_list(d, o, &f);
+			forest_free(&f);
+		}
+	}
+	data_free(d);
+	return code;
+}
+
+int cmd_show(int argc, char **argv)
+{
+	struct show o = { .phase = PHASE_ALL, .format = FORMAT_TABLE };
+	char gpu[GPU_NAME], db[256];
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	if (o.what == SHOW_KERNELS)
+		return show_kernels(o.gpu, o.format) ? EXIT_DONE : EXIT_USAGE;
+	if (!gpu_or_own(o.gpu, gpu))
+		return EXIT_NO_DEVICE;
+	db_path(db, o.db, gpu);
+	switch (o.what) {
+	case SHOW_CEILINGS: return show_ceilings(db, gpu, o.format);
+	case SHOW_STALE: return show_stale(db, gpu, &o);
+	case SHOW_BEST:
+	case SHOW_PEERS: return show_lists(&o, db, gpu);
+	default: return show_batch(&o, db, gpu);
+	}
+}

@@ -1,0 +1,213 @@
+/* basis.c - a header that began from another one's rules.
+ *
+ *   own database   -> own data, basis: the incumbent's rules, the prior's name
+ *   prior database -> prior data -transfer.c-> what is learned from -forest.c-> fresh rules
+ *                                  (where own data are enough, these alone)
+ *   own pass B on split "gate" -gate.c-> which groups of fresh replace the incumbent's -> header
+ *
+ * All of it follows from the two databases, so that `attune induce` remakes the header. */
+#include "basis.h"
+#include "gate.h"
+#include "transfer.h"
+#include "harness/base/base.h"
+#include "harness/store/store.h"
+#include "tuner/base/base.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/induce/induce.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the databases --------------------------------------------------------------------- */
+static int is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Beside the own one, in the folder above (that of a machine's own is results/local), else in
+ * results/; the caller's to free. */
+static char *prior_path(const char *db_path, const char *prior)
+{
+	static const char *const above[] = { "", "../" };
+	const char *slash = strrchr(db_path, '/');
+	const int folder = slash ? (int)(slash + 1 - db_path) : 0;
+	char *path;
+	for (size_t i = 0; i < COUNT(above); i++) {
+		if (asprintf(&path, "%.*s%s%s.sqlite", folder, db_path, above[i], prior) < 0)
+			return NULL;
+		if (!access(path, R_OK) && !is_same_file(path, db_path))
+			return path;
+		free(path);
+	}
+	return asprintf(&path, "results/%s.sqlite", prior) < 0 ? NULL : path;
+}
+
+/* Times of older sources serve as a prior where there are no others. */
+static struct data *load_rows(const char *path, const char *name)
+{
+	struct data *d = data_load(path, name);
+	if (d && !d->n) {
+		data_free(d);
+		d = data_load_stale(path, name);
+	}
+	if (d && !d->n)
+		complain("%s: no times of %s to begin from", path, name);
+	return d;
+}
+
+static struct data *load_prior(const char *db_path, const char *name)
+{
+	char *path = prior_path(db_path, name);
+	struct data *d = NULL;
+	if (path && access(path, R_OK))
+		complain("%s: the header began from %s, whose database should be here or beside %s",
+			 path, name, db_path);
+	else if (path)
+		d = load_rows(path, name);
+	if (d && (!d->n || !data_hash(d, path))) {
+		data_free(d);
+		d = NULL;
+	}
+	free(path);
+	return d;
+}
+
+static int read_incumbent(struct forest *f, const struct store_basis *b, const char *db_path)
+{
+	return *b->rules ? forest_parse(f, b->rules, db_path) : forest_defaults(f, b->header);
+}
+
+/* The basis is the inheritance's from here on. */
+static int open_with(struct inheritance *i, const char *db_path)
+{
+	int done = read_incumbent(&i->incumbent, &i->basis, db_path);
+	if (done && *i->basis.prior) {
+		i->prior = load_prior(db_path, i->basis.prior);
+		done = i->prior != NULL;
+	}
+	if (!done)
+		inheritance_close(i);
+	return done;
+}
+
+int inheritance_open(struct inheritance *i, const struct data *own, const char *db_path)
+{
+	struct store *store = store_open(db_path, 1);
+	*i = (struct inheritance){ .prior = NULL };
+	const int found = store ? store_get_basis(store, own->gpu, &i->basis) : -1;
+	if (store)
+		store_close(store);
+	return found <= 0 || open_with(i, db_path) ? found : -1;
+}
+
+int inheritance_of(struct inheritance *i, const struct store_basis *b, const char *db_path)
+{
+	*i = (struct inheritance){ .basis = { strdup(b->header), strdup(b->incumbent),
+					      strdup(b->rules), strdup(b->prior) } };
+	if (i->basis.header && i->basis.incumbent && i->basis.rules && i->basis.prior)
+		return open_with(i, db_path);
+	complain("%s: out of memory", db_path);
+	store_basis_free(&i->basis);
+	return 0;
+}
+
+void inheritance_close(struct inheritance *i)
+{
+	forest_free(&i->incumbent);
+	data_free(i->prior);
+	store_basis_free(&i->basis);
+	*i = (struct inheritance){ .prior = NULL };
+}
+
+/* ---- rules ------------------------------------------------------------------------------ */
+static int count_training(const struct data *d)
+{
+	int n = 0;
+	for (int s = 0; s < d->n; s++)
+		n += data_is_training(&d->v[s]);
+	return n;
+}
+
+static int has_training(const struct data *d)
+{
+	if (!count_training(d))
+		complain("%s has no scenarios to learn from", d->gpu);
+	return count_training(d) > 0;
+}
+
+/* Data that are nobody else's, without a prior. */
+static struct data *copy_own(const struct data *own)
+{
+	struct data *none = data_new(own->gpu, &own->run), *d = NULL;
+	if (none && data_finish(none))
+		d = data_transfer(own, none);
+	data_free(none);
+	if (d)
+		d->prior[0] = '\0';
+	return d;
+}
+
+/* Whether own times say all that another GPU's could. With 1,112 scenarios of an H100 to learn
+ * from, and 1,161 of the H200, own ones alone took 1.029 on 211 held-out batches, and both together
+ * 1.037 on 188. */
+static int is_enough(const struct data *own, const struct data *prior)
+{
+	return 4 * count_training(own) >= 3 * count_training(prior);
+}
+
+int inheritance_learn(const struct inheritance *i, const struct data *own,
+		      const struct limits *limits, struct data **learned, struct forest *fresh)
+{
+	*learned = i->prior && !is_enough(own, i->prior) ? data_transfer(own, i->prior)
+							: copy_own(own);
+	if (*learned && has_training(*learned) && forest_induce(fresh, *learned, limits))
+		return 1;
+	data_free(*learned);
+	*learned = NULL;
+	return 0;
+}
+
+static int note(struct data *learned, const struct inheritance *i, const struct gate_report *r)
+{
+	size_t size;
+	FILE *out = open_memstream(&learned->notes, &size);
+	if (!out)
+		return 0;
+	fprintf(
+	    out,
+	    " *   began     from %s; new rules replace old ones group by group where they are\n"
+	    " *             faster beyond noise on %d scenarios that neither was learned from:\n",
+	    *i->basis.incumbent ? i->basis.incumbent : "the kernels' defaults", r->scenarios);
+	gate_print(out, r, " *   gate      ");
+	if (r->scenarios)
+		fputs(" *             figures at leaves of old rules are those of their header\n",
+		      out);
+	return !fclose(out);
+}
+
+int inheritance_judge(const struct inheritance *i, const struct data *own, struct data *learned,
+		      const struct forest *fresh, struct forest *out, struct gate_report *r)
+{
+	int take[NUM_DECISIONS];
+	struct gate *g = gate_open(&i->incumbent, fresh);
+	if (!g)
+		return 0;
+	gate_judge(g, own, take, r);
+	gate_close(g);
+	free(learned->notes);
+	learned->notes = NULL;
+	if (!note(learned, i, r) || !forest_combine(out, &i->incumbent, fresh, take))
+		return 0;
+	if (out->num_choices && forest_prove(out, own))
+		return 1;
+	if (!out->num_choices)
+		complain("%s: no rule is faster than the kernels' defaults beyond noise; there is "
+			 "nothing to write",
+			 own->gpu);
+	forest_free(out);
+	return 0;
+}

@@ -1,0 +1,335 @@
+/* gate.c - which groups of new rules replace the incumbent's: those that are faster beyond noise on
+ * scenarios that neither was learned from, raced side by side.
+ *
+ *   prefill, decode   the part by both trees, of batches of one phase and of mixed ones
+ *   mixed             whole plans of mixed batches, both parts as they are taken
+ *   the combination   whole plans of mixed batches, against the incumbent: where it loses, the next
+ *                     best set of groups is tried, down to none
+ *
+ * Better beyond noise: the 95 % interval of the mean log ratio lies below 0 (Student's t over
+ * scenarios), and the gain is larger than what A/A pairs of such times differ by. All else is a tie,
+ * and the incumbent stays. Times of different races are not compared. */
+#include "harness/sweep/sweep.h"
+#include "gate.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "tuner/data/data.h"
+#include "tuner/forest/forest.h"
+#include "tuner/remeasure/requests.h"
+#include "tuner/tree/tree.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_SCENARIOS = 5, NUM_SETS = 1 << NUM_GATE_GROUPS };
+
+struct gate {
+	struct forest set[NUM_SETS]; /* bit g: group g of fresh */
+	int num_sets;                /* made so far */
+};
+
+static void take_set(int set, int take[NUM_DECISIONS])
+{
+	for (int t = 0; t < NUM_DECISIONS; t++)
+		take[t] = set >> gate_group_of((enum decision)t) & 1;
+}
+
+struct gate *gate_open(const struct forest *incumbent, const struct forest *fresh)
+{
+	struct gate *g = calloc(1, sizeof *g);
+	if (!g) {
+		complain("%s: out of memory", fresh->gpu);
+		return NULL;
+	}
+	while (g->num_sets < NUM_SETS) {
+		int take[NUM_DECISIONS];
+		take_set(g->num_sets, take);
+		if (!forest_combine(&g->set[g->num_sets], incumbent, fresh, take)) {
+			gate_close(g);
+			return NULL;
+		}
+		g->num_sets++;
+	}
+	return g;
+}
+
+void gate_close(struct gate *g)
+{
+	for (int i = 0; g && i < g->num_sets; i++)
+		forest_free(&g->set[i]);
+	free(g);
+}
+
+/* ---- what runs ------------------------------------------------------------------------ */
+static int is_mixed(const struct measured *m)
+{
+	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
+}
+
+/* What the tree of a part says for it; 0: nothing runs. */
+static int part_of_set(const struct gate *g, int set, const struct data *d,
+		       const struct measured *m, enum decision decision, struct choice *out)
+{
+	const struct forest *f = &g->set[set];
+	const struct tree *t = &f->tree[decision];
+	const int leaf = tree_leaf(t, &m->part[decision_phase(decision)].f);
+	return m->has[decision_phase(decision)] &&
+	       action_or_default(d, f, decision, t->v[leaf].action, m, out);
+}
+
+/* Sets that run a batch differently differ in the groups that it has to do with. */
+static int matters(const struct measured *m, int set)
+{
+	return is_mixed(m) || !(set & 1 << GATE_MIXED);
+}
+
+void gate_wish(const struct gate *g, struct wishes *w, const struct data *d, int s, int scenario)
+{
+	const struct measured *m = &d->v[s];
+	struct wishes own = { 0 };
+	for (int set = 0; set < NUM_SETS; set++) {
+		struct made made;
+		if (!matters(m, set))
+			continue;
+		forest_make(d, &g->set[set], m, &made);
+		wish_made(&own, scenario, m, &made);
+	}
+	for (int t = DECIDE_PREFILL; is_mixed(m) && t <= DECIDE_DECODE; t++) {
+		struct choice old, new;
+		if (!part_of_set(g, 0, d, m, (enum decision)t, &old) ||
+		    !part_of_set(g, 1 << t, d, m, (enum decision)t, &new) ||
+		    choice_same(&old, &new))
+			continue;
+		wish_part(&own, scenario, decision_phase((enum decision)t), &old);
+		wish_part(&own, scenario, decision_phase((enum decision)t), &new);
+	}
+	w->failed |= own.failed;
+	for (int i = 0; own.n > 1 && i < own.n; i++)
+		wish_again(w, &own.v[i]);
+	free(own.v);
+}
+
+/* ---- what was measured ------------------------------------------------------------------ */
+static const struct cell *cell_of_part(const struct data *d, int s, enum phase phase,
+				       const struct choice *c)
+{
+	const int choice = data_find(d, c);
+	const struct cell *cell = choice < 0 ? NULL : data_cell_in(d, PASS_B, s, phase, choice);
+	if (!cell && choice >= 0 && !is_mixed(&d->v[s]))
+		cell = data_cell_in(d, PASS_B, s, PHASE_ALL, choice);
+	return cell;
+}
+
+static const struct cell *cell_of_plan(const struct data *d, int s, const struct made *made)
+{
+	struct pick p;
+	const struct measured *m = &d->v[s];
+	if (!m->has[PHASE_PREFILL])
+		return cell_of_part(d, s, PHASE_DECODE, &made->decode);
+	if (!m->has[PHASE_DECODE])
+		return cell_of_part(d, s, PHASE_PREFILL, &made->prefill);
+	if (!made->join)
+		return cell_of_part(d, s, PHASE_ALL, &made->prefill);
+	made_pick(d, made, &p);
+	return p.prefill < 0 || p.decode < 0 ? NULL : data_plan_cell(d, PASS_B, s, &p);
+}
+
+/* ---- figures ---------------------------------------------------------------------------- */
+struct ratios {
+	double *log_ratio; /* [d->n] of those that were raced */
+	double floors;     /* sum of logs */
+	struct gate_figures f;
+};
+
+static void add_cells(struct ratios *t, const struct data *d, const struct cell *old,
+		      const struct cell *new)
+{
+	if (new &&new->outcome != OUTCOME_OK) {
+		t->f.failed++;
+		return;
+	}
+	if (!old || !new || old->outcome != OUTCOME_OK || old->race != new->race ||
+	    !(old->ratio > 0) || !(new->ratio > 0)) {
+		t->f.missing++;
+		return;
+	}
+	t->log_ratio[t->f.n++] = log(new->ratio / old->ratio);
+	t->floors += log1p(data_noise(d, old->median_us));
+}
+
+static struct gate_figures figures_of(struct ratios *t)
+{
+	struct gate_figures f = t->f;
+	double sum = 0, squares = 0, worst = -INFINITY;
+	f.ratio = f.low = f.high = f.worst = f.floor = NAN;
+	if (!f.n)
+		return f;
+	for (int i = 0; i < f.n; i++) {
+		sum += t->log_ratio[i];
+		worst = fmax(worst, t->log_ratio[i]);
+	}
+	const double mean = sum / f.n, floor = t->floors / f.n;
+	for (int i = 0; i < f.n; i++)
+		squares += (t->log_ratio[i] - mean) * (t->log_ratio[i] - mean);
+	f.ratio = exp(mean);
+	f.worst = exp(worst);
+	f.floor = exp(floor);
+	if (f.n < 2)
+		return f;
+	const double error = sqrt(squares / (f.n - 1) / f.n);
+	const double half = student_beyond(1.96, f.n - 1) * error;
+	f.low = exp(mean - half);
+	f.high = exp(mean + half);
+	f.better = f.n >= LEAST_SCENARIOS && !f.failed && mean + half < 0 && -mean > floor;
+	return f;
+}
+
+/* A part by its two trees. */
+static void judge_part(const struct gate *g, const struct data *d, enum decision decision,
+		       double *room, struct gate_figures *out)
+{
+	struct ratios t = { .log_ratio = room };
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		const enum phase phase = decision_phase(decision);
+		struct choice old, new;
+		if (!split_is_gate(m->split) || !part_of_set(g, 0, d, m, decision, &old) ||
+		    !part_of_set(g, 1 << gate_group_of(decision), d, m, decision, &new))
+			continue;
+		if (choice_same(&old, &new))
+			t.f.same++;
+		else
+			add_cells(&t, d, cell_of_part(d, s, phase, &old),
+				  cell_of_part(d, s, phase, &new));
+	}
+	*out = figures_of(&t);
+}
+
+static int same_plan(const struct measured *m, const struct made *a, const struct made *b)
+{
+	struct wishes w = { 0 };
+	wish_made(&w, 0, m, a);
+	wish_made(&w, 0, m, b);
+	const int same = !w.failed && w.n < 2;
+	free(w.v);
+	return same;
+}
+
+/* Whole plans of two sets; of mixed batches alone, or of all. */
+static void judge_sets(const struct gate *g, const struct data *d, int old_set, int new_set,
+		       int only_mixed, double *room, struct gate_figures *out)
+{
+	struct ratios t = { .log_ratio = room };
+	for (int s = 0; s < d->n; s++) {
+		const struct measured *m = &d->v[s];
+		struct made old, new;
+		if (!split_is_gate(m->split) || (only_mixed && !is_mixed(m)))
+			continue;
+		forest_make(d, &g->set[old_set], m, &old);
+		forest_make(d, &g->set[new_set], m, &new);
+		if (same_plan(m, &old, &new))
+			t.f.same++;
+		else
+			add_cells(&t, d, cell_of_plan(d, s, &old), cell_of_plan(d, s, &new));
+	}
+	*out = figures_of(&t);
+}
+
+/* ---- the judgement ---------------------------------------------------------------------- */
+static int loses(const struct gate_figures *f)
+{
+	return f->failed || (f->n && (f->low > 1 || f->ratio > f->floor));
+}
+
+/* Log of all that is gained, over all scenarios. */
+static double total_of(const struct gate_figures *all)
+{
+	return all->n ? all->n * log(all->ratio) : 0;
+}
+
+struct verdict_of_set {
+	int set;
+	struct gate_figures mixed, all;
+};
+
+/* The parts of `parts`, with or without the mixed group; 0: it loses on mixed batches. */
+static int try_parts(const struct gate *g, const struct data *d, int parts, double *room,
+		     struct verdict_of_set *v)
+{
+	struct gate_figures on_mixed;
+	judge_sets(g, d, parts, parts | 1 << GATE_MIXED, 1, room, &v->mixed);
+	v->set = parts | (v->mixed.better ? 1 << GATE_MIXED : 0);
+	judge_sets(g, d, 0, v->set, 1, room, &on_mixed);
+	judge_sets(g, d, 0, v->set, 0, room, &v->all);
+	return !v->set || !loses(&on_mixed);
+}
+
+void gate_judge(const struct gate *g, const struct data *d, int take[NUM_DECISIONS],
+		struct gate_report *r)
+{
+	double *room = malloc(sizeof *room * ((size_t)d->n + 1));
+	struct verdict_of_set best = { 0 }, v;
+	int allowed = 0, found = 0;
+	*r = (struct gate_report){ 0 };
+	take_set(0, take);
+	for (int s = 0; s < d->n; s++)
+		r->scenarios += split_is_gate(d->v[s].split);
+	if (!room) /* nothing is known: the incumbent stays */
+		return;
+	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
+		struct gate_figures *f = &r->group[gate_group_of((enum decision)t)];
+		judge_part(g, d, (enum decision)t, room, f);
+		allowed |= f->better << gate_group_of((enum decision)t);
+	}
+	for (int parts = allowed; parts >= 0; parts--) {
+		if ((parts & allowed) != parts || !try_parts(g, d, parts, room, &v))
+			continue;
+		if (!found || total_of(&v.all) < total_of(&best.all))
+			best = v;
+		found = 1;
+	}
+	if (!found) /* even the mixed group alone loses */
+		judge_sets(g, d, 0, 1 << GATE_MIXED, 1, room, &best.mixed);
+	r->group[GATE_MIXED] = best.mixed;
+	r->all = best.all;
+	for (int k = 0; k < NUM_GATE_GROUPS; k++)
+		r->group[k].taken = best.set >> k & 1;
+	r->all.taken = best.set != 0;
+	take_set(best.set, take);
+	free(room);
+}
+
+/* ---- in words --------------------------------------------------------------------------- */
+static void print_figures(FILE *out, const char *prefix, const char *name,
+			  const struct gate_figures *f, const char *verdict)
+{
+	fprintf(out, "%s%-8s %s: ", prefix, name, verdict);
+	if (f->n)
+		fprintf(out, "time x %.3f", f->ratio);
+	if (f->n > 1)
+		fprintf(out, " (95 %%: %.3f to %.3f)", f->low, f->high);
+	if (f->n)
+		fprintf(out, ", worst %.3f, in %d scenario%s; noise %.3f", f->worst, f->n,
+			f->n == 1 ? "" : "s", f->floor);
+	else
+		fputs("not raced", out);
+	fprintf(out, "; the same in %d", f->same);
+	if (f->missing)
+		fprintf(out, ", not measured in %d", f->missing);
+	if (f->failed)
+		fprintf(out, ", failed in %d", f->failed);
+	putc('\n', out);
+}
+
+void gate_print(FILE *out, const struct gate_report *r, const char *prefix)
+{
+	for (int k = 0; k < NUM_GATE_GROUPS; k++)
+		print_figures(out, prefix, gate_group_names[k], &r->group[k],
+			      r->group[k].taken    ? "new rules"
+			      : r->group[k].better ? "old rules, since the new ones lose in mixed "
+						     "batches"
+						   : "old rules");
+	if (r->all.taken)
+		print_figures(out, prefix, "all", &r->all, "new against old");
+}

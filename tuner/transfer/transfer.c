@@ -1,0 +1,436 @@
+/* transfer.c - the data to learn from on a GPU with few times of its own: see transfer.h. */
+#include "transfer.h"
+#include "harness/base/base.h"
+#include "harness/store/store.h"
+#include "tuner/data/data.h"
+#include "tuner/data/filling.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLANS = NUM_PHASES };
+
+/* Races of the prior have other numbers than own ones. */
+static int race_of_prior(int race)
+{
+	return -1 - race;
+}
+
+struct joining {
+	const struct data *own, *prior;
+	struct data *d;
+	int *same;                      /* [prior->n] the same scenario of own; -1: none */
+	int *own_at, *prior_at;         /* scenarios of the result; -1: not taken over */
+	int *own_choice, *prior_choice; /* choices of the result */
+	char *is_broken; /* [prior->num_choices] gave a wrong result here, or crashed */
+	char **refused;  /* "kernel flags" of binaries that did not compile or start here */
+	int num_refused, refused_room;
+	struct translation *translation;
+};
+
+/* ---- what is in both ------------------------------------------------------------------ */
+static int comparable(const struct data *own, const struct data *prior)
+{
+	if (own->run.device.backend != prior->run.device.backend) {
+		complain("%s and %s run different kernels: no time of one says anything of the "
+			 "other",
+			 own->gpu, prior->gpu);
+		return 0;
+	}
+	if (own->protocol[0] && prior->protocol[0] && strcmp(own->protocol, prior->protocol)) {
+		complain("times of %s are by protocol '%s', those of %s by '%s': they cannot be "
+			 "compared",
+			 own->gpu, own->protocol, prior->gpu, prior->protocol);
+		return 0;
+	}
+	return 1;
+}
+
+/* Both are in the order of keys. */
+static void find_same(struct joining *j)
+{
+	int own = 0;
+	for (int s = 0; s < j->prior->n; s++) {
+		int order = 1;
+		while (own < j->own->n &&
+		       (order = strverscmp(j->own->v[own].key, j->prior->v[s].key)) < 0)
+			own++;
+		j->same[s] = own < j->own->n && !order ? own : -1;
+	}
+}
+
+static int is_learned_from(const struct joining *j, int s)
+{
+	return data_is_training(&j->prior->v[s]) &&
+	       (j->same[s] < 0 || data_is_training(&j->own->v[j->same[s]]));
+}
+
+static int put_scenario(struct data *d, const struct measured *m)
+{
+	const struct store_cell c = { .model = m->model,
+				      .set = m->set,
+				      .split = m->split,
+				      .batch = m->batch_text,
+				      .layout = m->layout,
+				      .shape = m->shape,
+				      .seed = m->seed,
+				      .weight = m->weight };
+	const int at = data_put_scenario(d, &c);
+	if (at >= 0)
+		d->v[at].lost_best |= m->lost_best;
+	return at;
+}
+
+static int put_scenarios(struct joining *j)
+{
+	for (int s = 0; s < j->own->n; s++) {
+		j->own_at[s] = put_scenario(j->d, &j->own->v[s]);
+		if (j->own_at[s] < 0)
+			return 0;
+	}
+	for (int s = 0; s < j->prior->n; s++) {
+		j->prior_at[s] = -1;
+		if (!is_learned_from(j, s))
+			continue;
+		j->prior_at[s] =
+		    j->same[s] >= 0 ? j->own_at[j->same[s]] : put_scenario(j->d, &j->prior->v[s]);
+		if (j->prior_at[s] < 0)
+			return 0;
+	}
+	return 1;
+}
+
+static int put_choices(struct data *d, const struct data *from, int *at)
+{
+	for (int c = 0; c < from->num_choices; c++) {
+		at[c] = data_put_choice(d, &from->choice[c]);
+		if (at[c] < 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* ---- what failed here ----------------------------------------------------------------- */
+/* "kernel flags"; the caller's to free. */
+static char *binary_name(const struct choice *c, const attune_shape *shape)
+{
+	char flags[512], *name;
+	binary_flags(flags, sizeof flags, c->kernel, &c->config, shape);
+	return asprintf(&name, "%s %s", c->kernel->name, flags) < 0 ? NULL : name;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int note_failure(struct joining *j, const struct choice *c, const attune_shape *shape,
+			enum outcome outcome)
+{
+	const int choice = data_find(j->prior, c);
+	if (outcome != OUTCOME_COMPILE && outcome != OUTCOME_RESOURCES) {
+		if (choice >= 0)
+			j->is_broken[choice] = 1;
+		return 1;
+	}
+	if (!array_grow(&j->refused, j->num_refused, &j->refused_room, sizeof *j->refused))
+		return 0;
+	j->refused[j->num_refused] = binary_name(c, shape);
+	return j->refused[j->num_refused++] != NULL;
+}
+
+static int find_failures(struct joining *j)
+{
+	const struct data *d = j->own;
+	int done = 1;
+	for (int r = 0; done && r < d->n * NUM_PHASES; r++)
+		for (int i = d->row[r]; done && i < d->row[r + 1]; i++)
+			if (d->cell[i].outcome != OUTCOME_OK)
+				done =
+				    note_failure(j, &d->choice[d->key[i] / NUM_PASSES],
+						 &d->v[r / NUM_PHASES].shape, d->cell[i].outcome);
+	if (done && j->num_refused)
+		qsort(j->refused, (size_t)j->num_refused, sizeof *j->refused, by_text);
+	return done;
+}
+
+/* 0: not; 1: it is; -1 without memory */
+static int is_refused(const struct joining *j, const struct choice *c, const attune_shape *shape)
+{
+	char *name = j->num_refused ? binary_name(c, shape) : NULL;
+	if (!j->num_refused)
+		return 0;
+	const int found = !name ? -1
+				: bsearch(&name, j->refused, (size_t)j->num_refused,
+					  sizeof *j->refused, by_text) != NULL;
+	free(name);
+	return found;
+}
+
+/* Refused by this device though not by the prior. */
+static int is_illegal_here(const struct joining *j, int scenario, int phase, const struct choice *c)
+{
+	const struct measured *theirs = &j->prior->v[scenario];
+	const struct measured *ours = &j->d->v[j->prior_at[scenario]];
+	const struct space *s = c->kernel->space;
+	return s->why_illegal(&c->config, &ours->shape, &ours->part[phase], &j->d->run.device) &&
+	       !s->why_illegal(&c->config, &theirs->shape, &theirs->part[phase],
+			       &j->prior->run.device);
+}
+
+/* ---- times ---------------------------------------------------------------------------- */
+static void scale(struct cell *c, double log_ratio)
+{
+	const double by = exp(log_ratio);
+	double *const of[] = { &c->us, &c->median_us, &c->min_us, &c->ci_us, &c->ratio };
+	for (size_t i = 0; i < COUNT(of); i++)
+		*of[i] *= by;
+	c->gbps /= by;
+	c->tflops /= by;
+	c->joules = NAN;
+	c->power_of = POWER_UNKNOWN;
+	c->race = race_of_prior(c->race);
+	c->translated = 1;
+}
+
+/* Whether own has a cell of pass A or B of that. */
+static int has_own(const struct joining *j, int scenario, int phase, const struct choice *c)
+{
+	const int own = j->same[scenario];
+	const int choice = own < 0 ? -1 : data_find(j->own, c);
+	if (choice < 0)
+		return 0;
+	const struct cells cells = data_cells(j->own, own, (enum phase)phase, choice);
+	return cells.of[PASS_A] || cells.of[PASS_B];
+}
+
+/* A broken choice is forbidden where it has no own time. */
+static int forbid(struct joining *j, int scenario, int phase, int choice)
+{
+	struct cell c = { .outcome = OUTCOME_WRONG, .ratio = NAN };
+	c.race = race_of_prior(0);
+	c.translated = 1;
+	return data_put_cell(j->d, j->prior_at[scenario], phase, j->prior_choice[choice], PASS_A,
+			     &c);
+}
+
+static int take_cell(struct joining *j, int s, int phase, int choice, const struct cell *theirs)
+{
+	const struct choice *c = &j->prior->choice[choice];
+	struct cell cell = *theirs;
+	if (has_own(j, s, phase, c) || is_illegal_here(j, s, phase, c))
+		return 1;
+	const int refused = is_refused(j, c, &j->prior->v[s].shape);
+	if (refused || j->is_broken[choice])
+		return refused >= 0 && forbid(j, s, phase, choice);
+	scale(&cell, translation_of(j->translation, choice));
+	return data_put_cell(j->d, j->prior_at[s], phase, j->prior_choice[choice], PASS_A, &cell);
+}
+
+static int take_cells(struct joining *j, int s, int phase)
+{
+	struct choice_iter i = choices_of(j->prior, s, (enum phase)phase, (enum phase)phase);
+	int done = 1;
+	translation_at(j->translation, s, phase);
+	while (done && choices_next(&i))
+		if (i.cells[0].of[PASS_A])
+			done = take_cell(j, s, phase, i.choice, i.cells[0].of[PASS_A]);
+	for (int c = 0; done && c < j->prior->num_choices; c++)
+		if (j->is_broken[c] && j->prior->v[s].has[phase] &&
+		    !data_cell_in(j->prior, PASS_A, s, (enum phase)phase, c) &&
+		    !has_own(j, s, phase, &j->prior->choice[c]))
+			done = forbid(j, s, phase, c);
+	return done;
+}
+
+static int has_own_plan(const struct joining *j, int s, const struct composed *c)
+{
+	const struct pick p = { data_find(j->own, &j->prior->choice[c->prefill]),
+				data_find(j->own, &j->prior->choice[c->decode]), 1, c->how };
+	return j->same[s] >= 0 && p.prefill >= 0 && p.decode >= 0 &&
+	       (data_plan_cell(j->own, PASS_A, j->same[s], &p) ||
+		data_plan_cell(j->own, PASS_B, j->same[s], &p));
+}
+
+/* Of plans those whose parts may run here. */
+static int take_plans(struct joining *j, int s)
+{
+	const struct data *d = j->prior;
+	int done = 1;
+	if (d->plan_at[s] < d->plan_at[s + 1])
+		translation_at(j->translation, s, PLANS);
+	for (int i = d->plan_at[s]; done && i < d->plan_at[s + 1]; i++) {
+		struct composed c = d->plan[i];
+		const struct choice *parts[] = { &d->choice[c.prefill], &d->choice[c.decode] };
+		if (c.pass != PASS_A || has_own_plan(j, s, &c) || j->is_broken[c.prefill] ||
+		    j->is_broken[c.decode] || is_illegal_here(j, s, PHASE_PREFILL, parts[0]) ||
+		    is_illegal_here(j, s, PHASE_DECODE, parts[1]) ||
+		    is_refused(j, parts[0], &d->v[s].shape) ||
+		    is_refused(j, parts[1], &d->v[s].shape))
+			continue;
+		scale(&c.cell, translation_of_plan(j->translation, &c));
+		c.scenario = j->prior_at[s];
+		c.prefill = j->prior_choice[c.prefill];
+		c.decode = j->prior_choice[c.decode];
+		done = data_put_plan(j->d, &c);
+	}
+	return done;
+}
+
+static int has_own_paced(const struct joining *j, const struct paced *p)
+{
+	for (int i = 0; j->same[p->scenario] >= 0 && i < j->own->num_paced; i++)
+		if (j->own->paced[i].scenario == j->same[p->scenario] &&
+		    j->own->paced[i].phase == p->phase)
+			return 1;
+	return 0;
+}
+
+/* What begins early is compared within its race, so that no translation changes what it says. */
+static int take_paced(struct joining *j)
+{
+	int done = 1;
+	for (int i = 0; done && i < j->prior->num_paced; i++) {
+		struct paced p = j->prior->paced[i];
+		if (j->prior_at[p.scenario] < 0 || has_own_paced(j, &p) || j->is_broken[p.choice])
+			continue;
+		scale(&p.cell, 0);
+		p.scenario = j->prior_at[p.scenario];
+		p.choice = j->prior_choice[p.choice];
+		done = data_put_paced(j->d, &p);
+	}
+	return done;
+}
+
+static int take_prior(struct joining *j)
+{
+	int done = 1;
+	for (int s = 0; done && s < j->prior->n; s++) {
+		for (int p = 0; done && j->prior_at[s] >= 0 && p < NUM_PHASES; p++)
+			done = take_cells(j, s, p);
+		done = done && (j->prior_at[s] < 0 || take_plans(j, s));
+	}
+	return done && take_paced(j);
+}
+
+static int take_own(struct joining *j)
+{
+	const struct data *o = j->own;
+	int done = 1;
+	for (int r = 0; done && r < o->n * NUM_PHASES; r++)
+		for (int i = o->row[r]; done && i < o->row[r + 1]; i++)
+			done = data_put_cell(j->d, j->own_at[r / NUM_PHASES], r % NUM_PHASES,
+					     j->own_choice[o->key[i] / NUM_PASSES],
+					     (enum pass)(o->key[i] % NUM_PASSES), &o->cell[i]);
+	for (int i = 0; done && i < o->num_plans; i++) {
+		struct composed c = o->plan[i];
+		c.scenario = j->own_at[c.scenario];
+		c.prefill = j->own_choice[c.prefill];
+		c.decode = j->own_choice[c.decode];
+		c.is_outdone = 0;
+		done = data_put_plan(j->d, &c);
+	}
+	for (int i = 0; done && i < o->num_paced; i++) {
+		struct paced p = o->paced[i];
+		p.scenario = j->own_at[p.scenario];
+		p.choice = j->own_choice[p.choice];
+		done = data_put_paced(j->d, &p);
+	}
+	return done;
+}
+
+/* ---- all of it ------------------------------------------------------------------------ */
+/* Noise is the prior's: most times are, and own A/A pairs are added by the gate, which must not change
+ * the rules that it judges. */
+static void copy_facts(struct data *d, const struct data *own, const struct data *prior)
+{
+	snprintf(d->prior, sizeof d->prior, "%s", prior->gpu);
+	snprintf(d->prior_hash, sizeof d->prior_hash, "%s", prior->hash);
+	snprintf(d->hash, sizeof d->hash, "%s", own->hash);
+	snprintf(d->protocol, sizeof d->protocol, "%s",
+		 own->protocol[0] ? own->protocol : prior->protocol);
+	d->ignored = own->ignored;
+	d->stale = own->stale;
+	d->noisy = own->noisy;
+	d->bridged = own->bridged;
+	d->lost = own->lost;
+	for (int b = 0; b < NOISE_BANDS; b++) {
+		const struct noise *n = prior->noise.pairs[b] ? &prior->noise : &own->noise;
+		d->noise.floor[b] = n->floor[b];
+		d->noise.pairs[b] = n->pairs[b];
+	}
+	memcpy(d->powered, own->powered, sizeof d->powered);
+}
+
+static int has_own_cell(const struct data *d, int s)
+{
+	int own = 0;
+	for (int i = d->row[s * NUM_PHASES]; i < d->row[(s + 1) * NUM_PHASES]; i++)
+		own |= !d->cell[i].translated;
+	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
+		own |= !d->plan[i].cell.translated;
+	return own;
+}
+
+static void mark_scenarios(struct data *d)
+{
+	for (int s = 0; s < d->n; s++)
+		d->v[s].is_translated = !has_own_cell(d, s);
+}
+
+static int open_joining(struct joining *j)
+{
+	const size_t scenarios[] = { (size_t)j->own->n + 1, (size_t)j->prior->n + 1 };
+	const size_t choices[] = { (size_t)j->own->num_choices + 1,
+				   (size_t)j->prior->num_choices + 1 };
+	j->same = malloc(sizeof *j->same * scenarios[1]);
+	j->own_at = malloc(sizeof *j->own_at * scenarios[0]);
+	j->prior_at = malloc(sizeof *j->prior_at * scenarios[1]);
+	j->own_choice = malloc(sizeof *j->own_choice * choices[0]);
+	j->prior_choice = malloc(sizeof *j->prior_choice * choices[1]);
+	j->is_broken = calloc(choices[1], 1);
+	j->d = data_new(j->own->gpu, &j->own->run);
+	return j->same && j->own_at && j->prior_at && j->own_choice && j->prior_choice &&
+	       j->is_broken && j->d;
+}
+
+static void close_joining(struct joining *j)
+{
+	for (int i = 0; i < j->num_refused; i++)
+		free(j->refused[i]);
+	free(j->refused);
+	free(j->same);
+	free(j->own_at);
+	free(j->prior_at);
+	free(j->own_choice);
+	free(j->prior_choice);
+	free(j->is_broken);
+	translation_free(j->translation);
+}
+
+struct data *data_transfer(const struct data *own, const struct data *prior)
+{
+	struct joining j = { .own = own, .prior = prior };
+	if (!comparable(own, prior))
+		return NULL;
+	int done = open_joining(&j);
+	if (done) {
+		find_same(&j);
+		j.translation = translation_new(own, prior, j.same);
+		done = j.translation && find_failures(&j) && put_scenarios(&j) &&
+		       put_choices(j.d, own, j.own_choice) &&
+		       put_choices(j.d, prior, j.prior_choice) && take_own(&j) && take_prior(&j) &&
+		       data_finish_again(j.d);
+	}
+	if (done) {
+		copy_facts(j.d, own, prior);
+		mark_scenarios(j.d);
+	} else {
+		complain("times of %s cannot be taken over to %s: out of memory", prior->gpu,
+			 own->gpu);
+		data_free(j.d);
+	}
+	close_joining(&j);
+	return done ? j.d : NULL;
+}

@@ -1,0 +1,257 @@
+/* depth2.c - the terminal step of the search: given a split, the best tree of one
+ * more split on either side. The four quadrants that two splits make take their
+ * columns independently of each other, so a pair of splits costs four minima
+ * over columns and not columns squared (as in the depth-2 solvers of MurTree,
+ * Demirovic et al. 2022, and STreeD, van der Linden et al. 2023, section 4.3).
+ *
+ * Over the levels b of feature g, with the split (f, a) fixed:
+ *
+ *            g <= b    g > b
+ *   small      X       S - X      S: all rows of the smaller side
+ *   large    P[b] - X  L-P[b]+X   P: prefix sums of the node; L: of the larger
+ *
+ * X is summed from the smaller side's rows only, in order of their level, so that it
+ * stays in registers; the rest follows by subtraction. Where a level holds no row of
+ * a side that side's sums have not changed. */
+#include "solver.h"
+#include <string.h>
+
+/* Compiled for several instruction sets; the widest that the CPU has is taken. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))
+#else
+#define CLONES
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+struct sweep {
+	const int64_t *cost, *prefix; /* [rows][d]; [u][d] */
+	const int64_t *all[2];        /* [d] of the small and the large side */
+	const int *list, *end;        /* rows of the small side by level; [u] where each ends */
+	const int *changed[2];        /* [u] of each side: whether the level holds a row of it */
+	int64_t *least[2];            /* [u] of each side: cost of a cut after the level */
+	int u, d;
+};
+
+CLONES int64_t least_of(const int64_t *v, int d)
+{
+	int64_t least = INT64_MAX;
+	for (int c = 0; c < d; c++)
+		least = v[c] < least ? v[c] : least;
+	return least;
+}
+
+CLONES static void subtract(int64_t *restrict to, const int64_t *restrict a,
+			    const int64_t *restrict b, int d)
+{
+	for (int c = 0; c < d; c++)
+		to[c] = a[c] - b[c];
+}
+
+typedef int64_t lanes __attribute__((vector_size(LANES * sizeof(int64_t)), aligned(8)));
+
+INLINE void lower_lanes(lanes *v, const lanes *x)
+{
+	for (int i = 0; i < LANES; i++)
+		(*v)[i] = (*x)[i] < (*v)[i] ? (*x)[i] : (*v)[i];
+}
+
+INLINE void lower_least(int64_t *least, const lanes *v)
+{
+	for (int i = 0; i < LANES; i++)
+		*least = (*v)[i] < *least ? (*v)[i] : *least;
+}
+
+/* Lowers least[0] to the least of x, least[1] to that of all - x. */
+INLINE void cut_after(int64_t least[2], const lanes *x, const lanes *all, int width)
+{
+	lanes below = x[0], above = all[0] - x[0];
+	for (int k = 1; k < width; k++) {
+		const lanes rest = all[k] - x[k];
+		lower_lanes(&below, &x[k]);
+		lower_lanes(&above, &rest);
+	}
+	lower_least(&least[0], &below);
+	lower_least(&least[1], &above);
+}
+
+/* `width`: in lanes, a constant of the caller's. */
+INLINE void sweep_columns(const struct sweep *s, int from, int width)
+{
+	const size_t d = (size_t)s->d;
+	const lanes *small = (const lanes *)&s->all[0][from];
+	const lanes *large = (const lanes *)&s->all[1][from];
+	lanes x[MAX_WIDTH], y[MAX_WIDTH];
+	for (int k = 0; k < width; k++)
+		x[k] = (lanes){ 0 };
+	for (int b = 0, i = 0; b + 1 < s->u; b++) {
+		for (; i < s->end[b]; i++) {
+			const lanes *cost =
+			    (const lanes *)&s->cost[(size_t)s->list[i] * d + (size_t)from];
+			for (int k = 0; k < width; k++)
+				x[k] += cost[k];
+		}
+		if (s->changed[0][b])
+			cut_after(&s->least[0][2 * b], x, small, width);
+		if (s->changed[1][b]) {
+			const lanes *prefix =
+			    (const lanes *)&s->prefix[(size_t)b * d + (size_t)from];
+			for (int k = 0; k < width; k++)
+				y[k] = prefix[k] - x[k];
+			cut_after(&s->least[1][2 * b], y, large, width);
+		}
+	}
+}
+
+CLONES static void sweep_levels(const struct sweep *s)
+{
+	int from = 0;
+	for (; from + MAX_WIDTH * LANES <= s->d; from += MAX_WIDTH * LANES)
+		sweep_columns(s, from, MAX_WIDTH);
+	switch ((s->d - from) / LANES) {
+	case 1: sweep_columns(s, from, 1); break;
+	case 2: sweep_columns(s, from, 2); break;
+	case 3: sweep_columns(s, from, 3); break;
+	case 4: sweep_columns(s, from, 4); break;
+	case 5: sweep_columns(s, from, 5); break;
+	case 6: sweep_columns(s, from, 6); break;
+	case 7: sweep_columns(s, from, 7); break;
+	default: break;
+	}
+}
+
+/* What each row of the smaller side stands for, 0 for the others; which side it is. */
+static int mark_smaller(struct solver *s, const struct view *v, int f, int a)
+{
+	const uint16_t *local = &v->local[(size_t)f * (size_t)s->n];
+	int below = 0, side;
+	for (int i = 0; i < v->n; i++)
+		below += local[i] <= a;
+	side = 2 * below > v->n;
+	for (int i = 0; i < v->n; i++)
+		s->small[v->row[i]] = (local[i] > a) == side ? s->count[v->row[i]] : 0;
+	return side;
+}
+
+/* Lists the small side's rows by level of feature g, and sees which levels have rows
+ * of either side; count: [2][u] rows stood for, up to each level. */
+static void list_levels(struct solver *s, const struct view *v, int g)
+{
+	const int *order = &v->order[(size_t)g * (size_t)s->n], *below = &v->below[g * s->room];
+	const int *end = &v->end[g * s->room], *weight = s->small, room = s->room;
+	int *restrict list = s->list, n = 0, small = 0, large = 0;
+	for (int b = 0, i = 0; b < v->u[g]; b++) {
+		const int small_before = small, large_before = large;
+		for (; i < end[b]; i++) {
+			const int row = order[i], rows = weight[row];
+			list[n] = row; /* overwritten unless it counts: no branch */
+			n += rows > 0;
+			small += rows;
+		}
+		large = below[b] - small;
+		s->end[b] = n;
+		s->changed[b] = small > small_before;
+		s->changed[room + b] = large > large_before;
+		s->passed[b] = small;
+		s->passed[room + b] = large;
+		for (int k = 0; k < 2; k++)
+			s->least[2 * (k * room + b)] = s->least[2 * (k * room + b) + 1] =
+			    INT64_MAX / 2;
+	}
+}
+
+/* least: without and with minimum support. */
+CLONES static void take_least(const struct solver *s, int u, int side, int count, int64_t least[2])
+{
+	const int *passed = &s->passed[side * s->room];
+	const int64_t *part = &s->least[2 * side * s->room];
+	int64_t relaxed = least[0], kept = least[1];
+	for (int b = 0; b + 1 < u; b++) {
+		const int64_t cost = part[2 * b] + part[2 * b + 1];
+		const int64_t fits = (passed[b] >= s->support) & (count - passed[b] >= s->support);
+		const int64_t with = fits ? cost : INT64_MAX;
+		relaxed = cost < relaxed ? cost : relaxed;
+		kept = with < kept ? with : kept;
+	}
+	least[0] = relaxed;
+	least[1] = kept;
+}
+
+static void settle(struct half *side, const struct solver *s, const int64_t *all,
+		   const int64_t least[2])
+{
+	const int64_t leaf = least_of(all, s->d) + s->leaf, twice = 2 * s->leaf;
+	side->relaxed = least[0] < leaf - twice ? least[0] + twice : leaf;
+	side->lower = least[1] < leaf - twice ? least[1] + twice : leaf;
+	side->solved = 1;
+}
+
+void solve_pair(struct solver *s, const struct view *v, int f, int a, struct half side[2])
+{
+	const size_t d = (size_t)s->d;
+	const int64_t *below = &v->prefix[(v->start[f] + (size_t)a) * d];
+	int64_t *all[2] = { s->all_of, s->all_of + d }; /* by side */
+	int64_t least[2][2] = { { INT64_MAX, INT64_MAX }, { INT64_MAX, INT64_MAX } };
+	const int rows = v->below[f * s->room + a], count[2] = { rows, v->count - rows };
+	const int small = mark_smaller(s, v, f, a);
+	memcpy(all[0], below, sizeof *below * d);
+	subtract(all[1], v->total, below, s->d);
+	for (int g = 0; g < s->p; g++) {
+		const struct sweep w = { .cost = s->cost,
+					 .prefix = &v->prefix[v->start[g] * d],
+					 .all = { all[small], all[!small] },
+					 .list = s->list,
+					 .end = s->end,
+					 .changed = { s->changed, s->changed + s->room },
+					 .least = { s->least, s->least + 2 * s->room },
+					 .u = v->u[g],
+					 .d = s->d };
+		if (v->u[g] < 2)
+			continue;
+		list_levels(s, v, g);
+		sweep_levels(&w);
+		take_least(s, v->u[g], 0, count[small], least[0]);
+		take_least(s, v->u[g], 1, count[!small], least[1]);
+	}
+	settle(&side[small], s, all[small], least[0]);
+	settle(&side[!small], s, all[!small], least[1]);
+}
+
+/* Least of x and of all - x, added. */
+CLONES static int64_t cut(const int64_t *restrict x, const int64_t *restrict all, int d)
+{
+	int64_t below = INT64_MAX, above = INT64_MAX;
+	for (int c = 0; c < d; c++) {
+		const int64_t rest = all[c] - x[c];
+		below = x[c] < below ? x[c] : below;
+		above = rest < above ? rest : above;
+	}
+	return below + above;
+}
+
+void solve_single(const struct solver *s, const struct view *v, struct answer *answer,
+		  int64_t *by_feature)
+{
+	const int64_t leaf = least_of(v->total, s->d) + s->leaf;
+	*answer = (struct answer){ leaf, leaf, leaf, -1, 0, 1 };
+	for (int f = 0; f < s->p; f++) {
+		const int *below = &v->below[f * s->room];
+		int64_t least = leaf;
+		for (int a = 0; a + 1 < v->u[f]; a++) {
+			const int64_t *x = &v->prefix[(v->start[f] + (size_t)a) * (size_t)s->d];
+			const int64_t cost = cut(x, v->total, s->d) + 2 * s->leaf;
+			answer->relaxed = cost < answer->relaxed ? cost : answer->relaxed;
+			least = cost < least ? cost : least;
+			if (cost < answer->value && below[a] >= s->support &&
+			    v->count - below[a] >= s->support) {
+				answer->value = answer->lower = cost;
+				answer->f = f;
+				answer->at = v->rank[f * s->room + a];
+			}
+		}
+		if (by_feature)
+			by_feature[f] = least;
+	}
+}

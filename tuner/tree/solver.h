@@ -1,0 +1,145 @@
+/* solver.h - private to solver.c, depth2.c, branch_and_bound.c, memo.c, exact.c and grow.c:
+ * least-cost trees of bounded depth over one sample of a matrix.
+ *
+ *   solver.c  ranks instead of values, equal rows merged, useless columns dropped
+ *   depth2.c   both sides of a split at their best one level deeper, in one sweep
+ *   branch_and_bound.c  the search above that
+ *   memo.c   its memory
+ *
+ * Costs in here are int64, in units of 1 / scale, so that lexicographic order of
+ * (cost + lambda x leaves, leaves) is the order of plain integers: a leaf costs
+ * scale x lambda + 1. Each row's least cost is taken off and kept in `base`. */
+#ifndef TUNER_TREE_SOLVER_H
+#define TUNER_TREE_SOLVER_H
+
+#include "tree.h"
+#include <pthread.h>
+#include <stdint.h>
+
+struct entry;
+struct matrix;
+
+enum {
+	LANES = 4, /* columns are padded to a multiple of these: most trees have 3, 12 or 40 */
+	MAX_WIDTH = 8,
+	MAX_LOOK = MAX_EXACT_DEPTH
+};
+
+/* Proven of a set of rows. `relaxed`: a lower bound without minimum support, which
+ * is what holds for supersets too; `lower`: one with it; solved: lower is reached. */
+struct half {
+	int64_t relaxed, lower;
+	int solved;
+};
+
+struct answer {
+	int64_t relaxed, lower, value; /* value: of the best tree seen */
+	int f, at;                     /* its root: rank <= at on feature f; f -1: a leaf */
+	int solved;                    /* value is least, and no tie comes before the tree */
+};
+
+/* A set of rows as its node sees it. Levels are those that occur in it. */
+struct view {
+	int n, count; /* rows; what they stand for */
+	const int *row;
+	int *u;           /* [p] levels */
+	uint16_t *local;  /* [p][rows] level of each row */
+	uint16_t *rank;   /* [p][room] rank of each level */
+	int *order, *end; /* [p][rows] by level, [p][room] where each level ends */
+	int *below;       /* [p][room] rows stood for up to a level */
+	size_t *start;    /* [p] in prefix */
+	int64_t *prefix;  /* [sum of u][d] cost of the rows up to a level */
+	int64_t *total;   /* [d] */
+	int64_t *most;    /* [room] greatest costs of the rows up to a level of a feature */
+};
+
+struct cache {
+	struct entry *v;
+	size_t room, used;
+};
+
+struct solver {
+	const struct matrix *m;
+	int n, p, d, support;
+	int *feature;     /* [p] those that tell rows apart, without ones that rank alike */
+	int *levels;      /* [p] */
+	long long *value; /* [p][stride] of each rank */
+	uint16_t *rank;   /* [p][n] */
+	int64_t *cost;    /* [n][d] */
+	int64_t *most;    /* [n] greatest cost of the row */
+	int *count;       /* [n] rows of the matrix that it stands for */
+	int *all;         /* [n] 0, 1, 2, ... */
+	uint64_t (*hash)[2];
+	int64_t scale, leaf, forbidden; /* leaf: what one adds */
+	int64_t base;                   /* of a tree, before its cost here */
+	int room, stride;               /* levels of a feature, at most; rows before merging */
+	struct view view[MAX_LOOK + 1]; /* by depth left */
+	int *sides[MAX_LOOK + 1];       /* [n] rows below, then above, by depth left */
+	struct cache cache;
+	double deadline; /* of `now`; 0: none */
+	int late;
+	long long nodes;
+	/* depth2.c */
+	int64_t *all_of, *least;            /* [2][d], [2][room][2] */
+	int *list, *end, *passed, *changed; /* [n], [room], [2][room], [2][room] */
+	int *small;                         /* [n] */
+};
+
+/* solver.c. Rows: which of the matrix, NULL for all. `depth`: most that will be
+ * asked for. 0 without memory or when costs would overflow. */
+int solver_open(struct solver *, const struct matrix *, const int *rows, int n, int depth,
+		int support, long long lambda);
+void solver_close(struct solver *);
+void view_fill(const struct solver *, struct view *, const int *rows, int n);
+/* Rows of a view that a split sends below go first; how many. */
+int view_divide(const struct solver *, const struct view *, int f, int at, int *to);
+/* The roundest value between the rank and the next one that occurs. */
+long long view_threshold(const struct solver *, const struct view *, int f, int at);
+/* A cost of here as sum of matrix_at and lambda x leaves; of a bound: a
+ * bound of those. */
+long long solver_cost(const struct solver *, int64_t cost);
+
+/* depth2.c */
+int64_t least_of(const int64_t *, int d);
+/* Both sides of the split of `f` after local level `a`, as trees of depth 1. */
+void solve_pair(struct solver *, const struct view *, int f, int a, struct half side[2]);
+/* Trees of depth 1 over all of it, which is a leaf at worst. by_feature: [p] or NULL. */
+void solve_single(const struct solver *, const struct view *, struct answer *, int64_t *by_feature);
+
+/* memo.c. recall: NULL when nothing is known. */
+const struct answer *recall(const struct solver *, const int *rows, int n, int depth);
+void remember(struct solver *, const int *rows, int n, int depth, const struct answer *);
+
+/* ---- branch_and_bound.c ---- */
+/* Threads that share the features of the root, each with its own solver: what one finds
+ * bounds all. The order in which they find does not show in the answer. */
+struct team {
+	pthread_mutex_t lock;
+	struct answer best;
+	int next, winner; /* place in the order of features; who found the best */
+};
+
+/* A node of the search at work. */
+struct search {
+	struct team *team; /* of the root; NULL: alone */
+	int member;
+	struct solver *s;
+	const struct view *v;
+	int depth;
+	int64_t budget;
+	struct answer best;
+	int64_t *table; /* see table_copy; NULL: none */
+	/* Of the feature at hand: the ends of the thresholds tried, and what is known there. */
+	int tried[2];
+	int64_t right_of_first, left_of_last;
+};
+
+/* Least-cost tree over the rows; trees dearer than `budget` are only shown to be so. */
+struct answer solve(struct solver *, const int *rows, int n, int depth, int64_t budget);
+/* The same of x->v, to x->best. table: see branch_and_bound.c, NULL: not wanted. */
+void search_view(struct search *x, int depth, int64_t *table);
+
+/* grow.c. The tree whose root is known to be solve()'s over all rows. */
+int tree_extract(struct tree *, struct solver *, const struct answer *root, int depth);
+
+#endif

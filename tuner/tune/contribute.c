@@ -1,0 +1,369 @@
+/* contribute.c - `attune contribute`: from results/local to the project's results/.
+ *
+ *   results/local/<gpu>.sqlite  measured on this machine
+ *   results/<gpu>.sqlite        committed, if there is one
+ *     both -> results/<gpu>.new.sqlite -> checks -> a header -> checks
+ *     all passed: the new database and its header take their places; else nothing changes */
+#include "tune.h"
+#include "harness/base/base.h"
+#include "harness/store/store.h"
+#include "tuner/base/base.h"
+#include "tuner/commands.h"
+#include "tuner/data/data.h"
+#include "tuner/emit/emit.h"
+#include "tuner/emit/induce.h"
+#include "tuner/eval/eval.h"
+#include "tuner/forest/forest.h"
+#include "tuner/transfer/basis.h"
+#include "tuner/transfer/gate.h"
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const double most_noisy = 0.05; /* of all times */
+static const double most_floor = 0.20; /* what two times of one choice may differ by */
+static const double rounding = 1.002;  /* a slowdown below that is none */
+static const long long most_bytes = 25000000;
+enum { LEAST_LEARNED = 40, LEAST_HELD_OUT = 10 };
+
+struct options {
+	const char *gpu, *results, *generated;
+	int dry_run;
+	enum format format;
+};
+
+struct contribution {
+	const struct options *o;
+	char gpu[GPU_NAME];
+	char local[PATH_MAX];                /* of this machine */
+	char db[PATH_MAX], header[PATH_MAX]; /* the project's */
+	char joined[PATH_MAX];               /* both: what would be committed */
+	struct compacted gone;               /* rows that a committed database has none of */
+	struct data *d;
+	struct induced induced;
+	struct forest before; /* rules that the header would replace */
+	int has_induced, has_before;
+};
+
+/* ---- the database -------------------------------------------------------------------------- */
+
+static int is_there(const char *path)
+{
+	return access(path, R_OK) == 0;
+}
+
+static int has_basis(const char *path)
+{
+	struct store *s = store_open(path, 1);
+	const int has = s && store_has_basis(s) > 0;
+	if (s)
+		store_close(s);
+	return has;
+}
+
+static int add(struct store *s, const char *path)
+{
+	long long added;
+	return store_merge(s, path, &added);
+}
+
+/* Where the committed header was learned from its own times alone, the joined one is, too. */
+static int join(struct contribution *c)
+{
+	const int is_known = is_there(c->db), began = is_known && has_basis(c->db);
+	struct store *s = store_open(c->joined, 0);
+	const int done = s && (!is_known || add(s, c->db)) && add(s, c->local) &&
+			 (!is_known || began || store_drop_basis(s)) && store_compact(s, &c->gone);
+	if (s)
+		store_close(s);
+	return done;
+}
+
+static int load(struct contribution *c)
+{
+	c->d = data_load(c->joined, c->gpu);
+	return c->d && c->d->n && data_hash(c->d, c->joined);
+}
+
+static void remove_joined(const struct contribution *c)
+{
+	static const char *const ends[] = { "", "-wal", "-shm" };
+	char path[PATH_MAX + 8];
+	for (size_t i = 0; i < COUNT(ends); i++) {
+		snprintf(path, sizeof path, "%s%s", c->joined, ends[i]);
+		unlink(path);
+	}
+}
+
+/* ---- the rules ----------------------------------------------------------------------------- */
+
+static int load_before(struct contribution *c)
+{
+	struct inheritance i;
+	if (is_there(c->header))
+		return forest_load(&c->before, c->header);
+	const int has = inheritance_open(&i, c->d, c->joined);
+	if (has < 0)
+		return 0;
+	const int done = has && *i.basis.rules ? forest_parse(&c->before, i.basis.rules, c->joined)
+					       : forest_defaults(&c->before, c->gpu);
+	if (has)
+		inheritance_close(&i);
+	return done;
+}
+
+/* 1 also where too little is there to make them of. */
+static int make_rules(struct contribution *c)
+{
+	c->has_induced = induced_make(&c->induced, c->d, &default_limits, c->joined);
+	c->has_before = c->has_induced && load_before(c);
+	return c->has_before || c->induced.too_little;
+}
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+struct report {
+	struct table *t;
+	int failed;
+};
+
+__attribute__((format(printf, 5, 6))) static void found(struct report *r, const char *check, int ok,
+							const char *needed, const char *format, ...)
+{
+	char text[200];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	table_text(r->t, check);
+	table_text(r->t, ok ? "ok" : "FAILED");
+	table_text(r->t, text);
+	table_text(r->t, needed);
+	table_end_row(r->t);
+	r->failed += !ok;
+}
+
+static int take_number(void *arg, int columns, const char *const *names, const char *const *cells)
+{
+	(void)columns;
+	(void)names;
+	*(double *)arg = cells[0] ? atof(cells[0]) : 0;
+	return 0;
+}
+
+/* The number that a query gives, with the device's name for %.*s; NaN + complain. */
+static double ask(const struct contribution *c, const char *format)
+{
+	char sql[200];
+	double value = NAN;
+	struct store *s = store_open(c->joined, 1);
+	snprintf(sql, sizeof sql, format, gpu_length(c->gpu), c->gpu);
+	if (s) {
+		store_query(s, sql, take_number, &value);
+		store_close(s);
+	}
+	return value;
+}
+
+static void check_device(const struct contribution *c, struct report *r)
+{
+	const double n = ask(c, "SELECT count(*) FROM device WHERE gpu = '%.*s'");
+	found(r, "devices", n == 1, "1: of one model, and of a CPU one machine", "%.0f: %s%s", n,
+	      c->d->run.device.name, n > 1 ? ", others" : "");
+}
+
+static void check_sources(const struct contribution *c, struct report *r)
+{
+	found(r, "sources", !c->gone.modified, "all times by sources as they are in a commit",
+	      "%lld times by others", c->gone.modified);
+}
+
+static void check_noise(const struct contribution *c, struct report *r)
+{
+	const double *floor = c->d->noise.floor;
+	const double all = ask(c, "SELECT count(*) FROM measurement");
+	const double noisy =
+	    ask(c, "SELECT count(*) FROM measurement AS m JOIN ending AS e ON e.id = m.ending"
+		   " WHERE e.outcome = 'noisy'");
+	int ok = noisy <= most_noisy * all;
+	for (int i = 0; i < NOISE_BANDS; i++)
+		ok &= floor[i] < most_floor;
+	found(r, "noise", ok, "5 % of the times noisy, A/A pairs 20 % apart at most",
+	      "%.1f %% of %.0f times, A/A pairs %.1f, %.1f, %.1f %%", 100 * noisy / fmax(all, 1),
+	      all, 100 * floor[0], 100 * floor[1], 100 * floor[2]);
+}
+
+static void check_gate(const struct gate_report *gate, struct report *r)
+{
+	int taken = 0;
+	for (int i = 0; i < NUM_GATE_GROUPS; i++)
+		taken += gate->group[i].taken;
+	found(r, "gate", taken > 0, "1 decision or more that is faster by its own rules",
+	      "%d of %d decisions", taken, NUM_GATE_GROUPS);
+}
+
+/* 0 + complain: they could not be made. */
+static int check_rules(struct contribution *c, struct report *r)
+{
+	struct held_out h;
+	int learned = 0;
+	if (!make_rules(c))
+		return 0;
+	if (c->induced.too_little) {
+		found(r, "rules", 0, "made from times of today's sources", "too few of these");
+		return 1;
+	}
+	if (!held_out_judge(c->d, &c->induced.f, &c->before, &h))
+		return 0;
+	for (int s = 0; s < c->d->n; s++)
+		learned += data_is_training(&c->d->v[s]);
+	found(r, "scenarios", learned >= LEAST_LEARNED && h.n >= LEAST_HELD_OUT,
+	      "40 and 10: make tune PRESET=full measures more",
+	      "%d to learn from, %d held out and judged", learned, h.n);
+	found(r, "rules", h.n && h.slowdown[INSTALLED] <= rounding * h.slowdown[BEFORE],
+	      "no slower than before", "%.3f x the fastest measured, before %.3f, defaults %.2f",
+	      h.slowdown[INSTALLED], h.slowdown[BEFORE], h.slowdown[DEFAULTS]);
+	if (c->induced.has_gate)
+		check_gate(&c->induced.gate, r);
+	return 1;
+}
+
+static void check_size(const struct contribution *c, struct report *r)
+{
+	struct stat st = { .st_size = 0 };
+	stat(c->joined, &st);
+	found(r, "size", st.st_size > 0 && st.st_size <= most_bytes, "25 MB at most", "%.1f MB",
+	      1e-6 * (double)st.st_size);
+}
+
+/* How many of the checks failed; -1 + complain. Rules are made where what they need is there. */
+static int check(struct contribution *c)
+{
+	const char *columns[] = { "check", "verdict", "found", "needed" };
+	struct report r = { .t = table_new(c->o->format, columns, (int)COUNT(columns)) };
+	if (!r.t)
+		return -1;
+	check_device(c, &r);
+	check_sources(c, &r);
+	check_noise(c, &r);
+	check_size(c, &r);
+	const int done = r.failed || check_rules(c, &r);
+	table_print(r.t, stdout);
+	return done ? r.failed : -1;
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
+
+/* 0 + complain. */
+static int move(const char *from, const char *to)
+{
+	if (!rename(from, to))
+		return 1;
+	complain("%s: cannot be renamed to %s: %s", from, to, strerror(errno));
+	return 0;
+}
+
+static int put_in_place(const struct contribution *c)
+{
+	char *text = forest_emit(&c->induced.f, c->induced.learned ? c->induced.learned : c->d);
+	const int done = text && file_put(c->header, text) && move(c->joined, c->db);
+	free(text);
+	if (done)
+		fprintf(stderr,
+			"wrote %s and %s; next: make plot GPU=%s, make test, and a commit of what "
+			"changed in %s and %s\n",
+			c->db, c->header, c->gpu, c->o->results, c->o->generated);
+	return done;
+}
+
+static int contribute(struct contribution *c)
+{
+	int code = EXIT_CHECK;
+	remove_joined(c);
+	if (join(c) && load(c)) {
+		const int failed = check(c);
+		if (failed > 0)
+			complain("%d of the checks failed; nothing was written", failed);
+		if (!failed && (c->o->dry_run || put_in_place(c)))
+			code = EXIT_DONE;
+	}
+	if (c->has_induced)
+		induced_free(&c->induced);
+	if (c->has_before)
+		forest_free(&c->before);
+	data_free(c->d);
+	remove_joined(c);
+	return code;
+}
+
+enum { OPT_RESULTS = 256, OPT_GENERATED, OPT_DRY, OPT_FORMAT };
+
+// clang-format off
+static const struct argp_option rows[] = {
+	{ "gpu",       'g',           "NAME",   0, "Whose results: h100, cpu, ... (this machine's)", 0 },
+	{ "results",   OPT_RESULTS,   "DIR",    0, "Databases; this machine's own is in its folder local (results)", 0 },
+	{ "generated", OPT_GENERATED, "DIR",    0, "Headers (generated)", 0 },
+	{ "dry-run",   OPT_DRY,       0,        0, "Check only", 0 },
+	{ "format",    OPT_FORMAT,    "FORMAT", 0, FORMAT_WORDS, 0 },
+	{ 0 }
+};
+// clang-format on
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	switch (key) {
+	case 'g': gpu_option(&o->gpu, arg, state); return 0;
+	case OPT_RESULTS: o->results = arg; return 0;
+	case OPT_GENERATED: o->generated = arg; return 0;
+	case OPT_DRY: o->dry_run = 1; return 0;
+	case OPT_FORMAT: format_option(&o->format, arg, state); return 0;
+	case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not an option; see --help", arg); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp help = {
+	rows,
+	parse_option,
+	NULL,
+	"Makes what this machine measured (results/local) the project's: results/NAME.sqlite and "
+	"generated/attune_NAME.h, to be committed."
+	"\vWhat is committed of that GPU already is joined with it. The result must be of one "
+	"device, of committed sources, of enough scenarios, little noise, and its header no "
+	"slower on held-out scenarios than the one it replaces. Else nothing is written.\n\n"
+	"Example:\n  attune contribute --gpu l40s --dry-run\n  attune contribute --gpu l40s",
+	NULL,
+	NULL,
+	NULL
+};
+
+static int name_paths(struct contribution *c)
+{
+	const struct options *o = c->o;
+	snprintf(c->local, sizeof c->local, "%s/local/%s.sqlite", o->results, c->gpu);
+	snprintf(c->db, sizeof c->db, "%s/%s.sqlite", o->results, c->gpu);
+	snprintf(c->joined, sizeof c->joined, "%s/%s.new.sqlite", o->results, c->gpu);
+	snprintf(c->header, sizeof c->header, "%s/attune_%s.h", o->generated, c->gpu);
+	if (is_there(c->local))
+		return 1;
+	complain("%s: cannot be read; make tune GPU=%s writes it", c->local, c->gpu);
+	return 0;
+}
+
+int cmd_contribute(int argc, char **argv)
+{
+	struct options o = { .results = "results", .generated = "generated" };
+	struct contribution c = { .o = &o };
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&help, argc, argv, 0, NULL, &o);
+	if (!gpu_or_own(o.gpu, c.gpu))
+		return EXIT_NO_DEVICE;
+	return name_paths(&c) ? contribute(&c) : EXIT_USAGE;
+}

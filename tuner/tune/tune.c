@@ -1,0 +1,407 @@
+/* tune.c - `attune tune`: from what is known to rules of this machine, and no rules that are
+ * worse than those in force. The steps, in this order:
+ *
+ *   survey   what the nearest GPU's races and rules chose, on many scenarios
+ *   races    all candidates on the scenarios that are least alike
+ *   fill     what the rules learned so far would pick and nobody has measured
+ *   gate     those rules and the ones in force side by side, on scenarios that none learned from
+ *   judge    the installed rules, those before and the defaults on held-out scenarios
+ *
+ * All of it ends by one deadline: each step gets its share of the time that is left. What it
+ * measures is kept, so that the same command goes on after an interrupt. */
+#include "tune.h"
+#include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/store/store.h"
+#include "harness/sweep/sweep.h"
+#include "harness/worker/worker.h"
+#include "tuner/base/base.h"
+#include "tuner/data/data.h"
+#include "tuner/emit/emit.h"
+#include "tuner/forest/forest.h"
+#include "tuner/policy/policy.h"
+#include "tuner/remeasure/requests.h"
+#include "tuner/transfer/basis.h"
+#include "tuner/transfer/gate.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what is measured ------------------------------------------------------------------- */
+
+static struct sweep_options sweep_of(struct tune *t, double seconds)
+{
+	return (struct sweep_options){ .gpu = t->hello.info.gpu,
+				       .device = *t->devices ? t->devices : NULL,
+				       .db = t->here.db,
+				       .command = t->o->command,
+				       .preset = t->o->preset,
+				       .budget_s = seconds,
+				       .shards = 1,
+				       .seed = 1,
+				       .anyway = t->o->anyway,
+				       .wall = 1,
+				       .sum = &t->sum };
+}
+
+static int measure_part(const struct sweep_options *o, const struct hello *hello, void *list)
+{
+	return sweep(o, hello, list);
+}
+
+static int measure(struct tune *t, const struct sweep_options *o)
+{
+	return on_each_device(o, &t->hello, measure_part, &t->list);
+}
+
+static struct sweep_options survey_of(struct tune *t, double seconds)
+{
+	struct sweep_options o = sweep_of(t, seconds);
+	o.survey = 1;
+	o.prior_db = t->here.prior_db;
+	o.prior_gpu = t->here.prior_gpu;
+	o.also = t->from.incumbent.choice;
+	o.num_also = t->from.incumbent.num_choices;
+	return o;
+}
+
+static int survey(struct tune *t, double seconds)
+{
+	const struct sweep_options o = survey_of(t, seconds);
+	return measure(t, &o);
+}
+
+static int races(struct tune *t, double seconds)
+{
+	const struct sweep_options o = sweep_of(t, seconds);
+	return measure(t, &o);
+}
+
+/* ---- what is learned ---------------------------------------------------------------------- */
+
+static int load_own(struct tune *t)
+{
+	data_free(t->own);
+	t->own = data_load(t->here.db, t->here.gpu);
+	return t->own && t->own->n;
+}
+
+static void forget(struct tune *t)
+{
+	if (t->has_fresh)
+		forest_free(&t->fresh);
+	data_free(t->learned);
+	t->learned = NULL;
+	t->has_fresh = 0;
+}
+
+/* The rules by all that is measured so far, and by the nearest GPU's times where little is. */
+static int learn(struct tune *t)
+{
+	const double began = budget_now();
+	forget(t);
+	progress("learning", 0, 1);
+	t->has_fresh = load_own(t) &&
+		       inheritance_learn(&t->from, t->own, &default_limits, &t->learned, &t->fresh);
+	t->learning_s += budget_now() - began;
+	return t->has_fresh ? EXIT_DONE : EXIT_CHECK;
+}
+
+/* What those rules would pick in scenarios that are learned from, and nobody has measured. */
+static int fill(struct tune *t, double seconds)
+{
+	const double began = budget_now();
+	const struct confirm_asked asked = { .fill = 1 };
+	const int code = learn(t);
+	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
+	return code ? code : confirm_run(t->own, &t->fresh, &asked, &o);
+}
+
+/* ---- old and new rules next to each other -------------------------------------------------- */
+
+/* Scenarios of split gate, as wishes and as a list: of the same indices. */
+static int list_gate(struct tune *t, const struct gate *g, struct wishes *w,
+		     struct scenario_list *list)
+{
+	list->v = calloc((size_t)t->own->n + 1, sizeof *list->v);
+	for (int s = 0; list->v && s < t->own->n; s++) {
+		if (!split_is_gate(t->own->v[s].split))
+			continue;
+		scenario_again(&list->v[list->n], &t->own->v[s]);
+		gate_wish(g, w, t->own, s, list->n++);
+	}
+	return list->v && !w->failed;
+}
+
+static int gate(struct tune *t, double seconds)
+{
+	const double began = budget_now();
+	struct wishes w = { 0 };
+	struct scenario_list list = { 0 };
+	int code = learn(t);
+	struct gate *g = code ? NULL : gate_open(&t->from.incumbent, &t->fresh);
+	if (!code)
+		code = g && list_gate(t, g, &w, &list) ? EXIT_DONE : EXIT_CHECK;
+	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
+	if (!code && w.n)
+		code = wishes_measure(&w, &o, &list, "b");
+	gate_close(g);
+	free(w.v);
+	free(list.v); /* texts and batches are the data's */
+	return code;
+}
+
+static int keep_basis(const struct tune *t)
+{
+	struct store *store = store_open(t->here.db, 0);
+	const int done = store && store_set_basis(store, &t->from.basis);
+	store_close(store);
+	return done;
+}
+
+static int takes_any(const struct gate_report *r)
+{
+	int n = 0;
+	for (int g = 0; g < NUM_GATE_GROUPS; g++)
+		n += r->group[g].taken;
+	return n;
+}
+
+/* The judgement, and the rules that it puts in force. The database says how, so that `attune
+ * induce` makes the same header. */
+static int install(struct tune *t)
+{
+	const double began = budget_now();
+	char *text = NULL;
+	if (t->has_installed)
+		forest_free(&t->installed);
+	int done = load_own(t) && keep_basis(t) && data_hash(t->own, t->here.db);
+	if (done)
+		memcpy(t->learned->hash, t->own->hash, sizeof t->own->hash);
+	t->has_installed = done && inheritance_judge(&t->from, t->own, t->learned, &t->fresh,
+						     &t->installed, &t->gate);
+	done = t->has_installed;
+	t->takes = done ? takes_any(&t->gate) : 0;
+	if (t->takes) {
+		text = forest_emit(&t->installed, t->learned);
+		done = text && here_install(&t->here, text);
+	}
+	free(text);
+	t->learning_s += budget_now() - began;
+	return done ? EXIT_DONE : EXIT_CHECK;
+}
+
+static int judge(struct tune *t, double seconds)
+{
+	const double began = budget_now();
+	const struct confirm_asked asked = { .split = "heldout", .also = &t->from.incumbent };
+	int code = install(t);
+	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
+	if (!code)
+		code = confirm_run(t->own, &t->installed, &asked, &o);
+	return code ? code : install(t); /* its header names the database with these times */
+}
+
+/* ---- the steps ------------------------------------------------------------------------------ */
+
+static int has_prior(const struct tune *t)
+{
+	return *t->here.prior_gpu != '\0';
+}
+
+/* Shares of the time. One that a step leaves goes to the steps after it. */
+static const struct step {
+	const char *name;
+	int (*run)(struct tune *, double seconds);
+	int (*applies)(const struct tune *); /* NULL: always */
+	double share[NUM_PRESETS];           /* smoke, quick, full */
+} steps[] = {
+	{ "survey", survey, has_prior, { 0.40, 0.45, 0.35 } },
+	{ "races", races, NULL, { 0.25, 0.15, 0.30 } },
+	{ "fill", fill, NULL, { 0, 0.12, 0.10 } },
+	{ "gate", gate, NULL, { 0.20, 0.14, 0.12 } },
+	{ "judge", judge, NULL, { 0.15, 0.14, 0.13 } },
+};
+static const double whole_s[NUM_PRESETS] = { 60, 240, 1080 };
+
+static double share_of(const struct tune *t, size_t i)
+{
+	return steps[i].applies && !steps[i].applies(t) ? 0 : steps[i].share[t->o->preset];
+}
+
+static double seconds_for(const struct tune *t, size_t step)
+{
+	double sum = 0;
+	for (size_t i = step; i < COUNT(steps); i++)
+		sum += share_of(t, i);
+	return (t->deadline - budget_now()) * share_of(t, step) / sum;
+}
+
+static int run_steps(struct tune *t)
+{
+	int code = EXIT_DONE;
+	for (size_t i = 0; i < COUNT(steps) && !code && !interrupted; i++) {
+		if (share_of(t, i) <= 0)
+			continue;
+		progress_part(steps[i].name);
+		code = steps[i].run(t, seconds_for(t, i));
+	}
+	progress_end();
+	return interrupted ? EXIT_INTERRUPTED : code;
+}
+
+/* ---- beginning and end ---------------------------------------------------------------------- */
+
+enum { MOST_SETS = 24 };
+
+static int add_set(const struct tune_options *o, const char *format, const char *gpu, char *name,
+		   size_t size)
+{
+	char path[PATH_MAX];
+	snprintf(name, size, format, gpu);
+	snprintf(path, sizeof path, "%s/%s.json", o->dir, name);
+	return access(path, R_OK) == 0;
+}
+
+/* The GPU's own sets, else the H200's: what was asked for, what is dense, what traces give; of a
+ * full tune all kinds. */
+static int name_sets(const struct tune *t, char name[MOST_SETS][80])
+{
+	static const char *const kinds[] = { "%s",       "dense_%s", "traces_%s", "shapes_%s",
+					     "mixed_%s", "peers_%s", "hybrid_%s", "unseen_%s" };
+	enum { QUICK_KINDS = 3 };
+	const size_t most = t->o->preset == PRESET_FULL ? COUNT(kinds) : QUICK_KINDS;
+	const char *gpu = t->here.gpu;
+	int n = 0;
+	if (!add_set(t->o, kinds[0], gpu, name[0], sizeof name[0]))
+		gpu = "h200";
+	for (size_t i = 0; i < most; i++)
+		n += add_set(t->o, kinds[i], gpu, name[n], sizeof name[n]);
+	return n;
+}
+
+static int split_names(const char *list, char name[MOST_SETS][80])
+{
+	int n = 0;
+	for (const char *at = list; *at && n < MOST_SETS - 1;
+	     at += strcspn(at, ","), at += *at == ',')
+		snprintf(name[n++], sizeof name[0], "%.*s", (int)strcspn(at, ","), at);
+	return n;
+}
+
+/* One in three of those held out is for the gate. */
+static void draw_gate(struct scenario_list *list)
+{
+	for (int i = 0; i < list->n; i++)
+		if (gate_draws(&list->v[i]))
+			snprintf(list->v[i].split, sizeof list->v[i].split, "gate");
+}
+
+static int load_scenarios(struct tune *t)
+{
+	char name[MOST_SETS][80], path[PATH_MAX];
+	const char *set[MOST_SETS + 1];
+	int n = t->o->sets ? split_names(t->o->sets, name) : name_sets(t, name);
+	for (int i = 0; i < n; i++)
+		set[i] = name[i];
+	if (t->o->trace_set)
+		set[n++] = t->o->trace_set;
+	snprintf(path, sizeof path, "%s/models.json", t->o->dir);
+	struct models *m = models_load(path);
+	const int done = m && scenario_sets_load(&t->list, t->o->dir, set, n, t->o->model, m);
+	models_free(m);
+	if (done && !t->list.n)
+		complain("no scenario of %s in these sets",
+			 t->o->model ? t->o->model : "any model");
+	draw_gate(&t->list);
+	return done && t->list.n;
+}
+
+/* The rules in force as the basis of new ones. */
+static int load_incumbent(struct tune *t)
+{
+	char *text = t->here.rules ? file_text(t->here.rules_path) : strdup("");
+	const struct store_basis basis = { .header = t->here.gpu,
+					   .incumbent = t->here.rules ? t->here.rules_gpu : "",
+					   .rules = text,
+					   .prior = t->here.prior_gpu };
+	if (!text)
+		complain("%s: cannot be read", t->here.rules_path);
+	t->has_from = text && inheritance_of(&t->from, &basis, t->here.db);
+	free(text);
+	return t->has_from;
+}
+
+static void find_devices(struct tune *t)
+{
+	char device[MOST_DEVICES][DEVICE_NAME];
+	const int n = t->o->device ? 0 : devices_find(t->hello.info.gpu, device);
+	size_t at = 0;
+	t->devices[0] = '\0';
+	if (t->o->device)
+		snprintf(t->devices, sizeof t->devices, "%s", t->o->device);
+	for (int i = 0; i < n && at < sizeof t->devices; i++)
+		at += (size_t)snprintf(t->devices + at, sizeof t->devices - at, "%s%s",
+				       i ? "," : "", device[i]);
+}
+
+static int begin(struct tune *t)
+{
+	const struct sweep_options o = { .gpu = t->o->gpu, .device = t->o->device };
+	const int code = sweep_device(&o, &t->hello);
+	if (code)
+		return code;
+	if (!here_find(&t->here, &t->hello.info, t->o->results, t->o->generated))
+		return EXIT_CHECK;
+	if (t->o->undo)
+		return EXIT_DONE;
+	find_devices(t);
+	return load_incumbent(t) && load_scenarios(t) ? EXIT_DONE : EXIT_USAGE;
+}
+
+static void end(struct tune *t)
+{
+	scenarios_free(&t->list);
+	forget(t);
+	if (t->has_installed)
+		forest_free(&t->installed);
+	if (t->has_from)
+		inheritance_close(&t->from);
+	data_free(t->own);
+}
+
+/* What the first measuring step would have to do. */
+static int foretell(struct tune *t, double seconds)
+{
+	struct sweep_forecast f = { 0 };
+	struct sweep_options o = has_prior(t) ? survey_of(t, 0) : sweep_of(t, 0);
+	o.device = NULL;
+	const int code = sweep_foresee(&o, &t->hello, &t->list, &f);
+	if (!code)
+		tune_foretell(t, &f, seconds);
+	return code;
+}
+
+int tune(const struct tune_options *o)
+{
+	struct tune t = { .o = o, .began = budget_now() };
+	const double seconds = o->budget_s > 0 ? o->budget_s : whole_s[o->preset];
+	int code = begin(&t);
+	t.deadline = t.began + seconds;
+	if (!code && o->undo)
+		code = here_undo(&t.here) ? EXIT_DONE : EXIT_CHECK;
+	if (!code && o->dry_run)
+		code = foretell(&t, seconds);
+	if (!code && !o->undo && !o->dry_run) {
+		progress_until(seconds);
+		tune_say_plan(&t, seconds);
+		code = run_steps(&t);
+		t.took_s = budget_now() - t.began;
+		if (!code)
+			code = tune_sum(&t);
+	}
+	end(&t);
+	return code;
+}

@@ -1,0 +1,122 @@
+/* tune_here.c - which rules and databases count on this machine, and their files. */
+#include "tune.h"
+#include "harness/base/base.h"
+#include "tuner/base/base.h"
+#include "tuner/forest/forest.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int is_there(const char *path)
+{
+	return access(path, R_OK) == 0;
+}
+
+/* 0 after a complaint. */
+static int make_folder(const char *parent, const char *name)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/%s", parent, name);
+	if (!mkdir(path, 0777) || errno == EEXIST)
+		return 1;
+	complain("%s: the folder cannot be made: %s", path, strerror(errno));
+	return 0;
+}
+
+/* A machine's own rules that this attune made, or one that wrote the same form. */
+static int has_own_rules(const struct here *h)
+{
+	char *text = is_there(h->header) ? file_text(h->header) : NULL;
+	const int has = text && !header_is_older(text);
+	free(text);
+	return has;
+}
+
+/* A CPU's rules are of instruction sets and a number of threads, a GPU's of its model: what is
+ * local is of this machine, the rest of whichever the library takes for such a device. */
+static void find_rules(struct here *h, const struct device_info *d, const char *generated)
+{
+	const struct selector *s = selector_for(d, ATTUNE_BF16);
+	h->rules = RULES_NONE;
+	if (has_own_rules(h)) {
+		h->rules = RULES_LOCAL;
+		snprintf(h->rules_gpu, sizeof h->rules_gpu, "%s", h->gpu);
+		snprintf(h->rules_path, sizeof h->rules_path, "%s", h->header);
+		return;
+	}
+	if (!s)
+		return;
+	snprintf(h->rules_gpu, sizeof h->rules_gpu, "%s", s->gpu);
+	snprintf(h->rules_path, sizeof h->rules_path, "%s/attune_%s.h", generated, s->gpu);
+	if (is_there(h->rules_path))
+		h->rules = strcmp(s->gpu, h->gpu) ? RULES_BORROWED : RULES_COMMITTED;
+}
+
+/* The database of the same GPU, else of the one that the library borrows from. */
+static void find_prior(struct here *h, const struct device_info *d, const char *results)
+{
+	const struct selector *s = selector_for(d, ATTUNE_BF16);
+	const char *const names[] = { h->gpu, s ? s->gpu : "" };
+	h->prior_db[0] = h->prior_gpu[0] = '\0';
+	for (size_t i = 0; i < COUNT(names) && !*h->prior_gpu; i++) {
+		snprintf(h->prior_db, sizeof h->prior_db, "%s/%s.sqlite", results, names[i]);
+		if (*names[i] && is_there(h->prior_db))
+			snprintf(h->prior_gpu, sizeof h->prior_gpu, "%s", names[i]);
+	}
+}
+
+int here_find(struct here *h, const struct device_info *d, const char *results,
+	      const char *generated)
+{
+	*h = (struct here){ 0 };
+	snprintf(h->gpu, sizeof h->gpu, "%s", d->gpu);
+	snprintf(h->db, sizeof h->db, "%s/local/%s.sqlite", results, h->gpu);
+	snprintf(h->header, sizeof h->header, "%s/local/attune_%s.h", generated, h->gpu);
+	snprintf(h->before, sizeof h->before, "%s/local/attune_%s.h.before", generated, h->gpu);
+	find_rules(h, d, generated);
+	find_prior(h, d, results);
+	return make_folder(results, "local") && make_folder(generated, "local");
+}
+
+void here_say_rules(const struct here *h, char *text, size_t size)
+{
+	static const char *const kinds[] = { [RULES_NONE] = "the kernels' defaults",
+					     [RULES_BORROWED] = "the borrowed rules of",
+					     [RULES_COMMITTED] = "the committed rules of",
+					     [RULES_LOCAL] = "the local rules of" };
+	snprintf(text, size, "%s%s%s", kinds[h->rules], h->rules ? " " : "",
+		 h->rules ? h->rules_gpu : "");
+}
+
+static int put_aside(const char *from, const char *to)
+{
+	if (!rename(from, to) || errno == ENOENT)
+		return 1;
+	complain("%s: cannot be renamed to %s: %s", from, to, strerror(errno));
+	return 0;
+}
+
+/* Where there are no rules of before, the project's own count again. */
+int here_undo(const struct here *h)
+{
+	char aside[PATH_MAX + 8];
+	if (!is_there(h->header) && !is_there(h->before)) {
+		complain("%s: no tune of this machine has installed rules", h->header);
+		return 0;
+	}
+	snprintf(aside, sizeof aside, "%s.swap", h->before);
+	return put_aside(h->header, aside) && put_aside(h->before, h->header) &&
+	       put_aside(aside, h->before);
+}
+
+int here_install(const struct here *h, const char *text)
+{
+	char *old = file_text(h->header);
+	const int same = old && !strcmp(old, text);
+	const int kept = same || !old || file_put(h->before, old);
+	free(old);
+	return kept && (same || file_put(h->header, text));
+}

@@ -1,0 +1,208 @@
+/* tune_sum.c - what a tune says: one line before it begins, one summary of a few lines in the end.
+ * The tables behind it are `attune eval`'s. */
+#include "tune.h"
+#include "harness/base/base.h"
+#include "harness/base/json_out.h"
+#include "harness/scenario/scenario.h"
+#include "harness/search/search.h"
+#include "harness/sweep/sweep.h"
+#include "harness/worker/worker.h"
+#include "tuner/base/base.h"
+#include "tuner/data/data.h"
+#include "tuner/eval/eval.h"
+#include "tuner/forest/forest.h"
+#include "tuner/transfer/gate.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+static const char *minutes(char text[32], double seconds)
+{
+	const long s = lround(seconds);
+	snprintf(text, 32, "%ld:%02ld", s / 60, s % 60);
+	return text;
+}
+
+static double percent(double ratio)
+{
+	return 100 * (1 / ratio - 1);
+}
+
+/* Of new rules: "3.1 % faster (1.0 to 5.2, 12 scenarios)", "2.0 % slower (1 scenario)". */
+static void print_gain(const struct gate_figures *f)
+{
+	const int is_slower = f->ratio > 1;
+	const char *who = f->taken ? "" : "the new ones ";
+	if (is_slower)
+		printf("%s%.1f %% slower (", who, 100 * (f->ratio - 1));
+	else
+		printf("%s%.1f %% faster (", who, percent(f->ratio));
+	if (f->n > 1 && is_slower)
+		printf("%.1f to %.1f, ", 100 * (f->low - 1), 100 * (f->high - 1));
+	else if (f->n > 1)
+		printf("%.1f to %.1f, ", percent(f->high), percent(f->low));
+	printf("%d scenario%s)", f->n, f->n == 1 ? "" : "s");
+}
+
+static void print_rules(const struct tune *t)
+{
+	char text[160];
+	here_say_rules(&t->here, text, sizeof text);
+	printf("%-10s", "rules");
+	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
+		const struct gate_figures *f = &t->gate.group[g];
+		printf("%s%s %s: ", g ? ", " : "", gate_group_names[g], f->taken ? "new" : "kept");
+		if (f->n)
+			print_gain(f);
+		else
+			fputs(f->same ? "the same" : "not measured", stdout);
+	}
+	printf("\n%-10s%s; before: %s\n", "", t->takes ? t->here.header : "nothing was installed",
+	       text);
+}
+
+static void print_held_out(const struct tune *t, const struct held_out *h)
+{
+	char batch[BATCH_WORDS];
+	printf("%-10s", "held out");
+	if (!h->n) {
+		printf("no scenario was judged; more time judges some\n");
+		return;
+	}
+	const struct measured *m = &t->own->v[h->worst_at];
+	batch_words(batch, m->batch_text);
+	printf("%.3f x the fastest measured, before %.3f, kernels' defaults %.2f (%d scenarios); "
+	       "worst %.2f: %s %s\n",
+	       h->slowdown[INSTALLED], h->slowdown[BEFORE], h->slowdown[DEFAULTS], h->n, h->worst,
+	       m->model, batch);
+}
+
+static void print_time(const struct tune *t)
+{
+	const double *s = t->sum.spent_s;
+	const double measuring = s[SPENT_CHECKING] + s[SPENT_UPLOADING] + s[SPENT_RACING];
+	char all[32];
+	printf("%-10s%s in all: waiting for compilers %.0f s, checking %.0f s, buffers %.0f s, "
+	       "races %.0f s, learning %.0f s; the device ran %.0f s, %.0f %% of measuring\n",
+	       "time", minutes(all, t->took_s), s[SPENT_COMPILING], s[SPENT_CHECKING],
+	       s[SPENT_UPLOADING], s[SPENT_RACING], t->learning_s, s[SPENT_DEVICE],
+	       measuring > 0 ? 100 * s[SPENT_DEVICE] / measuring : 0);
+}
+
+static void print_next(const struct tune *t)
+{
+	const int left = t->list.n - t->own->n;
+	printf("%-10s", "next");
+	if (left > 0)
+		printf("make tune%s measures some of the other %d scenarios; ",
+		       t->o->preset == PRESET_FULL ? " again" : " PRESET=full", left);
+	printf("attune eval --gpu %s has the tables%s\n", t->here.gpu,
+	       t->takes ? "; make tune UNDO=1 brings the rules of before back" : "");
+}
+
+static void print_json(const struct tune *t, const struct held_out *h)
+{
+	static const char *const names[] = { "installed", "before", "defaults" };
+	static const char *const spent[] = { "compiling", "checking", "uploading", "racing",
+					     "device" };
+	struct json_out *o = out_new();
+	out_object(o, NULL);
+	out_text(o, "gpu", t->here.gpu);
+	out_text(o, "database", t->here.db);
+	out_text(o, "header", t->takes ? t->here.header : NULL);
+	out_integer(o, "scenarios_measured", t->own->n);
+	out_integer(o, "scenarios", t->list.n);
+	out_object(o, "gate");
+	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
+		const struct gate_figures *f = &t->gate.group[g];
+		out_object(o, gate_group_names[g]);
+		out_integer(o, "taken", f->taken);
+		out_integer(o, "scenarios", f->n);
+		out_number(o, "ratio", f->ratio, 5);
+		out_number(o, "low", f->low, 5);
+		out_number(o, "high", f->high, 5);
+		out_end(o);
+	}
+	out_end(o);
+	out_object(o, "heldout");
+	out_integer(o, "scenarios", h->n);
+	for (int c = 0; c < NUM_CONTENDERS; c++)
+		out_number(o, names[c], h->slowdown[c], 5);
+	out_number(o, "worst", h->n ? h->worst : NAN, 5);
+	out_end(o);
+	out_object(o, "seconds");
+	for (int i = 0; i < NUM_SPENT; i++)
+		out_number(o, spent[i], t->sum.spent_s[i], 2);
+	out_number(o, "learning", t->learning_s, 2);
+	out_number(o, "all", t->took_s, 2);
+	out_end(o);
+	out_end(o);
+	out_print(o, 2, stdout);
+}
+
+int tune_sum(struct tune *t)
+{
+	struct held_out h;
+	long long failed = 0;
+	for (int i = 0; i < NUM_OUTCOMES; i++)
+		failed += i == OUTCOME_NOISY ? 0 : t->sum.failed[i];
+	if (!held_out_judge(t->own, &t->installed, &t->from.incumbent, &h))
+		return EXIT_CHECK;
+	if (t->o->format == FORMAT_JSON) {
+		print_json(t, &h);
+		return EXIT_DONE;
+	}
+	printf("%-10s%d of %d scenarios measured on this machine, %lld times, %lld noisy, %lld "
+	       "failed: %s\n",
+	       t->here.gpu, t->own->n, t->list.n, t->sum.measured,
+	       (long long)t->sum.failed[OUTCOME_NOISY], failed, t->here.db);
+	print_rules(t);
+	print_held_out(t, &h);
+	print_time(t);
+	print_next(t);
+	return EXIT_DONE;
+}
+
+/* ---- before ---------------------------------------------------------------------------------- */
+
+static void count_splits(const struct tune *t, int *gate, int *held)
+{
+	*gate = *held = 0;
+	for (int i = 0; i < t->list.n; i++) {
+		const char *split = t->list.v[i].split;
+		*gate += split_is_gate(split);
+		*held += !split_is_gate(split) && split_is_held_out(split);
+	}
+}
+
+void tune_say_plan(const struct tune *t, double seconds)
+{
+	char text[160], time[32];
+	int gate, held;
+	here_say_rules(&t->here, text, sizeof text);
+	count_splits(t, &gate, &held);
+	complain(
+	    "%s (%s%s%s), %s, from %s; %d scenarios: %d to learn from, %d for the gate, %d held "
+	    "out",
+	    t->here.gpu, t->hello.info.name, *t->devices ? ", " : "", t->devices,
+	    minutes(time, seconds), text, t->list.n, t->list.n - gate - held, gate, held);
+}
+
+/* Bytes that a row of the database and a compiled kernel take, rounded up from those of the
+ * committed databases and of what is in the cache after a quick tune. */
+enum { ROW_BYTES = 100, CPU_BINARY_BYTES = 40000, GPU_BINARY_BYTES = 100000 };
+
+void tune_foretell(const struct tune *t, const struct sweep_forecast *f, double seconds)
+{
+	char time[32];
+	const int on_cpu = t->hello.info.backend == BACKEND_CPU;
+	const double binary = on_cpu ? CPU_BINARY_BYTES : GPU_BINARY_BYTES;
+	printf("%s: at most %d races of %d scenario parts, %d binaries to compile, %s, %.0f MB on "
+	       "disk\n",
+	       t->here.gpu, f->races, f->parts, f->binaries, minutes(time, seconds),
+	       1e-6 * (f->binaries * binary + (double)f->cells * ROW_BYTES));
+}
