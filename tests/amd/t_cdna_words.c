@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "tests/cdna/cdna_device.h"
-#include "tests/simt/dialect_host.h"
+#include "tests/dialect/dialect_host.h"
 #include "tests/simt/simt_device.h"
 
 enum { SEEDS = 4, BYTES = DIALECT_INTS * sizeof(int) };

@@ -2,4 +2,4 @@
 #define simt_die(...)  __builtin_trap()
 #define simt_dynamic() ((void *)simt_lds)
 extern "C" __attribute__((shared)) char simt_lds[];
-#include "../simt/dialect.cu"
+#include "../dialect/dialect.cu"

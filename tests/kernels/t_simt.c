@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "tests/simt/dialect_host.h"
+#include "tests/dialect/dialect_host.h"
 #include "tests/simt/simt.h"
 #include "tests/simt/simt_device.h"
 
@@ -197,7 +197,7 @@ int main(void)
 	static struct CMUnitTest tests[COUNT(rows) + 2];
 	char source[1000];
 	size_t n = 0;
-	snprintf(source, sizeof source, "%s/../tests/simt/dialect.cu",
+	snprintf(source, sizeof source, "%s/../tests/dialect/dialect.cu",
 		 source_root() ? source_root() : "kernels");
 	if (simt_open(&dev, 4, 0) || load_all(source)) {
 		printf("Bail out! %s\n", attune_last_error());

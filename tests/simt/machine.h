@@ -3,11 +3,11 @@
  *   launch.c    blocks come and go; signals
  *   fibers.c    whose turn it is
  *   stacks.c    from one's stack to another's
- *   meetings.c  of the lanes of a warp
+ *   warp_collectives.c  of the lanes of a warp
  *   barriers.c  of the threads of a block
- *   front.c     a launch in front that is not over yet
+ *   preceding_launch.c     a launch in front that is not over yet
  *   memory.c    shared memory, asynchronous copies, rounding to 16 bits
- *   ends.c      what is said of a launch that cannot go on
+ *   failure_report.c      what is said of a launch that cannot go on
  *
  * One launch at a time, in one OS thread. */
 #ifndef TESTS_SIMT_MACHINE_H
@@ -121,17 +121,17 @@ void let_others(void);                        /* whoever calls is not ready */
 void shake(void);                             /* with a seed, a warp may lose its turn */
 unsigned random_turn(void);
 
-/* ---- meetings.c, barriers.c ------------------------------------------------------------- */
+/* ---- warp_collectives.c, barriers.c ------------------------------------------------------------- */
 int try_finish(struct warp *, struct fiber *); /* the meeting that the fiber waits in */
 void product(struct warp *, uint64_t lanes);   /* products.c: SIMT_PRODUCT */
 void try_release(struct block *);              /* barriers of all live threads */
 
-/* ---- front.c ---------------------------------------------------------------------------- */
+/* ---- preceding_launch.c ---------------------------------------------------------------------------- */
 void front_begin(const struct simt_options *);
 void front_end(void); /* with the launch behind it, at the latest */
 int front_writes(const void *from, size_t bytes);
 
-/* ---- ends.c ----------------------------------------------------------------------------- */
+/* ---- failure_report.c ----------------------------------------------------------------------------- */
 /* The launch is dead of this; called from anywhere. */
 __attribute__((format(printf, 1, 2))) void tell(const char *format, ...);
 void note_place(void *pc); /* in the code, that the text is about */

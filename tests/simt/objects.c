@@ -44,7 +44,7 @@ const char *simt_folder(void)
 static const char *dialect(void)
 {
 	static char path[SIMT_PATH];
-	snprintf(path, sizeof path, "%s/../tests/simt", source_root() ? source_root() : "kernels");
+	snprintf(path, sizeof path, "%s/../tests/simt/text", source_root() ? source_root() : "kernels");
 	return path;
 }
 

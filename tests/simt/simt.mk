@@ -12,9 +12,9 @@ simt_text := $(patsubst kernels/%,$(B)/simt/%,$(wildcard kernels/*.h kernels/*.d
 	kernels/gpu/*.h kernels/gpu/*.cu))
 simt_objs := $(patsubst %.c,$(B)/%.o,$(wildcard tests/simt/*.c))
 
-$(simt_text): $(B)/simt/%: kernels/% tests/simt/host.awk tests/simt/gpu_emulated.h
+$(simt_text): $(B)/simt/%: kernels/% tests/simt/text/host.awk tests/simt/text/gpu_emulated.h
 	@mkdir -p $(@D)
-	@awk -v emulated=tests/simt/gpu_emulated.h -f tests/simt/host.awk $< >$@
+	@awk -v emulated=tests/simt/text/gpu_emulated.h -f tests/simt/text/host.awk $< >$@
 $(simt_objs): override CFLAGS := -O2 -g -std=c11 -fPIC $(WARN) $(if $(SAN),-DSIMT_SANITIZE)
 $(B)/simt.a: $(simt_objs)
 	$(call say,AR,$@)

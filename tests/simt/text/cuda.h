@@ -2,7 +2,7 @@
 #ifndef TESTS_SIMT_CUDA_H
 #define TESTS_SIMT_CUDA_H
 
-#include "simt.h"
+#include "../simt.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

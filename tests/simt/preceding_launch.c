@@ -1,4 +1,4 @@
-/* front.c - the launch in front of one that begins early. It ends when all who can go on wait
+/* preceding_launch.c - the launch in front of one that begins early. It ends when all who can go on wait
  * for it; until then what it writes is NaNs, must not be copied from, and what the launch
  * behind it is to write must stay as it is. */
 #include "machine.h"

@@ -6,7 +6,7 @@
 #ifndef TESTS_SIMT_HIP_H
 #define TESTS_SIMT_HIP_H
 
-#include "simt.h"
+#include "../simt.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define TESTS_SIMT_DIALECT_HOST_H
 
 #include "dialect_args.h"
-#include "simt.h"
+#include "tests/simt/simt.h"
 
 /* Small integers, whose products and sums are exact in any order. */
 static inline int value_at(int i)
