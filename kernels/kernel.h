@@ -13,6 +13,9 @@
 #ifndef ATTUNE_KERNEL_H
 #define ATTUNE_KERNEL_H
 
+#if defined(ATTUNE_PART_H) && !defined(ATTUNE_H)
+#error "include kernel.h before part.h: on the host struct part has more members"
+#endif
 #include "args_maps.h"
 #include "args_more.h"
 #include "attune.h"

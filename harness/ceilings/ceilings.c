@@ -17,7 +17,7 @@ static enum attune_status load_roof(struct device *dev, int roof, struct code **
 	if (!source_root())
 		return fail(ATTUNE_UNSUPPORTED, "the sources are not here; ATTUNE_SOURCE names "
 						"the kernels folder");
-	snprintf(path, sizeof path, "%s/../harness/ceilings.cu", source_root());
+	snprintf(path, sizeof path, "%s/../harness/ceilings/ceilings.cu", source_root());
 	snprintf(flags, sizeof flags, "-DROOF=%d", roof);
 	if (jit_compile_source(&binary, path, flags, dev->info.arch))
 		status = fail(ATTUNE_UNSUPPORTED, "%s does not compile: %.300s", path,

@@ -3,7 +3,7 @@
  * -DROOF=1 multiplies matrices out of registers, bf16: 16x8x16 by mma.sync, 16x16x16 by MFMA. */
 #include "kernel_args.h"
 #define DTYPE BF16
-#include "kernels/gpu/gpu.h"
+#include "gpu/gpu.h"
 
 #if ROOF == 0
 struct alignas(16) chunk {

@@ -1,7 +1,7 @@
 /* fill.cu - a pool's values, by the GPU that they are for: tens of GB cross no bus.
  * Compiled at run time with every function for the device. */
 #define DTYPE BF16 /* of gpu.h, of which nothing here depends on it */
-#include "kernels/gpu/gpu.h"
+#include "gpu/gpu.h"
 #ifdef __clang__
 #pragma clang force_cuda_host_device begin
 #include "fill.h"

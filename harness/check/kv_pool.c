@@ -121,7 +121,7 @@ static enum attune_status load_filler(struct device *dev, struct code **code)
 	if (!source_root())
 		return fail(ATTUNE_UNSUPPORTED, "the sources are not here; ATTUNE_SOURCE names "
 						"the kernels folder");
-	snprintf(path, sizeof path, "%s/../harness/fill.cu", source_root());
+	snprintf(path, sizeof path, "%s/../harness/check/fill.cu", source_root());
 	if (jit_compile_source(&binary, path, "", dev->info.arch)) {
 		status = fail(ATTUNE_UNSUPPORTED, "%s does not compile: %.300s", path,
 			      binary.log ? binary.log : "no compiler");

@@ -14,7 +14,7 @@
 
 #include "fill.h"
 #include "kernels/attune.h"
-#include "kernels/part.h"
+#include "kernels/kernel.h"
 #include <stdint.h>
 
 struct attune_more;

@@ -6,7 +6,7 @@
  * step is kept, since seeds are extreme ones. */
 #include "engine_sim.h"
 #include "set_writer.h"
-#include "kernels/part.h"
+#include "kernels/kernel.h"
 #include <math.h>
 #include <stdlib.h>
 

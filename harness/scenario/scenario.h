@@ -4,7 +4,7 @@
 #define HARNESS_SCENARIO_SCENARIO_H
 
 #include "kernels/attune.h"
-#include "kernels/part.h"
+#include "kernels/kernel.h"
 #include <stdint.h>
 #include <stdio.h>
 

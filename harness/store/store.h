@@ -4,7 +4,7 @@
 #define HARNESS_STORE_STORE_H
 
 #include "harness/base/base.h"
-#include "kernels/part.h"
+#include "kernels/kernel.h"
 #include "kernels/spec/device_info.h"
 
 struct measurement;

@@ -134,9 +134,9 @@ static void defaults_fit(void **state)
 
 static void the_harness_compiles(void **state)
 {
-	static const char *const codes[][2] = { { "fill.cu", "" },
-						{ "ceilings.cu", "-DROOF=0" },
-						{ "ceilings.cu", "-DROOF=1" },
+	static const char *const codes[][2] = { { "check/fill.cu", "" },
+						{ "ceilings/ceilings.cu", "-DROOF=0" },
+						{ "ceilings/ceilings.cu", "-DROOF=1" },
 						{ "../kernels/gpu/launch.cu", "-DEARLY=0" } };
 	const struct gpu_model *m = gpu_model(*state);
 	for (size_t i = 0; i < COUNT(codes); i++) {

@@ -22,7 +22,8 @@ MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PR
 row $? "make install"
 
 for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h \
-	share/attune/kernels/kernels.def; do
+	share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
+	share/attune/harness/ceilings/ceilings.cu; do
 	echo "$f is missing" >"$tmp/log"
 	[ -e "$tmp/usr/$f" ]
 	row $? "$f"

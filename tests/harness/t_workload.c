@@ -520,7 +520,7 @@ static void the_filler_compiles(void **state)
 	(void)state;
 	if (!strcmp(jit_version(BACKEND_GPU, "sm_90"), "none") || !source_root())
 		return;
-	snprintf(path, sizeof path, "%s/../harness/fill.cu", source_root());
+	snprintf(path, sizeof path, "%s/../harness/check/fill.cu", source_root());
 	if (jit_compile_source(&b, path, "", "sm_90"))
 		fail_msg("%s", b.log ? b.log : "no compiler");
 	jit_free(&b);

@@ -154,9 +154,9 @@ static void the_default_compiles(void **state)
 
 static void the_harness_compiles(void **state)
 {
-	static const char *const codes[][2] = { { "fill.cu", "" },
-						{ "ceilings.cu", "-DROOF=0" },
-						{ "ceilings.cu", "-DROOF=1" },
+	static const char *const codes[][2] = { { "check/fill.cu", "" },
+						{ "ceilings/ceilings.cu", "-DROOF=0" },
+						{ "ceilings/ceilings.cu", "-DROOF=1" },
 						{ "../kernels/gpu/launch.cu", "-DEARLY=0" },
 						{ "../kernels/gpu/launch.cu", "-DEARLY=1" } };
 	(void)state;

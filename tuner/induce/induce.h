@@ -3,7 +3,7 @@
 #ifndef TUNER_INDUCE_INDUCE_H
 #define TUNER_INDUCE_INDUCE_H
 
-#include "kernels/part.h"
+#include "kernels/kernel.h"
 
 struct data;
 struct forest;
