@@ -71,7 +71,7 @@ void gpu_option(const char **gpu, const char *arg, struct argp_state *);
 void format_option(enum format *, const char *arg, struct argp_state *);
 
 /* ---- stats.c: pure functions ------------------------------------------------ */
-enum { MAX_SAMPLES = 64 };       /* of one racer */
+enum { MAX_SAMPLES = 64 };       /* of one contender */
 double median(double *v, int n); /* sorts v */
 double quantile(const double *sorted, int n, double q);
 double mad(const double *v, int n, double centre); /* x 1.4826 */
@@ -88,7 +88,7 @@ double student_beyond(double z, double freedom);
 /* E max(0, X - z) of a standard normal X: what is lost by waiting for one at z. */
 double normal_loss(double z);
 /* A number that looks random and follows from this one. */
-unsigned long long heats_scramble(unsigned long long);
+unsigned long long scramble(unsigned long long);
 
 /* ---- outcome.c: what becomes of a candidate ---------------------------------- */
 enum outcome {
@@ -110,6 +110,6 @@ double seconds_now(void);
 double budget_now(void);  /* the same, unless a test holds it */
 int budget_is_held(void); /* by a test */
 void budget_race(void);   /* a race was begun */
-void budget_play(void);   /* a tape was played */
+void budget_play(void);   /* a graph was played */
 
 #endif

@@ -1,7 +1,7 @@
 /* clock.c - the clock that budgets count, and the real one.
  *
  * ATTUNE_CLOCK=SECONDS, for tests alone: a race takes so many seconds of every budget, and a play
- * of a tape a thousandth of that, however long they really take. Then what is measured in a
+ * of a graph a thousandth of that, however long they really take. Then what is measured in a
  * budget does not depend on the machine or on what else runs there. Races are counted by the
  * process that keeps the database, plays by the worker. Times are then not what is tested, so none
  * of them is too noisy (noise.c). */

@@ -143,7 +143,7 @@ double normal_loss(double z)
 	return exp(-z * z / 2) / sqrt(2 * acos(-1)) - z * erfc(z / sqrt(2)) / 2;
 }
 
-unsigned long long heats_scramble(unsigned long long z)
+unsigned long long scramble(unsigned long long z)
 {
 	z = (z ^ z >> 31) * 0xbf58476d1ce4e5b9ull;
 	return z ^ z >> 29;

@@ -104,7 +104,7 @@ static void cannot(struct said *s, int who, enum outcome outcome, const char *te
 static void measure(struct track *st, struct racing *racing, struct workload *work,
 		    struct said *out)
 {
-	struct racer racer[NUM_RACERS] = { { .call = NULL } };
+	struct timed_call timed_call[NUM_RACERS] = { { .call = NULL } };
 	struct verdict v;
 	for (int i = 0; i < 2; i++) {
 		check_workload(&v, work, &racing[i].pick->choice, &racing[i].loaded,
@@ -115,9 +115,9 @@ static void measure(struct track *st, struct racing *racing, struct workload *wo
 		}
 	}
 	for (int i = 0; i < NUM_RACERS; i++)
-		racer[i] = (struct racer){ .call = call, .arg = &racing[i] };
+		timed_call[i] = (struct timed_call){ .call = call, .arg = &racing[i] };
 	const struct race race = { .protocol = &st->protocol,
-				   .v = racer,
+				   .v = timed_call,
 				   .n = NUM_RACERS,
 				   .sets = work->sets,
 				   .seed = st->options->seed,
@@ -128,15 +128,15 @@ static void measure(struct track *st, struct racing *racing, struct workload *wo
 	}
 	for (int i = 0; i < NUM_RACERS; i++) {
 		/* Of a bridge it is today's binary against itself that says what noise is. */
-		const int is_right =
-		    racer[i].m.outcome == OUTCOME_OK || racer[i].m.outcome == OUTCOME_NOISY;
-		if (!is_right || !racer[i].m.samples) {
-			cannot(out, i, is_right ? OUTCOME_NOISY : racer[i].m.outcome,
-			       racer[i].m.detail);
+		const int is_right = timed_call[i].m.outcome == OUTCOME_OK ||
+				     timed_call[i].m.outcome == OUTCOME_NOISY;
+		if (!is_right || !timed_call[i].m.samples) {
+			cannot(out, i, is_right ? OUTCOME_NOISY : timed_call[i].m.outcome,
+			       timed_call[i].m.detail);
 			return;
 		}
-		out->us[i] = racer[i].m.median_us;
-		out->ratio[i] = racer[i].m.ratio;
+		out->us[i] = timed_call[i].m.median_us;
+		out->ratio[i] = timed_call[i].m.ratio;
 	}
 }
 

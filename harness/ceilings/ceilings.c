@@ -28,24 +28,24 @@ static enum attune_status load_roof(struct device *dev, int roof, struct code **
 	return status;
 }
 
-/* Median time of one launch, of `launches` on a tape. */
+/* Median time of one launch, of `launches` on a graph. */
 static enum attune_status time_launches(struct device *dev, const struct code *code,
 					const struct geometry *g, const struct ceiling_args *args,
 					int launches, double *ns)
 {
-	struct tape *tape = NULL;
+	struct graph *graph = NULL;
 	double v[PLAYS];
-	enum attune_status ended, status = dev->ops->tape_begin(dev);
+	enum attune_status ended, status = dev->ops->graph_begin(dev);
 	if (status)
 		return status;
 	for (int i = 0; i < launches && !status; i++)
 		status = dev->ops->launch(dev, code, g, args, sizeof *args, dev->ops->stream(dev));
-	ended = dev->ops->tape_end(dev, &tape);
+	ended = dev->ops->graph_end(dev, &graph);
 	status = status ? status : ended;
 	for (int i = -1; i < PLAYS && !status; i++) /* the first warms up */
-		status = dev->ops->tape_play(dev, tape, &v[i < 0 ? 0 : i]);
+		status = dev->ops->graph_play(dev, graph, &v[i < 0 ? 0 : i]);
 	if (!ended)
-		dev->ops->tape_free(dev, tape);
+		dev->ops->graph_free(dev, graph);
 	*ns = status ? 0 : median(v, PLAYS) / launches;
 	return status;
 }

@@ -1,4 +1,4 @@
-/* results.c - times a tape of launches, and keeps what was measured. */
+/* results.c - times a graph of launches, and keeps what was measured. */
 #include "suite.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
@@ -12,19 +12,19 @@ enum { PLAYS = 7, WARM = 2 };
 double roofline_us(struct device *dev, int launches,
 		   enum attune_status (*record)(void *arg, int i, void *stream), void *arg)
 {
-	struct tape *tape = NULL;
+	struct graph *graph = NULL;
 	double ns[PLAYS];
-	enum attune_status status = dev->ops->tape_begin(dev);
+	enum attune_status status = dev->ops->graph_begin(dev);
 	if (status)
 		return NAN;
 	for (int i = 0; i < launches && !status; i++)
 		status = record(arg, i, dev->ops->stream(dev));
-	const enum attune_status ended = dev->ops->tape_end(dev, &tape);
+	const enum attune_status ended = dev->ops->graph_end(dev, &graph);
 	status = status ? status : ended;
 	for (int i = -WARM; i < PLAYS && !status; i++)
-		status = dev->ops->tape_play(dev, tape, &ns[i < 0 ? 0 : i]);
+		status = dev->ops->graph_play(dev, graph, &ns[i < 0 ? 0 : i]);
 	if (!ended)
-		dev->ops->tape_free(dev, tape);
+		dev->ops->graph_free(dev, graph);
 	return status ? NAN : median(ns, PLAYS) / launches / 1e3;
 }
 

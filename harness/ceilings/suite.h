@@ -1,6 +1,6 @@
 /* roofline.h - what a GPU gives at most, without attention; `attune bench --roofline` asks.
  *
- *   results.c  times a tape, keeps what was measured
+ *   results.c  times a graph, keeps what was measured
  *   memory_reads.c    ways to read memory, timed: read, cold, cached
  *   launches.c   what launches cost */
 #ifndef HARNESS_CEILINGS_SUITE_H
@@ -48,8 +48,8 @@ struct roofline {
 };
 
 /* ---- results.c ---- */
-/* Median of the plays of a tape, us a launch: what `record` launches, `launches` in all; NaN
- * where it does not run. The tape is freed. */
+/* Median of the plays of a graph, us a launch: what `record` launches, `launches` in all; NaN
+ * where it does not run. The graph is freed. */
 double roofline_us(struct device *, int launches,
 		   enum attune_status (*record)(void *arg, int i, void *stream), void *arg);
 /* Keeps it unless it is no positive number. */

@@ -250,7 +250,7 @@ void check_choice(struct verdict *v, struct device *dev, struct pool **pool, con
 		  int max_rows)
 {
 	struct workload *w = NULL;
-	enum attune_status status = exam_find(&w, dev, pool, s);
+	enum attune_status status = cached_check_find(&w, dev, pool, s);
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	if (status)
 		judge_status(v, status);

@@ -9,8 +9,8 @@
 
 enum { MAX_EXAM_BYTES = 512 << 20 };
 
-struct exam {
-	struct exam *next; /* an older one */
+struct cached_check {
+	struct cached_check *next; /* an older one */
 	struct scenario scenario;
 	struct batch batch;
 	int32_t *lengths; /* query_start, then seq_lens */
@@ -18,7 +18,7 @@ struct exam {
 	size_t bytes;
 };
 
-static void exam_free(struct exam *x)
+static void cached_check_free(struct cached_check *x)
 {
 	if (x->w.dev)
 		workload_free(&x->w);
@@ -26,16 +26,16 @@ static void exam_free(struct exam *x)
 	free(x);
 }
 
-static void drop_exams(struct exam **at)
+static void drop_exams(struct cached_check **at)
 {
 	while (*at) {
-		struct exam *x = *at;
+		struct cached_check *x = *at;
 		*at = x->next;
-		exam_free(x);
+		cached_check_free(x);
 	}
 }
 
-static int is_for(const struct exam *x, const struct scenario *s)
+static int is_for(const struct cached_check *x, const struct scenario *s)
 {
 	const attune_batch *a = &x->batch.view, *b = &s->batch->view;
 	const size_t n = (size_t)b->num_seqs * sizeof *b->seq_lens;
@@ -44,18 +44,18 @@ static int is_for(const struct exam *x, const struct scenario *s)
 		       !memcmp(a->seq_lens, b->seq_lens, n)));
 }
 
-static int is_of_shape(const struct exam *x, const struct scenario *s)
+static int is_of_shape(const struct cached_check *x, const struct scenario *s)
 {
 	return x->scenario.layout == s->layout &&
 	       !memcmp(&x->scenario.shape, &s->shape, sizeof s->shape);
 }
 
 /* A copy of what the workload needs of a scenario that may not live long. */
-static struct exam *exam_new(const struct scenario *s)
+static struct cached_check *cached_check_new(const struct scenario *s)
 {
 	const attune_batch *b = &s->batch->view;
 	const size_t n = (size_t)b->num_seqs;
-	struct exam *x = calloc(1, sizeof *x);
+	struct cached_check *x = calloc(1, sizeof *x);
 	if (x)
 		x->lengths = calloc(2 * n + 1, sizeof *x->lengths);
 	if (!x || !x->lengths) {
@@ -77,9 +77,9 @@ static struct exam *exam_new(const struct scenario *s)
 static void trim(struct pool *p)
 {
 	size_t bytes = 0;
-	for (struct exam **at = &p->exams; *at; at = &(*at)->next) {
+	for (struct cached_check **at = &p->cached_checks; *at; at = &(*at)->next) {
 		bytes += (*at)->bytes;
-		if (bytes > MAX_EXAM_BYTES && at != &p->exams) {
+		if (bytes > MAX_EXAM_BYTES && at != &p->cached_checks) {
 			drop_exams(at);
 			return;
 		}
@@ -89,39 +89,39 @@ static void trim(struct pool *p)
 static enum attune_status add_exam(struct pool *p, struct device *dev, const struct scenario *s)
 {
 	enum attune_status status;
-	struct exam *x = exam_new(s);
+	struct cached_check *x = cached_check_new(s);
 	if (!x)
 		return fail(ATTUNE_NO_MEMORY, "out of memory");
 	status = workload_make(&x->w, dev, NULL, &x->scenario, WORKLOAD_CHECK, 0);
 	if (status) {
-		exam_free(x);
+		cached_check_free(x);
 		return status;
 	}
 	x->bytes = x->w.out_bytes + 2 * (size_t)(x->w.pages_per_set + x->w.spare_pages) *
 					(size_t)x->w.tensors.k_page_stride *
 					(size_t)dtype_bytes(s->shape.kv_dtype);
-	x->next = p->exams;
-	p->exams = x;
+	x->next = p->cached_checks;
+	p->cached_checks = x;
 	trim(p);
 	return ATTUNE_OK;
 }
 
-enum attune_status exam_find(struct workload **w, struct device *dev, struct pool **pool,
-			     const struct scenario *s)
+enum attune_status cached_check_find(struct workload **w, struct device *dev, struct pool **pool,
+				     const struct scenario *s)
 {
 	struct pool *p = *pool ? *pool : calloc(1, sizeof *p);
-	struct exam *x;
+	struct cached_check *x;
 	enum attune_status status;
 	if (!p)
 		return fail(ATTUNE_NO_MEMORY, "out of memory");
 	*pool = p;
-	if (p->exams && !is_of_shape(p->exams, s))
-		drop_exams(&p->exams);
-	for (x = p->exams; x && !is_for(x, s);)
+	if (p->cached_checks && !is_of_shape(p->cached_checks, s))
+		drop_exams(&p->cached_checks);
+	for (x = p->cached_checks; x && !is_for(x, s);)
 		x = x->next;
 	status = x ? ATTUNE_OK : add_exam(p, dev, s);
 	if (!status)
-		*w = x ? &x->w : &p->exams->w;
+		*w = x ? &x->w : &p->cached_checks->w;
 	return status;
 }
 
@@ -129,7 +129,7 @@ void pool_free(struct device *dev, struct pool *p)
 {
 	if (!p)
 		return;
-	drop_exams(&p->exams);
+	drop_exams(&p->cached_checks);
 	pool_drop(dev, p);
 	free(p);
 }

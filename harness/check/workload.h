@@ -35,12 +35,12 @@ unsigned long long next_random(unsigned long long *state);
 int32_t *permutation(int n, unsigned long long seed);
 
 /* ---- kv_pool.c ---------------------------------------------------------------------- */
-struct exam;
+struct cached_check;
 struct pool {
 	void *k, *v;
 	size_t elements; /* of each */
 	enum attune_dtype dtype;
-	struct exam *exams;
+	struct cached_check *cached_checks;
 };
 /* At least so many elements of each, with values; what is there may move. */
 enum attune_status pool_reserve(struct pool **, struct device *, size_t elements,
@@ -87,7 +87,7 @@ void expected_free(struct expected *);
 /* ---- check_cache.c ---------------------------------------------------------------------- */
 /* The check workload of the scenario's shape, layout, lengths and seed, made or kept;
  * it is the pool's. */
-enum attune_status exam_find(struct workload **, struct device *, struct pool **,
-			     const struct scenario *);
+enum attune_status cached_check_find(struct workload **, struct device *, struct pool **,
+				     const struct scenario *);
 
 #endif

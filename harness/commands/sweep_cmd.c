@@ -387,7 +387,7 @@ int cmd_sweep(int argc, char **argv)
 		r.o.budget_s = budgets[r.o.preset];
 	if (r.o.replay)
 		catch_signals();
-	code = r.o.replay ? sweep_replay(&r.o) : r.compile_only ? compile(&r) : measure(&r);
+	code = r.o.replay ? simulate(&r.o) : r.compile_only ? compile(&r) : measure(&r);
 	free(command);
 	return code;
 }

@@ -35,7 +35,7 @@ struct sim {
 	const struct engine *engine;
 	struct step_cost cost;
 	double draft_share; /* probability that a draft is accepted, given those before it */
-	struct replay *out;
+	struct engine_sim *out;
 	struct state *state; /* as the trace */
 	int *running, num_running;
 	int *query; /* of this step, as running */
@@ -146,7 +146,7 @@ static void *grown(void *old, size_t *room, size_t wanted, size_t size)
 /* Keeps the step; sequences that the budget did not reach are not part of it. */
 static int record(struct sim *s)
 {
-	struct replay *out = s->out;
+	struct engine_sim *out = s->out;
 	struct step *steps =
 	    grown(out->steps, &out->steps_room, (size_t)out->num_steps + 1, sizeof *steps);
 	struct row *rows;
@@ -264,7 +264,7 @@ static int run(struct sim *s)
 	return 1;
 }
 
-int replay_run(struct replay *out, const struct trace *trace, const struct engine *engine)
+int engine_run(struct engine_sim *out, const struct trace *trace, const struct engine *engine)
 {
 	size_t n = (size_t)trace->n + 1, m = (size_t)engine->max_seqs + 1;
 	struct sim s = { .trace = trace,
@@ -278,43 +278,43 @@ int replay_run(struct replay *out, const struct trace *trace, const struct engin
 			 .preempted = calloc(n, sizeof *s.preempted),
 			 .free_blocks = engine->kv_tokens / REPLAY_BLOCK };
 	int ok;
-	*out = (struct replay){ .done_ms = calloc(n, sizeof *out->done_ms),
-				.busy_steps = trace->n > 0 };
+	*out = (struct engine_sim){ .done_ms = calloc(n, sizeof *out->done_ms),
+				    .busy_steps = trace->n > 0 };
 	ok = s.state && s.running && s.query && s.preempted && out->done_ms && run(&s);
 	free(s.state);
 	free(s.running);
 	free(s.query);
 	free(s.preempted);
 	if (!ok)
-		replay_free(out);
+		engine_free(out);
 	return ok;
 }
 
-void replay_free(struct replay *r)
+void engine_free(struct engine_sim *r)
 {
 	free(r->steps);
 	free(r->rows);
 	free(r->done_ms);
-	*r = (struct replay){ 0 };
+	*r = (struct engine_sim){ 0 };
 }
 
 /* Completions between 15 % and 85 % of a run in which all arrive at once. */
-double replay_capacity(const struct trace *trace, const struct engine *engine)
+double engine_capacity(const struct trace *trace, const struct engine *engine)
 {
 	struct trace crowd = { calloc((size_t)trace->n + 1, sizeof *crowd.v), trace->n, 0 };
-	struct replay r;
+	struct engine_sim r;
 	double end = 0, done = 0;
 	if (!crowd.v)
 		return 0;
 	memcpy(crowd.v, trace->v, (size_t)trace->n * sizeof *crowd.v);
 	for (int i = 0; i < crowd.n; i++)
 		crowd.v[i].arrival_ms = 0;
-	if (replay_run(&r, &crowd, engine)) {
+	if (engine_run(&r, &crowd, engine)) {
 		for (int i = 0; i < r.num_steps; i++)
 			end += r.steps[i].ms;
 		for (int i = 0; i < crowd.n; i++)
 			done += r.done_ms[i] > 0.15 * end && r.done_ms[i] <= 0.85 * end;
-		replay_free(&r);
+		engine_free(&r);
 	}
 	trace_free(&crowd);
 	/* A trace too short to have a middle: its mean over the whole run. */

@@ -51,7 +51,7 @@ struct step {
 	int num_rows;
 };
 
-struct replay {
+struct engine_sim {
 	struct step *steps;
 	struct row *rows;
 	int num_steps;
@@ -82,11 +82,11 @@ void trace_set_rate(struct trace *, double per_s);
 
 /* engine_sim.c */
 /* Runs the whole trace; 0 when out of memory. Every request must fit kv_tokens. */
-int replay_run(struct replay *, const struct trace *, const struct engine *);
-void replay_free(struct replay *);
+int engine_run(struct engine_sim *, const struct trace *, const struct engine *);
+void engine_free(struct engine_sim *);
 /* Requests a second that the engine completes with an endless backlog; 0: out of
  * memory. */
-double replay_capacity(const struct trace *, const struct engine *);
+double engine_capacity(const struct trace *, const struct engine *);
 
 /* representative_steps.c */
 struct pick_rule {
@@ -96,15 +96,15 @@ struct pick_rule {
 	unsigned long long seed;
 };
 /* The busy steps after their first tenth, while the engine fills. */
-struct pick_rule pick_all(const struct replay *);
+struct pick_rule pick_all(const struct engine_sim *);
 /* `n` typical steps that lie far apart in the logarithms of (decodes, their mean KV,
  * prefill tokens, longest KV), found from a first one that is drawn by time with the
  * seed; no batch twice. Returns how many there are, at most n; -1: out of memory. */
-int replay_pick(const struct replay *, const struct pick_rule *, struct picked *, int n);
+int engine_pick(const struct engine_sim *, const struct pick_rule *, struct picked *, int n);
 /* The steps with the longest sequence, the most sequences and the most prefill tokens:
  * REPLAY_CORNERS or fewer, of weight 0. */
 enum { REPLAY_CORNERS = 3 };
-int replay_corners(const struct replay *, const struct pick_rule *, struct picked *);
+int engine_corners(const struct engine_sim *, const struct pick_rule *, struct picked *);
 
 /* trace_set.c: a trace and what to make of it. */
 struct job {
@@ -132,7 +132,7 @@ int set_make(const struct recipe *, const struct models *, FILE *);
 int traffic_print(const struct job *, int num_jobs, enum format, FILE *);
 /* Replays the job's trace at its load; says in a line what came of it. 0 after a
  * complaint. */
-int job_replay(struct replay *, const struct job *);
+int job_replay(struct engine_sim *, const struct job *);
 /* "data/azure2023_code.csv" -> "azure2023_code" */
 void trace_name(char *name, size_t size, const char *path);
 

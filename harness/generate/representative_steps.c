@@ -27,7 +27,7 @@ struct cell {
 	double spread;                 /* sum of time x squared distance to the seed */
 };
 
-static struct point place_step(const struct replay *r, const struct step *s,
+static struct point place_step(const struct engine_sim *r, const struct step *s,
 			       const struct pick_rule *rule)
 {
 	struct point p = { .ms = s->ms, .distance = INFINITY };
@@ -144,14 +144,14 @@ static void keep_typical(const struct point *p, int n, struct cell *cells, struc
 	}
 }
 
-struct pick_rule pick_all(const struct replay *r)
+struct pick_rule pick_all(const struct engine_sim *r)
 {
 	return (struct pick_rule){ .first = r->busy_steps / 10,
 				   .end = r->busy_steps,
 				   .max_pairs = INFINITY };
 }
 
-int replay_pick(const struct replay *r, const struct pick_rule *rule, struct picked *kept,
+int engine_pick(const struct engine_sim *r, const struct pick_rule *rule, struct picked *kept,
 		int wanted)
 {
 	const int first = rule->first, n = rule->end - first;
@@ -187,7 +187,7 @@ int replay_pick(const struct replay *r, const struct pick_rule *rule, struct pic
 }
 
 /* What a corner has most of. */
-static double extent(const struct replay *r, const struct step *s, int corner)
+static double extent(const struct engine_sim *r, const struct step *s, int corner)
 {
 	double most = corner == 1 ? s->num_rows : 0;
 	for (int i = 0; i < s->num_rows && corner != 1; i++) {
@@ -200,7 +200,7 @@ static double extent(const struct replay *r, const struct step *s, int corner)
 	return most;
 }
 
-int replay_corners(const struct replay *r, const struct pick_rule *rule, struct picked *kept)
+int engine_corners(const struct engine_sim *r, const struct pick_rule *rule, struct picked *kept)
 {
 	int n = 0;
 	for (int corner = 0; corner < REPLAY_CORNERS; corner++) {

@@ -54,9 +54,9 @@ char *rows_text(const struct row *rows, int num_rows)
 	return text;
 }
 
-int made_add(struct made_set *set, struct made one)
+int generated_add(struct generated_set *set, struct generated one)
 {
-	struct made *v;
+	struct generated *v;
 	for (int i = 0; i < set->n; i++)
 		if (!strcmp(set->v[i].batch, one.batch)) {
 			complain("%s: the same batch as from %s; kept once", one.from,
@@ -76,11 +76,11 @@ int made_add(struct made_set *set, struct made one)
 
 /* A line for what a scenario is and one for its batch, as sets are reviewed and committed: a
  * layout that JSON libraries do not write. */
-void made_print(const struct made_set *set, FILE *f)
+void generated_print(const struct generated_set *set, FILE *f)
 {
 	fputs("\t\"scenarios\": [\n", f);
 	for (int i = 0; i < set->n; i++) {
-		const struct made *m = &set->v[i];
+		const struct generated *m = &set->v[i];
 		fputs("\t\t{\"split\": ", f);
 		out_quoted(f, m->split);
 		fputs(", ", f);
@@ -96,10 +96,10 @@ void made_print(const struct made_set *set, FILE *f)
 	fputs("\t]\n", f);
 }
 
-void made_free(struct made_set *set)
+void generated_free(struct generated_set *set)
 {
 	for (int i = 0; i < set->n; i++)
 		free(set->v[i].batch);
 	free(set->v);
-	*set = (struct made_set){ 0 };
+	*set = (struct generated_set){ 0 };
 }

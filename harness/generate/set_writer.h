@@ -6,7 +6,7 @@
 #include "engine_sim.h"
 #include <stdio.h>
 
-struct made {
+struct generated {
 	char *batch; /* as text, owned */
 	char model[64], from[96];
 	const char *split, *settings; /* settings: JSON members, each followed by ", "; or "" */
@@ -14,17 +14,17 @@ struct made {
 	int steps; /* of an engine that it stands for; 0: none, and no weight is written */
 };
 
-struct made_set {
-	struct made *v;
+struct generated_set {
+	struct generated *v;
 	int n;
 };
 
 /* set_writer.c */
 /* Takes `batch`. One that is there already is not taken again: a line on stderr says so.
  * 0: out of memory. */
-int made_add(struct made_set *, struct made);
-void made_print(const struct made_set *, FILE *); /* the member "scenarios" */
-void made_free(struct made_set *);
+int generated_add(struct generated_set *, struct generated);
+void generated_print(const struct generated_set *, FILE *); /* the member "scenarios" */
+void generated_free(struct generated_set *);
 /* The batch as text in canonical form, the caller's to free; NULL: out of memory. */
 char *rows_text(const struct row *, int n);
 /* 1 when the rows are of a batch size or length that no training row of the shipped
@@ -63,6 +63,6 @@ extern const struct grid grids[]; /* ends with a NULL name */
 
 /* space_filling.c: adds the grid's rows; `dir` holds the sets that it shall not repeat. 0 after a
  * complaint. */
-int grid_add(struct made_set *, const char *name, const char *dir, const struct models *);
+int grid_add(struct generated_set *, const char *name, const char *dir, const struct models *);
 
 #endif

@@ -127,7 +127,7 @@ struct out {
 	const struct grid *grid;
 	const struct models *models;
 	const struct scenario_list *beside;
-	struct made_set *set;
+	struct generated_set *set;
 	struct point *point; /* of the family's rows so far */
 	int rows;
 	int trained, drawn; /* rows for train so far; which one of ten is held out */
@@ -249,14 +249,14 @@ static void add_family(struct out *o, const struct family *f)
 	o->point = calloc((size_t)f->rows, sizeof *o->point);
 	o->failed |= !o->point;
 	for (o->rows = 0; o->rows < f->rows && !o->failed; o->rows++) {
-		struct made one = { .weight = 1, .settings = f->settings ? f->settings : "" };
+		struct generated one = { .weight = 1, .settings = f->settings ? f->settings : "" };
 		snprintf(one.model, sizeof one.model, "%s", models[o->set->n % num_models]);
 		snprintf(one.from, sizeof one.from, "%s", f->name);
 		one.batch = next_row(o, f, one.model);
 		if (!one.batch)
 			break;
 		one.split = split_of(o, f);
-		o->failed |= !made_add(o->set, one);
+		o->failed |= !generated_add(o->set, one);
 	}
 	free(o->point);
 }
@@ -288,7 +288,8 @@ static int load_beside(struct scenario_list *list, const char *names, const char
 	return 1;
 }
 
-int grid_add(struct made_set *set, const char *name, const char *dir, const struct models *models)
+int grid_add(struct generated_set *set, const char *name, const char *dir,
+	     const struct models *models)
 {
 	struct scenario_list beside = { 0 };
 	struct out o = {

@@ -29,21 +29,21 @@ static void dealt_model(char *name, size_t size, const char *list, int i)
 	snprintf(name, size, "%.*s", (int)strcspn(list, ","), list);
 }
 
-static int add_pick(struct made_set *set, const struct replay *r, const struct job *job,
+static int add_pick(struct generated_set *set, const struct engine_sim *r, const struct job *job,
 		    const struct picked *p, int picks, const char *split)
 {
 	const struct step *s = &r->steps[p->step];
-	struct made e = { .split = split,
-			  .settings = "",
-			  .weight = fmax(p->weight * picks, MIN_WEIGHT),
-			  .steps = p->steps,
-			  .batch = rows_text(&r->rows[s->first], s->num_rows) };
+	struct generated e = { .split = split,
+			       .settings = "",
+			       .weight = fmax(p->weight * picks, MIN_WEIGHT),
+			       .steps = p->steps,
+			       .batch = rows_text(&r->rows[s->first], s->num_rows) };
 	char name[64];
 	trace_name(name, sizeof name, job->path);
 	snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, p->step, r->num_steps,
 		 p->weight > 0 ? "" : ", corner");
 	dealt_model(e.model, sizeof e.model, job->models, set->n);
-	return e.batch && made_add(set, e);
+	return e.batch && generated_add(set, e);
 }
 
 /* Query-key pairs that the heaviest of the models may have; 0 after a complaint. */
@@ -65,7 +65,7 @@ static double most_pairs(const struct job *job, const struct models *models)
 }
 
 /* Where the last `share` of the rule's time begins. */
-static int cut_at(const struct replay *r, const struct pick_rule *rule, double share)
+static int cut_at(const struct engine_sim *r, const struct pick_rule *rule, double share)
 {
 	double total = 0, sum = 0;
 	int i;
@@ -77,12 +77,12 @@ static int cut_at(const struct replay *r, const struct pick_rule *rule, double s
 }
 
 /* Returns how many there are; -1: out of memory. */
-static int pick_from(struct made_set *set, const struct replay *r, const struct job *job,
+static int pick_from(struct generated_set *set, const struct engine_sim *r, const struct job *job,
 		     const struct pick_rule *rule, int wanted, const char *split)
 {
 	struct picked *p = calloc((size_t)wanted + REPLAY_CORNERS, sizeof *p);
-	int n = p ? replay_pick(r, rule, p, wanted) : -1, ok = n >= 0;
-	int corners = n > 0 && job->corners ? replay_corners(r, rule, p + n) : 0;
+	int n = p ? engine_pick(r, rule, p, wanted) : -1, ok = n >= 0;
+	int corners = n > 0 && job->corners ? engine_corners(r, rule, p + n) : 0;
 	for (int i = 0; ok && i < n + corners; i++) {
 		const int is_drawn = job->leave_out && i < n && i % 10 == 5;
 		ok = add_pick(set, r, job, &p[i], n, is_drawn ? "heldout_random" : split);
@@ -91,7 +91,7 @@ static int pick_from(struct made_set *set, const struct replay *r, const struct 
 	return ok ? n : -1;
 }
 
-static int pick_steps(struct made_set *set, const struct replay *r, const struct job *job,
+static int pick_steps(struct generated_set *set, const struct engine_sim *r, const struct job *job,
 		      double pairs)
 {
 	struct pick_rule early = pick_all(r), late;
@@ -123,7 +123,7 @@ static struct engine job_engine(const struct job *job)
 	return e;
 }
 
-int job_replay(struct replay *r, const struct job *job)
+int job_replay(struct engine_sim *r, const struct job *job)
 {
 	const struct engine e = job_engine(job);
 	long long whole = e.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK - e.drafts;
@@ -137,11 +137,11 @@ int job_replay(struct replay *r, const struct job *job)
 	}
 	if (!trace_load(&trace, job->path, job->requests, longest))
 		return 0;
-	capacity = replay_capacity(&trace, &e);
+	capacity = engine_capacity(&trace, &e);
 	const double own = trace_rate(&trace);
 	if (capacity > 0) {
 		trace_set_rate(&trace, job->load * capacity);
-		ok = replay_run(r, &trace, &e);
+		ok = engine_run(r, &trace, &e);
 	}
 	if (ok)
 		complain("%s: %d requests (%d left out); their %.2f/s are taken as %.2f/s, load "
@@ -156,15 +156,15 @@ int job_replay(struct replay *r, const struct job *job)
 	return ok;
 }
 
-static int replay_job(struct made_set *set, const struct job *job, const struct models *models)
+static int engine_job(struct generated_set *set, const struct job *job, const struct models *models)
 {
 	const double pairs = most_pairs(job, models);
-	struct replay r;
+	struct engine_sim r;
 	int ok;
 	if (!pairs || !job_replay(&r, job))
 		return 0;
 	ok = pick_steps(set, &r, job, pairs);
-	replay_free(&r);
+	engine_free(&r);
 	return ok;
 }
 
@@ -210,10 +210,10 @@ static void print_about(const struct job *j, FILE *f)
 
 int set_make(const struct recipe *r, const struct models *models, FILE *f)
 {
-	struct made_set set = { 0 };
+	struct generated_set set = { 0 };
 	int ok = !r->grid || grid_add(&set, r->grid, r->dir, models);
 	for (int i = 0; ok && i < r->num_jobs; i++)
-		ok = replay_job(&set, &r->jobs[i], models);
+		ok = engine_job(&set, &r->jobs[i], models);
 	if (ok) {
 		fputs("{\n\t\"about\": [\n", f);
 		if (r->grid) {
@@ -225,9 +225,9 @@ int set_make(const struct recipe *r, const struct models *models, FILE *f)
 			fputs(i + 1 < r->num_jobs ? ",\n" : "\n", f);
 		}
 		fputs("\t],\n", f);
-		made_print(&set, f);
+		generated_print(&set, f);
 		fputs("}\n", f);
 	}
-	made_free(&set);
+	generated_free(&set);
 	return ok;
 }

@@ -20,7 +20,7 @@ static void keep(struct traffic *t, int what, double v)
 	t->v[what][t->n[what]++] = v;
 }
 
-static void add_step(struct traffic *t, const struct replay *r, const struct step *s)
+static void add_step(struct traffic *t, const struct engine_sim *r, const struct step *s)
 {
 	double sum = 0, squares = 0, longest = 0, tokens = 0;
 	int decodes = 0;
@@ -53,7 +53,7 @@ static void add_step(struct traffic *t, const struct replay *r, const struct ste
 	}
 }
 
-static int tally(struct traffic *t, const struct replay *r)
+static int tally(struct traffic *t, const struct engine_sim *r)
 {
 	const struct pick_rule all = pick_all(r);
 	const size_t most = (size_t)r->num_steps + 1;
@@ -95,7 +95,7 @@ int traffic_print(const struct job *jobs, int num_jobs, enum format format, FILE
 	int ok = 1;
 	for (int i = 0; ok && i < num_jobs; i++) {
 		struct traffic t = { 0 };
-		struct replay r;
+		struct engine_sim r;
 		if (!job_replay(&r, &jobs[i]))
 			return 0;
 		ok = tally(&t, &r);
@@ -103,7 +103,7 @@ int traffic_print(const struct job *jobs, int num_jobs, enum format format, FILE
 			print_row(table, &jobs[i], &t);
 		for (int k = 0; k < NUM_MEDIANS; k++)
 			free(t.v[k]);
-		replay_free(&r);
+		engine_free(&r);
 	}
 	if (ok)
 		table_print(table, f);

@@ -1,19 +1,19 @@
 /* elimination.c - who is out of a race. Pure arithmetic on logarithms of times, of which one of
- * each racer belongs to one round:
+ * each contender belongs to one round:
  *
  *             round 0   1   2   ...       What all have in common in a round, drift and
- *   racer 0    x00  x01  x02              clocks, cancels in differences within it: racer
- *   racer 1    x10   -   x12              i is behind the leader l by the centre of
+ *   contender 0    x00  x01  x02              clocks, cancels in differences within it: contender
+ *   contender 1    x10   -   x12              i is behind the leader l by the centre of
  *   ...                                   x_ik - x_lk over the rounds k of both.
  *
  * How sure that is. A handful of differences tells little of their own spread, but all
- * racers are timed alike: the spread between one round and the next, of all together, is
+ * contenders are timed alike: the spread between one round and the next, of all together, is
  * a prior for each one's own, worth PRIOR rounds at most, as in Smyth (2004), "Linear
  * models and empirical Bayes methods", section 3. Both are by median absolute deviation,
  * with the factors for small samples of Croux and Rousseeuw (1992). Bounds are Student's t.
  *
- * How often one may look. A racer is beaten when its lower bound is above 0 at 2.6 sigma,
- * with Holm's (1979) correction over all who are still in: the racer that is most clearly
+ * How often one may look. A contender is beaten when its lower bound is above 0 at 2.6 sigma,
+ * with Holm's (1979) correction over all who are still in: the contender that is most clearly
  * behind must be so at 0.5 %/m, the next at 0.5 %/(m-1) ... That the leader was chosen since
  * it looked best is covered: the true best is only lost by being beaten by one of m - 1
  * possible leaders, and each such comparison is paid for (Hsu 1984, "Constrained
@@ -82,7 +82,7 @@ static void pooled_spread(struct spread *all, const double *x, const char *in, i
 	all->rounds = fmin(PRIOR, mad_worth * free);
 }
 
-/* Rounds that racer i and the leader both took: how far behind it was, and the sum of
+/* Rounds that contender i and the leader both took: how far behind it was, and the sum of
  * what is known of that. */
 struct gap {
 	int n;
@@ -114,7 +114,7 @@ static void gap_to(struct gap *g, const double *mine, const double *theirs, int 
 	}
 }
 
-/* The racer with the lowest centre of times over those of their rounds. */
+/* The contender with the lowest centre of times over those of their rounds. */
 static int find_leader(const double *x, const char *in, int n, int rounds, int twin,
 		       double *scratch)
 {
@@ -210,7 +210,7 @@ static double own_level(const double *mine, const double *common, int rounds)
 	return n < ENOUGH ? median(left, n) : middle(left, n);
 }
 
-/* Of one round, by racers that took two at least: another's level says nothing of it. */
+/* Of one round, by contenders that took two at least: another's level says nothing of it. */
 static double common_of(const double *x, const double *level, int n, int rounds, int k,
 			double *scratch)
 {

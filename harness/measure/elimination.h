@@ -4,7 +4,7 @@
 
 #include "harness/base/base.h"
 
-/* A racer against the leader: logarithms of ratios. */
+/* A contender against the leader: logarithms of ratios. */
 struct score {
 	double lead;      /* how far behind, by the rounds that both took; the leader's is 0 */
 	double low, high; /* its bounds, one-sided; NaN: they have too little in common */
@@ -19,12 +19,12 @@ struct ruling {
 /* Logarithms of times are log_us[i * COLUMNS + round]; NaN: no sample. scratch: as many. */
 enum { COLUMNS = MAX_SAMPLES };
 
-/* Racers without in[i] are left alone, and so is, when the leader is chosen, the racer
+/* Contenders without in[i] are left alone, and so is, when the leader is chosen, the contender
  * `twin` (-1: none), whose scores are given nevertheless. tie: a logarithm. */
 void judge(struct ruling *, struct score *, const double *log_us, const char *in, int n, int rounds,
 	   int twin, double tie, double *scratch);
 
-/* Each racer's own level, so that x_ik = level_i + (what is common to round k) + noise;
+/* Each contender's own level, so that x_ik = level_i + (what is common to round k) + noise;
  * with it two can be compared that met in no round. Who has no round is placed by the
  * screen, a round of its own. NaN: not even that. */
 void levels(double *level, const double *log_us, const double *screen, int n, int rounds,

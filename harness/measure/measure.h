@@ -33,8 +33,8 @@ struct measurement {
 struct protocol {
 	const char *name; /* "graph-rotating" on GPUs, "rounds-rotating" on CPUs; "-steady" */
 	int min_rounds, max_rounds;
-	double tie;          /* shares: racers so close to the leader are as good, and end a race */
-	double regret;       /* so does an expected loss by its winner below this */
+	double tie;    /* shares: contenders so close to the leader are as good, and end a race */
+	double regret; /* so does an expected loss by its winner below this */
 	double screen_ratio; /* drop what is slower than best x this in two first looks */
 	double sample_us;    /* aim at samples of at least this long */
 	double longest_us;   /* and of at most this, where one call allows */
@@ -54,7 +54,7 @@ int protocol_for(struct protocol *, const struct device_info *, const char *pres
 void protocol_steady(struct protocol *);
 
 /* One that takes part in a race: a choice, a composed plan, a library's whole call. */
-struct racer {
+struct timed_call {
 	/* Launches one call over page set `set` on the device's own stream. */
 	enum attune_status (*call)(void *arg, int set);
 	void *arg;
@@ -62,17 +62,18 @@ struct racer {
 	double bound_us;      /* what the ceilings allow; 0: not known */
 	struct measurement m; /* out; no samples when the budget ended before it */
 };
-/* A racer that ran twice over, as two that nobody could tell apart: what lies between
+/* A contender that ran twice over, as two that nobody could tell apart: what lies between
  * their times is noise. */
 struct control {
 	int of, rounds;                     /* v[of]; rounds 0: there was none */
-	double median_us, ratio, device_us; /* the twin's; to the racer it doubles, paired */
+	double median_us, ratio, device_us; /* the twin's; to the contender it doubles, paired */
 };
-/* Each racer has tapes of some calls; a round plays one tape of every survivor, in
+/* Each contender has graphs of some calls; a round plays one graph of every survivor, in
  * shuffled order, so that drift meets all alike. */
 struct race {
 	const struct protocol *protocol;
-	struct racer *v; /* v[0] is the reference of ratios: never dropped, but rests if beaten */
+	struct timed_call
+	    *v; /* v[0] is the reference of ratios: never dropped, but rests if beaten */
 	int n, sets;
 	unsigned long long seed;
 	int fixed_rounds; /* > 0: so many rounds, or what the budget allows; none is dropped */

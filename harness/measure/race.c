@@ -1,12 +1,12 @@
 /* race.c - a race: who runs, who is out, and when it is over.
  *
  *   screen   A B C D E F   one call each; D: twice the best, gone (screening.c)
- *   round 1  B F A E C     each letter: one play of one tape, one sample (sample.c)
+ *   round 1  B F A E C     each letter: one play of one graph, one sample (sample.c)
  *                          E: behind again, and beyond screen_ratio, gone
  *   round 2  C F A B       F: beaten, gone (elimination.c, retire.c)
  *   ...                    until the rest is tied, or more rounds would not pay
  *
- * All samples have the same number of calls, so that what a tape costs to start is the
+ * All samples have the same number of calls, so that what a graph costs to start is the
  * same for all. The order is another one each round, and drift meets all alike. */
 #include "elimination.h"
 #include "measure.h"
@@ -20,43 +20,43 @@
 
 enum { LEAST = LEAST_SAMPLES /* rounds, whatever they cost */ };
 
-static const double agrees = 1.1; /* the screen, with round 1 that a racer is behind */
+static const double agrees = 1.1; /* the screen, with round 1 that a contender is behind */
 
 /* After round 1: far behind in two looks of different kinds. */
-static enum attune_status drop_slow(struct course *c)
+static enum attune_status drop_slow(struct race_state *c)
 {
 	int who;
 	double best = INFINITY;
-	const double best_probe = course_best_probe(c, &who);
+	const double best_probe = race_best_probe(c, &who);
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < c->race->n; i++)
-		if (c->runner[i].in)
-			best = fmin(best, c->runner[i].by_round[0]);
+		if (c->call_state[i].in)
+			best = fmin(best, c->call_state[i].by_round[0]);
 	for (int i = c->race->n - 1; i > 0 && !status; i--) {
-		const struct runner *r = &c->runner[i];
+		const struct call_state *r = &c->call_state[i];
 		if (r->in && r->seen && r->share[0] >= clean_share &&
 		    r->probe_us > agrees * best_probe &&
 		    r->by_round[0] > c->race->protocol->screen_ratio * best)
-			status = course_retire(c, i, "slow");
+			status = race_retire(c, i, "slow");
 	}
 	return status;
 }
 
-static void ask_judge(struct course *c)
+static void ask_judge(struct race_state *c)
 {
 	for (int i = 0; i < c->runners; i++) {
 		double *x = c->log_us + i * COLUMNS;
-		(void)course_counted(&c->runner[i], c->rounds, x);
+		(void)race_counted(&c->call_state[i], c->rounds, x);
 		for (int k = 0; k < c->rounds; k++)
 			x[k] = log(x[k]);
-		c->in[i] = (char)c->runner[i].in;
+		c->in[i] = (char)c->call_state[i].in;
 	}
 	judge(&c->ruling, c->score, c->log_us, c->in, c->runners, c->rounds,
 	      c->runners > c->race->n ? c->race->n : -1, log1p(c->race->protocol->tie), c->scratch);
 	for (int i = 0; i < c->race->n; i++)
 		if (c->in[i]) {
-			c->runner[i].m->lead = exp(c->score[i].lead);
-			c->runner[i].m->lead_low = exp(c->score[i].low);
+			c->call_state[i].m->lead = exp(c->score[i].lead);
+			c->call_state[i].m->lead_low = exp(c->score[i].low);
 		}
 }
 
@@ -66,22 +66,22 @@ static int is_look(int rounds)
 	return rounds == 2 || (rounds % 3 == 0 && !(rounds / 3 & (rounds / 3 - 1)));
 }
 
-static enum attune_status drop_beaten(struct course *c)
+static enum attune_status drop_beaten(struct race_state *c)
 {
 	enum attune_status status = ATTUNE_OK;
 	for (int i = c->race->n - 1; i >= 0 && !status; i--) {
-		if (!c->runner[i].in || !c->score[i].beaten)
+		if (!c->call_state[i].in || !c->score[i].beaten)
 			continue;
 		if (i)
-			status = course_retire(c, i, "beaten");
+			status = race_retire(c, i, "beaten");
 		else
-			course_rest(c);
+			race_rest(c);
 	}
 	return status;
 }
 
 /* After a round that counts. *why: the race is over. */
-static enum attune_status drop(struct course *c, const char **why)
+static enum attune_status drop(struct race_state *c, const char **why)
 {
 	const struct protocol *p = c->race->protocol;
 	enum attune_status status = c->rounds == 1 ? drop_slow(c) : ATTUNE_OK;
@@ -92,7 +92,7 @@ static enum attune_status drop(struct course *c, const char **why)
 		ask_judge(c);
 	}
 	for (int i = 0; i < c->race->n; i++)
-		left += c->runner[i].in;
+		left += c->call_state[i].in;
 	if (c->rounds < p->min_rounds)
 		return status;
 	if (left > 1 && c->ruling.tied)
@@ -103,16 +103,16 @@ static enum attune_status drop(struct course *c, const char **why)
 }
 
 /* What a round of all who are in takes. */
-static double round_us(const struct course *c)
+static double round_us(const struct race_state *c)
 {
 	double us = 0;
 	for (int i = 0; i < c->runners; i++)
-		if (c->runner[i].in)
-			us += c->runner[i].us * c->runner[i].calls;
+		if (c->call_state[i].in)
+			us += c->call_state[i].us * c->call_state[i].calls;
 	return us;
 }
 
-static enum attune_status run_rounds(struct course *c, const char **why)
+static enum attune_status run_rounds(struct race_state *c, const char **why)
 {
 	const struct race *race = c->race;
 	const int asked = race->fixed_rounds ? race->fixed_rounds : race->protocol->max_rounds;
@@ -121,15 +121,15 @@ static enum attune_status run_rounds(struct course *c, const char **why)
 	double us;
 	*why = NULL;
 	while (!status && !*why && c->rounds < most && (us = round_us(c)) > 0) {
-		const double begin = course_spent(c);
-		status = course_round(c);
-		const double took = course_spent(c) - begin;
+		const double begin = race_spent(c);
+		status = race_round(c);
+		const double took = race_spent(c) - begin;
 		if (!status && race->fixed_rounds)
 			ask_judge(c);
 		else if (!status)
 			status = drop(c, why);
 		if (!*why && c->rounds >= LEAST &&
-		    course_spent(c) + took * round_us(c) / us > race->protocol->seconds)
+		    race_spent(c) + took * round_us(c) / us > race->protocol->seconds)
 			*why = "budget";
 	}
 	if (!*why)
@@ -138,44 +138,44 @@ static enum attune_status run_rounds(struct course *c, const char **why)
 }
 
 /* Doubts whoever was in to the end, and the reference. */
-static enum attune_status finish(struct course *c, const char *why)
+static enum attune_status finish(struct race_state *c, const char *why)
 {
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < c->race->n && !status; i++) {
-		struct measurement *m = c->runner[i].m;
-		if (!c->runner[i].alive)
+		struct measurement *m = c->call_state[i].m;
+		if (!c->call_state[i].alive)
 			continue;
 		if (!*m->stopped)
 			snprintf(m->stopped, sizeof m->stopped, "%s", why);
-		status = course_doubt_rounds(c, i);
+		status = race_doubt_rounds(c, i);
 	}
 	return status;
 }
 
-static enum attune_status run_course(struct course *c)
+static enum attune_status run_course(struct race_state *c)
 {
 	const char *why;
 	enum attune_status status;
 	c->screening = 1;
-	status = course_screen(c);
+	status = race_screen(c);
 	c->screening = 0;
 	if (!status)
-		status = course_settle(c);
+		status = race_settle(c);
 	if (!status)
 		status = run_rounds(c, &why);
 	if (!status)
-		status = course_hold(c);
+		status = race_hold(c);
 	if (!status)
 		status = finish(c, why);
 	if (!status)
-		course_tell(c);
+		race_tell(c);
 	return status;
 }
 
-static int course_make(struct course *c)
+static int race_make(struct race_state *c)
 {
 	const size_t n = (size_t)c->race->n + 1;
-	c->runner = calloc(n, sizeof *c->runner);
+	c->call_state = calloc(n, sizeof *c->call_state);
 	c->order = calloc(n, sizeof *c->order);
 	c->log_us = calloc(n * MAX_SAMPLES, sizeof *c->log_us);
 	c->scratch = calloc(n * MAX_SAMPLES, sizeof *c->scratch);
@@ -183,30 +183,30 @@ static int course_make(struct course *c)
 	c->score = calloc(n, sizeof *c->score);
 	if (c->dev && c->dev->info.backend == BACKEND_GPU)
 		c->usual_mhz = c->dev->info.clock_mhz;
-	for (int i = 0; c->runner && i < c->race->n; i++) {
+	for (int i = 0; c->call_state && i < c->race->n; i++) {
 		struct measurement *m = &c->race->v[i].m;
 		*m = (struct measurement){ .outcome = OUTCOME_OK, .lead = NAN, .lead_low = NAN };
-		c->runner[i] = (struct runner){ .of = i, .m = m };
+		c->call_state[i] = (struct call_state){ .of = i, .m = m };
 	}
-	return c->runner && c->order && c->log_us && c->scratch && c->in && c->score;
+	return c->call_state && c->order && c->log_us && c->scratch && c->in && c->score;
 }
 
 enum attune_status measure_race(struct device *dev, const struct race *race)
 {
-	struct course c = { .dev = dev,
-			    .race = race,
-			    .runners = race->n,
-			    .random = race->seed,
-			    .began = seconds_now(),
-			    .budget_began = budget_now() };
+	struct race_state c = { .dev = dev,
+				.race = race,
+				.runners = race->n,
+				.random = race->seed,
+				.began = seconds_now(),
+				.budget_began = budget_now() };
 	enum attune_status status;
 	if (race->control)
 		*race->control = (struct control){ 0 };
-	status = course_make(&c) ? run_course(&c)
-				 : fail(ATTUNE_NO_MEMORY, "no memory for a race of %d", race->n);
-	for (int i = 0; c.runner && i < c.runners; i++)
-		tapes_free(&c.runner[i].tapes, dev);
-	free(c.runner);
+	status = race_make(&c) ? run_course(&c)
+			       : fail(ATTUNE_NO_MEMORY, "no memory for a race of %d", race->n);
+	for (int i = 0; c.call_state && i < c.runners; i++)
+		graphs_free(&c.call_state[i].graphs, dev);
+	free(c.call_state);
 	free(c.order);
 	free(c.log_us);
 	free(c.scratch);

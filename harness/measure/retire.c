@@ -1,4 +1,4 @@
-/* retire.c - takes runners out of a race, and times again what is too fast to be true. */
+/* retire.c - takes contenders out of a race, and times again what is too fast to be true. */
 #include "measure.h"
 #include "race.h"
 #include "sample_graph.h"
@@ -10,9 +10,9 @@ enum { TIMES = 3 /* who is doubted runs again */ };
 
 static const double too_fast = 0.5; /* of the least that the ceilings allow */
 
-enum attune_status course_doubt(struct course *c, int i, double *us, int times)
+enum attune_status race_doubt(struct race_state *c, int i, double *us, int times)
 {
-	struct runner *r = &c->runner[i];
+	struct call_state *r = &c->call_state[i];
 	struct measurement *m = r->m;
 	const double bound = c->race->v[r->of].bound_us, first = *us;
 	double again[MAX_SAMPLES];
@@ -25,7 +25,7 @@ enum attune_status course_doubt(struct course *c, int i, double *us, int times)
 		return ATTUNE_OK;
 	}
 	for (int k = 0; k < times; k++) {
-		enum attune_status status = course_play(c, i, &again[k]);
+		enum attune_status status = race_play(c, i, &again[k]);
 		if (status || !r->alive)
 			return status;
 	}
@@ -39,12 +39,12 @@ enum attune_status course_doubt(struct course *c, int i, double *us, int times)
 	return ATTUNE_OK;
 }
 
-enum attune_status course_doubt_rounds(struct course *c, int i)
+enum attune_status race_doubt_rounds(struct race_state *c, int i)
 {
-	struct runner *r = &c->runner[i];
-	const double first = course_median(c, i);
+	struct call_state *r = &c->call_state[i];
+	const double first = race_median(c, i);
 	double us = first;
-	enum attune_status status = course_doubt(c, i, &us, TIMES);
+	enum attune_status status = race_doubt(c, i, &us, TIMES);
 	if (status || !(us > first))
 		return status;
 	for (int k = 0; k < c->rounds; k++) /* the clock had lied */
@@ -54,36 +54,36 @@ enum attune_status course_doubt_rounds(struct course *c, int i)
 	return ATTUNE_OK;
 }
 
-static struct runner *twin_of(const struct course *c, int i)
+static struct call_state *twin_of(const struct race_state *c, int i)
 {
-	struct runner *twin = c->runners > c->race->n ? &c->runner[c->race->n] : NULL;
-	return twin && twin->of == i && twin != &c->runner[i] ? twin : NULL;
+	struct call_state *twin = c->runners > c->race->n ? &c->call_state[c->race->n] : NULL;
+	return twin && twin->of == i && twin != &c->call_state[i] ? twin : NULL;
 }
 
-void course_leave(struct course *c, int i)
+void race_leave(struct race_state *c, int i)
 {
-	struct runner *r = &c->runner[i], *twin = twin_of(c, i);
+	struct call_state *r = &c->call_state[i], *twin = twin_of(c, i);
 	r->alive = r->in = 0;
-	tapes_free(&r->tapes, c->dev);
+	graphs_free(&r->graphs, c->dev);
 	if (twin)
-		course_leave(c, c->race->n);
+		race_leave(c, c->race->n);
 }
 
-enum attune_status course_retire(struct course *c, int i, const char *why)
+enum attune_status race_retire(struct race_state *c, int i, const char *why)
 {
-	struct runner *r = &c->runner[i];
+	struct call_state *r = &c->call_state[i];
 	snprintf(r->m->stopped, sizeof r->m->stopped, "%s", why);
-	enum attune_status status = course_doubt_rounds(c, i);
+	enum attune_status status = race_doubt_rounds(c, i);
 	if (!status && r->alive)
-		course_leave(c, i);
+		race_leave(c, i);
 	return status;
 }
 
-void course_rest(struct course *c)
+void race_rest(struct race_state *c)
 {
-	struct measurement *m = c->runner[0].m;
-	struct runner *twin = twin_of(c, 0);
-	c->runner[0].in = 0;
+	struct measurement *m = c->call_state[0].m;
+	struct call_state *twin = twin_of(c, 0);
+	c->call_state[0].in = 0;
 	if (twin)
 		twin->in = 0;
 	snprintf(m->stopped, sizeof m->stopped, "beaten");

@@ -1,4 +1,4 @@
-/* sample.c - has racers run: plays tapes, takes samples again that were disturbed, and
+/* sample.c - has contenders run: plays graphs, takes samples again that were disturbed, and
  * rounds in which the device had to slow down.
  *
  * Page sets rotate through a race as a whole: a play begins with the sets that were used
@@ -28,12 +28,12 @@ static void wait_s(double seconds)
 	nanosleep(&t, NULL);
 }
 
-double course_spent(const struct course *c)
+double race_spent(const struct race_state *c)
 {
 	return c->race->draw ? c->simulated_us * 1e-6 : budget_now() - c->budget_began;
 }
 
-double course_share(const struct course *c)
+double race_share(const struct race_state *c)
 {
 	if (c->race->draw)
 		return 1;
@@ -42,38 +42,38 @@ double course_share(const struct course *c)
 	return c->dev->info.backend == BACKEND_CPU ? cpu_last_play_share(c->dev) : 1;
 }
 
-static void failed(struct course *c, int i, int fatal)
+static void failed(struct race_state *c, int i, int fatal)
 {
-	struct runner *r = &c->runner[i];
+	struct call_state *r = &c->call_state[i];
 	const int is_twin = i >= c->race->n;
 	struct measurement *m = fatal ? &c->race->v[r->of].m : r->m;
 	m->outcome = fatal ? OUTCOME_CRASH : OUTCOME_RESOURCES;
 	m->samples = 0;
 	snprintf(m->detail, sizeof m->detail, "%s", attune_last_error());
 	r->alive = r->in = r->untold = 0;
-	tapes_free(&r->tapes, c->dev);
+	graphs_free(&r->graphs, c->dev);
 	if (!is_twin && c->runners > c->race->n && c->race->control->of == i)
-		c->runner[c->race->n].in = 0;
+		c->call_state[c->race->n].in = 0;
 	if (c->race->after && (fatal || !is_twin))
 		c->race->after(c->race->arg, r->of);
 }
 
-void course_record(struct course *c, int i, int calls, int most)
+void race_record(struct race_state *c, int i, int calls, int most)
 {
-	struct runner *r = &c->runner[i];
+	struct call_state *r = &c->call_state[i];
 	const double begin = seconds_now();
-	tapes_free(&r->tapes, c->dev);
+	graphs_free(&r->graphs, c->dev);
 	r->calls = calls;
-	if (!c->race->draw && tapes_record(&r->tapes, c->dev, &c->race->v[r->of], c->race->sets,
-					   most == INT_MAX ? 0 : c->next_set, calls, most))
+	if (!c->race->draw && graphs_record(&r->graphs, c->dev, &c->race->v[r->of], c->race->sets,
+					    most == INT_MAX ? 0 : c->next_set, calls, most))
 		failed(c, i, 0);
 	r->m->wall_us += c->race->draw ? 0 : (seconds_now() - begin) * 1e6;
 }
 
 /* Without a device: what the caller says a call takes. */
-static enum attune_status draw(struct course *c, int i, double *us)
+static enum attune_status draw(struct race_state *c, int i, double *us)
 {
-	struct runner *r = &c->runner[i];
+	struct call_state *r = &c->call_state[i];
 	*us = c->race->draw(c->race->arg, r->of, c->screening ? 0 : c->rounds + 1);
 	if (!(*us > 0)) {
 		fail(ATTUNE_UNSUPPORTED, "no time was drawn");
@@ -86,17 +86,17 @@ static enum attune_status draw(struct course *c, int i, double *us)
 	return ATTUNE_OK;
 }
 
-enum attune_status course_play(struct course *c, int i, double *us)
+enum attune_status race_play(struct race_state *c, int i, double *us)
 {
-	struct runner *r = &c->runner[i];
+	struct call_state *r = &c->call_state[i];
 	const double begin = seconds_now();
 	double ns = 0;
 	if (c->race->draw)
 		return draw(c, i, us);
 	if (c->race->before)
 		c->race->before(c->race->arg, r->of, r->us * r->calls * 1e-6);
-	enum attune_status status =
-	    c->dev->ops->tape_play(c->dev, tapes_next(&r->tapes, c->race->sets, &c->next_set), &ns);
+	enum attune_status status = c->dev->ops->graph_play(
+	    c->dev, graphs_next(&r->graphs, c->race->sets, &c->next_set), &ns);
 	*us = ns / 1e3 / r->calls;
 	budget_play();
 	r->m->device_us += ns / 1e3;
@@ -108,7 +108,7 @@ enum attune_status course_play(struct course *c, int i, double *us)
 	return status;
 }
 
-static void look(struct course *c, struct conditions *now)
+static void look(struct race_state *c, struct conditions *now)
 {
 	const double begin = seconds_now();
 	*now = (struct conditions){ 0 };
@@ -117,18 +117,18 @@ static void look(struct course *c, struct conditions *now)
 	c->look_s = seconds_now() - begin;
 }
 
-static enum attune_status sample(struct course *c, int i)
+static enum attune_status sample(struct race_state *c, int i)
 {
-	struct runner *r = &c->runner[i];
+	struct call_state *r = &c->call_state[i];
 	float *us = &r->by_round[c->rounds], *share = &r->share[c->rounds];
 	struct conditions now;
 	*share = 0;
 	for (int attempt = 0; attempt < TRIES && *share < clean_share && r->in; attempt++) {
 		double got;
-		enum attune_status status = course_play(c, i, &got);
+		enum attune_status status = race_play(c, i, &got);
 		if (status || !r->alive)
 			return status;
-		double clean = course_share(c);
+		double clean = race_share(c);
 		r->m->rejected += clean < clean_share;
 		if (clean > *share || !attempt) {
 			*us = (float)got;
@@ -152,11 +152,11 @@ static unsigned long long step(unsigned long long *state)
 }
 
 /* Who is in, in an order of its own each time. */
-static int shuffle(struct course *c)
+static int shuffle(struct race_state *c)
 {
 	int n = 0;
 	for (int i = 0; i < c->runners; i++)
-		if (c->runner[i].in)
+		if (c->call_state[i].in)
 			c->order[n++] = i;
 	for (int i = n - 1; i > 0; i--) {
 		int j = (int)(step(&c->random) % (unsigned)(i + 1)), keep = c->order[i];
@@ -167,16 +167,16 @@ static int shuffle(struct course *c)
 }
 
 /* Samples of this round that were taken at another clock than most. */
-static void drop_strays(struct course *c, int n)
+static void drop_strays(struct race_state *c, int n)
 {
 	double *mhz = c->scratch;
 	int known = 0;
 	for (int i = 0; i < n; i++)
-		if (c->runner[c->order[i]].mhz > 0)
-			mhz[known++] = c->runner[c->order[i]].mhz;
+		if (c->call_state[c->order[i]].mhz > 0)
+			mhz[known++] = c->call_state[c->order[i]].mhz;
 	const double usual = median(mhz, known);
 	for (int i = 0; i < n; i++) {
-		struct runner *r = &c->runner[c->order[i]];
+		struct call_state *r = &c->call_state[c->order[i]];
 		if (r->mhz > 0 && fabs(r->mhz - usual) > stray * usual) {
 			r->by_round[c->rounds] = NAN;
 			r->m->rejected++;
@@ -186,23 +186,23 @@ static void drop_strays(struct course *c, int n)
 
 /* Whether the round just played is to be played again, later. Who is throttled time and
  * again is so for good, and is measured as it is. */
-static int must_cool(struct course *c, const struct conditions *now, int n)
+static int must_cool(struct race_state *c, const struct conditions *now, int n)
 {
 	if (!(now->sm_mhz > 0 && now->sm_mhz < throttled * c->usual_mhz) || c->naps == NAPS)
 		return 0;
 	for (int i = 0; i < n; i++)
-		c->runner[c->order[i]].m->rejected++;
+		c->call_state[c->order[i]].m->rejected++;
 	wait_s(ldexp(nap_s, c->naps++));
 	return 1;
 }
 
-enum attune_status course_round(struct course *c)
+enum attune_status race_round(struct race_state *c)
 {
 	enum attune_status status = ATTUNE_OK;
 	struct conditions now;
 	int n;
 	for (int i = 0; i < c->runners; i++)
-		c->runner[i].by_round[c->rounds] = NAN;
+		c->call_state[i].by_round[c->rounds] = NAN;
 	do {
 		n = shuffle(c);
 		for (int i = 0; i < n && !status; i++)
@@ -224,7 +224,7 @@ static int same(double a, double b, double share)
 	return !(fabs(a - b) > share * b);
 }
 
-enum attune_status course_settle(struct course *c)
+enum attune_status race_settle(struct race_state *c)
 {
 	const double least = c->race->protocol->settle_s, begin = seconds_now();
 	enum attune_status status = ATTUNE_OK;
@@ -246,7 +246,7 @@ enum attune_status course_settle(struct course *c)
 			before = now;
 			window = seconds_now();
 		}
-		status = course_play(c, c->order[i], &us);
+		status = race_play(c, c->order[i], &us);
 	}
 	look(c, &now);
 	if (c->usual_mhz > 0 && now.sm_mhz > 0)

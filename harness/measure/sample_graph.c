@@ -1,4 +1,4 @@
-/* sample_graph.c - what protocol a device is timed by, and a racer's calls on tapes of the
+/* sample_graph.c - what protocol a device is timed by, and a contender's calls on graphs of the
  * right length over rotating page sets. */
 #include "measure.h"
 #include "sample_graph.h"
@@ -51,51 +51,52 @@ void protocol_steady(struct protocol *p)
 	p->hold_s = 1;
 }
 
-void tapes_free(struct tapes *t, struct device *dev)
+void graphs_free(struct graphs *t, struct device *dev)
 {
 	for (int i = 0; i < t->n; i++)
-		dev->ops->tape_free(dev, t->v[i]);
+		dev->ops->graph_free(dev, t->v[i]);
 	free(t->v);
-	*t = (struct tapes){ 0 };
+	*t = (struct graphs){ 0 };
 }
 
-static enum attune_status record(struct device *dev, const struct racer *racer, int sets, int first,
-				 int calls, struct tape **tape)
+static enum attune_status record(struct device *dev, const struct timed_call *timed_call, int sets,
+				 int first, int calls, struct graph **graph)
 {
 	char text[200];
-	enum attune_status status = dev->ops->tape_begin(dev);
+	enum attune_status status = dev->ops->graph_begin(dev);
 	if (status)
 		return status;
 	for (int i = 0; i < calls && !status; i++)
-		status = racer->call(racer->arg, (first + i) % sets);
+		status = timed_call->call(timed_call->arg, (first + i) % sets);
 	if (!status)
-		return dev->ops->tape_end(dev, tape);
-	/* what the failed call said is worth more than how the tape ended */
+		return dev->ops->graph_end(dev, graph);
+	/* what the failed call said is worth more than how the graph ended */
 	snprintf(text, sizeof text, "%s", attune_last_error());
-	if (!dev->ops->tape_end(dev, tape))
-		dev->ops->tape_free(dev, *tape);
+	if (!dev->ops->graph_end(dev, graph))
+		dev->ops->graph_free(dev, *graph);
 	return fail(status, "%s", text);
 }
 
-enum attune_status tapes_record(struct tapes *t, struct device *dev, const struct racer *racer,
-				int sets, int first, int calls, int most)
+enum attune_status graphs_record(struct graphs *t, struct device *dev,
+				 const struct timed_call *timed_call, int sets, int first,
+				 int calls, int most)
 {
 	const int all = calls >= sets ? 1 : (sets + calls - 1) / calls, n = all < most ? all : most;
 	enum attune_status status = ATTUNE_OK;
-	*t = (struct tapes){ .calls = calls, .first = first };
+	*t = (struct graphs){ .calls = calls, .first = first };
 	t->v = calloc((size_t)n, sizeof *t->v);
 	if (!t->v)
 		return fail(ATTUNE_NO_MEMORY, "no memory for %d tapes", n);
 	for (int i = 0; i < n && !status; i++) {
-		status = record(dev, racer, sets, (first + i * calls) % sets, calls, &t->v[i]);
+		status = record(dev, timed_call, sets, (first + i * calls) % sets, calls, &t->v[i]);
 		t->n += !status;
 	}
 	if (status)
-		tapes_free(t, dev);
+		graphs_free(t, dev);
 	return status;
 }
 
-int tapes_plan(const struct protocol *p, int sets, double us)
+int graphs_plan(const struct protocol *p, int sets, double us)
 {
 	const double most = fmin(fmax(floor(p->longest_us / us), 1), 100000);
 	const double want = fmax(ceil(p->sample_us / us), fmax(p->min_calls, 1));
@@ -103,7 +104,7 @@ int tapes_plan(const struct protocol *p, int sets, double us)
 	return (int)fmin(whole <= 2 * want ? whole : want, most);
 }
 
-struct tape *tapes_next(const struct tapes *t, int sets, int *next_set)
+struct graph *graphs_next(const struct graphs *t, int sets, int *next_set)
 {
 	const int ahead = (*next_set - t->first + sets) % sets;
 	const int i = (ahead + t->calls - 1) / t->calls % t->n;

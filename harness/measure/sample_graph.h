@@ -1,4 +1,4 @@
-/* sample_graph.h - a racer's calls as tapes; between sample_graph.c and race.c. */
+/* sample_graph.h - a contender's calls as graphs; between sample_graph.c and race.c. */
 #ifndef HARNESS_MEASURE_SAMPLE_GRAPH_H
 #define HARNESS_MEASURE_SAMPLE_GRAPH_H
 
@@ -6,25 +6,25 @@
 
 struct device;
 struct protocol;
-struct racer;
-struct tape;
+struct timed_call;
+struct graph;
 
-/* Tape i begins with page set first + i x calls; all of them come by every set, a few by
+/* Graph i begins with page set first + i x calls; all of them come by every set, a few by
  * those from `first` on. */
-struct tapes {
-	struct tape **v;
-	int n, calls; /* calls: of each tape */
+struct graphs {
+	struct graph **v;
+	int n, calls; /* calls: of each graph */
 	int first;
 };
-/* After tapes of one call and again after longer ones: calls that a sample should
+/* After graphs of one call and again after longer ones: calls that a sample should
  * have when one takes `us`. Enough for sample_us, a multiple of the page sets where
  * that does not take twice as long. */
-int tapes_plan(const struct protocol *, int sets, double us);
-/* At most `most` tapes. */
-enum attune_status tapes_record(struct tapes *, struct device *, const struct racer *, int sets,
-				int first, int calls, int most);
-/* The tape that begins with the sets used longest ago; *next_set: the race's. */
-struct tape *tapes_next(const struct tapes *, int sets, int *next_set);
-void tapes_free(struct tapes *, struct device *);
+int graphs_plan(const struct protocol *, int sets, double us);
+/* At most `most` graphs. */
+enum attune_status graphs_record(struct graphs *, struct device *, const struct timed_call *,
+				 int sets, int first, int calls, int most);
+/* The graph that begins with the sets used longest ago; *next_set: the race's. */
+struct graph *graphs_next(const struct graphs *, int sets, int *next_set);
+void graphs_free(struct graphs *, struct device *);
 
 #endif

@@ -1,10 +1,10 @@
-/* solo_power.c - what a racer draws when it runs alone. After a steady race each who is left runs
+/* solo_power.c - what a contender draws when it runs alone. After a steady race each who is left runs
  * unbroken, and the device's energy counter says what passed between two of its ticks:
  *
  *   |  lead-in           |  at least hold_s  |
  *   the one before fades  tick ........ tick : joules / seconds
  *
- * The counter ticks far less often than tapes end; from tick to tick, steps of it are not in
+ * The counter ticks far less often than graphs end; from tick to tick, steps of it are not in
  * the figure. Looks at it are few, as the device idles meanwhile. Devices without a counter
  * keep the power of the race. */
 #include "race.h"
@@ -38,7 +38,7 @@ static void look_at_counter(struct hold *h, double now, double joules)
 	}
 }
 
-static enum attune_status hold(struct course *c, int i)
+static enum attune_status hold(struct race_state *c, int i)
 {
 	struct hold h = { .begin = seconds_now(), .least = c->race->protocol->hold_s };
 	const double every = fmax(rarely_s, c->look_s / looks_share);
@@ -46,24 +46,24 @@ static enum attune_status hold(struct course *c, int i)
 	double next = h.begin, us;
 	while (!status && !h.over) {
 		struct conditions now;
-		status = course_play(c, i, &us);
+		status = race_play(c, i, &us);
 		if (status || seconds_now() < next)
 			continue;
 		c->dev->ops->conditions(c->dev, &now);
 		look_at_counter(&h, seconds_now(), now.joules);
 		next = seconds_now() + every;
 	}
-	c->runner[i].alone_w = h.w;
+	c->call_state[i].alone_w = h.w;
 	return status;
 }
 
-enum attune_status course_hold(struct course *c)
+enum attune_status race_hold(struct race_state *c)
 {
 	enum attune_status status = ATTUNE_OK;
 	if (c->race->draw || !(c->race->protocol->hold_s > 0) || !(c->last.joules > 0))
 		return ATTUNE_OK;
 	for (int i = 0; i < c->race->n && !status; i++)
-		if (c->runner[i].in && c->runner[i].alive)
+		if (c->call_state[i].in && c->call_state[i].alive)
 			status = hold(c, i);
 	return status;
 }

@@ -1,4 +1,4 @@
-/* summarize.c - what is told of a racer: which of its samples count, and the figures that
+/* summarize.c - what is told of a contender: which of its samples count, and the figures that
  * follow from them. */
 #include "elimination.h"
 #include "measure.h"
@@ -14,7 +14,7 @@ static const double counter_s = 0.1; /* energy counters tick every few ms */
 
 /* The share that a sample needs to count: where too few are clean, that of the least
  * disturbed ones. */
-static float share_needed(const struct runner *r, int rounds, int *noisy)
+static float share_needed(const struct call_state *r, int rounds, int *noisy)
 {
 	double share[MAX_SAMPLES];
 	int n = 0, clean = 0;
@@ -31,7 +31,7 @@ static float share_needed(const struct runner *r, int rounds, int *noisy)
 	return (float)-share[n < ENOUGH ? n - 1 : ENOUGH - 1];
 }
 
-int course_counted(const struct runner *r, int rounds, double *us)
+int race_counted(const struct call_state *r, int rounds, double *us)
 {
 	int noisy;
 	const float needed = share_needed(r, rounds, &noisy);
@@ -41,11 +41,11 @@ int course_counted(const struct runner *r, int rounds, double *us)
 }
 
 /* In order of rounds; the screen's where there is no other. */
-static int collect(const struct runner *r, int rounds, double *us, int *noisy)
+static int collect(const struct call_state *r, int rounds, double *us, int *noisy)
 {
 	double by_round[MAX_SAMPLES];
 	int n = 0;
-	*noisy = course_counted(r, rounds, by_round);
+	*noisy = race_counted(r, rounds, by_round);
 	for (int k = 0; k < rounds; k++)
 		if (!isnan(by_round[k]))
 			us[n++] = by_round[k];
@@ -59,14 +59,14 @@ static double known(double value)
 	return value > 0 ? value : NAN;
 }
 
-double course_median(const struct course *c, int i)
+double race_median(const struct race_state *c, int i)
 {
 	double us[MAX_SAMPLES];
-	int noisy, n = collect(&c->runner[i], c->rounds, us, &noisy);
+	int noisy, n = collect(&c->call_state[i], c->rounds, us, &noisy);
 	return median(us, n);
 }
 
-static double mean_power(const struct course *c)
+static double mean_power(const struct race_state *c)
 {
 	double power[MAX_SAMPLES], seconds = seconds_now() - c->began;
 	memcpy(power, c->power, sizeof power);
@@ -79,12 +79,12 @@ static double mean_power(const struct course *c)
 }
 
 /* Samples of rounds that count, and the least share of the CPU that one of them had. */
-static int kept_samples(const struct runner *r, int rounds, double *share)
+static int kept_samples(const struct call_state *r, int rounds, double *share)
 {
 	double us[MAX_SAMPLES];
 	int kept = 0;
 	*share = 1;
-	(void)course_counted(r, rounds, us);
+	(void)race_counted(r, rounds, us);
 	for (int k = 0; k < rounds; k++)
 		if (!isnan(us[k])) {
 			*share = fmin(*share, (double)r->share[k]);
@@ -94,15 +94,15 @@ static int kept_samples(const struct runner *r, int rounds, double *share)
 }
 
 /* Nothing that an emulated device takes is a time, so that none can be too noisy. */
-static int has_times(const struct course *c)
+static int has_times(const struct race_state *c)
 {
 	return !c->dev || !device_is_emulated(&c->dev->info);
 }
 
-static void account(struct course *c, int i)
+static void account(struct race_state *c, int i)
 {
-	struct runner *r = &c->runner[i];
-	const struct racer *racer = &c->race->v[r->of];
+	struct call_state *r = &c->call_state[i];
+	const struct timed_call *timed_call = &c->race->v[r->of];
 	struct measurement *m = r->m;
 	double us[MAX_SAMPLES], share;
 	int noisy;
@@ -116,8 +116,8 @@ static void account(struct course *c, int i)
 	m->q25_us = quantile(us, m->samples, 0.25);
 	m->q75_us = quantile(us, m->samples, 0.75);
 	m->ci_us = median_ci(us, m->samples);
-	m->gbps = racer->bytes / m->median_us / 1e3;
-	m->tflops = racer->flops / m->median_us / 1e6;
+	m->gbps = timed_call->bytes / m->median_us / 1e3;
+	m->tflops = timed_call->flops / m->median_us / 1e6;
 	m->sm_mhz_before = known(c->first.sm_mhz);
 	m->sm_mhz_after = known(c->last.sm_mhz);
 	m->power_w = r->alone_w > 0 ? r->alone_w : mean_power(c);
@@ -129,10 +129,11 @@ static void account(struct course *c, int i)
 }
 
 /* The twin against its original in rounds of both: pairs, whatever the rest was like. */
-static void report_control(struct course *c)
+static void report_control(struct race_state *c)
 {
 	struct control *out = c->race->control;
-	const struct runner *twin = &c->runner[c->race->n], *original = &c->runner[out->of];
+	const struct call_state *twin = &c->call_state[c->race->n],
+				*original = &c->call_state[out->of];
 	double us[MAX_SAMPLES], ratio[MAX_SAMPLES];
 	int noisy, n = collect(twin, c->rounds, us, &noisy);
 	for (int k = 0; k < c->rounds; k++)
@@ -145,14 +146,14 @@ static void report_control(struct course *c)
 }
 
 /* The judge's leader, unless its output was wrong after all. */
-static int find_winner(const struct course *c, const double *level)
+static int find_winner(const struct race_state *c, const double *level)
 {
 	int winner = c->ruling.leader;
 	if (winner >= 0 && c->race->v[winner].m.outcome == OUTCOME_OK)
 		return winner;
 	winner = -1;
 	for (int i = 0; i < c->race->n; i++)
-		if (c->runner[i].in && c->race->v[i].m.outcome == OUTCOME_OK &&
+		if (c->call_state[i].in && c->race->v[i].m.outcome == OUTCOME_OK &&
 		    (winner < 0 || level[i] < level[winner]))
 			winner = i;
 	return winner;
@@ -160,32 +161,32 @@ static int find_winner(const struct course *c, const double *level)
 
 /* A survivor's lead is the judge's. Others met the winner in few rounds, or in none, and one
  * sample far out there would place them wrongly: theirs is by their level. */
-static void place_all(struct course *c)
+static void place_all(struct race_state *c)
 {
 	const int n = c->runners;
 	double *level = c->scratch, *screen = level + n, *rest = screen + n;
 	for (int i = 0; i < n; i++) {
 		double *x = c->log_us + i * COLUMNS;
-		(void)course_counted(&c->runner[i], c->rounds, x);
+		(void)race_counted(&c->call_state[i], c->rounds, x);
 		for (int k = 0; k < c->rounds; k++)
 			x[k] = log(x[k]);
-		screen[i] = log(known(c->runner[i].probe_us));
+		screen[i] = log(known(c->call_state[i].probe_us));
 	}
 	levels(level, c->log_us, screen, n, c->rounds, rest);
 	const int winner = find_winner(c, level);
 	for (int i = 0; i < n; i++) {
-		struct measurement *m = c->runner[i].m;
+		struct measurement *m = c->call_state[i].m;
 		const double lead = m->lead;
-		if (winner != c->ruling.leader || !c->runner[i].in || isnan(lead))
+		if (winner != c->ruling.leader || !c->call_state[i].in || isnan(lead))
 			m->lead = winner < 0 ? NAN : exp(level[i] - level[winner]);
 		m->lead_low *= m->lead / lead;
 	}
 	for (int i = 0; i < n; i++)
-		c->runner[i].m->ratio = c->runner[i].m->lead / c->race->v[0].m.lead;
+		c->call_state[i].m->ratio = c->call_state[i].m->lead / c->race->v[0].m.lead;
 }
 
 /* The reference comes last: who is told of it knows that the race is over. */
-void course_tell(struct course *c)
+void race_tell(struct race_state *c)
 {
 	const struct race *race = c->race;
 	if (race->n)
@@ -193,7 +194,7 @@ void course_tell(struct course *c)
 	if (c->runners > race->n)
 		report_control(c);
 	for (int i = race->n - 1; i >= 0; i--) {
-		if (!c->runner[i].untold)
+		if (!c->call_state[i].untold)
 			continue;
 		account(c, i);
 		if (race->control && has_times(c))

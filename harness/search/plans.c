@@ -25,10 +25,10 @@ static int lists(const struct space *s, int axis, int value)
 	return i < s->axis[axis].num_values;
 }
 
-/* Whether a choice of a prefill heat may leave so many units. */
-static int can_spare(const struct heats *all, const struct heat *h, int place, int spare)
+/* Whether a choice of a prefill problem may leave so many units. */
+static int can_spare(const struct problems *all, const struct problem *h, int place, int spare)
 {
-	struct choice c = all->entrant[h->entrant[place]].choice;
+	struct choice c = all->built_choice[h->built_choice[place]].choice;
 	const struct space *s = c.kernel->space;
 	const int axis = space_spares(s);
 	if (axis < 0 || !lists(s, axis, spare))
@@ -40,7 +40,8 @@ static int can_spare(const struct heats *all, const struct heat *h, int place, i
 
 /* Places of the fastest, the fastest first; how many there are. `spare`: of those that can
  * leave as many units to others. */
-static int fastest(const struct heats *all, const struct heat *h, int spare, int *place, int most)
+static int fastest(const struct problems *all, const struct problem *h, int spare, int *place,
+		   int most)
 {
 	int n = 0;
 	for (int i = 0; i < h->n; i++) {
@@ -57,33 +58,33 @@ static int fastest(const struct heats *all, const struct heat *h, int spare, int
 }
 
 /* Plans that leave units to the decode part; how many. */
-static int add_split(const struct heats *all, struct lane from, struct lane *lane)
+static int add_split(const struct problems *all, struct contender from, struct contender *contender)
 {
 	int n = 0;
 	for (size_t i = 0; i < COUNT(spares); i++) {
 		from.spare = spares[i];
-		if (fastest(all, &all->v[from.heat[0]], spares[i], from.place, 1))
-			lane[n++] = from;
+		if (fastest(all, &all->v[from.problem[0]], spares[i], from.place, 1))
+			contender[n++] = from;
 	}
 	return n;
 }
 
-int plans_pick(const struct heats *all, int scenario, struct lane lane[MAX_PLANS])
+int plans_pick(const struct problems *all, int scenario, struct contender contender[MAX_PLANS])
 {
-	const struct heat *prefill = heats_find(all, scenario, PHASE_PREFILL);
-	const struct heat *decode = heats_find(all, scenario, PHASE_DECODE);
+	const struct problem *prefill = problems_find(all, scenario, PHASE_PREFILL);
+	const struct problem *decode = problems_find(all, scenario, PHASE_DECODE);
 	int a[BEST], b[BEST], n = 0;
 	const int num_a = prefill ? fastest(all, prefill, 0, a, BEST) : 0;
 	const int num_b = decode ? fastest(all, decode, 0, b, BEST) : 0;
 	for (int i = 0; i < num_a; i++)
 		for (int j = 0; j < num_b; j++)
-			lane[n++] = (struct lane){ .heat = { (int)(prefill - all->v),
-							     (int)(decode - all->v) },
-						   .place = { a[i], b[j] },
-						   .gated = 1 };
+			contender[n++] = (struct contender){ .problem = { (int)(prefill - all->v),
+									  (int)(decode - all->v) },
+							     .place = { a[i], b[j] },
+							     .gated = 1 };
 	if (!n || all->device.backend == BACKEND_CPU)
 		return n;
-	lane[n] = lane[0];
-	lane[n++].how = ATTUNE_STREAMS;
-	return n + add_split(all, lane[n - 1], lane + n);
+	contender[n] = contender[0];
+	contender[n++].how = ATTUNE_STREAMS;
+	return n + add_split(all, contender[n - 1], contender + n);
 }

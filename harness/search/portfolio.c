@@ -3,7 +3,7 @@
  * come to name must have none. Of each phase, families, of which the formulas or the
  * heuristic say which member is meant:
  *
- *   - greedily, those that together come nearest to the fastest of every heat (a hole
+ *   - greedily, those that together come nearest to the fastest of every problem (a hole
  *     counts as no help), as in a set cover;
  *   - then those that were within 2 % of the fastest most often;
  *   - for whole batches also the prefill part's, which a joined launch runs.
@@ -18,34 +18,35 @@
 enum { PORTFOLIO = 12 /* families a phase */, PORTFOLIO_WHOLE = 3 };
 static const double near_best = 0.02, no_help = 1.4; /* log units: no_help is 4 x */
 
-/* What the families cost in the heats of a phase: cost[family][heat] = log(time of its
+/* What the families cost in the problems of a phase: cost[family][problem] = log(time of its
  * best member / fastest), NaN where not known. */
 struct grid {
-	const struct heats *heats;
+	const struct problems *problems;
 	int n, rows;
 	double *cost;
 };
 
-static void fill_row(struct grid *g, const struct heat *h, int row)
+static void fill_row(struct grid *g, const struct problem *h, int row)
 {
 	for (int i = 0; i < g->n; i++)
-		g->cost[(size_t)i * (size_t)g->heats->n + (size_t)row] = NAN;
+		g->cost[(size_t)i * (size_t)g->problems->n + (size_t)row] = NAN;
 	for (int k = 0; k < h->n; k++) {
-		const int family = g->heats->entrant[h->entrant[k]].family;
-		double *its = &g->cost[(size_t)family * (size_t)g->heats->n + (size_t)row];
+		const int family = g->problems->built_choice[h->built_choice[k]].family;
+		double *its = &g->cost[(size_t)family * (size_t)g->problems->n + (size_t)row];
 		if (h->us[k] > 0) /* NaN: not measured */
 			*its = fmin(*its, log(h->us[k] / h->us[h->best]));
 	}
 }
 
-static int grid_make(struct grid *g, const struct heats *heats, enum phase phase)
+static int grid_make(struct grid *g, const struct problems *problems, enum phase phase)
 {
-	*g = (struct grid){ .heats = heats, .n = heats->num_families };
-	g->cost = calloc(((size_t)g->n + 1) * (size_t)heats->n, sizeof *g->cost);
-	for (int i = 0; g->cost && i < heats->n; i++)
-		if (heats->v[i].phase == phase && heats->v[i].finished && heats->v[i].best >= 0 &&
-		    !split_is_held_out(heats->scenarios[heats->v[i].scenario].split))
-			fill_row(g, &heats->v[i], g->rows++);
+	*g = (struct grid){ .problems = problems, .n = problems->num_families };
+	g->cost = calloc(((size_t)g->n + 1) * (size_t)problems->n, sizeof *g->cost);
+	for (int i = 0; g->cost && i < problems->n; i++)
+		if (problems->v[i].phase == phase && problems->v[i].finished &&
+		    problems->v[i].best >= 0 &&
+		    !split_is_held_out(problems->scenarios[problems->v[i].scenario].split))
+			fill_row(g, &problems->v[i], g->rows++);
 	return g->cost != NULL;
 }
 
@@ -56,7 +57,7 @@ static void grid_free(struct grid *g)
 
 static const double *costs(const struct grid *g, int family)
 {
-	return g->cost + (size_t)family * (size_t)g->heats->n;
+	return g->cost + (size_t)family * (size_t)g->problems->n;
 }
 
 /* Adds the family that helps most; 0 when none helps by 0.05 % on average. */
@@ -96,12 +97,12 @@ static int add_frequent(const struct grid *g, char *in)
 	return best >= 0;
 }
 
-static int add_phase(const struct heats *heats, enum phase phase, int most, char *family)
+static int add_phase(const struct problems *problems, enum phase phase, int most, char *family)
 {
 	struct grid g;
-	int ok = grid_make(&g, heats, phase), n = 0;
-	double *now = calloc((size_t)heats->n + 1, sizeof *now);
-	char *in = calloc((size_t)heats->num_families + 1, 1);
+	int ok = grid_make(&g, problems, phase), n = 0;
+	double *now = calloc((size_t)problems->n + 1, sizeof *now);
+	char *in = calloc((size_t)problems->num_families + 1, 1);
 	ok = ok && now && in;
 	for (int r = 0; ok && r < g.rows; r++)
 		now[r] = no_help;
@@ -117,15 +118,16 @@ static int add_phase(const struct heats *heats, enum phase phase, int most, char
 	return ok;
 }
 
-int heats_portfolio(const struct heats *heats, enum phase phase, int most, char *family)
+int problems_portfolio(const struct problems *problems, enum phase phase, int most, char *family)
 {
-	memset(family, 0, (size_t)heats->num_families);
-	if (phase == PHASE_ALL && !add_phase(heats, PHASE_PREFILL, most, family))
+	memset(family, 0, (size_t)problems->num_families);
+	if (phase == PHASE_ALL && !add_phase(problems, PHASE_PREFILL, most, family))
 		return 0;
-	return add_phase(heats, phase, most, family);
+	return add_phase(problems, phase, most, family);
 }
 
-int stages_portfolio(const struct heats *heats, enum phase p, char *family)
+int stages_portfolio(const struct problems *problems, enum phase p, char *family)
 {
-	return heats_portfolio(heats, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO, family);
+	return problems_portfolio(problems, p, p == PHASE_ALL ? PORTFOLIO_WHOLE : PORTFOLIO,
+				  family);
 }

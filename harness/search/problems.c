@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The candidates of a shape, and an entrant for each. */
+/* The candidates of a shape, and an choice for each. */
 struct shape_field {
 	attune_shape shape;
 	struct candidates list;
-	int *entrant;
+	int *built_choice;
 };
 
 /* `v` with room for one more than n; NULL: no memory, and `v` is as it was. */
@@ -31,7 +31,7 @@ static void *grow(void *v, int n, int *room, size_t size)
 	return bigger;
 }
 
-/* ---- entrants ------------------------------------------------------------------- */
+/* ---- choices ------------------------------------------------------------------- */
 
 /* Whether the list of names, separated by commas, holds `name`. */
 static int named(const char *list, const char *name)
@@ -43,7 +43,7 @@ static int named(const char *list, const char *name)
 	return !list;
 }
 
-static int family_of(struct heats *h, const struct choice *c)
+static int family_of(struct problems *h, const struct choice *c)
 {
 	const struct choice first = choice_family(c);
 	for (int i = 0; i < h->num_families; i++)
@@ -57,13 +57,13 @@ static int family_of(struct heats *h, const struct choice *c)
 	return h->num_families++;
 }
 
-int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c,
-		  const attune_shape *shape)
+int problems_entrant(struct problems *h, struct binaries *b, const struct candidate *c,
+		     const attune_shape *shape)
 {
 	const int built = binaries_add(b, &c->choice, shape);
 	int *last = &h->by_choice.last[choice_chain(&c->choice)];
-	for (int i = *last - 1; i >= 0; i = h->entrant[i].next - 1) {
-		struct entrant *e = &h->entrant[i];
+	for (int i = *last - 1; i >= 0; i = h->built_choice[i].next - 1) {
+		struct built_choice *e = &h->built_choice[i];
 		if (e->built != built || !choice_same(&e->choice, &c->choice))
 			continue;
 		if (c->origin < e->origin)
@@ -71,19 +71,21 @@ int heats_entrant(struct heats *h, struct binaries *b, const struct candidate *c
 		return i;
 	}
 	const int family = family_of(h, &c->choice);
-	struct entrant *v = grow(h->entrant, h->num_entrants, &h->entrant_room, sizeof *v);
+	struct built_choice *v =
+	    grow(h->built_choice, h->num_built_choices, &h->built_choice_room, sizeof *v);
 	if (built < 0 || family < 0 || !v)
 		return -1;
-	h->entrant = v;
-	v += h->num_entrants;
-	*v = (struct entrant){
-		.choice = c->choice, .origin = c->origin, .family = family, .built = built,
-		.next = *last
-	};
+	h->built_choice = v;
+	v += h->num_built_choices;
+	*v = (struct built_choice){ .choice = c->choice,
+				    .origin = c->origin,
+				    .family = family,
+				    .built = built,
+				    .next = *last };
 	if (!binaries_add_helpers(b, &v->choice, shape, v->helper))
 		return -1;
-	*last = ++h->num_entrants;
-	return h->num_entrants - 1;
+	*last = ++h->num_built_choices;
+	return h->num_built_choices - 1;
 }
 
 static int same_shape(const attune_shape *a, const attune_shape *b)
@@ -107,7 +109,7 @@ static void sift(struct candidates *list, const struct field *f)
 }
 
 /* Index of a shape, with its candidates where `f` is not NULL; -1: no memory. */
-static int shape_index(struct heats *h, struct binaries *b, const attune_shape *s,
+static int shape_index(struct problems *h, struct binaries *b, const attune_shape *s,
 		       const struct field *f)
 {
 	for (int i = 0; i < h->num_shapes; i++)
@@ -128,25 +130,25 @@ static int shape_index(struct heats *h, struct binaries *b, const attune_shape *
 			return -1;
 	if (f && f->keep)
 		sift(&v->list, f);
-	v->entrant = calloc((size_t)v->list.n + 1, sizeof *v->entrant);
-	for (int i = 0; v->entrant && i < v->list.n; i++)
-		if ((v->entrant[i] = heats_entrant(h, b, &v->list.v[i], s)) < 0)
+	v->built_choice = calloc((size_t)v->list.n + 1, sizeof *v->built_choice);
+	for (int i = 0; v->built_choice && i < v->list.n; i++)
+		if ((v->built_choice[i] = problems_entrant(h, b, &v->list.v[i], s)) < 0)
 			return -1;
-	return v->entrant ? h->num_shapes - 1 : -1;
+	return v->built_choice ? h->num_shapes - 1 : -1;
 }
 
 /* ---- filling ------------------------------------------------------------------ */
 
-int heat_enter(struct heat *h, int entrant)
+int problem_enter(struct problem *h, int built_choice)
 {
-	for (int i = 0; entrant <= h->top && i < h->n; i++)
-		if (h->entrant[i] == entrant)
+	for (int i = 0; built_choice <= h->top && i < h->n; i++)
+		if (h->built_choice[i] == built_choice)
 			return i;
 	const size_t n = (size_t)h->n + 1;
 	if (!(h->n & (h->n - 1))) { /* grows in powers of two */
 		const size_t room = h->n ? 2 * (size_t)h->n : 1;
-		int *e = realloc(h->entrant, room * sizeof *e);
-		h->entrant = e ? e : h->entrant;
+		int *e = realloc(h->built_choice, room * sizeof *e);
+		h->built_choice = e ? e : h->built_choice;
 		double *us = realloc(h->us, room * sizeof *us);
 		h->us = us ? us : h->us;
 		char *bytes[4], **const at[4] = { &h->near, &h->stored, &h->noisy, &h->stage };
@@ -161,8 +163,8 @@ int heat_enter(struct heat *h, int entrant)
 			return -1;
 		}
 	}
-	h->entrant[h->n] = entrant;
-	h->top = entrant > h->top ? entrant : h->top;
+	h->built_choice[h->n] = built_choice;
+	h->top = built_choice > h->top ? built_choice : h->top;
 	h->us[h->n] = NAN;
 	h->near[h->n] = h->stored[h->n] = h->noisy[h->n] = h->stage[h->n] = 0;
 	h->n = (int)n;
@@ -213,7 +215,8 @@ static int is_near(struct asked *a, const struct choice *c, const attune_shape *
 
 /* What is legal of the shape's candidates for this part; defaults and baselines that are
  * not are replaced by the nearest that is. */
-static int fill(struct heats *all, struct heat *h, struct binaries *b, const struct device_info *d)
+static int fill(struct problems *all, struct problem *h, struct binaries *b,
+		const struct device_info *d)
 {
 	const struct shape_field *f = &all->field[h->shape];
 	struct asked asked = { 0 };
@@ -221,7 +224,7 @@ static int fill(struct heats *all, struct heat *h, struct binaries *b, const str
 		struct candidate c = f->list.v[i];
 		const struct kernel *k = c.choice.kernel;
 		int legal = !k->space->why_illegal(&c.choice.config, &f->shape, &h->part, d);
-		int entrant = f->entrant[i], place;
+		int built_choice = f->built_choice[i], place;
 		if (!legal && c.origin > FROM_BASELINE)
 			continue;
 		if (!legal) {
@@ -230,9 +233,9 @@ static int fill(struct heats *all, struct heat *h, struct binaries *b, const str
 				? nearest_legal(&c.choice.config, k, &f->list.v[i].choice.config,
 						&f->shape, &h->part, d)
 				: baseline_nearest(&c.choice.config, k, &f->shape, &h->part, d);
-			entrant = legal ? heats_entrant(all, b, &c, &f->shape) : 0;
+			built_choice = legal ? problems_entrant(all, b, &c, &f->shape) : 0;
 		}
-		if (legal && (entrant < 0 || (place = heat_enter(h, entrant)) < 0))
+		if (legal && (built_choice < 0 || (place = problem_enter(h, built_choice)) < 0))
 			return 0;
 		if (legal)
 			h->near[place] = (char)is_near(&asked, &c.choice, &f->shape, &h->part, d);
@@ -242,35 +245,36 @@ static int fill(struct heats *all, struct heat *h, struct binaries *b, const str
 
 struct turn {
 	unsigned long long at;
-	int entrant;
+	int built_choice;
 	char near;
 };
 
 /* 0: the reference, the default of the kernel that was made for the phase; then other
  * defaults and baselines; then the rest in no order, so that a race whose budget ends
  * early leaves out no corner of the space. */
-static struct turn turn(const struct heats *all, const struct heat *h, int place)
+static struct turn turn(const struct problems *all, const struct problem *h, int place)
 {
-	const struct entrant *e = &all->entrant[h->entrant[place]];
+	const struct built_choice *e = &all->built_choice[h->built_choice[place]];
 	const char *kernel = h->phase == PHASE_DECODE ? "segmented" : "qblock";
-	struct turn t = { .entrant = h->entrant[place], .near = h->near[place] };
+	struct turn t = { .built_choice = h->built_choice[place], .near = h->near[place] };
 	if (e->origin == FROM_DEFAULT && !strcmp(e->choice.kernel->name, kernel))
 		t.at = 0;
 	else if (e->origin <= FROM_BASELINE)
 		t.at = 1;
 	else
-		t.at = 2 + (heats_scramble((unsigned)h->entrant[place] + 1) >> 2);
+		t.at = 2 + (scramble((unsigned)h->built_choice[place] + 1) >> 2);
 	return t;
 }
 
 static int by_turn(const void *a, const void *b)
 {
 	const struct turn *x = a, *y = b;
-	return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
-			      : (x->entrant > y->entrant) - (x->entrant < y->entrant);
+	return x->at != y->at
+		   ? (x->at > y->at) - (x->at < y->at)
+		   : (x->built_choice > y->built_choice) - (x->built_choice < y->built_choice);
 }
 
-static int put_in_order(const struct heats *all, struct heat *h)
+static int put_in_order(const struct problems *all, struct problem *h)
 {
 	struct turn *t = calloc((size_t)h->n + 1, sizeof *t);
 	for (int i = 0; t && i < h->n; i++)
@@ -278,23 +282,23 @@ static int put_in_order(const struct heats *all, struct heat *h)
 	if (t)
 		qsort(t, (size_t)h->n, sizeof *t, by_turn);
 	for (int i = 0; t && i < h->n; i++) {
-		h->entrant[i] = t[i].entrant;
+		h->built_choice[i] = t[i].built_choice;
 		h->near[i] = t[i].near;
 	}
 	free(t);
 	return t != NULL;
 }
 
-static void describe(struct heat *h, const struct scenario *s)
+static void describe(struct problem *h, const struct scenario *s)
 {
 	const struct attune_features *f = &h->part.f;
 	const attune_shape *shape = &s->shape;
-	const double of[HEAT_FEATURES] = {
+	const double of[PROBLEM_FEATURES] = {
 		(double)f->num_seqs, (double)f->max_query, (double)f->query_tokens,
 		(double)f->max_seq,  (double)f->kv_tokens, (double)f->heads_x_seqs,
 		(double)f->group,    (double)f->head_size,
 	};
-	for (int i = 0; i < HEAT_FEATURES; i++)
+	for (int i = 0; i < PROBLEM_FEATURES; i++)
 		h->feature[i] = log2(of[i] + 1);
 	h->bytes = 2.0 * (double)part_live_keys(shape, &s->batch->view, h->phase) *
 		   shape->num_kv_heads * shape->head_size * dtype_bytes(shape->kv_dtype);
@@ -302,9 +306,9 @@ static void describe(struct heat *h, const struct scenario *s)
 		   shape->num_query_heads;
 }
 
-static void drop(struct heat *h)
+static void drop(struct problem *h)
 {
-	free(h->entrant);
+	free(h->built_choice);
 	free(h->near);
 	free(h->stored);
 	free(h->noisy);
@@ -312,9 +316,9 @@ static void drop(struct heat *h)
 	free(h->us);
 }
 
-static struct heat *append(struct heats *all, const struct heat *h)
+static struct problem *append(struct problems *all, const struct problem *h)
 {
-	struct heat *v = grow(all->v, all->n, &all->room, sizeof *v);
+	struct problem *v = grow(all->v, all->n, &all->room, sizeof *v);
 	if (!v)
 		return NULL;
 	all->v = v;
@@ -322,7 +326,7 @@ static struct heat *append(struct heats *all, const struct heat *h)
 	return &v[all->n++];
 }
 
-int heats_add(struct heats *all, struct binaries *b, int index, const struct field *f)
+int problems_add(struct problems *all, struct binaries *b, int index, const struct field *f)
 {
 	const struct scenario *s = &all->scenarios[index];
 	const attune_batch *batch = &s->batch->view;
@@ -334,7 +338,7 @@ int heats_add(struct heats *all, struct binaries *b, int index, const struct fie
 	const int shape = shape_index(all, b, &s->shape, f);
 	int ok = shape >= 0;
 	for (size_t i = 0; ok && i < COUNT(order); i++) {
-		struct heat h = {
+		struct problem h = {
 			.scenario = index, .shape = shape, .phase = order[i], .best = -1
 		};
 		if (!named(f->phases, store_phase(h.phase)) || (h.phase == PHASE_ALL && !mixed) ||
@@ -348,11 +352,11 @@ int heats_add(struct heats *all, struct binaries *b, int index, const struct fie
 	return ok;
 }
 
-struct heat *heats_add_empty(struct heats *all, int index, enum phase phase,
-			     const struct device_info *d)
+struct problem *problems_add_empty(struct problems *all, int index, enum phase phase,
+				   const struct device_info *d)
 {
 	const struct scenario *s = &all->scenarios[index];
-	struct heat h = { .scenario = index, .phase = phase, .best = -1 };
+	struct problem h = { .scenario = index, .phase = phase, .best = -1 };
 	if (!part_make(&h.part, phase, &s->shape, &s->batch->view, d))
 		return NULL;
 	h.shape = shape_index(all, NULL, &s->shape, NULL);
@@ -360,7 +364,7 @@ struct heat *heats_add_empty(struct heats *all, int index, enum phase phase,
 	return h.shape < 0 ? NULL : append(all, &h);
 }
 
-void heats_note(struct heat *h, int place, double us, enum stage stage)
+void problems_note(struct problem *h, int place, double us, enum stage stage)
 {
 	h->us[place] = us;
 	h->stage[place] = (char)stage;
@@ -370,15 +374,15 @@ void heats_note(struct heat *h, int place, double us, enum stage stage)
 			h->best = i;
 }
 
-int heats_place(const struct heats *all, const struct heat *h, const struct choice *c)
+int problems_place(const struct problems *all, const struct problem *h, const struct choice *c)
 {
 	for (int i = 0; i < h->n; i++)
-		if (choice_same(&all->entrant[h->entrant[i]].choice, c))
+		if (choice_same(&all->built_choice[h->built_choice[i]].choice, c))
 			return i;
 	return -1;
 }
 
-struct heat *heats_find(const struct heats *h, int scenario, enum phase phase)
+struct problem *problems_find(const struct problems *h, int scenario, enum phase phase)
 {
 	for (int i = 0; i < h->n; i++)
 		if (h->v[i].scenario == scenario && h->v[i].phase == phase)
@@ -386,17 +390,17 @@ struct heat *heats_find(const struct heats *h, int scenario, enum phase phase)
 	return NULL;
 }
 
-void heats_free(struct heats *h)
+void problems_free(struct problems *h)
 {
 	for (int i = 0; i < h->n; i++)
 		drop(&h->v[i]);
 	for (int i = 0; i < h->num_shapes; i++) {
 		free(h->field[i].list.v);
-		free(h->field[i].entrant);
+		free(h->field[i].built_choice);
 	}
 	free(h->v);
-	free(h->entrant);
+	free(h->built_choice);
 	free(h->family);
 	free(h->field);
-	*h = (struct heats){ 0 };
+	*h = (struct problems){ 0 };
 }

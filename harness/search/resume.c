@@ -1,4 +1,4 @@
-/* resume.c - what a database knows of heats already, so that nothing is measured twice. */
+/* resume.c - what a database knows of problems already, so that nothing is measured twice. */
 #include "search.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -10,14 +10,14 @@
 #include <string.h>
 
 struct recall {
-	struct heats *heats;
+	struct problems *problems;
 	const char *protocol;
-	int last;          /* cells of a heat follow one another */
-	long long unknown; /* a scenario of the database that no heat is of */
+	int last;          /* cells of a problem follow one another */
+	long long unknown; /* a scenario of the database that no problem is of */
 };
 
-/* Plans belong to the heat of the whole batch. */
-static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
+/* Plans belong to the problem of the whole batch. */
+static int is_of(const struct problems *all, const struct problem *h, const struct store_cell *c)
 {
 	const char *phase = strcmp(c->phase, "plan") ? c->phase : "all";
 	return !strcmp(phase, store_phase(h->phase)) && cell_is_of(c, &all->scenarios[h->scenario]);
@@ -31,8 +31,8 @@ static enum stage stage_of(const char *name)
 	return s;
 }
 
-/* On a GPU plans were raced without lanes side by side once, and are to be raced again. */
-static int is_last_plan(const struct heats *all, const char *text)
+/* On a GPU plans were raced without contenders side by side once, and are to be raced again. */
+static int is_last_plan(const struct problems *all, const char *text)
 {
 	char part[2][MAX_PART_TEXT];
 	enum attune_how how;
@@ -40,7 +40,7 @@ static int is_last_plan(const struct heats *all, const char *text)
 	       (how == ATTUNE_STREAMS || all->device.backend == BACKEND_CPU);
 }
 
-static void note(const struct heats *all, struct heat *h, const struct store_cell *c)
+static void note(const struct problems *all, struct problem *h, const struct store_cell *c)
 {
 	struct choice choice;
 	const char *where;
@@ -54,14 +54,14 @@ static void note(const struct heats *all, struct heat *h, const struct store_cel
 	if (!choice.kernel ||
 	    !config_parse(&choice.config, choice.kernel->space, c->choice, &where))
 		return;
-	const int place = heats_place(all, h, &choice);
+	const int place = problems_place(all, h, &choice);
 	if (place < 0)
 		return;
 	h->noisy[place] = (char)(c->today && is_noisy);
 	if (is_noisy)
 		return;
-	heats_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
-		   stage_of(c->stage));
+	problems_note(h, place, strcmp(c->outcome, "ok") ? INFINITY : c->median_us,
+		      stage_of(c->stage));
 	h->stored[place] = (char)c->today;
 }
 
@@ -71,12 +71,12 @@ static int recall_cell(void *arg, const struct store_cell *c)
 	const int counts =
 	    c->pass == 'A' && c->scenario_id != r->unknown && !strcmp(c->protocol, r->protocol);
 	int is_known = 0;
-	for (int k = 0; counts && k < r->heats->n; k++) {
-		int i = (r->last + k) % r->heats->n;
-		is_known |= cell_is_of(c, &r->heats->scenarios[r->heats->v[i].scenario]);
-		if (!is_of(r->heats, &r->heats->v[i], c))
+	for (int k = 0; counts && k < r->problems->n; k++) {
+		int i = (r->last + k) % r->problems->n;
+		is_known |= cell_is_of(c, &r->problems->scenarios[r->problems->v[i].scenario]);
+		if (!is_of(r->problems, &r->problems->v[i], c))
 			continue;
-		note(r->heats, &r->heats->v[i], c);
+		note(r->problems, &r->problems->v[i], c);
 		r->last = i;
 		return 1;
 	}
@@ -87,18 +87,19 @@ static int recall_cell(void *arg, const struct store_cell *c)
 
 /* The reference is entered last: where it is, the race came to its end. One of the stage
  * complete is of a survey, and the race is still to come. */
-static int is_finished(const struct heats *all, const struct heat *h)
+static int is_finished(const struct problems *all, const struct problem *h)
 {
 	int finished = h->n && h->stored[0] && h->stage[0] != STAGE_COMPLETE;
 	for (int k = 0; k < h->n && h->phase != PHASE_ALL; k++)
-		finished &= all->entrant[h->entrant[k]].origin > FROM_BASELINE || h->stored[k] ||
-			    h->noisy[k];
+		finished &= all->built_choice[h->built_choice[k]].origin > FROM_BASELINE ||
+			    h->stored[k] || h->noisy[k];
 	return finished;
 }
 
-int heats_recall(struct heats *all, struct store *store, const char *gpu, const char *protocol)
+int problems_recall(struct problems *all, struct store *store, const char *gpu,
+		    const char *protocol)
 {
-	struct recall r = { .heats = all, .protocol = protocol, .unknown = -1 };
+	struct recall r = { .problems = all, .protocol = protocol, .unknown = -1 };
 	if (all->n && !store_each(store, gpu, NULL, recall_cell, &r))
 		return 0;
 	for (int i = 0; i < all->n; i++) {

@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-double heats_apart(const struct heat *a, const struct heat *b)
+double problems_apart(const struct problem *a, const struct problem *b)
 {
 	double sum = 0;
-	for (int i = 0; i < HEAT_FEATURES; i++)
+	for (int i = 0; i < PROBLEM_FEATURES; i++)
 		sum += (a->feature[i] - b->feature[i]) * (a->feature[i] - b->feature[i]);
 	return sqrt(sum);
 }
 
-/* The number of heats from i on that are of one scenario. */
-static int together(const struct heats *h, int i)
+/* The number of problems from i on that are of one scenario. */
+static int together(const struct problems *h, int i)
 {
 	int n = 1;
 	while (i + n < h->n && h->v[i + n].scenario == h->v[i].scenario)
@@ -22,30 +22,30 @@ static int together(const struct heats *h, int i)
 	return n;
 }
 
-/* Moves the n heats at `from` to `to`, before which they lie. */
-static void bring(struct heats *h, int from, int to, int n)
+/* Moves the n problems at `from` to `to`, before which they lie. */
+static void bring(struct problems *h, int from, int to, int n)
 {
-	struct heat moved[3];
+	struct problem moved[3];
 	memcpy(moved, &h->v[from], (size_t)n * sizeof *moved);
 	memmove(&h->v[to + n], &h->v[to], (size_t)(from - to) * sizeof *h->v);
 	memcpy(&h->v[to], moved, (size_t)n * sizeof *moved);
 }
 
-/* A scenario stands where its last heat does: that of the whole batch, if mixed. */
-static const struct heat *stand(const struct heats *h, int i)
+/* A scenario stands where its last problem does: that of the whole batch, if mixed. */
+static const struct problem *stand(const struct problems *h, int i)
 {
 	return &h->v[i + together(h, i) - 1];
 }
 
 /* Of two that are as far the heavier one; ten times the weight is worth half a doubling of
  * one feature. */
-static double pull(const struct heats *h, int scenario, double near, double mean_weight)
+static double pull(const struct problems *h, int scenario, double near, double mean_weight)
 {
 	return near + 0.5 * log10((h->scenarios[scenario].weight + 1e-3 * mean_weight) /
 				  (mean_weight > 0 ? mean_weight : 1));
 }
 
-void heats_spread(struct heats *h)
+void problems_spread(struct problems *h)
 {
 	double *near = malloc((size_t)(h->n + 1) * sizeof *near), mean = 0; /* by scenario */
 	int most = 0;
@@ -71,7 +71,7 @@ void heats_spread(struct heats *h)
 		bring(h, next, done, n);
 		for (int i = done + n; i < h->n; i += together(h, i)) {
 			double *its = &near[h->v[i].scenario];
-			*its = fmin(*its, heats_apart(stand(h, done), stand(h, i)));
+			*its = fmin(*its, problems_apart(stand(h, done), stand(h, i)));
 		}
 		done += n;
 	}
@@ -79,7 +79,7 @@ void heats_spread(struct heats *h)
 }
 
 /* Whether it has a time by older sources, and none by today's in its place. */
-static int is_stale(const struct heat *h)
+static int is_stale(const struct problem *h)
 {
 	for (int k = 0; k < h->n; k++)
 		if (!isnan(h->us[k]) && !h->stored[k])
@@ -87,7 +87,7 @@ static int is_stale(const struct heat *h)
 	return 0;
 }
 
-void heats_stale_first(struct heats *h)
+void problems_stale_first(struct problems *h)
 {
 	for (int i = 0, done = 0; i < h->n;) {
 		const int n = together(h, i);

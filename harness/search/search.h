@@ -49,7 +49,7 @@ int baseline_nearest(struct config *out, const struct kernel *, const attune_sha
 
 /* ---- problems.c -------------------------------------------------------------------- */
 /* A choice with its code. Shapes that compile to the same binary share it. */
-struct entrant {
+struct built_choice {
 	struct choice choice;
 	enum origin origin;
 	int family; /* one number for all that differ in the formula axis alone */
@@ -60,20 +60,20 @@ struct entrant {
 	int next;                   /* of its chain */
 };
 
-enum { HEAT_FEATURES = 8 };
+enum { PROBLEM_FEATURES = 8 };
 
 /* One scenario and phase, and who may run in it: legal points only. */
-struct heat {
-	int scenario, shape; /* shape: of struct heats */
+struct problem {
+	int scenario, shape; /* shape: of struct problems */
 	enum phase phase;
 	struct part part;
-	double feature[HEAT_FEATURES];
+	double feature[PROBLEM_FEATURES];
 	double bytes, flops; /* that any choice must move and do */
 	int n;
-	int top;      /* the largest of: */
-	int *entrant; /* [0]: the reference */
-	char *near;   /* 2: what some formula gives; 1: within a factor of 2 of that; else 0 */
-	char *stored; /* the database has it */
+	int top;           /* the largest of: */
+	int *built_choice; /* [0]: the reference */
+	char *near;        /* 2: what some formula gives; 1: within a factor of 2 of that; else 0 */
+	char *stored;      /* the database has it */
 	char *noisy;  /* it was measured, and its time is not data: not stored, unless earlier */
 	char *stage;  /* enum stage of the row that `us` is of */
 	double *us;   /* median; INFINITY: failed; NaN: not measured */
@@ -83,21 +83,21 @@ struct heat {
 	int planned;     /* plans were raced with it */
 	int noisy_plans; /* of these, how many times are not data */
 };
-struct heats {
+struct problems {
 	const struct scenario *scenarios;
 	struct device_info device;
 	double dram_gbps, tflops; /* no time can beat them; 0: not known */
-	struct heat *v;           /* those of a scenario side by side, scenarios spread out */
+	struct problem *v;        /* those of a scenario side by side, scenarios spread out */
 	int n, room;
-	struct entrant *entrant;
-	int num_entrants, entrant_room;
-	struct chains by_choice; /* entrants */
+	struct built_choice *built_choice;
+	int num_built_choices, built_choice_room;
+	struct chains by_choice; /* choices */
 	struct choice *family;   /* the formula axis: first value */
 	int num_families, family_room;
 	struct shape_field *field; /* distinct shapes and their candidates */
 	int num_shapes;
 };
-struct field { /* what to fill heats with */
+struct field { /* what to fill problems with */
 	const struct device_info *device;
 	enum preset preset;
 	const char *kernels; /* "qblock,segmented"; NULL: all */
@@ -107,84 +107,85 @@ struct field { /* what to fill heats with */
 	int (*keep)(const void *keep_arg, const struct candidate *);
 	const void *keep_arg;
 };
-/* Heats of scenario `index`, unless none of our kernels can run it. 0: no memory. */
-int heats_add(struct heats *, struct binaries *, int index, const struct field *);
+/* Problems of scenario `index`, unless none of our kernels can run it. 0: no memory. */
+int problems_add(struct problems *, struct binaries *, int index, const struct field *);
 /* A cell's time: INFINITY where it failed. */
-void heats_note(struct heat *, int place, double us, enum stage);
-/* Place of a choice in a heat; -1: it is not legal there. */
-int heats_place(const struct heats *, const struct heat *, const struct choice *);
-/* The entrant of this choice for this shape, made when new; -1: no memory. */
-int heats_entrant(struct heats *, struct binaries *, const struct candidate *,
-		  const attune_shape *);
-/* The heat of a wish: as heats_add, with no candidates. NULL: that phase of the scenario
+void problems_note(struct problem *, int place, double us, enum stage);
+/* Place of a choice in a problem; -1: it is not legal there. */
+int problems_place(const struct problems *, const struct problem *, const struct choice *);
+/* The choice of this choice for this shape, made when new; -1: no memory. */
+int problems_entrant(struct problems *, struct binaries *, const struct candidate *,
+		     const attune_shape *);
+/* The problem of a wish: as problems_add, with no candidates. NULL: that phase of the scenario
  * is empty, or no memory. */
-struct heat *heats_add_empty(struct heats *, int index, enum phase, const struct device_info *);
-/* Adds an entrant; its place, or -1: no memory. */
-int heat_enter(struct heat *, int entrant);
-/* Of a scenario's heats the one of that phase, or NULL. */
-struct heat *heats_find(const struct heats *, int scenario, enum phase);
-void heats_free(struct heats *);
+struct problem *problems_add_empty(struct problems *, int index, enum phase,
+				   const struct device_info *);
+/* Adds an choice; its place, or -1: no memory. */
+int problem_enter(struct problem *, int built_choice);
+/* Of a scenario's problems the one of that phase, or NULL. */
+struct problem *problems_find(const struct problems *, int scenario, enum phase);
+void problems_free(struct problems *);
 
 /* ---- scenario_order.c ------------------------------------------------------------------- */
 /* Puts scenarios first that are far from all before them, heavy ones rather than
  * light ones, so that each later one has neighbours and an early end loses little. */
-void heats_spread(struct heats *);
-/* After heats_recall: scenarios that have times by older sources alone come first, else in the
+void problems_spread(struct problems *);
+/* After problems_recall: scenarios that have times by older sources alone come first, else in the
  * order that they are in. */
-void heats_stale_first(struct heats *);
-double heats_apart(const struct heat *, const struct heat *);
+void problems_stale_first(struct problems *);
+double problems_apart(const struct problem *, const struct problem *);
 
 /* ---- resume.c ------------------------------------------------------------------- */
 /* What the database knows by this protocol: of cells by today's sources `stored`, of all
  * `us`. */
-int heats_recall(struct heats *, struct store *, const char *gpu, const char *protocol);
+int problems_recall(struct problems *, struct store *, const char *gpu, const char *protocol);
 /* Adds the scenarios that a database has cells of. 0: it failed, or no memory. */
 int recall_scenarios(struct scenario_list *, struct store *, const char *gpu);
 
 /* ---- shortlist.c ------------------------------------------------------------------- */
-/* Who is worth racing, the most promising first: all while few heats of the phase are
+/* Who is worth racing, the most promising first: all while few problems of the phase are
  * finished or `everyone`; then the reference, defaults, baselines, who won or nearly won
- * the nearest finished heats, who won anywhere twice, and a few others by chance; of
+ * the nearest finished problems, who won anywhere twice, and a few others by chance; of
  * these none that the machine's ceilings rule out. Places, to `out`; how many. */
-int heats_select(const struct heats *, const struct heat *, int everyone, int *out);
-/* Places of what the phase's portfolio means in this heat: of a family with a formula
+int problems_select(const struct problems *, const struct problem *, int everyone, int *out);
+/* Places of what the phase's portfolio means in this problem: of a family with a formula
  * axis what its formulas resolve to. */
-int heats_meant(const struct heats *, const struct heat *, const char *family, int *out);
-/* How many choices that were as good as the best in a heat nearby nobody has tried here. */
-int heats_overlooked(const struct heats *, const struct heat *);
-/* A heat whose finished neighbours cannot agree on a family. */
-int heats_disputed(const struct heats *, const struct heat *);
+int problems_meant(const struct problems *, const struct problem *, const char *family, int *out);
+/* How many choices that were as good as the best in a problem nearby nobody has tried here. */
+int problems_overlooked(const struct problems *, const struct problem *);
+/* A problem whose finished neighbours cannot agree on a family. */
+int problems_disputed(const struct problems *, const struct problem *);
 /* Microseconds that the machine's ceilings ask for; 0: not known. */
-double heats_roofline(const struct heats *, const struct heat *);
+double problems_roofline(const struct problems *, const struct problem *);
 /* The same of a choice that may leave units idle. */
-double heats_bound(const struct heats *, const struct heat *, const struct choice *);
+double problems_bound(const struct problems *, const struct problem *, const struct choice *);
 
 /* ---- portfolio.c ---------------------------------------------------------------- */
-/* Marks in family[num_families] those of a phase, `most` or fewer, that all its heats
+/* Marks in family[num_families] those of a phase, `most` or fewer, that all its problems
  * should know. 0: no memory. */
-int heats_portfolio(const struct heats *, enum phase, int most, char *family);
+int problems_portfolio(const struct problems *, enum phase, int most, char *family);
 /* The same, as large as the stage complete measures it. */
-int stages_portfolio(const struct heats *, enum phase, char *family);
+int stages_portfolio(const struct problems *, enum phase, char *family);
 
 /* ---- contender.c ---------------------------------------------------------------- */
-/* One runner of a race: an entrant of a heat, or of two, a composed plan: those of the
- * prefill and of the decode heat of a scenario. */
-struct lane {
-	int heat[2], place[2]; /* heat[1]: -1 where there is one only */
-	char gated;            /* has passed the corner batches; plans need not */
-	enum attune_how how;   /* of a plan */
-	int spare;             /* SPARE_UNITS of a plan's prefill part; 0: the entrant's own */
+/* One runner of a race: an choice of a problem, or of two, a composed plan: those of the
+ * prefill and of the decode problem of a scenario. */
+struct contender {
+	int problem[2], place[2]; /* problem[1]: -1 where there is one only */
+	char gated;               /* has passed the corner batches; plans need not */
+	enum attune_how how;      /* of a plan */
+	int spare;                /* SPARE_UNITS of a plan's prefill part; 0: the choice's own */
 };
 enum { MAX_PLAN_TEXT = 2 * MAX_PART_TEXT + 32 };
-/* What a lane runs: the whole, or of a plan one of its parts. */
-struct choice lane_choice(const struct heats *, const struct lane *, int part);
+/* What a contender runs: the whole, or of a plan one of its parts. */
+struct choice contender_choice(const struct problems *, const struct contender *, int part);
 /* "prefill: qblock ... | decode: segmented ...", by parts_text. */
-void plan_text(char text[MAX_PLAN_TEXT], const struct heats *, const struct lane *);
+void plan_text(char text[MAX_PLAN_TEXT], const struct problems *, const struct contender *);
 
 /* ---- plans.c -------------------------------------------------------------------- */
 enum { MAX_PLANS = 12 };
 /* Lanes of the plans of a mixed scenario that are worth a race; plans.c says which. 0: there
  * are none. */
-int plans_pick(const struct heats *, int scenario, struct lane lane[MAX_PLANS]);
+int plans_pick(const struct problems *, int scenario, struct contender contender[MAX_PLANS]);
 
 #endif

@@ -1,5 +1,5 @@
-/* shortlist.c - who is worth racing in a heat, by the ceilings of the machine, by the
- * formulas of the kernels, and by what finished heats nearby have shown. Choices that differ in the formula axis alone are one family: which of its values is good
+/* shortlist.c - who is worth racing in a problem, by the ceilings of the machine, by the
+ * formulas of the kernels, and by what finished problems nearby have shown. Choices that differ in the formula axis alone are one family: which of its values is good
  * changes from batch to batch, and the formulas say which are worth a look. */
 #include "search.h"
 #include "harness/base/base.h"
@@ -10,7 +10,7 @@
 
 enum {
 	NEAREST = 6,
-	ENOUGH = 16 /* finished heats of a phase, before any candidate is left out */,
+	ENOUGH = 16 /* finished problems of a phase, before any candidate is left out */,
 	WINS = 2,
 	ODDS = 32 /* one in so many runs whatever is known of it */,
 	MANY_FUSED = 40,
@@ -25,7 +25,8 @@ static const double unit_share = 3 /* of the memory's rate that one unit can dra
 
 /* ---- the ceilings --------------------------------------------------------------- */
 
-static double roofline(const struct heats *all, const struct heat *h, double memory, double math)
+static double roofline(const struct problems *all, const struct problem *h, double memory,
+		       double math)
 {
 	double us = 0;
 	if (all->dram_gbps > 0)
@@ -35,12 +36,12 @@ static double roofline(const struct heats *all, const struct heat *h, double mem
 	return us;
 }
 
-double heats_roofline(const struct heats *all, const struct heat *h)
+double problems_roofline(const struct problems *all, const struct problem *h)
 {
 	return roofline(all, h, 1, 1);
 }
 
-double heats_bound(const struct heats *all, const struct heat *h, const struct choice *c)
+double problems_bound(const struct problems *all, const struct problem *h, const struct choice *c)
 {
 	struct geometry g;
 	c->kernel->space->geometry(&c->config, &all->scenarios[h->scenario].shape, &h->part,
@@ -53,23 +54,23 @@ double heats_bound(const struct heats *all, const struct heat *h, const struct c
 /* ---- neighbours ----------------------------------------------------------------- */
 
 struct neighbour {
-	const struct heat *heat;
+	const struct problem *problem;
 	double apart;
 };
 
-/* Finished heats of the same phase nearest to `h`, the nearest first; how many of
+/* Finished problems of the same phase nearest to `h`, the nearest first; how many of
  * NEAREST. *finished: how many there are in all. */
-static int find_nearest(const struct heats *all, const struct heat *h, struct neighbour *out,
+static int find_nearest(const struct problems *all, const struct problem *h, struct neighbour *out,
 			int *finished)
 {
 	int n = 0;
 	*finished = 0;
 	for (int i = 0; i < all->n; i++) {
-		const struct heat *o = &all->v[i];
+		const struct problem *o = &all->v[i];
 		if (o == h || !o->finished || o->phase != h->phase || o->best < 0)
 			continue;
 		++*finished;
-		const double d = heats_apart(o, h);
+		const double d = problems_apart(o, h);
 		int at = n < NEAREST ? n++ : NEAREST;
 		for (; at > 0 && out[at - 1].apart > d; at--)
 			if (at < NEAREST)
@@ -80,20 +81,20 @@ static int find_nearest(const struct heats *all, const struct heat *h, struct ne
 	return n;
 }
 
-static int family_at(const struct heats *all, const struct heat *h, int place)
+static int family_at(const struct problems *all, const struct problem *h, int place)
 {
-	return all->entrant[h->entrant[place]].family;
+	return all->built_choice[h->built_choice[place]].family;
 }
 
 /* How well each family did nearby: the least time / best over the neighbours in which it
- * was near the best, INFINITY where it was in none; of all heats of the phase, wins. */
-static void learn(const struct heats *all, const struct heat *h, const struct neighbour *near,
+ * was near the best, INFINITY where it was in none; of all problems of the phase, wins. */
+static void learn(const struct problems *all, const struct problem *h, const struct neighbour *near,
 		  int n, double *promise, int *wins)
 {
 	for (int f = 0; f < all->num_families; f++)
 		promise[f] = INFINITY;
 	for (int i = 0; i < n; i++) {
-		const struct heat *o = near[i].heat;
+		const struct problem *o = near[i].problem;
 		const double limit = 1 + near_best + per_distance * near[i].apart;
 		for (int k = 0; k < o->n; k++) {
 			const double ratio = o->us[k] / o->us[o->best];
@@ -103,35 +104,35 @@ static void learn(const struct heats *all, const struct heat *h, const struct ne
 		}
 	}
 	for (int i = 0; i < all->n; i++) {
-		const struct heat *o = &all->v[i];
+		const struct problem *o = &all->v[i];
 		if (o != h && o->finished && o->phase == h->phase && o->best >= 0)
 			wins[family_at(all, o, o->best)]++;
 	}
 }
 
 /* What the best may take here, by how far from the roofline neighbours are. */
-static double expected(const struct heats *all, const struct heat *h, const struct neighbour *near,
-		       int n)
+static double expected(const struct problems *all, const struct problem *h,
+		       const struct neighbour *near, int n)
 {
 	double most = 0;
 	for (int i = 0; i < n; i++) {
-		const struct heat *o = near[i].heat;
-		const double least = heats_roofline(all, o);
+		const struct problem *o = near[i].problem;
+		const double least = problems_roofline(all, o);
 		most = fmax(most, least > 0 ? o->us[o->best] / least : INFINITY);
 	}
-	return most > 0 ? most * heats_roofline(all, h) : INFINITY;
+	return most > 0 ? most * problems_roofline(all, h) : INFINITY;
 }
 
 /* ---- selection ------------------------------------------------------------------ */
 
 /* The same ones each time, and others in each scenario. */
-static unsigned long long draw(const struct heats *all, const struct heat *h, int number)
+static unsigned long long draw(const struct problems *all, const struct problem *h, int number)
 {
 	const struct scenario *s = &all->scenarios[h->scenario];
 	unsigned long long z = s->seed + (unsigned)h->phase;
 	for (const char *c = s->batch_text; *c; c++)
-		z = heats_scramble(z * 31 + (unsigned char)*c);
-	return heats_scramble(z * 0x9e3779b97f4a7c15ull + (unsigned)number) >> 20;
+		z = scramble(z * 31 + (unsigned char)*c);
+	return scramble(z * 0x9e3779b97f4a7c15ull + (unsigned)number) >> 20;
 }
 
 struct pick {
@@ -146,12 +147,12 @@ static int by_promise(const void *a, const void *b)
 					: (x->place > y->place) - (x->place < y->place);
 }
 
-static int is_given(const struct heats *all, const struct heat *h, int place)
+static int is_given(const struct problems *all, const struct problem *h, int place)
 {
-	return !place || all->entrant[h->entrant[place]].origin <= FROM_BASELINE;
+	return !place || all->built_choice[h->built_choice[place]].origin <= FROM_BASELINE;
 }
 
-static void weigh(const struct heats *all, const struct heat *h, const struct neighbour *near,
+static void weigh(const struct problems *all, const struct problem *h, const struct neighbour *near,
 		  int n, int open, struct pick *pick)
 {
 	double *promise = malloc((size_t)(all->num_families + 1) * sizeof *promise);
@@ -161,7 +162,7 @@ static void weigh(const struct heats *all, const struct heat *h, const struct ne
 		learn(all, h, near, n, promise, wins);
 	for (int i = 0; i < h->n; i++) {
 		const int f = family_at(all, h, i);
-		const struct choice *c = &all->entrant[h->entrant[i]].choice;
+		const struct choice *c = &all->built_choice[h->built_choice[i]].choice;
 		pick[i] = (struct pick){ INFINITY, i };
 		if (is_given(all, h, i) || !promise || !wins)
 			pick[i].promise = i ? 0.5 : 0;
@@ -172,7 +173,7 @@ static void weigh(const struct heats *all, const struct heat *h, const struct ne
 			continue;
 		else if (open)
 			pick[i].promise = 3;
-		else if (heats_bound(all, h, c) > hopeless * best)
+		else if (problems_bound(all, h, c) > hopeless * best)
 			continue;
 		else if (promise[f] < INFINITY)
 			pick[i].promise = promise[f];
@@ -185,13 +186,13 @@ static void weigh(const struct heats *all, const struct heat *h, const struct ne
 	free(wins);
 }
 
-static int is_fused(const struct heats *all, const struct heat *h, int place)
+static int is_fused(const struct problems *all, const struct problem *h, int place)
 {
-	return all->entrant[h->entrant[place]].choice.kernel->space->is_fused;
+	return all->built_choice[h->built_choice[place]].choice.kernel->space->is_fused;
 }
 
 /* The least time of a fused kernel; INFINITY: none has run. */
-static double best_fused(const struct heats *all, const struct heat *h)
+static double best_fused(const struct problems *all, const struct problem *h)
 {
 	double best = INFINITY;
 	for (int i = 0; i < h->n; i++)
@@ -202,8 +203,8 @@ static double best_fused(const struct heats *all, const struct heat *h)
 
 /* Fused kernels run nowhere else, and are judged among themselves: the defaults, what was
  * nearly their best nearby, and some by chance, more while little is known. */
-static void weigh_fused(const struct heats *all, const struct heat *h, const struct neighbour *near,
-			int n, int open, struct pick *pick)
+static void weigh_fused(const struct problems *all, const struct problem *h,
+			const struct neighbour *near, int n, int open, struct pick *pick)
 {
 	int fused = 0;
 	for (int i = 0; i < h->n; i++)
@@ -218,12 +219,13 @@ static void weigh_fused(const struct heats *all, const struct heat *h, const str
 			pick[i].promise = 6;
 	}
 	for (int k = 0; k < n; k++) {
-		const struct heat *o = near[k].heat;
+		const struct problem *o = near[k].problem;
 		const double limit = best_fused(all, o) * (1 + near_best);
 		for (int i = 0; i < o->n; i++) {
 			if (!is_fused(all, o, i) || !(o->us[i] <= limit))
 				continue;
-			const int place = heats_place(all, h, &all->entrant[o->entrant[i]].choice);
+			const int place =
+			    problems_place(all, h, &all->built_choice[o->built_choice[i]].choice);
 			if (place >= 0)
 				pick[place].promise = fmin(pick[place].promise, 4);
 		}
@@ -232,37 +234,41 @@ static void weigh_fused(const struct heats *all, const struct heat *h, const str
 
 /* The whole of a mixed batch in one launch seldom wins, but by a kernel made for it: the
  * default, what is best for its prefill part, and what has won so before. */
-static void weigh_whole(const struct heats *all, const struct heat *h, const struct neighbour *near,
-			int n, struct pick *pick)
+static void weigh_whole(const struct problems *all, const struct problem *h,
+			const struct neighbour *near, int n, struct pick *pick)
 {
-	const struct heat *prefill = heats_find(all, h->scenario, PHASE_PREFILL);
+	const struct problem *prefill = problems_find(all, h->scenario, PHASE_PREFILL);
 	for (int i = 0; i < h->n; i++)
 		pick[i] = (struct pick){ i ? INFINITY : 0, i };
 	for (int k = 0; prefill && k < WHOLE_BEST; k++) {
 		int best = -1, place;
 		for (int i = 0; i < prefill->n; i++) {
-			place = prefill->us[i] < INFINITY
-				    ? heats_place(all, h, &all->entrant[prefill->entrant[i]].choice)
-				    : -1;
+			place =
+			    prefill->us[i] < INFINITY
+				? problems_place(
+				      all, h, &all->built_choice[prefill->built_choice[i]].choice)
+				: -1;
 			if (place >= 0 && isinf(pick[place].promise) &&
 			    (best < 0 || prefill->us[i] < prefill->us[best]))
 				best = i;
 		}
 		place = best < 0
 			    ? -1
-			    : heats_place(all, h, &all->entrant[prefill->entrant[best]].choice);
+			    : problems_place(
+				  all, h, &all->built_choice[prefill->built_choice[best]].choice);
 		if (place >= 0)
 			pick[place].promise = 1 + k;
 	}
 	for (int k = 0; k < n; k++) {
-		const struct heat *o = near[k].heat;
-		const int place = heats_place(all, h, &all->entrant[o->entrant[o->best]].choice);
+		const struct problem *o = near[k].problem;
+		const int place =
+		    problems_place(all, h, &all->built_choice[o->built_choice[o->best]].choice);
 		if (place >= 0)
 			pick[place].promise = fmin(pick[place].promise, 5 + k);
 	}
 }
 
-int heats_select(const struct heats *all, const struct heat *h, int everyone, int *out)
+int problems_select(const struct problems *all, const struct problem *h, int everyone, int *out)
 {
 	struct neighbour near[NEAREST];
 	int finished, kept = 0;
@@ -296,7 +302,8 @@ static int add_place(int *out, int n, int place)
 	return n + (place >= 0);
 }
 
-int heats_meant(const struct heats *all, const struct heat *h, const char *family, int *out)
+int problems_meant(const struct problems *all, const struct problem *h, const char *family,
+		   int *out)
 {
 	const attune_shape *s = &all->scenarios[h->scenario].shape;
 	int n = 0;
@@ -306,18 +313,18 @@ int heats_meant(const struct heats *all, const struct heat *h, const char *famil
 		if (!family[f])
 			continue;
 		if (space->formula_axis < 0)
-			n = add_place(out, n, heats_place(all, h, &c));
+			n = add_place(out, n, problems_place(all, h, &c));
 		for (int i = 0; space->formula_axis >= 0 && i < space->num_formulas; i++) {
 			asked.config.v[space->formula_axis] = -1 - i;
 			if (!config_resolve(&c.config, &asked.config, c.kernel, s, &h->part,
 					    &all->device))
-				n = add_place(out, n, heats_place(all, h, &c));
+				n = add_place(out, n, problems_place(all, h, &c));
 		}
 	}
 	return n;
 }
 
-int heats_overlooked(const struct heats *all, const struct heat *h)
+int problems_overlooked(const struct problems *all, const struct problem *h)
 {
 	struct neighbour near[NEAREST];
 	int finished, n = find_nearest(all, h, near, &finished), found = 0;
@@ -330,16 +337,16 @@ int heats_overlooked(const struct heats *all, const struct heat *h)
 	return found;
 }
 
-int heats_disputed(const struct heats *all, const struct heat *h)
+int problems_disputed(const struct problems *all, const struct problem *h)
 {
 	struct neighbour near[NEAREST];
 	int finished, families = 0;
 	const int n = find_nearest(all, h, near, &finished);
 	for (int i = 0; i < n; i++) {
-		const int f = family_at(all, near[i].heat, near[i].heat->best);
+		const int f = family_at(all, near[i].problem, near[i].problem->best);
 		int again = 0;
 		for (int j = 0; j < i; j++)
-			again |= family_at(all, near[j].heat, near[j].heat->best) == f;
+			again |= family_at(all, near[j].problem, near[j].problem->best) == f;
 		families += !again;
 	}
 	return n == NEAREST && families == NEAREST;

@@ -10,21 +10,21 @@
 
 enum { RANDOM_ROUNDS = 7, WARM = 2 /* plays before, as races have them */ };
 
-unsigned long long replay_dice(unsigned long long a, unsigned long long b)
+unsigned long long simulation_dice(unsigned long long a, unsigned long long b)
 {
-	return heats_scramble(heats_scramble(a * 0x9e3779b97f4a7c15ull + b) + b) >> 8;
+	return scramble(scramble(a * 0x9e3779b97f4a7c15ull + b) + b) >> 8;
 }
 
-double replay_drawn(const struct record *r, unsigned long long dice)
+double simulation_drawn(const struct record *r, unsigned long long dice)
 {
 	return r->n ? (double)r->us[dice % (unsigned)r->n] : r->median;
 }
 
-static double best_of(const struct replay *r, int heat)
+static double best_of(const struct simulation *r, int problem)
 {
 	double best = INFINITY;
-	for (int k = 0; k < r->c->heats.v[heat].n; k++)
-		best = fmin(best, r->of[heat][k].median);
+	for (int k = 0; k < r->c->problems.v[problem].n; k++)
+		best = fmin(best, r->of[problem][k].median);
 	return best;
 }
 
@@ -34,14 +34,14 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void replay_judge(const struct replay *r, struct table *t, const char *name, double spent,
-		  double all, long long cells, const int *pick)
+void simulation_judge(const struct simulation *r, struct table *t, const char *name, double spent,
+		      double all, long long cells, const int *pick)
 {
-	const struct heats *heats = &r->c->heats;
-	double *ratio = calloc((size_t)heats->n + 1, sizeof *ratio), logs = 0;
+	const struct problems *problems = &r->c->problems;
+	double *ratio = calloc((size_t)problems->n + 1, sizeof *ratio), logs = 0;
 	int n = 0, near = 0;
-	for (int i = 0; ratio && i < heats->n; i++) {
-		const struct heat *h = &heats->v[i];
+	for (int i = 0; ratio && i < problems->n; i++) {
+		const struct problem *h = &problems->v[i];
 		if (h->phase == PHASE_ALL || !h->n || !(best_of(r, i) < INFINITY))
 			continue;
 		ratio[n] = r->of[i][pick[i] < 0 ? 0 : pick[i]].median / best_of(r, i);
@@ -66,30 +66,31 @@ void replay_judge(const struct replay *r, struct table *t, const char *name, dou
 /* ---- baselines ------------------------------------------------------------------------ */
 
 struct baseline {
-	int *pick; /* of each heat */
+	int *pick; /* of each problem */
 	double *us;
 	double spent_s;
 	long long cells;
 };
 
 /* A cell measured by itself, so many samples one after the other. */
-static void visit(const struct replay *r, struct baseline *b, int heat, int place, int rounds)
+static void visit(const struct simulation *r, struct baseline *b, int problem, int place,
+		  int rounds)
 {
-	const struct record *record = &r->of[heat][place];
+	const struct record *record = &r->of[problem][place];
 	double us[MAX_SAMPLES];
 	b->cells++;
 	if (!(record->median < INFINITY))
 		return;
 	for (int i = 0; i < rounds; i++)
-		us[i] = replay_drawn(
-		    record,
-		    replay_dice(r->c->o->seed + (unsigned)(heat * 4099 + place), (unsigned)i + 77));
+		us[i] = simulation_drawn(
+		    record, simulation_dice(r->c->o->seed + (unsigned)(problem * 4099 + place),
+					    (unsigned)i + 77));
 	const double middle = median(us, rounds);
-	const int calls = tapes_plan(&r->c->protocol, 1, record->median);
+	const int calls = graphs_plan(&r->c->protocol, 1, record->median);
 	b->spent_s += (rounds * calls + WARM * (1 + calls)) * record->median * 1e-6;
-	if (b->pick[heat] < 0 || middle < b->us[heat]) {
-		b->pick[heat] = place;
-		b->us[heat] = middle;
+	if (b->pick[problem] < 0 || middle < b->us[problem]) {
+		b->pick[problem] = place;
+		b->us[problem] = middle;
 	}
 }
 
@@ -98,19 +99,19 @@ static unsigned common_divisor(unsigned a, unsigned b)
 	return b ? common_divisor(b, a % b) : a;
 }
 
-/* Cells of all heats in turn, each heat's from a random one on in random strides. */
-static void at_random(const struct replay *r, struct baseline *b, double budget_s)
+/* Cells of all problems in turn, each problem's from a random one on in random strides. */
+static void at_random(const struct simulation *r, struct baseline *b, double budget_s)
 {
-	const struct heats *all = &r->c->heats;
+	const struct problems *all = &r->c->problems;
 	int more = 1;
 	for (unsigned turn = 0; more; turn++) {
 		more = 0;
 		for (int i = 0; i < all->n && b->spent_s < budget_s; i++) {
-			const struct heat *h = &all->v[i];
+			const struct problem *h = &all->v[i];
 			if (turn >= (unsigned)h->n)
 				continue;
 			const unsigned long long roll =
-			    replay_dice(r->c->o->seed + 5, (unsigned)(i + 1));
+			    simulation_dice(r->c->o->seed + 5, (unsigned)(i + 1));
 			unsigned step = 1 + (unsigned)(roll % 1000003) % (unsigned)h->n;
 			while (common_divisor(step, (unsigned)h->n) > 1)
 				step++;
@@ -120,32 +121,32 @@ static void at_random(const struct replay *r, struct baseline *b, double budget_
 	}
 }
 
-static void one_by_one(const struct replay *r, struct baseline *b, double budget_s)
+static void one_by_one(const struct simulation *r, struct baseline *b, double budget_s)
 {
-	for (int i = 0; i < r->c->heats.n; i++)
-		for (int k = 0; k < r->c->heats.v[i].n && b->spent_s < budget_s; k++)
+	for (int i = 0; i < r->c->problems.n; i++)
+		for (int k = 0; k < r->c->problems.v[i].n && b->spent_s < budget_s; k++)
 			visit(r, b, i, k, EXHAUSTIVE_ROUNDS);
 }
 
-static int compare(const struct replay *r, struct table *t, const char *name, double all,
+static int compare(const struct simulation *r, struct table *t, const char *name, double all,
 		   double budget_s,
-		   void (*run)(const struct replay *, struct baseline *, double budget_s))
+		   void (*run)(const struct simulation *, struct baseline *, double budget_s))
 {
-	const size_t n = (size_t)r->c->heats.n + 1;
+	const size_t n = (size_t)r->c->problems.n + 1;
 	struct baseline b = { .pick = malloc(n * sizeof *b.pick), .us = calloc(n, sizeof *b.us) };
 	const int ok = b.pick && b.us;
 	for (size_t i = 0; ok && i < n; i++)
 		b.pick[i] = -1;
 	if (ok) {
 		run(r, &b, budget_s);
-		replay_judge(r, t, name, b.spent_s, all, b.cells, b.pick);
+		simulation_judge(r, t, name, b.spent_s, all, b.cells, b.pick);
 	}
 	free(b.pick);
 	free(b.us);
 	return ok;
 }
 
-int replay_baselines(const struct replay *r, struct table *t, double all, double spent_s)
+int simulation_baselines(const struct simulation *r, struct table *t, double all, double spent_s)
 {
 	return compare(r, t, "random order", all, spent_s, at_random) &&
 	       compare(r, t, "one by one", all, spent_s, one_by_one) &&

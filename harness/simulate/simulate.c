@@ -26,32 +26,32 @@ static const double cost_share = 0.12 /* of the exhaustive time, without --budge
 
 /* ---- races ------------------------------------------------------------------------ */
 
-static const struct record *record_of(const struct replay *r, int lane)
+static const struct record *record_of(const struct simulation *r, int contender)
 {
-	const struct lane *l = &r->order->lane[lane];
-	return &r->of[l->heat[0]][l->place[0]];
+	const struct contender *l = &r->order->contender[contender];
+	return &r->of[l->problem[0]][l->place[0]];
 }
 
 static double draw(void *arg, int i, int round)
 {
-	const struct replay *r = arg;
+	const struct simulation *r = arg;
 	const struct record *record = record_of(r, i);
 	return record->median < INFINITY
-		   ? replay_drawn(record,
-				  replay_dice(r->c->o->seed + r->races, (unsigned)round + 1))
+		   ? simulation_drawn(
+			 record, simulation_dice(r->c->o->seed + r->races, (unsigned)round + 1))
 		   : NAN;
 }
 
 static void after(void *arg, int i)
 {
-	struct replay *r = arg;
-	const struct measurement *m = &r->racer[i].m;
+	struct simulation *r = arg;
+	const struct measurement *m = &r->timed_call[i].m;
 	r->more &= r->listener->result(r->listener->arg, r->order, i, m, 0);
 }
 
 static enum heard run_race(void *arg, const struct order *order, const struct listener *l)
 {
-	struct replay *r = arg;
+	struct simulation *r = arg;
 	struct protocol protocol = r->c->protocol;
 	struct control control = { 0 };
 	struct race race = { .protocol = &protocol,
@@ -63,7 +63,7 @@ static enum heard run_race(void *arg, const struct order *order, const struct li
 			     .arg = r,
 			     .draw = draw,
 			     .after = after };
-	r->racer = race.v = calloc((size_t)order->n, sizeof *race.v);
+	r->timed_call = race.v = calloc((size_t)order->n, sizeof *race.v);
 	if (!race.v)
 		return HEARD_STOP;
 	r->order = order;
@@ -84,21 +84,21 @@ static enum heard run_race(void *arg, const struct order *order, const struct li
 /* What the device would have taken so far. */
 static double device_seconds(const void *replay)
 {
-	return ((const struct replay *)replay)->spent_s;
+	return ((const struct simulation *)replay)->spent_s;
 }
 
-/* ---- from a database to heats ------------------------------------------------------- */
+/* ---- from a database to problems ------------------------------------------------------- */
 
 struct reader {
 	struct scenario_list list;
-	struct replay *replay;
+	struct simulation *replay;
 	struct store *store;
 	char protocol[32];
-	int last; /* heat of the last cell */
+	int last; /* problem of the last cell */
 	int failed;
 };
 
-static int is_of(const struct heats *all, const struct heat *h, const struct store_cell *c)
+static int is_of(const struct problems *all, const struct problem *h, const struct store_cell *c)
 {
 	return !strcmp(c->phase, store_phase(h->phase)) &&
 	       cell_is_of(c, &all->scenarios[h->scenario]);
@@ -124,7 +124,7 @@ static int samples_of(struct store *s, const struct store_cell *c, float us[])
 static int read_cell(void *arg, const struct store_cell *c)
 {
 	struct reader *r = arg;
-	struct heats *all = &r->replay->c->heats;
+	struct problems *all = &r->replay->c->problems;
 	struct choice choice = { .kernel = kernel_find(all->device.backend, c->kernel) };
 	const char *where;
 	if (c->pass != 'A' || strcmp(c->protocol, r->protocol) || !choice.kernel ||
@@ -136,7 +136,7 @@ static int read_cell(void *arg, const struct store_cell *c)
 		if (!is_of(all, &all->v[i], c))
 			continue;
 		r->last = i;
-		const int place = heats_place(all, &all->v[i], &choice);
+		const int place = problems_place(all, &all->v[i], &choice);
 		if (place < 0)
 			return 1; /* no longer legal */
 		struct record *record = &r->replay->of[i][place];
@@ -149,23 +149,23 @@ static int read_cell(void *arg, const struct store_cell *c)
 	return 1;
 }
 
-/* Leaves in each heat what the database has. */
-static void sift(struct heat *h, struct record *record)
+/* Leaves in each problem what the database has. */
+static void sift(struct problem *h, struct record *record)
 {
 	int n = 0;
 	for (int k = 0; k < h->n; k++) {
 		if (isnan(record[k].median))
 			continue;
-		h->entrant[n] = h->entrant[k];
+		h->built_choice[n] = h->built_choice[k];
 		h->near[n] = h->near[k];
 		record[n++] = record[k];
 	}
 	h->n = n;
 }
 
-static int make_records(struct replay *r)
+static int make_records(struct simulation *r)
 {
-	const struct heats *all = &r->c->heats;
+	const struct problems *all = &r->c->problems;
 	r->of = calloc((size_t)all->n + 1, sizeof *r->of);
 	for (int i = 0; r->of && i < all->n; i++) {
 		r->of[i] = calloc((size_t)all->v[i].n + 1, sizeof **r->of);
@@ -179,9 +179,9 @@ static int make_records(struct replay *r)
 
 static void free_records(void *arg)
 {
-	const struct replay *r = arg;
-	for (int i = 0; r->of && i < r->c->heats.n; i++) {
-		for (int k = 0; r->of[i] && k < r->c->heats.v[i].n; k++)
+	const struct simulation *r = arg;
+	for (int i = 0; r->of && i < r->c->problems.n; i++) {
+		for (int k = 0; r->of[i] && k < r->c->problems.v[i].n; k++)
 			free(r->of[i][k].us);
 		free(r->of[i]);
 	}
@@ -210,7 +210,7 @@ static int newest_gpu(struct store *s, const char *path, char gpu[GPU_NAME])
 }
 
 /* The database is closed again before the races. */
-static int load(struct campaign *c, struct reader *r, const struct sweep_options *o)
+static int load(struct sweep_session *c, struct reader *r, const struct sweep_options *o)
 {
 	const struct field field = { .device = &c->hello.info,
 				     .preset = PRESET_FULL,
@@ -227,23 +227,23 @@ static int load(struct campaign *c, struct reader *r, const struct sweep_options
 		snprintf(r->protocol, sizeof r->protocol, "%s", run.protocol);
 		c->hello.dram_gbps = run.dram_gbps;
 		c->hello.fma_tflops = run.fma_tflops;
-		campaign_make(c, &r->list);
+		session_make(c, &r->list);
 	}
 	for (int i = 0; ok && i < r->list.n; i++)
-		ok = heats_add(&c->heats, &c->binaries, i, &field);
+		ok = problems_add(&c->problems, &c->binaries, i, &field);
 	if (ok)
-		heats_spread(&c->heats);
+		problems_spread(&c->problems);
 	ok = ok && make_records(r->replay) && store_each(s, gpu, NULL, read_cell, r) &&
-	     !r->failed && campaign_remember(c);
-	for (int i = 0; ok && i < c->heats.n; i++)
-		sift(&c->heats.v[i], r->replay->of[i]);
+	     !r->failed && session_remember(c);
+	for (int i = 0; ok && i < c->problems.n; i++)
+		sift(&c->problems.v[i], r->replay->of[i]);
 	store_close(s);
 	return ok;
 }
 
 /* ---- the command ---------------------------------------------------------------------- */
 
-static long long cells_so_far(const struct campaign *c)
+static long long cells_so_far(const struct sweep_session *c)
 {
 	long long n = 0;
 	for (int s = 0; s < NUM_STAGES; s++)
@@ -251,47 +251,48 @@ static long long cells_so_far(const struct campaign *c)
 	return n;
 }
 
-static int run(struct replay *r, const struct sweep_options *o, double all)
+static int run(struct simulation *r, const struct sweep_options *o, double all)
 {
 	static const char *const columns[] = { "schedule", "parts",         "measurements",
 					       "device_s", "share_percent", "geomean",
 					       "p95",      "worst",         "within2_percent" };
-	struct campaign *c = r->c;
+	struct sweep_session *c = r->c;
 	struct table *t = table_new(o->format, columns, COUNT(columns));
-	int *pick = calloc((size_t)c->heats.n + 1, sizeof *pick);
+	int *pick = calloc((size_t)c->problems.n + 1, sizeof *pick);
 	int ok = t && pick;
 	for (enum stage s = STAGE_RACE; ok && s <= STAGE_COLD; s++) {
 		ok = stages_run(c, s, s) == HEARD_ALL;
-		for (int i = 0; i < c->heats.n; i++)
-			pick[i] = c->heats.v[i].best;
+		for (int i = 0; i < c->problems.n; i++)
+			pick[i] = c->problems.v[i].best;
 		if (ok && c->tally[s].races)
-			replay_judge(r, t, stage_names[s], r->spent_s, all, cells_so_far(c), pick);
+			simulation_judge(r, t, stage_names[s], r->spent_s, all, cells_so_far(c),
+					 pick);
 	}
-	ok = ok && replay_baselines(r, t, all, r->spent_s);
+	ok = ok && simulation_baselines(r, t, all, r->spent_s);
 	table_print(t, stdout);
 	free(pick);
 	return ok;
 }
 
 /* The exhaustive time is that of the recorded times. */
-static double exhaustive(const struct replay *r)
+static double exhaustive(const struct simulation *r)
 {
 	double sum = 0;
-	for (int i = 0; i < r->c->heats.n; i++)
-		for (int k = 0; k < r->c->heats.v[i].n; k++) {
+	for (int i = 0; i < r->c->problems.n; i++)
+		for (int k = 0; k < r->c->problems.v[i].n; k++) {
 			const double us = r->of[i][k].median;
 			if (us < INFINITY)
 				sum += EXHAUSTIVE_ROUNDS * us * 1e-6 *
-				       tapes_plan(&r->c->protocol, 1, us);
+				       graphs_plan(&r->c->protocol, 1, us);
 		}
 	return sum;
 }
 
-int sweep_replay(const struct sweep_options *asked)
+int simulate(const struct sweep_options *asked)
 {
 	struct sweep_options o = *asked;
-	struct campaign c = { .o = &o };
-	struct replay replay = { .c = &c };
+	struct sweep_session c = { .o = &o };
+	struct simulation replay = { .c = &c };
 	struct reader reader = { .replay = &replay };
 	int ok;
 	o.preset = PRESET_FULL;
@@ -307,7 +308,7 @@ int sweep_replay(const struct sweep_options *asked)
 			o.budget_s = cost_share * all;
 		ok = run(&replay, &o, all);
 	}
-	campaign_free(&c);
+	session_free(&c);
 	scenarios_free(&reader.list);
 	return interrupted ? EXIT_INTERRUPTED : ok ? EXIT_DONE : EXIT_USAGE;
 }

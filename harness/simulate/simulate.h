@@ -3,47 +3,46 @@
 #ifndef HARNESS_SIMULATE_SIMULATE_H
 #define HARNESS_SIMULATE_SIMULATE_H
 
-struct campaign;
+struct sweep_session;
 struct listener;
 struct order;
-struct racer;
+struct timed_call;
 struct sweep_options;
 struct table;
 
-
 /* ---- simulate.c ------------------------------------------------------------- */
 /* The stages on the recorded times of o->replay. An exit code. */
-int sweep_replay(const struct sweep_options *);
+int simulate(const struct sweep_options *);
 
-/* Of each place of a heat what the database has. */
+/* Of each place of a problem what the database has. */
 struct record {
 	float *us;
 	int n;
 	double median; /* INFINITY: failed; NaN: the database lacks it */
 };
 
-struct replay {
-	struct campaign *c;
-	struct record **of; /* [heat][place] */
+struct simulation {
+	struct sweep_session *c;
+	struct record **of; /* [problem][place] */
 	double spent_s;
 	unsigned long long races;
 	/* of the race under way */
 	const struct order *order;
 	const struct listener *listener;
-	struct racer *racer;
+	struct timed_call *timed_call;
 	int more;
 };
 
 /* A number that follows from these two. */
-unsigned long long replay_dice(unsigned long long, unsigned long long);
+unsigned long long simulation_dice(unsigned long long, unsigned long long);
 /* One of the recorded samples. */
-double replay_drawn(const struct record *, unsigned long long dice);
+double simulation_drawn(const struct record *, unsigned long long dice);
 /* Adds a row: what is picked in each part (wholes of mixed batches are tried by few and
  * judged by nobody here); -1: nothing yet, which means the reference. `spent` and `all`, of
  * an exhaustive sweep, in seconds of the device. */
-void replay_judge(const struct replay *, struct table *, const char *name, double spent, double all,
-		  long long cells, const int *pick);
+void simulation_judge(const struct simulation *, struct table *, const char *name, double spent,
+		      double all, long long cells, const int *pick);
 /* Adds rows of schedules that know nothing, at most `spent_s` long each. 0: no memory. */
-int replay_baselines(const struct replay *, struct table *, double all, double spent_s);
+int simulation_baselines(const struct simulation *, struct table *, double all, double spent_s);
 
 #endif

@@ -28,7 +28,7 @@ static int describe(struct device_info *info, const char *gpu, const char *arch)
 	return 1;
 }
 
-static const struct kernel *helper_of(const struct entrant *e, int built)
+static const struct kernel *helper_of(const struct built_choice *e, int built)
 {
 	for (enum helper i = 0; i < NUM_HELPERS; i++)
 		if (e->helper[i] == built)
@@ -36,15 +36,15 @@ static const struct kernel *helper_of(const struct entrant *e, int built)
 	return NULL;
 }
 
-/* Geometry of a binary, from the first heat that has a choice of it; none may have, where
+/* Geometry of a binary, from the first problem that has a choice of it; none may have, where
  * its candidates are illegal for all batches. */
-static void geometry_of(struct geometry *g, const struct heats *h, int built,
+static void geometry_of(struct geometry *g, const struct problems *h, int built,
 			const struct device_info *d)
 {
 	struct config c;
 	for (int i = 0; i < h->n; i++)
 		for (int k = 0; k < h->v[i].n; k++) {
-			const struct entrant *e = &h->entrant[h->v[i].entrant[k]];
+			const struct built_choice *e = &h->built_choice[h->v[i].built_choice[k]];
 			const struct kernel *kernel = e->choice.kernel;
 			c = e->choice.config;
 			if (e->built != built) {
@@ -99,7 +99,7 @@ static void take_launched(double *n, const struct arch_limits *m, const struct b
 }
 
 /* Of the CPU there is nothing to tell but that it compiles. */
-static void judge(struct resources *r, const struct heats *h, const struct built *b, int i,
+static void judge(struct resources *r, const struct problems *h, const struct built *b, int i,
 		  const struct device_info *d)
 {
 	static const enum outcome outcomes[] = { [BUILT] = OUTCOME_OK,
@@ -179,7 +179,7 @@ static int keep(const struct sweep_options *o, const struct device_info *d,
 	return ok;
 }
 
-static int tell(const struct sweep_options *o, const struct heats *h, const struct binaries *b,
+static int tell(const struct sweep_options *o, const struct problems *h, const struct binaries *b,
 		const struct device_info *d)
 {
 	struct resources *v = calloc((size_t)b->n + 1, sizeof *v);
@@ -204,7 +204,7 @@ static int tell(const struct sweep_options *o, const struct heats *h, const stru
 int compile_only(const struct sweep_options *o, const struct scenario_list *list)
 {
 	struct device_info info;
-	struct heats heats = { .scenarios = list->v };
+	struct problems problems = { .scenarios = list->v };
 	struct binaries binaries = { .arch = info.arch };
 	const struct field field = {
 		.device = &info, .preset = o->preset, .kernels = o->kernels, .seed = o->seed
@@ -214,10 +214,10 @@ int compile_only(const struct sweep_options *o, const struct scenario_list *list
 		return o->gpu ? EXIT_USAGE : EXIT_NO_DEVICE;
 	catch_signals();
 	for (int i = o->shard; ok && i < list->n; i += o->shards)
-		ok = heats_add(&heats, &binaries, i, &field);
-	if (ok && binaries_compile(&binaries) && tell(o, &heats, &binaries, &info))
+		ok = problems_add(&problems, &binaries, i, &field);
+	if (ok && binaries_compile(&binaries) && tell(o, &problems, &binaries, &info))
 		code = EXIT_DONE;
-	heats_free(&heats);
+	problems_free(&problems);
 	binaries_free(&binaries);
 	return interrupted ? EXIT_INTERRUPTED : code;
 }

@@ -2,7 +2,7 @@
  * in front of it is over (attune.h: ATTUNE_START_EARLY). The fastest choices in turn that the
  * database has of each part of a batch run again, in one race with the same that begin early.
  *
- *   time of a call = of a tape of calls, one after the other on a stream, / how many they are
+ *   time of a call = of a graph of calls, one after the other on a stream, / how many they are
  *
  * each of other pages, as all times of this harness are. So a call that begins early begins
  * beside the end of one of its own kind, and its time is what it adds to a chain of these. It
@@ -39,7 +39,7 @@ struct pace {
 
 struct early {
 	const struct scenario_list *list;
-	const struct campaign *c;
+	const struct sweep_session *c;
 	struct pace *v;
 	int n, room;
 };
@@ -239,10 +239,10 @@ static int race(const struct early *e)
 int sweep_early(const struct sweep_options *o, const struct hello *hello,
 		const struct scenario_list *list)
 {
-	struct campaign c = { .o = o, .hello = *hello };
+	struct sweep_session c = { .o = o, .hello = *hello };
 	struct early e = { .list = list, .c = &c };
 	int code = EXIT_USAGE;
-	campaign_make(&c, list);
+	session_make(&c, list);
 	const int ok = read_all(&e);
 	if (ok && !e.n)
 		complain("--early runs the fastest choices again that can begin early, and %s has "
@@ -253,6 +253,6 @@ int sweep_early(const struct sweep_options *o, const struct hello *hello,
 	if (!code && ok && e.n)
 		code = read_all(&e) && print(&e) ? EXIT_DONE : EXIT_CHECK;
 	free(e.v);
-	campaign_free(&c);
+	session_free(&c);
 	return code;
 }

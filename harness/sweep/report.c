@@ -17,14 +17,14 @@
 
 static double sample_seconds(const struct protocol *p, double us)
 {
-	return us > 0 && us < INFINITY ? tapes_plan(p, 1, us) * us * 1e-6 : 0;
+	return us > 0 && us < INFINITY ? graphs_plan(p, 1, us) * us * 1e-6 : 0;
 }
 
-double exhaustive_seconds(const struct campaign *c, int rounds)
+double exhaustive_seconds(const struct sweep_session *c, int rounds)
 {
 	double sum = 0;
-	for (int i = 0; i < c->heats.n; i++) {
-		const struct heat *h = &c->heats.v[i];
+	for (int i = 0; i < c->problems.n; i++) {
+		const struct problem *h = &c->problems.v[i];
 		double *us = malloc(((size_t)h->n + 1) * sizeof *us), middle;
 		int n = 0, unknown = 0;
 		for (int k = 0; us && k < h->n; k++) {
@@ -98,7 +98,7 @@ double audit_geomean(const struct audit *a, int which)
 
 /* ---- the report ---------------------------------------------------------------------- */
 
-static struct table *stages_table(const struct campaign *c, double all)
+static struct table *stages_table(const struct sweep_session *c, double all)
 {
 	static const char *const columns[] = { "stage", "races",    "cells",    "failed",
 					       "noisy", "controls", "device_s", "share_percent" };
@@ -147,8 +147,8 @@ static void audit_json(struct json_out *o, const struct audit *a)
 	out_end(o);
 }
 
-static void print_json(const struct campaign *c, double all, double spent, const struct audit *a,
-		       const struct noise *noise)
+static void print_json(const struct sweep_session *c, double all, double spent,
+		       const struct audit *a, const struct noise *noise)
 {
 	struct json_out *o = out_new();
 	out_object(o, NULL);
@@ -166,7 +166,7 @@ static void print_json(const struct campaign *c, double all, double spent, const
 	out_print(o, 2, stdout);
 }
 
-static void complain_survey(const struct campaign *c)
+static void complain_survey(const struct sweep_session *c)
 {
 	const struct tally *t = &c->tally[STAGE_COMPLETE];
 	const double n = t->scenarios > 0 ? (double)t->scenarios : 1;
@@ -178,7 +178,7 @@ static void complain_survey(const struct campaign *c)
 
 /* The worst of the noise floors is one that a quiet machine can have. Pairs that are not believed
  * are not entered, but older programs entered them. */
-static int is_believed(const struct campaign *c, const struct noise *noise)
+static int is_believed(const struct sweep_session *c, const struct noise *noise)
 {
 	double most = 0;
 	for (size_t i = 0; i < COUNT(noise->floor); i++)
@@ -192,7 +192,7 @@ static int is_believed(const struct campaign *c, const struct noise *noise)
 	return most <= noise_most_control;
 }
 
-int sweep_report(const struct campaign *c)
+int sweep_report(const struct sweep_session *c)
 {
 	const double all = c->survey ? 0 : exhaustive_seconds(c, EXHAUSTIVE_ROUNDS);
 	const struct audit a =

@@ -1,5 +1,5 @@
 /* session.c - races against the clock: who of those asked for has to run, what the race
- * brought, and what it took. Owns the database's handle and the memory of which entrants
+ * brought, and what it took. Owns the database's handle and the memory of which choices
  * are right; stages.c and requested_cells.c say what is raced. */
 #include "sweep.h"
 #include "harness/base/base.h"
@@ -22,45 +22,45 @@ enum {
 };
 static const double generous = 1.5 /* most races end before their time */;
 
-static const struct scenario *scenario_of(const struct campaign *c, const struct heat *h)
+static const struct scenario *scenario_of(const struct sweep_session *c, const struct problem *h)
 {
-	return &c->heats.scenarios[h->scenario];
+	return &c->problems.scenarios[h->scenario];
 }
 
-static char *gated_at(const struct campaign *c, int entrant, enum phase phase)
+static char *gated_at(const struct sweep_session *c, int built_choice, enum phase phase)
 {
-	return &c->gated[entrant * 3 + (int)phase];
+	return &c->gated[built_choice * 3 + (int)phase];
 }
 
-static char *barred_at(const struct campaign *c, int entrant, int shape)
+static char *barred_at(const struct sweep_session *c, int built_choice, int shape)
 {
-	return &c->barred[(size_t)entrant * (size_t)c->heats.num_shapes + (size_t)shape];
+	return &c->barred[(size_t)built_choice * (size_t)c->problems.num_shapes + (size_t)shape];
 }
 
-double campaign_seconds(const struct campaign *c)
+double session_seconds(const struct sweep_session *c)
 {
 	if (c->runner.seconds)
 		return c->runner.seconds(c->runner.arg);
 	return budget_now() - c->began - (c->o->wall ? 0 : c->binaries.budget_s);
 }
 
-double campaign_share(const struct campaign *c, double part)
+double session_share(const struct sweep_session *c, double part)
 {
-	const double left = c->limit_s - campaign_seconds(c);
+	const double left = c->limit_s - session_seconds(c);
 	return left <= 0 ? 0 : fmin(fmax(generous * left * part, 0.2), c->protocol.seconds);
 }
 
 /* ---- the database --------------------------------------------------------------- */
 
 /* No time can beat these. A data sheet knows better than a measurement. */
-static void know_ceilings(struct campaign *c)
+static void know_ceilings(struct sweep_session *c)
 {
 	const struct gpu_model *sheet = gpu_model(c->hello.info.gpu);
-	c->heats.dram_gbps = sheet ? sheet->dram_gbps : c->hello.dram_gbps;
-	c->heats.tflops = sheet ? sheet->tflops : c->hello.fma_tflops;
+	c->problems.dram_gbps = sheet ? sheet->dram_gbps : c->hello.dram_gbps;
+	c->problems.tflops = sheet ? sheet->tflops : c->hello.fma_tflops;
 }
 
-int campaign_begin_run(struct campaign *c)
+int session_begin_run(struct sweep_session *c)
 {
 	if (c->run > 0 || !c->store)
 		return 1;
@@ -72,17 +72,17 @@ int campaign_begin_run(struct campaign *c)
 	return c->run > 0;
 }
 
-int campaign_quiet_again(const struct campaign *c)
+int session_quiet_again(const struct sweep_session *c)
 {
-	const double left = c->limit_s - campaign_seconds(c);
+	const double left = c->limit_s - session_seconds(c);
 	return c->runner.is_simulated || (left > 0 && !device_quiet(c->o, &c->hello, left));
 }
 
-int campaign_noisy(const struct campaign *c)
+int session_noisy(const struct sweep_session *c)
 {
 	int n = 0;
-	for (int i = 0; i < c->heats.n; i++) {
-		const struct heat *h = &c->heats.v[i];
+	for (int i = 0; i < c->problems.n; i++) {
+		const struct problem *h = &c->problems.v[i];
 		n += h->noisy_plans;
 		for (int k = 0; k < h->n; k++)
 			n += h->noisy[k];
@@ -91,13 +91,13 @@ int campaign_noisy(const struct campaign *c)
 }
 
 /* A set made by attune refine says so of all its rows. */
-static enum stage stage_of(const struct campaign *c, const struct heat *h)
+static enum stage stage_of(const struct sweep_session *c, const struct problem *h)
 {
 	const int refines = !c->survey && !strncmp(scenario_of(c, h)->set, "refine", 6);
 	return refines && c->stage < STAGE_AUDIT ? STAGE_REFINE : c->stage;
 }
 
-static void count(struct campaign *c, const struct measurement *m)
+static void count(struct sweep_session *c, const struct measurement *m)
 {
 	struct tally *t = &c->tally[c->stage];
 	t->device_s += m->device_us * 1e-6;
@@ -107,14 +107,14 @@ static void count(struct campaign *c, const struct measurement *m)
 	c->failed[m->outcome]++;
 }
 
-static int keep(struct campaign *c, struct heat *h, int i, const struct measurement *m)
+static int keep(struct sweep_session *c, struct problem *h, int i, const struct measurement *m)
 {
-	const struct entrant *e = &c->heats.entrant[h->entrant[i]];
+	const struct built_choice *e = &c->problems.built_choice[h->built_choice[i]];
 	const enum stage stage = stage_of(c, h);
 	/* A race is more than the survey that a time may be of. */
 	h->noisy[i] = m->outcome == OUTCOME_NOISY && (!h->stored[i] || stage == STAGE_RACE);
 	if (m->outcome != OUTCOME_NOISY) {
-		heats_note(h, i, m->outcome == OUTCOME_OK ? m->median_us : INFINITY, stage);
+		problems_note(h, i, m->outcome == OUTCOME_OK ? m->median_us : INFINITY, stage);
 		h->stored[i] = 1;
 	}
 	count(c, m);
@@ -125,14 +125,14 @@ static int keep(struct campaign *c, struct heat *h, int i, const struct measurem
 				 e->flags, m, e->registers, e->spill_bytes);
 }
 
-static int same_plan(const struct lane *a, const struct lane *b)
+static int same_plan(const struct contender *a, const struct contender *b)
 {
-	return !memcmp(a->heat, b->heat, sizeof a->heat) &&
+	return !memcmp(a->problem, b->problem, sizeof a->problem) &&
 	       !memcmp(a->place, b->place, sizeof a->place) && a->how == b->how &&
 	       a->spare == b->spare;
 }
 
-int campaign_is_noisy(const struct campaign *c, const struct lane *plan)
+int session_is_noisy(const struct sweep_session *c, const struct contender *plan)
 {
 	for (int i = 0; i < c->num_noisy_plans; i++)
 		if (same_plan(&c->noisy_plan[i], plan))
@@ -141,7 +141,7 @@ int campaign_is_noisy(const struct campaign *c, const struct lane *plan)
 }
 
 /* 0: no memory. */
-static int note_plan(struct campaign *c, const struct lane *plan, int is_noisy)
+static int note_plan(struct sweep_session *c, const struct contender *plan, int is_noisy)
 {
 	int n = 0;
 	for (int i = 0; i < c->num_noisy_plans; i++)
@@ -150,7 +150,7 @@ static int note_plan(struct campaign *c, const struct lane *plan, int is_noisy)
 	c->num_noisy_plans = n;
 	if (!is_noisy)
 		return 1;
-	struct lane *more = realloc(c->noisy_plan, ((size_t)n + 1) * sizeof *more);
+	struct contender *more = realloc(c->noisy_plan, ((size_t)n + 1) * sizeof *more);
 	if (!more) {
 		complain("out of memory");
 		return 0;
@@ -160,15 +160,16 @@ static int note_plan(struct campaign *c, const struct lane *plan, int is_noisy)
 	return 1;
 }
 
-static int keep_plan(struct campaign *c, const struct lane *lane, const struct measurement *m)
+static int keep_plan(struct sweep_session *c, const struct contender *contender,
+		     const struct measurement *m)
 {
-	struct heat *h = &c->heats.v[lane->heat[0]];
-	struct heat *whole = heats_find(&c->heats, h->scenario, PHASE_ALL);
+	struct problem *h = &c->problems.v[contender->problem[0]];
+	struct problem *whole = problems_find(&c->problems, h->scenario, PHASE_ALL);
 	char text[MAX_PLAN_TEXT];
-	plan_text(text, &c->heats, lane);
+	plan_text(text, &c->problems, contender);
 	const int is_noisy = m->outcome == OUTCOME_NOISY;
 	(whole ? whole : h)->noisy_plans += is_noisy;
-	if (!note_plan(c, lane, is_noisy))
+	if (!note_plan(c, contender, is_noisy))
 		return 0;
 	count(c, m);
 	if (!c->store)
@@ -180,39 +181,40 @@ static int keep_plan(struct campaign *c, const struct lane *lane, const struct m
 /* ---- listening to a race -------------------------------------------------------- */
 
 struct round {
-	struct campaign *c;
-	char *wanted; /* of each lane; others only run for the sake of these */
+	struct sweep_session *c;
+	char *wanted; /* of each contender; others only run for the sake of these */
 };
 
 static int on_result(void *arg, const struct order *order, int i, const struct measurement *m,
 		     int failed_gate)
 {
 	struct round *r = arg;
-	struct campaign *c = r->c;
-	const struct lane *lane = &order->lane[i];
-	struct heat *h = &c->heats.v[lane->heat[0]];
-	if (failed_gate && lane->heat[1] < 0 && m->outcome != OUTCOME_RESOURCES)
-		*barred_at(c, h->entrant[lane->place[0]], h->shape) = (char)m->outcome;
+	struct sweep_session *c = r->c;
+	const struct contender *contender = &order->contender[i];
+	struct problem *h = &c->problems.v[contender->problem[0]];
+	if (failed_gate && contender->problem[1] < 0 && m->outcome != OUTCOME_RESOURCES)
+		*barred_at(c, h->built_choice[contender->place[0]], h->shape) = (char)m->outcome;
 	if (m->outcome == OUTCOME_OK && !m->samples)
 		return 1; /* the budget ended before it */
 	if (!r->wanted[i]) {
 		c->tally[c->stage].device_s += m->device_us * 1e-6;
 		return 1;
 	}
-	return lane->heat[1] >= 0 ? keep_plan(c, lane, m) : keep(c, h, lane->place[0], m);
+	return contender->problem[1] >= 0 ? keep_plan(c, contender, m)
+					  : keep(c, h, contender->place[0], m);
 }
 
 static void on_passed(void *arg, const struct order *order, int i)
 {
 	const struct round *r = arg;
-	const struct lane *lane = &order->lane[i];
-	const struct heat *h = &r->c->heats.v[lane->heat[0]];
-	*gated_at(r->c, h->entrant[lane->place[0]], h->phase) = 1;
+	const struct contender *contender = &order->contender[i];
+	const struct problem *h = &r->c->problems.v[contender->problem[0]];
+	*gated_at(r->c, h->built_choice[contender->place[0]], h->phase) = 1;
 }
 
 /* The race's times are noisy already, and how much so is no noise of the data. Where no race
  * gets better nothing since the last good control can be believed. */
-static int on_bad_control(struct campaign *c, const struct control *control)
+static int on_bad_control(struct sweep_session *c, const struct control *control)
 {
 	c->bad_controls++;
 	c->worst_control = fmax(c->worst_control, noise_of_control(control));
@@ -230,10 +232,10 @@ static int on_bad_control(struct campaign *c, const struct control *control)
 
 static int on_control(void *arg, const struct order *order, const struct control *control)
 {
-	struct campaign *c = ((struct round *)arg)->c;
-	const struct lane *lane = &order->lane[control->of];
-	const struct heat *h = &c->heats.v[lane->heat[0]];
-	const int is_plan = lane->heat[1] >= 0;
+	struct sweep_session *c = ((struct round *)arg)->c;
+	const struct contender *contender = &order->contender[control->of];
+	const struct problem *h = &c->problems.v[contender->problem[0]];
+	const int is_plan = contender->problem[1] >= 0;
 	char text[MAX_PLAN_TEXT];
 	c->tally[c->stage].controls++;
 	c->tally[c->stage].device_s += control->device_us * 1e-6;
@@ -244,10 +246,10 @@ static int on_control(void *arg, const struct order *order, const struct control
 		return 1;
 	c->believed_race = store_last_race(c->store, c->run);
 	if (is_plan)
-		plan_text(text, &c->heats, lane);
+		plan_text(text, &c->problems, contender);
 	else
 		choice_text(text, sizeof text,
-			    &c->heats.entrant[h->entrant[lane->place[0]]].choice);
+			    &c->problems.built_choice[h->built_choice[contender->place[0]]].choice);
 	store_stage(c->store, stage_names[stage_of(c, h)]);
 	return store_control(c->store, c->run, scenario_of(c, h),
 			     is_plan ? "plan" : store_phase(h->phase), text, control->median_us,
@@ -256,26 +258,26 @@ static int on_control(void *arg, const struct order *order, const struct control
 
 static void on_spent(void *arg, const double seconds[NUM_SPENT])
 {
-	struct campaign *c = ((struct round *)arg)->c;
+	struct sweep_session *c = ((struct round *)arg)->c;
 	for (int i = 0; i < NUM_SPENT; i++)
 		c->spent_s[i] += seconds[i];
 }
 
 static void on_heartbeat(void *arg)
 {
-	const struct campaign *c = ((struct round *)arg)->c;
+	const struct sweep_session *c = ((struct round *)arg)->c;
 	char what[40];
 	snprintf(what, sizeof what, "measuring (%s)", stage_names[c->stage]);
 	if (!c->runner.is_simulated)
 		progress(what,
 			 fmax(c->stage_done / fmax(c->stage_heats, 1),
-			      campaign_seconds(c) / fmax(c->limit_s, 1e-9)),
+			      session_seconds(c) / fmax(c->limit_s, 1e-9)),
 			 1);
 }
 
 /* ---- code ----------------------------------------------------------------------- */
 
-static void attach(struct campaign *c, struct entrant *e)
+static void attach(struct sweep_session *c, struct built_choice *e)
 {
 	const struct built *b = &c->binaries.v[e->built];
 	e->blob = &b->binary.blob;
@@ -287,8 +289,8 @@ static void attach(struct campaign *c, struct entrant *e)
 			e->helping[h] = &c->binaries.v[e->helper[h]].binary.blob;
 }
 
-/* Adds the binaries of an entrant to a list; how many are in it. */
-static int add_needed(const struct entrant *e, int *need, int n)
+/* Adds the binaries of an choice to a list; how many are in it. */
+static int add_needed(const struct built_choice *e, int *need, int n)
 {
 	need[n++] = e->built;
 	for (enum helper h = 0; h < NUM_HELPERS; h++)
@@ -297,7 +299,7 @@ static int add_needed(const struct entrant *e, int *need, int n)
 	return n;
 }
 
-static int helpers_compile(const struct campaign *c, const struct entrant *e)
+static int helpers_compile(const struct sweep_session *c, const struct built_choice *e)
 {
 	for (enum helper h = 0; h < NUM_HELPERS; h++) {
 		const struct built *b = e->helper[h] < 0 ? NULL : &c->binaries.v[e->helper[h]];
@@ -309,61 +311,63 @@ static int helpers_compile(const struct campaign *c, const struct entrant *e)
 	return 1;
 }
 
-/* Waits for the code of these entrants. */
-static enum heard make_ready(struct campaign *c, const int *entrant, int n)
+/* Waits for the code of these choices. */
+static enum heard make_ready(struct sweep_session *c, const int *built_choice, int n)
 {
 	int *need = calloc((size_t)n * (1 + NUM_HELPERS) + 1, sizeof *need), num = 0;
 	enum heard heard = need ? HEARD_ALL : HEARD_STOP;
 	for (int i = 0; need && i < n; i++)
-		num = add_needed(&c->heats.entrant[entrant[i]], need, num);
+		num = add_needed(&c->problems.built_choice[built_choice[i]], need, num);
 	if (need && !c->runner.is_simulated && !binaries_need(&c->binaries, need, num))
 		heard = interrupted                       ? HEARD_INTERRUPT
 			: binaries_too_late(&c->binaries) ? HEARD_TOO_LATE
 							  : HEARD_NO_COMPILER;
 	for (int i = 0; i < n && heard == HEARD_ALL && !c->runner.is_simulated; i++) {
-		attach(c, &c->heats.entrant[entrant[i]]);
-		if (!helpers_compile(c, &c->heats.entrant[entrant[i]]))
+		attach(c, &c->problems.built_choice[built_choice[i]]);
+		if (!helpers_compile(c, &c->problems.built_choice[built_choice[i]]))
 			heard = HEARD_STOP;
 	}
 	free(need);
 	return heard;
 }
 
-static enum heard make_places_ready(struct campaign *c, const struct heat *h,
+static enum heard make_places_ready(struct sweep_session *c, const struct problem *h,
 				    const struct entries *e)
 {
-	int *entrant = malloc(((size_t)e->n + 2) * sizeof *entrant), n = 0;
+	int *built_choice = malloc(((size_t)e->n + 2) * sizeof *built_choice), n = 0;
 	enum heard heard = HEARD_STOP;
-	for (int k = e->only_these ? 0 : -1; entrant && k < e->n && h->n; k++) {
+	for (int k = e->only_these ? 0 : -1; built_choice && k < e->n && h->n; k++) {
 		const int i = k < 0 ? 0 : e->place[k];
 		if (k < 0 || e->again || !h->stored[i])
-			entrant[n++] = h->entrant[i];
+			built_choice[n++] = h->built_choice[i];
 	}
-	if (entrant)
-		heard = make_ready(c, entrant, n);
-	free(entrant);
+	if (built_choice)
+		heard = make_ready(c, built_choice, n);
+	free(built_choice);
 	return heard;
 }
 
-static enum heard make_lanes_ready(struct campaign *c, const struct lane *lane, int n)
+static enum heard make_contenders_ready(struct sweep_session *c, const struct contender *contender,
+					int n)
 {
-	int *entrant = malloc((2 * (size_t)n + 1) * sizeof *entrant), num = 0;
+	int *built_choice = malloc((2 * (size_t)n + 1) * sizeof *built_choice), num = 0;
 	enum heard heard = HEARD_STOP;
-	for (int i = 0; entrant && i < n; i++)
-		for (int part = 0; part < 2 && lane[i].heat[part] >= 0; part++)
-			entrant[num++] =
-			    c->heats.v[lane[i].heat[part]].entrant[lane[i].place[part]];
-	if (entrant)
-		heard = make_ready(c, entrant, num);
-	free(entrant);
+	for (int i = 0; built_choice && i < n; i++)
+		for (int part = 0; part < 2 && contender[i].problem[part] >= 0; part++)
+			built_choice[num++] = c->problems.v[contender[i].problem[part]]
+						  .built_choice[contender[i].place[part]];
+	if (built_choice)
+		heard = make_ready(c, built_choice, num);
+	free(built_choice);
 	return heard;
 }
 
-int campaign_ask(struct campaign *c, const struct heat *h, const struct entries *e)
+int session_ask(struct sweep_session *c, const struct problem *h, const struct entries *e)
 {
 	int asked = 0;
 	for (int k = 0; k < e->n; k++) {
-		const struct entrant *of = &c->heats.entrant[h->entrant[e->place[k]]];
+		const struct built_choice *of =
+		    &c->problems.built_choice[h->built_choice[e->place[k]]];
 		if (h->stored[e->place[k]] && !e->again)
 			continue;
 		int need[1 + NUM_HELPERS];
@@ -376,15 +380,15 @@ int campaign_ask(struct campaign *c, const struct heat *h, const struct entries 
 
 static void on_idle(void *arg)
 {
-	binaries_poll(&((struct campaign *)arg)->binaries);
+	binaries_poll(&((struct sweep_session *)arg)->binaries);
 }
 
 /* On the device: code first, and on a CPU no compiler beside the race. */
 static enum heard race_in_worker(void *arg, const struct order *order, const struct listener *l)
 {
-	struct campaign *c = arg;
+	struct sweep_session *c = arg;
 	const int on_cpu = c->hello.info.backend == BACKEND_CPU;
-	const enum heard ready = make_lanes_ready(c, order->lane, order->n);
+	const enum heard ready = make_contenders_ready(c, order->contender, order->n);
 	if (ready != HEARD_ALL)
 		return ready;
 	if (on_cpu)
@@ -397,13 +401,13 @@ static enum heard race_in_worker(void *arg, const struct order *order, const str
 
 static void free_worker(void *arg)
 {
-	worker_free(((struct campaign *)arg)->worker);
+	worker_free(((struct sweep_session *)arg)->worker);
 }
 
-int campaign_worker(struct campaign *c)
+int session_worker(struct sweep_session *c)
 {
 	const struct worker_setup setup = { .device = sweep_device_name(c->o),
-					    .heats = &c->heats,
+					    .problems = &c->problems,
 					    .protocol = c->protocol,
 					    .gate_s = 30,
 					    .sample_s = 10,
@@ -421,12 +425,12 @@ int campaign_worker(struct campaign *c)
 /* ---- one race ------------------------------------------------------------------- */
 
 /* What cannot run is entered without a race. 1: it is; -1: the database failed. */
-static int refuse(struct campaign *c, struct heat *h, int i)
+static int refuse(struct sweep_session *c, struct problem *h, int i)
 {
-	const int entrant = h->entrant[i];
-	struct measurement m = { .outcome = (enum outcome) * barred_at(c, entrant, h->shape) };
+	const int built_choice = h->built_choice[i];
+	struct measurement m = { .outcome = (enum outcome) * barred_at(c, built_choice, h->shape) };
 	const struct built *b =
-	    c->binaries.n ? &c->binaries.v[c->heats.entrant[entrant].built] : NULL;
+	    c->binaries.n ? &c->binaries.v[c->problems.built_choice[built_choice].built] : NULL;
 	if (m.outcome != OUTCOME_OK)
 		snprintf(m.detail, sizeof m.detail, "not run: failed on this shape before");
 	if (b && b->status == REFUSED_BY_COMPILER) {
@@ -442,12 +446,12 @@ static int refuse(struct campaign *c, struct heat *h, int i)
 	return m.outcome == OUTCOME_OK ? 0 : keep(c, h, i, &m) ? 1 : -1;
 }
 
-/* Fills lanes: the reference, then what is asked for and has to run; how many, 0 when
+/* Fills contenders: the reference, then what is asked for and has to run; how many, 0 when
  * there is nothing to run, -1 when the database failed. */
-static int line_up(struct campaign *c, struct heat *h, const struct entries *e, struct lane *lane,
-		   char *wanted)
+static int line_up(struct sweep_session *c, struct problem *h, const struct entries *e,
+		   struct contender *contender, char *wanted)
 {
-	const int index = (int)(h - c->heats.v);
+	const int index = (int)(h - c->problems.v);
 	int n = 0, missing = 0;
 	for (int k = e->only_these ? 0 : -1; k < e->n; k++) {
 		const int i = k < 0 ? 0 : e->place[k];
@@ -460,34 +464,36 @@ static int line_up(struct campaign *c, struct heat *h, const struct entries *e, 
 		if (refused || (!need && i) || (!need && isinf(h->us[i])))
 			continue;
 		wanted[n] = (char)need;
-		lane[n++] = (struct lane){ .heat = { index, -1 },
-					   .place = { i },
-					   .gated = *gated_at(c, h->entrant[i], h->phase) };
+		contender[n++] =
+		    (struct contender){ .problem = { index, -1 },
+					.place = { i },
+					.gated = *gated_at(c, h->built_choice[i], h->phase) };
 		missing += need;
 	}
 	return missing ? n : 0;
 }
 
-static int add_plans(struct campaign *c, const struct heat *h, const struct entries *e,
-		     struct lane *lane, char *wanted, int n)
+static int add_plans(struct sweep_session *c, const struct problem *h, const struct entries *e,
+		     struct contender *contender, char *wanted, int n)
 {
 	int more = 0;
 	if (!n && !e->only_these && h->n &&
 	    isfinite(h->us[0])) { /* plans are compared with the reference */
-		lane[n] = (struct lane){ .heat = { (int)(h - c->heats.v), -1 }, .gated = 1 };
+		contender[n] =
+		    (struct contender){ .problem = { (int)(h - c->problems.v), -1 }, .gated = 1 };
 		wanted[n++] = 0;
 	}
 	if (e->plan) {
 		more = e->num_plans;
-		memcpy(lane + n, e->plan, (size_t)more * sizeof *lane);
+		memcpy(contender + n, e->plan, (size_t)more * sizeof *contender);
 	} else {
-		more = plans_pick(&c->heats, h->scenario, lane + n);
+		more = plans_pick(&c->problems, h->scenario, contender + n);
 	}
 	memset(wanted + n, 1, (size_t)more);
 	return more ? n + more : 0;
 }
 
-static enum heard run(struct campaign *c, struct round *r, const struct order *order)
+static enum heard run(struct sweep_session *c, struct round *r, const struct order *order)
 {
 	const struct listener listener = { .arg = r,
 					   .result = on_result,
@@ -501,44 +507,45 @@ static enum heard run(struct campaign *c, struct round *r, const struct order *o
 }
 
 /* The first race of a sweep has one, so that even a short one knows its noise. */
-static int has_control(const struct campaign *c, const struct heat *h)
+static int has_control(const struct sweep_session *c, const struct problem *h)
 {
-	return h == c->heats.v || c->stage == STAGE_B || c->bad_controls ||
-	       heats_scramble((unsigned)(h - c->heats.v) * 0x9e3779b9ull + (unsigned)c->stage) %
+	return h == c->problems.v || c->stage == STAGE_B || c->bad_controls ||
+	       scramble((unsigned)(h - c->problems.v) * 0x9e3779b9ull + (unsigned)c->stage) %
 		       CONTROL_ODDS ==
 		   0;
 }
 
-enum heard campaign_race(struct campaign *c, struct heat *h, const struct entries *e,
-			 double seconds)
+enum heard session_race(struct sweep_session *c, struct problem *h, const struct entries *e,
+			double seconds)
 {
 	const size_t room = (size_t)(e->n + e->num_plans + 1 + MAX_PLANS + 1);
-	struct lane *lane = calloc(room, sizeof *lane);
+	struct contender *contender = calloc(room, sizeof *contender);
 	struct round round = { .c = c, .wanted = calloc(room, 1) };
 	enum heard heard = make_places_ready(c, h, e);
-	int n = heard != HEARD_ALL     ? 0
-		: lane && round.wanted ? line_up(c, h, e, lane, round.wanted)
-				       : -1;
+	int n = heard != HEARD_ALL          ? 0
+		: contender && round.wanted ? line_up(c, h, e, contender, round.wanted)
+					    : -1;
 	if (n >= 0 && heard == HEARD_ALL && e->with_plans) {
-		const int with = add_plans(c, h, e, lane, round.wanted, n);
+		const int with = add_plans(c, h, e, contender, round.wanted, n);
 		n = with ? with : n;
 	}
 	if (n > 0)
-		heard = run(c, &round,
-			    &(struct order){ .lane = lane,
-					     .n = n,
-					     .fixed_rounds = e->fixed_rounds,
-					     .with_control = has_control(c, h),
-					     .seconds = seconds,
-					     .seed = c->o->seed + (unsigned)lane[0].heat[0] });
+		heard =
+		    run(c, &round,
+			&(struct order){ .contender = contender,
+					 .n = n,
+					 .fixed_rounds = e->fixed_rounds,
+					 .with_control = has_control(c, h),
+					 .seconds = seconds,
+					 .seed = c->o->seed + (unsigned)contender[0].problem[0] });
 	else if (n < 0)
 		heard = HEARD_STOP;
-	free(lane);
+	free(contender);
 	free(round.wanted);
 	return heard;
 }
 
-enum heard campaign_excuse(struct campaign *c, const struct heat *h, enum heard heard)
+enum heard session_excuse(struct sweep_session *c, const struct problem *h, enum heard heard)
 {
 	c->ran_out |= heard == HEARD_TOO_LATE;
 	if (heard != HEARD_NOTHING)
@@ -551,7 +558,7 @@ enum heard campaign_excuse(struct campaign *c, const struct heat *h, enum heard 
 	return HEARD_ALL;
 }
 
-int campaign_code(const struct campaign *c, enum heard heard)
+int session_code(const struct sweep_session *c, enum heard heard)
 {
 	if (heard == HEARD_NO_DEVICE)
 		complain("%s", worker_text(c->worker));
@@ -567,31 +574,32 @@ int campaign_code(const struct campaign *c, enum heard heard)
 
 /* ---- beginning and end ---------------------------------------------------------- */
 
-int campaign_remember(struct campaign *c)
+int session_remember(struct sweep_session *c)
 {
-	c->gated = calloc((size_t)c->heats.num_entrants + 1, 3);
-	c->barred = calloc((size_t)c->heats.num_entrants + 1, (size_t)c->heats.num_shapes + 1);
+	c->gated = calloc((size_t)c->problems.num_built_choices + 1, 3);
+	c->barred =
+	    calloc((size_t)c->problems.num_built_choices + 1, (size_t)c->problems.num_shapes + 1);
 	if (!c->gated || !c->barred)
 		complain("out of memory");
 	return c->gated && c->barred;
 }
 
-void campaign_pass(struct campaign *c, int entrant, enum phase phase)
+void session_pass(struct sweep_session *c, int built_choice, enum phase phase)
 {
-	*gated_at(c, entrant, phase) = 1;
+	*gated_at(c, built_choice, phase) = 1;
 }
 
-void campaign_trust(struct campaign *c)
+void session_trust(struct sweep_session *c)
 {
-	for (int i = 0; i < c->heats.n; i++) {
-		const struct heat *h = &c->heats.v[i];
+	for (int i = 0; i < c->problems.n; i++) {
+		const struct problem *h = &c->problems.v[i];
 		for (int k = 0; k < h->n; k++)
 			if (h->stored[k] && h->us[k] < INFINITY)
-				campaign_pass(c, h->entrant[k], h->phase);
+				session_pass(c, h->built_choice[k], h->phase);
 	}
 }
 
-void campaign_make(struct campaign *c, const struct scenario_list *list)
+void session_make(struct sweep_session *c, const struct scenario_list *list)
 {
 	protocol_for(&c->protocol, &c->hello.info, preset_names[c->o->preset]);
 	if (c->o->steady)
@@ -600,14 +608,14 @@ void campaign_make(struct campaign *c, const struct scenario_list *list)
 		 c->o->steady ? "_steady" : "");
 	if (c->o->db)
 		snprintf(c->db, sizeof c->db, "%s", c->o->db);
-	c->heats.scenarios = list->v;
-	c->heats.device = c->hello.info;
+	c->problems.scenarios = list->v;
+	c->problems.device = c->hello.info;
 	know_ceilings(c);
 	c->binaries.arch = c->hello.info.arch;
 	c->binaries.spare_cpu = c->hello.info.backend == BACKEND_GPU;
 }
 
-void campaign_sum(struct campaign *c, struct sweep_sum *sum)
+void session_sum(struct sweep_session *c, struct sweep_sum *sum)
 {
 	c->spent_s[SPENT_COMPILING] = c->binaries.seconds;
 	for (int s = 0; s < NUM_STAGES; s++) {
@@ -621,12 +629,12 @@ void campaign_sum(struct campaign *c, struct sweep_sum *sum)
 	sum->measured += c->failed[OUTCOME_OK];
 }
 
-void campaign_free(struct campaign *c)
+void session_free(struct sweep_session *c)
 {
 	if (c->runner.free)
 		c->runner.free(c->runner.arg);
 	store_close(c->store);
-	heats_free(&c->heats);
+	problems_free(&c->problems);
 	binaries_free(&c->binaries);
 	free(c->gated);
 	free(c->barred);

@@ -9,7 +9,7 @@
  *             neighbours disagree, against what is known in the end
  *   audit     all legal choices on a few scenarios: what did racing miss there?
  *
- * A survey runs the stage complete alone, on heats that were never raced.
+ * A survey runs the stage complete alone, on problems that were never raced.
  *
  * A stage may use the budget up to its share and what those before it have left. */
 #include "sweep.h"
@@ -41,14 +41,14 @@ struct marks {
 	char *of[3];
 };
 
-static int marks_make(struct marks *m, const struct campaign *c)
+static int marks_make(struct marks *m, const struct sweep_session *c)
 {
 	int ok = 1;
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++) {
-		m->of[p] = calloc((size_t)c->heats.num_families + 1, 1);
-		ok &= m->of[p] && (c->survey || stages_portfolio(&c->heats, p, m->of[p]));
-		for (int f = 0; m->of[p] && c->survey && f < c->heats.num_families; f++)
-			m->of[p][f] = (char)survey_wants(c->survey, p, &c->heats.family[f]);
+		m->of[p] = calloc((size_t)c->problems.num_families + 1, 1);
+		ok &= m->of[p] && (c->survey || stages_portfolio(&c->problems, p, m->of[p]));
+		for (int f = 0; m->of[p] && c->survey && f < c->problems.num_families; f++)
+			m->of[p][f] = (char)survey_wants(c->survey, p, &c->problems.family[f]);
 	}
 	return ok;
 }
@@ -59,25 +59,25 @@ static void marks_free(struct marks *m)
 		free(m->of[p]);
 }
 
-static int races_everyone(const struct campaign *c)
+static int races_everyone(const struct sweep_session *c)
 {
 	return c->o->exhaustive || c->o->preset == PRESET_SMOKE;
 }
 
 /* ---- who runs in which stage ---------------------------------------------------- */
 
-static int wants_plans(const struct campaign *c, const struct heat *h)
+static int wants_plans(const struct sweep_session *c, const struct problem *h)
 {
 	return h->phase == PHASE_ALL && !h->planned && !c->runner.is_simulated;
 }
 
 /* The few rounds of a survey are no race: that is run as if they were not there. */
-static int was_surveyed(const struct heat *h)
+static int was_surveyed(const struct problem *h)
 {
 	return h->n && h->stored[0] && h->stage[0] == STAGE_COMPLETE;
 }
 
-static int due_in_race(const struct campaign *c, const struct heat *h)
+static int due_in_race(const struct sweep_session *c, const struct problem *h)
 {
 	int unknown = 0;
 	for (int i = 0; i < h->n; i++)
@@ -85,7 +85,7 @@ static int due_in_race(const struct campaign *c, const struct heat *h)
 	return !h->finished || unknown || wants_plans(c, h);
 }
 
-static int holes(const struct heat *h, const int *place, int n)
+static int holes(const struct problem *h, const int *place, int n)
 {
 	int missing = 0;
 	for (int i = 0; i < n; i++)
@@ -94,12 +94,12 @@ static int holes(const struct heat *h, const int *place, int n)
 }
 
 /* The default choices and baselines of a part are measured with its portfolio. */
-static int pick_survey(const struct campaign *c, const struct heat *h, const char *family,
+static int pick_survey(const struct sweep_session *c, const struct problem *h, const char *family,
 		       int *place)
 {
-	int n = heats_meant(&c->heats, h, family, place);
+	int n = problems_meant(&c->problems, h, family, place);
 	for (int i = 0; h->phase != PHASE_ALL && i < h->n; i++) {
-		int in = c->heats.entrant[h->entrant[i]].origin > FROM_BASELINE;
+		int in = c->problems.built_choice[h->built_choice[i]].origin > FROM_BASELINE;
 		for (int k = 0; k < n && !in; k++)
 			in = place[k] == i;
 		if (!in)
@@ -108,40 +108,42 @@ static int pick_survey(const struct campaign *c, const struct heat *h, const cha
 	return n;
 }
 
-static void pick_complete(const struct campaign *c, const struct heat *h, const char *family,
-			  int *place, struct entries *e)
+static void pick_complete(const struct sweep_session *c, const struct problem *h,
+			  const char *family, int *place, struct entries *e)
 {
 	e->fixed_rounds = c->survey ? SURVEY_ROUNDS : COMPLETE_ROUNDS;
 	if (c->survey)
 		e->n = h->finished ? 0 : pick_survey(c, h, family, place);
 	else
-		e->n = h->finished ? heats_meant(&c->heats, h, family, place) : 0;
+		e->n = h->finished ? problems_meant(&c->problems, h, family, place) : 0;
 	if (!holes(h, place, e->n))
 		e->n = 0;
 }
 
 /* Scenarios are in the order of the race. */
-static int is_early(const struct campaign *c, const struct heat *h)
+static int is_early(const struct sweep_session *c, const struct problem *h)
 {
-	return (h - c->heats.v) * COLD_SHARE < c->heats.n;
+	return (h - c->problems.v) * COLD_SHARE < c->problems.n;
 }
 
-static int due_in_cold(const struct campaign *c, const struct heat *h)
+static int due_in_cold(const struct sweep_session *c, const struct problem *h)
 {
 	return h->phase != PHASE_ALL && h->finished && h->best >= 0 &&
 	       h->stage[h->best] < STAGE_COLD &&
-	       (is_early(c, h) || heats_disputed(&c->heats, h) || heats_overlooked(&c->heats, h));
+	       (is_early(c, h) || problems_disputed(&c->problems, h) ||
+		problems_overlooked(&c->problems, h));
 }
 
 /* Against what is known in the end: the portfolio, what neighbours promise now, and who
  * came close; not who was clearly behind. */
-static int pick_cold(const struct campaign *c, const struct heat *h, const char *family, int *place)
+static int pick_cold(const struct sweep_session *c, const struct problem *h, const char *family,
+		     int *place)
 {
 	char *in = calloc((size_t)h->n + 1, 1);
-	int n = in ? heats_meant(&c->heats, h, family, place) : 0, kept = 0;
+	int n = in ? problems_meant(&c->problems, h, family, place) : 0, kept = 0;
 	for (int i = 0; i < n; i++)
 		in[place[i]] = 1;
-	n = in ? heats_select(&c->heats, h, 0, place) : 0;
+	n = in ? problems_select(&c->problems, h, 0, place) : 0;
 	for (int i = 0; i < n; i++)
 		in[place[i]] = 1;
 	for (int i = 0; in && i < h->n; i++)
@@ -151,27 +153,27 @@ static int pick_cold(const struct campaign *c, const struct heat *h, const char 
 	return kept;
 }
 
-static int num_scenarios(const struct campaign *c)
+static int num_scenarios(const struct sweep_session *c)
 {
 	int n = 0;
-	for (int i = 0; i < c->heats.n; i++)
-		n += !i || c->heats.v[i].scenario != c->heats.v[i - 1].scenario;
+	for (int i = 0; i < c->problems.n; i++)
+		n += !i || c->problems.v[i].scenario != c->problems.v[i - 1].scenario;
 	return n;
 }
 
-int stages_audits(const struct campaign *c, const struct heat *h)
+int stages_audits(const struct sweep_session *c, const struct problem *h)
 {
-	const struct scenario *s = &c->heats.scenarios[h->scenario];
+	const struct scenario *s = &c->problems.scenarios[h->scenario];
 	unsigned long long z = c->o->seed;
 	for (const char *t = s->batch_text; *t; t++)
-		z = heats_scramble(z * 31 + (unsigned char)*t);
+		z = scramble(z * 31 + (unsigned char)*t);
 	for (const char *t = s->model; *t; t++)
-		z = heats_scramble(z * 31 + (unsigned char)*t);
+		z = scramble(z * 31 + (unsigned char)*t);
 	return h->phase != PHASE_ALL && num_scenarios(c) >= AUDIT_LEAST &&
-	       heats_scramble(z) % AUDIT_ODDS == 0;
+	       scramble(z) % AUDIT_ODDS == 0;
 }
 
-static int pick_audit(const struct heat *h, int *place)
+static int pick_audit(const struct problem *h, int *place)
 {
 	int n = 0;
 	for (int i = 0; i < h->n; i++)
@@ -182,7 +184,7 @@ static int pick_audit(const struct heat *h, int *place)
 }
 
 /* A race that is over, but for cells or plans whose time is not data. */
-static int is_over_but_noisy(const struct campaign *c, const struct heat *h)
+static int is_over_but_noisy(const struct sweep_session *c, const struct problem *h)
 {
 	int noisy = h->noisy_plans;
 	for (int i = 0; i < h->n; i++)
@@ -191,7 +193,7 @@ static int is_over_but_noisy(const struct campaign *c, const struct heat *h)
 }
 
 /* Of a race that is over, the cells whose time is not data. */
-static void pick_noisy(const struct heat *h, int *place, struct entries *e)
+static void pick_noisy(const struct problem *h, int *place, struct entries *e)
 {
 	for (int i = 0; i < h->n; i++)
 		if (h->noisy[i]) {
@@ -200,9 +202,9 @@ static void pick_noisy(const struct heat *h, int *place, struct entries *e)
 		}
 }
 
-/* Entries of a heat in the stage under way; e->n 0: none. */
-static void pick(const struct campaign *c, const struct heat *h, const struct marks *m, int *place,
-		 struct entries *e)
+/* Entries of a problem in the stage under way; e->n 0: none. */
+static void pick(const struct sweep_session *c, const struct problem *h, const struct marks *m,
+		 int *place, struct entries *e)
 {
 	*e = (struct entries){ .place = place };
 	switch (c->stage) {
@@ -214,7 +216,7 @@ static void pick(const struct campaign *c, const struct heat *h, const struct ma
 			pick_noisy(h, place, e);
 			break;
 		}
-		e->n = heats_select(&c->heats, h, races_everyone(c), place);
+		e->n = problems_select(&c->problems, h, races_everyone(c), place);
 		e->again = was_surveyed(h);
 		break;
 	case STAGE_COMPLETE: pick_complete(c, h, m->of[h->phase], place, e); break;
@@ -236,53 +238,55 @@ static void pick(const struct campaign *c, const struct heat *h, const struct ma
 /* What a race may take, in no unit. Samples are as long as the protocol asks, or as a call
  * that is not much above the roofline. The root: heavy races get more than light ones, but
  * where time is short more light ones come to their end. */
-static double work_of(const struct campaign *c, const struct heat *h, const struct entries *e)
+static double work_of(const struct sweep_session *c, const struct problem *h,
+		      const struct entries *e)
 {
-	const double us = fmax(c->protocol.sample_us, 2 * heats_roofline(&c->heats, h));
-	const int lanes = e->n + (e->with_plans ? MAX_PLANS : 0);
-	return sqrt(us * (10 + (e->fixed_rounds ? e->fixed_rounds : 3) * lanes));
+	const double us = fmax(c->protocol.sample_us, 2 * problems_roofline(&c->problems, h));
+	const int contenders = e->n + (e->with_plans ? MAX_PLANS : 0);
+	return sqrt(us * (10 + (e->fixed_rounds ? e->fixed_rounds : 3) * contenders));
 }
 
 /* Races that are due, and their work. */
-static int left_in_stage(const struct campaign *c, const struct marks *m, int *place, double *work)
+static int left_in_stage(const struct sweep_session *c, const struct marks *m, int *place,
+			 double *work)
 {
 	struct entries e;
 	int n = 0;
 	*work = 0;
-	for (int i = 0; i < c->heats.n; i++) {
-		pick(c, &c->heats.v[i], m, place, &e);
+	for (int i = 0; i < c->problems.n; i++) {
+		pick(c, &c->problems.v[i], m, place, &e);
 		if (e.n > 0 || e.with_plans)
-			*work += work_of(c, &c->heats.v[i], &e), n++;
+			*work += work_of(c, &c->problems.v[i], &e), n++;
 	}
 	return n;
 }
 
-static int most_places(const struct campaign *c)
+static int most_places(const struct sweep_session *c)
 {
 	int n = 0;
-	for (int i = 0; i < c->heats.n; i++)
-		n = c->heats.v[i].n > n ? c->heats.v[i].n : n;
+	for (int i = 0; i < c->problems.n; i++)
+		n = c->problems.v[i].n > n ? c->problems.v[i].n : n;
 	return n + 1;
 }
 
-/* Builders begin with what the next races need, as far as is known now. `next`: the first heat
+/* Builders begin with what the next races need, as far as is known now. `next`: the first problem
  * that was not looked at yet. */
-static void ask_ahead(struct campaign *c, const struct marks *m, int after, int *next)
+static void ask_ahead(struct sweep_session *c, const struct marks *m, int after, int *next)
 {
 	int *place = binaries_waiting(&c->binaries) < AHEAD && !c->runner.is_simulated
 			 ? calloc((size_t)most_places(c), sizeof *place)
 			 : NULL;
 	struct entries e;
 	for (*next = *next > after ? *next : after + 1;
-	     place && *next < c->heats.n && binaries_waiting(&c->binaries) < AHEAD; ++*next) {
-		pick(c, &c->heats.v[*next], m, place, &e);
-		campaign_ask(c, &c->heats.v[*next], &e);
+	     place && *next < c->problems.n && binaries_waiting(&c->binaries) < AHEAD; ++*next) {
+		pick(c, &c->problems.v[*next], m, place, &e);
+		session_ask(c, &c->problems.v[*next], &e);
 	}
 	free(place);
 }
 
 /* All that is due, once. */
-static enum heard run_heats(struct campaign *c, const struct marks *m, int *place)
+static enum heard run_heats(struct sweep_session *c, const struct marks *m, int *place)
 {
 	enum heard heard = HEARD_ALL;
 	struct entries e;
@@ -290,42 +294,42 @@ static enum heard run_heats(struct campaign *c, const struct marks *m, int *plac
 	int last = -1, next = 0;
 	c->stage_done = 0;
 	c->stage_heats = left_in_stage(c, m, place, &left);
-	for (int i = 0; i < c->heats.n && heard == HEARD_ALL; i++) {
-		struct heat *h = &c->heats.v[i];
+	for (int i = 0; i < c->problems.n && heard == HEARD_ALL; i++) {
+		struct problem *h = &c->problems.v[i];
 		pick(c, h, m, place, &e);
 		if (e.n <= 0 && !e.with_plans)
 			continue;
 		const double work = work_of(c, h, &e);
-		const double seconds = campaign_share(c, fmin(1, work / fmax(left, work)));
+		const double seconds = session_share(c, fmin(1, work / fmax(left, work)));
 		if (seconds <= 0) {
 			c->ran_out = 1;
 			break;
 		}
 		left -= work;
 		h->noisy_plans = e.with_plans ? 0 : h->noisy_plans;
-		campaign_ask(c, h, &e);
+		session_ask(c, h, &e);
 		ask_ahead(c, m, i, &next);
-		heard = campaign_race(c, h, &e, seconds);
+		heard = session_race(c, h, &e, seconds);
 		c->tally[c->stage].scenarios += h->scenario != last;
 		last = h->scenario;
 		if (heard == HEARD_ALL && c->stage == STAGE_RACE) {
 			h->finished = 1;
 			h->planned = !h->noisy_plans;
 		}
-		heard = campaign_excuse(c, h, heard);
+		heard = session_excuse(c, h, heard);
 		c->stage_done++;
 	}
 	return heard;
 }
 
 /* Noisy cells once more in the end, as long as there is time. */
-static enum heard run_stage(struct campaign *c, const struct marks *m, int *place)
+static enum heard run_stage(struct sweep_session *c, const struct marks *m, int *place)
 {
 	const long long *noisy = &c->tally[c->stage].noisy;
 	long long before = *noisy;
 	enum heard heard = run_heats(c, m, place);
 	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && *noisy > before; k++) {
-		if (!campaign_quiet_again(c))
+		if (!session_quiet_again(c))
 			break;
 		before = *noisy;
 		heard = run_heats(c, m, place);
@@ -333,13 +337,13 @@ static enum heard run_stage(struct campaign *c, const struct marks *m, int *plac
 	return heard;
 }
 
-static int has_stage(const struct campaign *c, enum stage s)
+static int has_stage(const struct sweep_session *c, enum stage s)
 {
 	return c->survey ? s == STAGE_COMPLETE
 			 : s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
 }
 
-enum heard stages_run(struct campaign *c, enum stage from, enum stage to)
+enum heard stages_run(struct sweep_session *c, enum stage from, enum stage to)
 {
 	int *place = calloc((size_t)most_places(c), sizeof *place);
 	enum heard heard = place ? HEARD_ALL : HEARD_STOP;
@@ -357,7 +361,7 @@ enum heard stages_run(struct campaign *c, enum stage from, enum stage to)
 	return heard;
 }
 
-int stages_left(struct campaign *c)
+int stages_left(struct sweep_session *c)
 {
 	int *place = calloc((size_t)most_places(c), sizeof *place), n = 0;
 	double work;

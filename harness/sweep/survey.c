@@ -16,7 +16,7 @@
 /* ---- what the database has --------------------------------------------------------- */
 
 /* Raced to its end, by today's sources or others: the reference is entered last. */
-static int was_raced(const struct heat *h)
+static int was_raced(const struct problem *h)
 {
 	return h->n && !isnan(h->us[0]) && h->stage[0] != STAGE_COMPLETE;
 }
@@ -39,7 +39,7 @@ static void thin_out(struct scenario_list *list)
 }
 
 /* 0 after a complaint. */
-static int read_races(struct survey *s, const struct campaign *c, struct store *store)
+static int read_races(struct survey *s, const struct sweep_session *c, struct store *store)
 {
 	const struct field field = { .device = &c->hello.info,
 				     .preset = PRESET_FULL,
@@ -48,25 +48,25 @@ static int read_races(struct survey *s, const struct campaign *c, struct store *
 	const char *gpu = c->o->prior_gpu ? c->o->prior_gpu : c->hello.info.gpu;
 	int ok = recall_scenarios(&s->list, store, gpu);
 	thin_out(&s->list);
-	s->heats = (struct heats){ .scenarios = s->list.v, .device = c->hello.info };
+	s->problems = (struct problems){ .scenarios = s->list.v, .device = c->hello.info };
 	s->binaries.arch = c->hello.info.arch;
 	for (int i = 0; ok && i < s->list.n; i++)
-		ok = heats_add(&s->heats, &s->binaries, i, &field);
-	ok = ok && heats_recall(&s->heats, store, gpu, c->protocol.name);
-	for (int i = 0; ok && i < s->heats.n; i++) {
-		s->heats.v[i].finished = was_raced(&s->heats.v[i]);
-		s->races += s->heats.v[i].finished;
+		ok = problems_add(&s->problems, &s->binaries, i, &field);
+	ok = ok && problems_recall(&s->problems, store, gpu, c->protocol.name);
+	for (int i = 0; ok && i < s->problems.n; i++) {
+		s->problems.v[i].finished = was_raced(&s->problems.v[i]);
+		s->races += s->problems.v[i].finished;
 	}
 	return ok;
 }
 
 /* Whether races of that database count: this device's own, or those of the GPU that is asked for. */
-static int counts(struct store *store, const struct campaign *c)
+static int counts(struct store *store, const struct sweep_session *c)
 {
 	return c->o->prior_gpu || provenance_same(store, &c->hello.info, &c->protocol);
 }
 
-int survey_learn(struct survey *s, const struct campaign *c)
+int survey_learn(struct survey *s, const struct sweep_session *c)
 {
 	const char *db = c->o->prior_db ? c->o->prior_db : c->db;
 	const int is_there = !access(db, F_OK);
@@ -83,8 +83,8 @@ int survey_learn(struct survey *s, const struct campaign *c)
 		return 0;
 	}
 	for (enum phase p = PHASE_ALL; ok && p <= PHASE_DECODE; p++) {
-		s->family[p] = calloc((size_t)s->heats.num_families + 1, 1);
-		ok = s->family[p] && stages_portfolio(&s->heats, p, s->family[p]);
+		s->family[p] = calloc((size_t)s->problems.num_families + 1, 1);
+		ok = s->family[p] && stages_portfolio(&s->problems, p, s->family[p]);
 	}
 	return ok;
 }
@@ -93,7 +93,7 @@ void survey_free(struct survey *s)
 {
 	for (enum phase p = PHASE_ALL; p <= PHASE_DECODE; p++)
 		free(s->family[p]);
-	heats_free(&s->heats);
+	problems_free(&s->problems);
 	binaries_free(&s->binaries);
 	scenarios_free(&s->list);
 }
@@ -103,8 +103,8 @@ void survey_free(struct survey *s)
 int survey_wants(const struct survey *s, enum phase p, const struct choice *c)
 {
 	const struct choice first = choice_family(c);
-	for (int f = 0; f < s->heats.num_families; f++)
-		if (s->family[p][f] && choice_same(&s->heats.family[f], &first))
+	for (int f = 0; f < s->problems.num_families; f++)
+		if (s->family[p][f] && choice_same(&s->problems.family[f], &first))
 			return 1;
 	for (int i = 0; i < s->num_also; i++) {
 		const struct choice other = choice_family(&s->also[i]);
@@ -129,12 +129,12 @@ static int same_code(const struct built *a, const struct built *b)
 	return a->kernel == b->kernel && !strcmp(a->flags, b->flags);
 }
 
-/* The campaign's entrant that is this one; -1: it has none. */
-static int counterpart(const struct survey *s, const struct campaign *c, int entrant)
+/* The session's choice that is this one; -1: it has none. */
+static int counterpart(const struct survey *s, const struct sweep_session *c, int built_choice)
 {
-	const struct entrant *e = &s->heats.entrant[entrant];
-	for (int i = 0; i < c->heats.num_entrants; i++) {
-		const struct entrant *o = &c->heats.entrant[i];
+	const struct built_choice *e = &s->problems.built_choice[built_choice];
+	for (int i = 0; i < c->problems.num_built_choices; i++) {
+		const struct built_choice *o = &c->problems.built_choice[i];
 		if (choice_same(&o->choice, &e->choice) &&
 		    same_code(&c->binaries.v[o->built], &s->binaries.v[e->built]))
 			return i;
@@ -142,24 +142,24 @@ static int counterpart(const struct survey *s, const struct campaign *c, int ent
 	return -1;
 }
 
-int survey_trust(const struct survey *s, struct campaign *c)
+int survey_trust(const struct survey *s, struct sweep_session *c)
 {
 	if (c->o->prior_gpu) /* right on another GPU says nothing of this one */
 		return 1;
 	const int unknown = -2;
-	int *other = malloc(((size_t)s->heats.num_entrants + 1) * sizeof *other);
-	for (int i = 0; other && i < s->heats.num_entrants; i++)
+	int *other = malloc(((size_t)s->problems.num_built_choices + 1) * sizeof *other);
+	for (int i = 0; other && i < s->problems.num_built_choices; i++)
 		other[i] = unknown;
-	for (int i = 0; other && i < s->heats.n; i++) {
-		const struct heat *h = &s->heats.v[i];
+	for (int i = 0; other && i < s->problems.n; i++) {
+		const struct problem *h = &s->problems.v[i];
 		for (int k = 0; k < h->n; k++) {
-			int *its = &other[h->entrant[k]];
+			int *its = &other[h->built_choice[k]];
 			if (!h->stored[k] || !(h->us[k] < INFINITY))
 				continue;
 			if (*its == unknown)
-				*its = counterpart(s, c, h->entrant[k]);
+				*its = counterpart(s, c, h->built_choice[k]);
 			if (*its >= 0)
-				campaign_pass(c, *its, h->phase);
+				session_pass(c, *its, h->phase);
 		}
 	}
 	free(other);

@@ -16,22 +16,22 @@
 
 /* ---- what is there --------------------------------------------------------------- */
 
-static int is_newest_device(const struct campaign *c)
+static int is_newest_device(const struct sweep_session *c)
 {
 	return provenance_same(c->store, &c->hello.info, &c->protocol);
 }
 
 /* Results of this very device are asked for before a run is begun, so that a sweep
  * with nothing to do leaves no trace; any others' only by the run. */
-static int recall(struct campaign *c)
+static int recall(struct sweep_session *c)
 {
 	if (c->o->again)
 		return 1;
-	if ((!is_newest_device(c) && !campaign_begin_run(c)) ||
-	    !heats_recall(&c->heats, c->store, c->hello.info.gpu, c->protocol.name))
+	if ((!is_newest_device(c) && !session_begin_run(c)) ||
+	    !problems_recall(&c->problems, c->store, c->hello.info.gpu, c->protocol.name))
 		return 0;
-	heats_stale_first(&c->heats);
-	campaign_trust(c);
+	problems_stale_first(&c->problems);
+	session_trust(c);
 	return 1;
 }
 
@@ -55,7 +55,7 @@ static int in_smoke(const struct scenario_list *list, int index)
 	return lighter < most;
 }
 
-static int make_heats(struct campaign *c, const struct scenario_list *list)
+static int make_heats(struct sweep_session *c, const struct scenario_list *list)
 {
 	const struct field field = { .device = &c->hello.info,
 				     .preset = c->survey ? PRESET_FULL : c->o->preset,
@@ -66,29 +66,29 @@ static int make_heats(struct campaign *c, const struct scenario_list *list)
 				     .keep_arg = c->survey };
 	for (int i = c->o->shard; i < list->n; i += c->o->shards)
 		if ((c->o->preset != PRESET_SMOKE || in_smoke(list, i)) &&
-		    !heats_add(&c->heats, &c->binaries, i, &field))
+		    !problems_add(&c->problems, &c->binaries, i, &field))
 			return 0;
-	heats_spread(&c->heats);
-	return campaign_remember(c) && (!c->survey || survey_trust(c->survey, c));
+	problems_spread(&c->problems);
+	return session_remember(c) && (!c->survey || survey_trust(c->survey, c));
 }
 
-static int label_scenarios(struct campaign *c)
+static int label_scenarios(struct sweep_session *c)
 {
-	for (int i = 0; i < c->heats.n; i++)
-		if (!store_scenario(c->store, &c->heats.scenarios[c->heats.v[i].scenario]))
+	for (int i = 0; i < c->problems.n; i++)
+		if (!store_scenario(c->store, &c->problems.scenarios[c->problems.v[i].scenario]))
 			return 0;
 	return 1;
 }
 
 /* ---- a dry run -------------------------------------------------------------------- */
 
-static void print_plan(struct campaign *c)
+static void print_plan(struct sweep_session *c)
 {
 	static const char *const columns[] = { "model", "batch", "phase", "candidates", "stored" };
 	struct table *t = table_new(c->o->format, columns, COUNT(columns));
-	for (int i = 0; i < c->heats.n; i++) {
-		const struct heat *h = &c->heats.v[i];
-		const struct scenario *s = &c->heats.scenarios[h->scenario];
+	for (int i = 0; i < c->problems.n; i++) {
+		const struct problem *h = &c->problems.v[i];
+		const struct scenario *s = &c->problems.scenarios[h->scenario];
 		int stored = 0;
 		for (int k = 0; k < h->n; k++)
 			stored += h->stored[k];
@@ -100,12 +100,12 @@ static void print_plan(struct campaign *c)
 		table_end_row(t);
 	}
 	table_print(t, stdout);
-	complain("%d scenario parts, %d races to run, %d binaries", c->heats.n, stages_left(c),
+	complain("%d scenario parts, %d races to run, %d binaries", c->problems.n, stages_left(c),
 		 c->binaries.n);
 }
 
 /* Writes nothing: a database that is not there yet is not made. */
-static int peek(struct campaign *c)
+static int peek(struct sweep_session *c)
 {
 	if (access(c->db, F_OK))
 		return 1;
@@ -113,7 +113,7 @@ static int peek(struct campaign *c)
 	return c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
 }
 
-static int dry_run(struct campaign *c)
+static int dry_run(struct sweep_session *c)
 {
 	const int ok = peek(c);
 	if (ok)
@@ -121,22 +121,22 @@ static int dry_run(struct campaign *c)
 	return ok ? EXIT_DONE : EXIT_USAGE;
 }
 
-static void foresee(struct campaign *c, struct sweep_forecast *f)
+static void foresee(struct sweep_session *c, struct sweep_forecast *f)
 {
-	f->parts = c->heats.n;
+	f->parts = c->problems.n;
 	f->races = stages_left(c);
 	for (int i = 0; i < c->binaries.n; i++) {
 		const struct built *b = &c->binaries.v[i];
 		f->binaries += !jit_has(b->kernel, b->flags, c->binaries.arch);
 	}
-	for (int i = 0; i < c->heats.n; i++)
-		for (int k = 0; k < c->heats.v[i].n; k++)
-			f->cells += !c->heats.v[i].stored[k];
+	for (int i = 0; i < c->problems.n; i++)
+		for (int k = 0; k < c->problems.v[i].n; k++)
+			f->cells += !c->problems.v[i].stored[k];
 }
 
 /* ---- the sweep ---------------------------------------------------------------------- */
 
-static void summary(struct campaign *c, enum heard heard)
+static void summary(struct sweep_session *c, enum heard heard)
 {
 	char failures[200] = "";
 	long long failed = 0;
@@ -148,10 +148,10 @@ static void summary(struct campaign *c, enum heard heard)
 					      n ? ", " : " (", c->failed[i],
 					      outcome_name((enum outcome)i));
 	}
-	const int noisy = campaign_noisy(c);
+	const int noisy = session_noisy(c);
 	complain("%lld measured, %lld failed%s%s, in %.0f s, of which %.0f s waiting for %d new "
 		 "binaries: %s",
-		 c->failed[OUTCOME_OK], failed, failures, n ? ")" : "", campaign_seconds(c),
+		 c->failed[OUTCOME_OK], failed, failures, n ? ")" : "", session_seconds(c),
 		 c->binaries.seconds, c->binaries.compiled, c->db);
 	if (c->failed[OUTCOME_NOISY])
 		complain("%lld times were too noisy to learn from, %d still are and are left out%s",
@@ -164,39 +164,39 @@ static void summary(struct campaign *c, enum heard heard)
 			 c->o->budget_s, left);
 }
 
-static int measure_all(struct campaign *c)
+static int measure_all(struct sweep_session *c)
 {
-	if (!campaign_begin_run(c))
+	if (!session_begin_run(c))
 		return EXIT_CHECK;
-	if (!campaign_worker(c))
+	if (!session_worker(c))
 		return EXIT_CHECK;
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
 	int believed = 1;
 	if (c->o->sum) {
-		campaign_sum(c, c->o->sum);
+		session_sum(c, c->o->sum);
 	} else {
 		believed = sweep_report(c);
 		summary(c, heard);
 	}
-	if (heard == HEARD_ALL && campaign_noisy(c) && !c->failed[OUTCOME_OK]) {
+	if (heard == HEARD_ALL && session_noisy(c) && !c->failed[OUTCOME_OK]) {
 		complain("no time is worth learning from: the machine is not quiet");
 		return EXIT_BUSY;
 	}
-	return heard == HEARD_ALL && !believed ? EXIT_CHECK : campaign_code(c, heard);
+	return heard == HEARD_ALL && !believed ? EXIT_CHECK : session_code(c, heard);
 }
 
-static int run(struct campaign *c, struct survey *survey, const struct scenario_list *list)
+static int run(struct sweep_session *c, struct survey *survey, const struct scenario_list *list)
 {
-	campaign_make(c, list);
+	session_make(c, list);
 	if (c->o->survey && !survey_learn(survey, c))
 		return EXIT_USAGE;
 	if (c->o->survey)
 		c->survey = survey;
 	if (!make_heats(c, list))
 		return EXIT_CHECK;
-	if (!c->heats.n) {
+	if (!c->problems.n) {
 		complain("no kernel%s runs %s of the %d scenarios on %s",
 			 c->o->kernels ? " of --kernels" : "",
 			 c->o->phases ? "a part in --phases" : "any", list->n, c->hello.info.gpu);
@@ -213,7 +213,7 @@ static int run(struct campaign *c, struct survey *survey, const struct scenario_
 	if (!label_scenarios(c))
 		return EXIT_CHECK;
 	if (!stages_left(c)) {
-		complain("nothing to do: all %d scenario parts are in %s", c->heats.n, c->db);
+		complain("nothing to do: all %d scenario parts are in %s", c->problems.n, c->db);
 		return EXIT_DONE;
 	}
 	return measure_all(c);
@@ -222,17 +222,17 @@ static int run(struct campaign *c, struct survey *survey, const struct scenario_
 int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
 		  const struct scenario_list *list, struct sweep_forecast *f)
 {
-	struct campaign c = { .o = o, .hello = *hello };
+	struct sweep_session c = { .o = o, .hello = *hello };
 	struct survey survey = { 0 };
 	int code = EXIT_USAGE;
-	campaign_make(&c, list);
+	session_make(&c, list);
 	if (o->survey && survey_learn(&survey, &c))
 		c.survey = &survey;
 	if ((!o->survey || c.survey) && make_heats(&c, list) && peek(&c)) {
 		foresee(&c, f);
 		code = EXIT_DONE;
 	}
-	campaign_free(&c);
+	session_free(&c);
 	survey_free(&survey);
 	return code;
 }
@@ -240,10 +240,10 @@ int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
 int sweep(const struct sweep_options *o, const struct hello *hello,
 	  const struct scenario_list *list)
 {
-	struct campaign c = { .o = o, .hello = *hello };
+	struct sweep_session c = { .o = o, .hello = *hello };
 	struct survey survey = { 0 };
 	const int code = run(&c, &survey, list);
-	campaign_free(&c);
+	session_free(&c);
 	survey_free(&survey);
 	return interrupted ? EXIT_INTERRUPTED : c.refused ? c.refused : code;
 }

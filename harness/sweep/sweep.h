@@ -65,7 +65,7 @@ struct tally {
 	long long races, scenarios, cells, failed, noisy, controls;
 	double device_s; /* of the device's time, as far as plays are timed */
 };
-/* What runs the races of a campaign: its worker, or a simulation of one. */
+/* What runs the races of a session: its worker, or a simulation of one. */
 struct race_runner {
 	void *arg;
 	enum heard (*race)(void *arg, const struct order *, const struct listener *);
@@ -73,14 +73,14 @@ struct race_runner {
 	void (*free)(void *arg);            /* or NULL */
 	int is_simulated;                   /* needs no code, no quiet machine and no clock */
 };
-struct campaign {
+struct sweep_session {
 	const struct sweep_options *o;
 	struct hello hello;
 	struct protocol protocol;
 	struct binaries binaries;
-	struct heats heats;
-	char *gated;  /* [entrant][phase]: has passed the corner batches */
-	char *barred; /* [entrant][shape]: enum outcome, OUTCOME_OK: not barred */
+	struct problems problems;
+	char *gated;  /* [choice][phase]: has passed the corner batches */
+	char *barred; /* [choice][shape]: enum outcome, OUTCOME_OK: not barred */
 	char db[256];
 	struct store *store; /* NULL: nothing is kept */
 	long long run;
@@ -90,101 +90,102 @@ struct campaign {
 	const struct survey *survey; /* NULL: all stages are run */
 	double began, limit_s;       /* of the stage under way, since `began` */
 	enum stage stage;
-	int stage_done, stage_heats; /* heats */
-	int skipped;                 /* heats that cannot be run here */
+	int stage_done, stage_heats; /* problems */
+	int skipped;                 /* problems that cannot be run here */
 	int ran_out;                 /* of time: something was due and not begun */
 	struct tally tally[NUM_STAGES];
 	long long failed[NUM_OUTCOMES];
 	double spent_s[NUM_SPENT];
-	struct lane *noisy_plan; /* in this command, and not measured better since */
+	struct contender *noisy_plan; /* in this command, and not measured better since */
 	int num_noisy_plans;
 	int refused;             /* exit code of device_ready */
 	int bad_controls;        /* races in a row with a control that is not believed */
 	double worst_control;    /* of these, by what share */
 	long long believed_race; /* id of the newest race until the last good control */
 };
-/* Heats, and what is known of entrants; the device and the protocol are there. */
-void campaign_make(struct campaign *, const struct scenario_list *);
-/* After the heats are complete, or have grown. */
-int campaign_remember(struct campaign *);
-/* After heats_recall: what has a time by today's sources and this device has passed the
+/* Problems, and what is known of choices; the device and the protocol are there. */
+void session_make(struct sweep_session *, const struct scenario_list *);
+/* After the problems are complete, or have grown. */
+int session_remember(struct sweep_session *);
+/* After problems_recall: what has a time by today's sources and this device has passed the
  * corner batches before that. */
-void campaign_trust(struct campaign *);
-/* This entrant has passed the corner batches of a phase. */
-void campaign_pass(struct campaign *, int entrant, enum phase);
+void session_trust(struct sweep_session *);
+/* This choice has passed the corner batches of a phase. */
+void session_pass(struct sweep_session *, int built_choice, enum phase);
 /* Adds what it took, once. */
-void campaign_sum(struct campaign *, struct sweep_sum *);
-void campaign_free(struct campaign *);
+void session_sum(struct sweep_session *, struct sweep_sum *);
+void session_free(struct sweep_session *);
 /* Seconds since it began without those of waiting for compilers; or what the runner says. */
-double campaign_seconds(const struct campaign *);
+double session_seconds(const struct sweep_session *);
 /* Begins a run of the database unless there is one, after device_ready. 0: c->refused is an exit
  * code, or else the database failed. */
-int campaign_begin_run(struct campaign *);
-/* From here on a worker runs its races; heats must be complete. 0: no memory. */
-int campaign_worker(struct campaign *);
+int session_begin_run(struct sweep_session *);
+/* From here on a worker runs its races; problems must be complete. 0: no memory. */
+int session_worker(struct sweep_session *);
 /* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or it is too late. */
-int campaign_quiet_again(const struct campaign *);
+int session_quiet_again(const struct sweep_session *);
 enum { NOISY_RETRIES = 2 /* more races for cells whose time is not data, in one command */ };
-/* Whether this plan's newest time in this command is not data; cells of heats say it themselves. */
-int campaign_is_noisy(const struct campaign *, const struct lane *plan);
+/* Whether this plan's newest time in this command is not data; cells of problems say it themselves. */
+int session_is_noisy(const struct sweep_session *, const struct contender *plan);
 /* Cells and plans whose newest time is not data. */
-int campaign_noisy(const struct campaign *);
+int session_noisy(const struct sweep_session *);
 struct entries {
-	const int *place; /* of the heat; the reference is added */
+	const int *place; /* of the problem; the reference is added */
 	int n;
 	int again;        /* also what is stored */
 	int only_these;   /* the reference is the first of them */
 	int fixed_rounds; /* as of struct race */
 	int with_plans;
-	const struct lane *plan; /* these plans, or those that promise most */
+	const struct contender *plan; /* these plans, or those that promise most */
 	int num_plans;
 };
 /* Lets builders begin with the code of what is to be raced later; how many binaries that are. */
-int campaign_ask(struct campaign *, const struct heat *, const struct entries *);
-/* One race of some of a heat, and what it takes and brings kept. `seconds`: at most. */
-enum heard campaign_race(struct campaign *, struct heat *, const struct entries *, double seconds);
+int session_ask(struct sweep_session *, const struct problem *, const struct entries *);
+/* One race of some of a problem, and what it takes and brings kept. `seconds`: at most. */
+enum heard session_race(struct sweep_session *, struct problem *, const struct entries *,
+			double seconds);
 /* Seconds that a race may take which is this part (up to 1) of the work that is left. */
-double campaign_share(const struct campaign *, double part);
-/* A line on a heat that could not be run; goes on with the others. */
-enum heard campaign_excuse(struct campaign *, const struct heat *, enum heard);
-int campaign_code(const struct campaign *, enum heard);
+double session_share(const struct sweep_session *, double part);
+/* A line on a problem that could not be run; goes on with the others. */
+enum heard session_excuse(struct sweep_session *, const struct problem *, enum heard);
+int session_code(const struct sweep_session *, enum heard);
 
 /* ---- stages.c ------------------------------------------------------------------- */
 /* Which of the stages there is something left for. */
-int stages_left(struct campaign *);
+int stages_left(struct sweep_session *);
 /* Stages from `from` to `to`, within the budget. */
-enum heard stages_run(struct campaign *, enum stage from, enum stage to);
-/* Whether a scenario's heats are measured exhaustively, to audit the others. */
-int stages_audits(const struct campaign *, const struct heat *);
+enum heard stages_run(struct sweep_session *, enum stage from, enum stage to);
+/* Whether a scenario's problems are measured exhaustively, to audit the others. */
+int stages_audits(const struct sweep_session *, const struct problem *);
 
 /* ---- survey.c ------------------------------------------------------------------- */
 struct survey {
 	struct scenario_list list; /* that the database knows */
-	struct heats heats;        /* of these */
+	struct problems problems;  /* of these */
 	struct binaries binaries;
-	char *family[3];           /* by phase, of heats.family: in the portfolio */
+	char *family[3];           /* by phase, of problems.family: in the portfolio */
 	const struct choice *also; /* choices whose families are wanted in every phase */
 	int num_also;
 	int races; /* finished */
 };
-/* From the finished races of the campaign's database. 0 after a complaint, also when there
+/* From the finished races of the session's database. 0 after a complaint, also when there
  * are none. */
-int survey_learn(struct survey *, const struct campaign *);
+int survey_learn(struct survey *, const struct sweep_session *);
 void survey_free(struct survey *);
 /* Whether the choice's family is in the portfolio of that phase. */
 int survey_wants(const struct survey *, enum phase, const struct choice *);
 /* As `keep` of struct field: keeps defaults, baselines, and what is in any portfolio. */
 int survey_keeps(const void *survey, const struct candidate *);
 /* What the database has a time of has passed the corner batches before. 0: no memory. */
-int survey_trust(const struct survey *, struct campaign *);
+int survey_trust(const struct survey *, struct sweep_session *);
 
 /* ---- report.c ------------------------------------------------------------- */
 /* Device seconds by stage, the share of what all legal cells would have taken, and what
  * the audit and the controls say. 0: the controls of the database are not believed. */
-int sweep_report(const struct campaign *);
+int sweep_report(const struct sweep_session *);
 /* Seconds that `rounds` samples of every legal cell take; a cell without a time takes the
- * median of its heat. */
-double exhaustive_seconds(const struct campaign *, int rounds);
+ * median of its problem. */
+double exhaustive_seconds(const struct sweep_session *, int rounds);
 enum { EXHAUSTIVE_ROUNDS = 20 };
 /* [0], selection: what racing picked before the audit, by the audit's own times against the
  * best that had been tried; [1], exploration: that against the best of all. */

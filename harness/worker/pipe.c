@@ -35,11 +35,11 @@ int work_receive(int socket, void *bytes, size_t n)
 	return 1;
 }
 
-int worker_binaries(const struct heats *heats)
+int worker_binaries(const struct problems *problems)
 {
 	int n = 1;
-	for (int i = 0; heats && i < heats->num_entrants; i++) {
-		const struct entrant *e = &heats->entrant[i];
+	for (int i = 0; problems && i < problems->num_built_choices; i++) {
+		const struct built_choice *e = &problems->built_choice[i];
 		n = e->built >= n ? e->built + 1 : n;
 		for (enum helper h = 0; h < NUM_HELPERS; h++)
 			n = e->helper[h] >= n ? e->helper[h] + 1 : n;

@@ -19,15 +19,15 @@ enum word {
 	SAYS_STAGE,  /* begins something that may not come back */
 	SAYS_PASSED, /* the corner batches */
 	SAYS_RESULT,
-	SAYS_CONTROL, /* of the lane `index` */
+	SAYS_CONTROL, /* of the contender `index` */
 	SAYS_DONE,
-	SAYS_CANNOT /* this heat */
+	SAYS_CANNOT /* this problem */
 };
 
 struct said {
 	unsigned bytes; /* sizeof (struct said) */
 	enum word word;
-	int index; /* of the order's lanes; -1: of none */
+	int index; /* of the order's contenders; -1: of none */
 	union {
 		struct hello hello;
 		double patience_s; /* of SAYS_STAGE */
@@ -35,7 +35,7 @@ struct said {
 			int failed_gate;
 			struct measurement m;
 		} result;
-		struct control control;    /* of: not the lane's number */
+		struct control control;    /* of: not the contender's number */
 		char text[200];            /* of SAYS_CANNOT */
 		double spent_s[NUM_SPENT]; /* of SAYS_DONE */
 	};
@@ -51,7 +51,7 @@ struct task {
 };
 struct entry {
 	int index;
-	struct lane lane;
+	struct contender contender;
 };
 
 /* Followed by its bytes, its path and its entry, of so many bytes each. Both ends are the same
@@ -63,16 +63,16 @@ struct code_record {
 };
 
 /* ---- pipe.c ---- */
-/* One more than the largest number of a binary that entrants have. */
-int worker_binaries(const struct heats *);
+/* One more than the largest number of a binary that choices have. */
+int worker_binaries(const struct problems *);
 /* All or nothing; 0: the other end is gone. */
 int work_send(int socket, const void *bytes, size_t n);
 int work_receive(int socket, void *bytes, size_t n);
 
 /* ---- inside a worker ---- */
 
-/* A lane under way: one choice over one phase, or a plan of a prefill and a decode choice. */
-struct runner {
+/* A contender under way: one choice over one phase, or a plan of a prefill and a decode choice. */
+struct launcher {
 	struct life *life;
 	int index, checked; /* checked: on this workload */
 	int parts, set;     /* set: of pages, of the call under way */
@@ -82,7 +82,7 @@ struct runner {
 		struct choice choice;
 		const struct loaded *loaded;
 		enum phase phase;
-		int entrant;
+		int built_choice;
 	} part[2];
 };
 
@@ -102,8 +102,8 @@ struct life {
 	size_t workspace_bytes;
 	/* of the task under way */
 	const struct scenario *scenario;
-	struct runner *runner;
-	struct racer *racer;
+	struct launcher *launcher;
+	struct timed_call *timed_call;
 	int num_racers;
 	double spent_s[NUM_SPENT];
 };
@@ -117,8 +117,8 @@ void work_failed(const struct life *, int index, enum outcome, const char *text)
 void work_die(const struct life *, int index, const char *text);
 
 /* ---- worker_call.c ---- */
-/* A call of a runner, as struct racer has it. */
-enum attune_status work_call(void *runner, int set);
+/* A call of a runner, as struct contender has it. */
+enum attune_status work_call(void *launcher, int set);
 /* Of a call over this part of the scenario: KV bytes that it reads, and operations. */
 double work_call_bytes(const struct life *, enum phase);
 double work_call_flops(const struct life *, enum phase);
@@ -129,8 +129,8 @@ double work_slow_call_s(const struct life *);
 /* 0: it is wrong. work_judge says so to the parent; so does the gate, but not
  * work_pass_workload. has_passed: before now, or in another process. */
 int work_judge(struct life *, int index, const struct verdict *, const char *batch);
-int work_pass_gate(struct life *, const struct runner *, int has_passed);
-int work_pass_workload(struct life *, struct runner *, struct verdict *);
+int work_pass_gate(struct life *, const struct launcher *, int has_passed);
+int work_pass_workload(struct life *, struct launcher *, struct verdict *);
 
 /* ---- worker_main.c ---- */
 /* The life of a worker; its parent's end of the socket is closed. */

@@ -132,7 +132,7 @@ struct worker *worker_new(const struct worker_setup *setup)
 	struct worker *w = calloc(1, sizeof *w);
 	if (w) {
 		w->setup = setup;
-		w->num_built = worker_binaries(setup->heats);
+		w->num_built = worker_binaries(setup->problems);
 		w->has = calloc((size_t)w->num_built, 1);
 	}
 	if (w && w->has)
@@ -181,18 +181,18 @@ int worker_hello(struct worker *w, struct hello *hello)
 
 /* ---- a race --------------------------------------------------------------------- */
 
-/* A lane that is under way when the worker dies or falls silent need not be the reason: the
+/* A contender that is under way when the worker dies or falls silent need not be the reason: the
  * system kills processes when memory runs out, and users kill them. So a first loss is no
- * result. The lane runs alone in the next worker, for as few rounds as there can be. If that
- * one is lost as well, the lane is to blame; else all remaining lanes run again, it among them. */
+ * result. The contender runs alone in the next worker, for as few rounds as there can be. If that
+ * one is lost as well, the contender is to blame; else all remaining contenders run again, it among them. */
 struct session {
 	struct worker *w;
 	const struct order *order;
 	const struct listener *listener;
-	char *final, *gated; /* of each lane */
-	char *lost;          /* of each lane: workers that were lost while it ran */
-	int staged;          /* lane; -1: none */
-	int alone;           /* the lane that runs by itself; -1: all run */
+	char *final, *gated; /* of each contender */
+	char *lost;          /* of each contender: workers that were lost while it ran */
+	int staged;          /* contender; -1: none */
+	int alone;           /* the contender that runs by itself; -1: all run */
 	int losses;          /* of the worker, without a new result in between */
 };
 
@@ -213,7 +213,7 @@ static int remaining(const struct session *s)
 
 /* ---- code --------------------------------------------------------------------- */
 
-/* A binary that lanes of a task need. */
+/* A binary that contenders of a task need. */
 struct needed {
 	int built;
 	const struct blob *blob;
@@ -228,18 +228,19 @@ static void need(struct worker *w, struct needed *v, int *n, int built, const st
 	v[(*n)++] = (struct needed){ built, blob };
 }
 
-/* Fills v with the binaries of the lanes that are left and that the process does not have. */
+/* Fills v with the binaries of the contenders that are left and that the process does not have. */
 static int list_needed(const struct session *s, struct needed *v)
 {
-	const struct heats *heats = s->w->setup->heats;
+	const struct problems *problems = s->w->setup->problems;
 	int n = 0;
 	for (int i = 0; i < s->order->n; i++)
 		for (int part = 0; part < 2 && runs(s, i); part++) {
-			const struct lane *lane = &s->order->lane[i];
-			if (lane->heat[part] < 0)
+			const struct contender *contender = &s->order->contender[i];
+			if (contender->problem[part] < 0)
 				continue;
-			const struct heat *heat = &heats->v[lane->heat[part]];
-			const struct entrant *e = &heats->entrant[heat->entrant[lane->place[part]]];
+			const struct problem *problem = &problems->v[contender->problem[part]];
+			const struct built_choice *e =
+			    &problems->built_choice[problem->built_choice[contender->place[part]]];
 			need(s->w, v, &n, e->built, e->blob);
 			for (enum helper h = 0; h < NUM_HELPERS; h++)
 				need(s->w, v, &n, e->helper[h], e->helping[h]);
@@ -278,8 +279,8 @@ static int send_all(const struct session *s, struct needed *needed)
 				   .seed = s->order->seed };
 	int ok = work_send(s->w->socket, &task, sizeof task);
 	for (int i = 0; i < s->order->n && ok; i++) {
-		struct entry entry = { .index = i, .lane = s->order->lane[i] };
-		entry.lane.gated = s->gated[i];
+		struct entry entry = { .index = i, .contender = s->order->contender[i] };
+		entry.contender.gated = s->gated[i];
 		if (runs(s, i))
 			ok = work_send(s->w->socket, &entry, sizeof entry);
 	}
@@ -308,7 +309,7 @@ static int deliver(struct session *s, int i, const struct measurement *m, int fa
 	return s->listener->result(s->listener->arg, s->order, i, m, failed_gate);
 }
 
-/* The device or the worker was lost while lane i ran. As deliver. */
+/* The device or the worker was lost while contender i ran. As deliver. */
 static int deliver_loss(struct session *s, int i, const struct measurement *m)
 {
 	s->staged = -1;
@@ -320,7 +321,7 @@ static int deliver_loss(struct session *s, int i, const struct measurement *m)
 	return 1;
 }
 
-/* What the worker says of lane i. A time that it took alone is not comparable with others. */
+/* What the worker says of contender i. A time that it took alone is not comparable with others. */
 static int on_word(struct session *s, int i, const struct said *said)
 {
 	const struct measurement *m = &said->result.m;
@@ -442,7 +443,7 @@ enum heard worker_race(struct worker *w, const struct order *order, const struct
 			     .gated = calloc((size_t)order->n + 1, 1) };
 	enum heard heard = HEARD_NOTHING;
 	for (int i = 0; s.gated && i < order->n; i++)
-		s.gated[i] = order->lane[i].gated;
+		s.gated[i] = order->contender[i].gated;
 	if (s.final && s.gated && s.lost)
 		heard = run_session(&s);
 	else

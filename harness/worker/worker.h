@@ -6,15 +6,15 @@
 #include "harness/measure/measure.h"
 #include "kernels/device/device.h"
 
-struct heats;
-struct lane;
+struct problems;
+struct contender;
 struct worker;
 
 /* ---- worker.c ------------------------------------------------------------------- */
 /* All that a worker must know; it is forked, so these must not change afterwards. */
 struct worker_setup {
 	const char *device; /* as in device_open */
-	const struct heats *heats;
+	const struct problems *problems;
 	struct protocol protocol;
 	double gate_s, sample_s; /* patience beyond what a stage is expected to take */
 	int no_ceilings;         /* hello does not measure them, and says what is known: */
@@ -34,7 +34,7 @@ struct hello {
 };
 
 struct order {
-	const struct lane *lane; /* lane[0] is the reference; all of one scenario */
+	const struct contender *contender; /* contender[0] is the reference; all of one scenario */
 	int n;
 	int fixed_rounds; /* as of struct race */
 	int with_control; /* one of them runs twice */
@@ -50,7 +50,7 @@ enum spent {
 	SPENT_DEVICE,
 	NUM_SPENT
 };
-/* Told while the race runs, of lane i. At most one result of each; none when the budget
+/* Told while the race runs, of contender i. At most one result of each; none when the budget
  * ended before it. */
 struct listener {
 	void *arg;
@@ -58,7 +58,7 @@ struct listener {
 	int (*result)(void *arg, const struct order *, int i, const struct measurement *,
 		      int failed_gate);
 	void (*passed)(void *arg, const struct order *, int i);
-	/* After the results: lane `of` ran twice. 0: stop. */
+	/* After the results: contender `of` ran twice. 0: stop. */
 	int (*control)(void *arg, const struct order *, const struct control *);
 	void (*beat)(void *arg); /* with each word of the worker */
 	void (*spent)(void *arg, const double seconds[NUM_SPENT]); /* at the end; or NULL */
@@ -69,7 +69,7 @@ enum heard {
 	HEARD_NO_DEVICE,   /* it opened once and does no more */
 	HEARD_NO_COMPILER, /* that was said */
 	HEARD_TOO_LATE,    /* the time is over before its code is compiled */
-	HEARD_NOTHING,     /* this heat cannot be run here; worker_text says why */
+	HEARD_NOTHING,     /* this problem cannot be run here; worker_text says why */
 	HEARD_STOP         /* a listener said so */
 };
 
@@ -77,7 +77,7 @@ enum heard {
 struct worker *worker_new(const struct worker_setup *);
 /* Starts the worker unless it runs. 0 when interrupted. */
 int worker_hello(struct worker *, struct hello *);
-/* Restarts the worker as often as entrants take it down; each such entrant gets
+/* Restarts the worker as often as choices take it down; each such choice gets
  * OUTCOME_CRASH or OUTCOME_TIMEOUT and the others go on. */
 enum heard worker_race(struct worker *, const struct order *, const struct listener *);
 const char *worker_text(const struct worker *);

@@ -6,7 +6,7 @@
 
 static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 {
-	const struct runner *r = arg;
+	const struct launcher *r = arg;
 	const struct part_of_call *p = &r->part[i];
 	struct life *l = r->life;
 	return choice_launch(&l->dev, &p->choice, p->loaded, &l->workload, r->set, p->phase,
@@ -16,7 +16,7 @@ static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 
 enum attune_status work_call(void *arg, int set)
 {
-	struct runner *r = arg;
+	struct launcher *r = arg;
 	struct device *dev = &r->life->dev;
 	r->set = set;
 	return run_parts(dev, r->how, r->parts, launch_part, r, dev->ops->stream(dev));

@@ -43,16 +43,16 @@ int work_judge(struct life *l, int index, const struct verdict *v, const char *b
 	return v->outcome == OUTCOME_OK;
 }
 
-int work_pass_gate(struct life *l, const struct runner *r, int has_passed)
+int work_pass_gate(struct life *l, const struct launcher *r, int has_passed)
 {
 	const struct part_of_call *p = &r->part[0];
 	struct said said = { .word = SAYS_PASSED, .index = r->index };
-	const struct entrant *e = &l->setup->heats->entrant[p->entrant];
+	const struct built_choice *e = &l->setup->problems->built_choice[p->built_choice];
 	char *passed = &l->passed[e->built * 3 + (int)p->phase];
 	if (has_passed)
 		return *passed = 1;
 	const int excused =
-	    *passed && heats_scramble((unsigned)p->entrant * 0x9e3779b9ull) % GATE_ODDS;
+	    *passed && scramble((unsigned)p->built_choice * 0x9e3779b9ull) % GATE_ODDS;
 	for (int i = 0; corner_batches[i] && !excused; i++) {
 		struct scenario s;
 		struct verdict v;
@@ -71,7 +71,7 @@ int work_pass_gate(struct life *l, const struct runner *r, int has_passed)
 }
 
 /* What a plan as a whole leaves in the output. */
-static void check_plan(struct verdict *v, struct life *l, struct runner *r)
+static void check_plan(struct verdict *v, struct life *l, struct launcher *r)
 {
 	enum attune_status status = workload_poison(&l->workload);
 	if (!status)
@@ -87,7 +87,7 @@ static void check_plan(struct verdict *v, struct life *l, struct runner *r)
 }
 
 /* Some rows of the very workload that is timed. */
-int work_pass_workload(struct life *l, struct runner *r, struct verdict *v)
+int work_pass_workload(struct life *l, struct launcher *r, struct verdict *v)
 {
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	work_stage(l, r->index, l->setup->gate_s + work_slow_call_s(l));

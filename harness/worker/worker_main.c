@@ -87,7 +87,7 @@ static void say_hello(struct life *l)
 
 /* ---- what a call costs at least --------------------------------------------------- */
 
-static enum phase phase_of(const struct runner *r)
+static enum phase phase_of(const struct launcher *r)
 {
 	return r->parts > 1 ? PHASE_ALL : r->part[0].phase;
 }
@@ -121,7 +121,7 @@ static enum attune_status make_workload(struct life *l, int scenario)
 	return status;
 }
 
-static enum attune_status reserve(struct life *l, struct runner *r)
+static enum attune_status reserve(struct life *l, struct launcher *r)
 {
 	size_t part[2], bytes;
 	enum attune_status status = ATTUNE_OK;
@@ -145,7 +145,7 @@ static enum attune_status reserve(struct life *l, struct runner *r)
 
 static enum attune_status load(struct life *l, const struct part_of_call *p)
 {
-	const struct entrant *e = &l->setup->heats->entrant[p->entrant];
+	const struct built_choice *e = &l->setup->problems->built_choice[p->built_choice];
 	struct loaded *to = &l->loaded[e->built];
 	enum attune_status status = ATTUNE_OK;
 	if (!to->code)
@@ -156,7 +156,7 @@ static enum attune_status load(struct life *l, const struct part_of_call *p)
 	return status;
 }
 
-static enum attune_status load_all(struct life *l, struct runner *r)
+static enum attune_status load_all(struct life *l, struct launcher *r)
 {
 	enum attune_status status = ATTUNE_OK;
 	for (int i = 0; i < r->parts && !status; i++)
@@ -170,14 +170,14 @@ static void before(void *arg, int i, double seconds)
 {
 	const struct life *l = arg;
 	double longest = seconds > 0 ? 20 * seconds : work_slow_call_s(l);
-	work_stage(l, l->runner[i].index, l->setup->sample_s + longest);
+	work_stage(l, l->launcher[i].index, l->setup->sample_s + longest);
 }
 
 static void after(void *arg, int i)
 {
 	struct life *l = arg;
-	struct runner *r = &l->runner[i];
-	const struct measurement *m = &l->racer[i].m;
+	struct launcher *r = &l->launcher[i];
+	const struct measurement *m = &l->timed_call[i].m;
 	struct verdict v;
 	const double limit = l->workload.out_bytes > SMALL_OUTPUT ? finalist_large : finalist;
 	const int is_right = m->outcome == OUTCOME_OK || m->outcome == OUTCOME_NOISY;
@@ -192,40 +192,40 @@ static int right(void *arg, int i)
 {
 	struct life *l = arg;
 	struct verdict v;
-	return work_pass_workload(l, &l->runner[i], &v);
+	return work_pass_workload(l, &l->launcher[i], &v);
 }
 
-static void fill_runner(struct runner *r, struct life *l, const struct entry *e)
+static void fill_runner(struct launcher *r, struct life *l, const struct entry *e)
 {
-	const struct heats *h = l->setup->heats;
-	*r = (struct runner){ .life = l, .index = e->index, .how = e->lane.how };
-	while (r->parts < 2 && e->lane.heat[r->parts] >= 0) {
-		const struct heat *heat = &h->v[e->lane.heat[r->parts]];
-		const int entrant = heat->entrant[e->lane.place[r->parts]];
+	const struct problems *h = l->setup->problems;
+	*r = (struct launcher){ .life = l, .index = e->index, .how = e->contender.how };
+	while (r->parts < 2 && e->contender.problem[r->parts] >= 0) {
+		const struct problem *problem = &h->v[e->contender.problem[r->parts]];
+		const int built_choice = problem->built_choice[e->contender.place[r->parts]];
 		r->part[r->parts] =
-		    (struct part_of_call){ .choice = lane_choice(h, &e->lane, r->parts),
-					   .loaded = &l->loaded[h->entrant[entrant].built],
-					   .phase = heat->phase,
-					   .entrant = entrant };
+		    (struct part_of_call){ .choice = contender_choice(h, &e->contender, r->parts),
+					   .loaded =
+					       &l->loaded[h->built_choice[built_choice].built],
+					   .phase = problem->phase,
+					   .built_choice = built_choice };
 		r->parts++;
 	}
 }
 
 static int looks_at(const struct life *l, unsigned long long seed, int index)
 {
-	return heats_scramble(seed * 0x9e3779b97f4a7c15ull + (unsigned)(index + l->made)) %
-		   LOOK_ODDS ==
+	return scramble(seed * 0x9e3779b97f4a7c15ull + (unsigned)(index + l->made)) % LOOK_ODDS ==
 	       0;
 }
 
 /* Whoever is right so far takes part. */
 static void enter(struct life *l, const struct entry *e, unsigned long long seed)
 {
-	struct runner *r = &l->runner[l->num_racers];
+	struct launcher *r = &l->launcher[l->num_racers];
 	struct verdict v;
 	fill_runner(r, l, e);
 	r->checked = l->workload.out_bytes <= SMALL_OUTPUT &&
-		     (!e->lane.gated || looks_at(l, seed, e->index));
+		     (!e->contender.gated || looks_at(l, seed, e->index));
 	double at = seconds_now();
 	work_stage(l, r->index, l->setup->gate_s);
 	const enum attune_status loaded = load_all(l, r);
@@ -234,7 +234,7 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 		work_failed(l, r->index, OUTCOME_RESOURCES, attune_last_error());
 		return;
 	}
-	const int passed = r->parts > 1 || work_pass_gate(l, r, e->lane.gated);
+	const int passed = r->parts > 1 || work_pass_gate(l, r, e->contender.gated);
 	const int is_right = passed && (!r->checked || work_pass_workload(l, r, &v));
 	spend(l, SPENT_CHECKING, &at);
 	if (passed && !is_right)
@@ -243,21 +243,22 @@ static void enter(struct life *l, const struct entry *e, unsigned long long seed
 		return;
 	const double bytes = work_call_bytes(l, phase_of(r)),
 		     flops = work_call_flops(l, phase_of(r));
-	l->racer[l->num_racers++] = (struct racer){ .call = work_call,
-						    .arg = r,
-						    .bytes = bytes,
-						    .flops = flops,
-						    .bound_us = bound_us(l, bytes, flops) };
+	l->timed_call[l->num_racers++] =
+	    (struct timed_call){ .call = work_call,
+				 .arg = r,
+				 .bytes = bytes,
+				 .flops = flops,
+				 .bound_us = bound_us(l, bytes, flops) };
 }
 
 static void say_control(const struct life *l, const struct control *control)
 {
 	struct said said = { .word = SAYS_CONTROL, .control = *control };
-	const enum outcome outcome = l->racer[control->of].m.outcome;
+	const enum outcome outcome = l->timed_call[control->of].m.outcome;
 	if (!(control->rounds > 0 && control->ratio > 0) ||
 	    (outcome != OUTCOME_OK && outcome != OUTCOME_NOISY))
 		return;
-	said.index = l->runner[control->of].index;
+	said.index = l->launcher[control->of].index;
 	work_say(l, &said);
 }
 
@@ -265,7 +266,7 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 {
 	struct protocol protocol = l->setup->protocol;
 	struct race race = { .protocol = &protocol,
-			     .v = l->racer,
+			     .v = l->timed_call,
 			     .seed = t->seed,
 			     .arg = l,
 			     .before = before,
@@ -273,10 +274,10 @@ static void run_task(struct life *l, const struct task *t, const struct entry *e
 			     .right = right };
 	struct said said = { .word = SAYS_DONE, .index = -1 };
 	struct control control = { 0 };
-	const int scenario = l->setup->heats->v[entry[0].lane.heat[0]].scenario;
+	const int scenario = l->setup->problems->v[entry[0].contender.problem[0]].scenario;
 	double dram, fma, at = seconds_now();
 	memset(l->spent_s, 0, sizeof l->spent_s);
-	l->scenario = &l->setup->heats->scenarios[scenario];
+	l->scenario = &l->setup->problems->scenarios[scenario];
 	work_stage(l, -1, 60 + work_slow_call_s(l));
 	if (make_workload(l, scenario)) {
 		said.word = SAYS_CANNOT;
@@ -331,17 +332,17 @@ static int take_task(struct life *l, const struct task *t)
 	const size_t n = (size_t)t->n;
 	struct entry *entry = calloc(n, sizeof *entry);
 	int ok;
-	l->runner = calloc(n, sizeof *l->runner);
-	l->racer = calloc(n, sizeof *l->racer);
-	ok = n && entry && l->runner && l->racer &&
+	l->launcher = calloc(n, sizeof *l->launcher);
+	l->timed_call = calloc(n, sizeof *l->timed_call);
+	ok = n && entry && l->launcher && l->timed_call &&
 	     work_receive(l->socket, entry, n * sizeof *entry);
 	for (int i = 0; i < t->codes && ok; i++)
 		ok = take_code(l);
 	if (ok)
 		run_task(l, t, entry);
 	free(entry);
-	free(l->runner);
-	free(l->racer);
+	free(l->launcher);
+	free(l->timed_call);
 	return ok;
 }
 
@@ -351,8 +352,8 @@ void work(const struct worker_setup *setup, int socket)
 	struct life l = { .setup = setup, .socket = socket, .made = -1 };
 	struct task task;
 	say_hello(&l);
-	l.num_codes = worker_binaries(setup->heats);
-	if (setup->heats) {
+	l.num_codes = worker_binaries(setup->problems);
+	if (setup->problems) {
 		l.loaded = calloc((size_t)l.num_codes, sizeof *l.loaded);
 		l.code = calloc((size_t)l.num_codes, sizeof *l.code);
 	}

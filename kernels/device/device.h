@@ -1,7 +1,7 @@
 /* device.h - a machine that launches kernels, as a table of verbs.
  *
- * The library uses open .. launch. The harness adds the tape: launches made
- * between tape_begin and tape_end are kept, and tape_play runs them all and
+ * The library uses open .. launch. The harness adds the graph: launches made
+ * between graph_begin and graph_end are kept, and graph_play runs them all and
  * says how long that took on the device (a CUDA graph between two events; on
  * the CPU a list of grids under the clock). */
 #ifndef KERNELS_DEVICE_DEVICE_H
@@ -24,7 +24,7 @@ struct device_use {
 };
 
 struct code; /* a loaded kernel */
-struct tape;
+struct graph;
 
 /* What a map is made of, as args_maps.h says: K or V of a cache. Strides in elements. */
 struct map_view {
@@ -51,9 +51,9 @@ struct device {
 };
 
 /* Verbs return an enum attune_status and leave text for attune_last_error. */
-/* A place of a tape at which the device itself says which of n bodies it plays: one that
+/* A place of a graph at which the device itself says which of n bodies it plays: one that
  * `decide` has launched before tells leaf.cu's handle. */
-struct tape_switch {
+struct graph_switch {
 	enum attune_status (*decide)(void *arg, unsigned long long handle);
 	enum attune_status (*body)(void *arg, int i, void *stream);
 	void *arg;
@@ -108,12 +108,12 @@ struct device_ops {
 	/* What the compiler gave this code: 0s on the CPU. */
 	void (*resources)(const struct code *, int *registers, int *spill_bytes, int *smem_static);
 
-	enum attune_status (*tape_begin)(struct device *);
-	enum attune_status (*tape_end)(struct device *, struct tape **);
-	enum attune_status (*tape_play)(struct device *, struct tape *, double *ns);
-	void (*tape_free)(struct device *, struct tape *);
-	/* Within a tape; NULL: this backend has no such thing. */
-	enum attune_status (*tape_switch)(struct device *, const struct tape_switch *);
+	enum attune_status (*graph_begin)(struct device *);
+	enum attune_status (*graph_end)(struct device *, struct graph **);
+	enum attune_status (*graph_play)(struct device *, struct graph *, double *ns);
+	void (*graph_free)(struct device *, struct graph *);
+	/* Within a graph; NULL: this backend has no such thing. */
+	enum attune_status (*graph_switch)(struct device *, const struct graph_switch *);
 	void (*conditions)(struct device *, struct conditions *);
 	/* Takes too long to be asked between samples. NULL: this backend has no such thing. */
 	void (*use)(struct device *, struct device_use *);
@@ -121,7 +121,7 @@ struct device_ops {
 
 extern const struct device_ops cpu_ops, cuda_ops, hip_ops;
 
-/* The CPU only. The smallest share of the last tape_play's wall time that one of
+/* The CPU only. The smallest share of the last graph_play's wall time that one of
  * its threads was given: below 0.985 another program ran in between and the
  * sample is worth nothing. */
 double cpu_last_play_share(const struct device *);

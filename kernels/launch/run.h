@@ -73,7 +73,7 @@ enum attune_status run_parts(struct device *, enum attune_how, int n, part_launc
 			     void *stream);
 
 /* A context over a device that the caller keeps open: launches of the library
- * then land on its tape. */
+ * then land on its graph. */
 enum attune_status attune_adopt(attune_context **ctx, const struct device *dev);
 
 #endif

@@ -185,43 +185,43 @@ static void launches_have_their_limits(void **state)
 	bench_close(&t);
 }
 
-/* ---- tapes -------------------------------------------------------------------------------- */
+/* ---- graphs -------------------------------------------------------------------------------- */
 
 /* And the next one is as if it had not been. */
 static void a_tape_that_fails_is_one_line(void **state)
 {
 	struct bench t;
-	struct tape *tape = NULL;
+	struct graph *graph = NULL;
 	void *side;
 	double ns;
 	(void)state;
 	bench_open(&t, "");
 	const struct device_ops *ops = t.dev.ops;
 	void *stream = ops->stream(&t.dev);
-	ok(ops->tape_begin(&t.dev));
+	ok(ops->graph_begin(&t.dev));
 	ok(ops->fork(&t.dev, stream, &side));
 	ok(launch(&t.dev, t.code, t.b, t.a, 1, side));
-	assert_int_equal(ops->tape_end(&t.dev, &tape), ATTUNE_DEVICE_ERROR);
+	assert_int_equal(ops->graph_end(&t.dev, &graph), ATTUNE_DEVICE_ERROR);
 	assert_line("hip: end of capture: ");
 	assert_line("(error 904)");
-	assert_null(tape);
-	ok(ops->tape_begin(&t.dev));
+	assert_null(graph);
+	ok(ops->graph_begin(&t.dev));
 	ok(launch(&t.dev, t.code, t.b, t.a, 1, stream));
-	ok(ops->tape_end(&t.dev, &tape));
-	ok(ops->tape_play(&t.dev, tape, &ns));
+	ok(ops->graph_end(&t.dev, &graph));
+	ok(ops->graph_play(&t.dev, graph, &ns));
 	assert_ints(&t.dev, t.b, 2);
-	ops->tape_free(&t.dev, tape);
+	ops->graph_free(&t.dev, graph);
 	bench_close(&t);
 }
 
-static struct tape *tape_of_clears(struct device *dev, void *mem, size_t bytes, int n)
+static struct graph *graph_of_clears(struct device *dev, void *mem, size_t bytes, int n)
 {
-	struct tape *tape;
-	ok(dev->ops->tape_begin(dev));
+	struct graph *graph;
+	ok(dev->ops->graph_begin(dev));
 	for (int i = 0; i < n; i++)
 		ok(dev->ops->clear(dev, mem, bytes, dev->ops->stream(dev)));
-	ok(dev->ops->tape_end(dev, &tape));
-	return tape;
+	ok(dev->ops->graph_end(dev, &graph));
+	return graph;
 }
 
 static double host_ns(void)
@@ -233,7 +233,7 @@ static double host_ns(void)
 
 /* What events say is the device's time: more for 64 times the work, however busy others keep
  * it, and no more than passes here. */
-static void tapes_say_how_long_they_take(void **state)
+static void graphs_say_how_long_they_take(void **state)
 {
 	enum { BYTES = 256 << 20, MANY = 64, TRIES = 8 };
 	struct device dev;
@@ -242,19 +242,19 @@ static void tapes_say_how_long_they_take(void **state)
 	(void)state;
 	ok(device_open(&dev, "hip"));
 	ok(dev.ops->alloc(&dev, &mem, BYTES));
-	struct tape *one = tape_of_clears(&dev, mem, BYTES, 1);
-	struct tape *all = tape_of_clears(&dev, mem, BYTES, MANY);
+	struct graph *one = graph_of_clears(&dev, mem, BYTES, 1);
+	struct graph *all = graph_of_clears(&dev, mem, BYTES, MANY);
 	for (int i = 0; i < TRIES; i++) {
-		ok(dev.ops->tape_play(&dev, one, &ns));
+		ok(dev.ops->graph_play(&dev, one, &ns));
 		least = fmin(least, ns);
 	}
 	const double begin = host_ns();
-	ok(dev.ops->tape_play(&dev, all, &many));
+	ok(dev.ops->graph_play(&dev, all, &many));
 	assert_true(many <= host_ns() - begin);
 	assert_true(least > 0);
 	assert_true(many > least);
-	dev.ops->tape_free(&dev, one);
-	dev.ops->tape_free(&dev, all);
+	dev.ops->graph_free(&dev, one);
+	dev.ops->graph_free(&dev, all);
 	dev.ops->release(&dev, mem);
 	device_close(&dev);
 }
@@ -285,9 +285,9 @@ int main(void)
 		ROW(code_that_does_not_fit_is_one_line),
 		ROW(launches_have_their_limits),
 		ROW(sides_are_waited_for),
-		ROW(tapes_play_again),
+		ROW(graphs_play_again),
 		ROW(a_tape_that_fails_is_one_line),
-		ROW(tapes_say_how_long_they_take),
+		ROW(graphs_say_how_long_they_take),
 		cmocka_unit_test(a_fault_is_one_line),
 	};
 	int status;

@@ -150,32 +150,32 @@ static void launches_run(void **state)
 }
 
 /* And the next one is as if they had not been. */
-static void tapes_that_fail_are_one_line(void **state)
+static void graphs_that_fail_are_one_line(void **state)
 {
 	struct bench t;
-	struct tape *tape = NULL;
+	struct graph *graph = NULL;
 	void *side;
 	(void)state;
 	bench_open(&t, "capture");
 	const struct device_ops *ops = t.dev.ops;
 	void *stream = ops->stream(&t.dev);
-	ok(ops->tape_begin(&t.dev));
+	ok(ops->graph_begin(&t.dev));
 	assert_int_equal(launch(&t.dev, t.code, t.b, t.a, 1, stream), ATTUNE_DEVICE_ERROR);
 	assert_line("hip: launch: ");
-	assert_int_equal(ops->tape_end(&t.dev, &tape), ATTUNE_DEVICE_ERROR);
+	assert_int_equal(ops->graph_end(&t.dev, &graph), ATTUNE_DEVICE_ERROR);
 	assert_line("hip: end of capture: operation failed due to a previous error");
-	assert_null(tape);
+	assert_null(graph);
 	bench_close(&t);
 	bench_open(&t, "");
 	stream = ops->stream(&t.dev);
-	ok(ops->tape_begin(&t.dev));
+	ok(ops->graph_begin(&t.dev));
 	ok(ops->fork(&t.dev, stream, &side));
 	ok(launch(&t.dev, t.code, t.b, t.a, 1, side));
-	assert_int_equal(ops->tape_end(&t.dev, &tape), ATTUNE_DEVICE_ERROR);
+	assert_int_equal(ops->graph_end(&t.dev, &graph), ATTUNE_DEVICE_ERROR);
 	assert_line("(error 904)");
-	ok(ops->tape_begin(&t.dev));
-	ok(ops->tape_end(&t.dev, &tape));
-	ops->tape_free(&t.dev, tape);
+	ok(ops->graph_begin(&t.dev));
+	ok(ops->graph_end(&t.dev, &graph));
+	ops->graph_free(&t.dev, graph);
 	bench_close(&t);
 }
 
@@ -232,8 +232,8 @@ int main(void)
 		HIP_ROW(code_that_does_not_fit_is_one_line),
 		HIP_ROW(launches_run),
 		HIP_ROW(sides_are_waited_for),
-		HIP_ROW(tapes_play_again),
-		HIP_ROW(tapes_that_fail_are_one_line),
+		HIP_ROW(graphs_play_again),
+		HIP_ROW(graphs_that_fail_are_one_line),
 		HIP_ROW(sources_become_code),
 	};
 	return HIP_ROWS("hip runs", tests);

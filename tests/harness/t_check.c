@@ -481,17 +481,17 @@ static void exams_are_kept(void **state)
 	struct workload *first = NULL, *again = NULL, *other = NULL;
 	(void)state;
 	scenario_make(&s, &f32, "q1s20");
-	assert_int_equal(exam_find(&first, &cpu, &pool, &s), ATTUNE_OK);
+	assert_int_equal(cached_check_find(&first, &cpu, &pool, &s), ATTUNE_OK);
 	batch_free(s.batch);
 	scenario_make(&s, &f32, "q1s21");
-	assert_int_equal(exam_find(&other, &cpu, &pool, &s), ATTUNE_OK);
+	assert_int_equal(cached_check_find(&other, &cpu, &pool, &s), ATTUNE_OK);
 	assert_ptr_not_equal(first, other);
 	batch_free(s.batch);
 	scenario_make(&s, &f32, "q1s20");
-	assert_int_equal(exam_find(&again, &cpu, &pool, &s), ATTUNE_OK);
+	assert_int_equal(cached_check_find(&again, &cpu, &pool, &s), ATTUNE_OK);
 	assert_ptr_equal(first, again);
 	s.seed++;
-	assert_int_equal(exam_find(&again, &cpu, &pool, &s), ATTUNE_OK);
+	assert_int_equal(cached_check_find(&again, &cpu, &pool, &s), ATTUNE_OK);
 	assert_ptr_not_equal(first, again);
 	batch_free(s.batch);
 }

@@ -169,11 +169,11 @@ static void the_nearest_legal_is_itself_when_legal(void **state)
 	}
 }
 
-/* ---- heats ---------------------------------------------------------------------------- */
+/* ---- problems ---------------------------------------------------------------------------- */
 
 enum { MOST = 24, KNOWN = 18 /* enough for filters */ };
 static struct scenario scenarios[MOST];
-static struct heats heats;
+static struct problems problems;
 static struct binaries binaries;
 
 static const struct device_info *field_device = &cpu;
@@ -191,8 +191,8 @@ static void add(int i, const char *text)
 	scenarios[i].batch = batch_parse(text, error, sizeof error);
 	scenarios[i].batch_text = strdup(text);
 	assert_non_null(scenarios[i].batch);
-	heats.scenarios = scenarios;
-	assert_true(heats_add(&heats, &binaries, i, &field));
+	problems.scenarios = scenarios;
+	assert_true(problems_add(&problems, &binaries, i, &field));
 }
 
 static int clear(void **state)
@@ -203,7 +203,7 @@ static int clear(void **state)
 		batch_free(scenarios[i].batch);
 	}
 	memset(scenarios, 0, sizeof scenarios);
-	heats_free(&heats);
+	problems_free(&problems);
 	binaries_free(&binaries);
 	return 0;
 }
@@ -214,19 +214,19 @@ static void phases_follow_from_the_batch(void **state)
 	add(0, "4q1s1k");
 	add(1, "q512");
 	add(2, "q512_4q1s1k");
-	assert_int_equal(heats.n, 5);
-	assert_int_equal(heats.v[0].phase, PHASE_DECODE);
-	assert_int_equal(heats.v[1].phase, PHASE_PREFILL);
+	assert_int_equal(problems.n, 5);
+	assert_int_equal(problems.v[0].phase, PHASE_DECODE);
+	assert_int_equal(problems.v[1].phase, PHASE_PREFILL);
 	for (int i = 2; i < 5; i++)
-		assert_int_equal(heats.v[i].scenario, 2);
-	for (int i = 0; i < heats.n; i++) {
-		const struct heat *h = &heats.v[i];
-		const struct entrant *first = &heats.entrant[h->entrant[0]];
+		assert_int_equal(problems.v[i].scenario, 2);
+	for (int i = 0; i < problems.n; i++) {
+		const struct problem *h = &problems.v[i];
+		const struct built_choice *first = &problems.built_choice[h->built_choice[0]];
 		assert_int_equal(first->origin, FROM_DEFAULT);
 		assert_string_equal(first->choice.kernel->name,
 				    h->phase == PHASE_DECODE ? "segmented" : "qblock");
 		for (int k = 0; k < h->n; k++) {
-			const struct entrant *e = &heats.entrant[h->entrant[k]];
+			const struct built_choice *e = &problems.built_choice[h->built_choice[k]];
 			assert_null(e->choice.kernel->space->why_illegal(&e->choice.config, &llama,
 									 &h->part, &cpu));
 			assert_true(isnan(h->us[k]));
@@ -255,18 +255,19 @@ static void far_ones_come_first(void **state)
 	(void)state;
 	for (int i = 0; i < 7; i++)
 		add(i, texts[i]);
-	heats_spread(&heats);
-	assert_int_equal(heats.n, 9);
-	for (int i = 0; i < heats.n; i++)
-		at[heats.v[i].scenario] = i;
+	problems_spread(&problems);
+	assert_int_equal(problems.n, 9);
+	for (int i = 0; i < problems.n; i++)
+		at[problems.v[i].scenario] = i;
 	for (int near = 1; near < 7; near++)
 		for (int far = 3; far < 6; far++)
 			if (near < 3 || near == 6)
 				assert_true(at[far] < at[near]);
-	for (int i = 0, last = -1; i < heats.n; last = heats.v[i++].scenario)
-		if (i && heats.v[i].scenario != last)
+	for (int i = 0, last = -1; i < problems.n; last = problems.v[i++].scenario)
+		if (i && problems.v[i].scenario != last)
 			for (int j = 0; j < i; j++)
-				assert_int_not_equal(heats.v[j].scenario, heats.v[i].scenario);
+				assert_int_not_equal(problems.v[j].scenario,
+						     problems.v[i].scenario);
 }
 
 static void all_run_until_enough_is_known(void **state)
@@ -278,30 +279,30 @@ static void all_run_until_enough_is_known(void **state)
 		snprintf(text, sizeof text, "%dq1s%dk", i + 1, i + 1);
 		add(i, text);
 	}
-	const struct heat *h = &heats.v[KNOWN];
-	assert_true(heats_select(&heats, h, 0, place) > h->n / 2);
+	const struct problem *h = &problems.v[KNOWN];
+	assert_true(problems_select(&problems, h, 0, place) > h->n / 2);
 	for (int i = 0; i < KNOWN; i++) {
-		heats.v[i].finished = 1;
-		for (int k = 0; k < heats.v[i].n; k++)
-			heats_note(&heats.v[i], k, 100 + 10 * k, STAGE_RACE);
+		problems.v[i].finished = 1;
+		for (int k = 0; k < problems.v[i].n; k++)
+			problems_note(&problems.v[i], k, 100 + 10 * k, STAGE_RACE);
 	}
-	const int n = heats_select(&heats, h, 0, place);
+	const int n = problems_select(&problems, h, 0, place);
 	assert_true(n > 0 && n < h->n);
 	assert_int_equal(place[0], 0);
 	for (int k = 0; k < h->n; k++) {
 		int in = 0;
 		for (int j = 0; j < n; j++)
 			in |= place[j] == k;
-		if (heats.entrant[h->entrant[k]].origin <= FROM_BASELINE)
+		if (problems.built_choice[h->built_choice[k]].origin <= FROM_BASELINE)
 			assert_true(in);
 	}
-	assert_int_equal(heats_select(&heats, h, 1, place), h->n);
+	assert_int_equal(problems_select(&problems, h, 1, place), h->n);
 }
 
-static int selected(const struct heat *h, int which)
+static int selected(const struct problem *h, int which)
 {
 	int place[4096], in = 0;
-	const int n = heats_select(&heats, h, 0, place);
+	const int n = problems_select(&problems, h, 0, place);
 	for (int j = 0; j < n; j++)
 		in |= place[j] == which;
 	return in;
@@ -315,18 +316,19 @@ static void many_alike(void)
 		add(i, text);
 	}
 	for (int i = 0; i < KNOWN; i++) {
-		heats.v[i].finished = 1;
-		for (int k = 0; k < heats.v[i].n; k++)
-			heats_note(&heats.v[i], k, k ? 1000 : 100, STAGE_RACE);
+		problems.v[i].finished = 1;
+		for (int k = 0; k < problems.v[i].n; k++)
+			problems_note(&problems.v[i], k, k ? 1000 : 100, STAGE_RACE);
 	}
 }
 
 /* One that nothing but its own deeds brings in. */
-static int outsider(const struct heat *h)
+static int outsider(const struct problem *h)
 {
 	int which = h->n - 1;
-	while (which > 0 && (heats.entrant[h->entrant[which]].origin <= FROM_BASELINE ||
-			     !h->near[which] || selected(h, which)))
+	while (which > 0 &&
+	       (problems.built_choice[h->built_choice[which]].origin <= FROM_BASELINE ||
+		!h->near[which] || selected(h, which)))
 		which--;
 	assert_true(which > 0);
 	return which;
@@ -336,13 +338,14 @@ static void winners_nearby_are_tried(void **state)
 {
 	(void)state;
 	many_alike();
-	struct heat *h = &heats.v[KNOWN], *o = &heats.v[KNOWN - 1];
+	struct problem *h = &problems.v[KNOWN], *o = &problems.v[KNOWN - 1];
 	const int which = outsider(h);
-	const int there = heats_place(&heats, o, &heats.entrant[h->entrant[which]].choice);
+	const int there =
+	    problems_place(&problems, o, &problems.built_choice[h->built_choice[which]].choice);
 	assert_true(there > 0);
-	heats_note(o, there, 150, STAGE_RACE);
+	problems_note(o, there, 150, STAGE_RACE);
 	assert_false(selected(h, which));
-	heats_note(o, there, 105, STAGE_RACE);
+	problems_note(o, there, 105, STAGE_RACE);
 	assert_true(selected(h, which));
 }
 
@@ -351,18 +354,18 @@ static void winners_anywhere_are_tried(void **state)
 {
 	(void)state;
 	many_alike();
-	const int which = outsider(&heats.v[KNOWN]);
-	const struct choice c = heats.entrant[heats.v[KNOWN].entrant[which]].choice;
+	const int which = outsider(&problems.v[KNOWN]);
+	const struct choice c = problems.built_choice[problems.v[KNOWN].built_choice[which]].choice;
 	for (int i = KNOWN + 1; i < KNOWN + 3; i++) {
 		add(i, i == KNOWN + 1 ? "q1s512" : "q1s600");
-		struct heat *far = &heats.v[heats.n - 1];
-		const int there = heats_place(&heats, far, &c);
+		struct problem *far = &problems.v[problems.n - 1];
+		const int there = problems_place(&problems, far, &c);
 		far->finished = 1;
 		for (int k = 0; k < far->n; k++)
-			heats_note(far, k, 50, STAGE_RACE);
+			problems_note(far, k, 50, STAGE_RACE);
 		assert_true(there >= 0);
-		heats_note(far, there, 10, STAGE_RACE);
-		assert_int_equal(selected(&heats.v[KNOWN], which), i == KNOWN + 2);
+		problems_note(far, there, 10, STAGE_RACE);
+		assert_int_equal(selected(&problems.v[KNOWN], which), i == KNOWN + 2);
 	}
 }
 
@@ -370,16 +373,16 @@ static void the_best_is_kept_up_to_date(void **state)
 {
 	(void)state;
 	add(0, "4q1s4k");
-	struct heat *h = &heats.v[0];
+	struct problem *h = &problems.v[0];
 	assert_int_equal(h->best, -1);
-	heats_note(h, 1, INFINITY, STAGE_RACE);
+	problems_note(h, 1, INFINITY, STAGE_RACE);
 	assert_int_equal(h->best, -1);
-	heats_note(h, 2, 20, STAGE_RACE);
-	heats_note(h, 3, 10, STAGE_RACE);
+	problems_note(h, 2, 20, STAGE_RACE);
+	problems_note(h, 3, 10, STAGE_RACE);
 	assert_int_equal(h->best, 3);
-	heats_note(h, 3, 30, STAGE_COLD);
+	problems_note(h, 3, 30, STAGE_COLD);
 	assert_int_equal(h->best, 2);
-	heats_note(h, 2, INFINITY, STAGE_COLD);
+	problems_note(h, 2, INFINITY, STAGE_COLD);
 	assert_int_equal(h->best, 3);
 }
 
@@ -389,14 +392,14 @@ static void add_gpu(int i, const char *text)
 {
 	const struct device_info *keep = field_device;
 	field_device = &gpu;
-	heats.device = gpu;
-	heats.dram_gbps = 4800;
-	heats.tflops = 990;
+	problems.device = gpu;
+	problems.dram_gbps = 4800;
+	problems.tflops = 990;
 	add(i, text);
 	field_device = keep;
 }
 
-static int asked_for(const struct heat *h, const struct choice *c, int factor)
+static int asked_for(const struct problem *h, const struct choice *c, int factor)
 {
 	const struct space *s = c->kernel->space;
 	struct config out, f = c->config;
@@ -421,12 +424,12 @@ static void formulas_bound_their_axis(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		add_gpu(i, texts[i]);
-	family = malloc((size_t)heats.num_families);
-	for (int i = 0; i < heats.n; i++) {
-		const struct heat *h = &heats.v[i];
+	family = malloc((size_t)problems.num_families);
+	for (int i = 0; i < problems.n; i++) {
+		const struct problem *h = &problems.v[i];
 		int near = 0, far = 0;
 		for (int k = 0; k < h->n; k++) {
-			const struct choice *c = &heats.entrant[h->entrant[k]].choice;
+			const struct choice *c = &problems.built_choice[h->built_choice[k]].choice;
 			const int formula = c->kernel->space->formula_axis >= 0;
 			assert_int_equal(h->near[k] > 0, !formula || asked_for(h, c, 2));
 			assert_int_equal(h->near[k] > 1, !formula || asked_for(h, c, 1));
@@ -434,11 +437,12 @@ static void formulas_bound_their_axis(void **state)
 			far += !h->near[k];
 		}
 		assert_true(near > 0 && far > 0);
-		memset(family, 1, (size_t)heats.num_families);
-		const int n = heats_meant(&heats, h, family, place);
+		memset(family, 1, (size_t)problems.num_families);
+		const int n = problems_meant(&problems, h, family, place);
 		assert_true(n > 0 && n < h->n);
 		for (int k = 0; k < n; k++) {
-			const struct choice *c = &heats.entrant[h->entrant[place[k]]].choice;
+			const struct choice *c =
+			    &problems.built_choice[h->built_choice[place[k]]].choice;
 			assert_true(c->kernel->space->formula_axis < 0 || asked_for(h, c, 1));
 			for (int j = 0; j < k; j++)
 				assert_int_not_equal(place[j], place[k]);
@@ -447,14 +451,14 @@ static void formulas_bound_their_axis(void **state)
 	free(family);
 }
 
-/* The first heats run all that formulas allow; nothing else, but for chance and defaults. */
+/* The first problems run all that formulas allow; nothing else, but for chance and defaults. */
 static void open_heats_keep_to_formulas(void **state)
 {
 	int place[4096], far = 0;
 	(void)state;
 	add_gpu(0, "8q1s8k");
-	const struct heat *h = &heats.v[0];
-	const int n = heats_select(&heats, h, 0, place);
+	const struct problem *h = &problems.v[0];
+	const int n = problems_select(&problems, h, 0, place);
 	assert_int_equal(place[0], 0);
 	for (int i = 0; i < n; i++)
 		far += !h->near[place[i]];
@@ -468,10 +472,11 @@ static void a_bound_knows_idle_units(void **state)
 	double least = INFINITY, most = 0;
 	(void)state;
 	add_gpu(0, "q1s64k");
-	const struct heat *h = &heats.v[0];
+	const struct problem *h = &problems.v[0];
 	const double roof = 2.0 * 65536 * 8 * 128 * 2 / 4800e9 * 1e6;
 	for (int k = 0; k < h->n; k++) {
-		const double us = heats_bound(&heats, h, &heats.entrant[h->entrant[k]].choice);
+		const double us =
+		    problems_bound(&problems, h, &problems.built_choice[h->built_choice[k]].choice);
 		least = fmin(least, us);
 		most = fmax(most, us);
 	}
@@ -484,19 +489,20 @@ static void few_run_the_whole_of_a_mixed_batch(void **state)
 	int place[4096];
 	(void)state;
 	add_gpu(0, "q2k_16q1s4k");
-	assert_int_equal(heats.n, 3);
-	struct heat *prefill = heats_find(&heats, 0, PHASE_PREFILL);
-	struct heat *all = heats_find(&heats, 0, PHASE_ALL);
+	assert_int_equal(problems.n, 3);
+	struct problem *prefill = problems_find(&problems, 0, PHASE_PREFILL);
+	struct problem *all = problems_find(&problems, 0, PHASE_ALL);
 	for (int k = 0; k < prefill->n; k++)
-		heats_note(prefill, k, 1000 - k, STAGE_RACE);
-	const int n = heats_select(&heats, all, 0, place);
+		problems_note(prefill, k, 1000 - k, STAGE_RACE);
+	const int n = problems_select(&problems, all, 0, place);
 	int fused = 0;
 	for (int i = 0; i < n; i++)
-		fused += heats.entrant[all->entrant[place[i]]].choice.kernel->space->is_fused;
+		fused += problems.built_choice[all->built_choice[place[i]]]
+			     .choice.kernel->space->is_fused;
 	assert_true(n - fused > 1 && n - fused < 8);
 	assert_true(fused > 0 && fused < 64);
-	const int best =
-	    heats_place(&heats, all, &heats.entrant[prefill->entrant[prefill->best]].choice);
+	const int best = problems_place(
+	    &problems, all, &problems.built_choice[prefill->built_choice[prefill->best]].choice);
 	assert_true(best < 0 || selected(all, best));
 }
 

@@ -9,7 +9,7 @@ static void each_round_plays_each_once(void **state)
 	assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
 	int at = first_of_rounds(4);
 	assert_int_equal((fake.plays - at) % 4, 0);
-	assert_int_equal((fake.plays - at) / 4, racer[0].m.samples);
+	assert_int_equal((fake.plays - at) / 4, timed_call[0].m.samples);
 	for (int round = 0; at < fake.plays; at += 4, round++) {
 		int seen = 0;
 		for (int i = 0; i < 4; i++)
@@ -53,7 +53,7 @@ static void slow_ones_go(void **state)
 		     { 1, 10, "slow", 1.5 },
 		     { 2, 10, "beaten", 1.2 } };
 	for (int i = 0; i < 5; i++) {
-		const struct measurement *m = &racer[i].m;
+		const struct measurement *m = &timed_call[i].m;
 		assert_int_equal(m->outcome, OUTCOME_OK);
 		assert_int_equal(m->samples, want[i].samples);
 		assert_int_equal(m->calls, want[i].calls);
@@ -61,8 +61,8 @@ static void slow_ones_go(void **state)
 		assert_true(fabs(m->lead - want[i].lead) < 1e-6);
 		assert_true(fabs(m->ratio - fake.us[i] / 400) < 1e-6);
 	}
-	assert_true(racer[4].m.lead_low > 1 && racer[4].m.lead_low < 1.2);
-	assert_true(isnan(racer[2].m.lead_low));
+	assert_true(timed_call[4].m.lead_low > 1 && timed_call[4].m.lead_low < 1.2);
+	assert_true(isnan(timed_call[2].m.lead_low));
 }
 
 static void quiet_ones_stop_early(void **state)
@@ -70,9 +70,9 @@ static void quiet_ones_stop_early(void **state)
 	(void)state;
 	struct race race = race_of(2);
 	measure_race(&dev, &race);
-	assert_int_equal(racer[1].m.samples, usual.min_rounds);
-	assert_string_equal(racer[1].m.stopped, "tie");
-	assert_true(racer[1].m.ci_us == 0);
+	assert_int_equal(timed_call[1].m.samples, usual.min_rounds);
+	assert_string_equal(timed_call[1].m.stopped, "tie");
+	assert_true(timed_call[1].m.ci_us == 0);
 }
 
 static double wild(int who, int nth)
@@ -87,9 +87,9 @@ static void noisy_ones_use_all_rounds(void **state)
 	struct race race = race_of(2);
 	fake.script = wild;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[1].m.samples, usual.max_rounds);
-	assert_string_equal(racer[1].m.stopped, "rounds");
-	assert_true(racer[1].m.ci_us > 5);
+	assert_int_equal(timed_call[1].m.samples, usual.max_rounds);
+	assert_string_equal(timed_call[1].m.stopped, "rounds");
+	assert_true(timed_call[1].m.ci_us > 5);
 }
 
 static void budget_ends_after_three_rounds(void **state)
@@ -100,12 +100,12 @@ static void budget_ends_after_three_rounds(void **state)
 	p.seconds = 0;
 	race.protocol = &p;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.samples, LEAST_SAMPLES);
-	assert_int_equal(racer[0].m.outcome, OUTCOME_OK);
-	assert_string_equal(racer[0].m.stopped, "budget");
+	assert_int_equal(timed_call[0].m.samples, LEAST_SAMPLES);
+	assert_int_equal(timed_call[0].m.outcome, OUTCOME_OK);
+	assert_string_equal(timed_call[0].m.stopped, "budget");
 	assert_int_equal(fake.told[0], 1);
 	assert_int_equal(fake.told[2], 0); /* never begun: says nothing of it */
-	assert_int_equal(racer[2].m.samples, 0);
+	assert_int_equal(timed_call[2].m.samples, 0);
 }
 
 static void short_calls_are_joined(void **state)
@@ -116,8 +116,8 @@ static void short_calls_are_joined(void **state)
 	fake.us[0] = 30; /* 34 would do for 1000 us; sets come round in 40 */
 	fake.us[1] = 35; /* alike for all */
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.calls, 40);
-	assert_int_equal(racer[1].m.calls, 40);
+	assert_int_equal(timed_call[0].m.calls, 40);
+	assert_int_equal(timed_call[1].m.calls, 40);
 	for (int i = first_of_rounds(2); i < fake.plays; i++)
 		assert_int_equal(fake.play[i].first_set, 0);
 }
@@ -130,7 +130,7 @@ static void long_calls_rotate_sets(void **state)
 	for (int i = 0; i < 3; i++)
 		fake.us[i] = 15000; /* one call is a sample */
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.calls, 1);
+	assert_int_equal(timed_call[0].m.calls, 1);
 	for (int i = 1; i < fake.plays; i++)
 		assert_int_equal(fake.play[i].first_set, (fake.play[i - 1].first_set + 1) % 4);
 	assert_true(fake.longest_told > 0.0149);
@@ -139,7 +139,7 @@ static void long_calls_rotate_sets(void **state)
 static double drifting(int who, int nth)
 {
 	static const double of[] = { 100, 120 };
-	return of[who] * (1 + 0.1 * ((nth + who) % 7)); /* racer 0 sets the calls */
+	return of[who] * (1 + 0.1 * ((nth + who) % 7)); /* contender 0 sets the calls */
 }
 
 static void ratio_is_of_the_same_round(void **state)
@@ -149,12 +149,12 @@ static void ratio_is_of_the_same_round(void **state)
 	fake.script = drifting;
 	race.fixed_rounds = 6;
 	measure_race(&dev, &race);
-	assert_true(fabs(racer[1].m.ratio - 1.2) < 1e-6);
-	assert_true(fabs(racer[0].m.ratio - 1) < 1e-6);
-	assert_true(racer[1].m.ci_us > 5);
+	assert_true(fabs(timed_call[1].m.ratio - 1.2) < 1e-6);
+	assert_true(fabs(timed_call[0].m.ratio - 1) < 1e-6);
+	assert_true(timed_call[1].m.ci_us > 5);
 }
 
-/* Racer 2 is slower in rounds that the reference, which is beaten, does not take. */
+/* Contender 2 is slower in rounds that the reference, which is beaten, does not take. */
 static double later_slower(int who, int nth)
 {
 	static const double of[] = { 130, 100, 100.2 };
@@ -167,13 +167,14 @@ static void all_rounds_count_in_the_ratio(void **state)
 	struct race race = race_of(3);
 	fake.script = later_slower;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.samples, 2);
-	assert_true(fabs(racer[1].m.ratio - 100 / 130.0) < 1e-3);
-	assert_true(fabs(racer[2].m.ratio - racer[1].m.ratio * racer[2].m.lead) < 1e-9);
-	assert_true(racer[2].m.ratio > 100.25 / 130);
+	assert_int_equal(timed_call[0].m.samples, 2);
+	assert_true(fabs(timed_call[1].m.ratio - 100 / 130.0) < 1e-3);
+	assert_true(fabs(timed_call[2].m.ratio - timed_call[1].m.ratio * timed_call[2].m.lead) <
+		    1e-9);
+	assert_true(timed_call[2].m.ratio > 100.25 / 130);
 }
 
-/* Far out is the reference's sample, and so in the one round that racer 2 took. */
+/* Far out is the reference's sample, and so in the one round that contender 2 took. */
 static double reference_far_out(int who, int nth)
 {
 	static const double of[] = { 100, 95, 140, 96 };
@@ -186,10 +187,10 @@ static void one_round_is_compared_with_all(void **state)
 	struct race race = race_of(4);
 	fake.script = reference_far_out;
 	measure_race(&dev, &race);
-	assert_string_equal(racer[2].m.stopped, "slow");
-	assert_int_equal(racer[2].m.samples, 1);
-	assert_true(fabs(racer[2].m.ratio - 1.4) < 0.01);
-	assert_true(fabs(racer[2].m.lead - 140 / 95.0) < 0.01);
+	assert_string_equal(timed_call[2].m.stopped, "slow");
+	assert_int_equal(timed_call[2].m.samples, 1);
+	assert_true(fabs(timed_call[2].m.ratio - 1.4) < 0.01);
+	assert_true(fabs(timed_call[2].m.lead - 140 / 95.0) < 0.01);
 }
 
 static double climb(int who, int nth)
@@ -204,10 +205,10 @@ static void figures_follow_from_the_samples(void **state)
 	struct race race = race_of(1);
 	fake.script = climb;
 	race.fixed_rounds = 12;
-	racer[0].bytes = 1e9;
-	racer[0].flops = 4e9;
+	timed_call[0].bytes = 1e9;
+	timed_call[0].flops = 4e9;
 	measure_race(&dev, &race);
-	const struct measurement *m = &racer[0].m;
+	const struct measurement *m = &timed_call[0].m;
 	assert_int_equal(m->samples, 12);
 	assert_true(fabs(m->min_us - m->us[0]) < 1e-6);
 	assert_true(fabs(m->median_us - (m->min_us + 5.5)) < 1e-4);
@@ -229,10 +230,10 @@ static void fixed_rounds_drop_nobody(void **state)
 	fake.us[2] = 130;
 	measure_race(&dev, &race);
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(racer[i].m.samples, 5);
-		assert_string_equal(racer[i].m.stopped, "rounds");
+		assert_int_equal(timed_call[i].m.samples, 5);
+		assert_string_equal(timed_call[i].m.stopped, "rounds");
 	}
-	assert_true(fabs(racer[2].m.lead - 1.3) < 1e-6);
+	assert_true(fabs(timed_call[2].m.lead - 1.3) < 1e-6);
 }
 
 static void time_spent_is_told(void **state)
@@ -242,9 +243,9 @@ static void time_spent_is_told(void **state)
 	fake.us[1] = 300;
 	measure_race(&dev, &race);
 	/* two calls to see, a sample to count the calls, six samples of ten */
-	assert_true(fabs(racer[0].m.device_us - 100 * (2 + 10 + 60)) < 1e-6);
-	assert_true(fabs(racer[1].m.device_us - 2 * 300) < 1e-6);
-	assert_true(racer[0].m.wall_us > 0);
+	assert_true(fabs(timed_call[0].m.device_us - 100 * (2 + 10 + 60)) < 1e-6);
+	assert_true(fabs(timed_call[1].m.device_us - 2 * 300) < 1e-6);
+	assert_true(timed_call[0].m.wall_us > 0);
 }
 
 static double drawn(void *arg, int i, int round)
@@ -264,8 +265,8 @@ static void races_need_no_device(void **state)
 	assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
 	assert_int_equal(rounds[0], 6);
 	assert_int_equal(rounds[1], 2);
-	assert_string_equal(racer[1].m.stopped, "beaten");
-	assert_int_equal(racer[2].m.outcome, OUTCOME_RESOURCES);
+	assert_string_equal(timed_call[1].m.stopped, "beaten");
+	assert_int_equal(timed_call[2].m.outcome, OUTCOME_RESOURCES);
 	assert_int_equal(fake.plays, 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fake.told[i], 1);
@@ -273,19 +274,19 @@ static void races_need_no_device(void **state)
 	poor.seconds = 0.004;
 	race.protocol = &poor;
 	assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
-	assert_string_equal(racer[0].m.stopped, "budget");
+	assert_string_equal(timed_call[0].m.stopped, "budget");
 }
 
 static void a_refused_launch_is_a_result(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
-	racer[1].call = refuse;
+	timed_call[1].call = refuse;
 	assert_int_equal(measure_race(&dev, &race), ATTUNE_OK);
-	assert_int_equal(racer[1].m.outcome, OUTCOME_RESOURCES);
-	assert_string_equal(racer[1].m.detail, "too much shared memory");
-	assert_int_equal(racer[2].m.outcome, OUTCOME_OK);
-	assert_int_equal(racer[2].m.samples, 6);
+	assert_int_equal(timed_call[1].m.outcome, OUTCOME_RESOURCES);
+	assert_string_equal(timed_call[1].m.detail, "too much shared memory");
+	assert_int_equal(timed_call[2].m.outcome, OUTCOME_OK);
+	assert_int_equal(timed_call[2].m.samples, 6);
 	assert_int_equal(fake.live_tapes, 0);
 }
 
@@ -295,7 +296,7 @@ static void a_lost_device_ends_the_race(void **state)
 	struct race race = race_of(3);
 	fake.lost = 1;
 	assert_int_equal(measure_race(&dev, &race), ATTUNE_DEVICE_ERROR);
-	assert_int_equal(racer[1].m.outcome, OUTCOME_CRASH);
+	assert_int_equal(timed_call[1].m.outcome, OUTCOME_CRASH);
 	assert_int_equal(fake.told[1], 1);
 	assert_int_equal(fake.told[0] + fake.told[2], 0);
 	assert_int_equal(fake.live_tapes, 0);

@@ -24,7 +24,7 @@ static void disturbed_samples_are_taken_again(void **state)
 	race.share = third;
 	plays_seen = 0; /* of all plays but the one for the calls, the third */
 	measure_race(&dev, &race);
-	const struct measurement *m = &racer[0].m;
+	const struct measurement *m = &timed_call[0].m;
 	assert_int_equal(m->samples, 6);
 	assert_true(m->rejected > 0);
 	assert_true(fabs(m->q75_us - 100) < 1e-9);
@@ -50,13 +50,13 @@ static void who_was_held_up_is_not_slow(void **state)
 	fake.script = held_up;
 	race.share = when_held_up;
 	measure_race(&dev, &race);
-	assert_string_equal(racer[1].m.stopped, "tie");
+	assert_string_equal(timed_call[1].m.stopped, "tie");
 	race = race_of(2);
 	race.share = share;
 	fake.share = 0.4; /* never alone */
 	fake.us[1] = 290;
 	measure_race(&dev, &race);
-	assert_true(racer[1].m.samples > 1);
+	assert_true(timed_call[1].m.samples > 1);
 }
 
 static void disturbed_samples_are_no_data(void **state)
@@ -70,14 +70,14 @@ static void disturbed_samples_are_no_data(void **state)
 		struct race race = race_of(2);
 		fake.share = rows[i].share; /* all samples agree, and all are too long alike */
 		measure_race(&dev, &race);
-		assert_int_equal(racer[1].m.outcome, rows[i].outcome);
-		assert_string_equal(racer[1].m.stopped, "noisy");
-		assert_int_equal(racer[1].m.rejected, 3 * racer[1].m.samples);
+		assert_int_equal(timed_call[1].m.outcome, rows[i].outcome);
+		assert_string_equal(timed_call[1].m.stopped, "noisy");
+		assert_int_equal(timed_call[1].m.rejected, 3 * timed_call[1].m.samples);
 	}
 }
 
 /* Every other program that the clock does not see: one sample in two takes twice as long, of
- * each racer at other rounds. Racer 0 is still. */
+ * each contender at other rounds. Contender 0 is still. */
 static double bimodal(int who, int nth)
 {
 	return who && (nth >> who) % 2 ? 210 : 100;
@@ -90,12 +90,12 @@ static void a_wide_interval_is_no_time(void **state)
 	fake.script = bimodal;
 	race.fixed_rounds = 12;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.outcome, OUTCOME_OK);
+	assert_int_equal(timed_call[0].m.outcome, OUTCOME_OK);
 	for (int i = 1; i < 3; i++) {
-		assert_int_equal(racer[i].m.outcome, OUTCOME_NOISY);
-		assert_string_equal(racer[i].m.stopped, "rounds");
-		assert_non_null(strstr(racer[i].m.detail, "may be off by"));
-		assert_true(racer[i].m.samples == 12 && racer[i].m.median_us > 0);
+		assert_int_equal(timed_call[i].m.outcome, OUTCOME_NOISY);
+		assert_string_equal(timed_call[i].m.stopped, "rounds");
+		assert_non_null(strstr(timed_call[i].m.detail, "may be off by"));
+		assert_true(timed_call[i].m.samples == 12 && timed_call[i].m.median_us > 0);
 	}
 }
 
@@ -152,23 +152,23 @@ static void too_fast_is_wrong(void **state)
 {
 	(void)state;
 	struct race race = race_of(3);
-	racer[0].bound_us = 190; /* 100 us is more than half of it */
-	racer[1].bound_us = 210;
-	racer[2].bound_us = 210;
+	timed_call[0].bound_us = 190; /* 100 us is more than half of it */
+	timed_call[1].bound_us = 210;
+	timed_call[2].bound_us = 210;
 	fake.right = 1;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.outcome, OUTCOME_OK);
+	assert_int_equal(timed_call[0].m.outcome, OUTCOME_OK);
 	assert_int_equal(fake.looked[0], 0);
-	assert_int_equal(racer[1].m.outcome, OUTCOME_WRONG);
+	assert_int_equal(timed_call[1].m.outcome, OUTCOME_WRONG);
 	assert_int_equal(fake.looked[1], 1);
-	assert_non_null(strstr(racer[1].m.detail, "100.000 us twice"));
+	assert_non_null(strstr(timed_call[1].m.detail, "100.000 us twice"));
 
 	race = race_of(2);
-	racer[1].bound_us = 210;
+	timed_call[1].bound_us = 210;
 	fake.right = 0;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[1].m.outcome, OUTCOME_WRONG);
-	assert_non_null(strstr(racer[1].m.detail, "output is wrong"));
+	assert_int_equal(timed_call[1].m.outcome, OUTCOME_WRONG);
+	assert_non_null(strstr(timed_call[1].m.detail, "output is wrong"));
 }
 
 /* Too fast at first, and in the rounds; sound when timed again. */
@@ -192,16 +192,16 @@ static void a_clock_that_lied_once_is_forgiven(void **state)
 		race.protocol = &p;
 		fake.script = later ? lied_later : lied;
 		fake.right = 1;
-		racer[1].bound_us = 90;
+		timed_call[1].bound_us = 90;
 		measure_race(&dev, &race);
 		assert_int_equal(fake.looked[1], 1);
 		/* of its rounds none is left, and one look is no time to learn from */
-		assert_int_equal(racer[1].m.outcome, later ? OUTCOME_NOISY : OUTCOME_OK);
-		assert_true(fabs(racer[1].m.median_us - 100) < 1e-6);
+		assert_int_equal(timed_call[1].m.outcome, later ? OUTCOME_NOISY : OUTCOME_OK);
+		assert_true(fabs(timed_call[1].m.median_us - 100) < 1e-6);
 	}
 }
 
-/* Racer 1 in its second round. */
+/* Contender 1 in its second round. */
 static double far_out_once(int who, int nth)
 {
 	return who == 1 && nth == 3 ? 160 : 100;
@@ -213,8 +213,8 @@ static void one_sample_far_out_is_forgiven(void **state)
 	struct race race = race_of(4);
 	fake.script = far_out_once;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[1].m.samples, 6);
-	assert_true(fabs(racer[1].m.lead - 1) < 1e-6);
+	assert_int_equal(timed_call[1].m.samples, 6);
+	assert_true(fabs(timed_call[1].m.lead - 1) < 1e-6);
 }
 
 static void the_impossible_drives_nobody_out(void **state)
@@ -223,13 +223,13 @@ static void the_impossible_drives_nobody_out(void **state)
 	struct race race = race_of(3);
 	fake.us[1] = 10;
 	for (int i = 0; i < 3; i++)
-		racer[i].bound_us = 90;
+		timed_call[i].bound_us = 90;
 	fake.right = 1;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[1].m.outcome, OUTCOME_WRONG);
+	assert_int_equal(timed_call[1].m.outcome, OUTCOME_WRONG);
 	assert_int_equal(fake.told[1], 1);
-	assert_int_equal(racer[2].m.samples, 6);
-	assert_string_equal(racer[2].m.stopped, "tie");
+	assert_int_equal(timed_call[2].m.samples, 6);
+	assert_string_equal(timed_call[2].m.stopped, "tie");
 }
 
 /* ---- controls ------------------------------------------------------------------ */
@@ -243,17 +243,17 @@ static void the_fastest_runs_twice(void **state)
 	fake.us[2] = 95;
 	measure_race(&dev, &race);
 	assert_int_equal(control.of, 2);
-	assert_int_equal(control.rounds, racer[2].m.samples);
+	assert_int_equal(control.rounds, timed_call[2].m.samples);
 	assert_true(fabs(control.ratio - 1) < 1e-6 && fabs(control.median_us - 95) < 1e-6);
 	assert_true(control.device_us > 0);
 	/* the twin samples as often: the best has a play more for the calls, two for the screen */
-	assert_int_equal(fake.nth[2], 2 * racer[2].m.samples + 3);
+	assert_int_equal(fake.nth[2], 2 * timed_call[2].m.samples + 3);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fake.told[i], 1);
 	assert_int_equal(fake.live_tapes, 0);
 }
 
-/* The fastest is racer 2. Its second runner gets plays 3, 5, 7 ... or 4, 6, 8 ... by the order of
+/* The fastest is contender 2. Its second runner gets plays 3, 5, 7 ... or 4, 6, 8 ... by the order of
  * the round; the pairs of two differ by `factor` in any case. */
 static double factor;
 static double two_speeds(int who, int nth)
@@ -284,11 +284,12 @@ static void a_race_whose_control_is_off_is_noise(void **state)
 		for (int k = 0; k < 3; k++) {
 			if (!rows[i].is_noise && k == 2)
 				continue; /* itself it has two speeds */
-			assert_int_equal(racer[k].m.outcome,
+			assert_int_equal(timed_call[k].m.outcome,
 					 rows[i].is_noise ? OUTCOME_NOISY : OUTCOME_OK);
 		}
 		if (rows[i].is_noise)
-			assert_non_null(strstr(racer[0].m.detail, "the same choice twice differs"));
+			assert_non_null(
+			    strstr(timed_call[0].m.detail, "the same choice twice differs"));
 	}
 	const struct control none = { 0 }, half = { .rounds = 1, .ratio = 0.57 };
 	assert_false(noise_in_control(&none));
@@ -296,7 +297,7 @@ static void a_race_whose_control_is_off_is_noise(void **state)
 	assert_float_equal(noise_of_control(&half), 1 / 0.57 - 1, 1e-9);
 }
 
-/* Racer 1 is the fastest in the screen and beaten later. */
+/* Contender 1 is the fastest in the screen and beaten later. */
 static double fades(int who, int nth)
 {
 	return who == 1 ? nth < 3 ? 90 : 120 : 100;
@@ -310,7 +311,7 @@ static void a_twin_goes_with_its_original(void **state)
 	race.control = &control;
 	fake.script = fades;
 	measure_race(&dev, &race);
-	assert_string_equal(racer[1].m.stopped, "beaten");
+	assert_string_equal(timed_call[1].m.stopped, "beaten");
 	assert_int_equal(control.of, 1);
 	assert_int_equal(control.rounds, 2);
 	assert_int_equal(fake.nth[1], 3 + 2 * 2);
@@ -331,7 +332,7 @@ static void a_twin_rests_with_the_reference(void **state)
 	race.control = &control;
 	fake.script = tires;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[1].m.samples, 6);
+	assert_int_equal(timed_call[1].m.samples, 6);
 	assert_int_equal(control.rounds, 2);
 	assert_int_equal(fake.nth[0], 3 + 2 * 2);
 }
@@ -346,11 +347,11 @@ static void throttled_rounds_are_run_again(void **state)
 	fake.slow_looks = 3; /* one after each sample, one after the round */
 	measure_race(&dev, &race);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(racer[i].m.rejected, 1);
-		assert_int_equal(racer[i].m.samples, 6);
+		assert_int_equal(timed_call[i].m.rejected, 1);
+		assert_int_equal(timed_call[i].m.samples, 6);
 		assert_int_equal(fake.nth[i], 2 + !i + 7);
 	}
-	assert_true(fabs(racer[0].m.sm_mhz_before - 1500) < 1e-9);
+	assert_true(fabs(timed_call[0].m.sm_mhz_before - 1500) < 1e-9);
 	dev.info.clock_mhz = 0;
 }
 
@@ -361,9 +362,9 @@ static void a_slow_device_is_measured_nevertheless(void **state)
 	dev.info.clock_mhz = 2100;
 	fake.slow_looks = 1000;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.samples, 6);
-	assert_int_equal(racer[0].m.rejected, 3);
-	assert_true(fabs(racer[0].m.sm_mhz_before - 1000) < 1e-9);
+	assert_int_equal(timed_call[0].m.samples, 6);
+	assert_int_equal(timed_call[0].m.rejected, 3);
+	assert_true(fabs(timed_call[0].m.sm_mhz_before - 1000) < 1e-9);
 	dev.info.clock_mhz = 0;
 }
 
@@ -376,8 +377,8 @@ static void samples_at_another_clock_do_not_count(void **state)
 	measure_race(&dev, &race);
 	int rejected = 0;
 	for (int i = 0; i < 3; i++) {
-		rejected += racer[i].m.rejected;
-		assert_int_equal(racer[i].m.samples, 6 - racer[i].m.rejected);
+		rejected += timed_call[i].m.rejected;
+		assert_int_equal(timed_call[i].m.samples, 6 - timed_call[i].m.rejected);
 	}
 	assert_int_equal(rejected, 1);
 	dev.info.clock_mhz = 0;
@@ -396,10 +397,10 @@ static void steady_races_settle_first(void **state)
 	race.protocol = &p;
 	fake.warming_looks = 8;
 	measure_race(&dev, &race);
-	assert_int_equal(racer[0].m.samples, 6);
+	assert_int_equal(timed_call[0].m.samples, 6);
 	assert_true(fake.looks > 8 + 6); /* four windows would be enough of time */
 	assert_true(fake.plays > first_of_rounds(2) + 2 * 6 + 8);
-	assert_true(fabs(racer[0].m.power_w - 600) < 1e-9);
+	assert_true(fabs(timed_call[0].m.power_w - 600) < 1e-9);
 }
 
 /* Of three the last is beaten, and keeps the power of the race. */
@@ -415,11 +416,11 @@ static void who_is_left_tells_its_own_power(void **state)
 	fake.watts[1] = 400;
 	fake.watts[2] = 300;
 	measure_race(&dev, &race);
-	assert_true(fabs(racer[0].m.power_w - 200) < 20);
-	assert_true(fabs(racer[1].m.power_w - 400) < 40);
-	assert_true(fabs(racer[2].m.power_w - 600) < 1e-9);
-	assert_true(fabs(racer[1].m.joules - racer[1].m.power_w * 100e-6) < 1e-9);
-	assert_int_equal(racer[0].m.samples, 6);
+	assert_true(fabs(timed_call[0].m.power_w - 200) < 20);
+	assert_true(fabs(timed_call[1].m.power_w - 400) < 40);
+	assert_true(fabs(timed_call[2].m.power_w - 600) < 1e-9);
+	assert_true(fabs(timed_call[1].m.joules - timed_call[1].m.power_w * 100e-6) < 1e-9);
+	assert_int_equal(timed_call[0].m.samples, 6);
 }
 
 static void without_a_counter_power_is_the_races(void **state)
@@ -430,7 +431,7 @@ static void without_a_counter_power_is_the_races(void **state)
 	p.hold_s = 10;
 	race.protocol = &p;
 	measure_race(&dev, &race);
-	assert_true(fabs(racer[0].m.power_w - 600) < 1e-9);
+	assert_true(fabs(timed_call[0].m.power_w - 600) < 1e-9);
 	assert_int_equal(fake.looks, 6);
 }
 

@@ -134,10 +134,10 @@ static void at_most_twice(void **state)
 	assert_string_equal(ask("SELECT outcome, count(DISTINCT batch) FROM timings GROUP BY 1"),
 			    "noisy 5;ok 5;");
 	/* the next sweep goes on with these, and only these, beside the reference */
-	const int lanes = fake.lanes / 3;
-	fake.lanes = 0;
+	const int contenders = fake.contenders / 3;
+	fake.contenders = 0;
 	assert_int_equal(sweep_says("0 failed", BATCHES), EXIT_DONE);
-	assert_int_equal(fake.lanes, lanes);
+	assert_int_equal(fake.contenders, contenders);
 	assert_string_equal(ask("SELECT DISTINCT outcome FROM timings"), "ok;");
 	assert_int_equal(sweep_says("nothing to do", 0), EXIT_DONE);
 }
@@ -194,11 +194,11 @@ static void a_second_pass_races_noise_again(void **state)
 	(void)state;
 	/* the first pass has times of all, which say nothing of the second */
 	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 3, "race"), EXIT_DONE);
-	fake.races = fake.lanes = 0;
+	fake.races = fake.contenders = 0;
 	fake.noisy_races = 1;
 	assert_int_equal(sweep_wishes(&options, &fake.hello, &list, wish, 3, "b"), EXIT_DONE);
 	assert_int_equal(fake.races, 3);
-	assert_int_equal(fake.lanes, 2 + 1 + 1); /* only the noisy one again */
+	assert_int_equal(fake.contenders, 2 + 1 + 1); /* only the noisy one again */
 	assert_string_equal(ask("SELECT outcome, count(*) FROM confirmed GROUP BY 1"), "ok 3;");
 	/* measured once more, and noisy for ever: the time stays */
 	options.again = 1;

@@ -64,10 +64,10 @@ static void other_texts_are_none(void **state)
 	}
 }
 
-/* ---- lanes ------------------------------------------------------------------------------ */
+/* ---- contenders ------------------------------------------------------------------------------ */
 
 static struct scenario scenario;
-static struct heats heats;
+static struct problems problems;
 static struct binaries binaries;
 
 static int end(void **state)
@@ -75,7 +75,7 @@ static int end(void **state)
 	(void)state;
 	batch_free(scenario.batch);
 	free(scenario.batch_text);
-	heats_free(&heats);
+	problems_free(&problems);
 	binaries_free(&binaries);
 	memset(&scenario, 0, sizeof scenario);
 	return 0;
@@ -97,39 +97,39 @@ static void begin(const struct device_info *d, const char *batch)
 						 .kv_dtype = ATTUNE_BF16,
 						 .causal = 1 } };
 	assert_non_null(scenario.batch);
-	heats.scenarios = &scenario;
-	heats.device = *d;
-	assert_true(heats_add(&heats, &binaries, 0, &field));
-	for (int i = 0; i < heats.n; i++)
-		for (int k = 0; k < heats.v[i].n; k++)
-			heats_note(&heats.v[i], k, 100 + k, STAGE_RACE);
+	problems.scenarios = &scenario;
+	problems.device = *d;
+	assert_true(problems_add(&problems, &binaries, 0, &field));
+	for (int i = 0; i < problems.n; i++)
+		for (int k = 0; k < problems.v[i].n; k++)
+			problems_note(&problems.v[i], k, 100 + k, STAGE_RACE);
 }
 
 static void best_of_each_part_are_paired(void **state)
 {
-	struct lane lane[MAX_PLANS];
+	struct contender contender[MAX_PLANS];
 	char text[MAX_PLAN_TEXT];
 	(void)state;
 	begin(&cpu, "2q512_4q1s1k");
-	struct heat *prefill = heats_find(&heats, 0, PHASE_PREFILL);
-	heats_note(prefill, prefill->n - 1, 50, STAGE_RACE);
-	heats_note(prefill, 0, INFINITY, STAGE_RACE);
-	assert_int_equal(plans_pick(&heats, 0, lane), 4);
+	struct problem *prefill = problems_find(&problems, 0, PHASE_PREFILL);
+	problems_note(prefill, prefill->n - 1, 50, STAGE_RACE);
+	problems_note(prefill, 0, INFINITY, STAGE_RACE);
+	assert_int_equal(plans_pick(&problems, 0, contender), 4);
 	for (int i = 0; i < 4; i++) {
-		assert_int_equal(lane[i].place[0], i < 2 ? prefill->n - 1 : 1);
-		assert_int_equal(lane[i].place[1], i % 2);
-		assert_int_equal(lane[i].how, ATTUNE_SERIAL);
+		assert_int_equal(contender[i].place[0], i < 2 ? prefill->n - 1 : 1);
+		assert_int_equal(contender[i].place[1], i % 2);
+		assert_int_equal(contender[i].how, ATTUNE_SERIAL);
 	}
-	plan_text(text, &heats, &lane[0]);
+	plan_text(text, &problems, &contender[0]);
 	assert_non_null(strstr(text, " | decode: segmented "));
 }
 
 static void one_part_has_no_plans(void **state)
 {
-	struct lane lane[MAX_PLANS];
+	struct contender contender[MAX_PLANS];
 	(void)state;
 	begin(&gpu, "4q1s1k");
-	assert_int_equal(plans_pick(&heats, 0, lane), 0);
+	assert_int_equal(plans_pick(&problems, 0, contender), 0);
 }
 
 /* Which spare units are in a plan's text; 0: none. */
@@ -151,29 +151,29 @@ static int can_spare(void)
  * to the decode part, that with more and more of them. */
 static void on_a_gpu_parts_go_side_by_side(void **state)
 {
-	struct lane lane[MAX_PLANS];
+	struct contender contender[MAX_PLANS];
 	char text[MAX_PLAN_TEXT], best[MAX_PLAN_TEXT];
 	int last = 0;
 	(void)state;
 	begin(&gpu, "2q2k_64q1s4k");
-	const int n = plans_pick(&heats, 0, lane);
+	const int n = plans_pick(&problems, 0, contender);
 	assert_int_equal(n > 5, can_spare());
-	plan_text(best, &heats, &lane[0]);
-	plan_text(text, &heats, &lane[4]);
-	assert_int_equal(lane[4].how, ATTUNE_STREAMS);
+	plan_text(best, &problems, &contender[0]);
+	plan_text(text, &problems, &contender[4]);
+	assert_int_equal(contender[4].how, ATTUNE_STREAMS);
 	assert_int_equal(strcspn(best, "|"), strcspn(text, "|"));
 	assert_string_equal(strstr(best, "| decode"), strstr(text, "| decode"));
 	for (int i = 5; i < n; i++) {
-		const struct choice c = lane_choice(&heats, &lane[i], 0);
-		plan_text(text, &heats, &lane[i]);
-		assert_int_equal(lane[i].how, ATTUNE_STREAMS);
+		const struct choice c = contender_choice(&problems, &contender[i], 0);
+		plan_text(text, &problems, &contender[i]);
+		assert_int_equal(contender[i].how, ATTUNE_STREAMS);
 		assert_true(spares_in(text) > last);
 		assert_int_equal(choice_spares(&c), spares_in(text));
 		assert_string_equal(strstr(best, "| decode"), strstr(text, "| decode"));
 		last = spares_in(text);
 	}
-	for (int i = 0; i < heats.num_entrants; i++) /* none of these is raced alone */
-		assert_int_equal(choice_spares(&heats.entrant[i].choice), 0);
+	for (int i = 0; i < problems.num_built_choices; i++) /* none of these is raced alone */
+		assert_int_equal(choice_spares(&problems.built_choice[i].choice), 0);
 }
 
 int main(void)

@@ -45,7 +45,7 @@ static double draw(void *arg, int i, int round)
 	return uniform() < 0.02 ? us * (1.1 + 0.4 * uniform()) : us;
 }
 
-/* So many racers are within so much of the best, as on the H200 before there were races. */
+/* So many contenders are within so much of the best, as on the H200 before there were races. */
 static double slowdown(double u)
 {
 	static const double share[] = { 0, .03, .045, .09, .165, .35, .64, .9, 1 };
@@ -57,25 +57,25 @@ static double slowdown(double u)
 	return times[k - 1] + part * (times[k] - times[k - 1]);
 }
 
-static struct racer racer[MOST];
+static struct timed_call timed_call[MOST];
 
-/* A heat of 40 to 60, in no order; the reference is one of them. */
-static struct race make_heat(const struct protocol *p, int heat, double sigma)
+/* A problem of 40 to 60, in no order; the reference is one of them. */
+static struct race make_heat(const struct protocol *p, int problem, double sigma)
 {
-	state = (unsigned long long)heat * 1000003;
+	state = (unsigned long long)problem * 1000003;
 	machine.sigma = sigma;
 	machine.drift = sigma * normal();
-	const int n = 40 + heat % 21;
+	const int n = 40 + problem % 21;
 	const double best_us = 10 * pow(100, uniform());
 	for (int i = 0; i < n; i++)
 		machine.us[i] = best_us * slowdown(uniform());
 	machine.us[(int)(uniform() * n)] = best_us;
-	memset(racer, 0, sizeof racer);
+	memset(timed_call, 0, sizeof timed_call);
 	return (struct race){ .protocol = p,
-			      .v = racer,
+			      .v = timed_call,
 			      .n = n,
 			      .sets = 1,
-			      .seed = (unsigned)heat + 1,
+			      .seed = (unsigned)problem + 1,
 			      .draw = draw };
 }
 
@@ -87,7 +87,8 @@ static double calls_of(const struct protocol *p, double us)
 /* Dropped before the end. */
 static int is_out(int i)
 {
-	return !strcmp(racer[i].m.stopped, "slow") || !strcmp(racer[i].m.stopped, "beaten");
+	return !strcmp(timed_call[i].m.stopped, "slow") ||
+	       !strcmp(timed_call[i].m.stopped, "beaten");
 }
 
 /* By what is told of all of them, also of those that took one round. */
@@ -95,7 +96,7 @@ static int winner_of(const struct race *race)
 {
 	int winner = 0;
 	for (int i = 1; i < race->n; i++)
-		if (racer[i].m.ratio < racer[winner].m.ratio)
+		if (timed_call[i].m.ratio < timed_call[winner].m.ratio)
 			winner = i;
 	return winner;
 }
@@ -163,12 +164,12 @@ static void races_cost_little_and_lose_little(void **given)
 	double cost_us = 0, loss = 0, worst = 0;
 	int near = 0, lost = 0;
 	assert_true(protocol_for(&p, &gpu, row->preset));
-	for (int heat = 0; heat < HEATS; heat++) {
-		struct race race = make_heat(&p, heat, row->sigma);
+	for (int problem = 0; problem < HEATS; problem++) {
+		struct race race = make_heat(&p, problem, row->sigma);
 		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
 		const double its = loss_of(&race, winner_of(&race));
 		for (int i = 0; i < race.n; i++) {
-			cost_us += racer[i].m.device_us;
+			cost_us += timed_call[i].m.device_us;
 			lost += loss_of(&race, i) == 0 && its > log(1.01) && is_out(i);
 		}
 		loss += its / HEATS;
@@ -196,8 +197,8 @@ static void equals_are_seldom_beaten(void **given)
 	int lost = 0;
 	protocol_for(&p, &gpu, "full");
 	p.tie = p.regret = 0; /* all rounds */
-	for (int heat = 0; heat < HEATS / 2; heat++) {
-		struct race race = make_heat(&p, heat, 0.02);
+	for (int problem = 0; problem < HEATS / 2; problem++) {
+		struct race race = make_heat(&p, problem, 0.02);
 		race.n = EQUALS;
 		for (int i = 0; i < race.n; i++)
 			machine.us[i] = 100;
@@ -217,13 +218,13 @@ static void bounds_hold(void **given)
 	struct protocol p;
 	int wrong = 0, all = 0;
 	protocol_for(&p, &gpu, "quick");
-	for (int heat = 0; heat < HEATS; heat++) {
-		struct race race = make_heat(&p, heat, 0.02);
+	for (int problem = 0; problem < HEATS; problem++) {
+		struct race race = make_heat(&p, problem, 0.02);
 		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
 		for (int i = 0; i < race.n; i++) {
-			all += !strcmp(racer[i].m.stopped, "beaten");
-			wrong += !strcmp(racer[i].m.stopped, "beaten") &&
-				 log(racer[i].m.lead_low) > loss_of(&race, i);
+			all += !strcmp(timed_call[i].m.stopped, "beaten");
+			wrong += !strcmp(timed_call[i].m.stopped, "beaten") &&
+				 log(timed_call[i].m.lead_low) > loss_of(&race, i);
 		}
 	}
 	printf("# of %d lower bounds %.2f %% are too high\n", all, 100.0 * wrong / all);
@@ -237,12 +238,12 @@ static void ties_end_early(void **given)
 	int rounds = 0, tied = 0;
 	protocol_for(&p, &gpu, "full");
 	p.regret = 0; /* else nobody waits for the proof of a tie */
-	for (int heat = 0; heat < HEATS; heat++) {
-		struct race race = make_heat(&p, heat, 0.003);
+	for (int problem = 0; problem < HEATS; problem++) {
+		struct race race = make_heat(&p, problem, 0.003);
 		for (int i = 0; i < 4; i++)
 			machine.us[i] = 5;
 		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);
-		const struct measurement *m = &racer[winner_of(&race)].m;
+		const struct measurement *m = &timed_call[winner_of(&race)].m;
 		rounds += m->samples;
 		tied += !strcmp(m->stopped, "tie");
 	}
@@ -260,8 +261,8 @@ static void twins_are_alike(void **given)
 	int ahead = 0, n = 0;
 	const double sigma = 0.02;
 	protocol_for(&p, &gpu, "quick");
-	for (int heat = 0; heat < HEATS; heat++) {
-		struct race race = make_heat(&p, heat, sigma);
+	for (int problem = 0; problem < HEATS; problem++) {
+		struct race race = make_heat(&p, problem, sigma);
 		struct control control;
 		race.control = &control;
 		assert_int_equal(measure_race(NULL, &race), ATTUNE_OK);

@@ -75,7 +75,7 @@ static enum turn check_row(struct seen *v, const struct request *q, const struct
 /* Of one step: the budget, the number of sequences, the blocks; decodes, then at most
  * one that continues its prompt, then those that enter; at most one stays without its
  * whole prompt. Returns the query tokens. */
-static long long check_step(const struct replay *r, const struct step *s, const struct trace *t,
+static long long check_step(const struct engine_sim *r, const struct step *s, const struct trace *t,
 			    const struct engine *e, struct seen *seen, long long *again)
 {
 	long long tokens = 0, blocks = 0;
@@ -110,10 +110,10 @@ static void conserves(void **arg)
 	for (int seed = 0; seed < 5; seed++) {
 		struct trace t = random_trace(c->requests, c->longest);
 		struct seen *seen = calloc((size_t)t.n, sizeof *seen);
-		struct replay r, twin;
+		struct engine_sim r, twin;
 		long long fed = 0, expected = 0, again = 0;
 		assert_non_null(seen);
-		assert_true(replay_run(&r, &t, &c->engine));
+		assert_true(engine_run(&r, &t, &c->engine));
 		for (int i = 0; i < r.num_steps; i++)
 			fed += check_step(&r, &r.steps[i], &t, &c->engine, seen, &again);
 		for (int i = 0; i < t.n; i++) {
@@ -126,11 +126,11 @@ static void conserves(void **arg)
 		assert_int_equal(r.preemptions > 0, c->must_preempt);
 		assert_true(c->must_preempt || !r.recomputed);
 		assert_true(r.busy_steps >= 1 && r.busy_steps <= r.num_steps);
-		assert_true(replay_run(&twin, &t, &c->engine));
+		assert_true(engine_run(&twin, &t, &c->engine));
 		assert_true(twin.num_rows == r.num_rows && twin.num_steps == r.num_steps);
 		assert_memory_equal(twin.rows, r.rows, r.num_rows * sizeof *r.rows);
-		replay_free(&twin);
-		replay_free(&r);
+		engine_free(&twin);
+		engine_free(&r);
 		trace_free(&t);
 		free(seen);
 	}
@@ -141,20 +141,20 @@ static void accepts(void **arg)
 {
 	const struct engine e = { ENGINE(8192, 64, 1 << 20), DRAFTS(3, 2.5) };
 	struct trace t = { calloc(20, sizeof *t.v), 20, 0 };
-	struct replay r;
+	struct engine_sim r;
 	(void)arg;
 	for (int i = 0; i < 20; i++)
 		t.v[i] = (struct request){ 0, 10, 2001, 0 };
-	assert_true(replay_run(&r, &t, &e));
+	assert_true(engine_run(&r, &t, &e));
 	/* the prompt's step makes one of the 2001 */
 	assert_true(fabs(20 * 2000. / (double)(r.num_rows - 20) - 2.5) < 0.05);
 	assert_true(r.rejected == 10ll * 20 + (long long)(r.num_rows - 20) * 4 - 20 * 2010);
-	replay_free(&r);
+	engine_free(&r);
 	trace_free(&t);
 }
 
 /* The batch of a step as text, "" past the end. */
-static const char *step_is(const struct replay *r, int i)
+static const char *step_is(const struct engine_sim *r, int i)
 {
 	static char text[512];
 	text[0] = '\0';
@@ -223,13 +223,13 @@ static void schedules(void **arg)
 {
 	const struct story *story = *arg;
 	struct trace t = { calloc(4, sizeof *t.v), 0, 0 };
-	struct replay r;
+	struct engine_sim r;
 	for (; t.n < 4 && story->requests[t.n].prompt; t.n++)
 		t.v[t.n] = story->requests[t.n];
-	assert_true(replay_run(&r, &t, &story->engine));
+	assert_true(engine_run(&r, &t, &story->engine));
 	for (int i = 0; story->steps[i]; i++)
 		assert_string_equal(step_is(&r, i), story->steps[i]);
-	replay_free(&r);
+	engine_free(&r);
 	trace_free(&t);
 }
 
@@ -239,14 +239,14 @@ static void runs_nothing(void **arg)
 	const struct engine e = { ENGINE(8192, 256, 4096) };
 	struct picked kept[3];
 	struct pick_rule rule;
-	struct replay r;
+	struct engine_sim r;
 	(void)arg;
-	assert_true(replay_run(&r, &none, &e));
+	assert_true(engine_run(&r, &none, &e));
 	assert_int_equal(r.num_steps, 0);
 	rule = pick_all(&r);
-	assert_int_equal(replay_pick(&r, &rule, kept, 3), 0);
-	assert_int_equal(replay_corners(&r, &rule, kept), 0);
-	replay_free(&r);
+	assert_int_equal(engine_pick(&r, &rule, kept, 3), 0);
+	assert_int_equal(engine_corners(&r, &rule, kept), 0);
+	engine_free(&r);
 }
 
 /* Capacity does not depend on when requests arrive; a set rate is the rate. */
@@ -258,11 +258,11 @@ static void rates(void **arg)
 	(void)arg;
 	state = 3;
 	t = random_trace(500, 2048);
-	capacity = replay_capacity(&t, &e);
+	capacity = engine_capacity(&t, &e);
 	assert_true(capacity > 1 && capacity < 1e4);
 	trace_set_rate(&t, capacity / 2);
 	assert_true(fabs(t.v[499].arrival_ms / 1e3 - 500 / (capacity / 2)) < 1e-6);
-	assert_true(fabs(replay_capacity(&t, &e) - capacity) < 1e-9);
+	assert_true(fabs(engine_capacity(&t, &e) - capacity) < 1e-9);
 	trace_free(&t);
 }
 
@@ -271,17 +271,17 @@ static void picks(void **arg)
 	const struct engine e = { ENGINE(512, 64, 1 << 16) };
 	struct picked a[20], b[20];
 	struct pick_rule rule;
-	struct replay r;
+	struct engine_sim r;
 	struct trace t;
 	double sum = 0;
 	int n;
 	(void)arg;
 	state = 11;
 	t = random_trace(400, 2048);
-	trace_set_rate(&t, 0.8 * replay_capacity(&t, &e));
-	assert_true(replay_run(&r, &t, &e));
+	trace_set_rate(&t, 0.8 * engine_capacity(&t, &e));
+	assert_true(engine_run(&r, &t, &e));
 	rule = pick_all(&r);
-	n = replay_pick(&r, &rule, a, 20);
+	n = engine_pick(&r, &rule, a, 20);
 	assert_int_equal(n, 20);
 	for (int i = 0; i < n; i++) {
 		assert_in_range(a[i].step, r.busy_steps / 10, r.busy_steps - 1);
@@ -291,13 +291,13 @@ static void picks(void **arg)
 			assert_int_not_equal(a[i].step, a[j].step);
 	}
 	assert_true(fabs(sum - 1) < 1e-9);
-	assert_int_equal(replay_pick(&r, &rule, b, 20), 20); /* the same again */
+	assert_int_equal(engine_pick(&r, &rule, b, 20), 20); /* the same again */
 	for (int i = 0; i < n; i++)
 		assert_true(a[i].step == b[i].step && a[i].weight == b[i].weight);
 	rule.max_pairs = 0;
-	assert_int_equal(replay_pick(&r, &rule, b, 20), 0); /* nothing is that small */
+	assert_int_equal(engine_pick(&r, &rule, b, 20), 0); /* nothing is that small */
 	rule.max_pairs = 5000;
-	n = replay_pick(&r, &rule, b, 20);
+	n = engine_pick(&r, &rule, b, 20);
 	assert_true(n > 0);
 	for (int i = 0; i < n; i++) {
 		const struct step *s = &r.steps[b[i].step];
@@ -309,7 +309,7 @@ static void picks(void **arg)
 		}
 		assert_true(pairs <= 5000);
 	}
-	replay_free(&r);
+	engine_free(&r);
 	trace_free(&t);
 }
 

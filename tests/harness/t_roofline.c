@@ -65,7 +65,7 @@ static unsigned sum_of_item(int item, int in_order, int piece)
 static int adds_up(const struct row *r, size_t which)
 {
 	unsigned got[UNITS * MOST_WARPS];
-	const int blocks = reads[which].blocks, lanes = r->gpu == SIMT_H200 ? 32 : 64;
+	const int blocks = reads[which].blocks, contenders = r->gpu == SIMT_H200 ? 32 : 64;
 	const int units = r->gpu == SIMT_H200 ? reads[which].units : 0;
 	const int in_order = reads[which].in_order, all = (units ? units : blocks) * r->ask.warps;
 	const struct roofline_args args = { .from = memory,
@@ -78,7 +78,7 @@ static int adds_up(const struct row *r, size_t which)
 	const struct geometry g = { .x = (unsigned)blocks,
 				    .y = 1,
 				    .z = 1,
-				    .threads = (unsigned)(r->ask.warps * lanes),
+				    .threads = (unsigned)(r->ask.warps * contenders),
 				    .smem = ask_smem(&r->ask, &dev.info) };
 	ok(dev.ops->fill(&dev, sums, 0xff, sizeof got));
 	if (dev.ops->launch(&dev, r->code, &g, &args, sizeof args, NULL)) {

@@ -152,11 +152,11 @@ static void once_hanging_cell(const struct attune_args *a, int x, int y, int z)
 static struct fixture {
 	struct scenario scenario;
 	struct blob blob[ENTRANTS];
-	struct entrant entrant[ENTRANTS];
+	struct built_choice built_choice[ENTRANTS];
 	int place[ENTRANTS];
-	struct lane lane[ENTRANTS];
-	struct heat heat;
-	struct heats heats;
+	struct contender contender[ENTRANTS];
+	struct problem problem;
+	struct problems problems;
 	struct worker_setup setup;
 	struct measurement got[ENTRANTS];
 	int results[ENTRANTS], passed[ENTRANTS], failed_gate[ENTRANTS], last;
@@ -168,7 +168,7 @@ static int on_result(void *arg, const struct order *order, int i, const struct m
 		     int failed_gate)
 {
 	(void)arg;
-	assert_int_equal(order->lane[i].place[0], i);
+	assert_int_equal(order->contender[i].place[0], i);
 	f.got[i] = *m;
 	f.results[i]++;
 	f.failed_gate[i] = failed_gate;
@@ -212,16 +212,18 @@ static int begin(void **state)
 					   .causal = 1 };
 	f.scenario.batch_text = strdup(text);
 	f.scenario.batch = batch_parse(text, error, sizeof error);
-	f.heat = (struct heat){ .phase = PHASE_DECODE, .n = ENTRANTS, .entrant = f.place };
-	f.heats = (struct heats){ .scenarios = &f.scenario,
-				  .v = &f.heat,
-				  .n = 1,
-				  .entrant = f.entrant,
-				  .num_entrants = ENTRANTS,
-				  .num_shapes = 1 };
-	f.setup =
-	    (struct worker_setup){ .device = "cpu", .heats = &f.heats, .gate_s = 2, .sample_s = 2 };
-	if (!f.scenario.batch || !part_make(&f.heat.part, PHASE_DECODE, &f.scenario.shape,
+	f.problem =
+	    (struct problem){ .phase = PHASE_DECODE, .n = ENTRANTS, .built_choice = f.place };
+	f.problems = (struct problems){ .scenarios = &f.scenario,
+					.v = &f.problem,
+					.n = 1,
+					.built_choice = f.built_choice,
+					.num_built_choices = ENTRANTS,
+					.num_shapes = 1 };
+	f.setup = (struct worker_setup){
+		.device = "cpu", .problems = &f.problems, .gate_s = 2, .sample_s = 2
+	};
+	if (!f.scenario.batch || !part_make(&f.problem.part, PHASE_DECODE, &f.scenario.shape,
 					    &f.scenario.batch->view, &cpu))
 		return -1;
 	protocol_for(&f.setup.protocol, &cpu, "smoke");
@@ -229,14 +231,14 @@ static int begin(void **state)
 	for (int i = 0; i < ENTRANTS; i++) {
 		const struct kernel *k = kernel_find(BACKEND_CPU, "qblock");
 		f.place[i] = i;
-		f.lane[i] = (struct lane){ .heat = { 0, -1 }, .place = { i } };
+		f.contender[i] = (struct contender){ .problem = { 0, -1 }, .place = { i } };
 		f.blob[i] = (struct blob){ .cell = right_cell };
-		f.entrant[i] = (struct entrant){ .choice.kernel = k,
-						 .blob = &f.blob[i],
-						 .built = i,
-						 .helper = { -1, -1, -1 },
-						 .flags = "" };
-		config_default(&f.entrant[i].choice.config, k->space);
+		f.built_choice[i] = (struct built_choice){ .choice.kernel = k,
+							   .blob = &f.blob[i],
+							   .built = i,
+							   .helper = { -1, -1, -1 },
+							   .flags = "" };
+		config_default(&f.built_choice[i].choice.config, k->space);
 	}
 	setenv("ATTUNE_THREADS", "1", 1);
 	setenv("ATTUNE_CLOCK", "1", 1); /* the budget counts plays */
@@ -256,7 +258,7 @@ static enum heard race(void)
 	const struct listener listener = {
 		.result = on_result, .passed = on_passed, .control = on_control, .beat = on_beat
 	};
-	const struct order order = { .lane = f.lane,
+	const struct order order = { .contender = f.contender,
 				     .n = ENTRANTS,
 				     .fixed_rounds = f.fixed_rounds,
 				     .with_control = f.with_control,
@@ -297,7 +299,7 @@ static void the_gate_is_passed_once(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ENTRANTS; i++)
-		f.lane[i].gated = 1;
+		f.contender[i].gated = 1;
 	assert_int_equal(race(), HEARD_ALL);
 	for (int i = 0; i < ENTRANTS; i++) {
 		expect_ok(i);
@@ -330,7 +332,7 @@ static void a_winner_is_looked_at(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ENTRANTS; i++)
-		f.lane[i].gated = 1;
+		f.contender[i].gated = 1;
 	f.blob[1].cell = idle_cell;
 	assert_int_equal(race(), HEARD_ALL);
 	assert_int_equal(f.got[1].outcome, OUTCOME_WRONG);
@@ -341,7 +343,7 @@ static void a_winner_is_looked_at(void **state)
 static void choices_of_one_binary_share_its_code(void **state)
 {
 	(void)state;
-	f.entrant[1].built = 0;
+	f.built_choice[1].built = 0;
 	f.blob[1].cell = wrong_cell;
 	assert_int_equal(race(), HEARD_ALL);
 	for (int i = 0; i < ENTRANTS; i++) {

@@ -81,34 +81,34 @@ static inline void sides_are_waited_for(void **state)
 	bench_close(&t);
 }
 
-static inline void tapes_play_again(void **state)
+static inline void graphs_play_again(void **state)
 {
 	struct bench t;
-	struct tape *tape;
+	struct graph *graph;
 	void *side;
 	double ns = 0;
 	(void)state;
 	bench_open(&t, "");
 	const struct device_ops *ops = t.dev.ops;
 	void *stream = ops->stream(&t.dev);
-	ok(ops->tape_begin(&t.dev));
+	ok(ops->graph_begin(&t.dev));
 	assert_true(ops->capturing(&t.dev, stream));
 	ok(ops->clear(&t.dev, t.b, N * sizeof *t.b, stream));
 	ok(ops->fork(&t.dev, stream, &side));
 	ok(launch(&t.dev, t.code, t.a, t.a, 3, side));
 	ok(ops->join(&t.dev, stream, side));
 	ok(launch(&t.dev, t.code, t.b, t.a, 1, stream));
-	ok(ops->tape_end(&t.dev, &tape));
+	ok(ops->graph_end(&t.dev, &graph));
 	assert_false(ops->capturing(&t.dev, stream));
 	assert_ints(&t.dev, t.a, 1); /* recorded, not run */
 	for (int i = 1; i <= 3; i++) {
-		ok(ops->tape_play(&t.dev, tape, &ns));
+		ok(ops->graph_play(&t.dev, graph, &ns));
 		assert_true(ns > 0);
 		assert_ints(&t.dev, t.a, 1 + 3 * i);
 		assert_ints(&t.dev, t.b, 2 + 3 * i);
 	}
-	ops->tape_free(&t.dev, tape);
-	assert_null(ops->tape_switch);
+	ops->graph_free(&t.dev, graph);
+	assert_null(ops->graph_switch);
 	bench_close(&t);
 }
 

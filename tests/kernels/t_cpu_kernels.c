@@ -389,32 +389,32 @@ static void count_cell(const struct attune_args *a, int x, int y, int z)
 	__atomic_fetch_add(&n[x + 5 * (y + 3 * z)], 1, __ATOMIC_RELAXED);
 }
 
-static void tape_runs_every_cell(void **state)
+static void graph_runs_every_cell(void **state)
 {
 	struct device d = { .ops = &cpu_ops };
 	struct blob blob = { .cell = count_cell };
 	struct geometry grid = { .x = 5, .y = 3, .z = 2, .threads = 1, .segments = 1 };
 	struct code *code;
-	struct tape *tape;
+	struct graph *graph;
 	int count[30] = { 0 };
 	struct attune_args args = { .out = count };
 	double ns = -1;
 	(void)state;
 	assert_int_equal(cpu_ops.open(&d, NULL), ATTUNE_OK);
 	assert_int_equal(cpu_ops.load(&d, &code, &blob), ATTUNE_OK);
-	assert_int_equal(cpu_ops.tape_begin(&d), ATTUNE_OK);
-	assert_int_equal(cpu_ops.tape_begin(&d), ATTUNE_INVALID);
+	assert_int_equal(cpu_ops.graph_begin(&d), ATTUNE_OK);
+	assert_int_equal(cpu_ops.graph_begin(&d), ATTUNE_INVALID);
 	for (int i = 0; i < 20; i++)
 		assert_int_equal(cpu_ops.launch(&d, code, &grid, &args, sizeof args, NULL), 0);
 	assert_int_equal(count[0], 0); /* recorded, not run */
-	assert_int_equal(cpu_ops.tape_end(&d, &tape), ATTUNE_OK);
+	assert_int_equal(cpu_ops.graph_end(&d, &graph), ATTUNE_OK);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(cpu_ops.tape_play(&d, tape, &ns), ATTUNE_OK);
+		assert_int_equal(cpu_ops.graph_play(&d, graph, &ns), ATTUNE_OK);
 	for (int i = 0; i < 30; i++)
 		assert_int_equal(count[i], 60);
 	assert_true(ns > 0);
 	assert_true(cpu_last_play_share(&d) >= 0 && cpu_last_play_share(&d) <= 1);
-	cpu_ops.tape_free(&d, tape);
+	cpu_ops.graph_free(&d, graph);
 	cpu_ops.unload(&d, code);
 	cpu_ops.close(&d);
 }
@@ -447,7 +447,7 @@ int main(void)
 	enum { DEVICE_TESTS = 4 };
 	struct CMUnitTest test[DEVICE_TESTS + COUNT(shapes)] = {
 		cmocka_unit_test(bad_names_are_refused),
-		cmocka_unit_test(tape_runs_every_cell),
+		cmocka_unit_test(graph_runs_every_cell),
 		cmocka_unit_test(ceilings_are_plausible),
 		cmocka_unit_test(missing_library_is_told),
 	};

@@ -223,20 +223,20 @@ static void fetch(const struct caller *c, char *to)
 /* Whether the outputs of all rounds are those in turn. */
 static int is_same(struct caller *c, int in_graph)
 {
-	struct tape *tape = NULL;
+	struct graph *graph = NULL;
 	int same = 1;
 	double ns;
 	if (in_graph) {
-		done(dev.ops->tape_begin(&dev));
+		done(dev.ops->graph_begin(&dev));
 		launch_late(c->late);
 		run(c);
-		done(dev.ops->tape_end(&dev, &tape));
+		done(dev.ops->graph_end(&dev, &graph));
 	}
 	for (int i = 0; i < ROUNDS; i++) {
 		poison(c->late);
 		done(workload_poison(&c->w));
 		if (in_graph) {
-			done(dev.ops->tape_play(&dev, tape, &ns));
+			done(dev.ops->graph_play(&dev, graph, &ns));
 		} else {
 			launch_late(c->late);
 			run(c);
@@ -244,7 +244,7 @@ static int is_same(struct caller *c, int in_graph)
 		fetch(c, c->have);
 		same &= !memcmp(c->have, c->want, c->bytes);
 	}
-	dev.ops->tape_free(&dev, tape);
+	dev.ops->graph_free(&dev, graph);
 	return same;
 }
 

@@ -65,7 +65,7 @@ struct stage {
 	struct code *leaf;
 	attune_plan body[BODIES];
 	int num_bodies;
-	struct tape *tape;
+	struct graph *graph;
 };
 
 static unsigned below(unsigned n)
@@ -131,8 +131,8 @@ static void stage_make(struct stage *t, const struct row *r)
 
 static void stage_free(struct stage *t)
 {
-	if (t->tape)
-		dev.ops->tape_free(&dev, t->tape);
+	if (t->graph)
+		dev.ops->graph_free(&dev, t->graph);
 	dev.ops->unload(&dev, t->leaf);
 	dev.ops->release(&dev, t->plan);
 	dev.ops->release(&dev, t->workspace);
@@ -194,7 +194,7 @@ static void play(struct stage *t, char *out, unsigned order)
 	if (is_emulated(&dev))
 		simt_set(&dev, EMULATED_UNITS, order);
 	ok(workload_poison(&t->w));
-	ok(dev.ops->tape_play(&dev, t->tape, &ns));
+	ok(dev.ops->graph_play(&dev, t->graph, &ns));
 	ok(dev.ops->get(&dev, out, t->w.tensors.out, t->out_bytes));
 }
 
@@ -257,13 +257,13 @@ static void replays_plan_anew(void **state)
 {
 	struct stage t;
 	stage_make(&t, *state);
-	ok(dev.ops->tape_begin(&dev));
+	ok(dev.ops->graph_begin(&dev));
 	ok(attune_record_plan(t.op, &t.bounds, t.w.tensors.query_start, t.w.tensors.seq_lens,
 			      t.plan, t.plan_bytes, dev.ops->stream(&dev)));
 	for (int layer = 0; layer < 2; layer++)
 		ok(attune_record_run(t.op, &t.bounds, t.plan, &t.w.tensors, t.workspace,
 				     t.workspace_bytes, dev.ops->stream(&dev)));
-	ok(dev.ops->tape_end(&dev, &t.tape));
+	ok(dev.ops->graph_end(&dev, &t.graph));
 	replay(&t, t.plan);
 	stage_free(&t);
 }
@@ -280,12 +280,12 @@ static void captured_runs_plan_anew(void **state)
 	ok(dev.ops->alloc(&dev, &t.workspace, bytes));
 	ok(attune_plan_batch(t.op, &t.scenario.batch->view, &plan));
 	plan.lengths = ATTUNE_LENGTHS_VARY;
-	ok(dev.ops->tape_begin(&dev));
+	ok(dev.ops->graph_begin(&dev));
 	ok(attune_run(t.op, &plan, &t.w.tensors, t.workspace, bytes, dev.ops->stream(&dev)));
 	assert_int_equal(
 	    attune_run(t.op, &plan, &t.w.tensors, t.workspace, 16, dev.ops->stream(&dev)),
 	    ATTUNE_TOO_SMALL);
-	ok(dev.ops->tape_end(&dev, &t.tape));
+	ok(dev.ops->graph_end(&dev, &t.graph));
 	replay(&t, t.workspace);
 	stage_free(&t);
 }
@@ -338,7 +338,7 @@ static void switches_are_right(void **state)
 	struct stage t;
 	struct recorded_leaf leaf[BODIES];
 	const struct shipped *s = shipped_find(&dev.info, "leaf", "");
-	const struct tape_switch node = { decide, body, &t, BODIES };
+	const struct graph_switch node = { decide, body, &t, BODIES };
 	stage_make(&t, *state);
 	assert_non_null(s);
 	ok(dev.ops->load(&dev, &t.leaf, &s->blob));
@@ -360,9 +360,9 @@ static void switches_are_right(void **state)
 		}
 	}
 	ok(dev.ops->put(&dev, t.leaves, leaf, sizeof leaf));
-	ok(dev.ops->tape_begin(&dev));
-	const enum attune_status known = dev.ops->tape_switch(&dev, &node);
-	ok(dev.ops->tape_end(&dev, &t.tape));
+	ok(dev.ops->graph_begin(&dev));
+	const enum attune_status known = dev.ops->graph_switch(&dev, &node);
+	ok(dev.ops->graph_end(&dev, &t.graph));
 	if (known == ATTUNE_UNSUPPORTED) {
 		stage_free(&t); /* an older driver */
 		return;
@@ -392,7 +392,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	for (size_t k = 0;
-	     k < COUNT(kinds) && (dev.ops->tape_switch || kinds[k].test != switches_are_right); k++)
+	     k < COUNT(kinds) && (dev.ops->graph_switch || kinds[k].test != switches_are_right);
+	     k++)
 		for (size_t i = 0; i < COUNT(rows); i++) {
 			if (argc > 1 && strncmp(rows[i].name, argv[1], strlen(argv[1])))
 				continue;

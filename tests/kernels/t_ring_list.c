@@ -48,7 +48,7 @@ struct stage {
 	struct scenario scenario;
 	struct workload w;
 	void *workspace;
-	struct tape *tape;
+	struct graph *graph;
 	int max_query, max_seq, num_tokens;
 	size_t bytes; /* of output, and room for it twice */
 	char *out[2];
@@ -93,10 +93,10 @@ static void capture(struct stage *t)
 	size_t bytes;
 	ok(choice_workspace(&dev, &t->row.choice, &t->scenario, PHASE_ALL, &bytes));
 	ok(dev.ops->alloc(&dev, &t->workspace, bytes));
-	ok(dev.ops->tape_begin(&dev));
+	ok(dev.ops->graph_begin(&dev));
 	ok(choice_launch(&dev, &t->row.choice, &t->loaded, &t->w, 0, PHASE_ALL, t->workspace, bytes,
 			 ALL_STEPS, dev.ops->stream(&dev)));
-	ok(dev.ops->tape_end(&dev, &t->tape));
+	ok(dev.ops->graph_end(&dev, &t->graph));
 }
 
 static void stage_make(struct stage *t, const struct captured *c)
@@ -128,7 +128,7 @@ static void stage_make(struct stage *t, const struct captured *c)
 
 static void stage_free(struct stage *t)
 {
-	dev.ops->tape_free(&dev, t->tape);
+	dev.ops->graph_free(&dev, t->graph);
 	dev.ops->release(&dev, t->workspace);
 	unload_choice(&t->loaded);
 	workload_free(&t->w);
@@ -169,7 +169,7 @@ static void play(struct stage *t, char *out, unsigned seed)
 	if (is_emulated(&dev))
 		simt_set(&dev, EMULATED_UNITS, seed);
 	ok(workload_poison(&t->w));
-	ok(dev.ops->tape_play(&dev, t->tape, &ns));
+	ok(dev.ops->graph_play(&dev, t->graph, &ns));
 	ok(dev.ops->get(&dev, out, t->w.tensors.out, t->bytes));
 }
 

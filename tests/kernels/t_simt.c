@@ -129,31 +129,31 @@ static void on_each_gpu(void **state)
 }
 
 /* Between begin and end nothing runs; what is played has the arguments of then. */
-static void tapes_wait(void **state)
+static void graphs_wait(void **state)
 {
 	static int host[DIALECT_INTS];
-	struct tape *tape;
+	struct graph *graph;
 	double ns;
 	(void)state;
 	simt_set(&dev, 4, 0);
 	make_args(host, LAST_BLOCK, 0);
 	ok(dev.ops->put(&dev, args.counter, host, BYTES));
 	assert_false(dev.ops->capturing(&dev, NULL));
-	ok(dev.ops->tape_begin(&dev));
+	ok(dev.ops->graph_begin(&dev));
 	assert_true(dev.ops->capturing(&dev, NULL));
 	ok(dev.ops->clear(&dev, args.counter, 2 * sizeof(int), NULL));
 	ok(launch(0));
 	args.mode = SPINS;
 	assert_int_equal(dev.ops->get(&dev, host, args.counter, BYTES), ATTUNE_INVALID);
-	ok(dev.ops->tape_end(&dev, &tape));
+	ok(dev.ops->graph_end(&dev, &graph));
 	ok(dev.ops->get(&dev, host, args.counter, BYTES));
 	assert_int_equal(host[1], 0);
 	for (int times = 0; times < 2; times++) {
-		ok(dev.ops->tape_play(&dev, tape, &ns));
+		ok(dev.ops->graph_play(&dev, graph, &ns));
 		ok(dev.ops->get(&dev, host, args.counter, BYTES));
 		assert_int_equal(host[1], 45);
 	}
-	dev.ops->tape_free(&dev, tape);
+	dev.ops->graph_free(&dev, graph);
 	dev.ops->release(&dev, args.counter);
 }
 
@@ -207,7 +207,7 @@ int main(void)
 	for (size_t i = 0; i < COUNT(rows); i++)
 		tests[n++] = (struct CMUnitTest){ rows[i].name, on_each_gpu, NULL, NULL,
 						  (void *)(uintptr_t)&rows[i] };
-	tests[n++] = (struct CMUnitTest)cmocka_unit_test(tapes_wait);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(graphs_wait);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(halves_round);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	const int failed = _cmocka_run_group_tests("simt", tests, n, NULL, NULL);

@@ -1,5 +1,5 @@
 /* device.c - see simt_device.h. Memory is the host's, between pages that nobody may touch; a
- * launch is run before it returns, but on a tape, where it waits for tape_play. Code that the
+ * launch is run before it returns, but on a graph, where it waits for graph_play. Code that the
  * library carries is known by where it lies, and then made anew of its source. */
 #include "kernels/ship/shipped.h"
 #include "allocations.h"
@@ -31,7 +31,7 @@ struct step {
 	int is_early;
 };
 
-struct tape {
+struct graph {
 	struct step *v;
 	int n;
 };
@@ -40,7 +40,7 @@ struct emulated {
 	struct simt_options options;
 	struct allocation *allocations;
 	simt_front *front;
-	struct tape *recording;
+	struct graph *recording;
 };
 
 /* ---- open and close ----------------------------------------------------------------------- */
@@ -95,15 +95,15 @@ enum attune_status simt_open(struct device *dev, int units, unsigned seed)
 	return status;
 }
 
-static void simt_tape_free(struct device *dev, struct tape *tape)
+static void simt_tape_free(struct device *dev, struct graph *graph)
 {
 	(void)dev;
-	for (int i = 0; tape && i < tape->n; i++)
-		if (tape->v[i].code)
-			free(tape->v[i].args);
-	if (tape)
-		free(tape->v);
-	free(tape);
+	for (int i = 0; graph && i < graph->n; i++)
+		if (graph->v[i].code)
+			free(graph->v[i].args);
+	if (graph)
+		free(graph->v);
+	free(graph);
 }
 
 static void simt_close(struct device *dev)
@@ -139,7 +139,7 @@ int simt_find(const struct device *dev, uintptr_t address, uintptr_t *begin, uin
 	return allocation_find(e->allocations, address, begin, end);
 }
 
-/* What is read or written while a tape is recorded is not what its launches will leave. */
+/* What is read or written while a graph is recorded is not what its launches will leave. */
 static enum attune_status is_idle(const struct device *dev)
 {
 	const struct emulated *e = dev->state;
@@ -281,21 +281,21 @@ static enum attune_status run(struct device *dev, const struct step *s)
 	return ATTUNE_OK;
 }
 
-static enum attune_status keep(struct tape *tape, const struct step *s)
+static enum attune_status keep(struct graph *graph, const struct step *s)
 {
-	struct step *more = realloc(tape->v, ((size_t)tape->n + 1) * sizeof *more);
+	struct step *more = realloc(graph->v, ((size_t)graph->n + 1) * sizeof *more);
 	void *args = s->code ? aligned_alloc(ARGS_ALIGNMENT, (s->bytes + ARGS_ALIGNMENT - 1) /
 								 ARGS_ALIGNMENT * ARGS_ALIGNMENT)
 			     : s->args;
 	if (more)
-		tape->v = more;
+		graph->v = more;
 	if (!more || !args) {
 		if (s->code)
 			free(args);
 		return fail(ATTUNE_NO_MEMORY, "no memory for a launch");
 	}
-	tape->v[tape->n] = *s;
-	tape->v[tape->n++].args = s->code ? memcpy(args, s->args, s->bytes) : args;
+	graph->v[graph->n] = *s;
+	graph->v[graph->n++].args = s->code ? memcpy(args, s->args, s->bytes) : args;
 	return ATTUNE_OK;
 }
 
@@ -374,7 +374,7 @@ static void simt_resources(const struct code *code, int *registers, int *spill, 
 	*registers = *spill = *smem = 0;
 }
 
-/* ---- the tape ----------------------------------------------------------------------------- */
+/* ---- the graph ----------------------------------------------------------------------------- */
 
 static enum attune_status simt_tape_begin(struct device *dev)
 {
@@ -386,30 +386,30 @@ static enum attune_status simt_tape_begin(struct device *dev)
 }
 
 /* All its code is compiled now, at once. */
-static enum attune_status simt_tape_end(struct device *dev, struct tape **out)
+static enum attune_status simt_tape_end(struct device *dev, struct graph **out)
 {
 	struct emulated *e = dev->state;
-	struct tape *tape = e->recording;
+	struct graph *graph = e->recording;
 	int n = 0;
-	if (!tape)
+	if (!graph)
 		return fail(ATTUNE_INVALID, "no tape is being recorded");
 	e->recording = NULL;
-	*out = tape;
-	struct code **v = malloc(((size_t)tape->n + 1) * sizeof(struct code *));
-	for (int i = 0; v && i < tape->n; i++)
-		if (tape->v[i].code)
-			v[n++] = tape->v[i].code;
+	*out = graph;
+	struct code **v = malloc(((size_t)graph->n + 1) * sizeof(struct code *));
+	for (int i = 0; v && i < graph->n; i++)
+		if (graph->v[i].code)
+			v[n++] = graph->v[i].code;
 	const enum attune_status status = simt_compile(v, n);
 	free(v);
 	return status;
 }
 
-static enum attune_status simt_tape_play(struct device *dev, struct tape *tape, double *ns)
+static enum attune_status simt_tape_play(struct device *dev, struct graph *graph, double *ns)
 {
 	enum attune_status status = is_idle(dev);
 	const clock_t begin = clock();
-	for (int i = 0; i < tape->n && !status; i++)
-		status = run(dev, &tape->v[i]);
+	for (int i = 0; i < graph->n && !status; i++)
+		status = run(dev, &graph->v[i]);
 	*ns = 1e9 / CLOCKS_PER_SEC * (double)(clock() - begin);
 	return status;
 }
@@ -441,9 +441,9 @@ const struct device_ops simt_ops = {
 	.wait = simt_wait,
 	.stream = simt_stream,
 	.resources = simt_resources,
-	.tape_begin = simt_tape_begin,
-	.tape_end = simt_tape_end,
-	.tape_play = simt_tape_play,
-	.tape_free = simt_tape_free,
+	.graph_begin = simt_tape_begin,
+	.graph_end = simt_tape_end,
+	.graph_play = simt_tape_play,
+	.graph_free = simt_tape_free,
 	.conditions = simt_conditions,
 };

@@ -30,7 +30,7 @@ enum attune_status simt_load(struct device *, struct code **, const char *source
 /* Compiles the code that lacks it, side by side. */
 enum attune_status simt_compile(struct code *const *, int n);
 
-/* ---- code that somebody else runs, with this device's memory and tapes --------------------- */
+/* ---- code that somebody else runs, with this device's memory and graphs --------------------- */
 
 struct simt_foreign {
 	enum attune_status (*run)(struct device *, void *theirs, const struct geometry *,

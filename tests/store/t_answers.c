@@ -34,8 +34,8 @@ static void make_few(const char *db, const char *header)
 	for (int t = 0; t < NUM_DECISIONS; t++) {
 		assert_int_equal(tree_new_node(&f.tree[t]), 0);
 		f.tree[t].v[0].action = t == DECIDE_OVERLAP ? SAYS_SERIAL
-					: t == DECIDE_EARLY   ? SAYS_OWN
-							      : 0;
+					: t == DECIDE_EARLY ? SAYS_OWN
+							    : 0;
 	}
 	struct tree *t = &f.tree[DECIDE_DECODE];
 	const int below = tree_new_node(t), above = tree_new_node(t);
@@ -91,7 +91,7 @@ static void test_show_explains(void **state)
 				 : t->v[at].above;
 			tests++;
 		} else if (!strcmp(what, "picked")) {
-			struct made made;
+			struct decided made;
 			forest_make(d, &f, &m, &made);
 			choice_text(text, sizeof text, &made.decode);
 			assert_string_equal(is, text);
@@ -157,8 +157,8 @@ static void make_passes(const char *db, const char *header)
 	struct data *d = data_load(db, "h200");
 	for (int t = 0; t < NUM_DECISIONS; t++)
 		assert_true(tree_constant(&f.tree[t], t == DECIDE_OVERLAP ? SAYS_SERIAL
-						      : t == DECIDE_EARLY   ? SAYS_OWN
-									    : 0));
+						      : t == DECIDE_EARLY ? SAYS_OWN
+									  : 0));
 	f.choice[0].kernel = kernel_find(BACKEND_GPU, "segmented");
 	assert_true(
 	    config_parse(&f.choice[0].config, f.choice[0].kernel->space, segmented(PICK), &where));

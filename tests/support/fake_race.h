@@ -11,22 +11,22 @@
 
 enum { MOST_PLAYS = 4000, MOST_CALLS = 512 };
 
-struct tape {
+struct graph {
 	int who, calls, set[MOST_CALLS];
 };
 
 /* What happened, in order, and the script. */
 static struct {
-	struct tape *recording;
+	struct graph *recording;
 	int live_tapes;
 	struct {
 		int who, calls, first_set;
 	} play[MOST_PLAYS];
 	int plays;
-	double us[8];                       /* of a call of each racer */
+	double us[8];                       /* of a call of each contender */
 	double (*script)(int who, int nth); /* or by this */
 	int nth[8];                         /* plays of each */
-	int lost;                           /* this racer's plays fail; -1: none */
+	int lost;                           /* this contender's plays fail; -1: none */
 	double share;
 	int looked[8], right;
 	int told[8], order_told[8], num_told;
@@ -45,17 +45,17 @@ static inline enum attune_status begin(struct device *dev)
 	return ATTUNE_OK;
 }
 
-static inline enum attune_status end(struct device *dev, struct tape **tape)
+static inline enum attune_status end(struct device *dev, struct graph **graph)
 {
 	(void)dev;
-	*tape = fake.recording;
+	*graph = fake.recording;
 	return ATTUNE_OK;
 }
 
-static inline enum attune_status play(struct device *dev, struct tape *tape, double *ns)
+static inline enum attune_status play(struct device *dev, struct graph *graph, double *ns)
 {
 	(void)dev;
-	int who = tape->who;
+	int who = graph->who;
 	if (who == fake.lost)
 		return fail(ATTUNE_DEVICE_ERROR, "an illegal address");
 	double us = fake.script ? fake.script(who, fake.nth[who]) : fake.us[who];
@@ -64,18 +64,18 @@ static inline enum attune_status play(struct device *dev, struct tape *tape, dou
 	const int at = fake.plays++;
 	if (at < MOST_PLAYS) {
 		fake.play[at].who = who;
-		fake.play[at].calls = tape->calls;
-		fake.play[at].first_set = tape->set[0];
+		fake.play[at].calls = graph->calls;
+		fake.play[at].first_set = graph->set[0];
 	}
-	*ns = us * 1e3 * tape->calls;
+	*ns = us * 1e3 * graph->calls;
 	return ATTUNE_OK;
 }
 
-static inline void release(struct device *dev, struct tape *tape)
+static inline void release(struct device *dev, struct graph *graph)
 {
 	(void)dev;
 	fake.live_tapes--;
-	free(tape);
+	free(graph);
 }
 
 static inline void conditions(struct device *dev, struct conditions *now)
@@ -96,10 +96,10 @@ static inline void conditions(struct device *dev, struct conditions *now)
 
 static const struct device_ops fake_ops = {
 	.name = "fake",
-	.tape_begin = begin,
-	.tape_end = end,
-	.tape_play = play,
-	.tape_free = release,
+	.graph_begin = begin,
+	.graph_end = end,
+	.graph_play = play,
+	.graph_free = release,
 	.conditions = conditions,
 };
 
@@ -108,7 +108,7 @@ static int ids[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 
 static inline enum attune_status call(void *arg, int set)
 {
-	struct tape *t = fake.recording;
+	struct graph *t = fake.recording;
 	t->who = *(int *)arg;
 	assert_true(t->calls < MOST_CALLS);
 	t->set[t->calls++] = set;
@@ -161,20 +161,20 @@ static const struct protocol usual = {
 	.seconds = 60,
 };
 
-static struct racer racer[8];
+static struct timed_call timed_call[8];
 
 static inline struct race race_of(int n)
 {
 	memset(&fake, 0, sizeof fake);
 	fake.lost = -1;
 	fake.share = 1;
-	memset(racer, 0, sizeof racer);
+	memset(timed_call, 0, sizeof timed_call);
 	for (int i = 0; i < n; i++) {
-		racer[i] = (struct racer){ .call = call, .arg = &ids[i] };
+		timed_call[i] = (struct timed_call){ .call = call, .arg = &ids[i] };
 		fake.us[i] = 100;
 	}
 	return (struct race){ .protocol = &usual,
-			      .v = racer,
+			      .v = timed_call,
 			      .n = n,
 			      .sets = 1,
 			      .seed = 7,

@@ -1,4 +1,4 @@
-/* fake_worker.h - in the place of harness/worker/worker.c: says what each lane of a race took, so that
+/* fake_worker.h - in the place of harness/worker/worker.c: says what each contender of a race took, so that
  * nothing of a command that measures depends on this machine. It has all that worker.c has, so
  * that the linker leaves that out. */
 #include "harness/base/base.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 static struct {
-	int races, lanes; /* so far */
-	int noisy_races;  /* the first so many have noise in all lanes but the reference's */
-	double ratio[8];  /* of the control of each race; 0: 1 */
+	int races, contenders; /* so far */
+	int noisy_races; /* the first so many have noise in all contenders but the reference's */
+	double ratio[8]; /* of the control of each race; 0: 1 */
 	struct hello hello;
 } fake;
 
@@ -42,17 +42,17 @@ int worker_hello(struct worker *w, struct hello *hello)
 	return 1;
 }
 
-static struct measurement time_of(int lane, int is_noisy)
+static struct measurement time_of(int contender, int is_noisy)
 {
 	struct measurement m = { .outcome = is_noisy ? OUTCOME_NOISY : OUTCOME_OK,
 				 .samples = 3,
 				 .calls = 1,
-				 .min_us = 10 + lane,
-				 .median_us = 10 + lane,
-				 .q25_us = 10 + lane,
-				 .q75_us = 10 + lane,
+				 .min_us = 10 + contender,
+				 .median_us = 10 + contender,
+				 .q25_us = 10 + contender,
+				 .q75_us = 10 + contender,
 				 .ci_us = NAN,
-				 .ratio = 1 + lane / 10.0,
+				 .ratio = 1 + contender / 10.0,
 				 .stopped = "rounds" };
 	for (int i = 0; i < 3; i++)
 		m.us[i] = (float)m.median_us;
@@ -67,10 +67,10 @@ enum heard worker_race(struct worker *w, const struct order *order, const struct
 	const double off = race < 8 ? fake.ratio[race] : 0;
 	struct control control = { .rounds = 3, .median_us = 10, .ratio = off > 0 ? off : 1 };
 	(void)w;
-	fake.lanes += order->n;
+	fake.contenders += order->n;
 	for (int i = order->n - 1; i >= 0; i--) { /* the reference comes last */
-		const struct measurement m =
-		    time_of(i, (is_noisy && order->lane[i].place[0]) || noise_in_control(&control));
+		const struct measurement m = time_of(
+		    i, (is_noisy && order->contender[i].place[0]) || noise_in_control(&control));
 		l->passed(l->arg, order, i);
 		if (!l->result(l->arg, order, i, &m, 0))
 			return HEARD_STOP;

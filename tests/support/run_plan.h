@@ -25,17 +25,17 @@ static void run_right(const attune_op *op, const attune_plan *plan, struct workl
 	const char *text = w->scenario->batch_text;
 	void *workspace = NULL;
 	struct verdict v;
-	struct tape *tape;
+	struct graph *graph;
 	double ns;
 	if (workload_poison(w) || dev.ops->alloc(&dev, &workspace, plan->workspace + 16) ||
-	    dev.ops->tape_begin(&dev) ||
+	    dev.ops->graph_begin(&dev) ||
 	    attune_run(op, plan, &w->tensors, workspace, plan->workspace, dev.ops->stream(&dev)) ||
-	    dev.ops->tape_end(&dev, &tape) || dev.ops->tape_play(&dev, tape, &ns))
+	    dev.ops->graph_end(&dev, &graph) || dev.ops->graph_play(&dev, graph, &ns))
 		fail_msg("%s: %s", text, attune_last_error());
 	check_output(&v, w, PHASE_ALL, MOST_ROWS);
 	if (v.outcome != OUTCOME_OK)
 		fail_msg("%s: %s: %s", text, outcome_name(v.outcome), v.text);
-	dev.ops->tape_free(&dev, tape);
+	dev.ops->graph_free(&dev, graph);
 	dev.ops->release(&dev, workspace);
 }
 

@@ -157,7 +157,7 @@ static inline struct data *world_data(const struct made_up_gpu *g)
 
 /* Time of what is made of a batch, by the formula. */
 static inline double world_us(const struct made_up_gpu *g, const struct measured *m,
-			      const struct made *made)
+			      const struct decided *made)
 {
 	if (!made->join)
 		return model_us(g, &m->part[PHASE_ALL], &made->prefill);
@@ -189,7 +189,7 @@ static inline double world_slowdown(const struct made_up_gpu *g, const struct wo
 	double logs = 0, most = 1;
 	int n = 0;
 	for (int s = 0; s < d->n; s++) {
-		struct made made;
+		struct decided made;
 		if (!in_split(&d->v[s], split))
 			continue;
 		forest_make(d, f, &d->v[s], &made);

@@ -173,7 +173,7 @@ static void measure(const struct wishes *w, const struct data *own)
 		struct scenario sc;
 		char one[MAX_CHOICE_TEXT], two[MAX_CHOICE_TEXT], both[2 * MAX_CHOICE_TEXT + 40];
 		const struct measured *m = &own->v[w->v[k].scenario];
-		const struct made made = { w->v[k].choice, w->v[k].decode, 1, w->v[k].how, 0 };
+		const struct decided made = { w->v[k].choice, w->v[k].decode, 1, w->v[k].how, 0 };
 		scenario_again(&sc, m);
 		if (!w->v[k].is_plan) {
 			store_part(s, run, &sc, w->v[k].phase, &second_gpu, &w->v[k].choice);
@@ -207,7 +207,7 @@ static void race_held_out(const struct data *own, const struct forest *const *ru
 	struct wishes w = { 0 };
 	for (int s = 0; s < own->n; s++)
 		for (int r = 0; in_split(&own->v[s], "heldout") && r < n; r++) {
-			struct made made;
+			struct decided made;
 			forest_make(own, rules[r], &own->v[s], &made);
 			wish_made(&w, s, &own->v[s], &made);
 			for (enum phase p = PHASE_PREFILL; made.join && p <= PHASE_DECODE; p++)
@@ -316,7 +316,7 @@ static void test_induce(void **state)
 	assert_false(r.all.taken);
 	const double kept = world_slowdown(&second_gpu, &world, own, &f, "heldout", NULL);
 	for (int n = 0; n < own->n; n++) {
-		struct made a, b;
+		struct decided a, b;
 		forest_make(own, &i.incumbent, &own->v[n], &a);
 		forest_make(own, &f, &own->v[n], &b);
 		struct wishes w = { 0 };

@@ -79,7 +79,7 @@ static void rung_runs(void **arg)
 {
 	const struct expected *row = *arg;
 	struct measured m;
-	struct made made;
+	struct decided made;
 	assert_true(measured_make(&m, data, "llama3.1-8b@1", &llama, row->batch));
 	assert_true(rung_made(&ladder, row->rung, &m, &made));
 	assert_int_equal(made.join, row->join);
@@ -92,7 +92,7 @@ static void rung_runs(void **arg)
 static void naive_is_absent(void **state)
 {
 	struct measured m;
-	struct made made;
+	struct decided made;
 	(void)state;
 	assert_true(measured_make(&m, data, "llama3.1-8b@1", &llama, "16q1k"));
 	assert_false(rung_made(&ladder, 0, &m, &made));
@@ -103,7 +103,7 @@ static void naive_is_absent(void **state)
 static void static_grid_is_twin(void **state)
 {
 	struct measured m;
-	struct made tuned, twin;
+	struct decided tuned, twin;
 	(void)state;
 	assert_true(measured_make(&m, data, "llama3.1-8b@1", &llama, "16q1s4k"));
 	assert_true(rung_made(&ladder, 4, &m, &tuned));

@@ -177,7 +177,7 @@ static void test_learned_picks_are_legal(void **state)
 		for (int s = 0; s < d->n; s++) {
 			const struct measured *m = &d->v[s];
 			const int mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-			struct made made;
+			struct decided made;
 			chooser_make(c, m, -1, &made);
 			const struct choice *k =
 			    m->has[PHASE_PREFILL] ? &made.prefill : &made.decode;

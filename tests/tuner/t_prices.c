@@ -64,8 +64,8 @@ static void costs_are_what_segments_change(void **state)
 		struct part part;
 		part_of(&part, batches[i / NUM_KNOWN]);
 		for (int v = 2; v <= 64; v += 3) {
-			const long long more =
-			    price_estimate(p, &part.f, v, NULL) - price_estimate(p, &part.f, 1, NULL);
+			const long long more = price_estimate(p, &part.f, v, NULL) -
+					       price_estimate(p, &part.f, 1, NULL);
 			assert_true(more == segments_cost(&costs, &p->block, &part.f, v) -
 						segments_cost(&costs, &p->block, &part.f, 1));
 		}
@@ -116,16 +116,16 @@ static void estimates_come_back(const struct making_of *how)
 {
 	struct data *d = make_priced(how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	struct market k = { .d = d, .m = m, .phase = PHASE_DECODE };
+	struct offers k = { .d = d, .m = m, .phase = PHASE_DECODE };
 	struct cell_fit *cell = malloc(sizeof *cell * ((size_t)m->rows * MAX_MEMBERS + 1));
-	assert_true(cell && market_open(&k));
+	assert_true(cell && offers_open(&k));
 	assert_int_equal(k.num_sizes, 1);
 	assert_int_equal(k.num_offers, num_known(how));
 	for (int i = 0; i < k.num_offers; i++) {
-		assert_true(market_fit(&k, &k.offer[i], cell));
+		assert_true(offers_fit(&k, &k.offer[i], cell));
 		same_estimates(d, &k.offer[i]);
 	}
-	market_close(&k);
+	offers_close(&k);
 	free(cell);
 	matrix_free(m);
 	data_free(d);

@@ -15,7 +15,7 @@ enum { LEADING_BITS = 4, MADE_UP = 3 };
 struct lesson {
 	struct data *d;
 	struct matrix *all, *taught;
-	struct market k;
+	struct offers k;
 	const struct offer *offer[NUM_KNOWN];
 	int measured;
 };
@@ -28,19 +28,19 @@ static void begin_lesson(struct lesson *l, const struct making_of *how)
 {
 	*l = (struct lesson){ .d = make_priced(how) };
 	l->all = matrix_parts(l->d, DECIDE_DECODE);
-	l->k = (struct market){ .d = l->d, .m = l->all, .phase = PHASE_DECODE };
+	l->k = (struct offers){ .d = l->d, .m = l->all, .phase = PHASE_DECODE };
 	struct cell_fit *cell = malloc(sizeof *cell * ((size_t)l->all->rows * MAX_MEMBERS + 1));
-	assert_true(cell && market_open(&l->k));
+	assert_true(cell && offers_open(&l->k));
 	assert_int_equal(l->k.num_offers, num_known(how));
 	for (int i = 0; i < l->k.num_offers; i++) {
-		assert_true(market_fit(&l->k, &l->k.offer[i], cell));
-		market_appraise(&l->k, &l->k.offer[i]);
+		assert_true(offers_fit(&l->k, &l->k.offer[i], cell));
+		offers_appraise(&l->k, &l->k.offer[i]);
 		l->offer[i] = &l->k.offer[i];
 	}
 	free(cell);
 	char in[MAX_PRICED];
 	memset(in, 1, sizeof in);
-	market_settle(&l->k, in);
+	offers_settle(&l->k, in);
 	l->taught = teach(&l->k, l->offer, l->k.num_offers, &l->measured);
 	assert_non_null(l->taught);
 	assert_int_equal(l->taught->cols, l->k.num_offers);
@@ -50,7 +50,7 @@ static void end_lesson(struct lesson *l)
 {
 	matrix_free(l->taught);
 	matrix_free(l->all);
-	market_close(&l->k);
+	offers_close(&l->k);
 	data_free(l->d);
 }
 

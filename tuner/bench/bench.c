@@ -59,9 +59,9 @@ struct bench {
 };
 
 /* The fastest of what was measured. */
-static struct made oracle_made(const struct data *d, int s)
+static struct decided oracle_made(const struct data *d, int s)
 {
-	struct made made = { .join = 1 };
+	struct decided made = { .join = 1 };
 	int all, prefill = -1, decode = -1;
 	double parts = 0;
 	const double whole = data_best(d, s, PHASE_ALL, &all);
@@ -169,7 +169,7 @@ static void race_scenarios(struct bench *b, const struct options *o)
 }
 
 /* ---- a trace --------------------------------------------------------------------------- */
-/* Steps count where all racers ran: sums over different steps compare nothing. */
+/* Steps count where all contenders ran: sums over different steps compare nothing. */
 static int race_step(void *arg, int step, const attune_batch *view)
 {
 	struct bench *b = arg;

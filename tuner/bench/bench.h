@@ -37,7 +37,7 @@ struct code *stage_code(struct bench_stage *, const struct kernel *, const struc
 struct entry {
 	int runs; /* 0: there is no such way here */
 	int is_library;
-	struct made made;
+	struct decided made;
 	double us; /* out: median; NaN: it did not run, or was not measured */
 };
 /* Adds the code of an entry that is not the library, for binaries_compile. 0 without memory. */

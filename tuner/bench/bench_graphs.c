@@ -42,11 +42,11 @@ struct replay {
 	void *plan_memory, *leaves;
 	size_t plan_bytes;
 	struct code *leaf;
-	/* distinct plans: the host's, with a tape each; the recorded ones, a body each */
+	/* distinct plans: the host's, with a graph each; the recorded ones, a body each */
 	attune_plan known[SETS], body[SETS];
 	struct recorded_leaf of_body[SETS];
 	int num_known, num_bodies;
-	struct tape *by_plan[SETS], *by_set[SETS], *tape[NUM_WAYS];
+	struct graph *by_plan[SETS], *by_set[SETS], *graph[NUM_WAYS];
 	double us[NUM_WAYS][SETS], host_us;
 };
 
@@ -95,29 +95,29 @@ static enum attune_status body(void *arg, int i, void *stream)
 static enum attune_status record_way(struct replay *r, enum way way)
 {
 	struct device *dev = &r->stage->dev;
-	const struct tape_switch s = { decide, body, r, r->num_bodies };
+	const struct graph_switch s = { decide, body, r, r->num_bodies };
 	if (way == SWITCH)
-		return dev->ops->tape_switch(dev, &s);
+		return dev->ops->graph_switch(dev, &s);
 	const enum attune_status status = way == DEVICE ? plan_on_device(r) : ATTUNE_OK;
 	return status ? status : step(r, way == DEVICE ? NULL : &r->plan[0], dev->ops->stream(dev));
 }
 
 /* way NUM_WAYS: the plan's. */
-static struct tape *record(struct replay *r, enum way way, const attune_plan *plan)
+static struct graph *record(struct replay *r, enum way way, const attune_plan *plan)
 {
 	struct device *dev = &r->stage->dev;
-	struct tape *tape = NULL;
-	enum attune_status status = dev->ops->tape_begin(dev);
+	struct graph *graph = NULL;
+	enum attune_status status = dev->ops->graph_begin(dev);
 	if (!status) {
 		status = plan ? step(r, plan, dev->ops->stream(dev)) : record_way(r, way);
-		const enum attune_status end = dev->ops->tape_end(dev, &tape);
+		const enum attune_status end = dev->ops->graph_end(dev, &graph);
 		status = status ? status : end;
 	}
 	if (!status)
-		return tape;
+		return graph;
 	complain("%s: %s", plan ? "recording" : ways[way], attune_last_error());
-	if (tape)
-		dev->ops->tape_free(dev, tape);
+	if (graph)
+		dev->ops->graph_free(dev, graph);
 	return NULL;
 }
 
@@ -209,7 +209,7 @@ static double now_us(void)
 }
 
 /* What way a costs the host: to plan, and to look for the graph. */
-static struct tape *pick_graph(struct replay *r, int set)
+static struct graph *pick_graph(struct replay *r, int set)
 {
 	const attune_batch b = batch_of(r, set);
 	attune_plan plan;
@@ -221,9 +221,11 @@ static struct tape *pick_graph(struct replay *r, int set)
 	return at < 0 ? NULL : r->by_plan[at];
 }
 
-static struct tape *tape_of(struct replay *r, enum way way, int set)
+static struct graph *graph_of(struct replay *r, enum way way, int set)
 {
-	return way == RECAPTURED ? r->by_set[set] : way == HOST ? pick_graph(r, set) : r->tape[way];
+	return way == RECAPTURED ? r->by_set[set]
+	       : way == HOST     ? pick_graph(r, set)
+				 : r->graph[way];
 }
 
 static int play_set(struct replay *r, int set)
@@ -235,9 +237,9 @@ static int play_set(struct replay *r, int set)
 	for (int k = -1; k < TIMES; k++) /* the first warms up */
 		for (int i = 0; i < NUM_WAYS; i++) {
 			const enum way way = (enum way)((i + k + 1) % NUM_WAYS);
-			struct tape *tape = tape_of(r, way, set);
+			struct graph *graph = graph_of(r, way, set);
 			double ns = NAN;
-			if (tape && dev->ops->tape_play(dev, tape, &ns))
+			if (graph && dev->ops->graph_play(dev, graph, &ns))
 				return 0;
 			if (k >= 0)
 				us[way][k] = ns / 1e3;
@@ -255,19 +257,19 @@ static double planner_us(struct replay *r)
 	for (int i = 0; i < 2; i++) {
 		const int n = i ? MANY_PLANNERS : 1;
 		double played[TIMES], ns;
-		struct tape *tape = NULL;
-		if (dev->ops->tape_begin(dev))
+		struct graph *graph = NULL;
+		if (dev->ops->graph_begin(dev))
 			return NAN;
 		for (int k = 0; k < n; k++)
 			(void)plan_on_device(r);
-		if (dev->ops->tape_end(dev, &tape))
+		if (dev->ops->graph_end(dev, &graph))
 			return NAN;
 		for (int k = 0; k < TIMES; k++) {
-			(void)dev->ops->tape_play(dev, tape, &ns);
+			(void)dev->ops->graph_play(dev, graph, &ns);
 			played[k] = ns / 1e3;
 		}
 		us[i] = median(played, TIMES);
-		dev->ops->tape_free(dev, tape);
+		dev->ops->graph_free(dev, graph);
 	}
 	return (us[1] - us[0]) / (MANY_PLANNERS - 1);
 }
@@ -309,9 +311,9 @@ static int record_all(struct replay *r)
 	for (int i = 0; i < SETS; i++)
 		if (!(r->by_set[i] = record(r, NUM_WAYS, &r->plan[i])))
 			return 0;
-	r->tape[FROZEN] = record(r, FROZEN, NULL);
-	r->tape[DEVICE] = record(r, DEVICE, NULL);
-	r->tape[SWITCH] = record(r, SWITCH, NULL);
+	r->graph[FROZEN] = record(r, FROZEN, NULL);
+	r->graph[DEVICE] = record(r, DEVICE, NULL);
+	r->graph[SWITCH] = record(r, SWITCH, NULL);
 	return 1;
 }
 
@@ -320,14 +322,14 @@ static void release(struct replay *r)
 	struct device *dev = &r->stage->dev;
 	for (int i = 0; i < SETS; i++) {
 		if (r->by_plan[i])
-			dev->ops->tape_free(dev, r->by_plan[i]);
+			dev->ops->graph_free(dev, r->by_plan[i]);
 		if (r->by_set[i])
-			dev->ops->tape_free(dev, r->by_set[i]);
+			dev->ops->graph_free(dev, r->by_set[i]);
 		free(r->lens[i]);
 	}
 	for (int i = 0; i < NUM_WAYS; i++)
-		if (r->tape[i])
-			dev->ops->tape_free(dev, r->tape[i]);
+		if (r->graph[i])
+			dev->ops->graph_free(dev, r->graph[i]);
 	dev->ops->unload(dev, r->leaf);
 	dev->ops->release(dev, r->plan_memory);
 	dev->ops->release(dev, r->leaves);

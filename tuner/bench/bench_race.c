@@ -1,5 +1,5 @@
 /* bench_race.c - several ways to run one batch, side by side in one race on this machine.
- * Racers launch through the same device and tape, and rotate through the same page sets
+ * Contenders launch through the same device and graph, and rotate through the same page sets
  * (harness/measure/race.c). Code that the library does not carry comes from the run-time
  * compiler, once for the whole run. */
 #include "bench.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One racer: the library's plan, or a plan by hand. */
+/* One contender: the library's plan, or a plan by hand. */
 struct call {
 	struct bench_stage *stage;
 	const struct workload *work;
@@ -107,7 +107,7 @@ static int add_part(struct call *c, const struct choice *choice, enum phase phas
 }
 
 /* 0: the plan cannot be run. */
-static int call_made(struct call *c, const struct measured *m, const struct made *made)
+static int call_made(struct call *c, const struct measured *m, const struct decided *made)
 {
 	c->how = made->how;
 	c->at[1] = made->how == ATTUNE_STREAMS ? c->stage->workspace_bytes / 2 : 0;
@@ -156,15 +156,15 @@ int bench_race(struct bench_stage *st, const struct measured *m, const struct pr
 	struct scenario scenario;
 	struct workload work;
 	struct call *call = calloc((size_t)n, sizeof *call);
-	struct racer *racer = calloc((size_t)n, sizeof *racer);
-	int *who = calloc((size_t)n, sizeof *who), racers = 0, done = 0;
+	struct timed_call *timed_call = calloc((size_t)n, sizeof *timed_call);
+	int *who = calloc((size_t)n, sizeof *who), timed_calls = 0, done = 0;
 	struct facts facts;
 	scenario_again(&scenario, m);
-	if (!call || !racer || !who ||
+	if (!call || !timed_call || !who ||
 	    workload_make(&work, &st->dev, &st->pool, &scenario, WORKLOAD_TIMED,
 			  protocol->cold_bytes)) {
 		complain("%s %s: %s", m->model, m->batch_text,
-			 call && racer && who ? attune_last_error() : "out of memory");
+			 call && timed_call && who ? attune_last_error() : "out of memory");
 		goto out;
 	}
 	scenario_facts(&facts, &m->shape, &m->batch->view);
@@ -173,29 +173,31 @@ int bench_race(struct bench_stage *st, const struct measured *m, const struct pr
 		call[i] = (struct call){ .stage = st, .work = &work };
 		if (!entry[i].runs || !enter(&call[i], m, &entry[i]))
 			continue;
-		who[racers] = i;
-		racer[racers++] = (struct racer){ .call = launch,
-						  .arg = &call[i],
-						  .bytes = facts.kv_bytes,
-						  .flops = facts.flops };
+		who[timed_calls] = i;
+		timed_call[timed_calls++] = (struct timed_call){ .call = launch,
+								 .arg = &call[i],
+								 .bytes = facts.kv_bytes,
+								 .flops = facts.flops };
 	}
-	const struct race race = {
-		.protocol = protocol, .v = racer, .n = racers, .sets = work.sets, .seed = seed
-	};
-	done = racers && !measure_race(&st->dev, &race);
-	for (int i = 0; done && i < racers; i++) {
-		if (racer[i].m.samples)
-			entry[who[i]].us = racer[i].m.median_us;
+	const struct race race = { .protocol = protocol,
+				   .v = timed_call,
+				   .n = timed_calls,
+				   .sets = work.sets,
+				   .seed = seed };
+	done = timed_calls && !measure_race(&st->dev, &race);
+	for (int i = 0; done && i < timed_calls; i++) {
+		if (timed_call[i].m.samples)
+			entry[who[i]].us = timed_call[i].m.median_us;
 		else
 			complain("%s %s: not measured: %s", m->model, m->batch_text,
-				 racer[i].m.detail);
+				 timed_call[i].m.detail);
 	}
 	for (int i = 0; i < n; i++)
 		attune_release(call[i].op);
 	workload_free(&work);
 out:
 	free(call);
-	free(racer);
+	free(timed_call);
 	free(who);
 	return done;
 }

@@ -219,9 +219,9 @@ static int static_twin(const struct ladder *l, const struct measured *m, enum ph
 }
 
 static int tuned_made(const struct ladder *l, const struct measured *m, int is_static,
-		      struct made *out)
+		      struct decided *out)
 {
-	struct made tuned;
+	struct decided tuned;
 	(is_static ? forest_make_serial : forest_make)(l->d, l->f, m, &tuned);
 	*out = tuned;
 	if (!is_static)
@@ -232,11 +232,11 @@ static int tuned_made(const struct ladder *l, const struct measured *m, int is_s
 		static_twin(l, m, PHASE_DECODE, &tuned.decode, &out->decode));
 }
 
-int rung_made(const struct ladder *l, int rung, const struct measured *m, struct made *out)
+int rung_made(const struct ladder *l, int rung, const struct measured *m, struct decided *out)
 {
 	const struct rung *r = &rungs[rung];
 	const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-	*out = (struct made){ .join = 1 };
+	*out = (struct decided){ .join = 1 };
 	if (r->step[0].how == TUNED || r->step[0].how == STATIC)
 		return tuned_made(l, m, r->step[0].how == STATIC, out);
 	if (is_mixed && r->one_launch) {
@@ -251,12 +251,12 @@ int rung_made(const struct ladder *l, int rung, const struct measured *m, struct
 
 /* ---- what it took -------------------------------------------------------------------------- */
 /* Of pass A, where all rungs are raced together; NULL: not measured. */
-static const struct cell *cell_of_made(const struct data *d, int s, const struct made *made)
+static const struct cell *cell_of_made(const struct data *d, int s, const struct decided *made)
 {
 	const struct measured *m = &d->v[s];
 	const struct cell *c = NULL;
 	struct pick p;
-	made_pick(d, made, &p);
+	decided_pick(d, made, &p);
 	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE] && made->join) {
 		for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++) {
 			const struct composed *plan = &d->plan[i];
@@ -287,7 +287,7 @@ static double ratio_of(const struct cell *base, const struct cell *c, int same_s
 
 /* Kernels that do not read the scenario's layout are found at its twin, in another race. */
 static const struct cell *rung_cell(const struct ladder *l, const struct data *d, int rung,
-				    int scenario, struct made *made, int *at_twin)
+				    int scenario, struct decided *made, int *at_twin)
 {
 	const int twin = classic_twin(d, scenario);
 	*at_twin = 0;

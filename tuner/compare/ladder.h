@@ -39,14 +39,14 @@ const char *rung_about(int rung);
  * best for all. */
 void ladder_make(struct ladder *, const struct data *, const struct forest *, const char *model);
 /* What the rung runs in a batch; 0: nothing of it may run there, or there is no such kernel. */
-int rung_made(const struct ladder *, int rung, const struct measured *, struct made *out);
+int rung_made(const struct ladder *, int rung, const struct measured *, struct decided *out);
 
 /* Of all rungs in a scenario of the data. */
 struct climb {
 	double us[MAX_RUNGS];    /* median; NaN: not measured, or failed */
 	double ratio[MAX_RUNGS]; /* base rung's time / this one's; NaN where either is not known */
 	int paired[MAX_RUNGS];   /* that ratio is of one race, by rounds */
-	struct made made[MAX_RUNGS];
+	struct decided made[MAX_RUNGS];
 };
 void ladder_climb(const struct ladder *, int scenario, struct climb *);
 /* Whether a scenario of the data is of the ladder of that model: uniform, in the figures,

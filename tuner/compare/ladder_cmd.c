@@ -32,7 +32,8 @@ struct options {
 };
 
 /* ---- the tables ----------------------------------------------------------------------- */
-static void plan_words(const struct measured *m, const struct made *made, char *text, size_t size)
+static void plan_words(const struct measured *m, const struct decided *made, char *text,
+		       size_t size)
 {
 	char part[2][MAX_CHOICE_TEXT] = { "", "" };
 	if (made->prefill.kernel)
@@ -205,7 +206,7 @@ static int collect(struct wishes *w, const struct ladder *l, const struct scenar
 	int n = 0;
 	for (int s = 0; s < list->n; s++) {
 		struct measured m;
-		struct made made;
+		struct decided made;
 		if (!is_asked(&list->v[s], o, &u) ||
 		    !measured_make_view(&m, l->d, &list->v[s].shape, &list->v[s].batch->view))
 			continue;

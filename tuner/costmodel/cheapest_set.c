@@ -29,7 +29,7 @@ static void join_set(struct stand *at, const struct offer *o, int row)
 		at->least = o->best[row];
 }
 
-static struct stand stand_in_row(const struct market *k, const char *in, int row)
+static struct stand stand_in_row(const struct offers *k, const char *in, int row)
 {
 	struct stand at = { NULL, FORBIDDEN_SUM };
 	for (int i = 0; i < k->num_offers; i++)
@@ -38,7 +38,7 @@ static struct stand stand_in_row(const struct market *k, const char *in, int row
 	return at;
 }
 
-static void stand_of_set(const struct market *k, const char *in, struct stand *at)
+static void stand_of_set(const struct offers *k, const char *in, struct stand *at)
 {
 	for (int r = 0; r < k->m->rows; r++)
 		at[r] = stand_in_row(k, in, r);
@@ -47,7 +47,7 @@ static void stand_of_set(const struct market *k, const char *in, struct stand *a
 /* What the cheapest of a set and one more costs over all rows, and what the best of them
  * would: the first alone would be led by luck. Rows in which none is legal or priced cost as
  * much as what is forbidden. */
-static long long cost_with(const struct market *k, const struct stand *set, int more)
+static long long cost_with(const struct offers *k, const struct stand *set, int more)
 {
 	long long sum = 0;
 	for (int r = 0; r < k->m->rows; r++) {
@@ -58,7 +58,7 @@ static long long cost_with(const struct market *k, const struct stand *set, int 
 	return sum;
 }
 
-static int is_priced(const struct market *k, const struct offer *o)
+static int is_priced(const struct offers *k, const struct offer *o)
 {
 	int n = 0;
 	for (int h = 0; h < k->num_sizes; h++)
@@ -68,7 +68,7 @@ static int is_priced(const struct market *k, const struct offer *o)
 
 /* The offer outside a set that helps it most, if to less than `least`, which it lowers;
  * -1: none does. */
-static int best_addition(const struct market *k, const char *in, const struct stand *set,
+static int best_addition(const struct offers *k, const char *in, const struct stand *set,
 			 long long *least)
 {
 	int best = -1;
@@ -82,7 +82,7 @@ static int best_addition(const struct market *k, const char *in, const struct st
 }
 
 /* Adds what helps most, `most` times or until nothing does; then replaces one at a time. */
-static int choose_offers(const struct market *k, char *in, int most)
+static int choose_offers(const struct offers *k, char *in, int most)
 {
 	struct stand *set = malloc(sizeof *set * ((size_t)k->m->rows + 1));
 	long long least = LLONG_MAX;
@@ -114,7 +114,7 @@ struct unseen {
 	int rows; /* in which it may run */
 };
 
-static void add_unseen(struct unseen *u, const struct market *k, const char *in, int row)
+static void add_unseen(struct unseen *u, const struct offers *k, const char *in, int row)
 {
 	const struct offer *o = stand_in_row(k, in, row).cheapest;
 	const long long cost = !o || offer_has_failed(k, o, row) ? FORBIDDEN_SUM : o->cost[row];
@@ -126,17 +126,17 @@ static void add_unseen(struct unseen *u, const struct market *k, const char *in,
 }
 
 /* Learns the chosen anew without one fold after the other. Prices are left as of the last fold. */
-static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, double *mean)
+static int cross_fit(struct offers *k, const char *in, struct cell_fit *cell, double *mean)
 {
 	struct unseen u = { 0 };
 	for (k->fold = 0; k->fold < FOLDS; k->fold++) {
 		for (int i = 0; i < k->num_offers; i++) {
 			if (!in[i])
 				continue;
-			if (!market_fit(k, &k->offer[i], cell) || !market_appraise(k, &k->offer[i]))
+			if (!offers_fit(k, &k->offer[i], cell) || !offers_appraise(k, &k->offer[i]))
 				return 0;
 		}
-		market_settle(k, in);
+		offers_settle(k, in);
 		for (int r = k->fold; r < k->m->rows; r += FOLDS)
 			add_unseen(&u, k, in, r);
 	}
@@ -147,7 +147,7 @@ static int cross_fit(struct market *k, const char *in, struct cell_fit *cell, do
 }
 
 /* ---- what leaves here ----------------------------------------------------------------------- */
-static void list_costs(const struct market *k, const struct offer *o, struct prices *out)
+static void list_costs(const struct offers *k, const struct offer *o, struct prices *out)
 {
 	for (int h = 0; h < k->num_sizes && out->num_costs < MAX_COSTS; h++)
 		if (o->choice.kernel->space->formula_axis >= 0 && o->price[h].block.rows)
@@ -156,7 +156,7 @@ static void list_costs(const struct market *k, const struct offer *o, struct pri
 						     price_costs(&o->price[h]) };
 }
 
-static int list_chosen(const struct market *k, const char *in, struct prices *out)
+static int list_chosen(const struct offers *k, const char *in, struct prices *out)
 {
 	const struct offer *chosen[MAX_PRICED];
 	for (int i = 0; i < k->num_offers; i++) {
@@ -172,7 +172,7 @@ static int list_chosen(const struct market *k, const char *in, struct prices *ou
 
 /* Offers, each fitted for itself. */
 struct fitting {
-	struct market *k;
+	struct offers *k;
 	int *failed; /* [num_offers] */
 };
 
@@ -181,12 +181,12 @@ static void fit_offer(void *arg, size_t i)
 	const struct fitting *f = arg;
 	const size_t cells = (size_t)f->k->m->rows * MAX_MEMBERS + 1;
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
-	f->failed[i] = !cell || !market_fit(f->k, &f->k->offer[i], cell) ||
-		       !market_appraise(f->k, &f->k->offer[i]);
+	f->failed[i] = !cell || !offers_fit(f->k, &f->k->offer[i], cell) ||
+		       !offers_appraise(f->k, &f->k->offer[i]);
 	free(cell);
 }
 
-static int fit_offers(struct market *k)
+static int fit_offers(struct offers *k)
 {
 	struct fitting f = { k, calloc((size_t)k->num_offers + 1, sizeof *f.failed) };
 	int done = f.failed != NULL;
@@ -201,24 +201,24 @@ static int fit_offers(struct market *k)
 int prices_fit(struct prices *out, const struct data *d, const struct matrix *m,
 	       const struct matrix *few, int most)
 {
-	struct market k = {
+	struct offers k = {
 		.d = d, .m = m, .few = few, .phase = few ? PHASE_PREFILL : PHASE_DECODE
 	};
 	size_t cells = (size_t)m->rows * MAX_MEMBERS + 1;
 	struct cell_fit *cell = malloc(sizeof *cell * cells);
 	char *in = NULL;
-	int done = cell && market_open(&k);
+	int done = cell && offers_open(&k);
 	*out = (struct prices){ .unseen = INFINITY };
 	done = done && fit_offers(&k);
 	in = done ? calloc((size_t)k.num_offers + 1, 1) : NULL;
 	if (in) {
 		memset(in, 1, (size_t)k.num_offers);
-		market_settle(&k, in);
+		offers_settle(&k, in);
 		memset(in, 0, (size_t)k.num_offers);
 	}
 	done = in && choose_offers(&k, in, most < MAX_PRICED ? most : MAX_PRICED) &&
 	       list_chosen(&k, in, out) && cross_fit(&k, in, cell, &out->unseen);
-	market_close(&k);
+	offers_close(&k);
 	free(in);
 	free(cell);
 	return done;

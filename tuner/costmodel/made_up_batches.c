@@ -148,7 +148,7 @@ static void copy_row(struct matrix *to, int row, const struct matrix *from, int 
 		to->block[row * NUM_BLOCKINGS + b] = from->block[of * NUM_BLOCKINGS + b];
 }
 
-static void measured_row(struct matrix *m, const struct market *k, const struct offer *const *v,
+static void measured_row(struct matrix *m, const struct offers *k, const struct offer *const *v,
 			 int row)
 {
 	copy_row(m, row, k->m, row);
@@ -162,7 +162,7 @@ static void measured_row(struct matrix *m, const struct market *k, const struct 
 
 /* Of a batch made up from a scenario's. How many rows that are: 0 where no offer is legal; -1
  * without memory. */
-static int made_up_row(struct matrix *m, const struct market *k, const struct offer *const *v,
+static int made_up_row(struct matrix *m, const struct offers *k, const struct offer *const *v,
 		       int row, int of, struct made_up *b, unsigned long long seed)
 {
 	unsigned long long state = seed;
@@ -198,7 +198,7 @@ static int made_up_row(struct matrix *m, const struct market *k, const struct of
 	return 1;
 }
 
-static int longest_batch(const struct market *k)
+static int longest_batch(const struct offers *k)
 {
 	int most = 0;
 	for (int r = 0; r < k->m->rows; r++) {
@@ -208,7 +208,7 @@ static int longest_batch(const struct market *k)
 	return most;
 }
 
-struct matrix *teach(const struct market *k, const struct offer *const *v, int n, int *measured)
+struct matrix *teach(const struct offers *k, const struct offer *const *v, int n, int *measured)
 {
 	const int rows = k->m->rows;
 	struct matrix *m = matrix_new(rows * (1 + MADE_UP), n);

@@ -25,7 +25,7 @@ static int value_of_axis(const struct offer *o, int member)
 
 /* Blocks that run on a unit at a time at most: what the kernel says, else what the unit's shared
  * memory holds, beside each the 1 KiB that CUDA takes; at least one. */
-static int most_slots(const struct market *k, const struct offer *o, int head_size)
+static int most_slots(const struct offers *k, const struct offer *o, int head_size)
 {
 	const struct device_info *d = &k->d->run.device;
 	const struct choice *first = &k->d->choice[o->index];
@@ -46,7 +46,7 @@ static int most_slots(const struct market *k, const struct offer *o, int head_si
 }
 
 /* Of prefills each batch is dealt out; decodes are by the closed form, as in plans. */
-static struct dealing dealing_of(const struct market *k, const struct offer *o,
+static struct dealing dealing_of(const struct offers *k, const struct offer *o,
 				 const attune_shape *shape, const attune_batch *batch,
 				 const struct part *part)
 {
@@ -59,7 +59,7 @@ static struct dealing dealing_of(const struct market *k, const struct offer *o,
 }
 
 /* Cells of a head size that are near their scenario's best. */
-static int list_cells(const struct market *k, const struct offer *o, int head_size,
+static int list_cells(const struct offers *k, const struct offer *o, int head_size,
 		      struct cell_fit *cell)
 {
 	int n = 0;
@@ -83,7 +83,7 @@ static int list_cells(const struct market *k, const struct offer *o, int head_si
 	return n;
 }
 
-int market_fit(const struct market *k, struct offer *o, struct cell_fit *cell)
+int offers_fit(const struct offers *k, struct offer *o, struct cell_fit *cell)
 {
 	for (int h = 0; h < k->num_sizes; h++) {
 		struct price *p = &o->price[h];
@@ -101,7 +101,7 @@ int market_fit(const struct market *k, struct offer *o, struct cell_fit *cell)
 }
 
 /* As costs_for() stands in for a head size, over the sizes of all offers. */
-static const struct price *price_at(const struct market *k, const struct offer *o, int head_size)
+static const struct price *price_at(const struct offers *k, const struct offer *o, int head_size)
 {
 	int best = -1;
 	for (int h = 0; h < k->num_sizes; h++) {
@@ -112,7 +112,7 @@ static const struct price *price_at(const struct market *k, const struct offer *
 	return best >= 0 && o->price[best].block.rows ? &o->price[best] : NULL;
 }
 
-long long offer_estimate(const struct market *k, const struct offer *o, const attune_shape *shape,
+long long offer_estimate(const struct offers *k, const struct offer *o, const attune_shape *shape,
 			 const attune_batch *batch, const struct part *part, struct config *means)
 {
 	const struct price *p = price_at(k, o, shape->head_size);
@@ -129,7 +129,7 @@ long long offer_estimate(const struct market *k, const struct offer *o, const at
 }
 
 /* The least cost of its members in a row. */
-static long long best_member(const struct market *k, const struct offer *o, int row)
+static long long best_member(const struct offers *k, const struct offer *o, int row)
 {
 	long long best = FORBIDDEN_SUM;
 	for (int i = 0; i < o->num_members; i++)
@@ -138,7 +138,7 @@ static long long best_member(const struct market *k, const struct offer *o, int 
 	return best;
 }
 
-int market_appraise(const struct market *k, struct offer *o)
+int offers_appraise(const struct offers *k, struct offer *o)
 {
 	for (int r = 0; r < k->m->rows; r++) {
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
@@ -154,7 +154,7 @@ int market_appraise(const struct market *k, struct offer *o)
 }
 
 /* Time of what an offer runs in a row; INFINITY: it was not measured. */
-static double time_of(const struct market *k, const struct offer *o, int row)
+static double time_of(const struct offers *k, const struct offer *o, int row)
 {
 	return o->means[row] < 0
 		   ? INFINITY
@@ -163,7 +163,7 @@ static double time_of(const struct market *k, const struct offer *o, int row)
 
 /* us of a fs as estimated: what estimates of this row miss by on average, over offers that have
  * both. */
-static double row_factor(const struct market *k, const char *in, int row)
+static double row_factor(const struct offers *k, const char *in, int row)
 {
 	double sum = 0;
 	int both = 0;
@@ -180,7 +180,7 @@ static double row_factor(const struct market *k, const char *in, int row)
 
 /* What was not measured: by estimate, and more, since the estimate that is too low is the one that
  * is picked. */
-static int32_t unmeasured_cost(const struct market *k, const struct offer *o, int row,
+static int32_t unmeasured_cost(const struct offers *k, const struct offer *o, int row,
 			       double factor)
 {
 	const int s = k->m->scenario[row];
@@ -193,7 +193,7 @@ static int32_t unmeasured_cost(const struct market *k, const struct offer *o, in
 	return cost < COST_CAP - COST_UNSURE ? cost + COST_UNSURE : COST_CAP;
 }
 
-int offer_has_failed(const struct market *k, const struct offer *o, int row)
+int offer_has_failed(const struct offers *k, const struct offer *o, int row)
 {
 	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
 	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
@@ -201,7 +201,7 @@ int offer_has_failed(const struct market *k, const struct offer *o, int row)
 
 /* Of decodes what was not measured costs what the matrix guesses by other numbers of segments, of
  * which most were measured; of prefills few were. */
-static long long cost_in_row(const struct market *k, const struct offer *o, int row, double factor)
+static long long cost_in_row(const struct offers *k, const struct offer *o, int row, double factor)
 {
 	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
 	const long long cost = col < 0 ? 0 : matrix_at(k->m, row, col);
@@ -215,7 +215,7 @@ static long long cost_in_row(const struct market *k, const struct offer *o, int 
 		   : (long long)k->m->weight[row] * unmeasured_cost(k, o, row, factor);
 }
 
-void market_settle(const struct market *k, const char *in)
+void offers_settle(const struct offers *k, const char *in)
 {
 	for (int r = 0; r < k->m->rows; r++) {
 		const double factor = row_factor(k, in, r);
@@ -225,8 +225,8 @@ void market_settle(const struct market *k, const char *in)
 	}
 }
 
-/* ---- the market -------------------------------------------------------------------------- */
-static void list_sizes(struct market *k)
+/* ---- the offers -------------------------------------------------------------------------- */
+static void list_sizes(struct offers *k)
 {
 	for (int r = 0; r < k->m->rows; r++) {
 		const int size = (int)k->m->f[r].head_size;
@@ -249,7 +249,7 @@ static int can_be_priced(const struct choice *c)
 
 /* Of a choice, with or without a formula, whose family's first member that was measured is `first`.
  * 0 without memory. */
-static int add_offer(struct market *k, int number, int first)
+static int add_offer(struct offers *k, int number, int first)
 {
 	const struct data *d = k->d;
 	const int family = d->family_of[first];
@@ -278,7 +278,7 @@ static int first_member(const struct data *d, int choice)
 }
 
 /* Whether a column of the few is of the family that begins there. */
-static int is_among_few(const struct market *k, int first)
+static int is_among_few(const struct offers *k, int first)
 {
 	for (int c = 0; k->few && c < k->few->cols; c++)
 		if (first_member(k->d, k->few->choice[c]) == first)
@@ -287,7 +287,7 @@ static int is_among_few(const struct market *k, int first)
 }
 
 /* One for each family, and for each choice of a kernel without a formula axis. */
-static int list_offers(struct market *k)
+static int list_offers(struct offers *k)
 {
 	const struct data *d = k->d;
 	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
@@ -304,7 +304,7 @@ static int list_offers(struct market *k)
 	return k->offer != NULL;
 }
 
-int market_open(struct market *k)
+int offers_open(struct offers *k)
 {
 	int choice;
 	k->fold = -1;
@@ -323,7 +323,7 @@ int market_open(struct market *k)
 	return list_offers(k);
 }
 
-void market_close(struct market *k)
+void offers_close(struct offers *k)
 {
 	for (int i = 0; i < k->num_offers; i++) {
 		free(k->offer[i].estimate);

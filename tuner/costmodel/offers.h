@@ -21,7 +21,7 @@ struct offer {
 	int *means; /* [rows] what it would run, a choice of the data; -1: none */
 };
 
-struct market {
+struct offers {
 	const struct data *d;
 	const struct matrix *m, *few; /* few: for prefills, whose columns are the offers */
 	enum phase phase;
@@ -34,27 +34,27 @@ struct market {
 };
 
 /* Of d, m, few and phase the rest. 0 without memory; close it either way. */
-int market_open(struct market *);
-void market_close(struct market *);
+int offers_open(struct offers *);
+void offers_close(struct offers *);
 /* Its prices by head size, from all rows but the fold's. cell: room for MAX_MEMBERS a row. 0
  * without memory. */
-int market_fit(const struct market *, struct offer *, struct cell_fit *cell);
+int offers_fit(const struct offers *, struct offer *, struct cell_fit *cell);
 /* What the offer would run in each row. 0 without memory. */
-int market_appraise(const struct market *, struct offer *);
+int offers_appraise(const struct offers *, struct offer *);
 /* What that costs, of those with in[offer]: at most COST_CAP, also where it failed, since leaves
  * can keep such rows apart. */
-void market_settle(const struct market *, const char *in);
+void offers_settle(const struct offers *, const char *in);
 /* Whether what the offer would run there was seen to fail. */
-int offer_has_failed(const struct market *, const struct offer *, int row);
+int offer_has_failed(const struct offers *, const struct offer *, int row);
 /* The least estimate of a part, in fs, by the offer's prices at the shape's head size or those
  * that stand for it; else one of these. means: what makes it. */
 enum { NO_ESTIMATE = -1 /* no price, or no legal value */, NO_MEMORY = -2 };
-long long offer_estimate(const struct market *, const struct offer *, const attune_shape *,
+long long offer_estimate(const struct offers *, const struct offer *, const attune_shape *,
 			 const attune_batch *, const struct part *, struct config *means);
 
 /* made_up_batches.c: a matrix whose columns are the n offers, by their numbers. First come rows of scenarios,
  * *measured of them, at what the offers cost there; then rows of made-up batches, by estimate.
  * Features are rounded to few levels. NULL without memory. */
-struct matrix *teach(const struct market *, const struct offer *const *, int n, int *measured);
+struct matrix *teach(const struct offers *, const struct offer *const *, int n, int *measured);
 
 #endif

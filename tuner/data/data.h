@@ -114,9 +114,9 @@ struct data {
 	struct fastest *fastest; /* see fastest.c */
 	struct family *family;
 	int num_families;
-	int *family_of;       /* [num_columns], -1: of none */
-	signed char *value;   /* [num_columns] which member of its family it is, -1: none */
-	signed char *means;   /* [n][NUM_PHASES][num_columns - num_choices] see segment_families.c */
+	int *family_of;     /* [num_columns], -1: of none */
+	signed char *value; /* [num_columns] which member of its family it is, -1: none */
+	signed char *means; /* [n][NUM_PHASES][num_columns - num_choices] see segment_families.c */
 	struct found *basics; /* what baselines learn, kept here by baseline_matrices.c */
 	char *notes;          /* lines for the comment of a header, or NULL; freed with the data */
 };
@@ -252,7 +252,7 @@ double data_serial(const struct data *, int scenario);
 /* ---- defaults.c: the kernels' defaults, and decided plans --------------------------- */
 /* Concrete choices; a part that the batch has not, or that nothing runs: kernel NULL.
  * join 0: the prefill choice runs the whole batch. */
-struct made {
+struct decided {
 	struct choice prefill, decode;
 	int join;
 	enum attune_how how; /* of a join of 1 */
@@ -264,18 +264,18 @@ struct pick {
 	enum attune_how how; /* of a join of 1 */
 };
 /* The measured choices that the plan stands for, -1: none. */
-void made_pick(const struct data *, const struct made *, struct pick *out);
+void decided_pick(const struct data *, const struct decided *, struct pick *out);
 /* The kernels' default that the library uses for a part; -1: none measured. */
 int default_choice(const struct data *, int scenario, enum phase);
 /* The same made concrete for a batch; 0: none runs, out->kernel is NULL. */
 int default_made(const struct data *, const struct measured *, enum phase, struct choice *out);
 /* What c means for that part of the batch, a formula worked out; 0: it may not run. */
-int made_legal(const struct data *, const struct measured *, enum phase, const struct choice *c,
-	       struct choice *out);
+int decided_legal(const struct data *, const struct measured *, enum phase, const struct choice *c,
+		  struct choice *out);
 /* The choice made concrete for that part, where it is legal; else the library's default.
  * c: NULL for the default. 0: neither runs, out->kernel is NULL. */
-int made_or_default(const struct data *, const struct measured *, enum phase,
-		    const struct choice *c, struct choice *out);
+int decided_or_default(const struct data *, const struct measured *, enum phase,
+		       const struct choice *c, struct choice *out);
 
 /* ---- overlap_times.c: what a way to overlap takes ------------------------------------ */
 /* SAYS_SERIAL, SAYS_STREAMS or the index of a choice: the way that a pick goes. One launch of a

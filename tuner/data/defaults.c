@@ -6,8 +6,8 @@
 static const char *const default_order[] = { "qblock", "segmented" };
 
 /* What c means for that part of the batch, a formula worked out; 0: it may not run. */
-int made_legal(const struct data *d, const struct measured *m, enum phase phase,
-	       const struct choice *c, struct choice *out)
+int decided_legal(const struct data *d, const struct measured *m, enum phase phase,
+		  const struct choice *c, struct choice *out)
 {
 	struct choice made = { .kernel = c->kernel };
 	if (config_resolve(&made.config, &c->config, c->kernel, &m->shape, &m->part[phase],
@@ -29,7 +29,7 @@ int default_made(const struct data *d, const struct measured *m, enum phase phas
 		if (!c.kernel)
 			continue;
 		config_default(&c.config, c.kernel->space);
-		if (made_legal(d, m, phase, &c, out))
+		if (decided_legal(d, m, phase, &c, out))
 			return 1;
 	}
 	out->kernel = NULL;
@@ -42,14 +42,14 @@ int default_choice(const struct data *d, int scenario, enum phase phase)
 	return default_made(d, &d->v[scenario], phase, &c) ? data_find(d, &c) : -1;
 }
 
-int made_or_default(const struct data *d, const struct measured *m, enum phase phase,
-		    const struct choice *c, struct choice *out)
+int decided_or_default(const struct data *d, const struct measured *m, enum phase phase,
+		       const struct choice *c, struct choice *out)
 {
-	return (c && c->kernel && made_legal(d, m, phase, c, out)) ||
+	return (c && c->kernel && decided_legal(d, m, phase, c, out)) ||
 	       default_made(d, m, phase, out);
 }
 
-void made_pick(const struct data *d, const struct made *made, struct pick *out)
+void decided_pick(const struct data *d, const struct decided *made, struct pick *out)
 {
 	out->prefill = made->prefill.kernel ? data_find(d, &made->prefill) : -1;
 	out->decode = made->decode.kernel ? data_find(d, &made->decode) : -1;

@@ -73,7 +73,7 @@ static double time_with(const struct walk *w, int s, int action)
 	const struct measured *m = &w->d->v[s];
 	const enum phase phase = decision_phase(w->decision);
 	struct choice made;
-	struct made plan;
+	struct decided plan;
 	double beside = 0;
 	int any;
 	if (w->decision == DECIDE_EARLY)
@@ -82,7 +82,7 @@ static double time_with(const struct walk *w, int s, int action)
 		struct pick p;
 		forest_make_serial(w->d, w->f, m, &plan);
 		overlap_made(w->d, w->f, action, m, &plan);
-		made_pick(w->d, &plan, &p);
+		decided_pick(w->d, &plan, &p);
 		return data_plan_time(w->d, s, &p);
 	}
 	if (m->has[PHASE_PREFILL] && m->has[PHASE_DECODE])

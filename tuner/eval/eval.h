@@ -109,7 +109,7 @@ void early_json(struct json_out *, const struct earliness v[2]);
 void early_print(const struct earliness v[2]);
 
 /* held_out_table.c: how good rules are where nothing was learned. */
-enum contender { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };
+enum rules_compared { INSTALLED, BEFORE, DEFAULTS, NUM_CONTENDERS };
 
 struct held_out {
 	int n;                           /* scenarios that pass B measured with all contenders */

@@ -17,10 +17,10 @@ static const char *const names[2] = { "train", "heldout" };
 /* The header's parts one after the other */
 static double own_serial_time(const struct data *d, const struct forest *f, int s)
 {
-	struct made made;
+	struct decided made;
 	struct pick p;
 	forest_make_serial(d, f, &d->v[s], &made);
-	made_pick(d, &made, &p);
+	decided_pick(d, &made, &p);
 	return data_plan_time(d, s, &p);
 }
 

@@ -50,7 +50,7 @@ static int make_all(const struct data *d, const void *how)
 {
 	int sum = 0;
 	for (int s = 0; s < d->n; s++) {
-		struct made made;
+		struct decided made;
 		forest_make(d, how, &d->v[s], &made);
 		sum += made.join;
 	}

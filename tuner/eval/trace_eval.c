@@ -23,7 +23,7 @@ const struct trace_options trace_defaults = { .load = 0.95,
 enum { LONGEST_REQUEST = 64 << 10 };
 
 /* The rows of a step as a batch; buffer: room for 2 x rows + 1. */
-static attune_batch step_view(const struct replay *r, const struct step *s, int32_t *buffer)
+static attune_batch step_view(const struct engine_sim *r, const struct step *s, int32_t *buffer)
 {
 	attune_batch b = { .num_seqs = s->num_rows, .query_start = buffer };
 	int32_t *lens = buffer + s->num_rows + 1;
@@ -37,7 +37,7 @@ static attune_batch step_view(const struct replay *r, const struct step *s, int3
 	return b;
 }
 
-static int each_step(const struct replay *r, int limit,
+static int each_step(const struct engine_sim *r, int limit,
 		     int (*each)(void *, int step, const attune_batch *), void *arg)
 {
 	const int steps = r->busy_steps > 0 ? r->busy_steps : r->num_steps;
@@ -63,20 +63,20 @@ int trace_steps(const struct trace_options *o, int limit,
 				       .kv_tokens = o->kv_tokens };
 	const long long fits = engine.kv_tokens / REPLAY_BLOCK * REPLAY_BLOCK;
 	struct trace trace;
-	struct replay r;
+	struct engine_sim r;
 	int done = 0;
 	if (!trace_load(&trace, o->path, o->requests,
 			fits < LONGEST_REQUEST ? (int)fits : LONGEST_REQUEST))
 		return 0;
-	const double capacity = replay_capacity(&trace, &engine);
+	const double capacity = engine_capacity(&trace, &engine);
 	if (capacity > 0) {
 		trace_set_rate(&trace, o->load * capacity);
-		done = replay_run(&r, &trace, &engine);
+		done = engine_run(&r, &trace, &engine);
 	}
 	if (done) {
 		*all = r.busy_steps > 0 ? r.busy_steps : r.num_steps;
 		done = each_step(&r, limit, each, arg);
-		replay_free(&r);
+		engine_free(&r);
 	} else {
 		complain("out of memory");
 	}
@@ -93,7 +93,7 @@ struct loss { /* of one plan, over all steps in which the tree picks it */
 	int steps;
 };
 
-static void plan_words(const struct made *made, char *text, size_t size)
+static void plan_words(const struct decided *made, char *text, size_t size)
 {
 	char part[2][MAX_CHOICE_TEXT] = { "", "" };
 	if (made->prefill.kernel)
@@ -105,7 +105,7 @@ static void plan_words(const struct made *made, char *text, size_t size)
 		 *part[1] ? "decode " : "", part[1]);
 }
 
-static void add_loss(struct loss loss[MAX_LOSSES], const struct made *made, double us)
+static void add_loss(struct loss loss[MAX_LOSSES], const struct decided *made, double us)
 {
 	char text[sizeof loss->plan];
 	int i = 0;
@@ -156,7 +156,7 @@ static int tally_step(void *arg, int step, const attune_batch *view)
 	if (!a)
 		return 0;
 	for (int p = 0; p < NUM_POLICIES; p++) {
-		struct made made;
+		struct decided made;
 		double us = INFINITY;
 		if (p == POLICY_ORACLE) {
 			us = estimate_best(a);

@@ -42,7 +42,8 @@ int decision_is_of(enum decision decision, const struct measured *m)
 
 /* What the tree of a part says, else the default. */
 static void make_part(const struct data *d, const struct forest *f, enum decision decision,
-		      int action, const struct measured *m, struct choice *part, struct made *out)
+		      int action, const struct measured *m, struct choice *part,
+		      struct decided *out)
 {
 	if (action_choice(d, f, decision_phase(decision), action, m, part))
 		return;
@@ -51,9 +52,9 @@ static void make_part(const struct data *d, const struct forest *f, enum decisio
 }
 
 void forest_make_serial(const struct data *d, const struct forest *f, const struct measured *m,
-			struct made *out)
+			struct decided *out)
 {
-	*out = (struct made){ .join = 1 };
+	*out = (struct decided){ .join = 1 };
 	if (m->has[PHASE_PREFILL])
 		make_part(d, f, DECIDE_PREFILL, decide(f, DECIDE_PREFILL, m), m, &out->prefill,
 			  out);
@@ -63,7 +64,7 @@ void forest_make_serial(const struct data *d, const struct forest *f, const stru
 
 /* As overlap() of kernels/api/plan.c. */
 void overlap_made(const struct data *d, const struct forest *f, int action,
-		  const struct measured *m, struct made *out)
+		  const struct measured *m, struct decided *out)
 {
 	const int fused = action >= 0 && f->choice[action].kernel->space->is_fused;
 	struct choice c;
@@ -72,7 +73,7 @@ void overlap_made(const struct data *d, const struct forest *f, int action,
 	if (!fused && out->by_default)
 		return;
 	if (action >= 0 &&
-	    !made_legal(d, m, fused ? PHASE_ALL : PHASE_PREFILL, &f->choice[action], &c))
+	    !decided_legal(d, m, fused ? PHASE_ALL : PHASE_PREFILL, &f->choice[action], &c))
 		return;
 	if (action >= 0)
 		out->prefill = c;
@@ -83,7 +84,7 @@ void overlap_made(const struct data *d, const struct forest *f, int action,
 }
 
 void forest_make(const struct data *d, const struct forest *f, const struct measured *m,
-		 struct made *out)
+		 struct decided *out)
 {
 	forest_make_serial(d, f, m, out);
 	if (decision_is_of(DECIDE_OVERLAP, m))
@@ -92,7 +93,7 @@ void forest_make(const struct data *d, const struct forest *f, const struct meas
 
 void forest_pick(const struct data *d, const struct forest *f, int scenario, struct pick *p)
 {
-	struct made made;
+	struct decided made;
 	forest_make(d, f, &d->v[scenario], &made);
-	made_pick(d, &made, p);
+	decided_pick(d, &made, p);
 }

@@ -67,11 +67,11 @@ int action_or_default(const struct data *, const struct forest *, enum decision,
 /* What the library does with a forest; and without the overlap, or with another action of
  * it: an action that may not run leaves what is serial as it is. */
 void forest_make(const struct data *, const struct forest *, const struct measured *,
-		 struct made *out);
+		 struct decided *out);
 void forest_make_serial(const struct data *, const struct forest *, const struct measured *,
-			struct made *out);
+			struct decided *out);
 void overlap_made(const struct data *, const struct forest *, int action, const struct measured *,
-		  struct made *serial);
+		  struct decided *serial);
 
 /* ---- load_batch.c: the data of one batch ----------------------------------------------- */
 /* data_load_one() of that model's batch. The choices that the forest makes for it are columns,

@@ -8,7 +8,7 @@
 /* These may not have been measured there. */
 static int add_made(struct data *d, int scenario, const void *forest)
 {
-	struct made made[2];
+	struct decided made[2];
 	forest_make(d, forest, &d->v[scenario], &made[0]);
 	forest_make_serial(d, forest, &d->v[scenario], &made[1]);
 	for (int i = 0; i < 2; i++)

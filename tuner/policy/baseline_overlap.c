@@ -66,12 +66,12 @@ struct matrix *matrix_ways(const struct data *all, const struct pick *picks)
 	return m;
 }
 
-void made_in_way(const struct data *d, const struct measured *m, enum baseline_way way,
-		 struct made *out)
+void decided_in_way(const struct data *d, const struct measured *m, enum baseline_way way,
+		    struct decided *out)
 {
 	struct choice whole;
 	if (!out->prefill.kernel || !out->decode.kernel)
 		return;
-	out->join = way != BASELINE_WHOLE || !made_legal(d, m, PHASE_ALL, &out->prefill, &whole);
+	out->join = way != BASELINE_WHOLE || !decided_legal(d, m, PHASE_ALL, &out->prefill, &whole);
 	out->how = way == BASELINE_STREAMS ? ATTUNE_STREAMS : ATTUNE_SERIAL;
 }

@@ -98,9 +98,9 @@ struct learned *learned_new(const struct data *d, enum policy policy)
 		done = l->basics[t] && grow(l, &l->tree[t], columns_of(l, (enum decision)t));
 	}
 	for (int s = 0; done && s < d->n; s++) {
-		struct made made;
+		struct decided made;
 		learned_make(l, &d->v[s], &made);
-		made_pick(d, &made, &picks[s]);
+		decided_pick(d, &made, &picks[s]);
 	}
 	if (done) {
 		l->ways = matrix_ways(d, picks);
@@ -113,19 +113,20 @@ struct learned *learned_new(const struct data *d, enum policy policy)
 	return NULL;
 }
 
-void learned_make(const struct learned *l, const struct measured *m, struct made *out)
+void learned_make(const struct learned *l, const struct measured *m, struct decided *out)
 {
-	*out = (struct made){ .join = 1 };
+	*out = (struct decided){ .join = 1 };
 	for (int p = 0; p < 2; p++) {
 		const enum phase phase = decision_phase((enum decision)p);
 		const int choice =
 		    m->has[phase] ? recall(l, (enum decision)p, &m->part[phase].f) : -1;
 		if (m->has[phase])
-			made_or_default(l->d, m, phase, choice < 0 ? NULL : &l->d->choice[choice],
-					p ? &out->decode : &out->prefill);
+			decided_or_default(l->d, m, phase,
+					   choice < 0 ? NULL : &l->d->choice[choice],
+					   p ? &out->decode : &out->prefill);
 	}
 	if (out->prefill.kernel && out->decode.kernel)
-		made_in_way(l->d, m, recall_way(l, &m->part[PHASE_ALL].f), out);
+		decided_in_way(l->d, m, recall_way(l, &m->part[PHASE_ALL].f), out);
 }
 
 void learned_free(struct learned *l)

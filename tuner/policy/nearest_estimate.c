@@ -204,7 +204,7 @@ double estimate_part(const struct around *a, enum phase phase, const struct choi
 	       data_best(a->d, seen, phase, &any);
 }
 
-double estimate_plan(const struct around *a, const struct made *made)
+double estimate_plan(const struct around *a, const struct decided *made)
 {
 	const struct measured *m = a->m;
 	double us = 0;

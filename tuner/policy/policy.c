@@ -29,16 +29,16 @@ struct chooser {
 	struct learned *learned;
 };
 
-static void make_fixed(const struct chooser *c, const struct measured *m, struct made *out)
+static void make_fixed(const struct chooser *c, const struct measured *m, struct decided *out)
 {
-	*out = (struct made){ .join = 1 };
+	*out = (struct decided){ .join = 1 };
 	for (int p = 0; p < 2; p++) {
 		const enum phase phase = decision_phase((enum decision)p);
 		if (m->has[phase])
-			made_or_default(c->d, m, phase, &c->fixed[p],
-					p ? &out->decode : &out->prefill);
+			decided_or_default(c->d, m, phase, &c->fixed[p],
+					   p ? &out->decode : &out->prefill);
 	}
-	made_in_way(c->d, m, c->way, out);
+	decided_in_way(c->d, m, c->way, out);
 }
 
 /* One choice a phase and one way for everything. */
@@ -55,9 +55,9 @@ static int learn_fixed(struct chooser *c)
 			c->fixed[t] = c->d->choice[b->fixed];
 	}
 	for (int s = 0; picks && s < c->d->n; s++) {
-		struct made made;
+		struct decided made;
 		make_fixed(c, &c->d->v[s], &made);
-		made_pick(c->d, &made, &picks[s]);
+		decided_pick(c->d, &made, &picks[s]);
 	}
 	m = picks ? matrix_ways(c->d, picks) : NULL;
 	const int done = m != NULL;
@@ -109,18 +109,19 @@ void chooser_free(struct chooser *c)
 	free(c);
 }
 
-static void make_default(const struct data *d, const struct measured *m, struct made *out)
+static void make_default(const struct data *d, const struct measured *m, struct decided *out)
 {
-	*out = (struct made){ .join = 1 };
+	*out = (struct decided){ .join = 1 };
 	if (m->has[PHASE_PREFILL])
 		default_made(d, m, PHASE_PREFILL, &out->prefill);
 	if (m->has[PHASE_DECODE])
 		default_made(d, m, PHASE_DECODE, &out->decode);
 }
 
-void chooser_make(const struct chooser *c, const struct measured *m, int scenario, struct made *out)
+void chooser_make(const struct chooser *c, const struct measured *m, int scenario,
+		  struct decided *out)
 {
-	*out = (struct made){ .join = 1 };
+	*out = (struct decided){ .join = 1 };
 	switch (c->policy) {
 	case POLICY_TREE: forest_make(c->d, c->forest, m, out); break;
 	case POLICY_BEST_FIXED: make_fixed(c, m, out); break;
@@ -140,9 +141,9 @@ int policy_picks(const struct data *d, enum policy policy, const struct forest *
 {
 	struct chooser *c = chooser_new(d, policy, f);
 	for (int s = 0; c && s < d->n; s++) {
-		struct made made;
+		struct decided made;
 		chooser_make(c, &d->v[s], s, &made);
-		made_pick(d, &made, &picks[s]);
+		decided_pick(d, &made, &picks[s]);
 	}
 	chooser_free(c);
 	return c != NULL;

@@ -4,7 +4,7 @@
  *   chooser_new   learns what the policy needs from the training scenarios
  *   chooser_make  a batch -> concrete choices of a plan
  *
- * made_pick (defaults.c) turns those choices into indices of measured ones. */
+ * decided_pick (defaults.c) turns those choices into indices of measured ones. */
 #ifndef TUNER_POLICY_POLICY_H
 #define TUNER_POLICY_POLICY_H
 
@@ -13,7 +13,7 @@
 
 struct data;
 struct forest;
-struct made;
+struct decided;
 struct matrix;
 struct measured;
 struct pick;
@@ -45,12 +45,13 @@ struct chooser;
 struct chooser *chooser_new(const struct data *, enum policy, const struct forest *);
 /* `scenario`: the batch's index in the data, where rules look for the nearest choice that
  * was measured there; -1: for the nearest legal one. */
-void chooser_make(const struct chooser *, const struct measured *, int scenario, struct made *out);
+void chooser_make(const struct chooser *, const struct measured *, int scenario,
+		  struct decided *out);
 void chooser_free(struct chooser *);
 
 /* vendor_rules.c */
-void vllm_rule(const struct data *, const struct measured *, int scenario, struct made *out);
-void aiter_rule(const struct data *, const struct measured *, int scenario, struct made *out);
+void vllm_rule(const struct data *, const struct measured *, int scenario, struct decided *out);
+void aiter_rule(const struct data *, const struct measured *, int scenario, struct decided *out);
 
 /* cart.c: trees as others grow them: the best split now, no look-ahead, no pruning. */
 enum criterion {
@@ -85,12 +86,13 @@ enum baseline_way {
 };
 struct matrix *matrix_ways(const struct data *, const struct pick *picks);
 /* Of a batch with both parts, so made: what may not run in one launch stays part after part. */
-void made_in_way(const struct data *, const struct measured *, enum baseline_way, struct made *);
+void decided_in_way(const struct data *, const struct measured *, enum baseline_way,
+		    struct decided *);
 
 /* baseline_trees.c: what is learned of each decision by a baseline of its own kind. */
 struct learned;
 struct learned *learned_new(const struct data *, enum policy);
-void learned_make(const struct learned *, const struct measured *, struct made *out);
+void learned_make(const struct learned *, const struct measured *, struct decided *out);
 void learned_free(struct learned *);
 
 /* nearest_estimate.c: batches that were never measured. */
@@ -115,7 +117,7 @@ int around_nearest(const struct around *, enum phase, double *far);
 /* Us that a plan, or one part by a concrete choice, is expected to take: the best time of
  * the nearest scenario, by the ratio of what either moves and computes, times the slowdown
  * of the choice in the nearest scenario where it was measured. INFINITY: it never was. */
-double estimate_plan(const struct around *, const struct made *);
+double estimate_plan(const struct around *, const struct decided *);
 double estimate_part(const struct around *, enum phase, const struct choice *);
 /* The best that is known nearby: each part at its best, or one launch. */
 double estimate_best(const struct around *);

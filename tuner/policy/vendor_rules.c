@@ -74,16 +74,16 @@ static enum phase phase_of_all(const struct measured *m)
 				       : PHASE_ALL;
 }
 
-static void one_launch(struct made *out, const struct measured *m, const struct choice *c)
+static void one_launch(struct decided *out, const struct measured *m, const struct choice *c)
 {
-	*out = (struct made){ .join = 0 };
+	*out = (struct decided){ .join = 0 };
 	if (m->has[PHASE_PREFILL])
 		out->prefill = *c;
 	else
 		out->decode = *c;
 }
 
-void vllm_rule(const struct data *d, const struct measured *m, int scenario, struct made *out)
+void vllm_rule(const struct data *d, const struct measured *m, int scenario, struct decided *out)
 {
 	const struct attune_features *f = &m->part[PHASE_ALL].f;
 	const int split = f->max_query == 1 && f->num_seqs <= 128 / f->num_kv_heads;
@@ -99,7 +99,7 @@ void vllm_rule(const struct data *d, const struct measured *m, int scenario, str
 	one_launch(out, m, &c);
 }
 
-void aiter_rule(const struct data *d, const struct measured *m, int scenario, struct made *out)
+void aiter_rule(const struct data *d, const struct measured *m, int scenario, struct decided *out)
 {
 	enum { PER_UNIT = 4, LEAST_SEGMENTS = 8, MOST_SEGMENTS = 128, LARGE_QUERY = 256 };
 	const struct attune_features *f = &m->part[PHASE_ALL].f;

@@ -79,7 +79,7 @@ static int fill_part(struct part_again *p, const struct data *d, const struct pi
 	if (!(p->then_us[0] < heavy_us))
 		return 0;
 	add_rivals(p, d, choice);
-	p->turn = heats_scramble((unsigned)(2 * s + (phase == PHASE_DECODE)) * 0x9e3779b9ull);
+	p->turn = scramble((unsigned)(2 * s + (phase == PHASE_DECODE)) * 0x9e3779b9ull);
 	return p->n > 1;
 }
 

@@ -141,7 +141,7 @@ static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *
 static void wish_forest(struct wishes *w, const struct data *d, const struct forest *f,
 			struct chooser *c, const struct measured *m, int scenario)
 {
-	struct made made;
+	struct decided made;
 	chooser_make(c, m, -1, &made);
 	wish_made(w, scenario, m, &made);
 	forest_make_serial(d, f, m, &made);
@@ -158,7 +158,7 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		for (int p = 0; p < NUM_POLICIES; p++) {
-			struct made made;
+			struct decided made;
 			if (!chooser[p] || p == POLICY_TREE)
 				continue;
 			/* -1: rules ask for the nearest legal choice, measured here or not. */
@@ -178,7 +178,7 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 }
 
 /* Whether these two parts were run side by side. */
-static int has_streams(const struct data *d, int s, const struct made *made)
+static int has_streams(const struct data *d, int s, const struct decided *made)
 {
 	const int prefill = data_find(d, &made->prefill), decode = data_find(d, &made->decode);
 	for (int i = d->plan_at[s]; i < d->plan_at[s + 1]; i++)
@@ -200,7 +200,7 @@ static void wish_ways(struct wishes *w, const struct data *d, const struct fores
 {
 	const struct measured *m = &d->v[s];
 	const struct choice *missing[FUSED];
-	struct made made;
+	struct decided made;
 	int n = 0;
 	forest_make_serial(d, f, m, &made);
 	for (int i = 0; i < ways->num_fused; i++) {
@@ -223,8 +223,8 @@ static void wish_hole(struct wishes *w, const struct data *d, int s, int scenari
 		      const struct choice *c)
 {
 	const int at = c->kernel ? data_find(d, c) : -1;
-	if (c->kernel && (at < 0 || (!data_cell(d, s, phase, at) &&
-				     !isfinite(data_part_time(d, s, phase, at)))))
+	if (c->kernel &&
+	    (at < 0 || (!data_cell(d, s, phase, at) && !isfinite(data_part_time(d, s, phase, at)))))
 		wish_part(w, scenario, phase, c);
 }
 
@@ -236,7 +236,7 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 	for (int i = 0; i < n; i++) {
 		const struct measured *m = &d->v[order[i]];
 		const int is_mixed = m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
-		struct made made;
+		struct decided made;
 		forest_make_serial(d, f, m, &made);
 		wish_hole(w, d, order[i], i, PHASE_PREFILL, &made.prefill);
 		wish_hole(w, d, order[i], i, PHASE_DECODE, &made.decode);

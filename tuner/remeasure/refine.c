@@ -267,7 +267,7 @@ static int is_known(const struct data *d, const struct measured *like, const cha
 	return known;
 }
 
-/* In the layout of made_print. */
+/* In the layout of decided_print. */
 static void print_entry(const struct pair *p, const struct measured *m, const char *batch,
 			const char *comma)
 {

@@ -53,7 +53,7 @@ void wish_again(struct wishes *w, const struct wish *one)
 	wish(w, *one);
 }
 
-void wish_made(struct wishes *w, int scenario, const struct measured *m, const struct made *made)
+void wish_made(struct wishes *w, int scenario, const struct measured *m, const struct decided *made)
 {
 	if (!m->has[PHASE_PREFILL])
 		wish_part(w, scenario, PHASE_DECODE, &made->decode);

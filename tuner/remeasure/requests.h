@@ -9,7 +9,7 @@
 struct choice;
 struct data;
 struct forest;
-struct made;
+struct decided;
 struct measured;
 struct scenario_list;
 struct sweep_options;
@@ -26,7 +26,7 @@ void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
 /* The same cell or plan as another wish. */
 void wish_again(struct wishes *, const struct wish *);
 /* The plan, by the name that its time has in a batch of one phase or of two. */
-void wish_made(struct wishes *, int scenario, const struct measured *, const struct made *);
+void wish_made(struct wishes *, int scenario, const struct measured *, const struct decided *);
 /* Measures them within the budget, in that stage; wishes are in the order of scenarios. An
  * exit code. */
 int wishes_measure(const struct wishes *, const struct sweep_options *,

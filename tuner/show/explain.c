@@ -68,12 +68,12 @@ static void formula_row(const struct why *w, enum decision t)
 	row(w, decision_names[t], "formula", text, NAN, NAN);
 }
 
-static double plan_time(const struct why *w, const struct made *made)
+static double plan_time(const struct why *w, const struct decided *made)
 {
 	struct pick p;
 	if (w->scenario < 0)
 		return estimate_plan(w->around, made);
-	made_pick(w->d, made, &p);
+	decided_pick(w->d, made, &p);
 	return data_plan_time(w->d, w->scenario, &p);
 }
 

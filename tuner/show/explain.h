@@ -13,7 +13,7 @@ struct why {
 	const struct measured *m;
 	int scenario; /* -1: not measured */
 	struct around *around;
-	struct made made, serial; /* serial: without the overlap */
+	struct decided made, serial; /* serial: without the overlap */
 	struct table *t;
 };
 

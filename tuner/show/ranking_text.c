@@ -24,7 +24,7 @@ void show_note(enum format to, const char *format, ...)
 }
 
 /* ---- what runs ------------------------------------------------------------------------------ */
-static void made_words(const struct made *made, char *text, size_t size)
+static void decided_words(const struct decided *made, char *text, size_t size)
 {
 	char a[MAX_CHOICE_TEXT] = "", b[MAX_CHOICE_TEXT] = "";
 	if (made->prefill.kernel)
@@ -73,11 +73,11 @@ void show_summary(const struct data *d, const struct forest *f, const struct sho
 {
 	const struct measured *m = &d->v[s];
 	char text[2 * MAX_CHOICE_TEXT + 64];
-	struct made made;
+	struct decided made;
 	struct pick pick;
 	forest_make(d, f, m, &made);
 	forest_pick(d, f, s, &pick);
-	made_words(&made, text, sizeof text);
+	decided_words(&made, text, sizeof text);
 	show_note(o->format, "%s, batch %s, page size %d, %s, split %s, on %s", m->model, o->batch,
 		  m->shape.page_size, dtype_name(m->shape.dtype), m->split, d->gpu);
 	show_note(o->format, "runs: %s", text);

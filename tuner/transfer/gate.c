@@ -89,7 +89,7 @@ void gate_wish(const struct gate *g, struct wishes *w, const struct data *d, int
 	const struct measured *m = &d->v[s];
 	struct wishes own = { 0 };
 	for (int set = 0; set < NUM_SETS; set++) {
-		struct made made;
+		struct decided made;
 		if (!matters(m, set))
 			continue;
 		forest_make(d, &g->set[set], m, &made);
@@ -121,7 +121,7 @@ static const struct cell *cell_of_part(const struct data *d, int s, enum phase p
 	return cell;
 }
 
-static const struct cell *cell_of_plan(const struct data *d, int s, const struct made *made)
+static const struct cell *cell_of_plan(const struct data *d, int s, const struct decided *made)
 {
 	struct pick p;
 	const struct measured *m = &d->v[s];
@@ -131,7 +131,7 @@ static const struct cell *cell_of_plan(const struct data *d, int s, const struct
 		return cell_of_part(d, s, PHASE_PREFILL, &made->prefill);
 	if (!made->join)
 		return cell_of_part(d, s, PHASE_ALL, &made->prefill);
-	made_pick(d, made, &p);
+	decided_pick(d, made, &p);
 	return p.prefill < 0 || p.decode < 0 ? NULL : data_plan_cell(d, PASS_B, s, &p);
 }
 
@@ -206,7 +206,7 @@ static void judge_part(const struct gate *g, const struct data *d, enum decision
 	*out = figures_of(&t);
 }
 
-static int same_plan(const struct measured *m, const struct made *a, const struct made *b)
+static int same_plan(const struct measured *m, const struct decided *a, const struct decided *b)
 {
 	struct wishes w = { 0 };
 	wish_made(&w, 0, m, a);
@@ -223,7 +223,7 @@ static void judge_sets(const struct gate *g, const struct data *d, int old_set, 
 	struct ratios t = { .log_ratio = room };
 	for (int s = 0; s < d->n; s++) {
 		const struct measured *m = &d->v[s];
-		struct made old, new;
+		struct decided old, new;
 		if (!split_is_gate(m->split) || (only_mixed && !is_mixed(m)))
 			continue;
 		forest_make(d, &g->set[old_set], m, &old);

@@ -26,7 +26,7 @@ struct recorded {
 	size_t bytes;
 };
 
-struct tape {
+struct graph {
 	struct recorded *launch;
 	size_t n, room;
 };
@@ -266,17 +266,17 @@ static void run_grid(struct cpu *cpu, struct recorded *l)
 		cpu_parallel(cpu, run_cell, l, (size_t)l->grid.x * l->grid.y * l->grid.z);
 }
 
-static enum attune_status record(struct tape *tape, const struct recorded *l)
+static enum attune_status record(struct graph *graph, const struct recorded *l)
 {
-	if (tape->n == tape->room) {
-		size_t room = tape->room ? 2 * tape->room : 16;
-		struct recorded *more = realloc(tape->launch, room * sizeof *more);
+	if (graph->n == graph->room) {
+		size_t room = graph->room ? 2 * graph->room : 16;
+		struct recorded *more = realloc(graph->launch, room * sizeof *more);
 		if (!more)
 			return fail(ATTUNE_NO_MEMORY, "no memory for %zu launches", room);
-		tape->launch = more;
-		tape->room = room;
+		graph->launch = more;
+		graph->room = room;
 	}
-	tape->launch[tape->n++] = *l;
+	graph->launch[graph->n++] = *l;
 	return ATTUNE_OK;
 }
 
@@ -311,7 +311,7 @@ static enum attune_status cpu_launch(struct device *dev, const struct code *code
 static int cpu_capturing(struct device *dev, void *stream)
 {
 	(void)dev, (void)stream;
-	return 0; /* a tape keeps what it is given, and nobody else can record here */
+	return 0; /* a graph keeps what it is given, and nobody else can record here */
 }
 
 static enum attune_status cpu_wait(struct device *dev, void *stream)
@@ -346,7 +346,7 @@ static void cpu_resources(const struct code *code, int *registers, int *spill, i
 	*registers = *spill = *smem = 0;
 }
 
-/* ---- the tape --------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------- */
 
 static enum attune_status cpu_tape_begin(struct device *dev)
 {
@@ -357,12 +357,12 @@ static enum attune_status cpu_tape_begin(struct device *dev)
 	return cpu->recording ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for a tape");
 }
 
-static enum attune_status cpu_tape_end(struct device *dev, struct tape **tape)
+static enum attune_status cpu_tape_end(struct device *dev, struct graph **graph)
 {
 	struct cpu *cpu = dev->state;
 	if (!cpu->recording)
 		return fail(ATTUNE_INVALID, "no tape is being recorded");
-	*tape = cpu->recording;
+	*graph = cpu->recording;
 	cpu->recording = NULL;
 	return ATTUNE_OK;
 }
@@ -408,15 +408,15 @@ double cpu_timed(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *a
 
 static void play(struct cpu *cpu, void *arg)
 {
-	struct tape *tape = arg;
-	for (size_t i = 0; i < tape->n; i++)
-		run_grid(cpu, &tape->launch[i]);
+	struct graph *graph = arg;
+	for (size_t i = 0; i < graph->n; i++)
+		run_grid(cpu, &graph->launch[i]);
 }
 
-static enum attune_status cpu_tape_play(struct device *dev, struct tape *tape, double *ns)
+static enum attune_status cpu_tape_play(struct device *dev, struct graph *graph, double *ns)
 {
 	struct cpu *cpu = dev->state;
-	*ns = 1e9 * cpu_timed(cpu, play, tape, &cpu->last_share);
+	*ns = 1e9 * cpu_timed(cpu, play, graph, &cpu->last_share);
 	return ATTUNE_OK;
 }
 
@@ -426,12 +426,12 @@ double cpu_last_play_share(const struct device *dev)
 	return cpu->last_share;
 }
 
-static void cpu_tape_free(struct device *dev, struct tape *tape)
+static void cpu_tape_free(struct device *dev, struct graph *graph)
 {
 	(void)dev;
-	if (tape)
-		free(tape->launch);
-	free(tape);
+	if (graph)
+		free(graph->launch);
+	free(graph);
 }
 
 static void cpu_now(struct device *dev, struct conditions *now)
@@ -459,9 +459,9 @@ const struct device_ops cpu_ops = {
 	.wait = cpu_wait,
 	.stream = cpu_stream,
 	.resources = cpu_resources,
-	.tape_begin = cpu_tape_begin,
-	.tape_end = cpu_tape_end,
-	.tape_play = cpu_tape_play,
-	.tape_free = cpu_tape_free,
+	.graph_begin = cpu_tape_begin,
+	.graph_end = cpu_tape_end,
+	.graph_play = cpu_tape_play,
+	.graph_free = cpu_tape_free,
 	.conditions = cpu_now,
 };

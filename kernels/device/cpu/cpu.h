@@ -14,8 +14,8 @@ struct cpu {
 	int threads;
 	clockid_t *worker_clock; /* [num_workers] CPU time of the pool's own threads */
 	int num_workers;         /* threads - 1: the caller works too */
-	struct tape *recording;  /* between tape_begin and tape_end */
-	double last_share;       /* of the last tape_play */
+	struct graph *recording; /* between graph_begin and graph_end */
+	double last_share;       /* of the last graph_play */
 	void *stream_buffer;     /* of cpu_dram_gbps, made at its first call */
 	size_t stream_bytes;
 };

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tape {
+struct graph {
 	void *graph, *exec;
 };
 
@@ -304,43 +304,43 @@ static enum attune_status cuda_tape_begin(struct device *dev)
 	return IN_CONTEXT(c, c->cu.CaptureBegin(c->stream, CAPTURE_RELAXED), "capture");
 }
 
-static void cuda_tape_free(struct device *dev, struct tape *tape)
+static void cuda_tape_free(struct device *dev, struct graph *graph)
 {
 	struct cuda *c = dev->state;
-	if (!tape)
+	if (!graph)
 		return;
-	if (tape->exec)
-		(void)IN_CONTEXT(c, c->cu.GraphExecFree(tape->exec), "graph");
-	if (tape->graph)
-		(void)IN_CONTEXT(c, c->cu.GraphFree(tape->graph), "graph");
-	free(tape);
+	if (graph->exec)
+		(void)IN_CONTEXT(c, c->cu.GraphExecFree(graph->exec), "graph");
+	if (graph->graph)
+		(void)IN_CONTEXT(c, c->cu.GraphFree(graph->graph), "graph");
+	free(graph);
 }
 
-static enum attune_status cuda_tape_end(struct device *dev, struct tape **out)
+static enum attune_status cuda_tape_end(struct device *dev, struct graph **out)
 {
 	struct cuda *c = dev->state;
 	enum attune_status status;
-	struct tape *tape = calloc(1, sizeof *tape);
-	if (!tape)
+	struct graph *graph = calloc(1, sizeof *graph);
+	if (!graph)
 		return fail(ATTUNE_NO_MEMORY, "cuda: out of memory");
-	status = IN_CONTEXT(c, c->cu.CaptureEnd(c->stream, &tape->graph), "end of capture");
+	status = IN_CONTEXT(c, c->cu.CaptureEnd(c->stream, &graph->graph), "end of capture");
 	if (!status)
-		status = IN_CONTEXT(c, c->cu.GraphMake(&tape->exec, tape->graph, 0), "graph");
+		status = IN_CONTEXT(c, c->cu.GraphMake(&graph->exec, graph->graph, 0), "graph");
 	if (!status) /* else its first play pays for it */
-		status = IN_CONTEXT(c, c->cu.GraphUpload(tape->exec, c->stream), "graph upload");
+		status = IN_CONTEXT(c, c->cu.GraphUpload(graph->exec, c->stream), "graph upload");
 	if (status) {
-		cuda_tape_free(dev, tape);
+		cuda_tape_free(dev, graph);
 		return status;
 	}
-	*out = tape;
+	*out = graph;
 	return ATTUNE_OK;
 }
 
-static int play(struct cuda *c, struct tape *tape, float *ms)
+static int play(struct cuda *c, struct graph *graph, float *ms)
 {
 	int error = c->cu.EventRecord(c->begin, c->stream);
 	if (!error)
-		error = c->cu.GraphLaunch(tape->exec, c->stream);
+		error = c->cu.GraphLaunch(graph->exec, c->stream);
 	if (!error)
 		error = c->cu.EventRecord(c->end, c->stream);
 	if (!error)
@@ -348,16 +348,16 @@ static int play(struct cuda *c, struct tape *tape, float *ms)
 	return error ? error : c->cu.EventElapsed(ms, c->begin, c->end);
 }
 
-static enum attune_status cuda_tape_play(struct device *dev, struct tape *tape, double *ns)
+static enum attune_status cuda_tape_play(struct device *dev, struct graph *graph, double *ns)
 {
 	struct cuda *c = dev->state;
 	float ms = 0;
-	enum attune_status status = IN_CONTEXT(c, play(c, tape, &ms), "replay");
+	enum attune_status status = IN_CONTEXT(c, play(c, graph, &ms), "replay");
 	*ns = (double)ms * 1e6;
 	return status;
 }
 
-static enum attune_status cuda_tape_switch(struct device *dev, const struct tape_switch *s)
+static enum attune_status cuda_tape_switch(struct device *dev, const struct graph_switch *s)
 {
 	struct cuda *c = dev->state;
 	if (!switch_is_known(&c->cu))
@@ -403,11 +403,11 @@ const struct device_ops cuda_ops = {
 	.wait = cuda_wait,
 	.stream = cuda_stream,
 	.resources = cuda_resources,
-	.tape_begin = cuda_tape_begin,
-	.tape_end = cuda_tape_end,
-	.tape_play = cuda_tape_play,
-	.tape_free = cuda_tape_free,
-	.tape_switch = cuda_tape_switch,
+	.graph_begin = cuda_tape_begin,
+	.graph_end = cuda_tape_end,
+	.graph_play = cuda_tape_play,
+	.graph_free = cuda_tape_free,
+	.graph_switch = cuda_tape_switch,
 	.conditions = cuda_conditions,
 	.use = cuda_use,
 };

@@ -64,7 +64,7 @@ static int add_node(const struct cuda_api *cu, void *ctx, void *stream, unsigned
 
 /* failed: what the body itself said, if not ATTUNE_OK */
 static int record_body(const struct cuda_api *cu, void *stream, void *graph,
-		       const struct tape_switch *s, int i, enum attune_status *failed)
+		       const struct graph_switch *s, int i, enum attune_status *failed)
 {
 	void *same;
 	const int error = cu->CaptureInto(stream, graph, NULL, NULL, 0, RELAXED);
@@ -75,7 +75,7 @@ static int record_body(const struct cuda_api *cu, void *stream, void *graph,
 	return *failed ? 0 : ended;
 }
 
-int switch_record(const struct cuda_api *cu, void *ctx, void *stream, const struct tape_switch *s,
+int switch_record(const struct cuda_api *cu, void *ctx, void *stream, const struct graph_switch *s,
 		  enum attune_status *failed)
 {
 	void *graph, *const *after, **bodies = NULL, *side = NULL;

@@ -9,7 +9,7 @@
 int switch_is_known(const struct cuda_api *);
 /* With the device's context current; errors are the driver's. failed: what decide or a body said,
  * whose message stands. */
-int switch_record(const struct cuda_api *, void *ctx, void *stream, const struct tape_switch *,
+int switch_record(const struct cuda_api *, void *ctx, void *stream, const struct graph_switch *,
 		  enum attune_status *failed);
 
 #endif

@@ -20,7 +20,7 @@ struct code {
 	int registers, spill_bytes, smem_static;
 };
 
-struct tape {
+struct graph {
 	void *graph, *exec;
 };
 
@@ -309,7 +309,7 @@ static void *hip_stream(struct device *dev)
 	return h->stream;
 }
 
-/* ---- tapes -------------------------------------------------------------------------------- */
+/* ---- graphs -------------------------------------------------------------------------------- */
 
 static enum attune_status hip_tape_begin(struct device *dev)
 {
@@ -317,62 +317,62 @@ static enum attune_status hip_tape_begin(struct device *dev)
 	return ON_DEVICE(h, h->hip.CaptureBegin(h->stream, CAPTURE_RELAXED), "capture");
 }
 
-static int free_graph(struct hip *h, struct tape *tape)
+static int free_graph(struct hip *h, struct graph *graph)
 {
-	if (tape->exec)
-		h->hip.GraphExecFree(tape->exec);
-	if (tape->graph)
-		h->hip.GraphFree(tape->graph);
-	free(tape);
+	if (graph->exec)
+		h->hip.GraphExecFree(graph->exec);
+	if (graph->graph)
+		h->hip.GraphFree(graph->graph);
+	free(graph);
 	return 0;
 }
 
-static void hip_tape_free(struct device *dev, struct tape *tape)
+static void hip_tape_free(struct device *dev, struct graph *graph)
 {
 	struct hip *h = dev->state;
-	if (tape)
-		(void)ON_DEVICE(h, free_graph(h, tape), "graph");
+	if (graph)
+		(void)ON_DEVICE(h, free_graph(h, graph), "graph");
 }
 
 /* The upload, where the runtime knows it, spares the first play from paying for it. */
-static int make_graph(struct hip *h, struct tape *tape)
+static int make_graph(struct hip *h, struct graph *graph)
 {
-	int error = h->hip.CaptureEnd(h->stream, &tape->graph);
+	int error = h->hip.CaptureEnd(h->stream, &graph->graph);
 	if (!error)
-		error = h->hip.GraphMake(&tape->exec, tape->graph, NULL, NULL, 0);
+		error = h->hip.GraphMake(&graph->exec, graph->graph, NULL, NULL, 0);
 	if (!error && h->hip.GraphUpload)
-		error = h->hip.GraphUpload(tape->exec, h->stream);
+		error = h->hip.GraphUpload(graph->exec, h->stream);
 	return error;
 }
 
-static enum attune_status hip_tape_end(struct device *dev, struct tape **out)
+static enum attune_status hip_tape_end(struct device *dev, struct graph **out)
 {
 	struct hip *h = dev->state;
-	struct tape *tape = calloc(1, sizeof *tape);
-	if (!tape)
+	struct graph *graph = calloc(1, sizeof *graph);
+	if (!graph)
 		return fail(ATTUNE_NO_MEMORY, "hip: out of memory");
-	const enum attune_status status = ON_DEVICE(h, make_graph(h, tape), "end of capture");
+	const enum attune_status status = ON_DEVICE(h, make_graph(h, graph), "end of capture");
 	if (status)
-		hip_tape_free(dev, tape);
+		hip_tape_free(dev, graph);
 	else
-		*out = tape;
+		*out = graph;
 	return status;
 }
 
-static int play(struct hip *h, struct tape *tape, float *ms)
+static int play(struct hip *h, struct graph *graph, float *ms)
 {
 	int error = h->hip.EventRecord(h->begin, h->stream);
-	error = error ? error : h->hip.GraphLaunch(tape->exec, h->stream);
+	error = error ? error : h->hip.GraphLaunch(graph->exec, h->stream);
 	error = error ? error : h->hip.EventRecord(h->end, h->stream);
 	error = error ? error : h->hip.EventWait(h->end);
 	return error ? error : h->hip.EventElapsed(ms, h->begin, h->end);
 }
 
-static enum attune_status hip_tape_play(struct device *dev, struct tape *tape, double *ns)
+static enum attune_status hip_tape_play(struct device *dev, struct graph *graph, double *ns)
 {
 	struct hip *h = dev->state;
 	float ms = 0;
-	const enum attune_status status = ON_DEVICE(h, play(h, tape, &ms), "replay");
+	const enum attune_status status = ON_DEVICE(h, play(h, graph, &ms), "replay");
 	*ns = (double)ms * 1e6;
 	return status;
 }
@@ -408,10 +408,10 @@ const struct device_ops hip_ops = {
 	.wait = hip_wait,
 	.stream = hip_stream,
 	.resources = hip_resources,
-	.tape_begin = hip_tape_begin,
-	.tape_end = hip_tape_end,
-	.tape_play = hip_tape_play,
-	.tape_free = hip_tape_free,
+	.graph_begin = hip_tape_begin,
+	.graph_end = hip_tape_end,
+	.graph_play = hip_tape_play,
+	.graph_free = hip_tape_free,
 	.conditions = hip_conditions,
 	.use = hip_use,
 };
