@@ -257,13 +257,15 @@ $(B)/bench_tools: tests/bench_tools.c
 
 # The tool compiles what it measures, so kernels' sources go along.
 installed := $(addprefix share/attune/,kernels kernels/cpu kernels/gpu harness/check harness/ceilings)
-install: all ## library, header, pkg-config file, tool, into PREFIX
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include $(installed))
+install: all ## library, headers, pkg-config file, tool, into PREFIX
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/attune $(installed))
 	install $(B)/attune $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libattune.a $(DESTDIR)$(PREFIX)/lib
 	install $(B)/libattune.so $(DESTDIR)$(PREFIX)/lib/libattune.so.0
 	ln -sf libattune.so.0 $(DESTDIR)$(PREFIX)/lib/libattune.so
 	install -m 644 kernels/attune.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(wildcard generated/attune_*.h) kernels/attune_features.h kernels/features.def \
+		$(DESTDIR)$(PREFIX)/include/attune
 	for d in $(installed); do install -m 644 $$(find $${d#share/attune/} -maxdepth 1 -type f ! -path 'harness/*.c') \
 		$(DESTDIR)$(PREFIX)/$$d || exit; done
 	{ echo 'prefix=$(PREFIX)'; cat $(B)/attune.pc; } >$(DESTDIR)$(PREFIX)/lib/pkgconfig/attune.pc

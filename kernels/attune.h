@@ -355,6 +355,19 @@ enum attune_status attune_record_run(const attune_op *op, const attune_bounds *b
 enum attune_status attune_plan_recorded(const attune_op *op, const attune_bounds *bounds,
 					const attune_batch *batch, attune_plan *plan);
 
+/* Which sequences of a batch: those with queries of more than 8 tokens are prefills, those with
+ * 1 to 8 are decodes. A sequence without a query is in neither. */
+enum attune_phase { ATTUNE_PHASE_ALL, ATTUNE_PHASE_PREFILL, ATTUNE_PHASE_DECODE };
+
+/* What a generated header's functions take (include <attune/attune_features.h>): the features of
+ * one phase of a batch, for this op's shape and device. attune_<gpu>_prefill reads those of
+ * PHASE_PREFILL, _decode those of PHASE_DECODE, _overlap those of PHASE_ALL, _early those of the
+ * part that is launched. Where the batch has no such sequence, num_seqs is 0 and so are all other
+ * members that a batch changes. Neither allocates nor synchronises. */
+struct attune_features;
+enum attune_status attune_batch_features(const attune_op *op, const attune_batch *batch,
+					 enum attune_phase phase, struct attune_features *features);
+
 /* "prefill: qblock BLOCK_M=128 ... | decode: segmented ..."; "||": side by side */
 enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan, char *text,
 				    size_t size);

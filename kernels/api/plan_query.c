@@ -1,5 +1,5 @@
-/* plan_query.c - questions about plans that run nothing: whether one serves for another, and what
- * workspace any of a size may need. */
+/* plan_query.c - the calls of attune.h that answer questions and launch nothing: whether one plan
+ * serves for another, the largest workspace of a size of batch, the features of a batch. */
 #include "plan.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
@@ -92,5 +92,27 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	const attune_bounds bounds = { max_seqs, max_tokens, max_tokens };
 	const size_t recorded = record_workspace(op, &bounds);
 	*bytes = recorded > *bytes ? recorded : *bytes;
+	return ATTUNE_OK;
+}
+
+enum attune_status attune_batch_features(const attune_op *op, const attune_batch *batch,
+					 enum attune_phase phase, struct attune_features *features)
+{
+	_Static_assert((int)ATTUNE_PHASE_ALL == PHASE_ALL &&
+			   (int)ATTUNE_PHASE_PREFILL == PHASE_PREFILL &&
+			   (int)ATTUNE_PHASE_DECODE == PHASE_DECODE,
+		       "the public phases are those of part.h");
+	struct batch_sums sums;
+	struct part p;
+	if (!op || !batch || !features)
+		return fail(ATTUNE_INVALID, "attune_batch_features: an argument is NULL");
+	if ((unsigned)phase > ATTUNE_PHASE_DECODE)
+		return fail(ATTUNE_INVALID, "attune_batch_features: phase must be one of "
+					    "ATTUNE_PHASE_ALL, _PREFILL and _DECODE");
+	const char *error = batch_error(batch, &op->shape);
+	if (error)
+		return fail(ATTUNE_INVALID, "attune_batch_features: %s", error);
+	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
+	*features = part_of_batch(&p, (enum phase)phase, &sums, batch) ? p.f : sums.shape.f;
 	return ATTUNE_OK;
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # t_install.sh - what `make install` leaves: a C and a C++ program build against it,
-# static and shared, and the library exports the names of attune.h and no others.
+# static and shared, the library exports the names of attune.h and no others, and each
+# generated header compiles alone as C, C++ and CUDA.
 B=${B:-build}
 cc=${CC:-cc}
 tmp=$(mktemp -d) || exit 1
@@ -17,12 +18,13 @@ row() { # CONDITION NAME
 	fi
 }
 
-MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
+LOCAL=no MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
 	>"$tmp/log" 2>&1
 row $? "make install"
 
 for f in bin/attune lib/libattune.a lib/libattune.so lib/pkgconfig/attune.pc include/attune.h \
-	share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
+	include/attune/attune_features.h include/attune/features.def include/attune/attune_cpu.h \
+	include/attune/attune_h200.h share/attune/kernels/kernels.def share/attune/harness/check/fill.cu \
 	share/attune/harness/ceilings/ceilings.cu; do
 	echo "$f is missing" >"$tmp/log"
 	[ -e "$tmp/usr/$f" ]
@@ -90,6 +92,72 @@ if command -v pkg-config >/dev/null; then
 	build "$cc" "$tmp/use.c" "$flags"
 	row $? "pkg-config's flags"
 fi
+
+# Features are filled by one public call, and the header's function takes them.
+cat >"$tmp/features.c" <<'SOURCE'
+#include <attune/attune_cpu.h>
+#include <attune.h>
+#include <stdio.h>
+int main(void)
+{
+	static const int32_t query_start[] = { 0, 1, 2, 42 }, seq_lens[] = { 30, 70, 40 };
+	const attune_batch batch = { 3, query_start, seq_lens };
+	attune_context *ctx;
+	attune_op *op = NULL;
+	attune_shape shape = { 0 };
+	struct attune_features f;
+	shape.num_query_heads = 8;
+	shape.num_kv_heads = 2;
+	shape.head_size = 128;
+	shape.page_size = 16;
+	if (attune_open(&ctx, "cpu") || attune_prepare(ctx, &shape, &op) ||
+	    attune_batch_features(op, &batch, ATTUNE_PHASE_DECODE, &f)) {
+		puts(attune_last_error());
+		return 1;
+	}
+	printf("%lld decodes, %lld keys: choice %d\n", f.num_seqs, f.kv_tokens, attune_cpu_decode(&f));
+	attune_release(op);
+	attune_close(ctx);
+	return f.num_seqs != 2 || f.kv_tokens != 100;
+}
+SOURCE
+build "$cc -std=c11" "$tmp/features.c" "-L$tmp/usr/lib -lattune"
+row $? "a batch's features go from the library to the header"
+
+nvcc=${CUDA_HOME:-/usr/local/cuda}/bin/nvcc
+for header in "$tmp"/usr/include/attune/attune_*.h; do
+	name=$(basename "$header" .h)
+	[ "$name" != attune_features ] || continue
+	cat >"$tmp/alone.c" <<SOURCE
+#include <attune/$name.h>
+int main(void)
+{
+	const struct attune_features f = { 0 };
+	return ${name}_prefill(&f) + ${name}_decode(&f) + ${name}_overlap(&f) > 1000;
+}
+SOURCE
+	cat >"$tmp/alone.cu" <<SOURCE
+#include <attune/$name.h>
+extern "C" __global__ void decide(const struct attune_features *f, int *choice)
+{
+	*choice = ${name}_decode(f);
+}
+SOURCE
+	"$cc" -std=c11 -Wall -Wextra -Werror -fsyntax-only -I"$tmp/usr/include" "$tmp/alone.c" \
+		>"$tmp/log" 2>&1
+	row $? "$name.h alone, as C11"
+	if command -v c++ >/dev/null; then
+		sed 's/{ 0 }/{}/' "$tmp/alone.c" >"$tmp/alone.cpp"
+		c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$tmp/usr/include" \
+			"$tmp/alone.cpp" >"$tmp/log" 2>&1
+		row $? "$name.h alone, as C++17"
+	fi
+	if [ -x "$nvcc" ]; then
+		"$nvcc" -std=c++17 -arch=sm_80 -ptx -I"$tmp/usr/include" -o /dev/null "$tmp/alone.cu" \
+			>"$tmp/log" 2>&1
+		row $? "$name.h alone, as CUDA"
+	fi
+done
 
 (cd "$tmp" && env -u ATTUNE_SOURCE usr/bin/attune --version) >"$tmp/log" 2>&1
 row $? "the installed tool runs elsewhere"

@@ -337,6 +337,68 @@ static void a_small_workspace_is_refused(void **state)
 	attune_close(ctx);
 }
 
+/* By the lengths of `mixed`: two prefills, three decodes, one sequence without a query. */
+static void features_are_of_one_phase(void **state)
+{
+	static const struct {
+		enum attune_phase phase;
+		int seqs, tokens, keys, longest, max_query;
+	} rows[] = {
+		{ ATTUNE_PHASE_ALL, 5, 79, 521, 300, 40 },
+		{ ATTUNE_PHASE_PREFILL, 2, 73, 140, 100, 40 },
+		{ ATTUNE_PHASE_DECODE, 3, 6, 381, 300, 4 },
+	};
+	attune_context *ctx = open_cpu();
+	attune_op *op = prepare(ctx);
+	struct attune_features f;
+	struct step s;
+	(void)state;
+	step_make(&s, COUNT(mixed), mixed);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		memset(&f, 0xff, sizeof f);
+		assert_int_equal(attune_batch_features(op, &s.batch, rows[i].phase, &f), ATTUNE_OK);
+		assert_int_equal(f.num_seqs, rows[i].seqs);
+		assert_int_equal(f.query_tokens, rows[i].tokens);
+		assert_int_equal(f.kv_tokens, rows[i].keys);
+		assert_int_equal(f.max_seq, rows[i].longest);
+		assert_int_equal(f.max_query, rows[i].max_query);
+		assert_int_equal(f.decode_seqs, 3);
+		assert_int_equal(f.prefill_tokens, 73);
+		assert_int_equal(f.group, QUERY_HEADS / KV_HEADS);
+	}
+	assert_int_equal(attune_batch_features(op, &s.batch, (enum attune_phase)3, &f),
+			 ATTUNE_INVALID);
+	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_ALL, NULL),
+			 ATTUNE_INVALID);
+	s.seq_lens[1] = -1;
+	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_ALL, &f), ATTUNE_INVALID);
+	assert_non_null(strstr(attune_last_error(), "attune_batch_features: seq_lens"));
+	step_free(&s);
+	attune_release(op);
+	attune_close(ctx);
+}
+
+/* All members that a batch changes are then 0. */
+static void a_phase_without_sequences_has_no_features(void **state)
+{
+	static const attune_batch none = { 0, NULL, NULL };
+	attune_context *ctx = open_cpu();
+	attune_op *op = prepare(ctx);
+	struct attune_features f, empty;
+	struct step s;
+	(void)state;
+	step_make(&s, COUNT(decodes), decodes);
+	assert_int_equal(attune_batch_features(op, &s.batch, ATTUNE_PHASE_PREFILL, &f), ATTUNE_OK);
+	assert_int_equal(attune_batch_features(op, &none, ATTUNE_PHASE_ALL, &empty), ATTUNE_OK);
+	assert_memory_equal(&f, &empty, sizeof f);
+	assert_int_equal(f.num_seqs, 0);
+	assert_int_equal(f.decode_seqs, 0);
+	assert_int_equal(f.head_size, HEAD);
+	step_free(&s);
+	attune_release(op);
+	attune_close(ctx);
+}
+
 /* ---- rules from a file ------------------------------------------------------------- */
 
 /* Opens the CPU with such rules for both parts, and for how they overlap; NULL: refused. */
@@ -548,6 +610,8 @@ int main(void)
 		cmocka_unit_test(mixed_batches_are_right),
 		cmocka_unit_test(new_tokens_that_are_announced_must_be_given),
 		cmocka_unit_test(a_small_workspace_is_refused),
+		cmocka_unit_test(features_are_of_one_phase),
+		cmocka_unit_test(a_phase_without_sequences_has_no_features),
 		cmocka_unit_test(formulas_become_numbers_per_batch),
 		cmocka_unit_test(the_defaults_stand_in),
 		cmocka_unit_test(parts_overlap_as_the_rules_say),
