@@ -1,0 +1,92 @@
+#!/bin/sh
+# t_examples.sh - the programs that kernels/README.md shows: it quotes paged.c as it is, its command
+# lines build both examples against an installed library, both run and are right, and its template of
+# a kernel compiles.
+B=${B:-build}
+page=kernels/README.md
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0
+
+row() { # CONDITION NAME
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		sed 's/^/# /' "$tmp/log" | head -40
+	fi
+}
+
+quoted() { # FILE: the page's code block that begins with that file's first comment
+	awk -v first="/* $1 - " '
+		/^```/ { inside = !inside; show = 0; begins = inside; next }
+		begins { begins = 0; show = index($0, first) == 1 }
+		inside && show' $page
+}
+
+quoted paged.c | diff - tests/examples/paged.c >"$tmp/log" 2>&1
+row $? "$page quotes tests/examples/paged.c"
+for f in tests/examples/paged.c tests/examples/paged.cpp; do
+	wc -l "$f" >"$tmp/log"
+	[ "$(wc -l <"$f")" -le 120 ]
+	row $? "$f has at most 120 lines"
+done
+
+LOCAL=no MAKEFLAGS='' ${MAKE:-make} --no-print-directory install B="$B" SAN="${SAN:-}" PREFIX="$tmp/usr" \
+	>"$tmp/log" 2>&1
+row $? "make install"
+
+sanitize=${SAN:+-fsanitize=address,undefined}
+strict='-Wall -Wextra -Wpedantic -Werror'
+mkdir "$tmp/work" && cp tests/examples/paged.c tests/examples/paged.cpp "$tmp/work"
+as_quoted() { # COMPILER WORD: the page's command line that begins with that word, by that compiler
+	line=$(sed -n "s/^    $2 \(.*pkg-config.*\)/\1/p" $page)
+	[ -n "$line" ] || { echo "$page has no command line of $2" >"$tmp/log" && return 1; }
+	(cd "$tmp/work" && eval "$1 $sanitize $strict $line") >"$tmp/log" 2>&1
+}
+run() { # PROGRAM
+	LD_LIBRARY_PATH=$tmp/usr/lib "$tmp/work/$1" >"$tmp/out" 2>&1
+	code=$?
+	cp "$tmp/out" "$tmp/log"
+	[ $code -eq 0 ] && [ "$(grep -c '^prefill of 59 tokens: .*: right$' "$tmp/out")" = 1 ] &&
+		[ "$(grep -c '^decode of 3 tokens: .*: right$' "$tmp/out")" = 1 ]
+}
+
+if command -v pkg-config >/dev/null; then
+	export PKG_CONFIG_PATH="$tmp/usr/lib/pkgconfig"
+	as_quoted "${CC:-cc}" cc
+	row $? "paged.c builds by the page's command"
+	run paged
+	row $? "paged.c is right"
+	if command -v "${CXX:-c++}" >/dev/null; then
+		as_quoted "${CXX:-c++}" c++
+		row $? "paged.cpp builds by the page's command"
+		run paged_cpp
+		row $? "paged.cpp is right"
+	fi
+fi
+
+# The template: its host side, and its device side by the emulated GPU's compiler and by nvcc.
+quoted mine.def >"$tmp/mine.def"
+quoted mine.cu >"$tmp/mine.cu"
+${CC:-cc} -std=c11 -Wall -Wextra -Werror -Wno-unused -fsyntax-only -iquote . -iquote kernels -I"$tmp" \
+	-D_GNU_SOURCE -DSPACE='"mine.def"' -DNAME=mine_space kernels/spec/space.c >"$tmp/log" 2>&1 &&
+	[ -s "$tmp/mine.def" ]
+row $? "the template's .def compiles"
+flags='-std=c++17 -DHEAD_SIZE=128 -DDTYPE=BF16 -DNUM_WARPS=2'
+if [ -e "$B/simt/gpu/paged.h" ]; then
+	awk -v emulated=tests/simt/text/gpu_emulated.h -f tests/simt/text/host.awk "$tmp/mine.cu" \
+		>"$tmp/host.cu"
+	# shellcheck disable=SC2086
+	${CXX:-c++} $flags -w -fsyntax-only -DSOURCE="\"$tmp/host.cu\"" -Itests/simt/text -I"$B/simt" \
+		-I"$B/simt/gpu" tests/simt/text/object.cc >"$tmp/log" 2>&1
+	row $? "the template compiles for the emulated GPU"
+fi
+nvcc=${CUDA_HOME:-/usr/local/cuda}/bin/nvcc
+if [ -x "$nvcc" ]; then
+	# shellcheck disable=SC2086
+	"$nvcc" $flags -arch=sm_80 -cubin -Ikernels/gpu -o /dev/null "$tmp/mine.cu" >"$tmp/log" 2>&1
+	row $? "the template compiles for sm_80"
+fi
+echo "1..$n"
