@@ -1,5 +1,5 @@
-/* attune.h - libattune: paged attention whose kernels and parameters were
- * chosen by measurement.
+/* attune.h - the whole API of libattune: paged attention by the kernels and parameters that were
+ * measured to be fastest. README.md in this folder is its reference, with a whole program.
  *
  *   attune_context *ctx;  attune_op *op;  attune_plan plan;
  *   attune_open(&ctx, NULL);                  the machine's GPU, else its CPU
@@ -8,27 +8,29 @@
  *     attune_plan_batch(op, &batch, &plan);   host lengths -> what to launch
  *     attune_run(op, &plan, &tensors, ws, ws_bytes, stream);
  *
- * Terms are vLLM's. Of one sequence: context length = tokens already in the KV
- * cache, query length = new tokens of this step, sequence length = their sum.
+ * Terms are vLLM's. Of one sequence: context length = tokens already in the KV cache, query
+ * length = new tokens of this step, sequence length = their sum. The cache holds K and V of the
+ * new tokens before attune_run reads it; the library never writes the cache.
  *
- * Every function returns an enum attune_status; attune_last_error() has one
- * line of text for the last failure of the calling thread. The library never
- * prints, exits or aborts. Contexts and ops may be shared by threads after
- * they are made; closing is the caller's to order.
+ * Every function returns an enum attune_status; attune_last_error() has one line of text for the
+ * last failure of the calling thread. The library never prints, exits or aborts. Several threads
+ * may use a context or an op at a time once it is made; closing is the caller's to order. A child
+ * of fork() must not use what its parent opened: it opens contexts of its own, and on a GPU fork()
+ * comes before the first attune_open.
  *
- * attune_plan_batch and attune_run neither allocate nor synchronise, and may be
- * called while a CUDA graph is captured.
+ * attune_plan_batch and attune_run neither allocate nor synchronise, and may be called while a
+ * CUDA graph is captured.
  *
- * What a graph replays. A captured attune_run replays its plan, whatever lengths device
- * memory then holds. So keep a graph for each plan that comes up, and pick among them as
- * every step is planned anyway: of all ways this costs least (README, "CUDA graphs").
+ * CUDA graphs. A captured attune_run replays its plan, whatever lengths device memory then holds.
+ * So plan every step, keep a graph for each plan that comes up, and replay the one that serves:
+ * nothing else that was measured costs as little (README.md, "CUDA graphs").
  *
  *   attune_plan_batch(op, &batch, &plan);
  *   the graph whose plan attune_plan_serves(&its_plan, &plan); none: capture one
  *
- * Where the host does not know the lengths, a graph can plan anew at each replay, on the
- * device; with plan.lengths set to ATTUNE_LENGTHS_VARY a captured attune_run does so by
- * itself, in the workspace of attune_max_workspace. For a step of many layers plan once:
+ * Where the host does not know the lengths, a graph can plan on the device at each replay. With
+ * plan.lengths set to ATTUNE_LENGTHS_VARY a captured attune_run does so by itself, in a workspace
+ * of attune_max_workspace bytes. A step of many layers plans once:
  *
  *   attune_record_plan(op, &bounds, query_start, seq_lens, plan, bytes, stream);
  *   every layer: attune_record_run(op, &bounds, plan, &tensors, ws, ws_bytes, stream); */
@@ -52,8 +54,8 @@ enum attune_status {
 	ATTUNE_DEVICE_ERROR
 };
 
-/* E4M3: 8 bits, sign, 4 of exponent (bias 7), 3 of fraction; 0x7f and 0xff are NaN, there is no
- * infinity. Of the cache alone, with q and out of 16 bits. */
+/* E4M3: 8 bits: sign, 4 of exponent (bias 7), 3 of fraction; 0x7f and 0xff are NaN, and it has no
+ * infinity. Only the cache may have it, with q and out of 16 bits. */
 enum attune_dtype { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16, ATTUNE_E4M3 };
 
 /* How K and V of one page and KV head lie. Pages and heads are found by
@@ -62,8 +64,8 @@ enum attune_dtype { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16, ATTUNE_E4M3 };
  *   STRIDED  K, V [page_size][head_size]: slots by k_slot_stride, v_slot_stride
  *   CLASSIC  K    [head_size / x][page_size][x], x = 16 bytes / element
  *            V    [head_size][page_size]
- *            as vLLM's first kernels have them: 16 bytes of neighbouring keys
- *            lie side by side. Slot strides are not read. */
+ *            as in vLLM's first kernels: neighbouring keys have their 16 bytes
+ *            side by side. Slot strides are not read. */
 enum attune_kv_layout { ATTUNE_KV_STRIDED, ATTUNE_KV_CLASSIC };
 
 typedef struct attune_context attune_context;
@@ -83,53 +85,59 @@ typedef struct attune_shape {
 	float softcap; /* 0: none; else 1e-4 to 1000, and scale / softcap 2^120 at most */
 	int has_sinks; /* tensors.sinks will be given */
 	int has_alibi; /* tensors.alibi_slopes will be given */
-	/* tensors.k_new and v_new will be given: K and V of this step's tokens, as they
-	 * leave the projection, a second time. The cache holds them too. */
+	/* tensors.k_new and v_new will be given: K and V of this step's tokens as rows, as they
+	 * leave the projection. The cache holds them too. */
 	int has_new_kv;
 	enum attune_kv_layout kv_layout;
 	int has_lse; /* tensors.lse will be given */
 } attune_shape;
 
-/* One step, on the host. query_start has num_seqs + 1 entries from 0 up. Limits: queries and sequences
- * of 2^29 tokens; query tokens and sequences together, times num_query_heads, below 2^31; all sequence
- * lengths together, times num_kv_heads, 2^48. Where page_size is no power of two sequences may have to be
- * shorter: 2^32 / (page_size - 2^32 % page_size) keys are always taken. */
+/* The lengths of one step, in host memory. query_start has num_seqs + 1 entries: the running sum of
+ * query lengths, from 0. Limits:
+ *
+ *   a query, a sequence                               2^29 tokens
+ *   (query tokens + num_seqs) * num_query_heads       below 2^31
+ *   sum of seq_lens * num_kv_heads                    2^48
+ *
+ * Where page_size is no power of two sequences may have to be shorter:
+ * 2^32 / (page_size - 2^32 % page_size) keys are always taken. */
 typedef struct attune_batch {
 	int num_seqs;
 	const int32_t *query_start;
 	const int32_t *seq_lens;
 } attune_batch;
 
-/* One step, on the device (on the host for the CPU). Strides in elements;
- * shapes and meaning as in args.h. Not owned.
+/* The tensors of one layer's step, on the device (on the host for the CPU). The caller owns them.
+ * Strides are in elements; args.h has shapes and meaning.
  *
- * What is read. A slot is live where some query token of this step sees its key: it lies in the sequence,
- * not behind the causal limit of the last token and not in front of the window of the first. A page is
- * live if one of its slots is. Arrays need no bytes beyond their last element:
+ * What is read. A slot is live where a query token of this step sees its key: it lies in the
+ * sequence, not behind the causal limit of the last token and not in front of the window of the
+ * first. A page is live where one of its slots is. Arrays need no bytes beyond their last element:
  *
  *   - Entries of block_table for live pages are trusted: they are not compared with the size of the
- *     cache. Entries in front of the first live page or behind the last one may hold anything. The table
- *     may end behind the last live page of the last sequence that has keys. In front of that end any
- *     entry may be read, and nothing follows from what it holds. A graph's replay reads no entry behind
- *     the end of the table as it was when its plan was made.
- *   - Slots that are not live, also of live pages, may hold anything, NaN and infinities too: they do not
- *     change any output. The same holds for pages that no entry names.
- *   - A NaN or an infinity in a live slot may reach all rows of its sequence, also those that do not
- *     see its key, since rows share matrix products.
- *   - query_start has num_seqs + 1 entries, seq_lens num_seqs, sinks and alibi_slopes num_query_heads.
+ *     cache. Entries in front of the first live page or behind the last one may hold anything. The
+ *     table may end behind the last live page of the last sequence that has keys. Any entry before
+ *     that end may be read, but no result depends on one that is not live. A replay of a graph
+ *     reads no entry behind the end that the table had when its plan was made.
+ *   - Slots that are not live may hold anything, NaN and infinities too, also in live pages: no
+ *     output depends on them. The same holds for pages that no entry names.
+ *   - A NaN or an infinity in a live slot may reach all rows of its sequence, also those that do
+ *     not see its key, since rows share matrix products.
+ *   - query_start has num_seqs + 1 entries, seq_lens num_seqs, sinks and alibi_slopes
+ *     num_query_heads.
  *
- * What comes out. A row that sees no key gets zeros and an LSE of minus infinity, whatever its head's
- * sink. Products q . k, and these times scale, must be finite floats; of queries of more than 8 tokens over
- * an E4M3 cache scores must stay below 10^7 in size. Outputs are sums of V's elements by
- * weights: where an element is within a factor of 2 of the largest of its type, a sum may round to an
- * infinity although the mean is finite. Sinks are finite or minus infinity, which means none; the lowest
- * float means none, too.
+ * What comes out. A row that sees no key gets zeros and an LSE of minus infinity, whatever its
+ * head's sink. Products q . k, and scale times these, must be finite floats. Over an E4M3 cache the
+ * scores of queries of more than 8 tokens must stay below 10^7 in size. Outputs are weighted sums
+ * of V's elements: where an element is within a factor of 2 of the largest of its type, a sum may
+ * round to an infinity although the mean is finite. Sinks are finite or minus infinity, which means
+ * none; the lowest float means none, too.
  *
  * On the CPU denormal floats count as zeros, in q, k and v and in what is computed from them.
  *
- * Same bits. The same plan on the same tensors gives the same bits, on the same device and version. What
- * stands beside a sequence in a batch may change what runs it, how many segments its keys are cut into,
- * and so the order of sums: rounding may then differ in the last bits. */
+ * Same bits. The same plan on the same tensors gives the same bits, on the same device and version.
+ * The other sequences of a batch may change which kernel runs a sequence and into how many segments
+ * its keys are cut, and so the order of sums: the last bits may then differ. */
 typedef struct attune_tensors {
 	void *out;
 	const void *q;
@@ -145,15 +153,14 @@ typedef struct attune_tensors {
 	int64_t k_page_stride, k_slot_stride, k_head_stride;
 	int64_t v_page_stride, v_slot_stride, v_head_stride;
 	int block_table_stride;
-	/* As attune_schedule has it for the plan; NULL: made anew by each attune_run. */
+	/* From attune_schedule, for this plan; NULL: each attune_run makes its own. */
 	const int32_t *schedule;
 	const void *k_new;
 	const void *v_new;
 	int64_t k_new_token_stride, k_new_head_stride;
 	int64_t v_new_token_stride, v_new_head_stride;
-	/* Of an E4M3 cache: what a sequence's keys and values of a KV head are to be multiplied
-	 * with, by sequence and KV head; stride 0: the same for all, as a scale of the whole cache
-	 * has both of them. NULL: 1. */
+	/* Factors of the keys and values of an E4M3 cache, by sequence and KV head. A stride of 0:
+	 * one for all; both 0: one for the whole cache. NULL: 1. */
 	const float *k_scale, *v_scale;
 	int64_t k_scale_seq_stride, k_scale_head_stride;
 	int64_t v_scale_seq_stride, v_scale_head_stride;
@@ -164,8 +171,8 @@ typedef struct attune_tensors {
 	int64_t lse_token_stride, lse_head_stride;
 } attune_tensors;
 
-/* Of sequences [seq_begin, seq_begin + seq_count) those whose queries have min_query to
- * max_query tokens; range_tokens: query tokens of all of them. */
+/* The sequences in [seq_begin, seq_begin + seq_count) with queries of min_query to max_query
+ * tokens; range_tokens: query tokens of the whole range. */
 typedef struct attune_span {
 	int seq_begin, seq_count;
 	int min_query, max_query;
@@ -175,13 +182,13 @@ typedef struct attune_span {
 /* One launch (and its reduction) over a part of the batch. */
 typedef struct attune_part {
 	int choice;                  /* index into the op's table of choices */
-	int seq_begin, seq_count;    /* sequences looked at */
-	int min_query, max_query;    /* of these, the query lengths computed */
+	int seq_begin, seq_count;    /* the range of sequences */
+	int min_query, max_query;    /* the query lengths in it that this part computes */
 	int resolved;                /* the op's own: what its choice means for this batch */
 	int64_t range_tokens;        /* query tokens from seq_begin to the last of them */
 	int64_t max_seq;             /* keys of the longest, where the launch depends on them */
 	size_t workspace;            /* bytes of partials */
-	attune_span prefill, decode; /* where its sequences of either kind lie */
+	attune_span prefill, decode; /* its sequences of either phase */
 } attune_part;
 
 /* How two parts share the device. */
@@ -190,46 +197,46 @@ enum attune_how {
 	ATTUNE_STREAMS     /* side by side on two streams; serial where there is no second one */
 };
 
-/* Of the replays of a graph that attune_run is captured in. */
+/* What the replays of a captured attune_run do. */
 enum attune_lengths {
-	ATTUNE_LENGTHS_PICKED = 0, /* all run this plan: the host picks among graphs */
-	ATTUNE_LENGTHS_VARY        /* each plans anew, on the device */
+	ATTUNE_LENGTHS_PICKED = 0, /* run this plan: the host picks among graphs */
+	ATTUNE_LENGTHS_VARY        /* plan on the device, each for its own lengths */
 };
 
 /* When a call of attune_run may begin.
  *
  * EARLY is a permission, on NVIDIA GPUs from sm_90 on: the call's first kernel may begin before
- * the launch in front of it is over, which is the kernel that `stream` was given last. It is used
- * where the op's heuristic says that it pays, else where the choice says so (EARLY of
- * `attune show --kernels`; attune_plan_text has what is used), since it may also cost time;
- * elsewhere, and on AMD's GPUs and CPUs, it changes nothing. With it the caller promises:
+ * the launch in front of it is over, the last kernel on `stream`. An early launch may also cost
+ * time, so it is used where the op's heuristic expects a gain, else where the choice has EARLY set
+ * (`attune show --kernels`; attune_plan_text shows what is used). On AMD GPUs and CPUs it changes
+ * nothing. With it the caller promises:
  *
  *   - The launch in front may be writing q; of the cache, K and V of this step's tokens, that is
  *     slots context length .. sequence length - 1 of each sequence, on its last page or pages;
  *     k_new and v_new; and anything that this call does not read. It may be reading anything.
  *   - All else that the call reads was complete before that launch began: every older slot of
  *     the cache, also on those last pages; block_table, query_start, seq_lens, schedule, sinks,
- *     alibi_slopes and scales. So no sequence has as an old key what another one computes in this step,
- *     as a prefix shared within a step would be.
+ *     alibi_slopes and scales. So no sequence has an old key that another one computes in this
+ *     step, as in a prefix that is shared within a step.
  *   - If that launch began early itself it waits, in all of its blocks, for the one in front of
  *     it (griddepcontrol.wait, cudaGridDependencySynchronize); what is complete before the call
  *     must then be so before the first launch of the chain began.
  *
- * The call reads q and new slots, and writes out, lse and the workspace, after the launch in front is
- * over, whether or when that one lets it begin. Its further launches, a reduction or the second
- * part's, follow in turn, but that a second part may overlap the end of the first, which writes
- * nothing that it reads. A call behind this one waits for all launches of this one: one that
- * begins early, whoever makes it, must wait itself before it reads out or writes what this call
- * reads or the workspace; a launch in turn need not know.
+ * The call reads q and new slots, and writes out, lse and the workspace, only after the launch in
+ * front is over. Its further launches, a reduction or the second part's, follow in turn; only a
+ * second part may overlap the end of the first, which writes nothing that it reads. A launch behind
+ * this call waits for all launches of this call. One that begins early, from whatever library, must
+ * wait itself before it reads out or writes the workspace or what this call reads.
  *
  * Under capture the launch gets a programmatic edge from the kernel in front, and the promise is
  * for every replay. The first node of a graph has nothing in front and begins with the graph.
- * attune_plan_serves tells plans of either kind apart. Where lengths vary EARLY is not
- * used. */
+ * Plans of either kind do not serve for each other (attune_plan_serves). With LENGTHS_VARY EARLY
+ * is not used. */
 enum attune_start { ATTUNE_START_IN_TURN = 0, ATTUNE_START_EARLY };
 
-/* Plain data: copy it and keep it. attune_plan_serves compares two; where lengths differ, members that no
- * launch depends on differ, too. Counts and words that attune_plan_batch does not give are refused. */
+/* Plain data: copy it and keep it. Compare two by attune_plan_serves: for other lengths, members
+ * that no launch depends on differ, too. attune_run refuses counts and enums that attune_plan_batch
+ * never gives. */
 typedef struct attune_plan {
 	int num_parts; /* 0 (nothing to do), 1, or 2: prefill, decode */
 	int num_seqs;
@@ -237,8 +244,8 @@ typedef struct attune_plan {
 	size_t workspace; /* bytes that attune_run needs */
 	attune_part part[2];
 	int num_tokens;              /* query tokens of the batch */
-	enum attune_lengths lengths; /* yours to set; attune_plan_batch says PICKED */
-	enum attune_start start;     /* yours to set; attune_plan_batch says IN_TURN */
+	enum attune_lengths lengths; /* yours to set; attune_plan_batch sets PICKED */
+	enum attune_start start;     /* yours to set; attune_plan_batch sets IN_TURN */
 	int early[2];                /* the op's own: what EARLY means for each part */
 	/* the op's own: the last sequence that has keys, and its pages */
 	int table_seq, table_pages;
@@ -246,15 +253,15 @@ typedef struct attune_plan {
 
 /* `device`: "cpu", "cpu:avx2", "cuda", "cuda:1", "hip", "hip:1"; NULL: the first NVIDIA
  * GPU, else the first of AMD's, else the CPU. CPU threads: ATTUNE_THREADS in the
- * environment, else all. ATTUNE_HIP_LIBRARY in the environment names the file of AMD's
- * runtime where it is not found as libamdhip64.so.7, .6 or .5.
+ * environment, else one for each CPU that the process may use. ATTUNE_HIP_LIBRARY in the
+ * environment names the file of AMD's runtime where it is not libamdhip64.so.7, .6 or .5.
  *
- * ATTUNE_HEURISTICS in the environment names a file whose rules take the place of
- * those that were compiled in, for all ops of this context. It is read here, once,
- * and must fit: the device's GPU, and this version's tunables of the kernels that it names. A file that does not
- * is ATTUNE_INVALID, and the line of attune_last_error begins "FILE:LINE:". One
- * thing a line, blanks at will, '#' begins a comment; from `attune induce --emit
- * text`, or by hand:
+ * ATTUNE_HEURISTICS in the environment names a file of rules that replace the compiled
+ * ones, for all ops of this context. It is read here, once. It must be for the device's
+ * GPU and have this version's hash of each kernel that it names; else the status is
+ * ATTUNE_INVALID, and the line of attune_last_error begins "FILE:LINE:". A line has one
+ * item, blanks are free, '#' begins a comment. `attune induce --emit text` writes such a
+ * file, and it may be written by hand:
  *
  *   attune heuristics 4          the format's version
  *   gpu h200                     as in generated/attune_h200.h
@@ -274,44 +281,49 @@ typedef struct attune_plan {
  *   tree overlap                 for batches with both parts: -1 one after the other, streams
  *   return streams               side by side, an id as in kernels/select/selector.h; may be
  *                                left out
- *   tree early                   for parts whose choice has an axis EARLY: its value where
+ *   tree early                   for parts by a choice with an axis EARLY: its value where
  *   return 1                     plan.start is EARLY; -1: the choice's own; may be left out
  *
- * A choice that cannot run a batch, or whose code the library does not carry for
- * the shape, gives way to the defaults, as with the compiled rules. */
+ * The defaults replace a choice that cannot run a batch, or that the library carries no
+ * code of for the shape, as with the compiled rules. */
 enum attune_status attune_open(attune_context **ctx, const char *device);
 void attune_close(attune_context *ctx);
 /* e.g. "NVIDIA H200 (sm_90, 132 SMs)"; lives as long as ctx. */
 const char *attune_device_name(const attune_context *ctx);
-/* The GPU by whose measurements plans are chosen, "h200", which may be another one than this: the
- * nearest whose binaries run here (`attune devices` says why); the file that ATTUNE_HEURISTICS named; "untuned": nobody's, plans are the
- * defaults that rules in the kernels' sources give. Lives as long as ctx. */
+/* Where plans come from; lives as long as ctx.
+ *
+ *   "h200"      measurements of that GPU. It may be another model than this one: the nearest with
+ *               binaries that run here (`attune devices` has the reason)
+ *   a path      the file that ATTUNE_HEURISTICS named
+ *   "untuned"   no measurements: plans are the kernels' defaults */
 const char *attune_heuristic(const attune_context *ctx);
 
-/* Loads all that a plan for `shape` may name. Allocates and synchronises. A shape that is taken here can be
- * planned for all batches, but for three: queries of more than 8 tokens need a kernel that has them, and
- * over an E4M3 cache these are for sm_90 at head sizes 64, 96, 128, 192 and 256, with LSE for sm_90 where
- * the library carries warpgroup; decodes over an E4M3 cache are for pages of a multiple of 8 tokens; with
- * the classic layout queries have 8 tokens at most. attune_plan_batch then says so. */
+/* Loads all kernels that a plan for `shape` may name. Allocates and synchronises. A shape that is
+ * taken here can be planned for all batches but these, which attune_plan_batch refuses:
+ *
+ *   - queries of more than 8 tokens over an E4M3 cache, but on sm_90 at head sizes 64, 96, 128,
+ *     192, 256;
+ *   - queries of more than 8 tokens with LSE, but on sm_90 where the library carries warpgroup;
+ *   - decodes over an E4M3 cache with pages that are no multiple of 8 tokens;
+ *   - queries of more than 8 tokens in the classic layout. */
 enum attune_status attune_prepare(attune_context *ctx, const attune_shape *shape, attune_op **op);
 void attune_release(attune_op *op);
 
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan);
 
-/* `stream`: a CUstream on CUDA, a hipStream_t on HIP, ignored on the CPU, where the call
- * returns when the work is done. `workspace`: device memory, 16-byte aligned, at
- * least plan->workspace bytes; its contents mean nothing between calls, and
- * calls that may overlap need one each. */
+/* `stream`: a CUstream on CUDA, a hipStream_t on HIP; ignored on the CPU, where the call returns
+ * when the work is done. `workspace`: device memory, 16-byte aligned, at least plan->workspace
+ * bytes. Its contents mean nothing between calls; calls that may overlap need one each. */
 enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 			      const attune_tensors *tensors, void *workspace,
 			      size_t workspace_bytes, void *stream);
 
-/* Kernels with a grid of fixed size go through a list of the batch's Q blocks. attune_run
- * makes it on the device, a launch before each; a caller that runs one plan for many layers
- * may make it once, here on the host, copy it to the device and give it as tensors.schedule.
- * *words: how many the plan needs, 0 where none of its kernels goes by a list. `schedule` has
- * room for `room` of them; NULL: only the number is asked. */
+/* Kernels with a grid of fixed size go through a list of the batch's Q blocks. Each attune_run
+ * makes it by a launch of its own. A caller that runs one plan for many layers may make it once,
+ * here on the host, copy it to the device and give it as tensors.schedule. *words: how many the
+ * plan needs, 0 where none of its kernels has a list. `schedule` has room for `room` words; NULL:
+ * only *words is set. */
 enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 				   const attune_batch *batch, int32_t *schedule, size_t room,
 				   size_t *words);
@@ -321,12 +333,12 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes);
 
-/* 1: a graph that was captured by the first plan runs what the second was made for; else 0. */
+/* 1: a graph that was captured with the first plan is right for the second's batch; else 0. */
 int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted);
 
-/* Steps of a captured graph, on CUDA. What holds for all replays of one: exactly num_seqs
- * sequences (those that a step lacks have query and sequence length 0), no query longer
- * than max_query, no more than num_tokens query tokens in all. */
+/* What holds for all replays of a captured graph, on CUDA: exactly num_seqs sequences (a step
+ * with fewer gives the others query and sequence length 0), no query longer than max_query, no
+ * more than num_tokens query tokens in all. */
 typedef struct attune_bounds {
 	int num_seqs, max_query, num_tokens;
 } attune_bounds;
@@ -335,23 +347,25 @@ typedef struct attune_bounds {
 enum attune_status attune_record_sizes(const attune_op *op, const attune_bounds *bounds,
 				       size_t *plan_bytes, size_t *workspace_bytes);
 
-/* One small kernel, once a step: from lengths in device memory to a plan in device memory,
- * by the op's own heuristic; the prefill part runs first, then the decode part. Only what
- * the recorded kernels carry can come out: prefills by warpgroup where it takes the shape and the
- * library carries it, in one segment; decodes by ring_list where it takes the shape and the longest
- * query fits one of its Q blocks; else what the op's heuristic may name of qblock and segmented, of
- * BF16 on measured GPUs, elsewhere the defaults of these. */
+/* One small kernel, once a step: makes a plan in device memory from lengths in device memory, by
+ * the op's own heuristic. The prefill part runs first, then the decode part. It picks only what
+ * the recorded kernels have:
+ *
+ *   prefills   warpgroup, in one segment, where it takes the shape and the library carries it
+ *   decodes    ring_list, where it takes the shape and the longest query fits one of its Q blocks
+ *   else       what the op's heuristic may name of qblock and segmented, for BF16 on measured
+ *              GPUs; elsewhere the defaults of these */
 enum attune_status attune_record_plan(const attune_op *op, const attune_bounds *bounds,
 				      const int32_t *query_start, const int32_t *seq_lens,
 				      void *plan, size_t plan_bytes, void *stream);
 
-/* For each layer of the step: what the plan says by the time it runs. A plan may be used by
- * one launch after another, not by two at a time. */
+/* Once a layer of the step: runs what the plan holds by then. One launch after another may use a
+ * plan, not two at a time. */
 enum attune_status attune_record_run(const attune_op *op, const attune_bounds *bounds, void *plan,
 				     const attune_tensors *tensors, void *workspace,
 				     size_t workspace_bytes, void *stream);
 
-/* What attune_record_plan comes to for these lengths, worked out on the host. */
+/* What attune_record_plan picks for these lengths, computed on the host. */
 enum attune_status attune_plan_recorded(const attune_op *op, const attune_bounds *bounds,
 					const attune_batch *batch, attune_plan *plan);
 
