@@ -149,7 +149,7 @@ static struct late *late_make(const struct workload *w)
 	char path[4096];
 	struct binary b;
 	assert_non_null(l);
-	snprintf(path, sizeof path, "%s/../tests/late.cu", source_root());
+	snprintf(path, sizeof path, "%s/../tests/kernels/late.cu", source_root());
 	if (jit_compile_source(&b, path, "", dev.info.arch))
 		fail_msg("%s: %s", path, b.log ? b.log : "no compiler");
 	done(dev.ops->load(&dev, &l->code, &b.blob));
