@@ -13,6 +13,7 @@ RESULTS   ?= results
 GENERATED ?= generated
 PREFIX    ?= /usr/local
 CUDA_HOME ?= /usr/local/cuda
+PLUGIN    ?=# a folder with kernels of your own: NAME.def with NAME.cu or NAME.c, kernels/README.md
 LEAVE_OUT ?=# what is compiled and not linked, see kernels/ship/shipped.mk
 # SAN=1 checks addresses and undefined behaviour, V=1 shows whole commands.
 B         ?= build$(if $(SAN),/san)
@@ -65,6 +66,12 @@ passive_goals := help clean format deps deps-tune deps-test plot-if-possible tes
 
 defs    := $(wildcard kernels/cpu/*.def kernels/gpu/*.def)
 spaces  := $(defs:kernels/%.def=$(B)/space/%.o)
+plugins := $(patsubst %.def,%,$(if $(PLUGIN),$(wildcard $(abspath $(PLUGIN))/*.def)))
+$(if $(PLUGIN),$(if $(plugins),,$(error PLUGIN=$(PLUGIN): has no NAME.def)))
+$(foreach p,$(plugins),$(if $(wildcard $(p).cu $(p).c),,$(error $(p).def: has no $(notdir $(p)).cu or .c beside it)))
+$(foreach p,$(notdir $(plugins)),$(if $(filter $(p),$(notdir $(basename $(defs)))),$(error $(p): attune has a kernel of this name)))
+where    = $(if $(wildcard $(1).cu),gpu,cpu)
+spaces  += $(foreach p,$(plugins),$(B)/space/plugin/$(call where,$(p))_$(notdir $(p)).o)
 libobj  := $(patsubst %.c,$(B)/%.o,$(filter-out kernels/cpu/% kernels/spec/space.c kernels/ship/list_shipped.c,\
 	$(sort $(wildcard kernels/*/*.c kernels/*/*/*.c)))) $(spaces)
 toolobj := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard harness/*/*.c tuner/*.c tuner/*/*.c)))
@@ -127,6 +134,21 @@ $(B)/space/%.o: kernels/%.def kernels/spec/space.c | $(B)/has_library
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DSPACE='"$*.def"' -DNAME=$(subst /,_,$*)_space -c kernels/spec/space.c -o $@
+define plugins_text
+$(foreach p,$(plugins),PLUGIN($(call where,$(p)), $(notdir $(p)), "$(p)$(if $(wildcard $(p).cu),.cu,.c)")
+)
+endef
+$(B)/plugins.inc: FORCE | $(B)/has_library
+	$(file >$@.$(aside),$(plugins_text))
+	@cmp -s $@.$(aside) $@ && rm $@.$(aside) || mv $@.$(aside) $@
+$(B)/kernels/spec/kernel.o: $(B)/plugins.inc
+define plugin_space
+$(B)/space/plugin/$(call where,$(1))_$(notdir $(1)).o: $(1).def kernels/spec/space.c | $(B)/has_library
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$<)
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) -DSPACE='"$(1).def"' -DNAME=$(call where,$(1))_$(notdir $(1))_space -c kernels/spec/space.c -o $$@
+endef
+$(foreach p,$(plugins),$(eval $(call plugin_space,$(p))))
 $(B)/kernels/%.o: kernels/%.c | $(B)/has_library
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -103,7 +103,7 @@ struct kernel {
 	const char *name;
 	enum backend backend;
 	int selectable;     /* 0: a helper such as the reduction */
-	const char *source; /* below kernels/: "gpu/qblock.cu" */
+	const char *source; /* below kernels/: "gpu/qblock.cu"; of a plug-in a whole path */
 	const char *about;
 	const struct space *space;
 };
@@ -115,6 +115,8 @@ enum helper { HELPER_SCHEDULE, HELPER_REDUCE, HELPER_REDUCE_WIDE, NUM_HELPERS };
 /* kernel.c, formula.c */
 extern const struct kernel attune_kernels[]; /* ends with a NULL name */
 const struct kernel *kernel_find(enum backend backend, const char *name);
+/* The path of a kernel's source below a kernels folder, or a plug-in's own. 0: it is too long. */
+int kernel_path(char *path, size_t size, const struct kernel *, const char *root);
 /* NULL: the backend has none. A helper has one configuration, its defaults. */
 const struct kernel *kernel_helper(enum backend, enum helper);
 /* Whether this choice takes the helper's launch on any batch; config NULL: whether any of

@@ -189,8 +189,8 @@ static int looked_for(const struct bridges *b)
 static void look(struct bridges *b, const struct kernel *k, const struct tree *t)
 {
 	char path[PATH_MAX], identity[33];
-	snprintf(path, sizeof path, "%s/%s", t->root, k->source);
-	if (!source_identity_of(path, t->root, identity))
+	if (!kernel_path(path, sizeof path, k, t->root) ||
+	    !source_identity_of(path, t->root, identity))
 		return;
 	for (int i = 0; i < b->n; i++)
 		if (b->v[i].kernel == k && !b->v[i].root && !strcmp(b->v[i].identity, identity)) {

@@ -173,9 +173,8 @@ int source_identity_of(const char *path, const char *root, char hex[33])
 static int identity_of_kernel(const struct kernel *k, char hex[33])
 {
 	char path[PATH_MAX + 256];
-	if (!source_root())
+	if (!source_root() || !kernel_path(path, sizeof path, k, source_root()))
 		return 0;
-	snprintf(path, sizeof path, "%s/%s", source_root(), k->source);
 	return source_identity_of(path, source_root(), hex);
 }
 

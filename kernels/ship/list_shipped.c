@@ -14,6 +14,7 @@
 #include "kernels/device/hip/hip.h"
 #include "kernels/recorded.h"
 #include "shipped.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -374,13 +375,14 @@ static void print_make(void)
 		const struct row *r = &rows[i];
 		const struct kernel *k = kernel_find(r->backend, r->kernel);
 		const char *compile = r->backend == BACKEND_CPU ? cpu_compile_flags(r->arch) : "";
-		char arch[CODE_ARCH];
+		char arch[CODE_ARCH], path[PATH_MAX];
 		kernel_arch(arch, k, r->arch);
-		printf("$(eval $(call shipped_%s,%016llx,%s,kernels/%s,%s,%s,%s))\n",
+		kernel_path(path, sizeof path, k, "kernels");
+		printf("$(eval $(call shipped_%s,%016llx,%s,%s,%s,%s,%s))\n",
 		       r->backend == BACKEND_CPU ? "cpu"
 		       : hip_chip(r->arch)       ? "hip"
 						 : "gpu",
-		       r->name, arch, k->source, r->flags, compile, r->entry);
+		       r->name, arch, path, r->flags, compile, r->entry);
 		if (r->linked)
 			printf("linked_%s += %016llx\n",
 			       r->backend == BACKEND_CPU ? "cells" : "blobs", r->name);

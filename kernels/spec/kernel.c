@@ -8,6 +8,9 @@
 #define KERNEL(where, name, chosen, about) extern const struct space where##_##name##_space;
 #include "kernels/kernels.def"
 #undef KERNEL
+#define PLUGIN(where, name, path) extern const struct space where##_##name##_space;
+#include "plugins.inc"
+#undef PLUGIN
 
 #define BACKEND_cpu BACKEND_CPU
 #define BACKEND_gpu BACKEND_GPU
@@ -19,6 +22,10 @@ const struct kernel attune_kernels[] = {
 	  about, &where##_##name##_space },
 #include "kernels/kernels.def"
 #undef KERNEL
+#define PLUGIN(where, name, path) \
+	{ #name, BACKEND_##where, 1, path, "plug-in: " path, &where##_##name##_space },
+#include "plugins.inc"
+#undef PLUGIN
 	{ 0 }
 };
 
@@ -28,6 +35,13 @@ const struct kernel *kernel_find(enum backend backend, const char *name)
 		if (k->backend == backend && !strcmp(k->name, name))
 			return k;
 	return NULL;
+}
+
+int kernel_path(char *path, size_t size, const struct kernel *k, const char *root)
+{
+	const int n = k->source[0] == '/' ? snprintf(path, size, "%s", k->source) :
+					    snprintf(path, size, "%s/%s", root ? root : "", k->source);
+	return n > 0 && (size_t)n < size;
 }
 
 const struct kernel *kernel_helper(enum backend backend, enum helper helper)
