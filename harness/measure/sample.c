@@ -103,7 +103,7 @@ enum attune_status race_run_graph(struct race_state *c, int i, double *us)
 	enum attune_status status = c->dev->ops->graph_play(
 	    c->dev, graphs_next(&r->graphs, c->race->sets, &c->next_set), &ns);
 	*us = ns / 1e3 / r->calls;
-	budget_play();
+	budget_run();
 	r->m->device_us += ns / 1e3;
 	r->m->wall_us += (seconds_now() - begin) * 1e6;
 	if (!status && !(*us > 0))
