@@ -67,7 +67,7 @@ static void read_note(int fd, char note[MAX_NOTE])
 	note[n > 0 ? n : 0] = '\0';
 	note[strcspn(note, "\n")] = '\0';
 	if (!*note)
-		snprintf(note, MAX_NOTE, "a process that has not said who it is");
+		snprintf(note, MAX_NOTE, "a process that has not written its name");
 }
 
 static int write_note(int fd, const char *command)

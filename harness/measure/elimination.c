@@ -104,9 +104,9 @@ static void gap_to(struct gap *g, const double *mine, const double *theirs, int 
 	const double own = n > 1 ? mad(d, n, g->behind) * small_sample(n) : 0;
 	const double variance =
 	    (all->rounds * 2 * all->sigma * all->sigma + (n - 1) * own * own) / g->freedom;
-	g->error = sqrt((variance + resolution * resolution) / n) * (n < 3        ? 1
-								     : n < ENOUGH ? 1.2533
-										  : 1.0233);
+	/* of a median, sqrt(pi / 2), and of middle(), sqrt(pi / 3), against a mean */
+	const double width = n < 3 ? 1 : n < ENOUGH ? 1.2533 : 1.0233;
+	g->error = sqrt((variance + resolution * resolution) / n) * width;
 	if (n == 2) { /* one of two may be far out: each bound starts from the weaker */
 		g->low = fmin(d[0], d[1]);
 		g->high = fmax(d[0], d[1]);

@@ -165,7 +165,7 @@ static enum attune_status run_race(struct race_state *c)
 	if (!status)
 		status = run_rounds(c, &why);
 	if (!status)
-		status = race_solo_power(c);
+		status = race_measure_solo_power(c);
 	if (!status)
 		status = finish(c, why);
 	if (!status)

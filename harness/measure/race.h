@@ -68,7 +68,7 @@ enum attune_status race_settle(struct race_state *);
 
 /* ---- solo_power.c ---- */
 /* Runs each survivor alone for protocol->hold_s and sets its alone_w. */
-enum attune_status race_solo_power(struct race_state *);
+enum attune_status race_measure_solo_power(struct race_state *);
 
 /* ---- summarize.c ---- */
 /* Copies its times of the rounds so far; NaN where a sample does not count because it was

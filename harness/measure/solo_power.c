@@ -57,7 +57,7 @@ static enum attune_status measure_alone(struct race_state *c, int i)
 	return status;
 }
 
-enum attune_status race_solo_power(struct race_state *c)
+enum attune_status race_measure_solo_power(struct race_state *c)
 {
 	enum attune_status status = ATTUNE_OK;
 	if (c->race->draw || !(c->race->protocol->hold_s > 0) || !(c->last.joules > 0))

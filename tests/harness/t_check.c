@@ -407,7 +407,7 @@ static void says_what_is_right(void **state)
 	check_one(&v, &f32, SCALE_OFF, PHASE_ALL, "q1s300", ROWS);
 	assert_int_equal(v.outcome, OUTCOME_WRONG);
 	assert_non_null(strstr(v.text, "sequence 0, token 0, head "));
-	assert_non_null(strstr(v.text, " is right"));
+	assert_non_null(strstr(v.text, ", expected "));
 	assert_true(v.worst > 1);
 }
 
