@@ -48,7 +48,7 @@ int split_is_held_out(const char *split);
 int split_is_gate(const char *split);
 /* Whether tuning moves this scenario to "gate": a third of the held-out ones, by a hash of model
  * and batch, so scenarios that differ in page size, types or seed go together. Training scenarios
- * stay: the rules in use were learned from them, perhaps on another GPU, and would look too good. */
+ * stay: the rules in use were learned from them, perhaps on another GPU, and would look better. */
 int gate_draws(const struct scenario *);
 
 /* The kernels' name of a layout. */
