@@ -1,16 +1,15 @@
-/* clock.c - the clock that budgets count, and the real one.
+/* budget_clock.c - the real clock, and the clock of budgets.
  *
- * ATTUNE_CLOCK=SECONDS, for tests alone: a race takes so many seconds of every budget, and a play
- * of a graph a thousandth of that, however long they really take. Then what is measured in a
- * budget does not depend on the machine or on what else runs there. Races are counted by the
- * process that keeps the database, plays by the worker. Times are then not what is tested, so none
- * of them is too noisy (noise.c). */
+ * ATTUNE_CLOCK=SECONDS, for tests only: a race takes this many seconds of every budget, and a run
+ * of a graph a thousandth of that, whatever they really take. Then the amount measured in a budget
+ * does not depend on the machine or its load. The process with the database counts races, the
+ * worker counts runs. No time is then too noisy (noise.c). */
 #include "base.h"
 #include <stdlib.h>
 #include <time.h>
 
-enum { PLAYS_OF_A_RACE = 1000 };
-static long long races, plays;
+enum { RUNS_OF_A_RACE = 1000 };
+static long long races, runs;
 
 double seconds_now(void)
 {
@@ -19,7 +18,7 @@ double seconds_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* 0: no test holds the clock. */
+/* 0: ATTUNE_CLOCK is not set. */
 static double seconds_of_a_race(void)
 {
 	const char *text = getenv("ATTUNE_CLOCK");
@@ -34,7 +33,7 @@ int budget_is_held(void)
 double budget_now(void)
 {
 	const double held = seconds_of_a_race();
-	return held > 0 ? held * ((double)races + (double)plays / PLAYS_OF_A_RACE) : seconds_now();
+	return held > 0 ? held * ((double)races + (double)runs / RUNS_OF_A_RACE) : seconds_now();
 }
 
 void budget_race(void)
@@ -42,7 +41,7 @@ void budget_race(void)
 	races++;
 }
 
-void budget_play(void)
+void budget_run(void)
 {
-	plays++;
+	runs++;
 }

@@ -1,5 +1,4 @@
-/* json_in.c - JSON files, checked; this file, json_out.c and utf8.c are the only ones that know
- * jansson. */
+/* json_in.c - reads and checks JSON files. Only this file, json_out.c and utf8.c use jansson. */
 #include "base.h"
 #include "json_in.h"
 #include <errno.h>
@@ -180,7 +179,7 @@ int input_check_object(const struct input *r, const json_t *object, const char *
 	char below[INPUT_PATH];
 	if (!input_check(r, object, path, &whole))
 		return 0;
-	/* jansson's iterators want what they will not change */
+	/* jansson's iterators take a non-const object but do not change it */
 	for (void *i = json_object_iter((json_t *)object); i;
 	     i = json_object_iter_next((json_t *)object, i)) {
 		const char *name = json_object_iter_key(i);

@@ -1,6 +1,6 @@
-/* json_in.h - JSON input files: read whole, checked against tables of keys, and every
- * refusal is one line "file:line:column: what is wrong; what would be right".
- * jansson stays inside json_in.c: here a value is an opaque struct json_t. */
+/* json_in.h - reads JSON files and checks them against tables of keys. Every error is one line,
+ * "file:line:column: what is wrong; what would be right". A value is an opaque struct json_t of
+ * jansson. */
 #ifndef HARNESS_BASE_JSON_IN_H
 #define HARNESS_BASE_JSON_IN_H
 
@@ -37,31 +37,31 @@ struct input {
 	struct json_t *root;
 };
 
-/* Those that return an int return 0 after a complaint. `path` says where in the
- * file a value stands: "scenarios/3/batch"; "" is the whole. */
+/* Functions that return an int return 0 after a complaint. `path` locates a value in the file:
+ * "scenarios/3/batch"; "" is the whole. */
 int input_open(struct input *, const char *path);
 void input_close(struct input *);
 int input_check(const struct input *, const struct json_t *value, const char *path,
 		const struct key *);
 int input_check_object(const struct input *, const struct json_t *object, const char *path,
 		       const struct key *keys);
-/* Always 0. `key`: of the object at `path`, point at this member's name; or NULL. */
+/* Complains and returns 0. key: points at the name of this member of the object at `path`; or
+ * NULL. */
 int input_bad(const struct input *, const char *path, const char *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* NULL when absent, or when the object or list is. */
+/* NULL if absent, or if the object or list is NULL. */
 const struct json_t *input_member(const struct json_t *object, const char *key);
 const struct json_t *input_element(const struct json_t *list, size_t index);
-/* Of values that have been checked; `absent` when the value is NULL. */
+/* For checked values. Return `absent` if the value is NULL. */
 long long input_integer(const struct json_t *, long long absent);
 double input_number(const struct json_t *, double absent);
 int input_flag(const struct json_t *);
 const char *input_text(const struct json_t *);
 int input_word(const struct json_t *, const char *const *words, int absent);
 
-/* json_position.c: line and column, from 1, of a value in a valid JSON text, or of a
- * member's name. What is not found stands where its parent does. Columns are
- * counted in characters. */
+/* json_position.c: line and column, from 1, of a value in a valid JSON text, or of a member's name.
+ * A missing value has the position of its parent. Columns count characters. */
 void json_place(const char *text, const char *path, const char *key, int *line, int *column);
 
 #endif

@@ -1,4 +1,4 @@
-/* json_out.c - JSON on its way out; this file, json_in.c and utf8.c are the only ones that know
+/* json_out.c - builds and prints JSON documents. Only this file, json_in.c and utf8.c use
  * jansson. */
 #include "base.h"
 #include "json_out.h"
@@ -10,7 +10,7 @@
 
 enum { MOST_DEPTH = 256 };
 
-/* Numbers have been rounded to a few decimals, which 15 digits tell from their neighbours. */
+/* Numbers are rounded to a few decimals before; 15 digits reproduce them. */
 #define FLAGS (JSON_ENCODE_ANY | JSON_REAL_PRECISION(15))
 
 struct json_out {
@@ -18,7 +18,7 @@ struct json_out {
 	int depth, failed;
 };
 
-/* ---- texts --------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------ */
 static json_t *string_of(const char *text)
 {
 	char *valid = utf8_text(text);
@@ -41,7 +41,7 @@ struct json_out *out_new(void)
 	return calloc(1, sizeof(struct json_out));
 }
 
-/* Takes the value. */
+/* Owns the value. */
 static void put(struct json_out *o, const char *key, json_t *v)
 {
 	json_t *parent = o && o->depth ? o->open[o->depth - 1] : NULL;
@@ -130,14 +130,14 @@ static int dump_object(json_t *object, int depth, int broken, FILE *f)
 	return bad;
 }
 
-/* jansson has all on one line or each scalar on its own. */
+/* jansson prints all on one line, or each scalar on its own line. */
 static int dump(const json_t *v, int depth, int broken, FILE *f)
 {
 	const int is_list = json_is_array(v), is_object = json_is_object(v);
 	if (depth == broken || !(is_list ? json_array_size(v) : json_object_size(v)))
 		return json_dumpf(v, f, FLAGS);
 	fputc(is_object ? '{' : '[', f);
-	/* jansson's iterators want what they will not change */
+	/* jansson's iterators take a non-const object but do not change it */
 	const int bad =
 	    is_object ? dump_object((json_t *)v, depth, broken, f) : dump_list(v, depth, broken, f);
 	fprintf(f, "\n%*s%c", depth, "", is_object ? '}' : ']');

@@ -1,8 +1,8 @@
-/* json_position.c - where in a JSON text a value stands, for messages about values that
- * are well-formed but wrong. jansson knows positions only while it parses.
+/* json_position.c - finds the line and column of a value in a JSON text, for messages about
+ * well-formed but wrong values. jansson knows positions only while it parses.
  *
- * The text is one that jansson has accepted, so this scan checks nothing; it
- * counts brackets outside strings. */
+ * jansson has accepted the text, so this scan checks nothing and only counts brackets outside of
+ * strings. */
 #include "json_in.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static const char *skip_blanks(const char *p)
 	return p + strspn(p, " \t\r\n");
 }
 
-/* p at the opening quote; returns what follows the closing one. */
+/* p: the opening quote; returns the position after the closing one. */
 static const char *skip_string(const char *p)
 {
 	for (p++; *p && *p != '"'; p++)
@@ -40,9 +40,8 @@ static const char *skip_value(const char *p)
 	return p;
 }
 
-/* The value of element `index`, or of the member whose key is the `n` bytes at
- * `key` (NULL: by index); *name is that member's key. NULL when there is none;
- * a key spelled with escapes is not recognised. */
+/* The value of element `index`, or of the member named by the `n` bytes at `key` (NULL: by index).
+ * *name: the member's key. NULL: none; a key written with escapes is not found. */
 static const char *child(const char *p, const char *key, size_t n, long index, const char **name)
 {
 	int object = *p == '{';

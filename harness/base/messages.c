@@ -1,5 +1,5 @@
-/* messages.c - what tools say to people, on stderr: complaints and progress; and
- * the wish to stop. stdout is left to data. */
+/* messages.c - messages and progress on stderr, and the signals that interrupt. stdout is for
+ * data. */
 #include "base.h"
 #include "json_out.h"
 #include <math.h>
@@ -16,10 +16,10 @@ static const double redraw_s = 0.1, line_s = 30;
 static struct {
 	char what[80];
 	double began, shown; /* seconds */
-	int drawn;           /* a line without its newline stands on the terminal */
+	int drawn;           /* the terminal shows a line without its newline */
 	int off;
-	const char *part;    /* of the whole, or NULL */
-	double first, until; /* the whole: since when, and when it is over; 0: not known */
+	const char *part;    /* prefix, or NULL */
+	double first, until; /* begin and end of everything; 0: not known */
 } bar;
 
 volatile int interrupted;
@@ -39,8 +39,8 @@ static void erase(void)
 	bar.drawn = 0;
 }
 
-/* Bytes of the control character at s, as ASCII or in two bytes as U+0080 to U+009F; 0: another
- * one stands there. *code: which. */
+/* Bytes of the control character at s: 1 for ASCII, 2 for U+0080 to U+009F; 0: not a control
+ * character. *code: its code. */
 static int control(const unsigned char *s, int *code)
 {
 	const int is_wide = s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0;
@@ -76,7 +76,7 @@ char *shown_text(const char *text)
 	return shown;
 }
 
-/* What files and arguments hold goes to a terminal: escaped, and on one line. */
+/* Escapes the text, as it may quote files and arguments, and keeps it on one line. */
 void complain(const char *format, ...)
 {
 	char *text = NULL, *shown = NULL;
@@ -121,7 +121,7 @@ void progress(const char *what, double done, double total)
 		erase();
 		snprintf(bar.what, sizeof bar.what, "%s", what);
 		bar.began = t;
-		/* A terminal shows it at once; a log after its first 30 s. */
+		/* A terminal shows it at once, a log after 30 s. */
 		bar.shown = terminal ? 0 : t;
 	}
 	if (bar.off || t - bar.shown < (terminal ? redraw_s : line_s))
@@ -170,8 +170,8 @@ static void on_signal(int signal_number)
 	interrupted = 1;
 }
 
-/* The first signal asks; a second one of the same kind kills. No SA_RESTART, so
- * that a blocking wait returns. */
+/* The first signal sets `interrupted`; a second of the same kind kills. No SA_RESTART, so that a
+ * blocking wait returns. */
 void catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };

@@ -1,4 +1,4 @@
-/* options.c - what several subcommands ask for in the same words: --gpu and --format. */
+/* options.c - the options that several subcommands share: --gpu and --format. */
 #include "base.h"
 #include "kernels/device/shared/gpu_names.h"
 #include <argp.h>

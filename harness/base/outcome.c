@@ -1,4 +1,4 @@
-/* outcome.c - the names of outcomes, as the database and tables have them. */
+/* outcome.c - the names of outcomes in the database and in tables. */
 #include "base.h"
 #include "kernels/kernel.h"
 

@@ -1,5 +1,5 @@
-/* stats.c - order statistics of a handful of samples, and a number scrambled into another. Pure
- * functions; of no samples at all everything is NaN. */
+/* stats.c - order statistics of a few samples, normal and Student tails, and a scrambling function.
+ * All are pure; without samples the result is NaN. */
 #include "base.h"
 #include <math.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ double median(double *v, int n)
 	return quantile(v, n, 0.5);
 }
 
-/* Linear between the neighbours of place q * (n - 1), so that q = 0 is the
- * smallest, q = 1 the largest, and q = 0.5 the usual median. */
+/* Linear interpolation at place q * (n - 1): q = 0 is the smallest, q = 1 the largest, q = 0.5 the
+ * usual median. */
 double quantile(const double *sorted, int n, double q)
 {
 	if (n < 1 || !(q >= 0 && q <= 1))
@@ -43,12 +43,11 @@ double mad(const double *v, int n, double centre)
 	return result;
 }
 
-/* The largest k with P(Binomial(n, 1/2) < k) <= 0.025: then [k-th smallest,
- * k-th largest] covers the median with at least 95 %. 0 when even the extremes
- * do not, which is so below six samples. */
+/* The largest k with P(Binomial(n, 1/2) < k) <= 0.025: [k-th smallest, k-th largest] covers the
+ * median with at least 95 %. 0 below six samples: even the extremes do not. */
 static int interval_rank(int n)
 {
-	if (n > 1000) /* 2^-n would leave the doubles; normal approximation */
+	if (n > 1000) /* 2^-n underflows; normal approximation */
 		return (int)floor((n - 1.96 * sqrt(n)) / 2);
 	double p = ldexp(1, -n), below = 0;
 	int k = 0;
@@ -66,7 +65,7 @@ double median_ci(const double *sorted, int n)
 	return k ? (sorted[n - k] - sorted[k - 1]) / 2 : NAN;
 }
 
-/* The k-th smallest of v from 0 up, with nothing larger before it: Hoare (1961), FIND. */
+/* The k-th smallest of v, k from 0; elements before it are not larger: Hoare (1961), FIND. */
 static double smallest(double *v, int n, int k)
 {
 	int low = 0, high = n - 1;
@@ -95,8 +94,8 @@ static double smallest(double *v, int n, int k)
 }
 
 /* Hodges and Lehmann (1963), "Estimates of location based on rank tests": the median of
- * all pairs' means. Bears 29 % of outliers, and needs 5 % more samples than the mean
- * where the median needs 57 % more. */
+ * all pairs' means. Tolerates 29 % of outliers. For normal samples it needs 5 % more samples than
+ * the mean; the median needs 57 % more. */
 double middle(const double *v, int n)
 {
 	double mean[MAX_SAMPLES * (MAX_SAMPLES + 1) / 2];

@@ -1,5 +1,5 @@
-/* table.c - one table, five forms: aligned or markdown for people, TSV, CSV and JSON (a list of
- * flat objects, one a line) for machines. */
+/* table.c - prints a table in five formats: aligned or markdown for people; TSV, CSV and JSON (a
+ * list of flat objects, one per line) for machines. */
 #include "base.h"
 #include "json_out.h"
 #include "kernels/kernel.h"
@@ -17,10 +17,10 @@ struct cell {
 struct table {
 	enum format format;
 	const char *const *columns;
-	int num_columns, at; /* at: cells of the row begun */
+	int num_columns, at; /* at: cells in the current row */
 	struct cell *cells;  /* row by row */
 	size_t used, room;
-	int failed; /* out of memory: nothing will be printed */
+	int failed; /* out of memory: prints nothing */
 };
 
 int format_for_people(enum format format)
@@ -91,7 +91,7 @@ void table_number(struct table *t, double cell, int decimals)
 	    (struct cell){ .is_number = 1, .decimals = decimals, .number = cell });
 }
 
-/* Cells that were not given are empty. */
+/* Missing cells are empty. */
 void table_end_row(struct table *t)
 {
 	while (t && !t->failed && t->at < t->num_columns)
@@ -101,7 +101,7 @@ void table_end_row(struct table *t)
 }
 
 /* ---- TSV and CSV --------------------------------------------------------------- */
-/* The same escapes as in C for those that would break a row. */
+/* Characters that would break a row are escaped as in C. */
 static void put_tsv(FILE *f, const char *text)
 {
 	for (; *text; text++)
@@ -114,7 +114,7 @@ static void put_tsv(FILE *f, const char *text)
 		}
 }
 
-/* RFC 4180, with the line ends of this system. */
+/* RFC 4180, but with '\n' at line ends. */
 static void put_csv(FILE *f, const char *text)
 {
 	if (!strpbrk(text, ",\"\r\n")) {
@@ -192,7 +192,7 @@ static char *table_form(const char *text)
 	return shown_text(text);
 }
 
-/* Characters that markdown reads as its own are escaped, too. */
+/* Escapes the special characters of markdown, too. */
 static char *markdown_form(const char *text)
 {
 	char *shown = shown_text(text), *escaped = shown ? malloc(2 * strlen(shown) + 1) : NULL;
@@ -208,7 +208,7 @@ static char *markdown_form(const char *text)
 	return escaped;
 }
 
-/* The table as it is laid out: [0, num_columns) are the titles, then come the cells. */
+/* The formatted table: [0, num_columns) are the titles, then the cells. */
 struct printed {
 	char **text;
 	int *width, *is_right; /* of each column */
@@ -224,7 +224,7 @@ static void layout_free(struct printed *l)
 	free(l->is_right);
 }
 
-/* A column of numbers, empty cells aside, stands right-aligned. */
+/* Right-aligns columns with only numbers and empty cells. */
 static void measure(struct printed *l, const struct table *t, int column)
 {
 	const size_t columns = (size_t)t->num_columns;
@@ -280,7 +280,7 @@ static void print_aligned(const struct table *t, FILE *f)
 	layout_free(&l);
 }
 
-/* "---", or "--:" of numbers */
+/* "---", or "--:" for numbers */
 static void put_rule(FILE *f, const struct printed *l, int columns)
 {
 	for (int c = 0; c < columns; c++) {

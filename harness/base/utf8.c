@@ -1,10 +1,10 @@
-/* utf8.c - makes any bytes valid UTF-8. jansson tells which are. */
+/* utf8.c - makes any text valid UTF-8, with jansson's check of validity. */
 #include "base.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at s, of `left` bytes; 0: it is none. */
+/* Bytes of the UTF-8 character at s, at most `left`; 0: invalid. */
 static size_t character(const char *s, size_t left)
 {
 	for (size_t n = 1; n <= 4 && n <= left; n++) {

@@ -1,5 +1,5 @@
-/* ceilings.c - what a GPU can do at most, measured: GB/s of a linear read, TFLOP/s of
- * matrix steps out of registers. Those of the CPU are kernels/device/cpu/ceilings.c. */
+/* ceilings.c - measures a GPU's GB/s of a linear read and TFLOP/s of matrix steps on registers. For
+ * CPUs see kernels/device/cpu/ceilings.c. */
 #include "ceilings.h"
 #include "kernel_args.h"
 #include "harness/base/base.h"
@@ -15,8 +15,9 @@ static enum attune_status load_roof(struct device *dev, int roof, struct code **
 	struct binary binary = { 0 };
 	enum attune_status status;
 	if (!source_root())
-		return fail(ATTUNE_UNSUPPORTED, "the sources are not here; ATTUNE_SOURCE names "
-						"the kernels folder");
+		return fail(ATTUNE_UNSUPPORTED,
+			    "the sources of kernels are missing; set ATTUNE_SOURCE to "
+			    "the kernels folder");
 	snprintf(path, sizeof path, "%s/../harness/ceilings/ceilings.cu", source_root());
 	snprintf(flags, sizeof flags, "-DROOF=%d", roof);
 	if (jit_compile_source(&binary, path, flags, dev->info.arch))
@@ -28,7 +29,7 @@ static enum attune_status load_roof(struct device *dev, int roof, struct code **
 	return status;
 }
 
-/* Median time of one launch, of `launches` on a graph. */
+/* Median time of one of `launches` launches in a graph. */
 static enum attune_status time_launches(struct device *dev, const struct code *code,
 					const struct geometry *g, const struct ceiling_args *args,
 					int launches, double *ns)
@@ -50,7 +51,7 @@ static enum attune_status time_launches(struct device *dev, const struct code *c
 	return status;
 }
 
-/* Of a block: an MFMA is of twice as many columns as mma.sync, by twice as many lanes. */
+/* Flops of a block's step: an MFMA has twice the columns of mma.sync, and twice the lanes. */
 static double flops_of_step(const struct device *dev)
 {
 	const int columns = dev->info.lanes == 64 ? 16 : 8;
@@ -74,7 +75,7 @@ enum attune_status gpu_ceilings(struct device *dev, double *dram_gbps, double *t
 		status = load_roof(dev, 1, &multiply);
 	if (!status)
 		status = dev->ops->alloc(dev, &memory, READ_BYTES);
-	if (!status) /* random bits cost power that zeros do not; any will do for reading */
+	if (!status) /* mixed bits: zeros would draw less power */
 		status = dev->ops->fill(dev, memory, 0x5a, READ_BYTES);
 	args.from = memory;
 	args.to = memory;

@@ -1,6 +1,6 @@
-/* ceilings.cu - the two roofs of a GPU that its kernels are held against:
- * -DROOF=0 reads device memory in a line, 16 bytes a lane and four under way;
- * -DROOF=1 multiplies matrices out of registers, bf16: 16x8x16 by mma.sync, 16x16x16 by MFMA. */
+/* ceilings.cu - measures the two roofs of a GPU:
+ * -DROOF=0 reads device memory linearly, 16 bytes per lane, four reads in flight;
+ * -DROOF=1 multiplies bf16 matrices from registers: 16x8x16 by mma.sync, 16x16x16 by MFMA. */
 #include "kernel_args.h"
 #define DTYPE BF16
 #include "gpu/gpu.h"
@@ -23,7 +23,7 @@ KERNEL(CEILING_THREADS) ENTRY(const ceiling_args a)
 		UNROLL for (int j = 0; j < 4; j++)
 			sum ^= v[j].x ^ v[j].y ^ v[j].z ^ v[j].w;
 	}
-	if (sum == 0x9e3779b9u) /* as good as never */
+	if (sum == 0x9e3779b9u) /* practically never */
 		*a.to = sum;
 }
 #else

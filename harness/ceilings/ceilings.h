@@ -1,5 +1,4 @@
-/* ceilings.h - what a device gives at most without attention: bandwidth of reads, time of a launch.
- * Includes base, compile, measure, store. */
+/* ceilings.h - measures the limits of a GPU: bandwidth of a read, rate of matrix steps. */
 #ifndef HARNESS_CEILINGS_CEILINGS_H
 #define HARNESS_CEILINGS_CEILINGS_H
 
@@ -8,8 +7,8 @@
 struct device;
 
 /* ---- ceilings.c ---------------------------------------------------------------- */
-/* GB/s of a linear read, TFLOP/s of matrix steps from registers; 0 and a status where
- * they cannot be measured. */
+/* GB/s of a linear read, TFLOP/s of matrix steps on registers; 0 and a status if they cannot be
+ * measured. */
 enum attune_status gpu_ceilings(struct device *, double *dram_gbps, double *tflops);
 
 #endif

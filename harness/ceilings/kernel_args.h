@@ -1,9 +1,9 @@
-/* kernel_args.h - between ceilings.c and ceilings.cu. */
+/* kernel_args.h - the arguments of ceilings.cu, shared with ceilings.c. */
 #ifndef HARNESS_CEILINGS_KERNEL_ARGS_H
 #define HARNESS_CEILINGS_KERNEL_ARGS_H
 
-/* Reads `words` 16-byte words from `from`, or does `steps` matrix steps a warp; the
- * result goes to `to`, so that no compiler leaves the work out. */
+/* Reads `words` 16-byte words from `from`, or does `steps` matrix steps per warp. The result
+ * depends on the work, so that no compiler removes it, and may go to `to`. */
 struct ceiling_args {
 	const void *from;
 	unsigned *to;

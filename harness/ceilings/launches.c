@@ -1,6 +1,5 @@
-/* launches.c - what launches cost, by a kernel that does next to nothing (gpu/launch.cu):
- * as a step of a chain of STEPS in a graph, and in a stream, where the host may be what takes
- * longest. */
+/* launches.c - measures the cost of a launch with an almost empty kernel (gpu/launch.cu): in a
+ * graph, as a step in a chain of STEPS, and in a stream, where the host may be the limit. */
 #include "suite.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -20,7 +19,7 @@ enum { IN_TURN, EARLY_END, EARLY_TOP, NUM_CODES };
 struct steps {
 	struct device *dev;
 	struct code *code[NUM_CODES];
-	int *words; /* device: a zero, and where kernels write */
+	int *words; /* device: a zero, and the output of kernels */
 	int which, blocks, idle;
 };
 
@@ -36,7 +35,7 @@ static enum attune_status step(void *arg, int i, void *stream)
 	    s->dev, s->code[s->which], &g, &args, sizeof args, stream);
 }
 
-/* A launch on either of two streams, which then become one. */
+/* Forks into two streams, launches on each, and joins them. */
 static enum attune_status fork_join(void *arg, int i, void *stream)
 {
 	const struct steps *s = arg;
@@ -58,7 +57,7 @@ static double now_us(void)
 	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
-/* us of a call: what the host takes for it, and till all are done. */
+/* us per call: of the host alone, and until all calls are done. */
 static int in_stream(struct steps *s, double *host, double *all)
 {
 	double hosts[TIMES], alls[TIMES];

@@ -1,10 +1,10 @@
-/* memory_reads.c - how fast memory can be read, by gpu/roofline.cu.
+/* memory_reads.c - measures how fast memory can be read, with gpu/roofline.cu.
  *
- *   read    random pages of a gigabyte; two regions take turns, so that none is in a cache
- *   cold    so many bytes as they lie; sets of them take turns, of 8 times the L2 cache in all
- *   cached  a set that fits the L2 cache, over and over
+ *   read    random pages of a gigabyte; two regions alternate, so that none is in a cache
+ *   cold    a set of consecutive bytes; sets rotate, of 8 times the L2 cache in all
+ *   cached  a set that fits into the L2 cache, repeatedly
  *
- * A block has more than half of a unit's shared memory, so that each has a unit to itself. */
+ * A block takes more than half of a unit's shared memory, so each unit holds one block. */
 #include "suite.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -38,21 +38,21 @@ static const struct way {
 };
 // clang-format on
 
-/* ---- one way to ask ------------------------------------------------------------------------ */
+/* ---- patterns --------------------------------------------------------------------------- */
 
-void ask_flags(char *text, size_t size, const struct ask *a)
+void pattern_flags(char *text, size_t size, const struct read_pattern *a)
 {
 	snprintf(text, size, "-DPATH=%s -DWARPS=%d -DSTAGES=%d -DPIECE=%d -DKEEP=%d", a->path,
 		 a->warps, a->stages, a->piece, a->keep);
 }
 
-static unsigned needed_smem(const struct ask *a)
+static unsigned needed_smem(const struct read_pattern *a)
 {
 	const unsigned stages = (unsigned)(a->warps * a->stages);
 	return !strcmp(a->path, "LOADS") ? 0 : stages * (ROOFLINE_ITEM + 8);
 }
 
-unsigned ask_smem(const struct ask *a, const struct device_info *d)
+unsigned pattern_smem(const struct read_pattern *a, const struct device_info *d)
 {
 	const unsigned need = needed_smem(a), alone = (unsigned)d->smem_per_unit / 2 + 1024;
 	const unsigned most = (unsigned)d->smem_per_block;
@@ -65,17 +65,17 @@ static int has_way(const struct way *w, const struct device_info *d)
 							   atoi(d->arch + 3) >= w->least_arch));
 }
 
-int ask_nth(struct ask *a, const struct device_info *d, int i)
+int pattern_nth(struct read_pattern *a, const struct device_info *d, int i)
 {
 	for (const struct way *w = ways; w < ways + COUNT(ways); w++)
 		for (int k = 0; has_way(w, d) && k < NUM_KIB; k++) {
-			*a = (struct ask){ .name = w->name,
-					   .path = w->path,
-					   .kib = kibs[k],
-					   .warps = w->at[k].warps,
-					   .stages = w->at[k].stages,
-					   .piece = w->piece,
-					   .blocks = d->units };
+			*a = (struct read_pattern){ .name = w->name,
+						    .path = w->path,
+						    .kib = kibs[k],
+						    .warps = w->at[k].warps,
+						    .stages = w->at[k].stages,
+						    .piece = w->piece,
+						    .blocks = d->units };
 			if (needed_smem(a) <= (unsigned)d->smem_per_block && !i--)
 				return 1;
 		}
@@ -84,12 +84,12 @@ int ask_nth(struct ask *a, const struct device_info *d, int i)
 
 /* ---- reads --------------------------------------------------------------------------------- */
 
-/* `bytes` at a time, of each of the sets in turn. */
+/* Each launch reads `bytes` of one set; the sets rotate. */
 struct reads {
 	const struct roofline *r;
-	const struct ask *ask;
+	const struct read_pattern *pattern;
 	const struct code *code;
-	size_t set, bytes; /* more bytes than the set has: it is read again and again */
+	size_t set, bytes; /* bytes above set: the set is read repeatedly */
 	int num_sets, random, asks;
 };
 
@@ -103,18 +103,19 @@ static enum attune_status read_once(void *arg, int i, void *stream)
 					    .num_pages = (int)(x->set / ROOFLINE_PAGE),
 					    .num_items = (int)(x->bytes / ROOFLINE_ITEM),
 					    .asks = x->asks,
-					    .units = x->ask->units };
-	const struct geometry g = { .x = (unsigned)x->ask->blocks,
+					    .units = x->pattern->units };
+	const struct geometry g = { .x = (unsigned)x->pattern->blocks,
 				    .y = 1,
 				    .z = 1,
-				    .threads = (unsigned)(x->ask->warps * r->dev->info.lanes),
-				    .smem = ask_smem(x->ask, &r->dev->info),
+				    .threads = (unsigned)(x->pattern->warps * r->dev->info.lanes),
+				    .smem = pattern_smem(x->pattern, &r->dev->info),
 				    .segments = 1 };
 	return r->dev->ops->launch(r->dev, x->code, &g, &args, sizeof args, stream);
 }
 
-/* What all warps have read, added up, against what lies there. */
-static int reads_all(const struct roofline *r, const struct ask *a, const struct code *code)
+/* Compares the sum of all that warps read with the sum of the memory's contents. */
+static int reads_all(const struct roofline *r, const struct read_pattern *a,
+		     const struct code *code)
 {
 	const struct reads x = { r, a, code, r->bytes, r->bytes, 2, 1, 1 };
 	const int n = a->warps * a->blocks;
@@ -129,19 +130,19 @@ static int reads_all(const struct roofline *r, const struct ask *a, const struct
 	free(sums);
 	if (ok && sum == (unsigned)(r->bytes / 4) * (FILL * 0x01010101u))
 		return 1;
-	complain("%s, %d KiB under way%s: %s", a->name, a->kib,
+	complain("%s, %d KiB in flight%s: %s", a->name, a->kib,
 		 a->units ? ", by half of the units" : "",
 		 ok ? "not all bytes were read; no time of it counts" : attune_last_error());
 	return 0;
 }
 
-static struct code *compile(const struct roofline *r, const struct ask *a)
+static struct code *compile(const struct roofline *r, const struct read_pattern *a)
 {
 	char path[PATH_MAX], flags[ROOFLINE_TEXT + 32];
 	struct binary b;
 	struct code *code = NULL;
 	snprintf(path, sizeof path, "%s/gpu/roofline.cu", source_root());
-	ask_flags(flags, sizeof flags, a);
+	pattern_flags(flags, sizeof flags, a);
 	if (jit_compile_source(&b, path, flags, r->dev->info.arch))
 		complain("%s %s does not compile: %.300s", path, flags, b.log ? b.log : "");
 	else if (r->dev->ops->load(r->dev, &code, &b.blob))
@@ -154,15 +155,15 @@ static struct code *compile(const struct roofline *r, const struct ask *a)
 	return code;
 }
 
-static const struct code *code_of(struct roofline *r, const struct ask *a)
+static const struct code *code_of(struct roofline *r, const struct read_pattern *a)
 {
 	for (int i = 0; i < r->num_kept; i++) {
-		const struct ask *b = &r->kept[i].ask;
+		const struct read_pattern *b = &r->kept[i].pattern;
 		if (a->warps == b->warps && a->stages == b->stages && a->piece == b->piece &&
 		    a->keep == b->keep && !strcmp(a->path, b->path))
 			return r->kept[i].code;
 	}
-	if (r->num_kept == MOST_CODES)
+	if (r->num_kept == MAX_CODES)
 		return NULL;
 	struct kept_code *k = &r->kept[r->num_kept++];
 	*k = (struct kept_code){ *a, compile(r, a) };
@@ -171,11 +172,11 @@ static const struct code *code_of(struct roofline *r, const struct ask *a)
 	return k->code;
 }
 
-/* us of a read; NaN: it does not run. */
+/* us per read; NaN: it does not run. */
 static double time_reads(struct roofline *r, struct reads *x, int launches)
 {
 	x->r = r;
-	x->code = code_of(r, x->ask);
+	x->code = code_of(r, x->pattern);
 	return x->code ? roofline_us(r->dev, launches, read_once, x) : NAN;
 }
 
@@ -184,36 +185,36 @@ static double gbps(size_t bytes, double us)
 	return (double)bytes / us / 1e3;
 }
 
-/* ---- what is asked -------------------------------------------------------------------------- */
+/* ---- measurements ------------------------------------------------------------------------ */
 
-static int num_ways(const struct roofline *r)
+static int num_patterns(const struct roofline *r)
 {
-	struct ask a;
+	struct read_pattern a;
 	int n = 0;
-	while (ask_nth(&a, &r->dev->info, n))
+	while (pattern_nth(&a, &r->dev->info, n))
 		n++;
 	return n;
 }
 
-/* Of a gigabyte, in a random order */
-static double read_gbps(struct roofline *r, const struct ask *a)
+/* Reads a gigabyte in random order. */
+static double read_gbps(struct roofline *r, const struct read_pattern *a)
 {
 	struct reads x = {
-		.ask = a, .set = r->bytes, .bytes = r->bytes, .num_sets = 2, .random = 1
+		.pattern = a, .set = r->bytes, .bytes = r->bytes, .num_sets = 2, .random = 1
 	};
 	return gbps(r->bytes, time_reads(r, &x, READS));
 }
 
-/* By so many blocks, on units that the launch takes */
-static void read_blocks(struct roofline *r, struct ask *a, int blocks)
+/* With this many blocks; the launch chooses the units. */
+static void read_blocks(struct roofline *r, struct read_pattern *a, int blocks)
 {
 	a->blocks = blocks;
 	roofline_add(r, "read", read_gbps(r, a), "GB/s", "path=%s kib=%d blocks=%d", a->name,
 		     a->kib, blocks);
 }
 
-/* By the first so many units */
-static void read_units(struct roofline *r, struct ask *a, int units)
+/* On the first `units` units. */
+static void read_units(struct roofline *r, struct read_pattern *a, int units)
 {
 	a->units = units;
 	if (units < a->blocks)
@@ -221,26 +222,28 @@ static void read_units(struct roofline *r, struct ask *a, int units)
 			     a->kib, units);
 }
 
-/* Whether units have numbers from 0 up, and each a block of a grid of as many */
+/* Whether units are numbered from 0, and a grid with one block per unit uses all. */
 static int has_numbers(struct roofline *r)
 {
-	struct ask a;
-	if (strncmp(r->dev->info.arch, "sm_", 3) || !ask_nth(&a, &r->dev->info, 0))
+	struct read_pattern a;
+	if (strncmp(r->dev->info.arch, "sm_", 3) || !pattern_nth(&a, &r->dev->info, 0))
 		return 0;
 	const struct code *code = code_of(r, &a);
 	a.units = a.blocks / 2;
 	return a.units && code && reads_all(r, &a, code);
 }
 
-static void read_shares(struct roofline *r, void (*read)(struct roofline *, struct ask *, int))
+static void read_shares(struct roofline *r,
+			void (*read)(struct roofline *, struct read_pattern *, int))
 {
-	const int units = r->dev->info.units, all = num_ways(r);
-	struct ask a;
-	for (int i = 0; ask_nth(&a, &r->dev->info, i) && !interrupted; i++) {
+	const int units = r->dev->info.units, all = num_patterns(r);
+	struct read_pattern a;
+	for (int i = 0; pattern_nth(&a, &r->dev->info, i) && !interrupted; i++) {
 		progress(a.name, i, all);
 		for (int eighth = 1; eighth <= EIGHTHS; eighth++) {
 			const int share = units * eighth / EIGHTHS;
-			if (share > units * (eighth - 1) / EIGHTHS) /* small ones have few */
+			if (share >
+			    units * (eighth - 1) / EIGHTHS) /* skips repetitions on small GPUs */
 				read(r, &a, share);
 		}
 	}
@@ -253,18 +256,18 @@ void roofline_read(struct roofline *r)
 		read_shares(r, read_units);
 }
 
-/* The fastest way; its us. */
+/* Finds the fastest pattern; returns its us. */
 static double best_of(struct roofline *r, struct reads *x, int launches, int keep, const char *only,
-		      struct ask *best)
+		      struct read_pattern *best)
 {
-	struct ask a;
+	struct read_pattern a;
 	double least = NAN;
-	*best = (struct ask){ .name = "" };
-	for (int i = 0; ask_nth(&a, &r->dev->info, i) && !interrupted; i++) {
+	*best = (struct read_pattern){ .name = "" };
+	for (int i = 0; pattern_nth(&a, &r->dev->info, i) && !interrupted; i++) {
 		if ((a.kib != 32 && a.kib != 64 && a.kib != 128) || (only && strcmp(a.name, only)))
 			continue;
 		a.keep = keep;
-		x->ask = &a;
+		x->pattern = &a;
 		const double us = time_reads(r, x, launches);
 		if (us > 0 && !(us >= least))
 			least = us, *best = a;
@@ -272,8 +275,7 @@ static double best_of(struct roofline *r, struct reads *x, int launches, int kee
 	return least;
 }
 
-/* A play goes through as many sets as hold 8 times the cache, so that each finds nothing of
- * its own there. */
+/* A run goes through sets of 8 times the cache in all, so that no set is still in the cache. */
 void roofline_cold(struct roofline *r)
 {
 	const double fills = L2_FILLS * (double)r->dev->info.l2_bytes;
@@ -281,7 +283,7 @@ void roofline_cold(struct roofline *r)
 		const double mib = (double)n / (1 << 20);
 		const int most = (int)(2 * r->bytes / n), sets = (int)ceil(fills / (double)n);
 		struct reads x = { .set = n, .bytes = n };
-		struct ask best;
+		struct read_pattern best;
 		x.num_sets = sets < 2 ? 2 : sets < most ? sets : most;
 		progress("cold", (double)n, (double)most_cold);
 		const double us = best_of(r, &x, x.num_sets, 0, NULL, &best);
@@ -292,13 +294,13 @@ void roofline_cold(struct roofline *r)
 	}
 }
 
-/* By every path, of a set of so many bytes. */
+/* Measures every path on a set of `bytes`. */
 static void cached_set(struct roofline *r, size_t bytes)
 {
 	const struct device_info *d = &r->dev->info;
 	for (const struct way *w = ways; w < ways + COUNT(ways) && !interrupted; w++) {
 		struct reads x = { .set = bytes, .bytes = r->bytes, .num_sets = 1 };
-		struct ask best;
+		struct read_pattern best;
 		if (!has_way(w, d))
 			continue;
 		const double us = best_of(r, &x, READS, 1, w->name, &best);

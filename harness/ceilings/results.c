@@ -1,4 +1,4 @@
-/* results.c - times a graph of launches, and keeps what was measured. */
+/* results.c - times a graph of launches, and keeps the results. */
 #include "suite.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"

@@ -1,8 +1,8 @@
-/* roofline.h - what a GPU gives at most, without attention; `attune bench --roofline` asks.
+/* suite.h - the measurements of `attune bench --roofline`: the limits of a GPU without attention.
  *
- *   results.c  times a graph, keeps what was measured
- *   memory_reads.c    ways to read memory, timed: read, cold, cached
- *   launches.c   what launches cost */
+ *   results.c       times a graph and keeps results
+ *   memory_reads.c  times patterns of memory reads: read, cold, cached
+ *   launches.c      times launches */
 #ifndef HARNESS_CEILINGS_SUITE_H
 #define HARNESS_CEILINGS_SUITE_H
 
@@ -16,12 +16,12 @@ struct device_info;
 struct kept_code;
 struct measured_ceiling;
 
-enum { ROOFLINE_TEXT = 64, MOST_CEILINGS = 1024, MOST_CODES = 64 };
+enum { ROOFLINE_TEXT = 64, MOST_CEILINGS = 1024, MAX_CODES = 64 };
 
-/* One way to ask memory. */
-struct ask {
+/* One pattern of reading memory. */
+struct read_pattern {
 	const char *name, *path; /* "async", "ASYNC" of roofline.cu */
-	int kib;                 /* under way in a block */
+	int kib;                 /* in flight per block */
 	int warps, stages, piece;
 	int keep; /* in the L2 cache */
 	int blocks;
@@ -30,45 +30,45 @@ struct ask {
 
 struct roofline {
 	struct device *dev;
-	size_t bytes;   /* of a read; the memory is of twice that */
+	size_t bytes;   /* of a read; the memory has twice that */
 	char *memory;   /* device */
-	int *pages;     /* device: of one read, in a random order */
+	int *pages;     /* device: pages of one read in random order */
 	unsigned *sums; /* device */
 	struct kept_code {
-		struct ask ask;
-		struct code *code; /* NULL: does not compile, or reads wrong; never tried again */
-	} kept[MOST_CODES];
+		struct read_pattern pattern;
+		struct code *code; /* NULL: does not compile or reads wrong; not retried */
+	} kept[MAX_CODES];
 	int num_kept;
 	struct measured_ceiling {
 		struct ceiling c;
 		char detail[ROOFLINE_TEXT];
 	} v[MOST_CEILINGS];
 	int n;
-	const char *failed; /* what could not be measured first, or NULL */
+	const char *failed; /* the first measurement that failed, or NULL */
 };
 
 /* ---- results.c ---- */
-/* Median of the plays of a graph, us a launch: what `record` launches, `launches` in all; NaN
- * where it does not run. The graph is freed. */
+/* Records `launches` calls of `record` as a graph and times it: median us of a launch; NaN if it
+ * does not run. */
 double roofline_us(struct device *, int launches,
 		   enum attune_status (*record)(void *arg, int i, void *stream), void *arg);
-/* Keeps it unless it is no positive number. */
+/* Keeps the value if it is positive and finite. */
 __attribute__((format(printf, 5, 6))) void roofline_add(struct roofline *, const char *name,
 							double value, const char *unit,
 							const char *format, ...);
 
 /* ---- memory_reads.c ---- */
-/* Memory of two reads, filled. 0 + complain. */
+/* Allocates and fills the memory. 0 + complain. */
 int roofline_open(struct roofline *, struct device *, size_t bytes);
 void roofline_close(struct roofline *);
 /* The -D flags of roofline.cu, and the dynamic shared memory of a block. */
-void ask_flags(char *text, size_t size, const struct ask *);
-unsigned ask_smem(const struct ask *, const struct device_info *);
-/* The i-th way that this device has, of so many; 0 after the last. */
-int ask_nth(struct ask *, const struct device_info *, int i);
+void pattern_flags(char *text, size_t size, const struct read_pattern *);
+unsigned pattern_smem(const struct read_pattern *, const struct device_info *);
+/* The i-th pattern of this device; 0 after the last. */
+int pattern_nth(struct read_pattern *, const struct device_info *, int i);
 
-/* By path, KiB under way and blocks, then units; cold, by size; out of the L2 cache. They stop early
- * when interrupted, and leave out what does not run here. */
+/* Reads by path, KiB in flight and blocks, then by units; cold reads by size; reads from the L2
+ * cache. They stop early if interrupted, and skip patterns that do not run here. */
 void roofline_read(struct roofline *);
 void roofline_cold(struct roofline *);
 void roofline_cached(struct roofline *);

@@ -1,5 +1,5 @@
-/* check.c - a candidate is run, and its output held against the fp64 reference.
- * tolerance.c says how far apart the two may be. */
+/* check.c - runs a candidate and compares its output with the fp64 reference, within the
+ * tolerance of tolerance.c. */
 #include "check.h"
 #include "workload.h"
 #include "harness/base/base.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 4))) static void judge(struct verdict *v, enum outcome outcome,
-							const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+set_verdict(struct verdict *v, enum outcome outcome, const char *format, ...)
 {
 	va_list ap;
 	v->outcome = outcome;
@@ -21,7 +21,7 @@ __attribute__((format(printf, 3, 4))) static void judge(struct verdict *v, enum 
 	va_end(ap);
 }
 
-static void judge_status(struct verdict *v, enum attune_status status)
+static void set_status(struct verdict *v, enum attune_status status)
 {
 	static const enum outcome outcome[] = {
 		[ATTUNE_OK] = OUTCOME_OK,
@@ -32,12 +32,12 @@ static void judge_status(struct verdict *v, enum attune_status status)
 		[ATTUNE_TOO_SMALL] = OUTCOME_RESOURCES,
 		[ATTUNE_DEVICE_ERROR] = OUTCOME_CRASH,
 	};
-	judge(v, outcome[status], "%s", status ? attune_last_error() : "");
+	set_verdict(v, outcome[status], "%s", status ? attune_last_error() : "");
 }
 
 /* ---- the output ------------------------------------------------------------------ */
 
-/* A copy of all of the output, guards too. */
+/* A host copy of the output with its guards. */
 struct output {
 	const struct workload *w;
 	const attune_shape *shape;
@@ -59,15 +59,15 @@ static size_t first_touched(const struct output *o, size_t begin, size_t end)
 	return begin;
 }
 
-static void judge_touched(struct verdict *v, const struct output *o, size_t at)
+static void report_stray_write(struct verdict *v, const struct output *o, size_t at)
 {
 	const attune_tensors *t = &o->w->tensors;
 	const attune_batch *b = &o->w->scenario->batch->view;
 	const size_t end = o->w->out_bytes - GUARD;
 	int seq = 0;
 	if (at < GUARD || at >= end) {
-		judge(v, OUTCOME_WRONG, "wrote %zu bytes %s the output",
-		      at < GUARD ? GUARD - at : at - end + 1, at < GUARD ? "before" : "behind");
+		set_verdict(v, OUTCOME_WRONG, "wrote %zu bytes %s the output",
+			    at < GUARD ? GUARD - at : at - end + 1, at < GUARD ? "before" : "past");
 		return;
 	}
 	const int64_t element = (int64_t)((at - GUARD) / o->size);
@@ -75,14 +75,14 @@ static void judge_touched(struct verdict *v, const struct output *o, size_t at)
 	const int head = (int)(element % t->out_token_stride / t->out_head_stride);
 	while (b->query_start[seq + 1] <= token)
 		seq++;
-	judge(v, OUTCOME_WRONG,
-	      batch_is_of_phase(b, o->phase, seq)
-		  ? "sequence %d, token %d, head %d: wrote behind the row"
-		  : "sequence %d, token %d, head %d: is not of the part, yet written",
-	      seq, token - b->query_start[seq], head);
+	set_verdict(v, OUTCOME_WRONG,
+		    batch_is_of_phase(b, o->phase, seq)
+			? "sequence %d, token %d, head %d: wrote past the row"
+			: "sequence %d, token %d, head %d: written, but not in the part",
+		    seq, token - b->query_start[seq], head);
 }
 
-/* All between the rows of the phase must be as it was. */
+/* Everything between the rows of the phase must be unchanged. */
 static int is_clean_around(struct verdict *v, const struct output *o)
 {
 	const attune_batch *b = &o->w->scenario->batch->view;
@@ -94,30 +94,32 @@ static int is_clean_around(struct verdict *v, const struct output *o)
 				const size_t row = row_at(o, t, h);
 				at = first_touched(o, clean, row);
 				if (at < row) {
-					judge_touched(v, o, at);
+					report_stray_write(v, o, at);
 					return 0;
 				}
 				clean = row + (size_t)o->shape->head_size * o->size;
 			}
 	at = first_touched(o, clean, o->w->out_bytes);
 	if (at < o->w->out_bytes)
-		judge_touched(v, o, at);
+		report_stray_write(v, o, at);
 	return at == o->w->out_bytes;
 }
 
-static void judge_nan(struct verdict *v, const struct output *o, const struct expected_row *r,
-		      int dim, const void *element)
+static void report_nan(struct verdict *v, const struct output *o, const struct expected_row *r,
+		       int dim, const void *element)
 {
 	static const unsigned char untouched[4] = { POISON, POISON, POISON, POISON };
 	if (memcmp(element, untouched, o->size))
-		judge(v, OUTCOME_NAN, "sequence %d, token %d, head %d, dim %d is not a number",
-		      r->seq, r->token, r->head, dim);
+		set_verdict(v, OUTCOME_NAN,
+			    "sequence %d, token %d, head %d, dim %d is not a number", r->seq,
+			    r->token, r->head, dim);
 	else
-		judge(v, OUTCOME_WRONG, "sequence %d, token %d, head %d, dim %d was not written",
-		      r->seq, r->token, r->head, dim);
+		set_verdict(v, OUTCOME_WRONG,
+			    "sequence %d, token %d, head %d, dim %d was not written", r->seq,
+			    r->token, r->head, dim);
 }
 
-/* Whether bits stand for infinity or NaN, which every row is searched for. */
+/* Tests bits, without a conversion to double: every element of every row is tested. */
 static int is_finite(const void *element, enum attune_dtype dtype)
 {
 	uint16_t half;
@@ -142,7 +144,7 @@ static int is_written(struct verdict *v, const struct output *o)
 				    o->bytes + row_at(o, b->query_start[r.seq] + r.token, r.head);
 				for (int d = 0; d < o->shape->head_size; d++, row += o->size)
 					if (!is_finite(row, o->shape->dtype)) {
-						judge_nan(v, o, &r, d, row);
+						report_nan(v, o, &r, d, row);
 						return 0;
 					}
 			}
@@ -162,9 +164,10 @@ static void compare_row(struct verdict *v, const struct output *o, const struct 
 			continue;
 		v->worst = share;
 		if (share > 1)
-			judge(v, OUTCOME_WRONG,
-			      "sequence %d, token %d, head %d, dim %d: %g, %g +- %.2g is right",
-			      r->seq, r->token, r->head, d, got, e->want[at], e->tolerance[at]);
+			set_verdict(
+			    v, OUTCOME_WRONG,
+			    "sequence %d, token %d, head %d, dim %d: %g, expected %g +- %.2g",
+			    r->seq, r->token, r->head, d, got, e->want[at], e->tolerance[at]);
 	}
 }
 
@@ -189,9 +192,9 @@ void check_output(struct verdict *v, struct workload *w, enum phase phase, int m
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	o.bytes = malloc(w->out_bytes);
 	if (!e || !o.bytes)
-		judge(v, OUTCOME_RESOURCES, "out of memory");
+		set_verdict(v, OUTCOME_RESOURCES, "out of memory");
 	else
-		judge_status(v, w->dev->ops->get(w->dev, o.bytes, w->memory[0], w->out_bytes));
+		set_status(v, w->dev->ops->get(w->dev, o.bytes, w->memory[0], w->out_bytes));
 	if (v->outcome == OUTCOME_OK && is_clean_around(v, &o) && is_written(v, &o))
 		for (int i = 0; i < e->num_rows; i++)
 			if (batch_is_of_phase(&w->scenario->batch->view, phase, e->row[i].seq))
@@ -203,19 +206,19 @@ void check_output(struct verdict *v, struct workload *w, enum phase phase, int m
 
 /* ---- a run ----------------------------------------------------------------------- */
 
-/* What lies behind the workspace must be as it was. */
-static void look_behind(struct verdict *v, struct device *dev, const char *workspace, size_t bytes)
+/* The bytes after the workspace must be unchanged. */
+static void check_guard(struct verdict *v, struct device *dev, const char *workspace, size_t bytes)
 {
 	unsigned char guard[GUARD];
 	int n = GUARD;
-	judge_status(v, dev->ops->get(dev, guard, workspace + bytes, GUARD));
+	set_status(v, dev->ops->get(dev, guard, workspace + bytes, GUARD));
 	while (n && guard[n - 1] == POISON)
 		n--;
 	if (v->outcome == OUTCOME_OK && n)
-		judge(v, OUTCOME_WRONG, "wrote %d bytes behind the workspace of %zu", n, bytes);
+		set_verdict(v, OUTCOME_WRONG, "wrote %d bytes past the workspace of %zu", n, bytes);
 }
 
-/* The workspace holds NaNs before, so that what is read there was written there. */
+/* The workspace is poisoned first: reading before writing gives NaN. */
 void check_workload(struct verdict *v, struct workload *w, const struct choice *c,
 		    const struct loaded *loaded, enum phase phase, int max_rows)
 {
@@ -236,9 +239,9 @@ void check_workload(struct verdict *v, struct workload *w, const struct choice *
 	if (!status)
 		status = dev->ops->wait(dev, dev->ops->stream(dev));
 	if (status)
-		judge_status(v, status);
+		set_status(v, status);
 	else
-		look_behind(v, dev, workspace, bytes);
+		check_guard(v, dev, workspace, bytes);
 	if (v->outcome == OUTCOME_OK)
 		check_output(v, w, phase, max_rows);
 	if (workspace)
@@ -253,7 +256,7 @@ void check_choice(struct verdict *v, struct device *dev, struct pool **pool, con
 	enum attune_status status = cached_check_find(&w, dev, pool, s);
 	*v = (struct verdict){ .outcome = OUTCOME_OK };
 	if (status)
-		judge_status(v, status);
+		set_status(v, status);
 	else
 		check_workload(v, w, c, loaded, phase, max_rows);
 }

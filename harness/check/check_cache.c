@@ -1,5 +1,5 @@
-/* check_cache.c - check workloads that are kept, with what is right for them: hundreds of
- * choices take the same corners of a shape, and the reference is slow. */
+/* check_cache.c - keeps check workloads and their expected rows in the pool: hundreds of choices
+ * are checked on the same corners of a shape, and the reference is slow. */
 #include "check.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_EXAM_BYTES = 512 << 20 };
+enum { MAX_BYTES = 512 << 20 };
 
 struct cached_check {
 	struct cached_check *next; /* an older one */
@@ -26,7 +26,7 @@ static void cached_check_free(struct cached_check *x)
 	free(x);
 }
 
-static void drop_exams(struct cached_check **at)
+static void drop_checks(struct cached_check **at)
 {
 	while (*at) {
 		struct cached_check *x = *at;
@@ -50,7 +50,7 @@ static int is_of_shape(const struct cached_check *x, const struct scenario *s)
 	       !memcmp(&x->scenario.shape, &s->shape, sizeof s->shape);
 }
 
-/* A copy of what the workload needs of a scenario that may not live long. */
+/* Copies what the workload needs of the scenario, which it may outlive. */
 static struct cached_check *cached_check_new(const struct scenario *s)
 {
 	const attune_batch *b = &s->batch->view;
@@ -73,20 +73,20 @@ static struct cached_check *cached_check_new(const struct scenario *s)
 	return x;
 }
 
-/* Keeps the newest, as far as they fit. */
+/* Keeps the newest that fit into MAX_BYTES, at least one. */
 static void trim(struct pool *p)
 {
 	size_t bytes = 0;
 	for (struct cached_check **at = &p->cached_checks; *at; at = &(*at)->next) {
 		bytes += (*at)->bytes;
-		if (bytes > MAX_EXAM_BYTES && at != &p->cached_checks) {
-			drop_exams(at);
+		if (bytes > MAX_BYTES && at != &p->cached_checks) {
+			drop_checks(at);
 			return;
 		}
 	}
 }
 
-static enum attune_status add_exam(struct pool *p, struct device *dev, const struct scenario *s)
+static enum attune_status add_check(struct pool *p, struct device *dev, const struct scenario *s)
 {
 	enum attune_status status;
 	struct cached_check *x = cached_check_new(s);
@@ -116,10 +116,10 @@ enum attune_status cached_check_find(struct workload **w, struct device *dev, st
 		return fail(ATTUNE_NO_MEMORY, "out of memory");
 	*pool = p;
 	if (p->cached_checks && !is_of_shape(p->cached_checks, s))
-		drop_exams(&p->cached_checks);
+		drop_checks(&p->cached_checks);
 	for (x = p->cached_checks; x && !is_for(x, s);)
 		x = x->next;
-	status = x ? ATTUNE_OK : add_exam(p, dev, s);
+	status = x ? ATTUNE_OK : add_check(p, dev, s);
 	if (!status)
 		*w = x ? &x->w : &p->cached_checks->w;
 	return status;
@@ -129,7 +129,7 @@ void pool_free(struct device *dev, struct pool *p)
 {
 	if (!p)
 		return;
-	drop_exams(&p->cached_checks);
+	drop_checks(&p->cached_checks);
 	pool_drop(dev, p);
 	free(p);
 }

@@ -1,6 +1,5 @@
-/* expected.c - which rows of a workload's output are looked at, and what the reference
- * says of them. Rows that share keys are computed together, by one of several threads,
- * so that those keys are decoded once. */
+/* expected.c - selects the output rows to compare and computes them with the reference, on several
+ * threads. Rows that share keys are computed together, so that keys are decoded once. */
 #include "check.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"
@@ -15,9 +14,9 @@ enum { MAX_THREADS = 16, MEMO_BYTES = 64 << 20, SEQS = 4 };
 
 /* ---- which rows ------------------------------------------------------------------- */
 
-/* Marks, of all tokens x heads, what is looked at: max_rows at random in equal steps, and
- * the first and last token of each sequence with some head; of more than SEQS x max_rows
- * sequences those of one in so many, from a random one on. */
+/* Marks the rows to compare among all tokens x heads: one at random in each of max_rows equal
+ * ranges, and the first and last token of each sequence with a random head. With more than
+ * SEQS x max_rows sequences, only every step-th counts. */
 static void mark_rows(const struct workload *w, unsigned char *mark, size_t total, int max_rows)
 {
 	const attune_batch *b = &w->scenario->batch->view;
@@ -78,7 +77,7 @@ static int list_rows(struct expected *e, const struct workload *w)
 
 /* ---- what is right ---------------------------------------------------------------- */
 
-/* One thread's. Keys and values are remembered while rows share them. */
+/* The state of one thread. Keeps decoded keys and values while rows share them. */
 struct reader {
 	struct kv_source source;
 	struct attune_args args;
@@ -128,7 +127,7 @@ static void begin_memo(struct reader *r, int seq)
 	for (int j = 0; j * page_size < r->args.seq_lens[seq]; j++)
 		r->number[table[j]] = j;
 	if (r->keys * size * 2 * sizeof *r->memo > MEMO_BYTES)
-		return; /* too much to remember: each row decodes anew */
+		return; /* too much to keep: each row decodes them again */
 	r->memo = malloc(2 * r->keys * size * sizeof *r->memo + 1);
 	r->known = calloc(2 * r->keys + 1, 1);
 	if (r->memo && r->known)
@@ -161,7 +160,7 @@ static void compute_row(struct reader *r, int index)
 }
 
 /* One past the last row that shares its keys with `first`. */
-static int end_of_share(const struct reader *r, int first)
+static int end_of_group(const struct reader *r, int first)
 {
 	const struct expected_row *row = r->e->row;
 	int end = first + 1;
@@ -171,13 +170,13 @@ static int end_of_share(const struct reader *r, int first)
 	return end;
 }
 
-/* Takes shares until there are none; shares that begin before *next_row are others'. */
+/* Computes groups of rows that share keys until none is left. Groups before *next_row are taken. */
 static void *work(void *p)
 {
 	struct reader *r = p;
 	int first = atomic_load(r->next_row);
 	while (first < r->e->num_rows) {
-		const int end = end_of_share(r, first);
+		const int end = end_of_group(r, first);
 		if (!atomic_compare_exchange_strong(r->next_row, &first, end))
 			continue;
 		begin_memo(r, r->e->row[first].seq);
@@ -189,7 +188,7 @@ static void *work(void *p)
 	return NULL;
 }
 
-/* The rows of q that are needed, in memory of which the rest is never touched. */
+/* Writes the rows of q that are needed. The rest of the allocation is never touched. */
 static void *write_q(const struct expected *e, const struct workload *w, struct attune_args *a)
 {
 	const attune_shape *s = &w->scenario->shape;
@@ -209,7 +208,7 @@ static void *write_q(const struct expected *e, const struct workload *w, struct 
 	return q;
 }
 
-/* The arguments as the reference wants them: host pointers, but no K, V and q. */
+/* The arguments for the reference: host pointers, without K, V and q. */
 static void host_args(const struct workload *w, struct attune_args *a)
 {
 	const attune_shape *s = &w->scenario->shape;
@@ -245,7 +244,7 @@ static int compute_rows(struct expected *e, const struct workload *w)
 		r->args = args;
 		r->e = e;
 		r->next_row = &next_row;
-		workload_host_more(w, &r->more);
+		workload_host_scales(w, &r->more);
 		r->source = (struct kv_source){ .fetch = fetch,
 						.args = &r->args,
 						.shape = &w->scenario->shape,

@@ -1,6 +1,6 @@
-/* fill.cu - a pool's values, by the GPU that they are for: tens of GB cross no bus.
- * Compiled at run time with every function for the device. */
-#define DTYPE BF16 /* of gpu.h, of which nothing here depends on it */
+/* fill.cu - fills a pool on its GPU, so that tens of GB need not cross the bus. Compiled at run
+ * time, with every function for the device. */
+#define DTYPE BF16 /* gpu.h needs one; nothing here depends on it */
 #include "gpu/gpu.h"
 #ifdef __clang__
 #pragma clang force_cuda_host_device begin

@@ -1,5 +1,5 @@
-/* fill.h - which value stands where: element `at` of a stream, the same bits on the host
- * and in device code (fill.cu). Nothing is included.
+/* fill.h - the values of tensors: element `at` of a stream, the same bits on the host and in
+ * device code (fill.cu). Includes nothing.
  *
  * A hash of (stream, at) gives four 16-bit numbers; their sum, centred, is an integer n
  * in -65535 .. 65535, close to normal. The value is n / 16384: deviation 1.155, at most
@@ -9,7 +9,7 @@
 
 enum { FILL_F32, FILL_F16, FILL_BF16, FILL_E4M3 }; /* as enum attune_dtype */
 
-/* What fill.cu is given: `words` 32-bit words from `to` on, of one, two or four elements. */
+/* Arguments of fill.cu: `words` 32-bit words at `to`, each of one, two or four elements. */
 struct fill_args {
 	unsigned *to;
 	unsigned long long words, stream;
@@ -24,7 +24,7 @@ static inline unsigned long long fill_mix(unsigned long long x)
 	return x ^ x >> 31;
 }
 
-/* A float's bits. */
+/* The bits of the value as a float. */
 static inline unsigned fill_f32(unsigned long long stream, unsigned long long at)
 {
 	const unsigned long long h = fill_mix(stream + (at + 1) * 0x9e3779b97f4a7c15ull);
@@ -38,7 +38,7 @@ static inline unsigned fill_f32(unsigned long long stream, unsigned long long at
 	return v.bits;
 }
 
-/* Below 2^-6 by adding what has 2^-9 for its last bit. */
+/* Values below 2^-6 are subnormal: adding 2^14 rounds them to multiples of 2^-9. */
 static inline unsigned fill_e4m3(unsigned bits)
 {
 	const unsigned size = bits & 0x7fffffff, sign = bits >> 31 << 7;
@@ -53,7 +53,7 @@ static inline unsigned fill_e4m3(unsigned bits)
 	return sign | (v.bits - 0x46800000);
 }
 
-/* The smallest value but 0 is 2^-14, the smallest normal number of F16. */
+/* The smallest nonzero value is 2^-14, the smallest normal F16, so F16 needs no subnormals. */
 static inline unsigned fill_bits(unsigned long long stream, unsigned long long at, int dtype)
 {
 	const unsigned bits = fill_f32(stream, at), size = bits & 0x7fffffff;

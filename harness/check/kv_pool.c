@@ -1,6 +1,5 @@
-/* kv_pool.c - values by place, and the K and V memory of timed workloads. An element's
- * value depends on its offset in the pool alone, so filling knows no layout and the
- * reference needs no copy. */
+/* kv_pool.c - the values of tensors, and the pool: the K and V memory of timed workloads. A value
+ * depends on its offset in the pool only, so filling needs no layout and the reference no copy. */
 #include "fill.h"
 #include "workload.h"
 #include "harness/compile/compile.h"
@@ -51,7 +50,7 @@ void write_values(void *to, unsigned long long stream, unsigned long long first,
 			narrow[i] = (uint16_t)fill_bits(stream, first + i, FILL_BF16);
 }
 
-/* By bits, since no F16 value is subnormal: see fill.h. */
+/* Shifts bits: no F16 value is subnormal, see fill.h. */
 static float widen(unsigned bits, enum attune_dtype dtype)
 {
 	float f;
@@ -91,7 +90,7 @@ static void *fill_range(void *p)
 	return NULL;
 }
 
-/* A thread that cannot be started leaves its range to the caller. */
+/* The caller fills the range of a thread that cannot be started. */
 static void fill_host(const struct device *dev, void *to, unsigned long long stream, size_t n,
 		      enum attune_dtype dtype)
 {
@@ -119,8 +118,9 @@ static enum attune_status load_filler(struct device *dev, struct code **code)
 	struct binary binary = { 0 };
 	enum attune_status status;
 	if (!source_root())
-		return fail(ATTUNE_UNSUPPORTED, "the sources are not here; ATTUNE_SOURCE names "
-						"the kernels folder");
+		return fail(ATTUNE_UNSUPPORTED,
+			    "the sources of kernels are missing; set ATTUNE_SOURCE to "
+			    "the kernels folder");
 	snprintf(path, sizeof path, "%s/../harness/check/fill.cu", source_root());
 	if (jit_compile_source(&binary, path, "", dev->info.arch)) {
 		status = fail(ATTUNE_UNSUPPORTED, "%s does not compile: %.300s", path,
@@ -148,7 +148,7 @@ static enum attune_status launch_filler(struct device *dev, const struct code *c
 	return dev->ops->launch(dev, code, &g, &args, sizeof args, dev->ops->stream(dev));
 }
 
-/* Some elements, first and last among them, must be what the host computes. */
+/* Compares PROBES elements with the host's, the first and the last among them. */
 static enum attune_status probe(struct device *dev, const char *from, unsigned long long stream,
 				size_t n, enum attune_dtype dtype)
 {
@@ -163,7 +163,7 @@ static enum attune_status probe(struct device *dev, const char *from, unsigned l
 		if (got != want)
 			return fail(ATTUNE_DEVICE_ERROR,
 				    "element %zu of %zu was filled with "
-				    "0x%x, 0x%x is right",
+				    "0x%x, expected 0x%x",
 				    at, n, got, want);
 	}
 	return ATTUNE_OK;

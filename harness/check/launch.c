@@ -1,10 +1,10 @@
-/* launch.c - a choice run on a part of a workload. */
+/* launch.c - launches a choice on one part of a workload. */
 #include "check.h"
 #include "harness/scenario/scenario.h"
 #include "kernels/launch/run.h"
 #include <string.h>
 
-/* Nothing to do (part->seq_count 0), or whether it can be done. */
+/* part->seq_count 0: nothing to do. Fails if the choice is illegal for the part. */
 static enum attune_status find_part(struct part *part, const struct device *dev,
 				    const struct choice *c, const struct scenario *s,
 				    enum phase phase)
@@ -35,7 +35,7 @@ enum attune_status choice_launch(struct device *dev, const struct choice *c,
 				 int steps, void *stream)
 {
 	const struct scenario *s = w->scenario;
-	/* The launch in front is of another choice or call, and writes its own output. */
+	/* The preceding launch belongs to another call, and writes its own output. */
 	struct launchable l = { c->kernel, &c->config, loaded->code, { NULL }, 1, NULL };
 	struct attune_call call;
 	struct part part;

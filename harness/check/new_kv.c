@@ -1,12 +1,11 @@
-/* new_kv.c - K and V of the new tokens, apart from the cache: what a layer's projection
- * leaves, and the cache is given a copy of.
+/* new_kv.c - K and V of the new tokens as separate tensors: the output of a layer's projection,
+ * of which the cache holds a copy.
  *
- *   guard | rows [num_tokens][num_kv_heads][head_size], gaps between them as q's | guard
+ *   guard | rows [num_tokens][num_kv_heads][head_size], with the gaps of q | guard
  *
- * They are what page set 0 holds for the same tokens, so that a kernel that reads them
- * there is right. A token of a query that is longer than its sequence may have no
- * position: its rows stay poison. Other page sets hold other numbers, which only time
- * sees. */
+ * The values are those of page set 0, so a kernel may read them here or in the cache. If a query
+ * is longer than its sequence, its first tokens have no position, and their rows stay poisoned.
+ * Other page sets hold other values; they are only timed. */
 #include "check.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"

@@ -13,7 +13,7 @@ int32_t *permutation(int n, unsigned long long seed)
 	unsigned long long state = fill_mix(seed);
 	int32_t *v = malloc(((size_t)n + 1) * sizeof *v);
 	for (int i = 0; v && i < n; i++) {
-		/* the high half times i + 1, a number below i + 1 once shifted */
+		/* high half x (i + 1) >> 32: uniform below i + 1 */
 		const int j = (int)((next_random(&state) >> 32) * ((unsigned)i + 1) >> 32);
 		v[i] = v[j];
 		v[j] = i;

@@ -1,12 +1,11 @@
-/* scales_and_lse.c - of a workload what kernels/args_more.h names: scales of an 8-bit cache, and a guarded
- * place for the LSE, which is judged here.
+/* scales_and_lse.c - makes the scales of an 8-bit cache and a guarded LSE, and checks the LSE.
  *
- *   scales  by the seed, so that they are part of what a scenario is known by:
- *           seed % 3 = 0: none; 1: one of K and one of V; 2: one for each sequence and KV head
- *   lse     guard | [num_tokens][num_query_heads], of a check with gaps as its rows | guard
+ *   scales  chosen by the scenario's seed, which is part of its identity:
+ *           seed % 3 = 0: none; 1: one for K and one for V; 2: one per sequence and KV head
+ *   lse     guard | [num_tokens][num_query_heads], with gaps where q has gaps | guard
  *
- * An LSE is a sum in fp32 of numbers that inherit the scores' error, of which tolerance.c tells;
- * then a logarithm, to 2^-22. */
+ * The LSE is an fp32 sum of numbers that inherit the error of scores (tolerance.c), then a
+ * logarithm, good to 2^-22. */
 #include "check.h"
 #include "workload.h"
 #include "harness/base/base.h"
@@ -61,7 +60,7 @@ static enum attune_status make_lse(struct workload *w, void **memory)
 	return status;
 }
 
-enum attune_status more_make(struct workload *w, void **scales, void **lse)
+enum attune_status scales_and_lse_make(struct workload *w, void **scales, void **lse)
 {
 	const attune_shape *s = &w->scenario->shape;
 	enum attune_status status = ATTUNE_OK;
@@ -70,7 +69,7 @@ enum attune_status more_make(struct workload *w, void **scales, void **lse)
 	return status || !s->has_lse ? status : make_lse(w, lse);
 }
 
-void workload_host_more(const struct workload *w, struct attune_more *m)
+void workload_host_scales(const struct workload *w, struct attune_more *m)
 {
 	struct attune_call c;
 	call_from_tensors(&c, &w->scenario->shape, &w->tensors, 0);
@@ -88,8 +87,8 @@ struct written {
 	struct verdict *v;
 	const struct workload *w;
 	enum phase phase;
-	const float *row;     /* behind the guard */
-	unsigned char *taken; /* of each float with the guards, whether it is a row's */
+	const float *row;     /* after the guard */
+	unsigned char *taken; /* for each float, guards included: it belongs to a row */
 };
 
 static int is_poison(const float *at)
@@ -105,15 +104,15 @@ static size_t place_of(const struct written *x, int token, int head)
 	return (size_t)(token * t->lse_token_stride + head * t->lse_head_stride);
 }
 
-static void bad_row(const struct written *x, const struct expected_row *r, const char *what)
+static void report_row(const struct written *x, const struct expected_row *r, const char *what)
 {
 	x->v->outcome = OUTCOME_WRONG;
 	snprintf(x->v->text, sizeof x->v->text, "sequence %d, token %d, head %d: the LSE %s",
 		 r->seq, r->token, r->head, what);
 }
 
-/* Each row of the phase has a number, or minus infinity. */
-static void look_at_rows(struct written *x)
+/* Each row of the phase must hold a number or minus infinity. */
+static void check_rows(struct written *x)
 {
 	const attune_batch *b = &x->w->scenario->batch->view;
 	struct expected_row r;
@@ -126,13 +125,13 @@ static void look_at_rows(struct written *x)
 				    place_of(x, b->query_start[r.seq] + r.token, r.head);
 				x->taken[GUARD / sizeof(float) + at] = 1;
 				if (is_poison(&x->row[at]))
-					bad_row(x, &r, "was not written");
+					report_row(x, &r, "was not written");
 				else if (isnan(x->row[at]) || x->row[at] == INFINITY)
-					bad_row(x, &r, "is not a number");
+					report_row(x, &r, "is not a number");
 			}
 }
 
-static void look_around(struct written *x)
+static void check_gaps(struct written *x)
 {
 	const float *first = x->row - GUARD / sizeof(float);
 	for (size_t i = 0; i < x->w->lse_bytes / sizeof(float); i++)
@@ -155,8 +154,8 @@ static void compare(struct written *x, const struct expected *e)
 		char what[80];
 		if (got == want || fabs(got - want) <= most)
 			continue;
-		snprintf(what, sizeof what, "is %g, %g +- %.2g is right", got, want, most);
-		bad_row(x, r, what);
+		snprintf(what, sizeof what, "is %g, expected %g +- %.2g", got, want, most);
+		report_row(x, r, what);
 	}
 }
 
@@ -170,8 +169,8 @@ void check_lse(struct verdict *v, const struct workload *w, const void *memory,
 		snprintf(v->text, sizeof v->text, "the LSE cannot be read back");
 	} else {
 		x.row = bytes + GUARD / sizeof(float);
-		look_at_rows(&x);
-		look_around(&x);
+		check_rows(&x);
+		check_gaps(&x);
 		compare(&x, e);
 	}
 	free(x.taken);

@@ -1,13 +1,13 @@
-/* workload.c - a scenario as buffers on a device: page tables, queries, a guarded
- * output, and a place for K and V.
+/* workload.c - builds the tensors of a scenario on a device: page tables, queries, a guarded
+ * output, K and V.
  *
- *   pages   0 .. n-1 in a seeded order: the first pages_per_set are set 0's, in the
- *           order of its sequences and their tokens, then set 1's ..., then spare ones
- *   tables  [sets][num_seqs][stride]; entries without a page name a spare one
+ *   pages   0 .. n-1 in a seeded order: pages_per_set for set 0, in the order of its
+ *           sequences and their tokens, then those of set 1, ..., then spare pages
+ *   tables  [sets][num_seqs][stride]; entries without a page name a spare page
  *   q, out  guard | rows | guard; K and V of new tokens: new_kv.c
  *
- * A timed workload's pages lie in the pool that all share. A check workload has its
- * own, written from the host: slots that hold no token, and spare pages, are NaN. */
+ * The pages of timed workloads lie in the shared pool. A check workload has its own, written by
+ * the host: slots without a token and spare pages are NaN. */
 #include "check.h"
 #include "workload.h"
 #include "harness/scenario/scenario.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of workload.memory */
+/* indices of workload.memory */
 enum { OUT, Q, TABLES, BATCH, SINKS, SLOPES, K, V, K_NEW, V_NEW, SCALES, LSE };
 enum { MAX_SETS = 32, STAGING = 1 << 20, GAP = 8 };
 
@@ -27,8 +27,8 @@ static const uint32_t nans[] = { [ATTUNE_F32] = 0x7fc0dead,
 
 /* ---- pages ----------------------------------------------------------------------- */
 
-/* Pages of one sequence: [first, end) of its table hold tokens that some query may
- * look at. A check has them all: who reads too much is to meet numbers there. */
+/* Pages of one sequence: entries [first, end) of its table hold tokens inside some query's
+ * window. A check has all its pages, so that reading before the window gives a wrong result. */
 struct pages {
 	int first, end;
 };
@@ -49,7 +49,7 @@ static struct pages pages_of(const struct workload *w, int seq)
 	return p;
 }
 
-/* Counts pages, and settles the stride of tables. 0: too many to number. */
+/* Counts pages and sets the stride of tables. 0: too many to number. */
 static int count_pages(struct workload *w)
 {
 	const attune_batch *b = &w->scenario->batch->view;
@@ -145,7 +145,7 @@ static enum attune_status make_batch(struct workload *w)
 	return status ? status : put(w, BATCH, start, b->seq_lens, n * sizeof *b->seq_lens);
 }
 
-/* One number a query head: sinks around 0, slopes as ALiBi's authors have them. */
+/* One number per query head: sinks around 0, slopes as in the ALiBi paper. */
 static enum attune_status make_heads(struct workload *w, int which, float *host)
 {
 	const int heads = w->scenario->shape.num_query_heads;
@@ -166,10 +166,10 @@ static void set_kv_strides(attune_tensors *t, const attune_shape *s, enum layout
 	t->k_slot_stride = t->v_slot_stride = layout == LAYOUT_HND ? head : heads * head;
 	t->k_head_stride = t->v_head_stride = layout == LAYOUT_NHD ? head : slots * head;
 	if (layout == LAYOUT_CLASSIC)
-		t->k_slot_stride = t->v_slot_stride = 0; /* has none */
+		t->k_slot_stride = t->v_slot_stride = 0; /* unused */
 }
 
-static void forget_row(const struct workload *w, char *to, int which, int slot, int head)
+static void blank_row(const struct workload *w, char *to, int which, int slot, int head)
 {
 	const attune_shape *s = &w->scenario->shape;
 	const size_t size = (size_t)dtype_bytes(s->kv_dtype);
@@ -181,7 +181,7 @@ static void forget_row(const struct workload *w, char *to, int which, int slot, 
 		       &nans[s->kv_dtype], size);
 }
 
-/* One page to `to`; slots from `live` on are NaN. */
+/* Writes one page; slots from `live` on are NaN. */
 static void write_page(const struct workload *w, char *to, int which, int page, int live)
 {
 	const attune_shape *s = &w->scenario->shape;
@@ -189,7 +189,7 @@ static void write_page(const struct workload *w, char *to, int which, int page, 
 	write_values(to, which == K ? k_stream() : v_stream(), (size_t)page * n, n, s->kv_dtype);
 	for (int slot = live; slot < s->page_size; slot++)
 		for (int head = 0; head < s->num_kv_heads; head++)
-			forget_row(w, to, which, slot, head);
+			blank_row(w, to, which, slot, head);
 }
 
 static enum attune_status write_pages(struct workload *w, int which, const int *live)
@@ -239,7 +239,8 @@ static enum attune_status make_own_pages(struct workload *w)
 	return status;
 }
 
-/* What one may take: other programs live on the host, and outputs and partials on both. */
+/* Memory for the KV pool. The rest holds outputs and partial results, and on a host the memory
+ * of other programs. */
 static size_t memory_limit(const struct device *dev)
 {
 	const size_t all = dev->info.memory_bytes;
@@ -286,8 +287,8 @@ static size_t row_bytes(const struct workload *w) /* of all tokens */
 		   : 0;
 }
 
-/* A check of an odd number of tokens has gaps between rows: some corners have them and
- * others do not, and a kernel that takes rows for contiguous fails. */
+/* A check with an odd number of tokens has gaps between rows, so that a kernel that takes rows
+ * for contiguous fails on some corners. */
 static void set_row_strides(struct workload *w)
 {
 	const attune_shape *s = &w->scenario->shape;
@@ -332,7 +333,7 @@ static enum attune_status make_out(struct workload *w)
 	return status ? status : workload_poison(w);
 }
 
-/* Copies and fills are on the device's default stream, kernels on another. */
+/* Waits, because fills run on the default stream and kernels on another. */
 enum attune_status workload_poison(struct workload *w)
 {
 	enum attune_status status = w->dev->ops->fill(w->dev, w->memory[OUT], POISON, w->out_bytes);
@@ -363,7 +364,7 @@ static enum attune_status make_rest(struct workload *w)
 	if (!status)
 		status = new_kv_make(w, &w->memory[K_NEW], &w->memory[V_NEW]);
 	if (!status)
-		status = more_make(w, &w->memory[SCALES], &w->memory[LSE]);
+		status = scales_and_lse_make(w, &w->memory[SCALES], &w->memory[LSE]);
 	if (!status)
 		status = make_out(w);
 	w->tensors.query_start = w->memory[BATCH];

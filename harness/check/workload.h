@@ -1,14 +1,14 @@
-/* workload.h - between the files that make workloads and judge what became of them:
+/* workload.h - shared by the files that build workloads and check outputs:
  *
- *   random.c    seeded random numbers
- *   kv_pool.c      values, and the K and V memory that timed workloads share
- *   workload.c  page tables, queries, guarded outputs
- *   new_kv.c    K and V of the new tokens, apart from the cache
- *   scales_and_lse.c      scales of an 8-bit cache, and the LSE
- *   expected.c    what the reference says of a workload's rows
- *   check_cache.c      check workloads that a pool keeps
- *   tolerance.c how far apart the two may be
- *   check.c     a run, and its output against that */
+ *   random.c          seeded random numbers
+ *   kv_pool.c         values, and the K and V memory that timed workloads share
+ *   workload.c        page tables, queries, guarded outputs
+ *   new_kv.c          K and V of the new tokens, apart from the cache
+ *   scales_and_lse.c  scales of an 8-bit cache; the LSE and its check
+ *   expected.c        expected rows, by the fp64 reference
+ *   check_cache.c     check workloads that a pool keeps
+ *   tolerance.c       the tolerance of an element
+ *   check.c           runs a candidate and compares its output */
 #ifndef HARNESS_CHECK_WORKLOAD_H
 #define HARNESS_CHECK_WORKLOAD_H
 
@@ -23,9 +23,9 @@ struct scenario;
 struct verdict;
 struct workload;
 
-/* What is not to be touched has this in every byte: a NaN in all types. */
+/* Every byte of memory that a kernel must not write, a NaN in all types. */
 enum { POISON = 0xff };
-/* Bytes of it before and behind what a kernel may write. */
+/* Poisoned bytes before and after an output. */
 enum { GUARD = 4096 };
 
 /* ---- random.c -------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ struct pool {
 	enum attune_dtype dtype;
 	struct cached_check *cached_checks;
 };
-/* At least so many elements of each, with values; what is there may move. */
+/* Makes K and V hold at least this many elements each. May move them. */
 enum attune_status pool_reserve(struct pool **, struct device *, size_t elements,
 				enum attune_dtype);
 /* Frees the memory of K and V. */
@@ -56,17 +56,17 @@ void read_values(double *to, unsigned long long stream, unsigned long long first
 		 enum attune_dtype);
 
 /* ---- new_kv.c -------------------------------------------------------------------- */
-/* Allocates *k and *v, and lets the tensors point there. After the page tables and the
- * rows of q are settled. */
+/* Allocates and fills *k and *v and points the tensors at them. Needs the page tables and the
+ * strides of q. */
 enum attune_status new_kv_make(struct workload *, void **k, void **v);
 
 /* ---- scales_and_lse.c ---------------------------------------------------------------------- */
-/* Allocates what the shape has of them, and lets the tensors point there; the same order. */
-enum attune_status more_make(struct workload *, void **scales, void **lse);
-/* The same on the host, but no LSE. */
-void workload_host_more(const struct workload *, struct attune_more *);
+/* Allocates what the shape needs of both and points the tensors at it. Needs the strides of q. */
+enum attune_status scales_and_lse_make(struct workload *, void **scales, void **lse);
+/* The scales with host pointers, and no LSE. */
+void workload_host_scales(const struct workload *, struct attune_more *);
 struct expected;
-/* Of the LSE that lies there, guards and all; where it is right *v stays as it is. */
+/* Checks the LSE at `memory`, which includes its guards. Leaves *v unchanged if it is right. */
 void check_lse(struct verdict *v, const struct workload *, const void *memory,
 	       const struct expected *, enum phase);
 
@@ -85,8 +85,8 @@ struct expected *expected_make(const struct workload *, int max_rows);
 void expected_free(struct expected *);
 
 /* ---- check_cache.c ---------------------------------------------------------------------- */
-/* The check workload of the scenario's shape, layout, lengths and seed, made or kept;
- * it is the pool's. */
+/* Finds or makes the check workload of the scenario's shape, layout, lengths and seed. The
+ * pool owns it. */
 enum attune_status cached_check_find(struct workload **, struct device *, struct pool **,
 				     const struct scenario *);
 

@@ -1,4 +1,4 @@
-/* binaries.c - the code of all choices of a sweep, each binary once. builders.c makes it. */
+/* binaries.c - the list of all binaries of a sweep, each once. builders.c compiles them. */
 #include "builders.h"
 #include "compile.h"
 #include "harness/base/base.h"

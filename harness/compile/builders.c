@@ -1,5 +1,6 @@
-/* builders.c - see builders.h. A builder is a process with a process group of its own, which its
- * compilers join: one signal stops, continues or kills them together. It dies with its parent. */
+/* builders.c - starts and stops builders, and assigns them work. A builder has its own process
+ * group, which its compilers join, so one signal stops, resumes or kills them together. It dies
+ * with its parent. */
 #include "builders.h"
 #include "compile.h"
 #include "harness/base/base.h"
@@ -18,13 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A compilation that takes longer is refused; one whose builder dies is tried once more. */
-enum { MOST_BUILDERS = 64, LIMIT_S = 120, MOST_TRIES = 2 };
+/* LIMIT_S: a longer compilation counts as refused. MAX_TRIES: if the builder dies. */
+enum { MAX_BUILDERS = 64, LIMIT_S = 120, MAX_TRIES = 2 };
 
-/* Both ends are the same program: pointers to its constants are the same in both. */
+/* Both ends are one program after fork(), so pointers to its constants are valid in both. */
 struct request {
 	const struct kernel *kernel;
-	char flags[MAX_FLAGS], root[PATH_MAX], arch[CODE_ARCH]; /* root "": today's */
+	char flags[MAX_FLAGS], root[PATH_MAX], arch[CODE_ARCH]; /* root "": source_root() */
 };
 struct reply {
 	int status, cached; /* as jit_compile returns it */
@@ -33,29 +34,29 @@ struct reply {
 struct builder {
 	pid_t pid; /* 0: none */
 	int socket;
-	int life; /* a pipe's end that only the parent holds: it closes when the parent ends */
-	int at;   /* index of the binary that it makes; -1: none */
+	int life; /* a pipe's end that only the parent has: it closes when the parent ends */
+	int at;   /* index of its binary; -1: idle */
 	double since;
 };
 struct builders {
-	struct builder v[MOST_BUILDERS];
+	struct builder v[MAX_BUILDERS];
 	int n, hopeless, held;
-	int *queue, next, last, room; /* indices in the order in which they were asked for */
+	int *queue, next, last, room; /* indices in order of binaries_ask */
 };
 
 /* ---- in the builder --------------------------------------------------------------- */
 
-static void die_with_all(int signal_number)
+static void kill_group(int signal_number)
 {
 	(void)signal_number;
 	kill(0, SIGKILL);
 }
 
-/* What a builder keeps open: its end of the socket, and the pipe that hangs up when the parent ends. */
+/* A builder keeps two files open: its socket, and the pipe that closes when the parent ends. */
 enum { SOCKET = STDERR_FILENO + 1, LIFE, NUM_KEPT };
 
-/* Closes all else, since a lock on a device is held for as long as any process has its file open. What
- * a compiler prints is dropped: the parent reports errors. */
+/* Closes all other files: a device lock is held while any process has its file open. Drops stderr:
+ * the parent reports errors. */
 static void keep_only(int socket, int life)
 {
 	const int silent = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -67,10 +68,10 @@ static void keep_only(int socket, int life)
 	close_range(NUM_KEPT, ~0u, 0);
 }
 
-/* A stopped builder (binaries_hold) does not get the signal that its parent was killed. So a process
- * outside of its group waits for the parent's end and kills the group. Without it, for lack of
- * processes, only the stopped ones would stay. */
-static void watch_over(pid_t builder)
+/* A suspended builder (binaries_hold) does not receive the signal of its parent's death. So a
+ * process outside its group waits for the parent's end and kills the group. If fork() fails, a
+ * suspended builder may survive its parent. */
+static void start_watchdog(pid_t builder)
 {
 	struct pollfd life = { .fd = LIFE };
 	if (fork())
@@ -87,12 +88,12 @@ static _Noreturn void build(int from_parent, int life, pid_t parent)
 {
 	struct request r;
 	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, die_with_all);
+	signal(SIGTERM, kill_group);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(1);
 	keep_only(from_parent, life);
-	watch_over(getpid());
+	start_watchdog(getpid());
 	while (recv(SOCKET, &r, sizeof r, 0) == (ssize_t)sizeof r) {
 		struct binary b;
 		struct reply reply;
@@ -154,12 +155,12 @@ static void stop(struct builder *b)
 	b->pid = 0;
 }
 
-/* A GPU is driven by one CPU, which is left alone; a CPU is not timed next to compilers. */
+/* One CPU is left to the process that drives a GPU. A CPU is not timed while compilers run. */
 static int most_builders(const struct binaries *b)
 {
 	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	const long most = cpus - (b->spare_cpu && cpus > 1);
-	return most < 1 ? 1 : most > MOST_BUILDERS ? MOST_BUILDERS : (int)most;
+	return most < 1 ? 1 : most > MAX_BUILDERS ? MAX_BUILDERS : (int)most;
 }
 
 static struct builders *builders_of(struct binaries *b)
@@ -196,15 +197,15 @@ void binaries_hold(struct binaries *b, int hold)
 		s->v[i].since = seconds_now();
 }
 
-/* ---- what comes back ------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------- */
 
-static int judged(const struct built *v, const char *arch, int status)
+static int final_status(const struct built *v, const char *arch, int status)
 {
 	const int in_memory = status == BUILT && v->binary.spill_bytes > 0 && hip_chip(arch);
 	return in_memory && v->kernel->selectable ? USES_SCRATCH : status;
 }
 
-/* From the cache, or by this process where the builder could not put it there. */
+/* Reads the binary from the cache; compiles it here if the builder could not write it there. */
 static void take_back(struct binaries *b, int index, const struct reply *r)
 {
 	struct built *v = &b->v[index];
@@ -212,7 +213,7 @@ static void take_back(struct binaries *b, int index, const struct reply *r)
 	    v->root ? jit_compile_below(&v->binary, v->root, v->kernel, v->flags, b->arch)
 		    : jit_compile(&v->binary, v->kernel, v->flags, b->arch);
 	b->builders->hopeless |= status == NO_COMPILER;
-	v->status = status == NO_COMPILER ? NOT_BUILT : judged(v, b->arch, status);
+	v->status = status == NO_COMPILER ? NOT_BUILT : final_status(v, b->arch, status);
 	b->compiled += status == BUILT && !r->cached;
 }
 
@@ -222,8 +223,8 @@ static void refuse(struct built *v, const char *why)
 	v->status = REFUSED_BY_COMPILER;
 }
 
-/* The builder died: the compiler crashed, or somebody killed it. */
-static void lost(struct binaries *b, struct builder *of)
+/* The builder died: the compiler crashed, or the process was killed. */
+static void handle_death(struct binaries *b, struct builder *of)
 {
 	const int index = of->at;
 	stop(of);
@@ -231,7 +232,7 @@ static void lost(struct binaries *b, struct builder *of)
 	if (index < 0)
 		return;
 	b->v[index].asked = 0;
-	if (++b->v[index].tries < MOST_TRIES)
+	if (++b->v[index].tries < MAX_TRIES)
 		binaries_ask(b, index);
 	else
 		refuse(&b->v[index], "the compiler died");
@@ -246,7 +247,7 @@ static void give_up(struct binaries *b, struct builder *of)
 	of->at = -1;
 }
 
-static void hear(struct binaries *b, struct builder *of)
+static void receive(struct binaries *b, struct builder *of)
 {
 	struct reply r;
 	const ssize_t n = recv(of->socket, &r, sizeof r, MSG_DONTWAIT);
@@ -255,7 +256,7 @@ static void hear(struct binaries *b, struct builder *of)
 		of->at = -1;
 		take_back(b, index, &r);
 	} else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
-		lost(b, of);
+		handle_death(b, of);
 	} else if (!b->builders->held && seconds_now() - of->since > LIMIT_S) {
 		give_up(b, of);
 	}
@@ -293,7 +294,7 @@ int binaries_waiting(const struct binaries *b)
 	return n;
 }
 
-static int is_under_way(const struct builders *s, int index)
+static int is_being_built(const struct builders *s, int index)
 {
 	for (int i = 0; i < s->n; i++)
 		if (s->v[i].pid && s->v[i].at == index)
@@ -301,23 +302,23 @@ static int is_under_way(const struct builders *s, int index)
 	return 0;
 }
 
-/* The first of these that nobody makes yet, else the head of the queue; -1: none. */
+/* The first of `need` that is not being built, else the head of the queue; -1: none. */
 static int next_job(struct binaries *b, const int *need, int n)
 {
 	struct builders *s = b->builders;
 	for (int i = 0; i < n; i++)
-		if (b->v[need[i]].status == NOT_BUILT && !is_under_way(s, need[i]))
+		if (b->v[need[i]].status == NOT_BUILT && !is_being_built(s, need[i]))
 			return need[i];
 	for (; s->next < s->last; s->next++) {
 		const int index = s->queue[s->next];
-		if (b->v[index].status == NOT_BUILT && !is_under_way(s, index))
+		if (b->v[index].status == NOT_BUILT && !is_being_built(s, index))
 			return index;
 	}
 	return -1;
 }
 
-/* 0: nobody can be found to make it. */
-static int hand_to(struct binaries *b, struct builder *of, int index)
+/* 0: no builder can be started or reached. */
+static int assign(struct binaries *b, struct builder *of, int index)
 {
 	const struct built *v = &b->v[index];
 	struct request r = { .kernel = v->kernel };
@@ -332,7 +333,7 @@ static int hand_to(struct binaries *b, struct builder *of, int index)
 	return 1;
 }
 
-static void hand_out(struct binaries *b, const int *need, int n)
+static void assign_jobs(struct binaries *b, const int *need, int n)
 {
 	struct builders *s = b->builders;
 	const int most = most_builders(b);
@@ -344,7 +345,7 @@ static void hand_out(struct binaries *b, const int *need, int n)
 			break;
 		if (i == s->n)
 			s->v[s->n++] = (struct builder){ .at = -1 };
-		if (!hand_to(b, &s->v[i], index)) { /* no process: this one compiles */
+		if (!assign(b, &s->v[i], index)) { /* compile in this process */
 			const struct reply unknown = { 0 };
 			take_back(b, index, &unknown);
 			break;
@@ -356,8 +357,8 @@ static void poll_for(struct binaries *b, const int *need, int n)
 {
 	for (int i = 0; i < b->builders->n; i++)
 		if (b->builders->v[i].pid && b->builders->v[i].at >= 0)
-			hear(b, &b->builders->v[i]);
-	hand_out(b, need, n);
+			receive(b, &b->builders->v[i]);
+	assign_jobs(b, need, n);
 }
 
 void binaries_poll(struct binaries *b)
@@ -381,9 +382,9 @@ static int count_made(const struct binaries *b, const int *index, int n)
 	return made;
 }
 
-static void wait_a_moment(const struct builders *s)
+static void wait_for_reply(const struct builders *s)
 {
-	struct pollfd p[MOST_BUILDERS];
+	struct pollfd p[MAX_BUILDERS];
 	nfds_t n = 0;
 	for (int i = 0; i < s->n; i++)
 		if (s->v[i].pid && s->v[i].at >= 0)
@@ -404,7 +405,7 @@ int binaries_need(struct binaries *b, const int *index, int n)
 		made = count_made(b, index, n);
 		if (made < n) {
 			progress("compiling", made, n);
-			wait_a_moment(s);
+			wait_for_reply(s);
 		}
 	}
 	b->seconds += seconds_now() - began;

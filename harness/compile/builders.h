@@ -1,28 +1,26 @@
-/* builders.h - processes that compile while their parent does something else.
+/* builders.h - builders: processes that compile in the background.
  *
- * The parent never waits for a compiler unless it needs that binary now, and it can stop all of
- * them at once. A builder puts what it makes into the cache (jit.c); the parent reads it there. */
+ * The parent waits for a binary only when it needs it, and can stop all compilers at once. A
+ * builder writes binaries to the cache (jit.c), where the parent reads them. */
 #ifndef HARNESS_COMPILE_BUILDERS_H
 #define HARNESS_COMPILE_BUILDERS_H
 
 struct binaries;
 
-
-/* Puts a binary into the queue, behind all that was asked for before. 0: no memory. */
+/* Appends a binary to the queue. 0: no memory. */
 int binaries_ask(struct binaries *, int index);
-/* How many are in the queue and not begun. */
+/* Number of binaries in the queue that are not started. */
 int binaries_waiting(const struct binaries *);
-/* Hands out what is in the queue and takes back what is made, without waiting. */
+/* Assigns queued work and collects finished binaries, without waiting. */
 void binaries_poll(struct binaries *);
-/* Compiles these before all others and waits for them. 0: the user interrupted, it is too
- * late, or there is no compiler, which is said. */
+/* Compiles these before all others and waits for them. 0: the user interrupted, `until` passed,
+ * or there is no compiler (complains). */
 int binaries_need(struct binaries *, const int *index, int n);
-/* Whether the time that it may wait is over, see struct binaries. */
+/* Whether `until` of struct binaries has passed. */
 int binaries_too_late(const struct binaries *);
-/* Stops builders where they are (1) and lets them go on (0): what runs on the CPU is not timed
- * next to a compiler. */
+/* Suspends the builders (1) or resumes them (0), so that no compiler disturbs timing on the CPU. */
 void binaries_hold(struct binaries *, int hold);
-/* Kills the builders. What was asked for and is not made stays NOT_BUILT. */
+/* Kills the builders. Unfinished binaries stay NOT_BUILT. */
 void binaries_end(struct binaries *);
 
 #endif

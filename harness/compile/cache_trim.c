@@ -1,11 +1,11 @@
-/* cache_trim.c - keeps the folder of compiled binaries in bounds, once in the life of a process:
+/* cache_trim.c - limits the size of the cache folder, once per process:
  *
  *   <key>.<pid>.<n>...   of a process that was killed while it compiled: removed
- *   <key>.*              those not used for longest are removed until ATTUNE_CACHE_MB suffice
+ *   <key>.*              the least recently used are removed until ATTUNE_CACHE_MB suffice
  *
- * Other machines and containers may share the folder: what is younger than any compilation lasts is
- * left alone, and so are binaries that were used within a day, whatever the bound, since a sweep
- * that runs loads them by their paths. */
+ * Other machines and containers may share the folder. So temporary files younger than the longest
+ * compilation stay, and so do binaries used within a day, because a running sweep loads them by
+ * path. */
 #include "compilers.h"
 #include "harness/base/base.h"
 #include <dirent.h>
@@ -37,7 +37,7 @@ static int key_length(const char *name)
 	return (int)strspn(name, "0123456789abcdef");
 }
 
-/* The process that is to rename it when it is whole; 0: it is whole. */
+/* The process that is writing it; 0: it is complete. */
 static long writer_of(const char *name)
 {
 	char *end;
@@ -68,7 +68,7 @@ static int keep(struct files *f, const char *name, const struct stat *s)
 	return 1;
 }
 
-/* Leftovers are removed, binaries and what is said of them listed. */
+/* Removes leftovers and lists the other files. */
 static int read_folder(struct files *f, int folder, DIR *d, time_t now)
 {
 	int ok = 1;
@@ -92,7 +92,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct file *)a)->name, ((const struct file *)b)->name);
 }
 
-/* The text of a key before its binary: without the text it is not found. */
+/* The .txt of a key sorts before its binary: without the .txt the binary is not found. */
 static int by_use(const void *a, const void *b)
 {
 	const struct file *x = a, *y = b;

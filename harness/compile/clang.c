@@ -1,6 +1,6 @@
-/* clang.c - a clang of the user that knows an AMD GPU: found by trying, once for each
- * architecture. Sources bring all they need, so no header and no device library is asked for:
- * a plain clang does, with the lld of its version. */
+/* clang.c - compiles for AMD GPUs with an installed clang, found by trial once for each
+ * architecture. Sources need no header and no device library, so a plain clang with the lld of its
+ * version suffices. */
 #include "compilers.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Version 5 of code objects is what every ROCm from 5.4 on loads. */
+/* Every ROCm from 5.4 on loads code objects of version 5. */
 static const char clang_flags[] = "-x hip --offload-device-only --no-gpu-bundle-output -nogpuinc "
 				  "-nogpulib -O3 -mcode-object-version=5 -std=c++17";
 
-/* Tried in this order where HIPCC names none; ROCm's own is before them. */
+/* Tried in this order, after ROCm's own, unless HIPCC is set. */
 static const char *const names[] = { "clang-22", "clang-21", "clang-20",
 				     "clang-19", "clang",    "hipcc" };
 
@@ -31,7 +31,7 @@ static void common_words(struct words *w, const char *command, const char *arch)
 	word(w, "--offload-arch=%s", arch);
 }
 
-/* Whether it makes code for that GPU, out of nothing. */
+/* Whether it compiles an empty file for that GPU. */
 static int takes(const char *command, const char *arch)
 {
 	struct words w = { 0 };
@@ -44,7 +44,7 @@ static int takes(const char *command, const char *arch)
 	return status == 0;
 }
 
-/* All that it says of itself, in one line; and "clang 22.1.8" of "Debian clang version 22.1.8". */
+/* version: its --version in one line; title: "clang 22.1.8" from "Debian clang version 22.1.8". */
 static void ask_version(struct found *f)
 {
 	static const char words[] = "clang version ";
@@ -87,7 +87,7 @@ static void find(struct found *f)
 		ok = try_command(f, names[i]);
 }
 
-/* The one for this GPU. Where there are too many to remember them, the last is found anew. */
+/* The clang for this GPU. Beyond MAX_ARCHS, the last entry is searched again. */
 static const struct found *find_for(const char *arch)
 {
 	int i = 0;

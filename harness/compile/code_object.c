@@ -1,4 +1,4 @@
-/* code_object.c - reads a code object, as compilers write it and hipModuleLoadData takes it:
+/* code_object.c - reads the metadata of a code object, the format that hipModuleLoadData loads:
  *
  *   ELF file -> program headers -> PT_NOTE -> note "AMDGPU" of type 32 -> MessagePack:
  *
@@ -19,7 +19,7 @@ static size_t left(const struct bytes *b)
 	return (size_t)(b->end - b->at);
 }
 
-/* 0: they are not all there. */
+/* 0: the range is outside of b. */
 static int part_of(struct bytes *out, const struct bytes *b, uint64_t offset, uint64_t size)
 {
 	if (offset > left(b) || size > left(b) - offset)
@@ -46,8 +46,8 @@ struct item {
 	const unsigned char *text;
 };
 
-/* Of the first bytes from 0xc0 on: what follows, in how many bytes its number or length is
- * written, and how many bytes of content there are beside those. */
+/* By first byte, from 0xc0 on: the kind, the bytes of its number or length, and the fixed bytes of
+ * content after them. */
 static const struct {
 	unsigned char kind, digits, content;
 } forms[] = {
@@ -72,7 +72,7 @@ static uint64_t big(struct bytes *b, int digits)
 	return v;
 }
 
-/* The next item; of an array or a map its items follow. */
+/* The next item. The items of an array or a map follow it. */
 static struct item next(struct bytes *b)
 {
 	static const struct item broken = { .kind = BROKEN };
@@ -103,7 +103,7 @@ static struct item next(struct bytes *b)
 	return i;
 }
 
-/* Goes behind what is in it. Each item takes a byte, so the bytes end it. 0: broken. */
+/* Skips the content of i. Ends with the bytes, as each item takes at least one. 0: broken. */
 static int skip(struct bytes *b, struct item i)
 {
 	uint64_t more = 0;
@@ -122,7 +122,7 @@ static int is_text(const struct item *i, const char *text)
 	return i->kind == TEXT && i->n == strlen(text) && !memcmp(i->text, text, (size_t)i->n);
 }
 
-/* ---- what is asked of it ---------------------------------------------------------------- */
+/* ---- metadata --------------------------------------------------------------------------- */
 
 static const struct {
 	const char *key;
@@ -149,7 +149,7 @@ static void take_number(struct code_object *out, const struct item *key, const s
 	}
 }
 
-/* One map of the list. *found: it is of that kernel. */
+/* Reads one map of the list. Sets *found if it is the kernel's. */
 static const char *read_kernel(struct code_object *out, struct bytes *b, const char *kernel,
 			       int *found)
 {
@@ -191,7 +191,7 @@ static const char *read_metadata(struct code_object *out, struct bytes b, const 
 
 static const char none[] = "it has no metadata of a kernel";
 
-/* A note: three numbers of 4 bytes, a name and its content, both filled up to 4 bytes. */
+/* A note: three numbers of 4 bytes, a name and the content, both padded to 4 bytes. */
 static const char *read_notes(struct code_object *out, struct bytes b, const char *kernel)
 {
 	enum { HEAD = 12, METADATA = 32 };

@@ -1,5 +1,5 @@
-/* compile.c - the compilers that run while the program does: the machine's cc for ".c", and
- * for ".cu" those of clang.c and rtc.c. */
+/* compile.c - the table of run-time compilers, and the machine's cc for ".c"; clang.c and rtc.c
+ * have those for ".cu". */
 #include "compilers.h"
 #include "harness/base/base.h"
 #include "kernels/device/device.h"
@@ -17,7 +17,7 @@ const char *cc_command(void)
 	return cc && *cc ? cc : "cc";
 }
 
-/* Appends what `cc option` prints, in one line; 0 when it fails. */
+/* Appends the first line of `cc option`; 0: it failed. */
 static int cc_ask(const char *option)
 {
 	struct words w = { 0 };

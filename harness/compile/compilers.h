@@ -1,5 +1,5 @@
-/* compilers.h - between jit.c, which keeps binaries, and compile.c, clang.c and rtc.c, which make
- * them with process.c. */
+/* compilers.h - the interface of a compiler to jit.c: compile.c (cc), clang.c, rtc.c (NVRTC and
+ * hipRTC); and child processes. */
 #ifndef HARNESS_COMPILE_COMPILERS_H
 #define HARNESS_COMPILE_COMPILERS_H
 
@@ -12,27 +12,27 @@ enum { COMPILED, REFUSED, IMPOSSIBLE }; /* as jit_compile returns them */
 /* One compilation. */
 struct job {
 	const char *source, *root, *flags, *arch; /* root: the kernels folder, or NULL */
-	char entry[ENTRY_TEXT];                   /* what the source's ENTRY is to be named */
+	char entry[ENTRY_TEXT];                   /* name of the kernel: -DENTRY */
 	char folder[PATH_MAX];                    /* of the source */
-	char made[PATH_MAX];                      /* where the compiler is to leave its result */
-	char *log;                                /* what the compiler said */
+	char made[PATH_MAX];                      /* path of the result */
+	char *log;                                /* the compiler's output */
 };
 
 struct compiler {
 	const char *name, *extension;
-	const char *arch;                         /* how names of what it compiles for begin */
+	const char *arch;                         /* prefix of its architectures */
 	const char *suffix;                       /* of its binaries */
-	const char *(*version)(const char *arch); /* all that tells it from others; "": none here */
+	const char *(*version)(const char *arch); /* identifies it in cache keys; "": missing */
 	const char *(*title)(const char *arch);   /* "cc 12.2.0" */
 	int (*compile)(struct job *);
 };
 
-/* In the order in which they are asked whether a source is theirs, and whether they are here. */
+/* In order of preference. */
 enum { CC, CLANG, HIPRTC, NVRTC, NUM_COMPILERS };
 extern const struct compiler compilers[NUM_COMPILERS];
 const char *cc_command(void); /* CC, else cc */
 
-/* clang.c. HIPCC in the environment names the one to take; empty: none. */
+/* clang.c. HIPCC in the environment names the clang; empty: use none. */
 const char *clang_version(const char *arch), *clang_title(const char *arch);
 int clang_compile(struct job *);
 
@@ -40,7 +40,7 @@ int clang_compile(struct job *);
 const char *nvrtc_version(const char *arch), *hiprtc_version(const char *arch);
 int nvrtc_compile(struct job *), hiprtc_compile(struct job *);
 
-/* ---- process.c: child processes ---------------------------------------------------------------- */
+/* ---- process.c: child processes ------------------------------------------------------ */
 
 enum { MAX_WORDS = 64 };
 struct words { /* of a command line; freed by words_free */
@@ -50,9 +50,9 @@ struct words { /* of a command line; freed by words_free */
 __attribute__((format(printf, 2, 3))) void word(struct words *, const char *format, ...);
 void split(struct words *, const char *text); /* at blanks */
 void words_free(struct words *);
-/* The program's wait status, or -1 with errno; *output is all it wrote, to be freed. */
+/* Returns the wait status, or -1 with errno. *output: all it wrote; the caller frees it. */
 int run_words(const struct words *, char **output);
-/* What such a program comes to that compiles; its words are the job's log. */
+/* Runs a compiler: COMPILED, REFUSED or IMPOSSIBLE. Its output is the job's log. */
 int run_compiler(const struct words *, struct job *, const char *command);
 char *read_all(int fd);                                        /* to be freed */
 void *read_file(const char *path, size_t *size);               /* jit.c; to be freed */

@@ -1,5 +1,5 @@
-/* gpu_models.c - GPUs that need not be here: what compiling for them takes. The GPUs are those of
- * kernels/device/shared/gpu_names.c, AMD's chips those of kernels/device/hip/chips.c. */
+/* gpu_models.c - describes GPUs that are not installed, so that kernels compile for them. Their
+ * names are in kernels/device/shared/gpu_names.c, AMD's chips in kernels/device/hip/chips.c. */
 #include "compile.h"
 #include "harness/base/base.h"
 #include "kernels/device/hip/hip.h"
@@ -61,7 +61,7 @@ void gpu_describe(struct device_info *info, const struct gpu_model *m)
 		take_chip(info, chip);
 }
 
-/* A row that describes `gpu`, of that architecture where one is said; NULL + complain. */
+/* The model named `gpu`, of `arch` if that is not NULL; NULL + complain. */
 static const struct gpu_model *row_for(const char *gpu, const char *arch)
 {
 	const struct gpu_model *m = gpu_whole(gpu);

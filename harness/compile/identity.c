@@ -1,14 +1,14 @@
-/* identity.c - what tells the source of one binary from another: the tokens of the source and of
- * the files of ours that it includes, in the order in which a preprocessor reads them. Sources
- * with the same tokens compile to the same code, but for line numbers and file names.
+/* identity.c - computes the identity of a source: a hash of its tokens and of the tokens of our
+ * files that it includes, in preprocessor order. Sources with the same identity compile to the
+ * same code except for line numbers and file names.
  *
- *   - `#include "x"` is replaced by the tokens of x. Where x is not found, or includes itself
- *     without a guard, the directive counts.
- *   - `#include <x>` does not count: the toolkit's version stands for its headers.
- *   - Conditionals are not evaluated: they count, and so do all their branches.
- *   - A file that may not have been read before is read again: one without a guard always, one
- *     with a guard where the branch of the earlier include does not enclose this one.
- *   - Blanks do not count, not even between tokens that a macro makes a string of. */
+ *   - `#include "x"` is replaced by the tokens of x. If x is not found, or includes itself
+ *     without a guard, the directive itself is hashed.
+ *   - `#include <x>` is skipped: the cache key holds the toolkit's version.
+ *   - Conditionals are not evaluated. They are hashed with all their branches.
+ *   - A file is read again unless it was certainly read before: always without a guard; with
+ *     a guard, if the branch of the earlier include does not enclose this one.
+ *   - Blanks are skipped, even between tokens that a macro turns into a string. */
 #include "compile.h"
 #include "tokens.h"
 #include <limits.h>
@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-enum { MOST_BRANCHES = 256 };
+enum { MAX_BRANCHES = 256 };
 
-/* What was read so far. */
+/* The state of one hash. */
 struct stream {
 	const char *root;
 	XXH3_state_t *hash;
 	int failed;
-	/* The branches that enclose the next token; branch 0 encloses all. Each has its number. */
-	int branch[MOST_BRANCHES], depth, last_branch;
+	/* Numbers of the branches that enclose the next token; branch 0 is the whole source. */
+	int branch[MAX_BRANCHES], depth, last_branch;
 	/* Guarded files and the branches that included them. */
 	struct entered {
 		char *path;
@@ -34,7 +34,7 @@ struct stream {
 	size_t num_entered;
 };
 
-/* The files above the one that is read. */
+/* The chain of including files, innermost first. */
 struct above {
 	const char *path;
 	const struct above *up;
@@ -49,7 +49,7 @@ static void follow_branch(struct stream *s, const char *directive)
 {
 	const int step = directive_depth(directive);
 	s->depth += step > 0 || s->depth > 0 ? step : 0;
-	if (s->depth == MOST_BRANCHES) {
+	if (s->depth == MAX_BRANCHES) {
 		s->failed = 1;
 		s->depth = 0;
 	}
@@ -83,7 +83,7 @@ static void note_read(struct stream *s, const char *path)
 
 static int enter(struct stream *s, const char *path, const struct above *up);
 
-/* Looks where compilers look: in the folder of the including file, then in the root. */
+/* Searches as compilers do: the folder of the including file, then the root. */
 static int enter_included(struct stream *s, const char *quoted, const struct above *up)
 {
 	char path[2 * PATH_MAX];
@@ -105,7 +105,7 @@ static const char *behind_directive(const char *at)
 	return token_after(at);
 }
 
-/* Returns what comes next. */
+/* Returns the next token to read. */
 static const char *read_directive(struct stream *s, const char *at, const struct above *here)
 {
 	const char *name = token_after(at);
@@ -123,7 +123,7 @@ static const char *read_directive(struct stream *s, const char *at, const struct
 	return name;
 }
 
-/* 0 when the file cannot be read, -1 when it includes itself. */
+/* 0: the file cannot be read; -1: it includes itself. */
 static int enter(struct stream *s, const char *path, const struct above *up)
 {
 	char real[PATH_MAX];
@@ -178,7 +178,7 @@ static int identity_of_kernel(const struct kernel *k, char hex[33])
 	return source_identity_of(path, source_root(), hex);
 }
 
-/* Sources do not change while the program runs, and many rows ask for the same. */
+/* Cached: sources do not change while the program runs, and many rows need the same one. */
 int source_identity(const struct kernel *k, char hex[33])
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

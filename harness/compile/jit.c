@@ -1,12 +1,12 @@
-/* jit.c - sources to binaries while the program runs, through a cache on disk:
+/* jit.c - compiles sources at run time, through a cache on disk:
  *
- *   <key>.cubin | .co | .so   what was made
- *   <key>.txt                 how, and what the compiler said; also of what it refused
+ *   <key>.cubin | .co | .so   the binary
+ *   <key>.txt                 the record: options, and the compiler's output; also if it refused
  *
  * The key is a hash of the compiler and its version, the architecture, the options and the
- * identity of the source. A file is written under another name and
- * renamed, the .txt last: it is there only when all is. Two who compile the same key
- * at once do the work twice and end with the same files. cache_trim.c keeps it in bounds. */
+ * identity of the source. Files are written under temporary names and renamed, the .txt last, so
+ * it exists only if all do. Two processes that compile the same key at once both do the work and
+ * write the same files. cache_trim.c limits the size. */
 #include "code_object.h"
 #include "compile.h"
 #include "compilers.h"
@@ -30,7 +30,7 @@ static const struct binary nothing = { .registers = -1,
 				       .sgprs = -1,
 				       .spills = -1 };
 
-/* The first whose source and GPU it is, and which is here; else the first whose it is. */
+/* The first installed compiler for such sources and GPUs; else the first one, though missing. */
 static const struct compiler *compiler_for(const char *extension, const char *arch)
 {
 	const struct compiler *first = NULL;
@@ -54,7 +54,7 @@ static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 {
 	const char *arch_flags = c == &compilers[CC] ? cpu_compile_flags(j->arch) : "";
 	char source[33];
-	const char *const said[] = { c->version(j->arch),
+	const char *const part[] = { c->version(j->arch),
 				     c == &compilers[CC] ? cc_command() : "",
 				     j->arch,
 				     arch_flags ? arch_flags : "",
@@ -65,8 +65,8 @@ static int make_key(char hex[33], const struct compiler *c, const struct job *j)
 	errno = 0;
 	int ok = hash && XXH3_128bits_reset(hash) == XXH_OK &&
 		 source_identity_of(j->source, j->root, source);
-	for (size_t i = 0; ok && i < COUNT(said); i++)
-		ok = XXH3_128bits_update(hash, said[i], strlen(said[i]) + 1) == XXH_OK;
+	for (size_t i = 0; ok && i < COUNT(part); i++)
+		ok = XXH3_128bits_update(hash, part[i], strlen(part[i]) + 1) == XXH_OK;
 	if (ok) {
 		const XXH128_hash_t h = XXH3_128bits_digest(hash);
 		snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64,
@@ -94,11 +94,11 @@ static int reported(const char *log, const char *words)
 	return sum;
 }
 
-/* A .txt: numbers, how it was made, and the compiler's words after LOG_MARK. */
+/* A record: numbers, options, and the compiler's output after LOG_MARK. */
 #define HEAD "attune binary 1\nstatus %d\nregisters %d\nspill_bytes %d\nsmem_static %d\n"
 #define LOG_MARK "\nlog\n"
 
-static int remember(const struct binary *b, const struct job *j, int status, const char *final)
+static int write_record(const struct binary *b, const struct job *j, int status, const char *final)
 {
 	char temporary[PATH_MAX + 8];
 	char *text;
@@ -114,8 +114,8 @@ static int remember(const struct binary *b, const struct job *j, int status, con
 	return ok && rename(temporary, final) == 0;
 }
 
-/* COMPILED or REFUSED as remembered, -1 when not. */
-static int recall(struct binary *b, const char *txt)
+/* COMPILED or REFUSED by the record; -1: no record. */
+static int read_record(struct binary *b, const char *txt)
 {
 	int status = -1;
 	char *text = source_text(txt);
@@ -142,7 +142,7 @@ void *read_file(const char *path, size_t *size)
 	return bytes;
 }
 
-/* An AMD GPU's compiler leaves what it took in the code itself. */
+/* AMD code objects hold their resources. */
 static void describe(struct binary *b)
 {
 	struct code_object o;
@@ -189,7 +189,7 @@ static int compile(struct binary *b, const struct compiler *c, struct job *j, co
 		complain("%s: cannot be kept: %s", binary, strerror(errno));
 		return IMPOSSIBLE;
 	}
-	if (!remember(b, j, status, txt) || (status == COMPILED && !take(b, c, j, binary)))
+	if (!write_record(b, j, status, txt) || (status == COMPILED && !take(b, c, j, binary)))
 		return IMPOSSIBLE;
 	return status;
 }
@@ -232,17 +232,17 @@ static int through_cache(struct binary *b, const struct compiler *c, struct job 
 	snprintf(txt, sizeof txt, "%s/%s.txt", cache, key);
 	snprintf(j->made, sizeof j->made, "%s/%s.%d.%u", cache, key, (int)getpid(),
 		 atomic_fetch_add(&count, 1));
-	const int status = recall(b, txt);
+	const int status = read_record(b, txt);
 	b->cached = status == REFUSED || (status == COMPILED && take(b, c, j, binary));
 	if (b->cached) {
-		utimensat(AT_FDCWD, txt, NULL, 0); /* it is used now: see cache_trim.c */
+		utimensat(AT_FDCWD, txt, NULL, 0); /* marks it as used, for cache_trim.c */
 		return status;
 	}
 	jit_free(b);
 	return compile(b, c, j, binary, txt);
 }
 
-/* By the kernel, whose source is named as it is, and its flags. */
+/* The entry name depends on the kernel, which is the source's file name, and the flags. */
 static void name_entry(struct job *j)
 {
 	char kernel[64];

@@ -1,13 +1,13 @@
-/* machine_code.c - the hash of an ELF file's machine code: a cubin, a code object of AMD's or a
- * shared object. Two files have the same hash when a processor cannot tell one from the other.
+/* machine_code.c - hashes the machine code of an ELF file: a cubin, an AMD code object or a shared
+ * object. Files with the same hash execute alike.
  *
  *   loaded sections   type, flags, alignment, size, address after the first one's, contents
  *   .nv.info          NVIDIA's attributes of a kernel: registers, stack, parameters
  *   relocations       of these sections: place, kind, addend, symbol
  *
- * A symbol is its section and value; one from elsewhere is its name. Sections count by their order
- * and by their names without a kernel's name. What may differ all the same, such as the place of a
- * string, makes two files differ that are equal: never the other way round. */
+ * A symbol is hashed as its section and value, an undefined symbol as its name. Sections are hashed
+ * in order, with their names without the kernel's name. Two equal files may hash differently, for
+ * example if a string lies elsewhere; different files never hash alike. */
 #include "compilers.h"
 #include "machine_code.h"
 #include "kernels/device/device.h"
@@ -26,7 +26,7 @@ struct object {
 	size_t size;
 	Elf64_Ehdr head;
 	Elf64_Shdr *section;
-	int *place; /* of a section among those that count, from 1; 0: it does not count */
+	int *place; /* number of a section among the hashed ones, from 1; 0: not hashed */
 	int sections;
 	uint64_t first_address;
 	XXH3_state_t *hash;
@@ -51,7 +51,7 @@ static void feed_text(struct object *o, const char *text, size_t n)
 
 /* ---- reading, within the file -------------------------------------------------------- */
 
-/* NULL, and the object failed, where the file does not have them. */
+/* NULL if they lie outside of the file; then the object has failed. */
 static const void *bytes_at(struct object *o, uint64_t offset, uint64_t n)
 {
 	if (offset <= o->size && n <= o->size - offset)
@@ -65,7 +65,7 @@ static const void *contents(struct object *o, const Elf64_Shdr *s)
 	return bytes_at(o, s->sh_offset, s->sh_size);
 }
 
-/* "" where the table does not have it. */
+/* "" if the table does not have it. */
 static const char *text_at(struct object *o, uint64_t table, uint64_t offset)
 {
 	const Elf64_Shdr *s = table < (uint64_t)o->sections ? &o->section[table] : NULL;
@@ -113,7 +113,7 @@ static int is_info(const struct object *o, const char *name)
 	return o->head.e_machine == EM_CUDA && begins(name, ".nv.info");
 }
 
-/* What a loader fills in from relocations, and what only debuggers and unwinders read. */
+/* Sections that the loader fills from relocations, or that only unwinders read. */
 static int is_of_loader(const char *name)
 {
 	return begins(name, ".got") || begins(name, ".eh_frame");
@@ -159,7 +159,7 @@ static void place_sections(struct object *o)
 
 /* ---- symbols ------------------------------------------------------------------------------ */
 
-/* The symbol of that number in a table. */
+/* Hashes symbol `number` of a table. */
 static void feed_symbol(struct object *o, uint64_t table, uint64_t number)
 {
 	Elf64_Sym symbol;
@@ -219,8 +219,8 @@ static void feed_relocations(struct object *o, const Elf64_Shdr *s)
 
 /* ---- NVIDIA's attributes --------------------------------------------------------------------- */
 
-/* Each: a form, a name, then 16 bits: a value, or how many bytes follow. Of these names what
- * follows begins with the number of a symbol. */
+/* An attribute: a form, a name, then 16 bits, a value or the number of bytes that follow. With the
+ * names of of_symbol, the bytes that follow begin with the number of a symbol. */
 enum { FORM_SIZED = 4 };
 static const unsigned char of_symbol[] = { 0x0a /* parameters' place */, 0x11 /* frame */,
 					   0x12 /* least stack */, 0x23 /* most stack */,
@@ -249,7 +249,7 @@ static void feed_info(struct object *o, const Elf64_Shdr *s)
 	}
 }
 
-/* ---- all of it --------------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------------------------- */
 
 static void feed_section(struct object *o, const Elf64_Shdr *s)
 {
@@ -262,7 +262,7 @@ static void feed_section(struct object *o, const Elf64_Shdr *s)
 		feed_info(o, s);
 		return;
 	}
-	/* NVIDIA's: the upper bits are registers, the others a symbol's number. */
+	/* NVIDIA: the upper 8 bits are registers, the others the number of a symbol. */
 	feed_number(o,
 		    o->head.e_machine == EM_CUDA && begins(name, ".text") ? s->sh_info >> 24 : 0);
 	feed_number(o, s->sh_addr - o->first_address);

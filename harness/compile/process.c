@@ -1,5 +1,5 @@
-/* process.c - runs compilers as child processes: builds their command lines, collects what they
- * print and reads their exit status; and writes what a compiler library returned to a file. */
+/* process.c - runs compilers as child processes: builds command lines, collects output and reads
+ * the exit status. Also writes files. */
 #include "compilers.h"
 #include "harness/base/base.h"
 #include <errno.h>
@@ -63,7 +63,7 @@ char *read_all(int fd)
 	return text;
 }
 
-/* In the process group of whoever asks: a builder's group is stopped and killed as one. */
+/* Stays in the caller's process group: a builder's group is stopped and killed as one. */
 static int spawn(pid_t *pid, char *const *argv, int out)
 {
 	posix_spawn_file_actions_t actions;

@@ -1,5 +1,5 @@
-/* rtc.c - compilers that are libraries, found at run time and declared here: NVIDIA's NVRTC and
- * AMD's hipRTC, which is alike but for its names. Up to ROCm 5 it is inside the runtime. */
+/* rtc.c - compiles with NVIDIA's NVRTC and AMD's hipRTC, libraries loaded at run time. Their
+ * interfaces differ in names only. Up to ROCm 5 hipRTC is part of the HIP runtime. */
 #include "compile.h"
 #include "compilers.h"
 #include "harness/base/base.h"
@@ -27,7 +27,7 @@ struct rtc {
 	int (*GetCode)(program, char *);
 	int (*DestroyProgram)(program *);
 	const char *(*GetErrorString)(int);
-	char title[64]; /* "nvrtc 13.0"; "": there is none */
+	char title[64]; /* "nvrtc 13.0"; "": not found */
 };
 enum { RTC_SUCCESS = 0, RTC_ERROR_COMPILATION = 6 };
 
@@ -69,7 +69,7 @@ static void *open_first(const char *folder, const char *const *names)
 	return library;
 }
 
-/* 0: it lacks a call. */
+/* 0: a function is missing. */
 static int find(struct rtc *r, int which, void *library)
 {
 	for (size_t i = 0; i < COUNT(symbols); i++) {
@@ -96,8 +96,8 @@ static void nvrtc_find(void)
 		snprintf(nvrtc.title, sizeof nvrtc.title, "nvrtc %d.%d", major, minor);
 }
 
-/* Beside a runtime that was named lies its own compiler, or it is that very file. */
-static void *beside_runtime(const char *runtime, const char *const *names)
+/* The compiler of a runtime lies in the same folder, or is the runtime itself. */
+static void *open_beside_runtime(const char *runtime, const char *const *names)
 {
 	char folder[PATH_MAX];
 	const char *slash = strrchr(runtime, '/');
@@ -106,8 +106,8 @@ static void *beside_runtime(const char *runtime, const char *const *names)
 	return library ? library : dlopen(runtime, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Of the file behind all links, "libamdhip64.so.5.2.21153". To be asked it would start the
- * driver, which is not for this process, and then of old ones all say the same. */
+/* Takes the version from the resolved file name, "libamdhip64.so.5.2.21153". hiprtcVersion() would
+ * start the driver in this process, and returns the same number for all old versions. */
 static void title_by_file(struct rtc *r)
 {
 	Dl_info in;
@@ -126,7 +126,8 @@ static void hiprtc_find(void)
 	static const char *const all[] = { "libhiprtc.so.7", "libhiprtc.so.6", "libamdhip64.so.5",
 					   "libhiprtc.so",   "libamdhip64.so", NULL };
 	const char *runtime = getenv("ATTUNE_HIP_LIBRARY");
-	void *library = runtime && *runtime ? beside_runtime(runtime, own) : open_first("", all);
+	void *library =
+	    runtime && *runtime ? open_beside_runtime(runtime, own) : open_first("", all);
 	if (!library && !(runtime && *runtime))
 		library = open_first("/opt/rocm/lib/", all);
 	if (find(&hiprtc, 1, library))
@@ -181,7 +182,7 @@ static void hiprtc_options(struct words *w, const struct job *j)
 	split(w, j->flags);
 }
 
-/* The log, and after success the code to j->made. */
+/* Stores the log, and after success writes the code to j->made. */
 static int take(const struct rtc *r, struct job *j, program p, int rc)
 {
 	size_t n = 0;
@@ -225,9 +226,8 @@ static int compile_here(const struct rtc *r, struct job *j)
 	return result;
 }
 
-/* What the child came to. hipRTC of ROCm 5 calls abort() where it does not know the GPU, which
- * is its way to refuse. */
-static int judge(const struct rtc *r, struct job *j, int status)
+/* The result of the child. hipRTC of ROCm 5 calls abort() for an unknown GPU: that is a refusal. */
+static int read_status(const struct rtc *r, struct job *j, int status)
 {
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
@@ -252,10 +252,9 @@ static void send_log(int fd, const char *log)
 	}
 }
 
-/* In a process of its own: these libraries start the GPU's driver, and a driver started here
- * could not be used by the workers that a sweep forks later. A compiler that crashes
- * is survived, too. */
-static int compile_apart(const struct rtc *r, struct job *j)
+/* Compiles in a child process: these libraries start the GPU's driver, and a driver started here
+ * could not be used by the workers that a sweep forks later. A compiler may crash, too. */
+static int compile_in_child(const struct rtc *r, struct job *j)
 {
 	int fd[2], status = -1;
 	if (pipe2(fd, O_CLOEXEC)) {
@@ -277,17 +276,17 @@ static int compile_apart(const struct rtc *r, struct job *j)
 	}
 	close(fd[0]);
 	if (pid > 0)
-		return judge(r, j, status);
+		return read_status(r, j, status);
 	complain("%s: %s could not run: %s", j->source, r->title, strerror(errno));
 	return IMPOSSIBLE;
 }
 
 int nvrtc_compile(struct job *j)
 {
-	return compile_apart(&nvrtc, j);
+	return compile_in_child(&nvrtc, j);
 }
 
 int hiprtc_compile(struct job *j)
 {
-	return compile_apart(&hiprtc, j);
+	return compile_in_child(&hiprtc, j);
 }

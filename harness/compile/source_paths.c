@@ -1,4 +1,4 @@
-/* source_paths.c - where the kernels' sources and the cached binaries are. */
+/* source_paths.c - finds the sources of kernels and the cache of binaries. */
 #include "compile.h"
 #include "harness/base/base.h"
 #include <errno.h>
@@ -33,7 +33,7 @@ static const char *executable_dir(void)
 	return beside;
 }
 
-/* Whether `folder`/`below` is the kernels folder; then it becomes the root. */
+/* Sets the root to `folder``below` if that is the kernels folder. */
 static int try_root(const char *folder, const char *below)
 {
 	char probe[PATH_MAX], path[PATH_MAX - 16];
@@ -59,7 +59,7 @@ const char *source_root(void)
 	return *root ? root : NULL;
 }
 
-/* With the folders above it. Leaves errno. */
+/* Creates the folders above it, too. Sets errno. */
 static int make_folder(const char *path)
 {
 	char part[PATH_MAX];

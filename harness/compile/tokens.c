@@ -1,4 +1,4 @@
-/* tokens.c - see tokens.h. */
+/* tokens.c - the lexer behind tokens.h. */
 #include "compile.h"
 #include "tokens.h"
 #include <ctype.h>
@@ -7,7 +7,7 @@
 
 struct lexer {
 	const char *at;
-	char *to;                  /* spellings; three bytes of room for each of the source */
+	char *to;                  /* output; three bytes of room for each byte of the source */
 	int line_starts, spaced;   /* since the last token */
 	int place;                 /* of the next token in its directive; 0: outside of one */
 	int is_define, is_include; /* the directive */
@@ -98,7 +98,7 @@ static void take_name(struct lexer *l)
 		take(l);
 }
 
-/* A literal that is not closed ends with its line. */
+/* An unclosed literal ends with its line. */
 static void take_quoted(struct lexer *l, char close)
 {
 	take(l);
@@ -112,7 +112,7 @@ static void take_quoted(struct lexer *l, char close)
 	take_name(l);
 }
 
-/* From the quote on. Splices belong to a raw string. */
+/* A raw string, from its quote on. Line splices inside are kept. */
 static void take_raw(struct lexer *l)
 {
 	const char *open = l->at, *paren = strchr(open, '(');
@@ -205,8 +205,7 @@ int directive_depth(const char *name)
 	return !strncmp(name, "if", 2) ? 1 : strcmp(name, "endif") ? 0 : -1;
 }
 
-/* Leaves out `#ifndef X #define X` at the begin and `#endif` at the end of a file, when these
- * belong together. */
+/* Leaves out `#ifndef X #define X` at the beginning and the matching `#endif` at the end. */
 static void leave_guard_out(struct token_file *f)
 {
 	const char *at = f->begin, *name = NULL;

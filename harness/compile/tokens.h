@@ -1,7 +1,7 @@
-/* tokens.h - a source file as tokens, as C, C++ and CUDA have them. Each is its spelling, ended
- * by '\0', without comments, blanks, line breaks and spliced lines. A directive begins with
- * TOKEN_DIRECTIVE and ends with TOKEN_END; the parenthesis by which a macro takes arguments is
- * TOKEN_ARGUMENTS. No other token begins with a newline. Digraphs are read as two punctuators. */
+/* tokens.h - splits a source file of C, C++ or CUDA into tokens. A token is its spelling, ended by
+ * '\0'; comments, blanks, line breaks and line splices are dropped. A directive begins with
+ * TOKEN_DIRECTIVE and ends with TOKEN_END. The opening parenthesis of a macro's parameters is
+ * TOKEN_ARGUMENTS. No other token begins with a newline. A digraph is read as two punctuators. */
 #ifndef HARNESS_COMPILE_TOKENS_H
 #define HARNESS_COMPILE_TOKENS_H
 #include <string.h>
@@ -10,14 +10,14 @@
 #define TOKEN_END "\n"
 #define TOKEN_ARGUMENTS "\n("
 
-/* An include guard around the whole file is not among the tokens. */
+/* guarded: an include guard encloses the whole file; its tokens are left out. */
 struct token_file {
-	char *text; /* the caller's to free */
+	char *text; /* the caller frees it */
 	const char *begin, *end;
 	int guarded;
 };
 
-/* 0 when the file cannot be read. */
+/* 0: the file cannot be read. */
 int file_tokens(struct token_file *, const char *path);
 
 static inline const char *token_after(const char *token)
@@ -25,7 +25,7 @@ static inline const char *token_after(const char *token)
 	return token + strlen(token) + 1;
 }
 
-/* What a directive of this name adds to the depth of conditionals. */
+/* Change of the conditional depth by a directive of this name: 1, 0 or -1. */
 int directive_depth(const char *name);
 
 #endif

@@ -1,32 +1,32 @@
-/* engine_sim.c - a trace of request lengths through vLLM V1's scheduler, simulated.
+/* engine_sim.c - simulates vLLM V1's scheduler on a trace of request lengths.
  *
- * A step is scheduled in two passes. Running requests, in order, take what they
- * need of the token budget; when KV blocks run out the tail of `running` loses its
- * blocks, to be computed again. Then, unless that happened, waiting requests enter
- * first come first served while there is room for the whole prompt; the last one
- * gets the rest of the budget, a first chunk.
+ * A step is scheduled in two passes. First the running requests, in order, take tokens from the
+ * budget. If KV blocks run out, the last running request is preempted: it loses its blocks and is
+ * computed again later. Second, unless a request was preempted, waiting requests enter first come
+ * first served while the whole prompt has room. The last one gets the rest of the budget as its
+ * first chunk.
  *
  *   waiting = preempted (a stack: last preempted enters first), then arrivals
  *
- * A request's tokens are its prompt and what it has generated. A step that computes
- * the last known token generates the next; the last one generated is never fed.
+ * The known tokens of a request are its prompt and what it has generated. A step that computes the
+ * last known token generates the next one. The last generated token is never computed.
  *
- * With prefix caching a request enters with its cached tokens computed. With speculation
- * a decode also feeds drafts, of which some are accepted; rejected ones are fed in vain:
+ * With prefix caching a request enters with its cached tokens computed. With speculation a decode
+ * also computes drafts, of which some are accepted and the others rejected:
  *
  *   query tokens in all = prompt - cached + output - 1 + recomputed + rejected */
 #include "engine_sim.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Fitted by others to one served model: only the proportions matter here, since the
- * load is set as a share of capacity. */
+/* Fitted by others to one served model. Only the proportions matter, because the load is set as a
+ * share of capacity. */
 const struct step_cost usual_cost = { .step_ms = 4, .query_ms = 0.02, .kv_ms = 3e-5 };
 
 struct state { /* of a request */
 	int computed, generated;
-	int cached;  /* of its prompt, this time: computed without a query */
-	int drafted; /* has drafts to feed */
+	int cached;  /* tokens of its prompt found in the prefix cache when it entered */
+	int drafted; /* has drafts to compute */
 	long long blocks;
 };
 
@@ -72,7 +72,7 @@ static void preempt_tail(struct sim *s)
 	s->preempted[s->num_preempted++] = id;
 }
 
-/* 1 when somebody was preempted. */
+/* 1: a request was preempted. */
 static int schedule_running(struct sim *s)
 {
 	int before = s->out->preemptions;
@@ -83,10 +83,10 @@ static int schedule_running(struct sim *s)
 		    known_tokens(s, id) - st->computed + (st->drafted ? s->engine->drafts : 0);
 		int query = needed < s->budget ? needed : s->budget;
 		long long blocks = blocks_for((long long)st->computed + query);
-		if (blocks < st->blocks) /* rejected drafts leave theirs */
+		if (blocks < st->blocks) /* blocks of rejected drafts are kept */
 			blocks = st->blocks;
 		while (blocks - st->blocks > s->free_blocks && i < s->num_running)
-			preempt_tail(s); /* in the end itself */
+			preempt_tail(s); /* request i itself at last */
 		if (i == s->num_running)
 			break;
 		give_blocks(s, id, blocks);
@@ -143,7 +143,7 @@ static void *grown(void *old, size_t *room, size_t wanted, size_t size)
 	return p;
 }
 
-/* Keeps the step; sequences that the budget did not reach are not part of it. */
+/* Records the step, without sequences that got no tokens. */
 static int record(struct sim *s)
 {
 	struct engine_sim *out = s->out;
@@ -184,8 +184,8 @@ static double draw(unsigned long long *state)
 	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-/* How many of `drafts` tokens are accepted: those before the first that is not. Drawn by
- * the request and its progress, so that no other request changes it. */
+/* Accepted drafts: those before the first rejected one. The draw depends on the request and its
+ * progress only, not on other requests. */
 static int accepted(const struct sim *s, int id, int drafts)
 {
 	unsigned long long at = (unsigned long long)id << 32 | (unsigned)s->state[id].generated;
@@ -202,7 +202,7 @@ static void advance_one(struct sim *s, int id, int query)
 	const int last = known_tokens(s, id), left = s->trace->v[id].output - st->generated - 1;
 	const int drafts = st->computed + query - last;
 	int kept;
-	if (drafts < 0 || !query) { /* not yet at its last token, or out of the budget */
+	if (drafts < 0 || !query) { /* still a prefill, or no budget left for it */
 		st->computed += query;
 		return;
 	}
@@ -214,7 +214,7 @@ static void advance_one(struct sim *s, int id, int query)
 	s->out->rejected += drafts - kept;
 }
 
-/* What the step computed becomes part of the state; finished requests leave. */
+/* Adds the step's tokens to the state. Finished requests leave. */
 static void advance(struct sim *s)
 {
 	int kept = 0;
@@ -231,7 +231,7 @@ static void advance(struct sim *s)
 	s->num_running = kept;
 }
 
-/* The p for which 1 + p + ... + p^drafts = tokens: what a step of a decode advances. */
+/* Solves 1 + p + ... + p^drafts = tokens, the mean advance of a decode in a step. */
 static double share_for(int drafts, double tokens)
 {
 	double lo = 0, hi = 1;
@@ -298,7 +298,7 @@ void engine_free(struct engine_sim *r)
 	*r = (struct engine_sim){ 0 };
 }
 
-/* Completions between 15 % and 85 % of a run in which all arrive at once. */
+/* The rate of completions between 15 % and 85 % of a run in which all arrive at once. */
 double engine_capacity(const struct trace *trace, const struct engine *engine)
 {
 	struct trace crowd = { calloc((size_t)trace->n + 1, sizeof *crowd.v), trace->n, 0 };
@@ -317,6 +317,6 @@ double engine_capacity(const struct trace *trace, const struct engine *engine)
 		engine_free(&r);
 	}
 	trace_free(&crowd);
-	/* A trace too short to have a middle: its mean over the whole run. */
+	/* A trace too short for that: the mean over the whole run. */
 	return end > 0 ? 1e3 * (done > 0 ? done / 0.7 : trace->n) / end : 0;
 }

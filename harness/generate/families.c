@@ -1,5 +1,5 @@
-/* families.c - the kinds of batches that a made-up set has, and how many of each; read
- * by space_filling.c. Models are dealt to rows in order, so the order mixes their sizes. */
+/* families.c - tables of the made-up sets: kinds of batches, rows of each, and models. Models are
+ * assigned to rows in turn, so the order mixes their sizes. */
 #include "set_writer.h"
 
 #define K *1024.
@@ -53,7 +53,7 @@ static const struct family h200_families[] = {
 	{ "mixed", "heldout_shape", 5, ROUND,    DECODES(1, 200,  1, 1, 128, 16 K),          SPREAD(0.8, 0.1),  PREFILLS(1, 6, 64, 4 K, 0, 16 K) },
 	{ 0 }
 };
-/* Rows about the head sizes and lengths that h200_families has few of. */
+/* Head sizes and lengths that are rare in h200_families. */
 static const struct family shapes_families[] = {
 	{ "decode", "train", 34, ROUND,          DECODES(1, 256,  1, 1,  32, 96 K) },
 	{ "ragged", "train", 14, ROUND,          DECODES(2, 256,  1, 1, 128, 48 K),          SPREAD(1.2, 0) },
@@ -64,8 +64,8 @@ static const struct family shapes_families[] = {
 	{ "mixed", "train", 34, ROUND,           DECODES(1, 224,  1, 1,  64, 32 K),          SPREAD(1.0, 0.1),  PREFILLS(1, 8, 16, 4 K, 0, 48 K) },
 	{ 0 }
 };
-/* Where trees lose most: parts of 10 to 200 us, short keys, drafts, unequal lengths. For
- * training alone. */
+/* Where trees lose most: parts of 10 to 200 us, short contexts, drafts, unequal lengths. For
+ * training only. */
 static const struct family dense_families[] = {
 	{ "prompts", "train", 50, ROUND,                                                     PREFILLS(1, 8,   64, 2 K,   0, 0) },
 	{ "packed", "train", 15, ROUND,                                                      PREFILLS(2, 8,   64, 1 K,  64, 64 K) },
@@ -81,8 +81,8 @@ static const struct family dense_families[] = {
 	{ "drafted", "train", 25, ROUND,         DECODES(1, 96,   2, 8,  64, 16 K),          SPREAD(0.8, 0),    PREFILLS(1, 3, 64, 1 K, 0, 16 K) },
 	{ 0 }
 };
-/* One chunk of a prompt beside decodes of one length, as engines that prefill in chunks run
- * them under load, and as papers about such batches measure them. */
+/* One chunk of a prompt with decodes of one length: typical of engines with chunked prefill under
+ * load, and of papers about such batches. */
 static const struct family hybrid_families[] = {
 	{ "chunk of 512", "ways", 72, ROUND,    DECODES(16, 256, 1, 1, 4 K, 20 K),                             PREFILLS(1, 1, 512, 512, 4 K, 20 K) },
 	{ "chunk of 1k", "ways", 72, ROUND,     DECODES(16, 256, 1, 1, 4 K, 20 K),                             PREFILLS(1, 1, 1 K, 1 K, 4 K, 20 K) },
@@ -90,8 +90,8 @@ static const struct family hybrid_families[] = {
 	{ "chunk", "heldout_blocked", 24, BLOCKED, DECODES(16, 256, 1, 1, 4 K, 20 K),                           PREFILLS(1, 1, 512, 2 K, 4 K, 20 K) },
 	{ 0 }
 };
-/* What the sets above hold out too little of, none of it for training: prefills alone, pages other
- * than 16, shapes that nothing learned has. */
+/* Held-out rows that the sets above have too few of: prefills alone, page sizes other than 16,
+ * shapes that no training row has. None is for training. */
 #define PAGES(n) \
 	{ "pages of " #n, "heldout_offgrid", 4, ODD, DECODES(2, 128, 1, 1, 128, 32 K), SPREAD(0.8, 0), PREFILLS(1, 3, 65, 4 K, 0, 16 K), PAGE_SIZE(n) }, \
 	{ "pages of " #n ", decode", "heldout_offgrid", 3, ODD, DECODES(1, 250, 1, 1, 65, 64 K), SPREAD(0.8, 0), PAGE_SIZE(n) }, \
@@ -207,7 +207,7 @@ static const char *const dense_models[] = { "llama3.1-8b@1",
 					    "gpt-oss-120b-global@8",
 					    NULL };
 
-/* Of ten five are the usual model, two its half, and one has eight query heads to a KV head. */
+/* Of ten: five the usual model, two its half, one with eight query heads per KV head. */
 static const char *const hybrid_models[] = { "llama3.1-8b@1",
 					     "llama3.1-8b@2",
 					     "llama3.1-8b@1",
@@ -220,7 +220,8 @@ static const char *const hybrid_models[] = { "llama3.1-8b@1",
 					     "llama3.1-8b@2",
 					     NULL };
 
-/* Groups of 6, 12, 4 of head size 64, 16 of head size 256, 5 with a window, 4 with ten KV heads. */
+/* Query heads per KV head: 6, 12, 4 (head size 64), 16 (head size 256), 5 (window), 4 (ten KV
+ * heads). */
 static const char *const unseen_others[] = {
 	"mixtral-8x22b@1", "glm-4.5@1", "granite-3-2b@1", "qwen3.5-397b@1", "olmo-3-32b-local@1",
 	"phi-4@1",         NULL

@@ -1,9 +1,9 @@
-/* representative_steps.c - which simulated steps to keep, and how much time each stands for.
+/* representative_steps.c - selects simulated steps, and the share of time that each represents.
  *
- * Steps are divided into cells around seeds. Seeds are in turn the farthest point of
- * all, which finds the rare corners, and the farthest of the cell that explains its
- * time worst, which divides where the time is spent. Of each cell its most typical
- * step is kept, since seeds are extreme ones. */
+ * Steps are divided into cells around seeds. A new seed is, in turn, the point farthest from all
+ * seeds, which finds rare corners, and the farthest point of the cell with the largest spread,
+ * which divides where the time is spent. Seeds are extreme, so each cell keeps the step nearest
+ * to its mean. */
 #include "engine_sim.h"
 #include "set_writer.h"
 #include "kernels/kernel.h"
@@ -17,7 +17,7 @@ struct point {
 	double ms;
 	double distance; /* squared, to the nearest seed */
 	int cell;        /* of that seed */
-	int barred;      /* may not be kept */
+	int excluded;    /* by the rule */
 };
 
 struct cell {
@@ -48,22 +48,22 @@ static struct point place_step(const struct engine_sim *r, const struct step *s,
 	p.at[1] = log2(1 + (decodes > 0 ? decode_kv / decodes : 0));
 	p.at[2] = log2(1 + prefill);
 	p.at[3] = log2(1 + longest);
-	p.barred = pairs > rule->max_pairs ||
-		   (rule->leave_out && rows_are_blocked(&r->rows[s->first], s->num_rows));
+	p.excluded = pairs > rule->max_pairs ||
+		     (rule->leave_out && rows_are_blocked(&r->rows[s->first], s->num_rows));
 	return p;
 }
 
-/* A point drawn with probability proportional to its time; -1: all are barred. */
+/* Draws a point with probability proportional to its time; -1: all are excluded. */
 static int draw(const struct point *p, int n, unsigned long long seed)
 {
 	double total = 0, target;
 	int last = -1;
 	for (int i = 0; i < n; i++)
-		total += p[i].barred ? 0 : p[i].ms;
+		total += p[i].excluded ? 0 : p[i].ms;
 	seed = (seed + 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
 	target = (double)((seed ^ seed >> 31) >> 11) * 0x1p-53 * total;
 	for (int i = 0; i < n; i++) {
-		if (p[i].barred)
+		if (p[i].excluded)
 			continue;
 		last = i;
 		target -= p[i].ms;
@@ -73,13 +73,13 @@ static int draw(const struct point *p, int n, unsigned long long seed)
 	return last;
 }
 
-/* Of all (cell -1) or of one cell; -1: none. Never at distance 0, so no batch seeds
- * two cells. */
+/* The point of a cell (-1: of all) farthest from its seed; -1: none. Its distance is above 0, so
+ * no batch seeds two cells. */
 static int farthest(const struct point *p, int n, int cell)
 {
 	int best = -1;
 	for (int i = 0; i < n; i++)
-		if (!p[i].barred && p[i].distance > 0 && (cell < 0 || p[i].cell == cell) &&
+		if (!p[i].excluded && p[i].distance > 0 && (cell < 0 || p[i].cell == cell) &&
 		    (best < 0 || p[i].distance > p[best].distance))
 			best = i;
 	return best;
@@ -92,7 +92,7 @@ static int worst_cell(const struct point *p, int n, struct cell *cells, int num_
 	for (int k = 0; k < num_cells; k++)
 		cells[k].spread = 0;
 	for (int i = 0; i < n; i++)
-		cells[p[i].cell].spread += p[i].barred ? 0 : p[i].ms * p[i].distance;
+		cells[p[i].cell].spread += p[i].excluded ? 0 : p[i].ms * p[i].distance;
 	for (int k = 1; k < num_cells; k++)
 		if (cells[k].spread > cells[worst].spread)
 			worst = k;
@@ -130,14 +130,14 @@ static void find_means(const struct point *p, int n, struct cell *cells)
 	}
 }
 
-/* Of each cell the step nearest to its mean. Cells are disjoint and like batches lie
- * in one cell, so no batch is kept twice. */
+/* Keeps the step of each cell nearest to its mean. Equal batches lie in one cell, so none is kept
+ * twice. */
 static void keep_typical(const struct point *p, int n, struct cell *cells, struct picked *kept)
 {
 	for (int i = 0; i < n; i++) {
 		struct cell *c = &cells[p[i].cell];
 		double d = squared(p[i].at, c->mean);
-		if (!p[i].barred && d < c->distance) {
+		if (!p[i].excluded && d < c->distance) {
 			c->distance = d;
 			kept[p[i].cell].step = i;
 		}
@@ -186,7 +186,7 @@ int engine_pick(const struct engine_sim *r, const struct pick_rule *rule, struct
 	return k;
 }
 
-/* What a corner has most of. */
+/* The quantity that a corner maximizes. */
 static double extent(const struct engine_sim *r, const struct step *s, int corner)
 {
 	double most = corner == 1 ? s->num_rows : 0;
@@ -208,7 +208,7 @@ int engine_corners(const struct engine_sim *r, const struct pick_rule *rule, str
 		double most = 0;
 		for (int i = rule->first; i < rule->end; i++) {
 			double is = extent(r, &r->steps[i], corner);
-			if (is > most && !place_step(r, &r->steps[i], rule).barred) {
+			if (is > most && !place_step(r, &r->steps[i], rule).excluded) {
 				most = is;
 				best = i;
 			}

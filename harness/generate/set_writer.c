@@ -1,5 +1,5 @@
-/* set_writer.c - scenarios on their way into a set that is made: their text, what is held out
- * as a block, the JSON. */
+/* set_writer.c - collects the scenarios of a set and writes them as JSON; defines the held-out
+ * blocks. */
 #include "engine_sim.h"
 #include "set_writer.h"
 #include "harness/base/base.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whole batch sizes and a length band that no training row has. */
+/* Batch sizes and a band of lengths, held out of training. */
 static const struct range decode_blocks[] = { { 20, 28 }, { 90, 110 } };
 static const struct range length_block = { 4200, 5900 };
 
@@ -74,8 +74,8 @@ int generated_add(struct generated_set *set, struct generated one)
 	return 1;
 }
 
-/* A line for what a scenario is and one for its batch, as sets are reviewed and committed: a
- * layout that JSON libraries do not write. */
+/* Two lines per scenario, the second for its batch, because sets are reviewed and committed. JSON
+ * libraries do not write this layout. */
 void generated_print(const struct generated_set *set, FILE *f)
 {
 	fputs("\t\"scenarios\": [\n", f);

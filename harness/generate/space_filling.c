@@ -1,15 +1,14 @@
-/* space_filling.c - made-up batches that cover what an engine may send, evenly in logarithms.
+/* space_filling.c - makes batches that cover what an engine may send, evenly in logarithms.
  *
- * A family is a kind of batch with a range for each of its quantities. Its rows are
- * drawn one after the other: of some random points, the one that lies farthest from the
- * rows before (D. Mitchell, "Spectrally optimal sampling for distribution ray tracing",
- * SIGGRAPH 1991, section 4), so that few rows leave no gaps, whatever the limits cut
- * away. The generator is seeded: the same rows come out everywhere.
+ * A family is a kind of batch with a range for each of its quantities. Each new row is the best of
+ * some random points: the one farthest from the rows before (D. Mitchell, "Spectrally optimal
+ * sampling for distribution ray tracing", SIGGRAPH 1991, section 4). So few rows leave no gaps,
+ * even where limits exclude points. The generator is seeded: rows are reproducible.
  *
  *   ROUND     values have three significant bits: 4 5 6 7 8 10 12 14 16 20 24 28 32 ...
  *   ODD       values are odd numbers in between
- *   BLOCKED   any value; only rows inside a block, which no row of train touches
- *   CACHED    any value; all prefills extend a context, as prefix caching makes them */
+ *   BLOCKED   any value; only rows inside a held-out block, which no training row touches
+ *   CACHED    any value; all prefills extend a context, as with prefix caching */
 #include "engine_sim.h"
 #include "set_writer.h"
 #include "harness/base/base.h"
@@ -39,7 +38,7 @@ static double within(struct range r, double at)
 	return r.lo * pow(r.hi / r.lo, at);
 }
 
-static int tidy(double v, int flags)
+static int round_value(double v, int flags)
 {
 	int whole = (int)lround(v), unit = 1;
 	if (flags & ODD)
@@ -51,8 +50,8 @@ static int tidy(double v, int flags)
 	return (int)lround(v / unit) * unit;
 }
 
-/* Normal quantile to 5e-4 and better: C. Hastings, "Approximations for Digital
- * Computers", 1955, sheet 68. */
+/* Normal quantile, error below 5e-4: C. Hastings, "Approximations for Digital Computers", 1955,
+ * sheet 68. */
 static double normal_quantile(double u)
 {
 	const double p = u < 0.5 ? u : 1 - u, t = sqrt(-2 * log(p));
@@ -61,7 +60,7 @@ static double normal_quantile(double u)
 	return u < 0.5 ? -x : x;
 }
 
-/* Evenly spaced quantiles of a log-normal distribution, in a drawn order. */
+/* Evenly spaced quantiles of a log-normal distribution, in random order. */
 static void spread(struct row *rows, int n, double mean, double sigma, int query, double longest)
 {
 	const double most = fmax(mean, longest);
@@ -82,14 +81,14 @@ static void spread(struct row *rows, int n, double mean, double sigma, int query
 static int add_decodes(struct row *rows, const struct family *f, const struct point *p,
 		       double longest)
 {
-	const int n = tidy(within(f->decodes, p->at[D_DECODES]), f->flags);
+	const int n = round_value(within(f->decodes, p->at[D_DECODES]), f->flags);
 	const int query = (int)lround(within(f->query, p->at[D_QUERY]));
 	const double u = p->at[D_SPREAD], mean = within(f->kv, p->at[D_KV]);
 	const int is_long = u < f->long_share, is_even = !(f->least > 0) && u > 0.85;
 	const double share = is_long ? 1 : fmin((u - f->long_share) / 0.85, 1);
 	const double sigma = f->least + (f->sigma - f->least) * share;
 	if (is_even || f->sigma == 0)
-		spread(rows, n, tidy(mean, f->flags), 0, query, longest);
+		spread(rows, n, round_value(mean, f->flags), 0, query, longest);
 	else
 		spread(rows, n, mean, sigma, query, longest);
 	/* one in 64, at least one, is 8 to 40 times as long */
@@ -100,7 +99,7 @@ static int add_decodes(struct row *rows, const struct family *f, const struct po
 
 static int add_prefills(struct row *rows, const struct family *f, const struct point *p)
 {
-	const int n = tidy(within(f->prefills, p->at[D_PREFILLS]), f->flags);
+	const int n = round_value(within(f->prefills, p->at[D_PREFILLS]), f->flags);
 	const double u = p->at[D_CONTEXT], mean = within(f->tokens, p->at[D_TOKENS]);
 	double context = 0;
 	if (f->context.lo > 0)
@@ -110,11 +109,11 @@ static int add_prefills(struct row *rows, const struct family *f, const struct p
 	for (int i = 0; i < n; i++) {
 		/* unequal ones: 0.6 to 1.4 of the mean */
 		double share = n > 1 ? 0.6 + 0.8 * fmod(0.5 + i * 0.618, 1) : 1;
-		int query = tidy(mean * share, f->flags), before = 0;
+		int query = round_value(mean * share, f->flags), before = 0;
 		if (query <= DECODE_MAX_QUERY)
 			query = DECODE_MAX_QUERY + 1;
 		if (i == n - 1 || f->flags & CACHED)
-			before = tidy(context * (1 - 0.3 * i / n), f->flags);
+			before = round_value(context * (1 - 0.3 * i / n), f->flags);
 		rows[i] = (struct row){ query, query + before, 0 };
 	}
 	return n;
@@ -130,20 +129,20 @@ struct out {
 	struct generated_set *set;
 	struct point *point; /* of the family's rows so far */
 	int rows;
-	int trained, drawn; /* rows for train so far; which one of ten is held out */
+	int trained, drawn; /* training rows so far; the one of ten that is held out */
 	int failed;
 	unsigned long long state;
 };
 
-static int is_light(const struct out *o, const char *model, const struct batch *b)
+static int is_within_limits(const struct out *o, const char *model, const struct batch *b)
 {
 	struct facts f;
 	scenario_facts(&f, models_find(o->models, model), &b->view);
 	return f.kv_bytes <= o->grid->max_kv_bytes && f.flops <= o->grid->max_gflop * 1e9;
 }
 
-/* The row of a point as text, the caller's to free. NULL when it is too heavy, on the
- * wrong side of the blocks, or there already. */
+/* The row of a point as text; the caller frees it. NULL: above a limit, on the wrong side of the
+ * blocks, or a repetition. */
 static char *row_text(struct out *o, const struct family *f, const struct point *p,
 		      const char *model)
 {
@@ -162,7 +161,7 @@ static char *row_text(struct out *o, const struct family *f, const struct point 
 	text = rows_text(rows, n);
 	b = text ? batch_parse(text, (char[128]){ 0 }, 128) : NULL;
 	o->failed |= !b;
-	taken = !b || !is_light(o, model, b);
+	taken = !b || !is_within_limits(o, model, b);
 	for (int k = 0; k < o->set->n && !taken; k++)
 		taken = !strcmp(o->set->v[k].batch, text);
 	for (int k = 0; k < o->beside->n && !taken; k++)
@@ -174,8 +173,8 @@ static char *row_text(struct out *o, const struct family *f, const struct point 
 	return NULL;
 }
 
-/* Squared, to the nearest row of the family. */
-static double lonely(const struct out *o, const struct point *p)
+/* Squared distance to the nearest row of the family. */
+static double distance_to_nearest(const struct out *o, const struct point *p)
 {
 	double nearest = DIMENSIONS;
 	for (int i = 0; i < o->rows; i++) {
@@ -187,7 +186,7 @@ static double lonely(const struct out *o, const struct point *p)
 	return nearest;
 }
 
-/* Quantities that the family lacks do not tell its points apart. */
+/* Draws a point. Quantities without a range are 0, so that they do not affect distances. */
 static struct point draw(struct out *o, const struct family *f)
 {
 	const double spans[DIMENSIONS] = {
@@ -205,7 +204,7 @@ static struct point draw(struct out *o, const struct family *f)
 	return p;
 }
 
-/* The batch of one more row; NULL: the limits leave no room for it. */
+/* The batch of one more row; NULL: none within the limits. */
 static char *next_row(struct out *o, const struct family *f, const char *model)
 {
 	char *best = NULL;
@@ -213,7 +212,7 @@ static char *next_row(struct out *o, const struct family *f, const char *model)
 	for (int i = 0, good = 0; i < MAX_TRIES && good < CANDIDATES && !o->failed; i++) {
 		struct point p = draw(o, f);
 		char *text = row_text(o, f, &p, model);
-		double far = text ? lonely(o, &p) : -1;
+		double far = text ? distance_to_nearest(o, &p) : -1;
 		good += text != NULL;
 		if (far > most) {
 			most = far;
@@ -227,7 +226,7 @@ static char *next_row(struct out *o, const struct family *f, const char *model)
 	return best;
 }
 
-/* Of every ten rows that could be trained on, one is drawn to be held out. */
+/* One of every ten training rows, drawn at random, is held out. */
 static const char *split_of(struct out *o, const struct family *f)
 {
 	if (!strncmp(f->split, "heldout", 7) || o->grid->keeps_all)

@@ -1,4 +1,4 @@
-/* trace.c - a request trace: read from CSV, its arrivals stretched to a rate. */
+/* trace.c - reads a request trace from CSV and scales its arrivals to a rate. */
 #include "engine_sim.h"
 #include "harness/base/base.h"
 #include <errno.h>
@@ -8,9 +8,9 @@
 
 enum { ARRIVAL, PROMPT, OUTPUT, CACHED, NUM_COLUMNS, MAX_LINE = 1024 };
 static const char *const column_names[] = { "arrival_s", "prompt_tokens", "output_tokens",
-					    "cached_prefix_tokens" /* may be absent */ };
+					    "cached_prefix_tokens" /* optional */ };
 
-/* Where each named column is, from 0. */
+/* Finds the index of each column, from 0; -1: absent. */
 static int read_header(char *line, int *where, const char *path)
 {
 	int i = 0;
@@ -62,7 +62,7 @@ static int read_row(char *line, const int *where, double *v, const char *path, i
 	return 1;
 }
 
-/* 1: taken or dropped. */
+/* 1: added or dropped; 0 after a complaint. */
 static int take_row(struct trace *t, size_t *room, const double *v, int max_tokens,
 		    const char *path, int number)
 {
@@ -103,7 +103,7 @@ int trace_load(struct trace *t, const char *path, int max_requests, int max_requ
 		return 0;
 	}
 	if (!fgets(line, sizeof line, f))
-		line[0] = '\0'; /* an empty file lacks its columns */
+		line[0] = '\0'; /* empty: read_header complains */
 	ok = read_header(line, where, path);
 	while (ok && t->n < max_requests && fgets(line, sizeof line, f))
 		ok = read_row(line, where, v, path, ++number) &&

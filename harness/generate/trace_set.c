@@ -1,5 +1,5 @@
-/* trace_set.c - from request traces to a scenario set: replay each, pick steps,
- * write them as JSON that scenario.c reads. */
+/* trace_set.c - makes a scenario set from request traces: simulates each, picks steps and writes
+ * them as JSON. */
 #include "engine_sim.h"
 #include "set_writer.h"
 #include "harness/base/base.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIN_WEIGHT 0.05 /* what is rare in a trace still has a say */
+#define MIN_WEIGHT 0.05 /* rare steps of a trace keep some influence */
 
 void trace_name(char *name, size_t size, const char *path)
 {
@@ -18,8 +18,8 @@ void trace_name(char *name, size_t size, const char *path)
 	snprintf(name, size, "%.*s", (int)strcspn(base, "."), base);
 }
 
-/* Number i, from the list's beginning again after its end. */
-static void dealt_model(char *name, size_t size, const char *list, int i)
+/* Model i of the list, which repeats. */
+static void model_in_turn(char *name, size_t size, const char *list, int i)
 {
 	int n = 1;
 	for (const char *c = list; *c; c++)
@@ -42,11 +42,11 @@ static int add_pick(struct generated_set *set, const struct engine_sim *r, const
 	trace_name(name, sizeof name, job->path);
 	snprintf(e.from, sizeof e.from, "%s, step %d of %d%s", name, p->step, r->num_steps,
 		 p->weight > 0 ? "" : ", corner");
-	dealt_model(e.model, sizeof e.model, job->models, set->n);
+	model_in_turn(e.model, sizeof e.model, job->models, set->n);
 	return e.batch && generated_add(set, e);
 }
 
-/* Query-key pairs that the heaviest of the models may have; 0 after a complaint. */
+/* Most query-key pairs within max_gflop for the heaviest model; 0 after a complaint. */
 static double most_pairs(const struct job *job, const struct models *models)
 {
 	double width = 1;
@@ -54,7 +54,7 @@ static double most_pairs(const struct job *job, const struct models *models)
 	for (int i = 0; at; i++) {
 		char name[64];
 		attune_shape shape;
-		dealt_model(name, sizeof name, job->models, i);
+		model_in_turn(name, sizeof name, job->models, i);
 		if (!models_shape(models, name, &shape))
 			return 0;
 		width = fmax(width, 4.0 * shape.num_query_heads * shape.head_size);
@@ -64,7 +64,7 @@ static double most_pairs(const struct job *job, const struct models *models)
 	return job->max_gflop * 1e9 / width;
 }
 
-/* Where the last `share` of the rule's time begins. */
+/* The step where the last `share` of the rule's time begins. */
 static int cut_at(const struct engine_sim *r, const struct pick_rule *rule, double share)
 {
 	double total = 0, sum = 0;
@@ -76,7 +76,7 @@ static int cut_at(const struct engine_sim *r, const struct pick_rule *rule, doub
 	return i;
 }
 
-/* Returns how many there are; -1: out of memory. */
+/* Returns the number of picks; -1: out of memory. */
 static int pick_from(struct generated_set *set, const struct engine_sim *r, const struct job *job,
 		     const struct pick_rule *rule, int wanted, const char *split)
 {
@@ -112,7 +112,7 @@ static int pick_steps(struct generated_set *set, const struct engine_sim *r, con
 	return n > 0 && more >= (held > 0);
 }
 
-/* What the job leaves open is filled in. */
+/* The job's engine with its defaults filled in. */
 static struct engine job_engine(const struct job *job)
 {
 	struct engine e = job->engine;
@@ -168,7 +168,7 @@ static int engine_job(struct generated_set *set, const struct job *job, const st
 	return ok;
 }
 
-/* Options that are seldom given. */
+/* The rarely used options. */
 static void print_extras(const struct job *j, char *text, size_t size)
 {
 	const struct engine e = job_engine(j);

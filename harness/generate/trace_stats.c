@@ -1,5 +1,5 @@
-/* trace_stats.c - what the steps of a simulated engine are like: how many only decode, how
- * many sequences they have, how long and how uneven those are. */
+/* trace_stats.c - statistics of the steps of a simulated engine: the share that only decodes, the
+ * number of sequences, their lengths and the spread of lengths. */
 #include "engine_sim.h"
 #include "harness/base/base.h"
 #include "kernels/kernel.h"

@@ -1,10 +1,10 @@
-/* device_lock.c - flock on a file for each device: attune-cpu.lock, or attune-<UUID>.lock of a
- * card. The file lies in /tmp, or in $ATTUNE_LOCKS, and all users may open it. It says who holds
- * the lock. It stays when the lock is free: who removes it while another process waits for it
- * lets two processes in.
+/* device_lock.c - locks a device by flock on a file: attune-cpu.lock, or attune-<UUID>.lock for a
+ * GPU. The file lies in /tmp or $ATTUNE_LOCKS, names the holder of the lock, and can be opened by
+ * all users. It is never removed: removing it while a process waits for it would let two processes
+ * in.
  *
- * Workers inherit the lock. So it is held until the last process that has the device open is
- * gone, also when the command is killed. Compilers do not inherit it. */
+ * Workers inherit the lock, so it is held until the last process with the device open ends, even if
+ * the command is killed. Compilers do not inherit it. */
 #include "device_lock.h"
 #include "harness/base/base.h"
 #include "kernels/kernel.h"
@@ -42,8 +42,8 @@ static void lock_path(char *path, size_t size, const struct device_info *d)
 	snprintf(path, size, "%s/attune-%s.lock", folder && *folder ? folder : "/tmp", id);
 }
 
-/* A file of another user in a folder like /tmp may be opened, but not with O_CREAT
- * (fs.protected_regular). */
+/* In a folder like /tmp a file of another user cannot be opened with O_CREAT
+ * (fs.protected_regular), so O_CREAT is not tried first. */
 static int open_file(const char *path)
 {
 	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
@@ -67,7 +67,7 @@ static void read_note(int fd, char note[MAX_NOTE])
 	note[n > 0 ? n : 0] = '\0';
 	note[strcspn(note, "\n")] = '\0';
 	if (!*note)
-		snprintf(note, MAX_NOTE, "a process that has not said who it is");
+		snprintf(note, MAX_NOTE, "a process that has not written its name");
 }
 
 static int write_note(int fd, const char *command)

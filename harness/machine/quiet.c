@@ -1,16 +1,15 @@
-/* quiet.c - looks at what other processes do before something is measured, and waits until they
- * stop.
+/* quiet.c - measures the load by other processes before a measurement, and waits until it ends.
  *
  *   CPUs  user and system time of all processes from /proc/<pid>/stat, and the busy time of the
- *         CPUs from /proc/stat, which has also what processes of other containers and other
- *         virtual machines (steal) take
- *   GPUs  what its driver says (device_ops.use)
+ *         CPUs from /proc/stat, which includes other containers and other virtual machines
+ *         (steal)
+ *   GPUs  the utilization that the driver reports (device_ops.use)
  *
- * Each limit is what a race can still cope with:
+ * The limits are loads that a race tolerates:
  *
- *   spare_cpus  a sample is taken up to three times until no other process has run in it, so
- *               that processes which run a quarter of the time spoil 1 in 4^3 = 64 of them
- *   busy_gpu    a GPU has no such guard. Desktops use 1 to 3 % of one; 5 % of time-slicing makes
+ *   spare_cpus  a sample is taken up to three times until no other process ran meanwhile, so
+ *               processes that run a quarter of the time spoil 1 in 4^3 = 64 samples
+ *   busy_gpu    a GPU has no such guard. Desktops use 1 to 3 % of one. 5 % of time-slicing makes
  *               two times of one choice differ by ten times the noise of a quiet GPU (0.6 %) */
 #include "quiet.h"
 #include "harness/base/base.h"
@@ -44,11 +43,11 @@ struct process {
 struct cpu_times {
 	struct process *v;
 	int n, room, cpus;
-	double busy; /* seconds of the CPUs that we may run on; NaN: not known */
+	double busy; /* seconds, of the CPUs that we may run on; NaN: not known */
 	double at;   /* seconds; in a folder that is not /proc, its file `uptime` */
 };
 
-/* The command stands in parentheses, and may have some itself. */
+/* The command is in parentheses, and may contain parentheses itself. */
 static int parse_process(struct process *p, const char *line, double tick)
 {
 	const char *open = strchr(line, '('), *close = strrchr(line, ')');
@@ -226,7 +225,7 @@ int quiet_look_cpu(struct cpu_use *u)
 	return after != NULL;
 }
 
-/* ---- what is in the way --------------------------------------------------------------------- */
+/* ---- obstacles --------------------------------------------------------------------------- */
 
 static void name_process(char *text, size_t size, int pid)
 {
@@ -258,7 +257,7 @@ static int gpu_obstacle(char *text, size_t size, const struct device_info *d,
 	return 1;
 }
 
-/* A GPU needs one CPU, which launches. */
+/* A GPU needs one CPU, for the launches. */
 static int cpu_obstacle(char *text, size_t size, const struct device_info *d,
 			const struct cpu_use *u)
 {
@@ -282,7 +281,7 @@ int quiet_obstacle(char *text, size_t size, const struct device_info *d, const s
 	return (use && gpu_obstacle(text, size, d, use)) || cpu_obstacle(text, size, d, u);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------- */
 
 static double now(void)
 {

@@ -1,4 +1,4 @@
-/* quiet.h - whether other programs use the machine that is about to be measured. */
+/* quiet.h - detects other programs on the machine before a measurement, and waits for them. */
 #ifndef HARNESS_MACHINE_QUIET_H
 #define HARNESS_MACHINE_QUIET_H
 
@@ -8,18 +8,18 @@ struct busiest;
 struct device_info;
 struct device_use;
 
-/* What other processes used of the CPUs that this one may run on. */
+/* CPU time of other processes on the CPUs that this one may run on. */
 struct cpu_use {
 	int cpus;
-	double others; /* of these, in CPUs; seen or not */
-	double seen;   /* the part of it that belongs to processes which are listed */
+	double others; /* in CPUs, including processes that are not listed */
+	double seen;   /* the part of listed processes */
 	struct busiest {
 		int pid; /* 0: none */
 		char command[32];
 		double cpus;
 	} busiest;
 };
-/* CPU times of all processes, from a folder like /proc; NULL: it cannot be read, or no memory. */
+/* CPU times of all processes, from a folder like /proc; NULL: unreadable, or no memory. */
 struct cpu_times;
 struct cpu_times *cpu_times_read(const char *root);
 void cpu_times_free(struct cpu_times *);
@@ -27,21 +27,21 @@ void cpu_times_free(struct cpu_times *);
 void cpu_use_between(struct cpu_use *, const struct cpu_times *before,
 		     const struct cpu_times *after, pid_t self);
 
-/* What is in the way of measuring on that device, to `text`; 0: nothing. `use` may be NULL. */
+/* Writes to `text` what prevents measuring on the device; 0: nothing. `use` may be NULL. */
 int quiet_obstacle(char *text, size_t size, const struct device_info *, const struct cpu_use *,
 		   const struct device_use *use);
 
 struct quiet {
 	const struct device_info *device;
 	double patience_s;
-	int anyway; /* says what is in the way, and does not wait */
+	int anyway; /* complains, but does not wait */
 	void *arg;
-	/* Looks, which takes a moment; `use` stays as it is where it is not known. 0: it cannot. */
+	/* Observes the machine for a moment. Leaves `use` unchanged if it is not known. 0: failed. */
 	int (*look)(void *arg, struct cpu_use *, struct device_use *use);
 };
-/* EXIT_DONE: quiet, or anyway; EXIT_BUSY: it has said who uses the machine; EXIT_INTERRUPTED. */
+/* EXIT_DONE: quiet, or anyway; EXIT_BUSY: complains about the busiest process. */
 int quiet_wait(const struct quiet *);
-/* A look at /proc, or $ATTUNE_PROC, for half a second. */
+/* Observes /proc, or $ATTUNE_PROC, for half a second. */
 int quiet_look_cpu(struct cpu_use *);
 
 #endif

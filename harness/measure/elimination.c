@@ -1,49 +1,48 @@
-/* elimination.c - who is out of a race. Pure arithmetic on logarithms of times, of which one of
- * each contender belongs to one round:
+/* elimination.c - decides which contenders of a race to eliminate. It is pure arithmetic on the
+ * logarithms of their times, one per contender and round:
  *
- *             round 0   1   2   ...       What all have in common in a round, drift and
- *   contender 0    x00  x01  x02              clocks, cancels in differences within it: contender
- *   contender 1    x10   -   x12              i is behind the leader l by the centre of
- *   ...                                   x_ik - x_lk over the rounds k of both.
+ *              round 0    1    2  ...   Drift and clocks are common to a round and cancel in
+ *   contender 0    x00  x01  x02        differences within it. Contender i is behind the
+ *   contender 1    x10   -   x12        leader l by the centre of x_ik - x_lk over the rounds
+ *   ...                                 k that both took.
  *
- * How sure that is. A handful of differences tells little of their own spread, but all
- * contenders are timed alike: the spread between one round and the next, of all together, is
- * a prior for each one's own, worth PRIOR rounds at most, as in Smyth (2004), "Linear
- * models and empirical Bayes methods", section 3. Both are by median absolute deviation,
- * with the factors for small samples of Croux and Rousseeuw (1992). Bounds are Student's t.
+ * Spread. A few differences do not estimate their own spread well, but all contenders are
+ * timed alike. So the pooled spread from one round to the next is the prior of each
+ * contender's spread, worth at most PRIOR rounds, as in Smyth (2004), "Linear models and
+ * empirical Bayes methods", section 3. Both use the median absolute deviation with the
+ * small-sample factors of Croux and Rousseeuw (1992). Bounds use Student's t.
  *
- * How often one may look. A contender is beaten when its lower bound is above 0 at 2.6 sigma,
- * with Holm's (1979) correction over all who are still in: the contender that is most clearly
- * behind must be so at 0.5 %/m, the next at 0.5 %/(m-1) ... That the leader was chosen since
- * it looked best is covered: the true best is only lost by being beaten by one of m - 1
- * possible leaders, and each such comparison is paid for (Hsu 1984, "Constrained
- * simultaneous confidence intervals for multiple comparisons with the best"). A race is
- * judged at six rounds (2, 3, 6, 12, 24, 48), so by the union bound the best is lost in some
- * 6 x 0.5 % = 3 % of races, and then to one that is nearly as good; t_race.c finds 2 % of
- * equals. Rules valid at any time (confidence sequences, e-values) allow a look after each
- * round, and pay for it with wider bounds than six looks need.
+ * Error rate. A contender is beaten if its lower bound is above 0 at 2.6 sigma, with Holm's
+ * (1979) correction over the m contenders that are still in: the one furthest behind must be
+ * so at 0.5 %/m, the next at 0.5 %/(m-1), ... This covers the choice of the leader by its
+ * looks: the true best is lost only if one of m - 1 possible leaders beats it, and each of
+ * these comparisons is counted (Hsu 1984, "Constrained simultaneous confidence intervals for
+ * multiple comparisons with the best"). Elimination happens after six rounds (2, 3, 6, 12,
+ * 24, 48). By the union bound a race loses its best with probability 6 x 0.5 % = 3 %, and then
+ * to one nearly as good; t_race.c finds 2 % with equals. Rules valid at any time (confidence
+ * sequences, e-values) could test after each round, with wider bounds than six tests need.
  *
- * When it is over. Taking the leader loses what another may really be ahead of it: the sum
- * over the others of E max(0, -behind), the opportunity cost with Bonferroni's bound of
- * Chick and Inoue (2001), by which to stop was the best of the rules compared by Branke,
- * Chick and Schmidt (2007), "Selecting a selection procedure". */
+ * Stopping. The expected loss of taking the leader is at most the sum over the others of
+ * E max(0, -behind): the opportunity cost with the Bonferroni bound of Chick and Inoue (2001).
+ * Branke, Chick and Schmidt (2007), "Selecting a selection procedure", compare stopping rules;
+ * this one was the best. */
 #include "elimination.h"
 #include "harness/base/base.h"
 #include "kernels/kernel.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { PRIOR = 6, ENOUGH = 6 /* for the centre by pairs */, PASSES = 8 };
-static const double doubt = 0.0047;   /* 2.6 sigma */
-static const double tick = 0.001;     /* of a sample: no clock says more */
-static const double mad_worth = 0.37; /* its efficiency for normal samples */
+enum { PRIOR = 6, ENOUGH = 6 /* samples for middle(), else median() */, PASSES = 8 };
+static const double error_rate = 0.0047;   /* 2.6 sigma, one-sided */
+static const double resolution = 0.001;    /* share of a sample that clocks resolve */
+static const double mad_efficiency = 0.37; /* for normal samples, against the deviation */
 
 struct spread {
-	double sigma;  /* of one sample, after what is common to its round */
-	double rounds; /* it is worth so many */
+	double sigma;  /* of one sample, without the part common to its round */
+	double rounds; /* its weight as a prior */
 };
 
-/* What the median deviation of n normal samples is to be multiplied with. */
+/* Corrects the bias of the median absolute deviation of n normal samples. */
 static double small_sample(int n)
 {
 	static const double factor[] = {
@@ -52,7 +51,7 @@ static double small_sample(int n)
 	return n < (int)COUNT(factor) ? factor[n] : n / (n - 0.8);
 }
 
-/* Steps from one round to the next, less the median step of all. */
+/* Spread of the steps from one round to the next, less the median step of all contenders. */
 static void pooled_spread(struct spread *all, const double *x, const char *in, int n, int rounds,
 			  double *scratch)
 {
@@ -79,15 +78,14 @@ static void pooled_spread(struct spread *all, const double *x, const char *in, i
 	if (!free)
 		return;
 	all->sigma = mad(step, steps, 0) / sqrt(2);
-	all->rounds = fmin(PRIOR, mad_worth * free);
+	all->rounds = fmin(PRIOR, mad_efficiency * free);
 }
 
-/* Rounds that contender i and the leader both took: how far behind it was, and the sum of
- * what is known of that. */
+/* A contender against the leader, over the n rounds that both took. */
 struct gap {
 	int n;
-	double lead, low, high; /* low and high: the centre when it is doubted */
-	double error, freedom;
+	double behind, low, high; /* centre; the centres that the two bounds start from */
+	double error, freedom;    /* standard error of the centre, and its degrees of freedom */
 };
 
 static void gap_to(struct gap *g, const double *mine, const double *theirs, int rounds,
@@ -98,24 +96,27 @@ static void gap_to(struct gap *g, const double *mine, const double *theirs, int 
 	for (int k = 0; k < rounds; k++)
 		if (!isnan(mine[k]) && !isnan(theirs[k]))
 			d[n++] = mine[k] - theirs[k];
-	*g = (struct gap){ .n = n, .lead = n < ENOUGH ? median(d, n) : middle(d, n) };
-	g->low = g->high = g->lead;
+	*g = (struct gap){ .n = n, .behind = n < ENOUGH ? median(d, n) : middle(d, n) };
+	g->low = g->high = g->behind;
 	g->freedom = n ? all->rounds + n - 1 : 0;
 	if (!(g->freedom > 0))
 		return;
-	const double own = n > 1 ? mad(d, n, g->lead) * small_sample(n) : 0;
+	const double own = n > 1 ? mad(d, n, g->behind) * small_sample(n) : 0;
 	const double variance =
 	    (all->rounds * 2 * all->sigma * all->sigma + (n - 1) * own * own) / g->freedom;
-	g->error = sqrt((variance + tick * tick) / n) * (n < 3 ? 1 : n < ENOUGH ? 1.2533 : 1.0233);
-	if (n == 2) { /* of two, one may be far out: both must say so */
+	/* of a median, sqrt(pi / 2), and of middle(), sqrt(pi / 3), against a mean */
+	const double width = n < 3 ? 1 : n < ENOUGH ? 1.2533 : 1.0233;
+	g->error = sqrt((variance + resolution * resolution) / n) * width;
+	if (n == 2) { /* one of two may be far out: each bound starts from the weaker */
 		g->low = fmin(d[0], d[1]);
 		g->high = fmax(d[0], d[1]);
 		g->error *= sqrt(2);
 	}
 }
 
-/* The contender with the lowest centre of times over those of their rounds. */
-static int find_leader(const double *x, const char *in, int n, int rounds, int twin,
+/* The contender with the lowest centre of times, each less its round's median. Contenders with
+ * samples in fewer than half of the rounds cannot lead. */
+static int find_leader(const double *x, const char *in, int n, int rounds, int control,
 		       double *scratch)
 {
 	double common[MAX_SAMPLES], best = INFINITY;
@@ -131,7 +132,7 @@ static int find_leader(const double *x, const char *in, int n, int rounds, int t
 	for (int i = 0; i < n; i++) {
 		double own[MAX_SAMPLES];
 		int m = 0;
-		for (int k = 0; in[i] && i != twin && k < rounds; k++)
+		for (int k = 0; in[i] && i != control && k < rounds; k++)
 			if (!isnan(x[i * COLUMNS + k]))
 				own[m++] = x[i * COLUMNS + k] - common[k];
 		const double centre = m < ENOUGH ? median(own, m) : middle(own, m);
@@ -143,7 +144,7 @@ static int find_leader(const double *x, const char *in, int n, int rounds, int t
 	return leader;
 }
 
-/* Marks who is beaten. z: how many sigmas each is behind, NaN: not in question. */
+/* Marks the beaten. z: how many sigmas each is behind; NaN: not tested. */
 static void holm(struct score *score, double *z, int n)
 {
 	int m = 0;
@@ -154,19 +155,20 @@ static void holm(struct score *score, double *z, int n)
 		for (int i = 0; i < n; i++)
 			if (!isnan(z[i]) && (worst < 0 || z[i] > z[worst]))
 				worst = i;
-		if (!(z[worst] > normal_beyond(doubt / m)))
+		if (!(z[worst] > normal_beyond(error_rate / m)))
 			return;
 		score[worst].beaten = 1;
 		z[worst] = NAN;
 	}
 }
 
-void judge(struct ruling *r, struct score *score, const double *x, const char *in, int n,
-	   int rounds, int twin, double tie, double *scratch)
+void compare_contenders(struct comparison *r, struct score *score, const double *x, const char *in,
+			int n, int rounds, int control, double tie, double *scratch)
 {
-	const double sigmas = normal_beyond(doubt);
+	const double sigmas = normal_beyond(error_rate);
 	struct spread all;
-	*r = (struct ruling){ .leader = find_leader(x, in, n, rounds, twin, scratch), .tied = 1 };
+	*r = (struct comparison){ .leader = find_leader(x, in, n, rounds, control, scratch),
+				  .tied = 1 };
 	pooled_spread(&all, x, in, n, rounds, scratch);
 	for (int i = 0; i < n; i++) {
 		struct gap g = { 0 };
@@ -175,7 +177,7 @@ void judge(struct ruling *r, struct score *score, const double *x, const char *i
 		if (!in[i] || r->leader < 0)
 			continue;
 		gap_to(&g, x + i * COLUMNS, x + r->leader * COLUMNS, rounds, &all);
-		score[i].lead = g.lead;
+		score[i].behind = g.behind;
 		if (i == r->leader)
 			score[i] = (struct score){ 0 };
 		else if (g.error > 0) {
@@ -183,16 +185,16 @@ void judge(struct ruling *r, struct score *score, const double *x, const char *i
 			score[i].low = g.low - reach;
 			score[i].high = g.high + reach;
 			scratch[i] = student_normal(g.low / g.error, g.freedom);
-			r->regret += i == twin ? 0 : g.error * normal_loss(scratch[i]);
+			r->regret += i == control ? 0 : g.error * normal_loss(scratch[i]);
 		}
-		r->tied &= i == twin || score[i].high < tie;
+		r->tied &= i == control || score[i].high < tie;
 	}
 	holm(score, scratch, n);
 }
 
 /* ---- levels ------------------------------------------------------------------- */
 
-static int taken(const double *mine, int rounds)
+static int count_samples(const double *mine, int rounds)
 {
 	int n = 0;
 	for (int k = 0; k < rounds; k++)
@@ -210,18 +212,18 @@ static double own_level(const double *mine, const double *common, int rounds)
 	return n < ENOUGH ? median(left, n) : middle(left, n);
 }
 
-/* Of one round, by contenders that took two at least: another's level says nothing of it. */
+/* The common part of round k. A contender with one sample is left out: its level fits it. */
 static double common_of(const double *x, const double *level, int n, int rounds, int k,
 			double *scratch)
 {
 	int m = 0;
 	for (int i = 0; i < n; i++)
-		if (!isnan(x[i * COLUMNS + k]) && taken(x + i * COLUMNS, rounds) > 1)
+		if (!isnan(x[i * COLUMNS + k]) && count_samples(x + i * COLUMNS, rounds) > 1)
 			scratch[m++] = x[i * COLUMNS + k] - level[i];
 	return m ? median(scratch, m) : 0;
 }
 
-/* Tukey (1977), Exploratory Data Analysis, chapter 11: median polish, of a table with gaps. */
+/* Median polish of a table with gaps: Tukey (1977), Exploratory Data Analysis, chapter 11. */
 void levels(double *level, const double *x, const double *screen, int n, int rounds,
 	    double *scratch)
 {

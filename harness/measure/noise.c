@@ -1,16 +1,16 @@
-/* noise.c - which times are not data. A time is noisy, and neither learned from nor judged by,
+/* noise.c - decides which times are too noisy to learn from or to evaluate with. A time is noisy
  *
- *   where fewer than LEAST_SAMPLES samples are kept, unless its candidate was beaten or slow:
- *     such a candidate ends after one to six rounds, and its time only says that it is behind
- *   where few samples are clean and the time may be off by more than `disturbed`. The median's
- *     interval does not see a program that takes the same share of the CPU all the time, so the
- *     share that is missing counts as well
- *   where the median's interval is wider than `any`, however the samples were taken
- *   where the race's control, one choice under two names, differs by more than
- *     noise_most_control
+ *   if fewer than LEAST_SAMPLES samples are kept, unless its contender was eliminated: that
+ *     takes one to six rounds, and the time only shows that it is behind
+ *   if few samples are clean and the time may be off by more than `disturbed`. A program that
+ *     takes a constant share of the CPU does not widen the median's interval, so the missing
+ *     share counts too
+ *   if the median's interval is wider than `any`
+ *   if the two times of the race's A/A control differ by more than noise_most_control
  *
- * Limits: of 7,112 controls on quiet machines (results/) none differs by more than 10.4 %, and of
- * 27,206 times on an H200 that ran to the end of their race 13 are unsure by more than 20 %. */
+ * Reasons for the limits: the largest difference of 7,112 controls on quiet machines (results/)
+ * is 10.4 %; of 27,206 times on an H200 that ran to the end of their race, 13 have an interval
+ * wider than 20 %. */
 #include "measure.h"
 #include "harness/base/base.h"
 #include <math.h>
@@ -22,8 +22,8 @@ static const struct {
 } most_unsure = { .disturbed = 0.1, .any = 0.2 };
 const double noise_most_control = 0.2;
 
-/* Half the width of the median's interval, as a share of it. Below six samples there is no such
- * interval, and the spread of the samples stands for it, of which one may be far out. */
+/* Half the width of the median's interval, as a share of the median. Fewer than six samples have
+ * no interval; then the median absolute deviation, which tolerates one outlier. */
 static double unsure(const struct measurement *m)
 {
 	double us[MAX_SAMPLES];
@@ -39,7 +39,7 @@ static int ended_early(const struct measurement *m)
 	return !strcmp(m->stopped, "slow") || !strcmp(m->stopped, "beaten");
 }
 
-void noise_judge_time(struct measurement *m, int kept, double share)
+void noise_mark_time(struct measurement *m, int kept, double share)
 {
 	const int early = ended_early(m), is_disturbed = share < clean_share;
 	if (m->outcome != OUTCOME_OK || !m->samples || budget_is_held())
@@ -71,7 +71,7 @@ int noise_in_control(const struct control *c)
 	return noise_of_control(c) > noise_most_control && !budget_is_held();
 }
 
-void noise_judge_race(struct measurement *m, const struct control *c)
+void noise_mark_race(struct measurement *m, const struct control *c)
 {
 	if (m->outcome != OUTCOME_OK || !m->samples || !noise_in_control(c))
 		return;

@@ -1,13 +1,13 @@
-/* race.c - a race: who runs, who is out, and when it is over.
+/* race.c - runs a race: rounds of samples, elimination, and the decision to stop.
  *
- *   screen   A B C D E F   one call each; D: twice the best, gone (screening.c)
- *   round 1  B F A E C     each letter: one play of one graph, one sample (sample.c)
- *                          E: behind again, and beyond screen_ratio, gone
- *   round 2  C F A B       F: beaten, gone (elimination.c, retire.c)
+ *   screen   A B C D E F   one call each; D takes twice the best: eliminated (screening.c)
+ *   round 1  B F A E C     each letter is one run of one graph, one sample (sample.c);
+ *                          E is slow again, by screen_ratio: eliminated
+ *   round 2  C F A B       F is beaten: eliminated (elimination.c, retire.c)
  *   ...                    until the rest is tied, or more rounds would not pay
  *
- * All samples have the same number of calls, so that what a graph costs to start is the
- * same for all. The order is another one each round, and drift meets all alike. */
+ * All samples have the same number of calls, so the cost of starting a graph is the same for
+ * all. The order is shuffled each round, so drift affects all alike. */
 #include "elimination.h"
 #include "measure.h"
 #include "race.h"
@@ -20,9 +20,9 @@
 
 enum { LEAST = LEAST_SAMPLES /* rounds, whatever they cost */ };
 
-static const double agrees = 1.1; /* the screen, with round 1 that a contender is behind */
+static const double slow_in_screen = 1.1; /* least ratio there to be dropped after round 1 */
 
-/* After round 1: far behind in two looks of different kinds. */
+/* After round 1: drops what is slow both in the screen (one call) and in round 1 (a graph). */
 static enum attune_status drop_slow(struct race_state *c)
 {
 	int who;
@@ -34,34 +34,35 @@ static enum attune_status drop_slow(struct race_state *c)
 			best = fmin(best, c->call_state[i].by_round[0]);
 	for (int i = c->race->n - 1; i > 0 && !status; i--) {
 		const struct call_state *r = &c->call_state[i];
-		if (r->in && r->seen && r->share[0] >= clean_share &&
-		    r->probe_us > agrees * best_probe &&
+		if (r->in && r->probe_clean && r->share[0] >= clean_share &&
+		    r->probe_us > slow_in_screen * best_probe &&
 		    r->by_round[0] > c->race->protocol->screen_ratio * best)
 			status = race_retire(c, i, "slow");
 	}
 	return status;
 }
 
-static void ask_judge(struct race_state *c)
+static void compare_all(struct race_state *c)
 {
-	for (int i = 0; i < c->runners; i++) {
+	for (int i = 0; i < c->contenders; i++) {
 		double *x = c->log_us + i * COLUMNS;
-		(void)race_counted(&c->call_state[i], c->rounds, x);
+		(void)race_counted_times(&c->call_state[i], c->rounds, x);
 		for (int k = 0; k < c->rounds; k++)
 			x[k] = log(x[k]);
 		c->in[i] = (char)c->call_state[i].in;
 	}
-	judge(&c->ruling, c->score, c->log_us, c->in, c->runners, c->rounds,
-	      c->runners > c->race->n ? c->race->n : -1, log1p(c->race->protocol->tie), c->scratch);
+	compare_contenders(&c->comparison, c->score, c->log_us, c->in, c->contenders, c->rounds,
+			   c->contenders > c->race->n ? c->race->n : -1,
+			   log1p(c->race->protocol->tie), c->scratch);
 	for (int i = 0; i < c->race->n; i++)
 		if (c->in[i]) {
-			c->call_state[i].m->lead = exp(c->score[i].lead);
+			c->call_state[i].m->lead = exp(c->score[i].behind);
 			c->call_state[i].m->lead_low = exp(c->score[i].low);
 		}
 }
 
-/* The judge is asked for names at few rounds: elimination.c says why. */
-static int is_look(int rounds)
+/* Rounds 2, 3, 6, 12, 24, 48: elimination.c explains why so few. */
+static int may_eliminate(int rounds)
 {
 	return rounds == 2 || (rounds % 3 == 0 && !(rounds / 3 & (rounds / 3 - 1)));
 }
@@ -75,38 +76,38 @@ static enum attune_status drop_beaten(struct race_state *c)
 		if (i)
 			status = race_retire(c, i, "beaten");
 		else
-			race_rest(c);
+			race_rest_reference(c);
 	}
 	return status;
 }
 
-/* After a round that counts. *why: the race is over. */
-static enum attune_status drop(struct race_state *c, const char **why)
+/* After a round. Sets *why if the race is over. */
+static enum attune_status eliminate(struct race_state *c, const char **why)
 {
 	const struct protocol *p = c->race->protocol;
 	enum attune_status status = c->rounds == 1 ? drop_slow(c) : ATTUNE_OK;
 	int left = 0;
-	ask_judge(c);
-	if (!status && is_look(c->rounds)) {
+	compare_all(c);
+	if (!status && may_eliminate(c->rounds)) {
 		status = drop_beaten(c);
-		ask_judge(c);
+		compare_all(c);
 	}
 	for (int i = 0; i < c->race->n; i++)
 		left += c->call_state[i].in;
 	if (c->rounds < p->min_rounds)
 		return status;
-	if (left > 1 && c->ruling.tied)
+	if (left > 1 && c->comparison.tied)
 		*why = "tie";
-	else if (left < 2 || c->ruling.regret < p->regret)
+	else if (left < 2 || c->comparison.regret < p->regret)
 		*why = "settled";
 	return status;
 }
 
-/* What a round of all who are in takes. */
+/* Expected time of the next round. */
 static double round_us(const struct race_state *c)
 {
 	double us = 0;
-	for (int i = 0; i < c->runners; i++)
+	for (int i = 0; i < c->contenders; i++)
 		if (c->call_state[i].in)
 			us += c->call_state[i].us * c->call_state[i].calls;
 	return us;
@@ -125,9 +126,9 @@ static enum attune_status run_rounds(struct race_state *c, const char **why)
 		status = race_round(c);
 		const double took = race_spent(c) - begin;
 		if (!status && race->fixed_rounds)
-			ask_judge(c);
+			compare_all(c);
 		else if (!status)
-			status = drop(c, why);
+			status = eliminate(c, why);
 		if (!*why && c->rounds >= LEAST &&
 		    race_spent(c) + took * round_us(c) / us > race->protocol->seconds)
 			*why = "budget";
@@ -137,7 +138,7 @@ static enum attune_status run_rounds(struct race_state *c, const char **why)
 	return status;
 }
 
-/* Doubts whoever was in to the end, and the reference. */
+/* Rechecks the survivors and the reference. */
 static enum attune_status finish(struct race_state *c, const char *why)
 {
 	enum attune_status status = ATTUNE_OK;
@@ -147,12 +148,12 @@ static enum attune_status finish(struct race_state *c, const char *why)
 			continue;
 		if (!*m->stopped)
 			snprintf(m->stopped, sizeof m->stopped, "%s", why);
-		status = race_doubt_rounds(c, i);
+		status = race_recheck_rounds(c, i);
 	}
 	return status;
 }
 
-static enum attune_status run_course(struct race_state *c)
+static enum attune_status run_race(struct race_state *c)
 {
 	const char *why;
 	enum attune_status status;
@@ -164,15 +165,15 @@ static enum attune_status run_course(struct race_state *c)
 	if (!status)
 		status = run_rounds(c, &why);
 	if (!status)
-		status = race_hold(c);
+		status = race_measure_solo_power(c);
 	if (!status)
 		status = finish(c, why);
 	if (!status)
-		race_tell(c);
+		race_report(c);
 	return status;
 }
 
-static int race_make(struct race_state *c)
+static int race_alloc(struct race_state *c)
 {
 	const size_t n = (size_t)c->race->n + 1;
 	c->call_state = calloc(n, sizeof *c->call_state);
@@ -195,16 +196,16 @@ enum attune_status measure_race(struct device *dev, const struct race *race)
 {
 	struct race_state c = { .dev = dev,
 				.race = race,
-				.runners = race->n,
+				.contenders = race->n,
 				.random = race->seed,
 				.began = seconds_now(),
 				.budget_began = budget_now() };
 	enum attune_status status;
 	if (race->control)
 		*race->control = (struct control){ 0 };
-	status = race_make(&c) ? run_course(&c)
-			       : fail(ATTUNE_NO_MEMORY, "no memory for a race of %d", race->n);
-	for (int i = 0; c.call_state && i < c.runners; i++)
+	status = race_alloc(&c) ? run_race(&c)
+				: fail(ATTUNE_NO_MEMORY, "no memory for a race of %d", race->n);
+	for (int i = 0; c.call_state && i < c.contenders; i++)
 		graphs_free(&c.call_state[i].graphs, dev);
 	free(c.call_state);
 	free(c.order);

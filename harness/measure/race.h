@@ -1,5 +1,5 @@
-/* race.h - a race under way; between race.c, which says who runs and who is out, retire.c,
- * which takes them out, and sample.c, which has them run. */
+/* race.h - the state of a running race, shared by race.c (rounds and elimination), screening.c,
+ * sample.c (runs graphs), retire.c (removes contenders), solo_power.c and summarize.c. */
 #ifndef HARNESS_MEASURE_RACE_H
 #define HARNESS_MEASURE_RACE_H
 
@@ -9,30 +9,30 @@
 #include "harness/base/base.h"
 #include "kernels/device/device.h"
 
-/* Who runs: race->v[of], or its twin, as the last of the race. */
+/* One contender: race->v[of]. The A/A control, if any, is the last. */
 struct call_state {
 	int of;
 	struct measurement *m;
 	struct graphs graphs;
-	int calls;                   /* of its last graphs */
-	int untold;                  /* it ran, and its result is not told */
+	int calls;                   /* in each of its last graphs */
+	int unreported;              /* it ran, and race->after was not called yet */
 	int alive;                   /* may run */
-	int in;                      /* takes rounds; the reference may be alive and out */
-	double us;                   /* a call takes about so long; 0: not known */
-	double probe_us;             /* in the screen */
-	int seen;                    /* there without other programs in between */
+	int in;                      /* takes rounds; a beaten reference is alive but not in */
+	double us;                   /* rough time of a call; 0: not known */
+	double probe_us;             /* time of a call in the screen */
+	int probe_clean;             /* no other program ran during that */
 	float by_round[MAX_SAMPLES]; /* us a call; NaN: no sample */
 	float share[MAX_SAMPLES];    /* of the CPU; below clean_share: disturbed */
-	double mhz;                  /* at its last sample; 0: not looked at */
-	double alone_w;              /* what it draws alone; 0: not known */
+	double mhz;                  /* at its last sample; 0: not read */
+	double alone_w;              /* power when it runs alone; 0: not known */
 };
 
 struct race_state {
-	struct device *dev; /* NULL where times are drawn */
+	struct device *dev; /* NULL if times are drawn */
 	const struct race *race;
-	struct call_state *call_state; /* race->n, and room for the twin */
-	int runners, *order;
-	struct measurement twin;
+	struct call_state *call_state; /* race->n, and room for the control */
+	int contenders, *order;
+	struct measurement control_m;
 	int rounds; /* that count, so far */
 	int screening, next_set;
 	unsigned long long random;
@@ -40,63 +40,63 @@ struct race_state {
 	/* of each round */
 	double power[MAX_SAMPLES];
 	struct conditions first, last; /* after the first and the last round */
-	double look_s;                 /* what a look at the conditions takes */
-	double usual_mhz;              /* what the clock should be; 0: not watched */
-	int naps;                      /* taken to let the device cool down */
-	/* for the judge */
+	double look_s;                 /* time to read the conditions once */
+	double usual_mhz;              /* expected clock; 0: not watched */
+	int pauses;                    /* taken to let the device cool down */
+	/* for elimination.c */
 	double *log_us, *scratch;
 	char *in;
 	struct score *score;
-	struct ruling ruling;
+	struct comparison comparison;
 };
 
 /* ---- sample.c ---- */
-/* Of the budget; a simulated race spends simulated time. */
+/* Seconds of the budget; simulated ones if times are drawn. */
 double race_spent(const struct race_state *);
-/* Graphs of so many calls for contender i: by all page sets, else by those used longest ago,
- * at most `most` graphs. A refused launch ends its race and is a result; so it is with a
- * play where times are drawn, in the functions below. */
-void race_record(struct race_state *, int i, int calls, int most);
-/* Plays its next graph; what a call took, to *us. */
-enum attune_status race_play(struct race_state *, int i, double *us);
-double race_share(const struct race_state *); /* of the CPU, of the last play */
-/* A sample of each who is in, in an order of its own; again where the device was throttled.
- * Then one round more counts. */
+/* Builds at most `most` graphs of `calls` calls for contender i. Without a limit (INT_MAX) they
+ * cover all page sets; else those used longest ago. A refused launch removes the contender and
+ * is its result, not an error; likewise a failed draw in the functions below. */
+void race_build_graphs(struct race_state *, int i, int calls, int most);
+/* Runs its next graph. *us: the time of a call. */
+enum attune_status race_run_graph(struct race_state *, int i, double *us);
+double race_cpu_share(const struct race_state *); /* of the last run */
+/* Takes one sample of each contender that is in, in shuffled order, and adds the round.
+ * A round on a throttled device is repeated. */
 enum attune_status race_round(struct race_state *);
-/* Calls of all who are in, for protocol->settle_s and until the device holds still. */
+/* Runs all that are in for protocol->settle_s and until clock and power are steady. */
 enum attune_status race_settle(struct race_state *);
 
 /* ---- solo_power.c ---- */
-/* Each who is in runs alone for protocol->hold_s, for alone_w. */
-enum attune_status race_hold(struct race_state *);
+/* Runs each survivor alone for protocol->hold_s and sets its alone_w. */
+enum attune_status race_measure_solo_power(struct race_state *);
 
 /* ---- summarize.c ---- */
-/* Its times in the rounds so far, NaN where one does not count: too many other programs
- * ran, but those of the least disturbed ones do where too few are clean (1). */
-int race_counted(const struct call_state *, int rounds, double *us);
-double race_median(const struct race_state *, int i); /* of those; NaN: there are none */
-/* The race is over: fills each measurement, and race->control, and tells of whoever is not
- * told of yet. */
-void race_tell(struct race_state *);
+/* Copies its times of the rounds so far; NaN where a sample does not count because it was
+ * disturbed. Returns 1 if too few are clean: then the least disturbed ones count as well. */
+int race_counted_times(const struct call_state *, int rounds, double *us);
+double race_median(const struct race_state *, int i); /* of those; NaN: none */
+/* After the race: fills each measurement and race->control, and calls race->after for each
+ * contender that is unreported. */
+void race_report(struct race_state *);
 
 /* ---- retire.c ---- */
-/* No kernel beats the machine: a time that does means that work was left out, or that the
- * clock lied. The output is looked at once more, and *us timed `times` more; if it stays so
- * the outcome is WRONG. */
-enum attune_status race_doubt(struct race_state *, int i, double *us, int times);
-/* The same of all rounds so far, or of the screen before the first. */
-enum attune_status race_doubt_rounds(struct race_state *, int i);
-/* Takes no further part, nor does its twin; nobody is told yet. A time too good is doubted. */
+/* A time below half of the device's bound means that work was left out or that the clock is
+ * wrong. Then checks the output again and times it `times` more into *us; if the output is
+ * wrong or the time stays, the outcome is WRONG. */
+enum attune_status race_recheck(struct race_state *, int i, double *us, int times);
+/* The same for the median of all rounds so far, or for the screen before the first. */
+enum attune_status race_recheck_rounds(struct race_state *, int i);
+/* Rechecks its time, then removes it and its control. Reports nothing yet. */
 enum attune_status race_retire(struct race_state *, int i, const char *why);
-/* The same without a doubt. */
-void race_leave(struct race_state *, int i);
-/* The reference takes no more rounds, and is told of at the end. */
-void race_rest(struct race_state *);
+/* The same without the recheck. */
+void race_remove(struct race_state *, int i);
+/* The reference is beaten: it takes no more rounds and is reported at the end. */
+void race_rest_reference(struct race_state *);
 
 /* ---- screening.c ---- */
-/* All but the slow have graphs for rounds, and so has the twin. */
+/* Eliminates the slow, and builds the graphs of the others and of the control. */
 enum attune_status race_screen(struct race_state *);
-/* The fastest in the screen, of those whose race is not over; INFINITY: nobody. */
+/* The least time in the screen among those alive, *who its contender; INFINITY: none. */
 double race_best_probe(const struct race_state *, int *who);
 
 #endif

@@ -1,4 +1,4 @@
-/* retire.c - takes contenders out of a race, and times again what is too fast to be true. */
+/* retire.c - removes contenders from a race, and rechecks times that are too good to be true. */
 #include "measure.h"
 #include "race.h"
 #include "sample_graph.h"
@@ -6,11 +6,11 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { TIMES = 3 /* who is doubted runs again */ };
+enum { RECHECKS = 3 /* runs of a recheck */ };
 
-static const double too_fast = 0.5; /* of the least that the ceilings allow */
+static const double too_fast = 0.5; /* share of the least time by the ceilings */
 
-enum attune_status race_doubt(struct race_state *c, int i, double *us, int times)
+enum attune_status race_recheck(struct race_state *c, int i, double *us, int times)
 {
 	struct call_state *r = &c->call_state[i];
 	struct measurement *m = r->m;
@@ -21,11 +21,11 @@ enum attune_status race_doubt(struct race_state *c, int i, double *us, int times
 	if (c->race->right && !c->race->right(c->race->arg, r->of)) {
 		m->outcome = OUTCOME_WRONG;
 		snprintf(m->detail, sizeof m->detail,
-			 "%.3f us, and its output is wrong when looked at again", first);
+			 "%.3f us, and its output is wrong when checked again", first);
 		return ATTUNE_OK;
 	}
 	for (int k = 0; k < times; k++) {
-		enum attune_status status = race_play(c, i, &again[k]);
+		enum attune_status status = race_run_graph(c, i, &again[k]);
 		if (status || !r->alive)
 			return status;
 	}
@@ -33,58 +33,58 @@ enum attune_status race_doubt(struct race_state *c, int i, double *us, int times
 	if (*us < too_fast * bound) {
 		m->outcome = OUTCOME_WRONG;
 		snprintf(m->detail, sizeof m->detail,
-			 "%.3f us twice: the machine's ceilings allow no less than %.3f us", *us,
+			 "%.3f us twice, but the device's ceilings allow %.3f us at best", *us,
 			 bound);
 	}
 	return ATTUNE_OK;
 }
 
-enum attune_status race_doubt_rounds(struct race_state *c, int i)
+enum attune_status race_recheck_rounds(struct race_state *c, int i)
 {
 	struct call_state *r = &c->call_state[i];
 	const double first = race_median(c, i);
 	double us = first;
-	enum attune_status status = race_doubt(c, i, &us, TIMES);
+	enum attune_status status = race_recheck(c, i, &us, RECHECKS);
 	if (status || !(us > first))
 		return status;
-	for (int k = 0; k < c->rounds; k++) /* the clock had lied */
+	for (int k = 0; k < c->rounds; k++) /* the clock was wrong */
 		r->by_round[k] = NAN;
 	r->probe_us = us;
 	r->m->lead = r->m->lead_low = NAN;
 	return ATTUNE_OK;
 }
 
-static struct call_state *twin_of(const struct race_state *c, int i)
+static struct call_state *control_of(const struct race_state *c, int i)
 {
-	struct call_state *twin = c->runners > c->race->n ? &c->call_state[c->race->n] : NULL;
-	return twin && twin->of == i && twin != &c->call_state[i] ? twin : NULL;
+	struct call_state *control = c->contenders > c->race->n ? &c->call_state[c->race->n] : NULL;
+	return control && control->of == i && control != &c->call_state[i] ? control : NULL;
 }
 
-void race_leave(struct race_state *c, int i)
+void race_remove(struct race_state *c, int i)
 {
-	struct call_state *r = &c->call_state[i], *twin = twin_of(c, i);
+	struct call_state *r = &c->call_state[i], *control = control_of(c, i);
 	r->alive = r->in = 0;
 	graphs_free(&r->graphs, c->dev);
-	if (twin)
-		race_leave(c, c->race->n);
+	if (control)
+		race_remove(c, c->race->n);
 }
 
 enum attune_status race_retire(struct race_state *c, int i, const char *why)
 {
 	struct call_state *r = &c->call_state[i];
 	snprintf(r->m->stopped, sizeof r->m->stopped, "%s", why);
-	enum attune_status status = race_doubt_rounds(c, i);
+	enum attune_status status = race_recheck_rounds(c, i);
 	if (!status && r->alive)
-		race_leave(c, i);
+		race_remove(c, i);
 	return status;
 }
 
-void race_rest(struct race_state *c)
+void race_rest_reference(struct race_state *c)
 {
 	struct measurement *m = c->call_state[0].m;
-	struct call_state *twin = twin_of(c, 0);
+	struct call_state *control = control_of(c, 0);
 	c->call_state[0].in = 0;
-	if (twin)
-		twin->in = 0;
+	if (control)
+		control->in = 0;
 	snprintf(m->stopped, sizeof m->stopped, "beaten");
 }

@@ -1,8 +1,8 @@
-/* sample.c - has contenders run: plays graphs, takes samples again that were disturbed, and
- * rounds in which the device had to slow down.
+/* sample.c - runs the graphs of contenders and takes the samples of a round. A disturbed sample
+ * is retaken; so is a round in which the device throttled.
  *
- * Page sets rotate through a race as a whole: a play begins with the sets that were used
- * longest ago, whoever used them, so that no call finds its keys in a cache. */
+ * Page sets rotate through the whole race: each run begins with the sets used longest ago by any
+ * contender, so that no call finds its keys in a cache. */
 #include "measure.h"
 #include "race.h"
 #include "sample_graph.h"
@@ -13,13 +13,17 @@
 #include <string.h>
 #include <time.h>
 
-enum { TRIES = 3 /* of a sample that was disturbed */, NAPS = 3 /* of a race, each longer */ };
+enum {
+	MAX_TRIES = 3 /* of a disturbed sample */,
+	MAX_PAUSES = 3 /* of a race, each twice as long */
+};
 
 static const double cheap_look_s = 50e-6;
-static const double throttled = 0.75; /* of the clock that it should have */
-static const double stray = 0.03;     /* of a sample's clock from its round's */
-static const double nap_s = 0.05;
-static const double window_s = 0.25, still_mhz = 0.01, still_w = 0.02, patience = 5;
+static const double throttled = 0.75;       /* below this share of the expected clock */
+static const double clock_tolerance = 0.03; /* of a sample, to the median of its round */
+static const double pause_s = 0.05;
+static const double window_s = 0.25, still_mhz = 0.01, still_w = 0.02;
+static const double longest_settle = 5; /* in settle_s */
 
 static void wait_s(double seconds)
 {
@@ -33,7 +37,7 @@ double race_spent(const struct race_state *c)
 	return c->race->draw ? c->simulated_us * 1e-6 : budget_now() - c->budget_began;
 }
 
-double race_share(const struct race_state *c)
+double race_cpu_share(const struct race_state *c)
 {
 	if (c->race->draw)
 		return 1;
@@ -42,23 +46,24 @@ double race_share(const struct race_state *c)
 	return c->dev->info.backend == BACKEND_CPU ? cpu_last_play_share(c->dev) : 1;
 }
 
-static void failed(struct race_state *c, int i, int fatal)
+/* Contender i failed: removes and reports it. fatal: the device is lost. */
+static void drop_failed(struct race_state *c, int i, int fatal)
 {
 	struct call_state *r = &c->call_state[i];
-	const int is_twin = i >= c->race->n;
+	const int is_control = i >= c->race->n;
 	struct measurement *m = fatal ? &c->race->v[r->of].m : r->m;
 	m->outcome = fatal ? OUTCOME_CRASH : OUTCOME_RESOURCES;
 	m->samples = 0;
 	snprintf(m->detail, sizeof m->detail, "%s", attune_last_error());
-	r->alive = r->in = r->untold = 0;
+	r->alive = r->in = r->unreported = 0;
 	graphs_free(&r->graphs, c->dev);
-	if (!is_twin && c->runners > c->race->n && c->race->control->of == i)
+	if (!is_control && c->contenders > c->race->n && c->race->control->of == i)
 		c->call_state[c->race->n].in = 0;
-	if (c->race->after && (fatal || !is_twin))
+	if (c->race->after && (fatal || !is_control))
 		c->race->after(c->race->arg, r->of);
 }
 
-void race_record(struct race_state *c, int i, int calls, int most)
+void race_build_graphs(struct race_state *c, int i, int calls, int most)
 {
 	struct call_state *r = &c->call_state[i];
 	const double begin = seconds_now();
@@ -66,18 +71,18 @@ void race_record(struct race_state *c, int i, int calls, int most)
 	r->calls = calls;
 	if (!c->race->draw && graphs_record(&r->graphs, c->dev, &c->race->v[r->of], c->race->sets,
 					    most == INT_MAX ? 0 : c->next_set, calls, most))
-		failed(c, i, 0);
+		drop_failed(c, i, 0);
 	r->m->wall_us += c->race->draw ? 0 : (seconds_now() - begin) * 1e6;
 }
 
-/* Without a device: what the caller says a call takes. */
+/* Without a device: the caller supplies the time of a call. */
 static enum attune_status draw(struct race_state *c, int i, double *us)
 {
 	struct call_state *r = &c->call_state[i];
 	*us = c->race->draw(c->race->arg, r->of, c->screening ? 0 : c->rounds + 1);
 	if (!(*us > 0)) {
 		fail(ATTUNE_UNSUPPORTED, "no time was drawn");
-		failed(c, i, 0);
+		drop_failed(c, i, 0);
 		return ATTUNE_OK;
 	}
 	r->m->device_us += *us * r->calls;
@@ -86,7 +91,7 @@ static enum attune_status draw(struct race_state *c, int i, double *us)
 	return ATTUNE_OK;
 }
 
-enum attune_status race_play(struct race_state *c, int i, double *us)
+enum attune_status race_run_graph(struct race_state *c, int i, double *us)
 {
 	struct call_state *r = &c->call_state[i];
 	const double begin = seconds_now();
@@ -98,17 +103,17 @@ enum attune_status race_play(struct race_state *c, int i, double *us)
 	enum attune_status status = c->dev->ops->graph_play(
 	    c->dev, graphs_next(&r->graphs, c->race->sets, &c->next_set), &ns);
 	*us = ns / 1e3 / r->calls;
-	budget_play();
+	budget_run();
 	r->m->device_us += ns / 1e3;
 	r->m->wall_us += (seconds_now() - begin) * 1e6;
 	if (!status && !(*us > 0))
-		status = fail(ATTUNE_DEVICE_ERROR, "a play of %d calls took no time", r->calls);
+		status = fail(ATTUNE_DEVICE_ERROR, "a graph of %d calls took no time", r->calls);
 	if (status)
-		failed(c, i, 1);
+		drop_failed(c, i, 1);
 	return status;
 }
 
-static void look(struct race_state *c, struct conditions *now)
+static void read_conditions(struct race_state *c, struct conditions *now)
 {
 	const double begin = seconds_now();
 	*now = (struct conditions){ 0 };
@@ -123,12 +128,12 @@ static enum attune_status sample(struct race_state *c, int i)
 	float *us = &r->by_round[c->rounds], *share = &r->share[c->rounds];
 	struct conditions now;
 	*share = 0;
-	for (int attempt = 0; attempt < TRIES && *share < clean_share && r->in; attempt++) {
+	for (int attempt = 0; attempt < MAX_TRIES && *share < clean_share && r->in; attempt++) {
 		double got;
-		enum attune_status status = race_play(c, i, &got);
+		enum attune_status status = race_run_graph(c, i, &got);
 		if (status || !r->alive)
 			return status;
-		double clean = race_share(c);
+		double clean = race_cpu_share(c);
 		r->m->rejected += clean < clean_share;
 		if (clean > *share || !attempt) {
 			*us = (float)got;
@@ -137,13 +142,13 @@ static enum attune_status sample(struct race_state *c, int i)
 	}
 	r->mhz = 0;
 	if (c->usual_mhz > 0 && c->look_s < cheap_look_s) {
-		look(c, &now);
+		read_conditions(c, &now);
 		r->mhz = now.sm_mhz;
 	}
 	return ATTUNE_OK;
 }
 
-static unsigned long long step(unsigned long long *state)
+static unsigned long long next_random_bits(unsigned long long *state)
 {
 	unsigned long long z = *state += 0x9e3779b97f4a7c15ull;
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -151,23 +156,23 @@ static unsigned long long step(unsigned long long *state)
 	return z ^ z >> 31;
 }
 
-/* Who is in, in an order of its own each time. */
+/* Lists all that are in, in a new random order. */
 static int shuffle(struct race_state *c)
 {
 	int n = 0;
-	for (int i = 0; i < c->runners; i++)
+	for (int i = 0; i < c->contenders; i++)
 		if (c->call_state[i].in)
 			c->order[n++] = i;
 	for (int i = n - 1; i > 0; i--) {
-		int j = (int)(step(&c->random) % (unsigned)(i + 1)), keep = c->order[i];
+		int j = (int)(next_random_bits(&c->random) % (unsigned)(i + 1)), keep = c->order[i];
 		c->order[i] = c->order[j];
 		c->order[j] = keep;
 	}
 	return n;
 }
 
-/* Samples of this round that were taken at another clock than most. */
-static void drop_strays(struct race_state *c, int n)
+/* Drops samples of this round that were taken at another clock than most. */
+static void drop_other_clocks(struct race_state *c, int n)
 {
 	double *mhz = c->scratch;
 	int known = 0;
@@ -177,22 +182,22 @@ static void drop_strays(struct race_state *c, int n)
 	const double usual = median(mhz, known);
 	for (int i = 0; i < n; i++) {
 		struct call_state *r = &c->call_state[c->order[i]];
-		if (r->mhz > 0 && fabs(r->mhz - usual) > stray * usual) {
+		if (r->mhz > 0 && fabs(r->mhz - usual) > clock_tolerance * usual) {
 			r->by_round[c->rounds] = NAN;
 			r->m->rejected++;
 		}
 	}
 }
 
-/* Whether the round just played is to be played again, later. Who is throttled time and
- * again is so for good, and is measured as it is. */
+/* Whether the device throttled, so that the round must be repeated; pauses if so. After
+ * MAX_PAUSES throttling counts as permanent, and is measured. */
 static int must_cool(struct race_state *c, const struct conditions *now, int n)
 {
-	if (!(now->sm_mhz > 0 && now->sm_mhz < throttled * c->usual_mhz) || c->naps == NAPS)
+	if (!(now->sm_mhz > 0 && now->sm_mhz < throttled * c->usual_mhz) || c->pauses == MAX_PAUSES)
 		return 0;
 	for (int i = 0; i < n; i++)
 		c->call_state[c->order[i]].m->rejected++;
-	wait_s(ldexp(nap_s, c->naps++));
+	wait_s(ldexp(pause_s, c->pauses++));
 	return 1;
 }
 
@@ -201,15 +206,15 @@ enum attune_status race_round(struct race_state *c)
 	enum attune_status status = ATTUNE_OK;
 	struct conditions now;
 	int n;
-	for (int i = 0; i < c->runners; i++)
+	for (int i = 0; i < c->contenders; i++)
 		c->call_state[i].by_round[c->rounds] = NAN;
 	do {
 		n = shuffle(c);
 		for (int i = 0; i < n && !status; i++)
 			status = sample(c, c->order[i]);
-		look(c, &now);
+		read_conditions(c, &now);
 	} while (!status && must_cool(c, &now, n));
-	drop_strays(c, n);
+	drop_other_clocks(c, n);
 	c->power[c->rounds] = now.power_w;
 	if (!c->rounds)
 		c->first = now;
@@ -218,8 +223,8 @@ enum attune_status race_round(struct race_state *c)
 	return status;
 }
 
-/* Whether a reading is that of the window before, nearly; what is not known holds still. */
-static int same(double a, double b, double share)
+/* Whether reading a is within `share` of b. An unknown reading (NaN) counts as steady. */
+static int is_steady(double a, double b, double share)
 {
 	return !(fabs(a - b) > share * b);
 }
@@ -237,18 +242,18 @@ enum attune_status race_settle(struct race_state *c)
 		return ATTUNE_OK;
 	for (int i = 0; n && !status; i = (i + 1) % n) {
 		const double at = seconds_now();
-		if (at - begin > patience * least || (still && at - begin > least))
+		if (at - begin > longest_settle * least || (still && at - begin > least))
 			break;
 		if (at - window > fmin(window_s, least / 4)) {
-			look(c, &now);
-			still = windows++ && same(now.sm_mhz, before.sm_mhz, still_mhz) &&
-				same(now.power_w, before.power_w, still_w);
+			read_conditions(c, &now);
+			still = windows++ && is_steady(now.sm_mhz, before.sm_mhz, still_mhz) &&
+				is_steady(now.power_w, before.power_w, still_w);
 			before = now;
 			window = seconds_now();
 		}
-		status = race_play(c, c->order[i], &us);
+		status = race_run_graph(c, c->order[i], &us);
 	}
-	look(c, &now);
+	read_conditions(c, &now);
 	if (c->usual_mhz > 0 && now.sm_mhz > 0)
 		c->usual_mhz = now.sm_mhz;
 	return status;

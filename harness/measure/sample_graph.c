@@ -1,5 +1,5 @@
-/* sample_graph.c - what protocol a device is timed by, and a contender's calls on graphs of the
- * right length over rotating page sets. */
+/* sample_graph.c - the timing protocols, and graphs of a contender's calls over rotating page
+ * sets. */
 #include "measure.h"
 #include "sample_graph.h"
 #include "kernels/device/device.h"
@@ -51,12 +51,12 @@ void protocol_steady(struct protocol *p)
 	p->hold_s = 1;
 }
 
-void graphs_free(struct graphs *t, struct device *dev)
+void graphs_free(struct graphs *g, struct device *dev)
 {
-	for (int i = 0; i < t->n; i++)
-		dev->ops->graph_free(dev, t->v[i]);
-	free(t->v);
-	*t = (struct graphs){ 0 };
+	for (int i = 0; i < g->n; i++)
+		dev->ops->graph_free(dev, g->v[i]);
+	free(g->v);
+	*g = (struct graphs){ 0 };
 }
 
 static enum attune_status record(struct device *dev, const struct timed_call *timed_call, int sets,
@@ -70,29 +70,29 @@ static enum attune_status record(struct device *dev, const struct timed_call *ti
 		status = timed_call->call(timed_call->arg, (first + i) % sets);
 	if (!status)
 		return dev->ops->graph_end(dev, graph);
-	/* what the failed call said is worth more than how the graph ended */
+	/* the failed call's error is kept; graph_end may overwrite it */
 	snprintf(text, sizeof text, "%s", attune_last_error());
 	if (!dev->ops->graph_end(dev, graph))
 		dev->ops->graph_free(dev, *graph);
 	return fail(status, "%s", text);
 }
 
-enum attune_status graphs_record(struct graphs *t, struct device *dev,
+enum attune_status graphs_record(struct graphs *g, struct device *dev,
 				 const struct timed_call *timed_call, int sets, int first,
 				 int calls, int most)
 {
 	const int all = calls >= sets ? 1 : (sets + calls - 1) / calls, n = all < most ? all : most;
 	enum attune_status status = ATTUNE_OK;
-	*t = (struct graphs){ .calls = calls, .first = first };
-	t->v = calloc((size_t)n, sizeof *t->v);
-	if (!t->v)
-		return fail(ATTUNE_NO_MEMORY, "no memory for %d tapes", n);
+	*g = (struct graphs){ .calls = calls, .first = first };
+	g->v = calloc((size_t)n, sizeof *g->v);
+	if (!g->v)
+		return fail(ATTUNE_NO_MEMORY, "no memory for %d graphs", n);
 	for (int i = 0; i < n && !status; i++) {
-		status = record(dev, timed_call, sets, (first + i * calls) % sets, calls, &t->v[i]);
-		t->n += !status;
+		status = record(dev, timed_call, sets, (first + i * calls) % sets, calls, &g->v[i]);
+		g->n += !status;
 	}
 	if (status)
-		graphs_free(t, dev);
+		graphs_free(g, dev);
 	return status;
 }
 
@@ -104,10 +104,10 @@ int graphs_plan(const struct protocol *p, int sets, double us)
 	return (int)fmin(whole <= 2 * want ? whole : want, most);
 }
 
-struct graph *graphs_next(const struct graphs *t, int sets, int *next_set)
+struct graph *graphs_next(const struct graphs *g, int sets, int *next_set)
 {
-	const int ahead = (*next_set - t->first + sets) % sets;
-	const int i = (ahead + t->calls - 1) / t->calls % t->n;
-	*next_set = (t->first + (i + 1) * t->calls) % sets;
-	return t->v[i];
+	const int ahead = (*next_set - g->first + sets) % sets;
+	const int i = (ahead + g->calls - 1) / g->calls % g->n;
+	*next_set = (g->first + (i + 1) * g->calls) % sets;
+	return g->v[i];
 }

@@ -1,32 +1,32 @@
-/* solo_power.c - what a contender draws when it runs alone. After a steady race each who is left runs
- * unbroken, and the device's energy counter says what passed between two of its ticks:
+/* solo_power.c - measures the power of each survivor of a steady race, running alone without
+ * gaps, by the device's energy counter:
  *
- *   |  lead-in           |  at least hold_s  |
- *   the one before fades  tick ........ tick : joules / seconds
+ *   |  lead-in: the power of      |  at least hold_s  |
+ *   |  the one before fades       tick ............ tick    power = joules / seconds
  *
- * The counter ticks far less often than graphs end; from tick to tick, steps of it are not in
- * the figure. Looks at it are few, as the device idles meanwhile. Devices without a counter
- * keep the power of the race. */
+ * Both ends are ticks, because the counter ticks far less often than graphs end. It is read
+ * rarely, because the device idles meanwhile. Devices without a counter keep the mean power of
+ * the race. */
 #include "race.h"
 #include "harness/base/base.h"
 #include <math.h>
 
-static const double lead_in = 0.25, patience = 3; /* in hold_s */
-static const double rarely_s = 0.005, looks_share = 0.05;
+static const double lead_in = 0.25, longest = 3;               /* in hold_s */
+static const double least_gap_s = 0.005, reading_share = 0.05; /* of the counter, in the run */
 
-struct hold {
+struct power_run {
 	double begin, least;        /* seconds */
-	double seen;                /* the counter at the last look */
+	double last_joules;         /* the counter when last read */
 	double tick_s, tick_joules; /* the first tick that counts */
 	double w;
 	int over;
 };
 
-static void look_at_counter(struct hold *h, double now, double joules)
+static void read_counter(struct power_run *h, double now, double joules)
 {
-	const int ticked = h->seen > 0 && joules > h->seen;
-	h->seen = joules;
-	h->over = !(joules > 0) || now - h->begin > patience * h->least;
+	const int ticked = h->last_joules > 0 && joules > h->last_joules;
+	h->last_joules = joules;
+	h->over = !(joules > 0) || now - h->begin > longest * h->least;
 	if (!ticked || now - h->begin < lead_in * h->least)
 		return;
 	if (!(h->tick_s > 0)) {
@@ -38,32 +38,32 @@ static void look_at_counter(struct hold *h, double now, double joules)
 	}
 }
 
-static enum attune_status hold(struct race_state *c, int i)
+static enum attune_status measure_alone(struct race_state *c, int i)
 {
-	struct hold h = { .begin = seconds_now(), .least = c->race->protocol->hold_s };
-	const double every = fmax(rarely_s, c->look_s / looks_share);
+	struct power_run h = { .begin = seconds_now(), .least = c->race->protocol->hold_s };
+	const double every = fmax(least_gap_s, c->look_s / reading_share);
 	enum attune_status status = ATTUNE_OK;
 	double next = h.begin, us;
 	while (!status && !h.over) {
 		struct conditions now;
-		status = race_play(c, i, &us);
+		status = race_run_graph(c, i, &us);
 		if (status || seconds_now() < next)
 			continue;
 		c->dev->ops->conditions(c->dev, &now);
-		look_at_counter(&h, seconds_now(), now.joules);
+		read_counter(&h, seconds_now(), now.joules);
 		next = seconds_now() + every;
 	}
 	c->call_state[i].alone_w = h.w;
 	return status;
 }
 
-enum attune_status race_hold(struct race_state *c)
+enum attune_status race_measure_solo_power(struct race_state *c)
 {
 	enum attune_status status = ATTUNE_OK;
 	if (c->race->draw || !(c->race->protocol->hold_s > 0) || !(c->last.joules > 0))
 		return ATTUNE_OK;
 	for (int i = 0; i < c->race->n && !status; i++)
 		if (c->call_state[i].in && c->call_state[i].alive)
-			status = hold(c, i);
+			status = measure_alone(c, i);
 	return status;
 }

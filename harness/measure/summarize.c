@@ -1,5 +1,4 @@
-/* summarize.c - what is told of a contender: which of its samples count, and the figures that
- * follow from them. */
+/* summarize.c - the results of a race: selects the samples that count and fills measurements. */
 #include "elimination.h"
 #include "measure.h"
 #include "race.h"
@@ -12,8 +11,8 @@ enum { ENOUGH = 3 /* clean samples */ };
 
 static const double counter_s = 0.1; /* energy counters tick every few ms */
 
-/* The share that a sample needs to count: where too few are clean, that of the least
- * disturbed ones. */
+/* The share of the CPU that a sample needs to count. Lowered to that of the least disturbed
+ * samples if too few are clean. */
 static float share_needed(const struct call_state *r, int rounds, int *noisy)
 {
 	double share[MAX_SAMPLES];
@@ -31,7 +30,7 @@ static float share_needed(const struct call_state *r, int rounds, int *noisy)
 	return (float)-share[n < ENOUGH ? n - 1 : ENOUGH - 1];
 }
 
-int race_counted(const struct call_state *r, int rounds, double *us)
+int race_counted_times(const struct call_state *r, int rounds, double *us)
 {
 	int noisy;
 	const float needed = share_needed(r, rounds, &noisy);
@@ -40,12 +39,12 @@ int race_counted(const struct call_state *r, int rounds, double *us)
 	return noisy;
 }
 
-/* In order of rounds; the screen's where there is no other. */
+/* The times that count, in order of rounds; the screen's if there is no other. */
 static int collect(const struct call_state *r, int rounds, double *us, int *noisy)
 {
 	double by_round[MAX_SAMPLES];
 	int n = 0;
-	*noisy = race_counted(r, rounds, by_round);
+	*noisy = race_counted_times(r, rounds, by_round);
 	for (int k = 0; k < rounds; k++)
 		if (!isnan(by_round[k]))
 			us[n++] = by_round[k];
@@ -78,13 +77,13 @@ static double mean_power(const struct race_state *c)
 	return NAN;
 }
 
-/* Samples of rounds that count, and the least share of the CPU that one of them had. */
+/* Samples of rounds that count, and their smallest share of the CPU. */
 static int kept_samples(const struct call_state *r, int rounds, double *share)
 {
 	double us[MAX_SAMPLES];
 	int kept = 0;
 	*share = 1;
-	(void)race_counted(r, rounds, us);
+	(void)race_counted_times(r, rounds, us);
 	for (int k = 0; k < rounds; k++)
 		if (!isnan(us[k])) {
 			*share = fmin(*share, (double)r->share[k]);
@@ -93,13 +92,13 @@ static int kept_samples(const struct call_state *r, int rounds, double *share)
 	return kept;
 }
 
-/* Nothing that an emulated device takes is a time, so that none can be too noisy. */
+/* An emulated device has no real times, so none can be too noisy. */
 static int has_times(const struct race_state *c)
 {
 	return !c->dev || !device_is_emulated(&c->dev->info);
 }
 
-static void account(struct race_state *c, int i)
+static void fill_measurement(struct race_state *c, int i)
 {
 	struct call_state *r = &c->call_state[i];
 	const struct timed_call *timed_call = &c->race->v[r->of];
@@ -123,32 +122,32 @@ static void account(struct race_state *c, int i)
 	m->power_w = r->alone_w > 0 ? r->alone_w : mean_power(c);
 	m->joules = m->power_w * m->median_us * 1e-6;
 	if (has_times(c))
-		noise_judge_time(m, kept, share);
+		noise_mark_time(m, kept, share);
 	if (noisy)
 		snprintf(m->stopped, sizeof m->stopped, "noisy");
 }
 
-/* The twin against its original in rounds of both: pairs, whatever the rest was like. */
+/* The control against its original, paired by the rounds that both took. */
 static void report_control(struct race_state *c)
 {
 	struct control *out = c->race->control;
-	const struct call_state *twin = &c->call_state[c->race->n],
+	const struct call_state *control = &c->call_state[c->race->n],
 				*original = &c->call_state[out->of];
 	double us[MAX_SAMPLES], ratio[MAX_SAMPLES];
-	int noisy, n = collect(twin, c->rounds, us, &noisy);
+	int noisy, n = collect(control, c->rounds, us, &noisy);
 	for (int k = 0; k < c->rounds; k++)
-		if (!isnan(twin->by_round[k]) && !isnan(original->by_round[k]))
+		if (!isnan(control->by_round[k]) && !isnan(original->by_round[k]))
 			ratio[out->rounds++] =
-			    (double)twin->by_round[k] / (double)original->by_round[k];
+			    (double)control->by_round[k] / (double)original->by_round[k];
 	out->median_us = median(us, n);
 	out->ratio = median(ratio, out->rounds);
-	out->device_us = c->twin.device_us;
+	out->device_us = c->control_m.device_us;
 }
 
-/* The judge's leader, unless its output was wrong after all. */
+/* The leader of the comparison, unless its recheck failed. */
 static int find_winner(const struct race_state *c, const double *level)
 {
-	int winner = c->ruling.leader;
+	int winner = c->comparison.leader;
 	if (winner >= 0 && c->race->v[winner].m.outcome == OUTCOME_OK)
 		return winner;
 	winner = -1;
@@ -159,15 +158,15 @@ static int find_winner(const struct race_state *c, const double *level)
 	return winner;
 }
 
-/* A survivor's lead is the judge's. Others met the winner in few rounds, or in none, and one
- * sample far out there would place them wrongly: theirs is by their level. */
-static void place_all(struct race_state *c)
+/* A survivor keeps its lead from the comparison. The others share few or no rounds with the
+ * winner, where one outlier would misplace them, so their lead follows from their level. */
+static void fill_ratios(struct race_state *c)
 {
-	const int n = c->runners;
+	const int n = c->contenders;
 	double *level = c->scratch, *screen = level + n, *rest = screen + n;
 	for (int i = 0; i < n; i++) {
 		double *x = c->log_us + i * COLUMNS;
-		(void)race_counted(&c->call_state[i], c->rounds, x);
+		(void)race_counted_times(&c->call_state[i], c->rounds, x);
 		for (int k = 0; k < c->rounds; k++)
 			x[k] = log(x[k]);
 		screen[i] = log(known(c->call_state[i].probe_us));
@@ -177,7 +176,7 @@ static void place_all(struct race_state *c)
 	for (int i = 0; i < n; i++) {
 		struct measurement *m = c->call_state[i].m;
 		const double lead = m->lead;
-		if (winner != c->ruling.leader || !c->call_state[i].in || isnan(lead))
+		if (winner != c->comparison.leader || !c->call_state[i].in || isnan(lead))
 			m->lead = winner < 0 ? NAN : exp(level[i] - level[winner]);
 		m->lead_low *= m->lead / lead;
 	}
@@ -185,20 +184,20 @@ static void place_all(struct race_state *c)
 		c->call_state[i].m->ratio = c->call_state[i].m->lead / c->race->v[0].m.lead;
 }
 
-/* The reference comes last: who is told of it knows that the race is over. */
-void race_tell(struct race_state *c)
+/* The reference is reported last; race->after may take that as the end of the race. */
+void race_report(struct race_state *c)
 {
 	const struct race *race = c->race;
 	if (race->n)
-		place_all(c);
-	if (c->runners > race->n)
+		fill_ratios(c);
+	if (c->contenders > race->n)
 		report_control(c);
 	for (int i = race->n - 1; i >= 0; i--) {
-		if (!c->call_state[i].untold)
+		if (!c->call_state[i].unreported)
 			continue;
-		account(c, i);
+		fill_measurement(c, i);
 		if (race->control && has_times(c))
-			noise_judge_race(&race->v[i].m, race->control);
+			noise_mark_race(&race->v[i].m, race->control);
 		if (race->after)
 			race->after(race->arg, i);
 	}

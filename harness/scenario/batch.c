@@ -1,11 +1,11 @@
-/* batch.c - vLLM's batch grammar, text to batch and back.
+/* batch.c - parses and formats vLLM's batch grammar.
  *
  *   batch = group { '_' group }
  *   group = [count] 'q' length [ 's' length ]     s: the sequence length, default q
  *   length = digits [ 'k' ]                       k: x 1024
  *
- * Also legal here, for tests: q0 (a sequence without work) and s below q (a query
- * longer than what it may look at). scenario.c refuses the latter. */
+ * Also legal, for tests: q0 (a sequence without work) and s below q (a query longer than its
+ * sequence). scenario.c refuses the latter. */
 #include "scenario.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct cursor {
 	size_t size;
 };
 
-/* Always 0. `found`: what stands at `at`, or NULL for the character there. */
+/* Returns 0. found: describes the text at `at`; NULL: quotes the character there. */
 static int refuse(struct cursor *c, const char *at, const char *expected, const char *found)
 {
 	char one[16];
@@ -42,7 +42,7 @@ static int is_digit(char ch)
 	return ch >= '0' && ch <= '9';
 }
 
-/* Digits, saturating: any value above every limit is as wrong as the next. */
+/* Parses digits; saturates above every limit. */
 static long long digits(struct cursor *c)
 {
 	long long n = 0;

@@ -1,5 +1,5 @@
-/* models.c - model shapes by name and tensor-parallel degree, from
- * scenarios/models.json; scenarios/README.md describes its keys. */
+/* models.c - loads the shapes of models, by name and tensor-parallel degree, from
+ * scenarios/models.json. scenarios/README.md describes its keys. */
 #include "scenario.h"
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"
@@ -19,8 +19,8 @@ struct models {
 	int n;
 };
 
-/* Behind the name of a model whose attention gives the LSE: a scenario of its own, in the
- * database as elsewhere. */
+/* Suffix of a model's name if attention also returns the LSE. The database and all else treat it
+ * as a separate model. */
 #define LSE_SUFFIX "+lse"
 
 // clang-format off
@@ -81,8 +81,8 @@ static attune_shape base_shape(const struct json_t *entry)
 	};
 }
 
-/* vLLM's rule: query heads must divide; KV heads divide, or are replicated to one
- * a GPU when there are fewer of them than GPUs. */
+/* vLLM's rule: tp divides the query heads. It divides the KV heads too, or, with fewer KV heads
+ * than GPUs, each GPU gets a copy of one. */
 static int split(const struct input *in, const char *path, attune_shape *s, int tp)
 {
 	if (s->num_query_heads % tp)
@@ -126,7 +126,7 @@ static int load_entry(const struct input *in, struct models *m, const struct jso
 		snprintf(one.name, sizeof one.name, "%s@%d", name, (int)input_integer(tp, 1));
 		if (find(m, one.name))
 			return input_bad(in, path, NULL,
-					 "%s is there already; a name and degree can be given once",
+					 "%s is defined already; give each name and degree once",
 					 one.name);
 		if (!append(m, &one))
 			return 0;
@@ -172,7 +172,7 @@ const attune_shape *models_find(const struct models *m, const char *name)
 	return found ? &found->shape : NULL;
 }
 
-/* The one that begins most like `name`. */
+/* The model with the longest common prefix with `name`. */
 const char *models_nearest(const struct models *m, const char *name)
 {
 	const char *best = "none";

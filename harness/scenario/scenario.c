@@ -1,6 +1,5 @@
-/* scenario.c - scenario sets: a JSON file to scenarios. scenarios/README.md
- * describes the keys; the tables below are what is enforced. A file is taken whole
- * or not at all. */
+/* scenario.c - loads scenario sets from JSON. The tables below define the legal keys;
+ * scenarios/README.md describes them. A file with an error adds no scenario. */
 #include "scenario.h"
 #include "harness/base/base.h"
 #include "harness/base/json_in.h"
@@ -76,13 +75,13 @@ static const struct key set_keys[] = {
 };
 // clang-format on
 
-/* A file on its way into the list. */
+/* A file that is being loaded. */
 struct loading {
 	struct input in;
 	const struct models *models;
 	struct scenario_list *list;
 	int first;                     /* index of the file's first scenario */
-	size_t *entry;                 /* of each scenario since: its place in the file */
+	size_t *entry;                 /* index in the file of each scenario from `first` on */
 	const struct json_t *defaults; /* or NULL */
 };
 
@@ -113,7 +112,7 @@ void scenarios_free(struct scenario_list *list)
 	*list = (struct scenario_list){ 0 };
 }
 
-/* What the entry says, else the defaults; NULL when neither does. */
+/* The value in the entry, else in the defaults; NULL: in neither. */
 static const struct json_t *setting(const struct loading *l, const struct json_t *entry,
 				    const char *key)
 {
@@ -138,7 +137,7 @@ static int check_models(const struct loading *l, const struct json_t *list, cons
 	return 1;
 }
 
-/* Fills batch and batch_text; refuses what no engine would run. */
+/* Fills batch and batch_text; refuses batches that no engine would run. */
 static int take_batch(const struct loading *l, struct scenario *s, const char *text,
 		      const char *path)
 {
@@ -184,15 +183,14 @@ static int refuse_double(const struct loading *l, const struct scenario *s, cons
 			continue;
 		snprintf(place, sizeof place, "scenarios/%zu", l->entry[i - l->first]);
 		json_place(l->in.text, place, NULL, &line, &column);
-		return input_bad(
-		    &l->in, path, NULL,
-		    "%s %.*s is there already, at line %d; a scenario can be given once", s->model,
-		    INPUT_SHOWN, s->batch_text, line);
+		return input_bad(&l->in, path, NULL,
+				 "%s %.*s is already at line %d; give each scenario once", s->model,
+				 INPUT_SHOWN, s->batch_text, line);
 	}
 	return 1;
 }
 
-/* Takes what `s` owns when it succeeds. */
+/* On success the list owns the memory of `s`. */
 static int append(struct loading *l, const struct scenario *s, size_t index)
 {
 	struct scenario_list *list = l->list;
@@ -212,7 +210,7 @@ static int append(struct loading *l, const struct scenario *s, size_t index)
 	return 1;
 }
 
-/* What the settings make of a model's shape must be one. */
+/* The shape with the entry's settings must be legal. */
 static int check_shape(const struct loading *l, const attune_shape *s, const char *path)
 {
 	const char *error = shape_error(s);
@@ -282,7 +280,7 @@ static int load(struct loading *l)
 	return 1;
 }
 
-/* "scenarios/h200.json" -> "h200"; 0 when that is no name for a set. */
+/* "scenarios/h200.json" -> "h200"; 0: empty or too long. */
 static int set_name(char *name, size_t size, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

@@ -1,5 +1,4 @@
-/* scenario.h - batches, model shapes, scenarios and sets of scenarios, read from text and JSON.
- * Includes base and kernels. */
+/* scenario.h - reads batches, model shapes, scenarios and sets of scenarios from text and JSON. */
 #ifndef HARNESS_SCENARIO_SCENARIO_H
 #define HARNESS_SCENARIO_SCENARIO_H
 
@@ -14,19 +13,19 @@ struct batch {
 	attune_batch view; /* points into the two arrays */
 	int32_t *query_start, *seq_lens;
 };
-/* NULL and a message (with the column) in error[] on failure. */
+/* On failure NULL and a message with the column in error[]. */
 struct batch *batch_parse(const char *text, char *error, size_t size);
 void batch_free(struct batch *);
-/* Shortest text that parses to the same batch (runs joined, k where exact). */
+/* The shortest text of the batch: runs joined, k where exact. */
 char *batch_format(const attune_batch *);
 int batch_query_len(const attune_batch *, int seq);
-/* Whether the sequence's queries are of the phase. */
+/* Whether the sequence belongs to the phase's part. */
 int batch_is_of_phase(const attune_batch *, enum phase, int seq);
 
 /* ---- models.c, scenario.c, scenario_sets.c ------------------------------------- */
 enum layout { LAYOUT_NHD, LAYOUT_HND, LAYOUT_CLASSIC };
 extern const char *const layout_names[]; /* "nhd", ...; ends with NULL */
-enum layout layout_of(const char *name); /* in any case; of others LAYOUT_NHD */
+enum layout layout_of(const char *name); /* ignores case; unknown names are LAYOUT_NHD */
 
 enum { MODEL_NAME = 64 };
 struct scenario {
@@ -38,21 +37,21 @@ struct scenario {
 	attune_shape shape;
 	enum layout layout; /* CLASSIC where the shape's kv_layout is */
 	double weight;
-	double steps; /* of a simulated engine that it stands for; 0: not known */
+	double steps; /* of a simulated engine that it represents; 0: not known */
 	unsigned long long seed;
 };
 extern const char *const scenario_splits[]; /* the legal ones; ends with NULL */
-/* Nothing learns from "heldout*", "peers" and "gate": no tree, portfolio, price or threshold. */
+/* "heldout*", "peers" and "gate": no tree, portfolio, price or threshold is learned from them. */
 int split_is_held_out(const char *split);
-/* Of "gate": new rules are compared with old ones on these scenarios, and no report counts them
- * as held out. */
+/* "gate": new rules are compared with old ones on these scenarios. No report counts them as held
+ * out. */
 int split_is_gate(const char *split);
-/* Whether a tuning should move this scenario to "gate": one in three of those held out, by a hash of
- * its model and batch. Scenarios that differ in page size, types or seed go together. Not training ones: the
- * rules in use were learned from these, if on another GPU, and would look better than they are. */
+/* Whether tuning moves this scenario to "gate": a third of the held-out ones, by a hash of model
+ * and batch, so scenarios that differ in page size, types or seed go together. Training scenarios
+ * stay: the rules in use were learned from them, perhaps on another GPU, and would look better. */
 int gate_draws(const struct scenario *);
 
-/* What a layout is to the kernels. */
+/* The kernels' name of a layout. */
 enum attune_kv_layout layout_kv(enum layout);
 
 struct scenario_list {
@@ -63,37 +62,37 @@ struct scenario_list {
  * wrong; what would be right", and return 0. models: scenarios/models.json. */
 struct models; /* name@tp -> shape */
 struct models *models_load(const char *path);
-/* Of "name@tp", or of "name@tp+lse": the same, which gives the LSE, too. 0 + complain. */
+/* The shape of "name@tp", or of "name@tp+lse", which also returns the LSE. 0 + complain. */
 int models_shape(const struct models *, const char *name, attune_shape *out);
 void model_name(char out[MODEL_NAME], const char *name_at_tp, int gives_lse);
 int model_gives_lse(const char *name);
-/* "models": ["name@tp"], and "lse": true behind it where it gives that. */
+/* Prints "models": ["name@tp"], and "lse": true if the model gives it. */
 void model_members(FILE *, const char *name);
 const attune_shape *models_find(const struct models *, const char *name_at_tp); /* or NULL */
 const char *models_nearest(const struct models *, const char *name);
 const char *models_name(const struct models *, int i); /* NULL after the last */
 void models_free(struct models *);
 int scenarios_load(struct scenario_list *, const char *path, const struct models *);
-/* What it points to. */
+/* Frees the memory that it owns. */
 void scenario_drop(struct scenario *);
 void scenarios_free(struct scenario_list *);
-/* The model's scenarios (NULL: of all) of several sets, each once. A set is the
- * name of a file in `dir`, or a path. 0 after a complaint. */
+/* Loads the model's scenarios (NULL: all) of several sets, each once. A set is the name of a file
+ * in `dir`, or a path. 0 after a complaint. */
 int scenario_sets_load(struct scenario_list *, const char *dir, const char *const *set, int n,
 		       const char *model, const struct models *);
 void scenarios_sift(struct scenario_list *, const char *model);
-/* What a batch asks of a machine, over all heads of one GPU. */
+/* The work of a batch, over all heads of one GPU. */
 struct facts {
-	int seqs, decodes; /* sequences with a query; of these, in the decode part */
+	int seqs, decodes; /* sequences with a query; those of them in the decode part */
 	long long query_tokens;
 	double kv_bytes, flops; /* KV read once; causal FLOPs of both products */
 };
 void scenario_facts(struct facts *, const attune_shape *, const attune_batch *);
 
 /* ---- corners.c ------------------------------------------------------------------ */
-/* The batches that every variant must pass for a shape before its time
- * counts: length 1, page boundary +-1, empty sequences, query longer than context, odd
- * sizes, mixed phases. NULL-terminated. */
+/* Batches that every variant must pass for a shape before its time counts: length 1, page
+ * boundary +-1, empty sequences, query longer than the sequence, odd sizes, mixed phases.
+ * NULL-terminated. */
 extern const char *const corner_batches[];
 
 #endif

@@ -1,4 +1,4 @@
-/* scenario_sets.c - several sets as one list, each scenario once. */
+/* scenario_sets.c - loads several sets as one list, each scenario once. */
 #include "scenario.h"
 #include <limits.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static int load_set(struct scenario_list *list, const char *dir, const char *nam
 	return scenarios_load(list, path, m);
 }
 
-/* Whether the list has one that differs from it in nothing that is measured. */
+/* Whether the list has a scenario that is measured alike. */
 static int is_double(const struct scenario_list *list, const struct scenario *s)
 {
 	for (int i = 0; i < list->n; i++) {

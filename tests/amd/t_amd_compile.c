@@ -155,13 +155,13 @@ static void the_roofline_compiles(void **state)
 {
 	const struct gpu_model *m = gpu_model(*state);
 	struct device_info d;
-	struct ask a;
+	struct read_pattern a;
 	gpu_describe(&d, m);
-	for (int i = 0; ask_nth(&a, &d, i); i++) {
+	for (int i = 0; pattern_nth(&a, &d, i); i++) {
 		char path[PATH_MAX], flags[128];
 		struct binary b;
 		snprintf(path, sizeof path, "%s/gpu/roofline.cu", source_root());
-		ask_flags(flags, sizeof flags, &a);
+		pattern_flags(flags, sizeof flags, &a);
 		if (jit_compile_source(&b, path, flags, m->arch))
 			fail_msg("%s: %s: %s", m->gpu, flags, b.log);
 		assert_int_equal(b.spill_bytes, 0);

@@ -387,7 +387,7 @@ static void says_what_is_of_the_other_part(void **state)
 	(void)state;
 	check_one(&v, &bf16, WRITES_OTHER_PART, PHASE_PREFILL, "q20_q2s9_q20", ROWS);
 	assert_int_equal(v.outcome, OUTCOME_WRONG);
-	assert_string_equal(v.text, "sequence 1, token 0, head 0: is not of the part, yet written");
+	assert_string_equal(v.text, "sequence 1, token 0, head 0: written, but not in the part");
 }
 
 static void says_how_far_outside(void **state)
@@ -397,7 +397,7 @@ static void says_how_far_outside(void **state)
 	check_one(&v, &bf16, WRITES_BEFORE, PHASE_ALL, "q2", ROWS);
 	assert_string_equal(v.text, "wrote 2 bytes before the output");
 	check_one(&v, &bf16, WRITES_BEHIND_WORKSPACE, PHASE_ALL, "q2", ROWS);
-	assert_non_null(strstr(v.text, "bytes behind the workspace"));
+	assert_non_null(strstr(v.text, "bytes past the workspace"));
 }
 
 static void says_what_is_right(void **state)
@@ -407,7 +407,7 @@ static void says_what_is_right(void **state)
 	check_one(&v, &f32, SCALE_OFF, PHASE_ALL, "q1s300", ROWS);
 	assert_int_equal(v.outcome, OUTCOME_WRONG);
 	assert_non_null(strstr(v.text, "sequence 0, token 0, head "));
-	assert_non_null(strstr(v.text, " is right"));
+	assert_non_null(strstr(v.text, ", expected "));
 	assert_true(v.worst > 1);
 }
 

@@ -137,14 +137,14 @@ static void few_samples_are_no_time(void **state)
 		}
 		m.median_us = median(us, m.samples);
 		snprintf(m.stopped, sizeof m.stopped, "%s", rows[i].stopped);
-		noise_judge_time(&m, rows[i].kept, rows[i].share);
+		noise_mark_time(&m, rows[i].kept, rows[i].share);
 		if (m.outcome != rows[i].outcome)
 			print_error("row %zu: %s\n", i, m.detail);
 		assert_int_equal(m.outcome, rows[i].outcome);
 		assert_int_equal(*m.detail != '\0', m.outcome == OUTCOME_NOISY);
 	}
 	struct measurement wrong = { .outcome = OUTCOME_WRONG, .samples = 1 };
-	noise_judge_time(&wrong, 0, 0.1);
+	noise_mark_time(&wrong, 0, 0.1);
 	assert_int_equal(wrong.outcome, OUTCOME_WRONG);
 }
 

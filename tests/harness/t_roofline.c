@@ -19,7 +19,7 @@ enum { BYTES = PAGES * ROOFLINE_PAGE, WORDS = BYTES / 4 };
 static struct row {
 	char name[GPU_NAME + 64];
 	enum simt_gpu gpu;
-	struct ask ask;
+	struct read_pattern ask;
 	struct code *code;
 } rows[MOST_ROWS];
 static int num_rows;
@@ -79,7 +79,7 @@ static int adds_up(const struct row *r, size_t which)
 				    .y = 1,
 				    .z = 1,
 				    .threads = (unsigned)(r->ask.warps * contenders),
-				    .smem = ask_smem(&r->ask, &dev.info) };
+				    .smem = pattern_smem(&r->ask, &dev.info) };
 	ok(dev.ops->fill(&dev, sums, 0xff, sizeof got));
 	if (dev.ops->launch(&dev, r->code, &g, &args, sizeof args, NULL)) {
 		snprintf(text, sizeof text, "read %zu: %s", which, attune_last_error());
@@ -114,10 +114,10 @@ static void reads_it_all(void **state)
 /* The least, the most and one between; of all ways that the GPU has. */
 static void add_rows(enum simt_gpu gpu)
 {
-	struct ask a;
+	struct read_pattern a;
 	char flags[128];
 	simt_pose(&dev, gpu);
-	for (int i = 0; ask_nth(&a, &dev.info, i); i++) {
+	for (int i = 0; pattern_nth(&a, &dev.info, i); i++) {
 		struct row *r = &rows[num_rows];
 		if (a.kib != 16 && a.kib != 48 && a.kib != 96 && a.kib != 192)
 			continue;
@@ -125,7 +125,7 @@ static void add_rows(enum simt_gpu gpu)
 		r->ask.keep = a.kib == 48;
 		snprintf(r->name, sizeof r->name, "%s: %s, %d KiB under way", dev.info.gpu, a.name,
 			 a.kib);
-		ask_flags(flags, sizeof flags, &r->ask);
+		pattern_flags(flags, sizeof flags, &r->ask);
 		ok(simt_load(&dev, &r->code, "gpu/roofline.cu", flags));
 		num_rows++;
 	}
@@ -133,29 +133,29 @@ static void add_rows(enum simt_gpu gpu)
 
 static void ways_of(void **state)
 {
-	struct ask a;
+	struct read_pattern a;
 	struct device_info d;
 	(void)state;
 	simt_pose(&dev, SIMT_H200);
 	d = dev.info;
-	assert_int_equal(ask_nth(&a, &d, 27), 1);
+	assert_int_equal(pattern_nth(&a, &d, 27), 1);
 	assert_string_equal(a.name, "bulk4k");
 	assert_int_equal(a.kib, 192);
 	assert_int_equal(a.blocks, d.units);
-	assert_int_equal(ask_nth(&a, &d, 28), 0);
-	assert_int_equal(ask_smem(&a, &d), 192 * 1024 + 48 * 8);
+	assert_int_equal(pattern_nth(&a, &d, 28), 0);
+	assert_int_equal(pattern_smem(&a, &d), 192 * 1024 + 48 * 8);
 	strcpy(d.arch, "sm_86"); /* no bulk copies, and little shared memory */
 	d.smem_per_block = 101376;
 	d.smem_per_unit = 102400;
-	assert_int_equal(ask_nth(&a, &d, 11), 1);
+	assert_int_equal(pattern_nth(&a, &d, 11), 1);
 	assert_string_equal(a.name, "async");
 	assert_int_equal(a.kib, 96);
-	assert_int_equal(ask_nth(&a, &d, 12), 0);
-	assert_int_equal(ask_nth(&a, &d, 0), 1);
-	assert_int_equal(ask_smem(&a, &d), 52224);
+	assert_int_equal(pattern_nth(&a, &d, 12), 0);
+	assert_int_equal(pattern_nth(&a, &d, 0), 1);
+	assert_int_equal(pattern_smem(&a, &d), 52224);
 	simt_pose(&dev, SIMT_MI300X);
-	assert_int_equal(ask_nth(&a, &dev.info, 6), 1);
-	assert_int_equal(ask_nth(&a, &dev.info, 7), 0);
+	assert_int_equal(pattern_nth(&a, &dev.info, 6), 1);
+	assert_int_equal(pattern_nth(&a, &dev.info, 7), 0);
 }
 
 /* ---- mistakes, which the sums must tell -------------------------------------------------- */
@@ -205,9 +205,9 @@ static void is_noticed(void **state)
 	int noticed = 0;
 	simt_pose(&dev, SIMT_H200);
 	for (int i = 0; !r.ask.kib || strcmp(r.ask.name, m->way) || r.ask.kib != 48; i++)
-		assert_int_equal(ask_nth(&r.ask, &dev.info, i), 1);
+		assert_int_equal(pattern_nth(&r.ask, &dev.info, i), 1);
 	with_mistake(m, name);
-	ask_flags(flags, sizeof flags, &r.ask);
+	pattern_flags(flags, sizeof flags, &r.ask);
 	ok(simt_load(&dev, &r.code, name, flags));
 	ok(simt_compile(&r.code, 1));
 	simt_give_up_after(&dev, 2); /* a barrier may never end */

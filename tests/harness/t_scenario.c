@@ -124,7 +124,7 @@ static const struct row bad_sets[] = {
 	{ "twice", "{\"defaults\": {\"models\": [\"llama3.1-8b@1\"]}, \"scenarios\": "
 	  "[\n{\"batch\": \"q1s1k\"},\n{\"batch\": \"q2\"},\n {\"batch\": \"1q1s1024\", "
 	  "\"weight\": 2}]}",
-	  "4:2: llama3.1-8b@1 q1s1k is there already, at line 2; a scenario can be given once" },
+	  "4:2: llama3.1-8b@1 q1s1k is already at line 2; give each scenario once" },
 	{ "columns are characters", "{\"about\": \"\xc3\xa4\xe2\x82\xac\", \"scenarios\": 1}",
 	  "1:30: scenarios is 1; it must be a list with at least one element" },
 	{ "a key with escapes stands at its object", " {\"scen\\u0061rios\": 1}",
@@ -147,7 +147,7 @@ static const struct row bad_models[] = {
 	  "2:77: tp 12 neither divides the 8 KV heads nor is a multiple of them; it must be "
 	  "one of the two" },
 	{ "models: degree twice", MODEL("\"tp\": [2, 2]"),
-	  "2:77: m@2 is there already; a name and degree can be given once" },
+	  "2:77: m@2 is defined already; give each name and degree once" },
 	{ "models: heads",
 	  "{\"models\": [{\"name\": \"m\", \"query_heads\": 24, \"kv_heads\": 7, "
 	  "\"head_size\": 64, \"tp\": [1]}]}",

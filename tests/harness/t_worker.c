@@ -370,7 +370,7 @@ static void one_fails(void (*cell)(const struct attune_args *, int, int, int), i
 static void wrong_is_caught_at_the_gate(void **state)
 {
 	(void)state;
-	one_fails(wrong_cell, 1, OUTCOME_WRONG, "is right");
+	one_fails(wrong_cell, 1, OUTCOME_WRONG, "expected");
 	assert_int_equal(f.failed_gate[1], 1);
 	assert_int_equal(f.passed[1], 0);
 }
