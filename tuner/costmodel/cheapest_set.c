@@ -3,7 +3,6 @@
 #include "costmodel.h"
 #include "offers.h"
 #include "tuner/base/parallel.h"
-#include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
 #include <limits.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/select/selector.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include "tuner/forest/forest.h"
 
 /* What a choice is paid for. A part takes the sum of prices times amounts. */

@@ -16,7 +16,6 @@
 #include "harness/scenario/scenario.h"
 #include "costmodel.h"
 #include "offers.h"
-#include "tuner/data/data.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -8,7 +8,6 @@
 #include "harness/scenario/scenario.h"
 #include "costmodel.h"
 #include "offers.h"
-#include "tuner/data/data.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #define TUNER_COSTMODEL_OFFERS_H
 
 #include "costmodel.h"
-#include "tuner/data/data.h"
 
 enum { MAX_SIZES = 16, FOLDS = 5 };
 

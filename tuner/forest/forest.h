@@ -3,7 +3,7 @@
 #ifndef TUNER_FOREST_FOREST_H
 #define TUNER_FOREST_FOREST_H
 
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
 
 /* ---- forest.c: the trees of all decisions, and what they may name ----------- */

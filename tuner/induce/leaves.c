@@ -3,7 +3,7 @@
  * figures that stand beside it in the header. */
 #include "induce.h"
 #include "harness/base/base.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdlib.h>

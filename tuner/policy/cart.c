@@ -2,7 +2,7 @@
  * Regression Trees, 1984): the leaf and the split that gain most now, until the budget
  * is spent or nothing gains. Baselines for our own trees; grow.c has those. */
 #include "policy.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdlib.h>

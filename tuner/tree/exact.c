@@ -3,7 +3,7 @@
 #include "solver.h"
 #include "tree.h"
 #include "harness/base/base.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -13,7 +13,7 @@
  *   decode    1.0723  1.0746  1.0999      */
 #include "tree.h"
 #include "tuner/base/parallel.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * are integers, and nothing is random, so the tree depends on the matrix alone. */
 #include "solver.h"
 #include "tree.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <stdlib.h>
 
 struct grower {

@@ -3,7 +3,7 @@
  * splits first where chance said so and only then where it matters, and then
  * the first split can go for nothing. */
 #include "tree.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <stdlib.h>
 #include <string.h>
 

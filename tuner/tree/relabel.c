@@ -12,7 +12,7 @@
  * ones out, so that a set comes up once. Two bounds: leaves that share no option
  * need one each; and each leaf costs at least its cheapest option left. */
 #include "tree.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * of this changes what the best tree costs. */
 #include "solver.h"
 #include "tree.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <stdlib.h>
 #include <string.h>
 
