@@ -1,4 +1,4 @@
-/* baseline_overlap.c - what each way of running a mixed batch costs a baseline: one launch by its
+/* baseline_overlap.c - the costs of a baseline's mixed batches in each way: one launch by its
  * prefill choice, part after part, or both parts on two streams. */
 #include "policy.h"
 #include "tuner/matrix/matrix.h"
