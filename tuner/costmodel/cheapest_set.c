@@ -47,7 +47,7 @@ static void pick_in_rows(const struct offers *k, const char *in, struct row_pick
 
 /* The objective of a set and one more offer, over all rows: the cost of the offer with the least
  * estimate + the cost of the best offer. The first term alone would follow luck. A row where no
- * offer has an estimate costs FORBIDDEN_SUM. */
+ * offer has an estimate counts as forbidden. */
 static long long objective_with(const struct offers *k, const struct row_pick *set, int more)
 {
 	long long sum = 0;

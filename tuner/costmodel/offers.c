@@ -188,9 +188,9 @@ static int32_t unmeasured_cost(const struct offers *k, const struct offer *o, in
 	const enum phase other = k->phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
 	int best;
 	const double us = k->d->v[s].has[other] ? data_best(k->d, s, other, &best) : 0;
-	const double beside = isfinite(us) ? us : 0;
+	const double other_us = isfinite(us) ? us : 0;
 	const int32_t cost =
-	    cost_of(factor * (double)o->estimate[row] + beside, k->best_us[row] + beside);
+	    cost_of(factor * (double)o->estimate[row] + other_us, k->best_us[row] + other_us);
 	return cost < COST_CAP - COST_UNSURE ? cost + COST_UNSURE : COST_CAP;
 }
 

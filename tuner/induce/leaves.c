@@ -36,8 +36,8 @@ int is_unsafe(const struct data *d, int s, enum phase phase, int choice)
 		return 0;
 	const double us = data_part_time(d, s, phase, choice);
 	const double usual_us = data_part_time(d, s, phase, dflt);
-	const double beside = d->v[s].has[other] ? data_best(d, s, (enum phase)other, &best) : 0;
-	const double whole = usual_us + (isfinite(beside) ? beside : 0);
+	const double other_us = d->v[s].has[other] ? data_best(d, s, (enum phase)other, &best) : 0;
+	const double whole = usual_us + (isfinite(other_us) ? other_us : 0);
 	const double noise = data_noise(d, whole), slower = (us - usual_us) / whole;
 	return slower > noise &&
 	       slower + hypot(spread(cell), spread(usual)) * usual_us / whole > 2 * noise;

@@ -48,7 +48,7 @@ static inline long long matrix_at(const struct matrix *m, int row, int col)
 }
 
 /* ---- row_costs.c: the costs of each row --------------------------------------------- */
-/* Fills in all rows, of which scenario is set. 0 without memory. */
+/* Fills in all rows; their scenarios must be set. 0 without memory. */
 int matrix_fill_rows(const struct data *, struct matrix *, enum phase);
 /* Whether the part was run there and failed or was wrong. */
 int part_failed(const struct data *, int scenario, enum phase, int choice);

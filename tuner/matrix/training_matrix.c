@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Percent of rows: of those that could try a kernel, before the others are dropped; and of those
- * where a formula is legal, before it becomes a column. */
+/* WIDE_COVERAGE: if this percentage of the rows where a kernel is legal has tried it, the others are
+ * dropped. MIN_COVERAGE: a formula becomes a column if its concrete choice was measured in this
+ * percentage of the rows where it is legal. */
 enum { WIDE_COVERAGE = 90, MIN_COVERAGE = 80 };
 
 /* The same data seen through pass A, from which trees learn. */

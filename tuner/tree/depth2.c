@@ -177,8 +177,8 @@ CLONES static void take_least(const struct solver *s, int u, int side, int count
 	least[1] = kept;
 }
 
-static void settle(struct half *side, const struct solver *s, const int64_t *all,
-		   const int64_t least[2])
+static void set_half(struct half *side, const struct solver *s, const int64_t *all,
+		     const int64_t least[2])
 {
 	const int64_t leaf = least_of(all, s->d) + s->leaf, twice = 2 * s->leaf;
 	side->relaxed = least[0] < leaf - twice ? least[0] + twice : leaf;
@@ -213,8 +213,8 @@ void solve_pair(struct solver *s, const struct view *v, int f, int a, struct hal
 		take_least(s, v->u[g], 0, count[small], least[0]);
 		take_least(s, v->u[g], 1, count[!small], least[1]);
 	}
-	settle(&side[small], s, all[small], least[0]);
-	settle(&side[!small], s, all[!small], least[1]);
+	set_half(&side[small], s, all[small], least[0]);
+	set_half(&side[!small], s, all[!small], least[1]);
 }
 
 /* Least of x and of all - x, added. */

@@ -141,7 +141,7 @@ static int is_dominated(const struct matrix *m, const int *rows, int n, int col)
 	return 0;
 }
 
-static void settle_row(struct solver *s, int row, int cols)
+static void finish_row(struct solver *s, int row, int cols)
 {
 	int64_t *cost = &s->cost[(size_t)row * (size_t)s->d];
 	const int64_t least = least_of(cost, cols);
@@ -182,7 +182,7 @@ static int fill_costs(struct solver *s, const int *rows, int n, const int *to)
 	}
 	for (int r = 0; s->cost && r < s->n; r++) {
 		s->all[r] = r;
-		settle_row(s, r, cols);
+		finish_row(s, r, cols);
 	}
 	free(column);
 	return s->cost != NULL;
