@@ -5,7 +5,7 @@
 
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,9 +9,9 @@
 enum { MAX_BATCHES = 220, MOST = 12 };
 
 /* What is not named costs nothing. */
-#define FS(...)                                          \
-	{                                                \
-		[PRICE_LAUNCH] = 2500000000, __VA_ARGS__ \
+#define FS(...)                                         \
+	{                                               \
+		[TERM_LAUNCH] = 2500000000, __VA_ARGS__ \
 	}
 
 /* Families and what they cost: one that runs two blocks an SM, one that walks the keys faster with
@@ -19,32 +19,32 @@ enum { MAX_BATCHES = 220, MOST = 12 };
 enum { TILE_64, TILE_128, UNCUT, WIDE, NUM_KNOWN, PLAIN = WIDE };
 static const struct known {
 	const char *kernel, *set;
-	struct price price;
+	struct cost_model price;
 } known[NUM_KNOWN] = {
 	[TILE_64] = { "segmented",
 		      "BLOCK_M=16 TILE_SIZE=64",
 		      { { 16, 64, 0 },
 			2,
 			128,
-			FS([PRICE_PATH] = 12000000, [PRICE_SPLIT] = 2000000000,
-			   [PRICE_MERGE] = 150000) } },
+			FS([TERM_PATH] = 12000000, [TERM_SPLIT] = 2000000000,
+			   [TERM_MERGE] = 150000) } },
 	[TILE_128] = { "segmented",
 		       "BLOCK_M=16 TILE_SIZE=128",
 		       { { 16, 128, 0 },
 			 1,
 			 64,
-			 FS([PRICE_PATH] = 8000000, [PRICE_SPLIT] = 3000000000,
-			    [PRICE_MERGE] = 100000) } },
+			 FS([TERM_PATH] = 8000000, [TERM_SPLIT] = 3000000000,
+			    [TERM_MERGE] = 100000) } },
 	[UNCUT] = { "qblock",
 		    "BLOCK_M=16 TILE_SIZE=32 NUM_WARPS=2",
-		    { { 16, 32, 0 }, 4, 0, FS([PRICE_PATH] = 17000000, [PRICE_ROWS] = 120000) } },
+		    { { 16, 32, 0 }, 4, 0, FS([TERM_PATH] = 17000000, [TERM_ROWS] = 120000) } },
 	[WIDE] = { "ring",
 		   "COMBINE=2",
 		   { { 8, 16, 0 },
 		     2,
 		     128,
-		     FS([PRICE_PATH] = 6000000, [PRICE_SPLIT] = 1000000000,
-			[PRICE_MERGE] = 150000) } },
+		     FS([TERM_PATH] = 6000000, [TERM_SPLIT] = 1000000000,
+			[TERM_MERGE] = 150000) } },
 };
 
 struct batch_text {
@@ -113,14 +113,14 @@ static inline void known_choice(struct choice *c, const struct known *k)
 static inline long long known_least(const struct known *k, const attune_shape *shape,
 				    const struct part *p, int *segments)
 {
-	const struct segment_costs costs = price_costs(&k->price);
+	const struct segment_costs costs = cost_model_segments(&k->price);
 	struct choice c;
 	struct config at;
 	known_choice(&c, k);
 	if (config_fitted(&at, &c.config, c.kernel, &costs, shape, p, &h200_run.device))
 		return -1;
 	*segments = config_value(&at, c.kernel->space, "SEGMENTS", 1);
-	return price_estimate(&k->price, &p->f, *segments, NULL);
+	return cost_model_estimate(&k->price, &p->f, *segments, NULL);
 }
 
 /* Of all families and values; the family's index. */
@@ -165,7 +165,7 @@ static inline void add_known(struct data *d, const struct batch_text *b,
 			c.config.v[axis] = v;
 		if (s->why_illegal(&c.config, &like->shape, p, &h200_run.device))
 			continue;
-		const double us = (double)price_estimate(&one->price, &p->f, v, NULL) / 1e9;
+		const double us = (double)cost_model_estimate(&one->price, &p->f, v, NULL) / 1e9;
 		config_text(set, sizeof set, &c.config, s);
 		struct store_cell cell = *like;
 		cell.kernel = one->kernel;

@@ -12,10 +12,10 @@ enum { MOST_SEQS = 6, MOST_BLOCKS = 1 << 16, UNITS = 12 };
 
 struct dealt_case {
 	attune_shape shape;
-	struct price price;
+	struct cost_model price;
 	int32_t query_start[MOST_SEQS + 1], seq_lens[MOST_SEQS];
 	attune_batch batch;
-	struct dealing dealing;
+	struct list_schedule schedule;
 	int segments;
 };
 
@@ -40,9 +40,9 @@ static void draw(struct dealt_case *c)
 				   .window = below(3) ? 0 : 1 + below(600),
 				   .dtype = ATTUNE_BF16,
 				   .kv_dtype = ATTUNE_BF16 };
-	c->price = (struct price){ .block = { rows[below(3)], tiles[below(3)], below(2) },
-				   .slots = 1 + below(3),
-				   .start = 32 * below(5) };
+	c->price = (struct cost_model){ .block = { rows[below(3)], tiles[below(3)], below(2) },
+					.slots = 1 + below(3),
+					.start = 32 * below(5) };
 	c->batch.num_seqs = 1 + below(MOST_SEQS);
 	for (int i = 0; i < c->batch.num_seqs; i++) {
 		const int query = 9 + below(900);
@@ -51,13 +51,13 @@ static void draw(struct dealt_case *c)
 	}
 	c->batch.query_start = c->query_start;
 	c->batch.seq_lens = c->seq_lens;
-	c->dealing =
-	    (struct dealing){ &c->shape, &c->batch, PHASE_PREFILL, below(2) ? 0 : 1 + below(40) };
+	c->schedule = (struct list_schedule){ &c->shape, &c->batch, PHASE_PREFILL,
+					      below(2) ? 0 : 1 + below(40) };
 }
 
 static int slots_of(const struct dealt_case *c)
 {
-	return c->dealing.at_once ? c->dealing.at_once : UNITS * c->price.slots;
+	return c->schedule.at_once ? c->schedule.at_once : UNITS * c->price.slots;
 }
 
 /* ---- blocks, key by key ------------------------------------------------------------------------ */
@@ -142,7 +142,7 @@ static void as_if_every_slot_was_looked_at(void **state)
 		draw(&c);
 		const int n = list(&c, keys), slots = slots_of(&c);
 		const long long want = simulated(keys, n, slots);
-		const long long got = dealt_path(&c.price, &c.dealing, UNITS, c.segments);
+		const long long got = list_schedule_path(&c.price, &c.schedule, UNITS, c.segments);
 		if (n < 16 * slots) {
 			assert_true(got == want);
 			exact++;
@@ -163,7 +163,7 @@ static void bounds_hold(void **state)
 		struct dealt_case c;
 		draw(&c);
 		const int n = list(&c, keys), slots = slots_of(&c);
-		const long long got = dealt_path(&c.price, &c.dealing, UNITS, c.segments);
+		const long long got = list_schedule_path(&c.price, &c.schedule, UNITS, c.segments);
 		long long sum = 0;
 		for (int k = 0; k < n; k++)
 			sum += keys[k];
@@ -198,13 +198,14 @@ static void some_by_hand(void **state)
 				     .causal = 1,
 				     .dtype = ATTUNE_BF16,
 				     .kv_dtype = ATTUNE_BF16 };
-	const struct price price = { { 64, 64, 1 }, 1, 32, { 0 } };
+	const struct cost_model price = { { 64, 64, 1 }, 1, 32, { 0 } };
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		const int32_t start[] = { 0, rows[i].query }, seq[] = { rows[i].seq };
 		const attune_batch batch = { .num_seqs = 1, .query_start = start, .seq_lens = seq };
-		const struct dealing d = { &shape, &batch, PHASE_PREFILL, 0 };
-		const long long got = dealt_path(&price, &d, rows[i].units, rows[i].segments);
+		const struct list_schedule d = { &shape, &batch, PHASE_PREFILL, 0 };
+		const long long got =
+		    list_schedule_path(&price, &d, rows[i].units, rows[i].segments);
 		if (got != rows[i].path)
 			fail_msg("%zu: %lld", i, got);
 	}
@@ -221,11 +222,12 @@ static void decodes_are_left_out(void **state)
 				     .causal = 1 };
 	const attune_batch both = { .num_seqs = 2, .query_start = start, .seq_lens = seq };
 	const attune_batch one = { .num_seqs = 1, .query_start = start, .seq_lens = seq };
-	const struct price price = { { 64, 64, 1 }, 1, 32, { 0 } };
-	const struct dealing of_both = { &shape, &both, PHASE_PREFILL, 0 },
-			     of_one = { &shape, &one, PHASE_PREFILL, 0 };
+	const struct cost_model price = { { 64, 64, 1 }, 1, 32, { 0 } };
+	const struct list_schedule of_both = { &shape, &both, PHASE_PREFILL, 0 },
+				   of_one = { &shape, &one, PHASE_PREFILL, 0 };
 	(void)state;
-	assert_true(dealt_path(&price, &of_both, 8, 1) == dealt_path(&price, &of_one, 8, 1));
+	assert_true(list_schedule_path(&price, &of_both, 8, 1) ==
+		    list_schedule_path(&price, &of_one, 8, 1));
 }
 
 int main(void)

@@ -203,7 +203,7 @@ static void test_what_does_not_belong_is_refused(void **state)
 	(void)state;
 	assert_true(data_add(d, &c));
 	c.gpu = "h100";
-	refused(d, &c, "'h100' among those of 'h200'");
+	refused(d, &c, "of GPU 'h200', found one of 'h100'");
 	c.gpu = "h200";
 	c.protocol = "stream-warm";
 	refused(d, &c, "'stream-warm' cannot be compared");

@@ -124,7 +124,7 @@ static void test_older_forms(void **state)
 	static const struct {
 		const char *from, *to, *wanted;
 	} rows[] = {
-		{ "_SEGMENTS(SEGMENTS)", "_PRICES(PRICE)", "in the form of an older attune" },
+		{ "_SEGMENTS(SEGMENTS)", "_PRICES(PRICE)", "have the form of an older attune" },
 		{ "return h200_qblock_32x64;", "return h200_cheapest;", "an id that CHOICES has" },
 		{ "return h200_qblock_32x64;", "return -2;", "an id that CHOICES has" },
 		{ "return h200_serial;", "return h200_whole;", "an id that CHOICES has" },

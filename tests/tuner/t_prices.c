@@ -25,32 +25,32 @@ static void amounts_by_hand(void **state)
 {
 	static const struct {
 		int segments;
-		long long amount[NUM_PRICE_TERMS];
+		long long amount[NUM_COST_TERMS];
 	} rows[] = {
 		{ 1, { 1, 4096 + 128, 32 * 4096 / 132, 65536, 128, 0, 0, 0 } },
 		{ 8, { 1, 512 + 128, 32 * 4096 / 132, 65536, 128, 1, 8, 1024 } },
 		/* 512 blocks of 384 with the start, in two waves of 264 that lack 16 */
 		{ 16, { 1, (384 * 512 + 16 * 384) / 264, 992, 65536, 128, 1, 16, 2048 } },
 	};
-	const struct price p = { { 16, 64, 0 }, 2, 128, { 3, 5, 7, 11, 13, 17, 19, 23 } };
+	const struct cost_model p = { { 16, 64, 0 }, 2, 128, { 3, 5, 7, 11, 13, 17, 19, 23 } };
 	struct part part;
 	(void)state;
 	part_of(&part, "4q1s4k");
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		long long amount[NUM_PRICE_TERMS], sum = 0;
-		price_amounts(amount, &p, &part.f, rows[i].segments, NULL);
-		for (int k = 0; k < NUM_PRICE_TERMS; k++) {
+		long long amount[NUM_COST_TERMS], sum = 0;
+		cost_model_amounts(amount, &p, &part.f, rows[i].segments, NULL);
+		for (int k = 0; k < NUM_COST_TERMS; k++) {
 			if (amount[k] != rows[i].amount[k])
 				fail_msg("%d segments, term %d: %lld", rows[i].segments, k,
 					 amount[k]);
 			sum += p.fs[k] * rows[i].amount[k];
 		}
-		assert_true(price_estimate(&p, &part.f, rows[i].segments, NULL) == sum);
+		assert_true(cost_model_estimate(&p, &part.f, rows[i].segments, NULL) == sum);
 	}
 	part.f.kv_kib = 1ll << 40; /* sums must not overflow */
-	long long amount[NUM_PRICE_TERMS];
-	price_amounts(amount, &p, &part.f, 1, NULL);
-	assert_true(amount[PRICE_KIB] == 1 << 27);
+	long long amount[NUM_COST_TERMS];
+	cost_model_amounts(amount, &p, &part.f, 1, NULL);
+	assert_true(amount[TERM_KIB] == 1 << 27);
 }
 
 /* What of an estimate depends on segments is what the costs say that the header gets. */
@@ -59,13 +59,13 @@ static void costs_are_what_segments_change(void **state)
 	static const char *const batches[] = { "1q1s60000", "7q1s3000", "33q1s900", "160q1s8000" };
 	(void)state;
 	for (size_t i = 0; i < COUNT(batches) * NUM_KNOWN; i++) {
-		const struct price *p = &known[i % NUM_KNOWN].price;
-		const struct segment_costs costs = price_costs(p);
+		const struct cost_model *p = &known[i % NUM_KNOWN].price;
+		const struct segment_costs costs = cost_model_segments(p);
 		struct part part;
 		part_of(&part, batches[i / NUM_KNOWN]);
 		for (int v = 2; v <= 64; v += 3) {
-			const long long more = price_estimate(p, &part.f, v, NULL) -
-					       price_estimate(p, &part.f, 1, NULL);
+			const long long more = cost_model_estimate(p, &part.f, v, NULL) -
+					       cost_model_estimate(p, &part.f, 1, NULL);
 			assert_true(more == segments_cost(&costs, &p->block, &part.f, v) -
 						segments_cost(&costs, &p->block, &part.f, 1));
 		}
@@ -74,7 +74,7 @@ static void costs_are_what_segments_change(void **state)
 
 /* ---- estimates --------------------------------------------------------------------------- */
 /* In a held-out scenario, at values that are of use there: the largest relative error. */
-static double worst_error(const struct data *d, int s, const struct price *fitted,
+static double worst_error(const struct data *d, int s, const struct cost_model *fitted,
 			  const struct known *known_one, const struct choice *c)
 {
 	const struct space *space = c->kernel->space;
@@ -90,8 +90,8 @@ static double worst_error(const struct data *d, int s, const struct price *fitte
 		if (choice < 0 || !(data_time(d, s, PHASE_DECODE, choice) <
 				    1.5 * data_best(d, s, PHASE_DECODE, &best)))
 			continue;
-		const double want = (double)price_estimate(&known_one->price, f, v, NULL);
-		const double error = (double)price_estimate(fitted, f, v, NULL) / want - 1;
+		const double want = (double)cost_model_estimate(&known_one->price, f, v, NULL);
+		const double error = (double)cost_model_estimate(fitted, f, v, NULL) / want - 1;
 		worst = fmax(worst, fabs(error));
 	}
 	return worst;
@@ -101,7 +101,7 @@ static double worst_error(const struct data *d, int s, const struct price *fitte
 static void same_estimates(const struct data *d, const struct offer *o)
 {
 	const struct known *of = known_as(&o->choice);
-	const struct price *fitted = &o->price[0];
+	const struct cost_model *fitted = &o->model[0];
 	assert_int_equal(fitted->block.rows, of->price.block.rows);
 	assert_int_equal(fitted->block.tile, of->price.block.tile);
 	assert_int_equal(fitted->block.heads, of->price.block.heads);
@@ -122,7 +122,7 @@ static void estimates_come_back(const struct making_of *how)
 	assert_int_equal(k.num_sizes, 1);
 	assert_int_equal(k.num_offers, num_known(how));
 	for (int i = 0; i < k.num_offers; i++) {
-		assert_true(offers_fit(&k, &k.offer[i], cell));
+		assert_true(offer_fit(&k, &k.offer[i], cell));
 		same_estimates(d, &k.offer[i]);
 	}
 	offers_close(&k);
@@ -146,7 +146,7 @@ static void estimates_of_rough_times(void **state)
 /* ---- segments ---------------------------------------------------------------------------- */
 /* What a choice takes by its known price with the segments that its fitted costs say, to its
  * best. */
-static double excess(const struct prices *p, int id, const struct measured *m)
+static double excess(const struct cheapest_set *p, int id, const struct measured *m)
 {
 	const struct choice *c = &p->choice[id];
 	const struct known *of = known_as(c);
@@ -157,19 +157,19 @@ static double excess(const struct prices *p, int id, const struct measured *m)
 	int best;
 	assert_null(
 	    config_fitted(&at, &c->config, c->kernel, costs, &m->shape, part, &h200_run.device));
-	return (double)price_estimate(&of->price, &part->f,
-				      config_value(&at, c->kernel->space, "SEGMENTS", 1), NULL) /
+	return (double)cost_model_estimate(
+		   &of->price, &part->f, config_value(&at, c->kernel->space, "SEGMENTS", 1), NULL) /
 	       (double)known_least(of, &m->shape, part, &best);
 }
 
 static void segments_come_back(void **state)
 {
-	static struct prices p;
+	static struct cheapest_set p;
 	struct data *d = make_priced(&roughly);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	int cut = 0;
 	(void)state;
-	assert_true(prices_fit(&p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
 	assert_true(p.num_choices >= 2);
 	for (int id = 0; id < p.num_choices; id++) {
 		const struct space *s = p.choice[id].kernel->space;
@@ -182,7 +182,7 @@ static void segments_come_back(void **state)
 	assert_int_equal(p.num_costs, cut); /* one head size */
 	for (int i = 0; i < p.num_costs; i++)
 		assert_int_equal(p.costs[i].head_size, llama.head_size);
-	prices_free(&p);
+	cheapest_set_free(&p);
 	matrix_free(m);
 	data_free(d);
 }
@@ -190,13 +190,13 @@ static void segments_come_back(void **state)
 /* A choice without times at a head size has no costs of it. */
 static void sizes_that_were_measured_have_costs(void **state)
 {
-	static struct prices p;
+	static struct cheapest_set p;
 	const struct making_of how = { .noise = 0.01, .narrow = 1 };
 	struct data *d = make_priced(&how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	int seen[2] = { 0, 0 };
 	(void)state;
-	assert_true(prices_fit(&p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
 	for (int i = 0; i < p.num_costs; i++) {
 		assert_true(p.costs[i].head_size == 64 || p.costs[i].head_size == 128);
 		seen[p.costs[i].head_size == 128]++;
@@ -204,7 +204,7 @@ static void sizes_that_were_measured_have_costs(void **state)
 					     p.choice[p.costs[i].id].kernel->space));
 	}
 	assert_true(seen[0] >= 2 && seen[0] == seen[1]);
-	prices_free(&p);
+	cheapest_set_free(&p);
 	matrix_free(m);
 	data_free(d);
 }
@@ -212,12 +212,12 @@ static void sizes_that_were_measured_have_costs(void **state)
 /* ---- how good they are elsewhere ------------------------------------------------------------ */
 static double unseen_of(const struct making_of *how)
 {
-	static struct prices p;
+	static struct cheapest_set p;
 	struct data *d = make_priced(how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	assert_true(prices_fit(&p, d, m, NULL, MOST));
-	const double unseen = p.unseen;
-	prices_free(&p);
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
+	const double unseen = p.held_out;
+	cheapest_set_free(&p);
 	matrix_free(m);
 	data_free(d);
 	return unseen;
@@ -255,7 +255,7 @@ static void add_few(struct data *d, const char *batch, int segments)
 static double unseen_beside(int others, int segments, int *num_costs)
 {
 	static struct batch_text batch[MAX_BATCHES];
-	static struct prices p;
+	static struct cheapest_set p;
 	struct data *d = data_new("h200", &h200_run);
 	list_batches(batch);
 	for (int i = 0; i < 20; i++) {
@@ -267,12 +267,12 @@ static double unseen_beside(int others, int segments, int *num_costs)
 	assert_true(data_finish(d));
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
 	assert_int_equal(m->rows, 20 + others);
-	assert_true(prices_fit(&p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
 	*num_costs = 0;
 	for (int i = 0; i < p.num_costs; i++)
 		*num_costs += p.costs[i].head_size == 64;
-	const double unseen = p.unseen;
-	prices_free(&p);
+	const double unseen = p.held_out;
+	cheapest_set_free(&p);
 	matrix_free(m);
 	data_free(d);
 	return unseen;

@@ -72,16 +72,16 @@ static void what_is_not_named_goes(void **state)
 {
 	struct data *d = make_priced(&exactly);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	struct phase_fit fit[2] = { { .d = d, .m = m }, { .d = d, .is_taught = 1 } };
-	struct prices *p = &fit[1].prices;
+	struct phase_fit fit[2] = { { .d = d, .m = m }, { .d = d, .with_estimates = 1 } };
+	struct cheapest_set *p = &fit[1].cheapest;
 	struct forest f = { .num_choices = 0 };
 	int named = 0;
 	(void)state;
-	assert_true(prices_fit(p, d, m, NULL, MOST));
+	assert_true(cheapest_set_find(p, d, m, NULL, MOST));
 	assert_int_equal(p->num_costs, 2);
 	while (p->costs[1].id != named)
 		named++;
-	fit[1].m = p->taught;
+	fit[1].m = p->training;
 	assert_true(tree_constant(&fit[0].tree, -1) && tree_constant(&fit[1].tree, named));
 	assert_true(number_choices(&f, d, fit));
 	assert_int_equal(f.num_choices, 1);
@@ -92,7 +92,7 @@ static void what_is_not_named_goes(void **state)
 	assert_int_equal(f.tree[DECIDE_DECODE].v[0].action, 0);
 	assert_int_equal(f.tree[DECIDE_PREFILL].v[0].action, SAYS_DEFAULTS);
 	forest_free(&f);
-	prices_free(p);
+	cheapest_set_free(p);
 	matrix_free(m);
 	data_free(d);
 }
@@ -197,14 +197,14 @@ static void taught_trees_keep_their_budget(void **state)
 	static const struct {
 		struct limits limits;
 		int most;
-	} rows[] = { { { .leaves = 24, .variants = 12, .taught = 3 }, 3 },
+	} rows[] = { { { .leaves = 24, .variants = 12, .leaves_with_estimates = 3 }, 3 },
 		     { { .leaves = 5, .variants = 12 }, 5 },
-		     { { .leaves = 1, .variants = 12, .taught = 1 }, 1 },
-		     { { .leaves = 3, .variants = 12, .taught = 64 }, 64 } };
+		     { { .leaves = 1, .variants = 12, .leaves_with_estimates = 1 }, 1 },
+		     { { .leaves = 3, .variants = 12, .leaves_with_estimates = 64 }, 64 } };
 	struct data *d = make_priced(&exactly);
 	int most = 0;
 	(void)state;
-	assert_true(default_limits.taught > default_limits.leaves);
+	assert_true(default_limits.leaves_with_estimates > default_limits.leaves);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct forest f;
 		assert_true(forest_induce(&f, d, &rows[i].limits));

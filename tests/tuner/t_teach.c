@@ -33,15 +33,15 @@ static void begin_lesson(struct lesson *l, const struct making_of *how)
 	assert_true(cell && offers_open(&l->k));
 	assert_int_equal(l->k.num_offers, num_known(how));
 	for (int i = 0; i < l->k.num_offers; i++) {
-		assert_true(offers_fit(&l->k, &l->k.offer[i], cell));
-		offers_appraise(&l->k, &l->k.offer[i]);
+		assert_true(offer_fit(&l->k, &l->k.offer[i], cell));
+		offer_estimate_rows(&l->k, &l->k.offer[i]);
 		l->offer[i] = &l->k.offer[i];
 	}
 	free(cell);
-	char in[MAX_PRICED];
+	char in[MAX_CHEAPEST];
 	memset(in, 1, sizeof in);
-	offers_settle(&l->k, in);
-	l->taught = teach(&l->k, l->offer, l->k.num_offers, &l->measured);
+	offers_set_costs(&l->k, in);
+	l->taught = make_training_matrix(&l->k, l->offer, l->k.num_offers, &l->measured);
 	assert_non_null(l->taught);
 	assert_int_equal(l->taught->cols, l->k.num_offers);
 }
@@ -76,13 +76,13 @@ static void same_matrix(const struct matrix *a, const struct matrix *b)
 /* ---- the same --------------------------------------------------------------------------------- */
 static struct matrix *taught_by(const struct making_of *how)
 {
-	static struct prices p;
+	static struct cheapest_set p;
 	struct data *d = make_priced(how);
 	struct matrix *m = matrix_parts(d, DECIDE_DECODE);
-	assert_true(prices_fit(&p, d, m, NULL, MOST));
-	struct matrix *taught = matrix_copy(p.taught);
+	assert_true(cheapest_set_find(&p, d, m, NULL, MOST));
+	struct matrix *taught = matrix_copy(p.training);
 	assert_in_range(p.num_measured, 100, taught->rows - 1);
-	prices_free(&p);
+	cheapest_set_free(&p);
 	matrix_free(m);
 	data_free(d);
 	return taught;
@@ -111,10 +111,10 @@ static int32_t cost_of_pick(const struct lesson *l, const struct offer *o, int r
 	struct choice as = { .kernel = o->choice.kernel };
 	int col = 0;
 	for (int h = 0; h < l->k.num_sizes; h++) {
-		const struct segment_costs costs = price_costs(&o->price[h]);
+		const struct segment_costs costs = cost_model_segments(&o->model[h]);
 		if (l->k.size[h] != m->shape.head_size)
 			continue;
-		if (!o->price[h].block.rows ||
+		if (!o->model[h].block.rows ||
 		    config_fitted(&as.config, &o->choice.config, as.kernel, &costs, &m->shape,
 				  &m->part[PHASE_DECODE], &h200_run.device))
 			return COST_FORBIDDEN;
@@ -210,9 +210,9 @@ static double least_by(const struct known *k, const struct attune_features *f)
 {
 	static const int values[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 };
 	const int num = k == &known[UNCUT] ? 1 : (int)COUNT(values);
-	long long least = price_estimate(&k->price, f, 1, NULL);
+	long long least = cost_model_estimate(&k->price, f, 1, NULL);
 	for (int i = 1; i < num && values[i] * k->price.block.tile < 2 * f->max_seq; i++)
-		least = min_of(least, price_estimate(&k->price, f, values[i], NULL));
+		least = min_of(least, cost_model_estimate(&k->price, f, values[i], NULL));
 	return (double)least;
 }
 

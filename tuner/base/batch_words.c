@@ -1,5 +1,4 @@
-/* batch_words.c - a batch on a line of a table or a summary: its text, or what a long one comes
- * to. */
+/* batch_words.c - prints a batch on one line: its text, or a summary of a long one. */
 #include "base.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"

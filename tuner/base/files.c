@@ -30,11 +30,11 @@ static int write_to(const char *path, const char *text)
 	return out && !fclose(out) && done;
 }
 
-/* A regular file is written aside and moved over, so that no reader sees half of it. A pipe or a
- * device such as /dev/stdout is written to. */
+/* Writes a temporary file and renames it, so that no reader sees half of it. A pipe or a device
+ * such as /dev/stdout is written directly. */
 int file_put(const char *path, const char *text)
 {
-	char *beside;
+	char *temporary;
 	struct stat st;
 	int done = 0;
 	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
@@ -43,13 +43,13 @@ int file_put(const char *path, const char *text)
 			complain("%s: %s", path, strerror(errno));
 		return done;
 	}
-	if (asprintf(&beside, "%s.%ld", path, (long)getpid()) < 0)
+	if (asprintf(&temporary, "%s.%ld", path, (long)getpid()) < 0)
 		return 0;
-	done = write_to(beside, text) && !rename(beside, path);
+	done = write_to(temporary, text) && !rename(temporary, path);
 	if (!done) {
 		complain("%s: %s", path, strerror(errno));
-		unlink(beside);
+		unlink(temporary);
 	}
-	free(beside);
+	free(temporary);
 	return done;
 }

@@ -1,4 +1,4 @@
-/* parallel.c - see parallel.h. */
+/* parallel.c - runs tasks on pthreadpool; one after the other if it cannot start. */
 #include "parallel.h"
 #include <pthreadpool.h>
 

@@ -1,4 +1,4 @@
-/* paths.c - which GPU is meant, and where its database and its rules are. */
+/* paths.c - finds the GPU that is meant, its database and its header. */
 #include "base.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -21,7 +21,7 @@ int gpu_or_own(const char *asked, char gpu[GPU_NAME])
 	return 1;
 }
 
-/* What was measured on this machine comes before what the project has. */
+/* Prefers files of this machine to those that come with the project. */
 static void prefer_local(char path[256], const char *folder, const char *format, const char *gpu)
 {
 	char name[128];
@@ -31,7 +31,7 @@ static void prefer_local(char path[256], const char *folder, const char *format,
 		snprintf(path, 256, "%s/%s", folder, name);
 }
 
-/* "": the library takes none for such a GPU, or no table knows it. */
+/* The GPU whose header the library uses for this one. "": none, or the GPU is unknown. */
 static const char *borrowed_from(const char *gpu)
 {
 	const int length = gpu_length(gpu);

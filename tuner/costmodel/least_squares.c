@@ -1,13 +1,13 @@
-/* least_squares.c - the prices of one choice at one head size, from measured times.
+/* least_squares.c - evaluates the cost model of one choice at one head size, and fits it to
+ * measured times.
  *
- * For given slots and start, prices are those of least squares over relative errors, none
- * below 0 (Lawson and Hanson 1974, "Solving least squares problems", chapter 23), by
- * coordinate descent; what lies far off counts less each time again (Beaton and Tukey
- * 1974). Slots and start are those of the least error. Doubles throughout, but none from
- * libm and none added up in an order that depends on the machine; what is kept has four
- * digits.
+ * For given slots and start, the coefficients minimise the squared relative errors and are not
+ * negative (Lawson and Hanson 1974, "Solving least squares problems", chapter 23). Coordinate
+ * descent finds them. Outliers are weighted down in repeated fits (Beaton and Tukey 1974). Slots
+ * and start are those of the least error. Doubles are neither computed by libm nor summed in an
+ * order that depends on the machine, and results are rounded to four digits.
  *
- * Amounts and estimates are integers, so that all who ask agree. */
+ * Amounts and estimates are integers, so that the library and the tuner agree exactly. */
 #include "costmodel.h"
 #include <math.h>
 #include <stdlib.h>
@@ -17,71 +17,72 @@ static const int slots_tried[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 16 };
 static const int starts_tried[] = { 0, 32, 64, 128, 256, 512 };
 static const double trusted = 0.02, far_off = 0.2; /* relative errors */
 
-static const long long most_fs[NUM_PRICE_TERMS] = {
-	[PRICE_LAUNCH] = MOST_OF_FEW,   [PRICE_PATH] = MOST_OF_MANY,  [PRICE_TOTAL] = MOST_OF_MANY,
-	[PRICE_KIB] = MOST_OF_MANY,     [PRICE_ROWS] = MOST_OF_MANY,  [PRICE_SPLIT] = MOST_OF_FEW,
-	[PRICE_SEGMENTS] = MOST_OF_FEW, [PRICE_MERGE] = MOST_OF_MANY,
+static const long long most_fs[NUM_COST_TERMS] = {
+	[TERM_LAUNCH] = MOST_OF_FEW,   [TERM_PATH] = MOST_OF_MANY,  [TERM_TOTAL] = MOST_OF_MANY,
+	[TERM_KIB] = MOST_OF_MANY,     [TERM_ROWS] = MOST_OF_MANY,  [TERM_SPLIT] = MOST_OF_FEW,
+	[TERM_SEGMENTS] = MOST_OF_FEW, [TERM_MERGE] = MOST_OF_MANY,
 };
 
 /* ---- amounts ---------------------------------------------------------------------------- */
-struct segment_costs price_costs(const struct price *p)
+struct segment_costs cost_model_segments(const struct cost_model *p)
 {
 	return (struct segment_costs){ p->slots,
 				       p->start,
-				       p->fs[PRICE_PATH],
-				       p->fs[PRICE_SPLIT],
-				       p->fs[PRICE_SEGMENTS],
-				       p->fs[PRICE_MERGE] };
+				       p->fs[TERM_PATH],
+				       p->fs[TERM_SPLIT],
+				       p->fs[TERM_SEGMENTS],
+				       p->fs[TERM_MERGE] };
 }
 
-/* At most 2^27, so that sums do not overflow. */
-int price_amounts(long long amount[NUM_PRICE_TERMS], const struct price *p,
-		  const struct attune_features *f, int segments, const struct dealing *dealing)
+/* Amounts are at most 2^27, so that sums do not overflow. */
+int cost_model_amounts(long long amount[NUM_COST_TERMS], const struct cost_model *p,
+		       const struct attune_features *f, int segments,
+		       const struct list_schedule *schedule)
 {
-	const struct segment_costs costs = price_costs(p);
+	const struct segment_costs costs = cost_model_segments(p);
 	const long long rows = f->query_tokens * f->num_query_heads;
 	const int splits = segments > 1;
 	struct segment_load l;
 	segment_load_of(&l, &p->block, f);
-	amount[PRICE_LAUNCH] = 1;
-	amount[PRICE_PATH] = dealing ? dealt_path(p, dealing, f->units, segments)
+	amount[TERM_LAUNCH] = 1;
+	amount[TERM_PATH] = schedule ? list_schedule_path(p, schedule, f->units, segments)
 				     : segment_path(&costs, &l, p->block.tile, f->units, segments);
-	amount[PRICE_TOTAL] = l.blocks * l.mean / f->units;
-	amount[PRICE_KIB] = f->kv_kib;
-	amount[PRICE_ROWS] = rows;
-	amount[PRICE_SPLIT] = splits;
-	amount[PRICE_SEGMENTS] = splits * segments;
-	amount[PRICE_MERGE] = splits * segments * rows;
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+	amount[TERM_TOTAL] = l.blocks * l.mean / f->units;
+	amount[TERM_KIB] = f->kv_kib;
+	amount[TERM_ROWS] = rows;
+	amount[TERM_SPLIT] = splits;
+	amount[TERM_SEGMENTS] = splits * segments;
+	amount[TERM_MERGE] = splits * segments * rows;
+	for (int i = 0; i < NUM_COST_TERMS; i++)
 		amount[i] = min_of(amount[i], 1 << 27);
-	return amount[PRICE_PATH] >= 0;
+	return amount[TERM_PATH] >= 0;
 }
 
-long long price_estimate(const struct price *p, const struct attune_features *f, int segments,
-			 const struct dealing *dealing)
+long long cost_model_estimate(const struct cost_model *p, const struct attune_features *f,
+			      int segments, const struct list_schedule *schedule)
 {
-	long long amount[NUM_PRICE_TERMS], sum = 0;
-	if (!price_amounts(amount, p, f, segments, dealing))
+	long long amount[NUM_COST_TERMS], sum = 0;
+	if (!cost_model_amounts(amount, p, f, segments, schedule))
 		return -1;
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+	for (int i = 0; i < NUM_COST_TERMS; i++)
 		sum += p->fs[i] * amount[i];
 	return sum;
 }
 
 /* ---- least squares ------------------------------------------------------------------------ */
 struct normal {
-	double gram[NUM_PRICE_TERMS][NUM_PRICE_TERMS], right[NUM_PRICE_TERMS];
+	double gram[NUM_COST_TERMS][NUM_COST_TERMS], right[NUM_COST_TERMS];
 };
 
-/* Minimises x' G x / 2 - b' x over x >= 0, one member at a time. */
-static void descend(const struct normal *n, double x[NUM_PRICE_TERMS])
+/* Minimises x' G x / 2 - b' x over x >= 0, one coordinate at a time. */
+static void descend(const struct normal *n, double x[NUM_COST_TERMS])
 {
 	double moved = 1;
 	for (int sweep = 0; sweep < SWEEPS && moved > 1e-12; sweep++) {
 		moved = 0;
-		for (int i = 0; i < NUM_PRICE_TERMS; i++) {
+		for (int i = 0; i < NUM_COST_TERMS; i++) {
 			double slope = n->right[i];
-			for (int k = 0; k < NUM_PRICE_TERMS; k++)
+			for (int k = 0; k < NUM_COST_TERMS; k++)
 				slope -= n->gram[i][k] * x[k];
 			const double to =
 			    n->gram[i][i] > 0 ? fmax(0, x[i] + slope / n->gram[i][i]) : 0;
@@ -91,11 +92,11 @@ static void descend(const struct normal *n, double x[NUM_PRICE_TERMS])
 	}
 }
 
-/* A row is the amounts / us; what it should add up to is 1. */
+/* A row holds amounts / us, so that the exact model gives 1. */
 static void add_row(struct normal *n, const double *row, double weight)
 {
-	for (int i = 0; i < NUM_PRICE_TERMS; i++) {
-		for (int k = 0; k < NUM_PRICE_TERMS; k++)
+	for (int i = 0; i < NUM_COST_TERMS; i++) {
+		for (int k = 0; k < NUM_COST_TERMS; k++)
 			n->gram[i][k] += weight * row[i] * row[k];
 		n->right[i] += weight * row[i];
 	}
@@ -104,26 +105,26 @@ static void add_row(struct normal *n, const double *row, double weight)
 static double error_of(const double *row, const double *x)
 {
 	double sum = -1;
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+	for (int i = 0; i < NUM_COST_TERMS; i++)
 		sum += row[i] * x[i];
 	return fabs(sum);
 }
 
-/* Prices in us for these slots and start; the mean error, weighted, or -1 without memory.
- * row: scratch. */
-static double solve(const struct price *p, const struct cell_fit *cell, int n,
-		    double (*row)[NUM_PRICE_TERMS], double x[NUM_PRICE_TERMS])
+/* Finds the coefficients x, in us, for these slots and start. Returns the weighted mean error, or
+ * -1 without memory. row: scratch, [n]. */
+static double solve(const struct cost_model *p, const struct cell_fit *cell, int n,
+		    double (*row)[NUM_COST_TERMS], double x[NUM_COST_TERMS])
 {
 	double sum = 0, weights = 0;
 	for (int c = 0; c < n; c++) {
-		long long amount[NUM_PRICE_TERMS];
-		if (!price_amounts(amount, p, cell[c].f, cell[c].segments,
-				   cell[c].dealing.batch ? &cell[c].dealing : NULL))
+		long long amount[NUM_COST_TERMS];
+		if (!cost_model_amounts(amount, p, cell[c].f, cell[c].segments,
+					cell[c].schedule.batch ? &cell[c].schedule : NULL))
 			return -1;
-		for (int i = 0; i < NUM_PRICE_TERMS; i++)
+		for (int i = 0; i < NUM_COST_TERMS; i++)
 			row[c][i] = (double)amount[i] / cell[c].us;
 	}
-	for (int i = 0; i < NUM_PRICE_TERMS; i++)
+	for (int i = 0; i < NUM_COST_TERMS; i++)
 		x[i] = 0;
 	for (int pass = 0; pass < REWEIGHTS; pass++) {
 		struct normal normal = { 0 };
@@ -140,7 +141,7 @@ static double solve(const struct price *p, const struct cell_fit *cell, int n,
 	return sum / weights;
 }
 
-/* To four digits. */
+/* Rounds to four digits. */
 static long long rounded(double fs, long long limit)
 {
 	double unit = 1;
@@ -150,11 +151,11 @@ static long long rounded(double fs, long long limit)
 	return v < (double)limit ? (long long)v : limit;
 }
 
-int price_fit(struct price *out, const struct cell_fit *cell, int n, int most_slots)
+int cost_model_fit(struct cost_model *out, const struct cell_fit *cell, int n, int most_slots)
 {
-	double(*row)[NUM_PRICE_TERMS] = malloc(sizeof *row * (size_t)(n + 1));
-	double least = INFINITY, x[NUM_PRICE_TERMS];
-	struct price p = *out;
+	double(*row)[NUM_COST_TERMS] = malloc(sizeof *row * (size_t)(n + 1));
+	double least = INFINITY, x[NUM_COST_TERMS];
+	struct cost_model p = *out;
 	if (!row)
 		return 0;
 	for (size_t s = 0; s < COUNT(slots_tried) && slots_tried[s] <= most_slots; s++)
@@ -170,7 +171,7 @@ int price_fit(struct price *out, const struct cell_fit *cell, int n, int most_sl
 				continue;
 			least = error;
 			*out = p;
-			for (int i = 0; i < NUM_PRICE_TERMS; i++)
+			for (int i = 0; i < NUM_COST_TERMS; i++)
 				out->fs[i] = rounded(1e9 * x[i], most_fs[i]);
 		}
 	free(row);

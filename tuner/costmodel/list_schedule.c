@@ -1,18 +1,18 @@
-/* list_schedule.c - the path of one batch, in keys: how far the slot that finishes last has to go. The
- * batch's blocks are dealt out one by one, the longest first, each to the slot that is free first
- * (Graham 1969, "Bounds on multiprocessing timing anomalies", section 5). Prompts differ in length,
- * and a few blocks more than one wave holds take twice as long; a closed form over features misses
- * one or the other. Too slow for a plan: only the tuner deals. */
+/* list_schedule.c - computes the path of one batch: the keys of the slot that finishes last. Blocks
+ * are assigned longest first, each to the slot that is free first (Graham 1969, "Bounds on
+ * multiprocessing timing anomalies", section 5). Prompts differ in length, and slightly more blocks
+ * than one wave take twice as long; no closed form over features covers both. It is too slow for
+ * the library, so only the tuner uses it. */
 #include "costmodel.h"
 #include <stdlib.h>
 
-/* Where every slot has so many blocks, the last one hardly matters. */
+/* With this many blocks a slot, the average load is close enough. */
 enum { MANY = 16 };
 
-struct deal {
+struct blocks {
 	int *tiles; /* of each Q block of one head, longest first */
 	int n;
-	long long copies; /* heads x segments, alike */
+	long long copies; /* heads x segments, all alike */
 };
 
 static int longer_first(const void *a, const void *b)
@@ -22,7 +22,7 @@ static int longer_first(const void *a, const void *b)
 }
 
 /* Tiles that query tokens from..to - 1 of a sequence see. */
-static int tiles_of(const struct dealing *d, int tile, long long context, long long from,
+static int tiles_of(const struct list_schedule *d, int tile, long long context, long long from,
 		    long long to, long long seq)
 {
 	const long long end = d->shape->causal ? context + to : seq;
@@ -31,8 +31,8 @@ static int tiles_of(const struct dealing *d, int tile, long long context, long l
 	return (int)max_of(parts_of(end, tile) - begin / tile, 1);
 }
 
-static int list_blocks(struct deal *out, const struct dealing *d, const struct block_shape *b,
-		       long long block_q)
+static int list_blocks(struct blocks *out, const struct list_schedule *d,
+		       const struct block_shape *b, long long block_q)
 {
 	const attune_batch *batch = d->batch;
 	size_t most = 0;
@@ -54,8 +54,8 @@ static int list_blocks(struct deal *out, const struct dealing *d, const struct b
 	return out->tiles != NULL;
 }
 
-/* load: a heap of the slots' loads, the least first. The first slot gets `more`. */
-static void give(long long *load, int slots, long long more)
+/* load: a heap of the slots' loads, least first. Adds `more` to the first slot. */
+static void assign_block(long long *load, int slots, long long more)
 {
 	long long mine = load[0] + more;
 	int at = 0;
@@ -69,13 +69,14 @@ static void give(long long *load, int slots, long long more)
 	load[at] = mine;
 }
 
-static long long keys_of(const struct deal *d, int i, const struct price *p, int segments)
+static long long keys_of(const struct blocks *d, int i, const struct cost_model *p, int segments)
 {
 	return parts_of(d->tiles[i], segments) * p->block.tile + p->start;
 }
 
-/* -1: without memory. */
-static long long last_slot(const struct deal *d, const struct price *p, int slots, int segments)
+/* Keys of the slot that finishes last; -1 without memory. */
+static long long last_slot(const struct blocks *d, const struct cost_model *p, int slots,
+			   int segments)
 {
 	const long long blocks = d->n * d->copies;
 	long long sum = 0, longest = d->n ? keys_of(d, 0, p, segments) : 0, last = 0;
@@ -90,24 +91,25 @@ static long long last_slot(const struct deal *d, const struct price *p, int slot
 		return -1;
 	for (int i = 0; i < d->n; i++)
 		for (long long c = 0; c < d->copies; c++)
-			give(load, slots, keys_of(d, i, p, segments));
+			assign_block(load, slots, keys_of(d, i, p, segments));
 	for (int s = 0; s < slots; s++)
 		last = max_of(last, load[s]);
 	free(load);
 	return last;
 }
 
-long long dealt_path(const struct price *p, const struct dealing *d, long long units, int segments)
+long long list_schedule_path(const struct cost_model *p, const struct list_schedule *d,
+			     long long units, int segments)
 {
 	const attune_shape *s = d->shape;
 	const long long group = s->num_query_heads / s->num_kv_heads;
 	const long long packed = p->block.heads ? min_of(p->block.heads, group) : group;
 	const long long heads = s->num_kv_heads * parts_of(group, min_of(packed, p->block.rows));
 	const int slots = d->at_once ? d->at_once : (int)units * p->slots;
-	struct deal deal = { .copies = heads * segments };
+	struct blocks blocks = { .copies = heads * segments };
 	long long path = -1;
-	if (list_blocks(&deal, d, &p->block, max_of(p->block.rows / packed, 1)))
-		path = last_slot(&deal, p, slots, segments);
-	free(deal.tiles);
+	if (list_blocks(&blocks, d, &p->block, max_of(p->block.rows / packed, 1)))
+		path = last_slot(&blocks, p, slots, segments);
+	free(blocks.tiles);
 	return path;
 }

@@ -1,35 +1,35 @@
-/* made_up_batches.c - the rows from which a prefill or decode tree learns, where choices have prices.
+/* made_up_batches.c - makes the matrix from which a prefill or decode tree learns when its choices
+ * have cost models.
  *
- * A scenario is a row, at its measured times. For each scenario there are also MADE_UP rows of
- * batches that nobody ran, at what the prices estimate. Times are exact where there are any;
- * estimates reach the batches between and around them. A tree that learns from both is better on
- * unseen batches than one that learns from either alone (results/README.md).
+ * Each scenario is a row, with measured costs, and adds MADE_UP rows of random batches similar to
+ * it, with estimated costs. Measured times are exact; estimates cover the batches between and
+ * around them. A tree that learns from both is better on held-out batches than one that learns from
+ * either alone (results/README.md).
  *
- * A made-up batch is the decodes, or the prefills, of a scenario, drawn with replacement:
+ * A made-up batch draws with replacement from the decodes, or the prefills, of its scenario:
  *
- *   how many         times 0.42 to 2.38
- *   sequence lengths each times the same 0.35 to 2.83; of prefills the keys before the query
- *   query length     of decodes 3 in 10: another of 1 to 8; of prefills times the same 0.35 to 2.83
- *   shape            half: that of another row
+ *   number of sequences  x 0.42 to 2.38
+ *   sequence length      x 0.35 to 2.83, one factor a batch; for prefills the keys before the query
+ *   query length         decodes: 3 in 10 batches get another, 1 to 8; prefills: x 0.35 to 2.83
+ *   shape                half of the batches get that of another row
  *
- * All by integers, so that a database gives the same tree on any machine. */
+ * Only integers are used, so that a database gives the same tree on any machine. */
 #include "harness/scenario/scenario.h"
 #include "costmodel.h"
 #include "offers.h"
-#include "tuner/data/data.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum {
 	MADE_UP = 3,      /* batches a scenario */
-	MADE_WEIGHT = 8,  /* of each; scenarios have MIN_WEIGHT or more */
+	MADE_WEIGHT = 8,  /* of such a row; half of the least that a scenario has (matrix.c) */
 	MOST_MADE = 1024, /* sequences */
 	LONGEST_MADE = 1 << 18,
 	LONGEST_QUERY = 1 << 14,
 	LEADING_BITS = 4
 };
 
-/* ---- chance --------------------------------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------------------------- */
 /* Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators", figure 17. */
 static unsigned long long next_bits(unsigned long long *state)
 {
@@ -44,8 +44,8 @@ static long long below(unsigned long long *state, long long n)
 	return (long long)(next_bits(state) % (unsigned long long)n);
 }
 
-/* v times a random factor. step: 17 factors in 1024ths, evenly spaced on a log scale; factors
- * between two of them are interpolated. */
+/* v x a random factor, interpolated between two neighbours of step: 17 factors in 1024ths, evenly
+ * spaced on a log scale. */
 static long long scaled(unsigned long long *state, long long v, const int step[17])
 {
 	enum { BETWEEN = 64 };
@@ -59,13 +59,13 @@ static const int steps_count[17] = { 431,  480,  535,  596,  664,  740,  825,  9
 static const int steps_length[17] = { 362,  412,  470,  535,  609,  693,  789,  899, 1024,
 				      1166, 1328, 1512, 1722, 1961, 2233, 2543, 2896 };
 
-/* ---- a batch ---------------------------------------------------------------------------------- */
+/* ---- a batch -------------------------------------------------------------------------------- */
 struct made_up {
 	int32_t query_start[MOST_MADE + 1], seq_lens[MOST_MADE];
-	int *of; /* of the scenario's sequences, those of the part */
+	int *of; /* the scenario's sequences that belong to the part */
 };
 
-/* Applied to all sequences of a batch; factors in 2^16ths. */
+/* Factors for all sequences of a batch, in 2^16ths. */
 struct change {
 	long long length, query;
 	int other; /* query length of decodes; 0: their own */
@@ -124,8 +124,8 @@ static int list_sequences(int *of, const attune_batch *b, enum phase phase)
 	return n;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
-/* To LEADING_BITS bits, so that thresholds are few and round. Rounding is upwards: a threshold at a
+/* ---- rows ----------------------------------------------------------------------------------- */
+/* Rounds to LEADING_BITS bits, so that thresholds are few and round. It rounds up: a threshold at a
  * level then divides exact features just as it divides rounded ones. */
 static void round_features(struct attune_features *f)
 {
@@ -160,8 +160,8 @@ static void measured_row(struct matrix *m, const struct offers *k, const struct 
 	round_features(&m->f[row]);
 }
 
-/* Of a batch made up from a scenario's. How many rows that are: 0 where no offer is legal; -1
- * without memory. */
+/* Fills in the row of a batch made up from row `of`. Returns the number of rows: 0 if no offer is
+ * legal; -1 without memory. */
 static int made_up_row(struct matrix *m, const struct offers *k, const struct offer *const *v,
 		       int row, int of, struct made_up *b, unsigned long long seed)
 {
@@ -170,7 +170,7 @@ static int made_up_row(struct matrix *m, const struct offers *k, const struct of
 	const int seqs = list_sequences(b->of, &like->batch->view, k->phase);
 	const int shape_of = below(&state, 2) ? (int)below(&state, k->m->rows) : of;
 	const attune_shape *shape = &k->d->v[k->m->scenario[shape_of]].shape;
-	long long estimate[MAX_PRICED], least = -1;
+	long long estimate[MAX_CHEAPEST], least = -1;
 	attune_batch batch;
 	struct part part;
 	make_batch(b, &batch, &like->batch->view, seqs, k->phase, &state);
@@ -208,7 +208,8 @@ static int longest_batch(const struct offers *k)
 	return most;
 }
 
-struct matrix *teach(const struct offers *k, const struct offer *const *v, int n, int *measured)
+struct matrix *make_training_matrix(const struct offers *k, const struct offer *const *v, int n,
+				    int *measured)
 {
 	const int rows = k->m->rows;
 	struct matrix *m = matrix_new(rows * (1 + MADE_UP), n);

@@ -1,30 +1,28 @@
-/* offers.c - choices that might be priced: struct price (costmodel.h) fitted to the times of training
- * scenarios.
+/* offers.c - lists the choices that can have a cost model, fits their models to training scenarios,
+ * and computes their estimates and costs in each.
  *
- * Each choice is fitted at each head size alone, since it is compiled for it. Times near
- * the scenario's best count most, for they are what estimates have to tell apart; but
- * those of up to near_best times the best are needed too, or what is wrong there goes
- * unpunished. */
+ * Each choice is fitted separately at each head size, since it is compiled for it. Times near the
+ * scenario's best weigh most, since estimates must separate these; times of up to near_best times
+ * the best are included, so that large errors there still count. */
 #include "harness/scenario/scenario.h"
 #include "costmodel.h"
 #include "offers.h"
-#include "tuner/data/data.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CELLS = 8, COST_UNSURE = 30000 };
-static const double near_best = 8; /* slower than that says nothing */
+enum { MIN_CELLS = 8 /* times to fit a model to */, COST_UNSURE = 30000 /* 3 % */ };
+static const double near_best = 8; /* slower times are left out */
 
-/* ---- offers -------------------------------------------------------------------------- */
+/* ---- fitting ------------------------------------------------------------------------- */
 static int value_of_axis(const struct offer *o, int member)
 {
 	const struct space *s = o->choice.kernel->space;
 	return s->formula_axis < 0 ? 1 : s->axis[s->formula_axis].values[member];
 }
 
-/* Blocks that run on a unit at a time at most: what the kernel says, else what the unit's shared
- * memory holds, beside each the 1 KiB that CUDA takes; at least one. */
+/* The most blocks that run on a unit at a time: by the kernel's own count, else by shared memory,
+ * of which CUDA reserves 1 KiB a block; at least one. */
 static int most_slots(const struct offers *k, const struct offer *o, int head_size)
 {
 	const struct device_info *d = &k->d->run.device;
@@ -45,20 +43,20 @@ static int most_slots(const struct offers *k, const struct offer *o, int head_si
 	return most;
 }
 
-/* Of prefills each batch is dealt out; decodes are by the closed form, as in plans. */
-static struct dealing dealing_of(const struct offers *k, const struct offer *o,
-				 const attune_shape *shape, const attune_batch *batch,
-				 const struct part *part)
+/* Prefills are scheduled block by block; decodes use the closed form, as the library does. */
+static struct list_schedule schedule_of(const struct offers *k, const struct offer *o,
+					const attune_shape *shape, const attune_batch *batch,
+					const struct part *part)
 {
 	const struct choice *c = &k->d->choice[o->index];
 	struct geometry g = { 0 };
 	if (k->phase != PHASE_PREFILL)
-		return (struct dealing){ .batch = NULL };
+		return (struct list_schedule){ .batch = NULL };
 	c->kernel->space->geometry(&c->config, shape, part, &k->d->run.device, &g);
-	return (struct dealing){ shape, batch, k->phase, g.at_once };
+	return (struct list_schedule){ shape, batch, k->phase, g.at_once };
 }
 
-/* Cells of a head size that are near their scenario's best. */
+/* Lists the cells of a head size that are within near_best of their scenario's best. */
 static int list_cells(const struct offers *k, const struct offer *o, int head_size,
 		      struct cell_fit *cell)
 {
@@ -73,35 +71,37 @@ static int list_cells(const struct offers *k, const struct offer *o, int head_si
 					      ? INFINITY
 					      : data_part_time(k->d, s, k->phase, o->member[i]);
 			if (us < near_best * best)
-				cell[n++] = (struct cell_fit){
-					&k->m->f[r], value_of_axis(o, i), us, best / us * best / us,
-					dealing_of(k, o, &k->d->v[s].shape, &k->d->v[s].batch->view,
-						   &k->d->v[s].part[k->phase])
-				};
+				cell[n++] =
+				    (struct cell_fit){ &k->m->f[r], value_of_axis(o, i), us,
+						       best / us * best / us,
+						       schedule_of(k, o, &k->d->v[s].shape,
+								   &k->d->v[s].batch->view,
+								   &k->d->v[s].part[k->phase]) };
 		}
 	}
 	return n;
 }
 
-int offers_fit(const struct offers *k, struct offer *o, struct cell_fit *cell)
+int offer_fit(const struct offers *k, struct offer *o, struct cell_fit *cell)
 {
 	for (int h = 0; h < k->num_sizes; h++) {
-		struct price *p = &o->price[h];
+		struct cost_model *p = &o->model[h];
 		const int n = list_cells(k, o, k->size[h], cell);
-		*p = (struct price){ .slots = 1 };
+		*p = (struct cost_model){ .slots = 1 };
 		block_shape_of(&p->block, &o->choice.config, o->choice.kernel);
 		if (n < MIN_CELLS)
 			p->block.rows = 0;
-		else if (!price_fit(p, cell, n, most_slots(k, o, k->size[h])))
+		else if (!cost_model_fit(p, cell, n, most_slots(k, o, k->size[h])))
 			return 0;
-		if (n >= MIN_CELLS && cell[0].dealing.at_once)
-			p->slots = max_of(cell[0].dealing.at_once / k->d->run.device.units, 1);
+		if (n >= MIN_CELLS && cell[0].schedule.at_once)
+			p->slots = max_of(cell[0].schedule.at_once / k->d->run.device.units, 1);
 	}
 	return 1;
 }
 
-/* As costs_for() stands in for a head size, over the sizes of all offers. */
-static const struct price *price_at(const struct offers *k, const struct offer *o, int head_size)
+/* The model of a head size, or of the one that costs_for() would take in its place. */
+static const struct cost_model *model_at(const struct offers *k, const struct offer *o,
+					 int head_size)
 {
 	int best = -1;
 	for (int h = 0; h < k->num_sizes; h++) {
@@ -109,22 +109,23 @@ static const struct price *price_at(const struct offers *k, const struct offer *
 		if (of < head_size ? size > of : size >= head_size && size < of)
 			best = h;
 	}
-	return best >= 0 && o->price[best].block.rows ? &o->price[best] : NULL;
+	return best >= 0 && o->model[best].block.rows ? &o->model[best] : NULL;
 }
 
 long long offer_estimate(const struct offers *k, const struct offer *o, const attune_shape *shape,
 			 const attune_batch *batch, const struct part *part, struct config *means)
 {
-	const struct price *p = price_at(k, o, shape->head_size);
+	const struct cost_model *p = model_at(k, o, shape->head_size);
 	if (!p)
 		return NO_ESTIMATE;
-	const struct segment_costs costs = price_costs(p);
+	const struct segment_costs costs = cost_model_segments(p);
 	if (config_fitted(means, &o->choice.config, o->choice.kernel, &costs, shape, part,
 			  &k->d->run.device))
 		return NO_ESTIMATE;
-	const struct dealing dealing = dealing_of(k, o, shape, batch, part);
+	const struct list_schedule schedule = schedule_of(k, o, shape, batch, part);
 	const int segments = config_value(means, o->choice.kernel->space, "SEGMENTS", 1);
-	const long long fs = price_estimate(p, &part->f, segments, dealing.batch ? &dealing : NULL);
+	const long long fs =
+	    cost_model_estimate(p, &part->f, segments, schedule.batch ? &schedule : NULL);
 	return fs < 0 ? NO_MEMORY : fs;
 }
 
@@ -138,7 +139,7 @@ static long long best_member(const struct offers *k, const struct offer *o, int 
 	return best;
 }
 
-int offers_appraise(const struct offers *k, struct offer *o)
+int offer_estimate_rows(const struct offers *k, struct offer *o)
 {
 	for (int r = 0; r < k->m->rows; r++) {
 		const struct measured *m = &k->d->v[k->m->scenario[r]];
@@ -161,8 +162,8 @@ static double time_of(const struct offers *k, const struct offer *o, int row)
 		   : data_part_time(k->d, k->m->scenario[row], k->phase, o->means[row]);
 }
 
-/* us of a fs as estimated: what estimates of this row miss by on average, over offers that have
- * both. */
+/* us per estimated fs: the average error of the estimates in this row, over offers that were
+ * measured there. */
 static double row_factor(const struct offers *k, const char *in, int row)
 {
 	double sum = 0;
@@ -178,8 +179,8 @@ static double row_factor(const struct offers *k, const char *in, int row)
 	return both ? exp(sum / both) : 1e-9;
 }
 
-/* What was not measured: by estimate, and more, since the estimate that is too low is the one that
- * is picked. */
+/* An unmeasured run costs its estimate + COST_UNSURE, since estimates that are too low are the ones
+ * that get picked. */
 static int32_t unmeasured_cost(const struct offers *k, const struct offer *o, int row,
 			       double factor)
 {
@@ -187,9 +188,9 @@ static int32_t unmeasured_cost(const struct offers *k, const struct offer *o, in
 	const enum phase other = k->phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
 	int best;
 	const double us = k->d->v[s].has[other] ? data_best(k->d, s, other, &best) : 0;
-	const double beside = isfinite(us) ? us : 0;
+	const double other_us = isfinite(us) ? us : 0;
 	const int32_t cost =
-	    cost_of(factor * (double)o->estimate[row] + beside, k->best_us[row] + beside);
+	    cost_of(factor * (double)o->estimate[row] + other_us, k->best_us[row] + other_us);
 	return cost < COST_CAP - COST_UNSURE ? cost + COST_UNSURE : COST_CAP;
 }
 
@@ -199,8 +200,8 @@ int offer_has_failed(const struct offers *k, const struct offer *o, int row)
 	return col >= 0 && matrix_at(k->m, row, col) >= FORBIDDEN_SUM;
 }
 
-/* Of decodes what was not measured costs what the matrix guesses by other numbers of segments, of
- * which most were measured; of prefills few were. */
+/* For decodes an unmeasured run costs the matrix's guess, from other numbers of segments, most of
+ * which were measured. For prefills few were, so the estimate counts. */
 static long long cost_in_row(const struct offers *k, const struct offer *o, int row, double factor)
 {
 	const int col = o->means[row] < 0 ? -1 : k->column[o->means[row]];
@@ -215,7 +216,7 @@ static long long cost_in_row(const struct offers *k, const struct offer *o, int 
 		   : (long long)k->m->weight[row] * unmeasured_cost(k, o, row, factor);
 }
 
-void offers_settle(const struct offers *k, const char *in)
+void offers_set_costs(const struct offers *k, const char *in)
 {
 	for (int r = 0; r < k->m->rows; r++) {
 		const double factor = row_factor(k, in, r);
@@ -225,7 +226,7 @@ void offers_settle(const struct offers *k, const char *in)
 	}
 }
 
-/* ---- the offers -------------------------------------------------------------------------- */
+/* ---- listing ----------------------------------------------------------------------------- */
 static void list_sizes(struct offers *k)
 {
 	for (int r = 0; r < k->m->rows; r++) {
@@ -238,17 +239,16 @@ static void list_sizes(struct offers *k)
 	}
 }
 
-/* A price counts waves of blocks, which those do not run in that go through a list; fused ones are
- * for the overlap. */
-static int can_be_priced(const struct choice *c)
+/* The model counts waves of blocks. Kernels that take blocks from a list do not run in waves, and
+ * fused kernels belong to the overlap decision. */
+static int can_be_fitted(const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
 	return c->kernel->selectable && !s->is_scheduled && !s->is_fused && !choice_spares(c) &&
 	       !choice_early(c);
 }
 
-/* Of a choice, with or without a formula, whose family's first member that was measured is `first`.
- * 0 without memory. */
+/* first: the family's first measured member, or the choice itself. 0 without memory. */
 static int add_offer(struct offers *k, int number, int first)
 {
 	const struct data *d = k->d;
@@ -277,7 +277,7 @@ static int first_member(const struct data *d, int choice)
 	return first;
 }
 
-/* Whether a column of the few is of the family that begins there. */
+/* Whether some column of `few` belongs to the family with that first member. */
 static int is_among_few(const struct offers *k, int first)
 {
 	for (int c = 0; k->few && c < k->few->cols; c++)
@@ -292,7 +292,7 @@ static int list_offers(struct offers *k)
 	const struct data *d = k->d;
 	k->offer = calloc((size_t)d->num_choices + 1, sizeof *k->offer);
 	for (int c = 0; k->offer && c < d->num_choices; c++) {
-		if (first_member(d, c) != c || !can_be_priced(&d->choice[c]) || !is_among_few(k, c))
+		if (first_member(d, c) != c || !can_be_fitted(&d->choice[c]) || !is_among_few(k, c))
 			continue;
 		if (!add_offer(k, d->num_columns + c, c))
 			return 0;
@@ -315,7 +315,7 @@ int offers_open(struct offers *k)
 	for (int r = 0; r < k->m->rows; r++)
 		k->best_us[r] = data_best(k->d, k->m->scenario[r], k->phase, &choice);
 	for (int c = 0; c < k->d->num_choices; c++)
-		k->column[c] = -1; /* of no part alone: what only whole plans have run */
+		k->column[c] = -1; /* measured only in whole plans */
 	for (int c = 0; c < k->m->cols; c++)
 		if (k->m->choice[c] < k->d->num_choices)
 			k->column[k->m->choice[c]] = c;

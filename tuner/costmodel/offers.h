@@ -1,60 +1,60 @@
-/* offers.h - between offers.c and cheapest_set.c: choices that might be priced, and what each would
- * come to in the rows that are learned from. */
+/* offers.h - offers: choices with a fitted cost model, and their estimates and costs in each
+ * training row. Private to tuner/costmodel. */
 #ifndef TUNER_COSTMODEL_OFFERS_H
 #define TUNER_COSTMODEL_OFFERS_H
 
 #include "costmodel.h"
-#include "tuner/data/data.h"
 
 enum { MAX_SIZES = 16, FOLDS = 5 };
 
-/* A choice without its formula axis, and what is known of it. */
+/* A choice, or a family of choices that differ in SEGMENTS. */
 struct offer {
-	struct choice choice; /* of decodes SEGMENTS=fitted, where it has the axis */
-	int index;            /* of a member that was measured */
-	int number;           /* what the taught matrix calls it */
+	struct choice choice;                 /* with SEGMENTS=fitted, if it has the axis */
+	int index;                            /* a measured member */
+	int number;                           /* its number in the training matrix */
 	int member[MAX_MEMBERS], num_members; /* of data.choice; -1: never measured */
-	struct price price[MAX_SIZES];        /* by head size; block.rows 0: too few cells */
-	/* [rows] of the matrix: the least estimate, -1: not legal; the cost there; and the
-	 * cost of the best member */
+	struct cost_model model[MAX_SIZES];   /* by head size; block.rows 0: too few cells */
+	/* [rows] estimated fs, -1: not legal; cost of the member that it would run; cost of its
+	 * best member */
 	long long *estimate, *cost, *best;
-	int *means; /* [rows] what it would run, a choice of the data; -1: none */
+	int *means; /* [rows] the member that it would run, a choice of the data; -1: none */
 };
 
 struct offers {
 	const struct data *d;
-	const struct matrix *m, *few; /* few: for prefills, whose columns are the offers */
+	const struct matrix *m, *few; /* few: for prefills, the columns that become offers */
 	enum phase phase;
 	int *column;     /* [data.num_choices] of the matrix */
-	double *best_us; /* [rows] the least of all choices' times there */
+	double *best_us; /* [rows] the least time of all choices */
 	int size[MAX_SIZES], num_sizes;
 	struct offer *offer;
 	int num_offers;
-	int fold; /* rows r with r % FOLDS == fold are not learned from; -1: all are */
+	int fold; /* rows r with r % FOLDS == fold are held out; -1: none */
 };
 
-/* Of d, m, few and phase the rest. 0 without memory; close it either way. */
+/* Lists the offers, given d, m, few and phase. 0 without memory; close it either way. */
 int offers_open(struct offers *);
 void offers_close(struct offers *);
-/* Its prices by head size, from all rows but the fold's. cell: room for MAX_MEMBERS a row. 0
- * without memory. */
-int offers_fit(const struct offers *, struct offer *, struct cell_fit *cell);
-/* What the offer would run in each row. 0 without memory. */
-int offers_appraise(const struct offers *, struct offer *);
-/* What that costs, of those with in[offer]: at most COST_CAP, also where it failed, since leaves
- * can keep such rows apart. */
-void offers_settle(const struct offers *, const char *in);
-/* Whether what the offer would run there was seen to fail. */
+/* Fits its models by head size, without the rows of the fold. cell: scratch, [rows * MAX_MEMBERS].
+ * 0 without memory. */
+int offer_fit(const struct offers *, struct offer *, struct cell_fit *cell);
+/* Sets estimate, means and best in all rows. 0 without memory. */
+int offer_estimate_rows(const struct offers *, struct offer *);
+/* Sets cost of the offers with in[offer], at most COST_CAP per unit of weight. A failed run costs
+ * that, too, and not COST_FORBIDDEN, since leaves can separate such rows. */
+void offers_set_costs(const struct offers *, const char *in);
+/* Whether the member that the offer would run there has failed. */
 int offer_has_failed(const struct offers *, const struct offer *, int row);
-/* The least estimate of a part, in fs, by the offer's prices at the shape's head size or those
- * that stand for it; else one of these. means: what makes it. */
-enum { NO_ESTIMATE = -1 /* no price, or no legal value */, NO_MEMORY = -2 };
+/* The least estimate of a part in fs, by the model of the shape's head size or of the one that
+ * stands for it; *means is the configuration that reaches it. Or one of: */
+enum { NO_ESTIMATE = -1 /* no model, or no legal value */, NO_MEMORY = -2 };
 long long offer_estimate(const struct offers *, const struct offer *, const attune_shape *,
 			 const attune_batch *, const struct part *, struct config *means);
 
-/* made_up_batches.c: a matrix whose columns are the n offers, by their numbers. First come rows of scenarios,
- * *measured of them, at what the offers cost there; then rows of made-up batches, by estimate.
- * Features are rounded to few levels. NULL without memory. */
-struct matrix *teach(const struct offers *, const struct offer *const *, int n, int *measured);
+/* made_up_batches.c: the matrix from which a tree learns. Columns are the n offers. The first
+ * *measured rows are scenarios, with measured costs; the others are made-up batches, with estimated
+ * costs. Features are rounded to few levels. NULL without memory. */
+struct matrix *make_training_matrix(const struct offers *, const struct offer *const *, int n,
+				    int *measured);
 
 #endif

@@ -1,6 +1,5 @@
-/* cells.c - where the cells of a choice are: they are sorted by scenario, phase, choice and
- * pass (data_finish.c), a few hundred for each scenario and phase of the thousands of choices that
- * there are. */
+/* cells.c - looks up cells by scenario, phase, choice and pass. They are sorted in that order
+ * (data_finish.c). Of thousands of choices a scenario and phase has cells of a few hundred. */
 #include "data.h"
 
 int data_find(const struct data *d, const struct choice *c)
@@ -36,7 +35,7 @@ static int first_from(const struct data *d, int row, int key)
 	return lo;
 }
 
-/* Those of one choice from `at` on, which moves behind them. */
+/* Takes the cells of one choice from *at on and moves *at behind them. */
 static struct cells take(const struct data *d, int *at, int end, int choice)
 {
 	struct cells c = { { NULL } };

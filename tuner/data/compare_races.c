@@ -1,7 +1,7 @@
-/* compare_races.c - which times of a scenario can be compared with each other. Racers of one race are
- * timed in the same rounds. First times of several races are comparable where clock.c has put
- * them on one clock. Second times of two sessions are comparable but for the drift between
- * them. A first time and a second time never are. */
+/* compare_races.c - compares two times of a scenario, if they can be compared. Contenders of one
+ * race are timed in the same rounds. Times of pass A from several races are comparable where
+ * race_clock.c has put them on one clock. Times of pass B from two sessions are comparable but for
+ * the drift between these. A time of pass A and one of pass B never are. */
 #include "data.h"
 #include "harness/base/base.h"
 #include <math.h>

@@ -1,6 +1,6 @@
-/* data_finish.c - finishes data: puts what was added into an order that does not depend on how the rows
- * were inserted, and finds what the times need. All that is generated from here must come out the
- * same from the same cells. */
+/* data_finish.c - sorts struct data after all rows were added and runs the steps that derive times.
+ * The order does not depend on how rows were inserted: the same cells must generate the same
+ * header. */
 #include "data.h"
 #include "filling.h"
 #include <stdlib.h>
@@ -47,8 +47,8 @@ static int *sort_ranked(struct data *d, void *v, int n, size_t size,
 }
 
 /* ---- cells ------------------------------------------------------------------------ */
-/* at[g]: where elements of group g begin when sorted, at[groups] is n; order[i]: which element
- * comes to i. Of a group in the order of arrival. NULL without memory. */
+/* Counting sort; stable. Element order[i] comes to place i; group g begins at at[g], and at[groups]
+ * is n. NULL without memory. */
 static int *group(const int *of, size_t stride, int n, int groups, int *at)
 {
 	int *order = malloc(sizeof *order * ((size_t)n + 1));
@@ -72,7 +72,7 @@ static int by_number(const void *pa, const void *pb)
 	return (a > b) - (a < b);
 }
 
-/* order[from..to): of one row; by key, then by arrival. sorted: room for as many. */
+/* Sorts the n cells of one row by key, then by arrival. sorted: scratch, [n]. */
 static void sort_row(const struct place *place, int *order, int n, long long *sorted)
 {
 	for (int i = 0; i < n; i++)
@@ -94,8 +94,8 @@ static int sort_rows(const struct data *d, int *order)
 	return sorted != NULL;
 }
 
-/* cell[i] = cell[order[i]] for all, without a second array: along each cycle, of which the
- * elements of `order` then become -1. */
+/* cell[i] = cell[order[i]] for all i, in place: follows each cycle and sets its elements of order
+ * to -1. */
 static void move_cells(struct cell *cell, int *order, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -114,7 +114,7 @@ static void move_cells(struct cell *cell, int *order, int n)
 	}
 }
 
-/* Of cells of the same row and key the newest stays. */
+/* Keeps the newest of the cells with the same row and key. */
 static void drop_older(struct data *d)
 {
 	int kept = 0;
@@ -157,7 +157,7 @@ static int order_cells(struct data *d, const int *scenario, const int *choice)
 	return done;
 }
 
-/* ---- plans, and what begins early --------------------------------------------------- */
+/* ---- plans, and early launches ------------------------------------------------------ */
 static int order_plans(struct data *d, const int *scenario, const int *choice)
 {
 	struct composed *sorted = malloc(sizeof *sorted * ((size_t)d->num_plans + 1));
@@ -201,7 +201,7 @@ static int order_paced(struct data *d, const int *scenario, const int *choice)
 	return rank != NULL;
 }
 
-/* The scaffold goes. */
+/* Sorts everything and frees the scaffold. */
 static int data_order(struct data *d)
 {
 	int *scenario = sort_ranked(d, d->v, d->n, sizeof *d->v, scenario_order);

@@ -1,11 +1,10 @@
-/* defaults.c - the defaults of the kernels, which the library runs where nothing else may run;
- * and the measured choices that a decided plan stands for. */
+/* defaults.c - resolves choices for a batch as the library does: formulas become concrete, and
+ * illegal choices give way to the kernels' defaults. */
 #include "data.h"
 
-/* In the library's order (kernels/api/context.c): few rows ask from the end. */
+/* In the library's order (kernels/api/context.c); short queries try it from the end. */
 static const char *const default_order[] = { "qblock", "segmented" };
 
-/* What c means for that part of the batch, a formula worked out; 0: it may not run. */
 int decided_legal(const struct data *d, const struct measured *m, enum phase phase,
 		  const struct choice *c, struct choice *out)
 {

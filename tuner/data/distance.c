@@ -1,4 +1,4 @@
-/* distance.c - how far apart two parts are, by their features. */
+/* distance.c - measures how different two parts are, by their features. */
 #include "data.h"
 #include <math.h>
 

@@ -1,4 +1,5 @@
-/* early_times.c - what a part takes when its launch begins early, to what it takes in turn. */
+/* early_times.c - the time of a part whose launch begins early, relative to the same launch in
+ * turn. */
 #include "data.h"
 #include "harness/base/base.h"
 #include <math.h>
@@ -30,7 +31,7 @@ struct pace *paces_of(const struct data *d, int *n)
 	return v;
 }
 
-/* The first of that scenario and phase, or of those behind them. */
+/* The first of that scenario and phase, or where it would be. */
 static int first_paced(const struct data *d, int scenario, enum phase phase)
 {
 	int lo = 0, hi = d->num_paced;

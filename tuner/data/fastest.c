@@ -1,13 +1,12 @@
-/* fastest.c - the least times of each scenario: of a part, and of all ways to run it. They are
- * asked for again and again, so they are found once, for either pass. */
+/* fastest.c - finds the least time of each part and of the whole of each scenario, once for either
+ * pass, since they are read often. */
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Of a row and a scenario, by what the data ask for: of which pass, and whether of what does
- * not overlap alone. */
+/* The least times of one scenario and pass; either of all plans or of those without overlap. */
 struct fastest {
 	double us[NUM_PHASES], whole_us;
 	int choice[NUM_PHASES];
@@ -18,7 +17,7 @@ static struct fastest *fastest_of(const struct data *d, int scenario, int serial
 	return &d->fastest[(scenario * NUM_PASSES + (int)d->pass) * 2 + serial];
 }
 
-/* serial: nothing that overlaps. */
+/* serial: leaves out choices that overlap. */
 static void find_part(const struct data *d, int scenario, enum phase phase, int serial,
 		      const char *overlaps, struct fastest *f)
 {
@@ -36,7 +35,7 @@ static void find_part(const struct data *d, int scenario, enum phase phase, int 
 	}
 }
 
-/* The least time of the ways that pass B measured, or of all of them. */
+/* The least time of all plans, or only_again of those that pass B measured. */
 static double least_of(const struct data *d, int scenario, int only_again, int serial,
 		       const struct fastest *f)
 {

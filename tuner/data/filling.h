@@ -1,4 +1,5 @@
-/* filling.h - inside struct data while it is being filled: the steps of data_finish. */
+/* filling.h - what only files that fill a struct data need: lookup tables, adding rows, and the
+ * steps of data_finish(). */
 #ifndef TUNER_DATA_FILLING_H
 #define TUNER_DATA_FILLING_H
 
@@ -6,20 +7,23 @@
 
 enum { PHASE_PLAN = NUM_PHASES };
 
-/* Where a cell belongs, by numbers in the order of arrival. */
+/* Where a cell belongs. Scenarios and choices are numbered in the order of arrival. */
 struct place {
 	int row, key; /* as data.row and data.key have them */
 };
 
-/* What a kernel and a choice's text come to. */
+enum { NOT_LISTED = -2 }; /* a choice that today's .def tables do not have */
+
+/* The choices that a row's kernel and choice texts name. */
 struct variant {
 	int choice, decode; /* choice: NOT_LISTED, or -1: not known yet; decode: of a plan */
-	int early;          /* value of the early axis; choice: the same in turn */
+	int early;          /* value of the early axis; choice is then the one without it */
 	enum attune_how how;
 };
+enum { MAX_ID = 1 << 24 }; /* larger ids of the database are not indexed; texts are looked up */
 
 struct scaffold {
-	void *scenarios, *choices; /* of names, by tsearch: of cells without ids */
+	void *scenarios, *choices; /* names, in tables of tsearch; for cells without ids */
 	int *scenario;             /* [scenario_id] */
 	struct variant *variant;   /* [variant_id] */
 	int num_scenarios, num_variants;
@@ -28,21 +32,26 @@ struct scaffold {
 };
 void scaffold_free(struct data *);
 
-/* data.c: a scenario without cells, and a choice, each unless it is there; 0 + complain. */
+/* data.c: adds a scenario without cells, or a choice, if it is new; 0 + complain. */
 int data_add_scenario(struct data *, const struct store_cell *);
 int data_add_choice(struct data *, const struct choice *);
-/* The same; the index until data_order, -1 without memory. */
+/* The same; return the index, which is valid until data_finish sorts; -1 without memory. */
 int data_put_scenario(struct data *, const struct store_cell *);
 int data_put_choice(struct data *, const struct choice *);
-/* One more cell, plan or row of pass E, by such indices. 0 without memory. */
+/* The index of a choice given as "segmented BLOCK_M=16 ..."; NOT_LISTED; -1 without memory. An
+ * early choice gets the index of the same choice without it, and *early its value. */
+int data_find_text(struct data *, const char *text, int *early);
+/* Room for [id] in an array; new elements are filled with bytes 0xff. 0 without memory. */
+int array_reach(void *array, int *room, long long id, size_t size);
+/* data_add.c: adds a cell, plan or early launch by such indices. 0 without memory. */
 int data_put_cell(struct data *, int scenario, int phase, int choice, enum pass,
 		  const struct cell *);
 int data_put_plan(struct data *, const struct composed *);
 int data_put_paced(struct data *, const struct paced *);
-/* data_finish.c: data_finish of cells that are of finished data: their clocks are set. */
+/* data_finish.c: data_finish for cells taken from finished data: these are on one clock already. */
 int data_finish_again(struct data *);
-/* load_scenarios.c: the scenarios that were measured on a GPU, as cells that have all but a time
- * and a choice. 0 + complain. */
+/* load_scenarios.c: calls each() for every scenario that was measured on a GPU, with a cell that
+ * has neither time nor choice. 0 + complain. */
 int scenarios_each(struct store *, const char *gpu, int (*each)(void *, const struct store_cell *),
 		   void *arg);
 
@@ -50,13 +59,13 @@ int scenarios_each(struct store *, const char *gpu, int (*each)(void *, const st
 int array_grow(void *array, int n, int *room, size_t size);
 
 /* All return 0 without memory. */
-/* power_source.c: whose cells' power is their own. */
+/* power_source.c: sets what each cell's power was measured over. */
 int energy_mark(struct data *);
-/* clock.c: makes cells of several races comparable. */
+/* race_clock.c: makes cells of several races comparable. */
 int clocks_set(struct data *);
 /* pass_shift.c: finds data.shift and data.again. */
 int passes_compare(struct data *);
-/* fastest.c: the least times, which are asked for again and again. */
+/* fastest.c: finds the least time of each scenario once. */
 int fastest_find(struct data *);
 
 #endif

@@ -11,22 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One batch of a model, and who adds choices for it. */
+/* One batch of a model, and a function that adds choices for it. */
 struct wanted {
 	const struct store_filter *filter;
-	int (*add_choices)(struct data *, int scenario, const void *arg); /* NULL: nobody */
+	int (*add_choices)(struct data *, int scenario, const void *arg); /* NULL: none are added */
 	const void *arg;
 };
 
-/* Data to be filled, and which rows belong to them. */
+/* The data to be filled, and which rows go into them. */
 struct loading {
 	struct data *d[2]; /* [1]: the same rows and more, or NULL */
-	int all[2];        /* layouts, and what gives the LSE */
+	int all[2];        /* include all layouts, and calls with LSE */
 	int stale;         /* times of older sources count */
-	int e4m3;          /* caches of E4M3 alone; else, but for all, of 16 and 32 bits */
+	int e4m3;          /* only caches of E4M3; 0: of 16 and 32 bits, unless all */
 	int failed;
-	long long scenario; /* id of the one at hand */
-	int scenarios[2];   /* that data had before it */
+	long long scenario; /* id of the current scenario */
+	int scenarios[2];   /* number of scenarios before it */
 	struct lost lost;
 };
 
@@ -38,7 +38,7 @@ static int belongs(const struct loading *l, int i, const attune_shape *shape)
 	return l->e4m3 ? is_e4m3 : !is_e4m3 || l->all[i];
 }
 
-/* The cells of the scenario at hand are all there. */
+/* Called when all cells of the current scenario have been read. */
 static void end_scenario(struct loading *l)
 {
 	const int lost = lost_end(&l->lost);
@@ -53,7 +53,7 @@ static void end_scenario(struct loading *l)
 	}
 }
 
-/* Whether the row's time counts; what does not is counted. */
+/* Whether the row's time counts. Keeps the numbers of those that do not. */
 static int counts(const struct loading *l, struct data *d, const struct store_cell *c)
 {
 	if (c->today == STALE && !l->stale) {
@@ -81,14 +81,13 @@ static int add_one(void *arg, const struct store_cell *c)
 	return !l->failed;
 }
 
-/* What tests make of a stand-in is read by tests alone. */
+/* Only tests read databases of emulated devices. */
 static int is_worth_reading(const struct device_info *d, const char *db_path)
 {
 	const char *asked = getenv("ATTUNE_EMULATED");
 	if (!device_is_emulated(d) || (asked && !strcmp(asked, "1")))
 		return 1;
-	complain("%s: this database was made on an emulated device, %s: nothing in it is a time",
-		 db_path, d->name);
+	complain("%s: made on an emulated device, %s: it holds no real times", db_path, d->name);
 	return 0;
 }
 
@@ -127,14 +126,14 @@ static int read_rows(struct loading *l, struct store *store, const char *gpu,
 		      add_choices(l->d[0], w));
 }
 
-/* both: also, to l->d[1], with all layouts. */
+/* both: also fills l->d[1]. */
 static int load(struct loading *l, struct store *store, const char *db_path, const char *name,
 		int both, const struct wanted *w)
 {
 	struct run_info run = { 0 };
 	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
-	const int known = store_device(store, gpu, &run); /* else it has said so */
+	const int known = store_device(store, gpu, &run); /* if not, it has complained */
 	if (known ? !is_worth_reading(&run.device, db_path) : store_is_damaged(store))
 		return 0;
 	l->e4m3 = name[gpu_length(name)] != '\0';
@@ -160,10 +159,9 @@ void data_say_noisy(const struct data *d, const char *db_path)
 void data_say_left_out(const struct data *d, const char *db_path)
 {
 	if (d->stale)
-		complain(
-		    "%s: %d measurements are of older sources and left out; they are listed by: "
-		    "attune show --gpu %s --stale",
-		    db_path, d->stale, d->gpu);
+		complain("%s: %d measurements are of older sources and left out; this lists them: "
+			 "attune show --gpu %s --stale",
+			 db_path, d->stale, d->gpu);
 	data_say_noisy(d, db_path);
 	if (d->ignored)
 		complain("%s: %d measurements name choices that today's .def tables do not list; "
@@ -227,7 +225,7 @@ struct data *data_load_one(const char *db_path, const char *gpu, const struct st
 	return l.d[0];
 }
 
-/* A header is made of it, so that a damaged file must not pass. */
+/* The header contains the hash, so the file is checked for damage first. */
 int data_hash(struct data *d, const char *db_path)
 {
 	struct store *store = store_open(db_path, 1);

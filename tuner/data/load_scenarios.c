@@ -1,4 +1,4 @@
-/* load_scenarios.c - the scenarios of a database without their cells. */
+/* load_scenarios.c - reads the scenarios of a database without their cells. */
 #include "filling.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those with a row of the GPU's newest device, as store_each chooses it. */
+/* Scenarios measured on the GPU's newest device, chosen as store_each() does. */
 static const char sql[] =
     "SELECT id, model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads,"
     " num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi,"

@@ -1,4 +1,5 @@
-/* lost_kernels.c - see lost_kernels.h. */
+/* lost_kernels.c - keeps each kernel's least fresh and least stale time per part; see
+ * lost_kernels.h. */
 #include "data.h"
 #include "lost_kernels.h"
 #include "harness/base/base.h"
@@ -28,7 +29,7 @@ void lost_note(struct lost *l, const struct store_cell *c)
 	*least = fmin(*least, c->median_us);
 }
 
-/* Whether the part's fastest time is stale, and its kernel has no other there. */
+/* Whether the part's fastest kernel has no fresh time. */
 static int best_is_lost(const struct kernel_least *v, int n)
 {
 	double best = INFINITY;

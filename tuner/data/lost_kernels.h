@@ -1,5 +1,5 @@
-/* lost_kernels.h - whether a scenario's fastest kernel has lost all its rows to an edit of its source: what
- * is left would teach the wrong kernel. Cells of a scenario follow one another. */
+/* lost_kernels.h - detects that a scenario's fastest kernel has only stale rows, because its source
+ * was edited. Trees must not learn from the rest: it would name the wrong kernel. */
 #ifndef TUNER_DATA_LOST_KERNELS_H
 #define TUNER_DATA_LOST_KERNELS_H
 
@@ -7,8 +7,8 @@
 
 enum { MAX_KERNELS = 32 /* of a device */ };
 
-/* The least times of a kernel in one part of a scenario, of rows that count and of stale ones;
- * INFINITY: none. */
+/* A kernel's least times in one part of a scenario: of fresh rows and of stale ones; INFINITY:
+ * none. */
 struct kernel_least {
 	char kernel[32];
 	double fresh, stale;
@@ -19,8 +19,9 @@ struct lost {
 	int kernels[NUM_PHASES];
 };
 
+/* Called for each cell of a scenario. */
 void lost_note(struct lost *, const struct store_cell *);
-/* Of the scenario whose cells were noted; the next one begins. */
+/* Called after the last one: whether the fastest kernel was lost. Starts the next scenario. */
 int lost_end(struct lost *);
 
 #endif

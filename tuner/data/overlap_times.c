@@ -1,17 +1,17 @@
-/* overlap_times.c - what each way to overlap the parts of a mixed batch takes, by measured times.
- * A way is SAYS_SERIAL, SAYS_STREAMS or a choice, as in overlap_decision.c; its time counts as a ratio to
- * the fastest serial way of the same race. */
+/* overlap_times.c - the times of mixed batches by how their two parts overlap. A `way` is
+ * SAYS_SERIAL, SAYS_STREAMS or a fused choice, as in overlap_decision.c. Its time counts as a ratio
+ * to the fastest serial plan of the same race. */
 #include "data.h"
 #include "runs.h"
 #include "harness/base/base.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* What is this share of another time was another plan, and not the clock. */
+/* A larger difference than this is not clock drift: the plans themselves differ. */
 #define GOOD 0.95
 
-/* Also of those that the race gave up: the serial plan which another way has beaten is the
- * one to compare that with. */
+/* Keeps eliminated runs, too: a serial plan that an overlap eliminated is the one to compare it
+ * with. */
 static void add_run(struct runs *r, const struct cell *cell, int way, int prefill, int decode)
 {
 	if (cell && cell->outcome == OUTCOME_OK)
@@ -48,8 +48,9 @@ static int is_paired(const struct cell *a, const struct cell *b)
 	return a->race == b->race && a->ratio > 0 && b->ratio > 0;
 }
 
-/* To the fastest serial run of the same race. Where that race had none, or none that is any
- * good, to the fastest of all, be it the sum of parts that no race ran one after the other. */
+/* The run's time / the fastest serial time of its race. If that race had no serial run, or none
+ * that is near the scenario's best, the scenario's serial time counts; it may be a sum of two
+ * parts. */
 static double ratio_of(const struct runs *all, const struct run *run)
 {
 	double paired = NAN, us = INFINITY;
@@ -65,7 +66,7 @@ static double ratio_of(const struct runs *all, const struct run *run)
 	return all->serial_us < GOOD * us ? paired * us / all->serial_us : paired;
 }
 
-/* The same parts one after the other, in the same race; NULL: they did not run so. */
+/* The same parts in series, in the same race; NULL: not measured. */
 static const struct run *serial_of(const struct runs *all, const struct run *run)
 {
 	for (int i = 0; i < all->n; i++) {
@@ -77,7 +78,7 @@ static const struct run *serial_of(const struct runs *all, const struct run *run
 	return NULL;
 }
 
-/* Races ran pairs, too, of which neither part was any good: no way makes these fast. */
+/* Races also ran pairs of slow parts, which no overlap makes fast. */
 static int has_good_parts(const struct runs *all, const struct run *run)
 {
 	const struct run *serial = serial_of(all, run);

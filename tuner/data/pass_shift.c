@@ -1,4 +1,5 @@
-/* pass_shift.c - which scenarios pass B judges, and how its clock ran beside pass A's. */
+/* pass_shift.c - finds which scenarios pass B scores, and how much slower or faster it ran than
+ * pass A. */
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pass B has what is within that of pass A's best. */
+/* Pass B counts only if it contains a choice within this factor of pass A's best. */
 #define OUTDATED 1.05
 
 static int is_ok(const struct cell *c)
@@ -14,7 +15,7 @@ static int is_ok(const struct cell *c)
 	return c && c->outcome == OUTCOME_OK;
 }
 
-/* The least of pass A: of all, and of what pass B has, too. */
+/* The least times of pass A, over all choices or over those that pass B also has. */
 struct least {
 	double phase[NUM_PHASES], plan;
 };
@@ -49,8 +50,8 @@ static void least_plans(struct data *d, int scenario, struct least *all, struct 
 	}
 }
 
-/* Pass B judges where it has what pass A found fastest, or nearly so. Where choices that came
- * later are faster than all that it has, it is of another time, and counts no more than pass A. */
+/* Pass B scores a scenario if it contains pass A's fastest choice or nearly so. If choices added
+ * later are faster than everything in it, it is outdated and counts no more than pass A. */
 static void compare(struct data *d, int scenario, double *ratio)
 {
 	const struct measured *m = &d->v[scenario];

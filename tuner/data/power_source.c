@@ -1,10 +1,10 @@
 /* power_source.c - finds out which runs the power reading of each cell covers.
  *
- * An NVIDIA sensor averages over a second; the race of a burst lasts a twentieth of that. A
- * reading after a burst covers whatever ran around it. A steady race runs unbroken until the power
- * holds still, so its reading covers all who take turns in it; their joules then differ as their
- * times do. Those who are left at its end run alone for a while (protocol.hold_s), and their
- * readings are their own. */
+ * An NVIDIA sensor averages over a second; the race of a burst lasts a twentieth of that. A reading
+ * after a burst covers whatever ran around it. A steady race runs without a break until the power
+ * settles, so its reading covers all contenders; their joules then differ only as their times do.
+ * The contenders left at its end each run alone for a while (protocol.hold_s), so their readings
+ * cover only themselves. */
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double same_reading = 1e-9; /* shares: the same number, after joules and back */
+static const double same_reading =
+    1e-9; /* relative: the same number, converted to joules and back */
 
 struct reading {
 	struct cell *cell;
@@ -42,7 +43,7 @@ static int are_same(const struct reading *a, const struct reading *b)
 	return fabs(a->watts - b->watts) < same_reading * a->watts;
 }
 
-/* v: of one race */
+/* v: the n readings of one race, sorted by watts */
 static enum power_of power_of(const struct reading *v, int i, int n)
 {
 	const int shared =
@@ -62,7 +63,7 @@ static void mark(struct data *d, const struct reading *v, int n)
 	}
 }
 
-/* v NULL: all are of what ran around a burst. */
+/* v NULL: all readings cover what ran around a burst. */
 static void read(struct data *d, struct reading *v, int *n, struct cell *c, int scenario, int phase)
 {
 	if (c->outcome != OUTCOME_OK || !(c->joules > 0))

@@ -1,11 +1,10 @@
-/* clock.c - one clock for several races.
+/* race_clock.c - makes the times of a scenario's races comparable.
  *
- * A choice is raced in several stages, and between them a device drifts. All racers
- * of a race are timed in rounds against one reference, so that a cell's `us` is its
- * ratio to the reference x the reference's time, by one clock for the scenario and
- * phase: that of the race with most cells. A race keeps its own times where its
- * reference was another choice, as its cell of ratio 1 tells, or, where that cell has
- * been measured anew since, seems to have changed by more than MAX_DRIFT. */
+ * A choice races in several stages, and the device drifts between them. All contenders of a race
+ * are timed in rounds against one reference. So a cell's `us` is set to its ratio x the time that
+ * the reference had in the race with most cells. A race keeps its own times if its reference (the
+ * cell of ratio 1) was another choice, or if the reference's time drifted by more than
+ * MAX_DRIFT. */
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
@@ -14,78 +13,77 @@
 
 #define MAX_DRIFT 0.1
 
-struct lap { /* a cell, and what it makes of its race's reference */
+struct timed {
 	struct cell *cell;
 	int choice;
-	double reference_us;
+	double reference_us; /* the reference's time in its race: median / ratio */
 };
 
 static int by_race(const void *pa, const void *pb)
 {
-	const struct lap *a = pa, *b = pb;
+	const struct timed *a = pa, *b = pb;
 	if (a->cell->race != b->cell->race)
 		return a->cell->race < b->cell->race ? -1 : 1;
 	return (a->reference_us > b->reference_us) - (a->reference_us < b->reference_us);
 }
 
-/* Of laps[from..return) that are of one race. */
-static int end_of_race(const struct lap *lap, int from, int n)
+/* v[from..return) are of one race. */
+static int end_of_race(const struct timed *v, int from, int n)
 {
 	int end = from;
-	while (end < n && lap[end].cell->race == lap[from].cell->race)
+	while (end < n && v[end].cell->race == v[from].cell->race)
 		end++;
 	return end;
 }
 
-/* Of a race's n laps; -1: measured anew since */
-static int reference_of(const struct lap *lap, int n)
+/* The reference of a race of n cells; -1: a later race has replaced its cell. */
+static int reference_of(const struct timed *v, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (lap[i].cell->ratio == 1)
-			return lap[i].choice;
+		if (v[i].cell->ratio == 1)
+			return v[i].choice;
 	return -1;
 }
 
-static void set_clock(struct lap *lap, int n)
+static void set_clock(struct timed *v, int n)
 {
 	double clock = NAN;
 	int most = 0, reference = -1;
-	qsort(lap, (size_t)n, sizeof *lap, by_race);
+	qsort(v, (size_t)n, sizeof *v, by_race);
 	for (int i = 0, end; i < n; i = end) {
-		end = end_of_race(lap, i, n);
+		end = end_of_race(v, i, n);
 		if (end - i <= most)
 			continue;
 		most = end - i;
-		clock = lap[(i + end) / 2].reference_us;
-		reference = reference_of(lap + i, end - i);
+		clock = v[(i + end) / 2].reference_us;
+		reference = reference_of(v + i, end - i);
 	}
 	for (int i = 0, end; i < n; i = end) {
-		end = end_of_race(lap, i, n);
-		const int own = reference_of(lap + i, end - i);
+		end = end_of_race(v, i, n);
+		const int own = reference_of(v + i, end - i);
 		const int alone = own >= 0 && end - i == 1 && own != reference;
 		if (alone || (own >= 0 && reference >= 0 && own != reference) ||
-		    fabs(lap[(i + end) / 2].reference_us / clock - 1) > MAX_DRIFT)
+		    fabs(v[(i + end) / 2].reference_us / clock - 1) > MAX_DRIFT)
 			continue;
 		for (int k = i; k < end; k++) {
-			lap[k].cell->us = lap[k].cell->ratio * clock;
-			lap[k].cell->on_clock = 1;
+			v[k].cell->us = v[k].cell->ratio * clock;
+			v[k].cell->on_clock = 1;
 		}
 	}
 }
 
-/* Of the cells of a row. */
-static void compare_races(struct data *d, int row, struct lap *lap)
+static void compare_races(struct data *d, int row, struct timed *v)
 {
 	int n = 0;
 	for (int i = d->row[row]; i < d->row[row + 1]; i++) {
 		struct cell *cell = &d->cell[i];
 		if (d->key[i] % NUM_PASSES == PASS_A && cell->outcome == OUTCOME_OK &&
 		    cell->ratio > 0)
-			lap[n++] = (struct lap){ cell, d->key[i] / NUM_PASSES,
+			v[n++] = (struct timed){ cell, d->key[i] / NUM_PASSES,
 						 cell->median_us / cell->ratio };
 	}
 	if (n)
-		set_clock(lap, n);
+		set_clock(v, n);
 }
 
 int clocks_set(struct data *d)
@@ -93,9 +91,9 @@ int clocks_set(struct data *d)
 	int most = 0;
 	for (int r = 0; r < d->n * NUM_PHASES; r++)
 		most = d->row[r + 1] - d->row[r] > most ? d->row[r + 1] - d->row[r] : most;
-	struct lap *lap = malloc(sizeof *lap * ((size_t)most + 1));
-	for (int r = 0; lap && r < d->n * NUM_PHASES; r++)
-		compare_races(d, r, lap);
-	free(lap);
-	return lap != NULL;
+	struct timed *v = malloc(sizeof *v * ((size_t)most + 1));
+	for (int r = 0; v && r < d->n * NUM_PHASES; r++)
+		compare_races(d, r, v);
+	free(v);
+	return v != NULL;
 }

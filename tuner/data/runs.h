@@ -1,31 +1,31 @@
-/* runs.h - the measured ways to run a mixed scenario whole, and what each takes. For
+/* runs.h - the measured plans of a mixed scenario, grouped by how their parts overlap. For
  * overlap_times.c and overlap_decision.c only. */
 #ifndef TUNER_DATA_RUNS_H
 #define TUNER_DATA_RUNS_H
 
 #include "data.h"
 
-/* A measured way to run a mixed scenario whole. */
 struct run {
 	const struct cell *cell;
-	int way;
-	int prefill, decode; /* of a plan; -1 */
+	int way;             /* its overlap: SAYS_SERIAL, SAYS_STREAMS or a fused choice */
+	int prefill, decode; /* decode -1: one launch for the whole batch */
 };
 
 struct runs {
 	struct run *v;
 	int n;
-	double serial_us; /* the least of all serial ways, in whatever race */
+	double serial_us; /* the least serial time of all races */
 };
 
-/* The way of a plan: SAYS_SERIAL, SAYS_STREAMS or the index of its prefill choice. */
+/* The overlap of a plan: SAYS_SERIAL, SAYS_STREAMS or the index of its prefill choice. */
 int composed_way(const struct data *, const struct composed *);
-/* All of one pass; v is the caller's to free. 0 without memory. */
+/* All runs of one pass; the caller frees v. 0 without memory. */
 int runs_find(const struct data *, int scenario, enum pass, struct runs *);
-/* The least ratio of a way; of the pick's own parts, where they ran so. INFINITY: not measured. */
+/* Time with an overlap / the fastest serial time: of the pick's own parts if measured, else the
+ * least. INFINITY: not measured. */
 double runs_ratio(const struct runs *, int way, const struct pick *);
-/* What two streams take, to one after the other: hardly a matter of what the parts are. Told
- * by the pick's own parts, else by the fastest pair that ran both ways. */
+/* Time on two streams / time of the same parts in series. It hardly depends on the parts: without
+ * the pick's own, the fastest pair that ran both ways stands for them. */
 double runs_streams(const struct runs *, const struct pick *);
 
 #endif

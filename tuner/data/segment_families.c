@@ -1,11 +1,10 @@
-/* segment_families.c - choices that say how to work out a value of a tunable, instead of
- * naming it: "SEGMENTS=balance(1,96,192,16)". They are never measured: where one is
- * asked for, the choice of numbers counts that config_resolve makes of it for the
- * batch. A family is that choice with all its siblings:
+/* segment_families.c - resolves choices with a formula, such as "SEGMENTS=balance(1,96,192,16)".
+ * They are never measured: in each batch the concrete choice counts that config_resolve() makes of
+ * them. A family is the set of concrete choices that differ only in that value:
  *
  *   segmented BLOCK_M=16 TILE_SIZE=64 NUM_WARPS=4 NUM_STAGES=3 SEGMENTS=*
  *     member[ ] 1 2 3 4 6 8 ...      measured or not
- *     means[scenario][phase][choice] which of them a formula comes to, -1: none */
+ *     means[scenario][phase][choice] the member that a formula gives, -1: none */
 #include "data.h"
 #include "filling.h"
 #include "harness/base/base.h"
@@ -13,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A family has formulas when it was measured at two values or more, in this share
- * of the scenarios. */
+/* A family gets formulas if it was measured at two values or more, in over 1 / WIDELY of the
+ * scenarios. */
 enum { WIDELY = 20 };
 
-/* In data.means; a member's is behind these. */
+/* In data.means; MEANS_FIRST + i is member i. */
 enum meaning { NOT_KNOWN, MEANS_NONE, MEANS_FIRST };
 
 static int value_index(const struct choice *c)
@@ -33,7 +32,7 @@ static int value_index(const struct choice *c)
 	return -1; /* a formula */
 }
 
-/* Those of a family together, in the order of their indices. */
+/* Sorts members of a family next to each other, by index. */
 static int family_order(const void *pa, const void *pb, void *arg)
 {
 	const struct data *d = arg;
@@ -67,7 +66,7 @@ static void begin_family(struct data *d, int choice)
 		f->member[i] = -1;
 }
 
-/* Families in the order of their first members. first: [num_choices] that of each choice. */
+/* Numbers families in the order of their first members. first[choice]: the first member. */
 static void join_families(struct data *d, const int *first)
 {
 	for (int c = 0; c < d->num_choices; c++) {
@@ -111,8 +110,8 @@ static int find_families(struct data *d)
 }
 
 /* ---- choices with a formula ----------------------------------------------------------- */
-/* scenarios[family]: in how many of them it has a right result of pass A. seen: room for one
- * a family. */
+/* scenarios[family]: the number of scenarios where it has an ok result of pass A. seen: scratch,
+ * [num_families]. */
 static void count_scenarios(const struct data *d, int *scenarios, int *seen)
 {
 	for (int f = 0; f < d->num_families; f++)

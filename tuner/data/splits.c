@@ -1,5 +1,4 @@
-/* splits.c - the splits of scenarios: which ones trees learn from, which ones judge, and which
- * ones a database has. */
+/* splits.c - the splits of scenarios: which are learned from, which are held out, which exist. */
 #include "data.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"

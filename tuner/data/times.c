@@ -1,5 +1,5 @@
-/* times.c - what the measured cells say about a scenario: which choices may run, and how long each
- * takes. */
+/* times.c - the time of a choice in a scenario, from its cells or from those of its family, and its
+ * noise. */
 #include "data.h"
 #include "harness/base/base.h"
 #include <math.h>
@@ -78,13 +78,13 @@ int measured_again(const struct data *d, int scenario, enum phase phase)
 	return d->pass == PASS_B && d->again[scenario * NUM_PHASES + (int)phase];
 }
 
-/* Between two members that were measured the time is taken to be at most the larger
- * of theirs, since more segments first help and then hinder. Beyond the last of them
- * each step costs a tenth, and three steps are too far to tell. */
+/* Between two measured members the guess is the larger of their times, since more segments first
+ * help and then hinder. Beyond the last measured one each step adds a tenth; three steps are too
+ * far. */
 double family_time(const struct data *d, int scenario, enum phase phase, int choice)
 {
 	enum { FAR = 3 };
-	double beside[2] = { INFINITY, INFINITY };
+	double nearest[2] = { INFINITY, INFINITY };
 	int steps[2] = { 0, 0 };
 	if (choice >= d->num_columns)
 		choice = data_concrete(d, scenario, phase, choice);
@@ -96,15 +96,15 @@ double family_time(const struct data *d, int scenario, enum phase phase, int cho
 		return INFINITY;
 	const struct family *f = &d->family[family];
 	for (int side = 0; side < 2; side++)
-		for (int i = at; i >= 0 && i < f->num_members && !isfinite(beside[side]);
+		for (int i = at; i >= 0 && i < f->num_members && !isfinite(nearest[side]);
 		     i += side ? 1 : -1) {
 			steps[side] = abs(i - at);
-			beside[side] = f->member[i] < 0
-					   ? INFINITY
-					   : data_part_time(d, scenario, phase, f->member[i]);
+			nearest[side] = f->member[i] < 0
+					    ? INFINITY
+					    : data_part_time(d, scenario, phase, f->member[i]);
 		}
-	if (isfinite(beside[0]) && isfinite(beside[1]))
-		return fmax(beside[0], beside[1]);
-	const int side = !isfinite(beside[0]);
-	return steps[side] < FAR ? beside[side] * (1 + 0.1 * steps[side]) : INFINITY;
+	if (isfinite(nearest[0]) && isfinite(nearest[1]))
+		return fmax(nearest[0], nearest[1]);
+	const int side = !isfinite(nearest[0]);
+	return steps[side] < FAR ? nearest[side] * (1 + 0.1 * steps[side]) : INFINITY;
 }

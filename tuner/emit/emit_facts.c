@@ -1,6 +1,6 @@
 /* emit_facts.c - what all written forms of a forest ask about its leaves and choices. */
 #include "writing.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
 
 int has_figures(const struct node *v)

@@ -59,7 +59,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'd': o->db = arg; return 0;
 	case 'o': o->out = arg; return 0;
 	case OPT_LEAVES:
-		o->limits.leaves = o->limits.taught = count_arg(state, arg, 1, 200);
+		o->limits.leaves = o->limits.leaves_with_estimates = count_arg(state, arg, 1, 200);
 		return 0;
 	case OPT_VARIANTS: o->limits.variants = count_arg(state, arg, 1, MAX_IDS / 2); return 0;
 	case OPT_CHECK: o->check = 1; return 0;

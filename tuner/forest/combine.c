@@ -1,4 +1,5 @@
-/* combine.c - one forest of two: see gate.h for which decisions go together and why. */
+/* combine.c - combines two forests decision by decision; gate.h says which decisions go
+ * together. */
 #include "forest.h"
 #include "harness/base/base.h"
 #include "tuner/tree/tree.h"
@@ -36,15 +37,15 @@ static int are_whole_groups(const int take[NUM_DECISIONS])
 			if (gate_group_of((enum decision)t) ==
 				gate_group_of((enum decision)other) &&
 			    !take[t] != !take[other]) {
-				complain("rules for %s and %s depend on each other: both must be "
-					 "taken from one header",
+				complain("rules for %s and %s depend on each other: take both from "
+					 "one header",
 					 decision_names[other], decision_names[t]);
 				return 0;
 			}
 	return 1;
 }
 
-/* used[id]: whether a taken tree of this forest names it. */
+/* used[id]: whether a tree that is taken from this forest names it. */
 static void mark_used(const struct forest *f, const int *take, int is_fresh, char used[MAX_IDS])
 {
 	memset(used, 0, MAX_IDS);
@@ -56,7 +57,7 @@ static void mark_used(const struct forest *f, const int *take, int is_fresh, cha
 		}
 }
 
-/* Moves the used choices over: to[id] is the new id, -1 for others. 0 + complain. */
+/* Copies the used choices; to[id] is the new id, -1: not used. 0 + complain. */
 static int take_choices(struct forest *out, const struct forest *f, const char *used, int *to)
 {
 	for (int id = 0; id < f->num_choices; id++) {
@@ -78,7 +79,7 @@ static int take_choices(struct forest *out, const struct forest *f, const char *
 	return 1;
 }
 
-/* A runner-up that is no choice of the new forest is not named. */
+/* Renumbers actions; a runner-up that the new forest does not have becomes -1. */
 static int copy_tree(struct tree *out, const struct tree *t, enum decision decision, const int *to)
 {
 	*out = (struct tree){ .v = malloc(sizeof *out->v * (size_t)t->n), .n = t->n, .room = t->n };
@@ -101,7 +102,7 @@ static int has_costs(const struct forest *f, int n, int id)
 	return 0;
 }
 
-/* Of choices that both forests have those of the first one stay. */
+/* A choice of both forests keeps the costs of the first one. */
 static int take_costs(struct forest *out, const struct forest *f, const int *to)
 {
 	const int before = out->num_costs;

@@ -1,9 +1,8 @@
-/* decide.c - what a forest decides for a batch, as the library does it (kernels/api/plan.c). */
+/* decide.c - decides the plan of a batch by a forest, as the library does (kernels/api/plan.c). */
 #include "forest.h"
 #include "tuner/data/data.h"
 #include "tuner/tree/tree.h"
 
-/* ---- a forest ------------------------------------------------------------------------ */
 static int decide(const struct forest *f, enum decision decision, const struct measured *m)
 {
 	const struct tree *t = &f->tree[decision];
@@ -40,7 +39,7 @@ int decision_is_of(enum decision decision, const struct measured *m)
 		   : m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
 }
 
-/* What the tree of a part says, else the default. */
+/* The choice of a part's tree, else the default. */
 static void make_part(const struct data *d, const struct forest *f, enum decision decision,
 		      int action, const struct measured *m, struct choice *part,
 		      struct decided *out)

@@ -1,10 +1,9 @@
-/* forest.c - a forest: how large it may be, what it is made of, and what its trees say at
- * all. */
+/* forest.c - frees a forest, and counts its leaves, kernels and decisions. */
 #include "forest.h"
 #include "tuner/tree/tree.h"
 
-/* Where estimates fill in between scenarios, many leaves do not overfit. */
-const struct limits default_limits = { .leaves = 24, .variants = 12, .taught = 64 };
+/* With made-up batches between the scenarios, many leaves do not overfit. */
+const struct limits default_limits = { .leaves = 24, .variants = 12, .leaves_with_estimates = 64 };
 
 void forest_free(struct forest *f)
 {

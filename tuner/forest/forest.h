@@ -1,24 +1,24 @@
-/* forest.h - the trees of all decisions with the choices they name, as a struct and read from a header.
- * Includes data and tree. */
+/* forest.h - a forest: the trees of all decisions and the choices that they name; learned, or read
+ * back from a header. Includes matrix and tree. */
 #ifndef TUNER_FOREST_FOREST_H
 #define TUNER_FOREST_FOREST_H
 
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
 
-/* ---- forest.c: the trees of all decisions, and what they may name ----------- */
+/* ---- forest.c: the forest and its size ------------------------------------- */
 enum { MAX_IDS = 64, MAX_COSTS = 256 };
-/* How a tree came about: not in the header's code, but in its comments. */
+/* How good a tree is; printed in the header's comments. */
 struct making {
 	struct portfolio portfolio;
-	/* Of depth CERTIFIED over the same columns, per unit of weight: what the best
-	 * tree costs, and what the method makes; and the tree that was made. */
+	/* Mean slowdowns: of the exact best tree of depth CERTIFIED over the same columns, of our
+	 * method at that depth, and of the tree that was made. */
 	double exact, method, made;
 };
 enum { CERTIFIED = 3 };
 struct forest {
-	struct tree tree[NUM_DECISIONS]; /* actions: ids or enum says */
-	struct choice choice[MAX_IDS];   /* by id: the most used first, then the overlap's */
+	struct tree tree[NUM_DECISIONS]; /* actions: ids, or enum says */
+	struct choice choice[MAX_IDS];   /* [id] the most used first, then those of the overlap */
 	int num_choices;
 	struct selector_costs costs[MAX_COSTS]; /* of choices with SEGMENTS=fitted */
 	int num_costs;
@@ -26,46 +26,46 @@ struct forest {
 	struct making making[2]; /* of the prefill and the decode tree; 0 when read back */
 };
 struct limits {
-	int leaves;   /* of each tree */
-	int variants; /* choices of either phase */
-	int taught;   /* leaves of a tree that also learns from estimates; 0: as many as others */
+	int leaves;                /* of each tree */
+	int variants;              /* choices of either phase */
+	/* leaves of a tree that also learns from made-up batches; 0: the same as others */
+	int leaves_with_estimates;
 };
 extern const struct limits default_limits;
 void forest_free(struct forest *);
 int forest_leaves(const struct forest *);
 int forest_kernels(const struct forest *); /* distinct ones among its choices */
-/* Whether some leaf says other than serial. */
+/* Whether some leaf of the overlap tree is not serial. */
 int forest_overlaps(const struct forest *);
-/* Whether the tree says anything; if not, headers and texts leave it out: of so many decisions
- * they hold trees. */
+/* Whether the early tree has an effect. If not, headers and texts leave it out. */
 int forest_says_early(const struct forest *);
-int forest_decisions(const struct forest *);
-/* What that comes to for a part of a choice of trees, which in itself is in turn. */
+int forest_decisions(const struct forest *); /* number of trees in a header */
+/* The value of the early axis for a part. */
 int forest_early(const struct forest *, const struct attune_features *);
 
-/* ---- words.c: choices and what leaves say, in words --------------------------------------- */
+/* ---- words.c: choices and actions of leaves as text ---------------------------------------- */
 /* "segmented BLOCK_M=16 ..." */
 void choice_words(const struct choice *, char text[MAX_CHOICE_TEXT]);
-/* The same of what a leaf says. */
+/* The same for the action of a leaf. */
 void says_words(const struct forest *, enum decision, int action, char text[MAX_CHOICE_TEXT]);
 enum { CHOICE_NAME = 96 }; /* room for a choice's name in a header */
-/* What is said in place of a choice: "streams"; NULL: it is no such word. */
+/* The name of an action that is not a choice, such as "streams"; else NULL. */
 const char *says_word(enum decision, int action);
 
-/* ---- decide.c: what a forest decides for a batch ------------------------------------ */
-/* The choice of that id for the part of that phase, its segments a number; 0 also of -1: there is
- * none that may run, so the library takes the defaults. */
+/* ---- decide.c: the plan that a forest decides for a batch ---------------------------- */
+/* The choice of that id as a concrete choice for the part of that phase. 0: action is -1 or the
+ * choice may not run; the library then takes the defaults. */
 int action_choice(const struct data *, const struct forest *, enum phase, int action,
 		  const struct measured *, struct choice *out);
-/* Whether a scenario's batch has to do with the decision. */
+/* Whether the decision matters for a scenario's batch. */
 int decision_is_of(enum decision, const struct measured *);
-/* What the library would run: an illegal choice gives way to the defaults. */
+/* The plan that the library would run, as measured choices. */
 void forest_pick(const struct data *, const struct forest *, int scenario, struct pick *);
-/* The same for what the prefill or the decode tree says. */
+/* The choice of an action of the prefill or the decode tree, or the default if that may not run. */
 int action_or_default(const struct data *, const struct forest *, enum decision, int action,
 		      const struct measured *, struct choice *out);
-/* What the library does with a forest; and without the overlap, or with another action of
- * it: an action that may not run leaves what is serial as it is. */
+/* The plan that the library runs by a forest; the same without overlap; and a serial plan changed
+ * by an action of the overlap tree, which stays as it is if the action may not run. */
 void forest_make(const struct data *, const struct forest *, const struct measured *,
 		 struct decided *out);
 void forest_make_serial(const struct data *, const struct forest *, const struct measured *,
@@ -74,28 +74,27 @@ void overlap_made(const struct data *, const struct forest *, int action, const 
 		  struct decided *serial);
 
 /* ---- load_batch.c: the data of one batch ----------------------------------------------- */
-/* data_load_one() of that model's batch. The choices that the forest makes for it are columns,
- * measured there or not; forest NULL: only measured ones are. */
+/* data_load_one() of that model's batch. The forest's choices for it become columns, measured there
+ * or not; forest NULL: only measured choices do. */
 struct data *data_load_batch(const char *db_path, const char *gpu, const char *model,
 			     const char *batch, const struct forest *);
 
-/* ---- combine.c: one forest of two ----------------------------------------------------- */
-/* Groups of decisions that are taken over whole; see gate.h. */
+/* ---- combine.c: combining two forests ------------------------------------------------- */
+/* Groups of decisions that depend on each other; see gate.h. */
 enum gate_group { GATE_PREFILL, GATE_DECODE, GATE_MIXED, NUM_GATE_GROUPS };
 extern const char *const gate_group_names[NUM_GATE_GROUPS];
 enum gate_group gate_group_of(enum decision);
-/* Each decision's tree, segment costs and choices of `fresh` where take[decision], else of the
- * incumbent; the gpu's name is that of fresh. Ids are renumbered: those of fresh in its order, then
- * those of the incumbent; choices that nothing names go. Call forest_prove before it is emitted. 0
- * + complain: decisions of a group are not taken together, more than MAX_IDS choices, or no
- * memory. */
+/* Takes each decision's tree, segment costs and choices from `fresh` where take[decision], else
+ * from the incumbent; the gpu's name is that of fresh. Ids are renumbered: fresh ones in their
+ * order, then the incumbent's; unused choices are dropped. Call forest_prove before emitting it. 0
+ * + complain: take splits a group, more than MAX_IDS choices, or no memory. */
 int forest_combine(struct forest *out, const struct forest *incumbent, const struct forest *fresh,
 		   const int take[NUM_DECISIONS]);
-/* The kernels' defaults for everything: the incumbent of a GPU that has none. 0 without memory. */
+/* The kernels' defaults for everything, for a GPU without a header. 0 without memory. */
 int forest_defaults(struct forest *, const char *gpu);
 
-/* ---- parse.c: a header read back into a forest ---------------------------------------- */
-/* Whether that is the text of a header in a form that forest_parse no longer reads. */
+/* ---- parse.c: reading a header back ------------------------------------------------- */
+/* Whether the header has an older form, which forest_parse does not read. */
 int header_is_older(const char *text);
 /* Reads what forest_emit wrote; 0 + complain. */
 int forest_parse(struct forest *, const char *text, const char *path);

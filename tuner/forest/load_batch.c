@@ -1,11 +1,11 @@
-/* load_batch.c - loads the data of one batch, with the choices that a forest makes for it. */
+/* load_batch.c - loads the data of one batch, with the forest's choices for it as columns. */
 #include "forest.h"
 #include "harness/store/store.h"
 #include "tuner/base/base.h"
 #include "tuner/data/data.h"
 #include "tuner/data/filling.h"
 
-/* These may not have been measured there. */
+/* Adds the forest's choices, which need not have been measured there. */
 static int add_made(struct data *d, int scenario, const void *forest)
 {
 	struct decided made[2];

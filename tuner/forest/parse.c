@@ -1,6 +1,5 @@
-/* parse.c - reads what emit.c wrote: the choices and the trees of a
- * generated header, so that evaluation, explanation and comparison work on the
- * text that is shipped and not on a second copy of it. */
+/* parse.c - reads a generated header back into a forest, so that evaluation and comparison use the
+ * text that is shipped. Keep it in step with emit.c. */
 #include "forest.h"
 #include "harness/base/base.h"
 #include "tuner/base/base.h"
@@ -28,7 +27,7 @@ static int line_of(const struct reader *r)
 static int wrong(struct reader *r, const char *wanted)
 {
 	if (!r->failed)
-		complain("%s:%d: %s expected; `make heuristics` writes the file anew", r->path,
+		complain("%s:%d: %s expected; `make heuristics` rewrites the file", r->path,
 			 line_of(r), wanted);
 	r->failed = 1;
 	return 0;
@@ -117,7 +116,8 @@ static int read_choice(struct reader *r, struct forest *f)
 	return 1;
 }
 
-/* A number, or a name behind that of the GPU: of a choice, or in place of one. 0: neither. */
+/* An action given as a number, or as a name that follows the GPU's: "h200_streams", or a choice. 0:
+ * neither. */
 static int action_named(const struct reader *r, const struct forest *f, enum decision decision,
 			const char *word, int *action)
 {
@@ -176,8 +176,8 @@ static int feature_of(const char *name)
 	return -1;
 }
 
-/* "12 scenarios, 1.004, p95 1.020; next h200_ring_8x16, 1.031; few; guarded": as a node of weight
- * 1. */
+/* Reads "12 scenarios, 1.004, p95 1.020; next h200_ring_8x16, 1.031; few; guarded" into a node of
+ * weight 1. */
 static void read_figures(struct reader *r, const struct forest *f, enum decision decision,
 			 struct node *v)
 {
@@ -223,7 +223,7 @@ static void skip_comment(struct reader *r)
 		r->at = end + 2;
 }
 
-/* What a leaf may say: -1, an id, or `also`. */
+/* The actions of a leaf: -1, ids, or `also`. */
 struct actions {
 	int ids, also;
 };
@@ -233,8 +233,8 @@ static int may_say(const struct actions *a, long long value)
 	return value == a->also || (value >= SAYS_DEFAULTS && value < a->ids);
 }
 
-/* A return, or an if with both of its branches; headers of older tools have an else between these. The
- * node, or -1. */
+/* Reads a return, or an if with both branches; older headers have an else between these. Returns
+ * the node, or -1. */
 static int read_node(struct reader *r, struct forest *f, enum decision decision,
 		     const struct actions *actions)
 {
@@ -300,7 +300,7 @@ static int read_tree(struct reader *r, struct forest *f, enum decision decision)
 	return read_node(r, f, decision, &actions[decision]) == 0 && expect(r, "}");
 }
 
-/* What every header has since leaves name decodes. */
+/* Headers without this have an older form. */
 static const char segments_head[] = "_SEGMENTS(SEGMENTS)";
 
 int header_is_older(const char *text)
@@ -314,9 +314,10 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	int done;
 	*f = (struct forest){ 0 };
 	if (header_is_older(text)) {
-		complain("%s: these rules are in the form of an older attune; make tune makes them "
-			 "anew, make heuristics those of a committed database",
-			 path);
+		complain(
+		    "%s: these rules have the form of an older attune; make tune rewrites them, "
+		    "make heuristics those of a committed database",
+		    path);
 		return 0;
 	}
 	done = seek(&r, "_GPU \"") && read_word(&r, "\"", f->gpu, sizeof f->gpu) &&
@@ -326,7 +327,7 @@ int forest_parse(struct forest *f, const char *text, const char *path)
 	done = done && seek(&r, segments_head);
 	while (done && next_is(&r, "SEGMENTS("))
 		done = read_costs(&r, f);
-	done = done && expect(&r, "#define"); /* else a row would be lost */
+	done = done && expect(&r, "#define"); /* no row was skipped */
 	for (int t = 0; done && t < NUM_DECISIONS; t++)
 		done = read_tree(&r, f, (enum decision)t);
 	if (!done)

@@ -1,4 +1,4 @@
-/* words.c - choices and what leaves say, in words: for headers and for people. */
+/* words.c - prints choices and actions of leaves, for headers and for people. */
 #include "forest.h"
 #include <stdio.h>
 

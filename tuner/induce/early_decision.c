@@ -1,11 +1,10 @@
-/* early_decision.c - the early decision: with which value of its early axis a choice is launched where
- * the caller lets it begin early. One tree for all choices that have such an axis, asked by
- * the features of the part.
+/* early_decision.c - learns the value of the early axis for launches that may begin early. One tree
+ * serves all choices with that axis, by the features of the part.
  *
  *   cost of a value = time with it / time of the same choice in turn, both of one race
  *
- * So a row is a part and a choice, and how fast the choice is does not matter to it. Where
- * in turn is as fast as any, a leaf says 0. What failed in a row no leaf over it may say. */
+ * A row is a part and a choice; the choice's own speed cancels out. A leaf takes 0, in turn, where
+ * nothing is faster. It never takes a value that failed in one of its rows. */
 #include "early_decision.h"
 #include "induce.h"
 #include "tuner/data/data.h"
@@ -16,13 +15,13 @@
 #include <string.h>
 
 enum { MOST_LEAVES = 8, MAX_DEPTH = 4 };
-/* A leaf may lose that share for fewer values. */
+/* Relabelling may cost a leaf up to 0.5 %. */
 #define ENOUGH 0.005
-/* A leaf has one in so many of the rows, or three. */
+/* Minimum support: max(LEAST, rows / LEAST_SHARE). */
 enum { LEAST_SHARE = 10, LEAST = 3 };
 
 /* ---- costs ---------------------------------------------------------------------------- */
-/* 0: no value but 0 has a time. */
+/* 0: only value 0 has a time. */
 static int fill_row(const struct data *d, const struct pace *p, int32_t cost[MOST_EARLY + 1])
 {
 	double ratio[MOST_EARLY + 1], best = 1;

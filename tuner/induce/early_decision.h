@@ -1,5 +1,5 @@
-/* early_decision.h - the early decision: which launches should begin before the one in front of them is
- * over, where the caller lets them (ATTUNE_START_EARLY). early_decision.c learns it. */
+/* early_decision.h - learns the early decision: which launches begin before their predecessor has
+ * finished, where the caller allows it (ATTUNE_START_EARLY). */
 #ifndef TUNER_INDUCE_EARLY_DECISION_H
 #define TUNER_INDUCE_EARLY_DECISION_H
 
@@ -7,10 +7,10 @@ struct data;
 struct forest;
 struct matrix;
 
-
-/* Training rows: a pace each, by the features of its part. Columns are the values. */
+/* Training rows: one for each part and choice measured in pass E. Columns are values of the early
+ * axis. */
 struct matrix *matrix_early(const struct data *);
-/* Makes the forest's last tree; SAYS_OWN where nothing was measured. 0 without memory. */
+/* Makes the early tree; SAYS_OWN if nothing was measured. 0 without memory. */
 int fit_early(struct forest *, const struct data *, int leaves);
 
 #endif

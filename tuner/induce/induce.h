@@ -1,5 +1,4 @@
-/* induce.h - learns a forest from data: choices, trees, what each leaf says.
- * Includes forest, costmodel, policy. */
+/* induce.h - learns a forest from data: the choices, the trees, and the action of each leaf. */
 #ifndef TUNER_INDUCE_INDUCE_H
 #define TUNER_INDUCE_INDUCE_H
 
@@ -13,32 +12,33 @@ struct matrix;
 struct pick;
 struct tree;
 
-/* ---- induction.c: the trees of all decisions are made ----------------------------------- */
+/* ---- induction.c: all trees of a forest -------------------------------------------------- */
 int forest_induce(struct forest *, const struct data *, const struct limits *); /* 0 + complain */
 
-/* ---- overlap_decision.c: one after the other, or side by side ----------------------------- */
-/* At most so many fused choices, the one that gains most over the best serial plans of training
- * scenarios first, then what gains most beside those; how many. */
+/* ---- overlap_decision.c: how the two parts of a mixed batch overlap ------------------------ */
+/* Picks at most `most` fused choices greedily, by their gain over the best serial plans of training
+ * scenarios; returns their number. */
 int overlap_portfolio(const struct data *, int *choice, int most);
-/* Training rows of the decision, given the picks [data->n] without it. Mixed scenarios that were
- * measured in another way than serial. Columns are ways. */
+/* Training rows of the overlap decision, given the picks [data->n] without overlap: mixed scenarios
+ * that were measured with some overlap. Columns are ways to overlap. */
 struct matrix *matrix_overlap(const struct data *, const struct pick *picks);
-/* Makes the last tree, of the others; may add choices. 0 without memory. */
+/* Makes the overlap tree, given the prefill and the decode tree; may add choices. 0 without
+ * memory. */
 int fit_overlap(struct forest *, const struct data *, const struct growth *);
 
-/* ---- leaves.c: what each leaf should say, and is said of it ------------------------ */
+/* ---- leaves.c: safe actions, and the figures of each leaf ---------------------------- */
 /* Whether that choice is slower there than the kernels' defaults, beyond noise. */
 int is_unsafe(const struct data *, int scenario, enum phase, int choice);
-/* Adds (sign 1) or takes away (-1) what makes induction shun choices that are. */
+/* Adds (sign 1) or removes (-1) a penalty on cells whose choice is unsafe. */
 void matrix_shun(struct matrix *, const struct data *, enum phase, int sign);
-/* Gives leaves whose choice is slower than the defaults on average the defaults, -1. */
+/* Sets leaves whose choice is slower than the defaults on average to the defaults, -1. */
 int leaves_make_safe(struct tree *, const struct matrix *);
-/* Figures and remarks for the actions as they are. */
+/* Sets figures and remarks for the present actions. */
 int leaves_describe(struct tree *, const struct matrix *);
 
-/* ---- validity.c: is what a leaf says legal wherever it may be asked ---------------- */
-/* Sets node.guarded of all leaves. 0 + complain when the defaults that stand in for
- * an illegal choice are not legal either somewhere in the leaf's box. */
+/* ---- validity.c: proof that every leaf is legal -------------------------------------- */
+/* Sets node.guarded of all leaves. 0 + complain if somewhere in a leaf's box neither its choice nor
+ * any default is legal. */
 int forest_prove(struct forest *, const struct data *);
 
 #endif

@@ -1,5 +1,5 @@
-/* induction.c - all trees together: the prefill and the decode tree first, then how what those two
- * pick overlaps; and the ids of the choices that leaves name. */
+/* induction.c - learns a forest: the prefill and the decode tree, then the overlap tree for their
+ * choices, then the early tree. */
 #include "early_decision.h"
 #include "induce.h"
 #include "phase_fit.h"
@@ -15,17 +15,17 @@
 
 enum { MAX_DEPTH = 9 };
 
-/* A leaf may lose that share for fewer choices: less than noise. */
+/* Relabelling may cost a leaf up to 0.3 %, below the A/A noise, to name fewer choices. */
 #define EPSILON 0.003
 
-/* Estimates teach a tree if what is cheapest by them loses, in rows that they have not seen, less
- * than so many times what the best tree of CERTIFIED levels loses in rows that it has. Both
- * together are better than either: an H100's decodes take 1.025 held out by a tree that was taught
- * by estimates of 1.028, where the best tree has 1.022, and 1.043 by one that was not. */
+/* A tree also learns from estimates if the choices of least estimate lose, in held-out rows, less
+ * than TRUSTED times what the best tree of CERTIFIED levels loses in training rows. Slowdowns of an
+ * H100's decodes: 1.028 by estimates alone, 1.022 by the best tree in training rows; held out,
+ * 1.025 by a tree with estimates and 1.043 by one without. */
 #define TRUSTED 1.5
 
 /* ---- one phase ------------------------------------------------------------------------ */
-/* Rows of a leaf: of few rows two must do. */
+/* Minimum rows per leaf; 2 for small matrices. */
 static int min_support(const struct matrix *m)
 {
 	return m->rows < 80 ? 2 : m->rows < 160 ? 3 : 4;
@@ -39,7 +39,7 @@ static double per_weight(const struct matrix *m, long long cost)
 	return exp((double)cost / (double)weight / 1e6);
 }
 
-/* How good the method is where the best tree is known. */
+/* Compares our method with the exact best tree of CERTIFIED levels. */
 static int certify(struct phase_fit *fit)
 {
 	const struct exact_options best = { .depth = CERTIFIED,
@@ -59,34 +59,36 @@ static int certify(struct phase_fit *fit)
 	return done;
 }
 
-/* ---- prices ------------------------------------------------------------------------------ */
-/* Learns prices of choices, of pass A as all that trees learn from, and has the tree taught by them
- * where they can be trusted. all: the matrix of all choices. 0 without memory. */
-static int try_prices(struct phase_fit *fit, const struct matrix *all, enum decision decision,
-		      int most)
+/* ---- estimates --------------------------------------------------------------------------- */
+/* Fits cost models to pass A. If their estimates can be trusted, replaces fit->m by the matrix with
+ * made-up batches. all: the matrix of all choices. 0 without memory. */
+static int try_estimates(struct phase_fit *fit, const struct matrix *all, enum decision decision,
+			 int most)
 {
 	struct data first = *fit->d;
 	first.pass = PASS_A;
-	if (!prices_fit(&fit->prices, &first, all, decision == DECIDE_PREFILL ? fit->m : NULL,
-			most))
+	if (!cheapest_set_find(&fit->cheapest, &first, all,
+			       decision == DECIDE_PREFILL ? fit->m : NULL, most))
 		return 0;
-	if (!fit->prices.num_choices ||
-	    log(fit->prices.unseen) >= TRUSTED * log(fit->making.exact))
+	if (!fit->cheapest.num_choices ||
+	    log(fit->cheapest.held_out) >= TRUSTED * log(fit->making.exact))
 		return 1;
 	matrix_free(fit->m);
-	fit->m = fit->prices.taught;
-	fit->prices.taught = NULL;
-	fit->is_taught = 1;
+	fit->m = fit->cheapest.training;
+	fit->cheapest.training = NULL;
+	fit->with_estimates = 1;
 	return 1;
 }
 
-/* Each head size is for itself: it is compiled apart, into code that behaves apart. */
+/* Head sizes are split first: each is compiled into code of its own. */
 static int grow_phase(struct phase_fit *fit, enum decision decision, const struct limits *limits)
 {
-	const int leaves = fit->is_taught && limits->taught ? limits->taught : limits->leaves;
+	const int leaves = fit->with_estimates && limits->leaves_with_estimates
+			       ? limits->leaves_with_estimates
+			       : limits->leaves;
 	const struct growth how = { leaves, MAX_DEPTH, min_support(fit->m),         0,
 				    0,      SIZE_MOST, 1 + ATTUNE_FEATURE_head_size };
-	if (!fit->is_taught)
+	if (!fit->with_estimates)
 		matrix_shun(fit->m, fit->d, decision_phase(decision), 1);
 	return tree_fit(&fit->tree, fit->m, &how);
 }
@@ -103,13 +105,13 @@ static int fit_phase(struct phase_fit *fit, const struct data *d, enum decision 
 	struct matrix *whole = matrix_copy(fit->m);
 	const int tried = whole &&
 			  matrix_portfolio(fit->m, limits->variants, -1, &fit->making.portfolio) &&
-			  certify(fit) && try_prices(fit, whole, decision, limits->variants);
+			  certify(fit) && try_estimates(fit, whole, decision, limits->variants);
 	matrix_free(whole);
 	return tried && grow_phase(fit, decision, limits);
 }
 
-/* Leaves only the columns that some leaf names, so that a runner-up is one that
- * the header has; actions follow. */
+/* Keeps only columns that some leaf names, so that runners-up are choices of the header, too;
+ * renumbers actions. */
 static int keep_used(struct phase_fit *fit)
 {
 	struct matrix *m = fit->m;
@@ -139,15 +141,15 @@ static int note_cost(struct phase_fit *fit)
 	return 1;
 }
 
-/* What the leaves say in the end. */
+/* Relabels, checks and describes the leaves. */
 static int finish_phase(struct phase_fit *fit, enum decision decision)
 {
 	if (!fit->m->rows)
 		return 1;
 	if (!tree_relabel(&fit->tree, fit->m, EPSILON, NULL))
 		return 0;
-	if (fit->is_taught) /* figures are of scenarios alone */
-		fit->m->rows = fit->prices.num_measured;
+	if (fit->with_estimates) /* figures count scenarios only */
+		fit->m->rows = fit->cheapest.num_measured;
 	else
 		matrix_shun(fit->m, fit->d, decision_phase(decision), -1);
 	return leaves_make_safe(&fit->tree, fit->m) && tree_tidy(&fit->tree) && keep_used(fit) &&
@@ -171,11 +173,11 @@ int forest_induce(struct forest *f, const struct data *d, const struct limits *l
 	}
 	done = done && number_choices(f, d, fit);
 	done = done && fit_overlap(f, d, &side_by_side) && fit_early(f, d, limits->leaves);
-	const int proven = !done || forest_prove(f, d); /* else it has said so */
+	const int proven = !done || forest_prove(f, d); /* if not, it has complained */
 	for (int p = 0; p < 2; p++) {
 		tree_free(&fit[p].tree);
 		matrix_free(fit[p].m);
-		prices_free(&fit[p].prices);
+		cheapest_set_free(&fit[p].cheapest);
 	}
 	if (!done || !proven)
 		forest_free(f);

@@ -1,15 +1,14 @@
-/* leaves.c - the last word on each leaf: no choice that is slower than the kernels'
- * defaults in one of its scenarios, beyond noise, where another one is not; and the
- * figures that stand beside it in the header. */
+/* leaves.c - makes leaves safe against choices slower than the kernels' defaults, and computes the
+ * figures that the header prints at each leaf. */
 #include "induce.h"
 #include "harness/base/base.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewer rows than that say little. */
+/* FEW: leaves with fewer rows are remarked on. SHUNNED: penalty of an unsafe cell, 2 %. */
 enum { FEW = 3, SHUNNED = 20000 };
 
 /* ---- safe ------------------------------------------------------------------------- */
@@ -37,8 +36,8 @@ int is_unsafe(const struct data *d, int s, enum phase phase, int choice)
 		return 0;
 	const double us = data_part_time(d, s, phase, choice);
 	const double usual_us = data_part_time(d, s, phase, dflt);
-	const double beside = d->v[s].has[other] ? data_best(d, s, (enum phase)other, &best) : 0;
-	const double whole = usual_us + (isfinite(beside) ? beside : 0);
+	const double other_us = d->v[s].has[other] ? data_best(d, s, (enum phase)other, &best) : 0;
+	const double whole = usual_us + (isfinite(other_us) ? other_us : 0);
 	const double noise = data_noise(d, whole), slower = (us - usual_us) / whole;
 	return slower > noise &&
 	       slower + hypot(spread(cell), spread(usual)) * usual_us / whole > 2 * noise;
@@ -62,7 +61,7 @@ static int32_t row_cost(const struct matrix *m, int row, int col)
 	return cost == COST_FORBIDDEN ? m->fallback[row] : cost;
 }
 
-/* Sum over the rows; of column -1, the defaults. */
+/* Sum over the rows; column -1: the defaults. */
 static long long cost_of_rows(const struct matrix *m, const int *rows, int n, int col)
 {
 	long long sum = 0;
@@ -95,7 +94,7 @@ static int rows_of(const struct tree *t, const struct matrix *m, int leaf, int *
 	return n;
 }
 
-/* Mean of what the defaults cost more than the column, and twice its error. */
+/* Mean extra cost of the defaults over the column; *unsure: twice its standard error. */
 static double gain_of(const struct matrix *m, const int *rows, int n, int col, double *unsure)
 {
 	double sum = 0, squares = 0;

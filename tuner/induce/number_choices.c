@@ -1,5 +1,5 @@
-/* number_choices.c - ids of the choices that leaves name, the most used first; both trees and the segment
- * costs move over to them. */
+/* number_choices.c - gives ids to the choices that leaves name, the most used first, and renumbers
+ * both trees and the segment costs. */
 #include "phase_fit.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct use {
-	int choice; /* as columns of a matrix have it */
+	int choice; /* as in matrix.choice */
 	long long weight;
 };
 
@@ -30,7 +30,7 @@ static int count_use(struct use *use, int n, int choice, long long weight)
 	return n;
 }
 
-/* Choices that leaves name. */
+/* Adds up how much weight each choice has in the leaves of a tree. */
 static int count_uses(const struct phase_fit *fit, struct use *use, int n)
 {
 	for (int i = 0; i < fit->tree.n; i++) {
@@ -49,7 +49,7 @@ static int id_of(const struct use *use, int n, const struct phase_fit *fit, int 
 	return column >= 0 && id < n ? id : SAYS_DEFAULTS;
 }
 
-/* From num_columns on: that choice with its segments by costs, where it has segments. */
+/* Numbers from num_columns on mean a choice with SEGMENTS=fitted, if it has that axis. */
 static struct choice choice_of(const struct data *d, int number)
 {
 	if (number < d->num_columns)
@@ -60,12 +60,12 @@ static struct choice choice_of(const struct data *d, int number)
 	return c;
 }
 
-/* Of choices that leaves name. */
+/* Copies the segment costs of choices that leaves name. */
 static void number_costs(struct forest *f, const struct phase_fit *fit)
 {
-	for (int i = 0; i < fit->prices.num_costs; i++) {
-		struct selector_costs row = fit->prices.costs[i];
-		const struct choice *of = &fit->prices.choice[row.id];
+	for (int i = 0; i < fit->cheapest.num_costs; i++) {
+		struct selector_costs row = fit->cheapest.costs[i];
+		const struct choice *of = &fit->cheapest.choice[row.id];
 		row.id = 0;
 		while (row.id < f->num_choices && choice_compare(&f->choice[row.id], of))
 			row.id++;
@@ -85,7 +85,7 @@ int number_choices(struct forest *f, const struct data *d, struct phase_fit fit[
 	for (int i = 0; i < n; i++)
 		f->choice[i] = choice_of(d, use[i].choice);
 	for (int p = 0; p < 2; p++) {
-		if (fit[p].is_taught)
+		if (fit[p].with_estimates)
 			number_costs(f, &fit[p]);
 		for (int i = 0; i < fit[p].tree.n; i++) {
 			struct node *v = &fit[p].tree.v[i];

@@ -1,21 +1,22 @@
-/* overlap_decision.c - the overlap decision: whether parts that run apart do so one after the other
- * or side by side, and in which way. Ways are, as in enum says of kernels/select/selector.h:
+/* overlap_decision.c - learns the overlap decision: how the two parts A and B of a mixed batch run.
+ * Ways, as in enum says of kernels/select/selector.h:
  *
  *   SAYS_SERIAL   A | B
  *   SAYS_STREAMS  A || B
  *   a choice      of a fused kernel: one launch; else C || B, where C leaves units to B
  *
- * Times of a way count as ratios to the fastest serial way of the same race; while learning those
- * of two streams to the same parts one after the other, and the pick's own parts for what they
- * are. What takes half as long again as these, or was not measured, no leaf over that scenario may
- * say, but two streams, and what is not legal there. With a limit of 2 % instead most leaves could
- * say two streams alone, since each had one scenario where the first pass had no luck with a
- * fused kernel: of 103 held-out mixed batches 21 % lost more than 5 % by it, and 14 % do now.
+ * The time of a way is a ratio to the fastest serial plan of the same race. Two streams are
+ * compared with the same parts in series. A leaf must not choose a way that is unmeasured or over
+ * 1.49x slower than the pick's own parts in series, on any of its scenarios. Exempt: two streams,
+ * and ways that are illegal there (the library then runs the parts in series). With a limit of 2 %
+ * most leaves could only choose two streams, since each had one scenario where pass A measured a
+ * fused kernel as slow by chance: 21 % of 103 held-out mixed batches lost more than 5 %, instead of
+ * 14 %.
  *
- * Of a fused kernel only choices that divide the units between both parts by estimate (0, the
- * default of such an axis) may be named: a number that was best in a leaf's scenarios is 40 % too
- * slow in others. Learned from an H100's times, numbers took 1.069 on 143 held-out mixed batches,
- * and 1.041 without them. */
+ * Fused choices may only be named if the kernel divides the units between the parts by its own
+ * estimate (0, the default of that axis): a fixed number that was best in a leaf's scenarios is 40
+ * % too slow in others. From an H100's times, 143 held-out mixed batches took 1.069 with fixed
+ * numbers and 1.041 without. */
 #include "induce.h"
 #include "tuner/data/data.h"
 #include "tuner/data/runs.h"
@@ -25,16 +26,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BEHIND = 400000 /* as a cost */ };
-enum { NUM_SAYS = 2 /* ways that are no choice */ };
-/* A leaf may lose that share for fewer choices. */
+enum { MAX_BEHIND = 400000 /* as a cost: 1.49x */ };
+enum { NUM_SAYS = 2 /* ways that are not a choice */ };
+/* Relabelling may cost a leaf up to 0.5 %. */
 #define ENOUGH 0.005
-/* A leaf has one in so many of the mixed scenarios, or three: one in ten always had one that
- * loses. */
+/* Minimum support: max(LEAST, rows / LEAST_SHARE). With rows / 10, every leaf contained a scenario
+ * that loses. */
 enum { LEAST_SHARE = 40, LEAST = 3 };
 
 /* ---- which may be named ------------------------------------------------------------------ */
-/* Whether a fused choice leaves to the kernel what it can: axes whose default is 0, by estimate. */
+/* Whether a fused choice has all axes with default 0, by estimate, at that default. */
 static int is_by_estimate(const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
@@ -45,7 +46,7 @@ static int is_by_estimate(const struct choice *c)
 	return 1;
 }
 
-/* Fused ones that a leaf may name. */
+/* Whether the way is a fused choice that a leaf may name. */
 static int is_fused_way(const struct data *d, int way)
 {
 	const struct choice *c = way < 0 ? NULL : &d->choice[way];
@@ -53,8 +54,7 @@ static int is_fused_way(const struct data *d, int way)
 }
 
 /* ---- which are worth a try ------------------------------------------------------------- */
-/* Of fused choices, by rows: what they gain over the best serial plan, as a log; 0: nothing,
- * or not measured. */
+/* Log gains of fused choices over the best serial plan, by rows; 0: none, or not measured. */
 struct gains {
 	int *choice, num_choices;
 	double *v; /* [rows][num_choices] */
@@ -86,7 +86,7 @@ static int gains_fill(struct gains *g, const struct data *d)
 	return g->choice && g->v;
 }
 
-/* What column `i` gains beyond what each row has. */
+/* The sum of column i's gains beyond those that rows already have. */
 static double gain_of(const struct gains *g, int i, const double *has)
 {
 	double sum = 0;
@@ -124,7 +124,7 @@ int overlap_portfolio(const struct data *all, int *choice, int most)
 }
 
 /* ---- costs ---------------------------------------------------------------------------- */
-/* Ways that some training scenario was run in; [0] is serial. How many. */
+/* Lists the ways that were measured; [0] is serial. Returns their number. */
 static int list_ways(const struct data *d, int *way)
 {
 	char *seen = calloc((size_t)d->num_choices + 1, 1);
@@ -148,22 +148,22 @@ static double learned_ratio(const struct runs *all, int way, const struct pick *
 				     : runs_ratio(all, way, p);
 }
 
-/* Of a way that was not measured: where it is not legal the library runs the parts one after
- * the other, and two streams are taken to (times.c). */
+/* Whether an unmeasured way counts as serial: the library runs the parts in series where it is
+ * illegal, and two streams are assumed to gain nothing (plan_times.c). */
 static int gains_nothing(const struct data *d, int s, int way)
 {
 	return way < 0 || !data_legal(d, s, is_fused_way(d, way) ? PHASE_ALL : PHASE_PREFILL, way);
 }
 
-/* Both parts of the pick, one after the other, to the fastest serial way. Infinite where they have
- * no time: ways are then told by plans of other parts alone, which may have been slow ones. */
+/* The pick's own parts in series / the fastest serial plan. INFINITY if they have no time: the row
+ * is then left out, since its plans have other parts, which may be slow. */
 static double own_ratio(const struct data *d, int s, struct pick p)
 {
 	p.how = ATTUNE_SERIAL;
 	return fmax(1, data_plan_time(d, s, &p) / data_serial(d, s));
 }
 
-/* What a column takes, to the fastest serial way; INFINITY: it was not measured. */
+/* Time of a column / the fastest serial plan; INFINITY: not measured. */
 static double column_ratio(const struct data *d, int s, const struct runs *all, int way,
 			   const struct pick *p, double own)
 {
@@ -173,8 +173,8 @@ static double column_ratio(const struct data *d, int s, const struct runs *all, 
 	return is_fused_way(d, way) ? ratio : own * ratio;
 }
 
-/* 0: nothing but serial was measured. own: what the pick's parts take one after the other, which
- * is what those ways save that do without them. ratio: room for one of each column. */
+/* Fills in the costs of a row. own: from own_ratio(); ways that use the pick's parts are scaled by
+ * it. ratio: scratch, [cols]. 0: only serial was measured. */
 static int fill_row(const struct data *d, int s, const struct runs *all, const struct matrix *m,
 		    const struct pick *p, double own, double *ratio, int32_t *cost)
 {
@@ -199,8 +199,8 @@ static int least_rows(const struct matrix *m)
 	return m->rows / LEAST_SHARE > LEAST ? m->rows / LEAST_SHARE : LEAST;
 }
 
-/* Drops ways that no leaf can say: those allowed in fewer rows than a leaf has. Sweeps try
- * hundreds of pairs of which each ran in a few scenarios. */
+/* Drops ways that are allowed in fewer rows than a leaf must have. Sweeps try hundreds of pairs,
+ * each in a few scenarios. */
 static void drop_rare(struct matrix *m)
 {
 	const int before = m->cols, least = least_rows(m);
@@ -254,7 +254,7 @@ struct matrix *matrix_overlap(const struct data *all, const struct pick *picks)
 }
 
 /* ---- the tree ------------------------------------------------------------------------- */
-/* What a leaf says of a column: the ids of choices that no other tree names follow. */
+/* The action of a column; choices that no other tree names get new ids. */
 static int id_of(struct forest *f, const struct data *d, const struct matrix *m, int column)
 {
 	const int way = column < 0 ? SAYS_SERIAL : m->choice[column];
@@ -270,7 +270,7 @@ static int id_of(struct forest *f, const struct data *d, const struct matrix *m,
 	return id;
 }
 
-/* Runners-up are named only where a leaf needs their code anyway. */
+/* The same for a runner-up, which must not add a choice: SAYS_SERIAL if it has no id. */
 static int known_id(struct forest *f, const struct data *d, const struct matrix *m, int column)
 {
 	const int before = f->num_choices;

@@ -1,4 +1,5 @@
-/* phase_fit.h - the prefill or the decode tree in the making; for induction.c and number_choices.c. */
+/* phase_fit.h - the prefill or the decode tree while it is being learned; for induction.c and
+ * number_choices.c. */
 #ifndef TUNER_INDUCE_PHASE_FIT_H
 #define TUNER_INDUCE_PHASE_FIT_H
 
@@ -8,15 +9,16 @@
 
 struct phase_fit {
 	const struct data *d;
-	struct prices prices;
-	int is_taught;    /* m is of prices, whose choices are columns from d->num_columns on */
+	struct cheapest_set cheapest;
+	/* m has made-up batches, too; its choices are numbered from d->num_columns on */
+	int with_estimates;
 	struct matrix *m;
 	struct tree tree; /* actions: columns of m */
 	struct making making;
 };
 
-/* Numbers the choices of both trees and moves trees and segment costs over; the fits lose them.
- * 0: there is none, or too many. */
+/* Gives ids to the choices of both trees and moves trees and segment costs into the forest. 0: no
+ * choice, or too many. */
 int number_choices(struct forest *, const struct data *, struct phase_fit fit[2]);
 
 #endif

@@ -1,15 +1,13 @@
-/* validity.c - is what a leaf says legal wherever it may be asked?
+/* validity.c - proves that every leaf is legal for every batch that reaches it.
  *
- * A leaf is reached by the features of its box. The rules of the .def tables compare
- * products of what they look at, so that over a box each of them is broken in some
- * corner if it is broken anywhere; only head sizes, of which there are few, are all
- * tried. A choice with a formula takes the values that are legal, so what is asked is
- * whether any is.
+ * The features that reach a leaf form a box. The rules of the .def tables compare products of their
+ * inputs, so a rule that is broken anywhere in a box is broken in one of its corners. The few head
+ * sizes are all tried. A choice with a formula is legal if any of its values is.
  *
- * Where a corner is illegal the leaf is guarded: the library asks the rule at run
- * time (usable() of context.c) and takes the kernels' defaults. That they are legal in
- * that corner is what makes the leaf valid; if they are not, there is no header. A leaf of
- * the overlap gives way to serial plans, which are legal where those of the parts are. */
+ * If a corner is illegal the leaf is guarded: the library checks the rule at run time (usable() of
+ * context.c) and falls back to the kernels' defaults. These must be legal in that corner, or there
+ * is no header. A leaf of the overlap falls back to the serial plan, which is legal if its parts
+ * are. */
 #include "induce.h"
 #include "harness/base/base.h"
 #include "kernels/ship/shipped.h"
@@ -19,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a batch can be: batches beyond are refused, or the defaults of old. */
+/* The batches that are proven. */
 static const struct {
 	enum attune_feature feature;
 	long long lo, hi;
@@ -38,7 +36,7 @@ struct proof {
 	int failed;
 };
 
-/* A batch of these features, all sequences alike, as the rules see it. */
+/* Makes a batch of these features with equal sequences. */
 static void make_corner(const struct data *d, const long long v[COUNT(domain)], int head_size,
 			attune_shape *s, struct part *p)
 {
@@ -49,7 +47,7 @@ static void make_corner(const struct data *d, const long long v[COUNT(domain)], 
 			     .causal = 1,
 			     .has_new_kv = 1 };
 	s->dtype = s->kv_dtype = d->run.device.backend == BACKEND_CPU ? ATTUNE_F32 : ATTUNE_BF16;
-	/* as many rows as a batch may have at most (kernels/spec/part.c) */
+	/* The most rows that a batch may have (kernels/spec/part.c). */
 	const long long rows = 0x7fffffff / s->num_query_heads;
 	const long long query = min_of(v[3], rows - 1), seqs = min_of(v[2], rows / (query + 1));
 	memset(p, 0, sizeof *p);
@@ -77,14 +75,13 @@ static const char *illegal(const struct data *d, const struct choice *c, const a
 	return config_resolve(&means, &c->config, c->kernel, s, p, &d->run.device);
 }
 
-/* The rule that the choice breaks. */
-static const char *says_illegal(const struct proof *proof, int action, const attune_shape *s,
-				const struct part *p)
+/* The rule that the leaf's choice breaks; NULL: none. */
+static const char *action_illegal(const struct proof *proof, int action, const attune_shape *s,
+				  const struct part *p)
 {
 	const struct forest *f = proof->f;
 	const struct choice *c = &f->choice[action];
-	const struct segment_costs *costs =
-	    costs_for(f->costs, f->num_costs, action, s->head_size);
+	const struct segment_costs *costs = costs_for(f->costs, f->num_costs, action, s->head_size);
 	struct config means;
 	return config_fitted(&means, &c->config, c->kernel, costs, s, p, &proof->d->run.device);
 }
@@ -123,11 +120,11 @@ static void try_corner(struct proof *proof, struct node *v, const struct box *b,
 		const long long lo = b->lo[f] > least ? b->lo[f] : least;
 		const long long hi = b->hi[f] < most ? b->hi[f] : most;
 		if (lo > hi)
-			return; /* none of the domain gets here */
+			return; /* no batch of the domain reaches this leaf */
 		at[i] = corner >> i & 1 ? hi : lo;
 	}
 	make_corner(proof->d, at, head_size, &s, &p);
-	const char *why = says_illegal(proof, v->action, &s, &p);
+	const char *why = action_illegal(proof, v->action, &s, &p);
 	if (!why)
 		return;
 	if (!v->guarded)
@@ -158,8 +155,8 @@ static void prove_leaf(void *arg, int leaf, const struct box *b)
 	}
 }
 
-/* The features of the overlap are of whole batches, which say little about the part that a
- * choice runs: it is guarded when some part breaks a rule of it. */
+/* Overlap leaves use features of whole batches, which do not bound those of a part. So a leaf is
+ * guarded if any part at all breaks a rule of its choice. */
 static void guard_overlap(struct forest *f, const struct data *d)
 {
 	struct tree *t = &f->tree[DECIDE_OVERLAP];

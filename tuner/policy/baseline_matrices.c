@@ -1,5 +1,5 @@
-/* baseline_matrices.c - what baselines learn from the costs of the prefill and of the decode decision:
- * several of them need the same, and there are millions of costs. */
+/* baseline_matrices.c - computes, once for all baselines, what they learn from the cost matrix of
+ * the prefill and of the decode decision. A matrix has millions of costs. */
 #include "policy.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -28,14 +28,14 @@ static int cheapest_of(const struct data *d, const struct matrix *m, long long *
 	for (int c = 0; m->rows && c < m->cols; c++) {
 		const struct choice *k = &d->choice[m->choice[c]];
 		if (config_is_formula(&k->config, k->kernel->space))
-			continue; /* no fixed one */
+			continue; /* a formula is not a fixed choice */
 		if (best < 0 || sum[c] < sum[best])
 			best = c;
 	}
 	return best < 0 ? -1 : m->choice[best];
 }
 
-/* The columns that are some row's fastest: the labels. winner: [rows] */
+/* The columns that are the fastest of some row. winner: [rows] */
 static struct matrix *keep_winners(const struct matrix *m, const int *winner, int *to)
 {
 	int kept = 0;
@@ -49,7 +49,7 @@ static struct matrix *keep_winners(const struct matrix *m, const int *winner, in
 	return matrix_columns(m, to, kept);
 }
 
-/* Of a matrix with rows and columns, which goes or stays as the portfolio. */
+/* Takes m, which has rows and columns, and keeps its portfolio. */
 static int study(struct basics *b, const struct data *d, struct matrix *m)
 {
 	int *to = malloc(sizeof *to * (size_t)(m->cols + 1));
@@ -83,7 +83,7 @@ static void basics_free(void *found)
 	free(b);
 }
 
-/* Those of both decisions are kept with the data. NULL without memory. */
+/* Both decisions' results are stored in the data. NULL without memory. */
 static struct basics *slot_of(const struct data *d, enum decision decision)
 {
 	struct found *f = d->basics;

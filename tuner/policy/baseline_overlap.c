@@ -1,7 +1,7 @@
-/* baseline_overlap.c - what each way of running a mixed batch costs a baseline: one launch by its
+/* baseline_overlap.c - the costs of a baseline's mixed batches in each way: one launch by its
  * prefill choice, part after part, or both parts on two streams. */
 #include "policy.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <math.h>
 
 static double time_of_way(const struct data *d, const struct pick *pick, int s,

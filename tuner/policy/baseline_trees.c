@@ -1,15 +1,15 @@
-/* baseline_trees.c - baselines that learn from the same training scenarios as our trees do:
- * what published tuners ship.
+/* baseline_trees.c - the learning methods of published tuners, as baselines on the same training
+ * scenarios as our trees.
  *
- *   nearest_neighbour  the best choice of the nearest training scenario, near as in
- *                      part_distance (MIOpen's and Helion's fallback)
+ *   nearest_neighbour  the best choice of the nearest training scenario by part_distance()
+ *                      (MIOpen's and Helion's fallback)
  *   greedy_tree        cost-sensitive CART without look-ahead, over the same portfolio of
  *                      choices and with as many leaves as a tree may have
  *   label_tree         CART by entropy on each scenario's fastest choice, depth 6
  *                      (AutoHeuristic, Helion)
  *
- * Each decides all three decisions in its own way; what is illegal for a batch gives way
- * to the library's default, as in the library. */
+ * Each method learns all three decisions. An illegal choice is replaced by the library's default,
+ * as in the library. */
 #include "policy.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -23,9 +23,9 @@ enum { LABEL_DEPTH = 6, LABEL_LEAVES = 64 };
 struct learned {
 	const struct data *d;
 	enum policy policy;
-	const struct basics *basics[2]; /* of the prefill and the decode part */
-	struct matrix *ways;            /* of mixed batches, with what the parts would run */
-	struct tree tree[2], way_tree;  /* no nodes: nothing was learned, or it is the nearest */
+	const struct basics *basics[2]; /* for the prefill and the decode part */
+	struct matrix *ways;            /* mixed batches, with the choices learned for the parts */
+	struct tree tree[2], way_tree;  /* no nodes: nothing learned, or nearest neighbour */
 };
 
 /* ---- from one decision's costs ------------------------------------------------------ */
@@ -41,7 +41,7 @@ static int nearest_row(const struct matrix *m, const struct attune_features *f)
 	return best;
 }
 
-/* What the tree of a part is over; NULL: nothing was measured. */
+/* The matrix that a part's tree is grown over; NULL: nothing was measured. */
 static const struct matrix *columns_of(const struct learned *l, enum decision t)
 {
 	return l->policy == POLICY_GREEDY ? l->basics[t]->few : l->basics[t]->winners;
@@ -53,7 +53,7 @@ static int tree_action(const struct tree *t, const struct attune_features *f)
 }
 
 /* A choice; -1 when nothing was learned. */
-static int recall(const struct learned *l, enum decision t, const struct attune_features *f)
+static int learned_choice(const struct learned *l, enum decision t, const struct attune_features *f)
 {
 	const struct matrix *m = columns_of(l, t);
 	if (!m)
@@ -63,7 +63,7 @@ static int recall(const struct learned *l, enum decision t, const struct attune_
 	return m->choice[tree_action(&l->tree[t], f)];
 }
 
-static enum baseline_way recall_way(const struct learned *l, const struct attune_features *f)
+static enum baseline_way learned_way(const struct learned *l, const struct attune_features *f)
 {
 	int best = BASELINE_SERIAL;
 	if (!l->ways || !l->ways->rows)
@@ -119,14 +119,14 @@ void learned_make(const struct learned *l, const struct measured *m, struct deci
 	for (int p = 0; p < 2; p++) {
 		const enum phase phase = decision_phase((enum decision)p);
 		const int choice =
-		    m->has[phase] ? recall(l, (enum decision)p, &m->part[phase].f) : -1;
+		    m->has[phase] ? learned_choice(l, (enum decision)p, &m->part[phase].f) : -1;
 		if (m->has[phase])
 			decided_or_default(l->d, m, phase,
 					   choice < 0 ? NULL : &l->d->choice[choice],
 					   p ? &out->decode : &out->prefill);
 	}
 	if (out->prefill.kernel && out->decode.kernel)
-		decided_in_way(l->d, m, recall_way(l, &m->part[PHASE_ALL].f), out);
+		decided_in_way(l->d, m, learned_way(l, &m->part[PHASE_ALL].f), out);
 }
 
 void learned_free(struct learned *l)

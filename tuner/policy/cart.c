@@ -1,8 +1,8 @@
-/* cart.c - trees grown as most tools grow them (Breiman and others, Classification and
- * Regression Trees, 1984): the leaf and the split that gain most now, until the budget
- * is spent or nothing gains. Baselines for our own trees; grow.c has those. */
+/* cart.c - grows trees greedily (Breiman and others, Classification and Regression Trees, 1984): it
+ * splits the leaf with the largest gain until the budget is spent or no split gains. These are
+ * baselines for our own trees (grow.c). */
 #include "policy.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ struct growing {
 	const struct matrix *m;
 	const struct cart *how;
 	struct tree *tree;
-	int *rows;        /* those of a leaf stand together */
+	int *rows;        /* rows of a leaf are contiguous */
 	int *winner;      /* of each row its column of least cost */
 	int *order;       /* scratch: [m->rows] */
 	long long *below; /* scratch: [cols], sums over rows of one side */
@@ -31,7 +31,7 @@ static long long value_at(const struct matrix *m, int row, int feature)
 	return ((const long long *)&m->f[row])[feature];
 }
 
-/* What column c adds for a row. For entropy: 1 unless it is the row's fastest. */
+/* The term of column c for a row. For entropy: 1 unless it is the row's fastest. */
 static long long term(const struct growing *g, int row, int c)
 {
 	return g->how->criterion == CART_COST ? matrix_at(g->m, row, c) : c != g->winner[row];
@@ -56,7 +56,7 @@ static int best_column(const struct growing *g, const long long *sum)
 	return best;
 }
 
-/* How bad the best single action is for n rows with these sums. */
+/* The loss of the best single action for n rows with these sums. */
 static double impurity(const struct growing *g, const long long *sum, int n)
 {
 	double bits = 0;

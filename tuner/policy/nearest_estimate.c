@@ -1,11 +1,9 @@
-/* nearest_estimate.c - what plans are expected to take on batches that were never measured.
+/* nearest_estimate.c - estimates the time of plans on batches that were never measured.
  *
- * A part's work is the time that it would take at the device's measured ceilings, the
- * larger of bytes / bandwidth and FLOPs / rate, and LAUNCH_US. The best time of the nearest
- * measured scenario is scaled by the ratio of both works; the choice in question is as much
- * slower than the best as it was in the nearest scenario where it was measured. The parts
- * of a plan run one after the other. Nothing here is random; ties go to the scenario that
- * comes first in the order of the data. */
+ * A part's work is LAUNCH_US + the larger of bytes / bandwidth and FLOPs / rate, at the device's
+ * measured ceilings. The best time of the nearest measured scenario is scaled by the ratio of both
+ * works. The choice keeps its slowdown of the nearest scenario where it was measured. The parts of
+ * a plan run in series. Ties go to the first scenario in the order of the data. */
 #include "policy.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -16,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a device has no measured ceilings only the ratio of the two counts. */
+/* For a device without measured ceilings; only their ratio matters. */
 enum { LAUNCH_US = 4, SOME_GBPS = 1000, SOME_TFLOPS = 100 };
 
 int shape_of_model(attune_shape *out, const struct data *d, const char *model, int page_size)
@@ -102,7 +100,8 @@ void scenario_again(struct scenario *out, const struct measured *m)
 	snprintf(out->split, sizeof out->split, "%s", m->split);
 }
 
-/* Times of a phase count where it is a part of both, or the whole of both. */
+/* Whether times of a phase of a can be used for b: both have it, and for PHASE_ALL both have the
+ * same parts. */
 static int alike(const struct measured *a, const struct measured *b, enum phase phase)
 {
 	return a->has[phase] && b->has[phase] && a->shape.kv_layout == b->shape.kv_layout &&
@@ -111,7 +110,7 @@ static int alike(const struct measured *a, const struct measured *b, enum phase 
 				       a->has[PHASE_DECODE] == b->has[PHASE_DECODE]));
 }
 
-/* Us at the ceilings; from the features, which every batch has. */
+/* The work of a part in us, from its features. */
 static double work_us(const struct data *d, const struct measured *m, enum phase phase)
 {
 	const struct run_info *r = &d->run;
@@ -125,14 +124,14 @@ static double work_us(const struct data *d, const struct measured *m, enum phase
 	return LAUNCH_US + fmax(bytes / gbps / 1e3, flops / tflops / 1e6);
 }
 
-/* Of one batch: how far every scenario is, by phase, and what the nearest one's best time
- * says of it. */
+/* One batch: the distance of every scenario, by phase, and the best time scaled from the nearest
+ * one. */
 struct around {
 	const struct data *d;
 	const struct measured *m;
 	double *far[NUM_PHASES]; /* [d->n]; INFINITY: not alike */
-	int nearest[NUM_PHASES]; /* with a right result; -1: none */
-	double us[NUM_PHASES];   /* the best time expected; INFINITY: unknown */
+	int nearest[NUM_PHASES]; /* scenario with an ok result; -1: none */
+	double us[NUM_PHASES];   /* estimated best time; INFINITY: unknown */
 };
 
 static void look_around(struct around *a, enum phase phase)

@@ -1,5 +1,5 @@
-/* policy.c - what each policy picks for a scenario: the forest (decide.c), and the baselines that
- * it is judged against. */
+/* policy.c - runs any policy: the forest (decide.c), or one of the baselines that it is compared
+ * with. */
 #include "policy.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -24,7 +24,7 @@ struct chooser {
 	const struct data *d;
 	enum policy policy;
 	const struct forest *forest;
-	struct choice fixed[2]; /* of the prefill and the decode part */
+	struct choice fixed[2]; /* for the prefill and the decode part */
 	enum baseline_way way;
 	struct learned *learned;
 };
@@ -41,7 +41,7 @@ static void make_fixed(const struct chooser *c, const struct measured *m, struct
 	decided_in_way(c->d, m, c->way, out);
 }
 
-/* One choice a phase and one way for everything. */
+/* Finds the choice of each phase, then the way, that are best over all training scenarios. */
 static int learn_fixed(struct chooser *c)
 {
 	struct pick *picks = calloc((size_t)c->d->n + 1, sizeof *picks);

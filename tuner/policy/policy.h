@@ -1,10 +1,10 @@
-/* policy.h - what a way of choosing decides for a batch, whether it was measured or
- * not. For policy.c, vendor_rules.c, baseline_trees.c, cart.c and what asks them.
+/* policy.h - policies: the forest and the baselines that it is compared with. A policy decides a
+ * plan for any batch, measured or not.
  *
  *   chooser_new   learns what the policy needs from the training scenarios
  *   chooser_make  a batch -> concrete choices of a plan
  *
- * decided_pick (defaults.c) turns those choices into indices of measured ones. */
+ * decided_pick() turns those choices into indices of measured ones. */
 #ifndef TUNER_POLICY_POLICY_H
 #define TUNER_POLICY_POLICY_H
 
@@ -20,11 +20,11 @@ struct pick;
 struct scenario;
 struct tree;
 
-/* ---- policy.c: what is picked ---------------------------------------------------- */
+/* ---- policy.c: all policies ------------------------------------------------------- */
 enum policy {
 	POLICY_TREE,
 	POLICY_ORACLE,
-	POLICY_BEST_FIXED, /* one choice a phase and one way (enum baseline_way) for everything */
+	POLICY_BEST_FIXED, /* one choice per phase and one enum baseline_way for all batches */
 	POLICY_VLLM_RULE,  /* the rule of vLLM's unified attention, nearest choices */
 	POLICY_AITER_RULE, /* that of AMD's aiter */
 	POLICY_NEAREST,    /* the best choice of the nearest training scenario */
@@ -34,17 +34,16 @@ enum policy {
 	NUM_POLICIES
 };
 extern const char *const policy_names[NUM_POLICIES];
-/* Picks [data->n] for all scenarios; 0 when the policy does not exist on this
- * backend, or picks nothing (POLICY_ORACLE: see data_oracle). The forest is for
- * POLICY_TREE only. */
+/* Picks [data->n] for all scenarios; 0 when the policy does not exist on this backend, or has no
+ * picks (POLICY_ORACLE: see data_oracle). The forest is for POLICY_TREE only. */
 int policy_picks(const struct data *, enum policy, const struct forest *, struct pick *picks);
 
 struct chooser;
-/* NULL when there is no such policy on this backend, or no memory. The oracle has none:
- * see data_oracle. The forest is for POLICY_TREE; it and the data must outlive the chooser. */
+/* NULL: the policy does not exist on this backend, is the oracle, or no memory. The forest is for
+ * POLICY_TREE; it and the data must outlive the chooser. */
 struct chooser *chooser_new(const struct data *, enum policy, const struct forest *);
-/* `scenario`: the batch's index in the data, where rules look for the nearest choice that
- * was measured there; -1: for the nearest legal one. */
+/* scenario: the batch's index in the data; vendor rules then take the nearest choice measured
+ * there. -1: they take the nearest legal one. */
 void chooser_make(const struct chooser *, const struct measured *, int scenario,
 		  struct decided *out);
 void chooser_free(struct chooser *);
@@ -53,10 +52,10 @@ void chooser_free(struct chooser *);
 void vllm_rule(const struct data *, const struct measured *, int scenario, struct decided *out);
 void aiter_rule(const struct data *, const struct measured *, int scenario, struct decided *out);
 
-/* cart.c: trees as others grow them: the best split now, no look-ahead, no pruning. */
+/* cart.c: greedy trees without look-ahead and pruning. */
 enum criterion {
-	CART_COST,    /* the least cost of one action for all */
-	CART_ENTROPY, /* how mixed the fastest actions are, costs apart */
+	CART_COST,    /* the least cost of one action for all rows */
+	CART_ENTROPY, /* entropy of the fastest actions; costs do not count */
 };
 struct cart {
 	enum criterion criterion;
@@ -64,62 +63,62 @@ struct cart {
 };
 int cart_grow(struct tree *, const struct matrix *, const struct cart *); /* 0: no memory */
 
-/* baseline_matrices.c: what baselines learn from the costs of the prefill and of the decode decision. */
+/* baseline_matrices.c: matrices that several baselines learn from. */
 struct basics {
-	int known; /* private: what follows is */
+	int known; /* private: the rest is set */
 	int fixed; /* the concrete choice of least total cost; -1: none */
 	struct matrix
 	    *winners;       /* columns that are some row's fastest; NULL: nothing was measured */
 	struct matrix *few; /* of its rows: columns that leave each row a good one */
 	int *winner;        /* [rows] the fastest choice of each */
 };
-/* Of data without prices. Found when it is asked for the first time; NULL without memory. */
+/* Computed at the first call; NULL without memory. */
 const struct basics *basics_of(const struct data *, enum decision);
 
-/* baseline_overlap.c: how a baseline may run a mixed batch, CPUs but for the last. Of mixed training
- * scenarios what the picks [data->n] cost in each way; columns are ways. */
+/* baseline_overlap.c: how a baseline runs mixed batches. */
 enum baseline_way {
-	BASELINE_WHOLE,  /* in one launch by the prefill choice */
-	BASELINE_SERIAL, /* part after part */
-	BASELINE_STREAMS,
+	BASELINE_WHOLE,   /* one launch by the prefill choice */
+	BASELINE_SERIAL,  /* part after part */
+	BASELINE_STREAMS, /* on two streams; not on CPUs */
 	NUM_BASELINE_WAYS
 };
+/* Costs of the picks [data->n] in each way, over mixed training scenarios; columns are ways. */
 struct matrix *matrix_ways(const struct data *, const struct pick *picks);
-/* Of a batch with both parts, so made: what may not run in one launch stays part after part. */
+/* Changes a plan of two parts to that way; stays serial if one launch is illegal. */
 void decided_in_way(const struct data *, const struct measured *, enum baseline_way,
 		    struct decided *);
 
-/* baseline_trees.c: what is learned of each decision by a baseline of its own kind. */
+/* baseline_trees.c: the baselines that learn: nearest neighbour, greedy tree, label tree. */
 struct learned;
 struct learned *learned_new(const struct data *, enum policy);
 void learned_make(const struct learned *, const struct measured *, struct decided *out);
 void learned_free(struct learned *);
 
-/* nearest_estimate.c: batches that were never measured. */
-/* The shape of a model: that of its scenarios, preferably of this page size (0: 16), else
- * by scenarios/models.json with the types of the data's first scenario; 0 + complain. */
+/* nearest_estimate.c: estimates for batches that were never measured. */
+/* The shape of a model: from its scenarios, preferably of this page size (0: 16), else from
+ * scenarios/models.json with the types of the data's first scenario. 0 + complain. */
 int shape_of_model(attune_shape *, const struct data *, const char *model, int page_size);
-/* A measured scenario without measurements: 0 + complain when the batch is none. */
+/* Makes a struct measured without measurements. 0 + complain: not a batch. */
 int measured_make(struct measured *, const struct data *, const char *model, const attune_shape *,
 		  const char *batch);
 int measured_make_view(struct measured *, const struct data *, const attune_shape *,
 		       const attune_batch *);
 void measured_free(struct measured *);
-/* A measured scenario as the harness takes it, to be measured again; its texts and batch
- * stay the measured one's. */
+/* A measured scenario in the harness's form, to measure it again. It shares texts and batch with
+ * the measured one. */
 void scenario_again(struct scenario *, const struct measured *);
-/* A batch among the measured ones; both must outlive it. NULL: no memory. */
+/* The measured scenarios around a batch; data and batch must outlive it. NULL without memory. */
 struct around;
 struct around *around_new(const struct data *, const struct measured *);
 void around_free(struct around *);
-/* The scenario nearest in a phase of those with a right result in it; -1: none. */
+/* The nearest scenario with an ok result in that phase; -1: none. *far: its distance. */
 int around_nearest(const struct around *, enum phase, double *far);
-/* Us that a plan, or one part by a concrete choice, is expected to take: the best time of
- * the nearest scenario, by the ratio of what either moves and computes, times the slowdown
- * of the choice in the nearest scenario where it was measured. INFINITY: it never was. */
+/* Estimated us of a plan, or of one part by a concrete choice: the best time of the nearest
+ * scenario, scaled by the ratio of work, x the slowdown of the choice in the nearest scenario where
+ * it was measured. INFINITY: never measured. */
 double estimate_plan(const struct around *, const struct decided *);
 double estimate_part(const struct around *, enum phase, const struct choice *);
-/* The best that is known nearby: each part at its best, or one launch. */
+/* Estimated us of the best plan: each part at its best, or one launch. */
 double estimate_best(const struct around *);
 
 #endif

@@ -1,6 +1,6 @@
-/* vendor_rules.c - the rules that two serving engines ship for their unified attention,
- * on our kernels: of each rule the constants, as the nearest legal choice. They are
- * rules for GPUs; neither engine's CPU kernels have these tunables.
+/* vendor_rules.c - the selection rules of two serving engines, applied to our kernels: each rule's
+ * constants are mapped to the nearest legal choice. They are rules for GPUs; neither engine's CPU
+ * kernels have these tunables.
  *
  *               vLLM                               aiter
  *   one launch  for the whole batch, mixed or not  the same
@@ -35,7 +35,7 @@ static int next_power(int least, long long v)
 	return p;
 }
 
-/* Sum over the axes of the distance in powers of two. */
+/* Sum over the axes of |log2| of value / wanted value. */
 static double distance(const struct choice *c, const struct want *want)
 {
 	double sum = 0;
@@ -47,7 +47,7 @@ static double distance(const struct choice *c, const struct want *want)
 	return sum;
 }
 
-/* Of the choices that were measured: in this scenario, where it is one (0 or more). */
+/* The nearest measured choice of a kernel; with scenario >= 0 only those measured there count. */
 static int nearest(struct choice *out, const struct data *d, const struct measured *m, int scenario,
 		   enum phase phase, const char *kernel, const struct want *want)
 {

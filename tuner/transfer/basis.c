@@ -1,11 +1,11 @@
-/* basis.c - a header that began from another one's rules.
+/* basis.c - makes a header that begins from another GPU's rules and times.
  *
  *   own database   -> own data, basis: the incumbent's rules, the prior's name
  *   prior database -> prior data -transfer.c-> what is learned from -forest.c-> fresh rules
  *                                  (where own data are enough, these alone)
  *   own pass B on split "gate" -gate.c-> which groups of fresh replace the incumbent's -> header
  *
- * All of it follows from the two databases, so that `attune induce` remakes the header. */
+ * Everything follows from the two databases, so `attune induce` can make the header again. */
 #include "basis.h"
 #include "gate.h"
 #include "transfer.h"
@@ -28,8 +28,8 @@ static int is_same_file(const char *a, const char *b)
 	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Beside the own one, in the folder above (that of a machine's own is results/local), else in
- * results/; the caller's to free. */
+/* Looks in the folder of the own database, in the one above (own ones may lie in results/local),
+ * else in results/. The caller frees it. */
 static char *prior_path(const char *db_path, const char *prior)
 {
 	static const char *const above[] = { "", "../" };
@@ -46,7 +46,7 @@ static char *prior_path(const char *db_path, const char *prior)
 	return asprintf(&path, "results/%s.sqlite", prior) < 0 ? NULL : path;
 }
 
-/* Times of older sources serve as a prior where there are no others. */
+/* Without fresh times, those of older sources are good enough for a prior. */
 static struct data *load_rows(const char *path, const char *name)
 {
 	struct data *d = data_load(path, name);
@@ -64,8 +64,10 @@ static struct data *load_prior(const char *db_path, const char *name)
 	char *path = prior_path(db_path, name);
 	struct data *d = NULL;
 	if (path && access(path, R_OK))
-		complain("%s: the header began from %s, whose database should be here or beside %s",
-			 path, name, db_path);
+		complain(
+		    "%s: cannot be read; the header began from %s, so its database must be here or "
+		    "in the folder of %s",
+		    path, name, db_path);
 	else if (path)
 		d = load_rows(path, name);
 	if (d && (!d->n || !data_hash(d, path))) {
@@ -81,7 +83,7 @@ static int read_incumbent(struct forest *f, const struct store_basis *b, const c
 	return *b->rules ? forest_parse(f, b->rules, db_path) : forest_defaults(f, b->header);
 }
 
-/* The basis is the inheritance's from here on. */
+/* Takes over the basis. */
 static int open_with(struct inheritance *i, const char *db_path)
 {
 	int done = read_incumbent(&i->incumbent, &i->basis, db_path);
@@ -139,7 +141,7 @@ static int has_training(const struct data *d)
 	return count_training(d) > 0;
 }
 
-/* Data that are nobody else's, without a prior. */
+/* A copy without a prior. */
 static struct data *copy_own(const struct data *own)
 {
 	struct data *none = data_new(own->gpu, &own->run), *d = NULL;
@@ -151,9 +153,8 @@ static struct data *copy_own(const struct data *own)
 	return d;
 }
 
-/* Whether own times say all that another GPU's could. With 1,112 scenarios of an H100 to learn
- * from, and 1,161 of the H200, own ones alone took 1.029 on 211 held-out batches, and both together
- * 1.037 on 188. */
+/* Whether own times suffice without another GPU's. With 1,112 scenarios of an H100 and 1,161 of the
+ * H200, own times alone gave 1.029 on 211 held-out batches, both together 1.037 on 188. */
 static int is_enough(const struct data *own, const struct data *prior)
 {
 	return 4 * count_training(own) >= 3 * count_training(prior);
@@ -162,8 +163,8 @@ static int is_enough(const struct data *own, const struct data *prior)
 int inheritance_learn(const struct inheritance *i, const struct data *own,
 		      const struct limits *limits, struct data **learned, struct forest *fresh)
 {
-	*learned = i->prior && !is_enough(own, i->prior) ? data_transfer(own, i->prior)
-							: copy_own(own);
+	*learned =
+	    i->prior && !is_enough(own, i->prior) ? data_transfer(own, i->prior) : copy_own(own);
 	if (*learned && has_training(*learned) && forest_induce(fresh, *learned, limits))
 		return 1;
 	data_free(*learned);

@@ -1,4 +1,4 @@
-/* basis.h - a header that began from another one's rules: see basis.c. */
+/* basis.h - a header whose rules began from those of another GPU; basis.c shows the flow. */
 #ifndef TUNER_TRANSFER_BASIS_H
 #define TUNER_TRANSFER_BASIS_H
 
@@ -11,18 +11,18 @@ struct inheritance {
 	struct forest incumbent;
 	struct data *prior; /* NULL: the basis names none */
 };
-/* Reads the basis of own's header from the database at db_path, and the prior's database beside it,
- * else in results/. 1: close it; 0: the header has no basis; -1 + complain. */
+/* Reads the basis of own's header from the database at db_path, and the prior's database from the
+ * same folder, else from results/. 1: close it; 0: the header has no basis; -1 + complain. */
 int inheritance_open(struct inheritance *, const struct data *own, const char *db_path);
 void inheritance_close(struct inheritance *);
-/* The same of a basis that is at hand, which is copied. 0 + complain. */
+/* The same for a given basis, which is copied. 0 + complain. */
 int inheritance_of(struct inheritance *, const struct store_basis *, const char *db_path);
-/* What to learn from (own times, and the prior's unless there are enough), and rules learned from
- * it alone. *learned is the caller's data to free, after the forest. 0 + complain. */
+/* Makes the data to learn from (own times, and the prior's unless own ones suffice) and learns
+ * fresh rules from them. The caller frees *learned, after the forest. 0 + complain. */
 int inheritance_learn(const struct inheritance *, const struct data *own, const struct limits *,
 		      struct data **learned, struct forest *fresh);
-/* The rules that the gate leaves, proven for own's device, with notes on it in `learned`. 0 +
- * complain. */
+/* Combines incumbent and fresh rules as the gate decides, proves them for own's device, and adds
+ * notes for the header to `learned`. 0 + complain. */
 int inheritance_judge(const struct inheritance *, const struct data *own, struct data *learned,
 		      const struct forest *fresh, struct forest *out, struct gate_report *);
 

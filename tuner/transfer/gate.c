@@ -1,14 +1,14 @@
-/* gate.c - which groups of new rules replace the incumbent's: those that are faster beyond noise on
- * scenarios that neither was learned from, raced side by side.
+/* gate.c - compares fresh rules with the incumbent's in races on scenarios that neither was learned
+ * from, and takes the groups that are faster beyond noise.
  *
- *   prefill, decode   the part by both trees, of batches of one phase and of mixed ones
- *   mixed             whole plans of mixed batches, both parts as they are taken
- *   the combination   whole plans of mixed batches, against the incumbent: where it loses, the next
+ *   prefill, decode   the part by both trees, in batches of one phase and in mixed ones
+ *   mixed             whole plans of mixed batches, with the parts by the rules that are taken
+ *   the combination   whole plans of mixed batches against the incumbent; if it loses, the next
  *                     best set of groups is tried, down to none
  *
- * Better beyond noise: the 95 % interval of the mean log ratio lies below 0 (Student's t over
- * scenarios), and the gain is larger than what A/A pairs of such times differ by. All else is a tie,
- * and the incumbent stays. Times of different races are not compared. */
+ * Faster beyond noise: the 95 % interval of the mean log ratio lies below 0 (Student's t over
+ * scenarios), and the gain exceeds the noise of A/A controls. Otherwise the incumbent stays. Times
+ * of different races are not compared. */
 #include "harness/sweep/sweep.h"
 #include "gate.h"
 #include "harness/base/base.h"
@@ -67,7 +67,7 @@ static int is_mixed(const struct measured *m)
 	return m->has[PHASE_PREFILL] && m->has[PHASE_DECODE];
 }
 
-/* What the tree of a part says for it; 0: nothing runs. */
+/* The choice of a part by its tree; 0: nothing runs. */
 static int part_of_set(const struct gate *g, int set, const struct data *d,
 		       const struct measured *m, enum decision decision, struct choice *out)
 {
@@ -78,7 +78,8 @@ static int part_of_set(const struct gate *g, int set, const struct data *d,
 	       action_or_default(d, f, decision, t->v[leaf].action, m, out);
 }
 
-/* Sets that run a batch differently differ in the groups that it has to do with. */
+/* Whether a set can differ from another one on this batch: the mixed group matters for mixed
+ * batches only. */
 static int matters(const struct measured *m, int set)
 {
 	return is_mixed(m) || !(set & 1 << GATE_MIXED);
@@ -110,7 +111,7 @@ void gate_wish(const struct gate *g, struct wishes *w, const struct data *d, int
 	free(own.v);
 }
 
-/* ---- what was measured ------------------------------------------------------------------ */
+/* ---- cells of pass B -------------------------------------------------------------------- */
 static const struct cell *cell_of_part(const struct data *d, int s, enum phase phase,
 				       const struct choice *c)
 {
@@ -137,7 +138,7 @@ static const struct cell *cell_of_plan(const struct data *d, int s, const struct
 
 /* ---- figures ---------------------------------------------------------------------------- */
 struct ratios {
-	double *log_ratio; /* [d->n] of those that were raced */
+	double *log_ratio; /* [d->n] scenarios with a race of both */
 	double floors;     /* sum of logs */
 	struct gate_figures f;
 };
@@ -185,9 +186,9 @@ static struct gate_figures figures_of(struct ratios *t)
 	return f;
 }
 
-/* A part by its two trees. */
-static void judge_part(const struct gate *g, const struct data *d, enum decision decision,
-		       double *room, struct gate_figures *out)
+/* Compares a part by the incumbent's and the fresh tree. */
+static void compare_parts(const struct gate *g, const struct data *d, enum decision decision,
+			  double *room, struct gate_figures *out)
 {
 	struct ratios t = { .log_ratio = room };
 	for (int s = 0; s < d->n; s++) {
@@ -216,9 +217,9 @@ static int same_plan(const struct measured *m, const struct decided *a, const st
 	return same;
 }
 
-/* Whole plans of two sets; of mixed batches alone, or of all. */
-static void judge_sets(const struct gate *g, const struct data *d, int old_set, int new_set,
-		       int only_mixed, double *room, struct gate_figures *out)
+/* Compares whole plans of two sets, on mixed batches only or on all. */
+static void compare_sets(const struct gate *g, const struct data *d, int old_set, int new_set,
+			 int only_mixed, double *room, struct gate_figures *out)
 {
 	struct ratios t = { .log_ratio = room };
 	for (int s = 0; s < d->n; s++) {
@@ -236,32 +237,32 @@ static void judge_sets(const struct gate *g, const struct data *d, int old_set, 
 	*out = figures_of(&t);
 }
 
-/* ---- the judgement ---------------------------------------------------------------------- */
+/* ---- the decision ----------------------------------------------------------------------- */
 static int loses(const struct gate_figures *f)
 {
 	return f->failed || (f->n && (f->low > 1 || f->ratio > f->floor));
 }
 
-/* Log of all that is gained, over all scenarios. */
+/* Sum of log ratios over all scenarios. */
 static double total_of(const struct gate_figures *all)
 {
 	return all->n ? all->n * log(all->ratio) : 0;
 }
 
-struct verdict_of_set {
+struct set_scores {
 	int set;
 	struct gate_figures mixed, all;
 };
 
-/* The parts of `parts`, with or without the mixed group; 0: it loses on mixed batches. */
+/* Adds the mixed group to `parts` if that is better; 0: the set loses on mixed batches. */
 static int try_parts(const struct gate *g, const struct data *d, int parts, double *room,
-		     struct verdict_of_set *v)
+		     struct set_scores *v)
 {
 	struct gate_figures on_mixed;
-	judge_sets(g, d, parts, parts | 1 << GATE_MIXED, 1, room, &v->mixed);
+	compare_sets(g, d, parts, parts | 1 << GATE_MIXED, 1, room, &v->mixed);
 	v->set = parts | (v->mixed.better ? 1 << GATE_MIXED : 0);
-	judge_sets(g, d, 0, v->set, 1, room, &on_mixed);
-	judge_sets(g, d, 0, v->set, 0, room, &v->all);
+	compare_sets(g, d, 0, v->set, 1, room, &on_mixed);
+	compare_sets(g, d, 0, v->set, 0, room, &v->all);
 	return !v->set || !loses(&on_mixed);
 }
 
@@ -269,7 +270,7 @@ void gate_judge(const struct gate *g, const struct data *d, int take[NUM_DECISIO
 		struct gate_report *r)
 {
 	double *room = malloc(sizeof *room * ((size_t)d->n + 1));
-	struct verdict_of_set best = { 0 }, v;
+	struct set_scores best = { 0 }, v;
 	int allowed = 0, found = 0;
 	*r = (struct gate_report){ 0 };
 	take_set(0, take);
@@ -279,7 +280,7 @@ void gate_judge(const struct gate *g, const struct data *d, int take[NUM_DECISIO
 		return;
 	for (int t = DECIDE_PREFILL; t <= DECIDE_DECODE; t++) {
 		struct gate_figures *f = &r->group[gate_group_of((enum decision)t)];
-		judge_part(g, d, (enum decision)t, room, f);
+		compare_parts(g, d, (enum decision)t, room, f);
 		allowed |= f->better << gate_group_of((enum decision)t);
 	}
 	for (int parts = allowed; parts >= 0; parts--) {
@@ -290,7 +291,7 @@ void gate_judge(const struct gate *g, const struct data *d, int take[NUM_DECISIO
 		found = 1;
 	}
 	if (!found) /* even the mixed group alone loses */
-		judge_sets(g, d, 0, 1 << GATE_MIXED, 1, room, &best.mixed);
+		compare_sets(g, d, 0, 1 << GATE_MIXED, 1, room, &best.mixed);
 	r->group[GATE_MIXED] = best.mixed;
 	r->all = best.all;
 	for (int k = 0; k < NUM_GATE_GROUPS; k++)

@@ -1,5 +1,5 @@
-/* group_effects.c - fits what groups of choices have in common on one GPU to their times on another; see
- * translate.c for the formula. */
+/* group_effects.c - fits the effects of groups of choices on the ratio of two GPUs' times;
+ * translate.c has the formula. */
 #include "group_effects.h"
 #include "kernels/kernel.h"
 #include <math.h>
@@ -13,7 +13,7 @@ static double shrunk(double weighted, double weight, double shrink)
 	return weighted / (weight + shrink);
 }
 
-int field_add(struct log_ratios *f, const struct pair *p)
+int log_ratios_add(struct log_ratios *f, const struct pair *p)
 {
 	if (f->num_pairs == f->room) {
 		const int room = f->room ? 2 * f->room : 256;
@@ -34,7 +34,7 @@ static int by_group(const void *pa, const void *pb)
 	return a->group != b->group ? a->group - b->group : a->site - b->site;
 }
 
-/* Makes means of the same group and site one, each with the same say. */
+/* Merges means of the same group and site, with equal weights. */
 static void merge_means(struct level *l)
 {
 	int kept = 0;
@@ -52,8 +52,8 @@ static void merge_means(struct level *l)
 	l->n = kept;
 }
 
-/* The means of what is left of the pairs; of all choices the mean of the kernels' means, since a
- * sweep measures many choices of some kernels and few of others. 0 without memory. */
+/* The means of the pairs' residuals. For the level of all choices, the mean of the kernels' means,
+ * since a sweep measures many choices of some kernels and few of others. 0 without memory. */
 static int level_fill(struct level *l, const struct log_ratios *f, int group_at, int groups)
 {
 	l->v = malloc(sizeof *l->v * ((size_t)f->num_pairs + 1));
@@ -76,8 +76,6 @@ static int level_fill(struct level *l, const struct log_ratios *f, int group_at,
 	return 1;
 }
 
-/* What a level adds to a group at a place with these weights of sites, without one of them (-1:
- * with all). */
 double level_at(const struct level *l, int group, const double *weight, double shrink, int without)
 {
 	double sum = 0, weights = 0;
@@ -96,7 +94,7 @@ static void weigh(const struct log_ratios *f, const double *far, double *weight)
 		weight[i] = exp(-far[i] / f->width);
 }
 
-/* Takes from each pair what the level says of it. Pairs are by site. 0 without memory. */
+/* Subtracts the level's effects from all pairs, which are sorted by site. 0 without memory. */
 static int take_level(struct log_ratios *f, const struct level *l, int group_at, double *weight)
 {
 	double *r = malloc(sizeof *r * ((size_t)f->num_pairs + 1));
@@ -121,7 +119,7 @@ static void levels_free(struct log_ratios *f)
 	}
 }
 
-/* With the field's width and shrink; pairs keep what all levels leave. 0 without memory. */
+/* Fits all levels with f's width and shrink; pairs keep the residuals. 0 without memory. */
 static int levels_fit(struct log_ratios *f, const int groups[NUM_LEVELS], double *weight)
 {
 	levels_free(f);
@@ -134,8 +132,8 @@ static int levels_fit(struct log_ratios *f, const int groups[NUM_LEVELS], double
 	return 1;
 }
 
-/* Sum over sites of the mean square of what is left of their pairs' r when the site is left out. r: of pairs,
- * before any level. */
+/* Leave-one-out error: the sum over sites of the mean squared residual when the site is left out.
+ * r: the pairs' values before any level. */
 static double left_out(const struct log_ratios *f, const double *r, double *weight)
 {
 	double sum = 0, of_site = 0;
@@ -157,20 +155,20 @@ static double left_out(const struct log_ratios *f, const double *r, double *weig
 	return sum;
 }
 
-/* Pairs of at most MOST_SITES scenarios, evenly spread: sites keep their numbers. 0 without
+/* Copies the pairs of at most MOST_SITES evenly spaced sites, which keep their numbers. 0 without
  * memory. */
 static int copy_some(struct log_ratios *some, const struct log_ratios *f)
 {
 	const int every = (f->num_sites + MOST_SITES - 1) / MOST_SITES;
 	*some = (struct log_ratios){ .far = f->far, .num_sites = f->num_sites };
 	for (int i = 0; i < f->num_pairs; i++)
-		if (f->pair[i].site % every == 0 && !field_add(some, &f->pair[i]))
+		if (f->pair[i].site % every == 0 && !log_ratios_add(some, &f->pair[i]))
 			return 0;
 	return 1;
 }
 
-static int try_one(struct log_ratios *f, const int groups[NUM_LEVELS], double *weight, const double *r,
-		   double *error)
+static int try_one(struct log_ratios *f, const int groups[NUM_LEVELS], double *weight,
+		   const double *r, double *error)
 {
 	for (int i = 0; i < f->num_pairs; i++)
 		f->pair[i].r = r[i];
@@ -203,7 +201,7 @@ static int choose(struct log_ratios *f, const int groups[NUM_LEVELS], double *we
 	return done;
 }
 
-int field_fit(struct log_ratios *f, const int groups[NUM_LEVELS], double *weight)
+int log_ratios_fit(struct log_ratios *f, const int groups[NUM_LEVELS], double *weight)
 {
 	const int done =
 	    !f->num_pairs || (choose(f, groups, weight) && levels_fit(f, groups, weight));
@@ -216,7 +214,7 @@ int field_fit(struct log_ratios *f, const int groups[NUM_LEVELS], double *weight
 	return done;
 }
 
-void field_free(struct log_ratios *f)
+void log_ratios_free(struct log_ratios *f)
 {
 	levels_free(f);
 	free(f->pair);

@@ -1,4 +1,5 @@
-/* transfer.c - the data to learn from on a GPU with few times of its own: see transfer.h. */
+/* transfer.c - makes the training data of a GPU with few own times: copies these and adds another
+ * GPU's times, translated. */
 #include "transfer.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
@@ -11,7 +12,7 @@
 
 enum { PLANS = NUM_PHASES };
 
-/* Races of the prior have other numbers than own ones. */
+/* Negative numbers keep races of the prior apart from own ones. */
 static int race_of_prior(int race)
 {
 	return -1 - race;
@@ -21,33 +22,32 @@ struct joining {
 	const struct data *own, *prior;
 	struct data *d;
 	int *same;                      /* [prior->n] the same scenario of own; -1: none */
-	int *own_at, *prior_at;         /* scenarios of the result; -1: not taken over */
-	int *own_choice, *prior_choice; /* choices of the result */
+	int *own_at, *prior_at;         /* scenario in the result; -1: left out */
+	int *own_choice, *prior_choice; /* choice in the result */
 	char *is_broken; /* [prior->num_choices] gave a wrong result here, or crashed */
 	char **refused;  /* "kernel flags" of binaries that did not compile or start here */
 	int num_refused, refused_room;
 	struct translation *translation;
 };
 
-/* ---- what is in both ------------------------------------------------------------------ */
+/* ---- scenarios and choices -------------------------------------------------------------- */
 static int comparable(const struct data *own, const struct data *prior)
 {
 	if (own->run.device.backend != prior->run.device.backend) {
-		complain("%s and %s run different kernels: no time of one says anything of the "
-			 "other",
+		complain("%s and %s run different kernels: their times cannot be compared",
 			 own->gpu, prior->gpu);
 		return 0;
 	}
 	if (own->protocol[0] && prior->protocol[0] && strcmp(own->protocol, prior->protocol)) {
-		complain("times of %s are by protocol '%s', those of %s by '%s': they cannot be "
-			 "compared",
-			 own->gpu, own->protocol, prior->gpu, prior->protocol);
+		complain(
+		    "times of %s have protocol '%s', those of %s '%s': they cannot be compared",
+		    own->gpu, own->protocol, prior->gpu, prior->protocol);
 		return 0;
 	}
 	return 1;
 }
 
-/* Both are in the order of keys. */
+/* Merges: both are sorted by key. */
 static void find_same(struct joining *j)
 {
 	int own = 0;
@@ -111,8 +111,8 @@ static int put_choices(struct data *d, const struct data *from, int *at)
 	return 1;
 }
 
-/* ---- what failed here ----------------------------------------------------------------- */
-/* "kernel flags"; the caller's to free. */
+/* ---- failures on own's device ---------------------------------------------------------- */
+/* "kernel flags"; the caller frees it. */
 static char *binary_name(const struct choice *c, const attune_shape *shape)
 {
 	char flags[512], *name;
@@ -155,7 +155,7 @@ static int find_failures(struct joining *j)
 	return done;
 }
 
-/* 0: not; 1: it is; -1 without memory */
+/* Whether the binary did not compile or start; -1 without memory. */
 static int is_refused(const struct joining *j, const struct choice *c, const attune_shape *shape)
 {
 	char *name = j->num_refused ? binary_name(c, shape) : NULL;
@@ -168,7 +168,7 @@ static int is_refused(const struct joining *j, const struct choice *c, const att
 	return found;
 }
 
-/* Refused by this device though not by the prior. */
+/* Illegal on own's device but not on the prior's. */
 static int is_illegal_here(const struct joining *j, int scenario, int phase, const struct choice *c)
 {
 	const struct measured *theirs = &j->prior->v[scenario];
@@ -194,7 +194,7 @@ static void scale(struct cell *c, double log_ratio)
 	c->translated = 1;
 }
 
-/* Whether own has a cell of pass A or B of that. */
+/* Whether own has a cell of either pass. */
 static int has_own(const struct joining *j, int scenario, int phase, const struct choice *c)
 {
 	const int own = j->same[scenario];
@@ -205,7 +205,7 @@ static int has_own(const struct joining *j, int scenario, int phase, const struc
 	return cells.of[PASS_A] || cells.of[PASS_B];
 }
 
-/* A broken choice is forbidden where it has no own time. */
+/* Adds a failed cell, so that no leaf over the scenario may name the choice. */
 static int forbid(struct joining *j, int scenario, int phase, int choice)
 {
 	struct cell c = { .outcome = OUTCOME_WRONG, .ratio = NAN };
@@ -253,7 +253,7 @@ static int has_own_plan(const struct joining *j, int s, const struct composed *c
 		data_plan_cell(j->own, PASS_B, j->same[s], &p));
 }
 
-/* Of plans those whose parts may run here. */
+/* Takes the plans whose parts may run on own's device. */
 static int take_plans(struct joining *j, int s)
 {
 	const struct data *d = j->prior;
@@ -287,7 +287,7 @@ static int has_own_paced(const struct joining *j, const struct paced *p)
 	return 0;
 }
 
-/* What begins early is compared within its race, so that no translation changes what it says. */
+/* Early launches are compared within their race, so they need no translation. */
 static int take_paced(struct joining *j)
 {
 	int done = 1;
@@ -341,8 +341,8 @@ static int take_own(struct joining *j)
 }
 
 /* ---- all of it ------------------------------------------------------------------------ */
-/* Noise is the prior's: most times are, and own A/A pairs are added by the gate, which must not change
- * the rules that it judges. */
+/* Takes the prior's noise, like most times. The gate adds own A/A controls, and these must not
+ * change the rules that it compares. */
 static void copy_facts(struct data *d, const struct data *own, const struct data *prior)
 {
 	snprintf(d->prior, sizeof d->prior, "%s", prior->gpu);
@@ -427,7 +427,7 @@ struct data *data_transfer(const struct data *own, const struct data *prior)
 		copy_facts(j.d, own, prior);
 		mark_scenarios(j.d);
 	} else {
-		complain("times of %s cannot be taken over to %s: out of memory", prior->gpu,
+		complain("times of %s cannot be translated to %s: out of memory", prior->gpu,
 			 own->gpu);
 		data_free(j.d);
 	}

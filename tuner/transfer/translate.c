@@ -1,23 +1,24 @@
-/* translate.c - how much longer or shorter a choice takes on one GPU than on another.
+/* translate.c - predicts the ratio of a choice's times on two GPUs.
  *
  * A pair is a choice and a scenario that both GPUs measured: r = log(own / prior). For a choice and
- * a scenario that the prior alone measured, r is the sum of what several levels say, from coarse to
- * fine; each is fitted to what the levels before it leave of the pairs:
+ * a scenario that only the prior measured, r is the sum of several levels, from coarse to fine.
+ * Each is fitted to the residuals of the levels before it:
  *
- *   all choices, its kernel, its family: each first everywhere, then near by
+ *   all choices, its kernel, its family: each first everywhere, then nearby
  *   the scenario itself, where it has pairs
  *
  *   a level adds  sum w r / (sum w + shrink)     over the scenarios with pairs of that group
- *   with  w = 1 everywhere,  w = exp(-distance / width) near by
+ *   with  w = 1 everywhere,  w = exp(-distance / width) nearby
  *
- * and r the mean of the group's pairs in a scenario (of all choices that of its kernels' means). That is the posterior mean of a group's effect
- * under normal noise, `shrink` being the ratio of both variances (partial pooling: Gelman and Hill
- * 2007, Data Analysis Using Regression and Multilevel/Hierarchical Models, 12.2), with kernel
- * weights for the near-by part (Nadaraya 1964; Watson 1964). So few pairs, or far ones, leave the
- * coarser level as it is. Width and shrink are those of a small grid that predict scenarios best
- * which were left out (cross-validation: Stone 1974). Distances are those of nearest_estimate.c.
+ * and r the mean of the group's pairs in a scenario (for all choices the mean of the kernels'
+ * means). This is the posterior mean of a group's effect under normal noise, where `shrink` is the
+ * ratio of both variances (partial pooling: Gelman and Hill 2007, Data Analysis Using Regression
+ * and Multilevel/Hierarchical Models, 12.2), with kernel weights nearby (Nadaraya 1964; Watson
+ * 1964). So few or distant pairs hardly change the coarser level. Width and shrink come from a
+ * small grid, by cross-validation over scenarios (Stone 1974). Distances are those of
+ * part_distance().
  *
- * Whole batches with two parts, and plans, begin from what their parts come to. */
+ * Plans, and launches for a whole batch of two parts, begin from the ratios of their parts. */
 #include "group_effects.h"
 #include "transfer.h"
 #include "harness/base/base.h"
@@ -37,7 +38,7 @@ struct translation {
 	/* of translation_at */
 	int phase;
 	double *weight;    /* [most sites] */
-	double *of_kernel; /* [groups[1]] what the base and the levels of a kernel say */
+	double *of_kernel; /* [groups[1]] sum of the base and the kernel's levels */
 	double base;
 };
 
@@ -47,10 +48,10 @@ static int is_mixed(const struct measured *m)
 }
 
 /* ---- groups -------------------------------------------------------------------------- */
-/* Of a choice: all alike; its kernel; its family, else itself, behind the families. A level of the
- * members of a family says more of noise than of the GPU: rules learned from an H200's times and those of
- * 30, 90, 173 scenarios of an H100 took 1.013, 1.005, 1.005 of the H200's own rules on held-out batches
- * of the H100 with it, and 0.999, 0.992, 1.004 without. */
+/* Groups of a choice: all choices; its kernel; its family, else itself, numbered after the
+ * families. A level of single members would fit noise: with an H200's times and 30, 90, 173
+ * scenarios of an H100, rules took 1.013, 1.005, 1.005 of the time of the H200's own rules on
+ * held-out batches of the H100 with it, and 0.999, 0.992, 1.004 without. */
 static void choice_groups(const struct translation *t, int choice, int group[NUM_LEVELS])
 {
 	const int family = t->prior->family_of[choice];
@@ -59,7 +60,7 @@ static void choice_groups(const struct translation *t, int choice, int group[NUM
 	group[2] = family >= 0 ? family : t->prior->num_families + choice;
 }
 
-/* Of a plan: how it runs; the units it spares by its prefill choice. */
+/* Groups of a plan: serial or streams; whether its prefill choice leaves units free. */
 static void plan_groups(const struct translation *t, const struct composed *p,
 			int group[NUM_LEVELS])
 {
@@ -103,7 +104,7 @@ static int pair_cells(struct translation *t, int phase, int scenario, int own)
 			continue;
 		p.r = log(ours->us / theirs->us);
 		choice_groups(t, i.choice, p.group);
-		done = field_add(f, &p);
+		done = log_ratios_add(f, &p);
 	}
 	return done;
 }
@@ -124,12 +125,12 @@ static int pair_plans(struct translation *t, int scenario, int own)
 			continue;
 		p.r = log(ours->us / c->cell.us);
 		plan_groups(t, c, p.group);
-		done = field_add(&t->field[PLANS], &p);
+		done = log_ratios_add(&t->field[PLANS], &p);
 	}
 	return done;
 }
 
-/* Numbers the scenarios with pairs; they are in the order of scenarios. */
+/* Numbers the scenarios with pairs; pairs are sorted by scenario. */
 static int list_sites(struct translation *t, int phase)
 {
 	struct log_ratios *f = &t->field[phase];
@@ -155,7 +156,7 @@ static int list_sites(struct translation *t, int phase)
 	return 1;
 }
 
-/* ---- a place ------------------------------------------------------------------------- */
+/* ---- predicting for a scenario -------------------------------------------------------- */
 static int site_of(const struct log_ratios *f, int scenario)
 {
 	for (int i = 0; i < f->num_sites; i++)
@@ -164,7 +165,8 @@ static int site_of(const struct log_ratios *f, int scenario)
 	return -1;
 }
 
-static void weigh_place(struct translation *t, const struct log_ratios *f, int scenario, enum phase of)
+static void weigh_place(struct translation *t, const struct log_ratios *f, int scenario,
+			enum phase of)
 {
 	for (int i = 0; i < f->num_sites; i++)
 		t->weight[i] = exp(-part_distance(&t->prior->v[scenario].part[of].f,
@@ -172,7 +174,7 @@ static void weigh_place(struct translation *t, const struct log_ratios *f, int s
 				   f->width);
 }
 
-/* Levels from..end of enum, coarse ones first. */
+/* Sum of the levels from..end - 1, coarse ones first. */
 static double sum_levels(const struct translation *t, const struct log_ratios *f,
 			 const int group[NUM_LEVELS], int from, int end)
 {
@@ -182,14 +184,14 @@ static double sum_levels(const struct translation *t, const struct log_ratios *f
 	return sum;
 }
 
-/* What the pairs of the scenario itself say beyond all levels. */
+/* The effect of the scenario itself. */
 static double rest_at(const struct log_ratios *f, int scenario)
 {
 	const int site = site_of(f, scenario);
 	return site < 0 ? 0 : f->rest[site];
 }
 
-/* Of any choice of a phase; of a phase without pairs what those of the other part say. */
+/* The ratio of any choice of a phase; without pairs of that phase, by those of the other part. */
 static double of_any(struct translation *t, int scenario, enum phase phase)
 {
 	static const int none[NUM_LEVELS] = { 0 };
@@ -203,7 +205,8 @@ static double of_any(struct translation *t, int scenario, enum phase phase)
 	return sum_levels(t, f, none, 0, 1) + rest_at(f, scenario);
 }
 
-/* Of both parts, one after the other, that take so long on the prior; us not finite: not known. */
+/* The ratio of two parts in series, by their ratios r and their us on the prior; us not finite: not
+ * known. */
 static double of_both(const double r[2], const double us[2])
 {
 	if (!isfinite(us[0]) || !isfinite(us[1]))
@@ -264,7 +267,7 @@ double translation_of_plan(const struct translation *t, const struct composed *p
 }
 
 /* ---- all of it ------------------------------------------------------------------------ */
-/* The parts' fields come first: the others' pairs begin from what they say. */
+/* Parts are fitted first, since PHASE_ALL and plans begin from their ratios. */
 static int fit_all(struct translation *t)
 {
 	static const int order[NUM_FIELDS] = { PHASE_PREFILL, PHASE_DECODE, PHASE_ALL, PLANS };
@@ -278,7 +281,7 @@ static int fit_all(struct translation *t)
 				base = base_at(t, f->site[f->pair[p].site], order[i]);
 			f->pair[p].r -= base;
 		}
-		if (!field_fit(f, t->groups, t->weight))
+		if (!log_ratios_fit(f, t->groups, t->weight))
 			return 0;
 	}
 	return 1;
@@ -322,7 +325,7 @@ int translation_pairs(const struct translation *t)
 void translation_free(struct translation *t)
 {
 	for (int p = 0; t && p < NUM_FIELDS; p++)
-		field_free(&t->field[p]);
+		log_ratios_free(&t->field[p]);
 	if (t) {
 		free(t->kernel);
 		free(t->weight);

@@ -1,26 +1,24 @@
-/* branch_and_bound.c - the tree of least cost of all trees of a depth, and proof of it.
+/* branch_and_bound.c - finds the tree of least cost among all trees of a depth, and proves it.
  *
- * "Policy trees" over per-instance costs (Zhou, Athey, Wager 2023; policytree), by
- * branch and bound. What is whose:
- *   - costs of subtrees add up, so that a set of rows and a depth have one answer
- *     wherever they come up, kept by a 128-bit Zobrist hash; the similarity bound
- *     between sets that differ by a few rows; the depth-2 step (depth2.c): STreeD,
- *     van der Linden, de Weerdt, Demirovic 2023, arXiv 2305.19706, sections 4.2-4.4;
- *   - thresholds in bisection order, where the answers at the ends of an interval
- *     bound all that lies between them: ConTree, Brita, van der Linden, Demirovic
- *     2025, arXiv 2501.07903, section 4.2, there for errors. It holds for any cost
- *     that is not negative: a tree for a set costs its subsets no more.
+ * These are "policy trees" over per-instance costs (Zhou, Athey, Wager 2023; policytree). Sources
+ * of the search:
+ *   - STreeD, van der Linden, de Weerdt, Demirovic 2023, arXiv 2305.19706, sections 4.2-4.4: costs
+ *     of subtrees add up, so a set of rows and a depth have one answer, kept in a table by a 128-bit
+ *     Zobrist hash (memo.c); the similarity bound between sets that differ by a few rows; the
+ *     depth-2 step (depth2.c);
+ *   - ConTree, Brita, van der Linden, Demirovic 2025, arXiv 2501.07903, section 4.2: thresholds in
+ *     bisection order, where the answers at the ends of an interval bound everything between. The
+ *     paper counts errors; the bound holds for any non-negative cost, since a tree for a set costs
+ *     its subsets no more.
  *
  *       left(lo) in left(a), right(hi) in right(a)  for lo < a < hi
  *       => cost(a) >= relaxed(left(lo)) + relaxed(right(hi))
  *
- * With a minimum support restriction makes leaves that are too small, and the bound
- * would be none; so bounds are of the problem without it (struct half, `relaxed`),
- * and only incumbents observe it.
+ * Restricting a tree to a subset can make leaves smaller than the minimum support, so bounds belong
+ * to the problem without minimum support (struct half, `relaxed`). Only incumbents observe it.
  *
- * Among trees that cost the same the one of fewest leaves wins, then at each node
- * the first feature, then the lowest threshold; so bounds cut off a tie only
- * where it would lose. The answer hence does not depend on the order of search. */
+ * Ties go to fewer leaves, then at each node to the first feature and the lowest threshold. Bounds
+ * cut off a tie only where it would lose, so the answer does not depend on the order of search. */
 #include "solver.h"
 #include "harness/base/base.h"
 #include <math.h>
@@ -28,8 +26,8 @@
 #include <string.h>
 
 /* ---- search ------------------------------------------------------------------------- */
-/* What a tree at (f, rank) may cost to be of use: as much as the best when it
- * would win the tie. */
+/* The highest cost at which a tree at (f, rank) is useful: that of the best if it would win the
+ * tie. */
 static int64_t limit_at(const struct search *x, int f, int rank)
 {
 	const struct answer *b = &x->best;
@@ -38,7 +36,7 @@ static int64_t limit_at(const struct search *x, int f, int rank)
 	return limit < x->budget ? limit : x->budget;
 }
 
-/* Takes the team's best tree, or gives it this one. */
+/* Takes the team's best tree if it is better, else publishes this one. */
 static void exchange(struct search *x)
 {
 	struct answer *own = &x->best, *all = &x->team->best;
@@ -97,10 +95,9 @@ static void raise_to(int64_t *v, int64_t to)
 static struct answer search(struct solver *, const int *rows, int n, int depth, int64_t budget,
 			    int64_t *table);
 
-/* A table holds, for a set and a depth, relaxed bounds of the left and the right side
- * of each of its splits, [2][p][room] by rank. They hold for its supersets too: the
- * children of neighbouring thresholds are such, and what was learned of the splits
- * of one rules out most splits of the next. */
+/* A table holds, for a set and a depth, relaxed bounds of the left and the right side of each of
+ * its splits, [2][p][room] by rank. They also hold for supersets. The children of neighbouring
+ * thresholds are such, so the bounds of one rule out most splits of the next. */
 static int64_t *table_copy(const struct solver *s, const int64_t *from)
 {
 	const size_t size = 2 * (size_t)s->p * (size_t)s->room * sizeof *from;
@@ -129,8 +126,8 @@ static void table_spread(const struct search *x)
 	}
 }
 
-/* Both sides by search, the larger first; the other only if the sum may be of use.
- * side[] comes with bounds, table[] with those of subsets. */
+/* Searches both sides, the larger first; the other one only if the sum can still be useful. On
+ * entry side[] has bounds and table[] those of subsets. */
 static void try_children(struct search *x, int f, int rank, struct half side[2],
 			 int64_t *const table[2])
 {
@@ -171,8 +168,8 @@ static void sum_most(const struct search *x, int f)
 		most[l] += most[l - 1];
 }
 
-/* What is known of the two sides at the ends of an interval; the similarity bound
- * takes from the larger set what the rows between could cost at the most. */
+/* Bounds of the two sides at the ends of an interval. The similarity bound subtracts from the
+ * larger set the most that the rows between could cost. */
 struct ends {
 	int lo, hi;
 	int64_t left[2], right[2];   /* relaxed bounds at lo and at hi, 0: none */
@@ -199,8 +196,8 @@ static void bound_sides(const struct search *x, int f, const struct ends *e, int
 	side[1].lower = side[1].relaxed;
 }
 
-/* The middle one of the thresholds between that may be of use; the others' bounds are
- * noted. -1: none is. */
+/* The middle one of the thresholds in the interval that may be useful, -1: none. Notes the bounds
+ * of the others. */
 static int middle_of(struct search *x, int f, const struct ends *e)
 {
 	const uint16_t *rank = &x->v->rank[f * x->s->room];
@@ -246,7 +243,7 @@ static void try_split(struct search *x, int f, int a, const struct ends *e, stru
 	}
 }
 
-/* The thresholds lo < a < hi of a feature. */
+/* Tries the thresholds lo < a < hi of a feature. */
 static void bisect(struct search *x, int f, const struct ends *e)
 {
 	const int mid = middle_of(x, f, e);
@@ -273,8 +270,8 @@ static void bisect(struct search *x, int f, const struct ends *e)
 	free(table[1]);
 }
 
-/* Thresholds that leave both sides their support lie in one interval. Those beyond
- * it count for the relaxed bound alone: a leaf, and the far side of what was tried. */
+/* Thresholds that leave both sides enough support form one interval. Those beyond it only count for
+ * the relaxed bound: a leaf, and the far side of a tried threshold. */
 static void try_feature(struct search *x, int f)
 {
 	const struct view *v = x->v;
@@ -299,7 +296,7 @@ static void try_feature(struct search *x, int f)
 		lower_to(&x->best.relaxed, x->left_of_last + leaf);
 }
 
-/* Features in order of what one split on them costs: good trees early. */
+/* Searches features in the order of their best single split, to find good trees early. */
 static void search_features(struct search *x, const int64_t *cost)
 {
 	int order[ATTUNE_NUM_FEATURES];
@@ -317,7 +314,7 @@ static void search_features(struct search *x, const int64_t *cost)
 			try_feature(x, order[i]);
 }
 
-/* The best trees of depth 1 and 2 are where a deeper search begins. */
+/* A deeper search begins from the best trees of depth 1 and 2. */
 void search_view(struct search *x, int depth, int64_t *table)
 {
 	int64_t by_feature[ATTUNE_NUM_FEATURES];
@@ -337,7 +334,7 @@ void search_view(struct search *x, int depth, int64_t *table)
 		table_spread(x);
 }
 
-/* table: in: bounds of subsets; out: of the rows. NULL: not wanted. */
+/* table: on entry bounds of subsets, on return of these rows. NULL: not wanted. */
 static struct answer search(struct solver *s, const int *rows, int n, int depth, int64_t budget,
 			    int64_t *table)
 {

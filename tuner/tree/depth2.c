@@ -1,7 +1,6 @@
-/* depth2.c - the terminal step of the search: given a split, the best tree of one
- * more split on either side. The four quadrants that two splits make take their
- * columns independently of each other, so a pair of splits costs four minima
- * over columns and not columns squared (as in the depth-2 solvers of MurTree,
+/* depth2.c - the last step of the search: given a split, finds the best further split on either
+ * side. The four quadrants of two splits choose their columns independently, so a pair of splits
+ * takes four minima over columns, not columns squared (as in the depth-2 solvers of MurTree,
  * Demirovic et al. 2022, and STreeD, van der Linden et al. 2023, section 4.3).
  *
  * Over the levels b of feature g, with the split (f, a) fixed:
@@ -10,13 +9,12 @@
  *   small      X       S - X      S: all rows of the smaller side
  *   large    P[b] - X  L-P[b]+X   P: prefix sums of the node; L: of the larger
  *
- * X is summed from the smaller side's rows only, in order of their level, so that it
- * stays in registers; the rest follows by subtraction. Where a level holds no row of
- * a side that side's sums have not changed. */
+ * X is summed over the smaller side's rows only, in order of level, so that it stays in registers;
+ * the rest follows by subtraction. A side's sums do not change at levels without rows of it. */
 #include "solver.h"
 #include <string.h>
 
-/* Compiled for several instruction sets; the widest that the CPU has is taken. */
+/* Compiled for several instruction sets; the loader takes the widest that the CPU has. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))
@@ -77,7 +75,7 @@ INLINE void cut_after(int64_t least[2], const lanes *x, const lanes *all, int wi
 	lower_least(&least[1], &above);
 }
 
-/* `width`: in lanes, a constant of the caller's. */
+/* width: in lanes; a compile-time constant in each call. */
 INLINE void sweep_columns(const struct sweep *s, int from, int width)
 {
 	const size_t d = (size_t)s->d;
@@ -122,7 +120,7 @@ CLONES static void sweep_levels(const struct sweep *s)
 	}
 }
 
-/* What each row of the smaller side stands for, 0 for the others; which side it is. */
+/* Sets the count of each row of the smaller side, 0 for the others; returns which side it is. */
 static int mark_smaller(struct solver *s, const struct view *v, int f, int a)
 {
 	const uint16_t *local = &v->local[(size_t)f * (size_t)s->n];
@@ -135,8 +133,8 @@ static int mark_smaller(struct solver *s, const struct view *v, int f, int a)
 	return side;
 }
 
-/* Lists the small side's rows by level of feature g, and sees which levels have rows
- * of either side; count: [2][u] rows stood for, up to each level. */
+/* Lists the small side's rows by level of feature g, and marks the levels that have rows of either
+ * side; count: [2][u] rows stood for, up to each level. */
 static void list_levels(struct solver *s, const struct view *v, int g)
 {
 	const int *order = &v->order[(size_t)g * (size_t)s->n], *below = &v->below[g * s->room];
@@ -179,8 +177,8 @@ CLONES static void take_least(const struct solver *s, int u, int side, int count
 	least[1] = kept;
 }
 
-static void settle(struct half *side, const struct solver *s, const int64_t *all,
-		   const int64_t least[2])
+static void set_half(struct half *side, const struct solver *s, const int64_t *all,
+		     const int64_t least[2])
 {
 	const int64_t leaf = least_of(all, s->d) + s->leaf, twice = 2 * s->leaf;
 	side->relaxed = least[0] < leaf - twice ? least[0] + twice : leaf;
@@ -215,8 +213,8 @@ void solve_pair(struct solver *s, const struct view *v, int f, int a, struct hal
 		take_least(s, v->u[g], 0, count[small], least[0]);
 		take_least(s, v->u[g], 1, count[!small], least[1]);
 	}
-	settle(&side[small], s, all[small], least[0]);
-	settle(&side[!small], s, all[!small], least[1]);
+	set_half(&side[small], s, all[small], least[0]);
+	set_half(&side[!small], s, all[!small], least[1]);
 }
 
 /* Least of x and of all - x, added. */

@@ -1,9 +1,9 @@
-/* exact.c - the best tree there is, with its certificate: branch_and_bound.c from the root, by as
- * many threads as there are CPUs, starting from the hybrid tree. */
+/* exact.c - finds the best tree of a depth and its certificate: branch and bound on all CPUs,
+ * starting from the hybrid tree. */
 #include "solver.h"
 #include "tree.h"
 #include "harness/base/base.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* The root by all members; member 0 is the calling thread. */
+/* Searches the root with all members; member 0 is the calling thread. */
 static struct answer work_together(struct member *w, int n, int depth, int64_t budget, int *winner)
 {
 	struct team team = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -85,7 +85,7 @@ static void certify(struct certificate *c, const struct tree *t, const struct ex
 					  : INFINITY;
 }
 
-/* Few rows are done before threads would have begun. */
+/* Small samples finish before threads have started. */
 static int count_threads(const struct matrix *m, const struct exact_options *o)
 {
 	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -130,7 +130,7 @@ static int search_root(struct tree *t, const struct matrix *m, const struct exac
 int tree_exact(struct tree *t, const struct matrix *m, const struct exact_options *o,
 	       struct certificate *c)
 {
-	const int look = o->depth > 3 ? 3 : 2; /* the nearer the first tree, the less is searched */
+	const int look = o->depth > 3 ? 3 : 2; /* a better first tree prunes more */
 	const struct growth first = { 1 << o->depth, o->depth, o->min_support, look, o->lambda,
 				      SIZE_MOST,     0 };
 	const double begin = seconds_now();

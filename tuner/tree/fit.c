@@ -1,26 +1,26 @@
-/* fit.c - how many leaves a tree should have. Blocked cross-validation: whole
- * values of batch size, of length (by power of two) or of model are held out
- * together, since a scenario beside its twin proves nothing, and each row alone,
- * since most batches do lie between measured ones.
+/* fit.c - chooses the number of leaves by blocked cross-validation. All rows with the same batch
+ * size, length (by power of two) or model are held out together, since a scenario similar to a
+ * held-out one would give its answer away. Rows are also held out alone, since most batches do lie
+ * between measured ones.
  *
- * Which size (enum size_rule): past its least the curve is flat, leaves are cheap, and the
- * budget bounds them, so by default the largest tree within one standard error of the
- * least loss. Slowdowns on rows held out of all this, five outer folds in each of the
- * four blockings, 16 leaves, 12 columns, H200 (93 prefill and 160 decode rows):
+ * The default rule (enum size_rule) is the largest tree within one standard error of the least
+ * loss: past its minimum the curve is flat, leaves are cheap, and the budget bounds them. Slowdowns
+ * on rows held out of all this, five outer folds in each of the four blockings, 16 leaves, 12
+ * columns, H200 (93 prefill and 160 decode rows):
  *
  *             most    least   fewest
  *   prefill   1.0956  1.1260  1.1114
- *   decode    1.0723  1.0746  1.0999      */
+ *   decode    1.0723  1.0746  1.0999 */
 #include "tree.h"
 #include "tuner/base/parallel.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FOLDS = 5, MAX_LEAVES = 256 };
 
-/* What a row costs when it is held out, by number of leaves, over all blockings. */
+/* Cost of each row while held out, by number of leaves, summed over blockings. */
 struct losses {
 	int rows, leaves, folds;
 	long long *v; /* [rows][leaves + 1] */
@@ -43,9 +43,9 @@ static void add_losses(struct losses *l, const struct tree *t, const struct matr
 		    held_out_cost(t, m, rows[i]);
 }
 
-/* Prunes t away by the rows before `n`; the rest judge every size: of the trees
- * of at most k leaves the largest, for all k. */
-static int judge(struct losses *l, struct tree *t, const struct matrix *m, int *rows, int n)
+/* Prunes t step by step on rows[0..n); scores every size on the other rows. Size k is the largest
+ * tree of at most k leaves. */
+static int score_sizes(struct losses *l, struct tree *t, const struct matrix *m, int *rows, int n)
 {
 	int upto = l->leaves;
 	struct cut cut;
@@ -88,7 +88,7 @@ int matrix_folds(const struct matrix *m, int blocking, int *fold)
 	return folds > 1 ? folds : 0;
 }
 
-/* rows[0..return) are those outside the fold, the others follow. */
+/* Puts the rows outside the fold first; returns their number. */
 static int split_rows(const struct matrix *m, const int *fold, int held, int *rows)
 {
 	int n = 0, end = m->rows;
@@ -101,7 +101,8 @@ static int split_rows(const struct matrix *m, const int *fold, int held, int *ro
 	return n;
 }
 
-/* Trees that are grown at a time: each without one fold of a blocking, and one of all rows. */
+/* The trees of a cross-validation, grown in parallel: one per fold of each blocking, and one of all
+ * rows. */
 struct growing {
 	const struct matrix *m;
 	const struct growth *how;
@@ -126,7 +127,7 @@ static void grow_one(void *arg, size_t i)
 	struct tree t = { 0 };
 	const int n = rows ? split_rows(g->m, g->fold[lot->blocking], lot->held, rows) : 0;
 	g->failed[i] = !rows || !tree_grow(&t, g->m, rows, n, g->how) ||
-		       !judge(g->losses[lot->blocking], &t, g->m, rows, n);
+		       !score_sizes(g->losses[lot->blocking], &t, g->m, rows, n);
 	tree_free(&t);
 	free(rows);
 }
@@ -161,7 +162,7 @@ static int cross_validate(const struct matrix *m, const struct growth *how, int 
 {
 	struct growing g = { .m = m, .how = how, .whole = whole };
 	int done = 1;
-	if (whole) /* the longest comes first */
+	if (whole) /* the longest task starts first */
 		g.lot[g.n++] = (struct lot){ -1, 0 };
 	for (int b = first; b <= last; b++) {
 		g.fold[b] = malloc(sizeof *g.fold[b] * (size_t)(m->rows + 1));
@@ -188,7 +189,8 @@ static double loss_at(const struct losses *l, int row, int leaves)
 	return (double)l->v[(size_t)row * ((size_t)l->leaves + 1) + (size_t)leaves];
 }
 
-/* Mean over the rows of what `a` leaves lose more than `b`, and its error. */
+/* Mean over the rows of the loss with a leaves - the loss with b leaves; *error: its standard
+ * error. */
 static double compare(const struct losses *l, int a, int b, double *error)
 {
 	double sum = 0, squares = 0;
@@ -217,7 +219,7 @@ static int best_leaves(const struct losses *l, enum size_rule rule)
 	return leaves;
 }
 
-/* Also takes cuts that cost nothing. */
+/* Prunes to that many leaves, and further while cuts are free. */
 static int prune_to(struct tree *t, const struct matrix *m, int leaves)
 {
 	int *rows = matrix_rows(m), done = rows != NULL;

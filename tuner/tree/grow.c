@@ -1,15 +1,14 @@
-/* grow.c - cost-sensitive trees: induction that minimises what the choices cost,
- * not how often they are the winner.
+/* grow.c - grows trees that minimise the total cost of choices, not the number of rows where the
+ * choice is not the fastest.
  *
- * A node is split as the best tree of two (or three) levels over its rows splits
- * them, found exactly (branch_and_bound.c); then its halves are looked at afresh. That is the
- * "hybrid" tree of policytree (Zhou, Athey, Wager 2023): as deep as one likes, in
- * a fraction of the time of an exact tree. Ties go to fewer leaves, the feature
- * that is first in features.def, the lower threshold, the lower column. All sums
- * are integers, and nothing is random, so the tree depends on the matrix alone. */
+ * Each node takes the root split of the exact best tree of two (or three) levels over its rows
+ * (branch_and_bound.c); its halves are then searched in the same way. This is the "hybrid" tree of
+ * policytree (Zhou, Athey, Wager 2023): any depth, in a fraction of the time of an exact tree. Ties
+ * go to fewer leaves, the first feature in features.def, the lower threshold, the lower column. All
+ * sums are integers and nothing is random, so the tree depends only on the matrix. */
 #include "solver.h"
 #include "tree.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <stdlib.h>
 
 struct grower {
@@ -18,8 +17,7 @@ struct grower {
 	int look, apart;
 };
 
-/* The first split of the levels that are to be kept apart that leaves either side enough
- * rows; f -1: none. */
+/* The first split of g->apart that leaves either side enough rows; f -1: none. */
 static struct answer split_apart(struct grower *g, struct view *v)
 {
 	const struct solver *s = g->s;
@@ -32,8 +30,8 @@ static struct answer split_apart(struct grower *g, struct view *v)
 	return (struct answer){ .f = -1 };
 }
 
-/* Grows the subtree over rows of the solver, whose root may be known; its number, or
- * -1 without memory. */
+/* Grows the subtree over rows of the solver; known: its root, or NULL. Returns its node, -1 without
+ * memory. */
 static int grow_node(struct grower *g, const int *rows, int n, int depth,
 		     const struct answer *known)
 {

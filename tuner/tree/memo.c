@@ -1,6 +1,6 @@
-/* memo.c - what is proven of sets of rows. A set has one answer for a depth, by
- * whatever splits it came about; it is known by the exclusive or of 128 random bits
- * a row (Zobrist 1970) and by its size. */
+/* memo.c - the hash table of results by set of rows and depth. The result of a set does not depend
+ * on the splits that led to it. Sets are identified by the exclusive or of 128 random bits per row
+ * (Zobrist 1970) and by their size. */
 #include "solver.h"
 #include <stdlib.h>
 

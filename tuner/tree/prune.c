@@ -1,9 +1,8 @@
-/* prune.c - smaller trees: which leaves can go at the least cost. Besides making
- * a leaf of a node, a child may take its parent's place: look-ahead sometimes
- * splits first where chance said so and only then where it matters, and then
- * the first split can go for nothing. */
+/* prune.c - removes leaves at the least cost. A node becomes a leaf, or a child takes its parent's
+ * place: look-ahead sometimes makes a random split first and the important one below it, and then
+ * the first one can be removed for free. */
 #include "tree.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ static int goes_below(const struct node *v, const struct attune_features *f)
 	return ((const long long *)f)[v->feature] <= v->threshold;
 }
 
-/* Moves those that go below to the front; how many. */
+/* Moves the rows that go below to the front; returns their number. */
 static int divide(const struct node *v, const struct matrix *m, int *rows, int n)
 {
 	int below = 0;
@@ -33,7 +32,7 @@ static int divide(const struct node *v, const struct matrix *m, int *rows, int n
 	return below;
 }
 
-/* What rows cost that are sent into the subtree as it stands. */
+/* Cost of rows that are sent into the present subtree. */
 static long long cost_through(const struct tree *t, int node, const struct matrix *m,
 			      const int *rows, int n)
 {
@@ -57,7 +56,7 @@ static void consider(struct cut *best, int node, int child, long long more, int 
 	*best = (struct cut){ node, child, leaves, price };
 }
 
-/* Cost of the subtree over its rows; looks at all cuts in it. */
+/* Cost of the subtree over its rows; considers all cuts in it. */
 static long long weigh(const struct tree *t, int node, const struct matrix *m, int *rows, int n,
 		       struct cut *best)
 {

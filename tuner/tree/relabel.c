@@ -1,18 +1,17 @@
-/* relabel.c - as few kernels as leaves can do with: a leaf is as well served by any
- * column within epsilon of its best one, so the fewest that serve all leaves are a
- * minimum hitting set, found exactly by branch and bound (64 leaves at most, so
- * sets are words of 64 bits).
+/* relabel.c - reduces the choices that leaves name. A leaf may take any column within epsilon of
+ * its best one, so the fewest columns for all leaves are a minimum hitting set. It is found exactly
+ * by branch and bound; with at most 64 leaves, sets are words of 64 bits.
  *
  *   leaf    within epsilon     of the smallest hitting sets the one that costs least:
  *    0      a  b               {b, c}
  *    1         b  c            leaves take the cheapest of it
  *    2            c
  *
- * The leaf with the fewest options is branched on, each option ruling the earlier
- * ones out, so that a set comes up once. Two bounds: leaves that share no option
- * need one each; and each leaf costs at least its cheapest option left. */
+ * It branches on the leaf with the fewest options; each option excludes the earlier ones, so that
+ * no set is tried twice. Two bounds: leaves that share no option need one each, and each leaf costs
+ * at least its cheapest remaining option. */
 #include "tree.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +36,7 @@ static long long served_at(const struct hitting *h, int leaf, uint64_t groups)
 	return least;
 }
 
-/* Cost when all these groups may be used; -1 when some leaf has none of them. */
+/* Cost if all these groups may be used; -1: some leaf has none of them. */
 static long long sum_served(const struct hitting *h, uint64_t groups)
 {
 	long long sum = 0;
@@ -50,7 +49,7 @@ static long long sum_served(const struct hitting *h, uint64_t groups)
 	return sum;
 }
 
-/* Leaves not served yet that pairwise share no option; *fewest: one to branch on. */
+/* Counts unserved leaves that pairwise share no option; *fewest: the leaf to branch on. */
 static int count_disjoint(const struct hitting *h, uint64_t chosen, uint64_t allowed, int *fewest)
 {
 	uint64_t taken = 0;
@@ -114,7 +113,7 @@ struct relabel {
 	struct hitting h;
 };
 
-/* Numbers groups 0, 1, ... in the order of columns; how many. */
+/* Numbers groups 0, 1, ... in the order of columns; returns how many. */
 static int number_groups(const struct matrix *m, const int *given, int *group)
 {
 	int n = 0;
@@ -156,7 +155,7 @@ static void list_options(struct relabel *x, const long long *sum, long long slac
 	}
 }
 
-/* The columns that leaves then take, each its cheapest of the chosen groups. */
+/* Marks the column that each leaf takes: its cheapest of the chosen groups. */
 static void mark_taken(const struct relabel *x, const long long *sum, char *taken)
 {
 	memset(taken, 0, (size_t)x->m->cols);

@@ -1,10 +1,9 @@
-/* solver.c - a sample of a matrix as the search wants it: ranks instead of values,
- * rows that no feature tells apart as one, neither the columns that another is
- * never dearer than nor the features that rank the rows like an earlier one. None
- * of this changes what the best tree costs. */
+/* solver.c - prepares a sample of a matrix for the search: replaces values by ranks, merges rows
+ * with equal features, and drops dominated columns and features that rank the rows like an earlier
+ * one. None of this changes the cost of the best tree. */
 #include "solver.h"
 #include "tree.h"
-#include "tuner/data/data.h"
+#include "tuner/matrix/matrix.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,8 @@ static int by_value(const void *pa, const void *pb, void *arg)
 	return x != y ? (x > y) - (x < y) : a - b;
 }
 
-/* Rank of each of the n rows on a feature, and the values; how many of those. */
+/* Sets the rank of each of the n rows on a feature, and the values; returns the number of
+ * values. */
 static int rank_rows(const struct matrix *m, const int *rows, int n, int feature, int *order,
 		     uint16_t *rank, long long *value)
 {
@@ -84,7 +84,7 @@ static int by_ranks(const void *pa, const void *pb, void *arg)
 	return 0;
 }
 
-/* to[i]: the merged row of each of the n; how many there are. */
+/* to[i]: the merged row of each of the n rows; returns the number of merged rows. */
 static int merge_rows(struct solver *s, int n, int *order, int *to)
 {
 	struct ranks by = { s->rank, n, s->p };
@@ -109,7 +109,7 @@ static int merge_rows(struct solver *s, int n, int *order, int *to)
 	return merged;
 }
 
-/* A forbidden cell costs more than all that is not forbidden, together. */
+/* A forbidden cell costs more than all others together. */
 static int64_t forbidden_cost(const struct matrix *m, const int *rows, int n, int64_t leaves)
 {
 	int64_t sum = leaves + 1;
@@ -124,7 +124,7 @@ static int64_t forbidden_cost(const struct matrix *m, const int *rows, int n, in
 	return sum;
 }
 
-/* Another column is never dearer, or as dear everywhere and first. */
+/* Whether another column is nowhere more expensive; of equal columns the first stays. */
 static int is_dominated(const struct matrix *m, const int *rows, int n, int col)
 {
 	for (int other = 0; other < m->cols; other++) {
@@ -141,7 +141,7 @@ static int is_dominated(const struct matrix *m, const int *rows, int n, int col)
 	return 0;
 }
 
-static void settle_row(struct solver *s, int row, int cols)
+static void finish_row(struct solver *s, int row, int cols)
 {
 	int64_t *cost = &s->cost[(size_t)row * (size_t)s->d];
 	const int64_t least = least_of(cost, cols);
@@ -182,7 +182,7 @@ static int fill_costs(struct solver *s, const int *rows, int n, const int *to)
 	}
 	for (int r = 0; s->cost && r < s->n; r++) {
 		s->all[r] = r;
-		settle_row(s, r, cols);
+		finish_row(s, r, cols);
 	}
 	free(column);
 	return s->cost != NULL;
@@ -283,7 +283,7 @@ void solver_close(struct solver *s)
 	*s = (struct solver){ 0 };
 }
 
-/* Numbers the levels that occur, in order, and lists the rows by them. */
+/* Numbers the levels that occur, in order, and sorts the rows by level. */
 static void view_levels(const struct solver *s, struct view *v, int f)
 {
 	const uint16_t *rank = &s->rank[(size_t)f * (size_t)s->n];

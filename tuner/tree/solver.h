@@ -1,14 +1,14 @@
 /* solver.h - private to solver.c, depth2.c, branch_and_bound.c, memo.c, exact.c and grow.c:
  * least-cost trees of bounded depth over one sample of a matrix.
  *
- *   solver.c  ranks instead of values, equal rows merged, useless columns dropped
- *   depth2.c   both sides of a split at their best one level deeper, in one sweep
+ *   solver.c            ranks instead of values, equal rows merged, useless columns dropped
+ *   depth2.c            the best trees of depth 1 on both sides of a split, in one sweep
  *   branch_and_bound.c  the search above that
- *   memo.c   its memory
+ *   memo.c              its results
  *
- * Costs in here are int64, in units of 1 / scale, so that lexicographic order of
- * (cost + lambda x leaves, leaves) is the order of plain integers: a leaf costs
- * scale x lambda + 1. Each row's least cost is taken off and kept in `base`. */
+ * Costs are int64 in units of 1 / scale, so that plain integers order trees by (cost + lambda x
+ * leaves, leaves): a leaf costs scale x lambda + 1. Each row's least cost is subtracted and summed
+ * in `base`. */
 #ifndef TUNER_TREE_SOLVER_H
 #define TUNER_TREE_SOLVER_H
 
@@ -25,8 +25,8 @@ enum {
 	MAX_LOOK = MAX_EXACT_DEPTH
 };
 
-/* Proven of a set of rows. `relaxed`: a lower bound without minimum support, which
- * is what holds for supersets too; `lower`: one with it; solved: lower is reached. */
+/* Bounds of a set of rows. relaxed: a lower bound without minimum support, which also holds for
+ * supersets; lower: one with it; solved: lower is reached. */
 struct half {
 	int64_t relaxed, lower;
 	int solved;
@@ -38,9 +38,9 @@ struct answer {
 	int solved;                    /* value is least, and no tie comes before the tree */
 };
 
-/* A set of rows as its node sees it. Levels are those that occur in it. */
+/* A set of rows at a node. Levels are the ranks that occur in it. */
 struct view {
-	int n, count; /* rows; what they stand for */
+	int n, count; /* rows; rows of the matrix that they stand for */
 	const int *row;
 	int *u;           /* [p] levels */
 	uint16_t *local;  /* [p][rows] level of each row */
@@ -61,7 +61,7 @@ struct cache {
 struct solver {
 	const struct matrix *m;
 	int n, p, d, support;
-	int *feature;     /* [p] those that tell rows apart, without ones that rank alike */
+	int *feature;     /* [p] features that distinguish rows, each ranking once */
 	int *levels;      /* [p] */
 	long long *value; /* [p][stride] of each rank */
 	uint16_t *rank;   /* [p][n] */
@@ -85,41 +85,40 @@ struct solver {
 	int *small;                         /* [n] */
 };
 
-/* solver.c. Rows: which of the matrix, NULL for all. `depth`: most that will be
- * asked for. 0 without memory or when costs would overflow. */
+/* solver.c. rows: of the matrix, NULL for all. depth: the largest that will be searched. 0 without
+ * memory, or if costs would overflow. */
 int solver_open(struct solver *, const struct matrix *, const int *rows, int n, int depth,
 		int support, long long lambda);
 void solver_close(struct solver *);
 void view_fill(const struct solver *, struct view *, const int *rows, int n);
-/* Rows of a view that a split sends below go first; how many. */
+/* Puts the rows of a view that a split sends below first; returns their number. */
 int view_divide(const struct solver *, const struct view *, int f, int at, int *to);
 /* The roundest value between the rank and the next one that occurs. */
 long long view_threshold(const struct solver *, const struct view *, int f, int at);
-/* A cost of here as sum of matrix_at and lambda x leaves; of a bound: a
- * bound of those. */
+/* Converts a cost, or a bound, to units of matrix_at + lambda x leaves. */
 long long solver_cost(const struct solver *, int64_t cost);
 
 /* depth2.c */
 int64_t least_of(const int64_t *, int d);
-/* Both sides of the split of `f` after local level `a`, as trees of depth 1. */
+/* The best trees of depth 1 on both sides of the split of f after local level a. */
 void solve_pair(struct solver *, const struct view *, int f, int a, struct half side[2]);
-/* Trees of depth 1 over all of it, which is a leaf at worst. by_feature: [p] or NULL. */
+/* The best tree of depth 1 over all rows, or a leaf. by_feature: [p] or NULL. */
 void solve_single(const struct solver *, const struct view *, struct answer *, int64_t *by_feature);
 
-/* memo.c. recall: NULL when nothing is known. */
+/* memo.c. recall: NULL: not stored. */
 const struct answer *recall(const struct solver *, const int *rows, int n, int depth);
 void remember(struct solver *, const int *rows, int n, int depth, const struct answer *);
 
 /* ---- branch_and_bound.c ---- */
-/* Threads that share the features of the root, each with its own solver: what one finds
- * bounds all. The order in which they find does not show in the answer. */
+/* Threads that share the features of the root, each with its own solver. The best tree of one
+ * bounds all; the answer does not depend on timing. */
 struct team {
 	pthread_mutex_t lock;
 	struct answer best;
-	int next, winner; /* place in the order of features; who found the best */
+	int next, winner; /* next place in the order of features; the member with the best tree */
 };
 
-/* A node of the search at work. */
+/* The search at one node. */
 struct search {
 	struct team *team; /* of the root; NULL: alone */
 	int member;
@@ -129,17 +128,17 @@ struct search {
 	int64_t budget;
 	struct answer best;
 	int64_t *table; /* see table_copy; NULL: none */
-	/* Of the feature at hand: the ends of the thresholds tried, and what is known there. */
+	/* For the current feature: the outermost thresholds tried, and their bounds. */
 	int tried[2];
 	int64_t right_of_first, left_of_last;
 };
 
-/* Least-cost tree over the rows; trees dearer than `budget` are only shown to be so. */
+/* Least-cost tree over the rows; of trees above `budget` only that is proven. */
 struct answer solve(struct solver *, const int *rows, int n, int depth, int64_t budget);
-/* The same of x->v, to x->best. table: see branch_and_bound.c, NULL: not wanted. */
+/* The same for x->v, into x->best. table: see branch_and_bound.c, NULL: not wanted. */
 void search_view(struct search *x, int depth, int64_t *table);
 
-/* grow.c. The tree whose root is known to be solve()'s over all rows. */
+/* grow.c. Builds the tree whose root is solve()'s answer over all rows. */
 int tree_extract(struct tree *, struct solver *, const struct answer *root, int depth);
 
 #endif

@@ -1,5 +1,5 @@
-/* tree.c - decision trees of any origin, grown or read from a header: walking,
- * tidying, and what box of features reaches which leaf. */
+/* tree.c - decision trees, grown or read from a header: finding leaves, the boxes of features that
+ * reach them, and tidying. */
 #include "tree.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ static void merge_siblings(struct tree *t, int node)
 	merge_siblings(t, v->below);
 	merge_siblings(t, v->above);
 	const struct node *a = &t->v[v->below], *b = &t->v[v->above];
-	/* What is best on either side is best for both, so v's own action is theirs. */
+	/* The best action of both sides is the best of their union, so v's own action is theirs. */
 	if (a->feature < 0 && b->feature < 0 && a->action == b->action && a->action == v->action)
 		v->feature = -1;
 }
@@ -178,8 +178,8 @@ static long long floor_power(long long v)
 	return p;
 }
 
-/* Of several powers of two the middle one: the true boundary is as likely on
- * either side of it. */
+/* Takes the middle one of several powers of two, since the true boundary is as likely on either
+ * side. */
 long long round_between(long long lo, long long hi)
 {
 	long long step = 1, first, last;

@@ -1,6 +1,6 @@
-/* portfolio.c - which choices are worth having at all: the fewest that leave every
- * row a good one. */
-#include "data.h"
+/* portfolio.c - picks the few choices that leave every row a good one: greedy additions by the sum
+ * of row minima, then swaps. */
+#include "matrix.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void row_minima(const struct matrix *m, const int *used, int n, int witho
 	}
 }
 
-/* The column that brings the sum of row minima down the most. total: room for one a column. */
+/* The column that lowers the sum of row minima the most. total: scratch, [cols]. */
 static int best_addition(const struct matrix *m, const long long *least, long long *total,
 			 long long *sum)
 {
@@ -41,7 +41,7 @@ static int best_addition(const struct matrix *m, const long long *least, long lo
 	return best;
 }
 
-/* Replaces members from `first` on one at a time while that helps. */
+/* Replaces one member at a time, from number `first` on, while that lowers the sum. */
 static void swap_members(const struct matrix *m, int *used, int n, int first, long long *least,
 			 long long *total, long long sum)
 {
@@ -55,42 +55,6 @@ static void swap_members(const struct matrix *m, int *used, int n, int first, lo
 				used[i] = c, sum = with, changed = 1;
 		}
 	}
-}
-
-/* Into `out`, [rows][cols], and its choices. */
-static void keep_columns(const struct matrix *m, const int *to, int cols, int32_t *out, int *choice)
-{
-	for (int c = 0; c < m->cols; c++)
-		if (to[c] >= 0)
-			choice[to[c]] = m->choice[c]; /* to[c] <= c */
-	for (int r = 0; r < m->rows; r++) {
-		const int32_t *from = &m->cost[(size_t)r * (size_t)m->cols];
-		for (int c = 0; c < m->cols; c++)
-			if (to[c] >= 0)
-				out[(size_t)r * (size_t)cols + (size_t)to[c]] = from[c];
-	}
-}
-
-int matrix_keep(struct matrix *m, const int *to, int cols)
-{
-	int32_t *cost = malloc(sizeof *cost * ((size_t)m->rows * (size_t)cols + 1));
-	if (!cost)
-		return 0;
-	keep_columns(m, to, cols, cost, m->choice);
-	free(m->cost);
-	m->cost = cost;
-	m->cols = cols;
-	return 1;
-}
-
-struct matrix *matrix_columns(const struct matrix *from, const int *to, int cols)
-{
-	struct matrix *m = matrix_new(from->rows, cols);
-	if (m) {
-		matrix_copy_rows(m, from);
-		keep_columns(from, to, cols, m->cost, m->choice);
-	}
-	return m;
 }
 
 static int keep_members(struct matrix *m, const int *used, int n)

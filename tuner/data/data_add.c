@@ -1,0 +1,191 @@
+/* data_add.c - adds the rows of a database to struct data: checks each, finds its scenario and
+ * choice, and stores it as a cell, a plan or an early launch. */
+#include "data.h"
+#include "filling.h"
+#include "harness/base/base.h"
+#include "harness/store/store.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int phase_of(const char *word)
+{
+	for (int p = 0; p <= PHASE_PLAN; p++)
+		if (!strcmp(word, phase_name(p)))
+			return p;
+	return -1;
+}
+
+static enum outcome outcome_of(const char *word)
+{
+	for (int o = 0; o < NUM_OUTCOMES; o++)
+		if (!strcmp(word, outcome_name((enum outcome)o)))
+			return (enum outcome)o;
+	return NUM_OUTCOMES;
+}
+
+/* The choice of a row; a plan has two. */
+static void variant_named(struct data *d, const struct store_cell *c, int is_plan,
+			  struct variant *v)
+{
+	char part[2][MAX_PART_TEXT];
+	int early = 0;
+	*v = (struct variant){ .decode = -1 };
+	if (!is_plan) {
+		snprintf(part[0], sizeof part[0], "%s%s%s", c->kernel, *c->choice ? " " : "",
+			 c->choice);
+		v->choice = data_find_text(d, part[0], &v->early);
+		return;
+	}
+	if (!parts_parse(c->choice, part, &v->how)) {
+		v->choice = NOT_LISTED;
+		return;
+	}
+	v->choice = data_find_text(d, part[0], &v->early);
+	v->decode = data_find_text(d, part[1], &early);
+	if (v->early || early)
+		v->choice = NOT_LISTED;
+	else if (v->decode < 0)
+		v->choice = v->choice < v->decode ? v->choice : v->decode;
+}
+
+static void find_variant(struct data *d, const struct store_cell *c, int is_plan, struct variant *v)
+{
+	struct scaffold *s = d->scaffold;
+	const long long id = c->variant_id;
+	v->choice = -1;
+	if (id <= 0 || id > MAX_ID) {
+		variant_named(d, c, is_plan, v);
+		return;
+	}
+	if (!array_reach(&s->variant, &s->num_variants, id, sizeof *s->variant))
+		return;
+	if (s->variant[id].choice == -1)
+		variant_named(d, c, is_plan, &s->variant[id]);
+	*v = s->variant[id];
+}
+
+static int belongs(struct data *d, const struct store_cell *c)
+{
+	const size_t length = (size_t)gpu_length(d->gpu);
+	if (strlen(c->gpu) != length || memcmp(c->gpu, d->gpu, length)) {
+		complain("expected cells of GPU '%s', found one of '%s'", d->gpu, c->gpu);
+		return 0;
+	}
+	if (!d->protocol[0])
+		snprintf(d->protocol, sizeof d->protocol, "%s", c->protocol);
+	if (strcmp(c->protocol, d->protocol)) {
+		complain("times of protocols '%s' and '%s' cannot be compared; keep them in two "
+			 "databases",
+			 d->protocol, c->protocol);
+		return 0;
+	}
+	return 1;
+}
+
+static int one_of(const char *word, const char *const *words, int n)
+{
+	int i = 0;
+	while (i < n && strcmp(word, words[i]))
+		i++;
+	return i;
+}
+
+/* Whether a race eliminated the choice because it was slow. */
+static int was_given_up(const char *stopped)
+{
+	static const char *const words[] = { "slow", "screen", "beaten" };
+	return stopped && one_of(stopped, words, (int)COUNT(words)) < (int)COUNT(words);
+}
+
+static int stage_of(const char *stage)
+{
+	return stage ? one_of(stage, stage_names, NUM_STAGES) : STAGE_RACE;
+}
+
+static struct cell cell_of(const struct store_cell *c)
+{
+	return (struct cell){ .outcome = outcome_of(c->outcome),
+			      .censored = was_given_up(c->stopped),
+			      .us = c->median_us,
+			      .median_us = c->median_us,
+			      .min_us = c->min_us,
+			      .ci_us = c->ci_us,
+			      .gbps = c->gbps,
+			      .tflops = c->tflops,
+			      .joules = c->joules,
+			      .ratio = c->ratio > 0 ? c->ratio : NAN,
+			      .race = (int)(c->run * (NUM_STAGES + 1)) + stage_of(c->stage) };
+}
+
+int data_put_plan(struct data *d, const struct composed *plan)
+{
+	if (!array_grow(&d->plan, d->num_plans, &d->scaffold->plan_room, sizeof *d->plan))
+		return 0;
+	d->plan[d->num_plans++] = *plan;
+	return 1;
+}
+
+int data_put_paced(struct data *d, const struct paced *paced)
+{
+	if (!array_grow(&d->paced, d->num_paced, &d->scaffold->paced_room, sizeof *d->paced))
+		return 0;
+	d->paced[d->num_paced++] = *paced;
+	return 1;
+}
+
+int data_put_cell(struct data *d, int scenario, int phase, int choice, enum pass pass,
+		  const struct cell *c)
+{
+	struct scaffold *s = d->scaffold;
+	if (!array_grow(&d->cell, d->num_cells, &s->cell_room, sizeof *d->cell) ||
+	    !array_grow(&s->place, d->num_cells, &s->place_room, sizeof *s->place))
+		return 0;
+	s->place[d->num_cells] =
+	    (struct place){ scenario * NUM_PHASES + phase, choice * NUM_PASSES + (int)pass };
+	d->cell[d->num_cells++] = *c;
+	return 1;
+}
+
+/* Stores the cell with the plans, with the early launches (pass E) or with the cells. Drops an
+ * early launch outside pass E: it has no partner in its race. */
+static int keep(struct data *d, const struct store_cell *from, int scenario, int phase,
+		const struct variant *v, const struct cell *c)
+{
+	const enum pass pass = from->pass == 'B' ? PASS_B : PASS_A;
+	if (phase == PHASE_PLAN)
+		return data_put_plan(
+		    d, &(struct composed){ scenario, v->choice, v->decode, v->how, pass, *c, 0 });
+	if (from->pass == 'E')
+		return data_put_paced(
+		    d, &(struct paced){ scenario, v->choice, v->early, (enum phase)phase, *c });
+	return v->early || data_put_cell(d, scenario, phase, v->choice, pass, c);
+}
+
+int data_add(struct data *d, const struct store_cell *c)
+{
+	const int phase = phase_of(c->phase);
+	struct variant v;
+	if (!belongs(d, c))
+		return 0;
+	const struct cell cell = cell_of(c);
+	if (phase < 0 || cell.outcome == NUM_OUTCOMES) {
+		complain("%s, batch %s: unknown phase '%s' or outcome '%s'", c->model, c->batch,
+			 c->phase, c->outcome);
+		return 0;
+	}
+	if (cell.outcome == OUTCOME_OK && !(c->median_us > 0 && isfinite(c->median_us))) {
+		complain("%s, batch %s, %s: a time of %g us", c->model, c->batch, c->choice,
+			 c->median_us);
+		return 0;
+	}
+	const int scenario = data_put_scenario(d, c);
+	if (scenario < 0)
+		return 0;
+	find_variant(d, c, phase == PHASE_PLAN, &v);
+	if (v.choice == NOT_LISTED) {
+		d->ignored++;
+		return 1;
+	}
+	return v.choice >= 0 && keep(d, c, scenario, phase, &v, &cell);
+}

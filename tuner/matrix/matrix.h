@@ -1,0 +1,72 @@
+/* matrix.h - what each choice costs in each training scenario, as integers; and the few choices
+ * that are worth having. Includes data. */
+#ifndef TUNER_MATRIX_MATRIX_H
+#define TUNER_MATRIX_MATRIX_H
+
+#include "tuner/data/data.h"
+
+/* ---- matrix.c: a cost matrix in memory -------------------------------------------- */
+enum phase decision_phase(enum decision);
+
+/* Costs in micro-nats: 1e6 x log(time / best time) of the whole plan. */
+enum {
+	COST_CAP = 4000000,    /* e^4: beyond that, slowdowns are not distinguished */
+	COST_MISSING = 100000, /* added to the row's worst: an unmeasured choice is never better */
+	COST_FORBIDDEN = INT32_MAX /* illegal or failed: no leaf over this row may choose it */
+};
+
+struct matrix {
+	int rows, cols;
+	int *scenario;     /* [rows] index into data.v */
+	int *choice;       /* [cols] index into data.choice, or what the matrix's maker says */
+	int32_t *cost;     /* [rows][cols] */
+	int32_t *fallback; /* [rows] cost of the kernels' default */
+	int32_t *weight;   /* [rows] 1 or more */
+	int32_t *block;    /* [rows][NUM_BLOCKINGS] rows of one group are held out together */
+	struct attune_features *f; /* [rows] */
+};
+enum { NUM_BLOCKINGS = 4 }; /* by batch size, by length, by model, each alone */
+
+struct matrix *matrix_new(int rows, int cols);
+struct matrix *matrix_copy(const struct matrix *);
+/* Copies everything of the rows but their costs; both have the same number of rows. */
+void matrix_copy_rows(struct matrix *, const struct matrix *from);
+void matrix_free(struct matrix *);
+/* Keeps `cols` columns: column c becomes to[c] <= c; -1 drops it. 0 without memory. */
+int matrix_keep(struct matrix *, const int *to, int cols);
+/* A copy with these columns only; NULL without memory. */
+struct matrix *matrix_columns(const struct matrix *, const int *to, int cols);
+/* Sets everything of a row but its costs, from the scenario that it names. */
+void matrix_describe_row(const struct data *, struct matrix *, int row, enum phase);
+int32_t cost_of(double us, double best_us);
+#define FORBIDDEN_SUM (1ll << 46)
+/* weight x cost; a forbidden cell costs more than all others together. */
+static inline long long matrix_at(const struct matrix *m, int row, int col)
+{
+	const int32_t cost = m->cost[(size_t)row * (size_t)m->cols + (size_t)col];
+	return cost == COST_FORBIDDEN ? FORBIDDEN_SUM : (long long)m->weight[row] * cost;
+}
+
+/* ---- row_costs.c: the costs of each row --------------------------------------------- */
+/* Fills in all rows; their scenarios must be set. 0 without memory. */
+int matrix_fill_rows(const struct data *, struct matrix *, enum phase);
+/* Whether the part was run there and failed or was wrong. */
+int part_failed(const struct data *, int scenario, enum phase, int choice);
+
+/* ---- training_matrix.c: which scenarios and choices are learned from ------------------ */
+/* The matrix of the prefill or the decode decision, from pass A; NULL without memory. */
+struct matrix *matrix_parts(const struct data *, enum decision);
+
+/* ---- portfolio.c: which choices are worth having ---------------------------------- */
+enum { MAX_PORTFOLIO = 32 };
+struct portfolio {
+	int n;
+	/* [k] slowdown with the best of the first k + 1 choices: geometric mean, and worst */
+	double mean[MAX_PORTFOLIO], worst[MAX_PORTFOLIO];
+};
+/* Keeps at most `limit` columns with the least sum of row minima. given: a column that must be
+ * among them, -1: none. The last argument receives how good they are; it may be NULL. 0 without
+ * memory. */
+int matrix_portfolio(struct matrix *, int limit, int given, struct portfolio *);
+
+#endif
