@@ -28,7 +28,8 @@ enum { LAYERS = 32, SETS = 24, TIMES = 5, LEAST = 256, MANY_PLANNERS = 33 };
 enum way { RECAPTURED, FROZEN, HOST, DEVICE, SWITCH, NUM_WAYS };
 static const char *const ways[NUM_WAYS] = { "recaptured", "frozen", "host", "device", "switch" };
 
-/* The prompts are chunks, so a prefill part's sequence lengths change and its query lengths stay. */
+/* The prompts are chunks, so a prefill part's sequence lengths change and its query lengths
+ * stay. */
 static const char *const batches[] = { "8q1s16k", "32q1s16k", "128q1s16k", "2q512s8k_30q1s16k" };
 
 struct replay {

@@ -157,7 +157,7 @@ static void time_ways(struct host *h)
 			dev->ops->unload(dev, code[i]);
 }
 
-/* ---- calls of the library ---------------------------------------------------------------------- */
+/* ---- calls of the library -------------------------------------------------------------------- */
 
 static int num_launched; /* on the device with empty launches */
 

@@ -1,5 +1,5 @@
-/* bench_roofline.c - `attune bench --roofline`: measures the ceilings of this GPU (memory, L2 cache,
- * launches) into the database; `attune show --ceilings`: prints them. */
+/* bench_roofline.c - `attune bench --roofline`: measures the ceilings of this GPU (memory, L2
+ * cache, launches) into the database; `attune show --ceilings`: prints them. */
 #include "bench.h"
 #include "harness/base/base.h"
 #include "harness/ceilings/suite.h"
@@ -18,7 +18,8 @@
 enum { MOST_COLUMNS = 32 };
 static const char *const last_words[] = { " blocks=", " units=" };
 
-/* The length of the detail before its last word, a number of blocks or units; 0: another last word */
+/* The length of the detail before its last word, a number of blocks or units; 0: another last
+ * word */
 static size_t stem(const struct ceiling *c)
 {
 	const char *at = strrchr(c->detail, ' ');

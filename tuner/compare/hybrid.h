@@ -20,7 +20,8 @@ struct hybrid {
 	double prefill_share; /* of the best times of both parts, in percent */
 	double us[NUM_WAYS];  /* the best time of each way; INFINITY: not measured */
 };
-/* Fills in one mixed scenario with any chunk, from times of one pass. pick: the header's, or NULL. */
+/* Fills in one mixed scenario with any chunk, from times of one pass. pick: the header's, or
+ * NULL. */
 void hybrid_look(const struct data *, enum pass, int scenario, const struct pick *,
 		 struct hybrid *);
 /* All such scenarios with a measured overlap, *n of them, for the caller to free. picks: [data->n]

@@ -1,5 +1,5 @@
-/* peers.c - reads a table with times of other projects' kernels: one line each, columns separated by
- * tabs; # begins a comment.
+/* peers.c - reads a table with times of other projects' kernels: one line each, columns separated
+ * by tabs; # begins a comment.
  *
  *   model          batch             page_size  peer         us    protocol    source
  *   llama3.1-8b@1  q1ks12k_80q1s12k  16         vLLM Triton  3989  sustained   vLLM 50ac1c7bab47 */
@@ -15,7 +15,8 @@
 enum { MODEL, BATCH, PAGE_SIZE, PEER, US, PROTOCOL, SOURCE, NUM_COLUMNS };
 static const char heading[] = "model\tbatch\tpage_size\tpeer\tus\tprotocol\tsource";
 
-/* Copies a field; 0: it is empty, too long, or has quotes, which the gnuplot scripts cannot hold. */
+/* Copies a field; 0: it is empty, too long, or has quotes, which the gnuplot scripts cannot
+ * hold. */
 static int copy(char *to, size_t size, const char *from)
 {
 	if (!*from || strlen(from) >= size || strpbrk(from, "'\"\\"))

@@ -1,5 +1,5 @@
-/* plot_kernels.c - the kernels picture: latency by tokens, each kernel with its best variant. Batches
- * are binned by powers of two of their tokens. */
+/* plot_kernels.c - the kernels picture: latency by tokens, each kernel with its best variant.
+ * Batches are binned by powers of two of their tokens. */
 #include "plot.h"
 #include "harness/scenario/scenario.h"
 #include "tuner/data/data.h"

@@ -109,7 +109,7 @@ static struct part_again *draw(const struct data *d, const struct forest *f, int
 	return v;
 }
 
-/* ---- timing ----------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 static int time_again(const struct data *d, const struct part_again *v, int n,
 		      const struct options *o, const char *db)
@@ -164,7 +164,7 @@ static int read_times(struct part_again *v, int n, const struct data *then, stru
 	return kept;
 }
 
-/* ---- the verdict --------------------------------------------------------------------------------- */
+/* ---- the verdict ----------------------------------------------------------------------------- */
 
 static double lost(const double us[CONTENDERS], int n)
 {
@@ -260,7 +260,7 @@ static int check(struct data *d, const struct forest *f, const struct options *o
 	return code;
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 enum { OPT_DEVICE = 256, OPT_DB, OPT_HEADER, OPT_LIMIT, OPT_BUDGET, OPT_ANYWAY, OPT_FORMAT };
 

@@ -1,6 +1,6 @@
-/* confirm.c - `attune confirm`: measures pass B. Times that were learned from must not evaluate: the
- * best of many noisy times is too good (the winner's curse), for the oracle and for the picks. So a
- * session of its own measures again, in one race for each scenario with A/A controls
+/* confirm.c - `attune confirm`: measures pass B. Times that were learned from must not evaluate:
+ * the best of many noisy times is too good (the winner's curse), for the oracle and for the picks.
+ * So a session of its own measures again, in one race for each scenario with A/A controls
  * (harness/sweep/sweep.h: sweep_wishes):
  *
  *   the picks of the header and of each baseline
@@ -9,9 +9,9 @@
  *
  * Held-out scenarios come first, then peers, then training scenarios by weight.
  *
- * With --fill it instead completes pass A: for training scenarios it measures the header's choice of
- * each part, and the overlaps that the sweep did not race. The next rules then learn from a time of
- * everything that these rules pick. */
+ * With --fill it instead completes pass A: for training scenarios it measures the header's choice
+ * of each part, and the overlaps that the sweep did not race. The next rules then learn from a
+ * time of everything that these rules pick. */
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"

@@ -1,5 +1,5 @@
-/* explain_rivals.c - for `attune show`: the pick for a part of a batch, and its fastest rivals among
- * the times that are comparable with the pick's. */
+/* explain_rivals.c - for `attune show`: the pick for a part of a batch, and its fastest rivals
+ * among the times that are comparable with the pick's. */
 #include "explain.h"
 #include "show.h"
 #include "harness/base/base.h"

@@ -1,5 +1,5 @@
-/* show.c - `attune show`: parses the options, finds the scenario, and calls the file that prints it:
- * ranking.c, explain.c, lists.c or stale.c. */
+/* show.c - `attune show`: parses the options, finds the scenario, and calls the file that prints
+ * it: ranking.c, explain.c, lists.c or stale.c. */
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"

@@ -244,7 +244,8 @@ static void check_size(const struct contribution *c, struct report *r)
 	      1e-6 * (double)st.st_size);
 }
 
-/* The number of failed checks; -1 + complain. Rules are made only if the checks of the data pass. */
+/* The number of failed checks; -1 + complain. Rules are made only if the checks of the data
+ * pass. */
 static int check(struct contribution *c)
 {
 	const char *columns[] = { "check", "verdict", "found", "needed" };

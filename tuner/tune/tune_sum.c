@@ -1,5 +1,5 @@
-/* tune_sum.c - prints one line before a tune, the forecast of --dry-run, and the summary at the end.
- * `attune eval` prints the tables behind the summary. */
+/* tune_sum.c - prints one line before a tune, the forecast of --dry-run, and the summary at the
+ * end. `attune eval` prints the tables behind the summary. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
