@@ -30,7 +30,7 @@ static const struct argp_option rows[] = {
 	{ "preset",    OPT_PRESET,    "NAME",   0, "smoke: 1 minute, a test run; quick: 4 minutes; full: 18 minutes (quick)", 0 },
 	{ "budget",    OPT_BUDGET,    "TIME",   0, "Stop after this time: 90s, 10m, 2h (the preset's)", 0 },
 	{ "model",     'm',           "NAME@N", 0, "Use only scenarios of this model and tensor-parallel degree", 0 },
-	{ "scenarios", OPT_SETS,      "SETS",   0, "Scenario sets, separated by commas (the GPU's own)", 0 },
+	{ "scenarios", OPT_SETS,      "SETS",   0, "Comma-separated scenario sets (the GPU's own)", 0 },
 	{ "trace-set", OPT_TRACE_SET, "FILE",   0, "One more scenario set", 0 },
 	{ "dir",       OPT_DIR,       "DIR",    0, "Folder of the sets and models.json (scenarios)", 0 },
 	{ "results",   OPT_RESULTS,   "DIR",    0, "Folder of databases; DIR/local has this machine's (results)", 0 },
