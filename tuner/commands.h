@@ -1,8 +1,8 @@
-/* commands.h - subcommands of the tool, one row each in main.c. */
+/* commands.h - the entry points of the subcommands in tuner/. main.c has the table. Each returns
+ * an exit code. */
 #ifndef TUNER_COMMANDS_H
 #define TUNER_COMMANDS_H
 
-/* ---- subcommands -------------------------------------------------------------- */
 int cmd_tune(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_contribute(int argc, char **argv);

@@ -14,23 +14,23 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *about;
 } commands[] = {
-	{ "tune",      cmd_tune,      "rules of this machine, installed where they beat those in force" },
-	{ "check",     cmd_check,     "whether the rules still fit after an update of the driver, say" },
-	{ "contribute", cmd_contribute, "what this machine measured, checked, into the project's results" },
-	{ "devices",   cmd_devices,   "what is here: backends, names, limits, measured ceilings" },
-	{ "scenarios", cmd_scenarios, "lists or generates scenarios" },
-	{ "sweep",     cmd_sweep,     "measures kernels on scenarios into a database; resumes" },
-	{ "merge",     cmd_merge,     "joins databases, such as the shards of a sweep" },
-	{ "bridge",    cmd_bridge,    "rows of an older source that is as fast count as today's" },
-	{ "induce",    cmd_induce,    "database to header: the code that chooses" },
-	{ "confirm",   cmd_confirm,   "measures what was picked once more, for numbers that judge" },
-	{ "eval",      cmd_eval,      "regret of a header and of baselines on a database" },
-	{ "refine",    cmd_refine,    "new scenarios where the trees are least sure" },
-	{ "show",      cmd_show,      "best variants, one scenario's ranking, why a leaf was chosen" },
-	{ "diff",      cmd_diff,      "what changed between two databases or headers" },
-	{ "ladder",    cmd_ladder,    "what each step from the first kernel to the tuned choice brings" },
-	{ "plot",      cmd_plot,      "latency curves and others, SVG and PNG" },
-	{ "bench",     cmd_bench,     "the tuned library against its baselines, side by side" },
+	{ "tune",       cmd_tune,       "measures this machine and installs rules that beat those in force" },
+	{ "check",      cmd_check,      "checks that the rules still fit, such as after a driver update" },
+	{ "contribute", cmd_contribute, "checks this machine's measurements and adds them to results/" },
+	{ "devices",    cmd_devices,    "lists devices: names, limits, measured ceilings" },
+	{ "scenarios",  cmd_scenarios,  "lists or generates scenarios" },
+	{ "sweep",      cmd_sweep,      "measures kernels on scenarios into a database; resumes" },
+	{ "merge",      cmd_merge,      "joins databases, such as the shards of a sweep" },
+	{ "bridge",     cmd_bridge,     "keeps times of an older kernel source that is equally fast" },
+	{ "induce",     cmd_induce,     "learns rules from a database and writes the header" },
+	{ "confirm",    cmd_confirm,    "measures the picks and their rivals again, for evaluation" },
+	{ "eval",       cmd_eval,       "prints the regret of a header and of baselines" },
+	{ "refine",     cmd_refine,     "writes new scenarios where the trees are least certain" },
+	{ "show",       cmd_show,       "shows best variants, a batch's ranking, why a leaf was chosen" },
+	{ "diff",       cmd_diff,       "compares two databases or two headers" },
+	{ "ladder",     cmd_ladder,     "shows the gain of each step from the first kernel to the tuned choice" },
+	{ "plot",       cmd_plot,       "draws latency curves and other pictures, SVG and PNG" },
+	{ "bench",      cmd_bench,      "measures the tuned library against its baselines" },
 };
 // clang-format on
 
@@ -42,7 +42,7 @@ static void list(FILE *f)
 	      f);
 	for (size_t i = 0; i < COUNT(commands); i++)
 		fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].about);
-	fputs("\n`attune COMMAND --help` has the options of a command, with examples.\n"
+	fputs("\n`attune COMMAND --help` lists the options of a command, with examples.\n"
 	      "Exit status: 0 done, 1 a check failed, 2 bad usage or input, 3 no such device, "
 	      "4 the machine is busy, "
 	      "130 interrupted.\n",
@@ -57,7 +57,7 @@ static const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* What was said is worth nothing when it could not be written. */
+/* A command fails if its output could not be written. */
 static int flushed(int code)
 {
 	if (!fflush(stdout) && !ferror(stdout))
@@ -66,7 +66,7 @@ static int flushed(int code)
 	return code ? code : EXIT_CHECK;
 }
 
-/* Whoever runs a command must learn why it stopped. */
+/* A command that fails without a message gets one here. */
 static int explained(const char *command, int code)
 {
 	if (code == EXIT_INTERRUPTED && !complaints())
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	}
 	if (!c) {
 		if (argc > 1)
-			complain("\"%s\" is no command", word);
+			complain("\"%s\" is not a command", word);
 		list(stderr);
 		return EXIT_USAGE;
 	}

@@ -1,12 +1,11 @@
-/* bench.c - `attune bench`: the tuned library and its baselines side by side on
- * scenarios of the database, or on steps of a replayed trace, measured now, in one race a
- * batch.
+/* bench.c - `attune bench`: measures the tuned library against its baselines, one race for each
+ * batch. Batches are scenarios of the database or steps of a simulated trace.
  *
- *   attune      what libattune does: attune_plan_batch, attune_run
- *   oracle      the plan that the database calls fastest; the reference of ratios. Of a
- *               trace's step nobody knows it: there the reference is attune
- *   best_fixed  one choice a phase for everything
- *   vllm_rule, aiter_rule  those engines' constants, nearest choices, one launch
+ *   attune      libattune: attune_plan_batch, attune_run
+ *   oracle      the fastest plan of the database; the reference of ratios. A trace's step has
+ *               none: there the reference is attune
+ *   best_fixed  one choice for each phase
+ *   vllm_rule, aiter_rule  the constants of those engines: nearest choices, one launch
  *   default     the kernels' defaults */
 #include "bench.h"
 #include "harness/base/base.h"
@@ -50,15 +49,15 @@ struct bench {
 	struct bench_stage *stage;
 	const struct data *d;
 	const struct protocol *protocol;
-	struct chooser *chooser[NUM_RACERS]; /* NULL: not here, or not by a chooser */
+	struct chooser *chooser[NUM_RACERS]; /* NULL: it does not exist here, or needs none */
 	struct table *table;
-	double sum[NUM_RACERS]; /* of log ratios; of a trace's us */
+	double sum[NUM_RACERS]; /* of log ratios; for a trace, of us */
 	int count[NUM_RACERS], done, failed, total;
-	attune_shape shape; /* of a trace's model */
+	attune_shape shape; /* of the trace's model */
 	const char *model;
 };
 
-/* The fastest of what was measured. */
+/* The fastest plan of the database. */
 static struct decided oracle_made(const struct data *d, int s)
 {
 	struct decided made = { .join = 1 };
@@ -78,7 +77,7 @@ static struct decided oracle_made(const struct data *d, int s)
 	return made;
 }
 
-/* scenario -1: of no database; then there is no oracle. */
+/* scenario -1: not in the database, so without an oracle. */
 static void fill_entries(const struct bench *b, const struct measured *m, int scenario,
 			 struct entry entry[NUM_RACERS])
 {
@@ -126,7 +125,7 @@ static int is_asked(const struct measured *m, const char *split)
 	return !strcmp(split, "all") || in_split(m, split);
 }
 
-/* Of all races, on all CPUs at a time; they then find it in the cache. */
+/* Compiles the kernels of all races in parallel; the races then find them in the cache. */
 static void compile_ahead(struct bench *b, const struct options *o)
 {
 	struct binaries all = { .arch = b->stage->dev.info.arch };
@@ -169,7 +168,7 @@ static void race_scenarios(struct bench *b, const struct options *o)
 }
 
 /* ---- a trace --------------------------------------------------------------------------- */
-/* Steps count where all contenders ran: sums over different steps compare nothing. */
+/* A step counts only if all contenders ran it: sums over different steps are not comparable. */
 static int race_step(void *arg, int step, const attune_batch *view)
 {
 	struct bench *b = arg;
@@ -255,26 +254,26 @@ enum {
 	OPT_READ,
 	OPT_ANYWAY
 };
+// clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
-	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
-	{ "split", 's', "NAME", 0, "heldout (default: all that begin so), train, peers, all ...",
-	  0 },
-	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios", 0 },
-	{ "preset", OPT_PRESET, "NAME", 0, "rounds as in a smoke, quick (default) or full sweep",
-	  0 },
-	{ "trace", OPT_TRACE, "FILE", 0, "steps of a replayed trace (CSV) instead", 0 },
-	{ "model", 'm', "NAME@TP", 0, "of the trace, as in llama3.1-8b@1", 0 },
-	{ "steps", OPT_STEPS, "N", 0, "of the trace: N steps, evenly spaced (100)", 0 },
-	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
-	{ "replay", OPT_REPLAY, NULL, 0, "graphs replayed for other lengths, instead", 0 },
-	{ "roofline", OPT_ROOFLINE, NULL, 0, "memory, L2 cache and launches alone, instead", 0 },
-	{ "host", OPT_HOST, NULL, 0, "what calls cost the CPU, instead", 0 },
-	{ "read-mb", OPT_READ, "X", 0, "of the roofline: MB of a read (1074)", 0 },
-	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
+	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
+	{ "split", 's', "NAME", 0, "Scenarios: heldout (all of them), train, peers, all ... (heldout)", 0 },
+	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
+	{ "preset", OPT_PRESET, "NAME", 0, "Rounds as in a smoke, quick or full sweep (quick)", 0 },
+	{ "trace", OPT_TRACE, "FILE", 0, "Measure steps of a simulated trace (CSV) instead", 0 },
+	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
+	{ "steps", OPT_STEPS, "N", 0, "Trace: N steps, evenly spaced (100)", 0 },
+	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
+	{ "replay", OPT_REPLAY, NULL, 0, "Measure CUDA graphs replayed with other lengths instead", 0 },
+	{ "roofline", OPT_ROOFLINE, NULL, 0, "Measure memory, L2 cache and launches instead", 0 },
+	{ "host", OPT_HOST, NULL, 0, "Measure the CPU time of calls instead", 0 },
+	{ "read-mb", OPT_READ, "X", 0, "Roofline: MB of a read (1074)", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
 	{ "format", 'f', "NAME", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
+// clang-format on
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -288,7 +287,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_LIMIT:
 		o->limit = (int)strtol(arg, &end, 10);
 		if (*end || o->limit < 1)
-			argp_error(state, "'%s' should be a number of scenarios, 1 or more", arg);
+			argp_error(state, "--limit '%s' should be a number, 1 or more", arg);
 		return 0;
 	case OPT_REPLAY: o->replay = 1; return 0;
 	case OPT_ROOFLINE: o->roofline = 1; return 0;
@@ -325,33 +324,38 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Measure the tuned library against its baselines, side by side on this machine."
-	"\vOf a trace: the sum of the attention times of its steps under each policy, for one "
-	"layer, and its ratio to the library's.\n\n"
-	"--replay: steps of 32 layers as captured graphs, replayed for 24 sets of lengths from 256 "
-	"to 16k, of Llama 3.1 8B: recaptured for each set (the reference), frozen at capture, "
-	"picked by the host among graphs by plan, planned on the device (what attune_run does "
-	"while a graph is captured), and by a SWITCH node of CUDA 12.8. step_us: the mean over "
-	"sets of the median of five plays, on the device; layer_us: above the reference, for a "
-	"layer; host_us: what the host needs to pick.\n\n"
-	"--roofline: what the GPU gives at most, without attention, into the database, from where "
-	"attune show --ceilings reads it. read: GB/s by path (16-byte loads to registers; "
-	"asynchronous copies of 16 bytes; bulk copies of 256 bytes or 4 KiB), KiB under way in a "
-	"block and blocks, one a unit. cold: us of the fastest way to read so many MiB that no "
-	"cache "
-	"has. cached: out of the L2 cache. launch: us of a launch, in a stream or as a step of a "
-	"chain of 40 in a graph; early: by programmatic dependent launch, whose kernels let the "
-	"next one begin at their end or at their top; idle: its kernel finds that it has nothing "
-	"to do. Medians of 7 plays.\n\n"
-	"--host: ns of a call on the CPU that makes it, of 2500 calls each by itself, for batches "
-	"of "
-	"1 to 256 decodes, alone and beside a prefill, of Llama 3.1 8B: plan, attune_plan_batch; "
-	"own, attune_run but for the driver; run, all of attune_run; by the library's own plans "
-	"and "
-	"on GPUs by plans of few launches. launch: an empty kernel's, by ways to ask for it. What "
-	"the clock takes is subtracted. On CPUs run is left out, since it is the attention "
-	"itself.\n\n"
-	"Example:\n  attune bench --gpu h200 --split heldout --format json\n"
+	"Measures the tuned library against its baselines on this machine."
+	"\v--trace: sums the attention times of the steps under each policy, for one layer; ratio "
+	"is to the library's sum.\n\n"
+	"--replay: captures a step of 32 layers of Llama 3.1 8B as a CUDA graph and replays it "
+	"with 24 sets of sequence lengths from 256 to 16k:\n"
+	"  recaptured  a graph for each set of lengths (the reference)\n"
+	"  frozen      one graph with the plan of the first set\n"
+	"  host        the host plans each step and picks the graph of that plan\n"
+	"  device      the device plans, as attune_run does during a capture\n"
+	"  switch      the device plans, a SWITCH node (CUDA 12.8) picks the plan\n"
+	"step_us is the mean over the sets of the median of five replays. layer_us is the excess "
+	"over the reference for one layer. host_us is the time that the host needs to pick.\n\n"
+	"--roofline: measures the limits of the GPU without attention and stores them in the "
+	"database; attune show --ceilings prints them.\n"
+	"  read    GB/s by path (16-byte loads to registers; 16-byte asynchronous\n"
+	"          copies; bulk copies of 256 bytes or 4 KiB), by KiB in flight in a\n"
+	"          block and by number of blocks, one for each unit\n"
+	"  cold    us of the fastest way to read so many MiB from memory\n"
+	"  cached  the same from the L2 cache\n"
+	"  launch  us of a launch, in a stream or in a chain of 40 in a graph. early:\n"
+	"          by programmatic dependent launch, the next kernel may begin at the\n"
+	"          end or at the top of its predecessor; idle: the kernel has no work\n"
+	"Values are medians of 7 runs.\n\n"
+	"--host: measures the CPU time of calls in ns, over 2500 separate calls, for batches of 1 "
+	"to 256 decodes of Llama 3.1 8B, with and without a prefill:\n"
+	"  plan    attune_plan_batch\n"
+	"  own     attune_run without the driver\n"
+	"  run     attune_run (GPUs only: on a CPU it is the attention itself)\n"
+	"  launch  one launch of an empty kernel, by each launch method\n"
+	"Plans are the library's own and, on GPUs, some with few launches. The time of the clock "
+	"is subtracted.\n\n"
+	"Examples:\n  attune bench --gpu h200 --split heldout --format json\n"
 	"  attune bench --gpu h200 --trace mine.csv --model llama3.1-8b@1 --steps 200\n"
 	"  attune bench --gpu h200 --replay --format tsv\n"
 	"  attune bench --gpu h200 --roofline\n  attune bench --gpu h200 --host --format tsv",
@@ -376,7 +380,7 @@ static int measure_scenarios(struct bench_stage *st, const struct options *o,
 static int measure(struct bench_stage *st, const struct options *o, const struct protocol *protocol,
 		   const char *db)
 {
-	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* and says why */
+	const int refuses = o->roofline && st->dev.info.backend == BACKEND_CPU; /* with a message */
 	if (!o->replay && !o->host && !o->roofline)
 		return measure_scenarios(st, o, protocol, db);
 	const int code = refuses ? EXIT_DONE : device_ready_open(&st->dev, "bench", o->anyway);
@@ -403,7 +407,7 @@ int cmd_bench(int argc, char **argv)
 	catch_signals();
 	code = stage_open(&st, o.gpu);
 	if (!code && !protocol_for(&protocol, &st.dev.info, o.preset)) {
-		complain("--preset %s: smoke, quick or full is expected", o.preset);
+		complain("--preset \"%s\" must be smoke, quick or full", o.preset);
 		code = EXIT_USAGE;
 	}
 	if (!code)

@@ -1,4 +1,4 @@
-/* bench.h - inside `attune bench`. For bench*.c only, but for show_ceilings. */
+/* bench.h - shared by the files of `attune bench`; show_ceilings is for `attune show`. */
 #ifndef TUNER_BENCH_BENCH_H
 #define TUNER_BENCH_BENCH_H
 
@@ -25,40 +25,38 @@ struct bench_stage {
 	void *workspace;
 	size_t workspace_bytes;
 };
-/* This machine's device, which must be `gpu` unless that is NULL; an exit code. */
+/* Opens this machine's device, which must be `gpu` unless that is NULL. An exit code. */
 int stage_open(struct bench_stage *, const char *gpu);
 void stage_close(struct bench_stage *);
-/* Of a choice or a helper, compiled once and kept; NULL + complain. The stage's. */
+/* The code of a choice or a helper, compiled once and owned by the stage. NULL + complain. */
 struct code *stage_code(struct bench_stage *, const struct kernel *, const struct config *,
 			const attune_shape *);
 
-/* A way to run a batch: what libattune does (attune_plan_batch, attune_run), or a plan of
- * concrete choices. */
+/* A contender: libattune (attune_plan_batch, attune_run), or a plan of concrete choices. */
 struct entry {
-	int runs; /* 0: there is no such way here */
+	int runs; /* 0: it does not exist here */
 	int is_library;
 	struct decided made;
 	double us; /* out: median; NaN: it did not run, or was not measured */
 };
-/* Adds the code of an entry that is not the library, for binaries_compile. 0 without memory. */
+/* Adds the binaries of an entry for binaries_compile; the library needs none. 0 without memory. */
 int bench_foresee(struct binaries *, const struct measured *, const struct entry *);
 
-/* Races the entries on a batch (m->batch is needed); the first is the reference. 0 when it
- * could not be done, and it has complained. */
+/* Races the entries on a batch (m->batch is needed); the first is the reference. 0 + complain. */
 int bench_race(struct bench_stage *, const struct measured *, const struct protocol *,
 	       struct entry *, int n, unsigned long long seed);
 
 /* bench_host.c: `attune bench --host`; an exit code. */
 int bench_host(struct bench_stage *, enum format);
 
-/* bench_roofline.c: `attune bench --roofline`, into that database, by reads of at most so many MB;
+/* bench_roofline.c: `attune bench --roofline` into database db, with reads of at most read_mb MB;
  * an exit code. */
 int bench_roofline(struct device *, const char *db, double read_mb, enum format);
 
 /* bench_graphs.c: `attune bench --replay`; an exit code. */
 int bench_replay(struct bench_stage *, const struct protocol *, enum format);
 
-/* bench_roofline.c: what the newest `attune bench --roofline` has measured; an exit code. */
+/* bench_roofline.c: prints the results of the newest `attune bench --roofline`; an exit code. */
 int show_ceilings(const char *db, const char *gpu, enum format);
 
 #endif

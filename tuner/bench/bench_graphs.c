@@ -1,17 +1,16 @@
-/* bench_graphs.c - `attune bench --replay`: a step of LAYERS layers as a captured graph that
- * is replayed for other lengths than it was captured with, in all ways that there are:
+/* bench_graphs.c - `attune bench --replay`: captures a step of LAYERS layers as a CUDA graph and
+ * replays it with other sequence lengths, in five ways:
  *
- *   recaptured  a graph for each set of lengths, by the host's plan for it: what no way of
- *               replaying can beat; the reference of ratios
- *   frozen      one graph, by the plan for the first set
- *   host        graphs by plan: the host plans each step and picks the one (way a)
- *   device      attune_record_plan, attune_record_run: a planner once a step, kernels that
- *               branch, decodes by ring_list where it takes them (way b; what
- *               attune_run does on captured streams)
- *   switch      the planner and a SWITCH node with a body for each plan (way c)
+ *   recaptured  a graph for each set of lengths with the host's plan for it: the lower bound of
+ *               all ways, and the reference of ratios
+ *   frozen      one graph with the plan of the first set
+ *   host        a graph for each plan; the host plans each step and picks the graph
+ *   device      attune_record_plan, attune_record_run: one planner a step, kernels that branch,
+ *               decodes by ring_list where legal (as attune_run does on captured streams)
+ *   switch      the planner and a SWITCH node with a body for each plan
  *
- * Sets are played in turn, all ways one after another on each, so that drift meets all
- * alike; of the TIMES that a way has played a set the median counts, and of sets the mean. */
+ * For each set all ways run in turn, so drift affects all alike. A way's time on a set is the
+ * median of TIMES replays; its result is the mean over the sets. */
 #include "bench.h"
 #include "harness/base/base.h"
 #include "harness/check/check.h"
@@ -29,7 +28,8 @@ enum { LAYERS = 32, SETS = 24, TIMES = 5, LEAST = 256, MANY_PLANNERS = 33 };
 enum way { RECAPTURED, FROZEN, HOST, DEVICE, SWITCH, NUM_WAYS };
 static const char *const ways[NUM_WAYS] = { "recaptured", "frozen", "host", "device", "switch" };
 
-/* Prompts as chunks, so that a prefill part's lengths change while its queries do not. */
+/* The prompts are chunks, so a prefill part's sequence lengths change and its query lengths
+ * stay. */
 static const char *const batches[] = { "8q1s16k", "32q1s16k", "128q1s16k", "2q512s8k_30q1s16k" };
 
 struct replay {
@@ -42,7 +42,7 @@ struct replay {
 	void *plan_memory, *leaves;
 	size_t plan_bytes;
 	struct code *leaf;
-	/* distinct plans: the host's, with a graph each; the recorded ones, a body each */
+	/* distinct plans: the host's with a graph each, the recorded ones with a body each */
 	attune_plan known[SETS], body[SETS];
 	struct recorded_leaf of_body[SETS];
 	int num_known, num_bodies;
@@ -50,7 +50,7 @@ struct replay {
 	double us[NUM_WAYS][SETS], host_us;
 };
 
-/* ---- one step, in each way ---------------------------------------------------------------- */
+/* ---- one step in each way ----------------------------------------------------------------- */
 
 static enum attune_status step(struct replay *r, const attune_plan *plan, void *stream)
 {
@@ -102,7 +102,7 @@ static enum attune_status record_way(struct replay *r, enum way way)
 	return status ? status : step(r, way == DEVICE ? NULL : &r->plan[0], dev->ops->stream(dev));
 }
 
-/* way NUM_WAYS: the plan's. */
+/* Captures one step: of `plan`, or if that is NULL of the way. */
 static struct graph *record(struct replay *r, enum way way, const attune_plan *plan)
 {
 	struct device *dev = &r->stage->dev;
@@ -115,7 +115,7 @@ static struct graph *record(struct replay *r, enum way way, const attune_plan *p
 	}
 	if (!status)
 		return graph;
-	complain("%s: %s", plan ? "recording" : ways[way], attune_last_error());
+	complain("capture %s: %s", plan ? "of a plan" : ways[way], attune_last_error());
 	if (graph)
 		dev->ops->graph_free(dev, graph);
 	return NULL;
@@ -171,7 +171,7 @@ static int make_plans(struct replay *r)
 	return 1;
 }
 
-/* Lengths of a step are alike to a factor of two, and from step to step they are not. */
+/* Lengths within a set differ by at most a factor of two; from set to set they differ widely. */
 static int make_lens(struct replay *r, unsigned long long seed)
 {
 	const attune_batch *b = &r->work->scenario->batch->view;
@@ -182,7 +182,7 @@ static int make_lens(struct replay *r, unsigned long long seed)
 		for (int s = 0; s < b->num_seqs; s++) {
 			const int query = b->query_start[s + 1] - b->query_start[s];
 			const double top = b->seq_lens[s], least = LEAST + query;
-			/* each set its own scale, in an order that jumps */
+			/* each set has its own scale; consecutive sets differ widely */
 			const double scale = least * pow(top / least, (i * 7 % SETS + 1.0) / SETS);
 			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
 			const double share = 0.5 + 0.5 * (double)(seed >> 11) / 9007199254740992.0;
@@ -199,7 +199,7 @@ static enum attune_status put_lens(struct replay *r, int set)
 			     (size_t)r->num_seqs * sizeof *r->lens[set]);
 }
 
-/* ---- playing ------------------------------------------------------------------------------ */
+/* ---- replays ------------------------------------------------------------------------------ */
 
 static double now_us(void)
 {
@@ -208,7 +208,7 @@ static double now_us(void)
 	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
-/* What way a costs the host: to plan, and to look for the graph. */
+/* Plans on the host and finds the graph of that plan; adds the time to host_us. */
 static struct graph *pick_graph(struct replay *r, int set)
 {
 	const attune_batch b = batch_of(r, set);
@@ -249,7 +249,7 @@ static int play_set(struct replay *r, int set)
 	return 1;
 }
 
-/* What a planner takes in a row of them. */
+/* The time of one planner: the difference between a graph of many and a graph of one. */
 static double planner_us(struct replay *r)
 {
 	struct device *dev = &r->stage->dev;
@@ -302,7 +302,7 @@ static int prepare(struct replay *r)
 	       !dev->ops->put(dev, r->leaves, r->of_body, leaf_bytes);
 }
 
-/* Ways that cannot be recorded here are left out; the reference must be. */
+/* Leaves out ways that cannot be captured here; the reference must be. */
 static int record_all(struct replay *r)
 {
 	for (int i = 0; i < r->num_known; i++)
@@ -363,8 +363,8 @@ static void print(const struct replay *r, struct table *table)
 	}
 }
 
-/* Pages for each layer where memory allows, as a model has them: no layer finds the one
- * before's in a cache, however short the lengths. */
+/* Separate pages for each layer where memory allows, as in a model: no layer finds another's pages
+ * in a cache, however short the sequences. */
 static size_t bytes_of_layers(const struct scenario *s, const struct protocol *protocol)
 {
 	struct facts facts;
@@ -423,7 +423,7 @@ int bench_replay(struct bench_stage *st, const struct protocol *protocol, enum f
 	struct table *table = table_new(format, columns, COUNT(columns));
 	int done = 0;
 	if (st->dev.info.backend == BACKEND_CPU) {
-		complain("--replay is of CUDA graphs; a CPU has none");
+		complain("--replay measures CUDA graphs; a CPU has none");
 		return EXIT_NO_DEVICE;
 	}
 	for (size_t i = 0; table && i < COUNT(batches) && !interrupted; i++)

@@ -1,14 +1,12 @@
-/* bench_host.c - `attune bench --host`: what calls cost the CPU that makes them, apart from what
- * the device does.
+/* bench_host.c - `attune bench --host`: the CPU time of calls, without the time of the device.
  *
  *   plan    attune_plan_batch
  *   own     attune_run on a device whose launches do nothing: all but the driver
  *   run     attune_run
- *   launch  one launch of a kernel that does nothing, by each way that the device has
+ *   launch  one launch of an empty kernel, by each launch variant of the device
  *
- * Each of CALLS calls is timed by itself, less what the clock takes. They come in groups, and
- * between these the device catches up, outside of what is timed: no call waits for room in a
- * queue. */
+ * Each of CALLS calls is timed separately, and the time of the clock is subtracted. Between groups
+ * of calls the device catches up, outside the timed region, so no call waits for a full queue. */
 #include "bench.h"
 #include "harness/base/base.h"
 #include "harness/check/check.h"
@@ -25,7 +23,7 @@
 
 enum { GROUP = 100, GROUPS = 25, CALLS = GROUP * GROUPS };
 
-/* What is timed, and what stands about a group; NULL: nothing does. */
+/* A timed call, and what runs before and after a group of calls (NULL: nothing). */
 struct timed {
 	enum attune_status (*call)(void *arg);
 	enum attune_status (*begin)(void *arg), (*end)(void *arg);
@@ -59,7 +57,7 @@ static enum attune_status one_group(const struct timed *t, double ns[GROUP])
 	return status ? status : ended;
 }
 
-/* Sorted, in h->ns. The first group pays for what is made once. */
+/* Fills h->ns, sorted. The first group is a warm-up. */
 static enum attune_status time_calls(struct host *h, const struct timed *t)
 {
 	enum attune_status status = one_group(t, h->ns);
@@ -69,7 +67,7 @@ static enum attune_status time_calls(struct host *h, const struct timed *t)
 	return status;
 }
 
-/* Of what: a batch and a plan, or a way to launch. */
+/* Times a call and adds its row. of: the batch, or the launch variant. */
 static void add_row(struct host *h, const char *what, const char *of, const char *plan,
 		    int launches, const struct timed *t)
 {
@@ -89,7 +87,7 @@ static void add_row(struct host *h, const char *what, const char *of, const char
 	table_end_row(h->table);
 }
 
-/* ---- the clock, and ways to launch --------------------------------------------------------- */
+/* ---- the clock, and launch variants -------------------------------------------------------- */
 
 static enum attune_status nothing(void *arg)
 {
@@ -159,9 +157,9 @@ static void time_ways(struct host *h)
 			dev->ops->unload(dev, code[i]);
 }
 
-/* ---- calls of the library ---------------------------------------------------------------------- */
+/* ---- calls of the library -------------------------------------------------------------------- */
 
-static int num_launched; /* by a device whose launches do nothing */
+static int num_launched; /* on the device with empty launches */
 
 static enum attune_status quiet_launch(struct device *d, const struct code *c,
 				       const struct geometry *g, const void *args, size_t bytes,
@@ -215,7 +213,7 @@ static enum attune_status wait(void *arg)
 	return dev->ops->wait(dev, dev->ops->stream(dev));
 }
 
-/* Tensors that nobody looks at: their addresses are aligned, pages lie one behind the other. */
+/* Tensors that are never read: aligned addresses, contiguous pages. */
 static attune_tensors no_tensors(const attune_shape *s)
 {
 	void *at = (void *)4096;
@@ -235,7 +233,7 @@ static attune_tensors no_tensors(const attune_shape *s)
 				 .seq_lens = at };
 }
 
-/* How many launches a call makes. */
+/* Times attune_run on a device with empty launches. Returns the number of launches of a call. */
 static int time_own(struct caller *c, const char *of, const char *plan)
 {
 	const struct device_ops *ops = c->op->ctx->device.ops;
@@ -273,7 +271,8 @@ static void time_run(struct caller *c, const char *of, const char *plan, int lau
 	workload_free(&w);
 }
 
-/* All three of a batch by an op; is_ours: whose plans cost what the library's do. */
+/* Times all three calls for a batch. is_ours: the op is the library's own, so its planning is timed
+ * too. */
 static void time_batch(struct host *h, attune_op *op, const char *text, int is_ours)
 {
 	char error[160], plan[2 * MAX_PART_TEXT + 32];
@@ -299,8 +298,8 @@ static const char *const batches[] = {
 	"q512s1k_1q1s1k", "q512s1k_8q1s1k", "q512s1k_32q1s1k", "q512s1k_256q1s1k",
 };
 
-/* Kernels' defaults, the decode part's with so many segments: a launch for each part, and one
- * more where segments are merged by a reduction. */
+/* Defaults of a decode kernel with this many segments: one launch for each part, and one more if a
+ * reduction merges the segments. */
 static const struct forced {
 	const char *decode;
 	int segments;
@@ -320,7 +319,7 @@ static void time_library(struct host *h)
 	attune_release(op);
 }
 
-/* segments 0: the kernel's default. 0: a rule refuses it on this device. */
+/* segments 0: the kernel's default. Returns 0 if it is not legal on this device. */
 static int make_ready(struct host *h, struct ready *r, const char *kernel, int segments)
 {
 	const struct kernel *k = kernel_find(BACKEND_GPU, kernel);
@@ -384,7 +383,7 @@ int bench_host(struct bench_stage *st, enum format format)
 	add_row(&h, "clock", "twice", NULL, 0, &empty);
 	h.clock_ns = quantile(h.ns, CALLS, 0.5);
 	if (is_gpu && !source_root()) {
-		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
+		complain("no kernel sources found; set ATTUNE_SOURCE to the kernels folder");
 		h.failed = 1;
 	}
 	if (!h.failed)

@@ -1,7 +1,6 @@
-/* bench_race.c - several ways to run one batch, side by side in one race on this machine.
- * Contenders launch through the same device and graph, and rotate through the same page sets
- * (harness/measure/race.c). Code that the library does not carry comes from the run-time
- * compiler, once for the whole run. */
+/* bench_race.c - races several plans for one batch on this machine. Contenders launch through the
+ * same device and graph and rotate through the same page sets (harness/measure/race.c). Kernels
+ * that the library does not ship are compiled at run time, once for the whole command. */
 #include "bench.h"
 #include "harness/base/base.h"
 #include "harness/check/check.h"
@@ -16,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One contender: the library's plan, or a plan by hand. */
+/* One contender: the library's plan, or a plan of given choices. */
 struct call {
 	struct bench_stage *stage;
 	const struct workload *work;
@@ -138,7 +137,7 @@ int bench_foresee(struct binaries *b, const struct measured *m, const struct ent
 	       (!m->has[PHASE_DECODE] || is_whole || foresee_part(b, &e->made.decode, &m->shape));
 }
 
-/* The library's own plan, or the entry's. */
+/* Prepares the library's own plan, or the entry's. */
 static int enter(struct call *c, const struct measured *m, const struct entry *e)
 {
 	if (!e->is_library)
@@ -210,8 +209,8 @@ int stage_open(struct bench_stage *st, const char *gpu)
 		return EXIT_NO_DEVICE;
 	}
 	if (gpu && strcmp(gpu, st->dev.info.gpu)) {
-		complain("--gpu %s: this machine has %s (%s); name that, or run on the other", gpu,
-			 st->dev.info.gpu, st->dev.info.name);
+		complain("--gpu %s: this machine has %s (%s); name that, or use another machine",
+			 gpu, st->dev.info.gpu, st->dev.info.name);
 		return EXIT_NO_DEVICE;
 	}
 	st->workspace_bytes = 2 * (size_t)MAX_PARTIAL_BYTES; /* for parts side by side */

@@ -1,6 +1,5 @@
-/* bench_roofline.c - `attune bench --roofline`: what this GPU gives at most, by microbenchmarks
- * of its memory, its L2 cache and its launches, into the database; and `attune show --ceilings`,
- * which reads them back. */
+/* bench_roofline.c - `attune bench --roofline`: measures the ceilings of this GPU (memory, L2
+ * cache, launches) into the database; `attune show --ceilings`: prints them. */
 #include "bench.h"
 #include "harness/base/base.h"
 #include "harness/ceilings/suite.h"
@@ -19,7 +18,8 @@
 enum { MOST_COLUMNS = 32 };
 static const char *const last_words[] = { " blocks=", " units=" };
 
-/* How much of the detail comes before its last word, a number of blocks or of units; 0: another */
+/* The length of the detail before its last word, a number of blocks or units; 0: another last
+ * word */
 static size_t stem(const struct ceiling *c)
 {
 	const char *at = strrchr(c->detail, ' ');
@@ -29,7 +29,7 @@ static size_t stem(const struct ceiling *c)
 	return 0;
 }
 
-/* All but the number alike */
+/* Equal but for that number */
 static int same_row(const struct ceiling *a, const struct ceiling *b)
 {
 	const size_t n = stem(a), same = n ? strcspn(a->detail + n, "=") + n : 0;
@@ -37,7 +37,7 @@ static int same_row(const struct ceiling *a, const struct ceiling *b)
 	       !strcmp(a->name, b->name) && !strcmp(a->unit, b->unit);
 }
 
-/* Rows from v on that differ in that number alone. */
+/* The number of rows from v on that differ only in that number. */
 static int run_of(const struct ceiling *v, int n)
 {
 	int same = 1;
@@ -46,7 +46,7 @@ static int run_of(const struct ceiling *v, int n)
 	return same;
 }
 
-/* Several numbers of blocks, or units, side by side: name, way, unit, one column each. */
+/* Prints several numbers of blocks, or units, in one row: name, way, unit, then a column each. */
 static int print_wide(const struct ceiling *v, int n)
 {
 	const int wide = run_of(v, n);
@@ -81,7 +81,7 @@ static int decimals(const struct ceiling *c)
 	return !strcmp(c->unit, "us") ? 3 : 1;
 }
 
-/* In the format of people those that differ in `blocks` alone stand in one row. */
+/* As a table for people, rows that differ only in the number of blocks or units are joined. */
 static int ceilings_print(const struct ceiling *v, int n, enum format format)
 {
 	static const char *const columns[] = { "name", "detail", "value", "unit" };
@@ -105,7 +105,7 @@ static int ceilings_print(const struct ceiling *v, int n, enum format format)
 	return t != NULL;
 }
 
-/* ---- measured ------------------------------------------------------------------------------ */
+/* ---- measuring ----------------------------------------------------------------------------- */
 
 static const struct ceiling *listed(const struct roofline *r)
 {
@@ -139,21 +139,23 @@ int bench_roofline(struct device *dev, const char *db, double read_mb, enum form
 	const struct device_info *d = &dev->info;
 	const double share = (double)d->memory_bytes / 8;
 	if (d->backend == BACKEND_CPU) {
-		complain("--roofline is of GPUs; what this CPU reads from memory `attune devices` "
-			 "says");
+		complain(
+		    "--roofline measures the ceilings of GPUs; `attune devices` prints those of "
+		    "this CPU");
 		return EXIT_NO_DEVICE;
 	}
 	if (!source_root()) {
-		complain("no sources of kernels: name the kernels folder in ATTUNE_SOURCE");
+		complain("no kernel sources found; set ATTUNE_SOURCE to the kernels folder");
 		return EXIT_USAGE;
 	}
 	const char *asked = getenv("ATTUNE_EMULATED");
 	if (device_is_emulated(d) && !(asked && !strcmp(asked, "1"))) {
-		complain("%s is made on an emulated device, %s: nothing of it is a time", db,
-			 d->name);
+		complain(
+		    "%s: nothing was measured: the device is emulated (%s), so times mean nothing",
+		    db, d->name);
 		return EXIT_USAGE;
 	}
-	struct store *s = store_open(db, 0); /* before what takes a minute */
+	struct store *s = store_open(db, 0); /* before a minute of measuring */
 	if (!s)
 		return EXIT_USAGE;
 	int code = EXIT_CHECK;
@@ -161,7 +163,7 @@ int bench_roofline(struct device *dev, const char *db, double read_mb, enum form
 	    ceilings_print(listed(&r), r.n, format) && keep(&r, s) && !r.failed)
 		code = EXIT_DONE;
 	if (code && r.failed)
-		complain("%s: not measured, see above; the others are", r.failed);
+		complain("%s was not measured, see above; the others were", r.failed);
 	roofline_close(&r);
 	store_close(s);
 	return interrupted ? EXIT_INTERRUPTED : code;
@@ -190,9 +192,8 @@ int show_ceilings(const char *db, const char *gpu, enum format format)
 	const int done = s && k && store_each_ceiling(s, gpu, take, k);
 	int code = EXIT_USAGE;
 	if (done && !k->n)
-		complain(
-		    "%s has no ceilings of %s; attune bench --roofline measures them, on a GPU", db,
-		    gpu);
+		complain("%s has no ceilings of %s; attune bench --roofline measures them on a GPU",
+			 db, gpu);
 	if (done)
 		code = k->n && ceilings_print(k->v, k->n, format) ? EXIT_DONE : EXIT_CHECK;
 	for (int i = 0; k && i < k->n; i++) {

@@ -1,7 +1,7 @@
-/* hybrid.c - how batches of one chunk beside many decodes are run best. */
-#include "harness/scenario/scenario.h"
+/* hybrid.c - finds batches of one prompt chunk and many decodes, and their best time by overlap. */
 #include "hybrid.h"
 #include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
 #include "tuner/data/data.h"
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int is_hybrid(const struct measured *m)
 	return chunks == 1;
 }
 
-/* Plans that were measured again are compared with such alone. */
+/* The latest pass of a scenario's plans; only plans of that pass are compared. */
 static enum pass pass_of_plans(const struct data *d, int s)
 {
 	enum pass pass = PASS_A;
@@ -47,8 +47,8 @@ static double *time_of_plan(struct hybrid *h, const struct data *d, const struct
 		   : &h->us[WAY_STREAMS];
 }
 
-/* All of one pass, and against the best serial plan of all its races: one race alone may have
- * had no good one. */
+/* Uses times of one pass, against the best serial plan of all its races: a single race may lack a
+ * good one. */
 void hybrid_look(const struct data *all, enum pass pass, int s, const struct pick *tuned,
 		 struct hybrid *h)
 {

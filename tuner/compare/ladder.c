@@ -1,7 +1,7 @@
-/* ladder.c - the rungs, what each runs in a batch, and what it took there. */
-#include "harness/scenario/scenario.h"
+/* ladder.c - the rungs of the ladder, the plan of each rung for a batch, and its time. */
 #include "ladder.h"
 #include "harness/base/base.h"
+#include "harness/scenario/scenario.h"
 #include "harness/search/search.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a rung says what runs a part. */
+/* How a rung finds the choice for a part. */
 enum how {
-	NAMED, /* that choice, or the legal one nearest to it */
-	FIXED, /* of that kernel the one choice that is best over all batches of the ladder */
-	TUNED, /* what the header picks */
-	STATIC /* the same by the kernels of a static grid */
+	NAMED, /* the named choice, or the nearest legal one */
+	FIXED, /* the kernel's choice that is best over all batches of the ladder */
+	TUNED, /* the header's pick */
+	STATIC /* the header's pick with kernels of a static grid */
 };
 
 struct rung {
@@ -23,7 +23,7 @@ struct rung {
 	int one_launch; /* the first step runs a mixed batch as a whole */
 	struct {
 		enum how how;
-		const char *text; /* a choice or a kernel; NULL: there is none for that part */
+		const char *text; /* a choice or a kernel; NULL: none for that part */
 	} step[2];                /* the prefill and the decode part */
 };
 
@@ -36,13 +36,13 @@ static const struct rung rungs[] = {
 	{ "naive",            "a block per query token and head",              1, { { NAMED, NAIVE },    { NAMED, NAIVE } } },
 	{ "Q block",          "tokens and heads that share keys in one block", 1, { { NAMED, Q_BLOCK },  { NAMED, Q_BLOCK } } },
 	{ "parallel softmax", "decodes in 16 segments, then a reduction",      0, { { NAMED, Q_BLOCK },  { NAMED, SEGMENTED } } },
-	{ "adjustable tiles", "one best tile setting for each phase",          0, { { FIXED, "qblock" }, { FIXED, "segmented" } } },
-	{ "tuned",            "what the header picks for the batch",           0, { { TUNED, NULL },     { TUNED, NULL } } },
-	{ "static grid",      "the same from a grid that no batch changes",    0, { { STATIC, NULL },    { STATIC, NULL } } },
-	/* beside the ladder: the kernels of vLLM's split plan; its first ones, on their own layout */
+	{ "adjustable tiles", "the best tile setting for each phase",          0, { { FIXED, "qblock" }, { FIXED, "segmented" } } },
+	{ "tuned",            "the header's pick for the batch",               0, { { TUNED, NULL },     { TUNED, NULL } } },
+	{ "static grid",      "the same with a grid independent of the batch", 0, { { STATIC, NULL },    { STATIC, NULL } } },
+	/* side rungs: the kernels of vLLM's split plan, and its first kernels with their own layout */
 	{ "split plan",       "prefix_prefill, then decode2d",                 0, { { FIXED, "prefix_prefill" }, { FIXED, "decode2d" } } },
 	{ "classic v1",       "a block per decode and head, keys in vectors",  0, { { NAMED, NULL },     { FIXED, "classic_v1" } } },
-	{ "classic v2",       "the same over partitions of the keys",          0, { { NAMED, NULL },     { FIXED, "classic_v2" } } },
+	{ "classic v2",       "the same with the keys in partitions",          0, { { NAMED, NULL },     { FIXED, "classic_v2" } } },
 };
 // clang-format on
 const int num_rungs = COUNT(rungs), num_side_rungs = 3;
@@ -103,7 +103,7 @@ int ladder_has(const struct data *d, int scenario, const char *model, struct uni
 	return is_of(d, scenario, model, "nhd", u);
 }
 
-/* The same batch in the layout of classic kernels; -1: there is none. */
+/* The scenario of the same batch in the layout of classic kernels; -1: none. */
 static int classic_twin(const struct data *d, int scenario)
 {
 	const struct measured *m = &d->v[scenario];
@@ -115,9 +115,9 @@ static int classic_twin(const struct data *d, int scenario)
 	return -1;
 }
 
-/* ---- the best choice for all ----------------------------------------------------------- */
-/* Log slowdown of each choice to the kernel's best, added up; a choice that was not
- * measured somewhere is there a little worse than the worst that was, as in matrix.c. */
+/* ---- the best fixed choice ------------------------------------------------------------- */
+/* Adds each choice's log slowdown to the kernel's best. A choice without a time counts as slightly
+ * worse than the worst, as in matrix.c. */
 static void add_costs(const struct data *d, const struct kernel *k, int s, enum phase phase,
 		      double *cost)
 {
@@ -170,7 +170,7 @@ void ladder_make(struct ladder *l, const struct data *d, const struct forest *f,
 		}
 }
 
-/* ---- what a rung runs -------------------------------------------------------------------- */
+/* ---- the plan of a rung ------------------------------------------------------------------ */
 /* The legal choice nearest to c for the part; 0: none. */
 static int near(const struct ladder *l, const struct measured *m, enum phase phase,
 		const struct choice *c, struct choice *out)
@@ -180,7 +180,7 @@ static int near(const struct ladder *l, const struct measured *m, enum phase pha
 					  &m->part[phase], &l->d->run.device);
 }
 
-/* As many blocks to an SM as it may have: what any other grid gets. */
+/* Sets the largest legal number of blocks per SM, as other grids get. */
 static void fill_units(const struct ladder *l, const struct measured *m, enum phase phase,
 		       struct choice *c)
 {
@@ -195,7 +195,7 @@ static void fill_units(const struct ladder *l, const struct measured *m, enum ph
 	}
 }
 
-/* The kernel of a static grid with the same tunables. */
+/* The choice with the same tunables of the kernel with a static grid. */
 static int static_twin(const struct ladder *l, const struct measured *m, enum phase phase,
 		       const struct choice *c, struct choice *out)
 {
@@ -249,8 +249,8 @@ int rung_made(const struct ladder *l, int rung, const struct measured *m, struct
 		near(l, m, PHASE_DECODE, &l->fixed[rung][1], &out->decode));
 }
 
-/* ---- what it took -------------------------------------------------------------------------- */
-/* Of pass A, where all rungs are raced together; NULL: not measured. */
+/* ---- its time ------------------------------------------------------------------------------ */
+/* The cell of pass A, where all rungs are in one race; NULL: not measured. */
 static const struct cell *cell_of_made(const struct data *d, int s, const struct decided *made)
 {
 	const struct measured *m = &d->v[s];
@@ -285,7 +285,7 @@ static double ratio_of(const struct cell *base, const struct cell *c, int same_s
 	return *paired ? base->ratio / c->ratio : base->us / c->us;
 }
 
-/* Kernels that do not read the scenario's layout are found at its twin, in another race. */
+/* Kernels of another layout have their cell at the scenario's twin, in another race. */
 static const struct cell *rung_cell(const struct ladder *l, const struct data *d, int rung,
 				    int scenario, struct decided *made, int *at_twin)
 {

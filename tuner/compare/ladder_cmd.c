@@ -1,5 +1,5 @@
-/* ladder_cmd.c - attune ladder: what each step from the first kernel to the tuned choice
- * brings, as a table; and the measuring of all of them. */
+/* ladder_cmd.c - `attune ladder`: prints the gain of each step from the first kernel to the tuned
+ * choice, and measures the rungs. */
 #include "hybrid.h"
 #include "ladder.h"
 #include "harness/base/base.h"
@@ -46,7 +46,7 @@ static void plan_words(const struct measured *m, const struct decided *made, cha
 		snprintf(text, size, "%s", m->has[PHASE_PREFILL] ? part[0] : part[1]);
 }
 
-/* A row for each batch and rung that was measured there. */
+/* Prints a row for each measured batch and rung. */
 static int print_all(const struct ladder *l, const struct options *o)
 {
 	static const char *const columns[] = { "decode_share", "seqs",  "length", "batch", "rung",
@@ -83,7 +83,7 @@ static int print_all(const struct ladder *l, const struct options *o)
 	return n;
 }
 
-struct sums { /* over the batches of one share where the base and the rung have a time */
+struct sums { /* over the batches of one share with times of the base and the rung */
 	int n;
 	double log_sum, most, least;
 };
@@ -101,7 +101,7 @@ static void add_climb(struct sums sum[MAX_RUNGS][SHARES], int share, const struc
 	}
 }
 
-/* A row for each share and rung: how many times as fast as the Q block, over its batches. */
+/* Prints a row for each share and rung: its speedup over the Q block. */
 static int print_sums(const struct ladder *l, const struct options *o)
 {
 	static const char *const columns[] = { "decode_share", "rung",       "batches", "ratio",
@@ -137,7 +137,7 @@ static int print_sums(const struct ladder *l, const struct options *o)
 	return n;
 }
 
-/* A row for each way to run batches of one chunk beside decodes. */
+/* Prints a row for each way to run batches of one chunk and many decodes. */
 static int print_hybrid(const struct data *d, const struct forest *f, const struct options *o)
 {
 	static const char *const columns[] = { "way",       "batches",   "faster_%",
@@ -198,7 +198,7 @@ static int is_asked(const struct scenario *s, const struct options *o, struct un
 	       batch_uniform(&s->batch->view, u) && in_figures(u);
 }
 
-/* All rungs of a batch in one race, so that their ratios are of the same minutes. */
+/* Puts all rungs of a batch in one race, so their ratios come from the same minutes. */
 static int collect(struct wishes *w, const struct ladder *l, const struct scenario_list *list,
 		   const struct options *o)
 {
@@ -246,16 +246,16 @@ static int measure(const struct ladder *l, const struct options *o, const char *
 /* ---- the command --------------------------------------------------------------------------- */
 // clang-format off
 static const struct argp_option argp_options[] = {
-	{ "gpu",       'g',         "NAME",   0, "Whose results: h200, ... (this machine's)", 0 },
-	{ "db",        'd',         "FILE",   0, "The database (results/NAME.sqlite)", 0 },
-	{ "header",    'H',         "FILE",   0, "Whose picks are the tuned rung (generated/attune_NAME.h)", 0 },
-	{ "model",     'm',         "NAME@N", 0, "Whose batches (llama3.1-8b@1)", 0 },
+	{ "gpu",       'g',         "NAME",   0, "Device: h200, ... (this machine's)", 0 },
+	{ "db",        'd',         "FILE",   0, "Database (results/NAME.sqlite)", 0 },
+	{ "header",    'H',         "FILE",   0, "Header for the tuned rung (generated/attune_NAME.h)", 0 },
+	{ "model",     'm',         "NAME@N", 0, "Model of the batches (llama3.1-8b@1)", 0 },
 	{ "all",       OPT_ALL,     0,        0, "A row for each batch and rung, not for each rung", 0 },
-	{ "hybrid",    OPT_HYBRID,  0,        0, "Instead: of one chunk of a prompt beside many decodes, how many times as fast as the best serial plan each way to run both at a time is", 0 },
-	{ "measure",   OPT_MEASURE, 0,        0, "First measure all rungs, of each batch in one race", 0 },
-	{ "scenarios", 's',         "SETS",   0, "Where batches to measure are: names in the scenarios folder, or paths (ladder_h200,peers_h200,h200)", 0 },
-	{ "budget",    OPT_BUDGET,  "TIME",   0, "Of --measure: 90s, 10m or 1h, compilation and all (10m)", 0 },
-	{ "anyway",    OPT_ANYWAY,  0,        0, "Of --measure: although other programs use the machine", 0 },
+	{ "hybrid",    OPT_HYBRID,  0,        0, "Instead print the speedup of each overlap over the best serial plan, on batches of one prompt chunk and many decodes", 0 },
+	{ "measure",   OPT_MEASURE, 0,        0, "First measure all rungs, one race for each batch", 0 },
+	{ "scenarios", 's',         "SETS",   0, "Measure: sets with the batches, names in the scenarios folder or paths (ladder_h200,peers_h200,h200)", 0 },
+	{ "budget",    OPT_BUDGET,  "TIME",   0, "Measure: stop after this time, with compilation: 90s, 10m, 1h (10m)", 0 },
+	{ "anyway",    OPT_ANYWAY,  0,        0, "Measure even if other programs use the machine", 0 },
 	{ "format",    OPT_FORMAT,  "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
@@ -290,10 +290,10 @@ static const struct argp help = {
 	argp_options,
 	parse,
 	NULL,
-	"What each step from the first kernel to the tuned choice brings, on batches of like "
-	"sequences: how many times as fast as the Q block, by the share of decodes."
-	"\vratio: the Q block's time / the rung's, over the batches that have both (geometric "
-	"mean); paired: of one race, by rounds.\n\n"
+	"Prints the gain of each step (rung) from the first kernel to the tuned choice: its "
+	"speedup over the Q block on batches of equal sequences, by the share of decodes."
+	"\vratio: the Q block's time / the rung's time, geometric mean over the batches with both. "
+	"paired: the ratio is from one race, by rounds.\n\n"
 	"Examples:\n  attune ladder --gpu h200\n  attune ladder --gpu h200 --all --format tsv\n"
 	"  attune ladder --gpu h200 --measure --budget 5m\n  attune ladder --gpu h200 --hybrid",
 	NULL,
@@ -308,13 +308,14 @@ static int ladder(const struct data *d, const struct forest *f, const struct opt
 	if (o->hybrid) {
 		if (print_hybrid(d, f, o))
 			return EXIT_DONE;
-		complain("%s has no plans of one chunk beside many decodes", db);
+		complain("%s has no plans for batches of one prompt chunk and many decodes", db);
 		return EXIT_CHECK;
 	}
 	ladder_make(&l, d, f, o->model);
 	if (!(o->all ? print_all : print_sums)(&l, o)) {
-		complain("%s has no batches of the ladder of %s; attune ladder --measure", db,
-			 o->model);
+		complain("%s has no batches of the ladder of %s; attune ladder --measure "
+			 "measures them",
+			 db, o->model);
 		return EXIT_CHECK;
 	}
 	return EXIT_DONE;

@@ -1,5 +1,5 @@
-/* peers.c - reads a table of others' times: a line each, columns parted by tabs; # begins a
- * comment.
+/* peers.c - reads a table with times of other projects' kernels: one line each, columns separated
+ * by tabs; # begins a comment.
  *
  *   model          batch             page_size  peer         us    protocol    source
  *   llama3.1-8b@1  q1ks12k_80q1s12k  16         vLLM Triton  3989  sustained   vLLM 50ac1c7bab47 */
@@ -15,7 +15,8 @@
 enum { MODEL, BATCH, PAGE_SIZE, PEER, US, PROTOCOL, SOURCE, NUM_COLUMNS };
 static const char heading[] = "model\tbatch\tpage_size\tpeer\tus\tprotocol\tsource";
 
-/* A field that fits and that a script may quote. */
+/* Copies a field; 0: it is empty, too long, or has quotes, which the gnuplot scripts cannot
+ * hold. */
 static int copy(char *to, size_t size, const char *from)
 {
 	if (!*from || strlen(from) >= size || strpbrk(from, "'\"\\"))
@@ -43,7 +44,7 @@ static int name_index(struct peers *p, const char *name)
 	return i < MAX_PEERS && copy(p->name[i], sizeof p->name[0], name) ? p->num_names++ : -1;
 }
 
-/* NULL, or what is wrong with the line. */
+/* Adds a line. Returns NULL, or what is wrong with it. */
 static const char *add(struct peers *p, char *line)
 {
 	struct peer_time *t = &p->v[p->n];
@@ -51,7 +52,7 @@ static const char *add(struct peers *p, char *line)
 	if (p->n == MAX_PEER_TIMES)
 		return "is one line too many; 400 are read";
 	if (!split(line, field))
-		return "should have seven columns, parted by tabs";
+		return "should have seven columns, separated by tabs";
 	t->page_size = (int)strtol(field[PAGE_SIZE], &end[0], 10);
 	t->us = strtod(field[US], &end[1]);
 	if (*end[0] || t->page_size < 1 || *end[1] || !(t->us > 0 && t->us < 1e12))
@@ -83,7 +84,7 @@ static int read_lines(struct peers *p, FILE *f, const char *path)
 			wrong = add(p, line);
 		else if (strcmp(line, heading))
 			wrong = "should be the heading: model, batch, page_size, peer, us, "
-				"protocol, source, parted by tabs";
+				"protocol, source, separated by tabs";
 		headed = 1;
 	}
 	if (wrong)
@@ -111,7 +112,7 @@ int peers_load(struct peers *p, const char *gpu, const char *path)
 	return done;
 }
 
-/* Others' caches are strided, of the type of their queries. */
+/* The peers' caches are strided and have the type of the queries. */
 static int is_theirs(const struct measured *m)
 {
 	return m->shape.kv_layout == ATTUNE_KV_STRIDED && m->shape.kv_dtype == m->shape.dtype;

@@ -1,11 +1,10 @@
-/* peers.h - what kernels of others take on batches that are measured here, too: figures from
- * elsewhere, in a file, that nothing is learned from. */
+/* peers.h - times of other projects' kernels on batches of our sets, read from a file. Nothing is
+ * learned from them. */
 #ifndef TUNER_COMPARE_PEERS_H
 #define TUNER_COMPARE_PEERS_H
 
 struct measured;
 struct peer_time;
-
 
 enum { MAX_PEERS = 9, MAX_PEER_TIMES = 400 };
 
@@ -20,11 +19,11 @@ struct peers {
 	int num_names;
 };
 
-/* From `path`; NULL: scenarios/peers_<gpu>.tsv, or none when that is not there. 0 + complain,
- * with the line, when it is not as its first line says. */
+/* Reads `path`; NULL: scenarios/peers_<gpu>.tsv, or nothing if that is missing. 0 + complain, with
+ * the line, if a line does not match the heading. */
 int peers_load(struct peers *, const char *gpu, const char *path);
-/* The fastest line of a peer, or with peer -1 of all, whatever its protocol; NULL: the file has
- * none, or the scenario has a cache of another kind than theirs. */
+/* The fastest time of a peer (-1: of all), by any protocol. NULL: the file has none, or the
+ * scenario's cache is of another kind than theirs. */
 const struct peer_time *peers_fastest(const struct peers *, const struct measured *, int peer);
 
 #endif

@@ -1,9 +1,8 @@
-/* emit.c - a forest as generated/attune_<gpu>.h: provenance, the choices, the
- * binaries worth shipping, and one function a decision.
- * The text is a function of the database alone: no date, no path, rows in a fixed
- * order, integers wherever code is.
+/* emit.c - writes a forest as generated/attune_<gpu>.h: provenance, choices, the binaries to ship,
+ * and one function for each decision. The text depends only on the database: no date, no path, rows
+ * in a fixed order, integers in all code.
  *
- * parse.c reads it back, so a change of form is a change of both. */
+ * parse.c reads the header back, so both must change together. */
 #include "emit.h"
 #include "writing.h"
 #include "kernels/device/shared/gpu_names.h"
@@ -46,7 +45,7 @@ static void emit_choices(const struct emitter *e)
 	fputs("\n\n", e->out);
 }
 
-/* Names of the ids, and of what is said in place of one. */
+/* The enum of the ids and of the negative actions. */
 static void emit_enum(const struct emitter *e)
 {
 	const char *gpu = e->f->gpu;
@@ -87,7 +86,7 @@ double mean_slowdown(long long cost, long long weight)
 	return exp((double)cost / (double)weight / 1e6);
 }
 
-/* Costs of the defaults where a choice is not legal are not in the sums. */
+/* The sums exclude the costs of the defaults where a choice is not legal. */
 static int is_known(long long cost, long long weight)
 {
 	return weight > 0 && cost < FORBIDDEN_SUM;
@@ -102,7 +101,7 @@ static void emit_action(const struct emitter *e, enum decision decision, int act
 		fprintf(e->out, "%s_%s", e->f->gpu, word ? word : e->name[action]);
 }
 
-/* here: scenarios of them that were measured on this GPU; -1: all were */
+/* here: the leaf's scenarios that were measured on this GPU; -1: all of them */
 static void emit_leaf(const struct emitter *e, enum decision decision, const struct node *v,
 		      int here)
 {
@@ -141,8 +140,8 @@ static void indent(FILE *out, int depth)
 		putc('\t', out);
 }
 
-/* What is above a threshold needs no else: all that is below returns. here: as of emit_leaf, by
- * node; NULL: all were. */
+/* No else is needed: everything below a threshold returns. here: as for emit_leaf, by node; NULL:
+ * all scenarios were measured here. */
 static void emit_node(const struct emitter *e, enum decision decision, const int *here, int node,
 		      int depth)
 {
@@ -165,8 +164,8 @@ static void emit_node(const struct emitter *e, enum decision decision, const int
 	emit_node(e, decision, here, v->above, depth);
 }
 
-/* Of each node the training scenarios that end there and were measured on this GPU; NULL: of
- * data without others, or without memory. The caller's to free. */
+/* For each node the training scenarios that end there and were measured on this GPU, for the caller
+ * to free. NULL: the data have no others, or no memory. */
 static int *count_here(const struct emitter *e, enum decision decision)
 {
 	const struct tree *t = &e->f->tree[decision];

@@ -1,5 +1,4 @@
-/* emit.h - a forest as C, JSON, Python and text; the command induce.
- * Includes eval. */
+/* emit.h - writes a forest as C, JSON, Python or text, and cost matrices as TSV. */
 #ifndef TUNER_EMIT_EMIT_H
 #define TUNER_EMIT_EMIT_H
 
@@ -10,11 +9,11 @@ struct forest;
 struct limits;
 
 /* ---- emit.c: a forest as a header ------------------------------------------------------- */
-/* Text of generated/attune_<gpu>.h; NULL without memory. The caller's to free. */
+/* The text of generated/attune_<gpu>.h, for the caller to free. NULL without memory. */
 char *forest_emit(const struct forest *, const struct data *);
 
 /* ---- emit_text.c: a forest in other languages -------------------------------------- */
-/* Language "c", "json" or "python". NULL also for any other. */
+/* The same in language "c", "json", "python" or "text"; NULL also for any other language. */
 char *forest_emit_as(const char *language, const struct forest *, const struct data *);
 
 /* ---- emit_matrices.c: for other learners ----------------------------------------------------- */
@@ -24,7 +23,7 @@ char *forest_emit_as(const char *language, const struct forest *, const struct d
 int dump_matrices(const struct data *, const char *folder, const struct limits *);
 
 /* ---- text_diff.c ------------------------------------------------------------------- */
-/* Lines that go ('-') and come ('+'), each change with its surroundings. */
+/* Prints removed ('-') and added ('+') lines with some context. */
 void text_diff(FILE *, const char *before, const char *after);
 
 #endif

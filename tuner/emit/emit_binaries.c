@@ -1,5 +1,5 @@
-/* emit_binaries.c - what the library is to be built with: for each shape that was
- * measured, the binaries of the choices that it can reach. */
+/* emit_binaries.c - lists the binaries that the library must ship: for each measured shape those of
+ * the choices that it can reach. */
 #include "writing.h"
 #include "tuner/forest/forest.h"
 #include "tuner/tree/tree.h"
@@ -49,8 +49,8 @@ static void mark(void *arg, int leaf, const struct box *box)
 		r->ids[id] = 1;
 }
 
-/* Ids that some batch of this shape can reach. Only what is compiled in is taken
- * as given: a binary serves all head counts, page sizes and windows. */
+/* Marks the ids that some batch of this shape can reach. Only compiled-in features are fixed: a
+ * binary serves all head counts, page sizes and windows. */
 static void reachable(const struct emitter *e, const attune_shape *shape, int ids[MAX_IDS])
 {
 	struct box within;
@@ -96,7 +96,7 @@ static void add_shape(const struct emitter *e, struct binary_list *b, const attu
 		scheduled |= kernel_takes(choice->kernel, &choice->config, HELPER_SCHEDULE);
 		wide |= kernel_may_take(choice->kernel, &choice->config, HELPER_REDUCE_WIDE);
 	}
-	/* the defaults may be segmented: the reduction always */
+	/* always the reduction: the defaults may have segments */
 	add_helper(b, HELPER_REDUCE, dev, shape);
 	if (wide)
 		add_helper(b, HELPER_REDUCE_WIDE, dev, shape);
@@ -104,7 +104,8 @@ static void add_shape(const struct emitter *e, struct binary_list *b, const attu
 		add_helper(b, HELPER_SCHEDULE, dev, shape);
 }
 
-/* The kernels do the same work for F16 as for BF16, so one's times choose for both. */
+/* The same shape in F16. Kernels do the same work for F16 and BF16, so times of BF16 choose for
+ * both. 0: none. */
 static int twin(const struct device_info *dev, const attune_shape *shape, attune_shape *other)
 {
 	*other = *shape;
@@ -157,7 +158,7 @@ static void add_word(char words[WORDS], const char *word)
 	snprintf(words + n, WORDS - n, "%s%s", n ? " " : "", word);
 }
 
-/* The types of the head size that p begins; how many pieces these are. */
+/* The types of the first head size in p; returns its number of pieces. */
 static int types_of(const struct piece *p, int n, char types[WORDS])
 {
 	int i = 0;
@@ -167,7 +168,7 @@ static int types_of(const struct piece *p, int n, char types[WORDS])
 	return i;
 }
 
-/* The head sizes among n pieces that have exactly these types, in order; the first of them. */
+/* The head sizes among n pieces that have exactly these types, in order; returns the first. */
 static int sizes_of(const struct piece *p, int n, const char *types, char sizes[WORDS])
 {
 	char others[WORDS], size[12];
@@ -184,8 +185,8 @@ static int sizes_of(const struct piece *p, int n, const char *types, char sizes[
 	return first;
 }
 
-/* n pieces of one kernel and rest: a row for each set of types, at the first head size that has
- * it. */
+/* Writes n pieces of one kernel and rest: a row for each set of types, at the first head size with
+ * that set. */
 static void emit_rows(FILE *out, const struct piece *p, int n)
 {
 	char types[WORDS], sizes[WORDS];

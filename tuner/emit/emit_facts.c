@@ -1,4 +1,4 @@
-/* emit_facts.c - what all written forms of a forest ask about its leaves and choices. */
+/* emit_facts.c - facts about leaves and choices that all output languages need. */
 #include "writing.h"
 #include "tuner/matrix/matrix.h"
 #include "tuner/tree/tree.h"

@@ -1,4 +1,4 @@
-/* emit_json.c - a forest as JSON: the schema stands in emit_text.c. */
+/* emit_json.c - writes a forest as JSON; emit_text.c has the schema. */
 #include "writing.h"
 #include "harness/base/json_out.h"
 #include "kernels/select/selector.h"

@@ -1,5 +1,5 @@
-/* emit_kernels.c - the kernels that a forest runs, whose tunables must stay as they are for it to
- * stay valid. */
+/* emit_kernels.c - lists the kernels that a forest runs, with hashes of their tunables. The forest
+ * is valid only while the hashes match. */
 #include "writing.h"
 #include "tuner/forest/forest.h"
 #include <stdio.h>
@@ -12,7 +12,7 @@ static enum backend backend_of(const struct forest *f)
 
 static int is_run(const struct forest *f, const struct kernel *k)
 {
-	/* Defaults may be segmented. */
+	/* The defaults may have segments. */
 	if (k == kernel_helper(k->backend, HELPER_REDUCE))
 		return 1;
 	for (int i = 0; i < f->num_choices; i++) {

@@ -1,5 +1,4 @@
-/* emit_legend.c - the comment that a header opens with: where it is from, how good it
- * is, and how to read it. */
+/* emit_legend.c - writes the comment on top of a header: provenance, scores and a legend. */
 #include "kernels/device/shared/gpu_names.h"
 #include "writing.h"
 #include "harness/scenario/scenario.h"
@@ -22,7 +21,7 @@ static int count_split(const struct data *d, int training)
 	return n;
 }
 
-/* Learned from, and translated. */
+/* Training scenarios that were translated from another GPU. */
 static int count_translated(const struct data *d)
 {
 	int n = 0;
@@ -60,7 +59,7 @@ static void emit_noise(const struct emitter *e)
 			100 * n->floor[b], bands[b], n->pairs[b]);
 }
 
-/* How many of the scenarios pass B measured, of all that are judged below. */
+/* The number of scored scenarios with pass B times. */
 static void emit_passes(const struct emitter *e)
 {
 	struct score s;
@@ -98,7 +97,7 @@ static void emit_making(const struct emitter *e)
 	}
 }
 
-/* What "balance(...)" means, where a choice has it. */
+/* Explains "balance(...)" if a choice uses it. */
 static void emit_formulas(const struct emitter *e)
 {
 	int used = 0;
@@ -126,26 +125,30 @@ static void emit_formulas(const struct emitter *e)
 		    e->out);
 }
 
-/* What SEGMENTS=fitted means, where a choice has it; kernels/segments.h has the details. */
+// clang-format off
+static const char costs_words[] =
+    " *\n"
+    " * SEGMENTS=fitted: of the axis's values v that are legal for the batch the one, the\n"
+    " * smallest of equals, that costs least by the choice's row of SEGMENTS at the head size\n"
+    " * (of others the next larger one, else the largest):\n"
+    " *\n"
+    " *   path K(v) + (v > 1 ? split + segments v + merge v R : 0)\n"
+    " *\n"
+    " * in fs, fitted to the times of training scenarios. R: query tokens x query heads. K(v):\n"
+    " * keys of the slot that finishes last, of units x slots. With n blocks of `mean` keys\n"
+    " * (of a Q block / v, up to whole tiles, and `start` more), the longest of `longest`:\n"
+    " *\n"
+    " *   n <= units slots   longest\n"
+    " *   else               mean n / (units slots) + what a last wave lacks + longest - mean,\n"
+    " *                      and no less than longest\n";
+// clang-format on
+
+/* Explains SEGMENTS=fitted if a choice uses it; kernels/segments.h has the details. */
 static void emit_costs_words(const struct emitter *e)
 {
 	if (!e->f->num_costs)
 		return;
-	fputs(" *\n"
-	      " * SEGMENTS=fitted: of the axis's values v that are legal for the batch the one, the\n"
-	      " * smallest of equals, that costs least by the choice's row of SEGMENTS at the head size\n"
-	      " * (of others the next larger one, else the largest):\n"
-	      " *\n"
-	      " *   path K(v) + (v > 1 ? split + segments v + merge v R : 0)\n"
-	      " *\n"
-	      " * in fs, fitted to the times of training scenarios. R: query tokens x query heads. K(v):\n"
-	      " * keys of the slot that finishes last, of units x slots. With n blocks of `mean` keys\n"
-	      " * (of a Q block / v, up to whole tiles, and `start` more), the longest of `longest`:\n"
-	      " *\n"
-	      " *   n <= units slots   longest\n"
-	      " *   else               mean n / (units slots) + what a last wave lacks + longest - mean,\n"
-	      " *                      and no less than longest\n",
-	      e->out);
+	fputs(costs_words, e->out);
 }
 
 static void emit_slowdown(FILE *out, double v)
@@ -169,7 +172,7 @@ static void emit_score_row(const struct emitter *e, enum policy policy, const st
 	fprintf(e->out, " %10.1f\n", 100 * s.within5);
 }
 
-/* Those that give the others a scale; `attune eval` has all. */
+/* The policies in the header's table; `attune eval` prints all. */
 static const enum policy shown[] = { POLICY_TREE, POLICY_BEST_FIXED, POLICY_VLLM_RULE,
 				     POLICY_DEFAULT };
 
@@ -215,7 +218,8 @@ void emit_top(const struct emitter *e)
 	emit_costs_words(e);
 	fputs(" *\n"
 	      " * CHOICE(id, name, kernel, tunables): what leaves name, the most used first.\n"
-	      " * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of those\n"
+	      " * BINARY(kernel, head sizes, types, tunables): what the measured shapes make of "
+	      "those\n"
 	      " * that can reach them.\n"
 	      " * At a leaf: training scenarios that end there, their geomean slowdown (of the\n"
 	      " * whole plan, the other part at its best) and what 95 % of them stay below, the\n"

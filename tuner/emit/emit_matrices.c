@@ -1,5 +1,5 @@
-/* emit_matrices.c - cost matrices as tables, so that other learners can be tried on the very
- * same data (tests/tuner/t_sklearn.sh does), and what our trees cost on it. */
+/* emit_matrices.c - writes the cost matrices as tables, to try other learners on the same data
+ * (tests/tuner/t_sklearn.sh does), and the costs of our trees on them. */
 #include "emit.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"
@@ -22,7 +22,7 @@ static FILE *open_table(const char *folder, enum decision decision, const char *
 	return out;
 }
 
-/* fold, weight, features, then a cost for each column; "-" where it is forbidden. */
+/* Columns: fold, weight, fallback, features, then a cost for each choice; "-": forbidden. */
 static int write_matrix(const struct matrix *m, FILE *out)
 {
 	int *fold = malloc(sizeof *fold * (size_t)(m->rows + 1));
@@ -86,7 +86,6 @@ int dump_matrices(const struct data *d, const char *folder, const struct limits 
 		matrix_free(m);
 	}
 	if (!done)
-		complain("the cost matrices could not be written to '%s'; is that a folder?",
-			 folder);
+		complain("the cost matrices could not be written to '%s'; is it a folder?", folder);
 	return done;
 }

@@ -1,5 +1,5 @@
-/* emit_names.c - what choices are called in a header: the kernel, its tile, and as many of its
- * other tunables as tell the choices of the header apart.
+/* emit_names.c - names the choices of a header: the kernel, its tile, and those of its other
+ * tunables that distinguish the choices of the header.
  *
  *   warpgroup BLOCK_M=128 TILE_SIZE=80 ... PACKED=1    warpgroup_128x80_packed
  *   warpgroup BLOCK_M=128 TILE_SIZE=80 ... PACKED=0    warpgroup_128x80
@@ -34,8 +34,8 @@ static int is_switch(const struct axis *a)
 	return a->num_values == 2 && a->values[0] == 0 && a->values[1] == 1;
 }
 
-/* "NUM_WARPS" 4: "_warps4"; of a formula its number: "_segments_rule2"; of a switch that is on
- * "_packed", and nothing of one that is off. */
+/* "NUM_WARPS" 4: "_warps4"; a formula by its number: "_segments_rule2"; a switch that is on:
+ * "_packed"; a switch that is off: nothing. */
 static void add_axis(char name[CHOICE_NAME], const struct axis *a, int value)
 {
 	const char *of = strncmp(a->name, "NUM_", 4) ? a->name : a->name + 4;
@@ -66,8 +66,8 @@ static void add_tile(char name[CHOICE_NAME], const struct choice *c)
 		add(name, "_%d", c->config.v[rows >= 0 ? rows : tile]);
 }
 
-/* Whether a choice of the same name so far has another value there. */
-static int tells_apart(const struct forest *f, char (*name)[CHOICE_NAME], int id, int axis)
+/* Whether another choice with the same name so far has a different value of the axis. */
+static int distinguishes(const struct forest *f, char (*name)[CHOICE_NAME], int id, int axis)
 {
 	for (int i = 0; i < f->num_choices; i++)
 		if (f->choice[i].kernel == f->choice[id].kernel && !strcmp(name[i], name[id]) &&
@@ -93,17 +93,17 @@ void name_choices(const struct forest *f, char (*name)[CHOICE_NAME])
 		snprintf(name[i], CHOICE_NAME, "%s", f->choice[i].kernel->name);
 		add_tile(name[i], &f->choice[i]);
 	}
-	/* All choices at once, so that of two which differ both say in what. */
+	/* all choices at once, so that both of two different choices get the suffix */
 	for (int axis = 0; axis < most_axes(f); axis++) {
 		memcpy(longer, name, sizeof longer[0] * (size_t)f->num_choices);
 		for (int i = 0; i < f->num_choices; i++)
 			if (axis < f->choice[i].kernel->space->num_axes &&
-			    tells_apart(f, name, i, axis))
+			    distinguishes(f, name, i, axis))
 				add_axis(longer[i], &f->choice[i].kernel->space->axis[axis],
 					 f->choice[i].config.v[axis]);
 		memcpy(name, longer, sizeof longer[0] * (size_t)f->num_choices);
 	}
-	for (int i = 1; i < f->num_choices; i++) /* a choice that is listed twice */
+	for (int i = 1; i < f->num_choices; i++) /* a choice listed twice */
 		for (int before = 0; before < i; before++)
 			if (!strcmp(name[before], name[i]))
 				add(name[i], "_%d", i);

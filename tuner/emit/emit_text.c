@@ -1,5 +1,5 @@
-/* emit_text.c - a forest for readers other than a C compiler. All hold what the
- * header holds of choices and trees.
+/* emit_text.c - writes a forest as Python and text, and selects the output language. All languages
+ * hold the choices and trees of the header.
  *
  * json, schema "attune-heuristics-6":
  *
@@ -9,24 +9,28 @@
  *     "features": [names],                  all integers, 0 or more
  *     "choices": [{ "id": number, "kernel": text, "text": all tunables as text,
  *                   "tunables": { NAME: number or null },
- *                   "formula": null, or what the null among them is worked out by:
+ *                   "formula": null, or the rule for the tunable that is null:
  *                     { "axis": NAME, "slots", "start", "launch", "merge": numbers,
- *                       "values": [numbers] }, of SEGMENTS=fitted axis and values alone }],
+ *                       "values": [numbers] }; for SEGMENTS=fitted only axis and values }],
  *     "segments": [{ "id", "head_size", "rows", "tile", "heads", "slots", "start", "path", "split",
- *                    "segments", "merge": numbers }],    what these are worked out by
+ *                    "segments", "merge": numbers }],    costs for SEGMENTS=fitted
  *     "prefill": NODE, "decode": NODE, "overlap": NODE, "early": NODE }
  *   NODE: { "feature": name, "at_most": number, "below": NODE, "above": NODE }, or
  *         { "action": number, "scenarios": number, "guarded": null or text }, and with
  *         scenarios "slowdown", "p95", "remark"
  *
- * An action of prefill and decode is an id or -1 for the kernels' defaults; of overlap, asked of
- * batches with both parts, -1 (one after the other), -3 (side by side on two streams) or an id
- * (that for the prefill part, side by side; of a fused kernel, for the whole batch); of early,
- * asked of a part whose choice has an axis EARLY, its value where the caller lets the launch begin
- * early, or -1 (as the choice has it). guarded: a rule that the action may break in that leaf; who
- * has no run-time check takes the defaults there. The formulas are in the header's comment.
+ * Actions:
+ *   prefill, decode  an id, or -1: the kernels' defaults
+ *   overlap          for batches with both parts: -1: one after the other; -3: on two streams; an
+ *                    id: that choice runs the prefill part while the decodes run, or if it is a
+ *                    fused kernel the whole batch
+ *   early            for a part with a choice that has an axis EARLY: its value if the caller lets
+ *                    the launch begin early; -1: the choice's own value
+ * guarded: a rule that the action may break in that leaf; a reader without a run-time check takes
+ * the defaults there. The header's comment has the formulas.
  *
- * python: the same as a module of pure functions. text: as kernels/select/rules_file.c reads it. */
+ * python: the same as a module of pure functions. text: the form that kernels/select/rules_file.c
+ * reads. */
 #include "emit.h"
 #include "writing.h"
 #include "kernels/select/selector.h"
@@ -39,7 +43,7 @@
 #include <string.h>
 
 /* ---- Python ---------------------------------------------------------------------------------- */
-/* {"BLOCK_M": 16, ...}, with None for what a formula works out. */
+/* {"BLOCK_M": 16, ...}, with None for the tunable that a formula works out. */
 static void tunables(FILE *out, const struct choice *c)
 {
 	const struct space *s = c->kernel->space;
@@ -128,7 +132,7 @@ static const char python_resolve[] =
     "    return min(formula[\"values\"] if legal is None else legal,\n"
     "               key=lambda v: (estimate(v), v))\n";
 
-/* Line by line kernels/segments.h. */
+/* Follows kernels/segments.h line by line. */
 static const char python_fitted[] =
     "def segments_cost(costs, f, v):\n"
     "    \"\"\"What v segments cost by a row of SEGMENTS, in fs.\"\"\"\n"
@@ -169,7 +173,8 @@ static const char python_fitted[] =
     "    SEGMENTS has no row of it.\"\"\"\n"
     "    rows = sorted((row for row in SEGMENTS if row[\"id\"] == id), key=lambda row: "
     "row[\"head_size\"])\n"
-    "    row = next((r for r in rows if r[\"head_size\"] >= f[\"head_size\"]), rows[-1] if rows else "
+    "    row = next((r for r in rows if r[\"head_size\"] >= f[\"head_size\"]), rows[-1] if rows "
+    "else "
     "None)\n"
     "    return min(legal, key=lambda v: (segments_cost(row, f, v), v)) if row else None\n";
 
@@ -218,7 +223,7 @@ static int emit_python(FILE *out, const struct forest *f, const struct data *d)
 	return !ferror(out);
 }
 
-/* ---- text ------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 static void text_node(FILE *out, const struct tree *t, int node, int depth)
 {
 	static const char *const words[] = { [-SAYS_STREAMS] = "streams" };
@@ -269,7 +274,7 @@ static int emit_text(FILE *out, const struct forest *f, const struct data *d)
 	return !ferror(out);
 }
 
-/* ---- which ------------------------------------------------------------------------------------ */
+/* ---- output language ------------------------------------------------------------------------- */
 static const struct {
 	const char *word;
 	int (*emit)(FILE *, const struct forest *, const struct data *);

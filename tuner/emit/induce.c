@@ -1,5 +1,5 @@
-/* induce.c - `attune induce`: a database to its header, or a check that the
- * committed header is what the database says. */
+/* induce.c - `attune induce`: learns rules from a database and writes its header, or checks that
+ * the committed header matches the database. */
 #include "emit.h"
 #include "induce.h"
 #include "harness/base/base.h"
@@ -26,21 +26,19 @@ struct options {
 
 enum { OPT_CHECK = 256, OPT_LEAVES, OPT_VARIANTS, OPT_EMIT, OPT_DUMP };
 
+// clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
-	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
-	{ "out", 'o', "FILE", 0, "header to write (generated/attune_NAME.h)", 0 },
-	{ "max-leaves", OPT_LEAVES, "N", 0, "of each tree (24; 64 where estimates teach, too)", 0 },
-	{ "max-variants", OPT_VARIANTS, "N", 0, "candidates a phase (12)", 0 },
-	{ "check", OPT_CHECK, NULL, 0, "write nothing; exit 1 with the diff when it would change",
-	  0 },
-	{ "dump-matrices", OPT_DUMP, "FOLDER", 0,
-	  "write the cost matrices as TSV, for other learners, and nothing else", 0 },
-	{ "emit", OPT_EMIT, "LANGUAGE", 0,
-	  "c, json, python or text (for ATTUNE_HEURISTICS); all but c to --out, else printed", 0 },
-
+	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
+	{ "out", 'o', "FILE", 0, "File to write (C: generated/attune_NAME.h; else standard output)", 0 },
+	{ "max-leaves", OPT_LEAVES, "N", 0, "Leaves of each tree (24; 64 where it also learns from estimates)", 0 },
+	{ "max-variants", OPT_VARIANTS, "N", 0, "Choices of each phase (12)", 0 },
+	{ "check", OPT_CHECK, NULL, 0, "Write nothing; exit 1 with a diff if the file would change", 0 },
+	{ "dump-matrices", OPT_DUMP, "FOLDER", 0, "Write only the cost matrices, as TSV for other learners", 0 },
+	{ "emit", OPT_EMIT, "LANGUAGE", 0, "c, json, python or text (for ATTUNE_HEURISTICS) (c)", 0 },
 	{ 0 }
 };
+// clang-format on
 
 static int count_arg(struct argp_state *state, const char *arg, int least, int most)
 {
@@ -78,13 +76,14 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Turn a database of measurements into generated/attune_GPU.h: choices by if-else."
-	"\vScenarios of 'peers' and of splits that begin with 'heldout' are not looked at until "
-	"the trees are made; all others are learned from. Times of older sources, which no bridge "
-	"carries to today's, do not count. A database that says which rules its header began from "
-	"(attune tune) also learns from the times of the GPU that it names, and "
-	"keeps what scenarios of split 'gate' show no better rules for.\n\n"
-	"Example:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 --check",
+	"Learns rules from a database of measurements and writes generated/attune_NAME.h, which "
+	"chooses by if-else."
+	"\vScenarios of splits 'peers', 'gate' and 'heldout...' are not learned from; all others "
+	"are. Times of older kernel sources count only if a bridge (attune bridge) carries them to "
+	"the current ones. A database of attune tune names the rules that it began from: it also "
+	"learns from the times of that GPU, and replaces a decision only if scenarios of split "
+	"'gate' show that the new one is faster.\n\n"
+	"Examples:\n  attune induce --gpu h200 --max-leaves 32\n  attune induce --gpu h200 --check",
 	NULL,
 	NULL,
 	NULL
@@ -130,22 +129,22 @@ static int check_file(const char *path, const char *text)
 	char *committed = file_text(path);
 	int same;
 	if (!committed) {
-		complain("%s: cannot be read; `attune induce` writes it", path);
+		complain("%s cannot be read; `attune induce` writes it", path);
 		return 0;
 	}
 	same = !strcmp(committed, text);
 	if (!same) {
 		text_diff(stdout, committed, text);
-		complain("%s: not what the database says; without --check this writes it anew", path);
+		complain("%s does not match the database; without --check it is rewritten", path);
 	} else {
-		printf("# %s is what the database says\n", path);
+		printf("# %s matches the database\n", path);
 	}
 	free(committed);
 	return same;
 }
 
-/* ---- too little is left ----------------------------------------------------------------- */
-/* A header is not remade when more than one in so many of its scenarios cannot be learned from. */
+/* ---- too few times ---------------------------------------------------------------------- */
+/* A header is not remade if more than one in MOST_LOST of its scenarios cannot be learned from. */
 enum { MOST_LOST = 4 };
 static const char held_line[] =
     " *   stale     too few times of today's sources are left to remake this header\n";
@@ -155,7 +154,7 @@ static int is_too_little(const struct data *d, int training)
 	return d->lost * MOST_LOST > training + d->lost;
 }
 
-/* The header with that line, behind the one of its database; NULL without memory. */
+/* The header with that line after the line of its database; NULL without memory. */
 static char *with_held_line(const char *text)
 {
 	const char *database = strstr(text, " *   database");
@@ -167,20 +166,21 @@ static char *with_held_line(const char *text)
 	return n < 0 ? NULL : held;
 }
 
-/* The header that is there stays, and says why. */
+/* Keeps the existing header, with a line that gives the reason. */
 static int hold(const struct data *d, const struct options *o, const char *out, int training)
 {
 	char *text = out ? file_text(out) : NULL, *held = text ? with_held_line(text) : NULL;
 	int done = 0;
 	if (!d->n)
-		complain("%s: all of its %d times are of older sources; %s stays until they are "
+		complain("%s: all %d times are by older kernel sources; %s stays until they are "
 			 "measured again: attune sweep --gpu %s",
 			 o->db, d->stale, out ? out : "the header", d->gpu);
 	else
 		complain(
-		    "%s: %d of %d scenarios to learn from lost their fastest kernel's times to "
-		    "newer sources, which is too many to learn from the rest; %s stays until "
-		    "they are measured: attune sweep --gpu %s",
+		    "%s: in %d of %d training scenarios the fastest kernel has changed since it "
+		    "was "
+		    "measured, too many to learn from the rest; %s stays until they are measured "
+		    "again: attune sweep --gpu %s",
 		    o->db, d->lost, training + d->lost, out ? out : "the header", d->gpu);
 	if (!text)
 		complain("%s: there is no header to keep", out ? out : d->gpu);
@@ -193,7 +193,8 @@ static int hold(const struct data *d, const struct options *o, const char *out, 
 	return done;
 }
 
-/* learned: what the forest was learned from, whose own part is d. */
+/* Writes, prints or checks the text of a forest. learned: the data that it was learned from; d: its
+ * part that was measured here. */
 static int deliver(const struct forest *f, const struct data *learned, const struct data *d,
 		   const struct options *o, const char *out)
 {
@@ -211,7 +212,7 @@ static int deliver(const struct forest *f, const struct data *learned, const str
 	return done;
 }
 
-/* Learned from the GPU's own times alone. */
+/* Learns from the GPU's own times alone. */
 static int induce_own(struct induced *r, const struct data *d, const struct limits *limits,
 		      const char *db)
 {
@@ -227,7 +228,7 @@ static int induce_own(struct induced *r, const struct data *d, const struct limi
 	return forest_induce(&r->f, d, limits);
 }
 
-/* Of a header that began from another one's rules. */
+/* Learns new rules for a header that began from other rules, and applies the gate. */
 static int induce_from(struct induced *r, const struct inheritance *i, const struct data *d,
 		       const struct limits *limits)
 {
@@ -296,7 +297,7 @@ int cmd_induce(int argc, char **argv)
 	if (!o.out && !strcmp(o.emit, "c"))
 		o.out = out;
 	if (!o.out && o.check) {
-		complain("--check of %s needs --out: there is no usual place for it", o.emit);
+		complain("--check of %s needs --out: it has no default file", o.emit);
 		data_free(d);
 		return EXIT_USAGE;
 	}

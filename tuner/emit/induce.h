@@ -1,4 +1,4 @@
-/* induce.h - a database's header in the making: see induce.c. */
+/* induce.h - learns the rules of a database's header. */
 #ifndef TUNER_EMIT_INDUCE_H
 #define TUNER_EMIT_INDUCE_H
 
@@ -8,16 +8,17 @@
 
 struct data;
 
-/* A database's header: from its own times, or from the rules that it began from. */
+/* The rules of a database: learned from its own times, or also from the rules that it began
+ * from. */
 struct induced {
 	struct forest f;
 	struct data *learned;    /* what f was learned from; NULL: the own data */
-	struct gate_report gate; /* where has_gate: it began from other rules */
-	int has_gate;
-	int too_little; /* too many times are of older sources to learn from the rest */
+	struct gate_report gate; /* valid if has_gate */
+	int has_gate;            /* the database began from other rules */
+	int too_little;          /* too many times are of older sources to learn from the rest */
 };
-/* db: the database that d was loaded from. Free the result before d. 0 + complain; 0 without a
- * complaint where too_little is set. */
+/* db: the database that d was loaded from. Free the result before d. 0 + complain; if too_little is
+ * set, 0 without a complaint. */
 int induced_make(struct induced *, const struct data *d, const struct limits *, const char *db);
 void induced_free(struct induced *);
 

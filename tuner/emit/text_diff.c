@@ -1,5 +1,5 @@
-/* text_diff.c - the lines in which two texts differ, by longest common
- * subsequence, with three lines around each change. */
+/* text_diff.c - prints the lines in which two texts differ, by longest common subsequence, with
+ * three lines of context. */
 #include "emit.h"
 #include <stdio.h>
 #include <stdlib.h>

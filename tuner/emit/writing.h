@@ -1,4 +1,4 @@
-/* writing.h - what the files that write a header share; for emit*.c only. */
+/* writing.h - shared by the files that write a forest, emit*.c. */
 #ifndef TUNER_EMIT_WRITING_H
 #define TUNER_EMIT_WRITING_H
 
@@ -17,23 +17,23 @@ struct emitter {
 	char name[MAX_IDS][CHOICE_NAME];
 };
 
-/* emit_names.c: a name for each choice, [num_choices], an identifier that no other has. */
+/* emit_names.c: a unique identifier for each choice, [num_choices]. */
 void name_choices(const struct forest *, char (*name)[CHOICE_NAME]);
 
 void emit_top(const struct emitter *);     /* emit_legend.c */
 void emit_kernels(const struct emitter *); /* emit_kernels.c */
-/* The kernels of choices, and the helpers that these or the defaults may take, in the order of
- * attune_kernels: the one behind `last`, the first for NULL; NULL behind the last. */
+/* Iterates over the kernels of choices and the helpers that these or the defaults may need, in the
+ * order of attune_kernels: the one after `last` (NULL: the first); NULL at the end. */
 const struct kernel *forest_next_kernel(const struct forest *, const struct kernel *last);
 int emit_binaries(const struct emitter *); /* emit_binaries.c; 0 without memory */
-/* exp of what a unit of weight costs on average. */
+/* exp of the mean cost of a unit of weight. */
 double mean_slowdown(long long cost, long long weight);
 
-/* emit_facts.c: what is said of leaves and choices in any language. */
+/* emit_facts.c: facts about leaves and choices. */
 int has_figures(const struct node *);
-/* The axis whose value is worked out for each batch; -1: none is. */
+/* The axis that is worked out for each batch; -1: none. */
 int worked_out_axis(const struct choice *);
-const struct formula *formula_of(const struct choice *); /* NULL: it is by costs, or none is */
+const struct formula *formula_of(const struct choice *); /* NULL: worked out by costs, or none */
 /* emit_json.c; 0 + complain. */
 int emit_json(FILE *, const struct forest *, const struct data *);
 

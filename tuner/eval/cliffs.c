@@ -1,5 +1,5 @@
-/* cliffs.c - `attune eval --cliffs`: walks every threshold of the three trees one step
- * below and one above, and says what the change of action costs there. */
+/* cliffs.c - `attune eval --cliffs`: estimates what the change of action costs at every threshold
+ * of the trees. */
 #include "eval.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"
@@ -36,23 +36,23 @@ int tree_passes(const struct tree *t, int node, const struct attune_features *f)
 	return at == node;
 }
 
-static int in_question(const struct measured *m, enum decision t)
+static int is_training_row(const struct measured *m, enum decision t)
 {
 	return data_is_training(m) && decision_is_of(t, m);
 }
 
-/* Whether a scenario comes by the node on that side (0: below) of its threshold. */
+/* Whether a scenario passes the node on that side (0: below) of its threshold. */
 static int is_beside(const struct walk *w, int node, int side, int s)
 {
 	const struct tree *t = &w->f->tree[w->decision];
 	const struct node *v = &t->v[node];
 	const struct measured *m = &w->d->v[s];
 	const struct attune_features *f = &m->part[decision_phase(w->decision)].f;
-	return in_question(m, w->decision) &&
+	return is_training_row(m, w->decision) &&
 	       (feature_value(f, v->feature) > v->threshold) == side && tree_passes(t, node, f);
 }
 
-/* What the tree says for a scenario with one feature set to `value`. */
+/* The tree's action for a scenario with one feature set to `value`. */
 static int action_at(const struct walk *w, int scenario, int feature, long long value)
 {
 	const struct tree *t = &w->f->tree[w->decision];
@@ -66,8 +66,8 @@ static void action_text(const struct walk *w, int action, char text[MAX_CHOICE_T
 	says_words(w->f, w->decision, action, text);
 }
 
-/* Time of the whole plan with that action for the decision; the rest as the forest says for the
- * overlap, at its best for a part. */
+/* Time of the whole plan with that action. For an overlap the parts are the forest's; for a part
+ * the other part is the fastest measured. */
 static double time_with(const struct walk *w, int s, int action)
 {
 	const struct measured *m = &w->d->v[s];
@@ -102,8 +102,8 @@ static double log_ratio(const struct walk *w, int s, const struct node *v)
 	return isfinite(below) && isfinite(above) ? log(above / below) : NAN;
 }
 
-/* Those on a side whose value is nearest to the threshold, all that share it: their first,
- * and the geometric mean of their ratios. */
+/* Finds the scenarios on one side that lie nearest to the threshold, all with the same value.
+ * Stores the first of them and the geometric mean of their ratios. */
 static void nearest_beside(const struct walk *w, int node, int side, struct cliff *c)
 {
 	const enum phase phase = decision_phase(w->decision);
@@ -125,7 +125,7 @@ static void nearest_beside(const struct walk *w, int node, int side, struct clif
 	c->ratio[side] = known ? exp(logs / known) : NAN;
 }
 
-/* Log of the ratio at the threshold, between what it is on either side. */
+/* Log of the ratio at the threshold, interpolated between both sides. */
 static double crossing_of(const struct walk *w, const struct cliff *c)
 {
 	const enum phase phase = decision_phase(c->decision);
@@ -168,7 +168,7 @@ static void look_at(struct walk *w, int node)
 	for (int side = 0; side < 2; side++)
 		nearest_beside(w, node, side, c);
 	const int of = c->scenario[0] >= 0 ? c->scenario[0] : c->scenario[1];
-	if (of < 0) /* no training scenario comes by: nothing to say of it */
+	if (of < 0) /* no training scenario passes the node */
 		return;
 	const int below = action_at(w, of, v->feature, v->threshold);
 	const int above = action_at(w, of, v->feature, v->threshold + 1);
@@ -221,10 +221,9 @@ void cliffs_print(const struct data *d, const struct cliff *v, int n, enum forma
 		table_end_row(t);
 	}
 	if (format_has_notes(format))
-		printf(
-		    "# %d thresholds where the action changes, %d of them cost more than %.0f %% "
-		    "to cross\n",
-		    n, flagged, 100 * (cliff_limit - 1));
+		printf("# %d thresholds change the action; %d of them cost more than %.0f %% to "
+		       "cross\n",
+		       n, flagged, 100 * (cliff_limit - 1));
 	if (t)
 		table_print(t, stdout);
 }

@@ -1,5 +1,5 @@
-/* early_score.c - for `attune eval`: what launches that begin early take to the same in turn, by
- * the header's tree, by one value for everything, and by the best value of each. */
+/* early_score.c - for `attune eval`: the time of early launches over the same launches in turn, by
+ * the header's tree, by each fixed value, and by the best value of each. */
 #include "eval.h"
 #include "harness/base/json_out.h"
 #include "tuner/data/data.h"
@@ -10,7 +10,7 @@
 
 static const char *const names[2] = { "train", "heldout" };
 
-/* 0: some value has no time. */
+/* 0: a value has no time. */
 static int ratios_of(const struct data *d, const struct pace *p, double ratio[MOST_EARLY + 1])
 {
 	int known = 1;
@@ -21,7 +21,7 @@ static int ratios_of(const struct data *d, const struct pace *p, double ratio[MO
 	return known;
 }
 
-/* Sums of logs. */
+/* Adds logs of the ratios. */
 static void count_one(const double ratio[MOST_EARLY + 1], int says, struct earliness *e)
 {
 	double best = 1;
@@ -82,10 +82,11 @@ void early_print(const struct earliness v[2])
 	for (int i = 0; i < 2; i++) {
 		if (!v[i].n)
 			continue;
-		printf("# early, %s: %d choices of parts; to in turn %.4f by the tree (worst %.3f)",
+		printf("# early launches, %s, %d choices of parts: time over in turn %.4f by the "
+		       "tree (worst %.3f)",
 		       names[i], v[i].n, v[i].tree, v[i].worst);
 		for (int k = 1; k <= MOST_EARLY; k++)
-			printf(", %.4f always EARLY=%d", v[i].always[k], k);
-		printf(", %.4f by the best of each\n", v[i].oracle);
+			printf(", %.4f with EARLY=%d", v[i].always[k], k);
+		printf(", %.4f with the best value of each\n", v[i].oracle);
 	}
 }

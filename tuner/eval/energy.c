@@ -1,5 +1,5 @@
-/* energy.c - joules of the picks, to those of the plans that take least. Only readings that cover
- * one plan alone count (power_source.c). */
+/* energy.c - joules of the picks over those of the fastest and of the most frugal plan. Only power
+ * readings of a single plan count (power_source.c). */
 #include "eval.h"
 #include "harness/base/json_out.h"
 #include "tuner/data/data.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- what the picks take ---------------------------------------------------------------- */
+/* ---- joules ----------------------------------------------------------------------------- */
 struct rivals {
 	const struct cell *fastest, *least;
 };
@@ -94,14 +94,14 @@ void energy_json(struct json_out *o, const struct data *d, const struct energy v
 void energy_print(const struct data *d, const struct energy v[2])
 {
 	if (!v[0].n && !v[1].n && d->powered[POWER_RACE])
-		puts("# energy: not judged: all of a race share one power reading, so joules "
-		     "compare as times do");
+		puts("# energy: not evaluated: all contenders of a race share one power reading, "
+		     "so joules rank as times do");
 	else if (!v[0].n && !v[1].n && d->powered[POWER_AROUND])
-		puts("# energy: not judged: the power read around a burst is not that of one plan "
-		     "(attune sweep --protocol steady reads that)");
+		puts("# energy: not evaluated: power read around a burst is not the power of one "
+		     "plan (attune sweep --protocol steady reads that)");
 	for (int i = 0; i < 2; i++)
 		if (v[i].n)
-			printf("# energy, %s: %d picks whose power was read alone; joules to the "
-			       "fastest plan's %.4f, to the least %.4f (worst %.3f)\n",
+			printf("# energy, %s: %d picks with their own power reading: joules %.4f x "
+			       "the fastest plan's, %.4f x the least (worst %.3f)\n",
 			       names[i], v[i].n, v[i].to_fastest, v[i].to_least, v[i].worst);
 }

@@ -1,5 +1,5 @@
-/* eval.c - `attune eval`: how far a header's picks are from the fastest of all
- * that was measured, beside the baselines, by split. */
+/* eval.c - `attune eval`: the slowdown of a header's picks and of the baselines against the
+ * fastest measured plan, by split. */
 #include "eval.h"
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
@@ -29,19 +29,19 @@ struct options {
 
 // clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
-	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
+	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
 	{ "header", 'H', "WHICH", 0,
-	  "committed (generated/attune_NAME.h), induced (made now, not written) or a file", 0 },
-	{ "split", 's', "NAME", 0, "this split alone: train, heldout (all of it), heldout_blocked ...", 0 },
-	{ "cliffs", OPT_CLIFFS, NULL, 0, "what crossing each threshold of the trees costs", 0 },
-	{ "curve", OPT_CURVE, NULL, 0, "what other numbers of leaves, variants and scenarios would give", 0 },
-	{ "trace", OPT_TRACE, "FILE", 0, "attention time of a replayed trace by policy (CSV)", 0 },
-	{ "model", 'm', "NAME@TP", 0, "of the trace, as in llama3.1-8b@1", 0 },
-	{ "load", OPT_LOAD, "X", 0, "of the trace: share of the engine's capacity (0.95)", 0 },
-	{ "steps", OPT_STEPS, "N", 0, "of the trace: at most N steps, evenly spaced (2000)", 0 },
-	{ "requests", OPT_REQUESTS, "N", 0, "of the trace: its first N requests (2000)", 0 },
-	{ "max-batched-tokens", OPT_BATCHED, "N", 0, "of the simulated engine (8192)", 0 },
+	  "committed (generated/attune_NAME.h), induced (learned now, not written) or a file (committed)", 0 },
+	{ "split", 's', "NAME", 0, "Only this split: train, heldout (all of them), heldout_blocked ...", 0 },
+	{ "cliffs", OPT_CLIFFS, NULL, 0, "The cost of crossing each threshold of the trees", 0 },
+	{ "curve", OPT_CURVE, NULL, 0, "Slowdown with other numbers of leaves, variants and scenarios", 0 },
+	{ "trace", OPT_TRACE, "FILE", 0, "Estimate the attention time of a simulated trace (CSV) by policy", 0 },
+	{ "model", 'm', "NAME@TP", 0, "Trace: the model, as in llama3.1-8b@1", 0 },
+	{ "load", OPT_LOAD, "X", 0, "Trace: share of the engine's capacity (0.95)", 0 },
+	{ "steps", OPT_STEPS, "N", 0, "Trace: at most N steps, evenly spaced (2000)", 0 },
+	{ "requests", OPT_REQUESTS, "N", 0, "Trace: the first N requests (2000)", 0 },
+	{ "max-batched-tokens", OPT_BATCHED, "N", 0, "Trace: token limit of the engine's steps (8192)", 0 },
 	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
@@ -90,14 +90,21 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Slowdown of a header's picks against the fastest of everything measured."
-	"\vA pick that was not measured or failed counts as infinitely slow (invalid); geomean, "
-	"p95 and worst are then infinite, in JSON null. low and high are the 95 % interval of the "
-	"geomean, by resampling blocks of one model and batch size. time_weighted is the weighted "
-	"time of all picks over that of all oracles. unconfirmed picks have no time of the second "
-	"pass, where their scenario has one. select_ns is the time of one batch's decisions, its "
-	"features given, estimates_ns with the estimates that they ask for.\n\n"
-	"Example:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
+	"Prints the slowdown of a header's picks against the fastest measured plan, by split, and "
+	"that of the baselines."
+	"\vColumns:\n"
+	"  invalid        picks without a time: not measured, or failed. They count as\n"
+	"                 infinitely slow; geomean, p95 and worst are then infinite\n"
+	"                 (null in JSON)\n"
+	"  low, high      95 % interval of the geomean, by resampling blocks of one\n"
+	"                 model and batch size\n"
+	"  within2        share of the picks within 2 % of the fastest; within5: 5 %\n"
+	"  time_weighted  weighted time of all picks / that of the fastest plans\n"
+	"  unconfirmed    picks without a time of the second pass although their\n"
+	"                 scenario has such times\n\n"
+	"JSON has select_ns, the time of one batch's decisions from its features, and "
+	"estimates_ns, the same with the cost estimates.\n\n"
+	"Examples:\n  attune eval --gpu h200\n  attune eval --gpu cpu --header induced --format "
 	"json\n  attune eval --gpu h200 --cliffs --split heldout\n  attune eval --gpu h200 "
 	"--trace mine.csv --model llama3.1-8b@1 --load 0.9",
 	NULL,
@@ -113,7 +120,7 @@ struct report {
 	struct score score[NUM_POLICIES][MAX_SPLITS];
 };
 
-/* The oracle's own row says what the scale is: 1 everywhere, or nothing worked. */
+/* The oracle's own row: 1 everywhere, over the scenarios with a time. */
 static int judge_oracle(const struct data *d, struct report *r, int i)
 {
 	struct score *s = &r->score[POLICY_ORACLE][i];
@@ -145,9 +152,9 @@ static int judge(const struct data *d, const struct forest *f, struct report *r)
 	return done;
 }
 
-/* ---- what else belongs to the report ------------------------------------------------------- */
+/* ---- the rest of the report ---------------------------------------------------------------- */
 struct extras {
-	struct overlaps overlaps[2]; /* of training scenarios, and of those held out */
+	struct overlaps overlaps[2]; /* training scenarios, held-out scenarios */
 	struct earliness early[2];
 	struct energy energy[2];
 	double ns, plan_ns;
@@ -164,7 +171,7 @@ static int take_number(void *arg, int columns, const char *const *names, const c
 	return 0;
 }
 
-/* Audits of the GPU's newest device. */
+/* The audit of the GPU's newest run with races. */
 static struct audit read_audit(const char *db, const char *gpu)
 {
 	static const char sql[] = "SELECT max(r.id) FROM run r JOIN device d ON d.id = r.device "
@@ -284,8 +291,7 @@ static void print_heading(const struct data *d, const struct forest *f, const st
 		printf(", %.1f us with estimates", x->plan_ns / 1e3);
 	putchar('\n');
 	printf("# noise floor %.1f %% below 20 us, %.1f %% below 200 us, %.1f %% above (%d, %d, %d "
-	       "A/A "
-	       "pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
+	       "A/A pairs); %d of %d thresholds cost more than %.0f %% to cross\n",
 	       100 * n->floor[0], 100 * n->floor[1], 100 * n->floor[2], n->pairs[0], n->pairs[1],
 	       n->pairs[2], x->cliffs, x->thresholds, 100 * (cliff_limit - 1));
 	overlaps_print(x->overlaps);
@@ -338,7 +344,7 @@ static int choose_splits(const struct data *d, const char *asked, struct report 
 	for (int s = 0; s < d->n; s++)
 		if (in_split(&d->v[s], asked))
 			return 1;
-	complain("%s has no scenario of split '%s': nothing was evaluated", d->gpu,
+	complain("%s has no scenario of split '%s'; nothing was evaluated", d->gpu,
 		 asked ? asked : "any");
 	return 0;
 }
@@ -351,7 +357,7 @@ static int evaluate(const struct data *d, const struct forest *f, const struct o
 	for (int i = 0; done && i < r->splits; i++)
 		right += r->score[POLICY_ORACLE][i].n;
 	if (done && !right) {
-		complain("no scenario of %s has a right result: nothing was evaluated", d->gpu);
+		complain("no scenario of %s has a correct result; nothing was evaluated", d->gpu);
 		done = 0;
 	}
 	done = done && gather(&x, d, f, o->db);

@@ -1,5 +1,5 @@
-/* held_out_table.c - installed rules, those of before and the kernels' defaults on the scenarios that
- * nothing learned from, where pass B has times of all three. */
+/* held_out_table.c - scores the installed rules, the previous ones and the kernels' defaults on
+ * held-out scenarios with pass B times of all three. */
 #include "eval.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"
@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Whether pass B has every part of the scenario. */
-static int is_judged(const struct data *d, int s)
+/* Whether pass B measured every part of the scenario. */
+static int has_second_pass(const struct data *d, int s)
 {
 	const struct measured *m = &d->v[s];
 	for (enum phase p = PHASE_PREFILL; p <= PHASE_DECODE; p++)
@@ -60,7 +60,7 @@ int held_out_judge(struct data *d, const struct forest *installed, const struct 
 	*h = (struct held_out){ .worst_at = -1 };
 	d->pass = PASS_B;
 	for (int s = 0; done && s < d->n; s++)
-		if (in_split(&d->v[s], "heldout") && is_judged(d, s))
+		if (in_split(&d->v[s], "heldout") && has_second_pass(d, s))
 			add_scenario(h, d, s, picks);
 	for (int c = 0; c < NUM_CONTENDERS; c++) {
 		h->slowdown[c] = h->n ? exp(h->slowdown[c] / h->n) : NAN;

@@ -1,7 +1,7 @@
-/* learning_curve.c - `attune eval --curve`: what more leaves, more variants, or more device time would
- * buy. Each row is a forest made in memory; device time goes with the number of training
- * scenarios, so its rows learn from a share of them, drawn by a hash of what they are. All
- * rows are judged on the same scenarios. */
+/* learning_curve.c - `attune eval --curve`: the slowdown with other numbers of leaves, variants and
+ * training scenarios. Each row is a forest learned in memory. Scenarios stand for device time: a
+ * row learns from a share of them, drawn by a hash of their keys. All rows are scored on the same
+ * scenarios. */
 #include "eval.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"
@@ -43,7 +43,7 @@ static int curve_row(struct table *t, const struct data *judge, const struct dat
 }
 
 /* 0..99, the same for the same scenario in any database (FNV-1a). */
-static unsigned lot(const char *key)
+static unsigned percentile_of(const char *key)
 {
 	unsigned h = 2166136261u;
 	for (; *key; key++)
@@ -61,7 +61,7 @@ static int share_row(struct table *t, const struct data *d, int share)
 		return 0;
 	for (int s = 0; s < d->n; s++) {
 		some.v[s] = d->v[s];
-		if (data_is_training(&d->v[s]) && lot(d->v[s].key) >= (unsigned)share)
+		if (data_is_training(&d->v[s]) && percentile_of(d->v[s].key) >= (unsigned)share)
 			some.v[s].split = unused;
 	}
 	done = curve_row(t, d, &some, "scenarios", share, &default_limits);

@@ -1,6 +1,5 @@
-/* overlap_score.c - for `attune eval`: in which ways a header runs mixed batches, and what those
- * that are not serial take, to the fastest serial plan of the same race, and to the serial plan
- * that the header would have said. */
+/* overlap_score.c - for `attune eval`: counts how a header runs mixed batches, and compares its
+ * overlaps with the fastest serial plan of the same race and with the header's own serial plan. */
 #include "eval.h"
 #include "harness/base/json_out.h"
 #include "tuner/data/data.h"
@@ -14,7 +13,7 @@ static const char *const names[2] = { "train", "heldout" };
 
 #define ABOVE 1.02
 
-/* The header's parts one after the other */
+/* The time of the header's parts one after the other. */
 static double own_serial_time(const struct data *d, const struct forest *f, int s)
 {
 	struct decided made;
@@ -30,7 +29,7 @@ struct logs {
 
 static void count_own(struct overlaps *o, struct logs *logs, double ratio)
 {
-	if (!isfinite(ratio) || ratio <= 0) /* 0: those parts in turn have no time */
+	if (!isfinite(ratio) || ratio <= 0) /* 0: the serial plan has no time */
 		return;
 	o->own.n++;
 	o->own.above += ratio > ABOVE;
@@ -108,18 +107,17 @@ void overlaps_print(const struct overlaps v[2])
 	for (int i = 0; i < 2; i++) {
 		if (!v[i].mixed)
 			continue;
-		printf("# overlap, %s: %d mixed scenarios, %d serial, %d on two streams, %d with "
-		       "units left, %d fused",
+		printf("# overlap, %s: %d mixed scenarios: %d serial, %d on two streams, %d with "
+		       "split SMs, %d fused",
 		       names[i], v[i].mixed, v[i].serial, v[i].streams, v[i].split, v[i].fused);
 		if (v[i].mixed > v[i].serial)
-			printf("; these take %.4f of the best serial plan, at worst %.3f, %d not "
-			       "known",
+			printf("; overlaps take %.4f x the best serial plan (worst %.3f, %d not "
+			       "measured)",
 			       v[i].geomean, v[i].worst, v[i].unknown);
 		if (v[i].own.n)
-			printf(
-			    "; and %.4f of the header's own parts in turn, at worst %.3f, above by "
-			    "2 %% in %d of %d",
-			    v[i].own.geomean, v[i].own.worst, v[i].own.above, v[i].own.n);
+			printf("; %.4f x the header's own serial plan (worst %.3f, more than 2 %% "
+			       "slower in %d of %d)",
+			       v[i].own.geomean, v[i].own.worst, v[i].own.above, v[i].own.n);
 		putchar('\n');
 	}
 }

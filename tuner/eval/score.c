@@ -1,7 +1,7 @@
-/* score.c - how far picks are from the oracle, where something was measured on the GPU itself. A
+/* score.c - the slowdown of picks against the oracle, over scenarios measured on the GPU itself. A
  * pick that was not measured or failed counts as infinitely slow: leaving it out would reward it.
- * One that pass B did not measure can look faster than what it did, the oracle; it then counts as
- * the oracle, and as unconfirmed. */
+ * A pick without a pass B time can look faster than the oracle of pass B; it then counts as equal
+ * to the oracle, and as unconfirmed. */
 #include "eval.h"
 #include "tuner/data/data.h"
 #include "tuner/forest/forest.h"
@@ -12,7 +12,7 @@
 
 enum { RESAMPLES = 1000 };
 
-struct judged { /* one scenario */
+struct judged { /* a scenario with the slowdown of its pick */
 	double slowdown, us, oracle_us, weight;
 	const char *model;
 	int size; /* power of two of its sequences */
@@ -66,7 +66,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* v: in the order of blocks, all finite. */
+/* v: sorted by block, all finite. */
 static int interval(const struct judged *v, int n, struct score *s)
 {
 	struct block *block = malloc(sizeof *block * (size_t)n);
@@ -92,7 +92,7 @@ static int interval(const struct judged *v, int n, struct score *s)
 }
 
 /* ---- one split ------------------------------------------------------------------------ */
-/* v: by slowdown, n of them finite. */
+/* v: sorted by slowdown, n of them finite. */
 static struct with_time time_of(const struct judged *v, int n)
 {
 	double logs = 0;

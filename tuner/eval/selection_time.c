@@ -1,5 +1,5 @@
-/* selection_time.c - how long a batch's decisions take, its features given: what the trees say,
- * and with it what segments follow. */
+/* selection_time.c - times the decisions for a batch from its features: the trees alone, and with
+ * the cost estimates for segments. */
 #include "eval.h"
 #include "kernels/select/selector.h"
 #include "tuner/data/data.h"
@@ -45,7 +45,7 @@ static double now_ns(void)
 	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-/* As the library does, but that it has looked up costs when an op was prepared. */
+/* Like the library, which however looks up the costs once, when an op is prepared. */
 static int make_all(const struct data *d, const void *how)
 {
 	int sum = 0;
@@ -57,7 +57,7 @@ static int make_all(const struct data *d, const void *how)
 	return sum;
 }
 
-/* The least of a few rounds: what interrupts a round only adds to it. decide NULL: of make_all. */
+/* The fastest of a few rounds, since interruptions only add time. decide NULL: times make_all. */
 static double least_ns(const struct data *d, decide_fn decide, const void *how)
 {
 	enum { ROUNDS = 7, NS_OF_ROUND = 2000000 };

@@ -1,8 +1,8 @@
-/* trace_eval.c - `attune eval --trace`: the attention time of a whole simulated trace under
- * each policy. Nothing is measured: what a step's plan takes is estimated from the scenarios
- * of the database (nearest_estimate.c), so the ratios are worth more than the milliseconds;
- * `attune bench --trace` measures steps. The oracle's row is the best time of the
- * nearest scenario for each part, or for one launch over all. */
+/* trace_eval.c - `attune eval --trace`: estimates the attention time of a simulated trace under
+ * each policy. Nothing is measured: a plan's time comes from the nearest scenarios of the database
+ * (nearest_estimate.c), so ratios are more reliable than milliseconds. `attune bench --trace`
+ * measures steps. The oracle's row takes the best time of the nearest scenario for each part, or
+ * for one launch over the batch. */
 #include "eval.h"
 #include "harness/base/base.h"
 #include "harness/generate/engine_sim.h"
@@ -84,12 +84,12 @@ int trace_steps(const struct trace_options *o, int limit,
 	return done;
 }
 
-/* ---- where the tree loses -------------------------------------------------------------- */
+/* ---- the tree's largest losses --------------------------------------------------------- */
 enum { MAX_LOSSES = 64, SHOWN_LOSSES = 3 };
 
-struct loss { /* of one plan, over all steps in which the tree picks it */
+struct loss { /* loss of one plan, summed over the steps in which the tree picks it */
 	char plan[2 * MAX_CHOICE_TEXT + 40];
-	double us; /* beyond the oracle */
+	double us; /* above the oracle */
 	int steps;
 };
 
@@ -101,7 +101,9 @@ static void plan_words(const struct decided *made, char *text, size_t size)
 	if (made->decode.kernel && (made->join || !made->prefill.kernel))
 		choice_text(part[1], MAX_CHOICE_TEXT, &made->decode);
 	snprintf(text, size, "%s%s%s%s%s", made->join ? "" : "in one launch: ", part[0],
-		 *part[0] && *part[1] ? made->how == ATTUNE_STREAMS ? ", beside " : ", then " : "",
+		 *part[0] && *part[1]
+		     ? made->how == ATTUNE_STREAMS ? ", overlapped with " : ", then "
+		     : "",
 		 *part[1] ? "decode " : "", part[1]);
 }
 
@@ -129,15 +131,15 @@ static void print_losses(struct loss loss[MAX_LOSSES])
 {
 	qsort(loss, MAX_LOSSES, sizeof *loss, by_loss);
 	for (int i = 0; i < SHOWN_LOSSES && loss[i].us > 0; i++)
-		printf("# the tree loses %.3f ms in %d steps by %s\n", loss[i].us / 1e3,
+		printf("# the tree loses %.3f ms in %d steps with %s\n", loss[i].us / 1e3,
 		       loss[i].steps, loss[i].plan);
 }
 
-/* ---- by estimate ---------------------------------------------------------------------- */
+/* ---- sums by policy ------------------------------------------------------------------- */
 struct tally {
 	const struct data *d;
 	attune_shape shape;
-	struct chooser *chooser[NUM_POLICIES]; /* NULL: not here */
+	struct chooser *chooser[NUM_POLICIES]; /* NULL: the policy does not exist here */
 	double us[NUM_POLICIES], far;
 	int steps, unknown[NUM_POLICIES];
 	struct loss loss[MAX_LOSSES];
@@ -181,10 +183,9 @@ static void print_tally(struct tally *t, int all, enum format format)
 	const char *columns[] = { "policy", "attention_ms", "ratio", "ratio_to_oracle", "unknown" };
 	struct table *table = table_new(format, columns, (int)COUNT(columns));
 	if (format_has_notes(format)) {
-		printf(
-		    "# %d of %d steps, estimated from the nearest measured scenarios, on average "
-		    "%.2f away (sum of log ratios); times are of all steps\n",
-		    t->steps, all, t->far / t->steps);
+		printf("# %d of %d steps, estimated from the nearest measured scenarios, at a mean "
+		       "distance of %.2f (sum of log ratios); times are scaled to all steps\n",
+		       t->steps, all, t->far / t->steps);
 		print_losses(t->loss);
 	}
 	for (int p = 0; table && p < NUM_POLICIES; p++) {
@@ -210,7 +211,7 @@ int trace_print(const struct data *d, const struct forest *f, const struct trace
 		t.chooser[p] = chooser_new(d, (enum policy)p, f);
 	done = done && trace_steps(o, o->steps, tally_step, &t, &all);
 	if (done && !t.steps)
-		complain("%s: no step to judge", o->path);
+		complain("%s: the simulated trace has no step", o->path);
 	if (done && t.steps)
 		print_tally(&t, all, format);
 	for (int p = 0; p < NUM_POLICIES; p++)

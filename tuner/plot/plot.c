@@ -1,8 +1,7 @@
-/* plot.c - attune plot: pictures of a results database, SVG and PNG, by gnuplot.
+/* plot.c - `attune plot`: draws a results database as SVG and PNG with gnuplot.
  *
- * Of each picture, rows and settings go to a temporary folder; settings, style
- * and script make one gnuplot program, run once for each file format. The same
- * database gives the same files. */
+ * Each picture's rows and settings go to a temporary folder. Settings, style and script form one
+ * gnuplot program that writes both formats. The same database gives the same files. */
 #include "plot.h"
 #include "harness/base/base.h"
 #include "tuner/base/base.h"
@@ -46,15 +45,15 @@ static const struct picture {
 	int width, height;
 	const char *needs;
 } pictures[] = {
-	{ "decode",   plot_decode,   series_decode,   900,  560, "two lengths of uniform decode batches of two sizes or more" },
+	{ "decode",   plot_decode,   series_decode,   900,  560, "uniform decode batches of two lengths, each with two sizes or more" },
 	{ "kernels",  plot_kernels,  series_kernels,  1200, 480, "batches of one model" },
 	{ "roofline", plot_roofline, series_roofline, 1100, 480, "measured ceilings" },
 	{ "regret",   plot_regret,   series_regret,   1100, 480, "measured plans" },
 	{ "ladder",   plot_ladder,   series_ladder,   1200, 980, "batches of the ladder (attune ladder --measure)" },
-	{ "prefill",  plot_prefill,  series_prefill,  1100, 480, "prompts that were measured tuned and untuned" },
-	{ "hybrid",   plot_hybrid,   series_hybrid,   1100, 520, "plans side by side of one chunk beside many decodes" },
-	{ "mixed",    plot_mixed,    series_mixed,    1200, 560, "ceilings, and batches of split peers with one prompt beside decodes" },
-	{ "peers",    plot_peers,    series_peers,    1100, 720, "batches that a table of others' times has (--peers)" },
+	{ "prefill",  plot_prefill,  series_prefill,  1100, 480, "prompts with a tuned and an untuned time" },
+	{ "hybrid",   plot_hybrid,   series_hybrid,   1100, 520, "overlapped plans for one prompt chunk with many decodes" },
+	{ "mixed",    plot_mixed,    series_mixed,    1200, 560, "ceilings, or no batches in split peers with one prompt and decodes" },
+	{ "peers",    plot_peers,    series_peers,    1100, 720, "batches that are in the table of other projects' times (--peers)" },
 };
 
 struct options {
@@ -62,12 +61,12 @@ struct options {
 };
 
 static const struct argp_option argp_options[] = {
-	{ "gpu",    'g', "NAME",   0, "Whose results: h200, cpu, ... (this machine's)", 0 },
-	{ "db",     'd', "FILE",   0, "The database (results/NAME.sqlite)", 0 },
-	{ "header", 'H', "FILE",   0, "The heuristics that were learnt from it (generated/attune_NAME.h)", 0 },
-	{ "out",    'o', "DIR",    0, "Where NAME_decode.svg and the others go (results)", 0 },
-	{ "peers",  'p', "FILE",   0, "Others' times on the same batches (scenarios/peers_NAME.tsv, if it is there)", 0 },
-	{ "model",  'm', "NAME@N", 0, "The model whose latencies are drawn (the one with most batches)", 0 },
+	{ "gpu",    'g', "NAME",   0, "Device: h200, cpu, ... (this machine's)", 0 },
+	{ "db",     'd', "FILE",   0, "Database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE",   0, "Rules learned from it (generated/attune_NAME.h)", 0 },
+	{ "out",    'o', "DIR",    0, "Folder for NAME_decode.svg and the other pictures (results)", 0 },
+	{ "peers",  'p', "FILE",   0, "Times of other projects' kernels on the same batches (scenarios/peers_NAME.tsv, if present)", 0 },
+	{ "model",  'm', "NAME@N", 0, "Model for the latency curves (the one with the most batches)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -88,7 +87,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* ---- what is drawn ---------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------- */
 static int like(const struct measured *a, const struct measured *b)
 {
 	return !strcmp(a->model, b->model) && a->shape.page_size == b->shape.page_size &&
@@ -96,7 +95,7 @@ static int like(const struct measured *a, const struct measured *b)
 	       !strcmp(a->layout, b->layout);
 }
 
-/* The longest run of scenarios that differ in nothing but the batch. */
+/* The longest run of scenarios that differ only in the batch. */
 static int choose_model(struct plotted *p, const char *model)
 {
 	const struct data *d = p->data;
@@ -108,7 +107,7 @@ static int choose_model(struct plotted *p, const char *model)
 			p->first = s, p->end = end;
 	}
 	if (p->first == p->end)
-		complain("--model is \"%s\"; the database holds none of that name", model);
+		complain("--model \"%s\": the database has no scenario of this model", model);
 	return p->first != p->end;
 }
 
@@ -153,7 +152,7 @@ static int close_written(FILE *f)
 	const int bad = ferror(f);
 	if (!fclose(f) && !bad)
 		return 1;
-	complain("the temporary folder: %s", strerror(errno));
+	complain("a file in the temporary folder cannot be written: %s", strerror(errno));
 	return 0;
 }
 
@@ -201,7 +200,7 @@ static int run_gnuplot(const char *program)
 		return 0;
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		complain("gnuplot failed; version 5.2 or later with pngcairo is needed");
+		complain("gnuplot failed; it must be version 5.2 or later, with pngcairo");
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
@@ -227,7 +226,7 @@ static int draw(const struct plotted *p, const struct picture *picture, const st
 	ok = close_written(rows);
 	ok = close_written(f) && ok;
 	if (ok && !points) {
-		complain("%s_%s: not drawn, the database has no %s", o->gpu, picture->name,
+		complain("%s_%s: not drawn: the database has no %s", o->gpu, picture->name,
 			 picture->needs);
 		return 1;
 	}
@@ -259,11 +258,11 @@ static int draw_all(const struct plotted *p, const struct options *o)
 int cmd_plot(int argc, char **argv)
 {
 	static const char about[] =
-	    "Draws what a results database says: decode latency by batch size, every kernel by "
-	    "tokens, shares of the device's ceilings, how far each way of choosing is from the "
-	    "fastest plan, the steps from the first kernel to the tuned choice, what tuning does "
-	    "for prompts, what running both phases at a time does, how far mixed batches are "
-	    "from the ideal, and what kernels of others take on the same batches."
+	    "Draws a results database: decode latency by batch size, latency of every kernel by "
+	    "tokens, shares of the device's ceilings, regret of every policy, the steps from the "
+	    "first kernel to the tuned choice, the gain of tuning for prompts, the gain of "
+	    "overlapping prefill and decode, the distance of mixed batches from the ideal, and "
+	    "the times of other projects' kernels on the same batches."
 	    "\vExamples:\n"
 	    "  attune plot --gpu h200\n"
 	    "  attune plot --gpu cpu --model llama3.1-8b@1 --out /tmp";

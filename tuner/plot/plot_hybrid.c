@@ -1,5 +1,5 @@
-/* plot_hybrid.c - the numbers of the picture of batches with one chunk of a prompt beside
- * many decodes. */
+/* plot_hybrid.c - the hybrid picture: batches of one prompt chunk and many decodes, the gain of
+ * each overlap over the best serial plan. */
 #include "plot.h"
 #include "tuner/compare/hybrid.h"
 #include "tuner/policy/policy.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Rows "times as fast, share of the batches that are at least so", from the least. */
+/* Rows "gain, share of the batches with at least that gain", in ascending order. */
 static void gains_print(const double *v, int n, FILE *rows, struct range *gain)
 {
 	for (int i = 0; i < n; i++) {
@@ -19,7 +19,7 @@ static void gains_print(const double *v, int n, FILE *rows, struct range *gain)
 	fputs(n ? "\n\n" : "nan\n\n\n", rows);
 }
 
-/* Rows "share of the chunk, gain of the best way (serial ones are 1), gain of the tuned
+/* Rows "the chunk's share of the time, gain of the best way (1 if serial), gain of the tuned
  * choice". */
 static int scatter_print(const struct hybrid *h, int n, FILE *rows, struct range *found)
 {

@@ -1,6 +1,6 @@
-/* plot_mixed.c - the numbers of the picture of mixed batches against the ideal: no byte of
- * keys and values is read twice, no product is made that a mask hides, and either hides
- * wholly behind the other at the device's measured ceilings. */
+/* plot_mixed.c - the mixed picture: mixed batches against the ideal. The ideal reads each byte of
+ * keys and values once, skips masked products, and fully overlaps memory and arithmetic at the
+ * device's measured ceilings. */
 #include "plot.h"
 #include "harness/scenario/scenario.h"
 #include "harness/store/store.h"
@@ -16,7 +16,7 @@
 
 enum { MAX_MIXED = 24 };
 
-/* One prompt, or a chunk of it, beside decodes of one length. */
+/* A batch of one prompt, or a chunk of one, and decodes of one sequence length. */
 struct mixed {
 	int scenario, query, seq, decodes, length;
 	double ideal, best; /* us */
@@ -73,7 +73,7 @@ static double ideal_us(const struct measured *m, const struct run_info *r)
 	return fmax(f.kv_bytes / r->dram_gbps / 1e3, f.flops / r->fma_tflops / 1e6);
 }
 
-/* By the second pass; a way that it left out gains what it gained in the first. */
+/* Uses times of the second pass. A way that only the first pass has keeps its gain from there. */
 static void look_at(const struct plotted *p, struct mixed *x)
 {
 	const struct pick *tuned = p->pick[POLICY_TREE];
@@ -105,7 +105,7 @@ static int find_mixed(const struct plotted *p, struct mixed v[MAX_MIXED])
 	return n;
 }
 
-/* Ours, then the peers'. */
+/* Our own series first, then those of the peers. */
 static const char *series_name(const struct peers *p, int k)
 {
 	return k < NUM_OWN ? own[k].name : p->name[k - NUM_OWN];
@@ -119,7 +119,7 @@ static double series_us(const struct plotted *p, const struct mixed *x, int k)
 	return t ? t->us : NAN;
 }
 
-/* One row: its place, then times over the ideal. */
+/* One row: its index, then each series' time over the ideal. */
 static void row_print(const struct plotted *p, const struct mixed *x, int nth, FILE *rows,
 		      struct range *found, int *seen)
 {
@@ -146,7 +146,7 @@ static void tic_print(const struct mixed *x, int nth, FILE *settings)
 		length, nth);
 }
 
-/* Protocols of the peers' times that are shown, each once. */
+/* The protocols of the peers' times in the picture, each once. */
 static void protocols_print(const struct plotted *p, const struct mixed *v, int n, FILE *settings)
 {
 	char text[100] = "";
@@ -162,7 +162,7 @@ static void protocols_print(const struct plotted *p, const struct mixed *v, int 
 	fprintf(settings, "peers_protocol = '%s'\n", text);
 }
 
-/* Those with a time somewhere: their names, and which they are. */
+/* The series with at least one time: their names and their columns. */
 static void seen_print(const struct peers *p, const int *seen, FILE *settings)
 {
 	int ours = 0, all = 0;

@@ -1,7 +1,7 @@
-/* plot_paper.c - the numbers of pictures that go with published ones: the ladder of vLLM's
- * Triton kernels, and what tuning does for prompts (arXiv 2511.11581). */
-#include "harness/scenario/scenario.h"
+/* plot_paper.c - the ladder and prefill pictures, to compare with the figures published for
+ * vLLM's Triton kernels (arXiv 2511.11581). */
 #include "plot.h"
+#include "harness/scenario/scenario.h"
 #include "tuner/compare/ladder.h"
 #include "tuner/data/data.h"
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { MAX_LADDER = 64, SHARES = 3, ROWS = 3, NUM_PANELS = ROWS * SHARES, TUNED_RUNG = 4 };
 
-/* ---- ladder: a row of panels by length of few, by length of many, by number ------------- */
+/* ---- ladder: rows of panels by length (few sequences), by length (many), by their number - */
 struct step {
 	double x;
 	struct climb climb;
@@ -22,7 +22,7 @@ static int by_x(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Where a batch stands in that row of panels; 0: it does not. */
+/* The x of a batch in that row of panels; 0: it is not in the row. */
 static double place_in(int row, const struct uniform *u)
 {
 	switch (row) {
@@ -108,8 +108,8 @@ static int is_prompts(const struct measured *m)
 	return !m->has[PHASE_DECODE];
 }
 
-/* Batches of whole prompts, then those with a context: tokens, how many times as fast. Of
- * one prompt of the model its length and both times, too. */
+/* Block 1: batches of whole prompts, tokens and speedup. Block 2: prompts with a context. Block 3:
+ * single prompts of the model, length and both times. */
 int series_prefill(const struct plotted *p, FILE *rows, FILE *settings)
 {
 	const char *model = p->data->v[p->first].model;

@@ -1,7 +1,7 @@
-/* plot_peers.c - the numbers of the picture of others' kernels: on every batch that they have a
- * time of, that over the tuned choice's. */
-#include "harness/scenario/scenario.h"
+/* plot_peers.c - the peers picture: times of other projects' kernels over the time of the tuned
+ * choice, on every batch that has both. */
 #include "plot.h"
+#include "harness/scenario/scenario.h"
 #include "tuner/compare/peers.h"
 #include "tuner/data/data.h"
 #include "tuner/policy/policy.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Panels, and blocks of rows. */
+/* Panels, and their blocks of rows. */
 enum { PROMPTS, MIXED, DECODES, NUM_PANELS };
 static const char *const titles[NUM_PANELS] = { "whole prompts", "prompts beside decodes",
 						"decodes" };
@@ -33,7 +33,7 @@ static int by_time(const void *pa, const void *pb)
 	return a->us != b->us ? (a->us > b->us) - (a->us < b->us) : a->scenario - b->scenario;
 }
 
-/* The batches of a panel, the shortest call first */
+/* The batches of a panel, shortest call first. */
 static int find_shown(const struct plotted *p, int panel, struct shown v[MAX_PEER_TIMES])
 {
 	int n = 0;
@@ -46,7 +46,7 @@ static int find_shown(const struct plotted *p, int panel, struct shown v[MAX_PEE
 	return n;
 }
 
-/* The batch as it is written, or how many sequences of which lengths. */
+/* The batch text if it is short; else the number of sequences and their range of lengths. */
 static void name_print(const struct measured *m, FILE *settings)
 {
 	enum { LONGEST = 20 };
@@ -80,7 +80,7 @@ static void row_print(const struct plotted *p, const struct shown *x, int nth, F
 	fputc('\n', rows);
 }
 
-/* A block: its batches from the top down, and their names. */
+/* Writes one block: its batches from the top down, and their names. */
 static int panel_print(const struct plotted *p, int panel, FILE *rows, FILE *settings,
 		       struct range *found, int *seen)
 {

@@ -1,7 +1,7 @@
-/* check_cmd.c - attune check: whether the rules still fit. After an update of the driver, the
- * toolkit or the firmware it times a few of what the rules pick again, and the two fastest rivals
- * of each in the same race. What counts is not how fast all of them are now, but whether the picks
- * are still the ones to pick. */
+/* check_cmd.c - `attune check`: checks that the rules still fit, such as after an update of the
+ * driver, the toolkit or the firmware. It times some picks again, each in one race with its two
+ * fastest rivals. What counts is whether the picks still beat their rivals, not how fast all of
+ * them are. */
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { RIVALS = 2, CONTENDERS = 1 + RIVALS, USUAL_PARTS = 20 };
-/* A new tune pays where picks have lost more than this against their rivals. */
+/* A new tune pays if the picks have lost more than this against their rivals. */
 static const double worth = 0.01;
 static const double heavy_us = 20000; /* parts that take longer are left out */
 
@@ -33,7 +33,7 @@ struct options {
 	enum format format;
 };
 
-/* A part of a scenario: the pick first. Times of then and of now. */
+/* A part of a scenario, its pick and rivals (the pick first), and their old and new times. */
 struct part_again {
 	int scenario;
 	enum phase phase;
@@ -43,7 +43,7 @@ struct part_again {
 	unsigned long long turn;
 };
 
-/* ---- what is timed again ------------------------------------------------------------------ */
+/* ---- the parts to time -------------------------------------------------------------------- */
 
 static void add_rivals(struct part_again *p, const struct data *d, int pick)
 {
@@ -66,7 +66,7 @@ static void add_rivals(struct part_again *p, const struct data *d, int pick)
 	}
 }
 
-/* 0: the part is not there, too heavy, or has no rival. */
+/* 0: the part does not exist, takes too long, or has no rival. */
 static int fill_part(struct part_again *p, const struct data *d, const struct pick *pick, int s,
 		     enum phase phase)
 {
@@ -89,7 +89,7 @@ static int by_turn(const void *a, const void *b)
 	return (x->turn > y->turn) - (x->turn < y->turn);
 }
 
-/* Some parts, drawn; as many prefills as decodes as the database has. NULL without memory. */
+/* Draws up to `limit` parts at random. NULL without memory. */
 static struct part_again *draw(const struct data *d, const struct forest *f, int limit, int *n)
 {
 	struct part_again *v = calloc(2 * (size_t)d->n + 1, sizeof *v);
@@ -109,7 +109,7 @@ static struct part_again *draw(const struct data *d, const struct forest *f, int
 	return v;
 }
 
-/* ---- timing ----------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 static int time_again(const struct data *d, const struct part_again *v, int n,
 		      const struct options *o, const char *db)
@@ -145,7 +145,7 @@ static int same_scenario(const struct measured *a, const struct measured *b)
 	return !strcmp(a->key, b->key);
 }
 
-/* Parts that have no time now are dropped; how many are left. */
+/* Drops parts without a new time; returns how many are left. */
 static int read_times(struct part_again *v, int n, const struct data *then, struct data *now)
 {
 	int kept = 0;
@@ -164,7 +164,7 @@ static int read_times(struct part_again *v, int n, const struct data *then, stru
 	return kept;
 }
 
-/* ---- the answer ---------------------------------------------------------------------------------- */
+/* ---- the verdict ----------------------------------------------------------------------------- */
 
 static double lost(const double us[CONTENDERS], int n)
 {
@@ -207,8 +207,8 @@ static int answer(const struct part_again *v, int n, const char *gpu)
 		now += log(lost(v[i].now_us, v[i].n)) / n;
 	}
 	const int pays = now - then > worth;
-	complain("%s: %d picks take %.3f x what they took; against their fastest rivals they lose "
-		 "%.1f %%, and lost %.1f %%: %s",
+	complain("%s: %d picks take %.3f x their old times; they lose %.1f %% to their fastest "
+		 "rivals (before: %.1f %%); %s",
 		 gpu, n, exp(speed), 100 * (exp(now) - 1), 100 * (exp(then) - 1),
 		 pays ? "a new tune pays: make tune" : "the rules still fit");
 	return pays ? EXIT_CHECK : EXIT_DONE;
@@ -220,7 +220,7 @@ static int check_with(struct data *d, const struct forest *f, const struct optio
 	int n = 0, code;
 	struct part_again *v = draw(d, f, o->limit, &n);
 	if (!v || !n) {
-		complain(v ? "%s: no pick of these rules has a time and a rival to compare with"
+		complain(v ? "%s has no pick of these rules with a time and a rival"
 			   : "%s: out of memory",
 			 o->db);
 		free(v);
@@ -246,11 +246,11 @@ static int check(struct data *d, const struct forest *f, const struct options *o
 		 folder && *folder ? folder : "/tmp");
 	const int fd = mkstemp(path);
 	if (fd < 0) {
-		complain("%s: a database for the new times cannot be made", path);
+		complain("%s: the database for the new times cannot be created", path);
 		return EXIT_CHECK;
 	}
 	close(fd);
-	unlink(path); /* the store makes it anew */
+	unlink(path); /* the store creates it */
 	const int code = check_with(d, f, o, path);
 	static const char *const behind[] = { "", "-wal", "-shm" };
 	for (size_t i = 0; i < COUNT(behind); i++) {
@@ -260,19 +260,19 @@ static int check(struct data *d, const struct forest *f, const struct options *o
 	return code;
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 enum { OPT_DEVICE = 256, OPT_DB, OPT_HEADER, OPT_LIMIT, OPT_BUDGET, OPT_ANYWAY, OPT_FORMAT };
 
 // clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu",    'g',        "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
-	{ "device", OPT_DEVICE, "NAME", 0, "Of several GPUs this one: cuda:1", 0 },
-	{ "db",     OPT_DB,     "FILE", 0, "Times of then (results/local/NAME.sqlite, else results/NAME.sqlite)", 0 },
-	{ "header", OPT_HEADER, "FILE", 0, "Rules (those in force: this machine's, NAME's, else the borrowed ones)", 0 },
+	{ "gpu",    'g',        "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
+	{ "device", OPT_DEVICE, "NAME", 0, "Which of several GPUs, as in cuda:1", 0 },
+	{ "db",     OPT_DB,     "FILE", 0, "Database with the old times (results/local/NAME.sqlite, else results/NAME.sqlite)", 0 },
+	{ "header", OPT_HEADER, "FILE", 0, "Rules to check (those in force: this machine's, NAME's, else the borrowed ones)", 0 },
 	{ "limit",  OPT_LIMIT,  "N",    0, "At most N parts of batches (20)", 0 },
-	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, compilation and all (60s)", 0 },
-	{ "anyway", OPT_ANYWAY, 0,      0, "Measure although others use the machine", 0 },
+	{ "budget", OPT_BUDGET, "TIME", 0, "Stop after this time, with compilation: 90s, 10m, 1h (60s)", 0 },
+	{ "anyway", OPT_ANYWAY, 0,      0, "Measure even if other programs use the machine", 0 },
 	{ "format", OPT_FORMAT, "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
@@ -308,10 +308,9 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Times some of what the rules pick again, next to the fastest rivals, and says whether a "
-	"new "
-	"tune pays: after an update of the driver or the toolkit, say."
-	"\vNothing is kept. Exit status: 0 the rules still fit, 1 a new tune pays.\n\n"
+	"Times some picks of the rules again, against their fastest rivals, and reports whether a "
+	"new tune pays. Use it after an update of the driver or the toolkit."
+	"\vThe new times are not kept. Exit status: 0 the rules still fit, 1 a new tune pays.\n\n"
 	"Example:\n  attune check --gpu h200",
 	NULL,
 	NULL,

@@ -1,17 +1,17 @@
-/* confirm.c - `attune confirm`: pass B. What was learned from must not also judge: the best
- * of many noisy times is too good (the winner's curse), for the oracle and for the picks. So
- * in a session of its own this measures again, for each scenario,
+/* confirm.c - `attune confirm`: measures pass B. Times that were learned from must not evaluate:
+ * the best of many noisy times is too good (the winner's curse), for the oracle and for the picks.
+ * So a session of its own measures again, in one race for each scenario with A/A controls
+ * (harness/sweep/sweep.h: sweep_wishes):
  *
- *   what the header picks, and each baseline
- *   the best three choices of each part and of one launch over all
- *   the best composed plans: the best two measured as such, and the best two of each part
+ *   the picks of the header and of each baseline
+ *   the best three choices of each part, and of one launch over the batch
+ *   the best whole plans: the best two measured ones, and those of the best two of each part
  *
- * in one race each, with A/A controls (harness/sweep/sweep.h: sweep_wishes). Scenarios that judge
- * come first: held-out ones, peers, then the training ones by weight.
+ * Held-out scenarios come first, then peers, then training scenarios by weight.
  *
- * With --fill it instead completes pass A: of training scenarios what the header says of each part,
- * where the sweep had no reason to measure it; and the ways to run both parts at a time, where the
- * sweep raced none. What is learned next then guesses nothing about what it would pick. */
+ * With --fill it instead completes pass A: for training scenarios it measures the header's choice
+ * of each part, and the overlaps that the sweep did not race. The next rules then learn from a
+ * time of everything that these rules pick. */
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -40,9 +40,8 @@ struct options {
 	double budget_s;
 };
 
-/* ---- the best so far --------------------------------------------------------------------- */
-/* The choices of least time, fastest first, without those that a younger rule refuses; how many
- * there are. */
+/* ---- the fastest of pass A ---------------------------------------------------------------- */
+/* Finds the fastest choices that are still legal, fastest first; returns their number. */
 static int best_choices(const struct data *d, int s, enum phase phase, int best[BEST])
 {
 	double us[BEST];
@@ -63,7 +62,7 @@ static int best_choices(const struct data *d, int s, enum phase phase, int best[
 	return n;
 }
 
-/* Of the plans that were measured whole. */
+/* Wishes for the fastest plans that were measured whole. */
 static void wish_best_plans(struct wishes *w, const struct data *d, int s, int scenario)
 {
 	double last = 0;
@@ -100,7 +99,7 @@ static void wish_best(struct wishes *w, const struct data *d, int s, int scenari
 				  &d->choice[best[PHASE_DECODE][k]], ATTUNE_SERIAL);
 }
 
-/* ---- which scenarios, in which order ------------------------------------------------------ */
+/* ---- the scenarios and their order --------------------------------------------------------- */
 static int rank(const struct measured *m)
 {
 	return in_split(m, "heldout") ? 0 : !strcmp(m->split, "peers") ? 1 : 2;
@@ -122,7 +121,7 @@ static int is_asked(const struct measured *m, const struct confirm_asked *o)
 	return in_split(m, o->split) && (!o->fill || data_is_training(m));
 }
 
-/* Indices of the data in the order they are measured; NULL without memory. */
+/* Scenario indices in measuring order; NULL without memory. */
 static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *n)
 {
 	int *order = malloc(sizeof *order * (size_t)(d->n + 1));
@@ -137,7 +136,7 @@ static int *order_scenarios(struct data *d, const struct confirm_asked *o, int *
 	return order;
 }
 
-/* What a header picks, and what an overlap of it is to beat. */
+/* Wishes for a header's plan, and for the serial plan that an overlap must beat. */
 static void wish_forest(struct wishes *w, const struct data *d, const struct forest *f,
 			struct chooser *c, const struct measured *m, int scenario)
 {
@@ -161,7 +160,7 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 			struct decided made;
 			if (!chooser[p] || p == POLICY_TREE)
 				continue;
-			/* -1: rules ask for the nearest legal choice, measured here or not. */
+			/* -1: rules take the nearest legal choice, measured here or not. */
 			chooser_make(chooser[p], m, -1, &made);
 			wish_made(w, i, m, &made);
 		}
@@ -177,7 +176,7 @@ static int collect(struct wishes *w, const struct data *d, const struct forest *
 	return !w->failed;
 }
 
-/* Whether these two parts were run side by side. */
+/* Whether these two parts were measured on two streams. */
 static int has_streams(const struct data *d, int s, const struct decided *made)
 {
 	const int prefill = data_find(d, &made->prefill), decode = data_find(d, &made->decode);
@@ -188,13 +187,13 @@ static int has_streams(const struct data *d, int s, const struct decided *made)
 	return 0;
 }
 
-/* Ways to run both parts at a time that are to be known wherever parts are mixed, since no
- * leaf says one over a scenario where it is not. */
+/* Overlaps that every mixed scenario needs a time of: a leaf cannot choose an overlap without one
+ * in all of its scenarios. */
 struct ways {
 	int fused[FUSED], num_fused;
 };
 
-/* Those that are not, beside the header's serial plan, which they are compared with. */
+/* Wishes for the overlaps without a time, and for the header's serial plan to compare with. */
 static void wish_ways(struct wishes *w, const struct data *d, const struct forest *f,
 		      const struct ways *ways, int s, int scenario)
 {
@@ -218,7 +217,7 @@ static void wish_ways(struct wishes *w, const struct data *d, const struct fores
 		wish_part(w, scenario, PHASE_ALL, missing[i]);
 }
 
-/* What runs a part, where it has no time there. */
+/* A wish for the choice that runs a part, if it has no time there. */
 static void wish_hole(struct wishes *w, const struct data *d, int s, int scenario, enum phase phase,
 		      const struct choice *c)
 {
@@ -249,17 +248,17 @@ static int collect_holes(struct wishes *w, const struct data *d, const struct fo
 /* ---- the command ---------------------------------------------------------------------------- */
 // clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu", 'g', "NAME", 0, "cpu, h200, ... (this machine's)", 0 },
-	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
-	{ "header", 'H', "FILE", 0, "whose picks (generated/attune_NAME.h)", 0 },
-	{ "split", 's', "NAME", 0, "only this split: heldout (all of it), train, peers ...", 0 },
-	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios", 0 },
-	{ "budget", OPT_BUDGET, "TIME", 0, "90s, 10m or 1h, compilation and all (10m)", 0 },
-	{ "again", OPT_AGAIN, NULL, 0, "also what this pass has measured already", 0 },
-	{ "anyway", OPT_ANYWAY, NULL, 0, "measure although other programs use the machine", 0 },
+	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE", 0, "Header with the rules (generated/attune_NAME.h)", 0 },
+	{ "split", 's', "NAME", 0, "Only this split: heldout (all of them), train, peers ...", 0 },
+	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios", 0 },
+	{ "budget", OPT_BUDGET, "TIME", 0, "Stop after this time, with compilation: 90s, 10m, 1h (10m)", 0 },
+	{ "again", OPT_AGAIN, NULL, 0, "Measure again what this pass has already", 0 },
+	{ "anyway", OPT_ANYWAY, NULL, 0, "Measure even if other programs use the machine", 0 },
 	{ "fill", OPT_FILL, NULL, 0,
-	  "instead complete the first pass: what the header picks in training scenarios", 0 },
-	{ "dry-run", OPT_DRY, NULL, 0, "only say how much there is to measure", 0 },
+	  "Complete the first pass instead: the header's picks in training scenarios", 0 },
+	{ "dry-run", OPT_DRY, NULL, 0, "Print how much would be measured; measure nothing", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -304,11 +303,11 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Measure what was picked once more, in a session of its own: the times that judge."
-	"\vFor every scenario: the header's picks, the baselines', and the best that the sweep "
-	"found. `attune eval` then counts these times alone where a scenario has them. What is "
-	"there already is skipped, so that the same command resumes.\n\n"
-	"Example:\n  attune confirm --gpu h200 --budget 10m\n"
+	"Measures the picks and their rivals again, in a session of its own, for evaluation."
+	"\vFor each scenario it measures the picks of the header and of the baselines, and the "
+	"fastest plans of the sweep. `attune eval` counts only these times if a scenario has them. "
+	"Existing times are skipped, so the same command resumes.\n\n"
+	"Examples:\n  attune confirm --gpu h200 --budget 10m\n"
 	"  attune confirm --gpu h200 --split heldout --dry-run",
 	NULL,
 	NULL,
@@ -319,7 +318,7 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 		const struct sweep_options *sweep)
 {
 	struct wishes w = { 0 };
-	d->pass = PASS_A; /* what was best then is what is doubted */
+	d->pass = PASS_A; /* the fastest of pass A are measured again */
 	int n, code = EXIT_CHECK, *order = order_scenarios(d, o, &n);
 	struct scenario_list list = { .v = calloc((size_t)d->n + 1, sizeof *list.v), .n = n };
 	const int ready = order && list.v && n;
@@ -331,7 +330,7 @@ int confirm_run(struct data *d, const struct forest *f, const struct confirm_ask
 		complain(n ? "out of memory" : "%s has no scenario of split '%s' to confirm",
 			 d->gpu, o->split ? o->split : "any");
 	else if (o->fill && !w.n && !o->dry_run) {
-		complain("nothing to fill: what the header picks was measured everywhere");
+		complain("nothing to fill: all picks of the header have times");
 		code = EXIT_DONE;
 	} else if (o->dry_run)
 		code = printf("%d cells and plans of %d scenarios\n", w.n, n) > 0 ? EXIT_DONE

@@ -1,14 +1,14 @@
-/* refine.c - `attune refine`: training scenarios where the trees are least sure.
+/* refine.c - `attune refine`: writes training scenarios where the trees are least certain.
  *
- *   near a threshold    between the two training scenarios, of one shape, that come by it
- *                       and lie nearest to it on either side
- *   in an unsure leaf   between two of its scenarios that different choices win, where the
- *                       runner-up costs hardly more than the leaf's action
+ *   near a threshold        between two training scenarios of one shape that pass the node and are
+ *                           nearest to each other across the threshold
+ *   in an uncertain leaf    between two scenarios of the leaf with different winners, if the
+ *                           runner-up costs hardly more than the leaf's action
  *
- * A batch between two others has as many sequences as their geometric mean says, prefills and
- * decodes each; the i-th longest is the geometric mean of those at the same quantile of both,
- * so that the spread of lengths stays. Batches half-way first, then a third and two thirds
- * of the way. None is one that the database has, held out or not. */
+ * The number of prefills and of decodes of a batch between two others is the geometric mean of
+ * theirs. The i-th longest sequence is the geometric mean of those at the same quantile of both,
+ * which keeps the spread of lengths. Batches half-way come first, then those at a third and at two
+ * thirds. Batches that the database has, held out or not, are skipped. */
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
@@ -27,17 +27,17 @@
 #include <string.h>
 
 enum { DEFAULT_LIMIT = 40, OPT_LIMIT = 256, MAX_SEQS = 1024 };
-static const double unsure = 0.01; /* log slowdown of the runner-up */
+static const double uncertain = 0.01; /* log slowdown of the runner-up */
 
 struct options {
 	const char *gpu, *db, *header;
 	int limit;
 };
 
-/* Two training scenarios to go between, and why. */
+/* Two training scenarios, and the reason for a new one between them. */
 struct pair {
 	int a, b;
-	double need; /* how much there is to win: log slowdown at a crossing; 0: an unsure leaf */
+	double need; /* log slowdown at the threshold; 0: an uncertain leaf */
 	char from[120];
 };
 
@@ -67,12 +67,12 @@ static void add_pair(struct refine *r, struct pair p)
 		r->failed = 1;
 }
 
-static int in_question(const struct measured *m, enum decision t)
+static int is_training_row(const struct measured *m, enum decision t)
 {
 	return data_is_training(m) && decision_is_of(t, m);
 }
 
-/* Of the rows below and above a node those two that are nearest to each other. */
+/* Adds the pair of a row below and a row above the threshold that are nearest to each other. */
 static void pair_at_threshold(struct refine *r, enum decision t, int node, double need)
 {
 	const struct tree *tree = &r->f->tree[t];
@@ -82,12 +82,12 @@ static void pair_at_threshold(struct refine *r, enum decision t, int node, doubl
 	double least = INFINITY;
 	for (int a = 0; a < r->d->n; a++) {
 		const struct attune_features *fa = &r->d->v[a].part[phase].f;
-		if (!in_question(&r->d->v[a], t) || !tree_passes(tree, node, fa) ||
+		if (!is_training_row(&r->d->v[a], t) || !tree_passes(tree, node, fa) ||
 		    feature_value(fa, v->feature) > v->threshold)
 			continue;
 		for (int b = 0; b < r->d->n; b++) {
 			const struct attune_features *fb = &r->d->v[b].part[phase].f;
-			if (!in_question(&r->d->v[b], t) || !tree_passes(tree, node, fb) ||
+			if (!is_training_row(&r->d->v[b], t) || !tree_passes(tree, node, fb) ||
 			    feature_value(fb, v->feature) <= v->threshold ||
 			    !same_shape(&r->d->v[a], &r->d->v[b]))
 				continue;
@@ -111,7 +111,7 @@ static void pairs_at_thresholds(struct refine *r)
 	r->failed = !cliffs_find(r->d, r->f, &cliff, &n);
 	for (int i = 0; i < n; i++) {
 		if (cliff[i].decision == DECIDE_EARLY)
-			continue; /* what that learns from are races of their own */
+			continue; /* it learns from separate races */
 		const double need = isfinite(cliff[i].crossing) ? cliff[i].crossing : cliff_limit;
 		pair_at_threshold(r, cliff[i].decision, cliff[i].node, log(need));
 	}
@@ -132,11 +132,11 @@ static void pair_in_leaf(struct refine *r, enum decision t, int leaf)
 	struct pair best = { -1, -1, 0, "" };
 	double least = INFINITY;
 	for (int a = 0; a < r->d->n; a++) {
-		if (!in_question(&r->d->v[a], t) ||
+		if (!is_training_row(&r->d->v[a], t) ||
 		    tree_leaf(tree, &r->d->v[a].part[phase].f) != leaf)
 			continue;
 		for (int b = a + 1; b < r->d->n; b++) {
-			if (!in_question(&r->d->v[b], t) ||
+			if (!is_training_row(&r->d->v[b], t) ||
 			    tree_leaf(tree, &r->d->v[b].part[phase].f) != leaf ||
 			    !same_shape(&r->d->v[a], &r->d->v[b]) ||
 			    winner(r, a, phase) == winner(r, b, phase))
@@ -161,7 +161,7 @@ static void pairs_in_leaves(struct refine *r)
 			const struct node *v = &r->f->tree[t].v[i];
 			if (v->feature < 0 && v->runner_up >= 0 && v->weight > 0 &&
 			    (double)(v->runner_up_cost - v->cost) <
-				1e6 * unsure * (double)v->weight)
+				1e6 * uncertain * (double)v->weight)
 				pair_in_leaf(r, (enum decision)t, i);
 		}
 }
@@ -185,7 +185,7 @@ static int by_length(const void *pa, const void *pb)
 	return a->seq != b->seq ? a->seq - b->seq : a->query - b->query;
 }
 
-/* The rows of a phase by length; how many there are. */
+/* Lists the rows of a phase by length; returns their number. */
 static int rows_of(const struct measured *m, enum phase phase, struct row *row)
 {
 	const attune_batch *b = &m->batch->view;
@@ -252,7 +252,7 @@ char *batch_between(const struct measured *a, const struct measured *b, double s
 	return text;
 }
 
-/* ---- as a scenario set ------------------------------------------------------------------- */
+/* ---- the scenario set --------------------------------------------------------------------- */
 static int is_known(const struct data *d, const struct measured *like, const char *batch)
 {
 	int known = 0;
@@ -292,7 +292,7 @@ static void print_entry(const struct pair *p, const struct measured *m, const ch
 	putchar('}');
 }
 
-/* Whether it was printed already, too. */
+/* Whether the batch was printed already. */
 static int is_made(char *const *made, int n, const char *batch, const int *of, int a,
 		   const struct data *d)
 {
@@ -308,7 +308,7 @@ static int print_set(const struct refine *r, int limit)
 	char **made = calloc((size_t)limit, sizeof *made);
 	int *of = calloc((size_t)limit, sizeof *of), n = 0, done = made && of;
 	printf(
-	    "{\n\t\"about\": \"Between measured scenarios where the trees of %s are least sure; "
+	    "{\n\t\"about\": \"Between measured scenarios where the trees of %s are least certain; "
 	    "by attune refine.\",\n\t\"defaults\": {\"split\": \"train\"},\n\t\"scenarios\": [\n",
 	    r->d->gpu);
 	for (size_t k = 0; done && k < COUNT(shares); k++)
@@ -332,7 +332,7 @@ static int print_set(const struct refine *r, int limit)
 	free(made);
 	free(of);
 	if (done && !n)
-		complain("%s: no two training scenarios of one shape lie about a threshold",
+		complain("%s has no two training scenarios of one shape around a threshold",
 			 r->d->gpu);
 	return done && n;
 }
@@ -354,10 +354,10 @@ static int refine(const struct data *d, const struct forest *f, int limit)
 /* ---- the command ---------------------------------------------------------------------------- */
 // clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu", 'g', "NAME", 0, "whose trees and measurements (this machine's)", 0 },
-	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
-	{ "header", 'H', "FILE", 0, "the trees (generated/attune_NAME.h)", 0 },
-	{ "limit", OPT_LIMIT, "N", 0, "at most N scenarios (40)", 0 },
+	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE", 0, "Header with the trees (generated/attune_NAME.h)", 0 },
+	{ "limit", OPT_LIMIT, "N", 0, "At most N scenarios (40)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -383,9 +383,9 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Write a set of new training scenarios, about thresholds of the trees and in leaves whose "
-	"runner-up is as good."
-	"\vThe same database and header give the same set. Measure it, and learn again:\n\n"
+	"Writes a set of new training scenarios: around thresholds of the trees, and in leaves "
+	"with a runner-up as fast as their choice."
+	"\vThe same database and header give the same set. Measure it, then learn again:\n\n"
 	"Example:\n  attune refine --gpu h200 > scenarios/refine_h200.json\n"
 	"  attune sweep --gpu h200 --scenarios refine_h200\n  attune induce --gpu h200",
 	NULL,

@@ -1,4 +1,4 @@
-/* requests.c - lists of cells and plans that are to be measured, each once; and the measuring. */
+/* requests.c - lists cells and plans to measure, each once, and measures them. */
 #include "requests.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"

@@ -1,5 +1,5 @@
-/* requests.h - cells that are to be measured, on their way to the harness (requests.c); and the
- * second pass (confirm.c). */
+/* requests.h - lists of cells and plans to measure (requests.c), and the second pass
+ * (confirm.c). */
 #ifndef TUNER_REMEASURE_REQUESTS_H
 #define TUNER_REMEASURE_REQUESTS_H
 
@@ -19,30 +19,32 @@ struct wishes {
 	struct wish *v;
 	int n, room, failed; /* failed: out of memory */
 };
-/* Each once. What nothing runs is no wish. `scenario`: of the list that is measured. */
+/* Each adds a wish unless it is listed already or has no kernel. `scenario`: an index of the list
+ * that is measured. */
 void wish_part(struct wishes *, int scenario, enum phase, const struct choice *);
 void wish_plan(struct wishes *, int scenario, const struct choice *prefill,
 	       const struct choice *decode, enum attune_how);
 /* The same cell or plan as another wish. */
 void wish_again(struct wishes *, const struct wish *);
-/* The plan, by the name that its time has in a batch of one phase or of two. */
+/* A wish for a plan: a part in a batch of one phase, else a plan or one launch. */
 void wish_made(struct wishes *, int scenario, const struct measured *, const struct decided *);
-/* Measures them within the budget, in that stage; wishes are in the order of scenarios. An
+/* Measures wishes, which are in the order of scenarios, within the budget, as that sweep stage. An
  * exit code. */
 int wishes_measure(const struct wishes *, const struct sweep_options *,
 		   const struct scenario_list *, const char *stage);
-/* confirm.c: what is measured once more, and of which scenarios. */
+/* confirm.c: which scenarios and picks to measure. */
 struct confirm_asked {
 	const char *split; /* NULL: all */
 	int limit;         /* 0: none */
 	int dry_run, fill;
-	const struct forest *also; /* NULL, or its picks as well */
+	const struct forest *also; /* also measure the picks of these rules; may be NULL */
 };
 int confirm_run(struct data *, const struct forest *, const struct confirm_asked *,
 		const struct sweep_options *);
-/* refine.c: the batch so far (0..1) from a to b; NULL without memory. The caller's to free. */
+/* refine.c: the batch at `share` (0..1) of the way from a to b, for the caller to free. NULL
+ * without memory. */
 char *batch_between(const struct measured *a, const struct measured *b, double share);
-/* Of "90s", "10m" or "1h"; NaN when it is none of these. */
+/* The seconds of "90s", "10m" or "1h"; NaN: another form. */
 double budget_seconds(const char *text);
 
 #endif

@@ -1,6 +1,6 @@
-/* diff.c - `attune diff A B`: what changed between two headers (where they
- * choose otherwise) or between two databases (the same of what is learned from them, and
- * which cells moved), by how much, and whether that is more than noise. */
+/* diff.c - `attune diff A B`: compares two headers (where their choices differ) or two databases
+ * (the same for the trees learned from them, and the cells whose times differ), with the size of
+ * each change and whether it exceeds noise. */
 #include "diff.h"
 #include "harness/base/base.h"
 #include "kernels/device/shared/gpu_names.h"
@@ -22,13 +22,15 @@ struct options {
 
 enum { OPT_LEAVES = 256 };
 
+// clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu", 'g', "NAME", 0, "of two databases: whose cells (the first file's name)", 0 },
-	{ "db", 'd', "FILE", 0, "of two headers: judge both by the scenarios of this database", 0 },
-	{ "leaves", OPT_LEAVES, NULL, 0, "of two databases: only what is learned from them", 0 },
+	{ "gpu", 'g', "NAME", 0, "Two databases: the device (from the first file's name)", 0 },
+	{ "db", 'd', "FILE", 0, "Two headers: compare their times on the scenarios of this database", 0 },
+	{ "leaves", OPT_LEAVES, NULL, 0, "Two databases: compare only the trees learned from them", 0 },
 	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
+// clang-format on
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -40,7 +42,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'f': format_option(&o->format, arg, state); return 0;
 	case ARGP_KEY_ARG:
 		if (o->paths == 2)
-			argp_error(state, "two files are compared, '%s' is a third", arg);
+			argp_error(state, "only two files can be compared; '%s' is a third", arg);
 		o->path[o->paths++] = arg;
 		return 0;
 	case ARGP_KEY_END:
@@ -55,15 +57,15 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	"A B",
-	"What changed from A to B: two generated headers, or two databases."
-	"\vOf headers: every region of features in which they choose otherwise, with the slowdown "
-	"that each noted at its leaf; with --db also the scenarios in it, the geometric mean of "
-	"their times' ratio, and whether that is beyond noise: the floor of A/A controls, and the "
-	"times' intervals. Of databases: the same of the trees learned from both, judged by the "
-	"second; then cells whose times differ beyond noise, or whose outcome changed. tsv and "
-	"json "
-	"have the cells alone, or with --leaves the regions.\n\n"
-	"Example:\n  attune diff old/attune_h200.h generated/attune_h200.h\n"
+	"Prints what changed from A to B, two generated headers or two databases."
+	"\vHeaders: each region of features where their choices differ, with the slowdown at "
+	"either leaf. With --db also the scenarios in the region, the geometric mean of their time "
+	"ratios, and whether it exceeds noise (the floor of the A/A controls and the intervals of "
+	"the times).\n\n"
+	"Databases: the same for the trees learned from each, with times of the second; then the "
+	"cells whose times differ beyond noise or whose outcome changed. tsv, csv and json have "
+	"only the cells, or with --leaves only the regions.\n\n"
+	"Examples:\n  attune diff old/attune_h200.h generated/attune_h200.h\n"
 	"  attune diff old/attune_h200.h generated/attune_h200.h --db results/h200.sqlite\n"
 	"  attune diff --gpu h200 old.sqlite results/h200.sqlite",
 	NULL,
@@ -84,7 +86,7 @@ static int is_database(const char *path)
 	return n == sizeof head && !memcmp(head, magic, sizeof magic);
 }
 
-/* "results/h200.sqlite" -> "h200"; 0 + complain: a name of that form is no GPU's. */
+/* "results/h200.sqlite" -> "h200"; 0 + complain: not a valid GPU name. */
 static int gpu_of_path(const char *path, char gpu[GPU_NAME])
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -1,4 +1,4 @@
-/* diff_cells.c - which measurements changed from one database to another. */
+/* diff_cells.c - lists the cells whose time or outcome changed from one database to another. */
 #include "diff.h"
 #include "show.h"
 #include "harness/base/base.h"
@@ -38,8 +38,8 @@ static int find_key(const struct data *d, const char *key)
 	return -1;
 }
 
-/* Beyond what the intervals explain, and the floor that A/A controls of either database set
- * for times of that length. */
+/* Whether two times differ by more than their intervals and the A/A noise floors of both databases
+ * explain. */
 static int moved(const struct data *const d[2], const struct cell *a, const struct cell *b)
 {
 	const double seen =
@@ -103,7 +103,7 @@ static int compare_data(struct changes *out, const struct data *a, const struct 
 	return done;
 }
 
-/* Changed outcomes first, then by how far the time moved. */
+/* Order: changed outcomes first, then by size of the change. */
 static int by_size(const void *pa, const void *pb)
 {
 	const struct change *a = pa, *b = pb;

@@ -1,7 +1,7 @@
-/* diff_leaves.c - where two forests choose otherwise, and what that changes: every region of
- * features that one leaf of each covers; with data, those that hold a scenario. A change is
- * beyond noise when the mean log ratio of both times exceeds the floor that A/A controls set
- * for them and what their intervals leave open. */
+/* diff_leaves.c - lists where the choices of two forests differ. A region of features is the
+ * intersection of a leaf of each; with data only regions with a scenario are listed. A change is
+ * beyond noise if the mean log ratio of the times exceeds both the A/A noise floor and the
+ * intervals of the times. */
 #include "diff.h"
 #include "show.h"
 #include "harness/base/base.h"
@@ -52,7 +52,7 @@ static void slowdown_cell(struct table *t, const struct node *v)
 	    t, v->support && v->weight ? exp((double)v->cost / (double)v->weight / 1e6) : NAN, 3);
 }
 
-/* ---- what a change does ---------------------------------------------------------------- */
+/* ---- the effect of a change ------------------------------------------------------------ */
 struct effect {
 	int n, unknown; /* scenarios of the region; those where a time is missing */
 	double logs, variance, floor;
@@ -196,7 +196,7 @@ int diff_leaves(const struct forest *was, const struct forest *is, const struct 
 	if (!o.t)
 		return 0;
 	if (format_has_notes(format)) {
-		printf("# %d and %d leaves; %d of %d regions choose otherwise", forest_leaves(was),
+		printf("# %d and %d leaves; choices differ in %d of %d regions", forest_leaves(was),
 		       forest_leaves(is), o.differ, o.regions);
 		if (d)
 			printf(", %d of them without a scenario, %d beyond noise", o.empty,

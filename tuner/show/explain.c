@@ -1,6 +1,6 @@
-/* explain.c - why a batch is run as it is: its path through the trees, what the leaves say,
- * their rivals, and how much slower than the best that is expected to be. Of a batch that
- * was never measured, times are estimates (nearest_estimate.c). */
+/* explain.c - explains the plan of a batch: its path through the trees, the leaves, their rivals,
+ * and the expected slowdown. For a batch that was never measured, times are estimates
+ * (nearest_estimate.c). */
 #include "explain.h"
 #include "show.h"
 #include "harness/base/base.h"
@@ -54,7 +54,8 @@ static void path_rows(const struct why *w, enum decision t, enum phase phase)
 	leaf_rows(w, t, &tree->v[at]);
 }
 
-/* What the leaf's choice says of segments, whose number is shown below: a formula, or by costs. */
+/* If SEGMENTS of the leaf's choice is worked out (by a formula or by costs), a row with its rule;
+ * the rows below show the number. */
 static void formula_row(const struct why *w, enum decision t)
 {
 	const struct tree *tree = &w->f->tree[t];
@@ -77,24 +78,24 @@ static double plan_time(const struct why *w, const struct decided *made)
 	return data_plan_time(w->d, w->scenario, &p);
 }
 
-/* The plan as it is, and as it would be one part after the other. */
+/* The plan with its overlap, and the serial plan. */
 static void overlap_rows(const struct why *w)
 {
 	char text[MAX_CHOICE_TEXT];
 	const double us = plan_time(w, &w->serial);
 	const int overlaps = w->made.how != w->serial.how || w->made.join != w->serial.join;
 	if (overlaps && w->made.join)
-		snprintf(text, sizeof text, "both parts side by side");
+		snprintf(text, sizeof text, "both parts overlapped");
 	else if (overlaps)
 		choice_words(&w->made.prefill, text);
 	else
-		snprintf(text, sizeof text, "nothing runs side by side");
+		snprintf(text, sizeof text, "no overlap");
 	row(w, decision_names[DECIDE_OVERLAP], "picked", text, plan_time(w, &w->made), us);
 	if (overlaps)
 		row(w, decision_names[DECIDE_OVERLAP], "rival", "one after the other", us, us);
 }
 
-/* How the part's launch begins where the caller lets it begin early; the ratio is to in turn. */
+/* The part's early launch, if the caller allows one; the ratio is to the same choice in turn. */
 static void early_rows(const struct why *w, enum phase phase, const struct choice *c)
 {
 	const struct attune_features *x = &w->m->part[phase].f;
@@ -114,8 +115,8 @@ static void early_rows(const struct why *w, enum phase phase, const struct choic
 	}
 }
 
-/* ---- how far to trust it ------------------------------------------------------------------ */
-/* Features beyond what any training scenario of that decision had. */
+/* ---- confidence ---------------------------------------------------------------------------- */
+/* Rows for features outside the training range of the decision. */
 static void hull_rows(const struct why *w, enum decision t)
 {
 	const enum phase phase = decision_phase(t);

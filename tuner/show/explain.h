@@ -1,4 +1,4 @@
-/* explain.h - inside the answer to `attune show --why`; for why*.c only. */
+/* explain.h - shared by the files of `attune show --why`, explain*.c. */
 #ifndef TUNER_SHOW_EXPLAIN_H
 #define TUNER_SHOW_EXPLAIN_H
 
@@ -13,15 +13,15 @@ struct why {
 	const struct measured *m;
 	int scenario; /* -1: not measured */
 	struct around *around;
-	struct decided made, serial; /* serial: without the overlap */
+	struct decided made, serial; /* the plan; the same without an overlap */
 	struct table *t;
 };
 
-/* Adds a row: its time, that to `best`, and the pass whose time it is (NULL: of none, or of
- * several). Times that are not finite are empty. */
+/* Adds a row with its time, the ratio to `best`, and the pass of the time (NULL: none or several).
+ * Times that are not finite stay empty. */
 void why_row(const struct why *, const char *decision, const char *kind, const char *what,
 	     double us, double best, const char *pass);
-/* What a choice takes for the phase, and the fastest does; by estimate where the batch was never
+/* The time of a choice for the phase, and of the fastest choice; estimates if the batch was never
  * measured. */
 double why_time(const struct why *, enum phase, const struct choice *);
 double why_best(const struct why *, enum phase);

@@ -1,5 +1,5 @@
-/* explain_rivals.c - for `attune show`: what is picked for a part of a batch, and the fastest others
- * by times that can be compared with the pick's. */
+/* explain_rivals.c - for `attune show`: the pick for a part of a batch, and its fastest rivals
+ * among the times that are comparable with the pick's. */
 #include "explain.h"
 #include "show.h"
 #include "harness/base/base.h"
@@ -12,7 +12,7 @@
 
 /* A measured choice of a part: its cell in one pass, of the part or (is_whole) of the batch. */
 struct part_cell {
-	const struct cell *cell; /* NULL: none is right */
+	const struct cell *cell; /* NULL: no correct time */
 	int is_whole;
 	enum pass pass;
 };
@@ -39,7 +39,7 @@ static int same_choice(const struct choice *a, const struct choice *b)
 	return a->kernel == b->kernel && !memcmp(&a->config, &b->config, sizeof a->config);
 }
 
-/* cells: of the part and of the whole batch, which a batch of one phase has its times by, too. */
+/* cells: of the part and of the whole batch. A batch of one phase may have its time in either. */
 static struct part_cell cell_in(const struct why *w, enum pass pass, const struct cells cells[2])
 {
 	const struct measured *m = w->m;
@@ -50,7 +50,7 @@ static struct part_cell cell_in(const struct why *w, enum pass pass, const struc
 	return (struct part_cell){ NULL, 0, pass };
 }
 
-/* By the second pass if it has the choice, else by the first. */
+/* The cell of the second pass if it has one, else of the first. */
 static struct part_cell cell_of(const struct why *w, enum phase phase, const struct choice *c)
 {
 	const int choice = c->kernel ? data_find(w->d, c) : -1;
@@ -62,7 +62,7 @@ static struct part_cell cell_of(const struct why *w, enum phase phase, const str
 	return again.cell ? again : cell_in(w, PASS_A, cells);
 }
 
-/* Those whose times can be compared with the pick's, the fastest first; how many. */
+/* The choices with times comparable to the pick's, fastest first; returns their number. */
 static int find_rivals(const struct why *w, enum phase phase, const struct part_cell *pick,
 		       struct rival *v)
 {
@@ -91,14 +91,14 @@ static const char *pass_word(const struct part_cell *p, enum basis basis)
 	return basis == BASIS_SESSIONS ? "B, other session" : "B";
 }
 
-/* The time by which a cell is compared. */
+/* The time that a cell is compared by. */
 static double us_of(const struct part_cell *p)
 {
 	return p->pass == PASS_B ? p->cell->median_us : p->cell->us;
 }
 
-/* Of a batch that was measured. The pick's ratio is to the fastest that can be compared with
- * it, that of a rival to the pick; what was not measured here is stood for by the fastest. */
+/* Rows of a measured batch. The pick's ratio is to its fastest comparable rival, a rival's ratio to
+ * the pick. If the pick was not measured, the fastest choice takes its place as the base. */
 static void measured_rivals(const struct why *w, enum decision t, const struct choice *picked,
 			    struct rival *v)
 {
@@ -131,7 +131,7 @@ static void measured_rivals(const struct why *w, enum decision t, const struct c
 	}
 }
 
-/* Of one that never was: those of its nearest scenario, by estimates. */
+/* Rows of a batch that was never measured: the choices of its nearest scenario, with estimates. */
 static void estimated_rivals(const struct why *w, enum decision t, const struct choice *picked,
 			     struct rival *v)
 {

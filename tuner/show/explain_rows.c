@@ -1,5 +1,5 @@
-/* explain_rows.c - for `attune show --why`: a row of its table, and the times in it, measured or
- * estimated. */
+/* explain_rows.c - for `attune show --why`: adds rows to its table, and finds their times, measured
+ * or estimated. */
 #include "explain.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- every scenario's fastest plan, and what the header makes of it ---------------- */
-/* The plan that took data_oracle's time, in words. */
+/* ---- each scenario's fastest plan and the header's ----------------------------------- */
+/* The text of the plan with data_oracle's time. */
 static double fastest_words(const struct data *d, int s, char *text, size_t size)
 {
 	char a[MAX_CHOICE_TEXT] = "", b[MAX_CHOICE_TEXT] = "";
@@ -72,7 +72,7 @@ int show_best(const struct data *d, const struct forest *f, const char *model, e
 	return 1;
 }
 
-/* ---- others' times ----------------------------------------------------------------- */
+/* ---- times of other projects' kernels ------------------------------------------------ */
 int show_peers(const struct data *d, const struct forest *f, const struct peers *peers,
 	       const char *model, enum format format)
 {
@@ -104,7 +104,7 @@ int show_peers(const struct data *d, const struct forest *f, const struct peers 
 	return 1;
 }
 
-/* ---- every kernel with what it may be asked ------------------------------------------- */
+/* ---- kernels with their tunables and rules ------------------------------------------- */
 static void kernel_row(struct table *t, const struct kernel *k, const char *kind, const char *name,
 		       const char *values, const char *meaning)
 {

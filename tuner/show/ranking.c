@@ -1,4 +1,4 @@
-/* ranking.c - `attune show` of one scenario: all ways that it was measured, fastest first. */
+/* ranking.c - `attune show` of one scenario: all measured plans, fastest first. */
 #include "show.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cells of one pass, as struct way has them; of[0] NULL: not measured in it. */
+/* The cells of a way in one pass; of[0] NULL: not measured in that pass. */
 struct timed {
 	const struct cell *of[2];
 	enum phase phase;
@@ -96,7 +96,7 @@ static int add_cells(struct ways *w, const struct data *d, int scenario, enum ph
 	return done;
 }
 
-/* Two cells, one after the other. */
+/* The sum of two cells that run one after the other. */
 static struct cell sum_of(const struct cell *a, const struct cell *b)
 {
 	const double us = a->median_us + b->median_us;
@@ -137,16 +137,17 @@ static int add_plans(struct ways *w, const struct data *d, int s)
 	for (int i = d->plan_at[s]; done && i < d->plan_at[s + 1]; i++) {
 		const struct composed *p = &d->plan[i];
 		const struct timed timed = { { &p->cell }, PHASE_ALL };
-		done = add_two(
-		    w, p->how == ATTUNE_STREAMS ? "prefill beside decode" : "prefill, then decode",
-		    &d->choice[p->prefill], &d->choice[p->decode], &timed);
+		done = add_two(w,
+			       p->how == ATTUNE_STREAMS ? "prefill and decode overlapped"
+							: "prefill, then decode",
+			       &d->choice[p->prefill], &d->choice[p->decode], &timed);
 		if (done)
 			strcpy(w->v[w->n - 1].pass, pass_letters[p->pass]);
 	}
 	return done;
 }
 
-/* Each prefill choice with the fastest decode choice, and the other way round. */
+/* Adds each prefill choice with the fastest decode choice, and vice versa. */
 static int add_sums(struct ways *w, const struct data *d, int s)
 {
 	int prefill, decode, done = 1;
@@ -157,14 +158,14 @@ static int add_sums(struct ways *w, const struct data *d, int s)
 	return done;
 }
 
-/* ---- the pick, and how the others compare with it ------------------------------------------ */
+/* ---- ratios to the pick --------------------------------------------------------------------- */
 static const struct cell *cell_in(const struct data *d, enum pass pass, int s, enum phase phase,
 				  int choice)
 {
 	return choice < 0 ? NULL : data_cell_in(d, pass, s, phase, choice);
 }
 
-/* phase: the part that is asked for; PHASE_ALL: the batch. */
+/* The pick's cells in a pass. phase: the part that is shown; PHASE_ALL: the batch. */
 static struct timed pick_in(const struct data *d, enum pass pass, int s, const struct pick *p,
 			    enum phase phase)
 {
@@ -190,7 +191,7 @@ static struct timed pick_in(const struct data *d, enum pass pass, int s, const s
 	return t.of[0] && t.of[1] ? t : (struct timed){ { NULL }, PHASE_PREFILL };
 }
 
-/* Of a sum: part by part, each on its basis. */
+/* Sets the ratio of a way to the pick. A sum is compared part by part; the weakest basis counts. */
 static void compare(const struct data *d, struct way *way, const struct timed *pick, enum pass pass)
 {
 	enum basis basis = BASIS_RACE;
@@ -215,7 +216,7 @@ static int is_same(const struct way *way, const struct timed *pick)
 	return pick->of[0] == way->of[0] && pick->of[1] == way->of[1];
 }
 
-static void judge(const struct data *d, struct ways *w, const struct timed pick[NUM_PASSES])
+static void compare_all(const struct data *d, struct ways *w, const struct timed pick[NUM_PASSES])
 {
 	for (int i = 0; i < w->n; i++) {
 		struct way *way = &w->v[i];
@@ -229,7 +230,7 @@ static void judge(const struct data *d, struct ways *w, const struct timed pick[
 	}
 }
 
-/* The pick's first time beside its second. */
+/* Adds the pick's first-pass row if it has a second-pass row. */
 static int add_first(struct ways *w, const struct timed pick[NUM_PASSES])
 {
 	for (int i = 0; pick[PASS_A].of[0] && i < w->n; i++)
@@ -246,8 +247,8 @@ static int add_first(struct ways *w, const struct timed pick[NUM_PASSES])
 	return 1;
 }
 
-static int judge_by(const struct data *d, const struct forest *f, struct ways *w, int s,
-		    enum phase phase, int first_too)
+static int compare_to_pick(const struct data *d, const struct forest *f, struct ways *w, int s,
+			   enum phase phase, int first_too)
 {
 	struct timed timed[NUM_PASSES];
 	struct pick pick;
@@ -256,7 +257,7 @@ static int judge_by(const struct data *d, const struct forest *f, struct ways *w
 		timed[p] = pick_in(d, (enum pass)p, s, &pick, phase);
 	if (first_too && !add_first(w, timed))
 		return 0;
-	judge(d, w, timed);
+	compare_all(d, w, timed);
 	return 1;
 }
 
@@ -301,7 +302,7 @@ int ways_of(struct ways *w, const struct data *d, const struct forest *f, const 
 		return 0;
 	}
 	int done = collect(w, d, s, o->phase);
-	done = done && (!f || judge_by(d, f, w, s, o->phase, first_too));
+	done = done && (!f || compare_to_pick(d, f, w, s, o->phase, first_too));
 	if (!done)
 		complain("out of memory");
 	else if (w->n)

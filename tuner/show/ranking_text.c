@@ -1,5 +1,5 @@
-/* ranking_text.c - `attune show` of one scenario, for people: what runs, how far to trust its
- * time, and what else was tried: the second pass first, then the first, never in one ranking. */
+/* ranking_text.c - `attune show` of one scenario, for people: the plan, its time and noise, and the
+ * other measured plans. The second and the first pass are ranked separately. */
 #include "show.h"
 #include "harness/base/base.h"
 #include "tuner/data/data.h"
@@ -23,7 +23,7 @@ void show_note(enum format to, const char *format, ...)
 	puts(to == FORMAT_TABLE ? "" : "\n");
 }
 
-/* ---- what runs ------------------------------------------------------------------------------ */
+/* ---- the plan ------------------------------------------------------------------------------- */
 static void decided_words(const struct decided *made, char *text, size_t size)
 {
 	char a[MAX_CHOICE_TEXT] = "", b[MAX_CHOICE_TEXT] = "";
@@ -37,15 +37,15 @@ static void decided_words(const struct decided *made, char *text, size_t size)
 		snprintf(text, size, "%s", *a ? a : *b ? b : "nothing that runs here");
 }
 
-/* Whose time the pick's is. */
+/* The pass that the pick's time is from. */
 static const char *pass_words(const struct data *d, int s, const struct pick *p)
 {
 	int again = 0;
 	for (int phase = 0; phase < NUM_PHASES; phase++)
 		again |= measured_again(d, s, (enum phase)phase);
 	if (!again)
-		return "first pass, there is no second";
-	return data_confirmed(d, s, p) ? "second pass" : "first pass, the second lacks it";
+		return "first pass; there is no second";
+	return data_confirmed(d, s, p) ? "second pass" : "first pass; the second lacks it";
 }
 
 static void note_time(const struct data *d, const struct show *o, int s, const struct pick *p)
@@ -54,8 +54,7 @@ static void note_time(const struct data *d, const struct show *o, int s, const s
 	const struct cell *c = data_pick_cell(d, s, p);
 	char spread[64] = "";
 	if (!isfinite(us)) {
-		show_note(o->format,
-			  "takes: not measured; the fastest way that was measured takes %.3f us",
+		show_note(o->format, "takes: not measured; the fastest measured plan takes %.3f us",
 			  best);
 		return;
 	}
@@ -64,8 +63,8 @@ static void note_time(const struct data *d, const struct show *o, int s, const s
 	show_note(o->format, "takes: %.3f us%s (%s), %.3f x the fastest, %.3f us", us, spread,
 		  pass_words(d, s, p), us / best, best);
 	show_note(o->format,
-		  "noise: two times of one choice in one race differ by up to %.1f %%; within that "
-		  "is a tie",
+		  "noise: two times of one choice in one race differ by up to %.1f %%; smaller "
+		  "differences are ties",
 		  100 * data_noise(d, us));
 }
 
@@ -84,23 +83,22 @@ void show_summary(const struct data *d, const struct forest *f, const struct sho
 	note_time(d, o, s, &pick);
 }
 
-/* ---- what else was tried -------------------------------------------------------------------- */
+/* ---- the measured plans --------------------------------------------------------------------- */
 enum { SECOND, FIRST, SUMS, EARLY, NUM_GROUPS };
 static const struct group {
 	const char *title;
-	int least; /* rows that are kept for it, where it has so many */
+	int least; /* rows reserved for it */
 } groups[NUM_GROUPS] = {
-	[SECOND] = { "Second pass: the fastest of the first, measured again in a session of its "
-		     "own. These times judge" },
-	[FIRST] = { "First pass: everything that was tried, and the pick's time of that pass. The "
-		    "least of many times is partly luck, so these do not judge where there is a "
-		    "second pass",
+	[SECOND] = { "Second pass: the fastest of the first, measured again in another session. "
+		     "These times count" },
+	[FIRST] = { "First pass: all candidates, and the pick's time of that pass. The least of "
+		    "many times is partly luck, so these count only without a second pass",
 		    .least = 6 },
-	[SUMS] = { "Sums of a prefill and a decode part that were measured apart: estimates of "
-		   "plans",
+	[SUMS] = { "Sums of a prefill and a decode part that were measured separately: estimates "
+		   "of plans",
 		   .least = 2 },
-	[EARLY] = { "Launches that begin early, where the caller allows it. The ratio is to the "
-		    "same choice in turn, in the same race",
+	[EARLY] = { "Launches that begin early, if the caller allows it. The ratio is to the same "
+		    "choice in turn, in the same race",
 		    .least = 2 },
 };
 
@@ -118,7 +116,7 @@ static int is_pick(const struct way *way)
 	return way->word && !strcmp(way->word, "pick");
 }
 
-/* Which columns say something here. */
+/* The optional columns of a table. */
 struct form {
 	int plans, millijoules, passes;
 };
@@ -176,7 +174,7 @@ static void way_row(struct table *t, const struct way *way, struct form form, in
 	table_end_row(t);
 }
 
-/* The first `most`, and the pick wherever it is. */
+/* Prints the first `most` rows, always with the pick. */
 static void print_group(const struct ways *w, const struct show *o, int group, int most)
 {
 	const struct form form = form_of(w, group);
@@ -197,7 +195,7 @@ static void print_group(const struct ways *w, const struct show *o, int group, i
 	table_print(t, stdout);
 }
 
-/* How many rows of each group are shown: what one leaves over is the next one's. */
+/* Shares MOST_ROWS among the groups; rows that one leaves go to the next. */
 static void share_rows(const int n[NUM_GROUPS], int all, int most[NUM_GROUPS])
 {
 	int left = MOST_ROWS;
@@ -233,7 +231,7 @@ int show_passes(const struct data *d, const struct forest *f, const struct show 
 		show_note(o->format, "%d more: --all", hidden);
 	}
 	if (done && failed)
-		show_note(o->format, "%d of all failed: they stand last", failed);
+		show_note(o->format, "%d failed; they come last", failed);
 	free(w.v);
 	return done;
 }

@@ -1,5 +1,5 @@
-/* show.c - `attune show`: tables for a person. Which scenario is asked for, and who answers:
- * ranking.c, explain.c, lists.c. */
+/* show.c - `attune show`: parses the options, finds the scenario, and calls the file that prints
+ * it: ranking.c, explain.c, lists.c or stale.c. */
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -29,27 +29,26 @@ enum {
 	OPT_ALL
 };
 
+// clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu", 'g', "NAME", 0, "whose measurements: h200, cpu, ... (this machine's)", 0 },
-	{ "db", 'd', "FILE", 0, "database (results/NAME.sqlite)", 0 },
-	{ "header", 'H', "FILE", 0, "header that --why, --best and --peers explain", 0 },
-	{ "model", 'm', "NAME@TP", 0, "model shape, as in llama3.1-8b@1", 0 },
-	{ "batch", 'b', "BATCH", 0, "as in 2q2k_32q1s1k", 0 },
-	{ "page-size", OPT_PAGE, "N", 0, "tokens of a page, where several were measured", 0 },
-	{ "phase", OPT_PHASE, "PHASE", 0, "only one part's variants: prefill or decode", 0 },
-	{ "why", OPT_WHY, NULL, 0, "only why the header picks what it picks, in any format", 0 },
-	{ "best", OPT_BEST, NULL, 0, "every scenario's fastest plan beside the header's", 0 },
-	{ "peers", OPT_PEERS, "FILE", OPTION_ARG_OPTIONAL,
-	  "others' times beside the header's (scenarios/peers_NAME.tsv)", 0 },
-	{ "kernels", OPT_KERNELS, NULL, 0, "kernels with their tunables and rules", 0 },
-	{ "ceilings", OPT_CEILINGS, NULL, 0, "what the device gives at most, as it was measured",
-	  0 },
-	{ "stale", OPT_STALE, NULL, 0,
-	  "what was measured with older sources than today's, and what it decides", 0 },
-	{ "all", OPT_ALL, NULL, 0, "all rows in tables, of --stale each cell", 0 },
+	{ "gpu", 'g', "NAME", 0, "Device: h200, cpu, ... (this machine's)", 0 },
+	{ "db", 'd', "FILE", 0, "Database (results/NAME.sqlite)", 0 },
+	{ "header", 'H', "FILE", 0, "Header with the rules (generated/attune_NAME.h)", 0 },
+	{ "model", 'm', "NAME@TP", 0, "Model shape, as in llama3.1-8b@1", 0 },
+	{ "batch", 'b', "BATCH", 0, "Batch, as in 2q2k_32q1s1k", 0 },
+	{ "page-size", OPT_PAGE, "N", 0, "Tokens of a page, if several were measured", 0 },
+	{ "phase", OPT_PHASE, "PHASE", 0, "Only the variants of one part: prefill or decode", 0 },
+	{ "why", OPT_WHY, NULL, 0, "Only explain the header's pick, in any format", 0 },
+	{ "best", OPT_BEST, NULL, 0, "Each scenario's fastest plan and the header's", 0 },
+	{ "peers", OPT_PEERS, "FILE", OPTION_ARG_OPTIONAL, "Times of other projects' kernels and the header's (scenarios/peers_NAME.tsv)", 0 },
+	{ "kernels", OPT_KERNELS, NULL, 0, "Kernels with their tunables and rules", 0 },
+	{ "ceilings", OPT_CEILINGS, NULL, 0, "Measured limits of the device", 0 },
+	{ "stale", OPT_STALE, NULL, 0, "Times of older kernel sources, and the picks that depend on them", 0 },
+	{ "all", OPT_ALL, NULL, 0, "All rows of a table; with --stale each cell", 0 },
 	{ "format", 'f', "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
+// clang-format on
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -84,7 +83,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->what == SHOW_SCENARIO || o->what == SHOW_WHY)
 			if (!o->model || !o->batch)
-				argp_error(state, "--model and --batch say which scenario");
+				argp_error(state, "name the scenario by --model and --batch");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -94,30 +93,31 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"What was measured, and why the header picks what it picks."
-	"\vAs a table or in markdown a batch is explained first: each comparison on its path "
-	"through "
-	"the trees with the value at hand, the action with what its formula comes to, runners-up, "
-	"whether a feature lies outside of what was learned from, and the slowdown to expect. That "
-	"works for batches that were never measured, by estimates. Then comes what was measured, "
-	"fastest first, 20 rows unless --all is given. Times of the second pass stand apart from "
-	"those of the first (pass B and A; E: launches that begin early), and a ratio is to the "
-	"pick's time of the same pass, of E to the same in turn: vs_pick is tie "
-	"where the difference is within the noise of two times of one choice, other race where "
-	"first times have no clock in common, other session where second times are of two "
-	"sessions, "
-	"between which there is drift. tsv, csv and json have one row for each way, of the second "
-	"pass where there is one, and nothing else unless --why is given. A mixed batch is "
-	"listed as one launch, as composed plans measured whole, and as the sum "
-	"of its parts measured apart (each prefill variant with the best decode variant and the "
-	"other way round). mj is power_w x median_us, "
-	"where power_of is alone, the choice's own, or race, shared by all of a steady race, so "
-	"that it ranks as time does. Power read around a burst is not that of any kernel. --peers "
-	"lays the header's times beside the fastest that a table of others' kernels has for the "
-	"same batches: figures of other sessions, by the protocol that the table names. --stale "
-	"lists by kernel, set and split what older sources were measured for; first what decides "
-	"most: parts of batches whose fastest time is such a row.\n\n"
-	"Example:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
+	"Shows the measurements of a batch and explains the header's pick."
+	"\vTables and markdown explain the pick first: the comparisons on the path through the "
+	"trees, the action, its rivals, features outside the training range, and the expected "
+	"slowdown. For a batch that was never measured, times are estimates.\n\n"
+	"Then come the measured plans, fastest first (20 rows; --all: all), by pass:\n"
+	"  A  first pass: all candidates of the sweep\n"
+	"  B  second pass: the fastest of A, measured again in another session\n"
+	"  E  launches that begin early\n"
+	"A mixed batch is listed as one launch, as whole plans, and as sums of parts measured "
+	"separately (each prefill variant with the best decode variant, and vice versa).\n\n"
+	"ratio is to the pick's time of the same pass, for E to the same choice in turn. vs_pick "
+	"says how far to trust it:\n"
+	"  tie            the difference is within noise\n"
+	"  other race     first-pass times of different races\n"
+	"  other session  second-pass times of different sessions, with drift\n"
+	"mj is power_w x median_us. power_of: alone, the choice's own reading; race, shared by "
+	"a steady race, so energy ranks as time does; around, read around a burst, so not the "
+	"power of one kernel.\n\n"
+	"tsv, csv and json have one row for each plan, of the second pass if there is one, and no "
+	"explanation unless --why is given.\n\n"
+	"--peers compares with the fastest time of other projects' kernels on the same batches, "
+	"measured in other sessions, by the protocol in the table. --stale counts times of older "
+	"kernel sources by kernel, set and split; those that are the fastest of their part come "
+	"first.\n\n"
+	"Examples:\n  attune show --gpu h200 --model llama3.1-8b@1 --batch 32q1s16k\n"
 	"  attune show --gpu h200 --model llama3.1-8b@1 --batch 2q2k_32q1s1k --why\n"
 	"  attune show --gpu cpu --best\n  attune show --gpu h200 --peers\n"
 	"  attune show --gpu h200 --stale\n  attune show --kernels\n"
@@ -141,7 +141,7 @@ static double batch_distance(const struct attune_features *a, const struct attun
 	       log_ratio((double)a->prefill_tokens, (double)b->prefill_tokens);
 }
 
-/* Models when this one is not there, else its three nearest batches. */
+/* Lists the three nearest batches of the model, or if it was not measured the models. */
 static void complain_nearest(const struct data *d, const struct show *o, const struct batch *b)
 {
 	enum { NEAREST = 3 };
@@ -176,8 +176,8 @@ static void complain_nearest(const struct data *d, const struct show *o, const s
 			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", s ? ", " : "",
 					      d->v[s].model);
 	complain("no measurement of %s with batch %s on %s%s; %s: %s", o->model, o->batch, d->gpu,
-		 d->stale ? " by today's sources (see --stale)" : "",
-		 known ? "nearest" : "models there are", text);
+		 d->stale ? " by the current sources (see --stale)" : "",
+		 known ? "nearest" : "measured models", text);
 }
 
 static int rank(const struct measured *m)
@@ -191,8 +191,8 @@ static int has_times(const struct data *d, int s)
 	       d->plan_at[s] < d->plan_at[s + 1];
 }
 
-/* Of several that differ in page size, dtype or layout: one of a strided cache, page size
- * 16, else the first; the others are named. text: the batch in canonical form. */
+/* Finds the scenario of a batch (text: in canonical form). If several differ in page size, dtype or
+ * layout it prefers a strided cache, then page size 16, then the first, and mentions the others. */
 static int find_scenario(const struct data *d, const struct show *o, const char *text)
 {
 	int found = -1, others = 0;
@@ -209,18 +209,17 @@ static int find_scenario(const struct data *d, const struct show *o, const char 
 			found = s;
 	}
 	if (others)
-		complain("shown: page size %d, %s, %s; %d more of this batch differ in that",
+		complain("page size %d, %s, %s is shown; %d more scenarios have this batch",
 			 d->v[found].shape.page_size, dtype_name(d->v[found].shape.dtype),
 			 d->v[found].layout, others);
 	return found;
 }
 
-/* ---- what is shown ------------------------------------------------------------------------- */
-/* What is asked of one batch, and where the answer comes from. */
+/* ---- one batch ----------------------------------------------------------------------------- */
 struct asked {
 	const struct show *o;
 	const char *db, *gpu;
-	const struct forest *f; /* NULL: there is none, and none is needed */
+	const struct forest *f; /* NULL: no header was found, and none is needed */
 	struct batch *batch;
 	char *text; /* of the batch in canonical form */
 };
@@ -235,7 +234,7 @@ static int explain_estimated(const struct asked *a)
 	if (d && d->n && shape_of_model(&shape, d, o->model, o->page_size) &&
 	    measured_make(&m, d, o->model, &shape, o->batch)) {
 		if (format_for_people(o->format))
-			show_note(o->format, "never measured: times are estimates");
+			show_note(o->format, "this batch was never measured: times are estimates");
 		code = show_why(d, a->f, &m, -1, o->format) ? EXIT_DONE : EXIT_CHECK;
 		measured_free(&m);
 	}
@@ -243,7 +242,7 @@ static int explain_estimated(const struct asked *a)
 	return code;
 }
 
-/* People get what runs, the reasons and the ranking; machines what they ask for. */
+/* Formats for people get the plan, the reasons and the ranking; others only what was asked for. */
 static int show_measured(const struct asked *a, const struct data *d, int s)
 {
 	const struct show *o = a->o;
@@ -278,7 +277,7 @@ static int show_scenario(const struct asked *a)
 	return unknown ? explain_estimated(a) : code;
 }
 
-/* A ranking for machines does without the trees, but then it knows no pick. */
+/* A ranking in tsv, csv or json works without a header, but then has no pick. */
 static int show_batch(const struct show *o, const char *db, const char *gpu)
 {
 	char header[256];
@@ -313,8 +312,7 @@ static int show_list(const struct data *d, const struct show *o, const struct fo
 	if (!peers_load(&peers, d->gpu, o->peers))
 		return EXIT_USAGE;
 	if (!peers.n) {
-		complain("no times of others: scenarios/peers_%s.tsv is not there, or empty",
-			 d->gpu);
+		complain("no times of others: scenarios/peers_%s.tsv is missing or empty", d->gpu);
 		return EXIT_USAGE;
 	}
 	return show_peers(d, f, &peers, o->model, o->format) ? EXIT_DONE : EXIT_CHECK;

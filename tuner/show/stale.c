@@ -1,6 +1,6 @@
-/* stale.c - `attune show --stale`: newest rows of cells that were measured with older sources of
- * their kernels than today's, by kernel, scenario set and split. A part of a batch whose fastest
- * time is such a row comes first: to measure it again may change what is picked. */
+/* stale.c - `attune show --stale`: counts the newest rows of cells that were measured with older
+ * kernel sources, by kernel, scenario set and split. Parts of batches with a stale fastest time
+ * come first: measuring them again may change the pick. */
 #include "show.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -17,15 +17,15 @@
 struct stale_part {
 	char *key;
 	long long stale; /* rows */
-	double us;       /* the least of the second pass, or while it has none of the first */
-	int pass;        /* 'A' or 'B'; 0: none is right yet */
-	int is_stale;    /* of the row that took it */
+	double us;       /* fastest time of the second pass, else of the first */
+	int pass;        /* 'A' or 'B'; 0: no correct time so far */
+	int is_stale;    /* of the fastest row */
 	struct count *count;
 };
 
-/* What is told of a kernel in a set and split. */
+/* The counts of a kernel in a set and split. */
 struct count {
-	char *key; /* tab between the three */
+	char *key; /* kernel, set and split, separated by tabs */
 	long long rows, stale, fastest, again;
 };
 
@@ -50,8 +50,8 @@ static int by_key(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The entry of that key, which it takes; made when new. NULL without memory. Entries begin with
- * their key. */
+/* Finds or adds the entry of a key, and takes ownership of the key. NULL without memory. Entries
+ * begin with their key. */
 static void *entry_of(void **root, char *key, size_t size, int *is_new)
 {
 	char **made = key ? calloc(1, size) : NULL, ***at;
@@ -162,7 +162,7 @@ static int by_need(const void *pa, const void *pb)
 	return strcmp(a->key, b->key);
 }
 
-/* People get the first ones. */
+/* Prints the first rows in formats for people, else all. */
 static void print_counts(const struct stale *s, enum format format)
 {
 	enum { MOST_ROWS = 20 };
@@ -194,10 +194,10 @@ static void print_counts(const struct stale *s, enum format format)
 	}
 	table_print(t, stdout);
 	if (hidden)
-		show_note(format, "%d more in tsv, csv and json; --all lists each row", hidden);
+		show_note(format, "%d more in tsv, csv and json; --all lists each cell", hidden);
 }
 
-/* Whether it is the row that took its part's fastest time. */
+/* Whether the row has its part's fastest time. */
 static int is_fastest(const struct row *r)
 {
 	return r->part->is_stale && r->part->pass == r->pass && !(r->us > r->part->us);
@@ -264,13 +264,12 @@ static void print(struct stale *s, const char *gpu, const struct show *o)
 	}
 	if (format_for_people(o->format)) {
 		show_note(o->format,
-			  "%s: %lld of %lld rows were measured with older sources of their kernels",
-			  gpu, stale, rows);
-		show_note(
-		    o->format,
-		    "fastest: parts of batches whose fastest time is such a row, %lld in all; "
-		    "rows_of_these: the stale rows that race there, %lld in all",
-		    fastest, again);
+			  "%s: %lld of %lld rows were measured with older kernel sources", gpu,
+			  stale, rows);
+		show_note(o->format,
+			  "fastest: parts of batches with a stale fastest time, %lld in all; "
+			  "rows_of_these: their stale rows, %lld in all",
+			  fastest, again);
 	}
 	if (o->all)
 		print_rows(s, o->format);
@@ -278,7 +277,7 @@ static void print(struct stale *s, const char *gpu, const struct show *o)
 		print_counts(s, o->format);
 }
 
-/* ---- the answer ----------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 static void free_entry(void *p)
 {
 	free(*(char **)p); /* its key */
@@ -303,13 +302,14 @@ int show_stale(const char *db, const char *name, const struct show *o)
 	char gpu[GPU_NAME];
 	snprintf(gpu, sizeof gpu, "%.*s", gpu_length(name), name);
 	if (!source_root()) {
-		complain("the kernels' sources are not here: nothing can be said to be stale; "
-			 "ATTUNE_SOURCE names their folder");
+		complain(
+		    "no kernel sources found to compare with; set ATTUNE_SOURCE to the kernels "
+		    "folder");
 		return EXIT_USAGE;
 	}
 	struct store *store = store_open(db, 1);
 	int code = EXIT_USAGE;
-	if (store && store_device(store, gpu, &run)) { /* else it has said so */
+	if (store && store_device(store, gpu, &run)) { /* which complains on failure */
 		code = store_each(store, gpu, NULL, take, &s) ? EXIT_DONE : EXIT_CHECK;
 		if (s.failed) {
 			complain("out of memory");

@@ -1,9 +1,11 @@
-/* contribute.c - `attune contribute`: from results/local to the project's results/.
+/* contribute.c - `attune contribute`: merges this machine's measurements into the project's.
  *
- *   results/local/<gpu>.sqlite  measured on this machine
- *   results/<gpu>.sqlite        committed, if there is one
+ *   results/local/<gpu>.sqlite   measured on this machine
+ *   results/<gpu>.sqlite         committed, if present
  *     both -> results/<gpu>.new.sqlite -> checks -> a header -> checks
- *     all passed: the new database and its header take their places; else nothing changes */
+ *
+ * If all checks pass, the new database and header replace the committed ones; else nothing
+ * changes. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/store/store.h"
@@ -26,9 +28,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const double most_noisy = 0.05; /* of all times */
-static const double most_floor = 0.20; /* what two times of one choice may differ by */
-static const double rounding = 1.002;  /* a slowdown below that is none */
+static const double most_noisy = 0.05; /* share of noisy times */
+static const double most_floor = 0.20; /* difference of two times of one choice */
+static const double rounding = 1.002;  /* new rules may be slower by this factor */
 static const long long most_bytes = 25000000;
 enum { LEAST_LEARNED = 40, LEAST_HELD_OUT = 10 };
 
@@ -44,7 +46,7 @@ struct contribution {
 	char local[PATH_MAX];                /* of this machine */
 	char db[PATH_MAX], header[PATH_MAX]; /* the project's */
 	char joined[PATH_MAX];               /* both: what would be committed */
-	struct compacted gone;               /* rows that a committed database has none of */
+	struct compacted gone;               /* rows that a committed database must not have */
 	struct data *d;
 	struct induced induced;
 	struct forest before; /* rules that the header would replace */
@@ -73,7 +75,7 @@ static int add(struct store *s, const char *path)
 	return store_merge(s, path, &added);
 }
 
-/* Where the committed header was learned from its own times alone, the joined one is, too. */
+/* If the committed header was learned from its own times alone, so is the new one. */
 static int join(struct contribution *c)
 {
 	const int is_known = is_there(c->db), began = is_known && has_basis(c->db);
@@ -118,7 +120,7 @@ static int load_before(struct contribution *c)
 	return done;
 }
 
-/* 1 also where too little is there to make them of. */
+/* Returns 1 also if the data are too few for rules. */
 static int make_rules(struct contribution *c)
 {
 	c->has_induced = induced_make(&c->induced, c->d, &default_limits, c->joined);
@@ -157,7 +159,7 @@ static int take_number(void *arg, int columns, const char *const *names, const c
 	return 0;
 }
 
-/* The number that a query gives, with the device's name for %.*s; NaN + complain. */
+/* The number that a query returns; %.*s in it is the device's name. NaN + complain. */
 static double ask(const struct contribution *c, const char *format)
 {
 	char sql[200];
@@ -174,14 +176,14 @@ static double ask(const struct contribution *c, const char *format)
 static void check_device(const struct contribution *c, struct report *r)
 {
 	const double n = ask(c, "SELECT count(*) FROM device WHERE gpu = '%.*s'");
-	found(r, "devices", n == 1, "1: of one model, and of a CPU one machine", "%.0f: %s%s", n,
+	found(r, "devices", n == 1, "1: one GPU model, or one CPU machine", "%.0f: %s%s", n,
 	      c->d->run.device.name, n > 1 ? ", others" : "");
 }
 
 static void check_sources(const struct contribution *c, struct report *r)
 {
-	found(r, "sources", !c->gone.modified, "all times by sources as they are in a commit",
-	      "%lld times by others", c->gone.modified);
+	found(r, "sources", !c->gone.modified, "no times by uncommitted sources",
+	      "%lld times by uncommitted sources", c->gone.modified);
 }
 
 static void check_noise(const struct contribution *c, struct report *r)
@@ -194,9 +196,9 @@ static void check_noise(const struct contribution *c, struct report *r)
 	int ok = noisy <= most_noisy * all;
 	for (int i = 0; i < NOISE_BANDS; i++)
 		ok &= floor[i] < most_floor;
-	found(r, "noise", ok, "5 % of the times noisy, A/A pairs 20 % apart at most",
-	      "%.1f %% of %.0f times, A/A pairs %.1f, %.1f, %.1f %%", 100 * noisy / fmax(all, 1),
-	      all, 100 * floor[0], 100 * floor[1], 100 * floor[2]);
+	found(r, "noise", ok, "at most 5 % noisy times, A/A pairs at most 20 % apart",
+	      "%.1f %% of %.0f times noisy, A/A pairs %.1f, %.1f, %.1f %% apart",
+	      100 * noisy / fmax(all, 1), all, 100 * floor[0], 100 * floor[1], 100 * floor[2]);
 }
 
 static void check_gate(const struct gate_report *gate, struct report *r)
@@ -204,11 +206,11 @@ static void check_gate(const struct gate_report *gate, struct report *r)
 	int taken = 0;
 	for (int i = 0; i < NUM_GATE_GROUPS; i++)
 		taken += gate->group[i].taken;
-	found(r, "gate", taken > 0, "1 decision or more that is faster by its own rules",
+	found(r, "gate", taken > 0, "at least 1 decision that is faster by the new rules",
 	      "%d of %d decisions", taken, NUM_GATE_GROUPS);
 }
 
-/* 0 + complain: they could not be made. */
+/* 0 + complain: the rules could not be made. */
 static int check_rules(struct contribution *c, struct report *r)
 {
 	struct held_out h;
@@ -216,7 +218,7 @@ static int check_rules(struct contribution *c, struct report *r)
 	if (!make_rules(c))
 		return 0;
 	if (c->induced.too_little) {
-		found(r, "rules", 0, "made from times of today's sources", "too few of these");
+		found(r, "rules", 0, "enough times of the current sources", "too few");
 		return 1;
 	}
 	if (!held_out_judge(c->d, &c->induced.f, &c->before, &h))
@@ -224,8 +226,8 @@ static int check_rules(struct contribution *c, struct report *r)
 	for (int s = 0; s < c->d->n; s++)
 		learned += data_is_training(&c->d->v[s]);
 	found(r, "scenarios", learned >= LEAST_LEARNED && h.n >= LEAST_HELD_OUT,
-	      "40 and 10: make tune PRESET=full measures more",
-	      "%d to learn from, %d held out and judged", learned, h.n);
+	      "40 and 10; make tune PRESET=full measures more",
+	      "%d to learn from, %d held out and evaluated", learned, h.n);
 	found(r, "rules", h.n && h.slowdown[INSTALLED] <= rounding * h.slowdown[BEFORE],
 	      "no slower than before", "%.3f x the fastest measured, before %.3f, defaults %.2f",
 	      h.slowdown[INSTALLED], h.slowdown[BEFORE], h.slowdown[DEFAULTS]);
@@ -238,11 +240,12 @@ static void check_size(const struct contribution *c, struct report *r)
 {
 	struct stat st = { .st_size = 0 };
 	stat(c->joined, &st);
-	found(r, "size", st.st_size > 0 && st.st_size <= most_bytes, "25 MB at most", "%.1f MB",
+	found(r, "size", st.st_size > 0 && st.st_size <= most_bytes, "at most 25 MB", "%.1f MB",
 	      1e-6 * (double)st.st_size);
 }
 
-/* How many of the checks failed; -1 + complain. Rules are made where what they need is there. */
+/* The number of failed checks; -1 + complain. Rules are made only if the checks of the data
+ * pass. */
 static int check(struct contribution *c)
 {
 	const char *columns[] = { "check", "verdict", "found", "needed" };
@@ -276,8 +279,8 @@ static int put_in_place(const struct contribution *c)
 	free(text);
 	if (done)
 		fprintf(stderr,
-			"wrote %s and %s; next: make plot GPU=%s, make test, and a commit of what "
-			"changed in %s and %s\n",
+			"wrote %s and %s; next: make plot GPU=%s, make test, then commit the "
+			"changes in %s and %s\n",
 			c->db, c->header, c->gpu, c->o->results, c->o->generated);
 	return done;
 }
@@ -289,7 +292,8 @@ static int contribute(struct contribution *c)
 	if (join(c) && load(c)) {
 		const int failed = check(c);
 		if (failed > 0)
-			complain("%d of the checks failed; nothing was written", failed);
+			complain("%d check%s failed; nothing was written", failed,
+				 failed == 1 ? "" : "s");
 		if (!failed && (c->o->dry_run || put_in_place(c)))
 			code = EXIT_DONE;
 	}
@@ -306,10 +310,10 @@ enum { OPT_RESULTS = 256, OPT_GENERATED, OPT_DRY, OPT_FORMAT };
 
 // clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu",       'g',           "NAME",   0, "Whose results: h100, cpu, ... (this machine's)", 0 },
-	{ "results",   OPT_RESULTS,   "DIR",    0, "Databases; this machine's own is in its folder local (results)", 0 },
-	{ "generated", OPT_GENERATED, "DIR",    0, "Headers (generated)", 0 },
-	{ "dry-run",   OPT_DRY,       0,        0, "Check only", 0 },
+	{ "gpu",       'g',           "NAME",   0, "Device: h100, cpu, ... (this machine's)", 0 },
+	{ "results",   OPT_RESULTS,   "DIR",    0, "Folder of databases; DIR/local has this machine's (results)", 0 },
+	{ "generated", OPT_GENERATED, "DIR",    0, "Folder of headers (generated)", 0 },
+	{ "dry-run",   OPT_DRY,       0,        0, "Run the checks, write nothing", 0 },
 	{ "format",    OPT_FORMAT,    "FORMAT", 0, FORMAT_WORDS, 0 },
 	{ 0 }
 };
@@ -333,11 +337,11 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Makes what this machine measured (results/local) the project's: results/NAME.sqlite and "
-	"generated/attune_NAME.h, to be committed."
-	"\vWhat is committed of that GPU already is joined with it. The result must be of one "
-	"device, of committed sources, of enough scenarios, little noise, and its header no "
-	"slower on held-out scenarios than the one it replaces. Else nothing is written.\n\n"
+	"Merges this machine's measurements (results/local) into results/NAME.sqlite and "
+	"generated/attune_NAME.h, ready to commit."
+	"\vThe merged database must come from one device and from committed sources, hold enough "
+	"scenarios, and have little noise. Its header must be no slower on held-out scenarios than "
+	"the one it replaces. If a check fails, nothing is written.\n\n"
 	"Example:\n  attune contribute --gpu l40s --dry-run\n  attune contribute --gpu l40s",
 	NULL,
 	NULL,
@@ -353,7 +357,7 @@ static int name_paths(struct contribution *c)
 	snprintf(c->header, sizeof c->header, "%s/attune_%s.h", o->generated, c->gpu);
 	if (is_there(c->local))
 		return 1;
-	complain("%s: cannot be read; make tune GPU=%s writes it", c->local, c->gpu);
+	complain("%s cannot be read; make tune GPU=%s writes it", c->local, c->gpu);
 	return 0;
 }
 

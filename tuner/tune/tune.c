@@ -1,14 +1,14 @@
-/* tune.c - `attune tune`: from what is known to rules of this machine, and no rules that are
- * worse than those in force. The steps, in this order:
+/* tune.c - `attune tune`: measures this machine, learns rules, and installs those that beat the
+ * rules in force. Its steps, in order:
  *
- *   survey   what the nearest GPU's races and rules chose, on many scenarios
- *   races    all candidates on the scenarios that are least alike
- *   fill     what the rules learned so far would pick and nobody has measured
- *   gate     those rules and the ones in force side by side, on scenarios that none learned from
- *   judge    the installed rules, those before and the defaults on held-out scenarios
+ *   survey   on many scenarios, the choices that won on the nearest GPU or that its rules pick
+ *   races    all candidates, on the scenarios that differ most from each other
+ *   fill     picks of the rules learned so far that have no time yet
+ *   gate     the new rules against those in force, on scenarios that neither learned from
+ *   judge    the installed rules, the previous ones and the defaults, on held-out scenarios
  *
- * All of it ends by one deadline: each step gets its share of the time that is left. What it
- * measures is kept, so that the same command goes on after an interrupt. */
+ * One deadline ends the tune: each step gets its share of the remaining time. All times are kept,
+ * so the same command resumes after an interrupt. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -29,7 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what is measured ------------------------------------------------------------------- */
+/* ---- measuring -------------------------------------------------------------------------- */
 
 static struct sweep_options sweep_of(struct tune *t, double seconds)
 {
@@ -79,7 +79,7 @@ static int races(struct tune *t, double seconds)
 	return measure(t, &o);
 }
 
-/* ---- what is learned ---------------------------------------------------------------------- */
+/* ---- learning ----------------------------------------------------------------------------- */
 
 static int load_own(struct tune *t)
 {
@@ -97,7 +97,7 @@ static void forget(struct tune *t)
 	t->has_fresh = 0;
 }
 
-/* The rules by all that is measured so far, and by the nearest GPU's times where little is. */
+/* Learns rules from all times so far, and from the nearest GPU's where few are there. */
 static int learn(struct tune *t)
 {
 	const double began = budget_now();
@@ -109,7 +109,7 @@ static int learn(struct tune *t)
 	return t->has_fresh ? EXIT_DONE : EXIT_CHECK;
 }
 
-/* What those rules would pick in scenarios that are learned from, and nobody has measured. */
+/* Measures what those rules pick in training scenarios and has no time yet. */
 static int fill(struct tune *t, double seconds)
 {
 	const double began = budget_now();
@@ -119,9 +119,9 @@ static int fill(struct tune *t, double seconds)
 	return code ? code : confirm_run(t->own, &t->fresh, &asked, &o);
 }
 
-/* ---- old and new rules next to each other -------------------------------------------------- */
+/* ---- the gate ------------------------------------------------------------------------------ */
 
-/* Scenarios of split gate, as wishes and as a list: of the same indices. */
+/* The scenarios of split gate as wishes and as a list, with the same indices. */
 static int list_gate(struct tune *t, const struct gate *g, struct wishes *w,
 		     struct scenario_list *list)
 {
@@ -169,7 +169,7 @@ static int takes_any(const struct gate_report *r)
 	return n;
 }
 
-/* The judgement, and the rules that it puts in force. The database says how, so that `attune
+/* Applies the gate and installs the resulting rules. The database stores their basis, so `attune
  * induce` makes the same header. */
 static int install(struct tune *t)
 {
@@ -201,7 +201,7 @@ static int judge(struct tune *t, double seconds)
 	const struct sweep_options o = sweep_of(t, seconds - (budget_now() - began));
 	if (!code)
 		code = confirm_run(t->own, &t->installed, &asked, &o);
-	return code ? code : install(t); /* its header names the database with these times */
+	return code ? code : install(t); /* again: the header has the hash of the database */
 }
 
 /* ---- the steps ------------------------------------------------------------------------------ */
@@ -211,7 +211,7 @@ static int has_prior(const struct tune *t)
 	return *t->here.prior_gpu != '\0';
 }
 
-/* Shares of the time. One that a step leaves goes to the steps after it. */
+/* Shares of the time. Time that a step leaves goes to the later steps. */
 static const struct step {
 	const char *name;
 	int (*run)(struct tune *, double seconds);
@@ -265,8 +265,8 @@ static int add_set(const struct tune_options *o, const char *format, const char 
 	return access(path, R_OK) == 0;
 }
 
-/* The GPU's own sets, else the H200's: what was asked for, what is dense, what traces give; of a
- * full tune all kinds. */
+/* The GPU's own sets, else the H200's: the main set, the dense one and the traces; for a full tune
+ * all kinds. */
 static int name_sets(const struct tune *t, char name[MOST_SETS][80])
 {
 	static const char *const kinds[] = { "%s",       "dense_%s", "traces_%s", "shapes_%s",
@@ -291,7 +291,7 @@ static int split_names(const char *list, char name[MOST_SETS][80])
 	return n;
 }
 
-/* One in three of those held out is for the gate. */
+/* Moves one in three held-out scenarios to the gate. */
 static void draw_gate(struct scenario_list *list)
 {
 	for (int i = 0; i < list->n; i++)
@@ -313,13 +313,13 @@ static int load_scenarios(struct tune *t)
 	const int done = m && scenario_sets_load(&t->list, t->o->dir, set, n, t->o->model, m);
 	models_free(m);
 	if (done && !t->list.n)
-		complain("no scenario of %s in these sets",
+		complain("these sets have no scenario of %s",
 			 t->o->model ? t->o->model : "any model");
 	draw_gate(&t->list);
 	return done && t->list.n;
 }
 
-/* The rules in force as the basis of new ones. */
+/* Loads the rules in force as the basis of the new ones. */
 static int load_incumbent(struct tune *t)
 {
 	char *text = t->here.rules ? file_text(t->here.rules_path) : strdup("");
@@ -328,7 +328,7 @@ static int load_incumbent(struct tune *t)
 					   .rules = text,
 					   .prior = t->here.prior_gpu };
 	if (!text)
-		complain("%s: cannot be read", t->here.rules_path);
+		complain("%s cannot be read", t->here.rules_path);
 	t->has_from = text && inheritance_of(&t->from, &basis, t->here.db);
 	free(text);
 	return t->has_from;
@@ -372,15 +372,15 @@ static void end(struct tune *t)
 	data_free(t->own);
 }
 
-/* What the first measuring step would have to do. */
-static int foretell(struct tune *t, double seconds)
+/* Prints the work of the first measuring step. */
+static int forecast(struct tune *t, double seconds)
 {
 	struct sweep_forecast f = { 0 };
 	struct sweep_options o = has_prior(t) ? survey_of(t, 0) : sweep_of(t, 0);
 	o.device = NULL;
 	const int code = sweep_foresee(&o, &t->hello, &t->list, &f);
 	if (!code)
-		tune_foretell(t, &f, seconds);
+		tune_print_forecast(t, &f, seconds);
 	return code;
 }
 
@@ -393,14 +393,14 @@ int tune(const struct tune_options *o)
 	if (!code && o->undo)
 		code = here_undo(&t.here) ? EXIT_DONE : EXIT_CHECK;
 	if (!code && o->dry_run)
-		code = foretell(&t, seconds);
+		code = forecast(&t, seconds);
 	if (!code && !o->undo && !o->dry_run) {
 		progress_until(seconds);
-		tune_say_plan(&t, seconds);
+		tune_print_plan(&t, seconds);
 		code = run_steps(&t);
 		t.took_s = budget_now() - t.began;
 		if (!code)
-			code = tune_sum(&t);
+			code = tune_print_summary(&t);
 	}
 	end(&t);
 	return code;

@@ -1,4 +1,4 @@
-/* tune_cmd.c - attune tune: options. `make tune` runs it and links the library afterwards. */
+/* tune_cmd.c - options of `attune tune`. `make tune` runs it and then relinks the library. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/search/search.h"
@@ -25,20 +25,20 @@ enum {
 
 // clang-format off
 static const struct argp_option rows[] = {
-	{ "gpu",       'g',           "NAME",   0, "Refuse unless this machine has it (its GPUs, else its CPU)", 0 },
-	{ "device",    OPT_DEVICE,    "NAMES",  0, "Only these GPUs: cuda:0 or cuda:0,cuda:1 (all of that model)", 0 },
-	{ "preset",    OPT_PRESET,    "NAME",   0, "smoke: 1 minute, shows that all works; quick: 4 minutes; full: 18 (quick)", 0 },
-	{ "budget",    OPT_BUDGET,    "TIME",   0, "All of it ends after this: 90s, 10m, 2h (the preset's)", 0 },
-	{ "model",     'm',           "NAME@N", 0, "Only scenarios of this model and tensor-parallel degree", 0 },
-	{ "scenarios", OPT_SETS,      "SETS",   0, "Sets of scenarios in place of the GPU's own, separated by commas", 0 },
-	{ "trace-set", OPT_TRACE_SET, "FILE",   0, "A set in addition to these", 0 },
-	{ "dir",       OPT_DIR,       "DIR",    0, "Where sets and models.json are (scenarios)", 0 },
-	{ "results",   OPT_RESULTS,   "DIR",    0, "Databases; this machine's own is in its folder local (results)", 0 },
-	{ "generated", OPT_GENERATED, "DIR",    0, "Headers; this machine's own is in its folder local (generated)", 0 },
-	{ "dry-run",   OPT_DRY,       0,        0, "Say what would be measured, how long it takes and how much disk", 0 },
-	{ "undo",      OPT_UNDO,      0,        0, "Bring back the rules that the last tune replaced", 0 },
-	{ "anyway",    OPT_ANYWAY,    0,        0, "Measure although others use the machine", 0 },
-	{ "format",    OPT_FORMAT,    "FORMAT", 0, "Of the summary: table or json", 0 },
+	{ "gpu",       'g',           "NAME",   0, "Device to tune; fails if this machine lacks it (the GPU, else the CPU)", 0 },
+	{ "device",    OPT_DEVICE,    "NAMES",  0, "Use only these GPUs: cuda:0 or cuda:0,cuda:1 (all of that model)", 0 },
+	{ "preset",    OPT_PRESET,    "NAME",   0, "smoke: 1 minute, a test run; quick: 4 minutes; full: 18 minutes (quick)", 0 },
+	{ "budget",    OPT_BUDGET,    "TIME",   0, "Stop after this time: 90s, 10m, 2h (the preset's)", 0 },
+	{ "model",     'm',           "NAME@N", 0, "Use only scenarios of this model and tensor-parallel degree", 0 },
+	{ "scenarios", OPT_SETS,      "SETS",   0, "Comma-separated scenario sets (the GPU's own)", 0 },
+	{ "trace-set", OPT_TRACE_SET, "FILE",   0, "One more scenario set", 0 },
+	{ "dir",       OPT_DIR,       "DIR",    0, "Folder of the sets and models.json (scenarios)", 0 },
+	{ "results",   OPT_RESULTS,   "DIR",    0, "Folder of databases; DIR/local has this machine's (results)", 0 },
+	{ "generated", OPT_GENERATED, "DIR",    0, "Folder of headers; DIR/local has this machine's (generated)", 0 },
+	{ "dry-run",   OPT_DRY,       0,        0, "Print the work, the time and the disk space; measure nothing", 0 },
+	{ "undo",      OPT_UNDO,      0,        0, "Restore the rules that the last tune replaced", 0 },
+	{ "anyway",    OPT_ANYWAY,    0,        0, "Measure even if other programs use the machine", 0 },
+	{ "format",    OPT_FORMAT,    "FORMAT", 0, "Format of the summary: table or json (table)", 0 },
 	{ 0 }
 };
 // clang-format on
@@ -48,7 +48,7 @@ static void preset_arg(struct argp_state *state, struct tune_options *o, const c
 	for (o->preset = 0; o->preset < NUM_PRESETS; o->preset++)
 		if (!strcmp(preset_names[o->preset], text))
 			return;
-	argp_error(state, "--preset is \"%s\"; it must be smoke, quick or full", text);
+	argp_error(state, "--preset \"%s\" must be smoke, quick or full", text);
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -82,15 +82,13 @@ static const struct argp help = {
 	rows,
 	parse_option,
 	NULL,
-	"Measures kernels on this machine and installs rules that choose among them where they "
-	"beat "
-	"the rules in force."
-	"\vIt starts from the rules of the nearest GPU, measures where they lose, learns rules of "
-	"its own, and runs both next to each other on scenarios that none of them learned from. "
-	"Each "
-	"of the decisions (prefill, decode, mixed batches) is replaced only where the new one is "
-	"faster beyond noise. What it measures is in results/local, the rules in generated/local; "
-	"the same command goes on after an interrupt.\n\n"
+	"Measures kernels on this machine, learns rules that choose among them, and installs the "
+	"rules that beat those in force."
+	"\vA tune starts from the rules of the nearest GPU. It measures candidates, learns new "
+	"rules, and races new against old on scenarios that neither learned from. Each decision "
+	"(prefill, decode, mixed batches) is replaced only if the new one is faster beyond noise. "
+	"Times go to results/local, rules to generated/local. The same command resumes after an "
+	"interrupt.\n\n"
 	"Examples:\n  attune tune --preset smoke\n  attune tune --budget 10m --model "
 	"llama3.1-8b@1\n"
 	"  attune tune --undo",

@@ -1,4 +1,4 @@
-/* tune_here.c - which rules and databases count on this machine, and their files. */
+/* tune_here.c - finds, installs and restores the rules and databases of this machine. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "tuner/base/base.h"
@@ -22,11 +22,11 @@ static int make_folder(const char *parent, const char *name)
 	snprintf(path, sizeof path, "%s/%s", parent, name);
 	if (!mkdir(path, 0777) || errno == EEXIST)
 		return 1;
-	complain("%s: the folder cannot be made: %s", path, strerror(errno));
+	complain("%s: the folder cannot be created: %s", path, strerror(errno));
 	return 0;
 }
 
-/* A machine's own rules that this attune made, or one that wrote the same form. */
+/* Whether local rules are there, in the form that this version writes. */
 static int has_own_rules(const struct here *h)
 {
 	char *text = is_there(h->header) ? file_text(h->header) : NULL;
@@ -35,8 +35,8 @@ static int has_own_rules(const struct here *h)
 	return has;
 }
 
-/* A CPU's rules are of instruction sets and a number of threads, a GPU's of its model: what is
- * local is of this machine, the rest of whichever the library takes for such a device. */
+/* Local rules come first: they belong to this machine. Otherwise those that the library selects
+ * for the device: by instruction sets and threads for a CPU, by model for a GPU. */
 static void find_rules(struct here *h, const struct device_info *d, const char *generated)
 {
 	const struct selector *s = selector_for(d, ATTUNE_BF16);
@@ -55,7 +55,7 @@ static void find_rules(struct here *h, const struct device_info *d, const char *
 		h->rules = strcmp(s->gpu, h->gpu) ? RULES_BORROWED : RULES_COMMITTED;
 }
 
-/* The database of the same GPU, else of the one that the library borrows from. */
+/* The committed database of this GPU, else of the one that the library borrows rules from. */
 static void find_prior(struct here *h, const struct device_info *d, const char *results)
 {
 	const struct selector *s = selector_for(d, ATTUNE_BF16);
@@ -81,7 +81,7 @@ int here_find(struct here *h, const struct device_info *d, const char *results,
 	return make_folder(results, "local") && make_folder(generated, "local");
 }
 
-void here_say_rules(const struct here *h, char *text, size_t size)
+void here_rules_text(const struct here *h, char *text, size_t size)
 {
 	static const char *const kinds[] = { [RULES_NONE] = "the kernels' defaults",
 					     [RULES_BORROWED] = "the borrowed rules of",
@@ -99,7 +99,7 @@ static int put_aside(const char *from, const char *to)
 	return 0;
 }
 
-/* Where there are no rules of before, the project's own count again. */
+/* Without previous rules, the committed ones are in force again. */
 int here_undo(const struct here *h)
 {
 	char aside[PATH_MAX + 8];

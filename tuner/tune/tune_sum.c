@@ -1,5 +1,5 @@
-/* tune_sum.c - what a tune says: one line before it begins, one summary of a few lines in the end.
- * The tables behind it are `attune eval`'s. */
+/* tune_sum.c - prints one line before a tune, the forecast of --dry-run, and the summary at the
+ * end. `attune eval` prints the tables behind the summary. */
 #include "tune.h"
 #include "harness/base/base.h"
 #include "harness/base/json_out.h"
@@ -32,15 +32,15 @@ static double percent(double ratio)
 	return 100 * (1 / ratio - 1);
 }
 
-/* Of new rules: "3.1 % faster (1.0 to 5.2, 12 scenarios)", "2.0 % slower (1 scenario)". */
+/* The gain of new rules: "3.1 % faster (1.0 to 5.2, 12 scenarios)", "2.0 % slower (1 scenario)". */
 static void print_gain(const struct gate_figures *f)
 {
 	const int is_slower = f->ratio > 1;
-	const char *who = f->taken ? "" : "the new ones ";
+	const char *subject = f->taken ? "" : "new rules ";
 	if (is_slower)
-		printf("%s%.1f %% slower (", who, 100 * (f->ratio - 1));
+		printf("%s%.1f %% slower (", subject, 100 * (f->ratio - 1));
 	else
-		printf("%s%.1f %% faster (", who, percent(f->ratio));
+		printf("%s%.1f %% faster (", subject, percent(f->ratio));
 	if (f->n > 1 && is_slower)
 		printf("%.1f to %.1f, ", 100 * (f->low - 1), 100 * (f->high - 1));
 	else if (f->n > 1)
@@ -51,7 +51,7 @@ static void print_gain(const struct gate_figures *f)
 static void print_rules(const struct tune *t)
 {
 	char text[160];
-	here_say_rules(&t->here, text, sizeof text);
+	here_rules_text(&t->here, text, sizeof text);
 	printf("%-10s", "rules");
 	for (int g = 0; g < NUM_GATE_GROUPS; g++) {
 		const struct gate_figures *f = &t->gate.group[g];
@@ -59,10 +59,10 @@ static void print_rules(const struct tune *t)
 		if (f->n)
 			print_gain(f);
 		else
-			fputs(f->same ? "the same" : "not measured", stdout);
+			fputs(f->same ? "same as before" : "not measured", stdout);
 	}
-	printf("\n%-10s%s; before: %s\n", "", t->takes ? t->here.header : "nothing was installed",
-	       text);
+	printf("\n%-10s%s%s; before: %s\n", "", t->takes ? "installed " : "nothing was installed",
+	       t->takes ? t->here.header : "", text);
 }
 
 static void print_held_out(const struct tune *t, const struct held_out *h)
@@ -70,12 +70,12 @@ static void print_held_out(const struct tune *t, const struct held_out *h)
 	char batch[BATCH_WORDS];
 	printf("%-10s", "held out");
 	if (!h->n) {
-		printf("no scenario was judged; more time judges some\n");
+		printf("no scenario was measured with all rules; give more time (--budget)\n");
 		return;
 	}
 	const struct measured *m = &t->own->v[h->worst_at];
 	batch_words(batch, m->batch_text);
-	printf("%.3f x the fastest measured, before %.3f, kernels' defaults %.2f (%d scenarios); "
+	printf("%.3f x the fastest measured; before %.3f, kernels' defaults %.2f (%d scenarios); "
 	       "worst %.2f: %s %s\n",
 	       h->slowdown[INSTALLED], h->slowdown[BEFORE], h->slowdown[DEFAULTS], h->n, h->worst,
 	       m->model, batch);
@@ -86,8 +86,8 @@ static void print_time(const struct tune *t)
 	const double *s = t->sum.spent_s;
 	const double measuring = s[SPENT_CHECKING] + s[SPENT_UPLOADING] + s[SPENT_RACING];
 	char all[32];
-	printf("%-10s%s in all: waiting for compilers %.0f s, checking %.0f s, buffers %.0f s, "
-	       "races %.0f s, learning %.0f s; the device ran %.0f s, %.0f %% of measuring\n",
+	printf("%-10s%s: compiling %.0f s, checking %.0f s, uploading %.0f s, races %.0f s, "
+	       "learning %.0f s; the device was busy %.0f s, %.0f %% of the measuring\n",
 	       "time", minutes(all, t->took_s), s[SPENT_COMPILING], s[SPENT_CHECKING],
 	       s[SPENT_UPLOADING], s[SPENT_RACING], t->learning_s, s[SPENT_DEVICE],
 	       measuring > 0 ? 100 * s[SPENT_DEVICE] / measuring : 0);
@@ -100,8 +100,8 @@ static void print_next(const struct tune *t)
 	if (left > 0)
 		printf("make tune%s measures some of the other %d scenarios; ",
 		       t->o->preset == PRESET_FULL ? " again" : " PRESET=full", left);
-	printf("attune eval --gpu %s has the tables%s\n", t->here.gpu,
-	       t->takes ? "; make tune UNDO=1 brings the rules of before back" : "");
+	printf("attune eval --gpu %s prints the tables%s\n", t->here.gpu,
+	       t->takes ? "; make tune UNDO=1 restores the previous rules" : "");
 }
 
 static void print_json(const struct tune *t, const struct held_out *h)
@@ -144,7 +144,7 @@ static void print_json(const struct tune *t, const struct held_out *h)
 	out_print(o, 2, stdout);
 }
 
-int tune_sum(struct tune *t)
+int tune_print_summary(struct tune *t)
 {
 	struct held_out h;
 	long long failed = 0;
@@ -156,8 +156,8 @@ int tune_sum(struct tune *t)
 		print_json(t, &h);
 		return EXIT_DONE;
 	}
-	printf("%-10s%d of %d scenarios measured on this machine, %lld times, %lld noisy, %lld "
-	       "failed: %s\n",
+	printf("%-10s%d of %d scenarios measured on this machine: %lld times, %lld noisy, %lld "
+	       "failed; in %s\n",
 	       t->here.gpu, t->own->n, t->list.n, t->sum.measured,
 	       (long long)t->sum.failed[OUTCOME_NOISY], failed, t->here.db);
 	print_rules(t);
@@ -179,30 +179,30 @@ static void count_splits(const struct tune *t, int *gate, int *held)
 	}
 }
 
-void tune_say_plan(const struct tune *t, double seconds)
+void tune_print_plan(const struct tune *t, double seconds)
 {
 	char text[160], time[32];
 	int gate, held;
-	here_say_rules(&t->here, text, sizeof text);
+	here_rules_text(&t->here, text, sizeof text);
 	count_splits(t, &gate, &held);
 	complain(
-	    "%s (%s%s%s), %s, from %s; %d scenarios: %d to learn from, %d for the gate, %d held "
-	    "out",
+	    "%s (%s%s%s), %s min, from %s; %d scenarios: %d to learn from, %d for the gate, %d "
+	    "held out",
 	    t->here.gpu, t->hello.info.name, *t->devices ? ", " : "", t->devices,
 	    minutes(time, seconds), text, t->list.n, t->list.n - gate - held, gate, held);
 }
 
-/* Bytes that a row of the database and a compiled kernel take, rounded up from those of the
- * committed databases and of what is in the cache after a quick tune. */
+/* Bytes of a database row and of a compiled kernel, rounded up from the committed databases and
+ * from the cache after a quick tune. */
 enum { ROW_BYTES = 100, CPU_BINARY_BYTES = 40000, GPU_BINARY_BYTES = 100000 };
 
-void tune_foretell(const struct tune *t, const struct sweep_forecast *f, double seconds)
+void tune_print_forecast(const struct tune *t, const struct sweep_forecast *f, double seconds)
 {
 	char time[32];
 	const int on_cpu = t->hello.info.backend == BACKEND_CPU;
 	const double binary = on_cpu ? CPU_BINARY_BYTES : GPU_BINARY_BYTES;
-	printf("%s: at most %d races of %d scenario parts, %d binaries to compile, %s, %.0f MB on "
-	       "disk\n",
+	printf("%s: at most %d races of %d scenario parts, %d binaries to compile, %s min, %.0f "
+	       "MB on disk\n",
 	       t->here.gpu, f->races, f->parts, f->binaries, minutes(time, seconds),
 	       1e-6 * (f->binaries * binary + (double)f->cells * ROW_BYTES));
 }
