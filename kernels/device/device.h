@@ -61,8 +61,8 @@ struct graph_switch {
 /* Variants of a launch, for `attune bench --host`, which measures their cost on the host. Launches
  * stand between begin and end; end waits for them. */
 struct launch_ways {
-	const char *(*name)(
-	    int way, int *is_small); /* NULL after the last. *is_small: its argument is one word */
+	/* NULL after the last; *is_small: its argument is one word */
+	const char *(*name)(int way, int *is_small);
 	enum attune_status (*begin)(struct device *, int way);
 	enum attune_status (*launch)(struct device *, int way, const struct code *,
 				     const struct geometry *, const void *args);
