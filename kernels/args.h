@@ -1,8 +1,7 @@
-/* args.h - what every attention kernel is given, on every backend.
+/* args.h - struct attune_args, the argument of every attention kernel on every backend.
  *
- * One struct, passed by value to GPU kernels and by pointer to CPU cells, so
- * that a launch needs no per-kernel signature. Device sources include this
- * file too: no pointers to host types, no includes beyond the compiler's own.
+ * GPU kernels take it by value, CPU cells by pointer, so that launches need no per-kernel
+ * signature. Device sources include this file too: no pointers to host types, no includes.
  *
  * Shapes (all strides in elements, the innermost stride is 1):
  *
@@ -15,14 +14,13 @@
  *   query_start   [num_seqs + 1]                   running sum of query lengths
  *   seq_lens      [num_seqs]                       context + query length
  *
- * Query token i of a sequence stands at position seq_len - query_len + i. With
- * `causal` it sees keys 0..position, else all; with `window` w none of those
- * before position - w + 1. A query with no visible key (query longer than the
- * sequence) gets zeros.
+ * Query token i of a sequence has position seq_len - query_len + i. With `causal` it sees keys
+ * 0..position, else all; with `window` w no keys before position - w + 1. A query without a visible
+ * key (query longer than the sequence) gets zeros.
  *
- * The cache holds all seq_len keys. Where a shape has them, k_new and v_new hold
- * those of the query's tokens once more, in rows as q: token i's at its position.
- * Of a query longer than the sequence only the last seq_len tokens have keys.
+ * The cache holds all seq_len keys. k_new and v_new, if the shape has them, repeat those of the
+ * query's tokens, with rows as in q. If a query is longer than its sequence, only its last seq_len
+ * tokens have keys.
  *
  *   score = scale * (q . k);  softcap c > 0: score = c * tanh(score / c);
  *   alibi: score += slope[head] * (key position - query position);
@@ -37,7 +35,7 @@
 #ifndef ATTUNE_ARGS_H
 #define ATTUNE_ARGS_H
 
-/* Sequences as seq_begin .. max_query below say it. */
+/* A range of sequences, as seq_begin .. max_query below. */
 struct attune_range {
 	int seq_begin, seq_count;
 	int min_query, max_query;
@@ -67,8 +65,8 @@ struct attune_args {
 	int num_kv_heads;
 	int group; /* query heads that share one KV head */
 	int page_size;
-	/* n / page_size == (n * page_magic) >> 32, exactly, for 0 <= n < 2^31 / page_size
-	 * steps: see attune_page_magic() in kernel.h */
+	/* n / page_size == (n * page_magic) >> 32 for all keys n that batches may have: see
+	 * page_magic() in spec/part.c */
 	unsigned page_magic;
 
 	/* The part of the batch that this launch computes: sequences
@@ -83,7 +81,7 @@ struct attune_args {
 	float scale;
 	float softcap; /* 0: none */
 
-	void *scratch; /* of SCRATCH in the kernel's .def */
+	void *scratch; /* SCRATCH of the kernel's .def */
 
 	/* K and V of this step's tokens; null where the shape has none */
 	const void *k_new;
@@ -92,14 +90,15 @@ struct attune_args {
 	long long v_new_token_stride, v_new_head_stride;
 
 	union {
-		/* The last page of the last sequence that has keys, as known when the batch was planned:
-		 * entries up to there may be read before lengths are. Null: none may. */
+		/* The table's entry of the last page of the last sequence that has keys, when the
+		 * batch was planned: entries up to it may be read before the lengths. Null: none
+		 * may. */
 		const int *table_last;
-		const int *schedule; /* of persistent kernels, instead; see schedule.h */
+		const int *schedule; /* in persistent kernels; see schedule.h */
 	};
-	int option[4];       /* what else a launch says, as the kernel's .def has it */
+	int option[4];       /* PASS of the kernel's .def */
 
-	struct attune_range prefill, decode; /* of the part; seq_count 0: none */
+	struct attune_range prefill, decode; /* sequences of the part; seq_count 0: none */
 };
 
 #endif

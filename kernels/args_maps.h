@@ -1,32 +1,32 @@
-/* args_maps.h - what a kernel is given beyond args.h whose .def has MAPS: descriptors by which an
- * SM's copy engine brings boxes of a tensor from K and V to shared memory (tensor maps of sm_90).
- * Apart from args.h, since what has been measured of the others is known by the text they include.
+/* args_maps.h - struct attune_mapped, the argument of kernels with MAPS: tensor maps of sm_90, by
+ * which an SM's copy engine copies boxes of K and V to shared memory. It is not in args.h, since
+ * measurements of other kernels are tied to the text that they include.
  *
- * To a map K is five-dimensional, the same elements as by page, slot and head:
+ * A map sees K as five-dimensional:
  *
  *   [KV head][group of 8 slots][piece of a head][slot of the group][column of the piece]
  *
- * Slots that follow one another are slot_stride apart, so groups are 8 times that. Those of page p
- * begin at group p * groups, groups = page_stride / (8 * slot_stride), which must be whole. A box
- * is of all pieces of whole groups of one head. Beyond the last KV head there are zeros. */
+ * Slots are slot_stride apart, groups 8 times that. Page p begins at group p * groups, with groups
+ * = page_stride / (8 * slot_stride), which must be whole. A box has all pieces of whole groups of
+ * one head. Beyond the last KV head a map reads zeros. */
 #ifndef ATTUNE_ARGS_MAPS_H
 #define ATTUNE_ARGS_MAPS_H
 
 #include "args_more.h"
 
-/* Columns of a piece: as many as fill a row of the swizzle, 128 or 64 bytes. */
+/* Columns of a piece: they fill a row of the swizzle, 128 or 64 bytes. */
 #define MAP_PIECE(head_size) ((head_size) % 64 ? 32 : 64)
 
-/* Of the driver's making. */
+/* A CUtensorMap of the driver. */
 struct __attribute__((aligned(64))) attune_map {
 	unsigned long long word[16];
 };
 
-/* What such a kernel is launched with, by value. */
+/* Passed by value. */
 struct attune_mapped {
 	struct attune_call call;
 	int k_groups, v_groups; /* of a page */
-	struct attune_map k, v; /* of caches of 16 bits; there are none of others */
+	struct attune_map k, v; /* only of caches of 16 bits */
 };
 
 #endif

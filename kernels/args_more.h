@@ -1,11 +1,11 @@
-/* args_more.h - what some attention kernels are given beyond args.h, those whose .def has
- * TAKES_MORE: the scales of an 8-bit cache, and a place for the LSE. Apart from args.h, since what
- * has been measured of the others is known by the text that they include.
+/* args_more.h - struct attune_call, the argument of kernels with TAKES_MORE: args.h, the scales of
+ * an 8-bit cache and the LSE. It is not in args.h, since measurements of other kernels are tied to
+ * the text that they include.
  *
- *   k_scale, v_scale  by sequence and KV head; a stride may be 0. A key is scale * what the
- *                     cache has, and so is a value
- *   lse               [num_tokens][num_query_heads], by token and head: log(sum of e^score), a
- *                     sink's logit with it; minus infinity where a row sees no key */
+ *   k_scale, v_scale  by sequence and KV head; a stride may be 0. Keys and values are the cache's
+ *                     elements times these
+ *   lse               [num_tokens][num_query_heads], by token and head: log(sum of e^score),
+ *                     including a sink's logit; minus infinity if a row sees no key */
 #ifndef ATTUNE_ARGS_MORE_H
 #define ATTUNE_ARGS_MORE_H
 
@@ -19,7 +19,7 @@ struct attune_more {
 	long long lse_token_stride, lse_head_stride;
 };
 
-/* What such a kernel is launched with, by value. */
+/* Passed by value. */
 struct attune_call {
 	struct attune_args args;
 	struct attune_more more;

@@ -26,7 +26,7 @@
  * nothing else that was measured costs as little (README.md, "CUDA graphs").
  *
  *   attune_plan_batch(op, &batch, &plan);
- *   the graph whose plan attune_plan_serves(&its_plan, &plan); none: capture one
+ *   replay the graph with attune_plan_serves(&its_plan, &plan); if there is none, capture one
  *
  * Where the host does not know the lengths, a graph can plan on the device at each replay. With
  * plan.lengths set to ATTUNE_LENGTHS_VARY a captured attune_run does so by itself, in a workspace
@@ -47,7 +47,7 @@ extern "C" {
 enum attune_status {
 	ATTUNE_OK = 0,
 	ATTUNE_INVALID,     /* an argument makes no sense */
-	ATTUNE_UNSUPPORTED, /* sensible, but this backend cannot */
+	ATTUNE_UNSUPPORTED, /* valid, but this backend cannot do it */
 	ATTUNE_NO_DEVICE,   /* no such device, or no driver */
 	ATTUNE_NO_MEMORY,
 	ATTUNE_TOO_SMALL, /* the workspace, or a text buffer */
@@ -58,8 +58,8 @@ enum attune_status {
  * infinity. Only the cache may have it, with q and out of 16 bits. */
 enum attune_dtype { ATTUNE_F32, ATTUNE_F16, ATTUNE_BF16, ATTUNE_E4M3 };
 
-/* How K and V of one page and KV head lie. Pages and heads are found by
- * k_page_stride, k_head_stride, v_page_stride and v_head_stride in both.
+/* The layout of K and V within one page and KV head. In both layouts page and head strides find the
+ * page and the head.
  *
  *   STRIDED  K, V [page_size][head_size]: slots by k_slot_stride, v_slot_stride
  *   CLASSIC  K    [head_size / x][page_size][x], x = 16 bytes / element
@@ -71,7 +71,7 @@ enum attune_kv_layout { ATTUNE_KV_STRIDED, ATTUNE_KV_CLASSIC };
 typedef struct attune_context attune_context;
 typedef struct attune_op attune_op;
 
-/* What stays the same over all batches of a layer. */
+/* What all batches of a layer have in common. */
 typedef struct attune_shape {
 	int num_query_heads; /* a multiple of num_kv_heads, 65535 at most */
 	int num_kv_heads;
@@ -133,7 +133,7 @@ typedef struct attune_batch {
  * round to an infinity although the mean is finite. Sinks are finite or minus infinity, which means
  * none; the lowest float means none, too.
  *
- * On the CPU denormal floats count as zeros, in q, k and v and in what is computed from them.
+ * On the CPU denormal floats count as zeros, in q, k and v and in all that is computed from them.
  *
  * Same bits. The same plan on the same tensors gives the same bits, on the same device and version.
  * The other sequences of a batch may change which kernel runs a sequence and into how many segments
@@ -165,7 +165,7 @@ typedef struct attune_tensors {
 	int64_t k_scale_seq_stride, k_scale_head_stride;
 	int64_t v_scale_seq_stride, v_scale_head_stride;
 	/* [num_tokens][num_query_heads], by token and head: the natural logarithm of the sum of
-	 * e^score over the keys that the row sees and, where there are sinks, its head's sink;
+	 * e^score over the keys that the row sees, plus its head's sink if there are sinks;
 	 * minus infinity for a row that sees no key. */
 	float *lse;
 	int64_t lse_token_stride, lse_head_stride;
@@ -186,7 +186,7 @@ typedef struct attune_part {
 	int min_query, max_query;    /* the query lengths in it that this part computes */
 	int resolved;                /* the op's own: what its choice means for this batch */
 	int64_t range_tokens;        /* query tokens from seq_begin to the last of them */
-	int64_t max_seq;             /* keys of the longest, where the launch depends on them */
+	int64_t max_seq;             /* keys of the longest sequence, if the launch depends on it */
 	size_t workspace;            /* bytes of partials */
 	attune_span prefill, decode; /* its sequences of either phase */
 } attune_part;
@@ -194,7 +194,7 @@ typedef struct attune_part {
 /* How two parts share the device. */
 enum attune_how {
 	ATTUNE_SERIAL = 0, /* the prefill part, then the decode part */
-	ATTUNE_STREAMS     /* side by side on two streams; serial where there is no second one */
+	ATTUNE_STREAMS     /* at a time, on two streams; serial if there is no second one */
 };
 
 /* What the replays of a captured attune_run do. */
@@ -328,8 +328,7 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 				   const attune_batch *batch, int32_t *schedule, size_t room,
 				   size_t *words);
 
-/* The largest workspace of any batch of at most these sizes, so that it can
- * be allocated once. */
+/* The largest workspace of any batch within these sizes, to be allocated once. */
 enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int max_tokens,
 					size_t *bytes);
 

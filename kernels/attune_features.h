@@ -1,5 +1,5 @@
-/* attune_features.h - the struct that generated heuristics read. Plain integers, so
- * that it compiles as C, C++ and device code. */
+/* attune_features.h - struct attune_features, the input of generated heuristics. Plain integers,
+ * for C, C++ and device code. */
 #ifndef ATTUNE_FEATURES_H
 #define ATTUNE_FEATURES_H
 
@@ -8,7 +8,7 @@
 #else
 #define ATTUNE_SELECT static inline
 #endif
-#define BOTH_SIDES ATTUNE_SELECT /* what the host and kernels work out by the same lines */
+#define BOTH_SIDES ATTUNE_SELECT /* for functions that host and device share */
 
 /* Every member a long long, in the order of features.def. */
 struct attune_features {

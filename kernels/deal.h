@@ -1,28 +1,27 @@
-/* deal.h - dealing the keys of a batch evenly to the blocks of a fixed grid, for ring_list.cu; the
- * same lines on the host, for those who want to know.
+/* deal.h - deals the keys of a batch evenly to the blocks of a fixed grid, for ring_list.cu and, on
+ * the host, for tests.
  *
- * An item is a Q block and a KV head. It counts `start` units, for what its start costs, and one
- * for each of its tiles, of which it has one at least. Items lie one after the other:
+ * An item is a Q block and a KV head. It has `start` units, the cost of its start, and one unit for
+ * each of its tiles, at least one. Items lie one after the other:
  *
  *   units    | S S t t t t t t t | S S t | S S t t t t t t t t t t t t |
  *   blocks   |      0      |      1      |      2      |       3       |
  *
- * Nothing but lengths decides which block has which tiles. A tile is one block's; blocks
- * between the first and the last of an item's have nothing but tiles of it. So a block cuts two
- * items at most, the one that it begins with and the one that it ends with, and what it found
- * of these has a place of its own, whatever the batch: slot 2 * block of an item that another block
- * began, 2 * block + 1 of one that it begins itself. */
+ * Lengths alone decide which block has which tiles. A tile belongs to one block; blocks between the
+ * first and the last of an item have only tiles of that item. So a block shares at most two items
+ * with others, its first and its last, and their partials have fixed slots for any batch: 2 * block
+ * for an item that another block began, 2 * block + 1 for an item that it began itself. */
 #ifndef ATTUNE_DEAL_H
 #define ATTUNE_DEAL_H
 
 #include "attune_features.h"
 
 struct deal {
-	unsigned blocks;     /* that are dealt any */
-	unsigned each, more; /* units of a block; so many have one more, the first */
+	unsigned blocks;     /* with any units */
+	unsigned each, more; /* units of a block; the first `more` blocks have one more */
 };
 
-/* least: units that a block is to have, as long as there is one block */
+/* least: fewest units of a block, unless there is only one block */
 BOTH_SIDES struct deal deal_units(unsigned units, unsigned blocks, unsigned least)
 {
 	const unsigned most = units / least;
@@ -34,29 +33,30 @@ BOTH_SIDES struct deal deal_units(unsigned units, unsigned blocks, unsigned leas
 	return d;
 }
 
-/* The first unit of a block; where it is dealt none, the end of all. */
+/* The first unit of a block; the end of all units if it has none. */
 BOTH_SIDES unsigned deal_begin(const struct deal *d, unsigned block)
 {
 	block = block < d->blocks ? block : d->blocks;
 	return block * d->each + (block < d->more ? block : d->more);
 }
 
-/* The block that a unit is dealt to. */
+/* The block of a unit. */
 BOTH_SIDES unsigned deal_block(const struct deal *d, unsigned unit)
 {
 	const unsigned longer = d->more * (d->each + 1);
 	return unit < longer ? unit / (d->each + 1) : d->more + (unit - longer) / d->each;
 }
 
-/* What a block has of an item. */
+/* A block's share of an item. */
 struct stretch {
-	unsigned first, tiles; /* tiles 0: its start alone, which is nothing to do */
-	unsigned owner, parts; /* the first block that has tiles of the item; how many have */
+	unsigned first, tiles; /* tiles 0: only units of its start, no work */
+	unsigned owner, parts; /* the first block with tiles of the item; number of such blocks */
 	unsigned next;         /* the unit that follows */
 };
 
-/* Of the block from its unit `unit` on, to the end of the item or of the block's units. begin: the
- * item's first. Where it has all tiles there is nothing to divide, which takes long on a GPU. */
+/* The block's share from `unit` on, to the end of the item or of the block's units. begin: the
+ * item's first unit. A block with all tiles of an item needs no division, which is slow on a
+ * GPU. */
 BOTH_SIDES struct stretch deal_stretch(const struct deal *d, unsigned block, unsigned begin,
 				       unsigned start, unsigned tiles, unsigned unit)
 {
@@ -70,7 +70,7 @@ BOTH_SIDES struct stretch deal_stretch(const struct deal *d, unsigned block, uns
 	return s;
 }
 
-/* Where a block leaves what it found of an item that several have. */
+/* The slot of a block's partial of an item that several blocks share. */
 BOTH_SIDES unsigned deal_slot(unsigned block, unsigned owner)
 {
 	return 2 * block + (block == owner);

@@ -1,13 +1,13 @@
-/* mixed.h - how many units are to begin with the decodes of a mixed batch, where all then take
- * items of its prefills (warpgroup_mixed.def), and into how many segments its prefills are cut:
- * as let all end first, if items are alike.
+/* mixed.h - estimates for warpgroup_mixed how many units should begin with the decodes of a mixed
+ * batch, and into how many segments to cut its prefills, so that the last unit ends soonest. All
+ * items are taken to be alike.
  *
  *   d units       | decodes, t | leave | item | item |
  *   the others    | item | item | item | item | item |
  *
- * What a unit does in a nanosecond is of an H200, and was fitted to 513 mixed batches that an earlier
- * text of warpgroup_mixed had run by several numbers of units: 1.021 times the best of these in the
- * geometric mean. Of today's text see results/README.md. */
+ * The rates below are an H200's, fitted to 513 mixed batches that an earlier version of
+ * warpgroup_mixed had run by several numbers of units: the picks took 1.021 times the best of these
+ * in the geometric mean. results/README.md has today's version. */
 #ifndef ATTUNE_MIXED_H
 #define ATTUNE_MIXED_H
 
@@ -17,14 +17,20 @@
 struct mixed {
 	int units;
 	long long items, item_ns;
-	long long bytes;   /* that decodes read */
-	long long streams; /* of decodes: one a sequence, KV head and Q block of 8 rows */
+	long long bytes;   /* read by decodes */
+	long long streams; /* decodes: sequences x KV heads x Q blocks of 8 rows */
 };
 
-/* Prefills by warpgroups; decodes, of which a unit reads UNIT_READS and loses STREAM_NS with each
- * stream, half of the units at most HALF_READS together, and more of them, of which some GPCs have
- * more than others, ALL_READS; what comes before they read, and from their end to the first product.
- * A cut is to gain a tenth; each segment costs its start and its share of joining. */
+/* Flops, bytes and times per ns of a unit, except where noted.
+ *
+ *   UNIT_FLOPS   of prefills, by warpgroups
+ *   UNIT_READS   bytes of decodes; each stream costs STREAM_NS more
+ *   HALF_READS   most bytes of half of the units together
+ *   ALL_READS    most bytes of more units, when some GPCs have more of them than others
+ *   START_NS     before decodes read
+ *   LEAVE_NS     from the end of the decodes to the first product
+ *   SEGMENT_NS   a segment's start and its share of the merge
+ *   LEAST_GAIN   cuts must gain a tenth */
 enum {
 	UNIT_FLOPS = 4400,
 	UNIT_READS = 94,
@@ -38,7 +44,8 @@ enum {
 	LEAST_GAIN = 10
 };
 
-/* Of Q blocks of so many rows of one query head. Of sequences' last ones half are counted. */
+/* Q blocks have `rows` rows of one query head. Half of the sequences' last, partial blocks
+ * count. */
 static inline struct mixed mixed_of(const struct part *p, const attune_shape *s, int units,
 				    int rows, int segments)
 {
@@ -57,7 +64,7 @@ static inline struct mixed mixed_of(const struct part *p, const attune_shape *s,
 			       f->decode_seqs * s->num_kv_heads * parts_of(group, 8) };
 }
 
-/* When units that decode have read all. */
+/* When `decoding` units have read all keys of the decodes. */
 static inline long long mixed_reads_ns(const struct mixed *m, int decoding)
 {
 	const int most = decoding <= m->units / 2 ? HALF_READS : ALL_READS;
@@ -65,13 +72,13 @@ static inline long long mixed_reads_ns(const struct mixed *m, int decoding)
 	return START_NS + max_of(alone / decoding, m->bytes / most);
 }
 
-/* Until all is done, if units that decode are done at t: the last to end is one of the others,
- * or one that began with decodes. */
+/* The time until all is done, if the decodes end at t. The last unit is one of the others or one
+ * that began with decodes. */
 static inline long long mixed_ns(const struct mixed *m, int decoding, long long t)
 {
 	const long long leave = t + LEAVE_NS, others = m->units - decoding;
 	const long long before =
-	    leave / m->item_ns; /* items that each of the others ends by then */
+	    leave / m->item_ns; /* items that each other unit has finished by then */
 	const long long rounds = parts_of(m->items + decoding * (before + 1), m->units);
 	const long long alone = others ? parts_of(m->items, others) : 1ll << 40;
 	const long long left = max_of(m->items - others * before, 0);
@@ -79,8 +86,8 @@ static inline long long mixed_ns(const struct mixed *m, int decoding, long long 
 	return min_of(max_of(by_others, t), leave + parts_of(left, m->units) * m->item_ns);
 }
 
-/* The sum of what it takes should reads take as long as is thought, a quarter less or a third
- * more: a number of units is no good where a little more makes for one more round of items. */
+/* The sum of the times if reads take as long as estimated, a quarter less or a third more: avoids a
+ * number of units for which slightly slower reads cost another round of items. */
 static inline long long mixed_sum_ns(const struct mixed *m, int decoding)
 {
 	const long long t = mixed_reads_ns(m, decoding);
@@ -88,9 +95,9 @@ static inline long long mixed_sum_ns(const struct mixed *m, int decoding)
 	       mixed_ns(m, decoding, t * 4 / 3);
 }
 
-/* Of multiples of `step` up to all units the best; of equals the most, which may read less than
- * is assumed here. *ns: the sum of that. Below half of them fewer units read longer: when reads alone
- * take as long as the best so far, no fewer are any better. */
+/* The best of the multiples of `step` up to all units; of equals the largest. *ns: its sum. Below
+ * half of the units, fewer units read longer: once reads alone take as long as the best sum, no
+ * smaller number is better. */
 static inline int mixed_units(const struct mixed *m, int step, long long *ns)
 {
 	int best = 0;
@@ -106,7 +113,7 @@ static inline int mixed_units(const struct mixed *m, int step, long long *ns)
 	return best;
 }
 
-/* Units + 65536 segments. segments: given, or 0: of 1 to `most` the best. */
+/* Returns units + 65536 x segments. segments 0: the best of 1 to `most`. */
 static inline int mixed_split(const struct part *p, const attune_shape *s, int units, int rows,
 			      int step, int segments, int most)
 {

@@ -1,6 +1,6 @@
-/* part.h - the part of a batch that one launch computes, and its features: integers that
- * the host and a kernel work out by the same lines, so that they cannot differ. For C and
- * device code; what only the host does is in part.c. */
+/* part.h - the part of a batch that one launch computes, and its features. Host and device compute
+ * them by this code, in integers, so that they agree. spec/part.c has the part that only the host
+ * needs. */
 #ifndef ATTUNE_PART_H
 #define ATTUNE_PART_H
 
@@ -12,33 +12,32 @@ enum { DECODE_MAX_QUERY = 8 };
 
 enum phase { PHASE_ALL, PHASE_PREFILL, PHASE_DECODE };
 
-/* `f` holds its features. */
 struct part {
 	struct attune_features f;
 	int seq_begin, seq_count, min_query, max_query;
-	/* query_start[seq_begin + seq_count] - query_start[seq_begin]: also
-	 * tokens of sequences in between that are not of this part */
+	/* query_start[seq_begin + seq_count] - query_start[seq_begin], with the tokens of sequences
+	 * in between that are not of this part */
 	long long range_tokens;
 #ifdef ATTUNE_H
-	/* The same of its prefill and of its decode sequences; seq_count 0: it has none. The
-	 * host's: fused kernels are not picked on the device. */
+	/* The same for its prefill and its decode sequences; seq_count 0: none. Host only: the
+	 * device picks no fused kernels. */
 	attune_span prefill, decode;
-	/* What geometry() found by features that a launch has not (ESTIMATE of a .def); 0: nothing
-	 * yet; MOST_ESTIMATE: what asks for most workspace. */
+	/* ESTIMATE of a .def: geometry() derived it from features that a launch does not have. 0:
+	 * not computed yet; MOST_ESTIMATE: the one that needs most workspace. */
 	int estimated;
 #endif
 };
 
 enum { MOST_ESTIMATE = -1 };
 
-/* What parts have from the layer and the device. */
+/* The inputs of a part from the layer and the device. */
 struct part_shape {
 	int causal, window;
-	struct attune_features f; /* those that no batch changes; the others are 0 */
+	struct attune_features f; /* those that do not depend on the batch; others 0 */
 };
 
-/* What parts have from sequences: those of a phase in any order, also group by group.
- * NEG_: the least as the greatest of negatives. */
+/* Sums and maxima over the sequences of a phase; order and grouping do not matter. NEG_: a minimum,
+ * as the maximum of negatives. */
 enum { SUM_SEQS, SUM_QUERIES, SUM_KEYS, SUM_PAIRS, NUM_SUMS };
 enum { MOST_KEYS, MOST_QUERY, MOST_NEG_QUERY, MOST_NEG_SEQ, MOST_SEQ, NUM_MOST };
 struct part_sums {
@@ -55,13 +54,13 @@ BOTH_SIDES long long max_of(long long a, long long b)
 	return a > b ? a : b;
 }
 
-/* Rounded up. */
+/* n / of, rounded up. */
 BOTH_SIDES long long parts_of(long long n, long long of)
 {
 	return (n + of - 1) / of;
 }
 
-/* Of a sequence; PHASE_ALL: in none. */
+/* Phase of a sequence; PHASE_ALL: in none. */
 BOTH_SIDES enum phase seq_phase(int query)
 {
 	return query < 1 ? PHASE_ALL : query <= DECODE_MAX_QUERY ? PHASE_DECODE : PHASE_PREFILL;
@@ -124,10 +123,10 @@ BOTH_SIDES void sums_join(struct part_sums *t, const struct part_sums *more)
 		t->most[i] = max_of(t->most[i], more->most[i]);
 }
 
-/* Q blocks of block_q tokens as the kernels number them: sequence i of the part
- * starts at block (query_start[i] - query_start[seq_begin]) / block_q + i, which
- * leaves room for every sequence's last, partial block without a prefix sum.
- * When no query is longer than block_q: one block a sequence. */
+/* Q blocks of block_q tokens as the kernels number them: sequence i of the part starts at block
+ * (query_start[i] - query_start[seq_begin]) / block_q + i, which leaves room for each sequence's
+ * last, partial block without a prefix sum. If no query is longer than block_q: one block a
+ * sequence. */
 BOTH_SIDES long long q_blocks_of(int seqs, int max_query, long long tokens, int block_q)
 {
 	return max_query <= block_q ? seqs : tokens / block_q + seqs;
@@ -138,15 +137,16 @@ BOTH_SIDES long long part_q_blocks(const struct part *p, int block_q)
 	return q_blocks_of(p->seq_count, p->max_query, p->range_tokens, block_q);
 }
 
-/* Blocks of a launch whose Q blocks have so many rows: for one segment. */
+/* Blocks of a launch at one segment, with Q blocks of so many rows. */
 BOTH_SIDES long long part_blocks(const struct part *p, int rows)
 {
 	const int group = (int)p->f.group, block_q = group < rows ? rows / group : 1;
 	return part_q_blocks(p, block_q) * p->f.num_kv_heads * ((group + rows - 1) / rows);
 }
 
-/* Of the time that both halves would take one after the other, on a machine that does so many
- * flops while it reads a byte, the prefills': in 64ths. Head size and KV heads count in both. */
+/* The prefills' share, in 64ths, of the time of both phases in turn, on a machine that does
+ * FLOPS_OF_BYTE flops while it reads a byte. Head size and KV heads are factors of both and
+ * cancel. */
 BOTH_SIDES long long part_prefill_share(const struct attune_features *f, long long prefill_pairs,
 					long long decode_keys)
 {
@@ -158,7 +158,7 @@ BOTH_SIDES long long part_prefill_share(const struct attune_features *f, long lo
 	return prefill / ((prefill + decode) / 64 + 1);
 }
 
-/* What follows from the sums and the ranges. */
+/* Derives the other features from the sums and the ranges. */
 BOTH_SIDES void part_derive(struct part *p)
 {
 	struct attune_features *f = &p->f;
@@ -170,12 +170,12 @@ BOTH_SIDES void part_derive(struct part *p)
 	f->skew = f->mean_seq ? 16 * f->max_seq / f->mean_seq : 16;
 	f->mean_query = f->query_tokens / f->num_seqs;
 	f->keys_per_query = f->work / f->query_tokens;
-	f->work = (f->work + 4095) / 4096; /* were pairs so far */
+	f->work = (f->work + 4095) / 4096; /* pairs until here */
 	f->kv_kib = f->kv_tokens * f->num_kv_heads * f->head_size * f->kv_bytes * 2 / 1024;
 	f->blocks_per_unit = (16 * part_blocks(p, 16) + f->units - 1) / f->units;
 }
 
-/* Of a batch whose prefill and decode sequences have these sums; `own`: the part's. 0: it
+/* Makes a part from the sums of the batch's prefills and decodes; `own`: the part's. 0: the part
  * has no sequence. */
 BOTH_SIDES int part_from(struct part *p, const struct part_shape *s, const struct part_sums *own,
 			 const struct part_sums *prefill, const struct part_sums *decode,

@@ -1,31 +1,27 @@
-/* recorded.h - steps of a captured graph that choose anew at each replay.
+/* recorded.h - the data of recorded steps, which a captured graph plans again at each replay, and
+ * the code by which host and device pick the same plan. C and device code but for the end.
  *
- *   attune_prepare       bodies.c: which bodies the kernel has; table.c: the table, to
- *                        the device
+ *   attune_prepare       ship/bodies.c: the bodies of the kernel; replan/table.c: the table, which
+ *                        goes to the device
  *   attune_record_plan   gpu/planner.cu: lengths on the device -> struct recorded_plan
- *   attune_record_run    gpu/recorded.cu, for the prefill and for the decode part: a
- *                        kernel of several bodies, of which it runs what the plan says;
- *                        where they can, gpu/warpgroup.cu for the prefill part and
- *                        gpu/ring_list_recorded.cu for the decode part
+ *   attune_record_run    gpu/recorded.cu, once a part: a kernel of several bodies that runs the one
+ *                        in the plan. Instead, where possible, gpu/warpgroup.cu for the prefill
+ *                        part and gpu/ring_list_recorded.cu for the decode part
  *
- * These two run a part by one choice, whatever the lengths. warpgroup's blocks take items in turn
- * and find them by the lengths in device memory: a launch for all sequences with more tokens than
- * a decode has. Its keys are not cut then, which a few tokens behind long contexts would want.
+ * These two run a part by one choice for all lengths. warpgroup's blocks take items in turn and
+ * find them by the lengths in device memory; one launch covers all sequences with more tokens than
+ * a decode. It does not cut keys, which would help a few tokens behind long contexts.
  *
- * ring_list deals keys to its fixed grid by the lengths that it finds, so that of its part the plan
- * says no more than which sequences are in it. It runs a decode part where it takes the shape, the
- * library carries its code (for the first choice of it that the heuristic has, else its default),
- * and the longest query fits one of its Q blocks: of several each would read the sequence's keys
- * anew, which of speculative decodes on an H200 took up to 4.4 times as long as the best body
- * (results/h200.sqlite). The tree is not asked: what it names for decodes may be ring, which has no
- * body.
+ * ring_list deals keys to its fixed grid by the lengths that it finds, so its part of the plan only
+ * has the range of sequences. It runs a decode part if it takes the shape, the library carries its
+ * code (for the heuristic's first choice of it, else its default), and the longest query fits one
+ * of its Q blocks. With several Q blocks each would read the sequence's keys again: speculative
+ * decodes then took up to 4.4 times as long as the best body on an H200 (results/h200.sqlite). The
+ * tree is not evaluated: for decodes it may name ring, which has no body.
  *
- * A body is what the STATIC axes of qblock and segmented make; each part has its own
- * kernel, so that what is compiled in is what the part's heuristic may name. What is not
- * among them it cannot run: no choices of other kernels (for static ones the body of the
- * same tunables stands), no joint launch of both parts.
- *
- * C and device code but for the end: kernel and host pick by the same lines. */
+ * A body has the STATIC axes of qblock and segmented. Each part has its own kernel, compiled with
+ * the bodies that the part's heuristic may name. It cannot run choices of other kernels (a static
+ * kernel's choice runs by the body of the same tunables) or both parts in one launch. */
 #ifndef ATTUNE_RECORDED_H
 #define ATTUNE_RECORDED_H
 
@@ -38,76 +34,75 @@ enum { RECORDED_PREFILL, RECORDED_DECODE, NUM_RECORDED };
 /* A choice of the op that at least one of the kernels can run. */
 struct recorded_choice {
 	int id;                 /* as in plans */
-	int body[NUM_RECORDED]; /* -1: that part's kernel lacks it */
-	int rank[NUM_RECORDED]; /* among the defaults, 0 the first to be taken; -1: none */
+	int body[NUM_RECORDED]; /* -1: not in that part's kernel */
+	int rank[NUM_RECORDED]; /* order among the defaults, from 0; -1: no default */
 	struct block_shape block;
 	int is_cut;     /* has segments */
-	int num_values; /* of the table's list */
-	int value;      /* how many; 0: by its costs, if it has any, else by its formula */
+	int num_values; /* of the table's values, the first so many */
+	int value;      /* segments; 0: by its costs if it has any, else by its formula */
 	int has_costs;
 	struct segment_costs costs;
-	struct formula formula; /* its slots are never 0 here */
+	struct formula formula; /* its slots are not 0 here */
 };
 
 struct recorded_table {
 	struct part_shape shape;
 	int num_choices, num_nodes;
-	int values
-	    [MAX_RECORDED_VALUES]; /* of SEGMENTS, ascending; each kernel's the first of them */
+	int values[MAX_RECORDED_VALUES]; /* of SEGMENTS, ascending */
 	int num_values;
 	int root[NUM_RECORDED]; /* -1: no tree */
-	/* the choice that runs a part whatever the lengths, its id, and the most tokens of a query
-	 * that it is taken for; 0: bodies run all */
+	/* The id of the choice that runs a part alone, for all lengths, and the longest query that
+	 * it is used for; 0: bodies run all. */
 	int alone[NUM_RECORDED], alone_query[NUM_RECORDED];
-	/* how many blocks of a body a unit runs at a time, and the shared memory of each */
+	/* Blocks of a body that a unit runs at a time, and the shared memory of each. */
 	int teams[NUM_RECORDED][MAX_BODIES], team_bytes[NUM_RECORDED][MAX_BODIES];
 	struct recorded_choice choice[MAX_RECORDED];
 	/* struct selector_node[num_nodes] follows */
 };
 
-/* What one part of a step runs. */
+/* The plan of one part. */
 struct recorded_part {
-	int choice;         /* its id; -1: there is nothing to do */
-	int body, segments; /* body -1: a choice alone */
+	int choice;         /* id; -1: no work */
+	int body, segments; /* body -1: the choice that runs alone */
 	int teams, team_bytes;
-	int blocks; /* of one segment; as teams 0 where there is no body */
+	int blocks; /* of one segment; 0, as teams, without a body */
 	int seq_begin, seq_count, min_query, max_query;
-	int taken, finished; /* the kernel's own, 0 between launches */
+	int taken, finished; /* private to the kernel, 0 between launches */
 };
 
-/* In device memory; an int a block follows: how many of its segments are done; 0 between
+/* In device memory; then an int for each block, the number of its finished segments, 0 between
  * launches. */
 struct recorded_plan {
 	struct recorded_part part[NUM_RECORDED];
 };
 
-/* What planner.cu is given. */
+/* Argument of planner.cu. */
 struct planner_args {
 	const int *query_start, *seq_lens;
 	const struct recorded_table *table;
 	struct recorded_plan *plan;
 	int num_seqs;
-	int counters; /* room behind the plan */
+	int counters; /* ints after the plan */
 };
 
-/* What a body of a SWITCH node runs; and what leaf.cu is given. */
+/* What a body of a SWITCH node runs; and the argument of leaf.cu. */
 struct recorded_leaf {
-	int choice[NUM_RECORDED], segments[NUM_RECORDED]; /* choice -1: no such part */
+	int choice[NUM_RECORDED], segments[NUM_RECORDED]; /* choice -1: no part */
 };
 struct leaf_args {
 	const struct recorded_plan *plan;
 	const struct recorded_leaf *leaves;
-	unsigned long long handle; /* of the node's condition */
+	unsigned long long handle; /* the node's condition */
 	int num_leaves;
 };
 
 /* ---- picking ---------------------------------------------------------------------------- */
 
-/* Offer number o is choice o / MAX_RECORDED_VALUES with that value of SEGMENTS. Of those
- * with the least rank the first is taken. */
+/* Offer o is choice o / MAX_RECORDED_VALUES with value o % MAX_RECORDED_VALUES of SEGMENTS. The
+ * first offer of least rank is picked. */
 enum { MAX_OFFERS = MAX_RECORDED * MAX_RECORDED_VALUES };
 
-/* -1: the part cannot run it. */
+/* Segments of an offer; -1: illegal for the part. */
 BOTH_SIDES int offer_segments(const struct recorded_table *t, const struct part *p, int which,
 			      int offer)
 {
@@ -123,7 +118,7 @@ BOTH_SIDES int offer_segments(const struct recorded_table *t, const struct part 
 	return t->values[v];
 }
 
-/* Of what the tree says; -1: it is not that. */
+/* Rank of an offer under the tree's answer; -1: the answer is another choice. */
 BOTH_SIDES long long offer_rank(const struct recorded_table *t, const struct part *p, int which,
 				int says, int offer)
 {
@@ -145,7 +140,7 @@ BOTH_SIDES long long offer_rank(const struct recorded_table *t, const struct par
 				p->f.units * c->formula.slots, segments);
 }
 
-/* Whether a choice alone runs the part. */
+/* Whether one choice runs the part for all lengths. */
 BOTH_SIDES int is_alone(const struct recorded_table *t, const struct part *p, int which)
 {
 	return p->max_query <= t->alone_query[which];
@@ -162,7 +157,7 @@ BOTH_SIDES int recorded_says(const struct recorded_table *t, const struct part *
 				  : tree_says(recorded_nodes(t), t->root[which], &p->f);
 }
 
-/* There is nothing to do. */
+/* A part without work. */
 BOTH_SIDES void recorded_clear(struct recorded_part *out)
 {
 	out->choice = out->body = -1;
@@ -172,7 +167,7 @@ BOTH_SIDES void recorded_clear(struct recorded_part *out)
 	out->taken = out->finished = 0;
 }
 
-/* By a choice alone, unless an offer follows. */
+/* A part that one choice runs alone; recorded_put sets a body. */
 BOTH_SIDES void recorded_put_part(struct recorded_part *out, const struct part *p, int choice)
 {
 	out->choice = choice;
@@ -194,23 +189,23 @@ BOTH_SIDES void recorded_put(struct recorded_part *out, const struct recorded_ta
 	out->blocks = (int)part_blocks(p, c->block.rows);
 }
 
-/* ---- the host alone --------------------------------------------------------------------- */
+/* ---- host only -------------------------------------------------------------------------- */
 #ifdef ATTUNE_KERNEL_H
 
 struct selector;
 
-/* What is compiled into the kernel of one part, in the order of its numbers. */
+/* The bodies of one part's kernel, by number. */
 struct bodies {
 	int n, warps;
-	struct config config[MAX_BODIES]; /* of segmented; options at their values */
+	struct config config[MAX_BODIES]; /* of segmented */
 };
 
-/* bodies.c. For the trees of a compiled heuristic; with none, or for a shape
- * of which it carries no code: the default body alone. */
+/* bodies.c. The bodies that a heuristic's trees may name; without a heuristic, or for types other
+ * than BF16, the default body alone. */
 void bodies_of(struct bodies *, const struct selector *, int which, const attune_shape *);
 /* "-DHEAD_SIZE=128 -DDTYPE=BF16 -DWARPS=12 -DB0=16064042 ..." */
 int bodies_flags(char *text, size_t size, const struct bodies *, const attune_shape *);
-/* Of a choice's statics, the number of the body; -1: it is not among them. */
+/* The number of the body with a choice's STATIC values; -1: none. */
 int bodies_find(const struct bodies *, const struct kernel *, const struct config *);
 
 #endif

@@ -1,14 +1,13 @@
-/* schedule.h - the list of a part's Q blocks that a persistent kernel goes through, in
- * device memory: written there by the kernel `schedule` from query_start, or on the host by
- * schedule_fill, the same words.
+/* schedule.h - the list of a part's Q blocks over which a persistent kernel loops, in device
+ * memory. The kernel `schedule` writes it from query_start; part_schedule() writes the same words
+ * on the host.
  *
  *   int: blocks | segments | variant | tokens | prefix[seq_count + 1]
  *
- * prefix[i] Q blocks, each of `tokens` query tokens, belong to sequences before
- * seq_begin + i; sequences outside [min_query, max_query] have none. prefix[seq_count]
- * = blocks. The kernel cuts keys into as many segments as stand here: its launch knows
- * nothing of the batch but the bounds of the part. `variant` is for who chooses between
- * kernels on the device; others write 0. Device sources include this file too. */
+ * prefix[i] Q blocks, each of `tokens` query tokens, belong to sequences before seq_begin + i;
+ * sequences outside [min_query, max_query] have none. prefix[seq_count] = blocks. The kernel takes
+ * the number of segments from here, since its launch has only the bounds of the part. `variant` is
+ * for a choice between kernels on the device, else 0. Device sources include this file too. */
 #ifndef ATTUNE_SCHEDULE_H
 #define ATTUNE_SCHEDULE_H
 

@@ -1,21 +1,21 @@
-/* segments.h - how many segments the keys of a part are cut into: by costs that were fitted to
- * measured times (struct segment_costs), or by one of a kernel's formulas (struct formula).
- * All are integers, and host and device run the same lines, so that both pick the same number.
+/* segments.h - the cost of cutting the keys of a part into v segments: by costs fitted to measured
+ * times (struct segment_costs), or by a formula of the kernel (struct formula). All are integers,
+ * and host and device run this same code, so that both pick the same number.
  *
- * What costs weigh is the path: the keys that the slot which finishes last works through. Blocks
- * are dealt to units x slots in the order of the grid, the next one to whoever is free (Graham
- * 1966, "Bounds for certain multiprocessing anomalies"):
+ * Costs are a multiple of the path: the keys of the slot that finishes last. Blocks go to units x
+ * slots in the order of the grid, the next block to the first free slot (Graham 1966, "Bounds for
+ * certain multiprocessing anomalies"):
  *
- *   slot 0  |####|####|##|          n blocks (of all segments), `mean` keys each, the
- *   slot 1  |###|#####|             longest `longest`; each is `start` keys more
+ *   slot 0  |####|####|##|          n blocks (of all segments) of `mean` keys, the longest
+ *   slot 1  |###|#####|             of `longest`; each counts `start` keys more
  *   slot 2  |#####|###|###|
  *
  *   n <= slots   the longest block
- *   n > slots    (mean + start) n / slots, where all slots are busy to the end
- *                + the idle slots of the last wave; less where blocks differ more
- *                + how much longer than the mean the last block may be. Decodes come in any
- *                  order: all of it. Prompts begin with the longest blocks: a quarter of it,
- *                  divided by the number of waves. */
+ *   n > slots    (mean + start) n / slots, as if all slots were busy to the end
+ *                + the idle slots of the last wave; less if blocks differ more
+ *                + the excess of the last block over the mean. Decodes come in any order: the whole
+ *                  excess. Prompts begin with the longest blocks: a quarter of it, divided by the
+ *                  number of waves. */
 #ifndef ATTUNE_SEGMENTS_H
 #define ATTUNE_SEGMENTS_H
 
@@ -23,24 +23,24 @@
 
 /* The part of a choice's time that depends on the number of segments. */
 struct segment_costs {
-	int slots; /* blocks that a unit runs at a time, to MOST_SLOTS */
-	int start; /* keys that a block's beginning and end are worth, to MOST_START */
-	/* femtoseconds: of a key of the path; of more than one segment at all; of each of these;
-	 * of merging one row of each */
+	int slots; /* blocks that a unit runs at a time, up to MOST_SLOTS */
+	int start; /* cost of a block's beginning and end in keys, up to MOST_START */
+	/* Femtoseconds: a key of the path; having more than one segment; each segment; merging one
+	 * row of a segment. */
 	long long path, split, segments, merge;
 };
-/* Amounts are at most 2^27, so that sums fit 63 bits. */
+/* Amounts are at most 2^27, so sums fit 63 bits. */
 enum { MOST_SLOTS = 1 << 10, MOST_START = 1 << 16 };
 #define MOST_OF_MANY ((1ll << 32) - 1) /* of path and merge */
 #define MOST_OF_FEW ((1ll << 40) - 1)  /* of split and segments */
 
-/* How a choice lays its Q blocks out. */
+/* The shape of a choice's Q blocks. */
 struct block_shape {
-	int rows, tile; /* of a Q block, of a step along the keys */
-	int heads;      /* of one KV head that a Q block holds at most; 0: all that fit */
+	int rows, tile; /* rows of a Q block; keys of a step */
+	int heads;      /* most heads of a KV head in a Q block; 0: all that fit */
 };
 
-/* In keys, what v segments take by a formula:
+/* The cost of v segments by a formula, in keys:
  *
  *   ceil(blocks v / (units slots)) (mean / v + start)    waves, each as long as a block
  *   + (longest - mean) / v                               the last block to finish
@@ -50,14 +50,14 @@ struct block_shape {
  * keys_per_query; longest: max_seq. All divisions but the first round down. */
 struct formula {
 	int slots;  /* blocks that a unit runs at a time; 0: what its shared memory holds */
-	int start;  /* what a block costs before its first key */
-	int launch; /* what a reduction costs at all */
-	int merge;  /* what it costs for each segment */
+	int start;  /* cost of a block before its first key */
+	int launch; /* cost of a reduction */
+	int merge;  /* its cost for each segment */
 };
 
-/* ---- when cutting is legal at all; the rules of kernels with SEGMENTS ------------------- */
+/* ---- when cuts are legal: the rules of kernels with SEGMENTS ---------------------------- */
 
-/* Partials of a segmented launch never take more than this. */
+/* The limit of the partials of a launch. */
 enum { MAX_PARTIAL_BYTES = 256 << 20 };
 
 BOTH_SIDES int segments_have_tiles(int segments, int tile, const struct part *p)
@@ -79,14 +79,14 @@ BOTH_SIDES int partials_fit(int segments, const struct part *p)
 
 /* ---- by costs --------------------------------------------------------------------------- */
 
-/* Blocks at one segment, and the keys that a block works through. It is worked out once for all
- * numbers of segments, since divisions take most of the time. */
+/* Blocks at one segment, and the keys of a block. Computed once for all numbers of segments, since
+ * divisions take most of the time. */
 struct segment_load {
 	long long blocks;
 	long long tiles;       /* of the longest */
-	long long padded_mean; /* keys of the mean, to whole tiles */
+	long long padded_mean; /* mean keys, rounded up to whole tiles */
 	long long mean;
-	int longest_first; /* in which order blocks are begun */
+	int longest_first; /* the longest blocks begin first */
 };
 
 BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape *b,
@@ -98,7 +98,7 @@ BOTH_SIDES void segment_load_of(struct segment_load *l, const struct block_shape
 	l->mean = f->keys_per_query;
 	l->longest_first = f->max_query > DECODE_MAX_QUERY;
 	if (f->max_query > block_q) {
-		/* Of queries that differ, all last blocks are taken to be half full. */
+		/* If queries differ in length, their last blocks are taken to be half full. */
 		const long long tokens = 2 * f->query_tokens + f->num_seqs * (block_q - 1);
 		l->mean += block_q / 2;
 		l->blocks = f->mean_query == f->max_query
@@ -131,7 +131,7 @@ BOTH_SIDES long long segment_path(const struct segment_costs *c, const struct se
 	return max_of((one * n + lacks) / slots + tail, longest + c->start);
 }
 
-/* In fs, the cost of v segments; rows: query tokens x query heads. */
+/* The cost of v segments in fs; rows: query tokens x query heads. */
 BOTH_SIDES long long segment_cost(const struct segment_costs *c, long long path, long long rows,
 				  long long v)
 {
@@ -153,7 +153,7 @@ BOTH_SIDES long long segments_cost(const struct segment_costs *c, const struct b
 
 /* ---- by a formula ----------------------------------------------------------------------- */
 
-/* In keys; blocks: of the launch at one segment; at_once: how many of them run at a time. */
+/* In keys. blocks: of the launch at one segment; at_once: blocks that run at a time. */
 BOTH_SIDES long long formula_estimate(const struct formula *f, const struct attune_features *of,
 				      long long blocks, long long at_once, long long v)
 {

@@ -1,20 +1,20 @@
-/* tree.h - a decision's tree as data, for C and device code. */
+/* tree.h - the decision trees as data, and their evaluation, for C and device code. */
 #ifndef ATTUNE_TREE_H
 #define ATTUNE_TREE_H
 
 #include "attune_features.h"
 
-/* What trees may answer in place of a choice's id or of a way to run. */
+/* Answers of trees other than a choice's id. */
 enum says {
 	SAYS_DEFAULTS = -1,
-	SAYS_SERIAL = -1,  /* of the overlap */
-	SAYS_OWN = -1,     /* of the early tree: as the choice itself has it */
-	SAYS_STREAMS = -3  /* of the overlap: both parts as they are, on two streams */
+	SAYS_SERIAL = -1,  /* overlap tree */
+	SAYS_OWN = -1,     /* early tree: the choice's own value */
+	SAYS_STREAMS = -3  /* overlap tree: both parts unchanged, on two streams */
 };
 
-/* Nodes in preorder, so that what lies below a threshold or at it is the next node. */
+/* Nodes in preorder: the next node is for features at or below the threshold. */
 struct selector_node {
-	int feature; /* -1: a leaf, whose answer is `value` */
+	int feature; /* -1: a leaf; `value` is the answer */
 	int above;   /* node of the features above the threshold */
 	long long value;
 };

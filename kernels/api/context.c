@@ -1,4 +1,4 @@
-/* context.c - the public API: contexts and prepared ops. */
+/* context.c - opens and closes contexts; prepares and releases ops. */
 #include "kernels/device/hip/hip.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
@@ -16,7 +16,7 @@ static void name_context(attune_context *ctx)
 						   : "SMs");
 }
 
-/* The device is open: names the context and reads what overrides its heuristic. */
+/* Names the context and reads the file of ATTUNE_HEURISTICS. The device is open. */
 static enum attune_status finish_open(attune_context *ctx, attune_context **out)
 {
 	const char *path = getenv("ATTUNE_HEURISTICS");
@@ -82,7 +82,7 @@ const char *attune_heuristic(const attune_context *ctx)
 	return ctx->heuristic;
 }
 
-/* Whether any of the library's kernels is for this device, whatever the shape. */
+/* Whether the library carries code for this device, of any shape. */
 static int carries_code_for(const struct device_info *d)
 {
 	for (int i = 0; i < attune_num_shipped; i++) {
@@ -106,7 +106,7 @@ static enum attune_status no_kernel(const attune_context *ctx, const attune_shap
 		    shape->has_lse ? ", with LSE," : "", ctx->name);
 }
 
-/* Loads the binary of a choice; one that is not carried stays NULL. */
+/* Loads the binary of a choice; *code stays NULL if the library does not carry it. */
 static enum attune_status load(struct device *dev, const struct kernel *k, const struct config *c,
 			       const attune_shape *shape, struct code **code)
 {
@@ -122,11 +122,11 @@ static enum attune_status load(struct device *dev, const struct kernel *k, const
 /* Choices that differ only in launch-time tunables share their code. */
 static struct code *loaded_already(const attune_op *op, const struct ready *r)
 {
-	char mine[MAX_FLAGS], other[MAX_FLAGS];
-	binary_flags(mine, sizeof mine, r->kernel, &r->config, &op->shape);
+	char flags[MAX_FLAGS], other[MAX_FLAGS];
+	binary_flags(flags, sizeof flags, r->kernel, &r->config, &op->shape);
 	for (const struct ready *o = op->ready; o < r; o++) {
 		binary_flags(other, sizeof other, o->kernel, &o->config, &op->shape);
-		if (o->code && o->kernel == r->kernel && !strcmp(mine, other))
+		if (o->code && o->kernel == r->kernel && !strcmp(flags, other))
 			return o->code;
 	}
 	return NULL;
@@ -169,9 +169,8 @@ static int num_fallbacks(void)
 	return n;
 }
 
-/* The defaults; on AMD GPUs, none of which is measured, with as many segments as give each CU
- * two blocks, where that is worth the reduction: by the first formula of a kernel that counts
- * on two. */
+/* A default. On AMD GPUs, of which none is measured, the kernel's first formula for two blocks a
+ * unit sets the segments: each CU gets two blocks where that is worth the reduction. */
 static void take_default(struct config *c, const struct fallback *f, const struct space *s,
 			 const struct device_info *d)
 {
@@ -198,10 +197,11 @@ static enum attune_status add_defaults(attune_op *op)
 	return status;
 }
 
-static int takes(const attune_op *op, enum helper h)
+static int any_choice_needs(const attune_op *op, enum helper h)
 {
 	for (int i = 0; i < op->num_ready; i++)
-		if (op->ready[i].code && kernel_may_take(op->ready[i].kernel, &op->ready[i].config, h))
+		if (op->ready[i].code &&
+		    kernel_may_take(op->ready[i].kernel, &op->ready[i].config, h))
 			return 1;
 	return 0;
 }
@@ -212,7 +212,7 @@ static enum attune_status add_helpers(attune_op *op)
 	for (enum helper h = 0; !status && h < NUM_HELPERS; h++) {
 		const struct kernel *k = kernel_helper(op->ctx->device.info.backend, h);
 		struct config c;
-		if (!k || !takes(op, h))
+		if (!k || !any_choice_needs(op, h))
 			continue;
 		config_default(&c, k->space);
 		status = load(&op->ctx->device, k, &c, &op->shape, &op->helper[h]);

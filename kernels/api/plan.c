@@ -1,13 +1,14 @@
-/* plan.c - the public API's every step: which choices run a batch, and running them; plan_query.c
- * answers what is asked of plans. */
+/* plan.c - plans a batch (attune_plan_batch) and launches the plan (attune_run). plan_query.c has
+ * the calls that only read plans. */
 #include "plan.h"
 #include "kernels/replan/replan.h"
 #include "kernels/launch/run.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a choice can run a part, and as what: its segments a number. */
-static int usable(const attune_op *op, int id, const struct part *p, struct config *as)
+/* Whether a choice can run a part: its code is loaded and it is legal. *as: the choice with its
+ * number of segments. */
+static int can_run(const attune_op *op, int id, const struct part *p, struct config *as)
 {
 	const struct device_info *d = &op->ctx->device.info;
 	const struct ready *r;
@@ -22,56 +23,56 @@ static int usable(const attune_op *op, int id, const struct part *p, struct conf
 	       (!r->kernel->space->is_scheduled || op->helper[HELPER_SCHEDULE]);
 }
 
-/* What runs a part, and as what. */
-struct found {
-	int id; /* -1: nothing */
+struct pick {
+	int id; /* -1: none */
 	struct config as;
 };
 
-/* What the heuristic says, where it may be used. */
-static struct found wanted(const attune_op *op, const struct selection *s, int i)
+/* The heuristic's choice for part i, if it can run it. */
+static struct pick pick_by_heuristic(const attune_op *op, const struct selection *s, int i)
 {
-	struct found f = { .id = -1 };
-	if (usable(op, s->choice[i], &s->part[i], &f.as))
+	struct pick f = { .id = -1 };
+	if (can_run(op, s->choice[i], &s->part[i], &f.as))
 		f.id = s->choice[i];
 	return f;
 }
 
-/* A default that can run the part, else any choice that can. */
-static struct found fallback(const attune_op *op, const struct part *p)
+/* The first that can run the part: of the defaults in order (for decodes in reverse), then of the
+ * choices. */
+static struct pick pick_fallback(const attune_op *op, const struct part *p)
 {
 	const int few_rows = p->max_query <= DECODE_MAX_QUERY;
 	const int fallbacks = op->num_ready - op->num_choices;
-	struct found f = { .id = -1 };
+	struct pick f = { .id = -1 };
 	for (int k = 0; f.id < 0 && k < fallbacks; k++) {
 		const int at = op->num_choices + (few_rows ? fallbacks - 1 - k : k);
-		if (usable(op, at, p, &f.as))
+		if (can_run(op, at, p, &f.as))
 			f.id = at;
 	}
 	for (int i = 0; f.id < 0 && i < op->num_choices; i++)
-		if (usable(op, i, p, &f.as))
+		if (can_run(op, i, p, &f.as))
 			f.id = i;
 	return f;
 }
 
-/* What runs a batch: parts, and by what. */
-struct decided {
+/* The parts of a batch and what runs each. */
+struct decision_made {
 	struct selection s;
-	struct found found[2];
+	struct pick pick[2];
 	enum attune_how how;
 };
 
-/* How the parts of a mixed batch share the device. Both are what the trees said, or it is serial:
- * of the defaults nothing is known. */
-static void overlap(const attune_op *op, struct decided *d, const struct part *whole)
+/* Decides how the parts of a mixed batch share the device. Serial unless the trees chose both
+ * parts: nothing is known about overlapping the defaults. */
+static void decide_overlap(const attune_op *op, struct decision_made *d, const struct part *whole)
 {
-	const int says = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->f);
+	const int answer = selector_says(op->heuristic, DECIDE_OVERLAP, &whole->f);
 	const int fused =
-	    says >= 0 && says < op->num_choices && op->ready[says].kernel->space->is_fused;
-	struct found f = { .id = says };
-	if (says == SAYS_SERIAL || (!fused && (d->found[0].id < 0 || d->found[1].id < 0)))
+	    answer >= 0 && answer < op->num_choices && op->ready[answer].kernel->space->is_fused;
+	struct pick f = { .id = answer };
+	if (answer == SAYS_SERIAL || (!fused && (d->pick[0].id < 0 || d->pick[1].id < 0)))
 		return;
-	if (says != SAYS_STREAMS && !usable(op, says, fused ? whole : &d->s.part[0], &f.as))
+	if (answer != SAYS_STREAMS && !can_run(op, answer, fused ? whole : &d->s.part[0], &f.as))
 		return;
 	if (fused) {
 		d->s.num_parts = 1;
@@ -79,28 +80,28 @@ static void overlap(const attune_op *op, struct decided *d, const struct part *w
 	} else {
 		d->how = ATTUNE_STREAMS;
 	}
-	if (says != SAYS_STREAMS)
-		d->found[0] = f;
+	if (answer != SAYS_STREAMS)
+		d->pick[0] = f;
 }
 
-static void decide(const attune_op *op, const attune_batch *batch, struct decided *d)
+static void decide(const attune_op *op, const attune_batch *batch, struct decision_made *d)
 {
 	struct batch_sums sums;
 	struct part whole;
 	d->how = ATTUNE_SERIAL;
 	batch_count(&sums, &op->shape, batch, &op->ctx->device.info);
-	select_apart(&d->s, op->heuristic, &sums, batch);
+	select_parts(&d->s, op->heuristic, &sums, batch);
 	for (int i = 0; i < d->s.num_parts; i++)
-		d->found[i] = wanted(op, &d->s, i);
+		d->pick[i] = pick_by_heuristic(op, &d->s, i);
 	if (d->s.num_parts < 2 || !op->heuristic)
 		return;
 	if (part_of_batch(&whole, PHASE_ALL, &sums, batch))
-		overlap(op, d, &whole);
+		decide_overlap(op, d, &whole);
 }
 
-/* What a plan's part runs: its choice, on the formula axis the value that attune_plan_batch
- * worked out, and on the early axis, if the caller lets it begin early, that of the tree.
- * NULL: not a part of this op's plans. */
+/* What part i of a plan runs. *c is its choice, with the number of segments that attune_plan_batch
+ * computed and, if the caller lets it begin early, the early tree's value. NULL: the part is not
+ * from a plan of this op. */
 static const struct ready *planned(const attune_op *op, const attune_plan *plan, int i,
 				   struct config *c)
 {
@@ -119,7 +120,7 @@ static const struct ready *planned(const attune_op *op, const attune_plan *plan,
 											     : NULL;
 }
 
-/* The value of the early axis for the part, where the caller lets it begin early. */
+/* The value on the early axis that the part takes if the caller lets it begin early. */
 static int early_of(const attune_op *op, const struct kernel *k, const struct config *as,
 		    const struct part *p)
 {
@@ -127,20 +128,21 @@ static int early_of(const attune_op *op, const struct kernel *k, const struct co
 	struct config c = *as;
 	if (axis < 0)
 		return 0;
-	const int says =
+	const int value =
 	    op->heuristic ? selector_says(op->heuristic, DECIDE_EARLY, &p->f) : SAYS_OWN;
-	if (says == SAYS_OWN)
+	if (value == SAYS_OWN)
 		return as->v[axis];
-	c.v[axis] = says;
-	return k->space->why_illegal(&c, &op->shape, p, &op->ctx->device.info) ? as->v[axis] : says;
+	c.v[axis] = value;
+	return k->space->why_illegal(&c, &op->shape, p, &op->ctx->device.info) ? as->v[axis]
+									       : value;
 }
 
 static enum attune_status add_part(const attune_op *op, attune_plan *plan, const struct part *p,
-				   struct found f)
+				   struct pick f)
 {
 	attune_part *out = &plan->part[plan->num_parts];
 	if (f.id < 0)
-		f = fallback(op, p);
+		f = pick_fallback(op, p);
 	if (f.id < 0)
 		return fail(
 		    ATTUNE_UNSUPPORTED,
@@ -173,7 +175,7 @@ static enum attune_status add_part(const attune_op *op, attune_plan *plan, const
 enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *batch,
 				     attune_plan *plan)
 {
-	struct decided d;
+	struct decision_made d;
 	enum attune_status status = ATTUNE_OK;
 	const char *error;
 	if (!op || !batch || !plan)
@@ -188,7 +190,7 @@ enum attune_status attune_plan_batch(const attune_op *op, const attune_batch *ba
 	decide(op, batch, &d);
 	plan->how = d.how;
 	for (int i = 0; !status && i < d.s.num_parts; i++)
-		status = add_part(op, plan, &d.s.part[i], d.found[i]);
+		status = add_part(op, plan, &d.s.part[i], d.pick[i]);
 	const size_t part[] = { plan->part[0].workspace, plan->part[1].workspace };
 	plan->workspace = parts_workspace(plan->how, part, plan->num_parts, NULL);
 	return status;
@@ -204,10 +206,11 @@ static struct part bounds_of(const attune_part *p)
 			      .range_tokens = p->range_tokens,
 			      .prefill = p->prefill,
 			      .decode = p->decode,
-			      .estimated = p->resolved }; /* of those with a formula nobody asks */
+			      .estimated =
+				  p->resolved }; /* read only for kernels without a formula axis */
 }
 
-/* Words of the lists of the parts before `part`, which lie one after the other. */
+/* Offset in words of a part's list: the parts' lists lie one after the other. */
 static size_t schedule_at(const attune_op *op, const attune_plan *plan, int part)
 {
 	size_t at = 0;
@@ -218,8 +221,8 @@ static size_t schedule_at(const attune_op *op, const attune_plan *plan, int part
 	return at;
 }
 
-/* Whether all of the plan's parts are this op's. */
-static int is_mine(const attune_op *op, const attune_plan *plan)
+/* Whether the plan is one of this op. */
+static int is_plan_of(const attune_op *op, const attune_plan *plan)
 {
 	struct config c;
 	if (!plan_is_sound(plan))
@@ -238,7 +241,7 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 	if (!op || !plan || !batch || !words)
 		return fail(ATTUNE_INVALID, "attune_schedule: an argument is NULL");
 	error = batch_error(batch, &op->shape);
-	if (error || batch->num_seqs != plan->num_seqs || !is_mine(op, plan))
+	if (error || batch->num_seqs != plan->num_seqs || !is_plan_of(op, plan))
 		return fail(ATTUNE_INVALID, "attune_schedule: %s",
 			    error ? error : "the plan is not of this op and batch");
 	*words = schedule_at(op, plan, plan->num_parts);
@@ -261,11 +264,11 @@ enum attune_status attune_schedule(const attune_op *op, const attune_plan *plan,
 struct running {
 	const attune_op *op;
 	const attune_plan *plan;
-	const int32_t *schedule; /* the caller's, of all parts */
-	struct attune_call call; /* its schedule is that of the part in hand */
+	const int32_t *schedule; /* the caller's lists of all parts, or NULL */
+	struct attune_call call; /* args.schedule: the list of the part being launched */
 	const int *table_last;
 	char *workspace;
-	size_t at[2]; /* where a part's begins */
+	size_t at[2]; /* offset of each part's workspace */
 };
 
 static enum attune_status run_one(void *arg, int i, int steps, void *stream)
@@ -296,7 +299,7 @@ enum attune_status attune_run(const attune_op *op, const attune_plan *plan,
 	const char *error;
 	if (!op || !plan || !tensors)
 		return fail(ATTUNE_INVALID, "attune_run: an argument is NULL");
-	if (!is_mine(op, plan))
+	if (!is_plan_of(op, plan))
 		return fail(ATTUNE_INVALID, "attune_run: the plan is not of this op");
 	if (!plan->num_parts)
 		return ATTUNE_OK;
@@ -327,7 +330,7 @@ enum attune_status attune_plan_text(const attune_op *op, const attune_plan *plan
 	char part[2][MAX_PART_TEXT] = { "", "" };
 	if (!op || !plan || !text || !size)
 		return fail(ATTUNE_INVALID, "attune_plan_text: an argument is NULL");
-	if (!is_mine(op, plan))
+	if (!is_plan_of(op, plan))
 		return fail(ATTUNE_INVALID, "attune_plan_text: the plan is not of this op");
 	for (int i = 0; i < plan->num_parts; i++) {
 		struct choice c;

@@ -41,9 +41,9 @@ int attune_plan_serves(const attune_plan *captured, const attune_plan *wanted)
 	return 1;
 }
 
-enum { LONGEST = 1 << 24 }; /* keys of a sequence, where nobody says */
+enum { LONGEST = 1 << 24 }; /* keys of a sequence, when its length is unknown */
 
-/* Where the value is worked out: for the one that needs most. */
+/* The workspace of a choice; if its number of segments varies, the largest over all numbers. */
 static size_t most_partials(const attune_op *op, const struct ready *r, const struct part *p)
 {
 	const struct space *s = r->kernel->space;
@@ -60,7 +60,7 @@ static size_t most_partials(const attune_op *op, const struct ready *r, const st
 	return most;
 }
 
-/* By whichever choice. */
+/* The largest workspace of any choice. */
 static size_t most_of_all(const attune_op *op, const struct part *p)
 {
 	size_t most = 0;
@@ -76,7 +76,7 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 {
 	if (!op || !bytes || max_seqs < 0 || max_tokens < 0)
 		return fail(ATTUNE_INVALID, "attune_max_workspace: sizes must be 0 or more");
-	const struct part p = { .f.max_seq = LONGEST, /* what it may be was not said */
+	const struct part p = { .f.max_seq = LONGEST,
 				.seq_count = max_seqs,
 				.max_query = max_tokens,
 				.range_tokens = max_tokens,
@@ -87,8 +87,8 @@ enum attune_status attune_max_workspace(const attune_op *op, int max_seqs, int m
 	if (decode.max_query > DECODE_MAX_QUERY)
 		decode.max_query = DECODE_MAX_QUERY;
 	const size_t part[] = { most_of_all(op, &p), most_of_all(op, &decode) };
-	const int beside = op->heuristic && op->heuristic->overlaps;
-	*bytes = parts_workspace(beside ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
+	const int on_two_streams = op->heuristic && op->heuristic->overlaps;
+	*bytes = parts_workspace(on_two_streams ? ATTUNE_STREAMS : ATTUNE_SERIAL, part, 2, NULL);
 	const attune_bounds bounds = { max_seqs, max_tokens, max_tokens };
 	const size_t recorded = record_workspace(op, &bounds);
 	*bytes = recorded > *bytes ? recorded : *bytes;

@@ -1,9 +1,9 @@
-/* device.c - "cpu", "cpu:avx2", "cuda:1", "hip:1" -> a device. */
+/* device.c - opens the device of a name: "cpu", "cpu:avx2", "cuda:1", "hip:1". */
 #include "device.h"
 #include <stdio.h>
 #include <string.h>
 
-/* In the order in which they are tried for whoever names none; the CPU always opens. */
+/* Without a name they are tried in this order; the CPU always opens. */
 static const struct device_ops *const all_ops[] = { &cuda_ops, &hip_ops, &cpu_ops };
 
 static enum attune_status open_with(struct device *dev, const struct device_ops *ops,

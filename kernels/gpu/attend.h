@@ -1,15 +1,13 @@
-/* attend.h - attention of one Q block over a range of keys, on matrix units; the
- * body of qblock and segmented. FlashAttention-2's loop (Dao 2023, section 3)
- * over pages, with the rows of a group packed as in the paper on vLLM's Triton
- * backend (sections 4.4 to 4.6).
+/* attend.h - attention of one Q block over a range of keys, on matrix units; the body of qblock and
+ * segmented. FlashAttention-2's loop (Dao 2023, section 3) over pages, with the rows of a group
+ * packed as in the paper on vLLM's Triton backend (sections 4.4 to 4.6).
  *
- * Rows of a Q block: row r = token r / group, query head r % group, so that K
- * and V are read once for all heads of a KV head. A group larger than BLOCK_M
- * is cut into head blocks of one token.
+ * Row r of a Q block is token r / group, query head r % group, so that K and V are read once for
+ * all heads of a KV head. A group larger than BLOCK_M is cut into head blocks of one token.
  *
- * Warps stand WARPS_M along the rows (MFRAGS x 16 rows each) and WARPS_N along
- * the keys of a tile; those along the keys keep their own running maximum, sum
- * and output and are merged at the end.
+ * There are WARPS_M warps along the rows (MFRAGS x 16 rows each) and WARPS_N along the keys of a
+ * tile. Warps along the keys keep their own running maximum, sum and output, which are merged at
+ * the end.
  *
  *            keys of a tile: TILE_SIZE = WARPS_N x WARP_KEYS
  *          +-----------+-----------+
@@ -18,11 +16,10 @@
  *          |  warp 2   |  warp 3   |
  *          +-----------+-----------+
  *
- * In shared memory a row of K or V takes ROW elements, and its 16-byte chunks are
- * permuted by chunk ^ (row % 8), so that 8 rows that are read at once lie in different
- * banks. How tiles come there, and what a warp makes of them, is the engine's, one a
- * vendor: attend_nvidia.h, attend_amd.h. Both have attend_block(), the steps that it
- * consists of, under the same names, and RING_BYTES and MERGE_BYTES of shared memory. */
+ * In shared memory a row of K or V takes ROW elements. Its 16-byte chunks are permuted by chunk ^
+ * (row % 8), so that 8 rows read at once lie in different banks. Each vendor has an engine that
+ * copies the tiles and computes on them: attend_nvidia.h, attend_amd.h. Both define attend_block(),
+ * its steps under the same names, and RING_BYTES and MERGE_BYTES of shared memory. */
 #include "paged.h"
 #include "softmax.h"
 
@@ -32,10 +29,11 @@
 #ifndef Q_HINT
 #define Q_HINT 0
 #endif
-/* For blocks that share a thread block: a thread's place in its own, and a barrier of it. */
+/* Where several blocks share a thread block: the thread's number in its block, and the block's
+ * barrier. */
 #ifndef BLOCK_THREAD
 #ifdef __AMDGCN__
-#define BLOCK_THREAD (threadIdx.x % THREADS) /* so that its range is known */
+#define BLOCK_THREAD (threadIdx.x % THREADS) /* tells the compiler its range */
 #else
 #define BLOCK_THREAD threadIdx.x
 #endif
@@ -71,7 +69,7 @@ DEVICE u32 chunk_at(int row, int chunk)
 struct block {
 	q_block q;
 	int kv_head, head; /* head: first query head of the block's rows */
-	int row_heads;	   /* heads that the rows run through: group, or what is left */
+	int row_heads;	   /* heads of a token in the block: group, or a part of it */
 	int rows;	   /* rows in use */
 	int begin, end;	   /* keys that some row sees */
 	int segment;
@@ -87,11 +85,13 @@ DEVICE int row_head(const block &b, int row)
 	return b.head + row % b.row_heads;
 }
 
-/* Which head and Q block are x's, of `blocks`. Order 0: heads are fastest, so that blocks
- * which run together read neighbouring rows of the same pages. 1: Q blocks are, so that
- * they share a head's keys in the L2 cache. 2: as 0, but the blocks are dealt to DIES
- * chiplets, which hardware gives blocks in turn, so that each has neighbours to itself.
- * Always the last Q blocks first, since under a causal mask they are the longest. */
+/* Head and Q block of block x of `blocks`. GRID_ORDER:
+ *
+ *   0  heads vary fastest: blocks that run together read neighbouring rows of the same pages
+ *   1  Q blocks vary fastest: they share a head's keys in the L2 cache
+ *   2  as 0, but each of DIES chiplets gets neighbours; the hardware deals blocks to them in turn
+ *
+ * The last Q blocks always come first, since under a causal mask they are the longest. */
 DEVICE int head_of(u32 x, u32 blocks, int heads)
 {
 	return GRID_ORDER == 1 ? x / (blocks / heads) : x % heads;
@@ -109,7 +109,7 @@ DEVICE u32 dealt(u32 x, u32 blocks)
 	return GRID_ORDER == 2 && x < each * DIES ? x % DIES * each + x / DIES : x;
 }
 
-/* Block x of `blocks`, of Q blocks x (KV heads x head blocks). */
+/* Block x of `blocks` = Q blocks x KV heads x head blocks. 0: it has no work. */
 DEVICE int find_block(const attune_args &a, u32 x, u32 blocks, int segment, block &b)
 {
 	const int head_blocks = (a.group + BLOCK_M - 1) / BLOCK_M;
@@ -131,9 +131,8 @@ DEVICE int find_block(const attune_args &a, u32 x, u32 blocks, int segment, bloc
 	return 1;
 }
 
-/* This thread's share of a tile's copy: rows row0 + i * ROWS_A_PASS, one chunk
- * of each. Page numbers are fetched a tile ahead, so that a copy never waits
- * for the block table. */
+/* This thread's share of a tile's copy: one chunk of rows row0 + i * ROWS_A_PASS. Page numbers are
+ * fetched a tile ahead, so that a copy never waits for the block table. */
 struct copier {
 	const half16 *k, *v;
 	const int *pages;
@@ -141,7 +140,7 @@ struct copier {
 	int page[PASSES];
 #ifdef __AMDGCN__
 	u32x4 k_held[PASSES], v_held[PASSES]; /* of a tile on its way to shared memory */
-	int front, keys; /* rows that are seen: [front, keys); others of V are to be cleared */
+	int front, keys; /* visible rows: [front, keys); other rows of V must be cleared */
 #endif
 };
 
@@ -164,7 +163,7 @@ DEVICE void copier_pages(const attune_args &a, const block &b, copier &c, int ti
 	}
 }
 
-/* What o is to be multiplied with, once all keys are in; m in units of log2. */
+/* The factor of o once all keys are summed; m in units of log2. */
 DEVICE float normaliser(const attune_args &a, int head, float m, float l)
 {
 	if (l == 0)
@@ -184,7 +183,7 @@ DEVICE long long partial_index(const attune_args &a, const block &b, int row)
 	       b.segment;
 }
 
-/* Two neighbouring outputs of a row: final, or this segment's partial. */
+/* Writes two neighbouring outputs of a row: to out, or to this segment's partial. */
 template <int PARTIAL>
 DEVICE void put_pair(const attune_args &a, const block &b, int row, int column, float x, float y)
 {
@@ -214,7 +213,7 @@ DEVICE void put_sums(const attune_args &a, const block &b, int row, float m, flo
 		*(float2 *)(a.partial_ml + partial_index(a, b, row) * 2) = make_float2(m, l);
 }
 
-/* Tiles of [begin, end) that hold a key which some row must not see. */
+/* Whether the tile holds a key that some row must not see. */
 DEVICE int needs_mask(const attune_args &a, const block &b, int tile)
 {
 	const int context = b.q.seq_len - b.q.query_len;

@@ -160,7 +160,7 @@ DEVICE void accumulate_of(state &t, const logits &p, int group, const values &v)
 	}
 }
 
-/* Softcap and ALiBi, when the layer has them: scores then leave in log2 units. */
+/* Applies softcap and ALiBi, if the layer has them; scores are then in log2 units. */
 DEVICE void bend(const attune_args &a, const block &b, logits &s, const rows &r, int first_row,
 		 int first_key)
 {
@@ -198,7 +198,7 @@ DEVICE void mask(const attune_args &a, const block &b, logits &s, const rows &r,
 	}
 }
 
-/* Running maximum and sum; s becomes p = 2^(unit * (s - m)). */
+/* Updates the running maximum and sum; s becomes p = 2^(unit * (s - m)). */
 DEVICE void soften(state &t, logits &s, float unit)
 {
 	UNROLL for (int f = 0; f < MFRAGS; f++)
@@ -227,7 +227,7 @@ DEVICE void soften(state &t, logits &s, float unit)
 	}
 }
 
-/* The sum over a row's four lanes, which each lane has kept to itself. */
+/* Adds up the partial sums of a row's four lanes. */
 DEVICE void finish_sums(state &t)
 {
 	UNROLL for (int f = 0; f < MFRAGS; f++)
@@ -360,7 +360,7 @@ DEVICE void attend_shared(const attune_args &a, const block &b, const course &w,
 	}
 }
 
-/* One block's work, from its first load to its output. Its threads may still be writing
+/* All work of a block, from its first load to its output. Its threads may still be writing
  * from shared memory when the first of them returns. */
 DEVICE void attend_block(const attune_args &a, const block &whole, unsigned char *memory)
 {
@@ -390,7 +390,7 @@ DEVICE void attend_block(const attune_args &a, const block &whole, unsigned char
 	else
 		attend_shared<0>(a, b, w, t, memory);
 	finish_sums(t);
-	/* A lone segment is the whole: no reduction follows. All blocks go one way. */
+	/* With one segment the output is final: no reduction follows. All blocks branch alike. */
 	if (PARTIALS && a.segments > 1)
 		write<PARTIALS>(a, b, t, w.warp_row, w.warp_n, w.unit, memory);
 	else

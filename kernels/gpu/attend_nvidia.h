@@ -125,7 +125,7 @@ DEVICE void scores(logits &s, const held_q &q_held, u32 q_tile, int warp_row, u3
 	}
 }
 
-/* Softcap and ALiBi, when the layer has them: scores then leave in log2 units. */
+/* Applies softcap and ALiBi, if the layer has them; scores are then in log2 units. */
 DEVICE void bend(const attune_args &a, const block &b, logits &s, const rows &r, int first_row,
 		 int first_key)
 {
@@ -164,7 +164,7 @@ DEVICE void mask(const attune_args &a, const block &b, logits &s, const rows &r,
 	}
 }
 
-/* Running maximum and sum; s becomes p = 2^(unit * (s - m)). */
+/* Updates the running maximum and sum; s becomes p = 2^(unit * (s - m)). */
 DEVICE void soften(state &t, logits &s, float unit)
 {
 	UNROLL for (int f = 0; f < MFRAGS; f++)
@@ -221,7 +221,7 @@ DEVICE void accumulate(state &t, const logits &p, u32 v_tile, int warp_key)
 	}
 }
 
-/* The sum over a row's four lanes, which each lane has kept to itself. */
+/* Adds up the partial sums of a row's four lanes. */
 DEVICE void finish_sums(state &t)
 {
 	UNROLL for (int f = 0; f < MFRAGS; f++)
@@ -333,7 +333,7 @@ DEVICE rows find_rows(const block &b, int warp_row)
 	return r;
 }
 
-/* One block's work, from its first copy to its output. Its threads may still be writing
+/* All work of a block, from its first copy to its output. Its threads may still be writing
  * from shared memory when the first of them returns. */
 DEVICE void attend_block(const attune_args &a, const block &b, unsigned char *memory)
 {
@@ -392,7 +392,7 @@ DEVICE void attend_block(const attune_args &a, const block &b, unsigned char *me
 	}
 	copies_wait<0>();
 	finish_sums(t);
-	/* A lone segment is the whole: no reduction follows. All blocks go one way. */
+	/* With one segment the output is final: no reduction follows. All blocks branch alike. */
 	if (PARTIALS && a.segments > 1)
 		write<PARTIALS>(a, b, t, warp_row, warp_n, unit, (float *)memory);
 	else

@@ -1,11 +1,11 @@
-/* gpu.h - the device dialect: all that device code may know of a vendor. Kernels include
- * this and no vendor header, so that a run-time compiler needs nothing but this folder.
+/* gpu.h - the device dialect: all vendor-specific functions of device code. Kernels include this
+ * and no vendor header, so that a run-time compiler needs only this folder.
  *
  *   gpu_nvidia.h   warps of 32; matrices by mma.sync, shared memory filled past registers
  *   gpu_amd.h      waves of 64; matrices by MFMA
  *
- * What both have under one name is declared here or alike in both; what one alone has,
- * only that vendor's engine of attend.h uses. CUDA's names for what CUDA and HIP share
+ * Functions of both vendors are declared here or alike in both files; only a vendor's engine of
+ * attend.h uses functions of that vendor alone. CUDA's names for what CUDA and HIP share
  * (threadIdx, __syncthreads, atomicAdd ...) are used as they are. */
 #ifndef ATTUNE_GPU_H
 #define ATTUNE_GPU_H

@@ -1,5 +1,5 @@
-/* leaf.cu - between planner.cu and a SWITCH node: which body of the graph has the plan that
- * the planner has just left; the last one where none has. One warp, a body a lane and turn. */
+/* leaf.cu - sets the condition of a SWITCH node: the number of the body that has the planner's
+ * plan, or the last one if none has. Runs after planner.cu; one warp, a body a lane and turn. */
 #define GRAPH_SWITCH
 #include "gpu.h"
 #include "../recorded.h"

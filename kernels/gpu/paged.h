@@ -1,4 +1,4 @@
-/* paged.h - which sequence a block works for, and where its keys lie. */
+/* paged.h - finds the sequence of a block, its visible keys and their pages. */
 #ifndef ATTUNE_GPU_PAGED_H
 #define ATTUNE_GPU_PAGED_H
 
@@ -16,8 +16,8 @@ DEVICE int block_of_seq(const attune_args &a, int seq, int block_q)
 	return (a.query_start[seq] - a.query_start[a.seq_begin]) / block_q + seq - a.seq_begin;
 }
 
-/* Q block `index` of the launch, numbered as part_q_blocks() says. 0: nothing
- * to do there (surplus number, or a sequence of the other part). */
+/* Q block `index` of the launch, numbered as in part_q_blocks(). 0: no work there (a surplus
+ * number, or a sequence of the other part). */
 DEVICE int find_q_block(const attune_args &a, int index, int block_q, q_block &b)
 {
 	int lo = a.seq_begin, hi = a.seq_begin + a.seq_count - 1;
@@ -41,7 +41,7 @@ DEVICE int find_q_block(const attune_args &a, int index, int block_q, q_block &b
 	return b.query_len >= a.min_query && b.query_len <= a.max_query && b.token < b.query_len;
 }
 
-/* The Q block of a sequence that begins with that token. 0: nothing to do there. */
+/* The Q block of a sequence that begins with that token. 0: no work there. */
 DEVICE int q_block_at(const attune_args &a, int seq, int token, q_block &b)
 {
 	b.seq = seq;

@@ -1,13 +1,12 @@
-/* planner.cu - what attune_plan_batch does, on the device, for a step of a replayed graph:
- * features of the prefill and of the decode part from the lengths in device memory, what
- * their trees say of them, and the choices that follow. One block; ../recorded.h has the
- * lines that the host takes too.
+/* planner.cu - plans a recorded step on the device, as attune_plan_batch does on the host: computes
+ * the features of the prefill and the decode part from the lengths in device memory, evaluates
+ * their trees and picks the choices. One block. ../recorded.h has the code that the host shares.
  *
  *   lengths -> sums of each thread -> of each warp -> of the block -> features
  *   offers (choice x segments), one a thread and turn -> the least rank -> the first with it
  *
- * For parts that a choice runs alone nothing is picked. Sums, greatest and least values of
- * integers come out alike in any order. */
+ * Parts that one choice runs alone need no pick. Sums and maxima of integers do not depend on the
+ * order. */
 #include "gpu.h"
 #include "../recorded.h"
 
@@ -64,7 +63,7 @@ DEVICE void add_lengths(const planner_args &a, shared &m)
 	__syncthreads();
 }
 
-/* Threads 0 and 1: a part each. */
+/* By threads 0 and 1, a part each. */
 DEVICE void find_part(const planner_args &a, shared &m, int which)
 {
 	part_sums all[NUM_RECORDED];
@@ -80,7 +79,7 @@ DEVICE void find_part(const planner_args &a, shared &m, int which)
 	m.says[which] = m.present[which] ? recorded_says(a.table, &m.p[which], which) : 0;
 }
 
-/* Into m.offer the first offer of the least rank; m.rank NO_RANK: there is none. */
+/* Sets m.offer to the first offer of least rank; m.rank NO_RANK: none. */
 DEVICE void take_first(const planner_args &a, shared &m, int which, int says)
 {
 	const int offers = a.table->num_choices * MAX_RECORDED_VALUES;
@@ -106,7 +105,7 @@ DEVICE void take_first(const planner_args &a, shared &m, int which, int says)
 	__syncthreads();
 }
 
-/* The counters that the part's blocks will count on start at 0. */
+/* Clears the counters of the part's blocks. */
 DEVICE void clear_counters(const planner_args &a, const recorded_part &p)
 {
 	int *counter = (int *)(a.plan + 1);

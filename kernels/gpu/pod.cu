@@ -2,20 +2,19 @@
  * units and the memory of an SM are busy at the same time: POD-Attention (Kamath et al.
  * 2025), with the bodies of attend.h for both operations.
  *
- * Blocks are alike. Each learns which SM it is on, takes a ticket there, and by the
- * ticket's number becomes a prefill or a decode block; then it takes the next item of
- * that operation, of the other one when there is none left. So every SM runs a mix of
- * both, whatever the order in which the hardware places blocks.
+ * Each block reads the number of its SM and takes a ticket there; the ticket's number makes it a
+ * prefill or a decode block. Then it takes the next item of that operation, or of the other one if
+ * none is left. So every SM runs a mix of both, in whatever order the hardware places blocks.
  *
  *   args.scratch, ints, zeros at the start:
  *     [TICKETS]          taken so far, by SM
  *     [2]                next item of the prefills, of the decodes
- *     [prefill blocks]   segments of an item that are done, where there are several
+ *     [prefill blocks]   finished segments of an item, if there are several
  *     [decode blocks]
  *
- * An item is a Q block, a KV head and a segment of the keys. Of decodes a block takes
- * VIRTUAL at once, each for DECODE_WARPS of its warps, with its own piece of the shared
- * memory and its own barrier. The last segment of a block to be done merges them all. */
+ * An item is a Q block, a KV head and a segment of the keys. A decode block takes VIRTUAL items at
+ * once, each for DECODE_WARPS of its warps, with its own piece of shared memory and its own
+ * barrier. The last segment to finish merges all. */
 #include "paged.h"
 #include "softmax.h"
 
@@ -62,7 +61,7 @@ enum { PREFILL, DECODE, NOTHING };
 /* a.option, as pod.def passes it */
 enum { POLICY, DECODE_SEGMENTS, PREFILL_SEGMENTS };
 
-/* The launch as one operation sees it. partials: rows of them before its own. */
+/* The arguments of one operation. partials: rows of partials before its own. */
 DEVICE attune_args view(const attune_args &a, const attune_range &r, int segments, long long partials)
 {
 	attune_args v = a;
@@ -81,8 +80,8 @@ DEVICE long long partial_rows(const attune_args &a, const attune_range &r, int s
 	return segments > 1 ? (long long)r.seq_count * r.max_query * a.num_query_heads * segments : 0;
 }
 
-/* Of a ticket. The operation with fewer blocks comes first and then at every n-th ticket:
- * every second by policy 0, by policy 1 as its share of the blocks is. */
+/* The operation of a ticket. The one with fewer blocks comes first and then at every n-th ticket:
+ * every second by policy 0, in proportion to its blocks by policy 1. */
 DEVICE int operation_of(u32 ticket, int policy, u32 prefills, u32 decodes)
 {
 	const int rare = prefills <= decodes ? PREFILL : DECODE;
@@ -119,8 +118,8 @@ DEVICE taken take(int *scratch, int policy, int prefills, int decodes)
 	return t;
 }
 
-/* grid: x = prefill items + decode items / VIRTUAL; with PERSISTENT at most what runs at a
- * time. A number that stands for no work costs its block another turn. */
+/* grid: x = prefill items + decode items / VIRTUAL; with PERSISTENT at most as many as run
+ * at a time. A block that gets a number without work takes another. */
 KERNEL_BESIDE(WARPS * WARP, BLOCKS_PER_SM) ENTRY(const attune_args a)
 {
 	extern __shared__ __align__(128) unsigned char memory[];

@@ -1,20 +1,18 @@
-/* recorded.cu - one part of a step of a replayed graph. What to run stands in device
- * memory, left there by planner.cu (../recorded.h): the number of a body, and how many
- * segments. All blocks branch alike, so the branch costs nothing; what it does cost is
- * that registers are those of the greediest body.
+/* recorded.cu - runs one part of a recorded step, as the plan in device memory says: planner.cu has
+ * written the number of a body and of segments there (../recorded.h). All blocks branch alike, so
+ * the branch is free, but the kernel has the registers of its largest body.
  *
- * The grid is fixed, a block an SM with all its shared memory. A body's blocks are teams
- * of it, as many as would run on an SM by themselves:
+ * The grid is fixed, a block an SM with all its shared memory. A block is divided into teams, which
+ * are the body's blocks, as many as would run on an SM by themselves:
  *
  *   body of 4 warps, 68 KiB   | team 0 | team 1 | team 2 |     WARPS = 12
  *   body of 2 warps, 36 KiB   | 0 | 1  | 2 | 3  | 4 | 5  |
  *   body of 8 warps, 132 KiB  | team 0          |  idle  |
  *
- * Item i is block i % blocks of segment i / blocks. A team's first item is its own number,
- * teams of one SM being far apart; each further one is the next that nobody has taken,
- * asked for while the one before is computed. With several segments the team that
- * finishes a block's last one merges them, so that no second launch is needed. The counters
- * for both are zeros again at the end.
+ * Item i is block i % blocks of segment i / blocks. A team's first item is its own number, with the
+ * teams of an SM far apart. Each further item is the next one not taken, fetched while the previous
+ * one is computed. With several segments the team that finishes a block's last one merges them, so
+ * no second launch is needed. Both counters are 0 again at the end.
  *
  * -DB0=16064042: body 0 has BLOCK_M 16, TILE_SIZE 64, NUM_WARPS 4, NUM_STAGES 2;
  * -DH0=120: KV_HINT 1, Q_HINT 2, GRID_ORDER 0. */

@@ -1,8 +1,8 @@
-/* recorded_body.h - what recorded.cu has of each body, in a namespace: the loop of attend.h
- * by its tunables, and a team's way through the items. */
+/* recorded_body.h - one body of recorded.cu, in a namespace of its own: attend.h with its tunables,
+ * and a team's loop over items. */
 #include "attend.h"
 
-/* Of a block's segments this one was the last to be written. All threads of the team ask. */
+/* Whether this was the last segment of a block to be written. Called by all threads of the team. */
 DEVICE int is_last(const attune_args &a, int *counter, int *word)
 {
 	__threadfence();
@@ -26,7 +26,7 @@ DEVICE void merge(const attune_args &a, const block &b)
 	}
 }
 
-/* memory: of the block. A team's ends with a word that its threads tell each other by. */
+/* memory: the block's. A team's share ends with a word by which its threads communicate. */
 DEVICE void work(const attune_args &a, const recorded_part &p, recorded_part *shared_part,
 		 int *counters, unsigned char *memory)
 {

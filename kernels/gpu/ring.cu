@@ -1,25 +1,25 @@
-/* ring.cu - decode at the rate at which memory is read. A block per (Q block, KV head, segment
- * of the keys), as segmented, but each of its warps has tiles of the keys to itself, copies them,
- * and meets the others only when all keys are in: ring_tile.h.
+/* ring.cu - decode at the rate of memory reads. A block computes one (Q block, KV head, segment of
+ * the keys), as in segmented, but each warp has its own tiles of the keys and copies them itself.
+ * The warps meet only when all keys are in: ring_tile.h.
  *
  *   shared memory   that of ring_tile.h
- *                   with COMBINE { a box that counts parcels, 16 bytes; what segments found of
- *                     this block's share of the rows }
+ *                   with COMBINE { a box that counts parcels, 16 bytes; the segments' results
+ *                     for this block's share of the rows }
  *
- * From launch to first copy a block works alone and in vain, so that is kept short: pages are
- * looked up with the lengths, not after them, as if the sequence were long, among the entries that
- * the table has for sure; tiles go to segments and warps in turn, so that where one's begin does not
- * depend on lengths:
+ * Nothing overlaps the latency before a block's first copy, so it is kept short. Page numbers are
+ * loaded together with the lengths, not after them, as if the sequence were long, but only from
+ * entries that the table is known to have. Tiles go to segments and warps in turn, so a warp's
+ * first tile does not depend on lengths:
  *
  *   tiles                | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |
  *   segment.warp (2, 2)   0.0 0.1 1.0 1.1 0.0 0.1 1.0 1.1 0.0
  *
- * A launch may begin before the one in front of it is over (EARLY), which may be writing Q and
- * this step's keys. First tiles that lie before those are then copied at once; every thread
- * waits for that launch before anything else is read, and before anything is written.
+ * With EARLY a launch may begin before the preceding one is over, which may still write Q and this
+ * step's keys. Each warp then copies at once the first tiles that lie before those keys. Every
+ * thread waits for the preceding launch before it reads anything else or writes anything.
  *
- * Segments meet in partials that reduce.cu merges, or with COMBINE in shared memory: those of
- * a Q block and head are then a cluster, of which block i merges rows i, i + segments ... */
+ * Segments leave partials that reduce.cu merges. With COMBINE the blocks of a Q block and head are
+ * a cluster and merge in shared memory: block i merges rows i, i + segments ... */
 #include "ring_tile.h"
 
 #define BOX_BYTES  16
@@ -33,7 +33,7 @@ DEVICE u32 by_segments(const attune_args &a, u32 n)
 	return gridDim.y == 1 ? n : __umulhi(n, (u32)a.option[SEGMENT_MAGIC]);
 }
 
-/* Sequence and heads of the block, as the grid says; its first token. */
+/* Sequence and heads of the block, by its place in the grid. Returns its first token. */
 DEVICE int find_place(const attune_args &a, block &b)
 {
 	const int q_blocks = a.option[Q_BLOCKS];
@@ -47,7 +47,7 @@ DEVICE int find_place(const attune_args &a, block &b)
 	return token;
 }
 
-/* The warp's tiles, as far as lengths do not tell. */
+/* The warp's tiles, as far as they do not depend on lengths. */
 DEVICE void look_at_segment(const attune_args &a, const block &b, feed &f, int &is_beyond)
 {
 	f.pages = pages_of(a, b.q.seq);
@@ -58,8 +58,9 @@ DEVICE void look_at_segment(const attune_args &a, const block &b, feed &f, int &
 	aim_feed(a, b, f);
 }
 
-/* Looked up here: pages of a window, which do not begin with key 0, and those that are `is_beyond` the
- * table that the plan knew, of a sequence that is longer now. */
+/* Loads page numbers that look_at_segment could not: with a window keys do not begin with 0, and a
+ * sequence that has grown since the plan has pages beyond the table that the plan knew
+ * (is_beyond). */
 DEVICE void start_segment(const attune_args &a, const block &b, feed &f, int is_beyond)
 {
 	const u32 tiles = count_tiles(b), before = f.first / TILE_SIZE;
@@ -92,7 +93,7 @@ DEVICE int own_rows(const attune_args &a, const block &b)
 	return by_segments(a, b.rows - blockIdx.y + gridDim.y - 1);
 }
 
-/* To the block that merges the row. There rows follow one another, all segments of each. */
+/* Sends a piece to the block that merges its row. Its buffer is [row][segment]. */
 DEVICE void send_piece(const attune_args &a, int row, int column, const piece &p, u32 box)
 {
 	const int segments = gridDim.y, turn = by_segments(a, row), rank = row - turn * segments;
@@ -102,7 +103,7 @@ DEVICE void send_piece(const attune_args &a, int row, int column, const piece &p
 		parcel_put(to + HEAD_SIZE * 4, box, rank, p.m, p.l, 0, 0);
 }
 
-/* Of the cluster's rows this block's share, once all segments of them are here. */
+/* Merges this block's share of the cluster's rows, once all segments have arrived. */
 DEVICE void merge_cluster(const attune_call &c, const block &b, const unsigned char *box)
 {
 	const int segments = gridDim.y, rows = own_rows(c.args, b);
@@ -116,7 +117,7 @@ DEVICE void merge_cluster(const attune_call &c, const block &b, const unsigned c
 	}
 }
 
-/* What the warps of the block left, at `found`; `combine`: to where segments meet. */
+/* Merges the warps' results at `found`; with `combine` also the segments'. */
 DEVICE void merge_warps(const attune_call &c, const block &b, const float *found, int combine)
 {
 	const attune_args &a = c.args;
@@ -125,7 +126,7 @@ DEVICE void merge_warps(const attune_call &c, const block &b, const float *found
 	if (combine) {
 		if (!threadIdx.x)
 			parcels_expect(shared_address(box), own_rows(a, b) * gridDim.y * MERGE_ROW * 4);
-		cluster_wait(); /* all its blocks run, and count */
+		cluster_wait(); /* all its blocks run and have set up their boxes */
 	}
 	for (int i = threadIdx.x; i < b.rows * (HEAD_SIZE / 4); i += THREADS) {
 		const int row = i / (HEAD_SIZE / 4), column = i % (HEAD_SIZE / 4) * 4;
@@ -160,9 +161,9 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 	if (combine && !threadIdx.x)
 		parcels_begin(shared_address(BOX(FOUND(memory))));
 	if (!find_queries(a, b.q.seq, token, a.option[BLOCK_Q], b)) {
-		if (early) /* so that whoever waits for this launch has waited for that one */
+		if (early) /* so that a dependent launch also waits for our predecessor */
 			wait_for_last();
-		return; /* and so does its cluster */
+		return; /* as do all blocks of its cluster */
 	}
 	b.rows = b.tokens * b.row_heads;
 	if (combine)

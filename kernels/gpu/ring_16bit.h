@@ -1,5 +1,5 @@
-/* ring_16bit.h - keys and values of 16 bits, as they are: a part of ring_tile.h, for which
- * ring_e4m3.h has the same names. */
+/* ring_16bit.h - keys and values of 16 bits for ring_tile.h; ring_e4m3.h has the same names for 8
+ * bits. */
 #define KV_BYTES     2
 #define DEPTH_LOADED 1 /* steps of the depth whose keys or values come by one load */
 #define P_SHIFT	     0.f
@@ -18,7 +18,7 @@ DEVICE void take_scales(const attune_more &, block &)
 {
 }
 
-/* Rows that are not there are zeros. */
+/* Rows beyond the last are zeros. */
 DEVICE void hold_q(const attune_args &a, const block &b, queries &q)
 {
 	UNROLL for (int n = 0; n < EIGHTS; n++)
@@ -42,7 +42,7 @@ DEVICE void share_q(const attune_args &a, const block &b, unsigned char *memory)
 	copies_commit();
 }
 
-/* What is known of shared queries once all are there. */
+/* Nothing to do; see ring_e4m3.h. */
 DEVICE void find_factors(const block &, queries &, const unsigned char *)
 {
 }
@@ -57,14 +57,14 @@ DEVICE float scaled_value(const block &, float x)
 	return x;
 }
 
-/* Of 16 keys 16 dimensions, the keys being rows */
+/* 16 dimensions of 16 keys, with keys as rows */
 DEVICE void load_keys(u32 (&k)[DEPTH_LOADED][4], u32 tile, int keys, int step)
 {
 	const int l = lane_id();
 	load_matrices(k[0], chunk_on(tile + key_at(l & 15, l >> 4), step * 2) + keys * (ROW * 2));
 }
 
-/* The same, the dimensions being rows */
+/* The same with dimensions as rows */
 DEVICE void load_values(u32 (&v)[DEPTH_LOADED][4], u32 tile, int keys, int step)
 {
 	const int l = lane_id(), key = (l & 7) + ((l >> 4) << 3);
@@ -72,7 +72,7 @@ DEVICE void load_values(u32 (&v)[DEPTH_LOADED][4], u32 tile, int keys, int step)
 				       keys * (ROW * 2));
 }
 
-/* Of a step's 16 dimensions that of the lane's row, or of the row 8 below */
+/* The dimension of the lane's row among a step's 16, or of the row 8 below */
 DEVICE int dimension_of(int step, int below)
 {
 	return step * 16 + below * 8 + lane_id() / 4;

@@ -1,6 +1,6 @@
-/* ring_e4m3.h - keys and values of 8 bits, a part of ring_tile.h, for which ring_16bit.h has the
- * same names. Matrix steps are of F16, of which all E4M3 are values, so that nothing is rounded but
- * P, and that to F16. One instruction makes two elements wide, none makes BF16 of them.
+/* ring_e4m3.h - keys and values of 8 bits for ring_tile.h; ring_16bit.h has the same names for 16
+ * bits. Matrix steps are in F16, which has all values of E4M3, so only P is rounded, to F16. One
+ * instruction converts two elements to F16; there is none for BF16.
  *
  * A load of matrices moves pairs of bytes, of which lane 4 g + t gets two pairs:
  *
@@ -10,10 +10,10 @@
  *                   exchanged the pairs are one dimension's: rows g and g+8 of the step are
  *                   dimensions 2g and 2g+1
  *
- * Q of BF16 is made F16 by a power of two for each row, which takes its largest element to 2^14
- * and more: exact, but for elements below 2^-31 of that one. P is 2^15 (P_SHIFT) at most, so that
- * weights down to 2^-29 keep all bits. Scales are a block's own: K's is in the factors of rows,
- * V's in what warps leave. */
+ * Q of BF16 is converted to F16 by a power of two for each row that brings its largest element to
+ * 2^14 or more: exact, except for elements below 2^-31 of the largest. P is at most 2^15 (P_SHIFT),
+ * so that weights down to 2^-29 keep all bits. The scale of K is part of the rows' factors, that of
+ * V is applied to the warps' results. */
 #define KV_BYTES     1
 #define DEPTH_LOADED 2
 #define P_SHIFT	     15.f
@@ -21,11 +21,11 @@
 
 struct queries {
 	u32 held[Q_HELD ? DEPTH : 1][EIGHTS][2];
-	float factor[EIGHTS][2]; /* of the lane's rows: what makes products scores */
+	float factor[EIGHTS][2]; /* of the lane's rows: score / product */
 };
 
-/* A row of an odd number of 64 bytes is half a line of banks: then 2 rows take a line, and the 4
- * chunks of each half are permuted. */
+/* If a row is an odd number of 64 bytes, 2 rows share a line of banks, and the 4 chunks of each
+ * half are permuted. */
 DEVICE u32 key_at(int row, int chunk)
 {
 	const int turn = ROW % 128 ? (row >> 1) & 3 : row & 7;
@@ -47,7 +47,7 @@ DEVICE float largest_of(u32 two)
 	return fmaxf(fabsf(to_float((half16)two)), fabsf(to_float((half16)(two >> 16))));
 }
 
-/* The power of two for a row of that largest element, and its inverse. */
+/* The power of two for a row with this largest element, and its inverse. */
 DEVICE float power_up(float largest, float &down)
 {
 	const u32 exponent = max(__float_as_uint(largest) >> 23, 15u);
@@ -60,7 +60,7 @@ DEVICE u32 as_f16(u32 two, float up)
 	return pack2_f16(to_float((half16)two) * up, to_float((half16)(two >> 16)) * up);
 }
 
-/* Rows that are not there are zeros. */
+/* Rows beyond the last are zeros. */
 DEVICE void hold_q(const attune_args &a, const block &b, queries &q)
 {
 	const int l = lane_id();
@@ -114,7 +114,7 @@ DEVICE void share_q(const attune_args &a, const block &b, unsigned char *memory)
 	}
 }
 
-/* What is known of shared queries once all are there. */
+/* Reads the factors of shared queries, once all are written. */
 DEVICE void find_factors(const block &b, queries &q, const unsigned char *memory)
 {
 	UNROLL for (int n = 0; n < EIGHTS; n++)
@@ -134,8 +134,8 @@ DEVICE float scaled_value(const block &b, float x)
 
 /* ---- keys and values ---------------------------------------------------------------------- */
 
-/* The lane's row of 16 keys x 32 dimensions. Behind an odd number of chunks the row has room for one
- * more, which is read and not used. */
+/* The lane's row of 16 keys x 32 dimensions. A row with an odd number of chunks has room for one
+ * more, which is read but not used. */
 DEVICE u32 lane_row(u32 tile, int keys, int step)
 {
 	const int l = lane_id();
@@ -160,7 +160,7 @@ DEVICE void load_values(u32 (&v)[DEPTH_LOADED][4], u32 tile, int keys, int step)
 		widen4(v[i][2 * eight], v[i][2 * eight + 1], paired(x[2 * i + eight]));
 }
 
-/* Of a step's 16 dimensions that of the lane's row, or of the row 8 below */
+/* The dimension of the lane's row among a step's 16, or of the row 8 below */
 DEVICE int dimension_of(int step, int below)
 {
 	return step * 16 + lane_id() / 4 * 2 + below;

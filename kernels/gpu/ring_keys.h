@@ -1,7 +1,7 @@
-/* ring_keys.h - a warp's way through keys, a part of ring_tile.h: which tiles are its own,
- * where their pages lie, and copies of them to its ring. */
+/* ring_keys.h - a warp's tiles of keys: their pages, and their copies to its ring. A part of
+ * ring_tile.h. */
 #define GROUPS	     (TILE_SIZE / 8)
-#define TILES_A_LOOK (WARP / GROUPS) /* whose pages are looked up at once */
+#define TILES_A_LOOK (WARP / GROUPS) /* page numbers loaded at once */
 #define ROW_LANES    (KV_CHUNKS > 16 ? 32 : KV_CHUNKS > 8 ? 16 : KV_CHUNKS > 4 ? 8 : 4)
 #define ROWS_A_PASS  (WARP / ROW_LANES)
 
@@ -11,22 +11,22 @@
 
 #define PASSES	     (8 / ROWS_A_PASS) /* rows of a lane in a group */
 
-/* Bytes from where a cache begins. */
+/* Byte offsets into the caches. */
 struct spot {
 	long long k, v;
 };
 
-/* A warp's tiles, and this lane's share of their copies: of each group of 8 keys a chunk of
- * every ROWS_A_PASS-th row. Little is left to be worked out for a tile, since a warp does all
- * of it alone: look-ups make spots of pages, and rows are a `pass` apart. */
+/* A warp's tiles, and this lane's share of their copies: in each group of 8 keys one chunk of every
+ * ROWS_A_PASS-th row. As much as possible is computed in advance, since a warp does all work of a
+ * tile alone: pages become spots when they are loaded, and rows are a `pass` apart. */
 struct feed {
-	const char *k, *v; /* its chunk of its first row, if that is slot 0 of page 0 */
+	const char *k, *v; /* its chunk of its first row, for slot 0 of page 0 */
 	const int *pages; /* of the sequence */
-	int first, step; /* the first tile's first key, a multiple of 8; keys from one to the next */
+	int first, step; /* first key of the first tile, a multiple of 8; keys from tile to tile */
 	int num;	 /* tiles */
 	int row, chunk;
 	spot group; /* where this lane's group begins */
-	int next;   /* the page of its group when those are used up */
+	int next;   /* the page of its group in the next look */
 	spot pass;
 	u32 at[PASSES]; /* where rows of a group go */
 	cache_policy policy;
@@ -37,7 +37,7 @@ DEVICE int first_key(const feed &f, int tile)
 	return f.first + tile * f.step;
 }
 
-/* Lane l's: group l % GROUPS of tile l / GROUPS from there on. */
+/* First key of lane l's group: group l % GROUPS of tile `tile` + l / GROUPS. */
 DEVICE int lane_key(const feed &f, int tile)
 {
 	return first_key(f, tile + lane_id() / GROUPS) + lane_id() % GROUPS * 8;
@@ -48,8 +48,8 @@ DEVICE int look_up(const attune_args &a, const block &b, const feed &f, int tile
 	return f.pages[page_of(a, min(lane_key(f, tile), b.end - 1))];
 }
 
-/* look_up() of the first tiles, before it is known how many keys there are. `is_beyond`: the table may
- * end before that entry, which was not read. */
+/* look_up() of the first tiles before the number of keys is known. `is_beyond`: the table may end
+ * before that entry, so it was not read. */
 DEVICE int look_ahead(const attune_args &a, const feed &f, int &is_beyond)
 {
 	const int *at = f.pages + page_of(a, lane_key(f, 0));
@@ -57,7 +57,7 @@ DEVICE int look_ahead(const attune_args &a, const feed &f, int &is_beyond)
 	return load_now(at, !is_beyond);
 }
 
-/* Where the group of keys begins that begins with `key`. */
+/* The spot of the group that begins with `key`. */
 DEVICE spot find_spot(const attune_args &a, int key, int page)
 {
 	const int slot = key - page_of(a, key) * a.page_size;
@@ -65,13 +65,13 @@ DEVICE spot find_spot(const attune_args &a, int key, int page)
 		 (page * a.v_page_stride + slot * a.v_slot_stride) * KV_BYTES };
 }
 
-/* Of the keys that the block's rows see; the first one begins at a multiple of 8. */
+/* Tiles of the keys that the block's rows see; the first begins at a multiple of 8. */
 DEVICE u32 count_tiles(const block &b)
 {
 	return b.end > b.begin ? (b.end - (b.begin & ~7) + TILE_SIZE - 1) / TILE_SIZE : 0;
 }
 
-/* What all blocks' feeds have in common. */
+/* Sets what does not depend on the Q block. */
 DEVICE void start_feed(const attune_args &a, feed &f)
 {
 	f.row = lane_id() / ROW_LANES;
@@ -108,8 +108,8 @@ DEVICE void copy_keys(u32 to, const char *from, int valid, cache_policy policy)
 		copy16_async(to, from, valid);
 }
 
-/* 8 keys, which one page has. Those that no row sees arrive as zeros: what lies in their slots
- * may be anything, also NaN. */
+/* Copies 8 keys, which lie on one page. Keys that no row sees arrive as zeros: their slots may hold
+ * anything, even NaN. */
 DEVICE void copy_group(const block &b, const feed &f, int key, spot from, u32 to)
 {
 	const char *k = f.k + from.k, *v = f.v + from.v;
@@ -132,7 +132,7 @@ DEVICE int is_old(const block &b, const feed &f, int tile)
 	return first_key(f, tile) + TILE_SIZE <= b.q.seq_len - b.q.query_len;
 }
 
-/* Of a tile whose groups are known */
+/* Copies a tile whose spots are known */
 DEVICE void copy_groups(const block &b, const feed &f, int tile, u32 stage)
 {
 	UNROLL for (int g = 0; g < GROUPS; g++)
@@ -143,8 +143,8 @@ DEVICE void copy_groups(const block &b, const feed &f, int tile, u32 stage)
 	}
 }
 
-/* The groups of TILES_A_LOOK tiles from there on, whose pages were looked up, are those at hand;
- * the next ones are looked up. */
+/* Makes spots of the loaded pages of TILES_A_LOOK tiles from `tile` on, and loads the next
+ * pages. */
 DEVICE void next_groups(const attune_args &a, const block &b, feed &f, int tile)
 {
 	f.group = find_spot(a, lane_key(f, tile), f.next);
@@ -152,8 +152,7 @@ DEVICE void next_groups(const attune_args &a, const block &b, feed &f, int tile)
 		f.next = look_up(a, b, f, tile + TILES_A_LOOK);
 }
 
-/* Tiles are asked for in order, these after the first NUM_STAGES - 1; beyond the last one nothing
- * is. */
+/* Copies a tile, if there is one. Called in order, for the tiles after the first NUM_STAGES - 1. */
 DEVICE void copy_tile(const attune_args &a, const block &b, feed &f, int tile, u32 stage)
 {
 	if (tile < f.num) {
@@ -164,9 +163,8 @@ DEVICE void copy_tile(const attune_args &a, const block &b, feed &f, int tile, u
 	copies_commit();
 }
 
-/* Asks for the first ones, as soon as their pages are known. Of launches that begin early
- * those that are old; then, with none of them later than need be, it waits for the launch
- * in front. */
+/* Copies the first tiles as soon as their pages are known. A launch that begins early first copies
+ * the old ones, then waits for the preceding launch. */
 DEVICE void fill_ring(const attune_args &a, const block &b, feed &f, int early, u32 ring)
 {
 	int waits = early;

@@ -1,38 +1,39 @@
-/* ring_list.cu - decode as by ring, of batches whose lengths differ: a grid that the device alone
- * decides, to whose blocks keys are dealt evenly (../deal.h), from the lengths as they are when
- * the launch begins. So a captured launch serves other lengths, too.
+/* ring_list.cu - decode as in ring, for batches with unequal lengths. The grid depends on the
+ * device alone; keys are dealt evenly to its blocks (../deal.h), by the lengths in device memory
+ * when the launch begins. So a captured launch serves other lengths, too.
  *
  *   item = a Q block and a KV head; items by sequence, Q block of it, head
  *
- * With BESIDE each head is dealt to blocks of its own, so that those of all heads, neighbours in
- * the grid, read the same pages at a time: block i * heads + h is block i of head h's.
+ * With BESIDE each head has its own blocks: block i * heads + h of the grid is block i of head h.
+ * The blocks of all heads are then neighbours and read the same pages at a time.
  *
- * Each block adds up all units by itself, a few sequences a thread: a list made beforehand would
- * be a launch more, which takes longer. It then goes through its items. Where it has all tiles
- * of one it writes the output, else a partial; the block of an item that comes last merges the
- * partials in the order of blocks, so that the bits do not depend on who that is.
+ * Each block sums all units itself, a few sequences a thread: a list made beforehand would need
+ * another launch, which takes longer. It then loops over its items. If it has all tiles of an item
+ * it writes the output, else a partial. The last block to finish an item merges the partials, in
+ * the order of blocks, so that the bits do not depend on which block is last.
  *
  *   shared memory   that of ring_tile.h
- *   args.scratch    [blocks of the grid] how many left a partial of the item that the block
- *                   begins and does not end, while there are any
+ *   args.scratch    [blocks of the grid] how many partials are there of the item that the block
+ *                   begins and does not end
  *   partial_out     [2 slots a block][BLOCK_M][HEAD_SIZE], unnormalised
  *   partial_ml      [2 slots a block][BLOCK_M][2] */
 #include "../deal.h"
 #include "ring_tile.h"
 #include "schedule.h"
 
-/* a.option, as ring_list.def passes it; START and LEAST in tiles, REST: BESIDE + 2 EARLY + 8 LEAST */
+/* a.option, as ring_list.def passes it; START and LEAST in tiles, REST: BESIDE + 2 EARLY + 8
+ * LEAST */
 enum { BLOCK_Q, Q_BLOCKS, START, REST };
 
-/* What deals this block its share. */
+/* How this block gets its share. */
 struct dealer {
 	deal d;
-	u32 sides, side; /* heads that are dealt beside each other; this block's */
-	u32 block;	 /* of that side's */
-	u32 items;	 /* of a Q block, in the side's order */
+	u32 sides, side; /* with BESIDE the heads, and this block's head; else 1, 0 */
+	u32 block;	 /* its number within the side */
+	u32 items;	 /* items of a Q block, in this side */
 };
 
-/* Q block j of the launch. 0: there is none. */
+/* Q block j of the launch. 0: none. */
 DEVICE int find_block(const attune_args &a, int j, block &b)
 {
 	const int q_blocks = a.option[Q_BLOCKS];
@@ -41,7 +42,7 @@ DEVICE int find_block(const attune_args &a, int j, block &b)
 			    a.option[BLOCK_Q], b);
 }
 
-/* Tiles that an item of the Q block counts. */
+/* Tiles that an item of the Q block counts for: at least one. */
 DEVICE u32 counted_tiles(const block &b)
 {
 	return max(count_tiles(b), 1u);
@@ -65,7 +66,7 @@ DEVICE dealer find_dealer(const attune_args &a)
 	return t;
 }
 
-/* Block i's of its side, in the order of the grid. */
+/* The grid's number of block i of the side. */
 DEVICE u32 in_grid(const dealer &t, u32 i)
 {
 	return i * t.sides + t.side;
@@ -78,7 +79,7 @@ struct place {
 	u32 begin; /* its first unit */
 };
 
-/* The share of Q blocks that a thread adds up. */
+/* The first of the Q blocks that a thread sums. */
 DEVICE int share_begin(const attune_args &a, int thread)
 {
 	const int all = a.seq_count * a.option[Q_BLOCKS], each = (all + THREADS - 1) / THREADS;
@@ -104,7 +105,7 @@ DEVICE u32 sum_up(u32 mine, u32 &all)
 	return before;
 }
 
-/* Deals; the Q block of this block's first unit. */
+/* Deals the units. Returns the Q block of this block's first unit. */
 DEVICE place find_place(const attune_args &a, dealer &t)
 {
 	__shared__ place found;
@@ -117,8 +118,8 @@ DEVICE place find_place(const attune_args &a, dealer &t)
 	t.d = deal_units(all, gridDim.x / t.sides, a.option[REST] >> 3);
 	const u32 unit = deal_begin(&t.d, t.block);
 	if (unit == all)
-		return { 0, 0 }; /* nothing is left for it */
-	if (unit - begin < mine) { /* one thread's */
+		return { 0, 0 }; /* no unit is left for it */
+	if (unit - begin < mine) { /* true in one thread */
 		int j = first;
 		u32 units = count_units(a, j, t.items);
 		while (unit - begin >= units) {
@@ -134,7 +135,7 @@ DEVICE place find_place(const attune_args &a, dealer &t)
 
 /* ---- partials ------------------------------------------------------------------------------ */
 
-/* Row 0 of what a block of this side left of the item. */
+/* Row 0 of the partial that a block of this side left of the item. */
 DEVICE long long partial_of(const dealer &t, const stretch &s, u32 block)
 {
 	return (long long)in_grid(t, deal_slot(block, s.owner)) * BLOCK_M;
@@ -148,7 +149,7 @@ DEVICE void put_partial(const attune_args &a, long long at, int column, const pi
 		*(float2 *)(a.partial_ml + at * 2) = make_float2(p.m, p.l);
 }
 
-/* Of a warp's */
+/* Over a warp */
 DEVICE float warp_top(float x)
 {
 	for (int far = WARP / 2; far; far /= 2)
@@ -163,9 +164,8 @@ DEVICE float warp_total(float x)
 	return x;
 }
 
-/* A row's partials, by a whole warp, in the order of the blocks that left them. Lanes find the
- * weights of 32 at a time, so that no load waits for the one before; columns from HEAD_SIZE up are
- * nobody's. */
+/* Merges a row's partials by a whole warp, in the order of blocks. Lanes compute 32 weights at a
+ * time, so that no load waits for the previous one. Columns from HEAD_SIZE up are not used. */
 DEVICE piece join_parts(const attune_args &a, const dealer &t, const stretch &s, int row, int column)
 {
 	piece p = { { 0, 0, 0, 0 }, MINUS_INF, 0 };
@@ -195,9 +195,9 @@ DEVICE piece join_parts(const attune_args &a, const dealer &t, const stretch &s,
 	return p;
 }
 
-/* A count of arrivals. The workspace may hold anything when a launch begins, and to clear it first
- * would be a launch more, 2 us on an H200. So a count bears a mark, and what bears none is 0;
- * the last to arrive takes the mark away. Other bytes look like it once in 2^48. */
+/* A count of arrivals. The workspace may hold anything when a launch begins; clearing it would be
+ * another launch, 2 us on an H200. So a count carries a mark, and a word without it counts as 0.
+ * The last to arrive removes the mark. Random bytes match it once in 2^48. */
 typedef unsigned long long arrivals;
 #define MARK 0x617474756e650000ull /* "attune" */
 
@@ -206,7 +206,7 @@ DEVICE arrivals *arrivals_of(const attune_args &a, const dealer &t, const stretc
 	return (arrivals *)a.scratch + in_grid(t, s.owner);
 }
 
-/* seen: what is there, or was lately. 1: of all parts the last. */
+/* seen: a recent value of *at. 1: this was the last of all parts. */
 DEVICE int arrive(arrivals *at, arrivals seen, u32 parts)
 {
 	arrivals old;
@@ -219,8 +219,7 @@ DEVICE int arrive(arrivals *at, arrivals seen, u32 parts)
 	return came == parts;
 }
 
-/* Whether all other blocks of the item have left theirs; all threads learn it, and then see
- * these. */
+/* Whether all other blocks of the item have left their partials, which all threads then see. */
 DEVICE int last_to_arrive(arrivals *at, arrivals seen, u32 parts)
 {
 	__shared__ int last;
@@ -235,7 +234,7 @@ DEVICE int last_to_arrive(arrivals *at, arrivals seen, u32 parts)
 
 /* ---- items --------------------------------------------------------------------------------- */
 
-/* What the warps left */
+/* Merges the warps' results into the output or a partial */
 DEVICE void merge_warps(const attune_call &c, const block &b, const dealer &t, const stretch &s,
 			const float *found)
 {
@@ -250,7 +249,7 @@ DEVICE void merge_warps(const attune_call &c, const block &b, const dealer &t, c
 	}
 }
 
-/* A row a warp */
+/* Merges the item's partials, a row a warp */
 DEVICE void merge_parts(const attune_call &c, const block &b, const dealer &t, const stretch &s)
 {
 	for (int row = threadIdx.x / WARP; row < b.rows; row += NUM_WARPS)
@@ -282,15 +281,15 @@ DEVICE void run_stretch(const attune_call &c, const block &b, const dealer &t, c
 	attend(c.args, b, f, early, memory);
 	if (s.parts > 1 && !threadIdx.x)
 		seen = *(volatile arrivals *)at; /* in time for last_to_arrive() */
-	__syncthreads(); /* all warps have left what they found */
+	__syncthreads(); /* all warps have written their results */
 	merge_warps(c, b, t, s, FOUND(memory));
 	if (s.parts > 1 && last_to_arrive(at, seen, s.parts))
 		merge_parts(c, b, t, s);
-	__syncthreads(); /* and it has been read */
+	__syncthreads(); /* all results have been read */
 }
 
-/* grid: x = SMs x blocks of each; these may come in several waves, since none waits for another:
- * shares are then small, and an SM that is done earlier takes the next */
+/* grid: x = SMs x blocks of each. Blocks may run in several waves, since none waits for another:
+ * shares are then small, and an SM that finishes early takes the next block */
 KERNEL(THREADS) ENTRY(const attune_call c)
 {
 	const attune_args &a = c.args;
@@ -322,6 +321,6 @@ KERNEL(THREADS) ENTRY(const attune_call c)
 		}
 		at.begin += t.items * item;
 	}
-	if (early) /* a block that had nothing to do */
+	if (early) /* a block without work */
 		wait_for_last();
 }

@@ -1,13 +1,12 @@
-/* ring_list_recorded.cu - the decode part of a step of a replayed graph, by ring_list. Which
- * sequences it has stands in device memory, left there by planner.cu (../recorded.h); what else
- * there is to know ring_list finds in the lengths:
+/* ring_list_recorded.cu - runs the decode part of a recorded step by ring_list. planner.cu has
+ * written the part's range to device memory (../recorded.h); ring_list derives the rest from the
+ * lengths:
  *
  *   host      grid, workspace, option[BLOCK_Q], [START], [REST]: of shape and choice
  *   planner   seq_begin, seq_count, min_query, max_query; a Q block a sequence
  *
- * A step that has no decodes, or bodies for them, is over at once. The text is ring_list's own, to
- * the letter, its entry made a function: what was measured is known by that text, so it is not
- * taken apart. */
+ * It ends at once if the step has no decodes, or bodies run them. It includes ring_list.cu
+ * unchanged, with the entry turned into a function: measurements are tied to that text. */
 #include "../args_more.h"
 #include "gpu.h"
 #include "../recorded.h"

@@ -1,5 +1,5 @@
-/* ring_nvidia.h - words of the dialect that ring_tile.h alone uses. Apart from gpu_nvidia.h, since
- * what has been measured is known by the text that it includes. */
+/* ring_nvidia.h - the functions of the dialect that only ring_tile.h uses. They are not in
+ * gpu_nvidia.h, since measurements are tied to the text that a kernel includes. */
 #ifndef ATTUNE_RING_NVIDIA_H
 #define ATTUNE_RING_NVIDIA_H
 
@@ -14,7 +14,7 @@ DEVICE long long shfl_long(long long v, int lane)
 	return (long long)((unsigned long long)high << 32 | low);
 }
 
-/* A load that begins here, in the order of the text; 0 where it is not wanted. */
+/* A load that the compiler does not move; 0 if not wanted. */
 DEVICE int load_now(const int *from, int is_wanted)
 {
 	int v = 0;
@@ -26,7 +26,7 @@ DEVICE int load_now(const int *from, int is_wanted)
 	return v;
 }
 
-/* From here on x is where it is, and not worked out anew. */
+/* Keeps x in its register: the compiler must not recompute it. */
 DEVICE void keep(u32 &x)
 {
 	asm("" : "+r"(x));
@@ -48,7 +48,7 @@ DEVICE u32 transposed(u32 x)
 
 typedef unsigned long long cache_policy;
 
-/* What is read by it the L2 cache throws out before all else. */
+/* Lines read by this policy are evicted first from the L2 cache. */
 DEVICE cache_policy evicted_first()
 {
 	cache_policy p;
@@ -72,7 +72,8 @@ DEVICE void copy16_by(u32 dst, const void *src, int valid, cache_policy policy)
 		     : "memory");
 }
 
-/* ---- 8-bit elements, E4M3, computed with as F16, of which all of them are values -------------- */
+/* ---- E4M3, computed as F16, which has all its values
+ * ------------------------------------------ */
 
 /* mma() of F16, whatever DTYPE is */
 DEVICE void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1)
@@ -91,8 +92,9 @@ DEVICE u32 pack2_f16(float lo, float hi)
 	return r;
 }
 
-/* Bytes 0 and 1 of x, and bytes 2 and 3. Older GPUs have no instruction: there exponent and
- * fraction take F16's places, which makes 2^-8 of each value, and 480 of the two NaNs. */
+/* Converts bytes 0 and 1 of x, and bytes 2 and 3. Older GPUs have no instruction for it: there
+ * exponent and fraction move to F16's places, which makes 2^-8 of each value, and 480 of the two
+ * NaNs. */
 DEVICE void widen4(u32 &low, u32 &high, u32 x)
 {
 #if __CUDA_ARCH__ >= 890
@@ -125,8 +127,8 @@ DEVICE u32 paired(u32 x)
 #define HAS_EARLY    0
 #endif
 
-/* Each thread comes, and later waits for all of the cluster. It may then write to the others'
- * shared memory; a block that others write to must not end before they have. */
+/* Each thread arrives, and later waits for all of the cluster. It may then write to the others'
+ * shared memory; a block must not end before the others have written to it. */
 DEVICE void cluster_arrive()
 {
 	asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
@@ -137,9 +139,9 @@ DEVICE void cluster_wait()
 	asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* 8 bytes of shared memory where a block counts the bytes that its cluster puts into its
- * memory. One thread begins, before it comes to the cluster's barrier, and says how many are
- * to come; then each that reads them waits. Once for a launch. */
+/* A box: 8 bytes of shared memory that count the bytes that the cluster writes to the block's
+ * memory. One thread initialises it before it arrives at the cluster's barrier, and sets the number
+ * of bytes to come; each reader waits. Usable once a launch. */
 DEVICE void parcels_begin(u32 box)
 {
 	asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(box) : "memory");
@@ -162,8 +164,8 @@ DEVICE void parcels_wait(u32 box)
 	while (!all);
 }
 
-/* Four floats to where block `rank` of the cluster has what lies at `address` here, which counts
- * them where it has what is `box` here. */
+/* Writes four floats to block `rank` of the cluster, at its counterpart of `address`, counted by
+ * its counterpart of `box`. */
 DEVICE void parcel_put(u32 address, u32 box, int rank, float x, float y, float z, float w)
 {
 	asm volatile("{ .reg .u32 there, box;\n"

@@ -1,9 +1,9 @@
-/* ring_out.h - what becomes of what warps found, a part of ring_tile.h: those of a block are
- * joined, in their order. */
+/* ring_out.h - merges the results of a block's warps, in order, and writes rows. A part of
+ * ring_tile.h. */
 
 #define LN2 0.69314718056f
 
-/* A row's, by one warp, unnormalised, m in units of log2; a lane has its part of the sum. */
+/* Writes a warp's results, unnormalised, m in units of log2; each lane has a part of the sum. */
 DEVICE void leave(const block &b, state &t, float unit, float *to)
 {
 	const int l = lane_id();
@@ -30,7 +30,7 @@ struct piece {
 	float o[4], m, l;
 };
 
-/* Joins `n` of what leave() left, in their order. */
+/* Merges n results of leave(), in order. */
 DEVICE piece join(const float *row, int column, int n, int stride)
 {
 	piece p = { { 0, 0, 0, 0 }, MINUS_INF, 0 };
@@ -47,7 +47,7 @@ DEVICE piece join(const float *row, int column, int n, int stride)
 	return p;
 }
 
-/* One more part: the sink's logit, which has no value. */
+/* Adds the sink's logit, which has no value. */
 DEVICE void add_sink(const attune_args &a, int head, piece &p)
 {
 	if (!a.sinks || p.l == 0)
@@ -60,8 +60,8 @@ DEVICE void add_sink(const attune_args &a, int head, piece &p)
 		p.o[k] *= kept;
 }
 
-/* The logarithm of what the row's weights add up to, to the base e. It is not below the sink, which
- * may be too large for powers of two. */
+/* Writes the natural logarithm of the sum of the row's weights. It is at least the sink, which may
+ * be too large for powers of two. */
 DEVICE void put_lse(const attune_call &c, const block &b, int row, const piece &p)
 {
 	const attune_more &more = c.more;
@@ -73,7 +73,7 @@ DEVICE void put_lse(const attune_call &c, const block &b, int row, const piece &
 		 head * more.lse_head_stride] = p.l > 0 ? lse : MINUS_INF;
 }
 
-/* The output itself */
+/* Writes the final output */
 DEVICE void put_final(const attune_call &c, const block &b, int row, int column, piece p)
 {
 	const attune_args &a = c.args;

@@ -1,27 +1,26 @@
-/* ring_tile.h - decode by warps that go ways of their own, for ring.cu and ring_list.cu, which
- * say what a block is to do: the rows of a block, the keys that it reads of what they see.
+/* ring_tile.h - decode by independent warps, the body of ring.cu and ring_list.cu. These two
+ * determine the rows of a block and the keys that it reads.
  *
  *   tiles of a block     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |     TILE_SIZE keys each
- *   whose (4 warps)       w0  w1  w2  w3  w0  w1  w2  w3  w0
+ *   warp (of 4)           w0  w1  w2  w3  w0  w1  w2  w3  w0
  *
- * A warp's ring has NUM_STAGES stages, one of them being computed while the others arrive.
- * Copies and waits are a warp's own, so that no barrier stands in the loop. Pages are looked
- * up for groups of 8 keys, by one lane each, up to 32 groups ahead of their copies.
+ * A warp's ring has NUM_STAGES stages: one is computed while the others arrive. Each warp copies
+ * and waits for itself, so the loop has no barrier. Page numbers are loaded for groups of 8 keys,
+ * one lane a group, up to 32 groups ahead of their copies.
  *
- * Rows are few, so they are the short side of a matrix step and keys or dimensions the long:
+ * Rows are few, so they are the short side of a matrix step; keys or dimensions are the long side:
  *
  *   S^T [keys][rows] = K Q^T        O^T [dimensions][rows] = V^T P^T
  *
- * P goes from sums to operand by a transposition within registers.
+ * P is transposed within registers from sums to an operand.
  *
  * Rows are packed as in attend.h: row r = token r / group, query head r % group. 16-byte chunks
- * of a row in shared memory are permuted by chunk ^ (row % 8), so that 8 rows that are read at
- * once lie in different banks. What K and V of 8 bits ask for is in ring_e4m3.h, and in
- * ring_16bit.h what else is done.
+ * of a row in shared memory are permuted by chunk ^ (row % 8), so that 8 rows read at once lie in
+ * different banks. ring_16bit.h and ring_e4m3.h have the code for the two widths of K and V.
  *
  *   shared memory   Q [BLOCK_M][ROW], and its factors, unless registers hold it
  *                   of each warp WARP_BYTES: { K, V }[TILE_SIZE][ROW] by stages; afterwards
- *                     what it found, [BLOCK_M][MERGE_ROW] = o.., m, l, -, - */
+ *                     its result, [BLOCK_M][MERGE_ROW] = o.., m, l, -, - */
 #ifndef ATTUNE_GPU_RING_TILE_H
 #define ATTUNE_GPU_RING_TILE_H
 
@@ -30,7 +29,7 @@
 #include "softmax.h"
 #include "ring_nvidia.h"
 
-#define E4M3 3 /* beside F32 .. BF16 */
+#define E4M3 3 /* DTYPE numbers 0 .. 2 are F32 .. BF16 */
 #ifndef KV_DTYPE
 #define KV_DTYPE DTYPE
 #endif
@@ -46,7 +45,7 @@
 #define MERGE_BYTES  (BLOCK_M * MERGE_ROW * 4)
 #define Q_HELD	     (BLOCK_M * HEAD_SIZE <= 2048)
 #define Q_ROWS	     (BLOCK_M * ROW * 2)
-#define CHAINS	     (STEPS * EIGHTS == 1 ? 2 : 1) /* of sums that depend on each other */
+#define CHAINS	     (STEPS * EIGHTS == 1 ? 2 : 1) /* of dependent sums */
 
 static_assert(HEAD_SIZE % 16 == 0 && HEAD_SIZE <= 256, "the depth of a matrix step");
 static_assert(BLOCK_M % 8 == 0 && TILE_SIZE % 16 == 0, "rows and keys of a matrix step");
@@ -58,7 +57,7 @@ DEVICE u32 chunk_at(int row, int chunk)
 	return (u32)(row * (ROW * 2) + ((chunk ^ (row & 7)) << 4));
 }
 
-/* The same row's chunk 0 or 1 being `at`, that is an even number of chunks on. */
+/* Offset of the chunk `chunks` (even) after chunk 0 or 1 of the same row, which is at `at`. */
 DEVICE u32 chunk_on(u32 at, int chunks)
 {
 	return (at ^ ((chunks & 7) << 4)) + ((chunks & ~7) << 4);
@@ -67,7 +66,7 @@ DEVICE u32 chunk_on(u32 at, int chunks)
 struct block {
 	q_block q;
 	int kv_head, head; /* head: first query head of the block's rows */
-	int row_heads;	   /* heads that the rows run through: group, or what is left */
+	int row_heads;	   /* heads of a token in the block: group, or a part of it */
 	int tokens;	   /* of its sequence */
 	int rows;	   /* in use: tokens x row_heads */
 	int begin, end;	   /* keys that some row sees */
@@ -76,7 +75,7 @@ struct block {
 
 typedef float logits[STEPS][EIGHTS][4];
 
-/* Where the tokens of the lane's rows stand in the sequence. */
+/* Positions in the sequence of the tokens of the lane's rows. */
 typedef int positions[EIGHTS][2];
 
 /* The running softmax: o = sum p v, l = sum p, m = maximum. */
@@ -97,14 +96,14 @@ DEVICE int row_head(const block &b, int row)
 	return b.head + (b.tokens == 1 ? row : row % b.row_heads);
 }
 
-/* Of matrix step n's eight rows the lane's two, by e */
+/* The lane's two of the eight rows of matrix step n; e: 0 or 1 */
 DEVICE int row_of(int n, int e)
 {
 	return n * 8 + 2 * (lane_id() & 3) + e;
 }
 
-/* The block's Q block: `tokens` of a sequence at most, from `token` on, and what they see.
- * 0: there is none. */
+/* Sets the Q block: at most `tokens` tokens of a sequence from `token` on, and the keys that they
+ * see. 0: no token. */
 DEVICE int find_queries(const attune_args &a, int seq, int token, int tokens, block &b)
 {
 	const int is_there = q_block_at(a, seq, token, b.q);
@@ -147,7 +146,7 @@ DEVICE const half16 *query_at(const attune_args &a, const block &b, int row)
 #define FOUND(memory)	((float *)((memory) + Q_BYTES))
 #include "ring_keys.h"
 
-/* Of all rows 16 dimensions; two eights at a time. */
+/* Loads 16 dimensions of all rows, 16 rows at a time. */
 DEVICE void load_q(u32 (&q)[EIGHTS][2], u32 q_tile, int step)
 {
 	const int l = lane_id();
@@ -161,7 +160,7 @@ DEVICE void load_q(u32 (&q)[EIGHTS][2], u32 q_tile, int step)
 	}
 }
 
-/* The same of a step, wherever they are. */
+/* The same for a step, from registers or shared memory. */
 DEVICE void get_q(u32 (&q)[EIGHTS][2], const queries &held, u32 q_tile, int step)
 {
 	if (Q_HELD)
@@ -202,7 +201,7 @@ DEVICE void scores(logits &s, const queries &held, u32 q_tile, u32 k_tile)
 	}
 }
 
-/* Softcap and ALiBi, when the layer has them: scores then leave in log2 units. */
+/* Applies softcap and ALiBi, if the layer has them; scores are then in log2 units. */
 DEVICE void bend(const attune_args &a, const block &b, logits &s, const positions &at, int first)
 {
 	UNROLL for (int n = 0; n < EIGHTS; n++)
@@ -248,8 +247,8 @@ DEVICE void mask(const attune_args &a, const block &b, logits &s, const position
 	}
 }
 
-/* Running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). The difference comes first, so that
- * scores of any size do: a tile is small, and the same number of steps follow one another. */
+/* Updates the running maximum and sum; s becomes p = 2^(unit * (s - m) + P_SHIFT). It subtracts
+ * first, so that scores of any size work. */
 DEVICE void soften(state &t, logits &s, float unit)
 {
 	UNROLL for (int n = 0; n < EIGHTS; n++)
@@ -327,8 +326,9 @@ DEVICE void start_state(state &t)
 	}
 }
 
-/* The block's rows by the feed's keys. What each warp finds it leaves at FOUND. `early`: the launch
- * in front may not be over; 1: the next one may begin when all keys are in. */
+/* Attention of the block's rows over the feed's keys. Each warp leaves its result at FOUND.
+ * `early`: the preceding launch may still run; 1: the next launch may begin when all keys are
+ * copied. */
 DEVICE void attend(const attune_args &a, const block &b, feed &f, int early, unsigned char *memory)
 {
 	const int warp = threadIdx.x / WARP, bent = a.softcap > 0 || a.alibi_slopes;
@@ -341,7 +341,7 @@ DEVICE void attend(const attune_args &a, const block &b, feed &f, int early, uns
 	if (!Q_HELD && !early)
 		share_q(a, b, memory);
 	fill_ring(a, b, f, early, ring);
-	if (Q_HELD) /* while the first keys come */
+	if (Q_HELD) /* while the first keys arrive */
 		hold_q(a, b, q);
 	else if (early)
 		share_q(a, b, memory);
@@ -350,7 +350,7 @@ DEVICE void attend(const attune_args &a, const block &b, feed &f, int early, uns
 	start_state(t);
 	find_positions(b, at);
 	if (!Q_HELD) {
-		if (early) /* Q was not the first to be asked for */
+		if (early) /* the copy of Q was not the first */
 			copies_wait<0>();
 		else
 			copies_wait<NUM_STAGES - 1>();

@@ -1,18 +1,17 @@
-/* roofline.cu - reads memory as kernels of attention do, and does nothing else: what a GPU's
- * memory and caches give, by how it is asked. -DPATH is the way of the bytes:
+/* roofline.cu - reads memory as attention kernels do, and does nothing else: measures the bandwidth
+ * of a GPU's memory and caches for each pattern of reads. -DPATH:
  *
  *   LOADS  16 bytes a lane to registers
  *   ASYNC  16 bytes a lane to shared memory (NVIDIA)
  *   BULK   PIECE bytes a lane to shared memory, by the copy engine (NVIDIA, from sm_90 on)
  *
- * A warp has STAGES items under way, so that a block of WARPS warps has WARPS * STAGES * 4 KiB;
- * of LOADS that is the most there may be, for the compiler uses registers again as it likes.
- * Items go round the blocks, then round their warps, so that few are spread over all units. Of a
- * grid that fills all units those on the first so many may read alone (args.units): which units
- * the first blocks of a smaller grid come to is the launch's choice, and it fills cluster (GPC)
- * after cluster at times, of which each has its own limit.
- * What a warp has read it adds up where that is asked for, or where the compiler would leave
- * out the reads. KEEP=1: what was read is to stay in the L2 cache.
+ * A warp has STAGES items under way, so a block of WARPS warps has WARPS * STAGES * 4 KiB; with
+ * LOADS that is an upper limit, since the compiler may reuse registers. Items are dealt to the
+ * blocks in turn, then to their warps, so that a few are spread over all units. With args.units
+ * only the blocks on the first so many units of a full grid read: the hardware chooses the units of
+ * a smaller grid, and at times fills cluster (GPC) after cluster, each with its own limit. A warp
+ * sums what it has read, if asked to or if the compiler would remove the reads. KEEP=1: keep lines
+ * in the L2 cache.
  *
  *   shared memory   [warp][stage][4096], with BULK then [warp][stage] barriers of 8 bytes */
 #include "gpu.h"
@@ -45,9 +44,9 @@ DEVICE void load16(u32 (&v)[4], const void *p, cache_policy)
 #include "roofline_nvidia.h"
 #endif
 
-/* The items of a warp: first, first + step ... Each lane has looked up the page of one of
- * WARP of them, and of one of the WARP after these. No division is on the way to the first
- * read, which a short one would feel. */
+/* The items of a warp: first, first + step ... Each lane has loaded the page of one of WARP items
+ * and of one of the next WARP. There is no division before the first read, which would slow short
+ * runs. */
 struct walk {
 	int first, step, page, next;
 };
@@ -176,8 +175,8 @@ DEVICE u32 read_all(const roofline_args &a, char *memory)
 #endif
 
 #if PATH == BULK
-/* As with ASYNC, but lanes sum up what others have asked for: all have read a stage before it
- * is filled again. The round that item k is in tells the barrier's phase. */
+/* As with ASYNC, but lanes sum what other lanes have copied: all read a stage before it is filled
+ * again. The round of item k gives the barrier's phase. */
 DEVICE u32 read_all(const roofline_args &a, char *memory)
 {
 	const int warp = threadIdx.x / WARP, lane = lane_id(), pieces = ROOFLINE_ITEM / PIECE;
@@ -215,12 +214,12 @@ KERNEL(WARPS *WARP) ENTRY(const roofline_args a)
 {
 	extern __shared__ __align__(128) char memory[];
 	if (reader(a) >= readers(a)) {
-		stay(); /* else another block might come to this unit and miss at its own */
+		stay(); /* else another block might start on this unit and be missing on its own */
 		return;
 	}
 	u32 sum = read_all(a, memory);
 	for (int mask = WARP / 2; mask; mask /= 2)
 		sum += shfl_xor(sum, mask);
-	if (!lane_id() && (a.asks || sum == 0x9e3779b9u)) /* as good as never */
+	if (!lane_id() && (a.asks || sum == 0x9e3779b9u)) /* practically never */
 		a.sums[threadIdx.x / WARP * readers(a) + reader(a)] = sum;
 }

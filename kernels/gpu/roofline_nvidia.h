@@ -1,5 +1,5 @@
-/* roofline_nvidia.h - words of the dialect that roofline.cu and launch.cu alone use. Apart
- * from gpu_nvidia.h, since what has been measured is known by the text that it includes. */
+/* roofline_nvidia.h - the functions of the dialect that only roofline.cu and launch.cu use. They
+ * are not in gpu_nvidia.h, since measurements are tied to the text that a kernel includes. */
 #ifndef ATTUNE_ROOFLINE_NVIDIA_H
 #define ATTUNE_ROOFLINE_NVIDIA_H
 

@@ -1,5 +1,5 @@
-/* softmax.h - numbers that the softmax of every kernel needs: sinks, and the largest score of a
- * row in powers of two. */
+/* softmax.h - numbers of the softmax of every kernel: sinks, and the exponents of weights in log2
+ * units. */
 #ifndef ATTUNE_GPU_SOFTMAX_H
 #define ATTUNE_GPU_SOFTMAX_H
 
@@ -30,10 +30,11 @@ DEVICE float rounded_product(float x, float y)
 #endif
 }
 
-/* Weights of a row are 2^(score * unit - base), where `top` is the row's largest score: 2^shift at most.
- * All have the factor that the base was rounded by, so that it cancels out, but from `coarse` on (0: never)
- * it may be so large that weights overflow. There scores are so far apart that those below the largest
- * weigh next to nothing, and the unit may be a power of two: then the base is exact. */
+/* Weights of a row are 2^(score * unit - base), at most 2^shift at the row's largest score `top`.
+ * Rounding the base gives all of them the same factor, which cancels. From `coarse` on (0: never)
+ * the factor may be so large that weights overflow. Scores are then so far apart that those below
+ * the largest weigh next to nothing, so the unit may be a power of two, which makes the base
+ * exact. */
 struct exponent {
 	float unit, base;
 };
@@ -56,7 +57,7 @@ DEVICE exponent exponent_of(float top, float unit, float coarse, float shift)
 	return x;
 }
 
-/* What weights of the tiles before are to be multiplied with: `top` is the row's largest score there. */
+/* The factor of the weights of earlier tiles; `top` is the row's largest score there. */
 DEVICE float fade_of(const exponent &x, float top, float shift)
 {
 	return exp2_fast(rounded_product(top, x.unit) - shift - x.base);

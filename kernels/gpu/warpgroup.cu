@@ -1,36 +1,36 @@
 /* warpgroup.cu - prefill on Hopper: Q blocks of BLOCK_M rows, matrix products by whole warpgroups,
- * K and V by the copy engine. Rows are tokens of one query head, and heads of a group run beside
- * each other and find K and V in the L2 cache; or, PACKED, tokens x the heads of a group, so that
- * short chunks fill rows. Where Q blocks are few, keys are cut into segments, which reduce.cu
- * merges. A cache of E4M3 its copying threads make one of F16 (warpgroup_e4m3.h).
+ * K and V by the copy engine. Rows are tokens of one query head; the heads of a group run at the
+ * same time and find K and V in the L2 cache. PACKED: rows are tokens x the heads of a group, so
+ * that short chunks fill rows. If Q blocks are few, keys are cut into segments, which reduce.cu
+ * merges. With an E4M3 cache the copying threads convert tiles to F16 (warpgroup_e4m3.h).
  *
- *   warps 0..3   K and V, a tile at a time, from the last that some row sees down; Q of the
- *                next item, and what the item is
- *   the others   in warpgroups of 64 rows, each thread with its share of two rows
+ *   warps 0..3   copy K and V, a tile at a time, from the last tile that some row sees down to the
+ *                first; find the next item and copy its Q
+ *   the others   compute, in warpgroups of 64 rows, each thread with its share of two rows
  *
- * Each tile of a ring has two gates: `full` opens when all its boxes are there, `empty` when all
- * warpgroups are through with it. Q's buffers have the same. Nobody else waits for anybody.
+ * Each tile of a ring has two gates (mbarriers): `full` opens when all its boxes are there, `empty`
+ * when all warpgroups are done with it. So have Q's buffers. There is no other synchronisation.
  *
  * A warpgroup's step, which keeps the matrix units busy while it computes weights:
  *
- *   S  = Q K(n)^T      issued together, then the next warpgroup may issue: by turns
+ *   S  = Q K(n)^T      issued together; then the next warpgroup may issue (TURNS)
  *   O += P V(n + 1)
  *   wait for S:  mask, running maximum, P' = 2^(S - m)
  *   wait for O:  O *= 2^(m of before - m),  P = P'
  *
  *   shared memory:  gates, slots | K tiles | V tiles | Q buffers, one or two
  *
- * A launch may begin before the one in front of it is over (EARLY), which may be writing Q and
- * this step's keys. Copying warps then find their first item and, before they copy, wait for that
- * launch. Warpgroups need not: they have nothing to write before there are queries. The next
- * launch may begin when no item is left.
+ * With EARLY a launch may begin before the preceding one is over, which may still write Q and this
+ * step's keys. Copying warps find their first item, then wait for that launch before they copy.
+ * Warpgroups need not wait: they write nothing before they have queries. The next launch may begin
+ * when no item is left.
  *
- * A tile's keys that no row sees come as zeros, by whole boxes. Of a box that only some keys of are
- * seen the others may be anything, perhaps NaN: of K they are masked, of V overwritten with zeros. */
+ * Boxes of keys that no row sees are filled with zeros. In a box with some visible keys the others
+ * may hold anything, even NaN: they are masked in K and overwritten with zeros in V. */
 #include "paged.h"
 #include "softmax.h"
 
-#define E4M3 3 /* beside F32 .. BF16 */
+#define E4M3 3 /* DTYPE numbers 0 .. 2 are F32 .. BF16 */
 #ifndef KV_DTYPE
 #define KV_DTYPE DTYPE
 #endif
@@ -47,8 +47,8 @@ enum { BOX, Q_BUFFERS, HEADS, INVERSE };
 #endif
 #define TEAMS	    (BLOCK_M / 64)
 #define THREADS	    ((1 + TEAMS) * 128)
-#define WIDE	    (HEAD_SIZE / 2 + TILE_SIZE * 3 / 4 > 170) /* what a computing thread must have */
-/* Registers: of threads that copy, and of those that compute */
+#define WIDE	    (HEAD_SIZE / 2 + TILE_SIZE * 3 / 4 > 170) /* a computing thread needs many registers */
+/* Registers of threads that copy and of threads that compute */
 #if KV_DTYPE == E4M3
 #define FEW  (TEAMS == 1 && BLOCKS_PER_SM == 1 ? 96 : TEAMS == 3 ? 80 : TEAMS == 2 ? 88 : 64)
 #define MANY (TEAMS == 3 ? 144 : TEAMS == 2 ? 208 : BLOCKS_PER_SM == 2 ? 192 : 240)
@@ -71,7 +71,7 @@ DEVICE int box_of(const attune_args &a)
 	return a.option[BOX] & 255;
 }
 
-/* Whether the launch in front may not be over */
+/* Whether the preceding launch may still run */
 DEVICE int is_early(const attune_args &a)
 {
 	return a.option[BOX] >> 8;
@@ -80,7 +80,7 @@ DEVICE int is_early(const attune_args &a)
 #include "warpgroup_items.h"
 
 #if KV_DTYPE == E4M3
-/* Of an item: what makes products of a row scores, and what values are to be multiplied with */
+/* Factors of an item: of the products of each row, and of the values */
 struct scales {
 	float row[BLOCK_M], value;
 };
@@ -91,14 +91,14 @@ struct header {
 	unsigned long long k_full[NUM_STAGES], k_empty[NUM_STAGES];
 	unsigned long long v_full[NUM_STAGES], v_empty[NUM_STAGES];
 	unsigned long long q_full[2], q_empty[2];
-	item slot[2]; /* what is in Q's buffers */
+	item slot[2]; /* the items in Q's buffers */
 #if KV_DTYPE == E4M3
-	scales scale[2]; /* of it */
+	scales scale[2]; /* of these items */
 #endif
 };
 static_assert(sizeof(header) <= HEADER, "gates and slots");
 
-/* A place of a ring, and the parity of its gates' next time. */
+/* A place of a ring, and the parity of the next phase of its gates. */
 struct cursor {
 	u32 at, parity;
 };
@@ -140,8 +140,8 @@ DEVICE void open_gates(header &h)
 	gates_ready();
 }
 
-/* Whether the first item is found while the gates are made: 0.3 us sooner, but with a cache of E4M3
- * the compiler (nvcc 13.0) then waits for each product. */
+/* Whether to find the first item while the gates are initialised: 0.3 us sooner, but with an E4M3
+ * cache the compiler (nvcc 13.0) then waits for each product. */
 #define EARLY_ITEM (KV_DTYPE != E4M3)
 
 DEVICE void find_first(const attune_args &a, order &o, item &i)
@@ -150,8 +150,8 @@ DEVICE void find_first(const attune_args &a, order &o, item &i)
 	find_item(a, o, 0, i);
 }
 
-/* grid: x = as many blocks as take items in turn; option: tokens of a box + 256 x EARLY, buffers of
- * Q, heads that are gone through together, 2^16 / group rounded up */
+/* grid: x = blocks, which take items in turn; option: tokens of a box + 256 x EARLY, buffers of Q,
+ * heads that run together, 2^16 / group rounded up */
 KERNEL_BESIDE(THREADS, BLOCKS_PER_SM) ENTRY(const __grid_constant__ attune_mapped c)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];

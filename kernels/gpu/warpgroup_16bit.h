@@ -1,15 +1,15 @@
-/* warpgroup_16bit.h - the threads of warpgroup.cu that copy, for a cache of Q's type, for which
- * warpgroup_e4m3.h has the same names. Each warp finds the block's items by itself.
+/* warpgroup_16bit.h - the copying threads of warpgroup.cu, for a cache of Q's type;
+ * warpgroup_e4m3.h has the same names for E4M3. Each warp finds the block's items by itself.
  *
  *   warp 0       K, a tile at a time, from the last that some row sees down
  *   warp 1       V, the same
- *   warps 2, 3   Q of the next item, and what the item is */
-#define COMERS_TO_TILES	  1 /* who come to `full` of a tile, and of Q */
+ *   warps 2, 3   Q of the next item, and the item's slot */
+#define COMERS_TO_TILES	  1 /* arrivals at `full` of a tile, and of Q */
 #define COMERS_TO_QUERIES 2
 #define P_SHIFT		  0.f
 #define COARSE		  COARSE_16BIT
 
-/* K of an item, or V: a box a lane. groups: of 8 slots, of a page. */
+/* Copies K or V of an item: a box a lane. groups: of 8 slots, in a page. */
 DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &map, int groups,
 		       u32 ring, unsigned long long *full, unsigned long long *empty, cursor &to)
 {
@@ -33,15 +33,15 @@ DEVICE void bring_keys(const attune_args &a, const item &i, const attune_map &ma
 	}
 }
 
-/* Elements of q from row 0 to that one */
+/* Offset of a row of q from row 0, in elements */
 DEVICE long long row_offset(const attune_args &a, int row)
 {
 	const place p = place_of(a, row);
 	return p.token * a.q_token_stride + (PACKED ? p.head * a.q_head_stride : 0);
 }
 
-/* By 64 threads, some whole rows of a group of 8 at a time, so that a thread's places are alike in
- * all groups. Rows that are not there are zeros. */
+/* Copies Q by 64 threads, some whole rows of a group of 8 at a time, so that a thread's places are
+ * alike in all groups. Rows beyond the last are zeros. */
 DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 {
 	constexpr int at_once = CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 4 : 2;
@@ -61,7 +61,7 @@ DEVICE void copy_rows(const attune_args &a, const item &i, u32 to)
 	}
 }
 
-/* By two warps: an item's queries and what it is, or that there is none any more. */
+/* By two warps: copies an item's queries and fills its slot; a slot without rows ends the work. */
 DEVICE void bring_queries(const attune_args &a, const item &i, header &h, u32 buffers, cursor &to)
 {
 	if (is_early(a) && !i.rows)
@@ -80,8 +80,8 @@ DEVICE void bring_queries(const attune_args &a, const item &i, header &h, u32 bu
 	advance(to, a.option[Q_BUFFERS]);
 }
 
-/* What the warp brings of the block's items, of which i is the first, up to the slot that says that
- * there is none. The text of finding items is long, and here once. i: the first */
+/* The warp's copies for all items of the block, from the first, i, to the slot that ends the work.
+ * The code that finds items is long, so it occurs only once here. */
 DEVICE void bring(const attune_mapped &c, const order &o, item &i, header &h, u32 keys, u32 values,
 		  u32 queries, int warp)
 {

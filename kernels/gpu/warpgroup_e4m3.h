@@ -1,9 +1,9 @@
-/* warpgroup_e4m3.h - the threads of warpgroup.cu that copy, for a cache of E4M3, which products
- * take as F16: of that all its elements are values. Has the names of warpgroup_16bit.h.
+/* warpgroup_e4m3.h - the copying threads of warpgroup.cu, for an E4M3 cache, which they convert to
+ * F16, a type with all its values. Has the names of warpgroup_16bit.h.
  *
  *   warps 0, 1   K, and warps 2, 3   V: every second batch of a tile, from global memory to
- *                registers, by one instruction two elements wider, to where a box would have it
- *   all four     Q, when the keys of the item before have all been asked for
+ *                registers, converted two elements at a time, to the place in a box's layout
+ *   all four     Q, when all loads of the previous item's keys are issued
  *
  * A load of a warp is ROWS keys of one piece of a head, 16 bytes a lane; a batch is of all pieces.
  * Stores then fill whole lines of banks:
@@ -13,10 +13,10 @@
  *
  * DEPTH batches are under way, also from one tile to the next of an item.
  *
- * Q of BF16 is made F16 by a power of two for each row, which takes its largest element to 2^14
- * and more: exact, but for elements below 2^-31 of that one. Weights are 2^15 (P_SHIFT) at most, so
- * that those down to 2^-29 keep all bits. */
-#define COMERS_TO_TILES	  2 /* who come to `full` of a tile, and of Q */
+ * Q of BF16 is converted to F16 by a power of two for each row that brings its largest element to
+ * 2^14 or more: exact, except for elements below 2^-31 of the largest. Weights are at most 2^15
+ * (P_SHIFT), so that those down to 2^-29 keep all bits. */
+#define COMERS_TO_TILES	  2 /* arrivals at `full` of a tile, and of Q */
 #define COMERS_TO_QUERIES 4
 #define P_SHIFT		  15.f
 #define COARSE		  0.f /* scores are below 2^24 (attune.h): registers are short here */
@@ -30,14 +30,14 @@
 
 static_assert(TILE_SIZE % ROWS == 0, "whole batches");
 
-/* Registers that a thread is launched with, at most; those of a block are split anew among its
- * warpgroups, and one that asks for more than the others gave back waits for ever. */
+/* Most registers of a thread at launch. They are then redistributed among the block's warpgroups;
+ * one that asks for more than the others gave back waits for ever. */
 #define AT_LAUNCH (65536 / BLOCKS_PER_SM / THREADS / 8 * 8)
 static_assert(FEW + TEAMS * MANY <= (1 + TEAMS) * (AT_LAUNCH < 255 ? AT_LAUNCH : 248), "registers");
 
 typedef uint4 batch[PIECES];
 
-/* What a warp brings, K or V: its lane's share. A byte of the cache is an element. */
+/* A lane's share of its warp's tensor, K or V. A byte of the cache is an element. */
 struct feed {
 	int is_v, member;	   /* member: which of the tensor's two warps */
 	const unsigned char *from; /* first_row() */
@@ -45,8 +45,8 @@ struct feed {
 	u32 full, empty; /* the first tile's gates */
 	cursor to;
 	const int *pages; /* of the sequence */
-	long long group;  /* where group number `lane` of the tile begins */
-	int next;	  /* the page of the same one of the tile after it */
+	long long group;  /* offset of group number `lane` of the tile */
+	int next;	  /* page of the same group of the next tile */
 };
 
 /* The lane's row in a load, and the first chunk of 8 that it writes there */
@@ -70,7 +70,7 @@ DEVICE void open_feed(header &h, u32 keys, u32 values, int warp, feed &f)
 	f.to = cursor{ 0, 0 };
 }
 
-/* The lane's 16 bytes of its row, were its group slot 0 of page 0 */
+/* The lane's 16 bytes of its row, for a group at slot 0 of page 0 */
 DEVICE const unsigned char *first_row(const attune_args &a, const feed &f, int kv_head)
 {
 	const int row = own_row() % 8;
@@ -82,8 +82,8 @@ DEVICE const unsigned char *first_row(const attune_args &a, const feed &f, int k
 
 /* ---- keys and values ---------------------------------------------------------------------- */
 
-/* The first key of the lane's group, whose page there is: before the item's first key that one's,
- * beyond its last that one's. */
+/* The first key of the lane's group, limited to the item's first and last keys, so that its page
+ * exists. */
 DEVICE int group_key(const attune_args &a, const item &i, int tile)
 {
 	const int key = tile * TILE_SIZE + min(lane_id(), TILE_SIZE / 8 - 1) * 8;
@@ -95,7 +95,7 @@ DEVICE int look_up(const attune_args &a, const item &i, const feed &f, int tile)
 	return f.pages[page_of(a, group_key(a, i, tile))];
 }
 
-/* The tile's pages are those that were looked up; the next one's are. */
+/* Uses the loaded pages for this tile, and loads the next tile's. */
 DEVICE void aim(const attune_args &a, const item &i, feed &f, int tile)
 {
 	const int key = group_key(a, i, tile), slot = key - page_of(a, key) * a.page_size;
@@ -138,8 +138,8 @@ DEVICE void put_batch(const feed &f, u32 tile, int n, const batch &x)
 	}
 }
 
-/* The lane's rows before the sequence's first live key and beyond the item's last: zeros, whatever they
- * were */
+/* Writes zeros to the lane's rows before the sequence's first live key and beyond the item's
+ * last */
 DEVICE void clear_rows(const item &i, const feed &f, int tile, u32 to)
 {
 	for (int b = f.member; b < BATCHES; b += 2) {
@@ -154,7 +154,7 @@ DEVICE void clear_rows(const item &i, const feed &f, int tile, u32 to)
 	}
 }
 
-/* An item's, of which the first pages are looked up */
+/* Copies an item's keys; the first pages are loaded already */
 DEVICE void bring_keys(const attune_args &a, const item &i, feed &f)
 {
 	batch x[DEPTH];
@@ -197,7 +197,7 @@ DEVICE float largest_of(const uint4 &x)
 		     fmaxf(largest_of(x.z), largest_of(x.w)));
 }
 
-/* The power of two for a row of that largest element, and its inverse. */
+/* The power of two for a row with this largest element, and its inverse. */
 DEVICE float power_up(float largest, float &down)
 {
 	const u32 exponent = max(__float_as_uint(largest) >> 23, 15u);
@@ -210,7 +210,7 @@ DEVICE u32 as_f16(u32 two, float up)
 	return pack2_f16(to_float((half16)two) * up, to_float((half16)(two >> 16)) * up);
 }
 
-/* By 4 lanes, every fourth chunk each. Rows that are not there are zeros. */
+/* By 4 lanes, every fourth chunk each. Rows beyond the last are zeros. */
 DEVICE void put_query(const attune_args &a, const item &i, int row, u32 to, float &down)
 {
 	const place p = place_of(a, row);
@@ -236,7 +236,7 @@ DEVICE float scale_at(const float *scale, long long at)
 	return scale ? scale[at] : 1.f;
 }
 
-/* The item, or that there is none, its queries and its scales */
+/* Writes a slot: the item (without rows: the end), its queries and its scales */
 DEVICE void bring_slot(const attune_call &c, header &h, const item &i, int at, u32 buffers)
 {
 	const attune_args &a = c.args;
@@ -271,7 +271,7 @@ DEVICE void bring_item(const attune_call &c, header &h, const item &i, u32 buffe
 	advance(to, c.args.option[Q_BUFFERS]);
 }
 
-/* i: the block's first item. The item after the last one says that there is none. */
+/* i: the block's first item. A slot without rows follows the last item. */
 DEVICE void bring(const attune_mapped &c, const order &o, item &i, header &h, u32 keys, u32 values,
 		  u32 queries, int warp)
 {

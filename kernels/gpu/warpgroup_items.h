@@ -1,49 +1,50 @@
-/* warpgroup_items.h - which items a block of warpgroup.cu takes. An item is a Q block of one query
- * head, or with PACKED of all that share a KV head, and a segment of the tiles that it sees. Its
- * rows, of a group of 3:
+/* warpgroup_items.h - the items of warpgroup.cu and their order. An item is a Q block of one query
+ * head (PACKED: of all query heads of a KV head) and a segment of the tiles that it sees. Its rows,
+ * for a group of 3:
  *
  *   row            0     1     2     3     4     5     6
  *   PACKED 0       t0    t1    t2    t3    t4    t5    t6     tokens; the head is the item's
- *   PACKED 1       t0 h0 t0 h1 t0 h2 t1 h0 t1 h1 t1 h2 t2 h0  whole tokens; what is left is empty
+ *   PACKED 1       t0 h0 t0 h1 t0 h2 t1 h0 t1 h1 t1 h2 t2 h0  whole tokens; other rows are empty
  *
- * The most work comes first: Q blocks of a part are ordered by where in their sequence they stand,
- * in blocks, since under a causal mask one sees all keys before it. With blocks of 128 tokens:
+ * The most work comes first: Q blocks of a part are ordered by their position in the sequence,
+ * counted in blocks (level), since under a causal mask a Q block sees all keys before it. With
+ * blocks of 128 tokens:
  *
  *   sequence 0, 300 new tokens:              level 0, 1, 2
  *   sequence 1, 130 behind 260 of context:         level 2, 3
  *   order: 1's second | 0's third, 1's first | 0's second | 0's first
  *
- * A warp finds the n-th by bisection: of a level and above it each sequence has so many Q blocks,
- * which the lanes add up. */
+ * A warp finds the n-th item by bisection over levels: its lanes sum the Q blocks that each
+ * sequence has at or above a level. */
 #ifndef ATTUNE_WARPGROUP_ITEMS_H
 #define ATTUNE_WARPGROUP_ITEMS_H
 
-/* A Q block, head and segment; of the sequence's tiles those from first to last - 1 */
+/* A Q block, head and segment: tiles first to last - 1 of the sequence */
 struct item {
 	int seq;
 	int rows; /* in use; 0: no item is left */
 	int token, head; /* of row 0, among all */
 	int position; /* of row 0 in the sequence */
 	int seq_len;
-	int end; /* of the keys that some row sees, in these tiles */
-	int dead; /* keys in front of the window of the sequence's first token: slots may hold anything */
+	int end; /* end of the keys that some row sees, in these tiles */
+	int dead; /* keys before the window of the sequence's first token: slots may hold anything */
 	int first, last;
 	int segment;
 	int goes_to; /* of row 0: its token among all, or with several segments its partial's number */
 };
 
-/* The first key that some row sees, also where other tiles have it */
+/* The first key that some row sees, even if it is in other tiles */
 DEVICE int begin_of(const attune_args &a, const item &i)
 {
 	return a.window ? max(i.position - a.window + 1, 0) : 0;
 }
 
-/* Of a row, counted from row 0's */
+/* Token and head of a row, relative to row 0 */
 struct place {
 	int token, head;
 };
 
-/* The product is exact for the rows that there are. */
+/* Exact for all rows of a Q block. */
 DEVICE place place_of(const attune_args &a, int row)
 {
 	place p = { row, 0 };
@@ -71,13 +72,13 @@ struct order {
 	u32 inverse; /* 2^31 / tokens of a Q block, rounded up */
 };
 
-/* Of so many tokens; exact up to 11 million. */
+/* Whole Q blocks in so many tokens; exact up to 11 million. */
 DEVICE int whole_blocks(const order &o, int tokens)
 {
 	return PACKED ? (int)__umulhi(2 * tokens, o.inverse) : tokens / BLOCK_M;
 }
 
-/* Sequence n of the part; none: a sequence of the other part, or beyond the last */
+/* Levels of sequence n of the part; none for a sequence of the other part or beyond the last */
 DEVICE span levels_of(const attune_args &a, const order &o, int n)
 {
 	span l = { 0, 0 };
@@ -86,7 +87,7 @@ DEVICE span levels_of(const attune_args &a, const order &o, int n)
 	const int seq = a.seq_begin + n, first = a.query_start[seq], seq_len = a.seq_lens[seq];
 	const int query_len = a.query_start[seq + 1] - first;
 	if (!((query_len >= a.min_query) & (query_len <= a.max_query) & (seq_len >= 0)))
-		return l; /* so that all are loaded at once */
+		return l; /* after the loads, so that these overlap */
 	l.low = whole_blocks(o, max(seq_len - query_len, 0));
 	l.high = l.low + whole_blocks(o, query_len + block_tokens(a) - 1);
 	return l;
@@ -106,7 +107,7 @@ DEVICE int blocks_from(const attune_args &a, const order &o, int level)
 DEVICE void find_order(const attune_args &a, order &o)
 {
 	o.inverse = PACKED ? 0x80000000u / (u32)block_tokens(a) + 1 : 0;
-	if (a.seq_count == 1) { /* all lanes know it all */
+	if (a.seq_count == 1) { /* every lane has the only sequence */
 		o.own = levels_of(a, o, 0);
 		o.top = o.own.high;
 		o.blocks = o.own.high - o.own.low;
@@ -120,7 +121,7 @@ DEVICE void find_order(const attune_args &a, order &o)
 	o.blocks = blocks_from(a, o, 0);
 }
 
-/* Sequence of the rank-th that have a Q block of that level; which is that sequence's: block */
+/* The rank-th sequence that has a Q block of that level; block: the Q block's number there */
 DEVICE int find_seq(const attune_args &a, const order &o, int level, int rank, int &block)
 {
 	for (int from = 0;; from += WARP) {
@@ -156,8 +157,8 @@ DEVICE void find_block(const attune_args &a, const order &o, int index, q_block 
 	q_block_at(a, a.seq_begin + seq, block * block_tokens(a), q);
 }
 
-/* Of the Q block's tiles the segment's, evenly to one tile. Partials are numbered as args.h has
- * them. */
+/* Sets the segment's tiles; segments differ by at most one tile. Partials are numbered as in
+ * args.h. */
 DEVICE void cut(const attune_args &a, const q_block &q, item &i)
 {
 	const int from = i.first, tiles = i.last - from;
@@ -168,7 +169,7 @@ DEVICE void cut(const attune_args &a, const q_block &q, item &i)
 	i.end = min(i.end, i.last * TILE_SIZE);
 }
 
-/* All but the head and the segment, as if that were the only one */
+/* Sets all but head and segment, as for a single segment */
 DEVICE void fill_item(const attune_args &a, const q_block &q, item &i)
 {
 	const int tokens = min(block_tokens(a), q.query_len - q.token);
@@ -184,10 +185,10 @@ DEVICE void fill_item(const attune_args &a, const q_block &q, item &i)
 	i.last = i.end > begin ? (i.end + TILE_SIZE - 1) / TILE_SIZE : i.first;
 }
 
-/* The block's item of that round: rounds go through all blocks, each second one backwards, so that
- * the first block's is the longest of one and the shortest of the next. HEADS heads of all Q
- * blocks come first, then the next so many; of a Q block the heads of one segment, then of the
- * next. By a whole warp; 0: there is none any more. */
+/* The block's item of a round. Odd rounds go through the blocks in reverse, so that the block with
+ * the longest item of one round gets the shortest of the next. The first HEADS heads of all Q
+ * blocks come first, then the next HEADS; within a Q block all heads of one segment, then of the
+ * next. Called by a whole warp; 0: no item is left. */
 DEVICE int find_item(const attune_args &a, const order &o, int round, item &i)
 {
 	const int blocks = gridDim.x, heads = a.option[HEADS], each = heads * a.segments;

@@ -1,27 +1,28 @@
-/* warpgroup_mixed.cu - a whole mixed batch in one launch on Hopper: a block an SM, DECODE_UNITS of
- * which begin with the decodes, by ring_list.cu, while the others begin with the prefills, by
- * warpgroup.cu. Who is done with decodes goes on to prefills, so that all SMs end at about the same
- * time.
+/* warpgroup_mixed.cu - a whole mixed batch in one launch on Hopper, one block an SM. DECODE_UNITS
+ * blocks begin with the decodes, by ring_list.cu; the others begin with the prefills, by
+ * warpgroup.cu. When the decodes are done, their blocks go on to prefills, so that all SMs end at
+ * about the same time.
  *
  *   block 0         | decode ............... | prefill | prefill |
  *   block 1         | decode ............... | prefill | prefill |
  *   block 2         | prefill | prefill | prefill | prefill |
  *   block 3         | prefill | prefill | prefill | prefill |
  *
- * Decodes read memory and multiply little, prefills multiply and read little; a few SMs take
- * all the bandwidth that there is, and the others need none of it. Keys of the decodes are dealt
- * to these blocks beforehand, each the same number, so nobody takes any of them later. Items of
- * prefills come in warpgroup's order, most work first. A block that does not decode has its first
- * by its number; all others are taken in turn, one when the copies of the one before are under way.
+ * Decodes read memory and multiply little, prefills multiply and read little: a few SMs use the
+ * whole bandwidth, and the others need none of it. The keys of the decodes are dealt evenly to the
+ * first blocks beforehand; no block takes any later. Items of prefills are taken in warpgroup's
+ * order, most work first. A block without decodes gets its first item by its number; all others are
+ * taken in turn, while the copies of the previous item are under way.
  *
- * Which SMs decode matters. Those of one GPC, 16 or 18, read 1.25 TB/s together on an H200, and a
- * launch may fill one GPC after the other: its first 64 blocks then read 3.3 TB/s, its first 32 2.5.
- * Numbers of SMs go round the GPCs: 0 to 63 read 4.4, 0 to 31 4.0. So blocks are numbered anew, those
- * on the first DECODE_UNITS SMs from 0 up, all others from the last down.
+ * Which SMs decode matters. The 16 or 18 SMs of one GPC together read 1.25 TB/s on an H200, and a
+ * launch may fill one GPC after the other: its first 64 blocks then read 3.3 TB/s, its first 32
+ * 2.5. SM numbers go round the GPCs: SMs 0 to 63 read 4.4 TB/s, 0 to 31 4.0. So blocks are
+ * renumbered: those on the first DECODE_UNITS SMs from 0 up, all others from the last down.
  *
- * With as many items as SMs a block that comes late has one too many: PREFILL_SEGMENTS cuts their
- * keys. The last team to be done with a segment of its 64 rows joins all of them in their order, so
- * that the bits do not depend on who that is, nor on who takes what.
+ * If there are about as many items as SMs, a block that comes late has one item too many:
+ * PREFILL_SEGMENTS cuts their keys. The last team to finish a segment of its 64 rows merges all of
+ * them in order, so that the bits depend neither on which team is last nor on which block took
+ * which item.
  *
  *   args.scratch   8 bytes that count the blocks | 8 that count the items taken in turn |
  *                  ring_list's arrivals | with segments [sequence][Q block][query head][team]
@@ -29,11 +30,11 @@
  *   partials       with segments those of the prefills, as args.h has them | ring_list's
  *   shared memory  ring_list's, then warpgroup's in the same place
  *
- * Both texts are included to the letter, since what was measured of them is known by it; what they
- * know of the grid is replaced: ring_list has one of DECODE_UNITS blocks, and of warpgroup's items
- * each block is told the numbers. Registers are split among warps when the decodes are over.
- * Arguments that computing warps get as a copy make the compiler keep what follows from them in
- * registers, and then it waits for each product: these have the launch's own. */
+ * Both sources are included unchanged, since measurements are tied to their text. Only their view
+ * of the grid is replaced: ring_list sees a grid of DECODE_UNITS blocks, and each block of
+ * warpgroup gets item numbers. Registers are split among warps when the decodes are over. If
+ * computing warps got a copy of the arguments, the compiler would keep what follows from them in
+ * registers and then wait for each product: so they use the launch's own. */
 #include "../args_more.h"
 #include "../deal.h"
 #include "paged.h"
@@ -49,22 +50,25 @@
 #define PREFILL_TEAMS (PREFILL_M / 64)
 #define ALL_THREADS   ((1 + PREFILL_TEAMS) * 128)
 #define DECODE_BARRIER 8 /* of the warps that decode */
-#define SHORT	      64 /* keys that the start of a decode counts for, and that a block is dealt */
+#define SHORT	      64 /* keys that a decode's start counts for; least keys of a block */
 
-/* a.option, as warpgroup_mixed.def passes it: the first two are warpgroup's; BESIDE + 256 tokens of
- * a decode's Q block + 65536 Q blocks of a sequence; blocks that begin with decodes + 65536
- * PREFILL_SEGMENTS, where warpgroup has what only PACKED needs, since prefills ask for it, too */
+/* a.option, as warpgroup_mixed.def passes it:
+ *
+ *   BOX, BUFFERS  as in warpgroup
+ *   DECODE        BESIDE + 256 x tokens of a decode's Q block + 65536 x Q blocks of a sequence
+ *   SHARES        blocks that begin with decodes + 65536 x PREFILL_SEGMENTS; prefills read it, too.
+ *                 In this place warpgroup has INVERSE, which only PACKED needs */
 enum { MIXED_BOX, MIXED_BUFFERS, MIXED_DECODE, MIXED_SHARES };
 
 DEVICE void run(const attune_mapped &c);
 
-/* First, since words of it mean something else below. grid: x = SMs */
+/* Comes first, since its macros are redefined below. grid: x = SMs */
 KERNEL_BESIDE(ALL_THREADS, 1) ENTRY(const __grid_constant__ attune_mapped c)
 {
 	run(c);
 }
 
-/* Number of this block, once it has one */
+/* Number of this block, set by number_block() */
 DEVICE int &this_block()
 {
 	__shared__ int number;
@@ -82,13 +86,13 @@ DEVICE int units_of(const attune_args &a)
 	return a.option[MIXED_SHARES] & 65535;
 }
 
-/* Of a prefill's keys */
+/* Segments of a prefill's keys */
 DEVICE int segments_of(const attune_args &a)
 {
 	return a.option[MIXED_SHARES] >> 16;
 }
 
-/* The launch as one phase sees it */
+/* The arguments of one phase */
 DEVICE attune_args view(const attune_args &a, const attune_range &r, int segments)
 {
 	attune_args v = a;
@@ -100,7 +104,7 @@ DEVICE attune_args view(const attune_args &a, const attune_range &r, int segment
 	return v;
 }
 
-/* Rows of the prefills' partials; Q blocks of a sequence, as those are counted that arrive */
+/* Rows of the prefills' partials */
 DEVICE long long partial_rows(const attune_args &a)
 {
 	const int segments = segments_of(a);
@@ -108,16 +112,17 @@ DEVICE long long partial_rows(const attune_args &a)
 				      a.num_query_heads * segments : 0;
 }
 
+/* Q blocks of the longest prefill, by which arrivals are numbered */
 DEVICE int most_blocks(const attune_args &a)
 {
 	return (a.prefill.max_query + PREFILL_M - 1) / PREFILL_M;
 }
 
-/* ---- what blocks count together -------------------------------------------------------------- */
+/* ---- counters that all blocks share ---------------------------------------------------------- */
 
-/* Like ring_list's arrivals a count bears a mark, and what bears none is 0, since the workspace may
- * hold anything. All add to it at once and see whether it was marked: only the first few then find
- * that it is not, of whom one marks it. Who is the last takes the mark away. */
+/* The workspace may hold anything. So, like ring_list's arrivals, a counter carries a mark, and a
+ * word without it counts as 0. Blocks add at once and see whether the word was marked: only the
+ * first few find it unmarked, and one of them marks it. The last block removes the mark. */
 typedef unsigned long long counter;
 #define COUNTS	0x617474756e000000ull /* "attun" */
 #define COUNTED 0xffffffull
@@ -130,7 +135,7 @@ DEVICE int is_count(counter c)
 	return (c & ~COUNTED) == COUNTS;
 }
 
-/* What it was */
+/* Adds; returns the count before */
 DEVICE int count_on(counter *at, counter by)
 {
 	counter seen = atomicAdd(at, by);
@@ -146,7 +151,8 @@ DEVICE int count_on(counter *at, counter by)
 	}
 }
 
-/* By one thread. The count: blocks on SMs that come first + LATER_BLOCK x the others. */
+/* Called by one thread. The counter: blocks on SMs that begin with decodes + LATER_BLOCK x
+ * others. */
 #define LATER_BLOCK 4096
 DEVICE int number_block(const attune_args &a)
 {
@@ -221,10 +227,10 @@ DEVICE void run(const attune_call &whole)
 #define PACKED	      0
 namespace numbered
 {
-/* Of a.option, as warpgroup.cu has them below */
+/* Places in a.option, as in warpgroup.cu below */
 enum { HEADS = 2, INVERSE };
 
-/* A round is then an item's number. */
+/* With a grid of one block, a round is an item's number. */
 struct alone {
 	int x;
 };
@@ -239,7 +245,7 @@ namespace prefill
 {
 using namespace numbered;
 
-/* What warp 0 finds for all that copy: the item of this round and of the next */
+/* The items of this round and of the next, which warp 0 finds for all copying warps */
 struct found {
 	unsigned long long full[2], empty[2];
 	item i[2];
@@ -265,8 +271,8 @@ DEVICE void open_finds()
 	}
 }
 
-/* The number of the block's next item, of `items`; that or more: there is none. Each block asks
- * until it is told so, hence the last to ask is known, who takes the mark away. */
+/* The number of the block's next item; `items` or more: none is left. Each block asks until none is
+ * left, so the last to ask is known; it removes the mark. */
 DEVICE int next_number(const attune_args &a, int round, int items)
 {
 	const int units = units_of(a), first = this_block() - units;
@@ -283,7 +289,7 @@ DEVICE int next_number(const attune_args &a, int round, int items)
 	return given + shfl(n, 0);
 }
 
-/* The block's item of that round, by each of the four warps that copy. 0: there is none. */
+/* The block's item of a round, for each of the four copying warps. 0: none. */
 DEVICE int next_item(const attune_args &a, const order &o, int round, item &i)
 {
 	found &f = finds();
@@ -317,7 +323,7 @@ DEVICE void put_or_join(const attune_call &c, team &t);
 #define PUT_ITEM  put_or_join
 #include "warpgroup.cu"
 
-/* Segments of the team's rows that are there: marked counts, behind ring_list's. */
+/* Counter of the finished segments of the team's rows: marked, after those of ring_list. */
 DEVICE decode::arrivals *arrivals_of(const attune_args &a, const team &t)
 {
 	const int token = t.i.token - a.query_start[t.i.seq];
@@ -326,8 +332,7 @@ DEVICE decode::arrivals *arrivals_of(const attune_args &a, const team &t)
 	       ((long long)block * a.num_query_heads + t.i.head) * TEAMS + t.number;
 }
 
-/* Whether all other segments of the team's rows are there; all its threads learn it, and then see
- * them. */
+/* Whether all other segments of the team's rows are finished; all its threads then see them. */
 DEVICE int last_to_arrive(const attune_args &a, const team &t, int segments)
 {
 	__shared__ int last[TEAMS];
@@ -340,7 +345,8 @@ DEVICE int last_to_arrive(const attune_args &a, const team &t, int segments)
 	return last[t.number];
 }
 
-/* All segments of a row, in their order, as if one item had had them. at: the first's partial */
+/* Merges all segments of a row, in order, as if one item had computed them. at: partial of the
+ * first */
 DEVICE void join_row(const attune_args &v, team &t, int r, long long at)
 {
 	const float *ml = v.partial_ml + at * 2;
@@ -366,7 +372,7 @@ DEVICE void join_row(const attune_args &v, team &t, int r, long long at)
 	t.unit[r] = 1;
 }
 
-/* What an item leaves: the output, if it is a segment only when all are there. */
+/* Writes the output of an item. A segment writes a partial; the last one merges them. */
 DEVICE void put_or_join(const attune_call &c, team &t)
 {
 	const int segments = segments_of(c.args);
@@ -398,8 +404,8 @@ DEVICE attune_args view_of(const attune_args &a)
 	return v;
 }
 
-/* K of all items, or V; Q of all. Loops of their own, since of one that all warps go through the
- * compiler (nvcc 13.0) waits for each product. */
+/* Copies K of all items, or V; the next function copies Q. These are separate loops, since with one
+ * loop for all warps the compiler (nvcc 13.0) waits for each product. */
 DEVICE void bring_items(const attune_args &a, const order &o, item &i, const attune_map &map,
 			int groups, u32 ring, unsigned long long *full, unsigned long long *empty)
 {
@@ -421,7 +427,7 @@ DEVICE void bring_items(const attune_args &a, const order &o, item &i, header &h
 	}
 }
 
-/* By all threads. Decodes end with a barrier: nobody reads their shared memory any more. */
+/* Called by all threads. Decodes end with a barrier, so their shared memory is free. */
 DEVICE void run(const attune_mapped &c, const attune_args &a)
 {
 	extern __shared__ __align__(1024) unsigned char memory[];
@@ -446,7 +452,7 @@ DEVICE void run(const attune_mapped &c, const attune_args &a)
 	order o;
 	item first;
 	find_order(a, o);
-	if (warp == 0) { /* said so that the others have no text of finding items */
+	if (warp == 0) { /* lets the compiler drop the code that finds items from the others */
 		__builtin_assume(threadIdx.x < WARP);
 		next_item(a, o, 0, first);
 		bring_items(a, o, first, c.k, c.k_groups, keys, h.k_full, h.k_empty);

@@ -1,12 +1,12 @@
-/* warpgroup_nvidia.h - words of the dialect that warpgroup.cu alone uses, of sm_90a: gates of
- * shared memory, boxes by the copy engine, and what surrounds a warpgroup's products. Apart from
- * gpu_nvidia.h, since what has been measured is known by the text that it includes. */
+/* warpgroup_nvidia.h - the functions of the dialect that only warpgroup.cu uses, on sm_90a: gates
+ * (mbarriers), copies of boxes, and synchronisation of a warpgroup's products. They are not in
+ * gpu_nvidia.h, since measurements are tied to the text that a kernel includes. */
 #ifndef ATTUNE_WARPGROUP_NVIDIA_H
 #define ATTUNE_WARPGROUP_NVIDIA_H
 
 #include "../args_maps.h"
 
-#ifndef ATTUNE_RING_NVIDIA_H /* which has these, too, for a kernel of both */
+#ifndef ATTUNE_RING_NVIDIA_H /* it has these too, in a kernel that includes both */
 DEVICE int shfl(int v, int lane)
 {
 	return __shfl_sync(0xffffffffu, v, lane);
@@ -25,7 +25,7 @@ DEVICE float log2_fast(float x) /* to 2^-22; -infinity for 0 */
 	return y;
 }
 
-/* Launches that overlap: the next one's blocks may come, the last one's writes are there. */
+/* Overlapping launches: the next one may begin; wait for the writes of the previous one. */
 DEVICE void let_next_begin()
 {
 	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -49,7 +49,7 @@ DEVICE int warp_max(int v)
 	return __reduce_max_sync(0xffffffffu, v);
 }
 
-/* Bit l: lane l's */
+/* Bit l is lane l's value */
 DEVICE u32 warp_ballot(int is)
 {
 	return __ballot_sync(0xffffffffu, is);
@@ -60,7 +60,7 @@ DEVICE int popcount(u32 bits)
 	return __popc(bits);
 }
 
-/* Of the ones, the one with n below it; by all lanes together. */
+/* The bit set with n set bits below it; called by all lanes together. */
 DEVICE int nth_bit(u32 bits, int n)
 {
 	const u32 below = (1u << lane_id()) - 1;
@@ -68,16 +68,16 @@ DEVICE int nth_bit(u32 bits, int n)
 	return __ffs((int)warp_ballot(is)) - 1;
 }
 
-/* ---- gates: 8 bytes where so many come, and bytes, and others wait ---------------------- */
+/* ---- gates: mbarriers of 8 bytes -------------------------------------------------------- */
 
-/* A gate opens when all have come and all bytes are there, and then counts anew. Times that it
- * opened are told apart by their parity: a wait for 1 passes before the first. */
+/* A gate opens when `comers` threads have arrived and all bytes are there, and then starts over. A
+ * wait names the parity of the phase: a wait for 1 passes before the gate first opens. */
 DEVICE void gate_init(u32 gate, int comers)
 {
 	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(gate), "r"(comers) : "memory");
 }
 
-/* The copy engine sees them, too. */
+/* Makes the initialised gates visible to the copy engine. */
 DEVICE void gates_ready()
 {
 	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -88,7 +88,7 @@ DEVICE void gate_come(u32 gate)
 	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(gate) : "memory");
 }
 
-/* Comes, and says how many bytes are to. */
+/* Arrives, and sets the number of bytes to come. */
 DEVICE void gate_expect(u32 gate, u32 bytes)
 {
 	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(gate), "r"(bytes)
@@ -113,8 +113,8 @@ DEVICE void map_prefetch(const attune_map &map)
 	asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-/* The box of one head that begins with that group of 8 slots: its bytes come to `gate`. The L2
- * cache keeps it longest, since other Q blocks read it again. */
+/* Copies the box of one head that begins with a group of 8 slots; its bytes count at `gate`. The L2
+ * cache evicts it last, since other Q blocks read it again. */
 DEVICE void box_copy(u32 to, const attune_map &map, int group, int head, u32 gate)
 {
 	const unsigned long long evict_last = 0x14f0000000000000ull;
@@ -129,17 +129,17 @@ DEVICE void shared_clear16(u32 to)
 	asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
 }
 
-/* What this thread wrote to shared memory, matrix units and the copy engine see: after it threads
- * that use these may be told. */
+/* Makes this thread's writes to shared memory visible to matrix units and the copy engine;
+ * afterwards it may signal the threads that use these. */
 DEVICE void shared_written()
 {
 	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* ---- 8-bit elements, E4M3, of which all are values of F16 ------------------------------- */
+/* ---- E4M3, computed as F16, which has all its values ------------------------------------ */
 
-/* 16 bytes of the cache: a load that begins here, in the order of the text. They are read once by a
- * block and wanted by others. */
+/* Loads 16 bytes of the cache; the compiler does not move it. A block reads them once, others read
+ * them again. */
 DEVICE uint4 load16_now(const void *from)
 {
 	uint4 v;
@@ -150,7 +150,7 @@ DEVICE uint4 load16_now(const void *from)
 }
 
 #ifndef ATTUNE_RING_NVIDIA_H
-/* Bytes 0 and 1 of x, and bytes 2 and 3 */
+/* Converts bytes 0 and 1 of x, and bytes 2 and 3 */
 DEVICE void widen4(u32 &low, u32 &high, u32 x)
 {
 	asm("{ .reg .b16 l, h;\n"
@@ -179,7 +179,7 @@ DEVICE void shared_put16(u32 to, u32 x, u32 y, u32 z, u32 w)
 
 /* ---- a warpgroup: 128 threads, four warps that multiply together ------------------------ */
 
-/* Registers of a thread, from here on; the block must have them. */
+/* Sets the registers of a thread from here on; the block must have them. */
 template <int n> DEVICE void registers_fewer()
 {
 	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
@@ -196,26 +196,25 @@ DEVICE void barrier_come(int id, int threads)
 	asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/* Products that follow may read and write registers of before. */
+/* Orders earlier register accesses before the products that follow. */
 DEVICE void products_begin()
 {
 	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/* Those since the last commit are a group. */
+/* Makes a group of the products since the last commit. */
 DEVICE void products_commit()
 {
 	asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Until at most `pending` of the youngest groups are under way */
+/* Waits until at most `pending` of the youngest groups are under way */
 template <int pending> DEVICE void products_wait()
 {
 	asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-/* The compiler moves no use of r across this: what a product writes while it is under way is no
- * business of its. */
+/* The compiler moves no use of r across this: it does not know that products write r. */
 template <int n> DEVICE void settle(float (&r)[n])
 {
 	UNROLL for (int i = 0; i < n; i++)

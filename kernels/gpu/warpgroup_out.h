@@ -1,5 +1,5 @@
-/* warpgroup_out.h - what becomes of what a warpgroup found, a part of warpgroup_rows.h: outputs, or
- * a segment's partials, and the LSE. */
+/* warpgroup_out.h - writes a warpgroup's results: outputs, or a segment's partials, and the LSE. A
+ * part of warpgroup_rows.h. */
 #ifndef ATTUNE_WARPGROUP_OUT_H
 #define ATTUNE_WARPGROUP_OUT_H
 
@@ -11,13 +11,13 @@ DEVICE float quad_sum(float x)
 	return x + shfl_xor(x, 2);
 }
 
-/* What weights are counted from, in powers of two */
+/* The row's base of weights, in log2 units */
 DEVICE float peak(const team &t, int r)
 {
 	return rounded_product(t.top[r], t.unit[r]) - P_SHIFT;
 }
 
-/* What a row's outputs are to be multiplied with */
+/* The factor of a row's outputs */
 DEVICE float normaliser(const attune_args &a, const team &t, int r)
 {
 	const float l = quad_sum(t.sum[r]);
@@ -31,7 +31,7 @@ DEVICE float normaliser(const attune_args &a, const team &t, int r)
 	return kept / (l * kept + exp2_fast(sink - top));
 }
 
-/* Lane c of a quad has words x[0..3], word j that of columns 8 j + 2 c: then those of columns
+/* Lane c of a quad has words x[0..3], word j of columns 8 j + 2 c; afterwards those of columns
  * 8 c .. 8 c + 7. */
 DEVICE void transpose_quad(u32 (&x)[4])
 {
@@ -54,7 +54,7 @@ DEVICE void transpose_quad(u32 (&x)[4])
 	}
 }
 
-/* Outputs as they will be stored, kept until put_held() */
+/* Converts the outputs and keeps them until put_held() */
 DEVICE void hold_rows(const attune_args &a, team &t)
 {
 	UNROLL for (int r = 0; r < 2; r++)
@@ -72,7 +72,7 @@ DEVICE void hold_rows(const attune_args &a, team &t)
 	t.held.rows = t.i.rows;
 }
 
-/* 32 columns of a row at a time, 16 bytes a lane. In front of it scores may be under way. */
+/* Stores 32 columns of a row at a time, 16 bytes a lane. Scores may be under way meanwhile. */
 DEVICE void put_held(team &t)
 {
 	UNROLL for (int r = 0; r < 2; r++)
@@ -86,7 +86,7 @@ DEVICE void put_held(team &t)
 	t.held.rows = 0;
 }
 
-/* Said wherever nothing is, so that the compiler need not keep what was. */
+/* Marks that nothing is held, so that the compiler may drop what was. */
 DEVICE void hold_nothing(team &t)
 {
 	UNROLL for (int r = 0; r < 2; r++)
@@ -98,8 +98,8 @@ DEVICE void hold_nothing(team &t)
 	t.held.rows = 0;
 }
 
-/* The logarithm of what a row's weights add up to, to the base e. It is not below the sink, which
- * may be too large for powers of two. */
+/* The natural logarithm of the sum of a row's weights. It is at least the sink, which may be too
+ * large for powers of two. */
 DEVICE float lse_of(const attune_args &a, const team &t, int r)
 {
 	const float l = quad_sum(t.sum[r]), m = peak(t, r);
@@ -125,7 +125,7 @@ DEVICE void put_lse(const attune_call &c, const team &t)
 	}
 }
 
-/* Of a segment, as args.h says: a quad has 8 columns of a row at a time. */
+/* Writes a segment's partials, as in args.h: a quad has 8 columns of a row at a time. */
 DEVICE void put_partials(const attune_args &a, const team &t)
 {
 	const int c = lane_id() % 4;
@@ -145,7 +145,7 @@ DEVICE void put_partials(const attune_args &a, const team &t)
 	}
 }
 
-/* What an item leaves */
+/* Writes the results of an item */
 DEVICE void put_item(const attune_call &c, team &t)
 {
 	if (c.args.segments > 1) {
@@ -158,7 +158,7 @@ DEVICE void put_item(const attune_call &c, team &t)
 	hold_rows(c.args, t);
 }
 
-#ifndef PUT_ITEM /* of who leaves something else */
+#ifndef PUT_ITEM /* warpgroup_mixed.cu has its own */
 #define PUT_ITEM put_item
 #endif
 

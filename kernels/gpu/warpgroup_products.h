@@ -4,9 +4,10 @@
  *   sums     d[4 j] (g, 8 j + c)  d[4 j + 1] (g, 8 j + c + 1)  d[4 j + 2], d[4 j + 3]: row g + 8
  *   factors  a[0] (g, c..c+1)  a[1] (g+8, c..)  a[2] (g, c+8..)  a[3] (g+8, c+8..)
  *
- * so that sums, two and two in a register, are the factors of a next product. The second matrix
- * is always in shared memory: product<N>::of_shared takes rows of N (K as it lies), ::of_held
- * rows of depth (V as it lies). An instruction names each register of d, hence the texts. */
+ * so that sums, packed in pairs, are the factors of a next product. The second matrix is always in
+ * shared memory: product<N>::of_shared takes rows of N (the layout of K), ::of_held rows of depth
+ * (the layout of V). An instruction names each register of d, hence the macros that write its
+ * text. */
 #ifndef ATTUNE_WARPGROUP_PRODUCTS_H
 #define ATTUNE_WARPGROUP_PRODUCTS_H
 
@@ -45,7 +46,7 @@
 
 template <int N> struct product;
 
-/* i0 ..: numbers of the operands after the N / 2 sums. of_shared: add 0 forgets what d was. */
+/* i0 ..: numbers of the operands after the N / 2 sums. of_shared: add 0 ignores the old d. */
 #define PRODUCT(N, i0, i1, i2, i3, i4)                                                          \
 	template <> struct product<N> {                                                         \
 		static DEVICE void of_shared(float (&d)[N / 2], unsigned long long a,           \

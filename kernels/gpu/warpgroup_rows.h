@@ -1,23 +1,23 @@
-/* warpgroup_rows.h - what a warpgroup of warpgroup.cu computes: 64 rows of an item, from its
- * queries to its outputs. */
+/* warpgroup_rows.h - the work of a computing warpgroup of warpgroup.cu: 64 rows of an item, from
+ * queries to outputs. */
 #ifndef ATTUNE_WARPGROUP_ROWS_H
 #define ATTUNE_WARPGROUP_ROWS_H
 
-/* A thread's: of rows g and g + 8 of its warp, columns as warpgroup_products.h says */
+/* A thread's part: rows g and g + 8 of its warp, columns as in warpgroup_products.h */
 typedef float scores[TILE_SIZE / 2];
 typedef u32 weights[TILE_SIZE / 4];
 typedef float outputs[HEAD_SIZE / 2];
 
 struct team {
 	int number, row; /* row: the first of this thread's two, in the item */
-	matrix queries, keys, values; /* the first of each; a next one is further by bytes / 16 */
+	matrix queries, keys, values; /* the first of each; add bytes / 16 for others */
 	u32 ring; /* of V */
 	header *h;
 	item i;
 	cursor q, k, v;
-	int bent; /* scores are more than products */
-	float unit[2]; /* of a score in powers of two */
-	float value; /* what its outputs are to be multiplied with besides */
+	int bent; /* the layer has softcap or ALiBi */
+	float unit[2]; /* log2 units of a score */
+	float value; /* an extra factor of its outputs */
 	outputs o;
 	weights p;
 	float top[2], sum[2], fade[2];
@@ -25,10 +25,10 @@ struct team {
 		u32 x[2][HEAD_SIZE / 8];
 		half16 *to[2];
 		int rows; /* 0: nothing is held */
-	} held; /* outputs of the item before, which are stored while scores are under way */
+	} held; /* outputs of the previous item, stored while scores are under way */
 };
 
-/* Barriers: 0 is the block's, then whose turn it is, then a team's own. */
+/* Barriers: 0 is the block's; then one a team for turns, then one of each team. */
 #define TURN(team) (1 + (team))
 #define OWN(team)  (1 + TEAMS + (team))
 
@@ -37,7 +37,7 @@ DEVICE int is_first(const team &)
 	return threadIdx.x % 128 == 0;
 }
 
-/* To issue products */
+/* Waits for the turn to issue products */
 DEVICE void take_turn(const team &t)
 {
 	if (TURNS)
@@ -50,9 +50,9 @@ DEVICE void pass_turn(const team &t)
 		barrier_come(TURN(t.number == TEAMS - 1 ? 0 : t.number + 1), 256);
 }
 
-/* ---- scales: of an E4M3 cache; what is computed there is of F16 ------------------------- */
+/* ---- scales of an E4M3 cache, computed as F16 -------------------------------------------- */
 
-/* They lie with the queries, until these are released. */
+/* They are in the queries' slot, until it is released. */
 #if KV_DTYPE == E4M3
 DEVICE float scale_of(const attune_args &a, const team &t, int r)
 {
@@ -69,7 +69,7 @@ DEVICE u32 pack_weights(float lo, float hi)
 	return pack2_f16(lo, hi);
 }
 #else
-/* Of a row's products */
+/* The factor of a row's products */
 DEVICE float scale_of(const attune_args &a, const team &, int)
 {
 	return a.scale;
@@ -88,7 +88,7 @@ DEVICE u32 pack_weights(float lo, float hi)
 
 /* ---- products --------------------------------------------------------------------------- */
 
-/* The first KEYS of s = Q K^T, under way when this returns */
+/* Issues s = Q K^T for the tile's first KEYS; does not wait */
 template <int KEYS> DEVICE void issue_scores(team &t, scores &s)
 {
 	const matrix q = t.queries + t.q.at * (Q_BYTES / 16), k = t.keys + t.k.at * (TILE_BYTES / 16);
@@ -100,7 +100,7 @@ template <int KEYS> DEVICE void issue_scores(team &t, scores &s)
 	products_commit();
 }
 
-/* o += P V, by the tile's first KEYS, the same */
+/* Issues o += P V for the tile's first KEYS; does not wait */
 template <int KEYS> DEVICE void issue_outputs(team &t)
 {
 	const matrix v = t.values + t.v.at * (TILE_BYTES / 16);
@@ -112,7 +112,7 @@ template <int KEYS> DEVICE void issue_outputs(team &t)
 	products_commit();
 }
 
-/* The team is through with a tile. */
+/* The team is done with a tile. */
 DEVICE void leave_tile(const team &t, unsigned long long *empty, const cursor &c)
 {
 	if (is_first(t))
@@ -129,7 +129,7 @@ DEVICE void release(const team &t, unsigned long long *empty, cursor &c)
 
 /* ---- an item ---------------------------------------------------------------------------- */
 
-/* Rows from .. to - 1 of the next tile of V: zeros, whatever they were */
+/* Writes zeros to rows from .. to - 1 of the next tile of V */
 DEVICE void clear_values(const team &t, int from, int to)
 {
 	if (from >= to)
@@ -143,9 +143,9 @@ DEVICE void clear_values(const team &t, int from, int to)
 	barrier(OWN(t.number), 128);
 }
 
-/* Of the box that has the item's last key, what lies beyond the sequence. Threads that copy E4M3 have
- * done it: there `to` is 0, which the compiler (nvcc 13.0) must not know, since it spills up to 120 bytes
- * more without the branch. */
+/* Clears the keys beyond the sequence in the box of the item's last key. With E4M3 the copying
+ * threads have done it: there `to` is 0, but the compiler (nvcc 13.0) must not know, since without
+ * the branch it spills up to 120 bytes more. */
 DEVICE void clear_beyond(const attune_args &a, const team &t)
 {
 	const int box = box_of(a), tile = (t.i.last - 1) * TILE_SIZE;
@@ -153,8 +153,8 @@ DEVICE void clear_beyond(const attune_args &a, const team &t)
 		     KV_DTYPE == E4M3 ? 0 : (t.i.end - tile + box - 1) / box * box);
 }
 
-/* Of the box that has the sequence's first live key, what lies before that one: once the last tile is
- * next. Few items have it; the item's place in shared memory spares the others a register. */
+/* Clears the keys before the sequence's first live key in its box, when the last tile is next. Few
+ * items have such keys; reading the item from shared memory saves the others a register. */
 DEVICE void clear_before(const attune_args &a, const team &t)
 {
 	if (KV_DTYPE == E4M3 || !a.window)
@@ -172,7 +172,7 @@ DEVICE void clear_outputs(team &t)
 		t.o[n] = 0;
 }
 
-/* The first tile: there is nothing yet to multiply V with. */
+/* The first tile: there are no weights for V yet. */
 DEVICE void first_step(const attune_args &a, team &t)
 {
 	scores s;
@@ -188,9 +188,10 @@ DEVICE void first_step(const attune_args &a, team &t)
 	clear_beyond(a, t);
 }
 
-/* The first tile, of which KEYS count, and the second, which all rows see whole: as there are no
- * outputs yet, registers hold scores of both, so that those of the second come while the first's
- * are softened. These lie where outputs will: left to itself the compiler (nvcc 13.0) finds no room. */
+/* The first tile, with KEYS keys, and the second, which all rows see whole. There are no outputs
+ * yet, so registers hold the scores of both, and the second's are computed during the first's
+ * softmax. The first's use the outputs' registers: by itself the compiler (nvcc 13.0) finds no
+ * room. */
 template <int KEYS> DEVICE void first_two(const attune_args &a, team &t, int second)
 {
 	const cursor first = t.k;
@@ -225,7 +226,7 @@ template <int KEYS> DEVICE void first_two(const attune_args &a, team &t, int sec
 		t.o[n] *= t.fade[ROW_OF(n)];
 }
 
-/* Scores of this tile, outputs of the one before. */
+/* Scores of this tile, outputs of the previous one. */
 template <int EDGE> DEVICE void step(const attune_args &a, team &t, int tile)
 {
 	scores s;
@@ -257,7 +258,7 @@ DEVICE void last_step(const attune_args &a, team &t)
 	release(t, t.h->v_empty, t.v);
 }
 
-/* Tiles inner .. outer - 1 are seen whole by all 64 rows, and scores there are straight. */
+/* All 64 rows see tiles inner .. outer - 1 whole, and scores need no softcap or ALiBi there. */
 DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &outer)
 {
 	const int lead = place_of(a, t.number * 64).token, top = t.i.position + lead;
@@ -268,9 +269,9 @@ DEVICE void find_inner(const attune_args &a, const team &t, int &inner, int &out
 	outer = t.bent ? inner : seen / TILE_SIZE;
 }
 
-/* The diagonal may cut the first tile so that a team's rows see none of its second half: that is
- * left out of both products, where the next is seen whole. At head sizes 64 and 96 the compiler
- * (nvcc 13.0) then waits for each. */
+/* If a team's rows see no key of the first tile's second half, both products leave it out, if the
+ * next tile is seen whole. At head sizes 64 and 96 the compiler (nvcc 13.0) would then wait for
+ * each product. */
 #define HALVES (TILE_SIZE == 128 && HEAD_SIZE % 128 == 0)
 #define HALF   (HALVES ? TILE_SIZE / 2 : TILE_SIZE)
 
@@ -320,7 +321,7 @@ DEVICE void start_item(const attune_args &a, team &t)
 	}
 }
 
-/* Q's buffer and its slot are read. */
+/* Q's buffer and its slot may be overwritten. */
 DEVICE void release_queries(const attune_args &a, team &t)
 {
 	__syncwarp();
@@ -329,8 +330,8 @@ DEVICE void release_queries(const attune_args &a, team &t)
 	advance(t.q, a.option[Q_BUFFERS]);
 }
 
-/* What its loops go by is said to be one lane's, so that the compiler knows: all are alike, and
- * places in rings and descriptors need no registers of each thread. */
+/* Loop bounds are broadcast from one lane, so that the compiler knows that they are uniform: places
+ * in rings and descriptors then need no registers of each thread. */
 DEVICE int take_item(team &t)
 {
 	gate_wait(gate(t.h->q_full, t.q.at), t.q.parity);

@@ -1,25 +1,25 @@
-/* warpgroup_scores.h - from a warpgroup's scores to weights, a part of warpgroup_rows.h: softcap, ALiBi,
- * masks, and the running maximum and sum. */
+/* warpgroup_scores.h - turns a warpgroup's scores into weights: softcap, ALiBi, masks, running
+ * maximum and sum. A part of warpgroup_rows.h. */
 #ifndef ATTUNE_WARPGROUP_SCORES_H
 #define ATTUNE_WARPGROUP_SCORES_H
 
-/* Score n of a thread: its key beyond that of score 0, and which of the two rows */
+/* Score n of a thread: its key relative to score 0's, and which of the two rows */
 #define KEY_OF(n) (8 * ((n) / 4) + ((n) & 1))
 #define ROW_OF(n) ((n) >> 1 & 1)
 
-/* Of row r of this thread's two */
+/* Token and head of row r of this thread's two */
 DEVICE place place_in(const attune_args &a, const team &t, int r)
 {
 	return place_of(a, t.row + 8 * r);
 }
 
-/* Tokens from its first row to that one */
+/* Tokens from the item's first row to row r */
 DEVICE int down(const attune_args &a, const team &t, int r)
 {
 	return PACKED ? place_in(a, t, r).token - place_in(a, t, 0).token : 8 * r;
 }
 
-/* Softcap and ALiBi; then the unit is that of exponents. key: that of score 0. */
+/* Applies softcap and ALiBi; scores are then in log2 units. key: that of score 0. */
 template <int KEYS> DEVICE void bend(const attune_args &a, const team &t, scores &s, int key)
 {
 	const float cap = a.softcap;
@@ -69,7 +69,7 @@ DEVICE float quad_max(float x)
 	return fmaxf(x, shfl_xor(x, 2));
 }
 
-/* Scores to weights, by a maximum that grows. EDGE: a row may see nothing so far. */
+/* Turns scores into weights, updating maximum and sum. EDGE: a row may have seen no key so far. */
 template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 {
 	float top[2] = { t.top[0], t.top[1] }, sum[2] = { 0, 0 };
@@ -93,7 +93,7 @@ template <int EDGE, int KEYS> DEVICE void soften(team &t, scores &s)
 		t.sum[r] = t.sum[r] * t.fade[r] + sum[r];
 }
 
-/* Of the tile's first KEYS; other weights are zeros. EDGE 2: scores are straight, though. */
+/* For the tile's first KEYS; other weights become zeros. EDGE 2: a mask but no softcap or ALiBi. */
 template <int EDGE, int KEYS>
 DEVICE void weigh(const attune_args &a, team &t, scores &s, int tile)
 {

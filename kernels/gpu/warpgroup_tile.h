@@ -1,5 +1,5 @@
-/* warpgroup_tile.h - how warpgroup.cu's tiles of Q, K and V lie in shared memory, and the 64 bits
- * that tell a matrix unit so. Integers alone: tests run these lines on the host.
+/* warpgroup_tile.h - the layout of warpgroup.cu's tiles of Q, K and V in shared memory, and the
+ * 64-bit descriptors of it for matrix units. Integer code only: tests run it on the host.
  *
  * A row is a token. A piece is 64 columns or 32: a row of the swizzle, 128 or 64 bytes.
  *
@@ -8,9 +8,9 @@
  *   head size 128:  group 0 | piece 0: rows 0..7 | piece 1: rows 0..7 |     1024 bytes each
  *                   group 1 | piece 0: rows 8..15 | ...
  *
- * One box of a map is whole groups, so that pages of 8 tokens or more lie one behind the other.
- * Within a piece the 16-byte chunks of a row are permuted: bits 4.. of an address are the xor of
- * what they would be and bits 7.. (three, or two). Tiles begin at multiples of 1024 bytes. */
+ * A box of a map has whole groups, so pages of 8 tokens or more lie one after the other. Within a
+ * piece the 16-byte chunks of a row are permuted: bits 4.. of an address are xored with bits 7..
+ * (three bits, or two). Tiles begin at multiples of 1024 bytes. */
 #ifndef ATTUNE_WARPGROUP_TILE_H
 #define ATTUNE_WARPGROUP_TILE_H
 
@@ -27,14 +27,14 @@ DEVICE u32 tile_chunk(int head_size, int piece, int row, int chunk)
 	return at ^ (at >> 7 & (u32)(chunks - 1)) << 4;
 }
 
-/* Where columns 16 n .. 16 n + 15 of a tile begin, for a descriptor: it swizzles by itself */
+/* Offset of columns 16 n .. 16 n + 15 of a tile, for a descriptor: the hardware swizzles */
 DEVICE u32 tile_columns(int piece, int n)
 {
 	return n * 16 / piece * PIECE_BYTES(piece) + n * 16 % piece * 2;
 }
 
-/* A matrix in shared memory. far: bytes from 8 rows to the next 8; wide: from a piece to the next,
- * which is asked for only where rows are what is summed over (V). */
+/* The descriptor of a matrix in shared memory. far: bytes from 8 rows to the next 8; wide: from a
+ * piece to the next, used only if the sum runs over rows (V). */
 typedef unsigned long long matrix;
 
 DEVICE matrix matrix_at(u32 address, int piece, u32 wide, u32 far)

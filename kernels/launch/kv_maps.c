@@ -1,8 +1,8 @@
-/* maps.c - the maps of K and V that kernels with MAPS are launched with: made anew for each call,
- * of its tensors, by the host alone. */
+/* kv_maps.c - makes the maps of K and V for a launch of a kernel with MAPS: on the host, for each
+ * call, from its tensors. */
 #include "run.h"
 
-/* Groups of 8 slots from a page to the next; 0: not whole ones. */
+/* Groups of 8 slots from one page to the next; 0: not a whole number. */
 static int groups_of(long long page_stride, long long slot_stride)
 {
 	const long long group = 8 * slot_stride, groups = group > 0 ? page_stride / group : 0;

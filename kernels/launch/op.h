@@ -1,5 +1,5 @@
-/* op.h - what is behind the handles of attune.h. context.c makes contexts and ops; plan.c and
- * replan.c run them. */
+/* op.h - the structs behind the handles of attune.h: contexts and ops. api/context.c makes them;
+ * api/plan.c and replan/replan.c run them. */
 #ifndef KERNELS_LAUNCH_OP_H
 #define KERNELS_LAUNCH_OP_H
 
@@ -8,29 +8,29 @@
 
 struct attune_context {
 	struct device device;
-	int adopted;               /* the device is somebody else's to close */
-	struct override *override; /* NULL: the compiled heuristic speaks */
+	int adopted;               /* close must leave the device open */
+	struct override *override; /* NULL: the compiled heuristic is used */
 	char name[128];
-	char heuristic[256]; /* what attune_heuristic says */
+	char heuristic[256]; /* the result of attune_heuristic */
 };
 
 /* A choice with its code loaded. */
 struct ready {
 	const struct kernel *kernel;
 	struct config config;
-	struct code *code; /* NULL: not carried, or illegal for the shape */
-	const struct segment_costs *costs; /* for the op's head size; NULL: there are none */
+	struct code *code;                 /* NULL: not carried, or illegal for the shape */
+	const struct segment_costs *costs; /* for the op's head size; NULL: none */
 };
 
 struct attune_op {
 	attune_context *ctx;
 	attune_shape shape;
 	const struct selector *heuristic; /* NULL: only the defaults */
-	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or nothing takes it */
-	int num_choices; /* of the heuristic; the defaults of attune_fallbacks follow */
+	struct code *helper[NUM_HELPERS]; /* NULL: not carried, or no choice needs it */
+	int num_choices; /* of the heuristic; then the defaults of attune_fallbacks */
 	int num_ready;
 	struct ready *ready;
-	struct recorder *recorder; /* NULL: records no steps */
+	struct recorder *recorder; /* NULL: cannot record steps */
 };
 
 #endif

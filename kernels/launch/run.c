@@ -1,4 +1,5 @@
-/* run.c - launching one choice over one part of a batch, and parts beside each other. */
+/* run.c - launches one choice over one part of a batch, and the parts of a batch in turn or on two
+ * streams. */
 #include "run.h"
 #include "kernels/schedule.h"
 #include <math.h>
@@ -9,7 +10,8 @@ static size_t partial_rows(const attune_shape *s, const struct part *p)
 	return (size_t)p->seq_count * (size_t)p->max_query * (size_t)s->num_query_heads;
 }
 
-/* A kernel of the reduction leaves `segments` a row, one that merges says what it needs. */
+/* Rows of partials: `segments` a row if a reduction follows; else as many as the kernel asks
+ * for. */
 static size_t partials(const struct geometry *g, const attune_shape *s, const struct part *p)
 {
 	return g->segments > 1 ? partial_rows(s, p) * (size_t)g->segments : g->partials;
@@ -129,7 +131,7 @@ static struct attune_range range_of(const attune_span *s)
 	return (struct attune_range){ s->seq_begin, s->seq_count, s->min_query, s->max_query };
 }
 
-/* a: what all parts have in common. */
+/* On entry *a has what all parts have in common. */
 static void part_args(struct attune_args *a, const struct geometry *g, const attune_shape *s,
 		      const struct part *p, void *workspace)
 {
@@ -150,8 +152,8 @@ static void part_args(struct attune_args *a, const struct geometry *g, const att
 	}
 }
 
-/* Whether the kernel may be launched before what is in front of it is over: nothing of its own
- * is, which it would read at once. */
+/* Whether the kernel may begin before the preceding launch is over. Not if that is one of
+ * run_part's own, zeros or a list, which the kernel would read at once. */
 static int can_begin_early(const struct device *dev, const struct launchable *l,
 			   const struct geometry *g, const struct attune_args *common)
 {
@@ -159,7 +161,7 @@ static int can_begin_early(const struct device *dev, const struct launchable *l,
 	return l->may_begin_early && dev->ops->launch_early && !g->scratch_zeroed && has_list;
 }
 
-/* The geometry, and by which of the device's launches it is run. */
+/* The geometry; returns whether to launch early. */
 static int geometry_of(struct geometry *g, const struct device *dev, const struct launchable *l,
 		       const attune_shape *s, const struct part *p,
 		       const struct attune_args *common)
@@ -188,7 +190,7 @@ static enum attune_status attend_by_maps(struct device *dev, const struct launch
 								   stream);
 }
 
-/* The kernel itself, by the arguments that it takes. */
+/* Launches the kernel itself with the arguments that it takes. */
 static enum attune_status attend(struct device *dev, const struct launchable *l,
 				 const attune_shape *s, const struct geometry *g,
 				 const struct attune_call *c, int early, void *stream)
@@ -276,25 +278,26 @@ size_t parts_workspace(enum attune_how how, const size_t *part, int n, size_t *a
 	return most;
 }
 
-/* Side by side, prefill is what the side stream gets, first and at its priority. Its blocks
- * are few and large: what they leave free the many small ones of a decode part fill, now
- * and as they finish. The other way round those would fill every SM, and a prefill block
- * that wants one for itself would wait for all of them. For the same reason both are
- * prepared before: a list in the making would give the decode part time to do so. */
+/* On two streams the prefill part goes first, to the side stream with its higher priority. Its
+ * blocks are few and large; the many small blocks of the decode part fill what they leave free. In
+ * the other order decode blocks would fill every SM, and a prefill block that needs a whole SM
+ * would wait for all of them. Both parts are prepared beforehand for the same reason: while a list
+ * is made, decode blocks would fill the SMs. */
 enum attune_status run_parts(struct device *dev, enum attune_how how, int n, part_launch launch,
 			     void *arg, void *stream)
 {
 	void *side = stream;
 	enum attune_status status = ATTUNE_OK;
-	const int beside = how == ATTUNE_STREAMS && n > 1;
-	for (int i = 0; i < n && beside && !status; i++)
+	const int on_two_streams = how == ATTUNE_STREAMS && n > 1;
+	for (int i = 0; i < n && on_two_streams && !status; i++)
 		status = launch(arg, i, STEP_PREPARE, stream);
-	if (beside && !status)
+	if (on_two_streams && !status)
 		status = dev->ops->fork(dev, stream, &side);
 	if (status)
 		return status;
 	for (int i = 0; i < n && !status; i++)
-		status = launch(arg, i, beside ? STEP_ATTEND : ALL_STEPS, i ? stream : side);
+		status =
+		    launch(arg, i, on_two_streams ? STEP_ATTEND : ALL_STEPS, i ? stream : side);
 	if (side == stream)
 		return status;
 	const enum attune_status joined = dev->ops->join(dev, stream, side);

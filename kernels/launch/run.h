@@ -1,5 +1,5 @@
-/* run.h - launching one choice over one part of a batch: the one path that both
- * the library and the harness take, so that what was measured is what is run. */
+/* run.h - launches one choice over one part of a batch. Both the library and the harness launch by
+ * this code, so that users run what was measured. */
 #ifndef KERNELS_LAUNCH_RUN_H
 #define KERNELS_LAUNCH_RUN_H
 
@@ -9,21 +9,21 @@ struct launchable {
 	const struct kernel *kernel;
 	const struct config *config;
 	const struct code *code;
-	/* of a scheduled kernel the schedule; the reduction where the geometry has segments > 1 */
+	/* The schedule of a scheduled kernel; the reduction if the geometry has segments > 1. */
 	const struct code *helper[NUM_HELPERS];
-	/* The caller keeps the promise of ATTUNE_START_EARLY; else a choice that begins early
-	 * is run in turn, its early axis at 0. */
+	/* The caller keeps the promise of ATTUNE_START_EARLY. If not, a choice that begins early
+	 * runs in turn, with its early axis at 0. */
 	int may_begin_early;
 	const int *table_last; /* of args.h, for a kernel that looks ahead */
 };
 
-/* By whom segments are merged, if there are any. */
+/* The helper that merges segments. */
 static inline enum helper reduction_of(const struct geometry *g)
 {
 	return g->reduced_wide ? HELPER_REDUCE_WIDE : HELPER_REDUCE;
 }
 
-/* What geometry() finds by the part's features: for its `estimated`. */
+/* The ESTIMATE of geometry(), for the part's `estimated`. */
 int part_estimate(const struct kernel *, const struct config *, const attune_shape *,
 		  const struct part *, const struct device_info *);
 
@@ -31,49 +31,50 @@ int part_estimate(const struct kernel *, const struct config *, const attune_sha
 size_t part_workspace(const struct kernel *, const struct config *, const attune_shape *,
 		      const struct part *, const struct device_info *);
 
-/* Fills the arguments that do not depend on the part: those of all kernels, and all. */
+/* Fill the arguments that do not depend on the part: struct attune_args alone, or the whole
+ * call. */
 void args_from_tensors(struct attune_args *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
-/* As batch_table() gives them; NULL: no sequence has keys. */
+/* seq, pages: from batch_table(). NULL: no sequence has keys. */
 const int *table_last(const int *block_table, int stride, int seq, int pages);
 void call_from_tensors(struct attune_call *, const attune_shape *, const attune_tensors *,
 		       int num_seqs);
 
-/* tensors.c: what is wrong with the tensors of a call; NULL: nothing. */
+/* tensors.c: what is wrong with the tensors of a call, or NULL. */
 const char *tensor_error(const attune_tensors *, const attune_shape *, enum backend);
 
-/* What comes before a part's own kernel, zeros and lists, and the kernel and what follows. */
+/* PREPARE: zeros and lists. ATTEND: the part's kernel and the reduction. */
 enum steps { STEP_PREPARE = 1, STEP_ATTEND = 2, ALL_STEPS = 3 };
 
-/* maps.c: what a kernel with MAPS is launched with; box: tokens of one of its boxes, 0: it takes
- * no maps of this cache. */
+/* kv_maps.c: the arguments of a kernel with MAPS. box: tokens of a box; 0: no maps of this
+ * cache. */
 enum attune_status maps_make(struct attune_mapped *, struct device *, const attune_shape *, int box,
 			     const struct attune_call *);
 
-/* Asynchronous on a GPU. `call` as from call_from_tensors; set here: the part's
- * range, segments, options, scratch and partials. A scheduled kernel reads args.schedule,
- * the part's own; where that is NULL one is made in the scratch by a launch before. */
+/* Asynchronous on a GPU. `call` is from call_from_tensors; run_part adds the part's range,
+ * segments, options, scratch and partials. A scheduled kernel reads the part's list at
+ * args.schedule; if that is NULL, a launch before makes one in the scratch. */
 enum attune_status run_part(struct device *, const struct launchable *, const attune_shape *,
 			    const struct part *, const struct attune_call *call, void *workspace,
 			    size_t workspace_bytes, int steps, void *stream);
 
-/* The list of Q blocks that a choice goes through (schedule.h), on the host: how many words
- * (0: the kernel takes none), and these, query_start being the batch's. */
+/* The list of Q blocks of a choice (schedule.h), made on the host: its number of words (0: the
+ * kernel takes none), and the words. query_start is the batch's. */
 size_t part_schedule_words(const struct kernel *, const struct part *);
 void part_schedule(int *words, const struct kernel *, const struct config *, const attune_shape *,
 		   const struct part *, const struct device_info *, const int *query_start);
 
-/* Bytes that parts take together, whose own are part[n]; where each begins goes to at[n]
- * unless that is NULL. In a row they take the same ones, side by side each its own. */
+/* Bytes of workspace of n parts that need part[i] each; at[i] (or NULL): where part i's begins.
+ * Serial parts share the same bytes, parts on two streams do not. */
 size_t parts_workspace(enum attune_how, const size_t *part, int n, size_t *at);
-/* Launches the parts of a batch, prefill first, by calls of `launch`, each on a stream that
- * it is given, so that `stream` goes on when all are done. */
+/* Launches the parts of a batch by calls of `launch`, prefill first, each on the stream given in
+ * the call. `stream` continues when all are done. */
 typedef enum attune_status (*part_launch)(void *arg, int part, int steps, void *stream);
 enum attune_status run_parts(struct device *, enum attune_how, int n, part_launch, void *arg,
 			     void *stream);
 
-/* A context over a device that the caller keeps open: launches of the library
- * then land on its graph. */
+/* A context on a device that the caller keeps open: the library's launches go to the graph that is
+ * recorded there. */
 enum attune_status attune_adopt(attune_context **ctx, const struct device *dev);
 
 #endif

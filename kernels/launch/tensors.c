@@ -1,5 +1,5 @@
-/* tensors.c - checks the tensors of a call: whether all that the shape needs are given, and whether
- * they are aligned as GPU kernels need them. */
+/* tensors.c - checks the tensors of a call: all that the shape needs must be given, and aligned as
+ * GPU kernels need them. */
 #include "run.h"
 
 /* 16-byte copies: GPU kernels move 8 elements of 16 bits at a time. */

@@ -1,5 +1,5 @@
-/* replan.c - the public API's recorded steps: what the heuristic says is put into device
- * memory at prepare time, and each launch is given sizes that hold within the bounds. */
+/* replan.c - recorded steps (attune_record_*): attune_prepare puts the heuristic into device
+ * memory; each launch gets sizes that hold within the caller's bounds. */
 #include "replan.h"
 #include "kernels/launch/run.h"
 #include "kernels/ship/shipped.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- with the op ------------------------------------------------------------------------ */
+/* ---- made with the op ------------------------------------------------------------------- */
 
 static enum attune_status load(attune_op *op, const char *kernel, const char *flags,
 			       struct code **code)
@@ -17,8 +17,8 @@ static enum attune_status load(attune_op *op, const char *kernel, const char *fl
 	return s ? dev->ops->load(dev, code, &s->blob) : ATTUNE_OK;
 }
 
-/* The first choice of ring_list that can: those of the heuristic come before the default. The
- * op must have its own code, too: plans that attune_plan_recorded makes can be run. */
+/* Loads the first legal choice of ring_list; those of the heuristic precede the default. The op
+ * itself must have loaded the choice, too, so that plans of attune_plan_recorded can be run. */
 static enum attune_status load_list(attune_op *op)
 {
 	const struct kernel *k = kernel_find(BACKEND_GPU, "ring_list_recorded");
@@ -38,9 +38,9 @@ static enum attune_status load_list(attune_op *op)
 	return status;
 }
 
-/* How well a choice of warpgroup suits lengths that nobody knows: by the size of its blocks and
- * tiles; 0: not at all, or it is another kernel's. */
-static int suits_any(const attune_op *op, const struct ready *r)
+/* Ranks choices of warpgroup for unknown lengths, by the size of blocks and tiles; 0: not suited,
+ * or another kernel. */
+static int rank_prefill(const attune_op *op, const struct ready *r)
 {
 	const struct space *s = r->kernel->space;
 	if (r->kernel != kernel_find(BACKEND_GPU, "warpgroup") || !r->code ||
@@ -57,9 +57,9 @@ static void find_prefill(attune_op *op)
 {
 	int best = 0;
 	for (int i = 0; i < op->num_ready; i++) {
-		const int suits = suits_any(op, &op->ready[i]);
-		if (suits > best) {
-			best = suits;
+		const int rank = rank_prefill(op, &op->ready[i]);
+		if (rank > best) {
+			best = rank;
 			op->recorder->alone[RECORDED_PREFILL] = &op->ready[i];
 		}
 	}
@@ -82,8 +82,7 @@ static enum attune_status load_all(attune_op *op)
 	return status;
 }
 
-/* Whether each part has a choice that can run whatever comes: one without segments among
- * the defaults. */
+/* Whether each part has a default that can run any lengths: one without segments. */
 static int can_always(const struct recorded_table *t)
 {
 	int can[NUM_RECORDED] = { 0 };
@@ -94,7 +93,7 @@ static int can_always(const struct recorded_table *t)
 	return can[RECORDED_PREFILL] && can[RECORDED_DECODE];
 }
 
-/* No kernel of this shape's layout: then nothing is recorded. */
+/* Without a kernel for the shape's layout op->recorder is freed. */
 static enum attune_status send_table(attune_op *op)
 {
 	struct recorder *r = op->recorder;
@@ -154,7 +153,7 @@ static const char *bounds_error(const attune_bounds *b)
 	return NULL;
 }
 
-/* Blocks of 16 rows: no choice has more. */
+/* The most Q blocks of any choice: those of 16 rows. */
 static long long most_blocks(const attune_op *op, const attune_bounds *b)
 {
 	const int group = op->shape.num_query_heads / op->shape.num_kv_heads;
@@ -177,7 +176,7 @@ static size_t most_partials(const attune_op *op, const attune_bounds *b)
 	return (size_t)min_of(bytes, MAX_PARTIAL_BYTES);
 }
 
-/* Of decodes by ring_list: the grid's alone, whatever the lengths. */
+/* The workspace of ring_list depends on the grid alone, not on lengths. */
 static size_t list_workspace(const attune_op *op)
 {
 	const struct ready *list = op->recorder->alone[RECORDED_DECODE];
@@ -187,14 +186,14 @@ static size_t list_workspace(const attune_op *op)
 		    : 0;
 }
 
-/* Whether a step within the bounds may have something for the bodies of a part. */
+/* Whether the bodies of a part may have work in a step within the bounds. */
 static int has_bodies(const attune_op *op, const attune_bounds *b, int which)
 {
 	const int has_part = which == RECORDED_DECODE || b->max_query > DECODE_MAX_QUERY;
 	return has_part && b->max_query > op->recorder->table->alone_query[which];
 }
 
-/* Launches are in turn and share it. */
+/* The launches run in turn and share the workspace. */
 static size_t most_workspace(const attune_op *op, const attune_bounds *b)
 {
 	const size_t list = list_workspace(op);
@@ -203,7 +202,7 @@ static size_t most_workspace(const attune_op *op, const attune_bounds *b)
 	return bodies > list ? bodies : list;
 }
 
-/* What all calls ask first. */
+/* The checks of all calls. */
 static enum attune_status check(const attune_op *op, const attune_bounds *b, const char *call)
 {
 	if (!op || !b)
@@ -277,8 +276,8 @@ static enum attune_status run_recorded(const attune_op *op, int which, struct at
 	return dev->ops->launch(dev, op->recorder->kernel[which], &g, &a, sizeof a, stream);
 }
 
-/* As any launch of ring_list, but that the part's range comes from the plan. Where the plan has
- * bodies for decodes this launch is over at once, and theirs where it has ring_list. */
+/* A launch of ring_list that reads the part's range from the plan. If the plan has bodies for
+ * decodes, this launch ends at once; if it has ring_list, theirs does. */
 static enum attune_status run_listed(const attune_op *op, struct attune_call *call, void *plan,
 				     void *workspace, size_t bytes, void *stream)
 {
@@ -294,7 +293,7 @@ static enum attune_status run_listed(const attune_op *op, struct attune_call *ca
 			stream);
 }
 
-/* As any launch of warpgroup for all sequences, of which it takes those that are no decodes. */
+/* A launch of warpgroup over all sequences; it takes those that are not decodes. */
 static enum attune_status run_prefill(const attune_op *op, const attune_bounds *b,
 				      const struct attune_call *call, void *stream)
 {
@@ -338,7 +337,7 @@ enum attune_status attune_record_run(const attune_op *op, const attune_bounds *b
 	return status;
 }
 
-/* The plan stands at the head of the workspace. */
+/* The plan is at the head of the workspace. */
 static size_t head_bytes(const attune_op *op, const attune_bounds *b)
 {
 	return (plan_bytes(op, b) + 15) / 16 * 16;
@@ -374,7 +373,7 @@ enum attune_status record_in_run(const attune_op *op, const attune_plan *plan,
 					  bytes - head, stream);
 }
 
-/* ---- what the device will pick ---------------------------------------------------------- */
+/* ---- the device's plan, computed on the host -------------------------------------------- */
 
 static void put_part(attune_plan *plan, const attune_op *op, const struct recorded_part *p,
 		     const attune_batch *b)

@@ -1,5 +1,5 @@
-/* table.c - what the device is told of an op's heuristic, and picking by it as the
- * device does. */
+/* table.c - makes the table of an op's heuristic for the device, and picks by it as the device
+ * does. */
 #include "replan.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum { WORD_BYTES = 4, TEAM_ALIGN = 128 };
 
 /* ---- the table -------------------------------------------------------------------------- */
 
-/* Shared memory of a body's blocks and what its blocks take of a launch. */
+/* Geometry of a body: its threads and shared memory. */
 static struct geometry body_geometry(const struct kernel *k, const struct config *c,
 				     const attune_shape *shape, const struct device_info *d)
 {
@@ -40,8 +40,8 @@ static void set_teams(struct recorded_table *t, const struct recorder *r, const 
 		}
 }
 
-/* How a choice finds its number of segments: its own value, costs or a formula. A formula also needs
- * to know what the device holds. */
+/* How a choice finds its number of segments: by its value, its costs or a formula. A formula also
+ * needs the blocks that a unit holds. */
 static void set_segments(struct recorded_choice *out, const struct ready *r,
 			 const attune_shape *shape, const struct device_info *d)
 {
@@ -64,7 +64,7 @@ static void set_segments(struct recorded_choice *out, const struct ready *r,
 	}
 }
 
-/* The order in which defaults stand in: for few rows the last first (plan.c). */
+/* The order in which defaults are tried: for decodes in reverse (plan.c). */
 static int rank_of(int which, int i, int num_choices, int n)
 {
 	if (i < num_choices)
@@ -72,7 +72,7 @@ static int rank_of(int which, int i, int num_choices, int n)
 	return which == RECORDED_DECODE ? n - 1 - i : i - num_choices;
 }
 
-/* 0: no kernel of recorded steps can run it. */
+/* 0: no body can run it. */
 static int set_choice(struct recorded_choice *out, const struct recorded_table *t,
 		      const struct recorder *r, const struct ready *ready, int id)
 {
@@ -97,7 +97,7 @@ static void set_values(struct recorded_table *t)
 		t->values[t->num_values++] = a->values[i];
 }
 
-/* Tokens of a Q block are the first of ring_list's options. */
+/* ring_list's first option is the number of tokens of a Q block. */
 static void set_alone(struct recorded_table *t, const struct ready *v, const struct ready *const *r,
 		      const attune_shape *shape, const struct device_info *d)
 {
@@ -145,7 +145,7 @@ struct recorded_table *record_table(const struct recorder *r, const struct selec
 	return t;
 }
 
-/* ---- the host's twin of planner.cu ------------------------------------------------------ */
+/* ---- what planner.cu does, on the host -------------------------------------------------- */
 
 static int first_offer(const struct recorded_table *t, const struct part *p, int which, int says)
 {

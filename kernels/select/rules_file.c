@@ -1,26 +1,29 @@
-/* rules_file.c - heuristics read from a file (ATTUNE_HEURISTICS), checked whole. Owns the
- * file's text, the choices that point into it and the nodes of its trees.
+/* rules_file.c - reads and checks the heuristics file that ATTUNE_HEURISTICS names. Owns the file's
+ * text, the choices that point into it and the nodes of its trees.
  *
- * The format, one thing a line; blank lines and what follows '#' mean nothing:
+ * One item a line; '#' begins a comment; blank lines are ignored:
  *
  *   attune heuristics 4                 these three first, in this order
  *   gpu GPU                             the device's
  *   rules 0xHASH                        rules_hash(), of features and segment costs
- *   kernel KERNEL 0xHASH                one for each kernel that a choice names, more at will:
+ *   kernel KERNEL 0xHASH                every kernel that a choice names, others are allowed:
  *                                       kernel_hash(), of the kernel's tunables
- *   choice ID KERNEL AXIS=VALUE ...     any number of them, IDs from 0 up
- *   segments ID HEAD_SIZE NUMBER ...    any number of them, of choices that say SEGMENTS=fitted:
- *                                       the members of struct segment_costs, in their order
+ *   choice ID KERNEL AXIS=VALUE ...     any number, IDs from 0 up
+ *   segments ID HEAD_SIZE NUMBER ...    any number, for choices with SEGMENTS=fitted:
+ *                                       the members of struct segment_costs, in order
  *   tree prefill                        four trees in this order, each followed by
  *   tree decode                         its nodes in preorder:
  *   tree overlap                          if FEATURE <= NUMBER
  *   tree early                            return ID
- *                                       the last two may be left out, for "return -1"
+ *                                       the last two are optional, default "return -1"
  *
- * An `if` is followed by two subtrees: what to do where it holds, and where not. ID
- * -1 stands for the library's defaults; the overlap's are -1, `streams` and the choices
- * (enum says); the early tree's -1 (`own`) and the values of early axes.
- * Limits: the first enum. */
+ * Two subtrees follow an `if`: first the one where it holds. IDs of leaves (enum says):
+ *
+ *   prefill, decode  a choice; -1 or `defaults`: the library's defaults
+ *   overlap          a choice; -1: serial; `streams`
+ *   early            a value of an early axis; -1 or `own`: the choice's own
+ *
+ * The first enum has the limits. */
 #include "selector.h"
 #include "rules_file_words.h"
 #include <stdio.h>
@@ -37,10 +40,10 @@ struct override {
 	struct selector_costs *costs;
 	struct selector_node *nodes;
 	int num_nodes;
-	char is_fitted[MAX_CHOICES]; /* says SEGMENTS=fitted */
+	char is_fitted[MAX_CHOICES]; /* has SEGMENTS=fitted */
 };
 
-/* ---- what comes before the trees ---------------------------------------------------- */
+/* ---- before the trees --------------------------------------------------------------- */
 
 static int read_version(struct reader *r)
 {
@@ -64,7 +67,7 @@ static int read_gpu(struct reader *r)
 	return reader_line_ends(r);
 }
 
-/* The hash of `what` in this library, and the end of the line. */
+/* A hash that must be the one of `what` in this library, then the end of the line. */
 static int read_hash(struct reader *r, const char *what, unsigned long long hash)
 {
 	char want[24];
@@ -168,7 +171,7 @@ static int read_costs(struct reader *r)
 	return reader_line_ends(r);
 }
 
-/* A choice without costs could never run: the defaults would, and nobody would know why. */
+/* A choice without costs could never run: the defaults would silently take its place. */
 static int all_have_costs(struct reader *r)
 {
 	const struct selector *s = &r->out->selector;
@@ -184,7 +187,7 @@ static int all_have_costs(struct reader *r)
 
 /* ---- trees -------------------------------------------------------------------------- */
 enum { MOST_WORDS = 2 };
-static const struct ids { /* that a leaf may return */
+static const struct ids { /* the IDs that a leaf may return */
 	int least, most;  /* most -1: the last choice */
 	struct {
 		const char *word;
@@ -215,7 +218,7 @@ static int unknown_feature(struct reader *r, const char *found)
 
 static int read_node(struct reader *r, int depth, const struct ids *);
 
-/* "FEATURE <= NUMBER", and the two subtrees on the lines that follow. */
+/* "FEATURE <= NUMBER", then two subtrees on the next lines. */
 static int read_if(struct reader *r, int depth, const struct ids *ids)
 {
 	struct selector_node *n = &r->out->nodes[r->out->num_nodes++];
@@ -265,7 +268,7 @@ static int read_node(struct reader *r, int depth, const struct ids *ids)
 	return reader_number(r, "an id", ids->least, most, &n->value) && reader_line_ends(r);
 }
 
-/* Its first line has been stepped to. */
+/* The reader is at the tree's first line. */
 static int read_tree(struct reader *r, enum decision decision)
 {
 	struct selector *s = &r->out->selector;
@@ -276,7 +279,7 @@ static int read_tree(struct reader *r, enum decision decision)
 	       reader_line_ends(r) && read_node(r, 0, &all_ids[decision]);
 }
 
-/* Its first line has been stepped to, unless it was left out: then it says -1. */
+/* The reader is at the tree's first line, or the tree is left out: one leaf -1. */
 static int read_optional(struct reader *r, enum decision decision)
 {
 	struct selector *s = &r->out->selector;
@@ -352,7 +355,7 @@ static enum attune_status parse(struct override *o, const char *path, size_t siz
 	o->kernels = calloc(MAX_KERNELS, sizeof *o->kernels);
 	o->choices = calloc(MAX_CHOICES, sizeof *o->choices);
 	o->costs = calloc(MAX_COSTS, sizeof *o->costs);
-	o->nodes = calloc((size_t)lines + 1, sizeof *o->nodes); /* a node takes a line */
+	o->nodes = calloc((size_t)lines + 1, sizeof *o->nodes); /* at most one node a line */
 	if (!o->kernels || !o->choices || !o->costs || !o->nodes)
 		return fail(ATTUNE_NO_MEMORY, "attune_open: out of memory");
 	o->selector.kernels = o->kernels;

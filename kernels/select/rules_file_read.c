@@ -1,11 +1,10 @@
-/* rules_file_read.c - the file that ATTUNE_HEURISTICS names, as text. */
+/* rules_file_read.c - reads the file that ATTUNE_HEURISTICS names into memory. */
 #include "selector.h"
 #include <errno.h>
 #include <stdio.h>
 
 enum { MAX_BYTES = 1 << 20 };
 
-/* The whole file and a '\0' behind it. */
 enum attune_status override_text(const char *path, char **text, size_t *size)
 {
 	FILE *in = fopen(path, "rb");

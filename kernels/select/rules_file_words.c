@@ -1,4 +1,4 @@
-/* rules_file_words.c - see rules_file_words.h. */
+/* rules_file_words.c - splits an override file into lines and words, and reports what is wrong. */
 #include "rules_file_words.h"
 #include "kernels/spec/device_info.h"
 #include <ctype.h>
@@ -25,7 +25,7 @@ int reader_wrong(struct reader *r, const char *found, const char *format, ...)
 	return 0;
 }
 
-/* All blanks of a line become ' ', those at both ends and a comment go. */
+/* Removes the comment and the blanks at both ends; other blanks become ' '. */
 static char *trim(char *line)
 {
 	char *end;
@@ -38,7 +38,6 @@ static char *trim(char *line)
 	return line + strspn(line, " ");
 }
 
-/* Steps to the next line that says something; 0 at the end. */
 int reader_next_line(struct reader *r)
 {
 	while (r->next < r->end) {
@@ -56,7 +55,6 @@ int reader_next_line(struct reader *r)
 	return 0;
 }
 
-/* Cuts off the line's next word; "" when there is none. */
 const char *reader_word(struct reader *r)
 {
 	char *start = r->at;
@@ -78,7 +76,6 @@ int reader_expect(struct reader *r, const char *want, const char *line)
 	return !strcmp(found, want) || reader_wrong(r, found, "\"%s\" is expected here", line);
 }
 
-/* A whole number of lo .. hi. */
 int reader_number(struct reader *r, const char *what, long long lo, long long hi, long long *value)
 {
 	const char *found = reader_word(r);

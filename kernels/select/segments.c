@@ -1,11 +1,11 @@
-/* segments.c - the number of segments of a choice that says SEGMENTS=fitted, by its fitted costs
- * (segments.h). */
+/* segments.c - finds the number of segments of a choice with SEGMENTS=fitted: the legal one with
+ * the least cost by the choice's fitted costs (segments.h). */
 #include "kernels/spec/device_info.h"
 
 void block_shape_of(struct block_shape *b, const struct config *c, const struct kernel *k)
 {
 	const struct space *s = k->space;
-	/* Kernels without these axes: naive takes a row each, the CPU's segmented up to 64. */
+	/* Without these axes: a block of naive has one row, one of the CPU's segmented up to 64. */
 	const int whole_rows = k->backend == BACKEND_CPU ? 64 : 1;
 	*b = (struct block_shape){ .rows = config_value(c, s, "BLOCK_M", whole_rows),
 				   .tile = config_value(c, s, "TILE_SIZE",
@@ -30,9 +30,8 @@ const char *config_fitted(struct config *out, const struct config *c, const stru
 	block_shape_of(&block, c, k);
 	segment_load_of(&load, &block, &p->f);
 	const long long rows = p->f.query_tokens * p->f.num_query_heads;
-	/* No number of segments has a shorter path than all keys shared evenly, and cuts cost more
-	 * with each segment. Once this path and the cuts together cost too much, all that follow
-	 * do. */
+	/* With all keys shared evenly the path is the shortest possible, and the cost of cuts rises
+	 * with v. So once this lower bound reaches the least cost, no larger v can win. */
 	const long long even = load.blocks * load.padded_mean / (p->f.units * costs->slots);
 	for (int i = 0; i < a->num_values; i++) {
 		const int v = a->values[i];

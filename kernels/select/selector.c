@@ -1,7 +1,6 @@
-/* selector.c - what heuristics say of a batch. Compiles every
- * generated/attune_<gpu>.h into one table. The Makefile writes heuristics.inc:
- * HEURISTIC(gpu, GPU) for each header that it finds, after including them all; and
- * trees.inc, their trees as nodes. */
+/* selector.c - the table of all generated/attune_<gpu>.h, the choice of the one for a device, and
+ * what its trees answer for a batch. The Makefile writes heuristics.inc, which includes the
+ * headers and then has HEURISTIC(gpu, GPU) for each, and trees.inc, their trees as nodes. */
 #include "selector.h"
 #include "kernels/device/shared/gpu_names.h"
 #include <stdio.h>
@@ -18,7 +17,7 @@
 #define NODE_ROW(feature, above, value) { feature, above, value },
 #define COSTS_ROW(id, head_size, slots, start, path, split, segments, merge) \
 	{ id, head_size, { slots, start, path, split, segments, merge } },
-/* Of costs there may be none, so that a last row stands for the end. */
+/* A header may have no costs; the last row keeps the array from being empty. */
 #define HEURISTIC(gpu, GPU)                                                                      \
 	static const struct selector_kernel gpu##_kernels[] = { ATTUNE_##GPU##_KERNELS(          \
 	    KERNEL_ROW) };                                                                       \
@@ -135,16 +134,16 @@ int gpu_length(const char *name)
 	return (int)(n > suffix && !strcmp(name + n - suffix, E4M3_SUFFIX) ? n - suffix : n);
 }
 
-/* How a header's GPU is related to a device, the better the later. */
-enum kinship {
+/* How a header's GPU is related to a device, worst first. */
+enum relation {
 	UNRELATED, /* its binaries do not run here */
-	RUNS,      /* another architecture, whose binaries run here */
+	RUNS,      /* another architecture; its binaries run here */
 	SAME_ARCH,
 	WHOLE, /* the GPU that the device is a slice or a partition of */
 	OWN
 };
 
-static enum kinship kinship_of(const char *gpu, const char *arch, const struct device_info *d)
+static enum relation relation_of(const char *gpu, const char *arch, const struct device_info *d)
 {
 	const struct gpu_model *whole = gpu_whole(d->gpu);
 	if (!strcmp(gpu, d->gpu))
@@ -156,26 +155,27 @@ static enum kinship kinship_of(const char *gpu, const char *arch, const struct d
 	return strcmp(d->arch, arch) ? RUNS : SAME_ARCH;
 }
 
-static double apart(double a, double b)
+static double ratio(double a, double b)
 {
 	return a > b ? a / b : b / a;
 }
 
-/* Between two GPUs of one vendor: the product of how many times they differ in units, in DRAM
- * bandwidth and in matrix rate. Of a GPU that is not in the table only the units of the device at
- * hand are known, and one header among several of such GPUs is as near as the other. */
+/* Between two GPUs of one vendor: the product of the ratios of their units, DRAM bandwidths and
+ * matrix rates. A device that is not in the table counts by its units alone; headers of GPUs that
+ * are not in the table are all equally far. */
 static double distance(const char *gpu, const struct device_info *d)
 {
 	const struct gpu_model *a = gpu_whole(gpu), *b = gpu_whole(d->gpu);
 	if (!a)
 		return 1e9;
-	return apart(a->units, d->units > 0 ? d->units : a->units) *
-	       (b ? apart(a->dram_gbps, b->dram_gbps) * apart(a->tflops, b->tflops) : 1);
+	return ratio(a->units, d->units > 0 ? d->units : a->units) *
+	       (b ? ratio(a->dram_gbps, b->dram_gbps) * ratio(a->tflops, b->tflops) : 1);
 }
 
-/* Of headers that are as near the first in the list stays. */
-static const struct selector *among(const struct selector *list, int n, const struct device_info *d,
-				    int of_e4m3, enum kinship *found)
+/* The header for a device. Of equally near ones the first in the list. */
+static const struct selector *nearest(const struct selector *list, int n,
+				      const struct device_info *d, int of_e4m3,
+				      enum relation *found)
 {
 	const struct selector *best = NULL;
 	double least = 0;
@@ -186,12 +186,12 @@ static const struct selector *among(const struct selector *list, int n, const st
 		if ((list[i].gpu[length] != '\0') != of_e4m3)
 			continue;
 		snprintf(gpu, sizeof gpu, "%.*s", length, list[i].gpu);
-		const enum kinship kin = kinship_of(gpu, list[i].arch, d);
+		const enum relation relation = relation_of(gpu, list[i].arch, d);
 		const double far = distance(gpu, d);
-		if (kin > *found || (best && kin == *found && far < least)) {
+		if (relation > *found || (best && relation == *found && far < least)) {
 			best = &list[i];
 			least = far;
-			*found = kin;
+			*found = relation;
 		}
 	}
 	return best;
@@ -200,9 +200,10 @@ static const struct selector *among(const struct selector *list, int n, const st
 const struct selector *selector_among(const struct selector *list, int n,
 				      const struct device_info *d, enum attune_dtype kv_dtype)
 {
-	enum kinship kin;
-	const struct selector *own = kv_dtype == ATTUNE_E4M3 ? among(list, n, d, 1, &kin) : NULL;
-	return own ? own : among(list, n, d, 0, &kin);
+	enum relation relation;
+	const struct selector *own =
+	    kv_dtype == ATTUNE_E4M3 ? nearest(list, n, d, 1, &relation) : NULL;
+	return own ? own : nearest(list, n, d, 0, &relation);
 }
 
 static const char *units_of(const struct device_info *d)
@@ -224,11 +225,11 @@ static int borrowed(char *text, size_t size, const struct selector *h, const str
 void selector_why(char *text, size_t size, const struct selector *list, int n,
 		  const struct device_info *d)
 {
-	enum kinship kin;
-	const struct selector *h = among(list, n, d, 0, &kin);
-	const int at = kin == UNRELATED || kin == OWN ? 0 : borrowed(text, size, h, d);
+	enum relation relation;
+	const struct selector *h = nearest(list, n, d, 0, &relation);
+	const int at = relation == UNRELATED || relation == OWN ? 0 : borrowed(text, size, h, d);
 	const size_t room = size - (size_t)at;
-	switch (kin) {
+	switch (relation) {
 	case UNRELATED:
 		snprintf(text, room, "the defaults: no header's binaries run on %s", d->arch);
 		break;
@@ -277,7 +278,7 @@ static void add(struct selection *out, const struct part *p, const struct select
 	out->num_parts++;
 }
 
-void select_apart(struct selection *out, const struct selector *h, const struct batch_sums *c,
+void select_parts(struct selection *out, const struct selector *h, const struct batch_sums *c,
 		  const attune_batch *b)
 {
 	struct part p;

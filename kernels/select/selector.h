@@ -1,56 +1,48 @@
-/* selector.h - what chooses: the generated headers as a table, one row a GPU, and
- * override files with the same rules as data. */
+/* selector.h - heuristics: the table of generated headers, one row a GPU, and override files, which
+ * hold the same rules as data. */
 #ifndef KERNELS_SELECT_SELECTOR_H
 #define KERNELS_SELECT_SELECTOR_H
 
 #include "kernels/spec/device_info.h"
 #include "kernels/tree.h"
 
-/* One tree each (tree.h). Prefill and decode answer with the id of a choice or with one of
- * enum says. Of a batch with both parts overlap answers how they share the device: SAYS_SERIAL,
- * SAYS_STREAMS, or the id of a choice:
+/* Each decision has a tree (tree.h).
  *
- *   of a fused kernel  one launch of it over the whole batch
- *   of any other       the prefill part by that one, which leaves units to others, and
- *                      the decode part as it is, on two streams
- *
- * What may not run, or is not at hand, gives way to serial.
- *
- * The last changes no plan. It is asked of a part whose choice has an early axis, and answers
- * with the value that the choice takes on it where the caller lets launches begin early, or
- * with SAYS_OWN. A header without such times has no such tree: that is SAYS_OWN everywhere. */
-enum decision {
-	DECIDE_PREFILL,
-	DECIDE_DECODE,
-	DECIDE_OVERLAP,
-	DECIDE_EARLY,
-	NUM_DECISIONS
-};
+ *   PREFILL, DECODE  the id of a choice, or SAYS_DEFAULTS
+ *   OVERLAP          how the two parts of a mixed batch share the device: SAYS_SERIAL,
+ *                    SAYS_STREAMS, or the id of a choice. A choice of a fused kernel runs the
+ *                    whole batch in one launch. Any other choice leaves units free: it runs the
+ *                    prefill part, beside the decode part on a second stream. If the choice is
+ *                    illegal or not loaded: serial.
+ *   EARLY            for a choice with an early axis, its value there if the caller lets launches
+ *                    begin early, or SAYS_OWN. It changes no plan. A header without such times has
+ *                    no tree for it: SAYS_OWN everywhere. */
+enum decision { DECIDE_PREFILL, DECIDE_DECODE, DECIDE_OVERLAP, DECIDE_EARLY, NUM_DECISIONS };
 extern const char *const decision_names[NUM_DECISIONS];
 extern const char *const feature_names[ATTUNE_NUM_FEATURES];
 _Static_assert(sizeof(struct attune_features) == ATTUNE_NUM_FEATURES * sizeof(long long),
 	       "features are read as an array");
 
-struct selector_row { /* of CHOICES: kernel and tunables */
+struct selector_row { /* a row of CHOICES: kernel and tunables */
 	const char *kernel, *text;
 };
 
-/* Of BINARIES: a kernel with these tunables compiled in, at each of the head sizes in each of the
- * types. Types are words such as "BF16 F16"; where the cache has another type, "BF16/E4M3". One
- * blank divides words. No sizes: one binary for all. */
+/* A row of BINARIES: a kernel with these tunables compiled in, one binary for each head size and
+ * type. Types are words, "BF16 F16"; "BF16/E4M3" where the cache has another type. One blank
+ * separates words. No sizes: one binary for all. */
 struct selector_binaries {
 	const char *kernel, *sizes, *types, *tunables;
 };
 
-/* A row of SEGMENTS: for a choice that says SEGMENTS=fitted, and one head size, the costs by which
- * the library finds the number of segments. */
+/* A row of SEGMENTS: the costs that set the number of segments of a choice with SEGMENTS=fitted, at
+ * one head size. */
 struct selector_costs {
 	int id, head_size;
 	struct segment_costs costs;
 };
 
-/* Of KERNELS: a kernel that the choices run, and its kernel_hash() when the header was made; in
- * the row "rules" the rules_hash(). */
+/* A row of KERNELS: a kernel that the choices use and its kernel_hash() when the header was made.
+ * The row "rules" has the rules_hash(). */
 struct selector_kernel {
 	const char *where, *name; /* "gpu", "cpu" or "rules" */
 	unsigned long long hash;
@@ -64,9 +56,9 @@ struct selector {
 	const struct selector_binaries *binaries;
 	const struct selector_costs *costs;
 	int num_choices, num_binaries /* rows */, num_costs;
-	int overlaps; /* some leaf of that tree says other than serial */
-	/* A tree is the nodes from its root on; where it was compiled, that function too, but
-	 * of the early tree, which not every header has. */
+	int overlaps; /* some leaf of the overlap tree is not serial */
+	/* A tree is the nodes from its root on. Compiled headers also have each as a function,
+	 * except the early tree, which not every header has. */
 	int (*compiled[NUM_DECISIONS])(const struct attune_features *);
 	int root[NUM_DECISIONS];
 	const struct selector_node *nodes;
@@ -76,31 +68,35 @@ struct selector {
 extern const struct selector attune_selectors[];
 extern const int attune_num_selectors;
 
-/* The header that chooses on a device, or NULL: its own; else that of the GPU of which the device
- * is a slice or partition; else of those for the same architecture the nearest in units, DRAM
- * bandwidth and matrix rate; else the nearest whose binaries the device executes. For E4M3 caches
- * headers that were learned on these come first, whose GPU is named "h200_e4m3"; for others they
- * never count. */
+/* The header for a device, or NULL. The first of:
+ *
+ *   its own
+ *   that of the whole GPU, if the device is a slice or partition
+ *   the nearest of the same architecture, by units, DRAM bandwidth and matrix rate
+ *   the nearest with binaries that the device executes
+ *
+ * Headers named "h200_e4m3" were learned on E4M3 caches: for these they come first, for other
+ * caches they never count. */
 #define E4M3_SUFFIX "_e4m3"
 const struct selector *selector_for(const struct device_info *, enum attune_dtype kv_dtype);
 const struct selector *selector_among(const struct selector *, int n, const struct device_info *,
 				      enum attune_dtype kv_dtype);
-/* Why the header for caches of 16 bits was chosen from the list, on one line. */
+/* One line: why this header was chosen from the list, for a 16-bit cache. */
 void selector_why(char *text, size_t size, const struct selector *list, int n,
 		  const struct device_info *);
-/* Characters of a name before that suffix; of others all. */
+/* Length of a name without E4M3_SUFFIX. */
 int gpu_length(const char *name);
-/* Its GPU; "untuned": there is none. */
+/* The GPU of the header for a device; "untuned": none. */
 const char *selector_name(const struct device_info *);
-/* Whether the kernel has other tunables than when the header was made: its choices may name what
- * no longer exists. */
+/* Whether the kernel's tunables have changed since the header was made: its choices may name values
+ * that no longer exist. */
 int selector_kernel_is_stale(const struct selector_kernel *);
-/* Whether one of its kernels is. */
+/* Whether any of its kernels is stale. */
 int selector_is_stale(const struct selector *);
-/* The costs of a choice, from a list of n rows. Where the head size has no row, the next larger one
- * stands for it, else the largest. NULL: the choice has no row. */
+/* The costs of a choice, from a list of n rows. A head size without a row takes the next larger
+ * one, else the largest. NULL: the choice has no row. */
 const struct segment_costs *costs_for(const struct selector_costs *, int n, int id, int head_size);
-/* Goes through the binaries, with the flags of each as of binary_flags:
+/* Iterates over the binaries, with flags as binary_flags writes them:
  *
  *   struct binary_walk w = { 0 };
  *   while (selector_next_binary(h, &w)) ... w.kernel, w.flags */
@@ -109,27 +105,26 @@ struct binary_walk {
 	char flags[MAX_FLAGS];
 	int row, size, type; /* private: what comes next */
 };
-int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 behind the last */
-/* What the tree of a decision answers. */
+int selector_next_binary(const struct selector *, struct binary_walk *); /* 0 after the last */
+/* The answer of a decision's tree. */
 int selector_says(const struct selector *, enum decision, const struct attune_features *);
 
-/* What a heuristic says of a batch: its parts, and what their decisions answer; SAYS_DEFAULTS where
- * there is no heuristic. Whether the choice is legal and at hand is the caller's to check. */
+/* The parts of a batch and the heuristic's answer for each; SAYS_DEFAULTS without a heuristic. The
+ * caller checks that the choices are legal and loaded. */
 struct selection {
 	int num_parts;
 	struct part part[2];
 	int choice[2];
 };
-void select_apart(struct selection *, const struct selector *, const struct batch_sums *,
+void select_parts(struct selection *, const struct selector *, const struct batch_sums *,
 		  const attune_batch *);
 
-/* rules_file.c: reads the rules of a file, in the format that stands there. All of it
- * is checked: what attune_open refuses leaves ATTUNE_INVALID, one line "FILE:LINE:
- * what is wrong; what would be right" and *out NULL. */
+/* rules_file.c (has the format): reads and checks a file of rules. A file that is refused leaves
+ * *out NULL, ATTUNE_INVALID and one line "FILE:LINE: what is wrong; what would be right". */
 struct override;
 enum attune_status override_open(struct override **out, const char *path,
 				 const struct device_info *);
-/* rules_file_read.c: the whole file and a '\0' behind it. */
+/* rules_file_read.c: the whole file, and a '\0' after it. */
 enum attune_status override_text(const char *path, char **text, size_t *size);
 const struct selector *override_selector(const struct override *);
 void override_close(struct override *);

@@ -1,13 +1,13 @@
-# trees.awk - the trees of generated headers as data beside the functions, for kernels that
-# walk them: of attune_<gpu>_<decision>() the nodes in preorder, as struct selector_node.
+# trees.awk - writes the trees of generated headers as data, for kernels that walk them: the nodes
+# of attune_<gpu>_<decision>() in preorder, as struct selector_node.
 #
 #   if (f->max_seq <= 4096)          NODE(ATTUNE_FEATURE_max_seq, 2, 4096)
 #           return 1;                NODE(-1, 0, 1)
 #   return 0;                        NODE(-1, 0, 0)
 #
 # A node's second number is the node for features above the threshold; the next node is for those
-# at or below it. Nodes stand in preorder, so that braces and else need not be read. Where a header
-# has no early tree, one leaf stands for it: SAYS_OWN.
+# at or below it. Since nodes are in preorder, braces and else are not read. A header without an
+# early tree gets one leaf: SAYS_OWN.
 
 BEGIN { count = depth = 0 }
 

@@ -1,5 +1,5 @@
-/* bodies.c - which bodies the kernels of recorded steps are made of. The library and
- * list_shipped ask the same way, so that what is asked for is what was built. */
+/* bodies.c - determines the bodies of the kernels of recorded steps. The library and list_shipped
+ * both use it, so that the library asks for what was built. */
 #include "kernels/device/device.h"
 #include "kernels/select/selector.h"
 #include "kernels/recorded.h"
@@ -58,7 +58,7 @@ static int is_carried(const struct selector *h, const struct kernel *k, const st
 	return 0;
 }
 
-/* The tree's leaves from its root on: nodes of one tree stand in a row. */
+/* The nodes of one tree are contiguous, from its root on. */
 static int is_named(const struct selector *h, enum decision decision, int id)
 {
 	int last = h->root[decision];
@@ -91,8 +91,8 @@ static void add_choice(struct bodies *b, const struct selector *h, int which, in
 		add_body(b, k, &c);
 }
 
-/* As many warps as let a team of each body have the registers that it needs: prompts have
- * many rows a warp, heads of 256 much to hold. */
+/* Warps of a block, few enough that a team of each body has the registers that it needs: prefills
+ * have many rows a warp, head size 256 has large outputs. */
 static int warps_of(int which, int head_size)
 {
 	if (which == RECORDED_PREFILL || head_size > 128)
@@ -101,7 +101,7 @@ static int warps_of(int which, int head_size)
 }
 
 /* A kernel of many bodies takes half a minute to compile, and graphs that the host picks are
- * faster: elements of other types have the default's body alone. */
+ * faster: other types have only the default's body. */
 static int has_choices(const attune_shape *shape)
 {
 	return shape->dtype == ATTUNE_BF16;

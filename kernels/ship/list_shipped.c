@@ -1,12 +1,14 @@
-/* list_shipped.c - a build tool: says which binaries the library is to carry, as
- * make rules (--make) and as the table that names them (--table).
+/* list_shipped.c - a build tool that lists the binaries which the library carries, as make rules
+ * (--make) and as the table that names them (--table):
  *
- * Carried are: for each measured GPU the BINARIES of its header; and the default
- * configuration of every kernel for the shapes of untuned_shapes.c, on the CPU for
- * each instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd, those
- * that the build has a compiler for. Of kernels that read E4M3 caches the same for these, on
- * measured GPUs by their own instructions, too. Without a CUDA compiler (--no-cuda) the rows of
- * NVIDIA GPUs are left out. Rows of what --leave-out names have rules and are not linked.
+ *   - for each measured GPU the BINARIES of its header
+ *   - the defaults of every kernel for the shapes of untuned_shapes.c: on the CPU for each
+ *     instruction set, on NVIDIA GPUs as PTX, on AMD GPUs for each chip of --amd (those with a
+ *     compiler)
+ *   - the same for E4M3 caches, of kernels that read them; on measured GPUs also in native code
+ *
+ * Without a CUDA compiler (--no-cuda) there are no rows of NVIDIA GPUs. Rows that --leave-out names
+ * have rules but are not linked.
  *
  *   build/list_shipped --make|--table [--no-cuda] [--amd=gfx90a,gfx942]
  *                      [--leave-out='nvidia gfx90a avx2'] [--skip-stale] */
@@ -19,13 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its file is named by what it is made of, so that a new header rebuilds only what is new. */
+/* Its file name is a hash of its content's inputs, so that a new header rebuilds only what is
+ * new. */
 struct row {
 	unsigned long long name;
 	int linked;
 	enum backend backend;
 	char arch[16], kernel[32], flags[MAX_FLAGS];
-	/* The CPU's are linked into one program, for each instruction set one */
+	/* CPU kernels are linked into one program, one for each instruction set */
 	char entry[ENTRY_TEXT + 16];
 };
 
@@ -100,10 +103,10 @@ static int stands_in(const struct kernel *k)
 	return !k->selectable;
 }
 
-/* Page sizes that kernels which compile them in are carried for; others do not care. */
+/* Page sizes for which kernels that compile them in are carried. */
 static const int pages[] = { 16, 8, 32 };
 
-/* The first of the fallbacks by this kernel that is legal for the shape, a helper's defaults. */
+/* The first legal fallback of this kernel for the shape; a helper's defaults. */
 static int take_fallback(struct config *c, const struct kernel *k, const attune_shape *shape,
 			 const struct device_info *d)
 {
@@ -150,7 +153,7 @@ static void add_default(const struct kernel *k, const struct carried_shape *c, i
 		add_default_of(k, c, ATTUNE_E4M3, page_size, arch, d);
 }
 
-/* The same on all chips that are asked for. */
+/* The same on all chips of --amd. */
 static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
 {
 	char arch[16];
@@ -158,8 +161,8 @@ static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
 		snprintf(arch, sizeof arch, "%.*s", (int)strcspn(at, ","), at);
 		const struct hip_chip *chip = hip_chip(arch);
 		if (!chip) {
-			fprintf(stderr, "list_shipped: --amd=%s: \"%s\" is no chip of AMD's\n", amd,
-				arch);
+			fprintf(stderr, "list_shipped: --amd=%s: \"%s\" is not a known AMD chip\n",
+				amd, arch);
 			exit(2);
 		}
 		const struct device_info d = { .smem_per_block = chip->lds,
@@ -170,12 +173,12 @@ static void add_on_amd(const struct kernel *k, const struct carried_shape *c)
 	}
 }
 
-/* As small as any NVIDIA GPU from sm_80 on */
+/* The smallest NVIDIA GPU from sm_80 on */
 static const struct device_info any = {
 	.smem_per_block = 99 << 10, .smem_per_unit = 100 << 10, .lanes = 32, .units = 1
 };
 
-/* Where one kernel stands in for what was not measured, on all architectures. */
+/* The defaults of one kernel for one shape, on all architectures. */
 static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 {
 	for (size_t i = 0; i < COUNT(pages); i++) {
@@ -188,7 +191,7 @@ static void add_defaults(const struct kernel *k, const struct carried_shape *c)
 		add_on_amd(k, c);
 }
 
-/* What a GPU of that architecture has */
+/* Sizes of a GPU of that architecture */
 static struct device_info measured(const char *arch)
 {
 	struct device_info d = any;
@@ -213,8 +216,8 @@ static void add_own_default(const struct selector *h, const struct kernel *k,
 	add(BACKEND_GPU, h->arch, k->name, flags);
 }
 
-/* Kernels that run decodes of recorded steps by ring_list: its default, and the same for launches
- * of its own; on a GPU that has more shared memory than any has, those that take it, too. */
+/* ring_list's default, for recorded steps and for launches of its own; with the shared memory of
+ * h's GPU, which may be more than that of `any`. */
 static void add_listed(const struct selector *h, const attune_shape *shape)
 {
 	const struct device_info d = measured(h->arch);
@@ -222,8 +225,8 @@ static void add_listed(const struct selector *h, const attune_shape *shape)
 	add_own_default(h, kernel_find(BACKEND_GPU, "ring_list_recorded"), shape, &d);
 }
 
-/* The default kernels of one segment and of several, where the library does not carry them for all
- * GPUs, so that plans that attune_plan_recorded makes can be run. */
+/* The default kernels of one and of several segments, if the library does not carry them for all
+ * GPUs, so that plans of attune_plan_recorded can be run. */
 static void add_default_body(const struct selector *h, const attune_shape *shape)
 {
 	static const char *const names[] = { "qblock", "segmented" };
@@ -237,7 +240,7 @@ static void add_default_body(const struct selector *h, const attune_shape *shape
 	}
 }
 
-/* The kernels of recorded steps, for each shape of which the GPU's choices are carried. */
+/* The kernels of recorded steps, for each shape with choices of this GPU. */
 static void add_recorded(const struct selector *h)
 {
 	add(BACKEND_GPU, h->arch, "planner", "");
@@ -267,7 +270,7 @@ static void add_recorded(const struct selector *h)
 	}
 }
 
-/* Whether the kernel takes E4M3 caches by the STATIC axes that these flags name. */
+/* Whether the kernel takes E4M3 caches with the STATIC axes of these flags. */
 static int takes_e4m3(const struct kernel *k, const char *flags, const char *arch)
 {
 	const struct device_info d = measured(arch);
@@ -291,7 +294,7 @@ static int takes_e4m3(const struct kernel *k, const char *flags, const char *arc
 	return !k->space->why_illegal(&c, &shape, NULL, &d);
 }
 
-/* A choice for 16-bit caches serves E4M3 ones, too, where its rules allow that. */
+/* A choice for 16-bit caches also serves E4M3 caches, if its rules allow it. */
 static void add_e4m3(const struct selector *h, const char *kernel, const char *of_16_bits)
 {
 	const struct kernel *k = kernel_find(BACKEND_GPU, kernel);
@@ -306,8 +309,8 @@ static void add_e4m3(const struct selector *h, const char *kernel, const char *o
 	add(BACKEND_GPU, h->arch, kernel, flags);
 }
 
-/* By the instructions of the GPU, which PTX for all is without. Code for that chip alone may have
- * all of its shared memory. */
+/* Native code has instructions that PTX for all GPUs lacks, and may use all of the chip's shared
+ * memory. */
 static void add_e4m3_defaults(const struct selector *h)
 {
 	const struct device_info own = measured(h->arch);
@@ -318,7 +321,7 @@ static void add_e4m3_defaults(const struct selector *h)
 					       k->space->is_arch_specific ? &own : &any);
 }
 
-/* Whether there is a compiler for what that header's GPU runs. */
+/* Whether there is a compiler for the header's GPU. */
 static int compiles_for(const struct selector *h)
 {
 	if (!strcmp(h->gpu, "cpu"))
@@ -365,7 +368,7 @@ static void add_measured(const struct selector *h)
 		add_e4m3(h, again.kernel, again.flags);
 	if (!hip_chip(h->arch))
 		add_e4m3_defaults(h);
-	if (!h->gpu[gpu_length(h->gpu)]) /* steps with such caches are not recorded */
+	if (!h->gpu[gpu_length(h->gpu)]) /* steps with E4M3 caches are not recorded */
 		add_recorded(h);
 }
 

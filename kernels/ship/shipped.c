@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* shipped.inc is written by list_shipped: the symbols, then a row each. The tool that measures
- * has NOTHING_SHIPPED: it compiles what it runs. */
+/* list_shipped writes shipped.inc: the symbols, then a row each. The tool that measures has
+ * NOTHING_SHIPPED: it compiles what it runs. */
 #ifndef NOTHING_SHIPPED
 #define SYMBOLS
 #include "shipped.inc"
@@ -26,8 +26,8 @@ const struct shipped attune_shipped[] = {
 };
 const int attune_num_shipped = COUNT(attune_shipped) - 1;
 
-/* Of the binaries that the device executes: those for its architecture first, then those for the
- * nearest lower minor version, but for kernels that use what only that one has, then PTX. */
+/* Ranks the binaries that the device executes: those for its architecture first, then those for the
+ * nearest lower minor version (not of kernels compiled for one chip), then PTX. */
 static int worth(const struct shipped *s, const struct device_info *d, int is_arch_specific)
 {
 	if (!strcmp(s->arch, d->arch))

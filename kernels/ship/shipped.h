@@ -14,23 +14,23 @@ struct shipped {
 extern const struct shipped attune_shipped[];
 extern const int attune_num_shipped;
 
-/* For the device's architecture, else for an older one the binaries of which it executes
- * (arch_runs), else the portable form; NULL when not carried. */
+/* The binary for the device's architecture, else for an older one that it executes (arch_runs),
+ * else PTX; NULL: not carried. */
 const struct shipped *shipped_find(const struct device_info *, const char *kernel,
 				   const char *flags);
 const struct shipped *shipped_among(const struct shipped *list, int n, const struct device_info *,
 				    const char *kernel, const char *flags);
 
-/* What stands in where no heuristic speaks, or what it says is illegal: for many rows the first
- * that is legal, for few the last. Ends with a NULL kernel. */
+/* The defaults, for when there is no heuristic or its choice is illegal: the first legal one for
+ * prefills, the last for decodes. Ends with a NULL kernel. */
 struct fallback {
 	const char *kernel, *values; /* of its tunables; NULL: the defaults */
 };
 extern const struct fallback attune_fallbacks[];
 void fallback_config(struct config *, const struct fallback *, const struct space *);
 
-/* Compile-time shapes for which these (and the helpers) are carried, whatever was
- * measured: (head size, dtype). For AMD GPUs, of which each has code of its own, only some. */
+/* Head sizes and types for which the defaults and the helpers are always carried; on_amd: for AMD
+ * GPUs too, each of which needs its own code. */
 struct carried_shape {
 	int head_size;
 	enum attune_dtype dtype;

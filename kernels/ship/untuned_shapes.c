@@ -1,4 +1,5 @@
-/* untuned_shapes.c - the kernels and shapes that work out of the box, measured or not. */
+/* untuned_shapes.c - the default kernels and shapes that the library carries on all GPUs, measured
+ * or not. */
 #include "shipped.h"
 
 const struct carried_shape attune_carried_shapes[] = {
@@ -11,7 +12,8 @@ const struct carried_shape attune_carried_shapes[] = {
 	{ 0, ATTUNE_F32, 0 },
 };
 
-/* The second of warpgroup is for head sizes at which an E4M3 cache leaves the first no registers. */
+/* The second row of warpgroup is for head sizes at which the first lacks registers with an E4M3
+ * cache. */
 const struct fallback attune_fallbacks[] = {
 	{ "qblock", NULL },
 	{ "ring_list", NULL },

@@ -1,5 +1,5 @@
-/* choice.c - choices as text: a kernel's name, then its tunables. What is wrong with a
- * text is said together with what would be right. And plans of two of them. */
+/* choice.c - choices: to and from text (a kernel's name, then its tunables), comparison, and the
+ * text of two-part plans. An error names what is wrong and what would be right. */
 #include "kernels/kernel.h"
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void list_formulas(const struct space *s, char *right, size_t size)
 	}
 }
 
-/* The tunables in order, as the error for a text that names others. */
+/* The error for a tunable that is missing, unknown, repeated or has no such value. */
 static int refuse_config(const struct kernel *k, const char *where, char *error, size_t size)
 {
 	char right[400] = "expected, each once:";

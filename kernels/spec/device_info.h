@@ -1,4 +1,4 @@
-/* device_info.h - a device as data: its name, architecture and sizes. */
+/* device_info.h - struct device_info: the name, architecture and sizes of a device. */
 #ifndef KERNELS_SPEC_DEVICE_INFO_H
 #define KERNELS_SPEC_DEVICE_INFO_H
 
@@ -10,14 +10,14 @@ enum { GPU_NAME = 64 }; /* bytes of a name, gpu_names.h */
 
 struct device_info {
 	char name[80];      /* "NVIDIA H200", "AMD EPYC 9B14" */
-	char gpu[GPU_NAME]; /* what GPU= and the file names say: "h200", "cpu" */
+	char gpu[GPU_NAME]; /* the name in GPU= and in file names: "h200", "cpu" */
 	char arch[16];      /* "sm_90"; "avx512", "avx2", "neon", "scalar" */
 	char driver[48];    /* driver and API version, or the kernel's */
 	enum backend backend;
 	int units; /* SMs, or threads */
 	int lanes; /* threads of a warp, or floats of a vector */
 	int smem_per_block, smem_per_unit;
-	size_t l2_bytes; /* the last cache before DRAM; on a CPU all L3 together */
+	size_t l2_bytes; /* the last cache before DRAM; on a CPU the sum of all L3 */
 	size_t memory_bytes;
 	int clock_mhz, memory_clock_mhz; /* nominal; 0: not known */
 	double power_limit_w;            /* 0: not known */
@@ -25,19 +25,19 @@ struct device_info {
 	unsigned char uuid[16]; /* of a GPU; zeros: not known */
 };
 
-/* Whether blocks of a launch can be clusters that share their memory. */
+/* Whether blocks can form clusters that share their memory. */
 static inline int has_clusters(const struct device_info *d)
 {
 	return !strncmp(d->arch, "sm_", 3) && atoi(d->arch + 3) >= 90;
 }
 
-/* Whether warpgroups multiply together. */
+/* Whether it has matrix products by warpgroups. */
 static inline int has_warpgroups(const struct device_info *d)
 {
 	return !strcmp(d->arch, "sm_90");
 }
 
-/* The most tokens that tiles and pages are whole numbers of. */
+/* The largest number of tokens that divides both tiles and pages. */
 static inline int box_tokens(int page_size, int tile)
 {
 	return tile ? box_tokens(tile, page_size % tile) : page_size;

@@ -1,4 +1,4 @@
-/* formula.c - choices whose segment count is worked out for each batch. */
+/* formula.c - finds the number of segments of a choice with a formula, for each batch. */
 #include "device_info.h"
 
 int config_is_formula(const struct config *c, const struct space *s)
@@ -11,8 +11,8 @@ int config_is_fitted(const struct config *c, const struct space *s)
 	return s->formula_axis >= 0 && c->v[s->formula_axis] == SEGMENTS_FITTED;
 }
 
-/* Blocks that share a unit's shared memory, of which CUDA keeps RESERVED for itself
- * beside each; registers may bind earlier, but of them the host knows nothing. */
+/* Blocks that fit a unit's shared memory; CUDA reserves RESERVED bytes for each. Registers may
+ * allow fewer, but the host does not know them. */
 int blocks_resident(const struct geometry *g, const struct device_info *d)
 {
 	enum { RESERVED = 1024 };
@@ -20,7 +20,7 @@ int blocks_resident(const struct geometry *g, const struct device_info *d)
 	return n > 1 ? n : 1;
 }
 
-/* Blocks of the launch at one segment, and how many of them run at a time. */
+/* Blocks of the launch at one segment; *at_once: how many of them run at a time. */
 static long long blocks_of(struct config c, const struct formula *formula, const struct space *s,
 			   const attune_shape *shape, const struct part *p,
 			   const struct device_info *d, long long *at_once)

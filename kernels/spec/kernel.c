@@ -1,4 +1,5 @@
-/* kernel.c - the registry, and choices as points and as text. */
+/* kernel.c - the registry of kernels, and configs: points of a kernel's space, as values, as text
+ * and as compiler flags. */
 #include "kernels/kernel.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -167,7 +168,7 @@ int config_text(char *text, size_t size, const struct config *c, const struct sp
 	return (int)n;
 }
 
-/* A number that the axis lists, a formula of the space or "fitted", and nothing after it. */
+/* One word: a number that the axis lists, a formula of the space or "fitted". */
 static int parse_value(const struct space *s, int axis, const char *text, int *value,
 		       const char **end)
 {
@@ -237,16 +238,17 @@ int binary_flags(char *text, size_t size, const struct kernel *k, const struct c
 	return (int)n;
 }
 
-/* What an entry's name has for a flag's; others are written out in lower case. */
+/* Abbreviations of flags in an entry's name; other flags are written out in lower case. */
 static const struct {
 	const char *flag, *word;
 } entry_words[] = {
-	{ "HEAD_SIZE", "d" },    { "DTYPE", "" },           { "KV_DTYPE", "kv" },
-	{ "BLOCK_M", "bm" },     { "TILE_SIZE", "tile" },   { "NUM_WARPS", "warps" },
+	{ "HEAD_SIZE", "d" },       { "DTYPE", "" },         { "KV_DTYPE", "kv" },
+	{ "BLOCK_M", "bm" },        { "TILE_SIZE", "tile" }, { "NUM_WARPS", "warps" },
 	{ "NUM_STAGES", "stages" },
 };
 
-/* Letters and digits as they may stand in a name, in lower case. Returns where the name goes on. */
+/* Appends n characters in lower case, with _ for all but letters and digits. Returns the new
+ * end. */
 static char *put_word(char *to, const char *end, const char *from, size_t n)
 {
 	for (; n && to + 1 < end; n--, from++)
@@ -320,7 +322,9 @@ unsigned long long rules_hash(void)
 #define FEATURE(name, replay, meaning) h = mix(h, #name);
 #include "kernels/features.def"
 #undef FEATURE
-	static const char *const costs[] = { "slots", "start", "path", "split", "segments", "merge" };
+	static const char *const costs[] = {
+		"slots", "start", "path", "split", "segments", "merge"
+	};
 	for (size_t i = 0; i < COUNT(costs); i++)
 		h = mix(h, costs[i]);
 	return h;

@@ -1,14 +1,14 @@
-/* part.c - batches, their parts, and the features that heuristics read. */
+/* part.c - checks shapes and batches, and computes the parts of a batch and their features. */
 #include "device_info.h"
 #include <float.h>
 #include <string.h>
 
-/* What kernels and features compute with: positions, and their differences with a window, are ints;
- * blocks of a grid are ints; bytes of all keys are long longs. */
+/* Limits that keep arithmetic exact: kernels hold positions, their differences with a window, and
+ * block numbers in ints, and the bytes of all keys in long longs. */
 enum { MOST_HEADS = 65535, MOST_TOKENS = 1 << 29 };
 static const long long most_rows = 0x7fffffff, most_key_heads = 1ll << 48;
-/* Kernels multiply with scale times log2(e), and divide by softcap; tanh is right to 2^-23, and so is a
- * score to 2^-23 of its cap. */
+/* Kernels multiply by scale * log2(e) and divide by softcap. tanh is exact to 2^-23, so a capped
+ * score is exact to 2^-23 of its cap. */
 static const float most_scale = 0x1p120f, most_softcap = 1000, least_softcap = 1e-4f;
 
 const char *shape_error(const attune_shape *s)
@@ -46,7 +46,7 @@ const char *shape_error(const attune_shape *s)
 	return NULL;
 }
 
-/* Page numbers are key * page_magic() >> 32, which is right for so many keys. */
+/* The most keys for which key * page_magic() >> 32 is the page number. */
 static long long most_keys(int page_size)
 {
 	const long long excess =
@@ -58,13 +58,14 @@ static long long most_keys(int page_size)
 static const char *size_error(const attune_batch *b, const attune_shape *s)
 {
 	const long long most = most_keys(s->page_size);
-	const long long rows = (long long)b->num_seqs + (b->num_seqs ? b->query_start[b->num_seqs] : 0);
+	const long long rows =
+	    (long long)b->num_seqs + (b->num_seqs ? b->query_start[b->num_seqs] : 0);
 	long long keys = 0;
 	for (int i = 0; i < b->num_seqs; i++) {
 		if (b->seq_lens[i] > most)
-			return most == MOST_TOKENS
-				   ? "seq_lens must be 2^29 or less"
-				   : "seq_lens are too large for pages of this size: use a power of two";
+			return most == MOST_TOKENS ? "seq_lens must be 2^29 or less"
+						   : "seq_lens are too large for pages of this "
+						     "size: use a power of two";
 		if (b->query_start[i + 1] - b->query_start[i] > MOST_TOKENS)
 			return "a query has 2^29 tokens at most";
 		keys += b->seq_lens[i];
@@ -163,8 +164,8 @@ static void span_from(attune_span *s, const struct part_sums *t, const attune_ba
 	s->range_tokens = b->query_start[end] - b->query_start[s->seq_begin];
 }
 
-/* Decodes of one token, as many as stand in a row, as sums_add would: the keys that such a query
- * sees are all that live. Returns the sequence behind them. */
+/* Adds a run of one-token decodes as sums_add would; such a query sees all live keys. Returns the
+ * sequence after the run. */
 static int add_ones(struct part_sums *t, const struct part_shape *s, const attune_batch *b,
 		    int from)
 {
@@ -236,8 +237,8 @@ long long span_rows(const attune_span *span, const attune_shape *s)
 	return (long long)span->seq_count * span->max_query * s->num_query_heads;
 }
 
-/* magic = ceil(2^32 / page_size): n / page_size == (n * magic) >> 32 as long as n times what magic *
- * page_size has beyond 2^32 stays below 2^32; most_keys() is the limit. Powers of two have none. */
+/* magic = ceil(2^32 / page_size): n / page_size == (n * magic) >> 32 while
+ * n * (magic * page_size - 2^32) < 2^32. most_keys() is that limit; powers of two have none. */
 unsigned page_magic(int page_size)
 {
 	return page_size == 1

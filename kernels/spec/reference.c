@@ -1,5 +1,5 @@
-/* reference.c - what attention over a paged cache is, in fp64 and as plainly as it
- * can be said. With i the query token's position, the keys it sees are
+/* reference.c - defines attention over a paged cache, in fp64 and without any optimization. A query
+ * token at position i sees the keys
  *
  *   j in [ i - window + 1 if window else 0,  i if causal else seq_len - 1 ]
  *
@@ -8,9 +8,9 @@
  *   o   = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m)),
  *   m   = max(all s_j, sink)
  *
- * and zeros when it sees none. The sink's term stands only where there is one. k_j and v_j are
- * what the cache has times its scales, and the row's LSE is m + log(of what o is divided by),
- * minus infinity when it sees none. */
+ * and o = 0 if it sees none. Heads without a sink lack its terms. k_j and v_j are the cache's
+ * elements times its scales. The row's LSE is m + log(the divisor of o), minus infinity if it sees
+ * none. */
 #include "kernels/kernel.h"
 #include <math.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static double half_value(unsigned bits)
 	return sign * float_value((exponent + 127 - 15) << 23 | fraction << 13);
 }
 
-/* 0x7f and 0xff: NaN; without infinities these are the only ones. */
+/* 0x7f and 0xff are NaN; there is no infinity. */
 static double e4m3_value(unsigned bits)
 {
 	const unsigned exponent = bits >> 3 & 15, fraction = bits & 7;
@@ -73,7 +73,7 @@ static uint16_t to_f16(float value)
 	int exponent;
 	if (isnan(value))
 		return 0x7e00;
-	if (size >= 65520) /* half way to the first that does not fit */
+	if (size >= 65520) /* half way to the first value that does not fit */
 		return sign | 0x7c00;
 	if (!size)
 		return sign;
@@ -84,13 +84,13 @@ static uint16_t to_f16(float value)
 	return (uint16_t)(sign | (shift == 24 ? kept : ((24 - shift) << 10) + kept));
 }
 
-/* Beyond 448, the largest, NaN, as there is no infinity. */
+/* Values that round beyond 448, the largest, become NaN: there is no infinity. */
 static uint8_t to_e4m3(float value)
 {
 	const uint8_t sign = signbit(value) ? 0x80 : 0;
 	const double size = fabs((double)value);
 	int exponent;
-	if (!(size <= 464)) /* half way to the first that does not fit, which is even */
+	if (!(size <= 464)) /* half way to the first value that does not fit, which is even */
 		return sign | 0x7f;
 	if (!size)
 		return sign;

@@ -1,48 +1,47 @@
-/* space.c - turns one <kernel>.def into one struct space. The Makefile
- * compiles this file once per .def, with SPACE the path and NAME the symbol.
- * Each pass gives meaning to some words of the .def and ignores the rest:
+/* space.c - turns one <kernel>.def into one struct space. The Makefile compiles this file once per
+ * .def, with SPACE the path and NAME the symbol. Each inclusion of each.inc defines some words of
+ * the .def and ignores the rest:
  *
- *   GIVEN(NAME, text)                  compiled in by the shape
+ *   GIVEN(NAME, text)                  a flag that the shape sets
  *   GIVEN_WHERE(condition, NAME, text) the same, for some shapes
- *   STATIC(NAME, default, about, ...)  a tunable that costs a compilation
- *   OPTION(NAME, default, about, ...)  a STATIC one that came later: texts and flags name
- *                                      it only where it is not at its default; not swept
- *   AMD_OPTION(NAME, ...)              the same, swept on AMD's GPUs
- *   LAUNCH(NAME, default, about, ...)  a tunable that costs none
- *   LATER(NAME, default, about, ...)   a LAUNCH one that came later, left out as an OPTION is
- *   SWEPT_OPTION(NAME, ...) SWEPT_LATER(NAME, ...)  OPTION and LATER that sweeps go through
- *   BEGINS_EARLY(NAME, default, about, ...)  a LAUNCH one, left out as an OPTION is; where it is
- *                                      not 0 the kernel is launched early if the caller lets
- *                                      it, else as if it were 0; swept with --early alone
- *   FORMULAS(NAME, { ... }, ...)       for a LAUNCH one: values worked out per batch
- *   LET(name, expression)              a name for an int, for the words below
- *   RULE(legal, why not)               asked of the axes, shape s and device d
- *   BATCH_RULE(legal, why not)         asked of the part p of the batch too
+ *   STATIC(NAME, default, about, ...)  a tunable that is compiled in
+ *   OPTION(NAME, default, about, ...)  a STATIC that was added later: texts and flags omit it at
+ *                                      its default; not swept
+ *   AMD_OPTION(NAME, ...)              an OPTION that is swept on AMD GPUs
+ *   LAUNCH(NAME, default, about, ...)  a tunable passed at launch
+ *   LATER(NAME, default, about, ...)   a LAUNCH that was added later, omitted as an OPTION is
+ *   SWEPT_OPTION(NAME, ...) SWEPT_LATER(NAME, ...)  OPTION and LATER that are swept
+ *   BEGINS_EARLY(NAME, default, about, ...)  a LAUNCH, omitted as an OPTION is. Not 0: the kernel
+ *                                      is launched early if the caller lets it, else it is run as
+ *                                      if it were 0; swept with --early alone
+ *   FORMULAS(NAME, { ... }, ...)       for a LAUNCH: formulas that give its value per batch
+ *   LET(name, expression)              names an int for the words below
+ *   RULE(legal, why not)               may use the axes, shape s and device d
+ *   BATCH_RULE(legal, why not)         may also use part p of the batch
  *   GRID(x, y, z) BLOCK(threads) SMEM(bytes) SEGMENTED(parts)
- *   REDUCED_WIDE(yes)                  by reduce_wide, not by reduce
- *   CLUSTER(n)                         so many neighbours in y run at a time and see each
- *                                      other's shared memory
- *   SCRATCH(bytes, zeroed)             of the workspace, for args.scratch
- *   PARTIALS(rows)                     of the workspace, which the kernel merges itself
- *   PASS(n, value)                     to args.option[n]
- *   ESTIMATE(value)                    what geometry found by features of the part, an int: a
+ *   REDUCED_WIDE(yes)                  reduce_wide merges the segments, not reduce
+ *   CLUSTER(n)                         n neighbours in y form a cluster: they run together and see
+ *                                      each other's shared memory
+ *   SCRATCH(bytes, zeroed)             bytes of the workspace for args.scratch
+ *   PARTIALS(rows)                     rows of partials that the kernel itself merges
+ *   PASS(n, value)                     sets args.option[n]
+ *   ESTIMATE(value)                    an int that geometry derived from the part's features: the
  *                                      plan keeps it, and launches have it as p->estimated
- *   ITEMS(n)                           what a grid that is not the work's own goes through
- *   AT_ONCE(n)                         blocks of a launch that run at a time, where the kernel sees
- *                                      to that; without the word what shared memory holds
- *   SCHEDULED(1)                       reads a list of Q blocks, which is made beforehand
- *   FUSED(1)                           runs batches that have both parts, in one launch
- *   BLOCK_HEADS(n)                     heads of a KV head that a Q block holds at most, by the
- *                                      axes; 0, or without the word: as many as it has rows for
- *   KV_LAYOUT(CLASSIC)                 the layout of K and V that it reads, of attune.h's;
- *                                      ANY: none; without the word STRIDED
- *   TAKES_MORE(1)                      is launched with what args_more.h has, too: reads E4M3
- *                                      caches, gives the LSE
- *   LOOKS_AHEAD(1)                     reads the block table before lengths are known: args.table_last
- *   MAPS(tokens)                       is launched with what args_maps.h has: maps of K and V by
- *                                      boxes of so many tokens; 0: none are made
- *   ARCH_SPECIFIC(1)                   its code is for the very chip that the rules ask for, and
- *                                      is compiled so: kernel_arch() */
+ *   ITEMS(n)                           work items, if the grid's blocks loop over them
+ *   AT_ONCE(n)                         blocks that run at a time, if the kernel sees to that;
+ *                                      default: as many as shared memory holds
+ *   SCHEDULED(1)                       reads a list of Q blocks that is made beforehand
+ *   FUSED(1)                           runs batches with both parts, in one launch
+ *   BLOCK_HEADS(n)                     most heads of a KV head in a Q block, by the axes; 0, the
+ *                                      default: as many as it has rows for
+ *   KV_LAYOUT(CLASSIC)                 the layout of K and V that it reads (attune.h); ANY: reads
+ *                                      none; default: STRIDED
+ *   TAKES_MORE(1)                      takes args_more.h: reads E4M3 caches, gives the LSE
+ *   LOOKS_AHEAD(1)                     reads the block table, up to args.table_last, before it
+ *                                      knows the lengths
+ *   MAPS(tokens)                       takes args_maps.h: maps of K and V by boxes of so many
+ *                                      tokens; 0: no maps are made
+ *   ARCH_SPECIFIC(1)                   its code is compiled for one chip alone: kernel_arch() */
 #include "device_info.h"
 #include "kernels/mixed.h"
 #include "kernels/schedule.h"
@@ -127,7 +126,7 @@ enum {
 #define LSE_WHY "does not give the LSE of rows"
 #define E4M3_WHY "reads caches of 16 and 32 bits, not E4M3"
 
-/* What a kernel that reads K and V would have to do by args_more.h; NULL: nothing. */
+/* Why a kernel without TAKES_MORE cannot run the shape; NULL: it can. */
 static const char *why_more(const attune_shape *s)
 {
 	if (HAS_MORE || (int)LAYOUT == KV_LAYOUT_ANY)

@@ -1,4 +1,4 @@
-/* status.c - status codes as text, and the last failure of each thread. */
+/* status.c - keeps the last error of each thread, and names the status codes. */
 #include "kernels/kernel.h"
 #include <stdarg.h>
 #include <stdio.h>

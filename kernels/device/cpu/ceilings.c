@@ -1,6 +1,6 @@
-/* ceilings.c - what this CPU can do right now: bytes a second from memory,
- * multiply-adds a second in registers. Functions carry their instruction set as
- * an attribute, so that the file needs no flags. */
+/* ceilings.c - measures what this CPU can do at present: bytes a second from memory, multiply-adds
+ * a second in registers. Functions have their instruction set as an attribute, so that the file
+ * needs no flags. */
 #include "cpu.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 enum { STREAMS = 4, PIECES = 8, FMA_ACCUMULATORS = 12, FMA_STEPS = 8000 };
 
 /* The fewest seconds of a short piece of work over PIECES clean tries, of at most
- * three times as many. INFINITY when none was clean: what the machine does while
- * other programs run in between is no ceiling. */
+ * three times as many. INFINITY if none was clean: a time with other programs in
+ * between is no ceiling. */
 static double best_seconds(struct cpu *cpu, void (*body)(struct cpu *, void *arg), void *arg)
 {
 	double best = INFINITY, share;

@@ -1,6 +1,6 @@
-/* cpu.c - the CPU as a device: memory is the host's, code is a function
- * of a shared object or of this program, a grid of cells is dealt to a pool of
- * spinning threads, and a launch returns when its cells are done. */
+/* cpu.c - the CPU as a device. Memory is the host's; code is a function of a shared object or of
+ * this program; a pool of spinning threads runs a grid of cells; a launch returns when its cells
+ * are done. */
 #include "cpu.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -311,7 +311,7 @@ static enum attune_status cpu_launch(struct device *dev, const struct code *code
 static int cpu_capturing(struct device *dev, void *stream)
 {
 	(void)dev, (void)stream;
-	return 0; /* a graph keeps what it is given, and nobody else can record here */
+	return 0; /* only graph_begin records */
 }
 
 static enum attune_status cpu_wait(struct device *dev, void *stream)
@@ -320,7 +320,7 @@ static enum attune_status cpu_wait(struct device *dev, void *stream)
 	return ATTUNE_OK;
 }
 
-/* A launch takes all threads: there is no side by side. */
+/* A launch uses all threads, so there is no side stream. */
 static enum attune_status cpu_fork(struct device *dev, void *stream, void **side)
 {
 	(void)dev;
@@ -348,20 +348,20 @@ static void cpu_resources(const struct code *code, int *registers, int *spill, i
 
 /* ---- the graph --------------------------------------------------------------- */
 
-static enum attune_status cpu_tape_begin(struct device *dev)
+static enum attune_status cpu_graph_begin(struct device *dev)
 {
 	struct cpu *cpu = dev->state;
 	if (cpu->recording)
-		return fail(ATTUNE_INVALID, "a tape is being recorded already");
+		return fail(ATTUNE_INVALID, "a graph is being recorded already");
 	cpu->recording = calloc(1, sizeof *cpu->recording);
-	return cpu->recording ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for a tape");
+	return cpu->recording ? ATTUNE_OK : fail(ATTUNE_NO_MEMORY, "no memory for a graph");
 }
 
-static enum attune_status cpu_tape_end(struct device *dev, struct graph **graph)
+static enum attune_status cpu_graph_end(struct device *dev, struct graph **graph)
 {
 	struct cpu *cpu = dev->state;
 	if (!cpu->recording)
-		return fail(ATTUNE_INVALID, "no tape is being recorded");
+		return fail(ATTUNE_INVALID, "no graph is being recorded");
 	*graph = cpu->recording;
 	cpu->recording = NULL;
 	return ATTUNE_OK;
@@ -413,7 +413,7 @@ static void play(struct cpu *cpu, void *arg)
 		run_grid(cpu, &graph->launch[i]);
 }
 
-static enum attune_status cpu_tape_play(struct device *dev, struct graph *graph, double *ns)
+static enum attune_status cpu_graph_play(struct device *dev, struct graph *graph, double *ns)
 {
 	struct cpu *cpu = dev->state;
 	*ns = 1e9 * cpu_timed(cpu, play, graph, &cpu->last_share);
@@ -426,7 +426,7 @@ double cpu_last_play_share(const struct device *dev)
 	return cpu->last_share;
 }
 
-static void cpu_tape_free(struct device *dev, struct graph *graph)
+static void cpu_graph_free(struct device *dev, struct graph *graph)
 {
 	(void)dev;
 	if (graph)
@@ -459,9 +459,9 @@ const struct device_ops cpu_ops = {
 	.wait = cpu_wait,
 	.stream = cpu_stream,
 	.resources = cpu_resources,
-	.graph_begin = cpu_tape_begin,
-	.graph_end = cpu_tape_end,
-	.graph_play = cpu_tape_play,
-	.graph_free = cpu_tape_free,
+	.graph_begin = cpu_graph_begin,
+	.graph_end = cpu_graph_end,
+	.graph_play = cpu_graph_play,
+	.graph_free = cpu_graph_free,
 	.conditions = cpu_now,
 };

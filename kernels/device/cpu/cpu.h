@@ -1,4 +1,4 @@
-/* cpu.h - what the files of the CPU device share. */
+/* cpu.h - the state and functions that the files of the CPU device share. */
 #ifndef KERNELS_DEVICE_CPU_CPU_H
 #define KERNELS_DEVICE_CPU_CPU_H
 
@@ -20,7 +20,7 @@ struct cpu {
 	size_t stream_bytes;
 };
 
-/* info.c: what the machine is. */
+/* info.c: names and sizes of the machine. */
 enum isa { ISA_AVX512, ISA_AVX2, ISA_NEON, ISA_SCALAR, NUM_ISAS };
 extern const char *const isa_names[NUM_ISAS];
 int isa_lanes(enum isa isa);

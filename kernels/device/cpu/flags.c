@@ -1,5 +1,5 @@
-/* flags.c - how a CPU kernel is compiled for an instruction set. Apart from
- * the device, since the build asks too. */
+/* flags.c - the compiler flags of CPU kernels for each instruction set. Separate from the device,
+ * since the build uses them too. */
 #include "kernels/device/device.h"
 #include <string.h>
 

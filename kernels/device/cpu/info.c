@@ -1,5 +1,5 @@
-/* info.c - what the machine is: instruction sets, names, caches, clocks.
- * All of it is read from the kernel's files; what is not there is 0. */
+/* info.c - the machine's instruction sets, names, caches and clocks, read from files of the kernel.
+ * Values that are missing are 0. */
 #include "cpu.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* api.h - the driver calls by which all CUDA code goes, and numbers that they take. */
+/* api.h - the driver calls of all CUDA code, and constants of the driver's ABI. */
 #ifndef KERNELS_DEVICE_CUDA_API_H
 #define KERNELS_DEVICE_CUDA_API_H
 
@@ -10,7 +10,6 @@ struct cuda_api {
 #undef CU_FN
 };
 
-/* Numbers of the driver's ABI. */
 enum {
 	ATTR_SMEM_BLOCK_OPTIN = 97,
 	ATTR_SMEM_UNIT = 81,

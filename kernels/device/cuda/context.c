@@ -1,5 +1,5 @@
-/* context.c - turns errors of the CUDA driver into the library's, and shows an open device to
- * the files beside cuda.c. */
+/* context.c - turns errors of the CUDA driver into the library's, and gives the other files of this
+ * folder access to an open device. */
 #include "context.h"
 
 enum attune_status cuda_check(const struct cuda *c, int error, const char *what)

@@ -1,5 +1,5 @@
-/* context.h - the state of an open CUDA device and of code that it has loaded, for the files
- * that call the driver. */
+/* context.h - the state of an open CUDA device and of its loaded code, for the files of this
+ * folder. */
 #ifndef KERNELS_DEVICE_CUDA_CONTEXT_H
 #define KERNELS_DEVICE_CUDA_CONTEXT_H
 

@@ -1,6 +1,6 @@
-/* cuda.c - NVIDIA GPUs through the driver API, opened at run time, so
- * that one binary runs on machines with and without a GPU. Owns the primary
- * context it retains, one stream, one pair of events and the streams of side_streams.h. */
+/* cuda.c - NVIDIA GPUs through the driver API, opened at run time, so that one binary runs on
+ * machines with and without a GPU. Owns the primary context that it retains, one stream, a pair of
+ * events and the streams of side_streams.h. */
 #include "context.h"
 #include "tensor_map.h"
 #include "switch_node.h"
@@ -187,7 +187,7 @@ static int find_function(struct cuda *c, struct code *code, const struct blob *b
 	return error;
 }
 
-/* Beyond 48 KiB shared memory has to be asked for: all that a block may have, once. */
+/* More than 48 KiB of shared memory must be requested: once, as much as a block may have. */
 static int grant_smem(struct cuda *c, struct code *code, int limit)
 {
 	code->smem_allowed = limit - code->smem_static;
@@ -233,7 +233,7 @@ static enum attune_status launch(struct device *dev, const struct code *code,
 			    g->smem, code->smem_allowed);
 	if (!g->x || !g->y || !g->z)
 		return ATTUNE_OK;
-	void *now = NULL; /* a thread that has it bound needs no pushing and popping */
+	void *now = NULL; /* no push and pop if the thread has the context bound */
 	if (!c->cu.CtxGet(&now) && now == c->ctx)
 		return cuda_check(c, kind(&c->cu, &code->function, g, args, stream), "launch");
 	return IN_CONTEXT(c, kind(&c->cu, &code->function, g, args, stream), "launch");
@@ -326,7 +326,7 @@ static enum attune_status cuda_tape_end(struct device *dev, struct graph **out)
 	status = IN_CONTEXT(c, c->cu.CaptureEnd(c->stream, &graph->graph), "end of capture");
 	if (!status)
 		status = IN_CONTEXT(c, c->cu.GraphMake(&graph->exec, graph->graph, 0), "graph");
-	if (!status) /* else its first play pays for it */
+	if (!status) /* else its first play includes it */
 		status = IN_CONTEXT(c, c->cu.GraphUpload(graph->exec, c->stream), "graph upload");
 	if (status) {
 		cuda_tape_free(dev, graph);

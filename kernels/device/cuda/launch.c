@@ -1,20 +1,20 @@
-/* launch.c - a launch after all that its stream has; and by programmatic dependent launch
- * (CUDA 12, from sm_90 on), where a kernel's blocks may be placed as soon as all those of the
- * launch before have said so or ended, and wait by themselves for what that one writes. Blocks
- * become clusters by the launch, not by their code, so that one binary serves all sizes.
+/* launch.c - launches kernels: in stream order, or by programmatic dependent launch (CUDA 12, from
+ * sm_90 on). With the latter a kernel's blocks may start as soon as all blocks of the preceding
+ * launch have allowed it or ended; they wait themselves for its writes. The launch, not the code,
+ * sets the size of clusters, so that one binary serves all sizes.
  *
- * A kernel's parameter, one struct, goes to the driver as the bytes that it is, packed: by a pointer
- * for each parameter a launch took 3.97 us of the host's time, not 3.65 (H200). On sm_90 parameters
- * lie in constant memory from 0x210 on, so that one with maps, which want multiples of 64, begins 48
- * bytes later. Whether a buffer should have these, too, has not been tried: such a parameter is
- * pointed to. So is each where the driver tells no offsets, before CUDA 12.4. */
+ * A kernel's parameter, one struct, is given to the driver as packed bytes: by a pointer for each
+ * parameter a launch took 3.97 us of the host's time, not 3.65 (H200). On sm_90 parameters begin at
+ * 0x210 in constant memory, so a parameter with maps, aligned to 64, begins 48 bytes later. Whether
+ * a packed buffer needs these bytes, too, has not been tried: such a parameter is passed by
+ * pointer, as are all before CUDA 12.4, whose drivers tell no offsets. */
 #include "launch.h"
 
 enum { CLUSTER_DIMENSION = 4, CLUSTER_POLICY, STREAM_SERIALIZATION, ERROR_NOT_SUPPORTED = 801 };
 
-/* Blocks of a cluster go where there is most room. By the driver's own choice two of them may
- * share an SM while others have none: on an H200 32 clusters of 4 took 42.2 us, not 34.3, though
- * nearly each block could have an SM. */
+/* Places the blocks of a cluster where there is most room. By default two of them may share an SM
+ * while others are idle: on an H200 32 clusters of 4 then took 42.2 us, not 34.3, although nearly
+ * each block could have had an SM. */
 enum { LOAD_BALANCING = 2 };
 
 /* CUlaunchAttribute and CUlaunchConfig of the driver's ABI. */

@@ -7,9 +7,9 @@
 
 struct cuda_function {
 	void *handle;
-	size_t packed; /* bytes of its parameter, given as such; 0: it is pointed to */
+	size_t packed; /* bytes of its parameter, if packed; 0: passed by pointer */
 };
-/* With `handle` there, says whether the parameter may be packed. */
+/* `handle` is set; finds whether the parameter may be packed. */
 void function_packs(const struct cuda_api *, struct cuda_function *);
 
 /* Errors are the driver's. `args`: the kernel's one parameter. */
@@ -18,7 +18,7 @@ typedef int launch_kind(const struct cuda_api *, const struct cuda_function *,
 launch_kind launch_in_turn;
 /* The same, by the call that takes attributes. */
 launch_kind launch_extended;
-/* It may begin before the launch in front of it is over. */
+/* It may begin before the preceding launch is over. */
 launch_kind launch_early;
 
 #endif

@@ -1,12 +1,13 @@
-/* launch_variants.c - ways to ask the driver for one and the same launch, for `attune bench --host`.
+/* launch_variants.c - variants of the same launch by different driver calls, for `attune bench
+ * --host`.
  *
  *   call     how arguments and attributes are given
  *   stream   one of ours, or one of the two that every context has
- *   context  whether the thread has it bound: pushed and popped about each call, or bound before
- *            and asked for at each call, or bound before and taken for granted
+ *   context  pushed and popped around each call; or bound before, and checked at each call; or bound
+ *            before, and not checked
  *
- * What the library does is `packed parameters` (launch.c), on its caller's stream, with the
- * context asked for (cuda.c). */
+ * The library itself uses `packed parameters` (launch.c), on its caller's stream, and checks the
+ * context (cuda.c). */
 #include "launch_variants.h"
 #include "context.h"
 

@@ -1,4 +1,4 @@
-/* launch_variants.h - the launches among which `attune bench --host` compares. */
+/* launch_variants.h - the launch variants that `attune bench --host` compares. */
 #ifndef KERNELS_DEVICE_CUDA_LAUNCH_VARIANTS_H
 #define KERNELS_DEVICE_CUDA_LAUNCH_VARIANTS_H
 

@@ -1,4 +1,4 @@
-/* nvml.c - NVML, opened at run time. */
+/* nvml.c - reads clocks, power and energy by NVML, opened at run time. */
 #include "nvml.h"
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
-/* nvml.h - clocks, power and energy of an NVIDIA GPU, where its management
- * library is installed; all zero where it is not. Reads only: attune never
- * changes a machine's settings. */
+/* nvml.h - clocks, power and energy of an NVIDIA GPU, from its management library; all zero if that
+ * is not installed. Reads only: attune never changes a machine's settings. */
 #ifndef KERNELS_DEVICE_CUDA_NVML_H
 #define KERNELS_DEVICE_CUDA_NVML_H
 

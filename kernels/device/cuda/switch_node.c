@@ -1,5 +1,5 @@
-/* switch_node.c - a conditional node of the kind SWITCH (CUDA 12.8): captured into a stream
- * between what was launched before and what comes after it.
+/* switch_node.c - adds a conditional node of the kind SWITCH (CUDA 12.8) to a stream's capture,
+ * between the launches before and after it.
  *
  *   stream  ... decide -> [ SWITCH: body 0 | body 1 | ... ] -> ...
  *
@@ -62,7 +62,7 @@ static int add_node(const struct cuda_api *cu, void *ctx, void *stream, unsigned
 	return error;
 }
 
-/* failed: what the body itself said, if not ATTUNE_OK */
+/* failed: the body's own status, if not ATTUNE_OK */
 static int record_body(const struct cuda_api *cu, void *stream, void *graph,
 		       const struct graph_switch *s, int i, enum attune_status *failed)
 {

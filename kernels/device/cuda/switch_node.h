@@ -7,8 +7,8 @@
 
 /* Whether the driver has the calls; it may still refuse. */
 int switch_is_known(const struct cuda_api *);
-/* With the device's context current; errors are the driver's. failed: what decide or a body said,
- * whose message stands. */
+/* With the device's context current; errors are the driver's. failed: the status of decide or
+ * of a body, whose message is kept. */
 int switch_record(const struct cuda_api *, void *ctx, void *stream, const struct graph_switch *,
 		  enum attune_status *failed);
 

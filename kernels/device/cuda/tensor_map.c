@@ -1,11 +1,11 @@
-/* tensor_map.c - maps of tensors (CUDA 12, for sm_90). The driver packs them into 128 bytes, for
- * the context that is current; what they say is in args_maps.h.
+/* tensor_map.c - makes tensor maps (CUDA 12, sm_90), as described in args_maps.h. The driver packs
+ * them into 128 bytes, for the current context.
  *
  *   dimension  columns of a piece | slots of a group | pieces | groups          | KV heads
  *   stride     1                  | slot             | piece  | 8 slots         | head
  *   box        all                | all              | all    | tokens / 8      | one
  *
- * How many pages a cache has nobody says here: of groups there are as many as a map may have. */
+ * The number of pages is not known here, so a map has as many groups as possible. */
 #include "tensor_map.h"
 #include "context.h"
 

@@ -1,4 +1,4 @@
-/* tensor_map.h - maps of tensors, by the driver. */
+/* tensor_map.h - makes tensor maps by the driver. */
 #ifndef KERNELS_DEVICE_CUDA_TENSOR_MAP_H
 #define KERNELS_DEVICE_CUDA_TENSOR_MAP_H
 

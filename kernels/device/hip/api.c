@@ -1,9 +1,9 @@
-/* api.c - finds AMD's runtime; see hip.h. */
+/* api.c - finds and opens AMD's runtime; see hip.h. */
 #include "hip.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* ROCm 7, 6, 5; then where it is when no list of the machine's names its folder. */
+/* ROCm 7, 6, 5; then its usual folder, if the machine's linker does not search it. */
 static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
 				     "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so" };
 

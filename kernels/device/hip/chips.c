@@ -1,4 +1,4 @@
-/* chips.c - the chips of AMD's that kernels are compiled for. */
+/* chips.c - the table of AMD chips for which kernels are compiled. */
 #include "hip.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* hip.c - AMD GPUs through the HIP runtime, opened at run time. Owns one stream, one
- * pair of events and the streams of side_streams.h. A thread's current device is the caller's: it is
- * ours from the beginning to the end of a verb. */
+/* hip.c - AMD GPUs through the HIP runtime, opened at run time. Owns one stream, a pair of events
+ * and the streams of side_streams.h. Each operation sets the thread's current device and restores
+ * the caller's. */
 #include "hip.h"
 #include "kernels/device/shared/side_streams.h"
 #include <stdio.h>
@@ -50,8 +50,7 @@ static enum attune_status status_of(int error)
 	return ATTUNE_DEVICE_ERROR;
 }
 
-/* What failed here is told here: the runtime would tell the caller, too, who asks it what its
- * own last error was. */
+/* Clears the runtime's last error, so that the caller does not read ours as its own. */
 static enum attune_status check(const struct hip *h, int error, const char *what)
 {
 	if (!error)
@@ -109,11 +108,11 @@ static void describe(struct hip *h, struct device_info *info)
 	hip_describe(&h->hip, h->device, info);
 	hip_driver_text(info->driver, &h->hip, "/sys/module/amdgpu/version");
 	h->hip.DevicePci(pci, sizeof pci, h->device);
-	for (char *c = pci; *c; c++) /* as sysfs writes it */
+	for (char *c = pci; *c; c++) /* lower case, as in sysfs */
 		*c = *c >= 'A' && *c <= 'F' ? (char)(*c - 'A' + 'a') : *c;
 	snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", *pci ? pci : "none");
 	hip_sensors_open(&h->sensors, folder);
-	h->hip.LastError(); /* of attributes that an old runtime does not know */
+	h->hip.LastError(); /* clears errors of attributes that an old runtime lacks */
 	info->power_limit_w = hip_power_limit(&h->sensors);
 }
 
@@ -248,7 +247,7 @@ static enum attune_status hip_launch(struct device *dev, const struct code *code
 	struct hip *h = dev->state;
 	void *params[] = { (void *)(uintptr_t)args };
 	const int most = dev->info.smem_per_block - code->smem_static;
-	(void)args_bytes; /* the code object says how large its parameter is */
+	(void)args_bytes; /* the code object has the parameter's size */
 	if ((int)g->smem > most)
 		return fail(ATTUNE_UNSUPPORTED, "hip: %u bytes of LDS, %d is the limit", g->smem,
 			    most);
@@ -334,7 +333,7 @@ static void hip_tape_free(struct device *dev, struct graph *graph)
 		(void)ON_DEVICE(h, free_graph(h, graph), "graph");
 }
 
-/* The upload, where the runtime knows it, spares the first play from paying for it. */
+/* Uploads the graph, if the runtime can, so that the first play does not include it. */
 static int make_graph(struct hip *h, struct graph *graph)
 {
 	int error = h->hip.CaptureEnd(h->stream, &graph->graph);

@@ -1,5 +1,4 @@
-/* hip.h - AMD GPUs below hip.c: the runtime's calls, what a GPU says of itself, and the
- * sensors of its kernel driver. */
+/* hip.h - AMD's runtime calls, chips, device attributes and sensors, for hip.c. */
 #ifndef KERNELS_DEVICE_HIP_HIP_H
 #define KERNELS_DEVICE_HIP_HIP_H
 
@@ -12,15 +11,14 @@ struct hip_api {
 	const char *(*ErrorString)(int error);
 };
 
-/* api.c. Finds the runtime once more where the process has it already: handles of the
- * caller's streams are that one's. It stays loaded until the process ends, since its threads do.
- * ATTUNE_HIP_LIBRARY: see attune_open. */
+/* api.c. Uses the runtime that the process has loaded, if any: the caller's stream handles belong
+ * to it. It stays loaded until the process ends, since its threads do. ATTUNE_HIP_LIBRARY: see
+ * attune_open. */
 enum attune_status hip_find(struct hip_api *);
 
-/* chips.c: what is known of the chips, without one at hand. The capability does not tell gfx90a
- * from its elders, but the number of units does: these have 120, or no more than 64. Where a
- * whole number of `die_units` is there, as in all of the ways in which a package may be
- * partitioned, it says how many dies they are of. Behind the L2 of each die the newer ones have
+/* chips.c: the known chips. The capability does not distinguish gfx90a from older chips, but the
+ * number of units does: those have 120, or at most 64. units / die_units, if whole, is the number
+ * of dies; it is whole in all partitions of a package. After the L2 of each die newer chips have
  * one cache for all. */
 struct hip_chip {
 	int major, minor, least_units, most_units;
@@ -32,12 +30,12 @@ struct hip_chip {
 extern const struct hip_chip hip_chips[];          /* ends with a NULL arch */
 const struct hip_chip *hip_chip(const char *arch); /* NULL: none of ours */
 
-/* info.c: all but driver and power_limit_w, which are of the sensors. */
+/* info.c: all but driver and power_limit_w, which come from the sensors. */
 void hip_describe(const struct hip_api *, int device, struct device_info *);
-/* "HIP 6.4", after the kernel driver's version where that is known. */
+/* "HIP 6.4", preceded by the kernel driver's version if known. */
 void hip_driver_text(char text[48], const struct hip_api *, const char *kernel_driver);
 
-/* sensors.c: files below `folder`, that of a PCI device in sysfs. What is not there is 0. */
+/* sensors.c: files of a PCI device's folder in sysfs. Missing values are 0. */
 struct hip_sensors {
 	char folder[128], hwmon[192];
 };

@@ -1,11 +1,11 @@
-/* info.c - what an AMD GPU is, from attributes alone: a struct of properties has another
- * form in each ROCm. */
+/* info.c - reads the sizes of an AMD GPU from attributes alone, since the struct of properties
+ * differs between ROCm versions. */
 #include "kernels/device/shared/gpu_names.h"
 #include "hip.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Attribute numbers of HIP's ABI; the first that AMD alone has is 10000. */
+/* Attribute numbers of HIP's ABI; AMD's own begin at 10000. */
 enum {
 	ATTR_CLOCK_KHZ = 5,
 	ATTR_L2 = 19,

@@ -1,13 +1,13 @@
-/* sensors.c - clock, power and temperature as the kernel's driver has them in files:
+/* sensors.c - reads clock, power and temperature from files of the kernel driver:
  *
- *   pp_dpm_sclk                   "1: 2100Mhz *": the star marks the clock that it has now
+ *   pp_dpm_sclk                   "1: 2100Mhz *": the star marks the current clock
  *   hwmon/hwmon<n>/freq1_input    the same in Hz, where the driver is new enough
  *   hwmon/hwmon<n>/power1_average, or power1_input where it has no average; microwatts
  *   hwmon/hwmon<n>/power1_cap
  *   hwmon/hwmon<n>/temp2_input    of the hottest spot; temp1_input: at the edge; millidegrees
  *   gpu_busy_percent              of the last moment
  *
- * Of a package with two devices one has the power of both and the other none. */
+ * In a package with two devices one has the power of both and the other none. */
 #include "hip.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static double number(const struct hip_sensors *s, const char *name)
 	return value;
 }
 
-/* The first of two files that says more than 0. */
+/* The value of the first of two files that is above 0. */
 static double either(const struct hip_sensors *s, const char *first, const char *second)
 {
 	const double value = number(s, first);
@@ -88,7 +88,7 @@ void hip_sensors_read(const struct hip_sensors *s, struct conditions *now)
 	now->temperature_c = either(s, "temp2_input", "temp1_input") / 1e3;
 }
 
-/* Which processes use it no file says. */
+/* No file lists the processes that use it. */
 void hip_sensors_read_use(const struct hip_sensors *s, struct device_use *use)
 {
 	char path[160];

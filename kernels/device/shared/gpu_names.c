@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Slugs are of the names that drivers report. Memory is as drivers report it, in GiB. Rates are
- * those of the data sheets: products with the faster accumulator where there are two. */
+/* Slugs are of the names that drivers report; memory is as drivers report it, in GiB. Rates are
+ * from data sheets, with the faster accumulator if there are two. */
 // clang-format off
 const struct gpu_model gpu_models[] = {
 /*	  slug                                                 gpu                    arch   SMs GiB  L2   GB/s TFLOP/s */
@@ -90,7 +90,7 @@ static const struct gpu_model *model_of_slug(const char *slug)
 	return NULL;
 }
 
-/* What gpu_name writes behind the name of a whole GPU: "_mig_1g_18gb", "_38cu", "_38cu_24gb". */
+/* What gpu_name writes after the name of a whole GPU: "_mig_1g_18gb", "_38cu", "_38cu_24gb". */
 static int is_suffix(const char *text)
 {
 	int number, length;
@@ -104,7 +104,7 @@ static int is_suffix(const char *text)
 	return 1;
 }
 
-/* Of the names that `gpu` begins with, before a suffix, the longest: its own if it has a row. */
+/* The row with the longest name that `gpu` begins with; a suffix may follow. */
 const struct gpu_model *gpu_whole(const char *gpu)
 {
 	const struct gpu_model *best = NULL;
@@ -126,7 +126,7 @@ int device_is_emulated(const struct device_info *info)
 
 /* ---- slugs ---------------------------------------------------------------------------- */
 
-/* Words that say nothing, which a GPU has or has not by the age of its driver. */
+/* Words without meaning, which depend on the age of the driver. */
 static int is_idle_word(const char *word, int is_first)
 {
 	static const char *const anywhere[] = { "nvidia", "amd", "tm", "r", "emulated" };
@@ -182,8 +182,8 @@ static int ends_with(const char *text, const char *end)
 	return n >= m && !strcmp(text + n - m, end);
 }
 
-/* Names are parts of C identifiers and of file names; some endings and one name mean more. A name
- * leaves room for these endings: a longer text is cut and has a hash of all of it. */
+/* Names are parts of C identifiers and of file names; some endings and the name "cpu" are reserved.
+ * A name leaves room for these endings: a longer text is cut and gets a hash of the whole. */
 static void take_name(struct device_info *d, const char *name)
 {
 	static const char *const taken[] = { "_e4m3", "_steady" };
@@ -205,8 +205,7 @@ static void take_name(struct device_info *d, const char *name)
 		snprintf(d->gpu, sizeof d->gpu, "%.*s_%08x", MOST - 9, text, hash);
 }
 
-/* Drivers keep some memory for themselves, and that of GDDR with error correction: the largest
- * such share is an eighth. */
+/* Drivers reserve some memory, and error correction of GDDR takes some: at most an eighth. */
 static int has_memory(const struct device_info *d, int gib)
 {
 	const double has = (double)d->memory_bytes / 0x1p30;
@@ -221,7 +220,7 @@ static void name_like(struct device_info *d, const struct gpu_model *m)
 			 strncmp(m->arch, "gfx", 3) ? "sm" : "cu");
 	if (!has_memory(d, m->memory_gib))
 		snprintf(memory, sizeof memory, "_%.0fgb", (double)d->memory_bytes / 0x1p30);
-	if (device_is_emulated(d)) /* has the name of what it stands for, whatever it has */
+	if (device_is_emulated(d)) /* has the whole GPU's name, whatever its sizes */
 		*units = *memory = '\0';
 	snprintf(name, sizeof name, "%s%s%s", m->gpu, units, memory);
 	take_name(d, name);
@@ -269,7 +268,7 @@ int gpu_name_is_valid(const char *gpu)
 
 /* ---- architectures -------------------------------------------------------------------- */
 
-/* sm_87 is a Tegra's, which neither takes others' binaries nor makes them for others. */
+/* sm_87 is a Tegra: it runs only its own binaries, and no other runs them. */
 int arch_runs(const char *arch, const char *code)
 {
 	int has, needs;

@@ -1,14 +1,14 @@
-/* gpu_names.h - what a GPU is called on the command line, in file names and in generated code,
- * and what the data sheets say of the known ones. */
+/* gpu_names.h - names of GPUs on the command line, in file names and in generated code, and data
+ * sheet values of the known GPUs. */
 #ifndef KERNELS_DEVICE_SHARED_GPU_NAMES_H
 #define KERNELS_DEVICE_SHARED_GPU_NAMES_H
 
 #include "kernels/spec/device_info.h"
 
-/* A name is a slug of what the driver calls the GPU: "NVIDIA GeForce RTX 5090" is rtx5090. Some
- * GPUs have a shorter name by the table: "NVIDIA H100 80GB HBM3" is h100. What differs from its
- * row of the table in units or in memory gets these as suffixes: one of the eight partitions of an
- * MI300X is mi300_38cu_24gb. MIG slices have their profile: h200_mig_1g_18gb. */
+/* A name is a slug of the driver's name: "NVIDIA GeForce RTX 5090" is rtx5090. The table has
+ * shorter names for some: "NVIDIA H100 80GB HBM3" is h100. A GPU that differs from its row in units
+ * or memory gets these as suffixes: one of the eight partitions of an MI300X is mi300_38cu_24gb.
+ * MIG slices have their profile: h200_mig_1g_18gb. */
 struct gpu_model {
 	const char *slug; /* of the driver's name */
 	const char *gpu, *arch;
@@ -19,12 +19,12 @@ extern const struct gpu_model gpu_models[]; /* ends with a NULL gpu */
 
 /* NULL: no row has that name. */
 const struct gpu_model *gpu_model(const char *gpu);
-/* The same, and for a slice or partition the whole GPU. */
+/* The same; for a slice or partition the whole GPU. */
 const struct gpu_model *gpu_whole(const char *gpu);
 
 /* d->gpu, from the driver's name, arch, units and memory. */
 void gpu_name(struct device_info *d);
-/* Of a GPU that the driver does not name. */
+/* The name of a GPU that the driver does not name. */
 void gpu_name_by_chip(struct device_info *d, const char *chip);
 
 /* Whether a text can be a name: 1 to GPU_NAME - 1 of a-z, 0-9 and _. */
@@ -36,7 +36,7 @@ _Static_assert(GPU_NAME == 64, "GPU_NAME_RULE says 63");
  * of NVIDIA's desktop and server GPUs for a lower minor version of the same major one. */
 int arch_runs(const char *arch, const char *code);
 
-/* A stand-in for tests that says so in its name: no time of it means anything. */
+/* Whether its name has "(emulated)": a stand-in for tests, with meaningless times. */
 int device_is_emulated(const struct device_info *);
 /* The argument of device_open for a GPU's name, "cpu" or NULL. */
 const char *device_for(const char *gpu);

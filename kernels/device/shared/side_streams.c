@@ -1,14 +1,14 @@
-/* side_streams.c - fork and join by events. Nothing is made in between, and all of it may be
- * captured: records and waits then become edges of the graph, not nodes.
+/* side_streams.c - fork and join by events. Nothing is allocated, and all of it may be captured:
+ * records and waits then become edges of the graph, not nodes.
  *
  *   stream  ... record      wait ...                       wait ...
  *                   \      /                              /
  *   side             wait record  what comes first  record
  *
- * One event serves all three, since a wait is for the record before it. The way back and
- * forth in the beginning makes sure that the side's first launch comes first: a stream by
- * itself goes on sooner than one that hears from it. The side has the highest priority;
- * of that graphs keep what they are instantiated with. */
+ * One event serves all three, since a wait is for the latest record. The first record and wait on
+ * the side make sure that its first launch precedes the stream's next one; else the stream would go
+ * on sooner than the side that waits for it. The side has the highest priority; graphs keep the
+ * priority at instantiation. */
 #include "side_streams.h"
 
 enum { STREAM_NON_BLOCKING = 1, EVENT_NO_TIMING = 2, PER_THREAD_STREAM = 2 };
@@ -37,7 +37,7 @@ void sides_close(struct sides *s)
 	}
 }
 
-/* NULL: none is free, or the handle means another stream in each thread. */
+/* NULL: none is free, or the handle is a per-thread stream. */
 static struct side *lend(struct sides *s, void *stream)
 {
 	const uintptr_t key = (uintptr_t)stream + 1;
@@ -52,7 +52,7 @@ static struct side *lend(struct sides *s, void *stream)
 	return NULL;
 }
 
-/* `waits` goes on when `first` has done all that it has so far. */
+/* `waits` continues when all work so far on `first` is done. */
 static int follow(const struct sides *s, void *waits, void *first, void *event)
 {
 	const int error = s->call.EventRecord(event, first);

@@ -1,4 +1,5 @@
-/* side_streams.h - streams of a GPU beside a caller's, made once and lent from fork to join. */
+/* side_streams.h - side streams of a GPU for concurrent launches, made once and lent from fork to
+ * join. */
 #ifndef KERNELS_DEVICE_SHARED_SIDE_STREAMS_H
 #define KERNELS_DEVICE_SHARED_SIDE_STREAMS_H
 
@@ -6,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What CUDA and HIP have alike. */
+/* The calls that CUDA and HIP have in common. */
 struct side_calls {
 	int (*PriorityRange)(int *least, int *greatest);
 	int (*StreamCreatePrior)(void **stream, unsigned flags, int priority);
@@ -25,11 +26,11 @@ struct side_calls {
 
 enum { NUM_SIDES = 8 };
 
-/* A side belongs for good to the first stream that it was lent to: were it shared, work of
- * one stream would wait for work of another, and a stream that is captured would draw one
- * that is not into its capture. */
+/* A side belongs permanently to the first stream that it was lent to. If it were shared, work of
+ * one stream would wait for that of another, and a captured stream would pull another one into its
+ * capture. */
 struct side {
-	_Atomic uintptr_t owner; /* the stream's handle + 1; 0: nobody's yet */
+	_Atomic uintptr_t owner; /* the stream's handle + 1; 0: not lent yet */
 	atomic_flag lent;        /* two threads may launch on one stream */
 	void *stream, *event;
 };
@@ -42,7 +43,7 @@ struct sides {
  * sides_open that failed. */
 int sides_open(struct sides *, const struct side_calls *);
 void sides_close(struct sides *);
-/* The verbs of device.h. */
+/* The operations of device.h. */
 int sides_fork(struct sides *, void *stream, void **side);
 int sides_join(struct sides *, void *stream, void *side);
 
