@@ -81,7 +81,7 @@ int plans_pick(const struct problems *all, int scenario, struct contender conten
 			contender[n++] = (struct contender){ .problem = { (int)(prefill - all->v),
 									  (int)(decode - all->v) },
 							     .place = { a[i], b[j] },
-							     .gated = 1 };
+							     .passed = 1 };
 	if (!n || all->device.backend == BACKEND_CPU)
 		return n;
 	contender[n] = contender[0];

@@ -172,7 +172,7 @@ int stages_portfolio(const struct problems *, enum phase, char *family);
  * prefill and of the decode problem of a scenario. */
 struct contender {
 	int problem[2], place[2]; /* problem[1]: -1 where there is one only */
-	char gated;               /* has passed the corner batches; plans need not */
+	char passed;               /* has passed the corner batches; plans need not */
 	enum attune_how how;      /* of a plan */
 	int spare;                /* SPARE_UNITS of a plan's prefill part; 0: the choice's own */
 };

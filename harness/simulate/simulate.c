@@ -49,7 +49,7 @@ static void after(void *arg, int i)
 	r->more &= r->listener->result(r->listener->arg, r->order, i, m, 0);
 }
 
-static enum heard run_race(void *arg, const struct order *order, const struct listener *l)
+static enum race_end run_race(void *arg, const struct order *order, const struct listener *l)
 {
 	struct simulation *r = arg;
 	struct protocol protocol = r->c->protocol;
@@ -65,7 +65,7 @@ static enum heard run_race(void *arg, const struct order *order, const struct li
 			     .after = after };
 	r->timed_call = race.v = calloc((size_t)order->n, sizeof *race.v);
 	if (!race.v)
-		return HEARD_STOP;
+		return RACE_STOPPED;
 	r->order = order;
 	r->listener = l;
 	r->more = 1;
@@ -78,7 +78,7 @@ static enum heard run_race(void *arg, const struct order *order, const struct li
 	if (control.rounds)
 		r->more &= l->control(l->arg, order, &control);
 	free(race.v);
-	return !r->more ? HEARD_STOP : interrupted ? HEARD_INTERRUPT : HEARD_ALL;
+	return !r->more ? RACE_STOPPED : interrupted ? RACE_INTERRUPTED : RACE_ENDED;
 }
 
 /* What the device would have taken so far. */
@@ -261,7 +261,7 @@ static int run(struct simulation *r, const struct sweep_options *o, double all)
 	int *pick = calloc((size_t)c->problems.n + 1, sizeof *pick);
 	int ok = t && pick;
 	for (enum stage s = STAGE_RACE; ok && s <= STAGE_COLD; s++) {
-		ok = stages_run(c, s, s) == HEARD_ALL;
+		ok = stages_run(c, s, s) == RACE_ENDED;
 		for (int i = 0; i < c->problems.n; i++)
 			pick[i] = c->problems.v[i].best;
 		if (ok && c->tally[s].races)

@@ -86,7 +86,7 @@ static struct contender contender_of(const struct grant *g)
 {
 	return (struct contender){ .problem = { g->problem[0], g->problem[1] },
 				   .place = { g->place[0], g->place[1] },
-				   .gated = 1,
+				   .passed = 1,
 				   .how = g->problem[1] >= 0 ? g->wish->how : ATTUNE_SERIAL };
 }
 
@@ -128,15 +128,15 @@ static int host_of(struct list *l, const struct grant *g)
 }
 
 /* One race of all that is wished of a problem, and of the plans that it is host of. */
-static enum heard race(struct list *l, int problem, int plans, double seconds)
+static enum race_end race(struct list *l, int problem, int plans, double seconds)
 {
 	struct sweep_session *c = &l->c;
 	struct problem *h = &c->problems.v[problem];
 	const int with_plans = plans || h->phase == PHASE_ALL;
 	int *place = calloc((size_t)l->n + 1, sizeof *place), n = 0, num_plans = 0;
 	struct contender *plan = calloc((size_t)l->n + 1, sizeof *plan);
-	enum heard heard = place && plan ? HEARD_ALL : HEARD_STOP;
-	for (int i = 0; heard == HEARD_ALL && i < l->n; i++) {
+	enum race_end end = place && plan ? RACE_ENDED : RACE_STOPPED;
+	for (int i = 0; end == RACE_ENDED && i < l->n; i++) {
 		const struct grant *g = &l->grant[i];
 		const int is_plan = g->problem[1] >= 0;
 		if (is_plan ? !with_plans || host_of(l, g) != problem
@@ -157,10 +157,10 @@ static enum heard race(struct list *l, int problem, int plans, double seconds)
 				   .num_plans = num_plans };
 	h->noisy_plans = num_plans ? 0 : h->noisy_plans;
 	if (n || num_plans)
-		heard = session_excuse(c, h, session_race(c, h, &e, seconds));
+		end = session_skip(c, h, session_race(c, h, &e, seconds));
 	free(place);
 	free(plan);
-	return heard;
+	return end;
 }
 
 /* Builders begin with all of it, in the order of the races. */
@@ -190,23 +190,23 @@ static int keep_noisy(struct list *l)
 	return kept;
 }
 
-static enum heard race_all(struct list *l)
+static enum race_end race_all(struct list *l)
 {
 	struct sweep_session *c = &l->c;
-	enum heard heard = HEARD_ALL;
+	enum race_end end = RACE_ENDED;
 	ask_all(l);
 	c->stage_done = 0;
-	c->stage_heats = c->problems.n;
-	for (int i = 0; i < c->problems.n && heard == HEARD_ALL; i++, c->stage_done++) {
+	c->stage_problems = c->problems.n;
+	for (int i = 0; i < c->problems.n && end == RACE_ENDED; i++, c->stage_done++) {
 		const double seconds = session_share(c, 1.0 / (c->problems.n - i));
 		if (seconds <= 0)
 			break;
-		heard = race(l, i, 0, seconds);
-		if (heard == HEARD_ALL && c->problems.v[i].phase == PHASE_PREFILL)
-			heard = race(l, i, 1, seconds);
+		end = race(l, i, 0, seconds);
+		if (end == RACE_ENDED && c->problems.v[i].phase == PHASE_PREFILL)
+			end = race(l, i, 1, seconds);
 	}
 	progress_end();
-	return heard;
+	return end;
 }
 
 static enum stage stage_named(const char *name)
@@ -254,15 +254,15 @@ static int fulfil(struct list *l)
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
 	const int asked = l->n;
-	enum heard heard = race_all(l);
-	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && keep_noisy(l); k++) {
+	enum race_end end = race_all(l);
+	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && keep_noisy(l); k++) {
 		if (!session_quiet_again(c))
 			break;
-		heard = race_all(l);
+		end = race_all(l);
 	}
 	if (c->o->sum) {
 		session_sum(c, c->o->sum);
-		return session_code(c, heard);
+		return session_exit_code(c, end);
 	}
 	const long long missing = asked - c->failed[OUTCOME_OK];
 	const int noisy = session_noisy(c);
@@ -273,9 +273,9 @@ static int fulfil(struct list *l)
 		complain(
 		    "too noisy to judge by, and left out: %d; the same command races them again",
 		    noisy);
-	if (missing > 0 && heard == HEARD_ALL && session_seconds(c) >= c->limit_s)
+	if (missing > 0 && end == RACE_ENDED && session_seconds(c) >= c->limit_s)
 		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);
-	return session_code(c, heard);
+	return session_exit_code(c, end);
 }
 
 int sweep_wishes(const struct sweep_options *o, const struct hello *hello,

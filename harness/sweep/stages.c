@@ -286,15 +286,15 @@ static void ask_ahead(struct sweep_session *c, const struct marks *m, int after,
 }
 
 /* All that is due, once. */
-static enum heard run_heats(struct sweep_session *c, const struct marks *m, int *place)
+static enum race_end run_problems(struct sweep_session *c, const struct marks *m, int *place)
 {
-	enum heard heard = HEARD_ALL;
+	enum race_end end = RACE_ENDED;
 	struct entries e;
 	double left;
 	int last = -1, next = 0;
 	c->stage_done = 0;
-	c->stage_heats = left_in_stage(c, m, place, &left);
-	for (int i = 0; i < c->problems.n && heard == HEARD_ALL; i++) {
+	c->stage_problems = left_in_stage(c, m, place, &left);
+	for (int i = 0; i < c->problems.n && end == RACE_ENDED; i++) {
 		struct problem *h = &c->problems.v[i];
 		pick(c, h, m, place, &e);
 		if (e.n <= 0 && !e.with_plans)
@@ -309,32 +309,32 @@ static enum heard run_heats(struct sweep_session *c, const struct marks *m, int 
 		h->noisy_plans = e.with_plans ? 0 : h->noisy_plans;
 		session_ask(c, h, &e);
 		ask_ahead(c, m, i, &next);
-		heard = session_race(c, h, &e, seconds);
+		end = session_race(c, h, &e, seconds);
 		c->tally[c->stage].scenarios += h->scenario != last;
 		last = h->scenario;
-		if (heard == HEARD_ALL && c->stage == STAGE_RACE) {
+		if (end == RACE_ENDED && c->stage == STAGE_RACE) {
 			h->finished = 1;
 			h->planned = !h->noisy_plans;
 		}
-		heard = session_excuse(c, h, heard);
+		end = session_skip(c, h, end);
 		c->stage_done++;
 	}
-	return heard;
+	return end;
 }
 
 /* Noisy cells once more in the end, as long as there is time. */
-static enum heard run_stage(struct sweep_session *c, const struct marks *m, int *place)
+static enum race_end run_stage(struct sweep_session *c, const struct marks *m, int *place)
 {
 	const long long *noisy = &c->tally[c->stage].noisy;
 	long long before = *noisy;
-	enum heard heard = run_heats(c, m, place);
-	for (int k = 0; k < NOISY_RETRIES && heard == HEARD_ALL && *noisy > before; k++) {
+	enum race_end end = run_problems(c, m, place);
+	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && *noisy > before; k++) {
 		if (!session_quiet_again(c))
 			break;
 		before = *noisy;
-		heard = run_heats(c, m, place);
+		end = run_problems(c, m, place);
 	}
-	return heard;
+	return end;
 }
 
 static int has_stage(const struct sweep_session *c, enum stage s)
@@ -343,22 +343,22 @@ static int has_stage(const struct sweep_session *c, enum stage s)
 			 : s == STAGE_RACE || (until[s] > 0 && !races_everyone(c));
 }
 
-enum heard stages_run(struct sweep_session *c, enum stage from, enum stage to)
+enum race_end stages_run(struct sweep_session *c, enum stage from, enum stage to)
 {
 	int *place = calloc((size_t)most_places(c), sizeof *place);
-	enum heard heard = place ? HEARD_ALL : HEARD_STOP;
-	for (enum stage s = from; heard == HEARD_ALL && s <= to; s++) {
+	enum race_end end = place ? RACE_ENDED : RACE_STOPPED;
+	for (enum stage s = from; end == RACE_ENDED && s <= to; s++) {
 		struct marks marks = { 0 };
 		if (!has_stage(c, s))
 			continue;
 		c->stage = s;
 		c->limit_s = c->o->budget_s * (c->survey || races_everyone(c) ? 1 : until[s]);
-		heard = marks_make(&marks, c) ? run_stage(c, &marks, place) : HEARD_STOP;
+		end = marks_make(&marks, c) ? run_stage(c, &marks, place) : RACE_STOPPED;
 		marks_free(&marks);
 	}
 	progress_end();
 	free(place);
-	return heard;
+	return end;
 }
 
 int stages_left(struct sweep_session *c)

@@ -55,7 +55,7 @@ static int in_smoke(const struct scenario_list *list, int index)
 	return lighter < most;
 }
 
-static int make_heats(struct sweep_session *c, const struct scenario_list *list)
+static int add_problems(struct sweep_session *c, const struct scenario_list *list)
 {
 	const struct field field = { .device = &c->hello.info,
 				     .preset = c->survey ? PRESET_FULL : c->o->preset,
@@ -136,7 +136,7 @@ static void foresee(struct sweep_session *c, struct sweep_forecast *f)
 
 /* ---- the sweep ---------------------------------------------------------------------- */
 
-static void summary(struct sweep_session *c, enum heard heard)
+static void summary(struct sweep_session *c, enum race_end end)
 {
 	char failures[200] = "";
 	long long failed = 0;
@@ -157,7 +157,7 @@ static void summary(struct sweep_session *c, enum heard heard)
 		complain("%lld times were too noisy to learn from, %d still are and are left out%s",
 			 c->failed[OUTCOME_NOISY], noisy,
 			 noisy ? "; the same command races them again" : "");
-	const int left = heard == HEARD_ALL ? stages_left(c) - c->skipped : 0;
+	const int left = end == RACE_ENDED ? stages_left(c) - c->skipped : 0;
 	if (left > 0 && (c->ran_out || !noisy))
 		complain("the budget of %.0f s left %d races undone; the same command goes on "
 			 "with them",
@@ -172,19 +172,19 @@ static int measure_all(struct sweep_session *c)
 		return EXIT_CHECK;
 	c->began = budget_now();
 	c->binaries.until = c->o->wall ? c->began + c->o->budget_s : 0;
-	const enum heard heard = stages_run(c, STAGE_RACE, STAGE_AUDIT);
+	const enum race_end end = stages_run(c, STAGE_RACE, STAGE_AUDIT);
 	int believed = 1;
 	if (c->o->sum) {
 		session_sum(c, c->o->sum);
 	} else {
 		believed = sweep_report(c);
-		summary(c, heard);
+		summary(c, end);
 	}
-	if (heard == HEARD_ALL && session_noisy(c) && !c->failed[OUTCOME_OK]) {
+	if (end == RACE_ENDED && session_noisy(c) && !c->failed[OUTCOME_OK]) {
 		complain("no time is worth learning from: the machine is not quiet");
 		return EXIT_BUSY;
 	}
-	return heard == HEARD_ALL && !believed ? EXIT_CHECK : session_code(c, heard);
+	return end == RACE_ENDED && !believed ? EXIT_CHECK : session_exit_code(c, end);
 }
 
 static int run(struct sweep_session *c, struct survey *survey, const struct scenario_list *list)
@@ -194,7 +194,7 @@ static int run(struct sweep_session *c, struct survey *survey, const struct scen
 		return EXIT_USAGE;
 	if (c->o->survey)
 		c->survey = survey;
-	if (!make_heats(c, list))
+	if (!add_problems(c, list))
 		return EXIT_CHECK;
 	if (!c->problems.n) {
 		complain("no kernel%s runs %s of the %d scenarios on %s",
@@ -228,7 +228,7 @@ int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
 	session_make(&c, list);
 	if (o->survey && survey_learn(&survey, &c))
 		c.survey = &survey;
-	if ((!o->survey || c.survey) && make_heats(&c, list) && peek(&c)) {
+	if ((!o->survey || c.survey) && add_problems(&c, list) && peek(&c)) {
 		foresee(&c, f);
 		code = EXIT_DONE;
 	}

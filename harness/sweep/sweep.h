@@ -68,7 +68,7 @@ struct tally {
 /* What runs the races of a session: its worker, or a simulation of one. */
 struct race_runner {
 	void *arg;
-	enum heard (*race)(void *arg, const struct order *, const struct listener *);
+	enum race_end (*race)(void *arg, const struct order *, const struct listener *);
 	double (*seconds)(const void *arg); /* that it took so far; NULL: the clock says it */
 	void (*free)(void *arg);            /* or NULL */
 	int is_simulated;                   /* needs no code, no quiet machine and no clock */
@@ -79,8 +79,8 @@ struct sweep_session {
 	struct protocol protocol;
 	struct binaries binaries;
 	struct problems problems;
-	char *gated;  /* [choice][phase]: has passed the corner batches */
-	char *barred; /* [choice][shape]: enum outcome, OUTCOME_OK: not barred */
+	char *passed;   /* [choice][phase]: has passed the corner batches */
+	char *excluded; /* [choice][shape]: enum outcome, OUTCOME_OK: not excluded */
 	char db[256];
 	struct store *store; /* NULL: nothing is kept */
 	long long run;
@@ -90,9 +90,9 @@ struct sweep_session {
 	const struct survey *survey; /* NULL: all stages are run */
 	double began, limit_s;       /* of the stage under way, since `began` */
 	enum stage stage;
-	int stage_done, stage_heats; /* problems */
-	int skipped;                 /* problems that cannot be run here */
-	int ran_out;                 /* of time: something was due and not begun */
+	int stage_done, stage_problems; /* problems */
+	int skipped;                    /* problems that cannot be run here */
+	int ran_out;                    /* of time: something was due and not begun */
 	struct tally tally[NUM_STAGES];
 	long long failed[NUM_OUTCOMES];
 	double spent_s[NUM_SPENT];
@@ -142,19 +142,19 @@ struct entries {
 /* Lets builders begin with the code of what is to be raced later; how many binaries that are. */
 int session_ask(struct sweep_session *, const struct problem *, const struct entries *);
 /* One race of some of a problem, and what it takes and brings kept. `seconds`: at most. */
-enum heard session_race(struct sweep_session *, struct problem *, const struct entries *,
-			double seconds);
+enum race_end session_race(struct sweep_session *, struct problem *, const struct entries *,
+			   double seconds);
 /* Seconds that a race may take which is this part (up to 1) of the work that is left. */
 double session_share(const struct sweep_session *, double part);
 /* A line on a problem that could not be run; goes on with the others. */
-enum heard session_excuse(struct sweep_session *, const struct problem *, enum heard);
-int session_code(const struct sweep_session *, enum heard);
+enum race_end session_skip(struct sweep_session *, const struct problem *, enum race_end);
+int session_exit_code(const struct sweep_session *, enum race_end);
 
 /* ---- stages.c ------------------------------------------------------------------- */
 /* Which of the stages there is something left for. */
 int stages_left(struct sweep_session *);
 /* Stages from `from` to `to`, within the budget. */
-enum heard stages_run(struct sweep_session *, enum stage from, enum stage to);
+enum race_end stages_run(struct sweep_session *, enum stage from, enum stage to);
 /* Whether a scenario's problems are measured exhaustively, to audit the others. */
 int stages_audits(const struct sweep_session *, const struct problem *);
 

@@ -61,7 +61,7 @@ static struct measurement time_of(int contender, int is_noisy)
 	return m;
 }
 
-enum heard worker_race(struct worker *w, const struct order *order, const struct listener *l)
+enum race_end worker_race(struct worker *w, const struct order *order, const struct listener *l)
 {
 	const int race = fake.races++, is_noisy = race < fake.noisy_races;
 	const double off = race < 8 ? fake.ratio[race] : 0;
@@ -73,11 +73,11 @@ enum heard worker_race(struct worker *w, const struct order *order, const struct
 		    i, (is_noisy && order->contender[i].place[0]) || noise_in_control(&control));
 		l->passed(l->arg, order, i);
 		if (!l->result(l->arg, order, i, &m, 0))
-			return HEARD_STOP;
+			return RACE_STOPPED;
 	}
 	if (order->with_control && !l->control(l->arg, order, &control))
-		return HEARD_STOP;
-	return HEARD_ALL;
+		return RACE_STOPPED;
+	return RACE_ENDED;
 }
 
 /* What this machine's CPU is. 0: it cannot be opened. */
