@@ -1,6 +1,6 @@
-/* requested_cells.c - exact cells for those who know what they want: a second, independent
- * pass over what heuristics pick, new points near thresholds. A run of its own, without
- * elimination: all wishes of a problem get the same rounds. */
+/* requested_cells.c - measures exactly the requested cells, e.g. a second, independent pass over
+ * what heuristics pick, or new points near thresholds. They are a run of their own, without
+ * elimination: all requests of a problem get the same rounds. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/scenario/scenario.h"
@@ -12,10 +12,10 @@
 
 enum { WISH_ROUNDS = 9 };
 
-/* A wish, where it runs: one or, for a plan, two places. */
+/* Where a request runs: in one place or, for a plan, in two. */
 struct grant {
 	const struct wish *wish;
-	int problem[2], place[2]; /* problem[1]: -1 but for plans */
+	int problem[2], place[2]; /* problem[1]: -1 unless a plan */
 };
 
 struct list {
@@ -24,7 +24,7 @@ struct list {
 	int n;
 };
 
-/* ---- from wishes to problems --------------------------------------------------------- */
+/* ---- from requests to problems -------------------------------------------------------- */
 
 static int problem_for(struct sweep_session *c, int scenario, enum phase phase)
 {
@@ -34,7 +34,7 @@ static int problem_for(struct sweep_session *c, int scenario, enum phase phase)
 	return h ? (int)(h - c->problems.v) : -1;
 }
 
-/* Why the choice cannot be run there; NULL: it can. */
+/* Why the choice cannot run there; NULL: it can. */
 static const char *enter(struct sweep_session *c, const struct wish *w, const struct choice *choice,
 			 enum phase phase, int *problem, int *place)
 {
@@ -75,12 +75,12 @@ static int grant(struct list *l, const struct wish *w)
 		if (!memcmp(l->grant[i].problem, g->problem, sizeof g->problem) &&
 		    !memcmp(l->grant[i].place, g->place, sizeof g->place) &&
 		    l->grant[i].wish->how == w->how)
-			return 1; /* wished before */
+			return 1; /* requested before */
 	l->n++;
 	return 1;
 }
 
-/* ---- what is there already ----------------------------------------------------------- */
+/* ---- stored results ------------------------------------------------------------------ */
 
 static struct contender contender_of(const struct grant *g)
 {
@@ -119,15 +119,15 @@ static int drop_known(struct list *l)
 
 /* ---- races -------------------------------------------------------------------------- */
 
-/* Lanes of plans belong to two problems. They are raced with the choices for the whole batch,
- * which they are rivals of; where there are none, alone, in the prefill part's problem. */
+/* The problem in which a plan races: the whole batch's, whose choices compete with the plan. If
+ * no choice of that is requested, the prefill part's, where plans race alone. */
 static int host_of(struct list *l, const struct grant *g)
 {
 	const struct problem *whole = problems_find(&l->c.problems, g->wish->scenario, PHASE_ALL);
 	return whole ? (int)(whole - l->c.problems.v) : g->problem[0];
 }
 
-/* One race of all that is wished of a problem, and of the plans that it is host of. */
+/* One race of a problem's requests, or of the plans that it hosts. */
 static enum race_end race(struct list *l, int problem, int plans, double seconds)
 {
 	struct sweep_session *c = &l->c;
@@ -163,7 +163,7 @@ static enum race_end race(struct list *l, int problem, int plans, double seconds
 	return end;
 }
 
-/* Builders begin with all of it, in the order of the races. */
+/* Lets builders begin with all code, in the order of the races. */
 static void ask_all(struct list *l)
 {
 	for (int i = 0; i < l->n; i++)
@@ -175,7 +175,7 @@ static void ask_all(struct list *l)
 		}
 }
 
-/* Leaves wishes whose time is not data. How many. */
+/* Keeps only requests whose time is too noisy. How many. */
 static int keep_noisy(struct list *l)
 {
 	int kept = 0;
@@ -217,8 +217,7 @@ static enum stage stage_named(const char *name)
 	return s;
 }
 
-/* What pass A has found right need not pass the corner batches again. Nothing else of it counts
- * here. */
+/* Choices that pass A found right skip the corner batches. Nothing else of pass A counts here. */
 static int recall(struct sweep_session *c)
 {
 	store_stage(c->store, stage_names[STAGE_RACE]);
@@ -266,12 +265,12 @@ static int fulfil(struct list *l)
 	}
 	const long long missing = asked - c->failed[OUTCOME_OK];
 	const int noisy = session_noisy(c);
-	complain("%lld of %d measured (%d were there), %lld A/A pairs, in %.0f s: %s",
+	complain("%lld of %d measured (%d were stored), %lld A/A pairs, in %.0f s: %s",
 		 c->failed[OUTCOME_OK], asked, wished - asked, c->tally[c->stage].controls,
 		 session_seconds(c), c->db);
 	if (noisy)
 		complain(
-		    "too noisy to judge by, and left out: %d; the same command races them again",
+		    "too noisy to compare, and left out: %d; the same command races them again",
 		    noisy);
 	if (missing > 0 && end == RACE_ENDED && session_seconds(c) >= c->limit_s)
 		complain("the budget of %.0f s is spent; the same command goes on", c->o->budget_s);

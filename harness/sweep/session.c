@@ -44,7 +44,7 @@ double session_share(const struct sweep_session *c, double part)
 
 /* ---- the database --------------------------------------------------------------- */
 
-/* No time can beat these. A data sheet knows better than a measurement. */
+/* Upper bounds of any speed. A data sheet is preferred to a measurement. */
 static void know_ceilings(struct sweep_session *c)
 {
 	const struct gpu_model *sheet = gpu_model(c->hello.info.gpu);

@@ -22,7 +22,7 @@ static void attach(struct sweep_session *c, struct built_choice *e)
 			e->helping[h] = &c->binaries.v[e->helper[h]].binary.blob;
 }
 
-/* Adds the binaries of an choice to a list; how many are in it. */
+/* Appends a choice's binaries to a list; returns its new length. */
 static int add_needed(const struct built_choice *e, int *need, int n)
 {
 	need[n++] = e->built;
@@ -116,7 +116,7 @@ static void on_idle(void *arg)
 	binaries_poll(&((struct sweep_session *)arg)->binaries);
 }
 
-/* On the device: code first, and on a CPU no compiler beside the race. */
+/* Waits for the code, then races. On a CPU no compiler runs during the race. */
 static enum race_end race_in_worker(void *arg, const struct order *order, const struct listener *l)
 {
 	struct sweep_session *c = arg;

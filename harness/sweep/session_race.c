@@ -15,7 +15,8 @@
 
 enum { CONTROL_ODDS = 12 }; /* one race in so many has an A/A control */
 
-/* What cannot run is entered without a race. 1: it is; -1: the database failed. */
+/* Stores the outcome of a candidate that cannot run. 1: stored; 0: it can run; -1: the database
+ * failed. */
 static int refuse(struct sweep_session *c, struct problem *h, int i)
 {
 	const int built_choice = h->built_choice[i];
@@ -32,14 +33,14 @@ static int refuse(struct sweep_session *c, struct problem *h, int i)
 	}
 	if (b && b->status == USES_SCRATCH) {
 		m.outcome = OUTCOME_RESOURCES;
-		snprintf(m.detail, sizeof m.detail, "not run: %d bytes of scratch memory a lane",
+		snprintf(m.detail, sizeof m.detail, "not run: %d bytes of scratch memory per lane",
 			 b->binary.spill_bytes);
 	}
 	return m.outcome == OUTCOME_OK ? 0 : session_keep(c, h, i, &m) ? 1 : -1;
 }
 
-/* Fills contenders: the reference, then what is asked for and has to run; how many, 0 when
- * there is nothing to run, -1 when the database failed. */
+/* Lists the contenders: the reference, then the requested candidates that have to run. How many;
+ * 0: nothing to run; -1: the database failed. */
 static int line_up(struct sweep_session *c, struct problem *h, const struct entries *e,
 		   struct contender *contender, char *wanted)
 {
@@ -85,7 +86,7 @@ static int add_plans(struct sweep_session *c, const struct problem *h, const str
 	return more ? n + more : 0;
 }
 
-/* The first race of a sweep has one, so that even a short one knows its noise. */
+/* The first race of a sweep has a control, so that even a short sweep knows its noise. */
 static int has_control(const struct sweep_session *c, const struct problem *h)
 {
 	return h == c->problems.v || c->stage == STAGE_B || c->bad_controls ||
@@ -129,7 +130,8 @@ enum race_end session_skip(struct sweep_session *c, const struct problem *h, enu
 	c->ran_out |= end == RACE_TOO_LATE;
 	if (end != RACE_IMPOSSIBLE)
 		return end;
-	if (c->stage == STAGE_RACE || c->stage == STAGE_B || c->survey) { /* else it is said */
+	if (c->stage == STAGE_RACE || c->stage == STAGE_B ||
+	    c->survey) { /* else already reported */
 		complain("%s %s is left out: %s", session_scenario(c, h)->model,
 			 session_scenario(c, h)->batch_text, worker_text(c->worker));
 		c->skipped++;

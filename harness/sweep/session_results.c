@@ -16,7 +16,7 @@
 
 enum { MOST_BAD_CONTROLS = 3 }; /* in a row; then the sweep stops */
 
-/* A set made by attune refine says so of all its rows. */
+/* All rows of a set made by attune refine have the stage refine. */
 static enum stage stage_of(const struct sweep_session *c, const struct problem *h)
 {
 	const int refines = !c->survey && !strncmp(session_scenario(c, h)->set, "refine", 6);
@@ -37,7 +37,7 @@ int session_keep(struct sweep_session *c, struct problem *h, int i, const struct
 {
 	const struct built_choice *e = &c->problems.built_choice[h->built_choice[i]];
 	const enum stage stage = stage_of(c, h);
-	/* A race is more than the survey that a time may be of. */
+	/* A stored time may come from a survey, which a race replaces. */
 	h->noisy[i] = m->outcome == OUTCOME_NOISY && (!h->stored[i] || stage == STAGE_RACE);
 	if (m->outcome != OUTCOME_NOISY) {
 		problems_note(h, i, m->outcome == OUTCOME_OK ? m->median_us : INFINITY, stage);
@@ -139,8 +139,8 @@ static void on_passed(void *arg, const struct order *order, int i)
 	*session_passed(r->c, h->built_choice[contender->place[0]], h->phase) = 1;
 }
 
-/* The race's times are noisy already, and how much so is no noise of the data. Where no race
- * gets better nothing since the last good control can be believed. */
+/* The race's times are already marked noisy, so a failed control is not stored. After
+ * MOST_BAD_CONTROLS in a row all times since the last good control become noisy as well. */
 static int on_bad_control(struct sweep_session *c, const struct control *control)
 {
 	c->bad_controls++;

@@ -1,5 +1,5 @@
-/* sweep.c - a sweep that fills a database: which scenarios, what is there already, the
- * stages, and what is said in the end. What touches the device happens in a worker. */
+/* sweep.c - the command that fills a database: builds the problems, loads stored results, runs the
+ * stages and prints a summary. Only a worker process opens the device. */
 #include "sweep.h"
 #include "harness/base/base.h"
 #include "harness/compile/compile.h"
@@ -14,15 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what is there --------------------------------------------------------------- */
+/* ---- problems and stored results ------------------------------------------------- */
 
 static int is_newest_device(const struct sweep_session *c)
 {
 	return provenance_same(c->store, &c->hello.info, &c->protocol);
 }
 
-/* Results of this very device are asked for before a run is begun, so that a sweep
- * with nothing to do leaves no trace; any others' only by the run. */
+/* If the newest results are of this device, they are loaded before a run row is inserted, so that a
+ * sweep with nothing to do leaves the database untouched. */
 static int recall(struct sweep_session *c)
 {
 	if (c->o->again)
@@ -35,8 +35,8 @@ static int recall(struct sweep_session *c)
 	return 1;
 }
 
-/* A smoke sweep takes the lightest scenarios of each split, few enough for its time
- * and with some held out, so that a header can be made of them. */
+/* A smoke sweep takes the 6 lightest scenarios of each training split and the 2 lightest of each
+ * held-out split: few enough for its time, and enough to generate a header. */
 static int in_smoke(const struct scenario_list *list, int index)
 {
 	const struct scenario *s = &list->v[index];
@@ -104,7 +104,7 @@ static void print_plan(struct sweep_session *c)
 		 c->binaries.n);
 }
 
-/* Writes nothing: a database that is not there yet is not made. */
+/* Loads stored results read-only. A missing database is not created. */
 static int peek(struct sweep_session *c)
 {
 	if (access(c->db, F_OK))
@@ -181,7 +181,7 @@ static int measure_all(struct sweep_session *c)
 		summary(c, end);
 	}
 	if (end == RACE_ENDED && session_noisy(c) && !c->failed[OUTCOME_OK]) {
-		complain("no time is worth learning from: the machine is not quiet");
+		complain("all times are too noisy to learn from: the machine is not quiet");
 		return EXIT_BUSY;
 	}
 	return end == RACE_ENDED && !believed ? EXIT_CHECK : session_exit_code(c, end);
