@@ -1,4 +1,4 @@
-/* store_statement.c - the SQL of all statements, and how they run: errors, values, transactions. */
+/* store_statement.c - the SQL of all statements, and running them: values, errors, transactions. */
 #include "handle.h"
 #include "harness/base/base.h"
 #include <errno.h>
@@ -10,7 +10,7 @@
 #define IDENTITY                                                                    \
 	"model, batch, page_size, dtype, kv_dtype, layout, seed, num_query_heads, " \
 	"num_kv_heads, head_size, causal, \"window\", scale, softcap, has_sinks, has_alibi"
-/* Races of a cell's kind: of a device, protocol, scenario, phase and pass. */
+/* The races of a device, protocol, scenario, phase and pass. */
 #define RACES_LIKE                                                                             \
 	"race AS c JOIN run AS r ON r.id = c.run JOIN stage AS t ON t.id = c.stage"            \
 	" WHERE c.scenario = ?1 AND c.phase = ?2 AND r.device = ?4 AND ?5 IN ('', r.protocol)" \
@@ -130,7 +130,7 @@ static const char *const queries[NUM_QUERIES] = {
 	[ALL_ENDINGS] = "SELECT id, outcome, stopped FROM ending ORDER BY id",
 	[ALL_BRIDGES] = "SELECT kernel, old, new, flags, gpu FROM bridge WHERE arch = ?1"
 		" AND kernel = ?2 AND old = ?3 AND flags IN ('', ?4)",
-	/* Of a plan by its variant, which tells its parts. */
+	/* A plan's rows are grouped by variant, which has the parts. */
 	[BUILD_USES] = "SELECT m.build, c.scenario, iif(b.flags = '', m.variant, 0), count(*)"
 		" FROM race AS c JOIN run AS r ON r.id = c.run AND r.device = ?1"
 		" CROSS JOIN measurement AS m ON m.race = c.id AND m.newest = 1"
@@ -167,7 +167,7 @@ static const char *const queries[NUM_QUERIES] = {
 	[SEALS] = "SELECT d.id, s.hash FROM device AS d LEFT JOIN seal AS s ON s.device = d.id"
 		" ORDER BY d.id",
 	[COUNT_SEALS] = "SELECT count(*) FROM seal",
-	/* CROSS JOIN: in this order. LEFT JOIN: a row whose stage is not there is damaged. */
+	/* CROSS JOIN fixes the order. LEFT JOIN keeps a row with a missing stage, which is damage. */
 	[CELLS] = "SELECT " CELL_COLUMNS ", c.power_w" CELL_TABLES CELL_ORDER,
 	[CELLS_READ] = "SELECT " CELL_COLUMNS ", iif(g.race IS NULL, c.power_w, g.power_w)" CELL_TABLES
 		" LEFT JOIN reading AS g ON g.race = m.race AND g.variant = m.variant" CELL_ORDER,
@@ -181,7 +181,7 @@ static const char *const queries[NUM_QUERIES] = {
 	[DEVICE] = "SELECT d.name, d.gpu, d.arch, r.driver, r.commit_id, r.toolkit, r.protocol,"
 		" r.command, r.sources, d.machine, d.units, d.lanes, d.smem_per_block, d.smem_per_unit,"
 		" d.l2_bytes, r.memory_bytes, r.clock_mhz, r.memory_clock_mhz, r.power_limit_w,"
-		/* ceilings: the newest that were measured, whichever run of the device did */
+		/* ceilings: the newest of any run of the device */
 		" (SELECT dram_gbps FROM run WHERE device = d.id AND dram_gbps > 0 ORDER BY id DESC"
 		" LIMIT 1), (SELECT fma_tflops FROM run WHERE device = d.id AND fma_tflops > 0"
 		" ORDER BY id DESC LIMIT 1)"
@@ -218,7 +218,7 @@ int store_explain(struct store *s)
 		break;
 	case SQLITE_READONLY:
 		complain(s->readonly
-			     ? "%s: its last writer was cut off, and reading it needs a folder "
+			     ? "%s: its last writer was killed, and reading it needs a folder "
 			       "that can be written; copy it to one, and the -wal file with it"
 			     : "%s: cannot be written: the file or its folder is read-only",
 			 s->path);
@@ -323,8 +323,8 @@ int store_execute(struct store *s, const char *sql)
 
 /* ---- transactions ------------------------------------------------------------- */
 
-/* Only at the first write: looking leaves a file as it was, to the byte. The switch
- * does not wait for others by itself. */
+/* Called at the first write only, so that reading does not change the file. SQLite does not wait
+ * for others in this PRAGMA. */
 int store_enter_wal(struct store *s)
 {
 	for (int waited = 0; !s->wal; waited += 20) {
