@@ -1,4 +1,4 @@
-/* scenario_order.c - the order of scenarios: each is as far as can be from all before it. */
+/* scenario_order.c - sorts scenarios so that each is as far as possible from all before it. */
 #include "harness/scenario/scenario.h"
 #include "search.h"
 #include <math.h>
@@ -13,7 +13,7 @@ double problems_apart(const struct problem *a, const struct problem *b)
 	return sqrt(sum);
 }
 
-/* The number of problems from i on that are of one scenario. */
+/* The number of consecutive problems of one scenario, from i on. */
 static int together(const struct problems *h, int i)
 {
 	int n = 1;
@@ -22,7 +22,7 @@ static int together(const struct problems *h, int i)
 	return n;
 }
 
-/* Moves the n problems at `from` to `to`, before which they lie. */
+/* Moves n problems from `from` to `to`, which lies before. */
 static void bring(struct problems *h, int from, int to, int n)
 {
 	struct problem moved[3];
@@ -31,14 +31,14 @@ static void bring(struct problems *h, int from, int to, int n)
 	memcpy(&h->v[to], moved, (size_t)n * sizeof *moved);
 }
 
-/* A scenario stands where its last problem does: that of the whole batch, if mixed. */
+/* A scenario's features are its last problem's: that of the whole batch, if mixed. */
 static const struct problem *stand(const struct problems *h, int i)
 {
 	return &h->v[i + together(h, i) - 1];
 }
 
-/* Of two that are as far the heavier one; ten times the weight is worth half a doubling of
- * one feature. */
+/* At equal distance the heavier one wins: ten times the weight counts as half a doubling of one
+ * feature. */
 static double pull(const struct problems *h, int scenario, double near, double mean_weight)
 {
 	return near + 0.5 * log10((h->scenarios[scenario].weight + 1e-3 * mean_weight) /
@@ -78,7 +78,7 @@ void problems_spread(struct problems *h)
 	free(near);
 }
 
-/* Whether it has a time by older sources, and none by today's in its place. */
+/* Whether it has a time by older sources, and none by today's. */
 static int is_stale(const struct problem *h)
 {
 	for (int k = 0; k < h->n; k++)

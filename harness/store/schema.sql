@@ -79,7 +79,7 @@ CREATE TABLE scenario (
   split           TEXT NOT NULL,
   weight          REAL NOT NULL CHECK (weight >= 0 AND weight < 1e12),
   steps           REAL NOT NULL CHECK (steps >= 0 AND steps < 1e12),
-  num_seqs        INTEGER NOT NULL CHECK (num_seqs > 0),   -- this and the next four follow from batch
+  num_seqs        INTEGER NOT NULL CHECK (num_seqs > 0),   -- from here on: by batch
   query_tokens    INTEGER NOT NULL,
   max_query       INTEGER NOT NULL,
   kv_tokens       INTEGER NOT NULL,

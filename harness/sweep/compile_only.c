@@ -206,7 +206,7 @@ int compile_only(const struct sweep_options *o, const struct scenario_list *list
 	struct device_info info;
 	struct problems problems = { .scenarios = list->v };
 	struct binaries binaries = { .arch = info.arch };
-	const struct field field = {
+	const struct candidate_options options = {
 		.device = &info, .preset = o->preset, .kernels = o->kernels, .seed = o->seed
 	};
 	int ok = 1, code = EXIT_USAGE;
@@ -214,7 +214,7 @@ int compile_only(const struct sweep_options *o, const struct scenario_list *list
 		return o->gpu ? EXIT_USAGE : EXIT_NO_DEVICE;
 	catch_signals();
 	for (int i = o->shard; ok && i < list->n; i += o->shards)
-		ok = problems_add(&problems, &binaries, i, &field);
+		ok = problems_add(&problems, &binaries, i, &options);
 	if (ok && binaries_compile(&binaries) && tell(o, &problems, &binaries, &info))
 		code = EXIT_DONE;
 	problems_free(&problems);

@@ -50,8 +50,8 @@ static const char *enter(struct sweep_session *c, const struct wish *w, const st
 								   &c->hello.info);
 	if (why)
 		return why;
-	const int built_choice = problems_entrant(&c->problems, &c->binaries, &candidate, shape);
-	*place = built_choice < 0 ? -1 : problem_enter(h, built_choice);
+	const int built_choice = problems_add_choice(&c->problems, &c->binaries, &candidate, shape);
+	*place = built_choice < 0 ? -1 : problem_add_candidate(h, built_choice);
 	return *place < 0 ? "out of memory" : NULL;
 }
 

@@ -96,7 +96,7 @@ static int holes(const struct problem *h, const int *place, int n)
 static int pick_survey(const struct sweep_session *c, const struct problem *h, const char *family,
 		       int *place)
 {
-	int n = problems_meant(&c->problems, h, family, place);
+	int n = problems_resolve(&c->problems, h, family, place);
 	for (int i = 0; h->phase != PHASE_ALL && i < h->n; i++) {
 		int in = c->problems.built_choice[h->built_choice[i]].origin > FROM_BASELINE;
 		for (int k = 0; k < n && !in; k++)
@@ -114,7 +114,7 @@ static void pick_complete(const struct sweep_session *c, const struct problem *h
 	if (c->survey)
 		e->n = h->finished ? 0 : pick_survey(c, h, family, place);
 	else
-		e->n = h->finished ? problems_meant(&c->problems, h, family, place) : 0;
+		e->n = h->finished ? problems_resolve(&c->problems, h, family, place) : 0;
 	if (!holes(h, place, e->n))
 		e->n = 0;
 }
@@ -138,10 +138,10 @@ static int pick_cold(const struct sweep_session *c, const struct problem *h, con
 		     int *place)
 {
 	char *in = calloc((size_t)h->n + 1, 1);
-	int n = in ? problems_meant(&c->problems, h, family, place) : 0, kept = 0;
+	int n = in ? problems_resolve(&c->problems, h, family, place) : 0, kept = 0;
 	for (int i = 0; i < n; i++)
 		in[place[i]] = 1;
-	n = in ? problems_select(&c->problems, h, 0, place) : 0;
+	n = in ? problems_shortlist(&c->problems, h, 0, place) : 0;
 	for (int i = 0; i < n; i++)
 		in[place[i]] = 1;
 	for (int i = 0; in && i < h->n; i++)
@@ -214,7 +214,7 @@ static void pick(const struct sweep_session *c, const struct problem *h, const s
 			pick_noisy(h, place, e);
 			break;
 		}
-		e->n = problems_select(&c->problems, h, races_everyone(c), place);
+		e->n = problems_shortlist(&c->problems, h, races_everyone(c), place);
 		e->again = was_surveyed(h);
 		break;
 	case STAGE_COMPLETE: pick_complete(c, h, m->of[h->phase], place, e); break;

@@ -40,7 +40,7 @@ static void thin_out(struct scenario_list *list)
 /* 0 after a complaint. */
 static int read_races(struct survey *s, const struct sweep_session *c, struct store *store)
 {
-	const struct field field = { .device = &c->hello.info,
+	const struct candidate_options options = { .device = &c->hello.info,
 				     .preset = PRESET_FULL,
 				     .kernels = c->o->kernels,
 				     .seed = c->o->seed };
@@ -50,7 +50,7 @@ static int read_races(struct survey *s, const struct sweep_session *c, struct st
 	s->problems = (struct problems){ .scenarios = s->list.v, .device = c->hello.info };
 	s->binaries.arch = c->hello.info.arch;
 	for (int i = 0; ok && i < s->list.n; i++)
-		ok = problems_add(&s->problems, &s->binaries, i, &field);
+		ok = problems_add(&s->problems, &s->binaries, i, &options);
 	ok = ok && problems_recall(&s->problems, store, gpu, c->protocol.name);
 	for (int i = 0; ok && i < s->problems.n; i++) {
 		s->problems.v[i].finished = was_raced(&s->problems.v[i]);

@@ -57,7 +57,7 @@ static int in_smoke(const struct scenario_list *list, int index)
 
 static int add_problems(struct sweep_session *c, const struct scenario_list *list)
 {
-	const struct field field = { .device = &c->hello.info,
+	const struct candidate_options options = { .device = &c->hello.info,
 				     .preset = c->survey ? PRESET_FULL : c->o->preset,
 				     .kernels = c->o->kernels,
 				     .phases = c->o->phases,
@@ -66,7 +66,7 @@ static int add_problems(struct sweep_session *c, const struct scenario_list *lis
 				     .keep_arg = c->survey };
 	for (int i = c->o->shard; i < list->n; i += c->o->shards)
 		if ((c->o->preset != PRESET_SMOKE || in_smoke(list, i)) &&
-		    !problems_add(&c->problems, &c->binaries, i, &field))
+		    !problems_add(&c->problems, &c->binaries, i, &options))
 			return 0;
 	problems_spread(&c->problems);
 	return session_remember(c) && (!c->survey || survey_trust(c->survey, c));

@@ -173,7 +173,7 @@ int survey_learn(struct survey *, const struct sweep_session *);
 void survey_free(struct survey *);
 /* Whether the choice's family is in the portfolio of that phase. */
 int survey_wants(const struct survey *, enum phase, const struct choice *);
-/* As `keep` of struct field: keeps defaults, baselines, and what is in any portfolio. */
+/* As `keep` of struct candidate_options: keeps defaults, baselines, and what is in any portfolio. */
 int survey_keeps(const void *survey, const struct candidate *);
 /* Notes choices with a stored time as passed (session_pass). 0: no memory. */
 int survey_trust(const struct survey *, struct sweep_session *);
