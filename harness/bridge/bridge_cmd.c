@@ -47,16 +47,16 @@ static const struct argp_option options[] = {
 	  "carries them over",
 	  0 },
 	{ "from", OPT_FROM, "REV|DIR", 0,
-	  "a revision of git, or a folder with kernels/, that may have old sources; again for more",
+	  "a revision of git, or a folder with kernels/, that may have old sources; may be repeated",
 	  0 },
 	{ "history", OPT_HISTORY, NULL, 0,
 	  "all commits that touch the kernels, until each old source is found (without --from)",
 	  0 },
-	{ "kernel", OPT_KERNEL, "NAME", 0, "only this kernel; again for more", 0 },
+	{ "kernel", OPT_KERNEL, "NAME", 0, "only this kernel; may be repeated", 0 },
 	{ "gpu", OPT_GPU, "NAME", 0,
 	  "rows of this GPU, or of cpu (default: the database's only one)", 0 },
 	{ "race", OPT_RACE, NULL, 0,
-	  "races the old source against today's on this machine, where their code differs", 0 },
+	  "races old sources against today's on this machine if their code differs", 0 },
 	{ "budget", OPT_BUDGET, "TIME", 0, "of --race: 8m, 90s (8m)", 0 },
 	{ "batches", OPT_BATCHES, "N", 0, "of --race: races of each source, at least 30 (40)", 0 },
 	{ "anyway", OPT_ANYWAY, NULL, 0, "of --race: even if other programs use the machine", 0 },
@@ -81,13 +81,13 @@ static const char about[] =
     "same rounds on batches that span the source's use. A bridge is stored if times differ by "
     "at most 0.5 % in the geometric mean and 1 % at the 95th percentile. Rows of another GPU of "
     "the same architecture can be bridged so; they are marked until that GPU repeats the race. "
-    "--accept is for an edit that mends a fault and costs time: the figures stay with the "
-    "bridge.\n\n"
-    "Examples, after an edit that should not change the code; and all there is:\n"
+    "--accept is for an edit that fixes a fault and costs time; the bridge keeps the "
+	    "differences.\n\n"
+	    "Examples, after an edit that should not change the code, and for all old sources:\n"
     "  attune bridge --db results/h200.sqlite --from HEAD~1\n"
     "  attune bridge --db results/h200.sqlite\n"
     "  attune bridge --db results/h200.sqlite --race --budget 8m\n\n"
-    "On a GPU's machine without git, and what it found brought back:\n"
+    "On a GPU's machine without git, and merging its bridges afterwards:\n"
     "  attune bridge --db h200.sqlite --into bridges.sqlite --from old --race\n"
     "  attune merge results/h200.sqlite bridges.sqlite\n";
 
