@@ -47,7 +47,7 @@ static const struct argp_option options[] = {
 	  "carries them over",
 	  0 },
 	{ "from", OPT_FROM, "REV|DIR", 0,
-	  "a revision of git, or a folder with kernels/, that may have old sources; may be repeated",
+	  "a git revision, or a folder with kernels/, that may have old sources; may be repeated",
 	  0 },
 	{ "history", OPT_HISTORY, NULL, 0,
 	  "all commits that touch the kernels, until each old source is found (without --from)",
@@ -149,7 +149,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* ---- the GPU, the kernels, the trees ------------------------------------------------------------ */
+/* ---- the GPU, the kernels, the trees ---------------------------------------------------- */
 
 static int keep_gpu(void *arg, int n, const char *const *names, const char *const *cells)
 {
@@ -214,7 +214,7 @@ static int open_all(struct request *r)
 	       (!b->n || find_trees(r));
 }
 
-/* ---- what came of it ----------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------- */
 
 static void print(const struct request *r, const struct finding *f)
 {

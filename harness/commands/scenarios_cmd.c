@@ -54,8 +54,8 @@ static const struct argp_option argp_options[] = {
 	  "The set scenarios/NAME.json, or a path; may be repeated (all)", 0 },
 	{ "batch", OPT_BATCH, "TEXT", 0, "A batch by itself: 2q2k_32q1s1k", 0 },
 	{ "model", 'm', "NAME@N", 0,
-	  "Model and tensor-parallel degree of --batch (llama3.1-8b@1), or several that the picks of "
-	  "--trace share in turn: a@1,b@4; of a set, only this model's scenarios", 0 },
+	  "Model and tensor-parallel degree of --batch (llama3.1-8b@1), or several that the picks "
+	  "of --trace share in turn: a@1,b@4; of a set, only this model's scenarios", 0 },
 	{ "page-size", OPT_PAGE, "TOKENS", 0, "Page size of --batch (16)", 0 },
 	{ "models", OPT_MODELS, 0, 0, "List the models and their shapes", 0 },
 	{ "dir", OPT_DIR, "DIR", 0, "Where the sets and models.json are (scenarios)", 0 },
@@ -72,7 +72,8 @@ static const struct argp_option argp_options[] = {
 	{ "kv-tokens", OPT_KV, "N", 0, "Tokens that the KV cache holds (400k)", 0 },
 	{ "prefix-caching", OPT_CACHING, "yes|no", 0,
 	  "Count the tokens of column cached_prefix_tokens as already computed (no)", 0 },
-	{ "speculative", OPT_DRAFTS, "N", 0, "Draft tokens in addition to each decode's own, up to 7 (0)", 0 },
+	{ "speculative", OPT_DRAFTS, "N", 0,
+	  "Draft tokens in addition to each decode's own, up to 7 (0)", 0 },
 	{ "accept", OPT_ACCEPT, "TOKENS", 0,
 	  "Tokens that a decode with drafts advances on average, up to N + 1 (1 + N / 2)", 0 },
 	{ "step-cost", OPT_COST, "MS,MS,MS", 0,
@@ -93,14 +94,15 @@ static const struct argp_option argp_options[] = {
 	{ "leave-out", OPT_LEAVE_OUT, "yes|no", 0,
 	  "Keep no step of the batch sizes and lengths that are held out as blocks, and hold out "
 	  "a tenth of the picks (no)", 0 },
-	{ "seed", OPT_SEED, "N", 0, "Seed of the first step and of which drafts are accepted (1)", 0 },
+	{ "seed", OPT_SEED, "N", 0,
+	  "Seed of the first step and of which drafts are accepted (1)", 0 },
 	{ "stats", OPT_STATS, 0, 0,
-	  "No set, but what the steps are like: shares of steps and of time that only decode, and "
+	  "Print statistics instead of a set: shares of steps and of time that only decode, and "
 	  "medians", 0 },
 	{ 0, 0, 0, 0, "Synthetic batches, as JSON on stdout, alone or before those of traces:", 3 },
 	{ "grid", OPT_GRID, "NAME", 0,
-	  "As in the committed sets: h200, shapes_h200, dense_h200, hybrid_h200, unseen_h200 or cpu",
-	  0 },
+	  "As in the committed sets: h200, shapes_h200, dense_h200, hybrid_h200, unseen_h200 or "
+	  "cpu", 0 },
 	{ 0 }
 };
 // clang-format on

@@ -99,7 +99,7 @@ static int same_shape(const attune_shape *a, const attune_shape *b)
 }
 
 /* Removes candidates that f->keep rejects. */
-static void sift(struct candidates *list, const struct candidate_options *f)
+static void filter_candidates(struct candidates *list, const struct candidate_options *f)
 {
 	int n = 0;
 	for (int i = 0; i < list->n; i++)
@@ -129,7 +129,7 @@ static int shape_index(struct problems *h, struct binaries *b, const attune_shap
 		    !candidates_add(&v->list, k, s, f->device, f->preset, f->seed))
 			return -1;
 	if (f && f->keep)
-		sift(&v->list, f);
+		filter_candidates(&v->list, f);
 	v->built_choice = calloc((size_t)v->list.n + 1, sizeof *v->built_choice);
 	for (int i = 0; v->built_choice && i < v->list.n; i++)
 		if ((v->built_choice[i] = problems_add_choice(h, b, &v->list.v[i], s)) < 0)
@@ -172,21 +172,21 @@ int problem_add_candidate(struct problem *h, int built_choice)
 }
 
 /* Values of the kernel's formulas, cached while the other axes are equal. */
-struct asked {
+struct formula_values {
 	const struct kernel *kernel;
 	struct config others; /* the formula axis: 0 */
 	int value[16], n;
 };
 
-static void ask(struct asked *a, const struct choice *c, const attune_shape *s,
-		const struct part *p, const struct device_info *d)
+static void ask_formulas(struct formula_values *a, const struct choice *c, const attune_shape *s,
+			 const struct part *p, const struct device_info *d)
 {
 	const struct space *space = c->kernel->space;
 	struct config others = c->config, out;
 	others.v[space->formula_axis] = 0;
 	if (a->kernel == c->kernel && !memcmp(&a->others, &others, sizeof others))
 		return;
-	*a = (struct asked){ .kernel = c->kernel, .others = others };
+	*a = (struct formula_values){ .kernel = c->kernel, .others = others };
 	for (int i = 0; i < space->num_formulas && a->n < (int)COUNT(a->value); i++) {
 		struct config f = others;
 		f.v[space->formula_axis] = -1 - i;
@@ -196,13 +196,13 @@ static void ask(struct asked *a, const struct choice *c, const attune_shape *s,
 }
 
 /* 2: a formula gives this value; 1: a formula gives one within a factor of 2; 0: else. */
-static int is_near(struct asked *a, const struct choice *c, const attune_shape *s,
+static int is_near(struct formula_values *a, const struct choice *c, const attune_shape *s,
 		   const struct part *p, const struct device_info *d)
 {
 	const int axis = c->kernel->space->formula_axis;
 	if (axis < 0)
 		return 2;
-	ask(a, c, s, p, d);
+	ask_formulas(a, c, s, p, d);
 	int near = !a->n;
 	for (int i = 0; i < a->n; i++) {
 		const int mine = c->config.v[axis], its = a->value[i];
@@ -219,7 +219,7 @@ static int fill(struct problems *all, struct problem *h, struct binaries *b,
 		const struct device_info *d)
 {
 	const struct shape_candidates *f = &all->shapes[h->shape];
-	struct asked asked = { 0 };
+	struct formula_values asked = { 0 };
 	for (int i = 0; i < f->list.n; i++) {
 		struct candidate c = f->list.v[i];
 		const struct kernel *k = c.choice.kernel;

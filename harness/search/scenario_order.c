@@ -23,7 +23,7 @@ static int together(const struct problems *h, int i)
 }
 
 /* Moves n problems from `from` to `to`, which lies before. */
-static void bring(struct problems *h, int from, int to, int n)
+static void move_problems(struct problems *h, int from, int to, int n)
 {
 	struct problem moved[3];
 	memcpy(moved, &h->v[from], (size_t)n * sizeof *moved);
@@ -32,14 +32,14 @@ static void bring(struct problems *h, int from, int to, int n)
 }
 
 /* A scenario's features are its last problem's: that of the whole batch, if mixed. */
-static const struct problem *stand(const struct problems *h, int i)
+static const struct problem *representative(const struct problems *h, int i)
 {
 	return &h->v[i + together(h, i) - 1];
 }
 
 /* At equal distance the heavier one wins: ten times the weight counts as half a doubling of one
  * feature. */
-static double pull(const struct problems *h, int scenario, double near, double mean_weight)
+static double priority(const struct problems *h, int scenario, double near, double mean_weight)
 {
 	return near + 0.5 * log10((h->scenarios[scenario].weight + 1e-3 * mean_weight) /
 				  (mean_weight > 0 ? mean_weight : 1));
@@ -61,17 +61,19 @@ void problems_spread(struct problems *h)
 		double farthest = -INFINITY;
 		next = done;
 		for (int i = done; i < h->n; i += together(h, i)) {
-			const double d = pull(h, h->v[i].scenario, near[h->v[i].scenario], mean);
+			const double d =
+			    priority(h, h->v[i].scenario, near[h->v[i].scenario], mean);
 			if (d > farthest) {
 				farthest = d;
 				next = i;
 			}
 		}
 		const int n = together(h, next);
-		bring(h, next, done, n);
+		move_problems(h, next, done, n);
 		for (int i = done + n; i < h->n; i += together(h, i)) {
 			double *its = &near[h->v[i].scenario];
-			*its = fmin(*its, problems_apart(stand(h, done), stand(h, i)));
+			*its = fmin(*its,
+				    problems_apart(representative(h, done), representative(h, i)));
 		}
 		done += n;
 	}
@@ -95,7 +97,7 @@ void problems_stale_first(struct problems *h)
 		for (int k = 0; k < n; k++)
 			stale |= is_stale(&h->v[i + k]);
 		if (stale) {
-			bring(h, i, done, n);
+			move_problems(h, i, done, n);
 			done += n;
 		}
 		i += n;

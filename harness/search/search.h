@@ -41,7 +41,7 @@ extern const char *const preset_names[NUM_PRESETS + 1]; /* ends with NULL */
  * a batch. 0: no memory. */
 int candidates_add(struct candidates *, const struct kernel *, const attune_shape *,
 		   const struct device_info *, enum preset, unsigned long long seed);
-/* The nearest choice to `from` that is legal for the shape, and for the part unless NULL; 0: none. */
+/* The nearest choice to `from` that is legal for the shape and the part (NULL: any); 0: none. */
 int nearest_legal(struct config *out, const struct kernel *, const struct config *from,
 		  const attune_shape *, const struct part *, const struct device_info *);
 /* The same for the constants of vLLM's kernel, if this kernel has such a baseline. */

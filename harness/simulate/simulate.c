@@ -150,7 +150,7 @@ static int read_cell(void *arg, const struct store_cell *c)
 }
 
 /* Removes the candidates of a problem that the database lacks. */
-static void sift(struct problem *h, struct record *record)
+static void drop_unrecorded(struct problem *h, struct record *record)
 {
 	int n = 0;
 	for (int k = 0; k < h->n; k++) {
@@ -234,9 +234,9 @@ static int load(struct sweep_session *c, struct reader *r, const struct sweep_op
 	if (ok)
 		problems_spread(&c->problems);
 	ok = ok && make_records(r->replay) && store_each(s, gpu, NULL, read_cell, r) &&
-	     !r->failed && session_remember(c);
+	     !r->failed && session_alloc(c);
 	for (int i = 0; ok && i < c->problems.n; i++)
-		sift(&c->problems.v[i], r->replay->of[i]);
+		drop_unrecorded(&c->problems.v[i], r->replay->of[i]);
 	store_close(s);
 	return ok;
 }

@@ -132,7 +132,8 @@ SELECT r.id, c.variant, CAST(round(c.median_us * 1e6) AS INTEGER), c.ratio
 FROM (SELECT c.*, p.id AS phase_id, t.id AS stage_id FROM old_control AS c
       JOIN phase AS p ON p.name = c.phase
       JOIN stage AS t ON t.name = iif(c.stage = 'refine' AND c.run IN
-           (SELECT id FROM old_run WHERE command GLOB 'attune sweep*--early*'), 'early', c.stage)) AS c
+           (SELECT id FROM old_run WHERE command GLOB 'attune sweep*--early*'),
+           'early', c.stage)) AS c
 JOIN race AS r ON (r.scenario, r.phase, r.run, r.stage)
                 = (c.scenario, c.phase_id, c.run, c.stage_id);
 

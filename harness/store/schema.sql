@@ -294,7 +294,8 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
             THEN rtrim('prefill: ' || h.kernel || ' ' || h.text) || ' ' || v.how || ' decode: ' ||
                  rtrim(o.kernel || ' ' || o.text)
             ELSE h.text END AS variant,
-       e.outcome, m.median / 1e6 AS median_us, (m.median - m.below) / 1e6 AS min_us, m.spread / 1e6 AS iqr_us,
+       e.outcome, m.median / 1e6 AS median_us, (m.median - m.below) / 1e6 AS min_us,
+       m.spread / 1e6 AS iqr_us,
        m.ci / 1e6 AS ci_us, m.ratio / 1e8 AS ratio, w.bytes * 1e3 / m.median AS gbps,
        w.flops / m.median AS tflops, w.bytes * 1e3 / m.median / r.dram_gbps AS share_of_dram,
        w.flops / m.median / r.fma_tflops AS share_of_fma,
@@ -310,8 +311,9 @@ SELECT d.gpu, s.model, s.batch, s.page_size, s.dtype, p.name AS phase,
        r.sources AS commit_state, r.started, b.flags, k.sources AS source,
        (SELECT group_concat(DISTINCT x.how || iif(x.gpu IN ('', d.gpu), '', ' on ' || x.gpu))
         FROM bridge AS x WHERE instr(k.sources, x.kernel || ':' || x.old) AND x.arch = b.arch
-        AND x.flags IN ('', b.flags)) AS bridged, b.registers, b.spill_bytes, m.newest, r.device AS device_id, c.run AS run_id, c.scenario AS scenario_id,
-       m.race AS race_id, m.variant AS variant_id
+        AND x.flags IN ('', b.flags)) AS bridged, b.registers, b.spill_bytes, m.newest,
+       r.device AS device_id, c.run AS run_id, c.scenario AS scenario_id, m.race AS race_id,
+       m.variant AS variant_id
 FROM scenario AS s
 JOIN race AS c ON c.scenario = s.id
 JOIN measurement AS m ON m.race = c.id

@@ -218,7 +218,7 @@ static enum stage stage_named(const char *name)
 }
 
 /* Choices that pass A found right skip the corner batches. Nothing else of pass A counts here. */
-static int recall(struct sweep_session *c)
+static int load_results(struct sweep_session *c)
 {
 	store_stage(c->store, stage_names[STAGE_RACE]);
 	const int ok = problems_recall(&c->problems, c->store, c->hello.info.gpu, c->protocol.name);
@@ -242,9 +242,9 @@ static int fulfil(struct list *l)
 			complain("nothing to do: all %d are in %s", wished, c->db);
 		return EXIT_DONE;
 	}
-	if (!session_remember(c))
+	if (!session_alloc(c))
 		return EXIT_CHECK;
-	if (!recall(c))
+	if (!load_results(c))
 		return EXIT_USAGE;
 	if (!session_begin_run(c))
 		return EXIT_CHECK;
@@ -255,7 +255,7 @@ static int fulfil(struct list *l)
 	const int asked = l->n;
 	enum race_end end = race_all(l);
 	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && keep_noisy(l); k++) {
-		if (!session_quiet_again(c))
+		if (!session_wait_quiet(c))
 			break;
 		end = race_all(l);
 	}

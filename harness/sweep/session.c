@@ -64,7 +64,7 @@ int session_begin_run(struct sweep_session *c)
 	return c->run > 0;
 }
 
-int session_quiet_again(const struct sweep_session *c)
+int session_wait_quiet(const struct sweep_session *c)
 {
 	const double left = c->limit_s - session_seconds(c);
 	return c->runner.is_simulated || (left > 0 && !device_quiet(c->o, &c->hello, left));
@@ -98,7 +98,7 @@ int session_exit_code(const struct sweep_session *c, enum race_end end)
 
 /* ---- beginning and end ---------------------------------------------------------- */
 
-int session_remember(struct sweep_session *c)
+int session_alloc(struct sweep_session *c)
 {
 	c->passed = calloc((size_t)c->problems.num_built_choices + 1, 3);
 	c->excluded =

@@ -45,7 +45,7 @@ static int helpers_compile(const struct sweep_session *c, const struct built_cho
 }
 
 /* Waits for the code of these choices. */
-static enum race_end make_ready(struct sweep_session *c, const int *built_choice, int n)
+static enum race_end wait_for_code(struct sweep_session *c, const int *built_choice, int n)
 {
 	int *need = calloc((size_t)n * (1 + NUM_HELPERS) + 1, sizeof *need), num = 0;
 	enum race_end end = need ? RACE_ENDED : RACE_STOPPED;
@@ -75,13 +75,13 @@ enum race_end session_wait_for_code(struct sweep_session *c, const struct proble
 			built_choice[n++] = h->built_choice[i];
 	}
 	if (built_choice)
-		end = make_ready(c, built_choice, n);
+		end = wait_for_code(c, built_choice, n);
 	free(built_choice);
 	return end;
 }
 
-static enum race_end make_contenders_ready(struct sweep_session *c,
-					   const struct contender *contender, int n)
+static enum race_end wait_for_contenders(struct sweep_session *c, const struct contender *contender,
+					 int n)
 {
 	int *built_choice = malloc((2 * (size_t)n + 1) * sizeof *built_choice), num = 0;
 	enum race_end end = RACE_STOPPED;
@@ -90,7 +90,7 @@ static enum race_end make_contenders_ready(struct sweep_session *c,
 			built_choice[num++] = c->problems.v[contender[i].problem[part]]
 						  .built_choice[contender[i].place[part]];
 	if (built_choice)
-		end = make_ready(c, built_choice, num);
+		end = wait_for_code(c, built_choice, num);
 	free(built_choice);
 	return end;
 }
@@ -121,7 +121,7 @@ static enum race_end race_in_worker(void *arg, const struct order *order, const 
 {
 	struct sweep_session *c = arg;
 	const int on_cpu = c->hello.info.backend == BACKEND_CPU;
-	const enum race_end ready = make_contenders_ready(c, order->contender, order->n);
+	const enum race_end ready = wait_for_contenders(c, order->contender, order->n);
 	if (ready != RACE_ENDED)
 		return ready;
 	if (on_cpu)

@@ -41,8 +41,8 @@ static int refuse(struct sweep_session *c, struct problem *h, int i)
 
 /* Lists the contenders: the reference, then the requested candidates that have to run. How many;
  * 0: nothing to run; -1: the database failed. */
-static int line_up(struct sweep_session *c, struct problem *h, const struct entries *e,
-		   struct contender *contender, char *wanted)
+static int list_contenders(struct sweep_session *c, struct problem *h, const struct entries *e,
+			   struct contender *contender, char *wanted)
 {
 	const int index = (int)(h - c->problems.v);
 	int n = 0, missing = 0;
@@ -103,7 +103,7 @@ enum race_end session_race(struct sweep_session *c, struct problem *h, const str
 	char *wanted = calloc(room, 1);
 	enum race_end end = session_wait_for_code(c, h, e);
 	int n = end != RACE_ENDED     ? 0
-		: contender && wanted ? line_up(c, h, e, contender, wanted)
+		: contender && wanted ? list_contenders(c, h, e, contender, wanted)
 				      : -1;
 	if (n >= 0 && end == RACE_ENDED && e->with_plans) {
 		const int with = add_plans(c, h, e, contender, wanted, n);

@@ -327,7 +327,7 @@ static enum race_end run_stage(struct sweep_session *c, const struct marks *m, i
 	long long before = *noisy;
 	enum race_end end = run_problems(c, m, place);
 	for (int k = 0; k < NOISY_RETRIES && end == RACE_ENDED && *noisy > before; k++) {
-		if (!session_quiet_again(c))
+		if (!session_wait_quiet(c))
 			break;
 		before = *noisy;
 		end = run_problems(c, m, place);

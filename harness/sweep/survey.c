@@ -41,9 +41,9 @@ static void thin_out(struct scenario_list *list)
 static int read_races(struct survey *s, const struct sweep_session *c, struct store *store)
 {
 	const struct candidate_options options = { .device = &c->hello.info,
-				     .preset = PRESET_FULL,
-				     .kernels = c->o->kernels,
-				     .seed = c->o->seed };
+						   .preset = PRESET_FULL,
+						   .kernels = c->o->kernels,
+						   .seed = c->o->seed };
 	const char *gpu = c->o->prior_gpu ? c->o->prior_gpu : c->hello.info.gpu;
 	int ok = recall_scenarios(&s->list, store, gpu);
 	thin_out(&s->list);

@@ -23,7 +23,7 @@ static int is_newest_device(const struct sweep_session *c)
 
 /* If the newest results are of this device, they are loaded before a run row is inserted, so that a
  * sweep with nothing to do leaves the database untouched. */
-static int recall(struct sweep_session *c)
+static int load_results(struct sweep_session *c)
 {
 	if (c->o->again)
 		return 1;
@@ -58,18 +58,18 @@ static int in_smoke(const struct scenario_list *list, int index)
 static int add_problems(struct sweep_session *c, const struct scenario_list *list)
 {
 	const struct candidate_options options = { .device = &c->hello.info,
-				     .preset = c->survey ? PRESET_FULL : c->o->preset,
-				     .kernels = c->o->kernels,
-				     .phases = c->o->phases,
-				     .seed = c->o->seed,
-				     .keep = c->survey ? survey_keeps : NULL,
-				     .keep_arg = c->survey };
+						   .preset = c->survey ? PRESET_FULL : c->o->preset,
+						   .kernels = c->o->kernels,
+						   .phases = c->o->phases,
+						   .seed = c->o->seed,
+						   .keep = c->survey ? survey_keeps : NULL,
+						   .keep_arg = c->survey };
 	for (int i = c->o->shard; i < list->n; i += c->o->shards)
 		if ((c->o->preset != PRESET_SMOKE || in_smoke(list, i)) &&
 		    !problems_add(&c->problems, &c->binaries, i, &options))
 			return 0;
 	problems_spread(&c->problems);
-	return session_remember(c) && (!c->survey || survey_trust(c->survey, c));
+	return session_alloc(c) && (!c->survey || survey_trust(c->survey, c));
 }
 
 static int label_scenarios(struct sweep_session *c)
@@ -105,23 +105,23 @@ static void print_plan(struct sweep_session *c)
 }
 
 /* Loads stored results read-only. A missing database is not created. */
-static int peek(struct sweep_session *c)
+static int load_readonly(struct sweep_session *c)
 {
 	if (access(c->db, F_OK))
 		return 1;
 	c->store = store_open(c->db, 1);
-	return c->store && store_check(c->store) && (!is_newest_device(c) || recall(c));
+	return c->store && store_check(c->store) && (!is_newest_device(c) || load_results(c));
 }
 
 static int dry_run(struct sweep_session *c)
 {
-	const int ok = peek(c);
+	const int ok = load_readonly(c);
 	if (ok)
 		print_plan(c);
 	return ok ? EXIT_DONE : EXIT_USAGE;
 }
 
-static void foresee(struct sweep_session *c, struct sweep_forecast *f)
+static void fill_forecast(struct sweep_session *c, struct sweep_forecast *f)
 {
 	f->parts = c->problems.n;
 	f->races = stages_left(c);
@@ -208,7 +208,7 @@ static int run(struct sweep_session *c, struct survey *survey, const struct scen
 	if (!c->store || !store_check(c->store) ||
 	    !provenance_fits(c->store, c->db, &c->hello.info, &c->protocol))
 		return EXIT_USAGE;
-	if (!recall(c))
+	if (!load_results(c))
 		return EXIT_USAGE;
 	if (!label_scenarios(c))
 		return EXIT_CHECK;
@@ -228,8 +228,8 @@ int sweep_foresee(const struct sweep_options *o, const struct hello *hello,
 	session_make(&c, list);
 	if (o->survey && survey_learn(&survey, &c))
 		c.survey = &survey;
-	if ((!o->survey || c.survey) && add_problems(&c, list) && peek(&c)) {
-		foresee(&c, f);
+	if ((!o->survey || c.survey) && add_problems(&c, list) && load_readonly(&c)) {
+		fill_forecast(&c, f);
 		code = EXIT_DONE;
 	}
 	session_free(&c);

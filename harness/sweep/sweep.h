@@ -34,7 +34,7 @@ struct sweep_options {
 	const char *replay; /* a database to replay; NULL: a device is measured */
 	enum format format;
 	unsigned long long seed;
-	/* A survey learns from races of this GPU in this database, and also measures these choices. */
+	/* A survey learns from this GPU's races in this database, and also measures these choices. */
 	const char *prior_db, *prior_gpu;
 	const struct choice *also;
 	int num_also;
@@ -106,7 +106,7 @@ struct sweep_session {
 /* Sets the protocol, the database's path and the device of an otherwise empty session. */
 void session_make(struct sweep_session *, const struct scenario_list *);
 /* Allocates `passed` and `excluded`, once the problems are complete. 0: no memory. */
-int session_remember(struct sweep_session *);
+int session_alloc(struct sweep_session *);
 /* After problems_recall: choices with a stored time by today's sources on this device have passed
  * the corner batches. */
 void session_trust(struct sweep_session *);
@@ -123,7 +123,7 @@ int session_begin_run(struct sweep_session *);
 /* Creates the worker that runs the races; problems must be complete. 0: no memory. */
 int session_worker(struct sweep_session *);
 /* Waits until the machine is quiet, to race noisy cells again. 0: it is not, or time is up. */
-int session_quiet_again(const struct sweep_session *);
+int session_wait_quiet(const struct sweep_session *);
 enum { NOISY_RETRIES = 2 /* more races for noisy cells, in one command */ };
 /* Whether this plan's newest time in this command is noisy. (For cells: struct problem.) */
 int session_is_noisy(const struct sweep_session *, const struct contender *plan);
@@ -173,7 +173,7 @@ int survey_learn(struct survey *, const struct sweep_session *);
 void survey_free(struct survey *);
 /* Whether the choice's family is in the portfolio of that phase. */
 int survey_wants(const struct survey *, enum phase, const struct choice *);
-/* As `keep` of struct candidate_options: keeps defaults, baselines, and what is in any portfolio. */
+/* The `keep` of struct candidate_options: defaults, baselines, and members of any portfolio. */
 int survey_keeps(const void *survey, const struct candidate *);
 /* Notes choices with a stored time as passed (session_pass). 0: no memory. */
 int survey_trust(const struct survey *, struct sweep_session *);

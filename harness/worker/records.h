@@ -73,7 +73,7 @@ int pipe_receive(int socket, void *bytes, size_t n);
 
 /* What launches a contender: one choice over one phase, or a prefill and a decode choice. */
 struct launcher {
-	struct worker_state *life;
+	struct worker_state *state;
 	int index, checked; /* checked: its output on this workload was right */
 	int parts, set;     /* set: the pages of the call under way */
 	enum attune_how how;

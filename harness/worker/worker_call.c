@@ -8,7 +8,7 @@ static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 {
 	const struct launcher *r = arg;
 	const struct part_of_call *p = &r->part[i];
-	struct worker_state *l = r->life;
+	struct worker_state *l = r->state;
 	return choice_launch(&l->dev, &p->choice, p->loaded, &l->workload, r->set, p->phase,
 			     (char *)l->workspace + r->at[i], l->workspace_bytes - r->at[i], steps,
 			     stream);
@@ -17,7 +17,7 @@ static enum attune_status launch_part(void *arg, int i, int steps, void *stream)
 enum attune_status launcher_call(void *arg, int set)
 {
 	struct launcher *r = arg;
-	struct device *dev = &r->life->dev;
+	struct device *dev = &r->state->dev;
 	r->set = set;
 	return run_parts(dev, r->how, r->parts, launch_part, r, dev->ops->stream(dev));
 }

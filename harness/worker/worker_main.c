@@ -197,7 +197,7 @@ static int right(void *arg, int i)
 static void fill_launcher(struct launcher *r, struct worker_state *l, const struct entry *e)
 {
 	const struct problems *h = l->setup->problems;
-	*r = (struct launcher){ .life = l, .index = e->index, .how = e->contender.how };
+	*r = (struct launcher){ .state = l, .index = e->index, .how = e->contender.how };
 	while (r->parts < 2 && e->contender.problem[r->parts] >= 0) {
 		const struct problem *problem = &h->v[e->contender.problem[r->parts]];
 		const int built_choice = problem->built_choice[e->contender.place[r->parts]];

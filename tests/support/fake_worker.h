@@ -1,6 +1,6 @@
-/* fake_worker.h - in the place of harness/worker/worker.c: says what each contender of a race took, so that
- * nothing of a command that measures depends on this machine. It has all that worker.c has, so
- * that the linker leaves that out. */
+/* fake_worker.h - replaces harness/worker/worker.c and worker_race.c: makes up each contender's time,
+ * so that commands that measure do not depend on this machine. It defines all functions of worker.h,
+ * so that the linker leaves those files out. */
 #include "harness/base/base.h"
 #include "harness/measure/measure.h"
 #include "harness/worker/worker.h"
